@@ -1,0 +1,212 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rca
+
+import "time"
+
+// Evidence is everything known about one job at one moment, from whatever source: exporters, trace files, Flight
+// Recorder dumps, RAS reports. The engine reads nothing else. Unknown numbers are -1 where 0 is a value.
+type Evidence struct {
+	JobID     string
+	WorldSize int // Ranks the job should have; 0 unknown.
+	Ranks     []Rank
+	Comms     []Comm
+	Facts     []Fact
+	Missing   []Missing
+	// Timeline holds finished work for the analysis of slowness; empty for a plain hang.
+	Timeline []Segment
+	// Sources names where the evidence came from, for the verdict's report.
+	Sources []string
+}
+
+// CommID identifies a communicator or process group within the evidence: whatever string tells two apart, such as
+// NCCL's commHash in hexadecimal with its size ("a1b2…/8"), or a Flight Recorder group with its member list hashed.
+type CommID string
+
+// Comm is a communicator as a whole.
+type Comm struct {
+	ID      CommID
+	Name    string // For people: "dp", "tp_0", a process group's description.
+	Size    int    // Members it should have; 0 unknown.
+	Members []int  // Global rank by rank in the communicator; -1 where unknown. May be shorter than Size.
+}
+
+// ProcessState is what the node's kernel says of a rank's process.
+type ProcessState string
+
+// Process states.
+const (
+	ProcessUnknown ProcessState = ""
+	ProcessRunning ProcessState = "running" // Includes sleeping.
+	ProcessStopped ProcessState = "stopped"
+	ProcessDisk    ProcessState = "disk_sleep"
+	ProcessGone    ProcessState = "gone"   // Died without an orderly end.
+	ProcessExited  ProcessState = "exited" // Ended in an orderly way.
+)
+
+// Rank is one process of the job.
+type Rank struct {
+	ID    int // Global rank.
+	Host  string
+	GPU   string
+	NIC   string
+	PID   int
+	Pod   string
+	State ProcessState
+	// Caps says what the source can see of this rank; absence of anything else is no evidence.
+	Caps Capability
+	// Lost counts records that the source dropped: absence is then weaker.
+	Lost uint64
+	// Storage traffic and CPU use now, from the kernel; -1 unknown.
+	ReadBytesPerSec, WriteBytesPerSec, CPUCores float64
+	// ProxyRunDelay is the share of time that the proxy thread was runnable and did not get a CPU; -1 unknown.
+	ProxyRunDelay float64
+	GroupOpen     time.Duration // Inside ncclGroupEnd for so long; 0 not.
+	Stack         []string      // Innermost frame last; empty unknown.
+	Memberships   []Membership
+}
+
+// Capability is a set of things a source can see.
+type Capability uint32
+
+// Capabilities.
+const (
+	SeesCalls      Capability = 1 << iota // Operations called and enqueued.
+	SeesSteps                             // Flow counters of network edges.
+	SeesPeerWait                          // Receiver not ready told from network trouble.
+	SeesKernels                           // Kernels entering and leaving.
+	SeesCompletion                        // Operations leaving.
+	SeesProcess                           // Kernel's process state.
+)
+
+// Membership is what one rank shows of one communicator.
+type Membership struct {
+	Comm     CommID
+	CommRank int // -1 unknown.
+	// Called, Started and Completed count operations of all kinds since the communicator was made; -1 unknown.
+	Called, Started, Completed int64
+	// FuncCalled counts per function where the source numbers operations so (NCCL's seqNumber, RAS).
+	FuncCalled map[string]int64
+	// SinceCompleted is how long ago the last operation completed, SinceCalled how long ago the last was called; -1 never or unknown.
+	SinceCompleted, SinceCalled time.Duration
+	InFlight                    []Op // In call order.
+	Recent                      []Op // The last few that left, oldest first, to compare types and sizes.
+	KernelUntrusted             bool
+}
+
+// OpState is how far an operation has come on a rank.
+type OpState int
+
+// Operation states, in order.
+const (
+	OpUnknown  OpState = iota
+	OpCalled           // API entered.
+	OpEnqueued         // Kernel launched.
+	OpEntered          // Kernel running.
+	OpMoving           // Steps pass.
+	OpLeft
+)
+
+// Op is an operation on one rank.
+type Op struct {
+	Number   int64 // Call order on the communicator, -1 unknown.
+	Seq      int64 // Per communicator and function; send/recv: per peer and direction; -1 unknown.
+	Func     string
+	Peer     int // Send/recv: rank in the communicator, else -1.
+	Root     int // -1 none.
+	Count    int64
+	Bytes    int64
+	Datatype string
+	Algo     string // ring, tree, …
+	Proto    string
+	State    OpState
+	// Age since called, Stuck since the last progress; -1 unknown.
+	Age, Stuck time.Duration
+	Channels   int
+	// KernelStarted and KernelStopped count channels whose kernel started and stopped; -1 not observable.
+	KernelStarted, KernelStopped int
+	Barrier                      bool
+	// NoCompletion: the path gives no completion event, so "still in flight" means nothing.
+	NoCompletion bool
+	// ProxyUnreliable: the algorithm's proxy operations never report their end (CollNet, NVLS).
+	ProxyUnreliable bool
+	Flows           []Flow
+	Stack           []string // Where it was called, innermost last.
+}
+
+// Flow is one (channel, direction, peer) of an operation in flight. Send: Posted >= Ready (GPU_ready) >= Transmitted
+// (RDMA_transmitted) >= Done (RDMA_done). Receive: Posted >= Ready (received) >= Transmitted (given) >= Done (consumed).
+type Flow struct {
+	Channel int
+	Send    bool
+	Peer    int // Rank in the communicator.
+	Total   int64
+	Posted, Ready, Transmitted,
+	Done int64
+	Bytes int64
+	Stuck time.Duration // Since a counter changed.
+	// PeerPolls counts repeated "receiver not ready" polls: the proxy thread is alive.
+	PeerPolls int64
+	// Wait is the finished waiting of this operation: send gpu, peer, net; receive net, flush, gpu.
+	Wait   [3]time.Duration
+	Active time.Duration
+}
+
+// SegmentKind is the kind of a finished piece of work.
+type SegmentKind int
+
+// Segment kinds.
+const (
+	SegmentOp      SegmentKind = iota // A collective or send/recv.
+	SegmentCompute                    // Computation between operations.
+)
+
+// Segment is a finished piece of one rank's work. Start and End are nanoseconds on that rank's own clock; no two ranks'
+// clocks need agree.
+type Segment struct {
+	Rank      int
+	Kind      SegmentKind
+	Iteration int // -1 unknown.
+	Comm      CommID
+	Number    int64 // Call order on the communicator; -1 for compute.
+	Seq       int64
+	Func      string // Or the kind of computation ("forward-compute").
+	Peer      int    // Global rank of the other side, send/recv; -1.
+	Bytes     int64
+	Start     int64
+	End       int64
+	Entered   int64 // When the kernel entered; 0 unknown.
+	// Active is the time with a transfer outstanding; 0 unknown. Wait by cause as in Flow, send then receive; all 0 unknown.
+	Active   time.Duration
+	SendWait [3]time.Duration
+	RecvWait [3]time.Duration
+	Steps    int64
+	// Slowest channel of the operation and its time, with the fastest's; 0 unknown.
+	SlowestChannel           int
+	SlowestPeer              int
+	SlowestTime, FastestTime time.Duration
+	Stage, DataRank, Layer   int // Pipeline stage and data-parallel rank where the source knows; -1.
+	Microbatch               int // -1 unknown.
+}
+
+// Fact is a piece of a node's own evidence.
+type Fact struct {
+	Host      string
+	Rank      int    // -1: the whole node.
+	Component string // gpu, nic, pcie, cpu, memory, link, storage, process.
+	Device    string
+	Kind      string // xid, clock_throttled, link_width_reduced, …
+	Value     float64
+	Expected  float64
+	Age       time.Duration
+	Text      string
+}
+
+// Missing is something that should have been seen and was not.
+type Missing struct {
+	What  string // "exporter", "prometheus", "rank", "file".
+	Name  string // Its address or number.
+	Ranks []int  // Ranks it would have shown, if known.
+	Why   string
+}

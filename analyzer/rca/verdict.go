@@ -1,0 +1,118 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rca
+
+// VerdictVersion is the version of the verdict's JSON form. New fields do not raise it.
+const VerdictVersion = 1
+
+// Class is the kind of anomaly. H1 to S3 are CCL-D's classes (section 4).
+type Class string
+
+// Classes.
+const (
+	NotEntered   Class = "not_entered"  // H1: a rank did not enter the operation its peers wait in.
+	Inconsistent Class = "inconsistent" // H2: ranks called different operations, or in a different order.
+	Fault        Class = "fault"        // H3: all entered, a component inside failed.
+	SlowCompute  Class = "slow_compute" // S1.
+	SlowComm     Class = "slow_comm"    // S2.
+	SlowMixed    Class = "slow_mixed"   // S3.
+	Imbalance    Class = "imbalance"    // Work is unevenly cut or data uneven; nobody's machine is bad.
+	GlobalSlow   Class = "global_slow"  // Everybody slower alike; nobody's machine is bad.
+	Benign       Class = "benign"       // Checkpoint, first step, job end: nothing to page for.
+	Healthy      Class = "healthy"      // Nothing wrong is seen.
+	Unknown      Class = "unknown"      // The evidence does not carry a name.
+)
+
+// Cause is the component or behaviour behind it.
+type Cause string
+
+// Causes.
+const (
+	CauseProcessStopped   Cause = "process_stopped"
+	CauseProcessGone      Cause = "process_gone"
+	CauseHostLost         Cause = "host_lost"
+	CauseNotCalled        Cause = "op_not_called"      // Running, but outside: user code, data loader, GIL.
+	CauseStorage          Cause = "storage"            // Blocked in storage.
+	CauseKernelNotRunning Cause = "kernel_not_running" // Called, but its kernel never started.
+	CauseOtherOp          Cause = "other_op"           // Type, size, datatype, root or algorithm differ.
+	CauseDeadlock         Cause = "deadlock"           // Groups entered in opposite orders.
+	CauseGPU              Cause = "gpu"                // The GPU or its kernel stopped producing or consuming, or is slow.
+	CauseNetworkSend      Cause = "network_send"       // Local NIC or link does not deliver.
+	CauseReceiver         Cause = "receiver"           // The receiver does not post buffers.
+	CausePCIe             Cause = "pcie"               // Flush or copy between NIC and GPU.
+	CauseProxy            Cause = "proxy"              // The proxy thread is late or starved.
+	CauseCPU              Cause = "cpu"
+	CauseCheckpoint       Cause = "checkpoint"
+	CauseFirstStep        Cause = "first_step"
+	CauseJobEnd           Cause = "job_end"
+	CauseStage            Cause = "pipeline_stage"
+	CauseRouting          Cause = "expert_routing"
+	CauseData             Cause = "data"
+	CauseUnknown          Cause = "unknown"
+)
+
+// Verdict is the answer: class, who, why, how sure, and how it was reached.
+type Verdict struct {
+	Version    int       `json:"version"`
+	JobID      string    `json:"job_id,omitempty"`
+	Class      Class     `json:"class"`
+	Code       string    `json:"code,omitempty"` // CCL-D's code of the class: H1, H2, H3, S1, S2, S3.
+	Cause      Cause     `json:"cause"`
+	Culprits   []Culprit `json:"culprits"`   // Empty: nobody, or cannot tell.
+	Confidence float64   `json:"confidence"` // Probability that class and culprits are right.
+	Summary    string    `json:"summary"`    // One sentence for a tired person.
+	Page       bool      `json:"page"`       // Whether somebody should be woken.
+	Action     string    `json:"action,omitempty"`
+	// Where the trouble shows: communicator, operation.
+	Comm string `json:"comm,omitempty"`
+	Op   string `json:"op,omitempty"`
+	// Chain is the walk of waiting, from a rank that suffers to the culprit.
+	Chain          []Link      `json:"chain,omitempty"`
+	Evidence       []string    `json:"evidence,omitempty"`
+	Contradictions []string    `json:"contradictions,omitempty"`
+	Missing        []string    `json:"missing,omitempty"`
+	RuledOut       []Candidate `json:"ruled_out,omitempty"`
+	Methods        []Vote      `json:"methods,omitempty"`
+	// Slowdown is the iteration time over what it would be without the culprit (what-if replay), 0 not applicable.
+	Slowdown     float64 `json:"slowdown,omitempty"`
+	RanksVisited int     `json:"ranks_visited"`
+}
+
+// Culprit is who is to blame: a rank with its place, or a component or group where no single rank is meant.
+type Culprit struct {
+	Rank    int    `json:"rank"` // -1 when no single rank is meant.
+	Host    string `json:"host,omitempty"`
+	GPU     string `json:"gpu,omitempty"`
+	NIC     string `json:"nic,omitempty"`
+	PID     int    `json:"pid,omitempty"`
+	Pod     string `json:"pod,omitempty"`
+	Channel int    `json:"channel"`         // -1 when no single channel is meant.
+	Group   string `json:"group,omitempty"` // "stage 3", "rail 2", "link 4->5".
+	Why     string `json:"why,omitempty"`
+}
+
+// Link is one step of the chain of waiting.
+type Link struct {
+	From   int    `json:"from"` // Rank that waits.
+	To     int    `json:"to"`   // Rank it waits for; equal to From when it waits for its own hardware.
+	Reason string `json:"reason"`
+	Comm   string `json:"comm,omitempty"`
+	Op     string `json:"op,omitempty"`
+	Sure   bool   `json:"sure"` // Certain by construction (same stream, same flow), not inferred.
+}
+
+// Candidate is somebody considered and not accused.
+type Candidate struct {
+	Rank   int    `json:"rank"`
+	Group  string `json:"group,omitempty"`
+	Reason string `json:"reason"`
+}
+
+// Vote is what one method alone would say.
+type Vote struct {
+	Method string `json:"method"` // mycroft, ccl-d, pulse, holmes, wait-for.
+	Class  Class  `json:"class"`
+	Ranks  []int  `json:"ranks"`
+	Note   string `json:"note,omitempty"`
+}

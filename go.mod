@@ -1,0 +1,3 @@
+module github.com/culprit-project/culprit
+
+go 1.26

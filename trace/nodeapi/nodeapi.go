@@ -1,0 +1,152 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package nodeapi is the exporter's HTTP API, as both sides speak it: GET /api/v1/state (now) and GET /api/v1/trace
+// (history). docs/node-api.md documents it.
+package nodeapi
+
+import "github.com/culprit-project/culprit/trace"
+
+// Version of the JSON documents. It grows when a field changes its meaning; new fields do not count.
+const Version = 1
+
+// Paths of the API below an exporter's address.
+const (
+	StatePath = "/api/v1/state"
+	TracePath = "/api/v1/trace"
+)
+
+// State answers GET /api/v1/state: every traced process on the node. Query parameters job_id, rank and comm
+// (repeatable) narrow it.
+type State struct {
+	Version  int    `json:"version"`
+	Exporter string `json:"exporter"` // Version of the exporter.
+	Node     string `json:"node"`     // Host name as the exporter knows it.
+	AtUnixNS int64  `json:"at_unix_ns"`
+	// NowNS is the node's CLOCK_MONOTONIC at the time of the answer: the clock of every *_ns stamp below.
+	NowNS     uint64    `json:"now_ns"`
+	Processes []Process `json:"processes"`
+	Facts     []Fact    `json:"facts,omitempty"`
+	Unread    []Unread  `json:"unread,omitempty"`
+}
+
+// Process is one traced process: what it wrote and what the kernel says of it.
+type Process struct {
+	File string `json:"file"` // Base name of the trace file.
+	// JobID, Rank, Host and GPU are the exporter's resolution of the claims in the snapshot: never empty for JobID,
+	// rank -1 when it cannot be told.
+	JobID string `json:"job_id"`
+	Rank  int32  `json:"rank"`
+	Host  string `json:"host"`
+	GPU   string `json:"gpu,omitempty"`
+	trace.Snapshot
+	Kernel      *Kernel            `json:"kernel,omitempty"`
+	Completions []trace.Completion `json:"completions,omitempty"` // The newest few per communicator, oldest first.
+}
+
+// ProcessState is the kernel's view of a process.
+type ProcessState string
+
+// States of a process.
+const (
+	ProcessRunning ProcessState = "running"
+	ProcessSleep   ProcessState = "sleeping"
+	ProcessDisk    ProcessState = "disk_sleep" // Uninterruptible: storage, driver, NFS.
+	ProcessStopped ProcessState = "stopped"    // SIGSTOP or a debugger.
+	ProcessZombie  ProcessState = "zombie"
+	ProcessGone    ProcessState = "gone"   // No such process any more, and it did not say goodbye.
+	ProcessExited  ProcessState = "exited" // Gone after an orderly end.
+	ProcessUnknown ProcessState = "unknown"
+)
+
+// Kernel holds what /proc says. Rates are over the exporter's last sampling period.
+type Kernel struct {
+	State            ProcessState `json:"state"`
+	GoneForSeconds   float64      `json:"gone_for_seconds,omitempty"`
+	HostPID          int          `json:"host_pid,omitempty"`
+	Verified         bool         `json:"verified"` // The claim of pid and start time matches the kernel's.
+	CPUCores         float64      `json:"cpu_cores"`
+	ReadBytesPerSec  float64      `json:"read_bytes_per_second"`  // Storage, not cache (/proc/PID/io read_bytes).
+	WriteBytesPerSec float64      `json:"write_bytes_per_second"` // Includes page cache (wchar of regular files is not told apart).
+	Wchan            string       `json:"wchan,omitempty"`
+	Threads          []Thread     `json:"threads,omitempty"` // Proxy and user threads named by the trace.
+	CgroupPath       string       `json:"cgroup_path,omitempty"`
+	ContainerID      string       `json:"container_id,omitempty"`
+}
+
+// Thread is one thread of a traced process.
+type Thread struct {
+	TID          int     `json:"tid"`
+	Role         string  `json:"role"` // proxy or user.
+	State        string  `json:"state"`
+	CPUCores     float64 `json:"cpu_cores"`
+	RunDelayFrac float64 `json:"run_delay_ratio"` // Share of time runnable but not running (/proc/…/schedstat).
+	Wchan        string  `json:"wchan,omitempty"`
+}
+
+// Fact is a piece of the node's own evidence: an XID, a throttled clock, a link below its width.
+type Fact struct {
+	Component  string  `json:"component"` // gpu, nic, pcie, cpu, memory, link, host.
+	Device     string  `json:"device,omitempty"`
+	Kind       string  `json:"kind"` // xid, clock_throttled, link_width_reduced, …
+	Value      float64 `json:"value"`
+	Unit       string  `json:"unit,omitempty"`
+	Expected   float64 `json:"expected,omitempty"`
+	Rank       int32   `json:"rank"` // Affected rank, -1 unknown or whole node.
+	AgeSeconds float64 `json:"age_seconds,omitempty"`
+	Text       string  `json:"text,omitempty"`
+}
+
+// Unread is a trace file that could not be read.
+type Unread struct {
+	File  string `json:"file"`
+	Error string `json:"error"`
+}
+
+// Sample is one record of the real-time state log (M3): a process's operations and flows in progress at one moment.
+type Sample struct {
+	AtNS   uint64       `json:"at_ns"`
+	Rank   int32        `json:"rank"`
+	JobID  string       `json:"job_id"`
+	File   string       `json:"file"`
+	Ops    []trace.Op   `json:"ops,omitempty"`
+	Flows  []trace.Flow `json:"flows,omitempty"`
+	Status trace.Status `json:"status"`
+}
+
+// TraceLine is one line of the JSON-lines answer of GET /api/v1/trace; exactly one pointer is set.
+type TraceLine struct {
+	Header     *TraceHeader           `json:"header,omitempty"`
+	Process    *Process               `json:"process,omitempty"` // Identity and comms, before the first record of that file.
+	Completion *ProcessCompletion     `json:"completion,omitempty"`
+	Lifecycle  *ProcessLifecycleEvent `json:"lifecycle,omitempty"`
+	Sample     *Sample                `json:"sample,omitempty"`
+	Trailer    *TraceTrailer          `json:"trailer,omitempty"`
+}
+
+// TraceHeader opens the answer of GET /api/v1/trace.
+type TraceHeader struct {
+	Version  int    `json:"version"`
+	Node     string `json:"node"`
+	AtUnixNS int64  `json:"at_unix_ns"`
+	NowNS    uint64 `json:"now_ns"`
+}
+
+// ProcessCompletion is a completion and the file it came from.
+type ProcessCompletion struct {
+	File string `json:"file"`
+	trace.Completion
+}
+
+// ProcessLifecycleEvent is a lifecycle event and the file it came from.
+type ProcessLifecycleEvent struct {
+	File string `json:"file"`
+	trace.LifecycleEvent
+}
+
+// TraceTrailer closes the answer; an answer without one was cut off.
+type TraceTrailer struct {
+	Records   int64  `json:"records"`
+	Lost      uint64 `json:"lost"`      // Records overwritten before they were read, in the span asked for.
+	Truncated bool   `json:"truncated"` // The answer's limit was reached.
+}

@@ -1,0 +1,272 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package trace
+
+import (
+	"strconv"
+	"time"
+)
+
+// Snapshot is one consistent-enough copy of a trace file: every slot by itself is untorn, slots may differ by the time
+// the copy took. Times are nanoseconds of the writing host's CLOCK_MONOTONIC.
+type Snapshot struct {
+	Identity Identity `json:"identity"`
+	Status   Status   `json:"status"`
+	Comms    []Comm   `json:"comms,omitempty"`
+	Ops      []Op     `json:"ops,omitempty"`
+	Flows    []Flow   `json:"flows,omitempty"`
+}
+
+// Identity is what the process says about itself. Numbers are -1 and strings empty when unknown.
+type Identity struct {
+	PID            uint32 `json:"pid"`
+	PIDNamespace   uint64 `json:"pid_namespace"`
+	StartTicks     uint64 `json:"start_ticks"`
+	Rank           int32  `json:"rank"`
+	WorldSize      int32  `json:"world_size"`
+	LocalRank      int32  `json:"local_rank"`
+	NodeRank       int32  `json:"node_rank"`
+	GPUIndex       int32  `json:"gpu_index"`
+	CreatedNS      uint64 `json:"created_ns"`
+	CreatedRealNS  uint64 `json:"created_real_ns"`
+	BootID         string `json:"boot_id,omitempty"`
+	Hostname       string `json:"hostname,omitempty"`
+	ProcessName    string `json:"process_name,omitempty"`
+	JobID          string `json:"job_id,omitempty"`
+	SlurmJobID     string `json:"slurm_job_id,omitempty"`
+	SlurmStepID    string `json:"slurm_step_id,omitempty"`
+	PodName        string `json:"pod_name,omitempty"`
+	PodNamespace   string `json:"pod_namespace,omitempty"`
+	PodUID         string `json:"pod_uid,omitempty"`
+	ContainerName  string `json:"container_name,omitempty"`
+	GPUUUID        string `json:"gpu_uuid,omitempty"`
+	GPUPCIBusID    string `json:"gpu_pci_bus_id,omitempty"`
+	VisibleDevices string `json:"visible_devices,omitempty"`
+	ShimVersion    string `json:"shim_version,omitempty"`
+	WriterABI      uint32 `json:"writer_abi"`
+	Capabilities   uint64 `json:"capabilities"`
+}
+
+// Status is the changing part of the file's header.
+type Status struct {
+	EventMask        uint64 `json:"event_mask"`
+	HeartbeatNS      uint64 `json:"heartbeat_ns"`
+	RealMinusMonoNS  uint64 `json:"real_minus_mono_ns"`
+	ClosedNS         uint64 `json:"closed_ns,omitempty"`
+	GroupOpenSinceNS uint64 `json:"group_open_since_ns,omitempty"`
+	GroupCount       uint64 `json:"group_count"`
+	CompletionsHead  uint64 `json:"completions_head"`
+	LifecycleHead    uint64 `json:"lifecycle_head"`
+	TransfersHead    uint64 `json:"transfers_head"`
+	DroppedComms     uint64 `json:"dropped_comms,omitempty"`
+	DroppedOps       uint64 `json:"dropped_ops,omitempty"`
+	DroppedFlows     uint64 `json:"dropped_flows,omitempty"`
+	ContendedEvents  uint64 `json:"contended_events,omitempty"`
+	ForeignEvents    uint64 `json:"foreign_events,omitempty"`
+	StaleEvents      uint64 `json:"stale_events,omitempty"`
+	RepeatedEvents   uint64 `json:"repeated_events,omitempty"`
+	Callbacks        uint64 `json:"callbacks"`
+	TornSlots        int    `json:"torn_slots,omitempty"` // Slots left out of this copy because they never held still.
+}
+
+// CommID identifies a communicator on all its ranks (NCCL's commHash). It is not unique by itself: see CommKey.
+type CommID uint64
+
+// String gives the id as NCCL's logs and RAS print it, without prefix.
+func (id CommID) String() string { return strconv.FormatUint(uint64(id), 16) }
+
+// MarshalText writes the id as hexadecimal.
+func (id CommID) MarshalText() ([]byte, error) { return []byte(id.String()), nil }
+
+// UnmarshalText reads hexadecimal with or without 0x.
+func (id *CommID) UnmarshalText(b []byte) error {
+	s := string(b)
+	if len(s) > 2 && (s[:2] == "0x" || s[:2] == "0X") {
+		s = s[2:]
+	}
+	v, err := strconv.ParseUint(s, 16, 64)
+	if err != nil {
+		return err
+	}
+	*id = CommID(v)
+	return nil
+}
+
+// CommKey tells communicators apart: ids can collide, sizes rarely at the same time.
+type CommKey struct {
+	ID     CommID
+	NRanks int32
+}
+
+// Comm is the state of one communicator in one process.
+type Comm struct {
+	Index           uint32          `json:"index"`
+	Generation      uint32          `json:"generation"`
+	Flags           CommFlags       `json:"flags"`
+	ID              CommID          `json:"comm"`
+	NRanks          int32           `json:"nranks"`
+	Rank            int32           `json:"rank"` // In this communicator.
+	NNodes          int32           `json:"nnodes"`
+	ProxyTID        uint32          `json:"proxy_tid,omitempty"`
+	UserTID         uint32          `json:"user_tid,omitempty"`
+	OpsInFlight     uint32          `json:"ops_in_flight"`
+	Name            string          `json:"name,omitempty"`
+	CreatedNS       uint64          `json:"created_ns"`
+	DestroyedNS     uint64          `json:"destroyed_ns,omitempty"`
+	OpsCalled       uint64          `json:"ops_called"`
+	OpsStarted      uint64          `json:"ops_started"`
+	OpsCompleted    uint64          `json:"ops_completed"`
+	LastCalledNS    uint64          `json:"last_called_ns"`
+	LastProgressNS  uint64          `json:"last_progress_ns"`
+	LastCompletedNS uint64          `json:"last_completed_ns"`
+	SeqStarted      [NumFunc]uint64 `json:"seq_started"` // 1 + last sequence number enqueued, per function.
+	FuncCompleted   [NumFunc]uint64 `json:"func_completed"`
+	FuncBytes       [NumFunc]uint64 `json:"func_bytes"`
+	FuncNS          [NumFunc]uint64 `json:"func_ns"`
+}
+
+// Key gives the communicator's cluster-wide key.
+func (c *Comm) Key() CommKey { return CommKey{c.ID, c.NRanks} }
+
+// Op is an operation in flight.
+type Op struct {
+	Index          uint32  `json:"index"`
+	Generation     uint32  `json:"generation"`
+	Flags          OpFlags `json:"flags"`
+	CommIndex      uint32  `json:"comm_index"`
+	CommGeneration uint32  `json:"comm_generation"`
+	Number         uint64  `json:"number"` // Call order on the communicator, from 0.
+	Seq            uint64  `json:"seq"`    // NCCL's per-function number; send/recv: per (comm, peer, direction).
+	Func           Func    `json:"func"`
+	Algo           Algo    `json:"algo"`
+	Proto          Proto   `json:"proto"`
+	DatatypeBytes  uint16  `json:"datatype_bytes"`
+	Datatype       string  `json:"datatype,omitempty"`
+	Count          uint64  `json:"count"`
+	Bytes          uint64  `json:"bytes"`
+	Peer           int32   `json:"peer"`
+	Root           int32   `json:"root"`
+	Channels       uint32  `json:"channels"`
+	State          OpState `json:"state"`
+	CalledNS       uint64  `json:"called_ns,omitempty"`
+	EnqueuedNS     uint64  `json:"enqueued_ns,omitempty"`
+	EnteredNS      uint64  `json:"entered_ns,omitempty"`
+	FirstStepNS    uint64  `json:"first_step_ns,omitempty"`
+	LastProgressNS uint64  `json:"last_progress_ns,omitempty"`
+	LeftNS         uint64  `json:"left_ns,omitempty"`
+	KernelStarted  uint64  `json:"kernel_started"` // Bit per channel.
+	KernelStopped  uint64  `json:"kernel_stopped"`
+	ProxyStarted   uint32  `json:"proxy_started"`
+	ProxyStopped   uint32  `json:"proxy_stopped"`
+	UserTID        uint32  `json:"user_tid,omitempty"`
+}
+
+// Flow is one (communicator, channel, direction, peer). Fields without Total belong to the current operation.
+// Send: Posted >= Ready (GPU_ready) >= Transmitted (RDMA_transmitted) >= Done (RDMA_done).
+// Receive: Posted >= Ready (received) >= Transmitted (given to the GPU) >= Done (consumed).
+type Flow struct {
+	Index            uint32    `json:"index"`
+	Generation       uint32    `json:"generation"`
+	CommIndex        uint32    `json:"comm_index"`
+	CommGeneration   uint32    `json:"comm_generation"`
+	Channel          uint16    `json:"channel"`
+	IsSend           bool      `json:"is_send"`
+	State            FlowState `json:"state"`
+	Peer             int32     `json:"peer"`
+	OpIndex          uint32    `json:"op_index"`
+	OpGeneration     uint32    `json:"op_generation"`
+	Queued           uint32    `json:"queued,omitempty"`
+	OpNumber         uint64    `json:"op_number"`
+	OpSeq            uint64    `json:"op_seq"`
+	Func             Func      `json:"func"`
+	StepsTotal       uint32    `json:"steps_total"`
+	Posted           uint32    `json:"posted"`
+	Ready            uint32    `json:"ready"`
+	Transmitted      uint32    `json:"transmitted"`
+	Done             uint32    `json:"done"`
+	PeerPolls        uint32    `json:"peer_polls,omitempty"`
+	Epochs           uint32    `json:"epochs"`
+	OpStartedNS      uint64    `json:"op_started_ns,omitempty"`
+	FirstStepNS      uint64    `json:"first_step_ns,omitempty"`
+	StateSinceNS     uint64    `json:"state_since_ns,omitempty"`
+	LastProgressNS   uint64    `json:"last_progress_ns,omitempty"`
+	Bytes            uint64    `json:"bytes"`
+	WaitNS           [3]uint64 `json:"wait_ns"` // Send: gpu, peer, net. Receive: net, flush, gpu.
+	ActiveNS         uint64    `json:"active_ns"`
+	LargestGapNS     uint64    `json:"largest_gap_ns"`
+	TotalOps         uint64    `json:"total_ops"`
+	TotalPosted      uint64    `json:"total_posted"`
+	TotalReady       uint64    `json:"total_ready"`
+	TotalTransmitted uint64    `json:"total_transmitted"`
+	TotalDone        uint64    `json:"total_done"`
+	TotalBytes       uint64    `json:"total_bytes"`
+	TotalWaitNS      [3]uint64 `json:"total_wait_ns"`
+	TotalActiveNS    uint64    `json:"total_active_ns"`
+	TotalEpochs      uint64    `json:"total_epochs"`
+}
+
+// Direction is one direction of a finished operation, summed over its flows.
+type Direction struct {
+	Flows          uint32    `json:"flows"`
+	Steps          uint32    `json:"steps"`
+	Bytes          uint64    `json:"bytes"`
+	WaitNS         [3]uint64 `json:"wait_ns"`
+	ActiveNS       uint64    `json:"active_ns"`
+	LargestGapNS   uint64    `json:"largest_gap_ns"`
+	FirstStepNS    uint64    `json:"first_step_ns,omitempty"`
+	LastStepNS     uint64    `json:"last_step_ns,omitempty"`
+	SlowestChannel uint32    `json:"slowest_channel"`
+	SlowestPeer    int32     `json:"slowest_peer"`
+	SlowestNS      uint64    `json:"slowest_ns"`
+	FastestNS      uint64    `json:"fastest_ns"`
+}
+
+// Completion is a finished operation (M2).
+type Completion struct {
+	Ticket         uint64    `json:"ticket"` // Running number in the file, from 1; a hole in the sequence is loss.
+	CommID         CommID    `json:"comm"`
+	CommIndex      uint32    `json:"comm_index"`
+	CommGeneration uint32    `json:"comm_generation"`
+	NRanks         int32     `json:"nranks"`
+	Rank           int32     `json:"rank"`
+	Number         uint64    `json:"number"`
+	Seq            uint64    `json:"seq"`
+	Func           Func      `json:"func"`
+	Algo           Algo      `json:"algo"`
+	Proto          Proto     `json:"proto"`
+	DatatypeBytes  uint16    `json:"datatype_bytes"`
+	Count          uint64    `json:"count"`
+	Bytes          uint64    `json:"bytes"`
+	Peer           int32     `json:"peer"`
+	Root           int32     `json:"root"`
+	Channels       uint32    `json:"channels"`
+	Flags          OpFlags   `json:"flags"`
+	CalledNS       uint64    `json:"called_ns,omitempty"`
+	EnqueuedNS     uint64    `json:"enqueued_ns,omitempty"`
+	EnteredNS      uint64    `json:"entered_ns,omitempty"`
+	LeftNS         uint64    `json:"left_ns,omitempty"`
+	GPUNS          uint64    `json:"gpu_ns,omitempty"`
+	Send           Direction `json:"send"`
+	Recv           Direction `json:"recv"`
+}
+
+// LifecycleEvent is something that happened to the process or a communicator.
+type LifecycleEvent struct {
+	Ticket    uint64        `json:"ticket"`
+	AtNS      uint64        `json:"at_ns"`
+	Kind      LifecycleKind `json:"kind"`
+	CommIndex int64         `json:"comm_index"` // -1: none.
+	CommID    CommID        `json:"comm"`
+	Arg0      uint64        `json:"arg0"`
+	Text      string        `json:"text,omitempty"`
+}
+
+// Since gives how long before now (both on the writer's monotonic clock, ns) at was; 0 when at has not happened or
+// lies in the future.
+func Since(nowNS, atNS uint64) time.Duration {
+	if atNS == 0 || atNS >= nowNS {
+		return 0
+	}
+	return time.Duration(nowNS - atNS) //nolint:gosec // Differences of one boot fit.
+}
