@@ -1,0 +1,53 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rca
+
+import "time"
+
+// Options are the engine's thresholds. A zero field means its default, so the zero Options is ready to use.
+type Options struct {
+	// HangAfter is how long an operation must be without progress before it counts as stuck (default 2 s). Anything
+	// younger may be a healthy operation that the snapshot happened to catch.
+	HangAfter time.Duration
+	// StorageBytesPerSec is the storage traffic from which a rank outside communication counts as busy with storage
+	// (default 1 MiB/s).
+	StorageBytesPerSec float64
+	// FirstOps is the number of completed operations on a communicator up to which the job counts as in its first
+	// step (default 1).
+	FirstOps int64
+	// BusyCores is the CPU use in cores from which a process counts as busy (default 0.5).
+	BusyCores float64
+	// IrregularFactor is Holmes' delta: an iteration is irregular when longer than the window's mean times this
+	// (default 1.1, H2).
+	IrregularFactor float64
+	// Alpha and Beta bound CCL-D's P = (Tmax-Tmin)/(Tmax-Tbase): above Beta computation is slow (S1), below Alpha
+	// communication (S2), between both (S3) (defaults 0.4 and 0.6, C6).
+	Alpha, Beta float64
+	// Theta is CCL-D's bound on R = (Tmax-Tbase)/Tbase (default 3, C5).
+	Theta float64
+	// LateAfter is Mycroft's "constantly late" threshold (default 1 s, M7).
+	LateAfter time.Duration
+	// PageConfidence is the confidence from which a verdict that accuses somebody pages (default 0.5).
+	PageConfidence float64
+}
+
+func (o Options) withDefaults() Options {
+	setDefault(&o.HangAfter, 2*time.Second)
+	setDefault(&o.StorageBytesPerSec, 1<<20)
+	setDefault(&o.FirstOps, 1)
+	setDefault(&o.BusyCores, 0.5)
+	setDefault(&o.IrregularFactor, 1.1)
+	setDefault(&o.Alpha, 0.4)
+	setDefault(&o.Beta, 0.6)
+	setDefault(&o.Theta, 3)
+	setDefault(&o.LateAfter, time.Second)
+	setDefault(&o.PageConfidence, 0.5)
+	return o
+}
+
+func setDefault[T time.Duration | float64 | int64 | int](field *T, value T) {
+	if *field == 0 {
+		*field = value
+	}
+}
