@@ -1,0 +1,86 @@
+# Copyright 2026 The Culprit Authors
+# SPDX-License-Identifier: Apache-2.0
+
+# One line each, the same lines a person would type. `make help` lists the targets.
+
+SHELL   := /bin/bash
+GO      ?= go
+BIN     := bin
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+PKG     := github.com/prometheus/common/version
+LDFLAGS := -s -w -X $(PKG).Version=$(VERSION) -X $(PKG).Revision=$(shell git rev-parse --short HEAD 2>/dev/null) \
+           -X $(PKG).Branch=$(shell git rev-parse --abbrev-ref HEAD 2>/dev/null)
+
+.PHONY: all help build shim ringjob go-build tools test test-go test-c test-rules test-e2e demo lint bench generate \
+        check-generated scorecard gpu-e2e fuzz soak clean
+
+all: build
+
+help: ## List the targets.
+	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+build: shim ringjob go-build ## Build the shim, ringjob and the Go programs into bin/.
+
+shim:
+	@$(MAKE) --no-print-directory -C ncclshim
+
+ringjob:
+	@$(MAKE) --no-print-directory -C sim/ringjob
+
+go-build:
+	@echo "building culprit-exporter, culprit-analyzer, culprit-sim, culprit-demo"
+	@mkdir -p $(BIN)
+	@$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/culprit-exporter ./exporter
+	@$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/culprit-analyzer ./analyzer
+	@$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/culprit-sim ./sim/cmd/culprit-sim
+	@$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/culprit-demo ./sim/demo
+
+tools: ## Build Prometheus, Alertmanager and promtool, or take them from the PATH when new enough.
+	@tools/build.sh prometheus promtool alertmanager
+
+FAULT ?= link-stall
+RANK  ?= 5
+
+demo: build tools ## Run a small cluster, inject FAULT at RANK, print the verdict. FAULT=none stays healthy.
+	@$(BIN)/culprit-demo --fault=$(FAULT) --rank=$(RANK)
+
+test: build tools test-c test-rules test-go test-e2e ## Run every test.
+
+test-go:
+	$(GO) test -timeout 10m $$($(GO) list ./... | grep -v /sim/e2e)
+
+test-c:
+	$(MAKE) --no-print-directory -C ncclshim test
+	$(MAKE) --no-print-directory -C sim/ringjob test
+
+test-rules:
+	@tools/build.sh promtool jsonnet
+	mixin/test.sh
+
+test-e2e: build tools ## Real processes, Prometheus and Alertmanager: every fault names its rank.
+	$(GO) test -timeout 20m -count=1 -v ./sim/e2e
+
+lint: ## Run the pinned linters.
+	@tools/build.sh golangci-lint
+	$(BIN)/tools/golangci-lint run ./...
+
+bench: build ## Print measured costs beside the budgets of the design.
+	$(MAKE) --no-print-directory -C ncclshim bench
+	$(GO) test -run '^$$' -bench . -benchtime 1s ./trace ./exporter/... ./analyzer/...
+
+generate: ## Render rules/ and dashboards/ from mixin/.
+	@tools/build.sh jsonnet
+	mixin/generate.sh
+
+check-generated: ## Fail when rules/ or dashboards/ differ from what mixin/ renders.
+	@tools/build.sh jsonnet
+	mixin/generate.sh --check
+
+scorecard: ## Run the quick scorecard; fails under the committed floors.
+	$(GO) run ./sim/cmd/culprit-sim scorecard --quick
+
+gpu-e2e: build ## On a machine with an NVIDIA GPU: the end-to-end check on real NCCL.
+	@sim/gpu/run.sh
+
+clean: ## Remove what the build made.
+	rm -rf $(BIN) build .cache

@@ -1,0 +1,167 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Command culprit-demo runs a small training cluster of real processes, injects a fault and shows how the verdict
+// arrives. It exits 0 when the verdict named what was injected, 1 when it did not, 2 when the demo could not run.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/alecthomas/kingpin/v2"
+
+	"github.com/culprit-project/culprit/sim/stack"
+)
+
+const (
+	exitNamed = iota
+	exitMissed
+	exitBroken
+)
+
+type options struct {
+	root     string
+	fault    string
+	rank     int
+	ranks    int
+	hosts    int
+	layout   string
+	warmup   int
+	interval time.Duration
+	timeout  time.Duration
+	stay     bool
+}
+
+func main() { os.Exit(run()) }
+
+func run() int {
+	var o options
+	app := kingpin.New("culprit-demo", "Run a small cluster of real training processes with Prometheus, Alertmanager and "+
+		"Culprit, inject a fault, and print what was found.")
+	app.HelpFlag.Short('h')
+	app.Flag("fault", "Fault to inject; --list shows them.").Default("link-stall").StringVar(&o.fault)
+	app.Flag("rank", "Rank at which it is injected.").Default("5").IntVar(&o.rank)
+	app.Flag("ranks", "Ranks of the job, one process each.").Default("8").IntVar(&o.ranks)
+	app.Flag("hosts", "Simulated hosts, one exporter each.").Default("4").IntVar(&o.hosts)
+	app.Flag("layout", "Parallelism of the job.").Default("dp2,pp2,tp2").StringVar(&o.layout)
+	app.Flag("warmup", "Healthy steps before the fault.").Default("15").IntVar(&o.warmup)
+	app.Flag("interval", "Scrape and evaluation interval of Prometheus.").Default("1s").DurationVar(&o.interval)
+	app.Flag("timeout", "How long to wait for a verdict after the fault.").Default("60s").DurationVar(&o.timeout)
+	app.Flag("stay", "Keep everything running after the verdict, until Ctrl-C, to look around.").BoolVar(&o.stay)
+	app.Flag("root", "Repository root.").Default(".").StringVar(&o.root)
+	list := app.Flag("list", "List the faults and exit.").Bool()
+	if _, err := app.Parse(os.Args[1:]); err != nil {
+		fmt.Fprintf(os.Stderr, "culprit-demo: %v, try --help\n", err)
+		return exitBroken
+	}
+	if *list {
+		for _, f := range stack.Faults {
+			fmt.Printf("%-16s %s\n", f.Name, f.About)
+		}
+		return exitNamed
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	named, err := demo(ctx, o)
+	switch {
+	case errors.Is(err, context.Canceled):
+		fmt.Println("\ninterrupted, everything is stopped")
+		return exitBroken
+	case err != nil:
+		fmt.Fprintf(os.Stderr, "culprit-demo: %v\n", err)
+		return exitBroken
+	case !named:
+		return exitMissed
+	}
+	return exitNamed
+}
+
+// demo says whether the verdict was right for the injected fault.
+func demo(ctx context.Context, o options) (bool, error) {
+	fault, err := findFault(o.fault)
+	if err != nil {
+		return false, err
+	}
+	if o.ranks%o.hosts != 0 {
+		return false, fmt.Errorf("%d ranks do not divide over %d hosts", o.ranks, o.hosts)
+	}
+	if o.rank < 0 || o.rank >= o.ranks {
+		return false, fmt.Errorf("rank %d is not one of %d", o.rank, o.ranks)
+	}
+	root, err := filepath.Abs(o.root)
+	if err != nil {
+		return false, fmt.Errorf("finding the repository: %w", err)
+	}
+	dir, err := os.MkdirTemp("", "culprit-demo-")
+	if err != nil {
+		return false, fmt.Errorf("making a scratch directory: %w", err)
+	}
+	defer os.RemoveAll(dir)
+
+	t := newTimeline(os.Stdout)
+	t.say("starting %d exporters, Prometheus, Alertmanager and the analyzer", o.hosts)
+	cluster, err := stack.Start(ctx, stack.Config{
+		Root: root, BinDir: filepath.Join(root, "bin"), ToolsDir: filepath.Join(root, "bin", "tools"),
+		Dir: dir, Hosts: o.hosts, Interval: o.interval, Log: slog.Default(),
+	})
+	if err != nil {
+		return false, err
+	}
+	defer func() {
+		t.say("stopping everything")
+		cluster.Close()
+	}()
+	job, err := cluster.StartJob(ctx, stack.JobConfig{
+		ID: "demo", Ranks: o.ranks, Layout: o.layout, Fault: fault.Name, Rank: o.rank, FaultAtStep: -1,
+	})
+	if err != nil {
+		return false, err
+	}
+	t.say("job demo: %d ranks on %d hosts, layout %s, training %d healthy steps", o.ranks, o.hosts, o.layout, o.warmup)
+	if fault.StartsAtOnce() {
+		if _, err := job.WaitFault(ctx); err != nil {
+			return false, err
+		}
+		t.mark("fault %s at rank %d: %s", fault.Name, o.rank, fault.About)
+	} else {
+		if err := job.WaitStep(ctx, o.warmup); err != nil {
+			return false, err
+		}
+		t.say("healthy: %d steps done, pages so far: %d", job.Step(), len(cluster.Pages(job.Config.ID)))
+	}
+
+	w := watch{timeline: t, cluster: cluster, job: job, fault: fault, options: o}
+	var named bool
+	if fault.Pages() {
+		named, err = w.untilPaged(ctx)
+	} else {
+		named, err = w.untilTrainedOn(ctx)
+	}
+	if err != nil {
+		return false, err
+	}
+	t.addresses(cluster)
+	if o.stay {
+		t.say("staying up; Ctrl-C ends it")
+		<-ctx.Done()
+	}
+	return named, nil
+}
+
+func findFault(name string) (stack.Fault, error) {
+	for _, f := range stack.Faults {
+		if f.Is(name) {
+			f.Name = f.Complete(name)
+			return f, nil
+		}
+	}
+	return stack.Fault{}, fmt.Errorf("no fault %q, --list shows them", name)
+}

@@ -1,0 +1,122 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/culprit-project/culprit/analyzer/rca"
+	"github.com/culprit-project/culprit/sim/stack"
+)
+
+// watch follows what the cluster does after the fault.
+type watch struct {
+	timeline *timeline
+	cluster  *stack.Stack
+	job      *stack.Job
+	fault    stack.Fault
+	options  options
+}
+
+// inject starts the fault and sets the timeline's zero to its beginning.
+func (w *watch) inject(ctx context.Context) error {
+	at, err := w.job.Inject(ctx)
+	if err != nil {
+		return err
+	}
+	w.timeline.zero(at)
+	host := w.cluster.HostOfRank(w.options.rank, w.options.ranks)
+	w.timeline.mark("fault %s at rank %d (%s): %s", w.fault.Name, w.options.rank, w.cluster.HostName(host), w.fault.About)
+	return nil
+}
+
+// untilPaged injects the fault and waits for the trigger, the verdict and the page.
+func (w *watch) untilPaged(ctx context.Context) (bool, error) {
+	if err := w.inject(ctx); err != nil {
+		return false, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, w.options.timeout)
+	defer cancel()
+	jobID := w.job.Config.ID
+	triggers := make(chan struct{})
+	go func() {
+		defer close(triggers)
+		w.showTrigger(ctx)
+	}()
+	page, err := w.cluster.WaitPage(ctx, jobID)
+	if errors.Is(err, context.DeadlineExceeded) {
+		w.timeline.mark("nobody was paged within %s", w.options.timeout)
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	<-triggers
+	incident, err := w.cluster.WaitIncident(ctx, jobID, func(v *rca.Verdict) bool { return v.Page })
+	if err != nil {
+		return false, err
+	}
+	w.timeline.at(page.At, "page: %s", page.Annotations["summary"])
+	w.timeline.verdict(incident.Verdict)
+	named := w.fault.Named(incident.Verdict, w.options.rank)
+	if named {
+		w.timeline.result(true, fmt.Sprintf("named the injected rank %d, %.1f s after the fault", w.options.rank, page.At.Sub(w.timeline.start).Seconds()))
+	} else {
+		w.timeline.result(false, fmt.Sprintf("injected %s at rank %d, which the verdict does not name", w.fault.Name, w.options.rank))
+	}
+	return named, nil
+}
+
+// showTrigger waits for the first trigger of the job in Alertmanager.
+func (w *watch) showTrigger(ctx context.Context) {
+	ticker := time.NewTicker(100 * time.Millisecond)
+	defer ticker.Stop()
+	for {
+		if triggers, err := w.cluster.Triggers(ctx, w.job.Config.ID); err == nil && len(triggers) > 0 {
+			first := triggers[0]
+			for _, t := range triggers {
+				if t.StartsAt.Before(first.StartsAt) {
+					first = t
+				}
+			}
+			w.timeline.at(first.StartsAt, "trigger %s", first.Labels["alertname"])
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+// untilTrainedOn watches a run in which nobody may be paged: through the pause, if there is one, and on.
+func (w *watch) untilTrainedOn(ctx context.Context) (bool, error) {
+	jobID := w.job.Config.ID
+	if w.fault.InjectedBySignal() {
+		if err := w.inject(ctx); err != nil {
+			return false, err
+		}
+	}
+	until := w.job.Step() + 3*w.options.warmup
+	if err := w.job.WaitStep(ctx, until); err != nil {
+		return false, err
+	}
+	w.timeline.say("trained on to step %d", until)
+	incidents, err := w.cluster.Incidents(ctx, jobID)
+	if err != nil {
+		return false, err
+	}
+	for _, i := range incidents {
+		if i.Verdict != nil {
+			w.timeline.verdict(i.Verdict)
+		}
+	}
+	pages := w.cluster.Pages(jobID)
+	w.timeline.result(len(pages) == 0, fmt.Sprintf("%d pages, and none were due", len(pages)))
+	return len(pages) == 0, nil
+}

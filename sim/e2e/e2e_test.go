@@ -1,0 +1,225 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/culprit-project/culprit/analyzer/rca"
+	"github.com/culprit-project/culprit/sim/stack"
+)
+
+const (
+	hosts  = 4
+	ranks  = 8
+	layout = "dp2,pp2,tp2"
+	// healthySteps is how long a job trains before its fault.
+	healthySteps = 12
+	// deadline from the fault to the page, with 1 s scrapes.
+	deadline = 15 * time.Second
+)
+
+var keep = flag.String("e2e.dir", "", "keep configuration, logs and traces in this directory")
+
+// cluster is shared by all tests: a long-lived monitoring stack sees many jobs.
+var cluster *stack.Stack
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	os.Exit(run(m))
+}
+
+func run(m *testing.M) int {
+	dir := *keep
+	if dir == "" {
+		var err error
+		if dir, err = os.MkdirTemp("", "culprit-e2e-"); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		defer os.RemoveAll(dir)
+	}
+	root, err := repositoryRoot()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer cancel()
+	cluster, err = stack.Start(ctx, stack.Config{
+		Root: root, BinDir: filepath.Join(root, "bin"), ToolsDir: filepath.Join(root, "bin", "tools"),
+		Dir: dir, Hosts: hosts, Interval: time.Second, Log: slog.Default(),
+	})
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "starting the cluster (make build tools first):", err)
+		return 1
+	}
+	defer cluster.Close()
+	return m.Run()
+}
+
+func repositoryRoot() (string, error) {
+	dir, err := os.Getwd()
+	for ; err == nil; dir = filepath.Dir(dir) {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return dir, nil
+		}
+		if dir == filepath.Dir(dir) {
+			return "", errors.New("no go.mod above the working directory")
+		}
+	}
+	return "", err
+}
+
+// startJob launches a job that is stopped at the end of the test.
+func startJob(t *testing.T, cfg stack.JobConfig) *stack.Job {
+	t.Helper()
+	cfg.Ranks, cfg.Layout = ranks, layout
+	job, err := cluster.StartJob(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(job.Stop)
+	return job
+}
+
+func within(t *testing.T, d time.Duration) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), d)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func train(t *testing.T, job *stack.Job, steps int) {
+	t.Helper()
+	if err := job.WaitStep(within(t, time.Minute), steps); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestFaultNamesItsRank injects every fault that somebody must be paged for and waits for the page.
+func TestFaultNamesItsRank(t *testing.T) {
+	for i, fault := range stack.Faults {
+		if !fault.Pages() {
+			continue
+		}
+		t.Run(fault.Name, func(t *testing.T) {
+			rank := (3 + 2*i) % ranks
+			job := startJob(t, stack.JobConfig{ID: "fault-" + fault.Name, Fault: fault.Name, Rank: rank, FaultAtStep: -1})
+			train(t, job, healthySteps)
+			if pages := cluster.Pages(job.Config.ID); len(pages) > 0 {
+				t.Fatalf("paged before the fault: %v", pages)
+			}
+			at, err := job.Inject(within(t, 10*time.Second))
+			if err != nil {
+				t.Fatal(err)
+			}
+			page, err := cluster.WaitPage(within(t, deadline), job.Config.ID)
+			if err != nil {
+				t.Fatalf("%v\n%s", err, describe(t, job.Config.ID))
+			}
+			took := page.At.Sub(at)
+			t.Logf("paged after %.1f s: %s", took.Seconds(), page.Annotations["summary"])
+			checkPage(t, page, fault, rank)
+			if took > deadline {
+				t.Errorf("paged after %s, want under %s", took, deadline)
+			}
+			incident, err := cluster.WaitIncident(within(t, 5*time.Second), job.Config.ID, func(*rca.Verdict) bool { return true })
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !fault.Named(incident.Verdict, rank) {
+				t.Errorf("verdict %+v, want rank %d, class in %v, cause in %v", incident.Verdict, rank, fault.Classes, fault.Causes)
+			}
+		})
+	}
+}
+
+// checkPage holds the page against the injected fault: the labels alone must name rank, host and GPU.
+func checkPage(t *testing.T, page stack.Page, fault stack.Fault, rank int) {
+	t.Helper()
+	want := map[string]string{
+		"alertname": "CulpritFound",
+		"rank":      fmt.Sprint(rank),
+		"host":      cluster.HostName(cluster.HostOfRank(rank, ranks)),
+		"gpu":       fmt.Sprint(rank % (ranks / hosts)),
+	}
+	for name, value := range want {
+		if page.Labels[name] != value {
+			t.Errorf("page's label %s is %q, want %q", name, page.Labels[name], value)
+		}
+	}
+	if class := rca.Class(page.Labels["class"]); !fault.Named(&rca.Verdict{
+		Class: class, Cause: rca.Cause(page.Labels["cause"]), Culprits: []rca.Culprit{{Rank: rank}},
+	}, rank) {
+		t.Errorf("page says class %q, cause %q; want one of %v, %v", class, page.Labels["cause"], fault.Classes, fault.Causes)
+	}
+	for _, name := range []string{"summary", "description", "runbook_url"} {
+		if page.Annotations[name] == "" {
+			t.Errorf("page has no annotation %s", name)
+		}
+	}
+}
+
+// TestBenignPagesNobody: a checkpoint, a slow first step and a healthy run.
+func TestBenignPagesNobody(t *testing.T) {
+	for _, fault := range stack.Faults {
+		if fault.Pages() {
+			continue
+		}
+		name, _, _ := strings.Cut(fault.Name, "=")
+		t.Run(name, func(t *testing.T) {
+			job := startJob(t, stack.JobConfig{ID: "benign-" + name, Fault: fault.Name, Rank: 2, FaultAtStep: -1})
+			resumed := healthySteps
+			switch name {
+			case "checkpoint":
+				train(t, job, healthySteps)
+				if _, err := job.Inject(within(t, 10*time.Second)); err != nil {
+					t.Fatal(err)
+				}
+				resumed = job.Step() + healthySteps
+			case "none":
+				resumed = 4 * healthySteps
+			}
+			// Beyond the pause and back in training: whatever was to be said has been said.
+			train(t, job, resumed)
+			if pages := cluster.Pages(job.Config.ID); len(pages) > 0 {
+				t.Errorf("paged: %+v\n%s", pages, describe(t, job.Config.ID))
+			}
+			if name == "checkpoint" {
+				_, err := cluster.WaitIncident(within(t, 5*time.Second), job.Config.ID, func(v *rca.Verdict) bool {
+					return v.Class == rca.Benign && v.Cause == rca.CauseCheckpoint
+				})
+				if err != nil {
+					t.Errorf("%v\n%s", err, describe(t, job.Config.ID))
+				}
+			}
+		})
+	}
+}
+
+// describe gives what the stack thinks of a job, for failures.
+func describe(t *testing.T, jobID string) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	var b strings.Builder
+	triggers, err := cluster.Triggers(ctx, jobID)
+	fmt.Fprintf(&b, "triggers: %v %v\n", triggers, err)
+	incidents, err := cluster.Incidents(ctx, jobID)
+	fmt.Fprintf(&b, "incidents (%v):\n", err)
+	for _, i := range incidents {
+		fmt.Fprintf(&b, "  %s %s %+v\n", i.ID, i.State, i.Verdict)
+	}
+	return b.String()
+}

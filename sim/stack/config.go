@@ -1,0 +1,79 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package stack
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"text/template"
+)
+
+const (
+	prometheusFile   = "prometheus.yml"
+	alertmanagerFile = "alertmanager.yml"
+)
+
+var prometheusConfig = template.Must(template.New(prometheusFile).Parse(`global:
+  scrape_interval: {{ .Interval }}
+  evaluation_interval: {{ .Interval }}
+rule_files: ['{{ .Rules }}']
+alerting:
+  alertmanagers:
+    - static_configs: [{targets: ['{{ .Alertmanager }}']}]
+scrape_configs:
+  - job_name: culprit-exporter
+    static_configs:
+{{- range .Exporters }}
+      - targets: ['{{ .Addr }}']
+        labels: {node: '{{ .Name }}'}
+{{- end }}
+  - job_name: culprit-analyzer
+    static_configs: [{targets: ['{{ .Analyzer }}']}]
+`))
+
+// writeConfig writes Prometheus's configuration and, from the shipped example with only the addresses changed,
+// Alertmanager's.
+func (s *Stack) writeConfig() error {
+	type exporter struct{ Name, Addr string }
+	var exporters []exporter
+	for _, h := range s.hosts {
+		exporters = append(exporters, exporter{h.name, h.addr})
+	}
+	var b strings.Builder
+	err := prometheusConfig.Execute(&b, map[string]any{
+		"Interval":     s.cfg.Interval,
+		"Rules":        filepath.Join(s.cfg.Root, "rules", "*.yaml"),
+		"Alertmanager": s.alertmanagerAddr,
+		"Analyzer":     s.analyzerAddr,
+		"Exporters":    exporters,
+	})
+	if err != nil {
+		return fmt.Errorf("rendering the configuration of Prometheus: %w", err)
+	}
+	if err := os.WriteFile(filepath.Join(s.cfg.Dir, prometheusFile), []byte(b.String()), 0o644); err != nil {
+		return fmt.Errorf("writing the configuration of Prometheus: %w", err)
+	}
+
+	shipped := filepath.Join(s.cfg.Root, "deploy", "alertmanager", "alertmanager.yml")
+	text, err := os.ReadFile(shipped)
+	if err != nil {
+		return fmt.Errorf("reading the shipped Alertmanager configuration: %w", err)
+	}
+	config := string(text)
+	for _, address := range [][2]string{
+		{"http://localhost:9851", "http://" + s.analyzerAddr},
+		{"http://pager.example.org", "http://" + s.pager.addr},
+	} {
+		if !strings.Contains(config, address[0]) {
+			return fmt.Errorf("%s does not name %s", shipped, address[0])
+		}
+		config = strings.ReplaceAll(config, address[0], address[1])
+	}
+	if err := os.WriteFile(filepath.Join(s.cfg.Dir, alertmanagerFile), []byte(config), 0o644); err != nil {
+		return fmt.Errorf("writing the configuration of Alertmanager: %w", err)
+	}
+	return nil
+}

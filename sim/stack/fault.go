@@ -1,0 +1,84 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package stack
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/culprit-project/culprit/analyzer/rca"
+)
+
+// Fault is a fault that ringjob can inject, and the answer that is right for it.
+type Fault struct {
+	Name  string // ringjob's name, with its argument.
+	About string
+	// Classes and Causes that are right; empty Classes: nobody may be paged.
+	Classes []rca.Class
+	Causes  []rca.Cause
+}
+
+// Pages says whether somebody must be paged.
+func (f Fault) Pages() bool { return len(f.Classes) > 0 }
+
+// Named says whether a verdict names the injected rank alone, with a class and a cause that are right.
+func (f Fault) Named(v *rca.Verdict, rank int) bool {
+	return len(v.Culprits) == 1 && v.Culprits[0].Rank == rank &&
+		slices.Contains(f.Classes, v.Class) && slices.Contains(f.Causes, v.Cause)
+}
+
+// kind gives ringjob's name of a fault without its argument.
+func kind(name string) string {
+	k, _, _ := strings.Cut(name, "=")
+	return k
+}
+
+// Is says whether name, with or without an argument, means this fault.
+func (f Fault) Is(name string) bool { return kind(name) == kind(f.Name) }
+
+// Complete gives name with this fault's own argument where name has none.
+func (f Fault) Complete(name string) string {
+	if strings.Contains(name, "=") {
+		return name
+	}
+	return f.Name
+}
+
+// StartsAtOnce says whether the fault lies before the first operation, so that nothing can train before it.
+func (f Fault) StartsAtOnce() bool { return kind(f.Name) == "first-step" }
+
+// InjectedBySignal says whether Inject starts the fault.
+func (f Fault) InjectedBySignal() bool { return !f.StartsAtOnce() && f.Name != "none" }
+
+// Faults are those of the demo and of the end-to-end tests. A stopped or killed process is found inside or outside
+// the operation its peers wait in, so both classes are right; the cause is not open.
+var Faults = []Fault{
+	{
+		Name: "link-stall", About: "what the rank sends stops leaving its NIC",
+		Classes: []rca.Class{rca.Fault}, Causes: []rca.Cause{rca.CauseNetworkSend},
+	},
+	{
+		Name: "op-not-entered", About: "the rank stays in its own code and does not call the next operation",
+		Classes: []rca.Class{rca.NotEntered}, Causes: []rca.Cause{rca.CauseNotCalled},
+	},
+	{
+		Name: "gpu-freeze", About: "the GPU stops producing and consuming inside an operation",
+		Classes: []rca.Class{rca.Fault}, Causes: []rca.Cause{rca.CauseGPU},
+	},
+	{
+		Name: "other-op", About: "the rank calls another operation than its peers",
+		Classes: []rca.Class{rca.Inconsistent}, Causes: []rca.Cause{rca.CauseOtherOp},
+	},
+	{
+		Name: "stop", About: "the process is stopped (SIGSTOP)",
+		Classes: []rca.Class{rca.Fault, rca.NotEntered}, Causes: []rca.Cause{rca.CauseProcessStopped},
+	},
+	{
+		Name: "kill", About: "the process is killed (SIGKILL)",
+		Classes: []rca.Class{rca.Fault, rca.NotEntered}, Causes: []rca.Cause{rca.CauseProcessGone},
+	},
+	{Name: "checkpoint=8", About: "the rank writes a long checkpoint while the others wait (benign)"},
+	{Name: "first-step=8", About: "the rank compiles before its first operation (benign)"},
+	{Name: "none", About: "nothing is wrong"},
+}

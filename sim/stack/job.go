@@ -1,0 +1,203 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package stack
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// JobConfig describes one training job of ringjob processes.
+type JobConfig struct {
+	ID    string
+	Ranks int
+	// Layout is ringjob's, such as "dp2,pp2,tp2".
+	Layout string
+	// Fault and Rank arm a fault; Inject starts it. An empty Fault or "none" arms nothing.
+	Fault string
+	Rank  int
+	// FaultAtStep starts the fault by itself before that step instead; -1 waits for Inject.
+	FaultAtStep int
+	// Args are further flags of every rank.
+	Args []string
+	// ABI forces the version of the profiler interface; 0 takes the newest.
+	ABI int
+}
+
+// Event is one line that ringjob's launcher prints.
+type Event struct {
+	Kind   string `json:"event"` // start, step, fault, exit, …
+	Rank   int    `json:"rank"`
+	PID    int    `json:"pid"`
+	Step   int    `json:"step"`
+	RealNS int64  `json:"real_ns"`
+	Detail string `json:"detail"`
+}
+
+// Job is a running training job.
+type Job struct {
+	Config JobConfig
+	proc   *process
+
+	mu      sync.Mutex
+	changed chan struct{} // Closed and replaced at every event.
+	events  []Event
+	pids    map[int]int
+	steps   map[int]int
+}
+
+// StartJob launches a job's ranks, spread evenly over the stack's hosts.
+func (s *Stack) StartJob(ctx context.Context, cfg JobConfig) (*Job, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	j := &Job{Config: cfg, changed: make(chan struct{}), pids: map[int]int{}, steps: map[int]int{}}
+	args := []string{
+		"launch",
+		"--ranks=" + strconv.Itoa(cfg.Ranks),
+		"--hosts=" + strconv.Itoa(len(s.hosts)),
+		"--dir=" + s.traceRoot,
+		"--job=" + cfg.ID,
+		"--",
+		"--layout=" + cfg.Layout,
+		"--steps=0",
+	}
+	if cfg.ABI != 0 {
+		args = append(args, "--abi="+strconv.Itoa(cfg.ABI))
+	}
+	if cfg.Fault != "" && cfg.Fault != "none" {
+		args = append(args, "--fault="+cfg.Fault, "--fault-rank="+strconv.Itoa(cfg.Rank))
+		if cfg.FaultAtStep >= 0 {
+			args = append(args, "--fault-at-step="+strconv.Itoa(cfg.FaultAtStep))
+		}
+	}
+	args = append(args, cfg.Args...)
+	read, write := io.Pipe()
+	env := []string{"NCCL_PROFILER_PLUGIN=" + filepath.Join(s.cfg.BinDir, "libnccl-profiler-culprit.so")}
+	proc, err := startProcess(s.cfg.Dir, "job-"+cfg.ID, env, write, filepath.Join(s.cfg.BinDir, "ringjob"), args...)
+	if err != nil {
+		return nil, err
+	}
+	j.proc = proc
+	go j.readEvents(read)
+	go func() {
+		<-proc.done
+		write.Close()
+	}()
+	s.mu.Lock()
+	s.jobs = append(s.jobs, j)
+	s.mu.Unlock()
+	return j, nil
+}
+
+func (j *Job) readEvents(r io.Reader) {
+	lines := bufio.NewScanner(r)
+	for lines.Scan() {
+		var e Event
+		if json.Unmarshal(lines.Bytes(), &e) != nil {
+			continue
+		}
+		j.mu.Lock()
+		j.events = append(j.events, e)
+		if e.PID != 0 {
+			j.pids[e.Rank] = e.PID
+		}
+		if e.Kind == "step" {
+			j.steps[e.Rank] = max(j.steps[e.Rank], e.Step)
+		}
+		close(j.changed)
+		j.changed = make(chan struct{})
+		j.mu.Unlock()
+	}
+}
+
+// wait blocks until cond, called with the lock held, holds.
+func (j *Job) wait(ctx context.Context, what string, cond func() bool) error {
+	for {
+		j.mu.Lock()
+		ok, changed := cond(), j.changed
+		j.mu.Unlock()
+		if ok {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-j.proc.done:
+			return fmt.Errorf("waiting for %s: job %s ended: %w\n%s", what, j.Config.ID, errEnded, j.proc.tail())
+		case <-ctx.Done():
+			return fmt.Errorf("waiting for %s of job %s: %w\n%s", what, j.Config.ID, ctx.Err(), j.proc.tail())
+		}
+	}
+}
+
+// WaitStep waits until every rank has finished the given number of steps.
+func (j *Job) WaitStep(ctx context.Context, step int) error {
+	return j.wait(ctx, fmt.Sprintf("step %d", step), func() bool {
+		if len(j.steps) < j.Config.Ranks {
+			return false
+		}
+		for _, s := range j.steps {
+			if s < step {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// Step gives the number of steps that every rank has finished.
+func (j *Job) Step() int {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if len(j.steps) < j.Config.Ranks {
+		return 0
+	}
+	least := -1
+	for _, s := range j.steps {
+		if least < 0 || s < least {
+			least = s
+		}
+	}
+	return max(least, 0)
+}
+
+// Inject starts the armed fault and gives the moment at which the rank says it began.
+func (j *Job) Inject(ctx context.Context) (time.Time, error) {
+	j.mu.Lock()
+	pid := j.pids[j.Config.Rank]
+	j.mu.Unlock()
+	if pid == 0 {
+		return time.Time{}, fmt.Errorf("injecting %s: rank %d of job %s has not started", j.Config.Fault, j.Config.Rank, j.Config.ID)
+	}
+	if err := syscall.Kill(pid, syscall.SIGUSR1); err != nil {
+		return time.Time{}, fmt.Errorf("signalling rank %d: %w", j.Config.Rank, err)
+	}
+	return j.WaitFault(ctx)
+}
+
+// WaitFault waits until the rank reports that the fault began.
+func (j *Job) WaitFault(ctx context.Context) (time.Time, error) {
+	var at time.Time
+	err := j.wait(ctx, "the fault", func() bool {
+		for _, e := range j.events {
+			if e.Kind == "fault" {
+				at = time.Unix(0, e.RealNS)
+				return true
+			}
+		}
+		return false
+	})
+	return at, err
+}
+
+// Stop ends the job: orderly where the ranks still can, killed where not.
+func (j *Job) Stop() { j.proc.stop(3 * time.Second) }

@@ -1,0 +1,85 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package stack
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// Page is one alert as the pager received it from Alertmanager.
+type Page struct {
+	At          time.Time // When it arrived.
+	Status      string    // firing or resolved.
+	Labels      map[string]string
+	Annotations map[string]string
+	StartsAt    time.Time
+}
+
+// pager stands where an on-call service would: a receiver of Alertmanager's webhooks that keeps what it got.
+type pager struct {
+	addr   string
+	server *http.Server
+
+	mu    sync.Mutex
+	pages []Page
+}
+
+func startPager() (*pager, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, fmt.Errorf("listening for pages: %w", err)
+	}
+	p := &pager{addr: l.Addr().String()}
+	p.server = &http.Server{Handler: http.HandlerFunc(p.receive), ReadHeaderTimeout: 5 * time.Second}
+	go func() { _ = p.server.Serve(l) }()
+	return p, nil
+}
+
+func (p *pager) receive(w http.ResponseWriter, r *http.Request) {
+	var body struct {
+		Alerts []struct {
+			Status      string            `json:"status"`
+			Labels      map[string]string `json:"labels"`
+			Annotations map[string]string `json:"annotations"`
+			StartsAt    time.Time         `json:"startsAt"`
+		} `json:"alerts"`
+	}
+	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, 1<<20)).Decode(&body); err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	now := time.Now()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, a := range body.Alerts {
+		p.pages = append(p.pages, Page{
+			At: now, Status: a.Status, Labels: a.Labels, Annotations: a.Annotations, StartsAt: a.StartsAt,
+		})
+	}
+}
+
+// forJob gives the firing pages of a job, oldest first.
+func (p *pager) forJob(jobID string) []Page {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var out []Page
+	for _, page := range p.pages {
+		if page.Labels["job_id"] == jobID && page.Status == "firing" {
+			out = append(out, page)
+		}
+	}
+	return out
+}
+
+func (p *pager) stop() {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	_ = p.server.Shutdown(ctx)
+}

@@ -1,0 +1,147 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package stack
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"time"
+)
+
+// process is a child that dies with this program: it gets SIGTERM, then SIGKILL, and the kernel kills it when the
+// parent vanishes without saying so.
+type process struct {
+	name string
+	log  string
+	cmd  *exec.Cmd
+	done chan struct{} // Closed when the child has been reaped.
+	err  error         // Its end, valid once done is closed.
+}
+
+// startProcess runs a program with its output in dir/name.log. stdout, when not nil, receives the standard output
+// instead.
+func startProcess(dir, name string, env []string, stdout io.Writer, path string, args ...string) (*process, error) {
+	logPath := filepath.Join(dir, name+".log")
+	logFile, err := os.Create(logPath)
+	if err != nil {
+		return nil, fmt.Errorf("creating the log of %s: %w", name, err)
+	}
+	defer logFile.Close()
+	cmd := exec.Command(path, args...)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), env...)
+	cmd.Stderr = logFile
+	cmd.Stdout = logFile
+	if stdout != nil {
+		cmd.Stdout = stdout
+	}
+	cmd.WaitDelay = 2 * time.Second // Descendants may hold the pipe of the output.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("starting %s: %w", name, err)
+	}
+	p := &process{name: name, log: logPath, cmd: cmd, done: make(chan struct{})}
+	go func() {
+		p.err = cmd.Wait()
+		close(p.done)
+	}()
+	return p, nil
+}
+
+// stop ends the process and everything in its group, and waits until it is reaped.
+func (p *process) stop(grace time.Duration) {
+	select {
+	case <-p.done:
+		return
+	default:
+	}
+	_ = p.cmd.Process.Signal(syscall.SIGTERM)
+	select {
+	case <-p.done:
+	case <-time.After(grace):
+		_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
+		<-p.done
+	}
+	// Whatever the leader left behind.
+	_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
+}
+
+// tail gives the end of the process's log, for errors.
+func (p *process) tail() string {
+	b, err := os.ReadFile(p.log)
+	if err != nil {
+		return ""
+	}
+	const keep = 2000
+	if len(b) > keep {
+		b = b[len(b)-keep:]
+	}
+	return string(b)
+}
+
+// waitHTTP polls url until it answers 200, the process ends or ctx is done.
+func (p *process) waitHTTP(ctx context.Context, url string) error {
+	err := poll(ctx, 50*time.Millisecond, func() (bool, error) {
+		select {
+		case <-p.done:
+			return false, fmt.Errorf("%s ended: %w\n%s", p.name, errors.Join(p.err, errEnded), p.tail())
+		default:
+		}
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+		if err != nil {
+			return false, err
+		}
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			return false, nil //nolint:nilerr // Not up yet: asked again until ctx is done.
+		}
+		resp.Body.Close()
+		return resp.StatusCode == http.StatusOK, nil
+	})
+	if err != nil {
+		return fmt.Errorf("waiting for %s at %s: %w", p.name, url, err)
+	}
+	return nil
+}
+
+var errEnded = errors.New("process ended")
+
+// poll calls f every interval until it says true or fails, or ctx is done.
+func poll(ctx context.Context, interval time.Duration, f func() (bool, error)) error {
+	ticker := time.NewTicker(interval)
+	defer ticker.Stop()
+	for {
+		ok, err := f()
+		if err != nil || ok {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-ticker.C:
+		}
+	}
+}
+
+// freeAddrs reserves n loopback addresses by binding and releasing them together, so that they differ.
+func freeAddrs(n int) ([]string, error) {
+	addrs := make([]string, n)
+	for i := range addrs {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, fmt.Errorf("finding a free port: %w", err)
+		}
+		defer l.Close()
+		addrs[i] = l.Addr().String()
+	}
+	return addrs, nil
+}

@@ -1,0 +1,219 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package stack runs a small cluster of real processes on loopback: ringjob ranks on simulated hosts, one exporter a
+// host, the analyzer, Prometheus, Alertmanager and a pager that keeps what it is sent. The demo and the end-to-end
+// tests run on it.
+package stack
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+)
+
+// Config says where things are. All paths are absolute.
+type Config struct {
+	Root     string // Repository root: rules/ and deploy/ are taken from it.
+	BinDir   string // culprit-exporter, culprit-analyzer, ringjob, the shim.
+	ToolsDir string // prometheus, alertmanager.
+	Dir      string // Scratch: configuration, logs, data; removed by nobody but the caller.
+	Hosts    int
+	// Interval is Prometheus's scrape and evaluation interval.
+	Interval time.Duration
+	Log      *slog.Logger
+}
+
+type host struct {
+	name, addr string
+	proc       *process
+}
+
+// Stack is the running cluster.
+type Stack struct {
+	cfg       Config
+	traceRoot string
+	hosts     []host
+	pager     *pager
+
+	prometheusAddr, alertmanagerAddr, analyzerAddr string
+	prometheus, alertmanager, analyzer             *process
+
+	mu   sync.Mutex
+	jobs []*Job
+}
+
+// Start brings everything up and waits until it answers.
+func Start(ctx context.Context, cfg Config) (_ *Stack, err error) {
+	s := &Stack{cfg: cfg, traceRoot: filepath.Join(cfg.Dir, "trace")}
+	defer func() {
+		if err != nil {
+			s.Close()
+		}
+	}()
+	addrs, err := freeAddrs(3 + cfg.Hosts)
+	if err != nil {
+		return nil, err
+	}
+	s.prometheusAddr, s.alertmanagerAddr, s.analyzerAddr = addrs[0], addrs[1], addrs[2]
+	if s.pager, err = startPager(); err != nil {
+		return nil, err
+	}
+	for i := range cfg.Hosts {
+		name := fmt.Sprintf("node%d", i)
+		if err := os.MkdirAll(filepath.Join(s.traceRoot, name), 0o755); err != nil {
+			return nil, fmt.Errorf("making the trace directory of %s: %w", name, err)
+		}
+		s.hosts = append(s.hosts, host{name: name, addr: addrs[3+i]})
+	}
+	if err := s.writeConfig(); err != nil {
+		return nil, err
+	}
+	for _, start := range []func() error{s.startExporters, s.startAlertmanager, s.startPrometheus, s.startAnalyzer} {
+		if err := start(); err != nil {
+			return nil, err
+		}
+	}
+	return s, s.waitReady(ctx)
+}
+
+func (s *Stack) startExporters() error {
+	for i := range s.hosts {
+		h := &s.hosts[i]
+		var err error
+		h.proc, err = startProcess(s.cfg.Dir, "exporter-"+h.name, nil, nil, filepath.Join(s.cfg.BinDir, "culprit-exporter"),
+			"--web.listen-address="+h.addr,
+			"--trace.dir="+filepath.Join(s.traceRoot, h.name),
+			"--host-name="+h.name,
+		)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Stack) startPrometheus() (err error) {
+	s.prometheus, err = startProcess(s.cfg.Dir, "prometheus", nil, nil, filepath.Join(s.cfg.ToolsDir, "prometheus"),
+		"--config.file="+filepath.Join(s.cfg.Dir, prometheusFile),
+		"--storage.tsdb.path="+filepath.Join(s.cfg.Dir, "prometheus-data"),
+		"--web.listen-address="+s.prometheusAddr,
+		"--log.level=warn",
+	)
+	return err
+}
+
+func (s *Stack) startAlertmanager() (err error) {
+	s.alertmanager, err = startProcess(s.cfg.Dir, "alertmanager", nil, nil, filepath.Join(s.cfg.ToolsDir, "alertmanager"),
+		"--config.file="+filepath.Join(s.cfg.Dir, alertmanagerFile),
+		"--storage.path="+filepath.Join(s.cfg.Dir, "alertmanager-data"),
+		"--web.listen-address="+s.alertmanagerAddr,
+		"--cluster.listen-address=",
+		"--log.level=warn",
+	)
+	return err
+}
+
+func (s *Stack) startAnalyzer() (err error) {
+	s.analyzer, err = startProcess(s.cfg.Dir, "analyzer", nil, nil, filepath.Join(s.cfg.BinDir, "culprit-analyzer"), "serve",
+		"--web.listen-address="+s.analyzerAddr,
+		"--prometheus.url=http://"+s.prometheusAddr,
+		"--alertmanager.url=http://"+s.alertmanagerAddr,
+	)
+	return err
+}
+
+func (s *Stack) waitReady(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	for _, h := range s.hosts {
+		if err := h.proc.waitHTTP(ctx, "http://"+h.addr+"/-/healthy"); err != nil {
+			return err
+		}
+	}
+	if err := s.alertmanager.waitHTTP(ctx, s.AlertmanagerURL()+"/-/ready"); err != nil {
+		return err
+	}
+	if err := s.prometheus.waitHTTP(ctx, s.PrometheusURL()+"/-/ready"); err != nil {
+		return err
+	}
+	return s.analyzer.waitHTTP(ctx, s.AnalyzerURL()+"/-/ready")
+}
+
+// Close ends every process. It is safe on a stack that came up half.
+func (s *Stack) Close() {
+	s.mu.Lock()
+	jobs := s.jobs
+	s.jobs = nil
+	s.mu.Unlock()
+	var wg sync.WaitGroup
+	for _, j := range jobs {
+		wg.Go(j.Stop)
+	}
+	wg.Wait()
+	procs := []*process{s.analyzer, s.prometheus, s.alertmanager}
+	for _, h := range s.hosts {
+		procs = append(procs, h.proc)
+	}
+	for _, p := range procs {
+		if p != nil {
+			wg.Go(func() { p.stop(3 * time.Second) })
+		}
+	}
+	wg.Wait()
+	if s.pager != nil {
+		s.pager.stop()
+	}
+}
+
+// PrometheusURL, AlertmanagerURL and AnalyzerURL are where one can look.
+func (s *Stack) PrometheusURL() string { return "http://" + s.prometheusAddr }
+
+// AlertmanagerURL is Alertmanager's address.
+func (s *Stack) AlertmanagerURL() string { return "http://" + s.alertmanagerAddr }
+
+// AnalyzerURL is the analyzer's address.
+func (s *Stack) AnalyzerURL() string { return "http://" + s.analyzerAddr }
+
+// ExporterURL is the address of a host's exporter.
+func (s *Stack) ExporterURL(host int) string { return "http://" + s.hosts[host].addr }
+
+// HostName gives the simulated host's name.
+func (s *Stack) HostName(host int) string { return s.hosts[host].name }
+
+// HostOfRank gives the simulated host of a rank of a job of so many ranks: blocks of equal size, as the launcher does.
+func (s *Stack) HostOfRank(rank, ranks int) int { return rank / (ranks / len(s.hosts)) }
+
+// Pages gives the firing pages of a job so far.
+func (s *Stack) Pages(jobID string) []Page { return s.pager.forJob(jobID) }
+
+// WaitPage waits until somebody is paged for the job and gives the first page.
+func (s *Stack) WaitPage(ctx context.Context, jobID string) (Page, error) {
+	var page Page
+	err := poll(ctx, 20*time.Millisecond, func() (bool, error) {
+		pages := s.Pages(jobID)
+		if len(pages) == 0 {
+			return false, nil
+		}
+		page = pages[0]
+		return true, nil
+	})
+	if err != nil {
+		return Page{}, fmt.Errorf("waiting for a page of job %s: %w", jobID, err)
+	}
+	return page, nil
+}
+
+// StopExporter ends a host's exporter, to see what its silence does.
+func (s *Stack) StopExporter(host int) { s.hosts[host].proc.stop(3 * time.Second) }
+
+// StopPrometheus ends Prometheus.
+func (s *Stack) StopPrometheus() { s.prometheus.stop(3 * time.Second) }
+
+// client asks the services of the stack; none of its requests may outlast a stuck one.
+var client = &http.Client{Timeout: 5 * time.Second}
