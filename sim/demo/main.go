@@ -29,6 +29,7 @@ const (
 
 type options struct {
 	root     string
+	launcher string
 	fault    string
 	rank     int
 	ranks    int
@@ -56,6 +57,7 @@ func run() int {
 	app.Flag("interval", "Scrape and evaluation interval of Prometheus.").Default("1s").DurationVar(&o.interval)
 	app.Flag("timeout", "How long to wait for a verdict after the fault.").Default("60s").DurationVar(&o.timeout)
 	app.Flag("stay", "Keep everything running after the verdict, until Ctrl-C, to look around.").BoolVar(&o.stay)
+	app.Flag("launcher", "Program that launches the job instead of ringjob, with its command line and events.").StringVar(&o.launcher)
 	app.Flag("root", "Repository root.").Default(".").StringVar(&o.root)
 	list := app.Flag("list", "List the faults and exit.").Bool()
 	if _, err := app.Parse(os.Args[1:]); err != nil {
@@ -121,6 +123,7 @@ func demo(ctx context.Context, o options) (bool, error) {
 	}()
 	job, err := cluster.StartJob(ctx, stack.JobConfig{
 		ID: "demo", Ranks: o.ranks, Layout: o.layout, Fault: fault.Name, Rank: o.rank, FaultAtStep: -1,
+		Launcher: o.launcher,
 	})
 	if err != nil {
 		return false, err

@@ -31,6 +31,8 @@ type JobConfig struct {
 	Args []string
 	// ABI forces the version of the profiler interface; 0 takes the newest.
 	ABI int
+	// Launcher is a program with ringjob's command line and events to run instead of it.
+	Launcher string
 }
 
 // Event is one line that ringjob's launcher prints.
@@ -81,9 +83,16 @@ func (s *Stack) StartJob(ctx context.Context, cfg JobConfig) (*Job, error) {
 		}
 	}
 	args = append(args, cfg.Args...)
+	launcher := filepath.Join(s.cfg.BinDir, "ringjob")
+	if cfg.Launcher != "" {
+		var err error
+		if launcher, err = filepath.Abs(cfg.Launcher); err != nil {
+			return nil, fmt.Errorf("finding the launcher %s: %w", cfg.Launcher, err)
+		}
+	}
 	read, write := io.Pipe()
 	env := []string{"NCCL_PROFILER_PLUGIN=" + filepath.Join(s.cfg.BinDir, "libnccl-profiler-culprit.so")}
-	proc, err := startProcess(s.cfg.Dir, "job-"+cfg.ID, env, write, filepath.Join(s.cfg.BinDir, "ringjob"), args...)
+	proc, err := startProcess(s.cfg.Dir, "job-"+cfg.ID, env, write, launcher, args...)
 	if err != nil {
 		return nil, err
 	}
