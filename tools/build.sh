@@ -22,8 +22,8 @@ out=$root/bin/tools
 # Formatters and linters differ between releases, so only the pinned ones are used.
 tools() {
   cat <<'TABLE'
-prometheus     prometheus    github.com/prometheus/prometheus/cmd/prometheus       remove_all_sd,netgo  2.45.0  about 4 minutes
-promtool       prometheus    github.com/prometheus/prometheus/cmd/promtool         remove_all_sd,netgo  3.0.0   about 3 minutes, 1 after prometheus
+prometheus     prometheus    github.com/prometheus/prometheus/cmd/prometheus       remove_all_sd,netgo  2.45.0  about 3 minutes
+promtool       prometheus    github.com/prometheus/prometheus/cmd/promtool         remove_all_sd,netgo  3.0.0   about 2 minutes, 1 after prometheus
 alertmanager   alertmanager  github.com/prometheus/alertmanager/cmd/alertmanager   netgo                0.25.0  about 90 seconds
 amtool         alertmanager  github.com/prometheus/alertmanager/cmd/amtool         netgo                0.25.0  about 90 seconds
 jsonnet        jsonnet       github.com/google/go-jsonnet/cmd/jsonnet              netgo                -       about 20 seconds

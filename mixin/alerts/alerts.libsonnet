@@ -1,0 +1,6 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+(import 'hang.libsonnet') +
+(import 'slow.libsonnet') +
+(import 'health.libsonnet')

@@ -1,0 +1,124 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Alerts on Culprit itself: a part that is down, blind, lossy or mute.
+{
+  prometheusAlerts+:: {
+    local config = $._config,
+    local q = (import '../lib/promql.libsonnet')(config),
+    local alert = (import '../lib/alert.libsonnet')(config),
+    local exporter = config.exporterSelector,
+    local analyzer = config.analyzerSelector,
+
+    groups+: [
+      {
+        name: 'culprit-health',
+        interval: config.healthInterval,
+        rules: [
+          alert.health(
+            'CulpritExporterDown',
+            'warning',
+            'up{%s} == 0' % exporter,
+            'A Culprit exporter cannot be scraped.',
+            'The exporter at {{ $labels.instance }} cannot be scraped: the ranks on that node are not watched, and a verdict that needs them will say so.',
+            pending=config.exporterDownFor,
+          ),
+          alert.health(
+            'CulpritCollectorFailing',
+            'warning',
+            // Hardware that is not there never worked; a collector that worked within a day and stopped is broken.
+            |||
+              culprit_exporter_collector_success{%(x)s, collector="nccl"} == 0
+              or
+              (
+                culprit_exporter_collector_success{%(x)s} == 0
+                and
+                max_over_time(culprit_exporter_collector_success{%(x)s}[1d]) == 1
+              )
+            ||| % { x: exporter },
+            'A collector of a Culprit exporter fails.',
+            'Collector {{ $labels.collector }} at {{ $labels.instance }} fails: evidence of that kind is missing for the node.',
+            pending=config.collectorFailingFor,
+          ),
+          alert.health(
+            'CulpritTraceUnreadable',
+            'warning',
+            |||
+              sum by (instance) (culprit_exporter_trace_files{%(x)s, state="unreadable"}) > 0
+              or
+              sum by (instance) (increase(culprit_exporter_trace_read_errors_total{%(x)s, reason=~"header|layout|hostile"}[10m])) > 0
+            ||| % { x: exporter },
+            'Trace files on a node cannot be read.',
+            'The exporter at {{ $labels.instance }} finds trace files that it cannot read or does not trust: the ranks that write them are not watched.',
+            pending='2m',
+          ),
+          alert.health(
+            'CulpritTraceLoss',
+            'info',
+            'sum by (%s, reason) (increase(%s[10m])) > %g' % [q.job, q.metric('nccl_events_lost_total'), config.eventsLostPerTenMinutes],
+            'Trace events of a job are lost.',
+            'Job {{ $labels.job_id }} lost {{ $value | humanize }} trace event(s) in 10 minutes ({{ $labels.reason }}): verdicts about it rest on less.',
+          ),
+          alert.health(
+            'CulpritSeriesDropped',
+            'warning',
+            'increase(culprit_exporter_series_dropped_total{%s}[10m]) > 0' % exporter,
+            'A Culprit exporter leaves series out.',
+            'The exporter at {{ $labels.instance }} reached its cap and left out {{ $value | humanize }} series in 10 minutes.',
+            pending='1m',
+          ),
+          alert.health(
+            'CulpritAnalyzerDown',
+            'critical',
+            'absent(up{%s} == 1)' % analyzer,
+            'No Culprit analyzer is up.',
+            'No analyzer can be scraped: triggers are not turned into verdicts, and nobody is paged for a hanging job.',
+            pending=config.analyzerDownFor,
+          ),
+          alert.health(
+            'CulpritNoVerdict',
+            'critical',
+            'group by (%(job)s) (%(triggered)s)\nunless on (%(job)s) group by (%(job)s) (culprit_verdict_info)' % { job: q.job, triggered: q.triggered },
+            'A job is in trouble and has no verdict.',
+            'A trigger fires for job {{ $labels.job_id }} and the analyzer shows no verdict for it: look at the job by hand, then at the way from Alertmanager to the analyzer.',
+            pending=config.noVerdictFor,
+          ),
+          alert.health(
+            'CulpritAnalyzerSourceFailing',
+            'warning',
+            |||
+              sum by (instance, source) (rate(culprit_analyzer_source_requests_total{%(a)s, outcome="error"}[5m]))
+              /
+              sum by (instance, source) (rate(culprit_analyzer_source_requests_total{%(a)s}[5m]))
+              > %(ratio)g
+            ||| % { a: analyzer, ratio: config.sourceErrorRatio },
+            'The Culprit analyzer cannot reach a source of evidence.',
+            '{{ $value | humanizePercentage }} of the requests of the analyzer at {{ $labels.instance }} to {{ $labels.source }} fail: verdicts rest on less, or do not arrive.',
+          ),
+          alert.health(
+            'CulpritNotificationsFailing',
+            'critical',
+            'sum by (instance) (increase(culprit_analyzer_notifications_total{%s, outcome="error"}[5m])) > 0' % analyzer,
+            'The Culprit analyzer cannot hand its verdicts to Alertmanager.',
+            'The analyzer at {{ $labels.instance }} failed to post {{ $value | humanize }} verdict(s) in 5 minutes: the page that names the culprit may not arrive.',
+          ),
+          alert.health(
+            'CulpritWebhookErrors',
+            'warning',
+            'sum by (instance, code) (increase(culprit_analyzer_webhook_requests_total{%s, code=~"[45].."}[5m])) > 0' % analyzer,
+            'The Culprit analyzer refuses webhook requests.',
+            'The analyzer at {{ $labels.instance }} answered {{ $value | humanize }} webhook request(s) with {{ $labels.code }} in 5 minutes: Alertmanager retries after 5xx, and gives up after 4xx.',
+          ),
+          alert.health(
+            'CulpritAnalyzerBacklog',
+            'warning',
+            'culprit_analyzer_queue_length{%s} > %g' % [analyzer, config.queueLength],
+            'Analyses pile up in the Culprit analyzer.',
+            '{{ $value }} analyses wait in the analyzer at {{ $labels.instance }}: verdicts are late.',
+            pending='1m',
+          ),
+        ],
+      },
+    ],
+  },
+}

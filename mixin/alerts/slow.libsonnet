@@ -1,0 +1,50 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Triggers that a job got slow against its own last healthy windows.
+{
+  prometheusAlerts+:: {
+    local config = $._config,
+    local alert = (import '../lib/alert.libsonnet')(config),
+
+    // One window's share of the baseline, in any window.
+    local against(name, op, condition) =
+      std.join('\nor\n', [
+        local value = 'job_id:%s:%s%s' % [name, op, w.window];
+        '(%s / last_over_time(%s_baseline[%s]) %s)' % [value, value, config.baselineMemory, condition]
+        for w in config.slowWindows
+      ]),
+
+    groups+: [
+      {
+        name: 'culprit-slow',
+        interval: config.slowInterval,
+        rules: $.culpritRecords.slow + [
+          alert.trigger(
+            'CulpritThroughputLow',
+            'info',
+            // Nothing at all is no straggler: that is a pause, or a stall.
+            against('nccl_bytes', 'rate', '> 0 < %g' % config.throughputRatio),
+            'A job moves much less data than it did when it was healthy.',
+            'Job {{ $labels.job_id }} moves {{ $value | humanizePercentage }} of the bytes per second of its last healthy windows.',
+          ),
+          alert.trigger(
+            'CulpritOperationIntervalHigh',
+            'info',
+            against('nccl_function_ops', 'rate', '> 0 < %g' % (1 / config.intervalRatio)),
+            'The interval between the operations of a job has grown.',
+            'Job {{ $labels.job_id }} completes {{ $value | humanizePercentage }} of the operations per second of its last healthy windows: the interval between operations is more than %g times as long.' % config.intervalRatio,
+          ),
+          alert.trigger(
+            'CulpritIterationSlow',
+            'info',
+            against('nccl_iteration_seconds', 'mean', '> %g' % config.iterationRatio),
+            'The iterations of a job take longer than they did when it was healthy.',
+            'Iterations of job {{ $labels.job_id }} take {{ $value | humanizePercentage }} of the time of its last healthy windows.',
+            pending=config.iterationFor,
+          ),
+        ],
+      },
+    ],
+  },
+}

@@ -1,0 +1,99 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Everything a site may want to change. Override it from your own jsonnet:
+//   (import 'mixin/mixin.libsonnet') + { _config+:: { stallFloorSeconds: 5 } }
+{
+  _config+:: {
+    // How our own processes are found. The nccl_* series need no selector of their own; ncclSelector narrows them
+    // where several installations share one Prometheus.
+    exporterSelector: 'job="culprit-exporter"',
+    analyzerSelector: 'job="culprit-analyzer"',
+    ncclSelector: '',
+
+    // What tells one training job from another. Add 'cluster' where job ids are unique only within a cluster.
+    jobLabels: ['job_id'],
+
+    runbookURLPattern: 'https://github.com/culprit-project/culprit/blob/main/docs/runbooks/%s.md',
+
+    // Evaluation intervals of the rule groups. The stall group reads one series a rank and is cheap enough for 1 s, which
+    // saves up to a scrape interval on the way to the verdict; the others read some dozens a rank.
+    stallInterval: '1s',
+    progressInterval: '2s',
+    slowInterval: '2s',
+    healthInterval: '15s',
+
+    // A trigger that flaps because one scrape was missed is one incident.
+    keepFiringFor: '10s',
+
+    // --- Stall: no progress for longer than the job's own healthy waits explain. -----------------------------------
+    // Nothing shorter is ever a stall.
+    stallFloorSeconds: 3,
+    // A stall is this many times the job's usual longest wait, ...
+    stallFactor: 2,
+    // ... but never more than this: beyond it the analyzer had better have a look.
+    stallCeilingSeconds: 120,
+    // A job of which no operation has ever completed (lazy connections, compilation).
+    stallFirstStepSeconds: 300,
+    // A wait has ended when the stall was longer this long ago than it is now. At least the scrape interval of the
+    // exporters and the evaluation interval.
+    stallLookback: '5s',
+    // The usual longest wait: the longest in stallWaitWindow, exceeded for all but stallQuantile of stallHistory. A wait
+    // that happened once is not usual; one that happens every iteration is, when the iteration is shorter than about the window.
+    stallWaitWindow: '2m',
+    stallHistory: '10m',
+    stallQuantile: 0.25,
+
+    // --- Failure (Mycroft, Algorithm 1): an operation in progress and none completed in the window. ----------------
+    failureWindowSeconds: 10,
+
+    // --- Operation in flight too long (CCL-D); barriers are left out of the age by the exporter. --------------------
+    operationAgeSeconds: 300,
+    operationAgeFirstStepSeconds: 1800,
+
+    // --- Process vanished. A job that is being killed dies everywhere within a moment. ------------------------------
+    vanishedFor: '2s',
+
+    // --- Straggler (Mycroft) and slow iterations (Holmes). -----------------------------------------------------------
+    // Windows of the rates, and how far a baseline stays behind so that the beginning of an anomaly does not move it. A
+    // window holds at least two scrapes. The short window suits jobs whose traffic is steady over it; the edge of its own
+    // healthy range disarms it for jobs whose traffic comes in bursts, which the long window serves.
+    slowWindows: [
+      { window: '10s', lag: '20s' },
+      { window: '1m', lag: '90s' },
+    ],
+    // The baseline is the edge of the healthy range: the lowest (throughput, operations) or highest (iteration time)
+    // tenth of the windows of the last baselineHistory in which no trigger fired.
+    baselineHistory: '10m',
+    baselineEdge: 0.1,
+    baselineMinSamples: 10,
+    // A baseline older than this no longer says anything: the job is then taken as it is.
+    baselineMemory: '2h',
+    throughputRatio: 0.5,
+    intervalRatio: 2,
+    iterationRatio: 1.1,
+    // One slow iteration is a blip; two in a row are not.
+    iterationFor: '5s',
+    // A job whose youngest process is younger than this is warming up. Slow first iterations in a baseline only make it
+    // less sensitive, so this need not be long.
+    warmUpSeconds: 20,
+
+    // --- Our own health. ---------------------------------------------------------------------------------------------
+    exporterDownFor: '1m',
+    collectorFailingFor: '5m',
+    analyzerDownFor: '1m',
+    noVerdictFor: '1m',
+    eventsLostPerTenMinutes: 0,
+    sourceErrorRatio: 0.5,
+    queueLength: 10,
+
+    // --- Dashboards. ---------------------------------------------------------------------------------------------------
+    dashboardTag: 'culprit',
+    dashboardRefresh: '5s',
+    dashboardFrom: 'now-30m',
+    // Where the analyzer's pages are, as seen from a browser; '' leaves the links out.
+    analyzerURL: 'http://localhost:9851',
+    // Regular expression on names of the data sources offered.
+    datasourceRegex: '',
+  },
+}

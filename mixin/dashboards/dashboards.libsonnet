@@ -1,0 +1,1 @@
+{ grafanaDashboards+:: { 'x.json': {} } }

@@ -1,0 +1,27 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Pieces of PromQL that the rules share.
+function(config) {
+  local join = std.join(', ', config.jobLabels),
+  local sel = config.ncclSelector,
+
+  // Label lists for by () and on ().
+  job: join,
+  rank: join + ', rank',
+  comm: join + ', comm',
+  process: 'instance, ' + join + ', rank',
+
+  // A metric with the configured selector, more matchers, and what follows the braces.
+  metric(name, matchers='', suffix=''):
+    local all = std.filter(function(s) s != '', [sel, matchers]);
+    name + (if all == [] then '' else '{%s}' % std.join(', ', all)) + suffix,
+
+  // A vector without the processes that died: their last state stays readable, and would stall for ever. The vector's
+  // labels must include those of a process.
+  living(vector):
+    '%s\nunless on (%s) (%s == 0)' % [vector, self.process, self.metric('nccl_process_up')],
+
+  // Jobs of which a trigger fires. ALERTS holds the previous evaluation's state.
+  triggered: 'ALERTS{alertstate="firing", culprit="trigger"}',
+}

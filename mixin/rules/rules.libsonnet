@@ -1,0 +1,6 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+(import 'progress.libsonnet') +
+(import 'stall.libsonnet') +
+(import 'slow.libsonnet')

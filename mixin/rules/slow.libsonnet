@@ -1,0 +1,73 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Throughput, operation rate and iteration time of each job over each window, and the healthy baseline of each. A rate is the
+// mean over the ranks that were seen: a scrape that failed must not look like a job at half its speed.
+{
+  culpritRecords+:: {
+    local config = $._config,
+    local q = (import '../lib/promql.libsonnet')(config),
+
+    local meanRate(metric, window) =
+      'avg by (%s) (\n  %s\n)' % [q.job, std.strReplace(
+        q.living('sum by (%s) (rate(%s[%s]))' % [q.process, q.metric(metric), window]),
+        '\n',
+        '\n  ',
+      )],
+
+    // low: trouble is below the healthy range; otherwise it is above.
+    slowSignals:: [
+      { name: 'nccl_bytes', op: 'rate', low: true, expr(w): meanRate('nccl_bytes_total', w) },
+      { name: 'nccl_function_ops', op: 'rate', low: true, expr(w): meanRate('nccl_function_ops_total', w) },
+      {
+        name: 'nccl_iteration_seconds',
+        op: 'mean',
+        low: false,
+        expr(w): 'sum by (%s) (rate(%s[%s]))\n/\n(sum by (%s) (rate(%s[%s])) > 0)' % [
+          q.job,
+          q.metric('nccl_iteration_seconds_sum'),
+          w,
+          q.job,
+          q.metric('nccl_iteration_seconds_count'),
+          w,
+        ],
+      },
+    ],
+
+    local quantile(signal) = if signal.low then config.baselineEdge else 1 - config.baselineEdge,
+
+    slow: std.flattenArrays([
+      local value = 'job_id:%s:%s%s' % [signal.name, signal.op, w.window];
+      local healthy = value + '_healthy';
+      local history = '%s[%s] offset %s' % [healthy, config.baselineHistory, w.lag];
+      [
+        { record: value, expr: signal.expr(w.window) },
+        {
+          // Windows in which nothing was wrong and the job was warm.
+          record: healthy,
+          expr: '%s\nunless on (%s) %s\nunless on (%s) (job_id:nccl_process_age_seconds:min < %g)' % [
+            value,
+            q.job,
+            q.triggered,
+            q.job,
+            config.warmUpSeconds,
+          ],
+        },
+        {
+          // Stands still while a trigger fires.
+          record: value + '_baseline',
+          expr: '(\n  quantile_over_time(%g, %s)\n  and\n  count_over_time(%s) >= %d\n)\nunless on (%s) %s' % [
+            quantile(signal),
+            history,
+            history,
+            config.baselineMinSamples,
+            q.job,
+            q.triggered,
+          ],
+        },
+      ]
+      for w in config.slowWindows
+      for signal in self.slowSignals
+    ]),
+  },
+}
