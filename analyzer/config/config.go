@@ -1,0 +1,366 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package config is the analyzer's configuration: a YAML file whose every field has a default, so that an empty file,
+// or none, serves.
+package config
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"text/template"
+	"time"
+
+	promconfig "github.com/prometheus/common/config"
+	"github.com/prometheus/common/model"
+	"go.yaml.in/yaml/v2"
+
+	"github.com/culprit-project/culprit/analyzer/rca"
+)
+
+// Config is the whole configuration. Default gives the values of fields that a file leaves out.
+type Config struct {
+	// ExternalURL is the address under which people reach the analyzer; links in pages start with it.
+	ExternalURL string `yaml:"external_url"`
+	// RunbookURL is a template for the runbook_url annotation, over .Class and .Cause of the verdict.
+	RunbookURL string `yaml:"runbook_url"`
+
+	Prometheus   Prometheus   `yaml:"prometheus"`
+	Alertmanager Alertmanager `yaml:"alertmanager"`
+	Exporters    Exporters    `yaml:"exporters"`
+	Labels       Labels       `yaml:"labels"`
+	Analysis     Analysis     `yaml:"analysis"`
+	Incidents    Incidents    `yaml:"incidents"`
+	Notify       Notify       `yaml:"notify"`
+	Stacks       Stacks       `yaml:"stacks"`
+}
+
+// Prometheus is where series are asked for: any server with Prometheus's query API.
+type Prometheus struct {
+	URL        string                      `yaml:"url"`
+	HTTPConfig promconfig.HTTPClientConfig `yaml:"http_config"`
+	Timeout    model.Duration              `yaml:"timeout"` // Of one query.
+	// Lookback is how far back a process that is scraped no more still counts as part of its job.
+	Lookback model.Duration `yaml:"lookback"`
+	// RefreshInterval is how often the membership of all jobs is read ahead, for when Prometheus is down in need.
+	RefreshInterval model.Duration `yaml:"refresh_interval"`
+	Queries         Queries        `yaml:"queries"`
+}
+
+// Queries are the PromQL selectors, to be overridden where names are relabelled. Each is a template over .Selector,
+// the label matchers without braces.
+type Queries struct {
+	Processes string `yaml:"processes"` // Gives nccl_process_info.
+	Comms     string `yaml:"comms"`     // Gives nccl_comm_info.
+	Stuck     string `yaml:"stuck"`     // Gives one series a communicator (label comm), its oldest operation's age in seconds.
+	Started   string `yaml:"started"`   // Gives nccl_ops_started_total.
+	Completed string `yaml:"completed"` // Gives nccl_ops_completed_total.
+}
+
+// Alertmanager is where verdicts are posted and triggers are looked up. Every URL is one peer of a cluster: all get
+// every alert.
+type Alertmanager struct {
+	URLs       []string                    `yaml:"urls"`
+	HTTPConfig promconfig.HTTPClientConfig `yaml:"http_config"`
+	Timeout    model.Duration              `yaml:"timeout"`
+	// PollInterval is how often open incidents' triggers are looked up, in case a resolved webhook got lost.
+	PollInterval model.Duration `yaml:"poll_interval"`
+}
+
+// Exporters says how to reach culprit-exporter on the nodes.
+type Exporters struct {
+	// Address is a template over the labels of nccl_process_info that gives an exporter's base URL.
+	Address     string                      `yaml:"address"`
+	HTTPConfig  promconfig.HTTPClientConfig `yaml:"http_config"`
+	Timeout     model.Duration              `yaml:"timeout"` // Of one request.
+	Retries     int                         `yaml:"retries"` // Further attempts at a request that failed for a passing reason.
+	Concurrency int                         `yaml:"concurrency"`
+	MaxBytes    int64                       `yaml:"max_bytes"` // Of one answer, unpacked.
+
+	address *template.Template
+}
+
+// Labels names the labels of trigger alerts, for rules other than the shipped ones.
+type Labels struct {
+	JobID    string `yaml:"job_id"`
+	Rank     string `yaml:"rank"`
+	Comm     string `yaml:"comm"`
+	Instance string `yaml:"instance"`
+}
+
+// Analysis holds the engine's thresholds and how an analysis is run.
+type Analysis struct {
+	// AllNodesUpTo is the number of exporters up to which all of a job are asked at once; above it only those the
+	// search visits.
+	AllNodesUpTo int `yaml:"all_nodes_up_to"`
+	// ConfirmAfter is how long after the first look the accused and those that wait for them are looked at again before
+	// a hang pages. 0: not.
+	ConfirmAfter model.Duration `yaml:"confirm_after"`
+	// History is how much finished work is fetched for a slowdown.
+	History model.Duration `yaml:"history"`
+	// Deadline bounds one analysis.
+	Deadline model.Duration `yaml:"deadline"`
+	Workers  int            `yaml:"workers"` // Analyses at the same time.
+
+	HangAfter          model.Duration `yaml:"hang_after"`
+	StorageBytesPerSec float64        `yaml:"storage_bytes_per_second"`
+	FirstOps           int64          `yaml:"first_ops"`
+	BusyCores          float64        `yaml:"busy_cores"`
+	IrregularFactor    float64        `yaml:"irregular_factor"`
+	Alpha              float64        `yaml:"alpha"`
+	Beta               float64        `yaml:"beta"`
+	Theta              float64        `yaml:"theta"`
+	LateAfter          model.Duration `yaml:"late_after"`
+	PageConfidence     float64        `yaml:"page_confidence"`
+}
+
+// Incidents bounds the life of incidents.
+type Incidents struct {
+	MaxOpen      int            `yaml:"max_open"`      // Further jobs' triggers are answered with 503.
+	History      int            `yaml:"history"`       // Resolved incidents kept.
+	Grace        model.Duration `yaml:"grace"`         // From the last trigger's end to resolved.
+	RetryMin     model.Duration `yaml:"retry_min"`     // First re-analysis of an incomplete or unalarming verdict.
+	RetryMax     model.Duration `yaml:"retry_max"`     // Its backoff's end.
+	Recheck      model.Duration `yaml:"recheck"`       // Re-analysis of a complete verdict that pages.
+	PassiveTTL   model.Duration `yaml:"passive_ttl"`   // How long a request through the API keeps its incident open.
+	LostTriggers model.Duration `yaml:"lost_triggers"` // A trigger missing from Alertmanager for so long has ended.
+	Silent       model.Duration `yaml:"silent"`        // A trigger not heard of for so long has ended, without Alertmanager to ask.
+}
+
+// Notify shapes the alert that a verdict becomes.
+type Notify struct {
+	AlertName string            `yaml:"alert_name"`
+	Labels    map[string]string `yaml:"labels"` // Added to each alert.
+	Severity  Severity          `yaml:"severity"`
+	Resend    model.Duration    `yaml:"resend_interval"`
+	MaxAlerts int               `yaml:"max_alerts"` // One alert a culprit up to here; above, one a host.
+}
+
+// Severity is the severity label by kind of verdict.
+type Severity struct {
+	Hang    string `yaml:"hang"`
+	Slow    string `yaml:"slow"`
+	Unknown string `yaml:"unknown"`
+}
+
+// Stacks says whether Python stacks of a job's processes are asked for on a trigger (M11).
+type Stacks struct {
+	Enabled bool           `yaml:"enabled"`
+	Timeout model.Duration `yaml:"timeout"`
+}
+
+// Default gives the configuration of an empty file.
+func Default() *Config {
+	return &Config{
+		RunbookURL: "https://github.com/culprit-project/culprit/blob/main/docs/runbooks/culpritfound.md#{{ .Cause }}",
+		Prometheus: Prometheus{
+			HTTPConfig:      promconfig.DefaultHTTPClientConfig,
+			Timeout:         model.Duration(5 * time.Second),
+			Lookback:        model.Duration(10 * time.Minute),
+			RefreshInterval: model.Duration(time.Minute),
+			Queries: Queries{
+				Processes: "nccl_process_info{ {{- .Selector -}} }",
+				Comms:     "nccl_comm_info{ {{- .Selector -}} }",
+				Stuck:     "max by (comm) (nccl_op_age_seconds{ {{- .Selector -}} }) > 1",
+				Started:   "nccl_ops_started_total{ {{- .Selector -}} }",
+				Completed: "nccl_ops_completed_total{ {{- .Selector -}} }",
+			},
+		},
+		Alertmanager: Alertmanager{
+			HTTPConfig:   promconfig.DefaultHTTPClientConfig,
+			Timeout:      model.Duration(5 * time.Second),
+			PollInterval: model.Duration(15 * time.Second),
+		},
+		Exporters: Exporters{
+			Address:     "http://{{ .instance }}",
+			HTTPConfig:  promconfig.DefaultHTTPClientConfig,
+			Timeout:     model.Duration(2 * time.Second),
+			Retries:     1,
+			Concurrency: 64,
+			MaxBytes:    256 << 20,
+		},
+		Labels: Labels{JobID: "job_id", Rank: "rank", Comm: "comm", Instance: "instance"},
+		Analysis: Analysis{
+			AllNodesUpTo: 64,
+			ConfirmAfter: model.Duration(300 * time.Millisecond),
+			History:      model.Duration(2 * time.Minute),
+			Deadline:     model.Duration(30 * time.Second),
+			Workers:      4,
+		},
+		Incidents: Incidents{
+			MaxOpen:      256,
+			History:      500,
+			Grace:        model.Duration(15 * time.Second),
+			RetryMin:     model.Duration(time.Second),
+			RetryMax:     model.Duration(15 * time.Second),
+			Recheck:      model.Duration(time.Minute),
+			PassiveTTL:   model.Duration(2 * time.Minute),
+			LostTriggers: model.Duration(90 * time.Second),
+			Silent:       model.Duration(6 * time.Hour),
+		},
+		Notify: Notify{
+			AlertName: "CulpritFound",
+			Severity:  Severity{Hang: "critical", Slow: "warning", Unknown: "warning"},
+			Resend:    model.Duration(time.Minute),
+			MaxAlerts: 8,
+		},
+		Stacks: Stacks{Timeout: model.Duration(5 * time.Second)},
+	}
+}
+
+// Load reads and checks a configuration file. No file name gives the defaults. Unknown fields are errors.
+func Load(file string) (*Config, error) {
+	if file == "" {
+		c := Default()
+		return c, c.Check()
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("reading configuration: %w", err)
+	}
+	c, err := Parse(text)
+	if err != nil {
+		return nil, fmt.Errorf("configuration %s: %w", file, err)
+	}
+	dir := filepath.Dir(file)
+	c.Prometheus.HTTPConfig.SetDirectory(dir)
+	c.Alertmanager.HTTPConfig.SetDirectory(dir)
+	c.Exporters.HTTPConfig.SetDirectory(dir)
+	return c, nil
+}
+
+// Parse reads and checks a configuration.
+func Parse(text []byte) (*Config, error) {
+	c := Default()
+	if err := yaml.UnmarshalStrict(text, c); err != nil {
+		return nil, err
+	}
+	if err := c.Check(); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// Check reports every field that cannot be, and compiles the templates.
+func (c *Config) Check() error {
+	var errs []error
+	wrong := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+
+	address, err := template.New("exporters.address").Option("missingkey=error").Parse(c.Exporters.Address)
+	if err != nil {
+		wrong("exporters.address: %w", err)
+	}
+	c.Exporters.address = address
+	if _, err := template.New("runbook_url").Parse(c.RunbookURL); err != nil {
+		wrong("runbook_url: %w", err)
+	}
+	for name, q := range map[string]string{
+		"processes": c.Prometheus.Queries.Processes, "comms": c.Prometheus.Queries.Comms, "stuck": c.Prometheus.Queries.Stuck,
+		"started": c.Prometheus.Queries.Started, "completed": c.Prometheus.Queries.Completed,
+	} {
+		if _, err := Query(q, `x="y"`); err != nil {
+			wrong("prometheus.queries.%s: %w", name, err)
+		}
+	}
+	urls := map[string]string{"prometheus.url": c.Prometheus.URL, "external_url": c.ExternalURL}
+	for i, u := range c.Alertmanager.URLs {
+		urls[fmt.Sprintf("alertmanager.urls[%d]", i)] = u
+	}
+	for name, u := range urls {
+		if err := checkURL(u); err != nil {
+			wrong("%s: %w", name, err)
+		}
+	}
+	for name, l := range map[string]string{"job_id": c.Labels.JobID, "rank": c.Labels.Rank, "comm": c.Labels.Comm, "instance": c.Labels.Instance} {
+		if !model.LabelName(l).IsValidLegacy() {
+			wrong("labels.%s: %q is no label name", name, l)
+		}
+	}
+	for name, d := range map[string]model.Duration{
+		"prometheus.timeout": c.Prometheus.Timeout, "prometheus.lookback": c.Prometheus.Lookback,
+		"prometheus.refresh_interval": c.Prometheus.RefreshInterval,
+		"alertmanager.timeout":        c.Alertmanager.Timeout, "alertmanager.poll_interval": c.Alertmanager.PollInterval,
+		"exporters.timeout": c.Exporters.Timeout, "analysis.deadline": c.Analysis.Deadline, "analysis.history": c.Analysis.History,
+		"incidents.retry_min": c.Incidents.RetryMin, "incidents.retry_max": c.Incidents.RetryMax,
+		"incidents.recheck": c.Incidents.Recheck, "incidents.passive_ttl": c.Incidents.PassiveTTL,
+		"incidents.silent": c.Incidents.Silent, "notify.resend_interval": c.Notify.Resend,
+	} {
+		if d <= 0 {
+			wrong("%s: must be above 0", name)
+		}
+	}
+	for name, n := range map[string]int{
+		"exporters.concurrency": c.Exporters.Concurrency, "analysis.workers": c.Analysis.Workers,
+		"incidents.max_open": c.Incidents.MaxOpen, "notify.max_alerts": c.Notify.MaxAlerts,
+	} {
+		if n < 1 {
+			wrong("%s: must be at least 1", name)
+		}
+	}
+	if c.Notify.AlertName == "" {
+		wrong("notify.alert_name: must not be empty")
+	}
+	if c.Incidents.RetryMax < c.Incidents.RetryMin {
+		wrong("incidents.retry_max: is below retry_min")
+	}
+	return errors.Join(errs...)
+}
+
+func checkURL(s string) error {
+	if s == "" {
+		return nil
+	}
+	u, err := url.Parse(s)
+	if err != nil {
+		return err
+	}
+	if (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
+		return fmt.Errorf("%q is no http or https URL", s)
+	}
+	return nil
+}
+
+// Query fills a query template with label matchers.
+func Query(text, selector string) (string, error) {
+	t, err := template.New("query").Option("missingkey=error").Parse(text)
+	if err != nil {
+		return "", err
+	}
+	var b strings.Builder
+	if err := t.Execute(&b, struct{ Selector string }{selector}); err != nil {
+		return "", err
+	}
+	return b.String(), nil
+}
+
+// BaseURL gives the exporter's address from a process's labels.
+func (e *Exporters) BaseURL(labels map[string]string) (string, error) {
+	var b strings.Builder
+	if err := e.address.Execute(&b, labels); err != nil {
+		return "", fmt.Errorf("filling exporters.address: %w", err)
+	}
+	if err := checkURL(b.String()); err != nil {
+		return "", fmt.Errorf("filling exporters.address: %w", err)
+	}
+	return strings.TrimRight(b.String(), "/"), nil
+}
+
+// Options gives the engine's thresholds; zero ones take the engine's defaults.
+func (a *Analysis) Options() rca.Options {
+	return rca.Options{
+		HangAfter:          time.Duration(a.HangAfter),
+		StorageBytesPerSec: a.StorageBytesPerSec,
+		FirstOps:           a.FirstOps,
+		BusyCores:          a.BusyCores,
+		IrregularFactor:    a.IrregularFactor,
+		Alpha:              a.Alpha,
+		Beta:               a.Beta,
+		Theta:              a.Theta,
+		LateAfter:          time.Duration(a.LateAfter),
+		PageConfidence:     a.PageConfidence,
+	}
+}
