@@ -1,1 +1,7 @@
-{ grafanaDashboards+:: { 'x.json': {} } }
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+(import 'jobs.libsonnet') +
+(import 'communicator.libsonnet') +
+(import 'rank.libsonnet') +
+(import 'health.libsonnet')

@@ -1,0 +1,177 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Jobs: which job is in trouble, and what the verdict is. Ranks are never averaged: one slow rank in a thousand must show.
+{
+  local config = $._config,
+  local g = import '../lib/grafana.libsonnet',
+  local s = (import 'shared.libsonnet')(config),
+
+  local verdicts = g.table(
+    'Verdicts',
+    "The analyzer's verdicts of open incidents: who is to blame, what for, and how sure that is. A rank of -1 or none means that no single rank is meant. Empty while nothing is wrong.",
+    [g.now('max by (job_id, incident, class, cause, rank, host, gpu, paged) (\n  %s\n  * on (instance, incident, job_id) group_left ()\n  culprit_verdict_confidence_ratio\n)' % 'culprit_verdict_info{job_id=~"$job_id"}')],
+    {
+      job_id: { title: 'Job', links: [s.toJob()] },
+      rank: { title: 'Rank', links: [s.toRank(job='${__data.fields["Job"]}')], color: [{ color: 'red', value: 0 }] },
+      host: { title: 'Host' },
+      gpu: { title: 'GPU' },
+      class: { title: 'Class' },
+      cause: { title: 'Cause' },
+      paged: { title: 'Paged' },
+      incident: {
+        title: 'Incident',
+        links: if config.analyzerURL == '' then [] else [g.external('Report', config.analyzerURL + '/incidents/${__value.text}')],
+      },
+      Value: { title: 'Confidence', unit: 'percentunit' },
+    },
+    order=['job_id', 'rank', 'host', 'gpu', 'class', 'cause', 'Value', 'paged', 'incident'],
+    height=6,
+  ),
+
+  local triggers = g.table(
+    'Triggers',
+    'Alerts that set the analyzer to work. They page nobody: the verdict does.',
+    [g.now('ALERTS{alertstate="firing", culprit="trigger", job_id=~"$job_id"}')],
+    {
+      job_id: { title: 'Job', links: [s.toJob()] },
+      alertname: { title: 'Trigger', links: [g.external('Runbook', config.runbookURLPattern % '${__value.text}')] },
+      severity: { title: 'Severity' },
+    },
+    hidden=['alertstate', 'culprit', 'Value'],
+    order=['job_id', 'alertname', 'severity'],
+    height=6,
+  ),
+
+  local overview = g.table(
+    'Jobs',
+    'One line a job: processes alive, longest time without progress and how much of it is more than usual, iteration time, and rates of the mean rank. A job with a red stall stands still.',
+    [
+      g.now('job_id:nccl_process_up:count{job_id=~"$job_id"}'),
+      g.now('job_id:nccl_stall_seconds:max{job_id=~"$job_id"}'),
+      g.now('job_id:nccl_stall_seconds:max{job_id=~"$job_id"} / job_id:nccl_stall_seconds:threshold'),
+      g.now('job_id:nccl_iteration_seconds:mean1m{job_id=~"$job_id"}'),
+      g.now('job_id:nccl_function_ops:rate10s{job_id=~"$job_id"}'),
+      g.now('job_id:nccl_bytes:rate10s{job_id=~"$job_id"}'),
+    ],
+    {
+      job_id: { title: 'Job', links: [s.toJob()] },
+      'Value #A': { title: 'Processes' },
+      'Value #B': { title: 'Stall', unit: 's' },
+      'Value #C': { title: 'Stall / threshold', unit: 'percentunit', color: [{ color: 'orange', value: 0.5 }, { color: 'red', value: 1 }] },
+      'Value #D': { title: 'Iteration', unit: 's' },
+      'Value #E': { title: 'Operations per rank', unit: 'ops' },
+      'Value #F': { title: 'Bytes per rank', unit: 'Bps' },
+    },
+    join='job_id',
+    order=['job_id', 'Value #A', 'Value #B', 'Value #C', 'Value #D', 'Value #E', 'Value #F'],
+    sort='Stall / threshold',
+  ),
+
+  grafanaDashboards+:: {
+    'culprit-jobs.json': g.dashboard(
+      config,
+      s.uid.jobs,
+      'Culprit / Jobs',
+      'Training jobs: which hangs or got slow, and who is to blame.',
+      [s.jobs],
+      [
+        g.row('Verdicts', [verdicts { gridPos+: { w: 16 } }, triggers { gridPos+: { w: 8 } }]),
+        g.row('Jobs', [overview]),
+        g.row('Progress', [
+          g.timeseries(
+            'Time without progress',
+            'The longest time that a communicator with an operation in flight has seen no progress, and the threshold of the stall trigger (dashed): twice what the job usually waits, at least 3 s.',
+            's',
+            [
+              g.query('job_id:nccl_stall_seconds:max{job_id=~"$job_id"}', '{{job_id}}'),
+              g.query('job_id:nccl_stall_seconds:threshold{job_id=~"$job_id"}', '{{job_id}} threshold'),
+            ],
+            links=[s.seriesToJob],
+          ) + { fieldConfig+: { overrides: [g.limit('.* threshold')] } },
+          g.timeseries(
+            'Iteration time',
+            'Mean time of the training iterations that ended in the last 10 s, found in the sequence of operations, and the upper edge of the healthy range (dashed). The trigger fires 10% above it.',
+            's',
+            [
+              g.query('job_id:nccl_iteration_seconds:mean10s{job_id=~"$job_id"}', '{{job_id}}'),
+              g.query('last_over_time(job_id:nccl_iteration_seconds:mean10s_baseline{job_id=~"$job_id"}[%s])' % config.baselineMemory, '{{job_id}} baseline'),
+            ],
+            links=[s.seriesToJob],
+          ) + { fieldConfig+: { overrides: [g.limit('.* baseline')] } },
+          g.timeseries(
+            'Ranks without progress for longest',
+            'The ten ranks that have waited longest. In a hang they are the victims: the culprit is whom they wait for.',
+            's',
+            [g.query('topk(10, %s)' % s.ofJob('nccl_stall_seconds'), '{{job_id}} rank {{rank}}')],
+            links=[s.seriesToRank],
+          ),
+          g.timeseries(
+            'Ranks that wait least',
+            'Share of the time that a rank waits for peers or the network, summed over its flows: the ten smallest. In a slow job the rank that waits least is the one the others wait for.',
+            'percentunit',
+            [g.query('bottomk(10, sum by (job_id, rank) (rate(%s[$__rate_interval])))' % s.ofJob('nccl_wait_seconds_total', 'reason=~"peer|network|receive"'), '{{job_id}} rank {{rank}}')],
+            links=[s.seriesToRank],
+          ),
+          g.timeseries(
+            'Operations per rank',
+            'Operations completed per second: the slowest rank, the median rank, the fastest, and the lower edge of the healthy range of the mean (dashed).',
+            'ops',
+            [
+              g.query('min by (job_id) (sum by (job_id, rank) (rate(%s[$__rate_interval])))' % s.ofJob('nccl_function_ops_total'), '{{job_id}} slowest'),
+              g.query('quantile by (job_id) (0.5, sum by (job_id, rank) (rate(%s[$__rate_interval])))' % s.ofJob('nccl_function_ops_total'), '{{job_id}} median'),
+              g.query('max by (job_id) (sum by (job_id, rank) (rate(%s[$__rate_interval])))' % s.ofJob('nccl_function_ops_total'), '{{job_id}} fastest'),
+              g.query('last_over_time(job_id:nccl_function_ops:rate10s_baseline{job_id=~"$job_id"}[%s])' % config.baselineMemory, '{{job_id}} baseline'),
+            ],
+          ) + { fieldConfig+: { overrides: [g.limit('.* baseline')] } },
+          g.timeseries(
+            'Bytes per rank',
+            'Payload of completed operations per second: the rank that moved least, the median rank, the one that moved most, and the lower edge of the healthy range of the mean (dashed).',
+            'Bps',
+            [
+              g.query('min by (job_id) (sum by (job_id, rank) (rate(%s[$__rate_interval])))' % s.ofJob('nccl_bytes_total'), '{{job_id}} least'),
+              g.query('quantile by (job_id) (0.5, sum by (job_id, rank) (rate(%s[$__rate_interval])))' % s.ofJob('nccl_bytes_total'), '{{job_id}} median'),
+              g.query('max by (job_id) (sum by (job_id, rank) (rate(%s[$__rate_interval])))' % s.ofJob('nccl_bytes_total'), '{{job_id}} most'),
+              g.query('last_over_time(job_id:nccl_bytes:rate10s_baseline{job_id=~"$job_id"}[%s])' % config.baselineMemory, '{{job_id}} baseline'),
+            ],
+          ) + { fieldConfig+: { overrides: [g.limit('.* baseline')] } },
+        ]),
+        g.row('Communicators', [
+          g.table(
+            'Communicators',
+            'One line a communicator: how many ranks of how many are seen, how far the last rank is behind the first in operations called, and the oldest operation in flight. A lag that stays is a rank that did not enter.',
+            [
+              g.now('max by (job_id, comm, comm_name, nranks) (%s)' % s.ofJob('nccl_comm_info')),
+              g.now('count by (comm) (%s)' % s.ofJob('nccl_ops_started_total')),
+              g.now('max by (comm) (%s) - min by (comm) (%s)' % [s.ofJob('nccl_ops_started_total'), s.ofJob('nccl_ops_started_total')]),
+              g.now('max by (comm) (%s)' % s.ofJob('nccl_op_age_seconds')),
+            ],
+            {
+              job_id: { title: 'Job' },
+              comm: { title: 'Communicator', links: [g.drilldown('Communicator', s.uid.communicator, { job_id: '${__data.fields["Job"]}', comm: '${__value.text}' })] },
+              comm_name: { title: 'Name' },
+              nranks: { title: 'Ranks' },
+              'Value #B': { title: 'Ranks seen' },
+              'Value #C': { title: 'Lag', color: [{ color: 'orange', value: 1 }] },
+              'Value #D': { title: 'Oldest operation', unit: 's', color: [{ color: 'orange', value: config.stallFloorSeconds }] },
+            },
+            hidden=['Value #A'],
+            join='comm',
+            order=['job_id', 'comm', 'comm_name', 'nranks', 'Value #B', 'Value #C', 'Value #D'],
+            sort='Oldest operation',
+          ),
+        ]),
+        g.row('Iterations', [
+          g.heatmap(
+            'Iteration times',
+            'Distribution of the iteration times of all ranks: spikes, fluctuation and steady degradation look different.',
+            's',
+            [g.query('sum by (le) (increase(%s[$__rate_interval]))' % s.ofJob('nccl_iteration_seconds_bucket'), '{{le}}')],
+            width=24,
+          ),
+        ], collapsed=true),
+      ],
+      s.annotations,
+    ),
+  },
+}

@@ -1,0 +1,159 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Rank: one process: what it does, what it waits for, and what its node says.
+{
+  local config = $._config,
+  local g = import '../lib/grafana.libsonnet',
+  local s = (import 'shared.libsonnet')(config),
+  local ofRank(metric, matchers='') = s.ofJob(metric, std.join(', ', ['rank=~"$rank"'] + (if matchers == '' then [] else [matchers]))),
+  local others(metric, matchers='') = s.ofJob(metric, std.join(', ', ['rank!~"$rank"'] + (if matchers == '' then [] else [matchers]))),
+
+  // This rank's rate beside the median of the other ranks of the job.
+  local beside(metric, matchers='') = [
+    g.query('sum(rate(%s[$__rate_interval]))' % ofRank(metric, matchers), 'this rank'),
+    g.query('quantile(0.5, sum by (rank) (rate(%s[$__rate_interval])))' % others(metric, matchers), 'median of the others'),
+  ],
+
+  grafanaDashboards+:: {
+    'culprit-rank.json': g.dashboard(
+      config,
+      s.uid.rank,
+      'Culprit / Rank',
+      'One rank of a job: progress, waits by reason, network steps, and the facts of its node.',
+      [s.job, s.rank],
+      [
+        g.row('Process', [
+          g.table(
+            'Who it is',
+            'The process behind the rank, and where it runs.',
+            [g.now('max by (host, gpu, gpu_uuid, local_rank, world_size, pid, namespace, pod, container, slurm_job_id, instance) (%s)' % ofRank('nccl_process_info'))],
+            {
+              host: { title: 'Host' },
+              gpu: { title: 'GPU' },
+              gpu_uuid: { title: 'GPU UUID' },
+              local_rank: { title: 'Local rank' },
+              world_size: { title: 'World size' },
+              pid: { title: 'PID' },
+              namespace: { title: 'Namespace' },
+              pod: { title: 'Pod' },
+              container: { title: 'Container' },
+              slurm_job_id: { title: 'Slurm job' },
+              instance: { title: 'Exporter' },
+            },
+            hidden=['Value'],
+            height=4,
+          ),
+          g.stat('Process', 'Whether the process lives; gone means that it vanished without an orderly end.', 'short', [g.query('max(%s)' % ofRank('nccl_process_up'))], width=4, mappings=g.mapping({ '0': ['gone', 'red'], '1': ['up', 'green'] })),
+          g.stat('Age', 'Time since the process made its first communicator.', 's', [g.query('time() - max(%s)' % ofRank('nccl_process_start_timestamp_seconds'))], width=4),
+          g.stat('No progress', 'Longest time that a communicator of this rank with an operation in flight has seen no progress.', 's', [g.query('max(%s)' % ofRank('nccl_stall_seconds'))], width=4, steps=[{ color: 'orange', value: config.stallFloorSeconds }], links=[s.seriesToJob]),
+          g.stat('Inside ncclGroupEnd', 'How long the process has been inside ncclGroupEnd: the CPU is in the call.', 's', [g.query('max(%s)' % ofRank('nccl_group_open_seconds'))], width=4, steps=[{ color: 'orange', value: 1 }]),
+          g.stat('In flight', 'Operations enqueued and not left, over all communicators.', 'short', [g.query('sum(%s - %s)' % [ofRank('nccl_ops_started_total'), ofRank('nccl_ops_completed_total')])], width=4),
+          g.stat('Events lost', 'Trace events of this rank lost in the time range: its picture is incomplete.', 'short', [g.query('sum(increase(%s[$__range]))' % ofRank('nccl_events_lost_total'))], width=4, steps=[{ color: 'orange', value: 1 }]),
+        ]),
+        g.row('Communicators', [
+          g.table(
+            'Its communicators',
+            'The communicators of this rank: operations called and left here, how far that is behind the first rank of each, and the oldest operation in flight.',
+            [
+              g.now('max by (comm, comm_name, comm_rank, nranks) (%s)' % ofRank('nccl_comm_info')),
+              g.now('max by (comm) (%s)' % ofRank('nccl_ops_started_total')),
+              g.now('max by (comm) (%s)' % ofRank('nccl_ops_completed_total')),
+              g.now('max by (comm) (%s) - max by (comm) (%s)' % [s.ofJob('nccl_ops_started_total'), ofRank('nccl_ops_started_total')]),
+              g.now('max by (comm) (%s)' % ofRank('nccl_op_age_seconds')),
+            ],
+            {
+              comm: { title: 'Communicator', links: [s.toCommunicator()] },
+              comm_name: { title: 'Name' },
+              comm_rank: { title: 'Rank in it' },
+              nranks: { title: 'Ranks' },
+              'Value #B': { title: 'Called' },
+              'Value #C': { title: 'Completed' },
+              'Value #D': { title: 'Behind', color: [{ color: 'orange', value: 1 }] },
+              'Value #E': { title: 'Oldest', unit: 's', color: [{ color: 'orange', value: config.stallFloorSeconds }] },
+            },
+            hidden=['Value #A'],
+            join='comm',
+            order=['comm', 'comm_name', 'comm_rank', 'nranks', 'Value #B', 'Value #C', 'Value #D', 'Value #E'],
+            sort='Oldest',
+          ),
+          g.timeseries('Operations completed', 'Operations left per second, by communicator.', 'ops', [g.query('sum by (job_id, comm) (rate(%s[$__rate_interval]))' % ofRank('nccl_ops_completed_total'), '{{comm}}')], links=[s.seriesToCommunicator]),
+          g.timeseries('Operations in flight', 'Operations enqueued and not left, by communicator.', 'short', [g.query('max by (job_id, comm) (%s - %s)' % [ofRank('nccl_ops_started_total'), ofRank('nccl_ops_completed_total')], '{{comm}}')], links=[s.seriesToCommunicator]),
+        ]),
+        g.row('Waiting', [
+          g.timeseries(
+            'Waits by reason',
+            'Time that the head steps of its flows waited, by what for, per second and summed over flows. gpu: its own GPU; peer: the receiver; network: delivery; receive: the sender or the network; flush and consume: its own PCIe and GPU.',
+            's',
+            [g.query('sum by (reason) (rate(%s[$__rate_interval]))' % ofRank('nccl_wait_seconds_total'), '{{reason}}')],
+            stack=true,
+          ),
+          g.timeseries(
+            'Waits for others, against the other ranks',
+            'Waiting for peers and network here and at the median of the other ranks. A rank far below the others is the one they wait for.',
+            's',
+            beside('nccl_wait_seconds_total', 'reason=~"peer|network|receive"'),
+          ),
+          g.timeseries(
+            'Waits for its own GPU, against the other ranks',
+            'Waiting for its own GPU here and at the median of the other ranks. Far above the others: this GPU is slow to produce or consume.',
+            's',
+            beside('nccl_wait_seconds_total', 'reason=~"gpu|flush|consume"'),
+          ),
+          g.timeseries(
+            'Active communication time',
+            'Time with a transfer outstanding, per second and summed over send flows, here and at the median of the other ranks: waiting for late peers does not count. Far above the others: a slow network path.',
+            's',
+            beside('nccl_active_seconds_total'),
+          ),
+        ]),
+        g.row('Network steps', [
+          g.timeseries('Send steps', 'Steps per second through each stage of sending. Where the stages part, steps pile up.', 'ops', [g.query('sum by (stage) (rate(%s[$__rate_interval]))' % ofRank('nccl_send_steps_total'), '{{stage}}')]),
+          g.timeseries('Receive steps', 'Steps per second through each stage of receiving. Where the stages part, steps pile up.', 'ops', [g.query('sum by (stage) (rate(%s[$__rate_interval]))' % ofRank('nccl_receive_steps_total'), '{{stage}}')]),
+          g.timeseries(
+            'Send and receive rate',
+            'Reciprocal of the number of changes of SendCount and RecvCount in the sampling window, as CCL-D defines them, here and the lowest of the job: low means few, large bursts.',
+            'short',
+            [
+              g.query('max(%s)' % ofRank('nccl_send_rate'), 'send'),
+              g.query('max(%s)' % ofRank('nccl_receive_rate'), 'receive'),
+              g.query('min(%s)' % s.ofJob('nccl_send_rate'), 'lowest send of the job'),
+              g.query('min(%s)' % s.ofJob('nccl_receive_rate'), 'lowest receive of the job'),
+            ],
+          ),
+          g.timeseries('Bytes by function', 'Payload of completed operations per second, by function.', 'Bps', [g.query('sum by (function) (rate(%s[$__rate_interval]))' % ofRank('nccl_bytes_total'), '{{function}}')], stack=true),
+          g.timeseries(
+            'Time in operations',
+            'Time from enqueued to left per operation, by function. The rank with the shortest time came last: the others waited for it.',
+            's',
+            [g.query('sum by (function) (rate(%s[$__rate_interval]))\n/\n(sum by (function) (rate(%s[$__rate_interval])) > 0)' % [ofRank('nccl_op_seconds_total'), ofRank('nccl_function_ops_total')], '{{function}}')],
+            width=24,
+          ),
+          g.table(
+            'Flows in progress',
+            'Shown only while a communicator makes no progress: steps of each flow of the operation in progress through its stages.',
+            [
+              g.now('max by (comm, channel, direction, peer, stage) (%s)' % ofRank('nccl_flow_steps')),
+              g.now('max by (comm, channel, direction, peer, state, function, op) (%s)' % ofRank('nccl_flow_info')),
+            ],
+            {
+              comm: { title: 'Communicator', links: [s.toCommunicator()] },
+              channel: { title: 'Channel' },
+              direction: { title: 'Direction' },
+              peer: { title: 'Peer' },
+              stage: { title: 'Stage' },
+              state: { title: 'Waits for' },
+              'function': { title: 'Function' },
+              op: { title: 'Operation' },
+              'Value #A': { title: 'Steps' },
+            },
+            hidden=['Value #B'],
+            order=['comm', 'channel', 'direction', 'peer', 'state', 'function', 'op', 'stage', 'Value #A'],
+            height=10,
+          ) + { transformations: [{ id: 'merge', options: {} }] + super.transformations },
+        ]),
+      ],
+      s.annotations,
+    ),
+  },
+}

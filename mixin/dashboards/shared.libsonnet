@@ -1,0 +1,55 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// What the dashboards share: their ids, variables, links between them and annotations.
+function(config) {
+  local g = import '../lib/grafana.libsonnet',
+  local q = (import '../lib/promql.libsonnet')(config),
+
+  uid: { jobs: 'culprit-jobs', communicator: 'culprit-communicator', rank: 'culprit-rank', health: 'culprit-health' },
+
+  // A metric narrowed to the chosen job, and more.
+  ofJob(metric, matchers=''):: q.metric(metric, std.join(', ', ['job_id=~"$job_id"'] + (if matchers == '' then [] else [matchers]))),
+
+  // Adds the labels who the rank is to a vector with instance, job_id and rank.
+  whoIs(vector, labels='host, gpu'):: '%s\n* on (instance, job_id, rank) group_left (%s)\nmax by (instance, job_id, rank, %s) (%s)' % [
+    vector,
+    labels,
+    labels,
+    self.ofJob('nccl_process_info'),
+  ],
+
+  jobs:: g.labelVariable('job_id', 'Job', q.metric('nccl_process_info'), 'Training jobs; all of them, or some.', many=true),
+  job:: g.labelVariable('job_id', 'Job', q.metric('nccl_process_info'), 'The training job.'),
+  comm:: g.labelVariable('comm', 'Communicator', q.metric('nccl_comm_info', 'job_id=~"$job_id"'), "The communicator's id, equal on all its ranks."),
+  rank:: g.labelVariable('rank', 'Rank', q.metric('nccl_process_info', 'job_id=~"$job_id"'), 'The global rank.'),
+
+  // Links for columns of tables: fields are what the columns are called.
+  toJob(jobField='Job'):: g.drilldown('Job', self.uid.jobs, { job_id: '${__data.fields["%s"]}' % jobField }),
+  toCommunicator(commField='Communicator'):: g.drilldown('Communicator', self.uid.communicator, {
+    job_id: '${job_id}',
+    comm: '${__data.fields["%s"]}' % commField,
+  }),
+  toRank(rankField='Rank', job='${job_id}'):: g.drilldown('Rank', self.uid.rank, { job_id: job, rank: '${__data.fields["%s"]}' % rankField }),
+  // Links for time series.
+  seriesToRank:: g.drilldown('Rank ${__field.labels.rank}', self.uid.rank, { job_id: '${__field.labels.job_id}', rank: '${__field.labels.rank}' }),
+  seriesToCommunicator:: g.drilldown('Communicator ${__field.labels.comm}', self.uid.communicator, { job_id: '${__field.labels.job_id}', comm: '${__field.labels.comm}' }),
+  seriesToJob:: g.drilldown('Job ${__field.labels.job_id}', self.uid.jobs, { job_id: '${__field.labels.job_id}' }),
+
+  annotations:: [
+    g.annotation(
+      'Triggers',
+      'ALERTS{alertstate="firing", culprit="trigger", job_id=~"$job_id"}',
+      '{{alertname}}',
+      'job {{job_id}}',
+      'orange',
+    ),
+    g.annotation(
+      'Verdicts',
+      'culprit_verdict_info{job_id=~"$job_id"}',
+      '{{class}}: {{cause}}',
+      'job {{job_id}}: rank {{rank}} on {{host}}, GPU {{gpu}}; incident {{incident}}',
+      'red',
+    ),
+  ],
+}
