@@ -16,6 +16,8 @@ type Snapshot struct {
 	Comms    []Comm   `json:"comms,omitempty"`
 	Ops      []Op     `json:"ops,omitempty"`
 	Flows    []Flow   `json:"flows,omitempty"`
+
+	cache slotCache
 }
 
 // Identity is what the process says about itself. Numbers are -1 and strings empty when unknown.
@@ -103,6 +105,7 @@ type CommKey struct {
 type Comm struct {
 	Index           uint32          `json:"index"`
 	Generation      uint32          `json:"generation"`
+	Ended           bool            `json:"ended,omitempty"` // Finalized; readable until the slot is needed.
 	Flags           CommFlags       `json:"flags"`
 	ID              CommID          `json:"comm"`
 	NRanks          int32           `json:"nranks"`

@@ -1,0 +1,168 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package trace
+
+import (
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/culprit-project/culprit/trace/internal/wire"
+)
+
+// unfinishedPatience is how many younger records a record that is still being written may have before it is given up:
+// its writer was then preempted for long, or killed.
+const unfinishedPatience = 64
+
+// Span says how far a ring was read: Next is the ticket to read from the next time, Lost how many records were
+// overwritten or never finished.
+type Span struct {
+	Next uint64
+	Lost uint64
+}
+
+// Completions appends the finished operations after ticket since (0: from the oldest still there) to into. A record
+// that is being written ends the read, unless many younger ones exist.
+func (f *File) Completions(since uint64, into []Completion) ([]Completion, Span, error) {
+	return f.completions(since, into, unfinishedPatience)
+}
+
+// LastCompletions is Completions for a writer that is known to be dead: nothing unfinished is waited for.
+func (f *File) LastCompletions(since uint64, into []Completion) ([]Completion, Span, error) {
+	return f.completions(since, into, 0)
+}
+
+// Lifecycle appends the lifecycle events after ticket since (0: from the oldest still there) to into.
+func (f *File) Lifecycle(since uint64, into []LifecycleEvent) ([]LifecycleEvent, Span, error) {
+	var span Span
+	err := f.guarded(func() error {
+		span = readRing(f.life, f.head(unsafe.Offsetof(wire.Header{}.LifecycleHead)), since, unfinishedPatience, func(w *wire.Lifecycle) {
+			ev := LifecycleEvent{
+				Ticket: w.Ticket, AtNS: w.AtNS, Kind: LifecycleKind(w.Kind), CommIndex: int64(w.CommIndex),
+				CommID: CommID(w.CommID), Arg0: w.Arg0, Text: text(w.Text[:]),
+			}
+			if w.CommIndex == wire.NoComm {
+				ev.CommIndex = -1
+			}
+			into = append(into, ev)
+		})
+		return nil
+	})
+	return into, span, err
+}
+
+func (f *File) completions(since uint64, into []Completion, patience uint64) ([]Completion, Span, error) {
+	var span Span
+	err := f.guarded(func() error {
+		span = readRing(f.done, f.head(unsafe.Offsetof(wire.Header{}.CompletionsHead)), since, patience, func(w *wire.Completion) {
+			into = append(into, completion(w))
+		})
+		return nil
+	})
+	return into, span, err
+}
+
+// head reads one of the header's ring heads.
+func (f *File) head(offset uintptr) uint64 {
+	return atomic.LoadUint64((*uint64)(unsafe.Add(unsafe.Pointer(&f.data[0]), offset)))
+}
+
+// readRing calls visit for each whole record numbered [since, head), oldest first. Tickets are numbers plus one.
+func readRing[T wire.Completion | wire.Lifecycle](t table, head, since, patience uint64, visit func(*T)) Span {
+	if t.count == 0 || head <= since {
+		// A head that went backwards is another writer's, or a lie: go on from there.
+		return Span{Next: head}
+	}
+	span := Span{Next: since}
+	if count := uint64(t.count); head-since > count {
+		span.Lost = head - since - count
+		span.Next = head - count
+	}
+	for ; span.Next < head; span.Next++ {
+		var w T
+		switch readRecord(t, span.Next, &w) {
+		case recordWhole:
+			visit(&w)
+		case recordUnfinished:
+			if head-span.Next <= patience {
+				return span
+			}
+			span.Lost++
+		case recordOverwritten:
+			span.Lost++
+		}
+	}
+	return span
+}
+
+type recordState int
+
+const (
+	recordWhole recordState = iota
+	recordUnfinished
+	recordOverwritten
+)
+
+func readRecord[T wire.Completion | wire.Lifecycle](t table, number uint64, dst *T) recordState {
+	slot := t.slot(uint32(number % uint64(t.count)))
+	ticket := (*uint64)(slot)
+	before := atomic.LoadUint64(ticket)
+	if before == number+1 {
+		copyWords(dst, slot, min(t.entry, unsafe.Sizeof(*dst)))
+		if atomic.LoadUint64(ticket) == before {
+			return recordWhole
+		}
+		return recordOverwritten
+	}
+	if before > number+1 {
+		return recordOverwritten
+	}
+	return recordUnfinished
+}
+
+func completion(w *wire.Completion) Completion {
+	return Completion{
+		Ticket:         w.Ticket,
+		CommID:         CommID(w.CommID),
+		CommIndex:      w.CommIndex,
+		CommGeneration: w.CommGeneration,
+		NRanks:         w.NRanks,
+		Rank:           w.Rank,
+		Number:         w.Number,
+		Seq:            w.Seq,
+		Func:           Func(w.Func),
+		Algo:           Algo(w.Algo),
+		Proto:          Proto(w.Proto),
+		DatatypeBytes:  w.DatatypeBytes,
+		Count:          w.Count,
+		Bytes:          w.Bytes,
+		Peer:           w.Peer,
+		Root:           w.Root,
+		Channels:       w.Channels,
+		Flags:          OpFlags(w.Flags),
+		CalledNS:       w.CalledNS,
+		EnqueuedNS:     w.EnqueuedNS,
+		EnteredNS:      w.EnteredNS,
+		LeftNS:         w.LeftNS,
+		GPUNS:          w.GPUNS,
+		Send:           direction(&w.Send),
+		Recv:           direction(&w.Recv),
+	}
+}
+
+func direction(w *wire.Direction) Direction {
+	return Direction{
+		Flows:          w.Flows,
+		Steps:          w.Steps,
+		Bytes:          w.Bytes,
+		WaitNS:         w.WaitNS,
+		ActiveNS:       w.ActiveNS,
+		LargestGapNS:   w.LargestGapNS,
+		FirstStepNS:    w.FirstStepNS,
+		LastStepNS:     w.LastStepNS,
+		SlowestChannel: w.SlowestChannel,
+		SlowestPeer:    w.SlowestPeer,
+		SlowestNS:      w.SlowestNS,
+		FastestNS:      w.FastestNS,
+	}
+}

@@ -1,0 +1,307 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package trace
+
+import (
+	"slices"
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/culprit-project/culprit/trace/internal/wire"
+)
+
+// seqlockTries bounds how often a slot is read again that changes under the reader. A write takes well under a
+// microsecond; a writer that was preempted or killed in the middle is not waited for.
+const seqlockTries = 32
+
+// slotCache remembers which slot versions a Snapshot's flows were copied at. Flows that have not changed since are
+// not copied again, which is most of them most of the time.
+type slotCache struct {
+	owner    *File
+	slots    []uint64 // Version and generation of each slot in [0, high): the slot's first word.
+	position []int32  // Index in Snapshot.Flows, -1 for a free slot.
+}
+
+// Snapshot copies the file's present state into s and reuses s's memory; a Snapshot that is passed again with the same
+// file costs least. Slots in use are copied; one that never holds still is counted in Status.TornSlots and left out. On
+// error s holds nothing of use.
+func (f *File) Snapshot(s *Snapshot) error {
+	return f.guarded(func() error {
+		s.Identity = f.ident
+		high := f.readStatus(s)
+		f.readComms(s, min(high.comms, f.comms.count))
+		f.readOps(s, min(high.ops, f.ops.count))
+		f.readFlows(s, min(high.flows, f.flows.count))
+		return nil
+	})
+}
+
+// Clone gives a copy that shares no memory with s.
+func (s *Snapshot) Clone() Snapshot {
+	return Snapshot{
+		Identity: s.Identity,
+		Status:   s.Status,
+		Comms:    slices.Clone(s.Comms),
+		Ops:      slices.Clone(s.Ops),
+		Flows:    slices.Clone(s.Flows),
+	}
+}
+
+type highs struct{ comms, ops, flows uint32 }
+
+// liveOffset is where the header's changing part starts.
+const liveOffset = unsafe.Offsetof(wire.Header{}.Capabilities)
+
+func (f *File) readStatus(s *Snapshot) highs {
+	var h wire.Header
+	live := (*[(unsafe.Sizeof(h) - liveOffset) / 8]uint64)(unsafe.Add(unsafe.Pointer(&h), liveOffset))
+	copyWords(live, unsafe.Add(unsafe.Pointer(&f.data[0]), liveOffset), unsafe.Sizeof(*live))
+	s.Identity.Capabilities = h.Capabilities
+	s.Status = Status{
+		EventMask:        h.EventMask,
+		HeartbeatNS:      h.HeartbeatNS,
+		RealMinusMonoNS:  h.RealMinusMonoNS,
+		ClosedNS:         h.ClosedNS,
+		GroupOpenSinceNS: h.GroupOpenSinceNS,
+		GroupCount:       h.GroupCount,
+		CompletionsHead:  h.CompletionsHead,
+		LifecycleHead:    h.LifecycleHead,
+		TransfersHead:    h.TransfersHead,
+		DroppedComms:     h.DroppedComms,
+		DroppedOps:       h.DroppedOps,
+		DroppedFlows:     h.DroppedFlows,
+		ContendedEvents:  h.ContendedEvents,
+		ForeignEvents:    h.ForeignEvents,
+		StaleEvents:      h.StaleEvents,
+		RepeatedEvents:   h.RepeatedEvents,
+		Callbacks:        h.Callbacks,
+	}
+	return highs{comms: h.CommsHigh, ops: h.OpsHigh, flows: h.FlowsHigh}
+}
+
+// readSlot copies one slot untorn. It reports false for a slot that kept changing.
+func readSlot[T wire.Comm | wire.Op | wire.Flow](t table, i uint32, dst *T) bool {
+	slot := t.slot(i)
+	version := (*uint32)(slot)
+	for range seqlockTries {
+		before := atomic.LoadUint32(version)
+		if before&1 != 0 {
+			continue
+		}
+		copyWords(dst, slot, min(t.entry, unsafe.Sizeof(*dst)))
+		if atomic.LoadUint32(version) == before {
+			return true
+		}
+	}
+	return false
+}
+
+// free tells that a slot holds nothing, by its first three numbers alone.
+func (t table) free(i uint32) bool {
+	return atomic.LoadUint32((*uint32)(unsafe.Add(t.slot(i), unsafe.Offsetof(wire.Op{}.InUse)))) == 0
+}
+
+func (f *File) readComms(s *Snapshot, high uint32) {
+	old := s.Comms
+	s.Comms = s.Comms[:0]
+	for i := range high {
+		// A communicator that has ended stays readable until its slot is needed: only a slot never used is skipped.
+		var w wire.Comm
+		if !readSlot(f.comms, i, &w) {
+			s.Status.TornSlots++
+			continue
+		}
+		if w.Generation == 0 {
+			continue
+		}
+		name := ""
+		if n := len(s.Comms); n < len(old) && sameText(old[n].Name, w.Name[:]) {
+			name = old[n].Name
+		} else {
+			name = text(w.Name[:])
+		}
+		s.Comms = append(s.Comms, Comm{
+			Index:           i,
+			Generation:      w.Generation,
+			Ended:           w.InUse == 0,
+			Flags:           CommFlags(w.Flags),
+			ID:              CommID(w.CommID),
+			NRanks:          w.NRanks,
+			Rank:            w.Rank,
+			NNodes:          w.NNodes,
+			ProxyTID:        w.ProxyTID,
+			UserTID:         w.UserTID,
+			OpsInFlight:     w.OpsInFlight,
+			Name:            name,
+			CreatedNS:       w.CreatedNS,
+			DestroyedNS:     w.DestroyedNS,
+			OpsCalled:       w.OpsCalled,
+			OpsStarted:      w.OpsStarted,
+			OpsCompleted:    w.OpsCompleted,
+			LastCalledNS:    w.LastCalledNS,
+			LastProgressNS:  w.LastProgressNS,
+			LastCompletedNS: w.LastCompletedNS,
+			SeqStarted:      w.SeqStarted,
+			FuncCompleted:   w.FuncCompleted,
+			FuncBytes:       w.FuncBytes,
+			FuncNS:          w.FuncNS,
+		})
+	}
+}
+
+// sameText tells whether b is s and a NUL, without allocating.
+func sameText(s string, b []byte) bool {
+	return len(s) < len(b) && string(b[:len(s)]) == s && b[len(s)] == 0
+}
+
+func (f *File) readOps(s *Snapshot, high uint32) {
+	s.Ops = s.Ops[:0]
+	for i := range high {
+		if f.ops.free(i) {
+			continue
+		}
+		var w wire.Op
+		if !readSlot(f.ops, i, &w) {
+			s.Status.TornSlots++
+			continue
+		}
+		if w.InUse == 0 {
+			continue
+		}
+		s.Ops = append(s.Ops, Op{
+			Index:          i,
+			Generation:     w.Generation,
+			Flags:          OpFlags(w.Flags),
+			CommIndex:      w.CommIndex,
+			CommGeneration: w.CommGeneration,
+			Number:         w.Number,
+			Seq:            w.Seq,
+			Func:           Func(w.Func),
+			Algo:           Algo(w.Algo),
+			Proto:          Proto(w.Proto),
+			DatatypeBytes:  w.DatatypeBytes,
+			Datatype:       f.interned(w.Datatype),
+			Count:          w.Count,
+			Bytes:          w.Bytes,
+			Peer:           w.Peer,
+			Root:           w.Root,
+			Channels:       w.Channels,
+			State:          OpState(w.State),
+			CalledNS:       w.CalledNS,
+			EnqueuedNS:     w.EnqueuedNS,
+			EnteredNS:      w.EnteredNS,
+			FirstStepNS:    w.FirstStepNS,
+			LastProgressNS: w.LastProgressNS,
+			LeftNS:         w.LeftNS,
+			KernelStarted:  w.KernelStarted,
+			KernelStopped:  w.KernelStopped,
+			ProxyStarted:   w.ProxyStarted,
+			ProxyStopped:   w.ProxyStopped,
+			UserTID:        w.UserTID,
+		})
+	}
+}
+
+// internLimit bounds the datatype names remembered per file; NCCL has about a dozen.
+const internLimit = 64
+
+func (f *File) interned(raw [16]byte) string {
+	if s, ok := f.intern[raw]; ok {
+		return s
+	}
+	s := text(raw[:])
+	if len(f.intern) < internLimit {
+		f.intern[raw] = s
+	}
+	return s
+}
+
+// readFlows copies the flows whose slots have changed since the last call with the same s. When a slot was taken or
+// given back meanwhile, positions shift and everything is copied again.
+func (f *File) readFlows(s *Snapshot, high uint32) {
+	c := &s.cache
+	if c.owner == f && len(c.slots) == int(high) && f.updateFlows(s) {
+		return
+	}
+	*c = slotCache{owner: f, slots: slices.Grow(c.slots[:0], int(high)), position: slices.Grow(c.position[:0], int(high))}
+	s.Flows = s.Flows[:0]
+	for i := range high {
+		var w wire.Flow
+		word, position := uint64(1), int32(-1) // An odd version never matches: a torn slot is read again.
+		switch {
+		case !readSlot(f.flows, i, &w):
+			s.Status.TornSlots++
+		case w.InUse == 0:
+			word = firstWord(&w)
+		default:
+			word, position = firstWord(&w), int32(len(s.Flows))
+			s.Flows = append(s.Flows, Flow{})
+			setFlow(&s.Flows[position], i, &w)
+		}
+		c.slots, c.position = append(c.slots, word), append(c.position, position)
+	}
+}
+
+func (f *File) updateFlows(s *Snapshot) bool {
+	c := &s.cache
+	for i, seen := range c.slots {
+		slot := uint32(i)
+		word := atomic.LoadUint64((*uint64)(f.flows.slot(slot)))
+		if word == seen {
+			continue
+		}
+		var w wire.Flow
+		if !readSlot(f.flows, slot, &w) || (w.InUse != 0) != (c.position[i] >= 0) {
+			return false
+		}
+		c.slots[i] = firstWord(&w)
+		if c.position[i] >= 0 {
+			setFlow(&s.Flows[c.position[i]], slot, &w)
+		}
+	}
+	return true
+}
+
+func firstWord(w *wire.Flow) uint64 { return uint64(w.Generation)<<32 | uint64(w.Version) }
+
+func setFlow(f *Flow, index uint32, w *wire.Flow) {
+	f.Index = index
+	f.Generation = w.Generation
+	f.CommIndex = w.CommIndex
+	f.CommGeneration = w.CommGeneration
+	f.Channel = w.Channel
+	f.IsSend = w.IsSend != 0
+	f.State = FlowState(w.State)
+	f.Peer = w.Peer
+	f.OpIndex = w.OpIndex
+	f.OpGeneration = w.OpGeneration
+	f.Queued = w.Queued
+	f.OpNumber = w.OpNumber
+	f.OpSeq = w.OpSeq
+	f.Func = Func(w.Func)
+	f.StepsTotal = w.StepsTotal
+	f.Posted = w.Posted
+	f.Ready = w.Ready
+	f.Transmitted = w.Transmitted
+	f.Done = w.Done
+	f.PeerPolls = w.PeerPolls
+	f.Epochs = w.Epochs
+	f.OpStartedNS = w.OpStartedNS
+	f.FirstStepNS = w.FirstStepNS
+	f.StateSinceNS = w.StateSinceNS
+	f.LastProgressNS = w.LastProgressNS
+	f.Bytes = w.Bytes
+	f.WaitNS = w.WaitNS
+	f.ActiveNS = w.ActiveNS
+	f.LargestGapNS = w.LargestGapNS
+	f.TotalOps = w.TotalOps
+	f.TotalPosted = w.TotalPosted
+	f.TotalReady = w.TotalReady
+	f.TotalTransmitted = w.TotalTransmitted
+	f.TotalDone = w.TotalDone
+	f.TotalBytes = w.TotalBytes
+	f.TotalWaitNS = w.TotalWaitNS
+	f.TotalActiveNS = w.TotalActiveNS
+	f.TotalEpochs = w.TotalEpochs
+}
