@@ -182,7 +182,7 @@ func TestNoTornReads(t *testing.T) {
 	var s trace.Snapshot
 	var done []trace.Completion
 	var read, lost, since uint64
-	for range 3000 {
+	for range 1000 {
 		if err := f.Snapshot(&s); err != nil {
 			t.Fatal(err)
 		}
