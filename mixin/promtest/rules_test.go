@@ -1,0 +1,147 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package promtest
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/prometheus/promql/parser"
+	"go.yaml.in/yaml/v3"
+)
+
+func TestRulesNameOnlyDocumentedSeries(t *testing.T) {
+	names := catalogue(t)
+	for _, rule := range rules(t) {
+		t.Run(rule.Record+rule.Alert, func(t *testing.T) {
+			expr, err := Parse(rule.Expr)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, what := range Undocumented(expr, names) {
+				t.Errorf("%s is not in docs/metrics.md and no rule records it", what)
+			}
+		})
+	}
+}
+
+func TestRecordsAreNamedByLevelMetricAndOperations(t *testing.T) {
+	form := regexp.MustCompile(`^job_id:[a-z][a-z0-9_]*[a-z0-9]:[a-z][a-z0-9_]*$`)
+	for _, rule := range rules(t) {
+		if rule.Record != "" && !form.MatchString(rule.Record) {
+			t.Errorf("record %s is not of the form level:metric:operations", rule.Record)
+		}
+	}
+}
+
+func TestRecordsAreUsed(t *testing.T) {
+	used := map[string]bool{}
+	note := func(text string) {
+		expr, err := Parse(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		parser.Inspect(expr, func(node parser.Node, _ []parser.Node) error {
+			if selector, ok := node.(*parser.VectorSelector); ok {
+				used[selector.Name] = true
+			}
+			return nil
+		})
+	}
+	for _, rule := range rules(t) {
+		note(rule.Expr)
+	}
+	for _, b := range boards(t) {
+		for _, panel := range b.allPanels() {
+			for _, target := range panel.Targets {
+				note(target.Expr)
+			}
+		}
+	}
+	for _, rule := range rules(t) {
+		if rule.Record != "" && !used[rule.Record] {
+			t.Errorf("record %s is used by no rule and no dashboard", rule.Record)
+		}
+	}
+}
+
+func TestAlertsAreComplete(t *testing.T) {
+	for _, rule := range alerts(t) {
+		t.Run(rule.Alert, func(t *testing.T) {
+			if !strings.HasPrefix(rule.Alert, "Culprit") {
+				t.Error("the name does not begin with Culprit")
+			}
+			for _, name := range []string{"summary", "description", "runbook_url"} {
+				if rule.Annotations[name] == "" {
+					t.Errorf("annotation %s is missing", name)
+				}
+			}
+			if strings.Contains(rule.Annotations["summary"], "{{") {
+				t.Error("the summary is not a fixed sentence")
+			}
+			if !strings.HasSuffix(rule.Annotations["runbook_url"], "/docs/runbooks/"+rule.Alert+".md") {
+				t.Errorf("runbook_url is %q", rule.Annotations["runbook_url"])
+			}
+			severity := map[string]map[string]bool{
+				"trigger": {"warning": true, "info": true}, // A trigger pages nobody, so none is critical.
+				"health":  {"critical": true, "warning": true, "info": true},
+			}[rule.Labels["culprit"]]
+			if severity == nil {
+				t.Errorf("label culprit is %q", rule.Labels["culprit"])
+			} else if !severity[rule.Labels["severity"]] {
+				t.Errorf("label severity is %q", rule.Labels["severity"])
+			}
+		})
+	}
+}
+
+// unitTests is what of promtool's test files matters here.
+type unitTests struct {
+	RuleFiles      []string `yaml:"rule_files"`
+	GroupEvalOrder []string `yaml:"group_eval_order"`
+	Tests          []struct {
+		Name          string `yaml:"name"`
+		AlertRuleTest []struct {
+			Alertname string `yaml:"alertname"`
+			ExpAlerts []any  `yaml:"exp_alerts"`
+		} `yaml:"alert_rule_test"`
+	} `yaml:"tests"`
+}
+
+func TestEveryAlertIsTestedBothWays(t *testing.T) {
+	fires, silent := map[string]bool{}, map[string]bool{}
+	for _, path := range files(t, "rules/tests/*.yaml") {
+		var file unitTests
+		if err := yaml.Unmarshal([]byte(read(t, path)), &file); err != nil {
+			t.Fatalf("%s: %v", path, err)
+		}
+		for _, test := range file.Tests {
+			if test.Name == "" {
+				t.Errorf("%s: a test without a name", path)
+			}
+			for _, check := range test.AlertRuleTest {
+				if len(check.ExpAlerts) > 0 {
+					fires[check.Alertname] = true
+				} else {
+					silent[check.Alertname] = true
+				}
+			}
+		}
+	}
+	for _, rule := range alerts(t) {
+		if !fires[rule.Alert] {
+			t.Errorf("no test sees %s fire", rule.Alert)
+		}
+		if !silent[rule.Alert] {
+			t.Errorf("no test sees %s stay silent", rule.Alert)
+		}
+		delete(fires, rule.Alert)
+		delete(silent, rule.Alert)
+	}
+	// promtool finds every alert silent that does not exist.
+	for name := range silent {
+		t.Errorf("a test waits for silence of %s, which no rule makes", name)
+	}
+}

@@ -1,0 +1,77 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package promtest
+
+import (
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// verdict is the alert that the analyzer posts: it has a runbook and no rule.
+const verdict = "CulpritFound"
+
+func TestEveryAlertHasARunbook(t *testing.T) {
+	wanted := map[string]bool{verdict: true}
+	for _, rule := range alerts(t) {
+		wanted[rule.Alert] = true
+	}
+	for _, path := range files(t, "docs/runbooks/*.md") {
+		name := strings.TrimSuffix(filepath.Base(path), ".md")
+		if !wanted[name] {
+			t.Errorf("runbook %s belongs to no alert", name)
+		}
+		delete(wanted, name)
+		text := read(t, path)
+		if !strings.HasPrefix(text, "# "+name+"\n") {
+			t.Errorf("runbook %s is not titled by its alert", name)
+		}
+		for _, section := range []string{"## Meaning", "## Impact", "## Diagnosis", "## Mitigation"} {
+			if !strings.Contains(text, "\n"+section+"\n") {
+				t.Errorf("runbook %s has no section %q", name, section)
+			}
+		}
+	}
+	for name := range wanted {
+		t.Errorf("alert %s has no runbook", name)
+	}
+}
+
+var promqlBlock = regexp.MustCompile("(?s)```promql\n(.*?)```")
+
+// TestRunbookQueries checks the queries that a tired person will paste. A query ends where an empty line or the block does.
+func TestRunbookQueries(t *testing.T) {
+	names := catalogue(t)
+	for _, path := range files(t, "docs/runbooks/*.md") {
+		t.Run(filepath.Base(path), func(t *testing.T) {
+			for _, block := range promqlBlock.FindAllStringSubmatch(read(t, path), -1) {
+				for _, query := range strings.Split(strings.TrimSpace(block[1]), "\n\n") {
+					expr, err := Parse(query)
+					if err != nil {
+						t.Error(err)
+						continue
+					}
+					for _, what := range Undocumented(expr, names) {
+						t.Errorf("%s is not in docs/metrics.md and no rule records it", what)
+					}
+				}
+			}
+		})
+	}
+}
+
+var mentioned = regexp.MustCompile("`((?:nccl|culprit|rdma|nvml|pci|host)_[a-z_]+)`")
+
+// TestRunbooksNameOnlyDocumentedSeries checks the prose, too.
+func TestRunbooksNameOnlyDocumentedSeries(t *testing.T) {
+	names := catalogue(t)
+	for _, path := range files(t, "docs/runbooks/*.md") {
+		for _, m := range mentioned.FindAllStringSubmatch(read(t, path), -1) {
+			if _, ok := names.Find(m[1]); !ok {
+				t.Errorf("%s names %s, which docs/metrics.md does not have", filepath.Base(path), m[1])
+			}
+		}
+	}
+}
