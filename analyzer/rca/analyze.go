@@ -6,6 +6,17 @@ package rca
 // Analyze finds the culprit in the evidence. It is pure and deterministic: the same evidence and options give the same
 // verdict, byte for byte, whatever the order of ranks and communicators in the evidence.
 func Analyze(ev Evidence, opt Options) Verdict {
-	_ = opt.withDefaults()
-	return Verdict{Version: VerdictVersion, JobID: ev.JobID, Class: Unknown, Cause: CauseUnknown, Summary: "The evidence does not carry a name."}
+	x := newIndex(&ev, opt.withDefaults())
+	if v, ok := hangVerdict(x); ok {
+		return v
+	}
+	v := newVerdict(x)
+	if x.seen == 0 {
+		v.Summary = "Nothing was seen of the job: the evidence does not carry a name."
+		v.Action = actionFor(Unknown, CauseUnknown)
+		return v
+	}
+	v.Class, v.Confidence = Healthy, round(0.9*(1-0.4*x.unseen()))
+	v.Summary = "No rank stands still."
+	return v
 }

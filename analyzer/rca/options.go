@@ -16,6 +16,14 @@ type Options struct {
 	// FirstOps is the number of completed operations on a communicator up to which the job counts as in its first
 	// step (default 1).
 	FirstOps int64
+	// FirstJobOps is the number of completed operations on any communicator of a rank from which its job is past its
+	// first step (default 64).
+	FirstJobOps int64
+	// FirstStepLimit is how long a busy rank may keep others waiting in the first step (default 20 min), FirstStepIdle
+	// how long one that shows no activity may (default 2 min).
+	FirstStepLimit, FirstStepIdle time.Duration
+	// BarrierAfter is how long a barrier may wait for a living rank before it pages (default 300 s, C4).
+	BarrierAfter time.Duration
 	// BusyCores is the CPU use in cores from which a process counts as busy (default 0.5).
 	BusyCores float64
 	// IrregularFactor is Holmes' delta: an iteration is irregular when longer than the window's mean times this
@@ -36,6 +44,10 @@ func (o Options) withDefaults() Options {
 	setDefault(&o.HangAfter, 2*time.Second)
 	setDefault(&o.StorageBytesPerSec, 1<<20)
 	setDefault(&o.FirstOps, 1)
+	setDefault(&o.FirstJobOps, 64)
+	setDefault(&o.FirstStepLimit, 20*time.Minute)
+	setDefault(&o.FirstStepIdle, 2*time.Minute)
+	setDefault(&o.BarrierAfter, 300*time.Second)
 	setDefault(&o.BusyCores, 0.5)
 	setDefault(&o.IrregularFactor, 1.1)
 	setDefault(&o.Alpha, 0.4)

@@ -68,12 +68,14 @@ type Verdict struct {
 	Comm string `json:"comm,omitempty"`
 	Op   string `json:"op,omitempty"`
 	// Chain is the walk of waiting, from a rank that suffers to the culprit.
-	Chain          []Link      `json:"chain,omitempty"`
-	Evidence       []string    `json:"evidence,omitempty"`
-	Contradictions []string    `json:"contradictions,omitempty"`
-	Missing        []string    `json:"missing,omitempty"`
-	RuledOut       []Candidate `json:"ruled_out,omitempty"`
-	Methods        []Vote      `json:"methods,omitempty"`
+	Chain          []Link   `json:"chain,omitempty"`
+	Evidence       []string `json:"evidence,omitempty"`
+	Contradictions []string `json:"contradictions,omitempty"`
+	Missing        []string `json:"missing,omitempty"`
+	// Ask lists ranks of which nothing was seen and whose evidence could change the answer: fetch those and ask again.
+	Ask      []int       `json:"ask,omitempty"`
+	RuledOut []Candidate `json:"ruled_out,omitempty"`
+	Methods  []Vote      `json:"methods,omitempty"`
 	// Slowdown is the iteration time over what it would be without the culprit (what-if replay), 0 not applicable.
 	Slowdown     float64 `json:"slowdown,omitempty"`
 	RanksVisited int     `json:"ranks_visited"`

@@ -1,0 +1,377 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rca
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"time"
+)
+
+const maxCulprits = 64 // Beyond, a list names nobody.
+
+func newVerdict(x *index) Verdict {
+	return Verdict{Version: VerdictVersion, JobID: x.ev.JobID, Class: Unknown, Cause: CauseUnknown, Culprits: []Culprit{}}
+}
+
+// codes are CCL-D's names of the classes.
+var codes = map[Class]string{NotEntered: "H1", Inconsistent: "H2", Fault: "H3", SlowCompute: "S1", SlowComm: "S2", SlowMixed: "S3"}
+
+// compose writes the verdict of a job that stands still.
+func (w *waitFor) compose(d *decision) Verdict {
+	v := newVerdict(w.index)
+	v.Confidence = round(w.confidence(d))
+	v.RanksVisited = w.visited()
+	w.reportMissing(d, &v)
+	if len(d.chosen) == 0 {
+		v.Summary = fmt.Sprintf("%s stand still and the evidence does not say why.", opener(plural(len(w.stuck), "rank")))
+		v.Action = actionFor(Unknown, CauseUnknown)
+		v.Page = w.longest() >= w.opt.BarrierAfter
+		return v
+	}
+	first := &d.chosen[0]
+	if d.silent {
+		w.composeSilent(d, &v)
+	} else {
+		v.Class, v.Cause = first.leaf.class, first.leaf.cause
+		v.Summary = opener(w.sentence(first, d))
+		for i := range d.chosen {
+			w.addCulprits(&d.chosen[i], &v)
+		}
+		if n := len(d.chosen) - 1; n > 0 {
+			v.Summary += fmt.Sprintf(" %s found beside it: %s.", opener(plural(n, "more culprit")), w.others(d.chosen[1:]))
+		}
+	}
+	v.Code = codes[v.Class]
+	if first.inst >= 0 {
+		v.Comm = w.comms[w.insts[first.inst].key.comm].name
+		v.Op = opLabel(w.insts[first.inst].op())
+	}
+	v.Action = actionFor(v.Class, v.Cause)
+	v.Chain = w.chain(first, d)
+	w.addEvidence(d, &v)
+	w.setAside(d, &v)
+	v.Page = w.pages(d, &v)
+	return v
+}
+
+// pages: somebody is woken for an accusation that is likely right, or for a hang that lasts whoever did it. A barrier
+// that waits for a living rank gets CCL-D's patience (C4).
+func (w *waitFor) pages(d *decision, v *Verdict) bool {
+	if v.Class == Benign || v.Class == Healthy {
+		return false
+	}
+	if w.longest() >= w.opt.BarrierAfter {
+		return true
+	}
+	r := &d.chosen[0]
+	if r.kind == rootOutside && r.inst >= 0 && w.insts[r.inst].op().Barrier {
+		return false
+	}
+	return v.Class != Unknown && v.Confidence >= w.opt.PageConfidence
+}
+
+func (w *waitFor) longest() time.Duration {
+	var longest time.Duration
+	for _, n := range w.stuck {
+		for i := range w.acts[n] {
+			if a := &w.acts[n][i]; a.stuck {
+				longest = max(longest, w.insts[a.inst].age)
+			}
+		}
+	}
+	return longest
+}
+
+func (w *waitFor) visited() int {
+	n := 0
+	for v, seen := range w.reach(w.stuck) {
+		if seen && v < len(w.nodes) && w.nodes[v].rank != nil {
+			n++
+		}
+	}
+	return n
+}
+
+// waiting counts the ranks that stand still for a root, the root itself not counted.
+func (w *waitFor) waiting(r *root) int {
+	_, dist := w.cover([]root{*r})
+	n := 0
+	for _, s := range w.stuck {
+		if dist[s] >= 0 && !slices.Contains(r.nodes, s) {
+			n++
+		}
+	}
+	return n
+}
+
+// sentence says what happened, for a tired person.
+func (w *waitFor) sentence(r *root, d *decision) string {
+	age, n := "", w.waiting(r)
+	if r.inst >= 0 && w.insts[r.inst].age > 0 {
+		age = " for " + span(w.insts[r.inst].age)
+	}
+	wait := plural(n, "rank") + pick(n == 1, " waits", " wait") + " for it"
+	switch r.kind {
+	case rootOutside:
+		if d.benign {
+			return fmt.Sprintf("%s has not called %s%s while %s; %s.", w.rankList(r.nodes), w.opName(r.inst), age, wait, r.leaf.note)
+		}
+		return fmt.Sprintf("%s has not called %s%s while %s; %s.", w.rankName(r.nodes[0]), w.opName(r.inst), age, wait, r.leaf.note)
+	case rootDead:
+		if r.inst < 0 {
+			return fmt.Sprintf("%s: %s.", w.rankName(r.nodes[0]), r.leaf.note)
+		}
+		return fmt.Sprintf("%s: %s; %s in %s%s.", w.rankName(r.nodes[0]), r.leaf.note, wait, w.opName(r.inst), age)
+	case rootFlaw:
+		return fmt.Sprintf("%s: %s; %s%s.", w.rankName(r.nodes[0]), w.flawText(r), wait, age)
+	case rootLink:
+		return fmt.Sprintf("The link between %s and %s does not deliver, and which end is to blame cannot be told; %s wait%s.",
+			w.rankName(r.nodes[0]), w.rankName(r.peer), plural(n, "rank"), age)
+	case rootOdd:
+		return w.oddSentence(r)
+	case rootDeadlock:
+		return w.deadlockSentence(r)
+	case rootMoving:
+		return fmt.Sprintf("%s is waited for and still makes progress: slow, not stuck.", w.rankName(r.nodes[0]))
+	default:
+		return fmt.Sprintf("All %s are inside %s%s and none shows more than the others; the evidence does not tell them apart.",
+			plural(len(r.nodes), "member"), w.opName(r.inst), age)
+	}
+}
+
+func (w *waitFor) oddSentence(r *root) string {
+	in := &w.insts[r.inst]
+	od := in.odd
+	if od.tie {
+		s := fmt.Sprintf("A disagreement on the %s at place %d of %s: ", od.field, in.key.place, w.comms[in.key.comm].name)
+		for i, o := range od.odd {
+			if i == 8 {
+				s += " …"
+				break
+			}
+			s += pick(i > 0, ", ", "") + w.rankName(o.node) + " called " + o.value
+		}
+		return s + "; which side is wrong cannot be told."
+	}
+	return fmt.Sprintf("%s called %s at place %d of %s where the others called %s (%s differs).",
+		w.rankList(r.nodes), od.odd[0].value, in.key.place, w.comms[in.key.comm].name, od.common, od.field)
+}
+
+func (w *waitFor) deadlockSentence(r *root) string {
+	s := "A deadlock: "
+	for i, o := range r.order {
+		if i == 4 {
+			s += " …"
+			break
+		}
+		s += pick(i > 0, ", ", "") + w.rankList(o.ranks) + " entered " + w.opName(o.inst) + " first"
+	}
+	return s + "; each side waits for the other."
+}
+
+// addCulprits adds the root's culprits to the verdict.
+func (w *waitFor) addCulprits(r *root, v *Verdict) {
+	if len(v.Culprits) >= maxCulprits {
+		return
+	}
+	switch r.kind {
+	case rootLink:
+		a, b := w.nodes[r.nodes[0]].id, w.nodes[r.peer].id
+		v.Culprits = append(v.Culprits, Culprit{Rank: -1, Host: pick(w.host(r.nodes[0]) == w.host(r.peer), w.host(r.peer), ""),
+			Channel: int(r.channel), Group: fmt.Sprintf("link %d->%d", a, b), Why: w.flawText(r)})
+		return
+	case rootGroup:
+		c := Culprit{Rank: -1, Channel: -1, Group: "members of " + w.opGroup(r), Why: "all are inside and none shows more than the others"}
+		if r.leaf.class == Fault {
+			c.Host = w.host(r.nodes[0])
+			v.Culprits = append(v.Culprits, c)
+		}
+		return
+	case rootMoving:
+		return
+	}
+	for i, n := range r.nodes {
+		if len(v.Culprits) >= maxCulprits {
+			return
+		}
+		c := w.culprit(n)
+		c.Channel = int(r.channel)
+		c.Why = w.why(r, i)
+		v.Culprits = append(v.Culprits, c)
+	}
+}
+
+func (w *waitFor) opGroup(r *root) string {
+	if r.inst < 0 {
+		return "the group"
+	}
+	return w.comms[w.insts[r.inst].key.comm].name
+}
+
+func (x *index) culprit(n int32) Culprit {
+	c := Culprit{Rank: x.nodes[n].id, Channel: -1}
+	if r := x.nodes[n].rank; r != nil {
+		c.Host, c.GPU, c.NIC, c.PID, c.Pod = r.Host, r.GPU, r.NIC, r.PID, r.Pod
+	}
+	return c
+}
+
+func (w *waitFor) why(r *root, i int) string {
+	switch r.kind {
+	case rootFlaw:
+		return w.flawText(r)
+	case rootOdd:
+		return "called " + w.insts[r.inst].odd.odd[i].value
+	case rootDeadlock:
+		for _, o := range r.order {
+			if slices.Contains(o.ranks, r.nodes[i]) {
+				return "entered " + w.opName(o.inst) + " first"
+			}
+		}
+	}
+	return r.leaf.note
+}
+
+func (w *waitFor) others(rs []root) string {
+	s := ""
+	for i := range rs {
+		if i == 4 {
+			return s + ", …"
+		}
+		s += pick(i > 0, ", ", "")
+		switch {
+		case rs[i].kind == rootLink:
+			s += fmt.Sprintf("link %d->%d", w.nodes[rs[i].nodes[0]].id, w.nodes[rs[i].peer].id)
+		case len(rs[i].nodes) > 0:
+			s += w.rankList(rs[i].nodes) + " (" + string(rs[i].leaf.cause) + ")"
+		default:
+			s += w.opGroup(&rs[i])
+		}
+	}
+	return s
+}
+
+// composeSilent: all waiting ends at ranks of which nothing is known. One host that did not answer, or one rank, is
+// named; several are suspects together.
+func (w *waitFor) composeSilent(d *decision, v *Verdict) {
+	var ids []int
+	named := true
+	for _, r := range d.chosen {
+		for _, n := range r.nodes {
+			if w.nodes[n].id >= 0 {
+				ids = append(ids, w.nodes[n].id)
+			} else {
+				named = false
+			}
+		}
+	}
+	slices.Sort(ids)
+	unseen := w.world - w.seen
+	if m := w.oneMissing(); m != nil && named {
+		v.Class, v.Cause = Fault, CauseHostLost
+		for _, id := range ids {
+			v.Culprits = append(v.Culprits, Culprit{Rank: id, Channel: -1, Group: m.Name, Why: m.What + " does not answer"})
+		}
+		v.Summary = fmt.Sprintf("%s wait for %s of %s %s, which does not answer (%s): a lost host, or only its exporter.",
+			opener(plural(len(w.stuck), "rank")), rankNumbers(ids), m.What, m.Name, m.Why)
+		return
+	}
+	if named && len(ids) == 1 && unseen == 1 {
+		v.Culprits = append(v.Culprits, Culprit{Rank: ids[0], Channel: -1, Why: "all others wait for it and nothing is known of it"})
+		v.Summary = fmt.Sprintf("%s wait for rank %d, of which nothing is known: it is a suspect, no more.", opener(plural(len(w.stuck), "rank")), ids[0])
+		return
+	}
+	v.Culprits = append(v.Culprits, Culprit{Rank: -1, Channel: -1, Group: "one of " + rankNumbers(ids) + " or a rank behind them", Why: "nothing is known of them"})
+	v.Summary = fmt.Sprintf("%s wait for %s, of which nothing is known; the evidence does not carry a name.",
+		opener(plural(len(w.stuck), "rank")), rankNumbers(ids))
+}
+
+// oneMissing gives the one source whose silence explains every rank that was not seen.
+func (x *index) oneMissing() *Missing {
+	for i := range x.ev.Missing {
+		m := &x.ev.Missing[i]
+		if len(m.Ranks) == 0 {
+			continue
+		}
+		all := true
+		for n := range x.nodes {
+			nd := &x.nodes[n]
+			all = all && (nd.rank != nil || nd.id < 0 || slices.Contains(m.Ranks, nd.id))
+		}
+		if all && x.world-x.seen <= len(m.Ranks) {
+			return m
+		}
+	}
+	return nil
+}
+
+func rankNumbers(ids []int) string {
+	const few = 8
+	s := pick(len(ids) == 1, "rank", "ranks")
+	for i, id := range ids {
+		if i == few {
+			return s + fmt.Sprintf(" and %d more", len(ids)-few)
+		}
+		s += pick(i > 0, ", ", " ") + strconv.Itoa(id)
+	}
+	if len(ids) == 0 {
+		return "unseen ranks"
+	}
+	return s
+}
+
+func (w *waitFor) reportMissing(d *decision, v *Verdict) {
+	for i := range w.ev.Missing {
+		m := &w.ev.Missing[i]
+		v.Missing = append(v.Missing, fmt.Sprintf("%s %s: %s", m.What, m.Name, m.Why))
+	}
+	slices.Sort(v.Missing)
+	if n := w.world - w.seen; n > 0 {
+		v.Missing = append(v.Missing, fmt.Sprintf("%s of %d not seen", plural(n, "rank"), w.world))
+	}
+	ask := func(rs []root) {
+		for _, r := range rs {
+			for _, n := range append(slices.Clone(r.nodes), max(r.peer, 0)) {
+				if w.nodes[n].rank == nil && w.nodes[n].id >= 0 {
+					v.Ask = append(v.Ask, w.nodes[n].id)
+				}
+			}
+		}
+	}
+	ask(d.chosen)
+	ask(d.aside)
+	slices.Sort(v.Ask)
+	v.Ask = slices.Compact(v.Ask)
+}
+
+// setAside lists who was considered and is not accused.
+func (w *waitFor) setAside(d *decision, v *Verdict) {
+	for i := range d.aside {
+		r := &d.aside[i]
+		if len(v.RuledOut) == 16 {
+			break
+		}
+		c := Candidate{Rank: -1, Reason: "it would explain no rank that is not explained already"}
+		switch {
+		case r.kind == rootSilent && w.nodes[r.nodes[0]].id >= 0:
+			c.Rank, c.Reason = w.nodes[r.nodes[0]].id, "nothing is known of it, and what is known of others explains the waiting"
+		case r.kind == rootSilent:
+			c.Group, c.Reason = "unseen members of "+w.comms[w.nodes[r.nodes[0]].ghost].name, "nothing is known of them"
+		case r.leaf.class == Benign:
+			c.Rank, c.Reason = w.nodes[r.nodes[0]].id, r.leaf.note
+		case len(r.nodes) > 0 && r.kind != rootGroup:
+			c.Rank = w.nodes[r.nodes[0]].id
+		default:
+			c.Group = w.opGroup(r)
+		}
+		v.RuledOut = append(v.RuledOut, c)
+	}
+	slices.SortStableFunc(v.RuledOut, func(a, b Candidate) int { return cmp.Compare(a.Rank, b.Rank) })
+}
+
+func round(f float64) float64 { return math.Round(f*1000) / 1000 }

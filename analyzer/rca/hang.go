@@ -1,0 +1,195 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rca
+
+import (
+	"cmp"
+	"slices"
+)
+
+// hangVerdict explains a job that stands still. ok is false when nothing does.
+func hangVerdict(x *index) (v Verdict, ok bool) {
+	w := buildWaitFor(x)
+	if len(w.stuck) == 0 {
+		return w.nobodyStuck()
+	}
+	hard, soft := w.findRoots()
+	d := w.decide(hard, soft)
+	v = w.compose(&d)
+	v.Methods = append(v.Methods, w.votes(&d)...)
+	return v, true
+}
+
+// decision is what was chosen among the roots, and what was not.
+type decision struct {
+	chosen  []root
+	aside   []root // Reached, but not needed to explain anybody.
+	covered float64
+	dist    []int32 // From every vertex to the nearest chosen root.
+	benign  bool
+	silent  bool // Only ranks of which nothing is known explain the rest.
+}
+
+// decide chooses the roots that explain the ranks that stand still: hard ones first, and soft ones only for whom those
+// leave unexplained. A benign reason stands only where no other explains the same ranks.
+func (w *waitFor) decide(hard, soft []root) decision {
+	var d decision
+	var benign []root
+	for _, r := range hard {
+		if r.leaf.class == Benign {
+			benign = append(benign, r)
+		} else {
+			d.chosen = append(d.chosen, r)
+		}
+	}
+	if len(d.chosen) == 0 {
+		d.chosen, d.benign = benign, len(benign) > 0
+	} else {
+		d.aside = append(d.aside, benign...)
+	}
+	d.covered, d.dist = w.cover(d.chosen)
+	if d.covered < 1 && d.benign || len(d.chosen) == 0 {
+		d.soft(w, soft)
+	} else {
+		d.aside = append(d.aside, soft...)
+	}
+	// The one that explains most comes first.
+	if len(d.chosen) > 1 {
+		d.order(w)
+	}
+	return d
+}
+
+// soft takes the best of what is left: something seen before something unseen.
+func (d *decision) soft(w *waitFor, soft []root) {
+	var seen, unseen []root
+	for _, r := range soft {
+		if r.kind == rootSilent {
+			unseen = append(unseen, r)
+		} else {
+			seen = append(seen, r)
+		}
+	}
+	if d.benign {
+		// Some wait for something else than the benign reason: it is not the whole story.
+		d.aside = append(d.aside, unseen...)
+		d.aside = append(d.aside, seen...)
+		return
+	}
+	switch {
+	case len(unseen) == 0 || len(seen) > 0 && best(seen) > best(unseen):
+		d.chosen = seen
+		d.aside = append(d.aside, unseen...)
+	default:
+		d.chosen, d.silent = unseen, true
+		d.aside = append(d.aside, seen...)
+	}
+	d.covered, d.dist = w.cover(d.chosen)
+}
+
+func best(rs []root) float64 {
+	b := 0.0
+	for _, r := range rs {
+		b = max(b, r.leaf.weight)
+	}
+	return b
+}
+
+// cover gives the share of stuck ranks that the roots explain.
+func (w *waitFor) cover(rs []root) (float64, []int32) {
+	var targets []int32
+	for _, r := range rs {
+		targets = append(targets, r.vertex...)
+	}
+	dist := w.distances(targets)
+	n := 0
+	for _, s := range w.stuck {
+		if dist[s] >= 0 {
+			n++
+		}
+	}
+	return float64(n) / float64(max(1, len(w.stuck))), dist
+}
+
+func (d *decision) order(w *waitFor) {
+	const few = 32 // Beyond, the order is by rank: a walk for each would cost more than it tells.
+	if len(d.chosen) > few {
+		return
+	}
+	share := make(map[int32]float64, len(d.chosen))
+	for _, r := range d.chosen {
+		share[r.vertex[0]], _ = w.cover([]root{r})
+	}
+	slices.SortStableFunc(d.chosen, func(a, b root) int {
+		return cmp.Or(cmp.Compare(share[b.vertex[0]], share[a.vertex[0]]), cmp.Compare(b.leaf.weight, a.leaf.weight))
+	})
+}
+
+// confidence is the probability that class and culprits are right. Every factor only ever takes away: less evidence
+// never makes surer.
+func (w *waitFor) confidence(d *decision) float64 {
+	if len(d.chosen) == 0 {
+		return 0.1
+	}
+	c := 1.0
+	for _, r := range d.chosen {
+		c = min(c, r.leaf.weight)
+	}
+	for range min(len(d.chosen)-1, 4) {
+		c *= 0.95
+	}
+	c *= 0.5 + 0.5*d.covered
+	c *= 1 - 0.4*w.unseen()
+	c *= 1 - 0.2*w.lossy()
+	if d.silent && len(d.chosen) > 1 {
+		c *= 0.5
+	}
+	return c
+}
+
+// unseen is the share of the job's ranks of which nothing is known.
+func (x *index) unseen() float64 {
+	return float64(x.world-x.seen) / float64(max(1, x.world))
+}
+
+// lossy is the share of the ranks seen whose source lost records.
+func (x *index) lossy() float64 {
+	n := 0
+	for i := range x.nodes {
+		if r := x.nodes[i].rank; r != nil && r.Lost > 0 {
+			n++
+		}
+	}
+	return float64(n) / float64(max(1, x.seen))
+}
+
+// nobodyStuck looks at processes alone: one that died while others live is a culprit before anybody waits for it.
+func (w *waitFor) nobodyStuck() (Verdict, bool) {
+	var d decision
+	exited := 0
+	for n := range w.nodes {
+		r := w.nodes[n].rank
+		switch {
+		case r == nil:
+		case r.State == ProcessExited:
+			exited++
+		case r.State == ProcessGone || r.State == ProcessStopped:
+			d.chosen = append(d.chosen, root{kind: rootDead, nodes: []int32{int32(n)}, peer: -1, inst: -1, channel: -1, leaf: w.deadLeaf(int32(n), -1), vertex: []int32{int32(n)}})
+		}
+	}
+	switch {
+	case len(d.chosen) > 0:
+		d.dist = make([]int32, w.n)
+		d.covered = 1
+		v := w.compose(&d)
+		return v, true
+	case exited > 0 && w.jobEnding():
+		v := newVerdict(w.index)
+		v.Class, v.Cause, v.Confidence = Benign, CauseJobEnd, 0.9
+		v.Summary = "The job is ending: most of its processes have exited in an orderly way and nobody waits."
+		v.Action = actionFor(Benign, CauseJobEnd)
+		return v, true
+	}
+	return Verdict{}, false
+}

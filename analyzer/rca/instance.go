@@ -1,0 +1,337 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rca
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// instance is one operation across ranks: what CCL-D calls a Trace ID (C1). Collectives are found by their place in the
+// communicator's call order, so that ranks which called different operations there meet in one instance (H2).
+type instance struct {
+	key    instKey
+	joins  []join // Sorted by rank in the communicator.
+	stuck  bool
+	age    time.Duration // Longest time without progress among the ranks in it.
+	gap    bool          // Somebody it needs is not in it.
+	odd    *oddity
+	hasNet bool // Some member shows network flows.
+}
+
+// instKey identifies an instance. Send/recv: src and dst are ranks in the communicator; otherwise both -1.
+type instKey struct {
+	comm     int32
+	fn       int32 // -1 when the place alone identifies.
+	place    int64
+	src, dst int32
+}
+
+// join is one rank's part in an instance.
+type join struct {
+	node     int32
+	commRank int32
+	op       *Op
+	active   bool
+	started  startState
+}
+
+// startState says whether an operation's kernel runs.
+type startState uint8
+
+const (
+	startUnknown startState = iota
+	startNo
+	startYes
+)
+
+// active is an operation that a rank waits in now, as opposed to one queued behind it.
+type active struct {
+	inst  int32
+	op    *Op
+	m     *Membership
+	comm  int32
+	stuck bool
+}
+
+// head is a candidate for active while the ranks' queues are sorted out.
+type head struct {
+	op      *Op
+	m       *Membership
+	comm    int32
+	started startState
+	first   bool // First in its communicator.
+}
+
+func started(r *Rank, m *Membership, o *Op) startState {
+	if o.KernelStarted > 0 && !m.KernelUntrusted || o.State >= OpEntered {
+		return startYes
+	}
+	for i := range o.Flows {
+		f := &o.Flows[i]
+		if f.Send && f.Ready > 0 || !f.Send && f.Done > 0 {
+			return startYes
+		}
+	}
+	// Called but not enqueued is the CPU inside the call: whether it waits there for others is not known.
+	if r.Caps&SeesKernels != 0 && !m.KernelUntrusted && o.KernelStarted == 0 && o.State == OpEnqueued {
+		return startNo
+	}
+	return startUnknown
+}
+
+// waits says whether being in flight means anything for the operation.
+func waits(o *Op) bool {
+	return !o.NoCompletion && o.State != OpLeft
+}
+
+// buildInstances gathers what every rank has in flight into instances and decides what each rank is really in: the
+// oldest operation whose kernel runs; later ones are queued behind it in stream order.
+func (x *index) buildInstances() {
+	at := make(map[instKey]int32, len(x.nodes))
+	x.instAt = at
+	x.acts = make([][]active, len(x.nodes))
+	var heads []head
+	for n := range x.nodes {
+		r := x.nodes[n].rank
+		if r == nil {
+			continue
+		}
+		heads = x.heads(r, heads[:0])
+		act := chooseActive(heads)
+		for i := range heads {
+			h := &heads[i]
+			mem := x.comms[h.comm].find(int32(n))
+			key := x.keyOf(h.comm, mem.commRank, h.op)
+			id, ok := at[key]
+			if !ok {
+				id = int32(len(x.insts))
+				at[key] = id
+				x.insts = append(x.insts, instance{key: key})
+			}
+			in := &x.insts[id]
+			in.joins = append(in.joins, join{int32(n), mem.commRank, h.op, act[i], h.started})
+			if act[i] {
+				x.acts[n] = append(x.acts[n], active{inst: id, op: h.op, m: h.m, comm: h.comm})
+			}
+		}
+	}
+	for i := range x.insts {
+		x.settle(&x.insts[i])
+	}
+	for n := range x.acts {
+		for i := range x.acts[n] {
+			x.acts[n][i].stuck = x.insts[x.acts[n][i].inst].stuck
+		}
+	}
+}
+
+// settle decides whether an instance is stuck. One rank whose clock or counters claim progress does not unstick it when
+// most of the others stand still: the members of an operation move together or not at all.
+func (x *index) settle(in *instance) {
+	slices.SortStableFunc(in.joins, func(a, b join) int {
+		return cmp.Or(cmp.Compare(a.commRank, b.commRank), cmp.Compare(a.node, b.node))
+	})
+	still, moving := 0, 0
+	for i := range in.joins {
+		j := &in.joins[i]
+		in.hasNet = in.hasNet || len(j.op.Flows) > 0
+		if !j.active {
+			continue
+		}
+		age := stuckFor(j.op)
+		if age < 0 || age >= x.opt.HangAfter {
+			still++
+		} else {
+			moving++
+		}
+		in.age = max(in.age, age)
+	}
+	in.stuck = still > 0 && still >= moving
+}
+
+// stuckFor is how long an operation made no progress, -1 unknown.
+func stuckFor(o *Op) time.Duration {
+	if o.Stuck >= 0 {
+		return o.Stuck
+	}
+	return o.Age
+}
+
+// heads lists a rank's operations in flight that mean something, in call order per communicator.
+func (x *index) heads(r *Rank, to []head) []head {
+	for j := range r.Memberships {
+		m := &r.Memberships[j]
+		first := true
+		for i := range m.InFlight {
+			o := &m.InFlight[i]
+			if !waits(o) {
+				continue
+			}
+			to = append(to, head{op: o, m: m, comm: x.comOf[m.Comm], started: started(r, m, o), first: first})
+			// Calls of one group run in one kernel: the next send or receive is as much in front as this one.
+			first = first && isP2P(o) && i+1 < len(m.InFlight) && isP2P(&m.InFlight[i+1]) && together(o, &m.InFlight[i+1])
+		}
+	}
+	slices.SortStableFunc(to, func(a, b head) int { return cmp.Compare(a.comm, b.comm) })
+	return to
+}
+
+func together(a, b *Op) bool {
+	if a.Age < 0 || b.Age < 0 {
+		return true
+	}
+	d := a.Age - b.Age
+	return d < time.Millisecond && d > -time.Millisecond
+}
+
+// chooseActive marks what the rank waits in now.
+func chooseActive(heads []head) []bool {
+	act := make([]bool, len(heads))
+	any := false
+	youngest := time.Duration(-1)
+	for i := range heads {
+		if heads[i].started == startYes {
+			act[i], any = true, true
+			if a := heads[i].op.Age; a >= 0 && (youngest < 0 || a < youngest) {
+				youngest = a
+			}
+		}
+	}
+	if any {
+		for i := range heads {
+			h := &heads[i]
+			if h.started == startUnknown && h.first && h.op.Age >= 0 && youngest >= 0 && h.op.Age > youngest {
+				act[i] = true
+			}
+		}
+		return act
+	}
+	// Nothing is known to run. Of those that may run, the oldest does; of unknown age, all may.
+	oldest := time.Duration(-1)
+	for i := range heads {
+		if h := &heads[i]; h.first && h.started == startUnknown {
+			oldest = max(oldest, h.op.Age)
+		}
+	}
+	for i := range heads {
+		h := &heads[i]
+		act[i] = h.first && h.started == startUnknown && (h.op.Age < 0 || h.op.Age >= oldest || oldest-h.op.Age < time.Millisecond)
+	}
+	return act
+}
+
+func (x *index) keyOf(ci, commRank int32, o *Op) instKey {
+	if isP2P(o) {
+		k := instKey{comm: ci, fn: -1, place: o.Seq, src: commRank, dst: int32(o.Peer)}
+		if o.Func == "Recv" {
+			k.src, k.dst = k.dst, k.src
+		}
+		return k
+	}
+	if o.Number >= 0 && !x.comms[ci].p2p {
+		return instKey{comm: ci, fn: -1, place: o.Number, src: -1, dst: -1}
+	}
+	return instKey{comm: ci, fn: x.fn(o.Func), place: o.Seq, src: -1, dst: -1}
+}
+
+// instanceOf gives the instance of a rank's operation in flight, -1 none.
+func (x *index) instanceOf(mem *member, o *Op) int32 {
+	if id, ok := x.instAt[x.keyOf(x.comOf[mem.m.Comm], mem.commRank, o)]; ok {
+		return id
+	}
+	return -1
+}
+
+func (k instKey) p2p() bool { return k.src >= 0 || k.dst >= 0 }
+
+// at finds the part of the member with that rank in the communicator, nil when it is not in the instance.
+func (in *instance) at(commRank int32) *join {
+	i, ok := slices.BinarySearchFunc(in.joins, commRank, func(j join, c int32) int { return cmp.Compare(j.commRank, c) })
+	if !ok || commRank < 0 {
+		return nil
+	}
+	return &in.joins[i]
+}
+
+// op gives an operation that stands for the instance.
+func (in *instance) op() *Op { return in.joins[0].op }
+
+// presence is what a rank has to do with an instance.
+type presence uint8
+
+const (
+	presenceUnknown presence = iota // Cannot be told.
+	notCalled
+	queued // Called, but behind something else.
+	notStarted
+	inside
+	leftIt
+)
+
+// presenceOf says what a member of the communicator has to do with the instance; sure is false where the source could
+// have missed the call.
+func (x *index) presenceOf(in *instance, mem *member) (p presence, sure bool) {
+	if mem.m == nil {
+		return presenceUnknown, false
+	}
+	r := x.nodes[mem.node].rank
+	m := mem.m
+	sure = r.Caps&SeesCalls != 0 && r.Lost == 0
+	o := in.op()
+	if in.key.p2p() {
+		return p2pPresence(in, mem, m), sure
+	}
+	if in.key.fn < 0 && m.Called >= 0 {
+		if m.Called <= in.key.place {
+			return notCalled, sure
+		}
+		return leftIt, sure
+	}
+	if c, ok := m.FuncCalled[o.Func]; ok && o.Seq >= 0 {
+		if c <= o.Seq {
+			return notCalled, sure
+		}
+		return leftIt, sure
+	}
+	if m.FuncCalled != nil && o.Seq >= 0 {
+		return notCalled, sure
+	}
+	if seen := lastSeq(m.Recent, o); seen >= 0 {
+		if seen < o.Seq {
+			return notCalled, false
+		}
+		return leftIt, sure
+	}
+	if m.Called >= 0 && o.Number >= 0 && m.Called <= o.Number && !x.comms[in.key.comm].p2p {
+		return notCalled, false
+	}
+	return presenceUnknown, false
+}
+
+func lastSeq(ops []Op, like *Op) int64 {
+	seen := int64(-1)
+	for i := range ops {
+		if ops[i].Func == like.Func && ops[i].Peer == like.Peer {
+			seen = max(seen, ops[i].Seq)
+		}
+	}
+	return seen
+}
+
+// p2pPresence: the other side of a send or receive has left it when it finished that number, else it has not called.
+func p2pPresence(in *instance, mem *member, m *Membership) presence {
+	want, peer := "Recv", in.key.src
+	if mem.commRank == in.key.src {
+		want, peer = "Send", in.key.dst
+	}
+	for i := range m.Recent {
+		o := &m.Recent[i]
+		if o.Func == want && int32(o.Peer) == peer && in.key.place >= 0 && o.Seq >= in.key.place {
+			return leftIt
+		}
+	}
+	return notCalled
+}

@@ -1,0 +1,252 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rca
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+)
+
+// oddity is a disagreement between the members of an instance about what it is (CCL-D's H2, operation type set C3).
+type oddity struct {
+	field  string
+	common string // What the majority called; empty when there is none.
+	odd    []oddMember
+	tie    bool // Two camps of equal size: both are named.
+}
+
+type oddMember struct {
+	node  int32
+	value string
+}
+
+// signature is one comparable property of an operation; the zero value is unknown.
+type signature struct {
+	n int64
+	s string
+}
+
+// signatureFields are compared in this order; the first that differs is reported.
+var signatureFields = []struct {
+	name string
+	get  func(*Op) signature
+}{
+	{"operation", func(o *Op) signature { return signature{s: o.Func} }},
+	{"root", func(o *Op) signature {
+		switch o.Func {
+		case "Broadcast", "Reduce", "Gather", "Scatter":
+			return signature{n: int64(o.Root) + 1}
+		}
+		return signature{}
+	}},
+	{"datatype", func(o *Op) signature {
+		// NCCL turns AllGather and Broadcast into bytes between the call and the launch.
+		if o.Func == "AllGather" || o.Func == "Broadcast" || isP2P(o) {
+			return signature{}
+		}
+		return signature{s: o.Datatype}
+	}},
+	{"size", func(o *Op) signature {
+		if unevenSizes(o.Func) {
+			return signature{}
+		}
+		return signature{n: max(0, o.Bytes)}
+	}},
+	{"algorithm", func(o *Op) signature {
+		if o.Algo == "unknown" {
+			return signature{}
+		}
+		return signature{s: o.Algo}
+	}},
+}
+
+// text says a property for people.
+func (v signature) text(field string) string {
+	switch field {
+	case "size":
+		return fmt.Sprintf("%d bytes", v.n)
+	case "root":
+		return fmt.Sprintf("root %d", v.n-1)
+	}
+	return v.s
+}
+
+// unevenSizes names the operations whose size may differ between ranks of a correct program.
+func unevenSizes(fn string) bool {
+	switch fn {
+	case "AlltoAll", "AllToAll", "AllToAllv", "Gather", "Scatter", "all_to_all", "alltoall_base":
+		return true
+	}
+	return false
+}
+
+// compareSignatures finds a disagreement in the instance, nil when all agree. Members that already left are compared
+// through their last finished operations.
+func (x *index) compareSignatures(in *instance) *oddity {
+	parts := make([]join, 0, len(in.joins))
+	parts = append(parts, in.joins...)
+	if !in.key.p2p() && len(in.joins) < len(x.comms[in.key.comm].mem) {
+		mems := x.comms[in.key.comm].mem
+		for i := range mems {
+			mem := &mems[i]
+			if mem.m == nil || in.has(mem) {
+				continue
+			}
+			if o := recentLike(mem.m, in); o != nil {
+				parts = append(parts, join{node: mem.node, commRank: mem.commRank, op: o})
+			}
+		}
+	}
+	if in.key.p2p() {
+		return sizesOfPair(parts)
+	}
+	for _, f := range signatureFields {
+		if agree(parts, f.get) {
+			continue
+		}
+		return split(x, in, f.name, f.get, parts)
+	}
+	return nil
+}
+
+func agree(parts []join, get func(*Op) signature) bool {
+	var none, want signature
+	for i := range parts {
+		v := get(parts[i].op)
+		if want == none {
+			want = v
+		} else if v != none && v != want {
+			return false
+		}
+	}
+	return true
+}
+
+// sizesOfPair compares a send with its receive: NCCL wants both counts equal.
+func sizesOfPair(parts []join) *oddity {
+	if len(parts) != 2 {
+		return nil
+	}
+	a, b := parts[0].op, parts[1].op
+	if a.Bytes <= 0 || b.Bytes <= 0 || a.Bytes == b.Bytes {
+		return nil
+	}
+	o := &oddity{field: "size", tie: true}
+	for i := range parts {
+		o.odd = append(o.odd, oddMember{parts[i].node, fmt.Sprintf("%s of %d bytes", parts[i].op.Func, parts[i].op.Bytes)})
+	}
+	return o
+}
+
+// has says whether the member is in the instance.
+func (in *instance) has(mem *member) bool {
+	if mem.commRank >= 0 {
+		return in.at(mem.commRank) != nil
+	}
+	return slices.ContainsFunc(in.joins, func(j join) bool { return j.node == mem.node })
+}
+
+func recentLike(m *Membership, in *instance) *Op {
+	o := in.op()
+	for i := range m.Recent {
+		r := &m.Recent[i]
+		if in.key.fn < 0 && r.Number == in.key.place && r.Number >= 0 && !isP2P(r) {
+			return r
+		}
+		if in.key.fn >= 0 && r.Func == o.Func && r.Seq == in.key.place {
+			return r
+		}
+	}
+	return nil
+}
+
+// split names those who called otherwise than most. Where no camp is larger, the sibling communicators (same size, same
+// place in their order) are asked; where they do not know, both camps are named.
+func split(x *index, in *instance, field string, get func(*Op) signature, parts []join) *oddity {
+	var none signature
+	count := map[signature]int{}
+	for i := range parts {
+		if v := get(parts[i].op); v != none {
+			count[v]++
+		}
+	}
+	type camp struct {
+		value signature
+		n     int
+	}
+	camps := make([]camp, 0, len(count))
+	for v, n := range count {
+		camps = append(camps, camp{v, n})
+	}
+	slices.SortFunc(camps, func(a, b camp) int {
+		return cmp.Or(cmp.Compare(b.n, a.n), cmp.Compare(a.value.n, b.value.n), cmp.Compare(a.value.s, b.value.s))
+	})
+	common := camps[0].value
+	od := &oddity{field: field}
+	if camps[0].n == camps[1].n {
+		common = x.siblings(in, get, count)
+		od.tie = common == none
+	}
+	if common != none {
+		od.common = common.text(field)
+	}
+	for i := range parts {
+		if v := get(parts[i].op); v != none && v != common {
+			od.odd = append(od.odd, oddMember{parts[i].node, v.text(field)})
+		}
+	}
+	slices.SortFunc(od.odd, func(a, b oddMember) int { return cmp.Compare(a.node, b.node) })
+	return od
+}
+
+// siblings asks the other communicators of the same size and family what stands at this place in their order: the ranks
+// of one program do the same thing in every data-parallel group. Empty when they do not agree on one of the camps.
+func (x *index) siblings(in *instance, get func(*Op) signature, camps map[signature]int) signature {
+	var none signature
+	if in.key.fn >= 0 {
+		return none
+	}
+	c := &x.comms[in.key.comm]
+	family := stem(c.name)
+	votes := map[signature]int{}
+	for i := range x.comms {
+		s := &x.comms[i]
+		if int32(i) == in.key.comm || s.size != c.size || stem(s.name) != family {
+			continue
+		}
+		for _, mem := range s.mem {
+			if mem.m == nil {
+				continue
+			}
+			for _, ops := range [][]Op{mem.m.InFlight, mem.m.Recent} {
+				for k := range ops {
+					if ops[k].Number == in.key.place && !isP2P(&ops[k]) {
+						votes[get(&ops[k])]++
+					}
+				}
+			}
+		}
+	}
+	delete(votes, none)
+	if len(votes) != 1 {
+		return none
+	}
+	for v := range votes {
+		if camps[v] > 0 {
+			return v
+		}
+	}
+	return none
+}
+
+// stem is a communicator's name without its number: "dp_1" and "dp_0" are of one family. Names that are identifiers
+// have no family.
+func stem(name string) string {
+	end := len(name)
+	for end > 0 && (name[end-1] >= '0' && name[end-1] <= '9') {
+		end--
+	}
+	return name[:end]
+}

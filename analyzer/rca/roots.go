@@ -1,0 +1,309 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rca
+
+import (
+	"cmp"
+	"slices"
+)
+
+// root is one end of the waiting: a rank, link or group that explains why others wait.
+type root struct {
+	kind    rootKind
+	nodes   []int32 // Culprits; several when one cannot be told from the other.
+	peer    int32   // Other end of a link.
+	inst    int32   // Operation that it shows in, -1 none.
+	channel int16
+	leaf    leaf
+	what    flawKind
+	order   []orderSide // Deadlock: who entered what first.
+	vertex  []int32     // What others must reach to be explained by it.
+}
+
+type rootKind uint8
+
+const (
+	rootDead     rootKind = iota
+	rootOutside           // Alive, outside every operation.
+	rootFlaw              // A fault it shows in itself.
+	rootLink              // Two ends of a link, not told apart.
+	rootOdd               // Called something else.
+	rootDeadlock          // Operations entered in different orders.
+	rootGroup             // All inside, nobody shows more.
+	rootSilent            // Nothing is known of it.
+	rootMoving            // It makes progress: not hung.
+)
+
+// findRoots follows the waiting of all stuck ranks to its ends. What cannot be explained by somebody else's waiting is
+// hard; the rest only counts where nothing hard explains a rank that waits.
+func (w *waitFor) findRoots() (hard, soft []root) {
+	seen := w.reach(w.stuck)
+	of, sink := w.components(seen)
+	explained := make([]bool, len(sink))
+	for v := range int32(w.n) {
+		if !seen[v] {
+			continue
+		}
+		if r, ok := w.hardRoot(v); ok {
+			hard = append(hard, r)
+			explained[of[v]] = true
+		}
+	}
+	hard = w.coverLinks(hard)
+	members := make([][]int32, len(sink))
+	for v := range int32(w.n) {
+		if c := of[v]; c >= 0 && sink[c] && !explained[c] {
+			members[c] = append(members[c], v)
+		}
+	}
+	for c := range members {
+		if len(members[c]) > 0 {
+			r := w.softRoot(members[c])
+			if r.leaf.hard {
+				hard = append(hard, r)
+			} else {
+				soft = append(soft, r)
+			}
+		}
+	}
+	byPlace := func(a, b root) int { return cmp.Compare(a.vertex[0], b.vertex[0]) }
+	slices.SortStableFunc(hard, byPlace)
+	slices.SortStableFunc(soft, byPlace)
+	return hard, soft
+}
+
+// hardRoot says what a vertex shows that is nobody else's doing.
+func (w *waitFor) hardRoot(v int32) (root, bool) {
+	if int(v) >= len(w.nodes) {
+		in := &w.insts[int(v)-len(w.nodes)]
+		if in.odd == nil || !in.stuck {
+			return root{}, false
+		}
+		return w.oddRoot(v, in), true
+	}
+	n := &w.nodes[v]
+	if n.rank == nil {
+		return root{}, false
+	}
+	inst := w.wantedIn(v)
+	if dead(n.rank) {
+		inst = w.diedIn(v, inst)
+		return root{kind: rootDead, nodes: []int32{v}, peer: -1, inst: inst, channel: -1, leaf: w.deadLeaf(v, inst), vertex: []int32{v}}, true
+	}
+	best := -1
+	owns := w.ownsOf(v)
+	for i := range owns {
+		if owns[i].strong && (best < 0 || owns[i].weight > owns[best].weight) {
+			best = i
+		}
+	}
+	if best >= 0 {
+		return w.flawRoot(&owns[best], owns), true
+	}
+	if w.row[v] == w.row[v+1] && !w.inFlight(v) {
+		if r := w.outside(v, inst); r.leaf.hard {
+			return r, true
+		}
+	}
+	return root{}, false
+}
+
+func (w *waitFor) oddRoot(v int32, in *instance) root {
+	r := root{kind: rootOdd, peer: -1, inst: v - int32(len(w.nodes)), channel: -1, vertex: []int32{v},
+		leaf: leaf{class: Inconsistent, cause: CauseOtherOp, weight: 0.94, hard: true}}
+	if in.odd.tie {
+		r.leaf.weight = 0.8
+	}
+	for _, o := range in.odd.odd {
+		r.nodes = append(r.nodes, o.node)
+	}
+	return r
+}
+
+func (w *waitFor) flawRoot(o *own, all []own) root {
+	class := Fault
+	if o.cause == CauseKernelNotRunning {
+		class = NotEntered
+	}
+	r := root{kind: rootFlaw, nodes: []int32{o.node}, peer: o.peer, inst: o.inst, channel: o.channel, what: o.what, vertex: []int32{o.node},
+		leaf: leaf{class: class, cause: o.cause, weight: o.weight, hard: o.strong}}
+	for i := range all {
+		if all[i].cause == o.cause && all[i].inst == o.inst && all[i].channel != o.channel {
+			r.channel = -1 // More than one channel: no single one is meant.
+		}
+	}
+	if len(all) == 1 || r.channel >= 0 {
+		r.channel = w.onlyChannel(o)
+	}
+	return r
+}
+
+// onlyChannel gives the flaw's channel when the operation has others that show nothing, else -1.
+func (w *waitFor) onlyChannel(o *own) int16 {
+	for i := range w.acts[o.node] {
+		a := &w.acts[o.node][i]
+		if a.inst != o.inst {
+			continue
+		}
+		for k := range a.op.Flows {
+			if int16(a.op.Flows[k].Channel) != o.channel {
+				return o.channel
+			}
+		}
+	}
+	return -1
+}
+
+// outside makes the root of a living rank that runs no operation.
+func (w *waitFor) outside(v, inst int32) root {
+	r := root{kind: rootOutside, nodes: []int32{v}, peer: -1, inst: inst, channel: -1, vertex: []int32{v}, leaf: w.leafOf(v, inst)}
+	if _, lies := w.lies[v]; lies {
+		r.leaf.hard, r.leaf.weight = false, 0.25
+	}
+	for _, e := range w.in[w.rrow[v]:w.rrow[v+1]] {
+		if w.edges[e].sure {
+			return r
+		}
+	}
+	r.leaf.hard, r.leaf.weight = false, min(r.leaf.weight, 0.5)
+	return r
+}
+
+// inFlight says whether the rank has any operation that could mean something in flight.
+func (w *waitFor) inFlight(v int32) bool {
+	r := w.nodes[v].rank
+	for i := range r.Memberships {
+		for k := range r.Memberships[i].InFlight {
+			if waits(&r.Memberships[i].InFlight[k]) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// wantedIn gives the operation in which the others miss the rank, preferring the one they stand still in longest.
+func (w *waitFor) wantedIn(v int32) int32 {
+	best := int32(-1)
+	for _, e := range w.in[w.rrow[v]:w.rrow[v+1]] {
+		i := w.edges[e].inst
+		if i < 0 || best == i {
+			continue
+		}
+		if best < 0 || w.insts[i].age > w.insts[best].age || w.insts[i].age == w.insts[best].age && i < best {
+			best = i
+		}
+	}
+	return best
+}
+
+// diedIn gives the operation that a dead process was inside and is missed in, else the one it is missed in.
+func (w *waitFor) diedIn(v, inst int32) int32 {
+	for _, e := range w.in[w.rrow[v]:w.rrow[v+1]] {
+		for i := range w.acts[v] {
+			if a := &w.acts[v][i]; a.inst == w.edges[e].inst && a.stuck {
+				return a.inst
+			}
+		}
+	}
+	return inst
+}
+
+// softRoot explains a component that nobody leaves and in which nobody shows a hard fault.
+func (w *waitFor) softRoot(vs []int32) root {
+	var ranks, insts []int32
+	for _, v := range vs {
+		if int(v) < len(w.nodes) {
+			ranks = append(ranks, v)
+		} else {
+			insts = append(insts, v-int32(len(w.nodes)))
+		}
+	}
+	var best *own
+	for _, v := range ranks {
+		for i := range w.ownsOf(v) {
+			if o := &w.ownsOf(v)[i]; best == nil || o.weight > best.weight {
+				best = o
+			}
+		}
+	}
+	switch {
+	case len(vs) == 1 && len(ranks) == 1 && w.nodes[ranks[0]].rank == nil:
+		return w.silentRoot(ranks[0])
+	case best != nil && w.nodes[best.node].rank != nil:
+		return w.weakFlaw(best, vs)
+	case len(vs) == 1 && len(ranks) == 1 && !w.inFlight(ranks[0]):
+		return w.outside(ranks[0], w.wantedIn(ranks[0]))
+	case len(vs) == 1 && len(ranks) == 1:
+		return root{kind: rootMoving, nodes: ranks, peer: -1, inst: w.wantedIn(ranks[0]), channel: -1, vertex: vs,
+			leaf: leaf{class: Unknown, cause: CauseUnknown, weight: 0.2}}
+	}
+	if r, ok := w.deadlock(vs, ranks); ok {
+		return r
+	}
+	return w.groupRoot(vs, ranks, insts)
+}
+
+// weakFlaw names a rank by what it shows, if no other explains it better; a link's ends are not told apart where only
+// one end, or each differently, tells of it.
+func (w *waitFor) weakFlaw(o *own, vs []int32) root {
+	r := w.flawRoot(o, w.ownsOf(o.node))
+	r.vertex = vs
+	switch o.what {
+	case flawUnacked, flawLostOnWire, flawPeerLeft, flawLinkUnproven:
+		if o.peer >= 0 {
+			r.kind = rootLink
+		}
+	}
+	return r
+}
+
+func (w *waitFor) silentRoot(v int32) root {
+	n := &w.nodes[v]
+	r := root{kind: rootSilent, nodes: []int32{v}, peer: -1, inst: w.wantedIn(v), channel: -1, vertex: []int32{v},
+		leaf: leaf{class: Unknown, cause: CauseUnknown, weight: pick(n.silent, 0.6, 0.45), note: "it did not answer"}}
+	if n.id < 0 {
+		r.leaf.weight = 0.2
+	}
+	// Whoever may have failed to deliver to it is as good a suspect.
+	for _, e := range w.in[w.rrow[v]:w.rrow[v+1]] {
+		if from := w.edges[e].from; int(from) < len(w.nodes) && w.nodes[from].rank != nil {
+			for i := range w.ownsOf(from) {
+				if o := &w.ownsOf(from)[i]; o.peer == v && o.what == flawLinkUnproven {
+					return root{kind: rootLink, nodes: []int32{from}, peer: v, inst: o.inst, channel: o.channel, what: o.what, vertex: []int32{v, from},
+						leaf: leaf{class: Fault, cause: CauseUnknown, weight: 0.35}}
+				}
+			}
+		}
+	}
+	return r
+}
+
+// groupRoot: all are inside and nobody shows more than the others. The group is named, not a rank in it.
+func (w *waitFor) groupRoot(vs, ranks, insts []int32) root {
+	r := root{kind: rootGroup, peer: -1, inst: -1, channel: -1, vertex: vs, leaf: leaf{class: Unknown, cause: CauseUnknown, weight: 0.3}}
+	if len(insts) > 0 {
+		r.inst = insts[0]
+	} else if len(ranks) > 0 && len(w.acts[ranks[0]]) > 0 {
+		r.inst = w.acts[ranks[0]][0].inst
+	}
+	if r.inst < 0 {
+		return r
+	}
+	host, same := "", true
+	for k := range w.insts[r.inst].joins {
+		n := w.insts[r.inst].joins[k].node
+		r.nodes = append(r.nodes, n)
+		if h := w.host(n); k == 0 {
+			host = h
+		} else if h != host {
+			same = false
+		}
+	}
+	if same && host != "" {
+		// Inside one host nothing but its GPUs and their links can hold it.
+		r.leaf = leaf{class: Fault, cause: CauseGPU, weight: 0.5}
+	}
+	return r
+}

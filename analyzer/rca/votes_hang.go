@@ -1,0 +1,216 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rca
+
+import (
+	"slices"
+)
+
+// votes gives what each method alone would say of a hang.
+func (w *waitFor) votes(d *decision) []Vote {
+	out := []Vote{w.waitForVote(d)}
+	c := w.affected()
+	if c < 0 {
+		return out
+	}
+	return append(out, w.mycroftVote(c), w.ccldVote(c))
+}
+
+func (w *waitFor) waitForVote(d *decision) Vote {
+	v := Vote{Method: "wait-for", Class: Unknown, Ranks: []int{}, Note: "the ends of all waiting"}
+	for i := range d.chosen {
+		if i == 0 && !d.silent {
+			v.Class = d.chosen[i].leaf.class
+		}
+		for _, n := range d.chosen[i].nodes {
+			if len(v.Ranks) < maxCulprits && w.nodes[n].id >= 0 {
+				v.Ranks = append(v.Ranks, w.nodes[n].id)
+			}
+		}
+	}
+	return v
+}
+
+// affected gives the instance that has stood still longest: the papers' methods look at its communicator.
+func (w *waitFor) affected() int32 {
+	best := int32(-1)
+	for i := range w.insts {
+		if w.insts[i].stuck && !w.insts[i].key.p2p() && (best < 0 || w.insts[i].age > w.insts[best].age) {
+			best = int32(i)
+		}
+	}
+	return best
+}
+
+// mycroftVote is Mycroft's algorithm 2 for failures (M7): the rank with the lowest operation number (CheckMinOp), else
+// the one whose flows moved least (CheckMinData); then the state table for its kind (CheckRCTable).
+func (w *waitFor) mycroftVote(inst int32) Vote {
+	v := Vote{Method: "mycroft", Class: NotEntered, Ranks: []int{}}
+	c := &w.comms[w.insts[inst].key.comm]
+	if low := lowest(c, func(m *member) int64 { return calledOf(m) }); len(low) > 0 {
+		v.Note = "CheckMinOp on " + c.name
+		v.Ranks = w.ids(low)
+		return v
+	}
+	low := w.leastData(&w.insts[inst])
+	v.Class, v.Note = Fault, "CheckMinData on "+c.name
+	v.Ranks = w.ids(low)
+	if len(low) == 0 {
+		v.Class = Unknown
+	}
+	if len(low) == 1 {
+		v.Note += ": " + w.stateOf(low[0], inst).String()
+	}
+	return v
+}
+
+// ccldVote is CCL-D's decision tree for hangs (C6): H1, a rank's counter did not advance; H2, some ranks do not hang or
+// the type sets differ; H3, all hang: the fewest Send and Recv.
+func (w *waitFor) ccldVote(inst int32) Vote {
+	v := Vote{Method: "ccl-d", Class: NotEntered, Ranks: []int{}, Note: "H1: operation counter behind"}
+	in := &w.insts[inst]
+	c := &w.comms[in.key.comm]
+	if low := lowest(c, func(m *member) int64 { return calledOf(m) }); len(low) > 0 {
+		v.Ranks = w.ids(low)
+		return v
+	}
+	if in.odd != nil {
+		v.Class, v.Note = Inconsistent, "H2: operation type sets differ"
+		for _, o := range in.odd.odd {
+			v.Ranks = append(v.Ranks, w.nodes[o.node].id)
+		}
+		return v
+	}
+	var free []int32
+	for i := range c.mem {
+		if m := &c.mem[i]; m.m != nil && !in.has(m) {
+			free = append(free, m.node)
+		}
+	}
+	if len(free) > 0 && len(in.joins) > 0 {
+		v.Class, v.Note, v.Ranks = Inconsistent, "H2: ranks that do not hang", w.ids(free)
+		return v
+	}
+	low := w.leastData(in)
+	v.Class, v.Note, v.Ranks = Fault, "H3: fewest Send and Recv", w.ids(low)
+	if len(low) == 0 {
+		v.Class = Unknown
+	}
+	return v
+}
+
+func calledOf(m *member) int64 {
+	if m.m == nil {
+		return -1
+	}
+	return m.m.Called
+}
+
+// lowest gives the members whose value is lowest, when it is not everybody's.
+func lowest(c *comm, value func(*member) int64) []int32 {
+	least, most := int64(-1), int64(-1)
+	for i := range c.mem {
+		if n := value(&c.mem[i]); n >= 0 {
+			if least < 0 || n < least {
+				least = n
+			}
+			most = max(most, n)
+		}
+	}
+	if least == most {
+		return nil
+	}
+	var low []int32
+	for i := range c.mem {
+		if value(&c.mem[i]) == least {
+			low = append(low, c.mem[i].node)
+		}
+	}
+	return low
+}
+
+// leastData gives the ranks of an operation whose flows moved the least. Ranks are compared with those that have the
+// same flows to work off only: in a ring that is everybody, in a tree the same layer (C7).
+func (w *waitFor) leastData(in *instance) []int32 {
+	type shape struct {
+		flows int
+		total int64
+	}
+	least := map[shape]int64{}
+	sum := func(o *Op) (s shape, done int64) {
+		for i := range o.Flows {
+			f := &o.Flows[i]
+			s.flows++
+			s.total += f.Total
+			done += f.Done
+		}
+		return s, done
+	}
+	most := map[shape]int64{}
+	for i := range in.joins {
+		s, d := sum(in.joins[i].op)
+		if s.flows == 0 {
+			continue
+		}
+		if l, ok := least[s]; !ok || d < l {
+			least[s] = d
+		}
+		most[s] = max(most[s], d)
+	}
+	var low []int32
+	for i := range in.joins {
+		s, d := sum(in.joins[i].op)
+		if s.flows > 0 && least[s] < most[s] && d == least[s] {
+			low = append(low, in.joins[i].node)
+		}
+	}
+	slices.Sort(low)
+	return low
+}
+
+func (w *waitFor) stateOf(n, inst int32) Condition {
+	var c Condition
+	if j := w.insts[inst].partOf(n); j != nil {
+		for i := range j.op.Flows {
+			if f := &j.op.Flows[i]; f.Send {
+				c |= f.Conditions()
+			}
+		}
+	}
+	return c
+}
+
+func (in *instance) partOf(n int32) *join {
+	for i := range in.joins {
+		if in.joins[i].node == n {
+			return &in.joins[i]
+		}
+	}
+	return nil
+}
+
+// String names the conditions as table 4 of Mycroft does.
+func (c Condition) String() string {
+	s := ""
+	for _, k := range []struct {
+		bit  Condition
+		name string
+	}{{NotStarted, "not started"}, {NotTransmitted, "not transmitted"}, {NotDelivered, "not delivered"}, {GPUNotReady, "GPU not ready"}} {
+		if c&k.bit != 0 {
+			s += pick(s != "", ", ", "") + k.name
+		}
+	}
+	return pick(s == "", "finished", s)
+}
+
+func (x *index) ids(ns []int32) []int {
+	out := make([]int, 0, min(len(ns), maxCulprits))
+	for _, n := range ns {
+		if len(out) < maxCulprits && x.nodes[n].id >= 0 {
+			out = append(out, x.nodes[n].id)
+		}
+	}
+	slices.Sort(out)
+	return out
+}

@@ -1,0 +1,231 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rca
+
+// waitFor is the wait-for graph of a job that stands still, with what every rank shows of itself.
+type waitFor struct {
+	*index
+	*graph
+	owns   []own
+	ownRow []int32         // First of owns by node; len nodes+1.
+	stuck  []int32         // Ranks inside an operation that stands still.
+	lies   map[int32]int32 // Ranks whose own word others' data contradicts, and one of those others.
+}
+
+// vertexOf gives an instance's vertex.
+func (w *waitFor) vertexOf(inst int32) int32 { return int32(len(w.nodes)) + inst }
+
+// ownsOf gives what a node shows of itself.
+func (w *waitFor) ownsOf(n int32) []own { return w.owns[w.ownRow[n]:w.ownRow[n+1]] }
+
+// buildWaitFor makes the graph. A rank inside an operation waits for the operation if that lacks somebody, and for
+// whom its flows show; an operation waits for the members that are not inside. Dead processes wait for nobody.
+func buildWaitFor(x *index) *waitFor {
+	x.buildInstances()
+	b := &builder{x: x}
+	w := &waitFor{index: x}
+	b.lies = map[int32]int32{}
+	w.lies = b.lies
+	for i := range x.insts {
+		in := &x.insts[i]
+		if in.stuck {
+			in.odd = x.compareSignatures(in)
+		}
+		b.instance(int32(i))
+	}
+	for n := range x.nodes {
+		r := x.nodes[n].rank
+		if r == nil {
+			continue
+		}
+		if isStuck(x.acts[n]) {
+			w.stuck = append(w.stuck, int32(n))
+		}
+		if !dead(r) {
+			b.rank(int32(n), r)
+		}
+	}
+	w.owns, w.ownRow = groupOwns(len(x.nodes), b.owns)
+	w.graph = newGraph(len(x.nodes)+len(x.insts), b.edges)
+	return w
+}
+
+func isStuck(acts []active) bool {
+	for i := range acts {
+		if acts[i].stuck {
+			return true
+		}
+	}
+	return false
+}
+
+func groupOwns(n int, owns []own) ([]own, []int32) {
+	row := make([]int32, n+1)
+	for i := range owns {
+		row[owns[i].node+1]++
+	}
+	for i := range n {
+		row[i+1] += row[i]
+	}
+	out := make([]own, len(owns))
+	next := append([]int32(nil), row[:n]...)
+	for i := range owns {
+		out[next[owns[i].node]] = owns[i]
+		next[owns[i].node]++
+	}
+	return out, row
+}
+
+// instance adds the edges from an operation to the members that are not in it.
+func (b *builder) instance(i int32) {
+	x := b.x
+	in := &x.insts[i]
+	v := int32(len(x.nodes)) + i
+	inside := false
+	for k := range in.joins {
+		inside = inside || in.joins[k].active
+	}
+	if !inside {
+		return
+	}
+	if in.odd != nil {
+		for _, o := range in.odd.odd {
+			b.edge(v, o.node, i, -1, edgeOdd, true)
+		}
+		in.gap = true
+	}
+	for k := range in.joins {
+		j := &in.joins[k]
+		switch r := x.nodes[j.node].rank; {
+		case dead(r):
+			b.edge(v, j.node, i, -1, edgeDead, true)
+			in.gap = true
+		case !j.active:
+			b.edge(v, j.node, i, -1, pick(j.started == startNo && len(x.acts[j.node]) == 0, edgeNotStarted, edgeQueued), true)
+			in.gap = true
+		}
+	}
+	c := &x.comms[in.key.comm]
+	if in.key.p2p() {
+		for _, cr := range [2]int32{in.key.src, in.key.dst} {
+			if in.at(cr) == nil && cr >= 0 {
+				b.absent(v, i, in, b.p2pMember(c, cr))
+			}
+		}
+		return
+	}
+	if len(in.joins) >= len(c.mem) && c.ghost < 0 {
+		return
+	}
+	for k := range c.mem {
+		if !in.has(&c.mem[k]) {
+			b.absent(v, i, in, &c.mem[k])
+		}
+	}
+	if c.ghost >= 0 {
+		b.edge(v, c.ghost, i, -1, edgeSilent, false)
+		in.gap = true
+	}
+}
+
+func (b *builder) p2pMember(c *comm, commRank int32) *member {
+	n := c.ghost
+	if int(commRank) < len(c.at) && c.at[commRank] >= 0 {
+		n = c.at[commRank]
+	}
+	if n < 0 {
+		return nil
+	}
+	if m := c.find(n); m != nil {
+		return m
+	}
+	return &member{node: n, commRank: commRank}
+}
+
+// absent adds the edge to a member that is not in the instance.
+func (b *builder) absent(v, i int32, in *instance, mem *member) {
+	if mem == nil {
+		return
+	}
+	p, sure := b.x.presenceOf(in, mem)
+	switch r := b.x.nodes[mem.node].rank; {
+	case p == leftIt:
+		return
+	case r == nil:
+		b.edge(v, mem.node, i, -1, edgeSilent, false)
+	case dead(r):
+		b.edge(v, mem.node, i, -1, edgeDead, true)
+	case p == notCalled:
+		b.edge(v, mem.node, i, -1, edgeNotCalled, sure)
+	default:
+		b.edge(v, mem.node, i, -1, edgeNotCalled, false)
+	}
+	in.gap = true
+}
+
+// rank adds whom one living rank waits for.
+func (b *builder) rank(n int32, r *Rank) {
+	x := b.x
+	for k := range x.acts[n] {
+		a := &x.acts[n][k]
+		in := &x.insts[a.inst]
+		before := len(b.edges) + len(b.owns)
+		if in.odd == nil {
+			b.flows(n, a)
+		}
+		if in.gap {
+			b.edge(n, int32(len(x.nodes))+a.inst, a.inst, -1, edgeIn, true)
+			continue
+		}
+		if len(b.edges)+len(b.owns) == before {
+			b.unobserved(n, a, r)
+		}
+	}
+	if len(x.acts[n]) == 0 {
+		b.idle(n, r)
+	}
+}
+
+// unobserved: all members are inside and no flow of this rank says anything. It waits for those on its host whose
+// flows are seen; failing that, for the operation as a whole.
+func (b *builder) unobserved(n int32, a *active, r *Rank) {
+	in := &b.x.insts[a.inst]
+	if len(a.op.Flows) == 0 {
+		before := len(b.edges)
+		b.neighbours(n, a.inst)
+		if len(b.edges) > before {
+			return
+		}
+	}
+	all := len(a.op.Flows) > 0
+	for i := range a.op.Flows {
+		all = all && a.op.Flows[i].finished()
+	}
+	if all && r.Caps&SeesCompletion != 0 && !a.op.ProxyUnreliable {
+		b.own(n, -1, a.inst, -1, 0.4, false, CauseGPU, flawGPUIdle)
+	}
+	if in.stuck {
+		b.edge(n, int32(len(b.x.nodes))+a.inst, a.inst, -1, edgeIn, true)
+	}
+}
+
+// idle: a rank that runs no operation. If some are called and none of their kernels runs, its GPU does not get to
+// them.
+func (b *builder) idle(n int32, r *Rank) {
+	for j := range r.Memberships {
+		m := &r.Memberships[j]
+		for i := range m.InFlight {
+			o := &m.InFlight[i]
+			if !waits(o) || started(r, m, o) != startNo || o.State == OpCalled {
+				continue
+			}
+			mem := b.x.comms[b.x.comOf[m.Comm]].find(n)
+			if inst := b.x.instanceOf(mem, o); inst >= 0 {
+				late := o.Age < 0 || o.Age >= b.x.opt.HangAfter
+				b.own(n, -1, inst, -1, pick(late, 0.85, 0.4), late, CauseKernelNotRunning, flawKernel)
+			}
+			return
+		}
+	}
+}
