@@ -1,0 +1,102 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package offline
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/culprit-project/culprit/analyzer/offline/flightrecorder"
+	"github.com/culprit-project/culprit/analyzer/offline/ras"
+	"github.com/culprit-project/culprit/analyzer/rca"
+)
+
+// collection is everything read from the given paths.
+type collection struct {
+	mu    sync.Mutex
+	files []fileResult
+	dumps []*flightrecorder.Dump
+	ras   []*ras.Report
+}
+
+func (c *collection) add(f fileResult) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.files = append(c.files, f)
+}
+
+func (c *collection) addDump(d *flightrecorder.Dump) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.dumps = append(c.dumps, d)
+}
+
+func (c *collection) addRAS(r ...*ras.Report) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ras = append(c.ras, r...)
+}
+
+// sort makes the result independent of which worker was faster.
+func (c *collection) sort() {
+	slices.SortStableFunc(c.files, func(a, b fileResult) int { return cmp.Compare(a.Path, b.Path) })
+	slices.SortStableFunc(c.dumps, func(a, b *flightrecorder.Dump) int { return cmp.Compare(a.File, b.File) })
+	slices.SortStableFunc(c.ras, func(a, b *ras.Report) int { return cmp.Compare(a.File, b.File) })
+}
+
+// understood is the number of files that a reader could use.
+func (c *collection) understood() int {
+	n := 0
+	for _, f := range c.files {
+		if f.Kind != "" {
+			n++
+		}
+	}
+	return n
+}
+
+// source is one kind of evidence, from all files of that kind.
+type source struct {
+	Name     string
+	Files    int
+	Evidence rca.Evidence
+	Notes    []string
+	// Frozen: the source does not say for how long operations have been pending; all pending ones count.
+	Frozen bool
+	// Local: rank numbers are not the job's, so that other sources cannot be joined by rank.
+	Local bool
+}
+
+// sources turns the collection into evidence, the richest kind first.
+func (c *collection) sources() []source {
+	var out []source
+	if len(c.dumps) > 0 {
+		out = append(out, c.flightRecorder())
+	}
+	if len(c.ras) > 0 {
+		ev, notes, global := ras.Evidence(c.ras)
+		out = append(out, source{Name: "NCCL RAS", Files: len(c.ras), Evidence: ev, Notes: notes, Frozen: true, Local: !global})
+	}
+	return out
+}
+
+func (c *collection) flightRecorder() source {
+	assigned, rest := flightrecorder.Assign(c.dumps)
+	s := source{Name: "Flight Recorder", Files: len(c.dumps), Evidence: flightrecorder.Evidence(assigned), Frozen: true}
+	for _, a := range assigned {
+		if a.Doubt != "" {
+			s.Notes = append(s.Notes, fmt.Sprintf("%s is rank %d's dump: %s", a.File, a.Rank, a.Doubt))
+		}
+	}
+	for d, why := range rest {
+		s.Evidence.Missing = append(s.Evidence.Missing, rca.Missing{What: "file", Name: d.File, Why: why})
+	}
+	slices.Sort(s.Notes)
+	slices.SortFunc(s.Evidence.Missing, func(a, b rca.Missing) int {
+		return cmp.Or(cmp.Compare(a.What, b.What), slices.Compare(a.Ranks, b.Ranks), cmp.Compare(a.Name, b.Name))
+	})
+	return s
+}

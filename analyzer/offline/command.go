@@ -1,0 +1,162 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package offline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/alecthomas/kingpin/v2"
+	"github.com/alecthomas/units"
+
+	"github.com/culprit-project/culprit/analyzer/rca"
+)
+
+// Exit codes of the command.
+const (
+	ExitHealthy  = 0  // Healthy, or waiting for a legitimate reason.
+	ExitFound    = 1  // Something is wrong and the verdict says what.
+	ExitUnknown  = 2  // The evidence does not carry a verdict.
+	ExitUsage    = 64 // The command line is wrong.
+	ExitData     = 65 // No file held anything that is understood.
+	ExitNoInput  = 66 // A path does not exist or cannot be read.
+	ExitCannot   = 73 // An output file cannot be written.
+	ExitCanceled = 130
+)
+
+const help = `Say which rank of a training job hangs or slows it, and why, from files alone.
+
+PATH is a file, a directory (read with everything below it) or - for standard input, and all of them are read as one
+job. Files are recognised by content, also inside .gz, .tar and .tar.gz: PyTorch Flight Recorder dumps, NCCL RAS
+reports, NCCL Inspector logs, trace files and recorded exporter answers, op tables (CSV, TSV, Parquet), Chrome/Kineto
+traces, py-spy stacks.
+
+  culprit-analyzer analyze /tmp/nccl_trace_rank_*       Flight Recorder dumps of a hung job
+  culprit-analyzer analyze dumps/ ras.txt stacks/       combined with a RAS report and py-spy dumps
+  ncclras -v | culprit-analyzer analyze -               a RAS report as it comes
+  culprit-analyzer analyze /dev/shm/culprit             trace files, of crashed processes too
+  culprit-analyzer analyze ops.parquet --explain        an op table, with the full reasoning
+  culprit-analyzer analyze sick/ --compare healthy/     against a healthy recording
+
+Exit status: 0 healthy or benign, 1 something is wrong and found, 2 unknown, 64 and up for usage and input errors.`
+
+// config is the command line.
+type config struct {
+	paths     []string
+	compare   []string
+	json      bool
+	explain   bool
+	quiet     bool
+	color     string
+	timeline  string
+	columns   map[string]string
+	worldSize int
+	jobID     string
+	maxFile   units.Base2Bytes
+}
+
+// Command registers `analyze` and gives the function that runs it after parsing; its result is the exit code.
+func Command(app *kingpin.Application) (cmd *kingpin.CmdClause, run func(context.Context) int) {
+	c := &config{columns: map[string]string{}}
+	cmd = app.Command("analyze", help)
+	cmd.Arg("path", "Files and directories of one job; - is standard input.").Required().StringsVar(&c.paths)
+	cmd.Flag("json", "Print the verdict as JSON, as the service's API gives it.").BoolVar(&c.json)
+	cmd.Flag("explain", "Print the full reasoning: evidence, who was ruled out, what each method says, every rank.").BoolVar(&c.explain)
+	cmd.Flag("compare", "A healthy recording (file or directory, repeatable) to hold against.").StringsVar(&c.compare)
+	cmd.Flag("timeline", "Write a Chrome/Perfetto trace of what the files hold to this file.").StringVar(&c.timeline)
+	cmd.Flag("column", "Role of an op table's column, role=name (repeatable). Roles: "+columnRoles+".").StringMapVar(&c.columns)
+	cmd.Flag("world-size", "Ranks the job has, where the files do not say.").IntVar(&c.worldSize)
+	cmd.Flag("job-id", "Name of the job, for the verdict.").StringVar(&c.jobID)
+	cmd.Flag("max-file-size", "Most bytes a single file may have after unpacking.").Default("1GB").BytesVar(&c.maxFile)
+	cmd.Flag("color", "Colour: auto (terminals, unless NO_COLOR is set), always, never.").Default("auto").EnumVar(&c.color, "auto", "always", "never")
+	cmd.Flag("quiet", "No progress bar.").Short('q').BoolVar(&c.quiet)
+	return cmd, func(ctx context.Context) int {
+		return c.run(ctx, os.Stdin, os.Stdout, os.Stderr)
+	}
+}
+
+func (c *config) run(ctx context.Context, stdin io.Reader, stdout, stderr io.Writer) int {
+	sick, code := c.load(ctx, c.paths, stdin, stderr)
+	if code != 0 {
+		return code
+	}
+	result := diagnose(sick, c.diagnoseOptions())
+	if len(c.compare) > 0 {
+		healthy, code := c.load(ctx, c.compare, stdin, stderr)
+		if code != 0 {
+			return code
+		}
+		result.compareWith(diagnose(healthy, c.diagnoseOptions()))
+	}
+	if c.timeline != "" {
+		if err := writeTimeline(c.timeline, result); err != nil {
+			fmt.Fprintln(stderr, "culprit-analyzer:", err)
+			return ExitCannot
+		}
+	}
+	var err error
+	if c.json {
+		err = writeJSON(stdout, result)
+	} else {
+		err = writeText(stdout, result, style{color: c.colored(stdout), explain: c.explain})
+	}
+	if err != nil {
+		fmt.Fprintln(stderr, "culprit-analyzer: writing the verdict:", err)
+		return ExitCannot
+	}
+	return exitCode(result.verdict)
+}
+
+// load reads the paths. A code other than 0 ends the command; the reason has been printed.
+func (c *config) load(ctx context.Context, paths []string, stdin io.Reader, stderr io.Writer) (*collection, int) {
+	l := loader{
+		maxFile: int64(c.maxFile), columns: c.columns, stdin: stdin,
+		progress: newProgress(stderr, !c.quiet && !c.json && isTerminal(stderr)),
+	}
+	got, err := l.load(ctx, paths)
+	switch {
+	case errors.Is(err, context.Canceled):
+		return nil, ExitCanceled
+	case err != nil:
+		fmt.Fprintln(stderr, "culprit-analyzer:", err)
+		return nil, ExitNoInput
+	}
+	if got.understood() == 0 {
+		for _, f := range got.files {
+			fmt.Fprintln(stderr, "culprit-analyzer:", f.line())
+		}
+		fmt.Fprintf(stderr, "culprit-analyzer: nothing to analyze: none of %d files is of a kind that is understood\n", len(got.files))
+		return nil, ExitData
+	}
+	return got, 0
+}
+
+func (c *config) diagnoseOptions() diagnoseOptions {
+	return diagnoseOptions{worldSize: c.worldSize, jobID: c.jobID}
+}
+
+func (c *config) colored(w io.Writer) bool {
+	switch c.color {
+	case "always":
+		return true
+	case "never":
+		return false
+	default:
+		return os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb" && isTerminal(w)
+	}
+}
+
+func exitCode(v rca.Verdict) int {
+	switch v.Class {
+	case rca.Healthy, rca.Benign:
+		return ExitHealthy
+	case rca.Unknown, "":
+		return ExitUnknown
+	default:
+		return ExitFound
+	}
+}

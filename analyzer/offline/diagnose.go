@@ -1,0 +1,167 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package offline
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/culprit-project/culprit/analyzer/rca"
+)
+
+// result is a diagnosis and what it rests on.
+type result struct {
+	verdict       rca.Verdict
+	evidence      rca.Evidence
+	sources       []sourceResult
+	files         []fileResult
+	disagreements []string
+	comparison    []string
+}
+
+// sourceResult is what one source alone would say.
+type sourceResult struct {
+	source
+	Verdict rca.Verdict
+}
+
+type diagnoseOptions struct {
+	worldSize int
+	jobID     string
+}
+
+// diagnose asks the engine about everything together, and about each source alone.
+func diagnose(c *collection, opt diagnoseOptions) *result {
+	r := &result{files: c.files}
+	frozen := false
+	var joined []rca.Evidence
+	for _, s := range c.sources() {
+		s.Evidence.JobID = cmp.Or(opt.jobID, s.Evidence.JobID)
+		if opt.worldSize > s.Evidence.WorldSize {
+			s.Evidence.Missing = append(s.Evidence.Missing, absent(s.Evidence.WorldSize, opt.worldSize)...)
+			s.Evidence.WorldSize = opt.worldSize
+		}
+		s.Evidence.Sources = []string{fmt.Sprintf("%s (%d)", s.Name, s.Files)}
+		r.sources = append(r.sources, sourceResult{s, rca.Analyze(s.Evidence, options(s.Frozen))})
+		if s.Local && len(joined) > 0 {
+			r.sources[len(r.sources)-1].Notes = append(s.Notes, "its rank numbers are per communicator, so it was not joined with the other sources")
+			continue
+		}
+		frozen = frozen || s.Frozen
+		joined = append(joined, s.Evidence)
+	}
+	r.evidence = merge(joined)
+	r.verdict = rca.Analyze(r.evidence, options(frozen))
+	r.disagreements = disagreements(r)
+	return r
+}
+
+// options of the engine: a frozen source says nothing of time, so whatever is pending counts as stuck.
+func options(frozen bool) rca.Options {
+	if frozen {
+		return rca.Options{HangAfter: 1}
+	}
+	return rca.Options{}
+}
+
+func absent(from, to int) []rca.Missing {
+	var out []rca.Missing
+	for r := from; r < to; r++ {
+		out = append(out, rca.Missing{What: "rank", Name: fmt.Sprint(r), Ranks: []int{r}, Why: "no file shows this rank"})
+	}
+	return out
+}
+
+// merge joins sources by rank. A rank is missing only when no source shows it.
+func merge(evs []rca.Evidence) rca.Evidence {
+	if len(evs) == 1 {
+		return evs[0]
+	}
+	var out rca.Evidence
+	ranks := map[int]rca.Rank{}
+	for _, ev := range evs {
+		out.JobID = cmp.Or(out.JobID, ev.JobID)
+		out.WorldSize = max(out.WorldSize, ev.WorldSize)
+		out.Comms = append(out.Comms, ev.Comms...)
+		out.Facts = append(out.Facts, ev.Facts...)
+		out.Timeline = append(out.Timeline, ev.Timeline...)
+		out.Sources = append(out.Sources, ev.Sources...)
+		for _, r := range ev.Ranks {
+			if known, ok := ranks[r.ID]; ok {
+				r = mergeRank(known, r)
+			}
+			ranks[r.ID] = r
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(ranks)) {
+		out.Ranks = append(out.Ranks, ranks[id])
+	}
+	seen := map[string]bool{}
+	for _, ev := range evs {
+		for _, m := range ev.Missing {
+			m.Ranks = slices.DeleteFunc(slices.Clone(m.Ranks), func(r int) bool { return shown(ranks, r) })
+			key := m.What + m.Name
+			if (m.What == "rank" && len(m.Ranks) == 0) || seen[key] {
+				continue
+			}
+			seen[key] = true
+			out.Missing = append(out.Missing, m)
+		}
+	}
+	return out
+}
+
+// shown says whether any source had something of the rank's own.
+func shown(ranks map[int]rca.Rank, id int) bool {
+	r, ok := ranks[id]
+	return ok && (len(r.Memberships) > 0 || r.State != rca.ProcessUnknown)
+}
+
+func mergeRank(a, b rca.Rank) rca.Rank {
+	a.Host, a.GPU, a.NIC, a.Pod = cmp.Or(a.Host, b.Host), cmp.Or(a.GPU, b.GPU), cmp.Or(a.NIC, b.NIC), cmp.Or(a.Pod, b.Pod)
+	a.PID = cmp.Or(a.PID, b.PID)
+	a.State = cmp.Or(a.State, b.State)
+	a.Caps |= b.Caps
+	a.Lost = max(a.Lost, b.Lost)
+	a.ReadBytesPerSec = max(a.ReadBytesPerSec, b.ReadBytesPerSec)
+	a.WriteBytesPerSec = max(a.WriteBytesPerSec, b.WriteBytesPerSec)
+	a.CPUCores = max(a.CPUCores, b.CPUCores)
+	a.ProxyRunDelay = max(a.ProxyRunDelay, b.ProxyRunDelay)
+	a.GroupOpen = max(a.GroupOpen, b.GroupOpen)
+	if len(a.Stack) == 0 {
+		a.Stack = b.Stack
+	}
+	a.Memberships = append(slices.Clone(a.Memberships), b.Memberships...)
+	return a
+}
+
+// disagreements says which sources alone would accuse others than the joint verdict does.
+func disagreements(r *result) []string {
+	if len(r.sources) < 2 {
+		return nil
+	}
+	var out []string
+	for _, s := range r.sources {
+		if s.Verdict.Class == rca.Unknown || s.Local {
+			continue
+		}
+		if a, b := accused(s.Verdict), accused(r.verdict); s.Verdict.Class != r.verdict.Class || !slices.Equal(a, b) {
+			out = append(out, fmt.Sprintf("%s alone: %s", s.Name, s.Verdict.Summary))
+		}
+	}
+	return out
+}
+
+func accused(v rca.Verdict) []int {
+	var out []int
+	for _, c := range v.Culprits {
+		if c.Rank >= 0 {
+			out = append(out, c.Rank)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}

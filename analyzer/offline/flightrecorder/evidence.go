@@ -1,0 +1,249 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package flightrecorder
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/culprit-project/culprit/analyzer/rca"
+)
+
+// recentKept is how many finished operations per group go into the evidence, to compare types and sizes.
+const recentKept = 8
+
+// Evidence turns a job's dumps into what the engine takes. Ages are lower bounds: a dump does not say when it was
+// written, so the newest time stamp in any of them stands for now.
+func Evidence(dumps []Assigned) rca.Evidence {
+	a := assembly{comms: map[rca.CommID]*rca.Comm{}, mixed: map[rca.CommID]bool{}}
+	for i := range dumps {
+		a.survey(&dumps[i])
+	}
+	a.agreed = agreedNumbers(dumps, a.id)
+	ev := rca.Evidence{WorldSize: a.world}
+	have := map[int]bool{}
+	for i := range dumps {
+		ev.Ranks = append(ev.Ranks, a.rank(&dumps[i]))
+		have[dumps[i].Rank] = true
+	}
+	a.implied(ev.Ranks, dumps)
+	for _, id := range slices.Sorted(maps.Keys(a.comms)) {
+		ev.Comms = append(ev.Comms, *a.comms[id])
+	}
+	for r := range a.world {
+		if !have[r] {
+			ev.Missing = append(ev.Missing, rca.Missing{
+				What: "rank", Name: fmt.Sprint(r), Ranks: []int{r}, Why: "no Flight Recorder dump of this rank",
+			})
+		}
+	}
+	return ev
+}
+
+type assembly struct {
+	world  int
+	now    int64 // Newest time stamp, Unix ns.
+	comms  map[rca.CommID]*rca.Comm
+	mixed  map[rca.CommID]bool // Groups whose counters count send/recv too.
+	agreed map[rca.CommID]int64
+}
+
+// id gives the identity of a group that a dump's entry names.
+func (a *assembly) id(d *Assigned, group string) rca.CommID {
+	for _, g := range d.Groups {
+		if g.Name == group {
+			return commID(g)
+		}
+	}
+	return rca.CommID(group)
+}
+
+// survey collects groups, the world's size, the newest time and which groups do send/recv.
+func (a *assembly) survey(d *Assigned) {
+	for _, g := range d.Groups {
+		id := commID(g)
+		if a.comms[id] == nil {
+			name := g.Desc
+			if name == "" || name == "undefined" {
+				name = g.Name
+			} else if name != g.Name {
+				name = fmt.Sprintf("%s %q", g.Desc, g.Name)
+			}
+			a.comms[id] = &rca.Comm{ID: id, Name: name, Size: len(g.Ranks), Members: g.Ranks}
+		}
+		for _, r := range g.Ranks {
+			a.world = max(a.world, r+1)
+		}
+	}
+	a.world = max(a.world, d.Rank+1)
+	for i := range d.Entries {
+		e := &d.Entries[i]
+		a.now = max(a.now, e.CreatedNS, e.StartedNS, e.CompletedNS)
+		id := a.id(d, e.Group)
+		if a.comms[id] == nil {
+			a.comms[id] = &rca.Comm{ID: id, Name: e.Group}
+		}
+		if e.P2P {
+			a.mixed[id] = true
+		}
+	}
+}
+
+func (a *assembly) rank(d *Assigned) rca.Rank {
+	r := rca.Rank{
+		ID: d.Rank, Host: d.Host, Caps: rca.SeesCalls | rca.SeesCompletion,
+		ReadBytesPerSec: -1, WriteBytesPerSec: -1, CPUCores: -1, ProxyRunDelay: -1,
+	}
+	if d.Truncated || !d.HasEntries {
+		r.Lost = 1
+	}
+	names := d.localNames(a.agreed)
+	status := map[string]Status{}
+	for id, name := range names {
+		if st, ok := d.Status[id]; ok {
+			status[name] = st
+		}
+	}
+	// With every counter attributed, a group without one was never used by this rank.
+	unusedKnown := d.HasStatus && !d.Truncated && len(status) == len(d.Status)
+
+	byGroup := map[string][]*Entry{}
+	for i := range d.Entries {
+		e := &d.Entries[i]
+		byGroup[e.Group] = append(byGroup[e.Group], e)
+	}
+	groups := map[string]bool{}
+	for _, g := range d.Groups {
+		groups[g.Name] = true
+	}
+	for name := range byGroup {
+		groups[name] = true
+	}
+	for _, name := range slices.Sorted(maps.Keys(groups)) {
+		st, ok := status[name]
+		if !ok {
+			st = Status{-1, -1, -1}
+			if unusedKnown && len(byGroup[name]) == 0 {
+				st = Status{0, 0, 0}
+			}
+		}
+		r.Memberships = append(r.Memberships, a.membership(d, name, st, ok, byGroup[name]))
+	}
+	return r
+}
+
+func (a *assembly) membership(d *Assigned, name string, st Status, counted bool, entries []*Entry) rca.Membership {
+	id := a.id(d, name)
+	c := a.comms[id]
+	m := rca.Membership{
+		Comm: id, CommRank: slices.Index(c.Members, d.Rank), Called: -1, Started: -1, Completed: -1,
+		SinceCompleted: -1, SinceCalled: -1,
+	}
+	if counted { // -1 means that it happened never.
+		st.Enqueued, st.Completed = max(st.Enqueued, 0), max(st.Completed, 0)
+		if st.Started < 0 && st.Enqueued > 0 {
+			st.Started = -1 // Never reported without timing.
+		}
+	}
+	if !a.mixed[id] {
+		m.Called, m.Started, m.Completed = st.Enqueued, st.Started, st.Completed
+	}
+	calls := map[string]int64{} // Pending send/recv so far, per peer and direction.
+	for _, e := range entries {
+		if e.Name == "coalesced" && e.P2P {
+			continue // Its members are recorded themselves.
+		}
+		if !e.P2P && e.CollectiveSeq >= 0 {
+			m.Called = max(m.Called, e.CollectiveSeq)
+			if e.State == Completed {
+				m.Completed = max(m.Completed, e.CollectiveSeq)
+			}
+			if e.State != Scheduled {
+				m.Started = max(m.Started, e.CollectiveSeq)
+			}
+		}
+		op := a.op(e, c)
+		list := &m.InFlight
+		if !e.Pending() {
+			list = &m.Recent
+		} else if op.Peer >= 0 {
+			key := fmt.Sprint(op.Func, op.Peer)
+			op.Seq = calls[key]
+			calls[key]++
+		}
+		// Operations of one coalesced launch share a number: they are one.
+		if n := len(*list); n > 0 && op.Number >= 0 && (*list)[n-1].Number == op.Number {
+			if last := &(*list)[n-1]; e.Name != "coalesced" {
+				last.Count, last.Bytes = -1, -1
+			}
+			continue
+		}
+		*list = append(*list, op)
+		if len(m.Recent) > recentKept {
+			m.Recent = slices.Delete(m.Recent, 0, 1)
+		}
+	}
+	return m
+}
+
+func (a *assembly) op(e *Entry, c *rca.Comm) rca.Op {
+	elements, datatype := e.Size(c.Size)
+	op := rca.Op{
+		Number: -1, Seq: -1, Func: e.Name, Peer: -1, Root: -1, Count: elements, Bytes: -1, Datatype: datatype,
+		Age: -1, Stuck: -1, KernelStarted: -1, KernelStopped: -1, Barrier: e.Barrier, Stack: e.Stack,
+	}
+	if size := datatypeBytes[datatype]; size > 0 && elements >= 0 && elements < 1<<50 {
+		op.Bytes = elements * size
+	}
+	switch {
+	case e.Name == "send":
+		op.Func, op.Peer = "Send", e.Dst
+	case e.Name == "recv":
+		op.Func, op.Peer = "Recv", e.Src
+	case e.CollectiveSeq > 0:
+		op.Seq, op.Number = e.CollectiveSeq, e.CollectiveSeq-1
+	}
+	switch e.State {
+	case Scheduled:
+		op.State = rca.OpEnqueued
+	case Started:
+		op.State = rca.OpEntered
+	case Completed:
+		op.State = rca.OpLeft
+	}
+	if e.CreatedNS > 0 {
+		op.Age = max(time.Duration(a.now-e.CreatedNS), 1)
+	}
+	if e.Retired && e.Pending() { // Retired without having completed: it timed out.
+		op.Age = max(op.Age, time.Duration(e.TimeoutMS)*time.Millisecond)
+	}
+	return op
+}
+
+// implied adds memberships that only peers know of: a rank whose dump is there and complete, and that does not know a
+// group of which it is a member, has never used that group.
+func (a *assembly) implied(ranks []rca.Rank, dumps []Assigned) {
+	at := map[int]int{}
+	for i := range ranks {
+		at[ranks[i].ID] = i
+	}
+	for _, id := range slices.Sorted(maps.Keys(a.comms)) {
+		c := a.comms[id]
+		for place, member := range c.Members {
+			i, ok := at[member]
+			if !ok || !dumps[i].HasStatus || dumps[i].Truncated {
+				continue
+			}
+			r := &ranks[i]
+			known := slices.ContainsFunc(r.Memberships, func(m rca.Membership) bool { return m.Comm == id })
+			if !known {
+				r.Memberships = append(r.Memberships, rca.Membership{
+					Comm: id, CommRank: place, SinceCompleted: -1, SinceCalled: -1,
+				})
+			}
+		}
+	}
+}

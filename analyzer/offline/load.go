@@ -1,0 +1,215 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package offline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// fileResult is what became of one file, or of one member of an archive.
+type fileResult struct {
+	Path    string `json:"path"`
+	Kind    string `json:"kind,omitempty"` // Empty: not understood.
+	Bytes   int64  `json:"bytes"`
+	Error   string `json:"error,omitempty"`
+	Warning string `json:"warning,omitempty"` // It was used, but not all of it.
+}
+
+func (f fileResult) line() string {
+	switch {
+	case f.Error != "":
+		return f.Path + ": " + f.Error
+	case f.Warning != "":
+		return f.Path + ": " + f.Warning
+	default:
+		return f.Path + ": " + f.Kind
+	}
+}
+
+// loader reads files side by side.
+type loader struct {
+	maxFile  int64
+	columns  map[string]string
+	stdin    io.Reader
+	progress *progress
+}
+
+const (
+	maxFiles    = 1 << 20
+	inFlightMax = 512 << 20 // Bytes of files held in memory at a time, unless a single one is larger.
+)
+
+// load reads all paths. The error is about the paths; what is wrong with a file's content is in its result.
+func (l *loader) load(ctx context.Context, paths []string) (*collection, error) {
+	files, err := expand(paths)
+	if err != nil {
+		return nil, err
+	}
+	got := &collection{}
+	l.progress.begin(files)
+	defer l.progress.end()
+	jobs := make(chan input)
+	room := newBudget(inFlightMax)
+	var wg sync.WaitGroup
+	for range min(runtime.GOMAXPROCS(0), len(files)) {
+		wg.Go(func() {
+			for in := range jobs {
+				l.one(in, got, room)
+				l.progress.add(in.size)
+			}
+		})
+	}
+	for _, in := range files {
+		select {
+		case jobs <- in:
+			continue
+		case <-ctx.Done():
+		}
+		break
+	}
+	close(jobs)
+	wg.Wait()
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	got.sort()
+	return got, nil
+}
+
+// one reads one file, and whatever is packed in it.
+func (l *loader) one(in input, got *collection, room *budget) {
+	var r io.Reader = l.stdin
+	if in.path != stdinPath {
+		f, err := os.Open(in.path)
+		if err != nil {
+			got.add(fileResult{Path: in.path, Error: fmt.Sprintf("opening: %v", unwrapPath(err))})
+			return
+		}
+		defer func() { _ = f.Close() }()
+		r = f
+	}
+	u := unpacker{max: l.maxFile, room: room, member: func(name string, data []byte) {
+		l.understand(name, data, got)
+	}}
+	if err := u.unpack(in.path, in.size, r); err != nil {
+		got.add(fileResult{Path: in.path, Bytes: in.size, Error: err.Error()})
+	}
+}
+
+// input is a file to read.
+type input struct {
+	path string
+	size int64 // As the directory says; 0 unknown.
+}
+
+const stdinPath = "-"
+
+// expand walks directories. Names starting with a dot are left out, as is what is neither file nor directory.
+func expand(paths []string) ([]input, error) {
+	var out []input
+	seen := map[string]bool{}
+	add := func(path string, size int64) error {
+		if clean := filepath.Clean(path); !seen[clean] {
+			seen[clean] = true
+			out = append(out, input{path, size})
+		}
+		if len(out) > maxFiles {
+			return fmt.Errorf("more than %d files", maxFiles)
+		}
+		return nil
+	}
+	for _, p := range paths {
+		if p == stdinPath {
+			if err := add(p, 0); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		info, err := os.Stat(p)
+		if err != nil {
+			return nil, fmt.Errorf("looking at %s: %w", p, unwrapPath(err))
+		}
+		if !info.IsDir() {
+			if err := add(p, info.Size()); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		err = filepath.WalkDir(p, func(path string, d fs.DirEntry, err error) error {
+			switch {
+			case err != nil:
+				return err
+			case path != p && strings.HasPrefix(d.Name(), "."):
+				if d.IsDir() {
+					return fs.SkipDir
+				}
+				return nil
+			case !d.Type().IsRegular() && d.Type()&fs.ModeSymlink == 0:
+				return nil
+			}
+			info, err := os.Stat(path)
+			if err != nil || !info.Mode().IsRegular() {
+				return nil //nolint:nilerr // A dangling link is no input.
+			}
+			return add(path, info.Size())
+		})
+		if err != nil {
+			return nil, fmt.Errorf("walking %s: %w", p, unwrapPath(err))
+		}
+	}
+	slices.SortStableFunc(out, func(a, b input) int { return strings.Compare(a.path, b.path) })
+	return out, nil
+}
+
+// unwrapPath drops the path that os errors repeat.
+func unwrapPath(err error) error {
+	var pe *fs.PathError
+	if errors.As(err, &pe) {
+		return pe.Err
+	}
+	return err
+}
+
+// budget bounds what is in memory at a time.
+type budget struct {
+	mu   sync.Mutex
+	free *sync.Cond
+	left int64
+	most int64
+}
+
+func newBudget(n int64) *budget {
+	b := &budget{left: n, most: n}
+	b.free = sync.NewCond(&b.mu)
+	return b
+}
+
+// take waits for n bytes, or for all there are where n is more. It returns what to give back.
+func (b *budget) take(n int64) int64 {
+	n = min(n, b.most)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for b.left < n {
+		b.free.Wait()
+	}
+	b.left -= n
+	return n
+}
+
+func (b *budget) give(n int64) {
+	b.mu.Lock()
+	b.left += n
+	b.mu.Unlock()
+	b.free.Broadcast()
+}

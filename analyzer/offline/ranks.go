@@ -1,0 +1,180 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package offline
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/culprit-project/culprit/analyzer/rca"
+)
+
+const rankRowsShown = 24
+
+// rankRow is a line of the table of ranks.
+type rankRow struct {
+	rank     int
+	host     string
+	state    string
+	op       string // Oldest operation it waits in.
+	behind   string
+	waitedBy string
+	order    int
+}
+
+// rankRows gives every rank, the accused first, then the missing, those behind, those waiting, and the others.
+func rankRows(ev rca.Evidence, v rca.Verdict) []rankRow {
+	names := map[rca.CommID]string{}
+	members := map[rca.CommID][]int{}
+	for _, c := range ev.Comms {
+		names[c.ID] = c.Name
+		members[c.ID] = c.Members
+	}
+	most := map[rca.CommID]int64{} // Operations called by the member that is furthest.
+	for _, r := range ev.Ranks {
+		for _, m := range r.Memberships {
+			most[m.Comm] = max(most[m.Comm], m.Called)
+		}
+	}
+	waiters := waitedFor(ev, members)
+	guilty := map[int]bool{}
+	for _, r := range accused(v) {
+		guilty[r] = true
+	}
+	missing := map[int]string{}
+	for _, m := range ev.Missing {
+		for _, r := range m.Ranks {
+			missing[r] = m.Why
+		}
+	}
+	var rows []rankRow
+	for i := range ev.Ranks {
+		r := &ev.Ranks[i]
+		row := rankRow{rank: r.ID, host: r.Host, state: "running", order: 4}
+		if op, comm := oldest(r); op != nil {
+			row.op = fmt.Sprintf("%s in %s", opName(op), orDash(names[comm]))
+			row.state, row.order = "waiting", 3
+		}
+		if n, comm := furthestBehind(r, most); n > 0 {
+			row.behind = fmt.Sprintf("%d in %s", n, names[comm])
+			row.order = min(row.order, 2)
+		}
+		switch {
+		case r.State == rca.ProcessGone || r.State == rca.ProcessStopped || r.State == rca.ProcessDisk:
+			row.state = string(r.State)
+		case missing[r.ID] != "":
+			row.state, row.order = "missing", 1
+		}
+		if guilty[r.ID] {
+			row.order = 0
+			row.state = "culprit, " + row.state
+		}
+		delete(missing, r.ID)
+		rows = append(rows, row)
+	}
+	for r := range missing {
+		row := rankRow{rank: r, state: "missing", order: 1}
+		if guilty[r] {
+			row.state, row.order = "culprit, missing", 0
+		}
+		rows = append(rows, row)
+	}
+	for i := range rows {
+		if n := len(waiters[rows[i].rank]); n > 0 {
+			rows[i].waitedBy = rankList(sorted(waiters[rows[i].rank]))
+			if n > 4 {
+				rows[i].waitedBy = fmt.Sprintf("%d ranks", n)
+			}
+		}
+	}
+	slices.SortFunc(rows, func(a, b rankRow) int { return cmp.Or(cmp.Compare(a.order, b.order), cmp.Compare(a.rank, b.rank)) })
+	return rows
+}
+
+func sorted(set map[int]bool) []int {
+	out := make([]int, 0, len(set))
+	for r := range set {
+		out = append(out, r)
+	}
+	slices.Sort(out)
+	return out
+}
+
+func opName(op *rca.Op) string {
+	s := op.Func
+	if op.Seq >= 0 && op.Peer < 0 {
+		s += fmt.Sprintf(" %d", op.Seq)
+	}
+	if op.Peer >= 0 {
+		s += fmt.Sprintf(" with %d", op.Peer)
+	}
+	return s
+}
+
+// oldest is the operation that the rank has waited in for longest.
+func oldest(r *rca.Rank) (*rca.Op, rca.CommID) {
+	var best *rca.Op
+	var comm rca.CommID
+	for i := range r.Memberships {
+		m := &r.Memberships[i]
+		for j := range m.InFlight {
+			if op := &m.InFlight[j]; best == nil || op.Age > best.Age {
+				best, comm = op, m.Comm
+			}
+		}
+	}
+	return best, comm
+}
+
+func furthestBehind(r *rca.Rank, most map[rca.CommID]int64) (behind int64, comm rca.CommID) {
+	for _, m := range r.Memberships {
+		if n := most[m.Comm] - m.Called; m.Called >= 0 && n > behind {
+			behind, comm = n, m.Comm
+		}
+	}
+	return behind, comm
+}
+
+// waitedFor gives, for each rank, who has called a collective that the rank has not.
+func waitedFor(ev rca.Evidence, members map[rca.CommID][]int) map[int]map[int]bool {
+	type waiter struct {
+		rank   int
+		number int64
+	}
+	waiters := map[rca.CommID][]waiter{}
+	called := map[rca.CommID]map[int]int64{}
+	for _, r := range ev.Ranks {
+		for _, m := range r.Memberships {
+			if called[m.Comm] == nil {
+				called[m.Comm] = map[int]int64{}
+			}
+			called[m.Comm][r.ID] = m.Called
+			for _, op := range m.InFlight {
+				if op.Number >= 0 && op.Peer < 0 {
+					waiters[m.Comm] = append(waiters[m.Comm], waiter{r.ID, op.Number})
+					break
+				}
+			}
+		}
+	}
+	out := map[int]map[int]bool{}
+	for comm, ws := range waiters {
+		for _, member := range members[comm] {
+			n, seen := called[comm][member]
+			if seen && n < 0 {
+				continue
+			}
+			for _, w := range ws {
+				if w.rank != member && (!seen || n <= w.number) {
+					if out[member] == nil {
+						out[member] = map[int]bool{}
+					}
+					out[member][w.rank] = true
+				}
+			}
+		}
+	}
+	return out
+}

@@ -1,0 +1,200 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package ras
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+type jsonReport struct {
+	Version       string     `json:"nccl_version"`
+	Timestamp     string     `json:"timestamp"`
+	Communicators []jsonComm `json:"communicators"`
+	RAS           struct {
+		Timeouts int `json:"timeouts_count"`
+	} `json:"ras"`
+	// Monitoring mode.
+	Event string `json:"event"`
+	Peer  struct {
+		Host    string `json:"host"`
+		PID     int    `json:"pid"`
+		Devices []int  `json:"cuda_devs"`
+	} `json:"peer"`
+}
+
+type jsonComm struct {
+	Hash      string     `json:"hash"`
+	Secondary string     `json:"secondary_hash"`
+	Size      int        `json:"size"`
+	Ranks     []jsonRank `json:"ranks"`
+	Missing   []jsonRank `json:"missing_ranks"`
+}
+
+type jsonRank struct {
+	Rank   int    `json:"rank"`
+	Host   string `json:"host"`
+	PID    int    `json:"pid"`
+	CUDA   int    `json:"cuda_dev"`
+	Status struct {
+		Init         int  `json:"init_state"`
+		Async        int  `json:"async_error"`
+		Finalize     bool `json:"finalize_called"`
+		Destroy      bool `json:"destroy_flag"`
+		Abort        bool `json:"abort_flag"`
+		Unresponsive bool `json:"unresponsive"`
+		Dead         bool `json:"considered_dead"`
+	} `json:"status"`
+	Counts map[string]int64 `json:"collective_counts"`
+}
+
+// NCCL's result codes that are no error.
+const (
+	ncclSuccess    = 0
+	ncclInProgress = 7
+)
+
+var resultNames = []string{
+	"success", "unhandled CUDA error", "unhandled system error", "internal error", "invalid argument", "invalid usage",
+	"remote process exited or there was a network error", "in progress",
+}
+
+func resultName(code int) string {
+	if code >= 0 && code < len(resultNames) {
+		return resultNames[code]
+	}
+	return "result " + strconv.Itoa(code)
+}
+
+// SniffJSON says whether data looks like RAS JSON.
+func SniffJSON(data []byte) bool {
+	head := data[:min(len(data), 4096)]
+	return bytes.Contains(head, []byte(`"communicators"`)) && bytes.Contains(head, []byte(`"nccl_version"`)) ||
+		bytes.Contains(head, []byte(`"PEER_`))
+}
+
+// ParseJSON reads one or several JSON reports or monitoring events, one after another in one file.
+func ParseJSON(file string, data []byte) ([]*Report, error) {
+	dec := json.NewDecoder(bytes.NewReader(repair(data)))
+	var out []*Report
+	for dec.More() {
+		var j jsonReport
+		if err := dec.Decode(&j); err != nil {
+			if len(out) > 0 {
+				return out, fmt.Errorf("decoding report %d: %w", len(out)+1, err)
+			}
+			return nil, fmt.Errorf("decoding: %w", err)
+		}
+		out = append(out, j.report(file))
+	}
+	if len(out) == 0 {
+		return nil, ErrNotReport
+	}
+	return out, nil
+}
+
+func (j *jsonReport) report(file string) *Report {
+	r := &Report{File: file, Version: j.Version, Timeouts: j.RAS.Timeouts}
+	if t, err := time.Parse(time.DateTime, j.Timestamp); err == nil {
+		r.At = t
+	}
+	if kind, ok := strings.CutPrefix(j.Event, "PEER_"); ok {
+		gpu := ""
+		if len(j.Peer.Devices) > 0 {
+			gpu = strconv.Itoa(j.Peer.Devices[0])
+		}
+		r.Events = append(r.Events, Event{Process{j.Peer.Host, j.Peer.PID, gpu}, strings.ToLower(kind)})
+	}
+	for _, jc := range j.Communicators {
+		c := &Comm{
+			Hash:      strings.TrimLeft(strings.ToLower(strings.TrimPrefix(jc.Hash, "0x")), "0"),
+			Secondary: jc.Secondary, Size: max(0, min(jc.Size, 1<<24)),
+		}
+		for i := range jc.Ranks {
+			jc.Ranks[i].fill(c, false)
+		}
+		for i := range jc.Missing {
+			jc.Missing[i].fill(c, true)
+		}
+		r.Comms = append(r.Comms, c)
+	}
+	return r
+}
+
+func (j *jsonRank) fill(c *Comm, missing bool) {
+	if j.Rank < 0 || j.Rank > 1<<24 {
+		return
+	}
+	r := c.rank(j.Rank)
+	r.Place = Process{Host: j.Host, PID: j.PID, GPU: strconv.Itoa(j.CUDA)}
+	r.Missing = missing
+	r.Unresponsive, r.Dead = j.Status.Unresponsive, j.Status.Dead
+	r.Finalizing, r.Aborted = j.Status.Finalize || j.Status.Destroy, j.Status.Abort
+	switch j.Status.Init {
+	case ncclSuccess:
+	case ncclInProgress:
+		r.Initializing = true
+	default:
+		r.InitError = resultName(j.Status.Init)
+	}
+	if a := j.Status.Async; a != ncclSuccess && a != ncclInProgress {
+		r.AsyncError = resultName(a)
+	}
+	for f, n := range j.Counts {
+		r.Launched[f] = n
+	}
+}
+
+// repair inserts the commas that NCCL 2.28.7 to 2.28.9 forgot between members, and takes out those before a closing
+// bracket.
+func repair(data []byte) []byte {
+	out := make([]byte, 0, len(data)+64)
+	var last byte // Last byte that was no space, outside of strings.
+	inString, escaped := false, false
+	comma := -1 // Where the last comma was written, while nothing followed it.
+	for _, b := range data {
+		if inString {
+			out = append(out, b)
+			switch {
+			case escaped:
+				escaped = false
+			case b == '\\':
+				escaped = true
+			case b == '"':
+				inString, last = false, '"'
+			}
+			continue
+		}
+		switch b {
+		case ' ', '\t', '\r', '\n':
+			out = append(out, b)
+			continue
+		case '"':
+			if endsValue(last) {
+				out = append(out, ',')
+			}
+			inString = true
+		case '}', ']':
+			if comma >= 0 {
+				out[comma] = ' '
+			}
+		}
+		out = append(out, b)
+		comma = -1
+		if b == ',' {
+			comma = len(out) - 1
+		}
+		last = b
+	}
+	return out
+}
+
+// endsValue says whether a value ends with this byte, so that a string cannot follow it without a comma.
+func endsValue(b byte) bool {
+	return b == '}' || b == ']' || b == '"' || b == 'e' || b == 'l' || (b >= '0' && b <= '9')
+}

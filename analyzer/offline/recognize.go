@@ -1,0 +1,130 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package offline
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/culprit-project/culprit/analyzer/offline/flightrecorder"
+	"github.com/culprit-project/culprit/analyzer/offline/pickle"
+	"github.com/culprit-project/culprit/analyzer/offline/ras"
+)
+
+// Kinds of files, as the output names them.
+const (
+	kindFlightRecorder = "Flight Recorder dump"
+	kindRAS            = "NCCL RAS report"
+)
+
+// reader tries one kind of content. It says first whether data is of its kind; err is then about the content.
+type reader struct {
+	kind string
+	mine func(head []byte) bool
+	read func(name string, data []byte, got *collection) (warning string, err error)
+}
+
+// readers in order of how sure their recognition is.
+func (l *loader) readers() []reader {
+	return []reader{
+		{kindFlightRecorder, pickle.Sniff, readFlightRecorder},
+		{kindRAS, func(b []byte) bool { return looksJSON(b) && ras.SniffJSON(b) }, readRASJSON},
+		{kindFlightRecorder, sniffFlightRecorderJSON, readFlightRecorder},
+		{kindRAS, func(b []byte) bool { return !looksJSON(b) && ras.SniffText(b) }, readRASText},
+	}
+}
+
+// understand finds out what a file is and reads it.
+func (l *loader) understand(name string, data []byte, got *collection) {
+	res := fileResult{Path: name, Bytes: int64(len(data))}
+	for _, r := range l.readers() {
+		if !r.mine(data) {
+			continue
+		}
+		warning, err := r.read(name, data, got)
+		res.Kind, res.Warning = r.kind, warning
+		if err != nil {
+			res.Error = fmt.Sprintf("%s: %v", r.kind, err)
+			if warning == "" {
+				res.Kind = ""
+			}
+		}
+		got.add(res)
+		return
+	}
+	res.Error = "not recognised: " + describe(data)
+	got.add(res)
+}
+
+// describe says in a word what unrecognised content looks like.
+func describe(data []byte) string {
+	head := data[:min(len(data), 512)]
+	switch {
+	case bytes.HasPrefix(head, []byte("PK\x03\x04")):
+		return "a zip archive"
+	case bytes.HasPrefix(head, []byte("\x7fELF")):
+		return "a program"
+	case looksJSON(head):
+		return "JSON of another kind"
+	case !utf8.Valid(head[:max(0, len(head)-utf8.UTFMax)]) || bytes.IndexByte(head, 0) >= 0:
+		return "binary data of another kind"
+	default:
+		return "text of another kind"
+	}
+}
+
+func looksJSON(b []byte) bool {
+	b = bytes.TrimLeft(b, " \t\r\n\ufeff")
+	return len(b) > 0 && (b[0] == '{' || b[0] == '[')
+}
+
+func sniffFlightRecorderJSON(b []byte) bool {
+	if !looksJSON(b) {
+		return false
+	}
+	head := b[:min(len(b), 64<<10)]
+	tail := b[max(0, len(b)-64<<10):]
+	has := func(key string) bool { return bytes.Contains(head, []byte(key)) || bytes.Contains(tail, []byte(key)) }
+	return has(`"pg_config"`) || has(`"pg_status"`) || (has(`"entries"`) && has(`"collective_seq_id"`))
+}
+
+func readFlightRecorder(name string, data []byte, got *collection) (string, error) {
+	d, err := flightrecorder.Decode(name, data)
+	if errors.Is(err, flightrecorder.ErrNotDump) {
+		return "", errors.New("a pickle or JSON of something else")
+	}
+	if err != nil {
+		return "", err
+	}
+	got.addDump(d)
+	var warnings []string
+	if d.Truncated {
+		warnings = append(warnings, fmt.Sprintf("cut off: used the %d operations before the end", len(d.Entries)))
+	}
+	if len(d.Refused) > 0 {
+		warnings = append(warnings, "holds code, which was not run: "+strings.Join(d.Refused, ", "))
+	}
+	return strings.Join(warnings, "; "), nil
+}
+
+func readRASJSON(name string, data []byte, got *collection) (string, error) {
+	reports, err := ras.ParseJSON(name, data)
+	got.addRAS(reports...)
+	if err != nil && len(reports) > 0 {
+		return fmt.Sprintf("cut off after %d reports: %v", len(reports), err), nil
+	}
+	return "", err
+}
+
+func readRASText(name string, data []byte, got *collection) (string, error) {
+	r, err := ras.ParseText(name, data)
+	if err != nil {
+		return "", err
+	}
+	got.addRAS(r)
+	return "", nil
+}

@@ -1,0 +1,305 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package offline
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/culprit-project/culprit/analyzer/rca"
+)
+
+// style is how the text form looks.
+type style struct {
+	color   bool
+	explain bool
+}
+
+const (
+	bold   = "1"
+	red    = "1;31"
+	green  = "1;32"
+	yellow = "1;33"
+	dim    = "2"
+)
+
+func (s style) paint(code, text string) string {
+	if !s.color || text == "" {
+		return text
+	}
+	return "\x1b[" + code + "m" + text + "\x1b[0m"
+}
+
+// Lengths of the short form.
+const (
+	chainShown   = 12
+	missingShown = 12
+	listShown    = 8
+)
+
+// writeText prints the verdict for people.
+func writeText(w io.Writer, r *result, s style) error {
+	var b bytes.Buffer
+	p := printer{&b, r, s}
+	p.verdict()
+	p.list("Compared with the healthy recording", r.comparison, 0)
+	p.chain()
+	p.ranks()
+	p.list("Evidence", r.verdict.Evidence, p.limit(listShown))
+	p.list("Against it", r.verdict.Contradictions, p.limit(listShown))
+	if s.explain {
+		p.candidates()
+		p.methods()
+	}
+	p.missing()
+	p.sources()
+	p.next()
+	_, err := w.Write(b.Bytes())
+	return err
+}
+
+type printer struct {
+	w *bytes.Buffer
+	r *result
+	s style
+}
+
+func (p *printer) line(format string, args ...any) { fmt.Fprintf(p.w, format+"\n", args...) }
+
+func (p *printer) title(t string) { p.line("\n%s", p.s.paint(bold, t)) }
+
+// limit of a list: none with --explain.
+func (p *printer) limit(n int) int {
+	if p.s.explain {
+		return 0
+	}
+	return n
+}
+
+// list prints items under a title; most of 0 is all.
+func (p *printer) list(title string, items []string, most int) {
+	if len(items) == 0 {
+		return
+	}
+	p.title(title)
+	for i, it := range items {
+		if most > 0 && i == most {
+			p.line("  … and %d more (--explain shows all)", len(items)-most)
+			return
+		}
+		p.line("  %s", it)
+	}
+}
+
+func (p *printer) verdict() {
+	v := p.r.verdict
+	code := red
+	switch exitCode(v) {
+	case ExitHealthy:
+		code = green
+	case ExitUnknown:
+		code = yellow
+	}
+	if v.Class == rca.Imbalance || v.Class == rca.GlobalSlow {
+		code = yellow
+	}
+	p.line("%s", p.s.paint(code, v.Summary))
+	class := string(v.Class)
+	if v.Code != "" {
+		class += " (" + v.Code + ")"
+	}
+	facts := []string{"class " + class, "cause " + string(v.Cause), fmt.Sprintf("confidence %.2f", v.Confidence)}
+	if v.Comm != "" {
+		facts = append(facts, "group "+v.Comm)
+	}
+	if v.Op != "" {
+		facts = append(facts, "operation "+v.Op)
+	}
+	if v.Slowdown > 0 {
+		facts = append(facts, fmt.Sprintf("slowdown %.2fx", v.Slowdown))
+	}
+	p.line("%s", strings.Join(facts, ", "))
+	for _, c := range v.Culprits {
+		p.line("  %s%s", p.s.paint(code, culpritName(c)), prefixed(": ", c.Why))
+	}
+}
+
+func culpritName(c rca.Culprit) string {
+	var parts []string
+	if c.Rank >= 0 {
+		parts = append(parts, fmt.Sprintf("rank %d", c.Rank))
+	}
+	if c.Group != "" {
+		parts = append(parts, c.Group)
+	}
+	if c.Channel >= 0 && c.Rank < 0 && len(parts) == 0 {
+		parts = append(parts, fmt.Sprintf("channel %d", c.Channel))
+	}
+	if c.Host != "" {
+		parts = append(parts, "on "+c.Host)
+	}
+	if c.GPU != "" {
+		parts = append(parts, "GPU "+c.GPU)
+	}
+	if c.NIC != "" {
+		parts = append(parts, "NIC "+c.NIC)
+	}
+	if c.PID > 0 {
+		parts = append(parts, fmt.Sprintf("pid %d", c.PID))
+	}
+	return strings.Join(parts, " ")
+}
+
+func prefixed(prefix, s string) string {
+	if s == "" {
+		return ""
+	}
+	return prefix + s
+}
+
+func (p *printer) chain() {
+	links := p.r.verdict.Chain
+	if len(links) == 0 {
+		return
+	}
+	p.title("Who waits for whom")
+	for i, l := range links {
+		if most := p.limit(chainShown); most > 0 && i == most {
+			p.line("  … and %d more (--explain shows all)", len(links)-most)
+			return
+		}
+		where := strings.Join(slices.DeleteFunc([]string{l.Op, l.Comm}, func(s string) bool { return s == "" }), " in ")
+		to := fmt.Sprintf("rank %d", l.To)
+		if l.To == l.From {
+			to = "itself"
+		}
+		sure := ""
+		if !l.Sure {
+			sure = p.s.paint(dim, " (inferred)")
+		}
+		p.line("  rank %d waits for %s: %s%s%s", l.From, to, l.Reason, bracketed(where), sure)
+	}
+}
+
+func bracketed(s string) string {
+	if s == "" {
+		return ""
+	}
+	return " [" + s + "]"
+}
+
+func (p *printer) ranks() {
+	rows := rankRows(p.r.evidence, p.r.verdict)
+	if len(rows) == 0 {
+		return
+	}
+	p.title("Ranks")
+	tw := tabwriter.NewWriter(p.w, 2, 0, 2, ' ', 0)
+	fmt.Fprintln(tw, "  RANK\tHOST\tSTATE\tWAITS IN\tBEHIND BY\tWAITED FOR BY")
+	shown := rows
+	if most := p.limit(rankRowsShown); most > 0 && len(rows) > most {
+		shown = rows[:most]
+	}
+	for _, r := range shown {
+		fmt.Fprintf(tw, "  %d\t%s\t%s\t%s\t%s\t%s\n", r.rank, orDash(r.host), r.state, orDash(r.op), orDash(r.behind), orDash(r.waitedBy))
+	}
+	_ = tw.Flush()
+	if n := len(rows) - len(shown); n > 0 {
+		p.line("  … and %d more (--explain shows all)", n)
+	}
+}
+
+func orDash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}
+
+func (p *printer) candidates() {
+	var items []string
+	for _, c := range p.r.verdict.RuledOut {
+		name := c.Group
+		if c.Rank >= 0 {
+			name = strings.TrimSpace(fmt.Sprintf("rank %d %s", c.Rank, c.Group))
+		}
+		items = append(items, name+": "+c.Reason)
+	}
+	p.list("Considered and not accused", items, 0)
+}
+
+func (p *printer) methods() {
+	var items []string
+	for _, m := range p.r.verdict.Methods {
+		items = append(items, fmt.Sprintf("%s: %s%s%s", m.Method, m.Class, prefixed(" ", rankList(m.Ranks)), prefixed(" — ", m.Note)))
+	}
+	p.list("What each method says", items, 0)
+}
+
+func rankList(ranks []int) string {
+	switch len(ranks) {
+	case 0:
+		return ""
+	case 1:
+		return fmt.Sprintf("rank %d", ranks[0])
+	}
+	var parts []string
+	for i := 0; i < len(ranks); {
+		j := i
+		for j+1 < len(ranks) && ranks[j+1] == ranks[j]+1 {
+			j++
+		}
+		switch {
+		case j == i:
+			parts = append(parts, fmt.Sprint(ranks[i]))
+		case j == i+1:
+			parts = append(parts, fmt.Sprint(ranks[i]), fmt.Sprint(ranks[j]))
+		default:
+			parts = append(parts, fmt.Sprintf("%d-%d", ranks[i], ranks[j]))
+		}
+		i = j + 1
+	}
+	return "ranks " + strings.Join(parts, ", ")
+}
+
+func (p *printer) missing() {
+	items := slices.Clone(p.r.verdict.Missing)
+	for _, f := range p.r.files {
+		if f.Error != "" || f.Warning != "" {
+			items = append(items, f.line())
+		}
+	}
+	p.list("Not seen", items, p.limit(missingShown))
+}
+
+func (p *printer) sources() {
+	p.title("Sources")
+	for _, s := range p.r.sources {
+		unit := "files"
+		if s.Files == 1 {
+			unit = "file"
+		}
+		says := ""
+		if len(p.r.sources) > 1 {
+			says = ": " + s.Verdict.Summary
+		}
+		p.line("  %s, %d %s%s", s.Name, s.Files, unit, says)
+		for i, n := range s.Notes {
+			if most := p.limit(listShown); most > 0 && i == most {
+				p.line("    … and %d more (--explain shows all)", len(s.Notes)-most)
+				break
+			}
+			p.line("    %s", n)
+		}
+	}
+	p.list("Where they disagree", p.r.disagreements, 0)
+}
+
+func (p *printer) next() {
+	p.list("What to do next", nextSteps(p.r), 0)
+}

@@ -1,0 +1,128 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package offline
+
+import (
+	"archive/tar"
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+)
+
+// unpacker takes gzip and tar apart, bounded in size, depth and number.
+type unpacker struct {
+	max    int64
+	room   *budget
+	member func(name string, data []byte) // data is only valid during the call.
+	count  int
+}
+
+const (
+	maxDepth   = 3       // gzip in tar in gzip.
+	maxMembers = 1 << 17 // Files in an archive.
+	guessSize  = 1 << 20 // Where the unpacked size is not known.
+	peekSize   = 512
+)
+
+var errTooLarge = errors.New("larger than --max-file-size after unpacking")
+
+// unpack gives member every file in r: r itself when it is not packed.
+func (u *unpacker) unpack(name string, size int64, r io.Reader) error {
+	return u.layer(name, size, r, 0)
+}
+
+func (u *unpacker) layer(name string, size int64, r io.Reader, depth int) error {
+	br := bufio.NewReaderSize(r, 64<<10)
+	head, err := br.Peek(peekSize)
+	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, bufio.ErrBufferFull) {
+		return fmt.Errorf("reading: %w", unwrapPath(err))
+	}
+	switch {
+	case len(head) == 0:
+		return errors.New("empty")
+	case head[0] == 0x1f && len(head) > 1 && head[1] == 0x8b:
+		if depth >= maxDepth {
+			return errors.New("packed too often")
+		}
+		zr, err := gzip.NewReader(br)
+		if err != nil {
+			return fmt.Errorf("unpacking gzip: %w", err)
+		}
+		if err := u.layer(name, 0, zr, depth+1); err != nil {
+			return err
+		}
+		return nil
+	case isTar(head):
+		if depth >= maxDepth {
+			return errors.New("packed too often")
+		}
+		return u.archive(name, br, depth)
+	default:
+		return u.content(name, size, br)
+	}
+}
+
+func isTar(head []byte) bool {
+	return len(head) > 262 && bytes.Equal(head[257:262], []byte("ustar"))
+}
+
+func (u *unpacker) archive(name string, r io.Reader, depth int) error {
+	tr := tar.NewReader(r)
+	for {
+		h, err := tr.Next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("unpacking tar: %w", err)
+		}
+		if h.Typeflag != tar.TypeReg || h.Size == 0 {
+			continue
+		}
+		if u.count++; u.count > maxMembers {
+			return fmt.Errorf("more than %d files in the archive", maxMembers)
+		}
+		if err := u.layer(name+"/"+h.Name, h.Size, tr, depth+1); err != nil {
+			return fmt.Errorf("%s: %w", h.Name, err)
+		}
+	}
+}
+
+var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
+
+// content reads one file into memory and hands it on.
+func (u *unpacker) content(name string, size int64, r io.Reader) error {
+	if size > u.max {
+		return errTooLarge
+	}
+	reserve := u.room.take(max(size, guessSize))
+	defer func() { u.room.give(reserve) }()
+	buf, _ := buffers.Get().(*bytes.Buffer)
+	defer func() {
+		const keep = 16 << 20 // Larger ones would stay in the pool for nothing.
+		if buf.Cap() <= keep {
+			buf.Reset()
+			buffers.Put(buf)
+		}
+	}()
+	n, err := buf.ReadFrom(io.LimitReader(r, u.max+1))
+	switch {
+	case n > u.max:
+		return errTooLarge
+	case err != nil && n == 0:
+		return fmt.Errorf("reading: %w", unwrapPath(err))
+	case n == 0:
+		return errors.New("empty")
+	}
+	// What was read before an error (a cut-off gzip) may still hold something.
+	u.member(name, buf.Bytes())
+	if err != nil {
+		return fmt.Errorf("reading stopped after %d bytes: %w", n, unwrapPath(err))
+	}
+	return nil
+}
