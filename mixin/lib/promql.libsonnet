@@ -22,6 +22,11 @@ function(config) {
   living(vector):
     '%s\nunless on (%s) (%s == 0)' % [vector, self.process, self.metric('nccl_process_up')],
 
+  // The same, and stricter: only what the last scrape saw alive. A rate goes on for its window after its series ended, and
+  // would fall to nothing at the end of every job.
+  seen(vector):
+    '%s\nand on (%s) (%s == 1)' % [vector, self.process, self.metric('nccl_process_up')],
+
   // Jobs of which a trigger fires. ALERTS holds the previous evaluation's state.
   triggered: 'ALERTS{alertstate="firing", culprit="trigger"}',
 }

@@ -8,28 +8,25 @@
     local config = $._config,
     local q = (import '../lib/promql.libsonnet')(config),
 
-    local meanRate(metric, window) =
-      'avg by (%s) (\n  %s\n)' % [q.job, std.strReplace(
-        q.living('sum by (%s) (rate(%s[%s]))' % [q.process, q.metric(metric), window]),
+    // Aggregates the rates of the processes of each job.
+    local rates(aggregate, metric, window) =
+      '%s by (%s) (\n  %s\n)' % [aggregate, q.job, std.strReplace(
+        q.seen('sum by (%s) (rate(%s[%s]))' % [q.process, q.metric(metric), window]),
         '\n',
         '\n  ',
       )],
 
     // low: trouble is below the healthy range; otherwise it is above.
     slowSignals:: [
-      { name: 'nccl_bytes', op: 'rate', low: true, expr(w): meanRate('nccl_bytes_total', w) },
-      { name: 'nccl_function_ops', op: 'rate', low: true, expr(w): meanRate('nccl_function_ops_total', w) },
+      { name: 'nccl_bytes', op: 'rate', low: true, expr(w): rates('avg', 'nccl_bytes_total', w) },
+      { name: 'nccl_function_ops', op: 'rate', low: true, expr(w): rates('avg', 'nccl_function_ops_total', w) },
       {
         name: 'nccl_iteration_seconds',
         op: 'mean',
         low: false,
-        expr(w): 'sum by (%s) (rate(%s[%s]))\n/\n(sum by (%s) (rate(%s[%s])) > 0)' % [
-          q.job,
-          q.metric('nccl_iteration_seconds_sum'),
-          w,
-          q.job,
-          q.metric('nccl_iteration_seconds_count'),
-          w,
+        expr(w): '%s\n/\n(%s > 0)' % [
+          rates('sum', 'nccl_iteration_seconds_sum', w),
+          rates('sum', 'nccl_iteration_seconds_count', w),
         ],
       },
     ],

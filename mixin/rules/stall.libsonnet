@@ -32,13 +32,13 @@
         expr: 'quantile_over_time(%g, job_id:nccl_wait_ended_seconds:max_window[%s])' % [config.stallQuantile, config.stallHistory],
       },
       {
-        // Completed operations are looked for over 30 s: a missed scrape does not bring the first step back.
+        // Completed operations are looked for over 10 s: a missed scrape does not bring the first step back.
         record: 'job_id:nccl_stall_seconds:threshold',
         expr: |||
           (
             clamp(%(factor)g * job_id:nccl_wait_ended_seconds:usual, %(floor)g, %(ceiling)g)
             and
-            max_over_time(job_id:nccl_function_ops:sum[30s]) > 0
+            max_over_time(job_id:nccl_function_ops:sum[10s]) > 0
           )
           or
           (0 * job_id:nccl_stall_seconds:max + %(first)g)

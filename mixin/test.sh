@@ -1,0 +1,57 @@
+#!/usr/bin/env bash
+# Copyright 2026 The Culprit Authors
+# SPDX-License-Identifier: Apache-2.0
+#
+# test.sh checks the mixin and what is rendered from it: format, drift, rules (lint and unit tests), dashboards,
+# runbooks, and the configuration in deploy/.
+set -euo pipefail
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+cd "$root"
+tools/build.sh promtool amtool jsonnet jsonnetfmt jsonnet-lint
+PATH=$root/bin/tools:$PATH
+
+echo "mixin: format and lint"
+mapfile -t sources < <(find mixin -name '*sonnet')
+jsonnetfmt --test -n 2 --max-blank-lines 2 --string-style s --comment-style s "${sources[@]}" || {
+  echo "mixin: jsonnetfmt -i -n 2 --max-blank-lines 2 --string-style s --comment-style s would change a file" >&2
+  exit 1
+}
+jsonnet-lint mixin/mixin.libsonnet
+
+echo "mixin: rules/ and dashboards/ are what is rendered"
+mixin/generate.sh --check
+
+echo "mixin: rules"
+promtool check rules --lint=all --lint-fatal rules/*.yaml
+promtool test rules rules/tests/*.yaml
+
+echo "mixin: expressions, names, links, runbooks"
+(cd mixin/promtest && GOWORK=off go test ./...)
+
+echo "deploy: Prometheus"
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+cp -r rules deploy/prometheus/prometheus.yml "$scratch"
+promtool check config --lint=all --lint-fatal "$scratch/prometheus.yml"
+
+echo "deploy: Alertmanager"
+config=deploy/alertmanager/alertmanager.yml
+amtool check-config "$config"
+# route RECEIVER LABEL...: an alert with these labels goes to RECEIVER and to nobody else.
+route() {
+  local want=$1
+  shift
+  amtool config routes test --config.file "$config" --verify.receivers "$want" "$@" >/dev/null || {
+    echo "deploy: $* does not go to $want" >&2
+    exit 1
+  }
+}
+route culprit-analyzer alertname=CulpritJobStalled culprit=trigger severity=warning job_id=7
+route culprit-analyzer alertname=CulpritIterationSlow culprit=trigger severity=info job_id=7
+route pager alertname=CulpritFound culprit=verdict severity=critical job_id=7
+route pager alertname=CulpritFound culprit=verdict severity=warning job_id=7
+route nobody alertname=CulpritFound culprit=verdict severity=info job_id=7
+route pager alertname=CulpritNoVerdict culprit=health severity=critical job_id=7
+route operators alertname=CulpritExporterDown culprit=health severity=warning
+route operators alertname=SomethingElse severity=critical
