@@ -1,0 +1,327 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"fmt"
+
+	"github.com/culprit-project/culprit/trace"
+)
+
+// launch calls a collective or a group of sends and receives on its communicator's stream, behind the computation
+// queued so far.
+func (r *rank) launch(s *sim, in *instr, pc int) {
+	hw := &s.hw[r.id]
+	called := r.host
+	r.host = hw.cpu.finish(called, Time(callTime))
+	at := r.comms[in.slot]
+	c := s.comms[at.comm]
+	it := item{in: in, iter: r.iter, pc: int32(pc), dep: -1, enq: r.host} //nolint:gosec // Short programs.
+	if st := &r.streams[computeStream]; st.pos > 0 {
+		it.dep, it.depPos = computeStream, st.pos-1
+	}
+	n := &r.count[in.slot]
+	n.lastCalled = called
+	if in.kind == doCollect {
+		o := c.collective(n.collectives)
+		n.collectives++
+		m := &o.mem[at.rank]
+		*m = member{in: in, called: called, enq: r.host, entered: unset, left: unset, number: n.called, seq: r.seqs[in.slot][in.fn], iter: r.iter}
+		r.seqs[in.slot][in.fn]++
+		n.called++
+		it.one[0] = finished{o, at.rank}
+		s.note(o)
+	} else {
+		it.refs = r.launchGroup(s, c, in, called)
+	}
+	if r.host <= s.horizon {
+		n.started = n.called
+	}
+	stream := 1 + int(in.slot)
+	r.enqueue(stream, it)
+	if in.blocking {
+		r.await(in)
+	}
+	if r.host > s.horizon {
+		r.halt(in.kind, in.label)
+	}
+}
+
+// launchGroup calls all sends and receives of a group.
+func (r *rank) launchGroup(s *sim, c *comm, in *instr, called Time) []finished {
+	at := r.comms[in.slot]
+	halves := r.halves(s, c, in)
+	var tx, rx int64
+	for _, h := range halves {
+		if s.hw[c.members[h.delta]].host != s.hw[r.id].host {
+			if h.send {
+				tx += h.bytes
+			} else {
+				rx += h.bytes
+			}
+		}
+	}
+	refs := make([]finished, 0, len(halves))
+	n := &r.count[in.slot]
+	for _, h := range halves {
+		src, dst, side := at.rank, h.delta, int32(0)
+		fn := trace.Send
+		if !h.send {
+			src, dst, side = h.delta, at.rank, 1
+			fn = trace.Recv
+		}
+		o := c.transfer(src, dst, h.send)
+		if o.size == 0 || h.send {
+			o.size = h.bytes
+		}
+		o.mem[side] = member{
+			in: in, called: called, enq: r.host, entered: unset, left: unset, number: n.called, seq: o.pairSeq,
+			iter: r.iter, txTotal: tx, rxTotal: rx,
+		}
+		n.called++
+		r.seqs[in.slot][fn]++
+		refs = append(refs, finished{o, side})
+		s.note(o)
+	}
+	return refs
+}
+
+// halves lists this rank's sends and receives of a group, delta holding the peer's rank in the communicator.
+func (r *rank) halves(s *sim, c *comm, in *instr) []half {
+	n := int32(len(c.members)) //nolint:gosec // Few.
+	me := r.comms[in.slot].rank
+	var out []half
+	if in.allToAll {
+		for i := int32(1); i < n; i++ {
+			to, from := (me+i)%n, (me-i+n)%n
+			give, take := to, me
+			if in.combine {
+				give, take = me, from
+			}
+			out = append(out,
+				half{send: true, delta: to, bytes: int64(float64(in.bytes) * s.load(r.iter, in, int(give)))},
+				half{delta: from, bytes: int64(float64(in.bytes) * s.load(r.iter, in, int(take)))})
+		}
+		return out
+	}
+	for _, h := range in.halves {
+		if h.abs {
+			if me == 0 {
+				for p := int32(1); p < n; p++ {
+					out = append(out, half{send: !h.send, delta: p, bytes: h.bytes})
+				}
+			} else {
+				out = append(out, half{send: h.send, delta: 0, bytes: h.bytes})
+			}
+			continue
+		}
+		h.delta = ((me+h.delta)%n + n) % n
+		out = append(out, h)
+	}
+	return out
+}
+
+// collective finds or makes the communicator's collective of that number.
+func (c *comm) collective(number int64) *op {
+	o := c.ops[number]
+	if o == nil {
+		o = &op{comm: c, collective: number, mem: make([]member, len(c.members))}
+		for i := range o.mem {
+			o.mem[i] = member{called: unset, enq: Never, entered: unset, left: unset}
+		}
+		c.ops[number] = o
+	}
+	return o
+}
+
+// transfer finds or makes the next send or receive between two members.
+func (c *comm) transfer(src, dst int32, send bool) *op {
+	key := int64(src)<<32 | int64(dst)
+	p := c.pairs[key]
+	if p == nil {
+		p = &pairing{open: map[int64]*op{}}
+		c.pairs[key] = p
+	}
+	n := &p.recvs
+	if send {
+		n = &p.sends
+	}
+	seq := *n
+	*n++
+	o := p.open[seq]
+	if o == nil {
+		o = &op{comm: c, p2p: true, src: src, dst: dst, pairSeq: seq, mem: make([]member, 2)}
+		for i := range o.mem {
+			o.mem[i] = member{called: unset, enq: Never, entered: unset, left: unset}
+		}
+		p.open[seq] = o
+	} else {
+		delete(p.open, seq)
+	}
+	return o
+}
+
+// note keeps the operation in the list of those not entered by everybody.
+func (s *sim) note(o *op) {
+	if !o.queued {
+		o.queued = true
+		s.waiting = append(s.waiting, o)
+	}
+	if len(s.waiting) > 4096 && len(s.waiting) > 4*len(s.ranks) {
+		s.compact()
+	}
+}
+
+// compact drops resolved operations from the waiting list.
+func (s *sim) compact() {
+	open := s.waiting[:0]
+	for _, o := range s.waiting {
+		if !o.resolved {
+			open = append(open, o)
+		}
+	}
+	clear(s.waiting[len(open):])
+	s.waiting = open
+}
+
+// rankOf is the global rank of the operation's member i.
+func (o *op) rankOf(i int) int32 {
+	if o.p2p {
+		if i == 0 {
+			return o.comm.members[o.src]
+		}
+		return o.comm.members[o.dst]
+	}
+	return o.comm.members[i]
+}
+
+// runStream lets a stream go on and tells whether anything finished.
+func (r *rank) runStream(s *sim, index int) bool {
+	st := &r.streams[index]
+	did := false
+	for st.head < len(st.queue) {
+		it := &st.queue[st.head]
+		if !it.started && !r.begin(s, st, it) {
+			return did
+		}
+		end, ok := r.ended(s, it)
+		if !ok || end > s.horizon {
+			return did
+		}
+		if index > 0 {
+			r.retire(s, it, end)
+		}
+		st.tail = max(st.tail, end)
+		st.ends[st.done%endsKept] = st.tail
+		st.done++
+		*it = item{}
+		st.head++
+		did = true
+	}
+	return did
+}
+
+// begin starts an item whose turn it is; false when it must wait.
+func (r *rank) begin(s *sim, st *stream, it *item) bool {
+	t := max(it.enq, st.tail)
+	if it.dep >= 0 {
+		d := &r.streams[it.dep]
+		if d.done <= it.depPos {
+			return false
+		}
+		if d.done-it.depPos > endsKept {
+			s.err = fmt.Errorf("rank %d: stream %d ran %d items ahead", r.id, it.dep, d.done-it.depPos)
+			return false
+		}
+		t = max(t, d.ends[it.depPos%endsKept])
+	}
+	if t > s.horizon {
+		return false
+	}
+	if refs := it.ops(); len(refs) > 0 {
+		entered := s.hw[r.id].gpu.finish(t, Time(kernelGap))
+		if entered > s.horizon {
+			return false
+		}
+		t = entered
+		it.started = true
+		for _, f := range refs {
+			f.o.mem[f.m].entered = entered
+			if f.o.entered++; f.o.entered == len(f.o.mem) {
+				s.resolve(f.o)
+			}
+		}
+	}
+	it.started, it.start = true, t
+	return true
+}
+
+func (it *item) ops() []finished {
+	if it.refs != nil {
+		return it.refs
+	}
+	if it.one[0].o != nil {
+		return it.one[:]
+	}
+	return nil
+}
+
+// ended is when a started item ends, if that is known.
+func (r *rank) ended(s *sim, it *item) (Time, bool) {
+	if refs := it.ops(); len(refs) > 0 {
+		end := it.start
+		for _, f := range refs {
+			left := f.o.mem[f.m].left
+			if left == unset {
+				return 0, false
+			}
+			end = max(end, left)
+		}
+		return end, true
+	}
+	if it.in == nil || it.in.kind != doCompute {
+		return it.start, true
+	}
+	return s.hw[r.id].gpu.finish(it.start, r.duration(s, it)), true
+}
+
+// retire counts an item's operations as completed and remembers them.
+func (r *rank) retire(s *sim, it *item, end Time) {
+	refs := it.ops()
+	if len(refs) == 0 {
+		return
+	}
+	n := &r.count[it.in.slot]
+	n.completed += int64(len(refs))
+	n.lastLeft = end
+	for _, f := range refs {
+		if len(r.history) < s.cfg.History {
+			r.history = append(r.history, f)
+			continue
+		}
+		r.history[r.oldest] = f
+		r.oldest = (r.oldest + 1) % len(r.history)
+		r.dropped++
+	}
+}
+
+// finishedOps calls f for the rank's remembered finished operations, oldest first.
+func (r *rank) finishedOps(f func(o *op, m int32)) {
+	for i := range r.history {
+		h := r.history[(r.oldest+i)%len(r.history)]
+		f(h.o, h.m)
+	}
+}
+
+// inFlight calls f for the operations called and not left, in call order per communicator.
+func (r *rank) inFlight(f func(sl slot, o *op, m int32)) {
+	for sl := range numSlots {
+		st := &r.streams[1+sl]
+		for i := st.head; i < len(st.queue); i++ {
+			for _, ref := range st.queue[i].ops() {
+				f(sl, ref.o, ref.m)
+			}
+		}
+	}
+}

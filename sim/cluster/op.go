@@ -1,0 +1,157 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import "github.com/culprit-project/culprit/trace"
+
+// unset marks a time that is not known yet, as against Never.
+const unset Time = -1
+
+// op is a collective of a communicator, or one send with its receive (member 0 sends, member 1 receives).
+type op struct {
+	comm       *comm
+	p2p        bool
+	src, dst   int32 // Members of the pair.
+	pairSeq    int64
+	collective int64 // Number among the communicator's collectives.
+	size       int64 // Bytes of the pair.
+	mem        []member
+	entered    int
+	resolved   bool
+	queued     bool // Waits in the list of operations that not everybody entered.
+	odd        bool // Computed step by step: dirs holds the waits.
+	dirs       []memberDirs
+	flows      []*link // In flight at the horizon.
+}
+
+// member is one rank's part of an operation.
+type member struct {
+	in                         *instr
+	called, enq, entered, left Time
+	number, seq                int64
+	iter                       int32
+	txTotal, rxTotal           int64 // Of the group of sends and receives it belongs to, over the network.
+}
+
+// memberDirs is what a rank's completion record says of an operation that was computed step by step.
+type memberDirs struct{ send, recv dir }
+
+// dir sums one direction's flows.
+type dir struct {
+	flows, steps     int
+	bytes            int64
+	wait             [3]Time
+	active, gap      Time
+	first, last      Time
+	slowChannel      uint16
+	slowPeer         int32
+	slowest, fastest Time
+}
+
+func (o *op) fn() trace.Func {
+	if in := o.majority(); in != nil {
+		return in.fn
+	}
+	return trace.FuncUnknown
+}
+
+// bytes is the size that most members gave; the pair's own size for a send.
+func (o *op) bytes() int64 {
+	if o.p2p {
+		return o.size
+	}
+	if in := o.majority(); in != nil {
+		return in.bytes
+	}
+	return 0
+}
+
+// majority is the call that most members made.
+func (o *op) majority() *instr {
+	if o.consistent() {
+		for i := range o.mem {
+			if o.mem[i].in != nil {
+				return o.mem[i].in
+			}
+		}
+		return nil
+	}
+	type sig struct {
+		fn    trace.Func
+		bytes int64
+	}
+	count := map[sig]int{}
+	var best *instr
+	most := 0
+	for i := range o.mem {
+		in := o.mem[i].in
+		if in == nil {
+			continue
+		}
+		k := sig{in.fn, in.bytes}
+		count[k]++
+		if count[k] > most {
+			most, best = count[k], in
+		}
+	}
+	return best
+}
+
+// consistent tells whether all members that called the operation called the same.
+func (o *op) consistent() bool {
+	var first *instr
+	for i := range o.mem {
+		in := o.mem[i].in
+		if in == nil {
+			continue
+		}
+		if first == nil {
+			first = in
+		} else if in != first && (in.fn != first.fn || in.bytes != first.bytes || in.dtype != first.dtype) {
+			return false
+		}
+	}
+	return true
+}
+
+// rounds is the number of kernel rounds that member m makes by its own call.
+func (o *op) rounds(s *sim, m int32, p plan) int {
+	full := p.loops * (p.hops + 1) * p.slices
+	if o.p2p || o.mem[m].in == nil {
+		return full
+	}
+	own := o.mem[m].in
+	if own.fn == o.fn() && own.bytes == o.bytes() {
+		return full
+	}
+	q := ringPlan(own.fn, own.bytes, len(o.mem), len(o.comm.rings), s.cfg.Job.Proto, false)
+	return q.loops * (q.hops + 1) * q.slices / p.scale
+}
+
+// steps is the number of network steps that member m's proxy was told.
+func (o *op) steps(s *sim, m int32, p plan) int {
+	if o.p2p || o.mem[m].in == nil {
+		return p.loops * p.hops * p.slices
+	}
+	own := o.mem[m].in
+	if own.fn == o.fn() && own.bytes == o.bytes() {
+		return p.loops * p.hops * p.slices
+	}
+	q := ringPlan(own.fn, own.bytes, len(o.mem), len(o.comm.rings), s.cfg.Job.Proto, false)
+	return q.loops * q.hops * q.slices
+}
+
+// share is the part of the NIC that the pair has: transfers of one group share it by their size, so that they end
+// together.
+func (o *op) share(s *sim) float64 {
+	f := s.gpuShare()
+	part := 1.0
+	if t := o.mem[0].txTotal; t > 0 {
+		part = min(part, float64(o.size)/float64(t))
+	}
+	if t := o.mem[1].rxTotal; t > 0 {
+		part = min(part, float64(o.size)/float64(t))
+	}
+	return f * part / p2pChannels
+}

@@ -1,0 +1,218 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import "github.com/culprit-project/culprit/trace"
+
+// calibKey names operations that take the same time when nothing is odd.
+type calibKey struct {
+	shape string
+	fn    trace.Func
+	bytes int64
+	net   bool
+	share float64
+}
+
+// calibration is what the step-by-step evaluation says of an operation that everybody enters together.
+type calibration struct {
+	time Time // Entered to left.
+	dirs []memberDirs
+	// fits: the sender's data fits the buffers, so it leaves without the receiver's kernel.
+	fits bool
+}
+
+// resolve gives the times at which the members leave an operation that all have entered.
+func (s *sim) resolve(o *op) {
+	o.resolved = true
+	if !o.p2p {
+		delete(o.comm.ops, o.collective)
+	}
+	first, last := Never, Time(0)
+	for i := range o.mem {
+		first, last = min(first, o.mem[i].enq), max(last, o.mem[i].entered)
+	}
+	c, ok := s.calibrated(o)
+	if !ok || s.isOdd(o, first, last+c.time) || !o.consistent() {
+		e := s.evaluate(o, Never-1, false, true)
+		for i := range o.mem {
+			o.mem[i].left = e.left[i]
+		}
+		if o.odd = true; o.comm.hosts > 1 {
+			o.dirs = make([]memberDirs, len(o.mem))
+			e.sumAll(o.dirs)
+		}
+	} else {
+		for i := range o.mem {
+			o.mem[i].left = s.fluid(o, i, last, c)
+		}
+	}
+	for i := range o.mem {
+		s.wake(o.rankOf(i))
+	}
+}
+
+// fluid is when member i leaves an operation in which nothing is odd: the last to enter sets the pace.
+func (s *sim) fluid(o *op, i int, last Time, c calibration) Time {
+	if o.p2p && i == 0 && c.fits {
+		return max(o.mem[0].entered, o.mem[1].enq) + c.time
+	}
+	skew := Time(800 * uniform(s.cfg.Seed, forSkew, int64(i), int64(last), int64(o.rankOf(i))))
+	return last + c.time + skew
+}
+
+// calibrated gives the nominal time of an operation, computing it step by step the first time.
+func (s *sim) calibrated(o *op) (calibration, bool) {
+	key := calibKey{shape: o.comm.shape, fn: o.mem[0].in.fn, bytes: o.bytes()}
+	if o.p2p {
+		key.fn = trace.Send
+		key.net = s.hw[o.rankOf(0)].host != s.hw[o.rankOf(1)].host
+		key.share = o.share(s)
+	}
+	if c, ok := s.calib[key]; ok {
+		return c, true
+	}
+	flat := *o
+	flat.mem = make([]member, len(o.mem))
+	for i := range o.mem {
+		flat.mem[i] = o.mem[i]
+		flat.mem[i].enq, flat.mem[i].entered = 0, 1
+	}
+	e := evaluation{sim: s, comm: o.comm, op: &flat, until: Never - 1, nominal: true, coarse: true}
+	e.all()
+	c := calibration{}
+	for _, t := range e.left {
+		c.time = max(c.time, t-1)
+	}
+	c.dirs = make([]memberDirs, len(e.left))
+	if o.comm.hosts > 1 {
+		e.sumAll(c.dirs)
+	}
+	if o.p2p {
+		c.fits = o.size <= p2pChannels*p2pChunk*smallWindow
+	}
+	s.calib[key] = c
+	return c, true
+}
+
+// isOdd tells whether a resource of some member is not nominal at some time in the span.
+func (s *sim) isOdd(o *op, from, to Time) bool {
+	for i := range o.mem {
+		hw := &s.hw[o.rankOf(i)]
+		if hw.oddFrom <= to && from <= hw.oddTo {
+			return true
+		}
+	}
+	return false
+}
+
+// evaluate computes an operation step by step. Members that have not called or entered it never do.
+func (s *sim) evaluate(o *op, until Time, stop, coarse bool) *evaluation {
+	at := *o
+	at.mem = make([]member, len(o.mem))
+	copy(at.mem, o.mem)
+	for i := range at.mem {
+		m := &at.mem[i]
+		if m.entered == unset {
+			m.entered = Never
+		}
+		if m.called == unset {
+			m.enq = Never
+		}
+	}
+	e := &evaluation{sim: s, comm: o.comm, op: &at, until: until, coarse: coarse, stop: stop}
+	e.all()
+	return e
+}
+
+// all evaluates the operation by its algorithm.
+func (e *evaluation) all() {
+	switch {
+	case e.op.p2p:
+		e.pair()
+	case e.treeUsed():
+		e.treeAll()
+	default:
+		e.ring()
+	}
+	for _, l := range e.links {
+		l.seal()
+	}
+}
+
+// treeUsed tells whether NCCL would take the tree: AllReduce over several hosts, small or by configuration.
+func (e *evaluation) treeUsed() bool {
+	if e.op.fn() != trace.AllReduce || e.comm.hosts < 2 {
+		return false
+	}
+	return e.op.bytes() <= treeBelow || (e.sim.cfg.Job.Tree && e.comm.slot == slotDP)
+}
+
+const treeBelow = 64 << 10
+
+// setDirs keeps member i's sums of an operation computed step by step.
+func (o *op) setDirs(s *sim, e *evaluation, i int) {
+	if o.dirs == nil {
+		o.dirs = make([]memberDirs, len(o.mem))
+	}
+	o.odd = true
+	o.dirs[i] = e.dirs(i)
+}
+
+// sumAll sums the flows of all members.
+func (e *evaluation) sumAll(out []memberDirs) {
+	for _, l := range e.links {
+		if !l.net {
+			continue
+		}
+		a, b := int(l.peerSrc), int(l.peerDst)
+		if e.op.p2p {
+			a, b = 0, 1
+		}
+		out[a].send.add(&l.send, l, l.peerDst)
+		out[b].recv.add(&l.recv, l, l.peerSrc)
+	}
+}
+
+// dirs sums the flows of member i.
+func (e *evaluation) dirs(i int) memberDirs {
+	var d memberDirs
+	me := int32(i) //nolint:gosec // Few.
+	if e.op.p2p {
+		me = [2]int32{e.op.src, e.op.dst}[i]
+	}
+	for _, l := range e.links {
+		if !l.net {
+			continue
+		}
+		if l.peerSrc == me {
+			d.send.add(&l.send, l, l.peerDst)
+		}
+		if l.peerDst == me {
+			d.recv.add(&l.recv, l, l.peerSrc)
+		}
+	}
+	return d
+}
+
+func (d *dir) add(s *side, l *link, peer int32) {
+	d.flows++
+	d.steps += s.done * l.scale
+	d.bytes += int64(s.done) * l.chunk
+	for i := range d.wait {
+		d.wait[i] += s.wait[i]
+	}
+	d.active = max(d.active, s.active)
+	d.gap = max(d.gap, s.gap)
+	if d.first == 0 || (s.first > 0 && s.first < d.first) {
+		d.first = s.first
+	}
+	took := s.last - s.first
+	if d.flows == 1 || took < d.fastest {
+		d.fastest = took
+	}
+	if d.flows == 1 || s.last > d.last {
+		d.slowChannel, d.slowPeer, d.slowest = l.channel, peer, took
+	}
+	d.last = max(d.last, s.last)
+}
