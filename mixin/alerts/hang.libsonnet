@@ -28,7 +28,7 @@
                 (
                   sum by (%(process)s) (%(started)s offset %(window)gs) > sum by (%(process)s) (%(completed)s)
                 )
-                unless on (%(process)s) (%(up)s == 0)
+                and on (%(process)s) (%(up)s == 1)
               )
               and on (%(job)s)
               (job_id:nccl_stall_seconds:threshold <= %(window)g)
@@ -57,12 +57,16 @@
               (
                 job_id:nccl_function_ops:sum > 0
                 or
-                (max by (%(job)s) (%(raw)s) > %(first)g)
+                (
+                  max by (%(job)s) (
+                    %(age)s
+                  )
+                  > %(first)g
+                )
               )
             ||| % {
               job: q.job,
               age: std.strReplace(q.living(q.metric('nccl_op_age_seconds')), '\n', '\n    '),
-              raw: q.metric('nccl_op_age_seconds'),
               limit: config.operationAgeSeconds,
               first: config.operationAgeFirstStepSeconds,
             },
@@ -82,7 +86,7 @@
                   and on (%(comm)s)
                   (
                     %(started)s > %(completed)s
-                    unless on (%(process)s) (%(up)s == 0)
+                    and on (%(process)s) (%(up)s == 1)
                   )
                 )
               )

@@ -17,14 +17,10 @@ function(config) {
     local all = std.filter(function(s) s != '', [sel, matchers]);
     name + (if all == [] then '' else '{%s}' % std.join(', ', all)) + suffix,
 
-  // A vector without the processes that died: their last state stays readable, and would stall for ever. The vector's
-  // labels must include those of a process.
+  // A vector of the processes that the last scrape saw alive. What a dead process left behind stays readable, and would stall
+  // for ever; and a rate goes on for its window after its series ended, and would fall to nothing at the end of every job.
+  // The vector's labels must include those of a process.
   living(vector):
-    '%s\nunless on (%s) (%s == 0)' % [vector, self.process, self.metric('nccl_process_up')],
-
-  // The same, and stricter: only what the last scrape saw alive. A rate goes on for its window after its series ended, and
-  // would fall to nothing at the end of every job.
-  seen(vector):
     '%s\nand on (%s) (%s == 1)' % [vector, self.process, self.metric('nccl_process_up')],
 
   // Jobs of which a trigger fires. ALERTS holds the previous evaluation's state.

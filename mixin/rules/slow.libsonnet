@@ -11,7 +11,7 @@
     // Aggregates the rates of the processes of each job.
     local rates(aggregate, metric, window) =
       '%s by (%s) (\n  %s\n)' % [aggregate, q.job, std.strReplace(
-        q.seen('sum by (%s) (rate(%s[%s]))' % [q.process, q.metric(metric), window]),
+        q.living('sum by (%s) (rate(%s[%s]))' % [q.process, q.metric(metric), window]),
         '\n',
         '\n  ',
       )],
