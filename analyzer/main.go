@@ -1,7 +1,8 @@
 // Copyright 2026 The Culprit Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Command culprit-analyzer finds the culprit rank of a training job that hangs or got slow.
+// Command culprit-analyzer finds out which rank of a training job is to blame, and why. Its subcommand serve answers
+// Alertmanager's triggers; analyze reads what a job left behind.
 package main
 
 import (
@@ -12,27 +13,37 @@ import (
 	"syscall"
 
 	"github.com/alecthomas/kingpin/v2"
+	"github.com/prometheus/common/promslog"
+	promslogflag "github.com/prometheus/common/promslog/flag"
+	"github.com/prometheus/common/version"
 
+	"github.com/culprit-project/culprit/analyzer/app"
 	"github.com/culprit-project/culprit/analyzer/offline"
 )
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	os.Exit(run(ctx, os.Args[1:]))
-}
+func main() { os.Exit(run(os.Args[1:])) }
 
-func run(ctx context.Context, args []string) int {
-	app := kingpin.New("culprit-analyzer", "Finds the culprit rank of a training job that hangs or got slow.")
-	app.HelpFlag.Short('h')
-	analyze, runAnalyze := offline.Command(app)
-	command, err := app.Parse(args)
+func run(args []string) int {
+	k := kingpin.New("culprit-analyzer", "Finds out which rank of a training job is to blame, and why.")
+	k.Version(version.Print("culprit-analyzer"))
+	k.HelpFlag.Short('h')
+	logging := &promslog.Config{Writer: os.Stderr}
+	promslogflag.AddFlags(k, logging)
+	serve, runServe := app.Command(k)
+	analyze, runAnalyze := offline.Command(k)
+	command, err := k.Parse(args)
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "culprit-analyzer: %v, try --help\n", err)
 		return offline.ExitUsage
 	}
-	if command == analyze.FullCommand() {
+	switch command {
+	case serve.FullCommand():
+		return runServe(context.Background(), promslog.New(logging))
+	case analyze.FullCommand():
+		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+		defer stop()
 		return runAnalyze(ctx)
+	default:
+		return offline.ExitUsage
 	}
-	return offline.ExitUsage
 }

@@ -156,7 +156,7 @@ type Stacks struct {
 // Default gives the configuration of an empty file.
 func Default() *Config {
 	return &Config{
-		RunbookURL: "https://github.com/culprit-project/culprit/blob/main/docs/runbooks/culpritfound.md#{{ .Cause }}",
+		RunbookURL: "https://github.com/culprit-project/culprit/blob/main/docs/runbooks/CulpritFound.md#{{ .Cause }}",
 		Prometheus: Prometheus{
 			HTTPConfig:      promconfig.DefaultHTTPClientConfig,
 			Timeout:         model.Duration(5 * time.Second),

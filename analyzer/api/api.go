@@ -1,0 +1,172 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package api is the analyzer's HTTP face: the JSON API and the pages for people.
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/culprit-project/culprit/analyzer/incident"
+)
+
+// maxBody bounds a request's body, bytes.
+const maxBody = 1 << 16
+
+// maxWait bounds how long a request may wait for its verdict.
+const maxWait = time.Minute
+
+// Incidents is what the API needs of the incidents.
+type Incidents interface {
+	Receive(triggers []incident.Trigger) error
+	NextPassive() int
+	OpenFor(jobID string) (incident.Incident, bool)
+	Get(id string) (incident.Incident, bool)
+	List() []incident.Incident
+	Wait(ctx context.Context, id string, after int) (incident.Incident, error)
+}
+
+// API serves incidents.
+type API struct {
+	incidents Incidents
+	logger    *slog.Logger
+}
+
+// New makes an API over incidents.
+func New(incidents Incidents, logger *slog.Logger) *API { return &API{incidents, logger} }
+
+// Register adds the routes.
+func (a *API) Register(mux *http.ServeMux) {
+	mux.HandleFunc("POST /api/v1/analyze", a.analyze)
+	mux.HandleFunc("GET /api/v1/incidents", a.list)
+	mux.HandleFunc("GET /api/v1/incidents/{id}", a.get)
+	mux.HandleFunc("GET /{$}", a.index)
+	mux.HandleFunc("GET /incidents/{id}", a.page)
+}
+
+// AnalyzeRequest asks for an analysis (M13).
+type AnalyzeRequest struct {
+	JobID string `json:"job_id"`
+	Comm  string `json:"comm,omitempty"`
+	Rank  *int   `json:"rank,omitempty"`
+	// Reason is shown as the trigger's name.
+	Reason string `json:"reason,omitempty"`
+}
+
+// analyze answers POST /api/v1/analyze. With ?wait=10s it answers with the incident once it has been analysed, else at
+// once with 202 and where to look.
+func (a *API) analyze(w http.ResponseWriter, r *http.Request) {
+	req, err := readAnalyze(http.MaxBytesReader(w, r.Body, maxBody))
+	if err != nil {
+		a.fail(w, http.StatusBadRequest, err)
+		return
+	}
+	var wait time.Duration
+	if text := r.URL.Query().Get("wait"); text != "" {
+		if wait, err = time.ParseDuration(text); err != nil || wait < 0 {
+			a.fail(w, http.StatusBadRequest, fmt.Errorf("wait=%q is no duration", text))
+			return
+		}
+	}
+	before := 0
+	if inc, open := a.incidents.OpenFor(req.JobID); open {
+		before = inc.Count
+	}
+	now := time.Now()
+	t := incident.Trigger{
+		Key: "api-" + strconv.FormatInt(now.UnixMilli(), 36) + "-" + strconv.Itoa(a.incidents.NextPassive()), Name: "API request",
+		JobID: req.JobID, Rank: -1, Comm: req.Comm, Passive: true, StartedAt: now,
+	}
+	if req.Rank != nil {
+		t.Rank = *req.Rank
+	}
+	if req.Reason != "" {
+		t.Name = req.Reason
+	}
+	if err := a.incidents.Receive([]incident.Trigger{t}); err != nil {
+		a.fail(w, http.StatusServiceUnavailable, err)
+		return
+	}
+	inc, open := a.incidents.OpenFor(req.JobID)
+	if !open {
+		a.fail(w, http.StatusInternalServerError, errors.New("the incident has gone"))
+		return
+	}
+	code := http.StatusAccepted
+	if wait > 0 {
+		ctx, cancel := context.WithTimeout(r.Context(), min(wait, maxWait))
+		defer cancel()
+		if inc, err = a.incidents.Wait(ctx, inc.ID, before); err == nil {
+			code = http.StatusOK
+		}
+	}
+	w.Header().Set("Location", "/api/v1/incidents/"+inc.ID)
+	a.write(w, code, inc)
+}
+
+func readAnalyze(r io.Reader) (AnalyzeRequest, error) {
+	var req AnalyzeRequest
+	dec := json.NewDecoder(r)
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&req); err != nil {
+		return req, fmt.Errorf("reading the request: %w", err)
+	}
+	if req.JobID == "" {
+		return req, errors.New("job_id is missing")
+	}
+	return req, nil
+}
+
+// IncidentList answers GET /api/v1/incidents.
+type IncidentList struct {
+	Version   int                 `json:"version"`
+	Incidents []incident.Incident `json:"incidents"`
+}
+
+// list answers GET /api/v1/incidents; job_id and state narrow it. The ranks are left out: each incident has them.
+func (a *API) list(w http.ResponseWriter, r *http.Request) {
+	q := r.URL.Query()
+	out := IncidentList{Version: incident.Version, Incidents: []incident.Incident{}}
+	for _, inc := range a.incidents.List() {
+		if job := q.Get("job_id"); job != "" && inc.JobID != job {
+			continue
+		}
+		if state := q.Get("state"); state != "" && string(inc.State) != state {
+			continue
+		}
+		inc.Ranks = nil
+		out.Incidents = append(out.Incidents, inc)
+	}
+	a.write(w, http.StatusOK, out)
+}
+
+func (a *API) get(w http.ResponseWriter, r *http.Request) {
+	inc, ok := a.incidents.Get(r.PathValue("id"))
+	if !ok {
+		a.fail(w, http.StatusNotFound, errors.New("no such incident"))
+		return
+	}
+	a.write(w, http.StatusOK, inc)
+}
+
+func (a *API) write(w http.ResponseWriter, code int, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(code)
+	if err := json.NewEncoder(w).Encode(v); err != nil {
+		a.logger.Debug("answer not written", "err", err)
+	}
+}
+
+func (a *API) fail(w http.ResponseWriter, code int, err error) {
+	a.write(w, code, struct {
+		Error string `json:"error"`
+	}{err.Error()})
+}

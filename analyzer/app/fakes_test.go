@@ -1,0 +1,260 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/culprit-project/culprit/analyzer/notify"
+	"github.com/culprit-project/culprit/analyzer/webhook"
+	"github.com/culprit-project/culprit/trace"
+	"github.com/culprit-project/culprit/trace/nodeapi"
+)
+
+const jobID = "train-7"
+
+// cluster is a training job on some nodes, with its exporters and the Prometheus that knows them.
+type cluster struct {
+	t          *testing.T
+	prometheus *httptest.Server
+	nodes      []*node
+
+	mu        sync.Mutex
+	down      bool          // Prometheus answers 500.
+	slow      time.Duration // Prometheus takes so long.
+	dead      map[int]bool  // Nodes whose series have gone stale.
+	processes []*nodeapi.Process
+	queries   []string
+}
+
+type node struct {
+	name   string
+	server *httptest.Server
+	asked  int
+	broken http.HandlerFunc // Answers instead, when set.
+}
+
+const (
+	ranksPerNode = 2
+	second       = uint64(time.Second)
+	nowNS        = 1000 * second
+)
+
+// newCluster starts a job that runs well: every rank has finished ten operations and is in none.
+func newCluster(t *testing.T, nodes int) *cluster {
+	c := &cluster{t: t, dead: map[int]bool{}}
+	world := nodes * ranksPerNode
+	for n := range nodes {
+		h := &node{name: fmt.Sprintf("node-%d", n)}
+		h.server = httptest.NewServer(c.exporter(h, n))
+		t.Cleanup(h.server.Close)
+		c.nodes = append(c.nodes, h)
+		for l := range ranksPerNode {
+			c.processes = append(c.processes, healthy(n*ranksPerNode+l, world, h.name))
+		}
+	}
+	c.prometheus = httptest.NewServer(http.HandlerFunc(c.query))
+	t.Cleanup(c.prometheus.Close)
+	return c
+}
+
+func healthy(rank, world int, host string) *nodeapi.Process {
+	p := &nodeapi.Process{
+		File: fmt.Sprintf("rank%d.trace", rank), JobID: jobID, Rank: int32(rank), Host: host, GPU: strconv.Itoa(rank % ranksPerNode),
+		Kernel: &nodeapi.Kernel{State: nodeapi.ProcessSleep, Verified: true, CPUCores: 0.2},
+	}
+	p.Identity = trace.Identity{
+		PID: uint32(1000 + rank), Rank: int32(rank), WorldSize: int32(world), JobID: jobID, Hostname: host,
+		Capabilities: trace.CapCommIdentity | trace.CapAPIEvents | trace.CapProxySteps | trace.CapPeerWait | trace.CapKernelCh | trace.CapCompletion,
+	}
+	p.Comms = []trace.Comm{{
+		Index: 0, Generation: 1, ID: 0xabc, NRanks: int32(world), Rank: int32(rank), NNodes: int32(world / ranksPerNode), Name: "world",
+		OpsCalled: 100, OpsStarted: 100, OpsCompleted: 100,
+		LastCalledNS: nowNS - 6*second, LastProgressNS: nowNS - 6*second, LastCompletedNS: nowNS - 6*second,
+	}}
+	p.Comms[0].SeqStarted[trace.AllReduce] = 100
+	return p
+}
+
+// waits puts a rank into the operation that its job is about to do.
+func waits(p *nodeapi.Process) {
+	world := p.Comms[0].NRanks
+	p.Comms[0].OpsCalled, p.Comms[0].OpsStarted, p.Comms[0].OpsInFlight = 101, 101, 1
+	p.Comms[0].SeqStarted[trace.AllReduce] = 101
+	p.Comms[0].LastCalledNS = nowNS - 5*second
+	p.Ops = []trace.Op{{
+		Index: 0, Generation: 7, CommIndex: 0, CommGeneration: 1, Number: 100, Seq: 100, Func: trace.AllReduce, Algo: trace.AlgoRing,
+		Proto: trace.ProtoSimple, Datatype: "float32", Count: 1 << 20, Bytes: 4 << 20, Peer: -1, Root: -1, Channels: 1, State: trace.OpMoving,
+		CalledNS: nowNS - 5*second, EnqueuedNS: nowNS - 5*second, EnteredNS: nowNS - 5*second, FirstStepNS: nowNS - 5*second,
+		LastProgressNS: nowNS - 5*second, KernelStarted: 1,
+	}}
+	p.Flows = []trace.Flow{
+		{
+			Index: 0, Generation: 1, CommIndex: 0, CommGeneration: 1, IsSend: true, State: trace.FlowSendGPU, Peer: (int32(p.Rank) + 1) % world,
+			OpIndex: 0, OpGeneration: 7, OpNumber: 100, OpSeq: 100, Func: trace.AllReduce, StepsTotal: 16, Posted: 4, Ready: 2, Transmitted: 2, Done: 2,
+			OpStartedNS: nowNS - 5*second, LastProgressNS: nowNS - 5*second,
+		},
+		{
+			Index: 1, Generation: 1, CommIndex: 0, CommGeneration: 1, State: trace.FlowRecvNet, Peer: (int32(p.Rank) + world - 1) % world,
+			OpIndex: 0, OpGeneration: 7, OpNumber: 100, OpSeq: 100, Func: trace.AllReduce, StepsTotal: 16, Posted: 6, Ready: 2, Transmitted: 2, Done: 2,
+			OpStartedNS: nowNS - 5*second, LastProgressNS: nowNS - 5*second,
+		},
+	}
+}
+
+// hang stops one rank outside NCCL: its kernel says it is stopped, and all others wait in the next operation.
+func (c *cluster) hang(rank int, state nodeapi.ProcessState) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, p := range c.processes {
+		if int(p.Rank) == rank {
+			p.Kernel.State = state
+		} else {
+			waits(p)
+		}
+	}
+}
+
+func (c *cluster) change(f func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	f()
+}
+
+func (c *cluster) exporter(h *node, n int) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		c.mu.Lock()
+		h.asked++
+		broken := h.broken
+		c.mu.Unlock()
+		if broken != nil {
+			broken(w, r)
+			return
+		}
+		if r.URL.Path != nodeapi.StatePath {
+			http.NotFound(w, r)
+			return
+		}
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		state := nodeapi.State{Version: nodeapi.Version, Exporter: "test", Node: h.name, NowNS: nowNS}
+		for _, p := range c.processes[n*ranksPerNode : (n+1)*ranksPerNode] {
+			if p.JobID == r.URL.Query().Get("job_id") {
+				state.Processes = append(state.Processes, *p)
+			}
+		}
+		_ = json.NewEncoder(w).Encode(&state)
+	}
+}
+
+// query answers the few questions that the analyzer asks Prometheus.
+func (c *cluster) query(w http.ResponseWriter, r *http.Request) {
+	query := r.FormValue("query")
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.queries = append(c.queries, query)
+	time.Sleep(c.slow)
+	if c.down {
+		http.Error(w, "down", http.StatusInternalServerError)
+		return
+	}
+	var result []map[string]any
+	recent := strings.Contains(query, "last_over_time")
+	for i, p := range c.processes {
+		n := i / ranksPerNode
+		if c.dead[n] && !recent || !strings.Contains(query, "nccl_process_info") || !strings.Contains(query, jobID) && !strings.Contains(query, `!=""`) {
+			continue
+		}
+		result = append(result, map[string]any{"value": []any{1, "1"}, "metric": map[string]string{
+			"__name__": "nccl_process_info", "job_id": p.JobID, "rank": strconv.Itoa(int(p.Rank)), "host": p.Host, "gpu": p.GPU,
+			"instance": strings.TrimPrefix(c.nodes[n].server.URL, "http://"), "world_size": strconv.Itoa(int(p.Identity.WorldSize)),
+			"pid": strconv.Itoa(int(p.Identity.PID)),
+		}})
+	}
+	if result == nil {
+		result = []map[string]any{}
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(map[string]any{"status": "success", "data": map[string]any{"resultType": "vector", "result": result}})
+}
+
+// alertmanager is one Alertmanager: it keeps what it is posted and lists what fires.
+type alertmanager struct {
+	server *httptest.Server
+
+	mu      sync.Mutex
+	down    bool
+	posts   int
+	alerts  map[string]notify.Alert // The newest by fingerprint.
+	history []notify.Alert
+	firing  []notify.Listed // Triggers that it has.
+	asked   []string        // Queries of listings.
+}
+
+func newAlertmanager(t *testing.T) *alertmanager {
+	am := &alertmanager{alerts: map[string]notify.Alert{}}
+	am.server = httptest.NewServer(http.HandlerFunc(am.serve))
+	t.Cleanup(am.server.Close)
+	return am
+}
+
+func (am *alertmanager) serve(w http.ResponseWriter, r *http.Request) {
+	am.mu.Lock()
+	defer am.mu.Unlock()
+	switch {
+	case am.down:
+		http.Error(w, "down", http.StatusInternalServerError)
+	case r.URL.Path != "/api/v2/alerts":
+		http.NotFound(w, r)
+	case r.Method == http.MethodGet:
+		am.asked = append(am.asked, r.URL.RawQuery)
+		_ = json.NewEncoder(w).Encode(am.firing)
+	default:
+		var alerts []notify.Alert
+		if err := json.NewDecoder(r.Body).Decode(&alerts); err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		am.posts++
+		for _, a := range alerts {
+			am.alerts[webhook.Fingerprint(a.Labels)] = a
+			am.history = append(am.history, a)
+		}
+	}
+}
+
+// verdicts gives the alerts that fire at the moment.
+func (am *alertmanager) verdicts() []notify.Alert {
+	am.mu.Lock()
+	defer am.mu.Unlock()
+	var out []notify.Alert
+	for _, fp := range slices.Sorted(maps.Keys(am.alerts)) {
+		if a := am.alerts[fp]; a.EndsAt.After(time.Now()) {
+			out = append(out, a)
+		}
+	}
+	return out
+}
+
+// eventually polls until ok, or fails the test.
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	deadline := time.Now().Add(20 * time.Second)
+	for !ok() {
+		if time.Now().After(deadline) {
+			t.Fatalf("in vain waited for: %s", what)
+		}
+		time.Sleep(2 * time.Millisecond)
+	}
+}

@@ -1,0 +1,157 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/alecthomas/kingpin/v2"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	versioncollector "github.com/prometheus/client_golang/prometheus/collectors/version"
+	"github.com/prometheus/common/version"
+	"github.com/prometheus/exporter-toolkit/web"
+	"github.com/prometheus/exporter-toolkit/web/kingpinflag"
+
+	"github.com/culprit-project/culprit/analyzer/config"
+)
+
+// DefaultAddress is where the analyzer listens.
+const DefaultAddress = ":9851"
+
+// shutdownTimeout is how long requests in progress may take to end.
+const shutdownTimeout = 5 * time.Second
+
+// Command adds the subcommand serve. The function runs it, with the process's signals, and returns an exit status.
+func Command(k *kingpin.Application) (*kingpin.CmdClause, func(context.Context, *slog.Logger) int) {
+	cmd := k.Command("serve", "Receive triggers from Alertmanager, find the culprit, tell Alertmanager.")
+	s := &server{
+		web:        kingpinflag.AddFlags(cmd, DefaultAddress),
+		file:       cmd.Flag("config.file", "Configuration file. All of it is optional.").Default("").String(),
+		check:      cmd.Flag("config.check", "Check the configuration and exit.").Default("false").Bool(),
+		prometheus: cmd.Flag("prometheus.url", "Prometheus, or any server with its query API. Overrides the configuration file.").Default("").String(),
+		alerts:     cmd.Flag("alertmanager.url", "Alertmanager to post verdicts to. Repeat for each peer of a cluster. Overrides the configuration file.").Strings(),
+		external:   cmd.Flag("web.external-url", "Address under which people reach the analyzer, for links in pages. Overrides the configuration file.").Default("").String(),
+		storage:    cmd.Flag("storage.path", "Folder to keep incidents in over a restart. Empty: they are kept in memory.").Default("").String(),
+	}
+	return cmd, s.run
+}
+
+type server struct {
+	web                                 *web.FlagConfig
+	file, prometheus, external, storage *string
+	alerts                              *[]string
+	check                               *bool
+}
+
+// load reads the configuration file and lets flags override it.
+func (s *server) load() (*config.Config, error) {
+	cfg, err := config.Load(*s.file)
+	if err != nil {
+		return nil, err
+	}
+	if *s.prometheus != "" {
+		cfg.Prometheus.URL = *s.prometheus
+	}
+	if len(*s.alerts) > 0 {
+		cfg.Alertmanager.URLs = *s.alerts
+	}
+	if *s.external != "" {
+		cfg.ExternalURL = *s.external
+	}
+	return cfg, cfg.Check()
+}
+
+func (s *server) run(ctx context.Context, logger *slog.Logger) int {
+	cfg, err := s.load()
+	if err != nil {
+		logger.Error("configuration not accepted", "err", err)
+		return 1
+	}
+	if *s.check {
+		logger.Info("configuration accepted", "file", *s.file)
+		return 0
+	}
+	if err := s.serve(ctx, cfg, logger); err != nil {
+		logger.Error("analyzer ended", "err", err)
+		return 1
+	}
+	return 0
+}
+
+func (s *server) serve(ctx context.Context, cfg *config.Config, logger *slog.Logger) error {
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	hangup := make(chan os.Signal, 1)
+	signal.Notify(hangup, syscall.SIGHUP)
+	defer signal.Stop(hangup)
+
+	logger.Info("starting culprit-analyzer", "version", version.Info(), "build", version.BuildContext())
+	warn(cfg, logger)
+	reg := prometheus.NewRegistry()
+	reg.MustRegister(versioncollector.NewCollector("culprit_analyzer"), collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	a, err := New(cfg, *s.storage, logger, reg)
+	if err != nil {
+		return err
+	}
+	reloader := newReloader(s.load, a, logger, reg)
+
+	mux := http.NewServeMux()
+	mux.Handle("/", a.Handler())
+	mux.Handle("POST /-/reload", reloader)
+	srv := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
+
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	done := make(chan struct{})
+	go func() { defer close(done); a.Run(ctx) }()
+	failed := make(chan error, 1)
+	go func() {
+		if err := web.ListenAndServe(srv, s.web, logger); !errors.Is(err, http.ErrServerClosed) {
+			failed <- fmt.Errorf("serving: %w", err)
+		}
+	}()
+	err = nil
+	for wait := true; wait; {
+		select {
+		case <-ctx.Done():
+			wait = false
+		case err = <-failed:
+			wait = false
+		case <-hangup:
+			_ = reloader.reload() // Logged there.
+		}
+	}
+	logger.Info("stopping")
+	shutdown, stopNow := context.WithTimeout(context.Background(), shutdownTimeout)
+	defer stopNow()
+	if e := srv.Shutdown(shutdown); e != nil {
+		logger.Warn("requests cut off", "err", e)
+	}
+	cancel()
+	<-done
+	return err
+}
+
+// warn names what the analyzer cannot do as it is configured.
+func warn(cfg *config.Config, logger *slog.Logger) {
+	if cfg.Prometheus.URL == "" {
+		logger.Warn("no prometheus is configured: only the instances that triggers name can be asked")
+	}
+	if len(cfg.Alertmanager.URLs) == 0 {
+		logger.Warn("no alertmanager is configured: verdicts page nobody")
+	}
+	if cfg.ExternalURL == "" {
+		logger.Warn("no external URL is configured: pages carry no link")
+	}
+}

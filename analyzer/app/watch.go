@@ -1,0 +1,137 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"regexp"
+	"slices"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/culprit-project/culprit/analyzer/incident"
+	"github.com/culprit-project/culprit/analyzer/notify"
+	"github.com/culprit-project/culprit/analyzer/webhook"
+)
+
+// maxRefills bounds the truncated notifications whose rest is still to be asked for.
+const maxRefills = 64
+
+// refill is a notification that left alerts out.
+type refill struct {
+	receiver string
+	matchers []string
+}
+
+// askForRest has the alerts fetched that a notification was too short for.
+func (a *App) askForRest(m *webhook.Message) {
+	r := refill{receiver: "^(?:" + regexp.QuoteMeta(m.Receiver) + ")$"}
+	for name, value := range m.GroupLabels {
+		r.matchers = append(r.matchers, notify.Matcher(name, value))
+	}
+	slices.Sort(r.matchers)
+	select {
+	case a.refill <- r:
+	default:
+		a.logger.Warn("truncated notification not completed", "group", m.GroupKey, "left_out", m.TruncatedAlerts)
+	}
+}
+
+// watch completes truncated notifications, and ends triggers that Alertmanager no longer has: a notification of the end
+// can get lost, and max_alerts can leave it out.
+func (a *App) watch(ctx context.Context) {
+	absent := map[string]time.Time{}
+	for {
+		interval := time.Duration(a.current.Load().config.Alertmanager.PollInterval)
+		select {
+		case <-ctx.Done():
+			return
+		case r := <-a.refill:
+			a.fetchRest(ctx, r)
+		case <-time.After(interval):
+			a.poll(ctx, absent)
+		}
+	}
+}
+
+func (a *App) fetchRest(ctx context.Context, r refill) {
+	list, ok := a.list(ctx, r.receiver, r.matchers...)
+	if !ok {
+		return
+	}
+	found, _ := triggers(listed(list), a.current.Load().config.Labels)
+	if err := a.incidents.Receive(found); err != nil {
+		a.logger.Warn("rest of a truncated notification not taken", "err", err)
+	}
+}
+
+// list gives what any Alertmanager lists; false when none answers.
+func (a *App) list(ctx context.Context, receiver string, matchers ...string) (out []notify.Listed, answered bool) {
+	observe := a.observer("alertmanager")
+	for _, c := range a.sender.Clients() {
+		list, err := c.List(ctx, receiver, matchers...)
+		observe(err)
+		if err != nil {
+			a.logger.Warn("alerts not listed", "alertmanager", c.URL, "err", err)
+			continue
+		}
+		out, answered = append(out, list...), true
+	}
+	return out, answered
+}
+
+// poll ends the triggers of open incidents that Alertmanager has not had for a while. absent remembers since when.
+func (a *App) poll(ctx context.Context, absent map[string]time.Time) {
+	cfg := a.current.Load().config
+	mentioned := map[string]bool{}
+	for _, inc := range a.incidents.List() {
+		if inc.State != incident.Open {
+			continue
+		}
+		if !slices.ContainsFunc(inc.Triggers, func(t incident.Trigger) bool { return t.Firing() && !t.Passive }) {
+			continue
+		}
+		list, ok := a.list(ctx, "", notify.Matcher(cfg.Labels.JobID, inc.JobID))
+		if !ok {
+			return // Nothing is known: start to count anew.
+		}
+		fires := map[string]bool{}
+		for _, l := range list {
+			fires[l.Fingerprint] = true
+		}
+		var ended []string
+		now := time.Now()
+		for _, t := range inc.Triggers {
+			if !t.Firing() || t.Passive || fires[t.Key] {
+				continue
+			}
+			mentioned[t.Key] = true
+			since, known := absent[t.Key]
+			if !known {
+				absent[t.Key] = now
+			} else if now.Sub(since) >= time.Duration(cfg.Incidents.LostTriggers) {
+				ended = append(ended, t.Key)
+			}
+		}
+		if len(ended) > 0 {
+			a.incidents.End(inc.ID, ended)
+		}
+	}
+	for key := range absent {
+		if !mentioned[key] {
+			delete(absent, key)
+		}
+	}
+}
+
+func metricsHandler(reg *prometheus.Registry, logger *slog.Logger) http.Handler {
+	return promhttp.HandlerFor(reg, promhttp.HandlerOpts{
+		ErrorLog: slog.NewLogLogger(logger.Handler(), slog.LevelError), ErrorHandling: promhttp.ContinueOnError, EnableOpenMetrics: true,
+		Registry: reg, MaxRequestsInFlight: 16,
+	})
+}

@@ -1,0 +1,148 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package diagnose runs one analysis: it gathers evidence, asks the engine, gathers what the answer lacks, and looks
+// twice before a hang pages.
+package diagnose
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/culprit-project/culprit/analyzer/config"
+	"github.com/culprit-project/culprit/analyzer/evidence"
+	"github.com/culprit-project/culprit/analyzer/incident"
+	"github.com/culprit-project/culprit/analyzer/rca"
+)
+
+// Stacks gives the call stacks of a job's processes (M11), grouped.
+type Stacks interface {
+	Dump(ctx context.Context, jobID string, ranks []int) ([]incident.StackGroup, error)
+}
+
+// Diagnoser runs analyses. It is safe for use by several at once.
+type Diagnoser struct {
+	Gatherer *evidence.Gatherer
+	Config   config.Analysis
+	Stacks   Stacks // Nil: none are taken.
+	Logger   *slog.Logger
+}
+
+// Diagnose implements incident.Analyze.
+func (d *Diagnoser) Diagnose(ctx context.Context, req incident.Request) (incident.Outcome, error) {
+	ctx, cancel := context.WithTimeout(ctx, time.Duration(d.Config.Deadline))
+	defer cancel()
+	s, err := d.Gatherer.Open(ctx, req.JobID, hints(req.Triggers))
+	if err != nil {
+		return incident.Outcome{}, err
+	}
+	ev, v := d.search(ctx, s, req)
+	if d.accusesOfHang(&v) && d.Config.ConfirmAfter > 0 {
+		ev, v = d.confirm(ctx, s, v)
+	} else if !explained(&v) {
+		s.AskHistory(ctx, s.AllNodes(), time.Duration(d.Config.History))
+		ev = s.Evidence()
+		v = rca.Analyze(ev, d.Config.Options())
+	}
+	place(&v, s)
+	counts := s.Counts()
+	out := incident.Outcome{
+		Verdict: v, Ranks: view(&ev, &v, s, d.hangAfter()), Complete: len(ev.Missing) == 0,
+		Nodes: counts.Nodes, Asked: counts.Asked, Answered: counts.Answered, Bytes: counts.Bytes,
+	}
+	if d.Stacks != nil {
+		if out.Stacks, err = d.Stacks.Dump(ctx, req.JobID, suspects(&v)); err != nil {
+			d.Logger.Warn("no stacks", "job_id", req.JobID, "err", err)
+		}
+	}
+	return out, nil
+}
+
+func hints(triggers []incident.Trigger) []evidence.Hint {
+	var out []evidence.Hint
+	for _, t := range triggers {
+		out = append(out, evidence.Hint{Rank: t.Rank, Instance: t.Instance})
+	}
+	return out
+}
+
+// search asks exporters until the walk of waiting ends.
+func (d *Diagnoser) search(ctx context.Context, s *evidence.Session, _ incident.Request) (rca.Evidence, rca.Verdict) {
+	s.Ask(ctx, s.AllNodes())
+	ev := s.Evidence()
+	return ev, rca.Analyze(ev, d.Config.Options())
+}
+
+// hangs reports whether a class is one of a job that stands still.
+func hangs(c rca.Class) bool {
+	return c == rca.NotEntered || c == rca.Inconsistent || c == rca.Fault
+}
+
+func (d *Diagnoser) accusesOfHang(v *rca.Verdict) bool { return v.Page && hangs(v.Class) }
+
+// explained reports whether a verdict from the present state alone needs no history: the job stands still, for a
+// reason bad or good.
+func explained(v *rca.Verdict) bool { return hangs(v.Class) || v.Class == rca.Benign }
+
+// confirm looks again at the accused and at those in the chain: what has moved meanwhile does not hang. States of
+// different nodes are of slightly different moments, so a job that merely runs can look as if it stood still.
+func (d *Diagnoser) confirm(ctx context.Context, s *evidence.Session, first rca.Verdict) (rca.Evidence, rca.Verdict) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(time.Duration(d.Config.ConfirmAfter)):
+		s.Ask(ctx, s.NodesOf(suspects(&first)))
+	}
+	ev := s.Evidence()
+	return ev, rca.Analyze(ev, d.Config.Options())
+}
+
+// maxSuspects bounds the ranks looked at again.
+const maxSuspects = 64
+
+// suspects gives the accused ranks and those of the chain.
+func suspects(v *rca.Verdict) []int {
+	var out []int
+	add := func(r int) {
+		if r >= 0 && len(out) < maxSuspects && !slices.Contains(out, r) {
+			out = append(out, r)
+		}
+	}
+	for _, c := range v.Culprits {
+		add(c.Rank)
+	}
+	for _, l := range v.Chain {
+		add(l.From)
+		add(l.To)
+	}
+	return out
+}
+
+// place fills in where an accused rank runs that no exporter showed: Prometheus knows it from before.
+func place(v *rca.Verdict, s *evidence.Session) {
+	for i := range v.Culprits {
+		c := &v.Culprits[i]
+		p, ok := s.Process(c.Rank)
+		if !ok || c.Host != "" {
+			continue
+		}
+		c.Host = p.Host
+		if c.GPU == "" {
+			c.GPU = p.GPU
+		}
+		if c.Pod == "" {
+			c.Pod = p.Pod
+		}
+		if c.PID == 0 {
+			c.PID = p.PID
+		}
+	}
+}
+
+func (d *Diagnoser) hangAfter() time.Duration {
+	if d.Config.HangAfter > 0 {
+		return time.Duration(d.Config.HangAfter)
+	}
+	return 2 * time.Second
+}

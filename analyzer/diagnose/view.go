@@ -1,0 +1,87 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package diagnose
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/culprit-project/culprit/analyzer/evidence"
+	"github.com/culprit-project/culprit/analyzer/incident"
+	"github.com/culprit-project/culprit/analyzer/rca"
+)
+
+// States of a rank in the grid.
+const (
+	stateCulprit = "culprit"
+	stateUnseen  = "unseen"
+	stateStuck   = "stuck"   // In an operation that does not move.
+	stateMoving  = "moving"  // In an operation that moves.
+	stateOutside = "outside" // In no operation while others wait.
+	stateIdle    = "idle"
+)
+
+// view gives every rank as the grid shows it.
+func view(ev *rca.Evidence, v *rca.Verdict, s *evidence.Session, hangAfter time.Duration) []incident.RankView {
+	culprits := map[int]bool{}
+	for _, c := range v.Culprits {
+		culprits[c.Rank] = true
+	}
+	waited := slices.ContainsFunc(ev.Ranks, func(r rca.Rank) bool { state, _ := rankState(&r, hangAfter); return state == stateStuck })
+	seen := map[int]bool{}
+	var out []incident.RankView
+	for i := range ev.Ranks {
+		r := &ev.Ranks[i]
+		seen[r.ID] = true
+		state, text := rankState(r, hangAfter)
+		if state == stateIdle && waited {
+			state = stateOutside
+		}
+		out = append(out, incident.RankView{Rank: r.ID, Host: r.Host, GPU: r.GPU, State: state, Text: text})
+	}
+	for _, rank := range s.Ranks() {
+		if !seen[rank] {
+			p, _ := s.Process(rank)
+			out = append(out, incident.RankView{Rank: rank, Host: p.Host, GPU: p.GPU, State: stateUnseen})
+		}
+	}
+	for i := range out {
+		if o := &out[i]; culprits[o.Rank] {
+			o.State, o.Text = stateCulprit, cmp.Or(o.Text, o.State)
+		}
+	}
+	slices.SortFunc(out, func(a, b incident.RankView) int { return cmp.Compare(a.Rank, b.Rank) })
+	return out
+}
+
+// rankState gives a rank's state and what it is in.
+func rankState(r *rca.Rank, hangAfter time.Duration) (state, text string) {
+	switch r.State {
+	case rca.ProcessGone, rca.ProcessExited, rca.ProcessStopped, rca.ProcessDisk:
+		return string(r.State), string(r.State)
+	case rca.ProcessRunning, rca.ProcessUnknown:
+	}
+	state = stateIdle
+	var longest time.Duration = -1
+	for i := range r.Memberships {
+		m := &r.Memberships[i]
+		for j := range m.InFlight {
+			o := &m.InFlight[j]
+			if o.Stuck > longest {
+				longest = o.Stuck
+				text = fmt.Sprintf("%s %d on %s", o.Func, o.Number, m.Comm)
+			}
+		}
+	}
+	switch {
+	case longest >= hangAfter:
+		return stateStuck, fmt.Sprintf("%s, no progress for %s", text, longest.Round(100*time.Millisecond))
+	case longest >= 0:
+		return stateMoving, text
+	default:
+		return state, "in no operation"
+	}
+}

@@ -1,0 +1,358 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package evidence
+
+import (
+	"cmp"
+	"fmt"
+	"math/bits"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/culprit-project/culprit/analyzer/rca"
+	"github.com/culprit-project/culprit/trace"
+	"github.com/culprit-project/culprit/trace/nodeapi"
+)
+
+// recentOps is how many finished operations of a communicator are kept to compare types and sizes.
+const recentOps = 8
+
+// CommID gives the engine's name of a communicator: the id alone can collide.
+func CommID(key trace.CommKey) rca.CommID {
+	return rca.CommID(key.ID.String() + "/" + strconv.Itoa(int(key.NRanks)))
+}
+
+// Rank converts one process. nowNS is its node's monotonic clock when the state was read.
+func Rank(p *nodeapi.Process, nowNS uint64) rca.Rank {
+	r := rca.Rank{
+		ID:               int(p.Rank),
+		Host:             p.Host,
+		GPU:              p.GPU,
+		PID:              int(p.Identity.PID),
+		Pod:              p.Identity.PodName,
+		State:            processState(p),
+		Caps:             capabilities(p),
+		Lost:             p.Status.DroppedComms + p.Status.DroppedOps + p.Status.DroppedFlows + p.Status.ContendedEvents,
+		ReadBytesPerSec:  -1,
+		WriteBytesPerSec: -1,
+		CPUCores:         -1,
+		ProxyRunDelay:    -1,
+		GroupOpen:        trace.Since(nowNS, p.Status.GroupOpenSinceNS),
+	}
+	if k := p.Kernel; k != nil && alive(k.State) {
+		r.ReadBytesPerSec, r.WriteBytesPerSec, r.CPUCores = k.ReadBytesPerSec, k.WriteBytesPerSec, k.CPUCores
+		for _, t := range k.Threads {
+			if t.Role == "proxy" {
+				r.ProxyRunDelay = max(r.ProxyRunDelay, t.RunDelayFrac)
+			}
+		}
+		if k.HostPID > 0 {
+			r.PID = k.HostPID
+		}
+	}
+	for i := range p.Comms {
+		if c := &p.Comms[i]; !c.Ended && c.DestroyedNS == 0 {
+			r.Memberships = append(r.Memberships, membership(p, c, nowNS, r.Caps))
+		}
+	}
+	return r
+}
+
+func alive(s nodeapi.ProcessState) bool {
+	switch s {
+	case nodeapi.ProcessRunning, nodeapi.ProcessSleep, nodeapi.ProcessDisk, nodeapi.ProcessStopped:
+		return true
+	default:
+		return false
+	}
+}
+
+func processState(p *nodeapi.Process) rca.ProcessState {
+	if p.Status.ClosedNS != 0 {
+		return rca.ProcessExited
+	}
+	if p.Kernel == nil {
+		return rca.ProcessUnknown
+	}
+	switch p.Kernel.State {
+	case nodeapi.ProcessRunning, nodeapi.ProcessSleep:
+		return rca.ProcessRunning
+	case nodeapi.ProcessDisk:
+		return rca.ProcessDisk
+	case nodeapi.ProcessStopped:
+		return rca.ProcessStopped
+	case nodeapi.ProcessZombie, nodeapi.ProcessGone:
+		return rca.ProcessGone
+	case nodeapi.ProcessExited:
+		return rca.ProcessExited
+	default:
+		return rca.ProcessUnknown
+	}
+}
+
+func capabilities(p *nodeapi.Process) rca.Capability {
+	has := p.Identity.Capabilities
+	var out rca.Capability
+	for _, c := range []struct {
+		trace uint64
+		rca   rca.Capability
+	}{
+		// The profiler's operation events come with every version that tells communicators apart; API events only
+		// add the time of the call.
+		{trace.CapCommIdentity | trace.CapAPIEvents, rca.SeesCalls},
+		{trace.CapProxySteps, rca.SeesSteps},
+		{trace.CapPeerWait, rca.SeesPeerWait},
+		{trace.CapKernelCh, rca.SeesKernels},
+		{trace.CapCompletion, rca.SeesCompletion},
+	} {
+		if has&c.trace != 0 {
+			out |= c.rca
+		}
+	}
+	if p.Kernel != nil && p.Kernel.State != nodeapi.ProcessUnknown {
+		out |= rca.SeesProcess
+	}
+	return out
+}
+
+func membership(p *nodeapi.Process, c *trace.Comm, nowNS uint64, caps rca.Capability) rca.Membership {
+	m := rca.Membership{
+		Comm:            CommID(c.Key()),
+		CommRank:        int(c.Rank),
+		Called:          signed(c.OpsCalled),
+		Started:         signed(c.OpsStarted),
+		Completed:       signed(c.OpsCompleted),
+		SinceCompleted:  since(nowNS, c.LastCompletedNS),
+		SinceCalled:     since(nowNS, c.LastCalledNS),
+		KernelUntrusted: c.Flags&trace.CommKernelUntrusted != 0,
+	}
+	for f, n := range c.SeqStarted {
+		if n == 0 {
+			continue
+		}
+		if m.FuncCalled == nil {
+			m.FuncCalled = map[string]int64{}
+		}
+		m.FuncCalled[trace.Func(f).String()] = signed(n)
+	}
+	kernels := caps&rca.SeesKernels != 0 && !m.KernelUntrusted
+	for i := range p.Completions {
+		if done := &p.Completions[i]; done.CommIndex == c.Index && done.CommGeneration == c.Generation {
+			m.Recent = append(m.Recent, completed(done, nowNS))
+		}
+	}
+	for i := range p.Ops {
+		o := &p.Ops[i]
+		if o.CommIndex != c.Index || o.CommGeneration != c.Generation {
+			continue
+		}
+		op := inFlight(o, nowNS, kernels)
+		if o.State == trace.OpLeft {
+			m.Recent = append(m.Recent, op)
+			continue
+		}
+		op.Flows = flows(p, o, nowNS)
+		m.InFlight = append(m.InFlight, op)
+	}
+	byNumber := func(a, b rca.Op) int { return cmp.Compare(a.Number, b.Number) }
+	slices.SortFunc(m.InFlight, byNumber)
+	slices.SortFunc(m.Recent, byNumber)
+	m.Recent = slices.CompactFunc(m.Recent, func(a, b rca.Op) bool { return a.Number == b.Number })
+	m.Recent = m.Recent[max(0, len(m.Recent)-recentOps):]
+	return m
+}
+
+func inFlight(o *trace.Op, nowNS uint64, kernels bool) rca.Op {
+	op := rca.Op{
+		Number:          signed(o.Number),
+		Seq:             signed(o.Seq),
+		Func:            o.Func.String(),
+		Peer:            -1,
+		Root:            int(o.Root),
+		Count:           signed(o.Count),
+		Bytes:           signed(o.Bytes),
+		Datatype:        o.Datatype,
+		Algo:            known(o.Algo.String()),
+		Proto:           known(o.Proto.String()),
+		State:           opState(o.State),
+		Age:             -1,
+		Stuck:           -1,
+		Channels:        int(o.Channels),
+		KernelStarted:   -1,
+		KernelStopped:   -1,
+		Barrier:         o.Flags&trace.OpBarrier != 0,
+		NoCompletion:    o.Flags&trace.OpNoCompletion != 0,
+		ProxyUnreliable: o.Flags&trace.OpProxyUnreliable != 0,
+	}
+	if o.Flags&trace.OpP2P != 0 {
+		op.Peer = int(o.Peer)
+	}
+	if kernels && o.Flags&trace.OpKernelUntrusted == 0 {
+		op.KernelStarted, op.KernelStopped = bits.OnesCount64(o.KernelStarted), bits.OnesCount64(o.KernelStopped)
+	}
+	if first := firstOf(o.CalledNS, o.EnqueuedNS, o.EnteredNS, o.FirstStepNS); first != 0 {
+		op.Age = trace.Since(nowNS, first)
+	}
+	if last := max(o.CalledNS, o.EnqueuedNS, o.EnteredNS, o.FirstStepNS, o.LastProgressNS); last != 0 {
+		op.Stuck = trace.Since(nowNS, last)
+	}
+	return op
+}
+
+func completed(c *trace.Completion, nowNS uint64) rca.Op {
+	op := rca.Op{
+		Number:        signed(c.Number),
+		Seq:           signed(c.Seq),
+		Func:          c.Func.String(),
+		Peer:          -1,
+		Root:          int(c.Root),
+		Count:         signed(c.Count),
+		Bytes:         signed(c.Bytes),
+		Algo:          known(c.Algo.String()),
+		Proto:         known(c.Proto.String()),
+		State:         rca.OpLeft,
+		Age:           -1,
+		Stuck:         -1,
+		Channels:      int(c.Channels),
+		KernelStarted: -1,
+		KernelStopped: -1,
+		Barrier:       c.Flags&trace.OpBarrier != 0,
+		NoCompletion:  c.Flags&trace.OpNoCompletion != 0,
+	}
+	if c.Flags&trace.OpP2P != 0 {
+		op.Peer = int(c.Peer)
+	}
+	if first := firstOf(c.CalledNS, c.EnqueuedNS, c.EnteredNS); first != 0 {
+		op.Age = trace.Since(nowNS, first)
+	}
+	return op
+}
+
+func flows(p *nodeapi.Process, o *trace.Op, nowNS uint64) []rca.Flow {
+	var out []rca.Flow
+	for i := range p.Flows {
+		f := &p.Flows[i]
+		if f.OpIndex != o.Index || f.OpGeneration != o.Generation || f.State == trace.FlowIdle {
+			continue
+		}
+		flow := rca.Flow{
+			Channel:     int(f.Channel),
+			Send:        f.IsSend,
+			Peer:        int(f.Peer),
+			Total:       int64(f.StepsTotal),
+			Posted:      int64(f.Posted),
+			Ready:       int64(f.Ready),
+			Transmitted: int64(f.Transmitted),
+			Done:        int64(f.Done),
+			Bytes:       signed(f.Bytes),
+			Stuck:       -1,
+			PeerPolls:   int64(f.PeerPolls),
+			Active:      nanoseconds(f.ActiveNS),
+		}
+		if last := max(f.OpStartedNS, f.FirstStepNS, f.LastProgressNS); last != 0 {
+			flow.Stuck = trace.Since(nowNS, last)
+		}
+		for n, wait := range f.WaitNS {
+			flow.Wait[n] = nanoseconds(wait)
+		}
+		out = append(out, flow)
+	}
+	slices.SortFunc(out, func(a, b rca.Flow) int {
+		return cmp.Or(cmp.Compare(a.Channel, b.Channel), compareBool(b.Send, a.Send), cmp.Compare(a.Peer, b.Peer))
+	})
+	return out
+}
+
+// Facts converts a node's own evidence. host is its name among the ranks.
+func Facts(facts []nodeapi.Fact, host string) []rca.Fact {
+	out := make([]rca.Fact, 0, len(facts))
+	for _, f := range facts {
+		text := f.Text
+		if text == "" {
+			text = factText(&f)
+		}
+		out = append(out, rca.Fact{
+			Host: host, Rank: int(f.Rank), Component: f.Component, Device: f.Device, Kind: f.Kind, Value: f.Value,
+			Expected: f.Expected, Age: seconds(f.AgeSeconds), Text: text,
+		})
+	}
+	return out
+}
+
+func factText(f *nodeapi.Fact) string {
+	out := fmt.Sprintf("%s %s: %s %g", f.Component, f.Device, f.Kind, f.Value)
+	if f.Unit != "" {
+		out += " " + f.Unit
+	}
+	if f.Expected != 0 {
+		out += fmt.Sprintf(" (expected %g)", f.Expected)
+	}
+	return out
+}
+
+func opState(s trace.OpState) rca.OpState {
+	switch s {
+	case trace.OpCalled:
+		return rca.OpCalled
+	case trace.OpEnqueued:
+		return rca.OpEnqueued
+	case trace.OpEntered:
+		return rca.OpEntered
+	case trace.OpMoving:
+		return rca.OpMoving
+	case trace.OpLeft:
+		return rca.OpLeft
+	default:
+		return rca.OpUnknown
+	}
+}
+
+// known leaves out a name that says unknown.
+func known(name string) string {
+	if name == "unknown" {
+		return ""
+	}
+	return name
+}
+
+// since is trace.Since with -1 for never.
+func since(nowNS, atNS uint64) time.Duration {
+	if atNS == 0 {
+		return -1
+	}
+	return trace.Since(nowNS, atNS)
+}
+
+func firstOf(stamps ...uint64) uint64 {
+	for _, s := range stamps {
+		if s != 0 {
+			return s
+		}
+	}
+	return 0
+}
+
+// signed converts a counter. One from a hostile file may be anything; what does not fit is unknown.
+func signed(n uint64) int64 {
+	if v := int64(n); v >= 0 { //nolint:gosec // Checked.
+		return v
+	}
+	return -1
+}
+
+func nanoseconds(n uint64) time.Duration { return time.Duration(max(0, signed(n))) }
+
+func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
+
+func compareBool(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case b:
+		return -1
+	default:
+		return 1
+	}
+}

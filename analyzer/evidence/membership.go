@@ -1,0 +1,275 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package evidence
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	v1 "github.com/prometheus/client_golang/api/prometheus/v1"
+	"github.com/prometheus/common/model"
+
+	"github.com/culprit-project/culprit/analyzer/config"
+)
+
+// Querier is the part of Prometheus's API that is used.
+type Querier interface {
+	Query(ctx context.Context, query string, ts time.Time, opts ...v1.Option) (model.Value, v1.Warnings, v1.Infos, error)
+}
+
+// Process is one process of a job, as Prometheus knows it.
+type Process struct {
+	Rank      int
+	Host      string
+	GPU       string
+	Pod       string
+	PID       int
+	WorldSize int // 0 unknown.
+	Instance  string
+	Labels    map[string]string
+	Live      bool // Scraped now, not only a while ago.
+}
+
+// Member is one rank's place in a communicator.
+type Member struct {
+	Comm     string // Identifier as nccl_comm_info has it.
+	Name     string
+	NRanks   int
+	CommRank int
+	Rank     int
+}
+
+// Directory knows who belongs to a job. It asks Prometheus and remembers, for when Prometheus does not answer.
+type Directory struct {
+	query   Querier // Nil: no Prometheus.
+	cfg     config.Prometheus
+	observe func(err error)
+
+	mu    sync.Mutex
+	known map[string]remembered // By job.
+}
+
+type remembered struct {
+	processes []Process
+	at        time.Time
+}
+
+// rememberFor is how long a job's membership is kept after it was last seen.
+const rememberFor = time.Hour
+
+// errNoPrometheus says that no Prometheus is configured.
+var errNoPrometheus = errors.New("no prometheus is configured")
+
+// NewDirectory makes a directory. observe is told the outcome of each query.
+func NewDirectory(query Querier, cfg config.Prometheus, observe func(error)) *Directory {
+	return &Directory{query: query, cfg: cfg, observe: observe, known: map[string]remembered{}}
+}
+
+// Inherit takes over what another directory remembers.
+func (d *Directory) Inherit(from *Directory) {
+	from.mu.Lock()
+	defer from.mu.Unlock()
+	for job, r := range from.known {
+		d.known[job] = r
+	}
+}
+
+// Processes gives a job's processes by rank. When Prometheus does not answer, it gives those remembered, with the
+// error.
+func (d *Directory) Processes(ctx context.Context, jobID string) ([]Process, error) {
+	processes, err := d.ask(ctx, Selector("job_id", jobID))
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if err != nil {
+		return d.known[jobID].processes, err
+	}
+	found := onePerRank(processes[jobID])
+	if len(found) > 0 {
+		d.known[jobID] = remembered{found, time.Now()}
+	}
+	return found, nil
+}
+
+// Refresh reads the processes of all jobs ahead.
+func (d *Directory) Refresh(ctx context.Context) error {
+	processes, err := d.ask(ctx, `job_id!=""`)
+	if err != nil {
+		return err
+	}
+	now := time.Now()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for job, list := range processes {
+		d.known[job] = remembered{onePerRank(list), now}
+	}
+	for job, r := range d.known {
+		if now.Sub(r.at) > rememberFor {
+			delete(d.known, job)
+		}
+	}
+	return nil
+}
+
+// ask gives processes by job: those scraped now, and those that were within the lookback, for a node that died takes
+// its series with it at the next scrape.
+func (d *Directory) ask(ctx context.Context, selector string) (map[string][]Process, error) {
+	text, err := config.Query(d.cfg.Queries.Processes, selector)
+	if err != nil {
+		return nil, err
+	}
+	var live, recent model.Vector
+	var liveErr, recentErr error
+	var wg sync.WaitGroup
+	wg.Go(func() { live, liveErr = d.vector(ctx, text) })
+	wg.Go(func() { recent, recentErr = d.vector(ctx, fmt.Sprintf("last_over_time(%s[%s])", text, d.cfg.Lookback)) })
+	wg.Wait()
+	if err := errors.Join(liveErr, recentErr); err != nil {
+		return nil, err
+	}
+	now := make(map[string]bool, len(live))
+	for _, s := range live {
+		now[processKey(s.Metric)] = true
+	}
+	out := map[string][]Process{}
+	for _, s := range recent {
+		p, ok := process(s.Metric)
+		if !ok {
+			continue
+		}
+		p.Live = now[processKey(s.Metric)]
+		job := string(s.Metric["job_id"])
+		out[job] = append(out[job], p)
+	}
+	return out, nil
+}
+
+func processKey(m model.Metric) string {
+	return string(m["job_id"]) + "\x00" + string(m["rank"]) + "\x00" + string(m["instance"]) + "\x00" + string(m["pid"])
+}
+
+func process(m model.Metric) (Process, bool) {
+	rank, err := strconv.Atoi(string(m["rank"]))
+	if err != nil || rank < 0 {
+		return Process{}, false
+	}
+	p := Process{
+		Rank:     rank,
+		Host:     string(m["host"]),
+		GPU:      string(m["gpu"]),
+		Pod:      string(m["pod"]),
+		Instance: string(m["instance"]),
+		Labels:   make(map[string]string, len(m)),
+	}
+	p.PID, _ = strconv.Atoi(string(m["pid"]))
+	p.WorldSize, _ = strconv.Atoi(string(m["world_size"]))
+	for k, v := range m {
+		p.Labels[string(k)] = string(v)
+	}
+	return p, true
+}
+
+// onePerRank keeps one process a rank: one that is scraped now, where there is one. After a restart on other nodes the
+// lookback shows the old place, too.
+func onePerRank(list []Process) []Process {
+	slices.SortFunc(list, func(a, b Process) int {
+		live := 0
+		if a.Live != b.Live {
+			live = 1
+			if a.Live {
+				live = -1
+			}
+		}
+		return cmp.Or(cmp.Compare(a.Rank, b.Rank), live, cmp.Compare(a.Instance, b.Instance), cmp.Compare(a.PID, b.PID))
+	})
+	return slices.CompactFunc(list, func(a, b Process) bool { return a.Rank == b.Rank })
+}
+
+// Members gives the members of a job's communicators, or, with none given, of all.
+func (d *Directory) Members(ctx context.Context, jobID string, comms []string) ([]Member, error) {
+	selector := Selector("job_id", jobID)
+	if len(comms) > 0 {
+		selector += "," + selectorOneOf("comm", comms)
+	}
+	text, err := config.Query(d.cfg.Queries.Comms, selector)
+	if err != nil {
+		return nil, err
+	}
+	vector, err := d.vector(ctx, fmt.Sprintf("last_over_time(%s[%s])", text, d.cfg.Lookback))
+	if err != nil {
+		return nil, err
+	}
+	out := make([]Member, 0, len(vector))
+	for _, s := range vector {
+		rank, err := strconv.Atoi(string(s.Metric["rank"]))
+		if err != nil {
+			continue
+		}
+		m := Member{Comm: string(s.Metric["comm"]), Name: string(s.Metric["comm_name"]), Rank: rank, CommRank: -1}
+		if n, err := strconv.Atoi(string(s.Metric["comm_rank"])); err == nil {
+			m.CommRank = n
+		}
+		m.NRanks, _ = strconv.Atoi(string(s.Metric["nranks"]))
+		out = append(out, m)
+	}
+	return out, nil
+}
+
+// StuckComms gives the communicators of a job in which an operation has been in flight for long.
+func (d *Directory) StuckComms(ctx context.Context, jobID string) ([]string, error) {
+	text, err := config.Query(d.cfg.Queries.Stuck, Selector("job_id", jobID))
+	if err != nil {
+		return nil, err
+	}
+	vector, err := d.vector(ctx, text)
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for _, s := range vector {
+		if c := string(s.Metric["comm"]); c != "" {
+			out = append(out, c)
+		}
+	}
+	slices.Sort(out)
+	return out, nil
+}
+
+func (d *Directory) vector(ctx context.Context, query string) (model.Vector, error) {
+	if d.query == nil {
+		return nil, errNoPrometheus
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Duration(d.cfg.Timeout))
+	defer cancel()
+	value, _, _, err := d.query.Query(ctx, query, time.Time{})
+	if err == nil {
+		if v, isVector := value.(model.Vector); isVector {
+			d.observe(nil)
+			return v, nil
+		}
+		err = fmt.Errorf("the answer is a %s, want a vector", value.Type())
+	}
+	d.observe(err)
+	return nil, fmt.Errorf("asking prometheus for %s: %w", query, err)
+}
+
+// Selector writes an equality matcher of PromQL.
+func Selector(label, value string) string { return label + "=" + strconv.Quote(value) }
+
+func selectorOneOf(label string, values []string) string {
+	var pattern []byte
+	for i, v := range values {
+		if i > 0 {
+			pattern = append(pattern, '|')
+		}
+		pattern = append(pattern, regexp.QuoteMeta(v)...)
+	}
+	return label + "=~" + strconv.Quote(string(pattern))
+}

@@ -1,0 +1,155 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package evidence
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/culprit-project/culprit/trace/nodeapi"
+)
+
+// Nodes speaks to the exporters.
+type Nodes struct {
+	HTTP     *http.Client
+	Timeout  time.Duration // Of one attempt.
+	Retries  int
+	MaxBytes int64 // Of one answer, unpacked.
+	Observe  func(err error)
+}
+
+// retryAfter is the pause before a request is tried again.
+const retryAfter = 100 * time.Millisecond
+
+// errStatus is an answer other than 200.
+type errStatus struct {
+	code int
+	text string
+}
+
+func (e errStatus) Error() string { return fmt.Sprintf("it answered %d: %s", e.code, e.text) }
+
+// errFinal marks what another attempt cannot mend.
+type errFinal struct{ error }
+
+func (e errFinal) Unwrap() error { return e.error }
+
+// State asks an exporter for the state of a job's processes, and gives the answer with its size in bytes. With comms,
+// only those communicators are asked for.
+func (n *Nodes) State(ctx context.Context, base, jobID string, comms []string) (*nodeapi.State, int64, error) {
+	q := url.Values{"job_id": {jobID}}
+	if len(comms) > 0 {
+		q["comm"] = comms
+	}
+	var state *nodeapi.State
+	bytes, err := n.get(ctx, base+nodeapi.StatePath+"?"+q.Encode(), func(r io.Reader) error {
+		state = new(nodeapi.State)
+		if err := json.NewDecoder(r).Decode(state); err != nil {
+			return fmt.Errorf("reading its answer: %w", err)
+		}
+		return checkVersion(state.Version)
+	})
+	if err != nil {
+		return nil, bytes, err
+	}
+	return state, bytes, nil
+}
+
+// Trace asks an exporter for a job's history and hands each line to yield.
+func (n *Nodes) Trace(ctx context.Context, base, jobID string, history time.Duration, yield func(*nodeapi.TraceLine)) (int64, error) {
+	q := url.Values{"job_id": {jobID}, "last": {history.String()}, "samples": {"0"}}
+	return n.get(ctx, base+nodeapi.TracePath+"?"+q.Encode(), func(r io.Reader) error {
+		dec := json.NewDecoder(bufio.NewReaderSize(r, 1<<16))
+		for {
+			var line nodeapi.TraceLine
+			if err := dec.Decode(&line); errors.Is(err, io.EOF) {
+				return nil
+			} else if err != nil {
+				return fmt.Errorf("reading its answer: %w", err)
+			}
+			if line.Header != nil {
+				if err := checkVersion(line.Header.Version); err != nil {
+					return err
+				}
+			}
+			yield(&line)
+		}
+	})
+}
+
+func checkVersion(v int) error {
+	if v != nodeapi.Version {
+		return errFinal{fmt.Errorf("it speaks version %d of the node API, want %d", v, nodeapi.Version)}
+	}
+	return nil
+}
+
+func (n *Nodes) get(ctx context.Context, address string, read func(io.Reader) error) (size int64, err error) {
+	for attempt := 0; ; attempt++ {
+		size, err = n.once(ctx, address, read)
+		n.Observe(err)
+		if err == nil || attempt >= n.Retries || !passing(err) {
+			return size, err
+		}
+		select {
+		case <-ctx.Done():
+			return size, err
+		case <-time.After(retryAfter):
+		}
+	}
+}
+
+func passing(err error) bool {
+	if status := (errStatus{}); errors.As(err, &status) {
+		return status.code >= 500 || status.code == http.StatusTooManyRequests
+	}
+	if errors.As(err, &errFinal{}) {
+		return false
+	}
+	return true
+}
+
+func (n *Nodes) once(ctx context.Context, address string, read func(io.Reader) error) (int64, error) {
+	ctx, cancel := context.WithTimeout(ctx, n.Timeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		return 0, errFinal{err}
+	}
+	resp, err := n.HTTP.Do(req)
+	if err != nil {
+		return 0, err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		text, _ := io.ReadAll(io.LimitReader(resp.Body, 200))
+		return 0, errStatus{resp.StatusCode, string(text)}
+	}
+	counted := &counter{r: resp.Body, left: n.MaxBytes}
+	err = read(counted)
+	return counted.read, err
+}
+
+// counter counts what is read and ends an answer that is too large.
+type counter struct {
+	r          io.Reader
+	read, left int64
+}
+
+func (c *counter) Read(p []byte) (int, error) {
+	if c.left <= 0 {
+		return 0, errFinal{errors.New("its answer is too large")}
+	}
+	n, err := c.r.Read(p[:min(int64(len(p)), c.left)])
+	c.read += int64(n)
+	c.left -= int64(n)
+	return n, err
+}

@@ -1,0 +1,388 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package evidence
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/culprit-project/culprit/analyzer/config"
+	"github.com/culprit-project/culprit/analyzer/rca"
+	"github.com/culprit-project/culprit/trace/nodeapi"
+)
+
+// Gatherer gathers evidence. It is safe for use by several analyses at once.
+type Gatherer struct {
+	Directory *Directory
+	Nodes     *Nodes
+	Exporters config.Exporters
+}
+
+// Session is the gathering for one analysis: what is known so far, and from whom.
+type Session struct {
+	g         *Gatherer
+	jobID     string
+	processes map[int]Process // By rank.
+	nodes     []*Node         // By address.
+	byRank    map[int]*Node
+	members   map[rca.CommID]map[int]int // Communicator rank by global rank, as Prometheus has it.
+	names     map[rca.CommID]string
+	prom      error
+	world     int
+	bytes     int64
+	histories []history
+}
+
+// Node is one exporter of the job.
+type Node struct {
+	Base  string
+	Ranks []int
+
+	asked bool
+	state *nodeapi.State
+	err   error
+}
+
+// Hint is what a trigger's labels say of where the job runs.
+type Hint struct {
+	Rank     int // -1 unknown.
+	Instance string
+}
+
+// Open looks up who belongs to the job. Prometheus being down is no error as long as somebody can be asked.
+func (g *Gatherer) Open(ctx context.Context, jobID string, hints []Hint) (*Session, error) {
+	s := &Session{
+		g: g, jobID: jobID, processes: map[int]Process{}, byRank: map[int]*Node{},
+		members: map[rca.CommID]map[int]int{}, names: map[rca.CommID]string{},
+	}
+	processes, err := g.Directory.Processes(ctx, jobID)
+	s.prom = err
+	if len(processes) == 0 {
+		for _, h := range hints {
+			if h.Instance != "" {
+				processes = append(processes, Process{Rank: h.Rank, Instance: h.Instance, Labels: map[string]string{"instance": h.Instance}})
+			}
+		}
+	}
+	nodes := map[string]*Node{}
+	var failed error
+	for _, p := range processes {
+		base, err := g.Exporters.BaseURL(p.Labels)
+		if err != nil {
+			failed = err
+			continue
+		}
+		n := nodes[base]
+		if n == nil {
+			n = &Node{Base: base}
+			nodes[base] = n
+			s.nodes = append(s.nodes, n)
+		}
+		s.world = max(s.world, p.WorldSize)
+		if p.Rank < 0 {
+			continue
+		}
+		if _, double := s.processes[p.Rank]; !double {
+			n.Ranks = append(n.Ranks, p.Rank)
+			s.processes[p.Rank] = p
+			s.byRank[p.Rank] = n
+		}
+	}
+	slices.SortFunc(s.nodes, func(a, b *Node) int { return cmp.Compare(a.Base, b.Base) })
+	if len(s.nodes) == 0 {
+		return nil, errors.Join(fmt.Errorf("nobody is known to run job %q", jobID), err, failed)
+	}
+	return s, nil
+}
+
+// AllNodes gives all exporters of the job.
+func (s *Session) AllNodes() []*Node { return s.nodes }
+
+// NodesOf gives the exporters of some ranks.
+func (s *Session) NodesOf(ranks []int) []*Node {
+	var out []*Node
+	for _, r := range ranks {
+		if n := s.byRank[r]; n != nil && !slices.Contains(out, n) {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+// Unasked leaves only exporters that have not been asked.
+func (s *Session) Unasked(nodes []*Node) []*Node {
+	var out []*Node
+	for _, n := range nodes {
+		if !n.asked {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+// Ask asks exporters for their state, again where they have been asked before. An exporter that does not answer now
+// keeps what it said before.
+func (s *Session) Ask(ctx context.Context, nodes []*Node) {
+	each(nodes, s.g.Exporters.Concurrency, func(n *Node) int64 {
+		state, bytes, err := s.g.Nodes.State(ctx, n.Base, s.jobID, nil)
+		n.asked, n.err = true, err
+		if state != nil {
+			n.state = state
+		}
+		return bytes
+	}, &s.bytes)
+}
+
+// each runs f on all nodes, at most limit at once, and sums up what it returns.
+func each(nodes []*Node, limit int, f func(*Node) int64, sum *int64) {
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	slots := make(chan struct{}, limit)
+	for _, n := range nodes {
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			bytes := f(n)
+			mu.Lock()
+			*sum += bytes
+			mu.Unlock()
+		})
+	}
+	wg.Wait()
+}
+
+// Counts are how many exporters there are, were asked and have answered, and how much they said.
+type Counts struct {
+	Nodes, Asked, Answered int
+	Bytes                  int64
+}
+
+// Counts gives the session's figures.
+func (s *Session) Counts() Counts {
+	c := Counts{Nodes: len(s.nodes), Bytes: s.bytes}
+	for _, n := range s.nodes {
+		if n.asked {
+			c.Asked++
+		}
+		if n.asked && n.err == nil {
+			c.Answered++
+		}
+	}
+	return c
+}
+
+// Process gives what Prometheus knows of a rank.
+func (s *Session) Process(rank int) (Process, bool) {
+	p, ok := s.processes[rank]
+	return p, ok
+}
+
+// Ranks gives the job's ranks as Prometheus knows them, in order.
+func (s *Session) Ranks() []int {
+	out := make([]int, 0, len(s.processes))
+	for r := range s.processes {
+		out = append(out, r)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// Evidence puts together what has been gathered. Nodes that nobody asked are not missing: nothing was needed of them.
+func (s *Session) Evidence() rca.Evidence {
+	a := assembly{
+		ev:    rca.Evidence{JobID: s.jobID, WorldSize: s.world},
+		seen:  map[int]seen{},
+		comms: map[rca.CommID]*rca.Comm{},
+	}
+	if s.prom != nil {
+		a.ev.Missing = append(a.ev.Missing, rca.Missing{What: "prometheus", Why: s.prom.Error()})
+	} else {
+		a.ev.Sources = append(a.ev.Sources, "prometheus")
+	}
+	for _, n := range s.nodes {
+		switch {
+		case n.state != nil:
+			a.node(n, s.jobID)
+		case n.asked:
+			a.ev.Missing = append(a.ev.Missing, rca.Missing{What: "exporter", Name: n.Base, Ranks: slices.Clone(n.Ranks), Why: reason(n.err)})
+		}
+	}
+	a.lost(s)
+	for id, members := range s.members {
+		for rank, commRank := range members {
+			a.member(id, s.names[id], commRank, rank)
+		}
+	}
+	a.finish()
+	for _, h := range s.histories {
+		a.ev.Timeline = append(a.ev.Timeline, h.segments(&a)...)
+	}
+	return a.ev
+}
+
+// assembly is evidence in the making.
+type assembly struct {
+	ev    rca.Evidence
+	seen  map[int]seen
+	comms map[rca.CommID]*rca.Comm
+}
+
+// seen is the process that stands for a rank, where an exporter still shows an older one of it.
+type seen struct {
+	rank    rca.Rank
+	process *nodeapi.Process
+	alive   bool
+	created uint64
+	nowNS   uint64
+}
+
+func (a *assembly) node(n *Node, jobID string) {
+	host := n.state.Node
+	for i := range n.state.Processes {
+		p := &n.state.Processes[i]
+		if p.JobID != jobID {
+			continue
+		}
+		if p.Rank < 0 {
+			a.ev.Missing = append(a.ev.Missing, rca.Missing{What: "rank", Name: p.File, Why: "its trace file on " + n.Base + " does not tell its rank"})
+			continue
+		}
+		host = p.Host
+		r := seen{
+			rank: Rank(p, n.state.NowNS), process: p, created: p.Identity.CreatedRealNS, nowNS: n.state.NowNS,
+			alive: p.Kernel == nil || alive(p.Kernel.State),
+		}
+		if r.rank.ID == int(p.Rank) && a.better(r) {
+			a.seen[r.rank.ID] = r
+		}
+	}
+	a.ev.Facts = append(a.ev.Facts, Facts(n.state.Facts, host)...)
+	a.ev.Sources = append(a.ev.Sources, n.Base)
+	for _, u := range n.state.Unread {
+		a.ev.Missing = append(a.ev.Missing, rca.Missing{What: "file", Name: u.File, Why: u.Error + " (" + n.Base + ")"})
+	}
+	if n.err != nil {
+		a.ev.Missing = append(a.ev.Missing, rca.Missing{What: "exporter", Name: n.Base, Why: "it no longer answers: " + reason(n.err)})
+	}
+}
+
+func (a *assembly) better(r seen) bool {
+	old, double := a.seen[r.rank.ID]
+	switch {
+	case !double:
+		return true
+	case r.alive != old.alive:
+		return r.alive
+	default:
+		return r.created > old.created
+	}
+}
+
+// lost reports ranks whose exporter answers and does not show them.
+func (a *assembly) lost(s *Session) {
+	for _, n := range s.nodes {
+		if n.state == nil {
+			continue
+		}
+		for _, r := range n.Ranks {
+			if _, shown := a.seen[r]; !shown {
+				a.ev.Missing = append(a.ev.Missing, rca.Missing{
+					What: "rank", Name: strconv.Itoa(r), Ranks: []int{r}, Why: "its exporter " + n.Base + " does not show it any more",
+				})
+			}
+		}
+	}
+}
+
+func (a *assembly) member(id rca.CommID, name string, commRank, rank int) {
+	const sane = 1 << 20 // Beyond it a rank in a communicator is garbage, and costs memory.
+	c := a.comms[id]
+	if c == nil {
+		c = &rca.Comm{ID: id}
+		a.comms[id] = c
+	}
+	if c.Name == "" {
+		c.Name = name
+	}
+	if commRank < 0 || commRank >= sane {
+		return
+	}
+	for len(c.Members) <= commRank {
+		c.Members = append(c.Members, -1)
+	}
+	if c.Members[commRank] < 0 {
+		c.Members[commRank] = rank
+	}
+}
+
+// finish fills in ranks and communicators in order.
+func (a *assembly) finish() {
+	for _, r := range a.seen {
+		a.ev.Ranks = append(a.ev.Ranks, r.rank)
+	}
+	slices.SortFunc(a.ev.Ranks, func(x, y rca.Rank) int { return cmp.Compare(x.ID, y.ID) })
+	for i := range a.ev.Ranks {
+		p := a.seen[a.ev.Ranks[i].ID].process
+		a.ev.WorldSize = max(a.ev.WorldSize, int(p.Identity.WorldSize))
+		for j := range p.Comms {
+			c := &p.Comms[j]
+			id := CommID(c.Key())
+			a.member(id, c.Name, int(c.Rank), int(p.Rank))
+			a.comms[id].Size = int(c.NRanks)
+		}
+	}
+	for _, c := range a.comms {
+		a.ev.Comms = append(a.ev.Comms, *c)
+	}
+	slices.SortFunc(a.ev.Comms, func(x, y rca.Comm) int { return cmp.Compare(x.ID, y.ID) })
+}
+
+// reason says in a few words why an exporter did not answer.
+func reason(err error) string {
+	switch {
+	case err == nil:
+		return "it said nothing"
+	case errors.Is(err, context.DeadlineExceeded):
+		return "no answer in time"
+	default:
+		return err.Error()
+	}
+}
+
+// history is finished work of one node.
+type history struct {
+	host  string
+	lines []nodeapi.ProcessCompletion
+	ranks map[string]int // By file.
+}
+
+// AskHistory asks exporters for finished work. One without the trace API, or that fails, gives what its state shows.
+func (s *Session) AskHistory(ctx context.Context, nodes []*Node, span time.Duration) {
+	var mu sync.Mutex
+	each(nodes, s.g.Exporters.Concurrency, func(n *Node) int64 {
+		h := history{host: n.Base, ranks: map[string]int{}}
+		bytes, err := s.g.Nodes.Trace(ctx, n.Base, s.jobID, span, func(line *nodeapi.TraceLine) {
+			switch {
+			case line.Process != nil && line.Process.JobID == s.jobID:
+				h.ranks[line.Process.File] = int(line.Process.Rank)
+			case line.Completion != nil:
+				h.lines = append(h.lines, *line.Completion)
+			}
+		})
+		if err != nil || len(h.lines) == 0 {
+			h = historyOfState(n.state, s.jobID)
+		}
+		mu.Lock()
+		s.histories = append(s.histories, h)
+		mu.Unlock()
+		return bytes
+	}, &s.bytes)
+	slices.SortFunc(s.histories, func(a, b history) int { return cmp.Compare(a.host, b.host) })
+}

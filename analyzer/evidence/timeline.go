@@ -1,0 +1,114 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package evidence
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/culprit-project/culprit/analyzer/rca"
+	"github.com/culprit-project/culprit/trace"
+	"github.com/culprit-project/culprit/trace/nodeapi"
+)
+
+// historyOfState takes finished work from the few completions that a state carries.
+func historyOfState(state *nodeapi.State, jobID string) history {
+	h := history{ranks: map[string]int{}}
+	if state == nil {
+		return h
+	}
+	h.host = state.Node
+	for i := range state.Processes {
+		p := &state.Processes[i]
+		if p.JobID != jobID || p.Rank < 0 {
+			continue
+		}
+		h.ranks[p.File] = int(p.Rank)
+		for j := range p.Completions {
+			h.lines = append(h.lines, nodeapi.ProcessCompletion{File: p.File, Completion: p.Completions[j]})
+		}
+	}
+	return h
+}
+
+// segments converts finished work, by rank and in the order of its start. Work of an older process of a rank is left
+// out: its clock may be another boot's.
+func (h *history) segments(a *assembly) []rca.Segment {
+	out := make([]rca.Segment, 0, len(h.lines))
+	for i := range h.lines {
+		line := &h.lines[i]
+		rank, known := h.ranks[line.File]
+		if !known || rank < 0 || a.seen[rank].process == nil || a.seen[rank].process.File != line.File {
+			continue
+		}
+		if s, ok := Segment(rank, &line.Completion); ok {
+			if line.Flags&trace.OpP2P != 0 {
+				s.Peer = a.global(s.Comm, int(line.Peer))
+			}
+			out = append(out, s)
+		}
+	}
+	slices.SortStableFunc(out, func(x, y rca.Segment) int {
+		return cmp.Or(cmp.Compare(x.Rank, y.Rank), cmp.Compare(x.Start, y.Start))
+	})
+	return out
+}
+
+// global gives the global rank of a rank in a communicator, -1 unknown.
+func (a *assembly) global(id rca.CommID, commRank int) int {
+	if c := a.comms[id]; c != nil && commRank >= 0 && commRank < len(c.Members) {
+		return c.Members[commRank]
+	}
+	return -1
+}
+
+// Segment converts one finished operation; Peer is left unknown. False: it has no times.
+func Segment(rank int, c *trace.Completion) (rca.Segment, bool) {
+	start := firstOf(c.EnqueuedNS, c.CalledNS, c.EnteredNS)
+	if start == 0 || c.LeftNS < start || signed(c.LeftNS) < 0 {
+		return rca.Segment{}, false
+	}
+	s := rca.Segment{
+		Rank:       rank,
+		Kind:       rca.SegmentOp,
+		Iteration:  -1,
+		Comm:       CommID(trace.CommKey{ID: c.CommID, NRanks: c.NRanks}),
+		Number:     signed(c.Number),
+		Seq:        signed(c.Seq),
+		Func:       c.Func.String(),
+		Peer:       -1,
+		Bytes:      signed(c.Bytes),
+		Start:      signed(start),
+		End:        signed(c.LeftNS),
+		Entered:    entered(c),
+		Active:     max(nanoseconds(c.Send.ActiveNS), nanoseconds(c.Recv.ActiveNS)),
+		Steps:      int64(c.Send.Steps) + int64(c.Recv.Steps),
+		Stage:      -1,
+		DataRank:   -1,
+		Layer:      -1,
+		Microbatch: -1,
+	}
+	for i := range c.Send.WaitNS {
+		s.SendWait[i], s.RecvWait[i] = nanoseconds(c.Send.WaitNS[i]), nanoseconds(c.Recv.WaitNS[i])
+	}
+	slowest := &c.Send
+	if c.Recv.SlowestNS > slowest.SlowestNS {
+		slowest = &c.Recv
+	}
+	s.SlowestChannel, s.SlowestPeer = int(slowest.SlowestChannel), int(slowest.SlowestPeer)
+	s.SlowestTime, s.FastestTime = nanoseconds(slowest.SlowestNS), nanoseconds(slowest.FastestNS)
+	return s, true
+}
+
+// entered gives when the operation began on the GPU: its kernel's start or, where kernels are not seen, its first step.
+func entered(c *trace.Completion) int64 {
+	if c.EnteredNS != 0 {
+		return signed(c.EnteredNS)
+	}
+	first := c.Send.FirstStepNS
+	if first == 0 || c.Recv.FirstStepNS != 0 && c.Recv.FirstStepNS < first {
+		first = c.Recv.FirstStepNS
+	}
+	return signed(first)
+}

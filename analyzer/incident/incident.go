@@ -1,0 +1,175 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package incident keeps incidents: what triggered, what was found, from the first trigger until all have ended. One
+// job has at most one open incident, because trouble spreads through all communicators of a job, and because the engine
+// looks at a job as a whole and may name several culprits.
+package incident
+
+import (
+	"crypto/sha256"
+	"encoding/base32"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/culprit-project/culprit/analyzer/rca"
+)
+
+// Version of the JSON form. New fields do not raise it.
+const Version = 1
+
+// State of an incident.
+type State string
+
+// States of an incident.
+const (
+	Open     State = "open"
+	Resolved State = "resolved"
+)
+
+// Incident is trouble in one job. docs/verdict.md describes its JSON form.
+type Incident struct {
+	Version    int        `json:"version"`
+	ID         string     `json:"id"`
+	JobID      string     `json:"job_id"`
+	State      State      `json:"state"`
+	OpenedAt   time.Time  `json:"opened_at"`
+	UpdatedAt  time.Time  `json:"updated_at"`
+	ResolvedAt *time.Time `json:"resolved_at,omitempty"`
+	// Benign incidents have a verdict that says nothing is broken; they page nobody.
+	Benign   bool      `json:"benign"`
+	Triggers []Trigger `json:"triggers"`
+	// Verdict is the standing verdict: the one that pages. It is replaced only by a better one.
+	Verdict *rca.Verdict `json:"verdict"`
+	// VerdictAt is when its accusation was first made.
+	VerdictAt *time.Time `json:"verdict_at,omitempty"`
+	// Latest is the newest analysis's verdict where it differs from the standing one.
+	Latest   *rca.Verdict `json:"latest,omitempty"`
+	Analyses []Analysis   `json:"analyses"` // The newest few, oldest first.
+	Count    int          `json:"analysis_count"`
+	Ranks    []RankView   `json:"ranks,omitempty"` // As of the newest analysis.
+	Stacks   []StackGroup `json:"stacks,omitempty"`
+}
+
+// Trigger is a reason to look: an alert of the rules, or a request through the API.
+type Trigger struct {
+	// Key tells triggers apart: an alert's fingerprint, or "api" and a number.
+	Key         string            `json:"key"`
+	Name        string            `json:"name"`
+	JobID       string            `json:"job_id"`
+	Rank        int               `json:"rank"` // -1: none meant.
+	Comm        string            `json:"comm,omitempty"`
+	Instance    string            `json:"instance,omitempty"`
+	Severity    string            `json:"severity,omitempty"`
+	Summary     string            `json:"summary,omitempty"`
+	Labels      map[string]string `json:"labels,omitempty"`
+	Passive     bool              `json:"passive,omitempty"` // Asked for through the API (M13).
+	StartedAt   time.Time         `json:"started_at"`
+	ReceivedAt  time.Time         `json:"received_at"`
+	LastHeardAt time.Time         `json:"last_heard_at"`
+	EndedAt     *time.Time        `json:"ended_at,omitempty"`
+}
+
+// Firing reports whether the trigger has not ended.
+func (t *Trigger) Firing() bool { return t.EndedAt == nil }
+
+// Analysis is the record of one run of the engine.
+type Analysis struct {
+	At         time.Time `json:"at"` // When it ended.
+	Seconds    float64   `json:"seconds"`
+	Class      rca.Class `json:"class,omitempty"`
+	Cause      rca.Cause `json:"cause,omitempty"`
+	Confidence float64   `json:"confidence,omitempty"`
+	Page       bool      `json:"page,omitempty"`
+	// Nodes of the job, those asked and those that answered; bytes they sent, unpacked.
+	Nodes    int    `json:"nodes"`
+	Asked    int    `json:"asked"`
+	Answered int    `json:"answered"`
+	Bytes    int64  `json:"bytes"`
+	Error    string `json:"error,omitempty"`
+}
+
+// RankView is one rank as people see it in the grid.
+type RankView struct {
+	Rank  int    `json:"rank"`
+	Host  string `json:"host,omitempty"`
+	GPU   string `json:"gpu,omitempty"`
+	State string `json:"state"` // culprit, gone, stopped, disk_sleep, exited, stuck, moving, idle, outside, unseen.
+	Text  string `json:"text,omitempty"`
+}
+
+// StackGroup is ranks that share a call stack (M11).
+type StackGroup struct {
+	Ranks  []int    `json:"ranks"`
+	Frames []string `json:"frames"` // Innermost last.
+}
+
+// Request is what the manager asks an analysis for.
+type Request struct {
+	IncidentID string
+	JobID      string
+	Triggers   []Trigger // Firing ones.
+	Attempt    int       // From 1.
+}
+
+// Outcome is what an analysis gives back.
+type Outcome struct {
+	Verdict  rca.Verdict
+	Ranks    []RankView
+	Stacks   []StackGroup
+	Complete bool // Nothing was missing.
+	Nodes    int
+	Asked    int
+	Answered int
+	Bytes    int64
+}
+
+// ID gives the id of the incident that a trigger opens. It rests on what all peers of an analyzer pair are told, so
+// that both post the same alerts and Alertmanager counts them once.
+func ID(jobID string, startedAt time.Time) string {
+	sum := sha256.Sum256([]byte(jobID + "\x00" + strconv.FormatInt(startedAt.UnixMilli(), 10)))
+	return strings.ToLower(base32.StdEncoding.EncodeToString(sum[:])[:12])
+}
+
+func (i *Incident) trigger(key string) *Trigger {
+	for n := range i.Triggers {
+		if i.Triggers[n].Key == key {
+			return &i.Triggers[n]
+		}
+	}
+	return nil
+}
+
+func (i *Incident) firing() []Trigger {
+	var out []Trigger
+	for _, t := range i.Triggers {
+		if t.Firing() {
+			out = append(out, t)
+		}
+	}
+	return out
+}
+
+// lastEnd gives when the last trigger ended; false while one fires.
+func (i *Incident) lastEnd() (time.Time, bool) {
+	var last time.Time
+	for n := range i.Triggers {
+		t := &i.Triggers[n]
+		if t.Firing() {
+			return time.Time{}, false
+		}
+		if t.EndedAt.After(last) {
+			last = *t.EndedAt
+		}
+	}
+	return last, true
+}
+
+// clone copies what later changes may touch; verdicts are never changed once set.
+func (i *Incident) clone() Incident {
+	c := *i
+	c.Triggers = append([]Trigger(nil), i.Triggers...)
+	c.Analyses = append([]Analysis(nil), i.Analyses...)
+	return c
+}

@@ -1,0 +1,312 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package incident
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// ErrOverloaded says that no further incident can be opened now.
+var ErrOverloaded = errors.New("too many incidents are open, or wait to be analysed")
+
+// keptAnalyses is how many analyses an incident's record keeps.
+const keptAnalyses = 20
+
+// maxTriggers bounds one incident's triggers: at thousands of ranks a single alert a rank adds nothing.
+const maxTriggers = 1000
+
+// Options are a manager's bounds; all must be set.
+type Options struct {
+	MaxOpen    int
+	History    int
+	Workers    int
+	Grace      time.Duration
+	RetryMin   time.Duration
+	RetryMax   time.Duration
+	Recheck    time.Duration
+	PassiveTTL time.Duration
+	Silent     time.Duration
+}
+
+// Analyze runs one analysis. It must honour the context's end.
+type Analyze func(context.Context, Request) (Outcome, error)
+
+// Publish is told of every change of an incident, in order. It must not block.
+type Publish func(Incident)
+
+// Manager holds all incidents. Receive and End may be called from anywhere; Run does the work.
+type Manager struct {
+	analyze Analyze
+	publish Publish
+	store   *Store // Nil: nothing outlives the process.
+	logger  *slog.Logger
+	metrics *metrics
+	wake    chan struct{}
+
+	mu      sync.Mutex
+	opt     Options
+	entries map[string]*entry
+	openJob map[string]*entry // Open ones by job id.
+	passive int               // Number of the last request through the API.
+	running int
+}
+
+// entry is an incident with what the manager remembers beside it.
+type entry struct {
+	Incident
+	due       time.Time // When to analyse next; zero: not.
+	running   bool
+	again     bool // A trigger arrived while an analysis ran.
+	attempt   int
+	candidate string        // Accusation of the analysis before.
+	changed   chan struct{} // Closed at the next change.
+}
+
+// NewManager makes a manager. Incidents that the store holds are taken over.
+func NewManager(opt Options, analyze Analyze, publish Publish, store *Store, logger *slog.Logger, reg prometheus.Registerer) (*Manager, error) {
+	m := &Manager{
+		analyze: analyze,
+		publish: publish,
+		store:   store,
+		logger:  logger,
+		wake:    make(chan struct{}, 1),
+		opt:     opt,
+		entries: map[string]*entry{},
+		openJob: map[string]*entry{},
+	}
+	m.metrics = newMetrics(reg, m)
+	if store == nil {
+		return m, nil
+	}
+	stored, err := store.Load()
+	if err != nil {
+		return nil, err
+	}
+	now := time.Now()
+	for _, inc := range stored {
+		e := &entry{Incident: inc, changed: make(chan struct{})}
+		m.entries[inc.ID] = e
+		if inc.State == Open && m.openJob[inc.JobID] == nil {
+			m.openJob[inc.JobID] = e
+			e.due = now
+			publish(e.clone())
+		}
+	}
+	m.prune()
+	return m, nil
+}
+
+// Apply changes the bounds.
+func (m *Manager) Apply(opt Options) {
+	m.mu.Lock()
+	m.opt = opt
+	m.mu.Unlock()
+	m.poke()
+}
+
+// Receive takes triggers, firing or ended, any number of times. It opens incidents for jobs that have none and
+// schedules an analysis where a trigger is new. All are taken or, with ErrOverloaded, none.
+func (m *Manager) Receive(triggers []Trigger) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	fresh := map[string]bool{}
+	for i := range triggers {
+		if t := &triggers[i]; t.Firing() && m.openJob[t.JobID] == nil {
+			fresh[t.JobID] = true
+		}
+	}
+	if len(fresh) > 0 && len(m.openJob)+len(fresh) > m.opt.MaxOpen {
+		return ErrOverloaded
+	}
+	// The earliest trigger opens, so that the id does not hang on the order of arrival.
+	ordered := slices.Clone(triggers)
+	slices.SortStableFunc(ordered, func(a, b Trigger) int {
+		return cmp.Or(a.StartedAt.Compare(b.StartedAt), cmp.Compare(a.Key, b.Key))
+	})
+	now := time.Now()
+	for i := range ordered {
+		m.receive(&ordered[i], now)
+	}
+	m.poke()
+	return nil
+}
+
+func (m *Manager) receive(t *Trigger, now time.Time) {
+	e := m.openJob[t.JobID]
+	if e == nil {
+		if !t.Firing() {
+			return // The end of something that nobody knows here.
+		}
+		e = m.open(t, now)
+	}
+	known := e.trigger(t.Key)
+	switch {
+	case known == nil && !t.Firing():
+		return
+	case known == nil:
+		if len(e.Triggers) >= maxTriggers {
+			return
+		}
+		t.ReceivedAt, t.LastHeardAt = now, now
+		e.Triggers = append(e.Triggers, *t)
+		m.schedule(e, now)
+	case !t.Firing():
+		if !known.Firing() || t.StartedAt.Before(known.StartedAt) { // The late end of an earlier time.
+			return
+		}
+		known.EndedAt = &now
+		known.LastHeardAt = now
+	default:
+		known.LastHeardAt = now
+		if known.Firing() {
+			return // Said again.
+		}
+		// It fires again, or a late repetition says so: Alertmanager's list will tell.
+		received := known.ReceivedAt
+		*known = *t
+		known.ReceivedAt, known.LastHeardAt = received, now
+		m.schedule(e, now)
+	}
+	m.touch(e, now)
+}
+
+func (m *Manager) open(t *Trigger, now time.Time) *entry {
+	id := ID(t.JobID, t.StartedAt)
+	e := m.entries[id]
+	if e == nil {
+		e = &entry{changed: make(chan struct{}), Incident: Incident{
+			Version: Version, ID: id, JobID: t.JobID, OpenedAt: now,
+		}}
+		m.entries[id] = e
+		m.logger.Info("incident opened", "incident", id, "job_id", t.JobID, "trigger", t.Name)
+	} else {
+		m.logger.Info("incident opened again", "incident", id, "job_id", t.JobID, "trigger", t.Name)
+	}
+	e.State, e.ResolvedAt, e.attempt, e.candidate = Open, nil, 0, ""
+	e.Verdict, e.VerdictAt, e.Latest, e.Benign = nil, nil, nil, false // What was true then pages nobody now.
+	m.openJob[t.JobID] = e
+	return e
+}
+
+// schedule asks for an analysis at once, and begins its backoff anew.
+func (m *Manager) schedule(e *entry, now time.Time) {
+	e.attempt = 0
+	if e.running {
+		e.again = true
+		return
+	}
+	e.due = now
+}
+
+// touch records a change: it is stored, published and seen by those who wait.
+func (m *Manager) touch(e *entry, now time.Time) {
+	e.UpdatedAt = now
+	close(e.changed)
+	e.changed = make(chan struct{})
+	c := e.clone()
+	if m.store != nil {
+		m.store.Save(c)
+	}
+	m.publish(c)
+}
+
+// NextPassive gives the key of a new request through the API.
+func (m *Manager) NextPassive() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.passive++
+	return m.passive
+}
+
+// OpenFor gives the open incident of a job.
+func (m *Manager) OpenFor(jobID string) (Incident, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if e := m.openJob[jobID]; e != nil {
+		return e.clone(), true
+	}
+	return Incident{}, false
+}
+
+// Get gives one incident.
+func (m *Manager) Get(id string) (Incident, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e := m.entries[id]
+	if e == nil {
+		return Incident{}, false
+	}
+	return e.clone(), true
+}
+
+// List gives all incidents: open ones first, then the newest first.
+func (m *Manager) List() []Incident {
+	m.mu.Lock()
+	out := make([]Incident, 0, len(m.entries))
+	for _, e := range m.entries {
+		out = append(out, e.clone())
+	}
+	m.mu.Unlock()
+	slices.SortFunc(out, func(a, b Incident) int {
+		return cmp.Or(cmp.Compare(a.State, b.State), b.OpenedAt.Compare(a.OpenedAt), cmp.Compare(a.ID, b.ID))
+	})
+	return out
+}
+
+// Wait returns when an analysis later than the given number has ended, or the context.
+func (m *Manager) Wait(ctx context.Context, id string, after int) (Incident, error) {
+	for {
+		m.mu.Lock()
+		e := m.entries[id]
+		if e == nil {
+			m.mu.Unlock()
+			return Incident{}, errors.New("no such incident")
+		}
+		inc, changed := e.clone(), e.changed
+		m.mu.Unlock()
+		if inc.Count > after {
+			return inc, nil
+		}
+		select {
+		case <-ctx.Done():
+			return inc, ctx.Err()
+		case <-changed:
+		}
+	}
+}
+
+func (m *Manager) poke() {
+	select {
+	case m.wake <- struct{}{}:
+	default:
+	}
+}
+
+// prune drops the oldest resolved incidents over the bound.
+func (m *Manager) prune() {
+	var resolved []*entry
+	for _, e := range m.entries {
+		if e.State == Resolved && !e.running {
+			resolved = append(resolved, e)
+		}
+	}
+	if len(resolved) <= m.opt.History {
+		return
+	}
+	slices.SortFunc(resolved, func(a, b *entry) int { return a.UpdatedAt.Compare(b.UpdatedAt) })
+	for _, e := range resolved[:len(resolved)-m.opt.History] {
+		delete(m.entries, e.ID)
+		if m.store != nil {
+			m.store.Delete(e.ID)
+		}
+	}
+}

@@ -1,0 +1,128 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package incident
+
+import (
+	"context"
+	"log/slog"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/culprit-project/culprit/analyzer/rca"
+)
+
+type metrics struct {
+	duration prometheus.Histogram
+	verdicts *prometheus.CounterVec
+}
+
+var (
+	verdictDesc = prometheus.NewDesc("culprit_verdict_info",
+		"Verdicts of open incidents, one series a culprit; the rank is empty where none is meant.",
+		[]string{"incident", "job_id", "class", "cause", "rank", "host", "gpu", "paged"}, nil)
+	confidenceDesc = prometheus.NewDesc("culprit_verdict_confidence_ratio",
+		"Probability that the class and the culprits of an open incident's verdict are right.",
+		[]string{"incident", "job_id"}, nil)
+	incidentsDesc = prometheus.NewDesc("culprit_analyzer_incidents",
+		"Incidents held, by state.", []string{"state"}, nil)
+	queueDesc = prometheus.NewDesc("culprit_analyzer_queue_length",
+		"Analyses waiting for a worker.", nil, nil)
+)
+
+// maxVerdictSeries bounds the series of one incident's culprits.
+const maxVerdictSeries = 64
+
+func newMetrics(reg prometheus.Registerer, m *Manager) *metrics {
+	out := &metrics{
+		duration: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name:                            "culprit_analyzer_analysis_duration_seconds",
+			Help:                            "Time of one analysis, from asking for evidence to the verdict.",
+			Buckets:                         []float64{0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30},
+			NativeHistogramBucketFactor:     1.1,
+			NativeHistogramMaxBucketNumber:  100,
+			NativeHistogramMinResetDuration: time.Hour,
+		}),
+		verdicts: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "culprit_analyzer_verdicts_total",
+			Help: "Verdicts reached, by class. The same verdict found again does not count.",
+		}, []string{"class"}),
+	}
+	for _, c := range []rca.Class{
+		rca.NotEntered, rca.Inconsistent, rca.Fault, rca.SlowCompute, rca.SlowComm, rca.SlowMixed, rca.Imbalance,
+		rca.GlobalSlow, rca.Benign, rca.Healthy, rca.Unknown,
+	} {
+		out.verdicts.WithLabelValues(string(c))
+	}
+	reg.MustRegister(out.duration, out.verdicts, collector{m})
+	return out
+}
+
+type collector struct{ m *Manager }
+
+func (c collector) Describe(ch chan<- *prometheus.Desc) {
+	ch <- verdictDesc
+	ch <- confidenceDesc
+	ch <- incidentsDesc
+	ch <- queueDesc
+}
+
+func (c collector) Collect(ch chan<- prometheus.Metric) {
+	c.m.mu.Lock()
+	defer c.m.mu.Unlock()
+	now, queued := time.Now(), 0
+	for _, e := range c.m.openJob {
+		if !e.running && !e.due.IsZero() && !e.due.After(now) {
+			queued++
+		}
+		if e.Verdict != nil {
+			collectVerdict(ch, e)
+		}
+	}
+	gauge := func(d *prometheus.Desc, n int, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(n), labels...)
+	}
+	gauge(incidentsDesc, len(c.m.openJob), string(Open))
+	gauge(incidentsDesc, len(c.m.entries)-len(c.m.openJob), string(Resolved))
+	gauge(queueDesc, queued)
+}
+
+func collectVerdict(ch chan<- prometheus.Metric, e *entry) {
+	v := e.Verdict
+	ch <- prometheus.MustNewConstMetric(confidenceDesc, prometheus.GaugeValue, v.Confidence, e.ID, e.JobID)
+	culprits := v.Culprits
+	if len(culprits) == 0 {
+		culprits = []rca.Culprit{{Rank: -1}}
+	}
+	seen := map[[3]string]bool{}
+	for _, c := range culprits[:min(len(culprits), maxVerdictSeries)] {
+		place := [3]string{"", c.Host, c.GPU}
+		if c.Rank >= 0 {
+			place[0] = strconv.Itoa(c.Rank)
+		}
+		if seen[place] {
+			continue
+		}
+		seen[place] = true
+		ch <- prometheus.MustNewConstMetric(verdictDesc, prometheus.GaugeValue, 1, e.ID, e.JobID, string(v.Class),
+			string(v.Cause), place[0], place[1], place[2], strconv.FormatBool(v.Page))
+	}
+}
+
+func (m *Manager) logVerdict(e *entry, v *rca.Verdict, a *Analysis) {
+	level := slog.LevelInfo
+	if v.Page {
+		level = slog.LevelWarn
+	}
+	var ranks, hosts []string
+	for _, c := range v.Culprits {
+		ranks = append(ranks, strconv.Itoa(c.Rank))
+		hosts = append(hosts, c.Host)
+	}
+	m.logger.Log(context.Background(), level, "verdict", "incident", e.ID, "job_id", e.JobID, "class", v.Class, "cause", v.Cause,
+		"rank", strings.Join(ranks, ","), "host", strings.Join(hosts, ","), "confidence", v.Confidence, "page", v.Page,
+		"summary", v.Summary, "missing", len(v.Missing), "nodes_asked", a.Asked, "seconds", a.Seconds)
+}

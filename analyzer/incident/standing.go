@@ -1,0 +1,51 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package incident
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/culprit-project/culprit/analyzer/rca"
+)
+
+// accusation gives what makes two verdicts the same to the person paged: class, cause and culprits.
+func accusation(v *rca.Verdict) string {
+	if v == nil {
+		return ""
+	}
+	culprits := slices.Clone(v.Culprits)
+	slices.SortFunc(culprits, func(a, b rca.Culprit) int {
+		return cmp.Or(cmp.Compare(a.Rank, b.Rank), cmp.Compare(a.Host, b.Host), cmp.Compare(a.GPU, b.GPU), cmp.Compare(a.Group, b.Group))
+	})
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s|%s", v.Class, v.Cause)
+	for _, c := range culprits {
+		fmt.Fprintf(&b, "|%d,%s,%s,%s", c.Rank, c.Host, c.GPU, c.Group)
+	}
+	return b.String()
+}
+
+// supersedes decides whether next takes the place of the standing verdict. An accusation that has paged stands until
+// the incident ends, or until another that pages is surer, or is found twice in a row (confirmed): a page that names
+// another rank every few seconds helps nobody, and evidence decays after a crash, when nodes reboot and files go.
+func supersedes(standing, next *rca.Verdict, confirmed bool) bool {
+	switch {
+	case standing == nil || !standing.Page:
+		return true
+	case !next.Page:
+		return false
+	case accusation(standing) == accusation(next):
+		return true
+	default:
+		return confirmed || next.Confidence > standing.Confidence
+	}
+}
+
+// unalarming reports whether a verdict says that nothing is broken.
+func unalarming(v *rca.Verdict) bool {
+	return v != nil && !v.Page && (v.Class == rca.Benign || v.Class == rca.Healthy)
+}

@@ -1,0 +1,269 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package notify tells Alertmanager of verdicts: it makes alerts of an incident's standing verdict, posts them to every
+// peer, says them again while they hold, and resolves them.
+package notify
+
+import (
+	"cmp"
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"text/template"
+	"time"
+
+	"github.com/culprit-project/culprit/analyzer/incident"
+	"github.com/culprit-project/culprit/analyzer/rca"
+)
+
+// Alert is one alert in the form that Alertmanager's API takes.
+type Alert struct {
+	Labels       map[string]string `json:"labels"`
+	Annotations  map[string]string `json:"annotations"`
+	StartsAt     time.Time         `json:"startsAt"`
+	EndsAt       time.Time         `json:"endsAt"`
+	GeneratorURL string            `json:"generatorURL,omitempty"`
+}
+
+// Format says how alerts are made.
+type Format struct {
+	AlertName   string
+	Labels      map[string]string // Added to each alert.
+	Hang        string            // Severities.
+	Slow        string
+	Unknown     string
+	MaxAlerts   int
+	ExternalURL string
+	Runbook     *template.Template // Over .Class and .Cause.
+}
+
+// maxList bounds lists in annotations: items.
+const maxList = 20
+
+// Alerts gives the alerts that hold for an incident: none unless it is open and its verdict pages. Each culprit has its
+// own alert, so that routes, silences and dashboards can go by host and rank, and the summary of each names them all;
+// beyond MaxAlerts culprits, each host has one, and beyond as many hosts, one alert stands for all.
+func (f *Format) Alerts(inc *incident.Incident) []Alert {
+	v := inc.Verdict
+	if inc.State != incident.Open || v == nil || !v.Page {
+		return nil
+	}
+	startsAt := inc.OpenedAt
+	if inc.VerdictAt != nil {
+		startsAt = *inc.VerdictAt
+	}
+	annotations := f.annotations(inc)
+	var out []Alert
+	for _, p := range f.places(v.Culprits) {
+		labels := map[string]string{
+			"alertname": f.AlertName,
+			"culprit":   "verdict",
+			"severity":  f.severity(v.Class),
+			"job_id":    inc.JobID,
+			"incident":  inc.ID,
+			"class":     string(v.Class),
+			"cause":     string(v.Cause),
+			"host":      p.host,
+			"gpu":       p.gpu,
+			"rank":      p.rank,
+		}
+		for name, value := range f.Labels {
+			if _, ours := labels[name]; !ours {
+				labels[name] = value
+			}
+		}
+		for name, value := range labels {
+			if value == "" {
+				delete(labels, name)
+			}
+		}
+		out = append(out, Alert{Labels: labels, Annotations: annotations, StartsAt: startsAt, GeneratorURL: annotations["link"]})
+	}
+	return out
+}
+
+// place is where one alert points.
+type place struct{ rank, host, gpu string }
+
+func (f *Format) places(culprits []rca.Culprit) []place {
+	var out []place
+	for _, c := range culprits {
+		p := place{host: c.Host, gpu: c.GPU}
+		if c.Rank >= 0 {
+			p.rank = strconv.Itoa(c.Rank)
+		}
+		if !slices.Contains(out, p) {
+			out = append(out, p)
+		}
+	}
+	if len(out) == 0 {
+		return []place{{}}
+	}
+	if len(out) <= f.MaxAlerts {
+		return out
+	}
+	byHost := map[string][]int{}
+	for _, c := range culprits {
+		byHost[c.Host] = append(byHost[c.Host], c.Rank)
+	}
+	if len(byHost) > f.MaxAlerts {
+		return []place{{}}
+	}
+	out = out[:0]
+	for host, ranks := range byHost {
+		out = append(out, place{rank: Ranges(ranks), host: host})
+	}
+	slices.SortFunc(out, func(a, b place) int { return cmp.Compare(a.host, b.host) })
+	return out
+}
+
+func (f *Format) severity(c rca.Class) string {
+	switch c {
+	case rca.NotEntered, rca.Inconsistent, rca.Fault:
+		return f.Hang
+	case rca.Unknown, rca.Benign, rca.Healthy:
+		return f.Unknown
+	default:
+		return f.Slow
+	}
+}
+
+func (f *Format) annotations(inc *incident.Incident) map[string]string {
+	v := inc.Verdict
+	out := map[string]string{
+		"summary":     v.Summary,
+		"description": description(v),
+		"confidence":  strconv.FormatFloat(v.Confidence, 'f', 2, 64),
+		"culprits":    culprits(v.Culprits),
+		"runbook_url": f.runbook(v),
+	}
+	if f.ExternalURL != "" {
+		out["link"] = strings.TrimRight(f.ExternalURL, "/") + "/incidents/" + url.PathEscape(inc.ID)
+	}
+	for name, value := range out {
+		if value == "" {
+			delete(out, name)
+		}
+	}
+	return out
+}
+
+func (f *Format) runbook(v *rca.Verdict) string {
+	if f.Runbook == nil {
+		return ""
+	}
+	var b strings.Builder
+	if err := f.Runbook.Execute(&b, struct{ Class, Cause string }{string(v.Class), string(v.Cause)}); err != nil {
+		return ""
+	}
+	return b.String()
+}
+
+// culprits lists everybody accused.
+func culprits(list []rca.Culprit) string {
+	var b strings.Builder
+	for i, c := range list {
+		if i == maxList {
+			fmt.Fprintf(&b, "\nand %d more", len(list)-i)
+			break
+		}
+		if i > 0 {
+			b.WriteByte('\n')
+		}
+		b.WriteString(Culprit(&c))
+	}
+	return b.String()
+}
+
+// Culprit says who is meant in a few words.
+func Culprit(c *rca.Culprit) string {
+	var parts []string
+	if c.Rank >= 0 {
+		parts = append(parts, fmt.Sprintf("rank %d", c.Rank))
+	}
+	if c.Group != "" {
+		parts = append(parts, c.Group)
+	}
+	if c.Host != "" {
+		parts = append(parts, "on "+c.Host)
+	}
+	for _, detail := range []struct{ name, value string }{{"GPU ", c.GPU}, {"NIC ", c.NIC}, {"pod ", c.Pod}} {
+		if detail.value != "" {
+			parts = append(parts, detail.name+detail.value)
+		}
+	}
+	out := strings.Join(parts, " ")
+	if c.Why != "" {
+		out += ": " + c.Why
+	}
+	return out
+}
+
+// description gives the evidence and the chain of waiting as lines of text.
+func description(v *rca.Verdict) string {
+	var lines []string
+	add := func(title string, list []string) {
+		if len(list) == 0 {
+			return
+		}
+		lines = append(lines, title)
+		for i, s := range list {
+			if i == maxList {
+				lines = append(lines, fmt.Sprintf("- and %d more", len(list)-i))
+				break
+			}
+			lines = append(lines, "- "+s)
+		}
+	}
+	if v.Action != "" {
+		lines = append(lines, "Do: "+v.Action)
+	}
+	add("Evidence:", v.Evidence)
+	chain := make([]string, len(v.Chain))
+	for i, l := range v.Chain {
+		chain[i] = Link(&l)
+	}
+	add("Who waits for whom:", chain)
+	add("Against it:", v.Contradictions)
+	add("Not seen:", v.Missing)
+	return strings.Join(lines, "\n")
+}
+
+// Link says one step of the chain in words.
+func Link(l *rca.Link) string {
+	who := fmt.Sprintf("rank %d waits for rank %d", l.From, l.To)
+	if l.From == l.To {
+		who = fmt.Sprintf("rank %d", l.From)
+	}
+	where := strings.TrimSpace(l.Op + " " + l.Comm)
+	if where != "" {
+		where = " (" + where + ")"
+	}
+	sure := ""
+	if !l.Sure {
+		sure = ", inferred"
+	}
+	return who + ": " + l.Reason + where + sure
+}
+
+// Ranges writes rank numbers in short: 0-3,7.
+func Ranges(ranks []int) string {
+	sorted := slices.Compact(slices.Sorted(slices.Values(ranks)))
+	var parts []string
+	for i := 0; i < len(sorted); {
+		j := i
+		for j+1 < len(sorted) && sorted[j+1] == sorted[j]+1 {
+			j++
+		}
+		if j == i {
+			parts = append(parts, strconv.Itoa(sorted[i]))
+		} else {
+			parts = append(parts, fmt.Sprintf("%d-%d", sorted[i], sorted[j]))
+		}
+		i = j + 1
+	}
+	return strings.Join(parts, ",")
+}

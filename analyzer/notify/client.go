@@ -1,0 +1,114 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package notify
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+)
+
+// Listed is an alert as Alertmanager lists it.
+type Listed struct {
+	Fingerprint  string            `json:"fingerprint"`
+	Labels       map[string]string `json:"labels"`
+	Annotations  map[string]string `json:"annotations"`
+	StartsAt     time.Time         `json:"startsAt"`
+	EndsAt       time.Time         `json:"endsAt"`
+	GeneratorURL string            `json:"generatorURL"`
+}
+
+// maxListBytes bounds the answer to a listing.
+const maxListBytes = 64 << 20
+
+// Client speaks to one Alertmanager.
+type Client struct {
+	URL     string
+	HTTP    *http.Client
+	Timeout time.Duration
+}
+
+// Post sends alerts. Nil means that Alertmanager has taken all of them.
+func (c *Client) Post(ctx context.Context, alerts []Alert) error {
+	body, err := json.Marshal(alerts)
+	if err != nil {
+		return fmt.Errorf("writing alerts: %w", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.endpoint(""), bytes.NewReader(body))
+	if err != nil {
+		return fmt.Errorf("posting alerts: %w", err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := c.HTTP.Do(req)
+	if err != nil {
+		return fmt.Errorf("posting alerts: %w", err)
+	}
+	return finish(resp, nil)
+}
+
+// List gives the alerts that fire now, silenced and inhibited ones among them, and satisfy all matchers, such as
+// job_id="7".
+func (c *Client) List(ctx context.Context, receiver string, matchers ...string) ([]Listed, error) {
+	q := url.Values{"active": {"true"}, "silenced": {"true"}, "inhibited": {"true"}, "unprocessed": {"true"}, "filter": matchers}
+	if receiver != "" {
+		q.Set("receiver", receiver)
+	}
+	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.endpoint(q.Encode()), nil)
+	if err != nil {
+		return nil, fmt.Errorf("listing alerts: %w", err)
+	}
+	resp, err := c.HTTP.Do(req)
+	if err != nil {
+		return nil, fmt.Errorf("listing alerts: %w", err)
+	}
+	var out []Listed
+	if err := finish(resp, &out); err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *Client) endpoint(query string) string {
+	u := strings.TrimRight(c.URL, "/") + "/api/v2/alerts"
+	if query != "" {
+		u += "?" + query
+	}
+	return u
+}
+
+// finish checks the status of an answer, reads it into out unless that is nil, and closes it.
+func finish(resp *http.Response, out any) error {
+	defer func() {
+		_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, 1<<16)) // So that the connection is used again.
+		_ = resp.Body.Close()
+	}()
+	if resp.StatusCode/100 != 2 {
+		text, _ := io.ReadAll(io.LimitReader(resp.Body, 512))
+		return fmt.Errorf("alertmanager answered %s: %s", resp.Status, bytes.TrimSpace(text))
+	}
+	if out == nil {
+		return nil
+	}
+	if err := json.NewDecoder(io.LimitReader(resp.Body, maxListBytes)).Decode(out); err != nil {
+		return fmt.Errorf("reading alertmanager's answer: %w", err)
+	}
+	return nil
+}
+
+// Matcher writes an equality matcher.
+func Matcher(label, value string) string { return label + "=" + quote(value) }
+
+var quoter = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`)
+
+func quote(s string) string { return `"` + quoter.Replace(s) + `"` }

@@ -1,0 +1,290 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package notify
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/culprit-project/culprit/analyzer/webhook"
+)
+
+// Times of the sender.
+const (
+	retryMin = 500 * time.Millisecond
+	retryMax = 30 * time.Second
+	// keepResolved is how long the end of an alert is offered to a peer that does not take it.
+	keepResolved = 15 * time.Minute
+	// maxBatch bounds the alerts of one request.
+	maxBatch = 256
+)
+
+// Sender keeps every Alertmanager peer told of the alerts that hold. Set declares them by incident; what is not
+// declared any more is resolved. Alerts carry an end a few resends ahead, so that they end by themselves should the
+// analyzer die.
+type Sender struct {
+	logger *slog.Logger
+	sent   *prometheus.CounterVec
+	source *prometheus.CounterVec
+
+	mu      sync.Mutex
+	resend  time.Duration
+	serial  uint64
+	held    map[string]*held // By fingerprint.
+	peers   []*peer
+	running bool
+	ctx     context.Context //nolint:containedctx // Run's, for peers that a reload adds.
+	wg      sync.WaitGroup
+}
+
+// held is an alert that holds, or has ended and is not yet known to have to all peers.
+type held struct {
+	fingerprint string
+	incident    string
+	alert       Alert
+	serial      uint64 // Of its last change.
+	endedAt     time.Time
+}
+
+// peer is one Alertmanager and what it was told.
+type peer struct {
+	client *Client
+	wake   chan struct{}
+	cancel context.CancelFunc
+	told   map[string]telling // By fingerprint.
+}
+
+type telling struct {
+	serial uint64
+	at     time.Time
+}
+
+// NewSender makes a sender without peers. source counts requests by outcome under source="alertmanager".
+func NewSender(logger *slog.Logger, source *prometheus.CounterVec, reg prometheus.Registerer) *Sender {
+	s := &Sender{
+		logger: logger,
+		source: source,
+		held:   map[string]*held{},
+		resend: time.Minute,
+		sent: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "culprit_analyzer_notifications_total",
+			Help: "Alerts of verdicts posted to Alertmanager, counted for each peer and each time they are said again.",
+		}, []string{"outcome"}),
+	}
+	s.sent.WithLabelValues("ok")
+	s.sent.WithLabelValues("error")
+	reg.MustRegister(s.sent)
+	return s
+}
+
+// Apply replaces the peers and the time between two tellings.
+func (s *Sender) Apply(clients []*Client, resend time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, p := range s.peers {
+		if p.cancel != nil {
+			p.cancel()
+		}
+	}
+	s.resend = resend
+	s.peers = nil
+	for _, c := range clients {
+		p := &peer{client: c, wake: make(chan struct{}, 1), told: map[string]telling{}}
+		s.peers = append(s.peers, p)
+		if s.running {
+			s.start(p)
+		}
+	}
+}
+
+// Clients gives the peers' clients.
+func (s *Sender) Clients() []*Client {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := make([]*Client, len(s.peers))
+	for i, p := range s.peers {
+		out[i] = p.client
+	}
+	return out
+}
+
+// Set declares the alerts that hold for an incident. It never blocks.
+func (s *Sender) Set(incidentID string, alerts []Alert) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	holds := map[string]bool{}
+	changed := false
+	for _, a := range alerts {
+		fp := webhook.Fingerprint(a.Labels)
+		holds[fp] = true
+		h := s.held[fp]
+		if h != nil && h.endedAt.IsZero() && sameText(h.alert.Annotations, a.Annotations) {
+			continue
+		}
+		s.serial++
+		s.held[fp] = &held{fingerprint: fp, incident: incidentID, alert: a, serial: s.serial}
+		changed = true
+	}
+	now := time.Now()
+	for fp, h := range s.held {
+		if h.incident == incidentID && !holds[fp] && h.endedAt.IsZero() {
+			s.serial++
+			h.endedAt, h.serial = now, s.serial
+			changed = true
+		}
+	}
+	if changed {
+		for _, p := range s.peers {
+			p.poke()
+		}
+	}
+}
+
+func sameText(a, b map[string]string) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for k, v := range a {
+		if b[k] != v {
+			return false
+		}
+	}
+	return true
+}
+
+// Run posts until the context ends. Alerts that hold are left to another peer of the analyzer, or to the next run, to
+// be said again; they are not resolved.
+func (s *Sender) Run(ctx context.Context) {
+	s.mu.Lock()
+	s.running, s.ctx = true, ctx
+	for _, p := range s.peers {
+		s.start(p)
+	}
+	s.mu.Unlock()
+	<-ctx.Done()
+	s.mu.Lock()
+	s.running = false
+	s.mu.Unlock()
+	s.wg.Wait()
+}
+
+func (s *Sender) start(p *peer) {
+	ctx, cancel := context.WithCancel(s.ctx)
+	p.cancel = cancel
+	s.wg.Go(func() { s.serve(ctx, p) })
+}
+
+// serve keeps one peer told. A peer that is down delays no other.
+func (s *Sender) serve(ctx context.Context, p *peer) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	backoff := retryMin
+	for {
+		wait := s.resend
+		batch, next := s.batch(p)
+		if len(batch) > 0 {
+			if err := s.post(ctx, p, batch); err != nil {
+				if ctx.Err() != nil {
+					return
+				}
+				s.logger.Warn("verdict not posted", "alertmanager", p.client.URL, "alerts", len(batch), "err", err)
+				wait, backoff = backoff, min(2*backoff, retryMax)
+			} else {
+				backoff, wait = retryMin, 0
+			}
+		} else {
+			wait = next
+		}
+		timer.Reset(wait)
+		select {
+		case <-ctx.Done():
+			return
+		case <-p.wake:
+		case <-timer.C:
+		}
+	}
+}
+
+// batch gives what the peer must be told now, and when there may be more.
+func (s *Sender) batch(p *peer) ([]*held, time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now, next := time.Now(), s.resend
+	var out []*held
+	for fp, h := range s.held {
+		t, told := p.told[fp]
+		if !h.endedAt.IsZero() {
+			if told && t.serial == h.serial || now.Sub(h.endedAt) > keepResolved {
+				s.forget(h, now)
+				continue
+			}
+			out = append(out, h)
+			continue
+		}
+		if age := now.Sub(t.at); told && t.serial == h.serial && age < s.resend {
+			next = min(next, s.resend-age)
+			continue
+		}
+		out = append(out, h)
+	}
+	slices.SortFunc(out, func(a, b *held) int { return cmp.Compare(a.serial, b.serial) })
+	return out[:min(len(out), maxBatch)], next
+}
+
+// forget drops an ended alert that every peer has been told the end of, or that is too old.
+func (s *Sender) forget(h *held, now time.Time) {
+	for _, p := range s.peers {
+		if t, told := p.told[h.fingerprint]; (!told || t.serial != h.serial) && now.Sub(h.endedAt) <= keepResolved {
+			return
+		}
+	}
+	for _, p := range s.peers {
+		delete(p.told, h.fingerprint)
+	}
+	delete(s.held, h.fingerprint)
+}
+
+func (s *Sender) post(ctx context.Context, p *peer, batch []*held) error {
+	s.mu.Lock()
+	now := time.Now()
+	alerts := make([]Alert, len(batch))
+	serials := make([]uint64, len(batch))
+	for i, h := range batch {
+		alerts[i], serials[i] = h.alert, h.serial
+		alerts[i].EndsAt = now.Add(4 * s.resend)
+		if !h.endedAt.IsZero() {
+			alerts[i].EndsAt = h.endedAt
+		}
+	}
+	s.mu.Unlock()
+	err := p.client.Post(ctx, alerts)
+	outcome := "ok"
+	if err != nil {
+		outcome = "error"
+	}
+	s.sent.WithLabelValues(outcome).Add(float64(len(alerts)))
+	s.source.WithLabelValues("alertmanager", outcome).Inc()
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i, h := range batch {
+		p.told[h.fingerprint] = telling{serials[i], now}
+	}
+	return nil
+}
+
+func (p *peer) poke() {
+	select {
+	case p.wake <- struct{}{}:
+	default:
+	}
+}
