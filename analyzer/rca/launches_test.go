@@ -1,0 +1,123 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rca
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+)
+
+// launched makes evidence as RAS gives it: per communicator, the members and their counts of AllReduce.
+func launched(comms ...map[int]int64) Evidence {
+	var ev Evidence
+	ranks := map[int]*Rank{}
+	for i, counts := range comms {
+		id := CommID(fmt.Sprint("c", i))
+		c := Comm{ID: id, Name: string(id), Size: len(counts)}
+		for r := range counts {
+			c.Members = append(c.Members, r)
+		}
+		slices.Sort(c.Members)
+		for place, r := range c.Members {
+			if ranks[r] == nil {
+				ranks[r] = &Rank{ID: r, Caps: SeesCalls}
+			}
+			ranks[r].Memberships = append(ranks[r].Memberships, Membership{
+				Comm: id, CommRank: place, Called: counts[r], Started: -1, Completed: -1,
+				FuncCalled: map[string]int64{"AllReduce": counts[r]}, SinceCalled: -1, SinceCompleted: -1,
+			})
+		}
+		ev.Comms = append(ev.Comms, c)
+	}
+	for _, r := range ranks {
+		ev.Ranks = append(ev.Ranks, *r)
+		ev.WorldSize = max(ev.WorldSize, r.ID+1)
+	}
+	return ev
+}
+
+// alike gives n ranks one count.
+func alike(n int, count int64, but map[int]int64) map[int]int64 {
+	out := map[int]int64{}
+	for r := range n {
+		out[r] = count
+	}
+	for r, c := range but {
+		out[r] = c
+	}
+	return out
+}
+
+func still(ev Evidence) Evidence {
+	for i := range ev.Ranks {
+		for j := range ev.Ranks[i].Memberships {
+			ev.Ranks[i].Memberships[j].SinceCalled = time.Minute
+		}
+	}
+	return ev
+}
+
+func fact(ev Evidence, rank int, kind, text string) Evidence {
+	ev.Facts = append(ev.Facts, Fact{Rank: rank, Component: "process", Kind: kind, Text: text})
+	return ev
+}
+
+func TestLaunches(t *testing.T) {
+	other := launched(alike(4, 10, nil))
+	for i := range other.Ranks {
+		if r := &other.Ranks[i]; r.ID == 2 {
+			r.Memberships[0].FuncCalled = map[string]int64{"AllReduce": 9, "Broadcast": 1}
+		}
+	}
+	moving := launched(alike(8, 64, map[int]int64{7: 63}))
+	for i := range moving.Ranks {
+		moving.Ranks[i].Memberships[0].SinceCalled = 0
+	}
+	for _, tc := range []struct {
+		name  string
+		ev    Evidence
+		class Class
+		cause Cause
+		ranks []int
+	}{
+		{"all alike", launched(alike(8, 64, nil)), Healthy, CauseUnknown, nil},
+		{"four behind", launched(alike(8, 64, map[int]int64{7: 60})), NotEntered, CauseNotCalled, []int{7}},
+		{"two ranks behind", launched(alike(32, 64, map[int]int64{3: 60, 9: 60})), NotEntered, CauseNotCalled, []int{3, 9}},
+		{"one behind by one, once", launched(alike(8, 64, map[int]int64{7: 63})), Healthy, CauseUnknown, nil},
+		{"one behind by one, still so", still(launched(alike(8, 64, map[int]int64{7: 63}))), NotEntered, CauseNotCalled, []int{7}},
+		{"one behind by one, moving", moving, Healthy, CauseUnknown, nil},
+		{"a few ahead are not late", launched(alike(32, 60, map[int]int64{1: 64, 2: 64})), Unknown, CauseUnknown, nil},
+		{
+			"followed across communicators",
+			// Rank 1 is behind in the first and waits in the second for 5, which waits for nobody.
+			launched(alike(4, 50, map[int]int64{1: 40}), map[int]int64{1: 20, 5: 10, 6: 20}), NotEntered, CauseNotCalled, []int{5},
+		},
+		{
+			"behind each other", launched(map[int]int64{0: 9, 1: 5}, map[int]int64{0: 5, 1: 9}), Unknown, CauseUnknown, nil,
+		},
+		{"another function", other, Inconsistent, CauseOtherOp, []int{2}},
+		{"unresponsive", fact(launched(alike(4, 5, nil)), 3, "ras_unresponsive", "rank 3 did not answer"), NotEntered, CauseProcessStopped, []int{3}},
+		{
+			"recovered", fact(fact(launched(alike(4, 5, nil)), 3, "ras_unresponsive", "x"), 3, "ras_recovered", "y"), Healthy, CauseUnknown, nil,
+		},
+		{"dead", fact(launched(alike(4, 5, nil)), 3, "ras_dead", "rank 3 is dead"), NotEntered, CauseProcessGone, []int{3}},
+		{"own error", fact(launched(alike(4, 5, nil)), 1, "ras_async_error", "unhandled CUDA error"), Fault, CauseUnknown, []int{1}},
+		{"victim's error", fact(launched(alike(4, 5, nil)), 1, "ras_async_error", "remote process exited"), Unknown, CauseUnknown, nil},
+		{"finalising", fact(launched(alike(4, 5, map[int]int64{1: 1})), 1, "ras_finalizing", "x"), Benign, CauseJobEnd, nil},
+		{"initialising", fact(launched(alike(4, 5, nil)), 1, "ras_initializing", "x"), Benign, CauseFirstStep, nil},
+		{"nameless process missing", fact(Evidence{}, -1, "ras_unresponsive", "process 7 missing"), Unknown, CauseUnknown, nil},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			v := Analyze(tc.ev, Options{HangAfter: 1})
+			if v.Class != tc.class || v.Cause != tc.cause || !slices.Equal(culpritRanks(v), tc.ranks) {
+				t.Errorf("%s/%s %v, want %s/%s %v\n%s", v.Class, v.Cause, culpritRanks(v), tc.class, tc.cause, tc.ranks, v.Summary)
+			}
+			if v.Confidence <= 0 || v.Confidence >= 1 {
+				t.Errorf("confidence %g", v.Confidence)
+			}
+		})
+	}
+}
