@@ -45,6 +45,7 @@ type File struct {
 	intern map[[16]byte]string
 
 	dev, ino uint64
+	owner    uint32
 }
 
 // table is one validated section: base+count*entry lies inside the mapping.
@@ -93,7 +94,7 @@ func Open(path string) (*File, error) {
 	if err != nil {
 		return nil, failf(ReasonOpen, "mapping trace file: %w", err)
 	}
-	f := &File{data: data, dev: uint64(st.Dev), ino: st.Ino, intern: map[[16]byte]string{}}
+	f := &File{data: data, dev: uint64(st.Dev), ino: st.Ino, owner: st.Uid, intern: map[[16]byte]string{}}
 	if err := f.guarded(f.parse); err != nil {
 		f.Close()
 		return nil, err
@@ -122,6 +123,9 @@ func (f *File) Same(fi os.FileInfo) bool {
 	st, ok := fi.Sys().(*unixStat)
 	return ok && uint64(st.Dev) == f.dev && st.Ino == f.ino //nolint:unconvert // Dev's type differs between systems.
 }
+
+// Owner is the user that owns the file: the one that the writer runs as.
+func (f *File) Owner() uint32 { return f.owner }
 
 // Release tells the kernel that the file's pages need not stay mapped here: they count as this process's resident
 // memory otherwise. The next read maps them again.

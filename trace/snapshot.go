@@ -21,6 +21,7 @@ type slotCache struct {
 	owner    *File
 	slots    []uint64 // Version and generation of each slot in [0, high): the slot's first word.
 	position []int32  // Index in Snapshot.Flows, -1 for a free slot.
+	changed  []int32  // Indexes in Snapshot.Flows that the last call wrote.
 }
 
 // Snapshot copies the file's present state into s and reuses s's memory; a Snapshot that is passed again with the same
@@ -47,6 +48,10 @@ func (s *Snapshot) Clone() Snapshot {
 		Flows:    slices.Clone(s.Flows),
 	}
 }
+
+// ChangedFlows gives the indexes in Flows that the last Snapshot call wrote; the others are as they were. The slice is
+// valid until the next call.
+func (s *Snapshot) ChangedFlows() []int32 { return s.cache.changed }
 
 type highs struct{ comms, ops, flows uint32 }
 
@@ -224,7 +229,12 @@ func (f *File) readFlows(s *Snapshot, high uint32) {
 	if c.owner == f && len(c.slots) == int(high) && f.updateFlows(s) {
 		return
 	}
-	*c = slotCache{owner: f, slots: slices.Grow(c.slots[:0], int(high)), position: slices.Grow(c.position[:0], int(high))}
+	*c = slotCache{
+		owner:    f,
+		slots:    slices.Grow(c.slots[:0], int(high)),
+		position: slices.Grow(c.position[:0], int(high)),
+		changed:  slices.Grow(c.changed[:0], int(high)),
+	}
 	s.Flows = s.Flows[:0]
 	for i := range high {
 		var w wire.Flow
@@ -238,6 +248,7 @@ func (f *File) readFlows(s *Snapshot, high uint32) {
 			word, position = firstWord(&w), int32(len(s.Flows))
 			s.Flows = append(s.Flows, Flow{})
 			setFlow(&s.Flows[position], i, &w)
+			c.changed = append(c.changed, position)
 		}
 		c.slots, c.position = append(c.slots, word), append(c.position, position)
 	}
@@ -245,6 +256,7 @@ func (f *File) readFlows(s *Snapshot, high uint32) {
 
 func (f *File) updateFlows(s *Snapshot) bool {
 	c := &s.cache
+	c.changed = c.changed[:0]
 	for i, seen := range c.slots {
 		slot := uint32(i)
 		word := atomic.LoadUint64((*uint64)(f.flows.slot(slot)))
@@ -258,6 +270,7 @@ func (f *File) updateFlows(s *Snapshot) bool {
 		c.slots[i] = firstWord(&w)
 		if c.position[i] >= 0 {
 			setFlow(&s.Flows[c.position[i]], slot, &w)
+			c.changed = append(c.changed, c.position[i])
 		}
 	}
 	return true

@@ -1,0 +1,286 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package collector_test
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/prometheus/common/promslog"
+
+	"github.com/culprit-project/culprit/exporter/collector"
+	"github.com/culprit-project/culprit/exporter/node"
+	"github.com/culprit-project/culprit/exporter/proc/proctest"
+	"github.com/culprit-project/culprit/trace"
+	"github.com/culprit-project/culprit/trace/tracetest"
+)
+
+var update = flag.Bool("update", false, "write the golden files")
+
+const nowNS = 1_000_000_000_000
+
+// testNode is a node with fake processes and real trace files.
+type testNode struct {
+	t       testing.TB
+	dir     string
+	procs   *proctest.FS
+	sampler *node.Sampler
+	now     time.Time
+}
+
+func newNode(t testing.TB) *testNode {
+	t.Helper()
+	n := &testNode{t: t, dir: t.TempDir(), procs: proctest.New(t), now: time.Unix(1_800_000_000, 0)}
+	var err error
+	n.sampler, err = node.New(node.Options{
+		Dirs: []string{n.dir}, ProcFS: n.procs.Root, HostName: "", Logger: promslog.NewNopLogger(),
+		Clock: func() uint64 { return nowNS }, Now: func() time.Time { return n.now },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func identity(rank int32) trace.Identity {
+	return trace.Identity{
+		PID: uint32(4000 + rank), PIDNamespace: proctest.InitNamespace, StartTicks: 50, Rank: rank, WorldSize: 8, LocalRank: rank,
+		GPUIndex: rank, CreatedNS: 1, CreatedRealNS: 1_799_999_000_500_000_000, BootID: proctest.BootID, Hostname: "node-1",
+		JobID: "llm", GPUUUID: fmt.Sprintf("GPU-%d", rank), PodName: fmt.Sprintf("llm-%d", rank), PodNamespace: "train",
+		ContainerName: "main", SlurmJobID: "17", WriterABI: 6,
+	}
+}
+
+// rank adds a live process with a trace file.
+func (n *testNode) rank(id trace.Identity, shape tracetest.Shape) *tracetest.Writer {
+	n.t.Helper()
+	w, err := tracetest.Create(filepath.Join(n.dir, fmt.Sprintf("%d.trace", id.PID)), id, tracetest.Size{})
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	n.t.Cleanup(func() { w.Close() })
+	shape.NowNS = nowNS
+	tracetest.Fill(w, shape)
+	n.procs.Put(proctest.Process{PID: int(id.PID), StartTicks: id.StartTicks})
+	return w
+}
+
+func scrape(t testing.TB, sampler *node.Sampler, opts collector.NCCLOptions) string {
+	t.Helper()
+	set := collector.NewSet(promslog.NewNopLogger())
+	nccl := collector.NewNCCL(sampler, opts)
+	set.Add("nccl", nccl)
+	always := prometheus.NewPedanticRegistry()
+	always.MustRegister(collector.NewSelf(sampler, nccl.DroppedSeries))
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", nil)
+	w := httptest.NewRecorder()
+	collector.Handler(promslog.NewNopLogger(), always, set).ServeHTTP(w, r)
+	if w.Code != http.StatusOK {
+		t.Fatalf("scrape: %d %s", w.Code, w.Body)
+	}
+	return w.Body.String()
+}
+
+var volatile = regexp.MustCompile(`(?m)^(culprit_exporter_(collector|sample)_duration_seconds\S*) .*$`)
+
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	got = volatile.ReplaceAllString(got, "$1 VOLATILE")
+	path := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(strings.Split(string(want), "\n"), strings.Split(got, "\n")); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", path, diff)
+	}
+}
+
+var defaults = collector.NCCLOptions{Detail: collector.DetailAuto, DetailAfter: 3 * time.Second, MaxSeries: 20000}
+
+// TestMetrics scrapes a node with a healthy rank, a stuck one, a killed one, one that ended well and a broken file.
+func TestMetrics(t *testing.T) {
+	n := newNode(t)
+	healthy := n.rank(identity(0), tracetest.Shape{Comms: 2, Channels: 2, Ops: 100})
+	n.rank(identity(1), tracetest.Shape{Comms: 2, Channels: 2, Ops: 99, Rank: 1, StuckNS: 7_500_000_000})
+	n.rank(identity(2), tracetest.Shape{Comms: 1, Channels: 1, Ops: 99, Rank: 2, StuckNS: 7_500_000_000})
+	ended := n.rank(identity(3), tracetest.Shape{Comms: 1, Channels: 1, Ops: 50, Rank: 3})
+	if err := os.WriteFile(filepath.Join(n.dir, "broken.trace"), bytes.Repeat([]byte("x"), 5000), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	n.sampler.Sample()
+	n.procs.Remove(4002)
+	n.procs.Remove(4003)
+	ended.SetStatus(trace.Status{ClosedNS: nowNS - 1})
+	healthy.SetStatus(trace.Status{DroppedFlows: 3, StaleEvents: 2, GroupOpenSinceNS: nowNS - 250_000_000})
+	for _, f := range []trace.Flow{
+		{Index: 0, Generation: 1, IsSend: true, TotalPosted: 1700, TotalReady: 1690, TotalTransmitted: 1680, TotalDone: 1640},
+	} {
+		healthy.PutFlow(f)
+	}
+	n.now = n.now.Add(time.Second)
+	n.sampler.Sample()
+	golden(t, "metrics.txt", scrape(t, n.sampler, defaults))
+}
+
+func TestLint(t *testing.T) {
+	n := newNode(t)
+	n.rank(identity(0), tracetest.Shape{Comms: 2, Channels: 2, Ops: 100, StuckNS: 5_000_000_000})
+	n.sampler.Sample()
+	nccl := collector.NewNCCL(n.sampler, collector.NCCLOptions{Detail: collector.DetailFull, MaxSeries: 1000})
+	set := collector.NewSet(promslog.NewNopLogger())
+	set.Add("nccl", nccl)
+	registry := prometheus.NewPedanticRegistry()
+	registry.MustRegister(set.WithContext(t.Context()), collector.NewSelf(n.sampler, nccl.DroppedSeries))
+	problems, err := testutil.GatherAndLint(registry)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range problems {
+		t.Errorf("%s: %s", p.Metric, p.Text)
+	}
+}
+
+func count(body, pattern string) int {
+	return len(regexp.MustCompile(`(?m)^`+pattern).FindAllString(body, -1))
+}
+
+func TestDetail(t *testing.T) {
+	n := newNode(t)
+	n.rank(identity(0), tracetest.Shape{Comms: 2, Channels: 4, Ops: 1, StuckNS: 2_000_000_000})
+	n.sampler.Sample()
+	for _, tt := range []struct {
+		name  string
+		opts  collector.NCCLOptions
+		flows int
+	}{
+		{"stuck for longer", collector.NCCLOptions{Detail: collector.DetailAuto, DetailAfter: time.Second, MaxSeries: 1000}, 8},
+		{"not stuck for long enough", collector.NCCLOptions{Detail: collector.DetailAuto, DetailAfter: 3 * time.Second, MaxSeries: 1000}, 0},
+		{"full", collector.NCCLOptions{Detail: collector.DetailFull, DetailAfter: time.Hour, MaxSeries: 1000}, 8},
+		{"off", collector.NCCLOptions{Detail: collector.DetailOff, MaxSeries: 1000}, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := count(scrape(t, n.sampler, tt.opts), "nccl_flow_info"); got != tt.flows {
+				t.Errorf("%d flows, want %d", got, tt.flows)
+			}
+		})
+	}
+}
+
+func TestHardCapDropsDetailFirst(t *testing.T) {
+	n := newNode(t)
+	n.rank(identity(0), tracetest.Shape{Comms: 1, Channels: 4, Ops: 1, StuckNS: 9_000_000_000})
+	n.sampler.Sample()
+	full := count(scrape(t, n.sampler, defaults), "nccl_")
+	body := scrape(t, n.sampler, collector.NCCLOptions{Detail: collector.DetailAuto, DetailAfter: time.Second, MaxSeries: full - 10})
+	if got := count(body, "nccl_"); got != full-10 {
+		t.Errorf("%d series, want %d", got, full-10)
+	}
+	if count(body, "nccl_stall_seconds") != 1 || count(body, "nccl_ops_started_total") != 1 {
+		t.Error("the cap hit basic series")
+	}
+	// Both registries are gathered at the same time, so the count is in the next scrape at the latest.
+	nccl := collector.NewNCCL(n.sampler, collector.NCCLOptions{Detail: collector.DetailAuto, DetailAfter: time.Second, MaxSeries: full - 10})
+	if err := nccl.Collect(t.Context(), func(prometheus.Metric) {}); err != nil {
+		t.Fatal(err)
+	}
+	if got := nccl.DroppedSeries(); got != 10 {
+		t.Errorf("%d series counted as dropped, want 10", got)
+	}
+}
+
+// TestSeriesBudget holds a healthy rank of 12 communicators to 100 series.
+func TestSeriesBudget(t *testing.T) {
+	n := newNode(t)
+	w := n.rank(identity(0), tracetest.Shape{Comms: 12, Channels: 16, Ops: 100})
+	// Three kinds of collective are usual: AllReduce on all, AllGather and ReduceScatter on one.
+	c := trace.Comm{Index: 0, Generation: 1, ID: tracetest.CommID(0), NRanks: 8, OpsCalled: 300, OpsStarted: 300, OpsCompleted: 300}
+	c.FuncCompleted[trace.AllReduce], c.FuncCompleted[trace.AllGather], c.FuncCompleted[trace.ReduceScatter] = 100, 100, 100
+	w.PutComm(c)
+	n.sampler.Sample()
+	n.now = n.now.Add(time.Second)
+	n.sampler.Sample()
+	if got := count(scrape(t, n.sampler, defaults), "nccl_"); got > 100 {
+		t.Errorf("%d series, more than 100", got)
+	}
+}
+
+// TestDuplicatesDoNotBreakTheScrape has files that claim what others claim.
+func TestDuplicatesDoNotBreakTheScrape(t *testing.T) {
+	n := newNode(t)
+	n.rank(identity(0), tracetest.Shape{Comms: 2, Channels: 2, Ops: 5, StuckNS: 9_000_000_000})
+	impostor := identity(0)
+	impostor.PID, impostor.CreatedNS = 5000, 2
+	w := n.rank(impostor, tracetest.Shape{Comms: 2, Channels: 2, Ops: 6, StuckNS: 9_000_000_000})
+	// The same communicator twice, the same flow twice, and no valid numbers.
+	w.PutComm(trace.Comm{Index: 5, ID: tracetest.CommID(0), NRanks: -7, OpsCalled: 1})
+	w.PutFlow(trace.Flow{Index: 40, CommIndex: 0, CommGeneration: 1, Channel: 0, IsSend: true, Peer: 1, State: 200, Func: 999, OpNumber: 1 << 63})
+	unknown := trace.Identity{PID: 5001, PIDNamespace: proctest.InitNamespace, StartTicks: 50, Rank: -1, WorldSize: -1, GPUIndex: -1}
+	n.rank(unknown, tracetest.Shape{})
+	unknown.PID = 5002
+	n.rank(unknown, tracetest.Shape{})
+	n.sampler.Sample()
+	body := scrape(t, n.sampler, defaults)
+	if got := count(body, `nccl_ops_started_total{comm="c0ffee0000000000",job_id="llm",rank="0"} 7`); got != 1 {
+		t.Errorf("the younger process does not speak for rank 0:\n%s", body)
+	}
+	if got := count(body, `nccl_process_info{.*job_id="unknown".*rank="-1"`); got != 1 {
+		t.Errorf("%d unknown processes", got)
+	}
+}
+
+func TestCountersOutliveCommunicators(t *testing.T) {
+	n := newNode(t)
+	w := n.rank(identity(0), tracetest.Shape{Comms: 1, Channels: 1, Ops: 100})
+	n.sampler.Sample()
+	want := func(series string) {
+		t.Helper()
+		if body := scrape(t, n.sampler, defaults); !strings.Contains(body, series+"\n") {
+			t.Errorf("no %s in\n%s", series, body)
+		}
+	}
+	const ops = `nccl_function_ops_total{function="AllReduce",job_id="llm",rank="0"} `
+	const steps = `nccl_send_steps_total{job_id="llm",rank="0",stage="done"} `
+	want(ops + "100")
+	want(steps + "1600")
+	// Another communicator and its flow take the slots.
+	c := trace.Comm{Index: 0, Generation: 2, ID: 99, NRanks: 2, OpsCalled: 7}
+	c.FuncCompleted[trace.AllReduce] = 7
+	w.PutComm(c)
+	w.PutFlow(trace.Flow{Index: 0, Generation: 2, IsSend: true, TotalPosted: 4, TotalDone: 4})
+	n.sampler.Sample()
+	want(ops + "107")
+	want(steps + "1604")
+}
+
+func BenchmarkScrape(b *testing.B) {
+	n := newNode(b)
+	for rank := range int32(8) {
+		n.rank(identity(rank), tracetest.Shape{Comms: 16, Channels: 32, Ops: 1000, Rank: rank})
+	}
+	n.sampler.Sample()
+	b.ReportAllocs()
+	bytes := 0
+	for b.Loop() {
+		bytes = len(scrape(b, n.sampler, defaults))
+	}
+	b.ReportMetric(float64(bytes), "bytes/scrape")
+}

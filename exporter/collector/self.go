@@ -1,0 +1,63 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package collector
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/culprit-project/culprit/exporter/node"
+)
+
+var (
+	filesDesc = prometheus.NewDesc("culprit_exporter_trace_files",
+		"Trace files known, by the state of the process or of the file.", []string{"state"}, nil)
+	readErrorsDesc = prometheus.NewDesc("culprit_exporter_trace_read_errors_total",
+		"Trace files that could not be read.", []string{"reason"}, nil)
+	seriesDroppedDesc = prometheus.NewDesc("culprit_exporter_series_dropped_total",
+		"Series left out by the hard cap.", nil, nil)
+)
+
+// Self exports the exporter's own state.
+type Self struct {
+	sampler *node.Sampler
+	dropped func() uint64
+	rounds  prometheus.Histogram
+}
+
+// NewSelf makes the collector of the exporter's own metrics. It must be made before the sampler runs.
+func NewSelf(sampler *node.Sampler, droppedSeries func() uint64) *Self {
+	s := &Self{
+		sampler: sampler, dropped: droppedSeries,
+		rounds: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name:    "culprit_exporter_sample_duration_seconds",
+			Help:    "Duration of one round of the sampler.",
+			Buckets: prometheus.ExponentialBuckets(1e-4, 4, 7),
+		}),
+	}
+	sampler.ObserveRounds(func(d time.Duration) { s.rounds.Observe(d.Seconds()) })
+	return s
+}
+
+// Describe implements prometheus.Collector.
+func (s *Self) Describe(ch chan<- *prometheus.Desc) {
+	ch <- filesDesc
+	ch <- readErrorsDesc
+	ch <- seriesDroppedDesc
+	s.rounds.Describe(ch)
+}
+
+// Collect implements prometheus.Collector.
+func (s *Self) Collect(ch chan<- prometheus.Metric) {
+	live, dead, unreadable := s.sampler.Files()
+	ch <- prometheus.MustNewConstMetric(filesDesc, prometheus.GaugeValue, float64(live), "live")
+	ch <- prometheus.MustNewConstMetric(filesDesc, prometheus.GaugeValue, float64(dead), "dead")
+	ch <- prometheus.MustNewConstMetric(filesDesc, prometheus.GaugeValue, float64(unreadable), "unreadable")
+	for reason, n := range s.sampler.ReadErrors() {
+		ch <- prometheus.MustNewConstMetric(readErrorsDesc, prometheus.CounterValue, float64(n), string(reason))
+	}
+	ch <- prometheus.MustNewConstMetric(seriesDroppedDesc, prometheus.CounterValue, float64(s.dropped()))
+	s.rounds.Collect(ch)
+}

@@ -1,0 +1,234 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"errors"
+	"os"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/culprit-project/culprit/exporter/proc"
+	"github.com/culprit-project/culprit/trace/nodeapi"
+)
+
+const (
+	// maxThreads bounds how many threads of a process are watched.
+	maxThreads = 64
+	// searchPeriod is how often a process or thread that was not found is searched for again; it means listing all.
+	searchPeriod = 10 * time.Second
+)
+
+// kernelWatch is what was read of a process the last time, for rates.
+type kernelWatch struct {
+	at         time.Time
+	cpu        float64
+	io         proc.IO
+	ioReadable bool
+	searched   time.Time
+	threads    map[int]threadWatch // By the thread's own number.
+	cgroupRead bool
+}
+
+type threadWatch struct {
+	tid      int // As this procfs knows it; 0 not found.
+	searched time.Time
+	at       time.Time
+	cpu      float64
+	delay    float64
+}
+
+// ask brings the kernel's view of a process up to date.
+func (s *Sampler) ask(p *Process, now time.Time) {
+	p.asked = true
+	k := &p.Kernel
+	if boot := p.Snap.Identity.BootID; boot != "" && boot != s.procs.BootID() {
+		p.end() // Written before the machine was booted.
+		return
+	}
+	if k.HostPID == 0 && !s.search(p, now) {
+		return
+	}
+	st, err := s.procs.Stat(k.HostPID)
+	if err != nil || st.StartTicks != p.Snap.Identity.StartTicks {
+		if err != nil && !errors.Is(err, os.ErrNotExist) && !errors.Is(err, unix.ESRCH) {
+			k.State = nodeapi.ProcessUnknown
+			return
+		}
+		p.end()
+		return
+	}
+	k.State = stateOf(st.State)
+	if k.State == nodeapi.ProcessZombie {
+		p.end()
+		k.State = nodeapi.ProcessZombie
+		return
+	}
+	s.askUsage(p, st, now)
+	s.askThreads(p, now)
+}
+
+// search finds the process by its claim. It reports whether there is one to look at.
+func (s *Sampler) search(p *Process, now time.Time) bool {
+	w := &p.watch
+	if !w.searched.IsZero() && now.Sub(w.searched) < searchPeriod {
+		return false
+	}
+	w.searched = now
+	k := &p.Kernel
+	pid, err := s.procs.Find(p.claim())
+	switch {
+	case errors.Is(err, proc.ErrGone):
+		p.end()
+		return false
+	case err != nil:
+		k.State = nodeapi.ProcessUnknown
+		return false
+	}
+	// A file may claim to be another user's process. Root may write for anybody.
+	owner := p.file.Owner()
+	if uid, err := s.procs.UID(pid); err != nil || owner != 0 && uid != owner {
+		k.State = nodeapi.ProcessUnknown
+		return false
+	}
+	k.HostPID, k.Verified = pid, true
+	return true
+}
+
+// end notes that the process is no more.
+func (p *Process) end() {
+	p.Kernel = nodeapi.Kernel{
+		State: nodeapi.ProcessGone, HostPID: p.Kernel.HostPID, Verified: p.Kernel.Verified,
+		CgroupPath: p.Kernel.CgroupPath, ContainerID: p.Kernel.ContainerID,
+	}
+}
+
+func stateOf(c byte) nodeapi.ProcessState {
+	switch c {
+	case 'R':
+		return nodeapi.ProcessRunning
+	case 'S', 'I':
+		return nodeapi.ProcessSleep
+	case 'D':
+		return nodeapi.ProcessDisk
+	case 'T', 't':
+		return nodeapi.ProcessStopped
+	case 'Z', 'X', 'x':
+		return nodeapi.ProcessZombie
+	}
+	return nodeapi.ProcessUnknown
+}
+
+func (s *Sampler) askUsage(p *Process, st proc.Stat, now time.Time) {
+	k, w := &p.Kernel, &p.watch
+	seconds := now.Sub(w.at).Seconds()
+	first := w.at.IsZero()
+	k.CPUCores = rate(first, st.CPUSeconds-w.cpu, seconds)
+	if io, err := s.procs.IO(k.HostPID); err == nil {
+		k.ReadBytesPerSec = rate(first || !w.ioReadable, float64(io.ReadBytes-w.io.ReadBytes), seconds)
+		k.WriteBytesPerSec = rate(first || !w.ioReadable, float64(io.WriteBytes-w.io.WriteBytes), seconds)
+		w.io, w.ioReadable = io, true
+	}
+	w.at, w.cpu = now, st.CPUSeconds
+	k.Wchan = ""
+	if k.State == nodeapi.ProcessDisk {
+		k.Wchan = s.procs.Wchan(k.HostPID, k.HostPID)
+	}
+	if !w.cgroupRead {
+		k.CgroupPath, k.ContainerID = s.procs.Cgroup(k.HostPID)
+		w.cgroupRead = true
+	}
+}
+
+func rate(first bool, difference, seconds float64) float64 {
+	if first || seconds <= 0 || difference < 0 {
+		return 0
+	}
+	return difference / seconds
+}
+
+// askThreads looks at the threads that the communicators name: those that drive the network and those that call NCCL.
+func (s *Sampler) askThreads(p *Process, now time.Time) {
+	k, w := &p.Kernel, &p.watch
+	roles := p.threadRoles()
+	if w.threads == nil {
+		w.threads = map[int]threadWatch{}
+	}
+	k.Threads = k.Threads[:0]
+	for _, tid := range sortedThreads(roles) {
+		t := w.threads[tid]
+		if t.tid == 0 && !s.findThread(p, tid, &t, now) {
+			w.threads[tid] = t
+			continue
+		}
+		st, err := s.procs.ThreadStat(k.HostPID, t.tid)
+		if err != nil {
+			delete(w.threads, tid)
+			continue
+		}
+		first, seconds := t.at.IsZero(), now.Sub(t.at).Seconds()
+		delay, err := s.procs.RunDelay(k.HostPID, t.tid)
+		if err != nil {
+			delay = t.delay // Not every kernel counts it.
+		}
+		th := nodeapi.Thread{
+			TID: t.tid, Role: roles[tid], State: string(stateOf(st.State)),
+			CPUCores:     rate(first, st.CPUSeconds-t.cpu, seconds),
+			RunDelayFrac: min(1, rate(first, delay-t.delay, seconds)),
+		}
+		if st.State == 'D' || st.State == 'S' {
+			th.Wchan = s.procs.Wchan(k.HostPID, t.tid)
+		}
+		t.at, t.cpu, t.delay = now, st.CPUSeconds, delay
+		w.threads[tid] = t
+		k.Threads = append(k.Threads, th)
+	}
+	for tid := range w.threads {
+		if _, named := roles[tid]; !named {
+			delete(w.threads, tid)
+		}
+	}
+}
+
+// findThread translates a thread's number into this procfs's. In one's own namespace they are the same.
+func (s *Sampler) findThread(p *Process, tid int, t *threadWatch, now time.Time) bool {
+	if ns := p.Snap.Identity.PIDNamespace; ns == 0 || ns == s.procs.Namespace() {
+		t.tid = tid
+		return true
+	}
+	if !t.searched.IsZero() && now.Sub(t.searched) < searchPeriod {
+		return false
+	}
+	t.searched = now
+	t.tid = s.procs.FindThread(p.Kernel.HostPID, tid)
+	return t.tid != 0
+}
+
+// threadRoles names the threads worth watching by their number in the process's own namespace.
+func (p *Process) threadRoles() map[int]string {
+	roles := map[int]string{}
+	add := func(tid uint32, role string) {
+		if tid != 0 && len(roles) < maxThreads {
+			roles[int(tid)] = role
+		}
+	}
+	for i := range p.Snap.Comms {
+		if c := &p.Snap.Comms[i]; !c.Ended {
+			add(c.UserTID, "user")
+			add(c.ProxyTID, "proxy")
+		}
+	}
+	return roles
+}
+
+func sortedThreads(roles map[int]string) []int {
+	tids := make([]int, 0, len(roles))
+	for tid := range roles {
+		tids = append(tids, tid)
+	}
+	slices.Sort(tids)
+	return tids
+}

@@ -1,0 +1,159 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/culprit-project/culprit/exporter/proc"
+	"github.com/culprit-project/culprit/trace"
+	"github.com/culprit-project/culprit/trace/nodeapi"
+)
+
+const (
+	// recentPerComm is how many finished operations per communicator are kept for GET /api/v1/state.
+	recentPerComm = 8
+	// recentComms bounds for how many communicators of a process they are kept.
+	recentComms = 256
+)
+
+// Process is one traced process. Its exported fields are only valid while the sampler's lock is held, that is, inside
+// the functions that hand a *Process out.
+type Process struct {
+	// JobID, Rank, Host and GPU are resolved from the claims; Rank is -1 and GPU empty when they cannot be told.
+	JobID string
+	Rank  int32
+	Host  string
+	GPU   string
+
+	Snap    trace.Snapshot
+	Kernel  nodeapi.Kernel
+	Totals  Totals
+	Rates   Rates
+	Overrun uint64 // Ring records lost to overwriting.
+	Lost    bool   // The file became unreadable.
+
+	path      string
+	id        fileID
+	file      *trace.File
+	unlinked  bool
+	deadSince time.Time
+	asked     bool // The kernel has been asked at least once.
+
+	heartbeat   uint64
+	heartbeatAt time.Time
+	nextDone    uint64
+	nextLife    uint64
+	worldRanks  int32 // Size of the communicator that the identity was derived from.
+	ledger      ledger
+	window      rateWindow
+	watch       kernelWatch
+	recent      map[commSlot][]trace.Completion
+}
+
+type commSlot struct{ index, generation uint32 }
+
+func newProcess(path string, id fileID, f *trace.File) *Process {
+	return &Process{
+		path: path, id: id, file: f, JobID: "unknown", Rank: -1, Snap: trace.Snapshot{Identity: f.Identity()},
+		ledger: newLedger(), recent: map[commSlot][]trace.Completion{},
+	}
+}
+
+// File is the base name of the trace file.
+func (p *Process) File() string { return filepath.Base(p.path) }
+
+// Dead tells whether the process has ended, in whatever way.
+func (p *Process) Dead() bool {
+	switch p.Kernel.State {
+	case nodeapi.ProcessGone, nodeapi.ProcessExited, nodeapi.ProcessZombie:
+		return true
+	}
+	return false
+}
+
+// Killed tells whether the process has ended without saying goodbye.
+func (p *Process) Killed() bool { return p.Dead() && p.Snap.Status.ClosedNS == 0 }
+
+// Verified tells whether the kernel knows the process that the file claims to be of.
+func (p *Process) Verified() bool { return p.Kernel.Verified }
+
+// silence is how long ago, at most, the process last wrote something.
+func (p *Process) silence(now uint64) time.Duration {
+	st := &p.Snap.Status
+	return trace.Since(now, max(st.HeartbeatNS, st.ClosedNS, p.Snap.Identity.CreatedNS))
+}
+
+// identify resolves who the process is. Claims never change; what is derived from communicators follows the largest.
+func (p *Process) identify(host string, override bool) {
+	id := &p.Snap.Identity
+	p.Host = id.Hostname
+	if override || p.Host == "" {
+		p.Host = host
+	}
+	if id.GPUIndex >= 0 {
+		p.GPU = strconv.Itoa(int(id.GPUIndex))
+	}
+	var world *trace.Comm
+	for i := range p.Snap.Comms {
+		if c := &p.Snap.Comms[i]; world == nil || c.NRanks > world.NRanks || c.NRanks == world.NRanks && c.CreatedNS < world.CreatedNS {
+			world = c
+		}
+	}
+	switch {
+	case id.JobID != "":
+		p.JobID = id.JobID
+	case id.SlurmJobID != "":
+		p.JobID = id.SlurmJobID
+	case world != nil && world.NRanks > p.worldRanks:
+		p.JobID = "comm-" + world.ID.String()
+	}
+	switch {
+	case id.Rank >= 0:
+		p.Rank = id.Rank
+	case world != nil && world.NRanks > p.worldRanks:
+		p.Rank = max(world.Rank, -1)
+	}
+	if world != nil {
+		p.worldRanks = max(p.worldRanks, world.NRanks)
+	}
+}
+
+// remember keeps the newest finished operations of each communicator.
+func (p *Process) remember(c *trace.Completion) {
+	slot := commSlot{c.CommIndex, c.CommGeneration}
+	list, known := p.recent[slot]
+	if !known && len(p.recent) >= recentComms {
+		p.dropRecent()
+		if len(p.recent) >= recentComms {
+			return
+		}
+	}
+	if len(list) == recentPerComm {
+		copy(list, list[1:])
+		list = list[:recentPerComm-1]
+	}
+	p.recent[slot] = append(list, *c)
+}
+
+// dropRecent forgets operations of communicators that are not in the table any more.
+func (p *Process) dropRecent() {
+	live := make(map[commSlot]bool, len(p.Snap.Comms))
+	for i := range p.Snap.Comms {
+		live[commSlot{p.Snap.Comms[i].Index, p.Snap.Comms[i].Generation}] = true
+	}
+	for slot := range p.recent {
+		if !live[slot] {
+			delete(p.recent, slot)
+		}
+	}
+}
+
+// claim is what the kernel is asked about.
+func (p *Process) claim() proc.Claim {
+	id := &p.Snap.Identity
+	return proc.Claim{PID: int(int32(id.PID)), Namespace: id.PIDNamespace, StartTicks: id.StartTicks}
+}

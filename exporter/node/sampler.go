@@ -1,0 +1,279 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package node follows the traced processes of one node. A Sampler finds their trace files, reads them several times a
+// second, asks the kernel about the processes, and keeps the last state of those that died. It hands out what it knows
+// as nodeapi values and to collectors.
+package node
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/culprit-project/culprit/exporter/proc"
+	"github.com/culprit-project/culprit/trace"
+	"github.com/culprit-project/culprit/trace/nodeapi"
+)
+
+// kernelPeriod is how often the kernel is asked about processes; rates are over this span. Asking costs several
+// system calls a thread, so it is not done every sampling round.
+const kernelPeriod = time.Second
+
+// Options configure a Sampler. Zero values take the defaults named.
+type Options struct {
+	Dirs     []string      // Directories of trace files.
+	ProcFS   string        // Where procfs is mounted; /proc.
+	Interval time.Duration // Between sampling rounds; 100 ms.
+	KeepDead time.Duration // How long a dead process is remembered; 10 minutes.
+	HostName string        // Name of this host on every process; empty: what each process claims.
+	Logger   *slog.Logger
+	History  History // Receives what was read; may be nil.
+
+	// Clock gives CLOCK_MONOTONIC nanoseconds and Now the wall clock; for tests.
+	Clock func() uint64
+	Now   func() time.Time
+}
+
+// History receives what the sampler reads, under the sampler's lock. The values are only valid during the call.
+type History interface {
+	// Completions tells of finished operations and how many the ring had lost before them.
+	Completions(p *Process, done []trace.Completion, lost uint64)
+	Lifecycle(p *Process, events []trace.LifecycleEvent, lost uint64)
+	// Sampled is called once a round for every live process, after its snapshot was taken at atNS.
+	Sampled(p *Process, atNS uint64)
+	// Forgotten is called when a process leaves the sampler's memory.
+	Forgotten(p *Process)
+}
+
+// Sampler follows the trace files of a node. All methods are safe for concurrent use.
+type Sampler struct {
+	opts     Options
+	log      *slog.Logger
+	procs    *proc.FS
+	hostName string
+
+	mu         sync.Mutex
+	dirs       []*directory
+	processes  []*Process // Sorted by path, then age.
+	unread     map[string]*unreadFile
+	readErrors map[trace.Reason]uint64
+	sampledNS  uint64 // CLOCK_MONOTONIC of the last round.
+	lastKernel time.Time
+	rounds     func(time.Duration) // Told each round's duration.
+
+	done   []trace.Completion // Scratch.
+	events []trace.LifecycleEvent
+}
+
+// New makes a Sampler. It fails when procfs cannot be read.
+func New(o Options) (*Sampler, error) {
+	if o.ProcFS == "" {
+		o.ProcFS = "/proc"
+	}
+	if o.Interval <= 0 {
+		o.Interval = 100 * time.Millisecond
+	}
+	if o.KeepDead <= 0 {
+		o.KeepDead = 10 * time.Minute
+	}
+	if o.Clock == nil {
+		o.Clock = Monotonic
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	procs, err := proc.Open(o.ProcFS)
+	if err != nil {
+		return nil, fmt.Errorf("opening procfs at %s: %w", o.ProcFS, err)
+	}
+	host := o.HostName
+	if host == "" {
+		if host, err = os.Hostname(); err != nil {
+			return nil, fmt.Errorf("finding the host's name: %w", err)
+		}
+	}
+	s := &Sampler{
+		opts: o, log: o.Logger, procs: procs, hostName: host, unread: map[string]*unreadFile{},
+		readErrors: map[trace.Reason]uint64{}, rounds: func(time.Duration) {},
+	}
+	for _, r := range trace.Reasons {
+		s.readErrors[r] = 0
+	}
+	for _, path := range o.Dirs {
+		s.dirs = append(s.dirs, &directory{path: path})
+	}
+	return s, nil
+}
+
+// Monotonic reads CLOCK_MONOTONIC, the clock of every time stamp in a trace file, in nanoseconds.
+func Monotonic() uint64 {
+	var ts unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts); err != nil {
+		return 0 // Cannot happen: the clock always exists.
+	}
+	return uint64(ts.Nano())
+}
+
+// ObserveRounds makes the sampler call f with the duration of each round. It must be called before Run.
+func (s *Sampler) ObserveRounds(f func(time.Duration)) { s.rounds = f }
+
+// HostName is this host's name as the exporter knows it.
+func (s *Sampler) HostName() string { return s.hostName }
+
+// Run samples until ctx ends.
+func (s *Sampler) Run(ctx context.Context) {
+	ticker := time.NewTicker(s.opts.Interval)
+	defer ticker.Stop()
+	for {
+		s.Sample()
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+// Sample does one round: it looks for new and vanished files and reads every live one.
+func (s *Sampler) Sample() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	start := time.Now()
+	now := s.opts.Now()
+	s.scan(now)
+	askKernel := now.Sub(s.lastKernel) >= kernelPeriod
+	if askKernel {
+		s.lastKernel = now
+	}
+	kept := s.processes[:0]
+	for _, p := range s.processes {
+		s.sample(p, now, askKernel)
+		if s.expired(p, now) {
+			s.forget(p)
+			continue
+		}
+		kept = append(kept, p)
+	}
+	clear(s.processes[len(kept):])
+	s.processes = kept
+	s.sampledNS = s.opts.Clock()
+	s.rounds(time.Since(start))
+}
+
+// sample brings one process up to date.
+func (s *Sampler) sample(p *Process, now time.Time, askKernel bool) {
+	if p.Dead() {
+		return
+	}
+	if askKernel || !p.asked {
+		s.ask(p, now)
+	}
+	if err := p.file.Snapshot(&p.Snap); err != nil {
+		s.lose(p, now, err)
+		return
+	}
+	if p.Snap.Status.HeartbeatNS != p.heartbeat {
+		p.heartbeat, p.heartbeatAt = p.Snap.Status.HeartbeatNS, now
+	}
+	s.absorb(p)
+	if askKernel {
+		p.updateRates(now)
+	}
+	if s.opts.History != nil {
+		s.opts.History.Sampled(p, s.opts.Clock())
+	}
+	if p.Dead() {
+		s.bury(p, now)
+	}
+}
+
+// absorb takes in what the last snapshot shows.
+func (s *Sampler) absorb(p *Process) {
+	if p.Kernel.State == nodeapi.ProcessGone && p.Snap.Status.ClosedNS != 0 {
+		p.Kernel.State = nodeapi.ProcessExited
+	}
+	p.identify(s.hostName, s.opts.HostName != "")
+	p.account()
+	s.readRings(p)
+}
+
+// readRings passes on what has finished since the last round.
+func (s *Sampler) readRings(p *Process) {
+	read := p.file.Completions
+	if p.Dead() {
+		read = p.file.LastCompletions
+	}
+	if head := p.Snap.Status.CompletionsHead; head != p.nextDone {
+		done, span, err := read(p.nextDone, s.done[:0])
+		if err != nil {
+			return // The next snapshot meets the same fault and reports it.
+		}
+		s.done, p.nextDone = done, span.Next
+		p.Overrun += span.Lost
+		for i := range done {
+			p.remember(&done[i])
+		}
+		if s.opts.History != nil && (len(done) > 0 || span.Lost > 0) {
+			s.opts.History.Completions(p, done, span.Lost)
+		}
+	}
+	if head := p.Snap.Status.LifecycleHead; head != p.nextLife {
+		events, span, err := p.file.Lifecycle(p.nextLife, s.events[:0])
+		if err != nil {
+			return
+		}
+		s.events, p.nextLife = events, span.Next
+		p.Overrun += span.Lost
+		if s.opts.History != nil && (len(events) > 0 || span.Lost > 0) {
+			s.opts.History.Lifecycle(p, events, span.Lost)
+		}
+	}
+}
+
+// lose gives up a file that faulted while being read. Its process may go on; its last good state is kept as if dead.
+func (s *Sampler) lose(p *Process, now time.Time, err error) {
+	s.countUnread(p.path, p.id, err, now)
+	p.Lost = true
+	s.bury(p, now)
+}
+
+// bury closes the file of a process that will not write any more. What was last read stays.
+func (s *Sampler) bury(p *Process, now time.Time) {
+	if p.deadSince.IsZero() {
+		p.deadSince = now
+	}
+	if err := p.file.Close(); err != nil {
+		s.log.Warn("Closing trace file", "file", p.path, "err", err)
+	}
+}
+
+func (s *Sampler) expired(p *Process, now time.Time) bool {
+	switch {
+	case p.Lost:
+		return true
+	case p.Dead():
+		return now.Sub(p.deadSince) >= s.opts.KeepDead
+	case p.unlinked:
+		// Its directory entry is gone and nobody can say whether it lives.
+		return !p.Verified() && now.Sub(p.heartbeatAt) >= s.opts.KeepDead
+	}
+	return false
+}
+
+func (s *Sampler) forget(p *Process) {
+	if !p.Dead() && !p.Lost {
+		s.bury(p, s.opts.Now())
+	}
+	if s.opts.History != nil {
+		s.opts.History.Forgotten(p)
+	}
+	if !p.unlinked && !p.Lost {
+		s.ignore(p)
+	}
+}

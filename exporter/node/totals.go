@@ -1,0 +1,129 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"time"
+
+	"github.com/culprit-project/culprit/trace"
+)
+
+// Totals are sums over a process's whole life. They never fall, although the slots of ended communicators and flows
+// are given to others.
+type Totals struct {
+	Func [trace.NumFunc]FuncTotals
+	Send DirectionTotals
+	Recv DirectionTotals
+}
+
+// FuncTotals sum up one kind of operation.
+type FuncTotals struct {
+	Ops, Bytes, NS uint64
+}
+
+// DirectionTotals sum up the flows of one direction. Stages are those of trace.Flow; waits are, for sending, gpu, peer
+// and network, and for receiving network, flush and gpu.
+type DirectionTotals struct {
+	Posted, Ready, Transmitted, Done uint64
+	WaitNS                           [3]uint64
+	ActiveNS                         uint64
+	Bytes                            uint64
+}
+
+// Rates are over the last kernelPeriod.
+type Rates struct {
+	// SendSteps and ReceiveSteps are how often the send and receive counts changed.
+	SendSteps, ReceiveSteps uint64
+}
+
+// ledger remembers what each slot showed last, to add up differences.
+type ledger struct {
+	comms map[uint32]commEntry
+	flows []flowEntry // By slot.
+}
+
+type commEntry struct {
+	generation uint32
+	functions  [trace.NumFunc]FuncTotals
+}
+
+type flowEntry struct {
+	generation uint32
+	totals     DirectionTotals
+}
+
+func newLedger() ledger { return ledger{comms: map[uint32]commEntry{}} }
+
+// account adds to the totals what has happened since the last snapshot.
+func (p *Process) account() {
+	for i := range p.Snap.Comms {
+		p.accountComm(&p.Snap.Comms[i])
+	}
+	for _, i := range p.Snap.ChangedFlows() {
+		p.accountFlow(&p.Snap.Flows[i])
+	}
+}
+
+func (p *Process) accountComm(c *trace.Comm) {
+	last := p.ledger.comms[c.Index]
+	if last.generation != c.Generation {
+		last = commEntry{generation: c.Generation}
+	}
+	for f := range last.functions {
+		seen, total := &last.functions[f], &p.Totals.Func[f]
+		advance(&total.Ops, &seen.Ops, c.FuncCompleted[f])
+		advance(&total.Bytes, &seen.Bytes, c.FuncBytes[f])
+		advance(&total.NS, &seen.NS, c.FuncNS[f])
+	}
+	p.ledger.comms[c.Index] = last
+}
+
+func (p *Process) accountFlow(f *trace.Flow) {
+	for int(f.Index) >= len(p.ledger.flows) {
+		p.ledger.flows = append(p.ledger.flows, flowEntry{})
+	}
+	seen := &p.ledger.flows[f.Index]
+	if seen.generation != f.Generation {
+		*seen = flowEntry{generation: f.Generation}
+	}
+	total := &p.Totals.Recv
+	if f.IsSend {
+		total = &p.Totals.Send
+	}
+	advance(&total.Posted, &seen.totals.Posted, f.TotalPosted)
+	advance(&total.Ready, &seen.totals.Ready, f.TotalReady)
+	advance(&total.Transmitted, &seen.totals.Transmitted, f.TotalTransmitted)
+	advance(&total.Done, &seen.totals.Done, f.TotalDone)
+	for i := range total.WaitNS {
+		advance(&total.WaitNS[i], &seen.totals.WaitNS[i], f.TotalWaitNS[i])
+	}
+	advance(&total.ActiveNS, &seen.totals.ActiveNS, f.TotalActiveNS)
+	advance(&total.Bytes, &seen.totals.Bytes, f.TotalBytes)
+}
+
+// advance adds to total by how much a counter has grown. One that fell is a lie or a race: it counts for nothing.
+func advance(total, seen *uint64, now uint64) {
+	if now > *seen {
+		*total += now - *seen
+		*seen = now
+	}
+}
+
+// rateWindow holds the totals at the window's start.
+type rateWindow struct {
+	start           time.Time
+	sent, received  uint64
+	cpu             float64
+	readIO, writeIO uint64
+}
+
+// updateRates closes a rate window and opens the next.
+func (p *Process) updateRates(now time.Time) {
+	w := &p.window
+	sent, received := p.Totals.Send.Done, p.Totals.Recv.Ready
+	if !w.start.IsZero() {
+		p.Rates = Rates{SendSteps: sent - w.sent, ReceiveSteps: received - w.received}
+	}
+	w.start, w.sent, w.received = now, sent, received
+}

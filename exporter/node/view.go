@@ -1,0 +1,232 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"cmp"
+	"maps"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/culprit-project/culprit/trace"
+	"github.com/culprit-project/culprit/trace/nodeapi"
+)
+
+// Each calls f for every process with the time of its last snapshot (CLOCK_MONOTONIC, ns). The sampler waits
+// meanwhile: f must be quick and keep nothing of p.
+func (s *Sampler) Each(f func(sampledNS uint64, p *Process)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, p := range s.processes {
+		f(s.sampledNS, p)
+	}
+}
+
+// Files tells how many trace files are live, dead and unreadable.
+func (s *Sampler) Files() (live, dead, unreadable int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, p := range s.processes {
+		if p.Dead() {
+			dead++
+		} else {
+			live++
+		}
+	}
+	for _, u := range s.unread {
+		if u.counted {
+			unreadable++
+		}
+	}
+	return live, dead, unreadable
+}
+
+// ReadErrors counts the trace files that could not be read, by reason.
+func (s *Sampler) ReadErrors() map[trace.Reason]uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return maps.Clone(s.readErrors)
+}
+
+// Unread lists the trace files that cannot be read.
+func (s *Sampler) Unread() []nodeapi.Unread {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var list []nodeapi.Unread
+	for path, u := range s.unread {
+		if u.counted {
+			list = append(list, nodeapi.Unread{File: filepath.Base(path), Error: u.err.Error()})
+		}
+	}
+	slices.SortFunc(list, func(a, b nodeapi.Unread) int { return cmp.Compare(a.File, b.File) })
+	return list
+}
+
+// FlowDetail says which flows a State is to have.
+type FlowDetail int
+
+// Flow details.
+const (
+	FlowsActive FlowDetail = iota // Those of operations in flight: the default.
+	FlowsAll                      // Idle ones too, for their totals.
+	FlowsNone
+)
+
+// Query narrows a State. Empty lists match everything.
+type Query struct {
+	JobIDs []string
+	Ranks  []int32
+	Comms  []trace.CommID
+	Flows  FlowDetail
+}
+
+// State gives what is known of the processes that match, as it is at this moment. Each process is copied by itself, so
+// that a large answer does not hold the sampler up.
+func (s *Sampler) State(q Query) (nowNS uint64, processes func(yield func(nodeapi.Process) bool)) {
+	s.Sample()
+	s.mu.Lock()
+	matching := make([]*Process, 0, len(s.processes))
+	for _, p := range s.processes {
+		if q.matches(p) {
+			matching = append(matching, p)
+		}
+	}
+	nowNS = s.sampledNS
+	s.mu.Unlock()
+	return nowNS, func(yield func(nodeapi.Process) bool) {
+		for _, p := range matching {
+			s.mu.Lock()
+			v := p.view(q, s.opts.Now())
+			s.mu.Unlock()
+			if !yield(v) {
+				return
+			}
+		}
+	}
+}
+
+func (q *Query) matches(p *Process) bool {
+	if len(q.JobIDs) > 0 && !slices.Contains(q.JobIDs, p.JobID) || len(q.Ranks) > 0 && !slices.Contains(q.Ranks, p.Rank) {
+		return false
+	}
+	if len(q.Comms) == 0 {
+		return true
+	}
+	return slices.ContainsFunc(p.Snap.Comms, func(c trace.Comm) bool { return slices.Contains(q.Comms, c.ID) })
+}
+
+// view copies a process for others.
+func (p *Process) view(q Query, now time.Time) nodeapi.Process {
+	v := nodeapi.Process{File: p.File(), JobID: p.JobID, Rank: p.Rank, Host: p.Host, GPU: p.GPU}
+	kernel := p.Kernel
+	kernel.Threads = slices.Clone(kernel.Threads)
+	if p.Dead() {
+		kernel.GoneForSeconds = max(0, now.Sub(p.deadSince).Seconds())
+	}
+	v.Kernel = &kernel
+	v.Identity, v.Status = p.Snap.Identity, p.Snap.Status
+
+	wanted := map[commSlot]bool{}
+	for i := range p.Snap.Comms {
+		if c := &p.Snap.Comms[i]; len(q.Comms) == 0 || slices.Contains(q.Comms, c.ID) {
+			wanted[commSlot{c.Index, c.Generation}] = true
+			v.Comms = append(v.Comms, *c)
+		}
+	}
+	for i := range p.Snap.Ops {
+		if op := &p.Snap.Ops[i]; wanted[commSlot{op.CommIndex, op.CommGeneration}] {
+			v.Ops = append(v.Ops, *op)
+		}
+	}
+	for i := range p.Snap.Flows {
+		f := &p.Snap.Flows[i]
+		if q.Flows == FlowsNone || q.Flows == FlowsActive && f.State == trace.FlowIdle {
+			continue
+		}
+		if wanted[commSlot{f.CommIndex, f.CommGeneration}] {
+			v.Flows = append(v.Flows, *f)
+		}
+	}
+	for slot, list := range p.recent {
+		if wanted[slot] {
+			v.Completions = append(v.Completions, list...)
+		}
+	}
+	slices.SortFunc(v.Completions, func(a, b trace.Completion) int { return cmp.Compare(a.Ticket, b.Ticket) })
+	return v
+}
+
+// CommStall is a communicator with operations in flight.
+type CommStall struct {
+	Comm *trace.Comm
+	For  time.Duration // Since the last progress.
+}
+
+// Stalls lists the communicators with an operation in flight, as they are in the table. Operations whose completion
+// cannot be seen do not count.
+func (p *Process) Stalls(now uint64) []CommStall {
+	progress := map[commSlot]*commProgress{}
+	for i := range p.Snap.Ops {
+		op := &p.Snap.Ops[i]
+		if op.State == trace.OpLeft || op.Flags&trace.OpNoCompletion != 0 {
+			continue
+		}
+		slot := commSlot{op.CommIndex, op.CommGeneration}
+		c := progress[slot]
+		if c == nil {
+			c = &commProgress{oldest: op}
+			progress[slot] = c
+		}
+		if op.Number < c.oldest.Number {
+			c.oldest = op
+		}
+		c.last = max(c.last, op.LastProgressNS, op.EnteredNS)
+	}
+	if len(progress) == 0 {
+		return nil
+	}
+	for i := range p.Snap.Flows {
+		f := &p.Snap.Flows[i]
+		if c := progress[commSlot{f.CommIndex, f.CommGeneration}]; c != nil {
+			c.last = max(c.last, f.LastProgressNS)
+		}
+	}
+	stalls := make([]CommStall, 0, len(progress))
+	for i := range p.Snap.Comms {
+		comm := &p.Snap.Comms[i]
+		c := progress[commSlot{comm.Index, comm.Generation}]
+		if c == nil || comm.Ended {
+			continue
+		}
+		// Calls of later operations are no progress: the host may run far ahead of the GPU.
+		last := max(c.last, comm.LastProgressNS, comm.LastCompletedNS, c.oldest.CalledNS, c.oldest.EnqueuedNS)
+		stalls = append(stalls, CommStall{Comm: comm, For: trace.Since(now, last)})
+	}
+	return stalls
+}
+
+type commProgress struct {
+	oldest *trace.Op
+	last   uint64
+}
+
+// OpAge is for how long the communicator's oldest operation in flight has been under way since it was called; 0 when
+// none is. Barriers and operations whose completion cannot be seen do not count.
+func (p *Process) OpAge(c *trace.Comm, now uint64) time.Duration {
+	var oldest time.Duration
+	for i := range p.Snap.Ops {
+		op := &p.Snap.Ops[i]
+		if op.CommIndex != c.Index || op.CommGeneration != c.Generation || op.State == trace.OpLeft ||
+			op.Flags&(trace.OpNoCompletion|trace.OpBarrier) != 0 {
+			continue
+		}
+		since := op.CalledNS
+		if since == 0 {
+			since = op.EnqueuedNS
+		}
+		oldest = max(oldest, trace.Since(now, since))
+	}
+	return oldest
+}

@@ -1,0 +1,138 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package proc
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// Claim is how a process describes itself: its number in its own PID namespace, that namespace's inode (0 unknown)
+// and its start time in clock ticks after boot.
+type Claim struct {
+	PID        int
+	Namespace  uint64
+	StartTicks uint64
+}
+
+// ErrGone means that the claimed process does not exist any more.
+var ErrGone = errors.New("no such process")
+
+// ErrUnseen means that the claimed process cannot be seen from this procfs, whether it lives or not.
+var ErrUnseen = errors.New("process is in a PID namespace that cannot be seen from here")
+
+// Find gives the number by which this procfs knows the claimed process. The process found has the claimed start time.
+func (fs *FS) Find(c Claim) (int, error) {
+	if c.PID <= 0 {
+		return 0, ErrUnseen
+	}
+	if c.Namespace == 0 || c.Namespace == fs.namespace {
+		st, err := fs.Stat(c.PID)
+		switch {
+		case err == nil && st.StartTicks == c.StartTicks:
+			return c.PID, nil
+		case c.Namespace == 0:
+			return 0, ErrUnseen
+		case err == nil || errors.Is(err, os.ErrNotExist):
+			return 0, ErrGone
+		}
+		return 0, err
+	}
+	dir, err := os.Open(fs.root)
+	if err != nil {
+		return 0, fmt.Errorf("listing processes: %w", err)
+	}
+	defer dir.Close()
+	names, err := dir.Readdirnames(-1)
+	if err != nil {
+		return 0, fmt.Errorf("listing processes: %w", err)
+	}
+	for _, name := range names {
+		pid, err := strconv.Atoi(name)
+		if err != nil || !fs.isInner(name+"/status", c.PID) {
+			continue
+		}
+		// The namespace link needs a debugger's rights; without them the start time has to do.
+		if ns, err := fs.namespaceOf(name); err == nil && ns != c.Namespace {
+			continue
+		}
+		if st, err := fs.Stat(pid); err == nil && st.StartTicks == c.StartTicks {
+			return pid, nil
+		}
+	}
+	if fs.SeesAll() {
+		return 0, ErrGone
+	}
+	return 0, ErrUnseen
+}
+
+// isInner tells whether a task has the number inner in its own namespace, by its status file.
+func (fs *FS) isInner(file string, inner int) bool {
+	b, err := fs.read(file)
+	if err != nil {
+		return false
+	}
+	ids := innerIDs(b)
+	if len(ids) == 0 {
+		return false
+	}
+	n, err := strconv.Atoi(string(ids[len(ids)-1]))
+	return err == nil && n == inner
+}
+
+// innerIDs gives the task's numbers by a status file's NSpid line, outermost namespace first.
+func innerIDs(status []byte) [][]byte {
+	_, rest, ok := bytes.Cut(status, []byte("\nNSpid:"))
+	if !ok {
+		return nil
+	}
+	line, _, _ := bytes.Cut(rest, []byte("\n"))
+	return bytes.Fields(line)
+}
+
+// FindThread gives the number by which this procfs knows thread inner of process pid, where inner is the thread's
+// number in its own namespace. It is 0 when there is none.
+func (fs *FS) FindThread(pid, inner int) int {
+	names, err := os.ReadDir(filepath.Join(fs.root, strconv.Itoa(pid), "task"))
+	if err != nil {
+		return 0
+	}
+	for _, e := range names {
+		tid, err := strconv.Atoi(e.Name())
+		if err == nil && fs.isInner(taskFile(pid, tid, "status"), inner) {
+			return tid
+		}
+	}
+	return 0
+}
+
+// containerPattern finds the 64 hexadecimal digits by which container runtimes name a cgroup.
+var containerPattern = regexp.MustCompile(`[0-9a-f]{64}`)
+
+// Cgroup gives a process's cgroup path (the unified hierarchy's, else the first one's) and the container id in it.
+func (fs *FS) Cgroup(pid int) (path, container string) {
+	b, err := fs.read(strconv.Itoa(pid) + "/cgroup")
+	if err != nil {
+		return "", ""
+	}
+	for line := range bytes.Lines(b) {
+		parts := strings.SplitN(string(bytes.TrimSpace(line)), ":", 3)
+		if len(parts) != 3 {
+			continue
+		}
+		if path == "" || parts[0] == "0" && parts[2] != "/" {
+			path = parts[2]
+		}
+		if id := containerPattern.FindString(parts[2]); id != "" {
+			container = id
+		}
+	}
+	return path, container
+}

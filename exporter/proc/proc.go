@@ -1,0 +1,227 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package proc asks the kernel about processes, through a procfs that may be the node's own, mounted elsewhere. It
+// reads what a training rank's hang may show: process and thread state, CPU time, run queue delay, storage traffic,
+// what a thread sleeps in, and the container it belongs to.
+package proc
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// ticksPerSecond is USER_HZ, which Linux fixes at 100 on every architecture with GPUs.
+const ticksPerSecond = 100
+
+// initNamespace is the inode of the initial PID namespace (PROC_PID_INIT_INO).
+const initNamespace = 0xEFFFFFFC
+
+// FS is a mounted procfs. It is not safe for concurrent use.
+type FS struct {
+	root      string
+	namespace uint64 // Of the mount: PID namespace of its process 1, 0 unknown.
+	bootID    string
+	buf       []byte
+}
+
+// Open opens the procfs mounted at root.
+func Open(root string) (*FS, error) {
+	fs := &FS{root: root, buf: make([]byte, 8192)}
+	boot, err := fs.read("sys/kernel/random/boot_id")
+	if err != nil {
+		return nil, fmt.Errorf("reading the boot id: %w", err)
+	}
+	fs.bootID = string(bytes.TrimSpace(boot))
+	if fs.namespace, err = fs.namespaceOf("1"); err != nil && fs.isOwn() {
+		fs.namespace, _ = fs.namespaceOf("self")
+	}
+	return fs, nil
+}
+
+// isOwn tells whether the mount belongs to this process's own PID namespace. Then "self", whose link anybody may
+// read, stands for process 1, whose link needs privileges. Seen from an outer namespace a process has several numbers.
+func (fs *FS) isOwn() bool {
+	b, err := fs.read("self/status")
+	return err == nil && len(innerIDs(b)) == 1
+}
+
+// BootID identifies the running kernel.
+func (fs *FS) BootID() string { return fs.bootID }
+
+// Namespace is the inode of the mount's PID namespace, 0 when it cannot be told.
+func (fs *FS) Namespace() uint64 { return fs.namespace }
+
+// SeesAll tells whether every process of the machine is visible, so that absence means death.
+func (fs *FS) SeesAll() bool { return fs.namespace == initNamespace }
+
+func (fs *FS) namespaceOf(pid string) (uint64, error) {
+	link, err := os.Readlink(filepath.Join(fs.root, pid, "ns", "pid"))
+	if err != nil {
+		return 0, err
+	}
+	inode, ok := strings.CutPrefix(link, "pid:[")
+	if !ok {
+		return 0, fmt.Errorf("unexpected namespace link %q", link)
+	}
+	return strconv.ParseUint(strings.TrimSuffix(inode, "]"), 10, 64)
+}
+
+// read reads a small file into the shared buffer; the result is valid until the next call.
+func (fs *FS) read(name string) ([]byte, error) {
+	fd, err := unix.Open(fs.root+"/"+name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, &os.PathError{Op: "open", Path: name, Err: err}
+	}
+	defer unix.Close(fd)
+	n := 0
+	for n < len(fs.buf) {
+		m, err := unix.Read(fd, fs.buf[n:])
+		if errors.Is(err, unix.EINTR) {
+			continue
+		}
+		if err != nil {
+			return nil, &os.PathError{Op: "read", Path: name, Err: err}
+		}
+		if m == 0 {
+			break
+		}
+		n += m
+	}
+	return fs.buf[:n], nil
+}
+
+// Stat is what /proc/PID/stat says of a process or thread.
+type Stat struct {
+	State      byte    // R, S, D, T, t, Z, X, I.
+	CPUSeconds float64 // User and system time so far.
+	StartTicks uint64  // Start time, clock ticks after boot.
+}
+
+// Stat reads a process.
+func (fs *FS) Stat(pid int) (Stat, error) { return fs.stat(strconv.Itoa(pid) + "/stat") }
+
+// ThreadStat reads a thread of a process.
+func (fs *FS) ThreadStat(pid, tid int) (Stat, error) { return fs.stat(taskFile(pid, tid, "stat")) }
+
+func taskFile(pid, tid int, name string) string {
+	return strconv.Itoa(pid) + "/task/" + strconv.Itoa(tid) + "/" + name
+}
+
+func (fs *FS) stat(name string) (Stat, error) {
+	b, err := fs.read(name)
+	if err != nil {
+		return Stat{}, err
+	}
+	return parseStat(b)
+}
+
+// parseStat reads the fields after the command, which may hold spaces and parentheses of its own.
+func parseStat(b []byte) (Stat, error) {
+	i := bytes.LastIndexByte(b, ')')
+	if i < 0 {
+		return Stat{}, errors.New("parsing stat: no command")
+	}
+	rest := b[i+1:]
+	var s Stat
+	var ticks uint64
+	for n := 3; ; n++ { // Fields are numbered from 1; the command is 2.
+		rest = bytes.TrimLeft(rest, " \n")
+		if len(rest) == 0 {
+			return Stat{}, fmt.Errorf("parsing stat: ends before field %d", n)
+		}
+		end := bytes.IndexAny(rest, " \n")
+		if end < 0 {
+			end = len(rest)
+		}
+		field := rest[:end]
+		rest = rest[end:]
+		switch n {
+		case 3:
+			s.State = field[0]
+		case 14, 15, 22:
+			v, err := parseUint(field)
+			if err != nil {
+				return Stat{}, fmt.Errorf("parsing stat: field %d: %w", n, err)
+			}
+			if n == 22 {
+				s.StartTicks = v
+				s.CPUSeconds = float64(ticks) / ticksPerSecond
+				return s, nil
+			}
+			ticks += v
+		}
+	}
+}
+
+func parseUint(b []byte) (uint64, error) { return strconv.ParseUint(string(b), 10, 64) }
+
+// RunDelay is how long a thread has been runnable without running so far, in seconds (/proc/…/schedstat).
+func (fs *FS) RunDelay(pid, tid int) (float64, error) {
+	b, err := fs.read(taskFile(pid, tid, "schedstat"))
+	if err != nil {
+		return 0, err
+	}
+	fields := bytes.Fields(b)
+	if len(fields) < 2 {
+		return 0, errors.New("parsing schedstat: too few fields")
+	}
+	ns, err := parseUint(fields[1])
+	if err != nil {
+		return 0, fmt.Errorf("parsing schedstat: %w", err)
+	}
+	return float64(ns) / 1e9, nil
+}
+
+// IO is what a process has read from and written towards storage so far, in bytes.
+type IO struct{ ReadBytes, WriteBytes uint64 }
+
+// IO reads /proc/PID/io, which needs the rights of a debugger.
+func (fs *FS) IO(pid int) (IO, error) {
+	b, err := fs.read(strconv.Itoa(pid) + "/io")
+	if err != nil {
+		return IO{}, err
+	}
+	var io IO
+	for line := range bytes.Lines(b) {
+		key, value, _ := bytes.Cut(bytes.TrimSpace(line), []byte(": "))
+		var dst *uint64
+		switch string(key) {
+		case "read_bytes":
+			dst = &io.ReadBytes
+		case "write_bytes":
+			dst = &io.WriteBytes
+		default:
+			continue
+		}
+		if *dst, err = parseUint(value); err != nil {
+			return IO{}, fmt.Errorf("parsing io: %w", err)
+		}
+	}
+	return io, nil
+}
+
+// Wchan names the kernel function that a thread sleeps in; empty when it runs or the kernel does not tell.
+func (fs *FS) Wchan(pid, tid int) string {
+	b, err := fs.read(taskFile(pid, tid, "wchan"))
+	if err != nil || string(b) == "0" {
+		return ""
+	}
+	return string(b)
+}
+
+// UID is the user that a process runs as.
+func (fs *FS) UID(pid int) (uint32, error) {
+	var st unix.Stat_t
+	if err := unix.Stat(filepath.Join(fs.root, strconv.Itoa(pid)), &st); err != nil {
+		return 0, err
+	}
+	return st.Uid, nil
+}

@@ -1,0 +1,151 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package proc_test
+
+import (
+	"errors"
+	"os"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/culprit-project/culprit/exporter/proc"
+	"github.com/culprit-project/culprit/exporter/proc/proctest"
+)
+
+func open(t *testing.T, root string) *proc.FS {
+	t.Helper()
+	fs, err := proc.Open(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fs
+}
+
+func TestReadsAProcess(t *testing.T) {
+	tree := proctest.New(t)
+	tree.Put(proctest.Process{
+		PID: 4242, Command: "evil) R 1 (name", State: "D", CPUTicks: 400, StartTicks: 777, ReadBytes: 10, WriteBytes: 20,
+		Cgroup:  "0::/kubepods.slice/cri-containerd-0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef.scope\n",
+		Threads: []proctest.Thread{{TID: 4243, State: "S", CPUTicks: 100, RunDelayNS: 2.5e9, Wchan: "futex_do_wait"}},
+	})
+	fs := open(t, tree.Root)
+	st, err := fs.Stat(4242)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(proc.Stat{State: 'D', CPUSeconds: 4, StartTicks: 777}, st); diff != "" {
+		t.Errorf("stat (-want +got):\n%s", diff)
+	}
+	if io, err := fs.IO(4242); err != nil || io != (proc.IO{ReadBytes: 10, WriteBytes: 20}) {
+		t.Errorf("io %+v, %v", io, err)
+	}
+	if st, err := fs.ThreadStat(4242, 4243); err != nil || st.State != 'S' || st.CPUSeconds != 1 {
+		t.Errorf("thread stat %+v, %v", st, err)
+	}
+	if d, err := fs.RunDelay(4242, 4243); err != nil || d != 2.5 {
+		t.Errorf("run delay %v, %v", d, err)
+	}
+	if w := fs.Wchan(4242, 4243); w != "futex_do_wait" {
+		t.Errorf("wchan %q", w)
+	}
+	path, container := fs.Cgroup(4242)
+	if container != "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef" || path == "" {
+		t.Errorf("cgroup %q, container %q", path, container)
+	}
+	if _, err := fs.Stat(1000); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("absent process: %v", err)
+	}
+}
+
+func TestFind(t *testing.T) {
+	tree := proctest.New(t)
+	tree.Put(proctest.Process{PID: 10, StartTicks: 5})
+	tree.Put(proctest.Process{PID: 5000, InnerPID: 7, Namespace: 111, StartTicks: 6})
+	tree.Put(proctest.Process{PID: 5001, InnerPID: 7, Namespace: 222, StartTicks: 6})
+	fs := open(t, tree.Root)
+	for _, tt := range []struct {
+		name  string
+		claim proc.Claim
+		pid   int
+		err   error
+	}{
+		{"same namespace", proc.Claim{PID: 10, Namespace: proctest.InitNamespace, StartTicks: 5}, 10, nil},
+		{"number used again", proc.Claim{PID: 10, Namespace: proctest.InitNamespace, StartTicks: 4}, 0, proc.ErrGone},
+		{"no such number", proc.Claim{PID: 11, Namespace: proctest.InitNamespace, StartTicks: 5}, 0, proc.ErrGone},
+		{"namespace unknown, found", proc.Claim{PID: 10, StartTicks: 5}, 10, nil},
+		{"namespace unknown, not found", proc.Claim{PID: 10, StartTicks: 4}, 0, proc.ErrUnseen},
+		{"container", proc.Claim{PID: 7, Namespace: 111, StartTicks: 6}, 5000, nil},
+		{"other container, same number", proc.Claim{PID: 7, Namespace: 222, StartTicks: 6}, 5001, nil},
+		{"container that has ended", proc.Claim{PID: 7, Namespace: 333, StartTicks: 6}, 0, proc.ErrGone},
+		{"no number", proc.Claim{}, 0, proc.ErrUnseen},
+		{"negative number", proc.Claim{PID: -1, Namespace: 111}, 0, proc.ErrUnseen},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			pid, err := fs.Find(tt.claim)
+			if pid != tt.pid || !errors.Is(err, tt.err) {
+				t.Errorf("got %d, %v; want %d, %v", pid, err, tt.pid, tt.err)
+			}
+		})
+	}
+}
+
+func TestInnerMountCannotTellWhoIsGone(t *testing.T) {
+	tree := proctest.New(t)
+	tree.Put(proctest.Process{PID: 1, Namespace: 999})
+	fs := open(t, tree.Root)
+	if fs.SeesAll() {
+		t.Error("claims to see all processes")
+	}
+	if _, err := fs.Find(proc.Claim{PID: 7, Namespace: 111, StartTicks: 6}); !errors.Is(err, proc.ErrUnseen) {
+		t.Errorf("process of another container: %v", err)
+	}
+	if _, err := fs.Find(proc.Claim{PID: 7, Namespace: 999, StartTicks: 6}); !errors.Is(err, proc.ErrGone) {
+		t.Errorf("process of the own container: %v", err)
+	}
+}
+
+func TestFindThread(t *testing.T) {
+	tree := proctest.New(t)
+	tree.Put(proctest.Process{PID: 5000, InnerPID: 7, Namespace: 111, Threads: []proctest.Thread{{TID: 5003, InnerTID: 9}}})
+	fs := open(t, tree.Root)
+	if tid := fs.FindThread(5000, 9); tid != 5003 {
+		t.Errorf("thread 9 is %d", tid)
+	}
+	if tid := fs.FindThread(5000, 10); tid != 0 {
+		t.Errorf("thread 10 is %d", tid)
+	}
+}
+
+// TestOwnProcess reads the kernel's real procfs.
+func TestOwnProcess(t *testing.T) {
+	fs := open(t, "/proc")
+	st, err := fs.Stat(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid, err := fs.Find(proc.Claim{PID: os.Getpid(), Namespace: fs.Namespace(), StartTicks: st.StartTicks})
+	if err != nil || pid != os.Getpid() {
+		t.Errorf("found %d, %v", pid, err)
+	}
+	if fs.BootID() == "" || st.StartTicks == 0 {
+		t.Errorf("boot %q, start %d", fs.BootID(), st.StartTicks)
+	}
+	if uid, err := fs.UID(os.Getpid()); err != nil || int(uid) != os.Getuid() {
+		t.Errorf("uid %d, %v", uid, err)
+	}
+}
+
+func FuzzStat(f *testing.F) {
+	f.Add("1 (a) S 1 1 1 0 -1 4194304 1 0 0 0 3 4 0 0 20 0 1 0 99 4096 1 0\n")
+	f.Add("1 (a) b) ) ")
+	f.Add("")
+	f.Fuzz(func(t *testing.T, content string) {
+		tree := proctest.New(t)
+		tree.Write("9/stat", content)
+		if st, err := open(t, tree.Root).Stat(9); err == nil && st.State == 0 {
+			t.Errorf("no state from %q", content)
+		}
+	})
+}
