@@ -20,7 +20,7 @@ import time
 
 
 def emit(event, **fields):
-    fields.update(event=event, real_ns=time.time_ns())
+    fields.update(event=event, realtime_ns=time.time_ns())
     sys.stdout.write(json.dumps(fields) + "\n")
     sys.stdout.flush()
 
@@ -63,7 +63,7 @@ def train(args):
     rank = int(os.environ["RANK"])
     fault = threading.Event()
     signal.signal(signal.SIGUSR1, lambda *_: fault.set())
-    emit("start", rank=rank, pid=os.getpid())
+    emit("rank_start", rank=rank, pid=os.getpid())
     torch.cuda.set_device(rank % torch.cuda.device_count())
     dist.init_process_group("nccl")
     weights = torch.randn(1024, 1024, device="cuda")
@@ -87,11 +87,12 @@ def train(args):
         if gradient[0].item() != dist.get_world_size():
             emit("wrong_sum", rank=rank, step=step)
             sys.exit(3)
+        if rank == 0:
+            emit("step", rank=rank, step=step)
         step += 1
-        emit("step", rank=rank, step=step)
         time.sleep(args.compute_ms / 1000)
     dist.destroy_process_group()
-    emit("exit", rank=rank)
+    emit("rank_exit", rank=rank)
 
 
 def main():

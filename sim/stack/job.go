@@ -35,14 +35,13 @@ type JobConfig struct {
 	Launcher string
 }
 
-// Event is one line that ringjob's launcher prints.
-type Event struct {
-	Kind   string `json:"event"` // start, step, fault, exit, …
-	Rank   int    `json:"rank"`
-	PID    int    `json:"pid"`
-	Step   int    `json:"step"`
-	RealNS int64  `json:"real_ns"`
-	Detail string `json:"detail"`
+// event is one line that ringjob's launcher prints.
+type event struct {
+	Kind       string `json:"event"` // rank_start, step, fault, rank_exit, …
+	Rank       int    `json:"rank"`
+	PID        int    `json:"pid"`
+	Step       int    `json:"step"` // From 0; reported by rank 0 when done.
+	RealtimeNS int64  `json:"realtime_ns"`
 }
 
 // Job is a running training job.
@@ -52,9 +51,9 @@ type Job struct {
 
 	mu      sync.Mutex
 	changed chan struct{} // Closed and replaced at every event.
-	events  []Event
-	pids    map[int]int
-	steps   map[int]int
+	events  []event
+	pids    map[int]int // By rank.
+	steps   int         // Finished.
 }
 
 // StartJob launches a job's ranks, spread evenly over the stack's hosts.
@@ -62,7 +61,7 @@ func (s *Stack) StartJob(ctx context.Context, cfg JobConfig) (*Job, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	j := &Job{Config: cfg, changed: make(chan struct{}), pids: map[int]int{}, steps: map[int]int{}}
+	j := &Job{Config: cfg, changed: make(chan struct{}), pids: map[int]int{}}
 	args := []string{
 		"launch",
 		"--ranks=" + strconv.Itoa(cfg.Ranks),
@@ -111,17 +110,17 @@ func (s *Stack) StartJob(ctx context.Context, cfg JobConfig) (*Job, error) {
 func (j *Job) readEvents(r io.Reader) {
 	lines := bufio.NewScanner(r)
 	for lines.Scan() {
-		var e Event
+		var e event
 		if json.Unmarshal(lines.Bytes(), &e) != nil {
 			continue
 		}
 		j.mu.Lock()
 		j.events = append(j.events, e)
-		if e.PID != 0 {
+		switch e.Kind {
+		case "rank_start":
 			j.pids[e.Rank] = e.PID
-		}
-		if e.Kind == "step" {
-			j.steps[e.Rank] = max(j.steps[e.Rank], e.Step)
+		case "step":
+			j.steps = max(j.steps, e.Step+1)
 		}
 		close(j.changed)
 		j.changed = make(chan struct{})
@@ -148,35 +147,16 @@ func (j *Job) wait(ctx context.Context, what string, cond func() bool) error {
 	}
 }
 
-// WaitStep waits until every rank has finished the given number of steps.
-func (j *Job) WaitStep(ctx context.Context, step int) error {
-	return j.wait(ctx, fmt.Sprintf("step %d", step), func() bool {
-		if len(j.steps) < j.Config.Ranks {
-			return false
-		}
-		for _, s := range j.steps {
-			if s < step {
-				return false
-			}
-		}
-		return true
-	})
+// WaitStep waits until the job has finished the given number of steps.
+func (j *Job) WaitStep(ctx context.Context, steps int) error {
+	return j.wait(ctx, fmt.Sprintf("step %d", steps), func() bool { return j.steps >= steps })
 }
 
-// Step gives the number of steps that every rank has finished.
+// Step gives the number of finished steps.
 func (j *Job) Step() int {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if len(j.steps) < j.Config.Ranks {
-		return 0
-	}
-	least := -1
-	for _, s := range j.steps {
-		if least < 0 || s < least {
-			least = s
-		}
-	}
-	return max(least, 0)
+	return j.steps
 }
 
 // Inject starts the armed fault and gives the moment at which the rank says it began.
@@ -199,7 +179,7 @@ func (j *Job) WaitFault(ctx context.Context) (time.Time, error) {
 	err := j.wait(ctx, "the fault", func() bool {
 		for _, e := range j.events {
 			if e.Kind == "fault" {
-				at = time.Unix(0, e.RealNS)
+				at = time.Unix(0, e.RealtimeNS)
 				return true
 			}
 		}
