@@ -53,7 +53,7 @@ func run() int {
 	app.Flag("ranks", "Ranks of the job, one process each.").Default("8").IntVar(&o.ranks)
 	app.Flag("hosts", "Simulated hosts, one exporter each.").Default("4").IntVar(&o.hosts)
 	app.Flag("layout", "Parallelism of the job.").Default("dp2,pp2,tp2").StringVar(&o.layout)
-	app.Flag("warmup", "Healthy steps before the fault.").Default("15").IntVar(&o.warmup)
+	app.Flag("warmup", "Healthy steps before the fault.").Default("100").IntVar(&o.warmup)
 	app.Flag("interval", "Scrape and evaluation interval of Prometheus.").Default("1s").DurationVar(&o.interval)
 	app.Flag("timeout", "How long to wait for a verdict after the fault.").Default("60s").DurationVar(&o.timeout)
 	app.Flag("stay", "Keep everything running after the verdict, until Ctrl-C, to look around.").BoolVar(&o.stay)

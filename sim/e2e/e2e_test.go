@@ -24,7 +24,7 @@ const (
 	ranks  = 8
 	layout = "dp2,pp2,tp2"
 	// healthySteps is how long a job trains before its fault.
-	healthySteps = 12
+	healthySteps = 60
 	// deadline from the fault to the page, with 1 s scrapes.
 	deadline = 15 * time.Second
 )
