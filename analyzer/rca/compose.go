@@ -36,6 +36,8 @@ func (w *waitFor) compose(d *decision) Verdict {
 	first := &d.chosen[0]
 	if d.silent {
 		w.composeSilent(d, &v)
+	} else if !anyHard(d.chosen) && v.Confidence < w.opt.NameConfidence {
+		w.composeSuspects(d, &v)
 	} else {
 		v.Class, v.Cause = first.leaf.class, first.leaf.cause
 		v.Summary = opener(w.sentence(first, d))
@@ -206,6 +208,35 @@ func (w *waitFor) addCulprits(r *root, v *Verdict) {
 	}
 }
 
+func anyHard(rs []root) bool {
+	return slices.ContainsFunc(rs, func(r root) bool { return r.leaf.hard })
+}
+
+// composeSuspects: what was seen points somewhere, and is too weak to accuse anybody.
+func (w *waitFor) composeSuspects(d *decision, v *Verdict) {
+	group := ""
+	for i := range d.chosen {
+		r := &d.chosen[i]
+		if i == 4 {
+			group += ", …"
+			break
+		}
+		group += pick(i > 0, ", ", "")
+		switch {
+		case r.kind == rootLink:
+			group += fmt.Sprintf("link %d->%d", w.nodes[r.nodes[0]].id, w.nodes[r.peer].id)
+		case r.kind == rootGroup || len(r.nodes) == 0:
+			group += "members of " + w.opGroup(r)
+		default:
+			group += rankNumbers(w.ids(r.nodes))
+		}
+	}
+	v.Summary = opener(w.sentence(&d.chosen[0], d)) + " The evidence is too weak to accuse anybody."
+	if d.chosen[0].kind != rootMoving {
+		v.Culprits = append(v.Culprits, Culprit{Rank: -1, Channel: -1, Group: "suspects: " + group, Why: "weak or partial evidence"})
+	}
+}
+
 func (w *waitFor) opGroup(r *root) string {
 	if r.inst < 0 {
 		return "the group"
@@ -272,8 +303,11 @@ func (w *waitFor) composeSilent(d *decision, v *Verdict) {
 	}
 	slices.Sort(ids)
 	unseen := w.world - w.seen
-	if m := w.oneMissing(); m != nil && named {
+	certain := w.mustBeUnseen(d)
+	if m := w.oneMissing(); m != nil && named && certain {
 		v.Class, v.Cause = Fault, CauseHostLost
+		// One silence explains all of them: they are not rivals.
+		v.Confidence = round(d.chosen[0].leaf.weight * (0.5 + 0.5*d.covered) * (1 - 0.4*w.unseen()) * (1 - 0.2*w.lossy()))
 		for _, id := range ids {
 			v.Culprits = append(v.Culprits, Culprit{Rank: id, Channel: -1, Group: m.Name, Why: m.What + " does not answer"})
 		}
@@ -281,14 +315,69 @@ func (w *waitFor) composeSilent(d *decision, v *Verdict) {
 			opener(plural(len(w.stuck), "rank")), rankNumbers(ids), m.What, m.Name, m.Why)
 		return
 	}
-	if named && len(ids) == 1 && unseen == 1 {
-		v.Culprits = append(v.Culprits, Culprit{Rank: ids[0], Channel: -1, Why: "all others wait for it and nothing is known of it"})
+	if named && len(ids) == 1 && unseen == 1 && certain {
+		c := Culprit{Rank: ids[0], Channel: -1, Why: "all others wait for it and nothing is known of it"}
+		if v.Confidence < w.opt.NameConfidence {
+			c.Rank, c.Group = -1, "suspects: "+rankNumbers(ids)
+		}
+		v.Culprits = append(v.Culprits, c)
 		v.Summary = fmt.Sprintf("%s wait for rank %d, of which nothing is known: it is a suspect, no more.", opener(plural(len(w.stuck), "rank")), ids[0])
 		return
 	}
-	v.Culprits = append(v.Culprits, Culprit{Rank: -1, Channel: -1, Group: "one of " + rankNumbers(ids) + " or a rank behind them", Why: "nothing is known of them"})
+	v.Culprits = append(v.Culprits, Culprit{Rank: -1, Channel: -1, Group: "suspects: " + rankNumbers(ids) + " or a rank behind them", Why: "nothing is known of them"})
 	v.Summary = fmt.Sprintf("%s wait for %s, of which nothing is known; the evidence does not carry a name.",
 		opener(plural(len(w.stuck), "rank")), rankNumbers(ids))
+}
+
+// mustBeUnseen says that the culprit can only be among the unseen: every rank that was seen waits, nobody shows a fault,
+// and more than one rank of more than one story points there (one alone may itself be the one that is wrong).
+func (w *waitFor) mustBeUnseen(d *decision) bool {
+	if len(w.stuck) < w.seen {
+		return false
+	}
+	for _, s := range w.stuck {
+		if d.dist[s] < 0 {
+			return false
+		}
+	}
+	for i := range w.owns {
+		if w.owns[i].weight >= 0.3 {
+			return false
+		}
+	}
+	var pointing []int32
+	for i := range d.chosen {
+		for _, n := range d.chosen[i].nodes {
+			for _, e := range w.in[w.rrow[n]:w.rrow[n+1]] {
+				from := w.edges[e].from
+				if int(from) < len(w.nodes) {
+					pointing = append(pointing, from)
+					continue
+				}
+				for k := range w.insts[int(from)-len(w.nodes)].joins {
+					pointing = append(pointing, w.insts[int(from)-len(w.nodes)].joins[k].node)
+				}
+			}
+		}
+	}
+	slices.Sort(pointing)
+	return len(slices.Compact(pointing)) > 1 && !w.doubtful(d)
+}
+
+// doubtful: an operation of which one member alone was seen points at the unseen, and that member may be the one that
+// called what it should not have.
+func (w *waitFor) doubtful(d *decision) bool {
+	for i := range d.chosen {
+		for _, n := range d.chosen[i].nodes {
+			for _, e := range w.in[w.rrow[n]:w.rrow[n+1]] {
+				in := w.edges[e].inst
+				if in >= 0 && len(w.insts[in].joins) == 1 && w.unusual(&w.insts[in]) {
+					return true
+				}
+			}
+		}
+	}
+	return false
 }
 
 // oneMissing gives the one source whose silence explains every rank that was not seen.

@@ -110,8 +110,8 @@ const (
 
 // Op is an operation on one rank.
 type Op struct {
-	Number   int64 // Call order on the communicator, -1 unknown.
-	Seq      int64 // Per communicator and function; send/recv: per peer and direction; -1 unknown.
+	Number   int64 // Call order on the communicator from 0: an operation is called when Called > Number; -1 unknown.
+	Seq      int64 // Per communicator and function, from 0; send/recv: per peer and direction; -1 unknown.
 	Func     string
 	Peer     int // Send/recv: rank in the communicator, else -1.
 	Root     int // -1 none.

@@ -97,6 +97,13 @@ func (b *builder) own(n, peer, inst int32, ch int, weight float64, strong bool, 
 	if b.moving {
 		return // Its counters change: what they show now is a moment of healthy work.
 	}
+	switch what {
+	case flawGPU, flawGPUStart, flawGPUIdle, flawKernel, flawNoBuffers:
+		// These rest on the absence of something else that would explain them.
+		if b.x.nodes[n].rank != nil && b.x.nodes[n].rank.Lost > 0 {
+			weight, strong = 0.6*weight, false
+		}
+	}
 	b.owns = append(b.owns, own{node: n, peer: peer, inst: inst, channel: int16(ch), weight: weight, strong: strong, cause: cause, what: what})
 }
 
@@ -113,8 +120,7 @@ type view struct {
 	left  bool // The peer has finished the operation.
 	sure  bool // Of the peer's absence.
 	pf    *Flow
-	alone bool // All of this rank's edges in the communicator are network edges.
-	local bool // The operation is known to run on this rank's GPU.
+	alone bool // Everything the kernel takes or gives on this channel is seen: no edge inside the host is left out.
 }
 
 // flows adds what the flows of one rank in one operation say.
@@ -128,21 +134,13 @@ func (b *builder) flows(n int32, a *active) {
 	age := stuckFor(a.op)
 	b.moving = age >= 0 && age < x.opt.HangAfter
 	defer func() { b.moving = false }()
-	alone := true
-	if h := x.host(n); h != "" {
-		for i := range in.joins {
-			if j := &in.joins[i]; j.node != n && x.host(j.node) == h {
-				alone = false
-				break
-			}
-		}
-	}
+	lonely := b.lonely(n, in)
 	for i := range a.op.Flows {
 		f := &a.op.Flows[i]
 		if f.finished() {
 			continue
 		}
-		v := view{node: n, inst: a.inst, op: a.op, flow: f, peer: -1, alone: alone}
+		v := view{node: n, inst: a.inst, op: a.op, flow: f, peer: -1, alone: lonely || wholeChannel(a.op, f.Channel)}
 		b.look(&v, in, mem, a)
 		if f.Send {
 			b.sendSide(&v)
@@ -150,6 +148,41 @@ func (b *builder) flows(n int32, a *active) {
 			b.recvSide(&v)
 		}
 	}
+}
+
+// lonely says that no other member is on the rank's host.
+func (b *builder) lonely(n int32, in *instance) bool {
+	for _, m := range b.x.mates[b.x.host(n)] {
+		if m != n && b.x.part(in, m) != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// part gives a node's part in an instance, nil when it is not in it.
+func (x *index) part(in *instance, n int32) *join {
+	if mem := x.comms[in.key.comm].find(n); mem != nil && mem.commRank >= 0 {
+		return in.at(mem.commRank)
+	}
+	return nil
+}
+
+// wholeChannel: a send or receive has one edge, a ring two; when all are network edges, nothing is hidden.
+func wholeChannel(o *Op, ch int) bool {
+	if isP2P(o) {
+		return true
+	}
+	if !ringLike(o.Algo) {
+		return false
+	}
+	send, recv := false, false
+	for i := range o.Flows {
+		if f := &o.Flows[i]; f.Channel == ch {
+			send, recv = send || f.Send, recv || !f.Send
+		}
+	}
+	return send && recv
 }
 
 func (b *builder) look(v *view, in *instance, mem *member, a *active) {
@@ -344,11 +377,9 @@ func ringLike(algo string) bool { return algo == "" || algo == "ring" || algo ==
 // seen to wait.
 func (b *builder) neighbours(n, inst int32) {
 	in := &b.x.insts[inst]
-	h := b.x.host(n)
-	for i := range in.joins {
-		j := &in.joins[i]
-		if j.node != n && h != "" && b.x.host(j.node) == h && j.active && len(j.op.Flows) > 0 {
-			b.edge(n, j.node, inst, -1, edgeLocal, false)
+	for _, m := range b.x.mates[b.x.host(n)] {
+		if j := b.x.part(in, m); m != n && j != nil && j.active && len(j.op.Flows) > 0 {
+			b.edge(n, m, inst, -1, edgeLocal, false)
 		}
 	}
 }

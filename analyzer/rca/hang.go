@@ -77,15 +77,75 @@ func (d *decision) soft(w *waitFor, soft []root) {
 		d.aside = append(d.aside, seen...)
 		return
 	}
+	if len(unseen) > 0 {
+		if behind := w.behind(unseen); len(behind) > 0 {
+			d.chosen = behind
+			d.aside = append(append(d.aside, seen...), unseen...)
+			d.covered, d.dist = w.cover(unseen)
+			return
+		}
+	}
 	switch {
 	case len(unseen) == 0 || len(seen) > 0 && best(seen) > best(unseen):
-		d.chosen = seen
 		d.aside = append(d.aside, unseen...)
+		d.enough(w, seen)
 	default:
 		d.chosen, d.silent = unseen, true
 		d.aside = append(d.aside, seen...)
 	}
 	d.covered, d.dist = w.cover(d.chosen)
+}
+
+// enough takes the likeliest roots until every rank that can be explained is.
+func (d *decision) enough(w *waitFor, rs []root) {
+	rs = slices.Clone(rs)
+	slices.SortStableFunc(rs, func(a, b root) int { return cmp.Compare(b.leaf.weight, a.leaf.weight) })
+	const few = 32
+	covered := 0.0
+	for i, r := range rs {
+		c, _ := w.cover(append(slices.Clone(d.chosen), r))
+		if c <= covered || i >= few {
+			d.aside = append(d.aside, r)
+			continue
+		}
+		covered = c
+		d.chosen = append(d.chosen, r)
+	}
+}
+
+// behind gives what ranks show that nobody is seen to wait for, because those who would wait for them were not seen:
+// faults and absences of ranks that share a communicator with an unseen one.
+func (w *waitFor) behind(unseen []root) []root {
+	near := make(map[int32]bool)
+	for _, r := range unseen {
+		for c := range w.comms {
+			k := &w.comms[c]
+			if k.find(r.nodes[0]) == nil && k.ghost != r.nodes[0] {
+				continue
+			}
+			for i := range k.mem {
+				near[k.mem[i].node] = true
+			}
+		}
+	}
+	var out []root
+	for v := range int32(len(w.nodes)) {
+		r := w.nodes[v].rank
+		if r == nil || !near[v] {
+			continue
+		}
+		h, ok := w.hardRoot(v)
+		if !ok && w.row[v] == w.row[v+1] && !w.inFlight(v) && !dead(r) {
+			if l := w.leafOf(v, -1); l.class == NotEntered && l.weight >= 0.5 {
+				h, ok = root{kind: rootOutside, nodes: []int32{v}, peer: -1, inst: -1, channel: -1, vertex: []int32{v}, leaf: l}, true
+			}
+		}
+		if ok {
+			h.leaf.weight *= 0.6
+			out = append(out, h)
+		}
+	}
+	return out
 }
 
 func best(rs []root) float64 {

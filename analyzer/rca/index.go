@@ -52,14 +52,21 @@ type index struct {
 	acts   [][]active // Heads per node: what each rank is in.
 	insts  []instance
 	instAt map[instKey]int32
-	seen   int // Nodes with a rank.
-	world  int // Ranks the job should have.
+	seen   int                // Nodes with a rank.
+	world  int                // Ranks the job should have.
+	mates  map[string][]int32 // Nodes by host.
 }
 
 func newIndex(ev *Evidence, opt Options) *index {
 	x := &index{ev: ev, opt: opt, funcs: map[string]int32{}, comOf: map[CommID]int32{}}
 	x.addNodes()
 	x.addComms()
+	x.mates = make(map[string][]int32)
+	for n := range x.nodes {
+		if h := x.host(int32(n)); h != "" {
+			x.mates[h] = append(x.mates[h], int32(n))
+		}
+	}
 	return x
 }
 

@@ -41,7 +41,7 @@ func (w *waitFor) leafOf(n, inst int32) leaf {
 		l.hard, l.weight = false, min(l.weight, 0.5)
 	}
 	if r.Lost > 0 {
-		l.weight *= 0.75
+		l.hard, l.weight = false, 0.6*l.weight
 	}
 	if r.State == ProcessUnknown {
 		l.weight *= 0.95
@@ -138,10 +138,8 @@ func (w *waitFor) deadLeaf(n, inst int32) leaf {
 	r := w.nodes[n].rank
 	l := leaf{class: NotEntered, cause: CauseProcessStopped, weight: 0.97, hard: true, note: "its process is stopped (SIGSTOP or a debugger)"}
 	if inst >= 0 {
-		for k := range w.insts[inst].joins {
-			if j := &w.insts[inst].joins[k]; j.node == n && j.active {
-				l.class = Fault
-			}
+		if j := w.part(&w.insts[inst], n); j != nil && j.active {
+			l.class = Fault
 		}
 	}
 	switch r.State {

@@ -202,34 +202,11 @@ func split(x *index, in *instance, field string, get func(*Op) signature, parts 
 }
 
 // siblings asks the other communicators of the same size and family what stands at this place in their order: the ranks
-// of one program do the same thing in every data-parallel group. Empty when they do not agree on one of the camps.
+// of one program do the same thing in every data-parallel group. The zero signature when they do not agree on one of
+// the camps.
 func (x *index) siblings(in *instance, get func(*Op) signature, camps map[signature]int) signature {
 	var none signature
-	if in.key.fn >= 0 {
-		return none
-	}
-	c := &x.comms[in.key.comm]
-	family := stem(c.name)
-	votes := map[signature]int{}
-	for i := range x.comms {
-		s := &x.comms[i]
-		if int32(i) == in.key.comm || s.size != c.size || stem(s.name) != family {
-			continue
-		}
-		for _, mem := range s.mem {
-			if mem.m == nil {
-				continue
-			}
-			for _, ops := range [][]Op{mem.m.InFlight, mem.m.Recent} {
-				for k := range ops {
-					if ops[k].Number == in.key.place && !isP2P(&ops[k]) {
-						votes[get(&ops[k])]++
-					}
-				}
-			}
-		}
-	}
-	delete(votes, none)
+	votes := x.familyVotes(in, get)
 	if len(votes) != 1 {
 		return none
 	}
@@ -239,6 +216,43 @@ func (x *index) siblings(in *instance, get func(*Op) signature, camps map[signat
 		}
 	}
 	return none
+}
+
+func (x *index) familyVotes(in *instance, get func(*Op) signature) map[signature]int {
+	votes := map[signature]int{}
+	if in.key.fn >= 0 || in.key.p2p() {
+		return votes
+	}
+	var none signature
+	c := &x.comms[in.key.comm]
+	family := stem(c.name)
+	for i := range x.comms {
+		s := &x.comms[i]
+		if int32(i) == in.key.comm || s.size != c.size || stem(s.name) != family {
+			continue
+		}
+		for _, mem := range s.mem {
+			if mem.m == nil {
+				continue
+			}
+			for _, ops := range [2][]Op{mem.m.InFlight, mem.m.Recent} {
+				for k := range ops {
+					if ops[k].Number == in.key.place && !isP2P(&ops[k]) {
+						votes[get(&ops[k])]++
+					}
+				}
+			}
+		}
+	}
+	delete(votes, none)
+	return votes
+}
+
+// unusual says that a rank's call at this place is not known to be what the same place holds elsewhere in the family.
+func (x *index) unusual(in *instance) bool {
+	get := signatureFields[0].get
+	votes := x.familyVotes(in, get)
+	return len(votes) != 1 || votes[get(in.op())] == 0
 }
 
 // stem is a communicator's name without its number: "dp_1" and "dp_0" are of one family. Names that are identifiers

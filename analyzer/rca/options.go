@@ -36,6 +36,9 @@ type Options struct {
 	Theta float64
 	// LateAfter is Mycroft's "constantly late" threshold (default 1 s, M7).
 	LateAfter time.Duration
+	// NameConfidence is the confidence below which evidence that others' waiting could explain, or that was only
+	// partly seen, makes suspects and not culprits (default 0.5).
+	NameConfidence float64
 	// PageConfidence is the confidence from which a verdict that accuses somebody pages (default 0.5).
 	PageConfidence float64
 }
@@ -54,6 +57,7 @@ func (o Options) withDefaults() Options {
 	setDefault(&o.Beta, 0.6)
 	setDefault(&o.Theta, 3)
 	setDefault(&o.LateAfter, time.Second)
+	setDefault(&o.NameConfidence, 0.5)
 	setDefault(&o.PageConfidence, 0.5)
 	return o
 }

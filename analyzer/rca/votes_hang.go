@@ -171,7 +171,7 @@ func (w *waitFor) leastData(in *instance) []int32 {
 
 func (w *waitFor) stateOf(n, inst int32) Condition {
 	var c Condition
-	if j := w.insts[inst].partOf(n); j != nil {
+	if j := w.part(&w.insts[inst], n); j != nil {
 		for i := range j.op.Flows {
 			if f := &j.op.Flows[i]; f.Send {
 				c |= f.Conditions()
@@ -179,15 +179,6 @@ func (w *waitFor) stateOf(n, inst int32) Condition {
 		}
 	}
 	return c
-}
-
-func (in *instance) partOf(n int32) *join {
-	for i := range in.joins {
-		if in.joins[i].node == n {
-			return &in.joins[i]
-		}
-	}
-	return nil
 }
 
 // String names the conditions as table 4 of Mycroft does.

@@ -213,19 +213,27 @@ func (b *builder) unobserved(n int32, a *active, r *Rank) {
 // idle: a rank that runs no operation. If some are called and none of their kernels runs, its GPU does not get to
 // them.
 func (b *builder) idle(n int32, r *Rank) {
+	var first *Op
+	var in *Membership
 	for j := range r.Memberships {
 		m := &r.Memberships[j]
 		for i := range m.InFlight {
 			o := &m.InFlight[i]
-			if !waits(o) || started(r, m, o) != startNo || o.State == OpCalled {
+			if !waits(o) || started(r, m, o) != startNo {
 				continue
 			}
-			mem := b.x.comms[b.x.comOf[m.Comm]].find(n)
-			if inst := b.x.instanceOf(mem, o); inst >= 0 {
-				late := o.Age < 0 || o.Age >= b.x.opt.HangAfter
-				b.own(n, -1, inst, -1, pick(late, 0.85, 0.4), late, CauseKernelNotRunning, flawKernel)
+			if first == nil || o.Age > first.Age || o.Age == first.Age && m.Comm < in.Comm {
+				first, in = o, m
 			}
-			return
+			break
 		}
+	}
+	if first == nil {
+		return
+	}
+	mem := b.x.comms[b.x.comOf[in.Comm]].find(n)
+	if inst := b.x.instanceOf(mem, first); inst >= 0 {
+		late := first.Age < 0 || first.Age >= b.x.opt.HangAfter
+		b.own(n, -1, inst, -1, pick(late, 0.85, 0.4), late, CauseKernelNotRunning, flawKernel)
 	}
 }
