@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "event.h"
+#include "fault.h"
 #include "profiler.h"
 #include "rendezvous.h"
 
@@ -107,7 +108,7 @@ void comm_destroy(struct comm *comm) {
   if (!comm) return;
   // As in commFree: the progress thread first, the profiler last.
   if (comm->own_proxy) proxy_free(comm->proxy);
-  else proxy_flush(comm->proxy);
+  else if (!abort_requested()) proxy_flush(comm->proxy);  // Torn down: it is gone already.
   prof_comm_finalize(comm->prof_context);
   while (comm->conns) {
     struct conn *conn = comm->conns;

@@ -101,6 +101,7 @@ static void *gpu_main(void *arg) {
     if (!gpu->first) gpu->end = &gpu->first;
     pthread_mutex_unlock(&gpu->mutex);
     execute(item);
+    free(item->argument);
     free(item);
     pthread_mutex_lock(&gpu->mutex);
     gpu->executed++;
@@ -132,6 +133,7 @@ void gpu_free(struct gpu *gpu) {
     struct item *item = gpu->first;
     gpu->first = item->next;
     if (item->plan) plan_release(item->plan);
+    free(item->argument);
     free(item);
   }
   close(self.wake_fd);

@@ -19,6 +19,7 @@ void gpu_free(struct gpu *gpu);
 // Append to the stream.
 void gpu_compute(struct gpu *gpu, uint64_t ns);
 void gpu_kernel(struct gpu *gpu, struct plan *plan);
+// `argument` is from malloc and freed behind the call.
 void gpu_call(struct gpu *gpu, void (*function)(void *), void *argument);
 
 // Waits until the stream is empty; false if the process is being torn down instead.

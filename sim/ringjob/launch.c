@@ -133,7 +133,13 @@ static _Noreturn void run_rank(const struct launch *l, int rank, char **rank_arg
   snprintf(name, sizeof name, "host%d", host);
   path_join(text, l->dir, name);
   setenv("CULPRIT_DIR", text, 1);
-  execv("/proc/self/exe", rank_argv);
+  // By its real path, so that the process has the program's name.
+  char self[PATH_BYTES];
+  ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+  if (n > 0) {
+    self[n] = 0;
+    execv(self, rank_argv);
+  }
   die(EXIT_SYSTEM, "starting rank %d: %s", rank, strerror(errno));
 }
 

@@ -128,8 +128,10 @@ static int rank_main(int argc, char **argv) {
   atomic_store(&control.met, true);
   event_emit("rank_ready", ",\"pid\":%ld", (long)getpid());
 
-  bool orderly = options.selftest ? selftest(&job) : train(&job);
+  struct train *train = options.selftest ? NULL : train_new(&job);
+  bool orderly = train ? train_run(train) : selftest(&job);
   finish(&job, orderly);
+  if (train) train_free(train);
   atomic_store(&control.over, true);
   pthread_join(control.thread, NULL);
   free(ports);

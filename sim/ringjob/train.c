@@ -145,8 +145,9 @@ static void gradients(struct train *t) {
   }
 }
 
-static void train_init(struct train *t, const struct job *job) {
+struct train *train_new(const struct job *job) {
   const struct options *o = job->options;
+  struct train *t = must_calloc(1, sizeof *t);
   *t = (struct train){.job = job, .options = o, .stage = o->rank / (o->tp * o->dp)};
   t->tp_count = elements(o->tp_bytes);
   t->pp_count = elements(o->pp_bytes);
@@ -158,11 +159,13 @@ static void train_init(struct train *t, const struct job *job) {
   buffers_init(&t->barrier, job->world, 1 + extra_loop(job->world));
   if (has_next(t)) buffers_init(&t->next, job->pp, t->pp_count);
   if (has_prev(t)) buffers_init(&t->prev, job->pp, t->pp_count);
+  return t;
 }
 
-static void train_free(struct train *t) {
+void train_free(struct train *t) {
   struct buffers *all[] = {&t->tp, &t->dp, &t->barrier, &t->next, &t->prev};
   for (size_t i = 0; i < sizeof all / sizeof *all; i++) buffers_free(all[i]);
+  free(t);
 }
 
 static bool train_step(struct train *t) {
@@ -177,20 +180,16 @@ static bool train_step(struct train *t) {
   return gpu_sync(t->job->gpu);
 }
 
-bool train(const struct job *job) {
-  struct train t;
-  train_init(&t, job);
-  const struct options *o = job->options;
+bool train_run(struct train *t) {
+  const struct options *o = t->options;
   bool going = true;
-  for (t.step = 0; going && (o->steps == 0 || t.step < o->steps) && control_step_begin(t.step); t.step++) {
+  for (t->step = 0; going && (o->steps == 0 || t->step < o->steps) && control_step_begin(t->step); t->step++) {
     uint64_t began = now_ns();
-    fault_step(t.step);
-    going = train_step(&t);
-    if (going && o->rank == 0 && o->report_every > 0 && (t.step + 1) % (uint64_t)o->report_every == 0) {
-      event_emit("step", ",\"step\":%llu,\"seconds\":%.6f", (unsigned long long)t.step, (double)(now_ns() - began) / NS_PER_S);
+    fault_step(t->step);
+    going = train_step(t);
+    if (going && o->rank == 0 && o->report_every > 0 && (t->step + 1) % (uint64_t)o->report_every == 0) {
+      event_emit("step", ",\"step\":%llu,\"seconds\":%.6f", (unsigned long long)t->step, (double)(now_ns() - began) / NS_PER_S);
     }
   }
-  // Queued work still uses the buffers when torn down; the process ends anyway.
-  if (going) train_free(&t);
   return going;
 }

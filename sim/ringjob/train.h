@@ -17,8 +17,13 @@ struct job {
   struct comm *world, *tp, *dp, *pp;
 };
 
+struct train;
+
+struct train *train_new(const struct job *job);
 // Steps until the end of the job; false if the process is being torn down.
-bool train(const struct job *job);
+bool train_run(struct train *train);
+// After the end of the GPU, which uses its buffers.
+void train_free(struct train *train);
 // Runs operations of all kinds and sizes instead.
 bool selftest(const struct job *job);
 

@@ -52,7 +52,6 @@ static void run_pattern(void *argument) {
     }
     if (++phase == PERIOD) phase = 0;
   }
-  free(p);
 }
 
 static void enqueue(const struct buffers *b, enum func func, bool check, float *data, size_t count, uint64_t first,
