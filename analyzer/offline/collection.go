@@ -16,10 +16,11 @@ import (
 
 // collection is everything read from the given paths.
 type collection struct {
-	mu    sync.Mutex
-	files []fileResult
-	dumps []*flightrecorder.Dump
-	ras   []*ras.Report
+	mu     sync.Mutex
+	files  []fileResult
+	dumps  []*flightrecorder.Dump
+	shared flightrecorder.Shared
+	ras    []*ras.Report
 }
 
 func (c *collection) add(f fileResult) {

@@ -59,10 +59,11 @@ func diagnose(c *collection, opt diagnoseOptions) *result {
 	return r
 }
 
-// options of the engine: a frozen source says nothing of time, so whatever is pending counts as stuck.
+// options of the engine: a frozen source says nothing of time, so whatever is pending counts as stuck. It was also
+// written because somebody waited for too long, so that a slow first step is no excuse.
 func options(frozen bool) rca.Options {
 	if frozen {
-		return rca.Options{HangAfter: 1}
+		return rca.Options{HangAfter: 1, FirstOps: -2}
 	}
 	return rca.Options{}
 }

@@ -17,6 +17,7 @@ const jsonVersion = 1
 type document struct {
 	Version       int            `json:"version"`
 	Verdict       rca.Verdict    `json:"verdict"`
+	Suspects      []string       `json:"suspects,omitempty"` // Ranks not seen that others wait for.
 	Sources       []documentPart `json:"sources"`
 	Disagreements []string       `json:"disagreements,omitempty"`
 	Comparison    []string       `json:"comparison,omitempty"`
@@ -34,7 +35,7 @@ type documentPart struct {
 func writeJSON(w io.Writer, r *result) error {
 	d := document{
 		Version: jsonVersion, Verdict: r.verdict, Disagreements: r.disagreements, Comparison: r.comparison,
-		NextSteps: nextSteps(r), Files: r.files,
+		NextSteps: nextSteps(r), Files: r.files, Suspects: suspects(r),
 	}
 	for _, s := range r.sources {
 		d.Sources = append(d.Sources, documentPart{s.Name, s.Files, s.Notes, s.Verdict})

@@ -6,6 +6,7 @@ package offline
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/culprit-project/culprit/analyzer/rca"
@@ -145,7 +146,9 @@ func waitedFor(ev rca.Evidence, members map[rca.CommID][]int) map[int]map[int]bo
 	}
 	waiters := map[rca.CommID][]waiter{}
 	called := map[rca.CommID]map[int]int64{}
+	lossy := map[int]bool{} // What these do not show may still be.
 	for _, r := range ev.Ranks {
+		lossy[r.ID] = r.Lost > 0
 		for _, m := range r.Memberships {
 			if called[m.Comm] == nil {
 				called[m.Comm] = map[int]int64{}
@@ -163,7 +166,7 @@ func waitedFor(ev rca.Evidence, members map[rca.CommID][]int) map[int]map[int]bo
 	for comm, ws := range waiters {
 		for _, member := range members[comm] {
 			n, seen := called[comm][member]
-			if seen && n < 0 {
+			if seen && n < 0 && !lossy[member] {
 				continue
 			}
 			for _, w := range ws {
@@ -174,6 +177,37 @@ func waitedFor(ev rca.Evidence, members map[rca.CommID][]int) map[int]map[int]bo
 					out[member][w.rank] = true
 				}
 			}
+		}
+	}
+	return out
+}
+
+// suspects says which ranks nobody saw although others wait for them: absence hides a culprit as well as a victim.
+func suspects(r *result) []string {
+	members := map[rca.CommID][]int{}
+	for _, c := range r.evidence.Comms {
+		members[c.ID] = c.Members
+	}
+	named := accused(r.verdict)
+	why := map[int]string{}
+	for i := range r.evidence.Ranks {
+		if rank := &r.evidence.Ranks[i]; rank.Lost > 0 && !slices.ContainsFunc(rank.Memberships, func(m rca.Membership) bool { return len(m.InFlight) > 0 }) {
+			why[rank.ID] = "its record is incomplete"
+		}
+	}
+	for _, m := range r.evidence.Missing {
+		for _, rank := range m.Ranks {
+			why[rank] = m.Why
+		}
+	}
+	if len(why) == 0 {
+		return nil
+	}
+	waiters := waitedFor(r.evidence, members)
+	var out []string
+	for _, rank := range slices.Sorted(maps.Keys(why)) {
+		if n := len(waiters[rank]); n > 0 && !slices.Contains(named, rank) {
+			out = append(out, fmt.Sprintf("rank %d is a suspect too: %s, and %d ranks wait for it", rank, why[rank], n))
 		}
 	}
 	return out

@@ -93,7 +93,7 @@ func sniffFlightRecorderJSON(b []byte) bool {
 }
 
 func readFlightRecorder(name string, data []byte, got *collection) (string, error) {
-	d, err := flightrecorder.Decode(name, data)
+	d, err := flightrecorder.Decode(name, data, &got.shared)
 	if errors.Is(err, flightrecorder.ErrNotDump) {
 		return "", errors.New("a pickle or JSON of something else")
 	}
@@ -103,7 +103,7 @@ func readFlightRecorder(name string, data []byte, got *collection) (string, erro
 	got.addDump(d)
 	var warnings []string
 	if d.Truncated {
-		warnings = append(warnings, fmt.Sprintf("cut off: used the %d operations before the end", len(d.Entries)))
+		warnings = append(warnings, fmt.Sprintf("cut off: used the %d operations before the end", d.Recorded))
 	}
 	if len(d.Refused) > 0 {
 		warnings = append(warnings, "holds code, which was not run: "+strings.Join(d.Refused, ", "))

@@ -127,6 +127,13 @@ func (p *printer) verdict() {
 	for _, c := range v.Culprits {
 		p.line("  %s%s", p.s.paint(code, culpritName(c)), prefixed(": ", c.Why))
 	}
+	for i, s := range suspects(p.r) {
+		if most := p.limit(listShown); most > 0 && i == most {
+			p.line("  … and more (--explain shows all)")
+			break
+		}
+		p.line("  %s", p.s.paint(yellow, s))
+	}
 }
 
 func culpritName(c rca.Culprit) string {

@@ -9,9 +9,11 @@ package flightrecorder
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/culprit-project/culprit/analyzer/offline/pickle"
+	"github.com/culprit-project/culprit/analyzer/rca"
 )
 
 // Dump is one rank's dump.
@@ -28,13 +30,19 @@ type Dump struct {
 	Refused        []string         // Code that the pickle asked for and that was not run.
 	Host           string           // Only custom writers add it.
 	RankClaim      int              // A rank written in the dump (custom writers), -1 none.
+	NewestNS       int64            // Newest time stamp of any operation, Unix time.
+	Timing         bool             // Starts were recorded: an operation without one has not begun.
+	Recorded       int              // Operations in the dump; Entries leaves older completed ones out.
 }
 
 // Group is a process group as the rank knows it.
 type Group struct {
 	Name  string
 	Desc  string
-	Ranks []int // Global ranks in order; empty unknown.
+	Ranks []int // Global ranks in order; empty unknown. Shared between dumps: not to be changed.
+	// ID tells groups apart. A name alone does not: different ranks use one name for different groups, so the members
+	// count.
+	ID rca.CommID
 }
 
 // Status holds a group's counters. They count collectives, or send/recv where the group does those: whatever the rank
@@ -104,7 +112,7 @@ const (
 )
 
 // Decode reads a dump from a pickle or from JSON. A truncated pickle gives what was complete before the end, marked.
-func Decode(file string, data []byte) (*Dump, error) {
+func Decode(file string, data []byte, shared *Shared) (*Dump, error) {
 	var root any
 	d := &Dump{File: file, RankClaim: -1, Status: map[int64]Status{}}
 	if isJSON(data) {
@@ -130,13 +138,13 @@ func Decode(file string, data []byte) (*Dump, error) {
 			return nil, err
 		}
 	}
-	if err := d.fill(root); err != nil {
+	if err := d.fill(root, shared); err != nil {
 		return nil, err
 	}
 	return d, nil
 }
 
-func (d *Dump) fill(root any) error {
+func (d *Dump) fill(root any, shared *Shared) error {
 	top := object(root)
 	if top == nil {
 		return ErrNotDump
@@ -158,7 +166,7 @@ func (d *Dump) fill(root any) error {
 	if r, ok := integer(top.get("rank")); ok && r >= 0 && r < maxRanks {
 		d.RankClaim = int(r)
 	}
-	d.groups(config)
+	d.groups(config, shared)
 	d.counters(status)
 	d.Entries = make([]Entry, 0, len(entries))
 	for _, raw := range entries {
@@ -168,18 +176,50 @@ func (d *Dump) fill(root any) error {
 			d.Truncated = true
 		}
 	}
+	d.trim()
 	return nil
 }
 
-func (d *Dump) groups(config fields) {
+// trim keeps what the evidence needs: everything pending, and of every group the last few that completed. A full ring
+// buffer of every rank of a large job would not fit in memory.
+func (d *Dump) trim() {
+	d.Recorded = len(d.Entries)
+	kept := map[string]int{}
+	keep := make([]bool, len(d.Entries))
+	n := 0
+	for i := range slices.Backward(d.Entries) {
+		e := &d.Entries[i]
+		d.NewestNS = max(d.NewestNS, e.CreatedNS, e.StartedNS, e.CompletedNS)
+		d.Timing = d.Timing || e.StartedNS > 0 || e.State == Started
+		if !e.Pending() {
+			kept[e.Group]++
+		}
+		if keep[i] = e.Pending() || kept[e.Group] <= recentKept; keep[i] {
+			n++
+		}
+	}
+	entries := make([]Entry, 0, n)
+	for i := range d.Entries {
+		if keep[i] {
+			entries = append(entries, d.Entries[i])
+		}
+	}
+	d.Entries = entries
+}
+
+func (d *Dump) groups(config fields, shared *Shared) {
 	if config == nil {
 		return
 	}
 	config.each(func(key string, v any) {
-		g := Group{Name: key}
+		g := Group{Name: key, ID: rca.CommID(key)}
 		if o := object(v); o != nil {
 			g.Desc = text(o.get("desc"))
-			g.Ranks = ranks(o.get("ranks"))
+			m := shared.ranks(o.get("ranks"))
+			g.Ranks = m.ranks
+			if len(m.ranks) > 0 {
+				g.ID = rca.CommID(fmt.Sprintf("%s/%d/%08x", g.Name, len(m.ranks), m.hash))
+			}
 		}
 		d.Groups = append(d.Groups, g)
 	})

@@ -25,7 +25,12 @@ func Evidence(dumps []Assigned) rca.Evidence {
 	a.agreed = agreedNumbers(dumps, a.id)
 	ev := rca.Evidence{WorldSize: a.world}
 	have := map[int]bool{}
+	silent := map[int]bool{}
 	for i := range dumps {
+		if d := &dumps[i]; d.Truncated && len(d.Status) == 0 && len(d.Entries) == 0 {
+			silent[d.Rank] = true
+			continue
+		}
 		ev.Ranks = append(ev.Ranks, a.rank(&dumps[i]))
 		have[dumps[i].Rank] = true
 	}
@@ -34,11 +39,14 @@ func Evidence(dumps []Assigned) rca.Evidence {
 		ev.Comms = append(ev.Comms, *a.comms[id])
 	}
 	for r := range a.world {
-		if !have[r] {
-			ev.Missing = append(ev.Missing, rca.Missing{
-				What: "rank", Name: fmt.Sprint(r), Ranks: []int{r}, Why: "no Flight Recorder dump of this rank",
-			})
+		if have[r] {
+			continue
 		}
+		why := "no Flight Recorder dump of this rank"
+		if silent[r] {
+			why = "its Flight Recorder dump is cut off before it says anything"
+		}
+		ev.Missing = append(ev.Missing, rca.Missing{What: "rank", Name: fmt.Sprint(r), Ranks: []int{r}, Why: why})
 	}
 	return ev
 }
@@ -48,6 +56,7 @@ type assembly struct {
 	now    int64 // Newest time stamp, Unix ns.
 	comms  map[rca.CommID]*rca.Comm
 	mixed  map[rca.CommID]bool // Groups whose counters count send/recv too.
+	timing bool                // PyTorch was told to record starts: an operation without one has not begun.
 	agreed map[rca.CommID]int64
 }
 
@@ -55,7 +64,7 @@ type assembly struct {
 func (a *assembly) id(d *Assigned, group string) rca.CommID {
 	for _, g := range d.Groups {
 		if g.Name == group {
-			return commID(g)
+			return g.ID
 		}
 	}
 	return rca.CommID(group)
@@ -64,7 +73,7 @@ func (a *assembly) id(d *Assigned, group string) rca.CommID {
 // survey collects groups, the world's size, the newest time and which groups do send/recv.
 func (a *assembly) survey(d *Assigned) {
 	for _, g := range d.Groups {
-		id := commID(g)
+		id := g.ID
 		if a.comms[id] == nil {
 			name := g.Desc
 			if name == "" || name == "undefined" {
@@ -79,9 +88,10 @@ func (a *assembly) survey(d *Assigned) {
 		}
 	}
 	a.world = max(a.world, d.Rank+1)
+	a.now = max(a.now, d.NewestNS)
+	a.timing = a.timing || d.Timing
 	for i := range d.Entries {
 		e := &d.Entries[i]
-		a.now = max(a.now, e.CreatedNS, e.StartedNS, e.CompletedNS)
 		id := a.id(d, e.Group)
 		if a.comms[id] == nil {
 			a.comms[id] = &rca.Comm{ID: id, Name: e.Group}
@@ -96,6 +106,9 @@ func (a *assembly) rank(d *Assigned) rca.Rank {
 	r := rca.Rank{
 		ID: d.Rank, Host: d.Host, Caps: rca.SeesCalls | rca.SeesCompletion,
 		ReadBytesPerSec: -1, WriteBytesPerSec: -1, CPUCores: -1, ProxyRunDelay: -1,
+	}
+	if a.timing {
+		r.Caps |= rca.SeesKernels
 	}
 	if d.Truncated || !d.HasEntries {
 		r.Lost = 1
@@ -209,8 +222,12 @@ func (a *assembly) op(e *Entry, c *rca.Comm) rca.Op {
 	switch e.State {
 	case Scheduled:
 		op.State = rca.OpEnqueued
+		if a.timing {
+			op.Channels, op.KernelStarted, op.KernelStopped = 1, 0, 0
+		}
 	case Started:
 		op.State = rca.OpEntered
+		op.Channels, op.KernelStarted, op.KernelStopped = 1, 1, 0
 	case Completed:
 		op.State = rca.OpLeft
 	}
@@ -226,15 +243,18 @@ func (a *assembly) op(e *Entry, c *rca.Comm) rca.Op {
 // implied adds memberships that only peers know of: a rank whose dump is there and complete, and that does not know a
 // group of which it is a member, has never used that group.
 func (a *assembly) implied(ranks []rca.Rank, dumps []Assigned) {
-	at := map[int]int{}
+	at, complete := map[int]int{}, map[int]bool{}
 	for i := range ranks {
 		at[ranks[i].ID] = i
+	}
+	for i := range dumps {
+		complete[dumps[i].Rank] = dumps[i].HasStatus && !dumps[i].Truncated
 	}
 	for _, id := range slices.Sorted(maps.Keys(a.comms)) {
 		c := a.comms[id]
 		for place, member := range c.Members {
 			i, ok := at[member]
-			if !ok || !dumps[i].HasStatus || dumps[i].Truncated {
+			if !ok || !complete[member] {
 				continue
 			}
 			r := &ranks[i]

@@ -4,26 +4,11 @@
 package flightrecorder
 
 import (
-	"fmt"
-	"hash/fnv"
 	"slices"
 	"strconv"
 
 	"github.com/culprit-project/culprit/analyzer/rca"
 )
-
-// commID tells groups apart. A name alone does not: pipelines use one name for different groups, so the members count.
-func commID(g Group) rca.CommID {
-	if len(g.Ranks) == 0 {
-		return rca.CommID(g.Name)
-	}
-	h := fnv.New32a()
-	for _, r := range g.Ranks {
-		_, _ = h.Write(strconv.AppendInt(nil, int64(r), 10))
-		_, _ = h.Write([]byte{','})
-	}
-	return rca.CommID(fmt.Sprintf("%s/%d/%08x", g.Name, len(g.Ranks), h.Sum32()))
-}
 
 // localNames finds out which group each of the dump's local numbers is. Entries say it for theirs. The others are in
 // the same order as the groups' names, as both count creations: exactly when a stretch between two known ones has as
@@ -50,7 +35,7 @@ func (d *Dump) localNames(peers map[rca.CommID]int64) map[int64]string {
 		return names
 	}
 	for _, g := range d.Groups {
-		id, ok := peers[commID(g)]
+		id, ok := peers[g.ID]
 		if _, have := d.Status[id]; ok && have && !used[g.Name] && names[id] == "" {
 			names[id] = g.Name
 			used[g.Name] = true
@@ -103,11 +88,13 @@ func agreedNumbers(dumps []Assigned, ids func(a *Assigned, group string) rca.Com
 	agreed := map[rca.CommID]int64{}
 	split := map[rca.CommID]bool{}
 	for i := range dumps {
+		seen := map[int64]bool{}
 		for j := range dumps[i].Entries {
 			e := &dumps[i].Entries[j]
-			if e.GroupID < 0 {
+			if e.GroupID < 0 || seen[e.GroupID] {
 				continue
 			}
+			seen[e.GroupID] = true
 			id := ids(&dumps[i], e.Group)
 			if n, ok := agreed[id]; ok && n != e.GroupID {
 				split[id] = true

@@ -7,11 +7,13 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"hash/fnv"
 	"maps"
 	"math"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/culprit-project/culprit/analyzer/offline/pickle"
 )
@@ -130,23 +132,61 @@ func real(v any) (float64, bool) {
 	return 0, false
 }
 
+// Shared holds what many dumps of a job have in common, so that it is read and kept once. It may be used by several
+// goroutines; the zero value is ready.
+type Shared struct {
+	mu      sync.Mutex
+	members map[string]members // By the list's text.
+}
+
+// members is a group's member list and its hash.
+type members struct {
+	ranks []int
+	hash  uint32
+}
+
 // ranks reads a member list: a list of numbers, or its text "[0, 1, 2]".
-func ranks(v any) []int {
-	items, ok := list(v)
-	if !ok {
-		for _, f := range strings.FieldsFunc(text(v), func(r rune) bool { return r < '0' || r > '9' }) {
-			items = append(items, f)
-		}
+func (s *Shared) ranks(v any) members {
+	asText, isText := v.(string)
+	if !isText {
+		items, _ := list(v)
+		return newMembers(items)
 	}
-	var out []int
+	s.mu.Lock()
+	m, ok := s.members[asText]
+	s.mu.Unlock()
+	if ok {
+		return m
+	}
+	var items []any
+	for f := range strings.FieldsFuncSeq(asText, func(r rune) bool { return r < '0' || r > '9' }) {
+		items = append(items, f)
+	}
+	m = newMembers(items)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.members == nil {
+		s.members = map[string]members{}
+	}
+	s.members[strings.Clone(asText)] = m
+	return m
+}
+
+func newMembers(items []any) members {
+	m := members{ranks: make([]int, 0, len(items))}
+	h := fnv.New32a()
+	var b []byte
 	for _, it := range items {
 		n, ok := integer(it)
 		if !ok || n < 0 || n >= maxRanks {
-			return nil
+			return members{}
 		}
-		out = append(out, int(n))
+		m.ranks = append(m.ranks, int(n))
+		b = append(strconv.AppendInt(b[:0], n, 10), ',')
+		_, _ = h.Write(b)
 	}
-	return out
+	m.hash = h.Sum32()
+	return m
 }
 
 func isJSON(data []byte) bool {

@@ -30,6 +30,7 @@ func Evidence(reports []*Report) (ev rca.Evidence, notes []string, global bool) 
 		b.communicator(c, history[c.Hash])
 	}
 	for _, r := range reports {
+		b.join(r)
 		b.events(r)
 		notes = append(notes, statements(r)...)
 	}
@@ -235,8 +236,35 @@ func (b *builder) facts(id int, c *Comm, r *Rank) {
 	}
 }
 
+// join takes the one process that is missing or dead for the one rank that is, where text names both but not as one.
+func (b *builder) join(r *Report) {
+	lost := map[Process]bool{}
+	for _, e := range r.Events {
+		if _, known := b.byPlace[e.Process]; !known {
+			lost[e.Process] = true
+		}
+	}
+	var unplaced []int
+	for _, c := range r.Comms {
+		for _, n := range slices.Sorted(maps.Keys(c.Ranks)) {
+			if c.Ranks[n].Missing && c.Ranks[n].Place.PID == 0 {
+				unplaced = append(unplaced, b.id(c, c.Ranks[n]))
+			}
+		}
+	}
+	slices.Sort(unplaced)
+	if unplaced = slices.Compact(unplaced); len(lost) == 1 && len(unplaced) == 1 {
+		for p := range lost {
+			b.byPlace[p] = unplaced[0]
+		}
+	}
+}
+
 // events adds what was said of processes; the last word about one holds.
 func (b *builder) events(r *Report) {
+	if r.AllOK {
+		b.ev.Facts = append(b.ev.Facts, rca.Fact{Rank: -1, Component: "process", Kind: "ras_all_alike", Text: "RAS: all communicators launched alike"})
+	}
 	for _, e := range r.Events {
 		id, ok := b.byPlace[e.Process]
 		if !ok {
