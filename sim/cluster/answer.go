@@ -77,10 +77,13 @@ func (t Truth) comp(component, place string) Truth {
 
 // settle adds what only the finished run shows.
 func (a *Answer) settle(s *sim) {
-	for i := range s.waiting {
-		if o := s.waiting[i]; !o.resolved {
-			a.Hang = a.Hang || s.stuckFor(o) > hangAfter
-		}
+	for i := range s.ranks {
+		s.ranks[i].inFlight(func(_ slot, o *op, m int32) {
+			mb := &o.mem[m]
+			if mb.entered != unset && s.horizon-mb.entered > hangAfter && (mb.left == unset || mb.left >= Never) {
+				a.Hang = true
+			}
+		})
 	}
 	for i := range s.ranks {
 		for _, b := range s.ranks[i].busy {
@@ -92,14 +95,3 @@ func (a *Answer) settle(s *sim) {
 }
 
 const hangAfter = Time(10e9)
-
-// stuckFor is how long the members that entered an operation have waited for the others.
-func (s *sim) stuckFor(o *op) Time {
-	first := s.horizon
-	for i := range o.mem {
-		if e := o.mem[i].entered; e != unset {
-			first = min(first, e)
-		}
-	}
-	return s.horizon - first
-}

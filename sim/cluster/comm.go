@@ -18,6 +18,7 @@ type comm struct {
 	hosts   int
 	shape   string // Communicators of one shape share calibrations.
 	rings   [][]int32
+	place   []int32            // Of each member in the first ring.
 	ops     map[int64]*op      // Collectives not yet entered by everybody, by collective number.
 	pairs   map[int64]*pairing // Sends and receives by source and destination.
 }
@@ -84,6 +85,10 @@ func (c *comm) layout(s *sim) {
 			ring = append(ring, local[:off]...)
 		}
 		c.rings = append(c.rings, ring)
+	}
+	c.place = make([]int32, len(c.members))
+	for i, m := range c.rings[0] {
+		c.place[m] = int32(i) //nolint:gosec // Few.
 	}
 }
 

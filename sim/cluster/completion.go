@@ -62,67 +62,81 @@ func (s *sim) dirsOf(o *op, m int32) memberDirs {
 		}
 		return o.dirs[m]
 	}
-	c, ok := s.calibrated(o)
-	if !ok {
-		return memberDirs{}
-	}
+	c := s.calibrated(o)
+	d := c.dirs[m]
 	mb := &o.mem[m]
-	last := Time(0)
-	latest := 0
-	for i := range o.mem {
-		if e := o.mem[i].entered; e > last {
-			last, latest = e, i
-		}
+	var send, recv [3]Time
+	if o.p2p {
+		send, recv = c.pairWaits(o)
+	} else {
+		send, recv = s.ringWaits(o, int(m))
 	}
-	return c.waited(o, int(m), latest, mb, last)
+	first := mb.entered + max(0, c.dirs[m].firstStep()-1)
+	d.send.shift(c, mb, first, send)
+	d.recv.shift(c, mb, first, recv)
+	return d
 }
 
-// waited is what a member's flows show when nothing is odd and it waited for the last to enter: upstream of it the
-// receiver's buffers fill up, downstream nothing arrives.
-func (c *calibration) waited(o *op, m, latest int, mb *member, last Time) memberDirs {
-	nominal := c.dirs[m]
-	d := nominal
-	wait := max(0, last-mb.entered)
-	shift := func(x *dir) {
-		if x.flows == 0 {
-			*x = dir{}
-			return
-		}
-		x.first = mb.entered + (nominal.firstStep() - 1)
-		x.last = mb.left - max(0, c.time-(x.last-1))
-		x.gap = max(x.gap, wait)
-		x.slowest = x.last - x.first
-		x.fastest = x.slowest
+// shift moves a calibrated direction to where the member's operation took place and adds the waiting for others.
+func (x *dir) shift(c *calibration, mb *member, first Time, waited [3]Time) {
+	if x.flows == 0 {
+		*x = dir{}
+		return
 	}
+	for i, w := range waited {
+		x.wait[i] += w * Time(x.flows)
+		x.gap = max(x.gap, w)
+	}
+	x.first = first
+	x.last = max(first, mb.left-max(0, c.time-(x.last-1)))
+	x.slowest = x.last - x.first
+	x.fastest = x.slowest
+}
+
+// pairWaits are the waits of a send and of its receive beyond the transfer itself.
+func (c *calibration) pairWaits(o *op) (send, recv [3]Time) {
+	a, b := &o.mem[0], &o.mem[1]
+	send[0] = max(0, a.entered-a.enq)
+	send[1] = max(0, b.entered-a.entered)
+	if c.fits {
+		send[1] = max(0, b.enq-a.entered)
+	}
+	recv[0] = max(0, a.entered-b.enq)
+	recv[2] = max(0, b.entered-max(a.entered, b.enq))
+	return send, recv
+}
+
+// ringWaits are member m's waits of a collective in which nothing is odd. Its proxy waits from the launch on: for its
+// own kernel to enter and for its predecessor's data. Then all wait for the last to enter: upstream of that one the
+// receivers' buffers fill up, downstream nothing arrives.
+func (s *sim) ringWaits(o *op, m int) (send, recv [3]Time) {
+	c := o.comm
 	n := len(o.mem)
-	spread := func(x *dir, reason int) {
-		for range x.flows {
-			x.wait[reason] += wait
+	latest := 0
+	for i := range o.mem {
+		if o.mem[i].entered > o.mem[latest].entered {
+			latest = i
 		}
 	}
-	if o.p2p {
-		switch {
-		case m == 0:
-			d.recv = dir{}
-			spread(&d.send, 1)
-		default:
-			d.send = dir{}
-			spread(&d.recv, 0)
+	mb := &o.mem[m]
+	last := o.mem[latest].entered
+	late := last - mb.entered
+	pos := int(c.place[m])
+	prev := &o.mem[c.rings[0][(pos+n-1)%n]]
+	send[0] = max(0, mb.entered-mb.enq)
+	if down := (pos - int(c.place[latest]) + n) % n; m == latest || down <= n/2 {
+		send[0] += late
+		recv[0] = max(0, last-mb.enq)
+		if m == latest {
+			recv[0] = max(0, prev.entered-mb.enq)
+			recv[2] = max(0, mb.entered-max(prev.entered, mb.enq))
 		}
-	} else if m != latest && n > 1 {
-		pos := o.comm.position(m)
-		down := (pos - o.comm.position(latest) + n) % n
-		if down <= n/2 {
-			spread(&d.send, 0)
-			spread(&d.recv, 0)
-		} else {
-			spread(&d.send, 1)
-			spread(&d.recv, 2)
-		}
+	} else {
+		send[1] = late
+		recv[0] = max(0, prev.entered-mb.enq)
+		recv[2] = max(0, last-max(prev.entered, mb.enq))
 	}
-	shift(&d.send)
-	shift(&d.recv)
-	return d
+	return send, recv
 }
 
 func (d *memberDirs) firstStep() Time {
@@ -133,11 +147,6 @@ func (d *memberDirs) firstStep() Time {
 		return d.send.first
 	}
 	return min(d.send.first, d.recv.first)
-}
-
-// position is a member's place in the first channel's ring.
-func (c *comm) position(m int) int {
-	return slices.Index(c.rings[0], int32(m)) //nolint:gosec // Few.
 }
 
 func (d *dir) record(h *host) trace.Direction {

@@ -270,12 +270,21 @@ func (e *evaluation) treeChannel(ch, n int) {
 	for m := range u {
 		u[m], d[m] = o.mem[m].entered, o.mem[m].entered
 	}
+	limit := make([]int, n) // Steps of each member's own call.
+	for m := range limit {
+		if limit[m] = steps; o.mem[m].in != nil && o.mem[m].in.bytes != o.bytes() {
+			limit[m] = int(max(1, o.mem[m].in.bytes*int64(steps)/max(1, o.bytes())))
+		}
+	}
 	for k := range steps {
 		for i := len(order) - 1; i >= 0; i-- {
 			m := order[i]
+			if k >= limit[m] {
+				continue
+			}
 			g := u[m]
 			for _, c := range children[m] {
-				g = max(g, up[c].given[k%linkRing])
+				g = max(g, up[c].arrived(k))
 			}
 			if up[m] != nil {
 				g = max(g, up[m].credit(k))
@@ -290,9 +299,12 @@ func (e *evaluation) treeChannel(ch, n int) {
 		}
 		moving := false
 		for _, m := range order {
+			if k >= limit[m] {
+				continue
+			}
 			g := d[m]
 			if down[m] != nil {
-				g = max(g, down[m].given[k%linkRing])
+				g = max(g, down[m].arrived(k))
 			} else {
 				g = max(g, u[m])
 			}
@@ -313,6 +325,9 @@ func (e *evaluation) treeChannel(ch, n int) {
 		}
 	}
 	for m := range d {
+		if limit[m] > steps {
+			d[m] = Never
+		}
 		e.left[m] = max(e.left[m], d[m], u[m])
 	}
 }

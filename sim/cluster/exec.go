@@ -293,6 +293,9 @@ func (r *rank) retire(s *sim, it *item, end Time) {
 		return
 	}
 	n := &r.count[it.in.slot]
+	for _, f := range refs {
+		r.noteStall(f.o, f.m, n.lastLeft, end)
+	}
 	n.completed += int64(len(refs))
 	n.lastLeft = end
 	for _, f := range refs {

@@ -99,8 +99,8 @@ func (r *rank) deviate(s *sim, in *instr) *instr {
 			d.done = true
 			return nil
 		case deviateFunc:
-			other.fn = trace.AllGather
-			if in.fn == trace.AllGather {
+			other.fn = trace.AllReduce
+			if in.fn == trace.AllReduce {
 				other.fn = trace.ReduceScatter
 			}
 		case deviateSize:

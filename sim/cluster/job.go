@@ -95,7 +95,7 @@ const (
 )
 
 // World is the number of ranks.
-func (j *Job) World() int { return j.TP * j.CP * j.DP * j.PP }
+func (j *Job) World() int { return max(1, j.TP) * max(1, j.CP) * max(1, j.DP) * max(1, j.PP) }
 
 func (j *Job) setDefaults() error {
 	for _, p := range []*int{&j.TP, &j.CP, &j.DP, &j.PP, &j.EP, &j.MicroBatches, &j.MicroBatchSize} {

@@ -106,6 +106,14 @@ func (l *link) finish(start Time, bytes int64) Time {
 	}
 }
 
+// arrived is the time at which the receiver's kernel may read step k; Never when it was never sent.
+func (l *link) arrived(k int) Time {
+	if k >= l.k {
+		return Never
+	}
+	return l.given[k%linkRing]
+}
+
 // credit is the time at which the sender's kernel may fill step k's buffer.
 func (l *link) credit(k int) Time {
 	if !l.net {

@@ -40,6 +40,7 @@ type rank struct {
 	oldest  int // Where the ring of finished operations begins, once full.
 	dropped int64
 	ends    []Time // Ends of iterations.
+	stalls  []Stall
 	script  []deviation
 	busy    []activity
 	where   instrKind // What the host thread was doing when it halted.

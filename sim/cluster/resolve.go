@@ -32,8 +32,8 @@ func (s *sim) resolve(o *op) {
 	for i := range o.mem {
 		first, last = min(first, o.mem[i].enq), max(last, o.mem[i].entered)
 	}
-	c, ok := s.calibrated(o)
-	if !ok || s.isOdd(o, first, last+c.time) || !o.consistent() {
+	c := s.calibrated(o)
+	if s.isOdd(o, first, last+c.time) || !o.consistent() {
 		e := s.evaluate(o, Never-1, false, true)
 		for i := range o.mem {
 			o.mem[i].left = e.left[i]
@@ -53,7 +53,7 @@ func (s *sim) resolve(o *op) {
 }
 
 // fluid is when member i leaves an operation in which nothing is odd: the last to enter sets the pace.
-func (s *sim) fluid(o *op, i int, last Time, c calibration) Time {
+func (s *sim) fluid(o *op, i int, last Time, c *calibration) Time {
 	if o.p2p && i == 0 && c.fits {
 		return max(o.mem[0].entered, o.mem[1].enq) + c.time
 	}
@@ -62,15 +62,15 @@ func (s *sim) fluid(o *op, i int, last Time, c calibration) Time {
 }
 
 // calibrated gives the nominal time of an operation, computing it step by step the first time.
-func (s *sim) calibrated(o *op) (calibration, bool) {
+func (s *sim) calibrated(o *op) *calibration {
 	key := calibKey{shape: o.comm.shape, fn: o.mem[0].in.fn, bytes: o.bytes()}
 	if o.p2p {
 		key.fn = trace.Send
 		key.net = s.hw[o.rankOf(0)].host != s.hw[o.rankOf(1)].host
 		key.share = o.share(s)
 	}
-	if c, ok := s.calib[key]; ok {
-		return c, true
+	if c := s.calib[key]; c != nil {
+		return c
 	}
 	flat := *o
 	flat.mem = make([]member, len(o.mem))
@@ -80,7 +80,7 @@ func (s *sim) calibrated(o *op) (calibration, bool) {
 	}
 	e := evaluation{sim: s, comm: o.comm, op: &flat, until: Never - 1, nominal: true, coarse: true}
 	e.all()
-	c := calibration{}
+	c := &calibration{}
 	for _, t := range e.left {
 		c.time = max(c.time, t-1)
 	}
@@ -92,7 +92,7 @@ func (s *sim) calibrated(o *op) (calibration, bool) {
 		c.fits = o.size <= p2pChannels*p2pChunk*smallWindow
 	}
 	s.calib[key] = c
-	return c, true
+	return c
 }
 
 // isOdd tells whether a resource of some member is not nominal at some time in the span.

@@ -48,7 +48,7 @@ type sim struct {
 	queued   []bool
 	waiting  []*op // Operations that not everybody has entered.
 	horizon  Time
-	calib    map[calibKey]calibration
+	calib    map[calibKey]*calibration
 	storage  []*profile
 	err      error
 }
@@ -82,7 +82,7 @@ func newSim(cfg Config) (*sim, error) {
 	}
 	s := &sim{
 		cfg: cfg, horizon: At(cfg.Until), paths: map[[2]int32]*profile{},
-		calib: map[calibKey]calibration{},
+		calib: map[calibKey]*calibration{},
 	}
 	n := cfg.Job.World()
 	s.hw, s.ranks, s.queued = make([]rankHW, n), make([]rank, n), make([]bool, n)
