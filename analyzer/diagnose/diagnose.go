@@ -92,7 +92,7 @@ func (d *Diagnoser) confirm(ctx context.Context, s *evidence.Session, first rca.
 	select {
 	case <-ctx.Done():
 	case <-time.After(time.Duration(d.Config.ConfirmAfter)):
-		s.Ask(ctx, s.NodesOf(suspects(&first)))
+		s.Ask(ctx, s.Answered(s.NodesOf(suspects(&first))))
 	}
 	ev := s.Evidence()
 	return ev, rca.Analyze(ev, d.Config.Options())

@@ -111,10 +111,8 @@ func passing(err error) bool {
 	if status := (errStatus{}); errors.As(err, &status) {
 		return status.code >= 500 || status.code == http.StatusTooManyRequests
 	}
-	if errors.As(err, &errFinal{}) {
-		return false
-	}
-	return true
+	// Whoever has not answered in time will hardly do so now, and a verdict waits; the analysis itself is repeated.
+	return !errors.As(err, &errFinal{}) && !errors.Is(err, context.DeadlineExceeded)
 }
 
 func (n *Nodes) once(ctx context.Context, address string, read func(io.Reader) error) (int64, error) {

@@ -127,6 +127,17 @@ func (s *Session) Unasked(nodes []*Node) []*Node {
 	return out
 }
 
+// Answered leaves only exporters that have answered.
+func (s *Session) Answered(nodes []*Node) []*Node {
+	var out []*Node
+	for _, n := range nodes {
+		if n.asked && n.err == nil {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
 // Ask asks exporters for their state, again where they have been asked before. An exporter that does not answer now
 // keeps what it said before.
 func (s *Session) Ask(ctx context.Context, nodes []*Node) {

@@ -1,0 +1,228 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package evidence
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/culprit-project/culprit/analyzer/rca"
+	"github.com/culprit-project/culprit/trace"
+	"github.com/culprit-project/culprit/trace/nodeapi"
+)
+
+const (
+	second = uint64(time.Second)
+	nowNS  = 1000 * second
+)
+
+// process is rank 1 of 4, in the middle of its operation 41.
+func process1() *nodeapi.Process {
+	p := &nodeapi.Process{
+		File: "a.trace", JobID: "job", Rank: 1, Host: "node-0", GPU: "3",
+		Kernel: &nodeapi.Kernel{
+			State: nodeapi.ProcessSleep, Verified: true, HostPID: 4711, CPUCores: 1.5, ReadBytesPerSec: 10, WriteBytesPerSec: 20,
+			Threads: []nodeapi.Thread{
+				{Role: "user", RunDelayFrac: 0.9}, {Role: "proxy", RunDelayFrac: 0.1}, {Role: "proxy", RunDelayFrac: 0.3},
+			},
+		},
+	}
+	p.Identity = trace.Identity{
+		PID: 17, PodName: "trainer-0",
+		Capabilities: trace.CapCommIdentity | trace.CapProxySteps | trace.CapPeerWait | trace.CapKernelCh | trace.CapCompletion,
+	}
+	p.Status = trace.Status{DroppedOps: 2, ContendedEvents: 3, StaleEvents: 99, GroupOpenSinceNS: nowNS - 4*second}
+	p.Comms = []trace.Comm{
+		{
+			Index: 2, Generation: 5, ID: 0xbeef, NRanks: 4, Rank: 1, Name: "dp", OpsCalled: 42, OpsStarted: 42, OpsCompleted: 41,
+			LastCalledNS: nowNS - 3*second, LastCompletedNS: nowNS - 9*second,
+		},
+		{Index: 3, Generation: 1, ID: 0xdead, NRanks: 2, Ended: true},
+		{Index: 4, Generation: 1, ID: 0xfeed, NRanks: 2, DestroyedNS: 5},
+	}
+	p.Comms[0].SeqStarted[trace.AllReduce] = 42
+	p.Ops = []trace.Op{
+		{
+			Index: 9, Generation: 3, CommIndex: 2, CommGeneration: 5, Number: 41, Seq: 40, Func: trace.AllReduce, Algo: trace.AlgoRing,
+			Proto: trace.ProtoLL128, Datatype: "bfloat16", Count: 8, Bytes: 16, Peer: -1, Root: -1, Channels: 2, State: trace.OpMoving,
+			CalledNS: nowNS - 4*second, EnqueuedNS: nowNS - 3*second, LastProgressNS: nowNS - 2*second, KernelStarted: 3, KernelStopped: 1,
+		},
+		{Index: 8, Generation: 3, CommIndex: 2, CommGeneration: 5, Number: 40, Func: trace.AllGather, State: trace.OpLeft, Flags: trace.OpBarrier},
+		{Index: 7, Generation: 3, CommIndex: 2, CommGeneration: 4, Number: 12, State: trace.OpMoving}, // Of the slot's former owner.
+	}
+	p.Flows = []trace.Flow{
+		{
+			CommIndex: 2, CommGeneration: 5, Channel: 1, State: trace.FlowRecvNet, Peer: 0, OpIndex: 9, OpGeneration: 3, StepsTotal: 8, Posted: 6, Ready: 4,
+			Transmitted: 3, Done: 2, Bytes: 100, LastProgressNS: nowNS - 2*second, WaitNS: [3]uint64{1, 2, 3}, ActiveNS: 7,
+		},
+		{
+			CommIndex: 2, CommGeneration: 5, Channel: 1, IsSend: true, State: trace.FlowSendPeer, Peer: 2, OpIndex: 9, OpGeneration: 3, StepsTotal: 8, Posted: 6,
+			Ready: 5, Transmitted: 4, Done: 4, PeerPolls: 12, OpStartedNS: nowNS - 3*second,
+		},
+		{Channel: 0, State: trace.FlowIdle, OpIndex: 9, OpGeneration: 3},
+		{Channel: 0, State: trace.FlowSendNet, OpIndex: 9, OpGeneration: 2}, // Of an earlier operation.
+	}
+	p.Completions = []trace.Completion{
+		{CommIndex: 2, CommGeneration: 5, Number: 39, Seq: 39, Func: trace.Send, Flags: trace.OpP2P, Peer: 3, Root: -1, EnqueuedNS: nowNS - 10*second},
+		{CommIndex: 2, CommGeneration: 5, Number: 40, Func: trace.AllGather},
+		{CommIndex: 3, CommGeneration: 1, Number: 7},
+	}
+	return p
+}
+
+func TestRank(t *testing.T) {
+	got := Rank(process1(), nowNS)
+	want := rca.Rank{
+		ID: 1, Host: "node-0", GPU: "3", PID: 4711, Pod: "trainer-0", State: rca.ProcessRunning,
+		Caps: rca.SeesCalls | rca.SeesSteps | rca.SeesPeerWait | rca.SeesKernels | rca.SeesCompletion | rca.SeesProcess,
+		Lost: 5, ReadBytesPerSec: 10, WriteBytesPerSec: 20, CPUCores: 1.5, ProxyRunDelay: 0.3, GroupOpen: 4 * time.Second,
+		Memberships: []rca.Membership{{
+			Comm: "beef/4", CommRank: 1, Called: 42, Started: 42, Completed: 41, FuncCalled: map[string]int64{"AllReduce": 42},
+			SinceCalled: 3 * time.Second, SinceCompleted: 9 * time.Second,
+			InFlight: []rca.Op{{
+				Number: 41, Seq: 40, Func: "AllReduce", Peer: -1, Root: -1, Count: 8, Bytes: 16, Datatype: "bfloat16", Algo: "ring", Proto: "ll128",
+				State: rca.OpMoving, Age: 4 * time.Second, Stuck: 2 * time.Second, Channels: 2, KernelStarted: 2, KernelStopped: 1,
+				Flows: []rca.Flow{
+					{Channel: 1, Send: true, Peer: 2, Total: 8, Posted: 6, Ready: 5, Transmitted: 4, Done: 4, PeerPolls: 12, Stuck: 3 * time.Second},
+					{
+						Channel: 1, Peer: 0, Total: 8, Posted: 6, Ready: 4, Transmitted: 3, Done: 2, Bytes: 100, Stuck: 2 * time.Second,
+						Wait: [3]time.Duration{1, 2, 3}, Active: 7,
+					},
+				},
+			}},
+			Recent: []rca.Op{
+				{
+					Number: 39, Seq: 39, Func: "Send", Peer: 3, Root: -1, State: rca.OpLeft, Age: 10 * time.Second, Stuck: -1, KernelStarted: -1,
+					KernelStopped: -1,
+				},
+				{Number: 40, Func: "AllGather", Peer: -1, State: rca.OpLeft, Age: -1, Stuck: -1, KernelStarted: -1, KernelStopped: -1},
+			},
+		}},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("rank (-want +got):\n%s", diff)
+	}
+}
+
+func TestProcessState(t *testing.T) {
+	for state, want := range map[nodeapi.ProcessState]rca.ProcessState{
+		nodeapi.ProcessRunning: rca.ProcessRunning, nodeapi.ProcessSleep: rca.ProcessRunning, nodeapi.ProcessDisk: rca.ProcessDisk,
+		nodeapi.ProcessStopped: rca.ProcessStopped, nodeapi.ProcessZombie: rca.ProcessGone, nodeapi.ProcessGone: rca.ProcessGone,
+		nodeapi.ProcessExited: rca.ProcessExited, nodeapi.ProcessUnknown: rca.ProcessUnknown, "newer": rca.ProcessUnknown,
+	} {
+		p := &nodeapi.Process{Kernel: &nodeapi.Kernel{State: state, CPUCores: 1}}
+		r := Rank(p, nowNS)
+		if r.State != want {
+			t.Errorf("%s is %q, want %q", state, r.State, want)
+		}
+		if lives := r.CPUCores == 1; lives != (want == rca.ProcessRunning || want == rca.ProcessDisk || want == rca.ProcessStopped) {
+			t.Errorf("%s has CPU use %v", state, r.CPUCores)
+		}
+	}
+	closed := &nodeapi.Process{Kernel: &nodeapi.Kernel{State: nodeapi.ProcessGone}}
+	closed.Status.ClosedNS = 1
+	if got := Rank(closed, nowNS).State; got != rca.ProcessExited {
+		t.Errorf("an orderly end is %q", got)
+	}
+	unseen := Rank(&nodeapi.Process{}, nowNS)
+	if unseen.State != rca.ProcessUnknown || unseen.CPUCores != -1 || unseen.ProxyRunDelay != -1 || unseen.Caps != 0 {
+		t.Errorf("without the kernel's view: %+v", unseen)
+	}
+}
+
+func TestKernelsOnlyWhereTrusted(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		change func(*nodeapi.Process)
+	}{
+		{"communicator", func(p *nodeapi.Process) { p.Comms[0].Flags |= trace.CommKernelUntrusted }},
+		{"operation", func(p *nodeapi.Process) { p.Ops[0].Flags |= trace.OpKernelUntrusted }},
+		{"capability", func(p *nodeapi.Process) { p.Identity.Capabilities &^= trace.CapKernelCh }},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			p := process1()
+			tc.change(p)
+			if o := Rank(p, nowNS).Memberships[0].InFlight[0]; o.KernelStarted != -1 || o.KernelStopped != -1 {
+				t.Errorf("kernels are %d and %d", o.KernelStarted, o.KernelStopped)
+			}
+		})
+	}
+}
+
+// What a broken file claims ends as unknown, never as a negative age or a wrapped number.
+func TestHostileNumbers(t *testing.T) {
+	p := process1()
+	p.Comms[0].OpsCalled = math.MaxUint64
+	p.Comms[0].LastCalledNS = math.MaxUint64
+	p.Ops[0].Number = math.MaxUint64
+	p.Ops[0].LastProgressNS = math.MaxUint64
+	p.Flows[0].WaitNS[0] = math.MaxUint64
+	p.Flows[0].Bytes = math.MaxUint64
+	m := Rank(p, nowNS).Memberships[0]
+	o := m.InFlight[0]
+	if m.Called != -1 || m.SinceCalled != 0 || o.Number != -1 || o.Stuck != 0 || o.Flows[1].Wait[0] != 0 || o.Flows[1].Bytes != -1 {
+		t.Errorf("membership is %+v", m)
+	}
+}
+
+func TestRecentIsBounded(t *testing.T) {
+	p := process1()
+	p.Ops = nil
+	p.Completions = nil
+	for n := range 30 {
+		p.Completions = append(p.Completions, trace.Completion{CommIndex: 2, CommGeneration: 5, Number: uint64(n)})
+	}
+	recent := Rank(p, nowNS).Memberships[0].Recent
+	if len(recent) != recentOps || recent[0].Number != 22 || recent[recentOps-1].Number != 29 {
+		t.Errorf("recent is %+v", recent)
+	}
+}
+
+func TestFacts(t *testing.T) {
+	got := Facts([]nodeapi.Fact{
+		{Component: "pcie", Device: "0000:17:00.0", Kind: "link_width_reduced", Value: 4, Expected: 16, Unit: "lanes", Rank: 1, AgeSeconds: 1.5},
+		{Component: "gpu", Kind: "xid", Value: 79, Rank: -1, Text: "fell off the bus"},
+	}, "node-0")
+	want := []rca.Fact{
+		{
+			Host: "node-0", Rank: 1, Component: "pcie", Device: "0000:17:00.0", Kind: "link_width_reduced", Value: 4, Expected: 16, Age: 1500 * time.Millisecond,
+			Text: "pcie 0000:17:00.0: link_width_reduced 4 lanes (expected 16)",
+		},
+		{Host: "node-0", Rank: -1, Component: "gpu", Kind: "xid", Value: 79, Text: "fell off the bus"},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("facts (-want +got):\n%s", diff)
+	}
+}
+
+func TestSegment(t *testing.T) {
+	c := &trace.Completion{
+		CommID: 0xbeef, NRanks: 4, Number: 5, Seq: 3, Func: trace.ReduceScatter, Bytes: 64, CalledNS: 90, EnqueuedNS: 100, LeftNS: 500,
+		Send: trace.Direction{Steps: 4, ActiveNS: 30, WaitNS: [3]uint64{1, 2, 3}, FirstStepNS: 120, SlowestChannel: 1, SlowestPeer: 2, SlowestNS: 50, FastestNS: 10},
+		Recv: trace.Direction{Steps: 5, ActiveNS: 40, WaitNS: [3]uint64{4, 5, 6}, FirstStepNS: 110, SlowestChannel: 3, SlowestPeer: 0, SlowestNS: 70, FastestNS: 20},
+	}
+	got, ok := Segment(7, c)
+	want := rca.Segment{
+		Rank: 7, Kind: rca.SegmentOp, Iteration: -1, Comm: "beef/4", Number: 5, Seq: 3, Func: "ReduceScatter", Peer: -1, Bytes: 64, Start: 100, End: 500,
+		Entered: 110, Active: 40, SendWait: [3]time.Duration{1, 2, 3}, RecvWait: [3]time.Duration{4, 5, 6}, Steps: 9, SlowestChannel: 3, SlowestPeer: 0,
+		SlowestTime: 70, FastestTime: 20, Stage: -1, DataRank: -1, Layer: -1, Microbatch: -1,
+	}
+	if diff := cmp.Diff(want, got); !ok || diff != "" {
+		t.Errorf("segment, %v (-want +got):\n%s", ok, diff)
+	}
+	c.EnteredNS = 105
+	if got, _ := Segment(7, c); got.Entered != 105 {
+		t.Errorf("entered at %d", got.Entered)
+	}
+	for name, bad := range map[string]trace.Completion{
+		"no start": {LeftNS: 5}, "never left": {EnqueuedNS: 5}, "left before": {EnqueuedNS: 5, LeftNS: 4}, "absurd": {EnqueuedNS: 5, LeftNS: math.MaxUint64},
+	} {
+		if _, ok := Segment(7, &bad); ok {
+			t.Errorf("%s became a segment", name)
+		}
+	}
+}

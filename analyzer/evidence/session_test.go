@@ -1,0 +1,433 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package evidence
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	v1 "github.com/prometheus/client_golang/api/prometheus/v1"
+	"github.com/prometheus/common/model"
+
+	"github.com/culprit-project/culprit/analyzer/config"
+	"github.com/culprit-project/culprit/analyzer/rca"
+	"github.com/culprit-project/culprit/trace"
+	"github.com/culprit-project/culprit/trace/nodeapi"
+)
+
+// prom answers queries by what they contain.
+type prom struct {
+	mu      sync.Mutex
+	err     error
+	answers map[string]model.Value
+	asked   []string
+}
+
+func (p *prom) Query(_ context.Context, query string, _ time.Time, _ ...v1.Option) (model.Value, v1.Warnings, v1.Infos, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.asked = append(p.asked, query)
+	if p.err != nil {
+		return nil, nil, nil, p.err
+	}
+	if a, ok := p.answers[query]; ok {
+		return a, nil, nil, nil
+	}
+	return model.Vector{}, nil, nil, nil
+}
+
+func series(labels ...string) *model.Sample {
+	m := model.Metric{}
+	for i := 0; i < len(labels); i += 2 {
+		m[model.LabelName(labels[i])] = model.LabelValue(labels[i+1])
+	}
+	return &model.Sample{Metric: m, Value: 1}
+}
+
+func rankSeries(rank int, host, instance, pid string) *model.Sample {
+	return series("job_id", "job", "rank", strconv.Itoa(rank), "host", host, "instance", instance, "pid", pid, "world_size", "3", "gpu", "0")
+}
+
+const (
+	liveQuery   = `nccl_process_info{job_id="job"}`
+	recentQuery = `last_over_time(nccl_process_info{job_id="job"}[10m])`
+)
+
+func directory(p *prom) *Directory {
+	return NewDirectory(p, config.Default().Prometheus, func(error) {})
+}
+
+func TestProcesses(t *testing.T) {
+	moved := rankSeries(1, "new", "new:9850", "8")
+	p := &prom{answers: map[string]model.Value{
+		liveQuery: model.Vector{rankSeries(0, "a", "a:9850", "1"), moved},
+		recentQuery: model.Vector{
+			rankSeries(0, "a", "a:9850", "1"), moved,
+			rankSeries(1, "old", "a-old:9850", "2"), // Before a restart.
+			rankSeries(2, "dead", "dead:9850", "3"), // Its node does not answer scrapes.
+			series("job_id", "job", "rank", "-1", "instance", "x:1"), series("job_id", "job", "rank", "many"),
+		},
+	}}
+	d := directory(p)
+	got, err := d.Processes(t.Context(), "job")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var have []string
+	for _, x := range got {
+		have = append(have, fmt.Sprintf("%d %s %v %d", x.Rank, x.Host, x.Live, x.WorldSize))
+	}
+	if want := []string{"0 a true 3", "1 new true 3", "2 dead false 3"}; !slices.Equal(have, want) {
+		t.Errorf("processes are %v, want %v", have, want)
+	}
+
+	p.err = errors.New("connection refused")
+	again, err := d.Processes(t.Context(), "job")
+	if err == nil || len(again) != 3 {
+		t.Errorf("with Prometheus down: %d processes, %v", len(again), err)
+	}
+	heir := directory(p)
+	heir.Inherit(d)
+	if inherited, _ := heir.Processes(t.Context(), "job"); len(inherited) != 3 {
+		t.Errorf("after a reload: %d processes", len(inherited))
+	}
+	if none, err := d.Processes(t.Context(), "other"); err == nil || len(none) != 0 {
+		t.Errorf("of an unknown job: %v, %v", none, err)
+	}
+}
+
+func TestRefreshReadsAhead(t *testing.T) {
+	p := &prom{answers: map[string]model.Value{
+		`last_over_time(nccl_process_info{job_id!=""}[10m])`: model.Vector{rankSeries(0, "a", "a:1", "1"), rankSeries(1, "b", "b:1", "1")},
+	}}
+	d := directory(p)
+	if err := d.Refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	p.err = errors.New("down")
+	if got, err := d.Processes(t.Context(), "job"); err == nil || len(got) != 2 {
+		t.Errorf("processes are %v, %v", got, err)
+	}
+	if err := d.Refresh(t.Context()); err == nil {
+		t.Error("no error from a Prometheus that is down")
+	}
+}
+
+func TestQueriesQuote(t *testing.T) {
+	p := &prom{}
+	d := directory(p)
+	if _, err := d.Processes(t.Context(), `a"} or {x="`); err != nil {
+		t.Fatal(err)
+	}
+	if want := `nccl_process_info{job_id="a\"} or {x=\""}`; !slices.Contains(p.asked, want) {
+		t.Errorf("asked %q, want %q", p.asked, want)
+	}
+	p.asked = nil
+	if _, err := d.Members(t.Context(), "job", []string{"a.b", "c"}); err != nil {
+		t.Fatal(err)
+	}
+	if want := `last_over_time(nccl_comm_info{job_id="job",comm=~"a\\.b|c"}[10m])`; !slices.Contains(p.asked, want) {
+		t.Errorf("asked %q, want %q", p.asked, want)
+	}
+}
+
+func TestWrongKindOfAnswer(t *testing.T) {
+	p := &prom{answers: map[string]model.Value{liveQuery: &model.Scalar{}}}
+	var mu sync.Mutex
+	var seen []error
+	d := NewDirectory(p, config.Default().Prometheus, func(err error) {
+		mu.Lock()
+		defer mu.Unlock()
+		seen = append(seen, err)
+	})
+	if _, err := d.Processes(t.Context(), "job"); err == nil || !strings.Contains(err.Error(), "scalar") {
+		t.Errorf("error is %v", err)
+	}
+	if len(seen) != 2 {
+		t.Errorf("observed %v", seen)
+	}
+}
+
+func TestNoPrometheusConfigured(t *testing.T) {
+	d := NewDirectory(nil, config.Default().Prometheus, func(error) {})
+	if _, err := d.Processes(t.Context(), "job"); !errors.Is(err, errNoPrometheus) {
+		t.Errorf("error is %v", err)
+	}
+}
+
+// rack is exporters and a gatherer over them.
+type rack struct {
+	*Gatherer
+	prom    *prom
+	servers map[string]*httptest.Server
+	live    model.Vector
+	recent  model.Vector
+}
+
+func newRack(t *testing.T) *rack {
+	t.Helper()
+	cfg := config.Default()
+	if err := cfg.Check(); err != nil {
+		t.Fatal(err)
+	}
+	p := &prom{answers: map[string]model.Value{}}
+	return &rack{
+		prom: p, servers: map[string]*httptest.Server{},
+		Gatherer: &Gatherer{
+			Directory: directory(p), Exporters: cfg.Exporters,
+			Nodes: &Nodes{HTTP: http.DefaultClient, Timeout: 10 * time.Second, Retries: 1, MaxBytes: 1 << 20, Observe: func(error) {}},
+		},
+	}
+}
+
+// add starts an exporter on a host for one rank.
+func (r *rack) add(t *testing.T, rank int, host string, h http.HandlerFunc) {
+	t.Helper()
+	s := httptest.NewServer(h)
+	t.Cleanup(s.Close)
+	r.servers[host] = s
+	r.recent = append(r.recent, rankSeries(rank, host, strings.TrimPrefix(s.URL, "http://"), "1"))
+	r.prom.answers[recentQuery] = r.recent
+	r.prom.answers[liveQuery] = r.recent
+}
+
+func serve(state *nodeapi.State) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) { _ = json.NewEncoder(w).Encode(state) }
+}
+
+func stateOf(host string, processes ...nodeapi.Process) *nodeapi.State {
+	return &nodeapi.State{Version: nodeapi.Version, Node: host, NowNS: nowNS, Processes: processes}
+}
+
+func rankProcess(rank int, host string) nodeapi.Process {
+	p := nodeapi.Process{File: fmt.Sprintf("%s-%d", host, rank), JobID: "job", Rank: int32(rank), Host: host, Kernel: &nodeapi.Kernel{State: nodeapi.ProcessSleep}}
+	p.Comms = []trace.Comm{{Generation: 1, ID: 0xa, NRanks: 3, Rank: int32(2 - rank), Name: "dp", OpsCalled: 4}}
+	return p
+}
+
+func TestSession(t *testing.T) {
+	r := newRack(t)
+	other, unranked := rankProcess(0, "a"), rankProcess(0, "a")
+	other.JobID, other.Rank = "other", 1
+	unranked.Rank, unranked.File = -1, "odd.trace"
+	a := stateOf("a-node", rankProcess(0, "a"), other, unranked)
+	a.Facts = []nodeapi.Fact{{Component: "gpu", Kind: "xid", Rank: -1}}
+	a.Unread = []nodeapi.Unread{{File: "bad.trace", Error: "bad magic"}}
+	r.add(t, 0, "a", serve(a))
+	r.add(t, 1, "b", serve(stateOf("b"))) // It does not show rank 1 any more.
+	r.add(t, 2, "c", func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "broken", http.StatusInternalServerError) })
+
+	s, err := r.Open(t.Context(), "job", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Ask(t.Context(), s.AllNodes())
+	ev := s.Evidence()
+	if len(ev.Ranks) != 1 || ev.Ranks[0].ID != 0 || ev.WorldSize != 3 {
+		t.Errorf("ranks are %+v of %d", ev.Ranks, ev.WorldSize)
+	}
+	if len(ev.Comms) != 1 || ev.Comms[0].ID != "a/3" || ev.Comms[0].Size != 3 || !slices.Equal(ev.Comms[0].Members, []int{-1, -1, 0}) {
+		t.Errorf("communicators are %+v", ev.Comms)
+	}
+	if len(ev.Facts) != 1 || ev.Facts[0].Host != "a" {
+		t.Errorf("facts are %+v", ev.Facts)
+	}
+	var missing []string
+	for _, m := range ev.Missing {
+		missing = append(missing, fmt.Sprint(m.What, " ", m.Ranks))
+	}
+	slices.Sort(missing)
+	if want := []string{"exporter [2]", "file []", "rank [1]", "rank []"}; !slices.Equal(missing, want) {
+		t.Errorf("missing is %v, want %v: %+v", missing, want, ev.Missing)
+	}
+	if c := s.Counts(); c.Nodes != 3 || c.Asked != 3 || c.Answered != 2 || c.Bytes == 0 {
+		t.Errorf("counts are %+v", c)
+	}
+	if p, ok := s.Process(2); !ok || p.Host != "c" {
+		t.Errorf("process is %+v", p)
+	}
+	if nodes := s.NodesOf([]int{0, 2, 2, 99}); len(nodes) != 2 || len(s.Unasked(nodes)) != 0 {
+		t.Errorf("nodes are %+v", nodes)
+	}
+}
+
+// After a restart on the same node both processes have files.
+func TestNewestProcessSpeaks(t *testing.T) {
+	for _, tc := range []struct {
+		name               string
+		oldState, newState nodeapi.ProcessState
+		oldMade, newMade   uint64
+		want               int64
+	}{
+		{"living", nodeapi.ProcessGone, nodeapi.ProcessSleep, 2, 1, 2},
+		{"newer", nodeapi.ProcessSleep, nodeapi.ProcessSleep, 1, 2, 2},
+		{"newer, both gone", nodeapi.ProcessGone, nodeapi.ProcessGone, 2, 1, 1},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			r := newRack(t)
+			before, after := rankProcess(0, "a"), rankProcess(0, "a")
+			before.Kernel.State, after.Kernel.State = tc.oldState, tc.newState
+			before.Identity.CreatedRealNS, after.Identity.CreatedRealNS = tc.oldMade, tc.newMade
+			before.Comms[0].OpsCalled, after.Comms[0].OpsCalled = 1, 2
+			r.add(t, 0, "a", serve(stateOf("a", before, after)))
+			s, err := r.Open(t.Context(), "job", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.Ask(t.Context(), s.AllNodes())
+			if ev := s.Evidence(); len(ev.Ranks) != 1 || ev.Ranks[0].Memberships[0].Called != tc.want {
+				t.Errorf("ranks are %+v", ev.Ranks)
+			}
+		})
+	}
+}
+
+func TestWithoutPrometheus(t *testing.T) {
+	r := newRack(t)
+	r.add(t, 0, "a", serve(stateOf("a", rankProcess(0, "a"))))
+	r.prom.err = errors.New("connection refused")
+	if _, err := r.Open(t.Context(), "job", nil); err == nil || !strings.Contains(err.Error(), "connection refused") {
+		t.Errorf("error is %v", err)
+	}
+	instance := strings.TrimPrefix(r.servers["a"].URL, "http://")
+	s, err := r.Open(t.Context(), "job", []Hint{{Rank: -1, Instance: instance}, {Rank: -1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Ask(t.Context(), s.AllNodes())
+	ev := s.Evidence()
+	if len(ev.Ranks) != 1 || len(ev.Missing) != 1 || ev.Missing[0].What != "prometheus" {
+		t.Errorf("evidence is %+v", ev)
+	}
+}
+
+// An exporter that answered once keeps its word when it falls silent.
+func TestAskAgain(t *testing.T) {
+	r := newRack(t)
+	var silent atomic.Bool
+	r.add(t, 0, "a", func(w http.ResponseWriter, req *http.Request) {
+		if silent.Load() {
+			http.Error(w, "no", http.StatusBadGateway)
+			return
+		}
+		serve(stateOf("a", rankProcess(0, "a")))(w, req)
+	})
+	s, err := r.Open(t.Context(), "job", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Ask(t.Context(), s.AllNodes())
+	silent.Store(true)
+	s.Ask(t.Context(), s.AllNodes())
+	if ev := s.Evidence(); len(ev.Ranks) != 1 || len(ev.Missing) != 1 || len(ev.Missing[0].Ranks) != 0 {
+		t.Errorf("evidence is %+v", ev)
+	}
+}
+
+func TestNodeTrouble(t *testing.T) {
+	for _, tc := range []struct {
+		name     string
+		handler  http.HandlerFunc
+		want     string
+		attempts int
+	}{
+		{"500", func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "oh", http.StatusInternalServerError) }, "answered 500: oh", 2},
+		{"404", func(w http.ResponseWriter, _ *http.Request) { http.NotFound(w, nil) }, "answered 404", 1},
+		{"garbage", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("<html>")) }, "reading its answer", 2},
+		{"cut off", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(`{"version":1,"processes":[`)) }, "reading its answer", 2},
+		{"newer version", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(`{"version":2}`)) }, "version 2", 1},
+		{"too large", func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = w.Write([]byte(`{"version":1,"node":"` + strings.Repeat("x", 2<<20)))
+		}, "too large", 1},
+		{"slow", func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, "deadline", 1},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			var mu sync.Mutex
+			attempts := 0
+			srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				mu.Lock()
+				attempts++
+				mu.Unlock()
+				tc.handler(w, r)
+			}))
+			defer srv.Close()
+			var failures int
+			timeout := 10 * time.Second
+			if tc.name == "slow" {
+				timeout = 50 * time.Millisecond
+			}
+			n := &Nodes{HTTP: srv.Client(), Timeout: timeout, Retries: 1, MaxBytes: 1 << 20, Observe: func(err error) {
+				if err != nil {
+					failures++
+				}
+			}}
+			_, _, err := n.State(t.Context(), srv.URL, "job", nil)
+			if err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("error is %v, want %q", err, tc.want)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			if attempts != tc.attempts || failures != tc.attempts {
+				t.Errorf("%d attempts, %d failures counted, want %d", attempts, failures, tc.attempts)
+			}
+		})
+	}
+}
+
+func TestHistory(t *testing.T) {
+	send := trace.Completion{
+		CommID: 0xa, NRanks: 3, Number: 3, Func: trace.Send, Flags: trace.OpP2P, Peer: 1, EnqueuedNS: 10, LeftNS: 20,
+	}
+	lines := func(w http.ResponseWriter, _ *http.Request) {
+		p, old := rankProcess(0, "a"), rankProcess(0, "old")
+		for _, l := range []nodeapi.TraceLine{
+			{Header: &nodeapi.TraceHeader{Version: nodeapi.Version}},
+			{Process: &p},
+			{Completion: &nodeapi.ProcessCompletion{File: p.File, Completion: send}},
+			{Process: &old},
+			{Completion: &nodeapi.ProcessCompletion{File: old.File, Completion: send}},
+			{Completion: &nodeapi.ProcessCompletion{File: "unheard of", Completion: send}},
+			{Trailer: &nodeapi.TraceTrailer{Records: 3}},
+		} {
+			_ = json.NewEncoder(w).Encode(l)
+		}
+	}
+	byState := func(w http.ResponseWriter, _ *http.Request) { http.NotFound(w, nil) }
+	for name, history := range map[string]http.HandlerFunc{"trace": lines, "state": byState} {
+		t.Run(name, func(t *testing.T) {
+			r := newRack(t)
+			p := rankProcess(0, "a")
+			p.Completions = []trace.Completion{send}
+			r.add(t, 0, "a", func(w http.ResponseWriter, req *http.Request) {
+				if req.URL.Path == nodeapi.TracePath {
+					history(w, req)
+					return
+				}
+				serve(stateOf("a", p))(w, req)
+			})
+			r.add(t, 1, "b", serve(stateOf("b", rankProcess(1, "b"))))
+			s, err := r.Open(t.Context(), "job", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.Ask(t.Context(), s.AllNodes())
+			s.AskHistory(t.Context(), s.AllNodes(), time.Minute)
+			timeline := s.Evidence().Timeline
+			if len(timeline) != 1 || timeline[0].Rank != 0 || timeline[0].Peer != 1 || timeline[0].Comm != rca.CommID("a/3") || timeline[0].End != 20 {
+				t.Errorf("timeline is %+v", timeline)
+			}
+		})
+	}
+}

@@ -1,0 +1,502 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package incident
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/prometheus/common/promslog"
+
+	"github.com/culprit-project/culprit/analyzer/rca"
+)
+
+var testOptions = Options{
+	MaxOpen: 4, History: 2, Workers: 2, Grace: 15 * time.Second, RetryMin: time.Second, RetryMax: 8 * time.Second,
+	Recheck: time.Minute, PassiveTTL: 2 * time.Minute, Silent: 6 * time.Hour,
+}
+
+// rig is a manager whose analyses a test scripts, on the bubble's clock.
+type rig struct {
+	*Manager
+	reg *prometheus.Registry
+
+	mu        sync.Mutex
+	begin     time.Time
+	outcome   func(Request) (Outcome, error)
+	requests  []Request
+	times     []time.Duration // Of the requests, after the beginning.
+	published []Incident
+}
+
+func newRig(t *testing.T, store *Store) *rig {
+	t.Helper()
+	r := &rig{begin: time.Now(), reg: prometheus.NewPedanticRegistry()}
+	r.outcome = func(Request) (Outcome, error) { return Outcome{Verdict: blame(3), Complete: true}, nil }
+	m, err := NewManager(testOptions, func(ctx context.Context, req Request) (Outcome, error) {
+		r.mu.Lock()
+		r.requests = append(r.requests, req)
+		r.times = append(r.times, time.Since(r.begin))
+		f := r.outcome
+		r.mu.Unlock()
+		return f(req)
+	}, func(inc Incident) {
+		r.mu.Lock()
+		r.published = append(r.published, inc)
+		r.mu.Unlock()
+	}, store, promslog.NewNopLogger(), r.reg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Manager = m
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() { defer close(done); m.Run(ctx) }()
+	t.Cleanup(func() { cancel(); <-done })
+	return r
+}
+
+func (r *rig) asked() []Request {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.requests)
+}
+
+func (r *rig) at() []time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.times)
+}
+
+func (r *rig) told() []Incident {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.published)
+}
+
+func (r *rig) script(f func(Request) (Outcome, error)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.outcome = f
+}
+
+func (r *rig) verdict(v rca.Verdict, complete bool) {
+	r.script(func(Request) (Outcome, error) { return Outcome{Verdict: v, Complete: complete}, nil })
+}
+
+func (r *rig) receive(t *testing.T, triggers ...Trigger) {
+	t.Helper()
+	if err := r.Receive(triggers); err != nil {
+		t.Fatal(err)
+	}
+	synctest.Wait()
+}
+
+func (r *rig) only(t *testing.T) Incident {
+	t.Helper()
+	list := r.List()
+	if len(list) != 1 {
+		t.Fatalf("%d incidents, want 1", len(list))
+	}
+	return list[0]
+}
+
+func pass(d time.Duration) {
+	time.Sleep(d) // The bubble's clock.
+	synctest.Wait()
+}
+
+func blame(rank int) rca.Verdict {
+	return rca.Verdict{
+		Version: 1, Class: rca.NotEntered, Cause: rca.CauseProcessStopped, Page: true, Confidence: 0.9,
+		Culprits: []rca.Culprit{{Rank: rank, Host: "node-" + strconv.Itoa(rank)}}, Summary: "rank " + strconv.Itoa(rank),
+	}
+}
+
+func benign() rca.Verdict {
+	return rca.Verdict{Version: 1, Class: rca.Benign, Cause: rca.CauseCheckpoint, Confidence: 0.9, Summary: "a checkpoint"}
+}
+
+func unknown() rca.Verdict {
+	return rca.Verdict{Version: 1, Class: rca.Unknown, Cause: rca.CauseUnknown, Confidence: 0.2, Summary: "cannot tell"}
+}
+
+func firing(key, job string) Trigger {
+	return Trigger{Key: key, Name: "Stall", JobID: job, Rank: -1, StartedAt: time.Now()}
+}
+
+func ended(t Trigger) Trigger {
+	now := time.Now()
+	t.EndedAt = &now
+	return t
+}
+
+func TestLifecycle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, nil)
+		a, b := firing("a", "job"), firing("b", "job")
+		r.receive(t, a)
+		inc := r.only(t)
+		if inc.State != Open || inc.Verdict == nil || inc.Verdict.Culprits[0].Rank != 3 || inc.Benign {
+			t.Fatalf("after the first trigger: %+v", inc)
+		}
+		r.receive(t, b)
+		if len(r.asked()) != 2 || len(r.asked()[1].Triggers) != 2 {
+			t.Fatalf("%d analyses after a second trigger", len(r.asked()))
+		}
+		pass(time.Second)
+		r.receive(t, a, b, a) // Repetition: another peer, repeat_interval.
+		if len(r.asked()) != 2 {
+			t.Errorf("%d analyses after a repetition", len(r.asked()))
+		}
+
+		r.receive(t, ended(a))
+		pass(time.Minute)
+		if inc := r.only(t); inc.State != Open {
+			t.Error("resolved while a trigger fires")
+		}
+		r.receive(t, ended(b))
+		pass(14 * time.Second)
+		if inc := r.only(t); inc.State != Open {
+			t.Error("resolved within the grace")
+		}
+		pass(time.Second)
+		inc = r.only(t)
+		if inc.State != Resolved || inc.ResolvedAt == nil {
+			t.Errorf("not resolved: %+v", inc)
+		}
+		n := len(r.asked())
+		pass(time.Hour)
+		if len(r.asked()) != n {
+			t.Error("analysed after its end")
+		}
+		if last := r.told()[len(r.told())-1]; last.State != Resolved {
+			t.Errorf("published last: %+v", last)
+		}
+	})
+}
+
+func TestGraceKeepsIncident(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, nil)
+		a := firing("a", "job")
+		r.receive(t, a)
+		id := r.only(t).ID
+		r.receive(t, ended(a))
+		pass(10 * time.Second)
+		again := firing("a", "job") // A new start.
+		r.receive(t, again)
+		pass(time.Minute)
+		if inc := r.only(t); inc.ID != id || inc.State != Open || inc.Triggers[0].EndedAt != nil {
+			t.Errorf("incident is %+v", inc)
+		}
+		r.receive(t, ended(a)) // Late: the end of the first time.
+		pass(time.Minute)
+		if inc := r.only(t); inc.State != Open {
+			t.Error("a late end ended the new one")
+		}
+	})
+}
+
+// The same trigger after the end opens the same incident again, and what was true then does not page at once.
+func TestReopened(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, nil)
+		a := firing("a", "job")
+		r.receive(t, a)
+		id := r.only(t).ID
+		r.receive(t, ended(a))
+		pass(time.Minute)
+		r.verdict(rca.Verdict{Class: rca.Healthy, Cause: rca.CauseUnknown}, true)
+		published := len(r.told())
+		r.receive(t, a)
+		if inc := r.only(t); inc.ID != id || inc.State != Open || inc.Verdict.Page || !inc.Benign {
+			t.Errorf("incident is %+v", inc)
+		}
+		for _, inc := range r.told()[published:] {
+			if inc.Verdict != nil && inc.Verdict.Page {
+				t.Error("the old verdict paged again")
+			}
+		}
+	})
+}
+
+// Peers of an analyzer pair agree on the id, whatever the order in which they learn of things.
+func TestIDsAgree(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		one, two := newRig(t, nil), newRig(t, nil)
+		a := firing("a", "job")
+		pass(time.Second)
+		b := firing("b", "job")
+		one.receive(t, a, b)
+		two.receive(t, b, a)
+		if x, y := one.only(t).ID, two.only(t).ID; x != y || !idPattern.MatchString(x) {
+			t.Errorf("ids are %q and %q", x, y)
+		}
+	})
+}
+
+// A benign verdict pages nobody and is looked at again, ever less often, because it may turn out a hang.
+func TestBenignTurnsHang(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, nil)
+		r.verdict(benign(), true)
+		r.receive(t, firing("a", "job"))
+		if inc := r.only(t); !inc.Benign || inc.Verdict.Page {
+			t.Fatalf("incident is %+v", inc)
+		}
+		pass(16 * time.Second)
+		want := []time.Duration{0, 1 * time.Second, 3 * time.Second, 7 * time.Second, 15 * time.Second}
+		if len(r.at()) != len(want) {
+			t.Fatalf("analyses at %v, want %v", r.at(), want)
+		}
+		for i := range want {
+			if r.at()[i] != want[i] {
+				t.Errorf("analyses at %v, want %v", r.at(), want)
+			}
+		}
+		r.verdict(blame(3), true)
+		pass(8 * time.Second)
+		inc := r.only(t)
+		if inc.Benign || !inc.Verdict.Page {
+			t.Errorf("incident is %+v", inc)
+		}
+		n := len(r.at())
+		pass(58 * time.Second)
+		if len(r.at()) != n {
+			t.Error("a complete verdict that pages was looked at again too soon")
+		}
+		pass(time.Second)
+		if len(r.at()) != n+1 {
+			t.Error("a verdict that pages was not looked at again")
+		}
+	})
+}
+
+// While something is missing the verdict is refined; its incident and its first page stay.
+func TestRefinement(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, nil)
+		v := unknown()
+		v.Missing = []string{"exporter node-3"}
+		r.verdict(v, false)
+		r.receive(t, firing("a", "job"))
+		inc := r.only(t)
+		if inc.Verdict.Class != rca.Unknown || len(inc.Verdict.Missing) != 1 {
+			t.Fatalf("incident is %+v", inc)
+		}
+		partial := blame(3)
+		partial.Confidence = 0.6
+		r.verdict(partial, false)
+		pass(time.Second)
+		at := r.only(t).VerdictAt
+		r.verdict(blame(3), true)
+		pass(2 * time.Second)
+		next := r.only(t)
+		if next.ID != inc.ID || next.Verdict.Confidence != 0.9 || !next.VerdictAt.Equal(*at) {
+			t.Errorf("incident is %+v", next)
+		}
+	})
+}
+
+func TestAccusationStands(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, nil)
+		r.receive(t, firing("a", "job"))
+		r.verdict(unknown(), false) // The nodes have rebooted.
+		pass(2 * time.Minute)
+		inc := r.only(t)
+		if inc.Verdict.Culprits[0].Rank != 3 || inc.Latest == nil || inc.Latest.Class != rca.Unknown {
+			t.Fatalf("incident is %+v", inc)
+		}
+		weaker := blame(5)
+		weaker.Confidence = 0.7
+		n := 0
+		r.script(func(Request) (Outcome, error) {
+			if n++; n == 1 {
+				return Outcome{Verdict: weaker, Complete: true}, nil
+			}
+			return Outcome{Verdict: unknown(), Complete: true}, nil
+		})
+		pass(time.Minute)
+		if inc := r.only(t); inc.Verdict.Culprits[0].Rank != 3 {
+			t.Error("a single weaker accusation took over")
+		}
+		r.verdict(weaker, true)
+		pass(time.Minute)
+		if inc := r.only(t); inc.Verdict.Culprits[0].Rank != 5 || inc.Latest != nil {
+			t.Errorf("a repeated accusation did not take over: %+v", inc)
+		}
+	})
+}
+
+func TestAnalysisFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, nil)
+		r.script(func(Request) (Outcome, error) { return Outcome{}, errors.New("nobody is known") })
+		r.receive(t, firing("a", "job"))
+		inc := r.only(t)
+		if inc.Verdict != nil || inc.Analyses[0].Error == "" {
+			t.Fatalf("incident is %+v", inc)
+		}
+		r.verdict(blame(3), true)
+		pass(time.Second)
+		if inc := r.only(t); inc.Verdict == nil || inc.Count != 2 {
+			t.Errorf("not tried again: %+v", inc)
+		}
+	})
+}
+
+// A trigger that comes while an analysis runs is looked at right after it.
+func TestTriggerDuringAnalysis(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, nil)
+		r.script(func(Request) (Outcome, error) {
+			time.Sleep(5 * time.Second)
+			return Outcome{Verdict: blame(3), Complete: true}, nil
+		})
+		r.receive(t, firing("a", "job"))
+		pass(time.Second)
+		r.receive(t, firing("b", "job"))
+		if len(r.asked()) != 1 {
+			t.Fatalf("%d analyses at once for one job", len(r.asked()))
+		}
+		pass(4 * time.Second)
+		if len(r.asked()) != 2 || len(r.asked()[1].Triggers) != 2 {
+			t.Errorf("requests are %+v", r.asked())
+		}
+	})
+}
+
+func TestOverload(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, nil)
+		r.script(func(Request) (Outcome, error) {
+			time.Sleep(time.Hour)
+			return Outcome{Verdict: blame(3), Complete: true}, nil
+		})
+		for i := range testOptions.MaxOpen {
+			r.receive(t, firing("a", "job"+strconv.Itoa(i)))
+		}
+		if err := r.Receive([]Trigger{firing("b", "job0"), firing("a", "one-too-many")}); !errors.Is(err, ErrOverloaded) {
+			t.Errorf("error is %v", err)
+		}
+		if inc, _ := r.OpenFor("job0"); len(inc.Triggers) != 1 {
+			t.Error("half of an overload was taken")
+		}
+		if err := r.Receive([]Trigger{firing("b", "job0")}); err != nil {
+			t.Errorf("a trigger of an open incident: %v", err)
+		}
+		synctest.Wait()
+		if len(r.asked()) != testOptions.Workers {
+			t.Errorf("%d analyses at once, want %d", len(r.asked()), testOptions.Workers)
+		}
+		const metric = "culprit_analyzer_queue_length"
+		families, err := r.reg.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range families {
+			if f.GetName() == metric && f.GetMetric()[0].GetGauge().GetValue() != 2 {
+				t.Errorf("%s is %v", metric, f.GetMetric())
+			}
+		}
+		time.Sleep(3 * time.Hour)
+	})
+}
+
+func TestPassiveTriggerEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, nil)
+		p := firing("api-1", "job")
+		p.Passive = true
+		r.receive(t, p)
+		if inc := r.only(t); inc.State != Open || inc.Verdict == nil {
+			t.Fatalf("incident is %+v", inc)
+		}
+		pass(testOptions.PassiveTTL + testOptions.Grace)
+		if inc := r.only(t); inc.State != Resolved {
+			t.Errorf("incident is %+v", inc)
+		}
+	})
+}
+
+func TestEndOfUnknownTrigger(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, nil)
+		r.receive(t, ended(firing("a", "job")))
+		if list := r.List(); len(list) != 0 {
+			t.Errorf("incidents are %+v", list)
+		}
+		a := firing("a", "job")
+		r.receive(t, a)
+		r.End(r.only(t).ID, []string{"a", "nothing"})
+		pass(testOptions.Grace)
+		if inc := r.only(t); inc.State != Resolved {
+			t.Errorf("incident is %+v", inc)
+		}
+	})
+}
+
+func TestHistoryIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, nil)
+		for i := range 5 {
+			a := firing("a", "job"+strconv.Itoa(i))
+			r.receive(t, a)
+			r.receive(t, ended(a))
+			pass(time.Minute)
+		}
+		list := r.List()
+		if len(list) != testOptions.History || list[0].JobID != "job4" || list[1].JobID != "job3" {
+			t.Errorf("history is %+v", list)
+		}
+	})
+}
+
+func TestWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, nil)
+		r.script(func(Request) (Outcome, error) {
+			time.Sleep(3 * time.Second)
+			return Outcome{Verdict: blame(3), Complete: true}, nil
+		})
+		r.receive(t, firing("a", "job"))
+		id := r.only(t).ID
+		short, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := r.Wait(short, id, 0); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("error is %v", err)
+		}
+		inc, err := r.Wait(t.Context(), id, 0)
+		if err != nil || inc.Verdict == nil {
+			t.Errorf("waited for %+v, %v", inc, err)
+		}
+		if _, err := r.Wait(t.Context(), "nobody", 0); err == nil {
+			t.Error("waited for nothing")
+		}
+	})
+}
+
+func TestMetricsLint(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, nil)
+		v := blame(3)
+		v.Culprits = append(v.Culprits, v.Culprits[0], rca.Culprit{Rank: -1, Group: "rail 2"})
+		r.verdict(v, true)
+		r.receive(t, firing("a", "job"))
+		problems, err := testutil.GatherAndLint(r.reg)
+		if err != nil || len(problems) > 0 {
+			t.Errorf("lint: %v %v", problems, err)
+		}
+	})
+}

@@ -1,0 +1,158 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package notify
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"text/template"
+	"time"
+
+	"github.com/culprit-project/culprit/analyzer/incident"
+	"github.com/culprit-project/culprit/analyzer/rca"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+func format() *Format {
+	return &Format{
+		AlertName: "CulpritFound", Hang: "critical", Slow: "warning", Unknown: "info", MaxAlerts: 3, ExternalURL: "https://culprit.example.org/",
+		Runbook: template.Must(template.New("").Parse("https://runbooks.example.org/{{ .Class }}#{{ .Cause }}")),
+		Labels:  map[string]string{"team": "infra", "job_id": "not this"},
+	}
+}
+
+func paged(culprits ...rca.Culprit) *incident.Incident {
+	at := time.Date(2026, 11, 21, 2, 31, 0, 0, time.UTC)
+	return &incident.Incident{
+		ID: "abcdefghijkl", JobID: "train-7", State: incident.Open, OpenedAt: at.Add(-time.Second), VerdictAt: &at,
+		Verdict: &rca.Verdict{
+			Version: 1, JobID: "train-7", Class: rca.NotEntered, Code: "H1", Cause: rca.CauseProcessStopped, Culprits: culprits, Confidence: 0.971,
+			Summary: "Rank 5 on node-2 is stopped and all others wait for it.", Page: true, Action: "Continue or restart it.",
+			Evidence: []string{"its process is stopped", "7 ranks wait in AllReduce 100"},
+			Chain: []rca.Link{
+				{From: 3, To: 5, Reason: "it has not entered", Comm: "abc/8", Op: "AllReduce 100", Sure: true},
+				{From: 5, To: 5, Reason: "stopped"},
+			},
+			Contradictions: []string{"none of note"}, Missing: []string{"exporter node-9"},
+		},
+	}
+}
+
+func TestAlertsGolden(t *testing.T) {
+	for name, inc := range map[string]*incident.Incident{
+		"one": paged(rca.Culprit{Rank: 5, Host: "node-2", GPU: "1", NIC: "mlx5_0", Pod: "trainer-2", Why: "stopped"}),
+		"two": paged(rca.Culprit{Rank: 5, Host: "node-2", GPU: "1"}, rca.Culprit{Rank: -1, Group: "rail 2", Channel: -1}),
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := json.MarshalIndent(format().Alerts(inc), "", "  ")
+			if err != nil {
+				t.Fatal(err)
+			}
+			golden(t, name+".golden.json", append(got, '\n'))
+		})
+	}
+}
+
+func golden(t *testing.T, name string, got []byte) {
+	t.Helper()
+	file := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(file, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(want) != string(got) {
+		t.Errorf("%s differs (go test -update writes it):\n%s", file, got)
+	}
+}
+
+func TestNoAlert(t *testing.T) {
+	for name, change := range map[string]func(*incident.Incident){
+		"resolved":       func(i *incident.Incident) { i.State = incident.Resolved },
+		"no verdict":     func(i *incident.Incident) { i.Verdict = nil },
+		"pages nobody":   func(i *incident.Incident) { i.Verdict.Page = false },
+		"benign verdict": func(i *incident.Incident) { i.Verdict.Page, i.Verdict.Class = false, rca.Benign },
+	} {
+		inc := paged(rca.Culprit{Rank: 5})
+		change(inc)
+		if got := format().Alerts(inc); got != nil {
+			t.Errorf("%s: alerts %+v", name, got)
+		}
+	}
+}
+
+func TestPlaces(t *testing.T) {
+	var sameHost, manyHosts []rca.Culprit
+	for r := range 12 {
+		sameHost = append(sameHost, rca.Culprit{Rank: r, Host: fmt.Sprint("h", r/6), GPU: fmt.Sprint(r % 6)})
+		manyHosts = append(manyHosts, rca.Culprit{Rank: r, Host: fmt.Sprint("h", r)})
+	}
+	for _, tc := range []struct {
+		name     string
+		culprits []rca.Culprit
+		want     []place
+	}{
+		{"nobody", nil, []place{{}}},
+		{"one", []rca.Culprit{{Rank: 0, Host: "h", GPU: "1"}}, []place{{"0", "h", "1"}}},
+		{"one twice", []rca.Culprit{{Rank: 4, Host: "h"}, {Rank: 4, Host: "h", Channel: 2}}, []place{{"4", "h", ""}}},
+		{"a host", []rca.Culprit{{Rank: -1, Host: "h"}}, []place{{"", "h", ""}}},
+		{"two hosts' ranks", sameHost, []place{{"0-5", "h0", ""}, {"6-11", "h1", ""}}},
+		{"everybody", manyHosts, []place{{}}},
+	} {
+		if got := format().places(tc.culprits); !slices.Equal(got, tc.want) {
+			t.Errorf("%s: %+v, want %+v", tc.name, got, tc.want)
+		}
+	}
+	// However the alerts are cut, each names all.
+	inc := paged(manyHosts...)
+	for _, a := range format().Alerts(inc) {
+		for r := range manyHosts {
+			if !strings.Contains(a.Annotations["culprits"], fmt.Sprintf("rank %d on h%d", r, r)) {
+				t.Errorf("rank %d is not in %q", r, a.Annotations["culprits"])
+			}
+		}
+	}
+}
+
+func TestSeverity(t *testing.T) {
+	for class, want := range map[rca.Class]string{
+		rca.NotEntered: "critical", rca.Inconsistent: "critical", rca.Fault: "critical", rca.SlowCompute: "warning", rca.SlowComm: "warning",
+		rca.SlowMixed: "warning", rca.Imbalance: "warning", rca.GlobalSlow: "warning", rca.Unknown: "info",
+	} {
+		if got := format().severity(class); got != want {
+			t.Errorf("%s is %s, want %s", class, got, want)
+		}
+	}
+}
+
+func TestRanges(t *testing.T) {
+	for want, ranks := range map[string][]int{"": nil, "3": {3}, "0-2": {2, 0, 1}, "0-1,5,7-8": {8, 7, 5, 1, 0, 0}} {
+		if got := Ranges(ranks); got != want {
+			t.Errorf("ranges of %v are %q, want %q", ranks, got, want)
+		}
+	}
+}
+
+func TestListsAreBounded(t *testing.T) {
+	inc := paged()
+	for r := range 100 {
+		inc.Verdict.Culprits = append(inc.Verdict.Culprits, rca.Culprit{Rank: r})
+		inc.Verdict.Evidence = append(inc.Verdict.Evidence, "line")
+	}
+	a := format().Alerts(inc)[0].Annotations
+	if !strings.Contains(a["culprits"], "and 80 more") || !strings.Contains(a["description"], "and 82 more") {
+		t.Errorf("annotations are %q", a)
+	}
+}

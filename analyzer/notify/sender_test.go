@@ -1,0 +1,248 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package notify
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/prometheus/common/promslog"
+)
+
+// peerStub is an Alertmanager behind a transport, so that a test's clock rules.
+type peerStub struct {
+	mu     sync.Mutex
+	begin  time.Time
+	fail   error
+	status int
+	answer string
+	hang   bool
+	urls   []string
+	log    []string // "10s firing rank=5", in order.
+	ends   []time.Time
+}
+
+func (p *peerStub) RoundTrip(r *http.Request) (*http.Response, error) {
+	p.mu.Lock()
+	hang := p.hang
+	p.mu.Unlock()
+	if hang {
+		<-r.Context().Done()
+		return nil, r.Context().Err()
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.urls = append(p.urls, r.URL.String())
+	if p.fail != nil {
+		return nil, p.fail
+	}
+	if r.Method == http.MethodPost && p.status == 0 {
+		var alerts []Alert
+		if err := json.NewDecoder(r.Body).Decode(&alerts); err != nil {
+			return nil, err
+		}
+		for _, a := range alerts {
+			state := "firing"
+			if !a.EndsAt.After(time.Now()) {
+				state = "resolved"
+			}
+			p.log = append(p.log, time.Since(p.begin).String()+" "+state+" rank="+a.Labels["rank"])
+			p.ends = append(p.ends, a.EndsAt)
+		}
+	}
+	status := p.status
+	if status == 0 {
+		status = http.StatusOK
+	}
+	return &http.Response{StatusCode: status, Status: http.StatusText(status), Body: io.NopCloser(bytes.NewBufferString(p.answer)), Request: r}, nil
+}
+
+func (p *peerStub) set(f func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	f()
+}
+
+func (p *peerStub) take() []string {
+	synctest.Wait()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	out := p.log
+	p.log = nil
+	return out
+}
+
+func (p *peerStub) client() *Client {
+	return &Client{URL: "http://am.example.org/prefix/", HTTP: &http.Client{Transport: p}, Timeout: 5 * time.Second}
+}
+
+func runSender(t *testing.T, stubs ...*peerStub) (*Sender, *prometheus.Registry) {
+	t.Helper()
+	reg := prometheus.NewPedanticRegistry()
+	source := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "source_total", Help: "x"}, []string{"source", "outcome"})
+	s := NewSender(promslog.NewNopLogger(), source, reg)
+	var clients []*Client
+	for _, p := range stubs {
+		p.begin = time.Now()
+		clients = append(clients, p.client())
+	}
+	s.Apply(clients, time.Minute)
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() { defer close(done); s.Run(ctx) }()
+	t.Cleanup(func() { cancel(); <-done })
+	synctest.Wait()
+	return s, reg
+}
+
+func rankAlert(rank, text string) Alert {
+	return Alert{Labels: map[string]string{"alertname": "CulpritFound", "rank": rank}, Annotations: map[string]string{"summary": text}, StartsAt: time.Now()}
+}
+
+func want(t *testing.T, got []string, lines ...string) {
+	t.Helper()
+	if !slices.Equal(got, lines) {
+		t.Errorf("posted %q, want %q", got, lines)
+	}
+}
+
+func TestSaidAgainUntilResolved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &peerStub{}
+		s, reg := runSender(t, p)
+		s.Set("i", []Alert{rankAlert("5", "a")})
+		want(t, p.take(), "0s firing rank=5")
+		if end := p.ends[0].Sub(time.Now()); end != 4*time.Minute {
+			t.Errorf("it ends by itself after %s", end)
+		}
+		s.Set("i", []Alert{rankAlert("5", "a")}) // Nothing new.
+		time.Sleep(30 * time.Second)
+		want(t, p.take())
+		s.Set("i", []Alert{rankAlert("5", "now with evidence")})
+		want(t, p.take(), "30s firing rank=5")
+		time.Sleep(2 * time.Minute)
+		want(t, p.take(), "1m30s firing rank=5", "2m30s firing rank=5")
+		s.Set("i", nil)
+		want(t, p.take(), "2m30s resolved rank=5")
+		time.Sleep(time.Hour)
+		want(t, p.take())
+		if len(s.held) != 0 {
+			t.Errorf("still holds %+v", s.held)
+		}
+		if problems, err := testutil.GatherAndLint(reg); err != nil || len(problems) > 0 {
+			t.Errorf("lint: %v %v", problems, err)
+		}
+	})
+}
+
+// Another culprit takes over: the old alert ends and the new one begins in one go.
+func TestCulpritChanges(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &peerStub{}
+		s, _ := runSender(t, p)
+		s.Set("i", []Alert{rankAlert("5", "a")})
+		s.Set("other incident", []Alert{rankAlert("9", "b")})
+		p.take()
+		s.Set("i", []Alert{rankAlert("6", "a")})
+		got := p.take()
+		slices.Sort(got)
+		want(t, got, "0s firing rank=6", "0s resolved rank=5")
+		s.Set("i", []Alert{rankAlert("5", "a")}) // And back.
+		got = p.take()
+		slices.Sort(got)
+		want(t, got, "0s firing rank=5", "0s resolved rank=6")
+	})
+}
+
+func TestPeerDown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		up, down := &peerStub{}, &peerStub{fail: errors.New("connection refused")}
+		s, _ := runSender(t, up, down)
+		s.Set("i", []Alert{rankAlert("5", "a")})
+		want(t, up.take(), "0s firing rank=5")
+		time.Sleep(10 * time.Second)
+		down.set(func() { down.fail = nil })
+		time.Sleep(10 * time.Second)
+		want(t, down.take(), "15.5s firing rank=5") // After 0.5, 1, 2, 4 and 8 s.
+		want(t, up.take())
+
+		down.set(func() { down.status, down.answer = http.StatusBadRequest, `"bad label"` })
+		s.Set("i", nil)
+		want(t, up.take(), "20s resolved rank=5")
+		down.set(func() { down.status = 0 })
+		time.Sleep(time.Second)
+		if got := down.take(); len(got) != 1 || !strings.HasSuffix(got[0], "resolved rank=5") {
+			t.Errorf("the end was not told later: %q", got)
+		}
+	})
+}
+
+func TestPeerHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		up, hung := &peerStub{}, &peerStub{hang: true}
+		s, _ := runSender(t, hung, up)
+		s.Set("i", []Alert{rankAlert("5", "a")})
+		want(t, up.take(), "0s firing rank=5")
+		time.Sleep(time.Second)
+		s.Set("i", nil)
+		want(t, up.take(), "1s resolved rank=5")
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if len(s.held) != 0 {
+			t.Error("an ended alert is kept for good for a peer that never answers")
+		}
+	})
+}
+
+func TestPeersReplaced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, q := &peerStub{}, &peerStub{begin: time.Now()}
+		s, _ := runSender(t, p)
+		s.Set("i", []Alert{rankAlert("5", "a")})
+		p.take()
+		s.Apply([]*Client{q.client()}, 10*time.Second)
+		want(t, q.take(), "0s firing rank=5")
+		time.Sleep(10 * time.Second)
+		want(t, q.take(), "10s firing rank=5")
+		want(t, p.take())
+		if len(s.Clients()) != 1 {
+			t.Errorf("clients are %v", s.Clients())
+		}
+	})
+}
+
+func TestList(t *testing.T) {
+	p := &peerStub{answer: `[{"fingerprint":"f","labels":{"job_id":"7"},"status":{"state":"suppressed"},"startsAt":"2026-11-21T02:30:58Z","surprise":1}]`}
+	list, err := p.client().List(t.Context(), "^(?:hook)$", Matcher("job_id", `a"b\`))
+	if err != nil || len(list) != 1 || list[0].Fingerprint != "f" || list[0].Labels["job_id"] != "7" {
+		t.Errorf("list is %+v, %v", list, err)
+	}
+	for _, part := range []string{
+		"http://am.example.org/prefix/api/v2/alerts?", "silenced=true", "inhibited=true", "active=true", "filter=job_id%3D%22a%5C%22b%5C%5C%22",
+		"receiver=%5E%28%3F%3Ahook%29%24",
+	} {
+		if !strings.Contains(p.urls[0], part) {
+			t.Errorf("%s lacks %s", p.urls[0], part)
+		}
+	}
+	for name, broken := range map[string]*peerStub{
+		"refused": {fail: errors.New("refused")}, "500": {status: 500, answer: "oh"}, "garbage": {answer: "<html>"},
+	} {
+		if _, err := broken.client().List(t.Context(), ""); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+}
