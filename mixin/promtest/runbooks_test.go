@@ -62,7 +62,7 @@ func TestRunbookQueries(t *testing.T) {
 	}
 }
 
-var mentioned = regexp.MustCompile("`((?:nccl|culprit|rdma|nvml|pci|host)_[a-z_]+)`")
+var mentioned = regexp.MustCompile("`((?:nccl|culprit|rdma|nvml)_[a-z_]+)`")
 
 // TestRunbooksNameOnlyDocumentedSeries checks the prose, too.
 func TestRunbooksNameOnlyDocumentedSeries(t *testing.T) {
@@ -71,6 +71,38 @@ func TestRunbooksNameOnlyDocumentedSeries(t *testing.T) {
 		for _, m := range mentioned.FindAllStringSubmatch(read(t, path), -1) {
 			if _, ok := names.Find(m[1]); !ok {
 				t.Errorf("%s names %s, which docs/metrics.md does not have", filepath.Base(path), m[1])
+			}
+		}
+	}
+}
+
+var causeConstant = regexp.MustCompile(`(?m)^\tCause\w+\s+Cause = "(\w+)"`)
+
+// TestVerdictRunbookHasEveryCause follows the verdict's runbook_url, which ends in #cause.
+func TestVerdictRunbookHasEveryCause(t *testing.T) {
+	causes := causeConstant.FindAllStringSubmatch(read(t, filepath.Join(root, "analyzer", "rca", "verdict.go")), -1)
+	if len(causes) < 10 {
+		t.Fatalf("only %d causes found in analyzer/rca/verdict.go", len(causes))
+	}
+	text := read(t, filepath.Join(root, "docs", "runbooks", verdict+".md"))
+	for _, cause := range causes {
+		if !strings.Contains(text, "\n### "+cause[1]+"\n") {
+			t.Errorf("cause %s has no section", cause[1])
+		}
+	}
+}
+
+var runbookLink = regexp.MustCompile(`\]\((\w+\.md)\)`)
+
+func TestRunbookLinksResolve(t *testing.T) {
+	have := map[string]bool{}
+	for _, path := range files(t, "docs/runbooks/*.md") {
+		have[filepath.Base(path)] = true
+	}
+	for _, path := range files(t, "docs/runbooks/*.md") {
+		for _, m := range runbookLink.FindAllStringSubmatch(read(t, path), -1) {
+			if !have[m[1]] {
+				t.Errorf("%s links to %s, which does not exist", filepath.Base(path), m[1])
 			}
 		}
 	}
