@@ -1,0 +1,54 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Communicators: their slots, operation numbers, and what later operations prove about earlier ones.
+
+#ifndef CULPRIT_COMM_H
+#define CULPRIT_COMM_H
+
+#include "shim.h"
+
+struct comm_info {
+  uint32_t abi;
+  uint64_t comm_id;  // 0 when unknown (ABI 2 and 3).
+  const char *name;  // May be NULL.
+  int32_t nnodes, nranks, rank;  // -1 unknown.
+  bool kernel_on;
+};
+
+// comm_open gives the handle of a new communicator, 0 when the table is full.
+handle comm_open(const struct comm_info *info, uint64_t now);
+
+// comm_close ends a communicator: what is still open of it is abandoned, its flows are given back.
+void comm_close(handle h, uint64_t now);
+
+// comm_identify fills in what ABI 2 and 3 only tell with the first operation.
+void comm_identify(uint32_t comm, uint64_t comm_id, const char *name, int32_t rank);
+
+// comm_find gives the slot of a live communicator or NONE.
+uint32_t comm_find(handle h);
+
+// comm_kernel_trusted says whether KernelCh events tell the truth about this communicator.
+bool comm_kernel_trusted(uint32_t comm);
+
+// comm_distrust_kernel stops KernelCh from being believed, for good.
+void comm_distrust_kernel(uint32_t comm, uint64_t now, const char *why);
+
+// comm_user_thread and comm_proxy_thread note the calling thread's id in the slot.
+void comm_user_thread(uint32_t comm);
+void comm_proxy_thread(uint32_t comm);
+
+// comm_window gives the place where operation `number` of the communicator is kept while open.
+static inline uint64_t *comm_window(uint32_t comm, uint64_t number) {
+  return &shim.windows[(size_t)comm * OP_WINDOW + number % OP_WINDOW];
+}
+
+// comm_p2p_seq draws the next sequence number of (communicator, peer, direction).
+uint64_t comm_p2p_seq(uint32_t comm, int32_t peer, bool is_send);
+
+// comm_learn and comm_learned keep the number of proxy operations per operation signature. comm_learned gives -1 when
+// it is not known.
+void comm_learn(uint32_t comm, uint32_t key, uint32_t proxy_ops);
+int64_t comm_learned(uint32_t comm, uint32_t key);
+
+#endif

@@ -1,0 +1,28 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// What the ABI adapters (profiler_v*.c) call: NCCL's events without their version's layout. Every function takes any
+// handle at any time, and does nothing for one that it cannot use.
+
+#ifndef CULPRIT_EVENTS_H
+#define CULPRIT_EVENTS_H
+
+#include "handle.h"
+#include "op.h"
+#include "profiler_abi.h"
+
+handle event_group(handle comm);
+handle event_group_api(handle comm);
+// event_call: CollApi or P2pApi. captured: recorded into a CUDA graph, to run later or never.
+handle event_call(handle comm, handle group_api, const struct op_call *call, bool captured);
+// event_launch: Coll, P2p or CeColl. api: handle of the call or 0.
+handle event_launch(handle comm, handle api, const struct op_launch *launch);
+handle event_proxy_op(handle comm, handle op, const struct culprit_nccl_proxy_op *proxy);
+handle event_proxy_step(handle proxy, int step);
+// event_kernel: KernelCh. timer: 0 where the ABI has none.
+handle event_kernel(handle op, uint32_t channel, uint64_t timer);
+// event_state: recordEventState. value: transfer size or GPU timer, whichever the state has; 0 none.
+void event_state(handle h, int state, uint64_t value);
+void event_stop(handle h);
+
+#endif

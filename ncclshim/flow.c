@@ -1,0 +1,340 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "flow.h"
+
+#include "comm.h"
+#include "flow_lock.h"
+#include "flow_state.h"
+#include "lifecycle.h"
+#include "op.h"
+
+#include <string.h>
+
+static uint32_t *bucket_of(uint32_t comm, uint32_t channel, bool is_send, int32_t peer) {
+  const uint32_t h = ((uint32_t)peer * 0x9e3779b1u) ^ ((channel * 2 + (is_send ? 1 : 0)) * 0x85ebca6bu);
+  return &shim.buckets[(size_t)comm * FLOW_BUCKETS + (h >> 16) % FLOW_BUCKETS];
+}
+
+static uint32_t search(uint32_t first, uint32_t comm, uint32_t channel, bool is_send, int32_t peer) {
+  uint32_t steps = 0;
+  for (uint32_t next = first; next != 0 && steps < shim.file.flow_count; steps++) {
+    const struct flow_ctl *f = &shim.flows[next - 1];
+    if (f->peer == peer && f->channel == channel && (f->is_send != 0) == is_send && f->comm_index == comm &&
+        f->comm_generation == GET(shim.comms[comm].generation)) {
+      return next - 1;
+    }
+    next = GET(f->next);
+  }
+  return NONE;
+}
+
+static void prepare(uint32_t i, uint32_t comm, uint32_t channel, bool is_send, int32_t peer, uint64_t now) {
+  struct flow_ctl *f = &shim.flows[i];
+  struct culprit_flow *s = trace_flow(&shim.file, i);
+  const uint32_t generation = f->generation + 1;
+  memset(f, 0, sizeof *f);
+  f->generation = generation;
+  f->comm_index = comm;
+  f->comm_generation = GET(shim.comms[comm].generation);
+  f->channel = (uint16_t)channel;
+  f->is_send = is_send;
+  f->peer = peer;
+  f->current = f->tail = NONE;
+  f->last_progress = now;
+  PUT(f->owner, thread_pointer());
+  PUT(f->mode, shim.membarrier ? FLOW_OWNED : FLOW_SHARED);
+
+  seqlock_enter(&s->version);
+  put_zero((unsigned char *)s + 8, sizeof *s - 8);
+  PUT(s->generation, generation);
+  PUT(s->comm_index, comm);
+  PUT(s->comm_generation, f->comm_generation);
+  PUT(s->channel, f->channel);
+  PUT(s->is_send, f->is_send);
+  PUT(s->peer, peer);
+  PUT(s->state, CULPRIT_FLOW_IDLE);
+  PUT(s->state_since_ns, now);
+  PUT(s->in_use, 1);
+  seqlock_release(&s->version);
+}
+
+// obtain finds the flow or makes it; NONE when the table is full.
+static uint32_t obtain(uint32_t comm, uint32_t channel, bool is_send, int32_t peer, uint64_t now) {
+  uint32_t *bucket = bucket_of(comm, channel, is_send, peer);
+  uint32_t first = __atomic_load_n(bucket, __ATOMIC_ACQUIRE);
+  uint32_t i = search(first, comm, channel, is_send, peer);
+  if (i != NONE) return i;
+  const uint32_t fresh = pool_take(&shim.flow_pool, &shim.file.header->flows_high);
+  if (fresh == NONE) return NONE;
+  prepare(fresh, comm, channel, is_send, peer, now);
+  for (;;) {
+    PUT(shim.flows[fresh].next, first);
+    if (__atomic_compare_exchange_n(bucket, &first, fresh + 1, false, __ATOMIC_RELEASE, __ATOMIC_ACQUIRE)) return fresh;
+    i = search(first, comm, channel, is_send, peer);  // Another thread made one meanwhile; is it this flow?
+    if (i != NONE) {
+      PUT(trace_flow(&shim.file, fresh)->in_use, 0);
+      pool_give(&shim.flow_pool, fresh);
+      return i;
+    }
+  }
+}
+
+void flow_sums(const struct flow_ctl *f, const struct culprit_flow *s, const struct proxy_ctl *p, bool shown,
+               struct culprit_direction *out) {
+  memset(out, 0, sizeof *out);
+  out->flows = 1;
+  out->steps = p->counts[STAGE_DONE];
+  out->bytes = shown ? GET(s->bytes) : p->bytes;
+  if (shown) {
+    for (int k = 0; k < 3; k++) out->wait_ns[k] = GET(s->wait_ns[k]);
+    out->active_ns = GET(s->active_ns);
+    out->largest_gap_ns = GET(s->largest_gap_ns);
+  }
+  out->first_step_ns = p->first_step_ns;
+  out->last_step_ns = p->last_step_ns;
+  out->slowest_channel = f->channel;
+  out->slowest_peer = f->peer;
+}
+
+// show writes a proxy operation into the slot.
+static void show(struct flow_ctl *f, struct culprit_flow *s, uint32_t proxy, uint64_t now) {
+  const struct proxy_ctl *p = &shim.proxies[proxy];
+  f->current = proxy;
+  f->active = 0;
+  f->last_progress = now;
+  PUT(s->op_index, p->op != 0 ? handle_index(p->op) : 0);
+  PUT(s->op_generation, p->op != 0 ? shim.ops[handle_index(p->op)].generation : 0);
+  PUT(s->op_number, p->number);
+  PUT(s->op_seq, p->seq);
+  PUT(s->func, p->func);
+  PUT(s->steps_total, p->total);
+  for (unsigned k = 0; k < 4; k++) PUT(*flow_counter(s, k), p->counts[k]);
+  PUT(s->peer_polls, 0);
+  PUT(s->epochs, 0);
+  PUT(s->op_started_ns, p->started_ns);
+  PUT(s->first_step_ns, p->first_step_ns);
+  PUT(s->bytes, p->bytes);
+  for (int k = 0; k < 3; k++) PUT(s->wait_ns[k], 0);
+  PUT(s->active_ns, 0);
+  PUT(s->largest_gap_ns, 0);
+  flow_activity(f, s, p, now);
+  flow_enter(f, s, p->counts[STAGE_POSTED] == 0 ? (uint8_t)CULPRIT_FLOW_QUEUED : flow_state_of(p), now);
+}
+
+void flow_promote(struct flow_ctl *f, struct culprit_flow *s, uint64_t now) {
+  uint32_t next = f->current;
+  while (next != NONE && shim.proxies[next].closed) {
+    struct proxy_ctl *p = &shim.proxies[next];
+    p->queued = false;
+    next = p->next;
+    if (next != NONE) BUMP(s->queued, UINT32_MAX);
+  }
+  if (next != NONE) {
+    show(f, s, next, now);
+    return;
+  }
+  f->current = f->tail = NONE;
+  f->active = 0;
+  flow_enter(f, s, CULPRIT_FLOW_IDLE, now);  // The last one's counters stay readable.
+}
+
+void flow_close(struct flow_ctl *f, struct culprit_flow *s, uint32_t proxy, uint64_t now, struct culprit_direction *sums) {
+  struct proxy_ctl *p = &shim.proxies[proxy];
+  const bool shown = f->current == proxy;
+  flow_sums(f, s, p, shown, sums);
+  p->closed = true;
+  BUMP(s->total_ops, 1);
+  if (shown) flow_promote(f, s, now);
+}
+
+// unlink_proxy takes a proxy operation out of the middle of the flow's queue.
+static void unlink_proxy(struct flow_ctl *f, struct culprit_flow *s, uint32_t proxy) {
+  struct proxy_ctl *gone = &shim.proxies[proxy];
+  if (!gone->queued) return;
+  for (uint32_t i = f->current; i != NONE; i = shim.proxies[i].next) {
+    struct proxy_ctl *p = &shim.proxies[i];
+    if (p->next != proxy) continue;
+    p->next = gone->next;
+    if (f->tail == proxy) f->tail = i;
+    BUMP(s->queued, UINT32_MAX);
+    break;
+  }
+  gone->queued = false;
+}
+
+static void free_proxy(uint32_t proxy) {
+  struct proxy_ctl *p = &shim.proxies[proxy];
+  PUT(p->generation, p->generation + 1);  // Handles of it are stale from here on.
+  p->used = false;
+  pool_give(&shim.proxy_pool, proxy);
+}
+
+// end_proxy finishes a proxy operation whose stop has come: whatever events are missing, all its steps are done.
+// Returns false when it had been summed up before.
+static bool end_proxy(struct flow_ctl *f, struct culprit_flow *s, uint32_t proxy, uint64_t now,
+                      struct culprit_direction *sums) {
+  struct proxy_ctl *p = &shim.proxies[proxy];
+  bool counted = false;
+  if (!p->closed) {
+    const bool shown = f->current == proxy;
+    if (shown) flow_charge(f, s, now);
+    for (unsigned k = 0; k < 4; k++) flow_count(p, s, k, p->total, shown);
+    if (shown) flow_activity(f, s, p, now);
+    flow_close(f, s, proxy, now, sums);
+    counted = true;
+  }
+  unlink_proxy(f, s, proxy);
+  free_proxy(proxy);
+  return counted;
+}
+
+static void lost(handle op, uint64_t now) {
+  COUNT(shim.file.header->dropped_flows, 1);
+  lifecycle_dropped(CULPRIT_SECTION_FLOWS, now);
+  if (op != 0) op_proxy_lost(op);
+}
+
+// append queues a proxy operation on its flow; a stop that was missed there is made up for first.
+static void append(struct flow_ctl *f, struct culprit_flow *s, uint32_t proxy, uint64_t now, handle *ended_op,
+                   struct culprit_direction *ended_sums) {
+  const uint32_t head = f->current;
+  if (head != NONE && GET(shim.proxies[head].stop_missed) != 0) {
+    const handle op = shim.proxies[head].op;
+    if (end_proxy(f, s, head, now, ended_sums)) *ended_op = op;
+  }
+  struct proxy_ctl *p = &shim.proxies[proxy];
+  p->queued = true;
+  if (f->current == NONE) {
+    f->tail = proxy;
+    show(f, s, proxy, now);
+    return;
+  }
+  shim.proxies[f->tail].next = proxy;
+  f->tail = proxy;
+  BUMP(s->queued, 1);
+}
+
+handle flow_proxy_started(uint32_t comm, handle op, const struct culprit_nccl_proxy_op *proxy, uint64_t now) {
+  struct op_proxy about = {.comm = comm, .progress_ns = &shim.nowhere};
+  if (proxy->channelId >= CULPRIT_MAX_CHANNELS || proxy->peer < 0) return 0;
+  if (op != 0) {
+    switch (op_proxy_started(op, proxy->peer, now, &about)) {
+      case OP_PROXY_IGNORE: return 0;
+      case OP_PROXY_UNKNOWN: op = 0; break;
+      case OP_PROXY_FOLLOW: break;
+    }
+  }
+  if (about.comm == NONE) return 0;
+  comm_proxy_thread(about.comm);
+  const bool is_send = proxy->isSend != 0;
+  const uint32_t fi = obtain(about.comm, proxy->channelId, is_send, proxy->peer, now);
+  const uint32_t pi = fi == NONE ? NONE : pool_take(&shim.proxy_pool, NULL);
+  if (pi == NONE) {
+    lost(op, now);
+    return 0;
+  }
+  struct flow_ctl *f = &shim.flows[fi];
+  struct culprit_flow *s = trace_flow(&shim.file, fi);
+  bool owned;
+  if (!flow_take(f, &s->version, &owned)) {
+    pool_give(&shim.proxy_pool, pi);
+    shim_contended();
+    if (op != 0) op_proxy_lost(op);
+    return 0;
+  }
+  struct proxy_ctl *p = &shim.proxies[pi];
+  const uint32_t generation = p->generation + 1;
+  PUT(p->flow, fi);
+  for (unsigned k = 0; k < 4; k++) PUT(p->counts[k], 0);
+  p->total = proxy->nSteps > 0 ? (uint32_t)proxy->nSteps : 0;
+  p->next = NONE;
+  PUT(p->stop_missed, 0);
+  PUT(p->is_send, (uint8_t)is_send);
+  p->used = true;
+  p->closed = p->gpu_seen = false;
+  p->op = op;
+  p->op_progress_ns = about.progress_ns;
+  p->number = about.number;
+  p->seq = about.seq;
+  p->func = about.func;
+  p->started_ns = now;
+  p->first_step_ns = p->last_step_ns = p->bytes = 0;
+  PUT(p->generation, generation);
+
+  handle ended_op = 0;
+  struct culprit_direction ended_sums;
+  append(f, s, pi, now, &ended_op, &ended_sums);
+  flow_drop(f, &s->version, owned);
+  if (ended_op != 0) op_proxy_closed(ended_op, is_send, &ended_sums, true, now);
+  return handle_make(HANDLE_PROXY_OP, shim.cookie, generation, pi, 0);
+}
+
+void flow_proxy_stopped(handle proxy, uint64_t now) {
+  const uint32_t i = handle_index(proxy);
+  if (handle_cookie(proxy) != shim.cookie || i >= shim.proxy_count ||
+      (GET(shim.proxies[i].generation) & HANDLE_GENERATION_MASK) != handle_generation(proxy)) {
+    shim_stale();
+    return;
+  }
+  struct proxy_ctl *p = &shim.proxies[i];
+  const uint32_t fi = GET(p->flow);
+  struct flow_ctl *f = &shim.flows[fi];
+  struct culprit_flow *s = trace_flow(&shim.file, fi);
+  bool owned;
+  if (!flow_take(f, &s->version, &owned)) {
+    PUT(p->stop_missed, 1);
+    shim_contended();
+    return;
+  }
+  if ((p->generation & HANDLE_GENERATION_MASK) != handle_generation(proxy)) {
+    flow_drop(f, &s->version, owned);
+    shim_stale();
+    return;
+  }
+  const handle op = p->op;
+  const bool is_send = p->is_send != 0;
+  struct culprit_direction sums;
+  const bool counted = end_proxy(f, s, i, now, &sums);
+  flow_drop(f, &s->version, owned);
+  if (counted && op != 0) op_proxy_closed(op, is_send, &sums, true, now);
+}
+
+// release_proxies hands the figures of the communicator's unfinished proxy operations to their operations and frees them.
+static void release_proxies(uint32_t comm, uint64_t now) {
+  const uint32_t high = GET(shim.proxy_pool.high);
+  for (uint32_t i = 0; i < high && i < shim.proxy_count; i++) {
+    struct proxy_ctl *p = &shim.proxies[i];
+    if (!p->used) continue;
+    const uint32_t fi = GET(p->flow);
+    const struct flow_ctl *f = &shim.flows[fi];
+    if (f->comm_index != comm) continue;
+    if (!p->closed && p->op != 0) {
+      struct culprit_direction sums;
+      flow_sums(f, trace_flow(&shim.file, fi), p, f->current == i, &sums);
+      op_proxy_closed(p->op, p->is_send != 0, &sums, false, now);
+    }
+    free_proxy(i);
+  }
+}
+
+// flow_release_all runs when NCCL has ended the communicator's threads; a callback that comes all the same finds its
+// handles stale.
+void flow_release_all(uint32_t comm, uint64_t now) {
+  release_proxies(comm, now);
+  for (uint32_t b = 0; b < FLOW_BUCKETS; b++) {
+    uint32_t next = __atomic_exchange_n(&shim.buckets[(size_t)comm * FLOW_BUCKETS + b], 0, __ATOMIC_ACQ_REL);
+    for (uint32_t steps = 0; next != 0 && steps < shim.file.flow_count; steps++) {
+      const uint32_t i = next - 1;
+      struct flow_ctl *f = &shim.flows[i];
+      struct culprit_flow *s = trace_flow(&shim.file, i);
+      next = GET(f->next);
+      bool owned;
+      const bool taken = flow_take(f, &s->version, &owned);
+      f->current = f->tail = NONE;
+      PUT(s->in_use, 0);
+      if (taken) flow_drop(f, &s->version, owned);
+      pool_give(&shim.flow_pool, i);
+    }
+  }
+}

@@ -1,0 +1,44 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Keeping writers of one flow apart at the price of a few plain stores.
+//
+// A flow's proxy events come from one thread: the communicator's progress thread. That thread owns the flow and writes
+// it without any locked instruction. It sets `busy`, and goes on only while the flow is still its own. A thread that is
+// not the owner turns the flow into a shared one, once and for all: it sets the mode, makes every thread of the process
+// pass a barrier (membarrier), and waits until the owner is not busy. From then on everybody, the old owner included,
+// takes the seqlock with a compare-and-swap. `busy` is written by the owner alone, so nothing can be overwritten.
+//
+// Where membarrier is missing all flows are shared from the start.
+
+#ifndef CULPRIT_FLOW_LOCK_H
+#define CULPRIT_FLOW_LOCK_H
+
+#include "shim.h"
+
+// flow_take_shared is the way of threads that do not own the flow.
+bool flow_take_shared(struct flow_ctl *f, uint32_t *version);
+
+// flow_take takes the flow for writing; false when another thread is at it, and the event is to be left out. *owned
+// goes to flow_drop.
+static inline bool flow_take(struct flow_ctl *f, uint32_t *version, bool *owned) {
+  if (__builtin_expect(GET(f->owner) == thread_pointer(), 1)) {
+    PUT(f->busy, 1);
+    __asm__ volatile("" ::: "memory");
+    if (__builtin_expect(GET(f->mode) == FLOW_OWNED, 1)) {
+      *owned = true;
+      seqlock_enter(version);
+      return true;
+    }
+    __atomic_store_n(&f->busy, 0, __ATOMIC_RELEASE);
+  }
+  *owned = false;
+  return flow_take_shared(f, version);
+}
+
+static inline void flow_drop(struct flow_ctl *f, uint32_t *version, bool owned) {
+  seqlock_release(version);
+  if (owned) __atomic_store_n(&f->busy, 0, __ATOMIC_RELEASE);
+}
+
+#endif

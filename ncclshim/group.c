@@ -1,0 +1,80 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "group.h"
+
+#include "op.h"
+
+handle group_plan(void) {
+  const uint64_t n = __atomic_fetch_add(&shim.group_number, 1, __ATOMIC_RELAXED) + 1;
+  return handle_make(HANDLE_GROUP, shim.cookie, (uint32_t)(n >> HANDLE_INDEX_BITS), (uint32_t)n, 0);
+}
+
+// publish_since writes since when any thread has been inside a group.
+static void publish_since(void) {
+  uint64_t since = 0;
+  for (uint32_t i = 0; i < GROUP_SLOTS; i++) {
+    if (GET(shim.groups[i].open) == 0) continue;
+    const uint64_t at = GET(shim.groups[i].since_ns);
+    if (at != 0 && (since == 0 || at < since)) since = at;
+  }
+  PUT(shim.file.header->group_open_since_ns, since);
+}
+
+static struct group_slot *find(handle h) {
+  const uint32_t i = handle_index(h);
+  if (handle_kind_of(h) != HANDLE_GROUP_API || handle_cookie(h) != shim.cookie || i >= GROUP_SLOTS) return NULL;
+  struct group_slot *g = &shim.groups[i];
+  if (__atomic_load_n(&g->open, __ATOMIC_ACQUIRE) != 2) return NULL;
+  return (GET(g->generation) & HANDLE_GENERATION_MASK) == handle_generation(h) ? g : NULL;
+}
+
+handle group_api_open(uint64_t now) {
+  COUNT(shim.file.header->group_count, 1);
+  for (uint32_t i = 0; i < GROUP_SLOTS; i++) {
+    struct group_slot *g = &shim.groups[i];
+    uint32_t closed = 0;
+    if (GET(g->open) != 0 ||
+        !__atomic_compare_exchange_n(&g->open, &closed, 1, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
+      continue;
+    }
+    const uint32_t generation = GET(g->generation) + 1;
+    PUT(g->generation, generation);
+    g->first_op = 0;
+    PUT(g->since_ns, now);
+    __atomic_store_n(&g->open, 2, __ATOMIC_RELEASE);
+    if (GET(shim.file.header->group_open_since_ns) == 0) PUT(shim.file.header->group_open_since_ns, now);
+    return handle_make(HANDLE_GROUP_API, shim.cookie, generation, i, 0);
+  }
+  return 0;
+}
+
+void group_api_ending(handle h, uint64_t now) {
+  struct group_slot *g = find(h);
+  if (g == NULL) return;
+  PUT(g->since_ns, now);
+  publish_since();
+}
+
+void group_api_close(handle h, uint64_t now) {
+  struct group_slot *g = find(h);
+  uint32_t open = 2;
+  if (g == NULL || !__atomic_compare_exchange_n(&g->open, &open, 1, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
+    shim_stale();
+    return;
+  }
+  handle op = g->first_op;
+  PUT(g->since_ns, 0);
+  __atomic_store_n(&g->open, 0, __ATOMIC_RELEASE);
+  publish_since();
+  for (uint32_t i = 0; op != 0 && i < shim.file.op_count; i++) op = op_group_ended(op, now);
+}
+
+void group_api_add(handle h, handle op) {
+  struct group_slot *g = find(h);
+  if (g == NULL || op == 0) return;
+  op_chain(op, g->first_op);
+  g->first_op = op;
+}
+
+bool group_api_owns(handle h) { return find(h) != NULL; }

@@ -1,0 +1,89 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Operations from the call to the end. See op.c for when one counts as ended.
+
+#ifndef CULPRIT_OP_H
+#define CULPRIT_OP_H
+
+#include "shim.h"
+
+// A call, as the API events tell it (ABI 5 on).
+struct op_call {
+  const char *func;
+  const char *datatype;
+  uint64_t count;
+  int32_t root;
+  bool p2p;
+};
+
+// An operation at its launch, as the Coll and P2p events tell it.
+struct op_launch {
+  const char *func;
+  const char *datatype;
+  const char *algo;
+  const char *proto;
+  uint64_t seq;
+  uint64_t count;
+  uint64_t group;  // Plan or group that it belongs to, 0 unknown.
+  int32_t root;    // Collectives.
+  int32_t peer;    // Send/recv.
+  uint32_t channels;
+  bool p2p;
+  bool no_completion;  // The path never tells of an end (copy engine collectives).
+};
+
+// op_called opens an operation at its API event, in state CALLED. group: handle of its GroupApi event or 0. Returns
+// HANDLE_API, 0 when it cannot be tracked.
+handle op_called(uint32_t comm, handle group, const struct op_call *call, uint64_t now);
+
+// op_launched moves the operation of an API event to ENQUEUED, or opens one when there is none. Returns HANDLE_OP or 0.
+handle op_launched(uint32_t comm, handle api, const struct op_launch *launch, uint64_t now);
+
+// op_group_ended says that the call's group has ended: without a launch by now, none will be seen. Returns the next
+// operation of the group.
+handle op_group_ended(handle op, uint64_t now);
+
+// op_chain hangs `next` behind `op`, for op_group_ended.
+void op_chain(handle op, handle next);
+
+// What a proxy operation needs to know of its operation.
+struct op_proxy {
+  uint64_t number, seq;
+  uint16_t func;
+  uint32_t comm;
+  uint64_t *progress_ns;
+};
+
+enum op_proxy_verdict {
+  OP_PROXY_FOLLOW,   // *out is filled in.
+  OP_PROXY_IGNORE,   // Of a kind that never tells of its end.
+  OP_PROXY_UNKNOWN,  // The handle is not of a live operation.
+};
+
+// op_proxy_started: a proxy operation of `op` towards rank `peer` starts.
+enum op_proxy_verdict op_proxy_started(handle op, int32_t peer, uint64_t now, struct op_proxy *out);
+
+// op_moving: the first step of one of its proxy operations.
+void op_moving(handle op, uint64_t now);
+
+// op_on_gpu: the GPU has made or taken data of the operation, so its kernel runs and those before it have ended.
+void op_on_gpu(handle op, uint64_t now);
+
+// op_proxy_closed: a proxy operation has ended, or (ended false) only its figures are handed in because the
+// communicator goes. sums: its figures as a direction of one flow, NULL when there are none.
+void op_proxy_closed(handle op, bool is_send, const struct culprit_direction *sums, bool ended, uint64_t now);
+
+// op_proxy_lost: a proxy operation could not be followed; the others prove nothing about the operation's end.
+void op_proxy_lost(handle op);
+
+// op_kernel_started and op_kernel_stopped: one channel's kernel; op_kernel_timed before the latter. timer: the GPU's
+// clock in ns, 0 unknown.
+bool op_kernel_started(handle op, uint32_t channel, uint64_t timer, uint64_t now);
+void op_kernel_timed(handle op, uint32_t channel, uint64_t timer);
+void op_kernel_stopped(handle op, uint32_t channel, uint64_t now);
+
+// op_abandon_all ends every open operation of a communicator as abandoned.
+void op_abandon_all(uint32_t comm, uint64_t now);
+
+#endif

@@ -1,0 +1,20 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// From the first communicator to the last.
+
+#ifndef CULPRIT_SESSION_H
+#define CULPRIT_SESSION_H
+
+#include "comm.h"
+#include "profiler_abi.h"
+
+// session_open_comm opens the trace file at the first communicator, and a slot for this one. It writes NCCL's context
+// and event mask, and always succeeds: where tracing is impossible or switched off, the mask is 0 and one line says why,
+// so that NCCL takes the same course through its code in every case.
+void session_open_comm(struct comm_info *info, void **context, int *mask, culprit_nccl_logger logger);
+
+// session_close_comm ends a communicator; with the last one the file is marked as closed.
+void session_close_comm(void *context);
+
+#endif

@@ -1,0 +1,217 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// The shim's one instance: the mapped trace file, and beside it, in private memory, what the shim itself needs to know
+// about each slot. Nothing that steers the shim is ever read back from the file, so that a damaged file damages only
+// numbers.
+//
+// Who writes what:
+//  - communicator: init and finalize under its seqlock; the counters by any thread, each an atomic word of its own.
+//  - operation: any thread, under its seqlock.
+//  - flow: the thread that delivers its proxy events (see flow.c), in the end any thread, under its seqlock.
+//  - rings: any thread; a ticket is drawn from the header's head.
+
+#ifndef CULPRIT_SHIM_H
+#define CULPRIT_SHIM_H
+
+#include "clock.h"
+#include "culprit_trace.h"
+#include "handle.h"
+#include "profiler_abi.h"
+#include "seqlock.h"
+#include "settings.h"
+#include "tracefile.h"
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#define NONE UINT32_MAX  // No slot.
+
+#define OP_WINDOW 1024u    // Operations of one communicator that can be open at a time.
+#define FLOW_BUCKETS 512u  // Per communicator.
+#define LEARNED 64u        // Operation signatures remembered per communicator.
+#define GROUP_SLOTS 64u    // Threads inside a group at a time.
+#define UNSEEN_TAIL 16u    // See op.c.
+#define UNSEEN_TAIL_PROXY 256u
+
+// A lock-free stack of free slots, filled lazily: slots from `high` on have never been used.
+struct pool {
+  uint64_t head;  // Change counter << 32 | 1 + first free slot.
+  uint32_t high;
+  uint32_t capacity;
+  uint32_t *next;
+};
+
+// What the proxies of an operation with this signature came to, once it was certain.
+struct learned {
+  uint64_t both;  // Signature << 32 | number of proxy operations; 0 empty.
+};
+
+struct comm_ctl {
+  uint32_t generation;
+  uint32_t in_use;
+  uint64_t comm_id;
+  int32_t nranks, rank, nnodes;
+  uint32_t kernel_on;         // KernelCh was requested when the communicator was made.
+  uint32_t kernel_untrusted;  // Set once, never cleared.
+  uint32_t has_proxy;         // A proxy operation was seen.
+  uint32_t identified;        // comm_id is known (ABI 2 and 3: from the first operation).
+  uint32_t abi;
+  uint64_t next_number;
+
+  // Evidence about earlier operations; both only grow.
+  uint64_t final_before;   // All proxy operations of operations below have been seen to start.
+  uint64_t passed_before;  // The kernels of operations below have ended: a later one is at work on the GPU.
+
+  uint64_t group;        // Group of the newest operation.
+  uint64_t group_first;  // Its first operation's number.
+  uint64_t broadcast_group;  // Group of the newest Broadcast call, for the KernelCh drift rule.
+
+  uint64_t user_thread, proxy_thread;  // Thread pointers behind the two ids in the slot.
+  uint32_t user_thread_epoch, proxy_thread_epoch;
+
+  uint64_t *p2p_seq;  // [2 * peer + is_send]: next sequence number.
+  uint32_t p2p_peers;
+  struct learned learned[LEARNED];
+};
+
+struct op_ctl {
+  uint32_t generation;
+  bool used;
+  bool counted;          // In the communicator's ops_in_flight.
+  bool kernel_expected;  // KernelCh was on when it was enqueued.
+  bool proxies_unknown;  // Some proxy operation could not be followed.
+  bool announced;        // Has raised final_before.
+  bool passed;           // Has raised passed_before.
+  uint32_t comm_index, comm_generation;
+  uint32_t key;      // Signature, for comm_ctl.learned.
+  uint32_t flags, state;
+  uint16_t func, algo, proto, datatype_bytes;
+  uint64_t number, seq;
+  uint64_t group;        // Operations of one group may run at the same time.
+  uint64_t group_first;  // Number of the first operation of the group.
+  uint32_t group_next;   // Chain of the group's operations (see group.c).
+  handle group_next_handle;
+  uint64_t count, bytes;
+  int32_t peer, root;
+  uint32_t channels;
+  uint32_t proxy_started, proxy_stopped;
+  uint32_t proxy_missed;  // Stops that came while the slot was taken; added with atomics.
+  uint64_t called_ns, enqueued_ns, entered_ns, kernel_left_ns, last_proxy_ns, provisional_ns;
+  uint64_t kernel_started, kernel_stopped;
+  uint64_t gpu_ns;
+  struct culprit_direction directions[2];  // [is_send].
+  uint64_t gpu_start[CULPRIT_MAX_CHANNELS];
+};
+
+// How writers of a flow keep out of each other's way; see flow.c.
+enum flow_mode { FLOW_OWNED = 0, FLOW_SHARING = 1, FLOW_SHARED = 2 };
+
+struct flow_ctl {
+  uint64_t owner;  // Thread pointer.
+  uint32_t mode;
+  uint32_t busy;   // Written by the owner only.
+  uint32_t generation;
+  uint32_t comm_index, comm_generation;
+  uint32_t next;     // In the communicator's bucket.
+  uint32_t current;  // Proxy operation shown in the slot, NONE when idle; the others queue behind it.
+  uint32_t tail;     // Last of the queue.
+  int32_t peer;
+  uint16_t channel;
+  uint8_t is_send;
+  uint8_t state;
+  uint8_t active;
+  uint64_t state_since, last_progress, active_mark, last_epoch;
+};
+
+struct proxy_ctl {
+  uint32_t generation;
+  uint32_t flow;
+  uint32_t counts[4];  // posted, ready, transmitted, done.
+  uint32_t total;
+  uint32_t next;  // Behind it on the flow.
+  uint32_t stop_missed;  // Its stop came while the flow was busy: 1.
+  uint8_t is_send;
+  bool used;
+  bool closed;    // Summed up; only its own stop is outstanding.
+  bool queued;    // In the flow's list.
+  bool gpu_seen;  // Its operation has been told that the GPU works on it.
+  handle op;      // HANDLE_OP, 0 when unknown.
+  uint64_t *op_progress_ns;  // The operation's last_progress_ns, or a place nobody reads.
+  uint64_t number, seq;
+  uint64_t started_ns, first_step_ns, last_step_ns, bytes;
+  uint16_t func;
+};
+
+struct group_slot {
+  uint32_t generation;
+  uint32_t open;
+  uint64_t since_ns;
+  handle first_op;  // Chain through op_ctl.group_next_handle.
+};
+
+struct shim {
+  pthread_mutex_t session;  // Communicators are made and ended under it; no event takes it.
+  bool tried;               // The first communicator has come; what it decided holds for the process.
+  bool kernel_off;          // KernelCh has been given up for lack of shared memory.
+  uint32_t open;       // 1 while events are taken.
+  uint32_t *alive;     // 1 in the process that opened the file; the kernel clears it in a forked child.
+  pid_t pid;
+  uint32_t cookie;
+  uint32_t abi;
+  bool membarrier;
+  struct settings settings;
+  struct clock clock;
+  uint32_t thread_epoch;  // Grows now and then: cached thread ids are to be looked up again.
+  struct trace_file file;
+  uint64_t nowhere;  // Target for stores without a home.
+
+  uint32_t comms_live;
+  uint32_t dropped_kinds;  // Bit per section kind whose loss has been reported.
+  uint32_t mask_wanted;    // Events to ask for, before what runs short.
+  int *mask;               // NCCL's process-wide event mask.
+  uint64_t group_number;
+
+  struct comm_ctl *comms;
+  uint64_t *windows;   // [comm][OP_WINDOW]: operation handle, 0 free.
+  uint32_t *buckets;   // [comm][FLOW_BUCKETS]: 1 + flow, 0 empty.
+  struct op_ctl *ops;
+  struct flow_ctl *flows;
+  struct proxy_ctl *proxies;
+  uint32_t proxy_count;
+  struct group_slot groups[GROUP_SLOTS];
+  struct pool op_pool, flow_pool, proxy_pool;
+};
+
+extern struct shim shim;
+
+// shim_active says whether events are taken here and now: tracing has begun and this is not a forked child.
+static inline bool shim_active(void) {
+  return __atomic_load_n(&shim.open, __ATOMIC_ACQUIRE) != 0 && GET(*shim.alive) != 0;
+}
+
+static inline uint64_t shim_now(void) { return clock_now(&shim.clock); }
+
+// shim_tick does the housekeeping that rides on operation-level events: heartbeat, clock anchor, callback count.
+void shim_tick(uint64_t now, uint32_t callbacks);
+
+static inline void shim_stale(void) { COUNT(shim.file.header->stale_events, 1); }
+static inline void shim_contended(void) { COUNT(shim.file.header->contended_events, 1); }
+
+// thread_pointer tells threads apart without a system call.
+static inline uint64_t thread_pointer(void) {
+#if defined(__x86_64__)
+  uint64_t p;
+  __asm__("mov %%fs:0, %0" : "=r"(p));
+  return p;
+#else
+  return (uint64_t)(uintptr_t)__builtin_thread_pointer();
+#endif
+}
+
+// pool_take gives a free slot or NONE; *high is the header's mark of slots ever used.
+uint32_t pool_take(struct pool *p, uint32_t *high);
+void pool_give(struct pool *p, uint32_t index);
+
+#endif

@@ -1,0 +1,183 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "tracefile.h"
+
+#include "handle.h"
+#include "identity.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <time.h>
+#include <unistd.h>
+
+#define PAGE 4096u
+#define MIB (1u << 20)
+// A small filesystem (Docker gives /dev/shm 64 MiB) is needed by NCCL itself: a file takes at most this part of it.
+#define SMALL_SHARE 64u
+// And a file is only made where, after it, this many times its size would still be free.
+#define SPARE_FILES 3u
+
+static uint32_t scaled(uint32_t at_8_mib, uint64_t bytes, uint32_t low, uint32_t high) {
+  const uint64_t n = (uint64_t)at_8_mib * bytes / (8 * MIB);
+  return n < low ? low : n > high ? high : (uint32_t)n;
+}
+
+static uint64_t add_section(struct culprit_header *h, uint32_t kind, uint32_t entry_bytes, uint32_t count, uint64_t offset) {
+  struct culprit_section *s = &h->sections[h->section_count++];
+  s->kind = kind;
+  s->entry_bytes = entry_bytes;
+  s->count = count;
+  s->offset = offset;
+  return (offset + (uint64_t)entry_bytes * count + PAGE - 1) / PAGE * PAGE;
+}
+
+// lay_out shares the file's bytes out to the tables; the flows get half.
+static void lay_out(struct trace_file *f, struct culprit_header *h, uint64_t bytes) {
+  f->comm_count = scaled(256, bytes, 16, 1024);
+  f->op_count = scaled(4096, bytes, 256, HANDLE_INDEX_LIMIT);
+  f->flow_count = scaled(16384, bytes, 512, HANDLE_INDEX_LIMIT);
+  f->completion_count = scaled(4096, bytes, 256, 1u << 20);
+  f->lifecycle_count = scaled(1024, bytes, 128, 1u << 16);
+
+  uint64_t at = PAGE;
+  at = add_section(h, CULPRIT_SECTION_COMMS, COMM_STRIDE, f->comm_count, at);
+  at = add_section(h, CULPRIT_SECTION_OPS, OP_STRIDE, f->op_count, at);
+  at = add_section(h, CULPRIT_SECTION_FLOWS, FLOW_STRIDE, f->flow_count, at);
+  at = add_section(h, CULPRIT_SECTION_COMPLETIONS, COMPLETION_STRIDE, f->completion_count, at);
+  at = add_section(h, CULPRIT_SECTION_LIFECYCLE, LIFECYCLE_STRIDE, f->lifecycle_count, at);
+  f->bytes = at;
+  h->file_bytes = at;
+}
+
+static void find_tables(struct trace_file *f, unsigned char *base, const struct culprit_header *h) {
+  f->header = (struct culprit_header *)(void *)base;
+  f->comms = base + h->sections[0].offset;
+  f->ops = base + h->sections[1].offset;
+  f->flows = base + h->sections[2].offset;
+  f->completions = base + h->sections[3].offset;
+  f->lifecycle = base + h->sections[4].offset;
+}
+
+// make_directory makes the last component; any user's processes may then make files in it, none remove another's.
+static int make_directory(const char *path) {
+  if (mkdir(path, 0777) == 0) {
+    if (chmod(path, 01777) != 0) return errno;  // mkdir's mode was cut by the umask.
+    return 0;
+  }
+  return errno == EEXIST ? 0 : errno;
+}
+
+static uint64_t random_word(uint64_t now_ns) {
+  uint64_t v = 0;
+  if (getrandom(&v, sizeof v, GRND_NONBLOCK) != (ssize_t)sizeof v) v = now_ns * 0x9e3779b97f4a7c15u ^ (uintptr_t)&v;
+  return v;
+}
+
+// choose_size fits the wanted size to the filesystem; 0 when there is no room.
+static uint64_t choose_size(int directory, const struct settings *s) {
+  uint64_t bytes = s->file_bytes;
+  struct statvfs fs;
+  if (fstatvfs(directory, &fs) != 0 || fs.f_blocks == 0) return bytes;
+  const uint64_t total = (uint64_t)fs.f_blocks * fs.f_frsize;
+  const uint64_t available = (uint64_t)fs.f_bavail * fs.f_frsize;
+  if (!s->file_bytes_set && bytes > total / SMALL_SHARE) {
+    bytes = total / SMALL_SHARE;
+    if (bytes < MIB) bytes = MIB;
+  }
+  return available < bytes * (SPARE_FILES + 1) ? 0 : bytes;
+}
+
+static int open_new(struct trace_file *f, int directory, const struct culprit_header *h, const struct settings *s) {
+  for (int i = 0; i < 8; i++) {
+    char name[96];
+    snprintf(name, sizeof name, "%u-%llu-%016llx" CULPRIT_TRACE_SUFFIX, h->pid, (unsigned long long)h->start_ticks,
+             (unsigned long long)random_word(h->created_ns));
+    const int fd = openat(directory, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, s->mode);
+    if (fd >= 0) {
+      snprintf(f->path, sizeof f->path, "%s/%s", s->directory, name);
+      f->fd = fd;
+      return 0;
+    }
+    if (errno != EEXIST) return errno;
+  }
+  return EEXIST;
+}
+
+static int map_new(struct trace_file *f, const struct culprit_header *h, const struct settings *s, const char **doing) {
+  *doing = "setting the mode of the trace file";
+  if (fchmod(f->fd, s->mode) != 0) return errno;
+  (void)flock(f->fd, LOCK_SH | LOCK_NB);  // Where locks do not work the file is merely judged by pid.
+
+  // Every page is claimed now: a filesystem that fills up later must not turn a write of ours into a SIGBUS.
+  *doing = "reserving room for the trace file";
+  const int failed = posix_fallocate(f->fd, 0, (off_t)f->bytes);
+  if (failed != 0) return failed;
+
+  *doing = "mapping the trace file";
+  void *base = mmap(NULL, f->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, f->fd, 0);
+  if (base == MAP_FAILED) return errno;
+  (void)madvise(base, f->bytes, MADV_DONTDUMP);  // Core dumps need not hold it: it is in a file already.
+  find_tables(f, base, h);
+
+  const size_t magic = sizeof h->magic;
+  memcpy((char *)base + magic, (const char *)h + magic, sizeof *h - magic);
+  uint64_t word;
+  memcpy(&word, CULPRIT_TRACE_MAGIC, sizeof word);
+  __atomic_store_n((uint64_t *)base, word, __ATOMIC_RELEASE);
+  return 0;
+}
+
+int tracefile_create(struct trace_file *f, const struct settings *s, uint32_t abi, uint64_t capabilities,
+                     uint64_t now_ns, uint64_t real_minus_mono_ns, const char **doing) {
+  struct culprit_header h = {0};
+  memset(f, 0, sizeof *f);
+  f->fd = -1;
+
+  *doing = "making the trace directory";
+  int failed = make_directory(s->directory);
+  if (failed != 0) return failed;
+  *doing = "opening the trace directory";
+  const int directory = open(s->directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (directory < 0) return errno;
+
+  h.version_major = CULPRIT_TRACE_MAJOR;
+  h.version_minor = CULPRIT_TRACE_MINOR;
+  h.header_bytes = PAGE;
+  h.writer_abi = abi;
+  h.capabilities = capabilities;
+  h.created_ns = now_ns;
+  h.created_real_ns = now_ns + real_minus_mono_ns;
+  h.real_minus_mono_ns = real_minus_mono_ns;
+  h.heartbeat_ns = now_ns;
+  identity_fill(&h);
+
+  *doing = "finding room for the trace file";
+  const uint64_t bytes = choose_size(directory, s);
+  if (bytes == 0) {
+    failed = ENOSPC;
+  } else {
+    lay_out(f, &h, bytes);
+    *doing = "creating the trace file";
+    failed = open_new(f, directory, &h, s);
+  }
+  if (failed == 0) {
+    failed = map_new(f, &h, s, doing);
+    if (failed != 0) {
+      unlink(f->path);
+      close(f->fd);
+      f->fd = -1;
+    }
+  }
+  close(directory);
+  return failed;
+}

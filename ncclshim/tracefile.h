@@ -1,0 +1,61 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// The trace file as the writer sees it: made once, at its full size, mapped shared.
+
+#ifndef CULPRIT_TRACEFILE_H
+#define CULPRIT_TRACEFILE_H
+
+#include "culprit_trace.h"
+#include "profiler_abi.h"
+#include "settings.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+// Distances between entries: whole cache lines for slots, so that writers of two slots do not slow each other down.
+#define COMM_STRIDE 704u
+#define OP_STRIDE 192u
+#define FLOW_STRIDE 256u
+#define COMPLETION_STRIDE sizeof(struct culprit_completion)
+#define LIFECYCLE_STRIDE sizeof(struct culprit_lifecycle)
+
+static_assert(COMM_STRIDE >= sizeof(struct culprit_comm) && COMM_STRIDE % 64 == 0, "comm stride");
+static_assert(OP_STRIDE >= sizeof(struct culprit_op) && OP_STRIDE % 64 == 0, "op stride");
+static_assert(FLOW_STRIDE >= sizeof(struct culprit_flow) && FLOW_STRIDE % 64 == 0, "flow stride");
+
+struct trace_file {
+  int fd;  // Held open with a shared flock for as long as the process lives: who can lock it alone knows us dead.
+  struct culprit_header *header;
+  unsigned char *comms, *ops, *flows, *completions, *lifecycle;
+  uint32_t comm_count, op_count, flow_count, completion_count, lifecycle_count;
+  uint64_t bytes;
+  char path[512];
+};
+
+// tracefile_create makes the directory and a new file in it, with identity filled in and every table empty. Returns 0
+// or an errno; *doing then says in words what failed.
+int tracefile_create(struct trace_file *f, const struct settings *s, uint32_t abi, uint64_t capabilities,
+                     uint64_t now_ns, uint64_t real_minus_mono_ns, const char **doing);
+
+// tracefile_reap removes files of processes that are gone, were written by this user, and ended more than keep_seconds
+// ago. Returns how many.
+unsigned tracefile_reap(const char *directory, uint64_t keep_seconds, uint64_t now_ns);
+
+static inline struct culprit_comm *trace_comm(const struct trace_file *f, uint32_t i) {
+  return (struct culprit_comm *)(void *)(f->comms + (size_t)i * COMM_STRIDE);
+}
+static inline struct culprit_op *trace_op(const struct trace_file *f, uint32_t i) {
+  return (struct culprit_op *)(void *)(f->ops + (size_t)i * OP_STRIDE);
+}
+static inline struct culprit_flow *trace_flow(const struct trace_file *f, uint32_t i) {
+  return (struct culprit_flow *)(void *)(f->flows + (size_t)i * FLOW_STRIDE);
+}
+static inline struct culprit_completion *trace_completion(const struct trace_file *f, uint64_t n) {
+  return (struct culprit_completion *)(void *)(f->completions + (n % f->completion_count) * COMPLETION_STRIDE);
+}
+static inline struct culprit_lifecycle *trace_lifecycle(const struct trace_file *f, uint64_t n) {
+  return (struct culprit_lifecycle *)(void *)(f->lifecycle + (n % f->lifecycle_count) * LIFECYCLE_STRIDE);
+}
+
+#endif
