@@ -30,8 +30,10 @@ type Config struct {
 }
 
 type host struct {
-	name, addr string
-	proc       *process
+	name   string
+	addr   string // Of its exporter.
+	traces string // Its trace files: the launcher's name for it.
+	proc   *process
 }
 
 // Stack is the running cluster.
@@ -65,11 +67,11 @@ func Start(ctx context.Context, cfg Config) (_ *Stack, err error) {
 		return nil, err
 	}
 	for i := range cfg.Hosts {
-		name := fmt.Sprintf("node%d", i)
-		if err := os.MkdirAll(filepath.Join(s.traceRoot, name), 0o755); err != nil {
-			return nil, fmt.Errorf("making the trace directory of %s: %w", name, err)
+		h := host{name: fmt.Sprintf("node%d", i), traces: filepath.Join(s.traceRoot, fmt.Sprintf("host%d", i)), addr: addrs[3+i]}
+		if err := os.MkdirAll(h.traces, 0o755); err != nil {
+			return nil, fmt.Errorf("making the trace directory of %s: %w", h.name, err)
 		}
-		s.hosts = append(s.hosts, host{name: name, addr: addrs[3+i]})
+		s.hosts = append(s.hosts, h)
 	}
 	if err := s.writeConfig(); err != nil {
 		return nil, err
@@ -88,7 +90,7 @@ func (s *Stack) startExporters() error {
 		var err error
 		h.proc, err = startProcess(s.cfg.Dir, "exporter-"+h.name, nil, nil, filepath.Join(s.cfg.BinDir, "culprit-exporter"),
 			"--web.listen-address="+h.addr,
-			"--trace.dir="+filepath.Join(s.traceRoot, h.name),
+			"--trace.dir="+h.traces,
 			"--host-name="+h.name,
 		)
 		if err != nil {
