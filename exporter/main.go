@@ -29,6 +29,7 @@ import (
 
 	"github.com/culprit-project/culprit/exporter/api"
 	"github.com/culprit-project/culprit/exporter/collector"
+	"github.com/culprit-project/culprit/exporter/history"
 	"github.com/culprit-project/culprit/exporter/node"
 )
 
@@ -58,6 +59,7 @@ type settings struct {
 	log  *promslog.Config
 	node node.Options
 	nccl collector.NCCLOptions
+	past history.Options
 	on   map[string]*bool
 	path string
 }
@@ -76,6 +78,9 @@ func parseFlags(args []string) (*settings, error) {
 	app.Flag("host-name", "Name of this host in metrics; default: what each process claims, else the system's.").StringVar(&s.node.HostName)
 	app.Flag("path.procfs", "Where procfs is mounted.").Default("/proc").StringVar(&s.node.ProcFS)
 
+	size := app.Flag("history.size", "Memory for the recent history that GET /api/v1/trace serves.").Default("24MB").Bytes()
+	app.Flag("history.keep", "Age at which history is dropped although there is room.").Default("1h").DurationVar(&s.past.Keep)
+
 	s.on["nccl"] = app.Flag("collector.nccl", "Collect nccl_* from the trace files.").Default("true").Bool()
 	detail := app.Flag("collector.nccl.detail", "When to export per-flow series: auto (while a communicator is stuck), full or off.").
 		Default(string(collector.DetailAuto)).Enum(string(collector.DetailAuto), string(collector.DetailFull), string(collector.DetailOff))
@@ -85,6 +90,7 @@ func parseFlags(args []string) (*settings, error) {
 	if _, err := app.Parse(args); err != nil {
 		return nil, err
 	}
+	s.past.MaxBytes = int(*size)
 	s.nccl.Detail = collector.Detail(*detail)
 	if s.node.Interval < time.Millisecond {
 		return nil, errors.New("--sample-interval must be at least 1ms")
@@ -95,7 +101,8 @@ func parseFlags(args []string) (*settings, error) {
 // serve runs the exporter until ctx ends.
 func serve(ctx context.Context, log *slog.Logger, s *settings) error {
 	log.Info("Starting culprit-exporter", "version", version.Info(), "build_context", version.BuildContext())
-	s.node.Logger = log
+	store := history.New(s.past)
+	s.node.Logger, s.node.History = log, store
 	sampler, err := node.New(s.node)
 	if err != nil {
 		return err
@@ -116,7 +123,7 @@ func serve(ctx context.Context, log *slog.Logger, s *settings) error {
 	mux := http.NewServeMux()
 	mux.Handle("GET "+s.path, collector.Handler(log, registry, set))
 	mux.HandleFunc("GET /-/healthy", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "OK") })
-	api.New(log, version.Version, sampler).Register(mux)
+	api.New(log, version.Version, sampler, store).Register(mux)
 	landing, err := web.NewLandingPage(web.LandingConfig{
 		Name: "culprit-exporter", Description: "Collective communication of the training jobs on this node", Version: version.Info(),
 		Links: []web.LandingLinks{

@@ -21,9 +21,10 @@ const (
 	MaxFileBytes = 256 << 20
 	maxEntry     = 1 << 14
 	maxComms     = 1 << 12
-	maxOps       = 1 << 16
-	maxFlows     = 1 << 16
+	maxSlots     = 1 << 18 // Operations and flows each.
 	maxRing      = 1 << 20
+	// maxRead is how many slots of a table are read at most.
+	maxRead = 1 << 16
 )
 
 // Suffix is how trace files' names end.
@@ -176,9 +177,9 @@ func (f *File) addSection(s wire.Section) error {
 	case wire.SectionComms:
 		t, entry, limit = &f.comms, unsafe.Sizeof(wire.Comm{}), maxComms
 	case wire.SectionOps:
-		t, entry, limit = &f.ops, unsafe.Sizeof(wire.Op{}), maxOps
+		t, entry, limit = &f.ops, unsafe.Sizeof(wire.Op{}), maxSlots
 	case wire.SectionFlows:
-		t, entry, limit = &f.flows, unsafe.Sizeof(wire.Flow{}), maxFlows
+		t, entry, limit = &f.flows, unsafe.Sizeof(wire.Flow{}), maxSlots
 	case wire.SectionCompletions:
 		t, entry, limit = &f.done, unsafe.Sizeof(wire.Completion{}), maxRing
 	case wire.SectionLifecycle:

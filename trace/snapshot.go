@@ -32,8 +32,8 @@ func (f *File) Snapshot(s *Snapshot) error {
 		s.Identity = f.ident
 		high := f.readStatus(s)
 		f.readComms(s, min(high.comms, f.comms.count))
-		f.readOps(s, min(high.ops, f.ops.count))
-		f.readFlows(s, min(high.flows, f.flows.count))
+		f.readOps(s, min(high.ops, f.ops.count, maxRead))
+		f.readFlows(s, min(high.flows, f.flows.count, maxRead))
 		return nil
 	})
 }

@@ -18,6 +18,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/culprit-project/culprit/exporter/history"
 	"github.com/culprit-project/culprit/exporter/node"
 	"github.com/culprit-project/culprit/trace"
 	"github.com/culprit-project/culprit/trace/nodeapi"
@@ -36,21 +37,24 @@ type API struct {
 	log     *slog.Logger
 	version string
 	sampler *node.Sampler
+	store   *history.Store
 	facts   []Facts
 	slots   chan struct{}
 	now     func() time.Time
 }
 
 // New makes the API of an exporter of the given version.
-func New(log *slog.Logger, version string, sampler *node.Sampler, facts ...Facts) *API {
+func New(log *slog.Logger, version string, sampler *node.Sampler, store *history.Store, facts ...Facts) *API {
 	return &API{
-		log: log, version: version, sampler: sampler, facts: facts, slots: make(chan struct{}, maxConcurrent), now: time.Now,
+		log: log, version: version, sampler: sampler, store: store, facts: facts,
+		slots: make(chan struct{}, maxConcurrent), now: time.Now,
 	}
 }
 
 // Register adds the API's paths to mux.
 func (a *API) Register(mux *http.ServeMux) {
 	mux.HandleFunc("GET "+nodeapi.StatePath, a.limited(a.state))
+	mux.HandleFunc("GET "+nodeapi.TracePath, a.limited(a.trace))
 }
 
 // limited answers 503 when too many answers are being made.

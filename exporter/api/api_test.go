@@ -18,6 +18,7 @@ import (
 	"github.com/prometheus/common/promslog"
 
 	"github.com/culprit-project/culprit/exporter/api"
+	"github.com/culprit-project/culprit/exporter/history"
 	"github.com/culprit-project/culprit/exporter/node"
 	"github.com/culprit-project/culprit/exporter/proc/proctest"
 	"github.com/culprit-project/culprit/trace"
@@ -39,16 +40,17 @@ type testNode struct {
 func newNode(t *testing.T) *testNode {
 	t.Helper()
 	n := &testNode{t: t, dir: t.TempDir(), procs: proctest.New(t), now: time.Unix(1_800_000_000, 0)}
+	store := history.New(history.Options{MaxBytes: 1 << 20, Keep: time.Hour})
 	var err error
 	n.sampler, err = node.New(node.Options{
-		Dirs: []string{n.dir}, ProcFS: n.procs.Root, HostName: "node-7", Logger: promslog.NewNopLogger(),
+		Dirs: []string{n.dir}, ProcFS: n.procs.Root, HostName: "node-7", Logger: promslog.NewNopLogger(), History: store,
 		Clock: func() uint64 { return nowNS }, Now: func() time.Time { return n.now },
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	mux := http.NewServeMux()
-	api.New(promslog.NewNopLogger(), "1.2.3", n.sampler).Register(mux)
+	api.New(promslog.NewNopLogger(), "1.2.3", n.sampler, store).Register(mux)
 	n.server = httptest.NewServer(mux)
 	t.Cleanup(n.server.Close)
 	return n

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 
 	"github.com/culprit-project/culprit/exporter/node"
 	"github.com/culprit-project/culprit/trace"
@@ -88,6 +89,8 @@ var (
 		"Time that the flows' oldest unfinished steps waited, by what for, summed over flows.", "reason")
 	activeDesc = ncclDesc("active_seconds_total",
 		"Time with a transfer outstanding, summed over send flows.")
+	iterationDesc = ncclDesc("iteration_seconds",
+		"Duration of the training iterations found in the operation sequence.")
 	lostDesc = ncclDesc("events_lost_total",
 		"Events and records that the shim or the exporter could not keep.", "reason")
 
@@ -252,6 +255,7 @@ func (r *rankMetrics) process() {
 	if t.Send.Posted > 0 || t.Recv.Posted > 0 {
 		r.network(t)
 	}
+	r.iterations()
 	for _, v := range []struct {
 		reason string
 		count  uint64
@@ -265,6 +269,35 @@ func (r *rankMetrics) process() {
 	} {
 		r.counter(lostDesc, float64(v.count), v.reason)
 	}
+}
+
+// iterations emits the histogram of iterations once one was found.
+func (r *rankMetrics) iterations() {
+	var m dto.Metric
+	if err := r.p.Iterations.Write(&m); err != nil || m.GetHistogram().GetSampleCount() == 0 {
+		return
+	}
+	if r.series(len(m.GetHistogram().GetBucket()) + 3) { // The bucket +Inf, sum and count.
+		r.emit(labelled{iterationDesc, r.name, &m})
+	}
+}
+
+// labelled is a metric written by somebody else, with the labels of a process.
+type labelled struct {
+	desc *prometheus.Desc
+	name rankName
+	m    *dto.Metric
+}
+
+func (l labelled) Desc() *prometheus.Desc { return l.desc }
+
+func (l labelled) Write(m *dto.Metric) error {
+	m.Histogram = l.m.GetHistogram()
+	m.Label = []*dto.LabelPair{
+		{Name: new("job_id"), Value: new(l.name.jobID)},
+		{Name: new("rank"), Value: new(strconv.Itoa(int(l.name.rank)))},
+	}
+	return nil
 }
 
 // network emits what only processes with network flows have.

@@ -8,6 +8,9 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/culprit-project/culprit/exporter/iteration"
 	"github.com/culprit-project/culprit/exporter/proc"
 	"github.com/culprit-project/culprit/trace"
 	"github.com/culprit-project/culprit/trace/nodeapi"
@@ -34,7 +37,9 @@ type Process struct {
 	Totals  Totals
 	Rates   Rates
 	Overrun uint64 // Ring records lost to overwriting.
-	Lost    bool   // The file became unreadable.
+	// Iterations are the durations of the training iterations found so far.
+	Iterations prometheus.Histogram
+	Lost       bool // The file became unreadable.
 
 	path      string
 	id        fileID
@@ -52,6 +57,7 @@ type Process struct {
 	window      rateWindow
 	watch       kernelWatch
 	recent      map[commSlot][]trace.Completion
+	detector    *iteration.Detector
 }
 
 type commSlot struct{ index, generation uint32 }
@@ -59,8 +65,17 @@ type commSlot struct{ index, generation uint32 }
 func newProcess(path string, id fileID, f *trace.File) *Process {
 	return &Process{
 		path: path, id: id, file: f, JobID: "unknown", Rank: -1, Snap: trace.Snapshot{Identity: f.Identity()},
-		ledger: newLedger(), recent: map[commSlot][]trace.Completion{},
+		ledger: newLedger(), recent: map[commSlot][]trace.Completion{}, detector: iteration.New(),
+		Iterations: prometheus.NewHistogram(iterationOptions),
 	}
+}
+
+// iterationOptions keep few classic buckets: every one is a series on every rank. Sum and count tell the mean, native
+// buckets the rest.
+var iterationOptions = prometheus.HistogramOpts{
+	Name: "nccl_iteration_seconds", Help: "Duration of the training iterations found in the operation sequence.",
+	Buckets: []float64{0.1, 0.5, 2, 10, 60}, NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 100,
+	NativeHistogramMinResetDuration: time.Hour,
 }
 
 // File is the base name of the trace file.
@@ -119,6 +134,21 @@ func (p *Process) identify(host string, override bool) {
 	}
 	if world != nil {
 		p.worldRanks = max(p.worldRanks, world.NRanks)
+	}
+}
+
+// finished takes in an operation that has ended.
+func (p *Process) finished(c *trace.Completion) {
+	p.remember(c)
+	if c.Flags&trace.OpAbandoned != 0 {
+		return
+	}
+	d, ok := p.detector.Observe(iteration.Op{
+		Comm: uint64(c.CommIndex)<<32 | uint64(c.CommGeneration), Func: uint16(c.Func), Peer: c.Peer, Bytes: c.Bytes,
+		EndNS: c.LeftNS, Barrier: c.Flags&trace.OpBarrier != 0,
+	})
+	if ok {
+		p.Iterations.Observe(d.Seconds())
 	}
 }
 

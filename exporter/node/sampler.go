@@ -126,6 +126,9 @@ func (s *Sampler) ObserveRounds(f func(time.Duration)) { s.rounds = f }
 // HostName is this host's name as the exporter knows it.
 func (s *Sampler) HostName() string { return s.hostName }
 
+// Now reads the clock of the trace files' time stamps.
+func (s *Sampler) Now() uint64 { return s.opts.Clock() }
+
 // Run samples until ctx ends.
 func (s *Sampler) Run(ctx context.Context) {
 	ticker := time.NewTicker(s.opts.Interval)
@@ -216,8 +219,11 @@ func (s *Sampler) readRings(p *Process) {
 		}
 		s.done, p.nextDone = done, span.Next
 		p.Overrun += span.Lost
+		if span.Lost > 0 {
+			p.detector.Lost()
+		}
 		for i := range done {
-			p.remember(&done[i])
+			p.finished(&done[i])
 		}
 		if s.opts.History != nil && (len(done) > 0 || span.Lost > 0) {
 			s.opts.History.Completions(p, done, span.Lost)

@@ -103,7 +103,8 @@ type Unread struct {
 	Error string `json:"error"`
 }
 
-// Sample is one record of the real-time state log (M3): a process's operations and flows in progress at one moment.
+// Sample is one record of the real-time state log (M3): a process's operations and flows in progress at one moment. An
+// operation or flow that is as it was in the process's previous sample is not repeated; flows come without their totals.
 type Sample struct {
 	AtNS   uint64       `json:"at_ns"`
 	Rank   int32        `json:"rank"`
@@ -111,6 +112,7 @@ type Sample struct {
 	File   string       `json:"file"`
 	Ops    []trace.Op   `json:"ops,omitempty"`
 	Flows  []trace.Flow `json:"flows,omitempty"`
+	Ended  []uint32     `json:"ended,omitempty"` // Slots of operations that are over since the previous sample.
 	Status trace.Status `json:"status"`
 }
 

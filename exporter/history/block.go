@@ -1,0 +1,331 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package history
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/culprit-project/culprit/trace"
+)
+
+// Kinds of record in a block.
+const (
+	recordCompletion = 1 + iota
+	recordLifecycle
+	recordSample
+	recordLoss
+)
+
+// Numbers of words of each kind of record.
+var (
+	completionWords = lengthOf(func(w *words) { w.completion(new(trace.Completion)) })
+	opWords         = lengthOf(func(w *words) { w.op(new(trace.Op)) })
+	flowWords       = lengthOf(func(w *words) { w.flow(new(trace.Flow)) })
+	statusWords     = lengthOf(func(w *words) { w.status(new(trace.Status)) })
+)
+
+func lengthOf(walk func(*words)) int {
+	var w words
+	walk(&w)
+	return len(w.list)
+}
+
+// baseline is what records in a block are differences from. Writer and reader build the same one as they go, so a
+// block can be read by itself.
+type baseline struct {
+	atNS        uint64
+	completions map[uint32][]uint64 // By communicator slot.
+	status      []uint64
+	ops         map[uint32]*opState
+	flows       map[uint32][]uint64
+}
+
+type opState struct {
+	list     []uint64
+	datatype string
+}
+
+func newBaseline() *baseline {
+	return &baseline{
+		completions: map[uint32][]uint64{}, status: make([]uint64, statusWords), ops: map[uint32]*opState{},
+		flows: map[uint32][]uint64{},
+	}
+}
+
+// maxBaselines bounds the communicators whose completions are told apart.
+const maxBaselines = 64
+
+func (b *baseline) completion(comm uint32) []uint64 {
+	comm %= maxBaselines
+	list := b.completions[comm]
+	if list == nil {
+		list = make([]uint64, completionWords)
+		b.completions[comm] = list
+	}
+	return list
+}
+
+// block is a run of records of one process, in the order they were read.
+type block struct {
+	data       []byte
+	minNS      uint64
+	maxNS      uint64
+	base       *baseline // While it is written.
+	scratch    words
+	firstWrite uint64 // When the first record was added, CLOCK_MONOTONIC.
+}
+
+func newBlock() *block { return &block{base: newBaseline(), minNS: ^uint64(0)} }
+
+func (b *block) begin(kind byte, atNS uint64) {
+	b.minNS, b.maxNS = min(b.minNS, atNS), max(b.maxNS, atNS)
+	b.data = append(b.data, kind)
+	b.data = binary.AppendVarint(b.data, int64(atNS-b.base.atNS)) //nolint:gosec // Wraps both ways.
+	b.base.atNS = atNS
+}
+
+// timeOf is when a completion belongs into the history.
+func timeOf(c *trace.Completion) uint64 {
+	return max(c.LeftNS, c.EnqueuedNS, c.CalledNS)
+}
+
+func (b *block) addCompletion(c *trace.Completion) {
+	b.begin(recordCompletion, timeOf(c))
+	b.data = binary.AppendUvarint(b.data, uint64(c.CommIndex))
+	b.scratch.list = b.scratch.list[:0]
+	b.scratch.completion(c)
+	b.data = appendDelta(b.data, b.scratch.list, b.base.completion(c.CommIndex))
+}
+
+func (b *block) addLifecycle(e *trace.LifecycleEvent) {
+	b.begin(recordLifecycle, e.AtNS)
+	for _, v := range []uint64{e.Ticket, uint64(e.Kind), uint64(e.CommIndex + 1), uint64(e.CommID), e.Arg0, uint64(len(e.Text))} { //nolint:gosec // -1 and up.
+		b.data = binary.AppendUvarint(b.data, v)
+	}
+	b.data = append(b.data, e.Text...)
+}
+
+func (b *block) addLoss(atNS, count uint64) {
+	b.begin(recordLoss, atNS)
+	b.data = binary.AppendUvarint(b.data, count)
+}
+
+// addSample appends what has changed of the operations and flows given since the block's last sample. ended are the
+// slots of operations that were in that sample and are over.
+func (b *block) addSample(atNS uint64, st *trace.Status, ops []*trace.Op, flows []*trace.Flow, ended []uint32) {
+	b.begin(recordSample, atNS)
+	w := &b.scratch
+	w.list = w.list[:0]
+	w.status(st)
+	b.data = appendDelta(b.data, w.list, b.base.status)
+
+	b.data = binary.AppendUvarint(b.data, uint64(len(ended)))
+	for _, index := range ended {
+		b.data = binary.AppendUvarint(b.data, uint64(index))
+		b.base.end(index)
+	}
+	b.data = binary.AppendUvarint(b.data, uint64(len(ops)))
+	for _, o := range ops {
+		b.data = binary.AppendUvarint(b.data, uint64(o.Index))
+		s := b.base.op(o.Index)
+		text := ""
+		if s.datatype != o.Datatype {
+			text, s.datatype = o.Datatype, o.Datatype
+		}
+		b.data = binary.AppendUvarint(b.data, uint64(len(text)))
+		b.data = append(b.data, text...)
+		w.list = w.list[:0]
+		w.op(o)
+		b.data = appendDelta(b.data, w.list, s.list)
+	}
+	b.data = binary.AppendUvarint(b.data, uint64(len(flows)))
+	for _, f := range flows {
+		b.data = binary.AppendUvarint(b.data, uint64(f.Index))
+		w.list = w.list[:0]
+		w.flow(f)
+		b.data = appendDelta(b.data, w.list, b.base.flow(f.Index))
+	}
+}
+
+func (b *baseline) op(index uint32) *opState {
+	s := b.ops[index]
+	if s == nil {
+		s = &opState{list: make([]uint64, opWords)}
+		b.ops[index] = s
+	}
+	return s
+}
+
+func (b *baseline) flow(index uint32) []uint64 {
+	list := b.flows[index]
+	if list == nil {
+		list = make([]uint64, flowWords)
+		b.flows[index] = list
+	}
+	return list
+}
+
+// end forgets an operation and the flows that were carrying it.
+func (b *baseline) end(index uint32) {
+	s := b.ops[index]
+	if s == nil {
+		return
+	}
+	var op trace.Op
+	(&words{list: s.list, reading: true}).op(&op)
+	delete(b.ops, index)
+	for i, list := range b.flows {
+		var f trace.Flow
+		(&words{list: list, reading: true}).flow(&f)
+		if f.OpIndex == index && f.OpGeneration == op.Generation {
+			delete(b.flows, i)
+		}
+	}
+}
+
+// sample is one record of the state log as it is read: the slots of the operations and flows that changed, and of the
+// operations that ended. The baseline has the state of all.
+type sample struct {
+	atNS              uint64
+	status            trace.Status
+	ops, flows, ended []uint32
+	base              *baseline
+}
+
+// visitor receives the records of a block.
+type visitor struct {
+	completion func(*trace.Completion)
+	lifecycle  func(*trace.LifecycleEvent)
+	sample     func(sample)
+	loss       func(atNS, count uint64)
+}
+
+// decode walks through a block's bytes.
+func decode(b []byte, v visitor) error {
+	base := newBaseline()
+	for len(b) > 0 {
+		kind := b[0]
+		delta, n := binary.Varint(b[1:])
+		if n <= 0 {
+			return errCorrupt
+		}
+		b = b[1+n:]
+		base.atNS += uint64(delta) //nolint:gosec // Wraps both ways.
+		var err error
+		switch kind {
+		case recordCompletion:
+			b, err = decodeCompletion(b, base, v)
+		case recordLifecycle:
+			b, err = decodeLifecycle(b, base, v)
+		case recordSample:
+			b, err = decodeSample(b, base, v)
+		case recordLoss:
+			var count uint64
+			if count, b, err = readUvarint(b); err == nil {
+				v.loss(base.atNS, count)
+			}
+		default:
+			err = fmt.Errorf("%w: record of kind %d", errCorrupt, kind)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func decodeCompletion(b []byte, base *baseline, v visitor) ([]byte, error) {
+	comm, b, err := readUvarint(b)
+	if err != nil {
+		return nil, err
+	}
+	list := base.completion(uint32(comm))
+	if b, err = readDelta(b, list); err != nil {
+		return nil, err
+	}
+	var c trace.Completion
+	(&words{list: list, reading: true}).completion(&c)
+	v.completion(&c)
+	return b, nil
+}
+
+func decodeLifecycle(b []byte, base *baseline, v visitor) ([]byte, error) {
+	var f [6]uint64
+	var err error
+	for i := range f {
+		if f[i], b, err = readUvarint(b); err != nil {
+			return nil, err
+		}
+	}
+	if f[5] > uint64(len(b)) {
+		return nil, errCorrupt
+	}
+	v.lifecycle(&trace.LifecycleEvent{
+		Ticket: f[0], AtNS: base.atNS, Kind: trace.LifecycleKind(f[1]), CommIndex: int64(f[2]) - 1, CommID: trace.CommID(f[3]), //nolint:gosec // As written.
+		Arg0: f[4], Text: string(b[:f[5]]),
+	})
+	return b[f[5]:], nil
+}
+
+func decodeSample(b []byte, base *baseline, v visitor) ([]byte, error) {
+	b, err := readDelta(b, base.status)
+	if err != nil {
+		return nil, err
+	}
+	rec := sample{atNS: base.atNS, base: base}
+	(&words{list: base.status, reading: true}).status(&rec.status)
+	rec.ended, b, err = decodeSlots(b, func(index uint32, b []byte) ([]byte, error) {
+		base.end(index)
+		return b, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	rec.ops, b, err = decodeSlots(b, func(index uint32, b []byte) ([]byte, error) {
+		s := base.op(index)
+		length, b, err := readUvarint(b)
+		if err != nil {
+			return nil, err
+		}
+		if length > uint64(len(b)) {
+			return nil, errCorrupt
+		}
+		if length > 0 {
+			s.datatype = string(b[:length])
+		}
+		return readDelta(b[length:], s.list)
+	})
+	if err != nil {
+		return nil, err
+	}
+	rec.flows, b, err = decodeSlots(b, func(index uint32, b []byte) ([]byte, error) {
+		return readDelta(b, base.flow(index))
+	})
+	if err != nil {
+		return nil, err
+	}
+	v.sample(rec)
+	return b, nil
+}
+
+// decodeSlots reads a count, then for each a slot's index and what body reads.
+func decodeSlots(b []byte, body func(index uint32, b []byte) ([]byte, error)) ([]uint32, []byte, error) {
+	count, b, err := readUvarint(b)
+	if err != nil {
+		return nil, nil, err
+	}
+	var slots []uint32
+	for range count {
+		var index uint64
+		if index, b, err = readUvarint(b); err != nil {
+			return nil, nil, err
+		}
+		if b, err = body(uint32(index), b); err != nil { //nolint:gosec // As written.
+			return nil, nil, err
+		}
+		slots = append(slots, uint32(index)) //nolint:gosec // As written.
+	}
+	return slots, b, nil
+}

@@ -1,0 +1,219 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package history
+
+import (
+	"encoding/binary"
+	"errors"
+	"math/bits"
+
+	"github.com/culprit-project/culprit/trace"
+)
+
+// words moves a record's fields to or from a flat list of numbers: the same walk over the fields serves both ways.
+type words struct {
+	list    []uint64
+	reading bool
+	next    int
+}
+
+// num is one field. Signed numbers keep their sign through the conversion to 64 bits and back.
+func num[N ~int32 | ~uint8 | ~uint16 | ~uint32 | ~uint64](w *words, p *N) {
+	if w.reading {
+		*p = N(w.list[w.next])
+		w.next++
+		return
+	}
+	w.list = append(w.list, uint64(int64(*p))) //nolint:gosec // Round trip.
+}
+
+func boolean(w *words, p *bool) {
+	var v uint8
+	if *p {
+		v = 1
+	}
+	num(w, &v)
+	*p = v != 0
+}
+
+func (w *words) completion(c *trace.Completion) {
+	num(w, &c.Ticket)
+	num(w, &c.CommID)
+	num(w, &c.CommIndex)
+	num(w, &c.CommGeneration)
+	num(w, &c.NRanks)
+	num(w, &c.Rank)
+	num(w, &c.Number)
+	num(w, &c.Seq)
+	num(w, &c.Func)
+	num(w, &c.Algo)
+	num(w, &c.Proto)
+	num(w, &c.DatatypeBytes)
+	num(w, &c.Count)
+	num(w, &c.Bytes)
+	num(w, &c.Peer)
+	num(w, &c.Root)
+	num(w, &c.Channels)
+	num(w, &c.Flags)
+	num(w, &c.CalledNS)
+	num(w, &c.EnqueuedNS)
+	num(w, &c.EnteredNS)
+	num(w, &c.LeftNS)
+	num(w, &c.GPUNS)
+	w.direction(&c.Send)
+	w.direction(&c.Recv)
+}
+
+func (w *words) direction(d *trace.Direction) {
+	num(w, &d.Flows)
+	num(w, &d.Steps)
+	num(w, &d.Bytes)
+	for i := range d.WaitNS {
+		num(w, &d.WaitNS[i])
+	}
+	num(w, &d.ActiveNS)
+	num(w, &d.LargestGapNS)
+	num(w, &d.FirstStepNS)
+	num(w, &d.LastStepNS)
+	num(w, &d.SlowestChannel)
+	num(w, &d.SlowestPeer)
+	num(w, &d.SlowestNS)
+	num(w, &d.FastestNS)
+}
+
+// op moves all but the slot's index and the data type's name, which are kept beside.
+func (w *words) op(o *trace.Op) {
+	num(w, &o.Generation)
+	num(w, &o.Flags)
+	num(w, &o.CommIndex)
+	num(w, &o.CommGeneration)
+	num(w, &o.Number)
+	num(w, &o.Seq)
+	num(w, &o.Func)
+	num(w, &o.Algo)
+	num(w, &o.Proto)
+	num(w, &o.DatatypeBytes)
+	num(w, &o.Count)
+	num(w, &o.Bytes)
+	num(w, &o.Peer)
+	num(w, &o.Root)
+	num(w, &o.Channels)
+	num(w, &o.State)
+	num(w, &o.CalledNS)
+	num(w, &o.EnqueuedNS)
+	num(w, &o.EnteredNS)
+	num(w, &o.FirstStepNS)
+	num(w, &o.LastProgressNS)
+	num(w, &o.LeftNS)
+	num(w, &o.KernelStarted)
+	num(w, &o.KernelStopped)
+	num(w, &o.ProxyStarted)
+	num(w, &o.ProxyStopped)
+	num(w, &o.UserTID)
+}
+
+// flow moves what belongs to the current operation. The totals over the flow's life are in the completions.
+func (w *words) flow(f *trace.Flow) {
+	num(w, &f.Generation)
+	num(w, &f.CommIndex)
+	num(w, &f.CommGeneration)
+	num(w, &f.Channel)
+	boolean(w, &f.IsSend)
+	num(w, &f.State)
+	num(w, &f.Peer)
+	num(w, &f.OpIndex)
+	num(w, &f.OpGeneration)
+	num(w, &f.Queued)
+	num(w, &f.OpNumber)
+	num(w, &f.OpSeq)
+	num(w, &f.Func)
+	num(w, &f.StepsTotal)
+	num(w, &f.Posted)
+	num(w, &f.Ready)
+	num(w, &f.Transmitted)
+	num(w, &f.Done)
+	num(w, &f.PeerPolls)
+	num(w, &f.Epochs)
+	num(w, &f.OpStartedNS)
+	num(w, &f.FirstStepNS)
+	num(w, &f.StateSinceNS)
+	num(w, &f.LastProgressNS)
+	num(w, &f.Bytes)
+	for i := range f.WaitNS {
+		num(w, &f.WaitNS[i])
+	}
+	num(w, &f.ActiveNS)
+	num(w, &f.LargestGapNS)
+}
+
+func (w *words) status(s *trace.Status) {
+	num(w, &s.EventMask)
+	num(w, &s.HeartbeatNS)
+	num(w, &s.RealMinusMonoNS)
+	num(w, &s.ClosedNS)
+	num(w, &s.GroupOpenSinceNS)
+	num(w, &s.GroupCount)
+	num(w, &s.CompletionsHead)
+	num(w, &s.LifecycleHead)
+	num(w, &s.TransfersHead)
+	num(w, &s.DroppedComms)
+	num(w, &s.DroppedOps)
+	num(w, &s.DroppedFlows)
+	num(w, &s.ContendedEvents)
+	num(w, &s.ForeignEvents)
+	num(w, &s.StaleEvents)
+	num(w, &s.RepeatedEvents)
+	num(w, &s.Callbacks)
+}
+
+// appendDelta appends list as its difference from before (nil: from zeros) and makes before equal to list. A bit map
+// says which numbers differ; most do not.
+func appendDelta(b []byte, list []uint64, before []uint64) []byte {
+	for at := 0; at < len(list); at += 8 {
+		var mask byte
+		for i := at; i < min(at+8, len(list)); i++ {
+			if list[i] != before[i] {
+				mask |= 1 << (i - at)
+			}
+		}
+		b = append(b, mask)
+		for ; mask != 0; mask &= mask - 1 {
+			i := at + bits.TrailingZeros8(mask)
+			b = binary.AppendVarint(b, int64(list[i]-before[i])) //nolint:gosec // Wraps both ways.
+			before[i] = list[i]
+		}
+	}
+	return b
+}
+
+var errCorrupt = errors.New("history block is corrupt")
+
+// readDelta undoes appendDelta: it changes list, which holds the numbers before, and gives what follows in b.
+func readDelta(b []byte, list []uint64) ([]byte, error) {
+	for at := 0; at < len(list); at += 8 {
+		if len(b) == 0 {
+			return nil, errCorrupt
+		}
+		mask := b[0]
+		b = b[1:]
+		for ; mask != 0; mask &= mask - 1 {
+			i := at + bits.TrailingZeros8(mask)
+			v, n := binary.Varint(b)
+			if n <= 0 || i >= len(list) {
+				return nil, errCorrupt
+			}
+			list[i] += uint64(v) //nolint:gosec // Wraps both ways.
+			b = b[n:]
+		}
+	}
+	return b, nil
+}
+
+func readUvarint(b []byte) (uint64, []byte, error) {
+	v, n := binary.Uvarint(b)
+	if n <= 0 {
+		return 0, nil, errCorrupt
+	}
+	return v, b[n:], nil
+}

@@ -1,0 +1,300 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package history keeps what has happened on the node recently: finished operations, lifecycle events and the
+// real-time state log of operations in progress (Mycroft's M3), in a bounded amount of memory. Records are stored as
+// differences from each other, about 70 bytes an operation and next to nothing for what stands still.
+package history
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/culprit-project/culprit/exporter/node"
+	"github.com/culprit-project/culprit/trace"
+	"github.com/culprit-project/culprit/trace/nodeapi"
+)
+
+const (
+	blockBytes = 64 << 10
+	// blockSpan bounds the time a block covers, so that old records can be dropped in time.
+	blockSpan = time.Minute
+	// metaPeriod is how often a process's identity and communicators are copied.
+	metaPeriod = time.Second
+)
+
+// Options configure a Store.
+type Options struct {
+	MaxBytes int           // Of encoded records.
+	Keep     time.Duration // Records older than this are dropped.
+}
+
+// Store implements node.History. It is safe for concurrent use.
+type Store struct {
+	opts Options
+
+	mu      sync.Mutex
+	streams map[*node.Process]*stream
+	past    []*stream // Of processes that the sampler has forgotten, oldest first.
+	sealed  []sealedBlock
+	bytes   int
+	evicted uint64 // Bytes.
+}
+
+type sealedBlock struct {
+	owner *stream
+	block *block
+}
+
+// stream is the history of one process.
+type stream struct {
+	process nodeapi.Process // Identity and communicators.
+	metaNS  uint64
+	comms   map[commSlot]trace.CommKey // All there have been.
+	blocks  []*block                   // Sealed.
+	open    *block
+	current map[opKey]bool // Operations in flight at the last round.
+	logged  map[uint32]opKey
+}
+
+type commSlot struct{ index, generation uint32 }
+
+// opKey tells an operation from the next one in its slot.
+type opKey struct {
+	index, generation uint32
+	number            uint64
+}
+
+// New makes an empty Store.
+func New(opts Options) *Store {
+	return &Store{opts: opts, streams: map[*node.Process]*stream{}}
+}
+
+// Bytes is how much memory the records take.
+func (s *Store) Bytes() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := s.bytes
+	for _, st := range s.streams {
+		n += cap(st.open.data)
+	}
+	return n
+}
+
+func (s *Store) stream(p *node.Process) *stream {
+	st := s.streams[p]
+	if st == nil {
+		st = &stream{open: newBlock(), comms: map[commSlot]trace.CommKey{}, current: map[opKey]bool{}, logged: map[uint32]opKey{}}
+		s.streams[p] = st
+		st.describe(p)
+	}
+	return st
+}
+
+// describe copies who the process is.
+func (st *stream) describe(p *node.Process) {
+	kernel := p.Kernel
+	kernel.Threads = nil
+	st.process = nodeapi.Process{File: p.File(), JobID: p.JobID, Rank: p.Rank, Host: p.Host, GPU: p.GPU, Kernel: &kernel}
+	st.process.Identity, st.process.Status = p.Snap.Identity, p.Snap.Status
+	st.process.Comms = slices.Clone(p.Snap.Comms)
+	for i := range p.Snap.Comms {
+		c := &p.Snap.Comms[i]
+		st.comms[commSlot{c.Index, c.Generation}] = c.Key()
+	}
+}
+
+// Completions implements node.History.
+func (s *Store) Completions(p *node.Process, done []trace.Completion, lost uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	st := s.stream(p)
+	if lost > 0 {
+		at := st.open.maxNS
+		if len(done) > 0 {
+			at = timeOf(&done[0])
+		}
+		st.open.addLoss(at, lost)
+	}
+	for i := range done {
+		st.open.addCompletion(&done[i])
+		s.rotate(st, timeOf(&done[i]))
+	}
+}
+
+// Lifecycle implements node.History.
+func (s *Store) Lifecycle(p *node.Process, events []trace.LifecycleEvent, lost uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	st := s.stream(p)
+	if lost > 0 {
+		st.open.addLoss(st.open.maxNS, lost)
+	}
+	for i := range events {
+		st.open.addLifecycle(&events[i])
+		s.rotate(st, events[i].AtNS)
+	}
+	st.describe(p) // Communicators may have come or gone.
+}
+
+// Sampled implements node.History: it writes the real-time state log. An operation is logged from the second round on
+// that sees it in flight; of a shorter one, its completion says everything.
+func (s *Store) Sampled(p *node.Process, atNS uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	st := s.stream(p)
+	if trace.Since(atNS, st.metaNS) >= metaPeriod || st.metaNS == 0 {
+		st.metaNS = atNS
+		st.describe(p)
+	}
+	ops, ended := st.due(&p.Snap)
+	if len(ops) == 0 && len(ended) == 0 {
+		return
+	}
+	flows := st.changedFlows(&p.Snap)
+	ops = slices.DeleteFunc(ops, func(o *trace.Op) bool { return !st.opChanged(o) })
+	if len(ops) == 0 && len(flows) == 0 && len(ended) == 0 {
+		return
+	}
+	st.open.addSample(atNS, &p.Snap.Status, ops, flows, ended)
+	s.rotate(st, atNS)
+}
+
+// due gives the operations to log in this round and the slots of those logged before that are over.
+func (st *stream) due(snap *trace.Snapshot) (ops []*trace.Op, ended []uint32) {
+	before := st.current
+	st.current = make(map[opKey]bool, len(snap.Ops))
+	still := map[uint32]bool{}
+	for i := range snap.Ops {
+		o := &snap.Ops[i]
+		if o.State == trace.OpLeft {
+			continue
+		}
+		key := opKey{o.Index, o.Generation, o.Number}
+		st.current[key] = true
+		if !before[key] {
+			continue
+		}
+		ops = append(ops, o)
+		if st.logged[o.Index] == key {
+			still[o.Index] = true
+		}
+	}
+	for index := range st.logged {
+		if !still[index] {
+			ended = append(ended, index)
+			delete(st.logged, index)
+		}
+	}
+	slices.Sort(ended)
+	for _, o := range ops {
+		st.logged[o.Index] = opKey{o.Index, o.Generation, o.Number}
+	}
+	return ops, ended
+}
+
+func (st *stream) opChanged(o *trace.Op) bool {
+	s := st.open.base.ops[o.Index]
+	if s == nil {
+		return true
+	}
+	w := &st.open.scratch
+	w.list = w.list[:0]
+	w.op(o)
+	return !slices.Equal(w.list, s.list)
+}
+
+// changedFlows gives the flows that carry logged operations and differ from what the block has of them. A mere count
+// of polls is no difference: it grows all the time.
+func (st *stream) changedFlows(snap *trace.Snapshot) []*trace.Flow {
+	var flows []*trace.Flow
+	w := &st.open.scratch
+	for i := range snap.Flows {
+		f := &snap.Flows[i]
+		if f.State == trace.FlowIdle {
+			continue
+		}
+		if key, ok := st.logged[f.OpIndex]; !ok || key.generation != f.OpGeneration {
+			continue
+		}
+		if before, ok := st.open.base.flows[f.Index]; ok {
+			polls := f.PeerPolls
+			w.list = w.list[:0]
+			f.PeerPolls = uint32(before[flowPeerPolls])
+			w.flow(f)
+			f.PeerPolls = polls
+			if slices.Equal(w.list, before) {
+				continue
+			}
+		}
+		flows = append(flows, f)
+	}
+	return flows
+}
+
+// flowPeerPolls is the place of Flow.PeerPolls among a flow's words.
+const flowPeerPolls = 18
+
+// Forgotten implements node.History.
+func (s *Store) Forgotten(p *node.Process) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	st := s.streams[p]
+	if st == nil {
+		return
+	}
+	delete(s.streams, p)
+	st.describe(p)
+	st.process.Status = p.Snap.Status
+	s.seal(st)
+	if len(st.blocks) > 0 {
+		s.past = append(s.past, st)
+	}
+}
+
+// rotate begins a new block when the open one is full or covers enough time, and makes room.
+func (s *Store) rotate(st *stream, now uint64) {
+	b := st.open
+	if len(b.data) < blockBytes && (b.minNS > now || time.Duration(now-b.minNS) < blockSpan) { //nolint:gosec // Differences of one boot fit.
+		return
+	}
+	s.seal(st)
+	s.evict(now)
+}
+
+func (s *Store) seal(st *stream) {
+	b := st.open
+	st.open = newBlock()
+	if len(b.data) == 0 {
+		return
+	}
+	b.data = slices.Clip(b.data)
+	if cap(b.data) > len(b.data) {
+		b.data = slices.Clone(b.data)
+	}
+	b.base = nil
+	b.scratch = words{}
+	st.blocks = append(st.blocks, b)
+	s.sealed = append(s.sealed, sealedBlock{st, b})
+	s.bytes += len(b.data)
+}
+
+// evict drops the oldest blocks until the rest is small and young enough.
+func (s *Store) evict(now uint64) {
+	for len(s.sealed) > 0 {
+		oldest := s.sealed[0]
+		age := trace.Since(now, oldest.block.maxNS)
+		if s.bytes <= s.opts.MaxBytes && (s.opts.Keep <= 0 || age <= s.opts.Keep) {
+			return
+		}
+		s.sealed = s.sealed[1:]
+		s.bytes -= len(oldest.block.data)
+		s.evicted += uint64(len(oldest.block.data))
+		st := oldest.owner
+		st.blocks = slices.DeleteFunc(st.blocks, func(b *block) bool { return b == oldest.block })
+		if len(st.blocks) == 0 {
+			s.past = slices.DeleteFunc(s.past, func(p *stream) bool { return p == st })
+		}
+	}
+}
