@@ -65,8 +65,11 @@ type head struct {
 	first   bool // First in its communicator.
 }
 
+// started says whether an operation's kernel runs. Data that has arrived or buffers that are posted say nothing of it:
+// the network side of an operation begins when it is enqueued. What the GPU gave or took does.
 func started(r *Rank, m *Membership, o *Op) startState {
-	if o.KernelStarted > 0 && !m.KernelUntrusted || o.State >= OpEntered {
+	seen := r.Caps&SeesKernels != 0 && !m.KernelUntrusted && o.KernelStarted >= 0
+	if seen && o.KernelStarted > 0 || o.State == OpEntered || o.State == OpLeft {
 		return startYes
 	}
 	for i := range o.Flows {
@@ -76,8 +79,11 @@ func started(r *Rank, m *Membership, o *Op) startState {
 		}
 	}
 	// Called but not enqueued is the CPU inside the call: whether it waits there for others is not known.
-	if r.Caps&SeesKernels != 0 && !m.KernelUntrusted && o.KernelStarted == 0 && o.State == OpEnqueued {
+	if seen && (o.State == OpEnqueued || o.State == OpMoving) {
 		return startNo
+	}
+	if o.State == OpMoving && len(o.Flows) == 0 {
+		return startYes
 	}
 	return startUnknown
 }
