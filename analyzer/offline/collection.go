@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/culprit-project/culprit/analyzer/offline/flightrecorder"
+	"github.com/culprit-project/culprit/analyzer/offline/optable"
 	"github.com/culprit-project/culprit/analyzer/offline/ras"
 	"github.com/culprit-project/culprit/analyzer/rca"
 )
@@ -21,6 +22,7 @@ type collection struct {
 	dumps  []*flightrecorder.Dump
 	shared flightrecorder.Shared
 	ras    []*ras.Report
+	tables []*optable.Table
 }
 
 func (c *collection) add(f fileResult) {
@@ -41,10 +43,17 @@ func (c *collection) addRAS(r ...*ras.Report) {
 	c.ras = append(c.ras, r...)
 }
 
+func (c *collection) addTable(t *optable.Table) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.tables = append(c.tables, t)
+}
+
 // sort makes the result independent of which worker was faster.
 func (c *collection) sort() {
 	slices.SortStableFunc(c.files, func(a, b fileResult) int { return cmp.Compare(a.Path, b.Path) })
 	slices.SortStableFunc(c.dumps, func(a, b *flightrecorder.Dump) int { return cmp.Compare(a.File, b.File) })
+	slices.SortStableFunc(c.tables, func(a, b *optable.Table) int { return cmp.Compare(a.File, b.File) })
 	slices.SortStableFunc(c.ras, func(a, b *ras.Report) int { return cmp.Compare(a.File, b.File) })
 }
 
@@ -80,6 +89,10 @@ func (c *collection) sources() []source {
 	if len(c.ras) > 0 {
 		ev, notes, global := ras.Evidence(c.ras)
 		out = append(out, source{Name: "NCCL RAS", Files: len(c.ras), Evidence: ev, Notes: notes, Frozen: true, Local: !global})
+	}
+	if len(c.tables) > 0 {
+		ev, notes := optable.Evidence(c.tables)
+		out = append(out, source{Name: "op table", Files: len(c.tables), Evidence: ev, Notes: notes})
 	}
 	return out
 }

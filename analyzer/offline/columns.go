@@ -3,5 +3,11 @@
 
 package offline
 
+import (
+	"strings"
+
+	"github.com/culprit-project/culprit/analyzer/offline/optable"
+)
+
 // columnRoles names what an op table's columns can be.
-const columnRoles = "rank, step, op, start, duration, end, seq, comm, peer, bytes, stage, dp, microbatch, kind"
+var columnRoles = strings.Join(optable.Roles(), ", ")

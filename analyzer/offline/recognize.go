@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/culprit-project/culprit/analyzer/offline/flightrecorder"
+	"github.com/culprit-project/culprit/analyzer/offline/optable"
 	"github.com/culprit-project/culprit/analyzer/offline/pickle"
 	"github.com/culprit-project/culprit/analyzer/offline/ras"
 )
@@ -19,6 +20,7 @@ import (
 const (
 	kindFlightRecorder = "Flight Recorder dump"
 	kindRAS            = "NCCL RAS report"
+	kindOpTable        = "op table"
 )
 
 // reader tries one kind of content. It says first whether data is of its kind; err is then about the content.
@@ -35,6 +37,7 @@ func (l *loader) readers() []reader {
 		{kindRAS, func(b []byte) bool { return looksJSON(b) && ras.SniffJSON(b) }, readRASJSON},
 		{kindFlightRecorder, sniffFlightRecorderJSON, readFlightRecorder},
 		{kindRAS, func(b []byte) bool { return !looksJSON(b) && ras.SniffText(b) }, readRASText},
+		{kindOpTable, func(b []byte) bool { return !looksJSON(b) && optable.Sniff(b, l.columns) }, l.readOpTable},
 	}
 }
 
@@ -126,5 +129,17 @@ func readRASText(name string, data []byte, got *collection) (string, error) {
 		return "", err
 	}
 	got.addRAS(r)
+	return "", nil
+}
+
+func (l *loader) readOpTable(name string, data []byte, got *collection) (string, error) {
+	t, err := optable.Read(name, data, l.columns, flightrecorder.RankInName(name))
+	if err != nil {
+		return "", err
+	}
+	got.addTable(t)
+	if t.Skipped > 0 {
+		return fmt.Sprintf("%d of %d rows left out: no rank, operation or times in them", t.Skipped, t.Skipped+len(t.Rows)), nil
+	}
 	return "", nil
 }

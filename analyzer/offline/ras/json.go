@@ -113,7 +113,7 @@ func (j *jsonReport) report(file string) *Report {
 	for _, jc := range j.Communicators {
 		c := &Comm{
 			Hash:      strings.TrimLeft(strings.ToLower(strings.TrimPrefix(jc.Hash, "0x")), "0"),
-			Secondary: jc.Secondary, Size: max(0, min(jc.Size, 1<<24)),
+			Secondary: jc.Secondary, Size: max(0, min(jc.Size, maxImplied)),
 		}
 		for i := range jc.Ranks {
 			jc.Ranks[i].fill(c, false)
@@ -127,7 +127,7 @@ func (j *jsonReport) report(file string) *Report {
 }
 
 func (j *jsonRank) fill(c *Comm, missing bool) {
-	if j.Rank < 0 || j.Rank > 1<<24 {
+	if j.Rank < 0 || j.Rank > maxImplied {
 		return
 	}
 	r := c.rank(j.Rank)

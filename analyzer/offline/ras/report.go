@@ -93,9 +93,12 @@ func (c *Comm) rank(n int) *Rank {
 	return r
 }
 
+// maxImplied bounds the ranks that a report may imply without listing them.
+const maxImplied = 1 << 18
+
 // settle gives each unlisted group its ranks where that is certain: all ranks that nothing else was said of, when one
-// group is unlisted.
-func (c *Comm) settle() {
+// group is unlisted. left is how many ranks may still be implied.
+func (c *Comm) settle(left *int) {
 	byFunction := map[string][]Unlisted{}
 	for _, u := range c.Unlisted {
 		byFunction[u.Function] = append(byFunction[u.Function], u)
@@ -112,6 +115,11 @@ func (c *Comm) settle() {
 			c.Size = max(c.Size, n+1)
 		}
 	}
+	if c.Size > *left {
+		c.Size = 0 // Nonsense, or too large to be worth it: only listed ranks count.
+		return
+	}
+	*left -= c.Size
 	for f, us := range byFunction {
 		if len(us) != 1 || c.counted(f)+us[0].Count > c.Size {
 			continue

@@ -66,8 +66,9 @@ func ParseText(file string, data []byte) (*Report, error) {
 	if err := lines.Err(); err != nil {
 		return nil, err
 	}
+	left := maxImplied
 	for _, c := range p.report.Comms {
-		c.settle()
+		c.settle(&left)
 	}
 	return p.report, nil
 }
@@ -236,7 +237,7 @@ func count(s string) int64 {
 
 // numbers reads "3, 5-7". A nonsensical span gives nothing.
 func numbers(s string) []int {
-	const most = 1 << 20
+	const most = 1 << 17
 	var out []int
 	for f := range strings.FieldsFuncSeq(s, func(r rune) bool { return r == ',' || r == ' ' }) {
 		a, b, isSpan := strings.Cut(f, "-")
@@ -244,7 +245,7 @@ func numbers(s string) []int {
 		if isSpan {
 			hi = atoi(b)
 		}
-		if hi-lo > most || len(out) > most {
+		if hi-lo+len(out) > most || hi > maxImplied {
 			return out
 		}
 		for n := lo; n <= hi; n++ {

@@ -1,0 +1,183 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package optable
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/culprit-project/culprit/analyzer/rca"
+)
+
+// Evidence turns the tables of one job into a timeline. notes say what was inferred.
+func Evidence(tables []*Table) (ev rca.Evidence, notes []string) {
+	var rows []Row
+	for _, t := range tables {
+		rows = append(rows, t.Rows...)
+		if t.Skipped > 0 {
+			notes = append(notes, fmt.Sprintf("%s: %d rows lack a rank, an operation or times and were left out", t.File, t.Skipped))
+		}
+	}
+	b := newJob(rows)
+	if b.unroll() {
+		notes = append(notes, "times are relative to the step: steps were laid one after another")
+	}
+	b.number()
+	notes = append(notes, b.groups()...)
+	ev.WorldSize = b.world
+	for _, r := range slices.Sorted(maps.Keys(b.place)) {
+		ev.Ranks = append(ev.Ranks, rca.Rank{
+			ID: r, Caps: rca.SeesCompletion, ReadBytesPerSec: -1, WriteBytesPerSec: -1, CPUCores: -1, ProxyRunDelay: -1,
+		})
+	}
+	ev.Timeline = b.segments()
+	ev.Comms = b.comms()
+	for r := range b.world {
+		if _, ok := b.place[r]; !ok {
+			ev.Missing = append(ev.Missing, rca.Missing{What: "rank", Name: fmt.Sprint(r), Ranks: []int{r}, Why: "the op table has no row of it"})
+		}
+	}
+	return ev, notes
+}
+
+// coordinates are a rank's place in the job; -1 unknown.
+type coordinates struct{ stage, dp, tp int }
+
+// job is the table of one job with what was found out about it.
+type job struct {
+	rows    []Row
+	kind    []rca.SegmentKind // By row.
+	comm    []rca.CommID      // By row, of communication.
+	peer    []int
+	seq     []int64 // Occurrence of the operation on the rank in the step, where the table has none.
+	place   map[int]coordinates
+	at      map[coordinates]int
+	members map[rca.CommID][]int
+	stages  int
+	world   int
+}
+
+func newJob(rows []Row) *job {
+	slices.SortStableFunc(rows, func(a, b Row) int {
+		return cmp.Or(cmp.Compare(a.Rank, b.Rank), cmp.Compare(a.Step, b.Step), cmp.Compare(a.Start, b.Start), cmp.Compare(a.End, b.End), cmp.Compare(a.Op, b.Op), cmp.Compare(a.Seq, b.Seq))
+	})
+	b := &job{
+		rows: rows, kind: make([]rca.SegmentKind, len(rows)), comm: make([]rca.CommID, len(rows)), peer: make([]int, len(rows)),
+		seq: make([]int64, len(rows)), place: map[int]coordinates{}, at: map[coordinates]int{}, members: map[rca.CommID][]int{},
+	}
+	for i := range rows {
+		r := &rows[i]
+		b.kind[i] = kindOf(r)
+		b.peer[i] = r.Peer
+		if _, ok := b.place[r.Rank]; !ok {
+			c := coordinates{r.Stage, r.DP, r.TP}
+			b.place[r.Rank] = c
+			b.at[c] = r.Rank
+		}
+		b.stages = max(b.stages, r.Stage+1)
+		b.world = max(b.world, r.Rank+1, r.Peer+1)
+	}
+	return b
+}
+
+// communicationWords make an operation's name one of communication.
+var communicationWords = []string{"send", "recv", "receive", "reduce", "gather", "scatter", "broadcast", "bcast", "all-to-all", "all_to_all", "alltoall", "all2all", "barrier", "nccl"}
+
+func kindOf(r *Row) rca.SegmentKind {
+	switch k := strings.ToLower(r.Kind); {
+	case strings.Contains(k, "comp"):
+		return rca.SegmentCompute
+	case strings.Contains(k, "comm"):
+		return rca.SegmentOp
+	}
+	name := strings.ToLower(r.Op)
+	for _, w := range communicationWords {
+		if strings.Contains(name, w) {
+			return rca.SegmentOp
+		}
+	}
+	if r.Comm != "" {
+		return rca.SegmentOp
+	}
+	return rca.SegmentCompute
+}
+
+// unroll lays steps one after another where their times all start near zero.
+func (b *job) unroll() bool {
+	type span struct{ first, last int64 }
+	steps := map[int]span{}
+	for i := range b.rows {
+		r := &b.rows[i]
+		s, ok := steps[r.Step]
+		if !ok {
+			s = span{r.Start, r.End}
+		}
+		steps[r.Step] = span{min(s.first, r.Start), max(s.last, r.End)}
+	}
+	order := slices.Sorted(maps.Keys(steps))
+	relative := len(order) > 1
+	for i := 1; i < len(order); i++ {
+		// Overlap by more than half of a step cannot be two steps of one job.
+		a, c := steps[order[i-1]], steps[order[i]]
+		relative = relative && c.first < a.first+(a.last-a.first)/2
+	}
+	if !relative {
+		return false
+	}
+	offset := map[int]int64{}
+	at := int64(0)
+	for _, s := range order {
+		offset[s] = at - steps[s].first
+		at += steps[s].last - steps[s].first
+	}
+	for i := range b.rows {
+		b.rows[i].Start += offset[b.rows[i].Step]
+		b.rows[i].End += offset[b.rows[i].Step]
+	}
+	return true
+}
+
+// number counts occurrences of each operation on a rank in a step, for tables without sequence numbers.
+func (b *job) number() {
+	type key struct {
+		rank, step int
+		op, comm   string
+		peer       int
+	}
+	next := map[key]int64{}
+	for i := range b.rows {
+		r := &b.rows[i]
+		b.seq[i] = r.Seq
+		if r.Seq < 0 {
+			k := key{r.Rank, r.Step, r.Op, r.Comm, r.Peer}
+			b.seq[i] = next[k]
+			next[k]++
+		}
+	}
+}
+
+func (b *job) segments() []rca.Segment {
+	out := make([]rca.Segment, 0, len(b.rows))
+	for i := range b.rows {
+		r := &b.rows[i]
+		s := rca.Segment{
+			Rank: r.Rank, Kind: b.kind[i], Iteration: r.Step, Comm: b.comm[i], Number: -1, Seq: b.seq[i], Func: r.Op,
+			Peer: b.peer[i], Bytes: r.Bytes, Start: r.Start, End: r.End, SlowestChannel: -1, SlowestPeer: -1,
+			Stage: r.Stage, DataRank: r.DP, Layer: r.Chunk, Microbatch: r.Microbatch,
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+func (b *job) comms() []rca.Comm {
+	var out []rca.Comm
+	for _, id := range slices.Sorted(maps.Keys(b.members)) {
+		out = append(out, rca.Comm{ID: id, Name: string(id), Size: len(b.members[id]), Members: b.members[id]})
+	}
+	return out
+}
