@@ -173,14 +173,36 @@ func (c *cluster) query(w http.ResponseWriter, r *http.Request) {
 	recent := strings.Contains(query, "last_over_time")
 	for i, p := range c.processes {
 		n := i / ranksPerNode
-		if c.dead[n] && !recent || !strings.Contains(query, "nccl_process_info") || !strings.Contains(query, jobID) && !strings.Contains(query, `!=""`) {
+		if c.dead[n] && !recent || !strings.Contains(query, jobID) && !strings.Contains(query, `!=""`) {
 			continue
 		}
-		result = append(result, map[string]any{"value": []any{1, "1"}, "metric": map[string]string{
-			"__name__": "nccl_process_info", "job_id": p.JobID, "rank": strconv.Itoa(int(p.Rank)), "host": p.Host, "gpu": p.GPU,
-			"instance": strings.TrimPrefix(c.nodes[n].server.URL, "http://"), "world_size": strconv.Itoa(int(p.Identity.WorldSize)),
-			"pid": strconv.Itoa(int(p.Identity.PID)),
-		}})
+		labels := map[string]string{
+			"job_id": p.JobID, "rank": strconv.Itoa(int(p.Rank)), "instance": strings.TrimPrefix(c.nodes[n].server.URL, "http://"),
+		}
+		comm, value := &p.Comms[0], 1.0
+		switch {
+		case strings.Contains(query, "nccl_process_info"):
+			labels["host"], labels["gpu"] = p.Host, p.GPU
+			labels["world_size"], labels["pid"] = strconv.Itoa(int(p.Identity.WorldSize)), strconv.Itoa(int(p.Identity.PID))
+		case strings.Contains(query, "nccl_comm_info"):
+			labels["comm"], labels["comm_name"] = comm.ID.String(), comm.Name
+			labels["comm_rank"], labels["nranks"] = strconv.Itoa(int(comm.Rank)), strconv.Itoa(int(comm.NRanks))
+		case strings.Contains(query, "nccl_ops_started_total"):
+			labels["comm"], value = comm.ID.String(), float64(comm.OpsStarted)
+		case strings.Contains(query, "nccl_ops_completed_total"):
+			labels["comm"], value = comm.ID.String(), float64(comm.OpsCompleted)
+		case strings.Contains(query, "nccl_op_age_seconds"):
+			if len(p.Ops) == 0 {
+				continue
+			}
+			labels, value = map[string]string{"comm": comm.ID.String()}, 5
+		default:
+			continue
+		}
+		result = append(result, map[string]any{"value": []any{1, strconv.FormatFloat(value, 'f', -1, 64)}, "metric": labels})
+		if strings.Contains(query, "max by (comm)") {
+			break
+		}
 	}
 	if result == nil {
 		result = []map[string]any{}

@@ -42,7 +42,7 @@ func (d *Diagnoser) Diagnose(ctx context.Context, req incident.Request) (inciden
 	if d.accusesOfHang(&v) && d.Config.ConfirmAfter > 0 {
 		ev, v = d.confirm(ctx, s, v)
 	} else if !explained(&v) {
-		s.AskHistory(ctx, s.AllNodes(), time.Duration(d.Config.History))
+		s.AskHistory(ctx, s.Answered(s.AllNodes()), time.Duration(d.Config.History))
 		ev = s.Evidence()
 		v = rca.Analyze(ev, d.Config.Options())
 	}
@@ -68,11 +68,54 @@ func hints(triggers []incident.Trigger) []evidence.Hint {
 	return out
 }
 
-// search asks exporters until the walk of waiting ends.
-func (d *Diagnoser) search(ctx context.Context, s *evidence.Session, _ incident.Request) (rca.Evidence, rca.Verdict) {
-	s.Ask(ctx, s.AllNodes())
+// Bounds of a search. Each round widens along the waiting; a walk this long through a ring has lost its way.
+const (
+	maxRounds   = 16
+	maxPerRound = 64 // Exporters.
+)
+
+// search asks exporters until the walk of waiting ends: all of a small job, of a large one only those the engine names.
+func (d *Diagnoser) search(ctx context.Context, s *evidence.Session, req incident.Request) (rca.Evidence, rca.Verdict) {
+	if all := s.AllNodes(); len(all) <= d.Config.AllNodesUpTo {
+		s.Ask(ctx, all)
+	} else {
+		s.Ask(ctx, s.Scout(ctx, comms(req.Triggers), ranks(req.Triggers)))
+	}
 	ev := s.Evidence()
-	return ev, rca.Analyze(ev, d.Config.Options())
+	var v rca.Verdict
+	for range maxRounds {
+		if s.Learn(ctx, &ev) {
+			ev = s.Evidence()
+		}
+		v = rca.Analyze(ev, d.Config.Options())
+		next := s.Unasked(s.NodesOf(v.Ask))
+		if len(next) == 0 || ctx.Err() != nil {
+			break
+		}
+		s.Ask(ctx, next[:min(len(next), maxPerRound)])
+		ev = s.Evidence()
+	}
+	return ev, v
+}
+
+func comms(triggers []incident.Trigger) []string {
+	var out []string
+	for _, t := range triggers {
+		if t.Comm != "" && !slices.Contains(out, t.Comm) {
+			out = append(out, t.Comm)
+		}
+	}
+	return out
+}
+
+func ranks(triggers []incident.Trigger) []int {
+	var out []int
+	for _, t := range triggers {
+		if t.Rank >= 0 && !slices.Contains(out, t.Rank) {
+			out = append(out, t.Rank)
+		}
+	}
+	return out
 }
 
 // hangs reports whether a class is one of a job that stands still.

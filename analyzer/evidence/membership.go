@@ -222,24 +222,92 @@ func (d *Directory) Members(ctx context.Context, jobID string, comms []string) (
 	return out, nil
 }
 
-// StuckComms gives the communicators of a job in which an operation has been in flight for long.
+// StuckComms gives the communicators of a job in which an operation has been in flight for long, longest first.
 func (d *Directory) StuckComms(ctx context.Context, jobID string) ([]string, error) {
-	text, err := config.Query(d.cfg.Queries.Stuck, Selector("job_id", jobID))
+	vector, err := d.filled(ctx, d.cfg.Queries.Stuck, Selector("job_id", jobID))
 	if err != nil {
 		return nil, err
 	}
-	vector, err := d.vector(ctx, text)
-	if err != nil {
-		return nil, err
-	}
+	slices.SortFunc(vector, func(a, b *model.Sample) int {
+		return cmp.Or(cmp.Compare(b.Value, a.Value), cmp.Compare(a.Metric["comm"], b.Metric["comm"]))
+	})
 	var out []string
 	for _, s := range vector {
 		if c := string(s.Metric["comm"]); c != "" {
 			out = append(out, c)
 		}
 	}
+	return out, nil
+}
+
+// Stalled gives the ranks that have seen no progress for longest.
+func (d *Directory) Stalled(ctx context.Context, jobID string, most int) ([]int, error) {
+	text, err := config.Query(d.cfg.Queries.Stalled, Selector("job_id", jobID))
+	if err != nil {
+		return nil, err
+	}
+	vector, err := d.vector(ctx, fmt.Sprintf("topk(%d, %s)", most, text))
+	if err != nil {
+		return nil, err
+	}
+	var out []int
+	for _, s := range vector {
+		if rank, err := strconv.Atoi(string(s.Metric["rank"])); err == nil && s.Value > 0 {
+			out = append(out, rank)
+		}
+	}
 	slices.Sort(out)
 	return out, nil
+}
+
+// Count is how many operations a rank has started and completed on a communicator; -1 unknown.
+type Count struct {
+	Comm               string
+	Rank               int
+	Started, Completed int64
+}
+
+// Counts gives the operation counts of all members of some communicators, as last scraped.
+func (d *Directory) Counts(ctx context.Context, jobID string, comms []string) ([]Count, error) {
+	selector := Selector("job_id", jobID) + "," + selectorOneOf("comm", comms)
+	var started, completed model.Vector
+	var startedErr, completedErr error
+	var wg sync.WaitGroup
+	wg.Go(func() { started, startedErr = d.filled(ctx, d.cfg.Queries.Started, selector) })
+	wg.Go(func() { completed, completedErr = d.filled(ctx, d.cfg.Queries.Completed, selector) })
+	wg.Wait()
+	if err := errors.Join(startedErr, completedErr); err != nil {
+		return nil, err
+	}
+	type key struct {
+		comm model.LabelValue
+		rank model.LabelValue
+	}
+	done := make(map[key]int64, len(completed))
+	for _, s := range completed {
+		done[key{s.Metric["comm"], s.Metric["rank"]}] = int64(s.Value)
+	}
+	out := make([]Count, 0, len(started))
+	for _, s := range started {
+		rank, err := strconv.Atoi(string(s.Metric["rank"]))
+		if err != nil {
+			continue
+		}
+		c := Count{Comm: string(s.Metric["comm"]), Rank: rank, Started: int64(s.Value), Completed: -1}
+		if n, known := done[key{s.Metric["comm"], s.Metric["rank"]}]; known {
+			c.Completed = n
+		}
+		out = append(out, c)
+	}
+	return out, nil
+}
+
+func (d *Directory) filled(ctx context.Context, template, selector string) (model.Vector, error) {
+	text, err := config.Query(template, selector)
+	if err != nil {
+		return nil, err
+	}
+	return d.vector(ctx, text)
 }
 
 func (d *Directory) vector(ctx context.Context, query string) (model.Vector, error) {

@@ -34,6 +34,7 @@ type Session struct {
 	byRank    map[int]*Node
 	members   map[rca.CommID]map[int]int // Communicator rank by global rank, as Prometheus has it.
 	names     map[rca.CommID]string
+	counted   map[int][]rca.Membership // By rank, from Prometheus alone.
 	prom      error
 	world     int
 	bytes     int64
@@ -61,6 +62,7 @@ func (g *Gatherer) Open(ctx context.Context, jobID string, hints []Hint) (*Sessi
 	s := &Session{
 		g: g, jobID: jobID, processes: map[int]Process{}, byRank: map[int]*Node{},
 		members: map[rca.CommID]map[int]int{}, names: map[rca.CommID]string{},
+		counted: map[int][]rca.Membership{},
 	}
 	processes, err := g.Directory.Processes(ctx, jobID)
 	s.prom = err
@@ -222,20 +224,32 @@ func (s *Session) Evidence() rca.Evidence {
 		case n.state != nil:
 			a.node(n, s.jobID)
 		case n.asked:
-			a.ev.Missing = append(a.ev.Missing, rca.Missing{What: "exporter", Name: n.Base, Ranks: slices.Clone(n.Ranks), Why: reason(n.err)})
+			a.ev.Missing = append(a.ev.Missing, rca.Missing{What: "exporter", Name: s.nodeName(n), Ranks: slices.Clone(n.Ranks), Why: reason(n.err)})
 		}
 	}
 	a.lost(s)
+	a.counted(s)
+	a.finish()
 	for id, members := range s.members {
 		for rank, commRank := range members {
 			a.member(id, s.names[id], commRank, rank)
 		}
 	}
-	a.finish()
+	a.finishComms()
 	for _, h := range s.histories {
 		a.ev.Timeline = append(a.ev.Timeline, h.segments(&a)...)
 	}
 	return a.ev
+}
+
+// nodeName gives the host of an exporter as its ranks have it, else its address.
+func (s *Session) nodeName(n *Node) string {
+	for _, r := range n.Ranks {
+		if host := s.processes[r].Host; host != "" {
+			return host
+		}
+	}
+	return n.Base
 }
 
 // assembly is evidence in the making.
@@ -312,8 +326,24 @@ func (a *assembly) lost(s *Session) {
 	}
 }
 
+// counted adds ranks that nobody asked and of which Prometheus has counts. Those of a silent node stay missing: their
+// counts are old.
+func (a *assembly) counted(s *Session) {
+	for rank, memberships := range s.counted {
+		n := s.byRank[rank]
+		if _, shown := a.seen[rank]; shown || n == nil || n.asked {
+			continue
+		}
+		p := s.processes[rank]
+		a.ev.Ranks = append(a.ev.Ranks, rca.Rank{
+			ID: rank, Host: p.Host, GPU: p.GPU, Pod: p.Pod, PID: p.PID, Caps: rca.SeesCalls, Memberships: memberships,
+			ReadBytesPerSec: -1, WriteBytesPerSec: -1, CPUCores: -1, ProxyRunDelay: -1,
+		})
+	}
+}
+
 func (a *assembly) member(id rca.CommID, name string, commRank, rank int) {
-	const sane = 1 << 20 // Beyond it a rank in a communicator is garbage, and costs memory.
+	const sane = 1 << 20 // Ranks. Beyond it a rank in a communicator is garbage, and costs memory.
 	c := a.comms[id]
 	if c == nil {
 		c = &rca.Comm{ID: id}
@@ -333,7 +363,7 @@ func (a *assembly) member(id rca.CommID, name string, commRank, rank int) {
 	}
 }
 
-// finish fills in ranks and communicators in order.
+// finish fills in ranks in order, and what they say of communicators.
 func (a *assembly) finish() {
 	for _, r := range a.seen {
 		a.ev.Ranks = append(a.ev.Ranks, r.rank)
@@ -341,15 +371,21 @@ func (a *assembly) finish() {
 	slices.SortFunc(a.ev.Ranks, func(x, y rca.Rank) int { return cmp.Compare(x.ID, y.ID) })
 	for i := range a.ev.Ranks {
 		p := a.seen[a.ev.Ranks[i].ID].process
+		if p == nil {
+			continue // Counted only.
+		}
 		a.ev.WorldSize = max(a.ev.WorldSize, int(p.Identity.WorldSize))
 		for j := range p.Comms {
 			c := &p.Comms[j]
 			id := CommID(c.Key())
 			a.member(id, c.Name, int(c.Rank), int(p.Rank))
-			a.comms[id].Size = int(c.NRanks)
 		}
 	}
+}
+
+func (a *assembly) finishComms() {
 	for _, c := range a.comms {
+		_, c.Size = splitID(c.ID)
 		a.ev.Comms = append(a.ev.Comms, *c)
 	}
 	slices.SortFunc(a.ev.Comms, func(x, y rca.Comm) int { return cmp.Compare(x.ID, y.ID) })

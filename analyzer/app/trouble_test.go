@@ -1,0 +1,392 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/prometheus/common/model"
+	"github.com/prometheus/common/promslog"
+
+	"github.com/culprit-project/culprit/analyzer/config"
+	"github.com/culprit-project/culprit/analyzer/incident"
+	"github.com/culprit-project/culprit/analyzer/notify"
+	"github.com/culprit-project/culprit/analyzer/rca"
+	"github.com/culprit-project/culprit/analyzer/webhook"
+	"github.com/culprit-project/culprit/trace/nodeapi"
+)
+
+// A host that is lost answers neither scrapes nor us. Its ranks are named all the same, with the host from before.
+func TestHostLost(t *testing.T) {
+	c, am := newCluster(t, 4), newAlertmanager(t)
+	c.hang(5, nodeapi.ProcessSleep)
+	c.change(func() {
+		for _, p := range c.processes {
+			p.Flows = nil
+		}
+	})
+	c.nodes[2].server.CloseClientConnections()
+	c.nodes[2].server.Close()
+	c.change(func() { c.dead[2] = true })
+	a := start(t, quick(c, am), "")
+	a.push(0, trouble("NCCLStall", "rank", "0"))
+	eventually(t, "a verdict that pages", func() bool { return len(am.verdicts()) > 0 })
+	inc := a.incidents()[0]
+	v := inc.Verdict
+	if v.Cause != rca.CauseHostLost || len(v.Missing) == 0 {
+		t.Errorf("verdict is %+v", v)
+	}
+	for _, c := range v.Culprits {
+		if c.Host != "node-2" {
+			t.Errorf("culprit is %+v", c)
+		}
+	}
+	for _, p := range am.verdicts() {
+		if p.Labels["host"] != "node-2" {
+			t.Errorf("page's labels are %v", p.Labels)
+		}
+	}
+}
+
+// An exporter that talks nonsense costs its own ranks' evidence only, and the verdict says so.
+func TestExporterTalksNonsense(t *testing.T) {
+	for name, broken := range map[string]http.HandlerFunc{
+		"500":     func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "oh", http.StatusInternalServerError) },
+		"garbage": func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("<html>")) },
+		"newer":   func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(`{"version":99}`)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, am := newCluster(t, 4), newAlertmanager(t)
+			c.hang(5, nodeapi.ProcessStopped)
+			c.change(func() { c.nodes[0].broken = broken })
+			a := start(t, quick(c, am), "")
+			a.push(0, trouble("NCCLStall", "rank", "7"))
+			eventually(t, "a verdict", func() bool { list := a.incidents(); return len(list) == 1 && list[0].Verdict != nil })
+			v := a.incidents()[0].Verdict
+			if len(v.Missing) == 0 {
+				t.Errorf("verdict does not say what is missing: %+v", v)
+			}
+			for _, culprit := range v.Culprits {
+				if culprit.Rank != 5 {
+					t.Errorf("accused is %+v", culprit)
+				}
+			}
+			c.change(func() { c.nodes[0].broken = nil })
+			eventually(t, "a verdict on all evidence", func() bool { v := a.incidents()[0].Verdict; return len(v.Missing) == 0 })
+			if v := a.incidents()[0].Verdict; len(v.Culprits) != 1 || v.Culprits[0].Rank != 5 || !v.Page {
+				t.Errorf("verdict is %+v", v)
+			}
+		})
+	}
+}
+
+// With Prometheus down, what was read ahead serves.
+func TestPrometheusDown(t *testing.T) {
+	c, am := newCluster(t, 2), newAlertmanager(t)
+	a := start(t, quick(c, am), "")
+	eventually(t, "membership to be read ahead", func() bool {
+		return testutil.ToFloat64(a.app.source.WithLabelValues("prometheus", "ok")) >= 2
+	})
+	c.hang(1, nodeapi.ProcessStopped)
+	c.change(func() { c.down = true })
+	a.push(0, trouble("NCCLStall"))
+	eventually(t, "the page", func() bool { return len(am.verdicts()) == 1 })
+	if got := am.verdicts()[0].Labels; got["rank"] != "1" || got["host"] != "node-0" {
+		t.Errorf("labels are %v", got)
+	}
+}
+
+// With Prometheus down from the start, the trigger's own instance can be asked.
+func TestPrometheusNeverSeen(t *testing.T) {
+	c, am := newCluster(t, 1), newAlertmanager(t)
+	c.hang(1, nodeapi.ProcessStopped)
+	c.change(func() { c.down = true })
+	a := start(t, quick(c, am), "")
+	a.push(0, trouble("NCCLStall", "instance", strings.TrimPrefix(c.nodes[0].server.URL, "http://")))
+	eventually(t, "the page", func() bool { return len(am.verdicts()) == 1 })
+}
+
+func TestNobodyKnown(t *testing.T) {
+	c, am := newCluster(t, 1), newAlertmanager(t)
+	c.change(func() { c.down = true })
+	a := start(t, quick(c, am), "")
+	a.push(0, trouble("NCCLStall"))
+	eventually(t, "two attempts", func() bool { list := a.incidents(); return len(list) == 1 && list[0].Count >= 2 })
+	inc := a.incidents()[0]
+	if inc.Verdict != nil || !strings.Contains(inc.Analyses[0].Error, "nobody is known") {
+		t.Errorf("incident is %+v", inc)
+	}
+	c.hang(0, nodeapi.ProcessStopped)
+	c.change(func() { c.down = false })
+	eventually(t, "the page", func() bool { return len(am.verdicts()) == 1 })
+}
+
+// A job that runs well pages nobody, and is looked at again.
+func TestHealthyJob(t *testing.T) {
+	c, am := newCluster(t, 2), newAlertmanager(t)
+	a := start(t, quick(c, am), "")
+	a.push(0, trouble("NCCLStraggler"))
+	eventually(t, "several analyses", func() bool { list := a.incidents(); return len(list) == 1 && list[0].Count >= 3 })
+	if inc := a.incidents()[0]; inc.Verdict == nil || inc.Verdict.Page {
+		t.Errorf("incident is %+v", inc)
+	}
+	if len(am.verdicts()) != 0 {
+		t.Errorf("pages: %+v", am.verdicts())
+	}
+	c.hang(3, nodeapi.ProcessStopped)
+	eventually(t, "the page", func() bool { return len(am.verdicts()) == 1 })
+}
+
+// A culprit that changes: the old page ends, the incident stays.
+func TestCulpritChanges(t *testing.T) {
+	c, am := newCluster(t, 4), newAlertmanager(t)
+	c.hang(5, nodeapi.ProcessStopped)
+	cfg := quick(c, am)
+	cfg.Incidents.Recheck = model.Duration(20 * time.Millisecond)
+	a := start(t, cfg, "")
+	a.push(0, trouble("NCCLStall"))
+	eventually(t, "the first page", func() bool { return len(am.verdicts()) == 1 })
+	first := am.verdicts()[0].Labels
+	c.change(func() {
+		p := c.processes[5]
+		p.Kernel.State = nodeapi.ProcessSleep
+		waits(p)
+		c.processes[2] = healthy(2, 8, "node-1")
+		c.processes[2].Kernel.State = nodeapi.ProcessStopped
+	})
+	eventually(t, "the second page alone", func() bool {
+		v := am.verdicts()
+		return len(v) == 1 && v[0].Labels["rank"] == "2"
+	})
+	if second := am.verdicts()[0].Labels; first["rank"] != "5" || first["incident"] != second["incident"] {
+		t.Errorf("pages are %v and %v", first, second)
+	}
+}
+
+// max_alerts cut the notification: the rest is fetched, with the same routing.
+func TestTruncatedNotification(t *testing.T) {
+	c, am := newCluster(t, 2), newAlertmanager(t)
+	c.hang(1, nodeapi.ProcessStopped)
+	var rest []notify.Listed
+	for rank := range 3 {
+		tr := trouble("NCCLStall", "rank", fmt.Sprint(rank))
+		rest = append(rest, notify.Listed{Fingerprint: webhook.Fingerprint(tr.labels), Labels: tr.labels, StartsAt: tr.start})
+	}
+	am.firing = rest
+	a := start(t, quick(c, am), "")
+	a.push(2, trouble("NCCLStall", "rank", "0"))
+	eventually(t, "all triggers", func() bool { list := a.incidents(); return len(list) == 1 && len(list[0].Triggers) == 3 })
+	am.mu.Lock()
+	defer am.mu.Unlock()
+	q, err := url.ParseQuery(am.asked[0])
+	if err != nil || q.Get("receiver") != "^(?:culprit)$" || q.Get("filter") != `job_id="`+jobID+`"` {
+		t.Errorf("asked for %q", am.asked[0])
+	}
+}
+
+// The notification of the end got lost: Alertmanager's list tells.
+func TestLostResolve(t *testing.T) {
+	c, am := newCluster(t, 2), newAlertmanager(t)
+	c.hang(1, nodeapi.ProcessStopped)
+	cfg := quick(c, am)
+	cfg.Alertmanager.PollInterval = model.Duration(5 * time.Millisecond)
+	cfg.Incidents.LostTriggers = model.Duration(20 * time.Millisecond)
+	tr := trouble("NCCLStall")
+	am.firing = []notify.Listed{{Fingerprint: webhook.Fingerprint(tr.labels), Labels: tr.labels}}
+	a := start(t, cfg, "")
+	a.push(0, tr)
+	eventually(t, "the page", func() bool { return len(am.verdicts()) == 1 })
+	eventually(t, "some listings", func() bool { am.mu.Lock(); defer am.mu.Unlock(); return len(am.asked) > 20 })
+	if inc := a.incidents()[0]; inc.State != incident.Open {
+		t.Fatal("ended while Alertmanager has the trigger")
+	}
+	am.mu.Lock()
+	am.down = true // Knows nothing: no reason to end.
+	am.mu.Unlock()
+	failed := a.app.source.WithLabelValues("alertmanager", "error")
+	before := testutil.ToFloat64(failed)
+	eventually(t, "some failures", func() bool { return testutil.ToFloat64(failed) > before+20 })
+	if inc := a.incidents()[0]; inc.State != incident.Open {
+		t.Fatal("ended because Alertmanager is down")
+	}
+	am.mu.Lock()
+	am.down, am.firing = false, nil
+	am.mu.Unlock()
+	eventually(t, "the end", func() bool { return a.incidents()[0].State == incident.Resolved })
+	eventually(t, "the end of the page", func() bool { return len(am.verdicts()) == 0 })
+}
+
+// The first Alertmanager is down: the other one pages.
+func TestOneAlertmanagerDown(t *testing.T) {
+	c, down, up := newCluster(t, 2), newAlertmanager(t), newAlertmanager(t)
+	down.down = true
+	c.hang(1, nodeapi.ProcessStopped)
+	a := start(t, quick(c, down, up), "")
+	a.push(0, trouble("NCCLStall"))
+	eventually(t, "the page", func() bool { return len(up.verdicts()) == 1 })
+	down.mu.Lock()
+	down.down = false
+	down.mu.Unlock()
+	eventually(t, "the page at the other", func() bool { return len(down.verdicts()) == 1 })
+}
+
+func TestOverloadIsToldToComeBack(t *testing.T) {
+	c, am := newCluster(t, 1), newAlertmanager(t)
+	cfg := quick(c, am)
+	cfg.Incidents.MaxOpen = 1
+	a := start(t, cfg, "")
+	if code := a.push(0, trouble("NCCLStall")); code != http.StatusOK {
+		t.Errorf("status %d", code)
+	}
+	if code := a.push(0, trouble("NCCLStall", "job_id", "another")); code != http.StatusServiceUnavailable {
+		t.Errorf("status %d", code)
+	}
+}
+
+// Alerts that are no triggers change nothing.
+func TestLeftAlone(t *testing.T) {
+	c, am := newCluster(t, 1), newAlertmanager(t)
+	a := start(t, quick(c, am), "")
+	own := trouble("CulpritFound")
+	own.labels["culprit"] = "verdict"
+	jobless := trouble("NodeDown")
+	delete(jobless.labels, "job_id")
+	if code := a.push(0, own, jobless); code != http.StatusOK {
+		t.Errorf("status %d", code)
+	}
+	if list := a.incidents(); len(list) != 0 {
+		t.Errorf("incidents: %+v", list)
+	}
+}
+
+// Another system asks (M13).
+func TestPassiveTrigger(t *testing.T) {
+	c, am := newCluster(t, 2), newAlertmanager(t)
+	c.hang(2, nodeapi.ProcessStopped)
+	a := start(t, quick(c, am), "")
+	var inc incident.Incident
+	if code := a.post("/api/v1/analyze?wait=20s", `{"job_id":"`+jobID+`","rank":0,"reason":"watchdog"}`, &inc); code != http.StatusOK {
+		t.Fatalf("status %d", code)
+	}
+	if inc.Verdict == nil || inc.Verdict.Culprits[0].Rank != 2 || inc.Triggers[0].Name != "watchdog" || !inc.Triggers[0].Passive {
+		t.Errorf("incident is %+v", inc)
+	}
+	eventually(t, "the page", func() bool { return len(am.verdicts()) == 1 })
+	if code := a.post("/api/v1/analyze", `{"job_id":"`+jobID+`"}`, &inc); code != http.StatusAccepted || len(inc.Triggers) != 2 {
+		t.Errorf("status %d, %+v", code, inc)
+	}
+	for _, tc := range []struct{ path, body string }{
+		{"/api/v1/analyze", `{}`},
+		{"/api/v1/analyze", `{"job":"x"}`},
+		{"/api/v1/analyze", `[`},
+		{"/api/v1/analyze?wait=soon", `{"job_id":"x"}`},
+		{"/api/v1/analyze?wait=-1s", `{"job_id":"x"}`},
+	} {
+		var text string
+		if code := a.post(tc.path, tc.body, &text); code != http.StatusBadRequest || !strings.Contains(text, `"error"`) {
+			t.Errorf("%s: status %d %s", tc.body, code, text)
+		}
+	}
+}
+
+func TestIncidentAPI(t *testing.T) {
+	c, am := newCluster(t, 2), newAlertmanager(t)
+	c.hang(2, nodeapi.ProcessStopped)
+	a := start(t, quick(c, am), "")
+	a.push(0, trouble("NCCLStall"))
+	eventually(t, "the page", func() bool { return len(am.verdicts()) == 1 })
+	id := a.incidents()[0].ID
+	var inc incident.Incident
+	if code := a.get("/api/v1/incidents/"+id, &inc); code != http.StatusOK || len(inc.Ranks) != 4 || inc.Ranks[2].State != "culprit" {
+		t.Errorf("status %d, ranks %+v", code, inc.Ranks)
+	}
+	if a.incidents()[0].Ranks != nil {
+		t.Error("the list carries ranks")
+	}
+	if code := a.get("/api/v1/incidents/nobody", nil); code != http.StatusNotFound {
+		t.Errorf("status %d", code)
+	}
+	for query, want := range map[string]int{"?job_id=" + jobID: 1, "?job_id=x": 0, "?state=open": 1, "?state=resolved": 0} {
+		var list struct{ Incidents []json.RawMessage }
+		if a.get("/api/v1/incidents"+query, &list); len(list.Incidents) != want || list.Incidents == nil {
+			t.Errorf("%s gives %d incidents, want %d", query, len(list.Incidents), want)
+		}
+	}
+}
+
+func TestRestart(t *testing.T) {
+	c, am := newCluster(t, 2), newAlertmanager(t)
+	c.hang(1, nodeapi.ProcessStopped)
+	dir := t.TempDir()
+	a := start(t, quick(c, am), dir)
+	tr := trouble("NCCLStall")
+	a.push(0, tr)
+	eventually(t, "the page", func() bool { return len(am.verdicts()) == 1 })
+	id := a.incidents()[0].ID
+	a.stop()
+	am.mu.Lock()
+	posts := am.posts
+	am.mu.Unlock()
+
+	b := start(t, quick(c, am), dir)
+	eventually(t, "the page to be said again", func() bool { am.mu.Lock(); defer am.mu.Unlock(); return am.posts > posts })
+	if list := b.incidents(); len(list) != 1 || list[0].ID != id || list[0].State != incident.Open {
+		t.Errorf("incidents: %+v", list)
+	}
+	b.push(0, tr.resolved())
+	eventually(t, "the end of the page", func() bool { return len(am.verdicts()) == 0 })
+}
+
+func TestReload(t *testing.T) {
+	c, am, other := newCluster(t, 2), newAlertmanager(t), newAlertmanager(t)
+	c.hang(1, nodeapi.ProcessStopped)
+	a := start(t, quick(c, am), "")
+	a.push(0, trouble("NCCLStall"))
+	eventually(t, "the page", func() bool { return len(am.verdicts()) == 1 })
+
+	next := quick(c, other)
+	next.Notify.Labels = map[string]string{"team": "infra"}
+	var fail error
+	r := newReloader(func() (*config.Config, error) { return next, errors.Join(fail, next.Check()) }, a.app, promslog.NewNopLogger(), prometheus.NewRegistry())
+	if err := r.reload(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the page at the new place with the new label", func() bool {
+		v := other.verdicts()
+		return len(v) == 1 && v[0].Labels["team"] == "infra"
+	})
+	fail = errors.New("bad file")
+	if err := r.reload(); err == nil || testutil.ToFloat64(r.success) != 0 {
+		t.Errorf("error is %v, success %v", err, testutil.ToFloat64(r.success))
+	}
+	fail = nil
+	next = quick(c)
+	next.Exporters.HTTPConfig.TLSConfig.CAFile = filepath.Join(t.TempDir(), "absent")
+	if err := r.reload(); err == nil {
+		t.Error("a certificate that is not there was taken")
+	}
+	if _, err := os.Stat(next.Exporters.HTTPConfig.TLSConfig.CAFile); err == nil {
+		t.Error("the certificate is there")
+	}
+}
+
+func TestMetricsLint(t *testing.T) {
+	c := newCluster(t, 1)
+	a := start(t, quick(c), "")
+	problems, err := testutil.GatherAndLint(a.reg)
+	if err != nil || len(problems) > 0 {
+		t.Errorf("lint: %v %v", problems, err)
+	}
+}

@@ -1,0 +1,146 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package config
+
+import (
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	promconfig "github.com/prometheus/common/config"
+
+	"github.com/culprit-project/culprit/analyzer/rca"
+)
+
+func TestEmptyFileServes(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "c.yml")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"", file} {
+		c, err := Load(name)
+		if err != nil {
+			t.Fatalf("%q: %v", name, err)
+		}
+		base, err := c.Exporters.BaseURL(map[string]string{"instance": "node-1:9850"})
+		if err != nil || base != "http://node-1:9850" {
+			t.Errorf("address is %q, %v", base, err)
+		}
+		q, err := Query(c.Prometheus.Queries.Stuck, `job_id="7"`)
+		if want := `max by (comm) (nccl_op_age_seconds{job_id="7"}) > 1`; err != nil || q != want {
+			t.Errorf("query is %q, %v, want %q", q, err, want)
+		}
+	}
+}
+
+// The example in the documentation is what the program reads.
+func TestExample(t *testing.T) {
+	text, err := os.ReadFile("../../docs/analyzer.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, found := strings.Cut(string(text), "```yaml\n# All of it is optional")
+	example, _, closed := strings.Cut(rest, "```")
+	if !found || !closed {
+		t.Fatal("docs/analyzer.md has no example")
+	}
+	c, err := Parse([]byte("#" + example))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := Default()
+	if err := want.Check(); err != nil {
+		t.Fatal(err)
+	}
+	thresholds := c.Analysis // Compared below: zero stands for the engine's default.
+	want.Analysis.HangAfter, want.Analysis.StorageBytesPerSec, want.Analysis.FirstOps = thresholds.HangAfter, thresholds.StorageBytesPerSec, thresholds.FirstOps
+	want.Analysis.BusyCores, want.Analysis.IrregularFactor, want.Analysis.LateAfter = thresholds.BusyCores, thresholds.IrregularFactor, thresholds.LateAfter
+	want.Analysis.Alpha, want.Analysis.Beta, want.Analysis.Theta = thresholds.Alpha, thresholds.Beta, thresholds.Theta
+	want.Analysis.PageConfidence = thresholds.PageConfidence
+	ignore := cmp.FilterPath(func(p cmp.Path) bool {
+		switch p.String() {
+		case "ExternalURL", "Prometheus.URL", "Alertmanager.URLs", "Exporters.address", "Notify.Labels":
+			return true
+		default:
+			return false
+		}
+	}, cmp.Ignore())
+	if diff := cmp.Diff(want, c, ignore, cmp.Exporter(func(reflect.Type) bool { return true })); diff != "" {
+		t.Errorf("the example does not show the defaults (-default +example):\n%s", diff)
+	}
+	if got, want := c.Analysis.Options(), (rca.Options{
+		HangAfter: 2 * time.Second, StorageBytesPerSec: 1 << 20, FirstOps: 1, BusyCores: 0.5, IrregularFactor: 1.1, Alpha: 0.4, Beta: 0.6, Theta: 3,
+		LateAfter: time.Second, PageConfidence: 0.5,
+	}); got != want {
+		t.Errorf("thresholds are %+v, want %+v", got, want)
+	}
+}
+
+func TestParse(t *testing.T) {
+	for _, tc := range []struct{ name, text, want string }{
+		{"unknown field", "promethus: {}", "promethus"},
+		{"address template", "exporters: {address: '{{'}", "exporters.address"},
+		{"runbook template", "runbook_url: '{{'", "runbook_url"},
+		{"query template", "prometheus: {queries: {stuck: '{{ .What }}'}}", "queries.stuck"},
+		{"prometheus url", "prometheus: {url: 'ftp://x'}", "prometheus.url"},
+		{"external url", "external_url: here", "external_url"},
+		{"alertmanager url", "alertmanager: {urls: ['http://a', 'b']}", "alertmanager.urls[1]"},
+		{"label", "labels: {job_id: 'a-b'}", "labels.job_id"},
+		{"duration", "exporters: {timeout: 0s}", "exporters.timeout"},
+		{"no duration", "exporters: {timeout: soon}", "soon"},
+		{"number", "analysis: {workers: 0}", "analysis.workers"},
+		{"name", "notify: {alert_name: ''}", "notify.alert_name"},
+		{"backoff", "incidents: {retry_min: 1m}", "retry_max"},
+		{"two at once", "exporters: {timeout: 0s}\nanalysis: {workers: 0}", "analysis.workers"},
+		{"two kinds of authentication", "prometheus: {http_config: {bearer_token: x, basic_auth: {username: u}}}", "at most one"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			if _, err := Parse([]byte(tc.text)); err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("error is %v, want %q", err, tc.want)
+			}
+		})
+	}
+}
+
+func TestBaseURL(t *testing.T) {
+	for _, tc := range []struct{ template, want, err string }{
+		{"https://{{ .host }}:9850/culprit/", "https://n1:9850/culprit", ""},
+		{"http://{{ .instance }}", "http://n1:1", ""},
+		{"http://{{ .node }}", "", "node"},
+		{"{{ .host }}", "", "no http"},
+	} {
+		c := Default()
+		c.Exporters.Address = tc.template
+		if err := c.Check(); err != nil {
+			t.Fatal(err)
+		}
+		got, err := c.Exporters.BaseURL(map[string]string{"host": "n1", "instance": "n1:1"})
+		if got != tc.want || (err == nil) != (tc.err == "") || (err != nil && !strings.Contains(err.Error(), tc.err)) {
+			t.Errorf("%s gives %q, %v", tc.template, got, err)
+		}
+	}
+}
+
+// Files named in the configuration are found beside it.
+func TestPathsAreRelativeToTheFile(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "c.yml")
+	if err := os.WriteFile(file, []byte("exporters: {http_config: {tls_config: {ca_file: ca.pem}}}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c, err := Load(file)
+	if err != nil || c.Exporters.HTTPConfig.TLSConfig.CAFile != filepath.Join(dir, "ca.pem") {
+		t.Errorf("CA file is %q, %v", c.Exporters.HTTPConfig.TLSConfig.CAFile, err)
+	}
+	if _, err := Load(filepath.Join(dir, "absent")); err == nil {
+		t.Error("an absent file was taken")
+	}
+	if c.Prometheus.HTTPConfig.FollowRedirects != promconfig.DefaultHTTPClientConfig.FollowRedirects {
+		t.Error("defaults of the client are lost")
+	}
+}
