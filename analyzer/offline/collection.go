@@ -12,6 +12,7 @@ import (
 	"github.com/culprit-project/culprit/analyzer/offline/flightrecorder"
 	"github.com/culprit-project/culprit/analyzer/offline/optable"
 	"github.com/culprit-project/culprit/analyzer/offline/ras"
+	"github.com/culprit-project/culprit/analyzer/offline/recording"
 	"github.com/culprit-project/culprit/analyzer/rca"
 )
 
@@ -23,6 +24,7 @@ type collection struct {
 	shared flightrecorder.Shared
 	ras    []*ras.Report
 	tables []*optable.Table
+	nodes  []*recording.Node
 }
 
 func (c *collection) add(f fileResult) {
@@ -49,11 +51,18 @@ func (c *collection) addTable(t *optable.Table) {
 	c.tables = append(c.tables, t)
 }
 
+func (c *collection) addNodes(n ...*recording.Node) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.nodes = append(c.nodes, n...)
+}
+
 // sort makes the result independent of which worker was faster.
 func (c *collection) sort() {
 	slices.SortStableFunc(c.files, func(a, b fileResult) int { return cmp.Compare(a.Path, b.Path) })
 	slices.SortStableFunc(c.dumps, func(a, b *flightrecorder.Dump) int { return cmp.Compare(a.File, b.File) })
 	slices.SortStableFunc(c.tables, func(a, b *optable.Table) int { return cmp.Compare(a.File, b.File) })
+	slices.SortStableFunc(c.nodes, func(a, b *recording.Node) int { return cmp.Compare(a.File, b.File) })
 	slices.SortStableFunc(c.ras, func(a, b *ras.Report) int { return cmp.Compare(a.File, b.File) })
 }
 
@@ -83,6 +92,10 @@ type source struct {
 // sources turns the collection into evidence, the richest kind first.
 func (c *collection) sources() []source {
 	var out []source
+	if len(c.nodes) > 0 {
+		ev, notes, frozen := recording.Evidence(c.nodes)
+		out = append(out, source{Name: "traces", Files: len(c.nodes), Evidence: ev, Notes: notes, Frozen: frozen})
+	}
 	if len(c.dumps) > 0 {
 		out = append(out, c.flightRecorder())
 	}

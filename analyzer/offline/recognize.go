@@ -14,6 +14,7 @@ import (
 	"github.com/culprit-project/culprit/analyzer/offline/optable"
 	"github.com/culprit-project/culprit/analyzer/offline/pickle"
 	"github.com/culprit-project/culprit/analyzer/offline/ras"
+	"github.com/culprit-project/culprit/analyzer/offline/recording"
 )
 
 // Kinds of files, as the output names them.
@@ -21,6 +22,8 @@ const (
 	kindFlightRecorder = "Flight Recorder dump"
 	kindRAS            = "NCCL RAS report"
 	kindOpTable        = "op table"
+	kindTrace          = "trace file"
+	kindNodeAPI        = "recorded exporter answer"
 )
 
 // reader tries one kind of content. It says first whether data is of its kind; err is then about the content.
@@ -33,8 +36,10 @@ type reader struct {
 // readers in order of how sure their recognition is.
 func (l *loader) readers() []reader {
 	return []reader{
+		{kindTrace, recording.SniffTrace, readRecording(one(recording.ReadTrace))},
 		{kindFlightRecorder, pickle.Sniff, readFlightRecorder},
 		{kindRAS, func(b []byte) bool { return looksJSON(b) && ras.SniffJSON(b) }, readRASJSON},
+		{kindNodeAPI, func(b []byte) bool { return looksJSON(b) && recording.SniffJSON(b) }, readRecording(recording.ReadJSON)},
 		{kindFlightRecorder, sniffFlightRecorderJSON, readFlightRecorder},
 		{kindRAS, func(b []byte) bool { return !looksJSON(b) && ras.SniffText(b) }, readRASText},
 		{kindOpTable, func(b []byte) bool { return !looksJSON(b) && optable.Sniff(b, l.columns) }, l.readOpTable},
@@ -142,4 +147,26 @@ func (l *loader) readOpTable(name string, data []byte, got *collection) (string,
 		return fmt.Sprintf("%d of %d rows left out: no rank, operation or times in them", t.Skipped, t.Skipped+len(t.Rows)), nil
 	}
 	return "", nil
+}
+
+// one adapts a reader of a single node.
+func one(read func(string, []byte) (*recording.Node, error)) func(string, []byte) ([]*recording.Node, error) {
+	return func(name string, data []byte) ([]*recording.Node, error) {
+		n, err := read(name, data)
+		if err != nil {
+			return nil, err
+		}
+		return []*recording.Node{n}, nil
+	}
+}
+
+func readRecording(read func(string, []byte) ([]*recording.Node, error)) func(string, []byte, *collection) (string, error) {
+	return func(name string, data []byte, got *collection) (string, error) {
+		nodes, err := read(name, data)
+		got.addNodes(nodes...)
+		if err != nil && len(nodes) > 0 {
+			return fmt.Sprintf("only the first %d answers are whole: %v", len(nodes), err), nil
+		}
+		return "", err
+	}
 }

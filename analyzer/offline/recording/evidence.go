@@ -1,0 +1,209 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package recording
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/culprit-project/culprit/analyzer/evidence"
+	"github.com/culprit-project/culprit/analyzer/rca"
+	"github.com/culprit-project/culprit/trace"
+	"github.com/culprit-project/culprit/trace/nodeapi"
+)
+
+// Evidence puts recordings of one job together. frozen: ages are lower bounds, as nobody knows when the recording was
+// made.
+func Evidence(nodes []*Node) (ev rca.Evidence, notes []string, frozen bool) {
+	job, others := mainJob(nodes)
+	if others > 0 {
+		notes = append(notes, fmt.Sprintf("%d processes of other jobs than %s were left out", others, job))
+	}
+	a := assembly{ev: rca.Evidence{JobID: job}, ranks: map[int]chosen{}, comms: map[rca.CommID]*rca.Comm{}}
+	for _, n := range nodes {
+		frozen = frozen || n.Frozen
+		a.node(n, job)
+		if n.Lost > 0 {
+			notes = append(notes, fmt.Sprintf("%s: %d records were overwritten before they were recorded", n.File, n.Lost))
+		}
+		if n.CutOff {
+			notes = append(notes, n.File+": the recording is cut off")
+		}
+	}
+	frozen = a.alignClocks() || frozen
+	if a.afterTheEnd() {
+		notes = append(notes, "most processes are gone: that they ended is taken as the job's end, not as the cause")
+		frozen = true
+	}
+	a.finish(nodes)
+	return a.ev, notes, frozen
+}
+
+// mainJob is the job of most processes.
+func mainJob(nodes []*Node) (job string, others int) {
+	count := map[string]int{}
+	total := 0
+	for _, n := range nodes {
+		for i := range n.Processes {
+			count[n.Processes[i].JobID]++
+			total++
+		}
+	}
+	for _, j := range slices.Sorted(maps.Keys(count)) {
+		if count[j] > count[job] {
+			job = j
+		}
+	}
+	return job, total - count[job]
+}
+
+type assembly struct {
+	ev    rca.Evidence
+	ranks map[int]chosen
+	comms map[rca.CommID]*rca.Comm
+}
+
+// chosen is the process that stands for a rank: the latest, where there are files of several.
+type chosen struct {
+	process *nodeapi.Process
+	node    *Node
+	nowNS   uint64
+}
+
+func (a *assembly) node(n *Node, job string) {
+	for i := range n.Processes {
+		p := &n.Processes[i]
+		if p.JobID != job {
+			continue
+		}
+		if p.Rank < 0 {
+			a.ev.Missing = append(a.ev.Missing, rca.Missing{What: "rank", Name: p.File, Why: "its trace file does not tell its rank"})
+			continue
+		}
+		a.ev.WorldSize = max(a.ev.WorldSize, int(p.Rank)+1, min(int(p.Identity.WorldSize), 1<<20))
+		if old, ok := a.ranks[int(p.Rank)]; !ok || old.process.Identity.CreatedRealNS < p.Identity.CreatedRealNS ||
+			(old.process.File == p.File && old.nowNS < n.NowNS) {
+			a.ranks[int(p.Rank)] = chosen{p, n, n.NowNS}
+		}
+	}
+	a.ev.Facts = append(a.ev.Facts, evidence.Facts(n.Facts, n.Host)...)
+	for _, u := range n.Unread {
+		a.ev.Missing = append(a.ev.Missing, rca.Missing{What: "file", Name: u.File, Why: u.Error})
+	}
+}
+
+// alignClocks gives trace files of one boot one now, and, through the offset to real time that each carries, all files
+// the newest moment that any of them shows. It says whether it had to.
+func (a *assembly) alignClocks() bool {
+	real := func(c *chosen) uint64 { return c.nowNS + c.process.Status.RealMinusMonoNS }
+	var newest uint64
+	any := false
+	for _, r := range slices.Sorted(maps.Keys(a.ranks)) {
+		c := a.ranks[r]
+		any = any || c.node.Frozen
+		newest = max(newest, real(&c))
+	}
+	if !any {
+		return false
+	}
+	for r, c := range a.ranks {
+		// A writer whose clock is off by more than a day is not believed.
+		const day = 24 * 3600 * 1e9
+		if d := newest - real(&c); c.node.Frozen && d < day {
+			c.nowNS += d
+			a.ranks[r] = c
+		}
+	}
+	return true
+}
+
+// afterTheEnd forgets that processes are gone where most are: the job was killed, or has ended, before somebody looked.
+func (a *assembly) afterTheEnd() bool {
+	gone := 0
+	for _, c := range a.ranks {
+		if c.process.Kernel != nil && c.process.Kernel.State == nodeapi.ProcessGone {
+			gone++
+		}
+	}
+	if 2*gone <= len(a.ranks) {
+		return false
+	}
+	for _, c := range a.ranks {
+		if c.process.Kernel != nil {
+			c.process.Kernel.State = nodeapi.ProcessUnknown
+		}
+	}
+	return true
+}
+
+func (a *assembly) finish(nodes []*Node) {
+	fileRank := map[string]int{}
+	for _, id := range slices.Sorted(maps.Keys(a.ranks)) {
+		c := a.ranks[id]
+		r := evidence.Rank(c.process, c.nowNS)
+		a.ev.Ranks = append(a.ev.Ranks, r)
+		fileRank[c.node.Host+"/"+c.process.File] = id
+		for i := range c.process.Comms {
+			a.comm(&c.process.Comms[i], id)
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(a.comms)) {
+		a.ev.Comms = append(a.ev.Comms, *a.comms[id])
+	}
+	for r := range a.ev.WorldSize {
+		if _, ok := a.ranks[r]; !ok {
+			a.ev.Missing = append(a.ev.Missing, rca.Missing{What: "rank", Name: fmt.Sprint(r), Ranks: []int{r}, Why: "no recording of this rank"})
+		}
+	}
+	a.timeline(nodes, fileRank)
+}
+
+func (a *assembly) comm(c *trace.Comm, rank int) {
+	const largest = 1 << 20
+	if c.NRanks <= 0 || c.NRanks > largest || c.Rank < 0 || c.Rank >= c.NRanks {
+		return
+	}
+	id := evidence.CommID(c.Key())
+	known := a.comms[id]
+	if known == nil {
+		known = &rca.Comm{ID: id, Name: cmp.Or(c.Name, c.ID.String()), Size: int(c.NRanks)}
+		a.comms[id] = known
+	}
+	for len(known.Members) <= int(c.Rank) {
+		known.Members = append(known.Members, -1)
+	}
+	known.Members[c.Rank] = rank
+}
+
+func (a *assembly) timeline(nodes []*Node, fileRank map[string]int) {
+	type record struct {
+		file   string
+		ticket uint64
+	}
+	seen := map[record]bool{} // Several recordings of one node overlap.
+	for _, n := range nodes {
+		for i := range n.Completions {
+			c := &n.Completions[i]
+			rank, ok := fileRank[n.Host+"/"+c.File]
+			key := record{n.Host + "/" + c.File, c.Ticket}
+			if !ok || seen[key] {
+				continue
+			}
+			seen[key] = true
+			s, ok := evidence.Segment(rank, &c.Completion)
+			if !ok {
+				continue
+			}
+			if comm := a.comms[s.Comm]; comm != nil && c.Flags&trace.OpP2P != 0 && c.Peer >= 0 && int(c.Peer) < len(comm.Members) {
+				s.Peer = comm.Members[c.Peer]
+			}
+			a.ev.Timeline = append(a.ev.Timeline, s)
+		}
+	}
+	slices.SortStableFunc(a.ev.Timeline, func(x, y rca.Segment) int {
+		return cmp.Or(cmp.Compare(x.Rank, y.Rank), cmp.Compare(x.Start, y.Start))
+	})
+}

@@ -1,0 +1,69 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package recording
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/culprit-project/culprit/trace"
+	"github.com/culprit-project/culprit/trace/nodeapi"
+)
+
+// local looks at the process itself where the trace file is of this very boot and process namespace: it then tells the
+// time, and whether the process still lives. ok is false when the file comes from elsewhere.
+func local(id *trace.Identity) (nowNS uint64, k *nodeapi.Kernel, ok bool) {
+	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil || id.BootID == "" || strings.TrimSpace(string(boot)) != id.BootID {
+		return 0, nil, false
+	}
+	if id.PIDNamespace != 0 {
+		ns, err := os.Readlink("/proc/self/ns/pid")
+		if err != nil || ns != fmt.Sprintf("pid:[%d]", id.PIDNamespace) {
+			return 0, nil, false
+		}
+	}
+	var ts unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts); err != nil {
+		return 0, nil, false
+	}
+	now := ts.Nano()
+	if now < 0 {
+		return 0, nil, false
+	}
+	return uint64(now), &nodeapi.Kernel{State: processState(id), Verified: true, CPUCores: -1, ReadBytesPerSec: -1, WriteBytesPerSec: -1}, true
+}
+
+// processState reads /proc/PID/stat; another start time is another process.
+func processState(id *trace.Identity) nodeapi.ProcessState {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", id.PID))
+	if err != nil {
+		return nodeapi.ProcessGone
+	}
+	// The name is in brackets and may hold anything; fields are counted from its end.
+	_, rest, found := strings.Cut(string(stat[strings.LastIndexByte(string(stat), ')')+1:]), " ")
+	fields := strings.Fields(rest)
+	const startTime = 19 // Field 22, the state being field 3.
+	if !found || len(fields) <= startTime {
+		return nodeapi.ProcessUnknown
+	}
+	if start, err := strconv.ParseUint(fields[startTime], 10, 64); err != nil || start != id.StartTicks {
+		return nodeapi.ProcessGone
+	}
+	switch fields[0] {
+	case "R", "S", "I":
+		return nodeapi.ProcessRunning
+	case "D":
+		return nodeapi.ProcessDisk
+	case "T", "t":
+		return nodeapi.ProcessStopped
+	case "Z", "X":
+		return nodeapi.ProcessGone
+	}
+	return nodeapi.ProcessUnknown
+}

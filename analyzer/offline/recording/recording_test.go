@@ -1,0 +1,190 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package recording_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/culprit-project/culprit/analyzer/offline/recording"
+	"github.com/culprit-project/culprit/analyzer/rca"
+	"github.com/culprit-project/culprit/trace"
+	"github.com/culprit-project/culprit/trace/nodeapi"
+	"github.com/culprit-project/culprit/trace/tracetest"
+)
+
+const second = uint64(1e9)
+
+// job writes the trace files of four ranks that are all in an AllReduce but for one.
+func job(t testing.TB, absent int32) []string {
+	t.Helper()
+	dir := t.TempDir()
+	var paths []string
+	for rank := range int32(4) {
+		path := filepath.Join(dir, fmt.Sprintf("rank%d%s", rank, trace.Suffix))
+		w, err := tracetest.Create(path, trace.Identity{
+			PID: 100 + uint32(rank), Rank: rank, WorldSize: 4, LocalRank: rank, GPUIndex: rank, JobID: "train", Hostname: "n1",
+			BootID: "another boot", CreatedNS: 1, CreatedRealNS: 1,
+			Capabilities: trace.CapCommIdentity | trace.CapAPIEvents | trace.CapProxySteps | trace.CapPeerWait | trace.CapCompletion,
+		}, tracetest.DefaultSize)
+		if err != nil {
+			t.Fatal(err)
+		}
+		shape := tracetest.Shape{Comms: 1, NRanks: 4, Rank: rank, NowNS: 100 * second, Ops: 50, StuckNS: 30 * second}
+		if rank == absent {
+			shape.StuckNS = 0
+		}
+		tracetest.Fill(w, shape)
+		w.SetStatus(trace.Status{HeartbeatNS: 100 * second, RealMinusMonoNS: 1000 * second})
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		paths = append(paths, path)
+	}
+	return paths
+}
+
+func read(t testing.TB, path string) *recording.Node {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !recording.SniffTrace(data) {
+		t.Errorf("%s is not recognised", path)
+	}
+	n, err := recording.ReadTrace(path, data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func verdict(t *testing.T, nodes ...*recording.Node) rca.Verdict {
+	t.Helper()
+	ev, _, frozen := recording.Evidence(nodes)
+	opt := rca.Options{}
+	if frozen {
+		opt.HangAfter = 1
+	}
+	return rca.Analyze(ev, opt)
+}
+
+func TestTraceFiles(t *testing.T) {
+	var nodes []*recording.Node
+	for _, p := range job(t, 2) {
+		nodes = append(nodes, read(t, p))
+	}
+	v := verdict(t, nodes...)
+	if v.Class != rca.NotEntered || len(v.Culprits) != 1 || v.Culprits[0].Rank != 2 {
+		t.Errorf("%s %v: %s", v.Class, v.Culprits, v.Summary)
+	}
+	if v.JobID != "train" {
+		t.Errorf("job %q", v.JobID)
+	}
+	// Without the culprit's file it is named as missing.
+	ev, _, _ := recording.Evidence(slices.Delete(slices.Clone(nodes), 2, 3))
+	if len(ev.Missing) != 1 || !slices.Equal(ev.Missing[0].Ranks, []int{2}) {
+		t.Errorf("missing %+v", ev.Missing)
+	}
+}
+
+// A file that came out of an archive has no path of its own.
+func TestTraceFileFromElsewhere(t *testing.T) {
+	paths := job(t, 1)
+	data, err := os.ReadFile(paths[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := recording.ReadTrace("dumps.tar.gz/rank0.culprit", data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(n.Processes) != 1 || n.Processes[0].Rank != 0 || len(n.Processes[0].Comms) != 1 {
+		t.Errorf("%+v", n.Processes)
+	}
+}
+
+// The exporters' answers say the same as the files.
+func TestStateAndTraceLines(t *testing.T) {
+	state := nodeapi.State{Version: nodeapi.Version, Exporter: "test", Node: "n1", NowNS: 100 * second}
+	var lines []nodeapi.TraceLine
+	lines = append(lines, nodeapi.TraceLine{Header: &nodeapi.TraceHeader{Version: nodeapi.Version, Node: "n1", NowNS: 100 * second}})
+	for _, p := range job(t, 3) {
+		process := read(t, p).Processes[0]
+		process.Kernel = &nodeapi.Kernel{State: nodeapi.ProcessRunning, CPUCores: 1}
+		state.Processes = append(state.Processes, process)
+		bare := process
+		bare.Ops, bare.Flows = nil, nil
+		lines = append(lines, nodeapi.TraceLine{Process: &bare}, nodeapi.TraceLine{Sample: &nodeapi.Sample{
+			AtNS: 100 * second, Rank: process.Rank, JobID: process.JobID, File: process.File, Ops: process.Ops, Flows: process.Flows, Status: process.Status,
+		}})
+	}
+	lines = append(lines, nodeapi.TraceLine{Trailer: &nodeapi.TraceTrailer{Records: 4}})
+	whole, err := json.Marshal(state)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var stream []byte
+	for _, l := range lines {
+		b, err := json.Marshal(l)
+		if err != nil {
+			t.Fatal(err)
+		}
+		stream = append(append(stream, b...), '\n')
+	}
+	for name, data := range map[string][]byte{"state": whole, "two states": append(slices.Clone(whole), whole...), "trace": stream} {
+		if !recording.SniffJSON(data) {
+			t.Errorf("%s is not recognised", name)
+		}
+		nodes, err := recording.ReadJSON(name, data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		v := verdict(t, nodes...)
+		if v.Class != rca.NotEntered || len(v.Culprits) != 1 || v.Culprits[0].Rank != 3 {
+			t.Errorf("%s: %s %v: %s", name, v.Class, v.Culprits, v.Summary)
+		}
+	}
+	cut, err := recording.ReadTraceLines("cut", stream[:len(stream)/2])
+	if err != nil || !cut.CutOff || len(cut.Processes) == 0 {
+		t.Errorf("half a stream: %+v, %v", cut, err)
+	}
+	newer := []byte(`{"version": 99, "exporter": "x", "node": "n", "processes": []}`)
+	if _, err := recording.ReadJSON("newer", newer); !errors.Is(err, recording.ErrVersion) {
+		t.Errorf("a newer version: %v", err)
+	}
+}
+
+func TestHostileTraceFiles(t *testing.T) {
+	for name, data := range tracetest.Broken() {
+		if _, err := recording.ReadTrace(name, data); err == nil {
+			t.Errorf("%s was read", name)
+		}
+	}
+	for name, data := range tracetest.Lying() {
+		n, err := recording.ReadTrace(name, data)
+		if err != nil {
+			continue
+		}
+		_ = verdict(t, n)
+	}
+}
+
+func FuzzReadJSON(f *testing.F) {
+	f.Add([]byte(`{"version":1,"exporter":"x","node":"n","now_ns":5,"processes":[{"file":"a","rank":0,"job_id":"j","comms":[{"index":0,"comm":"a1","nranks":2,"rank":0}],"ops":[{"number":1,"func":"AllReduce"}]}]}`))
+	f.Add([]byte(`{"header":{"version":1,"node":"n","now_ns":5}}` + "\n" + `{"process":{"file":"a","rank":1}}` + "\n" + `{"completion":{"file":"a","comm":"a1","nranks":2,"enqueued_ns":1,"left_ns":2}}`))
+	f.Fuzz(func(_ *testing.T, data []byte) {
+		nodes, _ := recording.ReadJSON("x", data)
+		ev, _, _ := recording.Evidence(nodes)
+		if ev.WorldSize < 1<<12 {
+			_ = rca.Analyze(ev, rca.Options{HangAfter: 1})
+		}
+	})
+}
