@@ -29,7 +29,7 @@ handle event_call(handle comm, handle group_api, const struct op_call *call, boo
   if (captured) return handle_as(comm, HANDLE_CAPTURED, 0);
   const uint64_t now = shim_now();
   const handle group = group_api_owns(group_api) ? group_api : 0;
-  const handle h = op_called(i, group, call, now);
+  const handle h = op_called(i, group, group_api_first(group), call, now);
   group_api_add(group, h);
   shim_tick(now, CALLBACKS_A_CALL);
   return h;

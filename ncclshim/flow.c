@@ -118,8 +118,8 @@ static void show(struct flow_ctl *f, struct culprit_flow *s, uint32_t proxy, uin
   for (int k = 0; k < 3; k++) PUT(s->wait_ns[k], 0);
   PUT(s->active_ns, 0);
   PUT(s->largest_gap_ns, 0);
-  flow_activity(f, s, p, now);
-  flow_enter(f, s, p->counts[STAGE_POSTED] == 0 ? (uint8_t)CULPRIT_FLOW_QUEUED : flow_state_of(p), now);
+  flow_activity(f, s, p, p->is_send != 0, now);
+  flow_enter(f, s, p->counts[STAGE_POSTED] == 0 ? (uint8_t)CULPRIT_FLOW_QUEUED : flow_state_of(p, p->is_send != 0), now);
 }
 
 void flow_promote(struct flow_ctl *f, struct culprit_flow *s, uint64_t now) {
@@ -178,9 +178,9 @@ static bool end_proxy(struct flow_ctl *f, struct culprit_flow *s, uint32_t proxy
   bool counted = false;
   if (!p->closed) {
     const bool shown = f->current == proxy;
-    if (shown) flow_charge(f, s, now);
+    if (shown) flow_charge(f, s, p->is_send != 0, now);
     for (unsigned k = 0; k < 4; k++) flow_count(p, s, k, p->total, shown);
-    if (shown) flow_activity(f, s, p, now);
+    if (shown) flow_activity(f, s, p, p->is_send != 0, now);
     flow_close(f, s, proxy, now, sums);
     counted = true;
   }
@@ -236,8 +236,8 @@ handle flow_proxy_started(uint32_t comm, handle op, const struct culprit_nccl_pr
   }
   struct flow_ctl *f = &shim.flows[fi];
   struct culprit_flow *s = trace_flow(&shim.file, fi);
-  bool owned;
-  if (!flow_take(f, &s->version, &owned)) {
+  struct flow_hold hold;
+  if (!flow_take(f, &s->version, &hold)) {
     pool_give(&shim.proxy_pool, pi);
     shim_contended();
     if (op != 0) op_proxy_lost(op);
@@ -265,7 +265,7 @@ handle flow_proxy_started(uint32_t comm, handle op, const struct culprit_nccl_pr
   handle ended_op = 0;
   struct culprit_direction ended_sums;
   append(f, s, pi, now, &ended_op, &ended_sums);
-  flow_drop(f, &s->version, owned);
+  flow_drop(f, &s->version, hold);
   if (ended_op != 0) op_proxy_closed(ended_op, is_send, &ended_sums, true, now);
   return handle_make(HANDLE_PROXY_OP, shim.cookie, generation, pi, 0);
 }
@@ -281,14 +281,14 @@ void flow_proxy_stopped(handle proxy, uint64_t now) {
   const uint32_t fi = GET(p->flow);
   struct flow_ctl *f = &shim.flows[fi];
   struct culprit_flow *s = trace_flow(&shim.file, fi);
-  bool owned;
-  if (!flow_take(f, &s->version, &owned)) {
+  struct flow_hold hold;
+  if (!flow_take(f, &s->version, &hold)) {
     PUT(p->stop_missed, 1);
     shim_contended();
     return;
   }
   if ((p->generation & HANDLE_GENERATION_MASK) != handle_generation(proxy)) {
-    flow_drop(f, &s->version, owned);
+    flow_drop(f, &s->version, hold);
     shim_stale();
     return;
   }
@@ -296,7 +296,7 @@ void flow_proxy_stopped(handle proxy, uint64_t now) {
   const bool is_send = p->is_send != 0;
   struct culprit_direction sums;
   const bool counted = end_proxy(f, s, i, now, &sums);
-  flow_drop(f, &s->version, owned);
+  flow_drop(f, &s->version, hold);
   if (counted && op != 0) op_proxy_closed(op, is_send, &sums, true, now);
 }
 
@@ -329,11 +329,11 @@ void flow_release_all(uint32_t comm, uint64_t now) {
       struct flow_ctl *f = &shim.flows[i];
       struct culprit_flow *s = trace_flow(&shim.file, i);
       next = GET(f->next);
-      bool owned;
-      const bool taken = flow_take(f, &s->version, &owned);
+      struct flow_hold hold;
+      const bool taken = flow_take(f, &s->version, &hold);
       f->current = f->tail = NONE;
       PUT(s->in_use, 0);
-      if (taken) flow_drop(f, &s->version, owned);
+      if (taken) flow_drop(f, &s->version, hold);
       pool_give(&shim.flow_pool, i);
     }
   }

@@ -16,29 +16,36 @@
 
 #include "shim.h"
 
+// What flow_take hands to flow_drop.
+struct flow_hold {
+  uint32_t even;  // Version to leave behind.
+  bool owned;
+};
+
 // flow_take_shared is the way of threads that do not own the flow.
 bool flow_take_shared(struct flow_ctl *f, uint32_t *version);
 
-// flow_take takes the flow for writing; false when another thread is at it, and the event is to be left out. *owned
-// goes to flow_drop.
-static inline bool flow_take(struct flow_ctl *f, uint32_t *version, bool *owned) {
+// flow_take takes the flow for writing; false when another thread is at it, and the event is to be left out.
+static inline bool flow_take(struct flow_ctl *f, uint32_t *version, struct flow_hold *hold) {
   if (__builtin_expect(GET(f->owner) == thread_pointer(), 1)) {
     PUT(f->busy, 1);
     __asm__ volatile("" ::: "memory");
     if (__builtin_expect(GET(f->mode) == FLOW_OWNED, 1)) {
-      *owned = true;
-      seqlock_enter(version);
+      hold->owned = true;
+      hold->even = seqlock_enter(version);
       return true;
     }
     __atomic_store_n(&f->busy, 0, __ATOMIC_RELEASE);
   }
-  *owned = false;
-  return flow_take_shared(f, version);
+  if (!flow_take_shared(f, version)) return false;
+  hold->owned = false;
+  hold->even = GET(*version) + 1;
+  return true;
 }
 
-static inline void flow_drop(struct flow_ctl *f, uint32_t *version, bool owned) {
-  seqlock_release(version);
-  if (owned) __atomic_store_n(&f->busy, 0, __ATOMIC_RELEASE);
+static inline void flow_drop(struct flow_ctl *f, uint32_t *version, struct flow_hold hold) {
+  seqlock_leave(version, hold.even);
+  if (hold.owned) __atomic_store_n(&f->busy, 0, __ATOMIC_RELEASE);
 }
 
 #endif

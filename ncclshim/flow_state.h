@@ -28,17 +28,17 @@ static inline uint8_t flow_first_wait(bool is_send) {
 }
 
 // flow_state_of tells what the head step waits for.
-static inline uint8_t flow_state_of(const struct proxy_ctl *p) {
+static inline uint8_t flow_state_of(const struct proxy_ctl *p, bool is_send) {
   const uint32_t done = p->counts[STAGE_DONE];
   for (unsigned stage = STAGE_DONE; stage-- > 0;) {
-    if (p->counts[stage] > done) return (uint8_t)(flow_first_wait(p->is_send != 0) + stage);
+    if (p->counts[stage] > done) return (uint8_t)(flow_first_wait(is_send) + stage);
   }
   return done < p->total ? CULPRIT_FLOW_BETWEEN : CULPRIT_FLOW_IDLE;
 }
 
 // flow_charge adds the time that the head step has spent in its state.
-static inline void flow_charge(struct flow_ctl *f, struct culprit_flow *s, uint64_t now) {
-  const unsigned wait = (unsigned)f->state - flow_first_wait(f->is_send != 0);
+static inline void flow_charge(const struct flow_ctl *f, struct culprit_flow *s, bool is_send, uint64_t now) {
+  const unsigned wait = (unsigned)f->state - flow_first_wait(is_send);
   if (wait < 3) {
     const uint64_t spent = clock_since(now, f->state_since);
     BUMP(s->wait_ns[wait], spent);
@@ -55,23 +55,24 @@ static inline void flow_enter(struct flow_ctl *f, struct culprit_flow *s, uint8_
 
 // flow_activity brings the active time up to now and notes whether a transfer is outstanding from here on: handed to
 // the network and not acknowledged, or a buffer posted and not filled.
-static inline void flow_activity(struct flow_ctl *f, struct culprit_flow *s, const struct proxy_ctl *p, uint64_t now) {
+static inline void flow_activity(struct flow_ctl *f, struct culprit_flow *s, const struct proxy_ctl *p, bool is_send,
+                                 uint64_t now) {
   if (f->active != 0) {
     const uint64_t spent = clock_since(now, f->active_mark);
     BUMP(s->active_ns, spent);
     BUMP(s->total_active_ns, spent);
-    uint64_t first = f->active_mark >> EPOCH_SHIFT;
     const uint64_t last = now >> EPOCH_SHIFT;
-    if (first <= f->last_epoch) first = f->last_epoch + 1;
-    if (last >= first) {
+    if (last > f->last_epoch) {
+      uint64_t first = f->active_mark >> EPOCH_SHIFT;
+      if (first <= f->last_epoch) first = f->last_epoch + 1;
       BUMP(s->epochs, (uint32_t)(last - first + 1));
       BUMP(s->total_epochs, last - first + 1);
       f->last_epoch = last;
     }
   }
   f->active_mark = now;
-  f->active = p->is_send != 0 ? p->counts[STAGE_TRANSMITTED] > p->counts[STAGE_DONE]
-                              : p->counts[STAGE_POSTED] > p->counts[STAGE_READY];
+  f->active = is_send ? p->counts[STAGE_TRANSMITTED] > p->counts[STAGE_DONE]
+                      : p->counts[STAGE_POSTED] > p->counts[STAGE_READY];
 }
 
 // flow_count raises a counter of p to n, in the slot too when p is the one shown there.

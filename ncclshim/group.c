@@ -13,10 +13,9 @@ handle group_plan(void) {
 // publish_since writes since when any thread has been inside a group.
 static void publish_since(void) {
   uint64_t since = 0;
-  for (uint32_t i = 0; i < GROUP_SLOTS; i++) {
-    if (GET(shim.groups[i].open) == 0) continue;
-    const uint64_t at = GET(shim.groups[i].since_ns);
-    if (at != 0 && (since == 0 || at < since)) since = at;
+  for (uint64_t open = GET(shim.groups_open); open != 0; open &= open - 1) {
+    const uint64_t at = GET(shim.groups[__builtin_ctzll(open)].since_ns);
+    if (since == 0 || at < since) since = at;
   }
   PUT(shim.file.header->group_open_since_ns, since);
 }
@@ -25,28 +24,25 @@ static struct group_slot *find(handle h) {
   const uint32_t i = handle_index(h);
   if (handle_kind_of(h) != HANDLE_GROUP_API || handle_cookie(h) != shim.cookie || i >= GROUP_SLOTS) return NULL;
   struct group_slot *g = &shim.groups[i];
-  if (__atomic_load_n(&g->open, __ATOMIC_ACQUIRE) != 2) return NULL;
   return (GET(g->generation) & HANDLE_GENERATION_MASK) == handle_generation(h) ? g : NULL;
 }
 
 handle group_api_open(uint64_t now) {
   COUNT(shim.file.header->group_count, 1);
-  for (uint32_t i = 0; i < GROUP_SLOTS; i++) {
-    struct group_slot *g = &shim.groups[i];
-    uint32_t closed = 0;
-    if (GET(g->open) != 0 ||
-        !__atomic_compare_exchange_n(&g->open, &closed, 1, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
-      continue;
-    }
-    const uint32_t generation = GET(g->generation) + 1;
-    PUT(g->generation, generation);
-    g->first_op = 0;
-    PUT(g->since_ns, now);
-    __atomic_store_n(&g->open, 2, __ATOMIC_RELEASE);
-    if (GET(shim.file.header->group_open_since_ns) == 0) PUT(shim.file.header->group_open_since_ns, now);
-    return handle_make(HANDLE_GROUP_API, shim.cookie, generation, i, 0);
-  }
-  return 0;
+  uint64_t open = GET(shim.groups_open);
+  uint32_t i = 0;
+  do {
+    if (open == UINT64_MAX) return 0;
+    i = (uint32_t)__builtin_ctzll(~open);
+  } while (!__atomic_compare_exchange_n(&shim.groups_open, &open, open | UINT64_C(1) << i, true, __ATOMIC_ACQUIRE,
+                                        __ATOMIC_RELAXED));
+  struct group_slot *g = &shim.groups[i];
+  const uint32_t generation = GET(g->generation) + 1;
+  PUT(g->first_op, 0);
+  PUT(g->since_ns, now);
+  PUT(g->generation, generation);
+  if (open == 0) PUT(shim.file.header->group_open_since_ns, now);
+  return handle_make(HANDLE_GROUP_API, shim.cookie, generation, i, 0);
 }
 
 void group_api_ending(handle h, uint64_t now) {
@@ -58,23 +54,27 @@ void group_api_ending(handle h, uint64_t now) {
 
 void group_api_close(handle h, uint64_t now) {
   struct group_slot *g = find(h);
-  uint32_t open = 2;
-  if (g == NULL || !__atomic_compare_exchange_n(&g->open, &open, 1, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
+  uint32_t generation = g == NULL ? 0 : GET(g->generation);
+  if (g == NULL || (generation & HANDLE_GENERATION_MASK) != handle_generation(h) ||
+      !__atomic_compare_exchange_n(&g->generation, &generation, generation + 1, false, __ATOMIC_ACQUIRE,
+                                   __ATOMIC_RELAXED)) {
     shim_stale();
     return;
   }
-  handle op = g->first_op;
-  PUT(g->since_ns, 0);
-  __atomic_store_n(&g->open, 0, __ATOMIC_RELEASE);
+  handle op = GET(g->first_op);
+  __atomic_fetch_and(&shim.groups_open, ~(UINT64_C(1) << handle_index(h)), __ATOMIC_RELEASE);
   publish_since();
   for (uint32_t i = 0; op != 0 && i < shim.file.op_count; i++) op = op_group_ended(op, now);
 }
 
+handle group_api_first(handle h) {
+  const struct group_slot *g = find(h);
+  return g == NULL ? 0 : GET(g->first_op);
+}
+
 void group_api_add(handle h, handle op) {
   struct group_slot *g = find(h);
-  if (g == NULL || op == 0) return;
-  op_chain(op, g->first_op);
-  g->first_op = op;
+  if (g != NULL && op != 0) PUT(g->first_op, op);
 }
 
 bool group_api_owns(handle h) { return find(h) != NULL; }

@@ -21,7 +21,9 @@ void group_api_ending(handle h, uint64_t now);
 // group_api_close notes that ncclGroupEnd has returned.
 void group_api_close(handle h, uint64_t now);
 
-// group_api_add makes an operation part of an open group.
+// group_api_first gives the operation that joined an open group last; group_api_add puts another before it, which must
+// know it as its next (op_called).
+handle group_api_first(handle h);
 void group_api_add(handle h, handle op);
 
 // group_api_owns says whether h names an open group.

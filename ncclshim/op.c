@@ -170,10 +170,10 @@ static void advance(uint32_t comm, uint64_t *watermark, uint64_t to) {
 }
 
 // retire_unseen lets an operation go whose end nothing can tell. patient: not even that is certain, but it has waited
-// long while later ones came.
+// long while later ones came, and no earlier one holds it up.
 static void retire_unseen(uint32_t comm, uint64_t number, bool patient) {
   const handle h = GET(*comm_window(comm, number));
-  if (h == 0) return;
+  if (h == 0 || (patient && GET(shim.comms[comm].proxies_open) != 0)) return;
   const uint32_t i = lock_op(h);
   if (i == NONE) return;
   const struct op_ctl *o = &shim.ops[i];
@@ -264,11 +264,12 @@ static void describe(uint32_t i, const char *datatype) {
   PUT(s->enqueued_ns, o->enqueued_ns);
 }
 
-handle op_called(uint32_t comm, handle group, const struct op_call *call, uint64_t now) {
+handle op_called(uint32_t comm, handle group, handle next, const struct op_call *call, uint64_t now) {
   struct comm_ctl *c = &shim.comms[comm];
   const uint32_t i = open_op(comm, group, now);
   if (i == NONE) return 0;
   struct op_ctl *o = &shim.ops[i];
+  o->group_next = next;
   o->func = name_func(call->func);
   o->datatype_bytes = name_datatype_bytes(call->datatype);
   o->count = call->count;
@@ -364,24 +365,31 @@ handle op_launched(uint32_t comm, handle api, const struct op_launch *launch, ui
 }
 
 handle op_group_ended(handle op, uint64_t now) {
-  const uint32_t i = lock_op(op);
-  if (i == NONE) return 0;
+  const uint32_t i = handle_index(op);
+  if (i >= shim.file.op_count) return 0;
+  struct culprit_op *s = trace_op(&shim.file, i);
   struct op_ctl *o = &shim.ops[i];
-  const handle next = o->group_next_handle;
+  if (!seqlock_take(&s->version)) {
+    shim_contended();
+    return 0;
+  }
+  // The chain stays good until the slot is given away; an operation may well have ended by now.
+  if ((o->generation & HANDLE_GENERATION_MASK) != handle_generation(op)) {
+    unlock_op(i);
+    return 0;
+  }
+  const handle next = o->group_next;
   const uint32_t comm = o->comm_index;
-  const bool unlaunched = o->state == CULPRIT_OP_CALLED;
+  const bool unlaunched = o->used && o->state == CULPRIT_OP_CALLED;
   const bool broadcast = unlaunched && o->func == CULPRIT_FUNC_BROADCAST;
-  if (unlaunched) o->flags |= CULPRIT_OP_NO_COMPLETION;
-  settle(i);
-  if (broadcast) comm_distrust_kernel(comm, now, "Broadcast without a Coll event: KernelCh runs ahead");
+  if (unlaunched) {
+    o->flags |= CULPRIT_OP_NO_COMPLETION;
+    settle(i);
+    if (broadcast) comm_distrust_kernel(comm, now, "Broadcast without a Coll event: KernelCh runs ahead");
+  } else {
+    unlock_op(i);
+  }
   return next;
-}
-
-void op_chain(handle op, handle next) {
-  const uint32_t i = lock_op(op);
-  if (i == NONE) return;
-  shim.ops[i].group_next_handle = next;
-  unlock_op(i);
 }
 
 enum op_proxy_verdict op_proxy_started(handle op, int32_t peer, uint64_t now, struct op_proxy *out) {
@@ -396,6 +404,7 @@ enum op_proxy_verdict op_proxy_started(handle op, int32_t peer, uint64_t now, st
   const uint64_t before = o->group_first;
   if (follow) {
     o->proxy_started++;
+    COUNT(c->proxies_open, 1);
     o->announced = true;
     o->flags &= ~CULPRIT_OP_NO_COMPLETION;
     out->number = o->number;
@@ -440,20 +449,28 @@ void op_on_gpu(handle op, uint64_t now) {
   if (first) advance(comm, &c->passed_before, before);
 }
 
+// A proxy operation that has not ended keeps its operation's slot from being given away, so that a stop can be noted
+// without holding the slot.
+static void proxy_missed(handle op) {
+  const uint32_t i = handle_index(op);
+  if (i >= shim.file.op_count) return;
+  struct op_ctl *o = &shim.ops[i];
+  if ((GET(o->generation) & HANDLE_GENERATION_MASK) != handle_generation(op)) return;
+  COUNT(o->proxy_missed, 1);
+  COUNT(shim.comms[o->comm_index].proxies_open, UINT32_MAX);
+}
+
 void op_proxy_closed(handle op, bool is_send, const struct culprit_direction *sums, bool ended, uint64_t now) {
   const uint32_t i = lock_op(op);
   if (i == NONE) {
-    const uint32_t busy = handle_index(op);
-    if (ended && op != 0 && busy < shim.file.op_count &&
-        (GET(shim.ops[busy].generation) & HANDLE_GENERATION_MASK) == handle_generation(op)) {
-      COUNT(shim.ops[busy].proxy_missed, 1);
-    }
+    if (ended) proxy_missed(op);
     return;
   }
   struct op_ctl *o = &shim.ops[i];
   if (sums != NULL) direction_add(&o->directions[is_send ? 1 : 0], sums);
   if (ended) {
     o->proxy_stopped++;
+    COUNT(shim.comms[o->comm_index].proxies_open, UINT32_MAX);
     o->last_proxy_ns = larger(o->last_proxy_ns, sums != NULL && sums->last_step_ns != 0 ? sums->last_step_ns : now);
   }
   PUT(trace_comm(&shim.file, o->comm_index)->last_progress_ns, now);
@@ -463,6 +480,7 @@ void op_proxy_closed(handle op, bool is_send, const struct culprit_direction *su
 void op_proxy_lost(handle op) {
   const uint32_t i = lock_op(op);
   if (i == NONE) return;
+  COUNT(shim.comms[shim.ops[i].comm_index].proxies_open, UINT32_MAX);
   shim.ops[i].proxies_unknown = true;
   shim.ops[i].flags |= CULPRIT_OP_PROXY_UNRELIABLE;
   settle(i);

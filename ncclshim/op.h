@@ -33,19 +33,16 @@ struct op_launch {
   bool no_completion;  // The path never tells of an end (copy engine collectives).
 };
 
-// op_called opens an operation at its API event, in state CALLED. group: handle of its GroupApi event or 0. Returns
-// HANDLE_API, 0 when it cannot be tracked.
-handle op_called(uint32_t comm, handle group, const struct op_call *call, uint64_t now);
+// op_called opens an operation at its API event, in state CALLED. group: handle of its GroupApi event or 0; next: the
+// operation before it in that group. Returns HANDLE_API, 0 when it cannot be tracked.
+handle op_called(uint32_t comm, handle group, handle next, const struct op_call *call, uint64_t now);
 
 // op_launched moves the operation of an API event to ENQUEUED, or opens one when there is none. Returns HANDLE_OP or 0.
 handle op_launched(uint32_t comm, handle api, const struct op_launch *launch, uint64_t now);
 
-// op_group_ended says that the call's group has ended: without a launch by now, none will be seen. Returns the next
-// operation of the group.
+// op_group_ended says that the call's group has ended: without a launch by now, none will be seen. Returns the operation
+// before it in the group.
 handle op_group_ended(handle op, uint64_t now);
-
-// op_chain hangs `next` behind `op`, for op_group_ended.
-void op_chain(handle op, handle next);
 
 // What a proxy operation needs to know of its operation.
 struct op_proxy {

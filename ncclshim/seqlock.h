@@ -55,11 +55,15 @@ static inline void seqlock_release(uint32_t *version) {
   __atomic_store_n(version, (GET(*version) | 1) + 1, __ATOMIC_RELEASE);
 }
 
-// seqlock_enter is seqlock_take for a writer that knows itself to be alone.
-static inline void seqlock_enter(uint32_t *version) {
-  PUT(*version, GET(*version) | 1);
+// seqlock_enter is seqlock_take for a writer that knows itself to be alone. Returns what seqlock_leave writes.
+static inline uint32_t seqlock_enter(uint32_t *version) {
+  const uint32_t odd = GET(*version) | 1;
+  PUT(*version, odd);
   SEQLOCK_STORE_FENCE();
+  return odd + 1;
 }
+
+static inline void seqlock_leave(uint32_t *version, uint32_t even) { __atomic_store_n(version, even, __ATOMIC_RELEASE); }
 
 // put_zero clears words (bytes a multiple of 8, at a multiple of 8).
 static inline void put_zero(void *to, size_t bytes) {

@@ -33,42 +33,55 @@ void shim_tick(uint64_t now, uint32_t callbacks) {
   }
 }
 
-static void *reserve(size_t bytes) {
+static void *map_private(size_t bytes) {
   void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   return p == MAP_FAILED ? NULL : p;
 }
 
-static bool reserve_pool(struct pool *p, uint32_t capacity) {
+// forked_child empties the tables where the kernel cannot do it at the fork.
+static void forked_child(void) { (void)madvise(shim.tables, shim.table_bytes, MADV_DONTNEED); }
+
+// carve cuts the next table off the private memory; without memory it only adds up.
+static void *carve(size_t *used, size_t bytes) {
+  void *p = shim.tables == NULL ? NULL : shim.tables + *used;
+  *used += (bytes + PAGE - 1) / PAGE * PAGE;
+  return p;
+}
+
+static void carve_pool(struct pool *p, uint32_t capacity, size_t *used) {
   p->capacity = capacity;
-  p->next = reserve((size_t)capacity * sizeof *p->next);
-  return p->next != NULL;
+  p->next = carve(used, (size_t)capacity * sizeof *p->next);
 }
 
-// reserve_tables takes address space for the private tables; pages come into being as slots are used.
-static bool reserve_tables(void) {
+static size_t carve_tables(void) {
   const struct trace_file *f = &shim.file;
-  shim.proxy_count = f->flow_count * PROXIES_A_FLOW;
+  size_t used = 0;
+  shim.alive = carve(&used, PAGE);
+  shim.comms = carve(&used, (size_t)f->comm_count * sizeof *shim.comms);
+  shim.windows = carve(&used, (size_t)f->comm_count * OP_WINDOW * sizeof *shim.windows);
+  shim.buckets = carve(&used, (size_t)f->comm_count * FLOW_BUCKETS * sizeof *shim.buckets);
+  shim.ops = carve(&used, (size_t)f->op_count * sizeof *shim.ops);
+  shim.flows = carve(&used, (size_t)f->flow_count * sizeof *shim.flows);
+  shim.proxies = carve(&used, (size_t)shim.proxy_count * sizeof *shim.proxies);
+  carve_pool(&shim.op_pool, f->op_count, &used);
+  carve_pool(&shim.flow_pool, f->flow_count, &used);
+  carve_pool(&shim.proxy_pool, shim.proxy_count, &used);
+  return used;
+}
+
+// reserve_tables takes address space for the private tables; pages come into being as slots are used. A forked child,
+// which shares the trace file and must not write to it, finds them empty, and with them every handle stale.
+static bool reserve_tables(void) {
+  shim.proxy_count = shim.file.flow_count * PROXIES_A_FLOW;
   if (shim.proxy_count > HANDLE_INDEX_LIMIT) shim.proxy_count = HANDLE_INDEX_LIMIT;
-  shim.comms = reserve((size_t)f->comm_count * sizeof *shim.comms);
-  shim.windows = reserve((size_t)f->comm_count * OP_WINDOW * sizeof *shim.windows);
-  shim.buckets = reserve((size_t)f->comm_count * FLOW_BUCKETS * sizeof *shim.buckets);
-  shim.ops = reserve((size_t)f->op_count * sizeof *shim.ops);
-  shim.flows = reserve((size_t)f->flow_count * sizeof *shim.flows);
-  shim.proxies = reserve((size_t)shim.proxy_count * sizeof *shim.proxies);
-  return shim.comms != NULL && shim.windows != NULL && shim.buckets != NULL && shim.ops != NULL && shim.flows != NULL &&
-         shim.proxies != NULL && reserve_pool(&shim.op_pool, f->op_count) &&
-         reserve_pool(&shim.flow_pool, f->flow_count) && reserve_pool(&shim.proxy_pool, shim.proxy_count);
-}
-
-static void forked_child(void) {
-  if (shim.alive != NULL) *shim.alive = 0;
-}
-
-// guard_forks makes a page that a forked child finds empty: the child shares the trace file and must not write to it.
-static bool guard_forks(void) {
-  shim.alive = reserve(PAGE);
-  if (shim.alive == NULL) return false;
-  if (madvise(shim.alive, PAGE, MADV_WIPEONFORK) != 0 && pthread_atfork(NULL, NULL, forked_child) != 0) return false;
+  shim.table_bytes = carve_tables();
+  shim.tables = map_private(shim.table_bytes);
+  if (shim.tables == NULL) return false;
+  (void)madvise(shim.tables, shim.table_bytes, MADV_DONTDUMP);
+  if (madvise(shim.tables, shim.table_bytes, MADV_WIPEONFORK) != 0 && pthread_atfork(NULL, NULL, forked_child) != 0) {
+    return false;
+  }
+  (void)carve_tables();
   *shim.alive = 1;
   return true;
 }
@@ -112,7 +125,7 @@ static bool start(uint32_t abi, uint32_t mask, culprit_nccl_logger logger) {
                 strerror(failed));
     return false;
   }
-  if (!reserve_tables() || !guard_forks()) {
+  if (!reserve_tables()) {
     log_warning(logger, "reserving memory: %s; this process is not traced, the job runs on", strerror(errno));
     unlink(shim.file.path);
     return false;

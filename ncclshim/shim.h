@@ -31,7 +31,7 @@
 #define OP_WINDOW 1024u    // Operations of one communicator that can be open at a time.
 #define FLOW_BUCKETS 512u  // Per communicator.
 #define LEARNED 64u        // Operation signatures remembered per communicator.
-#define GROUP_SLOTS 64u    // Threads inside a group at a time.
+#define GROUP_SLOTS 64u    // Threads inside a group at a time; a bit each.
 #define UNSEEN_TAIL 16u    // See op.c.
 #define UNSEEN_TAIL_PROXY 256u
 
@@ -56,6 +56,7 @@ struct comm_ctl {
   uint32_t kernel_on;         // KernelCh was requested when the communicator was made.
   uint32_t kernel_untrusted;  // Set once, never cleared.
   uint32_t has_proxy;         // A proxy operation was seen.
+  uint32_t proxies_open;      // Proxy operations followed and not ended.
   uint32_t identified;        // comm_id is known (ABI 2 and 3: from the first operation).
   uint32_t abi;
   uint64_t next_number;
@@ -91,8 +92,7 @@ struct op_ctl {
   uint64_t number, seq;
   uint64_t group;        // Operations of one group may run at the same time.
   uint64_t group_first;  // Number of the first operation of the group.
-  uint32_t group_next;   // Chain of the group's operations (see group.c).
-  handle group_next_handle;
+  handle group_next;     // The group's operations in a chain (see group.c).
   uint64_t count, bytes;
   int32_t peer, root;
   uint32_t channels;
@@ -109,7 +109,7 @@ struct op_ctl {
 enum flow_mode { FLOW_OWNED = 0, FLOW_SHARING = 1, FLOW_SHARED = 2 };
 
 struct flow_ctl {
-  uint64_t owner;  // Thread pointer.
+  _Alignas(64) uint64_t owner;  // Thread pointer.
   uint32_t mode;
   uint32_t busy;   // Written by the owner only.
   uint32_t generation;
@@ -126,7 +126,7 @@ struct flow_ctl {
 };
 
 struct proxy_ctl {
-  uint32_t generation;
+  _Alignas(64) uint32_t generation;
   uint32_t flow;
   uint32_t counts[4];  // posted, ready, transmitted, done.
   uint32_t total;
@@ -145,10 +145,9 @@ struct proxy_ctl {
 };
 
 struct group_slot {
-  uint32_t generation;
-  uint32_t open;
+  uint32_t generation;  // Odd while open.
   uint64_t since_ns;
-  handle first_op;  // Chain through op_ctl.group_next_handle.
+  handle first_op;      // Chain through op_ctl.group_next.
 };
 
 struct shim {
@@ -156,7 +155,7 @@ struct shim {
   bool tried;               // The first communicator has come; what it decided holds for the process.
   bool kernel_off;          // KernelCh has been given up for lack of shared memory.
   uint32_t open;       // 1 while events are taken.
-  uint32_t *alive;     // 1 in the process that opened the file; the kernel clears it in a forked child.
+  uint32_t *alive;     // 1 in the process that opened the file, 0 in a forked child.
   pid_t pid;
   uint32_t cookie;
   uint32_t abi;
@@ -173,6 +172,8 @@ struct shim {
   int *mask;               // NCCL's process-wide event mask.
   uint64_t group_number;
 
+  unsigned char *tables;  // All of the following, and alive.
+  size_t table_bytes;
   struct comm_ctl *comms;
   uint64_t *windows;   // [comm][OP_WINDOW]: operation handle, 0 free.
   uint32_t *buckets;   // [comm][FLOW_BUCKETS]: 1 + flow, 0 empty.
@@ -180,6 +181,7 @@ struct shim {
   struct flow_ctl *flows;
   struct proxy_ctl *proxies;
   uint32_t proxy_count;
+  uint64_t groups_open;  // Bit per slot.
   struct group_slot groups[GROUP_SLOTS];
   struct pool op_pool, flow_pool, proxy_pool;
 };
@@ -196,7 +198,9 @@ static inline uint64_t shim_now(void) { return clock_now(&shim.clock); }
 // shim_tick does the housekeeping that rides on operation-level events: heartbeat, clock anchor, callback count.
 void shim_tick(uint64_t now, uint32_t callbacks);
 
-static inline void shim_stale(void) { COUNT(shim.file.header->stale_events, 1); }
+static inline void shim_stale(void) {
+  if (shim_active()) COUNT(shim.file.header->stale_events, 1);
+}
 static inline void shim_contended(void) { COUNT(shim.file.header->contended_events, 1); }
 
 // thread_pointer tells threads apart without a system call.

@@ -1,0 +1,520 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Operations: what is recorded of them, and when they count as ended.
+
+#include "harness.h"
+#include "nccl.h"
+#include "traceview.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define COMM_ID 0xabcdef0123456789u
+
+static struct culprit_op op_of(const struct view *v, uint64_t number) {
+  struct culprit_op o;
+  CHECK(view_find_op(v, COMM_ID, number, &o));
+  return o;
+}
+
+static bool op_gone(const struct view *v, uint64_t number) {
+  struct culprit_op o;
+  return !view_find_op(v, COMM_ID, number, &o);
+}
+
+static struct culprit_completion last_completion(const struct view *v) {
+  struct culprit_completion c;
+  CHECK(VIEW_HEAD(v, completions_head) > 0);
+  CHECK(view_completion(v, VIEW_HEAD(v, completions_head) - 1, &c));
+  return c;
+}
+
+static struct culprit_comm comm_of(const struct view *v) {
+  struct culprit_comm c;
+  CHECK(view_comm(v, 0, &c));
+  return c;
+}
+
+// An AllReduce between nodes on two channels, followed from the call to the end, under every version of the ABI.
+static void lifecycle(int abi, const char *events) {
+  setenv("CULPRIT_EVENTS", events, 1);
+  nccl_load(abi);
+  void *comm = nccl_init(COMM_ID, "dp_group", 2, 4, 1);
+  struct view v = view_open();
+  CHECK_EQ(v.header->writer_abi, abi);
+
+  struct culprit_comm c = comm_of(&v);
+  CHECK_EQ(c.comm_id, (long long)COMM_ID);
+  CHECK_EQ(c.nranks, 4);
+  CHECK_EQ(c.rank, 1);
+  CHECK_EQ(c.nnodes, 2);
+  CHECK_TEXT(c.name, "dp_group");
+  CHECK_EQ(c.in_use, 1);
+
+  const bool kernels = (nccl_mask & CULPRIT_NCCL_KERNEL_CH) != 0;
+  const struct nccl_op desc = {.count = 1 << 20, .seq = 41, .channels = 2};
+  void *group_api = nccl_group_api(comm);
+  void *call = nccl_call(comm, group_api, &desc);
+  struct culprit_op o;
+  if (abi >= 5) {
+    o = op_of(&v, 0);
+    CHECK_EQ(o.state, CULPRIT_OP_CALLED);
+    CHECK_EQ(o.func, CULPRIT_FUNC_ALLREDUCE);
+    CHECK_EQ(o.bytes, 4 << 20);
+    CHECK(VIEW_HEAD(&v, group_open_since_ns) != 0);
+    nccl_stop(call);
+  }
+  void *group = nccl_group(comm, group_api);
+  void *op = nccl_launch(comm, call, group, &desc);
+  nccl_stop(op);
+  nccl_stop(group);
+  nccl_stop(group_api);
+  CHECK_EQ(VIEW_HEAD(&v, group_open_since_ns), 0);
+
+  o = op_of(&v, 0);
+  CHECK_EQ(o.state, CULPRIT_OP_ENQUEUED);
+  CHECK_EQ(o.seq, 41);
+  CHECK_EQ(o.algo, CULPRIT_ALGO_RING);
+  CHECK_EQ(o.proto, CULPRIT_PROTO_SIMPLE);
+  CHECK_EQ(o.channels, 2);
+  CHECK_EQ(o.count, 1 << 20);
+  CHECK_EQ(o.datatype_bytes, 4);
+  CHECK_TEXT(o.datatype, "ncclFloat32");
+  CHECK_EQ(o.root, -1);
+  CHECK_EQ(o.peer, -1);
+  CHECK(o.called_ns != 0 && o.enqueued_ns >= o.called_ns);
+  CHECK(o.user_tid != 0);
+  CHECK_EQ(comm_of(&v).ops_in_flight, 1);
+  CHECK_EQ(comm_of(&v).seq_started[CULPRIT_FUNC_ALLREDUCE], 42);
+
+  void *k0 = NULL, *k1 = NULL;
+  if (kernels) {
+    k0 = nccl_kernel(comm, op, 0, 5000);
+    k1 = nccl_kernel(comm, op, 1, 5100);
+    o = op_of(&v, 0);
+    CHECK_EQ(o.state, CULPRIT_OP_ENTERED);
+    CHECK_EQ(o.kernel_started, 3);
+    CHECK(o.entered_ns != 0);
+  }
+  void *proxies[4];
+  for (int i = 0; i < 4; i++) proxies[i] = nccl_proxy(comm, op, i / 2, i % 2 ? 2 : 0, 3, i % 2);
+  for (int i = 0; i < 4; i++) CHECK(proxies[i] != NULL);
+  o = op_of(&v, 0);
+  CHECK_EQ(o.proxy_started, 4);
+  for (int i = 0; i < 4; i++) {
+    if (i % 2) nccl_send_steps(comm, proxies[i], 0, 3, 1000);
+    else nccl_recv_steps(comm, proxies[i], 0, 3, 2000);
+    if (i == 0) CHECK_EQ(op_of(&v, 0).state, CULPRIT_OP_MOVING);
+  }
+  CHECK(op_of(&v, 0).first_step_ns != 0);
+  if (kernels) {
+    CHECK_EQ(op_of(&v, 0).state, CULPRIT_OP_MOVING);
+    nccl_state(k0, CULPRIT_NCCL_KERNEL_CH_STOP, 5000 + 700);
+    nccl_stop(k0);
+    CHECK_EQ(op_of(&v, 0).kernel_stopped, 1);
+    CHECK_EQ(op_of(&v, 0).state, CULPRIT_OP_MOVING);
+    nccl_state(k1, CULPRIT_NCCL_KERNEL_CH_STOP, 5100 + 900);
+    nccl_stop(k1);
+  }
+  for (int i = 0; i < 4; i++) nccl_stop(proxies[i]);
+
+  // The end is provisional: another proxy operation might still come.
+  o = op_of(&v, 0);
+  CHECK_EQ(o.state, CULPRIT_OP_LEFT);
+  CHECK(o.left_ns >= o.enqueued_ns);
+  CHECK_EQ(comm_of(&v).ops_in_flight, 0);
+  CHECK_EQ(VIEW_HEAD(&v, completions_head), 0);
+
+  // A later operation's first proxy operation proves that none will.
+  const struct nccl_op next = {.count = 1 << 20, .seq = 42, .channels = 2};
+  void *op2 = nccl_op_simple(comm, &next);
+  void *proxy2 = nccl_proxy(comm, op2, 0, 2, 3, 1);
+  CHECK(op_gone(&v, 0));
+  const struct culprit_completion d = last_completion(&v);
+  CHECK_EQ(d.comm_id, (long long)COMM_ID);
+  CHECK_EQ(d.number, 0);
+  CHECK_EQ(d.seq, 41);
+  CHECK_EQ(d.func, CULPRIT_FUNC_ALLREDUCE);
+  CHECK_EQ(d.bytes, 4 << 20);
+  CHECK_EQ(d.flags, kernels ? 0 : CULPRIT_OP_LEFT_INFERRED);
+  CHECK_EQ(d.gpu_ns, kernels ? 900 : 0);
+  CHECK_EQ(d.left_ns, o.left_ns);
+  CHECK_EQ(d.send.flows, 2);
+  CHECK_EQ(d.send.steps, 6);
+  CHECK_EQ(d.send.bytes, 6000);
+  CHECK_EQ(d.recv.flows, 2);
+  CHECK_EQ(d.recv.bytes, 12000);
+  CHECK_EQ(d.recv.slowest_peer, 0);
+  CHECK_EQ(d.send.slowest_peer, 2);
+  CHECK_EQ(d.send.slowest_channel, 1);  // The flow that finished last.
+  CHECK(d.send.first_step_ns <= d.send.last_step_ns);
+
+  c = comm_of(&v);
+  CHECK_EQ(c.ops_called, 2);
+  CHECK_EQ(c.ops_started, 2);
+  CHECK_EQ(c.ops_completed, 1);
+  CHECK_EQ(c.func_completed[CULPRIT_FUNC_ALLREDUCE], 1);
+  CHECK_EQ(c.func_bytes[CULPRIT_FUNC_ALLREDUCE], 4 << 20);
+  CHECK_EQ(c.func_ns[CULPRIT_FUNC_ALLREDUCE], d.left_ns - d.enqueued_ns);
+  nccl_stop(proxy2);
+  nccl_finalize(comm);
+  CHECK_EQ(comm_of(&v).in_use, 0);
+  CHECK((comm_of(&v).flags & CULPRIT_COMM_FINALIZED) != 0);
+  CHECK_EQ(view_live_ops(&v), 0);
+  CHECK_EQ(view_live_flows(&v), 0);
+  CHECK_EQ(VIEW_HEAD(&v, stale_events), 0);
+  CHECK_EQ(VIEW_HEAD(&v, contended_events), 0);
+  CHECK(VIEW_HEAD(&v, closed_ns) != 0);
+}
+
+static void lifecycle_v4(void) { lifecycle(4, "-kernelch"); }
+static void lifecycle_v4_kernel(void) { lifecycle(4, "+kernelch"); }
+static void lifecycle_v5(void) { lifecycle(5, "all"); }
+static void lifecycle_v5_without_kernel(void) { lifecycle(5, "-kernelch"); }
+static void lifecycle_v6(void) { lifecycle(6, "all"); }
+
+// Once the number of proxy operations of a signature is known, an operation ends with the last of them.
+static void learned_end(void) {
+  setenv("CULPRIT_EVENTS", "-kernelch", 1);
+  nccl_load(6);
+  void *comm = nccl_init(COMM_ID, NULL, 2, 2, 0);
+  struct view v = view_open();
+  for (uint64_t i = 0; i < 4; i++) {
+    const struct nccl_op desc = {.count = 64, .seq = i, .channels = 1};
+    void *op = nccl_op_simple(comm, &desc);
+    void *send = nccl_proxy(comm, op, 0, 1, 1, 1);
+    void *recv = nccl_proxy(comm, op, 0, 1, 1, 0);
+    nccl_send_steps(comm, send, 0, 1, 256);
+    CHECK_EQ(VIEW_HEAD(&v, completions_head), i);  // One of two is not enough.
+    nccl_recv_steps(comm, recv, 0, 1, 256);
+    nccl_stop(send);
+    nccl_stop(recv);
+    CHECK_EQ(VIEW_HEAD(&v, completions_head), i == 0 ? 0 : i + 1);
+    CHECK_EQ(comm_of(&v).ops_in_flight, 0);
+  }
+}
+
+// A proxy operation that starts after the others have ended takes the provisional end back.
+static void provisional_end_is_taken_back(void) {
+  setenv("CULPRIT_EVENTS", "-kernelch", 1);
+  nccl_load(6);
+  void *comm = nccl_init(COMM_ID, NULL, 2, 2, 0);
+  struct view v = view_open();
+  void *op = nccl_op_simple(comm, &(struct nccl_op){.count = 64, .channels = 2});
+  void *first = nccl_proxy(comm, op, 0, 1, 1, 1);
+  nccl_send_steps(comm, first, 0, 1, 8);
+  nccl_stop(first);
+  CHECK_EQ(op_of(&v, 0).state, CULPRIT_OP_LEFT);
+  void *late = nccl_proxy(comm, op, 1, 1, 2, 1);
+  CHECK_EQ(op_of(&v, 0).state, CULPRIT_OP_MOVING);
+  CHECK_EQ(op_of(&v, 0).left_ns, 0);
+  CHECK_EQ(comm_of(&v).ops_in_flight, 1);
+  nccl_send_steps(comm, late, 0, 1, 8);  // One of two steps: it hangs.
+  for (uint64_t i = 1; i < 300; i++) {
+    void *later = nccl_op_simple(comm, &(struct nccl_op){.count = 64, .channels = 2, .seq = i});
+    CHECK(later != NULL);
+  }
+  CHECK_EQ(op_of(&v, 0).state, CULPRIT_OP_MOVING);  // However many come behind it.
+  CHECK_EQ(VIEW_HEAD(&v, completions_head), 0);
+  CHECK_EQ(comm_of(&v).ops_in_flight, 300);
+}
+
+// KernelCh alone: inside a node there are no proxies, and the end is certain at once.
+static void kernel_end(void) {
+  setenv("CULPRIT_EVENTS", "all", 1);
+  nccl_load(6);
+  void *comm = nccl_init(COMM_ID, NULL, 1, 8, 0);
+  struct view v = view_open();
+  void *op = nccl_op_simple(comm, &(struct nccl_op){.count = 64, .channels = 3});
+  CHECK_EQ(op_of(&v, 0).flags & CULPRIT_OP_NO_COMPLETION, 0);
+  nccl_kernels(comm, op, 2, 100);
+  CHECK_EQ(op_of(&v, 0).state, CULPRIT_OP_ENTERED);
+  CHECK_EQ(comm_of(&v).ops_in_flight, 1);
+  void *k = nccl_kernel(comm, op, 2, 50);
+  nccl_state(k, CULPRIT_NCCL_KERNEL_CH_STOP, 450);
+  nccl_stop(k);
+  CHECK(op_gone(&v, 0));
+  CHECK_EQ(last_completion(&v).flags, 0);
+  CHECK_EQ(last_completion(&v).gpu_ns, 400);
+  CHECK_EQ(comm_of(&v).ops_in_flight, 0);
+}
+
+// A channel's KernelCh may be lost. The next operation that ends takes the crippled one with it.
+static void lost_kernel_event(void) {
+  setenv("CULPRIT_EVENTS", "all", 1);
+  nccl_load(6);
+  void *comm = nccl_init(COMM_ID, NULL, 1, 8, 0);
+  struct view v = view_open();
+  void *op = nccl_op_simple(comm, &(struct nccl_op){.count = 64, .channels = 2});
+  nccl_kernels(comm, op, 1, 100);
+  CHECK_EQ(op_of(&v, 0).state, CULPRIT_OP_ENTERED);
+  void *op2 = nccl_op_simple(comm, &(struct nccl_op){.count = 64, .channels = 2, .seq = 1});
+  nccl_kernels(comm, op2, 2, 100);
+  CHECK_EQ(view_live_ops(&v), 0);
+  CHECK_EQ(VIEW_HEAD(&v, completions_head), 2);
+  CHECK_EQ(last_completion(&v).number, 0);
+  CHECK_EQ(last_completion(&v).flags, CULPRIT_OP_LEFT_INFERRED);
+}
+
+// Operations of one group run at the same time: the end of one proves nothing about the others.
+static void group_mates_do_not_end_each_other(void) {
+  setenv("CULPRIT_EVENTS", "all", 1);
+  nccl_load(6);
+  void *comm = nccl_init(COMM_ID, NULL, 1, 8, 0);
+  struct view v = view_open();
+  void *group_api = nccl_group_api(comm);
+  void *group = nccl_group(comm, group_api);
+  void *ops[3];
+  for (int i = 0; i < 3; i++) {
+    const struct nccl_op desc = {.count = 64, .channels = 1, .seq = (uint64_t)i};
+    void *call = nccl_call(comm, group_api, &desc);
+    ops[i] = nccl_launch(comm, call, group, &desc);
+  }
+  nccl_stop(group_api);
+  nccl_kernels(comm, ops[2], 1, 100);
+  CHECK_EQ(view_live_ops(&v), 2);
+  CHECK_EQ(op_of(&v, 0).state, CULPRIT_OP_ENQUEUED);
+  nccl_kernels(comm, ops[0], 1, 100);
+  nccl_kernels(comm, ops[1], 1, 100);
+  CHECK_EQ(view_live_ops(&v), 0);
+}
+
+// Inside a node without KernelCh nothing tells of an end: the operation says so, does not count as in flight, and goes
+// after UNSEEN_TAIL later ones.
+static void unseen(void) {
+  setenv("CULPRIT_EVENTS", "-kernelch", 1);
+  nccl_load(6);
+  void *comm = nccl_init(COMM_ID, NULL, 1, 8, 0);
+  struct view v = view_open();
+  for (uint64_t i = 0; i < 40; i++) nccl_op_simple(comm, &(struct nccl_op){.count = 64, .channels = 1, .seq = i});
+  CHECK_EQ(comm_of(&v).ops_in_flight, 0);
+  CHECK_EQ(comm_of(&v).ops_called, 40);
+  CHECK_EQ(view_live_ops(&v), 16);
+  CHECK_EQ(op_of(&v, 39).state, CULPRIT_OP_ENQUEUED);
+  CHECK((op_of(&v, 39).flags & CULPRIT_OP_NO_COMPLETION) != 0);
+  const struct culprit_completion d = last_completion(&v);
+  CHECK_EQ(d.number, 23);
+  CHECK_EQ(d.flags, CULPRIT_OP_LEFT_INFERRED | CULPRIT_OP_NO_COMPLETION);
+  CHECK_EQ(d.left_ns, d.enqueued_ns);  // Nothing is known about its duration.
+}
+
+// Calls that no launch follows (symmetric memory, AllGatherV broadcast): marked when their group has ended.
+static void call_without_launch(void) {
+  setenv("CULPRIT_EVENTS", "-kernelch", 1);
+  nccl_load(6);
+  void *comm = nccl_init(COMM_ID, NULL, 2, 8, 0);
+  struct view v = view_open();
+  void *group_api = nccl_group_api(comm);
+  const struct nccl_op desc = {.func = "Broadcast", .count = 64, .root = 3};
+  void *call = nccl_call(comm, group_api, &desc);
+  CHECK_EQ(op_of(&v, 0).flags, 0);
+  CHECK_EQ(op_of(&v, 0).root, 3);
+  CHECK_EQ(comm_of(&v).ops_in_flight, 1);  // The thread may hang inside ncclGroupEnd.
+  nccl_stop(call);
+  nccl_stop(group_api);
+  CHECK_EQ(op_of(&v, 0).flags, CULPRIT_OP_NO_COMPLETION);
+  CHECK_EQ(comm_of(&v).ops_in_flight, 0);
+
+  // A launch that comes after all (from a host callback) makes it an ordinary operation again.
+  void *op = nccl_launch(comm, call, NULL, &(struct nccl_op){.func = "Broadcast", .count = 256, .channels = 1, .root = 3});
+  CHECK_EQ(op_of(&v, 0).flags, 0);
+  CHECK_EQ(op_of(&v, 0).state, CULPRIT_OP_ENQUEUED);
+  CHECK_EQ(op_of(&v, 0).bytes, 256);  // 64 floats, as the user said; NCCL made it 256 bytes.
+  CHECK_EQ(comm_of(&v).ops_in_flight, 1);
+  nccl_stop(op);
+}
+
+// A copy engine collective has a launch and no end.
+static void copy_engine(void) {
+  nccl_load(6);
+  void *comm = nccl_init(COMM_ID, NULL, 1, 8, 0);
+  CHECK((nccl_mask & CULPRIT_NCCL_CE_COLL) != 0);
+  struct view v = view_open();
+  const struct nccl_op desc = {.func = "AllGather", .count = 64};
+  void *group_api = nccl_group_api(comm);
+  void *call = nccl_call(comm, group_api, &desc);
+  void *ce = nccl_ce(comm, call, &desc);
+  nccl_stop(ce);
+  nccl_stop(group_api);
+  CHECK_EQ(op_of(&v, 0).state, CULPRIT_OP_ENQUEUED);
+  CHECK_EQ(op_of(&v, 0).flags, CULPRIT_OP_NO_COMPLETION);
+}
+
+// Send/recv: numbered per peer and direction.
+static void point_to_point(void) {
+  setenv("CULPRIT_EVENTS", "-kernelch", 1);
+  nccl_load(6);
+  void *comm = nccl_init(COMM_ID, NULL, 2, 4, 0);
+  struct view v = view_open();
+  const int peers[] = {1, 2, 1, 1};
+  const char *const funcs[] = {"Send", "Send", "Recv", "Send"};
+  const uint64_t seqs[] = {0, 0, 0, 1};
+  for (uint64_t i = 0; i < 4; i++) {
+    const struct nccl_op desc = {.func = funcs[i], .p2p = true, .peer = peers[i], .count = 10, .channels = 1};
+    nccl_op_simple(comm, &desc);
+    const struct culprit_op o = op_of(&v, i);
+    CHECK_EQ(o.peer, peers[i]);
+    CHECK_EQ(o.seq, seqs[i]);
+    CHECK_EQ(o.func, i == 2 ? CULPRIT_FUNC_RECV : CULPRIT_FUNC_SEND);
+    CHECK((o.flags & CULPRIT_OP_P2P) != 0);
+    CHECK_EQ(o.bytes, 40);
+  }
+}
+
+static void barrier(void) {
+  nccl_load(6);
+  void *comm = nccl_init(COMM_ID, NULL, 2, 4, 0);
+  struct view v = view_open();
+  nccl_op_simple(comm, &(struct nccl_op){.count = 1, .channels = 1});
+  nccl_op_simple(comm, &(struct nccl_op){.count = 2, .channels = 1, .seq = 1});
+  nccl_op_simple(comm, &(struct nccl_op){.func = "AllGather", .count = 1, .channels = 1});
+  CHECK((op_of(&v, 0).flags & CULPRIT_OP_BARRIER) != 0);
+  CHECK((op_of(&v, 1).flags & CULPRIT_OP_BARRIER) == 0);
+  CHECK((op_of(&v, 2).flags & CULPRIT_OP_BARRIER) == 0);
+}
+
+// A graph: calls are captured once and launched again and again, the parent being the captured call.
+static void graph_replay(void) {
+  setenv("CULPRIT_EVENTS", "-kernelch", 1);
+  nccl_load(6);
+  void *comm = nccl_init(COMM_ID, NULL, 2, 2, 0);
+  struct view v = view_open();
+  const struct nccl_op desc = {.count = 64, .channels = 1, .captured = true};
+  void *group_api = nccl_group_api(comm);
+  void *call = nccl_call(comm, group_api, &desc);
+  nccl_stop(call);
+  nccl_stop(group_api);
+  CHECK_EQ(view_live_ops(&v), 0);  // Nothing runs yet.
+  CHECK_EQ(comm_of(&v).ops_called, 0);
+  for (uint64_t i = 0; i < 3; i++) {
+    void *op = nccl_launch(comm, call, NULL, &desc);  // Same sequence number each time.
+    CHECK((op_of(&v, i).flags & CULPRIT_OP_GRAPH) != 0);
+    void *p = nccl_proxy(comm, op, 0, 1, 1, 1);
+    nccl_send_steps(comm, p, 0, 1, 8);
+    nccl_stop(p);
+    nccl_stop(op);
+  }
+  CHECK_EQ(VIEW_HEAD(&v, completions_head), 3);
+  CHECK_EQ(VIEW_HEAD(&v, stale_events), 0);
+  nccl_finalize(comm);
+  nccl_launch(comm, call, NULL, &desc);  // The communicator has gone, its graph has not.
+  CHECK_EQ(comm_of(&v).ops_called, 3);
+}
+
+// A launched call that is launched again (a graph NCCL did not mark) becomes an operation of its own.
+static void relaunch(void) {
+  nccl_load(5);
+  void *comm = nccl_init(COMM_ID, NULL, 2, 2, 0);
+  struct view v = view_open();
+  const struct nccl_op desc = {.count = 64, .channels = 1};
+  void *call = nccl_call(comm, NULL, &desc);
+  nccl_launch(comm, call, NULL, &desc);
+  nccl_launch(comm, call, NULL, &desc);
+  CHECK_EQ(op_of(&v, 0).flags & CULPRIT_OP_GRAPH, 0);
+  CHECK((op_of(&v, 1).flags & CULPRIT_OP_GRAPH) != 0);
+}
+
+// CollNet's and multi-node NVLS' proxy operations start and never stop: they are left alone.
+static void collnet(void) {
+  setenv("CULPRIT_EVENTS", "all", 1);
+  nccl_load(6);
+  void *comm = nccl_init(COMM_ID, NULL, 2, 4, 0);
+  struct view v = view_open();
+  void *op = nccl_op_simple(comm, &(struct nccl_op){.count = 64, .algo = "COLLNET_DIRECT"});
+  CHECK((op_of(&v, 0).flags & CULPRIT_OP_PROXY_UNRELIABLE) != 0);
+  CHECK(nccl_proxy(comm, op, 0, 4, 8, 0) == NULL);
+  CHECK(nccl_step(comm, NULL, 0) == NULL);
+  CHECK_EQ(view_live_flows(&v), 0);
+  // By its peer, which is no rank, where the algorithm does not tell.
+  void *op2 = nccl_op_simple(comm, &(struct nccl_op){.count = 64, .algo = "RING", .channels = 1, .seq = 1});
+  CHECK(nccl_proxy(comm, op2, 0, 4, 8, 0) == NULL);
+  CHECK((op_of(&v, 1).flags & CULPRIT_OP_PROXY_UNRELIABLE) != 0);
+  // Without an announced number of channels the kernels' end stands when those that started have stopped.
+  nccl_kernels(comm, op, 2, 100);
+  CHECK(op_gone(&v, 0));
+  CHECK_EQ(last_completion(&v).flags, CULPRIT_OP_PROXY_UNRELIABLE | CULPRIT_OP_LEFT_INFERRED);
+}
+
+// KernelCh runs ahead on a communicator that sends to itself: it must not end anything there any more.
+static void self_send_distrusts_kernel(void) {
+  setenv("CULPRIT_EVENTS", "all", 1);
+  nccl_load(6);
+  void *comm = nccl_init(COMM_ID, NULL, 1, 4, 2);
+  struct view v = view_open();
+  nccl_op_simple(comm, &(struct nccl_op){.func = "Send", .p2p = true, .peer = 2, .count = 1, .channels = 1});
+  CHECK((comm_of(&v).flags & CULPRIT_COMM_KERNEL_UNTRUSTED) != 0);
+  CHECK(view_has_lifecycle(&v, CULPRIT_LIFE_DISTRUST, CULPRIT_COMM_KERNEL_UNTRUSTED));
+  void *op = nccl_op_simple(comm, &(struct nccl_op){.count = 64, .channels = 1});
+  CHECK((op_of(&v, 1).flags & CULPRIT_OP_KERNEL_UNTRUSTED) != 0);
+  nccl_kernels(comm, op, 1, 100);
+  CHECK_EQ(VIEW_HEAD(&v, completions_head), 0);
+  CHECK(!op_gone(&v, 1));
+}
+
+static void hidden_broadcast_distrusts_kernel(void) {
+  setenv("CULPRIT_EVENTS", "all", 1);
+  nccl_load(6);
+  void *comm = nccl_init(COMM_ID, NULL, 1, 4, 2);
+  struct view v = view_open();
+  void *group_api = nccl_group_api(comm);
+  nccl_stop(nccl_call(comm, group_api, &(struct nccl_op){.func = "Broadcast", .count = 1}));
+  nccl_stop(group_api);
+  CHECK((comm_of(&v).flags & CULPRIT_COMM_KERNEL_UNTRUSTED) != 0);
+}
+
+// A communicator that ends with operations under way (ncclCommAbort): they are written off as abandoned.
+static void abort_with_ops_in_flight(void) {
+  setenv("CULPRIT_EVENTS", "-kernelch", 1);
+  nccl_load(6);
+  void *comm = nccl_init(COMM_ID, NULL, 2, 2, 0);
+  struct view v = view_open();
+  void *op = nccl_op_simple(comm, &(struct nccl_op){.count = 64, .channels = 1});
+  void *p = nccl_proxy(comm, op, 0, 1, 4, 1);
+  nccl_send_steps(comm, p, 0, 2, 100);
+  void *open_step = nccl_step(comm, p, 2);
+  nccl_state(open_step, CULPRIT_NCCL_SEND_GPU_WAIT, 0);
+  nccl_finalize(comm);
+  CHECK_EQ(view_live_ops(&v), 0);
+  CHECK_EQ(view_live_flows(&v), 0);
+  const struct culprit_completion d = last_completion(&v);
+  CHECK_EQ(d.flags, CULPRIT_OP_ABANDONED);
+  CHECK_EQ(d.send.steps, 2);
+  CHECK_EQ(d.send.bytes, 200);
+  CHECK_EQ(comm_of(&v).ops_completed, 0);
+  CHECK_EQ(comm_of(&v).ops_in_flight, 0);
+  // What comes after that finds nothing.
+  nccl_state(open_step, CULPRIT_NCCL_SEND_WAIT, 100);
+  nccl_stop(open_step);
+  nccl_stop(p);
+  nccl_stop(op);
+  nccl_finalize(comm);
+  CHECK(nccl_proxy(comm, op, 0, 1, 1, 1) == NULL);
+  CHECK(VIEW_HEAD(&v, stale_events) >= 3);
+}
+
+static const struct test_case cases[] = {
+    {"lifecycle_v4", lifecycle_v4},
+    {"lifecycle_v4_kernel", lifecycle_v4_kernel},
+    {"lifecycle_v5", lifecycle_v5},
+    {"lifecycle_v5_without_kernel", lifecycle_v5_without_kernel},
+    {"lifecycle_v6", lifecycle_v6},
+    {"learned_end", learned_end},
+    {"provisional_end_is_taken_back", provisional_end_is_taken_back},
+    {"kernel_end", kernel_end},
+    {"lost_kernel_event", lost_kernel_event},
+    {"group_mates_do_not_end_each_other", group_mates_do_not_end_each_other},
+    {"unseen", unseen},
+    {"call_without_launch", call_without_launch},
+    {"copy_engine", copy_engine},
+    {"point_to_point", point_to_point},
+    {"barrier", barrier},
+    {"graph_replay", graph_replay},
+    {"relaunch", relaunch},
+    {"collnet", collnet},
+    {"self_send_distrusts_kernel", self_send_distrusts_kernel},
+    {"hidden_broadcast_distrusts_kernel", hidden_broadcast_distrusts_kernel},
+    {"abort_with_ops_in_flight", abort_with_ops_in_flight},
+};
+
+TEST_MAIN(cases)
