@@ -45,6 +45,7 @@ type File struct {
 	life   table
 	intern map[[16]byte]string
 
+	fd       int
 	dev, ino uint64
 	owner    uint32
 }
@@ -73,29 +74,11 @@ func Open(path string) (*File, error) {
 	case err != nil:
 		return nil, failf(ReasonOpen, "opening trace file: %w", err)
 	}
-	defer unix.Close(fd)
-
-	var st unix.Stat_t
-	if err := unix.Fstat(fd, &st); err != nil {
-		return nil, failf(ReasonOpen, "reading the trace file's size: %w", err)
-	}
-	if st.Mode&unix.S_IFMT != unix.S_IFREG {
-		return nil, failf(ReasonHostile, "opening trace file: is not a regular file")
-	}
-	if st.Size < wire.HeaderBytes {
-		if st.Size == 0 {
-			return nil, failf(ReasonHeader, "reading trace header: empty file: %w", ErrNotReady)
-		}
-		return nil, failf(ReasonHeader, "reading trace header: file has %d bytes, a header %d", st.Size, wire.HeaderBytes)
-	}
-	if st.Size > MaxFileBytes {
-		return nil, failf(ReasonLayout, "trace file has %d bytes, more than %d", st.Size, MaxFileBytes)
-	}
-	data, err := unix.Mmap(fd, 0, int(st.Size), unix.PROT_READ, unix.MAP_SHARED)
+	f, err := mapFile(fd)
 	if err != nil {
-		return nil, failf(ReasonOpen, "mapping trace file: %w", err)
+		unix.Close(fd)
+		return nil, err
 	}
-	f := &File{data: data, dev: uint64(st.Dev), ino: st.Ino, owner: st.Uid, intern: map[[16]byte]string{}}
 	if err := f.guarded(f.parse); err != nil {
 		f.Close()
 		return nil, err
@@ -103,17 +86,53 @@ func Open(path string) (*File, error) {
 	return f, nil
 }
 
+// mapFile checks what kind of file fd is and maps it. On error fd stays the caller's.
+func mapFile(fd int) (*File, error) {
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return nil, failf(ReasonOpen, "reading the trace file's size: %w", err)
+	}
+	switch {
+	case st.Mode&unix.S_IFMT != unix.S_IFREG:
+		return nil, failf(ReasonHostile, "opening trace file: is not a regular file")
+	case st.Size == 0:
+		return nil, failf(ReasonHeader, "reading trace header: empty file: %w", ErrNotReady)
+	case st.Size < wire.HeaderBytes:
+		return nil, failf(ReasonHeader, "reading trace header: file has %d bytes, a header %d", st.Size, wire.HeaderBytes)
+	case st.Size > MaxFileBytes:
+		return nil, failf(ReasonLayout, "trace file has %d bytes, more than %d", st.Size, MaxFileBytes)
+	}
+	data, err := unix.Mmap(fd, 0, int(st.Size), unix.PROT_READ, unix.MAP_SHARED)
+	if err != nil {
+		return nil, failf(ReasonOpen, "mapping trace file: %w", err)
+	}
+	return &File{
+		data: data, fd: fd, dev: uint64(st.Dev), ino: st.Ino, owner: st.Uid, //nolint:unconvert // Dev's type differs between systems.
+		intern: map[[16]byte]string{},
+	}, nil
+}
+
 // Close unmaps the file. The File must not be used afterwards.
 func (f *File) Close() error {
 	if f.data == nil {
 		return nil
 	}
-	err := unix.Munmap(f.data)
+	err := errors.Join(unix.Munmap(f.data), unix.Close(f.fd))
 	*f = File{}
 	if err != nil {
 		return fmt.Errorf("unmapping trace file: %w", err)
 	}
 	return nil
+}
+
+// WriterHolds tells whether a process holds the lock that a writer takes on its file for as long as it lives. It needs
+// no view of the writer's PID namespace. Writers on filesystems without locks do not hold it.
+func (f *File) WriterHolds() bool {
+	if f.data == nil || unix.Flock(f.fd, unix.LOCK_EX|unix.LOCK_NB) != nil {
+		return f.data != nil
+	}
+	_ = unix.Flock(f.fd, unix.LOCK_UN)
+	return false
 }
 
 // Identity is what the process says about itself. It does not change while the file is open.

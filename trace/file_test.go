@@ -240,3 +240,27 @@ func TestSame(t *testing.T) {
 		t.Error("the same as another file")
 	}
 }
+
+func TestWriterHolds(t *testing.T) {
+	w := create(t, trace.Identity{}, tracetest.Size{})
+	f := open(t, w.Path())
+	if f.WriterHolds() {
+		t.Error("held although nobody took it")
+	}
+	lock, err := os.Open(w.Path())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_SH); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if !f.WriterHolds() {
+			t.Error("not held although it was taken")
+		}
+	}
+	lock.Close()
+	if f.WriterHolds() {
+		t.Error("held after its holder is gone")
+	}
+}

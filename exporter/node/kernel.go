@@ -74,11 +74,12 @@ func (s *Sampler) ask(p *Process, now time.Time) {
 // search finds the process by its claim. It reports whether there is one to look at.
 func (s *Sampler) search(p *Process, now time.Time) bool {
 	w := &p.watch
+	k := &p.Kernel
 	if !w.searched.IsZero() && now.Sub(w.searched) < searchPeriod {
+		s.judgeByLock(p)
 		return false
 	}
 	w.searched = now
-	k := &p.Kernel
 	pid, err := s.procs.Find(p.claim())
 	switch {
 	case errors.Is(err, proc.ErrGone):
@@ -86,6 +87,7 @@ func (s *Sampler) search(p *Process, now time.Time) bool {
 		return false
 	case err != nil:
 		k.State = nodeapi.ProcessUnknown
+		s.judgeByLock(p)
 		return false
 	}
 	// A file may claim to be another user's process. Root may write for anybody.
@@ -96,6 +98,15 @@ func (s *Sampler) search(p *Process, now time.Time) bool {
 	}
 	k.HostPID, k.Verified = pid, true
 	return true
+}
+
+// judgeByLock decides about a process that cannot be seen: once it held its file's lock, giving it up means its end.
+func (s *Sampler) judgeByLock(p *Process) {
+	held := p.file.WriterHolds()
+	if p.lockSeen && !held {
+		p.end()
+	}
+	p.lockSeen = p.lockSeen || held
 }
 
 // end notes that the process is no more.

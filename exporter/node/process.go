@@ -47,6 +47,7 @@ type Process struct {
 	unlinked  bool
 	deadSince time.Time
 	asked     bool // The kernel has been asked at least once.
+	lockSeen  bool // The writer was seen holding its file's lock.
 
 	heartbeat   uint64
 	heartbeatAt time.Time
@@ -80,6 +81,8 @@ var iterationOptions = prometheus.HistogramOpts{
 
 // File is the base name of the trace file.
 func (p *Process) File() string { return filepath.Base(p.path) }
+
+func (p *Process) size() int { return len(p.Snap.Ops) + len(p.Snap.Flows) }
 
 // Dead tells whether the process has ended, in whatever way.
 func (p *Process) Dead() bool {

@@ -8,6 +8,7 @@ package node
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -154,6 +155,7 @@ func (s *Sampler) Sample() {
 	if askKernel {
 		s.lastKernel = now
 	}
+	s.limit(now)
 	kept := s.processes[:0]
 	for _, p := range s.processes {
 		s.sample(p, now, askKernel)
@@ -169,9 +171,29 @@ func (s *Sampler) Sample() {
 	s.rounds(time.Since(start))
 }
 
+// maxState bounds how many operations and flows of all processes together are held: about 150 MB.
+const maxState = 400_000
+
+var errTooLarge = errors.New("all trace files together show too many operations and flows, and this one most")
+
+// limit gives up the file that shows most while all together show too much. No honest set of files comes near.
+func (s *Sampler) limit(now time.Time) {
+	total := 0
+	var largest *Process
+	for _, p := range s.processes {
+		total += p.size()
+		if !p.Lost && (largest == nil || p.size() > largest.size()) {
+			largest = p
+		}
+	}
+	if total > maxState {
+		s.lose(largest, now, &trace.Error{Reason: trace.ReasonHostile, Err: errTooLarge})
+	}
+}
+
 // sample brings one process up to date.
 func (s *Sampler) sample(p *Process, now time.Time, askKernel bool) {
-	if p.Dead() {
+	if p.Dead() || p.Lost {
 		return
 	}
 	if askKernel || !p.asked {
