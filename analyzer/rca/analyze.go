@@ -10,6 +10,9 @@ func Analyze(ev Evidence, opt Options) Verdict {
 	if v, ok := hangVerdict(x); ok {
 		return v
 	}
+	if v, ok := slowVerdict(x); ok {
+		return v
+	}
 	if v, ok := launchVerdict(x); ok {
 		return v
 	}

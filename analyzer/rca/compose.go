@@ -140,6 +140,12 @@ func (w *waitFor) sentence(r *root, d *decision) string {
 		return w.deadlockSentence(r)
 	case rootMoving:
 		return fmt.Sprintf("%s is waited for and still makes progress: slow, not stuck.", w.rankName(r.nodes[0]))
+	case rootGroup:
+		if r.leaf.class == Fault {
+			return fmt.Sprintf("%s on %s are inside %s%s and the data stops between them: one of these GPUs or an NVLink, the flows do not say which.",
+				w.rankList(r.nodes), w.host(r.nodes[0]), w.opName(r.inst), age)
+		}
+		fallthrough
 	default:
 		return fmt.Sprintf("All %s are inside %s%s and none shows more than the others; the evidence does not tell them apart.",
 			plural(len(r.nodes), "member"), w.opName(r.inst), age)
@@ -188,10 +194,9 @@ func (w *waitFor) addCulprits(r *root, v *Verdict) {
 			Channel: int(r.channel), Group: fmt.Sprintf("link %d->%d", a, b), Why: w.flawText(r)})
 		return
 	case rootGroup:
-		c := Culprit{Rank: -1, Channel: -1, Group: "members of " + w.opGroup(r), Why: "all are inside and none shows more than the others"}
 		if r.leaf.class == Fault {
-			c.Host = w.host(r.nodes[0])
-			v.Culprits = append(v.Culprits, c)
+			v.Culprits = append(v.Culprits, Culprit{Rank: -1, Channel: -1, Host: w.host(r.nodes[0]),
+				Group: fmt.Sprintf("%s of %s on one host", rankNumbers(w.ids(r.nodes)), w.opGroup(r)), Why: "which of them holds the others is not seen over NVLink or shared memory"})
 		}
 		return
 	case rootMoving:
@@ -297,14 +302,16 @@ func (w *waitFor) composeSilent(d *decision, v *Verdict) {
 			if w.nodes[n].id >= 0 {
 				ids = append(ids, w.nodes[n].id)
 			} else {
-				named = false
+				named = false // Unless all unseen ranks are accounted for.
 			}
 		}
 	}
 	slices.Sort(ids)
 	unseen := w.world - w.seen
 	certain := w.mustBeUnseen(d)
-	if m := w.oneMissing(); m != nil && named && certain {
+	if m := w.oneMissing(); m != nil && certain {
+		ids = slices.Clone(m.Ranks)
+		slices.Sort(ids)
 		v.Class, v.Cause = Fault, CauseHostLost
 		// One silence explains all of them: they are not rivals.
 		v.Confidence = round(d.chosen[0].leaf.weight * (0.5 + 0.5*d.covered) * (1 - 0.4*w.unseen()) * (1 - 0.2*w.lossy()))
@@ -341,8 +348,13 @@ func (w *waitFor) mustBeUnseen(d *decision) bool {
 		}
 	}
 	for i := range w.owns {
-		if w.owns[i].weight >= 0.3 {
+		if o := &w.owns[i]; o.weight >= 0.3 && o.what != flawLinkUnproven && w.lonelyOwn(o) {
 			return false
+		}
+	}
+	for i := range d.chosen {
+		if d.chosen[i].peer >= 0 && len(d.chosen) == 1 {
+			return false // Its only witness may be the one that does not deliver.
 		}
 	}
 	var pointing []int32
@@ -364,9 +376,17 @@ func (w *waitFor) mustBeUnseen(d *decision) bool {
 	return len(slices.Compact(pointing)) > 1 && !w.doubtful(d)
 }
 
+// lonelyOwn: the fault cannot be the shadow of an unseen neighbour inside the host or behind a silent link.
+func (w *waitFor) lonelyOwn(o *own) bool {
+	return o.strong || o.what != flawGPU && o.what != flawGPUStart
+}
+
 // doubtful: an operation of which one member alone was seen points at the unseen, and that member may be the one that
 // called what it should not have.
 func (w *waitFor) doubtful(d *decision) bool {
+	if m := w.oneMissing(); m != nil && len(m.Ranks) > 1 && len(d.chosen) > 1 {
+		return false // A whole host is silent and several operations point at it: one wrong call is the lesser story.
+	}
 	for i := range d.chosen {
 		for _, n := range d.chosen[i].nodes {
 			for _, e := range w.in[w.rrow[n]:w.rrow[n+1]] {

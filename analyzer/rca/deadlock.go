@@ -16,28 +16,37 @@ type orderSide struct {
 
 // deadlock recognises a component in which ranks wait for each other through two or more operations: the groups were
 // entered in different orders. Operations of one communicator mean that its ranks called in different orders (H2).
+// Only ranks that belong to both sides have an order; of those the fewer are named.
 func (w *waitFor) deadlock(vs, ranks []int32) (root, bool) {
-	in := make(map[int32]bool, len(vs))
-	for _, v := range vs {
-		in[v] = true
-	}
-	byInst := map[int32][]int32{}
-	for _, n := range ranks {
-		if w.nodes[n].rank == nil {
+	insts := w.cyclicInstances(vs, true)
+	sure := len(insts) >= 2
+	if !sure {
+		if insts = w.cyclicInstances(vs, false); len(insts) < 2 {
 			return root{}, false
 		}
-		for k := range w.acts[n] {
-			i := w.acts[n][k].inst
-			if in[w.vertexOf(i)] || w.within(n, i, in) {
-				byInst[i] = append(byInst[i], n)
+	}
+	byInst := map[int32][]int32{}
+	for _, both := range [2]bool{true, false} {
+		clear(byInst)
+		for _, n := range ranks {
+			if w.nodes[n].rank == nil || both && !w.inSeveral(n, insts) {
+				continue
 			}
+			for k := range w.acts[n] {
+				if i := w.acts[n][k].inst; slices.Contains(insts, i) {
+					byInst[i] = append(byInst[i], n)
+				}
+			}
+		}
+		if len(byInst) >= 2 {
+			break
 		}
 	}
 	if len(byInst) < 2 {
 		return root{}, false
 	}
 	r := root{kind: rootDeadlock, peer: -1, channel: -1, vertex: vs,
-		leaf: leaf{class: Inconsistent, cause: CauseDeadlock, weight: pick(w.surelyCyclic(vs), 0.9, 0.5), hard: true}}
+		leaf: leaf{class: Inconsistent, cause: CauseDeadlock, weight: pick(sure, 0.9, 0.45), hard: sure}}
 	for i, ns := range byInst {
 		r.order = append(r.order, orderSide{i, ns})
 	}
@@ -46,13 +55,6 @@ func (w *waitFor) deadlock(vs, ranks []int32) (root, bool) {
 		return cmp.Or(cmp.Compare(len(a.ranks), len(b.ranks)), cmp.Compare(a.inst, b.inst))
 	})
 	r.inst = r.order[0].inst
-	oneComm := true
-	for _, s := range r.order {
-		oneComm = oneComm && w.insts[s.inst].key.comm == w.insts[r.inst].key.comm
-	}
-	if oneComm && !w.insts[r.inst].key.p2p() {
-		r.leaf.cause = CauseOtherOp
-	}
 	last := r.order[len(r.order)-1]
 	for _, s := range r.order {
 		if len(s.ranks) < len(last.ranks) || len(r.order[0].ranks) == len(last.ranks) {
@@ -61,32 +63,79 @@ func (w *waitFor) deadlock(vs, ranks []int32) (root, bool) {
 	}
 	slices.Sort(r.nodes)
 	r.nodes = slices.Compact(r.nodes)
+	if w.skipped(&r, last) {
+		r.leaf.cause = CauseOtherOp
+	}
 	return r, true
 }
 
-// within says whether the rank's waiting in the operation stays in the component.
-func (w *waitFor) within(n, inst int32, in map[int32]bool) bool {
-	for _, e := range w.out[w.row[n]:w.row[n+1]] {
-		if d := &w.edges[e]; d.inst == inst && in[d.to] {
+// cyclicInstances gives the instances of the largest cycle within the component.
+func (w *waitFor) cyclicInstances(vs []int32, sureOnly bool) []int32 {
+	marked := make([]bool, w.n)
+	for _, v := range vs {
+		marked[v] = true
+	}
+	of, sink := w.components(marked, sureOnly)
+	by := make([][]int32, len(sink))
+	for _, v := range vs {
+		c := of[v]
+		if int(v) >= len(w.nodes) {
+			by[c] = append(by[c], v-int32(len(w.nodes)))
+			continue
+		}
+		// Sends and receives are waited for directly, without their instance's vertex.
+		for _, e := range w.out[w.row[v]:w.row[v+1]] {
+			if d := &w.edges[e]; of[d.to] == c && d.inst >= 0 && (!sureOnly || d.sure) && d.kind != edgeIn {
+				by[c] = append(by[c], d.inst)
+			}
+		}
+	}
+	var best []int32
+	for c := range by {
+		slices.Sort(by[c])
+		if by[c] = slices.Compact(by[c]); len(by[c]) > len(best) {
+			best = by[c]
+		}
+	}
+	return best
+}
+
+// inSeveral says whether the rank belongs to more than one of the operations, called or not.
+func (w *waitFor) inSeveral(n int32, insts []int32) bool {
+	count := 0
+	for _, i := range insts {
+		k := &w.insts[i].key
+		c := &w.comms[k.comm]
+		m := c.find(n)
+		if m == nil || k.p2p() && m.commRank != k.src && m.commRank != k.dst {
+			continue
+		}
+		if count++; count > 1 {
 			return true
 		}
 	}
 	return false
 }
 
-// surelyCyclic says that the component still holds together by its certain edges alone.
-func (w *waitFor) surelyCyclic(vs []int32) bool {
-	in := make(map[int32]bool, len(vs))
-	for _, v := range vs {
-		in[v] = true
+// skipped says that the odd ranks have not called what the others are in, although those have called both: an
+// operation was left out, or another called, rather than two entered in different orders. The same where both sides
+// are on one communicator.
+func (w *waitFor) skipped(r *root, last orderSide) bool {
+	if !slices.ContainsFunc(r.order, func(s orderSide) bool { return w.insts[s.inst].key.comm != w.insts[r.inst].key.comm }) {
+		return !w.insts[r.inst].key.p2p()
 	}
-	out := map[int32]int{}
-	for _, v := range vs {
-		for _, e := range w.out[w.row[v]:w.row[v+1]] {
-			if d := &w.edges[e]; d.sure && in[d.to] {
-				out[v]++
-			}
+	if len(r.order) != 2 || len(r.order[0].ranks) == len(last.ranks) {
+		return false
+	}
+	for _, n := range r.order[0].ranks {
+		if w.part(&w.insts[last.inst], n) != nil {
+			return false
 		}
 	}
-	return len(out) == len(vs)
+	for _, n := range last.ranks {
+		if w.part(&w.insts[r.inst], n) == nil {
+			return false
+		}
+	}
+	return true
 }

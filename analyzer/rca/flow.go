@@ -77,6 +77,8 @@ const (
 	flawLostOnWire                   // Sender says delivered, receiver says no.
 	flawPeerLeft                     // Peer has finished, data is missing.
 	flawLinkUnproven                 // Sent, not acknowledged, receiver unseen.
+	flawReceiving                    // Sent, not acknowledged; the receiver's node shows why.
+	flawGPUError                     // The node shows an error of the GPU.
 )
 
 // builder makes the wait-for graph out of the index.
@@ -150,10 +152,11 @@ func (b *builder) flows(n int32, a *active) {
 	}
 }
 
-// lonely says that no other member is on the rank's host.
+// lonely says that no other member of the communicator is on the rank's host.
 func (b *builder) lonely(n int32, in *instance) bool {
+	c := &b.x.comms[in.key.comm]
 	for _, m := range b.x.mates[b.x.host(n)] {
-		if m != n && b.x.part(in, m) != nil {
+		if m != n && c.find(m) != nil {
 			return false
 		}
 	}

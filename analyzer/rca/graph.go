@@ -113,8 +113,8 @@ func (g *graph) distances(targets []int32) []int32 {
 }
 
 // components numbers the strongly connected components among the marked vertices (Tarjan, without recursion); -1 for
-// the others. sink says which components nobody leaves.
-func (g *graph) components(marked []bool) (of []int32, sink []bool) {
+// the others. sink says which components nobody leaves. With sureOnly, edges that are not certain do not count.
+func (g *graph) components(marked []bool, sureOnly bool) (of []int32, sink []bool) {
 	const none = -1
 	of = make([]int32, g.n)
 	low := make([]int32, g.n)
@@ -137,9 +137,11 @@ func (g *graph) components(marked []bool) (of []int32, sink []bool) {
 		for len(calls) > 0 {
 			f := &calls[len(calls)-1]
 			if f.next < g.row[f.v+1] {
-				w := g.edges[g.out[f.next]].to
+				e := &g.edges[g.out[f.next]]
+				w := e.to
 				f.next++
 				switch {
+				case !marked[w] || sureOnly && !e.sure:
 				case num[w] == none:
 					num[w], low[w] = count, count
 					count++
@@ -176,6 +178,9 @@ func (g *graph) components(marked []bool) (of []int32, sink []bool) {
 	}
 	for i := range g.edges {
 		a, b := of[g.edges[i].from], of[g.edges[i].to]
+		if sureOnly && !g.edges[i].sure {
+			continue
+		}
 		if a != none && b != none && a != b {
 			sink[a] = false
 		}

@@ -15,6 +15,10 @@ func hangVerdict(x *index) (v Verdict, ok bool) {
 		return w.nobodyStuck()
 	}
 	hard, soft := w.findRoots()
+	w.refine(hard)
+	w.refine(soft)
+	hard = append(hard, slices.DeleteFunc(slices.Clone(soft), func(r root) bool { return !r.leaf.hard })...)
+	soft = slices.DeleteFunc(soft, func(r root) bool { return r.leaf.hard })
 	d := w.decide(hard, soft)
 	v = w.compose(&d)
 	v.Methods = append(v.Methods, w.votes(&d)...)

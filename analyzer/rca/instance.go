@@ -68,24 +68,21 @@ type head struct {
 // started says whether an operation's kernel runs. Data that has arrived or buffers that are posted say nothing of it:
 // the network side of an operation begins when it is enqueued. What the GPU gave or took does.
 func started(r *Rank, m *Membership, o *Op) startState {
-	seen := r.Caps&SeesKernels != 0 && !m.KernelUntrusted && o.KernelStarted >= 0
-	if seen && o.KernelStarted > 0 || o.State == OpEntered || o.State == OpLeft {
+	if o.KernelStarted > 0 && !m.KernelUntrusted {
 		return startYes
 	}
 	for i := range o.Flows {
+		// Only a kernel fills send buffers and empties receive buffers; the proxy posts and receives without one.
 		f := &o.Flows[i]
 		if f.Send && f.Ready > 0 || !f.Send && f.Done > 0 {
 			return startYes
 		}
 	}
-	// Called but not enqueued is the CPU inside the call: whether it waits there for others is not known.
-	if seen && (o.State == OpEnqueued || o.State == OpMoving) {
-		return startNo
+	if r.Caps&SeesKernels != 0 && !m.KernelUntrusted && o.KernelStarted == 0 {
+		// Called but not enqueued is the CPU inside the call: whether it waits there for others is not known.
+		return pick(o.State == OpCalled, startUnknown, startNo)
 	}
-	if o.State == OpMoving && len(o.Flows) == 0 {
-		return startYes
-	}
-	return startUnknown
+	return pick(o.State >= OpEntered, startYes, startUnknown)
 }
 
 // waits says whether being in flight means anything for the operation.

@@ -39,7 +39,7 @@ const (
 // hard; the rest only counts where nothing hard explains a rank that waits.
 func (w *waitFor) findRoots() (hard, soft []root) {
 	seen := w.reach(w.stuck)
-	of, sink := w.components(seen)
+	of, sink := w.components(seen, false)
 	explained := make([]bool, len(sink))
 	for v := range int32(w.n) {
 		if !seen[v] {
@@ -228,9 +228,15 @@ func (w *waitFor) softRoot(vs []int32) root {
 			}
 		}
 	}
+	lock, locked := root{}, false
+	if len(vs) > 1 {
+		lock, locked = w.deadlock(vs, ranks)
+	}
 	switch {
 	case len(vs) == 1 && len(ranks) == 1 && w.nodes[ranks[0]].rank == nil:
 		return w.silentRoot(ranks[0])
+	case locked && lock.leaf.hard:
+		return lock
 	case best != nil && w.nodes[best.node].rank != nil:
 		return w.weakFlaw(best, vs)
 	case len(vs) == 1 && len(ranks) == 1 && !w.inFlight(ranks[0]):
@@ -239,8 +245,8 @@ func (w *waitFor) softRoot(vs []int32) root {
 		return root{kind: rootMoving, nodes: ranks, peer: -1, inst: w.wantedIn(ranks[0]), channel: -1, vertex: vs,
 			leaf: leaf{class: Unknown, cause: CauseUnknown, weight: 0.2}}
 	}
-	if r, ok := w.deadlock(vs, ranks); ok {
-		return r
+	if locked {
+		return lock
 	}
 	return w.groupRoot(vs, ranks, insts)
 }
@@ -255,8 +261,26 @@ func (w *waitFor) weakFlaw(o *own, vs []int32) root {
 		if o.peer >= 0 {
 			r.kind = rootLink
 		}
+	case flawGPU, flawGPUStart:
+		// What it waits for comes or goes over NVLink, where nothing is seen: any GPU on the host may hold it.
+		if mates := w.matesIn(o.node, o.inst); len(mates) > 1 {
+			r.kind, r.nodes, r.channel = rootGroup, mates, -1
+			r.leaf.weight = max(0.5, r.leaf.weight)
+		}
 	}
 	return r
+}
+
+// matesIn gives the members of an operation's communicator on a rank's host, the rank included.
+func (w *waitFor) matesIn(n, inst int32) []int32 {
+	var out []int32
+	c := &w.comms[w.insts[inst].key.comm]
+	for _, m := range w.mates[w.host(n)] {
+		if c.find(m) != nil {
+			out = append(out, m)
+		}
+	}
+	return out
 }
 
 func (w *waitFor) silentRoot(v int32) root {
@@ -266,15 +290,21 @@ func (w *waitFor) silentRoot(v int32) root {
 	if n.id < 0 {
 		r.leaf.weight = 0.2
 	}
-	// Whoever may have failed to deliver to it is as good a suspect.
+	// If one rank alone points at it, that one may as well have failed to deliver.
+	only, several := int32(-1), false
 	for _, e := range w.in[w.rrow[v]:w.rrow[v+1]] {
-		if from := w.edges[e].from; int(from) < len(w.nodes) && w.nodes[from].rank != nil {
-			for i := range w.ownsOf(from) {
-				if o := &w.ownsOf(from)[i]; o.peer == v && o.what == flawLinkUnproven {
-					return root{kind: rootLink, nodes: []int32{from}, peer: v, inst: o.inst, channel: o.channel, what: o.what, vertex: []int32{v, from},
-						leaf: leaf{class: Fault, cause: CauseUnknown, weight: 0.35}}
-				}
-			}
+		if from := w.edges[e].from; int(from) < len(w.nodes) && from != only {
+			several = several || only >= 0
+			only = from
+		}
+	}
+	if only < 0 || several {
+		return r
+	}
+	owns := w.ownsOf(only)
+	for i := range owns {
+		if o := &owns[i]; o.peer == v && o.what == flawLinkUnproven {
+			r.peer, r.channel, r.what = only, o.channel, o.what
 		}
 	}
 	return r

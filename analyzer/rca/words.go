@@ -142,6 +142,10 @@ func (x *index) flawText(r *root) string {
 		return fmt.Sprintf("data of %s%s is still under way%s although one end has finished", on, ch, peer)
 	case flawLinkUnproven:
 		return fmt.Sprintf("what it sent%s in %s%s is not acknowledged, and nothing is known of the receiver", peer, on, ch)
+	case flawReceiving:
+		return fmt.Sprintf("what%s sent in %s%s does not arrive, and its own node shows why", strings.TrimPrefix(peer, " to"), on, ch)
+	case flawGPUError:
+		return fmt.Sprintf("its host's members of %s stand still together and its GPU shows an error", on)
 	}
 	return ""
 }

@@ -1,0 +1,216 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rca
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+)
+
+// finding is one explanation of why iterations take as long as they do, with what its removal would gain.
+type finding struct {
+	class  Class
+	cause  Cause
+	nodes  []int32 // Accused ranks; none for findings that accuse nobody.
+	group  string  // Link, stage or group, where no rank is meant.
+	gain   float64 // Length over length without it.
+	weight float64
+	what   string // For the summary, after the names.
+	mode   string // persistent, intermittent, fluctuating (H7).
+	comm   int32
+	chan_  int // Channel, -1 none.
+}
+
+// slowAnalysis is the analysis of finished work: whose time it is.
+type slowAnalysis struct {
+	*timeline
+	base     *baseline
+	replay   *replay
+	walk     *walk
+	iterTime float64 // Mean length of an iteration, ns.
+	series   []int64 // Length of each iteration as the median rank saw it, ns.
+}
+
+// slowVerdict explains why a job is slow. ok is false without finished work.
+func slowVerdict(x *index) (Verdict, bool) {
+	t := newTimeline(x)
+	if len(t.segs) == 0 {
+		return Verdict{}, false
+	}
+	t.findIterations()
+	t.alignClocks()
+	a := &slowAnalysis{timeline: t, base: newBaseline(t)}
+	a.replay = newReplay(t)
+	a.walk = t.walkBack()
+	a.iterTime = a.replay.base / float64(max(1, t.iters))
+	a.series = t.iterationTimes()
+	return a.verdict(), true
+}
+
+// iterationTimes gives the length of every iteration but the last, as the median rank saw it.
+func (t *timeline) iterationTimes() []int64 {
+	if t.iters < 2 {
+		return nil
+	}
+	starts := make([][]int64, t.iters)
+	for n := range t.ranks {
+		first := make([]int64, t.iters)
+		for _, i := range t.ranks[n] {
+			if s := &t.segs[i]; s.iter != noIteration && first[s.iter] == 0 {
+				first[s.iter] = s.enter
+			}
+		}
+		for k := 0; k+1 < t.iters; k++ {
+			if first[k] != 0 && first[k+1] > first[k] {
+				starts[k] = append(starts[k], first[k+1]-first[k])
+			}
+		}
+	}
+	var out []int64
+	for _, v := range starts[:t.iters-1] {
+		if len(v) > 0 {
+			out = append(out, median64(v))
+		}
+	}
+	return out
+}
+
+// findings gives every explanation that would gain something, best first.
+func (a *slowAnalysis) findings() []finding {
+	var out []finding
+	add := func(f finding, ok bool) {
+		if ok {
+			out = append(out, f)
+		}
+	}
+	if a.iters >= 2 {
+		add(a.heavyRanks())
+		add(a.stage())
+		add(a.rotating())
+	}
+	out = append(out, a.network()...)
+	add(a.global())
+	slices.SortStableFunc(out, func(x, y finding) int { return cmp.Compare(y.score(), x.score()) })
+	return out
+}
+
+// score ranks explanations: what they gain, tempered by how sure they are.
+func (f *finding) score() float64 { return (f.gain - 1) * f.weight }
+
+func (a *slowAnalysis) verdict() Verdict {
+	v := newVerdict(a.index)
+	v.RanksVisited = a.visitedRanks()
+	v.Methods = a.votes()
+	for i := range a.ev.Missing {
+		m := &a.ev.Missing[i]
+		v.Missing = append(v.Missing, fmt.Sprintf("%s %s: %s", m.What, m.Name, m.Why))
+	}
+	fs := a.findings()
+	if len(fs) == 0 {
+		v.Class, v.Confidence = Healthy, round(0.8*(1-0.4*a.unseen()))
+		v.Summary = "No rank, link or stage takes noticeably longer than its peers."
+		if a.iters < 2 {
+			v.Confidence = 0.3
+			v.Summary = "Less than two iterations were seen: too little to say who is slow."
+		}
+		return v
+	}
+	f := &fs[0]
+	a.mix(fs)
+	v.Class, v.Cause = f.class, f.cause
+	v.Code = codes[v.Class]
+	v.Slowdown = round(f.gain)
+	v.Confidence = round(f.weight * (1 - 0.4*a.unseen()) * (1 - 0.2*a.lossy()))
+	for _, n := range f.nodes {
+		if len(v.Culprits) == maxCulprits {
+			break
+		}
+		c := a.culprit(n)
+		c.Channel = f.chan_
+		c.Why = f.what
+		v.Culprits = append(v.Culprits, c)
+		v.Evidence = append(v.Evidence, a.factsOf(n)...)
+	}
+	if len(f.nodes) == 0 && f.group != "" {
+		v.Culprits = append(v.Culprits, Culprit{Rank: -1, Channel: f.chan_, Group: f.group, Why: f.what})
+	}
+	if f.comm >= 0 {
+		v.Comm = a.comms[f.comm].name
+	}
+	v.Summary = a.slowSentence(f)
+	v.Evidence = append([]string{fmt.Sprintf("%d iterations of %.4g ms on average; without it they would take %.4g ms.", a.iters, a.iterTime/1e6, a.iterTime/f.gain/1e6)}, v.Evidence...)
+	v.Evidence = append(v.Evidence, a.pathEvidence(f)...)
+	for _, g := range fs[1:] {
+		if len(v.RuledOut) < 8 {
+			c := Candidate{Rank: -1, Group: g.group, Reason: fmt.Sprintf("%s: %s; its removal would gain %.1f%%", g.cause, g.what, 100*(g.gain-1))}
+			if len(g.nodes) > 0 {
+				c.Rank = a.nodes[g.nodes[0]].id
+			}
+			v.RuledOut = append(v.RuledOut, c)
+		}
+	}
+	v.Action = actionFor(v.Class, v.Cause)
+	v.Page = (v.Class == SlowCompute || v.Class == SlowComm || v.Class == SlowMixed) && v.Confidence >= a.opt.PageConfidence && len(f.nodes) > 0 && f.gain >= a.opt.IrregularFactor
+	return v
+}
+
+// mix turns a computation and a communication finding of like size on the same ranks into CCL-D's S3.
+func (a *slowAnalysis) mix(fs []finding) {
+	if len(fs) < 2 || fs[0].class != SlowCompute && fs[0].class != SlowComm {
+		return
+	}
+	for i := range fs[1:] {
+		g := &fs[i+1]
+		if g.class == fs[0].class || g.class != SlowCompute && g.class != SlowComm {
+			continue
+		}
+		share := (fs[0].gain - 1) / (fs[0].gain + g.gain - 2)
+		if share <= a.opt.Beta && len(g.nodes) > 0 && len(fs[0].nodes) > 0 && slices.Contains(g.nodes, fs[0].nodes[0]) {
+			fs[0].class = SlowMixed
+			fs[0].what += "; " + g.what
+		}
+		return
+	}
+}
+
+func (a *slowAnalysis) slowSentence(f *finding) string {
+	gain := fmt.Sprintf("iterations would be %.3g times shorter without it", f.gain)
+	mode := pick(f.mode == "", "", ", "+f.mode)
+	switch {
+	case len(f.nodes) > 0:
+		return fmt.Sprintf("%s: %s%s; %s.", opener(a.rankList(f.nodes)), f.what, mode, gain)
+	case f.class == GlobalSlow:
+		return opener(f.what) + ": no rank stands out, so no machine is to blame."
+	case f.class == Imbalance:
+		return fmt.Sprintf("%s: %s; %s, and no machine is bad.", opener(f.group), f.what, gain)
+	}
+	return fmt.Sprintf("%s: %s%s; %s.", opener(f.group), f.what, mode, gain)
+}
+
+func (a *slowAnalysis) visitedRanks() int {
+	n := 0
+	for i := range a.ranks {
+		if len(a.ranks[i]) > 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// pathEvidence says how much of the critical path the accused hold.
+func (a *slowAnalysis) pathEvidence(f *finding) []string {
+	if len(f.nodes) == 0 || a.walk.total == 0 {
+		return nil
+	}
+	var mine [pathKinds]int64
+	for _, n := range f.nodes {
+		for k := range mine {
+			mine[k] += a.walk.time[n][k]
+		}
+	}
+	pc := func(d int64) float64 { return 100 * float64(d) / float64(a.walk.total) }
+	return []string{fmt.Sprintf("Of the critical path they hold %.0f%% as computation, %.0f%% as late calls, %.0f%% as the last to arrive at transfers.",
+		pc(mine[pathCompute]), pc(mine[pathHost]), pc(mine[pathTransfer]))}
+}

@@ -1,0 +1,396 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rca
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+)
+
+const (
+	leastGain  = 1.03 // What an explanation must gain to be one.
+	heavyShare = 0.02 // Own work beyond the peers' that counts, as a share of an iteration.
+)
+
+// over gives each rank's mean own work beyond its peers', as a share of an iteration; ranks without work are left out.
+func (a *slowAnalysis) over() (nodes []int32, share []float64) {
+	for n := range a.nodes {
+		e := a.base.excess[n]
+		if e == nil || a.iterTime == 0 {
+			continue
+		}
+		sum := int64(0)
+		for _, d := range e {
+			sum += d
+		}
+		nodes = append(nodes, int32(n))
+		share = append(share, float64(sum)/float64(max(1, a.iters))/a.iterTime)
+	}
+	return nodes, share
+}
+
+// heavyRanks finds ranks whose own work takes longer than their peers', iteration after iteration or now and then.
+func (a *slowAnalysis) heavyRanks() (finding, bool) {
+	nodes, share := a.over()
+	mid, spread := center(share)
+	limit := max(heavyShare, 6*spread)
+	var heavy []int32
+	for i, n := range nodes {
+		if share[i]-mid > limit {
+			heavy = append(heavy, n)
+		}
+	}
+	if len(heavy) == 0 || 2*len(heavy) > len(nodes) {
+		return finding{}, false
+	}
+	of := map[int32]float64{}
+	for i, n := range nodes {
+		of[n] = share[i]
+	}
+	slices.SortFunc(heavy, func(x, y int32) int { return cmp.Or(cmp.Compare(of[y], of[x]), cmp.Compare(x, y)) })
+	// Those far below the worst came along with it.
+	heavy = slices.DeleteFunc(heavy, func(n int32) bool { return of[n] < 0.3*of[heavy[0]] })
+	f := finding{class: SlowCompute, comm: -1, chan_: -1, nodes: heavy, gain: a.idealise(heavy)}
+	if f.gain < leastGain {
+		return f, false
+	}
+	f.weight = 0.9
+	f.mode = a.modeOf(heavy)
+	if r, ok := a.routing(heavy); ok {
+		return r, true
+	}
+	f.cause, f.what = a.whyHeavy(heavy, of[heavy[0]])
+	if len(a.peersOf(heavy[0])) == 0 {
+		f.weight = 0.6
+		f.what += " (it has no peers in its role; compared with its own quicker iterations)"
+	}
+	slices.Sort(f.nodes)
+	return f, true
+}
+
+// idealise gives the gain when the ranks' own work takes what their peers' takes.
+func (a *slowAnalysis) idealise(heavy []int32) float64 {
+	in := make([]bool, len(a.nodes))
+	for _, n := range heavy {
+		in[n] = true
+	}
+	return a.replay.gain(a.toPeers(func(n int32) bool { return in[n] }))
+}
+
+func (a *slowAnalysis) toPeers(in func(int32) bool) change {
+	return change{
+		gap: func(s *seg, was int64) int64 {
+			if in(s.node) {
+				return min(was, a.base.gapOf(s))
+			}
+			return was
+		},
+		body: func(s *seg, was int64) int64 {
+			if in(s.node) {
+				return min(was, a.base.bodyOf(s))
+			}
+			return was
+		},
+	}
+}
+
+// whyHeavy tells the GPU from the host: is the extra time before the call comes, or after?
+func (a *slowAnalysis) whyHeavy(heavy []int32, share float64) (Cause, string) {
+	host := 0.0
+	for _, n := range heavy {
+		host += a.base.hostPart[n] / float64(len(heavy))
+	}
+	own := fmt.Sprintf("computes %.0f%% of an iteration longer than its peers", 100*share)
+	if len(heavy) > 1 {
+		own = fmt.Sprintf("compute up to %.0f%% of an iteration longer than their peers", 100*share)
+	}
+	switch c := a.factCause(heavy); {
+	case c != CauseUnknown:
+		return c, own
+	case host > 0.6:
+		return CauseCPU, own + ", because its host calls late while the GPU has nothing to do"
+	}
+	return CauseGPU, own
+}
+
+// factCause reads the node's own evidence about the ranks (X2).
+func (a *slowAnalysis) factCause(ns []int32) Cause {
+	for i := range a.ev.Facts {
+		f := &a.ev.Facts[i]
+		for _, n := range ns {
+			r := a.nodes[n].rank
+			if f.Rank != a.nodes[n].id && (f.Rank >= 0 || r == nil || r.Host != f.Host) {
+				continue
+			}
+			switch f.Component {
+			case "gpu":
+				return CauseGPU
+			case "cpu":
+				return CauseCPU
+			case "storage":
+				return CauseStorage
+			}
+		}
+	}
+	return CauseUnknown
+}
+
+// modeOf tells persistent degradation from fluctuation and spikes (H7).
+func (a *slowAnalysis) modeOf(heavy []int32) string {
+	hit := 0
+	for i := range a.iters {
+		sum := int64(0)
+		for _, n := range heavy {
+			sum += a.base.excess[n][i]
+		}
+		if float64(sum)/float64(len(heavy)) > heavyShare*a.iterTime {
+			hit++
+		}
+	}
+	switch s := float64(hit) / float64(max(1, a.iters)); {
+	case s >= 0.7:
+		return "in nearly every iteration"
+	case s >= 0.25:
+		return fmt.Sprintf("in %d of %d iterations", hit, a.iters)
+	}
+	return fmt.Sprintf("in spikes (%d of %d iterations)", hit, a.iters)
+}
+
+// peersOf gives the other ranks of a rank's role.
+func (a *slowAnalysis) peersOf(n int32) []int32 {
+	var out []int32
+	for m := range a.role {
+		if a.role[m] == a.role[n] && int32(m) != n {
+			out = append(out, int32(m))
+		}
+	}
+	return out
+}
+
+// routing: the heavy ranks are those that get most of an uneven exchange: experts with more tokens, not bad machines.
+func (a *slowAnalysis) routing(heavy []int32) (finding, bool) {
+	bytes := make([]float64, len(a.nodes))
+	var all []float64
+	for n := range a.ranks {
+		for _, i := range a.ranks[n] {
+			s := &a.segs[i]
+			if s.Kind == SegmentOp && unevenSizes(s.Func) {
+				bytes[n] += float64(s.Bytes)
+			}
+		}
+		if bytes[n] > 0 {
+			all = append(all, bytes[n])
+		}
+	}
+	if len(all) == 0 {
+		return finding{}, false
+	}
+	mid, _ := center(all)
+	for _, n := range heavy {
+		if bytes[n] < 1.1*mid {
+			return finding{}, false
+		}
+	}
+	ids := a.ids(heavy)
+	return finding{
+		class: Imbalance, cause: CauseRouting, comm: -1, chan_: -1, weight: 0.8, gain: a.idealise(heavy),
+		group: "experts on " + rankNumbers(ids), what: "they get more tokens than the others and compute longer in proportion",
+	}, true
+}
+
+// stage finds a pipeline stage all of whose ranks take longer than the other stages: the cut is uneven.
+func (a *slowAnalysis) stage() (finding, bool) {
+	if !a.pipelined() || a.roles < 2 {
+		return finding{}, false
+	}
+	work := make([][]float64, a.roles)
+	for n := range a.ranks {
+		if a.role[n] < 0 {
+			continue
+		}
+		sum := int64(0)
+		for _, i := range a.ranks[n] {
+			s := &a.segs[i]
+			if s.iter == noIteration || s.pred < 0 {
+				continue
+			}
+			sum += s.gap
+			if s.Kind == SegmentCompute {
+				sum += s.stay
+			}
+		}
+		work[a.role[n]] = append(work[a.role[n]], float64(sum)/float64(max(1, a.iters)))
+	}
+	stages := a.stagesOf()
+	mids := make([]float64, 0, len(stages))
+	of := make([]float64, len(stages))
+	for i, st := range stages {
+		var v []float64
+		for _, r := range st.roles {
+			v = append(v, work[r]...)
+		}
+		of[i], _ = center(v)
+		mids = append(mids, of[i])
+	}
+	if len(stages) < 2 {
+		return finding{}, false
+	}
+	worst := 0
+	for i := range stages {
+		if of[i] > of[worst] {
+			worst = i
+		}
+	}
+	others := slices.Delete(slices.Clone(mids), worst, worst+1)
+	mean := 0.0
+	for _, o := range others {
+		mean += o / float64(len(others))
+	}
+	if mean <= 0 || of[worst] < 1.05*mean {
+		return finding{}, false
+	}
+	// Even work for all: the whole of the work spread over the stages.
+	even := (mean*float64(len(others)) + of[worst]) / float64(len(stages))
+	scale := make([]float64, len(a.nodes))
+	for n := range scale {
+		scale[n] = 1
+	}
+	for i, st := range stages {
+		for _, n := range st.nodes {
+			if i == worst {
+				scale[n] = even / of[i]
+			}
+		}
+	}
+	shrink := func(s *seg, was int64) int64 { return int64(float64(was) * scale[s.node]) }
+	f := finding{class: Imbalance, cause: CauseStage, comm: -1, chan_: -1, weight: 0.85, gain: a.replay.gain(change{gap: shrink, body: shrink}),
+		group: fmt.Sprintf("stage of %s", rankNumbers(a.ids(stages[worst].nodes))),
+		what:  fmt.Sprintf("its work takes %.2f times as long as that of the other stages, evenly on all its ranks", of[worst]/mean)}
+	if stages[worst].number >= 0 {
+		f.group = fmt.Sprintf("stage %d (%s)", stages[worst].number, rankNumbers(a.ids(stages[worst].nodes)))
+	}
+	return f, f.gain >= leastStageGain
+}
+
+// leastStageGain: pipelines are seldom cut quite evenly.
+const leastStageGain = 1.06
+
+type stageOf struct {
+	number int // -1 unknown.
+	roles  []int32
+	nodes  []int32
+}
+
+// stagesOf gives the pipeline's stages: as the source numbers them, else one a role.
+func (a *slowAnalysis) stagesOf() []stageOf {
+	byStage := map[int]*stageOf{}
+	var keys []int
+	for n := range a.ranks {
+		if a.role[n] < 0 {
+			continue
+		}
+		k := -1
+		for _, i := range a.ranks[n] {
+			if st := a.segs[i].Stage; st >= 0 {
+				k = st
+				break
+			}
+		}
+		key := k
+		if k < 0 {
+			key = -2 - int(a.role[n])
+		}
+		st := byStage[key]
+		if st == nil {
+			st = &stageOf{number: k}
+			byStage[key] = st
+			keys = append(keys, key)
+		}
+		if !slices.Contains(st.roles, a.role[n]) {
+			st.roles = append(st.roles, a.role[n])
+		}
+		st.nodes = append(st.nodes, int32(n))
+	}
+	slices.Sort(keys)
+	out := make([]stageOf, 0, len(keys))
+	for _, k := range keys {
+		out = append(out, *byStage[k])
+	}
+	return out
+}
+
+func (a *slowAnalysis) pipelined() bool {
+	for j := range a.jobs {
+		if a.jobs[j].p2p {
+			return true
+		}
+	}
+	return false
+}
+
+// rotating: the heavy rank changes from iteration to iteration: uneven data, no bad machine.
+func (a *slowAnalysis) rotating() (finding, bool) {
+	g := a.replay.gain(a.toPeers(func(int32) bool { return true }))
+	if g < 1.05 || a.iters < 4 {
+		return finding{}, false
+	}
+	tops := map[int32]int64{}
+	var sum int64
+	for i := range a.iters {
+		top, most := int32(-1), int64(0)
+		for n := range a.nodes {
+			if e := a.base.excess[n]; e != nil && e[i] > most {
+				top, most = int32(n), e[i]
+			}
+		}
+		if top >= 0 {
+			tops[top] += most
+			sum += most
+		}
+	}
+	if sum == 0 || len(tops) < 3 {
+		return finding{}, false
+	}
+	for _, d := range tops {
+		if float64(d) > 0.4*float64(sum) {
+			return finding{}, false
+		}
+	}
+	return finding{class: Imbalance, cause: CauseData, comm: -1, chan_: -1, weight: 0.75, gain: g,
+		group: "uneven data", what: fmt.Sprintf("the slowest rank changes from iteration to iteration (%d ranks in %d iterations)", len(tops), a.iters)}, true
+}
+
+// global: everybody became slower alike.
+func (a *slowAnalysis) global() (finding, bool) {
+	n := len(a.series)
+	if n < 6 {
+		return finding{}, false
+	}
+	early, late := median64(slices.Clone(a.series[:n/3])), median64(slices.Clone(a.series[n-n/3:]))
+	ratio := float64(late) / float64(max(1, early))
+	if ratio < a.opt.IrregularFactor {
+		return finding{}, false
+	}
+	return finding{class: GlobalSlow, cause: CauseUnknown, comm: -1, chan_: -1, weight: 0.6, gain: ratio,
+		what: fmt.Sprintf("everybody got slower by a factor of %.2f alike", ratio)}, true
+}
+
+// center gives the median and the median distance from it (scaled to a standard deviation).
+func center(v []float64) (mid, spread float64) {
+	if len(v) == 0 {
+		return 0, 0
+	}
+	s := slices.Clone(v)
+	slices.Sort(s)
+	mid = s[(len(s)-1)/2]
+	for i := range s {
+		s[i] -= mid
+		if s[i] < 0 {
+			s[i] = -s[i]
+		}
+	}
+	slices.Sort(s)
+	return mid, 1.4826 * s[(len(s)-1)/2]
+}

@@ -1,0 +1,295 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rca
+
+import (
+	"cmp"
+	"slices"
+)
+
+// token is what an operation looks like from its rank, the same in every iteration and on every rank of a role.
+type token struct {
+	fn    int32
+	kind  SegmentKind
+	bytes int64
+	size  int32 // Of the communicator.
+	dir   int8  // Send or receive to a higher or lower rank.
+	mb    int32
+}
+
+// noIteration: the segment lies before the first iteration that was seen whole.
+const noIteration = -1 << 31
+
+func fnv1a(b []byte) uint64 {
+	h := uint64(14695981039346656037)
+	for _, c := range b {
+		h = (h ^ uint64(c)) * 1099511628211
+	}
+	return h
+}
+
+// findIterations cuts every rank's work into iterations (H2), unless the source numbered them, and gives roles and
+// positions.
+func (t *timeline) findIterations() {
+	tokens := make([]int32, len(t.segs))
+	ids := map[token]int32{}
+	for i := range t.segs {
+		k := t.tokenOf(&t.segs[i])
+		id, ok := ids[k]
+		if !ok {
+			id = int32(len(ids))
+			ids[k] = id
+		}
+		tokens[i] = id
+	}
+	if !t.numbered() {
+		for n := range t.ranks {
+			t.cut(t.ranks[n], tokens)
+		}
+		t.alignIterations()
+	}
+	t.renumber()
+	t.assignRoles(tokens)
+}
+
+func (t *timeline) numbered() bool {
+	for i := range t.segs {
+		if t.segs[i].Iteration < 0 {
+			return false
+		}
+	}
+	return true
+}
+
+func (t *timeline) tokenOf(s *seg) token {
+	k := token{fn: t.fn(s.Func), kind: s.Kind, bytes: s.Bytes, mb: -1}
+	if c, ok := t.comOf[s.Comm]; ok {
+		k.size = int32(t.comms[c].size)
+	}
+	if unevenSizes(s.Func) {
+		k.bytes = -1 // The size follows the data.
+	}
+	if d := direction(s.Func); d != 0 && s.Peer >= 0 {
+		k.dir = int8(pick(s.Peer > s.Rank, 1, -1))
+		k.bytes = -1
+	}
+	return k
+}
+
+// cut numbers a rank's iterations: between two occurrences of the rarest operation that recurs; when the stretches
+// between them are alike only every few, so many make one iteration.
+func (t *timeline) cut(list []int32, tokens []int32) {
+	count := map[int32]int{}
+	for _, i := range list {
+		count[tokens[i]]++
+	}
+	rarest := int32(-1)
+	for _, i := range list {
+		k := tokens[i]
+		if c := count[k]; c >= 3 && (rarest < 0 || c < count[rarest]) {
+			rarest = k
+		}
+	}
+	for _, i := range list {
+		t.segs[i].iter = noIteration
+	}
+	if rarest < 0 {
+		return
+	}
+	var starts []int
+	var shape []uint64
+	var buf []byte
+	for p, i := range list {
+		if tokens[i] == rarest {
+			if len(starts) > 0 {
+				shape = append(shape, fnv1a(buf))
+			}
+			buf = buf[:0]
+			starts = append(starts, p)
+		}
+		k := tokens[i]
+		buf = append(buf, byte(k), byte(k>>8), byte(k>>16))
+	}
+	per := stretch(shape)
+	for k, p := range starts {
+		end := len(list)
+		if k+1 < len(starts) {
+			end = starts[k+1]
+		}
+		for _, i := range list[p:end] {
+			t.segs[i].iter = int32(k / per)
+		}
+	}
+}
+
+// stretch gives the number of stretches after which their shapes repeat.
+func stretch(shape []uint64) int {
+	best, alike := 1, -1.0
+	for per := 1; per <= 8 && per*2 <= len(shape); per++ {
+		same := 0
+		for i := per; i < len(shape); i++ {
+			if shape[i] == shape[i-per] {
+				same++
+			}
+		}
+		if a := float64(same) / float64(len(shape)-per); a > alike+0.1 {
+			best, alike = per, a
+		}
+	}
+	return best
+}
+
+// alignIterations gives all ranks the same numbers: ranks that did something together did it in the same iteration.
+func (t *timeline) alignIterations() {
+	type pair struct{ a, b int32 }
+	votes := map[pair]map[int32]int{}
+	for j := range t.jobs {
+		ps := t.jobs[j].parts
+		for k := 1; k < len(ps); k++ {
+			a, b := &t.segs[ps[k-1]], &t.segs[ps[k]]
+			if a.iter == noIteration || b.iter == noIteration || a.node == b.node {
+				continue
+			}
+			p := pair{a.node, b.node}
+			if votes[p] == nil {
+				votes[p] = map[int32]int{}
+			}
+			votes[p][b.iter-a.iter]++
+		}
+	}
+	next := make([][]struct {
+		to    int32
+		delta int32
+	}, len(t.nodes))
+	for p, v := range votes {
+		delta, most := int32(0), 0
+		for d, n := range v {
+			if n > most || n == most && d < delta {
+				delta, most = d, n
+			}
+		}
+		next[p.a] = append(next[p.a], struct{ to, delta int32 }{p.b, delta})
+		next[p.b] = append(next[p.b], struct{ to, delta int32 }{p.a, -delta})
+	}
+	shift := make([]int32, len(t.nodes))
+	done := make([]bool, len(t.nodes))
+	for root := range next {
+		if done[root] || len(t.ranks[root]) == 0 {
+			continue
+		}
+		done[root] = true
+		queue := []int32{int32(root)}
+		for len(queue) > 0 {
+			n := queue[0]
+			queue = queue[1:]
+			slices.SortFunc(next[n], func(a, b struct{ to, delta int32 }) int {
+				return cmp.Or(cmp.Compare(a.to, b.to), cmp.Compare(a.delta, b.delta))
+			})
+			for _, e := range next[n] {
+				if !done[e.to] {
+					done[e.to] = true
+					shift[e.to] = shift[n] + e.delta
+					queue = append(queue, e.to)
+				}
+			}
+		}
+	}
+	for i := range t.segs {
+		if s := &t.segs[i]; s.iter != noIteration {
+			s.iter -= shift[s.node]
+		}
+	}
+}
+
+// renumber makes iterations count from 0 without holes.
+func (t *timeline) renumber() {
+	var all []int32
+	for i := range t.segs {
+		if t.segs[i].iter != noIteration {
+			all = append(all, t.segs[i].iter)
+		}
+	}
+	slices.Sort(all)
+	all = slices.Compact(all)
+	for i := range t.segs {
+		if k, ok := slices.BinarySearch(all, t.segs[i].iter); ok {
+			t.segs[i].iter = int32(k)
+		} else {
+			t.segs[i].iter = noIteration
+		}
+	}
+	t.iters = len(all)
+}
+
+// assignRoles: ranks with the same most frequent iteration, operation by operation, have one role; the k-th operation
+// of a kind in an iteration is one position for all of them.
+func (t *timeline) assignRoles(tokens []int32) {
+	t.role = make([]int32, len(t.nodes))
+	roleID := map[uint64]int32{}
+	type place struct{ role, token, k int32 }
+	posID := map[place]int32{}
+	var buf []byte
+	for n := range t.ranks {
+		t.role[n] = -1
+		if len(t.ranks[n]) == 0 {
+			continue
+		}
+		shapes := map[uint64]int{}
+		best, most := uint64(0), 0
+		flush := func() {
+			h := fnv1a(buf)
+			buf = buf[:0]
+			if shapes[h]++; shapes[h] > most {
+				best, most = h, shapes[h]
+			}
+		}
+		// Operations of concurrent streams may swap: the multiset of an iteration is its shape.
+		var set []int32
+		at := int32(noIteration)
+		emit := func() {
+			slices.Sort(set)
+			for _, k := range set {
+				buf = append(buf, byte(k), byte(k>>8), byte(k>>16))
+			}
+			set = set[:0]
+			flush()
+		}
+		for _, i := range t.ranks[n] {
+			if s := &t.segs[i]; s.iter != at {
+				if len(set) > 0 {
+					emit()
+				}
+				at = s.iter
+			}
+			set = append(set, tokens[i], int32(t.segs[i].Stage))
+		}
+		if len(set) > 0 {
+			emit()
+		}
+		id, ok := roleID[best]
+		if !ok {
+			id = int32(len(roleID))
+			roleID[best] = id
+		}
+		t.role[n] = id
+		seen := map[int32]int32{}
+		at = noIteration
+		for _, i := range t.ranks[n] {
+			s := &t.segs[i]
+			if s.iter != at {
+				clear(seen)
+				at = s.iter
+			}
+			p := place{id, tokens[i], seen[tokens[i]]}
+			seen[tokens[i]]++
+			k, ok := posID[p]
+			if !ok {
+				k = int32(len(posID))
+				posID[p] = k
+			}
+			s.pos = k
+		}
+	}
+	t.roles = len(roleID)
+}

@@ -1,0 +1,259 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rca
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+)
+
+// timeline is finished work with what links it: on each rank what came before, across ranks what was done together.
+// Times are nanoseconds on each rank's own clock; nothing here compares two clocks.
+type timeline struct {
+	*index
+	segs  []seg
+	ranks [][]int32 // Segments by node, in the order they were entered.
+	jobs  []joint   // What ranks did together, and computations alone.
+	order []int32   // jobs so that everything comes after what it depends on.
+	iters int       // Number of iterations, 0 unknown.
+	role  []int32   // By node: ranks that run the same program share a role; -1 no segments.
+	roles int
+	clock []line // By node: its clock against the reference's (X6).
+}
+
+// seg is one segment with its place.
+type seg struct {
+	*Segment
+	id    int32
+	node  int32
+	job   int32
+	pred  int32 // What ended last before this was entered, on the same rank; -1 nothing.
+	enter int64
+	gap   int64 // From pred's end to enter: computation, or the host being late.
+	host  int64 // The part of gap in which the GPU had nothing to do because the call had not come yet.
+	stay  int64 // Inside, waiting for others included.
+	iter  int32 // noIteration unknown.
+	pos   int32 // Position in the iteration, shared by the ranks of a role; -1 unknown.
+}
+
+// joint is an operation across ranks, or one computation.
+type joint struct {
+	parts    []int32 // Segments.
+	transfer int64   // The shortest stay: the last arriver waits for nobody.
+	last     int32   // Segment of the last arriver; -1 none told.
+	p2p      bool
+	buffered bool // The send did not wait for its receiver.
+	compute  bool
+}
+
+type jointKey struct {
+	comm     int32
+	fn       int32
+	iter     int
+	number   int64
+	src, dst int
+}
+
+func newTimeline(x *index) *timeline {
+	t := &timeline{index: x, ranks: make([][]int32, len(x.nodes))}
+	t.load()
+	if len(t.segs) == 0 {
+		return t
+	}
+	t.link()
+	t.join()
+	t.sort()
+	return t
+}
+
+func (t *timeline) load() {
+	tl := t.ev.Timeline
+	t.segs = make([]seg, 0, len(tl))
+	for i := range tl {
+		s := &tl[i]
+		n := t.nodeOf(s.Rank)
+		if n < 0 || s.End < s.Start || s.End-s.Start > int64(1e15) {
+			continue
+		}
+		t.segs = append(t.segs, seg{Segment: s, node: n, pred: -1, iter: int32(s.Iteration), pos: -1, job: -1})
+	}
+	slices.SortStableFunc(t.segs, func(a, b seg) int {
+		return cmp.Or(cmp.Compare(a.node, b.node), cmp.Compare(a.first(), b.first()), cmp.Compare(a.End, b.End), cmp.Compare(a.Comm, b.Comm), cmp.Compare(a.Number, b.Number))
+	})
+	for i := range t.segs {
+		t.segs[i].id = int32(i)
+		t.ranks[t.segs[i].node] = append(t.ranks[t.segs[i].node], int32(i))
+	}
+}
+
+// first is when the segment began as far as it says itself.
+func (s *seg) first() int64 {
+	if s.Entered > s.Start && s.Entered <= s.End {
+		return s.Entered
+	}
+	return s.Start
+}
+
+// link finds for every segment when it was entered and what came before it. Where the kernel's start is not known, an
+// operation called early is taken to have begun when the one before it had ended.
+func (t *timeline) link() {
+	for _, list := range t.ranks {
+		byEnd := slices.Clone(list)
+		slices.SortStableFunc(byEnd, func(a, b int32) int { return cmp.Compare(t.segs[a].End, t.segs[b].End) })
+		lastOp := int64(-1 << 62)
+		for _, i := range list {
+			s := &t.segs[i]
+			s.enter = s.first()
+			if s.Kind == SegmentOp && (s.Entered == 0 || s.Entered < s.Start) {
+				if lastOp > s.enter && lastOp <= s.End {
+					s.enter = lastOp
+				}
+				lastOp = max(lastOp, s.End)
+			}
+			s.stay = s.End - s.enter
+		}
+		k := 0
+		byEnter := slices.Clone(list)
+		slices.SortStableFunc(byEnter, func(a, b int32) int { return cmp.Compare(t.segs[a].enter, t.segs[b].enter) })
+		copy(list, byEnter)
+		for _, i := range list {
+			s := &t.segs[i]
+			for k < len(byEnd) && t.segs[byEnd[k]].End <= s.enter {
+				k++
+			}
+			for j := k - 1; j >= 0; j-- {
+				if byEnd[j] != i {
+					s.pred = byEnd[j]
+					break
+				}
+			}
+			if s.pred >= 0 {
+				p := &t.segs[s.pred]
+				s.gap = s.enter - p.End
+				if s.Kind == SegmentOp && s.Start > p.End {
+					s.host = min(s.gap, s.Start-p.End)
+				}
+			}
+		}
+	}
+}
+
+// join gathers what ranks did together.
+func (t *timeline) join() {
+	at := make(map[jointKey]int32, len(t.segs)/2)
+	for i := range t.segs {
+		s := &t.segs[i]
+		if s.Kind == SegmentCompute {
+			s.job = int32(len(t.jobs))
+			t.jobs = append(t.jobs, joint{parts: []int32{int32(i)}, transfer: s.stay, last: int32(i), compute: true})
+			continue
+		}
+		k := t.keyOfSegment(s)
+		id, ok := at[k]
+		if !ok {
+			id = int32(len(t.jobs))
+			at[k] = id
+			t.jobs = append(t.jobs, joint{last: -1, p2p: k.src >= 0})
+		}
+		s.job = id
+		t.jobs[id].parts = append(t.jobs[id].parts, int32(i))
+	}
+	for i := range t.jobs {
+		t.settleJoint(&t.jobs[i])
+	}
+}
+
+func (t *timeline) keyOfSegment(s *seg) jointKey {
+	k := jointKey{comm: -1, fn: -1, iter: -1, number: s.Number, src: -1, dst: -1}
+	if c, ok := t.comOf[s.Comm]; ok {
+		k.comm = c
+	} else {
+		k.comm = -2 - t.fn("comm "+string(s.Comm))
+	}
+	if dir := direction(s.Func); dir != 0 && s.Peer >= 0 {
+		k.src, k.dst, k.number = s.Rank, s.Peer, s.Seq
+		if dir < 0 {
+			k.src, k.dst = k.dst, k.src
+		}
+		k.iter = s.Iteration
+		return k
+	}
+	if s.Number < 0 {
+		k.fn, k.number, k.iter = t.fn(s.Func), s.Seq, s.Iteration
+	}
+	return k
+}
+
+// direction is +1 for a send, -1 for a receive, 0 for a collective.
+func direction(fn string) int {
+	switch {
+	case fn == "Send" || strings.HasSuffix(fn, "-send"):
+		return 1
+	case fn == "Recv" || strings.HasSuffix(fn, "-recv"):
+		return -1
+	}
+	return 0
+}
+
+// settleJoint finds the transfer time and the last arriver. All leave a synchronising operation together, so the
+// shortest stay is the last arriver's, whatever the clocks say.
+func (t *timeline) settleJoint(j *joint) {
+	if j.compute || len(j.parts) == 0 {
+		return
+	}
+	shortest, longest := j.parts[0], j.parts[0]
+	for _, p := range j.parts {
+		if t.segs[p].stay < t.segs[shortest].stay {
+			shortest = p
+		}
+		if t.segs[p].stay > t.segs[longest].stay {
+			longest = p
+		}
+	}
+	j.transfer, j.last = t.segs[shortest].stay, shortest
+	if j.p2p && len(j.parts) == 2 {
+		send := j.parts[0]
+		if direction(t.segs[send].Func) < 0 {
+			send = j.parts[1]
+		}
+		j.buffered = send == shortest
+	}
+}
+
+// wait is how long a rank waited in an operation for the others.
+func (t *timeline) wait(i int32) int64 { return t.segs[i].stay - t.jobs[t.segs[i].job].transfer }
+
+// sort orders the joints by dependency. What noise in the times makes circular is appended as it comes.
+func (t *timeline) sort() {
+	need := make([]int32, len(t.jobs))
+	after := make([][]int32, len(t.jobs))
+	for i := range t.segs {
+		s := &t.segs[i]
+		if s.pred >= 0 && t.segs[s.pred].job != s.job {
+			need[s.job]++
+			after[t.segs[s.pred].job] = append(after[t.segs[s.pred].job], s.job)
+		}
+	}
+	t.order = make([]int32, 0, len(t.jobs))
+	for j := range t.jobs {
+		if need[j] == 0 {
+			t.order = append(t.order, int32(j))
+		}
+	}
+	for k := 0; k < len(t.order); k++ {
+		for _, j := range after[t.order[k]] {
+			if need[j]--; need[j] == 0 {
+				t.order = append(t.order, j)
+			}
+		}
+	}
+	if len(t.order) < len(t.jobs) {
+		for j := range t.jobs {
+			if need[j] > 0 {
+				t.order = append(t.order, int32(j))
+			}
+		}
+	}
+}
