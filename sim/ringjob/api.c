@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "event.h"
+#include "fault.h"
 #include "gpu.h"
 #include "profiler.h"
 
@@ -166,6 +167,7 @@ static void launch(struct plan *plan) {
     prof_descr descr = {.type = CULPRIT_NCCL_KERNEL_LAUNCH, .parentObj = group_api, .kernelLaunch = {.stream = STREAM}};
     prof_start(comm->prof_context, &launch_event, &descr);
   }
+  fault_before_launch(comm);
   gpu_kernel(comm->gpu, plan);
   prof_stop(launch_event);
 

@@ -41,12 +41,21 @@ void fault_step(uint64_t step);
 bool fault_before_op(const struct comm *comm, bool collective);
 // "allgather", "reducescatter" or "size".
 const char *fault_other_op(void);
+// User thread: inside the call, before the kernel is launched; may not return for long.
+void fault_before_launch(const struct comm *comm);
+// User thread: whether the barrier comes before the gradients in this step.
+bool fault_swap_order(void);
+// GPU thread: before a kernel starts; may not return for long.
+void fault_before_kernel(const struct comm *comm);
 // GPU thread: factor on compute time.
 double fault_compute_factor(void);
 // GPU thread: whether it stands still now, inside a kernel of `comm` after `slices` of `total`.
-bool fault_gpu_frozen(const struct comm *comm, bool collective, uint64_t slices, uint64_t total);
+bool fault_gpu_frozen(const struct comm *comm, uint64_t slices, uint64_t total);
 // Proxy thread: extra time before each transfer, ns.
-uint64_t fault_proxy_delay(const struct comm *comm);
+uint64_t fault_proxy_delay(void);
+// Proxy thread: whether arrived transfers are never given to the GPU, and how much later they are, ns.
+bool fault_flush_stalled(const struct comm *comm);
+uint64_t fault_flush_delay(const struct comm *comm);
 // Proxy thread: whether the network edge delivers nothing, and its share of the bandwidth.
 bool fault_link_stalled(const struct conn *conn);
 double fault_link_share(const struct conn *conn);

@@ -26,6 +26,8 @@ static void align_conn(struct conn *conn, int chunk_steps) {
 }
 
 void kernel_begin(struct plan *plan) {
+  fault_before_kernel(plan->comm);
+  if (abort_requested()) return;
   uint64_t now = now_real_ns();
   for (int w = 0; w < plan->nworks; w++) {
     struct work *work = &plan->works[w];
@@ -128,7 +130,7 @@ enum kernel_state kernel_step(struct plan *plan) {
     total += work->nprims * (uint64_t)work->slices;
   }
   if (done == total) return KERNEL_DONE;
-  if (fault_gpu_frozen(plan->comm, plan->collective, done, total)) return KERNEL_FROZEN;
+  if (fault_gpu_frozen(plan->comm, done, total)) return KERNEL_FROZEN;
   bool moved = false;
   for (int w = 0; w < plan->nworks; w++) {
     struct work *work = &plan->works[w];

@@ -71,7 +71,7 @@ void progress_accept(struct fifo *fifo, const struct proxy_op *op) {
   if (!joins) args = args_new(fifo, op->group);
   struct proxy_sub *sub = &args->subs[args->nsubs++];
   sub->op = *op;
-  sub->delayed = -1;
+  sub->delayed = sub->flush_step = -1;
   if (op->conn) op_start(sub);
 }
 
@@ -112,7 +112,7 @@ static bool send_transmit(struct proxy_sub *sub, uint64_t now) {
   int step = sub->transmitted;
   if (step >= sub->posted || step >= sub->done + NCCL_STEPS) return false;
   if (atomic_load_explicit(&conn->tail, memory_order_acquire) <= sub->base + (uint64_t)step) return false;
-  uint64_t delay = fault_proxy_delay(sub->op.comm);
+  uint64_t delay = fault_proxy_delay();
   if (delay > 0 && sub->delayed < step) {
     sub->delayed = step;
     sleep_ns(delay);
@@ -188,12 +188,18 @@ static bool recv_arrive(struct proxy_args *args) {
   return any;
 }
 
-static bool recv_flushed(struct proxy_args *args) {
+static bool recv_flushed(struct proxy_args *args, uint64_t now) {
   bool any = false;
   for (int s = 0; s < args->nsubs; s++) {
     struct proxy_sub *sub = &args->subs[s];
     if (sub->transmitted >= sub->received) continue;
     int step = sub->transmitted;
+    // The flush of a transfer begins when it is the oldest.
+    if (sub->flush_step != step) {
+      sub->flush_step = step;
+      sub->flushed_ns = now + fault_flush_delay(sub->op.comm);
+    }
+    if (now < sub->flushed_ns || fault_flush_stalled(sub->op.comm)) continue;
     sub->transmitted += sub->op.slice_steps;
     step_record(sub, step, CULPRIT_NCCL_RECV_GPU_WAIT);
     atomic_store_explicit(&sub->op.conn->tail, sub->base + (uint64_t)sub->transmitted, memory_order_release);
@@ -225,7 +231,7 @@ static bool progress_recv(struct proxy_args *args, uint64_t now) {
     for (int s = 0; s < args->nsubs; s++) link_progress(args->subs[s].op.conn, now, false);
     return true;
   }
-  return recv_arrive(args) || recv_flushed(args) || recv_consumed(args);
+  return recv_arrive(args) || recv_flushed(args, now) || recv_consumed(args);
 }
 
 // Start and end of the kernel on a channel.

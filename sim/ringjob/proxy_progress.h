@@ -21,6 +21,8 @@ struct proxy_sub {
   uint64_t base;  // First step on the connection.
   int posted, received, transmitted, done;
   int delayed;    // Step before which an injected delay has been served.
+  int flush_step;  // Step whose flush has begun, done at flushed_ns.
+  uint64_t flushed_ns;
   uint32_t trans_size;
   void *op_handle;
   void *step_handles[NCCL_STEPS];

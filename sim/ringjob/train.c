@@ -173,9 +173,11 @@ static bool train_step(struct train *t) {
   t->ops = 0;
   if (o->schedule == SCHEDULE_GPIPE) gpipe(t);
   else one_forward_one_backward(t);
-  gradients(t);
   bool barrier = o->barrier_every > 0 && (t->step + 1) % (uint64_t)o->barrier_every == 0 && o->world_size > 1;
-  if (barrier) all_reduce(t, &t->barrier, 1);
+  bool swapped = barrier && fault_swap_order();
+  if (swapped) all_reduce(t, &t->barrier, 1);
+  gradients(t);
+  if (barrier && !swapped) all_reduce(t, &t->barrier, 1);
   // As reading the loss: the program waits for the GPU once a step.
   return gpu_sync(t->job->gpu);
 }

@@ -71,7 +71,8 @@ func peerWaits(r *record) int {
 // colls is how many operations a rank has called on dp.
 func colls(r *record) int { return len(r.of("Coll", "dp")) }
 
-// hangs checks that nobody takes steps any more and that the job can still be ended, as an abort.
+// hangs checks that nobody takes steps any more (a fault may wait for a step of its own, so the count is from its
+// effect) and that the job can still be ended, as an abort.
 func hangs(t *testing.T, j *job, code int) {
 	t.Helper()
 	fault := j.await("the fault", func(e event) bool { return e.Event == "fault" })
@@ -123,6 +124,72 @@ func TestGPUFreeze(t *testing.T) {
 			}
 		}
 		return errors.New("no kernel is running on rank 1")
+	})
+	hangs(t, j, 4)
+}
+
+func TestKernelStall(t *testing.T) {
+	j := startFault(t, "kernel-stall", "")
+	awaitRecords(t, j, "an operation whose kernel does not start", func(r []*record) error {
+		all := r[1].of("Coll", "dp")
+		last := all[len(all)-1]
+		for _, c := range last.children {
+			if c.kind == "KernelCh" {
+				return errors.New("the kernel runs")
+			}
+		}
+		// Data arrives, and nobody takes it.
+		if recv := openSteps(r[1], false); recv[recvGPUWait] == 0 {
+			return fmt.Errorf("rank 1: receive %v", recv)
+		}
+		if len(r[2].of("KernelCh", "dp")) != len(r[1].of("KernelCh", "dp"))+last.num("channels") {
+			return errors.New("rank 2's kernel is not running")
+		}
+		return nil
+	})
+	hangs(t, j, 4)
+}
+
+func TestFlushStall(t *testing.T) {
+	j := startFault(t, "flush-stall", "")
+	awaitRecords(t, j, "transfers that arrive and stay", func(r []*record) error {
+		if recv := openSteps(r[1], false); recv[recvFlushWait] == 0 || recv[recvGPUWait] != 0 {
+			return fmt.Errorf("rank 1: receive %v", recv)
+		}
+		return nil
+	})
+	hangs(t, j, 4)
+}
+
+func TestGroupStall(t *testing.T) {
+	j := startFault(t, "group-stall", "")
+	awaitRecords(t, j, "a program inside ncclGroupEnd", func(r []*record) error {
+		groups := r[1].of("GroupApi", "dp")
+		last := groups[len(groups)-1]
+		if !last.live() || !last.reached(groupEnding) || colls(r[1]) != colls(r[2])-1 {
+			return fmt.Errorf("the last group's states are%s", pathOf(last))
+		}
+		return nil
+	})
+	hangs(t, j, 4)
+}
+
+func TestSwapOrder(t *testing.T) {
+	j := startFault(t, "swap-order", "--barrier-every 3")
+	awaitRecords(t, j, "a deadlock of two communicators", func(r []*record) error {
+		// The GPU of each rank is inside the one that it was given first.
+		stuck := func(r *record, comm string) bool {
+			for _, k := range r.of("KernelCh", comm) {
+				if k.live() {
+					return true
+				}
+			}
+			return false
+		}
+		if !stuck(r[1], "world") || stuck(r[1], "dp") || !stuck(r[2], "dp") || stuck(r[2], "world") {
+			return errors.New("not locked")
+		}
+		return nil
 	})
 	hangs(t, j, 4)
 }
@@ -219,6 +286,10 @@ func TestRecovers(t *testing.T) {
 		{"checkpoint=1", ""},
 		{"gpu-slow=5", ""},
 		{"proxy-delay=2", ""},
+		{"flush-slow=2", ""},
+		{"flush-stall", "--fault-for 1"},
+		{"kernel-stall", "--fault-for 1"},
+		{"group-stall", "--fault-for 1"},
 		{"link-slow=0.05", ""},
 		{"link-slow=0.05", "--net socket"},
 	} {
