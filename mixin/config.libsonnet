@@ -16,11 +16,10 @@
 
     runbookURLPattern: 'https://github.com/culprit-project/culprit/blob/main/docs/runbooks/%s.md',
 
-    // Evaluation intervals of the rule groups. The stall group reads one series a rank and is cheap enough for 1 s, which
-    // saves up to a scrape interval on the way to the verdict; the others read some dozens a rank.
+    // Evaluation intervals of the rule groups. The stall group reads two series a rank and is cheap enough for 1 s, which
+    // saves up to a scrape interval on the way to the verdict; the progress group reads some a communicator and rank.
     stallInterval: '1s',
-    progressInterval: '2s',
-    slowInterval: '2s',
+    progressInterval: '5s',
     healthInterval: '15s',
 
     // A trigger that flaps because one scrape was missed is one incident.
@@ -51,22 +50,22 @@
     operationAgeSeconds: 300,
     operationAgeFirstStepSeconds: 1800,
 
-    // --- Process vanished. A job that is being killed dies everywhere within a moment. ------------------------------
-    vanishedFor: '2s',
+    // --- Process vanished: others make no progress for longer than is usual, at least this long. A job that is being
+    // killed dies everywhere sooner. -----------------------------------------------------------------------------------
+    vanishedStallSeconds: 1.5,
 
     // --- Straggler (Mycroft) and slow iterations (Holmes). -----------------------------------------------------------
-    // Windows of the rates, and how far a baseline stays behind so that the beginning of an anomaly does not move it. A
-    // window holds at least two scrapes. The short window suits jobs whose traffic is steady over it; the edge of its own
-    // healthy range disarms it for jobs whose traffic comes in bursts, which the long window serves.
+    // Windows of the rates, how often each is evaluated, and how far its baseline stays behind, so that the beginning of an
+    // anomaly does not move it. A window holds at least two scrapes. The short window suits jobs whose traffic is steady
+    // over it; the edge of its own healthy range disarms it for jobs whose traffic comes in bursts, which the long window serves.
     slowWindows: [
-      { window: '10s', lag: '20s' },
-      { window: '1m', lag: '90s' },
+      { window: '10s', interval: '2s', lag: '20s', minSamples: 10 },
+      { window: '1m', interval: '10s', lag: '90s', minSamples: 6 },
     ],
     // The baseline is the edge of the healthy range: the lowest (throughput, operations) or highest (iteration time)
     // tenth of the windows of the last baselineHistory in which no trigger fired.
     baselineHistory: '10m',
     baselineEdge: 0.1,
-    baselineMinSamples: 10,
     // A baseline older than this no longer says anything: the job is then taken as it is.
     baselineMemory: '2h',
     throughputRatio: 0.5,

@@ -7,8 +7,11 @@
     local config = $._config,
     local q = (import '../lib/promql.libsonnet')(config),
     local alert = (import '../lib/alert.libsonnet')(config),
-    local completed = q.metric('nccl_ops_completed_total'),
-    local started = q.metric('nccl_ops_started_total'),
+    local age = q.metric('nccl_op_age_seconds'),
+    local ops = q.metric('nccl_function_ops_total'),
+
+    // The oldest operation of each process that is older than limit seconds. Compared first: few are left to be joined.
+    local olderThan(limit) = q.living('max by (%s) (%s > %g)' % [q.process, age, limit]),
 
     groups+: [
       {
@@ -21,23 +24,17 @@
             // Where healthy waits exceed the window, or nothing has completed yet, the stall trigger decides alone.
             |||
               count by (%(job)s) (
-                (
-                  sum by (%(process)s) (%(completed)s) == sum by (%(process)s) (%(completed)s offset %(window)gs)
-                )
-                and
-                (
-                  sum by (%(process)s) (%(started)s offset %(window)gs) > sum by (%(process)s) (%(completed)s)
-                )
-                and on (%(process)s) (%(up)s == 1)
+                %(old)s
+                and on (%(process)s)
+                (sum by (%(process)s) (%(ops)s) == sum by (%(process)s) (%(ops)s offset %(window)gs))
               )
               and on (%(job)s)
               (job_id:nccl_stall_seconds:threshold <= %(window)g)
             ||| % {
               job: q.job,
               process: q.process,
-              completed: completed,
-              started: started,
-              up: q.metric('nccl_process_up'),
+              old: std.strReplace(olderThan(config.failureWindowSeconds), '\n', '\n  '),
+              ops: ops,
               window: config.failureWindowSeconds,
             },
             'A job has operations in progress and completes none.',
@@ -47,61 +44,23 @@
             'CulpritOperationTooOld',
             'warning',
             |||
-              (
-                max by (%(job)s) (
-                  %(age)s
-                )
-                > %(limit)g
+              max by (%(job)s) (
+                %(old)s
               )
               and on (%(job)s)
               (
                 job_id:nccl_function_ops:sum > 0
                 or
-                (
-                  max by (%(job)s) (
-                    %(age)s
-                  )
-                  > %(first)g
-                )
+                max by (%(job)s) (%(age)s > %(first)g)
               )
             ||| % {
               job: q.job,
-              age: std.strReplace(q.living(q.metric('nccl_op_age_seconds')), '\n', '\n    '),
-              limit: config.operationAgeSeconds,
+              old: std.strReplace(olderThan(config.operationAgeSeconds), '\n', '\n  '),
+              age: age,
               first: config.operationAgeFirstStepSeconds,
             },
             'An operation has been in flight for too long.',
             'The oldest operation of job {{ $labels.job_id }} has been in flight for {{ $value | humanizeDuration }}.',
-          ),
-          alert.trigger(
-            'CulpritProcessVanished',
-            'warning',
-            // A dead rank counts when a living one has an operation in flight on one of its communicators.
-            |||
-              count by (%(job)s) (
-                (max by (%(rank)s) (%(up)s) == 0)
-                and on (%(rank)s)
-                (
-                  %(started)s
-                  and on (%(comm)s)
-                  (
-                    %(started)s > %(completed)s
-                    and on (%(process)s) (%(up)s == 1)
-                  )
-                )
-              )
-            ||| % {
-              job: q.job,
-              rank: q.rank,
-              comm: q.comm,
-              process: q.process,
-              up: q.metric('nccl_process_up'),
-              started: started,
-              completed: completed,
-            },
-            'A process of a job vanished while others wait on its communicators.',
-            '{{ $value }} process(es) of job {{ $labels.job_id }} vanished without an orderly end while other ranks have operations in flight with them.',
-            pending=config.vanishedFor,
           ),
         ],
       },
@@ -115,6 +74,27 @@
             'job_id:nccl_stall_seconds:max > job_id:nccl_stall_seconds:threshold',
             'A job makes no progress for longer than its own healthy waits explain.',
             'A communicator of job {{ $labels.job_id }} with an operation in flight has made no progress for {{ $value | humanizeDuration }}.',
+          ),
+          alert.trigger(
+            'CulpritProcessVanished',
+            'warning',
+            // A rank that runs again elsewhere has not vanished.
+            |||
+              count by (%(job)s) (max by (%(rank)s) (%(up)s) == 0)
+              and on (%(job)s)
+              (
+                job_id:nccl_stall_seconds:max
+                >
+                (clamp_min(job_id:nccl_wait_ended_seconds:usual, %(stall)g) or 0 * job_id:nccl_stall_seconds:max + %(stall)g)
+              )
+            ||| % {
+              job: q.job,
+              rank: q.rank,
+              up: q.metric('nccl_process_up'),
+              stall: config.vanishedStallSeconds,
+            },
+            'A process of a job vanished and others wait.',
+            '{{ $value }} process(es) of job {{ $labels.job_id }} vanished without an orderly end, and other ranks with operations in flight make no progress.',
           ),
         ],
       },

@@ -15,36 +15,40 @@
         for w in config.slowWindows
       ]),
 
-    groups+: [
-      {
-        name: 'culprit-slow',
-        interval: config.slowInterval,
-        rules: $.culpritRecords.slow + [
-          alert.trigger(
-            'CulpritThroughputLow',
-            'info',
-            // Nothing at all is no straggler: that is a pause, or a stall.
-            against('nccl_bytes', 'rate', '> 0 < %g' % config.throughputRatio),
-            'A job moves much less data than it did when it was healthy.',
-            'Job {{ $labels.job_id }} moves {{ $value | humanizePercentage }} of the bytes per second of its last healthy windows.',
-          ),
-          alert.trigger(
-            'CulpritOperationIntervalHigh',
-            'info',
-            against('nccl_function_ops', 'rate', '> 0 < %g' % (1 / config.intervalRatio)),
-            'The interval between the operations of a job has grown.',
-            'Job {{ $labels.job_id }} completes {{ $value | humanizePercentage }} of the operations per second of its last healthy windows: the interval between operations is more than %g times as long.' % config.intervalRatio,
-          ),
-          alert.trigger(
-            'CulpritIterationSlow',
-            'info',
-            against('nccl_iteration_seconds', 'mean', '> %g' % config.iterationRatio),
-            'The iterations of a job take longer than they did when it was healthy.',
-            'Iterations of job {{ $labels.job_id }} take {{ $value | humanizePercentage }} of the time of its last healthy windows.',
-            pending=config.iterationFor,
-          ),
-        ],
-      },
+    local triggers = [
+      alert.trigger(
+        'CulpritThroughputLow',
+        'info',
+        // Nothing at all is no straggler: that is a pause, or a stall.
+        against('nccl_bytes', 'rate', '> 0 < %g' % config.throughputRatio),
+        'A job moves much less data than it did when it was healthy.',
+        'Job {{ $labels.job_id }} moves {{ $value | humanizePercentage }} of the bytes per second of its last healthy windows.',
+      ),
+      alert.trigger(
+        'CulpritOperationIntervalHigh',
+        'info',
+        against('nccl_function_ops', 'rate', '> 0 < %g' % (1 / config.intervalRatio)),
+        'The interval between the operations of a job has grown.',
+        'Job {{ $labels.job_id }} completes {{ $value | humanizePercentage }} of the operations per second of its last healthy windows: the interval between operations is more than %g times as long.' % config.intervalRatio,
+      ),
+      alert.trigger(
+        'CulpritIterationSlow',
+        'info',
+        against('nccl_iteration_seconds', 'mean', '> %g' % config.iterationRatio),
+        'The iterations of a job take longer than they did when it was healthy.',
+        'Iterations of job {{ $labels.job_id }} take {{ $value | humanizePercentage }} of the time of its last healthy windows.',
+        pending=config.iterationFor,
+      ),
     ],
+
+    // A group a window; the triggers are in that of the first, the shortest.
+    groups+: std.mapWithIndex(
+      function(i, w) {
+        name: 'culprit-slow-' + w.window,
+        interval: w.interval,
+        rules: $.culpritRecords.slow[w.window] + (if i == 0 then triggers else []),
+      },
+      config.slowWindows
+    ),
   },
 }

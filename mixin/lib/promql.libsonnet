@@ -9,7 +9,6 @@ function(config) {
   // Label lists for by () and on ().
   job: join,
   rank: join + ', rank',
-  comm: join + ', comm',
   process: 'instance, ' + join + ', rank',
 
   // A metric with the configured selector, more matchers, and what follows the braces.

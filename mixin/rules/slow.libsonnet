@@ -33,7 +33,8 @@
 
     local quantile(signal) = if signal.low then config.baselineEdge else 1 - config.baselineEdge,
 
-    slow: std.flattenArrays([
+    // By window.
+    slow: { [w.window]: std.flattenArrays([
       local value = 'job_id:%s:%s%s' % [signal.name, signal.op, w.window];
       local healthy = value + '_healthy';
       local history = '%s[%s] offset %s' % [healthy, config.baselineHistory, w.lag];
@@ -57,14 +58,13 @@
             quantile(signal),
             history,
             history,
-            config.baselineMinSamples,
+            w.minSamples,
             q.job,
             q.triggered,
           ],
         },
       ]
-      for w in config.slowWindows
-      for signal in self.slowSignals
-    ]),
+      for signal in $.culpritRecords.slowSignals
+    ]) for w in config.slowWindows },
   },
 }
