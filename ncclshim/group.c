@@ -74,7 +74,7 @@ handle group_api_first(handle h) {
 
 void group_api_add(handle h, handle op) {
   struct group_slot *g = find(h);
-  if (g != NULL && op != 0) PUT(g->first_op, op);
+  if (g != NULL && handle_kind_of(op) == HANDLE_API) PUT(g->first_op, op);
 }
 
 bool group_api_owns(handle h) { return find(h) != NULL; }

@@ -267,7 +267,7 @@ static void describe(uint32_t i, const char *datatype) {
 handle op_called(uint32_t comm, handle group, handle next, const struct op_call *call, uint64_t now) {
   struct comm_ctl *c = &shim.comms[comm];
   const uint32_t i = open_op(comm, group, now);
-  if (i == NONE) return 0;
+  if (i == NONE) return handle_make(HANDLE_LOST, shim.cookie, c->generation, comm, 0);
   struct op_ctl *o = &shim.ops[i];
   o->group_next = next;
   o->func = name_func(call->func);
@@ -311,6 +311,7 @@ static uint32_t find_called(handle api, uint32_t comm, bool *replay) {
 handle op_launched(uint32_t comm, handle api, const struct op_launch *launch, uint64_t now) {
   struct comm_ctl *c = &shim.comms[comm];
   struct culprit_comm *cs = trace_comm(&shim.file, comm);
+  if (handle_kind_of(api) == HANDLE_LOST) return 0;  // Numbered at its call.
   if (launch->p2p && launch->peer == c->rank) {
     comm_distrust_kernel(comm, now, "send/recv with itself: KernelCh runs ahead");
   }

@@ -181,6 +181,10 @@ static uint32_t spare_shared_memory(uint32_t abi, uint32_t mask, culprit_nccl_lo
 
 void session_open_comm(struct comm_info *info, void **context, int *mask, culprit_nccl_logger logger) {
   *context = NULL;
+  if (__atomic_load_n(&shim.open, __ATOMIC_ACQUIRE) != 0 && GET(*shim.alive) == 0) {
+    *mask = 0;  // A forked child, to which the lock may have come taken.
+    return;
+  }
   pthread_mutex_lock(&shim.session);
   uint32_t events = 0;
   if (!begin(info->abi, logger, &events)) {
