@@ -54,13 +54,13 @@ func (w *waitFor) refineGroup(r *root) {
 
 // ailing says whether the node's own evidence shows an ailment of this rank. Evidence of the whole host counts for a
 // rank only when it names the rank's NIC or the rank's NIC is not known.
-func (w *waitFor) ailing(n int32, ailment func(*Fact) bool) bool {
-	r := w.nodes[n].rank
+func (x *index) ailing(n int32, ailment func(*Fact) bool) bool {
+	r := x.nodes[n].rank
 	if r == nil {
 		return false
 	}
-	for i := range w.ev.Facts {
-		f := &w.ev.Facts[i]
+	for i := range x.ev.Facts {
+		f := &x.ev.Facts[i]
 		if !ailment(f) {
 			continue
 		}

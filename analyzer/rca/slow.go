@@ -26,6 +26,8 @@ type finding struct {
 // slowAnalysis is the analysis of finished work: whose time it is.
 type slowAnalysis struct {
 	*timeline
+	early    *timeline // Iterations before the job became slower; nil when it did not while watched.
+	onset    float64   // By what factor it became slower, 1 not.
 	base     *baseline
 	replay   *replay
 	walk     *walk
@@ -35,18 +37,51 @@ type slowAnalysis struct {
 
 // slowVerdict explains why a job is slow. ok is false without finished work.
 func slowVerdict(x *index) (Verdict, bool) {
-	t := newTimeline(x)
+	t := newTimeline(x, x.ev.Timeline)
 	if len(t.segs) == 0 {
 		return Verdict{}, false
 	}
-	t.findIterations()
-	t.alignClocks()
-	a := &slowAnalysis{timeline: t, base: newBaseline(t)}
-	a.replay = newReplay(t)
-	a.walk = t.walkBack()
-	a.iterTime = a.replay.base / float64(max(1, t.iters))
-	a.series = t.iterationTimes()
+	a := &slowAnalysis{timeline: t, onset: 1, series: t.iterationTimes()}
+	if k, ratio := changePoint(a.series); ratio >= leastOnset {
+		if late := t.between(k, t.iters); late.iters >= 3 {
+			a.early, a.timeline, a.onset = t.between(0, k), late, ratio
+		}
+	}
+	a.base = newBaseline(a.timeline, a.early)
+	a.replay = newReplay(a.timeline)
+	a.walk = a.walkBack()
+	a.iterTime = a.replay.base / float64(max(1, a.iters))
 	return a.verdict(), true
+}
+
+// leastOnset is the factor from which a lasting change of the iteration time is one.
+const leastOnset = 1.05
+
+// changePoint finds where the iterations became longer for good: the split with the largest ratio of medians that the
+// noise on both sides does not explain; ratio 1 when there is none.
+func changePoint(series []int64) (at int, ratio float64) {
+	const side = 3
+	ratio = 1
+	for k := side; k+side <= len(series); k++ {
+		before, after := toFloats(series[:k]), toFloats(series[k:])
+		b, bs := center(before)
+		l, ls := center(after)
+		if b <= 0 || l-b < 4*max(bs, ls) {
+			continue
+		}
+		if r := l / b; r > ratio*1.001 {
+			at, ratio = k, r
+		}
+	}
+	return at, ratio
+}
+
+func toFloats(v []int64) []float64 {
+	out := make([]float64, len(v))
+	for i := range v {
+		out[i] = float64(v[i])
+	}
+	return out
 }
 
 // iterationTimes gives the length of every iteration but the last, as the median rank saw it.

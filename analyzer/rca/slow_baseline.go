@@ -20,6 +20,7 @@ type baseline struct {
 	hostPart []float64 // By node: the share of its excess in which the host was late.
 	// slowComm lists what is slower than its peers: a communicator, or a pair of ranks.
 	slowComm []slowComm
+	before   map[transferClass]int64 // Before the job became slower.
 }
 
 // slowComm is a communicator or pair whose transfers take longer than its peers'.
@@ -29,11 +30,28 @@ type slowComm struct {
 	nodes  []int32
 }
 
-func newBaseline(t *timeline) *baseline {
-	b := &baseline{t: t}
+func newBaseline(t, early *timeline) *baseline {
+	b := &baseline{t: t, before: map[transferClass]int64{}}
+	if early != nil {
+		b.remember(early)
+	}
 	b.ownWork()
 	b.transfers()
 	return b
+}
+
+// remember takes how long each class of transfer took before the job became slower.
+func (b *baseline) remember(early *timeline) {
+	by := map[transferClass][]int64{}
+	for j := range early.jobs {
+		if jo := &early.jobs[j]; !jo.compute && len(jo.parts) > 0 && (!jo.p2p || len(jo.parts) == 2) {
+			c := early.classOf(jo)
+			by[c] = append(by[c], jo.transfer)
+		}
+	}
+	for c, v := range by {
+		b.before[c] = median64(v)
+	}
 }
 
 // group is the values of one rank at one position.
@@ -157,7 +175,6 @@ type transferClass struct {
 	size  int
 	p2p   bool
 	cross bool // Over more than one host.
-	place int32
 }
 
 // transferGroup is a communicator's (or pair's) transfers of a class.
@@ -267,11 +284,14 @@ func (b *baseline) class(groups []transferGroup, ids []int) {
 			}
 			ideal = sorted[k]
 		}
+		if e, ok := b.before[gr.class]; ok && e > 0 {
+			ideal = min(ideal, e)
+		}
 		for _, j := range gr.joints {
 			b.transfer[j] = ideal
 		}
 		const noteworthy = 1.15
-		if ratio := float64(gr.median) / float64(max(1, ideal)); ratio >= noteworthy || len(ids) == 1 {
+		if ratio := float64(gr.median) / float64(max(1, ideal)); ratio >= noteworthy {
 			sc := slowComm{joints: gr.joints, ratio: ratio}
 			seen := map[int32]bool{}
 			for _, j := range gr.joints {

@@ -362,19 +362,70 @@ func (a *slowAnalysis) rotating() (finding, bool) {
 		group: "uneven data", what: fmt.Sprintf("the slowest rank changes from iteration to iteration (%d ranks in %d iterations)", len(tops), a.iters)}, true
 }
 
-// global: everybody became slower alike.
+// global: everybody became slower alike, in computing or in sending.
 func (a *slowAnalysis) global() (finding, bool) {
-	n := len(a.series)
-	if n < 6 {
+	if a.early == nil || a.onset < a.opt.IrregularFactor {
 		return finding{}, false
 	}
-	early, late := median64(slices.Clone(a.series[:n/3])), median64(slices.Clone(a.series[n-n/3:]))
-	ratio := float64(late) / float64(max(1, early))
-	if ratio < a.opt.IrregularFactor {
-		return finding{}, false
+	f := finding{class: GlobalSlow, cause: CauseUnknown, comm: -1, chan_: -1, gain: a.onset, weight: 0.35,
+		what: fmt.Sprintf("everybody got slower by a factor of %.2f", a.onset)}
+	if r, even := a.evenly(ownWorkOf(a.early), ownWorkOf(a.timeline)); even && r >= 1.05 {
+		f.weight = 0.85
+		f.what = fmt.Sprintf("all ranks compute %.2f times as long as before, alike", r)
+	} else if r, even := a.evenly(sendTimeOf(a.early), sendTimeOf(a.timeline)); even && r >= 1.2 {
+		f.weight = 0.85
+		f.what = fmt.Sprintf("all ranks' transfers take %.2f times as long as before, alike", r)
 	}
-	return finding{class: GlobalSlow, cause: CauseUnknown, comm: -1, chan_: -1, weight: 0.6, gain: ratio,
-		what: fmt.Sprintf("everybody got slower by a factor of %.2f alike", ratio)}, true
+	return f, true
+}
+
+// evenly compares what each rank took before and after: the median ratio, and whether nearly all ranks share it.
+func (a *slowAnalysis) evenly(before, after []float64) (ratio float64, even bool) {
+	var rs []float64
+	for n := range before {
+		if before[n] > 0 && after[n] > 0 {
+			rs = append(rs, after[n]/before[n])
+		}
+	}
+	if len(rs) < 2 {
+		return 1, false
+	}
+	ratio, _ = center(rs)
+	alike := 0
+	for _, r := range rs {
+		if (r-1) > 0.6*(ratio-1) && (r-1) < 1.6*(ratio-1) {
+			alike++
+		}
+	}
+	return ratio, float64(alike) >= 0.8*float64(len(rs))
+}
+
+// ownWorkOf gives each rank's own work per iteration, ns.
+func ownWorkOf(t *timeline) []float64 {
+	out := make([]float64, len(t.nodes))
+	for i := range t.segs {
+		s := &t.segs[i]
+		if s.pred < 0 {
+			continue
+		}
+		out[s.node] += float64(s.gap)
+		if s.Kind == SegmentCompute {
+			out[s.node] += float64(s.stay)
+		}
+	}
+	for n := range out {
+		out[n] /= float64(max(1, t.iters))
+	}
+	return out
+}
+
+// sendTimeOf gives the time each rank's sends were outstanding per iteration, ns.
+func sendTimeOf(t *timeline) []float64 {
+	out := make([]float64, len(t.nodes))
+	for i := range t.segs {
+		out[t.segs[i].node] += float64(t.segs[i].SendWait[2]) / float64(max(1, t.iters))
+	}
+	return out
 }
 
 // center gives the median and the median distance from it (scaled to a standard deviation).

@@ -3,7 +3,392 @@
 
 package rca
 
-// network finds transfers that take longer than they should, and whose NIC, PCIe, proxy or path that is.
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// What the parts of SendWait and RecvWait mean.
+const (
+	sendNet   = 2 // Sent, not acknowledged: the time a transfer was outstanding.
+	recvFlush = 1 // Arrived, not given to the GPU.
+)
+
+// slowEnd is a rank whose transfers of one class take longer than its peers'.
+type slowEnd struct {
+	node   int32
+	peer   int32 // Where its slowest flow goes, -1 unknown.
+	joints []int32
+	net    float64 // How many times longer its sends are outstanding, 1 normal.
+	flush  float64
+	excess int64 // Per operation, ns.
+	chan_  int
+}
+
+// network finds transfers that take longer than they should, and whose NIC, PCIe, proxy or path that is. What decides
+// is the time a transfer was outstanding: waiting does not pollute it (Pulse's actual communication time, P5).
 func (a *slowAnalysis) network() []finding {
+	net, flush := a.slowEnds()
+	ideal := a.idealTransfers(net, flush)
+	gain := a.replay.gain(change{transfer: ideal})
+	if gain < leastGain {
+		return nil
+	}
+	switch {
+	case len(net) > 0:
+		if f, ok := a.locateNet(net, flush, gain); ok {
+			return []finding{f}
+		}
+	case len(flush) > 0:
+		if f, ok := a.locateProxy(flush, gain); ok {
+			return []finding{f}
+		}
+	}
+	if f, ok := a.slowGroup(gain); ok {
+		return []finding{f}
+	}
 	return nil
+}
+
+// idealTransfers gives transfers what they take elsewhere, or without the slow end's extra time.
+func (a *slowAnalysis) idealTransfers(ends ...[]slowEnd) func(*joint, int64) int64 {
+	best := make(map[*joint]int64)
+	for j := range a.jobs {
+		if i := a.base.transfer[j]; i < a.jobs[j].transfer {
+			best[&a.jobs[j]] = i
+		}
+	}
+	for _, es := range ends {
+		for _, e := range es {
+			for _, j := range e.joints {
+				jo := &a.jobs[j]
+				if i := max(jo.transfer/10, jo.transfer-e.excess); i < jo.transfer {
+					if old, ok := best[jo]; !ok || i < old {
+						best[jo] = i
+					}
+				}
+			}
+		}
+	}
+	return func(j *joint, was int64) int64 {
+		if i, ok := best[j]; ok {
+			return min(was, i)
+		}
+		return was
+	}
+}
+
+type endKey struct {
+	class transferClass
+	node  int32
+	peer  int32
+}
+
+type endTimes struct {
+	key        endKey
+	net, flush []int64
+	joints     []int32
+	peers      map[int]int
+	chans      map[int]int
+	slowest    []int64
+	fastest    []int64
+}
+
+// slowEnds compares every rank's outstanding and flush time with those of the others in the same class of transfer.
+func (a *slowAnalysis) slowEnds() (net, flush []slowEnd) {
+	at := map[endKey]int{}
+	var ends []endTimes
+	for i := range a.segs {
+		s := &a.segs[i]
+		if s.Kind != SegmentOp || s.SendWait == [3]time.Duration{} && s.RecvWait == [3]time.Duration{} {
+			continue
+		}
+		j := &a.jobs[s.job]
+		k := endKey{class: a.classOf(j), node: s.node, peer: -1}
+		if j.p2p {
+			k.peer = a.nodeOf(s.Peer)
+			if direction(s.Func) < 0 {
+				k.class.fn = -2 // Receives are compared with receives.
+			}
+		}
+		e, ok := at[k]
+		if !ok {
+			e = len(ends)
+			at[k] = e
+			ends = append(ends, endTimes{key: k, peers: map[int]int{}, chans: map[int]int{}})
+		}
+		t := &ends[e]
+		t.net = append(t.net, int64(s.SendWait[sendNet]))
+		t.flush = append(t.flush, int64(s.RecvWait[recvFlush]))
+		t.joints = append(t.joints, s.job)
+		t.peers[s.SlowestPeer]++
+		if s.SlowestTime > 2*s.FastestTime && s.FastestTime > 0 {
+			t.chans[s.SlowestChannel]++
+		}
+	}
+	byClass := map[transferClass][]int{}
+	var classes []transferClass
+	for e := range ends {
+		if byClass[ends[e].key.class] == nil {
+			classes = append(classes, ends[e].key.class)
+		}
+		byClass[ends[e].key.class] = append(byClass[ends[e].key.class], e)
+	}
+	for _, c := range classes {
+		net = append(net, a.outliers(ends, byClass[c], 1.5, func(t *endTimes) []int64 { return t.net })...)
+		for _, f := range a.outliers(ends, byClass[c], 3, func(t *endTimes) []int64 { return t.flush }) {
+			f.flush, f.net = f.net, 1
+			flush = append(flush, f)
+		}
+	}
+	return net, flush
+}
+
+// outliers gives the ends whose median is more than factor times the others' lower median, and matters.
+func (a *slowAnalysis) outliers(ends []endTimes, ids []int, factor float64, of func(*endTimes) []int64) []slowEnd {
+	meds := make([]int64, len(ids))
+	for i, e := range ids {
+		meds[i] = median64(slices.Clone(of(&ends[e])))
+	}
+	sorted := slices.DeleteFunc(slices.Clone(meds), func(m int64) bool { return m == 0 })
+	slices.Sort(sorted)
+	if len(sorted) < 2 {
+		return nil
+	}
+	var out []slowEnd
+	for i, e := range ids {
+		t := &ends[e]
+		ref := sorted[(len(sorted)-1)/3] // Slow ends touch two ranks each: the lower third is safe.
+		var stay int64
+		for _, j := range t.joints {
+			stay += a.jobs[j].transfer
+		}
+		stay /= int64(len(t.joints))
+		excess := meds[i] - ref
+		if ref <= 0 || float64(meds[i]) < factor*float64(ref) || excess < stay/20 {
+			continue
+		}
+		se := slowEnd{node: t.key.node, peer: t.key.peer, joints: t.joints, net: float64(meds[i]) / float64(ref), excess: excess, chan_: -1}
+		if se.peer < 0 {
+			se.peer = a.commonPeer(t)
+		}
+		for ch, n := range t.chans {
+			if 2*n > len(t.joints) {
+				se.chan_ = ch
+			}
+		}
+		out = append(out, se)
+	}
+	slices.SortFunc(out, func(x, y slowEnd) int {
+		return cmp.Or(cmp.Compare(y.excess*int64(len(y.joints)), x.excess*int64(len(x.joints))), cmp.Compare(x.node, y.node))
+	})
+	return out
+}
+
+// commonPeer gives the peer of the slowest flow, when it is mostly one.
+func (a *slowAnalysis) commonPeer(t *endTimes) int32 {
+	s := &a.segs[a.jobs[t.joints[0]].parts[0]]
+	ci, ok := a.comOf[s.Comm]
+	if !ok {
+		return -1
+	}
+	for p, n := range t.peers {
+		if 2*n > len(t.joints) && p >= 0 && p < len(a.comms[ci].at) {
+			return a.comms[ci].at[p]
+		}
+	}
+	return -1
+}
+
+// locateNet names what all slow transfers share: an end, the ranks of one host, or a path.
+func (a *slowAnalysis) locateNet(net, flush []slowEnd, gain float64) (finding, bool) {
+	weight := func(e *slowEnd) int64 { return e.excess * int64(len(e.joints)) }
+	score := map[int32]int64{}
+	var total int64
+	for i := range net {
+		e := &net[i]
+		total += weight(e)
+		score[e.node] += weight(e)
+		if e.peer >= 0 && e.peer != e.node {
+			score[e.peer] += weight(e) * 9 / 10
+		}
+	}
+	best := int32(-1)
+	for n, s := range score {
+		if best < 0 || s > score[best] || s == score[best] && n < best {
+			best = n
+		}
+	}
+	f := finding{class: SlowComm, cause: CauseNetworkSend, comm: -1, chan_: -1, gain: gain, weight: 0.85, nodes: []int32{best}}
+	worst := 1.0
+	for i := range net {
+		worst = max(worst, net[i].net)
+		if net[i].node == best {
+			f.chan_ = max(f.chan_, net[i].chan_)
+		}
+	}
+	f.what = fmt.Sprintf("its transfers are outstanding %.1f times as long as those of its peers: NIC, link or PCIe", worst)
+	if float64(score[best]) < 0.8*float64(total) {
+		return a.locatePath(net, gain, worst)
+	}
+	if a.hasFact(best, "pcie") || slices.ContainsFunc(flush, func(e slowEnd) bool { return e.node == best }) {
+		f.cause = CausePCIe
+	}
+	return f, true
+}
+
+func (a *slowAnalysis) hasFact(n int32, component string) bool {
+	return a.ailing(n, func(f *Fact) bool { return f.Component == component })
+}
+
+// locatePath: the slow transfers share no rank. They may share a host, or a pair of hosts.
+func (a *slowAnalysis) locatePath(net []slowEnd, gain, worst float64) (finding, bool) {
+	hosts := map[string]int64{}
+	pairs := map[[2]string]int64{}
+	var total int64
+	byHost := map[string][]int32{}
+	for i := range net {
+		e := &net[i]
+		w := e.excess * int64(len(e.joints))
+		total += w
+		h := a.host(e.node)
+		hosts[h] += w
+		byHost[h] = append(byHost[h], e.node)
+		if e.peer >= 0 {
+			p := a.host(e.peer)
+			pairs[[2]string{h, p}] += w
+			if p != h {
+				hosts[p] += w * 9 / 10
+				byHost[p] = append(byHost[p], e.peer)
+			}
+		}
+	}
+	bestHost := ""
+	for h, w := range hosts {
+		if bestHost == "" || w > hosts[bestHost] || w == hosts[bestHost] && h < bestHost {
+			bestHost = h
+		}
+	}
+	var bestPair [2]string
+	for p, w := range pairs {
+		if w > pairs[bestPair] || w == pairs[bestPair] && (p[0] < bestPair[0] || p[0] == bestPair[0] && p[1] < bestPair[1]) {
+			bestPair = p
+		}
+	}
+	f := finding{class: SlowComm, cause: CauseNetworkSend, comm: -1, chan_: -1, gain: gain, weight: 0.7}
+	switch {
+	case float64(pairs[bestPair]) >= 0.8*float64(total) && bestPair[0] != bestPair[1]:
+		f.group = "path " + bestPair[0] + "->" + bestPair[1]
+		f.what = fmt.Sprintf("transfers on it are outstanding %.1f times as long as elsewhere", worst)
+		return f, true
+	case float64(hosts[bestHost]) >= 0.8*float64(total):
+		ns := byHost[bestHost]
+		slices.Sort(ns)
+		f.nodes = slices.Compact(ns)
+		f.what = fmt.Sprintf("transfers of this host are outstanding up to %.1f times as long as elsewhere", worst)
+		return f, true
+	}
+	f.group, f.weight = "network", 0.5
+	f.what = fmt.Sprintf("transfers of %s are outstanding up to %.1f times as long as the others'", plural(len(net), "rank"), worst)
+	return f, true
+}
+
+// locateProxy: nothing is outstanding longer, but what has arrived is handed on late: the thread that does it starves.
+func (a *slowAnalysis) locateProxy(flush []slowEnd, gain float64) (finding, bool) {
+	var nodes []int32
+	top := flush[0].excess
+	for _, e := range flush {
+		if e.excess*3 >= top {
+			nodes = append(nodes, e.node)
+		}
+	}
+	slices.Sort(nodes)
+	nodes = slices.Compact(nodes)
+	f := finding{class: SlowComm, cause: CauseProxy, comm: -1, chan_: -1, gain: gain, weight: 0.75, nodes: nodes,
+		what: "transfers are outstanding no longer than elsewhere, yet data is handed on late: the proxy thread does not get to run"}
+	host, one := a.host(nodes[0]), true
+	for _, n := range nodes {
+		one = one && a.host(n) == host
+	}
+	if one && (len(nodes) > 1 || a.hasFact(nodes[0], "cpu")) {
+		f.cause = CauseCPU
+	}
+	if !one {
+		f.weight = 0.4
+	}
+	return f, true
+}
+
+// slowGroup names the communicator or pair whose transfers take longer than their peers', when no end stands out.
+func (a *slowAnalysis) slowGroup(gain float64) (finding, bool) {
+	if len(a.base.slowComm) == 0 {
+		return finding{}, false
+	}
+	slow := slices.Clone(a.base.slowComm)
+	slices.SortStableFunc(slow, func(x, y slowComm) int {
+		return cmp.Compare(y.excess(a)*float64(len(y.joints)), x.excess(a)*float64(len(x.joints)))
+	})
+	// What all that matter have in common.
+	common := slices.Clone(slow[0].nodes)
+	for _, s := range slow[1:] {
+		if s.excess(a)*float64(len(s.joints)) < 0.3*slow[0].excess(a)*float64(len(slow[0].joints)) {
+			continue
+		}
+		if both := intersect(common, s.nodes); len(both) > 0 {
+			common = both
+		}
+	}
+	f := finding{class: SlowComm, cause: CauseUnknown, comm: -1, chan_: -1, gain: gain, weight: 0.5}
+	s := &a.segs[a.jobs[slow[0].joints[0]].parts[0]]
+	if ci, ok := a.comOf[s.Comm]; ok {
+		f.comm = ci
+	}
+	host, one := a.host(common[0]), true
+	for _, n := range common {
+		one = one && a.host(n) == host
+	}
+	f.what = fmt.Sprintf("transfers take %.2f times as long as their peers', and arrivals are normal", slow[0].ratio)
+	switch {
+	case len(common) == 1:
+		f.nodes, f.weight = common, 0.65
+	case one && host != "":
+		f.group, f.cause = fmt.Sprintf("%s on %s", rankNumbers(a.ids(common)), host), CauseGPU
+		if sick := a.onlyAiling(common); sick >= 0 {
+			f.nodes, f.weight = []int32{sick}, 0.8
+		}
+	default:
+		f.group = rankNumbers(a.ids(common))
+	}
+	return f, true
+}
+
+// onlyAiling gives the one of the ranks whose node shows a GPU's ailment, -1 none or several.
+func (a *slowAnalysis) onlyAiling(ns []int32) int32 {
+	sick := int32(-1)
+	for _, n := range ns {
+		if a.ailing(n, func(f *Fact) bool { return f.Component == "gpu" || f.Component == "nvlink" }) {
+			if sick >= 0 {
+				return -1
+			}
+			sick = n
+		}
+	}
+	return sick
+}
+
+func (s *slowComm) excess(a *slowAnalysis) float64 {
+	j := s.joints[0]
+	return (s.ratio - 1) * float64(max(1, a.base.transfer[j]))
+}
+
+func intersect(a, b []int32) []int32 {
+	var out []int32
+	for _, x := range a {
+		if slices.Contains(b, x) {
+			out = append(out, x)
+		}
+	}
+	return out
 }

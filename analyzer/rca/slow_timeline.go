@@ -56,20 +56,34 @@ type jointKey struct {
 	src, dst int
 }
 
-func newTimeline(x *index) *timeline {
+func newTimeline(x *index, tl []Segment) *timeline {
 	t := &timeline{index: x, ranks: make([][]int32, len(x.nodes))}
-	t.load()
+	t.load(tl)
 	if len(t.segs) == 0 {
 		return t
 	}
 	t.link()
 	t.join()
 	t.sort()
+	t.findIterations()
+	t.alignClocks()
 	return t
 }
 
-func (t *timeline) load() {
-	tl := t.ev.Timeline
+// part gives the iterations from up to but not including to as a timeline of its own.
+func (t *timeline) between(from, to int) *timeline {
+	var tl []Segment
+	for i := range t.segs {
+		if s := &t.segs[i]; s.iter != noIteration && int(s.iter) >= from && int(s.iter) < to {
+			c := *s.Segment
+			c.Iteration = int(s.iter)
+			tl = append(tl, c)
+		}
+	}
+	return newTimeline(t.index, tl)
+}
+
+func (t *timeline) load(tl []Segment) {
 	t.segs = make([]seg, 0, len(tl))
 	for i := range tl {
 		s := &tl[i]
