@@ -7,7 +7,6 @@
 #include "lifecycle.h"
 #include "op.h"
 
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -15,10 +14,10 @@
 // behind: a late callback may still hold it, and sizes grow by doubling, so what is lost stays below what is in use.
 static void p2p_numbers(struct comm_ctl *c, int32_t nranks) {
   const uint32_t peers = nranks > 0 ? (uint32_t)nranks : 1024;
-  uint32_t room = 64;
+  uint32_t room = 256;  // A page.
   while (room < peers && room < (1u << 24)) room *= 2;
   if (c->p2p_seq == NULL || c->p2p_peers < room) {
-    uint64_t *fresh = calloc((size_t)room * 2, sizeof *fresh);
+    uint64_t *fresh = shim_map((size_t)room * 2 * sizeof *fresh);
     if (fresh == NULL) {
       c->p2p_peers = 0;
       return;

@@ -352,7 +352,8 @@ handle op_launched(uint32_t comm, handle api, const struct op_launch *launch, ui
   }
   const bool trusted = comm_kernel_trusted(comm);
   if (c->kernel_on != 0 && !trusted) o->flags |= CULPRIT_OP_KERNEL_UNTRUSTED;
-  o->kernel_expected = trusted && shim.mask != NULL && (GET(*shim.mask) & CULPRIT_NCCL_KERNEL_CH) != 0;
+  const int *mask = GET(shim.mask);
+  o->kernel_expected = trusted && mask != NULL && (GET(*mask) & CULPRIT_NCCL_KERNEL_CH) != 0;
   const bool proxies_expected = (c->nnodes > 1 || GET(c->has_proxy) != 0) && !algo_hides_proxies(o->algo) &&
                                 comm_learned(comm, o->key) != 0;
   if (launch->no_completion || (!o->kernel_expected && !proxies_expected)) o->flags |= CULPRIT_OP_NO_COMPLETION;

@@ -34,8 +34,7 @@ struct op_launch {
 };
 
 // op_called opens an operation at its API event, in state CALLED. group: handle of its GroupApi event or 0; next: the
-// operation before it in that group. Returns HANDLE_API, or HANDLE_LOST when
-// there is no room.
+// operation before it in that group. Returns HANDLE_API, or HANDLE_LOST when there is no room.
 handle op_called(uint32_t comm, handle group, handle next, const struct op_call *call, uint64_t now);
 
 // op_launched moves the operation of an API event to ENQUEUED, or opens one when there is none. Returns HANDLE_OP or 0.

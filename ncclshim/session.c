@@ -33,7 +33,7 @@ void shim_tick(uint64_t now, uint32_t callbacks) {
   }
 }
 
-static void *map_private(size_t bytes) {
+void *shim_map(size_t bytes) {
   void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   return p == MAP_FAILED ? NULL : p;
 }
@@ -75,7 +75,7 @@ static bool reserve_tables(void) {
   shim.proxy_count = shim.file.flow_count * PROXIES_A_FLOW;
   if (shim.proxy_count > HANDLE_INDEX_LIMIT) shim.proxy_count = HANDLE_INDEX_LIMIT;
   shim.table_bytes = carve_tables();
-  shim.tables = map_private(shim.table_bytes);
+  shim.tables = shim_map(shim.table_bytes);
   if (shim.tables == NULL) return false;
   (void)madvise(shim.tables, shim.table_bytes, MADV_DONTDUMP);
   if (madvise(shim.tables, shim.table_bytes, MADV_WIPEONFORK) != 0 && pthread_atfork(NULL, NULL, forked_child) != 0) {
@@ -197,7 +197,7 @@ void session_open_comm(struct comm_info *info, void **context, int *mask, culpri
     *context = handle_to_pointer(h);
     if (h != 0 && shim.comms_live++ == 0) PUT(shim.file.header->closed_ns, 0);
     __atomic_store_n(mask, (int)events, __ATOMIC_RELAXED);
-    shim.mask = mask;
+    PUT(shim.mask, mask);
     PUT(shim.file.header->event_mask, events);
     shim_tick(now, 1);
   }

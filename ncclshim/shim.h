@@ -214,6 +214,9 @@ static inline uint64_t thread_pointer(void) {
 #endif
 }
 
+// shim_map takes private memory of zeros from the system, NULL when there is none. Pages come into being when touched.
+void *shim_map(size_t bytes);
+
 // pool_take gives a free slot or NONE; *high is the header's mark of slots ever used.
 uint32_t pool_take(struct pool *p, uint32_t *high);
 void pool_give(struct pool *p, uint32_t index);

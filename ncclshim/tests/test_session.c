@@ -80,7 +80,8 @@ static void header(void) {
   CHECK(stat("/proc/self/ns/pid", &ns) == 0);
   CHECK_EQ(h->pid_namespace, ns.st_ino);
   CHECK(h->start_ticks != 0);
-  CHECK(h->created_real_ns - h->created_ns == h->real_minus_mono_ns);
+  const int64_t drift = (int64_t)(h->created_real_ns - h->created_ns - VIEW_HEAD(&v, real_minus_mono_ns));
+  CHECK(llabs(drift) < 1000000000);
   CHECK_EQ(h->event_mask, nccl_mask);
   CHECK(view_has_lifecycle(&v, CULPRIT_LIFE_PROCESS_START, 6));
   CHECK(view_has_lifecycle(&v, CULPRIT_LIFE_COMM_CREATED, 4));
@@ -234,10 +235,12 @@ static void directory_is_a_file(void) {
 
 static void unwritable_directory(void) {
   CHECK(chmod(harness_directory(), 0555) == 0);
-  if (geteuid() == 0) CHECK(seteuid(65534) == 0);  // Root may write anywhere.
+  const uid_t self = geteuid();
+  if (self == 0) CHECK(seteuid(65534) == 0);  // Root may write anywhere.
   nccl_load(6);
   check_untraced(init_one());
   CHECK(strstr(nccl_log, "creating the trace file") != NULL);
+  CHECK(seteuid(self) == 0);
 }
 
 // Room that cannot be had is found out at the start and not as a SIGBUS later. RLIMIT_FSIZE stands in for a full disk.
