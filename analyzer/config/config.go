@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"text/template"
 	"time"
@@ -101,7 +102,10 @@ type Analysis struct {
 	// ConfirmAfter is how long after the first look the accused and those that wait for them are looked at again before
 	// a hang pages. 0: not.
 	ConfirmAfter model.Duration `yaml:"confirm_after"`
-	// History is how much finished work is fetched for a slowdown.
+	// HangTriggers matches the names of triggers that tell of a standstill. While only such fire, a job that moves is
+	// not searched for slowness: it has just got over what stopped it.
+	HangTriggers string `yaml:"hang_triggers"`
+	// History is how much finished work is fetched for a slowdown, at most.
 	History model.Duration `yaml:"history"`
 	// Deadline bounds one analysis.
 	Deadline model.Duration `yaml:"deadline"`
@@ -117,6 +121,8 @@ type Analysis struct {
 	Theta              float64        `yaml:"theta"`
 	LateAfter          model.Duration `yaml:"late_after"`
 	PageConfidence     float64        `yaml:"page_confidence"`
+
+	hangTriggers *regexp.Regexp
 }
 
 // Incidents bounds the life of incidents.
@@ -188,6 +194,7 @@ func Default() *Config {
 		Labels: Labels{JobID: "job_id", Rank: "rank", Comm: "comm", Instance: "instance"},
 		Analysis: Analysis{
 			AllNodesUpTo: 64,
+			HangTriggers: "CulpritJobStalled|CulpritNoOperationCompleted|CulpritOperationTooOld|CulpritProcessVanished",
 			ConfirmAfter: model.Duration(300 * time.Millisecond),
 			History:      model.Duration(2 * time.Minute),
 			Deadline:     model.Duration(30 * time.Second),
@@ -259,6 +266,9 @@ func (c *Config) Check() error {
 	c.Exporters.address = address
 	if _, err := template.New("runbook_url").Parse(c.RunbookURL); err != nil {
 		wrong("runbook_url: %w", err)
+	}
+	if c.Analysis.hangTriggers, err = regexp.Compile("^(?:" + c.Analysis.HangTriggers + ")$"); err != nil {
+		wrong("analysis.hang_triggers: %w", err)
 	}
 	for name, q := range map[string]string{
 		"processes": c.Prometheus.Queries.Processes, "comms": c.Prometheus.Queries.Comms, "stuck": c.Prometheus.Queries.Stuck,
@@ -350,6 +360,9 @@ func (e *Exporters) BaseURL(labels map[string]string) (string, error) {
 	}
 	return strings.TrimRight(b.String(), "/"), nil
 }
+
+// TellsOfHang reports whether a trigger of this name tells of a standstill.
+func (a *Analysis) TellsOfHang(name string) bool { return a.hangTriggers.MatchString(name) }
 
 // Options gives the engine's thresholds; zero ones take the engine's defaults.
 func (a *Analysis) Options() rca.Options {

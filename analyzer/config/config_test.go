@@ -64,7 +64,7 @@ func TestExample(t *testing.T) {
 	want.Analysis.PageConfidence = thresholds.PageConfidence
 	ignore := cmp.FilterPath(func(p cmp.Path) bool {
 		switch p.String() {
-		case "ExternalURL", "Prometheus.URL", "Alertmanager.URLs", "Exporters.address", "Notify.Labels":
+		case "ExternalURL", "Prometheus.URL", "Alertmanager.URLs", "Exporters.address", "Notify.Labels", "Analysis.hangTriggers":
 			return true
 		default:
 			return false
@@ -91,6 +91,7 @@ func TestParse(t *testing.T) {
 		{"external url", "external_url: here", "external_url"},
 		{"alertmanager url", "alertmanager: {urls: ['http://a', 'b']}", "alertmanager.urls[1]"},
 		{"label", "labels: {job_id: 'a-b'}", "labels.job_id"},
+		{"pattern", "analysis: {hang_triggers: '('}", "hang_triggers"},
 		{"duration", "exporters: {timeout: 0s}", "exporters.timeout"},
 		{"no duration", "exporters: {timeout: soon}", "soon"},
 		{"number", "analysis: {workers: 0}", "analysis.workers"},

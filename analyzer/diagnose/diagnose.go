@@ -41,10 +41,8 @@ func (d *Diagnoser) Diagnose(ctx context.Context, req incident.Request) (inciden
 	ev, v := d.search(ctx, s, req)
 	if d.accusesOfHang(&v) && d.Config.ConfirmAfter > 0 {
 		ev, v = d.confirm(ctx, s, v)
-	} else if !explained(&v) {
-		s.AskHistory(ctx, s.Answered(s.AllNodes()), time.Duration(d.Config.History))
-		ev = s.Evidence()
-		v = rca.Analyze(ev, d.Config.Options())
+	} else if span := d.history(&req, time.Now()); span > 0 && !explained(&v) {
+		ev, v = d.lookBack(ctx, s, span)
 	}
 	place(&v, s)
 	counts := s.Counts()
@@ -116,6 +114,36 @@ func ranks(triggers []incident.Trigger) []int {
 		}
 	}
 	return out
+}
+
+// shortHistory is the span below which finished work says nothing of slowness.
+const shortHistory = 5 * time.Second
+
+// history gives how far to look back for slowness, 0 not at all: when only a standstill has been told of, and that is
+// over, or when all that lies behind is a benign pause.
+func (d *Diagnoser) history(req *incident.Request, now time.Time) time.Duration {
+	told := func(t incident.Trigger) bool { return !d.Config.TellsOfHang(t.Name) }
+	if len(req.Triggers) > 0 && !slices.ContainsFunc(req.Triggers, told) {
+		return 0
+	}
+	span := time.Duration(d.Config.History)
+	if !req.CalmUntil.IsZero() {
+		span = min(span, now.Sub(req.CalmUntil))
+	}
+	if span < shortHistory {
+		return 0
+	}
+	return span
+}
+
+// lookBack adds finished work to the evidence: of all nodes of a small job, of a sample of a large one.
+func (d *Diagnoser) lookBack(ctx context.Context, s *evidence.Session, span time.Duration) (rca.Evidence, rca.Verdict) {
+	if more := d.Config.AllNodesUpTo - s.Counts().Asked; more > 0 {
+		s.Ask(ctx, s.Spread(more))
+	}
+	s.AskHistory(ctx, s.Answered(s.AllNodes()), s.Span(span))
+	ev := s.Evidence()
+	return ev, rca.Analyze(ev, d.Config.Options())
 }
 
 // hangs reports whether a class is one of a job that stands still.

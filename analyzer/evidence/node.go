@@ -65,12 +65,12 @@ func (n *Nodes) State(ctx context.Context, base, jobID string, comms []string) (
 
 // Trace asks an exporter for a job's history and hands each line to yield.
 func (n *Nodes) Trace(ctx context.Context, base, jobID string, history time.Duration, yield func(*nodeapi.TraceLine)) (int64, error) {
-	q := url.Values{"job_id": {jobID}, "last": {history.String()}, "samples": {"0"}}
+	q := url.Values{"job_id": {jobID}, "last": {history.String()}, "samples": {"false"}, "lifecycle": {"false"}}
 	return n.get(ctx, base+nodeapi.TracePath+"?"+q.Encode(), func(r io.Reader) error {
 		dec := json.NewDecoder(bufio.NewReaderSize(r, 1<<16))
-		for {
+		for whole := false; ; {
 			var line nodeapi.TraceLine
-			if err := dec.Decode(&line); errors.Is(err, io.EOF) {
+			if err := dec.Decode(&line); errors.Is(err, io.EOF) && whole {
 				return nil
 			} else if err != nil {
 				return fmt.Errorf("reading its answer: %w", err)
@@ -80,6 +80,7 @@ func (n *Nodes) Trace(ctx context.Context, base, jobID string, history time.Dura
 					return err
 				}
 			}
+			whole = whole || line.Trailer != nil
 			yield(&line)
 		}
 	})

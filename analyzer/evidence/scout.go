@@ -66,6 +66,19 @@ func (s *Session) Scout(ctx context.Context, comms []string, ranks []int) []*Nod
 	return s.NodesOf(ask)
 }
 
+// Spread gives some exporters that have not been asked, evenly over the job.
+func (s *Session) Spread(most int) []*Node {
+	unasked := s.Unasked(s.nodes)
+	if len(unasked) <= most {
+		return unasked
+	}
+	out := make([]*Node, 0, most)
+	for i := range most {
+		out = append(out, unasked[i*len(unasked)/most])
+	}
+	return out
+}
+
 // note remembers the first trouble with Prometheus.
 func (s *Session) note(err error) {
 	if s.prom == nil {

@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strconv"
 	"sync"
-	"time"
 
 	"github.com/culprit-project/culprit/analyzer/config"
 	"github.com/culprit-project/culprit/analyzer/rca"
@@ -401,35 +400,4 @@ func reason(err error) string {
 	default:
 		return err.Error()
 	}
-}
-
-// history is finished work of one node.
-type history struct {
-	host  string
-	lines []nodeapi.ProcessCompletion
-	ranks map[string]int // By file.
-}
-
-// AskHistory asks exporters for finished work. One without the trace API, or that fails, gives what its state shows.
-func (s *Session) AskHistory(ctx context.Context, nodes []*Node, span time.Duration) {
-	var mu sync.Mutex
-	each(nodes, s.g.Exporters.Concurrency, func(n *Node) int64 {
-		h := history{host: n.Base, ranks: map[string]int{}}
-		bytes, err := s.g.Nodes.Trace(ctx, n.Base, s.jobID, span, func(line *nodeapi.TraceLine) {
-			switch {
-			case line.Process != nil && line.Process.JobID == s.jobID:
-				h.ranks[line.Process.File] = int(line.Process.Rank)
-			case line.Completion != nil:
-				h.lines = append(h.lines, *line.Completion)
-			}
-		})
-		if err != nil || len(h.lines) == 0 {
-			h = historyOfState(n.state, s.jobID)
-		}
-		mu.Lock()
-		s.histories = append(s.histories, h)
-		mu.Unlock()
-		return bytes
-	}, &s.bytes)
-	slices.SortFunc(s.histories, func(a, b history) int { return cmp.Compare(a.host, b.host) })
 }

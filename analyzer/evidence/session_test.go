@@ -404,8 +404,11 @@ func TestHistory(t *testing.T) {
 			_ = json.NewEncoder(w).Encode(l)
 		}
 	}
+	cutOff := func(w http.ResponseWriter, _ *http.Request) {
+		_ = json.NewEncoder(w).Encode(nodeapi.TraceLine{Header: &nodeapi.TraceHeader{Version: nodeapi.Version}})
+	}
 	byState := func(w http.ResponseWriter, _ *http.Request) { http.NotFound(w, nil) }
-	for name, history := range map[string]http.HandlerFunc{"trace": lines, "state": byState} {
+	for name, history := range map[string]http.HandlerFunc{"trace": lines, "state": byState, "cut off": cutOff} {
 		t.Run(name, func(t *testing.T) {
 			r := newRack(t)
 			p := rankProcess(0, "a")
@@ -429,5 +432,47 @@ func TestHistory(t *testing.T) {
 				t.Errorf("timeline is %+v", timeline)
 			}
 		})
+	}
+}
+
+// However busy the job, about as many operations come.
+func TestSpan(t *testing.T) {
+	s := &Session{jobID: "job"}
+	if got := s.Span(time.Minute); got != time.Minute {
+		t.Errorf("span without a state is %s", got)
+	}
+	p := rankProcess(0, "a")
+	for n := range 10 { // 10 operations within a second on each of two communicators.
+		for comm := range uint32(2) {
+			p.Completions = append(p.Completions, trace.Completion{CommIndex: comm, LeftNS: nowNS - second + uint64(n)})
+		}
+	}
+	state := stateOf("a", p)
+	s.nodes = []*Node{{state: state}}
+	if got := s.Span(time.Minute); got != time.Minute {
+		t.Errorf("span of a quiet job is %s", got)
+	}
+	for range 999 {
+		state.Processes = append(state.Processes, p)
+	}
+	if got := s.Span(time.Minute); got < 9990*time.Millisecond || got > 10010*time.Millisecond {
+		t.Errorf("span of 20,000 operations a second is %s", got)
+	}
+	if got := s.Span(3 * time.Second); got < 3*time.Second {
+		t.Errorf("the span grew to %s", got)
+	}
+}
+
+func TestSpread(t *testing.T) {
+	s := &Session{}
+	for i := range 100 {
+		s.nodes = append(s.nodes, &Node{Base: strconv.Itoa(i), asked: i == 0})
+	}
+	got := s.Spread(3)
+	if len(got) != 3 || got[0].Base != "1" || got[2].Base != "67" {
+		t.Errorf("spread is %+v", got)
+	}
+	if got := s.Spread(1000); len(got) != 99 {
+		t.Errorf("%d of 99 nodes", len(got))
 	}
 }

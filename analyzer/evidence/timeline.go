@@ -5,12 +5,95 @@ package evidence
 
 import (
 	"cmp"
+	"context"
 	"slices"
+	"sync"
+	"time"
 
 	"github.com/culprit-project/culprit/analyzer/rca"
 	"github.com/culprit-project/culprit/trace"
 	"github.com/culprit-project/culprit/trace/nodeapi"
 )
+
+// history is finished work of one node.
+type history struct {
+	host  string
+	lines []nodeapi.ProcessCompletion
+	ranks map[string]int // By file.
+}
+
+// AskHistory asks exporters for finished work. One without the trace API, or that fails, gives what its state shows.
+func (s *Session) AskHistory(ctx context.Context, nodes []*Node, span time.Duration) {
+	var mu sync.Mutex
+	each(nodes, s.g.Exporters.Concurrency, func(n *Node) int64 {
+		h := history{host: n.Base, ranks: map[string]int{}}
+		bytes, err := s.g.Nodes.Trace(ctx, n.Base, s.jobID, span, func(line *nodeapi.TraceLine) {
+			switch {
+			case line.Process != nil && line.Process.JobID == s.jobID:
+				h.ranks[line.Process.File] = int(line.Process.Rank)
+			case line.Completion != nil:
+				h.lines = append(h.lines, *line.Completion)
+			}
+		})
+		if err != nil || len(h.lines) == 0 {
+			h = historyOfState(n.state, s.jobID)
+		}
+		mu.Lock()
+		s.histories = append(s.histories, h)
+		mu.Unlock()
+		return bytes
+	}, &s.bytes)
+	slices.SortFunc(s.histories, func(a, b history) int { return cmp.Compare(a.host, b.host) })
+}
+
+// Bounds of a history: operations in all, and how short it may get to stay within them.
+const (
+	historyOps   = 200_000
+	shortHistory = 10 * time.Second
+)
+
+// Span gives how much of the longest span to fetch, so that about historyOps operations come: jobs differ a thousandfold
+// in how many they do in a second.
+func (s *Session) Span(longest time.Duration) time.Duration {
+	perSecond := 0.0
+	for _, n := range s.nodes {
+		if n.state == nil {
+			continue
+		}
+		for i := range n.state.Processes {
+			if p := &n.state.Processes[i]; p.JobID == s.jobID {
+				perSecond += rate(p.Completions, n.state.NowNS)
+			}
+		}
+	}
+	if perSecond*longest.Seconds() <= historyOps {
+		return longest
+	}
+	return max(min(shortHistory, longest), seconds(historyOps/perSecond))
+}
+
+// rate estimates operations per second from the newest few of each communicator.
+func rate(done []trace.Completion, nowNS uint64) float64 {
+	type recent struct {
+		ops    int
+		oldest uint64
+	}
+	byComm := map[uint32]recent{}
+	for i := range done {
+		r := byComm[done[i].CommIndex]
+		if r.ops++; r.oldest == 0 || done[i].LeftNS < r.oldest {
+			r.oldest = done[i].LeftNS
+		}
+		byComm[done[i].CommIndex] = r
+	}
+	out := 0.0
+	for _, r := range byComm {
+		if span := trace.Since(nowNS, r.oldest); span > 0 {
+			out += float64(r.ops) / span.Seconds()
+		}
+	}
+	return out
+}
 
 // historyOfState takes finished work from the few completions that a state carries.
 func historyOfState(state *nodeapi.State, jobID string) history {

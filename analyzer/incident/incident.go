@@ -111,6 +111,8 @@ type Request struct {
 	JobID      string
 	Triggers   []Trigger // Firing ones.
 	Attempt    int       // From 1.
+	// CalmUntil is until when the incident has been known to be benign; zero: not. What happened before it is explained.
+	CalmUntil time.Time
 }
 
 // Outcome is what an analysis gives back.

@@ -68,6 +68,7 @@ type entry struct {
 	again     bool // A trigger arrived while an analysis ran.
 	attempt   int
 	candidate string        // Accusation of the analysis before.
+	calmUntil time.Time     // When an analysis last found a benign reason.
 	changed   chan struct{} // Closed at the next change.
 }
 
@@ -192,6 +193,7 @@ func (m *Manager) open(t *Trigger, now time.Time) *entry {
 		m.logger.Info("incident opened again", "incident", id, "job_id", t.JobID, "trigger", t.Name)
 	}
 	e.State, e.ResolvedAt, e.attempt, e.candidate = Open, nil, 0, ""
+	e.calmUntil = time.Time{}
 	e.Verdict, e.VerdictAt, e.Latest, e.Benign = nil, nil, nil, false // What was true then pages nobody now.
 	m.openJob[t.JobID] = e
 	return e

@@ -7,6 +7,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/culprit-project/culprit/analyzer/rca"
 )
 
 // Run analyses what is due and ends what is over, until the context ends and the analyses in progress with it.
@@ -59,7 +61,7 @@ func (m *Manager) round(ctx context.Context, wg *sync.WaitGroup) time.Duration {
 			m.running++
 			e.running, e.due = true, time.Time{}
 			e.attempt++
-			req := Request{IncidentID: e.ID, JobID: e.JobID, Triggers: e.firing(), Attempt: e.attempt}
+			req := Request{IncidentID: e.ID, JobID: e.JobID, Triggers: e.firing(), Attempt: e.attempt, CalmUntil: e.calmUntil}
 			wg.Go(func() { m.run(ctx, e, req) })
 		}
 	}
@@ -155,6 +157,9 @@ func (m *Manager) accept(e *entry, out *Outcome, a *Analysis, now time.Time) {
 	e.Ranks = out.Ranks
 	if len(out.Stacks) > 0 {
 		e.Stacks = out.Stacks
+	}
+	if v.Class == rca.Benign {
+		e.calmUntil = now
 	}
 	key := accusation(v)
 	if supersedes(e.Verdict, v, key == e.candidate) {

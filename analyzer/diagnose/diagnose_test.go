@@ -1,0 +1,89 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package diagnose
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/culprit-project/culprit/analyzer/config"
+	"github.com/culprit-project/culprit/analyzer/incident"
+	"github.com/culprit-project/culprit/analyzer/rca"
+)
+
+func TestHistory(t *testing.T) {
+	cfg := config.Default()
+	if err := cfg.Check(); err != nil {
+		t.Fatal(err)
+	}
+	d := &Diagnoser{Config: cfg.Analysis}
+	now := time.Unix(1000, 0)
+	for _, tc := range []struct {
+		name     string
+		triggers []string
+		calm     time.Duration // Before now; 0 never.
+		want     time.Duration
+	}{
+		{"a standstill that is over", []string{"CulpritJobStalled", "CulpritProcessVanished"}, 0, 0},
+		{"slowness", []string{"CulpritIterationSlow"}, 0, 2 * time.Minute},
+		{"both", []string{"CulpritJobStalled", "CulpritThroughputLow"}, 0, 2 * time.Minute},
+		{"an alert of somebody's own", []string{"TrainingSlow"}, 0, 2 * time.Minute},
+		{"a restart, no trigger left", nil, 0, 2 * time.Minute},
+		{"a benign pause a while ago", []string{"CulpritIterationSlow"}, 30 * time.Second, 30 * time.Second},
+		{"a benign pause just now", []string{"CulpritIterationSlow"}, time.Second, 0},
+		{"a benign pause long ago", []string{"CulpritIterationSlow"}, time.Hour, 2 * time.Minute},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			req := incident.Request{}
+			for _, name := range tc.triggers {
+				req.Triggers = append(req.Triggers, incident.Trigger{Name: name})
+			}
+			if tc.calm > 0 {
+				req.CalmUntil = now.Add(-tc.calm)
+			}
+			if got := d.history(&req, now); got != tc.want {
+				t.Errorf("looks back %s, want %s", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestSuspects(t *testing.T) {
+	v := &rca.Verdict{
+		Culprits: []rca.Culprit{{Rank: 3}, {Rank: -1}},
+		Chain:    []rca.Link{{From: 1, To: 2}, {From: 2, To: 3}, {From: 3, To: -1}},
+	}
+	if got, want := suspects(v), []int{3, 1, 2}; !slices.Equal(got, want) {
+		t.Errorf("suspects are %v, want %v", got, want)
+	}
+	for r := range 1000 {
+		v.Culprits = append(v.Culprits, rca.Culprit{Rank: r})
+	}
+	if got := suspects(v); len(got) != maxSuspects {
+		t.Errorf("%d suspects", len(got))
+	}
+}
+
+func TestRankState(t *testing.T) {
+	in := func(stuck time.Duration) []rca.Membership {
+		return []rca.Membership{{Comm: "a/2", InFlight: []rca.Op{{Func: "AllReduce", Number: 5, Stuck: stuck}}}}
+	}
+	for _, tc := range []struct {
+		name  string
+		rank  rca.Rank
+		state string
+		text  string
+	}{
+		{"stopped", rca.Rank{State: rca.ProcessStopped, Memberships: in(time.Minute)}, "stopped", "stopped"},
+		{"gone", rca.Rank{State: rca.ProcessGone}, "gone", "gone"},
+		{"stuck", rca.Rank{State: rca.ProcessRunning, Memberships: in(3 * time.Second)}, "stuck", "AllReduce 5 on a/2, no progress for 3s"},
+		{"moving", rca.Rank{Memberships: in(time.Millisecond)}, "moving", "AllReduce 5 on a/2"},
+		{"idle", rca.Rank{Memberships: []rca.Membership{{Comm: "a/2"}}}, "idle", "in no operation"},
+	} {
+		if state, text := rankState(&tc.rank, 2*time.Second); state != tc.state || text != tc.text {
+			t.Errorf("%s: %q, %q", tc.name, state, text)
+		}
+	}
+}
