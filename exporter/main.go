@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"runtime"
 	"strings"
 	"syscall"
 	"time"
@@ -60,6 +61,7 @@ type settings struct {
 	node node.Options
 	nccl collector.NCCLOptions
 	past history.Options
+	cpus int
 	on   map[string]*bool
 	path string
 }
@@ -77,6 +79,9 @@ func parseFlags(args []string) (*settings, error) {
 	app.Flag("sample-interval", "Time between two looks at the trace files.").Default("100ms").DurationVar(&s.node.Interval)
 	app.Flag("host-name", "Name of this host in metrics; default: what each process claims, else the system's.").StringVar(&s.node.HostName)
 	app.Flag("path.procfs", "Where procfs is mounted.").Default("/proc").StringVar(&s.node.ProcFS)
+
+	app.Flag("runtime.gomaxprocs", "CPUs that the exporter may use at a time. It shares its node with a training job.").
+		Envar("GOMAXPROCS").Default("1").IntVar(&s.cpus)
 
 	size := app.Flag("history.size", "Memory for the recent history that GET /api/v1/trace serves.").Default("24MB").Bytes()
 	app.Flag("history.keep", "Age at which history is dropped although there is room.").Default("1h").DurationVar(&s.past.Keep)
@@ -100,6 +105,7 @@ func parseFlags(args []string) (*settings, error) {
 
 // serve runs the exporter until ctx ends.
 func serve(ctx context.Context, log *slog.Logger, s *settings) error {
+	runtime.GOMAXPROCS(s.cpus)
 	log.Info("Starting culprit-exporter", "version", version.Info(), "build_context", version.BuildContext())
 	store := history.New(s.past)
 	s.node.Logger, s.node.History = log, store
@@ -126,6 +132,7 @@ func serve(ctx context.Context, log *slog.Logger, s *settings) error {
 	api.New(log, version.Version, sampler, store).Register(mux)
 	landing, err := web.NewLandingPage(web.LandingConfig{
 		Name: "culprit-exporter", Description: "Collective communication of the training jobs on this node", Version: version.Info(),
+		Profiling: "false",
 		Links: []web.LandingLinks{
 			{Address: s.path, Text: "Metrics"},
 			{Address: "/api/v1/state", Text: "State", Description: "of every traced process, as JSON"},

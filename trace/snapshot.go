@@ -15,13 +15,56 @@ import (
 // microsecond; a writer that was preempted or killed in the middle is not waited for.
 const seqlockTries = 32
 
-// slotCache remembers which slot versions a Snapshot's flows were copied at. Flows that have not changed since are
-// not copied again, which is most of them most of the time.
+// slotCache remembers at which slot versions a Snapshot's communicators and flows were copied. Those that have not
+// changed since are not copied again, which is most of them most of the time.
 type slotCache struct {
-	owner    *File
+	owner *File
+	comms tableCache
+	flows tableCache
+}
+
+type tableCache struct {
 	slots    []uint64 // Version and generation of each slot in [0, high): the slot's first word.
-	position []int32  // Index in Snapshot.Flows, -1 for a free slot.
-	changed  []int32  // Indexes in Snapshot.Flows that the last call wrote.
+	position []int32  // Index in the Snapshot, -1 for a slot that is not in it.
+	changed  []int32  // Indexes in the Snapshot that the last call wrote.
+}
+
+// reset empties the cache for a table of high slots.
+func (c *tableCache) reset(high uint32) {
+	n := int(high)
+	c.slots, c.position, c.changed = slices.Grow(c.slots[:0], n), slices.Grow(c.position[:0], n), slices.Grow(c.changed[:0], n)
+}
+
+func (c *tableCache) add(word uint64, position int32) {
+	c.slots, c.position = append(c.slots, word), append(c.position, position)
+	if position >= 0 {
+		c.changed = append(c.changed, position)
+	}
+}
+
+// tornWord stands for a slot that could not be read: as an odd version it matches none, so the slot is read again.
+const tornWord = 1
+
+// update visits the slots that have changed and reports whether the Snapshot still has the same slots in the same
+// order. read copies a slot and tells whether it belongs into the Snapshot, set puts the copy into its place.
+func update[T wire.Comm | wire.Flow](c *tableCache, t table, belongs func(*T) bool, set func(position int32, slot uint32, w *T)) bool {
+	c.changed = c.changed[:0]
+	for i, seen := range c.slots {
+		slot := uint32(i)
+		if atomic.LoadUint64((*uint64)(t.slot(slot))) == seen {
+			continue
+		}
+		var w T
+		if !readSlot(t, slot, &w) || belongs(&w) != (c.position[i] >= 0) {
+			return false
+		}
+		c.slots[i] = *(*uint64)(unsafe.Pointer(&w))
+		if c.position[i] >= 0 {
+			set(c.position[i], slot, &w)
+			c.changed = append(c.changed, c.position[i])
+		}
+	}
+	return true
 }
 
 // Snapshot copies the file's present state into s and reuses s's memory; a Snapshot that is passed again with the same
@@ -31,6 +74,11 @@ func (f *File) Snapshot(s *Snapshot) error {
 	return f.guarded(func() error {
 		s.Identity = f.ident
 		high := f.readStatus(s)
+		if s.cache.owner != f {
+			s.cache.owner = f
+			s.cache.comms.reset(0)
+			s.cache.flows.reset(0)
+		}
 		f.readComms(s, min(high.comms, f.comms.count))
 		f.readOps(s, min(high.ops, f.ops.count, maxRead))
 		f.readFlows(s, min(high.flows, f.flows.count, maxRead))
@@ -51,7 +99,10 @@ func (s *Snapshot) Clone() Snapshot {
 
 // ChangedFlows gives the indexes in Flows that the last Snapshot call wrote; the others are as they were. The slice is
 // valid until the next call.
-func (s *Snapshot) ChangedFlows() []int32 { return s.cache.changed }
+func (s *Snapshot) ChangedFlows() []int32 { return s.cache.flows.changed }
+
+// ChangedComms is ChangedFlows for Comms.
+func (s *Snapshot) ChangedComms() []int32 { return s.cache.comms.changed }
 
 type highs struct{ comms, ops, flows uint32 }
 
@@ -107,51 +158,61 @@ func (t table) free(i uint32) bool {
 	return atomic.LoadUint32((*uint32)(unsafe.Add(t.slot(i), unsafe.Offsetof(wire.Op{}.InUse)))) == 0
 }
 
+// readComms copies all communicators every time: the shim counts in them with single atomic stores from several threads,
+// which leave the slot's version as it is. One that has ended stays readable until its slot is needed: only slots never
+// used are left out.
 func (f *File) readComms(s *Snapshot, high uint32) {
-	old := s.Comms
+	c := &s.cache.comms
+	used := func(w *wire.Comm) bool { return w.Generation != 0 }
+	c.reset(high)
 	s.Comms = s.Comms[:0]
 	for i := range high {
-		// A communicator that has ended stays readable until its slot is needed: only a slot never used is skipped.
 		var w wire.Comm
-		if !readSlot(f.comms, i, &w) {
+		switch {
+		case !readSlot(f.comms, i, &w):
 			s.Status.TornSlots++
-			continue
+			c.add(tornWord, -1)
+		case !used(&w):
+			c.add(*(*uint64)(unsafe.Pointer(&w)), -1)
+		default:
+			position := len(s.Comms)
+			s.Comms = append(s.Comms, Comm{})
+			setComm(&s.Comms[position], i, &w)
+			c.add(*(*uint64)(unsafe.Pointer(&w)), int32(position))
 		}
-		if w.Generation == 0 {
-			continue
-		}
-		name := ""
-		if n := len(s.Comms); n < len(old) && sameText(old[n].Name, w.Name[:]) {
-			name = old[n].Name
-		} else {
-			name = text(w.Name[:])
-		}
-		s.Comms = append(s.Comms, Comm{
-			Index:           i,
-			Generation:      w.Generation,
-			Ended:           w.InUse == 0,
-			Flags:           CommFlags(w.Flags),
-			ID:              CommID(w.CommID),
-			NRanks:          w.NRanks,
-			Rank:            w.Rank,
-			NNodes:          w.NNodes,
-			ProxyTID:        w.ProxyTID,
-			UserTID:         w.UserTID,
-			OpsInFlight:     w.OpsInFlight,
-			Name:            name,
-			CreatedNS:       w.CreatedNS,
-			DestroyedNS:     w.DestroyedNS,
-			OpsCalled:       w.OpsCalled,
-			OpsStarted:      w.OpsStarted,
-			OpsCompleted:    w.OpsCompleted,
-			LastCalledNS:    w.LastCalledNS,
-			LastProgressNS:  w.LastProgressNS,
-			LastCompletedNS: w.LastCompletedNS,
-			SeqStarted:      w.SeqStarted,
-			FuncCompleted:   w.FuncCompleted,
-			FuncBytes:       w.FuncBytes,
-			FuncNS:          w.FuncNS,
-		})
+	}
+}
+
+func setComm(c *Comm, index uint32, w *wire.Comm) {
+	name := c.Name
+	if !sameText(name, w.Name[:]) {
+		name = text(w.Name[:])
+	}
+	*c = Comm{
+		Index:           index,
+		Generation:      w.Generation,
+		Ended:           w.InUse == 0,
+		Flags:           CommFlags(w.Flags),
+		ID:              CommID(w.CommID),
+		NRanks:          w.NRanks,
+		Rank:            w.Rank,
+		NNodes:          w.NNodes,
+		ProxyTID:        w.ProxyTID,
+		UserTID:         w.UserTID,
+		OpsInFlight:     w.OpsInFlight,
+		Name:            name,
+		CreatedNS:       w.CreatedNS,
+		DestroyedNS:     w.DestroyedNS,
+		OpsCalled:       w.OpsCalled,
+		OpsStarted:      w.OpsStarted,
+		OpsCompleted:    w.OpsCompleted,
+		LastCalledNS:    w.LastCalledNS,
+		LastProgressNS:  w.LastProgressNS,
+		LastCompletedNS: w.LastCompletedNS,
+		SeqStarted:      w.SeqStarted,
+		FuncCompleted:   w.FuncCompleted,
+		FuncBytes:       w.FuncBytes,
+		FuncNS:          w.FuncNS,
 	}
 }
 
@@ -225,58 +286,31 @@ func (f *File) interned(raw [16]byte) string {
 // readFlows copies the flows whose slots have changed since the last call with the same s. When a slot was taken or
 // given back meanwhile, positions shift and everything is copied again.
 func (f *File) readFlows(s *Snapshot, high uint32) {
-	c := &s.cache
-	if c.owner == f && len(c.slots) == int(high) && f.updateFlows(s) {
+	c := &s.cache.flows
+	used := func(w *wire.Flow) bool { return w.InUse != 0 }
+	if len(c.slots) == int(high) && update(c, f.flows, used, func(position int32, slot uint32, w *wire.Flow) {
+		setFlow(&s.Flows[position], slot, w)
+	}) {
 		return
 	}
-	*c = slotCache{
-		owner:    f,
-		slots:    slices.Grow(c.slots[:0], int(high)),
-		position: slices.Grow(c.position[:0], int(high)),
-		changed:  slices.Grow(c.changed[:0], int(high)),
-	}
+	c.reset(high)
 	s.Flows = s.Flows[:0]
 	for i := range high {
 		var w wire.Flow
-		word, position := uint64(1), int32(-1) // An odd version never matches: a torn slot is read again.
 		switch {
 		case !readSlot(f.flows, i, &w):
 			s.Status.TornSlots++
-		case w.InUse == 0:
-			word = firstWord(&w)
+			c.add(tornWord, -1)
+		case !used(&w):
+			c.add(*(*uint64)(unsafe.Pointer(&w)), -1)
 		default:
-			word, position = firstWord(&w), int32(len(s.Flows))
+			position := len(s.Flows)
 			s.Flows = append(s.Flows, Flow{})
 			setFlow(&s.Flows[position], i, &w)
-			c.changed = append(c.changed, position)
-		}
-		c.slots, c.position = append(c.slots, word), append(c.position, position)
-	}
-}
-
-func (f *File) updateFlows(s *Snapshot) bool {
-	c := &s.cache
-	c.changed = c.changed[:0]
-	for i, seen := range c.slots {
-		slot := uint32(i)
-		word := atomic.LoadUint64((*uint64)(f.flows.slot(slot)))
-		if word == seen {
-			continue
-		}
-		var w wire.Flow
-		if !readSlot(f.flows, slot, &w) || (w.InUse != 0) != (c.position[i] >= 0) {
-			return false
-		}
-		c.slots[i] = firstWord(&w)
-		if c.position[i] >= 0 {
-			setFlow(&s.Flows[c.position[i]], slot, &w)
-			c.changed = append(c.changed, c.position[i])
+			c.add(*(*uint64)(unsafe.Pointer(&w)), int32(position))
 		}
 	}
-	return true
 }
-
-func firstWord(w *wire.Flow) uint64 { return uint64(w.Generation)<<32 | uint64(w.Version) }
 
 func setFlow(f *Flow, index uint32, w *wire.Flow) {
 	f.Index = index

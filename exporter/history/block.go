@@ -39,7 +39,62 @@ type baseline struct {
 	completions map[uint32][]uint64 // By communicator slot.
 	status      []uint64
 	ops         map[uint32]*opState
-	flows       map[uint32][]uint64
+	flows       flowStates
+}
+
+// maxSlots bounds the slots' indexes; a trace file's are checked when it is read.
+const maxSlots = 1 << 16
+
+// flowStates hold the words of each flow slot that was logged. They lie in one piece: there may be many thousands.
+type flowStates struct {
+	places []int32 // By slot: 1 + place in words; 0 none.
+	words  []uint64
+	free   []int32
+}
+
+// get gives a slot's words, nil when it has none.
+func (s *flowStates) get(slot uint32) []uint64 {
+	if int(slot) >= len(s.places) || s.places[slot] == 0 {
+		return nil
+	}
+	at := int(s.places[slot]-1) * flowWords
+	return s.words[at : at+flowWords : at+flowWords]
+}
+
+// take gives a slot's words and makes them, all zero, when it has none.
+func (s *flowStates) take(slot uint32) []uint64 {
+	if list := s.get(slot); list != nil {
+		return list
+	}
+	for int(slot) >= len(s.places) {
+		s.places = append(s.places, 0)
+	}
+	if n := len(s.free); n > 0 {
+		s.places[slot] = s.free[n-1]
+		s.free = s.free[:n-1]
+		list := s.get(slot)
+		clear(list)
+		return list
+	}
+	s.words = append(s.words, make([]uint64, flowWords)...)
+	s.places[slot] = int32(len(s.words) / flowWords) //nolint:gosec // Slots are few.
+	return s.get(slot)
+}
+
+func (s *flowStates) drop(slot uint32) {
+	s.free = append(s.free, s.places[slot])
+	s.places[slot] = 0
+}
+
+// slots lists the slots that have words, in order.
+func (s *flowStates) slots() []uint32 {
+	var list []uint32
+	for slot, place := range s.places {
+		if place != 0 {
+			list = append(list, uint32(slot)) //nolint:gosec // Slots are few.
+		}
+	}
+	return list
 }
 
 type opState struct {
@@ -50,7 +105,6 @@ type opState struct {
 func newBaseline() *baseline {
 	return &baseline{
 		completions: map[uint32][]uint64{}, status: make([]uint64, statusWords), ops: map[uint32]*opState{},
-		flows: map[uint32][]uint64{},
 	}
 }
 
@@ -145,7 +199,7 @@ func (b *block) addSample(atNS uint64, st *trace.Status, ops []*trace.Op, flows 
 		b.data = binary.AppendUvarint(b.data, uint64(f.Index))
 		w.list = w.list[:0]
 		w.flow(f)
-		b.data = appendDelta(b.data, w.list, b.base.flow(f.Index))
+		b.data = appendDelta(b.data, w.list, b.base.flows.take(f.Index))
 	}
 }
 
@@ -158,15 +212,6 @@ func (b *baseline) op(index uint32) *opState {
 	return s
 }
 
-func (b *baseline) flow(index uint32) []uint64 {
-	list := b.flows[index]
-	if list == nil {
-		list = make([]uint64, flowWords)
-		b.flows[index] = list
-	}
-	return list
-}
-
 // end forgets an operation and the flows that were carrying it.
 func (b *baseline) end(index uint32) {
 	s := b.ops[index]
@@ -176,11 +221,10 @@ func (b *baseline) end(index uint32) {
 	var op trace.Op
 	(&words{list: s.list, reading: true}).op(&op)
 	delete(b.ops, index)
-	for i, list := range b.flows {
-		var f trace.Flow
-		(&words{list: list, reading: true}).flow(&f)
-		if f.OpIndex == index && f.OpGeneration == op.Generation {
-			delete(b.flows, i)
+	for _, slot := range b.flows.slots() {
+		list := b.flows.get(slot)
+		if list[flowOpIndex] == uint64(index) && list[flowOpGeneration] == uint64(op.Generation) {
+			b.flows.drop(slot)
 		}
 	}
 }
@@ -301,7 +345,7 @@ func decodeSample(b []byte, base *baseline, v visitor) ([]byte, error) {
 		return nil, err
 	}
 	rec.flows, b, err = decodeSlots(b, func(index uint32, b []byte) ([]byte, error) {
-		return readDelta(b, base.flow(index))
+		return readDelta(b, base.flows.take(index))
 	})
 	if err != nil {
 		return nil, err
@@ -321,6 +365,9 @@ func decodeSlots(b []byte, body func(index uint32, b []byte) ([]byte, error)) ([
 		var index uint64
 		if index, b, err = readUvarint(b); err != nil {
 			return nil, nil, err
+		}
+		if index >= maxSlots {
+			return nil, nil, errCorrupt
 		}
 		if b, err = body(uint32(index), b); err != nil { //nolint:gosec // As written.
 			return nil, nil, err

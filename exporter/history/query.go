@@ -161,7 +161,7 @@ func (r *reader) sample(s sample) {
 		// What changed before the span that was asked for still holds.
 		r.sampled = true
 		s.ops = slices.Sorted(maps.Keys(s.base.ops))
-		s.flows = slices.Sorted(maps.Keys(s.base.flows))
+		s.flows = s.base.flows.slots()
 	}
 	p := &r.v.process
 	line := &nodeapi.Sample{AtNS: s.atNS, Rank: p.Rank, JobID: p.JobID, File: p.File, Status: s.status, Ended: s.ended}
@@ -175,7 +175,7 @@ func (r *reader) sample(s sample) {
 	}
 	for _, index := range s.flows {
 		f := trace.Flow{Index: index}
-		(&words{list: s.base.flows[index], reading: true}).flow(&f)
+		(&words{list: s.base.flows.get(index), reading: true}).flow(&f)
 		if r.wantedSlot(f.CommIndex, f.CommGeneration) {
 			line.Flows = append(line.Flows, f)
 		}

@@ -20,6 +20,11 @@ const (
 	blockBytes = 64 << 10
 	// blockSpan bounds the time a block covers, so that old records can be dropped in time.
 	blockSpan = time.Minute
+	// logRate and logBurst bound what the state log of one process may take, in bytes a second and at once. A process
+	// that moves so many flows is not stuck; it is then logged less often, at least every thinnedPeriod.
+	logRate       = 64 << 10
+	logBurst      = 256 << 10
+	thinnedPeriod = time.Second
 	// metaPeriod is how often a process's identity and communicators are copied.
 	metaPeriod = time.Second
 )
@@ -56,6 +61,11 @@ type stream struct {
 	open    *block
 	current map[opKey]bool // Operations in flight at the last round.
 	logged  map[uint32]opKey
+	ended   []uint32 // Slots of logged operations that are over, not written yet.
+
+	loggedNS  uint64 // When the state log was written last.
+	allowance int    // Bytes that it may take now.
+	allowedNS uint64 // When the allowance was raised last.
 }
 
 type commSlot struct{ index, generation uint32 }
@@ -148,21 +158,39 @@ func (s *Store) Sampled(p *node.Process, atNS uint64) {
 		st.metaNS = atNS
 		st.describe(p)
 	}
-	ops, ended := st.due(&p.Snap)
-	if len(ops) == 0 && len(ended) == 0 {
+	ops := st.due(&p.Snap)
+	if len(ops) == 0 && len(st.ended) == 0 || !st.allowed(atNS) {
 		return
 	}
 	flows := st.changedFlows(&p.Snap)
 	ops = slices.DeleteFunc(ops, func(o *trace.Op) bool { return !st.opChanged(o) })
-	if len(ops) == 0 && len(flows) == 0 && len(ended) == 0 {
+	if len(ops) == 0 && len(flows) == 0 && len(st.ended) == 0 {
 		return
 	}
-	st.open.addSample(atNS, &p.Snap.Status, ops, flows, ended)
+	size := len(st.open.data)
+	slices.Sort(st.ended)
+	st.open.addSample(atNS, &p.Snap.Status, ops, flows, st.ended)
+	st.ended = st.ended[:0]
+	st.allowance -= len(st.open.data) - size
+	st.loggedNS = atNS
 	s.rotate(st, atNS)
 }
 
-// due gives the operations to log in this round and the slots of those logged before that are over.
-func (st *stream) due(snap *trace.Snapshot) (ops []*trace.Op, ended []uint32) {
+// allowed tells whether the state log may be written now.
+func (st *stream) allowed(now uint64) bool {
+	since := trace.Since(now, st.allowedNS)
+	if st.allowedNS == 0 || since > logBurst/logRate*time.Second {
+		st.allowance = logBurst
+	} else {
+		st.allowance = min(logBurst, st.allowance+int(since.Seconds()*logRate))
+	}
+	st.allowedNS = now
+	return st.allowance > 0 || trace.Since(now, st.loggedNS) >= thinnedPeriod
+}
+
+// due gives the operations to log in this round and notes those logged before that are over.
+func (st *stream) due(snap *trace.Snapshot) []*trace.Op {
+	var ops []*trace.Op
 	before := st.current
 	st.current = make(map[opKey]bool, len(snap.Ops))
 	still := map[uint32]bool{}
@@ -183,15 +211,14 @@ func (st *stream) due(snap *trace.Snapshot) (ops []*trace.Op, ended []uint32) {
 	}
 	for index := range st.logged {
 		if !still[index] {
-			ended = append(ended, index)
+			st.ended = append(st.ended, index)
 			delete(st.logged, index)
 		}
 	}
-	slices.Sort(ended)
 	for _, o := range ops {
 		st.logged[o.Index] = opKey{o.Index, o.Generation, o.Number}
 	}
-	return ops, ended
+	return ops
 }
 
 func (st *stream) opChanged(o *trace.Op) bool {
@@ -218,7 +245,7 @@ func (st *stream) changedFlows(snap *trace.Snapshot) []*trace.Flow {
 		if key, ok := st.logged[f.OpIndex]; !ok || key.generation != f.OpGeneration {
 			continue
 		}
-		if before, ok := st.open.base.flows[f.Index]; ok {
+		if before := st.open.base.flows.get(f.Index); before != nil {
 			polls := f.PeerPolls
 			w.list = w.list[:0]
 			f.PeerPolls = uint32(before[flowPeerPolls])
@@ -233,8 +260,12 @@ func (st *stream) changedFlows(snap *trace.Snapshot) []*trace.Flow {
 	return flows
 }
 
-// flowPeerPolls is the place of Flow.PeerPolls among a flow's words.
-const flowPeerPolls = 18
+// Places among a flow's words.
+const (
+	flowOpIndex      = 7
+	flowOpGeneration = 8
+	flowPeerPolls    = 18
+)
 
 // Forgotten implements node.History.
 func (s *Store) Forgotten(p *node.Process) {

@@ -360,11 +360,11 @@ func TestReadingWhileWriting(t *testing.T) {
 	}
 }
 
-func TestPeerPollsPlace(t *testing.T) {
+func TestPlaces(t *testing.T) {
 	var w words
-	w.flow(&trace.Flow{PeerPolls: 77})
-	if w.list[flowPeerPolls] != 77 {
-		t.Errorf("word %d is not PeerPolls", flowPeerPolls)
+	w.flow(&trace.Flow{PeerPolls: 77, OpIndex: 78, OpGeneration: 79})
+	if w.list[flowPeerPolls] != 77 || w.list[flowOpIndex] != 78 || w.list[flowOpGeneration] != 79 {
+		t.Errorf("words %v", w.list)
 	}
 }
 

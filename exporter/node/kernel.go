@@ -37,8 +37,7 @@ type threadWatch struct {
 	tid      int // As this procfs knows it; 0 not found.
 	searched time.Time
 	at       time.Time
-	cpu      float64
-	delay    float64
+	sched    proc.Sched
 }
 
 // ask brings the kernel's view of a process up to date.
@@ -168,38 +167,55 @@ func (s *Sampler) askThreads(p *Process, now time.Time) {
 	if w.threads == nil {
 		w.threads = map[int]threadWatch{}
 	}
-	k.Threads = k.Threads[:0]
-	for _, tid := range sortedThreads(roles) {
-		t := w.threads[tid]
-		if t.tid == 0 && !s.findThread(p, tid, &t, now) {
-			w.threads[tid] = t
+	before := k.Threads
+	k.Threads = make([]nodeapi.Thread, 0, len(roles))
+	for _, inner := range sortedThreads(roles) {
+		t := w.threads[inner]
+		if t.tid == 0 && !s.findThread(p, inner, &t, now) {
+			w.threads[inner] = t
 			continue
 		}
-		st, err := s.procs.ThreadStat(k.HostPID, t.tid)
+		sched, err := s.procs.ThreadSched(k.HostPID, t.tid)
 		if err != nil {
-			delete(w.threads, tid)
+			delete(w.threads, inner)
 			continue
 		}
 		first, seconds := t.at.IsZero(), now.Sub(t.at).Seconds()
-		delay, err := s.procs.RunDelay(k.HostPID, t.tid)
-		if err != nil {
-			delay = t.delay // Not every kernel counts it.
-		}
 		th := nodeapi.Thread{
-			TID: t.tid, Role: roles[tid], State: string(stateOf(st.State)),
-			CPUCores:     rate(first, st.CPUSeconds-t.cpu, seconds),
-			RunDelayFrac: min(1, rate(first, delay-t.delay, seconds)),
+			TID: t.tid, Role: roles[inner],
+			CPUCores:     rate(first, sched.CPUSeconds-t.sched.CPUSeconds, seconds),
+			RunDelayFrac: min(1, rate(first, sched.DelaySeconds-t.sched.DelaySeconds, seconds)),
 		}
-		if st.State == 'D' || st.State == 'S' {
-			th.Wchan = s.procs.Wchan(k.HostPID, t.tid)
+		for i := range before {
+			if before[i].TID == th.TID {
+				th.State, th.Wchan = before[i].State, before[i].Wchan
+			}
 		}
-		t.at, t.cpu, t.delay = now, st.CPUSeconds, delay
-		w.threads[tid] = t
+		t.at, t.sched = now, sched
+		w.threads[inner] = t
 		k.Threads = append(k.Threads, th)
 	}
-	for tid := range w.threads {
-		if _, named := roles[tid]; !named {
-			delete(w.threads, tid)
+	for inner := range w.threads {
+		if _, named := roles[inner]; !named {
+			delete(w.threads, inner)
+		}
+	}
+}
+
+// askThreadStates looks at what the threads are doing at this moment. Nobody wants to know while all is well.
+func (s *Sampler) askThreadStates(p *Process) {
+	if p.Dead() || p.Kernel.HostPID == 0 {
+		return
+	}
+	for i := range p.Kernel.Threads {
+		th := &p.Kernel.Threads[i]
+		st, err := s.procs.ThreadStat(p.Kernel.HostPID, th.TID)
+		if err != nil {
+			continue
+		}
+		th.State, th.Wchan = string(stateOf(st.State)), ""
+		if st.State == 'D' || st.State == 'S' {
+			th.Wchan = s.procs.Wchan(p.Kernel.HostPID, th.TID)
 		}
 	}
 }

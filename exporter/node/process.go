@@ -57,7 +57,7 @@ type Process struct {
 	ledger      ledger
 	window      rateWindow
 	watch       kernelWatch
-	recent      map[commSlot][]trace.Completion
+	recent      map[commSlot]*recentRing
 	detector    *iteration.Detector
 }
 
@@ -66,7 +66,7 @@ type commSlot struct{ index, generation uint32 }
 func newProcess(path string, id fileID, f *trace.File) *Process {
 	return &Process{
 		path: path, id: id, file: f, JobID: "unknown", Rank: -1, Snap: trace.Snapshot{Identity: f.Identity()},
-		ledger: newLedger(), recent: map[commSlot][]trace.Completion{}, detector: iteration.New(),
+		ledger: newLedger(), recent: map[commSlot]*recentRing{}, detector: iteration.New(),
 		Iterations: prometheus.NewHistogram(iterationOptions),
 	}
 }
@@ -155,21 +155,36 @@ func (p *Process) finished(c *trace.Completion) {
 	}
 }
 
+// recentRing holds the newest finished operations of one communicator.
+type recentRing struct {
+	list []trace.Completion
+	next int // Oldest, once full.
+}
+
+func (r *recentRing) add(c *trace.Completion) {
+	if len(r.list) < recentPerComm {
+		r.list = append(r.list, *c)
+		return
+	}
+	r.list[r.next] = *c
+	r.next = (r.next + 1) % recentPerComm
+}
+
 // remember keeps the newest finished operations of each communicator.
 func (p *Process) remember(c *trace.Completion) {
 	slot := commSlot{c.CommIndex, c.CommGeneration}
-	list, known := p.recent[slot]
-	if !known && len(p.recent) >= recentComms {
-		p.dropRecent()
+	ring := p.recent[slot]
+	if ring == nil {
+		if len(p.recent) >= recentComms {
+			p.dropRecent()
+		}
 		if len(p.recent) >= recentComms {
 			return
 		}
+		ring = &recentRing{}
+		p.recent[slot] = ring
 	}
-	if len(list) == recentPerComm {
-		copy(list, list[1:])
-		list = list[:recentPerComm-1]
-	}
-	p.recent[slot] = append(list, *c)
+	ring.add(c)
 }
 
 // dropRecent forgets operations of communicators that are not in the table any more.

@@ -209,6 +209,8 @@ func (s *Sampler) sample(p *Process, now time.Time, askKernel bool) {
 	s.absorb(p)
 	if askKernel {
 		p.updateRates(now)
+		// What the ring's reading has mapped in would count as this process's memory.
+		p.file.Release()
 	}
 	if s.opts.History != nil {
 		s.opts.History.Sampled(p, s.opts.Clock())

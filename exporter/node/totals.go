@@ -57,7 +57,7 @@ func newLedger() ledger { return ledger{comms: map[uint32]commEntry{}} }
 
 // account adds to the totals what has happened since the last snapshot.
 func (p *Process) account() {
-	for i := range p.Snap.Comms {
+	for _, i := range p.Snap.ChangedComms() {
 		p.accountComm(&p.Snap.Comms[i])
 	}
 	for _, i := range p.Snap.ChangedFlows() {

@@ -98,6 +98,7 @@ func (s *Sampler) State(q Query) (nowNS uint64, processes func(yield func(nodeap
 	return nowNS, func(yield func(nodeapi.Process) bool) {
 		for _, p := range matching {
 			s.mu.Lock()
+			s.askThreadStates(p)
 			v := p.view(q, s.opts.Now())
 			s.mu.Unlock()
 			if !yield(v) {
@@ -149,9 +150,9 @@ func (p *Process) view(q Query, now time.Time) nodeapi.Process {
 			v.Flows = append(v.Flows, *f)
 		}
 	}
-	for slot, list := range p.recent {
+	for slot, ring := range p.recent {
 		if wanted[slot] {
-			v.Completions = append(v.Completions, list...)
+			v.Completions = append(v.Completions, ring.list...)
 		}
 	}
 	slices.SortFunc(v.Completions, func(a, b trace.Completion) int { return cmp.Compare(a.Ticket, b.Ticket) })

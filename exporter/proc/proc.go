@@ -163,21 +163,33 @@ func parseStat(b []byte) (Stat, error) {
 
 func parseUint(b []byte) (uint64, error) { return strconv.ParseUint(string(b), 10, 64) }
 
-// RunDelay is how long a thread has been runnable without running so far, in seconds (/proc/…/schedstat).
-func (fs *FS) RunDelay(pid, tid int) (float64, error) {
+// Sched is what /proc/PID/task/TID/schedstat says of a thread: how long it has run so far, and how long it has been
+// ready to run without a CPU, in seconds.
+type Sched struct{ CPUSeconds, DelaySeconds float64 }
+
+// ThreadSched reads a thread's share of the CPU.
+func (fs *FS) ThreadSched(pid, tid int) (Sched, error) {
 	b, err := fs.read(taskFile(pid, tid, "schedstat"))
 	if err != nil {
-		return 0, err
+		return Sched{}, err
 	}
-	fields := bytes.Fields(b)
-	if len(fields) < 2 {
-		return 0, errors.New("parsing schedstat: too few fields")
+	run, rest, _ := bytes.Cut(b, []byte(" "))
+	delay, _, ok := bytes.Cut(rest, []byte(" "))
+	if !ok {
+		return Sched{}, errors.New("parsing schedstat: too few fields")
 	}
-	ns, err := parseUint(fields[1])
-	if err != nil {
-		return 0, fmt.Errorf("parsing schedstat: %w", err)
+	var s Sched
+	for _, v := range []struct {
+		field []byte
+		dst   *float64
+	}{{run, &s.CPUSeconds}, {delay, &s.DelaySeconds}} {
+		ns, err := parseUint(v.field)
+		if err != nil {
+			return Sched{}, fmt.Errorf("parsing schedstat: %w", err)
+		}
+		*v.dst = float64(ns) / 1e9
 	}
-	return float64(ns) / 1e9, nil
+	return s, nil
 }
 
 // IO is what a process has read from and written towards storage so far, in bytes.

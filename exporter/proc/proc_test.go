@@ -44,8 +44,8 @@ func TestReadsAProcess(t *testing.T) {
 	if st, err := fs.ThreadStat(4242, 4243); err != nil || st.State != 'S' || st.CPUSeconds != 1 {
 		t.Errorf("thread stat %+v, %v", st, err)
 	}
-	if d, err := fs.RunDelay(4242, 4243); err != nil || d != 2.5 {
-		t.Errorf("run delay %v, %v", d, err)
+	if s, err := fs.ThreadSched(4242, 4243); err != nil || s != (proc.Sched{CPUSeconds: 1, DelaySeconds: 2.5}) {
+		t.Errorf("schedstat %+v, %v", s, err)
 	}
 	if w := fs.Wchan(4242, 4243); w != "futex_do_wait" {
 		t.Errorf("wchan %q", w)

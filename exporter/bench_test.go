@@ -1,0 +1,278 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/prometheus/common/promslog"
+
+	"github.com/culprit-project/culprit/exporter/history"
+	"github.com/culprit-project/culprit/exporter/node"
+	"github.com/culprit-project/culprit/exporter/proc"
+	"github.com/culprit-project/culprit/trace"
+	"github.com/culprit-project/culprit/trace/tracetest"
+)
+
+// fleet is what a node of the design's budget writes: 8 ranks of 16 communicators with 32 channels in two directions.
+type fleet struct {
+	b       *testing.B
+	writers []*tracetest.Writer
+	rounds  uint64
+}
+
+const (
+	fleetRanks    = 8
+	fleetComms    = 16
+	fleetChannels = 32
+)
+
+func newFleet(b *testing.B, dir string) *fleet {
+	b.Helper()
+	procs, err := proc.Open("/proc")
+	if err != nil {
+		b.Fatal(err)
+	}
+	st, err := procs.Stat(os.Getpid())
+	if err != nil {
+		b.Fatal(err)
+	}
+	// The threads named by the trace are this process's own, as many as there are.
+	tasks, err := os.ReadDir("/proc/self/task")
+	if err != nil {
+		b.Fatal(err)
+	}
+	f := &fleet{b: b}
+	for rank := range int32(fleetRanks) {
+		w, err := tracetest.Create(filepath.Join(dir, fmt.Sprintf("%d.trace", rank)), trace.Identity{
+			PID: uint32(os.Getpid()), PIDNamespace: procs.Namespace(), StartTicks: st.StartTicks, Rank: rank, WorldSize: fleetRanks,
+			GPUIndex: rank, BootID: procs.BootID(), JobID: "bench", CreatedNS: 1, CreatedRealNS: 1,
+		}, tracetest.Size{Comms: 256, Ops: 4096, Flows: 16384, Completions: 4096})
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.Cleanup(func() { w.Close() })
+		tracetest.Fill(w, tracetest.Shape{
+			Comms: fleetComms, Channels: fleetChannels, Ops: 1000, Rank: rank, NRanks: fleetRanks, NowNS: node.Monotonic(),
+		})
+		for i := range uint32(fleetComms) {
+			tid, err := strconv.ParseUint(tasks[int(i)%len(tasks)].Name(), 10, 32)
+			if err != nil {
+				b.Fatal(err)
+			}
+			w.PutComm(trace.Comm{
+				Index: i, Generation: 1, ID: tracetest.CommID(int(i)), NRanks: fleetRanks, ProxyTID: uint32(tid), UserTID: uint32(os.Getpid()),
+				OpsCalled: 1000, OpsStarted: 1000, OpsCompleted: 1000,
+			})
+		}
+		f.writers = append(f.writers, w)
+	}
+	return f
+}
+
+// tick does what the ranks did in 100 ms: operations finish, and the flows of the busy communicators have moved.
+func (f *fleet) tick(busyComms, operations int) {
+	f.rounds++
+	now := node.Monotonic()
+	for rank, w := range f.writers {
+		for comm := range uint32(busyComms) {
+			for i := range uint32(2 * fleetChannels) {
+				n := uint32(f.rounds)
+				w.PutFlow(trace.Flow{
+					Index: comm*2*fleetChannels + i, Generation: 1, CommIndex: comm, CommGeneration: 1, Channel: uint16(i / 2), IsSend: i%2 == 0,
+					State: trace.FlowSendNet + trace.FlowState(i%2), Peer: int32(rank), OpIndex: comm, OpGeneration: 1, OpNumber: 1000,
+					StepsTotal: 1 << 20, Posted: n + 3, Ready: n + 2, Transmitted: n + 1, Done: n, OpStartedNS: 1, FirstStepNS: 1,
+					StateSinceNS: now, LastProgressNS: now, Bytes: uint64(n) << 17, WaitNS: [3]uint64{now, now / 3, now / 5}, ActiveNS: now / 2,
+					TotalPosted: uint64(n), TotalReady: uint64(n), TotalTransmitted: uint64(n), TotalDone: uint64(n), TotalBytes: uint64(n),
+					TotalWaitNS: [3]uint64{now, now / 3, now / 5}, TotalActiveNS: now / 2,
+				})
+			}
+			w.PutOp(trace.Op{
+				Index: comm, Generation: 1, CommIndex: comm, CommGeneration: 1, Number: 1000, Func: trace.AllReduce, State: trace.OpMoving,
+				CalledNS: 1, EnqueuedNS: 1, LastProgressNS: now, Channels: fleetChannels, Bytes: 1 << 30,
+			})
+		}
+		for i := range operations {
+			n := f.rounds*uint64(operations) + uint64(i)
+			d := trace.Direction{Flows: fleetChannels, Steps: 512, WaitNS: [3]uint64{n % 1e6, n % 7919, n % 104729}, ActiveNS: n % 1e5, FirstStepNS: now, LastStepNS: now}
+			w.Complete(trace.Completion{
+				CommID: tracetest.CommID(i % fleetComms), CommIndex: uint32(i % fleetComms), CommGeneration: 1, NRanks: fleetRanks, Rank: int32(rank),
+				Number: n, Func: trace.AllReduce, Bytes: 1 << 20 << (i % 8), CalledNS: now - 3e6, EnqueuedNS: now - 2e6, LeftNS: now, Send: d, Recv: d,
+			})
+		}
+	}
+}
+
+var loads = []struct {
+	name                  string
+	busyComms, operations int
+}{
+	{"quiet", 0, 0},
+	{"training", 1, 20},     // One communicator of 16 has an operation under way for long, 200 operations a second.
+	{"everything", 16, 100}, // Every flow of the node moves all the time.
+}
+
+// BenchmarkExporter runs the program for ten seconds and reports its CPU time, resident memory and scrape time. The
+// budget: 1% of one core, 64 MiB, 20 ms.
+func BenchmarkExporter(b *testing.B) {
+	binary := filepath.Join(b.TempDir(), "culprit-exporter")
+	if out, err := exec.Command("go", "build", "-o", binary, ".").CombinedOutput(); err != nil {
+		b.Fatalf("building: %v\n%s", err, out)
+	}
+	for _, load := range loads {
+		b.Run(load.name, func(b *testing.B) { measure(b, binary, load.busyComms, load.operations) })
+	}
+}
+
+// BenchmarkSample is one round of the sampler, without pauses, for profiles.
+func BenchmarkSample(b *testing.B) {
+	for _, load := range loads {
+		b.Run(load.name, func(b *testing.B) {
+			dir := b.TempDir()
+			f := newFleet(b, dir)
+			sampler, err := node.New(node.Options{
+				Dirs: []string{dir}, Logger: promslog.NewNopLogger(), History: history.New(history.Options{MaxBytes: 24 << 20}),
+			})
+			if err != nil {
+				b.Fatal(err)
+			}
+			b.ReportAllocs()
+			var sampling time.Duration
+			for b.Loop() {
+				f.tick(load.busyComms, load.operations)
+				start := time.Now()
+				sampler.Sample()
+				sampling += time.Since(start)
+			}
+			b.ReportMetric(float64(sampling.Microseconds())/float64(b.N), "us/round")
+		})
+	}
+}
+
+const measured = 10 * time.Second
+
+func measure(b *testing.B, binary string, busyComms, operations int) {
+	dir, err := os.MkdirTemp("/dev/shm", "culprit-bench")
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { os.RemoveAll(dir) })
+	f := newFleet(b, dir)
+	addr := freeAddress(b)
+	cmd := exec.Command(binary, "--trace.dir="+dir, "--web.listen-address="+addr, "--log.level=warn")
+	cmd.Stderr = os.Stderr
+	if err := cmd.Start(); err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _ = cmd.Process.Signal(syscall.SIGTERM); _ = cmd.Wait() })
+	waitHealthy(b, addr)
+
+	for b.Loop() {
+		before := cpuSeconds(b, cmd.Process.Pid)
+		start := time.Now()
+		var scraping time.Duration
+		scrapes := 0
+		bytes := 0
+		for n := 0; time.Since(start) < measured; n++ {
+			f.tick(busyComms, operations)
+			if n%50 == 25 { // Every five seconds.
+				at := time.Now()
+				bytes = get(b, "http://"+addr+"/metrics")
+				scraping += time.Since(at)
+				scrapes++
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+		used := cpuSeconds(b, cmd.Process.Pid) - before
+		b.ReportMetric(100*used/time.Since(start).Seconds(), "%cpu")
+		b.ReportMetric(scraping.Seconds()*1000/float64(scrapes), "ms/scrape")
+		b.ReportMetric(float64(bytes), "bytes/scrape")
+		b.ReportMetric(residentMiB(b, cmd.Process.Pid), "MiB-resident")
+	}
+}
+
+func freeAddress(tb testing.TB) string {
+	tb.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+func waitHealthy(tb testing.TB, addr string) {
+	tb.Helper()
+	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		resp, err := http.Get("http://" + addr + "/-/healthy")
+		if err == nil {
+			resp.Body.Close()
+			return
+		}
+		if time.Now().After(deadline) {
+			tb.Fatal(err)
+		}
+	}
+}
+
+func get(tb testing.TB, url string) int {
+	tb.Helper()
+	resp, err := http.Get(url)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	defer resp.Body.Close()
+	n, err := io.Copy(io.Discard, resp.Body)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return int(n)
+}
+
+// cpuSeconds reads nanoseconds where the kernel counts them: ticks of 10 ms are too coarse.
+func cpuSeconds(b *testing.B, pid int) float64 {
+	b.Helper()
+	tasks, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", pid))
+	if err != nil || len(tasks) == 0 {
+		b.Fatal("no threads to read: ", err)
+	}
+	sum := 0.0
+	for _, name := range tasks {
+		content, err := os.ReadFile(name)
+		if err != nil {
+			continue // A thread that has just ended.
+		}
+		ns, err := strconv.ParseUint(strings.Fields(string(content))[0], 10, 64)
+		if err != nil {
+			b.Fatal(err)
+		}
+		sum += float64(ns) / 1e9
+	}
+	return sum
+}
+
+func residentMiB(b *testing.B, pid int) float64 {
+	b.Helper()
+	content, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		b.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(content), "VmRSS:")
+	kib, err := strconv.ParseUint(strings.Fields(rest)[0], 10, 64)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return float64(kib) / 1024
+}
