@@ -34,7 +34,7 @@ func Rank(p *nodeapi.Process, nowNS uint64) rca.Rank {
 		Pod:              p.Identity.PodName,
 		State:            processState(p),
 		Caps:             capabilities(p),
-		Lost:             p.Status.DroppedComms + p.Status.DroppedOps + p.Status.DroppedFlows + p.Status.ContendedEvents,
+		Lost:             lost(&p.Status),
 		ReadBytesPerSec:  -1,
 		WriteBytesPerSec: -1,
 		CPUCores:         -1,
@@ -162,6 +162,17 @@ func membership(p *nodeapi.Process, c *trace.Comm, nowNS uint64, caps rca.Capabi
 	m.Recent = slices.CompactFunc(m.Recent, func(a, b rca.Op) bool { return a.Number == b.Number })
 	m.Recent = m.Recent[max(0, len(m.Recent)-recentOps):]
 	return m
+}
+
+// lost counts what weakens the absence of something: operations, communicators and flows that the shim had no room for.
+// A step left out because another thread held its slot is made up for by the next one; many of them are not.
+func lost(s *trace.Status) uint64 {
+	const tolerated = 1000 // One contended event in so many callbacks.
+	n := s.DroppedComms + s.DroppedOps + s.DroppedFlows
+	if s.ContendedEvents > s.Callbacks/tolerated {
+		n += s.ContendedEvents
+	}
+	return n
 }
 
 func inFlight(o *trace.Op, nowNS uint64, kernels bool) rca.Op {
