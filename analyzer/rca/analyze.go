@@ -16,6 +16,9 @@ func Analyze(ev Evidence, opt Options) Verdict {
 	if v, ok := launchVerdict(x); ok {
 		return v
 	}
+	if v, ok := stackVerdict(x); ok {
+		return v
+	}
 	v := newVerdict(x)
 	if x.seen == 0 {
 		v.Summary = "Nothing was seen of the job: the evidence does not carry a name."

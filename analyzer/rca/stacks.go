@@ -1,0 +1,89 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rca
+
+import (
+	"fmt"
+	"strings"
+)
+
+// stackVerdict reasons from stacks where they are all there is. Ranks that stand in communication wait; if nearly all do
+// and a few stand elsewhere, those few are who they wait for. That all stand at one place says nothing. ok is false when
+// the evidence has operations or times to go by, or no stacks.
+func stackVerdict(x *index) (Verdict, bool) {
+	var inside, outside []int32
+	for n := range x.nodes {
+		r := x.nodes[n].rank
+		if r == nil {
+			continue
+		}
+		if len(r.Memberships) > 0 || r.Caps != 0 {
+			return Verdict{}, false
+		}
+		if len(r.Stack) == 0 {
+			continue
+		}
+		if communicates(r.Stack) {
+			inside = append(inside, int32(n)) //nolint:gosec // Far fewer than 2^31 ranks.
+		} else {
+			outside = append(outside, int32(n)) //nolint:gosec // As above.
+		}
+	}
+	if len(x.ev.Timeline) > 0 || len(inside)+len(outside) == 0 {
+		return Verdict{}, false
+	}
+	v := newVerdict(x)
+	v.RanksVisited = x.seen
+	v.Action = "Add what the ranks have called: a Flight Recorder dump, a RAS report or trace files."
+	for i := range x.ev.Missing {
+		m := &x.ev.Missing[i]
+		v.Missing = append(v.Missing, fmt.Sprintf("%s %s: %s", m.What, m.Name, m.Why))
+	}
+	// A quarter: RAS calls that an outlier too, and half of the ranks elsewhere is two phases of a program.
+	const outliers = 4
+	if len(outside) == 0 || len(inside) < 2 || outliers*len(outside) > len(inside)+len(outside) {
+		v.Confidence = 0.2
+		v.Summary = "Stacks alone do not name anybody: " + opener(plural(len(inside), "rank")) + " in communication, " + plural(len(outside), "rank") + " elsewhere."
+		return v, true
+	}
+	v.Class, v.Code, v.Cause, v.Confidence = NotEntered, codes[NotEntered], CauseNotCalled, round(0.6*(1-0.4*x.unseen()))
+	v.Summary = fmt.Sprintf("%s%s outside communication while %s%s inside and waiting.",
+		opener(x.rankList(outside)), is(len(outside)), plural(len(inside), "rank"), is(len(inside)))
+	for _, n := range outside {
+		c := x.culprit(n)
+		c.Why = "in " + x.nodes[n].rank.Stack[len(x.nodes[n].rank.Stack)-1]
+		v.Culprits = append(v.Culprits, c)
+		v.Evidence = append(v.Evidence, fmt.Sprintf("%s is in %s.", opener(x.rankName(n)), x.nodes[n].rank.Stack[len(x.nodes[n].rank.Stack)-1]))
+	}
+	v.Contradictions = []string{"A stack is a moment: take another and see whether it is the same."}
+	v.Page = v.Confidence >= x.opt.PageConfidence
+	return v, true
+}
+
+func is(n int) string {
+	if n == 1 {
+		return " is"
+	}
+	return " are"
+}
+
+// communicationFrames are parts of frames in which a rank waits for others.
+var communicationFrames = []string{
+	"all_reduce", "allreduce", "all_gather", "allgather", "reduce_scatter", "all_to_all", "alltoall", "barrier", "broadcast",
+	"batch_isend_irecv", "irecv", "isend", "distributed_c10d", "nccl", "synchronize", "wait (torch", "c10d",
+}
+
+// communicates looks at the innermost frames: every training loop has communication somewhere below.
+func communicates(stack []string) bool {
+	const inner = 4
+	for _, f := range stack[max(0, len(stack)-inner):] {
+		f = strings.ToLower(f)
+		for _, w := range communicationFrames {
+			if strings.Contains(f, w) {
+				return true
+			}
+		}
+	}
+	return false
+}
