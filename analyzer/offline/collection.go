@@ -10,7 +10,10 @@ import (
 	"sync"
 
 	"github.com/culprit-project/culprit/analyzer/offline/flightrecorder"
+	"github.com/culprit-project/culprit/analyzer/offline/inspector"
+	"github.com/culprit-project/culprit/analyzer/offline/kineto"
 	"github.com/culprit-project/culprit/analyzer/offline/optable"
+	"github.com/culprit-project/culprit/analyzer/offline/pyspy"
 	"github.com/culprit-project/culprit/analyzer/offline/ras"
 	"github.com/culprit-project/culprit/analyzer/offline/recording"
 	"github.com/culprit-project/culprit/analyzer/rca"
@@ -25,6 +28,9 @@ type collection struct {
 	ras    []*ras.Report
 	tables []*optable.Table
 	nodes  []*recording.Node
+	logs   []*inspector.Log
+	traces []*kineto.Trace
+	stacks []pyspy.Process
 }
 
 func (c *collection) add(f fileResult) {
@@ -57,12 +63,33 @@ func (c *collection) addNodes(n ...*recording.Node) {
 	c.nodes = append(c.nodes, n...)
 }
 
+func (c *collection) addLog(l *inspector.Log) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.logs = append(c.logs, l)
+}
+
+func (c *collection) addTrace(t *kineto.Trace) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.traces = append(c.traces, t)
+}
+
+func (c *collection) addStacks(p ...pyspy.Process) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.stacks = append(c.stacks, p...)
+}
+
 // sort makes the result independent of which worker was faster.
 func (c *collection) sort() {
 	slices.SortStableFunc(c.files, func(a, b fileResult) int { return cmp.Compare(a.Path, b.Path) })
 	slices.SortStableFunc(c.dumps, func(a, b *flightrecorder.Dump) int { return cmp.Compare(a.File, b.File) })
 	slices.SortStableFunc(c.tables, func(a, b *optable.Table) int { return cmp.Compare(a.File, b.File) })
 	slices.SortStableFunc(c.nodes, func(a, b *recording.Node) int { return cmp.Compare(a.File, b.File) })
+	slices.SortStableFunc(c.logs, func(a, b *inspector.Log) int { return cmp.Compare(a.File, b.File) })
+	slices.SortStableFunc(c.traces, func(a, b *kineto.Trace) int { return cmp.Compare(a.File, b.File) })
+	slices.SortStableFunc(c.stacks, func(a, b pyspy.Process) int { return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.PID, b.PID)) })
 	slices.SortStableFunc(c.ras, func(a, b *ras.Report) int { return cmp.Compare(a.File, b.File) })
 }
 
@@ -107,7 +134,32 @@ func (c *collection) sources() []source {
 		ev, notes := optable.Evidence(c.tables)
 		out = append(out, source{Name: "op table", Files: len(c.tables), Evidence: ev, Notes: notes})
 	}
+	if len(c.traces) > 0 {
+		ev, notes := kineto.Evidence(c.traces)
+		out = append(out, source{Name: "Chrome traces", Files: len(c.traces), Evidence: ev, Notes: notes})
+	}
+	if len(c.logs) > 0 {
+		ev, notes, global := inspector.Evidence(c.logs)
+		out = append(out, source{Name: "NCCL Inspector", Files: len(c.logs), Evidence: ev, Notes: notes, Local: !global})
+	}
+	if len(c.stacks) > 0 {
+		out = append(out, c.stackSource(out))
+	}
 	return out
+}
+
+// stackSource gives stacks to ranks, with the process numbers that the other sources know.
+func (c *collection) stackSource(others []source) source {
+	byPID := map[int][]int{}
+	for _, s := range others {
+		for _, r := range s.Evidence.Ranks {
+			if r.PID > 0 && !s.Local && !slices.Contains(byPID[r.PID], r.ID) {
+				byPID[r.PID] = append(byPID[r.PID], r.ID)
+			}
+		}
+	}
+	ev, notes := pyspy.Evidence(c.stacks, byPID, flightrecorder.RankInName)
+	return source{Name: "py-spy", Files: len(c.stacks), Evidence: ev, Notes: notes, Frozen: true}
 }
 
 func (c *collection) flightRecorder() source {

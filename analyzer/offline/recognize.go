@@ -11,8 +11,11 @@ import (
 	"unicode/utf8"
 
 	"github.com/culprit-project/culprit/analyzer/offline/flightrecorder"
+	"github.com/culprit-project/culprit/analyzer/offline/inspector"
+	"github.com/culprit-project/culprit/analyzer/offline/kineto"
 	"github.com/culprit-project/culprit/analyzer/offline/optable"
 	"github.com/culprit-project/culprit/analyzer/offline/pickle"
+	"github.com/culprit-project/culprit/analyzer/offline/pyspy"
 	"github.com/culprit-project/culprit/analyzer/offline/ras"
 	"github.com/culprit-project/culprit/analyzer/offline/recording"
 )
@@ -24,6 +27,9 @@ const (
 	kindOpTable        = "op table"
 	kindTrace          = "trace file"
 	kindNodeAPI        = "recorded exporter answer"
+	kindInspector      = "NCCL Inspector log"
+	kindKineto         = "Chrome trace"
+	kindStacks         = "py-spy stacks"
 )
 
 // reader tries one kind of content. It says first whether data is of its kind; err is then about the content.
@@ -41,7 +47,11 @@ func (l *loader) readers() []reader {
 		{kindRAS, func(b []byte) bool { return looksJSON(b) && ras.SniffJSON(b) }, readRASJSON},
 		{kindNodeAPI, func(b []byte) bool { return looksJSON(b) && recording.SniffJSON(b) }, readRecording(recording.ReadJSON)},
 		{kindFlightRecorder, sniffFlightRecorderJSON, readFlightRecorder},
+		{kindInspector, func(b []byte) bool { return looksJSON(b) && inspector.SniffJSON(b) }, readInspector(inspector.ParseJSON)},
+		{kindKineto, func(b []byte) bool { return looksJSON(b) && kineto.Sniff(b) }, readKineto},
+		{kindStacks, pyspy.Sniff, readStacks},
 		{kindRAS, func(b []byte) bool { return !looksJSON(b) && ras.SniffText(b) }, readRASText},
+		{kindInspector, func(b []byte) bool { return !looksJSON(b) && inspector.SniffText(b) }, readInspector(inspector.ParseText)},
 		{kindOpTable, func(b []byte) bool { return !looksJSON(b) && optable.Sniff(b, l.columns) }, l.readOpTable},
 	}
 }
@@ -64,9 +74,12 @@ func (l *loader) understand(name string, data []byte, got *collection) {
 		got.add(res)
 		return
 	}
-	res.Error = "not recognised: " + describe(data)
+	res.Error = notRecognised + describe(data)
 	got.add(res)
 }
+
+// notRecognised starts the error of a file that no reader takes.
+const notRecognised = "not recognised: "
 
 // describe says in a word what unrecognised content looks like.
 func describe(data []byte) string {
@@ -169,4 +182,36 @@ func readRecording(read func(string, []byte) ([]*recording.Node, error)) func(st
 		}
 		return "", err
 	}
+}
+
+func readInspector(parse func(string, []byte) (*inspector.Log, error)) func(string, []byte, *collection) (string, error) {
+	return func(name string, data []byte, got *collection) (string, error) {
+		l, err := parse(name, data)
+		if err != nil {
+			return "", err
+		}
+		got.addLog(l)
+		return "", nil
+	}
+}
+
+func readKineto(name string, data []byte, got *collection) (string, error) {
+	t, err := kineto.Parse(name, data, flightrecorder.RankInName(name))
+	if err != nil {
+		return "", err
+	}
+	got.addTrace(t)
+	if t.CutOff {
+		return "cut off: used what came before", nil
+	}
+	return "", nil
+}
+
+func readStacks(name string, data []byte, got *collection) (string, error) {
+	p, err := pyspy.Parse(name, data)
+	if err != nil {
+		return "", err
+	}
+	got.addStacks(p...)
+	return "", nil
 }

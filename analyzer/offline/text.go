@@ -11,6 +11,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"github.com/culprit-project/culprit/analyzer/offline/pyspy"
 	"github.com/culprit-project/culprit/analyzer/rca"
 )
 
@@ -50,6 +51,7 @@ func writeText(w io.Writer, r *result, s style) error {
 	p.list("Compared with the healthy recording", r.comparison, 0)
 	p.chain()
 	p.ranks()
+	p.stacks()
 	p.list("Evidence", r.verdict.Evidence, p.limit(listShown))
 	p.list("Against it", r.verdict.Contradictions, p.limit(listShown))
 	if s.explain {
@@ -228,6 +230,30 @@ func orDash(s string) string {
 	return s
 }
 
+// stacks prints the groups of ranks that stand at the same place (M11).
+func (p *printer) stacks() {
+	clusters := pyspy.Clusters(p.r.evidence.Ranks)
+	if len(clusters) == 0 {
+		return
+	}
+	p.title("Python stacks")
+	for i, c := range clusters {
+		if most := p.limit(listShown); most > 0 && i == most {
+			p.line("  … and %d more groups (--explain shows all)", len(clusters)-most)
+			return
+		}
+		p.line("  %s", rankList(c.Ranks))
+		stack := c.Stack
+		const inner = 6
+		if !p.s.explain && len(stack) > inner {
+			stack = stack[len(stack)-inner:]
+		}
+		for _, f := range slices.Backward(stack) {
+			p.line("      %s", f)
+		}
+	}
+}
+
 func (p *printer) candidates() {
 	var items []string
 	for _, c := range p.r.verdict.RuledOut {
@@ -276,10 +302,21 @@ func rankList(ranks []int) string {
 
 func (p *printer) missing() {
 	items := slices.Clone(p.r.verdict.Missing)
+	var strange []string
 	for _, f := range p.r.files {
-		if f.Error != "" || f.Warning != "" {
+		switch {
+		case f.Kind == "" && strings.HasPrefix(f.Error, notRecognised) && !p.s.explain:
+			strange = append(strange, f.Path)
+		case f.Error != "" || f.Warning != "":
 			items = append(items, f.line())
 		}
+	}
+	const named = 3
+	switch n := len(strange); {
+	case n > named:
+		items = append(items, fmt.Sprintf("%d files are not recognised: %s, … (--explain shows all)", n, strings.Join(strange[:named], ", ")))
+	case n > 0:
+		items = append(items, "not recognised: "+strings.Join(strange, ", "))
 	}
 	p.list("Not seen", items, p.limit(missingShown))
 }
