@@ -1,0 +1,273 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/prometheus/common/promslog"
+
+	"github.com/culprit-project/culprit/trace"
+	"github.com/culprit-project/culprit/trace/nodeapi"
+)
+
+// patience is how long a condition may take to come true on a busy machine.
+const patience = 90 * time.Second
+
+// job is a ringjob with the real shim and an exporter that watches it.
+type job struct {
+	t    *testing.T
+	addr string
+}
+
+// buildJob builds the shim and ringjob, or finds them built.
+func buildJob(t *testing.T) (ringjob, shim string) {
+	t.Helper()
+	for _, dir := range []string{"../ncclshim", "../sim/ringjob"} {
+		if out, err := exec.Command("make", "-C", dir).CombinedOutput(); err != nil {
+			t.Fatalf("building %s (a C compiler and make are required): %v\n%s", dir, err, out)
+		}
+	}
+	bin, err := filepath.Abs("../bin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return filepath.Join(bin, "ringjob"), filepath.Join(bin, "libnccl-profiler-culprit.so")
+}
+
+// startJob runs four ranks on two hosts with a fault, and an exporter for both hosts.
+func startJob(t *testing.T, fault string) *job {
+	t.Helper()
+	ringjob, shim := buildJob(t)
+	dir := t.TempDir()
+	args := []string{"launch", "--ranks", "4", "--hosts", "2", "--dir", dir, "--job", "train", "--timeout", "300", "--grace", "1", "--"}
+	args = append(args, "--layout", "dp2,pp2,tp1", "--compute-ms", "10", "--report-every", "0")
+	if fault != "" {
+		args = append(args, "--fault", fault)
+	}
+	cmd := exec.Command(ringjob, args...)
+	cmd.Env = append(os.Environ(), "NCCL_PROFILER_PLUGIN="+shim)
+	// A launcher that is told to end takes its ranks with it, and none outlives it.
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Signal(syscall.SIGTERM)
+		_ = cmd.Wait()
+	})
+
+	addr := freeAddress(t)
+	flags, err := parseFlags([]string{
+		"--trace.dir=" + filepath.Join(dir, "host0"), "--trace.dir=" + filepath.Join(dir, "host1"), "--web.listen-address=" + addr,
+		"--collector.nccl.detail-after=1s", "--runtime.gomaxprocs=2",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- serve(ctx, promslog.NewNopLogger(), flags) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("exporter: %v", err)
+		}
+	})
+	waitHealthy(t, addr)
+	return &job{t: t, addr: addr}
+}
+
+func (j *job) body(path string) string {
+	j.t.Helper()
+	resp, err := http.Get("http://" + j.addr + path)
+	if err != nil {
+		j.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil || resp.StatusCode != http.StatusOK {
+		j.t.Fatalf("%s: %d %v %s", path, resp.StatusCode, err, b)
+	}
+	return string(b)
+}
+
+// metrics gives the values of a metric by rank, summed over other labels.
+func (j *job) metrics(name string) map[string]float64 {
+	j.t.Helper()
+	values := map[string]float64{}
+	line := regexp.MustCompile(`(?m)^` + name + `\{.*?rank="([^"]*)".*\} (\S+)$`)
+	for _, m := range line.FindAllStringSubmatch(j.body("/metrics"), -1) {
+		v, err := strconv.ParseFloat(m[2], 64)
+		if err != nil {
+			j.t.Fatal(err)
+		}
+		values[m[1]] += v
+	}
+	return values
+}
+
+func (j *job) state(query string) nodeapi.State {
+	j.t.Helper()
+	var s nodeapi.State
+	if err := json.Unmarshal([]byte(j.body(nodeapi.StatePath+query)), &s); err != nil {
+		j.t.Fatal(err)
+	}
+	return s
+}
+
+// eventually waits until check gives an empty reason.
+func (j *job) eventually(check func() string) {
+	j.t.Helper()
+	deadline := time.Now().Add(patience)
+	for {
+		reason := check()
+		if reason == "" {
+			return
+		}
+		if time.Now().After(deadline) {
+			j.t.Fatalf("after %v: %s", patience, reason)
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}
+
+func TestHealthyJob(t *testing.T) {
+	j := startJob(t, "")
+	j.eventually(func() string {
+		iterations := j.metrics("nccl_iteration_seconds_count")
+		for rank := range 4 {
+			if n := iterations[strconv.Itoa(rank)]; n < 20 {
+				return fmt.Sprintf("rank %d: %g iterations", rank, n)
+			}
+		}
+		return ""
+	})
+	for _, name := range []string{
+		"nccl_ops_started_total", "nccl_ops_completed_total", "nccl_bytes_total", "nccl_op_seconds_total", "nccl_send_steps_total",
+		"nccl_receive_steps_total", "nccl_wait_seconds_total", "nccl_active_seconds_total", "nccl_process_start_timestamp_seconds",
+	} {
+		for rank := range 4 {
+			if v := j.metrics(name)[strconv.Itoa(rank)]; v <= 0 {
+				t.Errorf("%s of rank %d is %g", name, rank, v)
+			}
+		}
+	}
+	for rank, lost := range j.metrics("nccl_events_lost_total") {
+		if lost != 0 {
+			t.Errorf("rank %s lost %g records", rank, lost)
+		}
+	}
+	state := j.state("?job_id=train")
+	if len(state.Processes) != 4 {
+		t.Errorf("%d processes", len(state.Processes))
+	}
+	for _, p := range state.Processes {
+		if !p.Kernel.Verified || len(p.Kernel.Threads) < 2 || len(p.Completions) == 0 || p.Identity.WorldSize != 4 {
+			t.Errorf("rank %d: kernel %+v, %d completions, %+v", p.Rank, p.Kernel, len(p.Completions), p.Identity)
+		}
+		if want := fmt.Sprintf("node%d", p.Rank/2); p.Host != want {
+			t.Errorf("rank %d is on %q, want %q", p.Rank, p.Host, want)
+		}
+		if p.GPU != strconv.Itoa(int(p.Rank%2)) {
+			t.Errorf("rank %d has GPU %q", p.Rank, p.GPU)
+		}
+	}
+}
+
+func TestStalledLink(t *testing.T) {
+	j := startJob(t, "link-stall:rank=1:step=10")
+	j.eventually(func() string {
+		for rank := range 4 {
+			if s := j.metrics("nccl_stall_seconds")[strconv.Itoa(rank)]; s < 2 {
+				return fmt.Sprintf("rank %d is stalled for %gs", rank, s)
+			}
+		}
+		return ""
+	})
+	if !strings.Contains(j.body("/metrics"), `direction="send"`) {
+		t.Error("no detail of the flows")
+	}
+	stuck := false
+	for _, p := range j.state("?rank=1").Processes {
+		if p.Kernel.State == nodeapi.ProcessGone || len(p.Ops) == 0 {
+			t.Errorf("rank 1: %q, %d operations", p.Kernel.State, len(p.Ops))
+		}
+		for _, f := range p.Flows {
+			stuck = stuck || f.IsSend && f.Transmitted > f.Done && f.State == trace.FlowSendNet
+		}
+	}
+	if !stuck {
+		t.Errorf("no flow of rank 1 waits for the network: %+v", j.state("?rank=1").Processes[0].Flows)
+	}
+	completions, samples, trailer := j.history("?rank=1")
+	if completions == 0 || samples == 0 || trailer == nil || trailer.Lost != 0 || trailer.Truncated {
+		t.Errorf("history: %d completions, %d samples, trailer %+v", completions, samples, trailer)
+	}
+}
+
+func (j *job) history(query string) (completions, samples int, trailer *nodeapi.TraceTrailer) {
+	j.t.Helper()
+	lines := bufio.NewScanner(strings.NewReader(j.body(nodeapi.TracePath + query)))
+	lines.Buffer(nil, 1<<24)
+	for lines.Scan() {
+		var l nodeapi.TraceLine
+		if err := json.Unmarshal(lines.Bytes(), &l); err != nil {
+			j.t.Fatal(err)
+		}
+		switch {
+		case l.Completion != nil:
+			completions++
+		case l.Sample != nil:
+			samples++
+		case l.Trailer != nil:
+			trailer = l.Trailer
+		}
+	}
+	return completions, samples, trailer
+}
+
+// TestKilledRank has M3's promise: who was killed leaves its last state readable.
+func TestKilledRank(t *testing.T) {
+	j := startJob(t, "kill:rank=2:step=10")
+	j.eventually(func() string {
+		up := j.metrics("nccl_process_up")
+		if v, ok := up["2"]; !ok || v != 0 || up["0"] != 1 {
+			return fmt.Sprintf("up: %v", up)
+		}
+		return ""
+	})
+	p := j.state("?rank=2").Processes[0]
+	if p.Kernel.State != nodeapi.ProcessGone || p.Status.ClosedNS != 0 || len(p.Comms) != 3 || p.Comms[0].OpsCalled == 0 {
+		t.Errorf("kernel %+v, closed %d, communicators %+v", p.Kernel, p.Status.ClosedNS, p.Comms)
+	}
+	if s, ok := j.metrics("nccl_stall_seconds")["2"]; ok {
+		t.Errorf("a dead rank is stalled for %gs", s)
+	}
+}
+
+func TestStoppedRank(t *testing.T) {
+	j := startJob(t, "stop:rank=3:step=10")
+	j.eventually(func() string {
+		for _, p := range j.state("?rank=3&flows=none").Processes {
+			if p.Kernel.State == nodeapi.ProcessStopped {
+				return ""
+			}
+		}
+		return "rank 3 is not stopped"
+	})
+}
