@@ -126,7 +126,7 @@ func TestFaultNamesItsRank(t *testing.T) {
 			}
 			page, err := cluster.WaitPage(within(t, deadline), job.Config.ID)
 			if err != nil {
-				t.Fatalf("%v\n%s", err, describe(t, job.Config.ID))
+				t.Fatalf("%v\n%s", err, describe(t, cluster, job.Config.ID))
 			}
 			took := page.At.Sub(at)
 			t.Logf("paged after %.1f s: %s", took.Seconds(), page.Annotations["summary"])
@@ -194,14 +194,14 @@ func TestBenignPagesNobody(t *testing.T) {
 			// Beyond the pause and back in training: whatever was to be said has been said.
 			train(t, job, resumed)
 			if pages := cluster.Pages(job.Config.ID); len(pages) > 0 {
-				t.Errorf("paged: %+v\n%s", pages, describe(t, job.Config.ID))
+				t.Errorf("paged: %+v\n%s", pages, describe(t, cluster, job.Config.ID))
 			}
 			if name == "checkpoint" {
 				_, err := cluster.WaitIncident(within(t, 5*time.Second), job.Config.ID, func(v *rca.Verdict) bool {
 					return v.Class == rca.Benign && v.Cause == rca.CauseCheckpoint
 				})
 				if err != nil {
-					t.Errorf("%v\n%s", err, describe(t, job.Config.ID))
+					t.Errorf("%v\n%s", err, describe(t, cluster, job.Config.ID))
 				}
 			}
 		})
@@ -209,14 +209,14 @@ func TestBenignPagesNobody(t *testing.T) {
 }
 
 // describe gives what the stack thinks of a job, for failures.
-func describe(t *testing.T, jobID string) string {
+func describe(t *testing.T, s *stack.Stack, jobID string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	var b strings.Builder
-	triggers, err := cluster.Triggers(ctx, jobID)
+	triggers, err := s.Triggers(ctx, jobID)
 	fmt.Fprintf(&b, "triggers: %v %v\n", triggers, err)
-	incidents, err := cluster.Incidents(ctx, jobID)
+	incidents, err := s.Incidents(ctx, jobID)
 	fmt.Fprintf(&b, "incidents (%v):\n", err)
 	for _, i := range incidents {
 		fmt.Fprintf(&b, "  %s %s %+v\n", i.ID, i.State, i.Verdict)

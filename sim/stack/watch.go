@@ -4,6 +4,7 @@
 package stack
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -75,24 +76,37 @@ func (s *Stack) WaitIncident(ctx context.Context, jobID string, ok func(*rca.Ver
 	return found, nil
 }
 
-// QueryPrometheus evaluates an instant query and gives the value of each series by one of its labels.
-func (s *Stack) QueryPrometheus(ctx context.Context, query, label string) (map[string]string, error) {
-	var answer struct {
-		Data struct {
-			Result []struct {
-				Metric map[string]string `json:"metric"`
-				Value  [2]any            `json:"value"`
-			} `json:"result"`
-		} `json:"data"`
+// WaitSeries waits until Prometheus answers a query with the given number of series.
+func (s *Stack) WaitSeries(ctx context.Context, query string, series int) error {
+	address := s.PrometheusURL() + "/api/v1/query?" + url.Values{"query": {query}}.Encode()
+	err := poll(ctx, 100*time.Millisecond, func() (bool, error) {
+		var answer struct {
+			Data struct {
+				Result []json.RawMessage `json:"result"`
+			} `json:"data"`
+		}
+		err := getJSON(ctx, address, &answer)
+		return len(answer.Data.Result) == series, err
+	})
+	if err != nil {
+		return fmt.Errorf("waiting for %d series of %s: %w", series, query, err)
 	}
-	if err := getJSON(ctx, s.PrometheusURL()+"/api/v1/query?"+url.Values{"query": {query}}.Encode(), &answer); err != nil {
-		return nil, err
+	return nil
+}
+
+// Analyze asks the analyzer for an analysis (M13) and waits for the incident with its verdict.
+func (s *Stack) Analyze(ctx context.Context, jobID string) (Incident, error) {
+	body, err := json.Marshal(map[string]string{"job_id": jobID})
+	if err != nil {
+		return Incident{}, fmt.Errorf("asking for an analysis: %w", err)
 	}
-	out := map[string]string{}
-	for _, r := range answer.Data.Result {
-		out[r.Metric[label]], _ = r.Value[1].(string)
+	address := s.AnalyzerURL() + "/api/v1/analyze?wait=4s"
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, address, bytes.NewReader(body))
+	if err != nil {
+		return Incident{}, fmt.Errorf("asking for an analysis: %w", err)
 	}
-	return out, nil
+	var incident Incident
+	return incident, doJSON(req, &incident)
 }
 
 func getJSON(ctx context.Context, address string, into any) error {
@@ -100,16 +114,20 @@ func getJSON(ctx context.Context, address string, into any) error {
 	if err != nil {
 		return fmt.Errorf("asking %s: %w", address, err)
 	}
+	return doJSON(req, into)
+}
+
+func doJSON(req *http.Request, into any) error {
 	resp, err := client.Do(req)
 	if err != nil {
-		return fmt.Errorf("asking %s: %w", address, err)
+		return fmt.Errorf("asking %s: %w", req.URL, err)
 	}
 	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("asking %s: status %s", address, resp.Status)
+	if resp.StatusCode != http.StatusOK && resp.StatusCode != http.StatusAccepted {
+		return fmt.Errorf("asking %s: status %s", req.URL, resp.Status)
 	}
 	if err := json.NewDecoder(resp.Body).Decode(into); err != nil {
-		return fmt.Errorf("reading the answer of %s: %w", address, err)
+		return fmt.Errorf("reading the answer of %s: %w", req.URL, err)
 	}
 	return nil
 }
