@@ -1,0 +1,251 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// The parts that need no NCCL: words, settings, clock, handles, pools, identity.
+
+#include "../clock.h"
+#include "../gpu.h"
+#include "../handle.h"
+#include "../identity.h"
+#include "../mask.h"
+#include "../names.h"
+#include "../settings.h"
+#include "../shim.h"
+#include "harness.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+static void names(void) {
+  CHECK_EQ(name_func("AllReduce"), CULPRIT_FUNC_ALLREDUCE);
+  CHECK_EQ(name_func("AlltoAll"), CULPRIT_FUNC_ALLTOALL);
+  CHECK_EQ(name_func("AllToAll"), CULPRIT_FUNC_ALLTOALL);
+  CHECK_EQ(name_func("ReduceScatter"), CULPRIT_FUNC_REDUCESCATTER);
+  CHECK_EQ(name_func("PutSignal"), CULPRIT_FUNC_UNKNOWN);
+  CHECK_EQ(name_func(""), CULPRIT_FUNC_UNKNOWN);
+  CHECK_EQ(name_func(NULL), CULPRIT_FUNC_UNKNOWN);
+  CHECK_EQ(name_algo("NVLS_TREE"), CULPRIT_ALGO_NVLS_TREE);
+  CHECK_EQ(name_algo(NULL), CULPRIT_ALGO_UNKNOWN);
+  CHECK_EQ(name_proto("LL128"), CULPRIT_PROTO_LL128);
+  CHECK_EQ(name_proto("Simple"), CULPRIT_PROTO_SIMPLE);
+  for (uint16_t f = 1; f <= CULPRIT_FUNC_RECV; f++) CHECK_EQ(name_func(func_text(f)), f);
+}
+
+static void datatypes(void) {
+  const struct {
+    const char *name;
+    int bytes;
+  } cases[] = {
+      {"ncclInt8", 1},    {"ncclUint8", 1},   {"ncclInt32", 4},    {"ncclUint32", 4},      {"ncclInt64", 8},
+      {"ncclUint64", 8},  {"ncclFloat16", 2}, {"ncclFloat32", 4},  {"ncclFloat64", 8},     {"ncclBfloat16", 2},
+      {"ncclFloat8e4m3", 1}, {"ncclFloat8e5m2", 1}, {"Unknown", 0}, {"ncclWeird7", 0}, {"", 0}, {NULL, 0},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) CHECK_EQ(name_datatype_bytes(cases[i].name), cases[i].bytes);
+}
+
+static void event_lists(void) {
+  const uint32_t fallback = CULPRIT_NCCL_COLL | CULPRIT_NCCL_P2P;
+  const struct {
+    const char *list;
+    uint32_t mask;
+    const char *unknown;
+  } cases[] = {
+      {NULL, fallback, NULL},
+      {"none", 0, NULL},
+      {"", 0, NULL},
+      {"default", fallback, NULL},
+      {"coll", CULPRIT_NCCL_COLL, NULL},
+      {"coll,kernelch", CULPRIT_NCCL_COLL | CULPRIT_NCCL_KERNEL_CH, NULL},
+      {"+kernelch", fallback | CULPRIT_NCCL_KERNEL_CH, NULL},
+      {"-p2p", CULPRIT_NCCL_COLL, NULL},
+      {"-p2p,+proxyop", CULPRIT_NCCL_COLL | CULPRIT_NCCL_PROXY_OP, NULL},
+      {"default,-coll", CULPRIT_NCCL_P2P, NULL},
+      {",,coll,,", CULPRIT_NCCL_COLL, NULL},
+      {"+", fallback, NULL},
+      {"colls", 0, "colls"},
+      {"coll,bad,worse", CULPRIT_NCCL_COLL, "bad,worse"},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    const char *unknown = NULL;
+    size_t length = 0;
+    CHECK_EQ(settings_events(cases[i].list, fallback, &unknown, &length), cases[i].mask);
+    if (cases[i].unknown == NULL) {
+      CHECK(unknown == NULL);
+    } else {
+      CHECK_TEXT(unknown, cases[i].unknown);
+      CHECK_EQ(length, strcspn(cases[i].unknown, ","));
+    }
+  }
+}
+
+static void environment(void) {
+  struct settings s;
+  unsetenv("CULPRIT_DIR");
+  CHECK(settings_read(&s) == NULL);
+  CHECK_TEXT(s.directory, "/dev/shm/culprit");
+  CHECK_EQ(s.file_bytes, 8 << 20);
+  CHECK_EQ(s.mode, 0644);
+  CHECK_EQ(s.keep_seconds, 600);
+  CHECK(!s.disabled);
+  const char *const bad[] = {"0", "-1", "1e3", "300", "99999999999999999999", " "};
+  for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+    setenv("CULPRIT_SIZE_MB", bad[i], 1);
+    const char *variable = settings_read(&s);
+    CHECK(variable != NULL);
+    CHECK_TEXT(variable, "CULPRIT_SIZE_MB");
+    CHECK_EQ(s.file_bytes, 8 << 20);
+  }
+  setenv("CULPRIT_SIZE_MB", "16", 1);
+  setenv("CULPRIT_MODE", "0040", 1);
+  setenv("CULPRIT_DISABLE", "0", 1);
+  CHECK(settings_read(&s) == NULL);
+  CHECK_EQ(s.file_bytes, 16 << 20);
+  CHECK_EQ(s.mode, 0640);
+  CHECK(!s.disabled);
+}
+
+static void handles(void) {
+  const handle h = handle_make(HANDLE_PROXY_OP, 0xb, 0xfabcde, 0x3ffff, 0x2aaaa);
+  CHECK_EQ(handle_kind_of(h), HANDLE_PROXY_OP);
+  CHECK_EQ(handle_cookie(h), 0xb);
+  CHECK_EQ(handle_generation(h), 0xabcde);
+  CHECK_EQ(handle_index(h), 0x3ffff);
+  CHECK_EQ(handle_aux(h), 0x2aaaa);
+  const handle s = handle_as(h, HANDLE_STEP, 7);
+  CHECK_EQ(handle_kind_of(s), HANDLE_STEP);
+  CHECK_EQ(handle_cookie(s), 0xb);
+  CHECK_EQ(handle_generation(s), 0xabcde);
+  CHECK_EQ(handle_index(s), 0x3ffff);
+  CHECK_EQ(handle_aux(s), 7);
+}
+
+static void clock_agrees(const char *source) {
+  struct clock c;
+  clock_init(&c, source);
+  uint64_t last = 0;
+  for (int i = 0; i < 2000; i++) {
+    const uint64_t before = clock_monotonic();
+    const uint64_t now = clock_now(&c);
+    const uint64_t after = clock_monotonic();
+    // 1% of the time since the first calibration, which lasts a millisecond, and no more than that.
+    const uint64_t slack = 100000;
+    CHECK(now + slack >= before && now <= after + slack);
+    CHECK(now + slack >= last);
+    last = now;
+    clock_refresh(&c, c.next_refresh_ns + (uint64_t)i);  // Again and again: more anchors than there is room for.
+  }
+}
+
+static void clock_counter(void) { clock_agrees(NULL); }
+static void clock_monotonic_only(void) {
+  struct clock c;
+  clock_init(&c, "monotonic");
+  CHECK(!c.counter);
+  clock_agrees("monotonic");
+}
+
+static void clock_refresh_is_rare(void) {
+  struct clock c;
+  clock_init(&c, "counter");
+  const uint64_t due = c.next_refresh_ns;
+  CHECK(!clock_refresh(&c, due - 1));
+  CHECK(clock_refresh(&c, due));
+  CHECK(!clock_refresh(&c, due + 1));
+  CHECK(clock_refresh(&c, due + 100000000));
+  CHECK(!clock_refresh(&c, due + 200000000));
+  CHECK(clock_refresh(&c, due + 1100000000));
+}
+
+static void pools(void) {
+  static uint32_t next[4];
+  struct pool p = {.capacity = 4, .next = next};
+  uint32_t high = 0, got[4];
+  for (uint32_t i = 0; i < 4; i++) {
+    got[i] = pool_take(&p, &high);
+    CHECK_EQ(got[i], i);
+    CHECK_EQ(high, i + 1);
+  }
+  CHECK_EQ(pool_take(&p, &high), NONE);
+  pool_give(&p, 2);
+  pool_give(&p, 0);
+  CHECK_EQ(pool_take(&p, &high), 0);  // The slot freed last is the warmest.
+  CHECK_EQ(pool_take(&p, &high), 2);
+  CHECK_EQ(pool_take(&p, &high), NONE);
+  CHECK_EQ(high, 4);
+}
+
+static void own_start_time(void) {
+  CHECK(identity_start_ticks((uint32_t)getpid()) > 0);
+  CHECK_EQ(identity_start_ticks(0), 0);
+}
+
+static void long_texts_are_cut(void) {
+  char text[400];
+  memset(text, 'x', sizeof text - 1);
+  text[sizeof text - 1] = '\0';
+  setenv("CULPRIT_JOB_ID", text, 1);
+  setenv("POD_NAME", text, 1);
+  setenv("CULPRIT_HOSTNAME", text, 1);
+  struct culprit_header h;
+  memset(&h, 0xff, sizeof h);
+  identity_fill(&h);
+  CHECK_EQ(strlen(h.job_id), sizeof h.job_id - 1);
+  CHECK_EQ(strlen(h.pod_name), sizeof h.pod_name - 1);
+  CHECK_EQ(strlen(h.hostname), sizeof h.hostname - 1);
+  CHECK_TEXT(h.pod_namespace, "");
+}
+
+static void gpu_from_driver(void) {
+  char uuid[48] = "before", pci[24] = "before";
+  gpu_describe(uuid, sizeof uuid, pci, sizeof pci);
+  CHECK_TEXT(uuid, "before");  // No driver in the process: it is not loaded for our sake.
+  const char *path = getenv("FAKECUDA");
+  CHECK(path != NULL);
+  void *cuda = dlopen(path, RTLD_NOW);
+  CHECK(cuda != NULL);
+  setenv("CULPRIT_CUDA", "0", 1);
+  gpu_describe(uuid, sizeof uuid, pci, sizeof pci);
+  CHECK_TEXT(uuid, "before");
+  unsetenv("CULPRIT_CUDA");
+  gpu_describe(uuid, sizeof uuid, pci, sizeof pci);
+  CHECK_TEXT(uuid, "GPU-a3a3a3a3-a3a3-a3a3-a3a3-a3a3a3a3a3a3");
+  CHECK_TEXT(pci, "0000:1B:00.0");
+  dlclose(cuda);
+}
+
+static void masks(void) {
+  const char *why = NULL;
+  for (uint32_t abi = 2; abi <= 6; abi++) {
+    const uint32_t known = mask_known(abi), standard = mask_default(abi, &why);
+    CHECK_EQ(standard & ~known, 0);
+    CHECK_EQ((standard & CULPRIT_NCCL_KERNEL_CH) == 0, why != NULL);
+    if (abi < 5) CHECK_EQ(standard & CULPRIT_NCCL_KERNEL_CH, 0);
+    CHECK_EQ((known & CULPRIT_NCCL_COLL_API) != 0, abi >= 5);
+  }
+  CHECK((mask_capabilities(3, CULPRIT_NCCL_PROXY_STEP) & CULPRIT_CAP_PEER_WAIT) == 0);
+  CHECK((mask_capabilities(4, CULPRIT_NCCL_PROXY_STEP) & CULPRIT_CAP_PEER_WAIT) != 0);
+  CHECK((mask_capabilities(3, CULPRIT_NCCL_KERNEL_CH) & CULPRIT_CAP_KERNEL_TIMER) == 0);
+  CHECK_EQ(mask_capabilities(6, 0), CULPRIT_CAP_COMM_IDENTITY);
+}
+
+static const struct test_case cases[] = {
+    {"names", names},
+    {"datatypes", datatypes},
+    {"event_lists", event_lists},
+    {"environment", environment},
+    {"handles", handles},
+    {"clock_counter", clock_counter},
+    {"clock_monotonic_only", clock_monotonic_only},
+    {"clock_refresh_is_rare", clock_refresh_is_rare},
+    {"pools", pools},
+    {"own_start_time", own_start_time},
+    {"long_texts_are_cut", long_texts_are_cut},
+    {"gpu_from_driver", gpu_from_driver},
+    {"masks", masks},
+};
+
+TEST_MAIN(cases)
