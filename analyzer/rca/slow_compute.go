@@ -176,7 +176,11 @@ func (a *slowAnalysis) routing(heavy []int32) (finding, bool) {
 	for n := range a.ranks {
 		for _, i := range a.ranks[n] {
 			s := &a.segs[i]
-			if s.Kind == SegmentOp && unevenSizes(s.Func) {
+			if s.Kind != SegmentOp || s.Bytes <= 0 {
+				continue
+			}
+			ci, ok := a.comOf[s.Comm]
+			if unevenSizes(s.Func) || ok && a.exchange[ci] && direction(s.Func) < 0 {
 				bytes[n] += float64(s.Bytes)
 			}
 		}
@@ -324,7 +328,9 @@ func (a *slowAnalysis) stagesOf() []stageOf {
 func (a *slowAnalysis) pipelined() bool {
 	for j := range a.jobs {
 		if a.jobs[j].p2p {
-			return true
+			if ci, ok := a.comOf[a.segs[a.jobs[j].parts[0]].Comm]; !ok || !a.exchange[ci] {
+				return true
+			}
 		}
 	}
 	return false

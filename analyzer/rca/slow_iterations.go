@@ -32,6 +32,7 @@ func fnv1a(b []byte) uint64 {
 // findIterations cuts every rank's work into iterations (H2), unless the source numbered them, and gives roles and
 // positions.
 func (t *timeline) findIterations() {
+	t.findExchanges()
 	tokens := make([]int32, len(t.segs))
 	ids := map[token]int32{}
 	for i := range t.segs {
@@ -53,6 +54,25 @@ func (t *timeline) findIterations() {
 	t.assignRoles(tokens)
 }
 
+// findExchanges marks the communicators whose members send to many others: exchanges (all-to-all), not pipelines.
+func (t *timeline) findExchanges() {
+	t.exchange = make([]bool, len(t.comms))
+	const pipelinePeers = 2
+	for n := range t.ranks {
+		peers := map[int32][]int{}
+		for _, i := range t.ranks[n] {
+			s := &t.segs[i]
+			ci, ok := t.comOf[s.Comm]
+			if !ok || t.exchange[ci] || direction(s.Func) == 0 || s.Peer < 0 || slices.Contains(peers[ci], s.Peer) {
+				continue
+			}
+			if peers[ci] = append(peers[ci], s.Peer); len(peers[ci]) > pipelinePeers {
+				t.exchange[ci] = true
+			}
+		}
+	}
+}
+
 func (t *timeline) numbered() bool {
 	for i := range t.segs {
 		if t.segs[i].Iteration < 0 {
@@ -71,8 +91,10 @@ func (t *timeline) tokenOf(s *seg) token {
 		k.bytes = -1 // The size follows the data.
 	}
 	if d := direction(s.Func); d != 0 && s.Peer >= 0 {
-		k.dir = int8(pick(s.Peer > s.Rank, 1, -1))
 		k.bytes = -1
+		if ci, ok := t.comOf[s.Comm]; !ok || !t.exchange[ci] {
+			k.dir = int8(pick(s.Peer > s.Rank, 1, -1))
+		}
 	}
 	return k
 }

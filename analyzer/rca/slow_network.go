@@ -18,56 +18,68 @@ const (
 
 // slowEnd is a rank whose transfers of one class take longer than its peers'.
 type slowEnd struct {
-	node   int32
-	peer   int32 // Where its slowest flow goes, -1 unknown.
-	joints []int32
-	net    float64 // How many times longer its sends are outstanding, 1 normal.
-	flush  float64
-	excess int64 // Per operation, ns.
-	chan_  int
+	node  int32
+	peer  int32   // Where its slowest flow goes, -1 unknown.
+	segs  []int32 // Its segments of the class.
+	times float64 // How many times longer than its peers'.
+	ref   int64   // What its peers take, ns.
+	total int64   // Beyond that, over the window, ns.
+	chan_ int
 }
 
 // network finds transfers that take longer than they should, and whose NIC, PCIe, proxy or path that is. What decides
 // is the time a transfer was outstanding: waiting does not pollute it (Pulse's actual communication time, P5).
 func (a *slowAnalysis) network() []finding {
 	net, flush := a.slowEnds()
-	ideal := a.idealTransfers(net, flush)
-	gain := a.replay.gain(change{transfer: ideal})
-	if gain < leastGain {
+	all := a.replay.gain(change{transfer: a.idealTransfers(true, net, flush)})
+	if all < leastGain {
 		return nil
 	}
-	switch {
-	case len(net) > 0:
-		if f, ok := a.locateNet(net, flush, gain); ok {
-			return []finding{f}
+	// What the slow ends explain, or, where their delays add up in a pipeline of steps, plainly dominate.
+	g := a.replay.gain(change{transfer: a.idealTransfers(false, net, flush)})
+	if g >= leastGain && g-1 >= 0.3*(all-1) || a.dominate(net) || a.dominate(flush) {
+		if len(net) > 0 {
+			if f, ok := a.locateNet(net, flush, all); ok {
+				return []finding{f}
+			}
 		}
-	case len(flush) > 0:
-		if f, ok := a.locateProxy(flush, gain); ok {
+		if f, ok := a.locateProxy(flush, all); ok {
 			return []finding{f}
 		}
 	}
-	if f, ok := a.slowGroup(gain); ok {
+	if f, ok := a.slowGroup(all); ok {
 		return []finding{f}
 	}
 	return nil
 }
 
-// idealTransfers gives transfers what they take elsewhere, or without the slow end's extra time.
-func (a *slowAnalysis) idealTransfers(ends ...[]slowEnd) func(*joint, int64) int64 {
+// dominate says that the worst of the slow ends takes several times what its peers take, and a good part of the window.
+func (a *slowAnalysis) dominate(es []slowEnd) bool {
+	return len(es) > 0 && es[0].times >= 3 && float64(es[0].total) >= 0.1*a.replay.base
+}
+
+// idealTransfers gives transfers what they take without the slow ends' extra time, and, if elsewhere, what they take
+// elsewhere.
+func (a *slowAnalysis) idealTransfers(elsewhere bool, ends ...[]slowEnd) func(*joint, int64) int64 {
 	best := make(map[*joint]int64)
+	lower := func(j *joint, to int64) {
+		if old, ok := best[j]; to < j.transfer && (!ok || to < old) {
+			best[j] = to
+		}
+	}
 	for j := range a.jobs {
-		if i := a.base.transfer[j]; i < a.jobs[j].transfer {
-			best[&a.jobs[j]] = i
+		if elsewhere {
+			lower(&a.jobs[j], a.base.transfer[j])
 		}
 	}
 	for _, es := range ends {
-		for _, e := range es {
-			for _, j := range e.joints {
-				jo := &a.jobs[j]
-				if i := max(jo.transfer/10, jo.transfer-e.excess); i < jo.transfer {
-					if old, ok := best[jo]; !ok || i < old {
-						best[jo] = i
-					}
+		for i := range es {
+			e := &es[i]
+			for _, g := range e.segs {
+				s := &a.segs[g]
+				over := max(int64(s.SendWait[sendNet]), int64(s.RecvWait[recvFlush])) - e.ref
+				if j := &a.jobs[s.job]; over > 0 {
+					lower(j, max(j.transfer/10, j.transfer-over))
 				}
 			}
 		}
@@ -89,11 +101,9 @@ type endKey struct {
 type endTimes struct {
 	key        endKey
 	net, flush []int64
-	joints     []int32
+	segs       []int32
 	peers      map[int]int
 	chans      map[int]int
-	slowest    []int64
-	fastest    []int64
 }
 
 // slowEnds compares every rank's outstanding and flush time with those of the others in the same class of transfer.
@@ -122,7 +132,7 @@ func (a *slowAnalysis) slowEnds() (net, flush []slowEnd) {
 		t := &ends[e]
 		t.net = append(t.net, int64(s.SendWait[sendNet]))
 		t.flush = append(t.flush, int64(s.RecvWait[recvFlush]))
-		t.joints = append(t.joints, s.job)
+		t.segs = append(t.segs, int32(i))
 		t.peers[s.SlowestPeer]++
 		if s.SlowestTime > 2*s.FastestTime && s.FastestTime > 0 {
 			t.chans[s.SlowestChannel]++
@@ -137,65 +147,73 @@ func (a *slowAnalysis) slowEnds() (net, flush []slowEnd) {
 		byClass[ends[e].key.class] = append(byClass[ends[e].key.class], e)
 	}
 	for _, c := range classes {
-		net = append(net, a.outliers(ends, byClass[c], 1.5, func(t *endTimes) []int64 { return t.net })...)
-		for _, f := range a.outliers(ends, byClass[c], 3, func(t *endTimes) []int64 { return t.flush }) {
-			f.flush, f.net = f.net, 1
-			flush = append(flush, f)
-		}
+		net = append(net, a.outliers(ends, byClass[c], 1.4, func(t *endTimes) []int64 { return t.net })...)
+		flush = append(flush, a.outliers(ends, byClass[c], 3, func(t *endTimes) []int64 { return t.flush })...)
 	}
-	return net, flush
+	return heaviest(net), heaviest(flush)
 }
 
-// outliers gives the ends whose median is more than factor times the others' lower median, and matters.
-func (a *slowAnalysis) outliers(ends []endTimes, ids []int, factor float64, of func(*endTimes) []int64) []slowEnd {
-	meds := make([]int64, len(ids))
-	for i, e := range ids {
-		meds[i] = median64(slices.Clone(of(&ends[e])))
+// heaviest drops what hardly matters beside the rest and sorts by what matters most.
+func heaviest(es []slowEnd) []slowEnd {
+	slices.SortFunc(es, func(x, y slowEnd) int {
+		return cmp.Or(cmp.Compare(y.total, x.total), cmp.Compare(x.node, y.node), cmp.Compare(x.peer, y.peer))
+	})
+	for i := range es {
+		if es[i].total < es[0].total/10 {
+			return es[:i]
+		}
 	}
-	sorted := slices.DeleteFunc(slices.Clone(meds), func(m int64) bool { return m == 0 })
+	return es
+}
+
+// outliers gives the ends whose mean is more than factor times the others', and that take a noticeable part of the
+// window.
+func (a *slowAnalysis) outliers(ends []endTimes, ids []int, factor float64, of func(*endTimes) []int64) []slowEnd {
+	means := make([]int64, len(ids))
+	var sorted []int64
+	for i, e := range ids {
+		v := of(&ends[e])
+		for _, d := range v {
+			means[i] += d / int64(len(v))
+		}
+		if means[i] > 0 {
+			sorted = append(sorted, means[i])
+		}
+	}
 	slices.Sort(sorted)
 	if len(sorted) < 2 {
 		return nil
 	}
+	ref := sorted[(len(sorted)-1)/3] // A slow end shows at two ranks or more: the lower third is safe.
 	var out []slowEnd
 	for i, e := range ids {
 		t := &ends[e]
-		ref := sorted[(len(sorted)-1)/3] // Slow ends touch two ranks each: the lower third is safe.
-		var stay int64
-		for _, j := range t.joints {
-			stay += a.jobs[j].transfer
-		}
-		stay /= int64(len(t.joints))
-		excess := meds[i] - ref
-		if ref <= 0 || float64(meds[i]) < factor*float64(ref) || excess < stay/20 {
+		total := (means[i] - ref) * int64(len(t.segs))
+		if float64(means[i]) < factor*float64(ref) || float64(total) < 0.005*a.replay.base {
 			continue
 		}
-		se := slowEnd{node: t.key.node, peer: t.key.peer, joints: t.joints, net: float64(meds[i]) / float64(ref), excess: excess, chan_: -1}
+		se := slowEnd{node: t.key.node, peer: t.key.peer, segs: t.segs, times: float64(means[i]) / float64(ref), ref: ref, total: total, chan_: -1}
 		if se.peer < 0 {
 			se.peer = a.commonPeer(t)
 		}
 		for ch, n := range t.chans {
-			if 2*n > len(t.joints) {
+			if 2*n > len(t.segs) {
 				se.chan_ = ch
 			}
 		}
 		out = append(out, se)
 	}
-	slices.SortFunc(out, func(x, y slowEnd) int {
-		return cmp.Or(cmp.Compare(y.excess*int64(len(y.joints)), x.excess*int64(len(x.joints))), cmp.Compare(x.node, y.node))
-	})
 	return out
 }
 
 // commonPeer gives the peer of the slowest flow, when it is mostly one.
 func (a *slowAnalysis) commonPeer(t *endTimes) int32 {
-	s := &a.segs[a.jobs[t.joints[0]].parts[0]]
-	ci, ok := a.comOf[s.Comm]
+	ci, ok := a.comOf[a.segs[t.segs[0]].Comm]
 	if !ok {
 		return -1
 	}
 	for p, n := range t.peers {
-		if 2*n > len(t.joints) && p >= 0 && p < len(a.comms[ci].at) {
+		if 2*n > len(t.segs) && p >= 0 && p < len(a.comms[ci].at) {
 			return a.comms[ci].at[p]
 		}
 	}
@@ -204,15 +222,14 @@ func (a *slowAnalysis) commonPeer(t *endTimes) int32 {
 
 // locateNet names what all slow transfers share: an end, the ranks of one host, or a path.
 func (a *slowAnalysis) locateNet(net, flush []slowEnd, gain float64) (finding, bool) {
-	weight := func(e *slowEnd) int64 { return e.excess * int64(len(e.joints)) }
 	score := map[int32]int64{}
 	var total int64
 	for i := range net {
 		e := &net[i]
-		total += weight(e)
-		score[e.node] += weight(e)
+		total += e.total
+		score[e.node] += e.total
 		if e.peer >= 0 && e.peer != e.node {
-			score[e.peer] += weight(e) * 9 / 10
+			score[e.peer] += e.total * 9 / 10
 		}
 	}
 	best := int32(-1)
@@ -224,19 +241,65 @@ func (a *slowAnalysis) locateNet(net, flush []slowEnd, gain float64) (finding, b
 	f := finding{class: SlowComm, cause: CauseNetworkSend, comm: -1, chan_: -1, gain: gain, weight: 0.85, nodes: []int32{best}}
 	worst := 1.0
 	for i := range net {
-		worst = max(worst, net[i].net)
+		worst = max(worst, net[i].times)
 		if net[i].node == best {
 			f.chan_ = max(f.chan_, net[i].chan_)
 		}
 	}
 	f.what = fmt.Sprintf("its transfers are outstanding %.1f times as long as those of its peers: NIC, link or PCIe", worst)
 	if float64(score[best]) < 0.8*float64(total) {
-		return a.locatePath(net, gain, worst)
+		return a.locatePath(net, flush, gain, worst)
 	}
-	if a.hasFact(best, "pcie") || slices.ContainsFunc(flush, func(e slowEnd) bool { return e.node == best }) {
+	if other := rivalOf(net, best); other >= 0 && float64(score[other]) >= 0.85*float64(score[best]) {
+		// One link alone: its two ends are told apart by their nodes' evidence or by their proxies, or not at all.
+		mine, theirs := a.endSick(best, flush), a.endSick(other, flush)
+		switch {
+		case theirs && !mine:
+			f.nodes = []int32{other}
+		case mine == theirs:
+			f.nodes, f.weight = nil, 0.6
+			f.group = fmt.Sprintf("link %d->%d", a.nodes[best].id, a.nodes[other].id)
+			f.what = fmt.Sprintf("its transfers are outstanding %.1f times as long as elsewhere; which end is to blame cannot be told", worst)
+			return f, true
+		}
+		best = f.nodes[0]
+	}
+	switch {
+	case a.hasFact(best, "pcie"):
 		f.cause = CausePCIe
+	case a.starved(best, flush):
+		f.cause = pick(a.hasFact(best, "cpu"), CauseCPU, CauseProxy)
+		f.what = fmt.Sprintf("its transfers are outstanding %.1f times as long as those of its peers and what arrives is handed on late: its proxy thread does not get to run", worst)
 	}
 	return f, true
+}
+
+// rivalOf gives the other end when all slow transfers of a rank go to one, else -1.
+func rivalOf(net []slowEnd, n int32) int32 {
+	other := int32(-1)
+	for i := range net {
+		e := &net[i]
+		o := e.peer
+		if e.node != n {
+			o = e.node
+		}
+		if o < 0 || other >= 0 && o != other {
+			return -1
+		}
+		other = o
+	}
+	return other
+}
+
+// endSick says whether the node's own evidence, or its proxy's lateness, speaks against a rank.
+func (a *slowAnalysis) endSick(n int32, flush []slowEnd) bool {
+	return a.ailing(n, netAilment) || a.starved(n, flush)
+}
+
+// starved says that a rank's proxy thread is late in everything it does, not only in what the network answers.
+func (a *slowAnalysis) starved(n int32, flush []slowEnd) bool {
+	r := a.nodes[n].rank
+	return slices.ContainsFunc(flush, func(e slowEnd) bool { return e.node == n }) || r != nil && r.ProxyRunDelay > 0.2 || a.hasFact(n, "cpu")
 }
 
 func (a *slowAnalysis) hasFact(n int32, component string) bool {
@@ -244,14 +307,14 @@ func (a *slowAnalysis) hasFact(n int32, component string) bool {
 }
 
 // locatePath: the slow transfers share no rank. They may share a host, or a pair of hosts.
-func (a *slowAnalysis) locatePath(net []slowEnd, gain, worst float64) (finding, bool) {
+func (a *slowAnalysis) locatePath(net, flush []slowEnd, gain, worst float64) (finding, bool) {
 	hosts := map[string]int64{}
 	pairs := map[[2]string]int64{}
 	var total int64
 	byHost := map[string][]int32{}
 	for i := range net {
 		e := &net[i]
-		w := e.excess * int64(len(e.joints))
+		w := e.total
 		total += w
 		h := a.host(e.node)
 		hosts[h] += w
@@ -278,6 +341,11 @@ func (a *slowAnalysis) locatePath(net []slowEnd, gain, worst float64) (finding, 
 		}
 	}
 	f := finding{class: SlowComm, cause: CauseNetworkSend, comm: -1, chan_: -1, gain: gain, weight: 0.7}
+	for i := range flush {
+		if a.host(flush[i].node) == bestHost && float64(hosts[bestHost]) >= 0.8*float64(total) {
+			return a.locateProxy(flush, gain)
+		}
+	}
 	switch {
 	case float64(pairs[bestPair]) >= 0.8*float64(total) && bestPair[0] != bestPair[1]:
 		f.group = "path " + bestPair[0] + "->" + bestPair[1]
@@ -297,10 +365,12 @@ func (a *slowAnalysis) locatePath(net []slowEnd, gain, worst float64) (finding, 
 
 // locateProxy: nothing is outstanding longer, but what has arrived is handed on late: the thread that does it starves.
 func (a *slowAnalysis) locateProxy(flush []slowEnd, gain float64) (finding, bool) {
+	if len(flush) == 0 {
+		return finding{}, false
+	}
 	var nodes []int32
-	top := flush[0].excess
 	for _, e := range flush {
-		if e.excess*3 >= top {
+		if e.total*3 >= flush[0].total {
 			nodes = append(nodes, e.node)
 		}
 	}

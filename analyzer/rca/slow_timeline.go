@@ -13,14 +13,15 @@ import (
 // Times are nanoseconds on each rank's own clock; nothing here compares two clocks.
 type timeline struct {
 	*index
-	segs  []seg
-	ranks [][]int32 // Segments by node, in the order they were entered.
-	jobs  []joint   // What ranks did together, and computations alone.
-	order []int32   // jobs so that everything comes after what it depends on.
-	iters int       // Number of iterations, 0 unknown.
-	role  []int32   // By node: ranks that run the same program share a role; -1 no segments.
-	roles int
-	clock []line // By node: its clock against the reference's (X6).
+	segs     []seg
+	ranks    [][]int32 // Segments by node, in the order they were entered.
+	jobs     []joint   // What ranks did together, and computations alone.
+	order    []int32   // jobs so that everything comes after what it depends on.
+	iters    int       // Number of iterations, 0 unknown.
+	role     []int32   // By node: ranks that run the same program share a role; -1 no segments.
+	roles    int
+	exchange []bool // By communicator: its sends and receives make all-to-all exchanges.
+	clock    []line // By node: its clock against the reference's (X6).
 }
 
 // seg is one segment with its place.
