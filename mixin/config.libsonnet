@@ -16,10 +16,11 @@
 
     runbookURLPattern: 'https://github.com/culprit-project/culprit/blob/main/docs/runbooks/%s.md',
 
-    // Evaluation intervals of the rule groups. The stall group reads two series a rank and is cheap enough for 1 s, which
-    // saves up to a scrape interval on the way to the verdict; the progress group reads some a communicator and rank.
+    // Evaluation intervals of the rule groups. The stall group reads one series a rank and is cheap enough for 1 s, which
+    // saves up to a scrape interval on the way to the verdict; the others read some a communicator and rank.
     stallInterval: '1s',
     progressInterval: '5s',
+    ageInterval: '15s',
     healthInterval: '15s',
 
     // A trigger that flaps because one scrape was missed is one incident.
@@ -34,9 +35,6 @@
     stallCeilingSeconds: 120,
     // A job of which no operation has ever completed (lazy connections, compilation).
     stallFirstStepSeconds: 300,
-    // A wait has ended when the stall was longer this long ago than it is now. At least the scrape interval of the
-    // exporters and the evaluation interval.
-    stallLookback: '5s',
     // The usual longest wait: the longest in stallWaitWindow, exceeded for all but stallQuantile of stallHistory. A wait
     // that happened once is not usual; one that happens every iteration is, when the iteration is shorter than about the window.
     stallWaitWindow: '2m',

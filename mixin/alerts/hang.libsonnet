@@ -10,9 +10,6 @@
     local age = q.metric('nccl_op_age_seconds'),
     local ops = q.metric('nccl_function_ops_total'),
 
-    // The oldest operation of each process that is older than limit seconds. Compared first: few are left to be joined.
-    local olderThan(limit) = q.living('max by (%s) (%s > %g)' % [q.process, age, limit]),
-
     groups+: [
       {
         name: 'culprit-progress',
@@ -21,10 +18,10 @@
           alert.trigger(
             'CulpritNoOperationCompleted',
             'warning',
-            // Where healthy waits exceed the window, or nothing has completed yet, the stall trigger decides alone.
+            // The exporter shows no age for a process that ended. Where healthy waits exceed the window, or nothing has completed yet, the stall trigger decides alone.
             |||
               count by (%(job)s) (
-                %(old)s
+                max by (%(process)s) (%(age)s > %(window)g)
                 and on (%(process)s)
                 (sum by (%(process)s) (%(ops)s) == sum by (%(process)s) (%(ops)s offset %(window)gs))
               )
@@ -33,47 +30,12 @@
             ||| % {
               job: q.job,
               process: q.process,
-              old: std.strReplace(olderThan(config.failureWindowSeconds), '\n', '\n  '),
+              age: age,
               ops: ops,
               window: config.failureWindowSeconds,
             },
             'A job has operations in progress and completes none.',
             '{{ $value }} rank(s) of job {{ $labels.job_id }} have had an operation in progress for %g s and completed none.' % config.failureWindowSeconds,
-          ),
-          alert.trigger(
-            'CulpritOperationTooOld',
-            'warning',
-            |||
-              max by (%(job)s) (
-                %(old)s
-              )
-              and on (%(job)s)
-              (
-                job_id:nccl_function_ops:sum > 0
-                or
-                max by (%(job)s) (%(age)s > %(first)g)
-              )
-            ||| % {
-              job: q.job,
-              old: std.strReplace(olderThan(config.operationAgeSeconds), '\n', '\n  '),
-              age: age,
-              first: config.operationAgeFirstStepSeconds,
-            },
-            'An operation has been in flight for too long.',
-            'The oldest operation of job {{ $labels.job_id }} has been in flight for {{ $value | humanizeDuration }}.',
-          ),
-        ],
-      },
-      {
-        name: 'culprit-stall',
-        interval: config.stallInterval,
-        rules: $.culpritRecords.stall + [
-          alert.trigger(
-            'CulpritJobStalled',
-            'warning',
-            'job_id:nccl_stall_seconds:max > job_id:nccl_stall_seconds:threshold',
-            'A job makes no progress for longer than its own healthy waits explain.',
-            'A communicator of job {{ $labels.job_id }} with an operation in flight has made no progress for {{ $value | humanizeDuration }}.',
           ),
           alert.trigger(
             'CulpritProcessVanished',
@@ -95,6 +57,35 @@
             },
             'A process of a job vanished and others wait.',
             '{{ $value }} process(es) of job {{ $labels.job_id }} vanished without an orderly end, and other ranks with operations in flight make no progress.',
+          ),
+        ],
+      },
+      {
+        name: 'culprit-age',
+        interval: config.ageInterval,
+        rules: $.culpritRecords.age + [
+          alert.trigger(
+            'CulpritOperationTooOld',
+            'warning',
+            '(job_id:nccl_op_age_seconds:max > %g and job_id:nccl_function_ops:sum > 0)\nor\njob_id:nccl_op_age_seconds:max > %g' % [
+              config.operationAgeSeconds,
+              config.operationAgeFirstStepSeconds,
+            ],
+            'An operation has been in flight for too long.',
+            'The oldest operation of job {{ $labels.job_id }} has been in flight for {{ $value | humanizeDuration }}.',
+          ),
+        ],
+      },
+      {
+        name: 'culprit-stall',
+        interval: config.stallInterval,
+        rules: $.culpritRecords.stall + [
+          alert.trigger(
+            'CulpritJobStalled',
+            'warning',
+            'job_id:nccl_stall_seconds:max > job_id:nccl_stall_seconds:threshold',
+            'A job makes no progress for longer than its own healthy waits explain.',
+            'A communicator of job {{ $labels.job_id }} with an operation in flight has made no progress for {{ $value | humanizeDuration }}.',
           ),
         ],
       },

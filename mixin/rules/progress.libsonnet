@@ -22,5 +22,13 @@
         expr: 'time() - max by (%s) (%s)' % [q.job, q.living(q.metric('nccl_process_start_timestamp_seconds'))],
       },
     ],
+
+    age: [
+      {
+        // The exporter shows no age for a process that ended.
+        record: 'job_id:nccl_op_age_seconds:max',
+        expr: 'max by (%s) (%s)' % [q.job, q.metric('nccl_op_age_seconds')],
+      },
+    ],
   },
 }

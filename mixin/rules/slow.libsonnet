@@ -8,25 +8,22 @@
     local config = $._config,
     local q = (import '../lib/promql.libsonnet')(config),
 
-    // Aggregates the rates of the processes of each job.
-    local rates(aggregate, metric, window) =
-      '%s by (%s) (\n  %s\n)' % [aggregate, q.job, std.strReplace(
-        q.living('sum by (%s) (rate(%s[%s]))' % [q.process, q.metric(metric), window]),
-        '\n',
-        '\n  ',
-      )],
+    // Aggregates something of the processes of each job.
+    local ofJobs(aggregate, vector) = '%s by (%s) (\n  %s\n)' % [aggregate, q.job, std.strReplace(q.living(vector), '\n', '\n  ')],
+    local rate(metric, window) = 'rate(%s[%s])' % [q.metric(metric), window],
+    local perProcess(vector) = 'sum by (%s) (%s)' % [q.process, vector],
 
     // low: trouble is below the healthy range; otherwise it is above.
     slowSignals:: [
-      { name: 'nccl_bytes', op: 'rate', low: true, expr(w): rates('avg', 'nccl_bytes_total', w) },
-      { name: 'nccl_function_ops', op: 'rate', low: true, expr(w): rates('avg', 'nccl_function_ops_total', w) },
+      { name: 'nccl_bytes', op: 'rate', low: true, expr(w): ofJobs('avg', perProcess(rate('nccl_bytes_total', w))) },
+      { name: 'nccl_function_ops', op: 'rate', low: true, expr(w): ofJobs('avg', perProcess(rate('nccl_function_ops_total', w))) },
       {
         name: 'nccl_iteration_seconds',
         op: 'mean',
         low: false,
         expr(w): '%s\n/\n(%s > 0)' % [
-          rates('sum', 'nccl_iteration_seconds_sum', w),
-          rates('sum', 'nccl_iteration_seconds_count', w),
+          ofJobs('sum', rate('nccl_iteration_seconds_sum', w)),
+          ofJobs('sum', rate('nccl_iteration_seconds_count', w)),
         ],
       },
     ],

@@ -11,13 +11,23 @@
 
     stall: [
       {
+        // The exporter shows no stall for a process that ended.
         record: 'job_id:nccl_stall_seconds:max',
-        expr: 'max by (%s) (%s)' % [q.job, q.living(stall)],
+        expr: 'max by (%s) (%s)' % [q.job, stall],
       },
       {
-        // A wait that ended by itself: what it had come to.
+        record: 'job_id:nccl_stall_seconds:count',
+        expr: 'count by (%s) (%s)' % [q.job, stall],
+      },
+      {
+        // The longest wait ended by itself: what it had come to. Not when a rank is missing: that is a missed scrape or a
+        // dead process.
         record: 'job_id:nccl_wait_ended_seconds:max',
-        expr: 'max by (%s) (%s offset %s > %s)' % [q.job, stall, config.stallLookback, stall],
+        expr: |||
+          job_id:nccl_stall_seconds:max offset %(interval)s > job_id:nccl_stall_seconds:max
+          and
+          job_id:nccl_stall_seconds:count >= job_id:nccl_stall_seconds:count offset %(interval)s
+        ||| % { interval: config.stallInterval },
       },
       {
         // Zero when nothing was waited for, no sample while the job stalls: a long hang does not wash out what is usual.
