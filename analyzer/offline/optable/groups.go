@@ -138,16 +138,19 @@ func (b *job) infer(op string, rows []int) string {
 	best := int64(math.MaxInt64)
 	for k, p := range partitions {
 		apart[k] = b.apart(p, participants, ends)
-		if apart[k] > 0 {
+		if apart[k] >= 0 && apart[k] != ownGroups {
 			best = min(best, apart[k])
 		}
 	}
 	chosen, found := partitions[0], false
 	for k, p := range partitions {
-		if apart[k] >= 0 && apart[k] <= tolerance && apart[k] <= max(togetherNS, factor(best)) {
+		if apart[k] >= 0 && apart[k] <= min(tolerance, max(togetherNS, factor(best))) {
 			chosen, found = p, true
 			break
 		}
+	}
+	if k := slices.Index(apart, ownGroups); !found && k >= 0 {
+		chosen, found = partitions[k], true
 	}
 	if !found {
 		for _, i := range rows {
@@ -173,6 +176,9 @@ type instance struct {
 	seq  int64
 }
 
+// ownGroups is apart's answer for groups of one, which always agree and say nothing.
+const ownGroups = math.MaxInt64
+
 // factor: a coarser division is taken when it is hardly worse than the best.
 func factor(best int64) int64 {
 	if best > math.MaxInt64/4 {
@@ -190,7 +196,7 @@ func (b *job) apart(p partition, participants map[int]bool, ends map[instance]ma
 		groups[k] = append(groups[k], r)
 	}
 	if len(groups) == len(participants) {
-		return 0 // Groups of one always agree.
+		return ownGroups
 	}
 	worst := int64(-1)
 	for _, members := range groups {

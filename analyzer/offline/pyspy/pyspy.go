@@ -197,7 +197,7 @@ func parseFolded(file string, data []byte) ([]Process, error) {
 		}
 		frames := strings.Split(m[1], ";")
 		weight, err := strconv.ParseInt(m[2], 10, 64)
-		if err != nil || len(frames) > maxFrames {
+		if err != nil || len(frames) > maxFrames || !strings.Contains(m[1], "(") {
 			continue
 		}
 		pid, name := 0, ""
@@ -232,9 +232,12 @@ func (p *Process) Main() []string {
 	best, score := -1, int64(-1)
 	for i := range p.Threads {
 		t := &p.Threads[i]
-		s := t.Weight * 8
+		s := min(t.Weight, 1<<32) * 8
 		if t.Name == "MainThread" || strings.Contains(t.Name, "MainThread") {
 			s += 1 << 40
+		}
+		if len(t.Stack) > 0 && strings.HasPrefix(t.Stack[0], "<module>") {
+			s += 1 << 39 // Only the main thread runs the program's file.
 		}
 		if t.GIL {
 			s += 4

@@ -1,0 +1,283 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package optable
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/parquet-go/parquet-go"
+
+	"github.com/culprit-project/culprit/analyzer/rca"
+)
+
+func TestFindColumns(t *testing.T) {
+	for _, tc := range []struct {
+		header string
+		given  map[string]string
+		want   string // Role=column of the roles found, in order of roles; empty: no op table.
+	}{
+		{"dp_rank,stage,rank,step,optype,start_ts,duration,seq_id,mc,mb_id,gmc", nil, "chunk=8 dp=0 duration=6 microbatch=9 op=4 rank=2 seq=7 stage=1 start=5 step=3"},
+		{"Rank,Operation,Start Time (us),Dur (us)", nil, "duration=3 op=1 rank=0 start=2"},
+		{"global_rank;coll;start_ns;end_ns;comm_hash;nbytes", nil, "bytes=5 comm=4 end=3 op=1 rank=0 start=2"},
+		{"gpu,what,t0,t1", map[string]string{"rank": "gpu", "op": "what", "start": "t0", "end": "t1"}, "end=3 op=1 rank=0 start=2"},
+		{"a,b,c", nil, ""},
+		{"rank,value", nil, ""},
+	} {
+		data := []byte(tc.header + "\n")
+		header, _, err := open(data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l, ok, err := find(header, tc.given)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, r := range Roles() {
+			if i, has := l.column[Role(r)]; has {
+				got = append(got, fmt.Sprintf("%s=%d", r, i))
+			}
+		}
+		if s := strings.Join(got, " "); ok != (tc.want != "") || (ok && s != tc.want) {
+			t.Errorf("%s: %s (%v), want %s", tc.header, s, ok, tc.want)
+		}
+		if Sniff(data, tc.given) != ok {
+			t.Errorf("%s: recognised %v", tc.header, !ok)
+		}
+	}
+	if _, _, err := find([]string{"x"}, map[string]string{"colour": "x"}); err == nil {
+		t.Error("an unknown role is taken")
+	}
+}
+
+func TestUnits(t *testing.T) {
+	for name, tc := range map[string]struct{ table string }{
+		"seconds":                {"rank,op,start,duration\n0,a,0.5,0.25\n"},
+		"named milliseconds":     {"rank,op,start_ms,duration_ms\n0,a,500,250\n"},
+		"whole microseconds":     {"rank,op,start,duration\n0,a,500000,250000\n"},
+		"start and end":          {"rank,op,start,end\n0,a,0.5,0.75\n"},
+		"end and duration":       {"rank,op,end,duration\n0,a,0.75,0.25\n"},
+		"nanoseconds since 1970": {"rank,op,start,duration\n0,a,1700000000500000000,250000000\n"},
+		"us since 1970":          {"rank,op,start,duration\n0,a,1700000000500000,250000\n"},
+		"mixed":                  {"rank,op,start_s,duration_us\n0,a,0.5,250000\n"},
+	} {
+		tab, err := Read(name, []byte(tc.table), nil, -1)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		r := tab.Rows[0]
+		if r.End-r.Start != 250e6 || r.Start%int64(1e9) != 500e6 {
+			t.Errorf("%s: from %d to %d", name, r.Start, r.End)
+		}
+	}
+}
+
+func TestReadSkipsBadRows(t *testing.T) {
+	table := "rank\top\tstart\tduration\n0\ta\t0.1\t0.2\n1\t\t0.1\t0.2\nx\ta\t0.1\t0.2\n2\ta\tnan\t0.2\n3\ta\t0.1\n4\ta\t0.1\t-5\n5\tb\t0.3\t0.1\n"
+	tab, err := Read("t", []byte(table), nil, -1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(tab.Rows) != 2 || tab.Skipped != 5 {
+		t.Errorf("%d rows, %d skipped", len(tab.Rows), tab.Skipped)
+	}
+	for name, data := range map[string]string{
+		"no rank":   "op,start,duration\na,1,2\n",
+		"no rows":   "rank,op,start,duration\n",
+		"no table":  "hello world\n",
+		"no times":  "rank,op,start,duration\n0,a,,\n",
+		"bad magic": "PAR1nothing",
+	} {
+		if _, err := Read(name, []byte(data), nil, -1); err == nil {
+			t.Errorf("%s was read", name)
+		} else if name != "bad magic" && !errors.Is(err, ErrNotTable) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if tab, err := Read("ops_rank_3.csv", []byte("op,start,duration\na,1,2\n"), nil, 3); err != nil || tab.Rows[0].Rank != 3 {
+		t.Errorf("the rank of the file's name: %+v, %v", tab, err)
+	}
+}
+
+// pipeline writes the table of a job of pp stages and dp replicas whose clocks are offset, as a text table.
+func pipeline(dp, pp, steps int, slow func(stage, replica, step int) float64, offset func(rank int) float64) string {
+	var b strings.Builder
+	b.WriteString("rank,stage,dp_rank,step,optype,start_ts,duration,seq_id\n")
+	for step := range steps {
+		ready := make([]float64, dp) // End of the replicas' pipelines.
+		ends := map[int]float64{}
+		for d := range dp {
+			at := 0.0
+			for p := range pp {
+				rank := p*dp + d
+				row := func(op string, start, took float64, seq int) {
+					fmt.Fprintf(&b, "%d,%d,%d,%d,%s,%.9f,%.9f,%d\n", rank, p, d, step, op, start+offset(rank), took, seq)
+				}
+				compute := 0.100 * slow(p, d, step)
+				if p > 0 {
+					row("forward-recv", 0.001, at-0.001, 0)
+				}
+				row("forward-compute", at, compute, 0)
+				at += compute
+				if p < pp-1 {
+					row("forward-send", at, 0.002, 0)
+					at += 0.002
+				}
+				ends[rank] = at
+			}
+			ready[d] = at
+		}
+		end := slices.Max(ready) + 0.02 + 0.001*float64(step%3)
+		for rank, at := range ends {
+			fmt.Fprintf(&b, "%d,%d,%d,%d,grads-all-reduce,%.9f,%.9f,0\n", rank, rank/dp, rank%dp, step, at+offset(rank), end+0.003*float64((step*(rank/dp+1))%4)-at)
+		}
+	}
+	return b.String()
+}
+
+func even(int, int, int) float64 { return 1 }
+
+func TestGroups(t *testing.T) {
+	for name, offset := range map[string]func(int) float64{
+		"one clock":  func(int) float64 { return 0 },
+		"own clocks": func(rank int) float64 { return 0.005 * float64(rank%3-1) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			tab, err := Read("t", []byte(pipeline(2, 3, 12, even, offset)), nil, -1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ev, notes := Evidence([]*Table{tab})
+			if ev.WorldSize != 6 || len(ev.Ranks) != 6 {
+				t.Fatalf("%d ranks of %d", len(ev.Ranks), ev.WorldSize)
+			}
+			groups := map[string]int{}
+			for _, c := range ev.Comms {
+				groups[fmt.Sprint(c.Members)]++
+			}
+			// Pipelines of the replicas, and data-parallel groups of the stages.
+			for _, want := range []string{"[0 2 4]", "[1 3 5]", "[0 1]", "[2 3]", "[4 5]"} {
+				if groups[want] != 1 {
+					t.Errorf("no group %s in %v (%q)", want, groups, notes)
+				}
+			}
+			for _, s := range ev.Timeline {
+				if strings.HasSuffix(s.Func, "send") && s.Peer != s.Rank+2 || strings.HasSuffix(s.Func, "recv") && s.Peer != s.Rank-2 {
+					t.Fatalf("%s of rank %d has peer %d", s.Func, s.Rank, s.Peer)
+				}
+				if (s.Kind == rca.SegmentCompute) != strings.Contains(s.Func, "compute") {
+					t.Fatalf("%s has kind %d", s.Func, s.Kind)
+				}
+			}
+		})
+	}
+}
+
+// Steps whose times start again at zero are laid one after another; others stay as they are.
+func TestUnroll(t *testing.T) {
+	relative := "rank,step,op,start,duration\n0,1,a,0.0,0.9\n0,2,a,0.0,0.9\n0,3,a,0.1,0.9\n"
+	tab, err := Read("t", []byte(relative), nil, -1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ev, _ := Evidence([]*Table{tab})
+	for i := 1; i < len(ev.Timeline); i++ {
+		if ev.Timeline[i].Start < ev.Timeline[i-1].End {
+			t.Errorf("step %d starts at %d, before %d", ev.Timeline[i].Iteration, ev.Timeline[i].Start, ev.Timeline[i-1].End)
+		}
+	}
+	absolute := "rank,step,op,start,duration\n0,1,a,10.0,0.9\n0,2,a,11.0,0.9\n"
+	if tab, err = Read("t", []byte(absolute), nil, -1); err != nil {
+		t.Fatal(err)
+	}
+	if ev, _ = Evidence([]*Table{tab}); ev.Timeline[1].Start != 11e9 {
+		t.Errorf("absolute times were moved to %d", ev.Timeline[1].Start)
+	}
+}
+
+func TestParquetIsTheSame(t *testing.T) {
+	type row struct {
+		Rank     int32   `parquet:"rank"`
+		Stage    int64   `parquet:"stage"`
+		DPRank   int64   `parquet:"dp_rank"`
+		Step     int64   `parquet:"step"`
+		OpType   string  `parquet:"optype,dict"`
+		Start    float64 `parquet:"start_ts"`
+		Duration float32 `parquet:"duration"`
+		Seq      *int64  `parquet:"seq_id,optional"`
+	}
+	text := pipeline(2, 2, 5, even, func(int) float64 { return 0 })
+	want, err := Read("t", []byte(text), nil, -1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var buf bytes.Buffer
+	w := parquet.NewGenericWriter[row](&buf, parquet.Compression(&parquet.Snappy))
+	for _, r := range want.Rows {
+		seq := r.Seq
+		if _, err := w.Write([]row{{int32(r.Rank), int64(r.Stage), int64(r.DP), int64(r.Step), r.Op, float64(r.Start) / 1e9, float32(r.End-r.Start) / 1e9, &seq}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if !Sniff(buf.Bytes(), nil) {
+		t.Error("not recognised")
+	}
+	got, err := Read("p", buf.Bytes(), nil, -1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(got.Rows) != len(want.Rows) {
+		t.Fatalf("%d rows, want %d", len(got.Rows), len(want.Rows))
+	}
+	for i := range got.Rows {
+		g, w := got.Rows[i], want.Rows[i]
+		if d := g.Start - w.Start; d > 1000 || d < -1000 {
+			t.Fatalf("row %d starts at %d, want %d", i, g.Start, w.Start)
+		}
+		g.Start, g.End, w.Start, w.End = 0, 0, 0, 0
+		if g != w {
+			t.Fatalf("row %d is %+v, want %+v", i, g, w)
+		}
+	}
+	for n := range 200 {
+		cut := buf.Bytes()[:buf.Len()*n/200]
+		if _, err := Read("cut", cut, nil, -1); err == nil {
+			t.Fatalf("%d of %d bytes were read", len(cut), buf.Len())
+		}
+	}
+}
+
+func FuzzRead(f *testing.F) {
+	f.Add([]byte(pipeline(2, 2, 2, even, func(int) float64 { return 0 })), -1)
+	f.Add([]byte("op;start;end;peer\nsend;1;2;1\nallreduce;3;4;x\n"), 0)
+	var buf bytes.Buffer
+	type row struct {
+		Rank int64   `parquet:"rank"`
+		Op   string  `parquet:"op"`
+		Time float64 `parquet:"duration"`
+	}
+	if err := parquet.Write(&buf, []row{{0, "a", 1}, {1, "b", 2}}); err != nil {
+		f.Fatal(err)
+	}
+	f.Add(buf.Bytes(), -1)
+	f.Fuzz(func(_ *testing.T, data []byte, rank int) {
+		t, err := Read("x", data, nil, min(rank, 100))
+		if err != nil {
+			return
+		}
+		ev, _ := Evidence([]*Table{t})
+		if ev.WorldSize < 1<<12 {
+			_ = rca.Analyze(ev, rca.Options{})
+		}
+	})
+}
