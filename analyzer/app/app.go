@@ -28,6 +28,7 @@ import (
 	"github.com/culprit-project/culprit/analyzer/evidence"
 	"github.com/culprit-project/culprit/analyzer/incident"
 	"github.com/culprit-project/culprit/analyzer/notify"
+	"github.com/culprit-project/culprit/analyzer/stacks"
 	"github.com/culprit-project/culprit/analyzer/webhook"
 )
 
@@ -148,7 +149,7 @@ func (a *App) build(cfg *config.Config) (*settings, []*notify.Client, error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("runbook_url: %w", err)
 	}
-	return &settings{
+	out := &settings{
 		config: cfg,
 		diagnoser: &diagnose.Diagnoser{
 			Config: cfg.Analysis,
@@ -166,7 +167,27 @@ func (a *App) build(cfg *config.Config) (*settings, []*notify.Client, error) {
 			AlertName: cfg.Notify.AlertName, Labels: cfg.Notify.Labels, Hang: cfg.Notify.Severity.Hang, Slow: cfg.Notify.Severity.Slow,
 			Unknown: cfg.Notify.Severity.Unknown, MaxAlerts: cfg.Notify.MaxAlerts, ExternalURL: cfg.ExternalURL, Runbook: runbook,
 		},
-	}, clients, nil
+	}
+	if out.diagnoser.Stacks, err = stackSource(cfg.Stacks, agent); err != nil {
+		return nil, nil, err
+	}
+	return out, clients, nil
+}
+
+// stackSource gives where stacks come from, nil when nowhere.
+func stackSource(cfg config.Stacks, agent promconfig.HTTPClientOption) (diagnose.Stacks, error) {
+	if cfg.URL == "" {
+		return nil, nil
+	}
+	client, err := promconfig.NewClientFromConfig(cfg.HTTPConfig, "stacks", agent)
+	if err != nil {
+		return nil, fmt.Errorf("stacks.http_config: %w", err)
+	}
+	address, err := template.New("stacks.url").Option("missingkey=error").Parse(cfg.URL)
+	if err != nil {
+		return nil, fmt.Errorf("stacks.url: %w", err)
+	}
+	return &stacks.Source{URL: address, HTTP: client, Timeout: time.Duration(cfg.Timeout)}, nil
 }
 
 func options(cfg *config.Config) incident.Options {

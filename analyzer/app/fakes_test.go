@@ -87,8 +87,8 @@ func healthy(rank, world int, host string) *nodeapi.Process {
 	return p
 }
 
-// waits puts a rank into the operation that its job is about to do.
-func waits(p *nodeapi.Process) {
+// waits puts a rank into the operation that its job is about to do, and that one rank stays outside of.
+func waits(p *nodeapi.Process, outside int) {
 	world := p.Comms[0].NRanks
 	p.Comms[0].OpsCalled, p.Comms[0].OpsStarted, p.Comms[0].OpsInFlight = 101, 101, 1
 	p.Comms[0].SeqStarted[trace.AllReduce] = 101
@@ -99,29 +99,33 @@ func waits(p *nodeapi.Process) {
 		CalledNS: nowNS - 5*second, EnqueuedNS: nowNS - 5*second, EnteredNS: nowNS - 5*second, FirstStepNS: nowNS - 5*second,
 		LastProgressNS: nowNS - 5*second, KernelStarted: 1,
 	}}
-	p.Flows = []trace.Flow{
-		{
-			Index: 0, Generation: 1, CommIndex: 0, CommGeneration: 1, IsSend: true, State: trace.FlowSendGPU, Peer: (int32(p.Rank) + 1) % world,
-			OpIndex: 0, OpGeneration: 7, OpNumber: 100, OpSeq: 100, Func: trace.AllReduce, StepsTotal: 16, Posted: 4, Ready: 2, Transmitted: 2, Done: 2,
-			OpStartedNS: nowNS - 5*second, LastProgressNS: nowNS - 5*second,
-		},
-		{
-			Index: 1, Generation: 1, CommIndex: 0, CommGeneration: 1, State: trace.FlowRecvNet, Peer: (int32(p.Rank) + world - 1) % world,
-			OpIndex: 0, OpGeneration: 7, OpNumber: 100, OpSeq: 100, Func: trace.AllReduce, StepsTotal: 16, Posted: 6, Ready: 2, Transmitted: 2, Done: 2,
-			OpStartedNS: nowNS - 5*second, LastProgressNS: nowNS - 5*second,
-		},
+	// A ring: the first chunk is one's own, the next is the predecessor's.
+	flow := trace.Flow{
+		Generation: 1, CommIndex: 0, CommGeneration: 1, OpIndex: 0, OpGeneration: 7, OpNumber: 100, OpSeq: 100, Func: trace.AllReduce, StepsTotal: 16,
+		OpStartedNS: nowNS - 5*second, LastProgressNS: nowNS - 5*second,
 	}
+	send, recv := flow, flow
+	send.IsSend, send.Peer, send.State, send.Posted, send.Ready, send.Transmitted, send.Done = true, (p.Rank+1)%world, trace.FlowSendGPU, 5, 1, 1, 1
+	recv.Index, recv.Peer, recv.State, recv.Posted, recv.Ready, recv.Transmitted, recv.Done = 1, (p.Rank+world-1)%world, trace.FlowRecvNet, 5, 1, 1, 1
+	if int(send.Peer) == outside {
+		send.State, send.Transmitted, send.Done, send.PeerPolls = trace.FlowSendPeer, 0, 0, 1000
+	}
+	if int(recv.Peer) == outside {
+		recv.Ready, recv.Transmitted, recv.Done = 0, 0, 0
+	}
+	p.Flows = []trace.Flow{send, recv}
 }
 
-// hang stops one rank outside NCCL: its kernel says it is stopped, and all others wait in the next operation.
+// hang keeps one rank outside NCCL, with its process in the given state; all others wait in the next operation.
 func (c *cluster) hang(rank int, state nodeapi.ProcessState) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, p := range c.processes {
-		if int(p.Rank) == rank {
+	for i, p := range c.processes {
+		*p = *healthy(i, len(c.processes), p.Host)
+		if i == rank {
 			p.Kernel.State = state
 		} else {
-			waits(p)
+			waits(p, rank)
 		}
 	}
 }

@@ -8,9 +8,11 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -159,13 +161,7 @@ func TestCulpritChanges(t *testing.T) {
 	a.push(0, trouble("NCCLStall"))
 	eventually(t, "the first page", func() bool { return len(am.verdicts()) == 1 })
 	first := am.verdicts()[0].Labels
-	c.change(func() {
-		p := c.processes[5]
-		p.Kernel.State = nodeapi.ProcessSleep
-		waits(p)
-		c.processes[2] = healthy(2, 8, "node-1")
-		c.processes[2].Kernel.State = nodeapi.ProcessStopped
-	})
+	c.hang(2, nodeapi.ProcessStopped)
 	eventually(t, "the second page alone", func() bool {
 		v := am.verdicts()
 		return len(v) == 1 && v[0].Labels["rank"] == "2"
@@ -298,6 +294,29 @@ func TestPassiveTrigger(t *testing.T) {
 		if code := a.post(tc.path, tc.body, &text); code != http.StatusBadRequest || !strings.Contains(text, `"error"`) {
 			t.Errorf("%s: status %d %s", tc.body, code, text)
 		}
+	}
+}
+
+// Stacks of the accused and of those that wait (M11), grouped.
+func TestStacks(t *testing.T) {
+	c, am := newCluster(t, 2), newAlertmanager(t)
+	c.hang(1, nodeapi.ProcessSleep)
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		frame := "all_reduce"
+		if r.URL.Query().Get("pid") == "1001" {
+			frame = "next_batch"
+		}
+		_, _ = fmt.Fprintf(w, `[{"thread_name":"MainThread","frames":[{"name":%q,"filename":"train.py","line":7}]}]`, frame)
+	}))
+	t.Cleanup(srv.Close)
+	cfg := quick(c, am)
+	cfg.Stacks.URL = srv.URL + "/dump?pid={{ .pid }}"
+	a := start(t, cfg, "")
+	a.push(0, trouble("CulpritJobStalled"))
+	eventually(t, "the page", func() bool { return len(am.verdicts()) == 1 })
+	groups := a.incidents()[0].Stacks
+	if len(groups) < 2 || !slices.Equal(groups[0].Ranks, []int{1}) || groups[0].Frames[0] != "next_batch (train.py:7)" {
+		t.Errorf("stacks are %+v", groups)
 	}
 }
 

@@ -154,16 +154,19 @@ type Severity struct {
 	Unknown string `yaml:"unknown"`
 }
 
-// Stacks says whether Python stacks of a job's processes are asked for on a trigger (M11).
+// Stacks says where Python stacks of a job's processes are fetched on a trigger (M11).
 type Stacks struct {
-	Enabled bool           `yaml:"enabled"`
-	Timeout model.Duration `yaml:"timeout"`
+	// URL is a template over the labels of nccl_process_info for what answers with py-spy dump --json; empty: none are
+	// fetched.
+	URL        string                      `yaml:"url"`
+	HTTPConfig promconfig.HTTPClientConfig `yaml:"http_config"`
+	Timeout    model.Duration              `yaml:"timeout"` // Of one request.
 }
 
 // Default gives the configuration of an empty file.
 func Default() *Config {
 	return &Config{
-		RunbookURL: "https://github.com/culprit-project/culprit/blob/main/docs/runbooks/CulpritFound.md#{{ .Cause }}",
+		RunbookURL: "https://github.com/culprit-project/culprit/blob/main/docs/runbooks/CulpritFound.md",
 		Prometheus: Prometheus{
 			HTTPConfig:      promconfig.DefaultHTTPClientConfig,
 			Timeout:         model.Duration(5 * time.Second),
@@ -217,7 +220,7 @@ func Default() *Config {
 			Resend:    model.Duration(time.Minute),
 			MaxAlerts: 8,
 		},
-		Stacks: Stacks{Timeout: model.Duration(5 * time.Second)},
+		Stacks: Stacks{HTTPConfig: promconfig.DefaultHTTPClientConfig, Timeout: model.Duration(5 * time.Second)},
 	}
 }
 
@@ -239,6 +242,7 @@ func Load(file string) (*Config, error) {
 	c.Prometheus.HTTPConfig.SetDirectory(dir)
 	c.Alertmanager.HTTPConfig.SetDirectory(dir)
 	c.Exporters.HTTPConfig.SetDirectory(dir)
+	c.Stacks.HTTPConfig.SetDirectory(dir)
 	return c, nil
 }
 
@@ -264,6 +268,9 @@ func (c *Config) Check() error {
 		wrong("exporters.address: %w", err)
 	}
 	c.Exporters.address = address
+	if _, err := template.New("stacks.url").Parse(c.Stacks.URL); err != nil {
+		wrong("stacks.url: %w", err)
+	}
 	if _, err := template.New("runbook_url").Parse(c.RunbookURL); err != nil {
 		wrong("runbook_url: %w", err)
 	}
@@ -299,7 +306,7 @@ func (c *Config) Check() error {
 		"exporters.timeout": c.Exporters.Timeout, "analysis.deadline": c.Analysis.Deadline, "analysis.history": c.Analysis.History,
 		"incidents.retry_min": c.Incidents.RetryMin, "incidents.retry_max": c.Incidents.RetryMax,
 		"incidents.recheck": c.Incidents.Recheck, "incidents.passive_ttl": c.Incidents.PassiveTTL,
-		"incidents.silent": c.Incidents.Silent, "notify.resend_interval": c.Notify.Resend,
+		"incidents.silent": c.Incidents.Silent, "notify.resend_interval": c.Notify.Resend, "stacks.timeout": c.Stacks.Timeout,
 	} {
 		if d <= 0 {
 			wrong("%s: must be above 0", name)

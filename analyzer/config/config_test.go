@@ -85,6 +85,7 @@ func TestParse(t *testing.T) {
 	for _, tc := range []struct{ name, text, want string }{
 		{"unknown field", "promethus: {}", "promethus"},
 		{"address template", "exporters: {address: '{{'}", "exporters.address"},
+		{"stacks template", "stacks: {url: '{{'}", "stacks.url"},
 		{"runbook template", "runbook_url: '{{'", "runbook_url"},
 		{"query template", "prometheus: {queries: {stuck: '{{ .What }}'}}", "queries.stuck"},
 		{"prometheus url", "prometheus: {url: 'ftp://x'}", "prometheus.url"},

@@ -15,11 +15,12 @@ import (
 	"github.com/culprit-project/culprit/analyzer/evidence"
 	"github.com/culprit-project/culprit/analyzer/incident"
 	"github.com/culprit-project/culprit/analyzer/rca"
+	"github.com/culprit-project/culprit/analyzer/stacks"
 )
 
-// Stacks gives the call stacks of a job's processes (M11), grouped.
+// Stacks gives call stacks by rank, innermost frame last (M11). Those it has count, whatever the error says of others.
 type Stacks interface {
-	Dump(ctx context.Context, jobID string, ranks []int) ([]incident.StackGroup, error)
+	Dump(ctx context.Context, processes []stacks.Process) (map[int][]string, error)
 }
 
 // Diagnoser runs analyses. It is safe for use by several at once.
@@ -44,16 +45,15 @@ func (d *Diagnoser) Diagnose(ctx context.Context, req incident.Request) (inciden
 	} else if span := d.history(&req, time.Now()); span > 0 && !explained(&v) {
 		ev, v = d.lookBack(ctx, s, span)
 	}
+	var groups []incident.StackGroup
+	if d.Stacks != nil && v.Class != rca.Healthy {
+		v, groups = d.withStacks(ctx, s, &ev, v)
+	}
 	place(&v, s)
 	counts := s.Counts()
 	out := incident.Outcome{
 		Verdict: v, Ranks: view(&ev, &v, s, d.hangAfter()), Complete: len(ev.Missing) == 0,
-		Nodes: counts.Nodes, Asked: counts.Asked, Answered: counts.Answered, Bytes: counts.Bytes,
-	}
-	if d.Stacks != nil {
-		if out.Stacks, err = d.Stacks.Dump(ctx, req.JobID, suspects(&v)); err != nil {
-			d.Logger.Warn("no stacks", "job_id", req.JobID, "err", err)
-		}
+		Stacks: groups, Nodes: counts.Nodes, Asked: counts.Asked, Answered: counts.Answered, Bytes: counts.Bytes,
 	}
 	return out, nil
 }
@@ -190,8 +190,32 @@ func suspects(v *rca.Verdict) []int {
 	return out
 }
 
+// withStacks adds the suspects' stacks to the evidence.
+func (d *Diagnoser) withStacks(ctx context.Context, s *evidence.Session, ev *rca.Evidence, v rca.Verdict) (rca.Verdict, []incident.StackGroup) {
+	var processes []stacks.Process
+	for _, rank := range suspects(&v) {
+		if p, ok := s.Process(rank); ok {
+			processes = append(processes, stacks.Process{Rank: rank, Labels: p.Labels})
+		}
+	}
+	found, err := d.Stacks.Dump(ctx, processes)
+	if err != nil {
+		d.Logger.Warn("stacks missing", "job_id", ev.JobID, "err", err)
+	}
+	if len(found) == 0 {
+		return v, nil
+	}
+	for i := range ev.Ranks {
+		ev.Ranks[i].Stack = found[ev.Ranks[i].ID]
+	}
+	return rca.Analyze(*ev, d.Config.Options()), stacks.Group(found)
+}
+
 // place fills in where an accused rank runs that no exporter showed: Prometheus knows it from before.
 func place(v *rca.Verdict, s *evidence.Session) {
+	if v.Culprits == nil {
+		v.Culprits = []rca.Culprit{} // An empty list in JSON, not null.
+	}
 	for i := range v.Culprits {
 		c := &v.Culprits[i]
 		p, ok := s.Process(c.Rank)

@@ -126,6 +126,10 @@ func benign() rca.Verdict {
 	return rca.Verdict{Version: 1, Class: rca.Benign, Cause: rca.CauseCheckpoint, Confidence: 0.9, Summary: "a checkpoint"}
 }
 
+func healthy() rca.Verdict {
+	return rca.Verdict{Version: 1, Class: rca.Healthy, Cause: rca.CauseUnknown, Confidence: 0.9, Summary: "nothing is wrong"}
+}
+
 func unknown() rca.Verdict {
 	return rca.Verdict{Version: 1, Class: rca.Unknown, Cause: rca.CauseUnknown, Confidence: 0.2, Summary: "cannot tell"}
 }

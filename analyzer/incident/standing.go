@@ -34,7 +34,11 @@ func accusation(v *rca.Verdict) string {
 // another rank every few seconds helps nobody, and evidence decays after a crash, when nodes reboot and files go.
 func supersedes(standing, next *rca.Verdict, confirmed bool) bool {
 	switch {
-	case standing == nil || !standing.Page:
+	case standing == nil:
+		return true
+	case standing.Class == rca.Benign && next.Class == rca.Healthy:
+		return false // It is over; what it was is the better record.
+	case !standing.Page:
 		return true
 	case !next.Page:
 		return false

@@ -184,7 +184,7 @@ func Culprit(c *rca.Culprit) string {
 	if c.Rank >= 0 {
 		parts = append(parts, fmt.Sprintf("rank %d", c.Rank))
 	}
-	if c.Group != "" {
+	if c.Group != "" && c.Group != c.Host {
 		parts = append(parts, c.Group)
 	}
 	if c.Host != "" {
