@@ -12,6 +12,12 @@
 #define CALLBACKS_A_LAUNCH 2u
 #define CALLBACKS_A_STEP 5u    // Start, three states, stop.
 
+void event_identify(handle comm, uint64_t comm_id, const char *name, int rank) {
+  if (!shim_active()) return;
+  const uint32_t i = comm_find(comm);
+  if (i != NONE) comm_identify(i, comm_id, name, rank);
+}
+
 handle event_group(handle comm) {
   if (!shim_active() || comm_find(comm) == NONE) return 0;
   return group_plan();
@@ -79,6 +85,9 @@ handle event_kernel(handle op, uint32_t channel, uint64_t timer) {
 void event_state(handle h, int state, uint64_t value) {
   switch (handle_kind_of(h)) {
     case HANDLE_STEP: flow_step_state(h, state, value); return;
+    case HANDLE_PROXY_OP:
+      if (shim_active()) flow_proxy_state(h, state, value);
+      return;
     case HANDLE_KERNEL:
       if (state == CULPRIT_NCCL_KERNEL_CH_STOP && shim_active()) op_kernel_timed(h, handle_aux(h), value);
       return;

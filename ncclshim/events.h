@@ -11,6 +11,8 @@
 #include "op.h"
 #include "profiler_abi.h"
 
+// event_identify: what ABI 2 and 3 tell about the communicator with each operation. comm_id 0: nothing.
+void event_identify(handle comm, uint64_t comm_id, const char *name, int rank);
 handle event_group(handle comm);
 handle event_group_api(handle comm);
 // event_call: CollApi or P2pApi. captured: recorded into a CUDA graph, to run later or never.

@@ -270,13 +270,42 @@ handle flow_proxy_started(uint32_t comm, handle op, const struct culprit_nccl_pr
   return handle_make(HANDLE_PROXY_OP, shim.cookie, generation, pi, 0);
 }
 
-void flow_proxy_stopped(handle proxy, uint64_t now) {
+// find_proxy gives the proxy operation of a handle; NONE, counted, when it is stale.
+static uint32_t find_proxy(handle proxy) {
   const uint32_t i = handle_index(proxy);
-  if (handle_cookie(proxy) != shim.cookie || i >= shim.proxy_count ||
-      (GET(shim.proxies[i].generation) & HANDLE_GENERATION_MASK) != handle_generation(proxy)) {
-    shim_stale();
+  if (handle_cookie(proxy) == shim.cookie && i < shim.proxy_count &&
+      (GET(shim.proxies[i].generation) & HANDLE_GENERATION_MASK) == handle_generation(proxy)) {
+    return i;
+  }
+  shim_stale();
+  return NONE;
+}
+
+void flow_proxy_state(handle proxy, int state, uint64_t bytes) {
+  if (state != CULPRIT_NCCL_PROXY_OP_SEND_TRANSMITTED && state != CULPRIT_NCCL_PROXY_OP_RECV_RECEIVED) return;
+  const uint32_t i = find_proxy(proxy);
+  if (i == NONE) return;
+  struct proxy_ctl *p = &shim.proxies[i];
+  struct flow_ctl *f = &shim.flows[GET(p->flow)];
+  struct culprit_flow *s = trace_flow(&shim.file, GET(p->flow));
+  struct flow_hold hold;
+  if (!flow_take(f, &s->version, &hold)) {
+    shim_contended();
     return;
   }
+  const bool shown = f->current == i;
+  const uint64_t known = shown ? GET(s->bytes) : p->bytes;
+  if ((p->generation & HANDLE_GENERATION_MASK) == handle_generation(proxy) && !p->closed && bytes > known) {
+    BUMP(s->total_bytes, bytes - known);
+    p->bytes = bytes;
+    if (shown) PUT(s->bytes, bytes);
+  }
+  flow_drop(f, &s->version, hold);
+}
+
+void flow_proxy_stopped(handle proxy, uint64_t now) {
+  const uint32_t i = find_proxy(proxy);
+  if (i == NONE) return;
   struct proxy_ctl *p = &shim.proxies[i];
   const uint32_t fi = GET(p->flow);
   struct flow_ctl *f = &shim.flows[fi];

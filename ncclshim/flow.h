@@ -12,6 +12,9 @@
 // communicator, for that case. Returns HANDLE_PROXY_OP or 0.
 handle flow_proxy_started(uint32_t comm, handle op, const struct culprit_nccl_proxy_op *proxy, uint64_t now);
 
+// flow_proxy_state takes a ProxyOp state: up to NCCL 2.26 they alone tell the bytes, summed up over the operation's steps.
+void flow_proxy_state(handle proxy, int state, uint64_t bytes);
+
 // flow_proxy_stopped ends it. Late, repeated and foreign handles are counted.
 void flow_proxy_stopped(handle proxy, uint64_t now);
 

@@ -54,7 +54,7 @@ static const char *no_kernel_because(uint32_t abi) {
   if (abi < 5) return "NCCL before 2.28 may lose its proxy thread with it";
   const int version = nccl_version();
   if (version != 0 && version < NCCL_2_28_3) return "NCCL before 2.28.3 may lose its proxy thread with it";
-  if (version >= NCCL_2_31) return "it slows small operations of NCCL 2.31 and later";
+  if (abi >= 7 || version >= NCCL_2_31) return "it slows small operations of NCCL 2.31 and later";
   if (shared_memory_is_scarce()) return "/dev/shm has too little room for what NCCL needs with it";
   return NULL;
 }

@@ -1,7 +1,7 @@
 // Copyright 2026 The Culprit Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// The profiler plugin ABI of NCCL, versions 2 to 6, as far as Culprit uses it. These are our own declarations of the
+// The profiler plugin ABI of NCCL, versions 2 to 7, as far as Culprit uses it. These are our own declarations of the
 // published interface; the static asserts at the end hold them to its layout on 64-bit Linux.
 //
 // A plugin exports one *data* symbol per version, named ncclProfiler_v<N> (CULPRIT_NCCL_SYMBOL), a struct of six fields.
@@ -13,12 +13,13 @@
 //   v4       2.27        2.27
 //   v5       2.28        2.28
 //   v6       2.29        2.29, 2.30
+//   v7       2.31        2.31
 //
 // An older struct in a newer NCCL is served through a converter inside NCCL, which loses events (nothing but v4 and
 // later identifies the communicator there).
 //
-// Version 7 (NCCL 2.31) has the entry points of v6, one more event (CULPRIT_NCCL_KERNEL_PHASE) and more fields in the
-// descriptors. The places of those fields are not certain, so it is not declared here: NCCL 2.31 falls back to v6.
+// Version 7 has the entry points of v6, one more event (CULPRIT_NCCL_KERNEL_PHASE), and descriptors that begin as v6's do:
+// a user's tag and the kernel's variant are appended to the members. Culprit reads none of these.
 
 #ifndef CULPRIT_PROFILER_ABI_H
 #define CULPRIT_PROFILER_ABI_H
@@ -34,6 +35,7 @@
 #define CULPRIT_NCCL_SYMBOL_V4 "ncclProfiler_v4"
 #define CULPRIT_NCCL_SYMBOL_V5 "ncclProfiler_v5"
 #define CULPRIT_NCCL_SYMBOL_V6 "ncclProfiler_v6"
+#define CULPRIT_NCCL_SYMBOL_V7 "ncclProfiler_v7"
 
 // ncclResult_t. Every entry point returns one; NCCL unloads the plugin when init fails and ignores the others.
 enum culprit_nccl_result {
@@ -430,6 +432,13 @@ struct culprit_nccl_profiler_v6 {
   int (*stopEvent)(void *handle);
   int (*recordEventState)(void *handle, int state, union culprit_nccl_state_args *args);
   int (*finalize)(void *context);
+};
+
+// startEvent gets a descriptor that begins as v6's. Some builds look for one more, optional function behind the six: an
+// exported struct has NULLs there.
+struct culprit_nccl_profiler_v7 {
+  struct culprit_nccl_profiler_v6 as_v6;
+  void *none[10];
 };
 
 // The layout, field by field.

@@ -1,19 +1,30 @@
 // Copyright 2026 The Culprit Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Adapter for version 6 of the profiler ABI (NCCL 2.29 and later).
+// Adapter for versions 6 and 7 of the profiler ABI (NCCL 2.29 to 2.30, and 2.31). Version 7 appends to the descriptors of
+// version 6 and changes nothing that is there.
 
 #include "events.h"
 #include "session.h"
 
 #define EXPORT __attribute__((visibility("default")))
 
-static int init(void **context, uint64_t comm_id, int *mask, const char *name, int nnodes, int nranks, int rank,
-                culprit_nccl_logger logger) {
+static int open_comm(uint32_t abi, void **context, uint64_t comm_id, int *mask, const char *name, int nnodes, int nranks,
+                     int rank, culprit_nccl_logger logger) {
   struct comm_info info = {
-      .abi = 6, .comm_id = comm_id, .name = name, .nnodes = nnodes, .nranks = nranks, .rank = rank};
+      .abi = abi, .comm_id = comm_id, .name = name, .nnodes = nnodes, .nranks = nranks, .rank = rank};
   session_open_comm(&info, context, mask, logger);
   return CULPRIT_NCCL_SUCCESS;
+}
+
+static int init_v6(void **context, uint64_t comm_id, int *mask, const char *name, int nnodes, int nranks, int rank,
+                   culprit_nccl_logger logger) {
+  return open_comm(6, context, comm_id, mask, name, nnodes, nranks, rank, logger);
+}
+
+static int init_v7(void **context, uint64_t comm_id, int *mask, const char *name, int nnodes, int nranks, int rank,
+                   culprit_nccl_logger logger) {
+  return open_comm(7, context, comm_id, mask, name, nnodes, nranks, rank, logger);
 }
 
 static handle start_call(handle comm, const struct culprit_nccl_descr_v6 *d) {
@@ -101,9 +112,22 @@ static int finalize(void *context) {
 extern const struct culprit_nccl_profiler_v6 ncclProfiler_v6;
 EXPORT const struct culprit_nccl_profiler_v6 ncclProfiler_v6 = {
     .name = "Culprit",
-    .init = init,
+    .init = init_v6,
     .startEvent = start_event,
     .stopEvent = stop_event,
     .recordEventState = record_event_state,
     .finalize = finalize,
+};
+
+extern const struct culprit_nccl_profiler_v7 ncclProfiler_v7;
+EXPORT const struct culprit_nccl_profiler_v7 ncclProfiler_v7 = {
+    .as_v6 =
+        {
+            .name = "Culprit",
+            .init = init_v7,
+            .startEvent = start_event,
+            .stopEvent = stop_event,
+            .recordEventState = record_event_state,
+            .finalize = finalize,
+        },
 };

@@ -18,6 +18,13 @@ char nccl_log[4096];
 static void *library;
 static const void *profiler;
 
+// Versions 2 and 3 name the communicator with each operation.
+static struct init_args {
+  uint64_t comm_id;
+  const char *name;
+  int rank;
+} init_args;
+
 static void log_line(int level, unsigned long flags, const char *file, int line, const char *format, ...) {
   (void)flags, (void)file, (void)line;
   if (level > CULPRIT_NCCL_LOG_WARN) return;
@@ -31,14 +38,17 @@ static void log_line(int level, unsigned long flags, const char *file, int line,
 culprit_nccl_logger nccl_logger = log_line;
 
 #define V(n) ((const struct culprit_nccl_profiler_v##n *)profiler)
-#define EACH(expression4, expression5, expression6) \
+#define EACH(expression2, expression3, expression4, expression5, expression6) \
   switch (nccl_abi) { \
+    case 2: expression2; break; \
+    case 3: expression3; break; \
     case 4: expression4; break; \
     case 5: expression5; break; \
-    case 6: expression6; break; \
+    case 6: case 7: expression6; break; \
     default: harness_fail(__FILE__, __LINE__, "no driver for ABI %d", nccl_abi); \
   }
-#define SAME(expression) EACH(expression(4), expression(5), expression(6))
+#define SAME(expression) EACH(expression(2), expression(3), expression(4), expression(5), expression(6))
+#define NOTHING (void)0
 
 void nccl_load(int abi) {
   const char *path = getenv("PLUGIN");
@@ -57,7 +67,9 @@ void nccl_unload(void) { dlclose(library); }
 void *nccl_init(uint64_t id, const char *name, int nnodes, int nranks, int rank) {
   void *context = NULL;
   int result = 0;
-  EACH(result = V(4)->init(&context, &nccl_mask, name, id, nnodes, nranks, rank, nccl_logger),
+  init_args = (struct init_args){.comm_id = id, .name = name, .rank = rank};
+  EACH(result = V(2)->init(&context, &nccl_mask), result = V(3)->init(&context, &nccl_mask),
+       result = V(4)->init(&context, &nccl_mask, name, id, nnodes, nranks, rank, nccl_logger),
        result = V(5)->init(&context, id, &nccl_mask, name, nnodes, nranks, rank, nccl_logger),
        result = V(6)->init(&context, id, &nccl_mask, name, nnodes, nranks, rank, nccl_logger))
   CHECK_EQ(result, CULPRIT_NCCL_SUCCESS);
@@ -78,7 +90,7 @@ void nccl_finalize(void *context) { SAME(FINALIZE) }
 void *nccl_group_api(void *context) {
   if (nccl_abi < 5) return NULL;
   void *h = JUNK;
-  EACH((void)0, START(5, CULPRIT_NCCL_GROUP_API, NULL, .groupApi = {.groupDepth = 1}),
+  EACH(NOTHING, NOTHING, NOTHING, START(5, CULPRIT_NCCL_GROUP_API, NULL, .groupApi = {.groupDepth = 1}),
        START(6, CULPRIT_NCCL_GROUP_API, NULL, .groupApi = {.groupDepth = 1}))
   return h;
 }
@@ -108,10 +120,10 @@ void *nccl_call(void *context, void *group_api, const struct nccl_op *op) {
 #define COLL_API {.func = o.func, .count = o.count, .datatype = o.datatype, .root = o.root, .graphCaptured = o.captured}
 #define P2P_API {.func = o.func, .count = o.count, .datatype = o.datatype, .graphCaptured = o.captured}
   if (o.p2p) {
-    EACH((void)0, START(5, CULPRIT_NCCL_P2P_API, group_api, .p2pApi = P2P_API),
+    EACH(NOTHING, NOTHING, NOTHING, START(5, CULPRIT_NCCL_P2P_API, group_api, .p2pApi = P2P_API),
          START(6, CULPRIT_NCCL_P2P_API, group_api, .p2pApi = P2P_API))
   } else {
-    EACH((void)0, START(5, CULPRIT_NCCL_COLL_API, group_api, .collApi = COLL_API),
+    EACH(NOTHING, NOTHING, NOTHING, START(5, CULPRIT_NCCL_COLL_API, group_api, .collApi = COLL_API),
          START(6, CULPRIT_NCCL_COLL_API, group_api, .collApi = COLL_API))
   }
   return h;
@@ -123,13 +135,21 @@ void *nccl_launch(void *context, void *call, void *group, const struct nccl_op *
   void *h = JUNK;
 #define COLL .seqNumber = o.seq, .func = o.func, .count = o.count, .root = o.root, .datatype = o.datatype, \
              .nChannels = channels, .algo = o.algo, .proto = o.proto
+#define COLL_OLD .name = init_args.name, .commHash = init_args.comm_id, .seqNumber = o.seq, .func = o.func, .count = o.count, \
+                 .root = o.root, .datatype = o.datatype, .nMaxChannels = channels, .algo = o.algo, .proto = o.proto
+#define P2P_OLD .name = init_args.name, .commHash = init_args.comm_id, .func = o.func, .datatype = o.datatype, \
+                .count = o.count, .peer = o.peer
 #define P2P .func = o.func, .datatype = o.datatype, .count = o.count, .peer = o.peer, .nChannels = channels
   if (o.p2p) {
-    EACH(START(4, CULPRIT_NCCL_P2P, group, .p2p = {P2P}),
+    EACH(START(2, CULPRIT_NCCL_P2P, group, .rank = init_args.rank, .p2p = {P2P_OLD}),
+         START(3, CULPRIT_NCCL_P2P, group, .rank = init_args.rank, .p2p = {P2P_OLD}),
+         START(4, CULPRIT_NCCL_P2P, group, .p2p = {P2P}),
          START(5, CULPRIT_NCCL_P2P, call, .p2p = {P2P, .parentGroup = group}),
          START(6, CULPRIT_NCCL_P2P, call, .p2p = {P2P, .parentGroup = group}))
   } else {
-    EACH(START(4, CULPRIT_NCCL_COLL, group, .coll = {COLL}),
+    EACH(START(2, CULPRIT_NCCL_COLL, group, .rank = init_args.rank, .coll = {COLL_OLD}),
+         START(3, CULPRIT_NCCL_COLL, group, .rank = init_args.rank, .coll = {COLL_OLD}),
+         START(4, CULPRIT_NCCL_COLL, group, .coll = {COLL}),
          START(5, CULPRIT_NCCL_COLL, call, .coll = {COLL, .parentGroup = group}),
          START(6, CULPRIT_NCCL_COLL, call, .coll = {COLL, .parentGroup = group}))
   }
@@ -139,7 +159,7 @@ void *nccl_launch(void *context, void *call, void *group, const struct nccl_op *
 void *nccl_ce(void *context, void *call, const struct nccl_op *op) {
   const struct nccl_op o = filled(op);
   void *h = JUNK;
-  CHECK_EQ(nccl_abi, 6);
+  CHECK(nccl_abi >= 6);
   START(6, CULPRIT_NCCL_CE_COLL, call,
         .ceColl = {.seqNumber = o.seq, .func = o.func, .count = o.count, .datatype = o.datatype});
   return h;
@@ -169,14 +189,17 @@ void *nccl_step(void *context, void *proxy, int step) {
 void *nccl_kernel(void *context, void *op, int channel, uint64_t timer) {
   void *h = JUNK;
 #define KERNEL(n) START(n, CULPRIT_NCCL_KERNEL_CH, op, .kernelCh = {.channelId = (uint8_t)channel, .pTimer = timer})
-  SAME(KERNEL)
+  EACH(h = NULL, START(3, CULPRIT_NCCL_KERNEL_CH, op, .kernelCh = {.channelId = (uint8_t)channel}), KERNEL(4), KERNEL(5),
+       KERNEL(6))
   return h;
 }
 
 void nccl_state(void *h, int state, uint64_t value) {
   union culprit_nccl_state_args args = {.kernelCh = {.pTimer = value}};
+  union culprit_nccl_state_args_v2 old = {.proxyOp = {.transSize = value}};
 #define STATE(n) V(n)->recordEventState(h, state, &args)
-  SAME(STATE)
+#define STATE_OLD(n) V(n)->recordEventState(h, state, &old)
+  EACH(STATE_OLD(2), STATE_OLD(3), STATE(4), STATE(5), STATE(6))
 }
 
 void nccl_stop(void *h) {

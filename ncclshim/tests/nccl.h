@@ -22,7 +22,7 @@ struct nccl_op {
   bool captured;
 };
 
-extern int nccl_abi;   // Version in use: 4, 5 or 6.
+extern int nccl_abi;   // Version in use: 2 to 7.
 extern int nccl_mask;  // What the plugin asked for.
 extern culprit_nccl_logger nccl_logger;
 extern char nccl_log[4096];  // What the plugin has logged, warnings only.

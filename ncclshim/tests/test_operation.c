@@ -173,6 +173,7 @@ static void lifecycle_v4_kernel(void) { lifecycle(4, "+kernelch"); }
 static void lifecycle_v5(void) { lifecycle(5, "all"); }
 static void lifecycle_v5_without_kernel(void) { lifecycle(5, "-kernelch"); }
 static void lifecycle_v6(void) { lifecycle(6, "all"); }
+static void lifecycle_v7(void) { lifecycle(7, "all"); }
 
 // Once the number of proxy operations of a signature is known, an operation ends with the last of them.
 static void learned_end(void) {
@@ -493,12 +494,56 @@ static void abort_with_ops_in_flight(void) {
   CHECK(VIEW_HEAD(&v, stale_events) >= 3);
 }
 
+// The communicator becomes known with its first operation; receivers that are not ready cannot be told; the bytes come with
+// the proxy operation.
+static void old_abi(int abi) {
+  nccl_load(abi);
+  void *comm = nccl_init(COMM_ID, "old", 2, 4, 3);
+  struct view v = view_open();
+  CHECK_EQ(v.header->writer_abi, abi);
+  CHECK_EQ(v.header->capabilities & (CULPRIT_CAP_PEER_WAIT | CULPRIT_CAP_API_EVENTS | CULPRIT_CAP_KERNEL_CH), 0);
+  CHECK_EQ(comm_of(&v).comm_id, 0);
+  CHECK_EQ(comm_of(&v).nranks, -1);
+  void *op = nccl_op_simple(comm, &(struct nccl_op){.count = 64, .seq = 9, .channels = 2});
+  CHECK_EQ(comm_of(&v).comm_id, (long long)COMM_ID);
+  CHECK_EQ(comm_of(&v).rank, 3);
+  CHECK_TEXT(comm_of(&v).name, "old");
+  CHECK_EQ(op_of(&v, 0).seq, 9);
+  CHECK_EQ(op_of(&v, 0).channels, 2);
+  void *p = nccl_proxy(comm, op, 0, 1, 2, 1);
+  for (int i = 0; i < 2; i++) {
+    void *s = nccl_step(comm, p, i);
+    nccl_state(s, CULPRIT_NCCL_SEND_GPU_WAIT, 0);
+    nccl_state(s, CULPRIT_NCCL_SEND_WAIT, 0);
+    nccl_state(p, CULPRIT_NCCL_PROXY_OP_SEND_TRANSMITTED, 1000 * ((uint64_t)i + 1));
+    nccl_stop(s);
+    nccl_state(p, CULPRIT_NCCL_PROXY_OP_SEND_DONE, 1000);
+  }
+  nccl_stop(p);
+  struct culprit_flow f;
+  CHECK(view_find_flow(&v, COMM_ID, 0, 1, 1, &f));
+  CHECK_EQ(f.ready, 2);
+  CHECK_EQ(f.done, 2);
+  CHECK_EQ(f.bytes, 2000);
+  CHECK_EQ(op_of(&v, 0).state, CULPRIT_OP_LEFT);
+  void *send = nccl_op_simple(comm, &(struct nccl_op){.func = "Send", .p2p = true, .peer = 2, .count = 1});
+  CHECK(send != NULL);
+  CHECK_EQ(op_of(&v, 1).peer, 2);
+  nccl_finalize(comm);
+}
+
+static void old_abi_v2(void) { old_abi(2); }
+static void old_abi_v3(void) { old_abi(3); }
+
 static const struct test_case cases[] = {
     {"lifecycle_v4", lifecycle_v4},
     {"lifecycle_v4_kernel", lifecycle_v4_kernel},
     {"lifecycle_v5", lifecycle_v5},
     {"lifecycle_v5_without_kernel", lifecycle_v5_without_kernel},
     {"lifecycle_v6", lifecycle_v6},
+    {"lifecycle_v7", lifecycle_v7},
+    {"old_abi_v2", old_abi_v2},
+    {"old_abi_v3", old_abi_v3},
     {"learned_end", learned_end},
     {"provisional_end_is_taken_back", provisional_end_is_taken_back},
     {"kernel_end", kernel_end},

@@ -219,7 +219,7 @@ static void gpu_from_driver(void) {
 
 static void masks(void) {
   const char *why = NULL;
-  for (uint32_t abi = 2; abi <= 6; abi++) {
+  for (uint32_t abi = 2; abi <= 7; abi++) {
     const uint32_t known = mask_known(abi), standard = mask_default(abi, &why);
     CHECK_EQ(standard & ~known, 0);
     CHECK_EQ((standard & CULPRIT_NCCL_KERNEL_CH) == 0, why != NULL);
