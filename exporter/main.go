@@ -32,6 +32,7 @@ import (
 	"github.com/culprit-project/culprit/exporter/collector"
 	"github.com/culprit-project/culprit/exporter/history"
 	"github.com/culprit-project/culprit/exporter/node"
+	"github.com/culprit-project/culprit/exporter/sysfile"
 )
 
 // shutdownTimeout is how long requests in progress may take when the exporter is told to end.
@@ -64,6 +65,7 @@ type settings struct {
 	cpus int
 	on   map[string]*bool
 	path string
+	sys  string
 }
 
 func parseFlags(args []string) (*settings, error) {
@@ -79,6 +81,7 @@ func parseFlags(args []string) (*settings, error) {
 	app.Flag("sample-interval", "Time between two looks at the trace files.").Default("100ms").DurationVar(&s.node.Interval)
 	app.Flag("host-name", "Name of this host in metrics; default: what each process claims, else the system's.").StringVar(&s.node.HostName)
 	app.Flag("path.procfs", "Where procfs is mounted.").Default("/proc").StringVar(&s.node.ProcFS)
+	app.Flag("path.sysfs", "Where sysfs is mounted.").Default("/sys").StringVar(&s.sys)
 
 	app.Flag("runtime.gomaxprocs", "CPUs that the exporter may use at a time. It shares its node with a training job.").
 		Envar("GOMAXPROCS").Default("1").IntVar(&s.cpus)
@@ -91,6 +94,14 @@ func parseFlags(args []string) (*settings, error) {
 		Default(string(collector.DetailAuto)).Enum(string(collector.DetailAuto), string(collector.DetailFull), string(collector.DetailOff))
 	app.Flag("collector.nccl.detail-after", "With auto: how long a communicator must be stuck.").Default("3s").DurationVar(&s.nccl.DetailAfter)
 	app.Flag("collector.nccl.max-series", "Hard cap of nccl_* series; what exceeds it is dropped and counted.").Default("20000").IntVar(&s.nccl.MaxSeries)
+
+	for name, help := range map[string]string{
+		"host": "Collect host_* from procfs and sysfs.",
+		"rdma": "Collect rdma_* of InfiniBand and RoCE ports.",
+		"pci":  "Collect pci_* of the PCI Express links of GPUs and network cards.",
+	} {
+		s.on[name] = app.Flag("collector."+name, help).Default("true").Bool()
+	}
 
 	if _, err := app.Parse(args); err != nil {
 		return nil, err
@@ -118,6 +129,8 @@ func serve(ctx context.Context, log *slog.Logger, s *settings) error {
 	if *s.on["nccl"] {
 		set.Add("nccl", nccl)
 	}
+	evidence := collector.NewEvidence(log)
+	addDevices(s, sampler, set, evidence)
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(
 		versioncollector.NewCollector("culprit_exporter"),
@@ -129,7 +142,7 @@ func serve(ctx context.Context, log *slog.Logger, s *settings) error {
 	mux := http.NewServeMux()
 	mux.Handle("GET "+s.path, collector.Handler(log, registry, set))
 	mux.HandleFunc("GET /-/healthy", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "OK") })
-	api.New(log, version.Version, sampler, store).Register(mux)
+	api.New(log, version.Version, sampler, store, evidence).Register(mux)
 	landing, err := web.NewLandingPage(web.LandingConfig{
 		Name: "culprit-exporter", Description: "Collective communication of the training jobs on this node", Version: version.Info(),
 		Profiling: "false",
@@ -145,6 +158,7 @@ func serve(ctx context.Context, log *slog.Logger, s *settings) error {
 
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	evidence.Run(ctx)
 	sampled := make(chan struct{})
 	go func() {
 		defer close(sampled)
@@ -155,6 +169,27 @@ func serve(ctx context.Context, log *slog.Logger, s *settings) error {
 	cancel()
 	<-sampled
 	return err
+}
+
+// addDevices adds the collectors of the node's own evidence that are switched on.
+func addDevices(s *settings, sampler *node.Sampler, set *collector.Set, evidence *collector.Evidence) {
+	sys := sysfile.Root(s.sys)
+	for _, c := range []struct {
+		name string
+		c    interface {
+			collector.Collector
+			collector.FactSource
+		}
+	}{
+		{"host", collector.NewHost(sysfile.Root(s.node.ProcFS), sys, sampler)},
+		{"rdma", collector.NewRDMA(sys)},
+		{"pci", collector.NewPCI(sys, sampler)},
+	} {
+		if *s.on[c.name] {
+			set.Add(c.name, c.c)
+			evidence.Add(c.name, c.c)
+		}
+	}
 }
 
 // listen serves HTTP until ctx ends, then lets requests in progress finish.

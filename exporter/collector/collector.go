@@ -23,7 +23,7 @@ type Collector interface {
 	Collect(ctx context.Context, emit func(prometheus.Metric)) error
 }
 
-// ErrNoData says that a collector's subject does not exist on this node. It is neither success nor worth a log line.
+// ErrNoData says that a collector's subject does not exist on this node. That is no failure.
 var ErrNoData = errors.New("nothing to collect on this node")
 
 var (
@@ -90,7 +90,6 @@ func (s *Set) collect(ctx context.Context, m *member, ch chan<- prometheus.Metri
 	success := 1.0
 	switch {
 	case errors.Is(err, ErrNoData):
-		success = 0
 		s.log.Debug("Collector has no data", "collector", m.name)
 	case err != nil:
 		success = 0

@@ -1,0 +1,85 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package sysfile reads the small files of procfs and sysfs below a root that may be a test's or the node's, mounted
+// elsewhere.
+package sysfile
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// Root is where procfs or sysfs is mounted.
+type Root string
+
+// Path gives a file's place.
+func (r Root) Path(elem ...string) string {
+	return filepath.Join(append([]string{string(r)}, elem...)...)
+}
+
+// Text reads a file without the white space around it.
+func (r Root) Text(elem ...string) (string, error) {
+	b, err := os.ReadFile(r.Path(elem...))
+	return string(bytes.TrimSpace(b)), err
+}
+
+// Uint reads a file that holds one number, decimal or with 0x.
+func (r Root) Uint(elem ...string) (uint64, error) {
+	s, err := r.Text(elem...)
+	if err != nil {
+		return 0, err
+	}
+	v, err := strconv.ParseUint(s, 0, 64)
+	if err != nil {
+		return 0, fmt.Errorf("parsing %s: %w", r.Path(elem...), err)
+	}
+	return v, nil
+}
+
+// Glob lists the paths below the root that match, relative to it and sorted.
+func (r Root) Glob(pattern string) []string {
+	names, err := filepath.Glob(filepath.Join(escape(string(r)), pattern))
+	if err != nil {
+		return nil // Only a malformed pattern.
+	}
+	for i, name := range names {
+		if rel, err := filepath.Rel(string(r), name); err == nil {
+			names[i] = rel
+		}
+	}
+	return names
+}
+
+func escape(path string) string {
+	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
+}
+
+// Link gives the last element of where a symbolic link points, such as a device's driver.
+func (r Root) Link(elem ...string) (string, error) {
+	target, err := os.Readlink(r.Path(elem...))
+	if err != nil {
+		return "", err
+	}
+	return filepath.Base(target), nil
+}
+
+// Fields reads a file of lines "key value …" and gives the value of each key; a colon behind the key is dropped.
+func (r Root) Fields(elem ...string) (map[string]string, error) {
+	b, err := os.ReadFile(r.Path(elem...))
+	if err != nil {
+		return nil, err
+	}
+	fields := map[string]string{}
+	for line := range strings.Lines(string(b)) {
+		key, value, ok := strings.Cut(strings.TrimSpace(line), " ")
+		if ok {
+			fields[strings.TrimSuffix(key, ":")] = strings.TrimSpace(value)
+		}
+	}
+	return fields, nil
+}
