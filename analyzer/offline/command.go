@@ -62,7 +62,13 @@ type config struct {
 // Command registers `analyze` and gives the function that runs it after parsing; its result is the exit code.
 func Command(app *kingpin.Application) (cmd *kingpin.CmdClause, run func(context.Context) int) {
 	c := &config{columns: map[string]string{}}
-	cmd = app.Command("analyze", help)
+	return c.register(app), func(ctx context.Context) int {
+		return c.run(ctx, os.Stdin, os.Stdout, os.Stderr)
+	}
+}
+
+func (c *config) register(app *kingpin.Application) *kingpin.CmdClause {
+	cmd := app.Command("analyze", help)
 	cmd.Arg("path", "Files and directories of one job; - is standard input.").Required().StringsVar(&c.paths)
 	cmd.Flag("json", "Print the verdict as JSON, as the service's API gives it.").BoolVar(&c.json)
 	cmd.Flag("explain", "Print the full reasoning: evidence, who was ruled out, what each method says, every rank.").BoolVar(&c.explain)
@@ -74,9 +80,7 @@ func Command(app *kingpin.Application) (cmd *kingpin.CmdClause, run func(context
 	cmd.Flag("max-file-size", "Most bytes a single file may have after unpacking.").Default("1GB").BytesVar(&c.maxFile)
 	cmd.Flag("color", "Colour: auto (terminals, unless NO_COLOR is set), always, never.").Default("auto").EnumVar(&c.color, "auto", "always", "never")
 	cmd.Flag("quiet", "No progress bar.").Short('q').BoolVar(&c.quiet)
-	return cmd, func(ctx context.Context) int {
-		return c.run(ctx, os.Stdin, os.Stdout, os.Stderr)
-	}
+	return cmd
 }
 
 func (c *config) run(ctx context.Context, stdin io.Reader, stdout, stderr io.Writer) int {

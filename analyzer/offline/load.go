@@ -130,7 +130,8 @@ func expand(paths []string) ([]input, error) {
 		return nil
 	}
 	for _, p := range paths {
-		if p == stdinPath {
+		if p == stdinPath || p == "" { // The command line's parser turns a lone dash into nothing.
+			p = stdinPath
 			if err := add(p, 0); err != nil {
 				return nil, err
 			}

@@ -1,0 +1,231 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package offline
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/alecthomas/kingpin/v2"
+
+	"github.com/culprit-project/culprit/analyzer/offline/flightrecorder/frtest"
+	"github.com/culprit-project/culprit/analyzer/rca"
+)
+
+func gzipped(t testing.TB, data []byte) []byte {
+	t.Helper()
+	var buf bytes.Buffer
+	w := gzip.NewWriter(&buf)
+	if _, err := w.Write(data); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return buf.Bytes()
+}
+
+// tarred packs the files of a directory.
+func tarred(t testing.TB, dir string) []byte {
+	t.Helper()
+	var buf bytes.Buffer
+	w := tar.NewWriter(&buf)
+	if err := w.AddFS(os.DirFS(dir)); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return buf.Bytes()
+}
+
+func put(t testing.TB, dir, name string, data []byte) string {
+	t.Helper()
+	path := filepath.Join(dir, name)
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestPacked(t *testing.T) {
+	dumps, dir := write(t, moe()), t.TempDir()
+	archive := tarred(t, dumps)
+	for name, data := range map[string][]byte{"tar": archive, "tar.gz": gzipped(t, archive), "tar.gz.gz": gzipped(t, gzipped(t, archive))} {
+		t.Run(name, func(t *testing.T) {
+			wantVerdict(t, analyze(t, put(t, dir, "dumps."+name, data)), rca.NotEntered, rca.CauseNotCalled, 9, 14)
+		})
+	}
+	each := t.TempDir()
+	for r := range 16 {
+		data, err := os.ReadFile(dumpFile(dumps, r))
+		if err != nil {
+			t.Fatal(err)
+		}
+		put(t, each, fmt.Sprintf("rank_%d.pkl.gz", r), gzipped(t, data))
+	}
+	wantVerdict(t, analyze(t, each), rca.NotEntered, rca.CauseNotCalled, 9, 14)
+}
+
+// Whatever else lies around costs a line, not the verdict.
+func TestBadFiles(t *testing.T) {
+	dir := write(t, moe())
+	bomb := gzipped(t, make([]byte, 8<<20))
+	good, err := os.ReadFile(dumpFile(dir, 3))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, tc := range map[string]struct {
+		data []byte
+		want string
+	}{
+		"empty":       {nil, "empty"},
+		"text.log":    {[]byte("hello\nworld\n"), "not recognised: text"},
+		"binary":      {[]byte("\x00\x01\x02\x03"), "not recognised: binary"},
+		"program":     {[]byte("\x7fELF...."), "not recognised: a program"},
+		"other.json":  {[]byte(`{"a": 1}`), "not recognised: JSON"},
+		"zip":         {[]byte("PK\x03\x04...."), "not recognised: a zip"},
+		"evil":        {[]byte("\x80\x02cos\nsystem\nX\x04\x00\x00\x00true\x85R."), "os.system"},
+		"weights.pkl": {frtest.Pickle(frtest.Dict{"w", int64(1)}), "something else"},
+		"bomb.gz":     {bomb, "larger than"},
+		"cut.gz":      {gzipped(t, good)[:len(gzipped(t, good))/2], "unexpected EOF"},
+		"broken.gz":   {[]byte{0x1f, 0x8b, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9}, "gzip"},
+		"deep.gz":     {gzipped(t, gzipped(t, gzipped(t, gzipped(t, []byte("x"))))), "packed too often"},
+		"cut.pkl":     {[]byte{0x80, 2, '}', '('}, "not a flight recorder dump"},
+	} {
+		put(t, dir, name, tc.data)
+	}
+	l := loader{maxFile: 4 << 20, progress: newProgress(io.Discard, false)}
+	got, err := l.load(context.Background(), []string{dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantVerdict(t, diagnose(got, diagnoseOptions{}), rca.NotEntered, rca.CauseNotCalled, 9, 14)
+	said := map[string]string{}
+	for _, f := range got.files {
+		said[filepath.Base(f.Path)] += f.Error + f.Warning
+	}
+	for name, want := range map[string]string{
+		"empty": "empty", "text.log": "not recognised: text", "binary": "not recognised: binary", "program": "not recognised: a program",
+		"other.json": "not recognised: JSON", "zip": "not recognised: a zip", "evil": "os.system", "weights.pkl": "something else",
+		"bomb.gz": "larger than", "cut.gz": "EOF", "broken.gz": "gzip", "deep.gz": "packed too often", "cut.pkl": "something else",
+	} {
+		if !strings.Contains(said[name], want) {
+			t.Errorf("%s: %q, want %q", name, said[name], want)
+		}
+	}
+}
+
+func TestMissingPath(t *testing.T) {
+	l := loader{maxFile: 1, progress: newProgress(io.Discard, false)}
+	if _, err := l.load(context.Background(), []string{filepath.Join(t.TempDir(), "no")}); !errors.Is(err, os.ErrNotExist) {
+		t.Error(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if _, err := l.load(ctx, []string{write(t, moe())}); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+}
+
+// run parses a command line and runs it.
+func run(t *testing.T, stdin string, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	app := kingpin.New("culprit-analyzer", "").Terminate(nil)
+	c := &config{columns: map[string]string{}}
+	c.register(app)
+	if _, err := app.Parse(append([]string{"analyze"}, args...)); err != nil {
+		t.Fatal(err)
+	}
+	var out, errs bytes.Buffer
+	code = c.run(t.Context(), strings.NewReader(stdin), &out, &errs)
+	return code, out.String(), errs.String()
+}
+
+func TestExitCodes(t *testing.T) {
+	hang := write(t, moe())
+	healthy := allReduce(4, 5)
+	healthy.Ring = 10
+	fine, nothing := write(t, healthy), t.TempDir()
+	put(t, nothing, "x", []byte("hello\n"))
+	for name, tc := range map[string]struct {
+		args  []string
+		stdin string
+		want  int
+	}{
+		"culprit":        {[]string{hang}, "", ExitFound},
+		"healthy":        {[]string{fine}, "", ExitHealthy},
+		"unknown":        {[]string{"-"}, "#0-0 (aa) MISMATCH\n Communicator ranks have different AllReduce operation counts\n 30 ranks have launched up to operation 6\n 2 ranks have launched up to operation 64\n Rank 1 -- GPU 1 managed by process 1 on node n\n Rank 2 -- GPU 2 managed by process 2 on node n\n", ExitUnknown},
+		"no such path":   {[]string{filepath.Join(nothing, "no")}, "", ExitNoInput},
+		"nothing of use": {[]string{nothing}, "", ExitData},
+		"unwritable":     {[]string{hang, "--timeline", filepath.Join(nothing, "no", "t.json")}, "", ExitCannot},
+	} {
+		if code, out, errs := run(t, tc.stdin, tc.args...); code != tc.want {
+			t.Errorf("%s: exit code %d, want %d\n%s%s", name, code, tc.want, out, errs)
+		}
+	}
+}
+
+func TestJSONOutput(t *testing.T) {
+	dir := write(t, moe())
+	if err := os.Remove(dumpFile(dir, 12)); err != nil {
+		t.Fatal(err)
+	}
+	_, out, _ := run(t, "", "--json", dir)
+	var d document
+	if err := json.Unmarshal([]byte(out), &d); err != nil {
+		t.Fatal(err)
+	}
+	if d.Version != jsonVersion || d.Verdict.Version != rca.VerdictVersion || d.Verdict.Class != rca.NotEntered || len(d.Sources) != 1 || len(d.Files) != 15 || len(d.NextSteps) == 0 {
+		t.Errorf("%s", out)
+	}
+}
+
+func TestTimeline(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "t.json")
+	j := moe()
+	j.Ring = 20
+	if code, _, errs := run(t, "", "--timeline", path, write(t, j)); code != ExitFound {
+		t.Fatal(errs)
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var trace struct {
+		Events []event `json:"traceEvents"`
+	}
+	if err := json.Unmarshal(data, &trace); err != nil {
+		t.Fatal(err)
+	}
+	pending := 0
+	for _, e := range trace.Events {
+		if e.Category == "pending" && e.Duration > 0 {
+			pending++
+		}
+	}
+	if pending < 14 {
+		t.Errorf("%d pending operations among %d events", pending, len(trace.Events))
+	}
+}
+
+func TestColor(t *testing.T) {
+	dir := write(t, moe())
+	if _, out, _ := run(t, "", "--color", "always", dir); !strings.Contains(out, "\x1b[1;31m") {
+		t.Error("no colour where it is asked for")
+	}
+	if _, out, _ := run(t, "", dir); strings.Contains(out, "\x1b[") {
+		t.Error("colour where there is no terminal")
+	}
+}
