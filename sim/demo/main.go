@@ -53,7 +53,7 @@ func run() int {
 	app.Flag("ranks", "Ranks of the job, one process each.").Default("8").IntVar(&o.ranks)
 	app.Flag("hosts", "Simulated hosts, one exporter each.").Default("4").IntVar(&o.hosts)
 	app.Flag("layout", "Parallelism of the job.").Default("dp2,pp2,tp2").StringVar(&o.layout)
-	app.Flag("warmup", "Healthy steps before the fault.").Default("100").IntVar(&o.warmup)
+	app.Flag("warmup", "Healthy steps before the fault; 0: 100, or 1000 where the fault shows only against a baseline.").Default("0").IntVar(&o.warmup)
 	app.Flag("interval", "Scrape and evaluation interval of Prometheus.").Default("1s").DurationVar(&o.interval)
 	app.Flag("timeout", "How long to wait for a verdict after the fault.").Default("60s").DurationVar(&o.timeout)
 	app.Flag("stay", "Keep everything running after the verdict, until Ctrl-C, to look around.").BoolVar(&o.stay)
@@ -88,9 +88,15 @@ func run() int {
 
 // demo says whether the verdict was right for the injected fault.
 func demo(ctx context.Context, o options) (bool, error) {
-	fault, err := findFault(o.fault)
-	if err != nil {
-		return false, err
+	fault, ok := stack.FindFault(o.fault)
+	if !ok {
+		return false, fmt.Errorf("no fault %q, --list shows them", o.fault)
+	}
+	if o.warmup == 0 {
+		o.warmup = 100
+		if fault.Slow {
+			o.warmup = 1000
+		}
 	}
 	if o.ranks%o.hosts != 0 {
 		return false, fmt.Errorf("%d ranks do not divide over %d hosts", o.ranks, o.hosts)
@@ -157,14 +163,4 @@ func demo(ctx context.Context, o options) (bool, error) {
 		<-ctx.Done()
 	}
 	return named, nil
-}
-
-func findFault(name string) (stack.Fault, error) {
-	for _, f := range stack.Faults {
-		if f.Is(name) {
-			f.Name = f.Complete(name)
-			return f, nil
-		}
-	}
-	return stack.Fault{}, fmt.Errorf("no fault %q, --list shows them", name)
 }

@@ -27,6 +27,8 @@ const (
 	healthySteps = 60
 	// deadline from the fault to the page, with 1 s scrapes.
 	deadline = 15 * time.Second
+	// injectTimeout is for a fault that waits for the next operation.
+	injectTimeout = 10 * time.Second
 )
 
 var keep = flag.String("e2e.dir", "", "keep configuration, logs and traces in this directory")
@@ -107,10 +109,10 @@ func train(t *testing.T, job *stack.Job, steps int) {
 	}
 }
 
-// TestFaultNamesItsRank injects every fault that somebody must be paged for and waits for the page.
+// TestFaultNamesItsRank injects every fault that makes the job stand still and waits for the page.
 func TestFaultNamesItsRank(t *testing.T) {
 	for i, fault := range stack.Faults {
-		if !fault.Pages() {
+		if !fault.Pages() || fault.Slow {
 			continue
 		}
 		t.Run(fault.Name, func(t *testing.T) {
@@ -120,7 +122,7 @@ func TestFaultNamesItsRank(t *testing.T) {
 			if pages := cluster.Pages(job.Config.ID); len(pages) > 0 {
 				t.Fatalf("paged before the fault: %v", pages)
 			}
-			at, err := job.Inject(within(t, 10*time.Second))
+			at, err := job.Inject(within(t, injectTimeout))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -184,7 +186,7 @@ func TestBenignPagesNobody(t *testing.T) {
 			switch name {
 			case "checkpoint":
 				train(t, job, healthySteps)
-				if _, err := job.Inject(within(t, 10*time.Second)); err != nil {
+				if _, err := job.Inject(within(t, injectTimeout)); err != nil {
 					t.Fatal(err)
 				}
 				resumed = job.Step() + healthySteps

@@ -56,7 +56,7 @@ func TestSilentExporterIsSaid(t *testing.T) {
 	job := startJobOn(t, s, stack.JobConfig{ID: "silent", Fault: "op-not-entered", Rank: rank, FaultAtStep: -1})
 	train(t, job, healthySteps)
 	s.StopExporter(silent)
-	if _, err := job.Inject(within(t, 10*time.Second)); err != nil {
+	if _, err := job.Inject(within(t, injectTimeout)); err != nil {
 		t.Fatal(err)
 	}
 	incident, err := s.WaitIncident(within(t, 20*time.Second), job.Config.ID, func(v *rca.Verdict) bool {
@@ -88,7 +88,7 @@ func TestPrometheusDownIsSurvived(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.StopPrometheus()
-	if _, err := job.Inject(within(t, 10*time.Second)); err != nil {
+	if _, err := job.Inject(within(t, injectTimeout)); err != nil {
 		t.Fatal(err)
 	}
 	ctx := within(t, 30*time.Second)
@@ -157,7 +157,7 @@ func TestCorruptTraceFileIsSkipped(t *testing.T) {
 	}
 	job := startJobOn(t, s, stack.JobConfig{ID: "beside", Fault: "op-not-entered", Rank: 2, FaultAtStep: -1})
 	train(t, job, healthySteps)
-	if _, err := job.Inject(within(t, 10*time.Second)); err != nil {
+	if _, err := job.Inject(within(t, injectTimeout)); err != nil {
 		t.Fatal(err)
 	}
 	page, err := s.WaitPage(within(t, deadline), job.Config.ID)

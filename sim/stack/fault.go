@@ -17,6 +17,8 @@ type Fault struct {
 	// Classes and Causes that are right; empty Classes: nobody may be paged.
 	Classes []rca.Class
 	Causes  []rca.Cause
+	// Slow faults let the job go on: they show only against a baseline of some minutes' training.
+	Slow bool
 }
 
 // Pages says whether somebody must be paged.
@@ -34,22 +36,24 @@ func kind(name string) string {
 	return k
 }
 
-// Is says whether name, with or without an argument, means this fault.
-func (f Fault) Is(name string) bool { return kind(name) == kind(f.Name) }
-
-// Complete gives name with this fault's own argument where name has none.
-func (f Fault) Complete(name string) string {
-	if strings.Contains(name, "=") {
-		return name
-	}
-	return f.Name
-}
-
 // StartsAtOnce says whether the fault lies before the first operation, so that nothing can train before it.
 func (f Fault) StartsAtOnce() bool { return kind(f.Name) == "first-step" }
 
 // InjectedBySignal says whether Inject starts the fault.
 func (f Fault) InjectedBySignal() bool { return !f.StartsAtOnce() && f.Name != "none" }
+
+// FindFault gives the fault of a name, with the name's own argument if it has one.
+func FindFault(name string) (Fault, bool) {
+	for _, f := range Faults {
+		if kind(f.Name) == kind(name) {
+			if strings.Contains(name, "=") {
+				f.Name = name
+			}
+			return f, true
+		}
+	}
+	return Fault{}, false
+}
 
 // Faults are those of the demo and of the end-to-end tests. A stopped or killed process is found inside or outside
 // the operation its peers wait in, so both classes are right; the cause is not open.
@@ -77,6 +81,21 @@ var Faults = []Fault{
 	{
 		Name: "kill", About: "the process is killed (SIGKILL)",
 		Classes: []rca.Class{rca.Fault, rca.NotEntered}, Causes: []rca.Cause{rca.CauseProcessGone},
+	},
+	{
+		Name: "gpu-slow=3", About: "the GPU computes three times slower",
+		Classes: []rca.Class{rca.SlowCompute}, Causes: []rca.Cause{rca.CauseGPU, rca.CauseCPU},
+		Slow: true,
+	},
+	{
+		Name: "link-slow=0.02", About: "the link of the rank carries a fiftieth of its bandwidth",
+		Classes: []rca.Class{rca.SlowComm}, Causes: []rca.Cause{rca.CauseNetworkSend},
+		Slow: true,
+	},
+	{
+		Name: "proxy-delay=20", About: "the proxy thread sleeps 20 ms before each transfer",
+		Classes: []rca.Class{rca.SlowComm, rca.SlowMixed}, Causes: []rca.Cause{rca.CauseProxy},
+		Slow: true,
 	},
 	{Name: "checkpoint=8", About: "the rank writes a long checkpoint while the others wait (benign)"},
 	{Name: "first-step=8", About: "the rank compiles before its first operation (benign)"},
