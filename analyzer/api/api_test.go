@@ -104,7 +104,8 @@ func full() incident.Incident {
 		},
 		Count: 2,
 		Ranks: []incident.RankView{
-			{Rank: 4, Host: "node-2", GPU: "0", State: "stuck", Text: "AllReduce 100 on beef/8"}, {Rank: 5, Host: "node-2", GPU: "1", State: "culprit"},
+			{Rank: 4, Host: "node-2", GPU: "0", State: "stuck", Text: "AllReduce 100 on beef/8"},
+			{Rank: 5, Host: "node-2", GPU: "1", State: "culprit"},
 			{Rank: 6, State: "unseen"},
 		},
 		Stacks: []incident.StackGroup{{Ranks: []int{4, 6, 7}, Frames: []string{"main (train.py:1)", "all_reduce (dist.py:2)"}}},

@@ -57,9 +57,8 @@ func TestSchemaMatchesTypes(t *testing.T) {
 			def = s.Defs[name]
 		}
 		var fields, required []string
-		typ := reflect.TypeOf(v)
-		for i := range typ.NumField() {
-			field, option, _ := strings.Cut(typ.Field(i).Tag.Get("json"), ",")
+		for f := range reflect.TypeOf(v).Fields() {
+			field, option, _ := strings.Cut(f.Tag.Get("json"), ",")
 			fields = append(fields, field)
 			if option != "omitempty" {
 				required = append(required, field)

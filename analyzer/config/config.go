@@ -295,7 +295,7 @@ func (c *Config) Check() error {
 		}
 	}
 	for name, l := range map[string]string{"job_id": c.Labels.JobID, "rank": c.Labels.Rank, "comm": c.Labels.Comm, "instance": c.Labels.Instance} {
-		if !model.LabelName(l).IsValidLegacy() {
+		if !model.LegacyValidation.IsValidLabelName(l) {
 			wrong("labels.%s: %q is no label name", name, l)
 		}
 	}

@@ -80,7 +80,7 @@ func (f *fleet) RoundTrip(r *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-func (f *fleet) answer(key string, make func(string) []byte) []byte {
+func (f *fleet) answer(key string, build func(string) []byte) []byte {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.queries++
@@ -88,7 +88,7 @@ func (f *fleet) answer(key string, make func(string) []byte) []byte {
 		f.answers = map[string][]byte{}
 	}
 	if f.answers[key] == nil {
-		f.answers[key] = make(key)
+		f.answers[key] = build(key)
 	}
 	f.bytes += int64(len(f.answers[key]))
 	return f.answers[key]
@@ -197,12 +197,11 @@ func (f *fleet) process(h, l int) nodeapi.Process {
 		Capabilities: trace.CapCommIdentity | trace.CapAPIEvents | trace.CapProxySteps | trace.CapPeerWait | trace.CapKernelCh | trace.CapCompletion,
 	}
 	at := nowNS - hangSeconds*second
-	comm := func(index uint32, id uint64, name string, n, commRank int) *trace.Comm {
+	comm := func(index uint32, id uint64, name string, n, commRank int) {
 		p.Comms = append(p.Comms, trace.Comm{
 			Index: index, Generation: 1, ID: trace.CommID(id), NRanks: int32(n), Rank: int32(commRank), Name: name, OpsCalled: stuckAt, OpsStarted: stuckAt,
 			OpsCompleted: stuckAt, LastCalledNS: at - second, LastCompletedNS: at - second,
 		})
-		return &p.Comms[len(p.Comms)-1]
 	}
 	waits := func(c *trace.Comm, fn trace.Func, state trace.OpState) {
 		c.OpsCalled, c.OpsStarted, c.LastCalledNS = stuckAt+1, stuckAt+1, at

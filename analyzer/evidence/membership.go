@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strconv"
@@ -77,9 +78,7 @@ func NewDirectory(query Querier, cfg config.Prometheus, observe func(error)) *Di
 func (d *Directory) Inherit(from *Directory) {
 	from.mu.Lock()
 	defer from.mu.Unlock()
-	for job, r := range from.known {
-		d.known[job] = r
-	}
+	maps.Copy(d.known, from.known)
 }
 
 // Processes gives a job's processes by rank. When Prometheus does not answer, it gives those remembered, with the

@@ -172,7 +172,6 @@ type rack struct {
 	*Gatherer
 	prom    *prom
 	servers map[string]*httptest.Server
-	live    model.Vector
 	recent  model.Vector
 }
 

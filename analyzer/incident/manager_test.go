@@ -42,7 +42,7 @@ func newRig(t *testing.T, store *Store) *rig {
 	t.Helper()
 	r := &rig{begin: time.Now(), reg: prometheus.NewPedanticRegistry()}
 	r.outcome = func(Request) (Outcome, error) { return Outcome{Verdict: blame(3), Complete: true}, nil }
-	m, err := NewManager(testOptions, func(ctx context.Context, req Request) (Outcome, error) {
+	m, err := NewManager(testOptions, func(_ context.Context, req Request) (Outcome, error) {
 		r.mu.Lock()
 		r.requests = append(r.requests, req)
 		r.times = append(r.times, time.Since(r.begin))

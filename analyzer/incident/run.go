@@ -46,12 +46,12 @@ func (m *Manager) round(ctx context.Context, wg *sync.WaitGroup) time.Duration {
 	for _, e := range m.openJob {
 		m.endOld(e, now, earlier)
 		if last, over := e.lastEnd(); over {
-			if end := last.Add(m.opt.Grace); end.After(now) {
-				earlier(end)
-			} else {
+			end := last.Add(m.opt.Grace)
+			if !end.After(now) {
 				m.resolve(e, now)
 				continue
 			}
+			earlier(end)
 		}
 		switch {
 		case e.running || e.due.IsZero():

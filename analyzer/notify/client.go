@@ -52,6 +52,7 @@ func (c *Client) Post(ctx context.Context, alerts []Alert) error {
 	if err != nil {
 		return fmt.Errorf("posting alerts: %w", err)
 	}
+	defer resp.Body.Close()
 	return finish(resp, nil)
 }
 
@@ -72,6 +73,7 @@ func (c *Client) List(ctx context.Context, receiver string, matchers ...string) 
 	if err != nil {
 		return nil, fmt.Errorf("listing alerts: %w", err)
 	}
+	defer resp.Body.Close()
 	var out []Listed
 	if err := finish(resp, &out); err != nil {
 		return nil, err
@@ -87,12 +89,9 @@ func (c *Client) endpoint(query string) string {
 	return u
 }
 
-// finish checks the status of an answer, reads it into out unless that is nil, and closes it.
+// finish checks the status of an answer and reads it, into out unless that is nil.
 func finish(resp *http.Response, out any) error {
-	defer func() {
-		_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, 1<<16)) // So that the connection is used again.
-		_ = resp.Body.Close()
-	}()
+	defer func() { _, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, 1<<16)) }() // So that the connection is used again.
 	if resp.StatusCode/100 != 2 {
 		text, _ := io.ReadAll(io.LimitReader(resp.Body, 512))
 		return fmt.Errorf("alertmanager answered %s: %s", resp.Status, bytes.TrimSpace(text))

@@ -18,8 +18,8 @@ import (
 
 // Times of the sender.
 const (
-	retryMin = 500 * time.Millisecond
-	retryMax = 30 * time.Second
+	firstRetry = 500 * time.Millisecond
+	lastRetry  = 30 * time.Second
 	// keepResolved is how long the end of an alert is offered to a peer that does not take it.
 	keepResolved = 15 * time.Minute
 	// maxBatch bounds the alerts of one request.
@@ -185,22 +185,19 @@ func (s *Sender) start(p *peer) {
 func (s *Sender) serve(ctx context.Context, p *peer) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	backoff := retryMin
+	backoff := firstRetry
 	for {
-		wait := s.resend
-		batch, next := s.batch(p)
+		batch, wait := s.batch(p)
 		if len(batch) > 0 {
 			if err := s.post(ctx, p, batch); err != nil {
 				if ctx.Err() != nil {
 					return
 				}
 				s.logger.Warn("verdict not posted", "alertmanager", p.client.URL, "alerts", len(batch), "err", err)
-				wait, backoff = backoff, min(2*backoff, retryMax)
+				wait, backoff = backoff, min(2*backoff, lastRetry)
 			} else {
-				backoff, wait = retryMin, 0
+				backoff, wait = firstRetry, 0
 			}
-		} else {
-			wait = next
 		}
 		timer.Reset(wait)
 		select {

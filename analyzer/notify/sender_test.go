@@ -125,7 +125,7 @@ func TestSaidAgainUntilResolved(t *testing.T) {
 		s, reg := runSender(t, p)
 		s.Set("i", []Alert{rankAlert("5", "a")})
 		want(t, p.take(), "0s firing rank=5")
-		if end := p.ends[0].Sub(time.Now()); end != 4*time.Minute {
+		if end := time.Until(p.ends[0]); end != 4*time.Minute {
 			t.Errorf("it ends by itself after %s", end)
 		}
 		s.Set("i", []Alert{rankAlert("5", "a")}) // Nothing new.

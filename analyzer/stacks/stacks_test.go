@@ -63,8 +63,10 @@ func TestDump(t *testing.T) {
 		HTTP: srv.Client(), Timeout: 100 * time.Millisecond,
 	}
 	got, err := s.Dump(t.Context(), []Process{
-		{Rank: 1, Labels: map[string]string{"pid": "1"}}, {Rank: 2, Labels: map[string]string{"pid": "2"}},
-		{Rank: 3, Labels: map[string]string{"pid": "3"}}, {Rank: 4, Labels: map[string]string{}},
+		{Rank: 1, Labels: map[string]string{"pid": "1"}},
+		{Rank: 2, Labels: map[string]string{"pid": "2"}},
+		{Rank: 3, Labels: map[string]string{"pid": "3"}},
+		{Rank: 4, Labels: map[string]string{}},
 	})
 	if len(got) != 1 || len(got[1]) != 2 {
 		t.Errorf("stacks are %v", got)
