@@ -17,7 +17,7 @@ import sys
 import tempfile
 
 SIZES = [8 << 10, 1 << 20, 64 << 20]
-SETTINGS = {"off": None, "without steps": "coll,p2p,api", "with steps": "coll,p2p,api,proxyop,proxystep"}
+SETTINGS = {"off": None, "without steps": "-proxyop,-proxystep", "with steps": "default"}
 ROUNDS = 5
 
 
