@@ -1,0 +1,145 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/alecthomas/kingpin/v2"
+	"github.com/prometheus/common/promslog"
+)
+
+// command parses a command line and gives what runs it.
+func command(t *testing.T, args ...string) func(context.Context) int {
+	t.Helper()
+	k := kingpin.New("culprit-analyzer", "").Terminate(nil)
+	cmd, run := Command(k)
+	selected, err := k.Parse(append([]string{"serve"}, args...))
+	if err != nil || selected != cmd.FullCommand() {
+		t.Fatal(selected, err)
+	}
+	return func(ctx context.Context) int { return run(ctx, promslog.NewNopLogger()) }
+}
+
+func file(t *testing.T, text string) string {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "c.yml")
+	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+func TestConfigCheck(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		args []string
+		want int
+	}{
+		{"defaults", nil, 0},
+		{"file", []string{"--config.file=" + file(t, "external_url: http://x")}, 0},
+		{"bad file", []string{"--config.file=" + file(t, "a: b")}, 1},
+		{"no file", []string{"--config.file=" + filepath.Join(t.TempDir(), "absent")}, 1},
+		{"bad flag", []string{"--prometheus.url=ftp://x"}, 1},
+		{"flags", []string{"--prometheus.url=http://p:9090", "--alertmanager.url=http://a", "--alertmanager.url=http://b", "--web.external-url=http://c"}, 0},
+	} {
+		if got := command(t, append(tc.args, "--config.check")...)(t.Context()); got != tc.want {
+			t.Errorf("%s: status %d, want %d", tc.name, got, tc.want)
+		}
+	}
+}
+
+// The program as it is started: it serves, reloads, and ends in good order.
+func TestServe(t *testing.T) {
+	c, am := newCluster(t, 1), newAlertmanager(t)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := l.Addr().String()
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	config := file(t, "notify: {alert_name: Found}")
+	run := command(t, "--web.listen-address="+address, "--prometheus.url="+c.prometheus.URL, "--alertmanager.url="+am.server.URL,
+		"--config.file="+config, "--storage.path="+t.TempDir())
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	done := make(chan int, 1)
+	go func() { done <- run(ctx) }()
+	get := func(path string) (int, string) {
+		resp, err := http.Get("http://" + address + path)
+		if err != nil {
+			return 0, err.Error()
+		}
+		a := &analyzer{t: t}
+		var text string
+		return a.read(resp, &text), text
+	}
+	eventually(t, "to be ready", func() bool { code, _ := get("/-/ready"); return code == http.StatusOK })
+	if _, text := get("/metrics"); !strings.Contains(text, "culprit_analyzer_build_info") || !strings.Contains(text, "process_open_fds") {
+		t.Errorf("metrics are %s", text)
+	}
+	reload := func() int {
+		resp, err := http.Post("http://"+address+"/-/reload", "", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		return resp.StatusCode
+	}
+	if code := reload(); code != http.StatusOK {
+		t.Errorf("reload: status %d", code)
+	}
+	if err := os.WriteFile(config, []byte("a: b"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if code := reload(); code != http.StatusInternalServerError {
+		t.Errorf("reload of a wrong file: status %d", code)
+	}
+	if _, text := get("/metrics"); !strings.Contains(text, "culprit_analyzer_config_last_reload_successful 0") {
+		t.Error("the failed reload is not to be seen")
+	}
+	cancel()
+	if code := <-done; code != 0 {
+		t.Errorf("status %d", code)
+	}
+}
+
+func TestServeAddressTaken(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if code := command(t, "--web.listen-address="+l.Addr().String())(t.Context()); code != 1 {
+		t.Errorf("status %d", code)
+	}
+}
+
+// Every metric of ours is documented.
+func TestMetricsAreDocumented(t *testing.T) {
+	c := newCluster(t, 1)
+	a := start(t, quick(c), "")
+	newReloader(nil, a.app, promslog.NewNopLogger(), a.reg)
+	doc, err := os.ReadFile("../../docs/metrics.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	families, err := a.reg.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		if strings.HasPrefix(f.GetName(), "culprit_") && !strings.Contains(string(doc), "`"+f.GetName()+"`") {
+			t.Errorf("docs/metrics.md does not list %s", f.GetName())
+		}
+	}
+}

@@ -1,0 +1,48 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package evidence
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/culprit-project/culprit/analyzer/rca"
+	"github.com/culprit-project/culprit/trace/nodeapi"
+)
+
+// FuzzState feeds an exporter's answer through evidence and engine: whatever it says, a verdict comes.
+func FuzzState(f *testing.F) {
+	for _, state := range []*nodeapi.State{
+		stateOf("a", *process1()), stateOf("b", rankProcess(0, "b"), rankProcess(1, "b"), rankProcess(2, "b")),
+	} {
+		text, err := json.Marshal(state)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(string(text))
+	}
+	f.Add(`{"version":1,"now_ns":18446744073709551615,"processes":[{"job_id":"job","rank":2147483647,"comms":[{"nranks":-5,"rank":2147483647,"generation":1}]}]}`)
+	f.Fuzz(func(t *testing.T, text string) {
+		state := new(nodeapi.State)
+		if err := json.Unmarshal([]byte(text), state); err != nil {
+			return
+		}
+		n := &Node{Base: "http://a", asked: true, state: state}
+		s := &Session{jobID: "job", nodes: []*Node{n}, histories: []history{historyOfState(state, "job")}}
+		ev := s.Evidence()
+		for _, c := range ev.Comms {
+			if len(c.Members) > 1<<20 {
+				t.Fatalf("%d members", len(c.Members))
+			}
+		}
+		if span := s.Span(time.Minute); span <= 0 || span > time.Minute {
+			t.Errorf("span is %s", span)
+		}
+		v := rca.Analyze(ev, rca.Options{})
+		if v.Class == "" || v.Confidence < 0 || v.Confidence > 1 {
+			t.Errorf("verdict is %+v", v)
+		}
+	})
+}
