@@ -32,6 +32,7 @@ import (
 	"github.com/culprit-project/culprit/exporter/collector"
 	"github.com/culprit-project/culprit/exporter/history"
 	"github.com/culprit-project/culprit/exporter/node"
+	"github.com/culprit-project/culprit/exporter/nvml"
 	"github.com/culprit-project/culprit/exporter/sysfile"
 )
 
@@ -98,6 +99,7 @@ func parseFlags(args []string) (*settings, error) {
 	for name, help := range map[string]string{
 		"host": "Collect host_* from procfs and sysfs.",
 		"rdma": "Collect rdma_* of InfiniBand and RoCE ports.",
+		"nvml": "Collect nvml_* of NVIDIA GPUs, where there are any.",
 		"pci":  "Collect pci_* of the PCI Express links of GPUs and network cards.",
 	} {
 		s.on[name] = app.Flag("collector."+name, help).Default("true").Bool()
@@ -131,6 +133,11 @@ func serve(ctx context.Context, log *slog.Logger, s *settings) error {
 	}
 	evidence := collector.NewEvidence(log)
 	addDevices(s, sampler, set, evidence)
+	gpus := collector.NewNVML(nvml.Open, log, sampler)
+	if *s.on["nvml"] {
+		set.Add("nvml", gpus)
+		evidence.Add("nvml", gpus)
+	}
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(
 		versioncollector.NewCollector("culprit_exporter"),
@@ -159,6 +166,9 @@ func serve(ctx context.Context, log *slog.Logger, s *settings) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	evidence.Run(ctx)
+	if *s.on["nvml"] {
+		go gpus.Run(ctx) // Not waited for: it may hang in the driver.
+	}
 	sampled := make(chan struct{})
 	go func() {
 		defer close(sampled)

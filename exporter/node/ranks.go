@@ -9,6 +9,7 @@ import "strings"
 type RankRef struct {
 	JobID    string
 	Rank     int32
+	HostPID  int    // 0 unknown.
 	GPU      string // Index; empty unknown.
 	UUID     string
 	PCIBusID string // In lower case with a four-digit domain, as sysfs writes it; empty unknown.
@@ -27,7 +28,7 @@ func (s *Sampler) Ranks() []RankRef {
 			continue
 		}
 		ref := RankRef{
-			JobID: p.JobID, Rank: p.Rank, GPU: p.GPU, UUID: p.Snap.Identity.GPUUUID, PCIBusID: NormalPCI(p.Snap.Identity.GPUPCIBusID),
+			JobID: p.JobID, Rank: p.Rank, HostPID: p.Kernel.HostPID, GPU: p.GPU, UUID: p.Snap.Identity.GPUUUID, PCIBusID: NormalPCI(p.Snap.Identity.GPUPCIBusID),
 			Threads: len(p.Kernel.Threads),
 		}
 		for _, th := range p.Kernel.Threads {

@@ -1,0 +1,217 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package collector
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/common/promslog"
+
+	"github.com/culprit-project/culprit/exporter/node"
+	"github.com/culprit-project/culprit/exporter/nvml"
+	"github.com/culprit-project/culprit/trace/nodeapi"
+)
+
+// fakeLibrary is a management library of made-up GPUs.
+type fakeLibrary struct {
+	devices []nvml.Device
+	err     error
+	xids    []nvml.XID
+}
+
+func (f *fakeLibrary) Driver() string                  { return "580.1" }
+func (f *fakeLibrary) Devices() ([]nvml.Device, error) { return f.devices, f.err }
+func (f *fakeLibrary) Close() error                    { return nil }
+func (f *fakeLibrary) WatchXIDs(_ context.Context, tell func(nvml.XID)) error {
+	for _, x := range f.xids {
+		tell(x)
+	}
+	return errors.New("that was all")
+}
+
+type fakeGPU struct {
+	info nvml.Info
+	r    nvml.Reading
+}
+
+func (g *fakeGPU) Info() nvml.Info    { return g.info }
+func (g *fakeGPU) Read() nvml.Reading { return g.r }
+
+func busyGPU(index int, clock float64, reasons ...nvml.Reason) *fakeGPU {
+	g := &fakeGPU{
+		info: nvml.Info{Index: index, UUID: fmt.Sprintf("GPU-%d", index), Name: "H200", PCIBusID: fmt.Sprintf("00000000:1%d:00.0", index)},
+		r: nvml.Reading{
+			Values:  map[nvml.Quantity]float64{nvml.Utilization: 0.98, nvml.SMClock: clock, nvml.SMMaxClock: 1980e6, nvml.ECCUncorrected: 7},
+			Reasons: map[nvml.Reason]bool{},
+		},
+	}
+	for _, r := range reasons {
+		g.r.Reasons[r] = true
+	}
+	return g
+}
+
+func newNVML(t *testing.T, lib *fakeLibrary, ranks Ranks) *NVML {
+	t.Helper()
+	c := NewNVML(func() (nvml.Library, error) { return lib, nil }, promslog.NewNopLogger(), ranks)
+	c.Run(t.Context())
+	return c
+}
+
+func TestNVML(t *testing.T) {
+	full := busyGPU(0, 1980e6, nvml.ReasonPowerCap)
+	for q := nvml.SMClock; q <= nvml.NVLinkCRCErrors; q++ {
+		full.r.Values[q] = float64(q) + 0.5
+	}
+	full.r.Processes = map[int]uint64{1: 2, 3: 4}
+	poor := &fakeGPU{info: nvml.Info{Index: 1, UUID: "GPU-1"}, r: nvml.Reading{Values: map[nvml.Quantity]float64{nvml.Power: 50}}}
+	lib := &fakeLibrary{
+		devices: []nvml.Device{full, poor},
+		xids:    []nvml.XID{{UUID: "GPU-0", Code: 79}, {UUID: "GPU-0", Code: 79}, {UUID: "elsewhere", Code: 31}},
+	}
+	expect(t, newNVML(t, lib, fakeRanks(nil)), `
+nvml_clock_limited gpu=0 reason=hw_slowdown = 0
+nvml_clock_limited gpu=0 reason=hw_thermal = 0
+nvml_clock_limited gpu=0 reason=power_brake = 0
+nvml_clock_limited gpu=0 reason=power_cap = 1
+nvml_clock_limited gpu=0 reason=sw_thermal = 0
+nvml_clock_limited gpu=0 reason=sync_boost = 0
+nvml_compute_processes gpu=0 = 2
+nvml_ecc_errors_total gpu=0 severity=corrected = 14.5
+nvml_ecc_errors_total gpu=0 severity=uncorrected = 15.5
+nvml_gpu_info driver_version=580.1 gpu=0 name=H200 pci_bus_id=0000:10:00.0 uuid=GPU-0 = 1
+nvml_gpu_info driver_version=580.1 gpu=1 name= pci_bus_id= uuid=GPU-1 = 1
+nvml_memory_bytes gpu=0 = 8.5
+nvml_memory_clock_hertz gpu=0 = 2.5
+nvml_memory_used_bytes gpu=0 = 7.5
+nvml_nvlink_errors_total gpu=0 kind=crc = 22.5
+nvml_nvlink_errors_total gpu=0 kind=recovery = 21.5
+nvml_nvlink_errors_total gpu=0 kind=replay = 20.5
+nvml_pcie_link_generation gpu=0 = 11.5
+nvml_pcie_link_max_generation gpu=0 = 12.5
+nvml_pcie_link_max_width gpu=0 = 10.5
+nvml_pcie_link_width gpu=0 = 9.5
+nvml_pcie_replays_total gpu=0 = 13.5
+nvml_power_limit_watts gpu=0 = 4.5
+nvml_power_watts gpu=0 = 3.5
+nvml_power_watts gpu=1 = 50
+nvml_remapped_rows gpu=0 severity=corrected = 16.5
+nvml_remapped_rows gpu=0 severity=uncorrected = 17.5
+nvml_row_remap_failed gpu=0 = 19.5
+nvml_row_remap_pending gpu=0 = 18.5
+nvml_sm_clock_hertz gpu=0 = 0.5
+nvml_sm_max_clock_hertz gpu=0 = 1.5
+nvml_temperature_celsius gpu=0 = 5.5
+nvml_utilization_ratio gpu=0 = 6.5
+nvml_xid_errors_total gpu=0 xid=79 = 2
+`)
+}
+
+func TestNVMLUnavailable(t *testing.T) {
+	for _, err := range []error{nvml.ErrUnavailable, errors.New("driver trouble")} {
+		c := NewNVML(func() (nvml.Library, error) { return nil, err }, promslog.NewNopLogger(), fakeRanks(nil))
+		c.Run(t.Context())
+		if got := c.Collect(t.Context(), func(prometheus.Metric) {}); !errors.Is(got, ErrNoData) {
+			t.Errorf("after %v: %v", err, got)
+		}
+		facts(t, c.Facts())
+	}
+}
+
+func TestNVMLLostGPU(t *testing.T) {
+	lib := &fakeLibrary{devices: []nvml.Device{busyGPU(0, 1980e6)}, err: errors.New("GPU is lost")}
+	n := 0
+	if err := newNVML(t, lib, fakeRanks(nil)).Collect(t.Context(), func(prometheus.Metric) { n++ }); err == nil || n == 0 {
+		t.Errorf("%d metrics, %v; want those of the other GPUs, and the error", n, err)
+	}
+}
+
+func TestNVMLFacts(t *testing.T) {
+	now := time.Unix(10000, 0)
+	gpu := func(index int, kind string, rank int32, value float64) nodeapi.Fact {
+		return nodeapi.Fact{Component: "gpu", Device: fmt.Sprintf("gpu%d", index), Kind: kind, Rank: rank, Value: value}
+	}
+	clock := func(index int, rank int32, mhz, expected float64) nodeapi.Fact {
+		f := gpu(index, "clock_throttled", rank, mhz)
+		f.Expected, f.Unit = expected, "MHz"
+		return f
+	}
+	xid := gpu(0, "xid", 4, 79)
+	xid.AgeSeconds = 60
+	idle := busyGPU(0, 300e6, nvml.ReasonThermal)
+	idle.r.Values[nvml.Utilization] = 0
+	failed := busyGPU(0, 1980e6)
+	failed.r.Values[nvml.RemapFailed] = 1
+	shared := busyGPU(0, 1980e6)
+	shared.r.Processes = map[int]uint64{100: 1 << 40, 101: 1 << 30, 102: 1 << 20}
+	for _, tt := range []struct {
+		name    string
+		devices []nvml.Device
+		xids    []nvml.XID
+		ranks   fakeRanks
+		want    []nodeapi.Fact
+	}{
+		{"healthy", []nvml.Device{busyGPU(0, 1980e6), busyGPU(1, 1900e6)}, nil, nil, nil},
+		{"power cap alone is usual", []nvml.Device{busyGPU(0, 1400e6, nvml.ReasonPowerCap)}, nil, nil, nil},
+		{
+			"power cap on one of four",
+			[]nvml.Device{busyGPU(0, 1700e6), busyGPU(1, 1400e6, nvml.ReasonPowerCap), busyGPU(2, 1700e6), busyGPU(3, 1710e6)},
+			nil, fakeRanks{{Rank: 9, GPU: "1"}},
+			[]nodeapi.Fact{clock(1, 9, 1400, 1700)},
+		},
+		{"heat", []nvml.Device{busyGPU(0, 1400e6, nvml.ReasonHWThermal)}, nil, nil, []nodeapi.Fact{clock(0, -1, 1400, 1980)}},
+		{"heat that costs nothing", []nvml.Device{busyGPU(0, 1970e6, nvml.ReasonThermal)}, nil, nil, nil},
+		{"idle", []nvml.Device{idle}, nil, nil, nil},
+		{
+			"xid, found by uuid", []nvml.Device{busyGPU(0, 1980e6)}, []nvml.XID{{UUID: "GPU-0", Code: 79, At: now.Add(-time.Minute)}},
+			fakeRanks{{Rank: 3, GPU: "0"}, {Rank: 4, UUID: "GPU-0"}},
+			[]nodeapi.Fact{xid},
+		},
+		{"old xid", []nvml.Device{busyGPU(0, 1980e6)}, []nvml.XID{{UUID: "GPU-0", Code: 79, At: now.Add(-time.Hour)}}, nil, nil},
+		{
+			"row that could not be remapped, found by bus", []nvml.Device{failed}, nil, fakeRanks{{Rank: 5, PCIBusID: "0000:10:00.0"}},
+			[]nodeapi.Fact{gpu(0, "row_remap_failed", 5, 1)},
+		},
+		{
+			"somebody else computes", []nvml.Device{shared}, nil, fakeRanks{{Rank: 5, GPU: "0", HostPID: 100}},
+			[]nodeapi.Fact{gpu(0, "foreign_process", 5, 1)},
+		},
+		{"rank that the kernel does not show", []nvml.Device{shared}, nil, fakeRanks{{Rank: 5, GPU: "0"}}, nil},
+		{"no rank uses it", []nvml.Device{shared}, nil, nil, nil},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			c := newNVML(t, &fakeLibrary{devices: tt.devices, xids: tt.xids}, tt.ranks)
+			c.now = func() time.Time { return now }
+			facts(t, c.Facts(), tt.want...)
+		})
+	}
+}
+
+func TestNVMLCountersMustGrow(t *testing.T) {
+	g := busyGPU(0, 1980e6)
+	c := newNVML(t, &fakeLibrary{devices: []nvml.Device{g}}, fakeRanks{{Rank: 1, GPU: "0"}})
+	facts(t, c.Facts())
+	g.r.Values[nvml.ECCUncorrected]++
+	f := nodeapi.Fact{Component: "gpu", Device: "gpu0", Kind: "ecc_uncorrectable", Value: 1, Rank: 1}
+	got := c.Facts()
+	for i := range got {
+		got[i].AgeSeconds = 0
+	}
+	facts(t, got, f)
+}
+
+func TestNormalPCI(t *testing.T) {
+	for in, want := range map[string]string{
+		"00000000:1B:00.0": "0000:1b:00.0", "0000:1b:00.0": "0000:1b:00.0", "00010000:1B:00.0": "00010000:1b:00.0", "": "", "x": "x",
+	} {
+		if got := node.NormalPCI(in); got != want {
+			t.Errorf("%q: %q, want %q", in, got, want)
+		}
+	}
+}
