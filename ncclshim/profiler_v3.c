@@ -4,7 +4,7 @@
 // Adapter for version 3 of the profiler ABI (NCCL 2.26). It has no API events, does not tell a receiver that is not ready
 // from a slow network, and names the communicator only with each operation.
 
-#include "comm.h"
+#include "chain.h"
 #include "events.h"
 #include "session.h"
 
@@ -58,17 +58,32 @@ static handle start(handle comm, const struct culprit_nccl_descr_v3 *d) {
 }
 
 static int start_event(void *context, void **h, struct culprit_nccl_descr_v3 *d) {
-  *h = handle_to_pointer(start(handle_from_pointer(context), d));
+  if (__builtin_expect(chain_on, 0)) {
+    struct chain_comm comm = {0};
+    const struct culprit_nccl_descr_v6 wide = chain_widen_v3(d, &comm);
+    chain_start(context, h, &wide, comm);
+  } else {
+    *h = handle_to_pointer(start(handle_from_pointer(context), d));
+  }
   return CULPRIT_NCCL_SUCCESS;
 }
 
 static int stop_event(void *h) {
-  event_stop(handle_from_pointer(h));
+  if (__builtin_expect(chain_on, 0)) {
+    chain_stop(h);
+  } else {
+    event_stop(handle_from_pointer(h));
+  }
   return CULPRIT_NCCL_SUCCESS;
 }
 
 static int record_event_state(void *h, int state, union culprit_nccl_state_args_v2 *args) {
-  event_state(handle_from_pointer(h), state, args == NULL ? 0 : args->proxyOp.transSize);
+  const uint64_t value = args == NULL ? 0 : args->proxyOp.transSize;
+  if (__builtin_expect(chain_on, 0)) {
+    chain_state(h, state, value);
+  } else {
+    event_state(handle_from_pointer(h), state, value);
+  }
   return CULPRIT_NCCL_SUCCESS;
 }
 

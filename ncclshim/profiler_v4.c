@@ -3,6 +3,7 @@
 
 // Adapter for version 4 of the profiler ABI (NCCL 2.27). It has no API events: an operation begins with its launch.
 
+#include "chain.h"
 #include "events.h"
 #include "session.h"
 
@@ -52,17 +53,31 @@ static handle start(handle comm, const struct culprit_nccl_descr_v4 *d) {
 }
 
 static int start_event(void *context, void **h, struct culprit_nccl_descr_v4 *d) {
-  *h = handle_to_pointer(start(handle_from_pointer(context), d));
+  if (__builtin_expect(chain_on, 0)) {
+    const struct culprit_nccl_descr_v6 wide = chain_widen_v4(d);
+    chain_start(context, h, &wide, (struct chain_comm){0});
+  } else {
+    *h = handle_to_pointer(start(handle_from_pointer(context), d));
+  }
   return CULPRIT_NCCL_SUCCESS;
 }
 
 static int stop_event(void *h) {
-  event_stop(handle_from_pointer(h));
+  if (__builtin_expect(chain_on, 0)) {
+    chain_stop(h);
+  } else {
+    event_stop(handle_from_pointer(h));
+  }
   return CULPRIT_NCCL_SUCCESS;
 }
 
 static int record_event_state(void *h, int state, union culprit_nccl_state_args *args) {
-  event_state(handle_from_pointer(h), state, args == NULL ? 0 : args->kernelCh.pTimer);
+  const uint64_t value = args == NULL ? 0 : args->kernelCh.pTimer;
+  if (__builtin_expect(chain_on, 0)) {
+    chain_state(h, state, value);
+  } else {
+    event_state(handle_from_pointer(h), state, value);
+  }
   return CULPRIT_NCCL_SUCCESS;
 }
 

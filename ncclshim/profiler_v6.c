@@ -4,7 +4,9 @@
 // Adapter for versions 6 and 7 of the profiler ABI (NCCL 2.29 to 2.30, and 2.31). Version 7 appends to the descriptors of
 // version 6 and changes nothing that is there.
 
+#include "chain.h"
 #include "events.h"
+#include "profiler_v6.h"
 #include "session.h"
 
 #define EXPORT __attribute__((visibility("default")))
@@ -72,7 +74,7 @@ static handle start_launch(handle comm, const struct culprit_nccl_descr_v6 *d) {
   return event_launch(comm, handle_from_pointer(d->parentObj), &launch);
 }
 
-static handle start(handle comm, const struct culprit_nccl_descr_v6 *d) {
+handle profiler_v6_start(handle comm, const struct culprit_nccl_descr_v6 *d) {
   const handle parent = handle_from_pointer(d->parentObj);
   switch (d->type) {
     case CULPRIT_NCCL_PROXY_STEP: return event_proxy_step(parent, d->proxyStep.step);
@@ -90,17 +92,30 @@ static handle start(handle comm, const struct culprit_nccl_descr_v6 *d) {
 }
 
 static int start_event(void *context, void **h, struct culprit_nccl_descr_v6 *d) {
-  *h = handle_to_pointer(start(handle_from_pointer(context), d));
+  if (__builtin_expect(chain_on, 0)) {
+    chain_start(context, h, d, (struct chain_comm){0});
+  } else {
+    *h = handle_to_pointer(profiler_v6_start(handle_from_pointer(context), d));
+  }
   return CULPRIT_NCCL_SUCCESS;
 }
 
 static int stop_event(void *h) {
-  event_stop(handle_from_pointer(h));
+  if (__builtin_expect(chain_on, 0)) {
+    chain_stop(h);
+  } else {
+    event_stop(handle_from_pointer(h));
+  }
   return CULPRIT_NCCL_SUCCESS;
 }
 
 static int record_event_state(void *h, int state, union culprit_nccl_state_args *args) {
-  event_state(handle_from_pointer(h), state, args == NULL ? 0 : args->kernelCh.pTimer);
+  const uint64_t value = args == NULL ? 0 : args->kernelCh.pTimer;
+  if (__builtin_expect(chain_on, 0)) {
+    chain_state(h, state, value);
+  } else {
+    event_state(handle_from_pointer(h), state, value);
+  }
   return CULPRIT_NCCL_SUCCESS;
 }
 

@@ -3,6 +3,7 @@
 
 #include "session.h"
 
+#include "chain.h"
 #include "lifecycle.h"
 #include "log.h"
 #include "mask.h"
@@ -117,7 +118,6 @@ static int create_file(uint32_t abi, uint32_t mask, const char **doing) {
 static bool start(uint32_t abi, uint32_t mask, culprit_nccl_logger logger) {
   const char *doing = "";
   clock_init(&shim.clock, shim.settings.clock_source);
-  shim.pid = getpid();
   shim.abi = abi;
   const int failed = create_file(abi, mask, &doing);
   if (failed != 0) {
@@ -161,6 +161,8 @@ static bool begin(uint32_t abi, culprit_nccl_logger logger, uint32_t *mask) {
     log_info(logger, "off by CULPRIT_DISABLE");
     return false;
   }
+  shim.pid = getpid();
+  if (shim.settings.chain != NULL) chain_load(shim.settings.chain, abi, logger);
   if (bad != NULL) log_warning(logger, "%s does not hold a usable value, its default is taken", bad);
   shim.mask_wanted = choose_mask(abi, logger);
   *mask = shim.mask_wanted;
@@ -201,10 +203,14 @@ void session_open_comm(struct comm_info *info, void **context, int *mask, culpri
     PUT(shim.file.header->event_mask, events);
     shim_tick(now, 1);
   }
+  if (chain_on) {
+    chain_open(context, mask, info->comm_id, info->name, info->nnodes, info->nranks, info->rank, logger);
+  }
   pthread_mutex_unlock(&shim.session);
 }
 
 void session_close_comm(void *context) {
+  if (chain_on) context = chain_close(context);
   if (!shim_active()) return;
   pthread_mutex_lock(&shim.session);
   const handle h = handle_from_pointer(context);

@@ -55,6 +55,7 @@ const char *settings_read(struct settings *s) {
   s->keep_seconds = keep;
   s->clock_source = nonempty("CULPRIT_CLOCK");
   s->events = nonempty("CULPRIT_EVENTS");
+  s->chain = nonempty("CULPRIT_CHAIN");
   return bad;
 }
 

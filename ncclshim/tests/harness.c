@@ -48,6 +48,21 @@ static void remove_tree(const char *path) {
   rmdir(path);
 }
 
+void harness_fork_and_wait(int a, int b, void (*f)(int, int)) {
+  char sub[256];
+  snprintf(sub, sizeof sub, "%s/%d-%d", directory, a, b);
+  if (mkdir(sub, 0755) != 0) harness_fail(__FILE__, __LINE__, "mkdir %s", sub);
+  const pid_t child = fork();
+  if (child == 0) {
+    snprintf(directory, sizeof directory, "%.100s", sub);
+    setenv("CULPRIT_DIR", directory, 1);
+    f(a, b);
+    exit(0);
+  }
+  int status = 1;
+  if (waitpid(child, &status, 0) != child || status != 0) harness_fail(__FILE__, __LINE__, "with %d and %d", a, b);
+}
+
 // The launcher's own variables must not leak into the cases.
 static void clean_environment(void) {
   static const char *const names[] = {

@@ -23,6 +23,9 @@ int harness_main(int argc, char **argv, const struct test_case *cases, size_t co
 // harness_directory is a fresh directory for the running case, removed after it. CULPRIT_DIR points to it.
 const char *harness_directory(void);
 
+// harness_fork_and_wait runs f(a, b) in a child process with an empty directory, and fails when that fails.
+void harness_fork_and_wait(int a, int b, void (*f)(int, int));
+
 // harness_fail reports a failed check and ends the case.
 _Noreturn void harness_fail(const char *file, int line, const char *format, ...) __attribute__((format(printf, 3, 4)));
 

@@ -67,7 +67,7 @@ void nccl_unload(void) { dlclose(library); }
 void *nccl_init(uint64_t id, const char *name, int nnodes, int nranks, int rank) {
   void *context = NULL;
   int result = 0;
-  init_args = (struct init_args){.comm_id = id, .name = name, .rank = rank};
+  if (nccl_abi < 4) init_args = (struct init_args){.comm_id = id, .name = name, .rank = rank};
   EACH(result = V(2)->init(&context, &nccl_mask), result = V(3)->init(&context, &nccl_mask),
        result = V(4)->init(&context, &nccl_mask, name, id, nnodes, nranks, rank, nccl_logger),
        result = V(5)->init(&context, id, &nccl_mask, name, nnodes, nranks, rank, nccl_logger),
