@@ -20,6 +20,9 @@ func hangVerdict(x *index) (v Verdict, ok bool) {
 	hard = append(hard, slices.DeleteFunc(slices.Clone(soft), func(r root) bool { return !r.leaf.hard })...)
 	soft = slices.DeleteFunc(soft, func(r root) bool { return r.leaf.hard })
 	d := w.decide(hard, soft)
+	if len(x.ev.Timeline) > 0 && len(d.chosen) > 0 && !slices.ContainsFunc(d.chosen, func(r root) bool { return r.kind != rootMoving }) {
+		return Verdict{}, false // Whoever is waited for gets on: slow, not hung.
+	}
 	v = w.compose(&d)
 	v.Methods = append(v.Methods, w.votes(&d)...)
 	return v, true

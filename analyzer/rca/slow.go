@@ -57,23 +57,37 @@ func slowVerdict(x *index) (Verdict, bool) {
 // leastOnset is the factor from which a lasting change of the iteration time is one.
 const leastOnset = 1.05
 
-// changePoint finds where the iterations became longer for good: the split with the largest ratio of medians that the
-// noise on both sides does not explain; ratio 1 when there is none.
+// changePoint finds where the iterations became longer for good: the split that leaves the least distance of the
+// iterations from their side's median, if the noise on both sides does not explain it; ratio 1 when there is none.
 func changePoint(series []int64) (at int, ratio float64) {
-	const side = 3
-	ratio = 1
-	for k := side; k+side <= len(series); k++ {
-		before, after := toFloats(series[:k]), toFloats(series[k:])
-		b, bs := center(before)
-		l, ls := center(after)
-		if b <= 0 || l-b < 4*max(bs, ls) {
-			continue
-		}
-		if r := l / b; r > ratio*1.001 {
-			at, ratio = k, r
+	const side, most = 3, 1000
+	v := toFloats(series[max(0, len(series)-most):])
+	best := 0.0
+	for k := side; k+side <= len(v); k++ {
+		_, before := distance(v[:k])
+		_, after := distance(v[k:])
+		if cost := before + after; at == 0 || cost < best {
+			at, best = k, cost
 		}
 	}
-	return at, ratio
+	if at == 0 {
+		return 0, 1
+	}
+	b, bs := center(v[:at])
+	l, ls := center(v[at:])
+	if b <= 0 || l-b < 4*max(bs, ls) || l <= b {
+		return 0, 1
+	}
+	return at + len(series) - len(v), l / b
+}
+
+// distance gives the median and the sum of distances from it.
+func distance(v []float64) (mid, sum float64) {
+	mid, _ = center(v)
+	for _, x := range v {
+		sum += max(x-mid, mid-x)
+	}
+	return mid, sum
 }
 
 func toFloats(v []int64) []float64 {

@@ -96,7 +96,7 @@ func (b *baseline) ownWork() {
 		var over, late int64
 		for _, i := range t.ranks[n] {
 			s := &t.segs[i]
-			if s.iter == noIteration || s.pred < 0 {
+			if s.iter == noIteration || s.pred < 0 || s.also {
 				continue
 			}
 			d := s.gap - b.gap[i]

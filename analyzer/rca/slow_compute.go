@@ -217,7 +217,7 @@ func (a *slowAnalysis) stage() (finding, bool) {
 		sum := int64(0)
 		for _, i := range a.ranks[n] {
 			s := &a.segs[i]
-			if s.iter == noIteration || s.pred < 0 {
+			if s.iter == noIteration || s.pred < 0 || s.also {
 				continue
 			}
 			sum += s.gap
@@ -388,8 +388,9 @@ func (a *slowAnalysis) global() (finding, bool) {
 // evenly compares what each rank took before and after: the median ratio, and whether nearly all ranks share it.
 func (a *slowAnalysis) evenly(before, after []float64) (ratio float64, even bool) {
 	var rs []float64
+	most := slices.Max(before)
 	for n := range before {
-		if before[n] > 0 && after[n] > 0 {
+		if before[n] > most/20 && after[n] > 0 {
 			rs = append(rs, after[n]/before[n])
 		}
 	}
@@ -411,7 +412,7 @@ func ownWorkOf(t *timeline) []float64 {
 	out := make([]float64, len(t.nodes))
 	for i := range t.segs {
 		s := &t.segs[i]
-		if s.pred < 0 {
+		if s.pred < 0 || s.also {
 			continue
 		}
 		out[s.node] += float64(s.gap)

@@ -45,9 +45,7 @@ func (t *timeline) findIterations() {
 		tokens[i] = id
 	}
 	if !t.numbered() {
-		for n := range t.ranks {
-			t.cut(t.ranks[n], tokens)
-		}
+		t.cutAll(tokens, t.frequencies(tokens, len(ids)))
 		t.alignIterations()
 	}
 	t.renumber()
@@ -99,50 +97,99 @@ func (t *timeline) tokenOf(s *seg) token {
 	return k
 }
 
-// cut numbers a rank's iterations: between two occurrences of the rarest operation that recurs; when the stretches
-// between them are alike only every few, so many make one iteration.
-func (t *timeline) cut(list []int32, tokens []int32) {
+// frequencies gives how often a rank that has an operation does it, on average: the window's edges, which cut ranks
+// differently, must not decide which is the rarest.
+func (t *timeline) frequencies(tokens []int32, n int) []float64 {
+	sum := make([]float64, n)
+	ranks := make([]float64, n)
+	last := make([]int32, n)
+	for i := range last {
+		last[i] = -1
+	}
+	for _, list := range t.ranks {
+		for _, i := range list {
+			k := tokens[i]
+			sum[k]++
+			if last[k] != t.segs[i].node {
+				last[k] = t.segs[i].node
+				ranks[k]++
+			}
+		}
+	}
+	for k := range sum {
+		sum[k] /= ranks[k]
+	}
+	return sum
+}
+
+// cutAll numbers iterations: between two occurrences of the rarest operation that recurs; when the stretches between
+// them are alike only every few, for most ranks, so many make one iteration.
+func (t *timeline) cutAll(tokens []int32, often []float64) {
+	starts := make([][]int, len(t.ranks))
+	votes := map[int]int{}
+	for n, list := range t.ranks {
+		var shape []uint64
+		starts[n], shape = stretches(list, tokens, often)
+		if len(shape) >= 2 {
+			votes[stretch(shape)]++
+		}
+	}
+	per := 1
+	for p, v := range votes {
+		if v > votes[per] || v == votes[per] && p < per {
+			per = p
+		}
+	}
+	for n, list := range t.ranks {
+		for _, i := range list {
+			t.segs[i].iter = noIteration
+		}
+		for k, p := range starts[n] {
+			end := len(list)
+			if k+1 < len(starts[n]) {
+				end = starts[n][k+1]
+			}
+			for _, i := range list[p:end] {
+				t.segs[i].iter = int32(k / per)
+			}
+		}
+	}
+}
+
+// stretches gives where a rank's rarest recurring operation stands, and a fingerprint of what lies between, whatever
+// the order.
+func stretches(list, tokens []int32, often []float64) (starts []int, shape []uint64) {
 	count := map[int32]int{}
 	for _, i := range list {
 		count[tokens[i]]++
 	}
 	rarest := int32(-1)
-	for _, i := range list {
-		k := tokens[i]
-		if c := count[k]; c >= 3 && (rarest < 0 || c < count[rarest]) {
+	for k, c := range count {
+		if c >= 3 && (rarest < 0 || often[k] < often[rarest]-0.5 || often[k] <= often[rarest]+0.5 && k < rarest) {
 			rarest = k
 		}
 	}
-	for _, i := range list {
-		t.segs[i].iter = noIteration
-	}
 	if rarest < 0 {
-		return
+		return nil, nil
 	}
-	var starts []int
-	var shape []uint64
+	var set []int32
 	var buf []byte
 	for p, i := range list {
 		if tokens[i] == rarest {
 			if len(starts) > 0 {
+				slices.Sort(set)
+				buf = buf[:0]
+				for _, k := range set {
+					buf = append(buf, byte(k), byte(k>>8), byte(k>>16))
+				}
 				shape = append(shape, fnv1a(buf))
 			}
-			buf = buf[:0]
+			set = set[:0]
 			starts = append(starts, p)
 		}
-		k := tokens[i]
-		buf = append(buf, byte(k), byte(k>>8), byte(k>>16))
+		set = append(set, tokens[i])
 	}
-	per := stretch(shape)
-	for k, p := range starts {
-		end := len(list)
-		if k+1 < len(starts) {
-			end = starts[k+1]
-		}
-		for _, i := range list[p:end] {
-			t.segs[i].iter = int32(k / per)
-		}
-	}
+	return starts, shape
 }
 
 // stretch gives the number of stretches after which their shapes repeat.
@@ -155,7 +202,7 @@ func stretch(shape []uint64) int {
 				same++
 			}
 		}
-		if a := float64(same) / float64(len(shape)-per); a > alike+0.1 {
+		if a := float64(same) / float64(len(shape)-per); a > alike+0.3 {
 			best, alike = per, a
 		}
 	}
@@ -244,59 +291,29 @@ func (t *timeline) renumber() {
 	t.iters = len(all)
 }
 
-// assignRoles: ranks with the same most frequent iteration, operation by operation, have one role; the k-th operation
-// of a kind in an iteration is one position for all of them.
+// assignRoles: ranks that do the same operations equally often in an iteration have one role; the k-th operation of a
+// kind in an iteration is one position for all of them. Averages decide, because operations of concurrent streams may
+// fall on either side of an iteration's edge.
 func (t *timeline) assignRoles(tokens []int32) {
 	t.role = make([]int32, len(t.nodes))
-	roleID := map[uint64]int32{}
+	var shapes []roleShape
 	type place struct{ role, token, k int32 }
 	posID := map[place]int32{}
-	var buf []byte
 	for n := range t.ranks {
 		t.role[n] = -1
 		if len(t.ranks[n]) == 0 {
 			continue
 		}
-		shapes := map[uint64]int{}
-		best, most := uint64(0), 0
-		flush := func() {
-			h := fnv1a(buf)
-			buf = buf[:0]
-			if shapes[h]++; shapes[h] > most {
-				best, most = h, shapes[h]
-			}
+		sh := t.shape(t.ranks[n], tokens)
+		k := slices.IndexFunc(shapes, func(o roleShape) bool { return o.like(&sh) })
+		if k < 0 {
+			k = len(shapes)
+			shapes = append(shapes, sh)
 		}
-		// Operations of concurrent streams may swap: the multiset of an iteration is its shape.
-		var set []int32
-		at := int32(noIteration)
-		emit := func() {
-			slices.Sort(set)
-			for _, k := range set {
-				buf = append(buf, byte(k), byte(k>>8), byte(k>>16))
-			}
-			set = set[:0]
-			flush()
-		}
-		for _, i := range t.ranks[n] {
-			if s := &t.segs[i]; s.iter != at {
-				if len(set) > 0 {
-					emit()
-				}
-				at = s.iter
-			}
-			set = append(set, tokens[i], int32(t.segs[i].Stage))
-		}
-		if len(set) > 0 {
-			emit()
-		}
-		id, ok := roleID[best]
-		if !ok {
-			id = int32(len(roleID))
-			roleID[best] = id
-		}
+		id := int32(k)
 		t.role[n] = id
 		seen := map[int32]int32{}
-		at = noIteration
+		at := int32(noIteration)
 		for _, i := range t.ranks[n] {
 			s := &t.segs[i]
 			if s.iter != at {
@@ -313,5 +330,65 @@ func (t *timeline) assignRoles(tokens []int32) {
 			s.pos = k
 		}
 	}
-	t.roles = len(roleID)
+	t.roles = len(shapes)
+}
+
+// roleShape is what a rank does in an average iteration.
+type roleShape struct {
+	stage  int
+	tokens []int32   // Sorted.
+	per    []float64 // Times per iteration.
+}
+
+func (t *timeline) shape(list []int32, tokens []int32) roleShape {
+	count := map[int32]int{}
+	sh := roleShape{stage: -1}
+	first, last := int32(-1), int32(noIteration)
+	for _, i := range list {
+		s := &t.segs[i]
+		if s.iter == noIteration {
+			continue
+		}
+		if first < 0 {
+			first = s.iter
+		}
+		last = max(last, s.iter)
+		sh.stage = max(sh.stage, s.Stage)
+		count[tokens[i]]++
+	}
+	for k := range count {
+		sh.tokens = append(sh.tokens, k)
+	}
+	slices.Sort(sh.tokens)
+	for _, k := range sh.tokens {
+		sh.per = append(sh.per, float64(count[k])/float64(max(1, last-first+1)))
+	}
+	return sh
+}
+
+// like allows for what the window's edges cut off.
+func (a *roleShape) like(b *roleShape) bool {
+	if a.stage != b.stage {
+		return false
+	}
+	i, j := 0, 0
+	for i < len(a.tokens) || j < len(b.tokens) {
+		var x, y float64
+		switch {
+		case j == len(b.tokens) || i < len(a.tokens) && a.tokens[i] < b.tokens[j]:
+			x = a.per[i]
+			i++
+		case i == len(a.tokens) || a.tokens[i] > b.tokens[j]:
+			y = b.per[j]
+			j++
+		default:
+			x, y = a.per[i], b.per[j]
+			i++
+			j++
+		}
+		if d := max(x-y, y-x); d > max(0.7, 0.15*max(x, y)) {
+			return false
+		}
+	}
+	return true
 }

@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+	"time"
 )
 
 // timeline is finished work with what links it: on each rank what came before, across ranks what was done together.
@@ -36,7 +37,9 @@ type seg struct {
 	host  int64 // The part of gap in which the GPU had nothing to do because the call had not come yet.
 	stay  int64 // Inside, waiting for others included.
 	iter  int32 // noIteration unknown.
-	pos   int32 // Position in the iteration, shared by the ranks of a role; -1 unknown.
+	// also: entered together with the one before it (one group call): its gap is the same time again.
+	also bool
+	pos  int32 // Position in the iteration, shared by the ranks of a role; -1 unknown.
 }
 
 // joint is an operation across ranks, or one computation.
@@ -133,8 +136,11 @@ func (t *timeline) link() {
 		byEnter := slices.Clone(list)
 		slices.SortStableFunc(byEnter, func(a, b int32) int { return cmp.Compare(t.segs[a].enter, t.segs[b].enter) })
 		copy(list, byEnter)
-		for _, i := range list {
+		for at, i := range list {
 			s := &t.segs[i]
+			if at > 0 {
+				s.also = s.enter-t.segs[list[at-1]].enter < int64(time.Microsecond)
+			}
 			for k < len(byEnd) && t.segs[byEnd[k]].End <= s.enter {
 				k++
 			}
