@@ -33,11 +33,18 @@ import (
 	"github.com/culprit-project/culprit/exporter/history"
 	"github.com/culprit-project/culprit/exporter/node"
 	"github.com/culprit-project/culprit/exporter/nvml"
+	"github.com/culprit-project/culprit/exporter/ras"
 	"github.com/culprit-project/culprit/exporter/sysfile"
 )
 
 // shutdownTimeout is how long requests in progress may take when the exporter is told to end.
 const shutdownTimeout = 5 * time.Second
+
+// RAS asks all processes of the job: at most so long, and not more often.
+const (
+	rasTimeout     = 30 * time.Second
+	minRASInterval = 10 * time.Second
+)
 
 func main() { os.Exit(run(os.Args[1:])) }
 
@@ -67,6 +74,10 @@ type settings struct {
 	on   map[string]*bool
 	path string
 	sys  string
+	ras  struct {
+		address  string
+		interval time.Duration
+	}
 }
 
 func parseFlags(args []string) (*settings, error) {
@@ -105,6 +116,11 @@ func parseFlags(args []string) (*settings, error) {
 		s.on[name] = app.Flag("collector."+name, help).Default("true").Bool()
 	}
 
+	s.on["ras"] = app.Flag("collector.ras", "Collect nccl_ras_* from NCCL's RAS service. Asking has crashed jobs with NCCL 2.26 and 2.27.").
+		Default("false").Bool()
+	app.Flag("collector.ras.address", "Where RAS listens (NCCL_RAS_ADDR).").Default(ras.DefaultAddress).StringVar(&s.ras.address)
+	app.Flag("collector.ras.interval", "How often RAS is asked, whatever the scrape interval.").Default("1m").DurationVar(&s.ras.interval)
+
 	if _, err := app.Parse(args); err != nil {
 		return nil, err
 	}
@@ -138,6 +154,14 @@ func serve(ctx context.Context, log *slog.Logger, s *settings) error {
 		set.Add("nvml", gpus)
 		evidence.Add("nvml", gpus)
 	}
+	rasCollector := collector.NewRAS(func(ctx context.Context) (*ras.Report, error) {
+		ctx, cancel := context.WithTimeout(ctx, rasTimeout)
+		defer cancel()
+		return ras.Query(ctx, s.ras.address)
+	}, max(s.ras.interval, minRASInterval), log)
+	if *s.on["ras"] {
+		set.Add("ras", rasCollector)
+	}
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(
 		versioncollector.NewCollector("culprit_exporter"),
@@ -168,6 +192,9 @@ func serve(ctx context.Context, log *slog.Logger, s *settings) error {
 	evidence.Run(ctx)
 	if *s.on["nvml"] {
 		go gpus.Run(ctx) // Not waited for: it may hang in the driver.
+	}
+	if *s.on["ras"] {
+		go rasCollector.Run(ctx)
 	}
 	sampled := make(chan struct{})
 	go func() {
