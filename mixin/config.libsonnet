@@ -54,11 +54,12 @@
 
     // --- Straggler (Mycroft) and slow iterations (Holmes). -----------------------------------------------------------
     // Windows of the rates, how often each is evaluated, and how far its baseline stays behind, so that the beginning of an
-    // anomaly does not move it. A window holds at least two scrapes. The short window suits jobs whose traffic is steady
+    // anomaly does not move it. Windows before the youngest process of the job is warmUpSeconds old are left out: slow first
+    // iterations in a baseline make it less sensitive. A window holds at least two scrapes. The short window suits jobs whose traffic is steady
     // over it; the edge of its own healthy range disarms it for jobs whose traffic comes in bursts, which the long window serves.
     slowWindows: [
-      { window: '10s', interval: '2s', lag: '20s', minSamples: 10 },
-      { window: '1m', interval: '10s', lag: '90s', minSamples: 6 },
+      { window: '10s', interval: '2s', lag: '20s', minSamples: 10, warmUpSeconds: 20 },
+      { window: '1m', interval: '10s', lag: '90s', minSamples: 6, warmUpSeconds: 80 },
     ],
     // The baseline is the edge of the healthy range: the lowest (throughput, operations) or highest (iteration time)
     // tenth of the windows of the last baselineHistory in which no trigger fired.
@@ -69,11 +70,8 @@
     throughputRatio: 0.5,
     intervalRatio: 2,
     iterationRatio: 1.1,
-    // One slow iteration is a blip; two in a row are not.
-    iterationFor: '5s',
-    // A job whose youngest process is younger than this is warming up. Slow first iterations in a baseline only make it
-    // less sensitive, so this need not be long.
-    warmUpSeconds: 20,
+    // Two evaluations: the window already holds a slow iteration for its length.
+    iterationFor: '2s',
 
     // --- Our own health. ---------------------------------------------------------------------------------------------
     exporterDownFor: '1m',

@@ -16,14 +16,13 @@ out=$root/bin/tools
 # One line a tool: name, family (folder of its go.mod), package, build tags,
 # oldest release on the PATH that will do ("-": none will), what a first build costs.
 #
-# promtool must be 3.x: the rule tests rely on 3.0's left-open range selectors. The rules
-# themselves load from Prometheus 2.42, the first with keep_firing_for; 2.45 is the first
-# LTS after it. Alertmanager 0.25 is the oldest that was tried with deploy/alertmanager.
+# The rules need Prometheus 2.42, the first with keep_firing_for, and their unit tests pass with its promtool.
+# Alertmanager 0.25 is the oldest that was tried with deploy/alertmanager.
 # Formatters and linters differ between releases, so only the pinned ones are used.
 tools() {
   cat <<'TABLE'
-prometheus     prometheus    github.com/prometheus/prometheus/cmd/prometheus       remove_all_sd,netgo  2.45.0  about 3 minutes
-promtool       prometheus    github.com/prometheus/prometheus/cmd/promtool         remove_all_sd,netgo  3.0.0   about 2 minutes, 1 after prometheus
+prometheus     prometheus    github.com/prometheus/prometheus/cmd/prometheus       remove_all_sd,netgo  2.42.0  about 3 minutes
+promtool       prometheus    github.com/prometheus/prometheus/cmd/promtool         remove_all_sd,netgo  2.42.0  about 2 minutes, 1 after prometheus
 alertmanager   alertmanager  github.com/prometheus/alertmanager/cmd/alertmanager   netgo                0.25.0  about 90 seconds
 amtool         alertmanager  github.com/prometheus/alertmanager/cmd/amtool         netgo                0.25.0  about 90 seconds
 jsonnet        jsonnet       github.com/google/go-jsonnet/cmd/jsonnet              netgo                -       about 20 seconds

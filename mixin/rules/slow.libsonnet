@@ -45,7 +45,7 @@
             q.job,
             q.triggered,
             q.job,
-            config.warmUpSeconds,
+            w.warmUpSeconds,
           ],
         },
         {
