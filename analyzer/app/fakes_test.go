@@ -174,10 +174,9 @@ func (c *cluster) query(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	var result []map[string]any
-	recent := strings.Contains(query, "last_over_time")
 	for i, p := range c.processes {
 		n := i / ranksPerNode
-		if c.dead[n] && !recent || !strings.Contains(query, jobID) && !strings.Contains(query, `!=""`) {
+		if strings.Contains(query, "unless") != c.dead[n] && !strings.Contains(query, "nccl_comm_info") || !strings.Contains(query, jobID) && !strings.Contains(query, `!=""`) {
 			continue
 		}
 		labels := map[string]string{

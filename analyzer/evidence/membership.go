@@ -124,34 +124,30 @@ func (d *Directory) ask(ctx context.Context, selector string) (map[string][]Proc
 	if err != nil {
 		return nil, err
 	}
-	var live, recent model.Vector
-	var liveErr, recentErr error
+	var live, gone model.Vector
+	var liveErr, goneErr error
 	var wg sync.WaitGroup
 	wg.Go(func() { live, liveErr = d.vector(ctx, text) })
-	wg.Go(func() { recent, recentErr = d.vector(ctx, fmt.Sprintf("last_over_time(%s[%s])", text, d.cfg.Lookback)) })
+	wg.Go(func() {
+		gone, goneErr = d.vector(ctx, fmt.Sprintf("last_over_time(%s[%s]) unless %s", text, d.cfg.Lookback, text))
+	})
 	wg.Wait()
-	if err := errors.Join(liveErr, recentErr); err != nil {
+	if err := errors.Join(liveErr, goneErr); err != nil {
 		return nil, err
 	}
-	now := make(map[string]bool, len(live))
-	for _, s := range live {
-		now[processKey(s.Metric)] = true
-	}
 	out := map[string][]Process{}
-	for _, s := range recent {
-		p, ok := process(s.Metric)
-		if !ok {
-			continue
+	add := func(vector model.Vector, isLive bool) {
+		for _, s := range vector {
+			if p, ok := process(s.Metric); ok {
+				p.Live = isLive
+				job := string(s.Metric["job_id"])
+				out[job] = append(out[job], p)
+			}
 		}
-		p.Live = now[processKey(s.Metric)]
-		job := string(s.Metric["job_id"])
-		out[job] = append(out[job], p)
 	}
+	add(live, true)
+	add(gone, false)
 	return out, nil
-}
-
-func processKey(m model.Metric) string {
-	return string(m["job_id"]) + "\x00" + string(m["rank"]) + "\x00" + string(m["instance"]) + "\x00" + string(m["pid"])
 }
 
 func process(m model.Metric) (Process, bool) {

@@ -61,8 +61,8 @@ func rankSeries(rank int, host, instance, pid string) *model.Sample {
 }
 
 const (
-	liveQuery   = `nccl_process_info{job_id="job"}`
-	recentQuery = `last_over_time(nccl_process_info{job_id="job"}[10m])`
+	liveQuery = `nccl_process_info{job_id="job"}`
+	goneQuery = `last_over_time(nccl_process_info{job_id="job"}[10m]) unless nccl_process_info{job_id="job"}`
 )
 
 func directory(p *prom) *Directory {
@@ -72,12 +72,12 @@ func directory(p *prom) *Directory {
 func TestProcesses(t *testing.T) {
 	moved := rankSeries(1, "new", "new:9850", "8")
 	p := &prom{answers: map[string]model.Value{
-		liveQuery: model.Vector{rankSeries(0, "a", "a:9850", "1"), moved},
-		recentQuery: model.Vector{
-			rankSeries(0, "a", "a:9850", "1"), moved,
+		liveQuery: model.Vector{
+			rankSeries(0, "a", "a:9850", "1"), moved, series("job_id", "job", "rank", "-1", "instance", "x:1"), series("job_id", "job", "rank", "many"),
+		},
+		goneQuery: model.Vector{
 			rankSeries(1, "old", "a-old:9850", "2"), // Before a restart.
 			rankSeries(2, "dead", "dead:9850", "3"), // Its node does not answer scrapes.
-			series("job_id", "job", "rank", "-1", "instance", "x:1"), series("job_id", "job", "rank", "many"),
 		},
 	}}
 	d := directory(p)
@@ -110,7 +110,7 @@ func TestProcesses(t *testing.T) {
 
 func TestRefreshReadsAhead(t *testing.T) {
 	p := &prom{answers: map[string]model.Value{
-		`last_over_time(nccl_process_info{job_id!=""}[10m])`: model.Vector{rankSeries(0, "a", "a:1", "1"), rankSeries(1, "b", "b:1", "1")},
+		`nccl_process_info{job_id!=""}`: model.Vector{rankSeries(0, "a", "a:1", "1"), rankSeries(1, "b", "b:1", "1")},
 	}}
 	d := directory(p)
 	if err := d.Refresh(t.Context()); err != nil {
@@ -172,7 +172,7 @@ type rack struct {
 	*Gatherer
 	prom    *prom
 	servers map[string]*httptest.Server
-	recent  model.Vector
+	live    model.Vector
 }
 
 func newRack(t *testing.T) *rack {
@@ -197,9 +197,8 @@ func (r *rack) add(t *testing.T, rank int, host string, h http.HandlerFunc) {
 	s := httptest.NewServer(h)
 	t.Cleanup(s.Close)
 	r.servers[host] = s
-	r.recent = append(r.recent, rankSeries(rank, host, strings.TrimPrefix(s.URL, "http://"), "1"))
-	r.prom.answers[recentQuery] = r.recent
-	r.prom.answers[liveQuery] = r.recent
+	r.live = append(r.live, rankSeries(rank, host, strings.TrimPrefix(s.URL, "http://"), "1"))
+	r.prom.answers[liveQuery] = r.live
 }
 
 func serve(state *nodeapi.State) http.HandlerFunc {
