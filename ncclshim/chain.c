@@ -135,6 +135,7 @@ void chain_open(void **context, int *mask, uint64_t comm_id, const char *name, i
     wanted = 0;
   } else {
     __atomic_fetch_or(&chain.events, known_to_other(with_parents(wanted)), __ATOMIC_RELAXED);
+    PUT(shim.mask_others, shim.mask_others | (uint32_t)wanted);
     __atomic_fetch_or(mask, wanted, __ATOMIC_RELAXED);
   }
   *context = pair_make(RING_LONG, handle_from_pointer(*context), theirs);

@@ -4,12 +4,14 @@
 // Trace files outlive their process, because the last state of a killed one is what people ask for. Somebody has to
 // remove them in the end, and that is the next process of the same user that starts tracing in the directory.
 
+#include "control.h"
 #include "identity.h"
 #include "tracefile.h"
 
 #include <dirent.h>
 #include <fcntl.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -65,6 +67,9 @@ static bool reap_one(const struct self *self, int directory, const char *name) {
   if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_uid == geteuid() &&
       pread(fd, &h, sizeof h, 0) >= 0 && ended_long_ago(self, &h, &st) && gone(self, &h, fd)) {
     removed = unlinkat(directory, name, 0) == 0;
+    char control[300];
+    snprintf(control, sizeof control, "%s" CONTROL_SUFFIX, name);
+    (void)unlinkat(directory, control, 0);
   }
   close(fd);
   return removed;

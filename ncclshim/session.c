@@ -4,6 +4,7 @@
 #include "session.h"
 
 #include "chain.h"
+#include "control.h"
 #include "lifecycle.h"
 #include "log.h"
 #include "mask.h"
@@ -31,6 +32,7 @@ void shim_tick(uint64_t now, uint32_t callbacks) {
     clock_gettime(CLOCK_REALTIME, &real);
     const uint64_t real_ns = (uint64_t)real.tv_sec * 1000000000u + (uint64_t)real.tv_nsec;
     PUT(h->real_minus_mono_ns, real_ns - clock_monotonic());
+    control_poll(now);
   }
 }
 
@@ -152,7 +154,7 @@ static uint32_t choose_mask(uint32_t abi, culprit_nccl_logger logger) {
 
 static bool begin(uint32_t abi, culprit_nccl_logger logger, uint32_t *mask) {
   if (shim.tried) {
-    *mask = shim.mask_wanted;
+    *mask = GET(shim.mask_now);
     return GET(shim.open) != 0 && GET(*shim.alive) != 0;
   }
   shim.tried = true;
@@ -165,7 +167,7 @@ static bool begin(uint32_t abi, culprit_nccl_logger logger, uint32_t *mask) {
   if (shim.settings.chain != NULL) chain_load(shim.settings.chain, abi, logger);
   if (bad != NULL) log_warning(logger, "%s does not hold a usable value, its default is taken", bad);
   shim.mask_wanted = choose_mask(abi, logger);
-  *mask = shim.mask_wanted;
+  *mask = shim.mask_now = shim.mask_wanted;
   return start(abi, shim.mask_wanted, logger);
 }
 
@@ -198,8 +200,9 @@ void session_open_comm(struct comm_info *info, void **context, int *mask, culpri
     const handle h = comm_open(info, now);
     *context = handle_to_pointer(h);
     if (h != 0 && shim.comms_live++ == 0) PUT(shim.file.header->closed_ns, 0);
-    __atomic_store_n(mask, (int)events, __ATOMIC_RELAXED);
+    PUT(*mask, (int)(events | GET(shim.mask_others)));
     PUT(shim.mask, mask);
+    PUT(shim.mask_now, events);
     PUT(shim.file.header->event_mask, events);
     shim_tick(now, 1);
   }

@@ -20,6 +20,7 @@ struct settings {
   uint64_t keep_seconds;    // CULPRIT_KEEP_SECONDS: files of dead processes younger than this stay.
   const char *clock_source; // CULPRIT_CLOCK, or NULL.
   const char *events;       // CULPRIT_EVENTS, or NULL.
+  bool control;             // CULPRIT_CONTROL: a control file may change the events.
   const char *chain;        // CULPRIT_CHAIN, or NULL.
 };
 

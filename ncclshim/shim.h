@@ -168,7 +168,9 @@ struct shim {
 
   uint32_t comms_live;
   uint32_t dropped_kinds;  // Bit per section kind whose loss has been reported.
-  uint32_t mask_wanted;    // Events to ask for, before what runs short.
+  uint32_t mask_wanted;    // Events to ask for at the start.
+  uint32_t mask_now;       // And now, after a control file or a shortage of shared memory.
+  uint32_t mask_others;    // Events that another plugin wants (chain.c).
   int *mask;               // NCCL's process-wide event mask.
   uint64_t group_number;
 

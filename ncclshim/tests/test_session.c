@@ -458,6 +458,74 @@ static void many_comms(void) {
   CHECK(nccl_op_simple(comms[7], &(struct nccl_op){.count = 8, .channels = 1}) == NULL);
 }
 
+static void write_control(const struct view *v, const char *line, mode_t mode) {
+  char path[600];
+  snprintf(path, sizeof path, "%s.ctl", v->path);
+  unlink(path);
+  if (line == NULL) return;
+  const int fd = open(path, O_CREAT | O_WRONLY | O_EXCL, 0600);
+  CHECK(fd >= 0);
+  CHECK(write(fd, line, strlen(line)) == (ssize_t)strlen(line));
+  CHECK(fchmod(fd, mode) == 0);
+  close(fd);
+}
+
+// run_until_mask issues operations until NCCL's mask is as wanted; the file is looked at once a second.
+static void run_until_mask(void *comm, int wanted) {
+  while (__atomic_load_n(&nccl_mask, __ATOMIC_RELAXED) != wanted) {
+    nccl_op_simple(comm, &(struct nccl_op){.count = 8, .channels = 1});
+    usleep(1000);
+  }
+}
+
+static void control_file(void) {
+  setenv("CULPRIT_EVENTS", "-kernelch", 1);
+  nccl_load(6);
+  void *comm = init_one();
+  struct view v = view_open();
+  const int first = nccl_mask;
+  write_control(&v, "-proxystep,-cecoll\n", 0644);
+  const int fewer = first & ~(CULPRIT_NCCL_PROXY_STEP | CULPRIT_NCCL_CE_COLL);
+  run_until_mask(comm, fewer);
+  CHECK_EQ(VIEW_HEAD(&v, event_mask), fewer);
+  CHECK((v.header->capabilities & CULPRIT_CAP_PROXY_STEPS) == 0);
+  CHECK(view_has_lifecycle(&v, CULPRIT_LIFE_MASK_CHANGED, (uint64_t)fewer));
+
+  int second_mask = nccl_mask;
+  void *second = nccl_init(2, NULL, 2, 4, 0);  // A new communicator does not undo it.
+  CHECK_EQ(nccl_mask, second_mask);
+  CHECK(second != NULL);
+
+  write_control(&v, "none", 0600);  // Operations stay: without them nobody would look again.
+  run_until_mask(comm, CULPRIT_NCCL_COLL | CULPRIT_NCCL_P2P);
+  write_control(&v, "default,kernelch", 0600);  // NCCL is not prepared for it.
+  run_until_mask(comm, first);
+  write_control(&v, "coll,p2p", 0600);
+  run_until_mask(comm, CULPRIT_NCCL_COLL | CULPRIT_NCCL_P2P);
+  write_control(&v, NULL, 0);
+  run_until_mask(comm, first);
+}
+
+// Orders of strangers are not followed, nor lines that make no sense: each of these leaves the first mask in place, which
+// a good file has just brought away from it.
+static void control_file_not_followed(void) {
+  setenv("CULPRIT_EVENTS", "-kernelch", 1);
+  nccl_load(6);
+  void *comm = init_one();
+  struct view v = view_open();
+  const int first = nccl_mask, fewer = CULPRIT_NCCL_COLL | CULPRIT_NCCL_P2P;
+  const struct {
+    const char *line;
+    mode_t mode;
+  } bad[] = {{"coll", 0666}, {"coll", 0620}, {"coll,nonsense", 0600}};
+  for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+    write_control(&v, "coll,p2p", 0600);
+    run_until_mask(comm, fewer);
+    write_control(&v, bad[i].line, bad[i].mode);
+    run_until_mask(comm, first);
+  }
+}
+
 static const struct test_case cases[] = {
     {"header", header},
     {"sections", sections},
@@ -483,6 +551,8 @@ static const struct test_case cases[] = {
     {"keeps_files_of_the_living", keeps_files_of_the_living},
     {"leaves_other_files_alone", leaves_other_files_alone},
     {"many_comms", many_comms},
+    {"control_file", control_file},
+    {"control_file_not_followed", control_file_not_followed},
 };
 
 TEST_MAIN(cases)
