@@ -212,6 +212,9 @@ func (d *Dump) groups(config fields, shared *Shared) {
 		return
 	}
 	config.each(func(key string, v any) {
+		if key == "" {
+			return // Some versions write gloo's groups without names, one over the other.
+		}
 		g := Group{Name: key, ID: rca.CommID(key)}
 		if o := object(v); o != nil {
 			g.Desc = text(o.get("desc"))

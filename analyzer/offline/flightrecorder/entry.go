@@ -60,8 +60,13 @@ func entry(o fields) (Entry, bool) {
 
 // name takes a profiling name apart: "nccl:recv 0<-8", "gloo:all_reduce", "nccl:all_reduce_barrier".
 func (e *Entry) name(s string) {
-	if _, rest, ok := strings.Cut(s, ":"); ok {
+	if backend, rest, ok := strings.Cut(s, ":"); ok {
 		s = rest
+		// Backends without device events never report a state: for them retired is completed. With events an operation
+		// that was retired without having completed has timed out.
+		if e.Retired && !deviceEvents[backend] {
+			e.State = Completed
+		}
 	}
 	kind, ends, _ := strings.Cut(strings.TrimSpace(s), " ")
 	kind = strings.ToLower(kind)
@@ -74,6 +79,9 @@ func (e *Entry) name(s string) {
 	e.Name = canonical(kind)
 	e.P2P = e.P2P || e.Name == "send" || e.Name == "recv"
 }
+
+// deviceEvents are the backends whose recorder asks the device how far operations are.
+var deviceEvents = map[string]bool{"nccl": true, "rccl": true, "xccl": true, "hccl": true, "mccl": true}
 
 func place(s string) int {
 	n, err := strconv.Atoi(strings.TrimSpace(s))

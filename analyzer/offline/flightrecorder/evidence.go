@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/culprit-project/culprit/analyzer/rca"
@@ -18,10 +19,11 @@ const recentKept = 8
 // Evidence turns a job's dumps into what the engine takes. Ages are lower bounds: a dump does not say when it was
 // written, so the newest time stamp in any of them stands for now.
 func Evidence(dumps []Assigned) rca.Evidence {
-	a := assembly{comms: map[rca.CommID]*rca.Comm{}, mixed: map[rca.CommID]bool{}}
+	a := assembly{comms: map[rca.CommID]*rca.Comm{}, mixed: map[rca.CommID]bool{}, users: map[rca.CommID][]int{}}
 	for i := range dumps {
 		a.survey(&dumps[i])
 	}
+	a.membersByUse()
 	a.agreed = agreedNumbers(dumps, a.id)
 	ev := rca.Evidence{WorldSize: a.world}
 	have := map[int]bool{}
@@ -58,6 +60,7 @@ type assembly struct {
 	mixed  map[rca.CommID]bool // Groups whose counters count send/recv too.
 	timing bool                // PyTorch was told to record starts: an operation without one has not begun.
 	agreed map[rca.CommID]int64
+	users  map[rca.CommID][]int // Ranks that use a group whose members no dump lists.
 }
 
 // id gives the identity of a group that a dump's entry names.
@@ -75,13 +78,7 @@ func (a *assembly) survey(d *Assigned) {
 	for _, g := range d.Groups {
 		id := g.ID
 		if a.comms[id] == nil {
-			name := g.Desc
-			if name == "" || name == "undefined" {
-				name = g.Name
-			} else if name != g.Name {
-				name = fmt.Sprintf("%s %q", g.Desc, g.Name)
-			}
-			a.comms[id] = &rca.Comm{ID: id, Name: name, Size: len(g.Ranks), Members: g.Ranks}
+			a.comms[id] = &rca.Comm{ID: id, Name: groupName(g.Name, g.Desc), Size: len(g.Ranks), Members: g.Ranks}
 		}
 		for _, r := range g.Ranks {
 			a.world = max(a.world, r+1)
@@ -94,10 +91,38 @@ func (a *assembly) survey(d *Assigned) {
 		e := &d.Entries[i]
 		id := a.id(d, e.Group)
 		if a.comms[id] == nil {
-			a.comms[id] = &rca.Comm{ID: id, Name: e.Group}
+			a.comms[id] = &rca.Comm{ID: id, Name: groupName(e.Group, e.Desc)}
+		}
+		if n := len(a.users[id]); len(a.comms[id].Members) == 0 && (n == 0 || a.users[id][n-1] != d.Rank) {
+			a.users[id] = append(a.users[id], d.Rank)
 		}
 		if e.P2P {
 			a.mixed[id] = true
+		}
+	}
+}
+
+func groupName(name, desc string) string {
+	if desc == "" || desc == "undefined" || desc == name {
+		return name
+	}
+	return fmt.Sprintf("%s %q", desc, name)
+}
+
+// membersByUse fills in members that no dump lists: all ranks are in the default group, and in any other those are that
+// use it.
+func (a *assembly) membersByUse() {
+	for id, users := range a.users {
+		c := a.comms[id]
+		if strings.HasPrefix(c.Name, "default_pg") || c.Name == "0" {
+			users = make([]int, a.world)
+			for r := range users {
+				users[r] = r
+			}
+		}
+		c.Members = users
+		if len(users) > 1 { // A group of one needs no communication: its other members have not used it yet.
+			c.Size = len(users)
 		}
 	}
 }
