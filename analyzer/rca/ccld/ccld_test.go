@@ -1,0 +1,116 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package ccld
+
+import (
+	"math"
+	"testing"
+	"time"
+)
+
+const ms = time.Millisecond
+
+var options = Options{Alpha: 0.4, Beta: 0.6, Theta: 3, Repeat: 2}
+
+func round(durations ...time.Duration) Round {
+	r := Round{Duration: durations}
+	for i := range durations {
+		r.Ranks = append(r.Ranks, i)
+	}
+	return r
+}
+
+func TestC5Baseline(t *testing.T) {
+	var rounds []Round
+	for i := range 150 {
+		r := round(8*ms, 10*ms, 9*ms)
+		if i >= 100 {
+			r = round(80*ms, 100*ms)
+		}
+		r.At = time.Duration(i) * time.Second
+		rounds = append(rounds, r)
+	}
+	if b, configured := Baseline(rounds, 30*ms); b != 10*ms || configured {
+		t.Errorf("first 100 rounds: %v configured=%v, want 10ms", b, configured)
+	}
+	for i := range rounds {
+		rounds[i].At = time.Duration(i) * 12 * time.Second // Ten rounds in two minutes.
+	}
+	rounds[3].Duration[1] = 20 * ms
+	if b, _ := Baseline(rounds, 0); b != 11*ms {
+		t.Errorf("rounds of the first two minutes: %v, want 11ms", b)
+	}
+	if b, configured := Baseline(rounds[:5], 30*ms); b != 30*ms || !configured {
+		t.Errorf("too few rounds: %v configured=%v, want the configured 30ms", b, configured)
+	}
+	barrier := round(time.Hour, time.Hour)
+	barrier.Barrier = true
+	if b, _ := Baseline([]Round{barrier}, 7*ms); b != 7*ms {
+		t.Errorf("barriers count: %v", b)
+	}
+}
+
+func TestC5TheRoundWithTheLargestSpread(t *testing.T) {
+	// The longest round is even; the widest one is judged.
+	r := Analyze([]Round{round(200*ms, 199*ms), round(100*ms, 12*ms)}, 10*ms, options)
+	if r.TMax != 100*ms || r.TMin != 12*ms {
+		t.Errorf("judged %v to %v, want 12ms to 100ms", r.TMin, r.TMax)
+	}
+}
+
+func TestC6SlowClasses(t *testing.T) {
+	rates := func(r Round, v ...float64) Round { r.Rate = v; return r }
+	for _, c := range []struct {
+		name         string
+		round        Round
+		kind         Kind
+		rank, second int
+		p            float64
+	}{
+		{"S1: others wait for 2", round(100*ms, 98*ms, 11*ms), Compute, 2, -1, 0.989},
+		{"S2: all long, 1 slowest", rates(round(100*ms, 99*ms, 98*ms), 1, 0.2, 1), Comm, 1, -1, 0.022},
+		{"S3: both", rates(round(100*ms, 95*ms, 55*ms), 1, 0.3, 1), Mixed, 2, 1, 0.5},
+		{"not slow enough", round(39*ms, 12*ms), Normal, -1, -1, 0},
+	} {
+		r := Analyze([]Round{c.round}, 10*ms, options)
+		if r.Kind != c.kind || r.Rank != c.rank || r.Second != c.second || math.Abs(r.P-c.p) > 0.001 {
+			t.Errorf("%s: %+v", c.name, r)
+		}
+	}
+	// P is exactly between: at alpha and beta themselves it is mixed.
+	if r := Analyze([]Round{rates(round(110*ms, 70*ms), 1, 0.5)}, 10*ms, options); r.Kind != Mixed || r.P != 0.4 {
+		t.Errorf("at alpha: %+v", r)
+	}
+}
+
+func TestC5BlipsAreIgnoredUntilTheyRepeat(t *testing.T) {
+	slow, fine := []Round{round(100*ms, 98*ms, 11*ms)}, []Round{round(10*ms, 9*ms, 10*ms)}
+	if r := Repeated([][]Round{fine, slow, fine}, 10*ms, options); r.Kind != Normal {
+		t.Errorf("one blip: %+v", r)
+	}
+	if r := Repeated([][]Round{slow, fine, slow}, 10*ms, options); r.Kind != Compute || r.Rank != 2 {
+		t.Errorf("repeated: %+v", r)
+	}
+}
+
+func TestC5BarriersAreExcluded(t *testing.T) {
+	b := round(time.Minute, ms)
+	b.Barrier = true
+	if r := Analyze([]Round{b}, 10*ms, options); r.Kind != Normal {
+		t.Errorf("%+v", r)
+	}
+}
+
+// TestC2RateOfFigure6: eight sends in two changes are a rate of 1/2, in seven changes 1/7.
+func TestC2RateOfFigure6(t *testing.T) {
+	if r := SampledRate([]int64{0, 4, 4, 8, 8, 8, 8, 8, 8}); r != 0.5 {
+		t.Errorf("normal %g, want 1/2", r)
+	}
+	if r := SampledRate([]int64{0, 1, 2, 3, 4, 5, 6, 8, 8}); r != 1.0/7 {
+		t.Errorf("slow %g, want 1/7", r)
+	}
+	if r := SampledRate([]int64{3, 3}); r != 0 {
+		t.Errorf("still %g, want 0", r)
+	}
+}

@@ -1,0 +1,56 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package holmes
+
+import (
+	"math"
+	"slices"
+)
+
+// Features describe one operator's time among its like (H3).
+type Features struct {
+	Mean, Std, Z            float64
+	Q1, Q2, Q3, IQR         float64
+	Time, Iteration         float64 // Of this operator and of its iteration.
+	Count                   int
+	ExcessShare, RobustSize float64 // Time over Q2 as a share of the iteration; distance from Q2 in IQRs.
+}
+
+// FeaturesOf computes the features of one time among those of the same operator in a window.
+func FeaturesOf(time, iteration float64, window []float64) Features {
+	f := Features{Time: time, Iteration: iteration, Count: len(window)}
+	if len(window) == 0 {
+		return f
+	}
+	s := slices.Clone(window)
+	slices.Sort(s)
+	for _, v := range s {
+		f.Mean += v / float64(len(s))
+	}
+	for _, v := range s {
+		f.Std += (v - f.Mean) * (v - f.Mean) / float64(len(s))
+	}
+	f.Std = math.Sqrt(f.Std)
+	if f.Std > 0 {
+		f.Z = (time - f.Mean) / f.Std
+	}
+	f.Q1, f.Q2, f.Q3 = s[len(s)/4], s[len(s)/2], s[3*len(s)/4]
+	f.IQR = f.Q3 - f.Q1
+	if iteration > 0 {
+		f.ExcessShare = (time - f.Q2) / iteration
+	}
+	// A distribution without spread makes every microsecond an outlier: a hundredth of the median is the least.
+	f.RobustSize = (time - f.Q2) / max(f.IQR, 0.01*f.Q2, 1e-12)
+	return f
+}
+
+// Abnormal decides without training: far outside its like, and long enough to matter to the iteration. The second rule
+// is what a plain z-score lacks: fifty times of nothing is nothing.
+func (f *Features) Abnormal() bool {
+	const far, matters = 3, 0.005
+	return f.Count >= 4 && f.RobustSize > far && f.ExcessShare > matters
+}
+
+// Drift moves a threshold with the measured mean, so that a job that slowly gets longer needs no new training.
+func Drift(threshold, meanThen, meanNow float64) float64 { return threshold + meanNow - meanThen }

@@ -1,0 +1,74 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package holmes
+
+import "slices"
+
+// Irregular gives the iterations that last longer than delta times the mean of the window before them (H2). The window
+// slides over regular iterations only, so that a degradation does not become the norm at once.
+func Irregular(lengths []float64, window int, delta float64) []int {
+	var out []int
+	var recent []float64
+	for i, l := range lengths {
+		if len(recent) >= min(window, 3) {
+			sum := 0.0
+			for _, r := range recent {
+				sum += r
+			}
+			if l > delta*sum/float64(len(recent)) {
+				out = append(out, i)
+				continue
+			}
+		}
+		if recent = append(recent, l); len(recent) > window {
+			recent = recent[1:]
+		}
+	}
+	return out
+}
+
+// Pattern is the kind of irregularity (H7).
+type Pattern int
+
+// Patterns.
+const (
+	Regular     Pattern = iota
+	Spike               // Now and then, without a period.
+	Fluctuation         // Again and again.
+	Degradation         // From some point on.
+)
+
+func (p Pattern) String() string {
+	return [...]string{"regular", "spikes", "fluctuation", "degradation"}[p]
+}
+
+// Classify tells the three kinds apart by where the irregular iterations lie among n.
+func Classify(irregular []int, n int) Pattern {
+	if len(irregular) == 0 || n == 0 {
+		return Regular
+	}
+	// From the first on, nearly all are irregular: it stays.
+	if tail := n - irregular[0]; tail >= 3 && float64(len(irregular)) >= 0.8*float64(tail) {
+		return Degradation
+	}
+	if len(irregular) < 3 || float64(len(irregular)) < 0.05*float64(n) {
+		return Spike
+	}
+	var gaps []int
+	for i := 1; i < len(irregular); i++ {
+		gaps = append(gaps, irregular[i]-irregular[i-1])
+	}
+	slices.Sort(gaps)
+	mid := gaps[len(gaps)/2]
+	near := 0
+	for _, g := range gaps {
+		if 2*g >= mid && g <= 2*mid {
+			near++
+		}
+	}
+	if float64(near) >= 0.6*float64(len(gaps)) {
+		return Fluctuation
+	}
+	return Spike
+}

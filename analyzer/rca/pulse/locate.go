@@ -1,0 +1,135 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package pulse
+
+import (
+	"slices"
+	"time"
+)
+
+// Sample is what leaves a node about one rank in one operation (P5, P9): times and bytes. Zero Active is unknown.
+type Sample struct {
+	Rank     int
+	Start    time.Duration // On a clock that the samples share.
+	Started  bool
+	Duration time.Duration
+	Active   time.Duration
+	Volume   int64
+	Complete bool
+}
+
+// Kind is what a sample set shows.
+type Kind int
+
+// Kinds.
+const (
+	Normal      Kind = iota
+	SlowNetwork      // A rank was active longer than the others.
+	StopNetwork      // A rank sent least and the operation does not end.
+	SlowCompute      // A rank began late.
+	StopCompute      // A rank did not begin.
+	SlowInside       // Duration long, start and active time normal: CPU or GPU inside the operation, never the network.
+)
+
+// Thresholds of Locate.
+const (
+	longer   = 1.3 // Times the median that is out of the ordinary.
+	lateness = 5 * time.Millisecond
+)
+
+// Locate names the rank that one operation's samples point at, in Pulse's order: who did not begin, who began late,
+// who was active longest, who sent least. normal is the operation's usual duration, 0 unknown.
+func Locate(samples []Sample, normal time.Duration) (rank int, kind Kind) {
+	if len(samples) == 0 {
+		return -1, Normal
+	}
+	for _, s := range samples {
+		if !s.Started {
+			return s.Rank, StopCompute
+		}
+	}
+	if !slices.ContainsFunc(samples, func(s Sample) bool { return s.Complete }) {
+		least := slices.MinFunc(samples, func(a, b Sample) int { return int(min(max(a.Volume-b.Volume, -1), 1)) })
+		return least.Rank, StopNetwork
+	}
+	starts := collect(samples, func(s Sample) time.Duration { return s.Start })
+	last := slices.MaxFunc(samples, func(a, b Sample) int { return int(min(max(a.Start-b.Start, -1), 1)) })
+	if last.Start-median(starts) > lateness {
+		return last.Rank, SlowCompute
+	}
+	actives := collect(samples, func(s Sample) time.Duration { return s.Active })
+	busy := slices.MaxFunc(samples, func(a, b Sample) int { return int(min(max(a.Active-b.Active, -1), 1)) })
+	if m := median(actives); m > 0 && float64(busy.Active) > longer*float64(m) {
+		return busy.Rank, SlowNetwork
+	}
+	if normal > 0 {
+		long := slices.MaxFunc(samples, func(a, b Sample) int { return int(min(max(a.Duration-b.Duration, -1), 1)) })
+		if float64(long.Duration) > longer*float64(normal) {
+			return long.Rank, SlowInside
+		}
+	}
+	return -1, Normal
+}
+
+func collect(samples []Sample, of func(Sample) time.Duration) []time.Duration {
+	out := make([]time.Duration, len(samples))
+	for i, s := range samples {
+		out[i] = of(s)
+	}
+	return out
+}
+
+func median(v []time.Duration) time.Duration {
+	v = slices.Clone(v)
+	slices.Sort(v)
+	return v[(len(v)-1)/2]
+}
+
+// Exchange is one custom collective (a group of sends) on one rank: what it moved in all and how long any of its
+// transfers was under way (P6).
+type Exchange struct {
+	Bytes  int64
+	Active time.Duration
+}
+
+// Rate is a rank's rate in bytes per second: the mean over its last ten exchanges, because single transfers of a custom
+// collective vary with their size and with whom they meet. 0 when nothing was active.
+func Rate(exchanges []Exchange) float64 {
+	const recent = 10
+	sum, n := 0.0, 0
+	for _, e := range exchanges[max(0, len(exchanges)-recent):] {
+		if e.Active > 0 {
+			sum += float64(e.Bytes) / e.Active.Seconds()
+			n++
+		}
+	}
+	if n == 0 {
+		return 0
+	}
+	return sum / float64(n)
+}
+
+// SlowestRate names the rank whose rate is well below the median, -1 when none is.
+func SlowestRate(byRank map[int][]Exchange) int {
+	var rates []float64
+	worst, least := -1, 0.0
+	for r, e := range byRank {
+		rate := Rate(e)
+		if rate == 0 {
+			continue
+		}
+		rates = append(rates, rate)
+		if worst < 0 || rate < least || rate == least && r < worst {
+			worst, least = r, rate
+		}
+	}
+	if len(rates) < 2 {
+		return -1
+	}
+	slices.Sort(rates)
+	if least*longer < rates[len(rates)/2] {
+		return worst
+	}
+	return -1
+}
