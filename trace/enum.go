@@ -133,11 +133,14 @@ const (
 	LifeDistrust
 	LifeMaskChanged
 	LifeFork
+	LifeCallBegin
+	LifeCallEnd
+	LifeCommSplit
 )
 
 var lifecycleNames = []string{
 	"unknown", "process_start", "process_end", "comm_created", "comm_destroyed", "dropped",
-	"distrust", "mask_changed", "fork",
+	"distrust", "mask_changed", "fork", "call_begin", "call_end", "comm_split",
 }
 
 func (k LifecycleKind) String() string                { return enumName(lifecycleNames, k) }

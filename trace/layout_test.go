@@ -34,6 +34,8 @@ var layouts = []struct {
 	{"culprit_direction", wire.Direction{}},
 	{"culprit_completion", wire.Completion{}},
 	{"culprit_lifecycle", wire.Lifecycle{}},
+	{"culprit_qp", wire.QP{}},
+	{"culprit_transfer", wire.Transfer{}},
 }
 
 // constants pairs C constants with Go values.
@@ -119,6 +121,9 @@ var constants = map[string]uint64{
 	"CULPRIT_LIFE_DISTRUST":            uint64(LifeDistrust),
 	"CULPRIT_LIFE_MASK_CHANGED":        uint64(LifeMaskChanged),
 	"CULPRIT_LIFE_FORK":                uint64(LifeFork),
+	"CULPRIT_LIFE_CALL_BEGIN":          uint64(LifeCallBegin),
+	"CULPRIT_LIFE_CALL_END":            uint64(LifeCallEnd),
+	"CULPRIT_LIFE_COMM_SPLIT":          uint64(LifeCommSplit),
 	"sizeof(CULPRIT_TRACE_MAGIC)":      8,
 	"sizeof(CULPRIT_TRACE_SUFFIX) - 1": uint64(len(Suffix)),
 }

@@ -33,6 +33,9 @@ const (
 type Options struct {
 	MaxBytes int           // Of encoded records.
 	Keep     time.Duration // Records older than this are dropped.
+	// Stream is also given every line as it comes, under the store's lock; may be nil. Process and line are only valid
+	// during the call.
+	Stream func(*nodeapi.Process, *nodeapi.TraceLine)
 }
 
 // Store implements node.History. It is safe for concurrent use.
@@ -128,6 +131,10 @@ func (s *Store) Completions(p *node.Process, done []trace.Completion, lost uint6
 		st.open.addLoss(at, lost)
 	}
 	for i := range done {
+		if s.opts.Stream != nil {
+			line := nodeapi.ProcessCompletion{File: st.process.File, Completion: done[i]}
+			s.opts.Stream(&st.process, &nodeapi.TraceLine{Completion: &line})
+		}
 		st.open.addCompletion(&done[i])
 		s.rotate(st, timeOf(&done[i]))
 	}
@@ -142,6 +149,10 @@ func (s *Store) Lifecycle(p *node.Process, events []trace.LifecycleEvent, lost u
 		st.open.addLoss(st.open.maxNS, lost)
 	}
 	for i := range events {
+		if s.opts.Stream != nil {
+			line := nodeapi.ProcessLifecycleEvent{File: st.process.File, LifecycleEvent: events[i]}
+			s.opts.Stream(&st.process, &nodeapi.TraceLine{Lifecycle: &line})
+		}
 		st.open.addLifecycle(&events[i])
 		s.rotate(st, events[i].AtNS)
 	}
@@ -169,11 +180,27 @@ func (s *Store) Sampled(p *node.Process, atNS uint64) {
 	}
 	size := len(st.open.data)
 	slices.Sort(st.ended)
+	if s.opts.Stream != nil {
+		s.opts.Stream(&st.process, &nodeapi.TraceLine{Sample: st.sample(atNS, &p.Snap.Status, ops, flows)})
+	}
 	st.open.addSample(atNS, &p.Snap.Status, ops, flows, st.ended)
 	st.ended = st.ended[:0]
 	st.allowance -= len(st.open.data) - size
 	st.loggedNS = atNS
 	s.rotate(st, atNS)
+}
+
+// sample makes a line of what is being logged.
+func (st *stream) sample(atNS uint64, status *trace.Status, ops []*trace.Op, flows []*trace.Flow) *nodeapi.Sample {
+	p := &st.process
+	line := &nodeapi.Sample{AtNS: atNS, Rank: p.Rank, JobID: p.JobID, File: p.File, Status: *status, Ended: st.ended}
+	for _, o := range ops {
+		line.Ops = append(line.Ops, *o)
+	}
+	for _, f := range flows {
+		line.Flows = append(line.Flows, *f)
+	}
+	return line
 }
 
 // allowed tells whether the state log may be written now.

@@ -213,6 +213,32 @@ func TestStateLog(t *testing.T) {
 	}
 }
 
+func TestStream(t *testing.T) {
+	var completions, lifecycles, samples int
+	r := newRig(t, Options{MaxBytes: 1 << 20, Stream: func(p *nodeapi.Process, l *nodeapi.TraceLine) {
+		if p.JobID != "llm" || p.Rank != 0 {
+			t.Errorf("line of %s/%d", p.JobID, p.Rank)
+		}
+		switch {
+		case l.Completion != nil:
+			completions++
+		case l.Lifecycle != nil:
+			lifecycles++
+		case l.Sample != nil:
+			samples++
+		}
+	}})
+	w := r.rank(0, tracetest.Size{})
+	tracetest.Fill(w, tracetest.Shape{Comms: 1, Channels: 1, NowNS: r.clock, StuckNS: 1})
+	w.Complete(trace.Completion{LeftNS: 5})
+	w.Live(trace.LifecycleEvent{AtNS: 6})
+	r.round()
+	r.round()
+	if completions != 1 || lifecycles != 1 || samples != 1 {
+		t.Errorf("%d completions, %d lifecycle events, %d samples", completions, lifecycles, samples)
+	}
+}
+
 func TestShortOperationsAreNotLogged(t *testing.T) {
 	r := newRig(t, Options{MaxBytes: 1 << 20})
 	w := r.rank(0, tracetest.Size{})

@@ -126,6 +126,15 @@ type TraceLine struct {
 	Trailer    *TraceTrailer          `json:"trailer,omitempty"`
 }
 
+// Streamed is a line of the trace as it is streamed to Kafka: by itself, so with the process that it is of.
+type Streamed struct {
+	Node  string `json:"node"`
+	JobID string `json:"job_id"`
+	Rank  int32  `json:"rank"`
+	Host  string `json:"host"`
+	TraceLine
+}
+
 // TraceHeader opens the answer of GET /api/v1/trace.
 type TraceHeader struct {
 	Version  int    `json:"version"`

@@ -11,7 +11,7 @@ package wire
 const (
 	Magic        = "culprit\x00"
 	Major        = 1
-	Minor        = 0
+	Minor        = 1
 	Suffix       = ".trace"
 	HeaderBytes  = 4096
 	MaxSections  = 16
@@ -265,4 +265,49 @@ type Lifecycle struct {
 	CommID    uint64   `c:"comm_id"`
 	Arg0      uint64   `c:"arg0"`
 	Text      [56]byte `c:"text"`
+}
+
+// QP is struct culprit_qp.
+type QP struct {
+	Version           uint32   `c:"version"`
+	Generation        uint32   `c:"generation"`
+	InUse             uint32   `c:"in_use"`
+	QPNum             uint32   `c:"qp_num"`
+	DestQPNum         uint32   `c:"dest_qp_num"`
+	CommIndex         uint32   `c:"comm_index"`
+	CommGeneration    uint32   `c:"comm_generation"`
+	FlowIndex         uint32   `c:"flow_index"`
+	FlowGeneration    uint32   `c:"flow_generation"`
+	Peer              int32    `c:"peer"`
+	Port              uint16   `c:"port"`
+	DestLID           uint16   `c:"dest_lid"`
+	GIDIndex          uint16   `c:"gid_index"`
+	State             uint16   `c:"state"`
+	Device            [32]byte `c:"device"`
+	RemoteGID         [16]byte `c:"remote_gid"`
+	CreatedNS         uint64   `c:"created_ns"`
+	ConnectedNS       uint64   `c:"connected_ns"`
+	LastPostNS        uint64   `c:"last_post_ns"`
+	LastCompletionNS  uint64   `c:"last_completion_ns"`
+	SendsPosted       uint64   `c:"sends_posted"`
+	SendsCompleted    uint64   `c:"sends_completed"`
+	SendBytes         uint64   `c:"send_bytes"`
+	ReceivesPosted    uint64   `c:"receives_posted"`
+	ReceivesCompleted uint64   `c:"receives_completed"`
+	Errors            uint64   `c:"errors"`
+	LastError         uint32   `c:"last_error"`
+	Epochs            uint32   `c:"epochs"`
+	ActiveNS          uint64   `c:"active_ns"`
+}
+
+// Transfer is struct culprit_transfer.
+type Transfer struct {
+	Ticket         uint64 `c:"ticket"`
+	FlowIndex      uint32 `c:"flow_index"`
+	FlowGeneration uint32 `c:"flow_generation"`
+	OpNumber       uint64 `c:"op_number"`
+	Step           uint32 `c:"step"`
+	Bytes          uint32 `c:"bytes"`
+	StartedNS      uint64 `c:"started_ns"`
+	EndedNS        uint64 `c:"ended_ns"`
 }

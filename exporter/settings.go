@@ -1,0 +1,99 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"errors"
+	"time"
+
+	"github.com/alecthomas/kingpin/v2"
+	"github.com/prometheus/common/promslog"
+	promslogflag "github.com/prometheus/common/promslog/flag"
+	"github.com/prometheus/common/version"
+	"github.com/prometheus/exporter-toolkit/web"
+	webflag "github.com/prometheus/exporter-toolkit/web/kingpinflag"
+
+	"github.com/culprit-project/culprit/exporter/collector"
+	"github.com/culprit-project/culprit/exporter/history"
+	"github.com/culprit-project/culprit/exporter/kafka"
+	"github.com/culprit-project/culprit/exporter/node"
+	"github.com/culprit-project/culprit/exporter/ras"
+)
+
+// settings are what the flags say.
+type settings struct {
+	web       *web.FlagConfig
+	log       *promslog.Config
+	node      node.Options
+	nccl      collector.NCCLOptions
+	history   history.Options
+	kafka     kafka.Options
+	collector map[string]*bool // Switched on, by name.
+	telemetry string           // Path of the metrics.
+	sysfs     string
+	cpus      int
+	ras       struct {
+		address  string
+		interval time.Duration
+	}
+}
+
+func parseFlags(args []string) (*settings, error) {
+	app := kingpin.New("culprit-exporter", "Prometheus exporter for the collective communication of training jobs.")
+	app.Version(version.Print("culprit_exporter"))
+	app.HelpFlag.Short('h')
+	s := &settings{web: webflag.AddFlags(app, ":9850"), log: &promslog.Config{}, collector: map[string]*bool{}}
+	promslogflag.AddFlags(app, s.log)
+
+	app.Flag("web.telemetry-path", "Path under which metrics are served.").Default("/metrics").StringVar(&s.telemetry)
+	app.Flag("trace.dir", "Directory of trace files. Repeatable.").Default("/dev/shm/culprit").StringsVar(&s.node.Dirs)
+	app.Flag("trace.keep-dead", "How long a dead process's last state is kept.").Default("10m").DurationVar(&s.node.KeepDead)
+	app.Flag("sample-interval", "Time between two looks at the trace files.").Default("100ms").DurationVar(&s.node.Interval)
+	app.Flag("host-name", "Name of this host in metrics; default: what each process claims, else the system's.").StringVar(&s.node.HostName)
+	app.Flag("path.procfs", "Where procfs is mounted.").Default("/proc").StringVar(&s.node.ProcFS)
+	app.Flag("path.sysfs", "Where sysfs is mounted.").Default("/sys").StringVar(&s.sysfs)
+	app.Flag("runtime.gomaxprocs", "CPUs that the exporter may use at a time. It shares its node with a training job.").
+		Envar("GOMAXPROCS").Default("1").IntVar(&s.cpus)
+
+	size := app.Flag("history.size", "Memory for the recent history that GET /api/v1/trace serves.").Default("24MB").Bytes()
+	app.Flag("history.keep", "Age at which history is dropped although there is room.").Default("1h").DurationVar(&s.history.Keep)
+	app.Flag("kafka.broker", "Stream everything that is read to this Kafka broker (host:port). Repeatable.").StringsVar(&s.kafka.Brokers)
+	app.Flag("kafka.topic", "Topic to stream to.").Default("culprit-trace").StringVar(&s.kafka.Topic)
+	app.Flag("kafka.tls", "Speak TLS to the brokers.").BoolVar(&s.kafka.TLS)
+
+	detail := s.addCollectors(app)
+	if _, err := app.Parse(args); err != nil {
+		return nil, err
+	}
+	s.history.MaxBytes = int(*size)
+	s.nccl.Detail = collector.Detail(*detail)
+	switch {
+	case s.node.Interval < time.Millisecond:
+		return nil, errors.New("--sample-interval must be at least 1ms")
+	case s.cpus < 1:
+		return nil, errors.New("--runtime.gomaxprocs must be at least 1")
+	}
+	return s, nil
+}
+
+// addCollectors adds the collectors' flags and gives the value of --collector.nccl.detail.
+func (s *settings) addCollectors(app *kingpin.Application) *string {
+	for _, c := range []struct{ name, on, help string }{
+		{"nccl", "true", "Collect nccl_* from the trace files."},
+		{"host", "true", "Collect host_* from procfs and sysfs."},
+		{"rdma", "true", "Collect rdma_* of InfiniBand and RoCE ports."},
+		{"pci", "true", "Collect pci_* of the PCI Express links of GPUs and network cards."},
+		{"nvml", "true", "Collect nvml_* of NVIDIA GPUs, where there are any."},
+		{"ras", "false", "Collect nccl_ras_* from NCCL's RAS service. Asking has crashed jobs with NCCL 2.26 and 2.27."},
+	} {
+		s.collector[c.name] = app.Flag("collector."+c.name, c.help).Default(c.on).Bool()
+	}
+	detail := app.Flag("collector.nccl.detail", "When to export per-flow series: auto (while a communicator is stuck), full or off.").
+		Default(string(collector.DetailAuto)).Enum(string(collector.DetailAuto), string(collector.DetailFull), string(collector.DetailOff))
+	app.Flag("collector.nccl.detail-after", "With auto: how long a communicator must be stuck.").Default("3s").DurationVar(&s.nccl.DetailAfter)
+	app.Flag("collector.nccl.max-series", "Hard cap of nccl_* series; what exceeds it is dropped and counted.").Default("20000").IntVar(&s.nccl.MaxSeries)
+	app.Flag("collector.ras.address", "Where RAS listens (NCCL_RAS_ADDR).").Default(ras.DefaultAddress).StringVar(&s.ras.address)
+	app.Flag("collector.ras.interval", "How often RAS is asked, whatever the scrape interval.").Default("1m").DurationVar(&s.ras.interval)
+	return detail
+}
