@@ -142,9 +142,11 @@ func BenchmarkSample(b *testing.B) {
 		b.Run(load.name, func(b *testing.B) {
 			dir := b.TempDir()
 			f := newFleet(b, dir)
-			sampler, err := node.New(node.Options{
-				Dirs: []string{dir}, Logger: promslog.NewNopLogger(), History: history.New(history.Options{MaxBytes: 24 << 20}),
-			})
+			store, err := history.New(history.Options{MaxBytes: 24 << 20})
+			if err != nil {
+				b.Fatal(err)
+			}
+			sampler, err := node.New(node.Options{Dirs: []string{dir}, Logger: promslog.NewNopLogger(), History: store})
 			if err != nil {
 				b.Fatal(err)
 			}

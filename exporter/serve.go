@@ -58,7 +58,11 @@ func serve(ctx context.Context, log *slog.Logger, s *settings) error {
 		registry.MustRegister(sink)
 		s.history.Stream = func(p *nodeapi.Process, line *nodeapi.TraceLine) { sink.Send(p, line) }
 	}
-	store := history.New(s.history)
+	s.history.Logger = log
+	store, err := history.New(s.history)
+	if err != nil {
+		return err
+	}
 	s.node.Logger, s.node.History = log, store
 	sampler, err := node.New(s.node)
 	if err != nil {

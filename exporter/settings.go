@@ -57,6 +57,9 @@ func parseFlags(args []string) (*settings, error) {
 		Envar("GOMAXPROCS").Default("1").IntVar(&s.cpus)
 
 	size := app.Flag("history.size", "Memory for the recent history that GET /api/v1/trace serves.").Default("24MB").Bytes()
+	app.Flag("history.dir", "Directory for a file with the history that memory has no room for; empty: it is dropped. "+
+		"The file has no name and is gone when the exporter ends.").StringVar(&s.history.Dir)
+	dirSize := app.Flag("history.dir-size", "Size of that file.").Default("512MB").Bytes()
 	app.Flag("history.keep", "Age at which history is dropped although there is room.").Default("1h").DurationVar(&s.history.Keep)
 	app.Flag("kafka.broker", "Stream everything that is read to this Kafka broker (host:port). Repeatable.").StringsVar(&s.kafka.Brokers)
 	app.Flag("kafka.topic", "Topic to stream to.").Default("culprit-trace").StringVar(&s.kafka.Topic)
@@ -66,7 +69,7 @@ func parseFlags(args []string) (*settings, error) {
 	if _, err := app.Parse(args); err != nil {
 		return nil, err
 	}
-	s.history.MaxBytes = int(*size)
+	s.history.MaxBytes, s.history.DirBytes = int(*size), int64(*dirSize)
 	s.nccl.Detail = collector.Detail(*detail)
 	switch {
 	case s.node.Interval < time.Millisecond:

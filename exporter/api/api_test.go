@@ -40,8 +40,10 @@ type testNode struct {
 func newNode(t *testing.T) *testNode {
 	t.Helper()
 	n := &testNode{t: t, dir: t.TempDir(), procs: proctest.New(t), now: time.Unix(1_800_000_000, 0)}
-	store := history.New(history.Options{MaxBytes: 1 << 20, Keep: time.Hour})
-	var err error
+	store, err := history.New(history.Options{MaxBytes: 1 << 20, Keep: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
 	n.sampler, err = node.New(node.Options{
 		Dirs: []string{n.dir}, ProcFS: n.procs.Root, HostName: "node-7", Logger: promslog.NewNopLogger(), History: store,
 		Clock: func() uint64 { return nowNS }, Now: func() time.Time { return n.now },

@@ -123,12 +123,15 @@ func (b *baseline) completion(comm uint32) []uint64 {
 
 // block is a run of records of one process, in the order they were read.
 type block struct {
-	data       []byte
-	minNS      uint64
-	maxNS      uint64
-	base       *baseline // While it is written.
-	scratch    words
-	firstWrite uint64 // When the first record was added, CLOCK_MONOTONIC.
+	data    []byte
+	minNS   uint64
+	maxNS   uint64
+	base    *baseline // While it is written.
+	scratch words
+
+	spilled bool // data lies in the spill file, at place.
+	place   place
+	gone    bool // Dropped to make room.
 }
 
 func newBlock() *block { return &block{base: newBaseline(), minNS: ^uint64(0)} }

@@ -28,7 +28,7 @@ type Query struct {
 // Lines reads the history that matches, process by process, each in the order of time, and hands every line to yield
 // until that says false. The trailer is returned, not yielded.
 func (s *Store) Lines(q Query, yield func(*nodeapi.TraceLine) bool) (nodeapi.TraceTrailer, error) {
-	r := reader{q: q, yield: yield}
+	r := reader{store: s, q: q, yield: yield}
 	for _, st := range s.matching(&q) {
 		if err := r.process(st); err != nil {
 			return r.trailer, fmt.Errorf("reading the history of %s: %w", st.process.File, err)
@@ -44,7 +44,26 @@ func (s *Store) Lines(q Query, yield func(*nodeapi.TraceLine) bool) (nodeapi.Tra
 type view struct {
 	process nodeapi.Process
 	comms   map[commSlot]trace.CommKey
-	blocks  [][]byte
+	blocks  []extent
+}
+
+// extent is a block with the bytes it had when the query began; none when they lie in the file.
+type extent struct {
+	data  []byte
+	block *block
+}
+
+// load gives an extent's bytes; none when the block was dropped meanwhile.
+func (s *Store) load(e extent) ([]byte, error) {
+	if e.data != nil {
+		return e.data, nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if e.block.gone {
+		return nil, nil
+	}
+	return s.spill.read(e.block)
 }
 
 func (s *Store) matching(q *Query) []view {
@@ -62,9 +81,9 @@ func (s *Store) matching(q *Query) []view {
 		}
 		v := view{process: *p, comms: maps.Clone(st.comms)}
 		for _, b := range append(slices.Clone(st.blocks), st.open) {
-			if len(b.data) > 0 && b.maxNS >= q.FromNS && b.minNS <= q.ToNS {
+			if (len(b.data) > 0 || b.spilled) && b.maxNS >= q.FromNS && b.minNS <= q.ToNS {
 				// The open block grows behind the end of this slice and is never changed before it.
-				v.blocks = append(v.blocks, b.data[:len(b.data):len(b.data)])
+				v.blocks = append(v.blocks, extent{b.data[:len(b.data):len(b.data)], b})
 			}
 		}
 		if len(v.blocks) > 0 {
@@ -79,6 +98,7 @@ func (s *Store) matching(q *Query) []view {
 
 // reader turns blocks into lines.
 type reader struct {
+	store   *Store
 	q       Query
 	yield   func(*nodeapi.TraceLine) bool
 	trailer nodeapi.TraceTrailer
@@ -92,8 +112,12 @@ type reader struct {
 func (r *reader) process(v view) error {
 	r.v, r.announced = v, false
 	for _, b := range v.blocks {
+		data, err := r.store.load(b)
+		if err != nil {
+			return err
+		}
 		r.sampled = false // Each block starts afresh.
-		err := decode(b, visitor{completion: r.completion, lifecycle: r.lifecycle, sample: r.sample, loss: r.loss})
+		err = decode(data, visitor{completion: r.completion, lifecycle: r.lifecycle, sample: r.sample, loss: r.loss})
 		if err != nil {
 			return err
 		}

@@ -7,6 +7,7 @@
 package history
 
 import (
+	"log/slog"
 	"slices"
 	"sync"
 	"time"
@@ -31,8 +32,12 @@ const (
 
 // Options configure a Store.
 type Options struct {
-	MaxBytes int           // Of encoded records.
+	MaxBytes int           // Of encoded records in memory.
 	Keep     time.Duration // Records older than this are dropped.
+	// Dir is where a file is made for the older records; empty: they are dropped.
+	Dir      string
+	DirBytes int64 // Of that file.
+	Logger   *slog.Logger
 	// Stream is also given every line as it comes, under the store's lock; may be nil. Process and line are only valid
 	// during the call.
 	Stream func(*nodeapi.Process, *nodeapi.TraceLine)
@@ -47,7 +52,7 @@ type Store struct {
 	past    []*stream // Of processes that the sampler has forgotten, oldest first.
 	sealed  []sealedBlock
 	bytes   int
-	evicted uint64 // Bytes.
+	spill   *spill // Nil: none.
 }
 
 type sealedBlock struct {
@@ -79,9 +84,16 @@ type opKey struct {
 	number            uint64
 }
 
-// New makes an empty Store.
-func New(opts Options) *Store {
-	return &Store{opts: opts, streams: map[*node.Process]*stream{}}
+// New makes an empty Store. It fails when there is no room for the history file.
+func New(opts Options) (*Store, error) {
+	s := &Store{opts: opts, streams: map[*node.Process]*stream{}}
+	if opts.Dir != "" {
+		var err error
+		if s.spill, err = newSpill(opts.Dir, opts.DirBytes); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
 }
 
 // Bytes is how much memory the records take.
@@ -338,21 +350,41 @@ func (s *Store) seal(st *stream) {
 	s.bytes += len(b.data)
 }
 
-// evict drops the oldest blocks until the rest is small and young enough.
+// evict moves the oldest blocks into the file, or drops them, until the rest is small and young enough.
 func (s *Store) evict(now uint64) {
+	tooOld := func(b *block) bool { return s.opts.Keep > 0 && trace.Since(now, b.maxNS) > s.opts.Keep }
+	for s.spill != nil && len(s.spill.blocks) > 0 && tooOld(s.spill.blocks[0].block) {
+		s.drop(s.spill.blocks[0])
+		s.spill.blocks = s.spill.blocks[1:]
+	}
 	for len(s.sealed) > 0 {
 		oldest := s.sealed[0]
-		age := trace.Since(now, oldest.block.maxNS)
-		if s.bytes <= s.opts.MaxBytes && (s.opts.Keep <= 0 || age <= s.opts.Keep) {
+		if s.bytes <= s.opts.MaxBytes && !tooOld(oldest.block) {
 			return
 		}
 		s.sealed = s.sealed[1:]
 		s.bytes -= len(oldest.block.data)
-		s.evicted += uint64(len(oldest.block.data))
-		st := oldest.owner
-		st.blocks = slices.DeleteFunc(st.blocks, func(b *block) bool { return b == oldest.block })
-		if len(st.blocks) == 0 {
-			s.past = slices.DeleteFunc(s.past, func(p *stream) bool { return p == st })
+		if s.spill == nil || tooOld(oldest.block) {
+			s.drop(oldest)
+			continue
 		}
+		dropped, err := s.spill.take(oldest)
+		for _, b := range dropped {
+			s.drop(b)
+		}
+		if err != nil {
+			s.opts.Logger.Warn("Keeping older history on disk", "err", err)
+			s.drop(oldest)
+		}
+	}
+}
+
+// drop forgets a block.
+func (s *Store) drop(b sealedBlock) {
+	b.block.gone, b.block.data = true, nil
+	st := b.owner
+	st.blocks = slices.DeleteFunc(st.blocks, func(other *block) bool { return other == b.block })
+	if len(st.blocks) == 0 {
+		s.past = slices.DeleteFunc(s.past, func(p *stream) bool { return p == st })
 	}
 }

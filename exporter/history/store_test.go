@@ -5,8 +5,10 @@ package history
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -34,8 +36,12 @@ type rig struct {
 
 func newRig(t testing.TB, opts Options) *rig {
 	t.Helper()
-	r := &rig{t: t, dir: t.TempDir(), store: New(opts), procs: proctest.New(t), clock: 1_000_000_000_000}
+	r := &rig{t: t, dir: t.TempDir(), procs: proctest.New(t), clock: 1_000_000_000_000}
+	opts.Logger = promslog.NewNopLogger()
 	var err error
+	if r.store, err = New(opts); err != nil {
+		t.Fatal(err)
+	}
 	r.sampler, err = node.New(node.Options{
 		Dirs: []string{r.dir}, ProcFS: r.procs.Root, Logger: promslog.NewNopLogger(), History: r.store,
 		Clock: func() uint64 { return r.clock }, Now: func() time.Time { return time.Unix(1_800_000_000, int64(r.clock)) },
@@ -355,9 +361,67 @@ func TestOldRecordsAreDropped(t *testing.T) {
 	}
 }
 
+// TestSpill has far more history than memory, and more than the file holds.
+func TestSpill(t *testing.T) {
+	dir := t.TempDir()
+	r := newRig(t, Options{MaxBytes: 256 << 10, Dir: dir, DirBytes: 1 << 20})
+	w := r.rank(0, tracetest.Size{})
+	rng := rand.New(rand.NewPCG(1, 1))
+	var all []trace.Completion
+	for range 12 {
+		for range 1000 {
+			c := someCompletion(rng, uint64(len(all)+1))
+			c.Ticket = w.Complete(c)
+			all = append(all, c)
+		}
+		r.round()
+		lines, _ := r.lines(Query{})
+		got := completions(lines)
+		if len(got) == 0 {
+			t.Fatal("no history")
+		}
+		if diff := cmp.Diff(all[len(all)-len(got):], got); diff != "" {
+			t.Fatalf("after %d (-want +got):\n%s", len(all), diff)
+		}
+	}
+	if n := r.store.Bytes(); n > 256<<10+2*blockBytes {
+		t.Errorf("%d bytes in memory", n)
+	}
+	size := int64(0)
+	for _, b := range r.store.spill.blocks {
+		size += b.block.place.length
+	}
+	if size < 700<<10 || size > 1<<20 {
+		t.Errorf("%d bytes in the file", size)
+	}
+	if names, err := os.ReadDir(dir); err != nil || len(names) != 0 {
+		t.Errorf("left behind: %v, %v", names, err)
+	}
+}
+
+func TestSpillNeedsADirectory(t *testing.T) {
+	if _, err := New(Options{Dir: filepath.Join(t.TempDir(), "absent"), DirBytes: 1}); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestSpilledHistoryAges(t *testing.T) {
+	r := newRig(t, Options{MaxBytes: 1, Dir: t.TempDir(), DirBytes: 1 << 20, Keep: 10 * time.Minute})
+	w := r.rank(0, tracetest.Size{})
+	for range 40 {
+		r.clock += uint64(time.Minute)
+		w.Complete(trace.Completion{LeftNS: r.clock})
+		r.round()
+	}
+	lines, _ := r.lines(Query{})
+	if n := len(completions(lines)); n < 10 || n > 14 {
+		t.Errorf("%d minutes kept, want about 10", n)
+	}
+}
+
 // TestReadingWhileWriting is for the race detector.
 func TestReadingWhileWriting(t *testing.T) {
-	r := newRig(t, Options{MaxBytes: 1 << 18})
+	r := newRig(t, Options{MaxBytes: 1 << 18, Dir: t.TempDir(), DirBytes: 1 << 19})
 	w := r.rank(0, tracetest.Size{})
 	done := make(chan struct{})
 	go func() {
