@@ -199,7 +199,7 @@ func Default() *Config {
 			AllNodesUpTo: 64,
 			HangTriggers: "CulpritJobStalled|CulpritNoOperationCompleted|CulpritOperationTooOld|CulpritProcessVanished",
 			ConfirmAfter: model.Duration(300 * time.Millisecond),
-			History:      model.Duration(2 * time.Minute),
+			History:      model.Duration(5 * time.Minute),
 			Deadline:     model.Duration(30 * time.Second),
 			Workers:      4,
 		},

@@ -27,13 +27,13 @@ func TestHistory(t *testing.T) {
 		want     time.Duration
 	}{
 		{"a standstill that is over", []string{"CulpritJobStalled", "CulpritProcessVanished"}, 0, 0},
-		{"slowness", []string{"CulpritIterationSlow"}, 0, 2 * time.Minute},
-		{"both", []string{"CulpritJobStalled", "CulpritThroughputLow"}, 0, 2 * time.Minute},
-		{"an alert of somebody's own", []string{"TrainingSlow"}, 0, 2 * time.Minute},
-		{"a restart, no trigger left", nil, 0, 2 * time.Minute},
+		{"slowness", []string{"CulpritIterationSlow"}, 0, 5 * time.Minute},
+		{"both", []string{"CulpritJobStalled", "CulpritThroughputLow"}, 0, 5 * time.Minute},
+		{"an alert of somebody's own", []string{"TrainingSlow"}, 0, 5 * time.Minute},
+		{"a restart, no trigger left", nil, 0, 5 * time.Minute},
 		{"a benign pause a while ago", []string{"CulpritIterationSlow"}, 30 * time.Second, 30 * time.Second},
 		{"a benign pause just now", []string{"CulpritIterationSlow"}, time.Second, 0},
-		{"a benign pause long ago", []string{"CulpritIterationSlow"}, time.Hour, 2 * time.Minute},
+		{"a benign pause long ago", []string{"CulpritIterationSlow"}, time.Hour, 5 * time.Minute},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			req := incident.Request{}

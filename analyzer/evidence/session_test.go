@@ -453,8 +453,12 @@ func TestSpan(t *testing.T) {
 	for range 999 {
 		state.Processes = append(state.Processes, p)
 	}
-	if got := s.Span(time.Minute); got < 9990*time.Millisecond || got > 10010*time.Millisecond {
+	if got := s.Span(time.Minute); got < 19980*time.Millisecond || got > 20020*time.Millisecond {
 		t.Errorf("span of 20,000 operations a second is %s", got)
+	}
+	state.Processes = state.Processes[:1]
+	if got := s.Span(time.Hour); got < 249*time.Second || got > 251*time.Second {
+		t.Errorf("span of one rank's 20 operations a second is %s", got)
 	}
 	if got := s.Span(3 * time.Second); got < 3*time.Second {
 		t.Errorf("the span grew to %s", got)

@@ -46,30 +46,33 @@ func (s *Session) AskHistory(ctx context.Context, nodes []*Node, span time.Durat
 	slices.SortFunc(s.histories, func(a, b history) int { return cmp.Compare(a.host, b.host) })
 }
 
-// Bounds of a history: operations in all, and how short it may get to stay within them.
+// Bounds of a history: operations a rank, operations in all, and how short it may get to stay within them.
 const (
-	historyOps   = 200_000
-	shortHistory = 10 * time.Second
+	historyRankOps = 5_000
+	historyOps     = 400_000
+	shortHistory   = 10 * time.Second
 )
 
-// Span gives how much of the longest span to fetch, so that about historyOps operations come: jobs differ a thousandfold
-// in how many they do in a second.
+// Span gives how much of the longest span to fetch, so that about so many operations come: jobs differ a thousandfold in
+// how many they do in a second.
 func (s *Session) Span(longest time.Duration) time.Duration {
-	perSecond := 0.0
+	perSecond, ranks := 0.0, 0
 	for _, n := range s.nodes {
 		if n.state == nil {
 			continue
 		}
 		for i := range n.state.Processes {
 			if p := &n.state.Processes[i]; p.JobID == s.jobID {
+				ranks++
 				perSecond += rate(p.Completions, n.state.NowNS)
 			}
 		}
 	}
-	if perSecond*longest.Seconds() <= historyOps {
+	budget := min(float64(ranks)*historyRankOps, historyOps)
+	if perSecond*longest.Seconds() <= budget {
 		return longest
 	}
-	return max(min(shortHistory, longest), seconds(historyOps/perSecond))
+	return max(min(shortHistory, longest), seconds(budget/perSecond))
 }
 
 // rate estimates operations per second from the newest few of each communicator.
