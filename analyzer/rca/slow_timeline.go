@@ -37,7 +37,8 @@ type seg struct {
 	host  int64 // The part of gap in which the GPU had nothing to do because the call had not come yet.
 	stay  int64 // Inside, waiting for others included.
 	iter  int32 // noIteration unknown.
-	// also: entered together with the one before it (one group call): its gap is the same time again.
+	// also: entered together with the one before it (one group call), or while a computation runs: its gap is the same
+	// time again.
 	also bool
 	pos  int32 // Position in the iteration, shared by the ranks of a role; -1 unknown.
 }
@@ -114,19 +115,36 @@ func (s *seg) first() int64 {
 	return s.Start
 }
 
+// Times of consecutive work may overlap a little because they were rounded or taken by different clocks of one rank:
+// by rounding in any case, by a hundredth of the first one's length up to mostOverlap.
+const (
+	rounding    = int64(2 * time.Microsecond)
+	mostOverlap = int64(50 * time.Microsecond)
+)
+
+// follows says whether p had ended, as far as times tell, when s was entered.
+func (s *seg) follows(p *seg) bool {
+	return p.End <= s.enter || p.enter < s.enter && p.End-s.enter <= max(rounding, min(mostOverlap, p.stay/100))
+}
+
 // link finds for every segment when it was entered and what came before it. Where the kernel's start is not known, an
-// operation called early is taken to have begun when the one before it had ended.
+// operation called early is taken to have begun when the one before it had ended, unless both started together: then
+// they are one batch.
 func (t *timeline) link() {
 	for _, list := range t.ranks {
 		byEnd := slices.Clone(list)
 		slices.SortStableFunc(byEnd, func(a, b int32) int { return cmp.Compare(t.segs[a].End, t.segs[b].End) })
-		lastOp := int64(-1 << 62)
+		lastOp, before := int64(-1<<62), int64(-1<<62) // Ends of the operations so far, and of those before the batch.
+		started := int64(-1 << 62)
 		for _, i := range list {
 			s := &t.segs[i]
 			s.enter = s.first()
 			if s.Kind == SegmentOp && (s.Entered == 0 || s.Entered < s.Start) {
-				if lastOp > s.enter && lastOp <= s.End {
-					s.enter = lastOp
+				if s.Start-started > rounding {
+					started, before = s.Start, lastOp
+				}
+				if before > s.enter && before <= s.End {
+					s.enter = before
 				}
 				lastOp = max(lastOp, s.End)
 			}
@@ -136,23 +154,28 @@ func (t *timeline) link() {
 		byEnter := slices.Clone(list)
 		slices.SortStableFunc(byEnter, func(a, b int32) int { return cmp.Compare(t.segs[a].enter, t.segs[b].enter) })
 		copy(list, byEnter)
+		busy := int64(-1 << 62) // When the computation that runs ends.
 		for at, i := range list {
 			s := &t.segs[i]
 			if at > 0 {
-				s.also = s.enter-t.segs[list[at-1]].enter < int64(time.Microsecond)
+				s.also = s.enter < busy || s.enter-t.segs[list[at-1]].enter < int64(time.Microsecond)
 			}
-			for k < len(byEnd) && t.segs[byEnd[k]].End <= s.enter {
+			if s.Kind == SegmentCompute {
+				busy = max(busy, s.End)
+				s.also = false
+			}
+			for k < len(byEnd) && t.segs[byEnd[k]].End <= s.enter+mostOverlap {
 				k++
 			}
 			for j := k - 1; j >= 0; j-- {
-				if byEnd[j] != i {
+				if byEnd[j] != i && s.follows(&t.segs[byEnd[j]]) {
 					s.pred = byEnd[j]
 					break
 				}
 			}
 			if s.pred >= 0 {
 				p := &t.segs[s.pred]
-				s.gap = s.enter - p.End
+				s.gap = max(0, s.enter-p.End)
 				if s.Kind == SegmentOp && s.Start > p.End {
 					s.host = min(s.gap, s.Start-p.End)
 				}

@@ -35,6 +35,18 @@ func TestZZ(t *testing.T) {
 	}
 	ro, ok := a.rotating()
 	fmt.Printf("rot %+v %v\n", ro, ok)
+	for _, n := range []int{0, 2} {
+		for k, i := range a.ranks[n] {
+			s := &a.segs[i]
+			if k > 200 {
+				break
+			}
+			if s.iter != 3 {
+				continue
+			}
+			fmt.Printf("%d %-28s seq %d start %.4f end %.4f enter %.4f stay %.4f gap %.4f also %v pred %v it %d\n", n, s.Func, s.Seq, float64(s.Start)/1e9, float64(s.End)/1e9, float64(s.enter)/1e9, float64(s.stay)/1e9, float64(s.gap)/1e9, s.also, s.pred, s.iter)
+		}
+	}
 	w := ownWorkOf(a.timeline)
 	fmt.Println(w)
 }
