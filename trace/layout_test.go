@@ -135,8 +135,7 @@ func TestLayoutMatchesC(t *testing.T) {
 	fmt.Fprintf(&program, "#include <stdio.h>\n#include \"culprit_trace.h\"\nint main(void) {\n")
 	for _, l := range layouts {
 		typ := reflect.TypeOf(l.mirror)
-		for i := range typ.NumField() {
-			f := typ.Field(i)
+		for f := range typ.Fields() {
 			field := f.Tag.Get("c")
 			fmt.Fprintf(&program, "  printf(\"%s.%s %%zu %%zu\\n\", offsetof(struct %s, %s), sizeof(((struct %s *)0)->%s));\n", l.c, field, l.c, field, l.c, field)
 			fmt.Fprintf(&want, "%s.%s %d %d\n", l.c, field, f.Offset, f.Type.Size())
@@ -202,8 +201,7 @@ func TestMirrorsHaveNoPadding(t *testing.T) {
 	for _, l := range layouts {
 		typ := reflect.TypeOf(l.mirror)
 		end := uintptr(0)
-		for i := range typ.NumField() {
-			f := typ.Field(i)
+		for f := range typ.Fields() {
 			if f.Offset != end {
 				t.Errorf("%s: hole before %s at %d, fields end at %d", l.c, f.Name, f.Offset, end)
 			}

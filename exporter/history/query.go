@@ -83,7 +83,7 @@ func (s *Store) matching(q *Query) []view {
 		for _, b := range append(slices.Clone(st.blocks), st.open) {
 			if (len(b.data) > 0 || b.spilled) && b.maxNS >= q.FromNS && b.minNS <= q.ToNS {
 				// The open block grows behind the end of this slice and is never changed before it.
-				v.blocks = append(v.blocks, extent{b.data[:len(b.data):len(b.data)], b})
+				v.blocks = append(v.blocks, extent{slices.Clip(b.data), b})
 			}
 		}
 		if len(v.blocks) > 0 {

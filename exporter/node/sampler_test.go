@@ -276,15 +276,21 @@ func TestIdentity(t *testing.T) {
 		want     [4]string
 	}{
 		{
-			"claims", "", trace.Identity{JobID: "j", SlurmJobID: "7", Rank: 3, GPUIndex: 2, Hostname: "h"}, []trace.Comm{world},
+			"claims", "",
+			trace.Identity{JobID: "j", SlurmJobID: "7", Rank: 3, GPUIndex: 2, Hostname: "h"},
+			[]trace.Comm{world},
 			[4]string{"j", "3", "h", "2"},
 		},
 		{
-			"slurm and a host's name from outside", "node-1", trace.Identity{SlurmJobID: "7", Rank: 0, GPUIndex: 0, Hostname: "h"}, nil,
+			"slurm and a host's name from outside", "node-1",
+			trace.Identity{SlurmJobID: "7", Rank: 0, GPUIndex: 0, Hostname: "h"},
+			nil,
 			[4]string{"7", "0", "node-1", "0"},
 		},
 		{
-			"only communicators", "", trace.Identity{Rank: -1, GPUIndex: -1, Hostname: "h"}, []trace.Comm{pair, world},
+			"only communicators", "",
+			trace.Identity{Rank: -1, GPUIndex: -1, Hostname: "h"},
+			[]trace.Comm{pair, world},
 			[4]string{"comm-beef", "9", "h", ""},
 		},
 		{"nothing", "node-1", trace.Identity{Rank: -1, GPUIndex: -1}, nil, [4]string{"unknown", "-1", "node-1", ""}},

@@ -112,10 +112,8 @@ func advance(total, seen *uint64, now uint64) {
 
 // rateWindow holds the totals at the window's start.
 type rateWindow struct {
-	start           time.Time
-	sent, received  uint64
-	cpu             float64
-	readIO, writeIO uint64
+	start          time.Time
+	sent, received uint64
 }
 
 // updateRates closes a rate window and opens the next.

@@ -72,7 +72,7 @@ func (l *library) WatchXIDs(ctx context.Context, tell func(XID)) error {
 	if ret != nvml.SUCCESS {
 		return fmt.Errorf("making an event set: %s", nvml.ErrorString(ret))
 	}
-	defer set.Free()
+	defer func() { _ = set.Free() }() // Nothing can be done about a set that does not go.
 	n, ret := l.lib.DeviceGetCount()
 	if ret != nvml.SUCCESS {
 		return fmt.Errorf("counting GPUs: %s", nvml.ErrorString(ret))
