@@ -78,6 +78,8 @@
     collectorFailingFor: '5m',
     analyzerDownFor: '1m',
     noVerdictFor: '1m',
+    // contended and stale are left out: a step in a thousand that two threads met at is normal.
+    eventsLostReasons: 'dropped_comm|dropped_op|dropped_flow|overrun',
     eventsLostPerTenMinutes: 0,
     sourceErrorRatio: 0.5,
     queueLength: 10,

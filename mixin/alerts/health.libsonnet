@@ -55,7 +55,7 @@
           alert.health(
             'CulpritTraceLoss',
             'info',
-            'sum by (%s, reason) (increase(%s[10m])) > %g' % [q.job, q.metric('nccl_events_lost_total'), config.eventsLostPerTenMinutes],
+            'sum by (%s, reason) (increase(%s[10m])) > %g' % [q.job, q.metric('nccl_events_lost_total', 'reason=~"%s"' % config.eventsLostReasons), config.eventsLostPerTenMinutes],
             'Trace events of a job are lost.',
             'Job {{ $labels.job_id }} lost {{ $value | humanize }} trace event(s) in 10 minutes ({{ $labels.reason }}): verdicts about it rest on less.',
           ),

@@ -9,6 +9,15 @@
   local ofRank(metric, matchers='') = s.ofJob(metric, std.join(', ', ['rank=~"$rank"'] + (if matchers == '' then [] else [matchers]))),
   local others(metric, matchers='') = s.ofJob(metric, std.join(', ', ['rank!~"$rank"'] + (if matchers == '' then [] else [matchers]))),
 
+  // What the node of this rank, its GPU, or the GPUs of the whole job show.
+  local ofNode(vector) = '%s and on (instance) %s' % [vector, ofRank('nccl_process_info')],
+  local ofGPU(vector) = '%s and on (instance, gpu) %s' % [vector, ofRank('nccl_process_info')],
+  local ofJobGPUs(vector) = '%s and on (instance, gpu) %s' % [vector, s.ofJob('nccl_process_info')],
+  local gpuBeside(metric) = [
+    g.query(ofGPU(metric), 'this GPU'),
+    g.query('quantile(0.5, %s)' % ofJobGPUs(metric), 'median of the job'),
+  ],
+
   // This rank's rate beside the median of the other ranks of the job.
   local beside(metric, matchers='') = [
     g.query('sum(rate(%s[$__rate_interval]))' % ofRank(metric, matchers), 'this rank'),
@@ -152,6 +161,82 @@
             height=10,
           ) + { transformations: [{ id: 'merge', options: {} }] + super.transformations },
         ]),
+        g.row('GPU', [
+          g.timeseries(
+            'SM clock',
+            'Clock of the GPU, the median of the GPUs of the job, and the highest it offers (dashed). Below the others under load: it is throttled.',
+            'hertz',
+            gpuBeside('nvml_sm_clock_hertz') + [g.query(ofGPU('nvml_sm_max_clock_hertz'), 'limit')],
+          ) + { fieldConfig+: { overrides: [g.limit('limit')] } },
+          g.timeseries(
+            'Clocks limited by',
+            'Reasons for which the clocks are held down now, 1 each. hw_slowdown, hw_thermal and power_brake are trouble; power_cap is normal at full load when all GPUs show it.',
+            'short',
+            [g.query(ofGPU('nvml_clock_limited'), '{{reason}}')],
+          ),
+          g.timeseries('Power', 'Power of the GPU, the median of the GPUs of the job, and its limit (dashed).', 'watt', gpuBeside('nvml_power_watts') + [g.query(ofGPU('nvml_power_limit_watts'), 'limit')]) + { fieldConfig+: { overrides: [g.limit('limit')] } },
+          g.timeseries('Temperature', 'Temperature of the GPU and the median of the GPUs of the job.', 'celsius', gpuBeside('nvml_temperature_celsius')),
+          g.timeseries('Utilization', 'Share of time in which a kernel ran; a kernel that waits for a collective counts as running.', 'percentunit', gpuBeside('nvml_utilization_ratio'), max=1),
+          g.timeseries(
+            'Errors',
+            'Errors of the GPU in the last rate interval: memory (corrected, uncorrected) and PCIe replays. Any uncorrected error is trouble.',
+            'short',
+            [
+              g.query('increase(%s[$__rate_interval]) and on (instance, gpu) %s' % ['nvml_ecc_errors_total', ofRank('nccl_process_info')], 'memory, {{severity}}'),
+              g.query('increase(%s[$__rate_interval]) and on (instance, gpu) %s' % ['nvml_pcie_replays_total', ofRank('nccl_process_info')], 'PCIe replays'),
+            ],
+          ),
+        ], collapsed=true),
+        g.row('Node', [
+          g.timeseries(
+            'Pressure',
+            'Share of time in which some task of the node waited for a CPU, memory or storage.',
+            'percentunit',
+            [
+              g.query('rate(host_pressure_cpu_waiting_seconds_total[$__rate_interval]) and on (instance) %s' % ofRank('nccl_process_info'), 'CPU'),
+              g.query('rate(host_pressure_memory_waiting_seconds_total[$__rate_interval]) and on (instance) %s' % ofRank('nccl_process_info'), 'memory'),
+              g.query('rate(host_pressure_io_waiting_seconds_total[$__rate_interval]) and on (instance) %s' % ofRank('nccl_process_info'), 'storage'),
+            ],
+            max=1,
+          ),
+          g.timeseries('CPU frequency', 'Mean frequency of the CPUs of the node and the highest that they offer (dashed).', 'hertz', [
+            g.query(ofNode('host_cpu_frequency_hertz'), 'now'),
+            g.query(ofNode('host_cpu_max_frequency_hertz'), 'limit'),
+          ]) + { fieldConfig+: { overrides: [g.limit('limit')] } },
+          g.timeseries(
+            'PCIe links below their width or speed',
+            'Lanes and transfers per second of each GPU and network card as shares of what device and slot both offer: only those below 1. A GPU at rest lowers its speed.',
+            'percentunit',
+            [
+              g.query('((%s) / pci_link_max_width) < 1' % ofNode('pci_link_width'), '{{device}} width'),
+              g.query('((%s) / pci_link_max_transfers_per_second) < 1' % ofNode('pci_link_transfers_per_second'), '{{device}} speed'),
+            ],
+            max=1,
+          ),
+          g.timeseries('PCIe errors', 'Errors that the PCIe devices of the node reported in the last rate interval.', 'short', [
+            g.query('(increase(pci_errors_total[$__rate_interval]) and on (instance) %s) > 0' % ofRank('nccl_process_info'), '{{device}} {{severity}}'),
+          ]),
+          g.timeseries(
+            'Network',
+            "Bytes through each RDMA port of the node, and each port's rate (dashed).",
+            'Bps',
+            [
+              g.query('rate(rdma_transmit_bytes_total[$__rate_interval]) and on (instance) %s' % ofRank('nccl_process_info'), '{{device}} sent'),
+              g.query('rate(rdma_receive_bytes_total[$__rate_interval]) and on (instance) %s' % ofRank('nccl_process_info'), '{{device}} received'),
+              g.query(ofNode('rdma_port_rate_bytes_per_second'), '{{device}} rate'),
+            ],
+          ) + { fieldConfig+: { overrides: [g.limit('.* rate')] } },
+          g.timeseries(
+            'Network errors and congestion',
+            'Errors of the ports and of the transport, and notifications of congestion, per second: only what occurs.',
+            'ops',
+            [
+              g.query('(rate(rdma_port_errors_total[$__rate_interval]) and on (instance) %s) > 0' % ofRank('nccl_process_info'), '{{device}} {{kind}}'),
+              g.query('(rate(rdma_transport_errors_total[$__rate_interval]) and on (instance) %s) > 0' % ofRank('nccl_process_info'), '{{device}} {{kind}}'),
+              g.query('(rate(rdma_congestion_notifications_total[$__rate_interval]) and on (instance) %s) > 0' % ofRank('nccl_process_info'), '{{device}} {{kind}}'),
+            ],
+          ),
+        ], collapsed=true),
       ],
       s.annotations,
     ),
