@@ -39,10 +39,12 @@ func (d *Diagnoser) Diagnose(ctx context.Context, req incident.Request) (inciden
 	if err != nil {
 		return incident.Outcome{}, err
 	}
+	lookedBack := false
 	ev, v := d.search(ctx, s, req)
 	if d.accusesOfHang(&v) && d.Config.ConfirmAfter > 0 {
 		ev, v = d.confirm(ctx, s, v)
 	} else if span := d.history(&req, time.Now()); span > 0 && !explained(&v) {
+		lookedBack = true
 		ev, v = d.lookBack(ctx, s, span)
 	}
 	var groups []incident.StackGroup
@@ -52,7 +54,7 @@ func (d *Diagnoser) Diagnose(ctx context.Context, req incident.Request) (inciden
 	place(&v, s)
 	counts := s.Counts()
 	out := incident.Outcome{
-		Verdict: v, Ranks: view(&ev, &v, s, d.hangAfter()), Complete: len(ev.Missing) == 0,
+		Verdict: v, Ranks: view(&ev, &v, s, d.hangAfter()), Complete: len(ev.Missing) == 0, Costly: lookedBack,
 		Stacks: groups, Nodes: counts.Nodes, Asked: counts.Asked, Answered: counts.Answered, Bytes: counts.Bytes,
 	}
 	return out, nil

@@ -121,6 +121,7 @@ type Outcome struct {
 	Ranks    []RankView
 	Stacks   []StackGroup
 	Complete bool // Nothing was missing.
+	Costly   bool // Much was fetched: not to be repeated soon.
 	Nodes    int
 	Asked    int
 	Answered int

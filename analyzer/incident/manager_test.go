@@ -286,6 +286,23 @@ func TestBenignTurnsHang(t *testing.T) {
 	})
 }
 
+// A look at the history is not repeated every second.
+func TestCostlyAnalysis(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, nil)
+		r.script(func(Request) (Outcome, error) { return Outcome{Verdict: unknown(), Costly: true}, nil })
+		r.receive(t, firing("a", "job"))
+		pass(17 * time.Second)
+		if want := []time.Duration{0, 8 * time.Second, 16 * time.Second}; !slices.Equal(r.at(), want) {
+			t.Errorf("analyses at %v, want %v", r.at(), want)
+		}
+		r.receive(t, firing("b", "job"))
+		if got := r.at(); got[len(got)-1] != 17*time.Second {
+			t.Errorf("a new trigger waits: %v", got)
+		}
+	})
+}
+
 // While something is missing the verdict is refined; its incident and its first page stay.
 func TestRefinement(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -140,7 +140,7 @@ func (m *Manager) run(ctx context.Context, e *entry, req Request) {
 		e.Analyses = e.Analyses[n:]
 	}
 	if e.State == Open {
-		e.due = now.Add(m.wait(e, err == nil && out.Complete))
+		e.due = now.Add(m.wait(e, &out, err))
 		if e.again {
 			e.due = now
 		}
@@ -178,9 +178,12 @@ func (m *Manager) accept(e *entry, out *Outcome, a *Analysis, now time.Time) {
 
 // wait gives the time until the next analysis. A verdict that pages on complete evidence is only looked at now and
 // then; anything else soon, with a growing distance: what looks like a checkpoint may turn out a hang.
-func (m *Manager) wait(e *entry, complete bool) time.Duration {
-	if complete && e.Verdict != nil && e.Verdict.Page && e.Latest == nil {
+func (m *Manager) wait(e *entry, out *Outcome, err error) time.Duration {
+	if err == nil && out.Complete && e.Verdict != nil && e.Verdict.Page && e.Latest == nil {
 		return m.opt.Recheck
+	}
+	if out.Costly {
+		return m.opt.RetryMax
 	}
 	d := m.opt.RetryMin
 	for range min(e.attempt-1, 30) {
