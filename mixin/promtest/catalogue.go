@@ -24,7 +24,7 @@ type Catalogue map[string]Metric
 
 var (
 	quoted     = regexp.MustCompile("`([^`]+)`")
-	baseLabels = regexp.MustCompile("\\(labels ([^)]*)\\)")
+	baseLabels = regexp.MustCompile(`\(labels ([^)]*)\)`)
 )
 
 // ReadCatalogue reads the tables of docs/metrics.md. A table's rows hold name, type, labels and meaning; labels named in
@@ -67,14 +67,14 @@ func (c Catalogue) addRow(line string, base []string) error {
 	for _, label := range base {
 		metric.Labels[label] = nil
 	}
-	for _, part := range strings.Split(cells[2], ";") {
+	for part := range strings.SplitSeq(cells[2], ";") {
 		labels := quoted.FindAllStringSubmatch(part, -1)
 		for _, label := range labels {
 			metric.Labels[label[1]] = nil
 		}
 		if _, values, found := strings.Cut(part, ":"); found && len(labels) == 1 {
 			allowed := map[string]bool{}
-			for _, value := range strings.Split(values, ",") {
+			for value := range strings.SplitSeq(values, ",") {
 				allowed[strings.TrimSpace(value)] = true
 			}
 			metric.Labels[labels[0][1]] = allowed

@@ -238,7 +238,7 @@ func TestLinksResolve(t *testing.T) {
 			if all[i].UID != b.UID {
 				reached[m[1]] = true
 			}
-			for _, parameter := range strings.Split(m[2], "&") {
+			for parameter := range strings.SplitSeq(m[2], "&") {
 				name, _, _ := strings.Cut(parameter, "=")
 				if name, ok := strings.CutPrefix(name, "var-"); ok && !all[i].variables()[name] {
 					t.Errorf("%s hands %s to %s, which has no such variable", b.file, name, m[1])

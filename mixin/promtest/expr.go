@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/promql/parser"
 )
 
@@ -55,7 +55,7 @@ func Undocumented(expr parser.Expr, catalogue Catalogue) []string {
 			return nil
 		}
 		for _, matcher := range selector.LabelMatchers {
-			if matcher.Name == labels.MetricName || slices.Contains(targetLabels, matcher.Name) {
+			if matcher.Name == model.MetricNameLabel || slices.Contains(targetLabels, matcher.Name) {
 				continue
 			}
 			allowed, ok := metric.Labels[matcher.Name]
@@ -66,7 +66,7 @@ func Undocumented(expr parser.Expr, catalogue Catalogue) []string {
 			if len(allowed) == 0 || strings.Contains(matcher.Value, "$") {
 				continue
 			}
-			for _, value := range strings.Split(matcher.Value, "|") {
+			for value := range strings.SplitSeq(matcher.Value, "|") {
 				if !allowed[value] {
 					out = append(out, fmt.Sprintf("value %q of label %q of %s", value, matcher.Name, selector.Name))
 				}

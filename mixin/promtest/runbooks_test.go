@@ -47,7 +47,7 @@ func TestRunbookQueries(t *testing.T) {
 	for _, path := range files(t, "docs/runbooks/*.md") {
 		t.Run(filepath.Base(path), func(t *testing.T) {
 			for _, block := range promqlBlock.FindAllStringSubmatch(read(t, path), -1) {
-				for _, query := range strings.Split(strings.TrimSpace(block[1]), "\n\n") {
+				for query := range strings.SplitSeq(strings.TrimSpace(block[1]), "\n\n") {
 					expr, err := Parse(query)
 					if err != nil {
 						t.Error(err)
