@@ -43,6 +43,8 @@ type File struct {
 	flows  table
 	done   table
 	life   table
+	qps    table
+	moved  table // Transfers.
 	intern map[[16]byte]string
 
 	fd       int
@@ -203,6 +205,10 @@ func (f *File) addSection(s wire.Section) error {
 		t, entry, limit = &f.done, unsafe.Sizeof(wire.Completion{}), maxRing
 	case wire.SectionLifecycle:
 		t, entry, limit = &f.life, unsafe.Sizeof(wire.Lifecycle{}), maxRing
+	case wire.SectionQPs:
+		t, entry, limit = &f.qps, unsafe.Sizeof(wire.QP{}), maxSlots
+	case wire.SectionTransfers:
+		t, entry, limit = &f.moved, unsafe.Sizeof(wire.Transfer{}), maxRing
 	default:
 		return nil
 	}

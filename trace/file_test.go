@@ -128,6 +128,9 @@ func read(t testing.TB, f *trace.File) {
 	if _, _, err := f.Lifecycle(0, nil); err != nil {
 		t.Fatal(err)
 	}
+	if _, _, err := f.Transfers(0, nil); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func TestOpenRefusesWhatIsNotARegularFile(t *testing.T) {

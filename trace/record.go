@@ -16,6 +16,7 @@ type Snapshot struct {
 	Comms    []Comm   `json:"comms,omitempty"`
 	Ops      []Op     `json:"ops,omitempty"`
 	Flows    []Flow   `json:"flows,omitempty"`
+	QPs      []QP     `json:"qps,omitempty"`
 
 	cache slotCache
 }
@@ -263,6 +264,50 @@ type LifecycleEvent struct {
 	CommID    CommID        `json:"comm"`
 	Arg0      uint64        `json:"arg0"`
 	Text      string        `json:"text,omitempty"`
+}
+
+// QP is an RDMA queue pair of the process, as the verbs interposer sees it. Indexes are -1 and numbers 0 when unknown.
+type QP struct {
+	Index             uint32 `json:"index"`
+	Generation        uint32 `json:"generation"`
+	QPNum             uint32 `json:"qp_num"`
+	DestQPNum         uint32 `json:"dest_qp_num,omitempty"`
+	CommIndex         int64  `json:"comm_index"` // Of the flow that was seen to send on it.
+	CommGeneration    uint32 `json:"comm_generation,omitempty"`
+	FlowIndex         int64  `json:"flow_index"`
+	FlowGeneration    uint32 `json:"flow_generation,omitempty"`
+	Peer              int32  `json:"peer"` // Rank in the communicator; -1 unknown.
+	Port              uint16 `json:"port"`
+	DestLID           uint16 `json:"dest_lid,omitempty"`
+	GIDIndex          uint16 `json:"gid_index,omitempty"`
+	State             uint16 `json:"state"` // enum ibv_qp_state: ready to receive 2, ready to send 3, error 6.
+	Device            string `json:"device"`
+	Remote            string `json:"remote,omitempty"` // The peer's address, from its GID; empty on plain InfiniBand.
+	CreatedNS         uint64 `json:"created_ns"`
+	ConnectedNS       uint64 `json:"connected_ns,omitempty"`
+	LastPostNS        uint64 `json:"last_post_ns,omitempty"`
+	LastCompletionNS  uint64 `json:"last_completion_ns,omitempty"`
+	SendsPosted       uint64 `json:"sends_posted"`
+	SendsCompleted    uint64 `json:"sends_completed"`
+	SendBytes         uint64 `json:"send_bytes"` // Posted.
+	ReceivesPosted    uint64 `json:"receives_posted"`
+	ReceivesCompleted uint64 `json:"receives_completed"`
+	Errors            uint64 `json:"errors,omitempty"`
+	LastError         uint32 `json:"last_error,omitempty"` // enum ibv_wc_status.
+	Epochs            uint32 `json:"epochs"`               // With a send outstanding.
+	ActiveNS          uint64 `json:"active_ns"`            // Time with a send outstanding.
+}
+
+// Transfer is one finished transfer of a flow, for drawing rate curves (Pulse P4). Only written when the job asks for it.
+type Transfer struct {
+	Ticket         uint64 `json:"ticket"` // Running number in the file, from 1.
+	FlowIndex      uint32 `json:"flow_index"`
+	FlowGeneration uint32 `json:"flow_generation"`
+	OpNumber       uint64 `json:"op_number"`
+	Step           uint32 `json:"step"`
+	Bytes          uint32 `json:"bytes"`
+	StartedNS      uint64 `json:"started_ns"` // Send: handed to the network. Receive: buffer posted.
+	EndedNS        uint64 `json:"ended_ns"`   // Send: acknowledged. Receive: data there.
 }
 
 // Since gives how long before now (both on the writer's monotonic clock, ns) at was; 0 when at has not happened or

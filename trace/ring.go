@@ -37,14 +37,23 @@ func (f *File) Lifecycle(since uint64, into []LifecycleEvent) ([]LifecycleEvent,
 	var span Span
 	err := f.guarded(func() error {
 		span = readRing(f.life, f.head(unsafe.Offsetof(wire.Header{}.LifecycleHead)), since, unfinishedPatience, func(w *wire.Lifecycle) {
-			ev := LifecycleEvent{
-				Ticket: w.Ticket, AtNS: w.AtNS, Kind: LifecycleKind(w.Kind), CommIndex: int64(w.CommIndex),
+			into = append(into, LifecycleEvent{
+				Ticket: w.Ticket, AtNS: w.AtNS, Kind: LifecycleKind(w.Kind), CommIndex: index(w.CommIndex),
 				CommID: CommID(w.CommID), Arg0: w.Arg0, Text: text(w.Text[:]),
-			}
-			if w.CommIndex == wire.NoComm {
-				ev.CommIndex = -1
-			}
-			into = append(into, ev)
+			})
+		})
+		return nil
+	})
+	return into, span, err
+}
+
+// Transfers appends the finished transfers after ticket since (0: from the oldest still there) to into. Files of jobs
+// that did not ask for them have none.
+func (f *File) Transfers(since uint64, into []Transfer) ([]Transfer, Span, error) {
+	var span Span
+	err := f.guarded(func() error {
+		span = readRing(f.moved, f.head(unsafe.Offsetof(wire.Header{}.TransfersHead)), since, unfinishedPatience, func(w *wire.Transfer) {
+			into = append(into, Transfer(*w))
 		})
 		return nil
 	})
@@ -68,7 +77,7 @@ func (f *File) head(offset uintptr) uint64 {
 }
 
 // readRing calls visit for each whole record numbered [since, head), oldest first. Tickets are numbers plus one.
-func readRing[T wire.Completion | wire.Lifecycle](t table, head, since, patience uint64, visit func(*T)) Span {
+func readRing[T wire.Completion | wire.Lifecycle | wire.Transfer](t table, head, since, patience uint64, visit func(*T)) Span {
 	if t.count == 0 || head <= since {
 		// A head that went backwards is another writer's, or a lie: go on from there.
 		return Span{Next: head}
@@ -103,7 +112,7 @@ const (
 	recordOverwritten
 )
 
-func readRecord[T wire.Completion | wire.Lifecycle](t table, number uint64, dst *T) recordState {
+func readRecord[T wire.Completion | wire.Lifecycle | wire.Transfer](t table, number uint64, dst *T) recordState {
 	slot := t.slot(uint32(number % uint64(t.count)))
 	ticket := (*uint64)(slot)
 	before := atomic.LoadUint64(ticket)

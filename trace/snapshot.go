@@ -82,6 +82,7 @@ func (f *File) Snapshot(s *Snapshot) error {
 		f.readComms(s, min(high.comms, f.comms.count))
 		f.readOps(s, min(high.ops, f.ops.count, maxRead))
 		f.readFlows(s, min(high.flows, f.flows.count, maxRead))
+		f.readQPs(s, min(high.qps, f.qps.count, maxRead))
 		return nil
 	})
 }
@@ -94,6 +95,7 @@ func (s *Snapshot) Clone() Snapshot {
 		Comms:    slices.Clone(s.Comms),
 		Ops:      slices.Clone(s.Ops),
 		Flows:    slices.Clone(s.Flows),
+		QPs:      slices.Clone(s.QPs),
 	}
 }
 
@@ -104,7 +106,7 @@ func (s *Snapshot) ChangedFlows() []int32 { return s.cache.flows.changed }
 // ChangedComms is ChangedFlows for Comms.
 func (s *Snapshot) ChangedComms() []int32 { return s.cache.comms.changed }
 
-type highs struct{ comms, ops, flows uint32 }
+type highs struct{ comms, ops, flows, qps uint32 }
 
 // liveOffset is where the header's changing part starts.
 const liveOffset = unsafe.Offsetof(wire.Header{}.Capabilities)
@@ -133,11 +135,11 @@ func (f *File) readStatus(s *Snapshot) highs {
 		RepeatedEvents:   h.RepeatedEvents,
 		Callbacks:        h.Callbacks,
 	}
-	return highs{comms: h.CommsHigh, ops: h.OpsHigh, flows: h.FlowsHigh}
+	return highs{comms: h.CommsHigh, ops: h.OpsHigh, flows: h.FlowsHigh, qps: h.QPsHigh}
 }
 
 // readSlot copies one slot untorn. It reports false for a slot that kept changing.
-func readSlot[T wire.Comm | wire.Op | wire.Flow](t table, i uint32, dst *T) bool {
+func readSlot[T wire.Comm | wire.Op | wire.Flow | wire.QP](t table, i uint32, dst *T) bool {
 	slot := t.slot(i)
 	version := (*uint32)(slot)
 	for range seqlockTries {

@@ -53,6 +53,15 @@ func fullSnapshot() trace.Snapshot {
 			TotalOps: 11, TotalPosted: 12, TotalReady: 13, TotalTransmitted: 14, TotalDone: 15, TotalBytes: 16,
 			TotalWaitNS: [3]uint64{17, 18, 19}, TotalActiveNS: 20, TotalEpochs: 21,
 		}},
+		QPs: []trace.QP{
+			{
+				Index: 1, Generation: 2, QPNum: 100, DestQPNum: 200, CommIndex: 1, CommGeneration: 3, FlowIndex: 3, FlowGeneration: 5, Peer: 6,
+				Port: 1, DestLID: 2, GIDIndex: 3, State: 3, Device: "mlx5_0", Remote: "10.0.0.7", CreatedNS: 1, ConnectedNS: 2, LastPostNS: 3,
+				LastCompletionNS: 4, SendsPosted: 5, SendsCompleted: 6, SendBytes: 7, ReceivesPosted: 8, ReceivesCompleted: 9, Errors: 10,
+				LastError: 12, Epochs: 13, ActiveNS: 14,
+			},
+			{Index: 5, Generation: 1, CommIndex: -1, FlowIndex: -1, Peer: -1, Remote: "fe80::1"},
+		},
 	}
 }
 
@@ -66,6 +75,9 @@ func put(w *tracetest.Writer, s trace.Snapshot) {
 	}
 	for _, f := range s.Flows {
 		w.PutFlow(f)
+	}
+	for _, q := range s.QPs {
+		w.PutQP(q)
 	}
 }
 
@@ -274,6 +286,24 @@ func TestLifecycle(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" || span.Next != 2 {
 		t.Errorf("next %d (-want +got):\n%s", span.Next, diff)
+	}
+}
+
+func TestTransfers(t *testing.T) {
+	w := create(t, trace.Identity{}, tracetest.Size{Transfers: 4})
+	want := trace.Transfer{FlowIndex: 1, FlowGeneration: 2, OpNumber: 3, Step: 4, Bytes: 5, StartedNS: 6, EndedNS: 7}
+	for range 6 {
+		want.Ticket = w.Transferred(want)
+	}
+	got, span, err := open(t, w.Path()).Transfers(0, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(got) != 4 || span.Lost != 2 || span.Next != 6 {
+		t.Fatalf("%d transfers, %+v", len(got), span)
+	}
+	if diff := cmp.Diff(want, got[3]); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 
 // Valid gives a small valid trace file's bytes.
 func Valid() []byte {
-	h, total := newHeader(trace.Identity{PID: 1, Rank: 0, WorldSize: 2, JobID: "j", Hostname: "h"}, Size{4, 4, 4, 4, 4})
+	h, total := newHeader(trace.Identity{PID: 1, Rank: 0, WorldSize: 2, JobID: "j", Hostname: "h"}, Size{4, 4, 4, 4, 4, 4, 4})
 	b := make([]byte, total)
 	*(*wire.Header)(unsafe.Pointer(&b[0])) = h
 	return b
@@ -81,6 +81,7 @@ func Lying() map[string][]byte {
 		"noise in slots": with(func(h *wire.Header, b []byte) {
 			noise(b)
 			h.CommsHigh, h.OpsHigh, h.FlowsHigh, h.CompletionsHead, h.LifecycleHead = 4, 4, 4, 4, 4
+			h.QPsHigh, h.TransfersHead = 4, 4
 		}),
 		"noise in names": with(func(h *wire.Header, _ []byte) {
 			for _, s := range [][]byte{h.JobID[:], h.Hostname[:], h.PodName[:], h.GPUUUID[:]} {

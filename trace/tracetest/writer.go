@@ -7,6 +7,7 @@ package tracetest
 
 import (
 	"fmt"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"sync/atomic"
@@ -20,11 +21,11 @@ import (
 
 // Size is how many entries each section has. Zero fields take Create's defaults.
 type Size struct {
-	Comms, Ops, Flows, Completions, Lifecycle uint32
+	Comms, Ops, Flows, Completions, Lifecycle, QPs, Transfers uint32
 }
 
 // DefaultSize is large enough for 16 communicators of 32 channels in two directions.
-var DefaultSize = Size{Comms: 32, Ops: 256, Flows: 2048, Completions: 4096, Lifecycle: 256}
+var DefaultSize = Size{Comms: 32, Ops: 256, Flows: 2048, Completions: 4096, Lifecycle: 256, QPs: 64, Transfers: 1024}
 
 func (s Size) orDefault() Size {
 	set := func(v *uint32, d uint32) {
@@ -37,6 +38,8 @@ func (s Size) orDefault() Size {
 	set(&s.Flows, DefaultSize.Flows)
 	set(&s.Completions, DefaultSize.Completions)
 	set(&s.Lifecycle, DefaultSize.Lifecycle)
+	set(&s.QPs, DefaultSize.QPs)
+	set(&s.Transfers, DefaultSize.Transfers)
 	return s
 }
 
@@ -118,6 +121,8 @@ func newHeader(id trace.Identity, size Size) (wire.Header, uint64) {
 	add(wire.SectionFlows, unsafe.Sizeof(wire.Flow{}), size.Flows)
 	add(wire.SectionCompletions, unsafe.Sizeof(wire.Completion{}), size.Completions)
 	add(wire.SectionLifecycle, unsafe.Sizeof(wire.Lifecycle{}), size.Lifecycle)
+	add(wire.SectionQPs, unsafe.Sizeof(wire.QP{}), size.QPs)
+	add(wire.SectionTransfers, unsafe.Sizeof(wire.Transfer{}), size.Transfers)
 	h.FileBytes = offset
 	return h, offset
 }
@@ -148,7 +153,7 @@ func storeWords[T any](dst, src *T, from, to uintptr) {
 }
 
 // locked writes a slot under its seqlock. The version and generation share the first word, which goes last.
-func locked[T wire.Comm | wire.Op | wire.Flow](slot, value *T, generation uint32) {
+func locked[T wire.Comm | wire.Op | wire.Flow | wire.QP](slot, value *T, generation uint32) {
 	version := (*uint32)(unsafe.Pointer(slot))
 	v := atomic.LoadUint32(version)
 	atomic.StoreUint32(version, v|1)
@@ -232,6 +237,38 @@ func (w *Writer) HoldFlow(index uint32) {
 	atomic.StoreUint32(version, *version|1)
 }
 
+// PutQP writes a queue pair into its slot (q.Index).
+func (w *Writer) PutQP(q trace.QP) {
+	v := wire.QP{
+		InUse: 1, QPNum: q.QPNum, DestQPNum: q.DestQPNum, CommIndex: index(q.CommIndex), CommGeneration: q.CommGeneration,
+		FlowIndex: index(q.FlowIndex), FlowGeneration: q.FlowGeneration, Peer: q.Peer, Port: q.Port, DestLID: q.DestLID,
+		GIDIndex: q.GIDIndex, State: q.State, CreatedNS: q.CreatedNS, ConnectedNS: q.ConnectedNS, LastPostNS: q.LastPostNS,
+		LastCompletionNS: q.LastCompletionNS, SendsPosted: q.SendsPosted, SendsCompleted: q.SendsCompleted, SendBytes: q.SendBytes,
+		ReceivesPosted: q.ReceivesPosted, ReceivesCompleted: q.ReceivesCompleted, Errors: q.Errors, LastError: q.LastError,
+		Epochs: q.Epochs, ActiveNS: q.ActiveNS,
+	}
+	copy(v.Device[:len(v.Device)-1], q.Device)
+	if a, err := netip.ParseAddr(q.Remote); err == nil {
+		v.RemoteGID = a.As16()
+	}
+	locked(slotAt[wire.QP](w, wire.SectionQPs, q.Index), &v, max(q.Generation, 1))
+	raise(&w.header.QPsHigh, q.Index)
+}
+
+// index writes an index that may be missing.
+func index(i int64) uint32 {
+	if i < 0 {
+		return wire.None
+	}
+	return uint32(i)
+}
+
+// Transferred appends a finished transfer to the ring and gives its ticket.
+func (w *Writer) Transferred(t trace.Transfer) uint64 {
+	v := wire.Transfer(t)
+	return appendRecord(w, wire.SectionTransfers, &w.header.TransfersHead, &v, true)
+}
+
 // Complete appends a finished operation to the ring and gives its ticket.
 func (w *Writer) Complete(c trace.Completion) uint64 {
 	v := wire.Completion{
@@ -251,15 +288,12 @@ func (w *Writer) BeginCompletion() {
 
 // Live appends a lifecycle event and gives its ticket.
 func (w *Writer) Live(ev trace.LifecycleEvent) uint64 {
-	v := wire.Lifecycle{AtNS: ev.AtNS, Kind: uint32(ev.Kind), CommIndex: wire.NoComm, CommID: uint64(ev.CommID), Arg0: ev.Arg0}
-	if ev.CommIndex >= 0 {
-		v.CommIndex = uint32(ev.CommIndex)
-	}
+	v := wire.Lifecycle{AtNS: ev.AtNS, Kind: uint32(ev.Kind), CommIndex: index(ev.CommIndex), CommID: uint64(ev.CommID), Arg0: ev.Arg0}
 	copy(v.Text[:len(v.Text)-1], ev.Text)
 	return appendRecord(w, wire.SectionLifecycle, &w.header.LifecycleHead, &v, true)
 }
 
-func appendRecord[T wire.Completion | wire.Lifecycle](w *Writer, kind uint32, head *uint64, v *T, finish bool) uint64 {
+func appendRecord[T wire.Completion | wire.Lifecycle | wire.Transfer](w *Writer, kind uint32, head *uint64, v *T, finish bool) uint64 {
 	number := atomic.AddUint64(head, 1) - 1
 	slot := slotAt[T](w, kind, uint32(number%uint64(w.sections[kind].Count)))
 	ticket := (*uint64)(unsafe.Pointer(slot))

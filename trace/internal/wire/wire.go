@@ -32,8 +32,9 @@ const (
 	SectionTransfers
 )
 
-// NoComm is the comm_index of a lifecycle event that concerns no communicator.
-const NoComm = ^uint32(0)
+// None is the index of something that is not there: the communicator of a lifecycle event that concerns none, the flow
+// of a queue pair that nobody was seen to use.
+const None = ^uint32(0)
 
 // Section is struct culprit_section.
 type Section struct {
