@@ -111,3 +111,21 @@ func BenchmarkHang(b *testing.B) {
 		})
 	}
 }
+
+func BenchmarkSlow(b *testing.B) {
+	for _, c := range []struct{ dp, pp, tp int }{{16, 8, 8}, {160, 8, 8}} {
+		b.Run(fmt.Sprint(c.dp*c.pp*c.tp), func(b *testing.B) {
+			j := newSlowJob(c.dp, c.pp, c.tp)
+			j.iters = 6
+			j.compute = one(77, 1.5)
+			ev := j.evidence()
+			b.ReportAllocs()
+			for b.Loop() {
+				if v := Analyze(ev, Options{}); len(v.Culprits) != 1 || v.Culprits[0].Rank != 77 {
+					b.Fatalf("got %v: %s", culpritRanks(v), v.Summary)
+				}
+			}
+			b.ReportMetric(float64(len(ev.Timeline)), "segments")
+		})
+	}
+}

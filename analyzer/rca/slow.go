@@ -164,6 +164,11 @@ func (a *slowAnalysis) verdict() Verdict {
 			v.Confidence = 0.3
 			v.Summary = "Less than two iterations were seen: too little to say who is slow."
 		}
+		if seen := a.visitedRanks(); seen < a.world && a.iters >= 2 {
+			v.Class, v.Confidence = Unknown, 0.3
+			v.Summary = fmt.Sprintf("None of the %d ranks that were seen takes noticeably longer than its peers; %d were not seen.", seen, a.world-seen)
+			v.Ask = a.unseenPartners()
+		}
 		return v
 	}
 	f := &fs[0]
@@ -236,6 +241,37 @@ func (a *slowAnalysis) slowSentence(f *finding) string {
 		return fmt.Sprintf("%s: %s; %s, and no machine is bad.", opener(f.group), f.what, gain)
 	}
 	return fmt.Sprintf("%s: %s%s; %s.", opener(f.group), f.what, mode, gain)
+}
+
+// unseenPartners gives the unseen ranks in whose operations the others spend most time.
+func (a *slowAnalysis) unseenPartners() []int {
+	spent := map[int]int64{}
+	for i := range a.segs {
+		s := &a.segs[i]
+		if s.Kind != SegmentOp || a.complete(&a.jobs[s.job]) {
+			continue
+		}
+		if s.Peer >= 0 {
+			if n := a.nodeOf(s.Peer); n >= 0 && len(a.ranks[n]) == 0 {
+				spent[s.Peer] += s.stay
+			}
+			continue
+		}
+		if ci, ok := a.comOf[s.Comm]; ok {
+			for _, n := range a.comms[ci].at {
+				if n >= 0 && len(a.ranks[n]) == 0 && a.nodes[n].id >= 0 {
+					spent[a.nodes[n].id] += s.stay
+				}
+			}
+		}
+	}
+	ids := make([]int, 0, len(spent))
+	for id := range spent {
+		ids = append(ids, id)
+	}
+	slices.SortFunc(ids, func(x, y int) int { return cmp.Or(cmp.Compare(spent[y], spent[x]), cmp.Compare(x, y)) })
+	const most = 64
+	return ids[:min(most, len(ids))]
 }
 
 func (a *slowAnalysis) visitedRanks() int {

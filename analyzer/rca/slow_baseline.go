@@ -44,7 +44,7 @@ func newBaseline(t, early *timeline) *baseline {
 func (b *baseline) remember(early *timeline) {
 	by := map[transferClass][]int64{}
 	for j := range early.jobs {
-		if jo := &early.jobs[j]; !jo.compute && len(jo.parts) > 0 && (!jo.p2p || len(jo.parts) == 2) {
+		if jo := &early.jobs[j]; early.complete(jo) {
 			c := early.classOf(jo)
 			by[c] = append(by[c], jo.transfer)
 		}
@@ -200,8 +200,8 @@ func (b *baseline) transfers() {
 	for j := range t.jobs {
 		jo := &t.jobs[j]
 		b.transfer[j] = jo.transfer
-		if jo.compute || len(jo.parts) == 0 || jo.p2p && len(jo.parts) < 2 {
-			continue
+		if !t.complete(jo) {
+			continue // The shortest stay seen need not be the last arriver's.
 		}
 		s := &t.segs[jo.parts[0]]
 		k := key{class: t.classOf(jo), comm: -1, a: -1, b: -1}
@@ -238,6 +238,18 @@ func (b *baseline) transfers() {
 	for _, c := range classes {
 		b.class(groups, byClass[c])
 	}
+}
+
+// complete says that all members of an operation were seen.
+func (t *timeline) complete(j *joint) bool {
+	if j.compute || len(j.parts) == 0 {
+		return false
+	}
+	if j.p2p {
+		return len(j.parts) == 2
+	}
+	ci, ok := t.comOf[t.segs[j.parts[0]].Comm]
+	return !ok || t.comms[ci].size <= len(j.parts)
 }
 
 func (t *timeline) classOf(j *joint) transferClass {

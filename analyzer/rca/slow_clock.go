@@ -27,12 +27,15 @@ func (l *line) toReference(own int64) int64 {
 func (t *timeline) alignClocks() {
 	t.clock = make([]line, len(t.nodes))
 	type sample struct{ at, diff int64 } // On a's clock; b's end minus a's.
-	type pair struct{ a, b int32 }
+	type pair struct {
+		a, b int32
+		p2p  bool // Only if nothing better links them.
+	}
 	samples := map[pair][]sample{}
 	var pairs []pair
 	for j := range t.jobs {
 		ps := t.jobs[j].parts
-		if t.jobs[j].compute || t.jobs[j].p2p && t.jobs[j].buffered {
+		if t.jobs[j].compute {
 			continue
 		}
 		if len(ps) > 1 && rooted(t.segs[ps[0]].Func) {
@@ -43,7 +46,10 @@ func (t *timeline) alignClocks() {
 			if a.node == b.node {
 				continue
 			}
-			p := pair{a.node, b.node}
+			if t.jobs[j].p2p && max(a.stay, b.stay) < 2*t.jobs[j].transfer {
+				continue // Nobody waited: a send may have ended long before its receive began.
+			}
+			p := pair{a.node, b.node, t.jobs[j].p2p}
 			if len(samples[p]) == 0 {
 				pairs = append(pairs, p)
 			}
@@ -53,13 +59,19 @@ func (t *timeline) alignClocks() {
 		}
 	}
 	slices.SortFunc(pairs, func(a, b pair) int {
+		if a.p2p != b.p2p {
+			return pick(a.p2p, 1, -1)
+		}
 		// Pairs with most in common first: their estimate is best.
 		return cmp.Or(cmp.Compare(len(samples[b]), len(samples[a])), cmp.Compare(a.a, b.a), cmp.Compare(a.b, b.b))
 	})
 	next := make([][]pair, len(t.nodes))
+	tree := newForest(len(t.nodes))
 	for _, p := range pairs {
-		next[p.a] = append(next[p.a], p)
-		next[p.b] = append(next[p.b], p)
+		if tree.join(p.a, p.b) {
+			next[p.a] = append(next[p.a], p)
+			next[p.b] = append(next[p.b], p)
+		}
 	}
 	fit := func(p pair) line {
 		ss := samples[p]
@@ -83,15 +95,38 @@ func (t *timeline) alignClocks() {
 			n := queue[0]
 			queue = queue[1:]
 			for _, p := range next[n] {
-				to := p.a + p.b - n
-				if t.clock[to].known {
-					continue
+				if to := p.a + p.b - n; !t.clock[to].known {
+					t.clock[to] = compose(t.clock[n], fit(p), p.a == n)
+					queue = append(queue, to)
 				}
-				t.clock[to] = compose(t.clock[n], fit(p), p.a == n)
-				queue = append(queue, to)
 			}
 		}
 	}
+}
+
+// forest tells which ranks are already linked.
+type forest []int32
+
+func newForest(n int) forest {
+	f := make(forest, n)
+	for i := range f {
+		f[i] = int32(i)
+	}
+	return f
+}
+
+// join links two ranks; false when they were.
+func (f forest) join(a, b int32) bool {
+	for f[a] != a {
+		f[a] = f[f[a]]
+		a = f[a]
+	}
+	for f[b] != b {
+		f[b] = f[f[b]]
+		b = f[b]
+	}
+	f[max(a, b)] = min(a, b)
+	return a != b
 }
 
 func rooted(fn string) bool {

@@ -6,6 +6,7 @@ package rca
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 )
 
@@ -53,10 +54,14 @@ func (a *slowAnalysis) heavyRanks() (finding, bool) {
 	// Those far below the worst came along with it.
 	heavy = slices.DeleteFunc(heavy, func(n int32) bool { return of[n] < 0.3*of[heavy[0]] })
 	f := finding{class: SlowCompute, comm: -1, chan_: -1, nodes: heavy, gain: a.idealise(heavy)}
+	f.weight = 0.9
+	if least := 1 + of[heavy[0]]/2; a.visitedRanks() < a.world && f.gain < least {
+		// Those who would have waited less were not all seen: the replay cannot know what it would gain.
+		f.gain, f.weight = least, 0.7
+	}
 	if f.gain < leastGain {
 		return f, false
 	}
-	f.weight = 0.9
 	f.mode = a.modeOf(heavy)
 	if r, ok := a.routing(heavy); ok {
 		return r, true
@@ -216,12 +221,10 @@ func (a *slowAnalysis) stage() (finding, bool) {
 	}
 	work := a.stageWork(stages)
 	worst, total := 0, make([]float64, len(stages))
-	for _, by := range work {
-		for i := range by {
-			total[i] += by[i]
-			if total[i] > total[worst] {
-				worst = i
-			}
+	kinds := slices.Sorted(maps.Keys(work)) // In order: sums of floats depend on it.
+	for _, kind := range kinds {
+		for i, d := range work[kind] {
+			total[i] += d
 		}
 	}
 	for i := range total {
@@ -232,8 +235,8 @@ func (a *slowAnalysis) stage() (finding, bool) {
 	// Only kinds of work of which the stage has more: whatever else differs is no matter of the cut.
 	factor := map[string][]float64{}
 	own, others := 0.0, 0.0
-	for kind, by := range work {
-		rest := 0.0
+	for _, kind := range kinds {
+		by, rest := work[kind], 0.0
 		for i := range by {
 			if i != worst {
 				rest += by[i] / float64(len(by)-1)

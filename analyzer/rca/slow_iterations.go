@@ -144,7 +144,12 @@ func (t *timeline) cutAll(tokens []int32, often []float64) {
 		for _, i := range list {
 			t.segs[i].iter = noIteration
 		}
-		for k, p := range starts[n] {
+		whole := len(starts[n]) - 1 // What follows the last start is seldom whole.
+		if whole > 0 && 10*(len(list)-starts[n][whole]) >= 9*(starts[n][whole]-starts[n][whole-1]) {
+			whole++
+		}
+		whole -= whole % per
+		for k, p := range starts[n][:max(0, whole)] {
 			end := len(list)
 			if k+1 < len(starts[n]) {
 				end = starts[n][k+1]

@@ -55,7 +55,7 @@ func (a *slowAnalysis) network() []finding {
 
 // dominate says that the worst of the slow ends takes several times what its peers take, and a good part of the window.
 func (a *slowAnalysis) dominate(es []slowEnd) bool {
-	return len(es) > 0 && es[0].times >= 3 && float64(es[0].total) >= 0.1*a.replay.base
+	return len(es) > 0 && es[0].times >= 3 && float64(es[0].total) >= 0.03*a.replay.base
 }
 
 // idealTransfers gives transfers what they take without the slow ends' extra time, and, if elsewhere, what they take

@@ -21,6 +21,7 @@ type timeline struct {
 	iters    int       // Number of iterations, 0 unknown.
 	role     []int32   // By node: ranks that run the same program share a role; -1 no segments.
 	roles    int
+	early    bool   // The source tells the call from the kernel's start: the host runs ahead of the GPU.
 	exchange []bool // By communicator: its sends and receives make all-to-all exchanges.
 	clock    []line // By node: its clock against the reference's (X6).
 }
@@ -89,22 +90,55 @@ func (t *timeline) between(from, to int) *timeline {
 }
 
 func (t *timeline) load(tl []Segment) {
-	t.segs = make([]seg, 0, len(tl))
+	ops, ahead := 0, 0
+	at := make([]int32, len(t.nodes)+1) // Where each rank's segments begin.
+	fits := func(s *Segment) int32 {
+		if s.End < s.Start || s.End-s.Start > int64(1e15) {
+			return -1
+		}
+		return t.nodeOf(s.Rank)
+	}
 	for i := range tl {
 		s := &tl[i]
-		n := t.nodeOf(s.Rank)
-		if n < 0 || s.End < s.Start || s.End-s.Start > int64(1e15) {
-			continue
+		if s.Kind == SegmentOp {
+			ops++
+			if s.Entered > s.Start {
+				ahead++
+			}
 		}
-		t.segs = append(t.segs, seg{Segment: s, node: n, pred: -1, iter: int32(s.Iteration), pos: -1, job: -1})
+		if n := fits(s); n >= 0 {
+			at[n+1]++
+		}
 	}
-	slices.SortStableFunc(t.segs, func(a, b seg) int {
-		return cmp.Or(cmp.Compare(a.node, b.node), cmp.Compare(a.first(), b.first()), cmp.Compare(a.End, b.End), cmp.Compare(a.Comm, b.Comm), cmp.Compare(a.Number, b.Number))
-	})
-	for i := range t.segs {
-		t.segs[i].id = int32(i)
-		t.ranks[t.segs[i].node] = append(t.ranks[t.segs[i].node], int32(i))
+	t.early = 10*ahead >= ops
+	for n := range t.nodes {
+		at[n+1] += at[n]
 	}
+	t.segs = make([]seg, at[len(t.nodes)])
+	next := slices.Clone(at)
+	for i := range tl {
+		if n := fits(&tl[i]); n >= 0 {
+			t.segs[next[n]] = seg{Segment: &tl[i], node: n, pred: -1, iter: int32(tl[i].Iteration), pos: -1, job: -1}
+			next[n]++
+		}
+	}
+	for n := range t.nodes {
+		own := t.segs[at[n]:at[n+1]]
+		slices.SortFunc(own, func(a, b seg) int { return a.compare(&b) })
+		for i := range own {
+			own[i].id = at[n] + int32(i)
+			t.ranks[n] = append(t.ranks[n], own[i].id)
+		}
+	}
+}
+
+// compare orders a rank's segments by when they began, and so that ties never depend on the order of the input.
+func (s *seg) compare(o *seg) int {
+	if c := cmp.Compare(s.first(), o.first()); c != 0 {
+		return c
+	}
+	return cmp.Or(cmp.Compare(s.End, o.End), cmp.Compare(s.Comm, o.Comm), cmp.Compare(s.Number, o.Number), cmp.Compare(s.Func, o.Func),
+		cmp.Compare(s.Peer, o.Peer), cmp.Compare(s.Seq, o.Seq), cmp.Compare(s.Bytes, o.Bytes), cmp.Compare(s.Start, o.Start))
 }
 
 // first is when the segment began as far as it says itself.
@@ -176,8 +210,11 @@ func (t *timeline) link() {
 			if s.pred >= 0 {
 				p := &t.segs[s.pred]
 				s.gap = max(0, s.enter-p.End)
-				if s.Kind == SegmentOp && s.Start > p.End {
+				if s.Kind == SegmentOp && t.early && s.Start > p.End {
 					s.host = min(s.gap, s.Start-p.End)
+				}
+				if s.Kind == SegmentCompute {
+					s.host = s.gap // Nothing was recorded to run: the host had given it nothing.
 				}
 			}
 		}

@@ -221,7 +221,9 @@ func (o *operators) Before(op int) []int {
 	var out []int
 	list := o.ranks[s.node]
 	at, _ := slices.BinarySearchFunc(list, s.enter, func(i int32, t int64) int { return cmp.Compare(o.segs[i].enter, t) })
-	for k := at - 1; k >= 0 && o.segs[list[k]].iter == s.iter; k-- {
+	const far = 4096
+	// Back to the same operation of the iteration before.
+	for k := at - 1; k >= 0 && len(out) < far && o.segs[list[k]].pos != s.pos; k-- {
 		if o.segs[list[k]].Kind == SegmentOp {
 			out = append(out, int(list[k]))
 		}

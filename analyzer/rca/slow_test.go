@@ -1,0 +1,260 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rca
+
+import (
+	"encoding/json"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+func one(rank int, f float64) func(int, int) float64 {
+	return func(r, _ int) float64 { return pick(r == rank, f, 1.0) }
+}
+
+// slowWant is a verdict on slowness.
+type slowWant struct {
+	class  Class
+	cause  Cause
+	ranks  []int // Named; -1: a group.
+	phrase string
+}
+
+func (w slowWant) check(t *testing.T, v Verdict) {
+	t.Helper()
+	if v.Class != w.class || v.Cause != w.cause || !slices.Equal(culpritRanks(v), w.ranks) {
+		t.Errorf("got %s/%s %v, want %s/%s %v\n%s\n%+v", v.Class, v.Cause, culpritRanks(v), w.class, w.cause, w.ranks, v.Summary, v.RuledOut)
+	}
+	if !strings.Contains(v.Summary, w.phrase) {
+		t.Errorf("summary %q lacks %q", v.Summary, w.phrase)
+	}
+}
+
+func TestSlowKinds(t *testing.T) {
+	for _, c := range []struct {
+		name       string
+		dp, pp, tp int
+		edit       func(*slowJob)
+		want       slowWant
+	}{
+		{"healthy", 4, 2, 2, func(*slowJob) {}, slowWant{class: Healthy, cause: CauseUnknown}},
+		{"one rank computes longer", 4, 2, 2, func(j *slowJob) { j.compute = one(5, 1.5) },
+			slowWant{SlowCompute, CauseGPU, []int{5}, "in nearly every iteration"}},
+		{"its first of a pipeline, the others wait", 2, 4, 1, func(j *slowJob) { j.compute = one(1, 1.6) }, slowWant{SlowCompute, CauseGPU, []int{1}, "longer than its peers"}},
+		{"every fourth iteration", 4, 2, 2, func(j *slowJob) {
+			j.compute = func(r, it int) float64 { return pick(r == 9 && it%4 == 1, 2.5, 1.0) }
+		}, slowWant{SlowCompute, CauseGPU, []int{9}, "of 1"}},
+		{"from the middle on", 4, 2, 2, func(j *slowJob) {
+			j.iters = 16
+			j.compute = func(r, it int) float64 { return pick(r == 2 && it >= 8, 1.5, 1.0) }
+		}, slowWant{SlowCompute, CauseGPU, []int{2}, ""}},
+		{"a whole host", 4, 1, 2, func(j *slowJob) {
+			j.compute = func(r, _ int) float64 { return pick(r == 2 || r == 3, 1.5, 1.0) }
+		}, slowWant{SlowCompute, CauseGPU, []int{2, 3}, "their peers"}},
+		{"a host that calls late", 4, 2, 2, func(j *slowJob) {
+			j.host = func(r, _ int) time.Duration { return pick(r == 5, 300*time.Millisecond, 0) }
+		}, slowWant{SlowCompute, CauseCPU, []int{5}, "calls late"}},
+		{"cpu by the node's evidence", 4, 2, 2, func(j *slowJob) {
+			j.compute = one(5, 1.5)
+			j.facts = []Fact{{Host: "node2", Rank: -1, Component: "cpu", Kind: "cpu_pressure", Value: 0.7}}
+		}, slowWant{SlowCompute, CauseCPU, []int{5}, ""}},
+		{"an uneven cut", 2, 4, 1, func(j *slowJob) {
+			j.compute = func(r, _ int) float64 { return pick(r/2 == 3, 1.6, 1.0) }
+		}, slowWant{Imbalance, CauseStage, []int{-1}, "ranks 6, 7"}},
+		{"uneven data", 8, 1, 1, func(j *slowJob) {
+			j.compute = func(r, it int) float64 { return pick(r == (it*5)%8, 1.6, 1.0) }
+		}, slowWant{Imbalance, CauseData, []int{-1}, "no machine is bad"}},
+		{"everybody alike", 4, 2, 2, func(j *slowJob) {
+			j.iters = 16
+			j.compute = func(_, it int) float64 { return pick(it >= 8, 1.4, 1.0) }
+		}, slowWant{GlobalSlow, CauseUnknown, nil, "1.4"}},
+		{"a NIC, sending", 4, 2, 2, func(j *slowJob) { j.send = one(5, 4) }, slowWant{SlowComm, CauseNetworkSend, []int{5}, "outstanding"}},
+		{"PCIe by the node's evidence", 4, 2, 2, func(j *slowJob) {
+			j.send = one(5, 4)
+			j.facts = []Fact{{Host: "node2", Rank: 5, Component: "pcie", Kind: "link_width_reduced", Value: 4, Expected: 16}}
+		}, slowWant{SlowComm, CausePCIe, []int{5}, ""}},
+		{"a starved proxy", 4, 2, 2, func(j *slowJob) { j.flush = one(5, 80) }, slowWant{SlowComm, CauseProxy, []int{5}, "does not get to run"}},
+	} {
+		for _, compute := range []bool{false, true} {
+			t.Run(c.name+pick(compute, ", computations recorded", ""), func(t *testing.T) {
+				j := newSlowJob(c.dp, c.pp, c.tp)
+				j.segs = compute
+				c.edit(j)
+				c.want.check(t, Analyze(j.evidence(), Options{}))
+			})
+		}
+	}
+}
+
+// TestWhatIfNumber: a data-parallel job of one stage in which one rank computes half as long again is slower by a
+// factor that can be worked out by hand.
+func TestWhatIfNumber(t *testing.T) {
+	j := newSlowJob(4, 1, 1)
+	j.jitter = 0
+	j.compute = one(2, 1.5)
+	v := Analyze(j.evidence(), Options{})
+	work, comm := 4*6*20.0, 40.0 // Four microbatches of six layer times; one ReduceScatter.
+	want := (1.5*work + comm) / (work + comm)
+	if math.Abs(v.Slowdown-want) > 0.03 {
+		t.Errorf("slowdown %g, want %.3f\n%s", v.Slowdown, want, v.Summary)
+	}
+}
+
+// TestX6ClocksNeedNotAgree: offsets of 50 ms and drifts of 100 ppm change nothing.
+func TestX6ClocksNeedNotAgree(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		edit func(*slowJob)
+	}{
+		{"compute", func(j *slowJob) { j.compute = one(5, 1.5) }},
+		{"network", func(j *slowJob) { j.send = one(5, 4) }},
+		{"onset", func(j *slowJob) {
+			j.iters = 16
+			j.compute = func(r, it int) float64 { return pick(r == 2 && it >= 8, 1.5, 1.0) }
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			verdict := func(skew bool) Verdict {
+				j := newSlowJob(4, 2, 2)
+				c.edit(j)
+				if skew {
+					j.offset = func(r int) int64 { return int64((r*7919)%101-50) * int64(time.Millisecond) }
+					j.drift = func(r int) float64 { return float64((r*31)%201-100) * 1e-6 }
+				}
+				return Analyze(j.evidence(), Options{})
+			}
+			a, b := verdict(false), verdict(true)
+			if a.Class != b.Class || a.Cause != b.Cause || !slices.Equal(culpritRanks(a), culpritRanks(b)) || math.Abs(a.Slowdown-b.Slowdown) > 0.02 {
+				t.Errorf("with one clock %s/%s %v x%g, with many %s/%s %v x%g", a.Class, a.Cause, culpritRanks(a), a.Slowdown, b.Class, b.Cause, culpritRanks(b), b.Slowdown)
+			}
+		})
+	}
+}
+
+func TestX6OffsetsAreEstimated(t *testing.T) {
+	j := newSlowJob(4, 2, 2)
+	j.offset = func(r int) int64 { return int64(r) * 3e9 }
+	j.drift = func(r int) float64 { return float64(r) * 10e-6 }
+	ev := j.evidence()
+	x := newIndex(&ev, Options{}.withDefaults())
+	tl := newTimeline(x, ev.Timeline)
+	for r := 1; r < j.world(); r++ {
+		list := tl.ranks[r]
+		for _, i := range []int32{list[0], list[len(list)/2], list[len(list)-1]} {
+			own := tl.segs[i].End
+			// What rank 0's clock said then: offset and drift undone by hand.
+			true0 := float64(own-1e15-int64(r)*3e9) / (1 + float64(r)*10e-6)
+			if d := math.Abs(float64(tl.clock[r].toReference(own)-1e15) - true0); d > 1e6 {
+				t.Errorf("rank %d: off by %.3f ms", r, d/1e6)
+			}
+		}
+	}
+}
+
+func TestSlowNeedsTwoIterations(t *testing.T) {
+	j := newSlowJob(2, 1, 1)
+	j.iters = 1
+	v := Analyze(j.evidence(), Options{})
+	if v.Class != Healthy || v.Confidence > 0.5 || len(v.Culprits) != 0 {
+		t.Errorf("%+v", v)
+	}
+}
+
+func TestSlowDeterministic(t *testing.T) {
+	j := newSlowJob(4, 2, 2)
+	j.compute = one(5, 1.5)
+	ev := j.evidence()
+	want, err := json.Marshal(Analyze(ev, Options{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 5 {
+		e := ev
+		e.Timeline = slices.Clone(ev.Timeline)
+		j.rng.Shuffle(len(e.Timeline), func(a, b int) { e.Timeline[a], e.Timeline[b] = e.Timeline[b], e.Timeline[a] })
+		got, err := json.Marshal(Analyze(e, Options{}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if string(got) != string(want) {
+			t.Fatalf("the order of the timeline changes the verdict:\n%s\n%s", want, got)
+		}
+	}
+}
+
+// TestSlowWithRanksMissing: a fifth of the ranks unseen never makes an innocent guilty.
+func TestSlowWithRanksMissing(t *testing.T) {
+	found := 0
+	const runs = 40
+	for run := range runs {
+		j := newSlowJob(4, 2, 2)
+		j.rng.Uint64()
+		slow := run % j.world()
+		j.compute = one(slow, 1.5)
+		ev := j.evidence()
+		gone := map[int]bool{}
+		for r := range j.world() {
+			gone[r] = (r*2654435761+run*40503)%5 == 0
+		}
+		ev.Ranks = slices.DeleteFunc(ev.Ranks, func(r Rank) bool { return gone[r.ID] })
+		ev.Timeline = slices.DeleteFunc(ev.Timeline, func(s Segment) bool { return gone[s.Rank] })
+		v := Analyze(ev, Options{})
+		for _, r := range accused(v) {
+			if r != slow {
+				t.Errorf("rank %d slow, %v unseen: names %d\n%s", slow, gone, r, v.Summary)
+			}
+		}
+		if slices.Contains(accused(v), slow) {
+			found++
+		} else if v.Class != Unknown || !slices.Contains(v.Ask, slow) {
+			t.Errorf("rank %d slow and unseen: %s, asks for %v", slow, v.Summary, v.Ask)
+		}
+	}
+	t.Logf("named %d of %d", found, runs)
+	if found < runs/2 {
+		t.Errorf("named only %d of %d", found, runs)
+	}
+}
+
+func TestMethodsVoteOnSlowness(t *testing.T) {
+	j := newSlowJob(4, 1, 2)
+	j.iters = 20
+	j.compute = func(r, it int) float64 { return pick(r == 5 && it >= 10, 4, 1.0) }
+	v := Analyze(j.evidence(), Options{Theta: 1, LateAfter: 100 * time.Millisecond})
+	for _, m := range v.Methods {
+		switch m.Method {
+		case "critical-path", "pulse", "holmes":
+			if !slices.Equal(m.Ranks, []int{5}) || m.Class != SlowCompute {
+				t.Errorf("%s votes %s %v (%s), want slow compute 5", m.Method, m.Class, m.Ranks, m.Note)
+			}
+		case "ccl-d":
+			// One operation shows the tensor group's last arriver or, in the data-parallel group, that rank itself.
+			if m.Class != SlowCompute || len(m.Ranks) != 1 || m.Ranks[0]/2 != 2 {
+				t.Errorf("ccl-d votes %s %v (%s)", m.Class, m.Ranks, m.Note)
+			}
+		}
+	}
+}
+
+func TestChangePoint(t *testing.T) {
+	for _, c := range []struct {
+		series []int64
+		at     int
+		ratio  float64
+	}{
+		{[]int64{100, 101, 99, 100, 100, 101, 99}, 0, 1},
+		{[]int64{100, 101, 99, 100, 150, 151, 149, 150}, 4, 1.49},
+		{[]int64{100, 101, 99, 100, 100, 400, 101, 99, 100}, 0, 1},
+		{[]int64{150, 151, 149, 100, 101, 99}, 0, 1}, // Faster is no trouble.
+		{nil, 0, 1},
+	} {
+		at, ratio := changePoint(c.series)
+		if at != c.at || math.Abs(ratio-c.ratio) > 0.02 {
+			t.Errorf("%v: %d %g, want %d %g", c.series, at, ratio, c.at, c.ratio)
+		}
+	}
+}
