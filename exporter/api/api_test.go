@@ -4,6 +4,7 @@
 package api_test
 
 import (
+	"bytes"
 	"compress/gzip"
 	"encoding/json"
 	"fmt"
@@ -15,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/common/promslog"
 
 	"github.com/culprit-project/culprit/exporter/api"
@@ -234,5 +236,78 @@ func TestStateIsCompressed(t *testing.T) {
 	var s nodeapi.State
 	if err := json.NewDecoder(zr).Decode(&s); err != nil || len(s.Processes) != 1 {
 		t.Errorf("%d processes, %v", len(s.Processes), err)
+	}
+}
+
+// lines asks for history and gives how many lines there are of each kind, the last being the trailer.
+func (n *testNode) lines(query string) (kinds map[string]int, trailer nodeapi.TraceTrailer) {
+	n.t.Helper()
+	code, b := n.get(nodeapi.TracePath + query)
+	if code != http.StatusOK {
+		n.t.Fatalf("%s: %d %s", query, code, b)
+	}
+	kinds = map[string]int{}
+	dec := json.NewDecoder(bytes.NewReader(b))
+	for dec.More() {
+		var raw map[string]json.RawMessage
+		if err := dec.Decode(&raw); err != nil {
+			n.t.Fatal(err)
+		}
+		for kind, value := range raw {
+			kinds[kind]++
+			if kind == "trailer" {
+				if err := json.Unmarshal(value, &trailer); err != nil {
+					n.t.Fatal(err)
+				}
+			}
+		}
+	}
+	return kinds, trailer
+}
+
+func TestTrace(t *testing.T) {
+	n := newNode(t)
+	w := n.rank("a", 0, 5*time.Second)
+	n.rank("b", 1, 0)
+	for i := range uint64(10) {
+		w.Complete(trace.Completion{CommID: tracetest.CommID(0), CommGeneration: 1, LeftNS: nowNS - i*1e9})
+		w.Transferred(trace.Transfer{EndedNS: nowNS - i*1e9})
+	}
+	w.Live(trace.LifecycleEvent{AtNS: nowNS - 1e9, Kind: trace.LifeProcessStart, CommIndex: -1})
+	n.state("")
+	n.state("") // The stuck operation is logged at second sight.
+	for _, tt := range []struct {
+		query string
+		want  map[string]int
+	}{
+		{"", map[string]int{"header": 1, "process": 1, "completion": 10, "lifecycle": 1, "sample": 1, "trailer": 1}},
+		{"?last=3500ms", map[string]int{"header": 1, "process": 1, "completion": 4, "lifecycle": 1, "sample": 1, "trailer": 1}},
+		{"?samples=0&lifecycle=false", map[string]int{"header": 1, "process": 1, "completion": 10, "trailer": 1}},
+		{"?completions=0", map[string]int{"header": 1, "process": 1, "lifecycle": 1, "sample": 1, "trailer": 1}},
+		{"?job_id=b", map[string]int{"header": 1, "trailer": 1}},
+		{"?rank=0&limit=3", map[string]int{"header": 1, "process": 1, "completion": 3, "trailer": 1}},
+		{"?from=998000000000&to=999000000000", map[string]int{"header": 1, "process": 1, "completion": 2, "lifecycle": 1, "trailer": 1}},
+		{
+			"?transfers=1&completions=0&lifecycle=0&samples=0&last=5500ms",
+			map[string]int{"header": 1, "process": 1, "transfer": 6, "trailer": 1},
+		},
+	} {
+		t.Run(tt.query, func(t *testing.T) {
+			kinds, trailer := n.lines(tt.query)
+			if diff := cmp.Diff(tt.want, kinds); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+			records := kinds["completion"] + kinds["lifecycle"] + kinds["sample"] + kinds["transfer"]
+			if int(trailer.Records) != records || trailer.Truncated != (tt.query == "?rank=0&limit=3") {
+				t.Errorf("trailer %+v of %d records", trailer, records)
+			}
+		})
+	}
+	for _, query := range []string{
+		"?last=soon", "?last=-1s", "?from=x", "?to=-1", "?limit=0", "?limit=9999999999", "?samples=maybe", "?transfers=x", "?rank=x",
+	} {
+		if code, b := n.get(nodeapi.TracePath + query); code != http.StatusBadRequest {
+			t.Errorf("%s: %d %s", query, code, b)
+		}
 	}
 }

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/culprit-project/culprit/exporter/history"
+	"github.com/culprit-project/culprit/exporter/node"
+	"github.com/culprit-project/culprit/trace"
 	"github.com/culprit-project/culprit/trace/nodeapi"
 )
 
@@ -29,6 +31,11 @@ func (a *API) trace(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
+	transfers, err := parseSwitch(r.URL.Query(), "transfers", false)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
 	w.Header().Set("Content-Type", "application/jsonl")
 	w.Header().Set("Cache-Control", "no-store")
 	body, finish := compressed(w, r)
@@ -37,7 +44,7 @@ func (a *API) trace(w http.ResponseWriter, r *http.Request) {
 		Version: nodeapi.Version, Node: a.sampler.HostName(), AtUnixNS: a.now().UnixNano(), NowNS: nowNS,
 	}})
 	if err == nil {
-		err = a.writeLines(enc, q, r)
+		err = a.writeLines(enc, q, transfers, r)
 	}
 	if err := errors.Join(err, finish()); err != nil {
 		a.log.Debug("Writing trace", "remote", r.RemoteAddr, "err", err)
@@ -45,18 +52,47 @@ func (a *API) trace(w http.ResponseWriter, r *http.Request) {
 }
 
 // writeLines writes the records and the trailer. An answer that breaks off has no trailer.
-func (a *API) writeLines(enc *json.Encoder, q history.Query, r *http.Request) error {
+func (a *API) writeLines(enc *json.Encoder, q history.Query, transfers bool, r *http.Request) error {
 	var writing error
-	trailer, err := a.store.Lines(q, func(line *nodeapi.TraceLine) bool {
+	write := func(line *nodeapi.TraceLine) bool {
 		if writing = r.Context().Err(); writing == nil {
 			writing = enc.Encode(line)
 		}
 		return writing == nil
-	})
+	}
+	trailer, err := a.store.Lines(q, write)
+	if transfers && err == nil && writing == nil {
+		a.writeTransfers(q, &trailer, write)
+	}
 	if err := errors.Join(writing, err); err != nil {
 		return err
 	}
 	return enc.Encode(nodeapi.TraceLine{Trailer: &trailer})
+}
+
+// writeTransfers adds what the files hold of single transfers now.
+func (a *API) writeTransfers(q history.Query, trailer *nodeapi.TraceTrailer, write func(*nodeapi.TraceLine) bool) {
+	a.sampler.Transfers(node.Query{JobIDs: q.JobIDs, Ranks: q.Ranks, Comms: q.Comms},
+		func(p *nodeapi.Process, moved []trace.Transfer, lost uint64) bool {
+			trailer.Lost += lost
+			if !write(&nodeapi.TraceLine{Process: p}) {
+				return false
+			}
+			for i := range moved {
+				if moved[i].EndedNS < q.FromNS || moved[i].EndedNS > q.ToNS {
+					continue
+				}
+				if trailer.Records >= q.MaxRecords {
+					trailer.Truncated = true
+					return false
+				}
+				trailer.Records++
+				if !write(&nodeapi.TraceLine{Transfer: &nodeapi.ProcessTransfer{File: p.File, Transfer: moved[i]}}) {
+					return false
+				}
+			}
+			return true
+		})
 }
 
 func parseTraceQuery(v url.Values, nowNS uint64) (history.Query, error) {
@@ -88,13 +124,23 @@ func parseTraceQuery(v url.Values, nowNS uint64) (history.Query, error) {
 		}
 	}
 	for name, dst := range map[string]*bool{"completions": &q.NoCompletions, "lifecycle": &q.NoLifecycle, "samples": &q.NoSamples} {
-		if s := v.Get(name); s != "" {
-			on, err := strconv.ParseBool(s)
-			if err != nil {
-				return q, fmt.Errorf("%s %q is neither true nor false", name, s)
-			}
-			*dst = !on
+		on, err := parseSwitch(v, name, true)
+		if err != nil {
+			return q, err
 		}
+		*dst = !on
 	}
 	return q, nil
+}
+
+func parseSwitch(v url.Values, name string, otherwise bool) (bool, error) {
+	s := v.Get(name)
+	if s == "" {
+		return otherwise, nil
+	}
+	on, err := strconv.ParseBool(s)
+	if err != nil {
+		return false, fmt.Errorf("%s %q is neither true nor false", name, s)
+	}
+	return on, nil
 }

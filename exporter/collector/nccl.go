@@ -109,6 +109,15 @@ var (
 		"Steps of the flow's current operation, by how far they have come.", "comm", "channel", "direction", "peer", "stage")
 	flowStateDesc = ncclDesc("flow_state_seconds",
 		"For how long the flow has been in its state.", "comm", "channel", "direction", "peer")
+
+	qpInfoDesc = ncclDesc("qp_info", "What an RDMA queue pair of a stuck communicator is. The value is 1.",
+		"comm", "qp", "device", "dest_qp", "remote", "peer", "state")
+	qpBytesDesc = ncclDesc("qp_send_bytes_total",
+		"Bytes posted to the queue pair.", "comm", "qp", "device")
+	qpOutstandingDesc = ncclDesc("qp_outstanding_sends",
+		"Work requests posted to the queue pair and not known done.", "comm", "qp", "device")
+	qpErrorsDesc = ncclDesc("qp_errors_total",
+		"Completions of the queue pair with another status than success.", "comm", "qp", "device")
 )
 
 var (
@@ -375,6 +384,41 @@ func (r *rankMetrics) flows(opts NCCLOptions) {
 		seen[name] = true
 		r.flow(f, id.String())
 	}
+	r.queuePairs(wanted)
+}
+
+// queuePairs emits the queue pairs that were seen to carry one of the communicators.
+func (r *rankMetrics) queuePairs(wanted map[[2]uint32]trace.CommID) {
+	type qpName struct {
+		comm   trace.CommID
+		qp     uint32
+		device string
+	}
+	seen := map[qpName]bool{}
+	for i := range r.p.Snap.QPs {
+		q := &r.p.Snap.QPs[i]
+		id, ok := wanted[[2]uint32{uint32(q.CommIndex), q.CommGeneration}] //nolint:gosec // -1 is in no table.
+		name := qpName{id, q.QPNum, q.Device}
+		if !ok || q.CommIndex < 0 || seen[name] {
+			continue
+		}
+		seen[name] = true
+		comm, qp := id.String(), number(q.QPNum)
+		r.gauge(qpInfoDesc, 1, comm, qp, q.Device, number(q.DestQPNum), q.Remote, number(q.Peer), qpState(q.State))
+		r.counter(qpBytesDesc, float64(q.SendBytes), comm, qp, q.Device)
+		r.gauge(qpOutstandingDesc, max(0, float64(q.SendsPosted)-float64(q.SendsCompleted)), comm, qp, q.Device)
+		r.counter(qpErrorsDesc, float64(q.Errors), comm, qp, q.Device)
+	}
+}
+
+// qpStates are the names of enum ibv_qp_state.
+var qpStates = []string{"reset", "init", "rtr", "rts", "sqd", "sqe", "err"}
+
+func qpState(s uint16) string {
+	if int(s) < len(qpStates) {
+		return qpStates[s]
+	}
+	return "unknown"
 }
 
 func (r *rankMetrics) flow(f *trace.Flow, comm string) {

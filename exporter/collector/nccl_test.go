@@ -143,7 +143,8 @@ func TestMetrics(t *testing.T) {
 
 func TestLint(t *testing.T) {
 	n := newNode(t)
-	n.rank(identity(0), tracetest.Shape{Comms: 2, Channels: 2, Ops: 100, StuckNS: 5_000_000_000})
+	w := n.rank(identity(0), tracetest.Shape{Comms: 2, Channels: 2, Ops: 100, StuckNS: 5_000_000_000})
+	w.PutQP(trace.QP{Index: 0, QPNum: 100, CommIndex: 0, CommGeneration: 1, Device: "mlx5_0"})
 	n.sampler.Sample()
 	nccl := collector.NewNCCL(n.sampler, collector.NCCLOptions{Detail: collector.DetailFull, MaxSeries: 1000})
 	set := collector.NewSet(promslog.NewNopLogger())
@@ -182,6 +183,33 @@ func TestDetail(t *testing.T) {
 				t.Errorf("%d flows, want %d", got, tt.flows)
 			}
 		})
+	}
+}
+
+func TestQueuePairs(t *testing.T) {
+	n := newNode(t)
+	w := n.rank(identity(0), tracetest.Shape{Comms: 2, Channels: 1, Ops: 1, StuckNS: 9_000_000_000})
+	w.PutQP(trace.QP{
+		Index: 0, QPNum: 100, DestQPNum: 200, CommIndex: 0, CommGeneration: 1, Peer: 1, State: 3, Device: "mlx5_0", Remote: "10.0.0.7",
+		SendBytes: 5, SendsPosted: 9, SendsCompleted: 7, Errors: 1,
+	})
+	w.PutQP(trace.QP{Index: 1, QPNum: 100, CommIndex: 0, CommGeneration: 1, Device: "mlx5_0"}) // A duplicate.
+	w.PutQP(trace.QP{Index: 2, QPNum: 101, CommIndex: 1, CommGeneration: 1, Device: "mlx5_0"}) // Nothing in flight.
+	w.PutQP(trace.QP{Index: 3, QPNum: 102, CommIndex: -1, FlowIndex: -1, Peer: -1})
+	n.sampler.Sample()
+	body := scrape(t, n.sampler, defaults)
+	for _, want := range []string{
+		`nccl_qp_info{comm="c0ffee0000000000",dest_qp="200",device="mlx5_0",job_id="llm",peer="1",qp="100",rank="0",remote="10.0.0.7",state="rts"} 1`,
+		`nccl_qp_send_bytes_total{comm="c0ffee0000000000",device="mlx5_0",job_id="llm",qp="100",rank="0"} 5`,
+		`nccl_qp_outstanding_sends{comm="c0ffee0000000000",device="mlx5_0",job_id="llm",qp="100",rank="0"} 2`,
+		`nccl_qp_errors_total{comm="c0ffee0000000000",device="mlx5_0",job_id="llm",qp="100",rank="0"} 1`,
+	} {
+		if !strings.Contains(body, want+"\n") {
+			t.Errorf("no %s in\n%s", want, body)
+		}
+	}
+	if got := count(body, "nccl_qp_info"); got != 1 {
+		t.Errorf("%d queue pairs", got)
 	}
 }
 

@@ -108,6 +108,39 @@ func (s *Sampler) State(q Query) (nowNS uint64, processes func(yield func(nodeap
 	}
 }
 
+// Transfers hands out the finished transfers that the live processes' files hold now, process by process and oldest
+// first. They are not kept elsewhere: there may be hundreds of thousands a second.
+func (s *Sampler) Transfers(q Query, yield func(p *nodeapi.Process, moved []trace.Transfer, lost uint64) bool) {
+	s.mu.Lock()
+	var matching []*Process
+	for _, p := range s.processes {
+		if q.matches(p) {
+			matching = append(matching, p)
+		}
+	}
+	s.mu.Unlock()
+	for _, p := range matching {
+		if v, moved, lost := s.transfers(p); len(moved) > 0 && !yield(v, moved, lost) {
+			return
+		}
+	}
+}
+
+func (s *Sampler) transfers(p *Process) (*nodeapi.Process, []trace.Transfer, uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if p.Dead() || p.Lost || p.Snap.Status.TransfersHead == 0 {
+		return nil, nil, 0
+	}
+	moved, span, err := p.file.Transfers(0, nil)
+	if err != nil {
+		return nil, nil, 0 // The next round meets the same fault and reports it.
+	}
+	v := p.view(Query{Flows: FlowsAll}, s.opts.Now())
+	v.Ops, v.Completions = nil, nil
+	return &v, moved, span.Lost
+}
+
 func (q *Query) matches(p *Process) bool {
 	if len(q.JobIDs) > 0 && !slices.Contains(q.JobIDs, p.JobID) || len(q.Ranks) > 0 && !slices.Contains(q.Ranks, p.Rank) {
 		return false
@@ -148,6 +181,13 @@ func (p *Process) view(q Query, now time.Time) nodeapi.Process {
 		}
 		if wanted[commSlot{f.CommIndex, f.CommGeneration}] {
 			v.Flows = append(v.Flows, *f)
+		}
+	}
+	for i := range p.Snap.QPs {
+		qp := &p.Snap.QPs[i]
+		// One that nobody was seen to use may be anybody's.
+		if qp.CommIndex < 0 && len(q.Comms) == 0 || wanted[commSlot{uint32(qp.CommIndex), qp.CommGeneration}] { //nolint:gosec // -1 is in no table.
+			v.QPs = append(v.QPs, *qp)
 		}
 	}
 	for slot, ring := range p.recent {

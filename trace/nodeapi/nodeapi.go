@@ -123,6 +123,7 @@ type TraceLine struct {
 	Completion *ProcessCompletion     `json:"completion,omitempty"`
 	Lifecycle  *ProcessLifecycleEvent `json:"lifecycle,omitempty"`
 	Sample     *Sample                `json:"sample,omitempty"`
+	Transfer   *ProcessTransfer       `json:"transfer,omitempty"`
 	Trailer    *TraceTrailer          `json:"trailer,omitempty"`
 }
 
@@ -153,6 +154,12 @@ type ProcessCompletion struct {
 type ProcessLifecycleEvent struct {
 	File string `json:"file"`
 	trace.LifecycleEvent
+}
+
+// ProcessTransfer is a finished transfer and the file it came from. Its flow is in the process's own line.
+type ProcessTransfer struct {
+	File string `json:"file"`
+	trace.Transfer
 }
 
 // TraceTrailer closes the answer; an answer without one was cut off.

@@ -1,0 +1,158 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/common/promslog"
+
+	"github.com/culprit-project/culprit/exporter/collector"
+	"github.com/culprit-project/culprit/trace/nodeapi"
+)
+
+func TestDefaults(t *testing.T) {
+	s, err := parseFlags(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"/dev/shm/culprit"}, s.node.Dirs); diff != "" {
+		t.Errorf("directories (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(collector.NCCLOptions{Detail: collector.DetailAuto, DetailAfter: 3 * time.Second, MaxSeries: 20000}, s.nccl); diff != "" {
+		t.Errorf("nccl (-want +got):\n%s", diff)
+	}
+	on := map[string]bool{}
+	for name, v := range s.collector {
+		on[name] = *v
+	}
+	if diff := cmp.Diff(map[string]bool{"nccl": true, "host": true, "rdma": true, "pci": true, "nvml": true, "ras": false}, on); diff != "" {
+		t.Errorf("collectors (-want +got):\n%s", diff)
+	}
+	if s.node.Interval != 100*time.Millisecond || s.node.KeepDead != 10*time.Minute || (*s.web.WebListenAddresses)[0] != ":9850" {
+		t.Errorf("settings %+v, listening on %v", s.node, *s.web.WebListenAddresses)
+	}
+	if s.history.MaxBytes != 24<<20 || s.history.DirBytes != 512<<20 || s.history.Dir != "" {
+		t.Errorf("history %+v", s.history)
+	}
+}
+
+func TestFlagsThatMakeNoSense(t *testing.T) {
+	for _, args := range [][]string{
+		{"--sample-interval=0s"},
+		{"--sample-interval=often"},
+		{"--collector.nccl.detail=some"},
+		{"--runtime.gomaxprocs=0"},
+		{"--no-such-flag"},
+		{"argument"},
+	} {
+		if _, err := parseFlags(args); err == nil {
+			t.Errorf("%v: no error", args)
+		}
+	}
+}
+
+func TestServeFails(t *testing.T) {
+	for name, args := range map[string][]string{
+		"no procfs":           {"--path.procfs=" + t.TempDir()},
+		"no history folder":   {"--history.dir=" + filepath.Join(t.TempDir(), "absent")},
+		"no such address":     {"--web.listen-address=256.0.0.1:1"},
+		"broken web settings": {"--web.listen-address=127.0.0.1:0", "--web.config.file=" + filepath.Join(t.TempDir(), "absent")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, err := parseFlags(append([]string{"--trace.dir=" + t.TempDir(), "--runtime.gomaxprocs=2"}, args...))
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			defer cancel()
+			if err := serve(ctx, promslog.NewNopLogger(), s); err == nil {
+				t.Error("no error")
+			}
+		})
+	}
+}
+
+// TestBasicAuthentication has the toolkit's web configuration guard every path.
+func TestBasicAuthentication(t *testing.T) {
+	config := filepath.Join(t.TempDir(), "web.yml")
+	// The password is "secret".
+	const users = "basic_auth_users:\n  me: $2y$04$KbfPbDSyoMpUhWuqEbtfX.CvLxOczRBYhvMVRgARPuAdI7nsvq9cW\n"
+	if err := os.WriteFile(config, []byte(users), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	addr := freeAddress(t)
+	s, err := parseFlags([]string{
+		"--trace.dir=" + t.TempDir(), "--web.listen-address=" + addr, "--web.config.file=" + config, "--runtime.gomaxprocs=2",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- serve(ctx, promslog.NewNopLogger(), s) }()
+	defer func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}()
+	waitHealthy(t, addr)
+	for _, path := range []string{"/", "/metrics", "/-/healthy", nodeapi.StatePath, nodeapi.TracePath} {
+		resp, err := http.Get("http://" + addr + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if resp.StatusCode != http.StatusUnauthorized {
+			t.Errorf("%s: %d without a password", path, resp.StatusCode)
+		}
+	}
+}
+
+// TestNothingToWatch is the exporter on a machine without jobs, GPUs and RDMA.
+func TestNothingToWatch(t *testing.T) {
+	addr := freeAddress(t)
+	s, err := parseFlags([]string{
+		"--trace.dir=" + filepath.Join(t.TempDir(), "later"), "--path.sysfs=" + t.TempDir(), "--web.listen-address=" + addr,
+		"--history.dir=" + t.TempDir(), "--runtime.gomaxprocs=2",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- serve(ctx, promslog.NewNopLogger(), s) }()
+	waitHealthy(t, addr)
+	j := &job{t: t, addr: addr}
+	body := j.body("/metrics")
+	for _, want := range []string{
+		`culprit_exporter_collector_success{collector="nccl"} 1`, `culprit_exporter_collector_success{collector="rdma"} 1`,
+		`culprit_exporter_collector_success{collector="nvml"} 1`, `culprit_exporter_trace_files{state="live"} 0`,
+		`culprit_exporter_build_info{`, `host_cpus `,
+	} {
+		if !strings.Contains(body, want) {
+			t.Errorf("no %s", want)
+		}
+	}
+	var state nodeapi.State
+	if err := json.Unmarshal([]byte(j.body(nodeapi.StatePath)), &state); err != nil || state.Version != nodeapi.Version || state.Processes == nil {
+		t.Errorf("state %+v, %v", state, err)
+	}
+	if !strings.Contains(j.body("/"), "culprit-exporter") {
+		t.Error("no landing page")
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Errorf("ending: %v", err)
+	}
+}
