@@ -334,7 +334,7 @@ func (a *slowAnalysis) stageWork(stages []stageOf) map[string][]float64 {
 }
 
 // leastStageGain: pipelines are seldom cut quite evenly.
-const leastStageGain = 1.06
+const leastStageGain = 1.04
 
 type stageOf struct {
 	number int // -1 unknown.
