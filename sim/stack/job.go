@@ -189,4 +189,4 @@ func (j *Job) WaitFault(ctx context.Context) (time.Time, error) {
 }
 
 // Stop ends the job: orderly where the ranks still can, killed where not.
-func (j *Job) Stop() { j.proc.stop(3 * time.Second) }
+func (j *Job) Stop() { j.proc.stop() }

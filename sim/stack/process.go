@@ -57,8 +57,11 @@ func startProcess(dir, name string, env []string, stdout io.Writer, path string,
 	return p, nil
 }
 
+// stopGrace is how long a process may take to end by itself.
+const stopGrace = 3 * time.Second
+
 // stop ends the process and everything in its group, and waits until it is reaped.
-func (p *process) stop(grace time.Duration) {
+func (p *process) stop() {
 	select {
 	case <-p.done:
 		return
@@ -67,7 +70,7 @@ func (p *process) stop(grace time.Duration) {
 	_ = p.cmd.Process.Signal(syscall.SIGTERM)
 	select {
 	case <-p.done:
-	case <-time.After(grace):
+	case <-time.After(stopGrace):
 		_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
 		<-p.done
 	}

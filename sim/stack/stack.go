@@ -164,7 +164,7 @@ func (s *Stack) Close() {
 	}
 	for _, p := range procs {
 		if p != nil {
-			wg.Go(func() { p.stop(3 * time.Second) })
+			wg.Go(func() { p.stop() })
 		}
 	}
 	wg.Wait()
@@ -212,10 +212,10 @@ func (s *Stack) WaitPage(ctx context.Context, jobID string) (Page, error) {
 }
 
 // StopExporter ends a host's exporter, to see what its silence does.
-func (s *Stack) StopExporter(host int) { s.hosts[host].proc.stop(3 * time.Second) }
+func (s *Stack) StopExporter(host int) { s.hosts[host].proc.stop() }
 
 // StopPrometheus ends Prometheus.
-func (s *Stack) StopPrometheus() { s.prometheus.stop(3 * time.Second) }
+func (s *Stack) StopPrometheus() { s.prometheus.stop() }
 
 // client asks the services of the stack; none of its requests may outlast a stuck one.
 var client = &http.Client{Timeout: 5 * time.Second}
