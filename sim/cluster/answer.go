@@ -25,8 +25,9 @@ type Truth struct {
 	// Causes may be named; none: any.
 	Causes []string `json:"causes,omitempty"`
 	// Ranks: naming any of them finds the culprit; none: nobody may be accused.
-	Ranks     []int  `json:"ranks,omitempty"`
-	Hosts     []int  `json:"-"`
+	Ranks []int `json:"ranks,omitempty"`
+	// Mutual: others may be named beside them, for it takes two orders to make a deadlock.
+	Mutual    bool   `json:"mutual,omitempty"`
 	Component string `json:"component"`
 	Place     string `json:"place,omitempty"`
 }
@@ -70,6 +71,11 @@ func (t Truth) or(classes ...string) Truth {
 	return t
 }
 
+func (t Truth) involving() Truth {
+	t.Mutual = true
+	return t
+}
+
 func (t Truth) comp(component, place string) Truth {
 	t.Component, t.Place = component, place
 	return t
@@ -77,6 +83,11 @@ func (t Truth) comp(component, place string) Truth {
 
 // settle adds what only the finished run shows.
 func (a *Answer) settle(s *sim) {
+	for i := range a.Truths {
+		if n := s.cfg.Faults[i].FromIteration; n > 0 && n <= len(s.ranks[0].ends) {
+			a.Truths[i].AtSeconds = s.ranks[0].ends[n-1].Seconds()
+		}
+	}
 	for i := range s.ranks {
 		s.ranks[i].inFlight(func(_ slot, o *op, m int32) {
 			mb := &o.mem[m]

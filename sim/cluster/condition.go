@@ -5,6 +5,7 @@ package cluster
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/culprit-project/culprit/trace/nodeapi"
 )
@@ -147,15 +148,19 @@ func (s *sim) factsOf(f *Fault, h int32, fresh bool, age float64) []nodeapi.Fact
 	case NICDown:
 		return one(nodeapi.Fact{Component: "nic", Device: nic, Kind: "port_down", Value: 0, Expected: 1, Rank: -1})
 	case LinkFlap:
-		return one(nodeapi.Fact{Component: "nic", Device: nic, Kind: "link_downed", Value: 1 + age, Rank: -1})
+		return one(nodeapi.Fact{Component: "nic", Device: nic, Kind: "link_downed", Value: math.Ceil(age), Rank: -1})
 	case PCIeDowngrade:
-		return one(nodeapi.Fact{Component: "pcie", Device: gpu, Kind: "link_width_reduced", Value: 16 * f.Remaining, Expected: 16, Rank: rank})
+		return one(nodeapi.Fact{Component: "pcie", Device: busOf(hw.local), Kind: "link_width_reduced", Value: 16 * f.Remaining, Expected: 16, Rank: rank})
 	case Congestion:
 		return one(nodeapi.Fact{Component: "nic", Device: nic, Kind: "cnp_rate", Value: 4e4, Unit: "1/s", Rank: -1})
 	case SwitchPortSlow:
 		return one(nodeapi.Fact{Component: "nic", Device: nic, Kind: "port_rate_reduced", Value: line * f.Remaining / 1e9, Unit: "Gb/s", Expected: line / 1e9, Rank: -1})
 	case CPUContention:
-		return one(nodeapi.Fact{Component: "cpu", Kind: "cpu_pressure", Value: 1 - f.Remaining, Rank: -1, Text: "tasks wait for a CPU"})
+		out := make([]nodeapi.Fact, 0, len(s.hosts[h].ranks))
+		for _, q := range s.hosts[h].ranks {
+			out = append(out, nodeapi.Fact{Component: "cpu", Kind: "cpu_pressure", Value: 1 - f.Remaining, Unit: "ratio", Rank: q})
+		}
+		return out
 	case CPUThrottle:
 		return one(nodeapi.Fact{Component: "cpu", Kind: "cpu_clock_reduced", Value: 3700 * f.Remaining, Unit: "MHz", Expected: 3700, Rank: -1})
 	case BackgroundCompute:

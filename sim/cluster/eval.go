@@ -272,8 +272,13 @@ func (e *evaluation) treeChannel(ch, n int) {
 	}
 	limit := make([]int, n) // Steps of each member's own call.
 	for m := range limit {
-		if limit[m] = steps; o.mem[m].in != nil && o.mem[m].in.bytes != o.bytes() {
-			limit[m] = int(max(1, o.mem[m].in.bytes*int64(steps)/max(1, o.bytes())))
+		limit[m] = steps
+		switch in := o.mem[m].in; {
+		case in == nil:
+		case in.fn != o.fn(): // Runs another algorithm's kernel: takes no part, and never ends.
+			limit[m] = 0
+		case in.bytes != o.bytes():
+			limit[m] = int(max(1, in.bytes*int64(steps)/max(1, o.bytes())))
 		}
 	}
 	for k := range steps {
@@ -325,7 +330,7 @@ func (e *evaluation) treeChannel(ch, n int) {
 		}
 	}
 	for m := range d {
-		if limit[m] > steps {
+		if limit[m] > steps || limit[m] == 0 {
 			d[m] = Never
 		}
 		e.left[m] = max(e.left[m], d[m], u[m])

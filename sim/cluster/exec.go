@@ -168,8 +168,9 @@ func (s *sim) note(o *op) {
 		o.queued = true
 		s.waiting = append(s.waiting, o)
 	}
-	if len(s.waiting) > 4096 && len(s.waiting) > 4*len(s.ranks) {
+	if len(s.waiting) > s.compactAt {
 		s.compact()
+		s.compactAt = max(4096, 2*len(s.waiting))
 	}
 }
 

@@ -33,7 +33,7 @@ const (
 	ECCError          FaultKind = "ecc_error"          // Uncorrectable: the GPU stops.
 	CPUContention     FaultKind = "cpu_contention"     // Remaining share of CPU time; the whole host.
 	CPUThrottle       FaultKind = "cpu_throttle"       // Remaining clock; the whole host.
-	ProxyDelay        FaultKind = "proxy_delay"        // Mean extra time Delay per action of one rank's proxy thread.
+	ProxyDelay        FaultKind = "proxy_delay"        // One rank's proxy thread sleeps for Delay now and then, 1-Remaining its chance per action.
 	ProcessStopped    FaultKind = "process_stopped"
 	ProcessKilled     FaultKind = "process_killed"
 	HostLost          FaultKind = "host_lost"
@@ -62,7 +62,9 @@ type Fault struct {
 	Delay     time.Duration
 	// Every repeats the fault with this period, each lasting For (spikes and fluctuations).
 	Every time.Duration
-	Slot  string // Communicator meant, for inconsistent operations: "tp", "dp", …; empty: "dp", else "world".
+	// FromIteration is when an imbalance begins, in place of At; 0: from the start, as a bad cut of the model does.
+	FromIteration int
+	Slot          string // Communicator meant, for inconsistent operations: "tp", "dp", …; empty: "dp", else "world".
 }
 
 // deviationKind is how a rank's host thread leaves the common program.
@@ -116,11 +118,11 @@ func (r *rank) deviate(s *sim, in *instr) *instr {
 
 // swapOrder gives a copy of the program with its last two blocking collectives on different communicators exchanged,
 // nil when there are none.
-func swapOrder(prog []instr) []instr {
+func (r *rank) swapOrder(prog []instr) []instr {
 	last := -1
 	for i := len(prog) - 1; i >= 0; i-- {
 		in := &prog[i]
-		if in.kind != doCollect || !in.blocking {
+		if in.kind != doCollect || !in.blocking || r.comms[in.slot].comm < 0 {
 			continue
 		}
 		if last < 0 {
@@ -235,7 +237,7 @@ func (s *sim) applyFault(f *Fault) (Truth, error) {
 	case ProxyDelay:
 		for _, w := range spans {
 			s.odd(one, w[0], w[1])
-			hw.proxyDelay = append(hw.proxyDelay, proxyDelay{from: w[0], to: w[1], mean: At(f.Delay)})
+			hw.proxyDelay = append(hw.proxyDelay, proxyDelay{from: w[0], to: w[1], chance: 1 - f.Remaining, pause: At(f.Delay)})
 		}
 		return truth(classSlowComm, one, causeProxy, causeCPU).or(classSlowMixed).comp("process", ""), nil
 	case HostLost:
@@ -280,7 +282,7 @@ func (s *sim) applyScript(f *Fault, spans [][2]Time, one []int) (Truth, error) {
 		return truth(classInconsistent, one, causeOtherOp).or(classNotEntered).comp("program", ""), nil
 	case Deadlock:
 		script(deviateOrder)
-		return truth(classInconsistent, one, causeDeadlock, causeOtherOp).comp("program", ""), nil
+		return truth(classInconsistent, one, causeDeadlock, causeOtherOp).comp("program", "").involving(), nil
 	case DataStuck:
 		script(deviateData)
 		return truth(classNotEntered, one, causeNotCalled, causeStorage).comp("process", ""), nil
@@ -379,40 +381,43 @@ func (s *sim) slotOf(f *Fault) (slot, error) {
 	return slot(i), nil
 }
 
-// unbalanceExpert gives one expert more than its share of tokens from the start.
+// unbalanceExpert gives one expert more than its share of tokens from an iteration on.
 func (s *sim) unbalanceExpert(f *Fault) (Truth, error) {
 	job := &s.cfg.Job
 	if job.EP < 2 || f.Remaining <= 0 {
 		return Truth{}, fmt.Errorf("needs experts and a remaining share, has EP %d and %g", job.EP, f.Remaining)
 	}
 	e := s.ranks[f.Rank].place.dp % job.EP
-	factors := slices.Clone(job.ExpertFactor)
-	for len(factors) < job.EP {
-		factors = append(factors, 1)
-	}
-	factors[e] /= f.Remaining
-	job.ExpertFactor = factors
+	s.uneven = append(s.uneven, unevenness{from: int32(f.FromIteration), expert: true, index: e, factor: 1 / f.Remaining}) //nolint:gosec // Small.
 	return truth(classImbalance, nil, causeRouting).comp("experts", fmt.Sprintf("expert rank %d", e)), nil
 }
 
-// unbalanceStage makes one pipeline stage longer from the start.
+// unbalanceStage makes one pipeline stage longer from an iteration on.
 func (s *sim) unbalanceStage(f *Fault) (Truth, error) {
 	job := &s.cfg.Job
 	if job.PP < 2 || f.Remaining <= 0 {
 		return Truth{}, fmt.Errorf("needs stages and a remaining share, has PP %d and %g", job.PP, f.Remaining)
 	}
-	stage := s.ranks[f.Rank].stage
-	factors := slices.Clone(job.StageFactor)
-	for len(factors) < job.PP {
-		factors = append(factors, 1)
-	}
-	factors[stage] /= f.Remaining
-	job.StageFactor = factors
-	for i := range s.programs {
-		s.programs[i] = job.program(&s.cfg.Hardware, i)
-	}
-	for i := range s.ranks {
-		s.ranks[i].prog = s.programs[s.ranks[i].stage].train
-	}
+	stage := int(s.ranks[f.Rank].stage)
+	s.uneven = append(s.uneven, unevenness{from: int32(f.FromIteration), index: stage, factor: 1 / f.Remaining}) //nolint:gosec // Small.
 	return truth(classImbalance, nil, causeStage).comp("stage", fmt.Sprintf("stage %d", stage)), nil
+}
+
+// unevenness is more work for one expert or stage from an iteration on.
+type unevenness struct {
+	from   int32
+	expert bool
+	index  int
+	factor float64
+}
+
+// extra is the factor of an expert's or a stage's work in an iteration.
+func (s *sim) extra(iter int32, expert bool, index int) float64 {
+	f := 1.0
+	for _, u := range s.uneven {
+		if u.expert == expert && u.index == index && iter >= u.from {
+			f *= u.factor
+		}
+	}
+	return f
 }

@@ -296,10 +296,10 @@ func (l *link) act(rank int32, t Time, stage int64) Time {
 			continue
 		}
 		u := uniform(l.sim.cfg.Seed, forProxy, int64(rank), int64(t), stage)
-		if d.mean > 0 {
-			t += Time(-math.Log(1-u) * float64(d.mean))
+		if d.mean > 0 { // A merged step stands for scale actions.
+			t += Time(-math.Log(1-u) * float64(d.mean) * float64(l.scale))
 		}
-		if d.chance > 0 && u < d.chance {
+		if d.chance > 0 && u < 1-math.Pow(1-d.chance, float64(l.scale)) {
 			t += d.pause
 		}
 	}

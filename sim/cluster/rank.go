@@ -269,7 +269,7 @@ func (r *rank) iterate(s *sim) {
 	}
 	for i := range r.script {
 		if d := &r.script[i]; d.kind == deviateOrder && !d.done && r.host >= d.from {
-			if swapped := swapOrder(r.prog); swapped != nil {
+			if swapped := r.swapOrder(r.prog); swapped != nil {
 				r.prog, d.done = swapped, true
 			}
 		}
@@ -289,6 +289,9 @@ func (r *rank) duration(s *sim, it *item) Time {
 	if job.SeqImbalance > 0 && (in.label == forward || in.label == backward || in.label == expertWork) {
 		f *= math.Exp(job.SeqImbalance * normal(seed, forSequence, int64(r.place.dp), int64(it.iter), int64(in.mb)))
 	}
+	if len(s.uneven) > 0 && in.label != plain && in.label != optimizer {
+		f *= s.extra(it.iter, false, int(r.stage))
+	}
 	if in.label == expertWork {
 		e := r.place.dp % job.EP
 		f *= s.load(it.iter, in, e) * float64(job.EP)
@@ -305,6 +308,7 @@ func (s *sim) load(iter int32, in *instr, e int) float64 {
 		if job.ExpertFactor != nil {
 			w = job.ExpertFactor[i]
 		}
+		w *= s.extra(iter, true, i)
 		if job.RoutingImbalance > 0 {
 			w *= math.Exp(job.RoutingImbalance * normal(s.cfg.Seed, forRouting, int64(i), int64(iter), int64(in.group)<<16|int64(in.mb)))
 		}

@@ -36,21 +36,22 @@ const (
 )
 
 type sim struct {
-	cfg      Config
-	hosts    []host
-	hw       []rankHW
-	nics     [][]nicHW
-	paths    map[[2]int32]*profile
-	programs []stageProgram
-	comms    []*comm
-	ranks    []rank
-	work     []int32
-	queued   []bool
-	waiting  []*op // Operations that not everybody has entered.
-	horizon  Time
-	calib    map[calibKey]*calibration
-	storage  []*profile
-	err      error
+	cfg       Config
+	hosts     []host
+	hw        []rankHW
+	nics      [][]nicHW
+	paths     map[[2]int32]*profile
+	programs  []stageProgram
+	comms     []*comm
+	ranks     []rank
+	work      []int32
+	queued    []bool
+	waiting   []*op // Operations that not everybody has entered.
+	compactAt int   // Length of waiting at which it is searched for those that everybody has.
+	horizon   Time
+	calib     map[calibKey]*calibration
+	uneven    []unevenness
+	err       error
 }
 
 // Run simulates the job until cfg.Until and returns what the nodes would serve, with the sealed answer beside it.

@@ -88,6 +88,9 @@ func (s *sim) process(r *rank) nodeapi.Process {
 	return p
 }
 
+// busOf is the PCI address of a GPU.
+func busOf(local int32) string { return fmt.Sprintf("0000:%02x:00.0", 0x1b+0x10*local) }
+
 func fileOf(rank int32) string { return fmt.Sprintf("rank%05d.trace", rank) }
 
 func (s *sim) identity(r *rank) trace.Identity {
@@ -103,7 +106,7 @@ func (s *sim) identity(r *rank) trace.Identity {
 		CreatedNS: host.clock(1), CreatedRealNS: uint64(host.wallClock(1)), //nolint:gosec // After 1970.
 		BootID: fmt.Sprintf("%08x-0000-4000-8000-%012x", hw.host, hw.host), Hostname: host.name,
 		ProcessName: "python3", JobID: s.cfg.Job.ID,
-		GPUUUID: gpuUUID(s.cfg.Seed, r.id), GPUPCIBusID: fmt.Sprintf("00000000:%02x:00.0", 0x18+0x10*hw.local),
+		GPUUUID: gpuUUID(s.cfg.Seed, r.id), GPUPCIBusID: "0000" + busOf(hw.local),
 		ShimVersion: "sim", WriterABI: 6, Capabilities: caps,
 	}
 }

@@ -1,0 +1,38 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Culprit-sim simulates training jobs with faults and judges the root-cause engine on them.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/alecthomas/kingpin/v2"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "culprit-sim:", err)
+		stop()
+		os.Exit(1) //nolint:gocritic // stop has been called.
+	}
+}
+
+// run parses the arguments and runs the command.
+func run(ctx context.Context, args []string) error {
+	app := kingpin.New("culprit-sim", "Simulates training jobs on GPU clusters with faults, and judges the root-cause engine on them.")
+	app.HelpFlag.Short('h')
+	commands := map[string]func(context.Context) error{}
+	scorecardCommand(app, commands)
+	cmd, err := app.Parse(args)
+	if err != nil {
+		return fmt.Errorf("reading the arguments: %w", err)
+	}
+	return commands[cmd](ctx)
+}

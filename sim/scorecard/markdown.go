@@ -1,0 +1,59 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package scorecard
+
+import (
+	"fmt"
+	"io"
+	"strings"
+)
+
+// intro tells what the figures are and how to have them again.
+func (r *Report) intro() []string {
+	flag := "--quick"
+	if r.Mode == "full" {
+		flag = "--full"
+	}
+	return []string{
+		fmt.Sprintf("%d simulated runs (%s), seed %d, commit %s; %d faults had no effect, or slowed the iterations by less than 10%%, and are judged only for false accusations. The run took %.0f s on %s.",
+			r.Summary.Runs, r.Mode, r.Seed, r.Commit, r.Summary.Without, r.Seconds, r.Machine),
+		fmt.Sprintf("Again: `culprit-sim scorecard %s --seed %d`. The same seed gives the same runs. docs/simulator.md describes the model and what it leaves out: every figure here is about simulated clusters, and none replaces a real one.", flag, r.Seed),
+		"The engine gets what the nodes' exporters would serve, and nothing else. The sealed answer meets its verdict only in the judge.",
+	}
+}
+
+// Markdown writes the report.
+func (r *Report) Markdown(w io.Writer) error {
+	var b strings.Builder
+	b.WriteString("# Scorecard\n\n<!-- Written by culprit-sim scorecard; do not edit. -->\n")
+	for _, p := range r.intro() {
+		b.WriteString("\n" + p + "\n")
+	}
+	for _, t := range r.tables() {
+		fmt.Fprintf(&b, "\n## %s\n", t.title)
+		if t.note != "" {
+			b.WriteString("\n" + t.note + "\n")
+		}
+		if len(t.rows) == 0 {
+			b.WriteString("\nNone.\n")
+			continue
+		}
+		b.WriteString("\n| " + strings.Join(cells(t.head), " | ") + " |\n|" + strings.Repeat("---|", len(t.head)) + "\n")
+		for _, row := range t.rows {
+			b.WriteString("| " + strings.Join(cells(row), " | ") + " |\n")
+		}
+	}
+	if _, err := io.WriteString(w, b.String()); err != nil {
+		return fmt.Errorf("writing the report: %w", err)
+	}
+	return nil
+}
+
+func cells(row []string) []string {
+	out := make([]string, len(row))
+	for i, c := range row {
+		out[i] = strings.ReplaceAll(c, "|", "\\|")
+	}
+	return out
+}

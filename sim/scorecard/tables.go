@@ -1,0 +1,209 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package scorecard
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+)
+
+// table is a part of the report, written as Markdown and as HTML.
+type table struct {
+	title string
+	note  string
+	head  []string
+	rows  [][]string
+}
+
+// tables are the report's tables, in order.
+func (r *Report) tables() []table {
+	return slices.Concat(
+		[]table{r.headline(), r.byFault(), r.byScale()},
+		r.papers(),
+		[]table{r.baselineTable(), r.reliabilityTable(), r.cost(), r.failures()},
+	)
+}
+
+func (r *Report) headline() table {
+	s := &r.Summary
+	t := table{
+		title: "Headline",
+		note: "Over the runs in which the fault had an effect: the job stood still, or its iterations took 10% longer. Brackets: hits of runs, 95% Wilson interval. " +
+			"*Right* is class and first-named culprit together.",
+		head: []string{"", "hangs", "slow, a machine to blame", "slow, nobody to blame"},
+	}
+	row := func(name string, f func(*Figures) string) {
+		t.rows = append(t.rows, []string{name, f(&s.Hang), f(&s.Slow), f(&s.Nobody)})
+	}
+	row("runs", func(f *Figures) string { return strconv.Itoa(f.Runs) })
+	row("triggered", func(f *Figures) string { return f.Triggered.String() })
+	row("detected", func(f *Figures) string { return f.Detected.String() })
+	row("class", func(f *Figures) string { return f.Class.String() })
+	row("cause", func(f *Figures) string { return f.Cause.String() })
+	row("top-1", func(f *Figures) string { return f.Top1.String() })
+	row("top-3", func(f *Figures) string { return f.Top3.String() })
+	row("host", func(f *Figures) string { return f.Host.String() })
+	row("culprit, or a link or group with it", func(f *Figures) string { return f.Group.String() })
+	row("right", func(f *Figures) string { return f.Right.String() })
+	row("unknown", func(f *Figures) string { return f.Unknown.String() })
+	row("an innocent accused", func(f *Figures) string { return f.False.String() })
+	row("fault to analyzer told, p50 / p90 / max", func(f *Figures) string {
+		return fmt.Sprintf("%.1f / %.1f / %.1f s", f.Latency50, f.Latency90, f.LatencyMx)
+	})
+	quiet := func(name string, v Share) { t.rows = append(t.rows, []string{name, v.String(), "", ""}) }
+	quiet("healthy runs: nobody accused", s.Healthy)
+	quiet("benign runs: nobody accused", s.Benign)
+	quiet("quiet runs: nobody paged", s.QuietPaged)
+	quiet("quiet runs: no trigger", s.QuietNoFire)
+	quiet("precision of accusations", s.Precision)
+	quiet("recall", s.Recall)
+	t.rows = append(t.rows, []string{"F1", fmt.Sprintf("%.3f", s.F1), "", ""})
+	return t
+}
+
+func figureRow(name string, list []Outcome) []string {
+	f := figures(list)
+	lat := "–"
+	if f.Triggered.Hits > 0 {
+		lat = fmt.Sprintf("%.0f / %.0f s", f.Latency50, f.Latency90)
+	}
+	return []string{
+		name, strconv.Itoa(f.Runs), pct(f.Triggered), pct(f.Class), pct(f.Top1), pct(f.Top3), pct(f.Group), pct(f.Unknown), pct(f.False), lat,
+	}
+}
+
+func pct(s Share) string {
+	if s.Of == 0 {
+		return "–"
+	}
+	return fmt.Sprintf("%.0f%%", 100*s.Value())
+}
+
+var figureHead = []string{"", "runs", "triggered", "class", "top-1", "top-3", "with its link or group", "unknown", "innocent accused", "told p50 / p90"}
+
+func (r *Report) effective() []Outcome {
+	return filter(r.Outcomes, func(o *Outcome) bool { return o.Effect })
+}
+
+func (r *Report) byFault() table {
+	t := table{title: "By fault", head: figureHead,
+		note: "Severities together. Runs without effect are left out; the last column of the JSON's outcomes says which."}
+	order, by := groupBy(filter(r.effective(), func(o *Outcome) bool { return !quietGroup(o) }), func(o *Outcome) string { return o.Scenario })
+	for _, k := range order {
+		t.rows = append(t.rows, figureRow(k, by[k]))
+	}
+	order, by = groupBy(filter(r.Outcomes, quietGroup), func(o *Outcome) string { return o.Scenario })
+	for _, k := range order {
+		row := figureRow(k, by[k])
+		row[4], row[5], row[6], row[9] = "–", "–", "–", "–"
+		t.rows = append(t.rows, row)
+	}
+	return t
+}
+
+func (r *Report) byScale() table {
+	t := table{title: "By workload and scale", head: figureHead}
+	list := filter(r.effective(), func(o *Outcome) bool { return !quietGroup(o) })
+	slices.SortStableFunc(list, func(a, b Outcome) int { return cmp.Compare(a.Ranks, b.Ranks) })
+	order, by := groupBy(list, func(o *Outcome) string { return o.Workload })
+	for _, k := range order {
+		t.rows = append(t.rows, figureRow(fmt.Sprintf("%s (%d ranks)", k, by[k][0].Ranks), by[k]))
+	}
+	return t
+}
+
+func (r *Report) baselineTable() table {
+	t := table{
+		title: "Beside simple methods on the same evidence",
+		note:  "Judged by the first-named rank alone; in runs without a guilty machine, right is to name nobody. Each method is asked at the engine's own trigger, so none has to detect anything by itself.",
+		head:  []string{"method", "right", "an innocent accused"},
+	}
+	for _, name := range append([]string{"culprit"}, baselineNames...) {
+		t.rows = append(t.rows, []string{name, r.Summary.Baselines[name].String(), r.Summary.BaselineBad[name].String()})
+	}
+	return t
+}
+
+func (r *Report) reliabilityTable() table {
+	t := table{
+		title: "Reliability",
+		note:  fmt.Sprintf("Of verdicts said with a confidence, how many are right: class, first-named, nobody innocent. Expected calibration error %.3f.", r.Summary.Calibration),
+		head:  []string{"confidence", "mean", "right"},
+	}
+	for _, b := range r.Summary.Reliability {
+		t.rows = append(t.rows, []string{fmt.Sprintf("%.1f–%.1f", b.From, b.To), fmt.Sprintf("%.2f", b.Confidence), b.Right.String()})
+	}
+	return t
+}
+
+func (r *Report) cost() table {
+	t := table{
+		title: "What an analysis costs",
+		note:  "Bytes are JSON before compression. Analysis is the engine's wall time on the reporting machine, which did other work as well.",
+		head:  []string{"ranks", "runs", "ranks asked p50", "fetched p50 / max", "analysis p50 / p90 / max", "allocated p50"},
+	}
+	list := filter(r.Outcomes, func(o *Outcome) bool { return o.RanksFetched > 0 })
+	slices.SortStableFunc(list, func(a, b Outcome) int { return cmp.Compare(a.Ranks, b.Ranks) })
+	order, by := groupBy(list, func(o *Outcome) string { return strconv.Itoa(o.Ranks) + " " + o.Group })
+	for _, k := range order {
+		l := by[k]
+		b := collect(l, func(o *Outcome) float64 { return float64(o.BytesFetched) / 1e6 })
+		ms := collect(l, func(o *Outcome) float64 { return o.AnalysisMillis })
+		t.rows = append(t.rows, []string{
+			k, strconv.Itoa(len(l)), fmt.Sprintf("%.0f", percentile(collect(l, func(o *Outcome) float64 { return float64(o.RanksFetched) }), 0.5)),
+			fmt.Sprintf("%.2f / %.2f MB", percentile(b, 0.5), percentile(b, 1)),
+			fmt.Sprintf("%.1f / %.1f / %.1f ms", percentile(ms, 0.5), percentile(ms, 0.9), percentile(ms, 1)),
+			fmt.Sprintf("%.1f MiB", percentile(collect(l, func(o *Outcome) float64 { return o.AllocMiB }), 0.5)),
+		})
+	}
+	return t
+}
+
+const maxFailures = 80
+
+func (r *Report) failures() table {
+	t := table{
+		title: "What fails",
+		note:  "Every run that is not right, or that accuses an innocent. A link or group that holds the culprit is marked as such.",
+		head:  []string{"run", "truth", "verdict", "confidence", "remark"},
+	}
+	bad := filter(r.effective(), func(o *Outcome) bool { return !o.Right || o.False })
+	for i := range bad {
+		o := &bad[i]
+		if i == maxFailures {
+			t.rows = append(t.rows, []string{fmt.Sprintf("and %d more: see the JSON", len(bad)-i), "", "", "", ""})
+			break
+		}
+		t.rows = append(t.rows, []string{
+			o.Name, fmt.Sprintf("%s %v", o.TruthClass, short(o.TruthRanks)),
+			fmt.Sprintf("%s/%s %v%v", o.Class, o.Cause, short(o.Culprits), o.Groups[:min(1, len(o.Groups))]),
+			fmt.Sprintf("%.2f", o.Confidence), remark(o),
+		})
+	}
+	return t
+}
+
+func remark(o *Outcome) string {
+	switch {
+	case quietGroup(o):
+		return "nothing was wrong"
+	case !o.Triggered && o.Class == "healthy":
+		return "no trigger fired"
+	case o.Unknown:
+		return "unknown"
+	case o.False && o.Top1:
+		return "an innocent beside the culprit"
+	case o.False:
+		return "an innocent"
+	case o.Top1:
+		return "culprit right, class wrong"
+	case o.GroupRight:
+		return "only its link or group"
+	case o.HostRight:
+		return "only its host"
+	}
+	return "missed"
+}
