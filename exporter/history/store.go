@@ -67,9 +67,12 @@ type stream struct {
 	comms   map[commSlot]trace.CommKey // All there have been.
 	blocks  []*block                   // Sealed.
 	open    *block
-	current map[opKey]bool // Operations in flight at the last round.
-	logged  map[uint32]opKey
-	ended   []uint32 // Slots of logged operations that are over, not written yet.
+	// Operations by slot: in flight at the last round, and in the log. spare is current's memory of the round before.
+	current, spare, logged map[uint32]opKey
+	ended                  []uint32 // Slots of logged operations that are over, not written yet.
+	lookAtAll              bool     // Flows may differ from the log although they have not changed since the last round.
+	ops                    []*trace.Op
+	flows                  []*trace.Flow // Scratch, as ops.
 
 	loggedNS  uint64 // When the state log was written last.
 	allowance int    // Bytes that it may take now.
@@ -110,7 +113,10 @@ func (s *Store) Bytes() int {
 func (s *Store) stream(p *node.Process) *stream {
 	st := s.streams[p]
 	if st == nil {
-		st = &stream{open: newBlock(), comms: map[commSlot]trace.CommKey{}, current: map[opKey]bool{}, logged: map[uint32]opKey{}}
+		st = &stream{
+			open: newBlock(), comms: map[commSlot]trace.CommKey{}, current: map[uint32]opKey{}, spare: map[uint32]opKey{},
+			logged: map[uint32]opKey{},
+		}
 		s.streams[p] = st
 		st.describe(p)
 	}
@@ -182,7 +188,11 @@ func (s *Store) Sampled(p *node.Process, atNS uint64) {
 		st.describe(p)
 	}
 	ops := st.due(&p.Snap)
-	if len(ops) == 0 && len(st.ended) == 0 || !st.allowed(atNS) {
+	if len(ops) == 0 && len(st.ended) == 0 {
+		return
+	}
+	if !st.allowed(atNS) {
+		st.lookAtAll = true
 		return
 	}
 	flows := st.changedFlows(&p.Snap)
@@ -229,33 +239,32 @@ func (st *stream) allowed(now uint64) bool {
 
 // due gives the operations to log in this round and notes those logged before that are over.
 func (st *stream) due(snap *trace.Snapshot) []*trace.Op {
-	var ops []*trace.Op
-	before := st.current
-	st.current = make(map[opKey]bool, len(snap.Ops))
-	still := map[uint32]bool{}
+	before, now := st.current, st.spare
+	clear(now)
+	ops := st.ops[:0]
 	for i := range snap.Ops {
 		o := &snap.Ops[i]
 		if o.State == trace.OpLeft {
 			continue
 		}
 		key := opKey{o.Index, o.Generation, o.Number}
-		st.current[key] = true
-		if !before[key] {
-			continue
-		}
-		ops = append(ops, o)
-		if st.logged[o.Index] == key {
-			still[o.Index] = true
+		now[o.Index] = key
+		if before[o.Index] == key && key.generation != 0 {
+			ops = append(ops, o)
 		}
 	}
-	for index := range st.logged {
-		if !still[index] {
+	st.current, st.spare, st.ops = now, before, ops
+	for index, key := range st.logged {
+		if now[index] != key {
 			st.ended = append(st.ended, index)
 			delete(st.logged, index)
 		}
 	}
 	for _, o := range ops {
-		st.logged[o.Index] = opKey{o.Index, o.Generation, o.Number}
+		if _, known := st.logged[o.Index]; !known {
+			st.logged[o.Index] = now[o.Index]
+			st.lookAtAll = true
+		}
 	}
 	return ops
 }
@@ -272,31 +281,46 @@ func (st *stream) opChanged(o *trace.Op) bool {
 }
 
 // changedFlows gives the flows that carry logged operations and differ from what the block has of them. A mere count
-// of polls is no difference: it grows all the time.
+// of polls is no difference: it grows all the time. Only flows that have changed since the last round are looked at,
+// unless the last round does not count.
 func (st *stream) changedFlows(snap *trace.Snapshot) []*trace.Flow {
-	var flows []*trace.Flow
-	w := &st.open.scratch
-	for i := range snap.Flows {
-		f := &snap.Flows[i]
-		if f.State == trace.FlowIdle {
-			continue
-		}
-		if key, ok := st.logged[f.OpIndex]; !ok || key.generation != f.OpGeneration {
-			continue
-		}
-		if before := st.open.base.flows.get(f.Index); before != nil {
-			polls := f.PeerPolls
-			w.list = w.list[:0]
-			f.PeerPolls = uint32(before[flowPeerPolls])
-			w.flow(f)
-			f.PeerPolls = polls
-			if slices.Equal(w.list, before) {
-				continue
+	flows := st.flows[:0]
+	if st.lookAtAll {
+		for i := range snap.Flows {
+			if f := &snap.Flows[i]; st.differs(f) {
+				flows = append(flows, f)
 			}
 		}
-		flows = append(flows, f)
+	} else {
+		for _, i := range snap.ChangedFlows() {
+			if f := &snap.Flows[i]; st.differs(f) {
+				flows = append(flows, f)
+			}
+		}
 	}
+	st.flows, st.lookAtAll = flows, false
 	return flows
+}
+
+// differs tells whether a flow is to be logged.
+func (st *stream) differs(f *trace.Flow) bool {
+	if f.State == trace.FlowIdle {
+		return false
+	}
+	if key, ok := st.logged[f.OpIndex]; !ok || key.generation != f.OpGeneration {
+		return false
+	}
+	before := st.open.base.flows.get(f.Index)
+	if before == nil {
+		return true
+	}
+	w := &st.open.scratch
+	w.list = w.list[:0]
+	polls := f.PeerPolls
+	f.PeerPolls = uint32(before[flowPeerPolls])
+	w.flow(f)
+	f.PeerPolls = polls
+	return !slices.Equal(w.list, before)
 }
 
 // Places among a flow's words.
@@ -335,7 +359,7 @@ func (s *Store) rotate(st *stream, now uint64) {
 
 func (s *Store) seal(st *stream) {
 	b := st.open
-	st.open = newBlock()
+	st.open, st.lookAtAll = newBlock(), true
 	if len(b.data) == 0 {
 		return
 	}

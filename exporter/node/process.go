@@ -46,6 +46,7 @@ type Process struct {
 	file      *trace.File
 	unlinked  bool
 	deadSince time.Time
+	released  time.Time
 	asked     bool // The kernel has been asked at least once.
 	lockSeen  bool // The writer was seen holding its file's lock.
 

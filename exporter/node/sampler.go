@@ -26,6 +26,9 @@ import (
 // system calls a thread, so it is not done every sampling round.
 const kernelPeriod = time.Second
 
+// releasePeriod is how often a file's pages are given back.
+const releasePeriod = 10 * time.Second
+
 // Options configure a Sampler. Zero values take the defaults named.
 type Options struct {
 	Dirs     []string      // Directories of trace files.
@@ -209,8 +212,11 @@ func (s *Sampler) sample(p *Process, now time.Time, askKernel bool) {
 	s.absorb(p)
 	if askKernel {
 		p.updateRates(now)
-		// What the ring's reading has mapped in would count as this process's memory.
-		p.file.Release()
+		// What reading the rings maps in counts as this process's memory.
+		if now.Sub(p.released) >= releasePeriod {
+			p.released = now
+			p.file.Release()
+		}
 	}
 	if s.opts.History != nil {
 		s.opts.History.Sampled(p, s.opts.Clock())
