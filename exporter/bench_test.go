@@ -142,7 +142,7 @@ func BenchmarkSample(b *testing.B) {
 		b.Run(load.name, func(b *testing.B) {
 			dir := b.TempDir()
 			f := newFleet(b, dir)
-			store, err := history.New(history.Options{MaxBytes: 24 << 20})
+			store, err := history.New(history.Options{MaxBytes: 16 << 20})
 			if err != nil {
 				b.Fatal(err)
 			}

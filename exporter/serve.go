@@ -9,7 +9,9 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"os"
 	"runtime"
+	"runtime/debug"
 	"strings"
 	"time"
 
@@ -36,11 +38,17 @@ const (
 	// RAS asks all processes of the job: at most so long, and not more often.
 	rasTimeout     = 30 * time.Second
 	minRASInterval = 10 * time.Second
+	// gcPercent is by how much the heap may grow between two collections.
+	gcPercent = 40
 )
 
 // serve runs the exporter until ctx ends.
 func serve(ctx context.Context, log *slog.Logger, s *settings) error {
 	runtime.GOMAXPROCS(s.cpus)
+	if os.Getenv("GOGC") == "" {
+		// Most of the heap is history without pointers: collecting it often costs little, and memory is the job's.
+		debug.SetGCPercent(gcPercent)
+	}
 	log.Info("Starting culprit-exporter", "version", version.Info(), "build_context", version.BuildContext())
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(

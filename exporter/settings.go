@@ -56,7 +56,7 @@ func parseFlags(args []string) (*settings, error) {
 	app.Flag("runtime.gomaxprocs", "CPUs that the exporter may use at a time. It shares its node with a training job.").
 		Envar("GOMAXPROCS").Default("1").IntVar(&s.cpus)
 
-	size := app.Flag("history.size", "Memory for the recent history that GET /api/v1/trace serves.").Default("24MB").Bytes()
+	size := app.Flag("history.size", "Memory for the recent history that GET /api/v1/trace serves.").Default("16MB").Bytes()
 	app.Flag("history.dir", "Directory for a file with the history that memory has no room for; empty: it is dropped. "+
 		"The file has no name and is gone when the exporter ends.").StringVar(&s.history.Dir)
 	dirSize := app.Flag("history.dir-size", "Size of that file.").Default("512MB").Bytes()

@@ -41,7 +41,7 @@ func TestDefaults(t *testing.T) {
 	if s.node.Interval != 100*time.Millisecond || s.node.KeepDead != 10*time.Minute || (*s.web.WebListenAddresses)[0] != ":9850" {
 		t.Errorf("settings %+v, listening on %v", s.node, *s.web.WebListenAddresses)
 	}
-	if s.history.MaxBytes != 24<<20 || s.history.DirBytes != 512<<20 || s.history.Dir != "" {
+	if s.history.MaxBytes != 16<<20 || s.history.DirBytes != 512<<20 || s.history.Dir != "" {
 		t.Errorf("history %+v", s.history)
 	}
 }

@@ -27,7 +27,7 @@ import (
 const kernelPeriod = time.Second
 
 // releasePeriod is how often a file's pages are given back.
-const releasePeriod = 10 * time.Second
+const releasePeriod = 3 * time.Second
 
 // Options configure a Sampler. Zero values take the defaults named.
 type Options struct {
