@@ -19,7 +19,7 @@ import (
 const (
 	// window is how many operations are looked at to find the mark.
 	window = 8192
-	// firstLook is after how many operations the mark is sought first; then each time their number has doubled.
+	// firstLook is after how many operations the mark is sought first; then each time their number has grown by half.
 	firstLook = 8
 	// minRepeats is how often the mark must have been seen.
 	minRepeats = 4
@@ -104,7 +104,7 @@ func (d *Detector) Observe(op Op) (time.Duration, bool) {
 	duration, ended := d.track(e)
 	if d.seen >= d.nextLook {
 		d.look()
-		d.nextLook = d.seen + min(max(d.seen, firstLook), window)
+		d.nextLook = d.seen + min(max(d.seen/2, firstLook), window)
 	}
 	return duration, ended
 }
@@ -235,12 +235,23 @@ func differences(at []int, value func(int) float64) []float64 {
 // mean).
 func regular(values []float64, limit float64) (int, bool) {
 	for k := 1; k <= maxMultiple && (minRepeats-1)*k <= len(values); k++ {
-		if variation(values, k) <= limit {
-			return k, true
+		rest := whole(values, k)
+		if variation(rest, k) > limit {
+			continue
 		}
+		// Sums of k leave the odd first values out. Without them fewer may do as well.
+		for less := 1; less < k; less++ {
+			if k%less == 0 && variation(rest, less) <= limit {
+				return less, true
+			}
+		}
+		return k, true
 	}
 	return 0, false
 }
+
+// whole gives the last values, as many as make up groups of k.
+func whole(values []float64, k int) []float64 { return values[len(values)%k:] }
 
 // best picks the mark: of the rarest regular kinds the one that marks most directly. With operations that overlap, some
 // kinds move about in the sequence and are only regular over several iterations.
@@ -269,25 +280,23 @@ func best(occurrences [][]int) (at []int, multiple int) {
 // not show, such as the same operation over and over with a pause for computation after every so many. Sums over
 // an iteration vary far less than chance alone would have it.
 func pattern(values []float64, multiple int, least float64, most int) int {
-	base := variation(values, multiple)
-	if base < least {
-		return 1
-	}
 	for k := 2; k <= most && k*multiple <= maxMultiple && (minRepeats-1)*k*multiple <= len(values); k++ {
-		if variation(values, k*multiple) <= 0.3*base/math.Sqrt(float64(k)) {
+		// The odd first values, of the job's start perhaps, are left out on both sides.
+		rest := whole(values, k*multiple)
+		base := variation(rest, multiple)
+		if base >= least && variation(rest, k*multiple) <= 0.3*base/math.Sqrt(float64(k)) {
 			return k
 		}
 	}
 	return 1
 }
 
-// variation is the standard deviation over the mean of the sums of k consecutive values, taken from the end.
+// variation is the standard deviation over the mean of the sums of k consecutive values.
 func variation(values []float64, k int) float64 {
 	n := len(values) / k
 	if n < 2 {
 		return math.Inf(1)
 	}
-	values = values[len(values)-n*k:]
 	var sum, squares float64
 	for i := range n {
 		s := 0.0

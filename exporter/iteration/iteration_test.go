@@ -76,6 +76,14 @@ func TestDetector(t *testing.T) {
 				j.op(1, allGather, 1<<20, 5*time.Millisecond)
 			}
 		}},
+		{"a slow start", 40, 20, func(j *job, i int) {
+			if i < 3 {
+				j.now += time.Duration(3-i) * 10 * time.Second
+			}
+			j.op(2, allGather, 1<<20, 5*time.Millisecond)
+			j.op(2, allGather, 1<<20, 5*time.Millisecond)
+			j.op(1, allReduce, 1<<22, 90*time.Millisecond)
+		}},
 		{"layers, micro-batches and a gradient", 30, 15, func(j *job, _ int) {
 			for range 16 {
 				for range 12 {
@@ -132,6 +140,22 @@ func TestDetector(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestSlowStartIsNoPattern looks after every number of iterations: no early guess may take two for one.
+func TestSlowStartIsNoPattern(t *testing.T) {
+	for start := range 6 {
+		j := newJob()
+		for i := range 60 {
+			if i <= start {
+				j.now += time.Duration(j.rng.Int64N(int64(20 * time.Second)))
+			}
+			j.op(1, allReduce, 1<<20, 100*time.Millisecond)
+			if i > start+1 && len(j.found) > 0 && j.found[len(j.found)-1] > 150*time.Millisecond {
+				t.Fatalf("%d slow iterations at the start: %v after %d", start, j.found[len(j.found)-1], i)
+			}
+		}
 	}
 }
 
