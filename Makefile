@@ -11,8 +11,8 @@ PKG     := github.com/prometheus/common/version
 LDFLAGS := -s -w -X $(PKG).Version=$(VERSION) -X $(PKG).Revision=$(shell git rev-parse --short HEAD 2>/dev/null) \
            -X $(PKG).Branch=$(shell git rev-parse --abbrev-ref HEAD 2>/dev/null)
 
-.PHONY: all help build shim ringjob go-build tools test test-go test-c test-rules test-e2e demo lint bench generate \
-        check-generated scorecard gpu-e2e fuzz soak clean
+.PHONY: all help build shim ringjob go-build tools test test-go test-c test-rules test-e2e test-slow demo lint bench generate \
+        check-generated scorecard gpu-e2e clean
 
 all: build
 
@@ -22,10 +22,12 @@ help: ## List the targets.
 build: shim ringjob go-build ## Build the shim, ringjob and the Go programs into bin/.
 
 shim:
-	@$(MAKE) --no-print-directory -C ncclshim
+	@echo "building the shim"
+	@$(MAKE) --silent --no-print-directory -C ncclshim
 
 ringjob:
-	@$(MAKE) --no-print-directory -C sim/ringjob
+	@echo "building ringjob"
+	@$(MAKE) --silent --no-print-directory -C sim/ringjob
 
 go-build:
 	@echo "building culprit-exporter, culprit-analyzer, culprit-sim, culprit-demo"
@@ -50,15 +52,19 @@ test-go:
 	$(GO) test -timeout 10m $$($(GO) list ./... | grep -v -e /sim/e2e -e /sim/ringjob/)
 
 test-c:
-	$(MAKE) --no-print-directory -C ncclshim test
-	$(MAKE) --no-print-directory -C sim/ringjob test
+	@$(MAKE) --silent --no-print-directory -C ncclshim test
+	@$(MAKE) --silent --no-print-directory -C sim/ringjob test
 
 test-rules:
-	@tools/build.sh promtool jsonnet
 	mixin/test.sh
 
 test-e2e: build tools ## Real processes, Prometheus and Alertmanager: every fault names its rank.
 	$(GO) test -timeout 20m -count=1 -v ./sim/e2e
+
+test-slow: build tools ## Real processes that only get slow: every fault names its rank. Takes minutes, wants a quiet machine.
+	@failed=; for fault in gpu-slow link-slow proxy-delay; do \
+	  $(BIN)/culprit-demo --fault=$$fault --rank=$(RANK) || failed="$$failed $$fault"; \
+	done; if [[ -n $$failed ]]; then echo "missed:$$failed"; exit 1; fi
 
 lint: ## Run the pinned linters.
 	@tools/build.sh golangci-lint
@@ -82,5 +88,6 @@ scorecard: ## Run the quick scorecard; fails under the committed floors.
 gpu-e2e: build ## On a machine with an NVIDIA GPU: the end-to-end check on real NCCL.
 	@sim/gpu/run.sh
 
-clean: ## Remove what the build made.
-	rm -rf $(BIN) build .cache
+clean: ## Remove what the build made, but for bin/tools.
+	find $(BIN) -maxdepth 1 -type f -delete 2>/dev/null || true
+	rm -rf build
