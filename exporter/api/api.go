@@ -24,8 +24,12 @@ import (
 	"github.com/culprit-project/culprit/trace/nodeapi"
 )
 
-// maxConcurrent bounds how many answers are made at a time; more are told to come back.
-const maxConcurrent = 4
+const (
+	// maxConcurrent bounds how many answers are made at a time; more are told to come back.
+	maxConcurrent = 4
+	// answerTimeout bounds how long an answer may take.
+	answerTimeout = time.Minute
+)
 
 // Facts gives the node's own evidence.
 type Facts interface {
@@ -63,6 +67,8 @@ func (a *API) limited(h http.HandlerFunc) http.HandlerFunc {
 		select {
 		case a.slots <- struct{}{}:
 			defer func() { <-a.slots }()
+			// A client that does not read must not keep the place for ever. Writers that cannot be bounded are a test's.
+			_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(answerTimeout))
 			h(w, r)
 		default:
 			w.Header().Set("Retry-After", "1")

@@ -274,8 +274,8 @@ func TestTrace(t *testing.T) {
 		w.Transferred(trace.Transfer{EndedNS: nowNS - i*1e9})
 	}
 	w.Live(trace.LifecycleEvent{AtNS: nowNS - 1e9, Kind: trace.LifeProcessStart, CommIndex: -1})
-	n.state("")
-	n.state("") // The stuck operation is logged at second sight.
+	n.sampler.Sample()
+	n.sampler.Sample() // The stuck operation is logged at second sight.
 	for _, tt := range []struct {
 		query string
 		want  map[string]int

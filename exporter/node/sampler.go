@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -69,6 +70,7 @@ type Sampler struct {
 	readErrors map[trace.Reason]uint64
 	sampledNS  uint64 // CLOCK_MONOTONIC of the last round.
 	lastKernel time.Time
+	lastRound  time.Time
 	rounds     func(time.Duration) // Told each round's duration.
 
 	done   []trace.Completion // Scratch.
@@ -161,7 +163,7 @@ func (s *Sampler) Sample() {
 	s.limit(now)
 	kept := s.processes[:0]
 	for _, p := range s.processes {
-		s.sample(p, now, askKernel)
+		s.sampleSafely(p, now, askKernel)
 		if s.expired(p, now) {
 			s.forget(p)
 			continue
@@ -170,7 +172,7 @@ func (s *Sampler) Sample() {
 	}
 	clear(s.processes[len(kept):])
 	s.processes = kept
-	s.sampledNS = s.opts.Clock()
+	s.sampledNS, s.lastRound = s.opts.Clock(), now
 	s.rounds(time.Since(start))
 }
 
@@ -192,6 +194,18 @@ func (s *Sampler) limit(now time.Time) {
 	if total > maxState {
 		s.lose(largest, now, &trace.Error{Reason: trace.ReasonHostile, Err: errTooLarge})
 	}
+}
+
+// sampleSafely keeps trouble with one file from the others: should something in it make the exporter panic, it is given
+// up and said so loudly.
+func (s *Sampler) sampleSafely(p *Process, now time.Time, askKernel bool) {
+	defer func() {
+		if r := recover(); r != nil {
+			s.log.Error("Reading a trace file panicked", "file", p.path, "panic", r, "stack", string(debug.Stack()))
+			s.lose(p, now, &trace.Error{Reason: trace.ReasonHostile, Err: fmt.Errorf("reading it panicked: %v", r)})
+		}
+	}()
+	s.sample(p, now, askKernel)
 }
 
 // sample brings one process up to date.

@@ -484,6 +484,35 @@ func TestKernelUsage(t *testing.T) {
 	}
 }
 
+// panicking is a history that cannot bear one of the files.
+type panicking struct{ file string }
+
+func (h panicking) Completions(p *node.Process, _ []trace.Completion, _ uint64) {
+	if p.File() == h.file {
+		panic("cannot bear it")
+	}
+}
+func (panicking) Lifecycle(*node.Process, []trace.LifecycleEvent, uint64) {}
+func (panicking) Sampled(*node.Process, uint64)                           {}
+func (panicking) Forgotten(*node.Process)                                 {}
+
+func TestPanicCostsOneFile(t *testing.T) {
+	r := newRig(t, func(o *node.Options) { o.History = panicking{"a.trace"} })
+	for rank, name := range []string{"a.trace", "b.trace"} {
+		r.procs.Put(proctest.Process{PID: 4000 + rank, StartTicks: 50})
+		r.file(name, identity(int32(rank))).Complete(trace.Completion{})
+	}
+	for range 3 {
+		r.after(100 * time.Millisecond)
+	}
+	if p := r.only(); p.File != "b.trace" || len(r.sampler.Unread()) != 1 {
+		t.Errorf("%s is left, unread %v", p.File, r.sampler.Unread())
+	}
+	if !strings.Contains(r.logs.String(), "panicked") {
+		t.Error("it is not in the log")
+	}
+}
+
 func TestStall(t *testing.T) {
 	const second = uint64(time.Second)
 	at := func(r *rig, ago uint64) uint64 { return r.clock - ago*second }

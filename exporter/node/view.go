@@ -82,10 +82,22 @@ type Query struct {
 	Flows  FlowDetail
 }
 
+// freshEnough is how old a round may be for a State: however many ask, the files are not read all the time.
+const freshEnough = 20 * time.Millisecond
+
+func (s *Sampler) refresh() {
+	s.mu.Lock()
+	fresh := s.sampledNS != 0 && trace.Since(s.opts.Clock(), s.sampledNS) < freshEnough && s.opts.Now().Sub(s.lastRound) < freshEnough
+	s.mu.Unlock()
+	if !fresh {
+		s.Sample()
+	}
+}
+
 // State gives what is known of the processes that match, as it is at this moment. Each process is copied by itself, so
 // that a large answer does not hold the sampler up.
 func (s *Sampler) State(q Query) (nowNS uint64, processes func(yield func(nodeapi.Process) bool)) {
-	s.Sample()
+	s.refresh()
 	s.mu.Lock()
 	matching := make([]*Process, 0, len(s.processes))
 	for _, p := range s.processes {
