@@ -166,6 +166,10 @@ func (w *waitFor) oddSentence(r *root) string {
 		}
 		return s + "; which side is wrong cannot be told."
 	}
+	if od.field == "order" {
+		return fmt.Sprintf("%s called %s on %s, the others %s: one operation too many or too few.",
+			w.rankList(r.nodes), od.odd[0].value, w.comms[in.key.comm].name, od.common)
+	}
 	return fmt.Sprintf("%s called %s at place %d of %s where the others called %s (%s differs).",
 		w.rankList(r.nodes), od.odd[0].value, in.key.place, w.comms[in.key.comm].name, od.common, od.field)
 }
@@ -205,6 +209,9 @@ func (w *waitFor) addCulprits(r *root, v *Verdict) {
 	for i, n := range r.nodes {
 		if len(v.Culprits) >= maxCulprits {
 			return
+		}
+		if slices.ContainsFunc(v.Culprits, func(c Culprit) bool { return c.Rank == w.nodes[n].id && c.Rank >= 0 }) {
+			continue
 		}
 		c := w.culprit(n)
 		c.Channel = int(r.channel)

@@ -54,9 +54,14 @@ func (w *waitFor) deadlock(vs, ranks []int32) (root, bool) {
 	slices.SortFunc(r.order, func(a, b orderSide) int {
 		return cmp.Or(cmp.Compare(len(a.ranks), len(b.ranks)), cmp.Compare(a.inst, b.inst))
 	})
+	w.breakTie(&r)
 	r.inst = r.order[0].inst
 	last := r.order[len(r.order)-1]
+	told := len(r.nodes) > 0
 	for _, s := range r.order {
+		if told {
+			break
+		}
 		if len(s.ranks) < len(last.ranks) || len(r.order[0].ranks) == len(last.ranks) {
 			r.nodes = append(r.nodes, s.ranks...)
 		}
@@ -67,6 +72,55 @@ func (w *waitFor) deadlock(vs, ranks []int32) (root, bool) {
 		r.leaf.cause = CauseOtherOp
 	}
 	return r, true
+}
+
+// breakTie names one of two equal camps when the ranks outside the deadlock know the program's order.
+func (w *waitFor) breakTie(r *root) {
+	if len(r.order) != 2 || len(r.order[0].ranks) != len(r.order[1].ranks) {
+		return
+	}
+	if w.usualOrder(r.order[1].inst, r.order[0].inst) {
+		r.order[0], r.order[1] = r.order[1], r.order[0]
+	} else if !w.usualOrder(r.order[0].inst, r.order[1].inst) {
+		return
+	}
+	r.nodes = slices.Clone(r.order[0].ranks)
+}
+
+// usualOrder asks the ranks outside the deadlock which of two operations comes first in the program: true when those
+// that are in first have left second's like in their own communicator of its family, and nobody says the opposite. Who
+// entered first before second is then the one who differs.
+func (w *waitFor) usualOrder(first, second int32) bool {
+	return w.leftBefore(second, first) > 0 && w.leftBefore(first, second) == 0
+}
+
+// leftBefore counts ranks that are in one operation and have left another's like at the same place of a sibling
+// communicator.
+func (w *waitFor) leftBefore(left, in int32) int {
+	k := &w.insts[left].key
+	c := &w.comms[k.comm]
+	if k.fn >= 0 || k.p2p() {
+		return 0
+	}
+	count := 0
+	for i := range w.insts[in].joins {
+		j := &w.insts[in].joins[i]
+		r := w.nodes[j.node].rank
+		if !j.active || c.find(j.node) != nil {
+			continue
+		}
+		for m := range r.Memberships {
+			mb := &r.Memberships[m]
+			s := &w.comms[w.comOf[mb.Comm]]
+			if s.size != c.size || stem(s.name) != stem(c.name) || mb.Called <= k.place {
+				continue
+			}
+			if !slices.ContainsFunc(mb.InFlight, func(o Op) bool { return o.Number == k.place }) {
+				count++
+			}
+		}
+	}
+	return count
 }
 
 // cyclicInstances gives the instances of the largest cycle within the component.

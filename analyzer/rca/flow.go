@@ -43,9 +43,10 @@ func (f *Flow) starved() bool {
 	return !f.Send && !f.finished() && f.Posted > f.Ready && f.Ready <= f.Transmitted && f.Transmitted <= f.Done
 }
 
-// noCredit: a sender whose kernel has filled every buffer it was given waits for the network or the receiver.
+// noCredit: a sender whose kernel has filled every buffer it was given waits for the network or the receiver. Of what
+// lies ready behind a step that its receiver does not take, NCCL shows that step only: the buffers may all be full.
 func (f *Flow) noCredit() bool {
-	return f.Send && !f.finished() && f.Posted <= f.Ready && f.Ready > f.Done
+	return f.Send && !f.finished() && f.Ready > f.Done && (f.Posted <= f.Ready || f.Ready > f.Transmitted)
 }
 
 // own is a fault that a rank shows in itself: a leaf of the graph, whomever else it also waits for.
@@ -79,6 +80,7 @@ const (
 	flawLinkUnproven                 // Sent, not acknowledged, receiver unseen.
 	flawReceiving                    // Sent, not acknowledged; the receiver's node shows why.
 	flawGPUError                     // The node shows an error of the GPU.
+	flawCall                         // The CPU does not come out of the call.
 )
 
 // builder makes the wait-for graph out of the index.
@@ -100,7 +102,7 @@ func (b *builder) own(n, peer, inst int32, ch int, weight float64, strong bool, 
 		return // Its counters change: what they show now is a moment of healthy work.
 	}
 	switch what {
-	case flawGPU, flawGPUStart, flawGPUIdle, flawKernel, flawNoBuffers:
+	case flawGPU, flawGPUStart, flawGPUIdle, flawKernel, flawNoBuffers, flawCall:
 		// These rest on the absence of something else that would explain them.
 		if b.x.nodes[n].rank != nil && b.x.nodes[n].rank.Lost > 0 {
 			weight, strong = 0.6*weight, false

@@ -43,6 +43,7 @@ type decision struct {
 func (w *waitFor) decide(hard, soft []root) decision {
 	var d decision
 	var benign []root
+	hard = w.firstOdd(hard)
 	for _, r := range hard {
 		if r.leaf.class == Benign {
 			benign = append(benign, r)
@@ -66,6 +67,22 @@ func (w *waitFor) decide(hard, soft []root) decision {
 		d.order(w)
 	}
 	return d
+}
+
+// firstOdd keeps, of several disagreements on one communicator, the first: what follows a wrong call is its echo.
+func (w *waitFor) firstOdd(rs []root) []root {
+	first := map[int32]int64{}
+	for i := range rs {
+		if rs[i].kind == rootOdd {
+			k := &w.insts[rs[i].inst].key
+			if p, ok := first[k.comm]; !ok || k.place < p {
+				first[k.comm] = k.place
+			}
+		}
+	}
+	return slices.DeleteFunc(rs, func(r root) bool {
+		return r.kind == rootOdd && w.insts[r.inst].key.place > first[w.insts[r.inst].key.comm]
+	})
 }
 
 // soft takes the best of what is left: something seen before something unseen.

@@ -123,6 +123,7 @@ func (x *index) buildInstances() {
 	}
 	for i := range x.insts {
 		x.settle(&x.insts[i])
+		x.callers(int32(i))
 	}
 	for n := range x.acts {
 		for i := range x.acts[n] {
@@ -153,6 +154,22 @@ func (x *index) settle(in *instance) {
 		in.age = max(in.age, age)
 	}
 	in.stuck = still > 0 && still >= moving
+}
+
+// callers takes ranks whose CPU is still inside the call out of an operation that others have launched: they are not in
+// it yet. While all are inside the call, they are in it together (connections are made there).
+func (x *index) callers(i int32) {
+	in := &x.insts[i]
+	if !slices.ContainsFunc(in.joins, func(j join) bool { return j.op.State >= OpEnqueued }) {
+		return
+	}
+	for k := range in.joins {
+		j := &in.joins[k]
+		if j.op.State == OpCalled && j.active && j.started != startYes {
+			j.active = false
+			x.acts[j.node] = slices.DeleteFunc(x.acts[j.node], func(a active) bool { return a.inst == i })
+		}
+	}
 }
 
 // stuckFor is how long an operation made no progress, -1 unknown.

@@ -96,6 +96,8 @@ func (x *index) compareSignatures(in *instance) *oddity {
 			}
 			if o := recentLike(mem.m, in); o != nil {
 				parts = append(parts, join{node: mem.node, commRank: mem.commRank, op: o})
+			} else if o := shifted(mem.m, in); o != nil {
+				return x.orderOddity(in, mem.node, o)
 			}
 		}
 	}
@@ -146,6 +148,46 @@ func (in *instance) has(mem *member) bool {
 		return in.at(mem.commRank) != nil
 	}
 	return slices.ContainsFunc(in.joins, func(j join) bool { return j.node == mem.node })
+}
+
+// orderOddity: two members called the same operation at different places. The sibling communicators may know which
+// place is right.
+func (x *index) orderOddity(in *instance, n int32, o *Op) *oddity {
+	like := in.op()
+	od := &oddity{field: "order", tie: true, odd: []oddMember{
+		{in.joins[0].node, fmt.Sprintf("%s number %d as operation %d", like.Func, like.Seq, in.key.place)},
+		{n, fmt.Sprintf("%s number %d as operation %d", o.Func, o.Seq, o.Number)},
+	}}
+	places := x.familyVotes(in, func(s *Op) signature {
+		return pick(s.Func == like.Func && s.Seq == like.Seq, signature{n: s.Number + 1}, signature{})
+	}, false)
+	if len(places) != 1 {
+		return od
+	}
+	for p := range places {
+		switch p.n - 1 {
+		case in.key.place:
+			od.common, od.odd, od.tie = od.odd[0].value, od.odd[1:], false
+		case o.Number:
+			od.common, od.odd, od.tie = od.odd[1].value, od.odd[:1], false
+		}
+	}
+	return od
+}
+
+// shifted finds the instance's operation, by its function's own number, at another place of the member's order: one of
+// them called something that the other did not.
+func shifted(m *Membership, in *instance) *Op {
+	like := in.op()
+	if in.key.fn >= 0 || like.Seq < 0 {
+		return nil
+	}
+	for i := range m.InFlight {
+		if o := &m.InFlight[i]; o.Func == like.Func && o.Seq == like.Seq && o.Number >= 0 && o.Number != in.key.place {
+			return o
+		}
+	}
+	return nil
 }
 
 func recentLike(m *Membership, in *instance) *Op {
@@ -206,7 +248,7 @@ func split(x *index, in *instance, field string, get func(*Op) signature, parts 
 // the camps.
 func (x *index) siblings(in *instance, get func(*Op) signature, camps map[signature]int) signature {
 	var none signature
-	votes := x.familyVotes(in, get)
+	votes := x.familyVotes(in, get, true)
 	if len(votes) != 1 {
 		return none
 	}
@@ -218,7 +260,7 @@ func (x *index) siblings(in *instance, get func(*Op) signature, camps map[signat
 	return none
 }
 
-func (x *index) familyVotes(in *instance, get func(*Op) signature) map[signature]int {
+func (x *index) familyVotes(in *instance, get func(*Op) signature, samePlace bool) map[signature]int {
 	votes := map[signature]int{}
 	if in.key.fn >= 0 || in.key.p2p() {
 		return votes
@@ -237,7 +279,7 @@ func (x *index) familyVotes(in *instance, get func(*Op) signature) map[signature
 			}
 			for _, ops := range [2][]Op{mem.m.InFlight, mem.m.Recent} {
 				for k := range ops {
-					if ops[k].Number == in.key.place && !isP2P(&ops[k]) {
+					if (!samePlace || ops[k].Number == in.key.place) && !isP2P(&ops[k]) {
 						votes[get(&ops[k])]++
 					}
 				}
@@ -251,7 +293,7 @@ func (x *index) familyVotes(in *instance, get func(*Op) signature) map[signature
 // unusual says that a rank's call at this place is not known to be what the same place holds elsewhere in the family.
 func (x *index) unusual(in *instance) bool {
 	get := signatureFields[0].get
-	votes := x.familyVotes(in, get)
+	votes := x.familyVotes(in, get, true)
 	return len(votes) != 1 || votes[get(in.op())] == 0
 }
 

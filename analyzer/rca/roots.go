@@ -123,7 +123,7 @@ func (w *waitFor) oddRoot(v int32, in *instance) root {
 
 func (w *waitFor) flawRoot(o *own, all []own) root {
 	class := Fault
-	if o.cause == CauseKernelNotRunning {
+	if o.cause == CauseKernelNotRunning || o.what == flawCall {
 		class = NotEntered
 	}
 	r := root{kind: rootFlaw, nodes: []int32{o.node}, peer: o.peer, inst: o.inst, channel: o.channel, what: o.what, vertex: []int32{o.node},

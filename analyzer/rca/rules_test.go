@@ -168,10 +168,93 @@ func TestM12Deadlock(t *testing.T) {
 		j.in("a", "AllReduce", []int{0, 1}).in("b", "AllGather", []int{2, 3})
 		want{class: Inconsistent, cause: CauseDeadlock, ranks: []int{0, 1, 2, 3}, page: true}.check(t, j.verdict())
 	})
+	t.Run("equal camps, the others know the order", func(t *testing.T) {
+		j := newJob(4).comm("dp_0", 0, 2).comm("dp_1", 1, 3).comm("world", 0, 1, 2, 3)
+		j.on(0, "dp_0").Called, j.on(2, "dp_0").Called = 100, 100
+		j.in("dp_0", "AllReduce", []int{2}).queued("world", "AllReduce", 2)
+		j.in("world", "AllReduce", []int{0, 1, 3}).queued("dp_0", "AllReduce", 0)
+		for _, r := range []int{1, 3} {
+			j.on(r, "dp_1").Called, j.on(r, "dp_1").Completed = 101, 101
+		}
+		want{class: Inconsistent, cause: CauseDeadlock, ranks: []int{0}, page: true, phrase: "rank 0 (node0, GPU 0) entered AllReduce #100 on world first"}.check(t, j.verdict())
+	})
 	t.Run("two sends meet", func(t *testing.T) {
 		j := newJob(2).comm("pp", 0, 1)
 		j.in("pp", "Send", []int{0}, func(_ int, o *Op) { o.Peer = 1 }).in("pp", "Send", []int{1}, func(_ int, o *Op) { o.Peer = 0 })
 		want{class: Inconsistent, cause: CauseDeadlock, ranks: []int{0, 1}, page: true}.check(t, j.verdict())
+	})
+}
+
+func TestCallDoesNotReturn(t *testing.T) {
+	j := newJob(3).comm("dp", 0, 1, 2).in("dp", "AllReduce", []int{0, 1})
+	j.in("dp", "AllReduce", []int{2}, func(_ int, o *Op) { o.State, o.KernelStarted = OpCalled, 0 })
+	j.rank(2).GroupOpen = 6 * time.Second
+	want{class: NotEntered, cause: CauseCPU, ranks: []int{2}, page: true, phrase: "inside the call"}.check(t, j.verdict())
+}
+
+func TestKernelNotStartedThoughTheProxyReceives(t *testing.T) {
+	// The proxy posts buffers and receives into them without a kernel: the rank has not entered.
+	j := newJob(2).comm("dp", 0, 1)
+	by := flows(map[int][]Flow{0: {send(1, 8, 5, 4, 4), recv(1, 8, 0, 0, 0)}, 1: {send(0, 4, 0, 0, 0), recv(0, 4, 4, 4, 0)}})
+	j.in("dp", "AllReduce", []int{0, 1}, by)
+	j.on(1, "dp").InFlight[0].KernelStarted = 0
+	want{class: NotEntered, cause: CauseKernelNotRunning, ranks: []int{1}, page: true}.check(t, j.verdict())
+}
+
+func TestFullBuffersAreNoFrozenGPU(t *testing.T) {
+	// Rank 1's kernel takes nothing because rank 2 takes nothing of it; of the full buffers only the head shows.
+	j := newJob(3).comm("dp", 0, 1, 2).in("dp", "AllReduce", []int{0, 1}, flows(map[int][]Flow{
+		0: {send(1, 14, 10, 10, 10), recv(2, 12, 0, 0, 0)},
+		1: {send(2, 8, 5, 4, 4), recv(0, 10, 10, 10, 6)},
+	}))
+	want{class: NotEntered, cause: CauseNotCalled, ranks: []int{2}, page: true}.check(t, j.verdict())
+}
+
+func TestOneOperationTooMany(t *testing.T) {
+	// Rank 1 called something in between and is a place ahead; what it called is forgotten.
+	j := newJob(4).comm("dp_0", 0, 1).comm("dp_1", 2, 3)
+	j.in("dp_0", "AllReduce", []int{0})
+	j.on(1, "dp_0").Called++
+	j.in("dp_0", "AllReduce", []int{1}, func(_ int, o *Op) { o.Seq = 100 })
+	v := j.verdict()
+	want{class: Inconsistent, cause: CauseOtherOp, ranks: []int{0, 1}, page: true}.check(t, v)
+	for _, r := range []int{2, 3} {
+		j.on(r, "dp_1").Called++
+		j.on(r, "dp_1").Recent = []Op{{Number: 100, Seq: 100, Func: "AllReduce", Peer: -1, State: OpLeft}}
+	}
+	want{class: Inconsistent, cause: CauseOtherOp, ranks: []int{1}, page: true, phrase: "one operation too many or too few"}.check(t, j.verdict())
+}
+
+func TestX2EvidenceOfTheNode(t *testing.T) {
+	link := func() *job {
+		return newJob(2).comm("dp", 0, 1).in("dp", "AllReduce", []int{0, 1}, flows(map[int][]Flow{
+			0: {send(1, 8, 6, 6, 5), recv(1, 9, 6, 6, 6)}, 1: {send(0, 8, 6, 6, 6), recv(0, 9, 5, 5, 5)},
+		}))
+	}
+	t.Run("the sender's own link by default", func(t *testing.T) {
+		want{class: Fault, cause: CauseNetworkSend, ranks: []int{0}, page: true}.check(t, link().verdict())
+	})
+	t.Run("the receiver's port is down", func(t *testing.T) {
+		j := link()
+		j.ev.Facts = []Fact{{Host: "node1", Rank: -1, Component: "nic", Kind: "port_down"}}
+		want{class: Fault, cause: CauseNetworkSend, ranks: []int{1}, page: true}.check(t, j.verdict())
+	})
+	t.Run("one GPU of a host has an error", func(t *testing.T) {
+		j := newJob(4).comm("tp", 0, 1, 2, 3).in("tp", "AllReduce", []int{0, 1, 2, 3})
+		for r := range 4 {
+			j.rank(r).Host = "node0"
+		}
+		j.ev.Facts = []Fact{{Host: "node0", Rank: 2, Component: "gpu", Kind: "xid", Value: 79, Text: "GPU has fallen off the bus"}}
+		v := j.verdict()
+		want{class: Fault, cause: CauseGPU, ranks: []int{2}, page: true}.check(t, v)
+		if !slices.ContainsFunc(v.Evidence, func(e string) bool { return strings.Contains(e, "fallen off the bus") }) {
+			t.Errorf("evidence %q lacks the node's own", v.Evidence)
+		}
+	})
+	t.Run("an ailment elsewhere accuses nobody", func(t *testing.T) {
+		j := newJob(3).comm("dp", 0, 1, 2).in("dp", "AllReduce", []int{0, 1})
+		j.ev.Facts = []Fact{{Host: "node0", Rank: 0, Component: "gpu", Kind: "xid", Value: 79}}
+		want{class: NotEntered, cause: CauseNotCalled, ranks: []int{2}, page: true}.check(t, j.verdict())
 	})
 }
 

@@ -211,7 +211,7 @@ func (b *builder) unobserved(n int32, a *active, r *Rank) {
 }
 
 // idle: a rank that runs no operation. If some are called and none of their kernels runs, its GPU does not get to
-// them.
+// them; if the oldest is only called, its CPU does not come out of the call.
 func (b *builder) idle(n int32, r *Rank) {
 	var first *Op
 	var in *Membership
@@ -219,7 +219,7 @@ func (b *builder) idle(n int32, r *Rank) {
 		m := &r.Memberships[j]
 		for i := range m.InFlight {
 			o := &m.InFlight[i]
-			if !waits(o) || started(r, m, o) != startNo {
+			if !waits(o) || started(r, m, o) != startNo && o.State != OpCalled {
 				continue
 			}
 			if first == nil || o.Age > first.Age || o.Age == first.Age && m.Comm < in.Comm {
@@ -234,6 +234,11 @@ func (b *builder) idle(n int32, r *Rank) {
 	mem := b.x.comms[b.x.comOf[in.Comm]].find(n)
 	if inst := b.x.instanceOf(mem, first); inst >= 0 {
 		late := first.Age < 0 || first.Age >= b.x.opt.HangAfter
+		if first.State == OpCalled {
+			sure := late && r.GroupOpen >= b.x.opt.HangAfter
+			b.own(n, -1, inst, -1, pick(sure, 0.85, 0.6), sure, CauseCPU, flawCall)
+			return
+		}
 		b.own(n, -1, inst, -1, pick(late, 0.85, 0.4), late, CauseKernelNotRunning, flawKernel)
 	}
 }

@@ -142,6 +142,8 @@ func (x *index) flawText(r *root) string {
 		return fmt.Sprintf("data of %s%s is still under way%s although one end has finished", on, ch, peer)
 	case flawLinkUnproven:
 		return fmt.Sprintf("what it sent%s in %s%s is not acknowledged, and nothing is known of the receiver", peer, on, ch)
+	case flawCall:
+		return fmt.Sprintf("its CPU is inside the call of %s and does not come out, while others have launched it", on)
 	case flawReceiving:
 		return fmt.Sprintf("what%s sent in %s%s does not arrive, and its own node shows why", strings.TrimPrefix(peer, " to"), on, ch)
 	case flawGPUError:
