@@ -46,6 +46,11 @@ type File struct {
 	qps    table
 	moved  table // Transfers.
 	intern map[[16]byte]string
+	// Slots are copied here first. On the stack each would be an allocation, as it is handed to functions.
+	scratch struct {
+		comm wire.Comm
+		flow wire.Flow
+	}
 
 	fd       int
 	dev, ino uint64

@@ -46,21 +46,20 @@ func (c *tableCache) add(word uint64, position int32) {
 const tornWord = 1
 
 // update visits the slots that have changed and reports whether the Snapshot still has the same slots in the same
-// order. read copies a slot and tells whether it belongs into the Snapshot, set puts the copy into its place.
-func update[T wire.Comm | wire.Flow](c *tableCache, t table, belongs func(*T) bool, set func(position int32, slot uint32, w *T)) bool {
+// order. belongs tells whether a slot, copied into w, is in the Snapshot; set puts it there.
+func update[T wire.Comm | wire.Flow](c *tableCache, t table, w *T, belongs func(*T) bool, set func(position int32, slot uint32, w *T)) bool {
 	c.changed = c.changed[:0]
 	for i, seen := range c.slots {
 		slot := uint32(i)
 		if atomic.LoadUint64((*uint64)(t.slot(slot))) == seen {
 			continue
 		}
-		var w T
-		if !readSlot(t, slot, &w) || belongs(&w) != (c.position[i] >= 0) {
+		if !readSlot(t, slot, w) || belongs(w) != (c.position[i] >= 0) {
 			return false
 		}
-		c.slots[i] = *(*uint64)(unsafe.Pointer(&w))
+		c.slots[i] = *(*uint64)(unsafe.Pointer(w))
 		if c.position[i] >= 0 {
-			set(c.position[i], slot, &w)
+			set(c.position[i], slot, w)
 			c.changed = append(c.changed, c.position[i])
 		}
 	}
@@ -290,7 +289,7 @@ func (f *File) interned(raw [16]byte) string {
 func (f *File) readFlows(s *Snapshot, high uint32) {
 	c := &s.cache.flows
 	used := func(w *wire.Flow) bool { return w.InUse != 0 }
-	if len(c.slots) == int(high) && update(c, f.flows, used, func(position int32, slot uint32, w *wire.Flow) {
+	if len(c.slots) == int(high) && update(c, f.flows, &f.scratch.flow, used, func(position int32, slot uint32, w *wire.Flow) {
 		setFlow(&s.Flows[position], slot, w)
 	}) {
 		return

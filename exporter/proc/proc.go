@@ -145,6 +145,9 @@ func parseStat(b []byte) (Stat, error) {
 		rest = rest[end:]
 		switch n {
 		case 3:
+			if len(field) != 1 || field[0] < 'A' || field[0] > 'z' {
+				return Stat{}, fmt.Errorf("parsing stat: state %q", field)
+			}
 			s.State = field[0]
 		case 14, 15, 22:
 			v, err := parseUint(field)
