@@ -35,6 +35,7 @@ type RDMA struct {
 	counts changes
 	cnps   map[string]cnpCount
 	rates  map[string]uint64 // Highest rate a port has had, bytes a second.
+	nets   *netdevs
 }
 
 type cnpCount struct {
@@ -44,7 +45,7 @@ type cnpCount struct {
 
 // NewRDMA makes the rdma collector.
 func NewRDMA(sys sysfile.Root) *RDMA {
-	return &RDMA{sys: sys, now: time.Now, counts: changes{}, cnps: map[string]cnpCount{}, rates: map[string]uint64{}}
+	return &RDMA{sys: sys, now: time.Now, counts: changes{}, cnps: map[string]cnpCount{}, rates: map[string]uint64{}, nets: newNetdevs(string(sys))}
 }
 
 func rdmaDesc(name, help string, labels ...string) *prometheus.Desc {
@@ -110,6 +111,7 @@ func (r *RDMA) Collect(ctx context.Context, emit func(prometheus.Metric)) error 
 	if len(ports) == 0 {
 		return ErrNoData
 	}
+	r.refreshNetdevs()
 	var errs []error
 	for _, p := range ports {
 		if err := ctx.Err(); err != nil {
@@ -168,6 +170,21 @@ func (r *RDMA) port(p port, emit func(prometheus.Metric)) error {
 	return nil
 }
 
+// refreshNetdevs maps the interfaces of the node to RDMA devices.
+func (r *RDMA) refreshNetdevs() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.nets.refresh(baseNames(r.sys.Glob("class/net/*")))
+}
+
+func baseNames(paths []string) []string {
+	names := make([]string, len(paths))
+	for i, p := range paths {
+		names[i] = path.Base(p)
+	}
+	return names
+}
+
 // describe gives the values of port_info's labels; what is not there stays empty.
 func (r *RDMA) describe(p port) []string {
 	text := func(elem ...string) string {
@@ -175,11 +192,9 @@ func (r *RDMA) describe(p port) []string {
 		return s
 	}
 	device := path.Join("class/infiniband", p.device)
-	netdev := ""
-	for _, n := range r.sys.Glob(path.Join(device, "device/net/*")) {
-		netdev = path.Base(n)
-		break
-	}
+	r.mu.Lock()
+	netdev := r.nets.of(p.device, baseNames(r.sys.Glob(path.Join(device, "device/net/*"))))
+	r.mu.Unlock()
 	bus, _ := r.sys.Link(device, "device")
 	return []string{
 		text(p.dir, "link_layer"), text(device, "fw_ver"), text(device, "board_id"), netdev, text(device, "device/numa_node"), bus,
