@@ -59,6 +59,7 @@ void control_poll(uint64_t now) {
   __atomic_fetch_and(mask, ~(int)(current & ~wanted & ~GET(shim.mask_others)), __ATOMIC_RELAXED);
   PUT(shim.mask_now, wanted);
   PUT(shim.file.header->event_mask, wanted);
-  PUT(shim.file.header->capabilities, mask_capabilities(shim.abi, wanted));
+  PUT(shim.file.header->capabilities,
+      mask_capabilities(shim.abi, wanted) | (GET(shim.qps_on) != 0 ? CULPRIT_CAP_QPS : 0));
   lifecycle_note(CULPRIT_LIFE_MASK_CHANGED, now, NONE, 0, wanted, "control file");
 }

@@ -26,7 +26,7 @@
 
 #define CULPRIT_TRACE_MAGIC "culprit"  // 8 bytes with the NUL.
 #define CULPRIT_TRACE_MAJOR 1
-#define CULPRIT_TRACE_MINOR 0
+#define CULPRIT_TRACE_MINOR 1
 #define CULPRIT_TRACE_SUFFIX ".trace"
 
 #define CULPRIT_MAX_SECTIONS 16
@@ -355,6 +355,9 @@ enum culprit_lifecycle_kind {
   CULPRIT_LIFE_DISTRUST = 6,     // arg0: CULPRIT_COMM_* or CULPRIT_OP_* flag, text: why.
   CULPRIT_LIFE_MASK_CHANGED = 7, // arg0: new mask.
   CULPRIT_LIFE_FORK = 8,         // The process forked; the child writes nothing.
+  CULPRIT_LIFE_CALL_BEGIN = 9,   // A thread entered an NCCL call that can block (preload); arg0: thread id, text: the call.
+  CULPRIT_LIFE_CALL_END = 10,    // It came back; arg0: thread id << 32 | ncclResult_t, text: the call.
+  CULPRIT_LIFE_COMM_SPLIT = 11,  // comm_id is a child of the communicator with the id arg0 (preload).
 };
 
 struct culprit_lifecycle {
@@ -367,6 +370,52 @@ struct culprit_lifecycle {
   char text[56];
 };
 
+// A queue pair of the process, as the verbs interposer sees it. The time with work outstanding is counted per epoch, as for a
+// flow. Slots of destroyed queue pairs are given away.
+struct culprit_qp {
+  uint32_t version;
+  uint32_t generation;
+  uint32_t in_use;
+  uint32_t qp_num;           // Local number.
+  uint32_t dest_qp_num;      // Number at the peer; 0 until connected.
+  uint32_t comm_index;       // Of the flow that was seen to send on it; UINT32_MAX unknown.
+  uint32_t comm_generation;
+  uint32_t flow_index;       // UINT32_MAX unknown.
+  uint32_t flow_generation;
+  int32_t peer;              // Rank in the communicator; -1 unknown.
+  uint16_t port;             // Local port number.
+  uint16_t dest_lid;         // InfiniBand; 0 on RoCE.
+  uint16_t gid_index;        // Local GID index.
+  uint16_t state;            // Last state set: enum ibv_qp_state (RTR 2, RTS 3, ERR 6).
+  char device[32];           // "mlx5_0".
+  uint8_t remote_gid[16];    // RoCE v2: the peer's address, IPv4 mapped into IPv6.
+  uint64_t created_ns;
+  uint64_t connected_ns;     // When it was made ready to send.
+  uint64_t last_post_ns;
+  uint64_t last_completion_ns;
+  uint64_t sends_posted;
+  uint64_t sends_completed;  // Work requests known done: a signaled one's completion covers those before it.
+  uint64_t send_bytes;       // Posted.
+  uint64_t receives_posted;
+  uint64_t receives_completed;
+  uint64_t errors;           // Completions with another status than success.
+  uint32_t last_error;       // enum ibv_wc_status of the last of them.
+  uint32_t epochs;           // Epochs with a send outstanding.
+  uint64_t active_ns;        // Time with a send outstanding.
+};
+
+// One transfer of a flow, written when it is done and CULPRIT_TRANSFERS asks for it.
+struct culprit_transfer {
+  uint64_t ticket;
+  uint32_t flow_index;
+  uint32_t flow_generation;
+  uint64_t op_number;
+  uint32_t step;
+  uint32_t bytes;
+  uint64_t started_ns;  // Send: handed to the network. Receive: buffer posted.
+  uint64_t ended_ns;    // Send: acknowledged. Receive: data there.
+};
+
 static_assert(sizeof(struct culprit_section) == 24, "section");
 static_assert(offsetof(struct culprit_header, sections) == 32, "header.sections");
 static_assert(sizeof(struct culprit_header) <= 4096, "header fits its page");
@@ -375,5 +424,7 @@ static_assert(sizeof(struct culprit_op) % 8 == 0, "op");
 static_assert(sizeof(struct culprit_flow) % 8 == 0, "flow");
 static_assert(sizeof(struct culprit_completion) % 8 == 0, "completion");
 static_assert(sizeof(struct culprit_lifecycle) % 8 == 0, "lifecycle");
+static_assert(sizeof(struct culprit_qp) % 8 == 0, "qp");
+static_assert(sizeof(struct culprit_transfer) % 8 == 0, "transfer");
 
 #endif

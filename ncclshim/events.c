@@ -116,6 +116,7 @@ void event_stop(handle h) {
     case HANDLE_API:       // The call has returned.
     case HANDLE_CAPTURED:
     case HANDLE_LOST:
+    case HANDLE_QP:
     case HANDLE_OP:        // Enqueued, which its start has told already.
       return;
   }

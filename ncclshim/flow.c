@@ -260,6 +260,7 @@ handle flow_proxy_started(uint32_t comm, handle op, const struct culprit_nccl_pr
   p->func = about.func;
   p->started_ns = now;
   p->first_step_ns = p->last_step_ns = p->bytes = 0;
+  if (GET(shim.transfers_on) != 0) memset(&shim.transfer_starts[pi], 0, sizeof shim.transfer_starts[pi]);
   PUT(p->generation, generation);
 
   handle ended_op = 0;

@@ -30,6 +30,7 @@ enum handle_kind {
   HANDLE_PROXY_OP = 7,
   HANDLE_STEP = 8,
   HANDLE_KERNEL = 9,     // One channel's kernel of an operation.
+  HANDLE_QP = 11,        // A queue pair (hooks.h).
   HANDLE_LOST = 10,      // A call that was numbered and for which there was no room.
 };
 

@@ -14,6 +14,10 @@
 // so that NCCL takes the same course through its code in every case.
 void session_open_comm(struct comm_info *info, void **context, int *mask, culprit_nccl_logger logger);
 
+// session_open_file opens the trace file if nobody has yet, for events that do not come from NCCL's profiler interface. It
+// says whether events are taken.
+bool session_open_file(void);
+
 // session_close_comm ends a communicator; with the last one the file is marked as closed.
 void session_close_comm(void *context);
 

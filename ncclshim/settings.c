@@ -56,6 +56,7 @@ const char *settings_read(struct settings *s) {
   s->clock_source = nonempty("CULPRIT_CLOCK");
   s->events = nonempty("CULPRIT_EVENTS");
   s->chain = nonempty("CULPRIT_CHAIN");
+  s->transfers = truthy(nonempty("CULPRIT_TRANSFERS"));
   s->control = nonempty("CULPRIT_CONTROL") == NULL || truthy(nonempty("CULPRIT_CONTROL"));
   return bad;
 }

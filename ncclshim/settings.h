@@ -21,6 +21,7 @@ struct settings {
   const char *clock_source; // CULPRIT_CLOCK, or NULL.
   const char *events;       // CULPRIT_EVENTS, or NULL.
   bool control;             // CULPRIT_CONTROL: a control file may change the events.
+  bool transfers;           // CULPRIT_TRANSFERS: a record per transfer.
   const char *chain;        // CULPRIT_CHAIN, or NULL.
 };
 

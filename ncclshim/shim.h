@@ -144,6 +144,33 @@ struct proxy_ctl {
   uint16_t func;
 };
 
+#define QP_SIGNALED 128u  // Signaled sends of a queue pair that can be outstanding.
+
+struct qp_ctl {
+  uint32_t generation;
+  bool used;
+  bool active;
+  uint32_t signaled_head, signaled_tail;
+  uint64_t active_mark, last_epoch;
+  uint64_t signaled[QP_SIGNALED];  // sends_posted at each signaled request.
+};
+
+#define SENDING 64u  // Threads that can be told apart while they send.
+
+// The flow that a thread is about to send for (see qp.h).
+struct sending {
+  uint64_t thread;
+  uint32_t flow;  // 1 + flow, 0 none.
+};
+
+#define TRANSFERS_OPEN 16u  // Steps of a proxy operation that can be outstanding.
+
+// When the outstanding transfers of a proxy operation began, by step.
+struct transfer_starts {
+  uint64_t at_ns[TRANSFERS_OPEN];
+  uint32_t bytes[TRANSFERS_OPEN];
+};
+
 struct group_slot {
   uint32_t generation;  // Odd while open.
   uint64_t since_ns;
@@ -166,6 +193,10 @@ struct shim {
   struct trace_file file;
   uint64_t nowhere;  // Target for stores without a home.
 
+  uint32_t qps_on;         // A verbs interposer is at work.
+  uint32_t transfers_on;   // Each transfer is recorded.
+  struct sending sending[SENDING];
+
   uint32_t comms_live;
   uint32_t dropped_kinds;  // Bit per section kind whose loss has been reported.
   uint32_t mask_wanted;    // Events to ask for at the start.
@@ -182,10 +213,12 @@ struct shim {
   struct op_ctl *ops;
   struct flow_ctl *flows;
   struct proxy_ctl *proxies;
+  struct qp_ctl *qps;
+  struct transfer_starts *transfer_starts;  // [proxy].
   uint32_t proxy_count;
   uint64_t groups_open;  // Bit per slot.
   struct group_slot groups[GROUP_SLOTS];
-  struct pool op_pool, flow_pool, proxy_pool;
+  struct pool op_pool, flow_pool, proxy_pool, qp_pool;
 };
 
 extern struct shim shim;

@@ -11,6 +11,8 @@
 #include "flow_lock.h"
 #include "flow_state.h"
 #include "op.h"
+#include "qp.h"
+#include "transfer.h"
 
 enum outcome { OUTCOME_FIRST = 1, OUTCOME_ON_GPU = 2, OUTCOME_CLOSED = 4 };
 
@@ -30,6 +32,7 @@ handle flow_step_started(handle proxy, int step) {
     return 0;
   }
   if ((unsigned)step >= HANDLE_AUX_LIMIT) return 0;
+  if (__builtin_expect(GET(shim.qps_on) != 0, 0)) qp_flow_other();
   return handle_as(proxy, HANDLE_STEP, (uint32_t)step);
 }
 
@@ -135,6 +138,7 @@ static __attribute__((noinline)) void unusual(handle h, struct flow_ctl *f, stru
 static __attribute__((noinline)) void repeated(struct culprit_flow *s, const struct proxy_ctl *p, unsigned stage) {
   if (stage == STAGE_READY && GET(p->is_send) != 0) {
     BUMP(s->peer_polls, 1);  // Polled while the receiver posts nothing, millions of times a second.
+    if (__builtin_expect(GET(shim.qps_on) != 0, 0)) qp_flow_sending(GET(p->flow));
   } else {
     COUNT(shim.file.header->repeated_events, 1);
   }
@@ -150,6 +154,8 @@ static inline __attribute__((always_inline)) void step_event(handle h, struct pr
     return;
   }
   const uint64_t now = shim_now();
+  if (is_send && stage == STAGE_READY && __builtin_expect(GET(shim.qps_on) != 0, 0)) qp_flow_sending(fi);
+  if (is_send && stage == STAGE_TRANSMITTED && __builtin_expect(GET(shim.qps_on) != 0, 0)) qp_flow_other();
   struct flow_ctl *f = &shim.flows[fi];
   struct flow_hold hold;
   if (__builtin_expect(!flow_take(f, &s->version, &hold), 0)) {
@@ -161,6 +167,12 @@ static inline __attribute__((always_inline)) void step_event(handle h, struct pr
     return;
   }
   const unsigned outcome = advance_shown(f, s, p, is_send, stage, n, bytes, now);
+  if (stage == (is_send ? STAGE_TRANSMITTED : STAGE_POSTED) && __builtin_expect(GET(shim.transfers_on) != 0, 0)) {
+    transfer_begin(handle_index(h), n - 1, bytes, now);
+  }
+  if (stage == (is_send ? STAGE_DONE : STAGE_READY) && __builtin_expect(GET(shim.transfers_on) != 0, 0)) {
+    transfer_end(handle_index(h), n - 1, bytes, now);
+  }
   if (__builtin_expect(outcome != 0, 0)) {
     conclude(f, handle_index(h), outcome, now, hold);
   } else {

@@ -48,6 +48,8 @@ static void lay_out(struct trace_file *f, struct culprit_header *h, uint64_t byt
   f->flow_count = scaled(16384, bytes, 512, HANDLE_INDEX_LIMIT);
   f->completion_count = scaled(4096, bytes, 256, 1u << 20);
   f->lifecycle_count = scaled(1024, bytes, 128, 1u << 16);
+  f->qp_count = scaled(2048, bytes, 128, HANDLE_INDEX_LIMIT);
+  f->transfer_count = scaled(16384, bytes, 512, 1u << 20);
 
   uint64_t at = PAGE;
   at = add_section(h, CULPRIT_SECTION_COMMS, COMM_STRIDE, f->comm_count, at);
@@ -55,6 +57,8 @@ static void lay_out(struct trace_file *f, struct culprit_header *h, uint64_t byt
   at = add_section(h, CULPRIT_SECTION_FLOWS, FLOW_STRIDE, f->flow_count, at);
   at = add_section(h, CULPRIT_SECTION_COMPLETIONS, COMPLETION_STRIDE, f->completion_count, at);
   at = add_section(h, CULPRIT_SECTION_LIFECYCLE, LIFECYCLE_STRIDE, f->lifecycle_count, at);
+  at = add_section(h, CULPRIT_SECTION_QPS, QP_STRIDE, f->qp_count, at);
+  at = add_section(h, CULPRIT_SECTION_TRANSFERS, TRANSFER_STRIDE, f->transfer_count, at);
   f->bytes = at;
   h->file_bytes = at;
 }
@@ -66,6 +70,8 @@ static void find_tables(struct trace_file *f, unsigned char *base, const struct 
   f->flows = base + h->sections[2].offset;
   f->completions = base + h->sections[3].offset;
   f->lifecycle = base + h->sections[4].offset;
+  f->qps = base + h->sections[5].offset;
+  f->transfers = base + h->sections[6].offset;
 }
 
 // make_directory makes the last component; any user's processes may then make files in it, none remove another's.
@@ -137,8 +143,8 @@ static int map_new(struct trace_file *f, const struct culprit_header *h, const s
   return 0;
 }
 
-int tracefile_create(struct trace_file *f, const struct settings *s, uint32_t abi, uint64_t capabilities,
-                     uint64_t now_ns, uint64_t real_minus_mono_ns, const char **doing) {
+int tracefile_create(struct trace_file *f, const struct settings *s, uint64_t now_ns, uint64_t real_minus_mono_ns,
+                     const char **doing) {
   struct culprit_header h = {0};
   memset(f, 0, sizeof *f);
   f->fd = -1;
@@ -153,8 +159,6 @@ int tracefile_create(struct trace_file *f, const struct settings *s, uint32_t ab
   h.version_major = CULPRIT_TRACE_MAJOR;
   h.version_minor = CULPRIT_TRACE_MINOR;
   h.header_bytes = PAGE;
-  h.writer_abi = abi;
-  h.capabilities = capabilities;
   h.created_ns = now_ns;
   h.created_real_ns = now_ns + real_minus_mono_ns;
   h.real_minus_mono_ns = real_minus_mono_ns;

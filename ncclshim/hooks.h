@@ -1,0 +1,49 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// What the plugin offers to the two libraries beside it: the preload hooks (preload/) and the verbs interposer (verbs/).
+// They are linked against the plugin's file, so that one instance of it serves all three, whoever loads it first.
+//
+// Every function may be called from any thread at any time, and does nothing while tracing is off.
+
+#ifndef CULPRIT_HOOKS_H
+#define CULPRIT_HOOKS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define CULPRIT_HOOKS_VERSION 1
+
+struct culprit_qp_change {
+  int state;              // enum ibv_qp_state; -1 unchanged.
+  uint32_t dest_qp_num;   // 0 unchanged, as are all of these.
+  bool has_path;          // The next four hold.
+  uint16_t port;
+  uint16_t dest_lid;
+  uint16_t gid_index;
+  uint8_t remote_gid[16];
+};
+
+struct culprit_hooks {
+  uint32_t version;  // CULPRIT_HOOKS_VERSION; newer ones append functions.
+  uint32_t bytes;    // Of this struct.
+
+  // An NCCL call that can block begins and ends. what: a string that stays. comm_id: 0 unknown. begin opens the trace file when
+  // it is the first thing that happens in the process.
+  void (*call_begin)(const char *what, uint64_t comm_id);
+  void (*call_end)(const char *what, uint64_t comm_id, int result);
+
+  // A queue pair was made; returns its handle, 0 when it is not tracked.
+  uint64_t (*qp_created)(uint32_t qp_num, const char *device);
+  void (*qp_changed)(uint64_t qp, const struct culprit_qp_change *change);
+  void (*qp_destroyed)(uint64_t qp);
+  // One send request of `bytes` was posted; signaled: it will give a completion of its own.
+  void (*qp_send_posted)(uint64_t qp, uint64_t bytes, bool signaled);
+  void (*qp_receive_posted)(uint64_t qp);
+  // A completion came. status: enum ibv_wc_status, 0 success.
+  void (*qp_completed)(uint64_t qp, bool receive, int status);
+};
+
+extern const struct culprit_hooks culprit_hooks;
+
+#endif
