@@ -114,7 +114,8 @@ func (w *waitFor) waiting(r *root) int {
 // sentence says what happened, for a tired person.
 func (w *waitFor) sentence(r *root, d *decision) string {
 	age, n := "", w.waiting(r)
-	if r.inst >= 0 && w.insts[r.inst].age > 0 {
+	// Younger ones are lower bounds of sources that do not tell the time.
+	if r.inst >= 0 && w.insts[r.inst].age >= 100*time.Millisecond {
 		age = " for " + span(w.insts[r.inst].age)
 	}
 	wait := plural(n, "rank") + pick(n == 1, " waits", " wait") + " for it"

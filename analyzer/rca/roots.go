@@ -183,15 +183,25 @@ func (w *waitFor) inFlight(v int32) bool {
 	return false
 }
 
-// wantedIn gives the operation in which the others miss the rank, preferring the one they stand still in longest.
+// wantedIn gives the operation in which the others miss the rank: the one that most wait in, of those the one they stand
+// still in longest.
 func (w *waitFor) wantedIn(v int32) int32 {
+	missed := map[int32]int{}
 	best := int32(-1)
 	for _, e := range w.in[w.rrow[v]:w.rrow[v+1]] {
-		i := w.edges[e].inst
-		if i < 0 || best == i {
-			continue
+		if i := w.edges[e].inst; i >= 0 {
+			if missed[i] == 0 {
+				for k := range w.insts[i].joins {
+					if w.insts[i].joins[k].active {
+						missed[i]++
+					}
+				}
+				missed[i] = max(1, missed[i])
+			}
 		}
-		if best < 0 || w.insts[i].age > w.insts[best].age || w.insts[i].age == w.insts[best].age && i < best {
+	}
+	for i, n := range missed {
+		if best < 0 || cmp.Or(cmp.Compare(missed[best], n), cmp.Compare(w.insts[best].age, w.insts[i].age), cmp.Compare(i, best)) < 0 {
 			best = i
 		}
 	}

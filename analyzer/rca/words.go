@@ -42,13 +42,15 @@ func (x *index) opName(inst int32) string {
 	return opLabel(in.op()) + " on " + x.comms[in.key.comm].name
 }
 
+// opLabel names an operation by the number that its source's own tools show: the sequence number of a Flight Recorder
+// entry counts from 1 where call order counts from 0.
 func opLabel(o *Op) string {
 	fn := o.Func
 	if fn == "" {
 		fn = "operation"
 	}
 	n := o.Number
-	if n < 0 || isP2P(o) && o.Seq >= 0 {
+	if n < 0 || isP2P(o) && o.Seq >= 0 || o.Seq == n+1 {
 		n = o.Seq
 	}
 	if n < 0 {
