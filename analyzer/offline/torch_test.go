@@ -1,0 +1,52 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package offline
+
+import (
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/culprit-project/culprit/analyzer/rca"
+)
+
+// Dumps of real PyTorch jobs (testdata/torch/record.py), read as they are: each archive holds the pickled and the JSON
+// form of the same ranks.
+func TestRealPyTorch(t *testing.T) {
+	for _, version := range []string{"torch-2.8.0", "torch-2.9.1", "torch-2.15.0"} {
+		for _, tc := range []struct {
+			scenario string
+			class    rca.Class
+			cause    rca.Cause
+			ranks    []int // Accused.
+			missing  []int // Ranks without a dump.
+		}{
+			{"healthy", rca.Healthy, rca.CauseUnknown, nil, nil},
+			{"hang", rca.NotEntered, rca.CauseNotCalled, []int{2}, nil},
+			{"op_mismatch", rca.Inconsistent, rca.CauseOtherOp, []int{3}, nil},
+			// The process with the other size crashes, as the killed one does: it leaves no dump, and is a suspect, not a
+			// culprit.
+			{"size_mismatch", rca.Unknown, rca.CauseUnknown, nil, []int{1}},
+			{"killed", rca.Unknown, rca.CauseUnknown, nil, []int{1}},
+			// gloo's recorder does not say who is in the two groups.
+			{"opposite_order", rca.Unknown, rca.CauseUnknown, nil, nil},
+			// Nor does it record receives: the rank that waits in one looks as absent as the one it waits for.
+			{"unmatched_receive", rca.NotEntered, rca.CauseNotCalled, []int{0, 3}, nil},
+			// Nor times of completion: a slow rank does not show.
+			{"slow", rca.Healthy, rca.CauseUnknown, nil, nil},
+		} {
+			t.Run(version+"/"+tc.scenario, func(t *testing.T) {
+				r := analyze(t, filepath.Join("testdata", "torch", version, tc.scenario+".tar.gz"))
+				wantVerdict(t, r, tc.class, tc.cause, tc.ranks...)
+				var missing []int
+				for _, m := range r.evidence.Missing {
+					missing = append(missing, m.Ranks...)
+				}
+				if !slices.Equal(missing, tc.missing) {
+					t.Errorf("missing %v, want %v", missing, tc.missing)
+				}
+			})
+		}
+	}
+}
