@@ -47,7 +47,7 @@ func diagnose(c *collection, opt diagnoseOptions) *result {
 		s.Evidence.Sources = []string{fmt.Sprintf("%s (%d)", s.Name, s.Files)}
 		r.sources = append(r.sources, sourceResult{s, rca.Analyze(s.Evidence, options(s.Frozen))})
 		if s.Local && len(joined) > 0 {
-			r.sources[len(r.sources)-1].Notes = append(s.Notes, "its rank numbers are per communicator, so it was not joined with the other sources")
+			r.sources[len(r.sources)-1].Notes = append(slices.Clone(s.Notes), "its rank numbers are per communicator, so it was not joined with the other sources")
 			continue
 		}
 		frozen = frozen || s.Frozen

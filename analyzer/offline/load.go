@@ -175,8 +175,7 @@ func expand(paths []string) ([]input, error) {
 
 // unwrapPath drops the path that os errors repeat.
 func unwrapPath(err error) error {
-	var pe *fs.PathError
-	if errors.As(err, &pe) {
+	if pe, ok := errors.AsType[*fs.PathError](err); ok {
 		return pe.Err
 	}
 	return err

@@ -29,8 +29,10 @@ func bigHang(n int) (Evidence, int) {
 		for i, r := range members {
 			m := Membership{Comm: CommID(name), CommRank: i, Called: 1000, Started: 1000, Completed: 1000, SinceCalled: 9 * time.Second, SinceCompleted: 9 * time.Second}
 			if missing == -2 && r/(dp*tp) != cp || missing >= 0 && i != missing {
-				o := Op{Number: 1000, Seq: 1000, Func: "AllReduce", Peer: -1, Root: -1, Bytes: 1 << 20, Datatype: "bfloat16", Algo: "ring", State: OpMoving,
-					Age: 7 * time.Second, Stuck: 6 * time.Second, Channels: 8, KernelStarted: 8}
+				o := Op{
+					Number: 1000, Seq: 1000, Func: "AllReduce", Peer: -1, Root: -1, Bytes: 1 << 20, Datatype: "bfloat16", Algo: "ring", State: OpMoving,
+					Age: 7 * time.Second, Stuck: 6 * time.Second, Channels: 8, KernelStarted: 8,
+				}
 				for ch := 0; ch < 8 && missing >= 0; ch++ {
 					for _, f := range ring[i] {
 						f.Channel = ch

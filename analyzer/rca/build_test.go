@@ -62,8 +62,8 @@ func (j *job) in(comm, fn string, ranks []int, set ...func(r int, o *Op)) *job {
 }
 
 // behind queues the next operation behind what runs.
-func (j *job) queued(comm, fn string, ranks ...int) *job {
-	return j.in(comm, fn, ranks, func(_ int, o *Op) { o.State, o.KernelStarted, o.Age = OpEnqueued, 0, 5*time.Second })
+func (j *job) queued(comm, fn string, ranks ...int) {
+	j.in(comm, fn, ranks, func(_ int, o *Op) { o.State, o.KernelStarted, o.Age = OpEnqueued, 0, 5*time.Second })
 }
 
 // send and recv make flows; counters as in Flow's comment.

@@ -11,7 +11,7 @@ import (
 const maxChain = 12 // Longer walks repeat themselves.
 
 // chain walks from a rank that suffers to the root, the shortest way from as far as is readable.
-func (w *waitFor) chain(r *root, d *decision) []Link {
+func (w *waitFor) chain(r *root) []Link {
 	_, dist := w.cover([]root{*r})
 	start := int32(-1)
 	for _, s := range w.stuck {

@@ -9,6 +9,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -54,7 +55,7 @@ func (w *waitFor) compose(d *decision) Verdict {
 		v.Op = opLabel(w.insts[first.inst].op())
 	}
 	v.Action = actionFor(v.Class, v.Cause)
-	v.Chain = w.chain(first, d)
+	v.Chain = w.chain(first)
 	w.addEvidence(d, &v)
 	w.setAside(d, &v)
 	v.Page = w.pages(d, &v)
@@ -157,15 +158,16 @@ func (w *waitFor) oddSentence(r *root) string {
 	in := &w.insts[r.inst]
 	od := in.odd
 	if od.tie {
-		s := fmt.Sprintf("A disagreement on the %s at place %d of %s: ", od.field, in.key.place, w.comms[in.key.comm].name)
+		var s strings.Builder
+		s.WriteString(fmt.Sprintf("A disagreement on the %s at place %d of %s: ", od.field, in.key.place, w.comms[in.key.comm].name))
 		for i, o := range od.odd {
 			if i == 8 {
-				s += " …"
+				s.WriteString(" …")
 				break
 			}
-			s += pick(i > 0, ", ", "") + w.rankName(o.node) + " called " + o.value
+			s.WriteString(pick(i > 0, ", ", "") + w.rankName(o.node) + " called " + o.value)
 		}
-		return s + "; which side is wrong cannot be told."
+		return s.String() + "; which side is wrong cannot be told."
 	}
 	if od.field == "order" {
 		return fmt.Sprintf("%s called %s on %s, the others %s: one operation too many or too few.",
@@ -176,15 +178,16 @@ func (w *waitFor) oddSentence(r *root) string {
 }
 
 func (w *waitFor) deadlockSentence(r *root) string {
-	s := "A deadlock: "
+	var s strings.Builder
+	s.WriteString("A deadlock: ")
 	for i, o := range r.order {
 		if i == 4 {
-			s += " …"
+			s.WriteString(" …")
 			break
 		}
-		s += pick(i > 0, ", ", "") + w.rankList(o.ranks) + " entered " + w.opName(o.inst) + " first"
+		s.WriteString(pick(i > 0, ", ", "") + w.rankList(o.ranks) + " entered " + w.opName(o.inst) + " first")
 	}
-	return s + "; each side waits for the other."
+	return s.String() + "; each side waits for the other."
 }
 
 // addCulprits adds the root's culprits to the verdict.
@@ -195,13 +198,17 @@ func (w *waitFor) addCulprits(r *root, v *Verdict) {
 	switch r.kind {
 	case rootLink:
 		a, b := w.nodes[r.nodes[0]].id, w.nodes[r.peer].id
-		v.Culprits = append(v.Culprits, Culprit{Rank: -1, Host: pick(w.host(r.nodes[0]) == w.host(r.peer), w.host(r.peer), ""),
-			Channel: int(r.channel), Group: fmt.Sprintf("link %d->%d", a, b), Why: w.flawText(r)})
+		v.Culprits = append(v.Culprits, Culprit{
+			Rank: -1, Host: pick(w.host(r.nodes[0]) == w.host(r.peer), w.host(r.peer), ""),
+			Channel: int(r.channel), Group: fmt.Sprintf("link %d->%d", a, b), Why: w.flawText(r),
+		})
 		return
 	case rootGroup:
 		if r.leaf.class == Fault {
-			v.Culprits = append(v.Culprits, Culprit{Rank: -1, Channel: -1, Host: w.host(r.nodes[0]),
-				Group: fmt.Sprintf("%s of %s on one host", rankNumbers(w.ids(r.nodes)), w.opGroup(r)), Why: "which of them holds the others is not seen over NVLink or shared memory"})
+			v.Culprits = append(v.Culprits, Culprit{
+				Rank: -1, Channel: -1, Host: w.host(r.nodes[0]),
+				Group: fmt.Sprintf("%s of %s on one host", rankNumbers(w.ids(r.nodes)), w.opGroup(r)), Why: "which of them holds the others is not seen over NVLink or shared memory",
+			})
 		}
 		return
 	case rootMoving:
@@ -227,26 +234,26 @@ func anyHard(rs []root) bool {
 
 // composeSuspects: what was seen points somewhere, and is too weak to accuse anybody.
 func (w *waitFor) composeSuspects(d *decision, v *Verdict) {
-	group := ""
+	var group strings.Builder
 	for i := range d.chosen {
 		r := &d.chosen[i]
 		if i == 4 {
-			group += ", …"
+			group.WriteString(", …")
 			break
 		}
-		group += pick(i > 0, ", ", "")
+		group.WriteString(pick(i > 0, ", ", ""))
 		switch {
 		case r.kind == rootLink:
-			group += fmt.Sprintf("link %d->%d", w.nodes[r.nodes[0]].id, w.nodes[r.peer].id)
+			group.WriteString(fmt.Sprintf("link %d->%d", w.nodes[r.nodes[0]].id, w.nodes[r.peer].id))
 		case r.kind == rootGroup || len(r.nodes) == 0:
-			group += "members of " + w.opGroup(r)
+			group.WriteString("members of " + w.opGroup(r))
 		default:
-			group += rankNumbers(w.ids(r.nodes))
+			group.WriteString(rankNumbers(w.ids(r.nodes)))
 		}
 	}
 	v.Summary = opener(w.sentence(&d.chosen[0], d)) + " The evidence is too weak to accuse anybody."
 	if d.chosen[0].kind != rootMoving {
-		v.Culprits = append(v.Culprits, Culprit{Rank: -1, Channel: -1, Group: "suspects: " + group, Why: "weak or partial evidence"})
+		v.Culprits = append(v.Culprits, Culprit{Rank: -1, Channel: -1, Group: "suspects: " + group.String(), Why: "weak or partial evidence"})
 	}
 }
 

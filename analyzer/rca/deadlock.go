@@ -45,8 +45,10 @@ func (w *waitFor) deadlock(vs, ranks []int32) (root, bool) {
 	if len(byInst) < 2 {
 		return root{}, false
 	}
-	r := root{kind: rootDeadlock, peer: -1, channel: -1, vertex: vs,
-		leaf: leaf{class: Inconsistent, cause: CauseDeadlock, weight: pick(sure, 0.9, 0.7), hard: sure}}
+	r := root{
+		kind: rootDeadlock, peer: -1, channel: -1, vertex: vs,
+		leaf: leaf{class: Inconsistent, cause: CauseDeadlock, weight: pick(sure, 0.9, 0.7), hard: sure},
+	}
 	for i, ns := range byInst {
 		r.order = append(r.order, orderSide{i, ns})
 	}

@@ -306,16 +306,16 @@ func (b *builder) notDelivered(v *view) {
 
 // senderDone: all of the operation's send flows stand at 1=2=3>0, Mycroft's sign of a receiver that stopped.
 func senderDone(o *Op) bool {
-	any := false
+	some := false
 	for i := range o.Flows {
 		if f := &o.Flows[i]; f.Send {
 			if f.Conditions()&(NotTransmitted|NotDelivered|NotStarted) != 0 {
 				return false
 			}
-			any = true
+			some = true
 		}
 	}
-	return any
+	return some
 }
 
 // notTransmitted: 1>2. With a buffer posted for the next step the receiver is ready and the trouble is local.

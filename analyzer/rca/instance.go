@@ -210,17 +210,17 @@ func together(a, b *Op) bool {
 // chooseActive marks what the rank waits in now.
 func chooseActive(heads []head) []bool {
 	act := make([]bool, len(heads))
-	any := false
+	some := false
 	youngest := time.Duration(-1)
 	for i := range heads {
 		if heads[i].started == startYes {
-			act[i], any = true, true
+			act[i], some = true, true
 			if a := heads[i].op.Age; a >= 0 && (youngest < 0 || a < youngest) {
 				youngest = a
 			}
 		}
 	}
-	if any {
+	if some {
 		for i := range heads {
 			h := &heads[i]
 			if h.started == startUnknown && h.first && h.op.Age >= 0 && youngest >= 0 && h.op.Age > youngest {

@@ -5,6 +5,7 @@ package rca
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -45,9 +46,7 @@ func alike(n int, count int64, but map[int]int64) map[int]int64 {
 	for r := range n {
 		out[r] = count
 	}
-	for r, c := range but {
-		out[r] = c
-	}
+	maps.Copy(out, but)
 	return out
 }
 
@@ -93,7 +92,8 @@ func TestLaunches(t *testing.T) {
 		{
 			"followed across communicators",
 			// Rank 1 is behind in the first and waits in the second for 5, which waits for nobody.
-			launched(alike(4, 50, map[int]int64{1: 40}), map[int]int64{1: 20, 5: 10, 6: 20}), NotEntered, CauseNotCalled, []int{5},
+			launched(alike(4, 50, map[int]int64{1: 40}), map[int]int64{1: 20, 5: 10, 6: 20}), NotEntered, CauseNotCalled,
+			[]int{5},
 		},
 		{
 			"behind each other", launched(map[int]int64{0: 9, 1: 5}, map[int]int64{0: 5, 1: 9}), Unknown, CauseUnknown, nil,

@@ -24,8 +24,10 @@ func (w *waitFor) leafOf(n, inst int32) leaf {
 	l := leaf{class: NotEntered, cause: CauseNotCalled, weight: 0.93, hard: true, note: "its process is running outside NCCL"}
 	switch {
 	case w.firstStep(n, inst):
-		l = leaf{class: Benign, cause: CauseFirstStep, weight: pick(w.busy(r), 0.9, 0.65), hard: true,
-			note: "the job has hardly begun: compilation, data loading and lazy connections take long in a first step"}
+		l = leaf{
+			class: Benign, cause: CauseFirstStep, weight: pick(w.busy(r), 0.9, 0.65), hard: true,
+			note: "the job has hardly begun: compilation, data loading and lazy connections take long in a first step",
+		}
 	case w.checkpoints(r):
 		l = leaf{class: Benign, cause: CauseCheckpoint, weight: 0.92, hard: true, note: "it is writing a checkpoint"}
 	case r.State == ProcessDisk || storageStuck(r):

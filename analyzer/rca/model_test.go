@@ -431,15 +431,19 @@ func (m *model) evidence() Evidence {
 }
 
 func (m *model) membership(r *mrank, c *mcomm, me int) Membership {
-	mb := Membership{Comm: CommID(c.id), CommRank: me, Called: r.counts[c], Completed: r.finish[c], FuncCalled: map[string]int64{},
-		SinceCalled: 6 * time.Second, SinceCompleted: 6 * time.Second}
+	mb := Membership{
+		Comm: CommID(c.id), CommRank: me, Called: r.counts[c], Completed: r.finish[c], FuncCalled: map[string]int64{},
+		SinceCalled: 6 * time.Second, SinceCompleted: 6 * time.Second,
+	}
 	mb.Started = mb.Completed
 	for i, o := range r.ops {
 		if o.call.comm != c {
 			continue
 		}
-		op := Op{Number: o.number, Seq: o.seq, Func: o.call.fn, Peer: -1, Root: -1, Bytes: o.call.bytes, Count: o.call.bytes / 4, Datatype: "float32",
-			Algo: "ring", Proto: "simple", State: OpEnqueued, Age: 6*time.Second - time.Duration(i)*5*time.Millisecond, Stuck: 5 * time.Second, Channels: m.channels}
+		op := Op{
+			Number: o.number, Seq: o.seq, Func: o.call.fn, Peer: -1, Root: -1, Bytes: o.call.bytes, Count: o.call.bytes / 4, Datatype: "float32",
+			Algo: "ring", Proto: "simple", State: OpEnqueued, Age: 6*time.Second - time.Duration(i)*5*time.Millisecond, Stuck: 5 * time.Second, Channels: m.channels,
+		}
 		if isMP2P(o) {
 			op.Peer = o.call.peer
 		}

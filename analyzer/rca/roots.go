@@ -110,8 +110,10 @@ func (w *waitFor) hardRoot(v int32) (root, bool) {
 }
 
 func (w *waitFor) oddRoot(v int32, in *instance) root {
-	r := root{kind: rootOdd, peer: -1, inst: v - int32(len(w.nodes)), channel: -1, vertex: []int32{v},
-		leaf: leaf{class: Inconsistent, cause: CauseOtherOp, weight: 0.94, hard: true}}
+	r := root{
+		kind: rootOdd, peer: -1, inst: v - int32(len(w.nodes)), channel: -1, vertex: []int32{v},
+		leaf: leaf{class: Inconsistent, cause: CauseOtherOp, weight: 0.94, hard: true},
+	}
 	if in.odd.tie {
 		r.leaf.weight = 0.8
 	}
@@ -126,8 +128,10 @@ func (w *waitFor) flawRoot(o *own, all []own) root {
 	if o.cause == CauseKernelNotRunning || o.what == flawCall {
 		class = NotEntered
 	}
-	r := root{kind: rootFlaw, nodes: []int32{o.node}, peer: o.peer, inst: o.inst, channel: o.channel, what: o.what, vertex: []int32{o.node},
-		leaf: leaf{class: class, cause: o.cause, weight: o.weight, hard: o.strong}}
+	r := root{
+		kind: rootFlaw, nodes: []int32{o.node}, peer: o.peer, inst: o.inst, channel: o.channel, what: o.what, vertex: []int32{o.node},
+		leaf: leaf{class: class, cause: o.cause, weight: o.weight, hard: o.strong},
+	}
 	for i := range all {
 		if all[i].cause == o.cause && all[i].inst == o.inst && all[i].channel != o.channel {
 			r.channel = -1 // More than one channel: no single one is meant.
@@ -252,8 +256,10 @@ func (w *waitFor) softRoot(vs []int32) root {
 	case len(vs) == 1 && len(ranks) == 1 && !w.inFlight(ranks[0]):
 		return w.outside(ranks[0], w.wantedIn(ranks[0]))
 	case len(vs) == 1 && len(ranks) == 1:
-		return root{kind: rootMoving, nodes: ranks, peer: -1, inst: w.wantedIn(ranks[0]), channel: -1, vertex: vs,
-			leaf: leaf{class: Unknown, cause: CauseUnknown, weight: 0.2}}
+		return root{
+			kind: rootMoving, nodes: ranks, peer: -1, inst: w.wantedIn(ranks[0]), channel: -1, vertex: vs,
+			leaf: leaf{class: Unknown, cause: CauseUnknown, weight: 0.2},
+		}
 	}
 	if locked {
 		return lock
@@ -295,8 +301,10 @@ func (w *waitFor) matesIn(n, inst int32) []int32 {
 
 func (w *waitFor) silentRoot(v int32) root {
 	n := &w.nodes[v]
-	r := root{kind: rootSilent, nodes: []int32{v}, peer: -1, inst: w.wantedIn(v), channel: -1, vertex: []int32{v},
-		leaf: leaf{class: Unknown, cause: CauseUnknown, weight: pick(n.silent, 0.6, 0.45), note: "it did not answer"}}
+	r := root{
+		kind: rootSilent, nodes: []int32{v}, peer: -1, inst: w.wantedIn(v), channel: -1, vertex: []int32{v},
+		leaf: leaf{class: Unknown, cause: CauseUnknown, weight: pick(n.silent, 0.6, 0.45), note: "it did not answer"},
+	}
 	if n.id < 0 {
 		r.leaf.weight = 0.2
 	}

@@ -44,26 +44,46 @@ func TestM8StateTable(t *testing.T) {
 		rank                 int
 		stopped, notStarted1 bool
 	}{
-		{name: "not delivered, receiver waits: the wire", send0: send(1, 8, 6, 6, 5), recv1: recv(0, 9, 5, 5, 5), send1: send(0, 8, 6, 6, 6), recv0: recv(1, 9, 6, 6, 6),
-			cond: NotDelivered, class: Fault, cause: CauseNetworkSend, rank: 0},
-		{name: "not delivered, receiver 1=2=3: the receiver", send0: send(1, 8, 6, 6, 5), recv1: recv(0, 5, 5, 5, 5), send1: send(0, 8, 6, 6, 6), recv0: recv(1, 9, 6, 6, 6),
-			cond: NotDelivered, class: Fault, cause: CauseReceiver, rank: 1},
-		{name: "not transmitted, no buffer posted: the receiver", send0: send(1, 8, 6, 5, 5), recv1: recv(0, 5, 5, 5, 5), send1: send(0, 8, 6, 6, 6), recv0: recv(1, 9, 6, 6, 6),
-			cond: NotTransmitted, class: Fault, cause: CauseReceiver, rank: 1},
-		{name: "not transmitted, buffer posted: the sender", send0: send(1, 8, 6, 5, 5), recv1: recv(0, 8, 5, 5, 5), send1: send(0, 8, 6, 6, 6), recv0: recv(1, 9, 6, 6, 6),
-			cond: NotTransmitted, class: Fault, cause: CauseNetworkSend, rank: 0},
-		{name: "GPU not ready", send0: send(1, 8, 5, 5, 5), recv1: recv(0, 8, 5, 5, 5), send1: send(0, 8, 8, 7, 6), recv0: recv(1, 6, 6, 6, 4),
-			cond: GPUNotReady, class: Fault, cause: CauseGPU, rank: 0},
-		{name: "not started, kernel runs: its GPU", send0: send(1, 4, 0, 0, 0), recv1: recv(0, 4, 0, 0, 0), send1: send(0, 4, 4, 4, 4), recv0: recv(1, 4, 4, 4, 0),
-			cond: NotStarted, class: Fault, cause: CauseGPU, rank: 0},
-		{name: "not started, peer blocked: not entered", send0: send(1, 4, 0, 0, 0), recv1: recv(0, 4, 0, 0, 0), notStarted1: true,
-			cond: NotStarted, class: NotEntered, cause: CauseKernelNotRunning, rank: 1},
-		{name: "flush does not end", send0: send(1, 8, 5, 5, 5), recv1: recv(0, 8, 5, 5, 5), send1: send(0, 8, 8, 8, 8), recv0: recv(1, 8, 8, 4, 4),
-			cond: GPUNotReady, class: Fault, cause: CausePCIe, rank: 0},
-		{name: "several hold at once", send0: send(1, 8, 8, 7, 5), recv1: recv(0, 9, 5, 5, 5), send1: send(0, 8, 6, 6, 6), recv0: recv(1, 9, 6, 6, 6),
-			cond: NotTransmitted | NotDelivered, class: Fault, cause: CauseNetworkSend, rank: 0},
-		{name: "receiver stopped", send0: send(1, 8, 6, 6, 5), recv1: recv(0, 9, 5, 5, 5), send1: send(0, 8, 6, 6, 6), recv0: recv(1, 9, 6, 6, 6), stopped: true,
-			cond: NotDelivered, class: Fault, cause: CauseProcessStopped, rank: 1},
+		{
+			name: "not delivered, receiver waits: the wire", send0: send(1, 8, 6, 6, 5), recv1: recv(0, 9, 5, 5, 5), send1: send(0, 8, 6, 6, 6), recv0: recv(1, 9, 6, 6, 6),
+			cond: NotDelivered, class: Fault, cause: CauseNetworkSend, rank: 0,
+		},
+		{
+			name: "not delivered, receiver 1=2=3: the receiver", send0: send(1, 8, 6, 6, 5), recv1: recv(0, 5, 5, 5, 5), send1: send(0, 8, 6, 6, 6), recv0: recv(1, 9, 6, 6, 6),
+			cond: NotDelivered, class: Fault, cause: CauseReceiver, rank: 1,
+		},
+		{
+			name: "not transmitted, no buffer posted: the receiver", send0: send(1, 8, 6, 5, 5), recv1: recv(0, 5, 5, 5, 5), send1: send(0, 8, 6, 6, 6), recv0: recv(1, 9, 6, 6, 6),
+			cond: NotTransmitted, class: Fault, cause: CauseReceiver, rank: 1,
+		},
+		{
+			name: "not transmitted, buffer posted: the sender", send0: send(1, 8, 6, 5, 5), recv1: recv(0, 8, 5, 5, 5), send1: send(0, 8, 6, 6, 6), recv0: recv(1, 9, 6, 6, 6),
+			cond: NotTransmitted, class: Fault, cause: CauseNetworkSend, rank: 0,
+		},
+		{
+			name: "GPU not ready", send0: send(1, 8, 5, 5, 5), recv1: recv(0, 8, 5, 5, 5), send1: send(0, 8, 8, 7, 6), recv0: recv(1, 6, 6, 6, 4),
+			cond: GPUNotReady, class: Fault, cause: CauseGPU, rank: 0,
+		},
+		{
+			name: "not started, kernel runs: its GPU", send0: send(1, 4, 0, 0, 0), recv1: recv(0, 4, 0, 0, 0), send1: send(0, 4, 4, 4, 4), recv0: recv(1, 4, 4, 4, 0),
+			cond: NotStarted, class: Fault, cause: CauseGPU, rank: 0,
+		},
+		{
+			name: "not started, peer blocked: not entered", send0: send(1, 4, 0, 0, 0), recv1: recv(0, 4, 0, 0, 0), notStarted1: true,
+			cond: NotStarted, class: NotEntered, cause: CauseKernelNotRunning, rank: 1,
+		},
+		{
+			name: "flush does not end", send0: send(1, 8, 5, 5, 5), recv1: recv(0, 8, 5, 5, 5), send1: send(0, 8, 8, 8, 8), recv0: recv(1, 8, 8, 4, 4),
+			cond: GPUNotReady, class: Fault, cause: CausePCIe, rank: 0,
+		},
+		{
+			name: "several hold at once", send0: send(1, 8, 8, 7, 5), recv1: recv(0, 9, 5, 5, 5), send1: send(0, 8, 6, 6, 6), recv0: recv(1, 9, 6, 6, 6),
+			cond: NotTransmitted | NotDelivered, class: Fault, cause: CauseNetworkSend, rank: 0,
+		},
+		{
+			name: "receiver stopped", send0: send(1, 8, 6, 6, 5), recv1: recv(0, 9, 5, 5, 5), send1: send(0, 8, 6, 6, 6), recv0: recv(1, 9, 6, 6, 6), stopped: true,
+			cond: NotDelivered, class: Fault, cause: CauseProcessStopped, rank: 1,
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if got := c.send0.Conditions(); got != c.cond {

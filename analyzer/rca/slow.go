@@ -20,7 +20,7 @@ type finding struct {
 	what   string // For the summary, after the names.
 	mode   string // persistent, intermittent, fluctuating (H7).
 	comm   int32
-	chan_  int // Channel, -1 none.
+	lane   int // Channel, -1 none.
 }
 
 // slowAnalysis is the analysis of finished work: whose time it is.
@@ -64,8 +64,8 @@ func changePoint(series []int64) (at int, ratio float64) {
 	v := toFloats(series[max(0, len(series)-most):])
 	best := 0.0
 	for k := side; k+side <= len(v); k++ {
-		_, before := distance(v[:k])
-		_, after := distance(v[k:])
+		before := distance(v[:k])
+		after := distance(v[k:])
 		if cost := before + after; at == 0 || cost < best {
 			at, best = k, cost
 		}
@@ -81,13 +81,13 @@ func changePoint(series []int64) (at int, ratio float64) {
 	return at + len(series) - len(v), l / b
 }
 
-// distance gives the median and the sum of distances from it.
-func distance(v []float64) (mid, sum float64) {
-	mid, _ = center(v)
+// distance gives the sum of distances from the median.
+func distance(v []float64) (sum float64) {
+	mid, _ := center(v)
 	for _, x := range v {
 		sum += max(x-mid, mid-x)
 	}
-	return mid, sum
+	return sum
 }
 
 func toFloats(v []int64) []float64 {
@@ -142,7 +142,27 @@ func (a *slowAnalysis) findings() []finding {
 	out = append(out, a.network()...)
 	add(a.global())
 	slices.SortStableFunc(out, func(x, y finding) int { return cmp.Compare(y.score(), x.score()) })
-	return out
+	return localFirst(out)
+}
+
+// localFirst: that everybody got slower follows from one rank's getting slower, too. A local explanation that accounts
+// for half of it comes first; where it was not seen to be everybody alike, one that gains a tenth does.
+func localFirst(fs []finding) []finding {
+	const evenly, enough = 0.5, 1.1
+	if len(fs) < 2 || fs[0].class != GlobalSlow {
+		return fs
+	}
+	for i := range fs {
+		f := &fs[i]
+		if f.class == GlobalSlow {
+			continue
+		}
+		if f.gain-1 >= 0.5*(fs[0].gain-1) || fs[0].weight < evenly && f.gain >= enough {
+			local := *f
+			return append([]finding{local}, slices.Delete(slices.Clone(fs), i, i+1)...)
+		}
+	}
+	return fs
 }
 
 // score ranks explanations: what they gain, tempered by how sure they are.
@@ -182,13 +202,13 @@ func (a *slowAnalysis) verdict() Verdict {
 			break
 		}
 		c := a.culprit(n)
-		c.Channel = f.chan_
+		c.Channel = f.lane
 		c.Why = f.what
 		v.Culprits = append(v.Culprits, c)
 		v.Evidence = append(v.Evidence, a.factsOf(n)...)
 	}
 	if len(f.nodes) == 0 && f.group != "" {
-		v.Culprits = append(v.Culprits, Culprit{Rank: -1, Channel: f.chan_, Group: f.group, Why: f.what})
+		v.Culprits = append(v.Culprits, Culprit{Rank: -1, Channel: f.lane, Group: f.group, Why: f.what})
 	}
 	if f.comm >= 0 {
 		v.Comm = a.comms[f.comm].name

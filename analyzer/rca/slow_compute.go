@@ -53,7 +53,7 @@ func (a *slowAnalysis) heavyRanks() (finding, bool) {
 	slices.SortFunc(heavy, func(x, y int32) int { return cmp.Or(cmp.Compare(of[y], of[x]), cmp.Compare(x, y)) })
 	// Those far below the worst came along with it.
 	heavy = slices.DeleteFunc(heavy, func(n int32) bool { return of[n] < 0.3*of[heavy[0]] })
-	f := finding{class: SlowCompute, comm: -1, chan_: -1, nodes: heavy, gain: a.idealise(heavy)}
+	f := finding{class: SlowCompute, comm: -1, lane: -1, nodes: heavy, gain: a.idealise(heavy)}
 	f.weight = 0.9
 	if least := 1 + of[heavy[0]]/2; a.visitedRanks() < a.world && f.gain < least {
 		// Those who would have waited less were not all seen: the replay cannot know what it would gain.
@@ -204,7 +204,7 @@ func (a *slowAnalysis) routing(heavy []int32) (finding, bool) {
 	}
 	ids := a.ids(heavy)
 	return finding{
-		class: Imbalance, cause: CauseRouting, comm: -1, chan_: -1, weight: 0.8, gain: a.idealise(heavy),
+		class: Imbalance, cause: CauseRouting, comm: -1, lane: -1, weight: 0.8, gain: a.idealise(heavy),
 		group: "experts on " + rankNumbers(ids), what: "they get more tokens than the others and compute longer in proportion",
 	}, true
 }
@@ -274,13 +274,15 @@ func (a *slowAnalysis) stage() (finding, bool) {
 		}
 		return was
 	}
-	f := finding{class: Imbalance, cause: CauseStage, comm: -1, chan_: -1, weight: 0.85,
+	f := finding{
+		class: Imbalance, cause: CauseStage, comm: -1, lane: -1, weight: 0.85,
 		gain: a.replay.gain(change{
 			gap:  func(s *seg, was int64) int64 { return scale(s, gapKind(s), was) },
 			body: func(s *seg, was int64) int64 { return scale(s, bodyKind(s), was) },
 		}),
 		group: fmt.Sprintf("stage of %s", rankNumbers(a.ids(stages[worst].nodes))),
-		what:  fmt.Sprintf("its work takes %.2f times as long as that of the other stages, evenly on all its ranks", own/others)}
+		what:  fmt.Sprintf("its work takes %.2f times as long as that of the other stages, evenly on all its ranks", own/others),
+	}
 	if stages[worst].number >= 0 {
 		f.group = fmt.Sprintf("stage %d (%s)", stages[worst].number, rankNumbers(a.ids(stages[worst].nodes)))
 	}
@@ -394,7 +396,7 @@ func (a *slowAnalysis) pipelined() bool {
 // rotating: the heavy rank changes from iteration to iteration: uneven data, no bad machine.
 func (a *slowAnalysis) rotating() (finding, bool) {
 	g := a.replay.gain(a.toPeers(func(int32) bool { return true }))
-	if g < 1.05 || a.iters < 4 {
+	if g < a.opt.IrregularFactor || a.iters < 4 {
 		return finding{}, false
 	}
 	tops := map[int32]int64{}
@@ -419,8 +421,10 @@ func (a *slowAnalysis) rotating() (finding, bool) {
 			return finding{}, false
 		}
 	}
-	return finding{class: Imbalance, cause: CauseData, comm: -1, chan_: -1, weight: 0.75, gain: g,
-		group: "uneven data", what: fmt.Sprintf("the slowest rank changes from iteration to iteration (%d ranks in %d iterations)", len(tops), a.iters)}, true
+	return finding{
+		class: Imbalance, cause: CauseData, comm: -1, lane: -1, weight: 0.75, gain: g,
+		group: "uneven data", what: fmt.Sprintf("the slowest rank changes from iteration to iteration (%d ranks in %d iterations)", len(tops), a.iters),
+	}, true
 }
 
 // global: everybody became slower alike, in computing or in sending.
@@ -428,8 +432,10 @@ func (a *slowAnalysis) global() (finding, bool) {
 	if a.early == nil || a.onset < a.opt.IrregularFactor {
 		return finding{}, false
 	}
-	f := finding{class: GlobalSlow, cause: CauseUnknown, comm: -1, chan_: -1, gain: a.onset, weight: 0.35,
-		what: fmt.Sprintf("everybody got slower by a factor of %.2f", a.onset)}
+	f := finding{
+		class: GlobalSlow, cause: CauseUnknown, comm: -1, lane: -1, gain: a.onset, weight: 0.35,
+		what: fmt.Sprintf("everybody got slower by a factor of %.2f", a.onset),
+	}
 	if r, even := a.evenly(ownWorkOf(a.early), ownWorkOf(a.timeline)); even && r >= 1.05 {
 		f.weight = 0.85
 		f.what = fmt.Sprintf("all ranks compute %.2f times as long as before, alike", r)

@@ -14,6 +14,7 @@ import (
 const (
 	sendNet   = 2 // Sent, not acknowledged: the time a transfer was outstanding.
 	recvFlush = 1 // Arrived, not given to the GPU.
+	recvGPU   = 2 // Given to the GPU, not consumed.
 )
 
 // slowEnd is a rank whose transfers of one class take longer than its peers'.
@@ -24,7 +25,7 @@ type slowEnd struct {
 	times float64 // How many times longer than its peers'.
 	ref   int64   // What its peers take, ns.
 	total int64   // Beyond that, over the window, ns.
-	chan_ int
+	lane  int
 }
 
 // network finds transfers that take longer than they should, and whose NIC, PCIe, proxy or path that is. What decides
@@ -38,7 +39,7 @@ func (a *slowAnalysis) network() []finding {
 	// What the slow ends explain, or, where their delays add up in a pipeline of steps, plainly dominate.
 	g := a.replay.gain(change{transfer: a.idealTransfers(false, net, flush)})
 	if g >= leastGain && g-1 >= 0.3*(all-1) || a.dominate(net) || a.dominate(flush) {
-		if len(net) > 0 {
+		if len(net) > 0 && sumTotal(net) >= sumTotal(flush) {
 			if f, ok := a.locateNet(net, flush, all); ok {
 				return []finding{f}
 			}
@@ -51,6 +52,14 @@ func (a *slowAnalysis) network() []finding {
 		return []finding{f}
 	}
 	return nil
+}
+
+func sumTotal(es []slowEnd) int64 {
+	var sum int64
+	for i := range es {
+		sum += es[i].total
+	}
+	return sum
 }
 
 // dominate says that the worst of the slow ends takes several times what its peers take, and a good part of the window.
@@ -153,17 +162,17 @@ func (a *slowAnalysis) slowEnds() (net, flush []slowEnd) {
 	return heaviest(net), heaviest(flush)
 }
 
-// heaviest drops what hardly matters beside the rest and sorts by what matters most.
+// heaviest drops what hardly matters beside the rest, and what is not of its kind: one cause slows all that it touches
+// by a like factor. It sorts by what matters most.
 func heaviest(es []slowEnd) []slowEnd {
 	slices.SortFunc(es, func(x, y slowEnd) int {
 		return cmp.Or(cmp.Compare(y.total, x.total), cmp.Compare(x.node, y.node), cmp.Compare(x.peer, y.peer))
 	})
-	for i := range es {
-		if es[i].total < es[0].total/10 {
-			return es[:i]
-		}
+	if len(es) == 0 {
+		return es
 	}
-	return es
+	top := es[0]
+	return slices.DeleteFunc(es, func(e slowEnd) bool { return e.total < top.total/10 || e.times-1 < 0.3*(top.times-1) })
 }
 
 // outliers gives the ends whose mean is more than factor times the others', and that take a noticeable part of the
@@ -192,13 +201,13 @@ func (a *slowAnalysis) outliers(ends []endTimes, ids []int, factor float64, of f
 		if float64(means[i]) < factor*float64(ref) || float64(total) < 0.005*a.replay.base {
 			continue
 		}
-		se := slowEnd{node: t.key.node, peer: t.key.peer, segs: t.segs, times: float64(means[i]) / float64(ref), ref: ref, total: total, chan_: -1}
+		se := slowEnd{node: t.key.node, peer: t.key.peer, segs: t.segs, times: float64(means[i]) / float64(ref), ref: ref, total: total, lane: -1}
 		if se.peer < 0 {
 			se.peer = a.commonPeer(t)
 		}
 		for ch, n := range t.chans {
 			if 2*n > len(t.segs) {
-				se.chan_ = ch
+				se.lane = ch
 			}
 		}
 		out = append(out, se)
@@ -238,12 +247,12 @@ func (a *slowAnalysis) locateNet(net, flush []slowEnd, gain float64) (finding, b
 			best = n
 		}
 	}
-	f := finding{class: SlowComm, cause: CauseNetworkSend, comm: -1, chan_: -1, gain: gain, weight: 0.85, nodes: []int32{best}}
+	f := finding{class: SlowComm, cause: CauseNetworkSend, comm: -1, lane: -1, gain: gain, weight: 0.85, nodes: []int32{best}}
 	worst := 1.0
 	for i := range net {
 		worst = max(worst, net[i].times)
 		if net[i].node == best {
-			f.chan_ = max(f.chan_, net[i].chan_)
+			f.lane = max(f.lane, net[i].lane)
 		}
 	}
 	f.what = fmt.Sprintf("its transfers are outstanding %.1f times as long as those of its peers: NIC, link or PCIe", worst)
@@ -251,18 +260,20 @@ func (a *slowAnalysis) locateNet(net, flush []slowEnd, gain float64) (finding, b
 		return a.locatePath(net, flush, gain, worst)
 	}
 	if other := rivalOf(net, best); other >= 0 && float64(score[other]) >= 0.85*float64(score[best]) {
-		// One link alone: its two ends are told apart by their nodes' evidence or by their proxies, or not at all.
+		// One link alone: its two ends are told apart by their nodes' evidence or by their proxies. Failing that it is
+		// its sender's, with less confidence.
 		mine, theirs := a.endSick(best, flush), a.endSick(other, flush)
 		switch {
 		case theirs && !mine:
-			f.nodes = []int32{other}
+			best = other
 		case mine == theirs:
-			f.nodes, f.weight = nil, 0.6
-			f.group = fmt.Sprintf("link %d->%d", a.nodes[best].id, a.nodes[other].id)
-			f.what = fmt.Sprintf("its transfers are outstanding %.1f times as long as elsewhere; which end is to blame cannot be told", worst)
-			return f, true
+			best = net[0].node
+			f.weight = 0.6
+			if net[0].peer >= 0 {
+				f.what = fmt.Sprintf("what it sends to %s is outstanding %.1f times as long as elsewhere: its NIC, the link, or the receiving end", a.rankName(net[0].peer), worst)
+			}
 		}
-		best = f.nodes[0]
+		f.nodes = []int32{best}
 	}
 	switch {
 	case a.hasFact(best, "pcie"):
@@ -340,7 +351,7 @@ func (a *slowAnalysis) locatePath(net, flush []slowEnd, gain, worst float64) (fi
 			bestPair = p
 		}
 	}
-	f := finding{class: SlowComm, cause: CauseNetworkSend, comm: -1, chan_: -1, gain: gain, weight: 0.7}
+	f := finding{class: SlowComm, cause: CauseNetworkSend, comm: -1, lane: -1, gain: gain, weight: 0.7}
 	for i := range flush {
 		if a.host(flush[i].node) == bestHost && float64(hosts[bestHost]) >= 0.8*float64(total) {
 			return a.locateProxy(flush, gain)
@@ -376,8 +387,15 @@ func (a *slowAnalysis) locateProxy(flush []slowEnd, gain float64) (finding, bool
 	}
 	slices.Sort(nodes)
 	nodes = slices.Compact(nodes)
-	f := finding{class: SlowComm, cause: CauseProxy, comm: -1, chan_: -1, gain: gain, weight: 0.75, nodes: nodes,
-		what: "transfers are outstanding no longer than elsewhere, yet data is handed on late: the proxy thread does not get to run"}
+	f := finding{
+		class: SlowComm, cause: CauseProxy, comm: -1, lane: -1, gain: gain, weight: 0.75, nodes: nodes,
+		what: "transfers are outstanding no longer than elsewhere, yet data is handed on late: the proxy thread does not get to run",
+	}
+	if !a.lateAllOver(flush, nodes) {
+		f.cause = CausePCIe
+		f.what = "transfers are outstanding no longer than elsewhere, yet what has arrived takes long to reach the GPU: PCIe between NIC and GPU"
+		return f, true
+	}
 	host, one := a.host(nodes[0]), true
 	for _, n := range nodes {
 		one = one && a.host(n) == host
@@ -389,6 +407,31 @@ func (a *slowAnalysis) locateProxy(flush []slowEnd, gain float64) (finding, bool
 		f.weight = 0.4
 	}
 	return f, true
+}
+
+// lateAllOver says that it is not the flush alone that takes long on these ranks: a thread that does not get to run is
+// late to see the GPU take the data, too, whatever the operation.
+func (a *slowAnalysis) lateAllOver(flush []slowEnd, nodes []int32) bool {
+	for _, n := range nodes {
+		if r := a.nodes[n].rank; r != nil && r.ProxyRunDelay > 0.2 || a.hasFact(n, "cpu") {
+			return true
+		}
+		if a.hasFact(n, "pcie") {
+			return false
+		}
+	}
+	least := -1.0
+	for i := range flush {
+		var late, taking int64
+		for _, g := range flush[i].segs {
+			late += int64(a.segs[g].RecvWait[recvFlush])
+			taking += int64(a.segs[g].RecvWait[recvGPU])
+		}
+		if share := float64(taking) / float64(max(1, late)); least < 0 || share < least {
+			least = share
+		}
+	}
+	return least > 0.4
 }
 
 // slowGroup names the communicator or pair whose transfers take longer than their peers', when no end stands out.
@@ -410,7 +453,7 @@ func (a *slowAnalysis) slowGroup(gain float64) (finding, bool) {
 			common = both
 		}
 	}
-	f := finding{class: SlowComm, cause: CauseUnknown, comm: -1, chan_: -1, gain: gain, weight: 0.5}
+	f := finding{class: SlowComm, cause: CauseUnknown, comm: -1, lane: -1, gain: gain, weight: 0.5}
 	s := &a.segs[a.jobs[slow[0].joints[0]].parts[0]]
 	if ci, ok := a.comOf[s.Comm]; ok {
 		f.comm = ci
@@ -420,6 +463,9 @@ func (a *slowAnalysis) slowGroup(gain float64) (finding, bool) {
 		one = one && a.host(n) == host
 	}
 	f.what = fmt.Sprintf("transfers take %.2f times as long as their peers', and arrivals are normal", slow[0].ratio)
+	if 2*len(common) > a.visitedRanks() && gain < a.opt.IrregularFactor || a.waitsSeen(&slow[0]) && slow[0].ratio < 1.5 {
+		return f, false // Everybody's and not much, or seen inside without any end standing out: the noise of a network.
+	}
 	switch {
 	case len(common) == 1:
 		f.nodes, f.weight = common, 0.65
@@ -432,6 +478,16 @@ func (a *slowAnalysis) slowGroup(gain float64) (finding, bool) {
 		f.group = rankNumbers(a.ids(common))
 	}
 	return f, true
+}
+
+// waitsSeen says that the flows of the slow transfers were seen.
+func (a *slowAnalysis) waitsSeen(s *slowComm) bool {
+	for _, p := range a.jobs[s.joints[0]].parts {
+		if a.segs[p].SendWait != [3]time.Duration{} || a.segs[p].RecvWait != [3]time.Duration{} {
+			return true
+		}
+	}
+	return false
 }
 
 // onlyAiling gives the one of the ranks whose node shows a GPU's ailment, -1 none or several.

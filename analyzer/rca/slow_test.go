@@ -42,8 +42,10 @@ func TestSlowKinds(t *testing.T) {
 		want       slowWant
 	}{
 		{"healthy", 4, 2, 2, func(*slowJob) {}, slowWant{class: Healthy, cause: CauseUnknown}},
-		{"one rank computes longer", 4, 2, 2, func(j *slowJob) { j.compute = one(5, 1.5) },
-			slowWant{SlowCompute, CauseGPU, []int{5}, "in nearly every iteration"}},
+		{
+			"one rank computes longer", 4, 2, 2, func(j *slowJob) { j.compute = one(5, 1.5) },
+			slowWant{SlowCompute, CauseGPU, []int{5}, "in nearly every iteration"},
+		},
 		{"its first of a pipeline, the others wait", 2, 4, 1, func(j *slowJob) { j.compute = one(1, 1.6) }, slowWant{SlowCompute, CauseGPU, []int{1}, "longer than its peers"}},
 		{"every fourth iteration", 4, 2, 2, func(j *slowJob) {
 			j.compute = func(r, it int) float64 { return pick(r == 9 && it%4 == 1, 2.5, 1.0) }
@@ -77,6 +79,7 @@ func TestSlowKinds(t *testing.T) {
 			j.send = one(5, 4)
 			j.facts = []Fact{{Host: "node2", Rank: 5, Component: "pcie", Kind: "link_width_reduced", Value: 4, Expected: 16}}
 		}, slowWant{SlowComm, CausePCIe, []int{5}, ""}},
+		{"a slow flush", 4, 2, 2, func(j *slowJob) { j.flush, j.pcie = one(5, 80), true }, slowWant{SlowComm, CausePCIe, []int{5}, "between NIC and GPU"}},
 		{"a starved proxy", 4, 2, 2, func(j *slowJob) { j.flush = one(5, 80) }, slowWant{SlowComm, CauseProxy, []int{5}, "does not get to run"}},
 	} {
 		for _, compute := range []bool{false, true} {

@@ -22,9 +22,9 @@ type slowJob struct {
 	host    func(rank, iter int) time.Duration
 	send    func(rank, iter int) float64
 	flush   func(rank, iter int) float64
-	bytes   func(rank int) int64 // Tokens exchanged with experts; nil: no exchange.
 	offset  func(rank int) int64
 	drift   func(rank int) float64
+	pcie    bool // Flushes are late for PCIe's sake, not the proxy's.
 	segs    bool // Computations are recorded too.
 	facts   []Fact
 	rng     *rand.Rand
@@ -107,6 +107,9 @@ func (j *slowJob) evidence() Evidence {
 		s.RecvWait[1] = transfer / 50
 		if j.flush != nil {
 			s.RecvWait[1] = time.Duration(float64(s.RecvWait[1]) * j.flush(r, it))
+			if !j.pcie {
+				s.RecvWait[2] = s.RecvWait[1] / 2
+			}
 		}
 	}
 	collective := func(name, fn string, bytes int64, members []int, it int, base time.Duration) {

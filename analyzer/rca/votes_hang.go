@@ -5,6 +5,7 @@ package rca
 
 import (
 	"slices"
+	"strings"
 )
 
 // votes gives what each method alone would say of a hang.
@@ -48,7 +49,7 @@ func (w *waitFor) affected() int32 {
 func (w *waitFor) mycroftVote(inst int32) Vote {
 	v := Vote{Method: "mycroft", Class: NotEntered, Ranks: []int{}}
 	c := &w.comms[w.insts[inst].key.comm]
-	if low := lowest(c, func(m *member) int64 { return calledOf(m) }); len(low) > 0 {
+	if low := lowest(c, calledOf); len(low) > 0 {
 		v.Note = "CheckMinOp on " + c.name
 		v.Ranks = w.ids(low)
 		return v
@@ -71,7 +72,7 @@ func (w *waitFor) ccldVote(inst int32) Vote {
 	v := Vote{Method: "ccl-d", Class: NotEntered, Ranks: []int{}, Note: "H1: operation counter behind"}
 	in := &w.insts[inst]
 	c := &w.comms[in.key.comm]
-	if low := lowest(c, func(m *member) int64 { return calledOf(m) }); len(low) > 0 {
+	if low := lowest(c, calledOf); len(low) > 0 {
 		v.Ranks = w.ids(low)
 		return v
 	}
@@ -183,16 +184,16 @@ func (w *waitFor) stateOf(n, inst int32) Condition {
 
 // String names the conditions as table 4 of Mycroft does.
 func (c Condition) String() string {
-	s := ""
+	var s strings.Builder
 	for _, k := range []struct {
 		bit  Condition
 		name string
 	}{{NotStarted, "not started"}, {NotTransmitted, "not transmitted"}, {NotDelivered, "not delivered"}, {GPUNotReady, "GPU not ready"}} {
 		if c&k.bit != 0 {
-			s += pick(s != "", ", ", "") + k.name
+			s.WriteString(pick(s.String() != "", ", ", "") + k.name)
 		}
 	}
-	return pick(s == "", "finished", s)
+	return pick(s.String() == "", "finished", s.String())
 }
 
 func (x *index) ids(ns []int32) []int {

@@ -13,9 +13,6 @@ type waitFor struct {
 	lies   map[int32]int32 // Ranks whose own word others' data contradicts, and one of those others.
 }
 
-// vertexOf gives an instance's vertex.
-func (w *waitFor) vertexOf(inst int32) int32 { return int32(len(w.nodes)) + inst }
-
 // ownsOf gives what a node shows of itself.
 func (w *waitFor) ownsOf(n int32) []own { return w.owns[w.ownRow[n]:w.ownRow[n+1]] }
 

@@ -149,18 +149,18 @@ func (d *memberDirs) firstStep() Time {
 	return min(d.send.first, d.recv.first)
 }
 
-func (d *dir) record(h *host) trace.Direction {
+func (x *dir) record(h *host) trace.Direction {
 	out := trace.Direction{
-		Flows: uint32(d.flows), Steps: uint32(d.steps), Bytes: uint64(d.bytes), //nolint:gosec // Counts.
-		ActiveNS: uint64(d.active), LargestGapNS: uint64(d.gap), //nolint:gosec // Durations.
-		SlowestChannel: uint32(d.slowChannel), SlowestPeer: d.slowPeer,
-		SlowestNS: uint64(max(0, d.slowest)), FastestNS: uint64(max(0, d.fastest)), //nolint:gosec // Durations.
+		Flows: uint32(x.flows), Steps: uint32(x.steps), Bytes: uint64(x.bytes), //nolint:gosec // Counts.
+		ActiveNS: uint64(x.active), LargestGapNS: uint64(x.gap), //nolint:gosec // Durations.
+		SlowestChannel: uint32(x.slowChannel), SlowestPeer: x.slowPeer,
+		SlowestNS: uint64(max(0, x.slowest)), FastestNS: uint64(max(0, x.fastest)), //nolint:gosec // Durations.
 	}
-	if d.flows > 0 {
-		out.FirstStepNS, out.LastStepNS = h.clock(d.first), h.clock(d.last)
+	if x.flows > 0 {
+		out.FirstStepNS, out.LastStepNS = h.clock(x.first), h.clock(x.last)
 	}
-	for i := range d.wait {
-		out.WaitNS[i] = uint64(d.wait[i]) //nolint:gosec // Durations.
+	for i := range x.wait {
+		out.WaitNS[i] = uint64(x.wait[i]) //nolint:gosec // Durations.
 	}
 	return out
 }

@@ -4,6 +4,8 @@
 package cluster
 
 import (
+	"slices"
+
 	"github.com/culprit-project/culprit/trace"
 )
 
@@ -282,8 +284,7 @@ func (e *evaluation) treeChannel(ch, n int) {
 		}
 	}
 	for k := range steps {
-		for i := len(order) - 1; i >= 0; i-- {
-			m := order[i]
+		for _, m := range slices.Backward(order) {
 			if k >= limit[m] {
 				continue
 			}

@@ -89,7 +89,7 @@ type deviation struct {
 }
 
 // deviate applies inconsistent calls: nil to leave the call out.
-func (r *rank) deviate(s *sim, in *instr) *instr {
+func (r *rank) deviate(in *instr) *instr {
 	for i := range r.script {
 		d := &r.script[i]
 		if d.done || in.kind != doCollect || in.slot != d.slot || r.host < d.from || r.comms[in.slot].comm < 0 {

@@ -128,8 +128,13 @@ func TestSlowSenderDelaysItsNeighboursStepByStep(t *testing.T) {
 		rank, hop int
 		want      bool
 	}{
-		{0, 0, true}, {1, 0, false}, {2, 0, false}, {3, 0, false},
-		{1, 1, true}, {2, 1, false}, {3, 1, false},
+		{0, 0, true},
+		{1, 0, false},
+		{2, 0, false},
+		{3, 0, false},
+		{1, 1, true},
+		{2, 1, false},
+		{3, 1, false},
 		{2, 2, true},
 	} {
 		if got := late(c.rank, c.hop); got != c.want {

@@ -51,18 +51,6 @@ func (p *profile) add(w window) {
 	}
 }
 
-// span is the time from the first to the last change; false when the profile never changes.
-func (p *profile) span() (from, to Time, ok bool) {
-	if p.empty() {
-		return 0, 0, false
-	}
-	from, to = Never, 0
-	for _, w := range p.windows {
-		from, to = min(from, w.from), max(to, w.to)
-	}
-	return from, to, true
-}
-
 // at gives the factor at t and the time of the next change.
 func (p *profile) at(t Time) (factor float64, until Time) {
 	if p == nil {

@@ -176,7 +176,7 @@ func (r *rank) step(s *sim, in *instr) {
 		}
 		r.enqueue(computeStream, item{in: in, iter: r.iter, pc: int32(pc), dep: -1, enq: r.host}) //nolint:gosec // Short programs.
 	case doCollect, doP2P:
-		if in = r.deviate(s, in); in != nil && r.comms[in.slot].comm >= 0 {
+		if in = r.deviate(in); in != nil && r.comms[in.slot].comm >= 0 {
 			r.launch(s, in, pc)
 		}
 	case doWait:

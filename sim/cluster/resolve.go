@@ -151,7 +151,7 @@ func (e *evaluation) treeUsed() bool {
 const treeBelow = 64 << 10
 
 // setDirs keeps member i's sums of an operation computed step by step.
-func (o *op) setDirs(s *sim, e *evaluation, i int) {
+func (o *op) setDirs(e *evaluation, i int) {
 	if o.dirs == nil {
 		o.dirs = make([]memberDirs, len(o.mem))
 	}

@@ -168,7 +168,7 @@ func (s *sim) releaseEarly() bool {
 			m := &o.mem[i]
 			if m.left == unset && m.entered != unset && e.left[i] <= s.horizon {
 				m.left = e.left[i]
-				o.setDirs(s, e, i)
+				o.setDirs(e, i)
 				s.wake(o.rankOf(i))
 				released = true
 			}

@@ -5,6 +5,7 @@ package cluster
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/culprit-project/culprit/trace"
@@ -44,12 +45,7 @@ func (r *Recording) Answers(host int) bool {
 	if s.hosts[host].lostAt <= s.horizon {
 		return false
 	}
-	for _, h := range s.cfg.SilentHosts {
-		if h == host {
-			return false
-		}
-	}
-	return true
+	return !slices.Contains(s.cfg.SilentHosts, host)
 }
 
 // State is what the host's exporter answers to GET /api/v1/state at the end of the run. It is an error to ask a host
@@ -101,7 +97,7 @@ func (s *sim) identity(r *rank) trace.Identity {
 		caps |= trace.CapKernelCh | trace.CapKernelTimer
 	}
 	return trace.Identity{
-		PID: uint32(pidOf(r.id)), PIDNamespace: 4026531836, StartTicks: uint64(host.clock(0) / 1e7), //nolint:gosec // Small.
+		PID: uint32(pidOf(r.id)), PIDNamespace: 4026531836, StartTicks: host.clock(0) / 1e7, //nolint:gosec // Small.
 		Rank: r.id, WorldSize: int32(len(s.ranks)), LocalRank: hw.local, NodeRank: hw.host, GPUIndex: hw.local, //nolint:gosec // Ranks fit.
 		CreatedNS: host.clock(1), CreatedRealNS: uint64(host.wallClock(1)), //nolint:gosec // After 1970.
 		BootID: fmt.Sprintf("%08x-0000-4000-8000-%012x", hw.host, hw.host), Hostname: host.name,

@@ -87,14 +87,13 @@ func newBench(ev *rca.Evidence) *bench {
 func entered(o *rca.Op) bool { return o.State == rca.OpEntered || o.State == rca.OpMoving }
 
 // done is the number of network steps that a rank has sent and received of its operations in flight.
-func done(m *rca.Membership) (steps int64, flows int) {
+func done(m *rca.Membership) (steps int64) {
 	for i := range m.InFlight {
 		for _, f := range m.InFlight[i].Flows {
 			steps += f.Done
-			flows++
 		}
 	}
-	return steps, flows
+	return steps
 }
 
 // least gives the rank with the smallest value, -1 when all have the same.
@@ -142,7 +141,7 @@ func (b *bench) ccldHang() int {
 		}
 		return rank
 	}
-	return least(views, func(m *rca.Membership) int64 { n, _ := done(m); return n })
+	return least(views, done)
 }
 
 // mycroftFailure is Algorithm 2 for failures: lowest operation sequence in the group, else least data.
@@ -151,7 +150,7 @@ func (b *bench) mycroftFailure() int {
 	if r := least(views, func(m *rca.Membership) int64 { return m.Completed }); r >= 0 {
 		return r
 	}
-	return least(views, func(m *rca.Membership) int64 { n, _ := done(m); return n })
+	return least(views, done)
 }
 
 // lastArriverHang names the first rank of the stuck communicator that has not entered its operation.
@@ -219,7 +218,6 @@ type round struct {
 	comm   rca.CommID
 	number int64
 	parts  []*rca.Segment
-	order  int64 // Some stamp to order rounds of one communicator.
 }
 
 // rounds groups the timeline's collectives by communicator and number, those seen at every member.

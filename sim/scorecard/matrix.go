@@ -85,11 +85,11 @@ func training(w *workload) bool { return w.job.Workload == cluster.Training }
 func withNVLink(w *workload) bool { return w.hw.GPUsPerHost > 1 }
 
 // one is a scenario with a single fault of a kind at a random place and time.
-func one(kind cluster.FaultKind, group, severity string, remaining float64, needs func(*workload) bool) scenario {
+func one(kind cluster.FaultKind, severity string, needs func(*workload) bool) scenario {
 	return scenario{
-		name: string(kind), group: group, severity: severity, needs: needs,
+		name: string(kind), group: "hang", severity: severity, needs: needs,
 		faults: func(d *dice) []cluster.Fault {
-			return []cluster.Fault{{Kind: kind, Rank: d.rank(), At: d.when(), Remaining: remaining}}
+			return []cluster.Fault{{Kind: kind, Rank: d.rank(), At: d.when()}}
 		},
 	}
 }
@@ -97,30 +97,32 @@ func one(kind cluster.FaultKind, group, severity string, remaining float64, need
 // hangs are the scenarios in which the job stands still.
 func hangs() []scenario {
 	two := func(a, b cluster.FaultKind) scenario {
-		return scenario{name: string(a) + "+" + string(b), group: "hang", severity: "two at once", needs: overNetwork,
+		return scenario{
+			name: string(a) + "+" + string(b), group: "hang", severity: "two at once", needs: overNetwork,
 			faults: func(d *dice) []cluster.Fault {
 				at := d.when()
 				r := d.rank()
 				return []cluster.Fault{{Kind: a, Rank: r, At: at}, {Kind: b, Rank: d.otherHost(r), At: at}}
-			}}
+			},
+		}
 	}
 	both := func(w *workload) bool { return overNetwork(w) && training(w) }
 	return []scenario{
-		one(cluster.NICDown, "hang", "dead", 0, overNetwork),
-		one(cluster.GPUError, "hang", "dead", 0, nil),
-		one(cluster.ECCError, "hang", "dead", 0, nil),
-		one(cluster.CUDAError, "hang", "dead", 0, nil),
-		one(cluster.NVLinkError, "hang", "dead", 0, withNVLink),
-		one(cluster.ProcessStopped, "hang", "stopped", 0, nil),
-		one(cluster.ProcessKilled, "hang", "killed", 0, nil),
-		one(cluster.HostLost, "hang", "lost", 0, overNetwork),
-		one(cluster.NotEntered, "hang", "stuck", 0, nil),
-		one(cluster.DataStuck, "hang", "stuck", 0, training),
-		one(cluster.StorageStuck, "hang", "stuck", 0, training),
-		one(cluster.OtherFunc, "hang", "function", 0, both),
-		one(cluster.OtherSize, "hang", "size", 0, both),
-		one(cluster.SkippedOp, "hang", "order", 0, both),
-		one(cluster.Deadlock, "hang", "order", 0, both),
+		one(cluster.NICDown, "dead", overNetwork),
+		one(cluster.GPUError, "dead", nil),
+		one(cluster.ECCError, "dead", nil),
+		one(cluster.CUDAError, "dead", nil),
+		one(cluster.NVLinkError, "dead", withNVLink),
+		one(cluster.ProcessStopped, "stopped", nil),
+		one(cluster.ProcessKilled, "killed", nil),
+		one(cluster.HostLost, "lost", overNetwork),
+		one(cluster.NotEntered, "stuck", nil),
+		one(cluster.DataStuck, "stuck", training),
+		one(cluster.StorageStuck, "stuck", training),
+		one(cluster.OtherFunc, "function", both),
+		one(cluster.OtherSize, "size", both),
+		one(cluster.SkippedOp, "order", both),
+		one(cluster.Deadlock, "order", both),
 		two(cluster.ProcessStopped, cluster.NICDown),
 		two(cluster.GPUError, cluster.ProcessKilled),
 	}
@@ -130,20 +132,32 @@ func hangs() []scenario {
 func quiet() []scenario {
 	return []scenario{
 		{name: "healthy", group: "healthy", severity: "none"},
-		{name: "healthy_gc", group: "healthy", severity: "garbage collection", needs: training,
-			change: func(c *cluster.Config, _ *dice) { c.Job.GCEvery, c.Job.GCPause = 5, 300*time.Millisecond }},
-		{name: "healthy_sequences", group: "healthy", severity: "uneven lengths", needs: training,
-			change: func(c *cluster.Config, _ *dice) { c.Job.SeqImbalance = 0.08 }},
-		{name: "checkpoint_all", group: "benign", severity: "20 s", needs: training,
+		{
+			name: "healthy_gc", group: "healthy", severity: "garbage collection", needs: training,
+			change: func(c *cluster.Config, _ *dice) { c.Job.GCEvery, c.Job.GCPause = 5, 300*time.Millisecond },
+		},
+		{
+			name: "healthy_sequences", group: "healthy", severity: "uneven lengths", needs: training,
+			change: func(c *cluster.Config, _ *dice) { c.Job.SeqImbalance = 0.08 },
+		},
+		{
+			name: "checkpoint_all", group: "benign", severity: "20 s", needs: training,
 			change: func(c *cluster.Config, _ *dice) {
 				c.Job.CheckpointEvery, c.Job.CheckpointTime, c.Job.CheckpointAll, c.Job.CheckpointSpread = 6, 20*time.Second, true, 0.2
-			}},
-		{name: "checkpoint_one", group: "benign", severity: "20 s", needs: training,
-			change: func(c *cluster.Config, _ *dice) { c.Job.CheckpointEvery, c.Job.CheckpointTime = 6, 20*time.Second }},
-		{name: "evaluation", group: "benign", severity: "every 4", needs: training,
-			change: func(c *cluster.Config, _ *dice) { c.Job.EvalEvery = 4 }},
-		{name: "first_step", group: "benign", severity: "slow start",
-			change: func(c *cluster.Config, _ *dice) { c.Until = 20 * time.Second }},
+			},
+		},
+		{
+			name: "checkpoint_one", group: "benign", severity: "20 s", needs: training,
+			change: func(c *cluster.Config, _ *dice) { c.Job.CheckpointEvery, c.Job.CheckpointTime = 6, 20*time.Second },
+		},
+		{
+			name: "evaluation", group: "benign", severity: "every 4", needs: training,
+			change: func(c *cluster.Config, _ *dice) { c.Job.EvalEvery = 4 },
+		},
+		{
+			name: "first_step", group: "benign", severity: "slow start",
+			change: func(c *cluster.Config, _ *dice) { c.Until = 20 * time.Second },
+		},
 	}
 }
 

@@ -121,7 +121,7 @@ func summarize(all []Outcome) Summary {
 		s.Baselines[name] = share(judged, func(o *Outcome) bool { return o.Baselines[name].Right })
 		s.BaselineBad[name] = share(judged, func(o *Outcome) bool { return o.Baselines[name].False })
 	}
-	s.Baselines["culprit"] = share(judged, func(o *Outcome) bool { return ranked(o) })
+	s.Baselines["culprit"] = share(judged, ranked)
 	s.BaselineBad["culprit"] = share(judged, func(o *Outcome) bool { return o.False })
 	s.Reliability, s.Calibration = reliability(effective)
 	return s

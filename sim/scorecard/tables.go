@@ -89,8 +89,10 @@ func (r *Report) effective() []Outcome {
 }
 
 func (r *Report) byFault() table {
-	t := table{title: "By fault", head: figureHead,
-		note: "Severities together. Runs without effect are left out; the last column of the JSON's outcomes says which."}
+	t := table{
+		title: "By fault", head: figureHead,
+		note: "Severities together. Runs without effect are left out; the last column of the JSON's outcomes says which.",
+	}
 	order, by := groupBy(filter(r.effective(), func(o *Outcome) bool { return !quietGroup(o) }), func(o *Outcome) string { return o.Scenario })
 	for _, k := range order {
 		t.rows = append(t.rows, figureRow(k, by[k]))

@@ -189,8 +189,7 @@ func (p *parser) events(dec *json.Decoder) error {
 	for dec.More() {
 		var e event
 		if err := dec.Decode(&e); err != nil {
-			var wrongType *json.UnmarshalTypeError
-			if errors.As(err, &wrongType) {
+			if _, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 				continue // Somebody's own event.
 			}
 			return err

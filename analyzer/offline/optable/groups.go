@@ -225,6 +225,6 @@ func spread(d []int64) int64 {
 	for i := range d {
 		d[i] = max(d[i]-m, m-d[i])
 	}
-	slices.SortFunc(d, func(a, b int64) int { return cmp.Compare(a, b) })
+	slices.SortFunc(d, cmp.Compare[int64])
 	return d[len(d)/2]
 }

@@ -281,3 +281,53 @@ func FuzzRead(f *testing.F) {
 		}
 	})
 }
+
+// Tables give the verdict that they were made for, whatever the clocks and without a tenth of the rows.
+func TestVerdicts(t *testing.T) {
+	straggler := func(stage, replica, _ int) float64 { return pick(stage == 1 && replica == 1, 2, 1) }
+	heavyStage := func(stage, _, _ int) float64 { return pick(stage == 2, 2, 1) }
+	skewed := func(rank int) float64 { return 0.005 * float64(rank%3-1) }
+	for _, tc := range []struct {
+		name  string
+		slow  func(stage, replica, step int) float64
+		class rca.Class
+		cause rca.Cause
+		ranks []int
+	}{
+		{"even", even, rca.Healthy, rca.CauseUnknown, nil},
+		{"one slow rank", straggler, rca.SlowCompute, rca.CauseGPU, []int{4}},
+		{"an uneven stage", heavyStage, rca.Imbalance, rca.CauseStage, nil},
+	} {
+		for _, drop := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, rows dropped %v", tc.name, drop), func(t *testing.T) {
+				lines := strings.SplitAfter(pipeline(3, 4, 24, tc.slow, skewed), "\n")
+				if drop {
+					n := 0
+					lines = slices.DeleteFunc(lines, func(string) bool { n++; return n%10 == 7 })
+				}
+				tab, err := Read("t", []byte(strings.Join(lines, "")), nil, -1)
+				if err != nil {
+					t.Fatal(err)
+				}
+				ev, _ := Evidence([]*Table{tab})
+				v := rca.Analyze(ev, rca.Options{})
+				var ranks []int
+				for _, c := range v.Culprits {
+					if c.Rank >= 0 {
+						ranks = append(ranks, c.Rank)
+					}
+				}
+				if v.Class != tc.class || v.Cause != tc.cause || !slices.Equal(ranks, tc.ranks) {
+					t.Errorf("%s/%s %v, want %s/%s %v\n%s", v.Class, v.Cause, ranks, tc.class, tc.cause, tc.ranks, v.Summary)
+				}
+			})
+		}
+	}
+}
+
+func pick(b bool, yes, no float64) float64 {
+	if b {
+		return yes
+	}
+	return no
+}

@@ -123,8 +123,8 @@ func Read(file string, data []byte, columns map[string]string, rank int) (*Table
 // open reads the header and gives a reader of the rows.
 func open(data []byte) ([]string, *csv.Reader, error) {
 	line := data
-	if i := bytes.IndexByte(data, '\n'); i >= 0 {
-		line = data[:i]
+	if before, _, ok := bytes.Cut(data, []byte{'\n'}); ok {
+		line = before
 	}
 	const longest = 64 << 10
 	if len(line) == 0 || len(line) > longest || bytes.IndexByte(line, 0) >= 0 {

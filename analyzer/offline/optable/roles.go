@@ -71,8 +71,18 @@ var unitSuffixes = []struct {
 	suffix string
 	ns     unit
 }{
-	{"_nanoseconds", 1}, {"_microseconds", 1e3}, {"_milliseconds", 1e6}, {"_seconds", 1e9}, {"_secs", 1e9}, {"_sec", 1e9},
-	{"_ns", 1}, {"_us", 1e3}, {"_usec", 1e3}, {"_ms", 1e6}, {"_msec", 1e6}, {"_s", 1e9},
+	{"_nanoseconds", 1},
+	{"_microseconds", 1e3},
+	{"_milliseconds", 1e6},
+	{"_seconds", 1e9},
+	{"_secs", 1e9},
+	{"_sec", 1e9},
+	{"_ns", 1},
+	{"_us", 1e3},
+	{"_usec", 1e3},
+	{"_ms", 1e6},
+	{"_msec", 1e6},
+	{"_s", 1e9},
 }
 
 // layout says where in a row everything is.

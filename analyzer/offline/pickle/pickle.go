@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
+	"slices"
 )
 
 // Errors that Decode wraps.
@@ -46,8 +47,8 @@ type Dict struct {
 
 // Get gives the value of a string key, the last one written; nil when there is none.
 func (d *Dict) Get(key string) any {
-	for i := len(d.Keys) - 1; i >= 0; i-- {
-		if s, ok := d.Keys[i].(string); ok && s == key {
+	for i, v := range slices.Backward(d.Keys) {
+		if s, ok := v.(string); ok && s == key {
 			return d.Values[i]
 		}
 	}
@@ -204,10 +205,8 @@ func (m *machine) recall(index uint64) error {
 }
 
 func (m *machine) refuse(name string) {
-	for _, r := range m.refused {
-		if r == name {
-			return
-		}
+	if slices.Contains(m.refused, name) {
+		return
 	}
 	if len(m.refused) < maxRefused {
 		m.refused = append(m.refused, name)

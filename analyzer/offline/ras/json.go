@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"strconv"
 	"strings"
 	"time"
@@ -145,9 +146,7 @@ func (j *jsonRank) fill(c *Comm, missing bool) {
 	if a := j.Status.Async; a != ncclSuccess && a != ncclInProgress {
 		r.AsyncError = resultName(a)
 	}
-	for f, n := range j.Counts {
-		r.Launched[f] = n
-	}
+	maps.Copy(r.Launched, j.Counts)
 }
 
 // repair inserts the commas that NCCL 2.28.7 to 2.28.9 forgot between members, and takes out those before a closing

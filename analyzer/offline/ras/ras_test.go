@@ -131,7 +131,7 @@ func FuzzParse(f *testing.F) {
 		}
 		f.Add(b)
 	}
-	f.Fuzz(func(t *testing.T, data []byte) {
+	f.Fuzz(func(_ *testing.T, data []byte) {
 		var reports []*Report
 		if r, err := ParseText("a", data); err == nil {
 			reports = append(reports, r)

@@ -34,7 +34,7 @@ var (
 // SniffText says whether text holds anything of a RAS report.
 func SniffText(data []byte) bool {
 	return reComm.Match(data) || reMonitor.Match(data) || reDead.Match(data) || reLost.Match(data) ||
-		(bytes.Contains(data, []byte("Ranks    Status  Errors"))) ||
+		bytes.Contains(data, []byte("Ranks    Status  Errors")) ||
 		reCounts.Match(data)
 }
 

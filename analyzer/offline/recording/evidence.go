@@ -100,13 +100,13 @@ func (a *assembly) node(n *Node, job string) {
 func (a *assembly) alignClocks() bool {
 	real := func(c *chosen) uint64 { return c.nowNS + c.process.Status.RealMinusMonoNS }
 	var newest uint64
-	any := false
+	frozen := false
 	for _, r := range slices.Sorted(maps.Keys(a.ranks)) {
 		c := a.ranks[r]
-		any = any || c.node.Frozen
+		frozen = frozen || c.node.Frozen
 		newest = max(newest, real(&c))
 	}
-	if !any {
+	if !frozen {
 		return false
 	}
 	for r, c := range a.ranks {

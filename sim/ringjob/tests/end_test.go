@@ -53,7 +53,7 @@ func TestNobodyOutlives(t *testing.T) {
 			if errors.Is(err, os.ErrNotExist) || strings.Contains(string(stat), ") Z ") {
 				return nil
 			}
-			return fmt.Errorf("process %d lives: %v", pid, err)
+			return fmt.Errorf("process %d lives: %w", pid, err)
 		})
 	}
 }

@@ -163,7 +163,7 @@ func (r *runner) enter(rr *rankRun) bool {
 	rr.met = true
 	g := r.job.Groups[op.Call.Group]
 	m, need := r.meeting(rr, op, g)
-	here := append(r.waiting[m], rr.Rank)
+	here := append(slices.Clone(r.waiting[m]), rr.Rank)
 	if len(here) < need {
 		r.waiting[m] = here
 		return false

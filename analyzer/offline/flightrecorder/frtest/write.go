@@ -173,10 +173,18 @@ func (j *Job) entry(rank, local int, op *Op) Dict {
 		datatype = "BFloat16"
 	}
 	return Dict{
-		"record_id", op.Record, "pg_id", local, "process_group", tuple{g.Name, g.Desc}, "collective_seq_id", collective,
+		"record_id", op.Record, "pg_id", local, "process_group",
+		tuple{g.Name, g.Desc},
+		"collective_seq_id", collective,
 		"p2p_seq_id", pair, "op_id", op.OpID, "profiling_name", name, "time_created_ns", created,
-		"input_sizes", []any{sizes(op.Call.Input)}, "input_dtypes", []any{datatype},
-		"output_sizes", []any{sizes(op.Call.Output)}, "output_dtypes", []any{datatype},
+		"input_sizes",
+		[]any{sizes(op.Call.Input)},
+		"input_dtypes",
+		[]any{datatype},
+		"output_sizes",
+		[]any{sizes(op.Call.Output)},
+		"output_dtypes",
+		[]any{datatype},
 		"state", state, "time_discovered_started_ns", started, "time_discovered_completed_ns", completed,
 		"retired", op.Completed, "timeout_ms", 600000, "is_p2p", p2p,
 	}
