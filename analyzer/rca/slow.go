@@ -148,13 +148,13 @@ func (a *slowAnalysis) findings() []finding {
 // localFirst: that everybody got slower follows from one rank's getting slower, too. A local explanation that accounts
 // for half of it comes first; where it was not seen to be everybody alike, one that gains a tenth does.
 func localFirst(fs []finding) []finding {
-	const evenly, enough = 0.5, 1.1
+	const evenly, enough, placed = 0.5, 1.1, 0.6
 	if len(fs) < 2 || fs[0].class != GlobalSlow {
 		return fs
 	}
 	for i := range fs {
 		f := &fs[i]
-		if f.class == GlobalSlow {
+		if f.class == GlobalSlow || f.weight < placed {
 			continue
 		}
 		if f.gain-1 >= 0.5*(fs[0].gain-1) || fs[0].weight < evenly && f.gain >= enough {

@@ -393,10 +393,13 @@ func (a *slowAnalysis) pipelined() bool {
 	return false
 }
 
+// leastScatter is what evening out all ranks must gain before their scatter is more than a machine's noise.
+const leastScatter = 1.15
+
 // rotating: the heavy rank changes from iteration to iteration: uneven data, no bad machine.
 func (a *slowAnalysis) rotating() (finding, bool) {
 	g := a.replay.gain(a.toPeers(func(int32) bool { return true }))
-	if g < a.opt.IrregularFactor || a.iters < 4 {
+	if g < leastScatter || a.iters < 4 {
 		return finding{}, false
 	}
 	tops := map[int32]int64{}
