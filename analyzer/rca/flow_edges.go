@@ -1,0 +1,353 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rca
+
+// view is one end of one flow with what is known of the other end.
+type view struct {
+	node  int32
+	inst  int32
+	op    *Op
+	flow  *Flow
+	peer  int32 // Node, -1 unknown.
+	other *join // Peer's part in the operation, nil: not in it.
+	seen  bool  // The peer is a rank that was seen.
+	alive bool
+	left  bool // The peer has finished the operation.
+	sure  bool // Of the peer's absence.
+	pf    *Flow
+	alone bool // Everything the kernel takes or gives on this channel is seen: no edge inside the host is left out.
+}
+
+// flows adds what the flows of one rank in one operation say.
+func (b *builder) flows(n int32, a *active) {
+	x := b.x
+	if a.op.ProxyUnreliable {
+		return
+	}
+	in := &x.insts[a.inst]
+	mem := x.comms[a.comm].find(n)
+	age := stuckFor(a.op)
+	b.moving = age >= 0 && age < x.opt.HangAfter
+	defer func() { b.moving = false }()
+	lonely := b.lonely(n, in)
+	for i := range a.op.Flows {
+		f := &a.op.Flows[i]
+		if f.finished() {
+			continue
+		}
+		v := view{node: n, inst: a.inst, op: a.op, flow: f, peer: -1, alone: lonely || wholeChannel(a.op, f.Channel)}
+		b.look(&v, in, mem, a)
+		if f.Send {
+			b.sendSide(&v)
+		} else {
+			b.recvSide(&v)
+		}
+	}
+}
+
+// lonely says that no other member of the communicator is on the rank's host.
+func (b *builder) lonely(n int32, in *instance) bool {
+	c := &b.x.comms[in.key.comm]
+	for _, m := range b.x.mates[b.x.host(n)] {
+		if m != n && c.find(m) != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// part gives a node's part in an instance, nil when it is not in it.
+func (x *index) part(in *instance, n int32) *join {
+	if mem := x.comms[in.key.comm].find(n); mem != nil && mem.commRank >= 0 {
+		return in.at(mem.commRank)
+	}
+	return nil
+}
+
+// wholeChannel: a send or receive has one edge, a ring two; when all are network edges, nothing is hidden.
+func wholeChannel(o *Op, ch int) bool {
+	if isP2P(o) {
+		return true
+	}
+	if !ringLike(o.Algo) {
+		return false
+	}
+	send, recv := false, false
+	for i := range o.Flows {
+		if f := &o.Flows[i]; f.Channel == ch {
+			send, recv = send || f.Send, recv || !f.Send
+		}
+	}
+	return send && recv
+}
+
+func (b *builder) look(v *view, in *instance, mem *member, a *active) {
+	x := b.x
+	c := &x.comms[a.comm]
+	if p := v.flow.Peer; p >= 0 && p < len(c.at) {
+		v.peer = c.at[p]
+	}
+	v.sure = true
+	if v.peer < 0 {
+		if c.ghost >= 0 {
+			v.peer = c.ghost
+		}
+		return
+	}
+	r := x.nodes[v.peer].rank
+	v.seen = r != nil
+	v.alive = v.seen && !dead(r)
+	if v.other = in.at(int32(v.flow.Peer)); v.other != nil {
+		v.pf = matching(v.other.op, v.flow, mem.commRank)
+		return
+	}
+	if !v.seen {
+		v.sure = false
+		return
+	}
+	if pm := c.find(v.peer); pm != nil {
+		p, sure := x.presenceOf(in, pm)
+		v.left, v.sure = p == leftIt, sure
+	}
+}
+
+func matching(o *Op, f *Flow, me int32) *Flow {
+	for i := range o.Flows {
+		g := &o.Flows[i]
+		if g.Channel == f.Channel && g.Send != f.Send && int32(g.Peer) == me {
+			return g
+		}
+	}
+	return nil
+}
+
+// away handles a peer that is not in the operation, or whose process is dead; true when that settles the flow.
+func (b *builder) away(v *view, kind edgeKind) bool {
+	switch {
+	case v.peer < 0:
+		return true
+	case !v.seen:
+		b.edge(v.node, v.peer, v.inst, v.flow.Channel, edgeSilent, false)
+		return false
+	case !v.alive:
+		b.edge(v.node, v.peer, v.inst, v.flow.Channel, edgeDead, true)
+		return true
+	case v.left:
+		return false
+	case v.other == nil:
+		if !v.flow.Send && v.flow.Ready > 0 {
+			if _, ok := b.lies[v.peer]; !ok {
+				b.lies[v.peer] = v.node // It says it is not inside, yet its data arrived.
+			}
+		}
+		b.edge(v.node, v.peer, v.inst, v.flow.Channel, edgeNotCalled, v.sure)
+		return true
+	case !v.other.active:
+		b.edge(v.node, v.peer, v.inst, v.flow.Channel, kind, true)
+		return true
+	}
+	return false
+}
+
+func (b *builder) sendSide(v *view) {
+	f := v.flow
+	switch {
+	case f.Transmitted > f.Done:
+		b.notDelivered(v)
+	case f.Ready > f.Transmitted:
+		b.notTransmitted(v)
+	default:
+		b.kernelOwesData(v)
+	}
+}
+
+// notDelivered: 2>3. The receiver's counters decide between the wire and the receiver (M8).
+func (b *builder) notDelivered(v *view) {
+	if b.away(v, edgeDelivery) {
+		return
+	}
+	f, ch := v.flow, v.flow.Channel
+	unknownState := v.seen && b.x.nodes[v.peer].rank.State == ProcessUnknown
+	switch {
+	case !v.seen:
+		b.own(v.node, v.peer, v.inst, ch, 0.35, false, CauseNetworkSend, flawLinkUnproven)
+	case v.left:
+		b.own(v.node, v.peer, v.inst, ch, 0.45, false, CauseNetworkSend, flawPeerLeft)
+	case v.pf == nil:
+		if senderDone(v.other.op) {
+			b.edge(v.node, v.peer, v.inst, ch, edgeDelivery, false)
+			b.own(v.peer, v.node, v.inst, ch, 0.5, false, CauseReceiver, flawNoBuffers)
+			return
+		}
+		b.own(v.node, v.peer, v.inst, ch, 0.5, false, CauseNetworkSend, flawLinkUnproven)
+	case v.pf.Ready < f.Done && v.pf.Posted > v.pf.Ready:
+		b.own(v.node, v.peer, v.inst, ch, 0.5, false, CauseNetworkSend, flawLostOnWire)
+	case v.pf.Ready >= f.Transmitted && v.pf.Posted > v.pf.Ready:
+		b.own(v.node, v.peer, v.inst, ch, 0.5, false, CauseNetworkSend, flawUnacked)
+	case v.pf.Posted > v.pf.Ready:
+		w := 0.93
+		if unknownState {
+			w = 0.75
+		}
+		b.own(v.node, v.peer, v.inst, ch, w, true, CauseNetworkSend, flawUndelivered)
+	default:
+		b.edge(v.node, v.peer, v.inst, ch, edgeDelivery, true)
+	}
+}
+
+// senderDone: all of the operation's send flows stand at 1=2=3>0, Mycroft's sign of a receiver that stopped.
+func senderDone(o *Op) bool {
+	some := false
+	for i := range o.Flows {
+		if f := &o.Flows[i]; f.Send {
+			if f.Conditions()&(NotTransmitted|NotDelivered|NotStarted) != 0 {
+				return false
+			}
+			some = true
+		}
+	}
+	return some
+}
+
+// notTransmitted: 1>2. With a buffer posted for the next step the receiver is ready and the trouble is local.
+func (b *builder) notTransmitted(v *view) {
+	if b.away(v, edgeReceiver) {
+		return
+	}
+	f, ch := v.flow, v.flow.Channel
+	switch {
+	case !v.seen:
+	case v.left:
+		b.own(v.node, v.peer, v.inst, ch, 0.4, false, CauseNetworkSend, flawPeerLeft)
+	case v.pf == nil:
+		b.edge(v.node, v.peer, v.inst, ch, edgeReceiver, false)
+	case v.pf.Posted > f.Transmitted && f.PeerPolls == 0 && b.x.nodes[v.node].rank.Caps&SeesPeerWait != 0:
+		b.own(v.node, v.peer, v.inst, ch, 0.7, true, CauseProxy, flawProxy)
+	case v.pf.Posted > f.Transmitted:
+		b.own(v.node, v.peer, v.inst, ch, 0.75, true, CauseNetworkSend, flawUntransmit)
+	default:
+		b.edge(v.node, v.peer, v.inst, ch, edgeReceiver, true)
+	}
+}
+
+// kernelOwesData: everything ready was sent. The kernel waits for what this rank receives on the same channel, for a
+// neighbour inside the host, or for nobody.
+func (b *builder) kernelOwesData(v *view) {
+	f, ch := v.flow, v.flow.Channel
+	recvs, starved, fed := 0, (*Flow)(nil), false
+	for i := range v.op.Flows {
+		g := &v.op.Flows[i]
+		if g.Send || g.Channel != f.Channel {
+			continue
+		}
+		recvs++
+		if g.starved() {
+			starved = g
+		} else if !g.finished() {
+			fed = true
+		}
+	}
+	switch {
+	case fed && starved == nil:
+		return // The receive side says why.
+	case starved != nil:
+		if recvs == 1 && freeFirstStep(v.op.Func) && ringLike(v.op.Algo) && f.Ready <= starved.Done {
+			b.own(v.node, -1, v.inst, ch, 0.6, false, CauseGPU, flawGPUStart)
+		}
+	case recvs == 0 && !v.alone:
+		b.neighbours(v.node, v.inst)
+		b.own(v.node, -1, v.inst, ch, 0.3, false, CauseGPU, flawGPUStart)
+	default:
+		b.own(v.node, -1, v.inst, ch, pick(v.alone, 0.85, 0.5), v.alone, CauseGPU, flawGPUStart)
+	}
+}
+
+// freeFirstStep names the ring operations in which every rank's first send needs nothing from the others.
+func freeFirstStep(fn string) bool {
+	return fn == "AllReduce" || fn == "AllGather" || fn == "ReduceScatter"
+}
+
+func ringLike(algo string) bool { return algo == "" || algo == "ring" || algo == "unknown" }
+
+// neighbours: what this rank sends comes over NVLink or shared memory from a member on its host whose own flows are
+// seen to wait.
+func (b *builder) neighbours(n, inst int32) {
+	in := &b.x.insts[inst]
+	for _, m := range b.x.mates[b.x.host(n)] {
+		if j := b.x.part(in, m); m != n && j != nil && j.active && len(j.op.Flows) > 0 {
+			b.edge(n, m, inst, -1, edgeLocal, false)
+		}
+	}
+}
+
+func (b *builder) recvSide(v *view) {
+	f := v.flow
+	switch {
+	case f.Transmitted > f.Done:
+		b.notConsumed(v)
+	case f.Ready > f.Transmitted:
+		b.own(v.node, v.peer, v.inst, f.Channel, 0.85, true, CausePCIe, flawFlush)
+	case f.Posted > f.Ready:
+		b.noData(v)
+	default:
+		b.noBuffers(v)
+	}
+}
+
+// notConsumed: the data is on the GPU and its kernel does not take it, though it has room for what it must send on.
+func (b *builder) notConsumed(v *view) {
+	for i := range v.op.Flows {
+		g := &v.op.Flows[i]
+		if g.Channel != v.flow.Channel || g == v.flow {
+			continue
+		}
+		if g.noCredit() {
+			return // The send side says why.
+		}
+		if g.starved() {
+			b.own(v.node, -1, v.inst, v.flow.Channel, 0.4, false, CauseGPU, flawGPU)
+			return
+		}
+	}
+	b.own(v.node, -1, v.inst, v.flow.Channel, pick(v.alone, 0.92, 0.6), v.alone, CauseGPU, flawGPU)
+	if !v.alone {
+		b.neighbours(v.node, v.inst)
+	}
+}
+
+func (b *builder) noData(v *view) {
+	if b.away(v, edgeNoData) || !v.seen {
+		return
+	}
+	ch := v.flow.Channel
+	switch {
+	case v.left:
+		b.edge(v.node, v.peer, v.inst, ch, edgeNoData, false)
+		b.own(v.peer, v.node, v.inst, ch, 0.35, false, CauseNetworkSend, flawPeerLeft)
+	case v.pf == nil:
+		b.edge(v.node, v.peer, v.inst, ch, edgeNoData, false)
+	case v.pf.Done > v.flow.Ready:
+		b.edge(v.node, v.peer, v.inst, ch, edgeNoData, false)
+		b.own(v.peer, v.node, v.inst, ch, 0.45, false, CauseNetworkSend, flawLostOnWire)
+	default:
+		b.edge(v.node, v.peer, v.inst, ch, edgeNoData, true)
+	}
+}
+
+// noBuffers: a receiver that has consumed everything and posts nothing more, while its sender has something to send.
+func (b *builder) noBuffers(v *view) {
+	wanted := v.pf != nil && v.pf.Ready > v.pf.Done
+	if v.flow.Posted <= 0 && !wanted {
+		b.own(v.node, v.peer, v.inst, v.flow.Channel, 0.3, false, CauseProxy, flawNoBuffers)
+		return
+	}
+	b.own(v.node, v.peer, v.inst, v.flow.Channel, pick(wanted, 0.82, 0.45), wanted, CauseReceiver, flawNoBuffers)
+}
+
+func pick[T any](cond bool, yes, no T) T {
+	if cond {
+		return yes
+	}
+	return no
+}

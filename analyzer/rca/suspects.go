@@ -1,0 +1,182 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rca
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+func anyHard(rs []root) bool {
+	return slices.ContainsFunc(rs, func(r root) bool { return r.leaf.hard })
+}
+
+// composeSuspects: what was seen points somewhere, and is too weak to accuse anybody.
+func (w *waitFor) composeSuspects(d *decision, v *Verdict) {
+	var group strings.Builder
+	for i := range d.chosen {
+		r := &d.chosen[i]
+		if i == 4 {
+			group.WriteString(", …")
+			break
+		}
+		group.WriteString(pick(i > 0, ", ", ""))
+		switch {
+		case r.kind == rootLink:
+			group.WriteString(fmt.Sprintf("link %d->%d", w.nodes[r.nodes[0]].id, w.nodes[r.peer].id))
+		case r.kind == rootGroup || len(r.nodes) == 0:
+			group.WriteString("members of " + w.opGroup(r))
+		default:
+			group.WriteString(rankNumbers(w.ids(r.nodes)))
+		}
+	}
+	v.Summary = opener(w.sentence(&d.chosen[0], d)) + " The evidence is too weak to accuse anybody."
+	if d.chosen[0].kind != rootMoving {
+		v.Culprits = append(v.Culprits, Culprit{Rank: -1, Channel: -1, Group: "suspects: " + group.String(), Why: "weak or partial evidence"})
+	}
+}
+
+// composeSilent: all waiting ends at ranks of which nothing is known. One host that did not answer, or one rank, is
+// named; several are suspects together.
+func (w *waitFor) composeSilent(d *decision, v *Verdict) {
+	var ids []int
+	named := true
+	for _, r := range d.chosen {
+		for _, n := range r.nodes {
+			if w.nodes[n].id >= 0 {
+				ids = append(ids, w.nodes[n].id)
+			} else {
+				named = false // Unless all unseen ranks are accounted for.
+			}
+		}
+	}
+	slices.Sort(ids)
+	unseen := w.world - w.seen
+	certain := w.mustBeUnseen(d)
+	if m := w.oneMissing(); m != nil && certain {
+		ids = slices.Clone(m.Ranks)
+		slices.Sort(ids)
+		v.Class, v.Cause = Fault, CauseHostLost
+		// One silence explains all of them: they are not rivals.
+		v.Confidence = round(d.chosen[0].leaf.weight * (0.5 + 0.5*d.covered) * (1 - 0.4*w.unseen()) * (1 - 0.2*w.lossy()))
+		for _, id := range ids {
+			v.Culprits = append(v.Culprits, Culprit{Rank: id, Channel: -1, Group: m.Name, Why: m.What + " does not answer"})
+		}
+		v.Summary = fmt.Sprintf("%s wait for %s of %s %s, which does not answer (%s): a lost host, or only its exporter.",
+			opener(plural(len(w.stuck), "rank")), rankNumbers(ids), m.What, m.Name, m.Why)
+		return
+	}
+	if named && len(ids) == 1 && unseen == 1 && certain {
+		c := Culprit{Rank: ids[0], Channel: -1, Why: "all others wait for it and nothing is known of it"}
+		if v.Confidence < w.opt.NameConfidence {
+			c.Rank, c.Group = -1, "suspects: "+rankNumbers(ids)
+		}
+		v.Culprits = append(v.Culprits, c)
+		v.Summary = fmt.Sprintf("%s wait for rank %d, of which nothing is known: it is a suspect, no more.", opener(plural(len(w.stuck), "rank")), ids[0])
+		return
+	}
+	v.Culprits = append(v.Culprits, Culprit{Rank: -1, Channel: -1, Group: "suspects: " + rankNumbers(ids) + " or a rank behind them", Why: "nothing is known of them"})
+	v.Summary = fmt.Sprintf("%s wait for %s, of which nothing is known; the evidence does not carry a name.",
+		opener(plural(len(w.stuck), "rank")), rankNumbers(ids))
+}
+
+// mustBeUnseen says that the culprit can only be among the unseen: every rank that was seen waits, nobody shows a fault,
+// and more than one rank of more than one story points there (one alone may itself be the one that is wrong).
+func (w *waitFor) mustBeUnseen(d *decision) bool {
+	if len(w.stuck) < w.seen {
+		return false
+	}
+	for _, s := range w.stuck {
+		if d.dist[s] < 0 {
+			return false
+		}
+	}
+	for i := range w.owns {
+		if o := &w.owns[i]; o.weight >= 0.3 && o.what != flawLinkUnproven && w.lonelyOwn(o) {
+			return false
+		}
+	}
+	for i := range d.chosen {
+		if d.chosen[i].peer >= 0 && len(d.chosen) == 1 {
+			return false // Its only witness may be the one that does not deliver.
+		}
+	}
+	var pointing []int32
+	for i := range d.chosen {
+		for _, n := range d.chosen[i].nodes {
+			for _, e := range w.in[w.rrow[n]:w.rrow[n+1]] {
+				from := w.edges[e].from
+				if int(from) < len(w.nodes) {
+					pointing = append(pointing, from)
+					continue
+				}
+				for k := range w.insts[int(from)-len(w.nodes)].joins {
+					pointing = append(pointing, w.insts[int(from)-len(w.nodes)].joins[k].node)
+				}
+			}
+		}
+	}
+	slices.Sort(pointing)
+	return len(slices.Compact(pointing)) > 1 && !w.doubtful(d)
+}
+
+// lonelyOwn: the fault cannot be the shadow of an unseen neighbour inside the host or behind a silent link.
+func (w *waitFor) lonelyOwn(o *own) bool {
+	return o.strong || o.what != flawGPU && o.what != flawGPUStart
+}
+
+// doubtful: an operation of which one member alone was seen points at the unseen, and that member may be the one that
+// called what it should not have.
+func (w *waitFor) doubtful(d *decision) bool {
+	if m := w.oneMissing(); m != nil && len(m.Ranks) > 1 && len(d.chosen) > 1 {
+		return false // A whole host is silent and several operations point at it: one wrong call is the lesser story.
+	}
+	for i := range d.chosen {
+		for _, n := range d.chosen[i].nodes {
+			for _, e := range w.in[w.rrow[n]:w.rrow[n+1]] {
+				in := w.edges[e].inst
+				if in >= 0 && len(w.insts[in].joins) == 1 && w.unusual(&w.insts[in]) {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+// oneMissing gives the one source whose silence explains every rank that was not seen.
+func (x *index) oneMissing() *Missing {
+	for i := range x.ev.Missing {
+		m := &x.ev.Missing[i]
+		if len(m.Ranks) == 0 {
+			continue
+		}
+		all := true
+		for n := range x.nodes {
+			nd := &x.nodes[n]
+			all = all && (nd.rank != nil || nd.id < 0 || slices.Contains(m.Ranks, nd.id))
+		}
+		if all && x.world-x.seen <= len(m.Ranks) {
+			return m
+		}
+	}
+	return nil
+}
+
+func rankNumbers(ids []int) string {
+	const few = 8
+	s := pick(len(ids) == 1, "rank", "ranks")
+	for i, id := range ids {
+		if i == few {
+			return s + fmt.Sprintf(" and %d more", len(ids)-few)
+		}
+		s += pick(i > 0, ", ", " ") + strconv.Itoa(id)
+	}
+	if len(ids) == 0 {
+		return "unseen ranks"
+	}
+	return s
+}
