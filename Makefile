@@ -11,7 +11,7 @@ PKG     := github.com/prometheus/common/version
 LDFLAGS := -s -w -X $(PKG).Version=$(VERSION) -X $(PKG).Revision=$(shell git rev-parse --short HEAD 2>/dev/null) \
            -X $(PKG).Branch=$(shell git rev-parse --abbrev-ref HEAD 2>/dev/null)
 
-.PHONY: all help build shim ringjob go-build tools test test-go test-c test-rules test-e2e test-slow demo lint bench generate \
+.PHONY: all help build shim ringjob go-build tools test test-go test-c test-rules test-pyspy test-e2e test-slow demo lint bench generate \
         check-generated scorecard gpu-e2e clean
 
 all: build
@@ -46,7 +46,7 @@ RANK  ?= 5
 demo: build tools ## Run a small cluster, inject FAULT at RANK, print the verdict. FAULT=none stays healthy.
 	@$(BIN)/culprit-demo --fault=$(FAULT) --rank=$(RANK)
 
-test: build tools test-c test-rules test-go test-e2e ## Run every test.
+test: build tools test-c test-rules test-go test-pyspy test-e2e ## Run every test.
 
 test-go:
 	$(GO) test -timeout 10m $$($(GO) list ./... | grep -v -e /sim/e2e -e /sim/ringjob/)
@@ -57,6 +57,16 @@ test-c:
 
 test-rules:
 	mixin/test.sh
+
+PYSPY := .cache/py-spy
+
+$(PYSPY)/bin/py-spy:
+	@echo "installing py-spy 0.4.1 into $(PYSPY)"
+	@python3 -m venv $(PYSPY)
+	@$(PYSPY)/bin/pip install --quiet --disable-pip-version-check py-spy==0.4.1
+
+test-pyspy: $(PYSPY)/bin/py-spy
+	PY_SPY=$(CURDIR)/$(PYSPY)/bin/py-spy PYTHON=$$(command -v python3) $(GO) test -tags pyspy ./analyzer/offline/pyspy
 
 test-e2e: build tools ## Real processes, Prometheus and Alertmanager: every fault names its rank.
 	$(GO) test -timeout 20m -count=1 -v ./sim/e2e
