@@ -77,7 +77,7 @@ func (c *config) register(app *kingpin.Application) *kingpin.CmdClause {
 	cmd.Flag("column", "Role of an op table's column, role=name (repeatable). Roles: "+columnRoles+".").StringMapVar(&c.columns)
 	cmd.Flag("world-size", "Ranks the job has, where the files do not say.").IntVar(&c.worldSize)
 	cmd.Flag("job-id", "Name of the job, for the verdict.").StringVar(&c.jobID)
-	cmd.Flag("max-file-size", "Most bytes a single file may have after unpacking.").Default("1GB").BytesVar(&c.maxFile)
+	cmd.Flag("max-file-size", "Most bytes a single file may have after unpacking.").Default("256MB").BytesVar(&c.maxFile)
 	cmd.Flag("color", "Colour: auto (terminals, unless NO_COLOR is set), always, never.").Default("auto").EnumVar(&c.color, "auto", "always", "never")
 	cmd.Flag("quiet", "No progress bar.").Short('q').BoolVar(&c.quiet)
 	return cmd

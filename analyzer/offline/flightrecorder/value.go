@@ -194,7 +194,13 @@ func isJSON(data []byte) bool {
 	return len(trimmed) > 0 && trimmed[0] == '{'
 }
 
+// maxJSON bounds the size of a dump in JSON, which costs many times its size while it is read.
+const maxJSON = 128 << 20
+
 func decodeJSON(data []byte) (any, error) {
+	if len(data) > maxJSON {
+		return nil, fmt.Errorf("%d MiB are more than a recorder writes", len(data)>>20)
+	}
 	dec := json.NewDecoder(bytes.NewReader(data))
 	dec.UseNumber()
 	var v any

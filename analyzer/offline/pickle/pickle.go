@@ -70,6 +70,7 @@ type Result struct {
 const (
 	maxRefused  = 16
 	maxLongSize = 1 << 10 // Bytes or digits of an integer.
+	maxValues   = 1 << 23 // Values that a pickle may make: one byte of input can make one of sixteen bytes.
 	highestProt = 5
 )
 
@@ -111,6 +112,7 @@ type machine struct {
 	memo    []any
 	far     map[uint64]any // Memo slots far beyond the dense part.
 	refused []string
+	made    int
 }
 
 func (m *machine) fail(format string, args ...any) error {
@@ -133,10 +135,16 @@ func (m *machine) run() error {
 		if err := m.step(op); err != nil {
 			return err
 		}
+		if m.made > maxValues {
+			return m.fail("more than %d values", maxValues)
+		}
 	}
 }
 
-func (m *machine) push(v any) { m.stack = append(m.stack, v) }
+func (m *machine) push(v any) {
+	m.made++
+	m.stack = append(m.stack, v)
+}
 
 // floor is the lowest stack index that instructions may touch: nothing below the innermost mark.
 func (m *machine) floor() int {

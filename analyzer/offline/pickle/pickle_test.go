@@ -4,6 +4,7 @@
 package pickle
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -199,6 +200,14 @@ func TestDecodeInvalid(t *testing.T) {
 	}
 	if _, err := Decode(huge); !errors.Is(err, ErrTruncated) {
 		t.Errorf("a string of 2^64 bytes: %v", err)
+	}
+}
+
+// A pickle of nothing but values costs a bounded multiple of what an honest one does.
+func TestDecodeManyValues(t *testing.T) {
+	data := bytes.Repeat([]byte{opNone}, maxValues+2)
+	if _, err := Decode(data); !errors.Is(err, ErrInvalid) {
+		t.Error(err)
 	}
 }
 
