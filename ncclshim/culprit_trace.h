@@ -357,7 +357,6 @@ enum culprit_lifecycle_kind {
   CULPRIT_LIFE_FORK = 8,         // The process forked; the child writes nothing.
   CULPRIT_LIFE_CALL_BEGIN = 9,   // A thread entered an NCCL call that can block (preload); arg0: thread id, text: the call.
   CULPRIT_LIFE_CALL_END = 10,    // It came back; arg0: thread id << 32 | ncclResult_t, text: the call.
-  CULPRIT_LIFE_COMM_SPLIT = 11,  // comm_id is a child of the communicator with the id arg0 (preload).
 };
 
 struct culprit_lifecycle {

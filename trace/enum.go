@@ -135,12 +135,11 @@ const (
 	LifeFork
 	LifeCallBegin
 	LifeCallEnd
-	LifeCommSplit
 )
 
 var lifecycleNames = []string{
 	"unknown", "process_start", "process_end", "comm_created", "comm_destroyed", "dropped",
-	"distrust", "mask_changed", "fork", "call_begin", "call_end", "comm_split",
+	"distrust", "mask_changed", "fork", "call_begin", "call_end",
 }
 
 func (k LifecycleKind) String() string                { return enumName(lifecycleNames, k) }

@@ -123,7 +123,6 @@ var constants = map[string]uint64{
 	"CULPRIT_LIFE_FORK":                uint64(LifeFork),
 	"CULPRIT_LIFE_CALL_BEGIN":          uint64(LifeCallBegin),
 	"CULPRIT_LIFE_CALL_END":            uint64(LifeCallEnd),
-	"CULPRIT_LIFE_COMM_SPLIT":          uint64(LifeCommSplit),
 	"sizeof(CULPRIT_TRACE_MAGIC)":      8,
 	"sizeof(CULPRIT_TRACE_SUFFIX) - 1": uint64(len(Suffix)),
 }
