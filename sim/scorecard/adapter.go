@@ -19,15 +19,16 @@ import (
 // gathered is evidence with what it cost to fetch.
 type gathered struct {
 	ev    rca.Evidence
+	comms map[rca.CommID]*rca.Comm
 	ranks int
 	bytes int64
 }
 
 // gather asks all hosts of a recording for their state, converts it as the analyzer does, and counts the bytes that
 // would have crossed the network (JSON, before compression).
-func gather(rec *cluster.Recording, history time.Duration) (gathered, error) {
-	g := gathered{ev: rca.Evidence{JobID: rec.JobID(), WorldSize: rec.World(), Sources: []string{"simulator"}}}
-	comms := map[rca.CommID]*rca.Comm{}
+func gather(rec *cluster.Recording) (*gathered, error) {
+	g := &gathered{comms: map[rca.CommID]*rca.Comm{}, ev: rca.Evidence{JobID: rec.JobID(), WorldSize: rec.World(), Sources: []string{"simulator"}}}
+	comms := g.comms
 	for h := range rec.Hosts() {
 		if !rec.Answers(h) {
 			g.ev.Missing = append(g.ev.Missing, rca.Missing{What: "exporter", Name: rec.HostName(h), Ranks: rec.RanksOf(h), Why: "no answer"})
@@ -56,11 +57,6 @@ func gather(rec *cluster.Recording, history time.Duration) (gathered, error) {
 				rc.Members[c.Rank] = int(p.Rank)
 			}
 		}
-		if history > 0 {
-			if err := g.timeline(rec, h, history, comms); err != nil {
-				return g, err
-			}
-		}
 		g.ev.Facts = append(g.ev.Facts, evidence.Facts(st.Facts, st.Node)...)
 	}
 	g.ranks = len(g.ev.Ranks)
@@ -71,29 +67,78 @@ func gather(rec *cluster.Recording, history time.Duration) (gathered, error) {
 	return g, nil
 }
 
-// timeline adds a host's finished operations of the last span.
-func (g *gathered) timeline(rec *cluster.Recording, h int, span time.Duration, comms map[rca.CommID]*rca.Comm) error {
+// Bounds of a look back, as the service has them: exporters, operations in all, and the span.
+const (
+	historyHosts = 64
+	historyOps   = 400_000
+	historySpan  = 5 * time.Minute
+)
+
+// lookBack adds finished operations to the evidence: of all hosts of a small job, of a sample of a large one.
+func (g *gathered) lookBack(rec *cluster.Recording) error {
+	n := min(rec.Hosts(), historyHosts)
+	for i := range n {
+		h := i * rec.Hosts() / n
+		if !rec.Answers(h) {
+			continue
+		}
+		if err := g.timeline(rec, h, historyOps/n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sizedEvery is how often a line's size is measured: the sum needs no more.
+const sizedEvery = 16
+
+// timeline adds the newest finished operations of a host, at most so many.
+func (g *gathered) timeline(rec *cluster.Recording, h, most int) error {
 	ranks := map[string]int{}
-	var n counter
-	enc := json.NewEncoder(&n)
-	err := rec.Trace(h, span, func(line *nodeapi.TraceLine) error {
+	var lines []nodeapi.ProcessCompletion
+	err := rec.Trace(h, historySpan, func(line *nodeapi.TraceLine) error {
 		switch {
 		case line.Process != nil:
 			ranks[line.Process.File] = int(line.Process.Rank)
 		case line.Completion != nil:
-			s, ok := evidence.Segment(ranks[line.Completion.File], &line.Completion.Completion)
-			if !ok {
-				return nil
-			}
-			if c := comms[s.Comm]; line.Completion.Flags&trace.OpP2P != 0 && c != nil {
-				s.Peer = c.Members[line.Completion.Peer]
-			}
-			g.ev.Timeline = append(g.ev.Timeline, s)
+			lines = append(lines, *line.Completion)
 		}
-		return enc.Encode(line)
+		return nil
 	})
-	g.bytes += int64(n)
-	return err
+	if err != nil {
+		return err
+	}
+	from := uint64(0)
+	if len(lines) > most {
+		stamps := make([]uint64, len(lines))
+		for i := range lines {
+			stamps[i] = lines[i].LeftNS
+		}
+		slices.Sort(stamps)
+		from = stamps[len(stamps)-most]
+	}
+	for i := range lines {
+		c := &lines[i].Completion
+		if c.LeftNS < from {
+			continue
+		}
+		s, ok := evidence.Segment(ranks[lines[i].File], c)
+		if !ok {
+			continue
+		}
+		if comm := g.comms[s.Comm]; c.Flags&trace.OpP2P != 0 && comm != nil {
+			s.Peer = comm.Members[c.Peer]
+		}
+		g.ev.Timeline = append(g.ev.Timeline, s)
+		if i%sizedEvery == 0 {
+			var n counter
+			if err := json.NewEncoder(&n).Encode(nodeapi.TraceLine{Completion: &lines[i]}); err != nil {
+				return err
+			}
+			g.bytes += sizedEvery * int64(n)
+		}
+	}
+	return nil
 }
 
 // counter counts what is written.

@@ -170,6 +170,14 @@ type Options struct {
 	Ranks int    // Largest scale; 0: 512 quick, 10240 full.
 }
 
+// atScale are the scenarios that the quick matrix also runs on hundreds of ranks.
+var atScale = []string{
+	string(cluster.NICDown), string(cluster.GPUError), string(cluster.ProcessStopped), string(cluster.NotEntered), string(cluster.SkippedOp),
+	string(cluster.GPUThrottle), string(cluster.NICBandwidth), "healthy", "checkpoint_one",
+}
+
+const quickRanks = 64 // Up to here the quick matrix runs every scenario.
+
 // Matrix lists the runs.
 func Matrix(opt Options) []Case {
 	names := []string{"fsdp-8", "fsdp-16", "gpt-32", "gpt-64", "gpt-64-tree", "mixtral-32", "neighbour-4", "gpt-512"}
@@ -189,6 +197,9 @@ func Matrix(opt Options) []Case {
 		for _, name := range names {
 			w := workloads[name]
 			if w.ranks() > limit || (sc.needs != nil && !sc.needs(&w)) {
+				continue
+			}
+			if opt.Quick && w.ranks() > quickRanks && !slices.Contains(atScale, sc.name) {
 				continue
 			}
 			for seed := range seeds {

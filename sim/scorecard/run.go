@@ -31,6 +31,7 @@ type Outcome struct {
 	Effect bool `json:"effect"`
 	// Triggered tells whether a rule fired, Latency when the analyzer heard of it, seconds after the fault.
 	Triggered bool    `json:"triggered"`
+	Trigger   string  `json:"trigger,omitempty"` // The rule.
 	Latency   float64 `json:"latency_seconds,omitempty"`
 
 	Class      string   `json:"class"`
@@ -69,52 +70,44 @@ type Judgement struct {
 	AllFound   bool `json:"all_found"`        // Every fault has an accused.
 }
 
-// run simulates a case, finds when the analyzer would be asked, and asks the engine with the evidence of that moment.
+// run simulates a case, finds when the analyzer would be asked, and judges what it says with the evidence of that moment.
 func (c *Case) run(ctx context.Context) (Outcome, error) {
+	out, _, _, err := c.judge(ctx)
+	return out, err
+}
+
+func (c *Case) judge(ctx context.Context) (Outcome, rca.Verdict, *rca.Evidence, error) {
 	start := time.Now()
 	out := Outcome{
 		Name: c.Name, Scenario: c.Scenario, Group: c.Group, Workload: c.Workload, Severity: c.Severity, Ranks: c.Ranks,
 		Seed: c.config.Seed,
 	}
-	rec, answer, err := cluster.Run(ctx, c.config)
+	rec, answer, told, err := c.watch(ctx)
 	if err != nil {
-		return out, fmt.Errorf("simulating %s: %w", c.Name, err)
+		return out, rca.Verdict{}, nil, fmt.Errorf("simulating %s: %w", c.Name, err)
 	}
-	at, fired := c.trigger(rec, answer)
 	out.Slowdown = c.slowdown(rec, answer)
 	out.Effect = len(answer.Truths) == 0 || answer.Hang || (c.Group == "slow" && (out.Slowdown > leastSlowdown || c.lasting()))
-	out.Triggered = fired
-	if fired && len(answer.Truths) > 0 {
-		out.Latency = at.Seconds() - began(answer)
+	out.Triggered, out.Trigger = told.by != "", told.by
+	if out.Triggered && len(answer.Truths) > 0 {
+		out.Latency = told.at.Seconds() - began(answer)
 	}
-	if !fired {
-		if at = c.ask; at == 0 && c.lasting() {
-			at = c.config.Until
+	if !out.Triggered {
+		if told.at = c.ask; told.at == 0 && c.lasting() {
+			told.at = c.config.Until
 		}
 	}
 	fill(&out, answer)
-	if at == 0 {
+	if told.at == 0 {
 		out.Class = string(rca.Healthy)
 		out.Judgement = judge(&out, rca.Verdict{Class: rca.Healthy}, answer, rec)
 		out.SimSeconds = time.Since(start).Seconds()
-		return out, nil
+		return out, rca.Verdict{Class: rca.Healthy}, nil, nil
 	}
-	cfg := c.config
-	cfg.Until = at
-	if rec, answer, err = cluster.Run(ctx, cfg); err != nil {
-		return out, fmt.Errorf("simulating %s until the trigger: %w", c.Name, err)
-	}
-	out.SimSeconds = time.Since(start).Seconds()
-	history := time.Duration(0)
-	if !answer.Hang {
-		history = historySpan
-	}
-	g, err := gather(rec, history)
+	v, ev, err := c.analyze(ctx, &out, rec, told, start)
 	if err != nil {
-		return out, fmt.Errorf("gathering evidence of %s: %w", c.Name, err)
+		return out, v, nil, err
 	}
-	out.RanksFetched, out.BytesFetched = g.ranks, g.bytes
-	v := measure(&out, g.ev)
 	out.Class, out.Cause, out.Confidence, out.Page, out.Summary = string(v.Class), string(v.Cause), v.Confidence, v.Page, v.Summary
 	for _, cu := range v.Culprits {
 		out.Culprits = append(out.Culprits, cu.Rank)
@@ -123,12 +116,97 @@ func (c *Case) run(ctx context.Context) (Outcome, error) {
 		}
 	}
 	out.Judgement = judge(&out, v, answer, rec)
-	out.Baselines = baselines(&g.ev, answer, out.Effect)
-	return out, nil
+	out.Baselines = baselines(ev, answer, out.Effect)
+	return out, v, ev, nil
 }
 
-// trigger finds when the analyzer is told of the run.
-func (c *Case) trigger(rec *cluster.Recording, a *cluster.Answer) (time.Duration, bool) {
+// watch simulates the case for long enough to see a trigger, and no longer.
+func (c *Case) watch(ctx context.Context) (*cluster.Recording, *cluster.Answer, told, error) {
+	cfg := c.config
+	if len(cfg.Faults) > 0 {
+		cfg.Until = min(cfg.Until, firstWatch+cfg.Faults[0].At)
+	}
+	for {
+		rec, answer, err := cluster.Run(ctx, cfg)
+		if err != nil {
+			return nil, nil, told{}, err
+		}
+		t := c.trigger(rec, answer, cfg.Until)
+		if t.by != "" || cfg.Until >= c.config.Until {
+			return rec, answer, t, nil
+		}
+		cfg.Until = c.config.Until
+	}
+}
+
+// firstWatch is how long after the fault a first simulation looks for a trigger.
+const firstWatch = 32 * time.Second
+
+// told is when and by which rule the analyzer is told of a run; by is empty when no rule fires.
+type told struct {
+	at time.Duration
+	by string
+}
+
+// Names of rules/culprit-triggers.yaml.
+const (
+	byStall = "CulpritJobStalled"
+	bySlow  = "CulpritIterationSlow"
+)
+
+// analyze simulates the case until the analyzer is told, gathers evidence as the service does, and asks the engine.
+func (c *Case) analyze(ctx context.Context, out *Outcome, seen *cluster.Recording, t told, start time.Time) (rca.Verdict, *rca.Evidence, error) {
+	cfg := c.config
+	cfg.Until = t.at
+	rec, _, err := cluster.Run(ctx, cfg)
+	if err != nil {
+		return rca.Verdict{}, nil, fmt.Errorf("simulating %s until the trigger: %w", c.Name, err)
+	}
+	out.SimSeconds = time.Since(start).Seconds()
+	g, err := gather(rec)
+	if err != nil {
+		return rca.Verdict{}, nil, fmt.Errorf("gathering evidence of %s: %w", c.Name, err)
+	}
+	v := measure(out, g.ev)
+	switch {
+	case standsStill(v.Class) && v.Page && (t.by != byStall || moved(seen, t.at)):
+		// The service looks twice before a hang pages: what moves does not hang.
+		cfg.Until += confirmAfter
+		if rec, _, err = cluster.Run(ctx, cfg); err != nil {
+			return v, nil, fmt.Errorf("simulating %s for a second look: %w", c.Name, err)
+		}
+		if g, err = gather(rec); err != nil {
+			return v, nil, fmt.Errorf("gathering evidence of %s again: %w", c.Name, err)
+		}
+		v = measure(out, g.ev)
+	case standsStill(v.Class) || v.Class == rca.Benign || t.by == byStall:
+		// Explained; or only a standstill has been told of, and it is over.
+	default:
+		if err := g.lookBack(rec); err != nil {
+			return v, nil, fmt.Errorf("gathering the history of %s: %w", c.Name, err)
+		}
+		v = measure(out, g.ev)
+	}
+	out.RanksFetched, out.BytesFetched = g.ranks, g.bytes
+	return v, &g.ev, nil
+}
+
+// confirmAfter is analysis.confirm_after.
+const confirmAfter = 300 * time.Millisecond
+
+// standsStill reports whether a class is one of a job that stands still.
+func standsStill(c rca.Class) bool {
+	return c == rca.NotEntered || c == rca.Inconsistent || c == rca.Fault
+}
+
+// moved tells whether the job went on after t, so that a second look can differ from the first.
+func moved(rec *cluster.Recording, t time.Duration) bool {
+	ends := rec.Iterations(0)
+	return len(ends) > 0 && ends[len(ends)-1].Duration() > t
+}
+
+// trigger finds when the analyzer is told of the run, that was simulated until end.
+func (c *Case) trigger(rec *cluster.Recording, a *cluster.Answer, end time.Duration) told {
 	warm, learned := time.Duration(0), c.config.Until/2
 	if ends := rec.Iterations(0); len(ends) > 1 {
 		warm = ends[1].Duration()
@@ -136,11 +214,14 @@ func (c *Case) trigger(rec *cluster.Recording, a *cluster.Answer) (time.Duration
 	if len(a.Truths) > 0 && began(a) > 0 {
 		learned = seconds(began(a))
 	}
-	at, fired := usual.firesAt(rec.Stalls(), warm, learned, c.config.Until)
-	if slow, ok := usual.slowAt(rec.Iterations(0), warm, learned, c.config.Until); ok && (!fired || slow < at) {
-		return slow, true
+	var t told
+	if at, ok := usual.firesAt(rec.Stalls(), warm, learned, end); ok {
+		t = told{at, byStall}
 	}
-	return at, fired
+	if at, ok := usual.slowAt(rec.Iterations(0), warm, learned, end); ok && (t.by == "" || at < t.at) {
+		t = told{at, bySlow}
+	}
+	return t
 }
 
 // slowdown is the mean iteration after the fault over that before it; 1 without iterations to compare.
@@ -160,9 +241,6 @@ func (c *Case) slowdown(rec *cluster.Recording, a *cluster.Answer) float64 {
 
 // leastSlowdown is the slowdown from which a fault counts as having an effect: the trigger's own bound.
 const leastSlowdown = 1.1
-
-// historySpan is how much finished work is fetched when the job does not stand still.
-const historySpan = 2 * time.Minute
 
 // lasting tells whether the case's fault holds from the start of the job, so that there is no time before it.
 func (c *Case) lasting() bool {
@@ -330,16 +408,42 @@ func onHost(a *cluster.Answer, c rca.Culprit, rec *cluster.Recording) bool {
 	return false
 }
 
-// Run runs the cases, two at a time at most, and reports each to progress.
-func Run(ctx context.Context, cases []Case, progress func(Outcome)) ([]Outcome, error) {
+// Run runs the cases, some at the same time, and reports each to progress, in order.
+func Run(ctx context.Context, cases []Case, workers int, progress func(*Outcome)) ([]Outcome, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	results := make([]chan Outcome, len(cases))
+	for i := range results {
+		results[i] = make(chan Outcome, 1)
+	}
+	slots := make(chan struct{}, max(1, workers))
+	go func() {
+		for i := range cases {
+			select {
+			case slots <- struct{}{}:
+			case <-ctx.Done():
+				return
+			}
+			go func() {
+				defer func() { <-slots }()
+				o, err := cases[i].run(ctx)
+				if err != nil {
+					cancel(err)
+					return
+				}
+				results[i] <- o
+			}()
+		}
+	}()
 	out := make([]Outcome, 0, len(cases))
 	for i := range cases {
-		o, err := cases[i].run(ctx)
-		if err != nil {
-			return out, err
+		select {
+		case o := <-results[i]:
+			progress(&o)
+			out = append(out, o)
+		case <-ctx.Done():
+			return out, context.Cause(ctx)
 		}
-		progress(o)
-		out = append(out, o)
 	}
 	return out, nil
 }

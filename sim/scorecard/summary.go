@@ -3,8 +3,6 @@
 
 package scorecard
 
-import "fmt"
-
 // Report is everything the scorecard has to say, as JSON.
 type Report struct {
 	Version  int       `json:"version"`
@@ -29,10 +27,11 @@ type Summary struct {
 	Slow   Figures `json:"slow"`
 	Nobody Figures `json:"nobody"` // Slow, and nobody's machine is bad: imbalance and global slowness.
 	// Quiet runs: healthy and benign ones.
-	Healthy     Share `json:"healthy_not_accused"`
-	Benign      Share `json:"benign_not_accused"`
-	QuietPaged  Share `json:"quiet_not_paged"`
-	QuietNoFire Share `json:"quiet_not_triggered"`
+	NobodySpared Share `json:"nobody_not_accused"` // Of the runs with nobody to blame.
+	Healthy      Share `json:"healthy_not_accused"`
+	Benign       Share `json:"benign_not_accused"`
+	QuietPaged   Share `json:"quiet_not_paged"`
+	QuietNoFire  Share `json:"quiet_not_triggered"`
 
 	Precision Share   `json:"precision"` // Accusations whose first-named is guilty.
 	Recall    Share   `json:"recall"`    // Faults with a culprit whose verdict accuses it first.
@@ -106,6 +105,7 @@ func summarize(all []Outcome) Summary {
 	s.Slow = figures(filter(guilty, func(o *Outcome) bool { return o.Group == "slow" }))
 	s.Nobody = figures(filter(effective, nobodyGuilty))
 	notAccused := func(o *Outcome) bool { return !o.False }
+	s.NobodySpared = share(filter(effective, nobodyGuilty), notAccused)
 	s.Healthy = share(filter(quiet, func(o *Outcome) bool { return o.Group == "healthy" }), notAccused)
 	s.Benign = share(filter(quiet, func(o *Outcome) bool { return o.Group == "benign" }), notAccused)
 	s.QuietPaged = share(quiet, func(o *Outcome) bool { return !o.Page })
@@ -177,48 +177,4 @@ func NewReport(mode string, seed uint64, commit, machine string, took float64, o
 		Version: ReportVersion, Mode: mode, Seed: seed, Commit: commit, Machine: machine, Seconds: took,
 		Summary: summarize(outcomes), Outcomes: outcomes,
 	}
-}
-
-// Floors are the figures below which the scorecard fails.
-type Floors struct {
-	HangRight     float64 `json:"hang_right"`
-	HangTop1      float64 `json:"hang_top1"`
-	SlowTop1      float64 `json:"slow_top1"`
-	SlowGroup     float64 `json:"slow_group"`
-	NobodyRight   float64 `json:"nobody_not_accused"`
-	Healthy       float64 `json:"healthy_not_accused"`
-	Benign        float64 `json:"benign_not_accused"`
-	Precision     float64 `json:"precision"`
-	Recall        float64 `json:"recall"`
-	HangTriggered float64 `json:"hang_triggered"`
-	// Ceilings.
-	HangLatency90    float64 `json:"hang_latency_p90_seconds_at_most"`
-	CalibrationError float64 `json:"calibration_error_at_most"`
-}
-
-// Check lists the figures under their floors.
-func (f *Floors) Check(s *Summary) []string {
-	var out []string
-	floor := func(name string, got, want float64) {
-		if got < want {
-			out = append(out, fmt.Sprintf("%s is %.3f, the floor is %.3f", name, got, want))
-		}
-	}
-	floor("hang: class and culprit", s.Hang.Right.Value(), f.HangRight)
-	floor("hang: top-1", s.Hang.Top1.Value(), f.HangTop1)
-	floor("hang: triggered", s.Hang.Triggered.Value(), f.HangTriggered)
-	floor("slow: top-1", s.Slow.Top1.Value(), f.SlowTop1)
-	floor("slow: culprit or its link", s.Slow.Group.Value(), f.SlowGroup)
-	floor("nobody's machine: not accused", 1-s.Nobody.False.Value(), f.NobodyRight)
-	floor("healthy runs not accused", s.Healthy.Value(), f.Healthy)
-	floor("benign runs not accused", s.Benign.Value(), f.Benign)
-	floor("precision", s.Precision.Value(), f.Precision)
-	floor("recall", s.Recall.Value(), f.Recall)
-	if got := s.Hang.Latency90; got > f.HangLatency90 {
-		out = append(out, fmt.Sprintf("hang: 90%% are told after %.1f s, at most %.1f s", got, f.HangLatency90))
-	}
-	if s.Calibration > f.CalibrationError {
-		out = append(out, fmt.Sprintf("calibration error is %.3f, at most %.3f", s.Calibration, f.CalibrationError))
-	}
-	return out
 }
