@@ -71,7 +71,7 @@ func options(frozen bool) rca.Options {
 func absent(from, to int) []rca.Missing {
 	var out []rca.Missing
 	for r := from; r < to; r++ {
-		out = append(out, rca.Missing{What: "rank", Name: fmt.Sprint(r), Ranks: []int{r}, Why: "no file shows this rank"})
+		out = append(out, rca.Missing{What: "rank", Name: fmt.Sprint(r), Ranks: []int{r}, Why: "no file shows it"})
 	}
 	return out
 }

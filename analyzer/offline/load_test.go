@@ -229,3 +229,22 @@ func TestColor(t *testing.T) {
 		t.Error("colour where there is no terminal")
 	}
 }
+
+// A profiler's trace describes the groups of the job as a dump does, and is none.
+func TestTraceIsNoDump(t *testing.T) {
+	path := put(t, t.TempDir(), "trace.json", []byte(`{"schemaVersion":1,"deviceProperties":[],"distributedInfo":{"backend":"nccl","rank":0,"world_size":1,`+
+		`"pg_config":[{"pg_name":"0","ranks":[0]}]},"traceEvents":[{"ph":"X","cat":"kernel","name":"gemm","ts":1,"dur":2}]}`))
+	if _, _, errs := run(t, "", path); !strings.Contains(errs, kindKineto+": ") {
+		t.Errorf("%s", errs)
+	}
+}
+
+// One record of one operation says nothing of who is slow: unknown, not healthy.
+func TestSingleRecord(t *testing.T) {
+	path := put(t, t.TempDir(), "log.json", []byte(`{"header":{"id":"0x9","rank":4,"n_ranks":8},"metadata":{"inspector_output_format_version":"v4.0",`+
+		`"hostname":"h","pid":7},"coll_perf":{"coll":"AllReduce","coll_sn":1407,"coll_msg_size_bytes":17179869184,"coll_exec_time_us":61974}}`))
+	code, out, errs := run(t, "", path)
+	if code != ExitUnknown || !strings.Contains(out, "ranks 0-3, 5-7: no Inspector log") {
+		t.Errorf("exit code %d\n%s%s", code, out, errs)
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/culprit-project/culprit/analyzer/rca"
 )
@@ -23,6 +24,67 @@ type rankRow struct {
 	behind   string
 	waitedBy string
 	order    int
+	alike    []int // Further ranks of which the same is to be said.
+}
+
+// name is what the table shows of the row's ranks.
+func (r *rankRow) name() string {
+	return strings.TrimPrefix(strings.TrimPrefix(rankList(append([]int{r.rank}, r.alike...)), "ranks "), "rank ")
+}
+
+// column is one of the table of ranks.
+type column struct {
+	title string
+	value func(r *rankRow) string
+}
+
+// shownColumns gives the columns in which any row has something.
+func shownColumns(rows []rankRow) []column {
+	all := []column{
+		{"RANK", (*rankRow).name},
+		{"HOST", func(r *rankRow) string { return r.host }},
+		{"STATE", func(r *rankRow) string { return r.state }},
+		{"WAITS IN", func(r *rankRow) string { return r.op }},
+		{"BEHIND BY", func(r *rankRow) string { return r.behind }},
+		{"WAITED FOR BY", func(r *rankRow) string { return r.waitedBy }},
+	}
+	return slices.DeleteFunc(all, func(c column) bool {
+		return !slices.ContainsFunc(rows, func(r rankRow) bool { return c.value(&r) != "" })
+	})
+}
+
+// dullShown is how many ranks with nothing to say have a line each.
+const dullShown = 4
+
+// joinDull puts ranks of which there is nothing to say but their state on one line a state, where they are many.
+func joinDull(rows []rankRow) []rankRow {
+	dull := func(r *rankRow) bool { return r.order > 0 && r.op == "" && r.behind == "" && r.waitedBy == "" }
+	many := map[string]int{}
+	for i := range rows {
+		if dull(&rows[i]) {
+			many[rows[i].state]++
+		}
+	}
+	at := map[string]int{}
+	var out []rankRow
+	for i := range rows {
+		r := rows[i]
+		if !dull(&r) || many[r.state] <= dullShown {
+			out = append(out, r)
+			continue
+		}
+		j, ok := at[r.state]
+		if !ok {
+			at[r.state] = len(out)
+			out = append(out, r)
+			continue
+		}
+		out[j].alike = append(out[j].alike, r.rank)
+		if out[j].host != r.host {
+			out[j].host = ""
+		}
+	}
+	return out
 }
 
 // rankRows gives every rank, the accused first, then the missing, those behind, those waiting, and the others.

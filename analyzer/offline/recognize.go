@@ -46,9 +46,10 @@ func (l *loader) readers() []reader {
 		{kindFlightRecorder, pickle.Sniff, readFlightRecorder},
 		{kindRAS, func(b []byte) bool { return looksJSON(b) && ras.SniffJSON(b) }, readRASJSON},
 		{kindNodeAPI, func(b []byte) bool { return looksJSON(b) && recording.SniffJSON(b) }, readRecording(recording.ReadJSON)},
+		// Before dumps in JSON: newer profilers write the groups' configuration under the same name.
+		{kindKineto, func(b []byte) bool { return looksJSON(b) && kineto.Sniff(b) }, readKineto},
 		{kindFlightRecorder, sniffFlightRecorderJSON, readFlightRecorder},
 		{kindInspector, func(b []byte) bool { return looksJSON(b) && inspector.SniffJSON(b) }, readInspector(inspector.ParseJSON)},
-		{kindKineto, func(b []byte) bool { return looksJSON(b) && kineto.Sniff(b) }, readKineto},
 		{kindStacks, pyspy.Sniff, readStacks},
 		{kindRAS, func(b []byte) bool { return !looksJSON(b) && ras.SniffText(b) }, readRASText},
 		{kindInspector, func(b []byte) bool { return !looksJSON(b) && inspector.SniffText(b) }, readInspector(inspector.ParseText)},

@@ -208,18 +208,36 @@ func (p *printer) ranks() {
 		return
 	}
 	p.title("Ranks")
-	tw := tabwriter.NewWriter(p.w, 2, 0, 2, ' ', 0)
-	fmt.Fprintln(tw, "  RANK\tHOST\tSTATE\tWAITS IN\tBEHIND BY\tWAITED FOR BY")
+	if !p.s.explain {
+		rows = joinDull(rows)
+	}
 	shown := rows
 	if most := p.limit(rankRowsShown); most > 0 && len(rows) > most {
 		shown = rows[:most]
 	}
-	for _, r := range shown {
-		fmt.Fprintf(tw, "  %d\t%s\t%s\t%s\t%s\t%s\n", r.rank, orDash(r.host), r.state, orDash(r.op), orDash(r.behind), orDash(r.waitedBy))
+	var table bytes.Buffer
+	tw := tabwriter.NewWriter(&table, 0, 0, 0, ' ', 0)
+	columns := shownColumns(shown)
+	for _, c := range columns {
+		fmt.Fprintf(tw, "  %s\t", c.title)
+	}
+	fmt.Fprintln(tw)
+	for i := range shown {
+		for _, c := range columns {
+			fmt.Fprintf(tw, "  %s\t", orDash(c.value(&shown[i])))
+		}
+		fmt.Fprintln(tw)
 	}
 	_ = tw.Flush()
-	if n := len(rows) - len(shown); n > 0 {
-		p.line("  … and %d more (--explain shows all)", n)
+	for l := range bytes.Lines(table.Bytes()) {
+		p.line("%s", bytes.TrimRight(l, " \n"))
+	}
+	left := 0
+	for _, r := range rows[len(shown):] {
+		left += 1 + len(r.alike)
+	}
+	if left > 0 {
+		p.line("  … and %d more (--explain shows all)", left)
 	}
 }
 
@@ -300,8 +318,35 @@ func rankList(ranks []int) string {
 	return "ranks " + strings.Join(parts, ", ")
 }
 
+// notSeen gives what was missing, ranks that lack for the same reason together.
+func notSeen(r *result) []string {
+	byWhy := map[string][]int{}
+	single := map[string]bool{}
+	var order, out []string
+	for _, m := range r.evidence.Missing {
+		if m.What != "rank" || len(m.Ranks) != 1 || m.Name != fmt.Sprint(m.Ranks[0]) {
+			continue
+		}
+		if byWhy[m.Why] == nil {
+			order = append(order, m.Why)
+		}
+		byWhy[m.Why] = append(byWhy[m.Why], m.Ranks[0])
+		single[fmt.Sprintf("%s %s: %s", m.What, m.Name, m.Why)] = true
+	}
+	for _, why := range order {
+		slices.Sort(byWhy[why])
+		out = append(out, rankList(slices.Compact(byWhy[why]))+": "+why)
+	}
+	for _, m := range r.verdict.Missing {
+		if !single[m] {
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
 func (p *printer) missing() {
-	items := slices.Clone(p.r.verdict.Missing)
+	items := notSeen(p.r)
 	var strange []string
 	for _, f := range p.r.files {
 		switch {

@@ -20,7 +20,7 @@ func Analyze(ev Evidence, opt Options) Verdict {
 		return v
 	}
 	v := newVerdict(x)
-	if x.seen == 0 {
+	if x.seen == 0 || silent(x.ev) {
 		v.Summary = "Nothing was seen of the job: the evidence does not carry a name."
 		v.Action = actionFor(Unknown, CauseUnknown)
 		return v
@@ -28,4 +28,19 @@ func Analyze(ev Evidence, opt Options) Verdict {
 	v.Class, v.Confidence = Healthy, round(0.9*(1-0.4*x.unseen()))
 	v.Summary = "No rank stands still."
 	return v
+}
+
+// silent says whether the evidence holds no more than that there are ranks: sources of finished work in which nothing
+// could be compared.
+func silent(ev *Evidence) bool {
+	if len(ev.Timeline) > 0 {
+		return false
+	}
+	for i := range ev.Ranks {
+		r := &ev.Ranks[i]
+		if len(r.Memberships) > 0 || r.State != ProcessUnknown || len(r.Stack) > 0 || r.Caps&(SeesProcess|SeesCalls) != 0 {
+			return false
+		}
+	}
+	return true
 }

@@ -181,7 +181,7 @@ func (a *slowAnalysis) verdict() Verdict {
 		v.Class, v.Confidence = Healthy, round(0.8*(1-0.4*a.unseen()))
 		v.Summary = "No rank, link or stage takes noticeably longer than its peers."
 		if a.iters < 2 {
-			v.Confidence = 0.3
+			v.Class, v.Confidence = Unknown, 0.3
 			v.Summary = "Less than two iterations were seen: too little to say who is slow."
 		}
 		if seen := a.visitedRanks(); seen < a.world && a.iters >= 2 {

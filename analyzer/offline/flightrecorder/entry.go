@@ -81,7 +81,7 @@ func (e *Entry) name(s string) {
 }
 
 // deviceEvents are the backends whose recorder asks the device how far operations are.
-var deviceEvents = map[string]bool{"nccl": true, "rccl": true, "xccl": true, "hccl": true, "mccl": true}
+var deviceEvents = map[string]bool{"nccl": true, "ncclx": true, "rccl": true, "xccl": true, "hccl": true, "mccl": true}
 
 func place(s string) int {
 	n, err := strconv.Atoi(strings.TrimSpace(s))

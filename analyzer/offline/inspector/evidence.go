@@ -34,6 +34,10 @@ func Evidence(logs []*Log) (ev rca.Evidence, notes []string, global bool) {
 			cut++
 		}
 	}
+	var again int
+	if records, again = distinct(records); again > 0 {
+		notes = append(notes, fmt.Sprintf("%d records are there more than once and count once", again))
+	}
 	global = b.number(records)
 	slices.SortStableFunc(records, func(x, y Record) int {
 		return cmp.Or(cmp.Compare(b.id(&x), b.id(&y)), cmp.Compare(x.Start, y.Start), cmp.Compare(x.DumpedAt, y.DumpedAt), cmp.Compare(x.Comm, y.Comm), cmp.Compare(x.Seq, y.Seq))
@@ -53,6 +57,30 @@ func Evidence(logs []*Log) (ev rca.Evidence, notes []string, global bool) {
 	}
 	notes = append(notes, "Inspector logs finished operations only, by default those of at least 8 KiB: a hang does not show in them")
 	return ev, notes, global && !averages
+}
+
+// distinct drops repetitions of records that say which operation they are of.
+func distinct(records []Record) (kept []Record, again int) {
+	type key struct {
+		comm, function string
+		who            process
+		seq, start     int64
+		peer           int
+		took           time.Duration
+	}
+	seen := make(map[key]bool, len(records))
+	kept = records[:0]
+	for i := range records {
+		r := &records[i]
+		k := key{r.Comm, r.Func, process{r.Host, r.PID, r.GPU}, r.Seq, r.Start, r.Peer, r.Took}
+		if r.Seq >= 0 && seen[k] {
+			again++
+			continue
+		}
+		seen[k] = true
+		kept = append(kept, *r)
+	}
+	return kept, again
 }
 
 type builder struct {
@@ -151,7 +179,7 @@ func (b *builder) finish(ev *rca.Evidence) {
 	}
 	for id := range world {
 		if !seen[id] {
-			ev.Missing = append(ev.Missing, rca.Missing{What: "rank", Name: fmt.Sprint(id), Ranks: []int{id}, Why: "no Inspector log of it"})
+			ev.Missing = append(ev.Missing, rca.Missing{What: "rank", Name: fmt.Sprint(id), Ranks: []int{id}, Why: "no Inspector log"})
 		}
 	}
 }

@@ -6,9 +6,11 @@ package kineto
 import (
 	"cmp"
 	"fmt"
+	"hash/fnv"
 	"maps"
 	"slices"
 	"sort"
+	"strconv"
 
 	"github.com/culprit-project/culprit/analyzer/rca"
 )
@@ -16,7 +18,7 @@ import (
 // Evidence turns the traces of one job into a timeline. Operations that cannot be aligned between ranks are left out,
 // and notes say so: comparing what is not the same operation would accuse at random.
 func Evidence(traces []*Trace) (ev rca.Evidence, notes []string) {
-	b := builder{comms: map[rca.CommID]*rca.Comm{}, ops: map[rca.CommID]map[int][]numbered{}}
+	b := builder{comms: map[rca.CommID]*rca.Comm{}, ops: map[rca.CommID]map[int][]numbered{}, streams: map[int64]map[int][]numbered{}}
 	ranks := map[int]*Trace{}
 	for _, t := range traces {
 		switch {
@@ -40,10 +42,9 @@ func Evidence(traces []*Trace) (ev rca.Evidence, notes []string) {
 			ReadBytesPerSec: -1, WriteBytesPerSec: -1, CPUCores: -1, ProxyRunDelay: -1,
 		})
 	}
+	notes = append(notes, b.infer(b.world-len(ranks))...)
 	notes = append(notes, b.align()...)
-	if b.unnamed > 0 {
-		notes = append(notes, fmt.Sprintf("%d operations do not say which group they are of (older profilers): left out", b.unnamed))
-	}
+	notes = append(notes, b.dropUnaligned()...)
 	ev.Timeline = b.timeline
 	slices.SortStableFunc(ev.Timeline, func(x, y rca.Segment) int {
 		return cmp.Or(cmp.Compare(x.Rank, y.Rank), cmp.Compare(x.Start, y.Start))
@@ -54,7 +55,7 @@ func Evidence(traces []*Trace) (ev rca.Evidence, notes []string) {
 	ev.WorldSize = b.world
 	for r := range b.world {
 		if ranks[r] == nil {
-			ev.Missing = append(ev.Missing, rca.Missing{What: "rank", Name: fmt.Sprint(r), Ranks: []int{r}, Why: "no trace of this rank"})
+			ev.Missing = append(ev.Missing, rca.Missing{What: "rank", Name: fmt.Sprint(r), Ranks: []int{r}, Why: "no trace"})
 		}
 	}
 	return ev, notes
@@ -65,7 +66,9 @@ type builder struct {
 	comms    map[rca.CommID]*rca.Comm
 	ops      map[rca.CommID]map[int][]numbered // By rank, in order.
 	timeline []rca.Segment
-	unnamed  int
+	// streams holds the operations that do not name their group, by the stream that they ran on.
+	streams map[int64]map[int][]numbered
+	unnamed int
 }
 
 // numbered is an operation with its step.
@@ -80,6 +83,10 @@ func (b *builder) trace(t *Trace) {
 		id, ok := b.comm(t, op)
 		if !ok {
 			b.unnamed++
+			if b.streams[op.Stream] == nil {
+				b.streams[op.Stream] = map[int][]numbered{}
+			}
+			b.streams[op.Stream][t.Rank] = append(b.streams[op.Stream][t.Rank], numbered{op, t.step(op.Start)})
 			continue
 		}
 		if b.ops[id] == nil {
@@ -107,6 +114,12 @@ func (t *Trace) step(at int64) int {
 // comm identifies an operation's group: by name and members, or as the whole job where the size says so.
 func (b *builder) comm(t *Trace, op *Op) (rca.CommID, bool) {
 	members := op.Ranks
+	if len(members) == 0 { // Long lists are cut off in the operation, not in what the profiler says of the job.
+		members = t.groups[op.Group]
+	}
+	if op.GroupSize > 0 && len(members) != op.GroupSize {
+		members = nil
+	}
 	if len(members) == 0 && op.GroupSize > 0 && op.GroupSize == t.World {
 		members = make([]int, t.World)
 		for i := range members {
@@ -116,9 +129,13 @@ func (b *builder) comm(t *Trace, op *Op) (rca.CommID, bool) {
 	if op.Group == "" && len(members) == 0 {
 		return "", false
 	}
-	id := rca.CommID(fmt.Sprintf("%s/%v", op.Group, members))
+	id := rca.CommID(fmt.Sprintf("%s/%v%s", op.Group, members, op.cut))
 	if len(members) > 16 {
-		id = rca.CommID(fmt.Sprintf("%s/%d/%d-%d", op.Group, len(members), members[0], members[len(members)-1]))
+		h := fnv.New32a()
+		for _, m := range members {
+			_, _ = h.Write(append(strconv.AppendInt(nil, int64(m), 10), ','))
+		}
+		id = rca.CommID(fmt.Sprintf("%s/%d/%08x", op.Group, len(members), h.Sum32()))
 	}
 	if b.comms[id] == nil {
 		name := cmp.Or(op.GroupDesc, op.Group, "group")
@@ -154,6 +171,27 @@ func (b *builder) align() []string {
 		}
 	}
 	return notes
+}
+
+// dropUnaligned leaves out ranks that show no operation that others show too: nothing says that they do the same work.
+func (b *builder) dropUnaligned() []string {
+	aligned, shown := map[int]bool{}, map[int]bool{}
+	for i := range b.timeline {
+		s := &b.timeline[i]
+		shown[s.Rank] = true
+		aligned[s.Rank] = aligned[s.Rank] || s.Kind == rca.SegmentOp
+	}
+	b.timeline = slices.DeleteFunc(b.timeline, func(s rca.Segment) bool { return !aligned[s.Rank] })
+	var out []int
+	for _, r := range slices.Sorted(maps.Keys(shown)) {
+		if !aligned[r] {
+			out = append(out, r)
+		}
+	}
+	if len(out) == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("%s: no operation can be aligned with another rank's, so computation is not compared either", shortList(out))}
 }
 
 func (b *builder) emit(id rca.CommID, seq func(i int, n numbered, next map[int]int64) int64) {

@@ -102,7 +102,7 @@ func TestAlignment(t *testing.T) {
 		{"by sequence number", shape{steps: 3, ops: 2, seq: true, group: true}, shape{steps: 2, first: 1, ops: 2, seq: true, group: true}, 10, ""},
 		{"by place in the step", shape{steps: 3, ops: 2, group: true}, shape{steps: 2, first: 1, ops: 2, group: true}, 10, ""},
 		{"different numbers in a step", shape{steps: 2, ops: 2, group: true}, shape{steps: 2, ops: 1, group: true}, 0, "not aligned"},
-		{"no groups", shape{steps: 1, ops: 1}, shape{steps: 1, ops: 1}, 0, "do not say which group"},
+		{"no groups", shape{steps: 1, ops: 1}, shape{steps: 1, ops: 1}, 0, "name no group"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			tc.a.world, tc.b.world, tc.b.rank = 2, 2, 1

@@ -35,6 +35,8 @@ type Trace struct {
 	Steps []Step // By start.
 	// CutOff: the file ends before the trace does.
 	CutOff bool
+	// groups are the members that the trace's header gives, by the group's name.
+	groups map[string][]int
 }
 
 // Op is an NCCL kernel.
@@ -49,6 +51,7 @@ type Op struct {
 	Bytes     int64
 	Src, Dst  int // Send/recv; -1.
 	Stream    int64
+	cut       string // Members as far as they are written, where the list is cut off.
 }
 
 // Span is a piece of time, ns.
@@ -64,6 +67,10 @@ type Step struct {
 func Sniff(data []byte) bool {
 	head := data[:min(len(data), 256<<10)]
 	if bytes.Contains(head, []byte(`"traceEvents"`)) {
+		return true
+	}
+	// What the profiler says of the job comes before the events, and may be long.
+	if bytes.Contains(head, []byte(`"schemaVersion"`)) && (bytes.Contains(head, []byte(`"deviceProperties"`)) || bytes.Contains(head, []byte(`"distributedInfo"`))) {
 		return true
 	}
 	trimmed := bytes.TrimSpace(head)
@@ -94,8 +101,9 @@ type arguments struct {
 }
 
 type distributedInfo struct {
-	Rank  *int `json:"rank"`
-	World int  `json:"world_size"`
+	Rank   *int `json:"rank"`
+	World  int  `json:"world_size"`
+	Groups any  `json:"pg_config"` // Several forms, depending on the version.
 }
 
 const (
@@ -171,6 +179,7 @@ func (p *parser) object(dec *json.Decoder) error {
 			if d.World > 0 && d.World <= maxWorld {
 				p.trace.World = d.World
 			}
+			p.groups(d.Groups)
 		case "hostName", "hostname":
 			if err := dec.Decode(&p.trace.Host); err != nil {
 				return err
@@ -183,6 +192,32 @@ func (p *parser) object(dec *json.Decoder) error {
 		}
 	}
 	return nil
+}
+
+// groups takes the members of the process groups from a list of their descriptions.
+func (p *parser) groups(v any) {
+	list, _ := v.([]any)
+	for _, item := range list {
+		g, _ := item.(map[string]any)
+		members := numbers(g["ranks"])
+		if name := text(g["pg_name"]); name != "" && len(members) > 0 {
+			if p.trace.groups == nil {
+				p.trace.groups = map[string][]int{}
+			}
+			p.trace.groups[name] = members
+		}
+	}
+}
+
+// numbers gives the ranks in a list, or in its text.
+func numbers(v any) []int {
+	var out []int
+	for f := range strings.FieldsFuncSeq(text(v), func(r rune) bool { return r < '0' || r > '9' }) {
+		if n, err := strconv.Atoi(f); err == nil && n < maxWorld && len(out) < maxWorld {
+			out = append(out, n)
+		}
+	}
+	return out
 }
 
 func (p *parser) events(dec *json.Decoder) error {
@@ -252,14 +287,10 @@ func operation(span Span, e *event) Op {
 	if n := number(a.Size, 0); n > 0 && n <= maxWorld {
 		op.GroupSize = int(n)
 	}
-	for f := range strings.FieldsFuncSeq(text(a.Ranks), func(r rune) bool { return r < '0' || r > '9' }) {
-		if n, err := strconv.Atoi(f); err == nil && n < maxWorld {
-			op.Ranks = append(op.Ranks, n)
-		}
-	}
+	op.Ranks = numbers(a.Ranks)
 	// Long lists are written with an ellipsis.
 	if op.GroupSize > 0 && len(op.Ranks) != op.GroupSize {
-		op.Ranks = nil
+		op.Ranks, op.cut = nil, text(a.Ranks)
 	}
 	if n := number(a.In, -1); n >= 0 && n < math.MaxInt64/16 {
 		op.Bytes = n * datatypeBytes[strings.ToLower(text(a.Type))]

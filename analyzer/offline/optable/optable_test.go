@@ -224,6 +224,30 @@ func TestUnroll(t *testing.T) {
 	}
 }
 
+// One recording in two forms is one recording.
+func TestTwoFormsOfOneTable(t *testing.T) {
+	text := pipeline(2, 2, 5, even, func(int) float64 { return 0 })
+	read := func(name, text string) *Table {
+		tab, err := Read(name, []byte(text), nil, -1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return tab
+	}
+	first, second := read("a.csv", text), read("b.tsv", strings.ReplaceAll(text, ",", "\t"))
+	for i := range second.Rows {
+		second.Rows[i].Start += int64(i%3 - 1) // Rounded otherwise.
+	}
+	want, _ := Evidence([]*Table{read("a.csv", text)})
+	got, notes := Evidence([]*Table{first, second})
+	if len(got.Timeline) != len(want.Timeline) {
+		t.Errorf("%d segments, want %d", len(got.Timeline), len(want.Timeline))
+	}
+	if !slices.ContainsFunc(notes, func(n string) bool { return strings.HasPrefix(n, "b.tsv: ") && strings.Contains(n, "count once") }) {
+		t.Errorf("notes %q", notes)
+	}
+}
+
 func TestParquetIsTheSame(t *testing.T) {
 	type row struct {
 		Rank     int32   `parquet:"rank"`

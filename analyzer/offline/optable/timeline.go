@@ -16,8 +16,14 @@ import (
 // Evidence turns the tables of one job into a timeline. notes say what was inferred.
 func Evidence(tables []*Table) (ev rca.Evidence, notes []string) {
 	var rows []Row
-	for _, t := range tables {
-		rows = append(rows, t.Rows...)
+	for i, t := range tables {
+		fresh := t.Rows
+		if i > 0 {
+			if fresh = unknownRows(rows, t.Rows); len(fresh) < len(t.Rows) {
+				notes = append(notes, fmt.Sprintf("%s: %d of %d rows are in the other tables too and count once", t.File, len(t.Rows)-len(fresh), len(t.Rows)))
+			}
+		}
+		rows = append(rows, fresh...)
 		if t.Skipped > 0 {
 			notes = append(notes, fmt.Sprintf("%s: %d rows lack a rank, an operation or times and were left out", t.File, t.Skipped))
 		}
@@ -38,10 +44,39 @@ func Evidence(tables []*Table) (ev rca.Evidence, notes []string) {
 	ev.Comms = b.comms()
 	for r := range b.world {
 		if _, ok := b.place[r]; !ok {
-			ev.Missing = append(ev.Missing, rca.Missing{What: "rank", Name: fmt.Sprint(r), Ranks: []int{r}, Why: "the op table has no row of it"})
+			ev.Missing = append(ev.Missing, rca.Missing{What: "rank", Name: fmt.Sprint(r), Ranks: []int{r}, Why: "no row in the op table"})
 		}
 	}
 	return ev, notes
+}
+
+// sameNS is by how much the times of one operation may differ between two writings of it: floats are rounded.
+const sameNS = 1000
+
+// unknownRows gives the rows that are not among those known: one recording is often there in several forms.
+func unknownRows(known, rows []Row) []Row {
+	type key struct {
+		rank, step, microbatch, chunk, peer int
+		seq                                 int64
+		op, comm                            string
+		at                                  int64
+	}
+	of := func(r *Row, at int64) key {
+		return key{r.Rank, r.Step, r.Microbatch, r.Chunk, r.Peer, r.Seq, r.Op, r.Comm, at}
+	}
+	seen := make(map[key]bool, len(known))
+	for i := range known {
+		seen[of(&known[i], known[i].Start/sameNS)] = true
+	}
+	fresh := make([]Row, 0, len(rows))
+	for i := range rows {
+		r := &rows[i]
+		at := r.Start / sameNS
+		if !seen[of(r, at)] && !seen[of(r, at-1)] && !seen[of(r, at+1)] {
+			fresh = append(fresh, *r)
+		}
+	}
+	return fresh
 }
 
 // coordinates are a rank's place in the job; -1 unknown.

@@ -155,7 +155,7 @@ func (a *assembly) finish(nodes []*Node) {
 	}
 	for r := range a.ev.WorldSize {
 		if _, ok := a.ranks[r]; !ok {
-			a.ev.Missing = append(a.ev.Missing, rca.Missing{What: "rank", Name: fmt.Sprint(r), Ranks: []int{r}, Why: "no recording of this rank"})
+			a.ev.Missing = append(a.ev.Missing, rca.Missing{What: "rank", Name: fmt.Sprint(r), Ranks: []int{r}, Why: "no recording"})
 		}
 	}
 	a.timeline(nodes, fileRank)
