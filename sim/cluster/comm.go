@@ -18,8 +18,9 @@ type comm struct {
 	hosts   int
 	shape   string // Communicators of one shape share calibrations.
 	rings   [][]int32
-	place   []int32            // Of each member in the first ring.
-	ops     map[int64]*op      // Collectives not yet entered by everybody, by collective number.
+	place   []int32 // Of each member in the first ring.
+	ops     []*op   // Collectives not yet entered by everybody, from number first on; nil: entered.
+	first   int64
 	pairs   map[int64]*pairing // Sends and receives by source and destination.
 }
 
@@ -37,8 +38,8 @@ func (s *sim) makeComms() {
 			}
 			c := &comm{
 				slot: sl, name: fmt.Sprintf("%s_%d", slotNames[sl], i), members: g,
-				id:  trace.CommID(random(s.cfg.Seed, forCommID, int64(sl), int64(i), 1) | 1<<60),
-				ops: map[int64]*op{}, pairs: map[int64]*pairing{},
+				id:    trace.CommID(random(s.cfg.Seed, forCommID, int64(sl), int64(i), 1) | 1<<60),
+				pairs: map[int64]*pairing{},
 			}
 			c.layout(s)
 			index := int32(len(s.comms)) //nolint:gosec // Few.

@@ -68,6 +68,7 @@ func (s *sim) dirsOf(o *op, m int32) memberDirs {
 	var send, recv [3]Time
 	if o.p2p {
 		send, recv = c.pairWaits(o)
+		d.send.slowPeer, d.recv.slowPeer = o.dst, o.src // The calibration may be that of another pair.
 	} else {
 		send, recv = s.ringWaits(o, int(m))
 	}

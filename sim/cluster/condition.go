@@ -41,7 +41,7 @@ func (s *sim) kernel(r *rank, t Time) *nodeapi.Kernel {
 	proxy := 0.9 + 0.1*noise
 	for i := range s.cfg.Faults {
 		f := &s.cfg.Faults[i]
-		begun, fresh, since := f.begun(t, s.horizon)
+		begun, fresh, since := f.begun(t, s.end)
 		if !begun {
 			continue
 		}
@@ -110,7 +110,7 @@ func (s *sim) facts(h int32, t Time) []nodeapi.Fact {
 	var out []nodeapi.Fact
 	for i := range s.cfg.Faults {
 		f := &s.cfg.Faults[i]
-		begun, fresh, since := f.begun(t, s.horizon)
+		begun, fresh, since := f.begun(t, s.end)
 		if !begun || !s.touches(f, h) {
 			continue
 		}

@@ -30,10 +30,10 @@ func (r *rank) launch(s *sim, in *instr, pc int) {
 		*m = member{in: in, called: called, enq: r.host, entered: unset, left: unset, number: n.called, seq: r.seqs[in.slot][in.fn], iter: r.iter}
 		r.seqs[in.slot][in.fn]++
 		n.called++
-		it.one[0] = finished{o, at.rank}
+		it.o, it.m = o, at.rank
 		s.note(o)
 	} else {
-		it.refs = r.launchGroup(s, c, in, called)
+		it.group = &group{r.launchGroup(s, c, in, called)}
 	}
 	if r.host <= s.horizon {
 		n.started = n.called
@@ -43,9 +43,7 @@ func (r *rank) launch(s *sim, in *instr, pc int) {
 	if in.blocking {
 		r.await(in)
 	}
-	if r.host > s.horizon {
-		r.halt(in.kind, in.label)
-	}
+	r.halted = r.host > s.horizon
 }
 
 // launchGroup calls all sends and receives of a group.
@@ -76,12 +74,12 @@ func (r *rank) launchGroup(s *sim, c *comm, in *instr, called Time) []finished {
 			o.size = h.bytes
 		}
 		o.mem[side] = member{
-			in: in, called: called, enq: r.host, entered: unset, left: unset, number: n.called, seq: o.pairSeq,
-			iter: r.iter, txTotal: tx, rxTotal: rx,
+			in: in, called: called, enq: r.host, entered: unset, left: unset, number: n.called, seq: o.number, iter: r.iter,
 		}
+		o.group[side] = [2]int64{tx, rx}[side]
 		n.called++
 		r.seqs[in.slot][fn]++
-		refs = append(refs, finished{o, side})
+		refs = append(refs, finished{o: o, m: side})
 		s.note(o)
 	}
 	return refs
@@ -122,17 +120,34 @@ func (r *rank) halves(s *sim, c *comm, in *instr) []half {
 	return out
 }
 
+// uncalled is a member that has not called the operation.
+var uncalled = member{called: unset, enq: Never, entered: unset, left: unset}
+
 // collective finds or makes the communicator's collective of that number.
 func (c *comm) collective(number int64) *op {
-	o := c.ops[number]
+	for number >= c.first+int64(len(c.ops)) {
+		c.ops = append(c.ops, nil)
+	}
+	o := c.ops[number-c.first]
 	if o == nil {
-		o = &op{comm: c, collective: number, mem: make([]member, len(c.members))}
+		o = &op{comm: c, number: number, mem: make([]member, len(c.members))}
 		for i := range o.mem {
-			o.mem[i] = member{called: unset, enq: Never, entered: unset, left: unset}
+			o.mem[i] = uncalled
 		}
-		c.ops[number] = o
+		c.ops[number-c.first] = o
 	}
 	return o
+}
+
+// drop forgets a collective that everybody has entered.
+func (c *comm) drop(number int64) {
+	c.ops[number-c.first] = nil
+	done := 0
+	for done < len(c.ops) && c.ops[done] == nil {
+		done++
+	}
+	// Number and place move together: what was never called is nil too, but lies behind what was.
+	c.ops, c.first = c.ops[done:], c.first+int64(done)
 }
 
 // transfer finds or makes the next send or receive between two members.
@@ -151,10 +166,9 @@ func (c *comm) transfer(src, dst int32, send bool) *op {
 	*n++
 	o := p.open[seq]
 	if o == nil {
-		o = &op{comm: c, p2p: true, src: src, dst: dst, pairSeq: seq, mem: make([]member, 2)}
-		for i := range o.mem {
-			o.mem[i] = member{called: unset, enq: Never, entered: unset, left: unset}
-		}
+		both := &pairOp{mem: [2]member{uncalled, uncalled}, op: op{comm: c, p2p: true, src: src, dst: dst, number: seq}}
+		o = &both.op
+		o.mem = both.mem[:]
 		p.open[seq] = o
 	} else {
 		delete(p.open, seq)
@@ -216,9 +230,12 @@ func (r *rank) runStream(s *sim, index int) bool {
 		st.tail = max(st.tail, end)
 		st.ends[st.done%endsKept] = st.tail
 		st.done++
-		*it = item{}
+		it.o, it.group = nil, nil
 		st.head++
 		did = true
+		if r.full && index == computeStream && len(st.queue)-st.head == launchQueue/2 {
+			r.drained = st.tail
+		}
 	}
 	return did
 }
@@ -240,39 +257,40 @@ func (r *rank) begin(s *sim, st *stream, it *item) bool {
 	if t > s.horizon {
 		return false
 	}
-	if refs := it.ops(); len(refs) > 0 {
-		entered := s.hw[r.id].gpu.finish(t, Time(kernelGap))
-		if entered > s.horizon {
+	if it.o != nil || it.group != nil {
+		if t = s.hw[r.id].gpu.finish(t, Time(kernelGap)); t > s.horizon {
 			return false
-		}
-		t = entered
-		it.started = true
-		for _, f := range refs {
-			f.o.mem[f.m].entered = entered
-			if f.o.entered++; f.o.entered == len(f.o.mem) {
-				s.resolve(f.o)
-			}
 		}
 	}
 	it.started, it.start = true, t
+	if it.o != nil {
+		s.enter(it.o, it.m, t)
+	}
+	if it.group != nil {
+		for _, f := range it.group.refs {
+			s.enter(f.o, f.m, t)
+		}
+	}
 	return true
 }
 
-func (it *item) ops() []finished {
-	if it.refs != nil {
-		return it.refs
+// enter notes that member m's kernel of an operation runs from t on.
+func (s *sim) enter(o *op, m int32, t Time) {
+	o.mem[m].entered = t
+	if o.entered++; int(o.entered) == len(o.mem) {
+		s.resolve(o)
 	}
-	if it.one[0].o != nil {
-		return it.one[:]
-	}
-	return nil
 }
 
 // ended is when a started item ends, if that is known.
 func (r *rank) ended(s *sim, it *item) (Time, bool) {
-	if refs := it.ops(); len(refs) > 0 {
+	if it.o != nil {
+		left := it.o.mem[it.m].left
+		return max(it.start, left), left != unset
+	}
+	if it.group != nil {
 		end := it.start
-		for _, f := range refs {
+		for _, f := range it.group.refs {
 			left := f.o.mem[f.m].left
 			if left == unset {
 				return 0, false
@@ -289,24 +307,42 @@ func (r *rank) ended(s *sim, it *item) (Time, bool) {
 
 // retire counts an item's operations as completed and remembers them.
 func (r *rank) retire(s *sim, it *item, end Time) {
-	refs := it.ops()
-	if len(refs) == 0 {
+	if it.o == nil && it.group == nil {
 		return
 	}
 	n := &r.count[it.in.slot]
-	for _, f := range refs {
-		r.noteStall(f.o, f.m, n.lastLeft, end)
-	}
-	n.completed += int64(len(refs))
-	n.lastLeft = end
-	for _, f := range refs {
-		if len(r.history) < s.cfg.History {
-			r.history = append(r.history, f)
-			continue
+	if it.o != nil {
+		r.noteStall(it.o, it.m, n.lastLeft, end)
+		r.remember(s, finished{it.o, it.m, end})
+		n.completed++
+	} else {
+		for _, f := range it.group.refs {
+			r.noteStall(f.o, f.m, n.lastLeft, end)
+			f.at = end
+			r.remember(s, f)
 		}
+		n.completed += int64(len(it.group.refs))
+	}
+	n.lastLeft = end
+}
+
+// remember keeps a finished operation in place of the oldest. Streams are not followed in order of time: the operation
+// goes before those of other streams that ended later.
+func (r *rank) remember(s *sim, f finished) {
+	if len(r.history) < s.cfg.History {
+		r.history = append(r.history, f)
+	} else {
 		r.history[r.oldest] = f
 		r.oldest = (r.oldest + 1) % len(r.history)
 		r.dropped++
+	}
+	h := r.history
+	for i := len(h) - 1; i > 0; i-- {
+		a, b := (r.oldest+i-1)%len(h), (r.oldest+i)%len(h)
+		if h[a].at < f.at || h[a].at == f.at && h[a].o.comm.slot <= f.o.comm.slot {
+			break
+		}
+		h[a], h[b] = h[b], h[a]
 	}
 }
 
@@ -323,8 +359,14 @@ func (r *rank) inFlight(f func(sl slot, o *op, m int32)) {
 	for sl := range numSlots {
 		st := &r.streams[1+sl]
 		for i := st.head; i < len(st.queue); i++ {
-			for _, ref := range st.queue[i].ops() {
-				f(sl, ref.o, ref.m)
+			it := &st.queue[i]
+			if it.o != nil {
+				f(sl, it.o, it.m)
+			}
+			if it.group != nil {
+				for _, ref := range it.group.refs {
+					f(sl, ref.o, ref.m)
+				}
 			}
 		}
 	}

@@ -182,13 +182,13 @@ func (s *sim) applyFault(f *Fault) (Truth, error) {
 	for _, q := range host.ranks {
 		all = append(all, int(q))
 	}
-	spans := f.spans(s.horizon)
+	spans := f.spans(s.end)
 	switch f.Kind {
 	case NICDown:
 		s.limit(spans, 0, s.onNIC(r), &nic.tx, &nic.rx)
 		return truth(classFault, s.onNIC(r), causeNetSend, causeReceiver, causeGPU).comp("nic", nicName(hw.nic)), nil
 	case LinkFlap:
-		for t := At(f.At); t <= s.horizon; t += seconds(1) {
+		for t := At(f.At); t <= s.end; t += seconds(1) {
 			s.limit([][2]Time{{t, t + seconds(f.Remaining)}}, 0, s.onNIC(r), &nic.tx, &nic.rx)
 		}
 		return truth(classSlowComm, s.onNIC(r), causeNetSend).comp("nic", nicName(hw.nic)), nil

@@ -10,19 +10,31 @@ const unset Time = -1
 
 // op is a collective of a communicator, or one send with its receive (member 0 sends, member 1 receives).
 type op struct {
-	comm       *comm
-	p2p        bool
-	src, dst   int32 // Members of the pair.
-	pairSeq    int64
-	collective int64 // Number among the communicator's collectives.
-	size       int64 // Bytes of the pair.
-	mem        []member
-	entered    int
-	resolved   bool
-	queued     bool // Waits in the list of operations that not everybody entered.
-	odd        bool // Computed step by step: dirs holds the waits.
-	dirs       []memberDirs
-	flows      []*link // In flight at the horizon.
+	comm     *comm
+	mem      []member
+	dirs     []memberDirs
+	flows    *flowsAt
+	number   int64    // Among the communicator's collectives, or among the pair's sends.
+	size     int64    // Bytes of the pair.
+	group    [2]int64 // Of a pair: what the groups that it is part of send and receive over the network in all.
+	src, dst int32    // Members of the pair.
+	entered  int32    // Members whose kernels run.
+	p2p      bool
+	resolved bool
+	queued   bool // Waits in the list of operations that not everybody entered.
+	odd      bool // Computed step by step: dirs holds the waits.
+}
+
+// pairOp is a pair with its members, in one piece of memory.
+type pairOp struct {
+	op
+	mem [2]member
+}
+
+// flowsAt are the flows of an operation in flight at some moment.
+type flowsAt struct {
+	at    Time
+	links []*link
 }
 
 // member is one rank's part of an operation.
@@ -31,7 +43,6 @@ type member struct {
 	called, enq, entered, left Time
 	number, seq                int64
 	iter                       int32
-	txTotal, rxTotal           int64 // Of the group of sends and receives it belongs to, over the network.
 }
 
 // memberDirs is what a rank's completion record says of an operation that was computed step by step.
@@ -147,11 +158,10 @@ func (o *op) steps(s *sim, m int32, p plan) int {
 func (o *op) share(s *sim) float64 {
 	f := s.gpuShare()
 	part := 1.0
-	if t := o.mem[0].txTotal; t > 0 {
-		part = min(part, float64(o.size)/float64(t))
-	}
-	if t := o.mem[1].rxTotal; t > 0 {
-		part = min(part, float64(o.size)/float64(t))
+	for _, t := range o.group {
+		if t > 0 {
+			part = min(part, float64(o.size)/float64(t))
+		}
 	}
 	return f * part / p2pChannels
 }

@@ -32,6 +32,7 @@ type rank struct {
 	host    Time
 	syncing bool
 	full    bool
+	drained Time // When the queue of a rank that was full had room again.
 	halted  bool // Does nothing more before the horizon.
 	streams [numStreams]stream
 	count   [numSlots]counts
@@ -43,8 +44,6 @@ type rank struct {
 	stalls  []Stall
 	script  []deviation
 	busy    []activity
-	where   instrKind // What the host thread was doing when it halted.
-	stuckIn label
 }
 
 type membership struct {
@@ -60,8 +59,9 @@ type counts struct {
 
 // finished is an operation that the rank has left.
 type finished struct {
-	o *op
-	m int32
+	o  *op
+	m  int32
+	at Time // When its stream went on: groups of sends and receives end together.
 }
 
 // activity is a span in which the host thread did something that the kernel sees.
@@ -77,22 +77,26 @@ type stream struct {
 	pos   int64 // Items ever queued.
 	done  int64
 	tail  Time
-	ends  [endsKept]Time
+	ends  *[endsKept]Time // Of the last items; nil until something is queued.
 }
 
 // item is one thing in a stream.
 type item struct {
 	in      *instr
+	o       *op    // A collective,
+	group   *group // or a group of sends and receives.
+	enq     Time
+	start   Time
+	depPos  int64
 	iter    int32
 	pc      int32
-	dep     int8 // Stream it waits for, -1 none,
-	depPos  int64
-	enq     Time
+	m       int32 // Member of the collective.
+	dep     int8  // Stream it waits for, -1 none.
 	started bool
-	start   Time
-	refs    []finished // The operations of a collective or of a group of sends and receives.
-	one     [1]finished
 }
+
+// group is a group of sends and receives that one rank launches together.
+type group struct{ refs []finished }
 
 func (r *rank) init(s *sim, id int32) {
 	r.id = id
@@ -121,11 +125,11 @@ func (r *rank) runHost(s *sim) bool {
 	did := false
 	for !r.halted {
 		if r.full {
-			if r.backlog() >= launchQueue/2 {
+			if r.backlog() > launchQueue/2 {
 				return did
 			}
 			r.full = false
-			r.host = max(r.host, r.streams[computeStream].tail)
+			r.host = max(r.host, r.drained)
 		}
 		if r.syncing {
 			end := r.host
@@ -139,7 +143,7 @@ func (r *rank) runHost(s *sim) bool {
 			r.host = s.hw[r.id].cpu.finish(end, Time(launchTime))
 		}
 		if r.host > s.horizon {
-			r.halt(doSync, plain)
+			r.halted = true
 			return true
 		}
 		if r.pc >= len(r.prog) {
@@ -151,8 +155,15 @@ func (r *rank) runHost(s *sim) bool {
 	return did
 }
 
-func (r *rank) halt(where instrKind, l label) {
-	r.halted, r.where, r.stuckIn = true, where, l
+// resume lets a rank that halted at an earlier horizon go on.
+func (r *rank) resume(s *sim) {
+	if !r.halted || r.host > s.horizon {
+		return
+	}
+	r.halted = false
+	for i := range r.count {
+		r.count[i].started = r.count[i].called
+	}
 }
 
 func (r *rank) backlog() int {
@@ -170,10 +181,6 @@ func (r *rank) step(s *sim, in *instr) {
 		r.hostWork(s, in)
 	case doCompute:
 		r.host = cpu.finish(r.host, Time(launchTime))
-		if r.host > s.horizon {
-			r.halt(doCompute, in.label)
-			return
-		}
 		r.enqueue(computeStream, item{in: in, iter: r.iter, pc: int32(pc), dep: -1, enq: r.host}) //nolint:gosec // Short programs.
 	case doCollect, doP2P:
 		if in = r.deviate(in); in != nil && r.comms[in.slot].comm >= 0 {
@@ -210,6 +217,9 @@ func (r *rank) enqueue(stream int, it item) {
 		st.queue = st.queue[:copy(st.queue, st.queue[st.head:])]
 		st.head = 0
 	}
+	if st.ends == nil {
+		st.ends = new([endsKept]Time)
+	}
 	st.queue = append(st.queue, it)
 	st.pos++
 }
@@ -238,9 +248,7 @@ func (r *rank) hostWork(s *sim, in *instr) {
 	}
 	jitter := 1 + 0.1*math.Abs(normal(s.cfg.Seed, forHost, int64(r.id), int64(r.iter), int64(r.pc)))
 	r.host = hw.cpu.finish(r.host, Time(float64(work)*jitter))
-	if r.host > s.horizon {
-		r.halt(doHost, in.label)
-	}
+	r.halted = r.host > s.horizon
 }
 
 func (r *rank) checkpoint(s *sim) {
@@ -253,9 +261,7 @@ func (r *rank) checkpoint(s *sim) {
 	disk := s.hosts[s.hw[r.id].host].disk
 	r.host = s.hw[r.id].cpu.finish(from, disk.finish(from, Time(float64(job.CheckpointTime)*spread))-from)
 	r.busy = append(r.busy, activity{from, r.host, "checkpoint"})
-	if r.host > s.horizon {
-		r.halt(doCheckpoint, plain)
-	}
+	r.halted = r.host > s.horizon
 }
 
 func (r *rank) iterate(s *sim) {

@@ -26,17 +26,17 @@ type calibration struct {
 func (s *sim) resolve(o *op) {
 	o.resolved = true
 	if !o.p2p {
-		delete(o.comm.ops, o.collective)
+		o.comm.drop(o.number)
 	}
-	first, last := Never, Time(0)
+	last := Time(0)
 	for i := range o.mem {
-		first, last = min(first, o.mem[i].enq), max(last, o.mem[i].entered)
+		last = max(last, o.mem[i].entered)
 	}
 	c := s.calibrated(o)
-	if s.isOdd(o, first, last+c.time) || !o.consistent() {
+	if s.isOdd(o, c) || !o.consistent() {
 		e := s.evaluate(o, Never-1, false, true)
 		for i := range o.mem {
-			o.mem[i].left = e.left[i]
+			o.mem[i].leave(e.left[i])
 		}
 		if o.odd = true; o.comm.hosts > 1 {
 			o.dirs = make([]memberDirs, len(o.mem))
@@ -44,11 +44,18 @@ func (s *sim) resolve(o *op) {
 		}
 	} else {
 		for i := range o.mem {
-			o.mem[i].left = s.fluid(o, i, last, c)
+			o.mem[i].leave(s.fluid(o, i, last, c))
 		}
 	}
 	for i := range o.mem {
 		s.wake(o.rankOf(i))
+	}
+}
+
+// leave notes when a member leaves, unless it left before the others entered.
+func (m *member) leave(t Time) {
+	if m.left == unset {
+		m.left = t
 	}
 }
 
@@ -95,8 +102,17 @@ func (s *sim) calibrated(o *op) *calibration {
 	return c
 }
 
-// isOdd tells whether a resource of some member is not nominal at some time in the span.
-func (s *sim) isOdd(o *op, from, to Time) bool {
+// isOdd tells whether a resource of some member is not nominal at some time from the first launch until all can be over.
+// Data that fits the receiver's buffers is on its way once the sender's kernel and the receiver's proxy are there.
+func (s *sim) isOdd(o *op, c *calibration) bool {
+	from, to := Never, Time(0)
+	for i := range o.mem {
+		from, to = min(from, o.mem[i].enq), max(to, o.mem[i].entered)
+	}
+	if c.fits {
+		to = max(o.mem[0].entered, o.mem[1].enq)
+	}
+	to += c.time
 	for i := range o.mem {
 		hw := &s.hw[o.rankOf(i)]
 		if hw.oddFrom <= to && from <= hw.oddTo {

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -16,7 +17,7 @@ type Config struct {
 	Hardware Hardware
 	Job      Job
 	Faults   []Fault
-	// Until is the moment at which the nodes are asked: records and state are those of that time.
+	// Until is the end of the run. Run asks the nodes at that moment; a Simulation can be asked before.
 	Until time.Duration
 	// History is the number of finished operations kept per rank; 0: 4096.
 	History int
@@ -48,7 +49,8 @@ type sim struct {
 	queued    []bool
 	waiting   []*op // Operations that not everybody has entered.
 	compactAt int   // Length of waiting at which it is searched for those that everybody has.
-	horizon   Time
+	horizon   Time  // How far the run has come.
+	end       Time  // How far it may.
 	calib     map[calibKey]*calibration
 	uneven    []unevenness
 	err       error
@@ -56,19 +58,59 @@ type sim struct {
 
 // Run simulates the job until cfg.Until and returns what the nodes would serve, with the sealed answer beside it.
 func Run(ctx context.Context, cfg Config) (*Recording, *Answer, error) {
-	s, err := newSim(cfg)
+	x, err := New(cfg)
 	if err != nil {
 		return nil, nil, err
+	}
+	if err := x.Advance(ctx, cfg.Until); err != nil {
+		return nil, nil, err
+	}
+	return x.Recording(), x.Answer(), nil
+}
+
+// Simulation is a run that stops wherever one wants to look.
+type Simulation struct {
+	s      *sim
+	truths Answer
+}
+
+// New prepares a run. Nothing happens before Advance.
+func New(cfg Config) (*Simulation, error) {
+	s, err := newSim(cfg)
+	if err != nil {
+		return nil, err
 	}
 	answer, err := s.applyFaults()
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	if err := s.run(ctx); err != nil {
-		return nil, nil, err
+	return &Simulation{s: s, truths: *answer}, nil
+}
+
+// Advance lets the job go on until the given time after its start, at most the end of the run. However many steps are
+// taken to get there, it then stands where Run would. Earlier times do nothing. After an error the simulation is of no
+// more use.
+func (x *Simulation) Advance(ctx context.Context, until time.Duration) error {
+	t := min(At(until), x.s.end)
+	if t <= x.s.horizon {
+		return nil
 	}
-	answer.settle(s)
-	return &Recording{s: s}, answer, nil
+	x.s.horizon = t
+	return x.s.run(ctx)
+}
+
+// Now is how far the job has come.
+func (x *Simulation) Now() time.Duration { return x.s.horizon.Duration() }
+
+// Recording is what the nodes would serve now. It is a view: once the simulation advances it shows the later moment.
+func (x *Simulation) Recording() *Recording { return &Recording{s: x.s} }
+
+// Answer is the sealed truth as of now.
+func (x *Simulation) Answer() *Answer {
+	a := x.truths
+	a.Truths = slices.Clone(a.Truths)
+	a.settle(x.s)
+	return &a
 }
 
 func newSim(cfg Config) (*sim, error) {
@@ -82,7 +124,7 @@ func newSim(cfg Config) (*sim, error) {
 		return nil, errors.New("the run's end must lie after its start")
 	}
 	s := &sim{
-		cfg: cfg, horizon: At(cfg.Until), paths: map[[2]int32]*profile{},
+		cfg: cfg, end: At(cfg.Until), paths: map[[2]int32]*profile{},
 		calib: map[calibKey]*calibration{},
 	}
 	n := cfg.Job.World()
@@ -120,21 +162,22 @@ func newSim(cfg Config) (*sim, error) {
 // only for what it needs, so the times are those of a simulation in order of time.
 func (s *sim) run(ctx context.Context) error {
 	for r := range s.ranks {
+		s.ranks[r].resume(s)
 		s.wake(int32(r)) //nolint:gosec // Ranks fit.
 	}
 	for n := 0; ; {
+		// Last woken, first run: the ranks of a tensor-parallel group wake each other for a long while, and so stay in the
+		// processor's caches.
 		for len(s.work) > 0 {
-			batch := s.work
-			s.work = nil
-			for _, r := range batch {
-				s.queued[r] = false
-				s.ranks[r].advance(s)
-				if n++; n%4096 == 0 && ctx.Err() != nil {
-					return ctx.Err()
-				}
-			}
+			r := s.work[len(s.work)-1]
+			s.work = s.work[:len(s.work)-1]
+			s.queued[r] = false
+			s.ranks[r].advance(s)
 			if s.err != nil {
 				return s.err
+			}
+			if n++; n%4096 == 0 && ctx.Err() != nil {
+				return ctx.Err()
 			}
 		}
 		if !s.releaseEarly() {
@@ -160,7 +203,11 @@ func (s *sim) releaseEarly() bool {
 			continue
 		}
 		open = append(open, o)
-		if !o.p2p && o.consistent() {
+		if o.p2p {
+			released = s.releaseSender(o) || released
+			continue
+		}
+		if o.consistent() {
 			continue
 		}
 		e := s.evaluate(o, s.horizon, true, false)
@@ -176,4 +223,30 @@ func (s *sim) releaseEarly() bool {
 	}
 	s.waiting = open
 	return released
+}
+
+// releaseSender lets a sender leave before the receiver's kernel runs, where its data fits the buffers that the
+// receiver's proxy has offered.
+func (s *sim) releaseSender(o *op) bool {
+	m := &o.mem[0]
+	if m.left != unset || m.entered == unset || o.mem[1].called == unset {
+		return false
+	}
+	left := Never
+	if c := s.calibrated(o); !s.isOdd(o, c) {
+		if c.fits {
+			left = s.fluid(o, 0, 0, c)
+		}
+	} else {
+		e := s.evaluate(o, s.horizon, true, false)
+		if left = e.left[0]; left <= s.horizon {
+			o.setDirs(e, 0)
+		}
+	}
+	if left > s.horizon {
+		return false
+	}
+	m.left = left
+	s.wake(o.rankOf(0))
+	return true
 }

@@ -52,14 +52,17 @@ func (rec *Recording) Stalls() []Stall {
 		r.inFlight(func(sl slot, o *op, m int32) {
 			t := max(o.mem[m].called, r.count[sl].lastLeft)
 			if e := o.mem[m].entered; e != unset && e <= s.horizon {
-				t = max(t, e, s.progress(o, m))
+				// What began a moment ago has not stalled: its flows need not be looked at.
+				if t = max(t, e); s.horizon-t > stallKept {
+					t = max(t, s.progress(o, m))
+				}
 			}
 			if !open[sl] || t > since[sl] {
 				since[sl], open[sl] = t, true
 			}
 		})
 		for sl := range numSlots {
-			if open[sl] {
+			if open[sl] && s.horizon-since[sl] > stallKept {
 				out = append(out, Stall{int(r.id), since[sl], Never})
 			}
 		}

@@ -280,13 +280,10 @@ func (b *snapshotter) flows(sl slot, o *op, m int32, to *trace.Op, first bool) {
 
 // snapshotLinks gives an operation's links as they are at the horizon.
 func (s *sim) snapshotLinks(o *op) []*link {
-	if o.flows == nil {
-		o.flows = s.evaluate(o, s.horizon, true, false).links
-		if o.flows == nil {
-			o.flows = []*link{}
-		}
+	if o.flows == nil || o.flows.at != s.horizon {
+		o.flows = &flowsAt{s.horizon, s.evaluate(o, s.horizon, true, false).links}
 	}
-	return o.flows
+	return o.flows.links
 }
 
 func (b *snapshotter) flow(sl slot, o *op, m int32, to *trace.Op, l *link, s *side, send bool, peer int32) {

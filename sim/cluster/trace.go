@@ -52,7 +52,7 @@ func (s *sim) history(r *rank, span time.Duration, comms []trace.Comm, f func(*t
 	n := len(r.history)
 	for i := range n {
 		h := r.history[(r.oldest+i)%n]
-		if h.o.mem[h.m].left < from {
+		if h.at < from {
 			continue
 		}
 		c := s.completion(r, h.o, h.m, index[h.o.comm.id], uint64(r.dropped)+uint64(i)+1) //nolint:gosec // Counts.
