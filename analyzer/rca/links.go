@@ -26,12 +26,6 @@ func (w *waitFor) coverLinks(roots []root) []root {
 	if hub := shared(links, func(n int32) int32 { return n }); hub >= 0 {
 		return append(rest, hubRoot(links, hub))
 	}
-	if len(links) == 2 && links[0].nodes[0] == links[1].peer && links[1].nodes[0] == links[0].peer {
-		r := links[0]
-		r.kind, r.vertex = rootLink, []int32{links[0].nodes[0], links[1].nodes[0]}
-		r.leaf.weight *= 0.7
-		return append(rest, r)
-	}
 	// Greedy cover: the rank that most uncovered links touch, until none is left.
 	for len(links) > 0 {
 		count := map[int32]int{}
@@ -58,10 +52,22 @@ func (w *waitFor) coverLinks(roots []root) []root {
 				others = append(others, l)
 			}
 		}
-		rest = append(rest, hubRoot(mine, best))
+		if shared(mine, func(n int32) int32 { return n }) >= 0 {
+			rest = append(rest, hubRoot(mine, best))
+		} else {
+			rest = append(rest, bothWays(mine)) // The other end explains as much.
+		}
 		links = others
 	}
 	return rest
+}
+
+// bothWays makes one link of the two directions between the same two ends.
+func bothWays(links []root) root {
+	r := links[0]
+	r.kind, r.vertex = rootLink, []int32{r.nodes[0], r.peer}
+	r.leaf.weight *= 0.7
+	return r
 }
 
 // allLinks splits a rank's undelivered flows by peer.

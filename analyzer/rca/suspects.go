@@ -39,6 +39,10 @@ func (w *waitFor) composeSuspects(d *decision, v *Verdict) {
 	}
 }
 
+// silentHostWeight is the confidence in one silent host at which all waiting ends. That it is lost, or that a culprit on
+// it hides behind its silent exporter, names the same host; what is left is a second fault that nobody shows.
+const silentHostWeight = 0.85
+
 // composeSilent: all waiting ends at ranks of which nothing is known. One host that did not answer, or one rank, is
 // named; several are suspects together.
 func (w *waitFor) composeSilent(d *decision, v *Verdict) {
@@ -61,7 +65,7 @@ func (w *waitFor) composeSilent(d *decision, v *Verdict) {
 		slices.Sort(ids)
 		v.Class, v.Cause = Fault, CauseHostLost
 		// One silence explains all of them: they are not rivals.
-		v.Confidence = round(d.chosen[0].leaf.weight * (0.5 + 0.5*d.covered) * (1 - 0.4*w.unseen()) * (1 - 0.2*w.lossy()))
+		v.Confidence = round(silentHostWeight * (0.5 + 0.5*d.covered) * (1 - 0.2*w.lossy()))
 		for _, id := range ids {
 			v.Culprits = append(v.Culprits, Culprit{Rank: id, Channel: -1, Group: m.Name, Why: m.What + " does not answer"})
 		}
@@ -138,13 +142,35 @@ func (w *waitFor) doubtful(d *decision) bool {
 		for _, n := range d.chosen[i].nodes {
 			for _, e := range w.in[w.rrow[n]:w.rrow[n+1]] {
 				in := w.edges[e].inst
-				if in >= 0 && len(w.insts[in].joins) == 1 && w.unusual(&w.insts[in]) {
+				if in >= 0 && len(w.insts[in].joins) == 1 && w.aloneInDoubt(&w.insts[in], w.edges[e].to) {
 					return true
 				}
 			}
 		}
 	}
 	return false
+}
+
+// aloneInDoubt says that the one seen member of an operation may have called what it should not have: nothing shows that
+// the unseen one was ever in it. Of sends and receives, a second rank in another one with the same node is such a sign.
+func (w *waitFor) aloneInDoubt(in *instance, unseen int32) bool {
+	if fromOthers(in.op()) {
+		return false
+	}
+	if !in.key.p2p() {
+		return w.unusual(in)
+	}
+	for _, e := range w.in[w.rrow[unseen]:w.rrow[unseen+1]] {
+		if i := w.edges[e].inst; i >= 0 && w.insts[i].key.p2p() && w.insts[i].joins[0].node != in.joins[0].node {
+			return false
+		}
+	}
+	return true
+}
+
+// fromOthers says that another member has taken data of the operation or sent some: it has called it too.
+func fromOthers(o *Op) bool {
+	return slices.ContainsFunc(o.Flows, func(f Flow) bool { return f.Send && f.Done > 0 || !f.Send && f.Ready > 0 })
 }
 
 // oneMissing gives the one source whose silence explains every rank that was not seen.

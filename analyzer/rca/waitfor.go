@@ -3,6 +3,8 @@
 
 package rca
 
+import "slices"
+
 // waitFor is the wait-for graph of a job that stands still, with what every rank shows of itself.
 type waitFor struct {
 	*index
@@ -175,13 +177,33 @@ func (b *builder) rank(n int32, r *Rank) {
 			b.edge(n, int32(len(x.nodes))+a.inst, a.inst, -1, edgeIn, true)
 			continue
 		}
-		if len(b.edges)+len(b.owns) == before {
+		if len(b.edges)+len(b.owns) == before && !b.heldByGroup(n, a) {
 			b.unobserved(n, a, r)
 		}
 	}
 	if len(x.acts[n]) == 0 {
 		b.idle(n, r)
 	}
+}
+
+// heldByGroup: sends and receives of one group run in one kernel and end together. One whose own data has passed waits
+// for those of its group whose data has not.
+func (b *builder) heldByGroup(n int32, a *active) bool {
+	if !isP2P(a.op) || pending(a.op) {
+		return false
+	}
+	acts := b.x.acts[n]
+	for i := range acts {
+		if o := &acts[i]; o.comm == a.comm && o.op != a.op && isP2P(o.op) && pending(o.op) {
+			return true
+		}
+	}
+	return false
+}
+
+// pending says whether a flow of the operation shows unfinished work.
+func pending(o *Op) bool {
+	return slices.ContainsFunc(o.Flows, func(f Flow) bool { return !f.finished() })
 }
 
 // unobserved: all members are inside and no flow of this rank says anything. It waits for those on its host whose
