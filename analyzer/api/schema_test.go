@@ -50,7 +50,7 @@ func TestSchemaMatchesTypes(t *testing.T) {
 	for name, v := range map[string]any{
 		"": incident.Incident{}, "trigger": incident.Trigger{}, "analysis": incident.Analysis{}, "rank_view": incident.RankView{},
 		"stack_group": incident.StackGroup{}, "verdict": rca.Verdict{}, "culprit": rca.Culprit{}, "link": rca.Link{},
-		"candidate": rca.Candidate{}, "vote": rca.Vote{},
+		"candidate": rca.Candidate{}, "vote": rca.Vote{}, "what_if": rca.WhatIf{},
 	} {
 		def := s.object
 		if name != "" {

@@ -41,6 +41,7 @@ func slowVerdict(x *index) (Verdict, bool) {
 	if len(t.segs) == 0 {
 		return Verdict{}, false
 	}
+	t = t.uncover().mend()
 	a := &slowAnalysis{timeline: t, onset: 1, series: t.iterationTimes()}
 	if k, ratio := changePoint(a.series); ratio >= leastOnset {
 		if late := t.between(k, t.iters); late.iters >= 3 {
@@ -172,6 +173,7 @@ func (a *slowAnalysis) verdict() Verdict {
 	v := newVerdict(a.index)
 	v.RanksVisited = a.visitedRanks()
 	v.Methods = a.votes()
+	v.WhatIf = a.whatIfs()
 	for i := range a.ev.Missing {
 		m := &a.ev.Missing[i]
 		v.Missing = append(v.Missing, fmt.Sprintf("%s %s: %s", m.What, m.Name, m.Why))
@@ -216,6 +218,7 @@ func (a *slowAnalysis) verdict() Verdict {
 	v.Summary = a.slowSentence(f)
 	v.Evidence = append([]string{fmt.Sprintf("%d iterations of %.4g ms on average; without it they would take %.4g ms.", a.iters, a.iterTime/1e6, a.iterTime/f.gain/1e6)}, v.Evidence...)
 	v.Evidence = append(v.Evidence, a.pathEvidence(f)...)
+	v.Evidence = append(v.Evidence, a.whatIfEvidence(&v)...)
 	for _, g := range fs[1:] {
 		if len(v.RuledOut) < 8 {
 			c := Candidate{Rank: -1, Group: g.group, Reason: fmt.Sprintf("%s: %s; its removal would gain %.1f%%", g.cause, g.what, 100*(g.gain-1))}

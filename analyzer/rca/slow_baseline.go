@@ -254,26 +254,37 @@ func (t *timeline) complete(j *joint) bool {
 
 func (t *timeline) classOf(j *joint) transferClass {
 	s := &t.segs[j.parts[0]]
-	c := transferClass{fn: t.fn(s.Func), bytes: s.Bytes, p2p: j.p2p, size: len(j.parts)}
-	if j.p2p {
-		c.fn = -1
-	}
+	c := transferClass{fn: t.fn(s.Func), bytes: s.Bytes, p2p: j.p2p}
 	if unevenSizes(s.Func) {
 		c.bytes = -1
 	}
-	if !j.p2p {
-		if ci, ok := t.comOf[s.Comm]; ok {
-			c.size = t.comms[ci].size
-		}
+	if j.p2p {
+		c.fn = -1
+		peer := t.nodeOf(s.Peer)
+		c.cross = peer >= 0 && t.host(peer) != t.host(s.node)
+		return c
 	}
-	h := t.host(s.node)
-	for _, p := range j.parts[1:] {
-		if t.host(t.segs[p].node) != h {
-			c.cross = true
-			break
-		}
+	if ci, ok := t.comOf[s.Comm]; ok {
+		c.size, c.cross = t.comms[ci].size, t.across[ci]
 	}
 	return c
+}
+
+// spanHosts tells for every communicator whether its members are on more than one host.
+func (t *timeline) spanHosts() {
+	t.across = make([]bool, len(t.comms))
+	for i := range t.comms {
+		first := int32(-1)
+		for _, n := range t.comms[i].at {
+			switch {
+			case n < 0:
+			case first < 0:
+				first = n
+			case t.host(n) != t.host(first):
+				t.across[i] = true
+			}
+		}
+	}
 }
 
 // class sets what transfers of one class take elsewhere: the lower median of the other communicators' medians; of one

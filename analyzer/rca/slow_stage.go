@@ -86,7 +86,24 @@ func (a *slowAnalysis) stage() (finding, bool) {
 	if stages[worst].number >= 0 {
 		f.group = fmt.Sprintf("stage %d (%s)", stages[worst].number, rankNumbers(a.ids(stages[worst].nodes)))
 	}
+	f.gain = max(f.gain, a.allOfIt(stages[worst].nodes))
 	return f, f.gain >= leastStageGain
+}
+
+// allOfIt gives what it would gain if everything took its mean, if what these ranks have beyond it accounts for most of
+// that; 1 otherwise.
+func (a *slowAnalysis) allOfIt(nodes []int32) float64 {
+	d := a.newIdeals()
+	in := make([]bool, len(a.nodes))
+	for _, n := range nodes {
+		in[n] = true
+	}
+	alone := a.replay.gain(d.change(a, func(s *seg) bool { return in[s.node] }, nil))
+	all := a.replay.gain(d.change(a, func(*seg) bool { return true }, func(*joint) bool { return true }))
+	if alone-1 < 0.8*(all-1) {
+		return 1
+	}
+	return all
 }
 
 func sumOf(v []float64) float64 {

@@ -23,6 +23,7 @@ type timeline struct {
 	roles    int
 	early    bool   // The source tells the call from the kernel's start: the host runs ahead of the GPU.
 	exchange []bool // By communicator: its sends and receives make all-to-all exchanges.
+	across   []bool // By communicator: its members are on more than one host.
 	clock    []line // By node: its clock against the reference's (X6).
 }
 
@@ -68,6 +69,7 @@ func newTimeline(x *index, tl []Segment) *timeline {
 	if len(t.segs) == 0 {
 		return t
 	}
+	t.spanHosts()
 	t.link()
 	t.join()
 	t.sort()

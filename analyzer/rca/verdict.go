@@ -77,8 +77,11 @@ type Verdict struct {
 	RuledOut []Candidate `json:"ruled_out,omitempty"`
 	Methods  []Vote      `json:"methods,omitempty"`
 	// Slowdown is the iteration time over what it would be without the culprit (what-if replay), 0 not applicable.
-	Slowdown     float64 `json:"slowdown,omitempty"`
-	RanksVisited int     `json:"ranks_visited"`
+	Slowdown float64 `json:"slowdown,omitempty"`
+	// WhatIf says how long an iteration would take with one element made ideal, by kind; within a kind what saves most
+	// comes first. Empty when the job stands still.
+	WhatIf       []WhatIf `json:"what_if,omitempty"`
+	RanksVisited int      `json:"ranks_visited"`
 }
 
 // Culprit is who is to blame: a rank with its place, or a component or group where no single rank is meant.
@@ -109,6 +112,17 @@ type Candidate struct {
 	Rank   int    `json:"rank"`
 	Group  string `json:"group,omitempty"`
 	Reason string `json:"reason"`
+}
+
+// WhatIf is the answer to one what-if question: the iteration replayed with some work taking what it takes elsewhere.
+type WhatIf struct {
+	Kind  string `json:"kind"` // all, transfers, stage, data_parallel_rank, rank or op_type.
+	Name  string `json:"name"` // "stage 3", "forward-compute".
+	Ranks []int  `json:"ranks,omitempty"`
+	// StepSeconds is the length of an iteration then, Saved the share of its length now that this saves (negative when
+	// the others' mean is longer).
+	StepSeconds float64 `json:"step_seconds"`
+	Saved       float64 `json:"saved"`
 }
 
 // Vote is what one method alone would say.
