@@ -145,6 +145,20 @@ func TestFlightRecorderDeviceSide(t *testing.T) {
 	wantVerdict(t, analyze(t, write(t, j)), rca.NotEntered, rca.CauseKernelNotRunning, 5)
 }
 
+// Two GPUs take part in an operation and do not come to its end: their peers have finished it and wait in later ones.
+func TestFlightRecorderGPUHangs(t *testing.T) {
+	for _, ring := range []int{0, 50} {
+		j := frtest.Training(frtest.Layout{TP: 4, DP: 2, PP: 2, Steps: 6, Creation: 30})
+		j.Ring = ring
+		j.HangGPU = map[int]int{9: j.CallIndex(9, "_all_gather_base", 4), 14: j.CallIndex(14, "_all_gather_base", 4)}
+		r := analyze(t, write(t, j))
+		wantVerdict(t, r, rca.Fault, rca.CauseGPU, 9, 14)
+		if !strings.Contains(r.verdict.Summary, "does not finish") || !strings.Contains(r.verdict.Summary, "have finished") {
+			t.Error(r.verdict.Summary)
+		}
+	}
+}
+
 // allReduce is a job of one group that does nothing but all-reduce.
 func allReduce(world, steps int) *frtest.Job {
 	g := frtest.Group{Name: "0", Desc: "default_pg"}

@@ -43,7 +43,11 @@ func (w *waitFor) chain(r *root) []Link {
 	}
 	if r.kind == rootFlaw && len(links) > 0 {
 		n := w.nodes[r.nodes[0]].id
-		links = append(links, Link{From: n, To: n, Reason: w.flawText(r), Comm: links[len(links)-1].Comm, Op: w.opLabelOf(r.inst), Sure: r.leaf.hard})
+		comm := links[len(links)-1].Comm
+		if r.inst >= 0 {
+			comm = w.opGroup(r)
+		}
+		links = append(links, Link{From: n, To: n, Reason: w.flawText(r), Comm: comm, Op: w.opLabelOf(r.inst), Sure: r.leaf.hard})
 	}
 	return links
 }

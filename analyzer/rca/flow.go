@@ -81,6 +81,7 @@ const (
 	flawReceiving                    // Sent, not acknowledged; the receiver's node shows why.
 	flawGPUError                     // The node shows an error of the GPU.
 	flawCall                         // The CPU does not come out of the call.
+	flawAlone                        // The others have finished the operation.
 )
 
 // builder makes the wait-for graph out of the index.
@@ -102,7 +103,7 @@ func (b *builder) own(n, peer, inst int32, ch int, weight float64, strong bool, 
 		return // Its counters change: what they show now is a moment of healthy work.
 	}
 	switch what {
-	case flawGPU, flawGPUStart, flawGPUIdle, flawKernel, flawNoBuffers, flawCall:
+	case flawGPU, flawGPUStart, flawGPUIdle, flawKernel, flawNoBuffers, flawCall, flawAlone:
 		// These rest on the absence of something else that would explain them.
 		if b.x.nodes[n].rank != nil && b.x.nodes[n].rank.Lost > 0 {
 			weight, strong = 0.6*weight, false

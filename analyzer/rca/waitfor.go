@@ -3,7 +3,10 @@
 
 package rca
 
-import "slices"
+import (
+	"slices"
+	"strings"
+)
 
 // waitFor is the wait-for graph of a job that stands still, with what every rank shows of itself.
 type waitFor struct {
@@ -221,12 +224,59 @@ func (b *builder) unobserved(n int32, a *active, r *Rank) {
 	for i := range a.op.Flows {
 		all = all && a.op.Flows[i].finished()
 	}
+	if len(a.op.Flows) == 0 {
+		b.alone(n, a, r)
+	}
 	if all && r.Caps&SeesCompletion != 0 && !a.op.ProxyUnreliable {
 		b.own(n, -1, a.inst, -1, 0.4, false, CauseGPU, flawGPUIdle)
 	}
 	if in.stuck {
 		b.edge(n, int32(len(b.x.nodes))+a.inst, a.inst, -1, edgeIn, true)
 	}
+}
+
+// alone: other members have finished the operation, which none of them can without this rank's part in it. What is left
+// to do is this rank's own: its GPU does not get to the end.
+func (b *builder) alone(n int32, a *active, r *Rank) {
+	in := &b.x.insts[a.inst]
+	if !a.stuck || in.key.p2p() || r.Caps&SeesCompletion == 0 {
+		return
+	}
+	left := b.x.completed(in)
+	if left == 0 || left < len(in.joins) {
+		return
+	}
+	if len(in.joins) > 1 || oneSided(a.op.Func) {
+		b.own(n, -1, a.inst, -1, 0.55, false, CauseGPU, flawAlone)
+		return
+	}
+	b.own(n, -1, a.inst, -1, 0.85, true, CauseGPU, flawAlone)
+}
+
+// oneSided names the collectives of which a member may have finished its part long before the data is where it should be.
+func oneSided(fn string) bool {
+	switch strings.ToLower(fn) {
+	case "broadcast", "reduce", "gather", "scatter", "_broadcast_oop", "_reduce_oop":
+		return true
+	}
+	return false
+}
+
+// completed counts the members that have finished the instance.
+func (x *index) completed(in *instance) int {
+	c := &x.comms[in.key.comm]
+	left := 0
+	for i := range c.mem {
+		mem := &c.mem[i]
+		if mem.m == nil || in.has(mem) {
+			continue
+		}
+		p, sure := x.presenceOf(in, mem)
+		if p == leftIt && sure && x.nodes[mem.node].rank.Caps&SeesCompletion != 0 && (mem.m.Completed < 0 || mem.m.Completed > in.key.place) {
+			left++
+		}
+	}
+	return left
 }
 
 // idle: a rank that runs no operation. If some are called and none of their kernels runs, its GPU does not get to

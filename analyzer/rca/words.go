@@ -146,6 +146,8 @@ func (x *index) flawText(r *root) string {
 		return fmt.Sprintf("what it sent%s in %s%s is not acknowledged, and nothing is known of the receiver", peer, on, ch)
 	case flawCall:
 		return fmt.Sprintf("its CPU is inside the call of %s and does not come out, while others have launched it", on)
+	case flawAlone:
+		return fmt.Sprintf("its GPU does not finish %s, which %s", on, x.finishers(r))
 	case flawReceiving:
 		return fmt.Sprintf("what%s sent in %s%s does not arrive, and its own node shows why", strings.TrimPrefix(peer, " to"), on, ch)
 	case flawGPUError:
@@ -183,4 +185,14 @@ var actions = map[Cause]string{
 	CauseStage:            "Move layers from this stage to others: the cut of the model is uneven, no machine is bad.",
 	CauseRouting:          "Balance the experts (capacity factor, auxiliary loss): routing is uneven, no machine is bad.",
 	CauseData:             "Balance sequence lengths between ranks: the data is uneven, no machine is bad.",
+}
+
+// finishers says who has finished what the culprit has not.
+func (x *index) finishers(r *root) string {
+	in := &x.insts[r.inst]
+	left := x.completed(in)
+	if left+len(in.joins) >= len(x.comms[in.key.comm].mem) && len(in.joins) == 1 {
+		return pick(left == 1, "the other member has finished", "the other members have finished")
+	}
+	return plural(left, "member") + pick(left == 1, " has finished", " have finished")
 }

@@ -33,6 +33,8 @@ type Job struct {
 	Program func(rank int) []Call
 	// StopHost stops a rank's program before its call of that index; StopGPU stops its GPU before that call's kernel.
 	StopHost, StopGPU map[int]int
+	// HangGPU lets a rank's GPU take part in the operation of that index and never come to its end.
+	HangGPU map[int]int
 	// Alike makes programs of ranks differ: called for each call, may change it.
 	Alike func(rank, index int, c *Call)
 	// Ring is how many completed operations the recorder still has; 0: pending ones only.
@@ -172,6 +174,10 @@ func (r *runner) enter(rr *rankRun) bool {
 	for _, rank := range here {
 		o := r.ranks[rank]
 		done := &o.Ops[o.gpu]
+		if hang, ok := r.job.HangGPU[rank]; ok && int(done.Record) == hang {
+			r.ready = append(r.ready, rank)
+			continue // It has met and enters nothing else.
+		}
 		done.Completed = true
 		o.Count[done.Call.Group].Completed = done.Seq
 		o.gpu++
