@@ -43,7 +43,7 @@ func (d *Diagnoser) Diagnose(ctx context.Context, req incident.Request) (inciden
 	ev, v := d.search(ctx, s, req)
 	if d.accusesOfHang(&v) && d.Config.ConfirmAfter > 0 {
 		ev, v = d.confirm(ctx, s, v)
-	} else if span := d.history(&req, time.Now()); span > 0 && !explained(&v) {
+	} else if span := d.history(&req, time.Now()); span > 0 && !explained(&v) && (d.toldOfSlowness(&req) || v.Class == rca.Healthy) {
 		lookedBack = true
 		ev, v = d.lookBack(ctx, s, span)
 	}
@@ -121,13 +121,15 @@ func ranks(triggers []incident.Trigger) []int {
 // shortHistory is the span below which finished work says nothing of slowness.
 const shortHistory = 5 * time.Second
 
-// history gives how far to look back for slowness, 0 not at all: when only a standstill has been told of, and that is
-// over, or when all that lies behind is a benign pause.
+// toldOfSlowness says that something else than a standstill was told of. One that is told of only and is not seen any
+// more may be slowness that comes in long waits; one that is seen and not understood is asked about again soon instead.
+func (d *Diagnoser) toldOfSlowness(req *incident.Request) bool {
+	other := func(t incident.Trigger) bool { return !d.Config.TellsOfHang(t.Name) }
+	return len(req.Triggers) == 0 || slices.ContainsFunc(req.Triggers, other)
+}
+
+// history gives how far to look back for slowness, 0 not at all: when all that lies behind is a benign pause.
 func (d *Diagnoser) history(req *incident.Request, now time.Time) time.Duration {
-	told := func(t incident.Trigger) bool { return !d.Config.TellsOfHang(t.Name) }
-	if len(req.Triggers) > 0 && !slices.ContainsFunc(req.Triggers, told) {
-		return 0
-	}
 	span := time.Duration(d.Config.History)
 	if !req.CalmUntil.IsZero() {
 		span = min(span, now.Sub(req.CalmUntil))

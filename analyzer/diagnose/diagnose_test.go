@@ -26,7 +26,7 @@ func TestHistory(t *testing.T) {
 		calm     time.Duration // Before now; 0 never.
 		want     time.Duration
 	}{
-		{"a standstill that is over", []string{"CulpritJobStalled", "CulpritProcessVanished"}, 0, 0},
+		{"a standstill that is over", []string{"CulpritJobStalled", "CulpritProcessVanished"}, 0, 5 * time.Minute},
 		{"slowness", []string{"CulpritIterationSlow"}, 0, 5 * time.Minute},
 		{"both", []string{"CulpritJobStalled", "CulpritThroughputLow"}, 0, 5 * time.Minute},
 		{"an alert of somebody's own", []string{"TrainingSlow"}, 0, 5 * time.Minute},
@@ -47,6 +47,31 @@ func TestHistory(t *testing.T) {
 				t.Errorf("looks back %s, want %s", got, tc.want)
 			}
 		})
+	}
+}
+
+func TestToldOfSlowness(t *testing.T) {
+	cfg := config.Default()
+	if err := cfg.Check(); err != nil {
+		t.Fatal(err)
+	}
+	d := &Diagnoser{Config: cfg.Analysis}
+	for _, tc := range []struct {
+		triggers []string
+		want     bool
+	}{
+		{nil, true},
+		{[]string{"CulpritJobStalled"}, false},
+		{[]string{"CulpritJobStalled", "CulpritProcessVanished"}, false},
+		{[]string{"CulpritJobStalled", "CulpritIterationSlow"}, true},
+	} {
+		req := incident.Request{}
+		for _, name := range tc.triggers {
+			req.Triggers = append(req.Triggers, incident.Trigger{Name: name})
+		}
+		if got := d.toldOfSlowness(&req); got != tc.want {
+			t.Errorf("%v: %t, want %t", tc.triggers, got, tc.want)
+		}
 	}
 }
 

@@ -33,6 +33,7 @@ type slowAnalysis struct {
 	walk     *walk
 	iterTime float64 // Mean length of an iteration, ns.
 	series   []int64 // Length of each iteration as the median rank saw it, ns.
+	paused   *pauses // nil: none.
 }
 
 // slowVerdict explains why a job is slow. ok is false without finished work.
@@ -49,6 +50,9 @@ func slowVerdict(x *index) (Verdict, bool) {
 		}
 	}
 	a.base = newBaseline(a.timeline, a.early)
+	if a.paused = a.findPauses(); a.paused != nil {
+		a.base = newBaseline(a.timeline, a.early)
+	}
 	a.replay = newReplay(a.timeline)
 	a.walk = a.walkBack()
 	a.iterTime = a.replay.base / float64(max(1, a.iters))
@@ -179,6 +183,9 @@ func (a *slowAnalysis) verdict() Verdict {
 		v.Missing = append(v.Missing, fmt.Sprintf("%s %s: %s", m.What, m.Name, m.Why))
 	}
 	fs := a.findings()
+	if len(fs) == 0 && a.paused != nil && a.iters >= 2 {
+		return a.verdictOfPauses(v)
+	}
 	if len(fs) == 0 {
 		v.Class, v.Confidence = Healthy, round(0.8*(1-0.4*a.unseen()))
 		v.Summary = "No rank, link or stage takes noticeably longer than its peers."
@@ -216,6 +223,9 @@ func (a *slowAnalysis) verdict() Verdict {
 		v.Comm = a.comms[f.comm].name
 	}
 	v.Summary = a.slowSentence(f)
+	if a.paused != nil {
+		v.Evidence = append(v.Evidence, a.paused.sentence(a))
+	}
 	v.Evidence = append([]string{fmt.Sprintf("%d iterations of %.4g ms on average; without it they would take %.4g ms.", a.iters, a.iterTime/1e6, a.iterTime/f.gain/1e6)}, v.Evidence...)
 	v.Evidence = append(v.Evidence, a.pathEvidence(f)...)
 	v.Evidence = append(v.Evidence, a.whatIfEvidence(&v)...)

@@ -179,8 +179,8 @@ func (c *Case) analyze(ctx context.Context, out *Outcome, seen *cluster.Recordin
 			return v, nil, fmt.Errorf("gathering evidence of %s again: %w", c.Name, err)
 		}
 		v = measure(out, g.ev)
-	case standsStill(v.Class) || v.Class == rca.Benign || t.by == byStall:
-		// Explained; or only a standstill has been told of, and it is over.
+	case standsStill(v.Class) || v.Class == rca.Benign || t.by == byStall && v.Class != rca.Healthy:
+		// Explained; or a standstill that is not understood yet.
 	default:
 		if err := g.lookBack(rec); err != nil {
 			return v, nil, fmt.Errorf("gathering the history of %s: %w", c.Name, err)
