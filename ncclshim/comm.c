@@ -77,7 +77,7 @@ handle comm_open(const struct comm_info *info, uint64_t now) {
   put_zero((unsigned char *)s + 8, sizeof *s - 8);
   PUT(s->generation, generation);
   PUT(s->in_use, 1);
-  PUT(s->flags, (info->kernel_on ? CULPRIT_COMM_HAS_KERNELCH : 0) | (info->abi >= 5 ? CULPRIT_COMM_HAS_API : 0));
+  PUT(s->flags, (info->kernel_on ? CULPRIT_COMM_HAS_KERNELCH : 0) | (info->abi >= 5 || info->abi == 0 ? CULPRIT_COMM_HAS_API : 0));
   PUT(s->comm_id, info->comm_id);
   PUT(s->nranks, info->nranks);
   PUT(s->rank, info->rank);

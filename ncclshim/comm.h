@@ -9,7 +9,7 @@
 #include "shim.h"
 
 struct comm_info {
-  uint32_t abi;
+  uint32_t abi;      // 0: seen by the preload hooks.
   uint64_t comm_id;  // 0 when unknown (ABI 2 and 3).
   const char *name;  // May be NULL.
   int32_t nnodes, nranks, rank;  // -1 unknown.

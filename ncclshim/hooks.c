@@ -3,7 +3,11 @@
 
 #include "hooks.h"
 
+#include "apicomm.h"
+#include "comm.h"
+#include "group.h"
 #include "lifecycle.h"
+#include "op.h"
 #include "qp.h"
 #include "session.h"
 #include "shim.h"
@@ -21,6 +25,40 @@ static void call_end(const char *what, uint64_t comm_id, int result) {
   lifecycle_note(CULPRIT_LIFE_CALL_END, shim_now(), NONE, comm_id, arg0, what);
 }
 
+static uint64_t group_call(uint64_t group, const struct culprit_api_call *call) {
+  if (!shim_active()) return 0;
+  const uint32_t comm = comm_find(apicomm_find(call->comm));
+  if (comm == NONE) return group;
+  const uint64_t now = shim_now();
+  if (group == 0) group = group_api_open(now);
+  if (!group_api_owns(group)) {
+    COUNT(shim.file.header->dropped_ops, 1);
+    return group;
+  }
+  const struct op_call op = {.func = call->func,
+                             .datatype = call->datatype,
+                             .count = call->count,
+                             .root = call->root,
+                             .peer = call->peer,
+                             .p2p = call->p2p,
+                             .numbered = true};
+  group_api_add(group, op_called(comm, group, group_api_first(group), &op, now));
+  shim_tick(now, 1);
+  return group;
+}
+
+static void group_ending(uint64_t group) {
+  if (shim_active()) group_api_ending(group, shim_now());
+}
+
+static void group_end(uint64_t group, bool accepted) {
+  if (!shim_active() || !group_api_owns(group)) return;
+  const uint64_t now = shim_now();
+  handle op = group_api_first(group);
+  for (uint32_t i = 0; op != 0 && i < shim.file.op_count; i++) op = op_returned(op, !accepted, now);
+  group_api_close(group, now);
+}
+
 __attribute__((visibility("default"))) const struct culprit_hooks culprit_hooks = {
     .version = CULPRIT_HOOKS_VERSION,
     .bytes = sizeof(struct culprit_hooks),
@@ -32,4 +70,11 @@ __attribute__((visibility("default"))) const struct culprit_hooks culprit_hooks 
     .qp_send_posted = qp_send_posted,
     .qp_receive_posted = qp_receive_posted,
     .qp_completed = qp_completed,
+    .comm_made = apicomm_made,
+    .comm_child = apicomm_child,
+    .comm_leaving = apicomm_leaving,
+    .comm_gone = apicomm_gone,
+    .group_call = group_call,
+    .group_ending = group_ending,
+    .group_end = group_end,
 };

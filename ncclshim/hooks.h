@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define CULPRIT_HOOKS_VERSION 1
+#define CULPRIT_HOOKS_VERSION 2
 
 struct culprit_qp_change {
   int state;              // enum ibv_qp_state; -1 unchanged.
@@ -22,6 +22,17 @@ struct culprit_qp_change {
   uint16_t dest_lid;
   uint16_t gid_index;
   uint8_t remote_gid[16];
+};
+
+// An operation of NCCL's API. Texts as NCCL's profiler interface has them: "AllReduce", "ncclFloat32".
+struct culprit_api_call {
+  const void *comm;
+  const char *func;
+  const char *datatype;  // NULL unknown.
+  uint64_t count;
+  int root;
+  int peer;  // Send/recv, else -1.
+  bool p2p;
 };
 
 struct culprit_hooks {
@@ -42,6 +53,19 @@ struct culprit_hooks {
   void (*qp_receive_posted)(uint64_t qp);
   // A completion came. status: enum ibv_wc_status, 0 success.
   void (*qp_completed)(uint64_t qp, bool receive, int status);
+
+  // Since version 2. The communicators of the API and the operations on them, for where nobody else reports them; see
+  // apicomm.h for the first four.
+  void (*comm_made)(const void *comm, uint64_t id, int nranks, int rank, bool ready);
+  uint64_t (*comm_child)(const void *parent, int color, const int *excluded, int count);
+  uint64_t (*comm_leaving)(const void *comm);
+  void (*comm_gone)(const void *comm, uint64_t leaving);
+  // A thread calls an operation. group: what the calls before it in its ncclGroupStart gave, else 0. Returns the group's handle
+  // for the calls after it, 0 where the operation is not for the hooks to report. Then ending (it enters ncclGroupEnd) and
+  // end (it has left it, or the one operation that was called without a group). accepted: NCCL has taken them.
+  uint64_t (*group_call)(uint64_t group, const struct culprit_api_call *call);
+  void (*group_ending)(uint64_t group);
+  void (*group_end)(uint64_t group, bool accepted);
 };
 
 extern const struct culprit_hooks culprit_hooks;

@@ -12,7 +12,8 @@
 //     have ended; what is left of their proxies decides.
 //
 // Where none of these can ever speak (one node without KernelCh, copy engine, symmetric memory, AllGatherV broadcast)
-// the operation carries NO_COMPLETION, does not count as in flight, and goes when UNSEEN_TAIL later ones have come. Its
+// the operation carries NO_COMPLETION, does not count as in flight, and goes when UNSEEN_TAIL later ones
+// have come (UNSEEN_TAIL_CALLED when it was not even launched). Its
 // end is written as its start: nothing about its duration is known. A proxy operation that started and did not end
 // keeps its operation open for ever: that is what a hang looks like.
 
@@ -20,6 +21,7 @@
 
 #include "comm.h"
 #include "completion.h"
+#include "group.h"
 #include "lifecycle.h"
 #include "names.h"
 
@@ -169,9 +171,9 @@ static void advance(uint32_t comm, uint64_t *watermark, uint64_t to) {
   }
 }
 
-// retire_unseen lets an operation go whose end nothing can tell. patient: not even that is certain, but it has waited
-// long while later ones came, and no earlier one holds it up.
-static void retire_unseen(uint32_t comm, uint64_t number, bool patient) {
+// retire_unseen lets an operation go whose end nothing can tell, when it has come at least to `state`. patient: not even that
+// is certain, but it has waited long while later ones came, and no earlier one holds it up.
+static void retire_unseen(uint32_t comm, uint64_t number, uint32_t state, bool patient) {
   const handle h = GET(*comm_window(comm, number));
   if (h == 0 || (patient && GET(shim.comms[comm].proxies_open) != 0)) return;
   const uint32_t i = lock_op(h);
@@ -179,7 +181,9 @@ static void retire_unseen(uint32_t comm, uint64_t number, bool patient) {
   const struct op_ctl *o = &shim.ops[i];
   const bool hidden = (o->flags & CULPRIT_OP_PROXY_UNRELIABLE) != 0 || o->proxies_unknown;
   const bool watched = (o->kernel_expected && comm_kernel_trusted(comm)) || (o->proxy_started > 0 && !hidden);
-  if (o->number == number && !watched && (patient || (o->flags & CULPRIT_OP_NO_COMPLETION) != 0)) {
+  // Between call and launch: its group is open, or it waits for its turn behind a CUDA graph.
+  const bool early = o->state < state || (o->state == CULPRIT_OP_CALLED && group_api_owns(o->group));
+  if (o->number == number && !watched && !early && (patient || (o->flags & CULPRIT_OP_NO_COMPLETION) != 0)) {
     finish(i, CULPRIT_OP_LEFT_INFERRED | CULPRIT_OP_NO_COMPLETION, larger(o->called_ns, o->enqueued_ns));
     return;
   }
@@ -203,10 +207,12 @@ static uint32_t open_op(uint32_t comm, uint64_t group, uint64_t now) {
     PUT(c->group, group);
     PUT(c->group_first, number);
   }
-  if (number >= UNSEEN_TAIL) retire_unseen(comm, number - UNSEEN_TAIL, false);
-  if (number >= UNSEEN_TAIL_PROXY) retire_unseen(comm, number - UNSEEN_TAIL_PROXY, true);
+  if (number >= UNSEEN_TAIL) retire_unseen(comm, number - UNSEEN_TAIL, CULPRIT_OP_ENQUEUED, false);
+  if (number >= UNSEEN_TAIL_CALLED) retire_unseen(comm, number - UNSEEN_TAIL_CALLED, CULPRIT_OP_CALLED, false);
+  if (number >= UNSEEN_TAIL_PROXY) retire_unseen(comm, number - UNSEEN_TAIL_PROXY, CULPRIT_OP_CALLED, true);
 
   uint64_t *place = comm_window(comm, number);
+  if (GET(*place) != 0) retire_unseen(comm, number - OP_WINDOW, CULPRIT_OP_CALLED, false);  // Launched too late for the above.
   const uint32_t i = GET(*place) == 0 ? pool_take(&shim.op_pool, &shim.file.header->ops_high) : NONE;
   if (i == NONE) {
     dropped(now);
@@ -275,6 +281,11 @@ handle op_called(uint32_t comm, handle group, handle next, const struct op_call 
   o->count = call->count;
   if (call->p2p) o->flags |= CULPRIT_OP_P2P;
   if (func_has_root(o->func)) o->root = call->root;
+  o->peer = call->peer;
+  if (call->numbered) {
+    o->seq = call->p2p ? comm_p2p_seq(comm, call->peer, o->func == CULPRIT_FUNC_SEND)
+                       : __atomic_fetch_add(&c->func_seq[o->func], 1, __ATOMIC_RELAXED);
+  }
   if (o->func == CULPRIT_FUNC_BROADCAST) PUT(c->broadcast_group, group);
   describe(i, call->datatype);
   publish(i);
@@ -296,12 +307,17 @@ static uint32_t signature(const struct op_ctl *o) {
   return key != 0 ? key : 1;
 }
 
-// find_called takes the slot of the operation that an API event opened, when it still awaits its launch.
-static uint32_t find_called(handle api, uint32_t comm, bool *replay) {
+// find_called takes the slot of the operation that an API event opened, when it still awaits its launch. *gone: it was
+// numbered and has been let go since.
+static uint32_t find_called(handle api, uint32_t comm, bool *replay, bool *gone) {
   if (handle_kind_of(api) == HANDLE_CAPTURED) *replay = true;
+  if (handle_kind_of(api) == HANDLE_LOST) *gone = true;
   if (handle_kind_of(api) != HANDLE_API) return NONE;
   const uint32_t i = lock_op(api);
-  if (i == NONE) return NONE;
+  if (i == NONE) {
+    *gone = true;
+    return NONE;
+  }
   if (shim.ops[i].state == CULPRIT_OP_CALLED && shim.ops[i].comm_index == comm) return i;
   unlock_op(i);
   *replay = true;  // One call launched again: a graph.
@@ -311,15 +327,14 @@ static uint32_t find_called(handle api, uint32_t comm, bool *replay) {
 handle op_launched(uint32_t comm, handle api, const struct op_launch *launch, uint64_t now) {
   struct comm_ctl *c = &shim.comms[comm];
   struct culprit_comm *cs = trace_comm(&shim.file, comm);
-  if (handle_kind_of(api) == HANDLE_LOST) return 0;  // Numbered at its call.
   if (launch->p2p && launch->peer == c->rank) {
     comm_distrust_kernel(comm, now, "send/recv with itself: KernelCh runs ahead");
   }
   const uint64_t broadcast = GET(c->broadcast_group);
-  bool replay = false;
-  uint32_t i = find_called(api, comm, &replay);
+  bool replay = false, gone = false;
+  uint32_t i = find_called(api, comm, &replay, &gone);
   const bool had_call = i != NONE;
-  if (!had_call) i = open_op(comm, launch->group, now);
+  if (!had_call && !gone) i = open_op(comm, launch->group, now);
   if (i == NONE) return 0;
 
   struct op_ctl *o = &shim.ops[i];
@@ -366,22 +381,32 @@ handle op_launched(uint32_t comm, handle api, const struct op_launch *launch, ui
   return h;
 }
 
-handle op_group_ended(handle op, uint64_t now) {
+// retire_late does for an operation of an ended group what was too early when later ones came.
+static void retire_late(uint32_t comm, uint64_t number) {
+  if (number + UNSEEN_TAIL < GET(shim.comms[comm].next_number)) retire_unseen(comm, number, CULPRIT_OP_ENQUEUED, false);
+}
+
+// lock_chained takes the slot of an operation of a group. The chain stays good until the slot is given away; an operation
+// may well have ended by now.
+static uint32_t lock_chained(handle op) {
   const uint32_t i = handle_index(op);
-  if (i >= shim.file.op_count) return 0;
-  struct culprit_op *s = trace_op(&shim.file, i);
-  struct op_ctl *o = &shim.ops[i];
-  if (!seqlock_take(&s->version)) {
+  if (i >= shim.file.op_count) return NONE;
+  if (!seqlock_take(&trace_op(&shim.file, i)->version)) {
     shim_contended();
-    return 0;
+    return NONE;
   }
-  // The chain stays good until the slot is given away; an operation may well have ended by now.
-  if ((o->generation & HANDLE_GENERATION_MASK) != handle_generation(op)) {
-    unlock_op(i);
-    return 0;
-  }
+  if ((shim.ops[i].generation & HANDLE_GENERATION_MASK) == handle_generation(op)) return i;
+  unlock_op(i);
+  return NONE;
+}
+
+handle op_group_ended(handle op, uint64_t now) {
+  const uint32_t i = lock_chained(op);
+  if (i == NONE) return 0;
+  struct op_ctl *o = &shim.ops[i];
   const handle next = o->group_next;
   const uint32_t comm = o->comm_index;
+  const uint64_t number = o->number;
   const bool unlaunched = o->used && o->state == CULPRIT_OP_CALLED;
   const bool broadcast = unlaunched && o->func == CULPRIT_FUNC_BROADCAST;
   if (unlaunched) {
@@ -391,6 +416,35 @@ handle op_group_ended(handle op, uint64_t now) {
   } else {
     unlock_op(i);
   }
+  retire_late(comm, number);
+  return next;
+}
+
+handle op_returned(handle op, bool refused, uint64_t now) {
+  const uint32_t i = lock_chained(op);
+  if (i == NONE) return 0;
+  struct op_ctl *o = &shim.ops[i];
+  const handle next = o->group_next;
+  if (!o->used || o->state != CULPRIT_OP_CALLED) {
+    unlock_op(i);
+    return next;
+  }
+  if (refused) {
+    finish(i, CULPRIT_OP_ABANDONED, now);
+    return next;
+  }
+  struct culprit_comm *cs = trace_comm(&shim.file, o->comm_index);
+  o->state = CULPRIT_OP_ENQUEUED;
+  o->enqueued_ns = now;
+  o->flags |= CULPRIT_OP_NO_COMPLETION;
+  PUT(trace_op(&shim.file, i)->enqueued_ns, now);
+  COUNT(cs->ops_started, 1);
+  if (GET(cs->seq_started[o->func]) <= o->seq) PUT(cs->seq_started[o->func], o->seq + 1);  // The chain begins with the last.
+  publish(i);
+  const uint32_t comm = o->comm_index;
+  const uint64_t number = o->number;
+  unlock_op(i);
+  retire_late(comm, number);
   return next;
 }
 

@@ -8,13 +8,15 @@
 
 #include "shim.h"
 
-// A call, as the API events tell it (ABI 5 on).
+// A call, as the API events (ABI 5 on) or the preload hooks tell it.
 struct op_call {
   const char *func;
   const char *datatype;
   uint64_t count;
   int32_t root;
+  int32_t peer;   // Send/recv: -1 where only the launch tells.
   bool p2p;
+  bool numbered;  // No launch will tell its sequence number: it is drawn at the call.
 };
 
 // An operation at its launch, as the Coll and P2p events tell it.
@@ -43,6 +45,10 @@ handle op_launched(uint32_t comm, handle api, const struct op_launch *launch, ui
 // op_group_ended says that the call's group has ended: without a launch by now, none will be seen. Returns the operation
 // before it in the group.
 handle op_group_ended(handle op, uint64_t now);
+
+// op_returned says that an operation without launch events (preload hooks) was enqueued, or refused by NCCL. Returns the
+// operation before it in the group.
+handle op_returned(handle op, bool refused, uint64_t now);
 
 // What a proxy operation needs to know of its operation.
 struct op_proxy {

@@ -35,11 +35,12 @@ static handle start_call(handle comm, const struct culprit_nccl_descr_v6 *d) {
     const struct op_call call = {.func = d->collApi.func,
                                  .datatype = d->collApi.datatype,
                                  .count = d->collApi.count,
-                                 .root = d->collApi.root};
+                                 .root = d->collApi.root,
+                                 .peer = -1};
     return event_call(comm, group, &call, d->collApi.graphCaptured);
   }
   const struct op_call call = {
-      .func = d->p2pApi.func, .datatype = d->p2pApi.datatype, .count = d->p2pApi.count, .root = -1, .p2p = true};
+      .func = d->p2pApi.func, .datatype = d->p2pApi.datatype, .count = d->p2pApi.count, .root = -1, .peer = -1, .p2p = true};
   return event_call(comm, group, &call, d->p2pApi.graphCaptured);
 }
 

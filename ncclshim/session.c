@@ -176,11 +176,25 @@ void session_open_comm(struct comm_info *info, void **context, int *mask, culpri
   pthread_mutex_unlock(&shim.session);
 }
 
-void session_close_comm(void *context) {
-  if (chain_on) context = chain_close(context);
+handle session_open_called(struct comm_info *info, bool *reported) {
+  if (!session_open_file()) return 0;
+  handle h = 0;
+  pthread_mutex_lock(&shim.session);
+  *reported = shim.abi != 0;
+  if (!*reported) {
+    const uint64_t now = shim_now();
+    h = comm_open(info, now);
+    if (h != 0 && shim.comms_live++ == 0) PUT(shim.file.header->closed_ns, 0);
+    __atomic_fetch_or(&shim.file.header->capabilities, CULPRIT_CAP_COMM_IDENTITY | CULPRIT_CAP_API_EVENTS, __ATOMIC_RELAXED);
+    shim_tick(now, 1);
+  }
+  pthread_mutex_unlock(&shim.session);
+  return h;
+}
+
+void session_close_called(handle h) {
   if (!shim_active()) return;
   pthread_mutex_lock(&shim.session);
-  const handle h = handle_from_pointer(context);
   if (comm_find(h) != NONE && handle_kind_of(h) == HANDLE_COMM) {
     const uint64_t now = shim_now();
     comm_close(h, now);
@@ -188,4 +202,9 @@ void session_close_comm(void *context) {
     shim_tick(now, 1);
   }
   pthread_mutex_unlock(&shim.session);
+}
+
+void session_close_comm(void *context) {
+  if (chain_on) context = chain_close(context);
+  session_close_called(handle_from_pointer(context));
 }

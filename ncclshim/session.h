@@ -18,7 +18,14 @@ void session_open_comm(struct comm_info *info, void **context, int *mask, culpri
 // says whether events are taken.
 bool session_open_file(void);
 
-// session_close_comm ends a communicator; with the last one the file is marked as closed.
+// session_open_called opens a slot for a communicator that the preload hooks saw being made. Gives 0 where NCCL's profiler
+// interface reports communicators (*reported is set then), or tracing is off.
+handle session_open_called(struct comm_info *info, bool *reported);
+
+// session_close_called ends a communicator; with the last one the file is marked as closed.
+void session_close_called(handle h);
+
+// session_close_comm is session_close_called for NCCL's context of it.
 void session_close_comm(void *context);
 
 #endif

@@ -33,6 +33,7 @@
 #define LEARNED 64u        // Operation signatures remembered per communicator.
 #define GROUP_SLOTS 64u    // Threads inside a group at a time; a bit each.
 #define UNSEEN_TAIL 16u    // See op.c.
+#define UNSEEN_TAIL_CALLED 64u
 #define UNSEEN_TAIL_PROXY 256u
 
 // A lock-free stack of free slots, filled lazily: slots from `high` on have never been used.
@@ -72,6 +73,7 @@ struct comm_ctl {
   uint64_t user_thread, proxy_thread;  // Thread pointers behind the two ids in the slot.
   uint32_t user_thread_epoch, proxy_thread_epoch;
 
+  uint64_t func_seq[CULPRIT_FUNC_COUNT];  // Next sequence number, where calls are numbered here (preload hooks).
   uint64_t *p2p_seq;  // [2 * peer + is_send]: next sequence number.
   uint32_t p2p_peers;
   struct learned learned[LEARNED];

@@ -326,6 +326,56 @@ static void call_without_launch(void) {
   nccl_stop(op);
 }
 
+// All to all over many ranks calls more in one group than is kept open without one, and launches them all at its end. Each has
+// one number.
+static void large_group(void) {
+  enum { OPS = 700 };
+  static void *calls[OPS];
+  setenv("CULPRIT_EVENTS", "-kernelch", 1);
+  nccl_load(6);
+  void *comm = nccl_init(COMM_ID, NULL, 1, OPS, 0);
+  struct view v = view_open();
+  for (int round = 0; round < 2; round++) {
+    const struct nccl_op desc = {.func = "Send", .count = 64, .p2p = true, .channels = 1, .peer = 1};
+    void *group_api = nccl_group_api(comm);
+    for (int i = 0; i < OPS; i++) {
+      calls[i] = nccl_call(comm, group_api, &desc);
+      nccl_stop(calls[i]);
+    }
+    for (int i = 0; i < OPS; i++) CHECK(nccl_launch(comm, calls[i], NULL, &desc) != NULL);
+    nccl_stop(group_api);
+  }
+  CHECK_EQ(comm_of(&v).ops_called, 2 * OPS);
+  CHECK_EQ(comm_of(&v).ops_started, 2 * OPS);
+  CHECK_EQ(v.header->dropped_ops + v.header->stale_events, 0);
+}
+
+// Launches that come long after their calls, from a host callback behind a CUDA graph: never numbered a second time, and
+// followed unless very many came between.
+static void late_launches(void) {
+  enum { OPS = 50 };
+  static void *calls[OPS];
+  setenv("CULPRIT_EVENTS", "-kernelch", 1);
+  nccl_load(6);
+  void *comm = nccl_init(COMM_ID, NULL, 1, 8, 0);
+  struct view v = view_open();
+  const struct nccl_op desc = {.count = 64, .channels = 1};
+  for (int round = 0; round < 2; round++) {
+    for (int i = 0; i < OPS; i++) {
+      void *group_api = nccl_group_api(comm);
+      calls[i] = nccl_call(comm, group_api, &desc);
+      nccl_stop(group_api);
+    }
+    if (round == 1) {
+      for (int i = 0; i < 100; i++) nccl_op_simple(comm, &desc);
+    }
+    for (int i = 0; i < OPS; i++) CHECK_EQ(nccl_launch(comm, calls[i], NULL, &desc) != NULL, round == 0);
+  }
+  CHECK_EQ(comm_of(&v).ops_called, 2 * OPS + 100);
+  CHECK_EQ(comm_of(&v).ops_started, OPS + 100);
+  CHECK_EQ(v.header->stale_events, OPS);
+}
+
 // A copy engine collective has a launch and no end.
 static void copy_engine(void) {
   nccl_load(6);
@@ -551,6 +601,8 @@ static const struct test_case cases[] = {
     {"group_mates_do_not_end_each_other", group_mates_do_not_end_each_other},
     {"unseen", unseen},
     {"call_without_launch", call_without_launch},
+    {"large_group", large_group},
+    {"late_launches", late_launches},
     {"copy_engine", copy_engine},
     {"point_to_point", point_to_point},
     {"barrier", barrier},

@@ -46,17 +46,22 @@ struct view view_open_file(const char *path) {
   return v;
 }
 
-struct view view_open(void) {
+struct view view_open_in(const char *directory) {
   char path[512] = "";
-  CHECK_EQ(view_files(), 1);
-  DIR *d = opendir(harness_directory());
+  unsigned found = 0;
+  DIR *d = opendir(directory);
+  CHECK(d != NULL);
   struct dirent *e;
   while ((e = readdir(d)) != NULL) {
-    if (is_trace(e->d_name)) snprintf(path, sizeof path, "%s/%s", harness_directory(), e->d_name);
+    if (is_trace(e->d_name)) snprintf(path, sizeof path, "%s/%s", directory, e->d_name);
+    found += is_trace(e->d_name);
   }
   closedir(d);
+  CHECK_EQ(found, 1);
   return view_open_file(path);
 }
+
+struct view view_open(void) { return view_open_in(harness_directory()); }
 
 const struct culprit_section *view_section(const struct view *v, uint32_t kind) {
   for (uint32_t i = 0; i < v->header->section_count; i++) {

@@ -19,6 +19,7 @@ struct view {
 
 // view_open maps the only trace file in the case's directory; a failed check when there is none or more.
 struct view view_open(void);
+struct view view_open_in(const char *directory);
 struct view view_open_file(const char *path);
 // view_files counts the trace files in the case's directory.
 unsigned view_files(void);
