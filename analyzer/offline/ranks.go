@@ -244,6 +244,14 @@ func waitedFor(ev rca.Evidence, members map[rca.CommID][]int) map[int]map[int]bo
 	return out
 }
 
+// waits says "1 rank waits" or "3 ranks wait".
+func waits(n int) string {
+	if n == 1 {
+		return "1 rank waits"
+	}
+	return fmt.Sprintf("%d ranks wait", n)
+}
+
 // suspects says which ranks nobody saw although others wait for them: absence hides a culprit as well as a victim.
 func suspects(r *result) []string {
 	members := map[rca.CommID][]int{}
@@ -253,7 +261,7 @@ func suspects(r *result) []string {
 	named := accused(r.verdict)
 	why := map[int]string{}
 	for i := range r.evidence.Ranks {
-		if rank := &r.evidence.Ranks[i]; rank.Lost > 0 && !slices.ContainsFunc(rank.Memberships, func(m rca.Membership) bool { return len(m.InFlight) > 0 }) {
+		if rank := &r.evidence.Ranks[i]; rank.Lost > 0 {
 			why[rank.ID] = "its record is incomplete"
 		}
 	}
@@ -266,10 +274,36 @@ func suspects(r *result) []string {
 		return nil
 	}
 	waiters := waitedFor(r.evidence, members)
+	late := unfinished(r.evidence)
 	var out []string
 	for _, rank := range slices.Sorted(maps.Keys(why)) {
-		if n := len(waiters[rank]); n > 0 && !slices.Contains(named, rank) {
-			out = append(out, fmt.Sprintf("rank %d is a suspect too: %s, and %d ranks wait for it", rank, why[rank], n))
+		if slices.Contains(named, rank) {
+			continue
+		}
+		if n := len(waiters[rank]); n == 0 && late[rank] {
+			out = append(out, fmt.Sprintf("rank %d is a suspect too: %s, and it has not finished what others have", rank, why[rank]))
+		} else if n > 0 {
+			out = append(out, fmt.Sprintf("rank %d is a suspect too: %s, and %s for it", rank, why[rank], waits(n)))
+		}
+	}
+	return out
+}
+
+// unfinished says which ranks are inside a collective that another member has finished.
+func unfinished(ev rca.Evidence) map[int]bool {
+	most := map[rca.CommID]int64{}
+	for i := range ev.Ranks {
+		for _, m := range ev.Ranks[i].Memberships {
+			most[m.Comm] = max(most[m.Comm], m.Completed)
+		}
+	}
+	out := map[int]bool{}
+	for i := range ev.Ranks {
+		r := &ev.Ranks[i]
+		for _, m := range r.Memberships {
+			out[r.ID] = out[r.ID] || slices.ContainsFunc(m.InFlight, func(op rca.Op) bool {
+				return op.Number >= 0 && op.Peer < 0 && op.Number < most[m.Comm]
+			})
 		}
 	}
 	return out

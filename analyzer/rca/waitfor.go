@@ -120,12 +120,14 @@ func (b *builder) instance(i int32) {
 	if len(in.joins) >= len(c.mem) && c.ghost < 0 {
 		return
 	}
+	// What somebody has finished all have entered, seen or not.
+	entered := !oneSided(in.op().Func) && x.completed(in) > 0
 	for k := range c.mem {
-		if !in.has(&c.mem[k]) {
+		if !in.has(&c.mem[k]) && (!entered || x.nodes[c.mem[k].node].rank != nil) {
 			b.absent(v, i, in, &c.mem[k])
 		}
 	}
-	if c.ghost >= 0 {
+	if c.ghost >= 0 && !entered {
 		b.edge(v, c.ghost, i, -1, edgeSilent, false)
 		in.gap = true
 	}

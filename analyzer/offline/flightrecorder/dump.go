@@ -32,6 +32,7 @@ type Dump struct {
 	RankClaim      int              // A rank written in the dump (custom writers), -1 none.
 	NewestNS       int64            // Newest time stamp of any operation, Unix time.
 	Timing         bool             // Starts were recorded: an operation without one has not begun.
+	Assumed        bool             // Some completions are assumed (Entry.Assumed).
 	Recorded       int              // Operations in the dump; Entries leaves older completed ones out.
 }
 
@@ -83,6 +84,7 @@ type Entry struct {
 	DurationNS    int64 // Of the kernel, 0 unknown.
 	TimeoutMS     int64
 	Retired       bool
+	Assumed       bool     // The backend reports no states: completed as far as the recorder knows, or failed.
 	Stack         []string // Innermost last.
 }
 
@@ -190,6 +192,7 @@ func (d *Dump) trim() {
 	for i := range slices.Backward(d.Entries) {
 		e := &d.Entries[i]
 		d.NewestNS = max(d.NewestNS, e.CreatedNS, e.StartedNS, e.CompletedNS)
+		d.Assumed = d.Assumed || e.Assumed
 		d.Timing = d.Timing || e.StartedNS > 0 || e.State == Started
 		if !e.Pending() {
 			kept[e.Group]++

@@ -55,6 +55,7 @@ func entry(o fields) (Entry, bool) {
 		return Entry{}, false
 	}
 	e.name(profiling)
+	e.undoAbort()
 	return e, true
 }
 
@@ -65,7 +66,7 @@ func (e *Entry) name(s string) {
 		// Backends without device events never report a state: for them retired is completed. With events an operation
 		// that was retired without having completed has timed out.
 		if e.Retired && !deviceEvents[backend] {
-			e.State = Completed
+			e.State, e.Assumed = Completed, true
 		}
 	}
 	kind, ends, _ := strings.Cut(strings.TrimSpace(s), " ")
@@ -78,6 +79,21 @@ func (e *Entry) name(s string) {
 	e.Barrier = strings.Contains(kind, "barrier")
 	e.Name = canonical(kind)
 	e.P2P = e.P2P || e.Name == "send" || e.Name == "recv"
+}
+
+// undoAbort takes back a completion that the watchdog brought about: aborting the communicator ends the kernels of what
+// has timed out, and a dump written after that shows them completed.
+func (e *Entry) undoAbort() {
+	const perMS = 1_000_000
+	if e.State != Completed || e.Retired || e.TimeoutMS <= 0 || e.CreatedNS <= 0 || e.CompletedNS <= 0 {
+		return
+	}
+	if (e.CompletedNS-e.CreatedNS)/perMS >= e.TimeoutMS {
+		e.State = Scheduled
+		if e.StartedNS > 0 && e.StartedNS < e.CompletedNS {
+			e.State = Started
+		}
+	}
 }
 
 // deviceEvents are the backends whose recorder asks the device how far operations are.

@@ -129,8 +129,11 @@ func (a *assembly) membersByUse() {
 
 func (a *assembly) rank(d *Assigned) rca.Rank {
 	r := rca.Rank{
-		ID: d.Rank, Host: d.Host, Caps: rca.SeesCalls | rca.SeesCompletion,
+		ID: d.Rank, Host: d.Host, Caps: rca.SeesCalls,
 		ReadBytesPerSec: -1, WriteBytesPerSec: -1, CPUCores: -1, ProxyRunDelay: -1,
+	}
+	if !d.Assumed {
+		r.Caps |= rca.SeesCompletion
 	}
 	if a.timing {
 		r.Caps |= rca.SeesKernels

@@ -40,6 +40,8 @@ type Job struct {
 	// Ring is how many completed operations the recorder still has; 0: pending ones only.
 	Ring   int
 	Timing bool // Started operations are reported as such.
+	// Clock gives how far a rank's clock is off, ns; nil is nowhere.
+	Clock func(rank int) int64
 }
 
 // Op is an operation of a rank after the run.

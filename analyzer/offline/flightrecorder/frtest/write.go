@@ -162,6 +162,9 @@ func (j *Job) entry(rank, local int, op *Op) Dict {
 	}
 	state, started, completed := "scheduled", any(nil), any(nil)
 	created := epoch + op.Record*1_000_000 + int64(rank)*1000
+	if j.Clock != nil {
+		created += j.Clock(rank)
+	}
 	if op.Started && j.Timing {
 		state, started = "started", created+10_000
 	}
