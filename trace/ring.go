@@ -87,8 +87,8 @@ func readRing[T wire.Completion | wire.Lifecycle | wire.Transfer](t table, head,
 		span.Lost = head - since - count
 		span.Next = head - count
 	}
+	var w T // Outside the loop: visit makes it escape, and each would be an allocation.
 	for ; span.Next < head; span.Next++ {
-		var w T
 		switch readRecord(t, span.Next, &w) {
 		case recordWhole:
 			visit(&w)

@@ -21,6 +21,13 @@ type slotCache struct {
 	owner *File
 	comms tableCache
 	flows tableCache
+	// Of each communicator's slot: whether its tables by function are as they were at the last copy, and whether it has
+	// done anything since the last call.
+	settled []bool
+	busy    []bool
+	// commOf is the communicator's slot of each flow's slot. It is kept apart: looking into the flows themselves would
+	// cost as much as looking at them anew.
+	commOf []uint32
 }
 
 type tableCache struct {
@@ -45,31 +52,18 @@ func (c *tableCache) add(word uint64, position int32) {
 // tornWord stands for a slot that could not be read: as an odd version it matches none, so the slot is read again.
 const tornWord = 1
 
-// update visits the slots that have changed and reports whether the Snapshot still has the same slots in the same
-// order. belongs tells whether a slot, copied into w, is in the Snapshot; set puts it there.
-func update[T wire.Comm | wire.Flow](c *tableCache, t table, w *T, belongs func(*T) bool, set func(position int32, slot uint32, w *T)) bool {
-	c.changed = c.changed[:0]
-	for i, seen := range c.slots {
-		slot := uint32(i)
-		if atomic.LoadUint64((*uint64)(t.slot(slot))) == seen {
-			continue
-		}
-		if !readSlot(t, slot, w) || belongs(w) != (c.position[i] >= 0) {
-			return false
-		}
-		c.slots[i] = *(*uint64)(unsafe.Pointer(w))
-		if c.position[i] >= 0 {
-			set(c.position[i], slot, w)
-			c.changed = append(c.changed, c.position[i])
-		}
-	}
-	return true
-}
-
 // Snapshot copies the file's present state into s and reuses s's memory; a Snapshot that is passed again with the same
 // file costs least. Slots in use are copied; one that never holds still is counted in Status.TornSlots and left out. On
 // error s holds nothing of use.
-func (f *File) Snapshot(s *Snapshot) error {
+func (f *File) Snapshot(s *Snapshot) error { return f.snapshot(s, true) }
+
+// Refresh is Snapshot for a reader that comes back many times a second: it looks at the flows of those communicators
+// only that have an operation in the table or have done something since the last call. What the writer changes against
+// that rule, as a transfer that reports after its operation has ended, is missed until the next Snapshot. The first call
+// with an s is a Snapshot.
+func (f *File) Refresh(s *Snapshot) error { return f.snapshot(s, false) }
+
+func (f *File) snapshot(s *Snapshot, whole bool) error {
 	return f.guarded(func() error {
 		s.Identity = f.ident
 		high := f.readStatus(s)
@@ -78,9 +72,9 @@ func (f *File) Snapshot(s *Snapshot) error {
 			s.cache.comms.reset(0)
 			s.cache.flows.reset(0)
 		}
-		f.readComms(s, min(high.comms, f.comms.count))
+		f.readComms(s, min(high.comms, f.comms.count), whole)
 		f.readOps(s, min(high.ops, f.ops.count, maxRead))
-		f.readFlows(s, min(high.flows, f.flows.count, maxRead))
+		f.readFlows(s, min(high.flows, f.flows.count, maxRead), whole)
 		f.readQPs(s, min(high.qps, f.qps.count, maxRead))
 		return nil
 	})
@@ -139,6 +133,11 @@ func (f *File) readStatus(s *Snapshot) highs {
 
 // readSlot copies one slot untorn. It reports false for a slot that kept changing.
 func readSlot[T wire.Comm | wire.Op | wire.Flow | wire.QP](t table, i uint32, dst *T) bool {
+	return readHead(t, i, dst, unsafe.Sizeof(*dst))
+}
+
+// readHead is readSlot for the slot's first bytes; the rest of dst stays as it is.
+func readHead[T wire.Comm | wire.Op | wire.Flow | wire.QP](t table, i uint32, dst *T, bytes uintptr) bool {
 	slot := t.slot(i)
 	version := (*uint32)(slot)
 	for range seqlockTries {
@@ -146,7 +145,7 @@ func readSlot[T wire.Comm | wire.Op | wire.Flow | wire.QP](t table, i uint32, ds
 		if before&1 != 0 {
 			continue
 		}
-		copyWords(dst, slot, min(t.entry, unsafe.Sizeof(*dst)))
+		copyWords(dst, slot, min(t.entry, bytes))
 		if atomic.LoadUint32(version) == before {
 			return true
 		}
@@ -159,62 +158,105 @@ func (t table) free(i uint32) bool {
 	return atomic.LoadUint32((*uint32)(unsafe.Add(t.slot(i), unsafe.Offsetof(wire.Op{}.InUse)))) == 0
 }
 
-// readComms copies all communicators every time: the shim counts in them with single atomic stores from several threads,
-// which leave the slot's version as it is. One that has ended stays readable until its slot is needed: only slots never
-// used are left out.
-func (f *File) readComms(s *Snapshot, high uint32) {
-	c := &s.cache.comms
-	used := func(w *wire.Comm) bool { return w.Generation != 0 }
+// commHead is the part of a communicator before its tables by function, which are most of it.
+const commHead = unsafe.Offsetof(wire.Comm{}.SeqStarted)
+
+// readComms copies the communicators every time: the shim counts in them with single atomic stores from several threads,
+// which leave the slot's version as it is. Unless whole is wanted, the tables by function are only copied of those that
+// have counted operations since the last call or the one before: a table may be written just after the count. One that
+// has ended stays readable until its slot is needed: only slots never used are left out.
+func (f *File) readComms(s *Snapshot, high uint32, whole bool) {
+	if whole || len(s.cache.comms.slots) != int(high) || !f.refreshComms(s) {
+		f.copyComms(s, high)
+	}
+}
+
+// refreshComms reports whether the Snapshot still has the same slots.
+func (f *File) refreshComms(s *Snapshot) bool {
+	c, w := &s.cache.comms, &f.scratch.comm
+	c.changed = c.changed[:0]
+	for i, position := range c.position {
+		slot := uint32(i)
+		if !readHead(f.comms, slot, w, commHead) || (w.Generation != 0) != (position >= 0) {
+			return false
+		}
+		if position < 0 {
+			continue
+		}
+		comm := &s.Comms[position]
+		counted := comm.Generation != w.Generation || comm.OpsCompleted != w.OpsCompleted || comm.OpsStarted != w.OpsStarted ||
+			comm.LastCompletedNS != w.LastCompletedNS
+		s.cache.busy[i] = counted || comm.OpsCalled != w.OpsCalled || comm.LastProgressNS != w.LastProgressNS
+		if !counted && s.cache.settled[i] {
+			setCommHead(comm, slot, w)
+			continue
+		}
+		if !readSlot(f.comms, slot, w) || w.Generation == 0 {
+			return false
+		}
+		setComm(comm, slot, w)
+		c.slots[i], s.cache.settled[i] = *(*uint64)(unsafe.Pointer(w)), !counted
+		c.changed = append(c.changed, position)
+	}
+	return true
+}
+
+func (f *File) copyComms(s *Snapshot, high uint32) {
+	c, w := &s.cache.comms, &f.scratch.comm
 	c.reset(high)
+	s.cache.settled, s.cache.busy = resized(s.cache.settled, high), resized(s.cache.busy, high)
 	s.Comms = s.Comms[:0]
 	for i := range high {
-		var w wire.Comm
+		s.cache.settled[i], s.cache.busy[i] = false, true
 		switch {
-		case !readSlot(f.comms, i, &w):
+		case !readSlot(f.comms, i, w):
 			s.Status.TornSlots++
 			c.add(tornWord, -1)
-		case !used(&w):
-			c.add(*(*uint64)(unsafe.Pointer(&w)), -1)
+		case w.Generation == 0:
+			c.add(*(*uint64)(unsafe.Pointer(w)), -1)
 		default:
 			position := len(s.Comms)
 			s.Comms = append(s.Comms, Comm{})
-			setComm(&s.Comms[position], i, &w)
-			c.add(*(*uint64)(unsafe.Pointer(&w)), int32(position))
+			setComm(&s.Comms[position], i, w)
+			c.add(*(*uint64)(unsafe.Pointer(w)), int32(position))
 		}
 	}
 }
 
+// resized gives list with n elements of any content.
+func resized[E any](list []E, n uint32) []E { return slices.Grow(list[:0], int(n))[:n] }
+
 func setComm(c *Comm, index uint32, w *wire.Comm) {
-	name := c.Name
-	if !sameText(name, w.Name[:]) {
-		name = text(w.Name[:])
+	setCommHead(c, index, w)
+	c.SeqStarted = w.SeqStarted
+	c.FuncCompleted = w.FuncCompleted
+	c.FuncBytes = w.FuncBytes
+	c.FuncNS = w.FuncNS
+}
+
+func setCommHead(c *Comm, index uint32, w *wire.Comm) {
+	c.Index = index
+	c.Generation = w.Generation
+	c.Ended = w.InUse == 0
+	c.Flags = CommFlags(w.Flags)
+	c.ID = CommID(w.CommID)
+	c.NRanks = w.NRanks
+	c.Rank = w.Rank
+	c.NNodes = w.NNodes
+	c.ProxyTID = w.ProxyTID
+	c.UserTID = w.UserTID
+	c.OpsInFlight = w.OpsInFlight
+	if !sameText(c.Name, w.Name[:]) {
+		c.Name = text(w.Name[:])
 	}
-	*c = Comm{
-		Index:           index,
-		Generation:      w.Generation,
-		Ended:           w.InUse == 0,
-		Flags:           CommFlags(w.Flags),
-		ID:              CommID(w.CommID),
-		NRanks:          w.NRanks,
-		Rank:            w.Rank,
-		NNodes:          w.NNodes,
-		ProxyTID:        w.ProxyTID,
-		UserTID:         w.UserTID,
-		OpsInFlight:     w.OpsInFlight,
-		Name:            name,
-		CreatedNS:       w.CreatedNS,
-		DestroyedNS:     w.DestroyedNS,
-		OpsCalled:       w.OpsCalled,
-		OpsStarted:      w.OpsStarted,
-		OpsCompleted:    w.OpsCompleted,
-		LastCalledNS:    w.LastCalledNS,
-		LastProgressNS:  w.LastProgressNS,
-		LastCompletedNS: w.LastCompletedNS,
-		SeqStarted:      w.SeqStarted,
-		FuncCompleted:   w.FuncCompleted,
-		FuncBytes:       w.FuncBytes,
-		FuncNS:          w.FuncNS,
-	}
+	c.CreatedNS = w.CreatedNS
+	c.DestroyedNS = w.DestroyedNS
+	c.OpsCalled = w.OpsCalled
+	c.OpsStarted = w.OpsStarted
+	c.OpsCompleted = w.OpsCompleted
+	c.LastCalledNS = w.LastCalledNS
+	c.LastProgressNS = w.LastProgressNS
+	c.LastCompletedNS = w.LastCompletedNS
 }
 
 // sameText tells whether b is s and a NUL, without allocating.
@@ -286,29 +328,61 @@ func (f *File) interned(raw [16]byte) string {
 
 // readFlows copies the flows whose slots have changed since the last call with the same s. When a slot was taken or
 // given back meanwhile, positions shift and everything is copied again.
-func (f *File) readFlows(s *Snapshot, high uint32) {
-	c := &s.cache.flows
-	used := func(w *wire.Flow) bool { return w.InUse != 0 }
-	if len(c.slots) == int(high) && update(c, f.flows, &f.scratch.flow, used, func(position int32, slot uint32, w *wire.Flow) {
-		setFlow(&s.Flows[position], slot, w)
-	}) {
-		return
+func (f *File) readFlows(s *Snapshot, high uint32, whole bool) {
+	if len(s.cache.flows.slots) != int(high) || !f.refreshFlows(s, whole) {
+		f.copyFlows(s, high)
 	}
+}
+
+// refreshFlows reports whether the Snapshot still has the same slots.
+func (f *File) refreshFlows(s *Snapshot, whole bool) bool {
+	c, w, busy := &s.cache.flows, &f.scratch.flow, s.cache.busy
+	for i := range s.Ops {
+		if comm := s.Ops[i].CommIndex; int(comm) < len(busy) {
+			busy[comm] = true
+		}
+	}
+	c.changed = c.changed[:0]
+	for i, seen := range c.slots {
+		position := c.position[i]
+		if comm := s.cache.commOf[i]; !whole && position >= 0 && int(comm) < len(busy) && !busy[comm] {
+			continue
+		}
+		slot := uint32(i)
+		if atomic.LoadUint64((*uint64)(f.flows.slot(slot))) == seen {
+			continue
+		}
+		if !readSlot(f.flows, slot, w) || (w.InUse != 0) != (position >= 0) {
+			return false
+		}
+		c.slots[i] = *(*uint64)(unsafe.Pointer(w))
+		if position >= 0 {
+			setFlow(&s.Flows[position], slot, w)
+			s.cache.commOf[i] = w.CommIndex
+			c.changed = append(c.changed, position)
+		}
+	}
+	return true
+}
+
+func (f *File) copyFlows(s *Snapshot, high uint32) {
+	c, w := &s.cache.flows, &f.scratch.flow
 	c.reset(high)
+	s.cache.commOf = resized(s.cache.commOf, high)
 	s.Flows = s.Flows[:0]
 	for i := range high {
-		var w wire.Flow
 		switch {
-		case !readSlot(f.flows, i, &w):
+		case !readSlot(f.flows, i, w):
 			s.Status.TornSlots++
 			c.add(tornWord, -1)
-		case !used(&w):
-			c.add(*(*uint64)(unsafe.Pointer(&w)), -1)
+		case w.InUse == 0:
+			c.add(*(*uint64)(unsafe.Pointer(w)), -1)
 		default:
 			position := len(s.Flows)
 			s.Flows = append(s.Flows, Flow{})
-			setFlow(&s.Flows[position], i, &w)
-			c.add(*(*uint64)(unsafe.Pointer(&w)), int32(position))
+			setFlow(&s.Flows[position], i, w)
+			s.cache.commOf[i] = w.CommIndex
+			c.add(*(*uint64)(unsafe.Pointer(w)), int32(position))
 		}
 	}
 }

@@ -36,6 +36,10 @@ type NCCLOptions struct {
 	MaxSeries   int           // Hard cap over all processes; what exceeds it is dropped and counted.
 }
 
+// oldOp is the age from which an operation's age is exported. Younger ones are usual, change between any two scrapes, and
+// would cost a series for every communicator of every healthy rank.
+const oldOp = time.Second
+
 // Processes is what the nccl collector reads: a node.Sampler.
 type Processes interface {
 	Each(f func(sampledNS uint64, p *node.Process))
@@ -101,7 +105,7 @@ var (
 	opsCompletedDesc = ncclDesc("ops_completed_total",
 		"Operations of the communicator that completed.", "comm")
 	opAgeDesc = ncclDesc("op_age_seconds",
-		"Age of the communicator's oldest operation in flight since it was called, barriers left out; 0 when none is.", "comm")
+		"Age of the communicator's oldest operation in flight since it was called, barriers left out; absent below one second.", "comm")
 
 	flowInfoDesc = ncclDesc("flow_info", "What a flow of an operation in flight waits for. The value is 1.",
 		"comm", "channel", "direction", "peer", "state", "function", "op")
@@ -349,8 +353,8 @@ func (r *rankMetrics) comms() {
 		r.gauge(commInfoDesc, 1, comm, c.Name, number(c.Rank), number(c.NRanks), number(c.NNodes))
 		r.counter(opsStartedDesc, float64(c.OpsStarted), comm)
 		r.counter(opsCompletedDesc, float64(c.OpsCompleted), comm)
-		if !r.p.Dead() {
-			r.gauge(opAgeDesc, r.p.OpAge(c, r.now).Seconds(), comm)
+		if age := r.p.OpAge(c, r.now); age >= oldOp && !r.p.Dead() {
+			r.gauge(opAgeDesc, age.Seconds(), comm)
 		}
 	}
 }

@@ -235,19 +235,45 @@ func TestHardCapDropsDetailFirst(t *testing.T) {
 	}
 }
 
-// TestSeriesBudget holds a healthy rank of 12 communicators to 100 series.
+// TestSeriesBudget holds a healthy rank of 16 communicators and three kinds of collective to 100 series.
 func TestSeriesBudget(t *testing.T) {
 	n := newNode(t)
-	w := n.rank(identity(0), tracetest.Shape{Comms: 12, Channels: 16, Ops: 100})
-	// Three kinds of collective are usual: AllReduce on all, AllGather and ReduceScatter on one.
-	c := trace.Comm{Index: 0, Generation: 1, ID: tracetest.CommID(0), NRanks: 8, OpsCalled: 300, OpsStarted: 300, OpsCompleted: 300}
-	c.FuncCompleted[trace.AllReduce], c.FuncCompleted[trace.AllGather], c.FuncCompleted[trace.ReduceScatter] = 100, 100, 100
-	w.PutComm(c)
+	const comms = 16
+	w := n.rank(identity(0), tracetest.Shape{Comms: comms, Channels: 16, Ops: 100})
+	count3 := func(done uint64) {
+		for i := range uint32(comms) {
+			c := trace.Comm{Index: i, Generation: 1, ID: tracetest.CommID(int(i)), NRanks: 8, OpsCalled: done + 1, OpsStarted: done + 1, OpsCompleted: done}
+			c.FuncCompleted[trace.AllReduce], c.FuncCompleted[trace.AllGather], c.FuncCompleted[trace.ReduceScatter] = done/3, done/3, done/3
+			w.PutComm(c)
+			// Every communicator has an operation in flight, called half a second ago.
+			w.PutOp(trace.Op{
+				Index: i, Generation: uint32(done), CommIndex: i, CommGeneration: 1, Number: done, State: trace.OpMoving,
+				CalledNS: nowNS - 500_000_000, LastProgressNS: nowNS - 1_000_000,
+			})
+		}
+	}
+	// Iterations of a second, found from the completions.
+	for i := range uint64(40) {
+		w.Complete(trace.Completion{CommGeneration: 1, Number: i, Func: trace.AllReduce, Bytes: 1 << 30, LeftNS: 1 + i*1e9})
+	}
+	count3(300)
 	n.sampler.Sample()
+	count3(600)
+	w.PutFlow(trace.Flow{Index: 0, Generation: 1, IsSend: true, TotalPosted: 9000, TotalDone: 9000})
+	w.PutFlow(trace.Flow{Index: 1, Generation: 1, TotalPosted: 9000, TotalReady: 9000, TotalDone: 9000})
 	n.now = n.now.Add(time.Second)
 	n.sampler.Sample()
-	if got := count(scrape(t, n.sampler, defaults), "nccl_"); got > 100 {
+	body := scrape(t, n.sampler, defaults)
+	if got := count(body, "nccl_"); got > 100 {
 		t.Errorf("%d series, more than 100", got)
+	}
+	for series, want := range map[string]int{
+		"nccl_ops_completed_total": comms, "nccl_function_ops_total": 3, "nccl_send_rate": 1, "nccl_receive_rate": 1, "nccl_iteration_seconds_count": 1,
+		"nccl_op_age_seconds": 0,
+	} {
+		if got := count(body, series+`\{`); got != want {
+			t.Errorf("%d series of %s, want %d:\n%s", got, series, want, body)
+		}
 	}
 }
 

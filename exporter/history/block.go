@@ -6,6 +6,7 @@ package history
 import (
 	"encoding/binary"
 	"fmt"
+	"slices"
 
 	"github.com/culprit-project/culprit/trace"
 )
@@ -76,7 +77,9 @@ func (s *flowStates) take(slot uint32) []uint64 {
 		clear(list)
 		return list
 	}
-	s.words = append(s.words, make([]uint64, flowWords)...)
+	n := len(s.words)
+	s.words = slices.Grow(s.words, flowWords)[:n+flowWords]
+	clear(s.words[n:])
 	s.places[slot] = int32(len(s.words) / flowWords) //nolint:gosec // Slots are few.
 	return s.get(slot)
 }
@@ -108,6 +111,18 @@ func newBaseline() *baseline {
 	}
 }
 
+// reset empties the baseline and keeps its memory.
+func (b *baseline) reset() {
+	b.atNS = 0
+	for _, list := range b.completions {
+		clear(list)
+	}
+	clear(b.status)
+	clear(b.ops)
+	clear(b.flows.places)
+	b.flows.words, b.flows.free = b.flows.words[:0], b.flows.free[:0]
+}
+
 // maxBaselines bounds the communicators whose completions are told apart.
 const maxBaselines = 64
 
@@ -135,6 +150,14 @@ type block struct {
 }
 
 func newBlock() *block { return &block{base: newBaseline(), minNS: ^uint64(0)} }
+
+// sealed gives the block as it is kept, in memory of its own, and empties b to begin the next one in the same memory.
+func (b *block) sealed() *block {
+	kept := &block{data: slices.Clip(slices.Clone(b.data)), minNS: b.minNS, maxNS: b.maxNS}
+	b.data, b.minNS, b.maxNS = b.data[:0], ^uint64(0), 0
+	b.base.reset()
+	return kept
+}
 
 func (b *block) begin(kind byte, atNS uint64) {
 	b.minNS, b.maxNS = min(b.minNS, atNS), max(b.maxNS, atNS)

@@ -47,6 +47,9 @@ type view struct {
 	blocks  []extent
 }
 
+// within tells whether the block may have records of the time asked for.
+func (b *block) within(q *Query) bool { return b.maxNS >= q.FromNS && b.minNS <= q.ToNS }
+
 // extent is a block with the bytes it had when the query began; none when they lie in the file.
 type extent struct {
 	data  []byte
@@ -80,11 +83,14 @@ func (s *Store) matching(q *Query) []view {
 			continue
 		}
 		v := view{process: *p, comms: maps.Clone(st.comms)}
-		for _, b := range append(slices.Clone(st.blocks), st.open) {
-			if (len(b.data) > 0 || b.spilled) && b.maxNS >= q.FromNS && b.minNS <= q.ToNS {
-				// The open block grows behind the end of this slice and is never changed before it.
-				v.blocks = append(v.blocks, extent{slices.Clip(b.data), b})
+		v.process.Comms = slices.Clone(p.Comms)
+		for _, b := range st.blocks {
+			if b.within(q) {
+				v.blocks = append(v.blocks, extent{b.data, b})
 			}
+		}
+		if b := st.open; len(b.data) > 0 && b.within(q) {
+			v.blocks = append(v.blocks, extent{slices.Clone(b.data), b}) // Its memory is used again.
 		}
 		if len(v.blocks) > 0 {
 			views = append(views, v)

@@ -127,9 +127,10 @@ func (s *Store) stream(p *node.Process) *stream {
 func (st *stream) describe(p *node.Process) {
 	kernel := p.Kernel
 	kernel.Threads = nil
+	comms := st.process.Comms[:0]
 	st.process = nodeapi.Process{File: p.File(), JobID: p.JobID, Rank: p.Rank, Host: p.Host, GPU: p.GPU, Kernel: &kernel}
 	st.process.Identity, st.process.Status = p.Snap.Identity, p.Snap.Status
-	st.process.Comms = slices.Clone(p.Snap.Comms)
+	st.process.Comms = append(comms, p.Snap.Comms...)
 	for i := range p.Snap.Comms {
 		c := &p.Snap.Comms[i]
 		st.comms[commSlot{c.Index, c.Generation}] = c.Key()
@@ -358,17 +359,11 @@ func (s *Store) rotate(st *stream, now uint64) {
 }
 
 func (s *Store) seal(st *stream) {
-	b := st.open
-	st.open, st.lookAtAll = newBlock(), true
-	if len(b.data) == 0 {
+	st.lookAtAll = true
+	if len(st.open.data) == 0 {
 		return
 	}
-	b.data = slices.Clip(b.data)
-	if cap(b.data) > len(b.data) {
-		b.data = slices.Clone(b.data)
-	}
-	b.base = nil
-	b.scratch = words{}
+	b := st.open.sealed()
 	st.blocks = append(st.blocks, b)
 	s.sealed = append(s.sealed, sealedBlock{st, b})
 	s.bytes += len(b.data)

@@ -63,6 +63,7 @@ type Detector struct {
 	sized    bool // Kinds include sizes.
 	kinds    map[kind]uint32
 	log      []entry // The last operations, a ring once full.
+	ordered  []entry // Scratch: the log from the oldest on.
 	next     int
 	seen     int
 	nextLook int
@@ -165,7 +166,8 @@ func (d *Detector) track(e entry) (time.Duration, bool) {
 
 // look seeks the mark among the last operations.
 func (d *Detector) look() {
-	ordered := append(slices.Clone(d.log[d.next:]), d.log[:d.next]...)
+	d.ordered = append(append(d.ordered[:0], d.log[d.next:]...), d.log[:d.next]...)
+	ordered := d.ordered
 	occurrences := d.group(ordered)
 	// The rarest regular kind marks the iteration.
 	slices.SortFunc(occurrences, func(a, b []int) int { return len(a) - len(b) })
@@ -184,23 +186,31 @@ func (d *Detector) look() {
 
 // group lists where each kind occurs. Tiny operations are left out when others are frequent enough to go by.
 func (d *Detector) group(ordered []entry) [][]int {
-	all, large := map[uint32][]int{}, map[uint32][]int{}
-	enough := false
-	for i, e := range ordered {
-		all[e.kind] = append(all[e.kind], i)
+	// Kinds are few and numbered from 0. Their lists lie one behind the other in one piece of memory.
+	all, large := make([]int, len(d.kinds)), make([]int, len(d.kinds))
+	for _, e := range ordered {
+		all[e.kind]++
 		if !e.tiny {
-			large[e.kind] = append(large[e.kind], i)
-			enough = enough || len(large[e.kind]) >= minRepeats
+			large[e.kind]++
 		}
 	}
-	if enough {
-		all = large
+	counts, every := all, true
+	if slices.Max(large) >= minRepeats {
+		counts, every = large, false
 	}
-	lists := make([][]int, 0, len(all))
-	for _, at := range all {
-		lists = append(lists, at)
+	memory := make([]int, 0, len(ordered))
+	byKind := make([][]int, len(counts))
+	for kind, n := range counts {
+		byKind[kind] = memory[len(memory) : len(memory) : len(memory)+n]
+		memory = memory[:len(memory)+n]
 	}
-	// Map order is random; equally rare kinds are taken in the order of the sequence.
+	for i, e := range ordered {
+		if every || !e.tiny {
+			byKind[e.kind] = append(byKind[e.kind], i)
+		}
+	}
+	lists := slices.DeleteFunc(byKind, func(at []int) bool { return len(at) == 0 })
+	// Equally rare kinds are taken in the order of the sequence.
 	slices.SortFunc(lists, func(a, b []int) int { return a[0] - b[0] })
 	return lists
 }

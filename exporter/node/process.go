@@ -67,7 +67,7 @@ type commSlot struct{ index, generation uint32 }
 func newProcess(path string, id fileID, f *trace.File) *Process {
 	return &Process{
 		path: path, id: id, file: f, JobID: "unknown", Rank: -1, Snap: trace.Snapshot{Identity: f.Identity()},
-		ledger: newLedger(), recent: map[commSlot]*recentRing{}, detector: iteration.New(),
+		recent: map[commSlot]*recentRing{}, detector: iteration.New(),
 		Iterations: prometheus.NewHistogram(iterationOptions),
 	}
 }

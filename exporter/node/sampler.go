@@ -140,7 +140,7 @@ func (s *Sampler) Run(ctx context.Context) {
 	ticker := time.NewTicker(s.opts.Interval)
 	defer ticker.Stop()
 	for {
-		s.Sample()
+		s.Round()
 		select {
 		case <-ctx.Done():
 			return
@@ -149,8 +149,14 @@ func (s *Sampler) Run(ctx context.Context) {
 	}
 }
 
-// Sample does one round: it looks for new and vanished files and reads every live one.
-func (s *Sampler) Sample() {
+// Sample does one round and reads everything: as Round does once a second.
+func (s *Sampler) Sample() { s.round(true) }
+
+// Round does what Run does at each tick: it looks for new and vanished files and brings every live one up to date. Flows
+// of communicators at rest are looked at once a second only (trace.File.Refresh).
+func (s *Sampler) Round() { s.round(false) }
+
+func (s *Sampler) round(whole bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	start := time.Now()
@@ -163,7 +169,7 @@ func (s *Sampler) Sample() {
 	s.limit(now)
 	kept := s.processes[:0]
 	for _, p := range s.processes {
-		s.sampleSafely(p, now, askKernel)
+		s.sampleSafely(p, now, askKernel, whole || askKernel)
 		if s.expired(p, now) {
 			s.forget(p)
 			continue
@@ -198,25 +204,29 @@ func (s *Sampler) limit(now time.Time) {
 
 // sampleSafely keeps trouble with one file from the others: should something in it make the exporter panic, it is given
 // up and said so loudly.
-func (s *Sampler) sampleSafely(p *Process, now time.Time, askKernel bool) {
+func (s *Sampler) sampleSafely(p *Process, now time.Time, askKernel, whole bool) {
 	defer func() {
 		if r := recover(); r != nil {
 			s.log.Error("Reading a trace file panicked", "file", p.path, "panic", r, "stack", string(debug.Stack()))
 			s.lose(p, now, &trace.Error{Reason: trace.ReasonHostile, Err: fmt.Errorf("reading it panicked: %v", r)})
 		}
 	}()
-	s.sample(p, now, askKernel)
+	s.sample(p, now, askKernel, whole)
 }
 
 // sample brings one process up to date.
-func (s *Sampler) sample(p *Process, now time.Time, askKernel bool) {
+func (s *Sampler) sample(p *Process, now time.Time, askKernel, whole bool) {
 	if p.Dead() || p.Lost {
 		return
 	}
 	if askKernel || !p.asked {
 		s.ask(p, now)
 	}
-	if err := p.file.Snapshot(&p.Snap); err != nil {
+	read := p.file.Refresh
+	if whole || p.Dead() {
+		read = p.file.Snapshot
+	}
+	if err := read(&p.Snap); err != nil {
 		s.lose(p, now, err)
 		return
 	}

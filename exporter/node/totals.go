@@ -39,8 +39,8 @@ type Rates struct {
 
 // ledger remembers what each slot showed last, to add up differences.
 type ledger struct {
-	comms map[uint32]commEntry
-	flows []flowEntry // By slot.
+	comms []commEntry // By slot, as flows.
+	flows []flowEntry
 }
 
 type commEntry struct {
@@ -53,8 +53,6 @@ type flowEntry struct {
 	totals     DirectionTotals
 }
 
-func newLedger() ledger { return ledger{comms: map[uint32]commEntry{}} }
-
 // account adds to the totals what has happened since the last snapshot.
 func (p *Process) account() {
 	for _, i := range p.Snap.ChangedComms() {
@@ -66,9 +64,12 @@ func (p *Process) account() {
 }
 
 func (p *Process) accountComm(c *trace.Comm) {
-	last := p.ledger.comms[c.Index]
+	for int(c.Index) >= len(p.ledger.comms) {
+		p.ledger.comms = append(p.ledger.comms, commEntry{})
+	}
+	last := &p.ledger.comms[c.Index]
 	if last.generation != c.Generation {
-		last = commEntry{generation: c.Generation}
+		*last = commEntry{generation: c.Generation}
 	}
 	for f := range last.functions {
 		seen, total := &last.functions[f], &p.Totals.Func[f]
@@ -76,7 +77,6 @@ func (p *Process) accountComm(c *trace.Comm) {
 		advance(&total.Bytes, &seen.Bytes, c.FuncBytes[f])
 		advance(&total.NS, &seen.NS, c.FuncNS[f])
 	}
-	p.ledger.comms[c.Index] = last
 }
 
 func (p *Process) accountFlow(f *trace.Flow) {

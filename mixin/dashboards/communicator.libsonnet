@@ -23,7 +23,7 @@
           g.stat('Size', 'Ranks that the communicator was made for.', 'short', [g.query('max by (nranks) (%s)' % ofComm('nccl_comm_info'), '{{nranks}}')], width=4, text=true),
           g.stat('Ranks seen', 'Ranks whose exporter shows the communicator. Fewer than its size: some are not watched, or never called an operation.', 'short', [g.query('count(%s)' % started)], width=4),
           g.stat('Lag', 'Operations that the last rank is behind the first. More than 0 for long: a rank did not enter.', 'short', [g.query('max(%s) - min(%s)' % [started, started])], width=5, steps=[{ color: 'orange', value: 1 }]),
-          g.stat('Oldest operation', 'Age of the oldest operation in flight on any rank; barriers are left out.', 's', [g.query('max(%s)' % ofComm('nccl_op_age_seconds'))], width=5, steps=[{ color: 'orange', value: config.stallFloorSeconds }, { color: 'red', value: config.operationAgeSeconds }]),
+          g.stat('Oldest operation', 'Age of the oldest operation in flight on any rank; barriers are left out.', 's', [g.query('max(%s) or vector(0)' % ofComm('nccl_op_age_seconds'))], width=5, steps=[{ color: 'orange', value: config.stallFloorSeconds }, { color: 'red', value: config.operationAgeSeconds }]),
         ]),
         g.row('Ranks', [
           g.table(
