@@ -12,14 +12,14 @@ import (
 // completions writes the newest few finished operations of every communicator, oldest first.
 func (b *snapshotter) completions() {
 	var count [numSlots]int
-	n := len(b.r.history)
+	n := b.r.history.n
 	for i := n - 1; i >= 0; i-- {
-		h := b.r.history[(b.r.oldest+i)%n]
+		h := b.r.history.at(i)
 		sl := h.o.comm.slot
 		if count[sl]++; count[sl] > recentKept {
 			continue
 		}
-		b.p.Completions = append(b.p.Completions, b.s.completion(b.r, h.o, h.m, b.index[sl], uint64(b.r.dropped)+uint64(i)+1)) //nolint:gosec // Counts.
+		b.p.Completions = append(b.p.Completions, b.s.completion(b.r, h.o, h.m, b.index[sl], b.r.history.ticket(i)))
 	}
 	slices.Reverse(b.p.Completions)
 }
@@ -35,8 +35,7 @@ func (s *sim) completion(r *rank, o *op, m int32, index uint32, ticket uint64) t
 		CalledNS: host.clock(mb.called), EnqueuedNS: host.clock(mb.enq), EnteredNS: host.clock(mb.entered), LeftNS: host.clock(mb.left),
 	}
 	b := snapshotter{s: s}
-	var to trace.Op
-	to.Peer, to.Root, to.Channels = -1, -1, uint32(len(o.comm.rings)) //nolint:gosec // Few.
+	to := trace.Op{Peer: -1, Root: -1, Channels: uint32(len(o.comm.rings))} //nolint:gosec // Few.
 	b.describe(&to, o, m)
 	c.Func, c.Algo, c.Proto, c.DatatypeBytes = to.Func, to.Algo, to.Proto, to.DatatypeBytes
 	c.Count, c.Bytes, c.Peer, c.Root, c.Channels, c.Flags = to.Count, to.Bytes, to.Peer, to.Root, to.Channels, to.Flags
@@ -113,12 +112,7 @@ func (c *calibration) pairWaits(o *op) (send, recv [3]Time) {
 func (s *sim) ringWaits(o *op, m int) (send, recv [3]Time) {
 	c := o.comm
 	n := len(o.mem)
-	latest := 0
-	for i := range o.mem {
-		if o.mem[i].entered > o.mem[latest].entered {
-			latest = i
-		}
-	}
+	latest := int(o.latest)
 	mb := &o.mem[m]
 	last := o.mem[latest].entered
 	late := last - mb.entered

@@ -27,7 +27,7 @@ func (r *rank) launch(s *sim, in *instr, pc int) {
 		o := c.collective(n.collectives)
 		n.collectives++
 		m := &o.mem[at.rank]
-		*m = member{in: in, called: called, enq: r.host, entered: unset, left: unset, number: n.called, seq: r.seqs[in.slot][in.fn], iter: r.iter}
+		*m = member{in: in, called: called, enq: r.host, entered: unset, left: unset, number: int32(n.called), seq: r.seqs[in.slot][in.fn], iter: r.iter}
 		r.seqs[in.slot][in.fn]++
 		n.called++
 		it.o, it.m = o, at.rank
@@ -74,7 +74,7 @@ func (r *rank) launchGroup(s *sim, c *comm, in *instr, called Time) []finished {
 			o.size = h.bytes
 		}
 		o.mem[side] = member{
-			in: in, called: called, enq: r.host, entered: unset, left: unset, number: n.called, seq: o.number, iter: r.iter,
+			in: in, called: called, enq: r.host, entered: unset, left: unset, number: int32(n.called), seq: int32(o.number), iter: r.iter, //nolint:gosec // Counts.
 		}
 		o.group[side] = [2]int64{tx, rx}[side]
 		n.called++
@@ -313,43 +313,23 @@ func (r *rank) retire(s *sim, it *item, end Time) {
 	n := &r.count[it.in.slot]
 	if it.o != nil {
 		r.noteStall(it.o, it.m, n.lastLeft, end)
-		r.remember(s, finished{it.o, it.m, end})
+		r.history.add(finished{it.o, it.m, end}, s.cfg.History)
 		n.completed++
 	} else {
 		for _, f := range it.group.refs {
 			r.noteStall(f.o, f.m, n.lastLeft, end)
 			f.at = end
-			r.remember(s, f)
+			r.history.add(f, s.cfg.History)
 		}
 		n.completed += int64(len(it.group.refs))
 	}
 	n.lastLeft = end
 }
 
-// remember keeps a finished operation in place of the oldest. Streams are not followed in order of time: the operation
-// goes before those of other streams that ended later.
-func (r *rank) remember(s *sim, f finished) {
-	if len(r.history) < s.cfg.History {
-		r.history = append(r.history, f)
-	} else {
-		r.history[r.oldest] = f
-		r.oldest = (r.oldest + 1) % len(r.history)
-		r.dropped++
-	}
-	h := r.history
-	for i := len(h) - 1; i > 0; i-- {
-		a, b := (r.oldest+i-1)%len(h), (r.oldest+i)%len(h)
-		if h[a].at < f.at || h[a].at == f.at && h[a].o.comm.slot <= f.o.comm.slot {
-			break
-		}
-		h[a], h[b] = h[b], h[a]
-	}
-}
-
 // finishedOps calls f for the rank's remembered finished operations, oldest first.
 func (r *rank) finishedOps(f func(o *op, m int32)) {
-	for i := range r.history {
-		h := r.history[(r.oldest+i)%len(r.history)]
+	for i := range r.history.n {
+		h := r.history.at(i)
 		f(h.o, h.m)
 	}
 }

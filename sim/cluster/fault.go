@@ -199,7 +199,7 @@ func (s *sim) applyFault(f *Fault) (Truth, error) {
 		s.limit(spans, f.Remaining, s.onNIC(r), &nic.tx, &nic.rx)
 		return truth(classSlowComm, s.onNIC(r), causeNetSend).comp("switch", fmt.Sprintf("port of %s %s", host.name, nicName(hw.nic))), nil
 	case Congestion:
-		return s.congest(f, spans), nil
+		return s.congest(f, spans)
 	case PCIeDowngrade, PCIeContention, CrossNUMA, Misalignment:
 		s.limit(spans, f.Remaining, one, &hw.pcie)
 		return truth(classSlowComm, one, causePCIe, causeNetSend).comp("pcie", ""), nil
@@ -351,8 +351,11 @@ func (s *sim) onNIC(rank int) []int {
 }
 
 // congest loads the path between two hosts.
-func (s *sim) congest(f *Fault, spans [][2]Time) Truth {
+func (s *sim) congest(f *Fault, spans [][2]Time) (Truth, error) {
 	a, b := s.hw[f.Rank].host, s.hw[f.Peer].host
+	if a == b {
+		return Truth{}, fmt.Errorf("ranks %d and %d are on the same host: no network lies between them", f.Rank, f.Peer)
+	}
 	key := [2]int32{a, b}
 	p := s.paths[key]
 	var ranks []int
@@ -363,7 +366,7 @@ func (s *sim) congest(f *Fault, spans [][2]Time) Truth {
 	}
 	s.limit(spans, f.Remaining, ranks, &p)
 	s.paths[key] = p
-	return truth(classSlowComm, ranks, causeNetSend).comp("link", s.hosts[a].name+"->"+s.hosts[b].name)
+	return truth(classSlowComm, ranks, causeNetSend).comp("link", s.hosts[a].name+"->"+s.hosts[b].name), nil
 }
 
 func (s *sim) slotOf(f *Fault) (slot, error) {

@@ -19,6 +19,7 @@ type op struct {
 	group    [2]int64 // Of a pair: what the groups that it is part of send and receive over the network in all.
 	src, dst int32    // Members of the pair.
 	entered  int32    // Members whose kernels run.
+	latest   int32    // The last of them to enter, once all have.
 	p2p      bool
 	resolved bool
 	queued   bool // Waits in the list of operations that not everybody entered.
@@ -41,8 +42,7 @@ type flowsAt struct {
 type member struct {
 	in                         *instr
 	called, enq, entered, left Time
-	number, seq                int64
-	iter                       int32
+	number, seq, iter          int32
 }
 
 // memberDirs is what a rank's completion record says of an operation that was computed step by step.

@@ -36,10 +36,8 @@ type rank struct {
 	halted  bool // Does nothing more before the horizon.
 	streams [numStreams]stream
 	count   [numSlots]counts
-	seqs    [numSlots][trace.NumFunc]int64
-	history []finished
-	oldest  int // Where the ring of finished operations begins, once full.
-	dropped int64
+	seqs    [numSlots][trace.NumFunc]int32
+	history history
 	ends    []Time // Ends of iterations.
 	stalls  []Stall
 	script  []deviation
@@ -55,13 +53,6 @@ type membership struct {
 type counts struct {
 	called, collectives, started, completed int64
 	lastCalled, lastLeft                    Time
-}
-
-// finished is an operation that the rank has left.
-type finished struct {
-	o  *op
-	m  int32
-	at Time // When its stream went on: groups of sends and receives end together.
 }
 
 // activity is a span in which the host thread did something that the kernel sees.

@@ -30,7 +30,9 @@ func (s *sim) resolve(o *op) {
 	}
 	last := Time(0)
 	for i := range o.mem {
-		last = max(last, o.mem[i].entered)
+		if t := o.mem[i].entered; t > last {
+			last, o.latest = t, int32(i) //nolint:gosec // Few.
+		}
 	}
 	c := s.calibrated(o)
 	if s.isOdd(o, c) || !o.consistent() {

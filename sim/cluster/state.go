@@ -36,6 +36,9 @@ func (r *Recording) RanksOf(host int) []int {
 	return out
 }
 
+// Clock reads a host's monotonic clock at the end of the run, nanoseconds.
+func (r *Recording) Clock(host int) uint64 { return r.s.hosts[host].clock(r.s.horizon) }
+
 // JobID gives the job's name.
 func (r *Recording) JobID() string { return r.s.cfg.Job.ID }
 
@@ -62,13 +65,30 @@ func (r *Recording) State(h int) (*nodeapi.State, error) {
 		Facts: s.facts(int32(h), s.horizon), //nolint:gosec // Few hosts.
 	}
 	for _, q := range host.ranks {
-		st.Processes = append(st.Processes, s.process(&s.ranks[q]))
+		st.Processes = append(st.Processes, s.process(&s.ranks[q], allFlows))
 	}
 	return st, nil
 }
 
+// Process is one rank's part of State. Flows that have moved within the last second, and so need nobody's attention, are
+// left out: computing them costs most. It is an error to ask for a rank of a host that does not answer.
+func (r *Recording) Process(rank int) (nodeapi.Process, error) {
+	if h := r.HostOf(rank); !r.Answers(h) {
+		return nodeapi.Process{}, fmt.Errorf("asking %s: no answer", r.HostName(h))
+	}
+	return r.s.process(&r.s.ranks[rank], quietFlows), nil
+}
+
+// detail says which operations' flows are wanted.
+type detail int
+
+const (
+	allFlows   detail = iota
+	quietFlows        // Of operations in which this rank has not done anything for a while.
+)
+
 // process is one rank's trace file and what the kernel says.
-func (s *sim) process(r *rank) nodeapi.Process {
+func (s *sim) process(r *rank, want detail) nodeapi.Process {
 	host := &s.hosts[s.hw[r.id].host]
 	p := nodeapi.Process{
 		File: fileOf(r.id), JobID: s.cfg.Job.ID, Rank: r.id, Host: host.name,
@@ -76,7 +96,7 @@ func (s *sim) process(r *rank) nodeapi.Process {
 		Kernel: s.kernel(r, s.horizon),
 	}
 	p.Identity = s.identity(r)
-	b := snapshotter{s: s, r: r, host: host, p: &p, flowAt: map[flowKey]int{}}
+	b := snapshotter{s: s, r: r, host: host, p: &p, want: want, flowAt: map[flowKey]int{}}
 	b.comms()
 	b.ops()
 	b.completions()
@@ -112,7 +132,7 @@ func (s *sim) status(r *rank, b *snapshotter) trace.Status {
 	real := host.wallClock(s.horizon) - int64(host.clock(s.horizon)) //nolint:gosec // Fits.
 	return trace.Status{
 		EventMask: 0x77e, HeartbeatNS: host.clock(b.last), RealMinusMonoNS: uint64(real), //nolint:gosec // As the shim writes it.
-		CompletionsHead: uint64(r.dropped) + uint64(len(r.history)), Callbacks: uint64(len(r.history)) * 40, //nolint:gosec // Counts.
+		CompletionsHead: r.history.ticket(r.history.n) - 1, Callbacks: 40 * (r.history.ticket(r.history.n) - 1),
 	}
 }
 
@@ -129,6 +149,7 @@ type snapshotter struct {
 	r      *rank
 	host   *host
 	p      *nodeapi.Process
+	want   detail
 	index  [numSlots]uint32 // Slot in the file.
 	flowAt map[flowKey]int
 	last   Time // Last change of anything.
@@ -208,7 +229,8 @@ func (b *snapshotter) ops() {
 			busy[sl] = true
 		}
 		to.LastProgressNS = to.EnteredNS
-		if o.comm.hosts > 1 && to.EnqueuedNS != 0 {
+		quiet := b.s.horizon-max(mb.enq, mb.entered) > stallKept
+		if o.comm.hosts > 1 && to.EnqueuedNS != 0 && (b.want == allFlows || quiet) {
 			b.flows(sl, o, m, &to, first)
 		}
 		c.LastProgressNS = max(c.LastProgressNS, to.LastProgressNS)

@@ -30,6 +30,9 @@ func run(ctx context.Context, args []string) error {
 	app.HelpFlag.Short('h')
 	commands := map[string]func(context.Context) error{}
 	scorecardCommand(app, commands)
+	recordCommand(app, commands)
+	serveCommand(app, commands)
+	listCommand(app, commands)
 	cmd, err := app.Parse(args)
 	if err != nil {
 		return fmt.Errorf("reading the arguments: %w", err)
