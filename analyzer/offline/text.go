@@ -50,6 +50,7 @@ func writeText(w io.Writer, r *result, s style) error {
 	p.verdict()
 	p.list("Compared with the healthy recording", r.comparison, 0)
 	p.chain()
+	p.whatIf()
 	p.ranks()
 	p.stacks()
 	p.list("Evidence", r.verdict.Evidence, p.limit(listShown))

@@ -380,3 +380,31 @@ func pick(b bool, yes, no float64) float64 {
 	}
 	return no
 }
+
+// A table with one process of each tensor-parallel group lacks nobody; one with a hole lacks a rank.
+func TestStride(t *testing.T) {
+	for _, tc := range []struct {
+		name    string
+		rows    string
+		world   int
+		missing int
+	}{
+		{"every fourth", "0,0\n4,1\n8,2\n", 3, 0},
+		{"every fourth but one", "0,0\n4,1\n12,3\n", 4, 1},
+		{"a hole", "0,0\n1,1\n3,3\n", 4, 1},
+	} {
+		var b strings.Builder
+		b.WriteString("rank,stage,op,start,duration\n")
+		for line := range strings.Lines(tc.rows) {
+			b.WriteString(strings.TrimSpace(line) + ",forward-compute,0.5,0.1\n")
+		}
+		tab, err := Read("t", []byte(b.String()), nil, -1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ev, _ := Evidence([]*Table{tab})
+		if ev.WorldSize != tc.world || len(ev.Missing) != tc.missing {
+			t.Errorf("%s: %d ranks, missing %v", tc.name, ev.WorldSize, ev.Missing)
+		}
+	}
+}

@@ -34,7 +34,11 @@ func Evidence(tables []*Table) (ev rca.Evidence, notes []string) {
 	}
 	b.number()
 	notes = append(notes, b.groups()...)
-	ev.WorldSize = b.world
+	stride := b.stride()
+	ev.WorldSize = (b.world + stride - 1) / stride
+	if stride > 1 {
+		notes = append(notes, fmt.Sprintf("only every rank divisible by %d is in the table, as if one of each tensor-parallel group were: the others are not taken as missing", stride))
+	}
 	for _, r := range slices.Sorted(maps.Keys(b.place)) {
 		ev.Ranks = append(ev.Ranks, rca.Rank{
 			ID: r, Caps: rca.SeesCompletion, ReadBytesPerSec: -1, WriteBytesPerSec: -1, CPUCores: -1, ProxyRunDelay: -1,
@@ -42,12 +46,32 @@ func Evidence(tables []*Table) (ev rca.Evidence, notes []string) {
 	}
 	ev.Timeline = b.segments()
 	ev.Comms = b.comms()
-	for r := range b.world {
+	for r := 0; r < b.world; r += stride {
 		if _, ok := b.place[r]; !ok {
 			ev.Missing = append(ev.Missing, rca.Missing{What: "rank", Name: fmt.Sprint(r), Ranks: []int{r}, Why: "no row in the op table"})
 		}
 	}
 	return ev, notes
+}
+
+// stride is the distance of the rank numbers that a table with coordinates holds: one process often stands for those
+// that split its work by tensor.
+func (b *job) stride() int {
+	stride := 0
+	for r, c := range b.place {
+		if c.stage < 0 && c.dp < 0 {
+			return 1
+		}
+		stride = gcd(stride, r)
+	}
+	return max(1, stride)
+}
+
+func gcd(a, b int) int {
+	for b != 0 {
+		a, b = b, a%b
+	}
+	return a
 }
 
 // sameNS is by how much the times of one operation may differ between two writings of it: floats are rounded.
