@@ -30,6 +30,12 @@ scrape_configs:
       - targets: ['{{ .Addr }}']
         labels: {node: '{{ .Name }}'}
 {{- end }}
+{{- with .Discovery }}
+    http_sd_configs:
+{{- range . }}
+      - {url: '{{ . }}', refresh_interval: 5s}
+{{- end }}
+{{- end }}
   - job_name: culprit-analyzer
     static_configs: [{targets: ['{{ .Analyzer }}']}]
 `))
@@ -49,6 +55,7 @@ func (s *Stack) writeConfig() error {
 		"Alertmanager": s.alertmanagerAddr,
 		"Analyzer":     s.analyzerAddr,
 		"Exporters":    exporters,
+		"Discovery":    s.cfg.Discovery,
 	})
 	if err != nil {
 		return fmt.Errorf("rendering the configuration of Prometheus: %w", err)

@@ -24,6 +24,8 @@ type Config struct {
 	ToolsDir string // prometheus, alertmanager.
 	Dir      string // Scratch: configuration, logs, data; removed by nobody but the caller.
 	Hosts    int
+	// Discovery are URLs of Prometheus's HTTP service discovery that tell of further exporters, such as simulated ones.
+	Discovery []string
 	// Interval is Prometheus's scrape and evaluation interval.
 	Interval time.Duration
 	Log      *slog.Logger
