@@ -25,6 +25,7 @@ import (
 	"github.com/culprit-project/culprit/exporter/collector"
 	"github.com/culprit-project/culprit/exporter/history"
 	"github.com/culprit-project/culprit/exporter/kafka"
+	"github.com/culprit-project/culprit/exporter/kubelet"
 	"github.com/culprit-project/culprit/exporter/node"
 	"github.com/culprit-project/culprit/exporter/nvml"
 	"github.com/culprit-project/culprit/exporter/ras"
@@ -72,6 +73,11 @@ func serve(ctx context.Context, log *slog.Logger, s *settings) error {
 		return err
 	}
 	s.node.Logger, s.node.History = log, store
+	var background []func(context.Context)
+	if s.kubelet != "" {
+		pods := kubelet.New(s.kubelet, log)
+		s.node.Pods, background = pods, append(background, pods.Run)
+	}
 	sampler, err := node.New(s.node)
 	if err != nil {
 		return err
@@ -82,7 +88,7 @@ func serve(ctx context.Context, log *slog.Logger, s *settings) error {
 		set.Add("nccl", nccl)
 	}
 	registry.MustRegister(collector.NewSelf(sampler, nccl.DroppedSeries))
-	background := addDevices(log, s, sampler, set, evidence)
+	background = append(background, addDevices(log, s, sampler, set, evidence)...)
 
 	mux := http.NewServeMux()
 	mux.Handle("GET "+s.telemetry, collector.Handler(log, registry, set))

@@ -17,6 +17,7 @@ import (
 	"github.com/culprit-project/culprit/exporter/collector"
 	"github.com/culprit-project/culprit/exporter/history"
 	"github.com/culprit-project/culprit/exporter/kafka"
+	"github.com/culprit-project/culprit/exporter/kubelet"
 	"github.com/culprit-project/culprit/exporter/node"
 	"github.com/culprit-project/culprit/exporter/ras"
 )
@@ -32,6 +33,7 @@ type settings struct {
 	collector map[string]*bool // Switched on, by name.
 	telemetry string           // Path of the metrics.
 	sysfs     string
+	kubelet   string // Socket of the kubelet's pod resources; empty: not asked.
 	cpus      int
 	ras       struct {
 		address  string
@@ -53,6 +55,8 @@ func parseFlags(args []string) (*settings, error) {
 	app.Flag("host-name", "Name of this host in metrics; default: what each process claims, else the system's.").StringVar(&s.node.HostName)
 	app.Flag("path.procfs", "Where procfs is mounted.").Default("/proc").StringVar(&s.node.ProcFS)
 	app.Flag("path.sysfs", "Where sysfs is mounted.").Default("/sys").StringVar(&s.sysfs)
+	app.Flag("kubernetes.pod-resources-socket", "Socket on which the kubelet tells which pods hold which GPUs; empty: it is not asked.").
+		Default(kubelet.DefaultSocket).StringVar(&s.kubelet)
 	app.Flag("runtime.gomaxprocs", "CPUs that the exporter may use at a time. It shares its node with a training job.").
 		Envar("GOMAXPROCS").Default("1").IntVar(&s.cpus)
 

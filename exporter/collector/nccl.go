@@ -8,6 +8,7 @@ import (
 	"context"
 	"slices"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -66,7 +67,7 @@ func ncclDesc(name, help string, labels ...string) *prometheus.Desc {
 
 var (
 	processInfoDesc = ncclDesc("process_info", "Who a traced process is. The value is 1.",
-		"host", "gpu", "gpu_uuid", "local_rank", "world_size", "pid", "pod", "namespace", "container", "slurm_job_id", "abi")
+		"host", "gpu", "gpu_uuid", "pci_bus_id", "nic", "local_rank", "world_size", "pid", "pod", "namespace", "container", "slurm_job_id", "slurm_step_id", "abi")
 	processUpDesc = ncclDesc("process_up",
 		"1 while the process lives, 0 after it vanished without an orderly end.")
 	processStartDesc = ncclDesc("process_start_timestamp_seconds",
@@ -236,8 +237,8 @@ func (r *rankMetrics) process() {
 	if p.Kernel.HostPID != 0 {
 		pid = uint64(p.Kernel.HostPID)
 	}
-	r.gauge(processInfoDesc, 1, p.Host, p.GPU, id.GPUUUID, number(id.LocalRank), number(id.WorldSize), number(pid),
-		id.PodName, id.PodNamespace, containerOf(p), id.SlurmJobID, number(id.WriterABI))
+	r.gauge(processInfoDesc, 1, p.Host, p.GPU, id.GPUUUID, node.NormalPCI(id.GPUPCIBusID), nics(p), number(id.LocalRank), number(id.WorldSize), number(pid),
+		p.Place.Pod, p.Place.Namespace, p.Place.Container, p.Place.SlurmJob, p.Place.SlurmStep, number(id.WriterABI))
 	r.gauge(processStartDesc, seconds(id.CreatedRealNS))
 	if p.Dead() {
 		// What it waits for is no question any more; its stall would only repeat how long it has been dead.
@@ -334,11 +335,16 @@ func stages(t *node.DirectionTotals) [4]uint64 {
 	return [4]uint64{t.Posted, t.Ready, t.Transmitted, t.Done}
 }
 
-func containerOf(p *node.Process) string {
-	if name := p.Snap.Identity.ContainerName; name != "" {
-		return name
+// nics names the RDMA devices that the process has queue pairs on.
+func nics(p *node.Process) string {
+	var names []string
+	for i := range p.Snap.QPs {
+		if name := p.Snap.QPs[i].Device; name != "" && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
 	}
-	return p.Kernel.ContainerID
+	slices.Sort(names)
+	return strings.Join(names, ",")
 }
 
 func (r *rankMetrics) comms() {

@@ -128,7 +128,10 @@ func (st *stream) describe(p *node.Process) {
 	kernel := p.Kernel
 	kernel.Threads = nil
 	comms := st.process.Comms[:0]
-	st.process = nodeapi.Process{File: p.File(), JobID: p.JobID, Rank: p.Rank, Host: p.Host, GPU: p.GPU, Kernel: &kernel}
+	st.process = nodeapi.Process{
+		File: p.File(), JobID: p.JobID, Rank: p.Rank, Host: p.Host, GPU: p.GPU, Pod: p.Place.Pod, Namespace: p.Place.Namespace,
+		Container: p.Place.Container, Refuted: p.Place.Refuted, Kernel: &kernel,
+	}
 	st.process.Identity, st.process.Status = p.Snap.Identity, p.Snap.Status
 	st.process.Comms = append(comms, p.Snap.Comms...)
 	for i := range p.Snap.Comms {

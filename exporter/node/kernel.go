@@ -30,6 +30,7 @@ type kernelWatch struct {
 	ioReadable bool
 	searched   time.Time
 	threads    map[int]threadWatch // By the thread's own number.
+	cgroup     proc.Cgroup
 	cgroupRead bool
 }
 
@@ -112,7 +113,7 @@ func (s *Sampler) judgeByLock(p *Process) {
 func (p *Process) end() {
 	p.Kernel = nodeapi.Kernel{
 		State: nodeapi.ProcessGone, HostPID: p.Kernel.HostPID, Verified: p.Kernel.Verified,
-		CgroupPath: p.Kernel.CgroupPath, ContainerID: p.Kernel.ContainerID,
+		CgroupPath: p.Kernel.CgroupPath, ContainerID: p.Kernel.ContainerID, PodUID: p.Kernel.PodUID,
 	}
 }
 
@@ -148,7 +149,8 @@ func (s *Sampler) askUsage(p *Process, st proc.Stat, now time.Time) {
 		k.Wchan = s.procs.Wchan(k.HostPID, k.HostPID)
 	}
 	if !w.cgroupRead {
-		k.CgroupPath, k.ContainerID = s.procs.Cgroup(k.HostPID)
+		w.cgroup = s.procs.Cgroup(k.HostPID)
+		k.CgroupPath, k.ContainerID, k.PodUID = w.cgroup.Path, w.cgroup.ContainerID, w.cgroup.PodUID
 		w.cgroupRead = true
 	}
 }

@@ -31,6 +31,7 @@ type Process struct {
 	Rank  int32
 	Host  string
 	GPU   string
+	Place Place
 
 	Snap    trace.Snapshot
 	Kernel  nodeapi.Kernel
@@ -47,8 +48,9 @@ type Process struct {
 	unlinked  bool
 	deadSince time.Time
 	released  time.Time
-	asked     bool // The kernel has been asked at least once.
-	lockSeen  bool // The writer was seen holding its file's lock.
+	located   time.Time // When Place was resolved.
+	asked     bool      // The kernel has been asked at least once.
+	lockSeen  bool      // The writer was seen holding its file's lock.
 
 	heartbeat   uint64
 	heartbeatAt time.Time

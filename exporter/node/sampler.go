@@ -39,6 +39,7 @@ type Options struct {
 	HostName string        // Name of this host on every process; empty: what each process claims.
 	Logger   *slog.Logger
 	History  History // Receives what was read; may be nil.
+	Pods     Pods    // Tells who holds a GPU; may be nil.
 
 	// Clock gives CLOCK_MONOTONIC nanoseconds and Now the wall clock; for tests.
 	Clock func() uint64
@@ -233,7 +234,7 @@ func (s *Sampler) sample(p *Process, now time.Time, askKernel, whole bool) {
 	if p.Snap.Status.HeartbeatNS != p.heartbeat {
 		p.heartbeat, p.heartbeatAt = p.Snap.Status.HeartbeatNS, now
 	}
-	s.absorb(p)
+	s.absorb(p, now)
 	if askKernel {
 		p.updateRates(now)
 		// What reading the rings maps in counts as this process's memory.
@@ -251,11 +252,15 @@ func (s *Sampler) sample(p *Process, now time.Time, askKernel, whole bool) {
 }
 
 // absorb takes in what the last snapshot shows.
-func (s *Sampler) absorb(p *Process) {
+func (s *Sampler) absorb(p *Process, now time.Time) {
 	if p.Kernel.State == nodeapi.ProcessGone && p.Snap.Status.ClosedNS != 0 {
 		p.Kernel.State = nodeapi.ProcessExited
 	}
 	p.identify(s.hostName, s.opts.HostName != "")
+	if p.located.IsZero() || now.Sub(p.located) >= kernelPeriod {
+		p.located = now
+		p.locate(s.opts.Pods)
+	}
 	p.account()
 	s.readRings(p)
 }

@@ -177,7 +177,7 @@ func (s *Sampler) consider(path string, id fileID, now time.Time) {
 			f.Close()
 			return
 		}
-		s.absorb(p)
+		s.absorb(p, now)
 		s.bury(p, now)
 	}
 	s.processes = append(s.processes, p)

@@ -165,7 +165,10 @@ func (q *Query) matches(p *Process) bool {
 
 // view copies a process for others.
 func (p *Process) view(q Query, now time.Time) nodeapi.Process {
-	v := nodeapi.Process{File: p.File(), JobID: p.JobID, Rank: p.Rank, Host: p.Host, GPU: p.GPU}
+	v := nodeapi.Process{
+		File: p.File(), JobID: p.JobID, Rank: p.Rank, Host: p.Host, GPU: p.GPU,
+		Pod: p.Place.Pod, Namespace: p.Place.Namespace, Container: p.Place.Container, Refuted: p.Place.Refuted,
+	}
 	kernel := p.Kernel
 	kernel.Threads = slices.Clone(kernel.Threads)
 	if p.Dead() {

@@ -113,26 +113,47 @@ func (fs *FS) FindThread(pid, inner int) int {
 	return 0
 }
 
-// containerPattern finds the 64 hexadecimal digits by which container runtimes name a cgroup.
-var containerPattern = regexp.MustCompile(`[0-9a-f]{64}`)
+// Cgroup is what the name of a process's cgroup tells.
+type Cgroup struct {
+	Path        string // In the unified hierarchy, else in the first one.
+	ContainerID string // 64 hexadecimal digits, as container runtimes name a cgroup; empty outside containers.
+	PodUID      string // Of the Kubernetes pod, with dashes; empty outside pods.
+	SlurmJob    string // Number of the Slurm job, as SlurmStep empty outside of one.
+	SlurmStep   string
+}
 
-// Cgroup gives a process's cgroup path (the unified hierarchy's, else the first one's) and the container id in it.
-func (fs *FS) Cgroup(pid int) (path, container string) {
+var (
+	containerPattern = regexp.MustCompile(`[0-9a-f]{64}`)
+	// podPattern finds the pod in kubepods/burstable/pod<uid>/… and kubepods-burstable-pod<uid with underscores>.slice.
+	// Pods that the kubelet runs by itself have a hash of 32 digits.
+	podPattern   = regexp.MustCompile(`kubepods.*[/-]pod([0-9a-f]{8}(?:[-_][0-9a-f]{4}){3}[-_][0-9a-f]{12}|[0-9a-f]{32})(?:[/.]|$)`)
+	slurmPattern = regexp.MustCompile(`slurm.*/job_([0-9]+)/step_([^/]+)`)
+)
+
+// Cgroup reads a process's cgroup; empty when it cannot be read.
+func (fs *FS) Cgroup(pid int) Cgroup {
 	b, err := fs.read(strconv.Itoa(pid) + "/cgroup")
 	if err != nil {
-		return "", ""
+		return Cgroup{}
 	}
+	var c Cgroup
 	for line := range bytes.Lines(b) {
 		parts := strings.SplitN(string(bytes.TrimSpace(line)), ":", 3)
 		if len(parts) != 3 {
 			continue
 		}
-		if path == "" || parts[0] == "0" && parts[2] != "/" {
-			path = parts[2]
+		if c.Path == "" || parts[0] == "0" && parts[2] != "/" {
+			c.Path = parts[2]
 		}
 		if id := containerPattern.FindString(parts[2]); id != "" {
-			container = id
+			c.ContainerID = id
+		}
+		if m := podPattern.FindStringSubmatch(parts[2]); m != nil {
+			c.PodUID = strings.ReplaceAll(m[1], "_", "-")
+		}
+		if m := slurmPattern.FindStringSubmatch(parts[2]); m != nil {
+			c.SlurmJob, c.SlurmStep = m[1], m[2]
 		}
 	}
-	return path, container
+	return c
 }

@@ -50,12 +50,45 @@ func TestReadsAProcess(t *testing.T) {
 	if w := fs.Wchan(4242, 4243); w != "futex_do_wait" {
 		t.Errorf("wchan %q", w)
 	}
-	path, container := fs.Cgroup(4242)
-	if container != "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef" || path == "" {
-		t.Errorf("cgroup %q, container %q", path, container)
+	if c := fs.Cgroup(4242); c.ContainerID != "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef" || c.Path == "" {
+		t.Errorf("cgroup %+v", c)
 	}
 	if _, err := fs.Stat(1000); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("absent process: %v", err)
+	}
+}
+
+// TestCgroup has the names that systemd, cgroupfs, containerd, CRI-O, Docker and Slurm give to cgroups.
+func TestCgroup(t *testing.T) {
+	const id = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+	const uid = "0a1b2c3d-1111-2222-3333-444455556666"
+	const slice = "/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod0a1b2c3d_1111_2222_3333_444455556666.slice"
+	for _, tt := range []struct{ name, file, path, container, pod string }{
+		{"systemd and containerd", "0::" + slice + "/cri-containerd-" + id + ".scope\n", slice + "/cri-containerd-" + id + ".scope", id, uid},
+		{"cgroupfs", "0::/kubepods/besteffort/pod" + uid + "/" + id + "\n", "/kubepods/besteffort/pod" + uid + "/" + id, id, uid},
+		{"guaranteed", "0::/kubepods.slice/kubepods-pod0a1b2c3d_1111_2222_3333_444455556666.slice/crio-" + id + ".scope\n", "/kubepods.slice/kubepods-pod0a1b2c3d_1111_2222_3333_444455556666.slice/crio-" + id + ".scope", id, uid},
+		{
+			"version 1", "12:memory:/kubepods/burstable/pod" + uid + "/" + id + "\n1:name=systemd:/kubepods/burstable/pod" + uid + "/" + id + "\n0::/\n",
+			"/kubepods/burstable/pod" + uid + "/" + id, id, uid,
+		},
+		{"static pod", "0::/kubepods/burstable/pod0123456789abcdef0123456789abcdef/" + id + "\n", "/kubepods/burstable/pod0123456789abcdef0123456789abcdef/" + id, id, "0123456789abcdef0123456789abcdef"},
+		{"docker", "0::/system.slice/docker-" + id + ".scope\n", "/system.slice/docker-" + id + ".scope", id, ""},
+		{"slurm", "0::/system.slice/slurmstepd.scope/job_17/step_0/user/task_3\n", "/system.slice/slurmstepd.scope/job_17/step_0/user/task_3", "", ""},
+		{"a cgroup namespace hides it", "0::/\n", "/", "", ""},
+		{"nonsense", "what\n\n::\n", "", "", ""},
+		{"a name that is no pod's", "0::/user.slice/pod-of-mine/pod12\n", "/user.slice/pod-of-mine/pod12", "", ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			tree := proctest.New(t)
+			tree.Put(proctest.Process{PID: 7, Cgroup: tt.file})
+			want := proc.Cgroup{Path: tt.path, ContainerID: tt.container, PodUID: tt.pod}
+			if tt.name == "slurm" {
+				want.SlurmJob, want.SlurmStep = "17", "0"
+			}
+			if got := open(t, tree.Root).Cgroup(7); got != want {
+				t.Errorf("%+v, want %+v", got, want)
+			}
+		})
 	}
 }
 

@@ -39,6 +39,13 @@ type Process struct {
 	Rank  int32  `json:"rank"`
 	Host  string `json:"host"`
 	GPU   string `json:"gpu,omitempty"`
+	// Pod, Namespace and Container are where the process runs: by the kubelet where it says so, else by claims that
+	// nothing contradicts. Container may be the runtime's id.
+	Pod       string `json:"pod,omitempty"`
+	Namespace string `json:"namespace,omitempty"`
+	Container string `json:"container,omitempty"`
+	// Refuted lists the claims of the identity that the kernel or the kubelet contradicts, by their names.
+	Refuted []string `json:"refuted,omitempty"`
 	trace.Snapshot
 	Kernel      *Kernel            `json:"kernel,omitempty"`
 	Completions []trace.Completion `json:"completions,omitempty"` // The newest few per communicator, oldest first.
@@ -72,6 +79,7 @@ type Kernel struct {
 	Threads          []Thread     `json:"threads,omitempty"` // Proxy and user threads named by the trace.
 	CgroupPath       string       `json:"cgroup_path,omitempty"`
 	ContainerID      string       `json:"container_id,omitempty"`
+	PodUID           string       `json:"pod_uid,omitempty"` // From the cgroup.
 }
 
 // Thread is one thread of a traced process.

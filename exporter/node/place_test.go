@@ -1,0 +1,118 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package node_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/culprit-project/culprit/exporter/kubelet"
+	"github.com/culprit-project/culprit/exporter/node"
+	"github.com/culprit-project/culprit/exporter/proc/proctest"
+	"github.com/culprit-project/culprit/trace/nodeapi"
+)
+
+// holders is a kubelet's answer by device.
+type holders map[string]kubelet.Container
+
+func (h holders) Holder(names ...string) (kubelet.Container, bool) {
+	for _, name := range names {
+		if c, ok := h[name]; ok {
+			return c, true
+		}
+	}
+	return kubelet.Container{}, false
+}
+
+const (
+	podUID      = "0a1b2c3d-1111-2222-3333-444455556666"
+	containerID = "f00dfacef00dfacef00dfacef00dfacef00dfacef00dfacef00dfacef00dface"
+	podCgroup   = "0::/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod0a1b2c3d_1111_2222_3333_444455556666.slice/cri-containerd-" +
+		containerID + ".scope\n"
+)
+
+// TestPlace has claims of a process about its pod confirmed, completed and contradicted by its cgroup and by the kubelet.
+func TestPlace(t *testing.T) {
+	knows := holders{"GPU-1": {Namespace: "train", Pod: "llm-1", Name: "main"}}
+	for _, tt := range []struct {
+		name     string
+		claim    [4]string // UID, namespace, name, container.
+		cgroup   string
+		pods     node.Pods
+		want     [3]string // Namespace, name, container.
+		refuted  []string
+		lost     bool // The kernel knows no such process.
+		otherGPU bool
+	}{
+		{name: "nothing"},
+		{name: "only claims", claim: [4]string{"", "train", "llm-1", "main"}, want: [3]string{"train", "llm-1", "main"}},
+		{name: "a container without Kubernetes", cgroup: "0::/docker/" + containerID + "\n", want: [3]string{"", "", containerID}},
+		{name: "claims that fit the cgroup", claim: [4]string{podUID, "train", "llm-1", ""}, cgroup: podCgroup, want: [3]string{"train", "llm-1", containerID}},
+		{
+			name: "another pod's claims", claim: [4]string{"99999999-1111-2222-3333-444455556666", "train", "other", "main"}, cgroup: podCgroup,
+			want: [3]string{"", "", containerID}, refuted: []string{"pod_uid", "pod_name", "pod_namespace", "container_name"},
+		},
+		{name: "only the kubelet", pods: knows, want: [3]string{"train", "llm-1", "main"}},
+		{name: "the kubelet agrees", claim: [4]string{podUID, "train", "llm-1", "main"}, cgroup: podCgroup, pods: knows, want: [3]string{"train", "llm-1", "main"}},
+		{
+			name: "the kubelet knows better", claim: [4]string{"", "train", "imposter", "main"}, pods: knows,
+			want: [3]string{"train", "llm-1", "main"}, refuted: []string{"pod_name"},
+		},
+		{name: "another GPU", claim: [4]string{"", "train", "llm-1", ""}, pods: knows, otherGPU: true, want: [3]string{"train", "llm-1", ""}},
+		{name: "a process that nobody has seen", pods: knows, lost: true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			r := newRig(t, func(o *node.Options) { o.Pods = tt.pods })
+			if !tt.lost {
+				r.procs.Put(proctest.Process{PID: 4000, StartTicks: 50, Cgroup: tt.cgroup})
+			}
+			id := identity(0)
+			id.PodUID, id.PodNamespace, id.PodName, id.ContainerName = tt.claim[0], tt.claim[1], tt.claim[2], tt.claim[3]
+			if id.GPUUUID = "GPU-1"; tt.otherGPU {
+				id.GPUUUID = "GPU-2"
+			}
+			id.CreatedNS = r.clock - 1e9
+			r.file("a.trace", id)
+			r.after(0)
+			p := r.only()
+			want := nodeapi.Process{Namespace: tt.want[0], Pod: tt.want[1], Container: tt.want[2], Refuted: tt.refuted}
+			got := nodeapi.Process{Namespace: p.Namespace, Pod: p.Pod, Container: p.Container, Refuted: p.Refuted}
+			if diff := cmp.Diff(want, got, cmpopts.EquateEmpty(), cmpopts.IgnoreUnexported(nodeapi.Process{}.Snapshot)); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestSlurmClaims(t *testing.T) {
+	const group = "0::/system.slice/slurmstepd.scope/job_17/step_0/user/task_3\n"
+	for _, tt := range []struct {
+		name, claim, cgroup, want string
+		refuted                   []string
+	}{
+		{"claimed", "17", "0::/\n", "17", nil},
+		{"shown", "", group, "17", nil},
+		{"both", "17", group, "17", nil},
+		{"another's", "18", group, "17", []string{"slurm_job_id"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			r := newRig(t, nil)
+			r.procs.Put(proctest.Process{PID: 4000, StartTicks: 50, Cgroup: tt.cgroup})
+			id := identity(0)
+			id.SlurmJobID = tt.claim
+			r.file("a.trace", id)
+			r.after(0)
+			r.sampler.Each(func(_ uint64, p *node.Process) {
+				if p.Place.SlurmJob != tt.want || !cmp.Equal(p.Place.Refuted, tt.refuted) {
+					t.Errorf("%+v", p.Place)
+				}
+			})
+			if p := r.only(); !cmp.Equal(p.Refuted, tt.refuted) {
+				t.Errorf("refuted %q", p.Refuted)
+			}
+		})
+	}
+}
