@@ -15,6 +15,9 @@ type Features struct {
 	Time, Iteration         float64 // Of this operator and of its iteration.
 	Count                   int
 	ExcessShare, RobustSize float64 // Time over Q2 as a share of the iteration; distance from Q2 in IQRs.
+	Rank                    int     // The fixed features: rank, size in bytes, communication pattern.
+	Bytes                   int64
+	Pattern                 string
 }
 
 // FeaturesOf computes the features of one time among those of the same operator in a window.
@@ -45,12 +48,23 @@ func FeaturesOf(time, iteration float64, window []float64) Features {
 	return f
 }
 
+// fewest is the number of like operators below which nothing is out of the ordinary.
+const fewest = 4
+
 // Abnormal decides without training: far outside its like, and long enough to matter to the iteration. The second rule
 // is what a plain z-score lacks: fifty times of nothing is nothing.
 func (f *Features) Abnormal() bool {
 	const far, matters = 3, 0.005
-	return f.Count >= 4 && f.RobustSize > far && f.ExcessShare > matters
+	return f.Count >= fewest && f.RobustSize > far && f.ExcessShare > matters
 }
 
-// Drift moves a threshold with the measured mean, so that a job that slowly gets longer needs no new training.
-func Drift(threshold, meanThen, meanNow float64) float64 { return threshold + meanNow - meanThen }
+// Abnormal judges one operator: the unsupervised default, or a trained model.
+type Abnormal interface {
+	Abnormal(f *Features) bool
+}
+
+// Unsupervised is the detector that needs no training.
+type Unsupervised struct{}
+
+// Abnormal implements Abnormal.
+func (Unsupervised) Abnormal(f *Features) bool { return f.Abnormal() }

@@ -77,9 +77,6 @@ func TestH3Detector(t *testing.T) {
 	if f.Mean != 2.5 || f.Q1 != 2 || f.Q2 != 3 || f.Q3 != 4 || f.IQR != 2 || math.Abs(f.Std-1.118) > 0.001 || math.Abs(f.Z-6.708) > 0.001 {
 		t.Errorf("features %+v", f)
 	}
-	if d := Drift(9.0, 9.0, 9.2); math.Abs(d-9.2) > 1e-9 {
-		t.Errorf("threshold moves to %g, want 9.2", d)
-	}
 }
 
 // ops is a graph by hand: operators in order per rank.

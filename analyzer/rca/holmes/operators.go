@@ -1,0 +1,131 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package holmes
+
+import (
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+)
+
+// Operator is a row of an operator log (H1) with what is needed to learn from it.
+type Operator struct {
+	Rank         int
+	Communicator string
+	Pattern      string // "AllReduce", …
+	Bytes        int64
+	Like         string // Equal for operators that are comparable: pattern, size and communicator size.
+	Iteration    int
+	Seconds      float64
+	// IterationSeconds is how long its iteration took.
+	IterationSeconds float64
+	Abnormal         bool // The label.
+}
+
+// columns are those of an operator table, in order.
+var columns = []string{"rank", "communicator", "pattern", "bytes", "like", "iteration", "seconds", "iteration_seconds", "abnormal"}
+
+// WriteOperators writes a table as CSV with a header.
+func WriteOperators(w io.Writer, ops []Operator) error {
+	out := csv.NewWriter(w)
+	if err := out.Write(columns); err != nil {
+		return fmt.Errorf("writing operators: %w", err)
+	}
+	for i := range ops {
+		o := &ops[i]
+		err := out.Write([]string{
+			strconv.Itoa(o.Rank), o.Communicator, o.Pattern, strconv.FormatInt(o.Bytes, 10), o.Like, strconv.Itoa(o.Iteration),
+			strconv.FormatFloat(o.Seconds, 'g', 9, 64), strconv.FormatFloat(o.IterationSeconds, 'g', 9, 64), strconv.FormatBool(o.Abnormal),
+		})
+		if err != nil {
+			return fmt.Errorf("writing operators: %w", err)
+		}
+	}
+	out.Flush()
+	if err := out.Error(); err != nil {
+		return fmt.Errorf("writing operators: %w", err)
+	}
+	return nil
+}
+
+// ReadOperators reads a table as WriteOperators writes it.
+func ReadOperators(r io.Reader) ([]Operator, error) {
+	in := csv.NewReader(r)
+	in.FieldsPerRecord = len(columns)
+	in.ReuseRecord = true
+	head, err := in.Read()
+	if err != nil {
+		return nil, fmt.Errorf("reading operators: %w", err)
+	}
+	if !slices.Equal(head, columns) {
+		return nil, fmt.Errorf("reading operators: the columns are %q, want %q", head, columns)
+	}
+	var out []Operator
+	for {
+		row, err := in.Read()
+		if errors.Is(err, io.EOF) {
+			return out, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("reading operators: %w", err)
+		}
+		o, err := operatorOf(row)
+		if err != nil {
+			line, _ := in.FieldPos(0)
+			return nil, fmt.Errorf("reading operators: line %d: %w", line, err)
+		}
+		out = append(out, o)
+	}
+}
+
+func operatorOf(row []string) (Operator, error) {
+	o := Operator{Communicator: row[1], Pattern: row[2], Like: row[4]}
+	var errs [6]error
+	o.Rank, errs[0] = strconv.Atoi(row[0])
+	o.Bytes, errs[1] = strconv.ParseInt(row[3], 10, 64)
+	o.Iteration, errs[2] = strconv.Atoi(row[5])
+	o.Seconds, errs[3] = strconv.ParseFloat(row[6], 64)
+	o.IterationSeconds, errs[4] = strconv.ParseFloat(row[7], 64)
+	o.Abnormal, errs[5] = strconv.ParseBool(row[8])
+	return o, errors.Join(errs[:]...)
+}
+
+// window is how many like operators make the statistics of one.
+const window = 256
+
+// Samples computes the features of a table's operators. What is usual is what like operators took before the first
+// abnormal iteration; where that is too little, over all of the table.
+func Samples(ops []Operator) []Labelled {
+	first := -1
+	for i := range ops {
+		if ops[i].Abnormal && (first < 0 || ops[i].Iteration < first) {
+			first = ops[i].Iteration
+		}
+	}
+	early, all := map[string][]float64{}, map[string][]float64{}
+	for i := range ops {
+		o := &ops[i]
+		if len(all[o.Like]) < window {
+			all[o.Like] = append(all[o.Like], o.Seconds)
+		}
+		if (first < 0 || o.Iteration < first) && len(early[o.Like]) < window {
+			early[o.Like] = append(early[o.Like], o.Seconds)
+		}
+	}
+	out := make([]Labelled, 0, len(ops))
+	for i := range ops {
+		o := &ops[i]
+		usual := early[o.Like]
+		if len(usual) < fewest {
+			usual = all[o.Like]
+		}
+		f := FeaturesOf(o.Seconds, o.IterationSeconds, usual)
+		f.Rank, f.Bytes, f.Pattern = o.Rank, o.Bytes, o.Pattern
+		out = append(out, Labelled{f, o.Abnormal})
+	}
+	return out
+}
