@@ -324,7 +324,9 @@ func (b *builder) noData(v *view) {
 	switch {
 	case v.left:
 		b.edge(v.node, v.peer, v.inst, ch, edgeNoData, false)
-		b.own(v.peer, v.node, v.inst, ch, 0.35, false, CauseNetworkSend, flawPeerLeft)
+		// A send that fits into its buffers ends before its data has arrived.
+		weight := pick(v.sure && isP2P(v.op) && b.x.nodes[v.node].rank.Lost == 0, 0.6, 0.35)
+		b.own(v.peer, v.node, v.inst, ch, weight, false, CauseNetworkSend, flawPeerLeft)
 	case v.pf == nil:
 		b.edge(v.node, v.peer, v.inst, ch, edgeNoData, false)
 	case v.pf.Done > v.flow.Ready:

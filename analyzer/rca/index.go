@@ -59,6 +59,7 @@ type index struct {
 
 func newIndex(ev *Evidence, opt Options) *index {
 	x := &index{ev: ev, opt: opt, funcs: map[string]int32{}, comOf: map[CommID]int32{}}
+	ev.forgetOrderlyEnds()
 	x.addNodes()
 	x.addComms()
 	x.mates = make(map[string][]int32)
@@ -68,6 +69,31 @@ func newIndex(ev *Evidence, opt Options) *index {
 		}
 	}
 	return x
+}
+
+// forgetOrderlyEnds: when one process died and all others have exited, the launcher ended them. Their orderly end then
+// says nothing, and what they show is from before.
+func (ev *Evidence) forgetOrderlyEnds() {
+	gone, exited := 0, 0
+	for i := range ev.Ranks {
+		switch ev.Ranks[i].State {
+		case ProcessGone:
+			gone++
+		case ProcessExited:
+			exited++
+		default:
+			return
+		}
+	}
+	if gone == 0 || exited <= gone {
+		return
+	}
+	ev.Ranks = slices.Clone(ev.Ranks)
+	for i := range ev.Ranks {
+		if ev.Ranks[i].State == ProcessExited {
+			ev.Ranks[i].State = ProcessUnknown
+		}
+	}
 }
 
 func (x *index) addNodes() {

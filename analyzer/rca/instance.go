@@ -157,10 +157,11 @@ func (x *index) settle(in *instance) {
 }
 
 // callers takes ranks whose CPU is still inside the call out of an operation that others have launched: they are not in
-// it yet. While all are inside the call, they are in it together (connections are made there).
+// it yet. While all are inside the call, they are in it together (connections are made there). A send or receive whose
+// other side is not told yet is inside a group call that has not been closed.
 func (x *index) callers(i int32) {
 	in := &x.insts[i]
-	if !slices.ContainsFunc(in.joins, func(j join) bool { return j.op.State >= OpEnqueued }) {
+	if !in.openGroup() && !slices.ContainsFunc(in.joins, func(j join) bool { return j.op.State >= OpEnqueued }) {
 		return
 	}
 	for k := range in.joins {
@@ -171,6 +172,8 @@ func (x *index) callers(i int32) {
 		}
 	}
 }
+
+func (in *instance) openGroup() bool { return in.key.p2p() && (in.key.src < 0 || in.key.dst < 0) }
 
 // stuckFor is how long an operation made no progress, -1 unknown.
 func stuckFor(o *Op) time.Duration {

@@ -104,6 +104,9 @@ func (x *index) compareSignatures(in *instance) *oddity {
 	if in.key.p2p() {
 		return sizesOfPair(parts)
 	}
+	if od := x.moreThanSent(in); od != nil {
+		return od
+	}
 	for _, f := range signatureFields {
 		if agree(parts, f.get) {
 			continue
@@ -124,6 +127,65 @@ func agree(parts []join, get func(*Op) signature) bool {
 		}
 	}
 	return true
+}
+
+// moreThanSent finds members that want more data than there is: the one they receive from has finished the operation,
+// and with it all that it had to send, while they have taken everything that came. They called a larger one.
+func (x *index) moreThanSent(in *instance) *oddity {
+	c := &x.comms[in.key.comm]
+	if in.key.fn >= 0 || 2*len(in.joins) > len(c.mem) {
+		return nil // Call numbers are not comparable, or those who are still in it are no minority.
+	}
+	od := &oddity{field: "size", common: "less", tie: 2*len(in.joins) == len(c.mem)}
+	for i := range in.joins {
+		j := &in.joins[i]
+		if !j.active || j.op.ProxyUnreliable {
+			return nil
+		}
+		for k := range j.op.Flows {
+			f := &j.op.Flows[k]
+			if !f.Send && f.starved() && f.Total > f.Done && x.hasFinished(c, f.Peer, in.key.place) {
+				od.odd = append(od.odd, oddMember{j.node, fmt.Sprintf("%s of %d bytes", j.op.Func, j.op.Bytes)})
+				break
+			}
+		}
+	}
+	if len(od.odd) == 0 {
+		return nil
+	}
+	if od.tie {
+		// Of two, the one whose size is not what the other's next call of the kind has.
+		for i := range c.mem {
+			if mem := &c.mem[i]; mem.m != nil && !in.has(mem) && len(od.odd) < len(c.mem) && !usualSize(mem.m, in.op()) {
+				od.odd = append(od.odd, oddMember{mem.node, "a smaller one"})
+			}
+		}
+		od.tie = len(od.odd) > len(in.joins)
+	}
+	return od
+}
+
+// hasFinished says that a member has finished the operation at a place, and that its source would have shown it if not.
+func (x *index) hasFinished(c *comm, commRank int, place int64) bool {
+	if commRank < 0 || commRank >= len(c.at) || c.at[commRank] < 0 {
+		return false
+	}
+	mem := c.find(c.at[commRank])
+	if mem == nil || mem.m == nil || mem.m.Completed <= place || mem.m.Completed > mem.m.Called {
+		return false
+	}
+	r := x.nodes[mem.node].rank
+	return r.Caps&SeesCompletion != 0 && r.Lost == 0 && !slices.ContainsFunc(mem.m.InFlight, func(o Op) bool { return o.Number <= place })
+}
+
+// usualSize says that the member's later calls of the same function have another size than o: o's is the unusual one.
+func usualSize(m *Membership, o *Op) bool {
+	for i := range m.InFlight {
+		if f := &m.InFlight[i]; f.Func == o.Func && f.Bytes > 0 && f.Bytes != o.Bytes {
+			return true
+		}
+	}
+	return false
 }
 
 // sizesOfPair compares a send with its receive: NCCL wants both counts equal.
@@ -150,29 +212,105 @@ func (in *instance) has(mem *member) bool {
 	return slices.ContainsFunc(in.joins, func(j join) bool { return j.node == mem.node })
 }
 
-// orderOddity: two members called the same operation at different places. The sibling communicators may know which
-// place is right.
+// orderOddity: two members called the same operation at different places. Most members decide which place is right; of
+// two equal camps the one is wrong that called a function which nobody else calls, or whose place is not the one that
+// the sibling communicators have.
 func (x *index) orderOddity(in *instance, n int32, o *Op) *oddity {
 	like := in.op()
-	od := &oddity{field: "order", tie: true, odd: []oddMember{
-		{in.joins[0].node, fmt.Sprintf("%s number %d as operation %d", like.Func, like.Seq, in.key.place)},
-		{n, fmt.Sprintf("%s number %d as operation %d", o.Func, o.Seq, o.Number)},
-	}}
-	places := x.familyVotes(in, func(s *Op) signature {
-		return pick(s.Func == like.Func && s.Seq == like.Seq, signature{n: s.Number + 1}, signature{})
-	}, false)
-	if len(places) != 1 {
-		return od
+	here := fmt.Sprintf("%s number %d as operation %d", like.Func, like.Seq, in.key.place)
+	there := fmt.Sprintf("%s number %d as operation %d", o.Func, o.Seq, o.Number)
+	camps := [2][]oddMember{}
+	for i := range in.joins {
+		camps[0] = append(camps[0], oddMember{in.joins[i].node, here})
 	}
-	for p := range places {
-		switch p.n - 1 {
-		case in.key.place:
-			od.common, od.odd, od.tie = od.odd[0].value, od.odd[1:], false
-		case o.Number:
-			od.common, od.odd, od.tie = od.odd[1].value, od.odd[:1], false
+	mems := x.comms[in.key.comm].mem
+	for i := range mems {
+		if m := mems[i].m; m != nil && !in.has(&mems[i]) {
+			if s := shifted(m, in); s != nil && s.Number == o.Number {
+				camps[1] = append(camps[1], oddMember{mems[i].node, there})
+			}
 		}
 	}
-	return od
+	wrong := -1
+	if len(camps[0]) != len(camps[1]) {
+		wrong = pick(len(camps[0]) < len(camps[1]), 0, 1)
+	} else if stranger := x.calledAlone(in.key.comm, camps); stranger >= 0 {
+		wrong = stranger
+	} else {
+		wrong = x.wrongPlace(in, like, o)
+	}
+	if wrong < 0 {
+		return &oddity{field: "order", tie: true, odd: append(camps[0][:1:1], oddMember{n, there})}
+	}
+	return &oddity{field: "order", common: camps[1-wrong][0].value, odd: camps[wrong]}
+}
+
+// calledAlone gives the camp whose members have all called a function that nobody else in the communicator or its family
+// has ever called, -1 none or both.
+func (x *index) calledAlone(ci int32, camps [2][]oddMember) int {
+	count := map[string]int{}
+	c := &x.comms[ci]
+	for i := range x.comms {
+		s := &x.comms[i]
+		if int32(i) != ci && (s.size != c.size || stem(s.name) != stem(c.name)) {
+			continue
+		}
+		for k := range s.mem {
+			if m := s.mem[k].m; m != nil {
+				for fn, n := range m.FuncCalled {
+					if n > 0 {
+						count[fn]++
+					}
+				}
+			}
+		}
+	}
+	found := -1
+	for k, camp := range camps {
+		alone := len(camp) > 0
+		for _, o := range camp {
+			only := false
+			for fn, n := range c.find(o.node).m.FuncCalled {
+				only = only || n > 0 && count[fn] == len(camp)
+			}
+			alone = alone && only
+		}
+		if alone && found >= 0 {
+			return -1
+		}
+		if alone {
+			found = k
+		}
+	}
+	return found
+}
+
+// wrongPlace asks the sibling communicators where the operation belongs: by its own number, else by how far its number
+// is behind its place there. 0: it is wrong here; 1: wrong where o is; -1: they do not say.
+func (x *index) wrongPlace(in *instance, like, o *Op) int {
+	votes := x.familyVotes(in, func(s *Op) signature {
+		return pick(s.Func == like.Func && s.Seq == like.Seq, signature{n: s.Number + 1}, signature{})
+	}, false)
+	here, there := in.key.place+1, o.Number+1
+	if len(votes) == 0 {
+		const bias = 1 << 40 // A difference may be nothing, which is no vote.
+		votes = x.familyVotes(in, func(s *Op) signature {
+			return pick(s.Func == like.Func && s.Seq >= 0, signature{n: s.Number - s.Seq + bias}, signature{})
+		}, false)
+		here, there = in.key.place-like.Seq+bias, o.Number-o.Seq+bias
+	}
+	if len(votes) != 1 {
+		return -1
+	}
+	for v := range votes {
+		switch v.n {
+		case here:
+			return 1
+		case there:
+			return 0
+		}
+	}
+	return -1
 }
 
 // shifted finds the instance's operation, by its function's own number, at another place of the member's order: one of
