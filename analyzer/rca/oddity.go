@@ -130,7 +130,8 @@ func agree(parts []join, get func(*Op) signature) bool {
 }
 
 // moreThanSent finds members that want more data than there is: the one they receive from has finished the operation,
-// and with it all that it had to send, while they have taken everything that came. They called a larger one.
+// although they have not even posted buffers for all of what they expect. Nobody sends what no buffer is posted for, so
+// they called a larger one.
 func (x *index) moreThanSent(in *instance) *oddity {
 	c := &x.comms[in.key.comm]
 	if in.key.fn >= 0 || 2*len(in.joins) > len(c.mem) {
@@ -144,7 +145,7 @@ func (x *index) moreThanSent(in *instance) *oddity {
 		}
 		for k := range j.op.Flows {
 			f := &j.op.Flows[k]
-			if !f.Send && f.starved() && f.Total > f.Done && x.hasFinished(c, f.Peer, in.key.place) {
+			if !f.Send && f.starved() && f.Total > f.Posted && x.hasFinished(c, f.Peer, in.key.place) {
 				od.odd = append(od.odd, oddMember{j.node, fmt.Sprintf("%s of %d bytes", j.op.Func, j.op.Bytes)})
 				break
 			}
