@@ -62,9 +62,9 @@ func Workloads() []Workload {
 		}},
 		{"fsdp-8", "Llama 7B, FSDP on one host: nothing crosses the network.", h100, with(llama, func(j *cluster.Job) { j.DP = 8 })},
 		{"fsdp-16", "Llama 7B, FSDP on two hosts.", h100, with(llama, func(j *cluster.Job) { j.DP, j.Channels = 16, 8 })},
-		{"gpt-16", "GPT 32B, tensor 2, data 4, pipeline 2, ZeRO, four GPUs a host: small, with every kind of group.", fourGPUs(), cluster.Job{
-			ID: "gpt-32b", Model: cluster.GPT32B, TP: 2, DP: 4, PP: 2, MicroBatches: 2, Sharding: cluster.ZeRO, LayerGroups: 1,
-		}},
+		{"gpt-16", "A quarter of GPT 32B's layers, tensor 2, data 4, pipeline 2, ZeRO, four GPUs a host: the smallest with every kind of group.", fourGPUs(), with(cluster.Job{
+			ID: "gpt-16", Model: cluster.GPT32B, TP: 2, DP: 4, PP: 2, MicroBatches: 2, Sharding: cluster.ZeRO, LayerGroups: 1,
+		}, func(j *cluster.Job) { j.Model.Layers /= 4 })},
 		{"gpt-32", "GPT 32B on 32 A100: tensor 8, data 2, pipeline 2, ZeRO.", a100, cluster.Job{
 			ID: "gpt-32b", Model: cluster.GPT32B, TP: 8, DP: 2, PP: 2, MicroBatches: 4, Sharding: cluster.ZeRO,
 		}},

@@ -154,7 +154,7 @@ func (s *sim) factsOf(f *Fault, h int32, fresh bool, age float64) []nodeapi.Fact
 	case Congestion:
 		return one(nodeapi.Fact{Component: "nic", Device: nic, Kind: "cnp_rate", Value: 4e4, Unit: "1/s", Rank: -1})
 	case SwitchPortSlow:
-		return one(nodeapi.Fact{Component: "nic", Device: nic, Kind: "port_rate_reduced", Value: line * f.Remaining / 1e9, Unit: "Gb/s", Expected: line / 1e9, Rank: -1})
+		return one(nodeapi.Fact{Component: "nic", Device: nic, Kind: "port_rate_reduced", Value: math.Round(line*f.Remaining/1e8) / 10, Unit: "Gb/s", Expected: math.Round(line/1e8) / 10, Rank: -1})
 	case CPUContention:
 		out := make([]nodeapi.Fact, 0, len(s.hosts[h].ranks))
 		for _, q := range s.hosts[h].ranks {

@@ -25,7 +25,7 @@ import (
 
 // What is in a recording's directory.
 const (
-	// NodesDir has NODE.state.json and NODE.trace.jsonl.gz of every node that answers: all that an analysis may read.
+	// NodesDir has NODE.state.json.gz and NODE.trace.jsonl.gz of every node that answers: all that an analysis may read.
 	NodesDir = "nodes"
 	// MetricsDir has NODE.prom: its metrics in text format.
 	MetricsDir = "metrics"
@@ -120,23 +120,28 @@ func writeNode(n *live.Node, span time.Duration, dir string) error {
 		return err
 	}
 	base := filepath.Join(dir, NodesDir, n.Name())
-	if err := writeFile(base+".state.json", func(w io.Writer) error { return json.NewEncoder(w).Encode(st) }); err != nil {
+	if err := writeFile(base+".state.json.gz", zipped(func(enc *json.Encoder) error { return enc.Encode(st) })); err != nil {
 		return err
 	}
 	if span <= 0 {
 		span = time.Duration(1<<62 - 1)
 	}
-	if err := writeFile(base+".trace.jsonl.gz", func(w io.Writer) error {
+	if err := writeFile(base+".trace.jsonl.gz", zipped(func(enc *json.Encoder) error {
+		return n.Trace(span, func(l *nodeapi.TraceLine) error { return enc.Encode(l) })
+	})); err != nil {
+		return err
+	}
+	return writeFile(filepath.Join(dir, MetricsDir, n.Name()+".prom"), n.WriteMetrics)
+}
+
+func zipped(write func(*json.Encoder) error) func(io.Writer) error {
+	return func(w io.Writer) error {
 		zw, err := gzip.NewWriterLevel(w, gzip.BestCompression)
 		if err != nil {
 			return err
 		}
-		enc := json.NewEncoder(zw)
-		return errors.Join(n.Trace(span, func(l *nodeapi.TraceLine) error { return enc.Encode(l) }), zw.Close())
-	}); err != nil {
-		return err
+		return errors.Join(write(json.NewEncoder(zw)), zw.Close())
 	}
-	return writeFile(filepath.Join(dir, MetricsDir, n.Name()+".prom"), n.WriteMetrics)
 }
 
 func writeFile(path string, write func(io.Writer) error) (err error) {
