@@ -74,7 +74,7 @@ func startJob(t *testing.T, fault string) *job {
 	addr := freeAddress(t)
 	flags, err := parseFlags([]string{
 		"--trace.dir=" + filepath.Join(dir, "host0"), "--trace.dir=" + filepath.Join(dir, "host1"), "--web.listen-address=" + addr,
-		"--collector.nccl.detail-after=1s", "--runtime.gomaxprocs=2",
+		"--collector.nccl.detail-after=1s", "--runtime.gomaxprocs=2", "--web.enable-control",
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -270,4 +270,80 @@ func TestStoppedRank(t *testing.T) {
 		}
 		return "rank 3 is not stopped"
 	})
+}
+
+// TestEventsAreSwitchedInARunningJob has steps switched off and on again in one rank, through the exporter, while the job
+// runs; another rank goes on as before.
+func TestEventsAreSwitchedInARunningJob(t *testing.T) {
+	j := startJob(t, "")
+	// What steps wait for is only seen step by step; their number is also known when a transfer has ended.
+	waits := func(rank string) float64 { return j.metrics("nccl_wait_seconds_total")[rank] }
+	masks := func() (of0, of1 uint64) {
+		for _, p := range j.state("?job_id=train&flows=none").Processes {
+			switch p.Rank {
+			case 0:
+				of0 = p.Status.EventMask
+			case 1:
+				of1 = p.Status.EventMask
+			}
+		}
+		return of0, of1
+	}
+	ops := func() float64 { return j.metrics("nccl_ops_completed_total")["1"] }
+	j.eventually(func() string {
+		if w0, w1 := waits("0"), waits("1"); w0 == 0 || w1 == 0 {
+			return fmt.Sprintf("waits %g and %g", w0, w1)
+		}
+		return ""
+	})
+	start0, start1 := masks()
+	j.events(http.MethodPut, "-proxystep")
+	j.eventually(func() string {
+		if of0, of1 := masks(); of1 == start1 || of0 != start0 {
+			return fmt.Sprintf("masks %#x and %#x", of0, of1)
+		}
+		return ""
+	})
+	// Operations issued before may still report; then none, while operations go on.
+	last, since := waits("1"), ops()
+	j.eventually(func() string {
+		if now := waits("1"); now != last {
+			last, since = now, ops()
+			return "rank 1 still reports steps"
+		}
+		if ops() < since+20 {
+			return "rank 1 stands still"
+		}
+		return ""
+	})
+	j.events(http.MethodDelete, "")
+	j.eventually(func() string {
+		if _, of1 := masks(); of1 != start1 {
+			return fmt.Sprintf("mask %#x, was %#x at the start", of1, start1)
+		}
+		if waits("1") == last {
+			return "rank 1 reports no steps"
+		}
+		return ""
+	})
+	if !strings.Contains(j.body(nodeapi.TracePath+"?rank=1&completions=0&samples=0"), `"mask_changed"`) {
+		t.Error("the change is not in the history")
+	}
+}
+
+// events changes what rank 1 reports.
+func (j *job) events(method, body string) {
+	j.t.Helper()
+	r, err := http.NewRequestWithContext(j.t.Context(), method, "http://"+j.addr+nodeapi.EventsPath+"?job_id=train&rank=1", strings.NewReader(body))
+	if err != nil {
+		j.t.Fatal(err)
+	}
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		j.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if b, err := io.ReadAll(resp.Body); err != nil || resp.StatusCode != http.StatusOK {
+		j.t.Fatalf("%s: %d %v %s", method, resp.StatusCode, err, b)
+	}
 }

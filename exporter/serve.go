@@ -93,7 +93,13 @@ func serve(ctx context.Context, log *slog.Logger, s *settings) error {
 	mux := http.NewServeMux()
 	mux.Handle("GET "+s.telemetry, collector.Handler(log, registry, set))
 	mux.HandleFunc("GET /-/healthy", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "OK") })
-	api.New(log, version.Version, sampler, store, evidence).Register(mux)
+	nodeAPI := api.New(log, version.Version, sampler, store, evidence)
+	nodeAPI.Register(mux)
+	if s.control {
+		nodeAPI.RegisterControl(mux)
+	} else {
+		nodeAPI.RegisterNoControl(mux)
+	}
 	if err := addLandingPage(mux, s); err != nil {
 		return err
 	}

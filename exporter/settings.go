@@ -20,6 +20,7 @@ import (
 	"github.com/culprit-project/culprit/exporter/kubelet"
 	"github.com/culprit-project/culprit/exporter/node"
 	"github.com/culprit-project/culprit/exporter/ras"
+	"github.com/culprit-project/culprit/trace/nodeapi"
 )
 
 // settings are what the flags say.
@@ -33,6 +34,7 @@ type settings struct {
 	collector map[string]*bool // Switched on, by name.
 	telemetry string           // Path of the metrics.
 	sysfs     string
+	control   bool   // Running jobs may be told what to report.
 	kubelet   string // Socket of the kubelet's pod resources; empty: not asked.
 	cpus      int
 	ras       struct {
@@ -49,6 +51,8 @@ func parseFlags(args []string) (*settings, error) {
 	promslogflag.AddFlags(app, s.log)
 
 	app.Flag("web.telemetry-path", "Path under which metrics are served.").Default("/metrics").StringVar(&s.telemetry)
+	app.Flag("web.enable-control", "Let PUT "+nodeapi.EventsPath+" change which events running jobs report. Whoever reaches the exporter may then; "+
+		"guard it with --web.config.file.").BoolVar(&s.control)
 	app.Flag("trace.dir", "Directory of trace files. Repeatable.").Default("/dev/shm/culprit").StringsVar(&s.node.Dirs)
 	app.Flag("trace.keep-dead", "How long a dead process's last state is kept.").Default("10m").DurationVar(&s.node.KeepDead)
 	app.Flag("sample-interval", "Time between two looks at the trace files.").Default("100ms").DurationVar(&s.node.Interval)

@@ -54,7 +54,9 @@ func newNode(t *testing.T) *testNode {
 		t.Fatal(err)
 	}
 	mux := http.NewServeMux()
-	api.New(promslog.NewNopLogger(), "1.2.3", n.sampler, store).Register(mux)
+	a := api.New(promslog.NewNopLogger(), "1.2.3", n.sampler, store)
+	a.Register(mux)
+	a.RegisterControl(mux)
 	n.server = httptest.NewServer(mux)
 	t.Cleanup(n.server.Close)
 	return n

@@ -42,15 +42,16 @@ type Process struct {
 	Iterations prometheus.Histogram
 	Lost       bool // The file became unreadable.
 
-	path      string
-	id        fileID
-	file      *trace.File
-	unlinked  bool
-	deadSince time.Time
-	released  time.Time
-	located   time.Time // When Place was resolved.
-	asked     bool      // The kernel has been asked at least once.
-	lockSeen  bool      // The writer was seen holding its file's lock.
+	path       string
+	id         fileID
+	file       *trace.File
+	unlinked   bool
+	deadSince  time.Time
+	released   time.Time
+	located    time.Time // When Place was resolved.
+	asked      bool      // The kernel has been asked at least once.
+	lockSeen   bool      // The writer was seen holding its file's lock.
+	controlled bool      // It has a control file of ours.
 
 	heartbeat   uint64
 	heartbeatAt time.Time

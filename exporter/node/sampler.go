@@ -313,6 +313,11 @@ func (s *Sampler) bury(p *Process, now time.Time) {
 	if p.deadSince.IsZero() {
 		p.deadSince = now
 	}
+	if p.controlled {
+		if err := p.control(""); err != nil {
+			s.log.Warn("Cleaning up after a process", "file", p.path, "err", err)
+		}
+	}
 	if err := p.file.Close(); err != nil {
 		s.log.Warn("Closing trace file", "file", p.path, "err", err)
 	}

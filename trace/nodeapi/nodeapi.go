@@ -14,6 +14,8 @@ const Version = 1
 const (
 	StatePath = "/api/v1/state"
 	TracePath = "/api/v1/trace"
+	// EventsPath takes PUT and DELETE, where the exporter was told to allow it.
+	EventsPath = "/api/v1/events"
 )
 
 // State answers GET /api/v1/state: every traced process on the node. Query parameters job_id, rank and comm
@@ -109,6 +111,22 @@ type Fact struct {
 type Unread struct {
 	File  string `json:"file"`
 	Error string `json:"error"`
+}
+
+// Events answers PUT and DELETE /api/v1/events: what became of the request, process by process.
+type Events struct {
+	Version   int          `json:"version"`
+	Node      string       `json:"node"`
+	Processes []Controlled `json:"processes"`
+}
+
+// Controlled is a process that was asked to report other events.
+type Controlled struct {
+	File      string `json:"file"`
+	JobID     string `json:"job_id"`
+	Rank      int32  `json:"rank"`
+	EventMask uint64 `json:"event_mask"`      // Before it has heard of the request.
+	Error     string `json:"error,omitempty"` // Why it could not be asked.
 }
 
 // Sample is one record of the real-time state log (M3): a process's operations and flows in progress at one moment. An
