@@ -178,6 +178,8 @@ func Segment(rank int, c *trace.Completion) (rca.Segment, bool) {
 	for i := range c.Send.WaitNS {
 		s.SendWait[i], s.RecvWait[i] = nanoseconds(c.Send.WaitNS[i]), nanoseconds(c.Recv.WaitNS[i])
 	}
+	s.SendFlows, s.SendBytes, s.SendActive, s.SendPeer = int(c.Send.Flows), signed(c.Send.Bytes), nanoseconds(c.Send.ActiveNS), int(c.Send.SlowestPeer)
+	s.RecvFlows, s.RecvBytes, s.RecvActive, s.RecvPeer = int(c.Recv.Flows), signed(c.Recv.Bytes), nanoseconds(c.Recv.ActiveNS), int(c.Recv.SlowestPeer)
 	slowest := &c.Send
 	if c.Recv.SlowestNS > slowest.SlowestNS {
 		slowest = &c.Recv

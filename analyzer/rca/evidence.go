@@ -182,6 +182,12 @@ type Segment struct {
 	SendWait [3]time.Duration
 	RecvWait [3]time.Duration
 	Steps    int64
+	// Flows over the network by direction: how many, their bytes, the time each had a transfer outstanding (summed), and
+	// the rank in the communicator that the slowest goes to or comes from; flows 0: none, or not seen.
+	SendFlows, RecvFlows   int
+	SendBytes, RecvBytes   int64
+	SendActive, RecvActive time.Duration
+	SendPeer, RecvPeer     int
 	// Slowest channel of the operation and its time, with the fastest's; 0 unknown.
 	SlowestChannel           int
 	SlowestPeer              int

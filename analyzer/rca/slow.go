@@ -6,6 +6,7 @@ package rca
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 )
 
@@ -38,9 +39,18 @@ type slowAnalysis struct {
 
 // slowVerdict explains why a job is slow. ok is false without finished work.
 func slowVerdict(x *index) (Verdict, bool) {
+	a := newSlowAnalysis(x)
+	if a == nil {
+		return Verdict{}, false
+	}
+	return a.verdict(), true
+}
+
+// newSlowAnalysis prepares the analysis; nil without finished work.
+func newSlowAnalysis(x *index) *slowAnalysis {
 	t := newTimeline(x, x.ev.Timeline)
 	if len(t.segs) == 0 {
-		return Verdict{}, false
+		return nil
 	}
 	t = t.uncover().mend()
 	a := &slowAnalysis{timeline: t, onset: 1, series: t.iterationTimes()}
@@ -56,17 +66,40 @@ func slowVerdict(x *index) (Verdict, bool) {
 	a.replay = newReplay(a.timeline)
 	a.walk = a.walkBack()
 	a.iterTime = a.replay.base / float64(max(1, a.iters))
-	return a.verdict(), true
+	return a
 }
 
 // leastOnset is the factor from which a lasting change of the iteration time is one.
 const leastOnset = 1.05
 
-// changePoint finds where the iterations became longer for good: the split that leaves the least distance of the
-// iterations from their side's median, if the noise on both sides does not explain it; ratio 1 when there is none.
+// changePoint finds where the iterations became longer for good; ratio 1 when they did not. Trouble that comes and goes
+// shows in the mean of several iterations, not in their median.
 func changePoint(series []int64) (at int, ratio float64) {
-	const side, most = 3, 1000
+	const most = 1000
 	v := toFloats(series[max(0, len(series)-most):])
+	first := len(series) - len(v)
+	for _, blocks := range []int{len(v), 48, 24, 12} {
+		size := len(v) / max(1, blocks)
+		if size < 1 || blocks < len(v) && size < 2 {
+			continue
+		}
+		means := make([]float64, len(v)/size)
+		for i := range means {
+			for _, x := range v[i*size : (i+1)*size] {
+				means[i] += x / float64(size)
+			}
+		}
+		if k, r := cut(means); r >= leastOnset {
+			return first + k*size, r
+		}
+	}
+	return 0, 1
+}
+
+// cut finds the place that leaves the least distance of the values from their side's median, if the noise on both sides
+// does not explain it.
+func cut(v []float64) (at int, ratio float64) {
+	const side = 3
 	best := 0.0
 	for k := side; k+side <= len(v); k++ {
 		before := distance(v[:k])
@@ -80,10 +113,12 @@ func changePoint(series []int64) (at int, ratio float64) {
 	}
 	b, bs := center(v[:at])
 	l, ls := center(v[at:])
-	if b <= 0 || l-b < 4*max(bs, ls) || l <= b {
+	const mostCounted = 16 // Medians of many values are surer than of few, to a point: noise has a memory.
+	sure := 4 / math.Sqrt(float64(max(side, min(at, len(v)-at, mostCounted)))/side)
+	if b <= 0 || l <= b || l-b < sure*max(bs, ls) {
 		return 0, 1
 	}
-	return at + len(series) - len(v), l / b
+	return at, l / b
 }
 
 // distance gives the sum of distances from the median.

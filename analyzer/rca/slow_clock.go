@@ -14,6 +14,7 @@ type line struct {
 	offset float64
 	slope  float64
 	known  bool
+	root   int32 // The node whose clock is the reference; those of different roots cannot be compared.
 }
 
 // toReference converts a time on the clock.
@@ -29,7 +30,7 @@ func (t *timeline) alignClocks() {
 	type sample struct{ at, diff int64 } // On a's clock; b's end minus a's.
 	type pair struct {
 		a, b int32
-		p2p  bool // Only if nothing better links them.
+		tier int8 // 0: all left together; 1: a send that was waited for; 2: one that was not, if nothing better links them.
 	}
 	samples := map[pair][]sample{}
 	var pairs []pair
@@ -46,10 +47,13 @@ func (t *timeline) alignClocks() {
 			if a.node == b.node {
 				continue
 			}
-			if t.jobs[j].p2p && max(a.stay, b.stay) < 2*t.jobs[j].transfer {
-				continue // Nobody waited: a send may have ended long before its receive began.
+			p := pair{a.node, b.node, 0}
+			if t.jobs[j].p2p {
+				p.tier = 1
+				if max(a.stay, b.stay) < 2*t.jobs[j].transfer {
+					p.tier = 2 // Nobody waited: the send may have ended before its receive began.
+				}
 			}
-			p := pair{a.node, b.node, t.jobs[j].p2p}
 			if len(samples[p]) == 0 {
 				pairs = append(pairs, p)
 			}
@@ -59,11 +63,8 @@ func (t *timeline) alignClocks() {
 		}
 	}
 	slices.SortFunc(pairs, func(a, b pair) int {
-		if a.p2p != b.p2p {
-			return pick(a.p2p, 1, -1)
-		}
 		// Pairs with most in common first: their estimate is best.
-		return cmp.Or(cmp.Compare(len(samples[b]), len(samples[a])), cmp.Compare(a.a, b.a), cmp.Compare(a.b, b.b))
+		return cmp.Or(cmp.Compare(a.tier, b.tier), cmp.Compare(len(samples[b]), len(samples[a])), cmp.Compare(a.a, b.a), cmp.Compare(a.b, b.b))
 	})
 	next := make([][]pair, len(t.nodes))
 	tree := newForest(len(t.nodes))
@@ -89,7 +90,7 @@ func (t *timeline) alignClocks() {
 		if len(t.ranks[root]) == 0 || t.clock[root].known {
 			continue
 		}
-		t.clock[root] = line{known: true}
+		t.clock[root] = line{known: true, root: int32(root)}
 		queue := []int32{int32(root)}
 		for len(queue) > 0 {
 			n := queue[0]
@@ -97,6 +98,7 @@ func (t *timeline) alignClocks() {
 			for _, p := range next[n] {
 				if to := p.a + p.b - n; !t.clock[to].known {
 					t.clock[to] = compose(t.clock[n], fit(p), p.a == n)
+					t.clock[to].root = int32(root)
 					queue = append(queue, to)
 				}
 			}

@@ -6,6 +6,7 @@ package rca
 import (
 	"cmp"
 	"slices"
+	"time"
 )
 
 // token is what an operation looks like from its rank, the same in every iteration and on every rank of a role.
@@ -97,18 +98,31 @@ func (t *timeline) tokenOf(s *seg) token {
 	return k
 }
 
+// batched says that a segment was entered together with the one before it on its rank: one group call.
+func (t *timeline) batched(list []int32, p int) bool {
+	return p > 0 && t.segs[list[p]].enter-t.segs[list[p-1]].enter < int64(time.Microsecond)
+}
+
 // frequencies gives how often a rank that has an operation does it, on average: the window's edges, which cut ranks
-// differently, must not decide which is the rarest.
+// differently, must not decide which is the rarest. In one batch it counts once.
 func (t *timeline) frequencies(tokens []int32, n int) []float64 {
 	sum := make([]float64, n)
 	ranks := make([]float64, n)
-	last := make([]int32, n)
+	last, batch := make([]int32, n), make([]int32, n)
 	for i := range last {
-		last[i] = -1
+		last[i], batch[i] = -1, -1
 	}
 	for _, list := range t.ranks {
-		for _, i := range list {
+		begun := int32(-1)
+		for p, i := range list {
+			if !t.batched(list, p) {
+				begun = i
+			}
 			k := tokens[i]
+			if batch[k] == begun {
+				continue
+			}
+			batch[k] = begun
 			sum[k]++
 			if last[k] != t.segs[i].node {
 				last[k] = t.segs[i].node
@@ -129,7 +143,7 @@ func (t *timeline) cutAll(tokens []int32, often []float64) {
 	votes := map[int]int{}
 	for n, list := range t.ranks {
 		var shape []uint64
-		starts[n], shape = stretches(list, tokens, often)
+		starts[n], shape = t.stretches(list, tokens, often)
 		if len(shape) >= 2 {
 			votes[stretch(shape)]++
 		}
@@ -161,12 +175,19 @@ func (t *timeline) cutAll(tokens []int32, often []float64) {
 	}
 }
 
-// stretches gives where a rank's rarest recurring operation stands, and a fingerprint of what lies between, whatever
-// the order.
-func stretches(list, tokens []int32, often []float64) (starts []int, shape []uint64) {
-	count := map[int32]int{}
-	for _, i := range list {
-		count[tokens[i]]++
+// stretches gives where the batches with a rank's rarest recurring operation begin, and a fingerprint of what lies
+// between, whatever the order.
+func (t *timeline) stretches(list, tokens []int32, often []float64) (starts []int, shape []uint64) {
+	count, at := map[int32]int{}, map[int32]int{}
+	begun := 0
+	for p, i := range list {
+		if !t.batched(list, p) {
+			begun = p
+		}
+		if b, ok := at[tokens[i]]; !ok || b != begun {
+			at[tokens[i]] = begun
+			count[tokens[i]]++
+		}
 	}
 	rarest := int32(-1)
 	for k, c := range count {
@@ -177,22 +198,27 @@ func stretches(list, tokens []int32, often []float64) (starts []int, shape []uin
 	if rarest < 0 {
 		return nil, nil
 	}
+	for p, i := range list {
+		if !t.batched(list, p) {
+			begun = p
+		}
+		if tokens[i] == rarest && (len(starts) == 0 || starts[len(starts)-1] != begun) {
+			starts = append(starts, begun)
+		}
+	}
 	var set []int32
 	var buf []byte
-	for p, i := range list {
-		if tokens[i] == rarest {
-			if len(starts) > 0 {
-				slices.Sort(set)
-				buf = buf[:0]
-				for _, k := range set {
-					buf = append(buf, byte(k), byte(k>>8), byte(k>>16))
-				}
-				shape = append(shape, fnv1a(buf))
-			}
-			set = set[:0]
-			starts = append(starts, p)
+	for k := 1; k < len(starts); k++ {
+		set = set[:0]
+		for _, i := range list[starts[k-1]:starts[k]] {
+			set = append(set, tokens[i])
 		}
-		set = append(set, tokens[i])
+		slices.Sort(set)
+		buf = buf[:0]
+		for _, k := range set {
+			buf = append(buf, byte(k), byte(k>>8), byte(k>>16))
+		}
+		shape = append(shape, fnv1a(buf))
 	}
 	return starts, shape
 }

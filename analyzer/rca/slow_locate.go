@@ -10,77 +10,105 @@ import (
 	"time"
 )
 
-// locateNet names what all slow transfers share: an end, the ranks of one host, or a path.
-func (a *slowAnalysis) locateNet(net, flush []slowEnd, gain float64) (finding, bool) {
-	score := map[int32]int64{}
-	var total int64
-	for i := range net {
-		e := &net[i]
-		total += e.total
-		score[e.node] += e.total
-		if e.peer >= 0 && e.peer != e.node {
-			score[e.peer] += e.total * 9 / 10
-		}
+// leastFit is the share of the slowness that a place must explain to be named.
+const leastFit = 0.5
+
+// locateNet names the place that explains which flows are slow and which are not: the end of a rank, what the ranks of a
+// host share, a path.
+func (a *slowAnalysis) locateNet(groups []flowGroup, flush []slowEnd, gain float64) (finding, bool) {
+	fs := a.newExplainer(groups).explain()
+	if len(fs) == 0 || fs[0].fit < leastFit {
+		return finding{}, false
 	}
-	best := int32(-1)
-	for n, s := range score {
-		if best < 0 || s > score[best] || s == score[best] && n < best {
-			best = n
-		}
-	}
-	f := finding{class: SlowComm, cause: CauseNetworkSend, comm: -1, lane: -1, gain: gain, weight: 0.85, nodes: []int32{best}}
-	worst := 1.0
-	for i := range net {
-		worst = max(worst, net[i].times)
-		if net[i].node == best {
-			f.lane = max(f.lane, net[i].lane)
-		}
-	}
-	f.what = fmt.Sprintf("its transfers are outstanding %.1f times as long as those of its peers: NIC, link or PCIe", worst)
-	if float64(score[best]) < 0.8*float64(total) {
-		return a.locatePath(net, flush, gain, worst)
-	}
-	if other := rivalOf(net, best); other >= 0 && float64(score[other]) >= 0.85*float64(score[best]) {
-		// One link alone: its two ends are told apart by their nodes' evidence or by their proxies. Failing that it is
-		// its sender's, with less confidence.
-		mine, theirs := a.endSick(best, flush), a.endSick(other, flush)
-		switch {
-		case theirs && !mine:
-			best = other
-		case mine == theirs:
-			best = net[0].node
-			f.weight = 0.6
-			if net[0].peer >= 0 {
-				f.what = fmt.Sprintf("what it sends to %s is outstanding %.1f times as long as elsewhere: its NIC, the link, or the receiving end", a.rankName(net[0].peer), worst)
-			}
-		}
-		f.nodes = []int32{best}
-	}
+	best := &fs[0]
+	rival := rivalOf(fs)
+	f := finding{class: SlowComm, cause: CauseNetworkSend, comm: -1, lane: -1, gain: gain, weight: 0.5 + 0.4*best.fit, nodes: best.nodes}
 	switch {
-	case a.hasFact(best, "pcie"):
-		f.cause = CausePCIe
-	case a.starved(best, flush):
-		f.cause = pick(a.hasFact(best, "cpu"), CauseCPU, CauseProxy)
-		f.what = fmt.Sprintf("its transfers are outstanding %.1f times as long as those of its peers and what arrives is handed on late: its proxy thread does not get to run", worst)
+	case best.all:
+		f.class, f.cause, f.nodes = GlobalSlow, CauseUnknown, nil
+		f.what = fmt.Sprintf("all ranks' transfers take %.2f times as long as before, alike", best.factor)
+		return f, true
+	case best.nodes == nil:
+		return a.onPath(f, best, flush), true
+	case rival != nil && rival.nodes == nil:
+		return a.onPath(f, rival, flush), true
+	case rival != nil:
+		f.nodes, f.weight = nil, min(f.weight, 0.6)
+		f.group = fmt.Sprintf("link between %s and %s", rankNumbers(a.ids(best.nodes)), rankNumbers(a.ids(rival.nodes)))
+		f.what = fmt.Sprintf("transfers on it are outstanding %.1f times as long as they were or as elsewhere, and which end is to blame cannot be told", best.factor)
+		return f, true
 	}
+	a.nameEnd(&f, best, groups, flush)
 	return f, true
 }
 
-// rivalOf gives the other end when all slow transfers of a rank go to one, else -1.
-func rivalOf(net []slowEnd, n int32) int32 {
-	other := int32(-1)
-	for i := range net {
-		e := &net[i]
-		o := e.peer
-		if e.node != n {
-			o = e.node
+// rivalOf gives an explanation that is as good as the first and names others, nil none.
+func rivalOf(fs []fitted) *fitted {
+	const alike = 0.04
+	for i := range fs[1:] {
+		f := &fs[i+1]
+		if f.score < fs[0].score-alike {
+			return nil
 		}
-		if o < 0 || other >= 0 && o != other {
-			return -1
+		if f.all || fs[0].nodes == nil {
+			continue
 		}
-		other = o
+		if f.nodes == nil || !slices.ContainsFunc(f.nodes, func(n int32) bool { return slices.Contains(fs[0].nodes, n) }) {
+			return f
+		}
 	}
-	return other
+	return nil
+}
+
+// onPath names a path between two hosts, or those hosts' proxies where they hand on late.
+func (a *slowAnalysis) onPath(f finding, p *fitted, flush []slowEnd) finding {
+	for i := range flush {
+		if h := a.host(flush[i].node); h == p.path[0] || h == p.path[1] {
+			if g, ok := a.locateProxy(flush, f.gain); ok {
+				return g
+			}
+		}
+	}
+	f.nodes, f.weight = nil, min(f.weight, 0.75)
+	f.group = "path " + p.path[0] + "->" + p.path[1]
+	f.what = fmt.Sprintf("transfers on it are outstanding %.1f times as long as they were or as elsewhere", p.factor)
+	return f
+}
+
+var (
+	thirdPerson = map[end]string{endBoth: "sends and receives", endSend: "sends", endReceive: "receives"}
+	plainVerb   = map[end]string{endBoth: "send and receive", endSend: "send", endReceive: "receive"}
+)
+
+// nameEnd says what is slow at the ranks found: the network, PCIe, or the thread that serves it.
+func (a *slowAnalysis) nameEnd(f *finding, p *fitted, groups []flowGroup, flush []slowEnd) {
+	for i := range groups {
+		if g := &groups[i]; g.node == p.nodes[0] && g.slow {
+			f.lane = max(f.lane, g.lane)
+		}
+	}
+	whose := pick(len(p.nodes) == 1, "its", "their")
+	f.what = fmt.Sprintf("what %s %s is outstanding %.1f times as long as it was or as elsewhere: %s NIC, link or PCIe",
+		pick(len(p.nodes) == 1, "it", "they"), pick(len(p.nodes) == 1, thirdPerson, plainVerb)[p.end], p.factor, whose)
+	pcie, late, cpu := 0, 0, 0
+	for _, n := range p.nodes {
+		if a.hasFact(n, "pcie") {
+			pcie++
+		}
+		if a.starved(n, flush) {
+			late++
+		}
+		if a.hasFact(n, "cpu") {
+			cpu++
+		}
+	}
+	switch {
+	case 2*pcie > len(p.nodes):
+		f.cause = CausePCIe
+	case 2*late > len(p.nodes):
+		f.cause = pick(2*cpu > len(p.nodes), CauseCPU, CauseProxy)
+		f.what = fmt.Sprintf("%s transfers are outstanding %.1f times as long as they were or as elsewhere and what arrives is handed on late: %s proxy thread does not get to run", whose, p.factor, whose)
+	}
 }
 
 // endSick says whether the node's own evidence, or its proxy's lateness, speaks against a rank.
@@ -96,63 +124,6 @@ func (a *slowAnalysis) starved(n int32, flush []slowEnd) bool {
 
 func (a *slowAnalysis) hasFact(n int32, component string) bool {
 	return a.ailing(n, func(f *Fact) bool { return f.Component == component })
-}
-
-// locatePath: the slow transfers share no rank. They may share a host, or a pair of hosts.
-func (a *slowAnalysis) locatePath(net, flush []slowEnd, gain, worst float64) (finding, bool) {
-	hosts := map[string]int64{}
-	pairs := map[[2]string]int64{}
-	var total int64
-	byHost := map[string][]int32{}
-	for i := range net {
-		e := &net[i]
-		w := e.total
-		total += w
-		h := a.host(e.node)
-		hosts[h] += w
-		byHost[h] = append(byHost[h], e.node)
-		if e.peer >= 0 {
-			p := a.host(e.peer)
-			pairs[[2]string{h, p}] += w
-			if p != h {
-				hosts[p] += w * 9 / 10
-				byHost[p] = append(byHost[p], e.peer)
-			}
-		}
-	}
-	bestHost := ""
-	for h, w := range hosts {
-		if bestHost == "" || w > hosts[bestHost] || w == hosts[bestHost] && h < bestHost {
-			bestHost = h
-		}
-	}
-	var bestPair [2]string
-	for p, w := range pairs {
-		if w > pairs[bestPair] || w == pairs[bestPair] && (p[0] < bestPair[0] || p[0] == bestPair[0] && p[1] < bestPair[1]) {
-			bestPair = p
-		}
-	}
-	f := finding{class: SlowComm, cause: CauseNetworkSend, comm: -1, lane: -1, gain: gain, weight: 0.7}
-	for i := range flush {
-		if a.host(flush[i].node) == bestHost && float64(hosts[bestHost]) >= 0.8*float64(total) {
-			return a.locateProxy(flush, gain)
-		}
-	}
-	switch {
-	case float64(pairs[bestPair]) >= 0.8*float64(total) && bestPair[0] != bestPair[1]:
-		f.group = "path " + bestPair[0] + "->" + bestPair[1]
-		f.what = fmt.Sprintf("transfers on it are outstanding %.1f times as long as elsewhere", worst)
-		return f, true
-	case float64(hosts[bestHost]) >= 0.8*float64(total):
-		ns := byHost[bestHost]
-		slices.Sort(ns)
-		f.nodes = slices.Compact(ns)
-		f.what = fmt.Sprintf("transfers of this host are outstanding up to %.1f times as long as elsewhere", worst)
-		return f, true
-	}
-	f.group, f.weight = "network", 0.5
-	f.what = fmt.Sprintf("transfers of %s are outstanding up to %.1f times as long as the others'", plural(len(net), "rank"), worst)
-	return f, true
 }
 
 // locateProxy: nothing is outstanding longer, but what has arrived is handed on late: the thread that does it starves.

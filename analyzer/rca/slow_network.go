@@ -25,12 +25,14 @@ type slowEnd struct {
 	ref   int64   // What its peers take, ns.
 	total int64   // Beyond that, over the window, ns.
 	lane  int
+	flush bool // It is what arrives that is late, not what is sent.
 }
 
 // network finds transfers that take longer than they should, and whose NIC, PCIe, proxy or path that is. What decides
 // is the time a transfer was outstanding: waiting does not pollute it (Pulse's actual communication time, P5).
 func (a *slowAnalysis) network() []finding {
-	net, flush := a.slowEnds()
+	groups := a.flowGroups()
+	net, flush := a.slowSends(groups), a.lateFlushes()
 	all := a.replay.gain(change{transfer: a.idealTransfers(true, net, flush)})
 	if all < leastGain {
 		return nil
@@ -39,7 +41,7 @@ func (a *slowAnalysis) network() []finding {
 	g := a.replay.gain(change{transfer: a.idealTransfers(false, net, flush)})
 	if g >= leastGain && g-1 >= 0.3*(all-1) || a.dominate(net) || a.dominate(flush) {
 		if len(net) > 0 && sumTotal(net) >= sumTotal(flush) {
-			if f, ok := a.locateNet(net, flush, all); ok {
+			if f, ok := a.locateNet(groups, flush, all); ok {
 				return []finding{f}
 			}
 		}
@@ -51,6 +53,24 @@ func (a *slowAnalysis) network() []finding {
 		return []finding{f}
 	}
 	return nil
+}
+
+// slowSends gives the flow groups that are slow, those that matter most first.
+func (a *slowAnalysis) slowSends(groups []flowGroup) []slowEnd {
+	var out []slowEnd
+	for i := range groups {
+		g := &groups[i]
+		total := int64((g.now - g.ref) * float64(len(g.segs)))
+		if !g.slow || float64(total) < 0.005*a.replay.base {
+			continue
+		}
+		e := slowEnd{node: g.node, peer: -1, segs: g.segs, times: g.ratio, ref: int64(g.ref), total: total, lane: g.lane}
+		if len(g.peers) == 1 {
+			e.peer = g.peers[0].node
+		}
+		out = append(out, e)
+	}
+	return heaviest(out)
 }
 
 func sumTotal(es []slowEnd) int64 {
@@ -85,7 +105,12 @@ func (a *slowAnalysis) idealTransfers(elsewhere bool, ends ...[]slowEnd) func(*j
 			e := &es[i]
 			for _, g := range e.segs {
 				s := &a.segs[g]
-				over := max(int64(s.SendWait[sendNet]), int64(s.RecvWait[recvFlush])) - e.ref
+				// Flows run side by side: what each is slower by counts once.
+				over := max(int64(s.SendWait[sendNet]), int64(s.SendActive)) - e.ref
+				if e.flush {
+					over = int64(s.RecvWait[recvFlush]) - e.ref
+				}
+				over /= int64(max(1, s.SendFlows))
 				if j := &a.jobs[s.job]; over > 0 {
 					lower(j, max(j.transfer/10, j.transfer-over))
 				}
@@ -107,15 +132,13 @@ type endKey struct {
 }
 
 type endTimes struct {
-	key        endKey
-	net, flush []int64
-	segs       []int32
-	peers      map[int]int
-	chans      map[int]int
+	key   endKey
+	flush int64
+	segs  []int32
 }
 
-// slowEnds compares every rank's outstanding and flush time with those of the others in the same class of transfer.
-func (a *slowAnalysis) slowEnds() (net, flush []slowEnd) {
+// lateFlushes gives the ranks on which what has arrived is handed on later than on others in the same class of transfer.
+func (a *slowAnalysis) lateFlushes() []slowEnd {
 	at := map[endKey]int{}
 	var ends []endTimes
 	for i := range a.segs {
@@ -127,24 +150,16 @@ func (a *slowAnalysis) slowEnds() (net, flush []slowEnd) {
 		k := endKey{class: a.classOf(j), node: s.node, peer: -1}
 		if j.p2p {
 			k.peer = a.nodeOf(s.Peer)
-			if direction(s.Func) < 0 {
-				k.class.fn = -2 // Receives are compared with receives.
-			}
+			k.class.fn = -2 + int32(direction(s.Func)) // Receives are compared with receives.
 		}
 		e, ok := at[k]
 		if !ok {
 			e = len(ends)
 			at[k] = e
-			ends = append(ends, endTimes{key: k, peers: map[int]int{}, chans: map[int]int{}})
+			ends = append(ends, endTimes{key: k})
 		}
-		t := &ends[e]
-		t.net = append(t.net, int64(s.SendWait[sendNet]))
-		t.flush = append(t.flush, int64(s.RecvWait[recvFlush]))
-		t.segs = append(t.segs, int32(i))
-		t.peers[s.SlowestPeer]++
-		if s.SlowestTime > 2*s.FastestTime && s.FastestTime > 0 {
-			t.chans[s.SlowestChannel]++
-		}
+		ends[e].flush += int64(s.RecvWait[recvFlush])
+		ends[e].segs = append(ends[e].segs, int32(i))
 	}
 	byClass := map[transferClass][]int{}
 	var classes []transferClass
@@ -154,11 +169,11 @@ func (a *slowAnalysis) slowEnds() (net, flush []slowEnd) {
 		}
 		byClass[ends[e].key.class] = append(byClass[ends[e].key.class], e)
 	}
+	var out []slowEnd
 	for _, c := range classes {
-		net = append(net, a.outliers(ends, byClass[c], 1.4, func(t *endTimes) []int64 { return t.net })...)
-		flush = append(flush, a.outliers(ends, byClass[c], 3, func(t *endTimes) []int64 { return t.flush })...)
+		out = append(out, a.lateIn(ends, byClass[c])...)
 	}
-	return heaviest(net), heaviest(flush)
+	return heaviest(out)
 }
 
 // heaviest drops what hardly matters beside the rest, and what is not of its kind: one cause slows all that it touches
@@ -174,56 +189,28 @@ func heaviest(es []slowEnd) []slowEnd {
 	return slices.DeleteFunc(es, func(e slowEnd) bool { return e.total < top.total/10 || e.times-1 < 0.3*(top.times-1) })
 }
 
-// outliers gives the ends whose mean is more than factor times the others', and that take a noticeable part of the
+// lateIn gives the ends of one class whose mean is several times the others', and that take a noticeable part of the
 // window.
-func (a *slowAnalysis) outliers(ends []endTimes, ids []int, factor float64, of func(*endTimes) []int64) []slowEnd {
-	means := make([]int64, len(ids))
+func (a *slowAnalysis) lateIn(ends []endTimes, ids []int) []slowEnd {
+	const factor = 3
 	var sorted []int64
-	for i, e := range ids {
-		v := of(&ends[e])
-		for _, d := range v {
-			means[i] += d / int64(len(v))
-		}
-		if means[i] > 0 {
-			sorted = append(sorted, means[i])
+	for _, e := range ids {
+		if m := ends[e].flush / int64(len(ends[e].segs)); m > 0 {
+			sorted = append(sorted, m)
 		}
 	}
 	slices.Sort(sorted)
 	if len(sorted) < 2 {
 		return nil
 	}
-	ref := sorted[(len(sorted)-1)/3] // A slow end shows at two ranks or more: the lower third is safe.
+	ref := sorted[(len(sorted)-1)/3]
 	var out []slowEnd
-	for i, e := range ids {
+	for _, e := range ids {
 		t := &ends[e]
-		total := (means[i] - ref) * int64(len(t.segs))
-		if float64(means[i]) < factor*float64(ref) || float64(total) < 0.005*a.replay.base {
-			continue
+		mean, total := t.flush/int64(len(t.segs)), t.flush-ref*int64(len(t.segs))
+		if mean >= factor*ref && float64(total) >= 0.005*a.replay.base {
+			out = append(out, slowEnd{node: t.key.node, peer: t.key.peer, segs: t.segs, times: float64(mean) / float64(ref), ref: ref, total: total, lane: -1, flush: true})
 		}
-		se := slowEnd{node: t.key.node, peer: t.key.peer, segs: t.segs, times: float64(means[i]) / float64(ref), ref: ref, total: total, lane: -1}
-		if se.peer < 0 {
-			se.peer = a.commonPeer(t)
-		}
-		for ch, n := range t.chans {
-			if 2*n > len(t.segs) {
-				se.lane = ch
-			}
-		}
-		out = append(out, se)
 	}
 	return out
-}
-
-// commonPeer gives the peer of the slowest flow, when it is mostly one.
-func (a *slowAnalysis) commonPeer(t *endTimes) int32 {
-	ci, ok := a.comOf[a.segs[t.segs[0]].Comm]
-	if !ok {
-		return -1
-	}
-	for p, n := range t.peers {
-		if 2*n > len(t.segs) && p >= 0 && p < len(a.comms[ci].at) {
-			return a.comms[ci].at[p]
-		}
-	}
-	return -1
 }

@@ -22,19 +22,18 @@ type change struct {
 
 func newReplay(t *timeline) *replay {
 	r := &replay{t: t, begin: make([]int64, len(t.nodes)), leave: make([]int64, len(t.segs))}
-	least := int64(0)
-	found := false
+	least := map[int32]int64{}
 	for n, list := range t.ranks {
 		if len(list) == 0 {
 			continue
 		}
 		r.begin[n] = t.clock[n].toReference(t.segs[list[0]].enter)
-		if !found || r.begin[n] < least {
-			least, found = r.begin[n], true
+		if l, ok := least[t.clock[n].root]; !ok || r.begin[n] < l {
+			least[t.clock[n].root] = r.begin[n]
 		}
 	}
 	for n := range r.begin {
-		r.begin[n] -= least
+		r.begin[n] -= least[t.clock[n].root]
 	}
 	r.base = r.run(change{})
 	return r
@@ -73,7 +72,7 @@ func (r *replay) run(c change) float64 {
 			s := &t.segs[i]
 			switch {
 			case j.buffered && direction(s.Func) > 0:
-				r.leave[i] += s.stay
+				r.leave[i] += pick(transfer < j.transfer, min(s.stay, transfer), s.stay)
 			case j.buffered:
 				r.leave[i] = max(r.leave[i], all) + transfer
 			default:
