@@ -202,12 +202,12 @@ func TestFacts(t *testing.T) {
 func TestSegment(t *testing.T) {
 	c := &trace.Completion{
 		CommID: 0xbeef, NRanks: 4, Number: 5, Seq: 3, Func: trace.ReduceScatter, Bytes: 64, CalledNS: 90, EnqueuedNS: 100, LeftNS: 500,
-		Send: trace.Direction{Steps: 4, ActiveNS: 30, WaitNS: [3]uint64{1, 2, 3}, FirstStepNS: 120, SlowestChannel: 1, SlowestPeer: 2, SlowestNS: 50, FastestNS: 10},
-		Recv: trace.Direction{Steps: 5, ActiveNS: 40, WaitNS: [3]uint64{4, 5, 6}, FirstStepNS: 110, SlowestChannel: 3, SlowestPeer: 0, SlowestNS: 70, FastestNS: 20},
+		Send: trace.Direction{Flows: 2, Steps: 4, Bytes: 48, ActiveNS: 30, WaitNS: [3]uint64{1, 2, 3}, FirstStepNS: 120, SlowestChannel: 1, SlowestPeer: 2, SlowestNS: 50, FastestNS: 10},
+		Recv: trace.Direction{Flows: 1, Steps: 5, Bytes: 32, ActiveNS: 40, WaitNS: [3]uint64{4, 5, 6}, FirstStepNS: 110, SlowestChannel: 3, SlowestPeer: 0, SlowestNS: 70, FastestNS: 20},
 	}
 	got, ok := Segment(7, c)
 	want := rca.Segment{
-		Rank: 7, Kind: rca.SegmentOp, Iteration: -1, Comm: "beef/4", Number: 5, Seq: 3, Func: "ReduceScatter", Peer: -1, Bytes: 64, Start: 100, End: 500,
+		Rank: 7, Kind: rca.SegmentOp, Iteration: -1, Comm: "beef/4", Number: 5, Seq: 3, SendFlows: 2, RecvFlows: 1, SendBytes: 48, RecvBytes: 32, SendActive: 30, RecvActive: 40, SendPeer: 2, Func: "ReduceScatter", Peer: -1, Bytes: 64, Start: 100, End: 500,
 		Entered: 110, Active: 40, SendWait: [3]time.Duration{1, 2, 3}, RecvWait: [3]time.Duration{4, 5, 6}, Steps: 9, SlowestChannel: 3, SlowestPeer: 0,
 		SlowestTime: 70, FastestTime: 20, Stage: -1, DataRank: -1, Layer: -1, Microbatch: -1,
 	}

@@ -113,6 +113,9 @@ func cut(v []float64) (at int, ratio float64) {
 	}
 	b, bs := center(v[:at])
 	l, ls := center(v[at:])
+	if least, most := slices.Min(v[at:]), slices.Max(v[:at]); least-most > 4*bs && least >= leastOnset*most {
+		return at, l / b // Every one since is longer than every one before.
+	}
 	const mostCounted = 16 // Medians of many values are surer than of few, to a point: noise has a memory.
 	sure := 4 / math.Sqrt(float64(max(side, min(at, len(v)-at, mostCounted)))/side)
 	if b <= 0 || l <= b || l-b < sure*max(bs, ls) {
@@ -176,6 +179,7 @@ func (a *slowAnalysis) findings() []finding {
 	}
 	if a.iters >= 2 {
 		add(a.heavyRanks())
+		add(a.becameSlower())
 		add(a.stage())
 		add(a.rotating())
 	}

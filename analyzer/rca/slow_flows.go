@@ -39,9 +39,11 @@ type flowKey struct {
 }
 
 const (
-	latencyScale = 100e3 // Outstanding times of this many ns count half.
-	leastSlow    = 1.25  // From this ratio to their peers on flows are slow,
-	leastSlower  = 1.1   // from this to their own past.
+	latencyScale   = 100e3 // Outstanding times of this many ns count half.
+	noteworthyTime = 0.01  // Times that make this share of the window count half.
+	mostSlow       = 10    // Beyond this ratio it is latency that counts, not by how much.
+	leastSlow      = 1.25  // From this ratio to their peers on flows are slow,
+	leastSlower    = 1.1   // from this to their own past.
 )
 
 // flowGroups gives the flows seen to send, with what they take now and should take.
@@ -77,7 +79,8 @@ func (a *slowAnalysis) flowGroups() []flowGroup {
 		}
 		if g.ref > 0 {
 			g.ratio = g.now / g.ref
-			g.weight = g.ref / (g.ref + latencyScale)
+			spent := g.now * float64(len(g.segs)) / float64(max(1, groupFlows(a.timeline, g)))
+			g.weight = g.ref / (g.ref + latencyScale) * spent / (spent + noteworthyTime*a.replay.base)
 		}
 		if keys[i].peer >= 0 {
 			g.peers = []peerShare{{keys[i].peer, 1}}
@@ -279,7 +282,7 @@ func (a *slowAnalysis) newExplainer(groups []flowGroup) *explainer {
 		for _, p := range g.peers {
 			x.takes[p.node] = append(x.takes[p.node], i)
 		}
-		l := math.Log(max(1, g.ratio))
+		l := math.Log(min(max(1, g.ratio), mostSlow))
 		x.total += g.weight * l * l
 	}
 	return x
@@ -314,7 +317,7 @@ func (x *explainer) fit(p place) fitted {
 		if s <= 0 {
 			continue
 		}
-		ratio := max(1, g.ratio)
+		ratio := min(max(1, g.ratio), mostSlow)
 		c := covered{s, math.Log(ratio), g.weight, 1 + (ratio-1)/s}
 		in = append(in, c)
 		logs += c.weight * s * math.Log(c.implied)
@@ -435,6 +438,11 @@ func (x *explainer) prior(f *fitted) float64 {
 		p = -0.06
 	case f.nodes == nil:
 		p = -0.02
+		for _, h := range f.path {
+			if mates := x.a.mates[h]; len(mates) > 0 && x.a.endSick(mates[0], nil) {
+				p += 0.05
+			}
+		}
 	default:
 		p = -0.01 * float64(min(4, len(f.nodes)-1))
 		if f.end != endBoth {

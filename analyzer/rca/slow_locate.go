@@ -11,7 +11,7 @@ import (
 )
 
 // leastFit is the share of the slowness that a place must explain to be named.
-const leastFit = 0.5
+const leastFit = 0.4
 
 // locateNet names the place that explains which flows are slow and which are not: the end of a rank, what the ranks of a
 // host share, a path.

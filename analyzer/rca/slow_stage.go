@@ -80,11 +80,8 @@ func (a *slowAnalysis) stage() (finding, bool) {
 			gap:  func(s *seg, was int64) int64 { return scale(s, gapKind(s), was) },
 			body: func(s *seg, was int64) int64 { return scale(s, bodyKind(s), was) },
 		}),
-		group: fmt.Sprintf("stage of %s", rankNumbers(a.ids(stages[worst].nodes))),
+		group: stageName(&stages[worst], a.ids(stages[worst].nodes)),
 		what:  fmt.Sprintf("its work takes %.2f times as long as that of the other stages, evenly on all its ranks", own/others),
-	}
-	if stages[worst].number >= 0 {
-		f.group = fmt.Sprintf("stage %d (%s)", stages[worst].number, rankNumbers(a.ids(stages[worst].nodes)))
 	}
 	f.gain = max(f.gain, a.allOfIt(stages[worst].nodes))
 	return f, f.gain >= leastStageGain
