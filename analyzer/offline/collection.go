@@ -16,6 +16,7 @@ import (
 	"github.com/culprit-project/culprit/analyzer/offline/pyspy"
 	"github.com/culprit-project/culprit/analyzer/offline/ras"
 	"github.com/culprit-project/culprit/analyzer/offline/recording"
+	"github.com/culprit-project/culprit/analyzer/offline/watchdog"
 	"github.com/culprit-project/culprit/analyzer/rca"
 )
 
@@ -31,6 +32,7 @@ type collection struct {
 	logs   []*inspector.Log
 	traces []*kineto.Trace
 	stacks []pyspy.Process
+	jobLog []*watchdog.Log
 }
 
 func (c *collection) add(f fileResult) {
@@ -75,6 +77,12 @@ func (c *collection) addTrace(t *kineto.Trace) {
 	c.traces = append(c.traces, t)
 }
 
+func (c *collection) addJobLog(l *watchdog.Log) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.jobLog = append(c.jobLog, l)
+}
+
 func (c *collection) addStacks(p ...pyspy.Process) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -90,6 +98,7 @@ func (c *collection) sort() {
 	slices.SortStableFunc(c.logs, func(a, b *inspector.Log) int { return cmp.Compare(a.File, b.File) })
 	slices.SortStableFunc(c.traces, func(a, b *kineto.Trace) int { return cmp.Compare(a.File, b.File) })
 	slices.SortStableFunc(c.stacks, func(a, b pyspy.Process) int { return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.PID, b.PID)) })
+	slices.SortStableFunc(c.jobLog, func(a, b *watchdog.Log) int { return cmp.Compare(a.File, b.File) })
 	slices.SortStableFunc(c.ras, func(a, b *ras.Report) int { return cmp.Compare(a.File, b.File) })
 }
 
@@ -129,6 +138,16 @@ func (c *collection) sources() []source {
 	if len(c.ras) > 0 {
 		ev, notes, global := ras.Evidence(c.ras)
 		out = append(out, source{Name: "NCCL RAS", Files: len(c.ras), Evidence: ev, Notes: notes, Frozen: true, Local: !global})
+	}
+	if len(c.jobLog) > 0 {
+		var known []rca.Comm
+		for _, s := range out {
+			if !s.Local {
+				known = append(known, s.Evidence.Comms...)
+			}
+		}
+		ev, notes := watchdog.Evidence(c.jobLog, known)
+		out = append(out, source{Name: "job log", Files: len(c.jobLog), Evidence: ev, Notes: notes, Frozen: true})
 	}
 	if len(c.tables) > 0 {
 		ev, notes := optable.Evidence(c.tables)

@@ -32,11 +32,12 @@ const help = `Say which rank of a training job hangs or slows it, and why, from 
 
 PATH is a file, a directory (read with everything below it) or - for standard input, and all of them are read as one
 job. Files are recognised by content, also inside .gz, .tar and .tar.gz: PyTorch Flight Recorder dumps, NCCL RAS
-reports, NCCL Inspector logs, trace files and recorded exporter answers, op tables (CSV, TSV, Parquet), Chrome/Kineto
-traces, py-spy stacks.
+reports, job logs with messages of PyTorch's NCCL watchdog, NCCL Inspector logs, trace files and recorded exporter
+answers, op tables (CSV, TSV, Parquet), Chrome/Kineto traces, py-spy stacks.
 
   culprit-analyzer analyze /tmp/nccl_trace_rank_*       Flight Recorder dumps of a hung job
   culprit-analyzer analyze dumps/ ras.txt stacks/       combined with a RAS report and py-spy dumps
+  culprit-analyzer analyze slurm-4711.out               a job's log after a watchdog timeout
   ncclras -v | culprit-analyzer analyze -               a RAS report as it comes
   culprit-analyzer analyze /dev/shm/culprit             trace files, of crashed processes too
   culprit-analyzer analyze ops.parquet --explain        an op table, with the full reasoning

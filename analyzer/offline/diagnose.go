@@ -86,7 +86,11 @@ func merge(evs []rca.Evidence) rca.Evidence {
 	for _, ev := range evs {
 		out.JobID = cmp.Or(out.JobID, ev.JobID)
 		out.WorldSize = max(out.WorldSize, ev.WorldSize)
-		out.Comms = append(out.Comms, ev.Comms...)
+		for _, c := range ev.Comms {
+			if !slices.ContainsFunc(out.Comms, func(known rca.Comm) bool { return known.ID == c.ID }) {
+				out.Comms = append(out.Comms, c)
+			}
+		}
 		out.Facts = append(out.Facts, ev.Facts...)
 		out.Timeline = append(out.Timeline, ev.Timeline...)
 		out.Sources = append(out.Sources, ev.Sources...)
@@ -135,7 +139,13 @@ func mergeRank(a, b rca.Rank) rca.Rank {
 	if len(a.Stack) == 0 {
 		a.Stack = b.Stack
 	}
-	a.Memberships = append(slices.Clone(a.Memberships), b.Memberships...)
+	a.Memberships = slices.Clone(a.Memberships)
+	for _, m := range b.Memberships {
+		// Of two sources that tell of the same group the first, which is the richer one, counts.
+		if !slices.ContainsFunc(a.Memberships, func(known rca.Membership) bool { return known.Comm == m.Comm }) {
+			a.Memberships = append(a.Memberships, m)
+		}
+	}
 	return a
 }
 

@@ -248,3 +248,15 @@ func TestSingleRecord(t *testing.T) {
 		t.Errorf("exit code %d\n%s%s", code, out, errs)
 	}
 }
+
+// A job's log that also holds a RAS report counts as both; a rank in the log only is joined with the dumps' ranks.
+func TestJobLog(t *testing.T) {
+	log := "[rank0]:[E1 ProcessGroupNCCL.cpp:1] [PG ID 0 PG GUID 0(default_pg) Rank 0]  failure detected by watchdog at work sequence id: 6 PG status: last enqueued work: 6, last completed work: 5\n" +
+		"[rank1]:[E1 ProcessGroupNCCL.cpp:1] [PG ID 0 PG GUID 0(default_pg) Rank 1] Received a dump signal due to a collective timeout from rank 0 and we will try our best to dump the debug info. Last enqueued NCCL work: 5, last completed NCCL work: 5.\n" +
+		"[rank2]:[E1 ProcessGroupNCCL.cpp:1] [PG ID 0 PG GUID 0(default_pg) Rank 2]  failure detected by watchdog at work sequence id: 6 PG status: last enqueued work: 6, last completed work: 5\n"
+	wantVerdict(t, analyze(t, put(t, t.TempDir(), "slurm-4711.out", []byte(log))), rca.NotEntered, rca.CauseNotCalled, 1)
+	code, out, _ := run(t, log+"#0-0 (aa) MISMATCH\n Communicator ranks have different AllReduce operation counts\n 2 ranks have launched up to operation 6\n 1 rank has launched up to operation 2\n Rank 1 -- GPU 1 managed by process 1 on node n\n", "-", "--explain")
+	if code != ExitFound || !strings.Contains(out, "job log, 1 file") || !strings.Contains(out, "NCCL RAS, 1 file") {
+		t.Errorf("exit code %d\n%s", code, out)
+	}
+}

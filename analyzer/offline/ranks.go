@@ -166,7 +166,7 @@ func sorted(set map[int]bool) []int {
 }
 
 func opName(op *rca.Op) string {
-	s := op.Func
+	s := cmp.Or(op.Func, "operation")
 	if op.Seq >= 0 && op.Peer < 0 {
 		s += fmt.Sprintf(" %d", op.Seq)
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/culprit-project/culprit/analyzer/offline/pyspy"
 	"github.com/culprit-project/culprit/analyzer/offline/ras"
 	"github.com/culprit-project/culprit/analyzer/offline/recording"
+	"github.com/culprit-project/culprit/analyzer/offline/watchdog"
 )
 
 // Kinds of files, as the output names them.
@@ -30,6 +31,8 @@ const (
 	kindInspector      = "NCCL Inspector log"
 	kindKineto         = "Chrome trace"
 	kindStacks         = "py-spy stacks"
+	kindJobLog         = "job log"
+	kindJobLogRAS      = kindJobLog + " with a RAS report"
 )
 
 // reader tries one kind of content. It says first whether data is of its kind; err is then about the content.
@@ -51,7 +54,9 @@ func (l *loader) readers() []reader {
 		{kindFlightRecorder, sniffFlightRecorderJSON, readFlightRecorder},
 		{kindInspector, func(b []byte) bool { return looksJSON(b) && inspector.SniffJSON(b) }, readInspector(inspector.ParseJSON)},
 		{kindStacks, pyspy.Sniff, readStacks},
+		{kindJobLogRAS, func(b []byte) bool { return ras.SniffText(b) && watchdog.Sniff(b) }, both(readRASText, readJobLog)},
 		{kindRAS, func(b []byte) bool { return !looksJSON(b) && ras.SniffText(b) }, readRASText},
+		{kindJobLog, watchdog.Sniff, readJobLog},
 		{kindInspector, func(b []byte) bool { return !looksJSON(b) && inspector.SniffText(b) }, readInspector(inspector.ParseText)},
 		{kindOpTable, func(b []byte) bool { return !looksJSON(b) && optable.Sniff(b, l.columns) }, l.readOpTable},
 	}
@@ -99,9 +104,15 @@ func describe(data []byte) string {
 	}
 }
 
+// looksJSON tells JSON from text; lines of logs begin with brackets too.
 func looksJSON(b []byte) bool {
-	b = bytes.TrimLeft(b, " \t\r\n\ufeff")
-	return len(b) > 0 && (b[0] == '{' || b[0] == '[')
+	const blank = " \t\r\n\ufeff"
+	b = bytes.TrimLeft(b, blank)
+	if len(b) == 0 || b[0] != '[' {
+		return len(b) > 0 && b[0] == '{'
+	}
+	b = bytes.TrimLeft(b[1:], blank)
+	return len(b) > 0 && bytes.IndexByte([]byte(`{["]`), b[0]) >= 0
 }
 
 func sniffFlightRecorderJSON(b []byte) bool {
@@ -149,6 +160,27 @@ func readRASText(name string, data []byte, got *collection) (string, error) {
 	}
 	got.addRAS(r)
 	return "", nil
+}
+
+func readJobLog(name string, data []byte, got *collection) (string, error) {
+	l, err := watchdog.Parse(name, data, flightrecorder.RankWordInName(name))
+	if err != nil {
+		return "", err
+	}
+	got.addJobLog(l)
+	return "", nil
+}
+
+// both reads what holds two kinds of things; one of them suffices.
+func both(a, b func(string, []byte, *collection) (string, error)) func(string, []byte, *collection) (string, error) {
+	return func(name string, data []byte, got *collection) (string, error) {
+		first, err1 := a(name, data, got)
+		second, err2 := b(name, data, got)
+		if err1 != nil && err2 != nil {
+			return "", errors.Join(err1, err2)
+		}
+		return first + second, nil
+	}
 }
 
 func (l *loader) readOpTable(name string, data []byte, got *collection) (string, error) {

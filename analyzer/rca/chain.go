@@ -99,7 +99,7 @@ func (k edgeKind) reason() string {
 
 // addEvidence lists what the verdict rests on and what speaks against it.
 func (w *waitFor) addEvidence(d *decision, v *Verdict) {
-	v.Evidence = append(v.Evidence, fmt.Sprintf("%s stand still; %d%% of them wait for the named.", plural(len(w.stuck), "rank"), int(d.covered*100+0.5)))
+	v.Evidence = append(v.Evidence, fmt.Sprintf("%s; %d%% of them wait for the named.", plural(len(w.stuck), "rank")+pick(len(w.stuck) == 1, " stands still", " stand still"), int(d.covered*100+0.5)))
 	for i := range d.chosen {
 		r := &d.chosen[i]
 		if i == 8 {

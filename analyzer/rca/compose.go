@@ -133,8 +133,8 @@ func (w *waitFor) sentence(r *root, d *decision) string {
 	case rootFlaw:
 		return fmt.Sprintf("%s: %s; %s%s.", w.rankName(r.nodes[0]), w.flawText(r), wait, age)
 	case rootLink:
-		return fmt.Sprintf("The link between %s and %s does not deliver, and which end is to blame cannot be told; %s wait%s.",
-			w.rankName(r.nodes[0]), w.rankName(r.peer), plural(n, "rank"), age)
+		return fmt.Sprintf("The link between %s and %s does not deliver, and which end is to blame cannot be told; %s%s.",
+			w.rankName(r.nodes[0]), w.rankName(r.peer), plural(n, "rank")+pick(n == 1, " waits", " wait"), age)
 	case rootOdd:
 		return w.oddSentence(r)
 	case rootDeadlock:
@@ -148,6 +148,9 @@ func (w *waitFor) sentence(r *root, d *decision) string {
 		}
 		fallthrough
 	default:
+		if len(r.nodes) == 1 {
+			return fmt.Sprintf("%s alone is seen inside %s%s, and nothing shows whom it waits for.", opener(w.rankList(r.nodes)), w.opName(r.inst), age)
+		}
 		return fmt.Sprintf("All %s are inside %s%s and none shows more than the others; the evidence does not tell them apart.",
 			plural(len(r.nodes), "member"), w.opName(r.inst), age)
 	}

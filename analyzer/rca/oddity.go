@@ -54,6 +54,12 @@ var signatureFields = []struct {
 		}
 		return signature{n: max(0, o.Bytes)}
 	}},
+	{"elements", func(o *Op) signature {
+		if unevenSizes(o.Func) || o.Bytes > 0 { // Sources that know no datatypes know no bytes.
+			return signature{}
+		}
+		return signature{n: max(0, o.Count)}
+	}},
 	{"algorithm", func(o *Op) signature {
 		if o.Algo == "unknown" {
 			return signature{}
@@ -67,6 +73,8 @@ func (v signature) text(field string) string {
 	switch field {
 	case "size":
 		return fmt.Sprintf("%d bytes", v.n)
+	case "elements":
+		return fmt.Sprintf("%d elements", v.n)
 	case "root":
 		return fmt.Sprintf("root %d", v.n-1)
 	}

@@ -43,6 +43,10 @@ func (w *waitFor) composeSuspects(d *decision, v *Verdict) {
 // it hides behind its silent exporter, names the same host; what is left is a second fault that nobody shows.
 const silentHostWeight = 0.85
 
+// silentRankWeight is the same of one rank whose file is not there, which may have been lost on its way: it may still be
+// that the ranks seen wait in what the unseen one rightly did not call.
+const silentRankWeight = 0.7
+
 // composeSilent: all waiting ends at ranks of which nothing is known. One host that did not answer, or one rank, is
 // named; several are suspects together.
 func (w *waitFor) composeSilent(d *decision, v *Verdict) {
@@ -60,7 +64,17 @@ func (w *waitFor) composeSilent(d *decision, v *Verdict) {
 	slices.Sort(ids)
 	unseen := w.world - w.seen
 	certain := w.mustBeUnseen(d)
-	if m := w.oneMissing(); m != nil && certain {
+	if m := w.oneMissing(); m != nil && certain && named && m.What == "rank" && len(m.Ranks) == 1 {
+		// A file that is not there says nothing of a host: the others' waiting alone names the rank.
+		rank := m.Ranks[0]
+		v.Class, v.Cause = NotEntered, CauseUnknown
+		v.Confidence = round(silentRankWeight * (0.5 + 0.5*d.covered) * (1 - 0.2*w.lossy()))
+		v.Culprits = append(v.Culprits, Culprit{Rank: rank, Channel: -1, Why: "all others wait for it, and nothing is seen of it: " + m.Why})
+		v.Summary = fmt.Sprintf("%s for rank %d, of which nothing is seen (%s): nobody else can hold them.",
+			opener(w.waiters()), rank, m.Why)
+		return
+	}
+	if m := w.oneMissing(); m != nil && certain && m.What != "rank" {
 		ids = slices.Clone(m.Ranks)
 		slices.Sort(ids)
 		v.Class, v.Cause = Fault, CauseHostLost
@@ -69,8 +83,8 @@ func (w *waitFor) composeSilent(d *decision, v *Verdict) {
 		for _, id := range ids {
 			v.Culprits = append(v.Culprits, Culprit{Rank: id, Channel: -1, Group: m.Name, Why: m.What + " does not answer"})
 		}
-		v.Summary = fmt.Sprintf("%s wait for %s of %s %s, which does not answer (%s): a lost host, or only its exporter.",
-			opener(plural(len(w.stuck), "rank")), rankNumbers(ids), m.What, m.Name, m.Why)
+		v.Summary = fmt.Sprintf("%s for %s of %s %s, which does not answer (%s): a lost host, or only its exporter.",
+			opener(w.waiters()), rankNumbers(ids), m.What, m.Name, m.Why)
 		return
 	}
 	if named && len(ids) == 1 && unseen == 1 && certain {
@@ -79,12 +93,13 @@ func (w *waitFor) composeSilent(d *decision, v *Verdict) {
 			c.Rank, c.Group = -1, "suspects: "+rankNumbers(ids)
 		}
 		v.Culprits = append(v.Culprits, c)
-		v.Summary = fmt.Sprintf("%s wait for rank %d, of which nothing is known: it is a suspect, no more.", opener(plural(len(w.stuck), "rank")), ids[0])
+		v.Summary = fmt.Sprintf("%s for rank %d, of which nothing is known: it is a suspect, no more.",
+			opener(w.waiters()), ids[0])
 		return
 	}
 	v.Culprits = append(v.Culprits, Culprit{Rank: -1, Channel: -1, Group: "suspects: " + rankNumbers(ids) + " or a rank behind them", Why: "nothing is known of them"})
-	v.Summary = fmt.Sprintf("%s wait for %s, of which nothing is known; the evidence does not carry a name.",
-		opener(plural(len(w.stuck), "rank")), rankNumbers(ids))
+	v.Summary = fmt.Sprintf("%s for %s, of which nothing is known; the evidence does not carry a name.",
+		opener(w.waiters()), rankNumbers(ids))
 }
 
 // mustBeUnseen says that the culprit can only be among the unseen: every rank that was seen waits, nobody shows a fault,
@@ -205,4 +220,9 @@ func rankNumbers(ids []int) string {
 		return "unseen ranks"
 	}
 	return s
+}
+
+// waiters says "1 rank waits" or "3 ranks wait".
+func (w *waitFor) waiters() string {
+	return plural(len(w.stuck), "rank") + pick(len(w.stuck) == 1, " waits", " wait")
 }

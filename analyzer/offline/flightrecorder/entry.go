@@ -77,7 +77,7 @@ func (e *Entry) name(s string) {
 		e.Src, e.Dst = place(a), place(b)
 	}
 	e.Barrier = strings.Contains(kind, "barrier")
-	e.Name = canonical(kind)
+	e.Name = Canonical(kind)
 	e.P2P = e.P2P || e.Name == "send" || e.Name == "recv"
 }
 
@@ -107,9 +107,11 @@ func place(s string) int {
 	return n
 }
 
-// canonical maps the spellings that PyTorch has for one operation onto one name, so that only real differences differ.
-func canonical(kind string) string {
-	switch strings.Trim(kind, "_") {
+// Canonical maps the spellings that PyTorch has for one operation, in any case, onto one name, so that only real
+// differences differ.
+func Canonical(kind string) string {
+	kind = strings.Trim(strings.ToLower(kind), "_")
+	switch kind {
 	case "all_gather", "all_gather_base", "allgather", "allgather_base", "allgather_into_tensor_coalesced",
 		"all_gather_into_tensor_coalesced", "all_gather_into_tensor", "allgather_coalesced":
 		return "all_gather"
@@ -122,7 +124,7 @@ func canonical(kind string) string {
 	case "all_reduce_barrier", "barrier", "monitored_barrier":
 		return "barrier"
 	}
-	return strings.Trim(kind, "_")
+	return kind
 }
 
 func shape(sizes, types any) Shape {

@@ -20,8 +20,15 @@ var (
 
 // RankInName reads the rank out of a dump's file name: PyTorch appends it to a prefix; people add extensions. -1: none.
 func RankInName(name string) int {
+	return inName(name, rankWord, rankTrailing)
+}
+
+// RankWordInName reads the rank out of a file name that says "rank" before it: -1 where a number means anything else.
+func RankWordInName(name string) int { return inName(name, rankWord) }
+
+func inName(name string, forms ...*regexp.Regexp) int {
 	base := path.Base(name)
-	for _, re := range []*regexp.Regexp{rankWord, rankTrailing} {
+	for _, re := range forms {
 		if m := re.FindAllStringSubmatch(base, -1); m != nil {
 			if n, err := strconv.Atoi(m[len(m)-1][1]); err == nil && n < maxRanks {
 				return n
