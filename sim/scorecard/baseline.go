@@ -4,53 +4,13 @@
 package scorecard
 
 import (
-	"cmp"
+	"fmt"
 	"math"
 	"slices"
 	"time"
 
 	"github.com/culprit-project/culprit/analyzer/rca"
-	"github.com/culprit-project/culprit/sim/cluster"
 )
-
-// Guess is what a baseline says, judged as the engine is: by the first rank it names.
-type Guess struct {
-	Rank  int  `json:"rank"` // -1 nobody.
-	Right bool `json:"right"`
-	False bool `json:"false_accusation"`
-}
-
-// Baselines are the simple methods that see the same evidence at the same moment. They are written from the papers'
-// rules, without anything that the engine adds.
-var baselineNames = []string{"ccl-d", "mycroft", "last arriver", "ras", "3-sigma"}
-
-func baselines(ev *rca.Evidence, a *cluster.Answer, effect bool) map[string]Guess {
-	b := newBench(ev)
-	said := map[string]int{}
-	if b.stuck != "" {
-		said["ccl-d"], said["mycroft"], said["last arriver"] = b.ccldHang(), b.mycroftFailure(), b.lastArriverHang()
-		said["3-sigma"] = -1
-	} else {
-		said["ccl-d"], said["mycroft"], said["last arriver"] = b.ccldSlow(), b.mycroftStraggler(), b.lastArriverSlow()
-		said["3-sigma"] = b.threeSigma()
-	}
-	said["ras"] = b.ras()
-	out := map[string]Guess{}
-	for name, rank := range said {
-		g := Guess{Rank: rank}
-		guilty := false
-		if effect {
-			for _, t := range a.Truths {
-				guilty = guilty || slices.Contains(t.Ranks, rank)
-			}
-		}
-		nobody := !effect || !slices.ContainsFunc(a.Truths, func(t cluster.Truth) bool { return len(t.Ranks) > 0 })
-		g.Right = guilty || (nobody && rank < 0)
-		g.False = rank >= 0 && !guilty
-		out[name] = g
-	}
-	return out
-}
 
 // bench is the evidence arranged for the baselines.
 type bench struct {
@@ -86,21 +46,63 @@ func newBench(ev *rca.Evidence) *bench {
 
 func entered(o *rca.Op) bool { return o.State == rca.OpEntered || o.State == rca.OpMoving }
 
-// done is the number of network steps that a rank has sent and received of its operations in flight.
-func done(m *rca.Membership) (steps int64) {
+// enteredCount is the number of operations whose kernel has started: CCL-D's counter, which counts on the GPU.
+func enteredCount(m *rca.Membership) int64 {
+	n := m.Completed
 	for i := range m.InFlight {
-		for _, f := range m.InFlight[i].Flows {
-			steps += f.Done
+		if entered(&m.InFlight[i]) {
+			n++
 		}
 	}
-	return steps
+	return n
+}
+
+// shape is what of an operation's work can be compared: members of a ring have all the same, those of a tree by layer.
+type shape struct {
+	flows int
+	total int64
+}
+
+// data gives the network steps that a rank has done of its first operation in flight, and what it has to do.
+func data(m *rca.Membership) (s shape, done int64) {
+	if len(m.InFlight) == 0 {
+		return s, 0
+	}
+	for _, f := range m.InFlight[0].Flows {
+		s.flows++
+		s.total += f.Total
+		done += f.Done
+	}
+	return s, done
+}
+
+// fewest gives the rank that has done the fewest network steps among those that have the same to do.
+func fewest(views []memberView) int {
+	groups := map[shape][]memberView{}
+	for _, v := range views {
+		if s, _ := data(v.m); s.flows > 0 {
+			groups[s] = append(groups[s], v)
+		}
+	}
+	rank, behind := -1, int64(0)
+	for _, g := range groups {
+		low, high, who := int64(math.MaxInt64), int64(0), -1
+		for _, v := range g {
+			_, n := data(v.m)
+			if n < low {
+				low, who = n, v.rank
+			}
+			high = max(high, n)
+		}
+		if d := high - low; d > behind || (d == behind && d > 0 && who < rank) {
+			rank, behind = who, d
+		}
+	}
+	return rank
 }
 
 // least gives the rank with the smallest value, -1 when all have the same.
 func least(views []memberView, value func(*rca.Membership) int64) int {
-	if len(views) == 0 {
-		return -1
-	}
 	low, high, rank := int64(math.MaxInt64), int64(math.MinInt64), -1
 	for _, v := range views {
 		n := value(v.m)
@@ -115,42 +117,74 @@ func least(views []memberView, value func(*rca.Membership) int64) int {
 	return rank
 }
 
-// ccldHang is CCL-D's tree for hangs: not entered (operation counter), inconsistent (type sets), else fewest Send and Recv.
+// silent gives the first rank of the stuck communicator whose node does not answer: its counter does not advance, and
+// no log of it arrives. -1: all answer.
+func (b *bench) silent() int {
+	for i := range b.ev.Comms {
+		c := &b.ev.Comms[i]
+		if c.ID != b.stuck || c.Size <= len(b.member[c.ID]) {
+			continue
+		}
+		for _, m := range b.ev.Missing {
+			for _, r := range m.Ranks {
+				if len(c.Members) < c.Size || slices.Contains(c.Members, r) || slices.Contains(c.Members, -1) {
+					return r
+				}
+			}
+		}
+	}
+	return -1
+}
+
+// ccldHang is CCL-D's decision tree for hangs (section 4.3) on the communicator that has been stuck longest: whose
+// counter has not advanced (H1); who does not hang, or has another operation type set (H2); the fewest Send and Recv (H3).
 func (b *bench) ccldHang() int {
-	views := b.member[b.stuck]
-	if r := least(views, func(m *rca.Membership) int64 { return m.Called }); r >= 0 {
+	if r := b.silent(); r >= 0 {
 		return r
 	}
-	count := map[string]int{}
-	head := func(m *rca.Membership) string {
-		if len(m.InFlight) == 0 {
-			return "none"
-		}
-		o := &m.InFlight[0]
-		return o.Func + "/" + o.Datatype + "/" + time.Duration(o.Bytes).String()
+	views := b.member[b.stuck]
+	if r := least(views, enteredCount); r >= 0 {
+		return r
 	}
 	for _, v := range views {
-		count[head(v.m)]++
+		if len(v.m.InFlight) == 0 {
+			return v.rank
+		}
+	}
+	count := map[string]int{}
+	types := func(m *rca.Membership) string {
+		o := &m.InFlight[0]
+		return fmt.Sprint(o.Func, o.Datatype, o.Bytes, o.Algo, o.Proto)
+	}
+	for _, v := range views {
+		count[types(v.m)]++
 	}
 	if len(count) > 1 {
 		rare, rank := math.MaxInt, -1
 		for _, v := range views {
-			if n := count[head(v.m)]; n < rare {
+			if n := count[types(v.m)]; n < rare {
 				rare, rank = n, v.rank
 			}
 		}
 		return rank
 	}
-	return least(views, done)
+	return fewest(views)
 }
 
-// mycroftFailure is Algorithm 2 for failures: lowest operation sequence in the group, else least data.
+// mycroftFailure is Mycroft's algorithm 2 for failures in the group of the rank that has been stuck longest: the lowest
+// operation number (CheckMinOp), else the least data (CheckMinData). A node without logs has done least.
 func (b *bench) mycroftFailure() int {
+	if r := b.silent(); r >= 0 {
+		return r
+	}
 	views := b.member[b.stuck]
 	if r := least(views, func(m *rca.Membership) int64 { return m.Completed }); r >= 0 {
 		return r
 	}
-	return least(views, done)
+	return least(views, func(m *rca.Membership) int64 {
+		_, n := data(m)
+		return n
+	})
 }
 
 // lastArriverHang names the first rank of the stuck communicator that has not entered its operation.
@@ -211,192 +245,4 @@ func (b *bench) comms() []rca.CommID {
 	}
 	slices.Sort(out)
 	return out
-}
-
-// round is one collective seen at its members.
-type round struct {
-	comm   rca.CommID
-	number int64
-	parts  []*rca.Segment
-}
-
-// rounds groups the timeline's collectives by communicator and number, those seen at every member.
-func (b *bench) rounds() map[rca.CommID][]*round {
-	type key struct {
-		comm rca.CommID
-		n    int64
-	}
-	all := map[key]*round{}
-	for i := range b.ev.Timeline {
-		s := &b.ev.Timeline[i]
-		if s.Kind != rca.SegmentOp || s.Peer >= 0 || s.Bytes <= 16 {
-			continue
-		}
-		k := key{s.Comm, s.Number}
-		r := all[k]
-		if r == nil {
-			r = &round{comm: s.Comm, number: s.Number}
-			all[k] = r
-		}
-		r.parts = append(r.parts, s)
-	}
-	out := map[rca.CommID][]*round{}
-	for _, r := range all {
-		if len(r.parts) == len(b.member[r.comm]) && len(r.parts) > 1 {
-			out[r.comm] = append(out[r.comm], r)
-		}
-	}
-	for _, rs := range out {
-		slices.SortFunc(rs, func(x, y *round) int { return cmp.Compare(x.number, y.number) })
-	}
-	return out
-}
-
-func stay(s *rca.Segment) float64 {
-	if s.Entered > 0 {
-		return float64(s.End - s.Entered)
-	}
-	return float64(s.End - s.Start)
-}
-
-// extremes of a round: the longest and the shortest stay and the rank of the shortest.
-func (r *round) extremes() (longest, shortest float64, rank int) {
-	shortest, rank = math.Inf(1), -1
-	for _, p := range r.parts {
-		d := stay(p)
-		longest = max(longest, d)
-		if d < shortest {
-			shortest, rank = d, p.Rank
-		}
-	}
-	return longest, shortest, rank
-}
-
-// ccldSlow is CCL-D's rule for slowness on the communicator with the largest R: P tells computation from communication.
-func (b *bench) ccldSlow() int {
-	const theta, alpha, beta = 3, 0.4, 0.6
-	best, rank := float64(theta), -1
-	rounds := b.rounds()
-	for _, id := range b.comms() {
-		rs := rounds[id]
-		if len(rs) < 4 {
-			continue
-		}
-		base := 0.0
-		first := rs[:max(2, len(rs)/4)]
-		for _, r := range first {
-			l, _, _ := r.extremes()
-			base += l / float64(len(first))
-		}
-		var widest *round
-		spread := -1.0
-		for _, r := range rs[len(rs)/2:] {
-			if l, s, _ := r.extremes(); l-s > spread {
-				spread, widest = l-s, r
-			}
-		}
-		tmax, tmin, quickest := widest.extremes()
-		ratio := (tmax - base) / base
-		if ratio <= best {
-			continue
-		}
-		best = ratio
-		rank = quickest
-		if p := (tmax - tmin) / (tmax - base); p < alpha {
-			rank = widest.slowestRate()
-		}
-	}
-	return rank
-}
-
-// slowestRate names the rank with the longest active time for its steps.
-func (r *round) slowestRate() int {
-	worst, rank := 0.0, -1
-	for _, p := range r.parts {
-		if p.Steps > 0 {
-			if v := float64(p.Active) / float64(p.Steps); v > worst {
-				worst, rank = v, p.Rank
-			}
-		}
-	}
-	return rank
-}
-
-// mycroftStraggler names the rank that is late by more than a second in most rounds of a group.
-func (b *bench) mycroftStraggler() int {
-	return b.constantlyLate(float64(time.Second))
-}
-
-// lastArriverSlow names the rank that most often arrives last, however little.
-func (b *bench) lastArriverSlow() int { return b.constantlyLate(0) }
-
-func (b *bench) constantlyLate(threshold float64) int {
-	best, rank := 0.0, -1
-	rounds := b.rounds()
-	for _, id := range b.comms() {
-		late, total := map[int]float64{}, 0.0
-		rs := rounds[id]
-		for _, r := range rs[len(rs)/2:] {
-			longest, shortest, last := r.extremes()
-			if longest-shortest > threshold {
-				late[last] += longest - shortest
-				total++
-			}
-		}
-		if total < float64(len(rs)/2)/2 {
-			continue
-		}
-		for r, t := range late {
-			if t > best || (t == best && r < rank) {
-				best, rank = t, r
-			}
-		}
-	}
-	return rank
-}
-
-// threeSigma names the rank whose operations of one kind and size are, in the mean, furthest above their peers', beyond
-// three standard deviations.
-func (b *bench) threeSigma() int {
-	type key struct {
-		fn    string
-		bytes int64
-	}
-	type cell struct{ sum, n float64 }
-	by := map[key]map[int]*cell{}
-	for i := range b.ev.Timeline {
-		s := &b.ev.Timeline[i]
-		k := key{s.Func, s.Bytes}
-		if by[k] == nil {
-			by[k] = map[int]*cell{}
-		}
-		c := by[k][s.Rank]
-		if c == nil {
-			c = &cell{}
-			by[k][s.Rank] = c
-		}
-		c.sum += stay(s)
-		c.n++
-	}
-	best, rank := 3.0, -1
-	for _, ranks := range by {
-		if len(ranks) < 4 {
-			continue
-		}
-		mean, sq := 0.0, 0.0
-		for _, c := range ranks {
-			mean += c.sum / c.n / float64(len(ranks))
-		}
-		for _, c := range ranks {
-			d := c.sum/c.n - mean
-			sq += d * d / float64(len(ranks))
-		}
-		sigma := math.Sqrt(sq)
-		for r, c := range ranks {
-			if z := (c.sum/c.n - mean) / sigma; sigma > 0 && (z > best || (z == best && r < rank)) {
-				best, rank = z, r
-			}
-		}
-	}
-	return rank
 }

@@ -17,18 +17,22 @@ const explainedOps = 3 // In flight, per communicator.
 
 // Explain runs one case and writes what was wrong, what the engine says, and what the evidence shows of some ranks.
 func (c *Case) Explain(ctx context.Context, w io.Writer, ranks []int) error {
-	out, v, ev, err := c.judge(ctx)
+	var m meter
+	m.alone.RLock()
+	t, err := c.run(ctx, &m)
+	m.alone.RUnlock()
 	if err != nil {
 		return err
 	}
-	fmt.Fprintln(w, out.Line())
+	ev := t.ev
+	fmt.Fprintln(w, t.out.Line())
 	for _, f := range c.config.Faults {
 		fmt.Fprintf(w, "fault: %+v\n", f)
 	}
 	enc := json.NewEncoder(w)
 	enc.SetEscapeHTML(false)
 	enc.SetIndent("", "  ")
-	if err := enc.Encode(v); err != nil {
+	if err := enc.Encode(&t.verdict); err != nil {
 		return fmt.Errorf("writing the verdict: %w", err)
 	}
 	if ev == nil {

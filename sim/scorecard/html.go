@@ -38,7 +38,7 @@ func (r *Report) HTML(w io.Writer) error {
 		Plots  []template.HTML
 		Tables []shown
 	}{Intro: r.intro()}
-	for _, plot := range []string{r.latencyPlot(), r.reliabilityPlot(), r.baselinePlot(), r.scalePlot()} {
+	for _, plot := range []string{r.latencyPlot(), r.reliabilityPlot(), r.methodPlot(), r.scalePlot()} {
 		data.Plots = append(data.Plots, template.HTML(plot)) //nolint:gosec // Made here, with every text escaped.
 	}
 	for _, t := range r.tables() {

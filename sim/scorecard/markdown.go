@@ -11,17 +11,24 @@ import (
 
 // intro tells what the figures are and how to have them again.
 func (r *Report) intro() []string {
-	flag := "--quick"
-	if r.Mode == "full" {
-		flag = "--full"
+	what := fmt.Sprintf("%d simulated runs (%s), seed %d, commit %s; %d faults had no effect, or slowed the iterations by less than 10%%, and are judged only for false accusations.",
+		r.Summary.Runs, r.Mode, r.Seed, r.Commit, r.Summary.Without)
+	if r.Seconds > 0 {
+		what += fmt.Sprintf(" The run took %.0f s on %s.", r.Seconds, r.Machine)
+	}
+	again := fmt.Sprintf("Again: `culprit-sim scorecard --%s --seed %d`.", r.Mode, r.Seed)
+	if r.Mode == modeSlices {
+		again = "Again: `culprit-sim scorecard --full` with `--min-ranks`, `--ranks`, `--group` and `--only` for each slice, then `culprit-sim scorecard-report` of their journals."
 	}
 	return []string{
-		fmt.Sprintf("%d simulated runs (%s), seed %d, commit %s; %d faults had no effect, or slowed the iterations by less than 10%%, and are judged only for false accusations. The run took %.0f s on %s.",
-			r.Summary.Runs, r.Mode, r.Seed, r.Commit, r.Summary.Without, r.Seconds, r.Machine),
-		fmt.Sprintf("Again: `culprit-sim scorecard %s --seed %d`. The same seed gives the same runs. docs/simulator.md describes the model and what it leaves out: every figure here is about simulated clusters, and none replaces a real one.", flag, r.Seed),
+		what,
+		again + " The same seed gives the same runs. docs/simulator.md describes the model and what it leaves out: every figure here is about simulated clusters, and none replaces a real one.",
 		"The engine gets what the nodes' exporters would serve, and nothing else. The sealed answer meets its verdict only in the judge.",
 	}
 }
+
+// modeSlices is the mode of a report on slices of the matrix that were run one after the other.
+const modeSlices = "slices"
 
 // Markdown writes the report.
 func (r *Report) Markdown(w io.Writer) error {

@@ -16,14 +16,23 @@ import (
 type Case struct {
 	Name     string // scenario/workload/seed
 	Scenario string
-	Group    string // hang, slow, healthy, benign.
+	Group    string // hang, slow, healthy or benign.
 	Workload string
 	Severity string
 	Ranks    int
+	Seed     uint64
 	config   cluster.Config
 	// ask: the engine is asked at this time even when nothing triggers, as a person would; 0 never.
 	ask time.Duration
 }
+
+// Groups of scenarios.
+const (
+	groupHang    = "hang"
+	groupSlow    = "slow"
+	groupHealthy = "healthy"
+	groupBenign  = "benign"
+)
 
 // scenario makes the faults of a run on a job, from a random source.
 type scenario struct {
@@ -84,90 +93,27 @@ func training(w *workload) bool { return w.job.Workload == cluster.Training }
 
 func withNVLink(w *workload) bool { return w.hw.GPUsPerHost > 1 }
 
-// one is a scenario with a single fault of a kind at a random place and time.
-func one(kind cluster.FaultKind, severity string, needs func(*workload) bool) scenario {
-	return scenario{
-		name: string(kind), group: "hang", severity: severity, needs: needs,
-		faults: func(d *dice) []cluster.Fault {
-			return []cluster.Fault{{Kind: kind, Rank: d.rank(), At: d.when()}}
-		},
-	}
-}
-
-// hangs are the scenarios in which the job stands still.
-func hangs() []scenario {
-	two := func(a, b cluster.FaultKind) scenario {
-		return scenario{
-			name: string(a) + "+" + string(b), group: "hang", severity: "two at once", needs: overNetwork,
-			faults: func(d *dice) []cluster.Fault {
-				at := d.when()
-				r := d.rank()
-				return []cluster.Fault{{Kind: a, Rank: r, At: at}, {Kind: b, Rank: d.otherHost(r), At: at}}
-			},
-		}
-	}
-	both := func(w *workload) bool { return overNetwork(w) && training(w) }
-	return []scenario{
-		one(cluster.NICDown, "dead", overNetwork),
-		one(cluster.GPUError, "dead", nil),
-		one(cluster.ECCError, "dead", nil),
-		one(cluster.CUDAError, "dead", nil),
-		one(cluster.NVLinkError, "dead", withNVLink),
-		one(cluster.ProcessStopped, "stopped", nil),
-		one(cluster.ProcessKilled, "killed", nil),
-		one(cluster.HostLost, "lost", overNetwork),
-		one(cluster.NotEntered, "stuck", nil),
-		one(cluster.DataStuck, "stuck", training),
-		one(cluster.StorageStuck, "stuck", training),
-		one(cluster.OtherFunc, "function", both),
-		one(cluster.OtherSize, "size", both),
-		one(cluster.SkippedOp, "order", both),
-		one(cluster.Deadlock, "order", both),
-		two(cluster.ProcessStopped, cluster.NICDown),
-		two(cluster.GPUError, cluster.ProcessKilled),
-	}
-}
-
-// quiet are the runs in which nobody is to blame.
-func quiet() []scenario {
-	return []scenario{
-		{name: "healthy", group: "healthy", severity: "none"},
-		{
-			name: "healthy_gc", group: "healthy", severity: "garbage collection", needs: training,
-			change: func(c *cluster.Config, _ *dice) { c.Job.GCEvery, c.Job.GCPause = 5, 300*time.Millisecond },
-		},
-		{
-			name: "healthy_sequences", group: "healthy", severity: "uneven lengths", needs: training,
-			change: func(c *cluster.Config, _ *dice) { c.Job.SeqImbalance = 0.08 },
-		},
-		{
-			name: "checkpoint_all", group: "benign", severity: "20 s", needs: training,
-			change: func(c *cluster.Config, _ *dice) {
-				c.Job.CheckpointEvery, c.Job.CheckpointTime, c.Job.CheckpointAll, c.Job.CheckpointSpread = 6, 20*time.Second, true, 0.2
-			},
-		},
-		{
-			name: "checkpoint_one", group: "benign", severity: "20 s", needs: training,
-			change: func(c *cluster.Config, _ *dice) { c.Job.CheckpointEvery, c.Job.CheckpointTime = 6, 20*time.Second },
-		},
-		{
-			name: "evaluation", group: "benign", severity: "every 4", needs: training,
-			change: func(c *cluster.Config, _ *dice) { c.Job.EvalEvery = 4 },
-		},
-		{
-			name: "first_step", group: "benign", severity: "slow start",
-			change: func(c *cluster.Config, _ *dice) { c.Until = 20 * time.Second },
-		},
-	}
-}
-
 // Options choose how much of the matrix is run.
 type Options struct {
-	Quick bool
-	Seed  uint64
-	Only  string // Part of a case's name; empty: all.
-	Seeds int    // Per scenario and workload; 0: 1 quick, 3 full.
-	Ranks int    // Largest scale; 0: 512 quick, 10240 full.
+	Quick    bool
+	Seed     uint64
+	Only     []string // Parts of a case's name, any of which it must have; empty: all.
+	Groups   []string // hang, slow, healthy, benign; empty: all.
+	Seeds    int      // Per scenario and workload; 0: 1 quick, 3 full.
+	MinRanks int      // Smallest scale.
+	Ranks    int      // Largest scale; 0: 512 quick, 10240 full.
+}
+
+// Whole reports whether the options choose the whole matrix of their mode, so that its floors apply.
+func (o *Options) Whole() bool {
+	return len(o.Only) == 0 && len(o.Groups) == 0 && o.MinRanks == 0 && o.Ranks == 0
+}
+
+func (o *Options) wants(c *Case) bool {
+	if c.Ranks < o.MinRanks || (len(o.Groups) > 0 && !slices.Contains(o.Groups, c.Group)) {
+		return false
+	}
+	return len(o.Only) == 0 || slices.ContainsFunc(o.Only, func(s string) bool { return strings.Contains(c.Name, s) })
 }
 
 // atScale are the scenarios that the quick matrix also runs on hundreds of ranks.
@@ -178,12 +124,18 @@ var atScale = []string{
 
 const quickRanks = 64 // Up to here the quick matrix runs every scenario.
 
+// Workloads of the quick matrix, and those that the full one adds.
+var (
+	quickWorkloads = []string{"fsdp-8", "fsdp-16", "gpt-32", "gpt-64", "gpt-64-tree", "mixtral-32", "neighbour-4", "gpt-512"}
+	fullWorkloads  = []string{"fsdp-512", "gpt-2048", "gpt-8192", "gpt-10240"}
+)
+
 // Matrix lists the runs.
 func Matrix(opt Options) []Case {
-	names := []string{"fsdp-8", "fsdp-16", "gpt-32", "gpt-64", "gpt-64-tree", "mixtral-32", "neighbour-4", "gpt-512"}
+	names := quickWorkloads
 	limit, seeds := 512, 1
 	if !opt.Quick {
-		names = append(names, "fsdp-512", "gpt-2048", "gpt-8192", "gpt-10240")
+		names = slices.Concat(quickWorkloads, fullWorkloads)
 		limit, seeds = 10240, 3
 	}
 	if opt.Ranks > 0 {
@@ -203,7 +155,7 @@ func Matrix(opt Options) []Case {
 				continue
 			}
 			for seed := range seeds {
-				if c := makeCase(sc, &w, opt.Seed+uint64(seed)); strings.Contains(c.Name, opt.Only) { //nolint:gosec // Small.
+				if c := makeCase(sc, &w, opt.Seed+uint64(seed)); opt.wants(&c) { //nolint:gosec // Small.
 					out = append(out, c)
 				}
 			}
@@ -221,7 +173,7 @@ func makeCase(sc scenario, w *workload, seed uint64) Case {
 	start, _ := w.warm()
 	c := Case{
 		Name: fmt.Sprintf("%s/%s/%s/%d", sc.name, strings.ReplaceAll(sc.severity, " ", "_"), w.name, seed), Scenario: sc.name, Group: sc.group, Workload: w.name,
-		Severity: sc.severity, Ranks: w.ranks(),
+		Severity: sc.severity, Ranks: w.ranks(), Seed: seed,
 		config: cluster.Config{Seed: d.next(), Hardware: w.hw, Job: w.job, Until: start + 75*time.Second},
 	}
 	if sc.faults != nil {
@@ -230,7 +182,7 @@ func makeCase(sc scenario, w *workload, seed uint64) Case {
 	if sc.change != nil {
 		sc.change(&c.config, d)
 	}
-	if sc.group == "healthy" || sc.group == "benign" {
+	if sc.group == groupHealthy || sc.group == groupBenign {
 		c.ask = c.config.Until
 	}
 	return c

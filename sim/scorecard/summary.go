@@ -36,11 +36,24 @@ type Summary struct {
 	Precision Share   `json:"precision"` // Accusations whose first-named is guilty.
 	Recall    Share   `json:"recall"`    // Faults with a culprit whose verdict accuses it first.
 	F1        float64 `json:"f1"`
+	// F1Low and F1High come from the ends of both intervals.
+	F1Low  float64 `json:"f1_low"`
+	F1High float64 `json:"f1_high"`
 
-	Baselines   map[string]Share `json:"baselines"`          // Right, over the same runs.
-	BaselineBad map[string]Share `json:"baselines_accusing"` // Accusing an innocent.
-	Reliability []Bin            `json:"reliability"`
-	Calibration float64          `json:"calibration_error"` // Expected calibration error.
+	Methods     []MethodScore `json:"methods"` // The engine first, then each method alone, over the same runs.
+	Design      []Asked       `json:"design"`  // The floors of the design beside what was measured.
+	Reliability []Bin         `json:"reliability"`
+	Calibration float64       `json:"calibration_error"` // Expected calibration error.
+}
+
+// MethodScore is how often a method's first-named is right, or nobody is named where nobody is to blame.
+type MethodScore struct {
+	Method   string `json:"method"`
+	Hang     Share  `json:"hang"`
+	Slow     Share  `json:"slow"`
+	Nobody   Share  `json:"nobody"` // Quiet runs, and slow ones that no machine is to blame for.
+	All      Share  `json:"all"`
+	Accusing Share  `json:"accusing"` // Naming an innocent.
 }
 
 // Figures of one kind of trouble, over the runs in which the fault had an effect.
@@ -53,6 +66,9 @@ type Figures struct {
 	Top1      Share   `json:"top1"`
 	Top3      Share   `json:"top3"`
 	Host      Share   `json:"host"`
+	Host3     Share   `json:"host_top3"`
+	Device    Share   `json:"device"`
+	Device3   Share   `json:"device_top3"`
 	Group     Share   `json:"group"`
 	Right     Share   `json:"right"` // Class and first-named.
 	Unknown   Share   `json:"unknown"`
@@ -64,20 +80,24 @@ type Figures struct {
 
 // Bin is one bar of the reliability diagram: verdicts of a confidence, and how many were right.
 type Bin struct {
-	From, To   float64
-	Confidence float64 // Mean.
-	Right      Share
+	From       float64 `json:"from"`
+	To         float64 `json:"to"`
+	Confidence float64 `json:"confidence"` // Mean.
+	Right      Share   `json:"right"`
 }
 
 func figures(list []Outcome) Figures {
 	f := Figures{Runs: len(list)}
 	f.Triggered = share(list, func(o *Outcome) bool { return o.Triggered })
-	f.Detected = share(list, detected)
+	f.Detected = share(list, (*Outcome).detected)
 	f.Class = share(list, func(o *Outcome) bool { return o.ClassRight })
 	f.Cause = share(list, func(o *Outcome) bool { return o.CauseRight })
 	f.Top1 = share(list, func(o *Outcome) bool { return o.Top1 })
 	f.Top3 = share(list, func(o *Outcome) bool { return o.Top3 })
 	f.Host = share(list, func(o *Outcome) bool { return o.HostRight })
+	f.Host3 = share(list, func(o *Outcome) bool { return o.HostTop3 })
+	f.Device = share(list, func(o *Outcome) bool { return o.DeviceRight })
+	f.Device3 = share(list, func(o *Outcome) bool { return o.DeviceTop3 })
 	f.Group = share(list, func(o *Outcome) bool { return o.GroupRight })
 	f.Right = share(list, func(o *Outcome) bool { return o.Right })
 	f.Unknown = share(list, func(o *Outcome) bool { return o.Unknown })
@@ -87,60 +107,73 @@ func figures(list []Outcome) Figures {
 	return f
 }
 
-func detected(o *Outcome) bool {
-	return o.Class != "healthy" && o.Class != "benign" && o.Class != ""
-}
-
-func quietGroup(o *Outcome) bool { return o.Group == "healthy" || o.Group == "benign" }
-
-// nobodyGuilty: something is wrong and no machine is to blame.
-func nobodyGuilty(o *Outcome) bool { return !quietGroup(o) && len(o.TruthRanks) == 0 }
-
 func summarize(all []Outcome) Summary {
 	effective := filter(all, func(o *Outcome) bool { return o.Effect })
-	quiet := filter(all, quietGroup)
-	guilty := filter(effective, func(o *Outcome) bool { return !quietGroup(o) && len(o.TruthRanks) > 0 })
-	s := Summary{Runs: len(all), Without: len(all) - len(effective), Baselines: map[string]Share{}, BaselineBad: map[string]Share{}}
-	s.Hang = figures(filter(guilty, func(o *Outcome) bool { return o.Group == "hang" }))
-	s.Slow = figures(filter(guilty, func(o *Outcome) bool { return o.Group == "slow" }))
-	s.Nobody = figures(filter(effective, nobodyGuilty))
+	quiet := filter(all, (*Outcome).quiet)
+	guilty := filter(all, (*Outcome).guilty)
+	nobody := filter(effective, (*Outcome).nobodyGuilty)
+	in := func(group string) func(*Outcome) bool { return func(o *Outcome) bool { return o.Group == group } }
 	notAccused := func(o *Outcome) bool { return !o.False }
-	s.NobodySpared = share(filter(effective, nobodyGuilty), notAccused)
-	s.Healthy = share(filter(quiet, func(o *Outcome) bool { return o.Group == "healthy" }), notAccused)
-	s.Benign = share(filter(quiet, func(o *Outcome) bool { return o.Group == "benign" }), notAccused)
+	s := Summary{Runs: len(all), Without: len(all) - len(effective)}
+	s.Hang = figures(filter(guilty, in(groupHang)))
+	s.Slow = figures(filter(guilty, in(groupSlow)))
+	s.Nobody = figures(nobody)
+	s.NobodySpared = share(nobody, notAccused)
+	s.Healthy = share(filter(quiet, in(groupHealthy)), notAccused)
+	s.Benign = share(filter(quiet, in(groupBenign)), notAccused)
 	s.QuietPaged = share(quiet, func(o *Outcome) bool { return !o.Page })
 	s.QuietNoFire = share(quiet, func(o *Outcome) bool { return !o.Triggered })
-	accused := filter(effective, accuses)
-	s.Precision = share(accused, func(o *Outcome) bool { return o.Top1 && !nobodyGuilty(o) })
-	s.Recall = share(guilty, func(o *Outcome) bool { return o.Top1 && accuses(o) })
+	s.Precision = share(filter(effective, (*Outcome).accuses), func(o *Outcome) bool { return o.Top1 && o.guilty() })
+	s.Recall = share(guilty, func(o *Outcome) bool { return o.Top1 && o.accuses() })
 	if p, r := s.Precision.Value(), s.Recall.Value(); p+r > 0 {
 		s.F1 = 2 * p * r / (p + r)
 	}
-	judged := filter(effective, func(o *Outcome) bool { return len(o.Baselines) > 0 })
-	for _, name := range baselineNames {
-		s.Baselines[name] = share(judged, func(o *Outcome) bool { return o.Baselines[name].Right })
-		s.BaselineBad[name] = share(judged, func(o *Outcome) bool { return o.Baselines[name].False })
-	}
-	s.Baselines["culprit"] = share(judged, ranked)
-	s.BaselineBad["culprit"] = share(judged, func(o *Outcome) bool { return o.False })
+	s.F1Low, s.F1High = f1Bounds(s.Precision, s.Recall)
+	s.Methods = scoreMethods(effective)
 	s.Reliability, s.Calibration = reliability(effective)
+	s.Design = design(all, &s)
 	return s
 }
 
-// ranked judges the engine as the baselines are: by the first-named rank alone, or rightly nobody.
-func ranked(o *Outcome) bool {
-	if quietGroup(o) || nobodyGuilty(o) {
-		return !o.False
+// f1Bounds combines the ends of the intervals of precision and recall: wider than an interval of F1 itself.
+func f1Bounds(precision, recall Share) (low, high float64) {
+	mean := func(p, r float64) float64 {
+		if p+r == 0 {
+			return 0
+		}
+		return 2 * p * r / (p + r)
 	}
-	return o.Top1
+	return mean(precision.Low, recall.Low), mean(precision.High, recall.High)
 }
 
-func accuses(o *Outcome) bool {
-	switch o.Class {
-	case "healthy", "benign", "unknown", "imbalance", "global_slow", "":
-		return false
+// scoreMethods compares the engine with each method over the runs in which there was evidence to look at.
+func scoreMethods(effective []Outcome) []MethodScore {
+	judged := filter(effective, func(o *Outcome) bool { return len(o.Methods) > 0 })
+	score := func(name string, right, bad func(*Outcome) bool) MethodScore {
+		of := func(keep func(*Outcome) bool) Share { return share(filter(judged, keep), right) }
+		return MethodScore{
+			Method:   name,
+			Hang:     of(func(o *Outcome) bool { return o.guilty() && o.Group == groupHang }),
+			Slow:     of(func(o *Outcome) bool { return o.guilty() && o.Group == groupSlow }),
+			Nobody:   of(func(o *Outcome) bool { return !o.guilty() }),
+			All:      share(judged, right),
+			Accusing: share(judged, bad),
+		}
 	}
-	return len(o.Culprits) > 0
+	out := []MethodScore{score(whole, ranked, func(o *Outcome) bool { return o.False })}
+	for _, m := range comparedMethods {
+		out = append(out, score(m.name,
+			func(o *Outcome) bool { return o.Methods[m.name].Right }, func(o *Outcome) bool { return o.Methods[m.name].False }))
+	}
+	return out
+}
+
+// ranked judges the engine as the methods are: by the first-named alone, or rightly nobody.
+func ranked(o *Outcome) bool {
+	if !o.guilty() {
+		return !o.False
+	}
+	return o.Top1 && o.accuses()
 }
 
 // reliability bins the verdicts by the confidence they claim.

@@ -112,17 +112,18 @@ func bars(title string, names []string, main, bad []Share) string {
 	return c.done()
 }
 
-func (r *Report) baselinePlot() string {
-	names := append([]string{"culprit"}, baselineNames...)
+func (r *Report) methodPlot() string {
+	var names []string
 	var right, bad []Share
-	for _, n := range names {
-		right, bad = append(right, r.Summary.Baselines[n]), append(bad, r.Summary.BaselineBad[n])
+	for i := range r.Summary.Methods {
+		m := &r.Summary.Methods[i]
+		names, right, bad = append(names, m.Method), append(right, m.All), append(bad, m.Accusing)
 	}
 	return bars("First-named is right (blue), an innocent accused (red)", names, right, bad)
 }
 
 func (r *Report) scalePlot() string {
-	list := filter(r.effective(), func(o *Outcome) bool { return !quietGroup(o) && !nobodyGuilty(o) })
+	list := filter(r.effective(), func(o *Outcome) bool { return o.guilty() })
 	order, by := groupBy(list, func(o *Outcome) string { return o.Workload })
 	var right, bad []Share
 	for _, k := range order {

@@ -8,6 +8,9 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
+
+	"github.com/culprit-project/culprit/analyzer/rca"
 )
 
 // table is a part of the report, written as Markdown and as HTML.
@@ -21,9 +24,9 @@ type table struct {
 // tables are the report's tables, in order.
 func (r *Report) tables() []table {
 	return slices.Concat(
-		[]table{r.headline(), r.byFault(), r.byScale()},
+		[]table{r.designTable(), r.headline(), r.byFault(), r.bySeverity(), r.byScale()},
 		r.papers(),
-		[]table{r.baselineTable(), r.reliabilityTable(), r.cost(), r.failures()},
+		[]table{r.methodTable(), r.reliabilityTable(), r.cost(), r.failures()},
 	)
 }
 
@@ -31,8 +34,8 @@ func (r *Report) headline() table {
 	s := &r.Summary
 	t := table{
 		title: "Headline",
-		note: "Over the runs in which the fault had an effect: the job stood still, or its iterations took 10% longer. Brackets: hits of runs, 95% Wilson interval. " +
-			"*Right* is class and first-named culprit together.",
+		note: "Over the runs in which the fault had an effect: the job stood still, or its iterations took 10% longer. Brackets: hits of runs, 95% Wilson interval; F1's is from the ends of the two it is made of. " +
+			"*Right* is class and first-named culprit together; *device* is culprit and cause, on the right NIC where one is named.",
 		head: []string{"", "hangs", "slow, a machine to blame", "slow, nobody to blame"},
 	}
 	row := func(name string, f func(*Figures) string) {
@@ -43,9 +46,12 @@ func (r *Report) headline() table {
 	row("detected", func(f *Figures) string { return f.Detected.String() })
 	row("class", func(f *Figures) string { return f.Class.String() })
 	row("cause", func(f *Figures) string { return f.Cause.String() })
-	row("top-1", func(f *Figures) string { return f.Top1.String() })
-	row("top-3", func(f *Figures) string { return f.Top3.String() })
-	row("host", func(f *Figures) string { return f.Host.String() })
+	row("rank, top-1", func(f *Figures) string { return f.Top1.String() })
+	row("rank, top-3", func(f *Figures) string { return f.Top3.String() })
+	row("host, top-1", func(f *Figures) string { return f.Host.String() })
+	row("host, top-3", func(f *Figures) string { return f.Host3.String() })
+	row("device, top-1", func(f *Figures) string { return f.Device.String() })
+	row("device, top-3", func(f *Figures) string { return f.Device3.String() })
 	row("culprit, or a link or group with it", func(f *Figures) string { return f.Group.String() })
 	row("right", func(f *Figures) string { return f.Right.String() })
 	row("unknown", func(f *Figures) string { return f.Unknown.String() })
@@ -60,18 +66,14 @@ func (r *Report) headline() table {
 	quiet("quiet runs: no trigger", s.QuietNoFire)
 	quiet("precision of accusations", s.Precision)
 	quiet("recall", s.Recall)
-	t.rows = append(t.rows, []string{"F1", fmt.Sprintf("%.3f", s.F1), "", ""})
+	t.rows = append(t.rows, []string{"F1", fmt.Sprintf("%.3f (%.2f–%.2f)", s.F1, s.F1Low, s.F1High), "", ""})
 	return t
 }
 
 func figureRow(name string, list []Outcome) []string {
 	f := figures(list)
-	lat := "–"
-	if f.Triggered.Hits > 0 {
-		lat = fmt.Sprintf("%.0f / %.0f s", f.Latency50, f.Latency90)
-	}
 	return []string{
-		name, strconv.Itoa(f.Runs), pct(f.Triggered), pct(f.Class), pct(f.Top1), pct(f.Top3), pct(f.Group), pct(f.Unknown), pct(f.False), lat,
+		name, strconv.Itoa(f.Runs), pct(f.Triggered), pct(f.Class), pct(f.Top1), pct(f.Top3), pct(f.Group), pct(f.Unknown), pct(f.False), told5090(&f),
 	}
 }
 
@@ -91,13 +93,13 @@ func (r *Report) effective() []Outcome {
 func (r *Report) byFault() table {
 	t := table{
 		title: "By fault", head: figureHead,
-		note: "Severities together. Runs without effect are left out; the last column of the JSON's outcomes says which.",
+		note: "Severities together. Runs without effect are left out; *effect* in the JSON's outcomes says which.",
 	}
-	order, by := groupBy(filter(r.effective(), func(o *Outcome) bool { return !quietGroup(o) }), func(o *Outcome) string { return o.Scenario })
+	order, by := groupBy(filter(r.effective(), func(o *Outcome) bool { return !o.quiet() }), func(o *Outcome) string { return o.Scenario })
 	for _, k := range order {
 		t.rows = append(t.rows, figureRow(k, by[k]))
 	}
-	order, by = groupBy(filter(r.Outcomes, quietGroup), func(o *Outcome) string { return o.Scenario })
+	order, by = groupBy(filter(r.Outcomes, (*Outcome).quiet), func(o *Outcome) string { return o.Scenario })
 	for _, k := range order {
 		row := figureRow(k, by[k])
 		row[4], row[5], row[6], row[9] = "–", "–", "–", "–"
@@ -108,7 +110,7 @@ func (r *Report) byFault() table {
 
 func (r *Report) byScale() table {
 	t := table{title: "By workload and scale", head: figureHead}
-	list := filter(r.effective(), func(o *Outcome) bool { return !quietGroup(o) })
+	list := filter(r.effective(), func(o *Outcome) bool { return !o.quiet() })
 	slices.SortStableFunc(list, func(a, b Outcome) int { return cmp.Compare(a.Ranks, b.Ranks) })
 	order, by := groupBy(list, func(o *Outcome) string { return o.Workload })
 	for _, k := range order {
@@ -117,14 +119,45 @@ func (r *Report) byScale() table {
 	return t
 }
 
-func (r *Report) baselineTable() table {
+func (r *Report) designTable() table {
 	t := table{
-		title: "Beside simple methods on the same evidence",
-		note:  "Judged by the first-named rank alone; in runs without a guilty machine, right is to name nobody. Each method is asked at the engine's own trigger, so none has to detect anything by itself.",
-		head:  []string{"method", "right", "an innocent accused"},
+		title: "Floors of the design: asked and measured",
+		note: "A paper's case counts when 95% of its runs are right. Slowness at 50% severity: faults that leave half of a resource and lengthen the iteration by 10% or more; " +
+			"those that have no such measure (CPU, proxy, data loader) are in the tables below only.",
+		head: []string{"floor", "asked", "measured", "", "what fails"},
 	}
-	for _, name := range append([]string{"culprit"}, baselineNames...) {
-		t.rows = append(t.rows, []string{name, r.Summary.Baselines[name].String(), r.Summary.BaselineBad[name].String()})
+	for i := range r.Summary.Design {
+		a := &r.Summary.Design[i]
+		t.rows = append(t.rows, []string{a.Text, fmt.Sprintf("%.0f%%", 100*a.Want), a.Measured.String(), a.State, strings.Join(a.Failing, "; ")})
+	}
+	return t
+}
+
+func (r *Report) bySeverity() table {
+	t := table{title: "Slowness by severity", head: figureHead, note: "What is left of the resource, or the paper's words."}
+	order, by := groupBy(filter(r.effective(), func(o *Outcome) bool { return o.Group == groupSlow }), func(o *Outcome) string { return o.Scenario + ", " + o.Severity })
+	for _, k := range order {
+		t.rows = append(t.rows, figureRow(k, by[k]))
+	}
+	return t
+}
+
+func (r *Report) methodTable() table {
+	t := table{
+		title: "Beside single methods on the same evidence",
+		note: "Judged by the first-named rank alone; where no machine is to blame, right is to name nobody. Each method is asked at the engine's own trigger and on the evidence it has gathered, so none has to detect anything by itself, " +
+			"and the engine's benign runs count for those who never name anybody.",
+		head: []string{"method", "what it is", "all", "hangs", "slow", "nobody to blame", "an innocent named"},
+	}
+	for i := range r.Summary.Methods {
+		m := &r.Summary.Methods[i]
+		what := "everything together"
+		for _, x := range comparedMethods {
+			if x.name == m.Method {
+				what = x.what
+			}
+		}
+		t.rows = append(t.rows, []string{m.Method, what, m.All.String(), pct(m.Hang), pct(m.Slow), pct(m.Nobody), pct(m.Accusing)})
 	}
 	return t
 }
@@ -144,8 +177,9 @@ func (r *Report) reliabilityTable() table {
 func (r *Report) cost() table {
 	t := table{
 		title: "What an analysis costs",
-		note:  "Bytes are JSON before compression. Analysis is the engine's wall time on the reporting machine, which did other work as well.",
-		head:  []string{"ranks", "runs", "ranks asked p50", "fetched p50 / max", "analysis p50 / p90 / max", "allocated p50"},
+		note: "All nodes are asked. Bytes are JSON before compression. Analysis is the engine's CPU time, and beside it its wall time on the reporting machine, which did other work as well, of all looks of a run together. " +
+			"Allocated is what it asked the allocator for, an upper bound of its memory, measured of every run of 512 ranks and more and of one in eight smaller ones.",
+		head: []string{"ranks", "runs", "ranks asked p50", "fetched p50 / max", "analysis CPU p50 / p90 / max", "wall p50 / max", "allocated p50 / max"},
 	}
 	list := filter(r.Outcomes, func(o *Outcome) bool { return o.RanksFetched > 0 })
 	slices.SortStableFunc(list, func(a, b Outcome) int { return cmp.Compare(a.Ranks, b.Ranks) })
@@ -153,12 +187,15 @@ func (r *Report) cost() table {
 	for _, k := range order {
 		l := by[k]
 		b := collect(l, func(o *Outcome) float64 { return float64(o.BytesFetched) / 1e6 })
-		ms := collect(l, func(o *Outcome) float64 { return o.AnalysisMillis })
+		ms := collect(l, func(o *Outcome) float64 { return o.AnalysisMS })
+		cpu := collect(l, func(o *Outcome) float64 { return o.AnalysisCPU })
+		mib := collect(filter(l, func(o *Outcome) bool { return o.AllocMiB > 0 }), func(o *Outcome) float64 { return o.AllocMiB })
 		t.rows = append(t.rows, []string{
 			k, strconv.Itoa(len(l)), fmt.Sprintf("%.0f", percentile(collect(l, func(o *Outcome) float64 { return float64(o.RanksFetched) }), 0.5)),
 			fmt.Sprintf("%.2f / %.2f MB", percentile(b, 0.5), percentile(b, 1)),
-			fmt.Sprintf("%.1f / %.1f / %.1f ms", percentile(ms, 0.5), percentile(ms, 0.9), percentile(ms, 1)),
-			fmt.Sprintf("%.1f MiB", percentile(collect(l, func(o *Outcome) float64 { return o.AllocMiB }), 0.5)),
+			fmt.Sprintf("%.1f / %.1f / %.1f ms", percentile(cpu, 0.5), percentile(cpu, 0.9), percentile(cpu, 1)),
+			fmt.Sprintf("%.1f / %.1f ms", percentile(ms, 0.5), percentile(ms, 1)),
+			fmt.Sprintf("%.1f / %.1f MiB", percentile(mib, 0.5), percentile(mib, 1)),
 		})
 	}
 	return t
@@ -190,9 +227,9 @@ func (r *Report) failures() table {
 
 func remark(o *Outcome) string {
 	switch {
-	case quietGroup(o):
+	case o.quiet():
 		return "nothing was wrong"
-	case !o.Triggered && o.Class == "healthy":
+	case !o.Triggered && o.Class == string(rca.Healthy):
 		return "no trigger fired"
 	case o.Unknown:
 		return "unknown"

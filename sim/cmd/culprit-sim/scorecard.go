@@ -23,10 +23,12 @@ import (
 
 type scorecardFlags struct {
 	opt      scorecard.Options
+	only     string
 	full     bool
 	workers  int
 	out      string
 	markdown string
+	resume   bool
 	verbose  bool
 	noFloors bool
 }
@@ -39,22 +41,35 @@ func scorecardCommand(app *kingpin.Application, commands map[string]func(context
 	cmd.Flag("seed", "Seed of the first run of each scenario.").Default("1").Uint64Var(&f.opt.Seed)
 	cmd.Flag("seeds", "Runs per scenario and workload (0: 1 quick, 3 full).").IntVar(&f.opt.Seeds)
 	cmd.Flag("ranks", "Largest job (0: 512 quick, 10240 full).").IntVar(&f.opt.Ranks)
-	cmd.Flag("only", "Run only cases whose name contains this; floors are not checked then.").StringVar(&f.opt.Only)
+	cmd.Flag("min-ranks", "Smallest job.").IntVar(&f.opt.MinRanks)
+	cmd.Flag("group", "Run only these: hang, slow, healthy, benign. May be repeated.").EnumsVar(&f.opt.Groups, "hang", "slow", "healthy", "benign")
+	cmd.Flag("only", "Run only cases whose name contains one of these, separated by commas. Floors are checked only on a whole matrix.").StringVar(&f.only)
 	cmd.Flag("workers", "Cases at the same time (0: one a core).").IntVar(&f.workers)
-	cmd.Flag("out", "Directory for scorecard.json, scorecard.md and scorecard.html.").Default("build/scorecard").StringVar(&f.out)
+	cmd.Flag("out", "Directory for outcomes.jsonl, scorecard.json, scorecard.md and scorecard.html.").Default("build/scorecard").StringVar(&f.out)
 	cmd.Flag("markdown", "Also write the Markdown report to this file.").StringVar(&f.markdown)
+	cmd.Flag("resume", "Keep the outcomes of this commit that the output directory has, and run the rest.").BoolVar(&f.resume)
 	cmd.Flag("verbose", "Print every run, not only those that are not right.").Short('v').BoolVar(&f.verbose)
 	cmd.Flag("no-floors", "Do not fail under the floors.").BoolVar(&f.noFloors)
-	commands[cmd.FullCommand()] = func(ctx context.Context) error { return runScorecard(ctx, &f, os.Stdout) }
+	commands[cmd.FullCommand()] = func(ctx context.Context) error {
+		floors, err := scorecard.CommittedFloors(mode(f.full))
+		if err != nil {
+			return err
+		}
+		return runScorecard(ctx, &f, floors, os.Stdout, os.Stderr)
+	}
+	reportCommand(app, commands)
+	explainCommand(app, commands)
+}
 
+func explainCommand(app *kingpin.Application, commands map[string]func(context.Context) error) {
 	var only string
 	var ranks []int
-	explain := app.Command("explain", "Run one case of the scorecard and print its evidence and verdict.")
-	explain.Arg("case", "Name of the case, or a part of it: the first match is run.").Required().StringVar(&only)
-	explain.Arg("rank", "Ranks whose operations and flows are printed.").IntsVar(&ranks)
-	seed := explain.Flag("seed", "Seed of the case.").Default("1").Uint64()
-	commands[explain.FullCommand()] = func(ctx context.Context) error {
-		cases := scorecard.Matrix(scorecard.Options{Seed: *seed, Only: only})
+	cmd := app.Command("explain", "Run one case of the scorecard and print its evidence and verdict.")
+	cmd.Arg("case", "Name of the case, or a part of it: the first match is run.").Required().StringVar(&only)
+	cmd.Arg("rank", "Ranks whose operations and flows are printed.").IntsVar(&ranks)
+	seed := cmd.Flag("seed", "Seed of the case.").Default("1").Uint64()
+	commands[cmd.FullCommand()] = func(ctx context.Context) error {
+		cases := scorecard.Matrix(scorecard.Options{Seed: *seed, Only: []string{only}})
 		if len(cases) == 0 {
 			return fmt.Errorf("no case's name contains %q", only)
 		}
@@ -62,47 +77,125 @@ func scorecardCommand(app *kingpin.Application, commands map[string]func(context
 	}
 }
 
-func runScorecard(ctx context.Context, f *scorecardFlags, w io.Writer) error {
+// reportCommand makes a report of journals, of one run or of several slices of the matrix.
+func reportCommand(app *kingpin.Application, commands map[string]func(context.Context) error) {
+	var f scorecardFlags
+	var journals []string
+	cmd := app.Command("scorecard-report", "Write the report of journals (outcomes.jsonl), of one run of the scorecard or of several slices.")
+	cmd.Arg("journal", "Journals; of a run that several have, the last counts.").Required().ExistingFilesVar(&journals)
+	cmd.Flag("seed", "Seed of the first run, for the order of the report.").Default("1").Uint64Var(&f.opt.Seed)
+	cmd.Flag("out", "Directory for scorecard.json, scorecard.md and scorecard.html.").Default("build/scorecard").StringVar(&f.out)
+	cmd.Flag("markdown", "Also write the Markdown report to this file.").StringVar(&f.markdown)
+	commands[cmd.FullCommand()] = func(context.Context) error {
+		var entries []scorecard.Entry
+		for _, j := range journals {
+			e, err := scorecard.ReadJournal(j)
+			if err != nil {
+				return err
+			}
+			entries = append(entries, e...)
+		}
+		outcomes, commits := scorecard.Latest(entries)
+		outcomes = scorecard.InOrder(outcomes, scorecard.Matrix(scorecard.Options{Seed: f.opt.Seed}))
+		r := scorecard.NewReport("slices", f.opt.Seed, strings.Join(commits, ", "), machine(), 0, outcomes)
+		if err := writeReports(r, &f); err != nil {
+			return err
+		}
+		headline(os.Stdout, r, f.out)
+		return nil
+	}
+}
+
+func mode(full bool) string {
+	if full {
+		return "full"
+	}
+	return "quick"
+}
+
+func machine() string {
+	return fmt.Sprintf("%d cores (%s/%s, %s)", runtime.NumCPU(), runtime.GOOS, runtime.GOARCH, runtime.Version())
+}
+
+// runScorecard runs what the flags choose, writes the reports, and fails under the floors.
+func runScorecard(ctx context.Context, f *scorecardFlags, floors *scorecard.Floors, out, progress io.Writer) error {
 	f.opt.Quick = !f.full
-	mode := "quick"
-	if f.full {
-		mode = "full"
+	if f.only != "" {
+		f.opt.Only = strings.Split(f.only, ",")
+	}
+	start := time.Now()
+	outcomes, err := runMatrix(ctx, f, out, progress)
+	if err != nil {
+		return err
+	}
+	report := scorecard.NewReport(mode(f.full), f.opt.Seed, commit(ctx), machine(), time.Since(start).Seconds(), outcomes)
+	if err := writeReports(report, f); err != nil {
+		return err
+	}
+	headline(out, report, f.out)
+	if f.noFloors || !f.opt.Whole() {
+		return nil
+	}
+	if under := floors.Check(&report.Summary); len(under) > 0 {
+		return errors.New("under the floors:\n  " + strings.Join(under, "\n  "))
+	}
+	return nil
+}
+
+// progressEvery is how often the progress is written, and runs are kept for --resume as they come.
+const progressEvery = 15 * time.Second
+
+// runMatrix runs the cases and keeps a journal. What is done is kept even when the run is ended.
+func runMatrix(ctx context.Context, f *scorecardFlags, out, progress io.Writer) ([]scorecard.Outcome, error) {
+	if err := os.MkdirAll(f.out, 0o755); err != nil {
+		return nil, fmt.Errorf("making the report's directory: %w", err)
+	}
+	journal, entries, err := scorecard.OpenJournal(filepath.Join(f.out, "outcomes.jsonl"), f.resume)
+	if err != nil {
+		return nil, err
+	}
+	all := scorecard.Matrix(f.opt)
+	entry := scorecard.Entry{Commit: commit(ctx), Machine: machine()}
+	have, left := scorecard.Remaining(all, entries, entry.Commit)
+	if len(have) > 0 {
+		fmt.Fprintf(progress, "%d of %d runs are there already\n", len(have), len(all))
 	}
 	workers := f.workers
 	if workers == 0 {
 		workers = runtime.GOMAXPROCS(0)
 	}
-	start := time.Now()
-	cases := scorecard.Matrix(f.opt)
-	done := 0
-	outcomes, err := scorecard.Run(ctx, cases, workers, func(o *scorecard.Outcome) {
-		done++
-		if f.verbose || o.Effect && (!o.Right || o.False) {
-			fmt.Fprintf(w, "%4d/%d %s\n", done, len(cases), o.Line())
+	estimate, said := scorecard.NewProgress(left, time.Now()), time.Now()
+	var failed error
+	outcomes, err := scorecard.Run(ctx, left, workers, func(o *scorecard.Outcome) {
+		estimate.Done(o)
+		entry.Outcome, entry.PeakMiB = *o, scorecard.PeakMiB()
+		failed = errors.Join(failed, journal.Add(&entry))
+		if f.verbose || o.False || o.Effect && !o.Right {
+			fmt.Fprintln(out, o.Line())
+		}
+		if now := time.Now(); now.Sub(said) >= progressEvery {
+			said = now
+			fmt.Fprintln(progress, estimate.Line(now))
 		}
 	})
 	if err != nil {
-		return fmt.Errorf("running the matrix: %w", err)
+		err = fmt.Errorf("running the matrix (--resume goes on with it): %w", err)
 	}
-	machine := fmt.Sprintf("%d cores (%s/%s, %s)", runtime.NumCPU(), runtime.GOOS, runtime.GOARCH, runtime.Version())
-	report := scorecard.NewReport(mode, f.opt.Seed, commit(ctx), machine, time.Since(start).Seconds(), outcomes)
-	if err := writeReports(report, f); err != nil {
-		return err
+	if err := errors.Join(err, failed, journal.Close()); err != nil {
+		return nil, err
 	}
-	s := &report.Summary
-	fmt.Fprintf(w, "%d runs in %.0f s\n  hangs: right %s\n  slow: top-1 %s, with its link or group %s\n  nobody to blame, not accused: %s\n  healthy not accused: %s\n  benign not accused: %s\n  precision %s, recall %s, F1 %.3f\n  reports: %s\n",
-		s.Runs, report.Seconds, s.Hang.Right, s.Slow.Top1, s.Slow.Group, s.NobodySpared, s.Healthy, s.Benign, s.Precision, s.Recall, s.F1, f.out)
-	if f.noFloors || f.opt.Only != "" || f.opt.Ranks != 0 {
-		return nil
+	return scorecard.InOrder(append(have, outcomes...), all), nil
+}
+
+func headline(w io.Writer, r *scorecard.Report, dir string) {
+	s := &r.Summary
+	fmt.Fprintf(w, "%d runs in %.0f s\n  hangs: right %s\n  slow: top-1 %s, with its link or group %s\n  nobody to blame, not accused: %s\n  healthy not accused: %s\n  benign not accused: %s\n  precision %s, recall %s, F1 %.3f\n",
+		s.Runs, r.Seconds, s.Hang.Right, s.Slow.Top1, s.Slow.Group, s.NobodySpared, s.Healthy, s.Benign, s.Precision, s.Recall, s.F1)
+	for i := range s.Design {
+		a := &s.Design[i]
+		fmt.Fprintf(w, "  %-8s %s: %s\n", a.State, a.Text, a.Measured)
 	}
-	floors, err := scorecard.CommittedFloors(mode)
-	if err != nil {
-		return err
-	}
-	if under := floors.Check(s); len(under) > 0 {
-		return errors.New("under the floors:\n  " + strings.Join(under, "\n  "))
-	}
-	return nil
+	fmt.Fprintf(w, "  reports: %s\n", dir)
 }
 
 // writeReports writes the report in its three forms.

@@ -1,0 +1,115 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package scorecard
+
+import (
+	"fmt"
+	"slices"
+)
+
+// Asked is one floor that the design asks for, beside what was measured.
+type Asked struct {
+	ID   string  `json:"id"`
+	Text string  `json:"text"`
+	Want float64 `json:"want"` // Of Measured.
+	// Measured counts runs, or for a paper's table its cases.
+	Measured Share    `json:"measured"`
+	State    string   `json:"state"` // met, missed, not run.
+	Failing  []string `json:"failing,omitempty"`
+}
+
+// States of a floor.
+const (
+	stateMet    = "met"
+	stateMissed = "missed"
+	stateNotRun = "not run"
+)
+
+// caseBar is the share of a case's runs that must be right for the case to count; up to 19 runs that is all of them.
+const caseBar = 0.95
+
+// design measures what the design asks for. Runs whose fault had no effect are left out.
+func design(all []Outcome, s *Summary) []Asked {
+	half := func(low, high int) Share {
+		return share(filter(all, func(o *Outcome) bool {
+			return o.guilty() && o.Group == groupSlow && o.Severity == halfSeverity && o.Ranks >= low && o.Ranks <= high
+		}), func(o *Outcome) bool { return o.Top1 && o.accuses() })
+	}
+	out := []Asked{
+		{ID: "hangs", Text: "hangs, top-1, at every scale", Want: 0.99, Measured: s.Hang.Top1},
+		{ID: "slow", Text: "slowness at 50% severity, 8 to 2,048 ranks, top-1", Want: 0.97, Measured: half(0, 2048)},
+		{ID: "slow-large", Text: "slowness at 50% severity, 8,192 and 10,240 ranks, top-1", Want: 0.95, Measured: half(8192, 10240)},
+		cases("ccl-d", "CCL-D's six classes on 16 devices: class and rank", all, ccldCases(), func(o *Outcome) bool { return o.ClassRight && o.Top1 }),
+		cases("pulse", "Pulse's twelve scenarios: machine and kind", all, pulseCases(), func(o *Outcome) bool { return o.ClassRight && o.HostRight }),
+		cases("mycroft", "Mycroft's seven faults: the rank, or the machine where it is that", all, mycroftCases(), func(o *Outcome) bool { return o.Top1 }),
+		{ID: "healthy", Text: "healthy runs in which nobody is accused", Want: 1, Measured: s.Healthy},
+		{ID: "benign", Text: "benign runs in which nobody is accused", Want: 1, Measured: s.Benign},
+		better(s.Methods),
+	}
+	for i := range out {
+		a := &out[i]
+		switch {
+		case a.Measured.Of == 0:
+			a.State = stateNotRun
+		case a.Measured.Value() < a.Want:
+			a.State = stateMissed
+		case a.State == "":
+			a.State = stateMet
+		}
+	}
+	return out
+}
+
+// cases counts a paper's cases of which all, or all but one in twenty, runs are right. A case that was not run, or never
+// had an effect, is not met.
+func cases(id, text string, all []Outcome, list []paperCase, right func(*Outcome) bool) Asked {
+	a := Asked{ID: id, Text: text, Want: 1, Measured: Share{Of: len(list)}}
+	ran := 0
+	for i := range list {
+		c := &list[i]
+		s := share(filter(all, func(o *Outcome) bool { return o.Effect && c.holds(o) }), right)
+		ran += s.Of
+		switch {
+		case s.Of == 0:
+			a.Failing = append(a.Failing, c.name+": no run with an effect")
+		case s.Value() < caseBar:
+			a.Failing = append(a.Failing, fmt.Sprintf("%s: %d of %d", c.name, s.Hits, s.Of))
+		default:
+			a.Measured.Hits++
+		}
+	}
+	if ran == 0 {
+		return Asked{ID: id, Text: text, Want: 1}
+	}
+	a.Measured.Low, a.Measured.High = wilson(a.Measured.Hits, a.Measured.Of)
+	return a
+}
+
+// better counts the papers' methods that, alone, are no better than the whole: of all runs, of hangs and of slowness.
+func better(scores []MethodScore) Asked {
+	a := Asked{ID: "whole", Text: "papers' methods that alone are not better than the whole", Want: 1}
+	for i := range scores {
+		m := &scores[i]
+		if !slices.ContainsFunc(comparedMethods, func(x method) bool { return x.name == m.Method && x.paper }) || m.All.Of == 0 {
+			continue
+		}
+		w := &scores[0]
+		var at []string
+		for _, x := range []struct {
+			name        string
+			alone, both Share
+		}{{"all runs", m.All, w.All}, {"hangs", m.Hang, w.Hang}, {"slowness", m.Slow, w.Slow}} {
+			if x.alone.Hits > x.both.Hits {
+				at = append(at, fmt.Sprintf("%s in %s: %s against %s", m.Method, x.name, x.alone.Short(), x.both.Short()))
+			}
+		}
+		a.Measured.Of++
+		if len(at) == 0 {
+			a.Measured.Hits++
+		}
+		a.Failing = append(a.Failing, at...)
+	}
+	a.Measured.Low, a.Measured.High = wilson(a.Measured.Hits, a.Measured.Of)
+	return a
+}

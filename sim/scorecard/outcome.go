@@ -1,0 +1,131 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package scorecard
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/culprit-project/culprit/analyzer/rca"
+	"github.com/culprit-project/culprit/sim/cluster"
+)
+
+// Outcome is how one run went.
+type Outcome struct {
+	Name     string `json:"name"` // scenario/severity/workload/seed
+	Scenario string `json:"scenario"`
+	Group    string `json:"group"` // hang, slow, healthy or benign.
+	Workload string `json:"workload"`
+	Severity string `json:"severity"`
+	Ranks    int    `json:"ranks"`
+	Seed     uint64 `json:"seed"`
+
+	Slowdown float64 `json:"slowdown"` // Mean iteration after the fault over before.
+	// Effect: the fault had any: a hang needs the job to stand still, slowness iterations longer by 10%.
+	Effect bool `json:"effect"`
+	// Triggered tells whether a rule fired, Latency when the analyzer heard of what its verdict was made from, seconds
+	// of virtual time after the fault: scrape, rule evaluation and group wait included.
+	Triggered bool    `json:"triggered"`
+	Trigger   string  `json:"trigger,omitempty"` // The rule.
+	Latency   float64 `json:"latency_seconds,omitempty"`
+
+	Class      string   `json:"class"`
+	Cause      string   `json:"cause"`
+	Confidence float64  `json:"confidence"`
+	Page       bool     `json:"page"`
+	Culprits   []int    `json:"culprits,omitempty"`
+	Groups     []string `json:"groups,omitempty"` // Where no single rank is meant.
+	Summary    string   `json:"summary,omitempty"`
+
+	TruthClass     string `json:"truth_class"`
+	TruthRanks     []int  `json:"truth_ranks,omitempty"`
+	TruthComponent string `json:"truth_component,omitempty"`
+	TruthPlace     string `json:"truth_place,omitempty"`
+
+	Judgement
+
+	RanksFetched int     `json:"ranks_fetched"`
+	BytesFetched int64   `json:"bytes_fetched"`
+	AnalysisMS   float64 `json:"analysis_ms"`     // Wall time of the engine, all its looks together.
+	AnalysisCPU  float64 `json:"analysis_cpu_ms"` // CPU time of it.
+	// AllocMiB is what the engine allocated, an upper bound of its memory. Measured where nothing else ran: of every
+	// large run and a sample of the small ones; 0 not measured.
+	AllocMiB   float64 `json:"alloc_mib,omitempty"`
+	SimSeconds float64 `json:"sim_seconds"`
+
+	// Methods are what simple and single methods say of the same evidence.
+	Methods map[string]Guess `json:"methods,omitempty"`
+}
+
+func newOutcome(c *Case) Outcome {
+	return Outcome{
+		Name: c.Name, Scenario: c.Scenario, Group: c.Group, Workload: c.Workload, Severity: c.Severity, Ranks: c.Ranks,
+		Seed: c.Seed,
+	}
+}
+
+// tell notes what is true.
+func (o *Outcome) tell(a *cluster.Answer) {
+	o.TruthClass, o.TruthRanks = "none", nil
+	for i, t := range a.Truths {
+		if i == 0 {
+			o.TruthClass, o.TruthComponent, o.TruthPlace = t.Class, t.Component, t.Place
+		}
+		o.TruthRanks = append(o.TruthRanks, t.Ranks...)
+	}
+}
+
+// hear notes what the engine says.
+func (o *Outcome) hear(v *rca.Verdict) {
+	o.Class, o.Cause, o.Confidence, o.Page, o.Summary = string(v.Class), string(v.Cause), v.Confidence, v.Page, v.Summary
+	o.Culprits, o.Groups = nil, nil
+	for i := range v.Culprits {
+		c := &v.Culprits[i]
+		o.Culprits = append(o.Culprits, c.Rank)
+		if c.Rank < 0 {
+			o.Groups = append(o.Groups, strings.TrimSpace(c.Host+" "+c.NIC+" "+c.Group))
+		}
+	}
+}
+
+func (o *Outcome) quiet() bool { return o.Group == groupHealthy || o.Group == groupBenign }
+
+// nobodyGuilty: something is wrong and no machine is to blame.
+func (o *Outcome) nobodyGuilty() bool { return !o.quiet() && len(o.TruthRanks) == 0 }
+
+// guilty: something is wrong that a machine or process is to blame for, and it had an effect.
+func (o *Outcome) guilty() bool { return o.Effect && !o.quiet() && len(o.TruthRanks) > 0 }
+
+// accuses: the verdict blames somebody.
+func (o *Outcome) accuses() bool {
+	return o.Class != "" && !innocent(rca.Class(o.Class)) && len(o.Culprits) > 0
+}
+
+func (o *Outcome) detected() bool {
+	return o.Class != string(rca.Healthy) && o.Class != string(rca.Benign) && o.Class != ""
+}
+
+// Line is the outcome in one line.
+func (o *Outcome) Line() string {
+	mark := "ok  "
+	switch {
+	case o.False:
+		mark = "FALS"
+	case !o.Effect:
+		mark = "n/a "
+	case o.Unknown:
+		mark = "unkn"
+	case !o.Right:
+		mark = "MISS"
+	}
+	trig := "-"
+	if o.Triggered {
+		trig = strconv.FormatFloat(o.Latency, 'f', 1, 64)
+	}
+	return fmt.Sprintf("%s %-50s truth=%s%v said=%s/%s%v%v conf=%.2f trig=%s an=%.1fms sim=%.2fs slow=%.2f",
+		mark, o.Name, o.TruthClass, short(o.TruthRanks), o.Class, o.Cause, short(o.Culprits), o.Groups[:min(2, len(o.Groups))], o.Confidence, trig, o.AnalysisMS, o.SimSeconds, o.Slowdown)
+}
+
+func short(r []int) []int { return r[:min(len(r), 4)] }

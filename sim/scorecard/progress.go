@@ -1,0 +1,72 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package scorecard
+
+import (
+	"fmt"
+	"math"
+	"time"
+)
+
+// Progress estimates how long the rest of a matrix takes from what its runs have taken so far, by size.
+type Progress struct {
+	start time.Time
+	total int
+	left  map[int]int     // Runs by ranks.
+	spent map[int]float64 // Seconds by ranks,
+	runs  map[int]int     // of so many runs.
+}
+
+// NewProgress starts with nothing done at a moment.
+func NewProgress(cases []Case, start time.Time) *Progress {
+	p := &Progress{start: start, total: len(cases), left: map[int]int{}, spent: map[int]float64{}, runs: map[int]int{}}
+	for i := range cases {
+		p.left[cases[i].Ranks]++
+	}
+	return p
+}
+
+// Done notes a run.
+func (p *Progress) Done(o *Outcome) {
+	p.left[o.Ranks]--
+	p.runs[o.Ranks]++
+	p.spent[o.Ranks] += o.SimSeconds + o.AnalysisMS/1000
+}
+
+// each is the expected seconds of a run: the mean of those of its size, else that of the nearest size by proportion.
+func (p *Progress) each(ranks int) float64 {
+	if n := p.runs[ranks]; n > 0 {
+		return p.spent[ranks] / float64(n)
+	}
+	best, near := 0.0, math.Inf(1)
+	for r, n := range p.runs {
+		if d := math.Abs(math.Log(float64(r) / float64(ranks))); d < near {
+			near, best = d, p.spent[r]/float64(n)*float64(ranks)/float64(r)
+		}
+	}
+	return best
+}
+
+// Left is the expected time until all is done. Whatever runs beside each other, and what is not counted in the runs'
+// own time, is in the ratio of the time passed to the time spent.
+func (p *Progress) Left(now time.Time) time.Duration {
+	spent, rest := 0.0, 0.0
+	for r := range p.left {
+		spent += p.spent[r]
+		rest += float64(p.left[r]) * p.each(r)
+	}
+	if spent == 0 {
+		return 0
+	}
+	return time.Duration(rest * float64(now.Sub(p.start)) / spent)
+}
+
+// Line says how far it is.
+func (p *Progress) Line(now time.Time) string {
+	done := p.total
+	for _, n := range p.left {
+		done -= n
+	}
+	return fmt.Sprintf("%d of %d runs in %v, about %v left", done, p.total, now.Sub(p.start).Round(time.Second), p.Left(now).Round(time.Second))
+}
