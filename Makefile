@@ -12,7 +12,7 @@ LDFLAGS := -s -w -X $(PKG).Version=$(VERSION) -X $(PKG).Revision=$(shell git rev
            -X $(PKG).Branch=$(shell git rev-parse --abbrev-ref HEAD 2>/dev/null)
 
 .PHONY: all help build shim ringjob go-build tools test test-go test-c test-rules test-pyspy test-e2e test-slow demo lint bench generate \
-        check-generated scorecard gpu-e2e clean
+        check-generated scorecard scorecard-full gpu-e2e clean
 
 all: build
 
@@ -94,6 +94,9 @@ check-generated: ## Fail when rules/ or dashboards/ differ from what mixin/ rend
 
 scorecard: ## Run the quick scorecard; fails under the committed floors.
 	$(GO) run ./sim/cmd/culprit-sim scorecard --quick
+
+scorecard-full: ## Run the whole scorecard, to 10,240 ranks: hours; goes on where it was ended.
+	$(GO) run ./sim/cmd/culprit-sim scorecard --full --resume --out build/scorecard-full
 
 gpu-e2e: build ## On a machine with an NVIDIA GPU: the end-to-end check on real NCCL.
 	@sim/gpu/run.sh

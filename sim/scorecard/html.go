@@ -10,7 +10,7 @@ import (
 )
 
 var page = template.Must(template.New("scorecard").Parse(`<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width,initial-scale=1"><title>Culprit scorecard</title>
+<html lang="en"><head><meta charset="utf-8"/><meta name="viewport" content="width=device-width,initial-scale=1"/><title>Culprit scorecard</title>
 <style>
 body{font:15px/1.5 system-ui,sans-serif;max-width:1100px;margin:2rem auto;padding:0 1rem;color:#1d2b30}
 table{border-collapse:collapse;margin:1rem 0;font-size:13px;display:block;overflow-x:auto}

@@ -95,7 +95,8 @@ func judge(v *rca.Verdict, a *cluster.Answer, effect bool, where places) Judgeme
 	return j
 }
 
-// judgeQuiet judges a run in which nothing happened, or a fault that changed nothing: naming that is no false accusation.
+// judgeQuiet judges a run in which nothing happened, or a fault that changed little: naming that is no false accusation,
+// and not naming it is right.
 func (j *Judgement) judgeQuiet(v *rca.Verdict, a *cluster.Answer, accuses bool, where places) {
 	j.ClassRight = v.Class == rca.Healthy || v.Class == rca.Benign
 	j.Right = !accuses && !v.Page
@@ -103,13 +104,17 @@ func (j *Judgement) judgeQuiet(v *rca.Verdict, a *cluster.Answer, accuses bool, 
 		return
 	}
 	for i := range v.Culprits {
-		guilty := slices.ContainsFunc(a.Truths, func(t cluster.Truth) bool {
-			return names(&t, &v.Culprits[i], where) || holds(&t, &v.Culprits[i], where)
-		})
-		if !guilty {
+		c := &v.Culprits[i]
+		hit := slices.ContainsFunc(a.Truths, func(t cluster.Truth) bool { return names(&t, c, where) })
+		group := hit || slices.ContainsFunc(a.Truths, func(t cluster.Truth) bool { return holds(&t, c, where) })
+		if !group {
 			j.False = true
 			j.Innocents++
 		}
+		if i == 0 {
+			j.Top1, j.GroupRight, j.HostRight = hit, group, hit || onHost(a, c, where)
+		}
+		j.Top3 = j.Top3 || (i < 3 && hit)
 	}
 }
 
@@ -123,8 +128,8 @@ func classAndCause(a *cluster.Answer, v *rca.Verdict) (class, cause bool) {
 	return class, cause
 }
 
-// names tells whether a culprit is the one of the truth: a rank of it, the host of one where no rank is meant, or the
-// very path.
+// names tells whether a culprit is the one of the truth: a rank of it, the host where all of the host is meant, or the very
+// path.
 func names(t *cluster.Truth, c *rca.Culprit, where places) bool {
 	if c.Rank >= 0 {
 		return slices.Contains(t.Ranks, c.Rank)
@@ -132,7 +137,7 @@ func names(t *cluster.Truth, c *rca.Culprit, where places) bool {
 	if c.Host == "" {
 		return t.Place != "" && strings.Contains(c.Group, t.Place)
 	}
-	return slices.ContainsFunc(t.Ranks, func(r int) bool { return where.HostName(where.HostOf(r)) == c.Host })
+	return t.Place == c.Host
 }
 
 // onDevice tells whether a guilty culprit is named with the component at fault.
@@ -149,6 +154,7 @@ func holds(t *cluster.Truth, c *rca.Culprit, where places) bool {
 		return false
 	}
 	words := strings.FieldsFunc(c.Group, func(r rune) bool { return r == ' ' || r == ',' || r == '>' || r == ':' })
+	words = append(words, c.Host)
 	for i, w := range words {
 		words[i] = strings.TrimSuffix(w, "-") // Of an arrow's shaft.
 	}

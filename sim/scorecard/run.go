@@ -103,12 +103,17 @@ func (c *Case) begins() bool {
 	return slices.ContainsFunc(c.config.Faults, func(f cluster.Fault) bool { return f.At > 0 || f.FromIteration > 0 })
 }
 
-// askUnbidden is when somebody asks although nothing triggers; 0 never.
+// askUnbidden is when somebody asks although nothing triggers, as a person would who finds the job slow; 0 never.
 func (t *trial) askUnbidden() time.Duration {
-	if t.Case.ask == 0 && t.lasting() {
+	switch {
+	case t.Case.ask > 0:
+		return t.Case.ask
+	case t.lasting():
 		return t.config.Until
+	case t.Group == groupSlow:
+		return t.lab.sim.Now()
 	}
-	return t.Case.ask
+	return 0
 }
 
 // finish measures the fault's effect and judges.

@@ -5,6 +5,7 @@ package scorecard
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/culprit-project/culprit/sim/cluster"
@@ -40,14 +41,19 @@ func left(shares ...float64) []degree {
 var pulseShares = left(0.5, 0.4, 0.3, 0.2)
 
 // slows are the scenarios in which the job runs on, slower. The severity is what is left of the resource, or the paper's
-// own words. The first severity of each fault is the one that the quick matrix runs.
+// own words. The quick matrix runs the first severity of each fault, and the last on the workloads of the papers' cases.
 func slows(quick bool) []scenario {
 	var out []scenario
 	add := func(kind cluster.FaultKind, needs func(*workload) bool, degrees ...degree) {
-		if quick {
-			degrees = degrees[:1]
-		}
-		for _, d := range degrees {
+		for i, d := range degrees {
+			needs := needs
+			if quick && i > 0 {
+				if i < len(degrees)-1 {
+					continue
+				}
+				usual := needs
+				needs = func(w *workload) bool { return usual(w) && ofPapers(kind, w.name) }
+			}
 			out = append(out, slow(kind, d, needs))
 		}
 	}
@@ -57,14 +63,15 @@ func slows(quick bool) []scenario {
 	add(cluster.Congestion, overNetwork, pulseShares...)
 	add(cluster.PCIeDowngrade, overNetwork, pulseShares...)
 	add(cluster.PCIeContention, overNetwork, pulseShares...)
-	add(cluster.CrossNUMA, overNetwork, left(0.5)...)
+	add(cluster.CrossNUMA, overNetwork, left(0.5, 0.25)...)
 	add(cluster.Misalignment, overNetwork, left(0.5, 0.4)...)
 	// Pulse limits the power of 700 W GPUs; the clocks that remain are ours. At 200 W the clock is half.
 	add(cluster.GPUThrottle, training, degree{halfSeverity, 0.5, 0}, degree{"250 W", 0.6, 0}, degree{"300 W", 0.68, 0}, degree{"350 W", 0.75, 0})
 	add(cluster.BackgroundCompute, computing, left(0.5, 0.6)...)
 	add(cluster.NVLinkError, func(w *workload) bool { return withNVLink(w) && training(w) }, left(0.5, 0.1)...)
 	add(cluster.CPUContention, overNetwork, degree{"100% of cores", 0.1, 200 * time.Microsecond}, degree{"90% of cores", 0.3, 60 * time.Microsecond})
-	add(cluster.CPUThrottle, overNetwork, degree{"powersave", 0.4, 15 * time.Microsecond})
+	// Pulse has the governor at powersave with an effect like that of contention (appendix D.3): a slow clock, and late wakes.
+	add(cluster.CPUThrottle, overNetwork, degree{"powersave", 0.25, 100 * time.Microsecond})
 	// Mycroft sleeps a second with a chance of 1e-6 at each call of the proxy's loop, which turns every few microseconds:
 	// about one sleep in several seconds. Here the chance is per network step.
 	add(cluster.ProxyDelay, overNetwork, degree{"rare sleeps of 1 s", 1 - 1e-4, time.Second}, degree{"sleeps of 300 ms", 0.9995, 300 * time.Millisecond})
@@ -93,6 +100,13 @@ const (
 	spikes      = "spikes"
 	fluctuation = "fluctuation"
 )
+
+// ofPapers tells whether Mycroft or Pulse has a fault on a workload.
+func ofPapers(kind cluster.FaultKind, workload string) bool {
+	return slices.ContainsFunc(slices.Concat(mycroftCases(), pulseCases()), func(p paperCase) bool {
+		return slices.Contains(p.kinds, kind) && slices.Contains(p.workloads, workload)
+	})
+}
 
 func slow(kind cluster.FaultKind, g degree, needs func(*workload) bool) scenario {
 	return scenario{

@@ -23,8 +23,10 @@ type Summary struct {
 	Runs    int `json:"runs"`
 	Without int `json:"without_effect"` // Faults that changed nothing, or less than the trigger's bound.
 
-	Hang   Figures `json:"hang"`
-	Slow   Figures `json:"slow"`
+	Hang Figures `json:"hang"`
+	Slow Figures `json:"slow"`
+	// Below: slow by less than the triggers' bound, and asked about nevertheless.
+	Below  Figures `json:"below_bound"`
 	Nobody Figures `json:"nobody"` // Slow, and nobody's machine is bad: imbalance and global slowness.
 	// Quiet runs: healthy and benign ones.
 	NobodySpared Share `json:"nobody_not_accused"` // Of the runs with nobody to blame.
@@ -117,6 +119,7 @@ func summarize(all []Outcome) Summary {
 	s := Summary{Runs: len(all), Without: len(all) - len(effective)}
 	s.Hang = figures(filter(guilty, in(groupHang)))
 	s.Slow = figures(filter(guilty, in(groupSlow)))
+	s.Below = figures(filter(all, func(o *Outcome) bool { return !o.Effect && o.Group == groupSlow && len(o.TruthRanks) > 0 }))
 	s.Nobody = figures(nobody)
 	s.NobodySpared = share(nobody, notAccused)
 	s.Healthy = share(filter(quiet, in(groupHealthy)), notAccused)

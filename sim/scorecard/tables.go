@@ -36,10 +36,10 @@ func (r *Report) headline() table {
 		title: "Headline",
 		note: "Over the runs in which the fault had an effect: the job stood still, or its iterations took 10% longer. Brackets: hits of runs, 95% Wilson interval; F1's is from the ends of the two it is made of. " +
 			"*Right* is class and first-named culprit together; *device* is culprit and cause, on the right NIC where one is named.",
-		head: []string{"", "hangs", "slow, a machine to blame", "slow, nobody to blame"},
+		head: []string{"", "hangs", "slow, a machine to blame", "slow, nobody to blame", "slow by less than 10%, asked about"},
 	}
 	row := func(name string, f func(*Figures) string) {
-		t.rows = append(t.rows, []string{name, f(&s.Hang), f(&s.Slow), f(&s.Nobody)})
+		t.rows = append(t.rows, []string{name, f(&s.Hang), f(&s.Slow), f(&s.Nobody), f(&s.Below)})
 	}
 	row("runs", func(f *Figures) string { return strconv.Itoa(f.Runs) })
 	row("triggered", func(f *Figures) string { return f.Triggered.String() })
@@ -59,14 +59,14 @@ func (r *Report) headline() table {
 	row("fault to analyzer told, p50 / p90 / max", func(f *Figures) string {
 		return fmt.Sprintf("%.1f / %.1f / %.1f s", f.Latency50, f.Latency90, f.LatencyMx)
 	})
-	quiet := func(name string, v Share) { t.rows = append(t.rows, []string{name, v.String(), "", ""}) }
+	quiet := func(name string, v Share) { t.rows = append(t.rows, []string{name, v.String(), "", "", ""}) }
 	quiet("healthy runs: nobody accused", s.Healthy)
 	quiet("benign runs: nobody accused", s.Benign)
 	quiet("quiet runs: nobody paged", s.QuietPaged)
 	quiet("quiet runs: no trigger", s.QuietNoFire)
 	quiet("precision of accusations", s.Precision)
 	quiet("recall", s.Recall)
-	t.rows = append(t.rows, []string{"F1", fmt.Sprintf("%.3f (%.2f–%.2f)", s.F1, s.F1Low, s.F1High), "", ""})
+	t.rows = append(t.rows, []string{"F1", fmt.Sprintf("%.3f (%.2f–%.2f)", s.F1, s.F1Low, s.F1High), "", "", ""})
 	return t
 }
 

@@ -1,0 +1,115 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package scorecard
+
+import (
+	"os"
+	"path/filepath"
+	"reflect"
+	"testing"
+	"time"
+)
+
+func TestJournalGoesOn(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "outcomes.jsonl")
+	all := mixture()
+	j, entries, err := OpenJournal(path, true)
+	if err != nil || len(entries) != 0 {
+		t.Fatalf("a new journal: %v, %d entries", err, len(entries))
+	}
+	for i := range 3 {
+		if err := j.Add(&Entry{Commit: "abc", Outcome: all[i]}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	// Killed in the middle of a line.
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, append(whole, `{"commit":"abc","outc`...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	j, entries, err = OpenJournal(path, true)
+	if err != nil || len(entries) != 3 {
+		t.Fatalf("going on: %v, %d entries", err, len(entries))
+	}
+	if !reflect.DeepEqual(entries[1].Outcome, all[1]) {
+		t.Errorf("read %+v\nwrote %+v", entries[1].Outcome, all[1])
+	}
+	if err := j.Add(&Entry{Commit: "abd", Outcome: all[3]}); err != nil {
+		t.Fatal(err)
+	}
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if entries, err = ReadJournal(path); err != nil || len(entries) != 4 {
+		t.Fatalf("read again: %v, %d entries", err, len(entries))
+	}
+	cases := []Case{{Name: all[3].Name}, {Name: all[0].Name}, {Name: "new"}}
+	have, left := Remaining(cases, entries, "abc")
+	if len(have) != 1 || have[0].Name != all[0].Name || len(left) != 2 || left[0].Name != all[3].Name {
+		t.Errorf("have %d, left %+v: what another commit ran is to be run again", len(have), left)
+	}
+	again, entries, err := OpenJournal(path, false)
+	if err != nil || len(entries) != 0 {
+		t.Fatalf("starting anew: %v, %d entries", err, len(entries))
+	}
+	if err := again.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestJournalRefusesWhatItIsNot(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "outcomes.jsonl")
+	if err := os.WriteFile(path, []byte("no journal\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := OpenJournal(path, true); err == nil {
+		t.Error("something else is overwritten")
+	}
+	if _, err := ReadJournal(path); err == nil {
+		t.Error("something else is read")
+	}
+	if _, err := ReadJournal(path + ".gone"); err == nil {
+		t.Error("a missing journal is read")
+	}
+}
+
+func TestLatestCounts(t *testing.T) {
+	all := mixture()
+	first, second := all[0], all[0]
+	second.Class = "later"
+	outcomes, commits := Latest([]Entry{{Commit: "a", Outcome: first}, {Commit: "a", Outcome: all[1]}, {Commit: "b", Outcome: second}})
+	if len(outcomes) != 2 || outcomes[0].Class != "later" || !reflect.DeepEqual(commits, []string{"b", "a"}) {
+		t.Errorf("%d outcomes of %v, the first %q", len(outcomes), commits, outcomes[0].Class)
+	}
+	sorted := InOrder(outcomes, []Case{{Name: all[1].Name}, {Name: all[0].Name}})
+	if sorted[0].Name != all[1].Name || outcomes[0].Name != all[0].Name {
+		t.Errorf("in order %q, %q", sorted[0].Name, sorted[1].Name)
+	}
+}
+
+func TestProgress(t *testing.T) {
+	start := time.Unix(1000, 0)
+	p := NewProgress([]Case{{Ranks: 64}, {Ranks: 64}, {Ranks: 64}, {Ranks: 512}}, start)
+	if left := p.Left(start.Add(time.Second)); left != 0 {
+		t.Errorf("knows %v from nothing", left)
+	}
+	p.Done(&Outcome{Ranks: 64, SimSeconds: 2})
+	// Two more of 2 s, and one of eight times the size, two at a time.
+	if left := p.Left(start.Add(time.Second)); left != 10*time.Second {
+		t.Errorf("%v left, want 10 s", left)
+	}
+	p.Done(&Outcome{Ranks: 512, SimSeconds: 4})
+	if left := p.Left(start.Add(3 * time.Second)); left != 2*time.Second {
+		t.Errorf("%v left, want 2 s", left)
+	}
+	if got, want := p.Line(start.Add(3*time.Second)), "2 of 4 runs in 3s, about 2s left"; got != want {
+		t.Errorf("line %q, want %q", got, want)
+	}
+}

@@ -1,0 +1,121 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package scorecard
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/culprit-project/culprit/sim/cluster"
+)
+
+func TestMatrixNamesAreUnique(t *testing.T) {
+	for _, quick := range []bool{true, false} {
+		seen := map[string]bool{}
+		for _, c := range Matrix(Options{Quick: quick, Seed: 1}) {
+			if seen[c.Name] {
+				t.Errorf("quick %v: %s twice", quick, c.Name)
+			}
+			seen[c.Name] = true
+		}
+	}
+}
+
+// Every case of the papers' tables is in both matrices, on its workloads, and the full one has Pulse's four severities.
+func TestMatrixHasThePapersCases(t *testing.T) {
+	for _, quick := range []bool{true, false} {
+		all := Matrix(Options{Quick: quick, Seed: 1})
+		for _, p := range slices.Concat(mycroftCases(), ccldCases(), pulseCases(), pulseTypes()) {
+			for _, w := range p.workloads {
+				if !slices.ContainsFunc(all, func(c Case) bool {
+					return p.holds(&Outcome{Scenario: c.Scenario, Workload: c.Workload, Severity: c.Severity}) && c.Workload == w
+				}) {
+					t.Errorf("quick %v: no run of %q on %s", quick, p.name, w)
+				}
+			}
+		}
+	}
+	for _, kind := range []cluster.FaultKind{cluster.PCIeDowngrade, cluster.PCIeContention, cluster.Congestion, cluster.GPUThrottle} {
+		degrees := map[string]bool{}
+		for _, c := range Matrix(Options{Seed: 1, Only: []string{string(kind) + "/"}}) {
+			if c.Workload == "gpt-64" && c.Severity != spikes && c.Severity != fluctuation {
+				degrees[c.Severity] = true
+			}
+		}
+		if len(degrees) != 4 || !degrees[halfSeverity] {
+			t.Errorf("%s has severities %v, want Pulse's four with %s among them", kind, degrees, halfSeverity)
+		}
+	}
+}
+
+// The scales that the issue of the scorecard names are there, and a fair share of runs has nothing wrong.
+func TestMatrixScalesAndShares(t *testing.T) {
+	all := Matrix(Options{Seed: 1})
+	quiet, scales := 0, map[int]bool{}
+	for _, c := range all {
+		scales[c.Ranks] = true
+		if c.Group == groupHealthy || c.Group == groupBenign {
+			quiet++
+		}
+	}
+	for _, n := range []int{8, 64, 512, 2048, 8192, 10240} {
+		if !scales[n] {
+			t.Errorf("nothing runs on %d ranks", n)
+		}
+	}
+	if share := float64(quiet) / float64(len(all)); share < 0.1 {
+		t.Errorf("%.0f%% of the runs are quiet", 100*share)
+	}
+}
+
+func TestMatrixOptions(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		opt  Options
+		keep func(*Case) bool
+	}{
+		{"only", Options{Quick: true, Only: []string{"nic_down/", "healthy_gc"}}, func(c *Case) bool {
+			return strings.Contains(c.Name, "nic_down/") || strings.Contains(c.Name, "healthy_gc")
+		}},
+		{"groups", Options{Quick: true, Groups: []string{groupBenign}}, func(c *Case) bool { return c.Group == groupBenign }},
+		{"scale", Options{MinRanks: 512, Ranks: 512}, func(c *Case) bool { return c.Ranks == 512 }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if c.opt.Whole() {
+				t.Error("a part counts as the whole")
+			}
+			whole := c.opt
+			whole.Only, whole.Groups, whole.MinRanks, whole.Ranks = nil, nil, 0, 0
+			want := 0
+			for _, x := range Matrix(whole) {
+				if c.keep(&x) {
+					want++
+				}
+			}
+			got := Matrix(c.opt)
+			if len(got) != want || want == 0 {
+				t.Errorf("%d cases, want %d", len(got), want)
+			}
+			for i := range got {
+				if !c.keep(&got[i]) {
+					t.Errorf("%s is not asked for", got[i].Name)
+				}
+			}
+		})
+	}
+}
+
+// A case is drawn from its name and seed alone: what else runs does not change it.
+func TestMatrixIsStable(t *testing.T) {
+	one := Matrix(Options{Quick: true, Seed: 3, Only: []string{"gpu_throttle/50%/gpt-64/3"}})
+	if len(one) != 1 {
+		t.Fatalf("%d cases", len(one))
+	}
+	for _, c := range Matrix(Options{Seed: 2}) {
+		if c.Name == one[0].Name && (c.config.Seed != one[0].config.Seed || c.config.Faults[0] != one[0].config.Faults[0]) {
+			t.Errorf("drawn %+v in one matrix, %+v in the other", c.config.Faults[0], one[0].config.Faults[0])
+		}
+	}
+}
