@@ -50,8 +50,8 @@ func buildJob(t *testing.T) (ringjob, shim string) {
 	return filepath.Join(bin, "ringjob"), filepath.Join(bin, "libnccl-profiler-culprit.so")
 }
 
-// startJob runs four ranks on two hosts with a fault, and an exporter for both hosts.
-func startJob(t *testing.T, fault string) *job {
+// startRanks runs four ranks on two hosts with a fault and gives the hosts' trace directories.
+func startRanks(t *testing.T, fault string) (host0, host1 string) {
 	t.Helper()
 	ringjob, shim := buildJob(t)
 	dir := t.TempDir()
@@ -71,9 +71,16 @@ func startJob(t *testing.T, fault string) *job {
 		_ = cmd.Wait()
 	})
 
+	return filepath.Join(dir, "host0"), filepath.Join(dir, "host1")
+}
+
+// startJob runs four ranks on two hosts with a fault, and an exporter for both hosts.
+func startJob(t *testing.T, fault string) *job {
+	t.Helper()
+	host0, host1 := startRanks(t, fault)
 	addr := freeAddress(t)
 	flags, err := parseFlags([]string{
-		"--trace.dir=" + filepath.Join(dir, "host0"), "--trace.dir=" + filepath.Join(dir, "host1"), "--web.listen-address=" + addr,
+		"--trace.dir=" + host0, "--trace.dir=" + host1, "--web.listen-address=" + addr,
 		"--collector.nccl.detail-after=1s", "--runtime.gomaxprocs=2", "--web.enable-control",
 	})
 	if err != nil {
@@ -346,4 +353,73 @@ func (j *job) events(method, body string) {
 	if b, err := io.ReadAll(resp.Body); err != nil || resp.StatusCode != http.StatusOK {
 		j.t.Fatalf("%s: %d %v %s", method, resp.StatusCode, err, b)
 	}
+}
+
+// TestHistorySurvivesKill9 kills a real exporter while the job runs on. The next one has every operation, once.
+func TestHistorySurvivesKill9(t *testing.T) {
+	binary := filepath.Join(t.TempDir(), "culprit-exporter")
+	if out, err := exec.Command("go", "build", "-o", binary, ".").CombinedOutput(); err != nil {
+		t.Fatalf("building: %v\n%s", err, out)
+	}
+	host0, host1 := startRanks(t, "")
+	args := []string{"--trace.dir=" + host0, "--trace.dir=" + host1, "--history.dir=" + t.TempDir(), "--log.level=warn"}
+	start := func() (*job, *exec.Cmd) {
+		addr := freeAddress(t)
+		cmd := exec.Command(binary, append(args, "--web.listen-address="+addr)...)
+		cmd.Stderr = os.Stderr
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }) // Ended already, as a rule.
+		waitHealthy(t, addr)
+		return &job{t: t, addr: addr}, cmd
+	}
+	reach := func(j *job, n int) []uint64 {
+		var tickets []uint64
+		j.eventually(func() string {
+			if tickets = j.tickets(0); len(tickets) < n {
+				return fmt.Sprintf("%d operations", len(tickets))
+			}
+			return ""
+		})
+		return tickets
+	}
+	first, cmd := start()
+	before := len(reach(first, 100))
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait() // It was killed.
+	second, cmd := start()
+	tickets := reach(second, before+50)
+	for i, ticket := range tickets {
+		if ticket != uint64(i)+1 {
+			t.Fatalf("operation %d has ticket %d", i, ticket)
+		}
+	}
+	if _, _, trailer := second.history("?rank=0"); trailer == nil || trailer.Lost != 0 {
+		t.Errorf("trailer %+v", trailer)
+	}
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("ending: %v", err)
+	}
+}
+
+// tickets lists the history's finished operations of a rank by their numbers in its ring.
+func (j *job) tickets(rank int) []uint64 {
+	j.t.Helper()
+	var tickets []uint64
+	for line := range strings.Lines(j.body(nodeapi.TracePath + "?samples=0&lifecycle=0&rank=" + strconv.Itoa(rank))) {
+		var l nodeapi.TraceLine
+		if err := json.Unmarshal([]byte(line), &l); err != nil {
+			j.t.Fatal(err)
+		}
+		if l.Completion != nil {
+			tickets = append(tickets, l.Completion.Ticket)
+		}
+	}
+	return tickets
 }

@@ -28,6 +28,7 @@ import (
 	"github.com/culprit-project/culprit/exporter/kubelet"
 	"github.com/culprit-project/culprit/exporter/node"
 	"github.com/culprit-project/culprit/exporter/nvml"
+	"github.com/culprit-project/culprit/exporter/proc"
 	"github.com/culprit-project/culprit/exporter/ras"
 	"github.com/culprit-project/culprit/exporter/sysfile"
 	"github.com/culprit-project/culprit/trace/nodeapi"
@@ -67,7 +68,11 @@ func serve(ctx context.Context, log *slog.Logger, s *settings) error {
 		registry.MustRegister(sink)
 		s.history.Stream = func(p *nodeapi.Process, line *nodeapi.TraceLine) { sink.Send(p, line) }
 	}
-	s.history.Logger = log
+	kernel, err := proc.Open(s.node.ProcFS)
+	if err != nil {
+		return fmt.Errorf("opening procfs at %s: %w", s.node.ProcFS, err)
+	}
+	s.history.Logger, s.history.BootID = log, kernel.BootID()
 	store, err := history.New(s.history)
 	if err != nil {
 		return err
@@ -119,6 +124,7 @@ func serve(ctx context.Context, log *slog.Logger, s *settings) error {
 	err = listen(ctx, log, s.web, mux)
 	cancel()
 	<-sampled
+	err = errors.Join(err, store.Close())
 	if sink != nil {
 		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
 		defer cancel()

@@ -65,8 +65,8 @@ func parseFlags(args []string) (*settings, error) {
 		Envar("GOMAXPROCS").Default("1").IntVar(&s.cpus)
 
 	size := app.Flag("history.size", "Memory for the recent history that GET /api/v1/trace serves.").Default("16MB").Bytes()
-	app.Flag("history.dir", "Directory for a file with the history that memory has no room for; empty: it is dropped. "+
-		"The file has no name and is gone when the exporter ends.").StringVar(&s.history.Dir)
+	app.Flag("history.dir", "Directory of the exporter's own, on a tmpfs as a rule, for a file with the history; it outlives the exporter. "+
+		"Empty: history is kept in memory.").StringVar(&s.history.Dir)
 	dirSize := app.Flag("history.dir-size", "Size of that file.").Default("512MB").Bytes()
 	app.Flag("history.keep", "Age at which history is dropped although there is room.").Default("1h").DurationVar(&s.history.Keep)
 	app.Flag("kafka.broker", "Stream everything that is read to this Kafka broker (host:port). Repeatable.").StringsVar(&s.kafka.Brokers)

@@ -144,7 +144,7 @@ type block struct {
 	base    *baseline // While it is written.
 	scratch words
 
-	spilled bool // data lies in the spill file, at place.
+	spilled bool // data lies in the history file, at place.
 	place   place
 	gone    bool // Dropped to make room.
 }

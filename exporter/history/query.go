@@ -66,7 +66,7 @@ func (s *Store) load(e extent) ([]byte, error) {
 	if e.block.gone {
 		return nil, nil
 	}
-	return s.spill.read(e.block)
+	return s.ring.read(e.block)
 }
 
 func (s *Store) matching(q *Query) []view {

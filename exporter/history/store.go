@@ -2,11 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package history keeps what has happened on the node recently: finished operations, lifecycle events and the
-// real-time state log of operations in progress (Mycroft's M3), in a bounded amount of memory. Records are stored as
-// differences from each other, about 70 bytes an operation and next to nothing for what stands still.
+// real-time state log of operations in progress (Mycroft's M3), in a bounded amount of memory or in a file of bounded
+// size that outlives the exporter. Records are stored as differences from each other, about 70 bytes an operation and next to
+// nothing for what stands still.
 package history
 
 import (
+	"fmt"
 	"log/slog"
 	"slices"
 	"sync"
@@ -34,9 +36,10 @@ const (
 type Options struct {
 	MaxBytes int           // Of encoded records in memory.
 	Keep     time.Duration // Records older than this are dropped.
-	// Dir is where a file is made for the older records; empty: they are dropped.
+	// Dir is where the records are kept in a file that outlives the exporter; empty: they are kept in memory.
 	Dir      string
-	DirBytes int64 // Of that file.
+	DirBytes int64  // Of that file.
+	BootID   string // Of the running kernel: time stamps of another boot mean nothing.
 	Logger   *slog.Logger
 	// Stream is also given every line as it comes, under the store's lock; may be nil. Process and line are only valid
 	// during the call.
@@ -52,7 +55,7 @@ type Store struct {
 	past    []*stream // Of processes that the sampler has forgotten, oldest first.
 	sealed  []sealedBlock
 	bytes   int
-	spill   *spill // Nil: none.
+	ring    *ring // Nil: none.
 }
 
 type sealedBlock struct {
@@ -74,6 +77,8 @@ type stream struct {
 	ops                    []*trace.Op
 	flows                  []*trace.Flow // Scratch, as ops.
 
+	done, life progress // In the process's rings.
+
 	loggedNS  uint64 // When the state log was written last.
 	allowance int    // Bytes that it may take now.
 	allowedNS uint64 // When the allowance was raised last.
@@ -87,16 +92,68 @@ type opKey struct {
 	number            uint64
 }
 
-// New makes an empty Store. It fails when there is no room for the history file.
+// New makes a Store. With a directory it takes over what an earlier exporter has left there, and fails when it cannot use
+// the history file.
 func New(opts Options) (*Store, error) {
 	s := &Store{opts: opts, streams: map[*node.Process]*stream{}}
-	if opts.Dir != "" {
-		var err error
-		if s.spill, err = newSpill(opts.Dir, opts.DirBytes); err != nil {
-			return nil, err
-		}
+	if opts.Dir == "" {
+		return s, nil
+	}
+	var left []recovered
+	var err error
+	if s.ring, left, err = openRing(opts.Dir, opts.DirBytes, opts.BootID); err != nil {
+		return nil, err
+	}
+	for i := range left {
+		s.adopt(&left[i])
+	}
+	if len(left) > 0 {
+		opts.Logger.Info("Took over the history of an earlier exporter", "blocks", len(left), "processes", len(s.past))
 	}
 	return s, nil
+}
+
+// adopt takes over a block that an earlier exporter has left.
+func (s *Store) adopt(r *recovered) {
+	st := s.lost(&r.Process)
+	if st == nil {
+		st = newStream()
+		s.past = append(s.past, st)
+	}
+	st.process, st.done, st.life = r.Process, progress{r.Done, true}, progress{r.Life, true}
+	for i := range r.Process.Comms {
+		c := &r.Process.Comms[i]
+		st.comms[commSlot{c.Index, c.Generation}] = c.Key()
+	}
+	st.blocks = append(st.blocks, r.block)
+	s.ring.blocks = append(s.ring.blocks, sealedBlock{st, r.block})
+}
+
+// lost finds the stream of a process among those that nobody writes to.
+func (s *Store) lost(p *nodeapi.Process) *stream {
+	for _, st := range s.past {
+		a, b := &st.process.Identity, &p.Identity
+		if st.process.File == p.File && a.PID == b.PID && a.StartTicks == b.StartTicks && a.CreatedNS == b.CreatedNS && a.BootID == b.BootID {
+			return st
+		}
+	}
+	return nil
+}
+
+// Close writes what is still in memory to the history file.
+func (s *Store) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ring == nil {
+		return nil
+	}
+	for _, st := range s.streams {
+		s.seal(st)
+	}
+	if err := s.ring.close(); err != nil {
+		return fmt.Errorf("closing the history file: %w", err)
+	}
+	return nil
 }
 
 // Bytes is how much memory the records take.
@@ -110,12 +167,21 @@ func (s *Store) Bytes() int {
 	return n
 }
 
+func newStream() *stream {
+	return &stream{
+		open: newBlock(), comms: map[commSlot]trace.CommKey{}, current: map[uint32]opKey{}, spare: map[uint32]opKey{},
+		logged: map[uint32]opKey{},
+	}
+}
+
 func (s *Store) stream(p *node.Process) *stream {
 	st := s.streams[p]
 	if st == nil {
-		st = &stream{
-			open: newBlock(), comms: map[commSlot]trace.CommKey{}, current: map[uint32]opKey{}, spare: map[uint32]opKey{},
-			logged: map[uint32]opKey{},
+		st = s.lost(&nodeapi.Process{File: p.File(), Snapshot: trace.Snapshot{Identity: p.Snap.Identity}})
+		if st == nil {
+			st = newStream()
+		} else {
+			s.past = slices.DeleteFunc(s.past, func(other *stream) bool { return other == st })
 		}
 		s.streams[p] = st
 		st.describe(p)
@@ -145,6 +211,7 @@ func (s *Store) Completions(p *node.Process, done []trace.Completion, lost uint6
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	st := s.stream(p)
+	done, lost = unread(&st.done, done, lost, func(c *trace.Completion) uint64 { return c.Ticket })
 	if lost > 0 {
 		at := st.open.maxNS
 		if len(done) > 0 {
@@ -162,11 +229,36 @@ func (s *Store) Completions(p *node.Process, done []trace.Completion, lost uint6
 	}
 }
 
+// progress is how far a ring has been read. An exporter that starts again reads a process's rings from their beginning.
+type progress struct {
+	ticket  uint64 // Of the last record.
+	resumed bool   // It is an earlier exporter's, and the ring has not been read since.
+}
+
+// unread gives the records that are new and how many were lost before or among them.
+func unread[T any](p *progress, records []T, lost uint64, ticket func(*T) uint64) ([]T, uint64) {
+	if len(records) == 0 {
+		return records, lost
+	}
+	known, resumed := p.ticket, p.resumed
+	newest := ticket(&records[len(records)-1])
+	*p = progress{ticket: newest}
+	if !resumed {
+		return records, lost
+	}
+	if newest < known {
+		return nil, 0 // Another ring, or a lie: nobody can say what is new.
+	}
+	records = slices.DeleteFunc(slices.Clone(records), func(r T) bool { return ticket(&r) <= known })
+	return records, newest - known - min(newest-known, uint64(len(records)))
+}
+
 // Lifecycle implements node.History.
 func (s *Store) Lifecycle(p *node.Process, events []trace.LifecycleEvent, lost uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	st := s.stream(p)
+	events, lost = unread(&st.life, events, lost, func(e *trace.LifecycleEvent) uint64 { return e.Ticket })
 	if lost > 0 {
 		st.open.addLoss(st.open.maxNS, lost)
 	}
@@ -191,6 +283,7 @@ func (s *Store) Sampled(p *node.Process, atNS uint64) {
 		st.metaNS = atNS
 		st.describe(p)
 	}
+	s.save(st, atNS)
 	ops := st.due(&p.Snap)
 	if len(ops) == 0 && len(st.ended) == 0 {
 		return
@@ -361,43 +454,63 @@ func (s *Store) rotate(st *stream, now uint64) {
 	s.evict(now)
 }
 
+// savePeriod bounds what of the state log is lost when the exporter is killed. Finished operations are still in the
+// process's own ring then.
+const savePeriod = 10 * time.Second
+
+// save moves a block into the file that has been written to for long enough.
+func (s *Store) save(st *stream, now uint64) {
+	if s.ring != nil && len(st.open.data) > 0 && trace.Since(now, st.open.minNS) >= savePeriod {
+		s.seal(st)
+		s.evict(now)
+	}
+}
+
+// seal ends the stream's open block and begins another. The block goes to the file where there is one.
 func (s *Store) seal(st *stream) {
 	st.lookAtAll = true
 	if len(st.open.data) == 0 {
 		return
 	}
-	b := st.open.sealed()
-	st.blocks = append(st.blocks, b)
-	s.sealed = append(s.sealed, sealedBlock{st, b})
-	s.bytes += len(b.data)
+	b := sealedBlock{st, st.open.sealed()}
+	st.blocks = append(st.blocks, b.block)
+	if s.ring == nil {
+		s.sealed = append(s.sealed, b)
+		s.bytes += len(b.block.data)
+		return
+	}
+	dropped, err := s.ring.take(b, st.description())
+	if err != nil {
+		s.opts.Logger.Warn("Keeping history", "err", err)
+		dropped = append(dropped, b)
+	}
+	for _, old := range dropped {
+		s.drop(old)
+	}
 }
 
-// evict moves the oldest blocks into the file, or drops them, until the rest is small and young enough.
+// description says of which process the stream's blocks are.
+func (st *stream) description() description {
+	p := st.process
+	p.Comms = make([]trace.Comm, len(st.process.Comms))
+	for i := range p.Comms {
+		p.Comms[i] = brief(&st.process.Comms[i])
+	}
+	return description{Process: p, Done: st.done.ticket, Life: st.life.ticket}
+}
+
+// evict drops the oldest blocks until the rest is small and young enough.
 func (s *Store) evict(now uint64) {
 	tooOld := func(b *block) bool { return s.opts.Keep > 0 && trace.Since(now, b.maxNS) > s.opts.Keep }
-	for s.spill != nil && len(s.spill.blocks) > 0 && tooOld(s.spill.blocks[0].block) {
-		s.drop(s.spill.blocks[0])
-		s.spill.blocks = s.spill.blocks[1:]
+	for s.ring != nil && len(s.ring.blocks) > 0 && tooOld(s.ring.blocks[0].block) {
+		s.drop(s.ring.blocks[0])
+		s.ring.blocks = s.ring.blocks[1:]
 	}
-	for len(s.sealed) > 0 {
+	for len(s.sealed) > 0 && (s.bytes > s.opts.MaxBytes || tooOld(s.sealed[0].block)) {
 		oldest := s.sealed[0]
-		if s.bytes <= s.opts.MaxBytes && !tooOld(oldest.block) {
-			return
-		}
 		s.sealed = s.sealed[1:]
 		s.bytes -= len(oldest.block.data)
-		if s.spill == nil || tooOld(oldest.block) {
-			s.drop(oldest)
-			continue
-		}
-		dropped, err := s.spill.take(oldest)
-		for _, b := range dropped {
-			s.drop(b)
-		}
-		if err != nil {
-			s.opts.Logger.Warn("Keeping older history on disk", "err", err)
-			s.drop(oldest)
-		}
+		s.drop(oldest)
 	}
 }
 

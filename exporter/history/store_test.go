@@ -388,14 +388,15 @@ func TestSpill(t *testing.T) {
 		t.Errorf("%d bytes in memory", n)
 	}
 	size := int64(0)
-	for _, b := range r.store.spill.blocks {
+	for _, b := range r.store.ring.blocks {
 		size += b.block.place.length
 	}
 	if size < 700<<10 || size > 1<<20 {
 		t.Errorf("%d bytes in the file", size)
 	}
-	if names, err := os.ReadDir(dir); err != nil || len(names) != 0 {
-		t.Errorf("left behind: %v, %v", names, err)
+	fi, err := os.Stat(filepath.Join(dir, FileName))
+	if err != nil || fi.Size() != 1<<20 || fi.Mode() != 0o600 {
+		t.Errorf("%v, %v", fi, err)
 	}
 }
 
