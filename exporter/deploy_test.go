@@ -1,0 +1,107 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"go.yaml.in/yaml/v2"
+
+	"github.com/culprit-project/culprit/exporter/kubelet"
+)
+
+// daemonSet is what the test looks at of a Kubernetes DaemonSet.
+type daemonSet struct {
+	Spec struct {
+		Template struct {
+			Spec struct {
+				HostPID    bool `yaml:"hostPID"`
+				Containers []struct {
+					Args         []string `yaml:"args"`
+					VolumeMounts []struct {
+						Name      string `yaml:"name"`
+						MountPath string `yaml:"mountPath"`
+					} `yaml:"volumeMounts"`
+				} `yaml:"containers"`
+				Volumes []struct {
+					Name     string `yaml:"name"`
+					EmptyDir struct {
+						Medium string `yaml:"medium"`
+					} `yaml:"emptyDir"`
+				} `yaml:"volumes"`
+			} `yaml:"spec"`
+		} `yaml:"template"`
+	} `yaml:"spec"`
+}
+
+// TestDaemonSet has the exporter take the flags of the DaemonSet, whose history lies on a tmpfs of 512 MB.
+func TestDaemonSet(t *testing.T) {
+	content, err := os.ReadFile("../deploy/kubernetes/culprit-exporter.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var set daemonSet
+	if err := yaml.Unmarshal(content, &set); err != nil {
+		t.Fatal(err)
+	}
+	pod := set.Spec.Template.Spec
+	if len(pod.Containers) != 1 {
+		t.Fatalf("%d containers", len(pod.Containers))
+	}
+	s, err := parseFlags(pod.Containers[0].Args)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mounted := map[string]string{} // Volumes by where they are mounted.
+	for _, m := range pod.Containers[0].VolumeMounts {
+		mounted[m.MountPath] = m.Name
+	}
+	history := mounted[s.history.Dir]
+	memory := false
+	for _, v := range pod.Volumes {
+		memory = memory || v.Name == history && v.EmptyDir.Medium == "Memory"
+	}
+	if s.history.DirBytes != 512<<20 || !memory {
+		t.Errorf("history of %d bytes in %q, on a tmpfs: %v", s.history.DirBytes, s.history.Dir, memory)
+	}
+	if !pod.HostPID || mounted[s.node.Dirs[0]] == "" || mounted["/var/lib/kubelet/pod-resources"] == "" || s.kubelet != kubelet.DefaultSocket {
+		t.Errorf("host PIDs %v, mounts %v, kubelet at %q", pod.HostPID, mounted, s.kubelet)
+	}
+	if s.control {
+		t.Error("control is enabled")
+	}
+}
+
+// TestSystemdUnit has the exporter take the unit's options, whose history lies in a directory of its own on /run, which is
+// a tmpfs, and outlives a restart of the unit.
+func TestSystemdUnit(t *testing.T) {
+	options, err := os.ReadFile("../deploy/systemd/culprit-exporter.default")
+	if err != nil {
+		t.Fatal(err)
+	}
+	unit, err := os.ReadFile("../deploy/systemd/culprit-exporter.service")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := regexp.MustCompile(`CULPRIT_EXPORTER_OPTS="([^"]*)"`).FindSubmatch(options)
+	if m == nil {
+		t.Fatal("no options")
+	}
+	s, err := parseFlags(strings.Fields(string(m[1])))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.history.Dir != "/run/culprit-exporter" || s.history.DirBytes != 512<<20 || s.control {
+		t.Errorf("history %+v, control %v", s.history, s.control)
+	}
+	for _, want := range []string{"RuntimeDirectory=culprit-exporter", "RuntimeDirectoryPreserve=restart", "RuntimeDirectoryMode=0700"} {
+		if !slices.Contains(strings.Split(string(unit), "\n"), want) {
+			t.Errorf("no %s in the unit", want)
+		}
+	}
+}
