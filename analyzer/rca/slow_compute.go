@@ -257,11 +257,27 @@ func (a *slowAnalysis) global() (finding, bool) {
 	if r, even := a.evenly(ownWorkOf(a.early), ownWorkOf(a.timeline)); even && r >= 1.05 {
 		f.weight = 0.85
 		f.what = fmt.Sprintf("all ranks compute %.2f times as long as before, alike", r)
+		if nodes := a.withWork(); a.oneHostAiling(nodes) {
+			f.class, f.nodes, f.weight = SlowCompute, nodes, 0.75
+			f.cause = a.factCause(nodes)
+			f.what = fmt.Sprintf("compute %.2f times as long as before, all of the host alike", r)
+		}
 	} else if r, even := a.evenly(sendTimeOf(a.early), sendTimeOf(a.timeline)); even && r >= 1.2 {
 		f.weight = 0.85
 		f.what = fmt.Sprintf("all ranks' transfers take %.2f times as long as before, alike", r)
 	}
 	return f, true
+}
+
+// withWork lists the ranks that were seen at work.
+func (a *slowAnalysis) withWork() []int32 {
+	var out []int32
+	for n := range a.ranks {
+		if len(a.ranks[n]) > 0 {
+			out = append(out, int32(n))
+		}
+	}
+	return out
 }
 
 // evenly compares what each rank took before and after: the median ratio, and whether nearly all ranks share it.

@@ -21,6 +21,9 @@ func (a *slowAnalysis) locateNet(groups []flowGroup, flush []slowEnd, gain float
 		return finding{}, false
 	}
 	best := &fs[0]
+	if all := everywhere(fs); all != nil && len(best.nodes) != 1 && !a.anySick(best.nodes) {
+		best = all
+	}
 	rival := rivalOf(fs)
 	f := finding{class: SlowComm, cause: CauseNetworkSend, comm: -1, lane: -1, gain: gain, weight: 0.5 + 0.4*best.fit, nodes: best.nodes}
 	switch {
@@ -32,6 +35,17 @@ func (a *slowAnalysis) locateNet(groups []flowGroup, flush []slowEnd, gain float
 		return a.onPath(f, best, flush), true
 	case rival != nil && rival.nodes == nil:
 		return a.onPath(f, rival, flush), true
+	case rival != nil && best.end == endSend && rival.end == endReceive:
+		// One link, and only in one direction: its sender's wire, most likely.
+		a.nameEnd(&f, best, groups, flush)
+		f.weight = min(f.weight, 0.6)
+		f.what += fmt.Sprintf(", or the receiving end at %s", rankNumbers(a.ids(rival.nodes)))
+		return f, true
+	case rival != nil && rival.end == endSend && best.end == endReceive:
+		a.nameEnd(&f, rival, groups, flush)
+		f.nodes, f.weight = rival.nodes, min(f.weight, 0.55)
+		f.what += fmt.Sprintf(", or the receiving end at %s", rankNumbers(a.ids(best.nodes)))
+		return f, true
 	case rival != nil:
 		f.nodes, f.weight = nil, min(f.weight, 0.6)
 		f.group = fmt.Sprintf("link between %s and %s", rankNumbers(a.ids(best.nodes)), rankNumbers(a.ids(rival.nodes)))
@@ -42,9 +56,25 @@ func (a *slowAnalysis) locateNet(groups []flowGroup, flush []slowEnd, gain float
 	return f, true
 }
 
+// everywhere gives the explanation that every flow is slow, if it is as good as the best: between two hosts nothing
+// tells one of them from both.
+func everywhere(fs []fitted) *fitted {
+	const alike = 0.02
+	for i := range fs {
+		if fs[i].all && fs[i].fit >= fs[0].fit-alike {
+			return &fs[i]
+		}
+	}
+	return nil
+}
+
+func (a *slowAnalysis) anySick(nodes []int32) bool {
+	return slices.ContainsFunc(nodes, func(n int32) bool { return a.endSick(n, nil) })
+}
+
 // rivalOf gives an explanation that is as good as the first and names others, nil none.
 func rivalOf(fs []fitted) *fitted {
-	const alike = 0.04
+	const alike = 0.03
 	for i := range fs[1:] {
 		f := &fs[i+1]
 		if f.score < fs[0].score-alike {

@@ -49,10 +49,39 @@ func (a *slowAnalysis) network() []finding {
 			return []finding{f}
 		}
 	}
+	if a.inAllSlow(flush) {
+		if f, ok := a.locateProxy(flush, all); ok {
+			return []finding{f}
+		}
+	}
 	if f, ok := a.slowGroup(all); ok {
 		return []finding{f}
 	}
 	return nil
+}
+
+// inAllSlow says that one rank hands on late and is in every communicator that is noticeably slow: a thread that sleeps
+// now and then delays all that it does, and only a part of that shows as late handing on.
+func (a *slowAnalysis) inAllSlow(flush []slowEnd) bool {
+	if len(flush) == 0 || len(a.base.slowComm) == 0 {
+		return false
+	}
+	for i := range flush {
+		if flush[i].node != flush[0].node {
+			return false
+		}
+	}
+	worst := 0.0
+	for i := range a.base.slowComm {
+		worst = max(worst, a.base.slowComm[i].excess(a)*float64(len(a.base.slowComm[i].joints)))
+	}
+	for i := range a.base.slowComm {
+		s := &a.base.slowComm[i]
+		if s.excess(a)*float64(len(s.joints)) >= 0.3*worst && !slices.Contains(s.nodes, flush[0].node) {
+			return false
+		}
+	}
+	return true
 }
 
 // slowSends gives the flow groups that are slow, those that matter most first.
