@@ -59,6 +59,7 @@ func newSlowAnalysis(x *index) *slowAnalysis {
 			a.early, a.timeline, a.onset = t.between(0, k), late, ratio
 		}
 	}
+	a.withoutWaits()
 	a.base = newBaseline(a.timeline, a.early)
 	if a.paused = a.findPauses(); a.paused != nil {
 		a.base = newBaseline(a.timeline, a.early)

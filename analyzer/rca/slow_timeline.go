@@ -152,15 +152,15 @@ func (s *seg) first() int64 {
 }
 
 // Times of consecutive work may overlap a little because they were rounded or taken by different clocks of one rank:
-// by rounding in any case, by a hundredth of the first one's length up to mostOverlap.
+// by rounding in any case, by a twentieth of the shorter one's length up to mostOverlap.
 const (
 	rounding    = int64(2 * time.Microsecond)
-	mostOverlap = int64(50 * time.Microsecond)
+	mostOverlap = int64(200 * time.Microsecond)
 )
 
 // follows says whether p had ended, as far as times tell, when s was entered.
 func (s *seg) follows(p *seg) bool {
-	return p.End <= s.enter || p.enter < s.enter && p.End-s.enter <= max(rounding, min(mostOverlap, p.stay/100))
+	return p.End <= s.enter || p.enter < s.enter && p.End-s.enter <= max(rounding, min(mostOverlap, min(p.stay, s.stay)/20))
 }
 
 // link finds for every segment when it was entered and what came before it. Where the kernel's start is not known, an
