@@ -60,7 +60,7 @@ func FaultKinds() []FaultKind {
 		{Kind: cluster.ECCError, Help: "The GPU stops with an uncorrectable memory error."},
 		{Kind: cluster.CUDAError, Help: "The process dies of a CUDA error, such as out of memory."},
 		{Kind: cluster.CPUContention, Help: "Other programs take the host's CPUs: threads run late by delay on average.", Severity: Lost, Default: 0.9, Delay: 2 * time.Millisecond},
-		{Kind: cluster.CPUThrottle, Help: "The host's CPUs run at a lower clock (powersave).", Severity: Lost, Default: 0.7},
+		{Kind: cluster.CPUThrottle, Help: "The host's CPUs run at a lower clock (powersave).", Severity: Lost, Default: 0.78, Delay: 15 * time.Microsecond},
 		{Kind: cluster.ProxyDelay, Help: "The rank's proxy thread sleeps for delay now and then.", Severity: Chance, Default: 0.01, Delay: 20 * time.Millisecond},
 		{Kind: cluster.ProcessStopped, Help: "The process is stopped (SIGSTOP, debugger)."},
 		{Kind: cluster.ProcessKilled, Help: "The process is killed."},

@@ -79,7 +79,7 @@ func (e *evaluation) newLink(a, b int32, ch int, nic, nv float64) *link {
 		if !e.nominal {
 			for _, p := range []*profile{hs.nv, hd.nv} {
 				if !p.empty() {
-					l.odd = append(l.odd, limit{l.rate, p})
+					l.odd = append(l.odd, limit{rate: l.rate, p: p})
 				}
 			}
 		}
@@ -95,7 +95,7 @@ func (e *evaluation) newLink(a, b int32, ch int, nic, nv float64) *link {
 	pcie := s.cfg.Hardware.PCIeRate / 1e9 * nic
 	add := func(rate float64, p *profile) {
 		if !p.empty() {
-			l.odd = append(l.odd, limit{rate, p})
+			l.odd = append(l.odd, limit{rate: rate, p: p})
 		}
 	}
 	add(l.rate, s.nics[hs.host][hs.nic].tx)
@@ -109,10 +109,44 @@ func (e *evaluation) newLink(a, b int32, ch int, nic, nv float64) *link {
 // begin sets when the proxies of the link's ends have the operation.
 func (e *evaluation) begin(l *link, total, scale int, chunk int64, a, b *member) {
 	l.total, l.scale, l.chunk = total, scale, chunk
-	if l.net {
-		l.startSrc = l.act(l.src, a.enq, 6)
-		l.startDst = l.act(l.dst, b.enq, 6)
+	if !l.net {
+		return
 	}
+	l.startSrc = l.act(l.src, a.enq, 6)
+	l.startDst = l.act(l.dst, b.enq, 6)
+}
+
+// serve notes that the ends' proxy threads serve so many flows each while the link is busy: one after another, so that a
+// thread that is slow enough, and not the wire, sets the pace.
+func (e *evaluation) serve(l *link, flows float64) {
+	if !l.quirks {
+		return
+	}
+	rate := float64(l.chunk) / float64(l.scale) / (proxyTurns * proxyTurn * flows)
+	for _, r := range []int32{l.src, l.dst} {
+		if p := e.sim.hw[r].proxy; !p.empty() {
+			l.odd = append(l.odd, limit{rate: rate, p: p, soft: true})
+		}
+	}
+}
+
+// flagged takes the flush out of a link whose data carries flags: the kernel sees what has arrived.
+func (l *link) flagged(proto string) {
+	if proto != "simple" {
+		l.flush = 0
+	}
+}
+
+// efficiency is the payload's share of what a protocol sends: LL has a flag of four bytes beside every four bytes of
+// data, LL128 eight in 128.
+func efficiency(proto string) float64 {
+	switch proto {
+	case "ll":
+		return 0.5
+	case "ll128":
+		return 120. / 128
+	}
+	return 1
 }
 
 // kernel is the time at which rank's kernel has passed one step of bytes that it could begin at t.
@@ -137,14 +171,17 @@ func (e *evaluation) ring() {
 		p := ringPlan(o.fn(), o.bytes(), n, len(e.comm.rings), job.Proto, e.coarse)
 		links := make([]*link, n)
 		nic, nv := e.shares()
+		nic, nv = nic*efficiency(job.Proto), nv*efficiency(job.Proto)
 		for i, a := range order {
 			b := order[(i+1)%n]
 			l := e.newLink(a, b, ch, nic, nv)
 			if l.net {
 				l.win = windowOf(job.Proto)
 			}
+			l.flagged(job.Proto)
 			total := o.steps(e.sim, a, p)
 			e.begin(l, total, p.scale, p.slice, &o.mem[a], &o.mem[b])
+			e.serve(l, 2*float64(len(e.comm.rings)))
 			links[i] = l
 		}
 		e.ringChannel(order, links, p)
@@ -256,6 +293,8 @@ func (e *evaluation) treeChannel(ch, n int) {
 	}
 	chunk := max(1, per/int64(steps))
 	nic, nv := e.shares()
+	proto := efficiency(e.sim.cfg.Job.Proto)
+	nic, nv = nic*proto, nv*proto
 	up, down := make([]*link, n), make([]*link, n)
 	for m := range up {
 		if p := parent[m]; p >= 0 {
@@ -263,7 +302,9 @@ func (e *evaluation) treeChannel(ch, n int) {
 			up[m], down[m] = e.newLink(a, b, ch, nic/2, nv/2), e.newLink(b, a, ch, nic/2, nv/2)
 			for _, l := range []*link{up[m], down[m]} {
 				l.win = smallWindow
+				l.flagged(e.sim.cfg.Job.Proto)
 				e.begin(l, steps, scale, chunk, &o.mem[l.peerSrc], &o.mem[l.peerDst])
+				e.serve(l, 4*float64(len(e.comm.rings)))
 				e.links = append(e.links, l)
 			}
 		}
@@ -368,6 +409,7 @@ func (e *evaluation) pair() {
 		l := e.newLink(o.src, o.dst, ch, o.share(e.sim), o.share(e.sim))
 		l.win = smallWindow
 		e.begin(l, steps, scale, chunk, &o.mem[0], &o.mem[1])
+		e.serve(l, 2*p2pChannels/max(1e-9, o.part()))
 		g, h := o.mem[0].entered, o.mem[1].entered
 		for k := range steps {
 			g = e.kernel(l.src, max(g, l.credit(k)), chunk)

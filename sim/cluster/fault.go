@@ -188,7 +188,11 @@ func (s *sim) applyFault(f *Fault) (Truth, error) {
 		s.limit(spans, 0, s.onNIC(r), &nic.tx, &nic.rx)
 		return truth(classFault, s.onNIC(r), causeNetSend, causeReceiver, causeGPU).comp("nic", nicName(hw.nic)), nil
 	case LinkFlap:
-		for t := At(f.At); t <= s.end; t += seconds(1) {
+		end := s.end
+		if f.For > 0 {
+			end = min(end, At(f.At+f.For)-1)
+		}
+		for t := At(f.At); t <= end; t += seconds(1) {
 			s.limit([][2]Time{{t, t + seconds(f.Remaining)}}, 0, s.onNIC(r), &nic.tx, &nic.rx)
 		}
 		return truth(classSlowComm, s.onNIC(r), causeNetSend).comp("nic", nicName(hw.nic)), nil
@@ -200,7 +204,10 @@ func (s *sim) applyFault(f *Fault) (Truth, error) {
 		return truth(classSlowComm, s.onNIC(r), causeNetSend).comp("switch", fmt.Sprintf("port of %s %s", host.name, nicName(hw.nic))), nil
 	case Congestion:
 		return s.congest(f, spans)
-	case PCIeDowngrade, PCIeContention, CrossNUMA, Misalignment:
+	case CrossNUMA: // Pulse, D.2: the rate is not evenly lower, it fluctuates.
+		s.wobble(spans, f.Remaining, 0.5, one, &hw.pcie)
+		return truth(classSlowComm, one, causePCIe, causeNetSend).comp("pcie", ""), nil
+	case PCIeDowngrade, PCIeContention, Misalignment:
 		s.limit(spans, f.Remaining, one, &hw.pcie)
 		return truth(classSlowComm, one, causePCIe, causeNetSend).comp("pcie", ""), nil
 	case GPUThrottle:
@@ -319,12 +326,17 @@ func (s *sim) applyScript(f *Fault, spans [][2]Time, one []int) (Truth, error) {
 
 // limit lowers resources to the remaining share in the spans; the ranks are those that use them.
 func (s *sim) limit(spans [][2]Time, remaining float64, ranks []int, ps ...**profile) {
+	s.wobble(spans, remaining, 0, ranks, ps...)
+}
+
+// wobble lowers resources to the remaining share on average, unsteadily.
+func (s *sim) wobble(spans [][2]Time, remaining, by float64, ranks []int, ps ...**profile) {
 	for _, w := range spans {
 		for _, p := range ps {
 			if *p == nil {
-				*p = &profile{}
+				*p = &profile{seed: random(s.cfg.Seed, forWobble, int64(w[0]), 1, 0)}
 			}
-			(*p).add(window{w[0], w[1], remaining})
+			(*p).add(window{w[0], w[1], remaining, by})
 		}
 		s.odd(ranks, w[0], w[1])
 	}

@@ -11,7 +11,9 @@ import (
 
 const (
 	linkRing    = 16   // Steps remembered per link; more than any window.
-	proxyWork   = 700  // Nanoseconds of proxy work per action.
+	proxyWork   = 700  // Nanoseconds that an action of the proxy takes.
+	proxyTurn   = 1000 // Nanoseconds of its time that an action costs, with its share of polling the other flows.
+	proxyTurns  = 3    // Actions per step and direction: post, see it done, hand on; receive, flush, give back.
 	flushTime   = 1500 // GPUDirect flush, ns.
 	kernelStep  = 1200 // A kernel's fixed time per step, ns.
 	kernelRate  = 350. // Bytes per nanosecond through a kernel's copy and reduction.
@@ -24,6 +26,9 @@ const (
 type limit struct {
 	rate float64 // Bytes per ns at factor 1.
 	p    *profile
+	// soft: at factor 0 what is under way goes on. A thread that stands still begins nothing; the NIC sends what it was
+	// given.
+	soft bool
 }
 
 // link is one direction of one channel between two members of a communicator: the sender's flow and the receiver's flow
@@ -90,7 +95,9 @@ func (l *link) finish(start Time, bytes int64) Time {
 		rate, until := l.rate, Never
 		for _, o := range l.odd {
 			f, u := o.p.at(t)
-			rate, until = min(rate, o.rate*f), min(until, u)
+			if until = min(until, u); f > 0 || !o.soft {
+				rate = min(rate, o.rate*f)
+			}
 		}
 		if rate > 0 {
 			need := Time(left / rate)

@@ -155,13 +155,15 @@ func (o *op) steps(s *sim, m int32, p plan) int {
 
 // share is the part of the NIC that the pair has: transfers of one group share it by their size, so that they end
 // together.
-func (o *op) share(s *sim) float64 {
-	f := s.gpuShare()
+func (o *op) share(s *sim) float64 { return s.gpuShare() * o.part() / p2pChannels }
+
+// part is the pair's part of its groups.
+func (o *op) part() float64 {
 	part := 1.0
 	for _, t := range o.group {
 		if t > 0 {
 			part = min(part, float64(o.size)/float64(t))
 		}
 	}
-	return f * part / p2pChannels
+	return part
 }

@@ -21,10 +21,15 @@ func flat() Hardware {
 // single makes a simulation with one communicator over n hosts and an operation that everybody enters at once.
 func single(t *testing.T, n int, fn trace.Func, bytes int64, faults ...Fault) (*sim, *op) {
 	t.Helper()
-	s, err := newSim(Config{
-		Seed: 1, Hardware: flat(), Until: time.Minute, Faults: faults,
-		Job: Job{DP: n, Workload: AllReduceLoop, SyncBytes: bytes},
-	})
+	return singleOf(t, Job{DP: n, SyncBytes: bytes}, fn, faults...)
+}
+
+// singleOf is single with other settings of the job.
+func singleOf(t *testing.T, job Job, fn trace.Func, faults ...Fault) (*sim, *op) {
+	t.Helper()
+	n, bytes := job.DP, job.SyncBytes
+	job.Workload = AllReduceLoop
+	s, err := newSim(Config{Seed: 1, Hardware: flat(), Until: time.Minute, Faults: faults, Job: job})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,6 +23,7 @@ const (
 	forProxy
 	forSkew
 	forFact
+	forWobble
 )
 
 func mix(x uint64) uint64 {
