@@ -13,86 +13,275 @@ import (
 	"github.com/culprit-project/culprit/analyzer/rca"
 )
 
+// difference is something that takes longer than in the healthy recording.
+type difference struct {
+	Kind           string        `json:"kind"` // step, work, transfer or wait.
+	Rank           int           `json:"rank"` // -1 where all ranks share it.
+	Operation      string        `json:"operation,omitempty"`
+	HealthySeconds float64       `json:"healthy_seconds"`
+	Seconds        float64       `json:"seconds"`
+	Ratio          float64       `json:"ratio"`
+	extra          time.Duration // In the whole recording.
+}
+
+// noticeable is the ratio from which a difference is told.
+const noticeable = 1.1
+
+// comparedShown is how many differences of a kind are told.
+const comparedShown = 4
+
+// negligible is the share of the recording below which nothing is told.
+const negligible = 0.005
+
+func (d *difference) text() string {
+	times := fmt.Sprintf("%s, %.2fx of the healthy %s", seconds(d.Seconds), d.Ratio, seconds(d.HealthySeconds))
+	switch d.Kind {
+	case kindStep:
+		return d.Operation + " takes " + times
+	case kindWork:
+		return fmt.Sprintf("rank %d: its own work, %s, takes %s", d.Rank, d.Operation, times)
+	case kindTransfer:
+		return fmt.Sprintf("%s: moving the data takes %s", d.Operation, times)
+	}
+	return fmt.Sprintf("rank %d waits for others in %s for %s", d.Rank, d.Operation, times)
+}
+
+// Kinds of differences, in the order in which they are told.
+const (
+	kindStep     = "step"
+	kindWork     = "work"
+	kindTransfer = "transfer"
+	kindWait     = "wait"
+)
+
 // compareWith holds a diagnosis against a healthy recording's.
 func (r *result) compareWith(healthy *result) {
 	add := func(format string, args ...any) { r.comparison = append(r.comparison, fmt.Sprintf(format, args...)) }
 	if c := healthy.verdict.Class; c != rca.Healthy && c != rca.Unknown && c != rca.Benign {
-		add("the recording given as healthy is not: %s", healthy.verdict.Summary)
+		add("the recording given as healthy shows something too: %s", healthy.verdict.Summary)
 	}
 	a, b := healthy.evidence, r.evidence
 	if a.WorldSize > 0 && b.WorldSize > 0 && a.WorldSize != b.WorldSize {
 		add("the healthy job has %d ranks, this one %d: times per rank are not compared", a.WorldSize, b.WorldSize)
 		return
 	}
-	r.comparison = append(r.comparison, compareTimes(a, b)...)
+	before, after := profile(&a), profile(&b)
+	r.differences = differences(before, after, length(&b))
+	shown := map[string]int{}
+	for i := range r.differences {
+		d := &r.differences[i]
+		if shown[d.Kind]++; shown[d.Kind] <= comparedShown {
+			add("%s", d.text())
+		}
+	}
+	for _, kind := range []string{kindWork, kindTransfer, kindWait} {
+		if n := shown[kind] - comparedShown; n > 0 {
+			add("… and %d more of the kind %q take longer (--json has all)", n, kind)
+		}
+	}
+	if n := common(before, after, kindTransfer); n > 0 && shown[kindTransfer] == 0 {
+		add("the network is innocent: none of %s of data movement takes noticeably longer", counted(n, "kind"))
+	}
+	if n := common(before, after, kindWork); n > 0 && shown[kindWork] == 0 {
+		add("no rank's own work takes noticeably longer (%s compared)", counted(n, "kind"))
+	}
 	r.comparison = append(r.comparison, compareOps(a, b)...)
 	if len(r.comparison) == 0 {
 		add("nothing in them can be compared: neither has finished operations of the same kind with times")
 	}
 }
 
-// key is what is compared: a kind of work of a rank.
-type key struct {
-	rank int
-	kind string
+// measure is a kind of time of a rank, or of all.
+type measure struct {
+	kind      string
+	rank      int
+	operation string
 }
 
-// noticeable is the ratio from which a difference is told.
-const noticeable = 1.1
+// times are the lengths of one measure.
+type times []int64
 
-// compareTimes holds the median time of each rank's kinds of work against each other, the largest differences first.
-func compareTimes(healthy, sick rca.Evidence) []string {
-	a, b := medians(healthy.Timeline), medians(sick.Timeline)
-	type change struct {
-		key
-		before, after time.Duration
+func (t times) median() int64 {
+	s := slices.Clone(t)
+	slices.Sort(s)
+	return s[len(s)/2]
+}
+
+// profile takes a recording apart into what depends on one rank alone, what on the network, and waiting. The member that
+// comes last to an operation waits for nobody: its time is the data's, whatever the clocks say.
+func profile(ev *rca.Evidence) map[measure]times {
+	out := map[measure]times{}
+	size := map[rca.CommID]int{}
+	for _, c := range ev.Comms {
+		size[c.ID] = c.Size
 	}
-	var changes []change
-	common := 0
-	for k, after := range b {
-		before, ok := a[k]
-		if !ok || before <= 0 {
+	least := shortest(ev.Timeline)
+	computes := map[int]bool{}
+	for i := range ev.Timeline {
+		s := &ev.Timeline[i]
+		computes[s.Rank] = computes[s.Rank] || s.Kind == rca.SegmentCompute
+	}
+	steps(ev, out)
+	busy := map[int]int64{}
+	for i := range ev.Timeline { // In order of the ranks and of time.
+		s := &ev.Timeline[i]
+		took := s.End - entered(s)
+		add := func(kind string, rank int, operation string, v int64) {
+			k := measure{kind, rank, operation}
+			out[k] = append(out[k], v)
+		}
+		if s.Kind == rca.SegmentCompute {
+			add(kindWork, s.Rank, s.Func, took)
 			continue
 		}
-		common++
-		if float64(after) >= noticeable*float64(before) {
-			changes = append(changes, change{k, before, after})
+		name := s.Func
+		if n := size[s.Comm]; n > 1 && s.Peer < 0 {
+			name = fmt.Sprintf("%s of %d ranks", s.Func, n)
 		}
-	}
-	if common == 0 {
-		return nil
-	}
-	slices.SortFunc(changes, func(x, y change) int {
-		return cmp.Or(cmp.Compare(y.after-y.before, x.after-x.before), cmp.Compare(x.rank, y.rank), cmp.Compare(x.kind, y.kind))
-	})
-	var out []string
-	for i, c := range changes {
-		if i == listShown {
-			out = append(out, fmt.Sprintf("… and %d more got slower", len(changes)-listShown))
-			break
+		if end, ok := busy[s.Rank]; ok && !computes[s.Rank] && entered(s) > end {
+			add(kindWork, s.Rank, "before "+name, entered(s)-end)
 		}
-		out = append(out, fmt.Sprintf("rank %d: %s takes %s, %.2fx of the healthy %s (median)", c.rank, c.kind,
-			c.after.Round(time.Microsecond), float64(c.after)/float64(c.before), c.before.Round(time.Microsecond)))
-	}
-	if len(out) == 0 {
-		out = append(out, fmt.Sprintf("none of %d kinds of work got slower by more than %.0f%%", common, 100*(noticeable-1)))
+		busy[s.Rank] = max(busy[s.Rank], s.End)
+		if l, ok := least[instanceOf(s)]; ok && l.n > 1 {
+			if l.rank == s.Rank {
+				add(kindTransfer, -1, name, took)
+			}
+			add(kindWait, s.Rank, name, took-l.took)
+		}
 	}
 	return out
 }
 
-func medians(timeline []rca.Segment) map[key]time.Duration {
-	all := map[key][]int64{}
+// entered is when the operation itself began: programs call ahead, and its kernel waits for the work before it.
+func entered(s *rca.Segment) int64 {
+	if s.Kind == rca.SegmentOp && s.Entered > s.Start && s.Entered <= s.End {
+		return s.Entered
+	}
+	return s.Start
+}
+
+// steps adds how long a step takes, from the end of one to the end of the next, or, where steps are not known, an
+// operation with all that goes before it.
+func steps(ev *rca.Evidence, out map[measure]times) {
+	type part struct{ rank, iteration int }
+	ends := map[part]int64{}
+	last := map[int]int64{}
+	for i := range ev.Timeline {
+		s := &ev.Timeline[i]
+		if s.Iteration >= 0 {
+			k := part{s.Rank, s.Iteration}
+			ends[k] = max(ends[k], s.End)
+			continue
+		}
+		if end, ok := last[s.Rank]; ok && s.Kind == rca.SegmentOp && s.Peer < 0 && s.End > end {
+			k := measure{kindStep, -1, "an operation with the work before it"}
+			out[k] = append(out[k], s.End-end)
+		}
+		last[s.Rank] = max(last[s.Rank], s.End)
+	}
+	for k, end := range ends {
+		if before, ok := ends[part{k.rank, k.iteration - 1}]; ok && end > before {
+			step := measure{kindStep, -1, "a step"}
+			out[step] = append(out[step], end-before)
+		}
+	}
+}
+
+// length is the time that the longest rank's recording covers.
+func length(ev *rca.Evidence) int64 {
+	first, last := map[int]int64{}, map[int]int64{}
+	longest := int64(0)
+	for i := range ev.Timeline {
+		s := &ev.Timeline[i]
+		if at, ok := first[s.Rank]; !ok || s.Start < at {
+			first[s.Rank] = s.Start
+		}
+		last[s.Rank] = max(last[s.Rank], s.End)
+	}
+	for r, end := range last {
+		longest = max(longest, end-first[r])
+	}
+	return longest
+}
+
+type occurrence struct {
+	comm      rca.CommID
+	iteration int
+	seq       int64
+	fn        string
+}
+
+func instanceOf(s *rca.Segment) occurrence {
+	return occurrence{s.Comm, s.Iteration, max(s.Seq, s.Number), s.Func}
+}
+
+type fastest struct {
+	took int64
+	rank int
+	n    int
+}
+
+// shortest gives for each collective the member that was in it for the shortest time.
+func shortest(timeline []rca.Segment) map[occurrence]fastest {
+	out := map[occurrence]fastest{}
 	for i := range timeline {
 		s := &timeline[i]
-		k := key{s.Rank, s.Func}
-		all[k] = append(all[k], s.End-s.Start)
-	}
-	out := map[key]time.Duration{}
-	for k, ds := range all {
-		slices.Sort(ds)
-		out[k] = time.Duration(ds[len(ds)/2])
+		if s.Kind != rca.SegmentOp || s.Peer >= 0 || max(s.Seq, s.Number) < 0 {
+			continue
+		}
+		k := instanceOf(s)
+		f, ok := out[k]
+		if took := s.End - entered(s); !ok || took < f.took {
+			f.took, f.rank = took, s.Rank
+		}
+		f.n++
+		out[k] = f
 	}
 	return out
+}
+
+// differences lists what takes noticeably longer: first what ranks do, then what the network does, then the waiting that
+// follows from them; within a kind what costs most comes first.
+func differences(before, after map[measure]times, span int64) []difference {
+	var out []difference
+	for k, now := range after {
+		was, ok := before[k]
+		if !ok {
+			continue
+		}
+		a, b := was.median(), now.median()
+		extra := float64(b-a) * float64(len(now))
+		if a <= 0 || float64(b) < noticeable*float64(a) || k.kind != kindStep && extra < negligible*float64(span) {
+			continue
+		}
+		out = append(out, difference{
+			Kind: k.kind, Rank: k.rank, Operation: k.operation, HealthySeconds: float64(a) / 1e9, Seconds: float64(b) / 1e9,
+			Ratio: float64(b) / float64(a), extra: time.Duration(extra),
+		})
+	}
+	order := map[string]int{kindStep: 0, kindWork: 1, kindTransfer: 2, kindWait: 3}
+	slices.SortFunc(out, func(x, y difference) int {
+		return cmp.Or(cmp.Compare(order[x.Kind], order[y.Kind]), cmp.Compare(y.extra, x.extra), cmp.Compare(x.Rank, y.Rank), cmp.Compare(x.Operation, y.Operation))
+	})
+	return out
+}
+
+// common counts the measures of a kind that both recordings have.
+func common(before, after map[measure]times, kind string) int {
+	n := 0
+	for k := range after {
+		if _, ok := before[k]; ok && k.kind == kind {
+			n++
+		}
+	}
+	return n
+}
+
+func counted(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
 }
 
 // compareOps names operations in flight that the healthy recording never showed on that communicator.

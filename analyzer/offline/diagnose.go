@@ -20,6 +20,7 @@ type result struct {
 	files         []fileResult
 	disagreements []string
 	comparison    []string
+	differences   []difference // What the comparison rests on.
 }
 
 // sourceResult is what one source alone would say.

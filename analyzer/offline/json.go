@@ -21,6 +21,7 @@ type document struct {
 	Sources       []documentPart `json:"sources"`
 	Disagreements []string       `json:"disagreements,omitempty"`
 	Comparison    []string       `json:"comparison,omitempty"`
+	Differences   []difference   `json:"differences,omitempty"` // From the healthy recording, in numbers.
 	NextSteps     []string       `json:"next_steps,omitempty"`
 	Files         []fileResult   `json:"files"`
 }
@@ -34,7 +35,7 @@ type documentPart struct {
 
 func writeJSON(w io.Writer, r *result) error {
 	d := document{
-		Version: jsonVersion, Verdict: r.verdict, Disagreements: r.disagreements, Comparison: r.comparison,
+		Version: jsonVersion, Verdict: r.verdict, Disagreements: r.disagreements, Comparison: r.comparison, Differences: r.differences,
 		NextSteps: nextSteps(r), Files: r.files, Suspects: suspects(r),
 	}
 	for _, s := range r.sources {

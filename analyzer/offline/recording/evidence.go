@@ -39,6 +39,9 @@ func Evidence(nodes []*Node) (ev rca.Evidence, notes []string, frozen bool) {
 		frozen = true
 	}
 	a.finish(nodes)
+	if a.overAndDone() {
+		notes = append(notes, "the job had ended in an orderly way when this was recorded: what it did before is judged")
+	}
 	return a.ev, notes, frozen
 }
 
@@ -137,6 +140,27 @@ func (a *assembly) afterTheEnd() bool {
 		}
 	}
 	return true
+}
+
+// overAndDone forgets that processes exited in an orderly way where all did and nothing was under way: the recording is
+// then of the job's work, and its end is no finding.
+func (a *assembly) overAndDone() bool {
+	if len(a.ev.Timeline) == 0 {
+		return false
+	}
+	exited := false
+	for i := range a.ev.Ranks {
+		r := &a.ev.Ranks[i]
+		exited = exited || r.State == rca.ProcessExited
+		if r.State != rca.ProcessExited && r.State != rca.ProcessUnknown ||
+			slices.ContainsFunc(r.Memberships, func(m rca.Membership) bool { return len(m.InFlight) > 0 }) {
+			return false
+		}
+	}
+	for i := range a.ev.Ranks {
+		a.ev.Ranks[i].State = rca.ProcessUnknown
+	}
+	return exited
 }
 
 func (a *assembly) finish(nodes []*Node) {
