@@ -21,6 +21,8 @@ import (
 	"go.yaml.in/yaml/v2"
 
 	"github.com/culprit-project/culprit/analyzer/rca"
+	"github.com/culprit-project/culprit/analyzer/rca/holmes"
+	"github.com/culprit-project/culprit/analyzer/topology"
 )
 
 // Config is the whole configuration. Default gives the values of fields that a file leaves out.
@@ -122,7 +124,14 @@ type Analysis struct {
 	LateAfter          model.Duration `yaml:"late_after"`
 	PageConfidence     float64        `yaml:"page_confidence"`
 
+	// Topology names files that tell which NICs, links and switches lie between hosts; all may be left out.
+	Topology topology.Files `yaml:"topology"`
+	// OperatorModel is a detector of abnormal operations as culprit-sim train writes it; empty: the one without training.
+	OperatorModel string `yaml:"operator_model"`
+
 	hangTriggers *regexp.Regexp
+	topology     *topology.Topology
+	operators    *holmes.Model
 }
 
 // Incidents bounds the life of incidents.
@@ -243,7 +252,36 @@ func Load(file string) (*Config, error) {
 	c.Alertmanager.HTTPConfig.SetDirectory(dir)
 	c.Exporters.HTTPConfig.SetDirectory(dir)
 	c.Stacks.HTTPConfig.SetDirectory(dir)
+	if err := c.Analysis.load(dir); err != nil {
+		return nil, fmt.Errorf("configuration %s: %w", file, err)
+	}
 	return c, nil
+}
+
+// load reads the files that the analysis needs; their names are relative to the configuration's directory.
+func (a *Analysis) load(dir string) (err error) {
+	at := func(name string) string {
+		if name == "" || filepath.IsAbs(name) {
+			return name
+		}
+		return filepath.Join(dir, name)
+	}
+	t := a.Topology
+	if a.topology, err = topology.Load(topology.Files{Slurm: at(t.Slurm), NCCL: at(t.NCCL), File: at(t.File)}); err != nil {
+		return fmt.Errorf("analysis.topology: %w", err)
+	}
+	if a.OperatorModel == "" {
+		return nil
+	}
+	f, err := os.Open(at(a.OperatorModel))
+	if err != nil {
+		return fmt.Errorf("analysis.operator_model: %w", err)
+	}
+	defer f.Close()
+	if a.operators, err = holmes.ReadModel(f); err != nil {
+		return fmt.Errorf("analysis.operator_model: %w", err)
+	}
+	return nil
 }
 
 // Parse reads and checks a configuration.
@@ -384,5 +422,7 @@ func (a *Analysis) Options() rca.Options {
 		Theta:              a.Theta,
 		LateAfter:          time.Duration(a.LateAfter),
 		PageConfidence:     a.PageConfidence,
+		Topology:           a.topology,
+		Operators:          a.operators,
 	}
 }

@@ -146,3 +146,35 @@ func TestPathsAreRelativeToTheFile(t *testing.T) {
 		t.Error("defaults of the client are lost")
 	}
 }
+
+// The files that an analysis needs are read with the configuration, relative to it.
+func TestFilesOfTheAnalysis(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		t.Helper()
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	write("topology.conf", "SwitchName=leaf Nodes=tux[0-3]\n")
+	write("model.json", "{}")
+	c, err := Load(write("good.yml", "analysis:\n  topology: {slurm: topology.conf}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o := c.Analysis.Options(); !o.Topology.Known() || o.Operators != nil {
+		t.Errorf("options are %+v", o)
+	}
+	for text, want := range map[string]string{
+		"analysis:\n  topology: {nccl: none.xml}\n":     "analysis.topology",
+		"analysis:\n  topology: {nccl: topology.conf}\n": "reading NCCL topology",
+		"analysis:\n  operator_model: none.json\n":       "analysis.operator_model",
+		"analysis:\n  operator_model: model.json\n":      "reading forest",
+	} {
+		if _, err := Load(write("bad.yml", text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", text, err, want)
+		}
+	}
+}

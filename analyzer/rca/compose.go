@@ -224,6 +224,9 @@ func (w *waitFor) addCulprits(r *root, v *Verdict) {
 			continue
 		}
 		c := w.culprit(n)
+		if c.NIC == "" && r.leaf.cause == CauseNetworkSend {
+			c.NIC = w.ailingNIC(n)
+		}
 		c.Channel = int(r.channel)
 		c.Why = w.why(r, i)
 		v.Culprits = append(v.Culprits, c)
@@ -240,7 +243,7 @@ func (w *waitFor) opGroup(r *root) string {
 func (x *index) culprit(n int32) Culprit {
 	c := Culprit{Rank: x.nodes[n].id, Channel: -1}
 	if r := x.nodes[n].rank; r != nil {
-		c.Host, c.GPU, c.NIC, c.PID, c.Pod = r.Host, r.GPU, r.NIC, r.PID, r.Pod
+		c.Host, c.GPU, c.NIC, c.PID, c.Pod = r.Host, r.GPU, x.nic(r), r.PID, r.Pod
 	}
 	return c
 }

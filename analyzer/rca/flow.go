@@ -80,6 +80,7 @@ const (
 	flawLinkUnproven                 // Sent, not acknowledged, receiver unseen.
 	flawReceiving                    // Sent, not acknowledged; the receiver's node shows why.
 	flawGPUError                     // The node shows an error of the GPU.
+	flawNICDown                      // The node shows that the NIC is down.
 	flawCall                         // The CPU does not come out of the call.
 	flawAlone                        // The others have finished the operation.
 )

@@ -148,7 +148,7 @@ func (x *index) moreThanSent(in *instance) *oddity {
 	od := &oddity{field: "size", common: "less", tie: 2*len(in.joins) == len(c.mem)}
 	for i := range in.joins {
 		j := &in.joins[i]
-		if !j.active || j.op.ProxyUnreliable {
+		if !j.active || j.op.ProxyUnreliable || commonSize(c, j.op) {
 			return nil
 		}
 		for k := range j.op.Flows {
@@ -185,6 +185,18 @@ func (x *index) hasFinished(c *comm, commRank int, place int64) bool {
 	}
 	r := x.nodes[mem.node].rank
 	return r.Caps&SeesCompletion != 0 && r.Lost == 0 && !slices.ContainsFunc(mem.m.InFlight, func(o Op) bool { return o.Number <= place })
+}
+
+// commonSize says that somebody calls the same operation with the same size at another place: it is no accident.
+func commonSize(c *comm, o *Op) bool {
+	for i := range c.mem {
+		if m := c.mem[i].m; m != nil && slices.ContainsFunc(m.InFlight, func(f Op) bool {
+			return f.Func == o.Func && f.Bytes == o.Bytes && f.Number != o.Number
+		}) {
+			return true
+		}
+	}
+	return false
 }
 
 // usualSize says that the member's later calls of the same function have another size than o: o's is the unusual one.

@@ -3,7 +3,12 @@
 
 package rca
 
-import "time"
+import (
+	"time"
+
+	"github.com/culprit-project/culprit/analyzer/rca/holmes"
+	"github.com/culprit-project/culprit/analyzer/topology"
+)
 
 // Options are the engine's thresholds. A zero field means its default, so the zero Options is ready to use.
 type Options struct {
@@ -41,6 +46,10 @@ type Options struct {
 	NameConfidence float64
 	// PageConfidence is the confidence from which a verdict that accuses somebody pages (default 0.5).
 	PageConfidence float64
+	// Topology tells which NICs, links and switches lie between ranks; nil unknown.
+	Topology *topology.Topology
+	// Operators is a trained detector of abnormal operators (H3); nil: the one that needs no training.
+	Operators *holmes.Model
 }
 
 func (o Options) withDefaults() Options {

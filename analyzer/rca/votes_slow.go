@@ -10,13 +10,12 @@ import (
 	"time"
 
 	"github.com/culprit-project/culprit/analyzer/rca/ccld"
-	"github.com/culprit-project/culprit/analyzer/rca/holmes"
 	"github.com/culprit-project/culprit/analyzer/rca/pulse"
 )
 
 // votes gives what each method alone would say of slowness.
 func (a *slowAnalysis) votes() []Vote {
-	return []Vote{a.walkVote(), a.ccldVote(), a.mycroftVote(), a.pulseVote(), a.holmesVote()}
+	return append([]Vote{a.walkVote(), a.ccldVote(), a.mycroftVote(), a.pulseVote()}, a.holmesVotes()...)
 }
 
 // walkVote names who holds most of the critical path beyond an even share.
@@ -185,128 +184,5 @@ func (a *slowAnalysis) pulseVote() Vote {
 			v.Class, v.Note = SlowComm, fmt.Sprintf("longest active time, in %d of %d collectives", n, total)
 		}
 	}
-	return v
-}
-
-// operators is Holmes' graph over the timeline: a segment is an operator.
-type operators struct {
-	*slowAnalysis
-	usual  map[token][]float64 // Times of the same operator when all was well.
-	length float64             // Of an iteration, s.
-	asked  map[int32]bool      // Ranks whose operators were looked at (H6).
-}
-
-func (o *operators) Group(op int) []int {
-	parts := o.jobs[o.segs[op].job].parts
-	out := make([]int, len(parts))
-	for i, p := range parts {
-		out[i] = int(p)
-	}
-	return out
-}
-
-func (o *operators) Peer(op int) int {
-	for _, p := range o.jobs[o.segs[op].job].parts {
-		if int(p) != op {
-			return int(p)
-		}
-	}
-	return -1
-}
-
-func (o *operators) P2P(op int) bool { return o.jobs[o.segs[op].job].p2p }
-
-func (o *operators) Before(op int) []int {
-	s := &o.segs[op]
-	var out []int
-	list := o.ranks[s.node]
-	at, _ := slices.BinarySearchFunc(list, s.enter, func(i int32, t int64) int { return cmp.Compare(o.segs[i].enter, t) })
-	const far = 4096
-	// Back to the same operation of the iteration before.
-	for k := at - 1; k >= 0 && len(out) < far && o.segs[list[k]].pos != s.pos; k-- {
-		if o.segs[list[k]].Kind == SegmentOp {
-			out = append(out, int(list[k]))
-		}
-	}
-	return out
-}
-
-func (o *operators) Abnormal(op int) bool {
-	s := &o.segs[op]
-	o.asked[s.node] = true
-	f := holmes.FeaturesOf(float64(s.stay)/1e9, o.length, o.usual[o.tokenOf(s)])
-	return f.Abnormal()
-}
-
-// holmesVote searches the graph from the abnormal operators of a pivot rank in the latest irregular iterations.
-func (a *slowAnalysis) holmesVote() Vote {
-	v := Vote{Method: "holmes", Class: Unknown, Ranks: []int{}, Note: "no irregular iteration"}
-	o := &operators{slowAnalysis: a, usual: map[token][]float64{}, length: a.iterTime / 1e9, asked: map[int32]bool{}}
-	normal := a.early
-	var irregular []int
-	if normal == nil {
-		normal = a.timeline
-		lengths := toFloats(a.series)
-		irregular = holmes.Irregular(lengths, len(lengths), a.opt.IrregularFactor)
-	} else {
-		for i := range a.iters {
-			irregular = append(irregular, i)
-		}
-	}
-	if len(irregular) == 0 {
-		return v
-	}
-	const kept = 256
-	for i := range normal.segs {
-		s := &normal.segs[i]
-		if k := normal.tokenOf(s); s.Kind == SegmentOp && len(o.usual[k]) < kept {
-			o.usual[k] = append(o.usual[k], float64(s.stay)/1e9)
-		}
-	}
-	pivot := slices.IndexFunc(a.ranks, func(l []int32) bool { return len(l) > 0 })
-	count := map[holmes.Found]int{}
-	ranks := map[[2]int]int{}
-	const last, perIteration = 4, 8
-	for _, it := range irregular[max(0, len(irregular)-last):] {
-		n := 0
-		for _, i := range a.ranks[pivot] {
-			s := &a.segs[i]
-			if int(s.iter) != it || s.Kind != SegmentOp || n == perIteration || !o.Abnormal(int(i)) {
-				continue
-			}
-			n++
-			for _, f := range holmes.Search(o, int(i)) {
-				if count[f]++; count[f] == 1 {
-					ranks[[2]int{a.segs[f.Op].Rank, int(f.Cause)}]++
-				}
-			}
-		}
-	}
-	best := [2]int{-1, 0}
-	for r, n := range ranks {
-		if best[0] < 0 || n > ranks[best] || n == ranks[best] && cmp.Or(cmp.Compare(r[0], best[0]), cmp.Compare(r[1], best[1])) < 0 {
-			best = r
-		}
-	}
-	if best[0] < 0 {
-		v.Note = "no abnormal operator on the pivot rank"
-		return v
-	}
-	v.Note = fmt.Sprintf("search from rank %d asked %d ranks", a.nodes[pivot].id, len(o.asked))
-	if holmes.Cause(best[1]) == holmes.Compute {
-		v.Class, v.Ranks = SlowCompute, []int{best[0]}
-		return v
-	}
-	v.Class = SlowComm
-	for f := range count {
-		if f.Cause == holmes.Network && a.segs[f.Op].Rank == best[0] {
-			for _, p := range a.jobs[a.segs[f.Op].job].parts {
-				if r := a.segs[p].Rank; !slices.Contains(v.Ranks, r) && len(v.Ranks) < maxCulprits {
-					v.Ranks = append(v.Ranks, r)
-				}
-			}
-		}
-	}
-	slices.Sort(v.Ranks)
 	return v
 }

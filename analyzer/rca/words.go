@@ -150,6 +150,8 @@ func (x *index) flawText(r *root) string {
 		return fmt.Sprintf("its GPU does not finish %s, which %s", on, x.finishers(r))
 	case flawReceiving:
 		return fmt.Sprintf("what%s sent in %s%s does not arrive, and its own node shows why", strings.TrimPrefix(peer, " to"), on, ch)
+	case flawNICDown:
+		return fmt.Sprintf("all members of %s stand still together and its NIC is down", on)
 	case flawGPUError:
 		return fmt.Sprintf("its host's members of %s stand still together and its GPU shows an error", on)
 	}

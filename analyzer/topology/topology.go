@@ -51,16 +51,20 @@ func (t *Topology) Known() bool { return t != nil && len(t.parents) > 0 }
 // GPU gives the GPU of a place.
 func (t *Topology) GPU(p Place) Device { return Device{Name: p.Host + "/gpu" + p.GPU, Kind: GPU} }
 
+// NICName gives the name of the NIC that a place's GPU uses, empty when it is not known.
+func (t *Topology) NICName(p Place) string {
+	if p.NIC != "" || t == nil {
+		return p.NIC
+	}
+	if name := t.nics[p.Host][p.GPU]; name != "" {
+		return name
+	}
+	return t.nics[""][p.GPU]
+}
+
 // NIC gives the NIC that a place's GPU uses. Without any knowledge it is the GPU's own.
 func (t *Topology) NIC(p Place) Device {
-	name := p.NIC
-	if t != nil {
-		for _, host := range [2]string{p.Host, ""} {
-			if n := t.nics[host][p.GPU]; name == "" && n != "" {
-				name = n
-			}
-		}
-	}
+	name := t.NICName(p)
 	if name == "" {
 		name = "nic" + p.GPU
 	}

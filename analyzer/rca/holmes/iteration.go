@@ -3,7 +3,10 @@
 
 package holmes
 
-import "slices"
+import (
+	"math"
+	"slices"
+)
 
 // Irregular gives the iterations that last longer than delta times the mean of the window before them (H2). The window
 // slides over regular iterations only, so that a degradation does not become the norm at once.
@@ -71,4 +74,37 @@ func Classify(irregular []int, n int) Pattern {
 		return Fluctuation
 	}
 	return Spike
+}
+
+// Period gives the period of a series in iterations, by the strongest amplitude of its Fourier transform (appendix B), 0
+// when none stands out. Periods of more than half the series are trends.
+func Period(series []float64) float64 {
+	n := len(series)
+	const least = 16
+	if n < least {
+		return 0
+	}
+	mean := 0.0
+	for _, v := range series {
+		mean += v / float64(n)
+	}
+	best, most, total := 0, 0.0, 0.0
+	for k := 2; k <= n/2; k++ {
+		var re, im float64
+		for i, v := range series {
+			sin, cos := math.Sincos(2 * math.Pi * float64(k) * float64(i) / float64(n))
+			re += (v - mean) * cos
+			im += (v - mean) * sin
+		}
+		power := re*re + im*im
+		total += power
+		if power > most {
+			best, most = k, power
+		}
+	}
+	// The strongest of so many frequencies of noise is about their logarithm times the average.
+	if bins := float64(n/2 - 1); total == 0 || most < 3*math.Log(bins)*total/bins {
+		return 0
+	}
+	return float64(n) / float64(best)
 }

@@ -153,9 +153,9 @@ func TestH1OperatorsAreReadAsWritten(t *testing.T) {
 	}
 	for name, text := range map[string]string{
 		"empty":  "",
-		"header": "a,b,c,d,e,f,g,h,i\n",
+		"header": "a,b,c,d,e,f,g,h,i,j\n",
 		"short":  strings.Join(columns, ",") + "\n1,2\n",
-		"number": strings.Join(columns, ",") + "\nx,c,p,1,l,1,1,1,true\n",
+		"number": strings.Join(columns, ",") + "\nx,c,0,p,1,l,1,1,1,true\n",
 	} {
 		if _, err := ReadOperators(strings.NewReader(text)); err == nil {
 			t.Errorf("%s is read", name)
@@ -164,7 +164,7 @@ func TestH1OperatorsAreReadAsWritten(t *testing.T) {
 }
 
 func FuzzReadOperators(f *testing.F) {
-	f.Add(strings.Join(columns, ",") + "\n1,c,AllReduce,8,l,1,0.5,9,true\n")
+	f.Add(strings.Join(columns, ",") + "\n1,c,4,AllReduce,8,l,1,0.5,9,true\n")
 	f.Fuzz(func(t *testing.T, text string) {
 		ops, err := ReadOperators(strings.NewReader(text))
 		if err == nil && len(Samples(ops)) != len(ops) {

@@ -16,6 +16,7 @@ import (
 type Operator struct {
 	Rank         int
 	Communicator string
+	Number       int64  // Call order on the communicator.
 	Pattern      string // "AllReduce", …
 	Bytes        int64
 	Like         string // Equal for operators that are comparable: pattern, size and communicator size.
@@ -27,7 +28,7 @@ type Operator struct {
 }
 
 // columns are those of an operator table, in order.
-var columns = []string{"rank", "communicator", "pattern", "bytes", "like", "iteration", "seconds", "iteration_seconds", "abnormal"}
+var columns = []string{"rank", "communicator", "number", "pattern", "bytes", "like", "iteration", "seconds", "iteration_seconds", "abnormal"}
 
 // WriteOperators writes a table as CSV with a header.
 func WriteOperators(w io.Writer, ops []Operator) error {
@@ -38,7 +39,7 @@ func WriteOperators(w io.Writer, ops []Operator) error {
 	for i := range ops {
 		o := &ops[i]
 		err := out.Write([]string{
-			strconv.Itoa(o.Rank), o.Communicator, o.Pattern, strconv.FormatInt(o.Bytes, 10), o.Like, strconv.Itoa(o.Iteration),
+			strconv.Itoa(o.Rank), o.Communicator, strconv.FormatInt(o.Number, 10), o.Pattern, strconv.FormatInt(o.Bytes, 10), o.Like, strconv.Itoa(o.Iteration),
 			strconv.FormatFloat(o.Seconds, 'g', 9, 64), strconv.FormatFloat(o.IterationSeconds, 'g', 9, 64), strconv.FormatBool(o.Abnormal),
 		})
 		if err != nil {
@@ -83,14 +84,15 @@ func ReadOperators(r io.Reader) ([]Operator, error) {
 }
 
 func operatorOf(row []string) (Operator, error) {
-	o := Operator{Communicator: row[1], Pattern: row[2], Like: row[4]}
-	var errs [6]error
+	o := Operator{Communicator: row[1], Pattern: row[3], Like: row[5]}
+	var errs [7]error
 	o.Rank, errs[0] = strconv.Atoi(row[0])
-	o.Bytes, errs[1] = strconv.ParseInt(row[3], 10, 64)
-	o.Iteration, errs[2] = strconv.Atoi(row[5])
-	o.Seconds, errs[3] = strconv.ParseFloat(row[6], 64)
-	o.IterationSeconds, errs[4] = strconv.ParseFloat(row[7], 64)
-	o.Abnormal, errs[5] = strconv.ParseBool(row[8])
+	o.Number, errs[1] = strconv.ParseInt(row[2], 10, 64)
+	o.Bytes, errs[2] = strconv.ParseInt(row[4], 10, 64)
+	o.Iteration, errs[3] = strconv.Atoi(row[6])
+	o.Seconds, errs[4] = strconv.ParseFloat(row[7], 64)
+	o.IterationSeconds, errs[5] = strconv.ParseFloat(row[8], 64)
+	o.Abnormal, errs[6] = strconv.ParseBool(row[9])
 	return o, errors.Join(errs[:]...)
 }
 
@@ -98,12 +100,13 @@ func operatorOf(row []string) (Operator, error) {
 const window = 256
 
 // Samples computes the features of a table's operators. What is usual is what like operators took before the first
-// abnormal iteration; where that is too little, over all of the table.
+// iteration in which one was abnormal; where that is too little, over all of the table.
 func Samples(ops []Operator) []Labelled {
-	first := -1
+	first := map[string]int{}
 	for i := range ops {
-		if ops[i].Abnormal && (first < 0 || ops[i].Iteration < first) {
-			first = ops[i].Iteration
+		o := &ops[i]
+		if it, ok := first[o.Like]; o.Abnormal && (!ok || o.Iteration < it) {
+			first[o.Like] = o.Iteration
 		}
 	}
 	early, all := map[string][]float64{}, map[string][]float64{}
@@ -112,7 +115,7 @@ func Samples(ops []Operator) []Labelled {
 		if len(all[o.Like]) < window {
 			all[o.Like] = append(all[o.Like], o.Seconds)
 		}
-		if (first < 0 || o.Iteration < first) && len(early[o.Like]) < window {
+		if it, ok := first[o.Like]; (!ok || o.Iteration < it) && len(early[o.Like]) < window {
 			early[o.Like] = append(early[o.Like], o.Seconds)
 		}
 	}

@@ -30,6 +30,7 @@ func run(ctx context.Context, args []string) error {
 	app.HelpFlag.Short('h')
 	commands := map[string]func(context.Context) error{}
 	scorecardCommand(app, commands)
+	trainCommand(app, commands)
 	recordCommand(app, commands)
 	serveCommand(app, commands)
 	listCommand(app, commands)

@@ -1,0 +1,103 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rca
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	randomforest "github.com/culprit-project/culprit/analyzer/rca/forest"
+	"github.com/culprit-project/culprit/analyzer/rca/holmes"
+	"github.com/culprit-project/culprit/analyzer/topology"
+)
+
+func vote(t *testing.T, v Verdict, method string) Vote {
+	t.Helper()
+	for _, m := range v.Methods {
+		if m.Method == method {
+			return m
+		}
+	}
+	t.Fatalf("%s does not vote: %+v", method, v.Methods)
+	return Vote{}
+}
+
+// cluster gives a topology of four hosts to a leaf.
+func cluster(t *testing.T) *topology.Topology {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "topology.conf")
+	text := "SwitchName=leaf0 Nodes=node[0-3]\nSwitchName=leaf1 Nodes=node[4-7]\nSwitchName=spine Switches=leaf[0-1]\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	top, err := topology.Load(topology.Files{Slurm: file})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return top
+}
+
+func TestH5DevicesVote(t *testing.T) {
+	t.Run("computation is its GPU", func(t *testing.T) {
+		j := newSlowJob(4, 1, 2)
+		j.iters = 20
+		j.compute = func(r, it int) float64 { return pick(r == 5 && it >= 10, 4, 1.0) }
+		m := vote(t, Analyze(j.evidence(), Options{}), "holmes-devices")
+		if m.Class != SlowCompute || !slices.Equal(m.Ranks, []int{5}) || !strings.HasPrefix(m.Note, "gpu node2/gpu1") {
+			t.Errorf("%s %v: %s", m.Class, m.Ranks, m.Note)
+		}
+	})
+	t.Run("a whole group is what lies between its members", func(t *testing.T) {
+		j := newSlowJob(4, 1, 2)
+		j.iters = 20
+		j.send = func(_, it int) float64 { return pick(it >= 10, 6, 1.0) }
+		m := vote(t, Analyze(j.evidence(), Options{Topology: cluster(t)}), "holmes-devices")
+		if m.Class != SlowComm || !strings.HasPrefix(m.Note, "nic node0/nic0") || !slices.Equal(m.Ranks, []int{0}) {
+			t.Errorf("%s %v: %s", m.Class, m.Ranks, m.Note)
+		}
+	})
+}
+
+func TestH3TrainedModelVotes(t *testing.T) {
+	learn := newSlowJob(4, 1, 2)
+	learn.iters = 20
+	learn.compute = func(r, it int) float64 { return pick(r == 2 && it >= 10, 4, 1.0) }
+	ops := Operators(learn.evidence(), Options{})
+	for i := range ops {
+		// What waits for rank 2: its tensor group's other member in everything, all others in the data-parallel operation.
+		ops[i].Abnormal = ops[i].Iteration >= 10 && ops[i].Rank != 2 && ops[i].Seconds > 0.1
+	}
+	m, err := holmes.Train(t.Context(), holmes.Samples(ops), randomforest.Options{Seed: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m.F1 < 0.9 {
+		t.Errorf("the model says F1 %.2f of itself", m.F1)
+	}
+	j := newSlowJob(4, 1, 2)
+	j.iters = 20
+	j.compute = func(r, it int) float64 { return pick(r == 5 && it >= 10, 4, 1.0) }
+	if v := vote(t, Analyze(j.evidence(), Options{Operators: m}), "holmes"); v.Class != SlowCompute || !slices.Equal(v.Ranks, []int{5}) {
+		t.Errorf("%s %v: %s", v.Class, v.Ranks, v.Note)
+	}
+}
+
+// TestH7IrregularitiesAreNamed: the vote says which of the three kinds it is.
+func TestH7IrregularitiesAreNamed(t *testing.T) {
+	for want, slow := range map[string]func(it int) bool{
+		"degradation": func(it int) bool { return it >= 20 },
+		"fluctuation": func(it int) bool { return it%5 == 3 },
+		"spikes":      func(it int) bool { return it == 11 },
+	} {
+		j := newSlowJob(4, 1, 2)
+		j.iters = 40
+		j.compute = func(r, it int) float64 { return pick(r == 5 && slow(it), 4, 1.0) }
+		if m := vote(t, Analyze(j.evidence(), Options{}), "holmes"); !strings.HasPrefix(m.Note, want) {
+			t.Errorf("%s: %s", want, m.Note)
+		}
+	}
+}
