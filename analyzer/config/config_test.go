@@ -168,7 +168,7 @@ func TestFilesOfTheAnalysis(t *testing.T) {
 		t.Errorf("options are %+v", o)
 	}
 	for text, want := range map[string]string{
-		"analysis:\n  topology: {nccl: none.xml}\n":     "analysis.topology",
+		"analysis:\n  topology: {nccl: none.xml}\n":      "analysis.topology",
 		"analysis:\n  topology: {nccl: topology.conf}\n": "reading NCCL topology",
 		"analysis:\n  operator_model: none.json\n":       "analysis.operator_model",
 		"analysis:\n  operator_model: model.json\n":      "reading forest",
