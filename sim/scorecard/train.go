@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/culprit-project/culprit/analyzer/rca"
 	"github.com/culprit-project/culprit/analyzer/rca/holmes"
@@ -18,6 +19,9 @@ import (
 var taught = []string{
 	string(cluster.GPUThrottle), string(cluster.NICBandwidth), string(cluster.SlowData), string(cluster.BackgroundCompute), string(cluster.PCIeDowngrade),
 }
+
+// learnFor is how long after the fault operators are learned from.
+const learnFor = 32 * time.Second
 
 // Operators gives labelled operators of simulated jobs to train Holmes' detector on (H3). An operator is abnormal when it
 // takes longer by a share of the iteration that matters than the same operator of the same job without the fault.
@@ -45,7 +49,7 @@ func (c *Case) operators(ctx context.Context, faults []cluster.Fault) ([]holmes.
 	cfg := c.config
 	cfg.Faults = faults
 	if len(c.config.Faults) > 0 {
-		cfg.Until = c.config.Faults[0].At + firstWatch
+		cfg.Until = c.config.Faults[0].At + learnFor
 	}
 	rec, _, err := cluster.Run(ctx, cfg)
 	if err != nil {

@@ -34,7 +34,7 @@ func trainCommand(app *kingpin.Application, commands map[string]func(context.Con
 	cmd.Flag("write-table", "Also write the simulated operators with their labels to this CSV table.").StringVar(&f.table)
 	cmd.Flag("ranks", "Largest simulated job.").Default("64").IntVar(&f.sim.Ranks)
 	cmd.Flag("seed", "Seed of simulation and training.").Default("1").Uint64Var(&f.sim.Seed)
-	cmd.Flag("only", "Simulate only cases whose name contains this.").StringVar(&f.sim.Only)
+	cmd.Flag("only", "Simulate only cases whose name contains this (repeatable).").StringsVar(&f.sim.Only)
 	cmd.Flag("trees", "Trees of the forest.").Default("50").IntVar(&f.forest.Trees)
 	cmd.Flag("depth", "Depth of a tree, at most.").Default("12").IntVar(&f.forest.Depth)
 	commands[cmd.FullCommand()] = func(ctx context.Context) error { return train(ctx, &f, os.Stdout) }
