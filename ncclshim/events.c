@@ -19,8 +19,9 @@ void event_identify(handle comm, uint64_t comm_id, const char *name, int rank) {
 }
 
 handle event_group(handle comm) {
-  if (!shim_active() || comm_find(comm) == NONE) return 0;
-  return group_plan();
+  if (!shim_active()) return 0;
+  const uint32_t i = comm_find(comm);
+  return i == NONE ? 0 : group_plan(i);
 }
 
 handle event_group_api(handle comm) {
@@ -33,10 +34,12 @@ handle event_call(handle comm, handle group_api, const struct op_call *call, boo
   const uint32_t i = comm_find(comm);
   if (i == NONE) return 0;
   if (captured) return handle_as(comm, HANDLE_CAPTURED, 0);
-  const uint64_t now = shim_now();
-  const handle group = group_api_owns(group_api) ? group_api : 0;
-  const handle h = op_called(i, group, group_api_first(group), call, now);
-  group_api_add(group, h);
+  struct group_slot *group = group_api_find(group_api);
+  const handle before = group == NULL ? 0 : GET(group->first_op);
+  // The first call of a group is what opens it.
+  const uint64_t now = group != NULL && before == 0 ? GET(group->since_ns) : shim_now();
+  const handle h = op_called(i, group == NULL ? 0 : group_api, before, call, now);
+  if (group != NULL) group_api_add(group, h);
   shim_tick(now, CALLBACKS_A_CALL);
   return h;
 }
@@ -108,7 +111,7 @@ void event_stop(handle h) {
       if (shim_active()) op_kernel_stopped(h, handle_aux(h), shim_now());
       return;
     case HANDLE_GROUP_API:
-      if (shim_active()) group_api_close(h, shim_now());
+      if (shim_active()) group_api_close(h);
       return;
     case HANDLE_NONE:
     case HANDLE_COMM:

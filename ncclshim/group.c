@@ -5,8 +5,9 @@
 
 #include "op.h"
 
-handle group_plan(void) {
-  const uint64_t n = __atomic_fetch_add(&shim.group_number, 1, __ATOMIC_RELAXED) + 1;
+handle group_plan(uint32_t comm) {
+  BUMP(shim.comms[comm].plan, 1);
+  const uint64_t n = GET(shim.comms[comm].plan);
   return handle_make(HANDLE_GROUP, shim.cookie, (uint32_t)(n >> HANDLE_INDEX_BITS), (uint32_t)n, 0);
 }
 
@@ -18,13 +19,6 @@ static void publish_since(void) {
     if (since == 0 || at < since) since = at;
   }
   PUT(shim.file.header->group_open_since_ns, since);
-}
-
-static struct group_slot *find(handle h) {
-  const uint32_t i = handle_index(h);
-  if (handle_kind_of(h) != HANDLE_GROUP_API || handle_cookie(h) != shim.cookie || i >= GROUP_SLOTS) return NULL;
-  struct group_slot *g = &shim.groups[i];
-  return (GET(g->generation) & HANDLE_GENERATION_MASK) == handle_generation(h) ? g : NULL;
 }
 
 handle group_api_open(uint64_t now) {
@@ -46,14 +40,14 @@ handle group_api_open(uint64_t now) {
 }
 
 void group_api_ending(handle h, uint64_t now) {
-  struct group_slot *g = find(h);
+  struct group_slot *g = group_api_find(h);
   if (g == NULL) return;
   PUT(g->since_ns, now);
   publish_since();
 }
 
-void group_api_close(handle h, uint64_t now) {
-  struct group_slot *g = find(h);
+void group_api_close(handle h) {
+  struct group_slot *g = group_api_find(h);
   uint32_t generation = g == NULL ? 0 : GET(g->generation);
   if (g == NULL || (generation & HANDLE_GENERATION_MASK) != handle_generation(h) ||
       !__atomic_compare_exchange_n(&g->generation, &generation, generation + 1, false, __ATOMIC_ACQUIRE,
@@ -64,17 +58,5 @@ void group_api_close(handle h, uint64_t now) {
   handle op = GET(g->first_op);
   __atomic_fetch_and(&shim.groups_open, ~(UINT64_C(1) << handle_index(h)), __ATOMIC_RELEASE);
   publish_since();
-  for (uint32_t i = 0; op != 0 && i < shim.file.op_count; i++) op = op_group_ended(op, now);
+  for (uint32_t i = 0; op != 0 && i < shim.file.op_count; i++) op = op_group_ended(op);
 }
-
-handle group_api_first(handle h) {
-  const struct group_slot *g = find(h);
-  return g == NULL ? 0 : GET(g->first_op);
-}
-
-void group_api_add(handle h, handle op) {
-  struct group_slot *g = find(h);
-  if (g != NULL && handle_kind_of(op) == HANDLE_API) PUT(g->first_op, op);
-}
-
-bool group_api_owns(handle h) { return find(h) != NULL; }

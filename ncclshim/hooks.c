@@ -31,7 +31,8 @@ static uint64_t group_call(uint64_t group, const struct culprit_api_call *call) 
   if (comm == NONE) return group;
   const uint64_t now = shim_now();
   if (group == 0) group = group_api_open(now);
-  if (!group_api_owns(group)) {
+  struct group_slot *slot = group_api_find(group);
+  if (slot == NULL) {
     COUNT(shim.file.header->dropped_ops, 1);
     return group;
   }
@@ -42,7 +43,7 @@ static uint64_t group_call(uint64_t group, const struct culprit_api_call *call) 
                              .peer = call->peer,
                              .p2p = call->p2p,
                              .numbered = true};
-  group_api_add(group, op_called(comm, group, group_api_first(group), &op, now));
+  group_api_add(slot, op_called(comm, group, GET(slot->first_op), &op, now));
   shim_tick(now, 1);
   return group;
 }
@@ -52,11 +53,12 @@ static void group_ending(uint64_t group) {
 }
 
 static void group_end(uint64_t group, bool accepted) {
-  if (!shim_active() || !group_api_owns(group)) return;
+  const struct group_slot *slot = group_api_find(group);
+  if (!shim_active() || slot == NULL) return;
   const uint64_t now = shim_now();
-  handle op = group_api_first(group);
+  handle op = GET(slot->first_op);
   for (uint32_t i = 0; op != 0 && i < shim.file.op_count; i++) op = op_returned(op, !accepted, now);
-  group_api_close(group, now);
+  group_api_close(group);
 }
 
 __attribute__((visibility("default"))) const struct culprit_hooks culprit_hooks = {

@@ -27,7 +27,7 @@
 
 #include <string.h>
 
-#define RESCAN 8u  // Numbers below a watermark looked at again, for operations that were busy the first time.
+#define RESCAN 64u  // Numbers below a watermark looked at again when an operation was busy the first time.
 #define BARRIER_BYTES 4u
 
 static uint64_t larger(uint64_t a, uint64_t b) { return a > b ? a : b; }
@@ -161,13 +161,21 @@ static void advance(uint32_t comm, uint64_t *watermark, uint64_t to) {
   do {
     if (to <= old) return;
   } while (!__atomic_compare_exchange_n(watermark, &old, to, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
-  uint64_t n = old > RESCAN ? old - RESCAN : 0;
+  uint32_t *missed = &shim.comms[comm].missed;
+  uint64_t n = old;
+  if (__builtin_expect(GET(*missed) != 0, 0) && __atomic_exchange_n(missed, 0, __ATOMIC_RELAXED) != 0) {
+    n = old > RESCAN ? old - RESCAN : 0;
+  }
   if (to - n > OP_WINDOW) n = to - OP_WINDOW;
   for (; n < to; n++) {
     const handle h = GET(*comm_window(comm, n));
     if (h == 0) continue;
     const uint32_t i = lock_op(h);
-    if (i != NONE) settle(i);
+    if (i != NONE) {
+      settle(i);
+    } else {
+      PUT(*missed, 1);
+    }
   }
 }
 
@@ -182,7 +190,7 @@ static void retire_unseen(uint32_t comm, uint64_t number, uint32_t state, bool p
   const bool hidden = (o->flags & CULPRIT_OP_PROXY_UNRELIABLE) != 0 || o->proxies_unknown;
   const bool watched = (o->kernel_expected && comm_kernel_trusted(comm)) || (o->proxy_started > 0 && !hidden);
   // Between call and launch: its group is open, or it waits for its turn behind a CUDA graph.
-  const bool early = o->state < state || (o->state == CULPRIT_OP_CALLED && group_api_owns(o->group));
+  const bool early = o->state < state || (o->state == CULPRIT_OP_CALLED && group_api_find(o->group) != NULL);
   if (o->number == number && !watched && !early && (patient || (o->flags & CULPRIT_OP_NO_COMPLETION) != 0)) {
     finish(i, CULPRIT_OP_LEFT_INFERRED | CULPRIT_OP_NO_COMPLETION, larger(o->called_ns, o->enqueued_ns));
     return;
@@ -195,12 +203,16 @@ static void dropped(uint64_t now) {
   lifecycle_dropped(CULPRIT_SECTION_OPS, now);
 }
 
+// late says whether the time to look at an operation in passing has gone by: its successors were called before its launch.
+static bool late(uint32_t comm, uint64_t number) { return number + UNSEEN_TAIL < GET(shim.comms[comm].next_number); }
+
 // open_op numbers an operation and gives it a slot, which is returned held; NONE when there is no room.
 static uint32_t open_op(uint32_t comm, uint64_t group, uint64_t now) {
   struct comm_ctl *c = &shim.comms[comm];
   struct culprit_comm *cs = trace_comm(&shim.file, comm);
   const uint64_t number = __atomic_fetch_add(&c->next_number, 1, __ATOMIC_RELAXED);
-  COUNT(cs->ops_called, 1);
+  // One thread at a time calls operations on a communicator.
+  if (GET(cs->ops_called) <= number) PUT(cs->ops_called, number + 1);
   PUT(cs->last_called_ns, now);
   comm_user_thread(comm);
   if (group == 0 || GET(c->group) != group) {
@@ -270,12 +282,28 @@ static void describe(uint32_t i, const char *datatype) {
   PUT(s->enqueued_ns, o->enqueued_ns);
 }
 
+// Links tie the operations of a group together, from the last to the first, apart from the rest: the end of the group looks
+// at them without taking their slots.
+static uint64_t link_state(uint32_t generation, bool launched) {
+  return (uint64_t)(generation & HANDLE_GENERATION_MASK) << 1 | launched;
+}
+
+static void op_link(uint32_t i, handle next, bool launched) {
+  struct op_link *l = &shim.links[i];
+  if (!launched) {
+    PUT(l->state, 0);
+    SEQLOCK_STORE_FENCE();
+    PUT(l->next, next);
+  }
+  __atomic_store_n(&l->state, link_state(shim.ops[i].generation, launched), __ATOMIC_RELEASE);
+}
+
 handle op_called(uint32_t comm, handle group, handle next, const struct op_call *call, uint64_t now) {
   struct comm_ctl *c = &shim.comms[comm];
   const uint32_t i = open_op(comm, group, now);
   if (i == NONE) return handle_make(HANDLE_LOST, shim.cookie, c->generation, comm, 0);
   struct op_ctl *o = &shim.ops[i];
-  o->group_next = next;
+  op_link(i, next, false);
   o->func = name_func(call->func);
   o->datatype_bytes = name_datatype_bytes(call->datatype);
   o->count = call->count;
@@ -377,13 +405,14 @@ handle op_launched(uint32_t comm, handle api, const struct op_launch *launch, ui
   PUT(cs->seq_started[o->func], o->seq + 1);
   const handle h = handle_of(i, HANDLE_OP);
   publish(i);
+  if (!late(comm, o->number)) op_link(i, 0, true);
   unlock_op(i);
   return h;
 }
 
 // retire_late does for an operation of an ended group what was too early when later ones came.
 static void retire_late(uint32_t comm, uint64_t number) {
-  if (number + UNSEEN_TAIL < GET(shim.comms[comm].next_number)) retire_unseen(comm, number, CULPRIT_OP_ENQUEUED, false);
+  if (late(comm, number)) retire_unseen(comm, number, CULPRIT_OP_ENQUEUED, false);
 }
 
 // lock_chained takes the slot of an operation of a group. The chain stays good until the slot is given away; an operation
@@ -400,11 +429,12 @@ static uint32_t lock_chained(handle op) {
   return NONE;
 }
 
-handle op_group_ended(handle op, uint64_t now) {
+// group_ended is op_group_ended for an operation that may be unlaunched, or too old to be kept.
+static __attribute__((noinline)) handle group_ended(handle op) {
   const uint32_t i = lock_chained(op);
   if (i == NONE) return 0;
   struct op_ctl *o = &shim.ops[i];
-  const handle next = o->group_next;
+  const handle next = GET(shim.links[i].next);
   const uint32_t comm = o->comm_index;
   const uint64_t number = o->number;
   const bool unlaunched = o->used && o->state == CULPRIT_OP_CALLED;
@@ -412,7 +442,7 @@ handle op_group_ended(handle op, uint64_t now) {
   if (unlaunched) {
     o->flags |= CULPRIT_OP_NO_COMPLETION;
     settle(i);
-    if (broadcast) comm_distrust_kernel(comm, now, "Broadcast without a Coll event: KernelCh runs ahead");
+    if (broadcast) comm_distrust_kernel(comm, shim_now(), "Broadcast without a Coll event: KernelCh runs ahead");
   } else {
     unlock_op(i);
   }
@@ -420,11 +450,23 @@ handle op_group_ended(handle op, uint64_t now) {
   return next;
 }
 
+handle op_group_ended(handle op) {
+  // Almost always it was launched, and nothing is left to do.
+  const uint32_t i = handle_index(op);
+  if (i >= shim.file.op_count) return 0;
+  const uint64_t state = link_state(handle_generation(op), true);
+  if (__atomic_load_n(&shim.links[i].state, __ATOMIC_ACQUIRE) == state) {
+    const handle next = GET(shim.links[i].next);
+    if (__atomic_load_n(&shim.links[i].state, __ATOMIC_ACQUIRE) == state) return next;
+  }
+  return group_ended(op);
+}
+
 handle op_returned(handle op, bool refused, uint64_t now) {
   const uint32_t i = lock_chained(op);
   if (i == NONE) return 0;
   struct op_ctl *o = &shim.ops[i];
-  const handle next = o->group_next;
+  const handle next = GET(shim.links[i].next);
   if (!o->used || o->state != CULPRIT_OP_CALLED) {
     unlock_op(i);
     return next;

@@ -44,7 +44,7 @@ handle op_launched(uint32_t comm, handle api, const struct op_launch *launch, ui
 
 // op_group_ended says that the call's group has ended: without a launch by now, none will be seen. Returns the operation
 // before it in the group.
-handle op_group_ended(handle op, uint64_t now);
+handle op_group_ended(handle op);
 
 // op_returned says that an operation without launch events (preload hooks) was enqueued, or refused by NCCL. Returns the
 // operation before it in the group.

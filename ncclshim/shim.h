@@ -66,7 +66,10 @@ struct comm_ctl {
   uint64_t final_before;   // All proxy operations of operations below have been seen to start.
   uint64_t passed_before;  // The kernels of operations below have ended: a later one is at work on the GPU.
 
+  uint32_t missed;         // An operation was busy when a watermark passed it: 1.
+
   uint64_t group;        // Group of the newest operation.
+  uint64_t plan;         // Number of the newest plan; threads that launch at the same time may share one.
   uint64_t group_first;  // Its first operation's number.
   uint64_t broadcast_group;  // Group of the newest Broadcast call, for the KernelCh drift rule.
 
@@ -94,7 +97,6 @@ struct op_ctl {
   uint64_t number, seq;
   uint64_t group;        // Operations of one group may run at the same time.
   uint64_t group_first;  // Number of the first operation of the group.
-  handle group_next;     // The group's operations in a chain (see group.c).
   uint64_t count, bytes;
   int32_t peer, root;
   uint32_t channels;
@@ -173,10 +175,16 @@ struct transfer_starts {
   uint32_t bytes[TRANSFERS_OPEN];
 };
 
+// An operation's place in the chain of its group, from the last called to the first.
+struct op_link {
+  uint64_t state;  // Generation << 1 | launched.
+  handle next;
+};
+
 struct group_slot {
   uint32_t generation;  // Odd while open.
   uint64_t since_ns;
-  handle first_op;      // Chain through op_ctl.group_next.
+  handle first_op;      // The last that was called; the others follow by their links.
 };
 
 struct shim {
@@ -205,7 +213,6 @@ struct shim {
   uint32_t mask_now;       // And now, after a control file or a shortage of shared memory.
   uint32_t mask_others;    // Events that another plugin wants (chain.c).
   int *mask;               // NCCL's process-wide event mask.
-  uint64_t group_number;
 
   unsigned char *tables;  // All of the following, and alive.
   size_t table_bytes;
@@ -213,6 +220,7 @@ struct shim {
   uint64_t *windows;   // [comm][OP_WINDOW]: operation handle, 0 free.
   uint32_t *buckets;   // [comm][FLOW_BUCKETS]: 1 + flow, 0 empty.
   struct op_ctl *ops;
+  struct op_link *links;  // [op].
   struct flow_ctl *flows;
   struct proxy_ctl *proxies;
   struct qp_ctl *qps;

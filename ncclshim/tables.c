@@ -39,6 +39,7 @@ static size_t carve_tables(void) {
   shim.windows = carve(&used, (size_t)f->comm_count * OP_WINDOW * sizeof *shim.windows);
   shim.buckets = carve(&used, (size_t)f->comm_count * FLOW_BUCKETS * sizeof *shim.buckets);
   shim.ops = carve(&used, (size_t)f->op_count * sizeof *shim.ops);
+  shim.links = carve(&used, (size_t)f->op_count * sizeof *shim.links);
   shim.flows = carve(&used, (size_t)f->flow_count * sizeof *shim.flows);
   shim.proxies = carve(&used, (size_t)shim.proxy_count * sizeof *shim.proxies);
   shim.qps = carve(&used, (size_t)f->qp_count * sizeof *shim.qps);

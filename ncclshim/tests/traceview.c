@@ -129,7 +129,7 @@ uint64_t view_head(const struct view *v, size_t offset) {
 }
 
 static bool of_comm(const struct view *v, uint32_t index, uint32_t generation, uint64_t comm_id) {
-  struct culprit_comm c;
+  struct culprit_comm c = {0};
   return view_comm(v, index, &c) && c.generation == generation && c.comm_id == comm_id;
 }
 
@@ -157,7 +157,7 @@ bool view_find_flow(const struct view *v, uint64_t comm_id, int channel, int is_
 
 unsigned view_live_ops(const struct view *v) {
   unsigned live = 0;
-  struct culprit_op o;
+  struct culprit_op o = {0};
   const uint32_t high = __atomic_load_n(&v->header->ops_high, __ATOMIC_RELAXED);
   for (uint32_t i = 0; i < high; i++) live += view_op(v, i, &o) && o.in_use != 0;
   return live;
@@ -165,14 +165,14 @@ unsigned view_live_ops(const struct view *v) {
 
 unsigned view_live_flows(const struct view *v) {
   unsigned live = 0;
-  struct culprit_flow f;
+  struct culprit_flow f = {0};
   const uint32_t high = __atomic_load_n(&v->header->flows_high, __ATOMIC_RELAXED);
   for (uint32_t i = 0; i < high; i++) live += view_flow(v, i, &f) && f.in_use != 0;
   return live;
 }
 
 bool view_has_lifecycle(const struct view *v, uint32_t kind, uint64_t arg0) {
-  struct culprit_lifecycle l;
+  struct culprit_lifecycle l = {0};
   for (uint64_t n = 0; n < VIEW_HEAD(v, lifecycle_head); n++) {
     if (view_lifecycle(v, n, &l) && l.kind == kind && l.arg0 == arg0) return true;
   }
