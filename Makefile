@@ -12,7 +12,7 @@ LDFLAGS := -s -w -X $(PKG).Version=$(VERSION) -X $(PKG).Revision=$(shell git rev
            -X $(PKG).Branch=$(shell git rev-parse --abbrev-ref HEAD 2>/dev/null)
 
 .PHONY: all help build shim ringjob go-build tools test test-go test-c test-rules test-pyspy test-e2e test-slow demo lint bench generate \
-        check-generated scorecard scorecard-full gpu-e2e clean
+        check-generated scorecard scorecard-full gpu-e2e soak sanitizers clean
 
 all: build
 
@@ -97,6 +97,15 @@ scorecard: ## Run the quick scorecard; fails under the committed floors.
 
 scorecard-full: ## Run the whole scorecard, to 10,240 ranks: hours; goes on where it was ended.
 	$(GO) run ./sim/cmd/culprit-sim scorecard --full --resume --out build/scorecard-full
+
+STEPS ?= 60
+
+soak: build ## 8 ranks, 16 communicators, 32 channels for STEPS steps: memory stays flat. Takes minutes.
+	$(GO) test -tags soak -timeout 60m -count=1 -v -run TestSoak ./sim/ringjob/tests -steps $(STEPS)
+
+sanitizers: ## The shim and ringjob under AddressSanitizer, UBSan, ThreadSanitizer and valgrind. Takes minutes.
+	@$(MAKE) --silent --no-print-directory -C ncclshim sanitizers
+	@$(MAKE) --silent --no-print-directory -C sim/ringjob asan tsan
 
 gpu-e2e: build ## On a machine with an NVIDIA GPU: the end-to-end check on real NCCL.
 	@sim/gpu/run.sh

@@ -129,7 +129,8 @@ static int rank_main(int argc, char **argv) {
   event_emit("rank_ready", ",\"pid\":%ld", (long)getpid());
 
   struct train *train = options.selftest ? NULL : train_new(&job);
-  bool orderly = train ? train_run(train) : selftest(&job);
+  bool many = options.selftest && strcmp(options.selftest, "soak") == 0;
+  bool orderly = train ? train_run(train) : many ? soak(&job) : selftest(&job);
   finish(&job, orderly);
   if (train) train_free(train);
   atomic_store(&control.over, true);

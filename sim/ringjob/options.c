@@ -128,7 +128,7 @@ void options_usage(void) {
       "  --rendezvous DIR         empty directory shared by all ranks\n"
       "  --rendezvous-timeout S                                                                 [60]\n"
       "  --grace S                from SIGTERM to abort                                         [5]\n"
-      "  --selftest ops           run a list of operations of all kinds and sizes, no training\n"
+      "  --selftest ops|soak      operations of all kinds and sizes; or --steps of them on each of 16 communicators\n"
       "Faults:\n"
       "  --fault KIND[=VALUE][:rank=R|all][:step=N][:after=S][:for=S][:every=N][:peer=R][:channel=C][:comm=NAME|any]\n"
       "  --fault-rank, --fault-at-step, --fault-after, --fault-for, --fault-peer, --fault-channel, --fault-comm\n"
@@ -245,7 +245,7 @@ static void validate(struct options *o) {
   if (o->bytes < sizeof(float)) die(EXIT_USAGE, "--bytes: at least 4");
   if (o->tp_bytes == 0) o->tp_bytes = o->bytes / 4 < sizeof(float) ? sizeof(float) : o->bytes / 4;
   if (o->pp_bytes == 0) o->pp_bytes = o->bytes / 4 < sizeof(float) ? sizeof(float) : o->bytes / 4;
-  if (o->selftest && strcmp(o->selftest, "ops") != 0) die(EXIT_USAGE, "--selftest: ops");
+  if (o->selftest && strcmp(o->selftest, "ops") != 0 && strcmp(o->selftest, "soak") != 0) die(EXIT_USAGE, "--selftest: ops, soak");
 }
 
 void options_parse(struct options *o, int argc, char **argv) {

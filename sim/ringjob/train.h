@@ -26,5 +26,7 @@ bool train_run(struct train *train);
 void train_free(struct train *train);
 // Runs operations of all kinds and sizes instead.
 bool selftest(const struct job *job);
+// Runs operations on many communicators for options.steps steps instead.
+bool soak(const struct job *job);
 
 #endif
