@@ -103,6 +103,9 @@ func (j *Judgement) judgeQuiet(v *rca.Verdict, a *cluster.Answer, accuses bool, 
 	if !accuses {
 		return
 	}
+	if len(a.Truths) > 0 {
+		j.ClassRight, j.CauseRight = classAndCause(a, v)
+	}
 	for i := range v.Culprits {
 		c := &v.Culprits[i]
 		hit := slices.ContainsFunc(a.Truths, func(t cluster.Truth) bool { return names(&t, c, where) })

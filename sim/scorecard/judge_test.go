@@ -105,8 +105,8 @@ func TestJudge(t *testing.T) {
 		{"healthy", nil, false, rca.Verdict{Class: rca.Healthy}, Judgement{Right: true, ClassRight: true}},
 		{"benign, but paged", nil, false, rca.Verdict{Class: rca.Benign, Page: true}, Judgement{ClassRight: true}},
 		{
-			"a fault too small to matter, named", []cluster.Truth{nic}, true, rca.Verdict{Class: rca.SlowComm, Culprits: ranked1(5)},
-			Judgement{Top1: true, Top3: true, HostRight: true, GroupRight: true},
+			"a fault too small to matter, named", []cluster.Truth{nic}, true, rca.Verdict{Class: rca.Fault, Culprits: ranked1(5)},
+			Judgement{ClassRight: true, Top1: true, Top3: true, HostRight: true, GroupRight: true},
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {

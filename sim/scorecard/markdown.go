@@ -11,7 +11,7 @@ import (
 
 // intro tells what the figures are and how to have them again.
 func (r *Report) intro() []string {
-	what := fmt.Sprintf("%d simulated runs (%s), seed %d, commit %s; %d faults had no effect, or slowed the iterations by less than 10%%, and are judged only for false accusations.",
+	what := fmt.Sprintf("%d simulated runs (%s), seed %d, commit %s; %d faults had no effect, or slowed the iterations by less than 10%%: they have a column of their own, and count nowhere else.",
 		r.Summary.Runs, r.Mode, r.Seed, r.Commit, r.Summary.Without)
 	if r.Seconds > 0 {
 		what += fmt.Sprintf(" The run took %.0f s on %s.", r.Seconds, r.Machine)
@@ -30,13 +30,33 @@ func (r *Report) intro() []string {
 // modeSlices is the mode of a report on slices of the matrix that were run one after the other.
 const modeSlices = "slices"
 
-// Markdown writes the report.
-func (r *Report) Markdown(w io.Writer) error {
+// What people write about the report stands between these lines, and is kept when the report is written anew.
+const (
+	notesBegin = "<!-- notes -->"
+	notesEnd   = "<!-- end of notes -->"
+)
+
+// Notes finds what people have written in an earlier report; empty: nothing.
+func Notes(markdown string) string {
+	_, rest, ok := strings.Cut(markdown, notesBegin+"\n")
+	if !ok {
+		return ""
+	}
+	notes, _, ok := strings.Cut(rest, notesEnd)
+	if !ok {
+		return ""
+	}
+	return notes
+}
+
+// Markdown writes the report, with notes that are kept from an earlier one.
+func (r *Report) Markdown(w io.Writer, notes string) error {
 	var b strings.Builder
-	b.WriteString("# Scorecard\n\n<!-- Written by culprit-sim scorecard; do not edit. -->\n")
+	b.WriteString("# Scorecard\n\n<!-- Written by culprit-sim scorecard; edit nothing but the notes. -->\n")
 	for _, p := range r.intro() {
 		b.WriteString("\n" + p + "\n")
 	}
+	b.WriteString("\n" + notesBegin + "\n" + notes + notesEnd + "\n")
 	for _, t := range r.tables() {
 		fmt.Fprintf(&b, "\n## %s\n", t.title)
 		if t.note != "" {

@@ -26,7 +26,7 @@ func sampleReport() *Report {
 
 func TestMarkdownGolden(t *testing.T) {
 	var got bytes.Buffer
-	if err := sampleReport().Markdown(&got); err != nil {
+	if err := sampleReport().Markdown(&got, "\nSome notes.\n\n"); err != nil {
 		t.Fatal(err)
 	}
 	path := filepath.Join("testdata", "report.md")
@@ -34,6 +34,9 @@ func TestMarkdownGolden(t *testing.T) {
 		if err := os.WriteFile(path, got.Bytes(), 0o600); err != nil {
 			t.Fatal(err)
 		}
+	}
+	if notes := Notes(got.String()); notes != "\nSome notes.\n\n" {
+		t.Errorf("the notes are found as %q", notes)
 	}
 	want, err := os.ReadFile(path)
 	if err != nil {
@@ -128,7 +131,7 @@ func TestHTMLStandsAlone(t *testing.T) {
 
 func TestReportOfNothing(t *testing.T) {
 	r := NewReport("quick", 1, "c", "m", 0, nil)
-	for name, write := range map[string]func(io.Writer) error{"Markdown": r.Markdown, "HTML": r.HTML} {
+	for name, write := range map[string]func(io.Writer) error{"Markdown": func(w io.Writer) error { return r.Markdown(w, "") }, "HTML": r.HTML} {
 		var b bytes.Buffer
 		if err := write(&b); err != nil || b.Len() == 0 {
 			t.Errorf("%s: %v, %d bytes", name, err, b.Len())

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -46,7 +47,7 @@ func scorecardCommand(app *kingpin.Application, commands map[string]func(context
 	cmd.Flag("only", "Run only cases whose name contains one of these, separated by commas. Floors are checked only on a whole matrix.").StringVar(&f.only)
 	cmd.Flag("workers", "Cases at the same time (0: one a core).").IntVar(&f.workers)
 	cmd.Flag("out", "Directory for outcomes.jsonl, scorecard.json, scorecard.md and scorecard.html.").Default("build/scorecard").StringVar(&f.out)
-	cmd.Flag("markdown", "Also write the Markdown report to this file.").StringVar(&f.markdown)
+	cmd.Flag("markdown", "Also write the Markdown report to this file; the notes that it has are kept.").StringVar(&f.markdown)
 	cmd.Flag("resume", "Keep the outcomes of this commit that the output directory has, and run the rest.").BoolVar(&f.resume)
 	cmd.Flag("verbose", "Print every run, not only those that are not right.").Short('v').BoolVar(&f.verbose)
 	cmd.Flag("no-floors", "Do not fail under the floors.").BoolVar(&f.noFloors)
@@ -85,7 +86,7 @@ func reportCommand(app *kingpin.Application, commands map[string]func(context.Co
 	cmd.Arg("journal", "Journals; of a run that several have, the last counts.").Required().ExistingFilesVar(&journals)
 	cmd.Flag("seed", "Seed of the first run, for the order of the report.").Default("1").Uint64Var(&f.opt.Seed)
 	cmd.Flag("out", "Directory for scorecard.json, scorecard.md and scorecard.html.").Default("build/scorecard").StringVar(&f.out)
-	cmd.Flag("markdown", "Also write the Markdown report to this file.").StringVar(&f.markdown)
+	cmd.Flag("markdown", "Also write the Markdown report to this file; the notes that it has are kept.").StringVar(&f.markdown)
 	commands[cmd.FullCommand()] = func(context.Context) error {
 		var entries []scorecard.Entry
 		for _, j := range journals {
@@ -208,17 +209,22 @@ func writeReports(r *scorecard.Report, f *scorecardFlags) error {
 		enc.SetIndent("", " ")
 		return enc.Encode(r)
 	}
+	asMarkdown := func(w io.Writer) error { return r.Markdown(w, "") }
 	for name, write := range map[string]func(io.Writer) error{
-		"scorecard.json": asJSON, "scorecard.md": r.Markdown, "scorecard.html": r.HTML,
+		"scorecard.json": asJSON, "scorecard.md": asMarkdown, "scorecard.html": r.HTML,
 	} {
 		if err := writeFile(filepath.Join(f.out, name), write); err != nil {
 			return err
 		}
 	}
-	if f.markdown != "" {
-		return writeFile(f.markdown, r.Markdown)
+	if f.markdown == "" {
+		return nil
 	}
-	return nil
+	before, err := os.ReadFile(f.markdown)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("reading the earlier report: %w", err)
+	}
+	return writeFile(f.markdown, func(w io.Writer) error { return r.Markdown(w, scorecard.Notes(string(before))) })
 }
 
 func writeFile(path string, write func(io.Writer) error) (err error) {
