@@ -20,15 +20,17 @@ import (
 type gathered struct {
 	ev    rca.Evidence
 	comms map[rca.CommID]*rca.Comm
+	hosts int
 	ranks int
 	bytes int64
+	// bytesOf is what each host's state took.
+	bytesOf map[string]int64
 }
 
 // gather asks all hosts of a recording for their state, converts it as the analyzer does, and counts the bytes that
 // would have crossed the network (JSON, before compression).
 func gather(rec *cluster.Recording) (*gathered, error) {
-	g := &gathered{comms: map[rca.CommID]*rca.Comm{}, ev: rca.Evidence{JobID: rec.JobID(), WorldSize: rec.World(), Sources: []string{"simulator"}}}
-	comms := g.comms
+	g := &gathered{hosts: rec.Hosts(), comms: map[rca.CommID]*rca.Comm{}, bytesOf: map[string]int64{}, ev: rca.Evidence{JobID: rec.JobID(), WorldSize: rec.World(), Sources: []string{"simulator"}}}
 	for h := range rec.Hosts() {
 		if !rec.Answers(h) {
 			g.ev.Missing = append(g.ev.Missing, rca.Missing{What: "exporter", Name: rec.HostName(h), Ranks: rec.RanksOf(h), Why: "no answer"})
@@ -43,28 +45,58 @@ func gather(rec *cluster.Recording) (*gathered, error) {
 			return g, err
 		}
 		g.bytes += int64(n)
+		g.bytesOf[rec.HostName(h)] = int64(n)
 		for i := range st.Processes {
-			p := &st.Processes[i]
-			g.ev.Ranks = append(g.ev.Ranks, evidence.Rank(p, st.NowNS))
-			for j := range p.Comms {
-				c := &p.Comms[j]
-				id := evidence.CommID(c.Key())
-				rc := comms[id]
-				if rc == nil {
-					rc = &rca.Comm{ID: id, Name: c.Name, Size: int(c.NRanks), Members: slices.Repeat([]int{-1}, int(c.NRanks))}
-					comms[id] = rc
-				}
-				rc.Members[c.Rank] = int(p.Rank)
-			}
+			g.ev.Ranks = append(g.ev.Ranks, evidence.Rank(&st.Processes[i], st.NowNS))
+			g.join(&st.Processes[i])
 		}
 		g.ev.Facts = append(g.ev.Facts, evidence.Facts(st.Facts, st.Node)...)
 	}
 	g.ranks = len(g.ev.Ranks)
-	for _, c := range comms {
+	g.list()
+	return g, nil
+}
+
+// join notes of which communicators a process is a member.
+func (g *gathered) join(p *nodeapi.Process) {
+	for j := range p.Comms {
+		c := &p.Comms[j]
+		id := evidence.CommID(c.Key())
+		rc := g.comms[id]
+		if rc == nil {
+			rc = &rca.Comm{ID: id, Name: c.Name, Size: int(c.NRanks), Members: slices.Repeat([]int{-1}, int(c.NRanks))}
+			g.comms[id] = rc
+		}
+		rc.Members[c.Rank] = int(p.Rank)
+	}
+}
+
+// list brings the communicators into the evidence.
+func (g *gathered) list() {
+	g.ev.Comms = g.ev.Comms[:0]
+	for _, c := range g.comms {
 		g.ev.Comms = append(g.ev.Comms, *c)
 	}
 	slices.SortFunc(g.ev.Comms, func(a, b rca.Comm) int { return cmp.Compare(a.ID, b.ID) })
-	return g, nil
+}
+
+// remember adds the members of communicators that are on hosts which do not answer now, from a recording of a time when
+// they did: Prometheus has them in nccl_comm_info.
+func (g *gathered) remember(before *cluster.Recording) error {
+	for h := range before.Hosts() {
+		if !slices.ContainsFunc(g.ev.Missing, func(m rca.Missing) bool { return m.Name == before.HostName(h) }) || !before.Answers(h) {
+			continue
+		}
+		st, err := before.State(h)
+		if err != nil {
+			return err
+		}
+		for i := range st.Processes {
+			g.join(&st.Processes[i])
+		}
+	}
+	g.list()
+	return nil
 }
 
 // Bounds of a look back, as the service has them: exporters, operations in all, and the span.

@@ -20,6 +20,7 @@ type trial struct {
 	lab     *lab
 	meter   *meter
 	verdict rca.Verdict
+	found   rca.Verdict // Of the search.
 	ev      *rca.Evidence
 }
 
@@ -128,6 +129,9 @@ func (t *trial) finish(end time.Duration) error {
 	t.out.Effect = len(answer.Truths) == 0 || answer.Hang || (t.Group == groupSlow && (t.out.Slowdown > leastSlowdown || t.lasting()))
 	t.out.Judgement = judge(&t.verdict, answer, t.out.Effect, rec)
 	t.out.SimSeconds = t.lab.spent.Seconds()
+	if s := t.out.Search; s != nil {
+		s.Right = judge(&t.found, answer, t.out.Effect, rec).Right
+	}
 	if t.ev != nil {
 		t.out.Methods = methods(t.ev, &t.verdict, answer, t.out.Effect)
 	}
@@ -163,6 +167,24 @@ func (l *lab) until(at time.Duration) error {
 	return nil
 }
 
+// memoryOf is the moment from which what Prometheus remembers of hosts that do not answer is taken.
+const memoryOf = 10 * time.Second
+
+// gather asks all nodes now.
+func (l *lab) gather() (*gathered, error) {
+	g, err := gather(l.rec)
+	if err != nil || len(g.ev.Missing) == 0 {
+		return g, err
+	}
+	early := l.config
+	early.Faults, early.Until = nil, memoryOf
+	rec, _, err := cluster.Run(l.ctx, early)
+	if err != nil {
+		return nil, fmt.Errorf("simulating what Prometheus remembers: %w", err)
+	}
+	return g, g.remember(rec)
+}
+
 // told is when and by which rule the analyzer is told of a run; by is empty when no rule fires.
 type told struct {
 	at time.Duration
@@ -180,7 +202,7 @@ func (t *trial) ask(told told) error {
 	if err := t.lab.until(told.at); err != nil {
 		return err
 	}
-	g, err := gather(t.lab.rec)
+	g, err := t.lab.gather()
 	if err != nil {
 		return fmt.Errorf("gathering evidence: %w", err)
 	}
@@ -191,7 +213,7 @@ func (t *trial) ask(told told) error {
 		if err := t.lab.until(told.at + confirmAfter); err != nil {
 			return err
 		}
-		if g, err = gather(t.lab.rec); err != nil {
+		if g, err = t.lab.gather(); err != nil {
 			return fmt.Errorf("gathering evidence again: %w", err)
 		}
 		v = t.meter.analyze(&t.out, &g.ev)
@@ -205,6 +227,12 @@ func (t *trial) ask(told told) error {
 	}
 	t.out.RanksFetched, t.out.BytesFetched = g.ranks, g.bytes
 	t.verdict, t.ev = v, &g.ev
+	if standsStill(v.Class) && g.hosts > searchPast {
+		found, s := g.search()
+		s.Same = found.Class == v.Class && slices.EqualFunc(found.Culprits[:min(1, len(found.Culprits))], v.Culprits[:min(1, len(v.Culprits))],
+			func(a, b rca.Culprit) bool { return a.Rank == b.Rank && a.Group == b.Group })
+		t.out.Search, t.found = &s, found
+	}
 	return nil
 }
 

@@ -1,0 +1,78 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package scorecard
+
+import (
+	"testing"
+
+	"github.com/culprit-project/culprit/analyzer/rca"
+)
+
+// gatheredAt is the whole evidence of a case at the moment the analyzer is told.
+func gatheredAt(t *testing.T, name string) (*gathered, *trial) {
+	t.Helper()
+	cases := Matrix(Options{Quick: true, Seed: 1, Only: []string{name}})
+	if len(cases) != 1 {
+		t.Fatalf("%d cases named %s", len(cases), name)
+	}
+	var m meter
+	m.alone.RLock()
+	defer m.alone.RUnlock()
+	x, err := cases[0].run(t.Context(), &m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again := lab{ctx: t.Context(), config: cases[0].config}
+	if err := again.until(x.config.Faults[0].At + leastWatch); err != nil {
+		t.Fatal(err)
+	}
+	g, err := again.gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g, x
+}
+
+func TestSearchFindsWhatTheWholeShows(t *testing.T) {
+	for _, name := range []string{"process_stopped/stopped/gpt-64/1", "op_not_entered/stuck/gpt-64-tree/1", "gpu_error/dead/gpt-64/1"} {
+		t.Run(name, func(t *testing.T) {
+			g, x := gatheredAt(t, name)
+			whole := rca.Analyze(g.ev, rca.Options{})
+			v, s := g.search()
+			if v.Class != whole.Class || len(v.Culprits) == 0 || v.Culprits[0].Rank != whole.Culprits[0].Rank {
+				t.Errorf("the search says %s %v, the whole %s %v", v.Class, v.Culprits, whole.Class, whole.Culprits)
+			}
+			if !judge(&v, x.lab.answer, true, x.lab.rec).Right {
+				t.Errorf("%s %v is wrong", v.Class, v.Culprits)
+			}
+			if s.Of != 8 || s.Hosts < 1 || s.Hosts > 8 || s.Bytes <= 0 || s.Bytes > g.bytes || s.Rounds < 1 || s.Ranks != 8*s.Hosts {
+				t.Errorf("search %+v of %d bytes", s, g.bytes)
+			}
+		})
+	}
+}
+
+// What has not been asked for is not in the evidence, but for what Prometheus has.
+func TestSearchSeesOnlyWhatItAskedFor(t *testing.T) {
+	g, _ := gatheredAt(t, "process_stopped/stopped/gpt-64/1")
+	s := &searcher{whole: g, asked: map[string]bool{"node-0003": true}, stuck: []rca.CommID{g.ev.Comms[0].ID}}
+	ev := s.evidence()
+	for i := range ev.Ranks {
+		r := &ev.Ranks[i]
+		if r.Host == "node-0003" {
+			continue
+		}
+		if r.Caps != rca.SeesCalls || r.State != rca.ProcessUnknown || len(r.Memberships) != 1 || len(r.Memberships[0].InFlight) != 0 || r.Memberships[0].Comm != s.stuck[0] {
+			t.Errorf("rank %d on %s shows %+v", r.ID, r.Host, r)
+		}
+	}
+	for _, f := range ev.Facts {
+		if f.Host != "node-0003" {
+			t.Errorf("a fact of %s", f.Host)
+		}
+	}
+	if len(ev.Ranks) < 9 || len(ev.Ranks) == len(g.ev.Ranks) {
+		t.Errorf("%d ranks", len(ev.Ranks))
+	}
+}
