@@ -164,8 +164,9 @@ func addDevices(log *slog.Logger, s *settings, sampler *node.Sampler, set *colle
 			ctx, cancel := context.WithTimeout(ctx, rasTimeout)
 			defer cancel()
 			return ras.Query(ctx, s.ras.address)
-		}, max(s.ras.interval, minRASInterval), log)
+		}, max(s.ras.interval, minRASInterval), sampler, log)
 		set.Add("ras", c)
+		evidence.Add("ras", c)
 		background = append(background, c.Run)
 	}
 	return background

@@ -296,6 +296,7 @@ func hostTrees(t *testing.T) (proc, sys sysfile.Root) {
 		cpu + "cpu0/cpufreq/scaling_governor":             "performance\n",
 		cpu + "cpu0/cpufreq/scaling_cur_freq":             "2000000\n",
 		cpu + "cpu0/cpufreq/cpuinfo_max_freq":             "3500000\n",
+		cpu + "cpu0/cpufreq/scaling_max_freq":             "3400000\n",
 		cpu + "cpu0/thermal_throttle/core_throttle_count": "4\n",
 		cpu + "cpu1/cpufreq/scaling_governor":             "powersave\n",
 		cpu + "cpu1/cpufreq/scaling_cur_freq":             "1000000\n",
@@ -311,6 +312,7 @@ func TestHost(t *testing.T) {
 	proc, sys := hostTrees(t)
 	expect(t, NewHost(proc, sys, fakeRanks(nil)), `
 host_cpu_frequency_hertz = 1.5e+09
+host_cpu_frequency_limit_hertz = 3.4e+09
 host_cpu_governor_cpus governor=performance = 1
 host_cpu_governor_cpus governor=powersave = 1
 host_cpu_max_frequency_hertz = 3.5e+09
@@ -350,7 +352,9 @@ func TestHostBrokenFile(t *testing.T) {
 
 func TestHostFacts(t *testing.T) {
 	proc, sys := hostTrees(t)
-	h := NewHost(proc, sys, fakeRanks{{Rank: 1, RunDelay: 0.4, Threads: 2}, {Rank: 2, RunDelay: 0.1, Threads: 2}})
+	h := NewHost(proc, sys, fakeRanks{
+		{Rank: 1, RunDelay: 0.4, Threads: make([]nodeapi.Thread, 2)}, {Rank: 2, RunDelay: 0.1, Threads: make([]nodeapi.Thread, 2)},
+	})
 	now := time.Unix(1000, 0)
 	h.now = func() time.Time { return now }
 	starved := nodeapi.Fact{Component: "cpu", Kind: "cpu_pressure", Value: 0.4, Unit: "ratio", Rank: 1}

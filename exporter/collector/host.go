@@ -68,6 +68,8 @@ var (
 		"Present frequency, mean over all CPUs.")
 	hostMaxFrequencyDesc = hostDesc("cpu_max_frequency_hertz",
 		"Highest frequency that the hardware offers.")
+	hostFrequencyLimitDesc = hostDesc("cpu_frequency_limit_hertz",
+		"Highest frequency that is allowed at present, of the CPU that is allowed least.")
 	hostThrottlesDesc = hostDesc("cpu_thermal_throttles_total",
 		"How often CPU cores were slowed down because of heat.")
 	hostMemoryDesc = hostDesc("memory_bytes",
@@ -98,6 +100,8 @@ func (h *Host) Collect(_ context.Context, emit func(prometheus.Metric)) error {
 		}
 	}
 	h.edac(emit)
+	h.threads(emit)
+	h.distances(emit)
 	return errors.Join(errs...)
 }
 
@@ -181,8 +185,10 @@ func (h *Host) cpuTime(emit func(prometheus.Metric)) error {
 // frequency reads what cpufreq says. Virtual machines have none.
 func (h *Host) frequency(emit func(prometheus.Metric)) error {
 	governors := map[string]int{}
-	var sum, highest, throttles float64
-	n, counted := 0, false
+	var sum, highest float64
+	n := 0
+	limit, _, limited := h.frequencyLimit()
+	throttles, counted := h.throttles()
 	for _, cpu := range h.sys.Glob("devices/system/cpu/cpu[0-9]*") {
 		if g, err := h.sys.Text(cpu, "cpufreq", "scaling_governor"); err == nil {
 			governors[g]++
@@ -194,9 +200,6 @@ func (h *Host) frequency(emit func(prometheus.Metric)) error {
 		if khz, err := h.sys.Uint(cpu, "cpufreq", "cpuinfo_max_freq"); err == nil {
 			highest = max(highest, float64(khz)*1000)
 		}
-		if count, err := h.sys.Uint(cpu, "thermal_throttle", "core_throttle_count"); err == nil {
-			throttles, counted = throttles+float64(count), true
-		}
 	}
 	for g, count := range governors {
 		emit(prometheus.MustNewConstMetric(hostGovernorDesc, prometheus.GaugeValue, float64(count), g))
@@ -207,8 +210,11 @@ func (h *Host) frequency(emit func(prometheus.Metric)) error {
 	if highest > 0 {
 		emit(prometheus.MustNewConstMetric(hostMaxFrequencyDesc, prometheus.GaugeValue, highest))
 	}
+	if limited {
+		emit(prometheus.MustNewConstMetric(hostFrequencyLimitDesc, prometheus.GaugeValue, limit))
+	}
 	if counted {
-		emit(prometheus.MustNewConstMetric(hostThrottlesDesc, prometheus.CounterValue, throttles))
+		emit(prometheus.MustNewConstMetric(hostThrottlesDesc, prometheus.CounterValue, float64(throttles)))
 	}
 	return nil
 }
@@ -271,9 +277,10 @@ func (h *Host) Facts() []nodeapi.Fact {
 	defer h.mu.Unlock()
 	now := h.now()
 	var facts []nodeapi.Fact
+	ranks := h.ranks.Ranks()
 	if p, err := h.readPressure("cpu"); err == nil && p["some"].avg10 >= cpuPressureFact {
-		for _, r := range h.ranks.Ranks() {
-			if r.Threads > 0 && r.RunDelay >= runDelayFact {
+		for _, r := range ranks {
+			if len(r.Threads) > 0 && r.RunDelay >= runDelayFact {
 				facts = append(facts, nodeapi.Fact{
 					Component: "cpu", Kind: "cpu_pressure", Value: r.RunDelay, Unit: "ratio", Rank: r.Rank,
 					Text: fmt.Sprintf("NCCL threads wait for a CPU %.0f%% of the time; on %d CPUs some task waits %.0f%% of it",
@@ -282,6 +289,9 @@ func (h *Host) Facts() []nodeapi.Fact {
 			}
 		}
 	}
+	facts = append(facts, crowded(ranks)...)
+	facts = append(facts, h.remote(ranks)...)
+	facts = h.clockFacts(facts, now)
 	if kills, err := h.oomKills(); err == nil {
 		facts = h.counts.fact(facts, "oom", kills, now, nodeapi.Fact{Component: "memory", Kind: "oom_kill", Rank: -1})
 	}

@@ -237,7 +237,7 @@ func (r *rankMetrics) process() {
 	if p.Kernel.HostPID != 0 {
 		pid = uint64(p.Kernel.HostPID)
 	}
-	r.gauge(processInfoDesc, 1, p.Host, p.GPU, id.GPUUUID, node.NormalPCI(id.GPUPCIBusID), nics(p), number(id.LocalRank), number(id.WorldSize), number(pid),
+	r.gauge(processInfoDesc, 1, p.Host, p.GPU, id.GPUUUID, node.NormalPCI(id.GPUPCIBusID), strings.Join(p.NICs(), ","), number(id.LocalRank), number(id.WorldSize), number(pid),
 		p.Place.Pod, p.Place.Namespace, p.Place.Container, p.Place.SlurmJob, p.Place.SlurmStep, number(id.WriterABI))
 	r.gauge(processStartDesc, seconds(id.CreatedRealNS))
 	if p.Dead() {
@@ -333,18 +333,6 @@ func (r *rankMetrics) network(t *node.Totals) {
 
 func stages(t *node.DirectionTotals) [4]uint64 {
 	return [4]uint64{t.Posted, t.Ready, t.Transmitted, t.Done}
-}
-
-// nics names the RDMA devices that the process has queue pairs on.
-func nics(p *node.Process) string {
-	var names []string
-	for i := range p.Snap.QPs {
-		if name := p.Snap.QPs[i].Device; name != "" && !slices.Contains(names, name) {
-			names = append(names, name)
-		}
-	}
-	slices.Sort(names)
-	return strings.Join(names, ",")
 }
 
 func (r *rankMetrics) comms() {

@@ -6,31 +6,37 @@ package collector
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/culprit-project/culprit/exporter/node"
 	"github.com/culprit-project/culprit/exporter/ras"
 )
 
 // RAS exports what NCCL's own RAS service says of the job that runs on this node. It asks at its own slow pace, whatever
-// the scrape interval.
+// the scrape interval, and only on the node of a job's rank 0: each question has RAS ask every process of the job.
 type RAS struct {
 	query func(ctx context.Context) (*ras.Report, error)
 	every time.Duration
+	ranks Ranks
 	log   *slog.Logger
+	now   func() time.Time
 
 	mu     sync.Mutex
 	report *ras.Report
+	before *ras.Report // The one before report.
 	at     time.Time
 	err    error
+	silent bool // The failure has been logged.
 }
 
 // NewRAS makes the ras collector. It has no data until Run has asked.
-func NewRAS(query func(ctx context.Context) (*ras.Report, error), every time.Duration, log *slog.Logger) *RAS {
-	return &RAS{query: query, every: every, log: log}
+func NewRAS(query func(ctx context.Context) (*ras.Report, error), every time.Duration, ranks Ranks, log *slog.Logger) *RAS {
+	return &RAS{query: query, every: every, ranks: ranks, log: log, now: time.Now}
 }
 
 func rasDesc(name, help string, labels ...string) *prometheus.Desc {
@@ -39,7 +45,7 @@ func rasDesc(name, help string, labels ...string) *prometheus.Desc {
 
 var (
 	rasUpDesc = rasDesc("up",
-		"1 when NCCL's RAS service answered the last time; 0 also where no job runs.")
+		"1 when NCCL's RAS service answered the last time; absent where no rank 0 runs.")
 	rasAgeDesc = rasDesc("report_timestamp_seconds",
 		"When the last report was had.")
 	rasCollectionDesc = rasDesc("collection_seconds",
@@ -59,23 +65,39 @@ func (c *RAS) Run(ctx context.Context) {
 	ticker := time.NewTicker(c.every)
 	defer ticker.Stop()
 	for {
-		report, err := c.query(ctx)
-		if ctx.Err() != nil {
-			return
-		}
-		c.mu.Lock()
-		if err != nil {
-			c.log.Debug("Asking RAS", "err", err)
-			c.report, c.err = nil, err
+		if c.asks() {
+			report, err := c.query(ctx)
+			if ctx.Err() != nil {
+				return
+			}
+			c.note(report, err)
 		} else {
-			c.report, c.err, c.at = report, nil, time.Now()
+			c.note(nil, nil)
 		}
-		c.mu.Unlock()
 		select {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
 		}
+	}
+}
+
+// asks tells whether this node is the one that asks for a job: the one of its rank 0.
+func (c *RAS) asks() bool {
+	return slices.ContainsFunc(c.ranks.Ranks(), func(r node.RankRef) bool { return r.Rank == 0 })
+}
+
+// note takes in an answer; without report and error nobody was asked.
+func (c *RAS) note(report *ras.Report, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err != nil && !c.silent {
+		c.log.Warn("NCCL's RAS service was not heard", "err", err)
+	}
+	c.silent = err != nil
+	c.before, c.report, c.err = c.report, report, err
+	if report != nil {
+		c.at = c.now()
 	}
 }
 
@@ -91,7 +113,7 @@ func (c *RAS) Collect(_ context.Context, emit func(prometheus.Metric)) error {
 		if err != nil {
 			gauge(rasUpDesc, 0)
 		}
-		return nil
+		return nil // Where nobody was to be asked, there is nothing to say.
 	}
 	gauge(rasUpDesc, 1)
 	gauge(rasAgeDesc, float64(at.UnixNano())/1e9)

@@ -39,6 +39,9 @@ type threadWatch struct {
 	searched time.Time
 	at       time.Time
 	sched    proc.Sched
+	pinned   time.Time // When the affinity was read.
+	cpus     string
+	cpuCount int
 }
 
 // ask brings the kernel's view of a process up to date.
@@ -193,6 +196,11 @@ func (s *Sampler) askThreads(p *Process, now time.Time) {
 				th.State, th.Wchan = before[i].State, before[i].Wchan
 			}
 		}
+		if t.pinned.IsZero() || now.Sub(t.pinned) >= searchPeriod {
+			t.pinned = now
+			t.cpus, t.cpuCount = s.procs.Affinity(k.HostPID, t.tid)
+		}
+		th.CPUs, th.CPUCount = t.cpus, t.cpuCount
 		t.at, t.sched = now, sched
 		w.threads[inner] = t
 		k.Threads = append(k.Threads, th)

@@ -195,6 +195,46 @@ func (fs *FS) ThreadSched(pid, tid int) (Sched, error) {
 	return s, nil
 }
 
+// Affinity is the CPUs that a thread may run on, as the kernel lists them ("0-3,8"), and their number; 0 when the kernel
+// does not tell.
+func (fs *FS) Affinity(pid, tid int) (list string, cpus int) {
+	b, err := fs.read(taskFile(pid, tid, "status"))
+	if err != nil {
+		return "", 0
+	}
+	_, rest, ok := bytes.Cut(b, []byte("\nCpus_allowed_list:"))
+	if !ok {
+		return "", 0
+	}
+	line, _, _ := bytes.Cut(rest, []byte("\n"))
+	list = string(bytes.TrimSpace(line))
+	if cpus = CountCPUs(list); cpus == 0 {
+		return "", 0
+	}
+	return list, cpus
+}
+
+// maxCPU is above the number of any CPU that Linux knows.
+const maxCPU = 1 << 16
+
+// CountCPUs counts the CPUs in a list such as "0-3,8"; 0 for anything else.
+func CountCPUs(list string) int {
+	n := 0
+	for part := range strings.SplitSeq(list, ",") {
+		first, last, isRange := strings.Cut(part, "-")
+		if !isRange {
+			last = first
+		}
+		a, errA := strconv.ParseUint(first, 10, 32)
+		b, errB := strconv.ParseUint(last, 10, 32)
+		if errA != nil || errB != nil || b < a || b >= maxCPU {
+			return 0
+		}
+		n += int(b-a) + 1 //nolint:gosec // Below maxCPU.
+	}
+	return n
+}
+
 // IO is what a process has read from and written towards storage so far, in bytes.
 type IO struct{ ReadBytes, WriteBytes uint64 }
 

@@ -182,3 +182,38 @@ func FuzzStat(f *testing.F) {
 		}
 	})
 }
+
+func TestAffinity(t *testing.T) {
+	tree := proctest.New(t)
+	tree.Put(proctest.Process{PID: 7, Threads: []proctest.Thread{{TID: 8, CPUs: "0-3,8,10-11"}, {TID: 9}}})
+	fs := open(t, tree.Root)
+	if list, n := fs.Affinity(7, 8); list != "0-3,8,10-11" || n != 7 {
+		t.Errorf("%q, %d", list, n)
+	}
+	for _, tid := range []int{9, 10} {
+		if list, n := fs.Affinity(7, tid); list != "" || n != 0 {
+			t.Errorf("thread %d: %q, %d", tid, list, n)
+		}
+	}
+	for list, want := range map[string]int{"5": 1, "0-127": 128, "": 0, "x": 0, "3-1": 0, "0-99999999": 0, "1,,2": 0, "-1": 0} {
+		if got := proc.CountCPUs(list); got != want {
+			t.Errorf("%q: %d CPUs, want %d", list, got, want)
+		}
+	}
+	// The process's own threads, as the running kernel lists them.
+	own := open(t, "/proc")
+	if list, n := own.Affinity(os.Getpid(), os.Getpid()); n < 1 || list == "" {
+		t.Errorf("own: %q, %d", list, n)
+	}
+}
+
+func FuzzCPUList(f *testing.F) {
+	for _, list := range []string{"0-3,8", "5", "", "0-", "4294967296"} {
+		f.Add(list)
+	}
+	f.Fuzz(func(t *testing.T, list string) {
+		if n := proc.CountCPUs(list); n < 0 {
+			t.Errorf("%d CPUs", n)
+		}
+	})
+}

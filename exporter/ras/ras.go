@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"regexp"
 	"strings"
@@ -169,4 +170,49 @@ func (c *Communicator) Lag() uint64 {
 		lag = max(lag, high-low)
 	}
 	return lag
+}
+
+// Find gives the report's communicator that is the same as another report's; nil when there is none.
+func (r *Report) Find(c *Communicator) *Communicator {
+	if r == nil {
+		return nil
+	}
+	for i := range r.Communicators {
+		if other := &r.Communicators[i]; other.Hash == c.Hash && other.Size == c.Size {
+			return other
+		}
+	}
+	return nil
+}
+
+// Behind gives the members that have launched fewer operations of a function than another member, and by how many, when
+// they have launched nothing at all since an earlier report. Members of a job that goes on are behind for moments only.
+func (c *Communicator) Behind(before *Communicator) map[int]uint64 {
+	if before == nil {
+		return nil
+	}
+	earlier := map[int]map[string]uint64{}
+	for i := range before.Ranks {
+		earlier[before.Ranks[i].Rank] = before.Ranks[i].Counts
+	}
+	most := map[string]uint64{}
+	for i := range c.Ranks {
+		for function, n := range c.Ranks[i].Counts {
+			most[function] = max(most[function], n)
+		}
+	}
+	behind := map[int]uint64{}
+	for i := range c.Ranks {
+		r := &c.Ranks[i]
+		counts, known := earlier[r.Rank]
+		if !known || !maps.Equal(counts, r.Counts) {
+			continue
+		}
+		for function, n := range most {
+			if lag := n - r.Counts[function]; lag > 0 {
+				behind[r.Rank] = max(behind[r.Rank], lag)
+			}
+		}
+	}
+	return behind
 }

@@ -92,6 +92,9 @@ type Thread struct {
 	CPUCores     float64 `json:"cpu_cores"`
 	RunDelayFrac float64 `json:"run_delay_ratio"` // Share of time runnable but not running (/proc/…/schedstat).
 	Wchan        string  `json:"wchan,omitempty"`
+	// CPUs lists the CPUs that it may run on ("0-3,8") and CPUCount counts them; empty and 0 unknown.
+	CPUs     string `json:"cpus,omitempty"`
+	CPUCount int    `json:"cpu_count,omitempty"`
 }
 
 // Fact is a piece of the node's own evidence: an XID, a throttled clock, a link below its width.

@@ -46,6 +46,7 @@ type Thread struct {
 	CPUTicks      uint64
 	RunDelayNS    uint64
 	Wchan         string
+	CPUs          string // That it may run on, as the kernel lists them; empty: the kernel does not say.
 }
 
 // New makes a tree with process 1 in the initial namespace, so that it sees every process.
@@ -103,7 +104,11 @@ func (fs *FS) Put(p Process) {
 		}
 		task := fmt.Sprintf("%s/task/%d", dir, th.TID)
 		fs.Write(task+"/stat", stat(th.TID, p.Command, th.State, th.CPUTicks, p.StartTicks))
-		fs.Write(task+"/status", status(th.TID, th.InnerTID))
+		text := status(th.TID, th.InnerTID)
+		if th.CPUs != "" {
+			text += "Cpus_allowed_list:\t" + th.CPUs + "\n"
+		}
+		fs.Write(task+"/status", text)
 		fs.Write(task+"/schedstat", fmt.Sprintf("%d %d 7\n", th.CPUTicks*1e7, th.RunDelayNS))
 		fs.Write(task+"/wchan", th.Wchan)
 	}
