@@ -55,8 +55,7 @@ func TestEvidenceHoldsNoAnswer(t *testing.T) {
 			walk(typ.Key(), at)
 			walk(typ.Elem(), at)
 		case reflect.Struct:
-			for i := range typ.NumField() {
-				f := typ.Field(i)
+			for f := range typ.Fields() {
 				if !f.IsExported() && strings.HasSuffix(typ.PkgPath(), "/trace") {
 					continue // The reader's own: documents are JSON, which has exported fields only.
 				}
