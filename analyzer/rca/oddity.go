@@ -66,6 +66,12 @@ var signatureFields = []struct {
 		}
 		return signature{s: o.Algo}
 	}},
+	{"protocol", func(o *Op) signature {
+		if o.Proto == "unknown" {
+			return signature{}
+		}
+		return signature{s: o.Proto}
+	}},
 }
 
 // text says a property for people.

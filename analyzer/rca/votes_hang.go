@@ -6,6 +6,8 @@ package rca
 import (
 	"slices"
 	"strings"
+
+	"github.com/culprit-project/culprit/analyzer/rca/mycroft"
 )
 
 // votes gives what each method alone would say of a hang.
@@ -61,7 +63,7 @@ func (w *waitFor) mycroftVote(inst int32) Vote {
 		v.Class = Unknown
 	}
 	if len(low) == 1 {
-		v.Note += ": " + w.stateOf(low[0], inst).String()
+		v.Note += ": " + w.tableOf(low[0], inst)
 	}
 	return v
 }
@@ -170,30 +172,32 @@ func (w *waitFor) leastData(in *instance) []int32 {
 	return low
 }
 
-func (w *waitFor) stateOf(n, inst int32) Condition {
-	var c Condition
-	if j := w.part(&w.insts[inst], n); j != nil {
-		for i := range j.op.Flows {
-			if f := &j.op.Flows[i]; f.Send {
-				c |= f.Conditions()
+// tableOf is CheckRCTable: the rows of table 4 that hold for the sends of a rank, with local and remote causes.
+func (w *waitFor) tableOf(n, inst int32) string {
+	j := w.part(&w.insts[inst], n)
+	if j == nil {
+		return "not in it"
+	}
+	var rows []mycroft.Row
+	for i := range j.op.Flows {
+		f := &j.op.Flows[i]
+		if !f.Send || f.finished() {
+			continue
+		}
+		for _, r := range mycroft.Table(mycroft.Counters{Ready: f.Ready, Transmitted: f.Transmitted, Done: f.Done}) {
+			if !slices.Contains(rows, r) {
+				rows = append(rows, r)
 			}
 		}
 	}
-	return c
-}
-
-// String names the conditions as table 4 of Mycroft does.
-func (c Condition) String() string {
-	var s strings.Builder
-	for _, k := range []struct {
-		bit  Condition
-		name string
-	}{{NotStarted, "not started"}, {NotTransmitted, "not transmitted"}, {NotDelivered, "not delivered"}, {GPUNotReady, "GPU not ready"}} {
-		if c&k.bit != 0 {
-			s.WriteString(pick(s.String() != "", ", ", "") + k.name)
-		}
+	if len(rows) == 0 {
+		return "its sends are finished"
 	}
-	return pick(s.String() == "", "finished", s.String())
+	var s strings.Builder
+	for i, r := range rows {
+		s.WriteString(pick(i > 0, "; ", "") + r.State + " (here: " + r.Local + pick(r.Remote != "", ", at the receiver: "+r.Remote, "") + ")")
+	}
+	return s.String()
 }
 
 func (x *index) ids(ns []int32) []int {

@@ -5,6 +5,8 @@ package ccld
 
 import (
 	"math"
+	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 )
@@ -112,5 +114,73 @@ func TestC2RateOfFigure6(t *testing.T) {
 	}
 	if r := SampledRate([]int64{3, 3}); r != 0 {
 		t.Errorf("still %g, want 0", r)
+	}
+}
+
+// TestC5ThetaFromStatistics: healthy windows that scatter as CCL-D's do give a bound near 3.
+func TestC5ThetaFromStatistics(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 1))
+	var healthy []float64
+	for range 500 {
+		healthy = append(healthy, math.Abs(rng.NormFloat64()))
+	}
+	if theta := Theta(healthy, 3); math.Abs(theta-2.6) > 0.2 {
+		t.Errorf("theta %.2f", theta)
+	}
+	if theta := Theta(healthy[:10], 3); theta != 3 {
+		t.Errorf("of ten windows %.2f, want the usual 3", theta)
+	}
+}
+
+// TestC6PAtItsEnds: purely slow communication has P at 0, purely slow computation at 1, equal parts at 0.5 (equation 4).
+func TestC6PAtItsEnds(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		round Round
+		p     float64
+		kind  Kind
+	}{
+		{"all are in it as long", round(100*ms, 100*ms, 100*ms), 0, Comm},
+		{"the last one in takes what it should", round(100*ms, 100*ms, 10*ms), 1, Compute},
+		{"half and half", round(100*ms, 100*ms, 55*ms), 0.5, Mixed},
+	} {
+		c.round.Rate = []float64{1, 0.5, 1}
+		if r := Analyze([]Round{c.round}, 10*ms, options); math.Abs(r.P-c.p) > 1e-9 || r.Kind != c.kind {
+			t.Errorf("%s: P %g kind %d, want %g kind %d", c.name, r.P, r.Kind, c.p, c.kind)
+		}
+	}
+}
+
+// TestC6SlowAtStart: before there are statistics the configured baseline judges, and says so.
+func TestC6SlowAtStart(t *testing.T) {
+	rounds := []Round{round(100*ms, 98*ms, 11*ms), round(99*ms, 98*ms, 10*ms)}
+	base, configured := Baseline(rounds, 10*ms)
+	if !configured {
+		t.Fatal("two rounds are statistics")
+	}
+	if r := Analyze(rounds, base, options); r.Kind != Compute || r.Rank != 2 {
+		t.Errorf("%+v", r)
+	}
+}
+
+// TestC7RingAndTree: in a tree only ranks of one layer are compared: a leaf has fewer Send and Recv than the root and is
+// not slow for that.
+func TestC7RingAndTree(t *testing.T) {
+	// 0 is the root; 1 and 2 are below it; 3, 4, 5, 6 are leaves.
+	layers := Layers([]int{-1, 0, 0, 1, 1, 2, 2})
+	if want := []int{0, 1, 1, 2, 2, 2, 2}; !slices.Equal(layers, want) {
+		t.Fatalf("layers %v, want %v", layers, want)
+	}
+	if got := Fewest([]int64{40, 60, 60, 20, 20, 20, 20}, layers); got != nil {
+		t.Errorf("healthy: %v", got)
+	}
+	if got := Fewest([]int64{40, 60, 55, 20, 20, 20, 17}, layers); !slices.Equal(got, []int{2, 6}) {
+		t.Errorf("least of their layers: %v, want 2 and 6", got)
+	}
+	if got := Fewest([]int64{20, 20, 17, 20}, make([]int, 4)); !slices.Equal(got, []int{2}) {
+		t.Errorf("in a ring: %v, want 2", got)
+	}
+	if got := Layers([]int{1, 0}); len(got) != 2 {
+		t.Errorf("a circle: %v", got)
 	}
 }

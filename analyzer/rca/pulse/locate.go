@@ -133,3 +133,58 @@ func SlowestRate(byRank map[int][]Exchange) int {
 	}
 	return -1
 }
+
+// Timeline is one operation of a group in time order, as its ranks show it.
+type Timeline struct {
+	Operation string
+	Samples   []Sample
+}
+
+// First scans a group's operations in time order for the first one whose start is late or missing (P7): what computation
+// held shows there, and everything after it is its echo. at is -1 when there is none.
+func First(operations []Timeline) (at, rank int, kind Kind) {
+	for i, op := range operations {
+		if r, k := Locate(op.Samples, 0); k == SlowCompute || k == StopCompute {
+			return i, r, k
+		}
+	}
+	return -1, -1, Normal
+}
+
+// Transfer is one send or receive of a custom collective: what it moved, and what it should.
+type Transfer struct {
+	Rank, Peer       int
+	Volume, Expected int64
+}
+
+// Unfinished names the rank that takes part in most of the transfers that are not complete (P6): every one of those has
+// the faulty rank at an end. -1 when all are complete or two ranks take part in as many.
+func Unfinished(transfers []Transfer) int {
+	count := map[int]int{}
+	for _, t := range transfers {
+		if t.Volume < t.Expected {
+			count[t.Rank]++
+			count[t.Peer]++
+		}
+	}
+	best, tie := -1, false
+	for r, n := range count {
+		switch {
+		case best < 0 || n > count[best]:
+			best, tie = r, false
+		case n == count[best]:
+			tie = true
+		}
+	}
+	if tie {
+		return -1
+	}
+	return best
+}
+
+// Granularity is how finely traffic must be measured to see the gaps that a straggler makes on the others: a slice takes
+// so long to cross a channel, and p times as long at 1/p of the bandwidth; the others wait for the difference.
+func Granularity(sliceBytes int64, bitsPerSecond float64, channels int, p float64) time.Duration {
+	slice := float64(8*sliceBytes) * float64(channels) / bitsPerSecond
+	return time.Duration(slice * (p - 1) * float64(time.Second))
+}

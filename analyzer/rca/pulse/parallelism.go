@@ -13,10 +13,11 @@ const (
 	Tensor
 	Pipeline
 	Expert
+	Context // Blocks of keys and values go round a ring.
 )
 
 func (p Parallelism) String() string {
-	return [...]string{"none", "data", "tensor", "pipeline", "expert"}[p]
+	return [...]string{"none", "data", "tensor", "pipeline", "expert", "context"}[p]
 }
 
 // Traffic is what one communicator carries in one iteration.
@@ -25,12 +26,13 @@ type Traffic struct {
 	CollectiveBytes int64 // In all.
 	P2P             int   // Sends.
 	P2PBytes        int64
-	Pairs           int // Ordered pairs of ranks that exchange anything.
-	Size            int // Ranks.
+	Pairs           int  // Ordered pairs of ranks that exchange anything.
+	Size            int  // Ranks.
+	Around          bool // The last of the row sends to the first.
 }
 
 // Infer tells what a communicator serves by figure 5's tree: send and receive mean a pipeline when ranks talk to their
-// neighbours in a row, experts when everybody talks to everybody; collectives mean tensor parallelism when they are
+// neighbours in a row, experts when everybody talks to everybody, context when it goes round in one direction; collectives mean tensor parallelism when they are
 // many, data parallelism when few and large; what carries little serves none.
 func Infer(t Traffic) Parallelism {
 	const (
@@ -44,6 +46,10 @@ func Infer(t Traffic) Parallelism {
 		// A row 1->…->N->…->1 has 2(N-1) ordered pairs, a full mesh N(N-1).
 		if mesh := t.Size * (t.Size - 1); t.Size > 2 && 2*t.Pairs > mesh+2*(t.Size-1) {
 			return Expert
+		}
+		// Round a ring in one direction only; a pipeline comes back with gradients, interleaved or not.
+		if t.Around && t.Size > 2 && t.Pairs == t.Size {
+			return Context
 		}
 		return Pipeline
 	}

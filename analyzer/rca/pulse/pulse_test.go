@@ -157,11 +157,116 @@ func TestP8Parallelism(t *testing.T) {
 		{"pipeline", Traffic{P2P: 64, P2PBytes: 1 << 30, Pairs: 6, Size: 4}, Pipeline},
 		{"pipeline of two", Traffic{P2P: 64, P2PBytes: 1 << 30, Pairs: 2, Size: 2}, Pipeline},
 		{"expert", Traffic{P2P: 640, P2PBytes: 1 << 30, Pairs: 12, Size: 4}, Expert},
+		{"context", Traffic{P2P: 640, P2PBytes: 1 << 30, Pairs: 4, Size: 4, Around: true}, Context},
+		{"interleaved pipeline", Traffic{P2P: 64, P2PBytes: 1 << 30, Pairs: 8, Size: 4, Around: true}, Pipeline},
 		{"none", Traffic{Collectives: 3, CollectiveBytes: 64, Size: 8}, None},
 		{"silent", Traffic{Size: 8}, None},
 	} {
 		if got := Infer(c.t); got != c.want {
 			t.Errorf("%s: %v, want %v", c.name, got, c.want)
 		}
+	}
+}
+
+// TestP7FirstLateFirstMissing: in time order the first operation that begins late, or never, shows whose computation it was.
+func TestP7FirstLateFirstMissing(t *testing.T) {
+	op := func(name string, edit func([]Sample)) Timeline {
+		var s []Sample
+		for r := range 4 {
+			s = append(s, Sample{Rank: r, Started: true, Complete: true, Duration: 20 * time.Millisecond, Active: 15 * time.Millisecond, Volume: 100})
+		}
+		edit(s)
+		return Timeline{name, s}
+	}
+	fine := func([]Sample) {}
+	late := func(r int) func([]Sample) { return func(s []Sample) { s[r].Start = 40 * time.Millisecond } }
+	never := func(r int) func([]Sample) { return func(s []Sample) { s[r].Started = false } }
+	for _, c := range []struct {
+		name       string
+		operations []Timeline
+		at, rank   int
+		kind       Kind
+	}{
+		{"late, and its echo", []Timeline{op("a", fine), op("b", late(2)), op("c", late(0))}, 1, 2, SlowCompute},
+		{"missing, and its echo", []Timeline{op("a", fine), op("b", fine), op("c", never(3)), op("d", never(1))}, 2, 3, StopCompute},
+		{"healthy", []Timeline{op("a", fine), op("b", fine)}, -1, -1, Normal},
+	} {
+		if at, rank, kind := First(c.operations); at != c.at || rank != c.rank || kind != c.kind {
+			t.Errorf("%s: operation %d rank %d kind %d, want %d %d %d", c.name, at, rank, kind, c.at, c.rank, c.kind)
+		}
+	}
+}
+
+// TestP6CompletionOfEachTransfer: in an all-to-all every unfinished transfer has the faulty rank at one end.
+func TestP6CompletionOfEachTransfer(t *testing.T) {
+	mesh := func(faulty int) (out []Transfer) {
+		for a := range 4 {
+			for b := range 4 {
+				if a != b {
+					tr := Transfer{Rank: a, Peer: b, Volume: 100, Expected: 100}
+					if a == faulty || b == faulty {
+						tr.Volume = 30
+					}
+					out = append(out, tr)
+				}
+			}
+		}
+		return out
+	}
+	for _, faulty := range []int{-1, 0, 3} {
+		if got := Unfinished(mesh(faulty)); got != faulty {
+			t.Errorf("rank %d, want %d", got, faulty)
+		}
+	}
+	if got := Unfinished([]Transfer{{Rank: 0, Peer: 1, Expected: 8}}); got != -1 {
+		t.Errorf("of one pair nobody can be told, got %d", got)
+	}
+}
+
+// TestP1P5FortyMicroseconds is section 6.1: a slice of 1 MB over one of two channels at 400 Gbps takes 40 us, so that a
+// straggler at half its bandwidth makes gaps of 40 us; epochs of 32 us show them, of 64 us do not.
+func TestP1P5FortyMicroseconds(t *testing.T) {
+	gap := Granularity(1_000_000, 400e9, 2, 2)
+	if gap != 40*time.Microsecond {
+		t.Fatalf("gap %v, want 40us", gap)
+	}
+	if third := Granularity(1_000_000, 400e9, 2, 3); third != 80*time.Microsecond {
+		t.Errorf("at a third %v, want 80us", third)
+	}
+	// A normal rank sends for 40 us and waits for 40 us, over and over, until 20 slices have passed.
+	active := func(epoch time.Duration) time.Duration {
+		bytes := map[int]int64{}
+		for slice := range 20 {
+			for us := range 40 {
+				bytes[int((time.Duration(2*40*slice+us)*time.Microsecond)/epoch)] += 25_000
+			}
+		}
+		var epochs []Epoch
+		for k := range 20 * 80 {
+			if b := bytes[k]; b > 0 {
+				epochs = append(epochs, Epoch{At: time.Duration(k) * epoch, Bytes: b})
+			}
+		}
+		return Segment(epochs, epoch, 20_000_000, time.Millisecond)[0].Active
+	}
+	straggler := 20 * 80 * time.Microsecond
+	if fine := active(32 * time.Microsecond); 10*fine > 9*straggler {
+		t.Errorf("with epochs of 32us a normal rank seems active for %v of %v", fine, straggler)
+	}
+	if coarse := active(64 * time.Microsecond); coarse <= active(32*time.Microsecond) {
+		t.Errorf("epochs of 64us hide no gaps: %v", coarse)
+	}
+}
+
+// TestP5P7ProxiesThatStarve: a CPU that does not get to its proxy threads prolongs the operation, not the active time, and
+// the network is not blamed.
+func TestP5P7ProxiesThatStarve(t *testing.T) {
+	samples := []Sample{}
+	for r := range 4 {
+		samples = append(samples, Sample{Rank: r, Started: true, Complete: true, Duration: 20 * time.Millisecond, Active: 15 * time.Millisecond})
+	}
+	samples[1].Duration = 80 * time.Millisecond
+	if rank, kind := Locate(samples, 20*time.Millisecond); rank != 1 || kind != SlowInside {
+		t.Errorf("rank %d kind %d, want 1 inside", rank, kind)
 	}
 }

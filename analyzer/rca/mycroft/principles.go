@@ -1,0 +1,143 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package mycroft
+
+import (
+	"slices"
+	"time"
+)
+
+// Principle is a row of table 3, broken.
+type Principle int
+
+// Principles.
+const (
+	UnequalAmount Principle = iota // Each rank should transmit the same amount of data.
+	SlowComponent                  // Each component should finish within its expected time.
+	Blocking                       // Each component should not block those downstream.
+	Incomplete                     // Each flow should complete.
+	SlowFlow                       // Each flow should take similar time.
+	Apart                          // Each flow should start and end at similar time.
+)
+
+// String says the rule that is broken.
+func (p Principle) String() string {
+	return [...]string{
+		"each rank should transmit the same amount of data", "each component should finish within its expected time",
+		"each component should not block those downstream", "each flow should complete", "each flow should take similar time",
+		"each flow should start and end at similar time",
+	}[p]
+}
+
+// Flow is one channel of one rank in one operation, with what each component took for it.
+type Flow struct {
+	Rank, Channel int
+	Start, End    time.Duration // End 0: not complete.
+	Chunks, Total int64
+	// GPU, Network and Receiver are how long each component kept the flow waiting.
+	GPU, Network, Receiver time.Duration
+}
+
+// Violation is a principle that a flow breaks.
+type Violation struct {
+	Principle     Principle
+	Rank, Channel int
+	Component     string // "gpu" or "network", of the component principles.
+}
+
+// Limits of what is alike.
+const (
+	similar = 1.5         // Times the median.
+	apart   = time.Second // Mycroft's own bound for late starts and ends.
+)
+
+// Check holds the flows of one operation against table 3, in its order. A failure is told by amounts and completion; only
+// where all flows are complete are their times compared.
+func Check(flows []Flow) []Violation {
+	var out []Violation
+	if len(flows) == 0 {
+		return nil
+	}
+	if slices.ContainsFunc(flows, func(f Flow) bool { return f.End == 0 }) {
+		return failure(flows)
+	}
+	mid := func(of func(Flow) time.Duration) time.Duration {
+		v := make([]time.Duration, len(flows))
+		for i, f := range flows {
+			v[i] = of(f)
+		}
+		slices.Sort(v)
+		return v[(len(v)-1)/2]
+	}
+	length := mid(func(f Flow) time.Duration { return f.End - f.Start })
+	start, end := mid(func(f Flow) time.Duration { return f.Start }), mid(func(f Flow) time.Duration { return f.End })
+	gpu, network := mid(func(f Flow) time.Duration { return f.GPU }), mid(func(f Flow) time.Duration { return f.Network })
+	for _, f := range flows {
+		excess := f.End - f.Start - length
+		add := func(p Principle, component string) {
+			out = append(out, Violation{Principle: p, Rank: f.Rank, Channel: f.Channel, Component: component})
+		}
+		// A component is slow when it explains what the flow took longer.
+		for _, c := range []struct {
+			name      string
+			took, mid time.Duration
+		}{{"gpu", f.GPU, gpu}, {"network", f.Network, network}} {
+			if long(c.took, c.mid) && 2*(c.took-c.mid) >= excess && excess > 0 {
+				add(SlowComponent, c.name)
+				add(Blocking, c.name)
+			}
+		}
+		if long(f.End-f.Start, length) {
+			add(SlowFlow, "")
+		}
+		if f.Start-start >= apart || f.End-end >= apart {
+			add(Apart, "")
+		}
+	}
+	slices.SortStableFunc(out, func(a, b Violation) int { return int(a.Principle) - int(b.Principle) })
+	return out
+}
+
+func long(took, mid time.Duration) bool { return float64(took) > similar*float64(mid) }
+
+// failure names the flows that moved the least and those that are not complete.
+func failure(flows []Flow) []Violation {
+	least, most := flows[0].Chunks, flows[0].Chunks
+	for _, f := range flows {
+		least, most = min(least, f.Chunks), max(most, f.Chunks)
+	}
+	var out []Violation
+	for _, f := range flows {
+		if f.Chunks == least && least < most {
+			out = append(out, Violation{Principle: UnequalAmount, Rank: f.Rank, Channel: f.Channel})
+		}
+	}
+	for _, f := range flows {
+		if f.End == 0 {
+			out = append(out, Violation{Principle: Incomplete, Rank: f.Rank, Channel: f.Channel})
+		}
+	}
+	return out
+}
+
+// Group is a communication group that is slow, and the rank in it that the others wait for.
+type Group struct {
+	Name    string
+	Ranks   []int
+	Blocker int
+}
+
+// Root follows slowness across groups: of the ranks that others wait for, those that wait for nobody in another group
+// themselves.
+func Root(groups []Group) []int {
+	var out []int
+	for _, g := range groups {
+		victim := slices.ContainsFunc(groups, func(o Group) bool { return slices.Contains(o.Ranks, g.Blocker) && o.Blocker != g.Blocker })
+		if !victim && !slices.Contains(out, g.Blocker) {
+			out = append(out, g.Blocker)
+		}
+	}
+	slices.Sort(out)
+	return out
+}

@@ -1,0 +1,67 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package mycroft
+
+// Counters are a flow's chunks: made ready by the GPU, handed to the network, and done. Of a receiver: received, given to
+// the GPU, consumed.
+type Counters struct {
+	Ready, Transmitted, Done int64
+}
+
+// Row is a row of table 4.
+type Row struct {
+	State  string
+	Local  string // Cause on the rank itself.
+	Remote string // Cause on the other side, empty where there is none.
+}
+
+// The rows of table 4.
+var (
+	NotStarted     = Row{"not started", "uninitialized", "blocked"}
+	NotTransmitted = Row{"not transmitted", "RDMA issue", "receiver not ready"}
+	NotDelivered   = Row{"not delivered", "RDMA issue", "receiver failed"}
+	GPUNotReady    = Row{"GPU not ready", "GPU issue", ""}
+)
+
+// Table gives the rows of table 4 that hold for a flow that is not finished. Several may.
+func Table(c Counters) []Row {
+	var out []Row
+	if c.Ready > c.Transmitted {
+		out = append(out, NotTransmitted)
+	}
+	if c.Transmitted > c.Done {
+		out = append(out, NotDelivered)
+	}
+	switch {
+	case len(out) > 0:
+	case c.Ready <= 0:
+		out = append(out, NotStarted)
+	default:
+		out = append(out, GPUNotReady)
+	}
+	return out
+}
+
+// Side is one end of a flow.
+type Side int
+
+// Sides.
+const (
+	Unclear Side = iota
+	Sender
+	Receiver
+)
+
+// Compare holds a sender against its receiver: one that has handed everything to the network without an end, whose
+// receiver has used all it got, points at the receiver.
+func Compare(sender, receiver Counters) Side {
+	used := receiver.Ready == receiver.Transmitted && receiver.Transmitted == receiver.Done
+	switch {
+	case sender.Ready == sender.Transmitted && sender.Transmitted > sender.Done && used:
+		return Receiver
+	case sender.Ready == sender.Transmitted && sender.Transmitted == sender.Done && used:
+		return Sender // Nothing is under way: its GPU gives nothing.
+	}
+	return Unclear
+}
