@@ -52,6 +52,8 @@ type Prometheus struct {
 	// RefreshInterval is how often the membership of all jobs is read ahead, for when Prometheus is down in need.
 	RefreshInterval model.Duration `yaml:"refresh_interval"`
 	Queries         Queries        `yaml:"queries"`
+	// NodeEvidence are queries for what other exporters know of a job's nodes: by default dcgm-exporter and node_exporter.
+	NodeEvidence []FactQuery `yaml:"node_evidence"`
 }
 
 // Queries are the PromQL selectors, to be overridden where names are relabelled. Each is a template over .Selector,
@@ -189,6 +191,7 @@ func Default() *Config {
 				Started:   "nccl_ops_started_total{ {{- .Selector -}} }",
 				Completed: "nccl_ops_completed_total{ {{- .Selector -}} }",
 			},
+			NodeEvidence: defaultNodeEvidence(),
 		},
 		Alertmanager: Alertmanager{
 			HTTPConfig:   promconfig.DefaultHTTPClientConfig,
@@ -321,6 +324,11 @@ func (c *Config) Check() error {
 	} {
 		if _, err := Query(q, `x="y"`); err != nil {
 			wrong("prometheus.queries.%s: %w", name, err)
+		}
+	}
+	for i := range c.Prometheus.NodeEvidence {
+		if err := c.Prometheus.NodeEvidence[i].check(); err != nil {
+			wrong("prometheus.node_evidence[%d]: %w", i, err)
 		}
 	}
 	urls := map[string]string{"prometheus.url": c.Prometheus.URL, "external_url": c.ExternalURL}

@@ -95,6 +95,10 @@ func (d *Diagnoser) search(ctx context.Context, s *evidence.Session, req inciden
 		s.Ask(ctx, next[:min(len(next), maxPerRound)])
 		ev = s.Evidence()
 	}
+	if v.Class != rca.Healthy && s.NodeFacts(ctx) {
+		ev = s.Evidence()
+		v = rca.Analyze(ev, d.Config.Options())
+	}
 	return ev, v
 }
 
@@ -146,6 +150,7 @@ func (d *Diagnoser) lookBack(ctx context.Context, s *evidence.Session, span time
 		s.Ask(ctx, s.Spread(more))
 	}
 	s.AskHistory(ctx, s.Answered(s.AllNodes()), s.Span(span))
+	s.NodeFacts(ctx)
 	ev := s.Evidence()
 	return ev, rca.Analyze(ev, d.Config.Options())
 }

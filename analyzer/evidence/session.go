@@ -38,6 +38,8 @@ type Session struct {
 	world     int
 	bytes     int64
 	histories []history
+	facts     []rca.Fact      // From other exporters.
+	factsOf   map[string]bool // Hosts that those were asked about.
 }
 
 // Node is one exporter of the job.
@@ -61,7 +63,7 @@ func (g *Gatherer) Open(ctx context.Context, jobID string, hints []Hint) (*Sessi
 	s := &Session{
 		g: g, jobID: jobID, processes: map[int]Process{}, byRank: map[int]*Node{},
 		members: map[rca.CommID]map[int]int{}, names: map[rca.CommID]string{},
-		counted: map[int][]rca.Membership{},
+		counted: map[int][]rca.Membership{}, factsOf: map[string]bool{},
 	}
 	processes, err := g.Directory.Processes(ctx, jobID)
 	s.prom = err
@@ -226,6 +228,7 @@ func (s *Session) Evidence() rca.Evidence {
 			a.ev.Missing = append(a.ev.Missing, rca.Missing{What: "exporter", Name: s.nodeName(n), Ranks: slices.Clone(n.Ranks), Why: reason(n.err)})
 		}
 	}
+	a.ev.Facts = append(a.ev.Facts, s.facts...)
 	a.lost(s)
 	a.counted(s)
 	a.finish()
