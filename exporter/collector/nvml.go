@@ -45,6 +45,7 @@ type NVML struct {
 	mu     sync.Mutex
 	xids   map[xidKey]xidCount
 	counts changes
+	links  map[string]float64 // Most NVLinks that a GPU has had up, by UUID.
 }
 
 type xidKey struct {
@@ -59,7 +60,7 @@ type xidCount struct {
 
 // NewNVML makes the nvml collector. It has no data until Run has opened the library, for which the driver may take long.
 func NewNVML(open func() (nvml.Library, error), log *slog.Logger, ranks Ranks) *NVML {
-	return &NVML{open: open, log: log, ranks: ranks, now: time.Now, xids: map[xidKey]xidCount{}, counts: changes{}}
+	return &NVML{open: open, log: log, ranks: ranks, now: time.Now, xids: map[xidKey]xidCount{}, counts: changes{}, links: map[string]float64{}}
 }
 
 func nvmlDesc(name, help string, labels ...string) *prometheus.Desc {
@@ -75,6 +76,9 @@ var (
 	nvmlRowsDesc    = nvmlDesc("remapped_rows", "Rows of memory that were remapped, by the severity of the errors behind it.", "severity")
 	nvmlLinkDesc    = nvmlDesc("nvlink_errors_total", "Errors of the GPU's NVLinks, by kind.", "kind")
 	nvmlProcesses   = nvmlDesc("compute_processes", "Processes that compute on the GPU.")
+	nvmlProcessDesc = nvmlDesc("process_info", "A process that computes on the GPU; job_id and rank are empty for one that is no rank. The value is 1.",
+		"pid", "job_id", "rank")
+	nvmlLinksDesc = nvmlDesc("nvlink_links", "The GPU's NVLinks, by state.", "state")
 )
 
 // nvmlMetric says how a quantity is exported.
@@ -109,6 +113,8 @@ var nvmlMetrics = []nvmlMetric{
 	{nvml.NVLinkReplayErrors, nvmlLinkDesc, prometheus.CounterValue, []string{"replay"}},
 	{nvml.NVLinkRecoveryErrors, nvmlLinkDesc, prometheus.CounterValue, []string{"recovery"}},
 	{nvml.NVLinkCRCErrors, nvmlLinkDesc, prometheus.CounterValue, []string{"crc"}},
+	{nvml.NVLinksActive, nvmlLinksDesc, prometheus.GaugeValue, []string{"active"}},
+	{nvml.NVLinksInactive, nvmlLinksDesc, prometheus.GaugeValue, []string{"inactive"}},
 }
 
 // Run opens the library and watches for XIDs until ctx ends. Without a driver it says so and returns.
@@ -146,16 +152,17 @@ func (c *NVML) Collect(ctx context.Context, emit func(prometheus.Metric)) error 
 	if err != nil {
 		err = fmt.Errorf("listing GPUs: %w", err)
 	}
+	ranks := c.ranks.Ranks()
 	for _, d := range devices {
 		if ctx.Err() != nil {
 			return errors.Join(err, ctx.Err())
 		}
-		c.device(d, driver, emit)
+		c.device(d, driver, ranks, emit)
 	}
 	return err
 }
 
-func (c *NVML) device(d nvml.Device, driver string, emit func(prometheus.Metric)) {
+func (c *NVML) device(d nvml.Device, driver string, ranks []node.RankRef, emit func(prometheus.Metric)) {
 	info, r := d.Info(), d.Read()
 	gpu := strconv.Itoa(info.Index)
 	metric := func(desc *prometheus.Desc, kind prometheus.ValueType, v float64, labels ...string) {
@@ -178,6 +185,13 @@ func (c *NVML) device(d nvml.Device, driver string, emit func(prometheus.Metric)
 	}
 	if r.Processes != nil {
 		metric(nvmlProcesses, prometheus.GaugeValue, float64(len(r.Processes)))
+		for pid := range r.Processes {
+			job, rank := "", ""
+			if i := slices.IndexFunc(ranks, func(r node.RankRef) bool { return r.HostPID == pid }); i >= 0 {
+				job, rank = ranks[i].JobID, strconv.Itoa(int(ranks[i].Rank))
+			}
+			metric(nvmlProcessDesc, prometheus.GaugeValue, 1, strconv.Itoa(pid), job, rank)
+		}
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -267,6 +281,15 @@ func (c *NVML) factsOf(s *gpuState, clocks []float64, ranks []node.RankRef) []no
 	}
 	counted(nvml.ECCUncorrected, "ecc_uncorrectable")
 	counted(nvml.NVLinkRecoveryErrors, "nvlink_errors")
+	if up, ok := s.r.Values[nvml.NVLinksActive]; ok {
+		most := max(up, c.links[s.info.UUID])
+		c.links[s.info.UUID] = most
+		if up < most {
+			f := fact("nvlink_down")
+			f.Value, f.Expected, f.Unit = up, most, "links"
+			facts = append(facts, f)
+		}
+	}
 	if s.r.Values[nvml.RemapFailed] > 0 {
 		f := fact("row_remap_failed")
 		f.Value = 1

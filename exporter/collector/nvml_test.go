@@ -66,7 +66,7 @@ func newNVML(t *testing.T, lib *fakeLibrary, ranks Ranks) *NVML {
 
 func TestNVML(t *testing.T) {
 	full := busyGPU(0, 1980e6, nvml.ReasonPowerCap)
-	for q := nvml.SMClock; q <= nvml.NVLinkCRCErrors; q++ {
+	for q := nvml.SMClock; q <= nvml.NVLinksInactive; q++ {
 		full.r.Values[q] = float64(q) + 0.5
 	}
 	full.r.Processes = map[int]uint64{1: 2, 3: 4}
@@ -75,7 +75,7 @@ func TestNVML(t *testing.T) {
 		devices: []nvml.Device{full, poor},
 		xids:    []nvml.XID{{UUID: "GPU-0", Code: 79}, {UUID: "GPU-0", Code: 79}, {UUID: "elsewhere", Code: 31}},
 	}
-	expect(t, newNVML(t, lib, fakeRanks(nil)), `
+	expect(t, newNVML(t, lib, fakeRanks{{JobID: "llm", Rank: 5, HostPID: 3}}), `
 nvml_clock_limited gpu=0 reason=hw_slowdown = 0
 nvml_clock_limited gpu=0 reason=hw_thermal = 0
 nvml_clock_limited gpu=0 reason=power_brake = 0
@@ -93,6 +93,8 @@ nvml_memory_used_bytes gpu=0 = 7.5
 nvml_nvlink_errors_total gpu=0 kind=crc = 22.5
 nvml_nvlink_errors_total gpu=0 kind=recovery = 21.5
 nvml_nvlink_errors_total gpu=0 kind=replay = 20.5
+nvml_nvlink_links gpu=0 state=active = 23.5
+nvml_nvlink_links gpu=0 state=inactive = 24.5
 nvml_pcie_link_generation gpu=0 = 11.5
 nvml_pcie_link_max_generation gpu=0 = 12.5
 nvml_pcie_link_max_width gpu=0 = 10.5
@@ -101,6 +103,8 @@ nvml_pcie_replays_total gpu=0 = 13.5
 nvml_power_limit_watts gpu=0 = 4.5
 nvml_power_watts gpu=0 = 3.5
 nvml_power_watts gpu=1 = 50
+nvml_process_info gpu=0 job_id= pid=1 rank= = 1
+nvml_process_info gpu=0 job_id=llm pid=3 rank=5 = 1
 nvml_remapped_rows gpu=0 severity=corrected = 16.5
 nvml_remapped_rows gpu=0 severity=uncorrected = 17.5
 nvml_row_remap_failed gpu=0 = 19.5
@@ -223,4 +227,15 @@ func TestNormalPCI(t *testing.T) {
 			t.Errorf("%q: %q, want %q", in, got, want)
 		}
 	}
+}
+
+// TestNVLinkDown has links that were up and are not any more, on a GPU that never had all of them.
+func TestNVLinkDown(t *testing.T) {
+	gpu := &fakeGPU{info: nvml.Info{UUID: "GPU-0"}, r: nvml.Reading{Values: map[nvml.Quantity]float64{nvml.NVLinksActive: 12, nvml.NVLinksInactive: 6}}}
+	c := newNVML(t, &fakeLibrary{devices: []nvml.Device{gpu}}, fakeRanks{{Rank: 3, UUID: "GPU-0"}})
+	facts(t, c.Facts())
+	gpu.r.Values[nvml.NVLinksActive], gpu.r.Values[nvml.NVLinksInactive] = 10, 8
+	facts(t, c.Facts(), nodeapi.Fact{Component: "gpu", Device: "gpu0", Kind: "nvlink_down", Value: 10, Expected: 12, Unit: "links", Rank: 3})
+	gpu.r.Values[nvml.NVLinksActive], gpu.r.Values[nvml.NVLinksInactive] = 12, 6
+	facts(t, c.Facts())
 }

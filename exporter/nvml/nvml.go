@@ -73,6 +73,8 @@ const (
 	NVLinkReplayErrors   // Counter, all links.
 	NVLinkRecoveryErrors // Counter, all links.
 	NVLinkCRCErrors      // Counter, all links.
+	NVLinksActive        // Links that are up.
+	NVLinksInactive      // Links that the GPU has and that are not up.
 )
 
 // Reading is what a device said at one moment.
@@ -80,7 +82,7 @@ type Reading struct {
 	Values map[Quantity]float64
 	// Reasons why the clocks are not higher; a subset of ClockReasons. Nil when the device does not tell.
 	Reasons map[Reason]bool
-	// Processes that compute on the GPU, by their number on the host, with the GPU memory they hold in bytes.
+	// Processes that compute on the GPU, by their number on the host, with the GPU memory they hold in bytes; 0 unknown.
 	Processes map[int]uint64
 }
 

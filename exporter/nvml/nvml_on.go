@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
@@ -175,6 +176,9 @@ func (d *device) Read() Reading {
 	if list, ret := s.GetComputeRunningProcesses(); ret == nvml.SUCCESS {
 		r.Processes = make(map[int]uint64, len(list))
 		for _, p := range list {
+			if !told(p.UsedGpuMemory) {
+				p.UsedGpuMemory = 0
+			}
 			r.Processes[int(p.Pid)] = p.UsedGpuMemory
 		}
 	}
@@ -182,9 +186,19 @@ func (d *device) Read() Reading {
 }
 
 func put[N int | uint32 | uint64](r Reading, q Quantity, v N, scale float64, ret nvml.Return) {
-	if ret == nvml.SUCCESS {
+	if ret == nvml.SUCCESS && told(v) {
 		r.Values[q] = float64(v) * scale
 	}
+}
+
+// told is false for NVML_VALUE_NOT_AVAILABLE, which is -1 in whatever type, and may come with success: on virtual GPUs,
+// with MIG, and for another user's processes.
+func told[N int | uint32 | uint64](v N) bool {
+	if v == ^N(0) {
+		return false
+	}
+	n, isInt := any(v).(int) // What the library gives as unsigned int arrives as int here.
+	return !isInt || n >= 0 && uint64(n) != math.MaxUint32
 }
 
 func (d *device) readPCIe(r Reading) {
@@ -217,17 +231,25 @@ func bit(b bool) int {
 	return 0
 }
 
-// readNVLink sums up the errors of the links that are up.
+// readNVLink counts the links by their state and sums up the errors of those that are up. A GPU without links offers no
+// state.
 func (d *device) readNVLink(r Reading) {
 	for link := range nvml.NVLINK_MAX_LINKS {
-		if state, ret := d.source.GetNvLinkState(link); ret != nvml.SUCCESS || state != nvml.FEATURE_ENABLED {
+		state, ret := d.source.GetNvLinkState(link)
+		if ret != nvml.SUCCESS {
+			continue
+		}
+		up := bit(state == nvml.FEATURE_ENABLED)
+		r.Values[NVLinksActive] += float64(up)
+		r.Values[NVLinksInactive] += float64(1 - up)
+		if up == 0 {
 			continue
 		}
 		for counter, q := range map[nvml.NvLinkErrorCounter]Quantity{
 			nvml.NVLINK_ERROR_DL_REPLAY: NVLinkReplayErrors, nvml.NVLINK_ERROR_DL_RECOVERY: NVLinkRecoveryErrors,
 			nvml.NVLINK_ERROR_DL_CRC_FLIT: NVLinkCRCErrors, nvml.NVLINK_ERROR_DL_CRC_DATA: NVLinkCRCErrors,
 		} {
-			if n, ret := d.source.GetNvLinkErrorCounter(link, counter); ret == nvml.SUCCESS {
+			if n, ret := d.source.GetNvLinkErrorCounter(link, counter); ret == nvml.SUCCESS && told(n) {
 				r.Values[q] += float64(n)
 			}
 		}

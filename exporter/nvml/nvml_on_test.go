@@ -6,7 +6,10 @@
 package nvml
 
 import (
+	"context"
+	"math"
 	"testing"
+	"time"
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 	"github.com/NVIDIA/go-nvml/pkg/nvml/mock"
@@ -74,12 +77,125 @@ func TestRead(t *testing.T) {
 			SMClock: 1980e6, SMMaxClock: 1980e6, MemoryClock: 3201e6, Power: 700.5, Temperature: 60, Utilization: 0.97, MemoryUsed: 5,
 			MemoryTotal: 10, PCIeWidth: 8, PCIeMaxWidth: 16, PCIeGeneration: 5, PCIeMaxGeneration: 5, PCIeReplays: 3, ECCCorrected: 1,
 			ECCUncorrected: 2, RemappedCorrected: 1, RemappedUncorrected: 2, RemapPending: 1, RemapFailed: 0, NVLinkReplayErrors: 2,
-			NVLinkRecoveryErrors: 20, NVLinkCRCErrors: 2200,
+			NVLinkRecoveryErrors: 20, NVLinkCRCErrors: 2200, NVLinksActive: 2, NVLinksInactive: 16,
 		},
 		Reasons:   map[Reason]bool{ReasonPowerCap: true, ReasonHWThermal: true},
 		Processes: map[int]uint64{77: 1 << 30},
 	}
 	if diff := cmp.Diff(want, d.Read(), cmp.Comparer(func(a, b float64) bool { return a-b < 1e-6 && b-a < 1e-6 })); diff != "" {
 		t.Errorf("reading (-want +got):\n%s", diff)
+	}
+}
+
+// TestSentinelsAreAbsent has a GPU that offers nothing, and one that answers "not available" with success.
+func TestSentinelsAreAbsent(t *testing.T) {
+	const none = math.MaxUint32
+	unavailable := fake()
+	unavailable.GetPowerUsageFunc = ok(uint32(none))
+	unavailable.GetEnforcedPowerLimitFunc = ok(uint32(none))
+	unavailable.GetTemperatureFunc = func(nvml.TemperatureSensors) (uint32, nvml.Return) { return none, nvml.SUCCESS }
+	unavailable.GetClockInfoFunc = func(nvml.ClockType) (uint32, nvml.Return) { return none, nvml.SUCCESS }
+	unavailable.GetMaxClockInfoFunc = func(nvml.ClockType) (uint32, nvml.Return) { return none, nvml.SUCCESS }
+	unavailable.GetUtilizationRatesFunc = ok(nvml.Utilization{Gpu: none})
+	unavailable.GetMemoryInfoFunc = ok(nvml.Memory{Used: math.MaxUint64, Total: math.MaxUint64})
+	unavailable.GetTotalEccErrorsFunc = func(nvml.MemoryErrorType, nvml.EccCounterType) (uint64, nvml.Return) {
+		return math.MaxUint64, nvml.SUCCESS
+	}
+	unavailable.GetRemappedRowsFunc = func() (int, int, bool, bool, nvml.Return) { return 0, 0, false, false, nvml.ERROR_NOT_SUPPORTED }
+	for _, f := range []*func() (int, nvml.Return){
+		&unavailable.GetCurrPcieLinkWidthFunc, &unavailable.GetMaxPcieLinkWidthFunc, &unavailable.GetCurrPcieLinkGenerationFunc,
+		&unavailable.GetMaxPcieLinkGenerationFunc, &unavailable.GetPcieReplayCounterFunc,
+	} {
+		*f = ok(none)
+	}
+	unavailable.GetNvLinkStateFunc = func(int) (nvml.EnableState, nvml.Return) { return 0, nvml.ERROR_NOT_SUPPORTED }
+	unavailable.GetCurrentClocksEventReasonsFunc = unsupported[uint64]()
+	unavailable.GetComputeRunningProcessesFunc = ok([]nvml.ProcessInfo{{Pid: 77, UsedGpuMemory: math.MaxUint64}})
+	want := Reading{Values: map[Quantity]float64{}, Processes: map[int]uint64{77: 0}}
+	if diff := cmp.Diff(want, newDevice(0, unavailable).Read()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	unavailable.GetCurrPcieLinkWidthFunc = ok(-1)
+	unavailable.GetComputeRunningProcessesFunc = unsupported[[]nvml.ProcessInfo]()
+	if diff := cmp.Diff(Reading{Values: map[Quantity]float64{}}, newDevice(0, unavailable).Read()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestDevices has a GPU that fell off the bus: the others are there.
+func TestDevices(t *testing.T) {
+	lib := &library{&mock.Interface{
+		DeviceGetCountFunc: ok(3),
+		DeviceGetHandleByIndexFunc: func(i int) (nvml.Device, nvml.Return) {
+			if i == 1 {
+				return nil, nvml.ERROR_GPU_IS_LOST
+			}
+			return fake(), nvml.SUCCESS
+		},
+		SystemGetDriverVersionFunc: ok("580.1"),
+		ShutdownFunc:               func() nvml.Return { return nvml.SUCCESS },
+	}}
+	list, err := lib.Devices()
+	if err == nil || len(list) != 2 || list[1].Info().Index != 2 {
+		t.Errorf("%d devices, %v", len(list), err)
+	}
+	if lib.Driver() != "580.1" || lib.Close() != nil {
+		t.Error("driver or end")
+	}
+	lib = &library{&mock.Interface{DeviceGetCountFunc: unsupported[int](), SystemGetDriverVersionFunc: unsupported[string](), ShutdownFunc: func() nvml.Return { return nvml.ERROR_UNKNOWN }}}
+	if _, err := lib.Devices(); err == nil || lib.Driver() != "" || lib.Close() == nil {
+		t.Errorf("no error: %v", err)
+	}
+}
+
+// TestWatchXIDs has time-outs, an XID, an event of another kind and the end of the driver.
+func TestWatchXIDs(t *testing.T) {
+	gpu := fake()
+	gpu.RegisterEventsFunc = func(types uint64, _ nvml.EventSet) nvml.Return {
+		if types != nvml.EventTypeXidCriticalError {
+			t.Errorf("registered for %#x", types)
+		}
+		return nvml.SUCCESS
+	}
+	waits := []struct {
+		data nvml.EventData
+		ret  nvml.Return
+	}{
+		{ret: nvml.ERROR_TIMEOUT},
+		{data: nvml.EventData{Device: gpu, EventType: nvml.EventTypeXidCriticalError, EventData: 79}},
+		{data: nvml.EventData{Device: gpu, EventType: nvml.EventTypeClock, EventData: 5}},
+		{ret: nvml.ERROR_GPU_IS_LOST},
+	}
+	freed := false
+	set := &mock.EventSet{
+		WaitFunc: func(uint32) (nvml.EventData, nvml.Return) {
+			w := waits[0]
+			waits = waits[1:]
+			return w.data, w.ret
+		},
+		FreeFunc: func() nvml.Return { freed = true; return nvml.SUCCESS },
+	}
+	lib := &library{&mock.Interface{
+		EventSetCreateFunc:         func() (nvml.EventSet, nvml.Return) { return set, nvml.SUCCESS },
+		DeviceGetCountFunc:         ok(1),
+		DeviceGetHandleByIndexFunc: func(int) (nvml.Device, nvml.Return) { return gpu, nvml.SUCCESS },
+	}}
+	var got []XID
+	if err := lib.WatchXIDs(t.Context(), func(x XID) { got = append(got, x) }); err == nil {
+		t.Error("the end of the driver is no error")
+	}
+	if len(got) != 1 || got[0].Code != 79 || got[0].UUID != "GPU-1" || time.Since(got[0].At) > time.Hour || !freed {
+		t.Errorf("%+v, freed %v", got, freed)
+	}
+	// GPUs without events, and a context that has ended.
+	gpu.RegisterEventsFunc = func(uint64, nvml.EventSet) nvml.Return { return nvml.ERROR_NOT_SUPPORTED }
+	if err := lib.WatchXIDs(t.Context(), func(XID) {}); err == nil {
+		t.Error("no GPU with events, no error")
+	}
+	gpu.RegisterEventsFunc = func(uint64, nvml.EventSet) nvml.Return { return nvml.SUCCESS }
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := lib.WatchXIDs(ctx, func(XID) {}); err != nil {
+		t.Errorf("ended: %v", err)
 	}
 }
