@@ -5,6 +5,7 @@ package collector
 
 import (
 	"errors"
+	"log/slog"
 	"maps"
 	"os"
 	"path/filepath"
@@ -160,6 +161,63 @@ rdma_transmit_packets_total device=mlx5_0 port=1 = 10
 rdma_transmit_wait_ticks_total device=mlx5_0 port=1 = 7
 rdma_transport_errors_total device=mlx5_0 kind=local_ack_timeout_err port=1 = 6
 rdma_transport_errors_total device=mlx5_0 kind=out_of_sequence port=1 = 5
+`)
+}
+
+// TestRDMAHardware has what three kinds of adapter show: a ConnectX-3 with two InfiniBand ports and no hw_counters, a ConnectX-4
+// Lx whose packets are more than 32 bits, and an Omni-Path adapter with spaces in its board id and no transport counters.
+func TestRDMAHardware(t *testing.T) {
+	files := map[string]string{}
+	put := func(device string, content map[string]string) {
+		for name, text := range content {
+			files["class/infiniband/"+device+"/"+name] = text + "\n"
+		}
+	}
+	put("mlx4_0", map[string]string{
+		"board_id": "SM_1141000001000", "fw_ver": "2.31.5050", "hca_type": "MT4099",
+		"ports/1/link_layer": "InfiniBand", "ports/1/state": "4: ACTIVE", "ports/1/phys_state": "5: LinkUp", "ports/1/rate": "40 Gb/sec (4X QDR)",
+		"ports/1/counters/port_xmit_data": "26509113295", "ports/1/counters/port_rcv_data": "2221223609", "ports/1/counters/port_xmit_wait": "3599",
+		"ports/2/link_layer": "InfiniBand", "ports/2/state": "2: INIT", "ports/2/phys_state": "5: LinkUp", "ports/2/rate": "40 Gb/sec (4X QDR)",
+		"ports/2/counters/port_xmit_data": "26540356890", "ports/2/counters/VL15_dropped": "1",
+	})
+	put("mlx5_0", map[string]string{
+		"board_id": "SM_2001000001034", "fw_ver": "14.28.2006",
+		"ports/1/link_layer": "InfiniBand", "ports/1/state": "4: ACTIVE", "ports/1/rate": "25 Gb/sec (1X EDR)",
+		"ports/1/counters/port_xmit_packets": "10907922116", "ports/1/counters/port_xmit_data": "2880761508848",
+		"ports/1/hw_counters/duplicate_request": "41", "ports/1/hw_counters/local_ack_timeout_err": "131", "ports/1/hw_counters/lifespan": "10",
+		"ports/1/hw_counters/roce_adp_retrans": "99", "ports/1/hw_counters/req_cqe_error": "3481",
+	})
+	put("hfi1_0", map[string]string{
+		"board_id": "HPE 100Gb 1-port OP101 QSFP28 x16 PCIe Gen3 with Intel Omni-Path Adapter", "fw_ver": "1.27.0",
+		"ports/1/link_layer": "InfiniBand", "ports/1/state": "4: ACTIVE", "ports/1/rate": "100 Gb/sec (4X EDR)",
+		"ports/1/counters/port_xmit_data": "273558326543", "ports/1/counters/port_rcv_data": "N/A (no PMA)", "ports/1/counters/port_xmit_wait": "0",
+	})
+	expect(t, NewRDMA(tree(t, files)), `
+rdma_port_errors_total device=mlx4_0 kind=vl15_dropped port=2 = 1
+rdma_port_info board=HPE 100Gb 1-port OP101 QSFP28 x16 PCIe Gen3 with Intel Omni-Path Adapter device=hfi1_0 firmware=1.27.0 link_layer=InfiniBand netdev= numa_node= pci_bus_id= port=1 = 1
+rdma_port_info board=SM_1141000001000 device=mlx4_0 firmware=2.31.5050 link_layer=InfiniBand netdev= numa_node= pci_bus_id= port=1 = 1
+rdma_port_info board=SM_1141000001000 device=mlx4_0 firmware=2.31.5050 link_layer=InfiniBand netdev= numa_node= pci_bus_id= port=2 = 1
+rdma_port_info board=SM_2001000001034 device=mlx5_0 firmware=14.28.2006 link_layer=InfiniBand netdev= numa_node= pci_bus_id= port=1 = 1
+rdma_port_rate_bytes_per_second device=hfi1_0 port=1 = 1.25e+10
+rdma_port_rate_bytes_per_second device=mlx4_0 port=1 = 5e+09
+rdma_port_rate_bytes_per_second device=mlx4_0 port=2 = 5e+09
+rdma_port_rate_bytes_per_second device=mlx5_0 port=1 = 3.125e+09
+rdma_port_up device=hfi1_0 port=1 = 1
+rdma_port_up device=mlx4_0 port=1 = 1
+rdma_port_up device=mlx4_0 port=2 = 0
+rdma_port_up device=mlx5_0 port=1 = 1
+rdma_receive_bytes_total device=mlx4_0 port=1 = 8.884894436e+09
+rdma_transmit_bytes_total device=hfi1_0 port=1 = 1.094233306172e+12
+rdma_transmit_bytes_total device=mlx4_0 port=1 = 1.0603645318e+11
+rdma_transmit_bytes_total device=mlx4_0 port=2 = 1.0616142756e+11
+rdma_transmit_bytes_total device=mlx5_0 port=1 = 1.1523046035392e+13
+rdma_transmit_packets_total device=mlx5_0 port=1 = 1.0907922116e+10
+rdma_transmit_wait_ticks_total device=hfi1_0 port=1 = 0
+rdma_transmit_wait_ticks_total device=mlx4_0 port=1 = 3599
+rdma_transport_errors_total device=mlx5_0 kind=duplicate_request port=1 = 41
+rdma_transport_errors_total device=mlx5_0 kind=local_ack_timeout_err port=1 = 131
+rdma_transport_errors_total device=mlx5_0 kind=req_cqe_error port=1 = 3481
+rdma_transport_errors_total device=mlx5_0 kind=roce_adp_retrans port=1 = 99
 `)
 }
 
@@ -393,3 +451,47 @@ func TestEvidence(t *testing.T) {
 type sourceFunc func() []nodeapi.Fact
 
 func (f sourceFunc) Facts() []nodeapi.Fact { return f() }
+
+// FuzzSysfs has every file that the device collectors read hold anything: nothing but an error may come of it.
+func FuzzSysfs(f *testing.F) {
+	for _, text := range []string{"", "4: ACTIVE\n", "400 Gb/sec (4X NDR)\n", "N/A (no PMA)\n", "16.0 GT/s PCIe\n", "Unknown\n", "0x30200\n", "TOTAL_ERR_FATAL 3\n", "some avg10=1 total=x\n", "-1\n", "18446744073709551616\n", "1e309 Gb/sec\n", "\x00\xff"} {
+		f.Add(text)
+	}
+	const pci, ib, cpu = "bus/pci/devices/0000:1b:00.0/", "class/infiniband/mlx5_0/", "devices/system/cpu/cpu0/"
+	f.Fuzz(func(t *testing.T, text string) {
+		files := map[string]string{
+			pci + "class": "0x030200", pci + "vendor": "0x10de", "class/infiniband/mlx5_1/ports/1/state": "4: ACTIVE",
+		}
+		for _, name := range []string{
+			pci + "current_link_width", pci + "max_link_width", pci + "current_link_speed", pci + "max_link_speed", pci + "aer_dev_fatal", pci + "numa_node",
+			ib + "ports/1/state", ib + "ports/1/rate", ib + "ports/1/counters/port_xmit_data", ib + "ports/1/hw_counters/rp_cnp_handled", ib + "board_id", ib + "device/numa_node",
+			cpu + "cpufreq/scaling_governor", cpu + "cpufreq/scaling_cur_freq", cpu + "cpufreq/scaling_max_freq", cpu + "cpufreq/cpuinfo_max_freq",
+			cpu + "thermal_throttle/core_throttle_count", "devices/system/node/node0/distance", "devices/system/edac/mc/mc0/ce_count",
+		} {
+			files[name] = strings.ReplaceAll(text, "->", "")
+		}
+		sys := tree(t, files)
+		proc := tree(t, map[string]string{"pressure/cpu": files[ib+"board_id"], "stat": files[ib+"board_id"], "meminfo": files[ib+"board_id"], "vmstat": files[ib+"board_id"]})
+		registry := prometheus.NewPedanticRegistry()
+		var logged strings.Builder
+		set := NewSet(slog.New(slog.NewTextHandler(&logged, nil)))
+		for name, c := range map[string]interface {
+			Collector
+			FactSource
+		}{"rdma": NewRDMA(sys), "pci": NewPCI(sys, fakeRanks(nil)), "host": NewHost(proc, sys, fakeRanks(nil))} {
+			set.Add(name, c)
+			for _, fact := range c.Facts() {
+				if fact.Value != fact.Value || fact.Value-fact.Value != 0 { //nolint:staticcheck // NaN and infinity, which JSON does not know.
+					t.Errorf("fact %+v", fact)
+				}
+			}
+		}
+		registry.MustRegister(set.WithContext(t.Context()))
+		if _, err := registry.Gather(); err != nil {
+			t.Fatal(err)
+		}
+		if logs := logged.String(); strings.Contains(logs, "panic") {
+			t.Error(logs)
+		}
+	})
+}

@@ -44,6 +44,10 @@ type Host struct {
 
 	mu     sync.Mutex
 	counts changes
+
+	placesMu   sync.Mutex
+	placesRead *numa
+	placesAt   time.Time
 }
 
 // NewHost makes the host collector.

@@ -8,6 +8,7 @@ import (
 	"path"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -26,6 +27,20 @@ type numa struct {
 	distance map[int][]int
 }
 
+// numaPeriod is for how long what was read counts: hardware moves rarely, and there are hundreds of files to read.
+const numaPeriod = time.Minute
+
+// places gives where the devices hang.
+func (h *Host) places() *numa {
+	h.placesMu.Lock()
+	defer h.placesMu.Unlock()
+	if now := h.now(); h.placesRead == nil || now.Sub(h.placesAt) >= numaPeriod {
+		read := h.readNUMA()
+		h.placesRead, h.placesAt = &read, now
+	}
+	return h.placesRead
+}
+
 // readNUMA reads sysfs. Machines with one NUMA node may say -1 for every device, which tells nothing.
 func (h *Host) readNUMA() numa {
 	n := numa{gpus: map[string]int{}, nics: map[string]int{}, distance: map[int][]int{}}
@@ -38,7 +53,7 @@ func (h *Host) readNUMA() numa {
 		return v, err == nil && v >= 0
 	}
 	pci := PCI{sys: h.sys}
-	for _, d := range pci.devices() {
+	for _, d := range pci.find() {
 		if v, ok := nodeOf(d.dir, "numa_node"); ok && d.kind == "gpu" {
 			n.gpus[d.bdf] = v
 		}
@@ -91,7 +106,7 @@ func (n *numa) nearest(gpu string) (nic string, distance int, ok bool) {
 
 // distances exports how far each GPU is from the nearest RDMA device.
 func (h *Host) distances(emit func(prometheus.Metric)) {
-	n := h.readNUMA()
+	n := h.places()
 	for gpu := range n.gpus {
 		if nic, d, ok := n.nearest(gpu); ok {
 			emit(prometheus.MustNewConstMetric(hostNUMADesc, prometheus.GaugeValue, float64(d), gpu, nic))
@@ -102,14 +117,10 @@ func (h *Host) distances(emit func(prometheus.Metric)) {
 // remote tells of ranks that use RDMA devices only which are farther from their GPU than another one is.
 func (h *Host) remote(ranks []node.RankRef) []nodeapi.Fact {
 	var facts []nodeapi.Fact
-	var n *numa
+	n := h.places()
 	for _, r := range ranks {
 		if len(r.NICs) == 0 || r.PCIBusID == "" {
 			continue
-		}
-		if n == nil {
-			read := h.readNUMA()
-			n = &read
 		}
 		nic, nearest, ok := n.nearest(r.PCIBusID)
 		if !ok {

@@ -61,8 +61,8 @@ func NewNCCL(processes Processes, opts NCCLOptions) *NCCL {
 // DroppedSeries counts the series left out by the hard cap so far.
 func (c *NCCL) DroppedSeries() uint64 { return c.dropped.Load() }
 
-func ncclDesc(name, help string, labels ...string) *prometheus.Desc {
-	return prometheus.NewDesc("nccl_"+name, help, append([]string{"job_id", "rank"}, labels...), nil)
+func ncclDesc(name, help string, labels ...string) *series {
+	return newSeries("nccl_"+name, help, append([]string{"job_id", "rank"}, labels...)...)
 }
 
 var (
@@ -199,26 +199,32 @@ func (b *budget) series(n int) bool {
 // rankMetrics emits the series of one process.
 type rankMetrics struct {
 	*budget
-	name rankName
-	p    *node.Process
-	now  uint64
+	name    rankName
+	rank    string // As a label.
+	p       *node.Process
+	now     uint64
+	scratch []string
 }
 
-func (r *rankMetrics) gauge(d *prometheus.Desc, v float64, labels ...string) {
-	r.metric(d, prometheus.GaugeValue, v, labels...)
-}
-
-func (r *rankMetrics) counter(d *prometheus.Desc, v float64, labels ...string) {
-	r.metric(d, prometheus.CounterValue, v, labels...)
-}
-
-func (r *rankMetrics) metric(d *prometheus.Desc, t prometheus.ValueType, v float64, labels ...string) {
-	if !r.series(1) {
-		return
+func (r *rankMetrics) gauge(d *series, v float64, labels ...string) {
+	if r.series(1) {
+		r.emit(d.gauge(v, r.labels(labels)...))
 	}
-	all := make([]string, 0, 2+len(labels))
-	all = append(all, r.name.jobID, strconv.Itoa(int(r.name.rank)))
-	r.emit(prometheus.MustNewConstMetric(d, t, v, append(all, labels...)...))
+}
+
+func (r *rankMetrics) counter(d *series, v float64, labels ...string) {
+	if r.series(1) {
+		r.emit(d.counter(v, r.labels(labels)...))
+	}
+}
+
+// labels puts the process's labels in front. The result is valid until the next call.
+func (r *rankMetrics) labels(more []string) []string {
+	if r.rank == "" {
+		r.rank = strconv.Itoa(int(r.name.rank))
+	}
+	r.scratch = append(append(r.scratch[:0], r.name.jobID, r.rank), more...)
+	return r.scratch
 }
 
 func seconds(ns uint64) float64 { return float64(ns) / 1e9 }
@@ -292,26 +298,8 @@ func (r *rankMetrics) iterations() {
 		return
 	}
 	if r.series(len(m.GetHistogram().GetBucket()) + 3) { // The bucket +Inf, sum and count.
-		r.emit(labelled{iterationDesc, r.name, &m})
+		r.emit(iterationDesc.histogram(m.GetHistogram(), r.labels(nil)...))
 	}
-}
-
-// labelled is a metric written by somebody else, with the labels of a process.
-type labelled struct {
-	desc *prometheus.Desc
-	name rankName
-	m    *dto.Metric
-}
-
-func (l labelled) Desc() *prometheus.Desc { return l.desc }
-
-func (l labelled) Write(m *dto.Metric) error {
-	m.Histogram = l.m.GetHistogram()
-	m.Label = []*dto.LabelPair{
-		{Name: new("job_id"), Value: new(l.name.jobID)},
-		{Name: new("rank"), Value: new(strconv.Itoa(int(l.name.rank)))},
-	}
-	return nil
 }
 
 // network emits what only processes with network flows have.

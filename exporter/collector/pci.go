@@ -28,6 +28,10 @@ type PCI struct {
 
 	mu     sync.Mutex
 	counts changes
+
+	listMu sync.Mutex
+	list   []pciDevice
+	listed time.Time
 }
 
 // NewPCI makes the pci collector.
@@ -65,8 +69,21 @@ type pciDevice struct {
 	bdf, dir, kind string
 }
 
-// devices lists GPUs and network cards; virtual functions share their parent's link.
+// listPeriod is for how long a list of devices counts. There are hundreds to look through, and few ever come or go.
+const listPeriod = 30 * time.Second
+
+// devices lists GPUs and network cards.
 func (c *PCI) devices() []pciDevice {
+	c.listMu.Lock()
+	defer c.listMu.Unlock()
+	if now := c.now(); c.listed.IsZero() || now.Sub(c.listed) >= listPeriod {
+		c.list, c.listed = c.find(), now
+	}
+	return c.list
+}
+
+// find looks for GPUs and network cards; virtual functions share their parent's link.
+func (c *PCI) find() []pciDevice {
 	var list []pciDevice
 	for _, dir := range c.sys.Glob("bus/pci/devices/*") {
 		class, err := c.sys.Uint(dir, "class")

@@ -22,10 +22,10 @@ func (r Root) Path(elem ...string) string {
 	return filepath.Join(append([]string{string(r)}, elem...)...)
 }
 
-// Text reads a file without the white space around it.
+// Text reads a file without the white space around it. What is no UTF-8, which a label cannot hold, is replaced.
 func (r Root) Text(elem ...string) (string, error) {
 	b, err := os.ReadFile(r.Path(elem...))
-	return string(bytes.TrimSpace(b)), err
+	return strings.ToValidUTF8(string(bytes.TrimSpace(b)), "?"), err
 }
 
 // Uint reads a file that holds one number, decimal or with 0x.
