@@ -77,6 +77,6 @@ uint64_t mask_capabilities(uint32_t abi, uint32_t mask) {
     if (abi >= 4) capabilities |= CULPRIT_CAP_KERNEL_TIMER;
   }
   if ((mask & (CULPRIT_NCCL_KERNEL_CH | CULPRIT_NCCL_PROXY_OP)) != 0) capabilities |= CULPRIT_CAP_COMPLETION;
-  if (abi >= 4 && (mask & CULPRIT_NCCL_P2P) != 0) capabilities |= CULPRIT_CAP_P2P_CHANNELS;
+  if (abi >= 5 && (mask & CULPRIT_NCCL_P2P) != 0) capabilities |= CULPRIT_CAP_P2P_CHANNELS;
   return capabilities;
 }

@@ -28,12 +28,11 @@ static handle start_launch(handle comm, const struct culprit_nccl_descr_v4 *d) {
     launch.count = d->coll.count;
     launch.root = d->coll.root;
     launch.channels = d->coll.nChannels;
-  } else {
+  } else {  // The channels are not to be trusted: a newer NCCL's converter does not fill them in.
     launch.func = d->p2p.func;
     launch.datatype = d->p2p.datatype;
     launch.count = d->p2p.count;
     launch.peer = d->p2p.peer;
-    launch.channels = d->p2p.nChannels;
     launch.p2p = true;
   }
   return event_launch(comm, 0, &launch);

@@ -175,15 +175,14 @@ void qp_completed(uint64_t qp, bool receive, int status) {
   struct culprit_qp *s = trace_qp(&shim.file, i);
   const uint64_t now = shim_now();
   PUT(s->last_completion_ns, now);
-  if (status != 0) {
+  if (status != 0) {  // Nothing else in it holds, so not even the direction is known; the queue pair is of no more use.
     BUMP(s->errors, 1);
     PUT(s->last_error, (uint32_t)status);
-  }
-  if (receive) {
+    activity(q, s, now);
+  } else if (receive) {
     BUMP(s->receives_completed, 1);
   } else {
-    const uint64_t done =
-        q->signaled_head != q->signaled_tail ? q->signaled[q->signaled_head++ % QP_SIGNALED] : GET(s->sends_completed) + 1;
+    const uint64_t done = q->signaled_head != q->signaled_tail ? q->signaled[q->signaled_head++ % QP_SIGNALED] : 0;
     if (done > GET(s->sends_completed)) PUT(s->sends_completed, done);
     activity(q, s, now);
   }

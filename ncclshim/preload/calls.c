@@ -122,7 +122,7 @@ void calls_made_here(void *const *comms, int count, int result) {
 }
 
 void calls_split(const void *parent, void *const *child, uint64_t id, int result) {
-  if (result != NCCL_API_IN_PROGRESS || thread.depth != 0 || child == NULL) {
+  if (result != NCCL_API_IN_PROGRESS || thread.depth != 0 || child == NULL || id == 0) {
     calls_made(child, id, -1, -1, result);
     return;
   }

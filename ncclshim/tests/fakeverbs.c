@@ -1,7 +1,7 @@
 // Copyright 2026 The Culprit Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Stands in for libibverbs.so.1: one device, queue pairs that complete what is posted when they are polled.
+// Stands in for libibverbs.so.1: two devices, queue pairs that complete what is posted when they are polled.
 
 #include "../verbs/verbs_abi.h"
 
@@ -63,13 +63,16 @@ EXPORT struct verbs_qp *ibv_create_qp(void *pd, struct verbs_qp_init_attr *attr)
 EXPORT int ibv_modify_qp(struct verbs_qp *qp, struct verbs_qp_attr *attr, int mask);
 EXPORT int ibv_destroy_qp(struct verbs_qp *qp);
 
-static struct verbs_device device0 = {.name = "mlx5_7"};
-static struct verbs_context context0;
+static struct verbs_device devices[2] = {{.name = "mlx5_7"}, {.name = "mlx5_8"}};
+static struct verbs_context contexts[2];
+static struct verbs_context *current_context;  // Of the last ibv_open_device; queue pairs are made in it.
 
 EXPORT struct verbs_context *ibv_open_device(struct verbs_device *device) {
-  (void)device;
-  context0 = (struct verbs_context){.device = &device0, .poll_cq = poll_cq, .post_send = post_send, .post_recv = post_recv};
-  return &context0;
+  const int i = device == NULL ? 0 : 1;  // Tests have no list of devices: NULL is the first one.
+  contexts[i] =
+      (struct verbs_context){.device = &devices[i], .poll_cq = poll_cq, .post_send = post_send, .post_recv = post_recv};
+  current_context = &contexts[i];
+  return current_context;
 }
 
 EXPORT struct verbs_cq *ibv_create_cq(struct verbs_context *context) {
@@ -81,11 +84,12 @@ EXPORT struct verbs_cq *ibv_create_cq(struct verbs_context *context) {
 
 EXPORT struct verbs_qp *ibv_create_qp(void *pd, struct verbs_qp_init_attr *attr) {
   static struct fake_qp qps[32];
-  static unsigned next;
+  static unsigned next, made;
   (void)pd;
-  struct fake_qp *qp = &qps[next % 32];
-  *qp = (struct fake_qp){.base = {.context = &context0, .qp_num = 1000 + next % 32}, .cq = current_cq, .signal_all = attr->sq_sig_all};
-  next++;
+  struct fake_qp *qp = &qps[made++ % 32];
+  // As devices do, numbers come again only after long, and each device has its own.
+  const unsigned number = 1000 + (current_context == contexts ? next++ : next - 1) % (1 << 20);
+  *qp = (struct fake_qp){.base = {.context = current_context, .qp_num = number}, .cq = current_cq, .signal_all = attr->sq_sig_all};
   return &qp->base;
 }
 

@@ -201,6 +201,7 @@ static void verbs(void) {
   }
   report_origin(library, "ibv_create_qp");
   report_origin(library, "ibv_open_device");
+  report_origin(RTLD_DEFAULT, "ibv_modify_qp");  // What an NCCL that is linked with libibverbs calls.
 }
 
 int main(int argc, char **argv) {

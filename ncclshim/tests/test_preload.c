@@ -343,7 +343,8 @@ static void verbs_by_preload(void) {
   const size_t n = fread(output, 1, sizeof output - 1, f);
   output[n] = '\0';
   CHECK_EQ(pclose(f), 0);
-  CHECK_TEXT(output, "ibv_create_qp libculprit-ibverbs.so\nibv_open_device libibverbs.so.1\n");
+  CHECK_TEXT(output, "ibv_create_qp libculprit-ibverbs.so\nibv_open_device libibverbs.so.1\n"
+                     "ibv_modify_qp libculprit-ibverbs.so\n");
 }
 
 static const struct test_case cases[] = {

@@ -11,6 +11,9 @@
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
 
 static struct verbs_context *(*open_device)(void *);
 static struct verbs_cq *(*create_cq)(struct verbs_context *);
@@ -172,9 +175,121 @@ static void queue_pairs_come_and_go(void) {
   nccl_init(1, NULL, 2, 4, 0);
   struct view v = view_open();
   create_cq(open_device(NULL));
-  for (int i = 0; i < 5000; i++) CHECK_EQ(destroy_qp(create_qp(NULL, &(struct verbs_qp_init_attr){0})), 0);
+  for (int i = 0; i < 20000; i++) CHECK_EQ(destroy_qp(create_qp(NULL, &(struct verbs_qp_init_attr){0})), 0);
   CHECK_EQ(v.header->qps_high, 1);
-  CHECK_EQ(qp_of(&v, 0).generation, 5000);
+  CHECK_EQ(qp_of(&v, 0).generation, 20000);
+  struct verbs_qp *qp = create_qp(NULL, &(struct verbs_qp_init_attr){0});
+  CHECK_EQ(send_one(qp, 1, 20, 0), 0);
+  CHECK_EQ(qp_of(&v, 0).sends_posted, 1);
+}
+
+// Two devices number their queue pairs alike.
+static void two_devices(void) {
+  load_verbs();
+  nccl_load(6);
+  nccl_init(1, NULL, 2, 4, 0);
+  struct view v = view_open();
+  struct verbs_qp_init_attr init = {.sq_sig_all = 1};
+  struct verbs_cq *first_cq = create_cq(open_device(NULL));
+  struct verbs_qp *first = create_qp(NULL, &init);
+  struct verbs_wc wc[4];
+  CHECK_EQ(send_one(first, 1, 100, 0), 0);
+  CHECK_EQ(first_cq->context->poll_cq(first_cq, 4, wc), 1);
+  create_cq(open_device(first));
+  struct verbs_qp *second = create_qp(NULL, &init);
+  CHECK_EQ(first->qp_num, second->qp_num);
+  CHECK_EQ(send_one(second, 1, 30, 0), 0);
+  CHECK_EQ(qp_of(&v, 0).send_bytes, 100);
+  CHECK_EQ(qp_of(&v, 1).send_bytes, 30);
+  CHECK_TEXT(qp_of(&v, 0).device, "mlx5_7");
+  CHECK_TEXT(qp_of(&v, 1).device, "mlx5_8");
+}
+
+// The time with a send outstanding, and the epochs of 32,768 ns that it touches.
+static void epochs(void) {
+  load_verbs();
+  nccl_load(6);
+  nccl_init(1, NULL, 2, 4, 0);
+  struct view v = view_open();
+  struct verbs_cq *cq = create_cq(open_device(NULL));
+  struct verbs_qp *qp = create_qp(NULL, &(struct verbs_qp_init_attr){.sq_sig_all = 1});
+  struct verbs_wc wc[4];
+  for (int round = 0; round < 3; round++) {
+    send_one(qp, 1, 20, 0);
+    const uint64_t posted = qp_of(&v, 0).last_post_ns;
+    struct timespec t;
+    do {
+      clock_gettime(CLOCK_MONOTONIC, &t);
+    } while ((uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec < posted + 10 * CULPRIT_EPOCH_NS);
+    CHECK_EQ(cq->context->poll_cq(cq, 4, wc), 1);
+    const struct culprit_qp q = qp_of(&v, 0);
+    CHECK(q.active_ns >= (uint64_t)(round + 1) * 9 * CULPRIT_EPOCH_NS);
+    CHECK(q.active_ns <= q.last_completion_ns - q.created_ns);
+    CHECK(q.epochs >= q.active_ns / CULPRIT_EPOCH_NS);
+    CHECK(q.epochs <= q.active_ns / CULPRIT_EPOCH_NS + 2 * (uint64_t)(round + 1));
+  }
+  // Nothing is outstanding: time passes and does not count.
+  const uint64_t active = qp_of(&v, 0).active_ns;
+  send_one(qp, 2, 20, 0);
+  CHECK_EQ(qp_of(&v, 0).active_ns, active);
+}
+
+// A completion with an error says that much and no more.
+static void errors(void) {
+  load_verbs();
+  nccl_load(6);
+  nccl_init(1, NULL, 2, 4, 0);
+  struct view v = view_open();
+  struct verbs_cq *cq = create_cq(open_device(NULL));
+  struct verbs_qp *qp = create_qp(NULL, &(struct verbs_qp_init_attr){.sq_sig_all = 1});
+  struct verbs_wc wc[8];
+  for (int i = 0; i < 5; i++) send_one(qp, 666, 20, 0);
+  CHECK_EQ(cq->context->poll_cq(cq, 8, wc), 5);
+  const struct culprit_qp q = qp_of(&v, 0);
+  CHECK_EQ(q.errors, 5);
+  CHECK_EQ(q.sends_posted, 5);
+  CHECK_EQ(q.sends_completed, 0);
+  struct verbs_qp_attr attr = {.qp_state = 6};
+  CHECK_EQ(modify_qp(qp, &attr, VERBS_QP_STATE), 0);
+  CHECK_EQ(qp_of(&v, 0).state, 6);
+}
+
+// A child of a fork uses its queue pairs, and writes nothing.
+static void forked_child(void) {
+  load_verbs();
+  nccl_load(6);
+  nccl_init(1, NULL, 2, 4, 0);
+  struct view v = view_open();
+  struct verbs_cq *cq = create_cq(open_device(NULL));
+  struct verbs_qp *qp = create_qp(NULL, &(struct verbs_qp_init_attr){.sq_sig_all = 1});
+  const pid_t child = fork();
+  if (child == 0) {
+    struct verbs_wc wc[4];
+    send_one(qp, 1, 20, 0);
+    if (cq->context->poll_cq(cq, 4, wc) != 1) _exit(1);
+    if (destroy_qp(create_qp(NULL, &(struct verbs_qp_init_attr){0})) != 0 || destroy_qp(qp) != 0) _exit(1);
+    _exit(0);
+  }
+  int status = 1;
+  CHECK_EQ(waitpid(child, &status, 0), child);
+  CHECK_EQ(status, 0);
+  CHECK_EQ(qp_of(&v, 0).sends_posted, 0);
+  CHECK_EQ(qp_of(&v, 0).in_use, 1);
+  CHECK_EQ(v.header->qps_high, 1);
+}
+
+// The library is let go while a context still calls its functions.
+static void closed_library(void) {
+  void *library = load_verbs();
+  nccl_load(6);
+  nccl_init(1, NULL, 2, 4, 0);
+  struct view v = view_open();
+  create_cq(open_device(NULL));
+  struct verbs_qp *qp = create_qp(NULL, &(struct verbs_qp_init_attr){0});
+  CHECK_EQ(dlclose(library), 0);
+  nccl_unload();
+  CHECK_EQ(send_one(qp, 1, 20, 0), 0);
+  CHECK_EQ(qp_of(&v, 0).sends_posted, 1);
 }
 
 // One transfer is recorded when it is done, of each direction.
@@ -209,6 +324,11 @@ static const struct test_case cases[] = {
     {"many_outstanding", many_outstanding},
     {"without_tracing", without_tracing},
     {"queue_pairs_come_and_go", queue_pairs_come_and_go},
+    {"two_devices", two_devices},
+    {"epochs", epochs},
+    {"errors", errors},
+    {"forked_child", forked_child},
+    {"closed_library", closed_library},
     {"transfers", transfers},
 };
 

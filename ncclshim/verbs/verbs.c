@@ -20,7 +20,7 @@
 #define EXPORT __attribute__((visibility("default")))
 
 #define CONTEXTS 64u
-#define QPS 8192u  // Places for queue pairs; a power of two.
+#define QPS 8192u  // Places for queue pairs.
 
 struct context_entry {
   struct verbs_context *context;
@@ -29,13 +29,14 @@ struct context_entry {
   int (*post_recv)(struct verbs_qp *qp, struct verbs_recv_wr *wr, struct verbs_recv_wr **bad);
 };
 
-// A place keeps its key for ever; a queue pair that is destroyed leaves handle 0.
+// A queue pair that is destroyed leaves GONE, for the next one that comes this way.
 struct qp_entry {
-  struct verbs_context *context;
+  uint64_t key;
   uint64_t handle;
-  uint32_t qp_num;
   bool signal_all;
 };
+
+enum { FREE = 0, GONE = 1 };  // Keys that are no queue pair's: never used, given up.
 
 static struct {
   pthread_mutex_t lock;  // For making and destroying.
@@ -60,17 +61,21 @@ static struct context_entry *find_context(const struct verbs_context *context) {
   return NULL;
 }
 
-static unsigned place_of(const struct verbs_context *context, uint32_t qp_num) {
-  return (unsigned)(((uintptr_t)context >> 6) * 0x9e3779b1u ^ qp_num * 0x85ebca6bu) % QPS;
+// key_of names a queue pair by the place of its context and its number.
+static uint64_t key_of(const struct context_entry *c, uint32_t qp_num) {
+  return (uint64_t)(c - verbs.contexts + 1) << 32 | qp_num;
 }
 
-static struct qp_entry *find_qp(const struct verbs_context *context, uint32_t qp_num) {
-  unsigned at = place_of(context, qp_num);
-  for (unsigned i = 0; i < QPS; i++, at = (at + 1) % QPS) {
-    struct qp_entry *e = &verbs.qps[at];
-    const struct verbs_context *owner = __atomic_load_n(&e->context, __ATOMIC_ACQUIRE);
-    if (owner == NULL) return NULL;
-    if (owner == context && e->qp_num == qp_num) return e;
+static uint64_t place_of(uint64_t key) { return key * 0x9e3779b97f4a7c15u >> 40; }
+
+static struct qp_entry *find_qp(const struct context_entry *c, uint32_t qp_num) {
+  if (c == NULL) return NULL;
+  const uint64_t key = key_of(c, qp_num);
+  for (uint64_t i = 0, at = place_of(key); i < QPS; i++, at++) {
+    struct qp_entry *e = &verbs.qps[at % QPS];
+    const uint64_t found = __atomic_load_n(&e->key, __ATOMIC_ACQUIRE);
+    if (found == key) return e;
+    if (found == FREE) return NULL;
   }
   return NULL;
 }
@@ -79,7 +84,7 @@ static uint64_t handle_of(const struct qp_entry *e) { return e == NULL ? 0 : __a
 
 static int post_send(struct verbs_qp *qp, struct verbs_send_wr *first, struct verbs_send_wr **bad) {
   const struct context_entry *c = find_context(qp->context);
-  const struct qp_entry *e = find_qp(qp->context, qp->qp_num);
+  const struct qp_entry *e = find_qp(c, qp->qp_num);
   const uint64_t handle = handle_of(e);
   if (handle != 0) {
     // Noted before it happens: its completion may be polled by another thread at once.
@@ -94,7 +99,7 @@ static int post_send(struct verbs_qp *qp, struct verbs_send_wr *first, struct ve
 
 static int post_recv(struct verbs_qp *qp, struct verbs_recv_wr *first, struct verbs_recv_wr **bad) {
   const struct context_entry *c = find_context(qp->context);
-  const uint64_t handle = handle_of(find_qp(qp->context, qp->qp_num));
+  const uint64_t handle = handle_of(find_qp(c, qp->qp_num));
   if (handle != 0) {
     for (const struct verbs_recv_wr *wr = first; wr != NULL; wr = wr->next) culprit_hooks.qp_receive_posted(handle);
   }
@@ -105,7 +110,7 @@ static int poll_cq(struct verbs_cq *cq, int entries, struct verbs_wc *wc) {
   const struct context_entry *c = find_context(cq->context);
   const int n = c->poll_cq(cq, entries, wc);
   for (int i = 0; i < n; i++) {
-    const uint64_t handle = handle_of(find_qp(cq->context, wc[i].qp_num));
+    const uint64_t handle = handle_of(find_qp(c, wc[i].qp_num));
     if (handle == 0) continue;
     const bool receive = wc[i].status == 0 && (wc[i].opcode & VERBS_WC_RECV) != 0;
     culprit_hooks.qp_completed(handle, receive, wc[i].status);
@@ -134,23 +139,28 @@ static bool redirect(struct verbs_context *context) {
   return true;
 }
 
+// remember gives a queue pair a place; the caller holds the lock. Where its number comes again, the earlier one is gone.
 static void remember(const struct verbs_qp *qp, bool signal_all) {
+  const struct context_entry *c = find_context(qp->context);
+  const uint64_t key = key_of(c, qp->qp_num);
+  struct qp_entry *e = find_qp(c, qp->qp_num);
+  for (uint64_t i = 0, at = place_of(key); i < QPS && e == NULL; i++, at++) {
+    struct qp_entry *candidate = &verbs.qps[at % QPS];
+    if (candidate->key == FREE || candidate->key == GONE) e = candidate;
+  }
+  if (e == NULL) return;
+  if (e->handle != 0) culprit_hooks.qp_destroyed(e->handle);
   const uint64_t handle = culprit_hooks.qp_created(qp->qp_num, qp->context->device == NULL ? NULL : qp->context->device->name);
   if (handle == 0) return;
-  struct qp_entry *e = find_qp(qp->context, qp->qp_num);
-  unsigned at = place_of(qp->context, qp->qp_num);
-  for (unsigned i = 0; i < QPS && e == NULL; i++, at = (at + 1) % QPS) {
-    if (verbs.qps[at].context == NULL) e = &verbs.qps[at];
-  }
-  if (e == NULL) {
-    culprit_hooks.qp_destroyed(handle);
-    return;
-  }
-  e->qp_num = qp->qp_num;
   e->signal_all = signal_all;
   __atomic_store_n(&e->handle, handle, __ATOMIC_RELEASE);
-  __atomic_store_n(&e->context, qp->context, __ATOMIC_RELEASE);
+  __atomic_store_n(&e->key, key, __ATOMIC_RELEASE);
 }
+
+// A lock that another thread held at a fork is nobody's in the child.
+static void forked_child(void) { (void)pthread_mutex_init(&verbs.lock, NULL); }
+
+__attribute__((constructor)) static void mind_forks(void) { (void)pthread_atfork(NULL, NULL, forked_child); }
 
 EXPORT struct verbs_qp *ibv_create_qp(void *pd, struct verbs_qp_init_attr *attr);
 EXPORT int ibv_modify_qp(struct verbs_qp *qp, struct verbs_qp_attr *attr, int mask);
@@ -178,7 +188,7 @@ EXPORT int ibv_modify_qp(struct verbs_qp *qp, struct verbs_qp_attr *attr, int ma
   *(void **)&modify = real("ibv_modify_qp");
   if (modify == NULL) return ENOSYS;
   const int result = modify(qp, attr, mask);
-  const uint64_t handle = handle_of(find_qp(qp->context, qp->qp_num));
+  const uint64_t handle = handle_of(find_qp(find_context(qp->context), qp->qp_num));
   if (result != 0 || handle == 0) return result;
   struct culprit_qp_change change = {.state = (mask & VERBS_QP_STATE) != 0 ? attr->qp_state : -1};
   if ((mask & VERBS_QP_DEST_QPN) != 0) change.dest_qp_num = attr->dest_qp_num;
@@ -198,12 +208,13 @@ EXPORT int ibv_destroy_qp(struct verbs_qp *qp) {
   *(void **)&destroy = real("ibv_destroy_qp");
   if (destroy == NULL) return ENOSYS;
   pthread_mutex_lock(&verbs.lock);
-  struct qp_entry *e = find_qp(qp->context, qp->qp_num);
+  struct qp_entry *e = find_qp(find_context(qp->context), qp->qp_num);
   const uint64_t handle = handle_of(e);
-  if (handle != 0) {
+  if (e != NULL) {
     __atomic_store_n(&e->handle, 0, __ATOMIC_RELEASE);
-    culprit_hooks.qp_destroyed(handle);
+    __atomic_store_n(&e->key, GONE, __ATOMIC_RELEASE);
   }
+  if (handle != 0) culprit_hooks.qp_destroyed(handle);
   pthread_mutex_unlock(&verbs.lock);
   return destroy(qp);
 }

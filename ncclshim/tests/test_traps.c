@@ -1,0 +1,212 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Traps of NCCL's profiler interface that the other tests do not spring; docs/shim.md lists them all.
+
+#include "harness.h"
+#include "nccl.h"
+#include "traceview.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define COMM_ID 77u
+
+static struct culprit_comm comm_at(const struct view *v, uint32_t i) {
+  struct culprit_comm c;
+  CHECK(view_comm(v, i, &c));
+  return c;
+}
+
+static struct culprit_flow flow_at(const struct view *v, uint32_t i) {
+  struct culprit_flow f;
+  CHECK(view_flow(v, i, &f));
+  return f;
+}
+
+// A newer NCCL serves versions 2 and 3 through a converter that has neither name nor id of the communicator.
+static void converted(int abi, int unused) {
+  (void)unused;
+  nccl_load(abi);
+  void *comm = nccl_init(0, NULL, 2, 4, 3);
+  struct view v = view_open();
+  void *op = nccl_op_simple(comm, &(struct nccl_op){.count = 64, .channels = 1});
+  void *p = nccl_proxy(comm, op, 0, 1, 2, 1);
+  nccl_send_steps(comm, p, 0, 2, 100);
+  nccl_stop(p);
+  CHECK_EQ(comm_at(&v, 0).comm_id, 0);  // Unknown, and said to be so.
+  CHECK_EQ(comm_at(&v, 0).nranks, -1);
+  CHECK_EQ(comm_at(&v, 0).ops_started, 1);
+  CHECK_EQ(flow_at(&v, 0).total_done, 2);
+  nccl_finalize(comm);
+}
+
+static void converted_v2_v3(void) {
+  harness_fork_and_wait(2, 0, converted);
+  harness_fork_and_wait(3, 0, converted);
+}
+
+// The converter for version 4 leaves the channels of send/recv as whatever was on its stack.
+static void converted_v4_channels(void) {
+  setenv("CULPRIT_EVENTS", "all", 1);
+  nccl_load(4);
+  void *comm = nccl_init(COMM_ID, NULL, 1, 4, 0);
+  struct view v = view_open();
+  CHECK_EQ(v.header->capabilities & CULPRIT_CAP_P2P_CHANNELS, 0);
+  void *op = nccl_op_simple(comm, &(struct nccl_op){.func = "Send", .p2p = true, .peer = 1, .count = 8, .channels = 37});
+  struct culprit_op o;
+  CHECK(view_find_op(&v, COMM_ID, 0, &o));
+  CHECK_EQ(o.channels, 0);
+  nccl_kernels(comm, op, 2, 100);  // Ends with the kernels that were seen, not with 37.
+  CHECK(!view_find_op(&v, COMM_ID, 0, &o));
+}
+
+// While receivers post nothing, SendPeerWait comes at the rate of polling, from every flow.
+static void peer_wait_storm(void) {
+  enum { FLOWS = 32, POLLS = 20000 };
+  nccl_load(6);
+  void *comm = nccl_init(COMM_ID, NULL, 2, 64, 0);
+  struct view v = view_open();
+  void *steps[FLOWS];
+  void *op = nccl_op_simple(comm, &(struct nccl_op){.count = 64, .channels = FLOWS});
+  for (int i = 0; i < FLOWS; i++) {
+    steps[i] = nccl_step(comm, nccl_proxy(comm, op, i, i, 4, 1), 0);
+    nccl_state(steps[i], CULPRIT_NCCL_SEND_GPU_WAIT, 0);
+    nccl_state(steps[i], CULPRIT_NCCL_SEND_PEER_WAIT, 0);
+  }
+  struct culprit_flow before[FLOWS];
+  for (uint32_t i = 0; i < FLOWS; i++) before[i] = flow_at(&v, i);
+  for (int n = 0; n < POLLS; n++) {
+    for (int i = 0; i < FLOWS; i++) nccl_state(steps[i], CULPRIT_NCCL_SEND_PEER_WAIT, 0);
+  }
+  for (uint32_t i = 0; i < FLOWS; i++) {
+    struct culprit_flow f = flow_at(&v, i);
+    CHECK_EQ(f.peer_polls, POLLS);
+    CHECK_EQ(f.state, CULPRIT_FLOW_SEND_PEER);
+    f.peer_polls = before[i].peer_polls;
+    CHECK(memcmp(&f, &before[i], sizeof f) == 0);  // Nothing else has moved, least of all its last progress.
+  }
+  CHECK_EQ(v.header->repeated_events + v.header->contended_events, 0);
+}
+
+// NCCL 2.24 to 2.26 lose the stops of receive steps: the proxy operation's own stop makes up for them.
+static void lost_receive_stops(void) {
+  nccl_load(2);
+  void *comm = nccl_init(COMM_ID, "c", 2, 4, 0);
+  struct view v = view_open();
+  void *op = nccl_op_simple(comm, &(struct nccl_op){.count = 64, .channels = 1});
+  void *p = nccl_proxy(comm, op, 0, 1, 3, 0);
+  for (int i = 0; i < 3; i++) {
+    void *s = nccl_step(comm, p, i);
+    nccl_state(s, CULPRIT_NCCL_RECV_WAIT, 0);
+    nccl_state(s, CULPRIT_NCCL_RECV_FLUSH_WAIT, 100);
+    nccl_state(s, CULPRIT_NCCL_RECV_GPU_WAIT, 0);
+  }
+  CHECK_EQ(flow_at(&v, 0).done, 0);
+  struct culprit_op o;
+  CHECK(view_find_op(&v, COMM_ID, 0, &o));
+  CHECK_EQ(o.state, CULPRIT_OP_MOVING);
+  nccl_stop(p);
+  CHECK_EQ(flow_at(&v, 0).done, 3);
+  CHECK_EQ(flow_at(&v, 0).state, CULPRIT_FLOW_IDLE);
+  CHECK(view_find_op(&v, COMM_ID, 0, &o));
+  CHECK_EQ(o.state, CULPRIT_OP_LEFT);
+}
+
+// Connections that share buffers stop their proxy operations when the last of them is done: an operation ends with its own
+// steps.
+static void late_proxy_stop(void) {
+  setenv("CULPRIT_EVENTS", "-kernelch", 1);
+  nccl_load(6);
+  void *comm = nccl_init(COMM_ID, NULL, 2, 4, 0);
+  struct view v = view_open();
+  const struct nccl_op desc = {.func = "Send", .p2p = true, .peer = 1, .count = 8, .channels = 1};
+  void *first = nccl_proxy(comm, nccl_op_simple(comm, &desc), 0, 1, 2, 1);
+  void *second = nccl_proxy(comm, nccl_op_simple(comm, &desc), 1, 1, 2, 1);
+  nccl_send_steps(comm, first, 0, 2, 10);
+  CHECK_EQ(VIEW_HEAD(&v, completions_head), 1);
+  struct culprit_completion d;
+  CHECK(view_completion(&v, 0, &d));
+  CHECK_EQ(d.number, 0);
+  CHECK_EQ(d.send.bytes, 20);
+  nccl_send_steps(comm, second, 0, 2, 10);
+  nccl_stop(first);
+  nccl_stop(second);
+  struct culprit_flow f;
+  CHECK(view_find_flow(&v, COMM_ID, 0, 1, 1, &f));
+  CHECK_EQ(f.total_ops, 1);
+  CHECK_EQ(v.header->stale_events + v.header->repeated_events, 0);
+}
+
+// The id alone does not name a communicator.
+static void same_id_twice(void) {
+  nccl_load(6);
+  void *big = nccl_init(COMM_ID, NULL, 2, 8, 5), *small = nccl_init(COMM_ID, NULL, 1, 2, 1);
+  struct view v = view_open();
+  nccl_op_simple(small, &(struct nccl_op){.count = 8, .channels = 1});
+  CHECK_EQ(comm_at(&v, 0).nranks, 8);
+  CHECK_EQ(comm_at(&v, 0).ops_called, 0);
+  CHECK_EQ(comm_at(&v, 1).nranks, 2);
+  CHECK_EQ(comm_at(&v, 1).ops_called, 1);
+  nccl_finalize(big);
+  CHECK_EQ(comm_at(&v, 1).in_use, 1);
+}
+
+// Events of a communicator that has gone, from a proxy thread that has not noticed: nothing is written.
+static void events_after_finalize(void) {
+  setenv("CULPRIT_EVENTS", "all", 1);
+  nccl_load(6);
+  void *comm = nccl_init(COMM_ID, NULL, 2, 4, 0);
+  struct view v = view_open();
+  void *op = nccl_op_simple(comm, &(struct nccl_op){.count = 64, .channels = 2});
+  void *p = nccl_proxy(comm, op, 0, 1, 4, 1), *k = nccl_kernel(comm, op, 0, 5);
+  void *s = nccl_step(comm, p, 0);
+  nccl_state(s, CULPRIT_NCCL_SEND_GPU_WAIT, 0);
+  nccl_finalize(comm);
+  const uint64_t completions = VIEW_HEAD(&v, completions_head);
+  void *other = nccl_init(COMM_ID + 1, NULL, 2, 4, 0);  // Takes slots that they could write to.
+  nccl_proxy(other, nccl_op_simple(other, &(struct nccl_op){.count = 64, .channels = 2}), 0, 1, 4, 1);
+  nccl_state(s, CULPRIT_NCCL_SEND_PEER_WAIT, 0);
+  nccl_state(s, CULPRIT_NCCL_SEND_WAIT, 100);
+  nccl_stop(s);
+  nccl_state(k, CULPRIT_NCCL_KERNEL_CH_STOP, 9);
+  nccl_stop(k);
+  nccl_stop(p);
+  CHECK(nccl_step(comm, p, 1) == NULL);
+  CHECK(nccl_proxy(comm, op, 1, 1, 4, 1) == NULL);
+  CHECK_EQ(VIEW_HEAD(&v, completions_head), completions);
+  struct culprit_flow f;
+  CHECK(view_find_flow(&v, COMM_ID + 1, 0, 1, 1, &f));
+  CHECK_EQ(f.posted + f.ready + f.transmitted + f.done, 0);
+  CHECK(v.header->stale_events >= 7);
+}
+
+// With PXN an operation's handle is another process'; where that has our pid too (another PID namespace), it is still not
+// ours.
+static void foreign_handle_with_our_pid(void) {
+  nccl_load(6);
+  void *comm = nccl_init(COMM_ID, NULL, 2, 4, 0);
+  struct view v = view_open();
+  void *op = nccl_op_simple(comm, &(struct nccl_op){.count = 64, .channels = 1});
+  void *theirs = (void *)((uintptr_t)op ^ (uintptr_t)1 << 56);  // Its cookie differs.
+  void *p = nccl_proxy(comm, theirs, 0, 1, 2, 1);
+  nccl_send_steps(comm, p, 0, 2, 10);
+  nccl_stop(p);
+  struct culprit_op o;
+  CHECK(view_find_op(&v, COMM_ID, 0, &o));
+  CHECK_EQ(o.proxy_started, 0);
+  CHECK_EQ(o.state, CULPRIT_OP_ENQUEUED);
+}
+
+static const struct test_case cases[] = {
+    {"converted_v2_v3", converted_v2_v3},
+    {"converted_v4_channels", converted_v4_channels},
+    {"peer_wait_storm", peer_wait_storm},
+    {"lost_receive_stops", lost_receive_stops},
+    {"late_proxy_stop", late_proxy_stop},
+    {"same_id_twice", same_id_twice},
+    {"events_after_finalize", events_after_finalize},
+    {"foreign_handle_with_our_pid", foreign_handle_with_our_pid},
+};
+
+TEST_MAIN(cases)
