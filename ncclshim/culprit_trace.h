@@ -179,7 +179,7 @@ struct culprit_header {
   uint64_t real_minus_mono_ns;    // CLOCK_REALTIME - CLOCK_MONOTONIC at the last clock anchor.
   uint64_t closed_ns;             // Orderly end (last finalize or exit handler); 0 while running or after a kill.
   uint64_t group_open_since_ns;   // Since when a thread is inside ncclGroupEnd (GroupApi open); 0 none.
-  uint64_t group_count;           // GroupApi events seen.
+  uint64_t group_count;           // Groups seen; about, with several threads.
   uint32_t comms_high;            // Slots [0, high) of each table have been used at some time.
   uint32_t ops_high;
   uint32_t flows_high;

@@ -22,7 +22,7 @@ static void publish_since(void) {
 }
 
 handle group_api_open(uint64_t now) {
-  COUNT(shim.file.header->group_count, 1);
+  BUMP(shim.file.header->group_count, 1);
   uint64_t open = GET(shim.groups_open);
   uint32_t i = 0;
   do {

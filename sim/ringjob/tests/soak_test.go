@@ -68,8 +68,8 @@ func TestSoak(t *testing.T) {
 	}
 	j := start(t, spec{
 		ranks: soakRanks, hosts: soakRanks, launch: "--timeout 3000",
-		flags: fmt.Sprintf("--selftest soak --steps %d --channels 32 --bytes 4K --link-mbps 0 --link-latency-us 0", *soakSteps),
-		env:   []string{"NCCL_PROFILER_PLUGIN=" + plugin, "CULPRIT_EVENTS=all", "CULPRIT_SIZE_MB=1", "CULPRIT_TRANSFERS=1"},
+		flags: fmt.Sprintf("--selftest soak --steps %d --channels 32 --bytes 4K --step-bytes 1K --link-mbps 0 --link-latency-us 0", *soakSteps),
+		env:   []string{"NCCL_PROFILER_PLUGIN=" + plugin, "CULPRIT_EVENTS=all", "CULPRIT_SIZE_MB=1", "CULPRIT_TRANSFERS=1", "MALLOC_ARENA_MAX=1"},
 	})
 	warmStep := int(float64(*soakSteps) * soakWarm)
 	var warm, last [soakRanks]memory
