@@ -199,20 +199,32 @@ func TestPipelineBubble(t *testing.T) {
 
 // The closed form and the step-by-step evaluation give the same iterations and the same waits.
 func TestFluidAgreesWithChunks(t *testing.T) {
-	job := Job{Model: GPT70B, TP: 8, DP: 4, PP: 2, MicroBatches: 4, Sharding: ZeRO, Overlap: true, SeqImbalance: 0.2}
-	cfg := Config{Seed: 7, Until: 30 * time.Second, Job: job}
+	for name, job := range map[string]Job{
+		"zero":    {Model: GPT70B, TP: 8, DP: 4, PP: 2, MicroBatches: 4, Sharding: ZeRO, Overlap: true, SeqImbalance: 0.2},
+		"fsdp":    {Model: Llama7B, DP: 32, MicroBatches: 2, Sharding: FSDP, LayerGroups: 4, Channels: 8, SeqImbalance: 0.2},
+		"tree":    {Model: GPT32B, TP: 8, DP: 4, MicroBatches: 2, Tree: true, Proto: "ll128", SeqImbalance: 0.2},
+		"experts": {Model: Mixtral, TP: 8, DP: 4, EP: 4, MicroBatches: 2, MicroBatchSize: 2, Sharding: ZeRO, RoutingImbalance: 0.05},
+		"context": {Model: GPT70B, TP: 8, CP: 2, DP: 2, PP: 2, MicroBatches: 2, Sharding: ZeRO, SeqImbalance: 0.2},
+	} {
+		t.Run(name, func(t *testing.T) { fluidAgrees(t, job) })
+	}
+}
+
+func fluidAgrees(t *testing.T, job Job) {
+	t.Helper()
+	cfg := Config{Seed: 7, Until: 12 * time.Second, Job: job}
 	fluid, _, err := Run(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for r := range 64 { // A fault that changes nothing makes everything odd.
+	for r := range job.World() { // A fault that changes nothing makes everything odd.
 		cfg.Faults = append(cfg.Faults, Fault{Kind: PCIeContention, Rank: r, Remaining: 1})
 	}
 	chunks, _, err := Run(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for r := range 64 {
+	for r := range job.World() {
 		a, b := fluid.Iterations(r), chunks.Iterations(r)
 		if len(a) != len(b) || len(a) < 3 {
 			t.Fatalf("rank %d: %d iterations against %d", r, len(a), len(b))

@@ -204,6 +204,9 @@ func (r *rank) await(in *instr) {
 
 func (r *rank) enqueue(stream int, it item) {
 	st := &r.streams[stream]
+	if st.head == len(st.queue) {
+		st.queue, st.head = st.queue[:0], 0
+	}
 	if st.head > 256 && st.head*2 > len(st.queue) {
 		st.queue = st.queue[:copy(st.queue, st.queue[st.head:])]
 		st.head = 0

@@ -19,7 +19,8 @@ type Config struct {
 	Faults   []Fault
 	// Until is the end of the run. Run asks the nodes at that moment; a Simulation can be asked before.
 	Until time.Duration
-	// History is the number of finished operations kept per rank; 0: 4096.
+	// History is the number of finished operations kept per rank; 0: 4096, less from 2,048 ranks on, so that all together
+	// keep eight million.
 	History int
 	// NoKernelEvents leaves out kernel start and stop events, as when the shim's event mask has them off.
 	NoKernelEvents bool
@@ -31,6 +32,8 @@ type Config struct {
 
 const (
 	defaultHistory = 4096
+	leastHistory   = 768
+	allHistories   = 8 << 20
 	defaultEpoch   = 1767225600
 	clockSpread    = 40 * time.Millisecond // Wall clocks of hosts differ by up to so much.
 	driftSpread    = 20e-6
@@ -118,7 +121,7 @@ func newSim(cfg Config) (*sim, error) {
 		return nil, fmt.Errorf("checking the job: %w", err)
 	}
 	setDefault(&cfg.Hardware, H100())
-	setDefault(&cfg.History, defaultHistory)
+	setDefault(&cfg.History, min(defaultHistory, max(leastHistory, allHistories/cfg.Job.World())))
 	setDefault(&cfg.Epoch, defaultEpoch)
 	if cfg.Until <= 0 {
 		return nil, errors.New("the run's end must lie after its start")
