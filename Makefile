@@ -11,7 +11,7 @@ PKG     := github.com/prometheus/common/version
 LDFLAGS := -s -w -X $(PKG).Version=$(VERSION) -X $(PKG).Revision=$(shell git rev-parse --short HEAD 2>/dev/null) \
            -X $(PKG).Branch=$(shell git rev-parse --abbrev-ref HEAD 2>/dev/null)
 
-.PHONY: all help build shim ringjob go-build tools test test-go test-c test-rules test-pyspy test-e2e test-slow demo lint bench generate \
+.PHONY: all help build shim ringjob go-build tools test test-go test-c test-rules test-pyspy record-dumps test-e2e test-slow demo lint bench generate \
         check-generated scorecard scorecard-full gpu-e2e soak sanitizers clean
 
 all: build
@@ -67,6 +67,20 @@ $(PYSPY)/bin/py-spy:
 
 test-pyspy: $(PYSPY)/bin/py-spy
 	PY_SPY=$(CURDIR)/$(PYSPY)/bin/py-spy PYTHON=$$(command -v python3) $(GO) test -tags pyspy ./analyzer/offline/pyspy
+
+TORCH_VERSIONS ?= 2.8.0 2.9.1 2.10.0 2.15.0
+TORCH_DUMPS := analyzer/offline/testdata/torch
+
+record-dumps: ## Record Flight Recorder dumps of faulty PyTorch jobs (TORCH_VERSIONS="2.9.1 …", FORCE=1 again); wheels are large.
+	@for v in $(TORCH_VERSIONS); do \
+	  if [[ -d $(TORCH_DUMPS)/torch-$$v && -z "$(FORCE)" ]]; then echo "torch $$v is recorded (FORCE=1 records it again)"; continue; fi; \
+	  env=.cache/torch-$$v; \
+	  if [[ ! -e $$env/installed ]]; then \
+	    echo "installing torch $$v into $$env"; \
+	    python3 -m venv $$env && $$env/bin/pip install --quiet --disable-pip-version-check torch==$$v numpy && touch $$env/installed || exit 1; \
+	  fi; \
+	  $$env/bin/python $(TORCH_DUMPS)/record.py $(TORCH_DUMPS) || exit 1; \
+	done
 
 test-e2e: build tools ## Real processes, Prometheus and Alertmanager: every fault names its rank.
 	$(GO) test -timeout 20m -count=1 -v ./sim/e2e

@@ -14,7 +14,7 @@ import (
 // Dumps of real PyTorch jobs (testdata/torch/record.py), read as they are: each archive holds the pickled and the JSON
 // form of the same ranks.
 func TestRealPyTorch(t *testing.T) {
-	for _, version := range []string{"torch-2.8.0", "torch-2.9.1", "torch-2.15.0"} {
+	for _, version := range []string{"torch-2.8.0", "torch-2.9.1", "torch-2.10.0", "torch-2.15.0"} {
 		for _, tc := range []struct {
 			scenario string
 			class    rca.Class
