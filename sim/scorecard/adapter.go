@@ -20,18 +20,20 @@ import (
 type gathered struct {
 	ev    rca.Evidence
 	comms map[rca.CommID]*rca.Comm
-	hosts int
+	names []string // Of all hosts.
 	ranks int
-	bytes int64
-	// bytesOf is what each host's state took.
+	bytes int64 // Of states, and of what was looked back at.
+	// states is the part of bytes that states took, bytesOf what each host's did.
+	states  int64
 	bytesOf map[string]int64
 }
 
 // gather asks all hosts of a recording for their state, converts it as the analyzer does, and counts the bytes that
 // would have crossed the network (JSON, before compression).
 func gather(rec *cluster.Recording) (*gathered, error) {
-	g := &gathered{hosts: rec.Hosts(), comms: map[rca.CommID]*rca.Comm{}, bytesOf: map[string]int64{}, ev: rca.Evidence{JobID: rec.JobID(), WorldSize: rec.World(), Sources: []string{"simulator"}}}
+	g := &gathered{comms: map[rca.CommID]*rca.Comm{}, bytesOf: map[string]int64{}, ev: rca.Evidence{JobID: rec.JobID(), WorldSize: rec.World(), Sources: []string{"simulator"}}}
 	for h := range rec.Hosts() {
+		g.names = append(g.names, rec.HostName(h))
 		if !rec.Answers(h) {
 			g.ev.Missing = append(g.ev.Missing, rca.Missing{What: "exporter", Name: rec.HostName(h), Ranks: rec.RanksOf(h), Why: "no answer"})
 			continue
@@ -52,7 +54,7 @@ func gather(rec *cluster.Recording) (*gathered, error) {
 		}
 		g.ev.Facts = append(g.ev.Facts, evidence.Facts(st.Facts, st.Node)...)
 	}
-	g.ranks = len(g.ev.Ranks)
+	g.ranks, g.states = len(g.ev.Ranks), g.bytes
 	g.list()
 	return g, nil
 }
@@ -106,15 +108,17 @@ const (
 	historySpan  = 5 * time.Minute
 )
 
-// lookBack adds finished operations to the evidence: of all hosts of a small job, of a sample of a large one.
-func (g *gathered) lookBack(rec *cluster.Recording) error {
-	n := min(rec.Hosts(), historyHosts)
-	for i := range n {
-		h := i * rec.Hosts() / n
-		if !rec.Answers(h) {
+// lookBack adds finished operations to evidence: of all hosts of a small job, of those asked in a large one.
+func (g *gathered) lookBack(rec *cluster.Recording, ev *rca.Evidence, asked map[string]bool) error {
+	n := min(rec.Hosts(), max(1, len(asked)))
+	if asked == nil {
+		n = min(rec.Hosts(), historyHosts)
+	}
+	for h := range rec.Hosts() {
+		if !rec.Answers(h) || (asked != nil && !asked[g.names[h]]) {
 			continue
 		}
-		if err := g.timeline(rec, h, historyOps/n); err != nil {
+		if err := g.timeline(rec, ev, h, historyOps/n); err != nil {
 			return err
 		}
 	}
@@ -125,7 +129,7 @@ func (g *gathered) lookBack(rec *cluster.Recording) error {
 const sizedEvery = 16
 
 // timeline adds the newest finished operations of a host, at most so many.
-func (g *gathered) timeline(rec *cluster.Recording, h, most int) error {
+func (g *gathered) timeline(rec *cluster.Recording, ev *rca.Evidence, h, most int) error {
 	ranks := map[string]int{}
 	var lines []nodeapi.ProcessCompletion
 	err := rec.Trace(h, historySpan, func(line *nodeapi.TraceLine) error {
@@ -161,7 +165,7 @@ func (g *gathered) timeline(rec *cluster.Recording, h, most int) error {
 		if comm := g.comms[s.Comm]; c.Flags&trace.OpP2P != 0 && comm != nil {
 			s.Peer = comm.Members[c.Peer]
 		}
-		g.ev.Timeline = append(g.ev.Timeline, s)
+		ev.Timeline = append(ev.Timeline, s)
 		if i%sizedEvery == 0 {
 			var n counter
 			if err := json.NewEncoder(&n).Encode(nodeapi.TraceLine{Completion: &lines[i]}); err != nil {

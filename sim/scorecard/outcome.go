@@ -55,7 +55,7 @@ type Outcome struct {
 	AllocMiB   float64 `json:"alloc_mib,omitempty"`
 	SimSeconds float64 `json:"sim_seconds"`
 
-	// Search is the progressive search through a standstill of more than 64 hosts.
+	// Search is the progressive search over a job of more than 64 hosts.
 	Search *Search `json:"search,omitempty"`
 
 	// Methods are what simple and single methods say of the same evidence.

@@ -147,7 +147,7 @@ func (r *Report) holmesDetection() table {
 	t := table{
 		title: "Holmes, figures 14(a) and 16: detection, data fetched, time until located",
 		note: "Figure 14(a)'s F1 is of single abnormal operators, ours of whole runs told of by the slowness trigger against quiet ones: stricter on the one hand, easier on the other; they are side by side only because both say whether slowness is seen. " +
-			"Holmes fetches 0.84 GB of 24.36 GB (3.4%); ours is the service's search through standstills of more than 64 hosts, on states without history.",
+			"Holmes fetches 0.84 GB of 24.36 GB (3.4%); ours is the service's search through standstills of more than 64 hosts.",
 		head: []string{"figure", "Holmes", "ours"},
 	}
 	slow := filter(r.Outcomes, func(o *Outcome) bool { return o.Group == groupSlow && o.Effect })
@@ -162,8 +162,8 @@ func (r *Report) holmesDetection() table {
 		f := figures(filter(slow, func(o *Outcome) bool { return o.Ranks >= low && o.Ranks <= high }))
 		return told5090(&f)
 	}
-	searched := filter(r.Outcomes, func(o *Outcome) bool { return o.Search != nil && o.guilty() })
-	part := collect(searched, func(o *Outcome) float64 { return 100 * float64(o.Search.Bytes) / float64(o.BytesFetched) })
+	searched := filter(r.Outcomes, func(o *Outcome) bool { return o.Search != nil && o.guilty() && o.Group == groupHang })
+	part := collect(searched, func(o *Outcome) float64 { return 100 * float64(o.BytesFetched) / float64(o.Search.Whole) })
 	hosts := collect(searched, func(o *Outcome) float64 { return 100 * float64(o.Search.Hosts) / float64(o.Search.Of) })
 	same := share(searched, func(o *Outcome) bool { return o.Search.Same })
 	t.rows = append(t.rows, []string{"16(b): data fetched, of all", "3.4%", fmt.Sprintf("%.1f%% p50, %.1f%% max, of %.1f%% of the hosts; %d searches, same verdict as with everybody asked: %s",

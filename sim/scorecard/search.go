@@ -5,22 +5,22 @@ package scorecard
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"time"
 
 	"github.com/culprit-project/culprit/analyzer/rca"
 )
 
-// Search is how a progressive search goes over the evidence of a large job: whom it asks, and whether it comes to the
-// same verdict as with everybody asked.
+// Search is how the progressive search went over a job that is too large to ask everybody.
 type Search struct {
-	Rounds int   `json:"rounds"`
-	Hosts  int   `json:"hosts"` // Asked,
-	Of     int   `json:"of"`    // of so many.
-	Ranks  int   `json:"ranks"`
-	Bytes  int64 `json:"bytes"`
-	Same   bool  `json:"same"`  // Class and first-named are those of the whole evidence.
-	Right  bool  `json:"right"` // Judged as any verdict.
+	Rounds int `json:"rounds"`
+	Hosts  int `json:"hosts"` // Asked,
+	Of     int `json:"of"`    // of so many.
+	// Same: with all states known the engine says the same class and first-named. Only of standstills.
+	Same bool `json:"same"`
+	// Whole is how many bytes all states would have been.
+	Whole int64 `json:"whole_bytes"`
 }
 
 // Bounds of the search, as the service has them: from how many exporters on it searches, where it begins, and how far
@@ -40,10 +40,11 @@ type searcher struct {
 	asked  map[string]bool
 	hostOf map[int]string
 	stuck  []rca.CommID // Longest first, at most searchComms.
+	rounds int
 }
 
-// search goes through a hang as the service does.
-func (g *gathered) search() (rca.Verdict, Search) {
+// newSearch begins a search over evidence, with hosts that have been asked before.
+func newSearch(g *gathered, asked map[string]bool) *searcher {
 	s := &searcher{whole: g, asked: map[string]bool{}, hostOf: map[int]string{}}
 	for i := range g.ev.Ranks {
 		s.hostOf[g.ev.Ranks[i].ID] = g.ev.Ranks[i].Host
@@ -54,13 +55,19 @@ func (g *gathered) search() (rca.Verdict, Search) {
 		}
 	}
 	for _, r := range s.scout() {
-		s.asked[s.hostOf[r]] = true
+		if len(asked) == 0 {
+			s.asked[s.hostOf[r]] = true
+		}
 	}
-	out := Search{Of: g.hosts}
-	var v rca.Verdict
-	for out.Rounds < searchRounds {
-		out.Rounds++
-		v = rca.Analyze(s.evidence(), rca.Options{})
+	maps.Copy(s.asked, asked)
+	return s
+}
+
+// run widens along the waiting until the engine asks for nobody else.
+func (s *searcher) run(analyze func(*rca.Evidence) rca.Verdict) (*rca.Evidence, rca.Verdict) {
+	for s.rounds = 1; ; s.rounds++ {
+		ev := s.evidence()
+		v := analyze(ev)
 		next := 0
 		for _, r := range v.Ask {
 			if h, ok := s.hostOf[r]; ok && !s.asked[h] && next < searchPerRound {
@@ -68,20 +75,37 @@ func (g *gathered) search() (rca.Verdict, Search) {
 				next++
 			}
 		}
-		if next == 0 {
-			break
+		if next == 0 || s.rounds == searchRounds {
+			return ev, v
 		}
 	}
-	out.Hosts = len(s.asked)
+}
+
+// spread asks further hosts, evenly over the job, until so many have been asked.
+func (s *searcher) spread(most int) {
+	var rest []string
+	for _, h := range s.whole.names {
+		if !s.asked[h] {
+			rest = append(rest, h)
+		}
+	}
+	n := min(len(rest), max(0, most-len(s.asked)))
+	for i := range n {
+		s.asked[rest[i*len(rest)/n]] = true
+	}
+}
+
+// cost is the number of ranks asked and the bytes of their states.
+func (s *searcher) cost() (ranks int, bytes int64) {
 	for h := range s.asked {
-		out.Bytes += g.bytesOf[h]
+		bytes += s.whole.bytesOf[h]
 	}
-	for r := range s.hostOf {
-		if s.asked[s.hostOf[r]] {
-			out.Ranks++
+	for _, h := range s.hostOf {
+		if s.asked[h] {
+			ranks++
 		}
 	}
-	return v, out
+	return ranks, bytes
 }
 
 // scout gives the ranks that the search begins with: silent ones, those that stopped first, those furthest behind in
@@ -142,9 +166,9 @@ func (s *searcher) scout() []int {
 }
 
 // evidence is what is known with the hosts asked so far.
-func (s *searcher) evidence() rca.Evidence {
+func (s *searcher) evidence() *rca.Evidence {
 	whole := &s.whole.ev
-	ev := rca.Evidence{JobID: whole.JobID, WorldSize: whole.WorldSize, Sources: whole.Sources}
+	ev := &rca.Evidence{JobID: whole.JobID, WorldSize: whole.WorldSize, Sources: whole.Sources}
 	seen := map[rca.CommID]bool{}
 	for i := range whole.Ranks {
 		r := &whole.Ranks[i]

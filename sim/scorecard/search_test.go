@@ -39,15 +39,21 @@ func TestSearchFindsWhatTheWholeShows(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			g, x := gatheredAt(t, name)
 			whole := rca.Analyze(g.ev, rca.Options{})
-			v, s := g.search()
-			if v.Class != whole.Class || len(v.Culprits) == 0 || v.Culprits[0].Rank != whole.Culprits[0].Rank {
+			s := newSearch(g, nil)
+			_, v := s.run(func(ev *rca.Evidence) rca.Verdict { return rca.Analyze(*ev, rca.Options{}) })
+			if !sameAnswer(&v, &whole) {
 				t.Errorf("the search says %s %v, the whole %s %v", v.Class, v.Culprits, whole.Class, whole.Culprits)
 			}
 			if !judge(&v, x.lab.answer, true, x.lab.rec).Right {
 				t.Errorf("%s %v is wrong", v.Class, v.Culprits)
 			}
-			if s.Of != 8 || s.Hosts < 1 || s.Hosts > 8 || s.Bytes <= 0 || s.Bytes > g.bytes || s.Rounds < 1 || s.Ranks != 8*s.Hosts {
-				t.Errorf("search %+v of %d bytes", s, g.bytes)
+			ranks, bytes := s.cost()
+			if len(s.asked) < 1 || len(s.asked) > 8 || bytes <= 0 || bytes > g.states || s.rounds < 1 || ranks != 8*len(s.asked) {
+				t.Errorf("%d hosts and %d ranks asked in %d rounds, %d bytes of %d", len(s.asked), ranks, s.rounds, bytes, g.states)
+			}
+			s.spread(6)
+			if n := len(s.asked); n < 6 {
+				t.Errorf("%d hosts asked after spreading to 6", n)
 			}
 		})
 	}

@@ -59,7 +59,7 @@ func (c *Case) operators(ctx context.Context, faults []cluster.Fault) ([]holmes.
 	if err != nil {
 		return nil, fmt.Errorf("gathering %s: %w", c.Name, err)
 	}
-	if err := g.lookBack(rec); err != nil {
+	if err := g.lookBack(rec, &g.ev, nil); err != nil {
 		return nil, fmt.Errorf("gathering the history of %s: %w", c.Name, err)
 	}
 	return rca.Operators(g.ev, rca.Options{}), nil
