@@ -26,6 +26,7 @@ type gathered struct {
 	// states is the part of bytes that states took, bytesOf what each host's did.
 	states  int64
 	bytesOf map[string]int64
+	lines   []nodeapi.ProcessCompletion // Of one host, used again.
 }
 
 // gather asks all hosts of a recording for their state, converts it as the analyzer does, and counts the bytes that
@@ -131,7 +132,7 @@ const sizedEvery = 16
 // timeline adds the newest finished operations of a host, at most so many.
 func (g *gathered) timeline(rec *cluster.Recording, ev *rca.Evidence, h, most int) error {
 	ranks := map[string]int{}
-	var lines []nodeapi.ProcessCompletion
+	lines := g.lines[:0]
 	err := rec.Trace(h, historySpan, func(line *nodeapi.TraceLine) error {
 		switch {
 		case line.Process != nil:
@@ -144,6 +145,7 @@ func (g *gathered) timeline(rec *cluster.Recording, ev *rca.Evidence, h, most in
 	if err != nil {
 		return err
 	}
+	g.lines = lines
 	from := uint64(0)
 	if len(lines) > most {
 		stamps := make([]uint64, len(lines))
