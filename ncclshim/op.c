@@ -135,12 +135,13 @@ static void settle(uint32_t i) {
 
   if (!end && passed && quiet) {
     const bool seen = o->kernel_started != 0 || o->proxy_started != 0;
+    if (!seen && o->key != 0) comm_learn(comm, o->key, 0);  // Its kind has no proxies: symmetric memory.
     finish(i, CULPRIT_OP_LEFT_INFERRED | (seen ? 0 : CULPRIT_OP_NO_COMPLETION), last_seen(o));
     return;
   }
   if (end) {
     const int64_t usual = comm_learned(comm, o->key);
-    const bool all = hidden || final || GET(c->has_proxy) == 0 || (usual >= 0 && o->proxy_started >= (uint32_t)usual);
+    const bool all = hidden || final || GET(c->has_proxy) == 0 || (usual > 0 && o->proxy_started >= (uint32_t)usual);
     if (quiet && all) {
       if (final && !hidden) comm_learn(comm, o->key, o->proxy_started);
       finish(i, exact ? 0 : CULPRIT_OP_LEFT_INFERRED, left_ns);
@@ -192,6 +193,7 @@ static void retire_unseen(uint32_t comm, uint64_t number, uint32_t state, bool p
   // Between call and launch: its group is open, or it waits for its turn behind a CUDA graph.
   const bool early = o->state < state || (o->state == CULPRIT_OP_CALLED && group_api_find(o->group) != NULL);
   if (o->number == number && !watched && !early && (patient || (o->flags & CULPRIT_OP_NO_COMPLETION) != 0)) {
+    if (patient && o->key != 0 && o->proxy_started == 0) comm_learn(comm, o->key, 0);
     finish(i, CULPRIT_OP_LEFT_INFERRED | CULPRIT_OP_NO_COMPLETION, larger(o->called_ns, o->enqueued_ns));
     return;
   }

@@ -103,6 +103,21 @@ static uint64_t choose_size(int directory, const struct settings *s) {
   return available < bytes * (SPARE_FILES + 1) ? 0 : bytes;
 }
 
+// traced_already says whether this process has a trace file mapped: by another copy of the plugin, at another path.
+static bool traced_already(const struct culprit_header *h) {
+  char name[64], line[1024];
+  const int length = snprintf(name, sizeof name, "/%u-%llu-", h->pid, (unsigned long long)h->start_ticks);
+  FILE *maps = fopen("/proc/self/maps", "re");
+  if (maps == NULL) return false;
+  bool found = false;
+  while (!found && fgets(line, sizeof line, maps) != NULL) {
+    const char *base = strrchr(line, '/');
+    found = base != NULL && strncmp(base, name, (size_t)length) == 0 && strstr(base, CULPRIT_TRACE_SUFFIX) != NULL;
+  }
+  fclose(maps);
+  return found;
+}
+
 static int open_new(struct trace_file *f, int directory, const struct culprit_header *h, const struct settings *s) {
   for (int i = 0; i < 8; i++) {
     char name[96];
@@ -164,6 +179,12 @@ int tracefile_create(struct trace_file *f, const struct settings *s, uint64_t no
   h.real_minus_mono_ns = real_minus_mono_ns;
   h.heartbeat_ns = now_ns;
   identity_fill(&h);
+
+  *doing = "looking for another copy of the plugin in this process";
+  if (traced_already(&h)) {
+    close(directory);
+    return EALREADY;
+  }
 
   *doing = "finding room for the trace file";
   const uint64_t bytes = choose_size(directory, s);

@@ -345,6 +345,24 @@ static void exit_is_noted(void) {
   CHECK(view_has_lifecycle(&v, CULPRIT_LIFE_PROCESS_END, 0));
 }
 
+// A copy of the plugin at another path is another instance: it finds the process traced, and stays out.
+static void copy_of_the_plugin(void) {
+  nccl_load(6);
+  void *comm = nccl_init(1, NULL, 2, 2, 0);
+  char copy[256], command[600];
+  snprintf(copy, sizeof copy, "%s/copy.so", harness_directory());
+  snprintf(command, sizeof command, "cp %s %s", getenv("PLUGIN"), copy);
+  CHECK_EQ(system(command), 0);
+  setenv("PLUGIN", copy, 1);
+  nccl_load(6);
+  CHECK(nccl_init(1, NULL, 2, 2, 0) == NULL);
+  CHECK_EQ(nccl_mask, 0);
+  CHECK(strstr(nccl_log, "another copy") != NULL);
+  struct view v = view_open();  // One file.
+  CHECK_EQ(v.header->comms_high, 1);
+  (void)comm;
+}
+
 // NCCL unmaps the plugin with its last communicator. It stays, handlers and threads may still run its code, and a new
 // communicator goes on with the same file.
 static void dlclose_and_again(void) {
@@ -546,6 +564,7 @@ static const struct test_case cases[] = {
     {"survives_kill", survives_kill},
     {"fork_writes_nothing", fork_writes_nothing},
     {"exit_is_noted", exit_is_noted},
+    {"copy_of_the_plugin", copy_of_the_plugin},
     {"dlclose_and_again", dlclose_and_again},
     {"reaps_files_of_the_dead", reaps_files_of_the_dead},
     {"keeps_young_files", keeps_young_files},

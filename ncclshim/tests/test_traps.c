@@ -198,6 +198,49 @@ static void foreign_handle_with_our_pid(void) {
   CHECK_EQ(o.state, CULPRIT_OP_ENQUEUED);
 }
 
+// From NCCL 2.31 on operations on symmetric memory have a launch, and between nodes nothing else: after the first ones, they
+// are known not to tell of their end.
+static void symmetric_between_nodes(void) {
+  setenv("CULPRIT_EVENTS", "-kernelch", 1);
+  nccl_load(7);
+  void *comm = nccl_init(COMM_ID, NULL, 2, 8, 0);
+  struct view v = view_open();
+  const struct nccl_op symmetric = {.count = 1000, .channels = 4}, ordinary = {.func = "AllGather", .count = 64, .channels = 1};
+  nccl_op_simple(comm, &symmetric);
+  CHECK_EQ(comm_at(&v, 0).ops_in_flight, 1);  // Its proxies may be about to start.
+  void *op = nccl_op_simple(comm, &ordinary);
+  nccl_send_steps(comm, nccl_proxy(comm, op, 0, 1, 1, 1), 0, 1, 8);
+  CHECK_EQ(comm_at(&v, 0).ops_in_flight, 0);
+  nccl_op_simple(comm, &symmetric);
+  struct culprit_op o;
+  CHECK(view_find_op(&v, COMM_ID, 2, &o));
+  CHECK_EQ(o.flags, CULPRIT_OP_NO_COMPLETION);
+  CHECK_EQ(comm_at(&v, 0).ops_in_flight, 0);
+  // The same kind with proxies after all.
+  op = nccl_op_simple(comm, &symmetric);
+  void *first = nccl_proxy(comm, op, 0, 1, 1, 1), *second = nccl_proxy(comm, op, 1, 1, 1, 1);
+  nccl_send_steps(comm, first, 0, 1, 8);
+  CHECK(view_find_op(&v, COMM_ID, 3, &o));
+  CHECK_EQ(o.state, CULPRIT_OP_MOVING);
+  nccl_send_steps(comm, second, 0, 1, 8);
+  CHECK(view_find_op(&v, COMM_ID, 3, &o));
+  CHECK_EQ(o.state, CULPRIT_OP_LEFT);
+}
+
+// A communicator with nothing but such operations.
+static void symmetric_alone(void) {
+  setenv("CULPRIT_EVENTS", "-kernelch", 1);
+  nccl_load(7);
+  void *comm = nccl_init(COMM_ID, NULL, 2, 8, 0);
+  struct view v = view_open();
+  const struct nccl_op symmetric = {.count = 1000, .channels = 4};
+  for (int i = 0; i < 257; i++) nccl_op_simple(comm, &symmetric);
+  const uint32_t before = comm_at(&v, 0).ops_in_flight;
+  CHECK(before <= 256);
+  for (int i = 0; i < 300; i++) nccl_op_simple(comm, &symmetric);
+  CHECK_EQ(comm_at(&v, 0).ops_in_flight, 0);
+}
+
 static const struct test_case cases[] = {
     {"converted_v2_v3", converted_v2_v3},
     {"converted_v4_channels", converted_v4_channels},
@@ -207,6 +250,8 @@ static const struct test_case cases[] = {
     {"same_id_twice", same_id_twice},
     {"events_after_finalize", events_after_finalize},
     {"foreign_handle_with_our_pid", foreign_handle_with_our_pid},
+    {"symmetric_between_nodes", symmetric_between_nodes},
+    {"symmetric_alone", symmetric_alone},
 };
 
 TEST_MAIN(cases)
