@@ -36,6 +36,7 @@ type join struct {
 	op       *Op
 	active   bool
 	started  startState
+	still    time.Duration // How long it stands there, -1 unknown.
 }
 
 // startState says whether an operation's kernel runs.
@@ -115,7 +116,7 @@ func (x *index) buildInstances() {
 				x.insts = append(x.insts, instance{key: key})
 			}
 			in := &x.insts[id]
-			in.joins = append(in.joins, join{int32(n), mem.commRank, h.op, act[i], h.started})
+			in.joins = append(in.joins, join{int32(n), mem.commRank, h.op, act[i], h.started, standsFor(h.op, h.m)})
 			if act[i] {
 				x.acts[n] = append(x.acts[n], active{inst: id, op: h.op, m: h.m, comm: h.comm})
 			}
@@ -145,13 +146,13 @@ func (x *index) settle(in *instance) {
 		if !j.active {
 			continue
 		}
-		age := stuckFor(j.op)
+		age := j.still
 		if age < 0 || age >= x.opt.HangAfter {
 			still++
 		} else {
 			moving++
 		}
-		in.age = max(in.age, age)
+		in.age = max(in.age, stuckFor(j.op))
 	}
 	in.stuck = still > 0 && still >= moving
 }
@@ -174,6 +175,16 @@ func (x *index) callers(i int32) {
 }
 
 func (in *instance) openGroup() bool { return in.key.p2p() && (in.key.src < 0 || in.key.dst < 0) }
+
+// standsFor is how long an operation stands on a rank, -1 unknown: the host calls far ahead, so not since the call if the
+// operation before it has left since then.
+func standsFor(o *Op, m *Membership) time.Duration {
+	d := stuckFor(o)
+	if d >= 0 && m != nil && m.SinceCompleted >= 0 && m.Completed > 0 {
+		d = min(d, m.SinceCompleted)
+	}
+	return d
+}
 
 // stuckFor is how long an operation made no progress, -1 unknown.
 func stuckFor(o *Op) time.Duration {

@@ -377,8 +377,8 @@ func (t *timeline) shape(list []int32, tokens []int32) roleShape {
 	first, last := int32(-1), int32(noIteration)
 	for _, i := range list {
 		s := &t.segs[i]
-		if s.iter == noIteration {
-			continue
+		if s.iter == noIteration || s.Comm == hiddenComm {
+			continue // What was not recorded is no part of the program as far as it is known.
 		}
 		if first < 0 {
 			first = s.iter

@@ -49,6 +49,11 @@ func (a *slowAnalysis) network() []finding {
 			return []finding{f}
 		}
 	}
+	// One place that explains which flows are slow and which are not is the reason even where the delays of its steps
+	// add up to more than its flows show.
+	if f, ok := a.locateNet(groups, flush, all); ok && len(net) > 0 && f.weight >= surePlace {
+		return []finding{f}
+	}
 	if a.inAllSlow(flush) {
 		if f, ok := a.locateProxy(flush, all); ok {
 			return []finding{f}
@@ -83,6 +88,9 @@ func (a *slowAnalysis) inAllSlow(flush []slowEnd) bool {
 	}
 	return true
 }
+
+// surePlace is the weight of a place that explains more than two thirds of what is slow.
+const surePlace = 0.78
 
 // slowSends gives the flow groups that are slow, those that matter most first.
 func (a *slowAnalysis) slowSends(groups []flowGroup) []slowEnd {

@@ -296,6 +296,9 @@ func (t *timeline) settleJoint(j *joint) {
 		}
 	}
 	j.transfer, j.last = t.segs[shortest].stay, shortest
+	if c := t.segs[shortest].Comm; c == hiddenComm && 3*j.transfer > t.segs[longest].stay {
+		j.transfer = 0 // All waited long, for somebody who is not among them.
+	}
 	if j.p2p && len(j.parts) == 2 {
 		send := j.parts[0]
 		if direction(t.segs[send].Func) < 0 {
