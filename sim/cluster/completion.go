@@ -12,13 +12,15 @@ import (
 // completions writes the newest few finished operations of every communicator, oldest first.
 func (b *snapshotter) completions() {
 	var count [numSlots]int
+	missing := recentKept * len(b.p.Comms)
 	n := b.r.history.n
-	for i := n - 1; i >= 0; i-- {
+	for i := n - 1; i >= 0 && missing > 0; i-- {
 		h := b.r.history.at(i)
 		sl := h.o.comm.slot
 		if count[sl]++; count[sl] > recentKept {
 			continue
 		}
+		missing--
 		b.p.Completions = append(b.p.Completions, b.s.completion(b.r, h.o, h.m, b.index[sl], b.r.history.ticket(i)))
 	}
 	slices.Reverse(b.p.Completions)

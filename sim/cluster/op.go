@@ -14,6 +14,7 @@ type op struct {
 	mem      []member
 	dirs     []memberDirs
 	flows    *flowsAt
+	agreed   *instr   // The call of most members, once all have made it.
 	number   int64    // Among the communicator's collectives, or among the pair's sends.
 	size     int64    // Bytes of the pair.
 	group    [2]int64 // Of a pair: what the groups that it is part of send and receive over the network in all.
@@ -80,6 +81,9 @@ func (o *op) bytes() int64 {
 
 // majority is the call that most members made.
 func (o *op) majority() *instr {
+	if o.agreed != nil {
+		return o.agreed
+	}
 	if o.consistent() {
 		for i := range o.mem {
 			if o.mem[i].in != nil {

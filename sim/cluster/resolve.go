@@ -35,7 +35,12 @@ func (s *sim) resolve(o *op) {
 		}
 	}
 	c := s.calibrated(o)
-	if s.isOdd(o, c) || !o.consistent() {
+	same := o.consistent()
+	if o.agreed = o.mem[0].in; !same {
+		o.agreed = nil
+		o.agreed = o.majority()
+	}
+	if s.isOdd(o, c) || !same {
 		e := s.evaluate(o, Never-1, false, true)
 		for i := range o.mem {
 			o.mem[i].leave(e.left[i])

@@ -70,7 +70,7 @@ func (r *Recording) State(h int) (*nodeapi.State, error) {
 	return st, nil
 }
 
-// Process is one rank's part of State. Flows that have moved within the last second, and so need nobody's attention, are
+// Process is one rank's part of State, without finished operations. Flows that have moved within the last second, and so need nobody's attention, are
 // left out: computing them costs most. It is an error to ask for a rank of a host that does not answer.
 func (r *Recording) Process(rank int) (nodeapi.Process, error) {
 	if h := r.HostOf(rank); !r.Answers(h) {
@@ -99,7 +99,9 @@ func (s *sim) process(r *rank, want detail) nodeapi.Process {
 	b := snapshotter{s: s, r: r, host: host, p: &p, want: want, flowAt: map[flowKey]int{}}
 	b.comms()
 	b.ops()
-	b.completions()
+	if want == allFlows {
+		b.completions()
+	}
 	p.Status = s.status(r, &b)
 	return p
 }
