@@ -34,24 +34,30 @@ func TestHangBaselines(t *testing.T) {
 		ccld, mycroft, last, asRAS int
 	}{
 		{
-			"one has not called", []rca.Rank{standing(0, 5, 6, "in", ar, 9), standing(1, 5, 6, "in", ar, 9), standing(2, 5, 5, "", ar, 0), standing(3, 5, 6, "in", ar, 9)},
+			"one has not called",
+			[]rca.Rank{standing(0, 5, 6, "in", ar, 9), standing(1, 5, 6, "in", ar, 9), standing(2, 5, 5, "", ar, 0), standing(3, 5, 6, "in", ar, 9)},
 			nil, 2, 2, 2, 2,
 		},
 		{
-			"one has called and not entered", []rca.Rank{standing(0, 5, 6, "in", ar, 9), standing(1, 5, 6, "", ar, 0), standing(2, 5, 6, "in", ar, 9), standing(3, 5, 6, "in", ar, 9)},
+			"one has called and not entered",
+			[]rca.Rank{standing(0, 5, 6, "in", ar, 9), standing(1, 5, 6, "", ar, 0), standing(2, 5, 6, "in", ar, 9), standing(3, 5, 6, "in", ar, 9)},
 			nil, 1, 1, 1, -1,
 		},
 		{
-			"another operation", []rca.Rank{standing(0, 5, 6, "in", ar, 9), standing(1, 5, 6, "in", ar, 9), standing(2, 5, 6, "in", ar, 9), standing(3, 5, 6, "in", "AllGather", 9)},
+			"another operation",
+			[]rca.Rank{standing(0, 5, 6, "in", ar, 9), standing(1, 5, 6, "in", ar, 9), standing(2, 5, 6, "in", ar, 9), standing(3, 5, 6, "in", "AllGather", 9)},
 			nil, 3, -1, -1, -1,
 		},
 		{
-			"fewest steps", []rca.Rank{standing(0, 5, 6, "in", ar, 9), standing(1, 5, 6, "in", ar, 4), standing(2, 5, 6, "in", ar, 9), standing(3, 5, 6, "in", ar, 9)},
+			"fewest steps",
+			[]rca.Rank{standing(0, 5, 6, "in", ar, 9), standing(1, 5, 6, "in", ar, 4), standing(2, 5, 6, "in", ar, 9), standing(3, 5, 6, "in", ar, 9)},
 			nil, 1, 1, -1, -1,
 		},
 		{
-			"a silent node", []rca.Rank{standing(0, 5, 6, "in", ar, 9), standing(1, 5, 6, "in", ar, 9), standing(2, 5, 6, "in", ar, 9)},
-			[]rca.Missing{{What: "exporter", Ranks: []int{3}}}, 3, 3, -1, 3,
+			"a silent node",
+			[]rca.Rank{standing(0, 5, 6, "in", ar, 9), standing(1, 5, 6, "in", ar, 9), standing(2, 5, 6, "in", ar, 9)},
+			[]rca.Missing{{What: "exporter", Ranks: []int{3}}},
+			3, 3, -1, 3,
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -1,0 +1,108 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package scorecard
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/culprit-project/culprit/analyzer/rca"
+)
+
+// ask gathers evidence at the moment the analyzer is told, as the service does, and asks the engine.
+func (t *trial) ask(told told) error {
+	look, err := t.look(told.at, nil)
+	if err != nil {
+		return err
+	}
+	switch v := &look.v; {
+	case standsStill(v.Class) && v.Page:
+		// The service looks twice before a hang pages: what moves does not hang.
+		if look, err = t.look(told.at+confirmAfter, look.asked()); err != nil {
+			return err
+		}
+	case standsStill(v.Class) || v.Class == rca.Benign || (told.by == byStall && v.Class != rca.Healthy):
+		// Explained; or a standstill that is not understood yet.
+	default:
+		if err := t.lookBack(look); err != nil {
+			return err
+		}
+	}
+	t.out.RanksFetched, t.out.BytesFetched, t.out.Search = look.g.ranks, look.g.bytes, nil
+	if s := look.search; s != nil {
+		t.out.Search = &Search{Rounds: s.rounds, Hosts: len(s.asked), Of: len(look.g.names), Whole: look.g.states}
+		ranks, bytes := s.cost()
+		t.out.RanksFetched, t.out.BytesFetched = ranks, look.g.bytes-look.g.states+bytes
+		if standsStill(look.v.Class) {
+			whole := rca.Analyze(look.g.ev, rca.Options{})
+			t.out.Search.Same = sameAnswer(&whole, &look.v)
+		}
+	}
+	t.verdict, t.ev = look.v, look.ev
+	return nil
+}
+
+// sameAnswer compares class and first-named.
+func sameAnswer(a, b *rca.Verdict) bool {
+	if a.Class != b.Class || (len(a.Culprits) == 0) != (len(b.Culprits) == 0) {
+		return false
+	}
+	return len(a.Culprits) == 0 || (a.Culprits[0].Rank == b.Culprits[0].Rank && a.Culprits[0].Group == b.Culprits[0].Group)
+}
+
+// look is what the analyzer sees at a moment, and says.
+type look struct {
+	g      *gathered
+	search *searcher     // Nil: everybody was asked.
+	ev     *rca.Evidence // What was asked for.
+	v      rca.Verdict
+}
+
+func (l *look) asked() map[string]bool {
+	if l.search == nil {
+		return nil
+	}
+	return l.search.asked
+}
+
+// look asks everybody, or in a large job those that the search comes to.
+func (t *trial) look(at time.Duration, asked map[string]bool) (*look, error) {
+	if err := t.lab.until(at); err != nil {
+		return nil, err
+	}
+	g, err := t.lab.gather()
+	if err != nil {
+		return nil, fmt.Errorf("gathering evidence: %w", err)
+	}
+	l := &look{g: g, ev: &g.ev}
+	analyze := func(ev *rca.Evidence) rca.Verdict { return t.meter.analyze(&t.out, ev) }
+	if len(g.names) <= searchPast {
+		l.v = analyze(l.ev)
+		return l, nil
+	}
+	l.search = newSearch(g, asked)
+	l.ev, l.v = l.search.run(analyze)
+	return l, nil
+}
+
+// lookBack asks for finished operations, in a large job of some hosts more, and the engine once more.
+func (t *trial) lookBack(l *look) error {
+	if l.search != nil {
+		l.search.spread(historyHosts)
+		l.ev = l.search.evidence()
+	}
+	if err := l.g.lookBack(t.lab.rec, l.ev, l.asked()); err != nil {
+		return fmt.Errorf("gathering the history: %w", err)
+	}
+	l.v = t.meter.analyze(&t.out, l.ev)
+	return nil
+}
+
+// confirmAfter is analysis.confirm_after.
+const confirmAfter = 300 * time.Millisecond
+
+// standsStill reports whether a class is one of a job that stands still.
+func standsStill(c rca.Class) bool {
+	return c == rca.NotEntered || c == rca.Inconsistent || c == rca.Fault
+}

@@ -1,0 +1,59 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package scorecard
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/culprit-project/culprit/sim/cluster"
+)
+
+// lab simulates a case as far as it is asked to.
+type lab struct {
+	ctx    context.Context //nolint:containedctx // Of the one run that it serves.
+	config cluster.Config
+	sim    *cluster.Simulation
+	rec    *cluster.Recording
+	answer *cluster.Answer
+	spent  time.Duration
+}
+
+// until goes on to a moment and leaves in rec what the nodes would serve then. It never goes back.
+func (l *lab) until(at time.Duration) error {
+	start := time.Now()
+	if l.sim == nil {
+		// A little room for the last second look.
+		l.config.Until += confirmAfter
+		var err error
+		if l.sim, err = cluster.New(l.config); err != nil {
+			return fmt.Errorf("preparing the simulation: %w", err)
+		}
+	}
+	if err := l.sim.Advance(l.ctx, at); err != nil {
+		return fmt.Errorf("simulating until %v: %w", at, err)
+	}
+	l.rec, l.answer = l.sim.Recording(), l.sim.Answer()
+	l.spent += time.Since(start)
+	return nil
+}
+
+// memoryOf is the moment from which what Prometheus remembers of hosts that do not answer is taken.
+const memoryOf = 10 * time.Second
+
+// gather asks all nodes now.
+func (l *lab) gather() (*gathered, error) {
+	g, err := gather(l.rec)
+	if err != nil || len(g.ev.Missing) == 0 {
+		return g, err
+	}
+	early := l.config
+	early.Faults, early.Until = nil, memoryOf
+	rec, _, err := cluster.Run(l.ctx, early)
+	if err != nil {
+		return nil, fmt.Errorf("simulating what Prometheus remembers: %w", err)
+	}
+	return g, g.remember(rec)
+}
