@@ -485,6 +485,7 @@ handle op_returned(handle op, bool refused, uint64_t now) {
   COUNT(cs->ops_started, 1);
   if (GET(cs->seq_started[o->func]) <= o->seq) PUT(cs->seq_started[o->func], o->seq + 1);  // The chain begins with the last.
   publish(i);
+  op_link(i, 0, true);
   const uint32_t comm = o->comm_index;
   const uint64_t number = o->number;
   unlock_op(i);
