@@ -326,6 +326,13 @@ static void static_nccl(void) {
   CHECK_EQ(view_files(), 0);
 }
 
+// NCCL in a scope of its own, behind a library that is loaded late: found all the same.
+static void nccl_in_its_own_scope(void) {
+  CHECK_EQ(run_program(getenv("FRAMEWORK"), "group", "2"), 0);
+  struct view v = view_open();
+  CHECK_EQ(comm_of(&v, 0).ops_started, 7);
+}
+
 static void disabled(void) {
   setenv("CULPRIT_DISABLE", "1", 1);
   static const char *const deeds[] = {"every", "group", "family", "in_process", "threads", "forked"};
@@ -365,6 +372,7 @@ static const struct test_case cases[] = {
     {"slot_is_taken", slot_is_taken},
     {"old_nccl", old_nccl},
     {"static_nccl", static_nccl},
+    {"nccl_in_its_own_scope", nccl_in_its_own_scope},
     {"disabled", disabled},
     {"verbs_by_preload", verbs_by_preload},
 };
