@@ -25,19 +25,20 @@ import (
 
 // settings are what the flags say.
 type settings struct {
-	web       *web.FlagConfig
-	log       *promslog.Config
-	node      node.Options
-	nccl      collector.NCCLOptions
-	history   history.Options
-	kafka     kafka.Options
-	collector map[string]*bool // Switched on, by name.
-	telemetry string           // Path of the metrics.
-	sysfs     string
-	control   bool   // Running jobs may be told what to report.
-	kubelet   string // Socket of the kubelet's pod resources; empty: not asked.
-	cpus      int
-	ras       struct {
+	web        *web.FlagConfig
+	log        *promslog.Config
+	node       node.Options
+	nccl       collector.NCCLOptions
+	history    history.Options
+	kafka      kafka.Options
+	collector  map[string]*bool // Switched on, by name.
+	telemetry  string           // Path of the metrics.
+	sysfs      string
+	noDefaults bool   // Only the collectors that the user named.
+	control    bool   // Running jobs may be told what to report.
+	kubelet    string // Socket of the kubelet's pod resources; empty: not asked.
+	cpus       int
+	ras        struct {
 		address  string
 		interval time.Duration
 	}
@@ -73,9 +74,14 @@ func parseFlags(args []string) (*settings, error) {
 	app.Flag("kafka.topic", "Topic to stream to.").Default("culprit-trace").StringVar(&s.kafka.Topic)
 	app.Flag("kafka.tls", "Speak TLS to the brokers.").BoolVar(&s.kafka.TLS)
 
-	detail := s.addCollectors(app)
+	detail, chosen := s.addCollectors(app)
 	if _, err := app.Parse(args); err != nil {
 		return nil, err
+	}
+	if s.noDefaults {
+		for name, on := range s.collector {
+			*on = *on && *chosen[name]
+		}
 	}
 	s.history.MaxBytes, s.history.DirBytes = int(*size), int64(*dirSize)
 	s.nccl.Detail = collector.Detail(*detail)
@@ -88,8 +94,11 @@ func parseFlags(args []string) (*settings, error) {
 	return s, nil
 }
 
-// addCollectors adds the collectors' flags and gives the value of --collector.nccl.detail.
-func (s *settings) addCollectors(app *kingpin.Application) *string {
+// addCollectors adds the collectors' flags. It gives the value of --collector.nccl.detail, and which collectors the user
+// named.
+func (s *settings) addCollectors(app *kingpin.Application) (detail *string, chosen map[string]*bool) {
+	chosen = map[string]*bool{}
+	app.Flag("collector.disable-defaults", "Switch off all collectors but those named by --collector.NAME.").BoolVar(&s.noDefaults)
 	for _, c := range []struct{ name, on, help string }{
 		{"nccl", "true", "Collect nccl_* from the trace files."},
 		{"host", "true", "Collect host_* from procfs and sysfs."},
@@ -98,13 +107,14 @@ func (s *settings) addCollectors(app *kingpin.Application) *string {
 		{"nvml", "true", "Collect nvml_* of NVIDIA GPUs, where there are any."},
 		{"ras", "false", "Collect nccl_ras_* from NCCL's RAS service. Asking has crashed jobs with NCCL 2.26 and 2.27."},
 	} {
-		s.collector[c.name] = app.Flag("collector."+c.name, c.help).Default(c.on).Bool()
+		chosen[c.name] = new(bool)
+		s.collector[c.name] = app.Flag("collector."+c.name, c.help).Default(c.on).IsSetByUser(chosen[c.name]).Bool()
 	}
-	detail := app.Flag("collector.nccl.detail", "When to export per-flow series: auto (while a communicator is stuck), full or off.").
+	detail = app.Flag("collector.nccl.detail", "When to export per-flow series: auto (while a communicator is stuck), full or off.").
 		Default(string(collector.DetailAuto)).Enum(string(collector.DetailAuto), string(collector.DetailFull), string(collector.DetailOff))
 	app.Flag("collector.nccl.detail-after", "With auto: how long a communicator must be stuck.").Default("3s").DurationVar(&s.nccl.DetailAfter)
 	app.Flag("collector.nccl.max-series", "Hard cap of nccl_* series; what exceeds it is dropped and counted.").Default("20000").IntVar(&s.nccl.MaxSeries)
 	app.Flag("collector.ras.address", "Where RAS listens (NCCL_RAS_ADDR).").Default(ras.DefaultAddress).StringVar(&s.ras.address)
 	app.Flag("collector.ras.interval", "How often RAS is asked, whatever the scrape interval.").Default("1m").DurationVar(&s.ras.interval)
-	return detail
+	return detail, chosen
 }

@@ -5,10 +5,19 @@ package main
 
 import (
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
 	"encoding/json"
+	"encoding/pem"
+	"math/big"
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -43,6 +52,34 @@ func TestDefaults(t *testing.T) {
 	}
 	if s.history.MaxBytes != 16<<20 || s.history.DirBytes != 512<<20 || s.history.Dir != "" {
 		t.Errorf("history %+v", s.history)
+	}
+}
+
+func TestCollectorFlags(t *testing.T) {
+	for _, tt := range []struct {
+		args string
+		on   string
+	}{
+		{"", "host nccl nvml pci rdma"},
+		{"--no-collector.host --collector.ras", "nccl nvml pci ras rdma"},
+		{"--collector.disable-defaults", ""},
+		{"--collector.disable-defaults --collector.nccl --collector.rdma", "nccl rdma"},
+		{"--collector.disable-defaults --no-collector.nccl", ""},
+	} {
+		s, err := parseFlags(strings.Fields(tt.args))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var on []string
+		for name, v := range s.collector {
+			if *v {
+				on = append(on, name)
+			}
+		}
+		slices.Sort(on)
+		if got := strings.Join(on, " "); got != tt.on {
+			t.Errorf("%s: %s, want %s", tt.args, got, tt.on)
+		}
 	}
 }
 
@@ -117,6 +154,91 @@ func TestBasicAuthentication(t *testing.T) {
 			t.Errorf("%s: %d without a password", path, resp.StatusCode)
 		}
 	}
+}
+
+// TestTLS has the toolkit's web configuration serve with a certificate made for the test.
+func TestTLS(t *testing.T) {
+	dir := t.TempDir()
+	pool := certificate(t, dir)
+	config := filepath.Join(dir, "web.yml")
+	if err := os.WriteFile(config, []byte("tls_server_config:\n  cert_file: cert.pem\n  key_file: key.pem\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	addr := freeAddress(t)
+	s, err := parseFlags([]string{
+		"--trace.dir=" + t.TempDir(), "--web.listen-address=" + addr, "--web.config.file=" + config, "--runtime.gomaxprocs=2",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- serve(ctx, promslog.NewNopLogger(), s) }()
+	defer func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}()
+	client := http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool, ServerName: "node-1", MinVersion: tls.VersionTLS12}}}
+	defer client.CloseIdleConnections()
+	for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
+		resp, err := client.Get("https://" + addr + nodeapi.StatePath)
+		if err == nil {
+			resp.Body.Close()
+			if resp.StatusCode != http.StatusOK || resp.TLS == nil {
+				t.Errorf("%d, TLS %v", resp.StatusCode, resp.TLS)
+			}
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal(err)
+		}
+	}
+	if resp, err := http.Get("https://" + addr + "/metrics"); err == nil {
+		resp.Body.Close()
+		t.Error("a client takes a certificate that nobody it knows has signed")
+	}
+	resp, err := http.Get("http://" + addr + "/metrics")
+	if err == nil {
+		resp.Body.Close()
+		if resp.StatusCode == http.StatusOK {
+			t.Error("served without TLS")
+		}
+	}
+}
+
+// certificate writes cert.pem and key.pem for node-1 to dir and gives a pool that trusts it.
+func certificate(t *testing.T, dir string) *x509.CertPool {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "node-1"}, DNSNames: []string{"node-1"},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour), IsCA: true, BasicConstraintsValid: true,
+		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
+	}
+	cert, err := x509.CreateCertificate(rand.Reader, &template, &template, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	certPEM := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert})
+	for name, content := range map[string][]byte{"cert.pem": certPEM, "key.pem": pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: raw})} {
+		if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(certPEM) {
+		t.Fatal("the certificate cannot be read")
+	}
+	return pool
 }
 
 // TestNothingToWatch is the exporter on a machine without jobs, GPUs and RDMA.

@@ -12,6 +12,7 @@ import (
 	"log/slog"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -42,7 +43,8 @@ type Set struct {
 type member struct {
 	name    string
 	c       Collector
-	running sync.Mutex // Held while a collection runs, beyond its scrape if need be.
+	running sync.Mutex  // Held while a collection runs, beyond its scrape if need be.
+	without atomic.Bool // It has been said that there is nothing to collect.
 }
 
 // NewSet makes an empty Set.
@@ -90,7 +92,9 @@ func (s *Set) collect(ctx context.Context, m *member, ch chan<- prometheus.Metri
 	success := 1.0
 	switch {
 	case errors.Is(err, ErrNoData):
-		s.log.Debug("Collector has no data", "collector", m.name)
+		if !m.without.Swap(true) {
+			s.log.Info("Collector is without data", "collector", m.name, "reason", err)
+		}
 	case err != nil:
 		success = 0
 		s.log.Error("Collector failed", "collector", m.name, "err", err)

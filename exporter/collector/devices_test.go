@@ -242,6 +242,29 @@ func TestNoDevices(t *testing.T) {
 	}
 }
 
+// TestMissingHardwareIsSaidOnce has a node without RDMA be scraped again and again.
+func TestMissingHardwareIsSaidOnce(t *testing.T) {
+	var logged strings.Builder
+	set := NewSet(slog.New(slog.NewTextHandler(&logged, nil)))
+	set.Add("rdma", NewRDMA(tree(t, nil)))
+	registry := prometheus.NewPedanticRegistry()
+	registry.MustRegister(set.WithContext(t.Context()))
+	for range 5 {
+		families, err := registry.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range families {
+			if strings.HasPrefix(f.GetName(), "rdma_") || strings.HasSuffix(f.GetName(), "_success") && f.GetMetric()[0].GetGauge().GetValue() != 1 {
+				t.Errorf("%v", f)
+			}
+		}
+	}
+	if n := strings.Count(logged.String(), "\n"); n != 1 || !strings.Contains(logged.String(), "rdma") {
+		t.Errorf("%d lines: %s", n, &logged)
+	}
+}
+
 func TestRDMAFacts(t *testing.T) {
 	root := rdmaTree(t)
 	r := NewRDMA(root)

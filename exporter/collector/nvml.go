@@ -36,11 +36,12 @@ const (
 
 // NVML exports NVIDIA GPUs.
 type NVML struct {
-	open  func() (nvml.Library, error)
-	lib   atomic.Pointer[nvml.Library] // Nil until Run has opened it.
-	log   *slog.Logger
-	ranks Ranks
-	now   func() time.Time
+	open   func() (nvml.Library, error)
+	lib    atomic.Pointer[nvml.Library] // Nil until Run has opened it.
+	absent atomic.Pointer[error]        // Why it could not be opened.
+	log    *slog.Logger
+	ranks  Ranks
+	now    func() time.Time
 
 	mu     sync.Mutex
 	xids   map[xidKey]xidCount
@@ -120,12 +121,11 @@ var nvmlMetrics = []nvmlMetric{
 // Run opens the library and watches for XIDs until ctx ends. Without a driver it says so and returns.
 func (c *NVML) Run(ctx context.Context) {
 	lib, err := c.open()
-	if errors.Is(err, nvml.ErrUnavailable) {
-		c.log.Info("No NVIDIA GPUs are watched", "reason", err)
-		return
-	}
 	if err != nil {
-		c.log.Warn("NVIDIA GPUs are not watched", "err", err)
+		if !errors.Is(err, nvml.ErrUnavailable) {
+			c.log.Warn("NVIDIA GPUs are not watched", "err", err)
+		}
+		c.absent.Store(&err)
 		return
 	}
 	c.lib.Store(&lib)
@@ -145,7 +145,10 @@ func (c *NVML) Run(ctx context.Context) {
 func (c *NVML) Collect(ctx context.Context, emit func(prometheus.Metric)) error {
 	lib := c.lib.Load()
 	if lib == nil {
-		return ErrNoData
+		if absent := c.absent.Load(); absent != nil {
+			return fmt.Errorf("%w: %w", ErrNoData, *absent)
+		}
+		return nil // The driver is still being opened.
 	}
 	driver := (*lib).Driver()
 	devices, err := (*lib).Devices()

@@ -6,6 +6,7 @@ package kafka
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"runtime"
 	"testing"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"github.com/prometheus/common/promslog"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/culprit-project/culprit/trace"
 	"github.com/culprit-project/culprit/trace/nodeapi"
@@ -98,5 +100,58 @@ func TestSinkNeverWaits(t *testing.T) {
 	}
 	if n := sink.dropped.Load(); n < 500 {
 		t.Errorf("%d dropped", n)
+	}
+}
+
+// TestBackPressureNeverReachesTheJob has a broker that takes requests and never answers: whoever sends goes on at once, memory
+// is bounded, and each record is counted as dropped or failed.
+func TestBackPressureNeverReachesTheJob(t *testing.T) {
+	cluster, err := kfake.NewCluster(kfake.SeedTopics(1, "traces"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cluster.Close()
+	stuck := make(chan struct{})
+	cluster.ControlKey(int16(kmsg.Produce), func(kmsg.Request) (kmsg.Response, error, bool) {
+		<-stuck
+		return nil, errors.New("the broker is stuck"), true
+	})
+	sink, err := New(Options{Brokers: cluster.ListenAddrs(), Topic: "traces", Node: "node-1"}, promslog.NewNopLogger())
+	if err != nil {
+		t.Fatal(err)
+	}
+	const records = 3 * maxBuffered
+	sent := make(chan struct{})
+	go func() {
+		defer close(sent)
+		p := &nodeapi.Process{JobID: "llm", Rank: 1}
+		for n := range uint64(records) {
+			sink.Send(p, &nodeapi.TraceLine{Completion: &nodeapi.ProcessCompletion{Completion: trace.Completion{Number: n}}})
+		}
+	}()
+	select {
+	case <-sent: // While the broker holds every request.
+	case <-time.After(time.Minute):
+		t.Fatal("a sender waits for the broker")
+	}
+	if n := sink.client.BufferedProduceRecords(); n > maxBuffered {
+		t.Errorf("%d records are buffered", n)
+	}
+	// Drops are told of a moment later.
+	for deadline := time.Now().Add(time.Minute); sink.dropped.Load() < records-maxBuffered; runtime.Gosched() {
+		if time.Now().After(deadline) {
+			t.Fatalf("%d records counted as dropped, want %d", sink.dropped.Load(), records-maxBuffered)
+		}
+	}
+	close(stuck)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := sink.Close(ctx); err == nil {
+		t.Error("everything was sent")
+	}
+	for deadline := time.Now().Add(time.Minute); sink.dropped.Load()+sink.failed.Load()+sink.sent.Load() != records; runtime.Gosched() {
+		if time.Now().After(deadline) {
+			t.Fatalf("%d dropped, %d failed, %d sent of %d", sink.dropped.Load(), sink.failed.Load(), sink.sent.Load(), records)
+		}
 	}
 }

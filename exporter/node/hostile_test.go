@@ -1,0 +1,181 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package node_test
+
+import (
+	"math/rand/v2"
+	"net"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/culprit-project/culprit/exporter/proc/proctest"
+	"github.com/culprit-project/culprit/trace"
+	"github.com/culprit-project/culprit/trace/nodeapi"
+	"github.com/culprit-project/culprit/trace/tracetest"
+)
+
+// TestHostileFilesCostOthersNothing has, one kind after the other, files that somebody made to hurt beside the file of a job:
+// the job's state goes on, nothing of the other's is believed, and a round stays short work.
+func TestHostileFilesCostOthersNothing(t *testing.T) {
+	random := make([]byte, 1<<20)
+	rng := rand.New(rand.NewPCG(7, 7))
+	for i := range random {
+		random[i] = byte(rng.Uint32())
+	}
+	full := func(t *testing.T, path string, size tracetest.Size, id trace.Identity) *tracetest.Writer {
+		t.Helper()
+		w, err := tracetest.Create(path, id, size)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { w.Close() })
+		return w
+	}
+	write := func(t *testing.T, path string, content []byte) {
+		t.Helper()
+		if err := os.WriteFile(path, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, tt := range []struct {
+		name  string
+		make  func(t *testing.T, r *rig, path string)
+		round func(t *testing.T, path string) // Before each round.
+	}{
+		{"random bytes", func(t *testing.T, _ *rig, path string) { write(t, path, random) }, nil},
+		{"truncated", func(t *testing.T, _ *rig, path string) { write(t, path, tracetest.Valid()[:5000]) }, nil},
+		{
+			"growing", func(t *testing.T, _ *rig, path string) { write(t, path, nil) },
+			func(t *testing.T, path string) {
+				f, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer f.Close()
+				if _, err := f.Write(random[:100_000]); err != nil {
+					t.Fatal(err)
+				}
+			},
+		},
+		{
+			"shrinking and growing", func(t *testing.T, _ *rig, path string) { write(t, path, tracetest.Valid()) },
+			func(t *testing.T, path string) {
+				fi, err := os.Stat(path)
+				if err != nil {
+					t.Fatal(err)
+				}
+				size := int64(4096)
+				if fi.Size() == size {
+					size = int64(len(tracetest.Valid()))
+				}
+				if err := os.Truncate(path, size); err != nil {
+					t.Fatal(err)
+				}
+			},
+		},
+		{"a huge sparse file", func(t *testing.T, _ *rig, path string) {
+			write(t, path, tracetest.Valid())
+			if err := os.Truncate(path, 1<<40); err != nil {
+				t.Fatal(err)
+			}
+		}, nil},
+		{"a link to another job's file", func(t *testing.T, _ *rig, path string) {
+			if err := os.Symlink("good.trace", path); err != nil {
+				t.Fatal(err)
+			}
+		}, nil},
+		{"a link to a device", func(t *testing.T, _ *rig, path string) {
+			if err := os.Symlink("/dev/zero", path); err != nil {
+				t.Fatal(err)
+			}
+		}, nil},
+		{"a FIFO that nobody writes to", func(t *testing.T, _ *rig, path string) {
+			if err := syscall.Mkfifo(path, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}, nil},
+		{"a socket", func(t *testing.T, _ *rig, path string) {
+			l, err := net.Listen("unix", path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { l.Close() })
+		}, nil},
+		{"a directory", func(t *testing.T, _ *rig, path string) {
+			if err := os.Mkdir(path, 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}, nil},
+		{"millions of communicators and flows claimed", func(t *testing.T, _ *rig, path string) {
+			id := identity(0) // And another job's name.
+			w := full(t, path, tracetest.Size{Comms: 4096, Ops: 1 << 16, Flows: 1 << 18, Completions: 1 << 12}, id)
+			for i := range uint32(4096) {
+				w.PutComm(trace.Comm{Index: i, Generation: i + 1, ID: trace.CommID(i), NRanks: 1 << 30, OpsCalled: 1 << 60})
+			}
+			for i := range uint32(1 << 16) {
+				w.PutFlow(trace.Flow{Index: i, Generation: 1, CommIndex: i, State: trace.FlowSendNet})
+			}
+		}, nil},
+		{"another process's claim", func(t *testing.T, r *rig, path string) {
+			// Its start time is another one's, so the kernel contradicts.
+			id := identity(0)
+			id.StartTicks = 49
+			id.CreatedNS = r.clock - 1e9
+			full(t, path, tracetest.Size{}, id)
+		}, nil},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			r := newRig(t, nil)
+			r.procs.Put(proctest.Process{PID: 4000, StartTicks: 50})
+			good := r.file("good.trace", identity(0))
+			evil := filepath.Join(r.dir, "evil.trace")
+			tt.make(t, r, evil)
+			for n := range uint64(8) {
+				if tt.round != nil {
+					tt.round(t, evil)
+				}
+				good.PutComm(trace.Comm{Index: 0, Generation: 1, ID: 1, NRanks: 2, OpsCalled: n + 1, OpsCompleted: n})
+				good.Complete(trace.Completion{CommGeneration: 1, Number: n, LeftNS: r.clock})
+				r.after(time.Second)
+				found := false
+				for _, p := range r.processes() {
+					if p.File == "good.trace" {
+						found = true
+						if p.Kernel.State != nodeapi.ProcessRunning || !p.Kernel.Verified || p.Comms[0].OpsCalled != n+1 ||
+							p.Completions[len(p.Completions)-1].Number != n {
+							t.Fatalf("round %d: %+v %+v", n, p.Kernel, p.Comms)
+						}
+					} else if p.Kernel.Verified && tt.name == "another process's claim" {
+						t.Errorf("believed: %+v", p.Kernel)
+					}
+				}
+				if !found {
+					t.Fatalf("round %d: the job's file is gone", n)
+				}
+			}
+		})
+	}
+}
+
+// TestWrongOwner has a file that claims to be of a process of another user.
+func TestWrongOwner(t *testing.T) {
+	r := newRig(t, nil)
+	r.procs.Put(proctest.Process{PID: 4000, StartTicks: 50})
+	w := r.file("a.trace", identity(0))
+	// The fake process belongs to whoever runs the test. Only root can give files away; for others root is the other user.
+	if os.Geteuid() == 0 {
+		if err := os.Chown(w.Path(), 12345, -1); err != nil {
+			t.Fatal(err)
+		}
+	} else if err := os.Chmod(w.Path(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r.after(0)
+	if p := r.only(); p.Kernel.Verified == (os.Geteuid() == 0) {
+		t.Errorf("%+v", p.Kernel)
+	}
+}
