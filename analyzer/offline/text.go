@@ -293,6 +293,9 @@ func (p *printer) methods() {
 	p.list("What each method says", items, 0)
 }
 
+// listParts is how many numbers or stretches of numbers a list of ranks shows before it is cut.
+const listParts = 12
+
 func rankList(ranks []int) string {
 	switch len(ranks) {
 	case 0:
@@ -315,6 +318,9 @@ func rankList(ranks []int) string {
 			parts = append(parts, fmt.Sprintf("%d-%d", ranks[i], ranks[j]))
 		}
 		i = j + 1
+	}
+	if n := len(parts); n > listParts {
+		return fmt.Sprintf("ranks %s, …, %s (%d)", strings.Join(parts[:listParts/2], ", "), parts[n-1], len(ranks))
 	}
 	return "ranks " + strings.Join(parts, ", ")
 }

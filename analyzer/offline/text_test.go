@@ -65,6 +65,13 @@ func TestRankTable(t *testing.T) {
 }
 
 func TestRankList(t *testing.T) {
+	var odd []int
+	for r := 1; r < 100; r += 2 {
+		odd = append(odd, r)
+	}
+	if got := rankList(odd); got != "ranks 1, 3, 5, 7, 9, 11, …, 99 (50)" {
+		t.Error(got)
+	}
 	for want, ranks := range map[string][]int{
 		"": nil, "rank 4": {4}, "ranks 4, 5": {4, 5}, "ranks 0-3, 7": {0, 1, 2, 3, 7}, "ranks 1, 3, 5-7": {1, 3, 5, 6, 7},
 	} {
