@@ -185,8 +185,11 @@ func (p *printer) chain() {
 		}
 		where := strings.Join(slices.DeleteFunc([]string{l.Op, l.Comm}, func(s string) bool { return s == "" }), " in ")
 		to := fmt.Sprintf("rank %d", l.To)
-		if l.To == l.From {
+		switch {
+		case l.To == l.From:
 			to = "itself"
+		case l.To < 0:
+			to = "an unseen rank"
 		}
 		sure := ""
 		if !l.Sure {

@@ -28,7 +28,7 @@ func TestGroupsOfTheHeader(t *testing.T) {
 	var traces []*Trace
 	for _, r := range []int{20, 33} {
 		data := fmt.Appendf(nil, header, r, list, event)
-		if !Sniff(data) || !Sniff(data[:bytes.Index(data, []byte(`"pg_count"`))]) {
+		if head, _, ok := bytes.Cut(data, []byte(`"pg_count"`)); !ok || !Sniff(data) || !Sniff(head) {
 			t.Error("not recognised")
 		}
 		tr, err := Parse("x", data, -1)
