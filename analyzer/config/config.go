@@ -57,7 +57,7 @@ type Prometheus struct {
 }
 
 // Queries are the PromQL selectors, to be overridden where names are relabelled. Each is a template over .Selector,
-// the label matchers without braces.
+// the label matchers without braces; Waits over .Offset, too, which is empty or an offset modifier.
 type Queries struct {
 	Processes string `yaml:"processes"` // Gives nccl_process_info.
 	Comms     string `yaml:"comms"`     // Gives nccl_comm_info.
@@ -65,6 +65,7 @@ type Queries struct {
 	Stalled   string `yaml:"stalled"`   // Gives nccl_stall_seconds.
 	Started   string `yaml:"started"`   // Gives nccl_ops_started_total.
 	Completed string `yaml:"completed"` // Gives nccl_ops_completed_total.
+	Waits     string `yaml:"waits"`     // Gives how much each rank (label rank) waits for what (label reason), per second.
 }
 
 // Alertmanager is where verdicts are posted and triggers are looked up. Every URL is one peer of a cluster: all get
@@ -190,6 +191,7 @@ func Default() *Config {
 				Stalled:   "nccl_stall_seconds{ {{- .Selector -}} }",
 				Started:   "nccl_ops_started_total{ {{- .Selector -}} }",
 				Completed: "nccl_ops_completed_total{ {{- .Selector -}} }",
+				Waits:     "sum by (rank, reason) (rate(nccl_wait_seconds_total{ {{- .Selector -}} }[1m] {{- .Offset -}} ))",
 			},
 			NodeEvidence: defaultNodeEvidence(),
 		},
@@ -321,6 +323,7 @@ func (c *Config) Check() error {
 	for name, q := range map[string]string{
 		"processes": c.Prometheus.Queries.Processes, "comms": c.Prometheus.Queries.Comms, "stuck": c.Prometheus.Queries.Stuck,
 		"stalled": c.Prometheus.Queries.Stalled, "started": c.Prometheus.Queries.Started, "completed": c.Prometheus.Queries.Completed,
+		"waits": c.Prometheus.Queries.Waits,
 	} {
 		if _, err := Query(q, `x="y"`); err != nil {
 			wrong("prometheus.queries.%s: %w", name, err)
@@ -390,13 +393,20 @@ func checkURL(s string) error {
 }
 
 // Query fills a query template with label matchers.
-func Query(text, selector string) (string, error) {
+func Query(text, selector string) (string, error) { return QueryBefore(text, selector, 0) }
+
+// QueryBefore fills a query template with label matchers, for a time so long ago.
+func QueryBefore(text, selector string, ago time.Duration) (string, error) {
 	t, err := template.New("query").Option("missingkey=error").Parse(text)
 	if err != nil {
 		return "", err
 	}
 	var b strings.Builder
-	if err := t.Execute(&b, struct{ Selector string }{selector}); err != nil {
+	offset := ""
+	if ago > 0 {
+		offset = " offset " + model.Duration(ago).String()
+	}
+	if err := t.Execute(&b, struct{ Selector, Offset string }{selector, offset}); err != nil {
 		return "", err
 	}
 	return b.String(), nil

@@ -144,15 +144,38 @@ func (d *Diagnoser) history(req *incident.Request, now time.Time) time.Duration 
 	return span
 }
 
-// lookBack adds finished work to the evidence: of all nodes of a small job, of a sample of a large one.
+// Bounds of a look back in a large job: exporters that work is fetched from in the first place, of whose ranks each then
+// has a longer history than if all were asked, and how often it widens to those that the engine names.
+const (
+	backNodes  = 24
+	backRounds = 3
+)
+
+// lookBack adds finished work to the evidence: of all nodes of a small job; of a large one that of the nodes next to what
+// is slow, as Prometheus tells, of a sample to compare them with, and then of whom the engine asks for.
 func (d *Diagnoser) lookBack(ctx context.Context, s *evidence.Session, span time.Duration) (rca.Evidence, rca.Verdict) {
-	if more := d.Config.AllNodesUpTo - s.Counts().Asked; more > 0 {
-		s.Ask(ctx, s.Spread(more))
+	from := s.AllNodes()
+	if len(from) > d.Config.AllNodesUpTo {
+		from = s.ScoutSlow(ctx)
+		from = append(from[:min(len(from), backNodes)], s.Sample(backNodes-len(from), from)...)
 	}
-	s.AskHistory(ctx, s.Answered(s.AllNodes()), s.Span(span))
+	s.Ask(ctx, s.Unasked(from))
+	s.AskHistory(ctx, s.Answered(from), s.Span(from, span))
 	s.NodeFacts(ctx)
 	ev := s.Evidence()
-	return ev, rca.Analyze(ev, d.Config.Options())
+	v := rca.Analyze(ev, d.Config.Options())
+	for range backRounds {
+		next := s.WithoutHistory(s.NodesOf(v.Ask))
+		if len(next) == 0 || ctx.Err() != nil {
+			break
+		}
+		next = next[:min(len(next), backNodes)]
+		s.Ask(ctx, s.Unasked(next))
+		s.AskHistory(ctx, s.Answered(next), s.Span(next, span))
+		ev = s.Evidence()
+		v = rca.Analyze(ev, d.Config.Options())
+	}
+	return ev, v
 }
 
 // hangs reports whether a class is one of a job that stands still.

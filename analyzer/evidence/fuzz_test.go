@@ -37,7 +37,7 @@ func FuzzState(f *testing.F) {
 				t.Fatalf("%d members", len(c.Members))
 			}
 		}
-		if span := s.Span(time.Minute); span <= 0 || span > time.Minute {
+		if span := s.Span(s.AllNodes(), time.Minute); span <= 0 || span > time.Minute {
 			t.Errorf("span is %s", span)
 		}
 		v := rca.Analyze(ev, rca.Options{})

@@ -66,15 +66,28 @@ func (s *Session) Scout(ctx context.Context, comms []string, ranks []int) []*Nod
 	return s.NodesOf(ask)
 }
 
-// Spread gives some exporters that have not been asked, evenly over the job.
-func (s *Session) Spread(most int) []*Node {
-	unasked := s.Unasked(s.nodes)
-	if len(unasked) <= most {
-		return unasked
+// ScoutSlow chooses whose finished work to fetch first in a job too large to fetch all: that of the ranks whose waiting has
+// grown most.
+func (s *Session) ScoutSlow(ctx context.Context) []*Node {
+	ranks, err := s.g.Directory.Waiters(ctx, s.jobID)
+	s.note(err)
+	return s.NodesOf(ranks)
+}
+
+// Sample gives further exporters besides some, evenly over the job.
+func (s *Session) Sample(most int, besides []*Node) []*Node {
+	var rest []*Node
+	for _, n := range s.nodes {
+		if !slices.Contains(besides, n) {
+			rest = append(rest, n)
+		}
 	}
-	out := make([]*Node, 0, most)
+	if len(rest) <= most {
+		return rest
+	}
+	out := make([]*Node, 0, max(0, most))
 	for i := range most {
-		out = append(out, unasked[i*len(unasked)/most])
+		out = append(out, rest[i*len(rest)/most])
 	}
 	return out
 }

@@ -47,7 +47,8 @@ type Node struct {
 	Base  string
 	Ranks []int
 
-	asked bool
+	asked bool // For its state,
+	told  bool // for finished work.
 	state *nodeapi.State
 	err   error
 }

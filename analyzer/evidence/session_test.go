@@ -436,7 +436,7 @@ func TestHistory(t *testing.T) {
 // However busy the job, about as many operations come.
 func TestSpan(t *testing.T) {
 	s := &Session{jobID: "job"}
-	if got := s.Span(time.Minute); got != time.Minute {
+	if got := s.Span(s.AllNodes(), time.Minute); got != time.Minute {
 		t.Errorf("span without a state is %s", got)
 	}
 	p := rankProcess(0, "a")
@@ -447,34 +447,65 @@ func TestSpan(t *testing.T) {
 	}
 	state := stateOf("a", p)
 	s.nodes = []*Node{{state: state}}
-	if got := s.Span(time.Minute); got != time.Minute {
+	if got := s.Span(s.AllNodes(), time.Minute); got != time.Minute {
 		t.Errorf("span of a quiet job is %s", got)
 	}
 	for range 999 {
 		state.Processes = append(state.Processes, p)
 	}
-	if got := s.Span(time.Minute); got < 19980*time.Millisecond || got > 20020*time.Millisecond {
+	if got := s.Span(s.AllNodes(), time.Minute); got < 19980*time.Millisecond || got > 20020*time.Millisecond {
 		t.Errorf("span of 20,000 operations a second is %s", got)
 	}
 	state.Processes = state.Processes[:1]
-	if got := s.Span(time.Hour); got < 249*time.Second || got > 251*time.Second {
+	if got := s.Span(s.AllNodes(), time.Hour); got < 249*time.Second || got > 251*time.Second {
 		t.Errorf("span of one rank's 20 operations a second is %s", got)
 	}
-	if got := s.Span(3 * time.Second); got < 3*time.Second {
+	if got := s.Span(s.AllNodes(), 3*time.Second); got < 3*time.Second {
 		t.Errorf("the span grew to %s", got)
 	}
 }
 
-func TestSpread(t *testing.T) {
+func TestSample(t *testing.T) {
 	s := &Session{}
 	for i := range 100 {
-		s.nodes = append(s.nodes, &Node{Base: strconv.Itoa(i), asked: i == 0})
+		s.nodes = append(s.nodes, &Node{Base: strconv.Itoa(i)})
 	}
-	got := s.Spread(3)
+	got := s.Sample(3, s.nodes[:1])
 	if len(got) != 3 || got[0].Base != "1" || got[2].Base != "67" {
-		t.Errorf("spread is %+v", got)
+		t.Errorf("the sample is %+v", got)
 	}
-	if got := s.Spread(1000); len(got) != 99 {
+	if got := s.Sample(1000, s.nodes[:1]); len(got) != 99 {
 		t.Errorf("%d of 99 nodes", len(got))
+	}
+	if got := s.Sample(-3, nil); len(got) != 0 {
+		t.Errorf("%d nodes, want none", len(got))
+	}
+}
+
+// TestScoutSlow: in a large job the ranks whose waiting has grown most come first, each reason's (H6).
+func TestScoutSlow(t *testing.T) {
+	const now, past = `sum by (rank, reason) (rate(nccl_wait_seconds_total{job_id="job"}[1m]))`,
+		`sum by (rank, reason) (rate(nccl_wait_seconds_total{job_id="job"}[1m] offset 2m))`
+	waits := func(rank, reason string, v float64) *model.Sample {
+		s := series("rank", rank, "reason", reason)
+		s.Value = model.SampleValue(v)
+		return s
+	}
+	p := &prom{answers: map[string]model.Value{
+		"topk by (reason) (4, " + now + " - (" + past + " or " + now + " * 0))": model.Vector{
+			waits("7", "network", 0.4), waits("2", "consume", 0.2), waits("2", "gpu", 0.1), waits("3", "peer", -0.1), waits("x", "peer", 1),
+		},
+	}}
+	s := &Session{jobID: "job", g: &Gatherer{Directory: directory(p)}, byRank: map[int]*Node{}}
+	for r := range 8 {
+		n := &Node{Base: strconv.Itoa(r / 2), Ranks: []int{r}}
+		s.nodes, s.byRank[r] = append(s.nodes, n), n
+	}
+	var got []int
+	for _, n := range s.ScoutSlow(t.Context()) {
+		got = append(got, n.Ranks...)
+	}
+	if !slices.Equal(got, []int{2, 7}) {
+		t.Errorf("asks the nodes of ranks %v, want 2 and 7; queries %q", got, p.asked)
 	}
 }

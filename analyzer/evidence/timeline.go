@@ -26,6 +26,7 @@ type history struct {
 func (s *Session) AskHistory(ctx context.Context, nodes []*Node, span time.Duration) {
 	var mu sync.Mutex
 	each(nodes, s.g.Exporters.Concurrency, func(n *Node) int64 {
+		n.told = true
 		h := history{host: n.Base, ranks: map[string]int{}}
 		bytes, err := s.g.Nodes.Trace(ctx, n.Base, s.jobID, span, func(line *nodeapi.TraceLine) {
 			switch {
@@ -46,6 +47,17 @@ func (s *Session) AskHistory(ctx context.Context, nodes []*Node, span time.Durat
 	slices.SortFunc(s.histories, func(a, b history) int { return cmp.Compare(a.host, b.host) })
 }
 
+// WithoutHistory leaves only exporters that have not been asked for finished work.
+func (s *Session) WithoutHistory(nodes []*Node) []*Node {
+	var out []*Node
+	for _, n := range nodes {
+		if !n.told {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
 // Bounds of a history: operations a rank, operations in all, and how short it may get to stay within them.
 const (
 	historyRankOps = 5_000
@@ -53,11 +65,11 @@ const (
 	shortHistory   = 10 * time.Second
 )
 
-// Span gives how much of the longest span to fetch, so that about so many operations come: jobs differ a thousandfold in
-// how many they do in a second.
-func (s *Session) Span(longest time.Duration) time.Duration {
+// Span gives how much of the longest span to fetch from some exporters, so that about so many operations come: jobs differ
+// a thousandfold in how many they do in a second.
+func (s *Session) Span(nodes []*Node, longest time.Duration) time.Duration {
 	perSecond, ranks := 0.0, 0
-	for _, n := range s.nodes {
+	for _, n := range nodes {
 		if n.state == nil {
 			continue
 		}
