@@ -119,8 +119,12 @@ func machine() string {
 	return fmt.Sprintf("%d cores (%s/%s, %s)", runtime.NumCPU(), runtime.GOOS, runtime.GOARCH, runtime.Version())
 }
 
-// quickGC is by how much, in percent, the quick matrix lets the heap grow before it is collected.
-const quickGC = 400
+// By how much, in percent, the quick matrix lets the heap grow before it is collected, and the size in bytes from which on
+// memory is no longer cheap.
+const (
+	quickGC     = 400
+	quickMemory = 3 << 30
+)
 
 // runScorecard runs what the flags choose, writes the reports, and fails under the floors.
 func runScorecard(ctx context.Context, f *scorecardFlags, floors *scorecard.Floors, out, progress io.Writer) error {
@@ -128,6 +132,7 @@ func runScorecard(ctx context.Context, f *scorecardFlags, floors *scorecard.Floo
 	if f.opt.Quick {
 		// Small jobs: memory is cheaper than the collector's time.
 		defer debug.SetGCPercent(debug.SetGCPercent(quickGC))
+		defer debug.SetMemoryLimit(debug.SetMemoryLimit(quickMemory))
 	}
 	if f.only != "" {
 		f.opt.Only = strings.Split(f.only, ",")
