@@ -102,18 +102,17 @@ func (g *gathered) remember(before *cluster.Recording) error {
 	return nil
 }
 
-// Bounds of a look back, as the service has them: exporters, operations in all, and the span.
+// Bounds of a look back, as the service has them: operations in all, and the span.
 const (
-	historyHosts = 64
-	historyOps   = 400_000
-	historySpan  = 5 * time.Minute
+	historyOps  = 400_000
+	historySpan = 5 * time.Minute
 )
 
 // lookBack adds finished operations to evidence: of all hosts of a small job, of those asked in a large one.
 func (g *gathered) lookBack(rec *cluster.Recording, ev *rca.Evidence, asked map[string]bool) error {
-	n := min(rec.Hosts(), max(1, len(asked)))
-	if asked == nil {
-		n = min(rec.Hosts(), historyHosts)
+	n := rec.Hosts()
+	if asked != nil {
+		n = max(1, len(asked))
 	}
 	for h := range rec.Hosts() {
 		if !rec.Answers(h) || (asked != nil && !asked[g.names[h]]) {

@@ -86,16 +86,35 @@ func (t *trial) look(at time.Duration, asked map[string]bool) (*look, error) {
 	return l, nil
 }
 
-// lookBack asks for finished operations, in a large job of some hosts more, and the engine once more.
+// lookBack asks for finished operations and asks the engine once more: of everybody in a small job; in a large one next to
+// what is slow, of some others, and of whom the engine then wants to see.
 func (t *trial) lookBack(l *look) error {
-	if l.search != nil {
-		l.search.spread(historyHosts)
-		l.ev = l.search.evidence()
+	if l.search == nil {
+		if err := l.g.lookBack(t.lab.rec, l.ev, nil); err != nil {
+			return fmt.Errorf("gathering the history: %w", err)
+		}
+		l.v = t.meter.analyze(&t.out, l.ev)
+		return nil
 	}
-	if err := l.g.lookBack(t.lab.rec, l.ev, l.asked()); err != nil {
-		return fmt.Errorf("gathering the history: %w", err)
+	now, err := waitsOf(t.lab.rec)
+	if err != nil {
+		return fmt.Errorf("reading what ranks wait for: %w", err)
 	}
-	l.v = t.meter.analyze(&t.out, l.ev)
+	next := l.search.backFirst(now.grown(t.past, backEach))
+	told := map[string]bool{}
+	for range 1 + backRounds {
+		for _, h := range next {
+			told[h], l.search.asked[h] = true, true
+		}
+		ev := l.search.evidence()
+		if err := l.g.lookBack(t.lab.rec, ev, told); err != nil {
+			return fmt.Errorf("gathering the history: %w", err)
+		}
+		l.ev, l.v = ev, t.meter.analyze(&t.out, ev)
+		if next = l.search.notTold(l.v.Ask, told); len(next) == 0 {
+			break
+		}
+	}
 	return nil
 }
 

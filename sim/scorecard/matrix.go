@@ -176,9 +176,9 @@ func makeCase(sc scenario, w *workload, seed uint64) Case {
 		Severity: sc.severity, Ranks: w.ranks(), Seed: seed,
 		config: cluster.Config{Seed: d.next(), Hardware: w.hw, Job: w.job, Until: start + 75*time.Second},
 	}
-	if hosts := (w.ranks() + w.hw.GPUsPerHost - 1) / w.hw.GPUsPerHost; hosts > historyHosts {
+	if hosts := (w.ranks() + w.hw.GPUsPerHost - 1) / w.hw.GPUsPerHost; hosts > searchPast {
 		// Nobody looks further back in so large a job, and what is kept of it is most of a simulation's memory.
-		c.config.History = historyOps / historyHosts / w.hw.GPUsPerHost
+		c.config.History = historyOps / backHosts / w.hw.GPUsPerHost
 	}
 	if sc.faults != nil {
 		c.config.Faults = sc.faults(d)

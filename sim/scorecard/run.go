@@ -21,6 +21,7 @@ type trial struct {
 	meter   *meter
 	verdict rca.Verdict
 	ev      *rca.Evidence
+	past    waits // Before the fault, in a large job.
 }
 
 // run simulates a case, finds when the analyzer would be asked, and judges what it says with the evidence of that moment.
@@ -85,6 +86,11 @@ func (t *trial) listen(after time.Duration) (told, error) {
 		}
 		return next, t.lab.until(next.at)
 	}
+	if t.past == nil {
+		if err := t.rememberWaits(); err != nil {
+			return told{}, err
+		}
+	}
 	now := after
 	for now < t.config.Until {
 		now = min(max(now, t.config.Faults[0].At)+usual.eval, t.config.Until)
@@ -96,6 +102,22 @@ func (t *trial) listen(after time.Duration) (told, error) {
 		}
 	}
 	return told{}, nil
+}
+
+// rememberWaits keeps what ranks of a large job wait for while all is well.
+func (t *trial) rememberWaits() error {
+	if err := t.lab.until(t.config.Faults[0].At); err != nil {
+		return err
+	}
+	t.past = waits{}
+	if t.lab.rec.Hosts() <= searchPast || t.config.Faults[0].At == 0 {
+		return nil
+	}
+	var err error
+	if t.past, err = waitsOf(t.lab.rec); err != nil {
+		return fmt.Errorf("reading what ranks wait for: %w", err)
+	}
+	return nil
 }
 
 // begins tells whether something goes wrong at some time, and all was well before.

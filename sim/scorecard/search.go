@@ -33,6 +33,14 @@ const (
 	searchPerRound = 64
 )
 
+// Bounds of a look back in a large job, as the service has them: hosts at first and in each further round, rounds, and
+// ranks for each reason of waiting.
+const (
+	backHosts  = 24
+	backRounds = 3
+	backEach   = 4
+)
+
 // searcher restricts the whole evidence of a moment to what has been asked for. What it may use of the rest is what
 // Prometheus has: who is in a communicator, operation counts, who has stood still for how long.
 type searcher struct {
@@ -81,18 +89,32 @@ func (s *searcher) run(analyze func(*rca.Evidence) rca.Verdict) (*rca.Evidence, 
 	}
 }
 
-// spread asks further hosts, evenly over the job, until so many have been asked.
-func (s *searcher) spread(most int) {
+// backFirst gives the hosts whose finished work is fetched first: those of some ranks, and others to compare them with,
+// evenly over the job.
+func (s *searcher) backFirst(ranks []int) []string {
+	out := s.notTold(ranks, nil)
 	var rest []string
 	for _, h := range s.whole.names {
-		if !s.asked[h] {
+		if !slices.Contains(out, h) {
 			rest = append(rest, h)
 		}
 	}
-	n := min(len(rest), max(0, most-len(s.asked)))
+	n := min(len(rest), max(0, backHosts-len(out)))
 	for i := range n {
-		s.asked[rest[i*len(rest)/n]] = true
+		out = append(out, rest[i*len(rest)/n])
 	}
+	return out
+}
+
+// notTold gives the hosts of some ranks whose finished work has not been fetched, at most so many.
+func (s *searcher) notTold(ranks []int, told map[string]bool) []string {
+	var out []string
+	for _, r := range ranks {
+		if h, ok := s.hostOf[r]; ok && !told[h] && !slices.Contains(out, h) && len(out) < backHosts {
+			out = append(out, h)
+		}
+	}
+	return out
 }
 
 // cost is the number of ranks asked and the bytes of their states.

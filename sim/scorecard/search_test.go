@@ -51,9 +51,8 @@ func TestSearchFindsWhatTheWholeShows(t *testing.T) {
 			if len(s.asked) < 1 || len(s.asked) > 8 || bytes <= 0 || bytes > g.states || s.rounds < 1 || ranks != 8*len(s.asked) {
 				t.Errorf("%d hosts and %d ranks asked in %d rounds, %d bytes of %d", len(s.asked), ranks, s.rounds, bytes, g.states)
 			}
-			s.spread(6)
-			if n := len(s.asked); n < 6 {
-				t.Errorf("%d hosts asked after spreading to 6", n)
+			if first := s.backFirst([]int{9, 8, 17}); len(first) != len(g.names) || first[0] != g.names[1] || first[1] != g.names[2] {
+				t.Errorf("looks back at %v", first)
 			}
 		})
 	}
