@@ -18,9 +18,16 @@ import (
 // gcPercent keeps the heap of a large job small: most of it stays alive to the end.
 const gcPercent = 40
 
+// memoryLimit is from where on the collector works harder, whatever the percentage: a matrix must not drive out what
+// else runs on the machine.
+const memoryLimit = 8 << 30
+
 func main() {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
+	}
+	if os.Getenv("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(memoryLimit)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
