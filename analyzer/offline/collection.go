@@ -192,6 +192,11 @@ func (c *collection) flightRecorder() source {
 	for d, why := range rest {
 		s.Evidence.Missing = append(s.Evidence.Missing, rca.Missing{What: "file", Name: d.File, Why: why})
 	}
+	if !slices.ContainsFunc(s.Evidence.Ranks, func(r rca.Rank) bool {
+		return slices.ContainsFunc(r.Memberships, func(m rca.Membership) bool { return len(m.InFlight) > 0 })
+	}) {
+		s.Notes = append(s.Notes, "no operation is pending: nobody hangs, and that somebody is slow does not show in dumps")
+	}
 	slices.Sort(s.Notes)
 	slices.SortFunc(s.Evidence.Missing, func(a, b rca.Missing) int {
 		return cmp.Or(cmp.Compare(a.What, b.What), slices.Compare(a.Ranks, b.Ranks), cmp.Compare(a.Name, b.Name))

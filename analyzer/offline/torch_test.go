@@ -6,6 +6,7 @@ package offline
 import (
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/culprit-project/culprit/analyzer/rca"
@@ -39,6 +40,9 @@ func TestRealPyTorch(t *testing.T) {
 			t.Run(version+"/"+tc.scenario, func(t *testing.T) {
 				r := analyze(t, filepath.Join("testdata", "torch", version, tc.scenario+".tar.gz"))
 				wantVerdict(t, r, tc.class, tc.cause, tc.ranks...)
+				if finished := tc.class == rca.Healthy; finished != slices.ContainsFunc(r.sources[0].Notes, func(n string) bool { return strings.Contains(n, "does not show") }) {
+					t.Errorf("notes %q", r.sources[0].Notes)
+				}
 				var missing []int
 				for _, m := range r.evidence.Missing {
 					missing = append(missing, m.Ranks...)
