@@ -103,6 +103,9 @@ func (b *baseline) ownWork() {
 			if s.Kind == SegmentCompute {
 				d += s.stay - b.body[i]
 			}
+			if d > 0 && s.holed {
+				continue // It may be an operation whose record is lost.
+			}
 			b.excess[n][s.iter] += d
 			if d > 0 {
 				over += d

@@ -40,6 +40,7 @@ type flowKey struct {
 
 const (
 	latencyScale   = 100e3 // Outstanding times of this many ns count half.
+	leastWeight    = 0.2   // Flows of less say little of who uses a path.
 	noteworthyTime = 0.01  // Times that make this share of the window count half.
 	mostSlow       = 10    // Beyond this ratio it is latency that counts, not by how much.
 	leastSlow      = 1.25  // From this ratio to their peers on flows are slow,
@@ -263,6 +264,7 @@ type fitted struct {
 	factor float64
 	fit    float64 // 1: explains everything, 0: nothing.
 	score  float64
+	from   int // How many ranks send noteworthy amounts through it.
 }
 
 // explainer looks for the place that explains which flows are slow and which are not.
@@ -310,6 +312,7 @@ func (x *explainer) fit(p place) fitted {
 	f := fitted{place: p, factor: 1}
 	type covered struct{ share, log, weight, implied float64 }
 	var in []covered
+	var senders []int32
 	logs, sum := 0.0, 0.0
 	for _, i := range touched {
 		g := &x.groups[i]
@@ -320,12 +323,16 @@ func (x *explainer) fit(p place) fitted {
 		ratio := min(max(1, g.ratio), mostSlow)
 		c := covered{s, math.Log(ratio), g.weight, 1 + (ratio-1)/s}
 		in = append(in, c)
+		if g.weight >= leastWeight && !slices.Contains(senders, g.node) {
+			senders = append(senders, g.node)
+		}
 		logs += c.weight * s * math.Log(c.implied)
 		sum += c.weight * s
 	}
 	if sum == 0 || x.total == 0 {
 		return f
 	}
+	f.from = len(senders)
 	f.factor = math.Exp(logs / sum)
 	before, after := 0.0, 0.0
 	for _, c := range in {

@@ -45,7 +45,7 @@ func usualWork(t *timeline) []float64 {
 		clear(sums)
 		for _, i := range list {
 			s := &t.segs[i]
-			if s.iter == noIteration || s.pred < 0 || s.also {
+			if s.iter == noIteration || s.pred < 0 || s.also || s.holed {
 				continue
 			}
 			sums[s.iter] += s.gap

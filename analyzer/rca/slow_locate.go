@@ -80,8 +80,8 @@ func rivalOf(fs []fitted) *fitted {
 		if f.score < fs[0].score-alike {
 			return nil
 		}
-		if f.all || fs[0].nodes == nil {
-			continue
+		if f.all || fs[0].nodes == nil || f.nodes == nil && f.from == 1 && len(fs[0].nodes) == 1 {
+			continue // A path that one rank alone is seen to use is that rank's.
 		}
 		if f.nodes == nil || !slices.ContainsFunc(f.nodes, func(n int32) bool { return slices.Contains(fs[0].nodes, n) }) {
 			return f
@@ -245,6 +245,11 @@ func (a *slowAnalysis) slowGroup(gain float64) (finding, bool) {
 		one = one && a.host(n) == host
 	}
 	f.what = fmt.Sprintf("transfers take %.2f times as long as their peers', and arrivals are normal", slow[0].ratio)
+	sick := a.onlyAiling(common)
+	if sick >= 0 && gain >= leastOnset {
+		f.nodes, f.weight, f.cause = []int32{sick}, 0.75, CauseGPU
+		return f, true
+	}
 	if 2*len(common) > a.visitedRanks() && gain < a.opt.IrregularFactor || a.waitsSeen(&slow[0]) && slow[0].ratio < 1.5 {
 		return f, false // Everybody's and not much, or seen inside without any end standing out: the noise of a network.
 	}
@@ -253,9 +258,6 @@ func (a *slowAnalysis) slowGroup(gain float64) (finding, bool) {
 		f.nodes, f.weight = common, 0.65
 	case one && host != "":
 		f.group, f.cause = fmt.Sprintf("%s on %s", rankNumbers(a.ids(common)), host), CauseGPU
-		if sick := a.onlyAiling(common); sick >= 0 {
-			f.nodes, f.weight = []int32{sick}, 0.8
-		}
 	default:
 		f.group = rankNumbers(a.ids(common))
 	}
@@ -272,11 +274,12 @@ func (a *slowAnalysis) waitsSeen(s *slowComm) bool {
 	return false
 }
 
-// onlyAiling gives the one of the ranks whose node shows a GPU's ailment, -1 none or several.
+// onlyAiling gives the one of the ranks whose GPU or NVLink shows an error, -1 none or several. A low clock slows
+// computation, not transfers.
 func (a *slowAnalysis) onlyAiling(ns []int32) int32 {
 	sick := int32(-1)
 	for _, n := range ns {
-		if a.ailing(n, func(f *Fact) bool { return f.Component == "gpu" || f.Component == "nvlink" }) {
+		if a.ailing(n, gpuAilment) {
 			if sick >= 0 {
 				return -1
 			}

@@ -51,7 +51,7 @@ func (a *slowAnalysis) network() []finding {
 	}
 	// One place that explains which flows are slow and which are not is the reason even where the delays of its steps
 	// add up to more than its flows show.
-	if f, ok := a.locateNet(groups, flush, all); ok && len(net) > 0 && f.weight >= surePlace {
+	if f, ok := a.locateNet(groups, flush, all); ok && g-1 >= leastPart*(all-1) && f.weight >= surePlace {
 		return []finding{f}
 	}
 	if a.inAllSlow(flush) {
@@ -89,8 +89,12 @@ func (a *slowAnalysis) inAllSlow(flush []slowEnd) bool {
 	return true
 }
 
-// surePlace is the weight of a place that explains more than two thirds of what is slow.
-const surePlace = 0.78
+// A place that explains more than two thirds of what is slow is sure from this weight on; its flows must hold a part of the
+// delay: steps that come late leave less in flight, and so every flow of a delayed operation looks a little slower.
+const (
+	surePlace = 0.78
+	leastPart = 0.15
+)
 
 // slowSends gives the flow groups that are slow, those that matter most first.
 func (a *slowAnalysis) slowSends(groups []flowGroup) []slowEnd {

@@ -67,6 +67,14 @@ func TestSlowKinds(t *testing.T) {
 		{"an uneven cut", 2, 4, 1, func(j *slowJob) {
 			j.compute = func(r, _ int) float64 { return pick(r/2 == 3, 1.6, 1.0) }
 		}, slowWant{Imbalance, CauseStage, []int{-1}, "ranks 6, 7"}},
+		{"half of the ranks, all at once", 4, 1, 2, func(j *slowJob) {
+			j.iters = 16
+			j.compute = func(r, it int) float64 { return pick(r < 4 && it >= 8, 1.5, 1.0) }
+		}, slowWant{SlowCompute, CauseGPU, []int{0, 1, 2, 3}, "ompute"}},
+		{"a stage, all at once", 2, 2, 2, func(j *slowJob) {
+			j.iters = 16
+			j.compute = func(r, it int) float64 { return pick(r >= 4 && it >= 8, 1.5, 1.0) }
+		}, slowWant{Imbalance, CauseStage, []int{-1}, "ranks 4, 5, 6, 7"}},
 		{"uneven data", 8, 1, 1, func(j *slowJob) {
 			j.compute = func(r, it int) float64 { return pick(r == (it*5)%8, 1.6, 1.0) }
 		}, slowWant{Imbalance, CauseData, []int{-1}, "no machine is bad"}},
@@ -220,6 +228,40 @@ func TestSlowWithRanksMissing(t *testing.T) {
 	t.Logf("named %d of %d", found, runs)
 	if found < runs/2 {
 		t.Errorf("named only %d of %d", found, runs)
+	}
+}
+
+// TestSlowNetworkDegrades: with a fifth of the ranks silent and a tenth of the records lost, on clocks that do not agree,
+// the verdict on a slow sender widens or stays; it never moves to an innocent.
+func TestSlowNetworkDegrades(t *testing.T) {
+	found := 0
+	const runs = 16
+	for run := range runs {
+		j := newSlowJob(4, 2, 2)
+		slow := run % j.world()
+		j.send = one(slow, 4)
+		j.offset = func(r int) int64 { return int64((r*7919+run)%101-50) * int64(time.Millisecond) }
+		j.drift = func(r int) float64 { return float64((r*31+run)%201-100) * 1e-6 }
+		ev := j.evidence()
+		gone := func(r int) bool { return (r*2654435761+run*40503)%5 == 0 }
+		n := uint64(run)
+		ev.Ranks = slices.DeleteFunc(ev.Ranks, func(r Rank) bool { return gone(r.ID) })
+		ev.Timeline = slices.DeleteFunc(ev.Timeline, func(s Segment) bool {
+			n = n*6364136223846793005 + 1442695040888963407
+			return gone(s.Rank) || n>>33%10 == 0
+		})
+		v := Analyze(ev, Options{})
+		for _, r := range accused(v) {
+			if r >= 0 && r != slow {
+				t.Errorf("rank %d sends slowly, names %d (%s)", slow, r, v.Summary)
+			}
+		}
+		if slices.Contains(accused(v), slow) {
+			found++
+		}
+	}
+	if found < runs/5 {
+		t.Errorf("named %d of %d", found, runs)
 	}
 }
 

@@ -42,7 +42,10 @@ type seg struct {
 	// also: entered together with the one before it (one group call), or while a computation runs: its gap is the same
 	// time again.
 	also bool
-	pos  int32 // Position in the iteration, shared by the ranks of a role; -1 unknown.
+	// holed: an operation before it, since the last of the same sequence, has no record: the time before it may be that
+	// operation's.
+	holed bool
+	pos   int32 // Position in the iteration, shared by the ranks of a role; -1 unknown.
 }
 
 // joint is an operation across ranks, or one computation.
@@ -71,6 +74,7 @@ func newTimeline(x *index, tl []Segment) *timeline {
 	}
 	t.spanHosts()
 	t.link()
+	t.findHoles()
 	t.join()
 	t.sort()
 	t.findIterations()
@@ -221,6 +225,58 @@ func (t *timeline) link() {
 			}
 		}
 	}
+}
+
+// sequence is what numbers a rank's operations without holes.
+type sequence struct {
+	comm CommID
+	fn   string // Where only calls of one function are numbered.
+	peer int
+	iter int
+}
+
+// findHoles marks what lies between two operations of one sequence whose numbers do not follow each other.
+func (t *timeline) findHoles() {
+	type last struct {
+		number int64
+		at     int
+	}
+	for _, list := range t.ranks {
+		before := map[sequence]last{}
+		for at, i := range list {
+			s := &t.segs[i]
+			if s.Kind != SegmentOp || s.Comm == hiddenComm {
+				continue
+			}
+			k, number := sequence{comm: s.Comm, peer: -1, iter: -1}, s.Number
+			if number < 0 {
+				k.fn, k.peer, k.iter, number = s.Func, s.Peer, s.Iteration, s.Seq
+			}
+			if number < 0 {
+				continue
+			}
+			l, ok := before[k]
+			if ok && number <= l.number {
+				continue // Of one batch, in another order than called.
+			}
+			if ok && number > l.number+1 && !t.nextInBatch(list, at, s.Comm, l.number+1) {
+				for _, h := range list[l.at+1 : at+1] {
+					t.segs[h].holed = true
+				}
+			}
+			before[k] = last{number, at}
+		}
+	}
+}
+
+// nextInBatch says that an operation with a number follows in the same batch: ends, not calls, order a batch.
+func (t *timeline) nextInBatch(list []int32, at int, comm CommID, number int64) bool {
+	for q := at + 1; q < len(list) && t.batched(list, q); q++ {
+		if s := &t.segs[list[q]]; s.Comm == comm && (s.Number == number || s.Number < 0 && s.Seq == number) {
+			return true
+		}
+	}
+	return false
 }
 
 // join gathers what ranks did together.
