@@ -12,10 +12,10 @@ import (
 
 // Bounds of the what-if questions, so that they cost little beside the rest.
 const (
-	whatIfRanks    = 8       // Ranks asked about: those with most work beyond their peers'.
+	whatIfRanks    = 4       // Ranks asked about: those with most work beyond their peers'.
 	whatIfGroups   = 64      // Stages, or data-parallel ranks.
-	whatIfTypes    = 16      // Kinds of operation.
-	whatIfSegments = 300_000 // Beyond so much finished work only everything at once.
+	whatIfTypes    = 8       // Kinds of operation.
+	whatIfSegments = 150_000 // Beyond so much finished work only everything at once.
 )
 
 // ideals says what every element would take if nobody were slow: work of one kind takes its mean over all ranks and
