@@ -16,6 +16,7 @@ type instance struct {
 	joins  []join // Sorted by rank in the communicator.
 	stuck  bool
 	age    time.Duration // Longest time without progress among the ranks in it.
+	inside int           // Ranks that are in it now.
 	gap    bool          // Somebody it needs is not in it.
 	odd    *oddity
 	hasNet bool // Some member shows network flows.

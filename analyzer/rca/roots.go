@@ -86,9 +86,8 @@ func (w *waitFor) hardRoot(v int32) (root, bool) {
 	if n.rank == nil {
 		return root{}, false
 	}
-	inst := w.wantedIn(v)
 	if dead(n.rank) {
-		inst = w.diedIn(v, inst)
+		inst := w.diedIn(v, w.wantedIn(v))
 		return root{kind: rootDead, nodes: []int32{v}, peer: -1, inst: inst, channel: -1, leaf: w.deadLeaf(v, inst), vertex: []int32{v}}, true
 	}
 	best := -1
@@ -102,7 +101,7 @@ func (w *waitFor) hardRoot(v int32) (root, bool) {
 		return w.flawRoot(&owns[best], owns), true
 	}
 	if w.row[v] == w.row[v+1] && !w.inFlight(v) {
-		if r := w.outside(v, inst); r.leaf.hard {
+		if r := w.outside(v, w.wantedIn(v)); r.leaf.hard {
 			return r, true
 		}
 	}
@@ -190,22 +189,13 @@ func (w *waitFor) inFlight(v int32) bool {
 // wantedIn gives the operation in which the others miss the rank: the one that most wait in, of those the one they stand
 // still in longest.
 func (w *waitFor) wantedIn(v int32) int32 {
-	missed := map[int32]int{}
 	best := int32(-1)
 	for _, e := range w.in[w.rrow[v]:w.rrow[v+1]] {
-		if i := w.edges[e].inst; i >= 0 {
-			if missed[i] == 0 {
-				for k := range w.insts[i].joins {
-					if w.insts[i].joins[k].active {
-						missed[i]++
-					}
-				}
-				missed[i] = max(1, missed[i])
-			}
+		i := w.edges[e].inst
+		if i < 0 || i == best {
+			continue
 		}
-	}
-	for i, n := range missed {
-		if best < 0 || cmp.Or(cmp.Compare(missed[best], n), cmp.Compare(w.insts[best].age, w.insts[i].age), cmp.Compare(i, best)) < 0 {
+		if best < 0 || cmp.Or(cmp.Compare(w.insts[best].inside, w.insts[i].inside), cmp.Compare(w.insts[best].age, w.insts[i].age), cmp.Compare(i, best)) < 0 {
 			best = i
 		}
 	}

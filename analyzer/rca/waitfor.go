@@ -31,6 +31,11 @@ func buildWaitFor(x *index) *waitFor {
 	w.lies = b.lies
 	for i := range x.insts {
 		in := &x.insts[i]
+		for k := range in.joins {
+			if in.joins[k].active {
+				in.inside++
+			}
+		}
 		if in.stuck {
 			in.odd = x.compareSignatures(in)
 		}
