@@ -59,6 +59,9 @@ func (w *waitFor) deadlock(vs, ranks []int32) (root, bool) {
 	w.breakTie(&r)
 	r.inst = r.order[0].inst
 	last := r.order[len(r.order)-1]
+	if len(r.nodes) == 0 && len(r.order) > 2 && len(r.order[0].ranks) < len(r.order[1].ranks) {
+		r.nodes = slices.Clone(r.order[0].ranks) // The other small camps wait like the large one.
+	}
 	told := len(r.nodes) > 0
 	for _, s := range r.order {
 		if told {

@@ -3,6 +3,8 @@
 
 package rca
 
+import "slices"
+
 // view is one end of one flow with what is known of the other end.
 type view struct {
 	node  int32
@@ -220,7 +222,8 @@ func (b *builder) notTransmitted(v *view) {
 	case !v.seen:
 	case v.left:
 		b.own(v.node, v.peer, v.inst, ch, 0.4, false, CauseNetworkSend, flawPeerLeft)
-	case v.pf == nil:
+	case v.pf == nil || v.pf.Ready > f.Transmitted:
+		// A receiver that claims more than was ever sent is no witness.
 		b.edge(v.node, v.peer, v.inst, ch, edgeReceiver, false)
 	case v.pf.Posted > f.Transmitted && f.PeerPolls == 0 && b.x.nodes[v.node].rank.Caps&SeesPeerWait != 0:
 		b.own(v.node, v.peer, v.inst, ch, 0.7, true, CauseProxy, flawProxy)
@@ -259,8 +262,15 @@ func (b *builder) kernelOwesData(v *view) {
 		b.neighbours(v.node, v.inst)
 		b.own(v.node, -1, v.inst, ch, 0.3, false, CauseGPU, flawGPUStart)
 	default:
-		b.own(v.node, -1, v.inst, ch, pick(v.alone, 0.85, 0.5), v.alone, CauseGPU, flawGPUStart)
+		sure := v.alone && !b.hidden(v.inst)
+		b.own(v.node, -1, v.inst, ch, pick(sure, 0.85, 0.5), sure, CauseGPU, flawGPUStart)
 	}
+}
+
+// hidden says that members of the operation's communicator were not seen: what they called is not known.
+func (b *builder) hidden(inst int32) bool {
+	c := &b.x.comms[b.x.insts[inst].key.comm]
+	return c.ghost >= 0 || slices.ContainsFunc(c.mem, func(m member) bool { return m.m == nil })
 }
 
 // freeFirstStep names the ring operations in which every rank's first send needs nothing from the others.

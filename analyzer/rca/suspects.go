@@ -41,7 +41,7 @@ func (w *waitFor) composeSuspects(d *decision, v *Verdict) {
 
 // silentHostWeight is the confidence in one silent host at which all waiting ends. That it is lost, or that a culprit on
 // it hides behind its silent exporter, names the same host; what is left is a second fault that nobody shows.
-const silentHostWeight = 0.85
+const silentHostWeight = 0.8
 
 // silentRankWeight is the same of one rank whose file is not there, which may have been lost on its way: it may still be
 // that the ranks seen wait in what the unseen one rightly did not call.
