@@ -113,7 +113,8 @@ func TestRemoteNIC(t *testing.T) {
 		want []nodeapi.Fact
 	}{
 		{
-			"across", node.RankRef{Rank: 3, PCIBusID: "0000:1b:00.0", NICs: []string{"mlx5_2", "mlx5_3"}},
+			"across",
+			node.RankRef{Rank: 3, PCIBusID: "0000:1b:00.0", NICs: []string{"mlx5_2", "mlx5_3"}},
 			[]nodeapi.Fact{{Component: "nic", Device: "mlx5_2", Kind: "numa_remote", Value: 21, Expected: 10, Rank: 3}},
 		},
 		{"near", node.RankRef{Rank: 3, PCIBusID: "0000:1b:00.0", NICs: []string{"mlx5_1"}}, nil},

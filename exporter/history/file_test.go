@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -89,7 +90,7 @@ func TestHistorySurvivesAKill(t *testing.T) {
 	finish(700)
 	r.round()
 	lines, trailer := r.lines(Query{})
-	want := append(all[:before:before], all[len(all)-512:]...)
+	want := slices.Concat(all[:before], all[len(all)-512:])
 	if diff := cmp.Diff(want, completions(lines)); diff != "" || trailer.Lost != 700-512 {
 		t.Errorf("%d lost, want %d (-want +got):\n%s", trailer.Lost, 700-512, diff)
 	}

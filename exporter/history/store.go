@@ -193,13 +193,13 @@ func (s *Store) stream(p *node.Process) *stream {
 func (st *stream) describe(p *node.Process) {
 	kernel := p.Kernel
 	kernel.Threads = nil
-	comms := st.process.Comms[:0]
+	comms := append(st.process.Comms[:0], p.Snap.Comms...) //nolint:gocritic // The same memory, for another value.
 	st.process = nodeapi.Process{
 		File: p.File(), JobID: p.JobID, Rank: p.Rank, Host: p.Host, GPU: p.GPU, Pod: p.Place.Pod, Namespace: p.Place.Namespace,
 		Container: p.Place.Container, Refuted: p.Place.Refuted, Kernel: &kernel,
 	}
 	st.process.Identity, st.process.Status = p.Snap.Identity, p.Snap.Status
-	st.process.Comms = append(comms, p.Snap.Comms...)
+	st.process.Comms = comms
 	for i := range p.Snap.Comms {
 		c := &p.Snap.Comms[i]
 		st.comms[commSlot{c.Index, c.Generation}] = c.Key()

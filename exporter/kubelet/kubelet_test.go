@@ -82,10 +82,11 @@ func (l *logs) Write(b []byte) (int, error) {
 	return l.buf.Write(b)
 }
 
-func (l *logs) count(text string) int {
+// complaints counts the lines about a kubelet that was not heard.
+func (l *logs) complaints() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return strings.Count(l.buf.String(), text)
+	return strings.Count(l.buf.String(), "Pods are not asked")
 }
 
 func newDevices(socket string) (*Devices, *logs) {
@@ -139,8 +140,8 @@ func TestKubeletComesAndGoes(t *testing.T) {
 	for range 3 {
 		d.refresh(t.Context())
 	}
-	if known() || l.count("Pods are not asked") != 1 {
-		t.Errorf("without a socket: known %v, %d lines", known(), l.count("Pods are not asked"))
+	if known() || l.complaints() != 1 {
+		t.Errorf("without a socket: known %v, %d lines", known(), l.complaints())
 	}
 	f := &fakeKubelet{answer: pods(pod("train", "llm-0", "main", "nvidia.com/gpu", "GPU-aaaa"))}
 	server := serve(t, socket, f)
@@ -151,8 +152,8 @@ func TestKubeletComesAndGoes(t *testing.T) {
 	f.set(nil, errors.New("not now"))
 	d.refresh(t.Context())
 	d.refresh(t.Context())
-	if !known() || l.count("Pods are not asked") != 2 {
-		t.Errorf("while it fails: known %v, %d lines", known(), l.count("Pods are not asked"))
+	if !known() || l.complaints() != 2 {
+		t.Errorf("while it fails: known %v, %d lines", known(), l.complaints())
 	}
 	f.set(pods(), nil)
 	d.refresh(t.Context())
