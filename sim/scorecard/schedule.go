@@ -40,10 +40,11 @@ func Run(ctx context.Context, cases []Case, workers int, done func(*Outcome)) ([
 				cancel(err)
 				return
 			}
+			outcome := t.out // A copy: a pointer into the trial would keep its simulation.
 			lock.Lock()
 			defer lock.Unlock()
-			out[i] = &t.out
-			done(&t.out)
+			out[i] = &outcome
+			done(&outcome)
 		})
 	}
 	wg.Wait()
