@@ -8,6 +8,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"io"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -22,7 +23,7 @@ import (
 
 	"github.com/culprit-project/culprit/analyzer/rca"
 	"github.com/culprit-project/culprit/analyzer/rca/holmes"
-	"github.com/culprit-project/culprit/analyzer/topology"
+	"github.com/culprit-project/culprit/analyzer/rca/topology"
 )
 
 // Config is the whole configuration. Default gives the values of fields that a file leaves out.
@@ -272,7 +273,7 @@ func (a *Analysis) load(dir string) (err error) {
 		return filepath.Join(dir, name)
 	}
 	t := a.Topology
-	if a.topology, err = topology.Load(topology.Files{Slurm: at(t.Slurm), NCCL: at(t.NCCL), File: at(t.File)}); err != nil {
+	if a.topology, err = topology.Load(func(name string) (io.ReadCloser, error) { return os.Open(name) }, topology.Files{Slurm: at(t.Slurm), NCCL: at(t.NCCL), File: at(t.File)}); err != nil {
 		return fmt.Errorf("analysis.topology: %w", err)
 	}
 	if a.OperatorModel == "" {

@@ -258,7 +258,7 @@ func (x *index) orderOddity(in *instance, n int32, o *Op) *oddity {
 			}
 		}
 	}
-	wrong := -1
+	var wrong int
 	if len(camps[0]) != len(camps[1]) {
 		wrong = pick(len(camps[0]) < len(camps[1]), 0, 1)
 	} else if stranger := x.calledAlone(in.key.comm, camps); stranger >= 0 {

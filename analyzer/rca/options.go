@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/culprit-project/culprit/analyzer/rca/holmes"
-	"github.com/culprit-project/culprit/analyzer/topology"
+	"github.com/culprit-project/culprit/analyzer/rca/topology"
 )
 
 // Options are the engine's thresholds. A zero field means its default, so the zero Options is ready to use.

@@ -3,7 +3,7 @@
 
 package rca
 
-import "github.com/culprit-project/culprit/analyzer/topology"
+import "github.com/culprit-project/culprit/analyzer/rca/topology"
 
 // refine joins the node's own evidence in (X2): it settles between the ends of a link or the GPUs of a host where the
 // flows cannot, and never accuses somebody whom the flows do not already suspect.

@@ -23,13 +23,10 @@ func answer(t *testing.T, v Verdict, kind, name string) WhatIf {
 }
 
 // stagedEvidence is an unevenly cut pipeline whose source numbers stages and data-parallel ranks.
-func stagedEvidence(edit func(*slowJob)) Evidence {
+func stagedEvidence() Evidence {
 	j := newSlowJob(2, 4, 1)
 	j.segs = true
 	j.compute = func(r, _ int) float64 { return pick(r/2 == 3, 1.6, 1.0) }
-	if edit != nil {
-		edit(j)
-	}
 	ev := j.evidence()
 	for i := range ev.Timeline {
 		s := &ev.Timeline[i]
@@ -39,7 +36,7 @@ func stagedEvidence(edit func(*slowJob)) Evidence {
 }
 
 func TestWhatIfNamesTheStage(t *testing.T) {
-	v := Analyze(stagedEvidence(nil), Options{})
+	v := Analyze(stagedEvidence(), Options{})
 	stage := answer(t, v, "stage", "")
 	if stage.Name != "stage 3" || !slices.Equal(stage.Ranks, []int{6, 7}) || stage.Saved < 0.05 {
 		t.Errorf("best stage %+v", stage)
@@ -85,7 +82,7 @@ func TestHiddenSynchronisation(t *testing.T) {
 		}
 		return ev
 	}
-	ev := withNorm(stagedEvidence(nil))
+	ev := withNorm(stagedEvidence())
 	x := newIndex(&ev, Options{}.withDefaults())
 	hidden := newTimeline(x, ev.Timeline).hiddenSyncs()
 	if !hidden["norm"] || hidden["compute"] {
@@ -99,9 +96,9 @@ func TestHiddenSynchronisation(t *testing.T) {
 
 // TestLostRecordsOfLastArrivers: a tenth of the records lost leaves the stage named and most of its number.
 func TestLostRecordsOfLastArrivers(t *testing.T) {
-	whole := Analyze(stagedEvidence(nil), Options{})
+	whole := Analyze(stagedEvidence(), Options{})
 	for seed := range uint64(5) {
-		ev := stagedEvidence(nil)
+		ev := stagedEvidence()
 		n := seed
 		ev.Timeline = slices.DeleteFunc(ev.Timeline, func(Segment) bool {
 			n = n*6364136223846793005 + 1442695040888963407

@@ -9,7 +9,7 @@ import (
 	"slices"
 
 	"github.com/culprit-project/culprit/analyzer/rca/holmes"
-	"github.com/culprit-project/culprit/analyzer/topology"
+	"github.com/culprit-project/culprit/analyzer/rca/topology"
 )
 
 // operators is Holmes' graph over the timeline: a segment is an operator.

@@ -4,15 +4,14 @@
 package rca
 
 import (
-	"os"
-	"path/filepath"
+	"io"
 	"slices"
 	"strings"
 	"testing"
 
 	randomforest "github.com/culprit-project/culprit/analyzer/rca/forest"
 	"github.com/culprit-project/culprit/analyzer/rca/holmes"
-	"github.com/culprit-project/culprit/analyzer/topology"
+	"github.com/culprit-project/culprit/analyzer/rca/topology"
 )
 
 func vote(t *testing.T, v Verdict, method string) Vote {
@@ -29,12 +28,9 @@ func vote(t *testing.T, v Verdict, method string) Vote {
 // cluster gives a topology of four hosts to a leaf.
 func cluster(t *testing.T) *topology.Topology {
 	t.Helper()
-	file := filepath.Join(t.TempDir(), "topology.conf")
 	text := "SwitchName=leaf0 Nodes=node[0-3]\nSwitchName=leaf1 Nodes=node[4-7]\nSwitchName=spine Switches=leaf[0-1]\n"
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	top, err := topology.Load(topology.Files{Slurm: file})
+	open := func(string) (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(text)), nil }
+	top, err := topology.Load(open, topology.Files{Slurm: "topology.conf"})
 	if err != nil {
 		t.Fatal(err)
 	}

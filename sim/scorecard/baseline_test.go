@@ -11,8 +11,9 @@ import (
 	"github.com/culprit-project/culprit/sim/cluster"
 )
 
-// standing is a rank in one communicator, with so many operations finished, called, and entered, and network steps done.
-func standing(rank int, completed, called int64, in, fn string, done int64) rca.Rank {
+// standing is a rank in one communicator that has finished five operations, with so many called, and network steps done.
+func standing(rank int, called int64, in, fn string, done int64) rca.Rank {
+	const completed = 5
 	m := rca.Membership{Comm: "c", CommRank: rank, Completed: completed, Called: called}
 	if called > completed {
 		op := rca.Op{Number: completed, Func: fn, Bytes: 1 << 20, State: rca.OpEnqueued, Stuck: 10 * time.Second}
@@ -35,27 +36,27 @@ func TestHangBaselines(t *testing.T) {
 	}{
 		{
 			"one has not called",
-			[]rca.Rank{standing(0, 5, 6, "in", ar, 9), standing(1, 5, 6, "in", ar, 9), standing(2, 5, 5, "", ar, 0), standing(3, 5, 6, "in", ar, 9)},
+			[]rca.Rank{standing(0, 6, "in", ar, 9), standing(1, 6, "in", ar, 9), standing(2, 5, "", ar, 0), standing(3, 6, "in", ar, 9)},
 			nil, 2, 2, 2, 2,
 		},
 		{
 			"one has called and not entered",
-			[]rca.Rank{standing(0, 5, 6, "in", ar, 9), standing(1, 5, 6, "", ar, 0), standing(2, 5, 6, "in", ar, 9), standing(3, 5, 6, "in", ar, 9)},
+			[]rca.Rank{standing(0, 6, "in", ar, 9), standing(1, 6, "", ar, 0), standing(2, 6, "in", ar, 9), standing(3, 6, "in", ar, 9)},
 			nil, 1, 1, 1, -1,
 		},
 		{
 			"another operation",
-			[]rca.Rank{standing(0, 5, 6, "in", ar, 9), standing(1, 5, 6, "in", ar, 9), standing(2, 5, 6, "in", ar, 9), standing(3, 5, 6, "in", "AllGather", 9)},
+			[]rca.Rank{standing(0, 6, "in", ar, 9), standing(1, 6, "in", ar, 9), standing(2, 6, "in", ar, 9), standing(3, 6, "in", "AllGather", 9)},
 			nil, 3, -1, -1, -1,
 		},
 		{
 			"fewest steps",
-			[]rca.Rank{standing(0, 5, 6, "in", ar, 9), standing(1, 5, 6, "in", ar, 4), standing(2, 5, 6, "in", ar, 9), standing(3, 5, 6, "in", ar, 9)},
+			[]rca.Rank{standing(0, 6, "in", ar, 9), standing(1, 6, "in", ar, 4), standing(2, 6, "in", ar, 9), standing(3, 6, "in", ar, 9)},
 			nil, 1, 1, -1, -1,
 		},
 		{
 			"a silent node",
-			[]rca.Rank{standing(0, 5, 6, "in", ar, 9), standing(1, 5, 6, "in", ar, 9), standing(2, 5, 6, "in", ar, 9)},
+			[]rca.Rank{standing(0, 6, "in", ar, 9), standing(1, 6, "in", ar, 9), standing(2, 6, "in", ar, 9)},
 			[]rca.Missing{{What: "exporter", Ranks: []int{3}}},
 			3, 3, -1, 3,
 		},
@@ -77,7 +78,7 @@ func TestHangBaselines(t *testing.T) {
 
 // In a tree, only members with the same flows are compared: a leaf has less to do than the root.
 func TestFewestComparesLayers(t *testing.T) {
-	ranks := []rca.Rank{standing(0, 5, 6, "in", "AllReduce", 100), standing(1, 5, 6, "in", "AllReduce", 20), standing(2, 5, 6, "in", "AllReduce", 18)}
+	ranks := []rca.Rank{standing(0, 6, "in", "AllReduce", 100), standing(1, 6, "in", "AllReduce", 20), standing(2, 6, "in", "AllReduce", 18)}
 	root := &ranks[0].Memberships[0].InFlight[0]
 	root.Flows = append(root.Flows, rca.Flow{Total: 64, Done: 64})
 	b := newBench(&rca.Evidence{Ranks: ranks})

@@ -59,7 +59,7 @@ func ReadJournal(path string) ([]Entry, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening the journal: %w", err)
 	}
-	defer file.Close() //nolint:errcheck // Only read.
+	defer file.Close()
 	entries, _, err := readJournal(file)
 	if err != nil {
 		return nil, fmt.Errorf("reading the journal %s: %w", path, err)

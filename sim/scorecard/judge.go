@@ -72,7 +72,7 @@ func judge(v *rca.Verdict, a *cluster.Answer, effect bool, where places) Judgeme
 		hit, group, device := false, false, false
 		for k := range a.Truths {
 			t := &a.Truths[k]
-			if names(t, c, where) {
+			if names(t, c) {
 				hit, found[k] = true, true
 				device = device || onDevice(t, c, v.Cause)
 			}
@@ -108,7 +108,7 @@ func (j *Judgement) judgeQuiet(v *rca.Verdict, a *cluster.Answer, accuses bool, 
 	}
 	for i := range v.Culprits {
 		c := &v.Culprits[i]
-		hit := slices.ContainsFunc(a.Truths, func(t cluster.Truth) bool { return names(&t, c, where) })
+		hit := slices.ContainsFunc(a.Truths, func(t cluster.Truth) bool { return names(&t, c) })
 		group := hit || slices.ContainsFunc(a.Truths, func(t cluster.Truth) bool { return holds(&t, c, where) })
 		if !group {
 			j.False = true
@@ -133,7 +133,7 @@ func classAndCause(a *cluster.Answer, v *rca.Verdict) (class, cause bool) {
 
 // names tells whether a culprit is the one of the truth: a rank of it, the host where all of the host is meant, or the very
 // path.
-func names(t *cluster.Truth, c *rca.Culprit, where places) bool {
+func names(t *cluster.Truth, c *rca.Culprit) bool {
 	if c.Rank >= 0 {
 		return slices.Contains(t.Ranks, c.Rank)
 	}

@@ -66,12 +66,13 @@ func (r *Report) latencyPlot() string {
 			continue
 		}
 		slices.Sort(v)
-		path := fmt.Sprintf("M%.1f %.1f", c.x(0), c.y(0))
+		var path strings.Builder
+		fmt.Fprintf(&path, "M%.1f %.1f", c.x(0), c.y(0))
 		for i, x := range v {
 			x = min(1, max(0, x/most))
-			path += fmt.Sprintf("H%.1fV%.1f", c.x(x), c.y(float64(i+1)/float64(len(v))))
+			fmt.Fprintf(&path, "H%.1fV%.1f", c.x(x), c.y(float64(i+1)/float64(len(v))))
 		}
-		fmt.Fprintf(&c.b, `<path d="%s" fill="none" stroke="%s" stroke-width="2"/>`, path, g.colour)
+		fmt.Fprintf(&c.b, `<path d="%s" fill="none" stroke="%s" stroke-width="2"/>`, path.String(), g.colour)
 		at := v[len(v)/2] / most
 		c.text(c.x(min(0.9, at))+8, c.y(0.5), "start", g.group)
 	}

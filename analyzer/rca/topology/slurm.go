@@ -40,7 +40,7 @@ func Slurm(r io.Reader) (*Topology, error) {
 
 func (t *Topology) slurmLine(text string) error {
 	var names, below []string
-	for _, field := range strings.Fields(text) {
+	for field := range strings.FieldsSeq(text) {
 		key, value, ok := strings.Cut(field, "=")
 		if !ok {
 			return fmt.Errorf("%q is no assignment", field)

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 
 	"go.yaml.in/yaml/v2"
 )
@@ -89,8 +88,8 @@ type Files struct {
 	File  string `yaml:"file"`  // The project's own.
 }
 
-// Load reads the files that are named and puts them together; nil without any.
-func Load(f Files) (*Topology, error) {
+// Load reads the files that are named, as open gives them, and puts them together; nil without any.
+func Load(open func(name string) (io.ReadCloser, error), f Files) (*Topology, error) {
 	var t *Topology
 	for _, c := range []struct {
 		name string
@@ -99,7 +98,7 @@ func Load(f Files) (*Topology, error) {
 		if c.name == "" {
 			continue
 		}
-		part, err := loadOne(c.name, c.read)
+		part, err := loadOne(open, c.name, c.read)
 		if err != nil {
 			return nil, err
 		}
@@ -117,8 +116,8 @@ func Load(f Files) (*Topology, error) {
 	return t, nil
 }
 
-func loadOne(name string, read func(io.Reader) (*Topology, error)) (t *Topology, err error) {
-	f, err := os.Open(name)
+func loadOne(open func(string) (io.ReadCloser, error), name string, read func(io.Reader) (*Topology, error)) (t *Topology, err error) {
+	f, err := open(name)
 	if err != nil {
 		return nil, fmt.Errorf("opening topology: %w", err)
 	}

@@ -4,6 +4,7 @@
 package topology
 
 import (
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -47,6 +48,8 @@ switches:
   - {name: spine-b, switches: "rail[0-1]"}
 `
 
+func open(name string) (io.ReadCloser, error) { return os.Open(name) }
+
 // load puts texts into files and loads them.
 func load(t *testing.T, slurm, nccl, own string) (*Topology, error) {
 	t.Helper()
@@ -61,7 +64,7 @@ func load(t *testing.T, slurm, nccl, own string) (*Topology, error) {
 		}
 		return path
 	}
-	return Load(Files{Slurm: write("topology.conf", slurm), NCCL: write("topo.xml", nccl), File: write("topology.yaml", own)})
+	return Load(open, Files{Slurm: write("topology.conf", slurm), NCCL: write("topo.xml", nccl), File: write("topology.yaml", own)})
 }
 
 func names(ds []Device) []string {
@@ -83,26 +86,36 @@ func TestH5Paths(t *testing.T) {
 		{"nothing known", "", "", "", Place{"a", "0", ""}, Place{"b", "3", ""}, []string{"a/nic0", "a/nic0-b/nic3", "b/nic3"}},
 		{"one host", slurmConf, "", "", Place{"tux0", "0", ""}, Place{"tux0", "1", ""}, nil},
 		{
-			"Slurm, one leaf", slurmConf, "", "", Place{"tux0", "0", ""}, Place{"tux3", "0", ""},
+			"Slurm, one leaf", slurmConf, "", "",
+			Place{"tux0", "0", ""},
+			Place{"tux3", "0", ""},
 			[]string{"leaf0", "tux0/nic0", "tux0/nic0-leaf0", "tux3/nic0", "tux3/nic0-leaf0"},
 		},
 		{
-			"Slurm and NCCL, over the spine", slurmConf, ncclTopo, "", Place{"tux0", "1", ""}, Place{"tux7", "2", ""},
+			"Slurm and NCCL, over the spine", slurmConf, ncclTopo, "",
+			Place{"tux0", "1", ""},
+			Place{"tux7", "2", ""},
 			[]string{"leaf0", "leaf0-spine", "leaf1", "leaf1-spine", "spine", "tux0/mlx5_0", "tux0/mlx5_0-leaf0", "tux7/mlx5_1", "tux7/mlx5_1-leaf1"},
 		},
 		{
-			"own, one rail", "", "", ownFile, Place{"node-00", "0", ""}, Place{"node-03", "0", ""},
+			"own, one rail", "", "", ownFile,
+			Place{"node-00", "0", ""},
+			Place{"node-03", "0", ""},
 			[]string{"node-00/mlx5_0", "node-00/mlx5_0-rail0", "node-03/mlx5_0", "node-03/mlx5_0-rail0", "rail0"},
 		},
 		{
-			"own, rails over either spine", "", "", ownFile, Place{"node-00", "0", ""}, Place{"node-03", "1", ""},
+			"own, rails over either spine", "", "", ownFile,
+			Place{"node-00", "0", ""},
+			Place{"node-03", "1", ""},
 			[]string{
 				"node-00/mlx5_0", "node-00/mlx5_0-rail0", "node-03/mlx5_1", "node-03/mlx5_1-rail1", "rail0", "rail0-spine-a", "rail0-spine-b",
 				"rail1", "rail1-spine-a", "rail1-spine-b", "spine-a", "spine-b",
 			},
 		},
 		{
-			"the rank knows its NIC", "", "", ownFile, Place{"node-00", "0", "mlx5_1"}, Place{"node-01", "1", ""},
+			"the rank knows its NIC", "", "", ownFile,
+			Place{"node-00", "0", "mlx5_1"},
+			Place{"node-01", "1", ""},
 			[]string{"node-00/mlx5_1", "node-00/mlx5_1-rail1", "node-01/mlx5_1", "node-01/mlx5_1-rail1", "rail1"},
 		},
 		{"no way is known", slurmConf, "", "", Place{"tux0", "0", ""}, Place{"login", "0", ""}, []string{"login/nic0", "tux0/nic0"}},
@@ -181,10 +194,10 @@ func TestErrors(t *testing.T) {
 			t.Errorf("%s: %v, want %q", c.name, err, c.want)
 		}
 	}
-	if _, err := Load(Files{Slurm: filepath.Join(t.TempDir(), "none")}); err == nil {
+	if _, err := Load(open, Files{Slurm: filepath.Join(t.TempDir(), "none")}); err == nil {
 		t.Error("a file that is not there is read")
 	}
-	if top, err := Load(Files{}); top != nil || err != nil {
+	if top, err := Load(open, Files{}); top != nil || err != nil {
 		t.Errorf("nothing configured gives %v, %v", top, err)
 	}
 }

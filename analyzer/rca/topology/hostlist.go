@@ -71,7 +71,7 @@ func expandOne(item string) ([]string, error) {
 		return nil, err
 	}
 	var out []string
-	for _, part := range strings.Split(item[open+1:end], ",") {
+	for part := range strings.SplitSeq(item[open+1:end], ",") {
 		numbers, err := expandRange(part)
 		if err != nil {
 			return nil, err

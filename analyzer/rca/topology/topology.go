@@ -7,6 +7,7 @@ package topology
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -204,9 +205,7 @@ func (t *Topology) merge(o *Topology) {
 		if t.nics[host] == nil {
 			t.nics[host] = map[string]string{}
 		}
-		for gpu, nic := range nics {
-			t.nics[host][gpu] = nic
-		}
+		maps.Copy(t.nics[host], nics)
 	}
 	for name, ups := range o.parents {
 		t.parents[name] = append(t.parents[name], ups...)
