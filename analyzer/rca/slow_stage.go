@@ -88,7 +88,7 @@ func (a *slowAnalysis) stage() (finding, bool) {
 }
 
 // allOfIt gives what it would gain if everything took its mean, if what these ranks have beyond it accounts for most of
-// that; 1 otherwise.
+// that, and they have it alike; 1 otherwise.
 func (a *slowAnalysis) allOfIt(nodes []int32) float64 {
 	d := a.newIdeals()
 	in := make([]bool, len(a.nodes))
@@ -97,8 +97,9 @@ func (a *slowAnalysis) allOfIt(nodes []int32) float64 {
 	}
 	alone := a.replay.gain(d.change(a, func(s *seg) bool { return in[s.node] }, nil))
 	all := a.replay.gain(d.change(a, func(*seg) bool { return true }, func(*joint) bool { return true }))
-	if alone-1 < 0.8*(all-1) {
-		return 1
+	one := a.replay.gain(a.toPeers(func(n int32) bool { return in[n] }))
+	if alone-1 < 0.8*(all-1) || one-1 > 0.5*(alone-1) {
+		return 1 // Not the stage, or not all of it but some ranks in it.
 	}
 	return all
 }

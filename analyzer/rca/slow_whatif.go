@@ -61,7 +61,7 @@ func (a *slowAnalysis) evenStages() []float64 {
 		if s.pred < 0 || s.also || s.iter == noIteration {
 			continue
 		}
-		between[s.node] += float64(s.gap)
+		between[s.node] += float64(min(s.gap, a.base.gapOf(s))) // What one rank has beyond its peers is no matter of the cut.
 		all += float64(s.gap)
 		if s.Kind == SegmentCompute {
 			bodies += float64(s.stay)
@@ -103,7 +103,7 @@ func (d *ideals) change(a *slowAnalysis, work func(*seg) bool, transfers func(*j
 			case !work(s):
 				return was
 			case d.stretch != nil:
-				return int64(float64(was) * d.stretch[s.node])
+				return int64(float64(min(was, a.base.gapOf(s))) * d.stretch[s.node])
 			}
 			return min(was, a.base.gapOf(s))
 		},

@@ -141,3 +141,19 @@ func TestMendAddsTheLastArriver(t *testing.T) {
 	}
 	t.Error("not added")
 }
+
+// TestWhatIfAgreesWithTheVerdict: without recorded computations, too, what a slow rank's mending would win back is what the
+// verdict says it costs.
+func TestWhatIfAgreesWithTheVerdict(t *testing.T) {
+	j := newSlowJob(4, 2, 1)
+	j.compute = one(5, 2)
+	v := Analyze(j.evidence(), Options{})
+	if v.Class != SlowCompute || len(v.Culprits) != 1 || v.Culprits[0].Rank != 5 {
+		t.Fatalf("%s %s", v.Class, v.Summary)
+	}
+	for _, kind := range []string{"rank", "all"} {
+		if w := answer(t, v, kind, ""); math.Abs(1/(1-w.Saved)-v.Slowdown) > 0.1 {
+			t.Errorf("%s ideal is %.2fx, the verdict says %gx", w.Name, 1/(1-w.Saved), v.Slowdown)
+		}
+	}
+}
