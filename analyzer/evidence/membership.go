@@ -260,6 +260,7 @@ func (d *Directory) Stalled(ctx context.Context, jobID string, most int) ([]int,
 const (
 	waitersEach = 4
 	waitsPast   = 2 * time.Minute
+	waitsFloor  = 0.05 // Seconds per second, below which growth counts little.
 )
 
 // Waiters gives the ranks whose waiting has grown most, for each reason of it: those next to what is slow. A rank that
@@ -274,13 +275,13 @@ func (d *Directory) Waiters(ctx context.Context, jobID string) ([]int, error) {
 	if err != nil {
 		return nil, err
 	}
-	vector, err := d.vector(ctx, fmt.Sprintf("topk by (reason) (%d, %s - (%s or %s * 0))", waitersEach, now, past, now))
+	vector, err := d.vector(ctx, fmt.Sprintf("topk by (reason) (%d, (%s + %g) / ((%s or %s * 0) + %g))", waitersEach, now, waitsFloor, past, now, waitsFloor))
 	if err != nil {
 		return nil, err
 	}
 	var out []int
 	for _, s := range vector {
-		if rank, err := strconv.Atoi(string(s.Metric["rank"])); err == nil && s.Value > 0 {
+		if rank, err := strconv.Atoi(string(s.Metric["rank"])); err == nil && s.Value > 1 {
 			out = append(out, rank)
 		}
 	}

@@ -492,8 +492,8 @@ func TestScoutSlow(t *testing.T) {
 		return s
 	}
 	p := &prom{answers: map[string]model.Value{
-		"topk by (reason) (4, " + now + " - (" + past + " or " + now + " * 0))": model.Vector{
-			waits("7", "network", 0.4), waits("2", "consume", 0.2), waits("2", "gpu", 0.1), waits("3", "peer", -0.1), waits("x", "peer", 1),
+		"topk by (reason) (4, (" + now + " + 0.05) / ((" + past + " or " + now + " * 0) + 0.05))": model.Vector{
+			waits("7", "network", 9), waits("2", "consume", 4), waits("2", "gpu", 1.5), waits("3", "peer", 0.9), waits("x", "peer", 2),
 		},
 	}}
 	s := &Session{jobID: "job", g: &Gatherer{Directory: directory(p)}, byRank: map[int]*Node{}}

@@ -295,7 +295,7 @@ func (w *waitFor) reportMissing(d *decision, v *Verdict) {
 	ask := func(rs []root) {
 		for _, r := range rs {
 			for _, n := range append(slices.Clone(r.nodes), max(r.peer, 0)) {
-				if w.nodes[n].rank == nil && w.nodes[n].id >= 0 {
+				if w.nodes[n].id >= 0 && (w.nodes[n].rank == nil || w.unclear[n]) {
 					v.Ask = append(v.Ask, w.nodes[n].id)
 				}
 			}

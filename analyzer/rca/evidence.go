@@ -10,10 +10,12 @@ import "time"
 type Evidence struct {
 	JobID     string
 	WorldSize int // Ranks the job should have; 0 unknown.
-	Ranks     []Rank
-	Comms     []Comm
-	Facts     []Fact
-	Missing   []Missing
+	// Partial: only those nodes were asked whom a search came to. Ranks that were not seen and are not in Missing may be well.
+	Partial bool
+	Ranks   []Rank
+	Comms   []Comm
+	Facts   []Fact
+	Missing []Missing
 	// Timeline holds finished work for the analysis of slowness; empty for a plain hang.
 	Timeline []Segment
 	// Sources names where the evidence came from, for the verdict's report.

@@ -104,6 +104,10 @@ func (b *builder) look(v *view, in *instance, mem *member, a *active) {
 		v.pf = matching(v.other.op, v.flow, mem.commRank)
 		return
 	}
+	if v.seen && in.key.p2p() && x.counted(v.peer) {
+		v.seen, v.alive = false, false
+		x.unclear[v.peer] = true
+	}
 	if !v.seen {
 		v.sure = false
 		return

@@ -40,25 +40,26 @@ type member struct {
 // index holds the evidence in sorted slices: the order of the input never matters, and nothing in the hot loops needs a
 // map of maps.
 type index struct {
-	ev     *Evidence
-	opt    Options
-	nodes  []node
-	dense  []int32       // Node by global rank, -1 none; used when ranks are dense.
-	byID   map[int]int32 // Otherwise.
-	comms  []comm
-	comOf  map[CommID]int32
-	funcs  map[string]int32
-	fname  []string
-	acts   [][]active // Heads per node: what each rank is in.
-	insts  []instance
-	instAt map[instKey]int32
-	seen   int                // Nodes with a rank.
-	world  int                // Ranks the job should have.
-	mates  map[string][]int32 // Nodes by host.
+	ev      *Evidence
+	opt     Options
+	nodes   []node
+	dense   []int32       // Node by global rank, -1 none; used when ranks are dense.
+	byID    map[int]int32 // Otherwise.
+	comms   []comm
+	comOf   map[CommID]int32
+	funcs   map[string]int32
+	fname   []string
+	acts    [][]active // Heads per node: what each rank is in.
+	insts   []instance
+	instAt  map[instKey]int32
+	unclear map[int32]bool     // Nodes of which only counts are known, that do not tell what others wait for.
+	seen    int                // Nodes with a rank.
+	world   int                // Ranks the job should have.
+	mates   map[string][]int32 // Nodes by host.
 }
 
 func newIndex(ev *Evidence, opt Options) *index {
-	x := &index{ev: ev, opt: opt, funcs: map[string]int32{}, comOf: map[CommID]int32{}}
+	x := &index{ev: ev, opt: opt, funcs: map[string]int32{}, comOf: map[CommID]int32{}, unclear: map[int32]bool{}}
 	ev.forgetOrderlyEnds()
 	x.addNodes()
 	x.addComms()

@@ -317,6 +317,9 @@ func (x *index) presenceOf(in *instance, mem *member) (p presence, sure bool) {
 	sure = r.Caps&SeesCalls != 0 && r.Lost == 0
 	o := in.op()
 	if in.key.p2p() {
+		if x.counted(mem.node) {
+			return presenceUnknown, false // Counts do not tell one peer's messages from another's.
+		}
 		return p2pPresence(in, mem, m), sure
 	}
 	if in.key.fn < 0 && m.Called >= 0 {
@@ -344,6 +347,12 @@ func (x *index) presenceOf(in *instance, mem *member) (p presence, sure bool) {
 		return notCalled, false
 	}
 	return presenceUnknown, false
+}
+
+// counted says that nothing but a rank's operation counts is known: a search has not come to its node.
+func (x *index) counted(n int32) bool {
+	r := x.nodes[n].rank
+	return r != nil && x.ev.Partial && r.Caps == SeesCalls && r.State == ProcessUnknown
 }
 
 func lastSeq(ops []Op, like *Op) int64 {

@@ -74,7 +74,7 @@ func (w *waitFor) composeSilent(d *decision, v *Verdict) {
 			opener(w.waiters()), rank, m.Why)
 		return
 	}
-	if m := w.oneMissing(); m != nil && certain && m.What != "rank" {
+	if m := w.oneMissing(); m != nil && certain && m.What != "rank" && (!w.ev.Partial || m.leadsTo(ids)) {
 		ids = slices.Clone(m.Ranks)
 		slices.Sort(ids)
 		v.Class, v.Cause = Fault, CauseHostLost
@@ -195,6 +195,12 @@ func (x *index) oneMissing() *Missing {
 		if len(m.Ranks) == 0 {
 			continue
 		}
+		if x.ev.Partial {
+			if x.onlyMissing(m) {
+				return m
+			}
+			continue
+		}
 		all := true
 		for n := range x.nodes {
 			nd := &x.nodes[n]
@@ -205,6 +211,21 @@ func (x *index) oneMissing() *Missing {
 		}
 	}
 	return nil
+}
+
+// onlyMissing: nobody else was asked and did not answer.
+func (x *index) onlyMissing(m *Missing) bool {
+	for i := range x.ev.Missing {
+		if o := &x.ev.Missing[i]; o != m && len(o.Ranks) > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// leadsTo says that everything waits for ranks of the source, as far as their numbers are known.
+func (m *Missing) leadsTo(ids []int) bool {
+	return !slices.ContainsFunc(ids, func(id int) bool { return !slices.Contains(m.Ranks, id) })
 }
 
 func rankNumbers(ids []int) string {

@@ -163,6 +163,9 @@ func (b *builder) absent(v, i int32, in *instance, mem *member) {
 		return
 	case r == nil:
 		b.edge(v, mem.node, i, -1, edgeSilent, false)
+	case p == presenceUnknown && b.x.counted(mem.node):
+		b.x.unclear[mem.node] = true
+		b.edge(v, mem.node, i, -1, edgeSilent, false)
 	case dead(r):
 		b.edge(v, mem.node, i, -1, edgeDead, true)
 	case p == notCalled:

@@ -190,7 +190,7 @@ func (s *searcher) scout() []int {
 // evidence is what is known with the hosts asked so far.
 func (s *searcher) evidence() *rca.Evidence {
 	whole := &s.whole.ev
-	ev := &rca.Evidence{JobID: whole.JobID, WorldSize: whole.WorldSize, Sources: whole.Sources}
+	ev := &rca.Evidence{JobID: whole.JobID, WorldSize: whole.WorldSize, Sources: whole.Sources, Partial: len(s.asked) < len(s.whole.names)}
 	seen := map[rca.CommID]bool{}
 	for i := range whole.Ranks {
 		r := &whole.Ranks[i]

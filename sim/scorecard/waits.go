@@ -16,8 +16,12 @@ import (
 // the GPU, the peer, the network; receive flows for data, the flush, the GPU.
 type waits map[int][6]float64
 
-// waitsSpan is the span that a rate is taken over.
-const waitsSpan = time.Minute
+// waitsSpan is the span that a rate is taken over, waitsFloor the waiting, in seconds per second, below which growth counts
+// little.
+const (
+	waitsSpan  = time.Minute
+	waitsFloor = 0.05
+)
 
 // waitsOf gives the rates of a moment, of hosts that answer, as far as their histories go.
 func waitsOf(rec *cluster.Recording) (waits, error) {
@@ -71,10 +75,10 @@ func (w waits) grown(past waits, each int) []int {
 	}
 	var out []int
 	for reason := range 6 {
-		by := func(r int) float64 { return w[r][reason] - past[r][reason] }
+		by := func(r int) float64 { return (w[r][reason] + waitsFloor) / (past[r][reason] + waitsFloor) }
 		slices.SortFunc(ranks, func(a, b int) int { return cmp.Or(cmp.Compare(by(b), by(a)), cmp.Compare(a, b)) })
 		for _, r := range ranks[:min(each, len(ranks))] {
-			if by(r) > 0 && !slices.Contains(out, r) {
+			if by(r) > 1 && !slices.Contains(out, r) {
 				out = append(out, r)
 			}
 		}
