@@ -70,7 +70,7 @@ func hints(triggers []incident.Trigger) []evidence.Hint {
 
 // Bounds of a search. Each round widens along the waiting; a walk this long through a ring has lost its way.
 const (
-	maxRounds   = 16
+	maxRounds   = 32
 	maxPerRound = 64 // Exporters.
 )
 

@@ -38,6 +38,9 @@ func (w *waitFor) compose(d *decision) Verdict {
 		w.composeSilent(d, &v)
 	} else if !anyHard(d.chosen) && v.Confidence < w.opt.NameConfidence {
 		w.composeSuspects(d, &v)
+		if w.ev.Partial && len(v.Ask) == 0 {
+			v.Ask = w.partners(d.chosen)
+		}
 	} else {
 		v.Class, v.Cause = first.leaf.class, first.leaf.cause
 		v.Summary = opener(w.sentence(first, d))
@@ -305,6 +308,31 @@ func (w *waitFor) reportMissing(d *decision, v *Verdict) {
 	ask(d.aside)
 	slices.Sort(v.Ask)
 	v.Ask = slices.Compact(v.Ask)
+}
+
+// partners gives the ranks, of those not seen, that the suspects exchange data with: where no end is in sight the search goes
+// on along the rings.
+func (w *waitFor) partners(rs []root) []int {
+	var out []int
+	for _, r := range rs {
+		for _, n := range append(slices.Clone(r.nodes), max(r.peer, 0)) {
+			for k := range w.acts[n] {
+				a := &w.acts[n][k]
+				at := w.comms[a.comm].at
+				for i := range a.op.Flows {
+					p := a.op.Flows[i].Peer
+					if p < 0 || p >= len(at) || at[p] < 0 {
+						continue
+					}
+					if o := &w.nodes[at[p]]; o.id >= 0 && (o.rank == nil || w.counted(at[p])) {
+						out = append(out, o.id)
+					}
+				}
+			}
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
 }
 
 // setAside lists who was considered and is not accused.

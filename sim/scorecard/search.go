@@ -29,7 +29,7 @@ const (
 	searchPast     = 64
 	searchComms    = 8
 	searchEach     = 16
-	searchRounds   = 16
+	searchRounds   = 32
 	searchPerRound = 64
 )
 
