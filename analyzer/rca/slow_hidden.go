@@ -4,7 +4,6 @@
 package rca
 
 import (
-	"cmp"
 	"maps"
 	"slices"
 )
@@ -80,109 +79,13 @@ func (t *timeline) hiddenSyncs() map[string]bool {
 	return out
 }
 
-// arrival is a rank's entering an operation after a gap.
-type arrival struct {
-	node  int32
-	seg   int32
-	enter int64 // On the reference's clock, as left.
-	left  int64 // When what came before had ended.
-}
-
-// hiddenWaits finds gaps that are waiting: ranks whose work before ended far apart enter an operation together, so they
-// were held by something that was not recorded at all. It gives that wait as operations of its own.
-func (t *timeline) hiddenWaits() []Segment {
-	type place struct {
-		fn   string
-		iter int32
-	}
-	at := map[place][]arrival{}
-	twice := map[string]bool{}
-	for n, list := range t.ranks {
-		if !t.clock[n].known {
-			continue
-		}
-		seen := map[place]bool{}
-		for _, i := range list {
-			s := &t.segs[i]
-			if s.Kind != SegmentOp || s.iter == noIteration || s.pred < 0 || twice[s.Func] {
-				continue
-			}
-			p := place{s.Func, s.iter}
-			if seen[p] {
-				twice[s.Func] = true
-				continue
-			}
-			seen[p] = true
-			c := &t.clock[n]
-			at[p] = append(at[p], arrival{int32(n), i, c.toReference(s.enter), c.toReference(t.segs[s.pred].End)})
-		}
-	}
-	found, seen := map[string]int{}, map[string]int{}
-	held := map[string][][]arrival{}
-	for p, as := range at {
-		if twice[p.fn] {
-			continue
-		}
-		seen[p.fn]++
-		if hs := heldTogether(as); len(hs) > 0 {
-			found[p.fn]++
-			held[p.fn] = append(held[p.fn], hs...)
-		}
-	}
-	var out []Segment
-	for _, fn := range slices.Sorted(maps.Keys(found)) {
-		if found[fn] < 3 || 10*found[fn] < 8*seen[fn] {
-			continue
-		}
-		slices.SortFunc(held[fn], func(x, y []arrival) int {
-			return cmp.Or(cmp.Compare(x[0].enter, y[0].enter), cmp.Compare(x[0].node, y[0].node))
-		})
-		for k, h := range held[fn] {
-			for _, a := range h {
-				s := &t.segs[a.seg]
-				out = append(out, Segment{
-					Rank: s.Rank, Kind: SegmentOp, Iteration: s.Iteration, Comm: hiddenComm, Func: "before " + fn, Number: -1, Seq: int64(k), Peer: -1,
-					Bytes: -1, Start: t.segs[s.pred].End, End: s.enter, Entered: t.segs[s.pred].End, SlowestChannel: -1, SlowestPeer: -1, Stage: s.Stage, DataRank: s.DataRank,
-					Layer: -1, Microbatch: -1,
-				})
-			}
-		}
-	}
-	return out
-}
-
-// heldTogether gives the sets of ranks that enter within a moment although they came from work that ended far apart.
-func heldTogether(as []arrival) [][]arrival {
-	const (
-		moment = 2_000_000 // ns: what starts after one wait starts within it.
-		apart  = 20        // The work before ends over so many times the span in which they enter.
-		least  = 3
-	)
-	slices.SortFunc(as, func(a, b arrival) int { return cmp.Or(cmp.Compare(a.enter, b.enter), cmp.Compare(a.node, b.node)) })
-	var out [][]arrival
-	for from := 0; from < len(as); {
-		to := from + 1
-		first, last := as[from].left, as[from].left
-		for ; to < len(as) && as[to].enter-as[from].enter <= moment; to++ {
-			first, last = min(first, as[to].left), max(last, as[to].left)
-		}
-		h := as[from:to]
-		from = to
-		if len(h) >= least && 10*len(h) >= len(as) && last-first >= apart*max(moment/4, h[len(h)-1].enter-h[0].enter) {
-			out = append(out, h)
-		}
-	}
-	return out
-}
-
 // uncover gives the timeline with hidden operations as what they are, itself when there are none.
 func (t *timeline) uncover() *timeline {
-	hidden, waits := t.hiddenSyncs(), t.hiddenWaits()
-	if len(hidden)+len(waits) == 0 {
+	hidden := t.hiddenSyncs()
+	if len(hidden) == 0 {
 		return t
 	}
-	tl := make([]Segment, 0, len(t.segs)+len(waits))
-	tl = append(tl, waits...)
+	tl := make([]Segment, 0, len(t.segs))
 	for i := range t.segs {
 		s := *t.segs[i].Segment
 		if s.Kind == SegmentCompute && hidden[s.Func] {
