@@ -54,8 +54,7 @@ func (a *slowAnalysis) heavyRanks() (finding, bool) {
 	heavy = slices.DeleteFunc(heavy, func(n int32) bool { return of[n] < 0.3*of[heavy[0]] })
 	f := finding{class: SlowCompute, comm: -1, lane: -1, nodes: heavy, gain: a.idealise(heavy)}
 	f.weight = 0.9
-	if least := 1 + of[heavy[0]]/2; a.visitedRanks() < a.world && f.gain < least {
-		// Those who would have waited less were not all seen: the replay cannot know what it would gain.
+	if least := a.leastGainOf(of[heavy[0]]); f.gain < least {
 		f.gain, f.weight = least, 0.7
 	}
 	if f.gain < leastGain {

@@ -110,7 +110,8 @@ func (a *slowAnalysis) becameSlower() (finding, bool) {
 	if len(slower) == 0 || 10*len(slower) > 9*g.known() {
 		return finding{}, false
 	}
-	f := finding{class: SlowCompute, comm: -1, lane: -1, nodes: slower, weight: 0.85, gain: a.asBefore(g, slower)}
+	f := finding{class: SlowCompute, comm: -1, lane: -1, nodes: slower, weight: 0.85}
+	f.gain = max(a.asBefore(g, slower), a.leastGainOf(g.share[slower[0]]))
 	if f.gain < leastGain {
 		return f, false
 	}

@@ -33,12 +33,12 @@ type slowEnd struct {
 func (a *slowAnalysis) network() []finding {
 	groups := a.flowGroups()
 	net, flush := a.slowSends(groups), a.lateFlushes()
-	all := a.replay.gain(change{transfer: a.idealTransfers(true, net, flush)})
+	all := a.gainOfTransfers(a.idealTransfers(true, net, flush))
 	if all < leastGain {
 		return nil
 	}
 	// What the slow ends explain, or, where their delays add up in a pipeline of steps, plainly dominate.
-	g := a.replay.gain(change{transfer: a.idealTransfers(false, net, flush)})
+	g := a.gainOfTransfers(a.idealTransfers(false, net, flush))
 	if g >= leastGain && g-1 >= 0.3*(all-1) || a.dominate(net) || a.dominate(flush) {
 		if len(net) > 0 && sumTotal(net) >= sumTotal(flush) {
 			if f, ok := a.locateNet(groups, flush, all); ok {

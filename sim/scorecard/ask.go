@@ -96,7 +96,7 @@ func (t *trial) lookBack(l *look) error {
 		l.v = t.meter.analyze(&t.out, l.ev)
 		return nil
 	}
-	now, err := waitsOf(t.lab.rec)
+	now, err := usageOf(t.lab.rec)
 	if err != nil {
 		return fmt.Errorf("reading what ranks wait for: %w", err)
 	}

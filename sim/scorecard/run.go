@@ -21,7 +21,7 @@ type trial struct {
 	meter   *meter
 	verdict rca.Verdict
 	ev      *rca.Evidence
-	past    waits // Before the fault, in a large job.
+	past    usage // Before the fault, in a large job.
 }
 
 // run simulates a case, finds when the analyzer would be asked, and judges what it says with the evidence of that moment.
@@ -109,12 +109,12 @@ func (t *trial) rememberWaits() error {
 	if err := t.lab.until(t.config.Faults[0].At); err != nil {
 		return err
 	}
-	t.past = waits{}
+	t.past = usage{}
 	if t.lab.rec.Hosts() <= searchPast || t.config.Faults[0].At == 0 {
 		return nil
 	}
 	var err error
-	if t.past, err = waitsOf(t.lab.rec); err != nil {
+	if t.past, err = usageOf(t.lab.rec); err != nil {
 		return fmt.Errorf("reading what ranks wait for: %w", err)
 	}
 	return nil

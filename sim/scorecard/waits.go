@@ -9,30 +9,32 @@ import (
 	"time"
 
 	"github.com/culprit-project/culprit/sim/cluster"
+	"github.com/culprit-project/culprit/trace"
 	"github.com/culprit-project/culprit/trace/nodeapi"
 )
 
-// waits is how much of its time each rank waits for what, as Prometheus has it from nccl_wait_seconds_total: send flows for
-// the GPU, the peer, the network; receive flows for data, the flush, the GPU.
-type waits map[int][6]float64
+// usage is what part of its time each rank spends how, as Prometheus has it from rates of nccl_wait_seconds_total (send
+// flows for the GPU, the peer, the network; receive flows for data, the flush, the GPU) and nccl_kernel_seconds_total.
+type usage map[int]*spent
 
-// waitsSpan is the span that a rate is taken over, waitsFloor the waiting, in seconds per second, below which growth counts
-// little.
-const (
-	waitsSpan  = time.Minute
-	waitsFloor = 0.05
-)
+type spent struct {
+	waits   [6]float64
+	kernels [trace.NumFunc]float64
+}
 
-// waitsOf gives the rates of a moment, of hosts that answer, as far as their histories go.
-func waitsOf(rec *cluster.Recording) (waits, error) {
-	out := waits{}
+// usageSpan is the span that a rate is taken over.
+const usageSpan = time.Minute
+
+// usageOf gives the rates of a moment, of hosts that answer, as far as their histories go.
+func usageOf(rec *cluster.Recording) (usage, error) {
+	out := usage{}
 	for h := range rec.Hosts() {
 		if !rec.Answers(h) {
 			continue
 		}
 		files := map[string]int{}
 		first, last := map[int]uint64{}, map[int]uint64{}
-		err := rec.Trace(h, waitsSpan, func(line *nodeapi.TraceLine) error {
+		err := rec.Trace(h, usageSpan, func(line *nodeapi.TraceLine) error {
 			switch {
 			case line.Process != nil:
 				files[line.Process.File] = int(line.Process.Rank)
@@ -43,12 +45,18 @@ func waitsOf(rec *cluster.Recording) (waits, error) {
 					first[r] = c.LeftNS
 				}
 				last[r] = max(last[r], c.LeftNS)
-				w := out[r]
-				for i := range c.Send.WaitNS {
-					w[i] += float64(c.Send.WaitNS[i])
-					w[3+i] += float64(c.Recv.WaitNS[i])
+				u := out[r]
+				if u == nil {
+					u = &spent{}
+					out[r] = u
 				}
-				out[r] = w
+				for i := range c.Send.WaitNS {
+					u.waits[i] += float64(c.Send.WaitNS[i])
+					u.waits[3+i] += float64(c.Recv.WaitNS[i])
+				}
+				if c.EnteredNS > 0 && c.LeftNS > c.EnteredNS {
+					u.kernels[c.Func] += float64(c.LeftNS - c.EnteredNS)
+				}
 			}
 			return nil
 		})
@@ -56,30 +64,68 @@ func waitsOf(rec *cluster.Recording) (waits, error) {
 			return nil, err
 		}
 		for r, from := range first {
-			w := out[r]
-			for i := range w {
-				w[i] /= float64(max(1, last[r]-from))
+			u, span := out[r], float64(max(1, last[r]-from))
+			for i := range u.waits {
+				u.waits[i] /= span
 			}
-			out[r] = w
+			for i := range u.kernels {
+				u.kernels[i] /= span
+			}
 		}
 	}
 	return out, nil
 }
 
-// grown gives the ranks whose waiting has grown most since the past, for each reason: those that the service looks back
-// at first in a large job.
-func (w waits) grown(past waits, each int) []int {
-	ranks := make([]int, 0, len(w))
-	for r := range w {
+// grown gives the ranks next to what is slow, those that the service looks back at first in a large job: those whose
+// time in kernels grew least, and those whose time in each kind of kernel, and of waiting for each reason, grew most.
+// One of each kind comes before the second of any.
+func (u usage) grown(past usage, each int) []int {
+	ranks := make([]int, 0, len(u))
+	for r := range u {
+		if past[r] == nil {
+			past[r] = &spent{}
+		}
 		ranks = append(ranks, r)
 	}
+	slices.Sort(ranks)
+	var lists [][]int
+	most := func(by func(r int) float64) {
+		growth := make(map[int]float64, len(ranks))
+		for _, r := range ranks {
+			growth[r] = by(r)
+		}
+		sorted := slices.Clone(ranks)
+		slices.SortStableFunc(sorted, func(a, b int) int { return cmp.Compare(growth[b], growth[a]) })
+		var list []int
+		for _, r := range sorted[:min(each, len(sorted))] {
+			if growth[r] > 0 {
+				list = append(list, r)
+			}
+		}
+		lists = append(lists, list)
+	}
+	least := 0.0
+	total := func(r int) (growth float64) {
+		for i := range u[r].kernels {
+			growth += u[r].kernels[i] - past[r].kernels[i]
+		}
+		return growth
+	}
+	for _, r := range ranks {
+		least = max(least, total(r))
+	}
+	most(func(r int) float64 { return least - total(r) })
+	for i := range 6 {
+		most(func(r int) float64 { return u[r].waits[i] - past[r].waits[i] })
+	}
+	for i := range trace.NumFunc {
+		most(func(r int) float64 { return u[r].kernels[i] - past[r].kernels[i] })
+	}
 	var out []int
-	for reason := range 6 {
-		by := func(r int) float64 { return (w[r][reason] + waitsFloor) / (past[r][reason] + waitsFloor) }
-		slices.SortFunc(ranks, func(a, b int) int { return cmp.Or(cmp.Compare(by(b), by(a)), cmp.Compare(a, b)) })
-		for _, r := range ranks[:min(each, len(ranks))] {
-			if by(r) > 1 && !slices.Contains(out, r) {
-				out = append(out, r)
+	for i := range each {
+		for _, l := range lists {
+			if i < len(l) && !slices.Contains(out, l[i]) {
+				out = append(out, l[i])
 			}
 		}
 	}
