@@ -165,7 +165,7 @@ func TestHealthyJob(t *testing.T) {
 		return ""
 	})
 	for _, name := range []string{
-		"nccl_ops_started_total", "nccl_ops_completed_total", "nccl_bytes_total", "nccl_op_seconds_total", "nccl_send_steps_total",
+		"nccl_ops_started_total", "nccl_ops_completed_total", "nccl_bytes_total", "nccl_op_seconds_total", "nccl_kernel_seconds_total", "nccl_send_steps_total",
 		"nccl_receive_steps_total", "nccl_wait_seconds_total", "nccl_active_seconds_total", "nccl_process_start_timestamp_seconds",
 	} {
 		for rank := range 4 {

@@ -58,7 +58,7 @@ type Prometheus struct {
 }
 
 // Queries are the PromQL selectors, to be overridden where names are relabelled. Each is a template over .Selector,
-// the label matchers without braces; Waits over .Offset, too, which is empty or an offset modifier.
+// the label matchers without braces; Waits and Kernels over .Offset, too, which is empty or an offset modifier.
 type Queries struct {
 	Processes string `yaml:"processes"` // Gives nccl_process_info.
 	Comms     string `yaml:"comms"`     // Gives nccl_comm_info.
@@ -67,6 +67,7 @@ type Queries struct {
 	Started   string `yaml:"started"`   // Gives nccl_ops_started_total.
 	Completed string `yaml:"completed"` // Gives nccl_ops_completed_total.
 	Waits     string `yaml:"waits"`     // Gives how much each rank (label rank) waits for what (label reason), per second.
+	Kernels   string `yaml:"kernels"`   // Gives how long each rank is in which kernels (label function), per second.
 }
 
 // Alertmanager is where verdicts are posted and triggers are looked up. Every URL is one peer of a cluster: all get
@@ -193,6 +194,7 @@ func Default() *Config {
 				Started:   "nccl_ops_started_total{ {{- .Selector -}} }",
 				Completed: "nccl_ops_completed_total{ {{- .Selector -}} }",
 				Waits:     "sum by (rank, reason) (rate(nccl_wait_seconds_total{ {{- .Selector -}} }[1m] {{- .Offset -}} ))",
+				Kernels:   "sum by (rank, function) (rate(nccl_kernel_seconds_total{ {{- .Selector -}} }[1m] {{- .Offset -}} ))",
 			},
 			NodeEvidence: defaultNodeEvidence(),
 		},
@@ -324,7 +326,7 @@ func (c *Config) Check() error {
 	for name, q := range map[string]string{
 		"processes": c.Prometheus.Queries.Processes, "comms": c.Prometheus.Queries.Comms, "stuck": c.Prometheus.Queries.Stuck,
 		"stalled": c.Prometheus.Queries.Stalled, "started": c.Prometheus.Queries.Started, "completed": c.Prometheus.Queries.Completed,
-		"waits": c.Prometheus.Queries.Waits,
+		"waits": c.Prometheus.Queries.Waits, "kernels": c.Prometheus.Queries.Kernels,
 	} {
 		if _, err := Query(q, `x="y"`); err != nil {
 			wrong("prometheus.queries.%s: %w", name, err)

@@ -45,7 +45,7 @@ func (d *Diagnoser) Diagnose(ctx context.Context, req incident.Request) (inciden
 		ev, v = d.confirm(ctx, s, v)
 	} else if span := d.history(&req, time.Now()); span > 0 && !explained(&v) && (d.toldOfSlowness(&req) || v.Class == rca.Healthy) {
 		lookedBack = true
-		ev, v = d.lookBack(ctx, s, span)
+		ev, v = d.lookBack(ctx, s, &req, span)
 	}
 	var groups []incident.StackGroup
 	if d.Stacks != nil && v.Class != rca.Healthy {
@@ -145,22 +145,35 @@ func (d *Diagnoser) history(req *incident.Request, now time.Time) time.Duration 
 }
 
 // Bounds of a look back in a large job: exporters that work is fetched from in the first place, of whose ranks each then
-// has a longer history than if all were asked, and how often it widens to those that the engine names.
+// has a longer history than if all were asked; how often it widens to those that the engine names, and to how many.
 const (
 	backNodes  = 24
 	backRounds = 3
+	backNext   = 8
 )
+
+// toldSince gives how long ago the first trigger began to fire.
+func toldSince(req *incident.Request, now time.Time) time.Duration {
+	since := time.Duration(0)
+	for i := range req.Triggers {
+		if at := req.Triggers[i].StartedAt; !at.IsZero() {
+			since = max(since, now.Sub(at))
+		}
+	}
+	return since.Truncate(time.Second)
+}
 
 // lookBack adds finished work to the evidence: of all nodes of a small job; of a large one that of the nodes next to what
 // is slow, as Prometheus tells, of a sample to compare them with, and then of whom the engine asks for.
-func (d *Diagnoser) lookBack(ctx context.Context, s *evidence.Session, span time.Duration) (rca.Evidence, rca.Verdict) {
+func (d *Diagnoser) lookBack(ctx context.Context, s *evidence.Session, req *incident.Request, span time.Duration) (rca.Evidence, rca.Verdict) {
 	from := s.AllNodes()
 	if len(from) > d.Config.AllNodesUpTo {
-		from = s.ScoutSlow(ctx)
+		from = s.ScoutSlow(ctx, toldSince(req, time.Now()))
 		from = append(from[:min(len(from), backNodes)], s.Sample(backNodes-len(from), from)...)
 	}
 	s.Ask(ctx, s.Unasked(from))
-	s.AskHistory(ctx, s.Answered(from), s.Span(from, span))
+	span = s.Span(from, span)
+	s.AskHistory(ctx, s.Answered(from), span)
 	s.NodeFacts(ctx)
 	ev := s.Evidence()
 	v := rca.Analyze(ev, d.Config.Options())
@@ -169,9 +182,9 @@ func (d *Diagnoser) lookBack(ctx context.Context, s *evidence.Session, span time
 		if len(next) == 0 || ctx.Err() != nil {
 			break
 		}
-		next = next[:min(len(next), backNodes)]
+		next = next[:min(len(next), backNext)]
 		s.Ask(ctx, s.Unasked(next))
-		s.AskHistory(ctx, s.Answered(next), s.Span(next, span))
+		s.AskHistory(ctx, s.Answered(next), span)
 		ev = s.Evidence()
 		v = rca.Analyze(ev, d.Config.Options())
 	}

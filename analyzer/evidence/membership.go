@@ -255,40 +255,6 @@ func (d *Directory) Stalled(ctx context.Context, jobID string, most int) ([]int,
 	return out, nil
 }
 
-// Bounds of the comparison of waits: how many ranks for each reason, and how long ago the past is that they are compared
-// with.
-const (
-	waitersEach = 4
-	waitsPast   = 2 * time.Minute
-	waitsFloor  = 0.05 // Seconds per second, below which growth counts little.
-)
-
-// Waiters gives the ranks whose waiting has grown most, for each reason of it: those next to what is slow. A rank that
-// computes slowly leaves data unconsumed and its sends unfilled, a slow network leaves its sender's data undelivered.
-func (d *Directory) Waiters(ctx context.Context, jobID string) ([]int, error) {
-	selector := Selector("job_id", jobID)
-	now, err := config.Query(d.cfg.Queries.Waits, selector)
-	if err != nil {
-		return nil, err
-	}
-	past, err := config.QueryBefore(d.cfg.Queries.Waits, selector, waitsPast)
-	if err != nil {
-		return nil, err
-	}
-	vector, err := d.vector(ctx, fmt.Sprintf("topk by (reason) (%d, (%s + %g) / ((%s or %s * 0) + %g))", waitersEach, now, waitsFloor, past, now, waitsFloor))
-	if err != nil {
-		return nil, err
-	}
-	var out []int
-	for _, s := range vector {
-		if rank, err := strconv.Atoi(string(s.Metric["rank"])); err == nil && s.Value > 1 {
-			out = append(out, rank)
-		}
-	}
-	slices.Sort(out)
-	return slices.Compact(out), nil
-}
-
 // Count is how many operations a rank has started and completed on a communicator; -1 unknown.
 type Count struct {
 	Comm               string

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"time"
 
 	"github.com/culprit-project/culprit/analyzer/rca"
 )
@@ -66,10 +67,10 @@ func (s *Session) Scout(ctx context.Context, comms []string, ranks []int) []*Nod
 	return s.NodesOf(ask)
 }
 
-// ScoutSlow chooses whose finished work to fetch first in a job too large to fetch all: that of the ranks whose waiting has
-// grown most.
-func (s *Session) ScoutSlow(ctx context.Context) []*Node {
-	ranks, err := s.g.Directory.Waiters(ctx, s.jobID)
+// ScoutSlow chooses whose finished work to fetch first in a job too large to fetch all: that of the ranks whose way of
+// spending time has changed most since before it was told of, likeliest first.
+func (s *Session) ScoutSlow(ctx context.Context, since time.Duration) []*Node {
+	ranks, err := s.g.Directory.Grown(ctx, s.jobID, since+grownPast)
 	s.note(err)
 	return s.NodesOf(ranks)
 }

@@ -482,30 +482,40 @@ func TestSample(t *testing.T) {
 	}
 }
 
-// TestScoutSlow: in a large job the ranks whose waiting has grown most come first, each reason's (H6).
+// TestScoutSlow: in a large job the ranks whose time is spent otherwise than before come first, one of each kind before the
+// second of any (H6).
 func TestScoutSlow(t *testing.T) {
-	const now, past = `sum by (rank, reason) (rate(nccl_wait_seconds_total{job_id="job"}[1m]))`,
-		`sum by (rank, reason) (rate(nccl_wait_seconds_total{job_id="job"}[1m] offset 2m))`
-	waits := func(rank, reason string, v float64) *model.Sample {
-		s := series("rank", rank, "reason", reason)
+	rates := func(by, metric, offset string) string {
+		return "sum by (rank, " + by + ") (rate(" + metric + `{job_id="job"}[1m]` + offset + "))"
+	}
+	growth := func(by, metric string) string {
+		now := rates(by, metric, "")
+		return "(" + now + " - (" + rates(by, metric, " offset 2m30s") + " or " + now + " * 0))"
+	}
+	sample := func(v float64, labels ...string) *model.Sample {
+		s := series(labels...)
 		s.Value = model.SampleValue(v)
 		return s
 	}
+	waits, kernels := growth("reason", "nccl_wait_seconds_total"), growth("function", "nccl_kernel_seconds_total")
 	p := &prom{answers: map[string]model.Value{
-		"topk by (reason) (4, (" + now + " + 0.05) / ((" + past + " or " + now + " * 0) + 0.05))": model.Vector{
-			waits("7", "network", 9), waits("2", "consume", 4), waits("2", "gpu", 1.5), waits("3", "peer", 0.9), waits("x", "peer", 2),
+		"bottomk(4, sum by (rank) " + kernels + ")": model.Vector{sample(0.2, "rank", "5"), sample(-0.1, "rank", "6")},
+		"topk by (reason) (4, " + waits + ")": model.Vector{
+			sample(1, "rank", "2", "reason", "network"), sample(9, "rank", "7", "reason", "network"), sample(4, "rank", "2", "reason", "consume"),
+			sample(-0.9, "rank", "3", "reason", "peer"), sample(2, "rank", "x", "reason", "peer"),
 		},
+		"topk by (function) (4, " + kernels + ")": model.Vector{sample(0.1, "rank", "1", "function", "AllReduce")},
 	}}
 	s := &Session{jobID: "job", g: &Gatherer{Directory: directory(p)}, byRank: map[int]*Node{}}
 	for r := range 8 {
-		n := &Node{Base: strconv.Itoa(r / 2), Ranks: []int{r}}
+		n := &Node{Base: strconv.Itoa(r), Ranks: []int{r}}
 		s.nodes, s.byRank[r] = append(s.nodes, n), n
 	}
 	var got []int
-	for _, n := range s.ScoutSlow(t.Context()) {
+	for _, n := range s.ScoutSlow(t.Context(), 30*time.Second) {
 		got = append(got, n.Ranks...)
 	}
-	if !slices.Equal(got, []int{2, 7}) {
-		t.Errorf("asks the nodes of ranks %v, want 2 and 7; queries %q", got, p.asked)
+	if want := []int{6, 2, 7, 1, 5}; !slices.Equal(got, want) {
+		t.Errorf("asks the nodes of ranks %v, want %v; queries %q", got, want, p.asked)
 	}
 }

@@ -80,6 +80,8 @@ var (
 		"Payload bytes of completed operations.", "function")
 	opSecondsDesc = ncclDesc("op_seconds_total",
 		"Time from enqueued to left, summed over completed operations.", "function")
+	kernelSecondsDesc = ncclDesc("kernel_seconds_total",
+		"Time that the kernels of completed operations were seen running, waiting for other ranks included.", "function")
 	functionOpsDesc = ncclDesc("function_ops_total",
 		"Completed operations.", "function")
 	sendStepsDesc = ncclDesc("send_steps_total",
@@ -270,6 +272,9 @@ func (r *rankMetrics) process() {
 			r.counter(functionOpsDesc, float64(v.Ops), name)
 			r.counter(bytesDesc, float64(v.Bytes), name)
 			r.counter(opSecondsDesc, seconds(v.NS), name)
+			if v.KernelNS > 0 {
+				r.counter(kernelSecondsDesc, seconds(v.KernelNS), name)
+			}
 		}
 	}
 	if t.Send.Posted > 0 || t.Recv.Posted > 0 {

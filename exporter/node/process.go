@@ -150,6 +150,7 @@ func (p *Process) finished(c *trace.Completion) {
 	if c.Flags&trace.OpAbandoned != 0 {
 		return
 	}
+	p.Totals.AddKernel(c)
 	d, ok := p.detector.Observe(iteration.Op{
 		Comm: uint64(c.CommIndex)<<32 | uint64(c.CommGeneration), Func: uint16(c.Func), Peer: c.Peer, Bytes: c.Bytes,
 		EndNS: c.LeftNS, Barrier: c.Flags&trace.OpBarrier != 0,

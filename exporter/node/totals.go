@@ -20,6 +20,7 @@ type Totals struct {
 // FuncTotals sum up one kind of operation.
 type FuncTotals struct {
 	Ops, Bytes, NS uint64
+	KernelNS       uint64 // From the kernel's entering to its leaving, where both were seen.
 }
 
 // DirectionTotals sum up the flows of one direction. Stages are those of trace.Flow; waits are, for sending, gpu, peer
@@ -100,6 +101,13 @@ func (p *Process) accountFlow(f *trace.Flow) {
 	}
 	advance(&total.ActiveNS, &seen.totals.ActiveNS, f.TotalActiveNS)
 	advance(&total.Bytes, &seen.totals.Bytes, f.TotalBytes)
+}
+
+// AddKernel adds the time that a finished operation's kernel ran.
+func (t *Totals) AddKernel(c *trace.Completion) {
+	if int(c.Func) < len(t.Func) && c.EnteredNS > 0 && c.LeftNS > c.EnteredNS && c.Flags&trace.OpKernelUntrusted == 0 {
+		t.Func[c.Func].KernelNS += c.LeftNS - c.EnteredNS
+	}
 }
 
 // advance adds to total by how much a counter has grown. One that fell is a lie or a race: it counts for nothing.

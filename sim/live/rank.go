@@ -45,6 +45,7 @@ func (a *account) finished(c *trace.Completion) {
 	f.Ops++
 	f.Bytes += c.Bytes
 	f.NS += c.LeftNS - c.EnqueuedNS
+	a.totals.AddKernel(c)
 	addDirection(&a.totals.Send, &c.Send)
 	addDirection(&a.totals.Recv, &c.Recv)
 	d, ok := a.detector.Observe(iteration.Op{

@@ -112,7 +112,7 @@ const (
 func (g *gathered) lookBack(rec *cluster.Recording, ev *rca.Evidence, asked map[string]bool) error {
 	n := rec.Hosts()
 	if asked != nil {
-		n = max(1, len(asked))
+		n = backHosts
 	}
 	for h := range rec.Hosts() {
 		if !rec.Answers(h) || (asked != nil && !asked[g.names[h]]) {

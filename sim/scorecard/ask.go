@@ -111,7 +111,7 @@ func (t *trial) lookBack(l *look) error {
 			return fmt.Errorf("gathering the history: %w", err)
 		}
 		l.ev, l.v = ev, t.meter.analyze(&t.out, ev)
-		if next = l.search.notTold(l.v.Ask, told); len(next) == 0 {
+		if next = l.search.notTold(l.v.Ask, told, backNext); len(next) == 0 {
 			break
 		}
 	}

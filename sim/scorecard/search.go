@@ -33,11 +33,12 @@ const (
 	searchPerRound = 64
 )
 
-// Bounds of a look back in a large job, as the service has them: hosts at first and in each further round, rounds, and
-// ranks for each reason of waiting.
+// Bounds of a look back in a large job, as the service has them: hosts at first, further rounds and hosts in each, and
+// ranks of each kind of change.
 const (
 	backHosts  = 24
 	backRounds = 3
+	backNext   = 8
 	backEach   = 4
 )
 
@@ -92,7 +93,7 @@ func (s *searcher) run(analyze func(*rca.Evidence) rca.Verdict) (*rca.Evidence, 
 // backFirst gives the hosts whose finished work is fetched first: those of some ranks, and others to compare them with,
 // evenly over the job.
 func (s *searcher) backFirst(ranks []int) []string {
-	out := s.notTold(ranks, nil)
+	out := s.notTold(ranks, nil, backHosts)
 	var rest []string
 	for _, h := range s.whole.names {
 		if !slices.Contains(out, h) {
@@ -107,10 +108,10 @@ func (s *searcher) backFirst(ranks []int) []string {
 }
 
 // notTold gives the hosts of some ranks whose finished work has not been fetched, at most so many.
-func (s *searcher) notTold(ranks []int, told map[string]bool) []string {
+func (s *searcher) notTold(ranks []int, told map[string]bool, most int) []string {
 	var out []string
 	for _, r := range ranks {
-		if h, ok := s.hostOf[r]; ok && !told[h] && !slices.Contains(out, h) && len(out) < backHosts {
+		if h, ok := s.hostOf[r]; ok && !told[h] && !slices.Contains(out, h) && len(out) < most {
 			out = append(out, h)
 		}
 	}
