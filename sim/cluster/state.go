@@ -39,6 +39,12 @@ func (r *Recording) RanksOf(host int) []int {
 // Clock reads a host's monotonic clock at the end of the run, nanoseconds.
 func (r *Recording) Clock(host int) uint64 { return r.s.hosts[host].clock(r.s.horizon) }
 
+// Now is the moment that the recording shows, after the job's start.
+func (r *Recording) Now() time.Duration { return r.s.horizon.Duration() }
+
+// File gives the name of a rank's trace file.
+func (r *Recording) File(rank int) string { return fileOf(r.s.ranks[rank].id) }
+
 // JobID gives the job's name.
 func (r *Recording) JobID() string { return r.s.cfg.Job.ID }
 

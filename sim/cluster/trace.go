@@ -54,12 +54,13 @@ func (s *sim) history(r *rank, span time.Duration, comms []trace.Comm, f func(*t
 		index[comms[i].ID] = comms[i].Index
 	}
 	from := s.horizon - At(span)
+	var c trace.Completion // One for all: f does not keep it.
 	for i := range r.history.n {
 		h := r.history.at(i)
 		if h.at < from {
 			continue
 		}
-		c := s.completion(r, h.o, h.m, index[h.o.comm.id], r.history.ticket(i))
+		c = s.completion(r, h.o, h.m, index[h.o.comm.id], r.history.ticket(i))
 		if err := f(&c); err != nil {
 			return err
 		}
@@ -68,7 +69,7 @@ func (s *sim) history(r *rank, span time.Duration, comms []trace.Comm, f func(*t
 }
 
 // Finished calls f for the operations that a rank has finished after the given time, in order, as far as its history
-// goes. What has once been told for a moment is not told again for a later one.
+// goes. What has once been told for a moment is not told again for a later one. The record is used again for the next.
 func (r *Recording) Finished(rank int, since Time, f func(*trace.Completion)) {
 	s := r.s
 	q := &s.ranks[rank]
@@ -83,9 +84,10 @@ func (r *Recording) Finished(rank int, since Time, f func(*trace.Completion)) {
 			joined++
 		}
 	}
+	var c trace.Completion
 	for i := first; i < q.history.n; i++ {
 		h := q.history.at(i)
-		c := s.completion(q, h.o, h.m, index[h.o.comm.slot], q.history.ticket(i))
+		c = s.completion(q, h.o, h.m, index[h.o.comm.slot], q.history.ticket(i))
 		f(&c)
 	}
 }

@@ -6,6 +6,7 @@ package scorecard
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"slices"
 	"time"
 
@@ -26,7 +27,15 @@ type gathered struct {
 	// states is the part of bytes that states took, bytesOf what each host's did.
 	states  int64
 	bytesOf map[string]int64
-	lines   []nodeapi.ProcessCompletion // Of one host, used again.
+	pasts   map[int][]fetchedOp // What hosts have told of finished operations.
+}
+
+// fetchedOp is an operation that a host has told of.
+type fetchedOp struct {
+	segment rca.Segment
+	left    uint64 // When it ended, by the host's clock.
+	bytes   int64  // Of its line and those like it; 0: counted with another one.
+	told    bool   // The segment says something.
 }
 
 // gather asks all hosts of a recording for their state, converts it as the analyzer does, and counts the bytes that
@@ -128,54 +137,60 @@ func (g *gathered) lookBack(rec *cluster.Recording, ev *rca.Evidence, asked map[
 // sizedEvery is how often a line's size is measured: the sum needs no more.
 const sizedEvery = 16
 
-// timeline adds the newest finished operations of a host, at most so many.
+// timeline adds the newest finished operations of a host, at most so many. Of a host that is asked again, the number must not
+// be larger than before.
 func (g *gathered) timeline(rec *cluster.Recording, ev *rca.Evidence, h, most int) error {
-	ranks := map[string]int{}
-	lines := g.lines[:0]
-	err := rec.Trace(h, historySpan, func(line *nodeapi.TraceLine) error {
-		switch {
-		case line.Process != nil:
-			ranks[line.Process.File] = int(line.Process.Rank)
-		case line.Completion != nil:
-			lines = append(lines, *line.Completion)
+	list, known := g.pasts[h]
+	if !known {
+		var err error
+		if list, err = g.past(rec, h); err != nil {
+			return err
 		}
-		return nil
-	})
-	if err != nil {
-		return err
 	}
-	g.lines = lines
-	from := uint64(0)
-	if len(lines) > most {
-		stamps := make([]uint64, len(lines))
-		for i := range lines {
-			stamps[i] = lines[i].LeftNS
+	if len(list) > most {
+		stamps := make([]uint64, len(list))
+		for i := range list {
+			stamps[i] = list[i].left
 		}
 		slices.Sort(stamps)
-		from = stamps[len(stamps)-most]
+		from := stamps[len(stamps)-most]
+		list = slices.DeleteFunc(list, func(f fetchedOp) bool { return f.left < from })
 	}
-	for i := range lines {
-		c := &lines[i].Completion
-		if c.LeftNS < from {
-			continue
-		}
-		s, ok := evidence.Segment(ranks[lines[i].File], c)
-		if !ok {
-			continue
-		}
-		if comm := g.comms[s.Comm]; c.Flags&trace.OpP2P != 0 && comm != nil {
-			s.Peer = comm.Members[c.Peer]
-		}
-		ev.Timeline = append(ev.Timeline, s)
-		if i%sizedEvery == 0 {
-			var n counter
-			if err := json.NewEncoder(&n).Encode(nodeapi.TraceLine{Completion: &lines[i]}); err != nil {
-				return err
-			}
-			g.bytes += sizedEvery * int64(n)
+	if g.pasts == nil {
+		g.pasts = map[int][]fetchedOp{}
+	}
+	g.pasts[h] = list
+	ev.Timeline = slices.Grow(ev.Timeline, len(list))
+	for i := range list {
+		if list[i].told {
+			ev.Timeline = append(ev.Timeline, list[i].segment)
+			g.bytes += list[i].bytes
 		}
 	}
 	return nil
+}
+
+// past asks a host for its finished operations.
+func (g *gathered) past(rec *cluster.Recording, h int) ([]fetchedOp, error) {
+	var out []fetchedOp
+	var failed error
+	for _, r := range rec.RanksOf(h) {
+		rec.Finished(r, cluster.At(rec.Now()-historySpan), func(c *trace.Completion) {
+			f := fetchedOp{left: c.LeftNS}
+			if f.segment, f.told = evidence.Segment(r, c); f.told {
+				if comm := g.comms[f.segment.Comm]; c.Flags&trace.OpP2P != 0 && comm != nil {
+					f.segment.Peer = comm.Members[c.Peer]
+				}
+			}
+			if len(out)%sizedEvery == 0 {
+				var n counter
+				failed = errors.Join(failed, json.NewEncoder(&n).Encode(nodeapi.TraceLine{Completion: &nodeapi.ProcessCompletion{File: rec.File(r), Completion: *c}}))
+				f.bytes = sizedEvery * int64(n)
+			}
+			out = append(out, f)
+		})
+	}
+	return out, failed
 }
 
 // counter counts what is written.

@@ -96,11 +96,7 @@ func (t *trial) lookBack(l *look) error {
 		l.v = t.meter.analyze(&t.out, l.ev)
 		return nil
 	}
-	now, err := usageOf(t.lab.rec)
-	if err != nil {
-		return fmt.Errorf("reading what ranks wait for: %w", err)
-	}
-	next := l.search.backFirst(now.grown(t.past, backEach))
+	next := l.search.backFirst(usageOf(t.lab.rec).grown(t.past, backEach))
 	told := map[string]bool{}
 	for range 1 + backRounds {
 		for _, h := range next {

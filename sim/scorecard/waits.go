@@ -10,7 +10,6 @@ import (
 
 	"github.com/culprit-project/culprit/sim/cluster"
 	"github.com/culprit-project/culprit/trace"
-	"github.com/culprit-project/culprit/trace/nodeapi"
 )
 
 // usage is what part of its time each rank spends how, as Prometheus has it from rates of nccl_wait_seconds_total (send
@@ -26,54 +25,28 @@ type spent struct {
 const usageSpan = time.Minute
 
 // usageOf gives the rates of a moment, of hosts that answer, as far as their histories go.
-func usageOf(rec *cluster.Recording) (usage, error) {
+func usageOf(rec *cluster.Recording) usage {
 	out := usage{}
 	for h := range rec.Hosts() {
 		if !rec.Answers(h) {
 			continue
 		}
-		files := map[string]int{}
-		first, last := map[int]uint64{}, map[int]uint64{}
-		err := rec.Trace(h, usageSpan, func(line *nodeapi.TraceLine) error {
-			switch {
-			case line.Process != nil:
-				files[line.Process.File] = int(line.Process.Rank)
-			case line.Completion != nil:
-				c := &line.Completion.Completion
-				r := files[line.Completion.File]
-				if first[r] == 0 || c.LeftNS < first[r] {
-					first[r] = c.LeftNS
-				}
-				last[r] = max(last[r], c.LeftNS)
-				u := out[r]
-				if u == nil {
-					u = &spent{}
-					out[r] = u
-				}
-				for i := range c.Send.WaitNS {
-					u.waits[i] += float64(c.Send.WaitNS[i])
-					u.waits[3+i] += float64(c.Recv.WaitNS[i])
-				}
-				if c.EnteredNS > 0 && c.LeftNS > c.EnteredNS {
-					u.kernels[c.Func] += float64(c.LeftNS - c.EnteredNS)
-				}
+		for _, r := range rec.RanksOf(h) {
+			got := rec.Usage(r, usageSpan)
+			if got.Last == 0 {
+				continue
 			}
-			return nil
-		})
-		if err != nil {
-			return nil, err
-		}
-		for r, from := range first {
-			u, span := out[r], float64(max(1, last[r]-from))
+			u, span := &spent{waits: got.Waits, kernels: got.Kernels}, float64(max(1, got.Last-got.First))
 			for i := range u.waits {
 				u.waits[i] /= span
 			}
 			for i := range u.kernels {
 				u.kernels[i] /= span
 			}
+			out[r] = u
 		}
 	}
-	return out, nil
+	return out
 }
 
 // grown gives the ranks next to what is slow, those that the service looks back at first in a large job: those whose
