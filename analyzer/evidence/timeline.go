@@ -164,7 +164,7 @@ func (a *assembly) global(id rca.CommID, commRank int) int {
 // Segment converts one finished operation; Peer is left unknown. False: it has no times.
 func Segment(rank int, c *trace.Completion) (rca.Segment, bool) {
 	start := firstOf(c.EnqueuedNS, c.CalledNS, c.EnteredNS)
-	if start == 0 || c.LeftNS < start || signed(c.LeftNS) < 0 {
+	if start == 0 || c.LeftNS < start || signed(c.LeftNS) < 0 || c.Flags&trace.OpNoCompletion != 0 {
 		return rca.Segment{}, false
 	}
 	s := rca.Segment{

@@ -6,6 +6,12 @@ package rca
 // Analyze finds the culprit in the evidence. It is pure and deterministic: the same evidence and options give the same
 // verdict, byte for byte, whatever the order of ranks and communicators in the evidence.
 func Analyze(ev Evidence, opt Options) Verdict {
+	v := analyze(ev, opt)
+	v.Weight = v.Confidence
+	return v
+}
+
+func analyze(ev Evidence, opt Options) Verdict {
 	x := newIndex(&ev, opt.withDefaults())
 	if v, ok := hangVerdict(x); ok {
 		return v

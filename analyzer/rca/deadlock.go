@@ -38,6 +38,7 @@ func (w *waitFor) deadlock(vs, ranks []int32) (root, bool) {
 				}
 			}
 		}
+		withoutOrder(byInst)
 		if len(byInst) >= 2 {
 			break
 		}
@@ -77,6 +78,24 @@ func (w *waitFor) deadlock(vs, ranks []int32) (root, bool) {
 		r.leaf.cause = CauseOtherOp
 	}
 	return r, true
+}
+
+// withoutOrder takes out ranks that are in several of the operations at once: they show no order, as those of a group call
+// do not where nobody sees kernels.
+func withoutOrder(byInst map[int32][]int32) {
+	times := map[int32]int{}
+	for _, ns := range byInst {
+		for _, n := range ns {
+			times[n]++
+		}
+	}
+	for i, ns := range byInst {
+		if ns = slices.DeleteFunc(ns, func(n int32) bool { return times[n] > 1 }); len(ns) > 0 {
+			byInst[i] = ns
+		} else {
+			delete(byInst, i)
+		}
+	}
 }
 
 // breakTie names one of two equal camps when the ranks outside the deadlock know the program's order.

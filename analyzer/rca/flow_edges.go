@@ -259,16 +259,36 @@ func (b *builder) kernelOwesData(v *view) {
 	case fed && starved == nil:
 		return // The receive side says why.
 	case starved != nil:
-		if recvs == 1 && freeFirstStep(v.op.Func) && ringLike(v.op.Algo) && f.Ready <= starved.Done {
+		if recvs == 1 && freeFirstStep(v.op.Func) && ringLike(v.op.Algo) && f.Ready <= starved.Done && !b.blind(v) {
 			b.own(v.node, -1, v.inst, ch, 0.6, false, CauseGPU, flawGPUStart)
 		}
 	case recvs == 0 && !v.alone:
 		b.neighbours(v.node, v.inst)
 		b.own(v.node, -1, v.inst, ch, 0.3, false, CauseGPU, flawGPUStart)
+	case b.blind(v):
+		b.own(v.node, -1, v.inst, ch, 0.3, false, CauseGPU, flawGPUStart)
 	default:
 		sure := v.alone && !b.hidden(v.inst)
 		b.own(v.node, -1, v.inst, ch, pick(sure, 0.85, 0.5), sure, CauseGPU, flawGPUStart)
 	}
+}
+
+// blind says that nothing shows the operation's kernel to run, and that operations whose end nobody sees may still be in
+// front of it on its stream: what does not go on may be any of them.
+func (b *builder) blind(v *view) bool {
+	r := b.x.nodes[v.node].rank
+	if r.Caps&SeesKernels != 0 || v.op.KernelStarted > 0 || v.op.State == OpEntered {
+		return false
+	}
+	for i := range v.op.Flows {
+		if f := &v.op.Flows[i]; f.Send && f.Ready > 0 || !f.Send && f.Done > 0 {
+			return false
+		}
+	}
+	unseen := func(o Op) bool { return o.NoCompletion }
+	return slices.ContainsFunc(r.Memberships, func(m Membership) bool {
+		return slices.ContainsFunc(m.InFlight, unseen) || slices.ContainsFunc(m.Recent, unseen)
+	})
 }
 
 // hidden says that members of the operation's communicator were not seen: what they called is not known.
@@ -324,7 +344,11 @@ func (b *builder) notConsumed(v *view) {
 			return
 		}
 	}
-	b.own(v.node, -1, v.inst, v.flow.Channel, pick(v.alone, 0.92, 0.6), v.alone, CauseGPU, flawGPU)
+	if b.blind(v) {
+		b.own(v.node, -1, v.inst, v.flow.Channel, 0.3, false, CauseGPU, flawGPU)
+	} else {
+		b.own(v.node, -1, v.inst, v.flow.Channel, pick(v.alone, 0.92, 0.6), v.alone, CauseGPU, flawGPU)
+	}
 	if !v.alone {
 		b.neighbours(v.node, v.inst)
 	}

@@ -3,7 +3,11 @@
 
 package rca
 
-import "github.com/culprit-project/culprit/analyzer/rca/topology"
+import (
+	"slices"
+
+	"github.com/culprit-project/culprit/analyzer/rca/topology"
+)
 
 // refine joins the node's own evidence in (X2): it settles between the ends of a link or the GPUs of a host where the
 // flows cannot, and never accuses somebody whom the flows do not already suspect.
@@ -44,6 +48,10 @@ func (w *waitFor) refineGroup(r *root) {
 	} else if n := w.onlyAiling(r.nodes, deadNIC); n >= 0 && r.leaf.class != Fault {
 		r.kind, r.nodes, r.what = rootFlaw, []int32{n}, flawNICDown
 		r.leaf = leaf{class: Fault, cause: CauseNetworkSend, weight: 0.8, hard: true}
+		if w.nic(w.nodes[n].rank) == "" && !w.factOf(n, deadNIC) {
+			// A NIC of its host, nobody knows whose.
+			r.leaf.weight, r.leaf.hard = 0.45, false
+		}
 	}
 }
 
@@ -84,6 +92,11 @@ func (x *index) ailing(n int32, ailment func(*Fact) bool) bool {
 		}
 	}
 	return false
+}
+
+// factOf: the node says it of the very rank, not of its host.
+func (x *index) factOf(n int32, ailment func(*Fact) bool) bool {
+	return slices.ContainsFunc(x.ev.Facts, func(f Fact) bool { return f.Rank == x.nodes[n].id && ailment(&f) })
 }
 
 // ailingNIC gives the one NIC of a rank's host that its node complains of, empty none or several.

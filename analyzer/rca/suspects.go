@@ -109,7 +109,7 @@ func (w *waitFor) mustBeUnseen(d *decision) bool {
 		return false
 	}
 	for _, s := range w.stuck {
-		if d.dist[s] < 0 {
+		if d.dist[s] < 0 || w.broken(s) {
 			return false
 		}
 	}
@@ -141,6 +141,10 @@ func (w *waitFor) mustBeUnseen(d *decision) bool {
 	slices.Sort(pointing)
 	return len(slices.Compact(pointing)) > 1 && !w.doubtful(d)
 }
+
+// broken: the rank's own node shows what stops a GPU or a NIC. It may be what all wait for, and then silence is no more than
+// silence.
+func (w *waitFor) broken(n int32) bool { return w.ailing(n, gpuAilment) || w.ailing(n, deadNIC) }
 
 // lonelyOwn: the fault cannot be the shadow of an unseen neighbour inside the host or behind a silent link.
 func (w *waitFor) lonelyOwn(o *own) bool {

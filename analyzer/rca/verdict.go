@@ -61,9 +61,12 @@ type Verdict struct {
 	Cause      Cause     `json:"cause"`
 	Culprits   []Culprit `json:"culprits"`   // Empty: nobody, or cannot tell.
 	Confidence float64   `json:"confidence"` // Probability that class and culprits are right.
-	Summary    string    `json:"summary"`    // One sentence for a tired person.
-	Page       bool      `json:"page"`       // Whether somebody should be woken.
-	Action     string    `json:"action,omitempty"`
+	// Weight is what the evidence weighs by the engine's own rules, 0 to 1, before it is calibrated: thresholds within the
+	// engine are on it, so that they do not move with the calibration.
+	Weight  float64 `json:"weight,omitempty"`
+	Summary string  `json:"summary"` // One sentence for a tired person.
+	Page    bool    `json:"page"`    // Whether somebody should be woken.
+	Action  string  `json:"action,omitempty"`
 	// Where the trouble shows: communicator, operation.
 	Comm string `json:"comm,omitempty"`
 	Op   string `json:"op,omitempty"`

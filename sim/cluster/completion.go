@@ -44,6 +44,9 @@ func (s *sim) completion(r *rank, o *op, m int32, index uint32, ticket uint64) t
 	if s.cfg.NoKernelEvents {
 		c.EnteredNS = 0
 		c.Flags |= trace.OpLeftInferred
+		if o.comm.hosts == 1 {
+			c.Flags |= trace.OpNoCompletion // Nothing tells of its end.
+		}
 	} else {
 		c.GPUNS = uint64(mb.left - mb.entered) //nolint:gosec // Durations.
 	}

@@ -28,6 +28,10 @@ type gathered struct {
 	states  int64
 	bytesOf map[string]int64
 	pasts   map[int][]fetchedOp // What hosts have told of finished operations.
+	// spoil does harm to what a look back has added to evidence, from an index on, mask to a finished operation before it is
+	// fetched; nil: none.
+	spoil func(ev *rca.Evidence, from int)
+	mask  func(c *trace.Completion)
 }
 
 // fetchedOp is an operation that a host has told of.
@@ -119,6 +123,7 @@ const (
 
 // lookBack adds finished operations to evidence: of all hosts of a small job, of those asked in a large one.
 func (g *gathered) lookBack(rec *cluster.Recording, ev *rca.Evidence, asked map[string]bool) error {
+	from := len(ev.Timeline)
 	n := rec.Hosts()
 	if asked != nil {
 		n = backHosts
@@ -130,6 +135,9 @@ func (g *gathered) lookBack(rec *cluster.Recording, ev *rca.Evidence, asked map[
 		if err := g.timeline(rec, ev, h, historyOps/n); err != nil {
 			return err
 		}
+	}
+	if g.spoil != nil {
+		g.spoil(ev, from)
 	}
 	return nil
 }
@@ -176,6 +184,11 @@ func (g *gathered) past(rec *cluster.Recording, h int) ([]fetchedOp, error) {
 	var failed error
 	for _, r := range rec.RanksOf(h) {
 		rec.Finished(r, cluster.At(rec.Now()-historySpan), func(c *trace.Completion) {
+			if g.mask != nil {
+				masked := *c
+				g.mask(&masked)
+				c = &masked
+			}
 			f := fetchedOp{left: c.LeftNS}
 			if f.segment, f.told = evidence.Segment(r, c); f.told {
 				if comm := g.comms[f.segment.Comm]; c.Flags&trace.OpP2P != 0 && comm != nil {

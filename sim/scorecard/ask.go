@@ -22,8 +22,7 @@ func (t *trial) ask(told told) error {
 		if look, err = t.look(told.at+confirmAfter, look.asked()); err != nil {
 			return err
 		}
-	case standsStill(v.Class) || v.Class == rca.Benign || (told.by == byStall && v.Class != rca.Healthy):
-		// Explained; or a standstill that is not understood yet.
+	case settled(v.Class, told.by):
 	default:
 		if err := t.lookBack(look); err != nil {
 			return err
@@ -51,6 +50,11 @@ func sameAnswer(a, b *rca.Verdict) bool {
 	return len(a.Culprits) == 0 || (a.Culprits[0].Rank == b.Culprits[0].Rank && a.Culprits[0].Group == b.Culprits[0].Group)
 }
 
+// settled: nobody looks back at what is explained, or at a standstill that is not understood yet.
+func settled(c rca.Class, by string) bool {
+	return standsStill(c) || c == rca.Benign || (by == byStall && c != rca.Healthy)
+}
+
 // look is what the analyzer sees at a moment, and says.
 type look struct {
 	g      *gathered
@@ -75,15 +79,20 @@ func (t *trial) look(at time.Duration, asked map[string]bool) (*look, error) {
 	if err != nil {
 		return nil, fmt.Errorf("gathering evidence: %w", err)
 	}
+	return t.lookAt(g, asked), nil
+}
+
+// lookAt asks the engine about what was gathered.
+func (t *trial) lookAt(g *gathered, asked map[string]bool) *look {
 	l := &look{g: g, ev: &g.ev}
 	analyze := func(ev *rca.Evidence) rca.Verdict { return t.meter.analyze(&t.out, ev) }
 	if len(g.names) <= searchPast {
 		l.v = analyze(l.ev)
-		return l, nil
+		return l
 	}
 	l.search = newSearch(g, asked)
 	l.ev, l.v = l.search.run(analyze)
-	return l, nil
+	return l
 }
 
 // lookBack asks for finished operations and asks the engine once more: of everybody in a small job; in a large one next to

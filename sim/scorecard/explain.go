@@ -35,6 +35,12 @@ func (c *Case) Explain(ctx context.Context, w io.Writer, ranks []int) error {
 	if err := enc.Encode(&t.verdict); err != nil {
 		return fmt.Errorf("writing the verdict: %w", err)
 	}
+	for i := range t.harmed {
+		fmt.Fprintln(w, t.out.HarmedLine(&t.out.Harmed[i]))
+		if err := enc.Encode(&t.harmed[i].verdict); err != nil {
+			return fmt.Errorf("writing the verdict under %s: %w", t.harmed[i].harm, err)
+		}
+	}
 	if ev == nil {
 		return nil
 	}

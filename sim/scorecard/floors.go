@@ -50,6 +50,7 @@ func measures(s *Summary) map[string]float64 {
 		"slow_group": s.Slow.Group.Value(), "slow_false": s.Slow.False.Value(), "slow_latency_p90_seconds": s.Slow.Latency90,
 		"nobody_not_accused": s.NobodySpared.Value(), "nobody_class": s.Nobody.Class.Value(),
 		"healthy_not_accused": s.Healthy.Value(), "benign_not_accused": s.Benign.Value(), "quiet_not_paged": s.QuietPaged.Value(),
+		"harmed_false": harmedAll(s).Innocent.Value(), "harmed_right": harmedAll(s).Right.Value(), "harmed_calibration_error": s.HarmedCalibration,
 		"precision": s.Precision.Value(), "recall": s.Recall.Value(), "f1": s.F1, "calibration_error": s.Calibration,
 	}
 }

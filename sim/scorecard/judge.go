@@ -67,6 +67,8 @@ func judge(v *rca.Verdict, a *cluster.Answer, effect bool, where places) Judgeme
 		return j
 	}
 	found := make([]bool, len(a.Truths))
+	// Where two disagree, naming both is right: which of them is wrong cannot be told.
+	mutual := a.Truths[0].Mutual && slices.ContainsFunc(v.Culprits, func(c rca.Culprit) bool { return names(&a.Truths[0], &c) })
 	for i := range v.Culprits {
 		c := &v.Culprits[i]
 		hit, group, device := false, false, false
@@ -85,7 +87,7 @@ func judge(v *rca.Verdict, a *cluster.Answer, effect bool, where places) Judgeme
 		if i < 3 {
 			j.Top3, j.HostTop3, j.DeviceTop3 = j.Top3 || hit, j.HostTop3 || host, j.DeviceTop3 || device
 		}
-		if accuses && !hit && !group && !(a.Truths[0].Mutual && j.Top1) {
+		if accuses && !hit && !group && !mutual {
 			j.False = true
 			j.Innocents++
 		}
@@ -151,10 +153,11 @@ func onDevice(t *cluster.Truth, c *rca.Culprit, cause rca.Cause) bool {
 	return t.Component != "nic" || c.NIC == "" || c.NIC == t.Place
 }
 
-// holds tells whether a culprit without a rank is a link, path or group with a rank of the truth in it.
+// holds tells whether a culprit without a rank is a link, path or group with a rank of the truth in it; or a rank is named
+// as one of all on a host that has one.
 func holds(t *cluster.Truth, c *rca.Culprit, where places) bool {
 	if c.Rank >= 0 {
-		return false
+		return c.Group != "" && slices.ContainsFunc(t.Ranks, func(r int) bool { return where.HostName(where.HostOf(r)) == c.Group })
 	}
 	words := strings.FieldsFunc(c.Group, func(r rune) bool { return r == ' ' || r == ',' || r == '>' || r == ':' })
 	words = append(words, c.Host)

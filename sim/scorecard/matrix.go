@@ -24,6 +24,8 @@ type Case struct {
 	config   cluster.Config
 	// ask: the engine is asked at this time even when nothing triggers, as a person would; 0 never.
 	ask time.Duration
+	// harms are those that its evidence suffers as well, each by itself.
+	harms []string
 }
 
 // Groups of scenarios.
@@ -102,6 +104,7 @@ type Options struct {
 	Seeds    int      // Per scenario and workload; 0: 1 quick, 3 full.
 	MinRanks int      // Smallest scale.
 	Ranks    int      // Largest scale; 0: 512 quick, 10240 full.
+	Harm     string   // none, sample (or empty), all, or the name of one.
 }
 
 // Whole reports whether the options choose the whole matrix of their mode, so that its floors apply.
@@ -156,6 +159,7 @@ func Matrix(opt Options) []Case {
 			}
 			for seed := range seeds {
 				if c := makeCase(sc, &w, opt.Seed+uint64(seed)); opt.wants(&c) { //nolint:gosec // Small.
+					c.harms = opt.harmsOf(&c)
 					out = append(out, c)
 				}
 			}

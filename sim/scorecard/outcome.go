@@ -34,6 +34,7 @@ type Outcome struct {
 	Class      string   `json:"class"`
 	Cause      string   `json:"cause"`
 	Confidence float64  `json:"confidence"`
+	Weight     float64  `json:"weight"` // Of the evidence, before calibration.
 	Page       bool     `json:"page"`
 	Culprits   []int    `json:"culprits,omitempty"`
 	Groups     []string `json:"groups,omitempty"` // Where no single rank is meant.
@@ -57,6 +58,9 @@ type Outcome struct {
 
 	// Search is the progressive search over a job of more than 64 hosts.
 	Search *Search `json:"search,omitempty"`
+
+	// Harmed are the verdicts on the same moment with worse evidence.
+	Harmed []Harmed `json:"harmed,omitempty"`
 
 	// Methods are what simple and single methods say of the same evidence.
 	Methods map[string]Guess `json:"methods,omitempty"`
@@ -83,6 +87,7 @@ func (o *Outcome) tell(a *cluster.Answer) {
 // hear notes what the engine says.
 func (o *Outcome) hear(v *rca.Verdict) {
 	o.Class, o.Cause, o.Confidence, o.Page, o.Summary = string(v.Class), string(v.Cause), v.Confidence, v.Page, v.Summary
+	o.Weight = v.Weight
 	o.Culprits, o.Groups = nil, nil
 	for i := range v.Culprits {
 		c := &v.Culprits[i]

@@ -22,6 +22,7 @@ type trial struct {
 	verdict rca.Verdict
 	ev      *rca.Evidence
 	past    usage // Before the fault, in a large job.
+	harmed  []hurt
 }
 
 // run simulates a case, finds when the analyzer would be asked, and judges what it says with the evidence of that moment.
@@ -62,6 +63,9 @@ func (t *trial) perform() error {
 		if err := t.ask(told{at: at}); err != nil {
 			return err
 		}
+	}
+	if err := t.askHarmed(); err != nil {
+		return err
 	}
 	end := t.config.Until
 	if len(t.config.Faults) > 0 {
@@ -146,6 +150,9 @@ func (t *trial) finish(end time.Duration) error {
 	t.out.Slowdown = t.slowdown(rec, answer)
 	t.out.Effect = len(answer.Truths) == 0 || answer.Hang || (t.Group == groupSlow && (t.out.Slowdown > leastSlowdown || t.lasting()))
 	t.out.Judgement = judge(&t.verdict, answer, t.out.Effect, rec)
+	for i := range t.harmed {
+		t.out.Harmed = append(t.out.Harmed, t.harmed[i].judged(answer, t.out.Effect, rec))
+	}
 	t.out.SimSeconds = t.lab.spent.Seconds()
 	if t.ev != nil {
 		t.out.Methods = methods(t.ev, &t.verdict, answer, t.out.Effect)

@@ -46,6 +46,11 @@ type Summary struct {
 	Design      []Asked       `json:"design"`  // The floors of the design beside what was measured.
 	Reliability []Bin         `json:"reliability"`
 	Calibration float64       `json:"calibration_error"` // Expected calibration error.
+
+	Harms []HarmScore `json:"harms"` // Under each harm; the last is of all together.
+	// HarmedReliability and HarmedCalibration are of the verdicts under harm.
+	HarmedReliability []Bin   `json:"harmed_reliability"`
+	HarmedCalibration float64 `json:"harmed_calibration_error"`
 }
 
 // MethodScore is how often a method's first-named is right, or nobody is named where nobody is to blame.
@@ -134,6 +139,8 @@ func summarize(all []Outcome) Summary {
 	s.F1Low, s.F1High = f1Bounds(s.Precision, s.Recall)
 	s.Methods = scoreMethods(effective)
 	s.Reliability, s.Calibration = reliability(effective)
+	s.Harms = scoreHarms(effective)
+	s.HarmedReliability, s.HarmedCalibration = reliability(asOutcomes(effective))
 	s.Design = design(all, &s)
 	return s
 }

@@ -26,7 +26,7 @@ func (r *Report) tables() []table {
 	return slices.Concat(
 		[]table{r.designTable(), r.headline(), r.byFault(), r.bySeverity(), r.byScale()},
 		r.papers(),
-		[]table{r.methodTable(), r.reliabilityTable(), r.cost(), r.failures()},
+		[]table{r.methodTable(), r.reliabilityTable(), r.harmTable(), r.harmedReliabilityTable(), r.cost(), r.failures(), r.harmFailures()},
 	)
 }
 
@@ -169,7 +169,7 @@ func (r *Report) reliabilityTable() table {
 		head:  []string{"confidence", "mean", "right"},
 	}
 	for _, b := range r.Summary.Reliability {
-		t.rows = append(t.rows, []string{fmt.Sprintf("%.1f–%.1f", b.From, b.To), fmt.Sprintf("%.2f", b.Confidence), b.Right.String()})
+		t.rows = append(t.rows, b.row())
 	}
 	return t
 }

@@ -46,6 +46,8 @@ func scorecardCommand(app *kingpin.Application, commands map[string]func(context
 	cmd.Flag("min-ranks", "Smallest job.").IntVar(&f.opt.MinRanks)
 	cmd.Flag("group", "Run only these: hang, slow, healthy, benign. May be repeated.").EnumsVar(&f.opt.Groups, "hang", "slow", "healthy", "benign")
 	cmd.Flag("only", "Run only cases whose name contains one of these, separated by commas. Floors are checked only on a whole matrix.").StringVar(&f.only)
+	cmd.Flag("harm", "Ask about the same moments with worse evidence, too: none, sample (one harm a run), all, or one of "+strings.Join(scorecard.Harms(), ", ")+".").
+		Default(scorecard.HarmSample).EnumVar(&f.opt.Harm, append([]string{scorecard.HarmNone, scorecard.HarmSample, scorecard.HarmAll}, scorecard.Harms()...)...)
 	cmd.Flag("workers", "Cases at the same time (0: one a core).").IntVar(&f.workers)
 	cmd.Flag("out", "Directory for outcomes.jsonl, scorecard.json, scorecard.md and scorecard.html.").Default("build/scorecard").StringVar(&f.out)
 	cmd.Flag("markdown", "Also write the Markdown report to this file; the notes that it has are kept.").StringVar(&f.markdown)
@@ -70,8 +72,9 @@ func explainCommand(app *kingpin.Application, commands map[string]func(context.C
 	cmd.Arg("case", "Name of the case, or a part of it: the first match is run.").Required().StringVar(&only)
 	cmd.Arg("rank", "Ranks whose operations and flows are printed.").IntsVar(&ranks)
 	seed := cmd.Flag("seed", "Seed of the case.").Default("1").Uint64()
+	harm := cmd.Flag("harm", "Also print the verdict on worse evidence: all, or one of the scorecard's.").Default(scorecard.HarmNone).String()
 	commands[cmd.FullCommand()] = func(ctx context.Context) error {
-		cases := scorecard.Matrix(scorecard.Options{Seed: *seed, Only: []string{only}})
+		cases := scorecard.Matrix(scorecard.Options{Seed: *seed, Only: []string{only}, Harm: *harm})
 		if len(cases) == 0 {
 			return fmt.Errorf("no case's name contains %q", only)
 		}
@@ -187,6 +190,11 @@ func runMatrix(ctx context.Context, f *scorecardFlags, out, progress io.Writer) 
 		if f.verbose || o.False || o.Effect && !o.Right {
 			fmt.Fprintln(out, o.Line())
 		}
+		for k := range o.Harmed {
+			if h := &o.Harmed[k]; h.Slanders() {
+				fmt.Fprintln(out, o.HarmedLine(h))
+			}
+		}
 		if now := time.Now(); now.Sub(said) >= progressEvery {
 			said = now
 			fmt.Fprintln(progress, estimate.Line(now))
@@ -205,6 +213,12 @@ func headline(w io.Writer, r *scorecard.Report, dir string) {
 	s := &r.Summary
 	fmt.Fprintf(w, "%d runs in %.0f s\n  hangs: right %s\n  slow: top-1 %s, with its link or group %s\n  nobody to blame, not accused: %s\n  healthy not accused: %s\n  benign not accused: %s\n  precision %s, recall %s, F1 %.3f\n",
 		s.Runs, r.Seconds, s.Hang.Right, s.Slow.Top1, s.Slow.Group, s.NobodySpared, s.Healthy, s.Benign, s.Precision, s.Recall, s.F1)
+	for i := range s.Harms {
+		h := &s.Harms[i]
+		fmt.Fprintf(w, "  under %-12s of %3d: right %3d (%d without), wider %d, unknown %d, missed %d, the liar %d, an innocent %d; said %.2f, was %.2f\n",
+			h.Harm, h.Right.Of, h.Right.Hits, h.Clean.Hits, h.Wider.Hits, h.Unknown.Hits, h.Missed.Hits, h.Liar.Hits, h.Innocent.Hits, h.Said, h.Was.Value())
+	}
+	fmt.Fprintf(w, "  expected calibration error %.3f, under harm %.3f\n", s.Calibration, s.HarmedCalibration)
 	for i := range s.Design {
 		a := &s.Design[i]
 		fmt.Fprintf(w, "  %-8s %s: %s\n", a.State, a.Text, a.Measured)
