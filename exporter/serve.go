@@ -47,6 +47,9 @@ const (
 // serve runs the exporter until ctx ends.
 func serve(ctx context.Context, log *slog.Logger, s *settings) error {
 	runtime.GOMAXPROCS(s.cpus)
+	if err := relaxTimers(); err != nil {
+		log.Debug("Timers stay as they are, which costs some CPU time", "err", err)
+	}
 	if os.Getenv("GOGC") == "" {
 		// Most of the heap is history without pointers: collecting it often costs little, and memory is the job's.
 		debug.SetGCPercent(gcPercent)

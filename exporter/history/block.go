@@ -143,6 +143,9 @@ type block struct {
 	maxNS   uint64
 	base    *baseline // While it is written.
 	scratch words
+	// Flows that the next sample will have, encoded.
+	pending      []byte
+	pendingFlows uint64
 
 	spilled bool // data lies in the history file, at place.
 	place   place
@@ -192,9 +195,37 @@ func (b *block) addLoss(atNS, count uint64) {
 	b.data = binary.AppendUvarint(b.data, count)
 }
 
-// addSample appends what has changed of the operations and flows given since the block's last sample. ended are the
+// end takes operations that were in the last sample and are over out of what the next one is a difference from. They are
+// to be passed to addSample, before which only addFlow may be called.
+func (b *block) end(ended []uint32) {
+	for _, index := range ended {
+		b.base.end(index)
+	}
+}
+
+// addFlow puts a flow into the next sample if it differs from the last. A mere count of polls is no difference: it grows
+// all the time.
+func (b *block) addFlow(f *trace.Flow) bool {
+	before := b.base.flows.get(f.Index)
+	known := before != nil
+	if !known {
+		before = b.base.flows.take(f.Index)
+	}
+	var now flowList
+	now.set(f)
+	mask := now.differences(before)
+	if known && mask&^(1<<flowPeerPolls) == 0 {
+		return false
+	}
+	b.pending = binary.AppendUvarint(b.pending, uint64(f.Index))
+	b.pending = now.appendDelta(b.pending, mask, before)
+	b.pendingFlows++
+	return true
+}
+
+// addSample appends what has changed of the operations given and the flows added since the block's last sample. ended are the
 // slots of operations that were in that sample and are over.
-func (b *block) addSample(atNS uint64, st *trace.Status, ops []*trace.Op, flows []*trace.Flow, ended []uint32) {
+func (b *block) addSample(atNS uint64, st *trace.Status, ops []*trace.Op, ended []uint32) {
 	b.begin(recordSample, atNS)
 	w := &b.scratch
 	w.list = w.list[:0]
@@ -204,7 +235,6 @@ func (b *block) addSample(atNS uint64, st *trace.Status, ops []*trace.Op, flows 
 	b.data = binary.AppendUvarint(b.data, uint64(len(ended)))
 	for _, index := range ended {
 		b.data = binary.AppendUvarint(b.data, uint64(index))
-		b.base.end(index)
 	}
 	b.data = binary.AppendUvarint(b.data, uint64(len(ops)))
 	for _, o := range ops {
@@ -220,13 +250,9 @@ func (b *block) addSample(atNS uint64, st *trace.Status, ops []*trace.Op, flows 
 		w.op(o)
 		b.data = appendDelta(b.data, w.list, s.list)
 	}
-	b.data = binary.AppendUvarint(b.data, uint64(len(flows)))
-	for _, f := range flows {
-		b.data = binary.AppendUvarint(b.data, uint64(f.Index))
-		w.list = w.list[:0]
-		w.flow(f)
-		b.data = appendDelta(b.data, w.list, b.base.flows.take(f.Index))
-	}
+	b.data = binary.AppendUvarint(b.data, b.pendingFlows)
+	b.data = append(b.data, b.pending...)
+	b.pending, b.pendingFlows = b.pending[:0], 0
 }
 
 func (b *baseline) op(index uint32) *opState {

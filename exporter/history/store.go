@@ -292,17 +292,18 @@ func (s *Store) Sampled(p *node.Process, atNS uint64) {
 		st.lookAtAll = true
 		return
 	}
+	slices.Sort(st.ended)
+	st.open.end(st.ended)
 	flows := st.changedFlows(&p.Snap)
 	ops = slices.DeleteFunc(ops, func(o *trace.Op) bool { return !st.opChanged(o) })
 	if len(ops) == 0 && len(flows) == 0 && len(st.ended) == 0 {
 		return
 	}
 	size := len(st.open.data)
-	slices.Sort(st.ended)
 	if s.opts.Stream != nil {
 		s.opts.Stream(&st.process, &nodeapi.TraceLine{Sample: st.sample(atNS, &p.Snap.Status, ops, flows)})
 	}
-	st.open.addSample(atNS, &p.Snap.Status, ops, flows, st.ended)
+	st.open.addSample(atNS, &p.Snap.Status, ops, st.ended)
 	st.ended = st.ended[:0]
 	st.allowance -= len(st.open.data) - size
 	st.loggedNS = atNS
@@ -377,47 +378,37 @@ func (st *stream) opChanged(o *trace.Op) bool {
 	return !slices.Equal(w.list, s.list)
 }
 
-// changedFlows gives the flows that carry logged operations and differ from what the block has of them. A mere count
-// of polls is no difference: it grows all the time. Only flows that have changed since the last round are looked at,
-// unless the last round does not count.
+// changedFlows puts the flows that carry logged operations and differ from what the block has of them into its next
+// sample, and gives them. Only flows that have changed since the last round are looked at, unless the last round does not
+// count.
 func (st *stream) changedFlows(snap *trace.Snapshot) []*trace.Flow {
 	flows := st.flows[:0]
+	var index, generation uint32 // Of the operation that the last flow looked at carries: flows of one lie together.
+	known, logged := false, false
+	look := func(f *trace.Flow) {
+		if f.State == trace.FlowIdle {
+			return
+		}
+		if !known || f.OpIndex != index || f.OpGeneration != generation {
+			index, generation, known = f.OpIndex, f.OpGeneration, true
+			key, ok := st.logged[index]
+			logged = ok && key.generation == generation
+		}
+		if logged && st.open.addFlow(f) {
+			flows = append(flows, f)
+		}
+	}
 	if st.lookAtAll {
 		for i := range snap.Flows {
-			if f := &snap.Flows[i]; st.differs(f) {
-				flows = append(flows, f)
-			}
+			look(&snap.Flows[i])
 		}
 	} else {
 		for _, i := range snap.ChangedFlows() {
-			if f := &snap.Flows[i]; st.differs(f) {
-				flows = append(flows, f)
-			}
+			look(&snap.Flows[i])
 		}
 	}
 	st.flows, st.lookAtAll = flows, false
 	return flows
-}
-
-// differs tells whether a flow is to be logged.
-func (st *stream) differs(f *trace.Flow) bool {
-	if f.State == trace.FlowIdle {
-		return false
-	}
-	if key, ok := st.logged[f.OpIndex]; !ok || key.generation != f.OpGeneration {
-		return false
-	}
-	before := st.open.base.flows.get(f.Index)
-	if before == nil {
-		return true
-	}
-	w := &st.open.scratch
-	w.list = w.list[:0]
-	polls := f.PeerPolls
-	f.PeerPolls = uint32(before[flowPeerPolls])
-	w.flow(f)
-	f.PeerPolls = polls
-	return !slices.Equal(w.list, before)
 }
 
 // Places among a flow's words.

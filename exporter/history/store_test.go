@@ -10,6 +10,8 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"reflect"
+	"slices"
 	"testing"
 	"time"
 
@@ -459,12 +461,36 @@ func TestPlaces(t *testing.T) {
 	}
 }
 
+// TestFlowList holds the short way of listing a flow's words to the one that is also read by.
+func TestFlowList(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	for _, isSend := range []bool{false, true} {
+		f := trace.Flow{IsSend: isSend, Peer: -1, WaitNS: [3]uint64{rng.Uint64(), rng.Uint64(), rng.Uint64()}}
+		v := reflect.ValueOf(&f).Elem()
+		for i := range v.NumField() {
+			switch field := v.Field(i); field.Kind() {
+			case reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+				field.SetUint(rng.Uint64() >> (64 - field.Type().Bits()))
+			}
+		}
+		var w words
+		w.flow(&f)
+		var l flowList
+		l.set(&f)
+		if !slices.Equal(w.list, l[:]) {
+			t.Errorf("flow %+v is listed as\n%d and\n%d", f, w.list, l)
+		}
+	}
+}
+
 func FuzzDecode(f *testing.F) {
 	b := newBlock()
 	b.addCompletion(&trace.Completion{LeftNS: 1, CommIndex: 3})
 	b.addLifecycle(&trace.LifecycleEvent{AtNS: 2, CommIndex: -1, Text: "abc"})
-	b.addSample(3, &trace.Status{Callbacks: 1}, []*trace.Op{{Index: 1, Datatype: "x"}}, []*trace.Flow{{Index: 2}}, nil)
-	b.addSample(4, &trace.Status{}, nil, nil, []uint32{1})
+	b.addFlow(&trace.Flow{Index: 2})
+	b.addSample(3, &trace.Status{Callbacks: 1}, []*trace.Op{{Index: 1, Datatype: "x"}}, nil)
+	b.end([]uint32{1})
+	b.addSample(4, &trace.Status{}, nil, []uint32{1})
 	b.addLoss(5, 6)
 	f.Add(b.data)
 	f.Add(bytes.Repeat([]byte{recordSample}, 64))
