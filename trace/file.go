@@ -156,10 +156,26 @@ func (f *File) Owner() uint32 { return f.owner }
 
 // Release tells the kernel that the file's pages need not stay mapped here: they count as this process's resident
 // memory otherwise. The next read maps them again.
-func (f *File) Release() {
-	if f.data != nil {
+func (f *File) Release() { f.release(0, uint64(len(f.data))) }
+
+// ReleaseRings is Release for what is hardly read a second time. Mapping the tables again costs more than reading them.
+func (f *File) ReleaseRings() {
+	if f.data == nil {
+		return
+	}
+	for _, ring := range []table{f.done, f.life, f.moved} {
+		if ring.count > 0 {
+			// Sections begin on pages of their own.
+			start := uint64(uintptr(ring.base) - uintptr(unsafe.Pointer(&f.data[0])))
+			f.release(start, start+uint64(ring.count)*uint64(ring.entry))
+		}
+	}
+}
+
+func (f *File) release(start, end uint64) {
+	if start < end {
 		// Advice only: a refusal changes nothing.
-		_ = unix.Madvise(f.data, unix.MADV_DONTNEED)
+		_ = unix.Madvise(f.data[start:end], unix.MADV_DONTNEED)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -266,4 +267,59 @@ func TestWriterHolds(t *testing.T) {
 	if f.WriterHolds() {
 		t.Error("held after its holder is gone")
 	}
+}
+
+// TestRelease asks the kernel how much of the file is mapped here. Rings are given back apart from the rest.
+func TestRelease(t *testing.T) {
+	w := create(t, trace.Identity{}, tracetest.Size{Completions: 4096})
+	f := open(t, w.Path())
+	for range 4096 {
+		w.Complete(trace.Completion{})
+	}
+	read := func() (resident int) {
+		t.Helper()
+		var s trace.Snapshot
+		if err := f.Snapshot(&s); err != nil {
+			t.Fatal(err)
+		}
+		if done, _, err := f.Completions(0, nil); err != nil || len(done) != 4096 {
+			t.Fatalf("%d operations, %v", len(done), err)
+		}
+		return residentKiB(t, w.Path())
+	}
+	whole := read()
+	f.ReleaseRings()
+	tables := residentKiB(t, w.Path())
+	f.Release()
+	nothing := residentKiB(t, w.Path())
+	if whole < 1024 || tables == 0 || tables > whole/2 || nothing != 0 {
+		t.Errorf("%d KiB mapped after reading, %d without rings, %d when all is given back", whole, tables, nothing)
+	}
+	if again := read(); again < whole/2 {
+		t.Errorf("%d KiB mapped after reading again", again)
+	}
+	f.Close()
+	f.ReleaseRings()
+}
+
+// residentKiB is how much of a file is mapped for reading alone.
+func residentKiB(t *testing.T, path string) int {
+	t.Helper()
+	maps, err := os.ReadFile("/proc/self/smaps")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(maps), " r--s ")
+	for !strings.HasSuffix(rest[:strings.Index(rest, "\n")], path) {
+		var found bool
+		if _, rest, found = strings.Cut(rest, " r--s "); !found {
+			t.Fatal("the file is not mapped")
+		}
+	}
+	_, rss, _ := strings.Cut(rest, "\nRss:")
+	kib, err := strconv.Atoi(strings.Fields(rss)[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return kib
 }

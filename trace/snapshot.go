@@ -25,10 +25,16 @@ type slotCache struct {
 	// done anything since the last call.
 	settled []bool
 	busy    []bool
-	// commOf is the communicator's slot of each flow's slot. It is kept apart: looking into the flows themselves would
-	// cost as much as looking at them anew.
-	commOf []uint32
+	// runs are the flows' slots one behind the other that have the same communicator: looking into the flows themselves
+	// would cost as much as looking at them anew.
+	runs []flowRun
 }
+
+// flowRun is flow slots up to end, from the end of the run before.
+type flowRun struct{ comm, end uint32 }
+
+// noComm is the communicator's slot of a flow's slot that is free.
+const noComm = wire.None
 
 type tableCache struct {
 	slots    []uint64 // Version and generation of each slot in [0, high): the slot's first word.
@@ -71,6 +77,7 @@ func (f *File) snapshot(s *Snapshot, whole bool) error {
 			s.cache.owner = f
 			s.cache.comms.reset(0)
 			s.cache.flows.reset(0)
+			s.cache.runs = s.cache.runs[:0]
 		}
 		f.readComms(s, min(high.comms, f.comms.count), whole)
 		f.readOps(s, min(high.ops, f.ops.count, maxRead))
@@ -336,39 +343,70 @@ func (f *File) readFlows(s *Snapshot, high uint32, whole bool) {
 
 // refreshFlows reports whether the Snapshot still has the same slots.
 func (f *File) refreshFlows(s *Snapshot, whole bool) bool {
-	c, w, busy := &s.cache.flows, &f.scratch.flow, s.cache.busy
+	busy := s.cache.busy
 	for i := range s.Ops {
 		if comm := s.Ops[i].CommIndex; int(comm) < len(busy) {
 			busy[comm] = true
 		}
 	}
-	c.changed = c.changed[:0]
-	for i, seen := range c.slots {
-		position := c.position[i]
-		if comm := s.cache.commOf[i]; !whole && position >= 0 && int(comm) < len(busy) && !busy[comm] {
+	s.cache.flows.changed = s.cache.flows.changed[:0]
+	start, moved := uint32(0), false
+	for _, run := range s.cache.runs {
+		if whole || int(run.comm) >= len(busy) || busy[run.comm] {
+			same, others := f.refreshRun(s, run, start)
+			if !same {
+				return false
+			}
+			moved = moved || others
+		}
+		start = run.end
+	}
+	if moved {
+		s.findRuns()
+	}
+	return true
+}
+
+// refreshRun looks at the flow slots of a run. It reports whether the Snapshot still has the same slots, and whether one has
+// gone over to another communicator.
+func (f *File) refreshRun(s *Snapshot, run flowRun, start uint32) (same, moved bool) {
+	c, w := &s.cache.flows, &f.scratch.flow
+	for slot := start; slot < run.end; slot++ {
+		if atomic.LoadUint64((*uint64)(f.flows.slot(slot))) == c.slots[slot] {
 			continue
 		}
-		slot := uint32(i)
-		if atomic.LoadUint64((*uint64)(f.flows.slot(slot))) == seen {
-			continue
-		}
+		position := c.position[slot]
 		if !readSlot(f.flows, slot, w) || (w.InUse != 0) != (position >= 0) {
-			return false
+			return false, false
 		}
-		c.slots[i] = *(*uint64)(unsafe.Pointer(w))
+		c.slots[slot] = *(*uint64)(unsafe.Pointer(w))
 		if position >= 0 {
 			setFlow(&s.Flows[position], slot, w)
-			s.cache.commOf[i] = w.CommIndex
+			moved = moved || w.CommIndex != run.comm
 			c.changed = append(c.changed, position)
 		}
 	}
-	return true
+	return true, moved
+}
+
+// findRuns brings the runs in line with the flows.
+func (s *Snapshot) findRuns() {
+	s.cache.runs = s.cache.runs[:0]
+	for i, position := range s.cache.flows.position {
+		comm := noComm
+		if position >= 0 {
+			comm = s.Flows[position].CommIndex
+		}
+		if n := len(s.cache.runs); n == 0 || s.cache.runs[n-1].comm != comm {
+			s.cache.runs = append(s.cache.runs, flowRun{comm: comm})
+		}
+		s.cache.runs[len(s.cache.runs)-1].end = uint32(i) + 1 //nolint:gosec // Slots are few.
+	}
 }
 
 func (f *File) copyFlows(s *Snapshot, high uint32) {
 	c, w := &s.cache.flows, &f.scratch.flow
 	c.reset(high)
-	s.cache.commOf = resized(s.cache.commOf, high)
 	s.Flows = s.Flows[:0]
 	for i := range high {
 		switch {
@@ -381,10 +419,10 @@ func (f *File) copyFlows(s *Snapshot, high uint32) {
 			position := len(s.Flows)
 			s.Flows = append(s.Flows, Flow{})
 			setFlow(&s.Flows[position], i, w)
-			s.cache.commOf[i] = w.CommIndex
 			c.add(*(*uint64)(unsafe.Pointer(w)), int32(position))
 		}
 	}
+	s.findRuns()
 }
 
 func setFlow(f *Flow, index uint32, w *wire.Flow) {

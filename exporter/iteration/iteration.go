@@ -52,6 +52,22 @@ type kind struct {
 	bytes uint64
 }
 
+// usualKinds is how many kinds are found without the map. A power of two.
+const usualKinds = 128
+
+// numbered is a kind with its number plus one; 0 for none.
+type numbered struct {
+	kind
+	number uint32
+}
+
+// place is where a kind is among the usual ones. What tells kinds of one job apart are the communicator, whose number is in
+// the upper half, the peer, and the size, which is a multiple of something.
+func (k *kind) place() uint64 {
+	h := k.comm ^ k.comm>>32 ^ uint64(k.fn)<<4 ^ uint64(uint32(k.peer))<<8 ^ k.bytes ^ k.bytes>>10 ^ k.bytes>>20 //nolint:gosec // Any bits will do.
+	return h * 0x9E3779B97F4A7C15 >> 57
+}
+
 type entry struct {
 	kind  uint32
 	tiny  bool
@@ -62,8 +78,9 @@ type entry struct {
 type Detector struct {
 	sized    bool // Kinds include sizes.
 	kinds    map[kind]uint32
-	log      []entry // The last operations, a ring once full.
-	ordered  []entry // Scratch: the log from the oldest on.
+	usual    [usualKinds]numbered // Kinds seen lately, to find most without the map.
+	log      []entry              // The last operations, a ring once full.
+	ordered  []entry              // Scratch: the log from the oldest on.
 	next     int
 	seen     int
 	nextLook int
@@ -85,6 +102,7 @@ func New() *Detector {
 
 func (d *Detector) reset() {
 	d.kinds = map[kind]uint32{}
+	clear(d.usual[:])
 	d.log = d.log[:0]
 	d.next, d.seen, d.nextLook = 0, 0, firstLook
 	d.multiple, d.marks, d.boundary = 0, 0, 0
@@ -115,6 +133,10 @@ func (d *Detector) kindOf(op Op) uint32 {
 	if d.sized {
 		k.bytes = op.Bytes
 	}
+	last := &d.usual[k.place()]
+	if last.number > 0 && last.kind == k {
+		return last.number - 1
+	}
 	n, ok := d.kinds[k]
 	if !ok {
 		if len(d.kinds) >= window {
@@ -122,10 +144,12 @@ func (d *Detector) kindOf(op Op) uint32 {
 			d.reset()
 			d.sized = false
 			k.bytes = 0
+			last = &d.usual[k.place()]
 		}
 		n = uint32(len(d.kinds))
 		d.kinds[k] = n
 	}
+	*last = numbered{k, n + 1}
 	return n
 }
 

@@ -42,16 +42,16 @@ type Process struct {
 	Iterations prometheus.Histogram
 	Lost       bool // The file became unreadable.
 
-	path       string
-	id         fileID
-	file       *trace.File
-	unlinked   bool
-	deadSince  time.Time
-	released   time.Time
-	located    time.Time // When Place was resolved.
-	asked      bool      // The kernel has been asked at least once.
-	lockSeen   bool      // The writer was seen holding its file's lock.
-	controlled bool      // It has a control file of ours.
+	path                    string
+	id                      fileID
+	file                    *trace.File
+	unlinked                bool
+	deadSince               time.Time
+	released, ringsReleased time.Time
+	located                 time.Time // When Place was resolved.
+	asked                   bool      // The kernel has been asked at least once.
+	lockSeen                bool      // The writer was seen holding its file's lock.
+	controlled              bool      // It has a control file of ours.
 
 	heartbeat   uint64
 	heartbeatAt time.Time
@@ -62,6 +62,7 @@ type Process struct {
 	window      rateWindow
 	watch       kernelWatch
 	recent      map[commSlot]*recentRing
+	lastRecent  [recentCache]*recentRing // By communicator slot: those used last.
 	detector    *iteration.Detector
 }
 
@@ -160,8 +161,12 @@ func (p *Process) finished(c *trace.Completion) {
 	}
 }
 
+// recentCache is how many communicators' rings are found without the map: a rank's operations go over a few.
+const recentCache = 16
+
 // recentRing holds the newest finished operations of one communicator.
 type recentRing struct {
+	slot commSlot
 	list []trace.Completion
 	next int // Oldest, once full.
 }
@@ -178,6 +183,11 @@ func (r *recentRing) add(c *trace.Completion) {
 // remember keeps the newest finished operations of each communicator.
 func (p *Process) remember(c *trace.Completion) {
 	slot := commSlot{c.CommIndex, c.CommGeneration}
+	last := &p.lastRecent[c.CommIndex%recentCache]
+	if ring := *last; ring != nil && ring.slot == slot {
+		ring.add(c)
+		return
+	}
 	ring := p.recent[slot]
 	if ring == nil {
 		if len(p.recent) >= recentComms {
@@ -186,9 +196,10 @@ func (p *Process) remember(c *trace.Completion) {
 		if len(p.recent) >= recentComms {
 			return
 		}
-		ring = &recentRing{}
+		ring = &recentRing{slot: slot}
 		p.recent[slot] = ring
 	}
+	*last = ring
 	ring.add(c)
 }
 
@@ -203,6 +214,7 @@ func (p *Process) dropRecent() {
 			delete(p.recent, slot)
 		}
 	}
+	clear(p.lastRecent[:])
 }
 
 // claim is what the kernel is asked about.

@@ -27,8 +27,12 @@ import (
 // system calls a thread, so it is not done every sampling round.
 const kernelPeriod = time.Second
 
-// releasePeriod is how often a file's pages are given back.
-const releasePeriod = 3 * time.Second
+const (
+	// ringsPeriod is how often the pages of a file's rings are given back, which are read once.
+	ringsPeriod = 5 * time.Second
+	// releasePeriod is how often all its pages are.
+	releasePeriod = time.Minute
+)
 
 // Options configure a Sampler. Zero values take the defaults named.
 type Options struct {
@@ -247,9 +251,13 @@ func (s *Sampler) sample(p *Process, now time.Time, askKernel, whole bool) {
 	if askKernel {
 		p.updateRates(now)
 		// What reading the rings maps in counts as this process's memory.
-		if now.Sub(p.released) >= releasePeriod {
-			p.released = now
+		switch {
+		case now.Sub(p.released) >= releasePeriod:
+			p.released, p.ringsReleased = now, now
 			p.file.Release()
+		case now.Sub(p.ringsReleased) >= ringsPeriod:
+			p.ringsReleased = now
+			p.file.ReleaseRings()
 		}
 	}
 	if s.opts.History != nil {
