@@ -15,6 +15,7 @@ import (
 	"github.com/culprit-project/culprit/analyzer/evidence"
 	"github.com/culprit-project/culprit/analyzer/incident"
 	"github.com/culprit-project/culprit/analyzer/rca"
+	"github.com/culprit-project/culprit/analyzer/search"
 	"github.com/culprit-project/culprit/analyzer/stacks"
 )
 
@@ -68,31 +69,31 @@ func hints(triggers []incident.Trigger) []evidence.Hint {
 	return out
 }
 
-// Bounds of a search. Each round widens along the waiting; a walk this long through a ring has lost its way.
-const (
-	maxRounds   = 32
-	maxPerRound = 64 // Exporters.
-)
-
-// search asks exporters until the walk of waiting ends: all of a small job, of a large one only those the engine names.
+// search asks all exporters of a small job, of a large one only about the ranks that the search comes to.
 func (d *Diagnoser) search(ctx context.Context, s *evidence.Session, req incident.Request) (rca.Evidence, rca.Verdict) {
-	if all := s.AllNodes(); len(all) <= d.Config.AllNodesUpTo {
+	var plan search.Plan
+	all := s.AllNodes()
+	small := len(all) <= d.Config.AllNodesUpTo
+	if small {
 		s.Ask(ctx, all)
 	} else {
-		s.Ask(ctx, s.Scout(ctx, comms(req.Triggers), ranks(req.Triggers)))
+		s.AskRanks(ctx, plan.First(s.Survey(ctx, ranks(req.Triggers))))
 	}
 	ev := s.Evidence()
 	var v rca.Verdict
-	for range maxRounds {
+	for {
 		if s.Learn(ctx, &ev) {
 			ev = s.Evidence()
 		}
 		v = rca.Analyze(ev, d.Config.Options())
-		next := s.Unasked(s.NodesOf(v.Ask))
-		if len(next) == 0 || ctx.Err() != nil {
+		if small || ctx.Err() != nil {
 			break
 		}
-		s.Ask(ctx, next[:min(len(next), maxPerRound)])
+		next := plan.Next(&ev, &v, s.Has)
+		if len(next) == 0 {
+			break
+		}
+		s.AskRanks(ctx, next)
 		ev = s.Evidence()
 	}
 	if v.Class != rca.Healthy && s.NodeFacts(ctx) {
@@ -100,16 +101,6 @@ func (d *Diagnoser) search(ctx context.Context, s *evidence.Session, req inciden
 		v = rca.Analyze(ev, d.Config.Options())
 	}
 	return ev, v
-}
-
-func comms(triggers []incident.Trigger) []string {
-	var out []string
-	for _, t := range triggers {
-		if t.Comm != "" && !slices.Contains(out, t.Comm) {
-			out = append(out, t.Comm)
-		}
-	}
-	return out
 }
 
 func ranks(triggers []incident.Trigger) []int {
@@ -208,7 +199,7 @@ func (d *Diagnoser) confirm(ctx context.Context, s *evidence.Session, first rca.
 	select {
 	case <-ctx.Done():
 	case <-time.After(time.Duration(d.Config.ConfirmAfter)):
-		s.Ask(ctx, s.Answered(s.NodesOf(suspects(&first))))
+		s.AskAgain(ctx, suspects(&first))
 	}
 	ev := s.Evidence()
 	return ev, rca.Analyze(ev, d.Config.Options())

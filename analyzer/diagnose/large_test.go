@@ -10,6 +10,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -73,7 +74,7 @@ func (f *fleet) RoundTrip(r *http.Request) (*http.Response, error) {
 		if r.URL.Path != nodeapi.StatePath {
 			return &http.Response{StatusCode: http.StatusNotFound, Body: http.NoBody, Request: r}, nil
 		}
-		body = f.answer(strings.TrimSuffix(r.URL.Host, ":9850"), f.state)
+		body = f.answer(strings.TrimSuffix(r.URL.Host, ":9850")+"?"+strings.Join(r.URL.Query()["rank"], ","), f.state)
 	}
 	return &http.Response{
 		StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(bytes.NewReader(body)), Request: r,
@@ -108,7 +109,28 @@ func (f *fleet) series(query string) []byte {
 	}
 	ring := f.culprit % perHost
 	inRing := fmt.Sprintf("%x", dpID+ring)
+	all := func(ring, tp int) {
+		add(float64(ring), fmt.Sprintf(`"comm":%q`, inRing))
+		for h := range f.hosts {
+			add(float64(tp), fmt.Sprintf(`"comm":"%x"`, tpID+h))
+		}
+	}
 	switch {
+	case strings.HasPrefix(query, "topk") && strings.Contains(query, "unless on (rank)"):
+		add(1, fmt.Sprintf(`"rank":"%d"`, f.culprit))
+	case strings.HasPrefix(query, "count by (comm) (topk"):
+		all(f.hosts-1, perHost-1)
+	case strings.HasPrefix(query, "count by (comm)"):
+		all(f.hosts, perHost)
+	case strings.HasPrefix(query, "min by (comm)"):
+		all(stuckAt, stuckAt)
+	case strings.Contains(query, `rank=~"`):
+		comm := fmt.Sprintf("%x", tpID+f.culprit/perHost)
+		f.members(`nccl_comm_info{comm=~"`+comm+"|"+inRing+`"}`, inRing, func(v float64, labels string) {
+			if strings.Contains(labels, fmt.Sprintf(`"rank":"%d"`, f.culprit)) {
+				add(v, labels)
+			}
+		})
 	case strings.Contains(query, "unless"):
 	case strings.Contains(query, "nccl_process_info"):
 		for r := range f.world() {
@@ -170,15 +192,19 @@ func (f *fleet) members(query, inRing string, add func(float64, string)) {
 	}
 }
 
-// state answers as the exporter of a host.
-func (f *fleet) state(host string) []byte {
+// state answers as the exporter of a host, about some ranks or all.
+func (f *fleet) state(key string) []byte {
+	host, ranks, _ := strings.Cut(key, "?")
+	only := strings.Split(ranks, ",")
 	h, err := strconv.Atoi(strings.TrimPrefix(host, "host-"))
 	if err != nil {
 		panic(err)
 	}
 	state := nodeapi.State{Version: nodeapi.Version, Node: host, NowNS: nowNS}
 	for l := range perHost {
-		state.Processes = append(state.Processes, f.process(h, l))
+		if ranks == "" || slices.Contains(only, strconv.Itoa(h*perHost+l)) {
+			state.Processes = append(state.Processes, f.process(h, l))
+		}
 	}
 	out, err := json.Marshal(&state)
 	if err != nil {

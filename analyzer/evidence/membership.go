@@ -193,6 +193,10 @@ func (d *Directory) Members(ctx context.Context, jobID string, comms []string) (
 	if len(comms) > 0 {
 		selector += "," + selectorOneOf("comm", comms)
 	}
+	return d.members(ctx, selector)
+}
+
+func (d *Directory) members(ctx context.Context, selector string) ([]Member, error) {
 	text, err := config.Query(d.cfg.Queries.Comms, selector)
 	if err != nil {
 		return nil, err
@@ -213,24 +217,6 @@ func (d *Directory) Members(ctx context.Context, jobID string, comms []string) (
 		}
 		m.NRanks, _ = strconv.Atoi(string(s.Metric["nranks"]))
 		out = append(out, m)
-	}
-	return out, nil
-}
-
-// StuckComms gives the communicators of a job in which an operation has been in flight for long, longest first.
-func (d *Directory) StuckComms(ctx context.Context, jobID string) ([]string, error) {
-	vector, err := d.filled(ctx, d.cfg.Queries.Stuck, Selector("job_id", jobID))
-	if err != nil {
-		return nil, err
-	}
-	slices.SortFunc(vector, func(a, b *model.Sample) int {
-		return cmp.Or(cmp.Compare(b.Value, a.Value), cmp.Compare(a.Metric["comm"], b.Metric["comm"]))
-	})
-	var out []string
-	for _, s := range vector {
-		if c := string(s.Metric["comm"]); c != "" {
-			out = append(out, c)
-		}
 	}
 	return out, nil
 }

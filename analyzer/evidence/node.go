@@ -12,6 +12,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"strconv"
 	"time"
 
 	"github.com/culprit-project/culprit/trace/nodeapi"
@@ -42,10 +43,13 @@ type errFinal struct{ error }
 
 func (e errFinal) Unwrap() error { return e.error }
 
-// State asks an exporter for the state of a job's processes, and gives the answer with its size in bytes. With comms,
-// only those communicators are asked for.
-func (n *Nodes) State(ctx context.Context, base, jobID string, comms []string) (*nodeapi.State, int64, error) {
+// State asks an exporter for the state of a job's processes, and gives the answer with its size in bytes. With ranks or
+// comms, only those are asked for.
+func (n *Nodes) State(ctx context.Context, base, jobID string, ranks []int, comms []string) (*nodeapi.State, int64, error) {
 	q := url.Values{"job_id": {jobID}}
+	for _, r := range ranks {
+		q.Add("rank", strconv.Itoa(r))
+	}
 	if len(comms) > 0 {
 		q["comm"] = comms
 	}

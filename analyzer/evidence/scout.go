@@ -12,59 +12,99 @@ import (
 	"time"
 
 	"github.com/culprit-project/culprit/analyzer/rca"
+	"github.com/culprit-project/culprit/analyzer/search"
 )
 
-// Bounds of a scouting: how many of each kind are looked at more closely.
-const (
-	scoutComms    = 8
-	scoutTriggers = 16
-	scoutSilent   = 16
-	scoutBehind   = 16
-	scoutStalled  = 16
-	learnComms    = 64
-)
+// learnComms bounds the communicators whose members are looked up later.
+const learnComms = 64
 
-// Scout chooses whom to ask first in a job too large to ask all (H6). What Prometheus has narrows it to: the triggers'
-// ranks, ranks whose node is silent, the ranks furthest behind in the communicators that have been stuck longest, and
-// the ranks that stopped first. Trouble spreads outward, so the oldest standstill is nearest to its source. The
-// operation counts of all members of those communicators become evidence as they are.
-func (s *Session) Scout(ctx context.Context, comms []string, ranks []int) []*Node {
+// Survey gathers what Prometheus has of all ranks of a job too large to ask all: where the waiting ends (H6). The operation
+// counts of the communicators that it looks into become evidence as they are.
+func (s *Session) Survey(ctx context.Context, triggered []int) *search.Overview {
 	d := s.g.Directory
-	stuck, err := d.StuckComms(ctx, s.jobID)
-	s.note(err)
-	for _, c := range stuck {
-		if len(comms) < scoutComms && !slices.Contains(comms, c) {
-			comms = append(comms, c)
+	o := &search.Overview{Triggered: triggered}
+	for _, r := range s.Ranks() {
+		if !s.processes[r].Live {
+			o.Silent = append(o.Silent, r)
 		}
 	}
-	comms = comms[:min(len(comms), scoutComms)]
-
-	var stalled []int
-	var counts []Count
-	var members []Member
-	var stalledErr, countsErr, membersErr error
+	var comms []search.Comm
 	var wg sync.WaitGroup
-	wg.Go(func() { stalled, stalledErr = d.Stalled(ctx, s.jobID, scoutStalled) })
-	if len(comms) > 0 {
-		wg.Go(func() { counts, countsErr = d.Counts(ctx, s.jobID, comms) })
-		wg.Go(func() { members, membersErr = d.Members(ctx, s.jobID, comms) })
+	var commsErr, idleErr, stalledErr error
+	wg.Go(func() { comms, commsErr = d.Heads(ctx, s.jobID) })
+	wg.Go(func() { o.Idle, idleErr = d.Idle(ctx, s.jobID, search.MostEnds) })
+	wg.Go(func() { o.Stalled, stalledErr = d.Stalled(ctx, s.jobID, search.MostEnds) })
+	wg.Wait()
+	s.note(cmp.Or(commsErr, idleErr, stalledErr))
+
+	ends := slices.Concat(o.Idle, o.Silent[:min(len(o.Silent), search.MostEnds)])
+	var around []search.Comm
+	var aroundErr, leastErr error
+	wg.Go(func() { around, aroundErr = d.CommsOf(ctx, s.jobID, ends) })
+	if search.Crowded(comms, len(ends) > 0) {
+		wg.Go(func() { leastErr = d.Least(ctx, s.jobID, comms) })
 	}
 	wg.Wait()
-	s.note(cmp.Or(stalledErr, countsErr, membersErr))
+	s.note(cmp.Or(aroundErr, leastErr))
+
+	into, besides := search.Choose(comms, len(ends) > 0)
+	besides = slices.Concat(search.Around(around), besides)
+	rings := s.rings(ctx, slices.Concat(into, besides))
+	for _, id := range into {
+		o.Rings = append(o.Rings, rings[id])
+	}
+	for _, id := range besides {
+		o.Around = append(o.Around, rings[id])
+	}
+	return o
+}
+
+// rings looks up members and counts of communicators, by their identifier in Prometheus.
+func (s *Session) rings(ctx context.Context, ids []rca.CommID) map[rca.CommID]search.Ring {
+	out := map[rca.CommID]search.Ring{}
+	if len(ids) == 0 {
+		return out
+	}
+	names := make([]string, 0, len(ids))
+	for _, id := range ids {
+		names = append(names, string(id))
+	}
+	var members []Member
+	var counts []Count
+	var membersErr, countsErr error
+	var wg sync.WaitGroup
+	wg.Go(func() { members, membersErr = s.g.Directory.Members(ctx, s.jobID, names) })
+	wg.Go(func() { counts, countsErr = s.g.Directory.Counts(ctx, s.jobID, names) })
+	wg.Wait()
+	s.note(cmp.Or(membersErr, countsErr))
 	s.learn(members)
 	s.count(counts)
-
-	ask := slices.Clone(ranks[:min(len(ranks), scoutTriggers)])
-	silent := 0
-	for _, r := range s.Ranks() {
-		if !s.processes[r].Live && silent < scoutSilent {
-			silent++
-			ask = append(ask, r)
-		}
+	type place struct {
+		comm string
+		rank int
 	}
-	ask = append(ask, stalled...)
-	ask = append(ask, behind(counts)...)
-	return s.NodesOf(ask)
+	counted := make(map[place]*Count, len(counts))
+	for i := range counts {
+		counted[place{counts[i].Comm, counts[i].Rank}] = &counts[i]
+	}
+	for i := range members {
+		m := &members[i]
+		id := rca.CommID(m.Comm)
+		r := out[id]
+		r.ID = rca.CommID(m.Comm + "/" + strconv.Itoa(m.NRanks))
+		x := search.Member{Rank: m.Rank, CommRank: m.CommRank, Started: -1, Completed: -1}
+		if c := counted[place{m.Comm, m.Rank}]; c != nil {
+			x.Started, x.Completed = c.Started, c.Completed
+		}
+		r.Members = append(r.Members, x)
+		out[id] = r
+	}
+	for _, r := range out {
+		slices.SortFunc(r.Members, func(a, b search.Member) int {
+			return cmp.Or(cmp.Compare(a.CommRank, b.CommRank), cmp.Compare(a.Rank, b.Rank))
+		})
+	}
+	return out
 }
 
 // ScoutSlow chooses whose finished work to fetch first in a job too large to fetch all: that of the ranks whose way of
@@ -98,27 +138,6 @@ func (s *Session) note(err error) {
 	if s.prom == nil {
 		s.prom = err
 	}
-}
-
-// behind gives, for each communicator in which counts differ, the ranks with the lowest.
-func behind(counts []Count) []int {
-	byComm := map[string][]Count{}
-	for _, c := range counts {
-		byComm[c.Comm] = append(byComm[c.Comm], c)
-	}
-	var out []int
-	for _, list := range byComm {
-		slices.SortFunc(list, func(a, b Count) int { return cmp.Or(cmp.Compare(a.Started, b.Started), cmp.Compare(a.Rank, b.Rank)) })
-		most := list[len(list)-1].Started
-		for _, c := range list[:min(len(list), scoutBehind)] {
-			if c.Started < most {
-				out = append(out, c.Rank)
-			}
-		}
-		out = append(out, list[len(list)-1].Rank) // One that waits, to see what for.
-	}
-	slices.Sort(out)
-	return slices.Compact(out)
 }
 
 // learn takes over who is where in a communicator.

@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"sync"
@@ -47,8 +48,9 @@ type Node struct {
 	Base  string
 	Ranks []int
 
-	asked bool // For its state,
-	told  bool // for finished work.
+	asked bool         // For its state,
+	only  map[int]bool // of these ranks alone; nil: of all.
+	told  bool         // For finished work.
 	state *nodeapi.State
 	err   error
 }
@@ -120,11 +122,11 @@ func (s *Session) NodesOf(ranks []int) []*Node {
 	return out
 }
 
-// Unasked leaves only exporters that have not been asked.
+// Unasked leaves only exporters that have not been asked for all their ranks.
 func (s *Session) Unasked(nodes []*Node) []*Node {
 	var out []*Node
 	for _, n := range nodes {
-		if !n.asked {
+		if !n.asked || n.only != nil {
 			out = append(out, n)
 		}
 	}
@@ -142,11 +144,44 @@ func (s *Session) Answered(nodes []*Node) []*Node {
 	return out
 }
 
-// Ask asks exporters for their state, again where they have been asked before. An exporter that does not answer now
-// keeps what it said before.
+// Ask asks exporters for the state of all their ranks, again where they have been asked before. An exporter that does not
+// answer now keeps what it said before.
 func (s *Session) Ask(ctx context.Context, nodes []*Node) {
+	for _, n := range nodes {
+		n.only = nil
+	}
+	s.ask(ctx, nodes)
+}
+
+// AskRanks asks for the state of some ranks, each exporter once, along with those it has been asked for before.
+func (s *Session) AskRanks(ctx context.Context, ranks []int) {
+	for _, r := range ranks {
+		if n := s.byRank[r]; n != nil && (!n.asked || n.only != nil) {
+			if n.only == nil {
+				n.only = map[int]bool{}
+			}
+			n.only[r], n.asked = true, true
+		}
+	}
+	s.ask(ctx, s.NodesOf(ranks))
+}
+
+// AskAgain asks the exporters of some ranks once more for what they were asked before, as far as they answered.
+func (s *Session) AskAgain(ctx context.Context, ranks []int) {
+	s.ask(ctx, s.Answered(s.NodesOf(ranks)))
+}
+
+// Has says that a rank's state was asked for, or that nobody knows whom to ask.
+func (s *Session) Has(rank int) bool {
+	n := s.byRank[rank]
+	return n == nil || n.has(rank)
+}
+
+func (n *Node) has(rank int) bool { return n.asked && (n.only == nil || n.only[rank]) }
+
+func (s *Session) ask(ctx context.Context, nodes []*Node) {
 	each(nodes, s.g.Exporters.Concurrency, func(n *Node) int64 {
-		state, bytes, err := s.g.Nodes.State(ctx, n.Base, s.jobID, nil)
+		state, bytes, err := s.g.Nodes.State(ctx, n.Base, s.jobID, slices.Sorted(maps.Keys(n.only)), nil)
 		n.asked, n.err = true, err
 		if state != nil {
 			n.state = state
@@ -320,7 +355,7 @@ func (a *assembly) lost(s *Session) {
 			continue
 		}
 		for _, r := range n.Ranks {
-			if _, shown := a.seen[r]; !shown {
+			if _, shown := a.seen[r]; !shown && n.has(r) {
 				a.ev.Missing = append(a.ev.Missing, rca.Missing{
 					What: "rank", Name: strconv.Itoa(r), Ranks: []int{r}, Why: "its exporter " + n.Base + " does not show it any more",
 				})
@@ -334,7 +369,7 @@ func (a *assembly) lost(s *Session) {
 func (a *assembly) counted(s *Session) {
 	for rank, memberships := range s.counted {
 		n := s.byRank[rank]
-		if _, shown := a.seen[rank]; shown || n == nil || n.asked {
+		if _, shown := a.seen[rank]; shown || n == nil || n.has(rank) {
 			continue
 		}
 		p := s.processes[rank]

@@ -371,7 +371,7 @@ func TestNodeTrouble(t *testing.T) {
 					failures++
 				}
 			}}
-			_, _, err := n.State(t.Context(), srv.URL, "job", nil)
+			_, _, err := n.State(t.Context(), srv.URL, "job", nil, nil)
 			if err == nil || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("error is %v, want %q", err, tc.want)
 			}

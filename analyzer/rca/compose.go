@@ -295,19 +295,41 @@ func (w *waitFor) reportMissing(d *decision, v *Verdict) {
 	if n := w.world - w.seen; n > 0 {
 		v.Missing = append(v.Missing, fmt.Sprintf("%s of %d not seen", plural(n, "rank"), w.world))
 	}
-	ask := func(rs []root) {
-		for _, r := range rs {
-			for _, n := range append(slices.Clone(r.nodes), max(r.peer, 0)) {
-				if w.nodes[n].id >= 0 && (w.nodes[n].rank == nil || w.unclear[n]) {
-					v.Ask = append(v.Ask, w.nodes[n].id)
+	v.Ask = w.ask(d)
+}
+
+// ask lists the ranks whose evidence could change the answer: those at which the waiting ends unseen, first where the
+// answer itself rests on them. What explains all that wait for a reason that nobody else's waiting can explain needs no
+// more.
+func (w *waitFor) ask(d *decision) []int {
+	var out []int
+	known := map[int32]bool{}
+	add := func(rs []root) {
+		from := len(out)
+		for i := range rs {
+			for _, n := range rs[i].ends() {
+				nd := &w.nodes[n]
+				if nd.id >= 0 && !known[n] && (nd.rank == nil || w.unclear[n] || w.counted(n)) {
+					known[n] = true
+					out = append(out, nd.id)
 				}
 			}
 		}
+		slices.Sort(out[from:])
 	}
-	ask(d.chosen)
-	ask(d.aside)
-	slices.Sort(v.Ask)
-	v.Ask = slices.Compact(v.Ask)
+	add(d.chosen)
+	if d.covered < 1 || !slices.ContainsFunc(d.chosen, func(r root) bool { return r.leaf.hard }) {
+		add(d.aside)
+	}
+	return out
+}
+
+// ends gives the nodes that a root is about: the culprits, and the other end of a link.
+func (r *root) ends() []int32 {
+	if r.peer < 0 {
+		return r.nodes
+	}
+	return append(slices.Clone(r.nodes), r.peer)
 }
 
 // partners gives the ranks, of those not seen, that the suspects exchange data with: where no end is in sight the search goes
@@ -315,7 +337,7 @@ func (w *waitFor) reportMissing(d *decision, v *Verdict) {
 func (w *waitFor) partners(rs []root) []int {
 	var out []int
 	for _, r := range rs {
-		for _, n := range append(slices.Clone(r.nodes), max(r.peer, 0)) {
+		for _, n := range r.ends() {
 			for k := range w.acts[n] {
 				a := &w.acts[n][k]
 				at := w.comms[a.comm].at

@@ -141,21 +141,20 @@ func (d *decision) enough(w *waitFor, rs []root) {
 // faults and absences of ranks that share a communicator with an unseen one.
 func (w *waitFor) behind(unseen []root) []root {
 	near := make(map[int32]bool)
-	for _, r := range unseen {
-		for c := range w.comms {
-			k := &w.comms[c]
-			if k.find(r.nodes[0]) == nil && k.ghost != r.nodes[0] {
-				continue
-			}
-			for i := range k.mem {
-				near[k.mem[i].node] = true
-			}
+	for c := range w.comms {
+		k := &w.comms[c]
+		touches := func(r root) bool { return k.ghost == r.nodes[0] || k.find(r.nodes[0]) != nil }
+		if !slices.ContainsFunc(unseen, touches) {
+			continue
+		}
+		for i := range k.mem {
+			near[k.mem[i].node] = true
 		}
 	}
 	var out []root
 	for v := range int32(len(w.nodes)) {
 		r := w.nodes[v].rank
-		if r == nil || !near[v] {
+		if r == nil || !near[v] || w.counted(v) {
 			continue
 		}
 		h, ok := w.hardRoot(v)
@@ -189,11 +188,19 @@ func (w *waitFor) cover(rs []root) (float64, []int32) {
 	dist := w.distances(targets)
 	n := 0
 	for _, s := range w.stuck {
-		if dist[s] >= 0 {
+		if dist[s] >= 0 || w.ev.Partial && w.sharesOp(s, rs) {
 			n++
 		}
 	}
 	return float64(n) / float64(max(1, len(w.stuck))), dist
+}
+
+// sharesOp says that a rank is inside the collective that one of the roots shows in. Its members leave together: it waits
+// for the root, though a search has not seen the ranks in between.
+func (w *waitFor) sharesOp(n int32, rs []root) bool {
+	return slices.ContainsFunc(w.acts[n], func(a active) bool {
+		return a.stuck && !isP2P(a.op) && slices.ContainsFunc(rs, func(r root) bool { return r.inst == a.inst && r.leaf.hard })
+	})
 }
 
 func (d *decision) order(w *waitFor) {
@@ -230,6 +237,24 @@ func (w *waitFor) confidence(d *decision) float64 {
 		c *= 0.5
 	}
 	return c
+}
+
+// unseen is the share of the job's ranks of which nothing is known; in a search, of the ranks that it came to.
+func (w *waitFor) unseen() float64 {
+	if !w.ev.Partial {
+		return w.index.unseen()
+	}
+	came, unseen := 0, 0
+	for v, reached := range w.reach(w.stuck)[:len(w.nodes)] {
+		if !reached {
+			continue
+		}
+		came++
+		if w.nodes[v].rank == nil || w.counted(int32(v)) {
+			unseen++
+		}
+	}
+	return float64(unseen) / float64(max(1, came))
 }
 
 // unseen is the share of the job's ranks of which nothing is known.

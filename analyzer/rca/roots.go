@@ -83,8 +83,8 @@ func (w *waitFor) hardRoot(v int32) (root, bool) {
 		return w.oddRoot(v, in), true
 	}
 	n := &w.nodes[v]
-	if n.rank == nil {
-		return root{}, false
+	if n.rank == nil || w.counted(v) {
+		return root{}, false // Counts alone accuse nobody: it can be asked.
 	}
 	if dead(n.rank) {
 		inst := w.diedIn(v, w.wantedIn(v))
@@ -237,7 +237,7 @@ func (w *waitFor) softRoot(vs []int32) root {
 		lock, locked = w.deadlock(vs, ranks)
 	}
 	switch {
-	case len(vs) == 1 && len(ranks) == 1 && (w.nodes[ranks[0]].rank == nil || w.unclear[ranks[0]] && w.onlySilent(ranks[0])):
+	case len(vs) == 1 && len(ranks) == 1 && (w.nodes[ranks[0]].rank == nil || w.counted(ranks[0])):
 		return w.silentRoot(ranks[0])
 	case locked && lock.leaf.hard:
 		return lock
@@ -344,14 +344,4 @@ func (w *waitFor) groupRoot(vs, ranks, insts []int32) root {
 		r.leaf = leaf{class: Fault, cause: CauseGPU, weight: 0.5}
 	}
 	return r
-}
-
-// onlySilent says that nobody waits for a rank for a reason that was seen of it.
-func (w *waitFor) onlySilent(n int32) bool {
-	for _, e := range w.in[w.rrow[n]:w.rrow[n+1]] {
-		if w.edges[e].kind != edgeSilent {
-			return false
-		}
-	}
-	return true
 }

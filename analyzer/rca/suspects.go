@@ -105,7 +105,13 @@ func (w *waitFor) composeSilent(d *decision, v *Verdict) {
 // mustBeUnseen says that the culprit can only be among the unseen: every rank that was seen waits, nobody shows a fault,
 // and more than one rank of more than one story points there (one alone may itself be the one that is wrong).
 func (w *waitFor) mustBeUnseen(d *decision) bool {
-	if len(w.stuck) < w.seen {
+	seen := 0
+	for n := range w.nodes {
+		if w.nodes[n].rank != nil && !w.counted(int32(n)) {
+			seen++
+		}
+	}
+	if len(w.stuck) < seen {
 		return false
 	}
 	for _, s := range w.stuck {

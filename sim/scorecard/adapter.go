@@ -25,9 +25,10 @@ type gathered struct {
 	ranks int
 	bytes int64 // Of states, and of what was looked back at.
 	// states is the part of bytes that states took, bytesOf what each host's did.
-	states  int64
-	bytesOf map[string]int64
-	pasts   map[int][]fetchedOp // What hosts have told of finished operations.
+	states      int64
+	bytesOf     map[string]int64
+	bytesOfRank map[int]int64       // The part of it that is one rank's.
+	pasts       map[int][]fetchedOp // What hosts have told of finished operations.
 	// spoil does harm to what a look back has added to evidence, from an index on, mask to a finished operation before it is
 	// fetched; nil: none.
 	spoil func(ev *rca.Evidence, from int)
@@ -45,7 +46,7 @@ type fetchedOp struct {
 // gather asks all hosts of a recording for their state, converts it as the analyzer does, and counts the bytes that
 // would have crossed the network (JSON, before compression).
 func gather(rec *cluster.Recording) (*gathered, error) {
-	g := &gathered{comms: map[rca.CommID]*rca.Comm{}, bytesOf: map[string]int64{}, ev: rca.Evidence{JobID: rec.JobID(), WorldSize: rec.World(), Sources: []string{"simulator"}}}
+	g := &gathered{comms: map[rca.CommID]*rca.Comm{}, bytesOf: map[string]int64{}, bytesOfRank: map[int]int64{}, ev: rca.Evidence{JobID: rec.JobID(), WorldSize: rec.World(), Sources: []string{"simulator"}}}
 	for h := range rec.Hosts() {
 		g.names = append(g.names, rec.HostName(h))
 		if !rec.Answers(h) {
@@ -56,12 +57,9 @@ func gather(rec *cluster.Recording) (*gathered, error) {
 		if err != nil {
 			return g, err
 		}
-		var n counter
-		if err := json.NewEncoder(&n).Encode(st); err != nil {
+		if err := g.measure(rec.HostName(h), st); err != nil {
 			return g, err
 		}
-		g.bytes += int64(n)
-		g.bytesOf[rec.HostName(h)] = int64(n)
 		for i := range st.Processes {
 			g.ev.Ranks = append(g.ev.Ranks, evidence.Rank(&st.Processes[i], st.NowNS))
 			g.join(&st.Processes[i])
@@ -71,6 +69,27 @@ func gather(rec *cluster.Recording) (*gathered, error) {
 	g.ranks, g.states = len(g.ev.Ranks), g.bytes
 	g.list()
 	return g, nil
+}
+
+// measure counts the bytes of a host's state and of each rank in it.
+func (g *gathered) measure(host string, st *nodeapi.State) error {
+	node := *st
+	node.Processes = nil
+	var n counter
+	enc := json.NewEncoder(&n)
+	if err := enc.Encode(&node); err != nil {
+		return err
+	}
+	for i := range st.Processes {
+		before := n
+		if err := enc.Encode(&st.Processes[i]); err != nil {
+			return err
+		}
+		g.bytesOfRank[int(st.Processes[i].Rank)] = int64(n - before)
+	}
+	g.bytes += int64(n)
+	g.bytesOf[host] = int64(n)
+	return nil
 }
 
 // join notes of which communicators a process is a member.

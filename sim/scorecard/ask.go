@@ -19,7 +19,7 @@ func (t *trial) ask(told told) error {
 	switch v := &look.v; {
 	case standsStill(v.Class) && v.Page:
 		// The service looks twice before a hang pages: what moves does not hang.
-		if look, err = t.look(told.at+confirmAfter, look.asked()); err != nil {
+		if look, err = t.look(told.at+confirmAfter, look.search); err != nil {
 			return err
 		}
 	case settled(v.Class, told.by):
@@ -30,7 +30,7 @@ func (t *trial) ask(told told) error {
 	}
 	t.out.RanksFetched, t.out.BytesFetched, t.out.Search = look.g.ranks, look.g.bytes, nil
 	if s := look.search; s != nil {
-		t.out.Search = &Search{Rounds: s.rounds, Hosts: len(s.asked), Of: len(look.g.names), Whole: look.g.states}
+		t.out.Search = &Search{Rounds: s.rounds, Hosts: s.hosts(), Of: len(look.g.names), Whole: look.g.states}
 		ranks, bytes := s.cost()
 		t.out.RanksFetched, t.out.BytesFetched = ranks, look.g.bytes-look.g.states+bytes
 		if standsStill(look.v.Class) {
@@ -63,15 +63,8 @@ type look struct {
 	v      rca.Verdict
 }
 
-func (l *look) asked() map[string]bool {
-	if l.search == nil {
-		return nil
-	}
-	return l.search.asked
-}
-
 // look asks everybody, or in a large job those that the search comes to.
-func (t *trial) look(at time.Duration, asked map[string]bool) (*look, error) {
+func (t *trial) look(at time.Duration, before *searcher) (*look, error) {
 	if err := t.lab.until(at); err != nil {
 		return nil, err
 	}
@@ -79,18 +72,18 @@ func (t *trial) look(at time.Duration, asked map[string]bool) (*look, error) {
 	if err != nil {
 		return nil, fmt.Errorf("gathering evidence: %w", err)
 	}
-	return t.lookAt(g, asked), nil
+	return t.lookAt(g, before), nil
 }
 
 // lookAt asks the engine about what was gathered.
-func (t *trial) lookAt(g *gathered, asked map[string]bool) *look {
+func (t *trial) lookAt(g *gathered, before *searcher) *look {
 	l := &look{g: g, ev: &g.ev}
 	analyze := func(ev *rca.Evidence) rca.Verdict { return t.meter.analyze(&t.out, ev) }
 	if len(g.names) <= searchPast {
 		l.v = analyze(l.ev)
 		return l
 	}
-	l.search = newSearch(g, asked)
+	l.search = newSearch(g, before)
 	l.ev, l.v = l.search.run(analyze)
 	return l
 }

@@ -4,12 +4,11 @@
 package scorecard
 
 import (
-	"cmp"
 	"maps"
 	"slices"
-	"time"
 
 	"github.com/culprit-project/culprit/analyzer/rca"
+	"github.com/culprit-project/culprit/analyzer/search"
 )
 
 // Search is how the progressive search went over a job that is too large to ask everybody.
@@ -23,15 +22,8 @@ type Search struct {
 	Whole int64 `json:"whole_bytes"`
 }
 
-// Bounds of the search, as the service has them: from how many exporters on it searches, where it begins, and how far
-// it goes.
-const (
-	searchPast     = 64
-	searchComms    = 8
-	searchEach     = 16
-	searchRounds   = 32
-	searchPerRound = 64
-)
+// searchPast is from how many exporters on the service searches.
+const searchPast = 64
 
 // Bounds of a look back in a large job, as the service has them: hosts at first, further rounds and hosts in each, and
 // ranks of each kind of change.
@@ -43,18 +35,20 @@ const (
 )
 
 // searcher restricts the whole evidence of a moment to what has been asked for. What it may use of the rest is what
-// Prometheus has: who is in a communicator, operation counts, who has stood still for how long.
+// Prometheus has: who is in a communicator, operation counts, the age of the oldest operation in flight.
 type searcher struct {
 	whole  *gathered
-	asked  map[string]bool
+	plan   search.Plan
+	asked  map[string]bool // Hosts of which all ranks were asked for,
+	alone  map[int]bool    // and ranks asked for beside them.
 	hostOf map[int]string
-	stuck  []rca.CommID // Longest first, at most searchComms.
+	known  map[rca.CommID]bool // Communicators of which members and counts were looked up.
 	rounds int
 }
 
-// newSearch begins a search over evidence, with hosts that have been asked before.
-func newSearch(g *gathered, asked map[string]bool) *searcher {
-	s := &searcher{whole: g, asked: map[string]bool{}, hostOf: map[int]string{}}
+// newSearch begins a search over evidence, or goes on where one of a moment ago ended.
+func newSearch(g *gathered, before *searcher) *searcher {
+	s := &searcher{whole: g, asked: map[string]bool{}, alone: map[int]bool{}, hostOf: map[int]string{}, known: map[rca.CommID]bool{}}
 	for i := range g.ev.Ranks {
 		s.hostOf[g.ev.Ranks[i].ID] = g.ev.Ranks[i].Host
 	}
@@ -63,31 +57,47 @@ func newSearch(g *gathered, asked map[string]bool) *searcher {
 			s.hostOf[r] = g.ev.Missing[i].Name
 		}
 	}
-	for _, r := range s.scout() {
-		if len(asked) == 0 {
-			s.asked[s.hostOf[r]] = true
-		}
+	if before != nil {
+		maps.Copy(s.asked, before.asked)
+		maps.Copy(s.alone, before.alone)
+		maps.Copy(s.known, before.known)
+		s.plan = before.plan
+		return s
 	}
-	maps.Copy(s.asked, asked)
+	for _, r := range s.plan.First(s.overview()) {
+		s.alone[r] = true
+	}
 	return s
 }
 
-// run widens along the waiting until the engine asks for nobody else.
+// run widens until the plan asks for nobody else.
 func (s *searcher) run(analyze func(*rca.Evidence) rca.Verdict) (*rca.Evidence, rca.Verdict) {
 	for s.rounds = 1; ; s.rounds++ {
 		ev := s.evidence()
 		v := analyze(ev)
-		next := 0
-		for _, r := range v.Ask {
-			if h, ok := s.hostOf[r]; ok && !s.asked[h] && next < searchPerRound {
-				s.asked[h] = true
-				next++
-			}
-		}
-		if next == 0 || s.rounds == searchRounds {
+		next := s.plan.Next(ev, &v, s.has)
+		if len(next) == 0 {
 			return ev, v
 		}
+		for _, r := range next {
+			s.alone[r] = true
+		}
 	}
+}
+
+// has says that a rank was asked for, or cannot be.
+func (s *searcher) has(rank int) bool {
+	host, known := s.hostOf[rank]
+	return !known || s.asked[host] || s.alone[rank]
+}
+
+// hosts counts the hosts asked.
+func (s *searcher) hosts() int {
+	n := maps.Clone(s.asked)
+	for r := range s.alone {
+		n[s.hostOf[r]] = true
+	}
+	return len(n)
 }
 
 // backFirst gives the hosts whose finished work is fetched first: those of some ranks, and others to compare them with,
@@ -120,70 +130,38 @@ func (s *searcher) notTold(ranks []int, told map[string]bool, most int) []string
 
 // cost is the number of ranks asked and the bytes of their states.
 func (s *searcher) cost() (ranks int, bytes int64) {
-	for h := range s.asked {
-		bytes += s.whole.bytesOf[h]
-	}
-	for _, h := range s.hostOf {
-		if s.asked[h] {
+	g := s.whole
+	part := map[string]int64{}
+	for r, h := range s.hostOf {
+		switch {
+		case s.asked[h]:
 			ranks++
+		case s.alone[r]:
+			ranks++
+			if _, begun := part[h]; !begun {
+				part[h] = g.bytesOf[h]
+				for _, mate := range s.ranksOf(h) {
+					part[h] -= g.bytesOfRank[mate] // What is left is of the node.
+				}
+			}
+			part[h] += g.bytesOfRank[r]
 		}
+	}
+	for h := range s.asked {
+		bytes += g.bytesOf[h]
+	}
+	for _, n := range part {
+		bytes += n
 	}
 	return ranks, bytes
 }
 
-// scout gives the ranks that the search begins with: silent ones, those that stopped first, those furthest behind in
-// the communicators that have been stuck longest, and one in each that waits.
-func (s *searcher) scout() []int {
-	ev := &s.whole.ev
-	type quiet struct {
-		rank int
-		comm rca.CommID
-		time time.Duration
-	}
-	var list []quiet
-	for i := range ev.Ranks {
-		for j := range ev.Ranks[i].Memberships {
-			m := &ev.Ranks[i].Memberships[j]
-			for k := range m.InFlight {
-				list = append(list, quiet{ev.Ranks[i].ID, m.Comm, m.InFlight[k].Stuck})
-			}
-		}
-	}
-	slices.SortStableFunc(list, func(a, b quiet) int { return cmp.Or(cmp.Compare(b.time, a.time), cmp.Compare(a.comm, b.comm)) })
+func (s *searcher) ranksOf(host string) []int {
 	var out []int
-	for _, m := range ev.Missing {
-		out = append(out, m.Ranks[:min(len(m.Ranks), max(0, searchEach-len(out)))]...)
-	}
-	for i, q := range list {
-		if i < searchEach {
-			out = append(out, q.rank)
+	for r, h := range s.hostOf {
+		if h == host {
+			out = append(out, r)
 		}
-		if !slices.Contains(s.stuck, q.comm) && len(s.stuck) < searchComms {
-			s.stuck = append(s.stuck, q.comm)
-		}
-	}
-	type count struct {
-		rank   int
-		called int64
-	}
-	counts := map[rca.CommID][]count{}
-	for i := range ev.Ranks {
-		for j := range ev.Ranks[i].Memberships {
-			if m := &ev.Ranks[i].Memberships[j]; slices.Contains(s.stuck, m.Comm) {
-				counts[m.Comm] = append(counts[m.Comm], count{ev.Ranks[i].ID, m.Called})
-			}
-		}
-	}
-	for _, c := range s.stuck {
-		l := counts[c]
-		slices.SortStableFunc(l, func(a, b count) int { return cmp.Compare(a.called, b.called) })
-		last := l[len(l)-1]
-		for _, x := range l[:min(len(l), searchEach)] {
-			if x.called < last.called {
-				out = append(out, x.rank)
-			}
-		}
-		out = append(out, last.rank)
 	}
 	return out
 }
@@ -191,12 +169,14 @@ func (s *searcher) scout() []int {
 // evidence is what is known with the hosts asked so far.
 func (s *searcher) evidence() *rca.Evidence {
 	whole := &s.whole.ev
-	ev := &rca.Evidence{JobID: whole.JobID, WorldSize: whole.WorldSize, Sources: whole.Sources, Partial: len(s.asked) < len(s.whole.names)}
+	ev := &rca.Evidence{JobID: whole.JobID, WorldSize: whole.WorldSize, Sources: whole.Sources, Partial: true}
 	seen := map[rca.CommID]bool{}
+	answered := map[string]bool{}
 	for i := range whole.Ranks {
 		r := &whole.Ranks[i]
-		if s.asked[r.Host] {
+		if s.has(r.ID) {
 			ev.Ranks = append(ev.Ranks, *r)
+			answered[r.Host] = true
 			for j := range r.Memberships {
 				seen[r.Memberships[j].Comm] = true
 			}
@@ -204,7 +184,7 @@ func (s *searcher) evidence() *rca.Evidence {
 		}
 		var counted []rca.Membership
 		for j := range r.Memberships {
-			if m := &r.Memberships[j]; slices.Contains(s.stuck, m.Comm) {
+			if m := &r.Memberships[j]; s.known[m.Comm] {
 				counted = append(counted, rca.Membership{
 					Comm: m.Comm, CommRank: m.CommRank, Called: m.Called, Started: m.Started, Completed: m.Completed, SinceCompleted: -1, SinceCalled: -1,
 				})
@@ -218,17 +198,17 @@ func (s *searcher) evidence() *rca.Evidence {
 		}
 	}
 	for _, c := range whole.Comms {
-		if seen[c.ID] || slices.Contains(s.stuck, c.ID) {
+		if seen[c.ID] || s.known[c.ID] {
 			ev.Comms = append(ev.Comms, c)
 		}
 	}
 	for i := range whole.Facts {
-		if s.asked[whole.Facts[i].Host] {
+		if answered[whole.Facts[i].Host] {
 			ev.Facts = append(ev.Facts, whole.Facts[i])
 		}
 	}
 	for i := range whole.Missing {
-		if s.asked[whole.Missing[i].Name] {
+		if slices.ContainsFunc(whole.Missing[i].Ranks, s.has) {
 			ev.Missing = append(ev.Missing, whole.Missing[i])
 		}
 	}
