@@ -19,7 +19,11 @@ type lab struct {
 	rec    *cluster.Recording
 	answer *cluster.Answer
 	spent  time.Duration
+	rest   func() // Called now and then, where others can go first; may be nil.
 }
+
+// restEvery is how much of a job's time is simulated without a rest.
+const restEvery = time.Second
 
 // until goes on to a moment and leaves in rec what the nodes would serve then. It never goes back.
 func (l *lab) until(at time.Duration) error {
@@ -32,16 +36,36 @@ func (l *lab) until(at time.Duration) error {
 			return fmt.Errorf("preparing the simulation: %w", err)
 		}
 	}
-	if err := l.sim.Advance(l.ctx, at); err != nil {
-		return fmt.Errorf("simulating until %v: %w", at, err)
+	for now := l.sim.Now(); now < at; {
+		now = min(at, now+restEvery)
+		if l.rest != nil {
+			resting := time.Now()
+			l.rest()
+			start = start.Add(time.Since(resting))
+		}
+		if err := l.sim.Advance(l.ctx, now); err != nil {
+			return fmt.Errorf("simulating until %v: %w", now, err)
+		}
 	}
 	l.rec, l.answer = l.sim.Recording(), l.sim.Answer()
 	l.spent += time.Since(start)
 	return nil
 }
 
-// memoryOf is the moment from which what Prometheus remembers of hosts that do not answer is taken.
-const memoryOf = 10 * time.Second
+// course is what the triggers see of a run.
+type course struct {
+	ends   []cluster.Time // Of iterations.
+	stalls []cluster.Stall
+	answer *cluster.Answer
+}
+
+func (l *lab) course() *course {
+	return &course{ends: l.rec.Iterations(0), stalls: l.rec.Stalls(), answer: l.answer}
+}
+
+// memoryOf is the moment from which what Prometheus remembers of hosts that do not answer is taken: who is in which
+// communicator is known once they are made.
+const memoryOf = 100 * time.Millisecond
 
 // gather asks all nodes now.
 func (l *lab) gather() (*gathered, error) {

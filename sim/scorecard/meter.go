@@ -14,21 +14,28 @@ import (
 )
 
 // meter measures what analyses cost. Allocation can only be counted for the whole process, so that a measured analysis
-// has it to itself: everything else that allocates holds the lock for reading.
+// has it to itself: everything else that allocates holds the lock for reading, and lets go of it now and then.
 type meter struct{ alone sync.RWMutex }
 
-// Allocations are measured of all runs with so many ranks, and of one in so many smaller ones.
+// rest lets an analysis that is to be measured go first. The caller holds the lock for reading.
+func (m *meter) rest() {
+	m.alone.RUnlock()
+	m.alone.RLock()
+}
+
+// Allocations are measured of one in so many runs from a number of ranks on, and of one in so many smaller ones.
 const (
-	measuredRanks = 512
-	measuredEvery = 8
+	measuredRanks  = 512
+	measuredLarger = 4
+	measuredEvery  = 8
 )
 
 func measured(o *Outcome) bool {
-	if o.Ranks >= measuredRanks {
-		return true
-	}
 	h := fnv.New32a()
 	h.Write([]byte(o.Name))
+	if o.Ranks >= measuredRanks {
+		return h.Sum32()%measuredLarger == 0
+	}
 	return h.Sum32()%measuredEvery == 0
 }
 

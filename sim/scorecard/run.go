@@ -21,13 +21,14 @@ type trial struct {
 	meter   *meter
 	verdict rca.Verdict
 	ev      *rca.Evidence
-	past    usage // Before the fault, in a large job.
+	past    usage   // Before the fault, in a large job.
+	all     *course // Of the whole run, where nothing begins to go wrong.
 	harmed  []hurt
 }
 
 // run simulates a case, finds when the analyzer would be asked, and judges what it says with the evidence of that moment.
 func (c *Case) run(ctx context.Context, m *meter) (*trial, error) {
-	t := &trial{Case: c, out: newOutcome(c), lab: &lab{ctx: ctx, config: c.config}, meter: m, verdict: rca.Verdict{Class: rca.Healthy}}
+	t := &trial{Case: c, out: newOutcome(c), lab: &lab{ctx: ctx, config: c.config, rest: m.rest}, meter: m, verdict: rca.Verdict{Class: rca.Healthy}}
 	if err := t.perform(); err != nil {
 		return t, fmt.Errorf("%s: %w", c.Name, err)
 	}
@@ -77,16 +78,16 @@ func (t *trial) perform() error {
 // listen lets the run go on to the next time at which a rule has fired, after a moment.
 func (t *trial) listen(after time.Duration) (told, error) {
 	if !t.begins() {
-		// What is usual is learned from the whole run, so that it is run twice where something fires.
-		scout := lab{ctx: t.lab.ctx, config: t.config}
-		err := scout.until(t.config.Until)
-		t.lab.spent += scout.spent
-		if err != nil {
+		if err := t.learn(); err != nil {
 			return told{}, err
 		}
-		next := t.trigger(&scout, t.config.Until, after)
-		if next.at > t.config.Until {
+		next := t.trigger(t.all, t.config.Until, after)
+		if next.by == "" || next.at > t.config.Until {
 			return told{}, nil
+		}
+		if t.lab.sim != nil && t.lab.sim.Now() > next.at {
+			// What is usual was learned from the whole run, which is begun anew where something fires.
+			t.lab = &lab{ctx: t.lab.ctx, config: t.config, rest: t.lab.rest, spent: t.lab.spent}
 		}
 		return next, t.lab.until(next.at)
 	}
@@ -101,11 +102,23 @@ func (t *trial) listen(after time.Duration) (told, error) {
 		if err := t.lab.until(now); err != nil {
 			return told{}, err
 		}
-		if next := t.trigger(t.lab, now, after); next.by != "" && next.at <= t.config.Until {
+		if next := t.trigger(t.lab.course(), now, after); next.by != "" && next.at <= t.config.Until {
 			return next, t.lab.until(next.at)
 		}
 	}
 	return told{}, nil
+}
+
+// learn runs the whole of a job in which nothing begins to go wrong, for what is usual in it.
+func (t *trial) learn() error {
+	if t.all != nil {
+		return nil
+	}
+	if err := t.lab.until(t.config.Until); err != nil {
+		return err
+	}
+	t.all = t.lab.course()
+	return nil
 }
 
 // rememberWaits keeps what ranks of a large job wait for while all is well.
@@ -173,19 +186,19 @@ const (
 )
 
 // trigger finds when the analyzer is told of the run next after a moment; now is how far the run has come.
-func (c *Case) trigger(l *lab, now, after time.Duration) told {
-	ends := l.rec.Iterations(0)
+func (c *Case) trigger(p *course, now, after time.Duration) told {
+	ends := p.ends
 	warm, learned := time.Duration(0), c.config.Until/2
 	if len(ends) > 1 {
 		warm = ends[1].Duration()
 	}
 	if c.begins() {
-		if learned = seconds(began(l.answer)); learned == 0 {
+		if learned = seconds(began(p.answer)); learned == 0 {
 			learned = now // It begins with an iteration that has not come yet.
 		}
 	}
 	var next told
-	if at, ok := usual.firesAt(l.rec.Stalls(), warm, learned, now); ok && at > after {
+	if at, ok := usual.firesAt(p.stalls, warm, learned, now); ok && at > after {
 		next = told{at, byStall}
 	}
 	if at, ok := usual.slowAt(ends, warm, learned, now); ok && at > after && (next.by == "" || at < next.at) {

@@ -38,7 +38,7 @@ func untimed(list []Outcome) []Outcome {
 func TestRunJudgesAndRepeats(t *testing.T) {
 	cases := fast(t)
 	done := 0
-	first, err := Run(t.Context(), cases, 2, func(*Outcome) { done++ })
+	first, err := Run(t.Context(), cases, Resources{Workers: 2}, func(*Outcome) { done++ })
 	if err != nil || done != len(cases) || len(first) != len(cases) {
 		t.Fatalf("%v, %d done, %d outcomes", err, done, len(first))
 	}
@@ -60,7 +60,7 @@ func TestRunJudgesAndRepeats(t *testing.T) {
 			t.Errorf("%s: told %v after %g s", o.Name, o.Triggered, o.Latency)
 		}
 	}
-	again, err := Run(t.Context(), cases, 1, func(*Outcome) {})
+	again, err := Run(t.Context(), cases, Resources{Workers: 1}, func(*Outcome) {})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +71,7 @@ func TestRunJudgesAndRepeats(t *testing.T) {
 
 func TestRunEnds(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
-	out, err := Run(ctx, fast(t), 1, func(*Outcome) { cancel() })
+	out, err := Run(ctx, fast(t), Resources{Workers: 1}, func(*Outcome) { cancel() })
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v", err)
 	}
@@ -84,7 +84,7 @@ func TestRunReportsErrors(t *testing.T) {
 	cases := fast(t)
 	cases[2].config.Job.Model.Layers = 0
 	cases[2].config.Job.PP = 4
-	if _, err := Run(t.Context(), cases, 2, func(*Outcome) {}); err == nil || !strings.Contains(err.Error(), cases[2].Name) {
+	if _, err := Run(t.Context(), cases, Resources{Workers: 2}, func(*Outcome) {}); err == nil || !strings.Contains(err.Error(), cases[2].Name) {
 		t.Errorf("error %v, want one that names %s", err, cases[2].Name)
 	}
 }

@@ -5,34 +5,46 @@ package scorecard
 
 import (
 	"context"
+	"slices"
 	"sync"
 )
 
-// alonePast is the number of ranks from which a case has the machine's memory to itself.
-const alonePast = 4096
+// Resources bound what runs at the same time.
+type Resources struct {
+	Workers int
+	// Memory in bytes that all runs may have together; 0: no bound. A case that needs more than all of it runs alone.
+	Memory int64
+}
 
-// Run runs the cases, some at the same time, large ones alone, and reports each as it is done. The outcomes are in the
-// order of the cases; those that were not run, because of an error or the context, are missing.
-func Run(ctx context.Context, cases []Case, workers int, done func(*Outcome)) ([]Outcome, error) {
+// Bytes that a case may come to need: some for each rank, most of it the operations that it remembers, and some for
+// what is looked back at.
+const (
+	bytesPerRank = 600 << 10
+	bytesPerCase = 512 << 20
+)
+
+func (c *Case) memory() int64 { return bytesPerCase + int64(c.Ranks)*bytesPerRank }
+
+// Run runs the cases, as many at the same time as the resources allow, and reports each as it is done. Small jobs come
+// first and all runs of a scale together, so that a matrix that is ended has whole scales. The outcomes are in the order
+// of the cases; those that were not run, because of an error or the context, are missing.
+func Run(ctx context.Context, cases []Case, res Resources, done func(*Outcome)) ([]Outcome, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var (
-		m     meter
-		wg    sync.WaitGroup
-		lock  sync.Mutex
-		slots = make(chan struct{}, max(1, workers))
-		out   = make([]*Outcome, len(cases))
+		m    meter
+		wg   sync.WaitGroup
+		lock sync.Mutex
+		free = newRoom(ctx, res)
+		out  = make([]*Outcome, len(cases))
 	)
-	for i := range cases {
-		need := 1
-		if cases[i].Ranks > alonePast {
-			need = cap(slots)
-		}
-		if !take(ctx, slots, need) {
+	for _, i := range bySize(cases) {
+		need := cases[i].memory()
+		if !free.take(ctx, need) {
 			break
 		}
 		wg.Go(func() {
-			defer give(slots, need)
+			defer free.give(need)
 			m.alone.RLock()
 			t, err := cases[i].run(ctx, &m)
 			m.alone.RUnlock()
@@ -57,23 +69,66 @@ func Run(ctx context.Context, cases []Case, workers int, done func(*Outcome)) ([
 	return list, context.Cause(ctx)
 }
 
-// take acquires slots one by one; only one caller does at a time.
-func take(ctx context.Context, slots chan struct{}, n int) bool {
-	for range n {
-		if ctx.Err() != nil {
-			return false
-		}
-		select {
-		case slots <- struct{}{}:
-		case <-ctx.Done():
-			return false
-		}
+// bySize orders cases by their ranks, each scale's first seeds first.
+func bySize(cases []Case) []int {
+	order := make([]int, len(cases))
+	for i := range order {
+		order[i] = i
 	}
-	return true
+	slices.SortStableFunc(order, func(a, b int) int {
+		x, y := &cases[a], &cases[b]
+		if x.Ranks != y.Ranks {
+			return x.Ranks - y.Ranks
+		}
+		return int(x.Seed) - int(y.Seed) //nolint:gosec // Small.
+	})
+	return order
 }
 
-func give(slots chan struct{}, n int) {
-	for range n {
-		<-slots
-	}
+// room is what is free of the resources.
+type room struct {
+	lock    sync.Mutex
+	changed *sync.Cond
+	workers int
+	memory  int64
+	whole   int64
 }
+
+// newRoom is all free. Whoever waits for it is woken when the context ends.
+func newRoom(ctx context.Context, res Resources) *room {
+	r := &room{workers: max(1, res.Workers), memory: res.Memory, whole: res.Memory}
+	r.changed = sync.NewCond(&r.lock)
+	context.AfterFunc(ctx, func() {
+		r.lock.Lock()
+		defer r.lock.Unlock()
+		r.changed.Broadcast()
+	})
+	return r
+}
+
+// take waits until there is room for a case and takes it; false when the context ended.
+func (r *room) take(ctx context.Context, memory int64) bool {
+	r.lock.Lock()
+	defer r.lock.Unlock()
+	for ctx.Err() == nil {
+		if r.workers > 0 && r.memory >= r.part(memory) {
+			r.workers--
+			r.memory -= r.part(memory)
+			return true
+		}
+		r.changed.Wait()
+	}
+	return false
+}
+
+// give frees what take took.
+func (r *room) give(memory int64) {
+	r.lock.Lock()
+	defer r.lock.Unlock()
+	r.workers++
+	r.memory += r.part(memory)
+	r.changed.Broadcast()
+}
+
+// part is what a case takes of the memory: at most all, and nothing when there is no bound.
+func (r *room) part(memory int64) int64 { return min(memory, r.whole) }

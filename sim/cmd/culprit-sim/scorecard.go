@@ -16,6 +16,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/alecthomas/kingpin/v2"
@@ -28,6 +29,7 @@ type scorecardFlags struct {
 	only     string
 	full     bool
 	workers  int
+	memory   int
 	out      string
 	markdown string
 	resume   bool
@@ -49,6 +51,7 @@ func scorecardCommand(app *kingpin.Application, commands map[string]func(context
 	cmd.Flag("harm", "Ask about the same moments with worse evidence, too: none, sample (one harm a run), all, or one of "+strings.Join(scorecard.Harms(), ", ")+".").
 		Default(scorecard.HarmSample).EnumVar(&f.opt.Harm, append([]string{scorecard.HarmNone, scorecard.HarmSample, scorecard.HarmAll}, scorecard.Harms()...)...)
 	cmd.Flag("workers", "Cases at the same time (0: one a core).").IntVar(&f.workers)
+	cmd.Flag("memory", "GiB that the runs may take together: large ones run beside each other as far as they fit (0: 16, or two thirds of the machine's when that is less).").IntVar(&f.memory)
 	cmd.Flag("out", "Directory for outcomes.jsonl, scorecard.json, scorecard.md and scorecard.html.").Default("build/scorecard").StringVar(&f.out)
 	cmd.Flag("markdown", "Also write the Markdown report to this file; the notes that it has are kept.").StringVar(&f.markdown)
 	cmd.Flag("resume", "Keep the outcomes of this commit that the output directory has, and run the rest.").BoolVar(&f.resume)
@@ -122,26 +125,29 @@ func machine() string {
 	return fmt.Sprintf("%d cores (%s/%s, %s)", runtime.NumCPU(), runtime.GOOS, runtime.GOARCH, runtime.Version())
 }
 
-// By how much, in percent, the quick matrix lets the heap grow before it is collected, and the size in bytes from which on
-// memory is no longer cheap.
+// By how much, in percent, a matrix lets the heap grow before it is collected: memory that is there is cheaper than the
+// collector's time. And the size in bytes from which on it is no longer cheap, of the quick matrix; the full one has a part
+// of what its runs may take.
 const (
-	quickGC     = 400
+	matrixGC    = 300
 	quickMemory = 3 << 30
+	fullMemory  = 0.85
 )
 
 // runScorecard runs what the flags choose, writes the reports, and fails under the floors.
 func runScorecard(ctx context.Context, f *scorecardFlags, floors *scorecard.Floors, out, progress io.Writer) error {
 	f.opt.Quick = !f.full
-	if f.opt.Quick {
-		// Small jobs: memory is cheaper than the collector's time.
-		defer debug.SetGCPercent(debug.SetGCPercent(quickGC))
-		defer debug.SetMemoryLimit(debug.SetMemoryLimit(quickMemory))
+	limit, soft := memoryFor(f.memory), int64(quickMemory)
+	if f.full {
+		soft = int64(fullMemory * float64(limit))
 	}
+	defer debug.SetGCPercent(debug.SetGCPercent(matrixGC))
+	defer debug.SetMemoryLimit(debug.SetMemoryLimit(soft))
 	if f.only != "" {
 		f.opt.Only = strings.Split(f.only, ",")
 	}
 	start := time.Now()
-	outcomes, err := runMatrix(ctx, f, out, progress)
+	outcomes, err := runMatrix(ctx, f, limit, out, progress)
 	if err != nil {
 		return err
 	}
@@ -159,11 +165,27 @@ func runScorecard(ctx context.Context, f *scorecardFlags, floors *scorecard.Floo
 	return nil
 }
 
+// usualMemory is the most, in GiB, that a matrix takes unless it is told.
+const usualMemory = 16
+
+// memoryFor gives the bytes that a matrix may take: so many GiB, or for 0 what suits the machine.
+func memoryFor(gib int) int64 {
+	if gib > 0 {
+		return int64(gib) << 30
+	}
+	usual := int64(usualMemory << 30)
+	var machine syscall.Sysinfo_t
+	if err := syscall.Sysinfo(&machine); err != nil {
+		return usual
+	}
+	return min(usual, int64(machine.Totalram)*int64(machine.Unit)/3*2) //nolint:gosec,unconvert // Fits; of another type elsewhere.
+}
+
 // progressEvery is how often the progress is written, and runs are kept for --resume as they come.
 const progressEvery = 15 * time.Second
 
 // runMatrix runs the cases and keeps a journal. What is done is kept even when the run is ended.
-func runMatrix(ctx context.Context, f *scorecardFlags, out, progress io.Writer) ([]scorecard.Outcome, error) {
+func runMatrix(ctx context.Context, f *scorecardFlags, memory int64, out, progress io.Writer) ([]scorecard.Outcome, error) {
 	if err := os.MkdirAll(f.out, 0o755); err != nil {
 		return nil, fmt.Errorf("making the report's directory: %w", err)
 	}
@@ -183,7 +205,7 @@ func runMatrix(ctx context.Context, f *scorecardFlags, out, progress io.Writer) 
 	}
 	estimate, said := scorecard.NewProgress(left, time.Now()), time.Now()
 	var failed error
-	outcomes, err := scorecard.Run(ctx, left, workers, func(o *scorecard.Outcome) {
+	outcomes, err := scorecard.Run(ctx, left, scorecard.Resources{Workers: workers, Memory: memory}, func(o *scorecard.Outcome) {
 		estimate.Done(o)
 		entry.Outcome, entry.PeakMiB = *o, scorecard.PeakMiB()
 		failed = errors.Join(failed, journal.Add(&entry))
