@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/culprit-project/culprit/analyzer/rca"
 )
@@ -53,7 +54,7 @@ func spoiled(t *testing.T, harm string, seed uint64) (whole, bad rca.Evidence) {
 	t.Helper()
 	cases := Matrix(Options{Quick: true, Seed: seed, Only: []string{"healthy/none/gpt-32/"}, Harm: harm})
 	tr := &trial{Case: &cases[0], lab: &lab{ctx: t.Context(), config: cases[0].config}}
-	if err := tr.lab.until(memoryOf); err != nil {
+	if err := tr.lab.until(10 * time.Second); err != nil {
 		t.Fatal(err)
 	}
 	g, err := tr.lab.gather()
