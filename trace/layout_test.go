@@ -211,3 +211,22 @@ func TestMirrorsHaveNoPadding(t *testing.T) {
 		}
 	}
 }
+
+// TestCompletionLayout holds Completion to the record in the file: it is read as it lies there.
+func TestCompletionLayout(t *testing.T) {
+	for _, pair := range [][2]reflect.Type{
+		{reflect.TypeFor[wire.Completion](), reflect.TypeFor[Completion]()},
+		{reflect.TypeFor[wire.Direction](), reflect.TypeFor[Direction]()},
+	} {
+		file, own := pair[0], pair[1]
+		if file.NumField() != own.NumField() || file.Size() != own.Size() {
+			t.Fatalf("%v has %d fields and %d bytes, %v %d and %d", file, file.NumField(), file.Size(), own, own.NumField(), own.Size())
+		}
+		for i := range file.NumField() {
+			a, b := file.Field(i), own.Field(i)
+			if a.Name != b.Name || a.Offset != b.Offset || a.Type.Kind() != b.Type.Kind() || a.Type.Size() != b.Type.Size() {
+				t.Errorf("field %d is %s %v at %d in the file, and %s %v at %d", i, a.Name, a.Type, a.Offset, b.Name, b.Type, b.Offset)
+			}
+		}
+	}
+}

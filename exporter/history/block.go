@@ -177,9 +177,9 @@ func timeOf(c *trace.Completion) uint64 {
 func (b *block) addCompletion(c *trace.Completion) {
 	b.begin(recordCompletion, timeOf(c))
 	b.data = binary.AppendUvarint(b.data, uint64(c.CommIndex))
-	b.scratch.list = b.scratch.list[:0]
-	b.scratch.completion(c)
-	b.data = appendDelta(b.data, b.scratch.list, b.base.completion(c.CommIndex))
+	var now completionList
+	now.set(c)
+	b.data = appendDelta(b.data, now[:], b.base.completion(c.CommIndex))
 }
 
 func (b *block) addLifecycle(e *trace.LifecycleEvent) {

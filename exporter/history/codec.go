@@ -234,6 +234,26 @@ func (l *flowList) appendDelta(b []byte, mask uint64, before []uint64) []byte {
 	return b
 }
 
+// completionList is what words.completion writes, as flowList.
+type completionList [completionFields]uint64
+
+// completionFields is the number of a completion's words, as an array needs it.
+const completionFields = 51
+
+func (l *completionList) set(c *trace.Completion) {
+	s, r := &c.Send, &c.Recv
+	*l = completionList{
+		c.Ticket, uint64(c.CommID), uint64(c.CommIndex), uint64(c.CommGeneration), uint64(int64(c.NRanks)), uint64(int64(c.Rank)), //nolint:gosec // Round trip.
+		c.Number, c.Seq, uint64(c.Func), uint64(c.Algo), uint64(c.Proto), uint64(c.DatatypeBytes), c.Count, c.Bytes,
+		uint64(int64(c.Peer)), uint64(int64(c.Root)), uint64(c.Channels), uint64(c.Flags), //nolint:gosec // Round trip.
+		c.CalledNS, c.EnqueuedNS, c.EnteredNS, c.LeftNS, c.GPUNS,
+		uint64(s.Flows), uint64(s.Steps), s.Bytes, s.WaitNS[0], s.WaitNS[1], s.WaitNS[2], s.ActiveNS, s.LargestGapNS, s.FirstStepNS,
+		s.LastStepNS, uint64(s.SlowestChannel), uint64(int64(s.SlowestPeer)), s.SlowestNS, s.FastestNS, //nolint:gosec // Round trip.
+		uint64(r.Flows), uint64(r.Steps), r.Bytes, r.WaitNS[0], r.WaitNS[1], r.WaitNS[2], r.ActiveNS, r.LargestGapNS, r.FirstStepNS,
+		r.LastStepNS, uint64(r.SlowestChannel), uint64(int64(r.SlowestPeer)), r.SlowestNS, r.FastestNS, //nolint:gosec // Round trip.
+	}
+}
+
 var errCorrupt = errors.New("history block is corrupt")
 
 // readDelta undoes appendDelta: it changes list, which holds the numbers before, and gives what follows in b.

@@ -461,24 +461,46 @@ func TestPlaces(t *testing.T) {
 	}
 }
 
-// TestFlowList holds the short way of listing a flow's words to the one that is also read by.
-func TestFlowList(t *testing.T) {
+// TestLists holds the short ways of listing a record's words to those that are also read by.
+func TestLists(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
-	for _, isSend := range []bool{false, true} {
-		f := trace.Flow{IsSend: isSend, Peer: -1, WaitNS: [3]uint64{rng.Uint64(), rng.Uint64(), rng.Uint64()}}
-		v := reflect.ValueOf(&f).Elem()
-		for i := range v.NumField() {
-			switch field := v.Field(i); field.Kind() {
-			case reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
-				field.SetUint(rng.Uint64() >> (64 - field.Type().Bits()))
-			}
+	for range 4 {
+		var f trace.Flow
+		var c trace.Completion
+		for _, record := range []any{&f, &c, &c.Send, &c.Recv} {
+			scramble(rng, reflect.ValueOf(record).Elem())
 		}
-		var w words
-		w.flow(&f)
-		var l flowList
-		l.set(&f)
-		if !slices.Equal(w.list, l[:]) {
-			t.Errorf("flow %+v is listed as\n%d and\n%d", f, w.list, l)
+		var walkedFlow, walked words
+		walkedFlow.flow(&f)
+		walked.completion(&c)
+		var listedFlow flowList
+		listedFlow.set(&f)
+		var listed completionList
+		listed.set(&c)
+		if !slices.Equal(walkedFlow.list, listedFlow[:]) {
+			t.Errorf("flow %+v is listed as\n%d and\n%d", f, walkedFlow.list, listedFlow)
+		}
+		if !slices.Equal(walked.list, listed[:]) {
+			t.Errorf("operation %+v is listed as\n%d and\n%d", c, walked.list, listed)
+		}
+	}
+}
+
+// scramble gives all of a record's fields random values.
+func scramble(rng *rand.Rand, record reflect.Value) {
+	for i := range record.NumField() {
+		field := record.Field(i)
+		switch field.Kind() {
+		case reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+			field.SetUint(rng.Uint64() >> (64 - field.Type().Bits()))
+		case reflect.Int32:
+			field.SetInt(int64(rng.Int32() - 1<<30))
+		case reflect.Bool:
+			field.SetBool(rng.Uint32()&1 != 0)
+		case reflect.Array:
+			for j := range field.Len() {
+				field.Index(j).SetUint(rng.Uint64())
+			}
 		}
 	}
 }
