@@ -309,17 +309,20 @@ func residentKiB(t *testing.T, path string) int {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, rest, _ := strings.Cut(string(maps), " r--s ")
-	for !strings.HasSuffix(rest[:strings.Index(rest, "\n")], path) {
-		var found bool
-		if _, rest, found = strings.Cut(rest, " r--s "); !found {
-			t.Fatal("the file is not mapped")
+	here := false
+	for line := range strings.Lines(string(maps)) {
+		fields := strings.Fields(line)
+		switch {
+		case len(fields) == 6 && fields[5] == path:
+			here = fields[1] == "r--s"
+		case here && fields[0] == "Rss:":
+			kib, err := strconv.Atoi(fields[1])
+			if err != nil {
+				t.Fatal(err)
+			}
+			return kib
 		}
 	}
-	_, rss, _ := strings.Cut(rest, "\nRss:")
-	kib, err := strconv.Atoi(strings.Fields(rss)[0])
-	if err != nil {
-		t.Fatal(err)
-	}
-	return kib
+	t.Fatal("the file is not mapped")
+	return 0
 }

@@ -488,8 +488,7 @@ func TestLists(t *testing.T) {
 
 // scramble gives all of a record's fields random values.
 func scramble(rng *rand.Rand, record reflect.Value) {
-	for i := range record.NumField() {
-		field := record.Field(i)
+	for _, field := range record.Fields() {
 		switch field.Kind() {
 		case reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
 			field.SetUint(rng.Uint64() >> (64 - field.Type().Bits()))

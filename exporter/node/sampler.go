@@ -330,6 +330,7 @@ func (s *Sampler) bury(p *Process, now time.Time) {
 	if p.deadSince.IsZero() {
 		p.deadSince = now
 	}
+	s.procs.Forget(p.Kernel.HostPID)
 	if p.controlled {
 		if err := p.control(""); err != nil {
 			s.log.Warn("Cleaning up after a process", "file", p.path, "err", err)

@@ -34,7 +34,7 @@ func (fs *FS) Find(c Claim) (int, error) {
 		return 0, ErrUnseen
 	}
 	if c.Namespace == 0 || c.Namespace == fs.namespace {
-		st, err := fs.Stat(c.PID)
+		st, err := fs.statOnce(c.PID)
 		switch {
 		case err == nil && st.StartTicks == c.StartTicks:
 			return c.PID, nil
@@ -63,7 +63,7 @@ func (fs *FS) Find(c Claim) (int, error) {
 		if ns, err := fs.namespaceOf(name); err == nil && ns != c.Namespace {
 			continue
 		}
-		if st, err := fs.Stat(pid); err == nil && st.StartTicks == c.StartTicks {
+		if st, err := fs.statOnce(pid); err == nil && st.StartTicks == c.StartTicks {
 			return pid, nil
 		}
 	}

@@ -30,7 +30,11 @@ type FS struct {
 	namespace uint64 // Of the mount: PID namespace of its process 1, 0 unknown.
 	bootID    string
 	buf       []byte
+	kept      map[string]int // Descriptors of files that are read again and again, by name; nil: none are kept.
 }
+
+// maxKept bounds the descriptors. Opening such a file costs several times what reading it does.
+const maxKept = 1024
 
 // Open opens the procfs mounted at root.
 func Open(root string) (*FS, error) {
@@ -40,6 +44,11 @@ func Open(root string) (*FS, error) {
 		return nil, fmt.Errorf("reading the boot id: %w", err)
 	}
 	fs.bootID = string(bytes.TrimSpace(boot))
+	// Only procfs writes a file anew for each read, and lets no reader of an old process take it for a new one.
+	var st unix.Statfs_t
+	if err := unix.Statfs(root, &st); err == nil && st.Type == unix.PROC_SUPER_MAGIC {
+		fs.kept = map[string]int{}
+	}
 	if fs.namespace, err = fs.namespaceOf("1"); err != nil && fs.isOwn() {
 		fs.namespace, _ = fs.namespaceOf("self")
 	}
@@ -98,6 +107,43 @@ func (fs *FS) read(name string) ([]byte, error) {
 	return fs.buf[:n], nil
 }
 
+// readAgain is read for a file of a process that will be read again until Forget.
+func (fs *FS) readAgain(name string) ([]byte, error) {
+	if fs.kept == nil {
+		return fs.read(name)
+	}
+	fd, ok := fs.kept[name]
+	if !ok {
+		if len(fs.kept) >= maxKept {
+			return fs.read(name)
+		}
+		var err error
+		if fd, err = unix.Open(fs.root+"/"+name, unix.O_RDONLY|unix.O_CLOEXEC, 0); err != nil {
+			return nil, &os.PathError{Op: "open", Path: name, Err: err}
+		}
+		fs.kept[name] = fd
+	}
+	n, err := unix.Pread(fd, fs.buf, 0)
+	if err == nil {
+		return fs.buf[:n], nil
+	}
+	// Its process or thread has ended, and another may have its number.
+	unix.Close(fd)
+	delete(fs.kept, name)
+	return fs.read(name)
+}
+
+// Forget closes what is kept open of a process.
+func (fs *FS) Forget(pid int) {
+	prefix := strconv.Itoa(pid) + "/"
+	for name, fd := range fs.kept {
+		if strings.HasPrefix(name, prefix) {
+			unix.Close(fd)
+			delete(fs.kept, name)
+		}
+	}
+}
+
 // Stat is what /proc/PID/stat says of a process or thread.
 type Stat struct {
 	State      byte    // R, S, D, T, t, Z, X, I.
@@ -106,21 +152,25 @@ type Stat struct {
 }
 
 // Stat reads a process.
-func (fs *FS) Stat(pid int) (Stat, error) { return fs.stat(strconv.Itoa(pid) + "/stat") }
+func (fs *FS) Stat(pid int) (Stat, error) { return parsed(fs.readAgain(strconv.Itoa(pid) + "/stat")) }
+
+// statOnce is Stat for a process that may be none of ours.
+func (fs *FS) statOnce(pid int) (Stat, error) { return parsed(fs.read(strconv.Itoa(pid) + "/stat")) }
 
 // ThreadStat reads a thread of a process.
-func (fs *FS) ThreadStat(pid, tid int) (Stat, error) { return fs.stat(taskFile(pid, tid, "stat")) }
-
-func taskFile(pid, tid int, name string) string {
-	return strconv.Itoa(pid) + "/task/" + strconv.Itoa(tid) + "/" + name
+func (fs *FS) ThreadStat(pid, tid int) (Stat, error) {
+	return parsed(fs.read(taskFile(pid, tid, "stat")))
 }
 
-func (fs *FS) stat(name string) (Stat, error) {
-	b, err := fs.read(name)
+func parsed(b []byte, err error) (Stat, error) {
 	if err != nil {
 		return Stat{}, err
 	}
 	return parseStat(b)
+}
+
+func taskFile(pid, tid int, name string) string {
+	return strconv.Itoa(pid) + "/task/" + strconv.Itoa(tid) + "/" + name
 }
 
 // parseStat reads the fields after the command, which may hold spaces and parentheses of its own.
@@ -172,7 +222,7 @@ type Sched struct{ CPUSeconds, DelaySeconds float64 }
 
 // ThreadSched reads a thread's share of the CPU.
 func (fs *FS) ThreadSched(pid, tid int) (Sched, error) {
-	b, err := fs.read(taskFile(pid, tid, "schedstat"))
+	b, err := fs.readAgain(taskFile(pid, tid, "schedstat"))
 	if err != nil {
 		return Sched{}, err
 	}
@@ -240,7 +290,7 @@ type IO struct{ ReadBytes, WriteBytes uint64 }
 
 // IO reads /proc/PID/io, which needs the rights of a debugger.
 func (fs *FS) IO(pid int) (IO, error) {
-	b, err := fs.read(strconv.Itoa(pid) + "/io")
+	b, err := fs.readAgain(strconv.Itoa(pid) + "/io")
 	if err != nil {
 		return IO{}, err
 	}

@@ -5,7 +5,11 @@ package proc_test
 
 import (
 	"errors"
+	"fmt"
 	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -205,6 +209,68 @@ func TestAffinity(t *testing.T) {
 	if list, n := own.Affinity(os.Getpid(), os.Getpid()); n < 1 || list == "" {
 		t.Errorf("own: %q, %d", list, n)
 	}
+}
+
+// TestKeepsFilesOpen follows a real process to its end: what is kept open of it must not outlive it.
+func TestKeepsFilesOpen(t *testing.T) {
+	child := exec.Command("sleep", "1000")
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = child.Process.Kill(); _ = child.Wait() })
+	pid := child.Process.Pid
+	fs := open(t, "/proc")
+	look := func() error {
+		_, errStat := fs.Stat(pid)
+		_, errIO := fs.IO(pid)
+		_, errSched := fs.ThreadSched(pid, pid)
+		return errors.Join(errStat, errIO, errSched)
+	}
+	for range 3 {
+		if err := look(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := opened(t, pid); n != 3 {
+		t.Errorf("%d files are kept open, want 3", n)
+	}
+	before := opened(t, os.Getpid()) // By other tests.
+	if _, err := fs.Find(proc.Claim{PID: os.Getpid(), Namespace: fs.Namespace(), StartTicks: 1}); !errors.Is(err, proc.ErrGone) {
+		t.Errorf("another process's claim: %v", err)
+	}
+	if n := opened(t, os.Getpid()) - before; n != 0 {
+		t.Errorf("%d files of a process that was only looked at are kept open", n)
+	}
+	if err := child.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = child.Wait()
+	if _, err := fs.Stat(pid); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("after its end: %v", err)
+	}
+	fs.Forget(pid)
+	if n := opened(t, pid); n != 0 {
+		t.Errorf("%d files are kept open after its end", n)
+	}
+}
+
+// opened counts the files of a process's directory in procfs that this process has open.
+func opened(t *testing.T, pid int) int {
+	t.Helper()
+	fds, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for _, fd := range fds {
+		link, err := os.Readlink("/proc/self/fd/" + fd.Name())
+		// Others, as the one that lists them, are not the package's.
+		name := filepath.Base(link)
+		if err == nil && strings.HasPrefix(link, fmt.Sprintf("/proc/%d/", pid)) && (name == "stat" || name == "io" || name == "schedstat") {
+			n++
+		}
+	}
+	return n
 }
 
 func FuzzCPUList(f *testing.F) {
