@@ -136,6 +136,20 @@ func (b *builder) instance(i int32) {
 		b.edge(v, c.ghost, i, -1, edgeSilent, false)
 		in.gap = true
 	}
+	if in.gap && in.key.fn < 0 {
+		b.called(v, i, in)
+	}
+}
+
+// called: an operation that lacks somebody holds those, too, of whom nothing but counts is known and who have called it and
+// not finished it.
+func (b *builder) called(v, i int32, in *instance) {
+	c := &b.x.comms[in.key.comm]
+	for k := range c.mem {
+		if m := &c.mem[k]; m.m != nil && b.x.counted(m.node) && m.m.Called > in.key.place && m.m.Completed >= 0 && m.m.Completed <= in.key.place {
+			b.edge(m.node, v, i, -1, edgeIn, false)
+		}
+	}
 }
 
 func (b *builder) p2pMember(c *comm, commRank int32) *member {
