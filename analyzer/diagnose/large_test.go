@@ -306,33 +306,39 @@ func TestLargeJobAsksFew(t *testing.T) {
 		t.Errorf("verdict is %+v", v)
 	}
 	t.Logf("%d of %d nodes, %d bytes, confidence %.2f", out.Asked, out.Nodes, out.Bytes, v.Confidence)
-	if share := float64(out.Asked) / float64(out.Nodes); share > 0.2 {
+	if share := float64(out.Asked) / float64(out.Nodes); share > 0.034 {
 		t.Errorf("%d of %d nodes were asked", out.Asked, out.Nodes)
 	}
 }
 
+// BenchmarkDiagnose is a job whose members were read ahead, as the service does every minute, and one never heard of.
 func BenchmarkDiagnose(b *testing.B) {
 	for _, hosts := range []int{8, 64, 1280, 12800} {
-		b.Run(fmt.Sprintf("ranks=%d", hosts*perHost), func(b *testing.B) {
-			f := &fleet{hosts: hosts, culprit: hosts*perHost/2 + 3}
-			d := f.diagnoser(b)
-			if _, err := d.Diagnose(b.Context(), f.request()); err != nil { // The answers are made once.
-				b.Fatal(err)
-			}
-			var out incident.Outcome
-			f.bytes = 0
-			b.ReportAllocs()
-			for b.Loop() {
-				var err error
-				if out, err = d.Diagnose(b.Context(), f.request()); err != nil {
+		for _, known := range []bool{true, false} {
+			b.Run(fmt.Sprintf("ranks=%d/known=%v", hosts*perHost, known), func(b *testing.B) {
+				f := &fleet{hosts: hosts, culprit: hosts*perHost/2 + 3}
+				d := f.diagnoser(b)
+				if _, err := d.Diagnose(b.Context(), f.request()); err != nil { // The answers are made once.
 					b.Fatal(err)
 				}
-			}
-			if len(out.Verdict.Culprits) != 1 || out.Verdict.Culprits[0].Rank != f.culprit {
-				b.Errorf("verdict is %+v", out.Verdict)
-			}
-			b.ReportMetric(float64(out.Asked), "nodes-asked")
-			b.ReportMetric(float64(f.bytes)/float64(b.N), "bytes-read/op")
-		})
+				var out incident.Outcome
+				f.bytes = 0
+				b.ReportAllocs()
+				for b.Loop() {
+					if !known {
+						d = f.diagnoser(b)
+					}
+					var err error
+					if out, err = d.Diagnose(b.Context(), f.request()); err != nil {
+						b.Fatal(err)
+					}
+				}
+				if len(out.Verdict.Culprits) != 1 || out.Verdict.Culprits[0].Rank != f.culprit {
+					b.Errorf("verdict is %+v", out.Verdict)
+				}
+				b.ReportMetric(float64(out.Asked), "nodes-asked")
+				b.ReportMetric(float64(f.bytes)/float64(b.N), "bytes-read/op")
+			})
+		}
 	}
 }

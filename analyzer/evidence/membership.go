@@ -81,9 +81,20 @@ func (d *Directory) Inherit(from *Directory) {
 	maps.Copy(d.known, from.known)
 }
 
-// Processes gives a job's processes by rank. When Prometheus does not answer, it gives those remembered, with the
-// error.
+// Processes gives a job's processes by rank. Of a job that was looked up a short while ago only what has changed since is
+// asked for: the labels of ten thousand processes take longer to read than all else. When Prometheus does not answer, it
+// gives those remembered, with the error.
 func (d *Directory) Processes(ctx context.Context, jobID string) ([]Process, error) {
+	d.mu.Lock()
+	before := d.known[jobID]
+	d.mu.Unlock()
+	if age := time.Since(before.at); len(before.processes) > 0 && age < 2*time.Duration(d.cfg.RefreshInterval) {
+		found, err := d.changed(ctx, jobID, before.processes, age)
+		if err != nil {
+			return before.processes, err
+		}
+		return found, nil
+	}
 	processes, err := d.ask(ctx, Selector("job_id", jobID))
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -115,6 +126,46 @@ func (d *Directory) Refresh(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// changed brings processes that were looked up a while ago up to date.
+func (d *Directory) changed(ctx context.Context, jobID string, before []Process, age time.Duration) ([]Process, error) {
+	now, err := config.Query(d.cfg.Queries.Processes, Selector("job_id", jobID))
+	if err != nil {
+		return nil, err
+	}
+	then := fmt.Sprintf("%s offset %s", now, model.Duration(age.Round(time.Second)+time.Second))
+	var came, went model.Vector
+	var cameErr, wentErr error
+	var wg sync.WaitGroup
+	wg.Go(func() { came, cameErr = d.vector(ctx, now+" unless "+then) })
+	wg.Go(func() { went, wentErr = d.vector(ctx, then+" unless "+now) })
+	wg.Wait()
+	if err := errors.Join(cameErr, wentErr); err != nil {
+		return nil, err
+	}
+	type key struct {
+		rank, pid int
+		instance  string
+	}
+	keyOf := func(p *Process) key { return key{p.Rank, p.PID, p.Instance} }
+	live := map[key]bool{}
+	out := slices.Clone(before)
+	for i, vector := range [2]model.Vector{went, came} {
+		for _, s := range vector {
+			if p, ok := process(s.Metric); ok {
+				live[keyOf(&p)] = i == 1
+				p.Live = i == 1
+				out = append(out, p)
+			}
+		}
+	}
+	for i := range out {
+		if is, told := live[keyOf(&out[i])]; told {
+			out[i].Live = is
+		}
+	}
+	return onePerRank(out), nil
 }
 
 // ask gives processes by job: those scraped now, and those that were within the lookback, for a node that died takes

@@ -125,6 +125,39 @@ func TestRefreshReadsAhead(t *testing.T) {
 	}
 }
 
+// What was read ahead is brought up to date by what has come and gone since.
+func TestProcessesChanged(t *testing.T) {
+	p := &prom{answers: map[string]model.Value{
+		`nccl_process_info{job_id!=""}`:                   model.Vector{rankSeries(0, "a", "a:1", "1"), rankSeries(1, "b", "b:1", "1"), rankSeries(2, "c", "c:1", "1")},
+		liveQuery + " unless " + liveQuery + " offset 1s": model.Vector{rankSeries(1, "d", "d:1", "7")},
+		liveQuery + " offset 1s unless " + liveQuery:      model.Vector{rankSeries(1, "b", "b:1", "1"), rankSeries(2, "c", "c:1", "1")},
+	}}
+	d := directory(p)
+	if err := d.Refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		got, err := d.Processes(t.Context(), "job")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var have []string
+		for _, x := range got {
+			have = append(have, fmt.Sprintf("%d %s %v", x.Rank, x.Host, x.Live))
+		}
+		if want := []string{"0 a true", "1 d true", "2 c false"}; !slices.Equal(have, want) {
+			t.Errorf("processes are %v, want %v", have, want)
+		}
+	}
+	if slices.Contains(p.asked, liveQuery) {
+		t.Error("all processes are read again")
+	}
+	p.err = errors.New("down")
+	if got, err := d.Processes(t.Context(), "job"); err == nil || len(got) != 3 {
+		t.Errorf("with Prometheus down: %v, %v", got, err)
+	}
+}
+
 func TestQueriesQuote(t *testing.T) {
 	p := &prom{}
 	d := directory(p)
