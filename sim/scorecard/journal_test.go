@@ -100,16 +100,29 @@ func TestProgress(t *testing.T) {
 	if left := p.Left(start.Add(time.Second)); left != 0 {
 		t.Errorf("knows %v from nothing", left)
 	}
-	p.Done(&Outcome{Ranks: 64, SimSeconds: 2})
-	// Two more of 2 s, and one of eight times the size, two at a time.
-	if left := p.Left(start.Add(time.Second)); left != 10*time.Second {
-		t.Errorf("%v left, want 10 s", left)
+	p.Done(&Outcome{Ranks: 64, Seconds: 2 * usualSeconds[64]})
+	// Two more that take twice the usual, and a larger one that may as well, two at a time.
+	want := time.Duration((2*usualSeconds[64] + usualSeconds[512]) / usualSeconds[64] * float64(time.Second))
+	if left := p.Left(start.Add(time.Second)); (left - want).Abs() > time.Millisecond {
+		t.Errorf("%v left, want %v", left, want)
 	}
-	p.Done(&Outcome{Ranks: 512, SimSeconds: 4})
-	if left := p.Left(start.Add(3 * time.Second)); left != 2*time.Second {
-		t.Errorf("%v left, want 2 s", left)
+	p.Done(&Outcome{Ranks: 512, Seconds: 4 - 2*usualSeconds[64]})
+	if left := p.Left(start.Add(4 * time.Second)); (left - time.Duration(4*usualSeconds[64]*float64(time.Second))).Abs() > time.Millisecond {
+		t.Errorf("%v left, want that of two runs of 64 ranks", left)
 	}
-	if got, want := p.Line(start.Add(3*time.Second)), "2 of 4 runs in 3s, about 2s left"; got != want {
+	p = NewProgress([]Case{{Ranks: 64}, {Ranks: 64}, {Ranks: 512}}, start)
+	p.Done(&Outcome{Ranks: 64, Seconds: 3})
+	p.Done(&Outcome{Ranks: 512, Seconds: 9})
+	if got, want := p.Line(start.Add(6*time.Second)), "2 of 3 runs in 6s, about 2s left; 64 ranks: 1 of 2, 3.0 s each"; got != want {
 		t.Errorf("line %q, want %q", got, want)
+	}
+}
+
+// A size that is not among the usual ones takes as long as the nearest, by proportion.
+func TestUsualSeconds(t *testing.T) {
+	for ranks, want := range map[int]float64{2048: usualSeconds[2048], 3072: usualSeconds[2048] * 1.5, 4: usualSeconds[8] / 2} {
+		if got := usualOf(ranks); got != want {
+			t.Errorf("%d ranks: %g s, want %g", ranks, got, want)
+		}
 	}
 }

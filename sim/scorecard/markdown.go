@@ -20,12 +20,21 @@ func (r *Report) intro() []string {
 	if r.Mode == modeSlices {
 		again = "Again: `culprit-sim scorecard --full` with `--min-ranks`, `--ranks`, `--group` and `--only` for each slice, then `culprit-sim scorecard-report` of their journals."
 	}
-	return []string{
+	out := []string{
 		what,
 		again + " The same seed gives the same runs. docs/simulator.md describes the model and what it leaves out: every figure here is about simulated clusters, and none replaces a real one.",
 		"The engine gets what the nodes' exporters would serve, and nothing else. The sealed answer meets its verdict only in the judge.",
 	}
+	if r.Mode != "quick" {
+		out = append(out, planText)
+	}
+	return out
 }
+
+// planText tells what the full matrix runs where.
+const planText = "The full matrix: up to 64 ranks, and GPT on 512, every severity with three seeds; FSDP on 512 ranks, 2,048, 8,192 and 10,240 ranks every kind of fault at its " +
+	"first severity (half, where the fault takes a share) and at the papers' last, with two seeds at 2,048 ranks and one elsewhere; healthy and benign runs of every kind at every scale. " +
+	"A run on 10,240 ranks costs a hundred times one on 64: large scales show whether an answer holds there, small ones how often."
 
 // modeSlices is the mode of a report on slices of the matrix that were run one after the other.
 const modeSlices = "slices"

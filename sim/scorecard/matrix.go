@@ -41,10 +41,20 @@ type scenario struct {
 	name     string
 	group    string
 	severity string
+	at       position // Among the severities of its fault.
 	faults   func(d *dice) []cluster.Fault
 	change   func(c *cluster.Config, d *dice)
 	needs    func(w *workload) bool
 }
+
+// position is a severity's place among those of its fault.
+type position int
+
+const (
+	first position = iota // Or the only one.
+	between
+	last
+)
 
 // dice draws the place and the time of a fault.
 type dice struct {
@@ -101,7 +111,8 @@ type Options struct {
 	Seed     uint64
 	Only     []string // Parts of a case's name, any of which it must have; empty: all.
 	Groups   []string // hang, slow, healthy, benign; empty: all.
-	Seeds    int      // Per scenario and workload; 0: 1 quick, 3 full.
+	Seeds    int      // Per scenario and workload; 0: 1 quick, as planned full.
+	All      bool     // Every severity at every scale, beyond the full plan.
 	MinRanks int      // Smallest scale.
 	Ranks    int      // Largest scale; 0: 512 quick, 10240 full.
 	Harm     string   // none, sample (or empty), all, or the name of one.
@@ -135,17 +146,12 @@ var (
 
 // Matrix lists the runs.
 func Matrix(opt Options) []Case {
-	names := quickWorkloads
-	limit, seeds := 512, 1
+	names, limit := quickWorkloads, 512
 	if !opt.Quick {
-		names = slices.Concat(quickWorkloads, fullWorkloads)
-		limit, seeds = 10240, 3
+		names, limit = slices.Concat(quickWorkloads, fullWorkloads), 10240
 	}
 	if opt.Ranks > 0 {
 		limit = opt.Ranks
-	}
-	if opt.Seeds > 0 {
-		seeds = opt.Seeds
 	}
 	var out []Case
 	for _, sc := range slices.Concat(hangs(), slows(opt.Quick), quiet()) {
@@ -154,10 +160,7 @@ func Matrix(opt Options) []Case {
 			if w.ranks() > limit || (sc.needs != nil && !sc.needs(&w)) {
 				continue
 			}
-			if opt.Quick && w.ranks() > quickRanks && !slices.Contains(atScale, sc.name) {
-				continue
-			}
-			for seed := range seeds {
+			for seed := range opt.seeds(&sc, &w) {
 				if c := makeCase(sc, &w, opt.Seed+uint64(seed)); opt.wants(&c) { //nolint:gosec // Small.
 					c.harms = opt.harmsOf(&c)
 					out = append(out, c)
@@ -166,6 +169,25 @@ func Matrix(opt Options) []Case {
 		}
 	}
 	return out
+}
+
+// seeds is how often a scenario is run on a workload.
+func (o *Options) seeds(sc *scenario, w *workload) int {
+	n := 1
+	switch p := planned(w); {
+	case o.Quick:
+		if w.ranks() > quickRanks && !slices.Contains(atScale, sc.name) {
+			return 0
+		}
+	case !o.All && !p.runs(sc):
+		return 0
+	default:
+		n = p.seeds
+	}
+	if o.Seeds > 0 {
+		n = o.Seeds
+	}
+	return n
 }
 
 func makeCase(sc scenario, w *workload, seed uint64) Case {

@@ -50,23 +50,51 @@ func TestMatrixHasThePapersCases(t *testing.T) {
 	}
 }
 
-// The scales that the issue of the scorecard names are there, and a fair share of runs has nothing wrong.
+// At every scale of the design every kind of fault is run that the scale's jobs can have, with a fair share of runs in which
+// nothing is wrong, and the severity that the floors are set at; with --all-severities every one.
 func TestMatrixScalesAndShares(t *testing.T) {
 	all := Matrix(Options{Seed: 1})
-	quiet, scales := 0, map[int]bool{}
-	for _, c := range all {
-		scales[c.Ranks] = true
-		if c.Group == groupHealthy || c.Group == groupBenign {
-			quiet++
+	severities := func(list []Case) map[string]bool {
+		out := map[string]bool{}
+		for _, c := range list {
+			out[c.Scenario+"/"+c.Severity] = true
 		}
+		return out
 	}
-	for _, n := range []int{8, 64, 512, 2048, 8192, 10240} {
-		if !scales[n] {
-			t.Errorf("nothing runs on %d ranks", n)
+	at := func(list []Case, ranks int) []Case {
+		return slices.DeleteFunc(slices.Clone(list), func(c Case) bool { return c.Ranks != ranks })
+	}
+	wide := severities(at(Matrix(Options{Seed: 1, Seeds: 1, All: true}), 10240))
+	for _, n := range Scales {
+		list := at(all, n)
+		quiet := 0
+		for _, c := range list {
+			if c.Group == groupHealthy || c.Group == groupBenign {
+				quiet++
+			}
 		}
-	}
-	if share := float64(quiet) / float64(len(all)); share < 0.1 {
-		t.Errorf("%.0f%% of the runs are quiet", 100*share)
+		if share := float64(quiet) / float64(max(1, len(list))); share < 0.09 {
+			t.Errorf("%d ranks: %d of %d runs are quiet", n, quiet, len(list))
+		}
+		if n < 64 {
+			continue // One host: nothing crosses the network.
+		}
+		got := severities(list)
+		for s := range wide {
+			kind, severity, _ := strings.Cut(s, "/")
+			if !slices.ContainsFunc(list, func(c Case) bool { return c.Scenario == kind }) {
+				t.Errorf("%d ranks: no %s", n, kind)
+			}
+			if severity == halfSeverity && !got[s] {
+				t.Errorf("%d ranks: no %s", n, s)
+			}
+			if n <= 512 && !got[s] {
+				t.Errorf("%d ranks: no %s", n, s)
+			}
+		}
+		if n > 512 && len(got) >= len(wide) {
+			t.Errorf("%d ranks: all %d severities", n, len(wide))
+		}
 	}
 }
 

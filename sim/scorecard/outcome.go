@@ -55,6 +55,7 @@ type Outcome struct {
 	// sample of the runs; 0 not measured.
 	AllocMiB   float64 `json:"alloc_mib,omitempty"`
 	SimSeconds float64 `json:"sim_seconds"`
+	Seconds    float64 `json:"seconds"` // The whole run, wall time, beside whatever ran at the same time.
 
 	// Search is the progressive search over a job of more than 64 hosts.
 	Search *Search `json:"search,omitempty"`

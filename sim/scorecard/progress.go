@@ -5,7 +5,9 @@ package scorecard
 
 import (
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"time"
 )
 
@@ -31,18 +33,32 @@ func NewProgress(cases []Case, start time.Time) *Progress {
 func (p *Progress) Done(o *Outcome) {
 	p.left[o.Ranks]--
 	p.runs[o.Ranks]++
-	p.spent[o.Ranks] += o.SimSeconds + o.AnalysisMS/1000
+	p.spent[o.Ranks] += o.Seconds
 }
 
-// each is the expected seconds of a run: the mean of those of its size, else that of the nearest size by proportion.
+// each is the expected seconds of a run: the mean of those of its size; before there is one, what is usual, by how the
+// runs so far compare with that.
 func (p *Progress) each(ranks int) float64 {
 	if n := p.runs[ranks]; n > 0 {
 		return p.spent[ranks] / float64(n)
 	}
-	best, near := 0.0, math.Inf(1)
+	spent, expected := 0.0, 0.0
 	for r, n := range p.runs {
+		spent += p.spent[r]
+		expected += float64(n) * usualOf(r)
+	}
+	if expected == 0 {
+		return usualOf(ranks)
+	}
+	return usualOf(ranks) * spent / expected
+}
+
+// usualOf is what a run of a size usually takes: as the nearest size that is known, by proportion.
+func usualOf(ranks int) float64 {
+	best, near := 0.0, math.Inf(1)
+	for r, s := range usualSeconds {
 		if d := math.Abs(math.Log(float64(r) / float64(ranks))); d < near {
-			near, best = d, p.spent[r]/float64(n)*float64(ranks)/float64(r)
+			near, best = d, s*float64(ranks)/float64(r)
 		}
 	}
 	return best
@@ -68,5 +84,11 @@ func (p *Progress) Line(now time.Time) string {
 	for _, n := range p.left {
 		done -= n
 	}
-	return fmt.Sprintf("%d of %d runs in %v, about %v left", done, p.total, now.Sub(p.start).Round(time.Second), p.Left(now).Round(time.Second))
+	line := fmt.Sprintf("%d of %d runs in %v, about %v left", done, p.total, now.Sub(p.start).Round(time.Second), p.Left(now).Round(time.Second))
+	for _, r := range slices.Sorted(maps.Keys(p.left)) {
+		if n := p.left[r]; n > 0 {
+			line += fmt.Sprintf("; %d ranks: %d of %d, %.1f s each", r, p.runs[r], p.runs[r]+n, p.each(r))
+		}
+	}
+	return line
 }

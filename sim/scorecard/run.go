@@ -29,9 +29,11 @@ type trial struct {
 // run simulates a case, finds when the analyzer would be asked, and judges what it says with the evidence of that moment.
 func (c *Case) run(ctx context.Context, m *meter) (*trial, error) {
 	t := &trial{Case: c, out: newOutcome(c), lab: &lab{ctx: ctx, config: c.config, rest: m.rest}, meter: m, verdict: rca.Verdict{Class: rca.Healthy}}
+	start := time.Now()
 	if err := t.perform(); err != nil {
 		return t, fmt.Errorf("%s: %w", c.Name, err)
 	}
+	t.out.Seconds = time.Since(start).Seconds()
 	return t, nil
 }
 

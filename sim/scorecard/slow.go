@@ -54,7 +54,13 @@ func slows(quick bool) []scenario {
 				usual := needs
 				needs = func(w *workload) bool { return usual(w) && ofPapers(kind, w.name) }
 			}
-			out = append(out, slow(kind, d, needs))
+			sc := slow(kind, d, needs)
+			if sc.at = between; i == 0 {
+				sc.at = first
+			} else if i == len(degrees)-1 {
+				sc.at = last
+			}
+			out = append(out, sc)
 		}
 	}
 	add(cluster.NICBandwidth, overNetwork, pulseShares...)
@@ -130,7 +136,7 @@ func uneven(kind cluster.FaultKind, severity string, remaining float64, from int
 
 func shaped(shape string, kind cluster.FaultKind, remaining float64, every, lasting time.Duration, needs func(*workload) bool) scenario {
 	return scenario{
-		name: string(kind), group: groupSlow, severity: shape, needs: needs,
+		name: string(kind), group: groupSlow, severity: shape, at: between, needs: needs,
 		faults: func(d *dice) []cluster.Fault {
 			return []cluster.Fault{{Kind: kind, Rank: d.rank(), At: d.when(), Every: every, For: lasting, Remaining: remaining}}
 		},

@@ -24,7 +24,7 @@ type table struct {
 // tables are the report's tables, in order.
 func (r *Report) tables() []table {
 	return slices.Concat(
-		[]table{r.designTable(), r.headline(), r.byFault(), r.bySeverity(), r.byScale()},
+		[]table{r.coverage(), r.designTable(), r.headline(), r.byFault(), r.bySeverity(), r.byScale()},
 		r.papers(),
 		[]table{r.methodTable(), r.reliabilityTable(), r.harmTable(), r.harmedReliabilityTable(), r.cost(), r.failures(), r.harmFailures()},
 	)
@@ -124,7 +124,7 @@ func (r *Report) designTable() table {
 		title: "Floors of the design: asked and measured",
 		note: "A paper's case counts when 95% of its runs are right. Slowness at 50% severity: faults that leave half of a resource and lengthen the iteration by 10% or more; " +
 			"those that have no such measure (CPU, proxy, data loader) are in the tables below only.",
-		head: []string{"floor", "asked", "measured", "", "what fails"},
+		head: []string{"floor", "asked", "measured", "", "what fails, or was not run"},
 	}
 	for i := range r.Summary.Design {
 		a := &r.Summary.Design[i]

@@ -41,9 +41,10 @@ func scorecardCommand(app *kingpin.Application, commands map[string]func(context
 	var f scorecardFlags
 	cmd := app.Command("scorecard", "Run the matrix of faults, judge the engine's verdicts, fail under the committed floors.")
 	cmd.Flag("quick", "Run the part that fits into a minute (default).").Bool()
-	cmd.Flag("full", "Run everything, up to 10,240 ranks: hours.").BoolVar(&f.full)
+	cmd.Flag("full", "Run what is planned for every scale, up to 10,240 ranks: an hour.").BoolVar(&f.full)
+	cmd.Flag("all-severities", "With --full: every severity at every scale.").BoolVar(&f.opt.All)
 	cmd.Flag("seed", "Seed of the first run of each scenario.").Default("1").Uint64Var(&f.opt.Seed)
-	cmd.Flag("seeds", "Runs per scenario and workload (0: 1 quick, 3 full).").IntVar(&f.opt.Seeds)
+	cmd.Flag("seeds", "Runs per scenario and workload (0: 1 quick, as planned full).").IntVar(&f.opt.Seeds)
 	cmd.Flag("ranks", "Largest job (0: 512 quick, 10240 full).").IntVar(&f.opt.Ranks)
 	cmd.Flag("min-ranks", "Smallest job.").IntVar(&f.opt.MinRanks)
 	cmd.Flag("group", "Run only these: hang, slow, healthy, benign. May be repeated.").EnumsVar(&f.opt.Groups, "hang", "slow", "healthy", "benign")
@@ -77,7 +78,7 @@ func explainCommand(app *kingpin.Application, commands map[string]func(context.C
 	seed := cmd.Flag("seed", "Seed of the case.").Default("1").Uint64()
 	harm := cmd.Flag("harm", "Also print the verdict on worse evidence: all, or one of the scorecard's.").Default(scorecard.HarmNone).String()
 	commands[cmd.FullCommand()] = func(ctx context.Context) error {
-		cases := scorecard.Matrix(scorecard.Options{Seed: *seed, Only: []string{only}, Harm: *harm})
+		cases := scorecard.Matrix(scorecard.Options{Seed: *seed, Seeds: 1, All: true, Only: []string{only}, Harm: *harm})
 		if len(cases) == 0 {
 			return fmt.Errorf("no case's name contains %q", only)
 		}
@@ -104,7 +105,7 @@ func reportCommand(app *kingpin.Application, commands map[string]func(context.Co
 			entries = append(entries, e...)
 		}
 		outcomes, commits := scorecard.Latest(entries)
-		outcomes = scorecard.InOrder(outcomes, scorecard.Matrix(scorecard.Options{Seed: f.opt.Seed}))
+		outcomes = scorecard.InOrder(outcomes, scorecard.Matrix(scorecard.Options{Seed: f.opt.Seed, Seeds: 3, All: true}))
 		r := scorecard.NewReport("slices", f.opt.Seed, strings.Join(commits, ", "), machine(), 0, outcomes)
 		if err := writeReports(r, &f); err != nil {
 			return err
