@@ -62,7 +62,6 @@ type Prometheus struct {
 type Queries struct {
 	Processes string `yaml:"processes"` // Gives nccl_process_info.
 	Comms     string `yaml:"comms"`     // Gives nccl_comm_info.
-	Stuck     string `yaml:"stuck"`     // Gives one series a communicator (label comm), its oldest operation's age in seconds.
 	Ages      string `yaml:"ages"`      // Gives nccl_op_age_seconds.
 	Stalled   string `yaml:"stalled"`   // Gives nccl_stall_seconds.
 	Started   string `yaml:"started"`   // Gives nccl_ops_started_total.
@@ -190,7 +189,6 @@ func Default() *Config {
 			Queries: Queries{
 				Processes: "nccl_process_info{ {{- .Selector -}} }",
 				Comms:     "nccl_comm_info{ {{- .Selector -}} }",
-				Stuck:     "max by (comm) (nccl_op_age_seconds{ {{- .Selector -}} }) > 1",
 				Ages:      "nccl_op_age_seconds{ {{- .Selector -}} }",
 				Stalled:   "nccl_stall_seconds{ {{- .Selector -}} }",
 				Started:   "nccl_ops_started_total{ {{- .Selector -}} }",
@@ -326,7 +324,7 @@ func (c *Config) Check() error {
 		wrong("analysis.hang_triggers: %w", err)
 	}
 	for name, q := range map[string]string{
-		"processes": c.Prometheus.Queries.Processes, "comms": c.Prometheus.Queries.Comms, "stuck": c.Prometheus.Queries.Stuck,
+		"processes": c.Prometheus.Queries.Processes, "comms": c.Prometheus.Queries.Comms,
 		"ages": c.Prometheus.Queries.Ages, "stalled": c.Prometheus.Queries.Stalled, "started": c.Prometheus.Queries.Started, "completed": c.Prometheus.Queries.Completed,
 		"waits": c.Prometheus.Queries.Waits, "kernels": c.Prometheus.Queries.Kernels,
 	} {

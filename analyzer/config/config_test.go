@@ -31,8 +31,8 @@ func TestEmptyFileServes(t *testing.T) {
 		if err != nil || base != "http://node-1:9850" {
 			t.Errorf("address is %q, %v", base, err)
 		}
-		q, err := Query(c.Prometheus.Queries.Stuck, `job_id="7"`)
-		if want := `max by (comm) (nccl_op_age_seconds{job_id="7"}) > 1`; err != nil || q != want {
+		q, err := Query(c.Prometheus.Queries.Ages, `job_id="7"`)
+		if want := `nccl_op_age_seconds{job_id="7"}`; err != nil || q != want {
 			t.Errorf("query is %q, %v, want %q", q, err, want)
 		}
 	}
@@ -87,7 +87,7 @@ func TestParse(t *testing.T) {
 		{"address template", "exporters: {address: '{{'}", "exporters.address"},
 		{"stacks template", "stacks: {url: '{{'}", "stacks.url"},
 		{"runbook template", "runbook_url: '{{'", "runbook_url"},
-		{"query template", "prometheus: {queries: {stuck: '{{ .What }}'}}", "queries.stuck"},
+		{"query template", "prometheus: {queries: {ages: '{{ .What }}'}}", "queries.ages"},
 		{"prometheus url", "prometheus: {url: 'ftp://x'}", "prometheus.url"},
 		{"external url", "external_url: here", "external_url"},
 		{"alertmanager url", "alertmanager: {urls: ['http://a', 'b']}", "alertmanager.urls[1]"},

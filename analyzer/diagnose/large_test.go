@@ -120,8 +120,11 @@ func (f *fleet) series(query string) []byte {
 		add(1, fmt.Sprintf(`"rank":"%d"`, f.culprit))
 	case strings.HasPrefix(query, "count by (comm) (topk"):
 		all(f.hosts-1, perHost-1)
-	case strings.HasPrefix(query, "count by (comm)"):
-		all(f.hosts, perHost)
+	case strings.HasPrefix(query, "group by (comm, nranks)"):
+		add(1, fmt.Sprintf(`"comm":%q,"nranks":"%d"`, inRing, f.hosts))
+		for h := range f.hosts {
+			add(1, fmt.Sprintf(`"comm":"%x","nranks":"%d"`, tpID+h, perHost))
+		}
 	case strings.HasPrefix(query, "min by (comm)"):
 		all(stuckAt, stuckAt)
 	case strings.Contains(query, `rank=~"`):
@@ -137,11 +140,6 @@ func (f *fleet) series(query string) []byte {
 			h := r / perHost
 			add(1, fmt.Sprintf(`"__name__":"nccl_process_info","job_id":%q,"rank":"%d","host":"host-%d","gpu":"%d","instance":"host-%d:9850","world_size":"%d",`+
 				`"pid":"%d","gpu_uuid":"GPU-aaaaaaaa-bbbb-cccc-dddd-%012d","job":"culprit-exporter"`, jobID, r, h, r%perHost, h, f.world(), 1000+r, r))
-		}
-	case strings.Contains(query, "nccl_op_age_seconds"):
-		add(hangSeconds, fmt.Sprintf(`"comm":%q`, inRing))
-		for h := range f.hosts {
-			add(hangSeconds-0.5, fmt.Sprintf(`"comm":"%x"`, tpID+h))
 		}
 	case strings.Contains(query, "nccl_stall_seconds"):
 		for i := range 16 { // All the same: no help.

@@ -18,67 +18,48 @@ import (
 	"github.com/culprit-project/culprit/analyzer/search"
 )
 
-// heads is a query for how many ranks each communicator is the head of: the one with their oldest operation in flight.
-func (d *Directory) heads(selector string) (string, error) {
-	ages, err := config.Query(d.cfg.Queries.Ages, selector)
-	if err != nil {
-		return "", err
-	}
-	return fmt.Sprintf("count by (comm) (topk by (rank) (1, %s))", ages), nil
-}
-
-// Heads gives the communicators of a job that are the head of some rank, by their identifier in Prometheus. How many
-// operations they have completed is left open.
+// Heads gives the communicators of a job that are the head of some rank, the one with its oldest operation in flight, by
+// their identifier in Prometheus. How many operations they have completed is left open.
 func (d *Directory) Heads(ctx context.Context, jobID string) ([]search.Comm, error) {
 	selector := Selector("job_id", jobID)
-	heads, headsErr := d.heads(selector)
-	ages, agesErr := config.Query(d.cfg.Queries.Stuck, selector)
+	ages, agesErr := config.Query(d.cfg.Queries.Ages, selector)
 	comms, commsErr := config.Query(d.cfg.Queries.Comms, selector)
-	if err := errors.Join(headsErr, agesErr, commsErr); err != nil {
+	if err := errors.Join(agesErr, commsErr); err != nil {
 		return nil, err
 	}
-	var counts, sizes, oldest model.Vector
+	var counts, sizes model.Vector
 	var wg sync.WaitGroup
-	wg.Go(func() { counts, headsErr = d.vector(ctx, heads) })
+	wg.Go(func() { counts, agesErr = d.vector(ctx, fmt.Sprintf("count by (comm) (topk by (rank) (1, %s))", ages)) })
 	wg.Go(func() {
-		sizes, commsErr = d.vector(ctx, fmt.Sprintf("count by (comm) (last_over_time(%s[%s])) and on (comm) %s", comms, d.cfg.Lookback, heads))
+		sizes, commsErr = d.vector(ctx, fmt.Sprintf("group by (comm, nranks) (%s) and on (comm) %s", comms, ages))
 	})
-	wg.Go(func() { oldest, agesErr = d.vector(ctx, ages) })
 	wg.Wait()
-	if err := errors.Join(headsErr, agesErr, commsErr); err != nil {
+	if err := errors.Join(agesErr, commsErr); err != nil {
 		return nil, err
 	}
-	at := make(map[rca.CommID]int, len(counts))
-	out := make([]search.Comm, 0, len(counts))
-	for _, s := range counts {
-		id := rca.CommID(s.Metric["comm"])
-		at[id] = len(out)
-		out = append(out, search.Comm{ID: id, Heads: int(s.Value), Completed: -1})
-	}
-	each := func(v model.Vector, f func(c *search.Comm, value float64)) {
-		for _, s := range v {
-			if i, ok := at[rca.CommID(s.Metric["comm"])]; ok {
-				f(&out[i], float64(s.Value))
-			}
+	sizeOf := make(map[model.LabelValue]int, len(sizes))
+	for _, s := range sizes {
+		if n, err := strconv.Atoi(string(s.Metric["nranks"])); err == nil {
+			sizeOf[s.Metric["comm"]] = n
 		}
 	}
-	each(sizes, func(c *search.Comm, value float64) { c.Size = int(value) })
-	each(oldest, func(c *search.Comm, value float64) { c.Age = value })
+	out := make([]search.Comm, 0, len(counts))
+	for _, s := range counts {
+		c := s.Metric["comm"]
+		out = append(out, search.Comm{ID: rca.CommID(c), Size: sizeOf[c], Heads: int(s.Value), Completed: -1})
+	}
 	return out, nil
 }
 
 // Least fills in how many operations the member has completed that has completed least.
 func (d *Directory) Least(ctx context.Context, jobID string, comms []search.Comm) error {
 	selector := Selector("job_id", jobID)
-	heads, err := d.heads(selector)
-	if err != nil {
+	ages, agesErr := config.Query(d.cfg.Queries.Ages, selector)
+	completed, completedErr := config.Query(d.cfg.Queries.Completed, selector)
+	if err := errors.Join(agesErr, completedErr); err != nil {
 		return err
 	}
-	completed, err := config.Query(d.cfg.Queries.Completed, selector)
-	if err != nil {
-		return err
-	}
-	vector, err := d.vector(ctx, fmt.Sprintf("min by (comm) (%s) and on (comm) %s", completed, heads))
+	vector, err := d.vector(ctx, fmt.Sprintf("min by (comm) (%s) and on (comm) %s", completed, ages))
 	if err != nil {
 		return err
 	}

@@ -30,12 +30,11 @@ func (s *Session) Survey(ctx context.Context, triggered []int) *search.Overview 
 	}
 	var comms []search.Comm
 	var wg sync.WaitGroup
-	var commsErr, idleErr, stalledErr error
+	var commsErr, idleErr error
 	wg.Go(func() { comms, commsErr = d.Heads(ctx, s.jobID) })
 	wg.Go(func() { o.Idle, idleErr = d.Idle(ctx, s.jobID, search.MostEnds) })
-	wg.Go(func() { o.Stalled, stalledErr = d.Stalled(ctx, s.jobID, search.MostEnds) })
 	wg.Wait()
-	s.note(cmp.Or(commsErr, idleErr, stalledErr))
+	s.note(cmp.Or(commsErr, idleErr))
 
 	ends := slices.Concat(o.Idle, o.Silent[:min(len(o.Silent), search.MostEnds)])
 	var around []search.Comm
@@ -55,6 +54,11 @@ func (s *Session) Survey(ctx context.Context, triggered []int) *search.Overview 
 	}
 	for _, id := range besides {
 		o.Around = append(o.Around, rings[id])
+	}
+	if len(o.Rings)+len(o.Around) == 0 {
+		var err error
+		o.Stalled, err = d.Stalled(ctx, s.jobID, search.MostEnds)
+		s.note(err)
 	}
 	return o
 }
@@ -192,21 +196,17 @@ func splitID(id rca.CommID) (comm string, nranks int) {
 	return text, 0
 }
 
-// Learn asks Prometheus for the members of communicators in which something is in flight and of which not all members
-// have been seen. Without it a rank that cannot be asked has no place in the operation that lacks it.
+// Learn asks Prometheus for the members of communicators that a rank waits in and of which not all members have been seen.
+// Without it a rank that cannot be asked has no place in the operation that lacks it.
 func (s *Session) Learn(ctx context.Context, ev *rca.Evidence) bool {
-	busy := map[rca.CommID]bool{}
+	waits := map[rca.CommID]bool{}
 	for i := range ev.Ranks {
-		for j := range ev.Ranks[i].Memberships {
-			if m := &ev.Ranks[i].Memberships[j]; len(m.InFlight) > 0 {
-				busy[m.Comm] = true
-			}
-		}
+		waitsIn(&ev.Ranks[i], waits)
 	}
 	var comms []string
 	for i := range ev.Comms {
 		c := &ev.Comms[i]
-		if !busy[c.ID] || s.members[c.ID] != nil || len(comms) >= learnComms {
+		if !waits[c.ID] || s.members[c.ID] != nil || len(comms) >= learnComms {
 			continue
 		}
 		if len(c.Members) >= c.Size && !slices.Contains(c.Members, -1) {
@@ -223,4 +223,26 @@ func (s *Session) Learn(ctx context.Context, ev *rca.Evidence) bool {
 	s.note(err)
 	s.learn(members)
 	return len(members) > 0
+}
+
+// waitsIn adds the communicators of a rank's oldest operation in flight and of those that run. What is only enqueued behind
+// them waits for this rank, and the rank not for it.
+func waitsIn(r *rca.Rank, in map[rca.CommID]bool) {
+	var oldest *rca.Op
+	at := rca.CommID("")
+	for j := range r.Memberships {
+		m := &r.Memberships[j]
+		for k := range m.InFlight {
+			o := &m.InFlight[k]
+			if o.Age < 0 || o.State >= rca.OpEntered {
+				in[m.Comm] = true
+			}
+			if oldest == nil || o.Age > oldest.Age {
+				oldest, at = o, m.Comm
+			}
+		}
+	}
+	if oldest != nil {
+		in[at] = true
+	}
 }

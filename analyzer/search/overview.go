@@ -13,10 +13,9 @@ import (
 // Comm is a communicator that is the head of some rank.
 type Comm struct {
 	ID        rca.CommID
-	Size      int     // Members.
-	Heads     int     // Members of which it is the head.
-	Age       float64 // Of the oldest operation in flight, seconds.
-	Completed int64   // Operations completed by the member that completed least; -1 unknown.
+	Size      int   // Members.
+	Heads     int   // Members of which it is the head.
+	Completed int64 // Operations completed by the member that completed least; -1 unknown.
 }
 
 // closed says that all members wait in it: what it stands still for is inside.
@@ -70,10 +69,10 @@ func Choose(comms []Comm, ends bool) (into, besides []rca.CommID) {
 	return into, nil
 }
 
-// first gives the smallest communicators, of those the ones that have waited longest.
+// first gives the smallest communicators: in those a wait is nearest to what it is for.
 func first(comms []Comm) []rca.CommID {
 	slices.SortFunc(comms, func(a, b Comm) int {
-		return cmp.Or(cmp.Compare(a.Size, b.Size), cmp.Compare(b.Age, a.Age), cmp.Compare(a.ID, b.ID))
+		return cmp.Or(cmp.Compare(a.Size, b.Size), cmp.Compare(a.ID, b.ID))
 	})
 	ids := make([]rca.CommID, 0, MostComms)
 	for i := range comms[:min(len(comms), MostComms)] {

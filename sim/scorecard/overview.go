@@ -67,7 +67,6 @@ func (s *searcher) overview() *search.Overview {
 			comms[c.ID] = c
 		}
 		c.Heads++
-		c.Age = max(c.Age, list[0].age.Seconds())
 	}
 	for i := range ev.Missing {
 		o.Silent = append(o.Silent, ev.Missing[i].Ranks...)
