@@ -78,11 +78,18 @@ func startRanks(t *testing.T, fault string) (host0, host1 string) {
 func startJob(t *testing.T, fault string) *job {
 	t.Helper()
 	host0, host1 := startRanks(t, fault)
+	return &job{t: t, addr: startExporter(t, host0, host1)}
+}
+
+// startExporter runs an exporter for directories of trace files and gives its address.
+func startExporter(t *testing.T, dirs ...string) string {
+	t.Helper()
 	addr := freeAddress(t)
-	flags, err := parseFlags([]string{
-		"--trace.dir=" + host0, "--trace.dir=" + host1, "--web.listen-address=" + addr,
-		"--collector.nccl.detail-after=1s", "--runtime.gomaxprocs=2", "--web.enable-control",
-	})
+	args := []string{"--web.listen-address=" + addr, "--collector.nccl.detail-after=1s", "--runtime.gomaxprocs=2", "--web.enable-control"}
+	for _, dir := range dirs {
+		args = append(args, "--trace.dir="+dir)
+	}
+	flags, err := parseFlags(args)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,7 +103,7 @@ func startJob(t *testing.T, fault string) *job {
 		}
 	})
 	waitHealthy(t, addr)
-	return &job{t: t, addr: addr}
+	return addr
 }
 
 func (j *job) body(path string) string {

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 )
 
 // launchVerdict reasons from launch counts and reachability alone, which is all that NCCL RAS has: no operations in
@@ -83,6 +84,13 @@ func (l *launches) counted(m *member) bool {
 	r := l.nodes[m.node].rank
 	return r != nil && m.m != nil && m.m.FuncCalled != nil && m.m.Called >= 0 && r.Caps&SeesCompletion == 0
 }
+
+// readPeriod is within what time the ranks' counts are read, one after the other. Two reports are further apart.
+const readPeriod = time.Second
+
+// moves: the rank has called something on the communicator so lately that others may have been read before it. Its
+// counts say nothing.
+func moves(m *member) bool { return m.m.SinceCalled > 0 && m.m.SinceCalled < readPeriod }
 
 // who gives the ranks of facts, each once.
 func who(fs []*Fact) []int {
@@ -238,7 +246,7 @@ func (l *launches) otherFunction() (Verdict, bool) {
 			if total < 0 {
 				total = m.m.Called
 			}
-			same = same && m.m.Called == total
+			same = same && m.m.Called == total && !moves(m)
 			groups[counts(m.m.FuncCalled)] = append(groups[counts(m.m.FuncCalled)], m.node)
 		}
 		if !same || len(groups) != 2 {
@@ -377,13 +385,14 @@ func (l *launches) compare(c int32) {
 		return
 	}
 	var low, ahead []int32
-	confirmed := true
+	confirmed, moving := true, false
 	for i := range l.comms[c].mem {
 		m := &l.comms[c].mem[i]
 		switch {
 		case !l.counted(m):
 		case m.m.Called == lowest:
 			low = append(low, m.node)
+			moving = moving || moves(m)
 			confirmed = confirmed && m.m.SinceCalled >= l.opt.HangAfter
 		default:
 			ahead = append(ahead, m.node)
@@ -392,7 +401,7 @@ func (l *launches) compare(c int32) {
 			confirmed = false // It launched something between the reports: the communicator moves.
 		}
 	}
-	if most-lowest < 2 && !confirmed {
+	if moving || most-lowest < 2 && !confirmed {
 		l.slight = max(l.slight, most-lowest)
 		return
 	}

@@ -75,6 +75,17 @@ func TestLaunches(t *testing.T) {
 	for i := range moving.Ranks {
 		moving.Ranks[i].Memberships[0].SinceCalled = 0
 	}
+	// Trace files of a running job, read one after the other: the first read are behind those read last.
+	live, mixed, late := launched(alike(4, 100, map[int]int64{0: 96, 1: 98})), launched(alike(4, 10, nil)), launched(alike(4, 64, map[int]int64{3: 60}))
+	mixed.Ranks[0].Memberships[0].FuncCalled = map[string]int64{"AllReduce": 9}
+	for i := range 4 {
+		live.Ranks[i].Memberships[0].SinceCalled = 5 * time.Millisecond
+		mixed.Ranks[i].Memberships[0].SinceCalled = 5 * time.Millisecond
+		late.Ranks[i].Memberships[0].SinceCalled = 5 * time.Millisecond
+		if late.Ranks[i].ID == 3 {
+			late.Ranks[i].Memberships[0].SinceCalled = time.Minute
+		}
+	}
 	for _, tc := range []struct {
 		name  string
 		ev    Evidence
@@ -88,6 +99,9 @@ func TestLaunches(t *testing.T) {
 		{"one behind by one, once", launched(alike(8, 64, map[int]int64{7: 63})), Healthy, CauseUnknown, nil},
 		{"one behind by one, still so", still(launched(alike(8, 64, map[int]int64{7: 63}))), NotEntered, CauseNotCalled, []int{7}},
 		{"one behind by one, moving", moving, Healthy, CauseUnknown, nil},
+		{"read one after the other while they move", live, Healthy, CauseUnknown, nil},
+		{"read between an operation's call and its count", mixed, Healthy, CauseUnknown, nil},
+		{"one stands still while the others move", late, NotEntered, CauseNotCalled, []int{3}},
 		{"a few ahead are not late", launched(alike(32, 60, map[int]int64{1: 64, 2: 64})), Unknown, CauseUnknown, nil},
 		{
 			"followed across communicators",

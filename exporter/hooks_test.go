@@ -1,0 +1,139 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"syscall"
+	"testing"
+
+	"github.com/culprit-project/culprit/analyzer/offline"
+	"github.com/culprit-project/culprit/trace/nodeapi"
+)
+
+// hookedRanks is the size of the jobs here.
+const hookedRanks = 4
+
+// startHooked runs a job of four processes with the preload hooks alone: no plugin reports what becomes of the operations. The
+// last rank but one stays away from NCCL before step away, unless that is 0.
+func startHooked(t *testing.T, away int) (traces string, ranks []*exec.Cmd) {
+	t.Helper()
+	if out, err := exec.Command("make", "-C", "../ncclshim", "trainer").CombinedOutput(); err != nil {
+		t.Fatalf("building the job (a C compiler and make are required): %v\n%s", err, out)
+	}
+	programs, err := filepath.Abs("../build/ncclshim/tests")
+	if err != nil {
+		t.Fatal(err)
+	}
+	hooks, err := filepath.Abs("../bin/libculprit-preload.so")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	traces = filepath.Join(dir, "traces")
+	if err := os.Mkdir(traces, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for rank := range hookedRanks {
+		step := 0
+		if rank == hookedRanks-2 {
+			step = away
+		}
+		cmd := exec.Command(filepath.Join(programs, "trainer"), strconv.Itoa(rank), strconv.Itoa(hookedRanks), filepath.Join(dir, "steps"), strconv.Itoa(step))
+		cmd.Env = append(os.Environ(),
+			"CULPRIT_DIR="+traces, "CULPRIT_JOB_ID=hooked", fmt.Sprint("RANK=", rank), fmt.Sprint("WORLD_SIZE=", hookedRanks),
+			"LD_LIBRARY_PATH="+programs, "LD_PRELOAD="+hooks)
+		cmd.Stderr = os.Stderr
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			_ = cmd.Process.Kill()
+			_ = cmd.Wait()
+		})
+		ranks = append(ranks, cmd)
+	}
+	return traces, ranks
+}
+
+// analysis is what analyze says of files.
+type analysis struct {
+	Verdict struct {
+		Class, Cause string
+		Culprits     []struct{ Rank int }
+	}
+}
+
+func analyze(t *testing.T, path string) analysis {
+	t.Helper()
+	var out, errs bytes.Buffer
+	if code := offline.Main(t.Context(), []string{"--json", path}, &out, &errs); code > offline.ExitUnknown {
+		t.Fatalf("analyze ended with %d: %s", code, errs.String())
+	}
+	var a analysis
+	if err := json.Unmarshal(out.Bytes(), &a); err != nil {
+		t.Fatalf("%v in %s", err, out.String())
+	}
+	return a
+}
+
+// TestHooksAlone has the rank found that holds up a job of which only the API's calls are known, from its trace files and
+// from what the exporter says of them.
+func TestHooksAlone(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		away   int
+		signal syscall.Signal
+		class  string
+		cause  string
+	}{
+		{"operation not entered", 40, 0, "not_entered", "op_not_called"},
+		{"killed", 0, syscall.SIGKILL, "not_entered", "process_gone"},
+		{"stopped", 0, syscall.SIGSTOP, "not_entered", "process_stopped"},
+		{"healthy", 0, 0, "healthy", "unknown"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			traces, ranks := startHooked(t, tc.away)
+			j := &job{t: t, addr: startExporter(t, traces)}
+			j.eventually(func() string {
+				for rank := range hookedRanks {
+					if n := j.metrics("nccl_ops_started_total")[strconv.Itoa(rank)]; n < 60 {
+						return fmt.Sprintf("rank %d has called %g operations", rank, n)
+					}
+				}
+				return ""
+			})
+			const culprit = hookedRanks - 2
+			if tc.signal != 0 {
+				if err := ranks[culprit].Process.Signal(tc.signal); err != nil {
+					t.Fatal(err)
+				}
+				if tc.signal == syscall.SIGKILL {
+					_ = ranks[culprit].Wait() // Nobody is to take a zombie for a process.
+				}
+			}
+			state := filepath.Join(t.TempDir(), "state.json")
+			j.eventually(func() string {
+				if err := os.WriteFile(state, []byte(j.body(nodeapi.StatePath)), 0o600); err != nil {
+					t.Fatal(err)
+				}
+				for _, path := range []string{traces, state} {
+					v := analyze(t, path).Verdict
+					named := slices.ContainsFunc(v.Culprits, func(c struct{ Rank int }) bool { return c.Rank == culprit })
+					if v.Class != tc.class || v.Cause != tc.cause || named != (tc.class != "healthy") || len(v.Culprits) > 1 {
+						return fmt.Sprintf("%s says %+v", filepath.Base(path), v)
+					}
+				}
+				return ""
+			})
+		})
+	}
+}
