@@ -138,7 +138,7 @@ func (d *Diagnoser) history(req *incident.Request, now time.Time) time.Duration 
 // Bounds of a look back in a large job: exporters that work is fetched from in the first place, of whose ranks each then
 // has a longer history than if all were asked; how often it widens to those that the engine names, and to how many.
 const (
-	backNodes  = 24
+	backNodes  = 16
 	backRounds = 3
 	backNext   = 8
 )

@@ -253,7 +253,8 @@ func (a *slowAnalysis) global() (finding, bool) {
 		class: GlobalSlow, cause: CauseUnknown, comm: -1, lane: -1, gain: a.onset, weight: 0.35,
 		what: fmt.Sprintf("everybody got slower by a factor of %.2f", a.onset),
 	}
-	if r, even := a.evenly(ownWorkOf(a.early), ownWorkOf(a.timeline)); even && r >= 1.05 {
+	before, after := ownWorkOf(a.early), ownWorkOf(a.timeline)
+	if r, even := a.evenly(before, after); even && r >= 1.05 && a.fitsOnset(before, after) {
 		f.weight = 0.85
 		f.what = fmt.Sprintf("all ranks compute %.2f times as long as before, alike", r)
 		if nodes := a.withWork(); a.oneHostAiling(nodes) {
@@ -266,6 +267,19 @@ func (a *slowAnalysis) global() (finding, bool) {
 		f.what = fmt.Sprintf("all ranks' transfers take %.2f times as long as before, alike", r)
 	}
 	return f, true
+}
+
+// fitsOnset says that own work has not grown by more than the iterations have: else it was not seen whole before.
+func (a *slowAnalysis) fitsOnset(before, after []float64) bool {
+	const room = 1.5
+	var more []float64
+	for n := range before {
+		if before[n] > 0 && after[n] > 0 {
+			more = append(more, after[n]-before[n])
+		}
+	}
+	usual, _ := center(more)
+	return usual <= room*a.iterTime*(1-1/a.onset)
 }
 
 // withWork lists the ranks that were seen at work.
@@ -303,28 +317,40 @@ func (a *slowAnalysis) evenly(before, after []float64) (ratio float64, even bool
 
 // ownWorkOf gives each rank's own work per iteration, ns.
 func ownWorkOf(t *timeline) []float64 {
-	out := make([]float64, len(t.nodes))
-	for i := range t.segs {
-		s := &t.segs[i]
-		if s.pred < 0 || s.also {
-			continue
+	return t.perIteration(func(s *seg) int64 {
+		switch {
+		case s.pred < 0 || s.also:
+			return 0
+		case s.Kind == SegmentCompute:
+			return s.gap + s.stay
 		}
-		out[s.node] += float64(s.gap)
-		if s.Kind == SegmentCompute {
-			out[s.node] += float64(s.stay)
-		}
-	}
-	for n := range out {
-		out[n] /= float64(max(1, t.iters))
-	}
-	return out
+		return s.gap
+	})
 }
 
 // sendTimeOf gives the time each rank's sends were outstanding per iteration, ns.
 func sendTimeOf(t *timeline) []float64 {
+	return t.perIteration(func(s *seg) int64 { return int64(s.SendWait[sendNet]) })
+}
+
+// perIteration adds up something over each rank's work and divides by the number of iterations that the rank was seen in:
+// histories of ranks need not go back equally far.
+func (t *timeline) perIteration(value func(*seg) int64) []float64 {
 	out := make([]float64, len(t.nodes))
-	for i := range t.segs {
-		out[t.segs[i].node] += float64(t.segs[i].SendWait[2]) / float64(max(1, t.iters))
+	for n, list := range t.ranks {
+		iters, last, sum := 0, int32(noIteration), int64(0)
+		for _, i := range list {
+			s := &t.segs[i]
+			if s.iter == noIteration {
+				continue
+			}
+			if s.iter > last {
+				last = s.iter
+				iters++
+			}
+			sum += value(s)
+		}
+		out[n] = float64(sum) / float64(max(1, iters))
 	}
 	return out
 }

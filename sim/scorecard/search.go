@@ -28,7 +28,7 @@ const searchPast = 64
 // Bounds of a look back in a large job, as the service has them: hosts at first, further rounds and hosts in each, and
 // ranks of each kind of change.
 const (
-	backHosts  = 24
+	backHosts  = 16
 	backRounds = 3
 	backNext   = 8
 	backEach   = 4
