@@ -256,6 +256,9 @@ func (a *slowAnalysis) verdict() Verdict {
 		v.Culprits = append(v.Culprits, c)
 		v.Evidence = append(v.Evidence, a.factsOf(n)...)
 	}
+	if f.class == SlowCompute && a.ev.Partial {
+		v.Ask = a.unseenReplicas(f.nodes)
+	}
 	if len(f.nodes) == 0 && f.group != "" {
 		v.Culprits = append(v.Culprits, Culprit{Rank: -1, Channel: f.lane, Group: f.group, Why: f.what})
 	}

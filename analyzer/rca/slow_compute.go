@@ -61,6 +61,11 @@ func (a *slowAnalysis) heavyRanks() (finding, bool) {
 		return f, false
 	}
 	f.mode = a.modeOf(heavy)
+	if st := a.allReplicas(heavy); st != nil {
+		f.class, f.cause, f.nodes, f.group = Imbalance, CauseStage, nil, stageName(st, a.ids(st.nodes))
+		f.what = fmt.Sprintf("all its ranks compute up to %.0f%% of an iteration longer than other stages", 100*of[heavy[0]])
+		return f, true
+	}
 	if r, ok := a.routing(heavy); ok {
 		return r, true
 	}

@@ -135,23 +135,35 @@ func (a *slowAnalysis) becameSlower() (finding, bool) {
 	return f, true
 }
 
-// wholeStage gives the pipeline stage whose ranks these are, all of them; nil none.
+// wholeStage gives the pipeline stage whose ranks these are, all of them that were seen; nil none.
 func (a *slowAnalysis) wholeStage(nodes []int32) *stageOf {
 	if !a.pipelined() {
 		return nil
 	}
 	stages := a.stagesOf()
 	for i := range stages {
-		if st := &stages[i]; len(stages) > 1 && len(st.nodes) == len(nodes) && slices.Contains(st.nodes, nodes[0]) {
-			for _, n := range nodes {
-				if !slices.Contains(st.nodes, n) {
-					return nil
-				}
-			}
+		if st := &stages[i]; len(stages) > 1 && sameNodes(st.nodes, nodes) {
 			return st
 		}
 	}
+	return a.allReplicas(nodes)
+}
+
+// allReplicas gives the pipeline stage whose ranks these are, if they are on several hosts and all that were seen of it:
+// stages in the middle do the same work, and so have one role. nil none.
+func (a *slowAnalysis) allReplicas(nodes []int32) *stageOf {
+	if !a.pipelined() {
+		return nil
+	}
+	if st := a.replicasOf(nodes[:1]); len(a.hostsOf(st)) > 1 && sameNodes(st, nodes) {
+		return &stageOf{number: -1, nodes: st}
+	}
 	return nil
+}
+
+// sameNodes says that two lists hold the same nodes, in whatever order.
+func sameNodes(x, y []int32) bool {
+	return len(x) == len(y) && !slices.ContainsFunc(x, func(n int32) bool { return !slices.Contains(y, n) })
 }
 
 // oneHostAiling says that the ranks are one host's and that host's own evidence speaks of GPU or CPU.
