@@ -169,6 +169,10 @@ func (d *Diagnoser) lookBack(ctx context.Context, s *evidence.Session, req *inci
 	ev := s.Evidence()
 	v := rca.Analyze(ev, d.Config.Options())
 	for range backRounds {
+		if v.Class == rca.SlowCompute && ev.Partial && s.LearnPeers(ctx, &ev, suspects(&v)) {
+			ev = s.Evidence()
+			v = rca.Analyze(ev, d.Config.Options())
+		}
 		next := s.WithoutHistory(s.NodesOf(v.Ask))
 		if len(next) == 0 || ctx.Err() != nil {
 			break

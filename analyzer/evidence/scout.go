@@ -203,10 +203,22 @@ func (s *Session) Learn(ctx context.Context, ev *rca.Evidence) bool {
 	for i := range ev.Ranks {
 		waitsIn(&ev.Ranks[i], waits)
 	}
+	return s.learnMembers(ctx, ev, func(c *rca.Comm) bool { return waits[c.ID] })
+}
+
+// LearnPeers asks Prometheus for the members of communicators that some ranks are in and of which not all members have been
+// seen: those whom the ranks can be compared with.
+func (s *Session) LearnPeers(ctx context.Context, ev *rca.Evidence, ranks []int) bool {
+	return s.learnMembers(ctx, ev, func(c *rca.Comm) bool {
+		return c.Size < s.world && slices.ContainsFunc(ranks, func(r int) bool { return slices.Contains(c.Members, r) })
+	})
+}
+
+func (s *Session) learnMembers(ctx context.Context, ev *rca.Evidence, wanted func(*rca.Comm) bool) bool {
 	var comms []string
 	for i := range ev.Comms {
 		c := &ev.Comms[i]
-		if !waits[c.ID] || s.members[c.ID] != nil || len(comms) >= learnComms {
+		if !wanted(c) || s.members[c.ID] != nil || len(comms) >= learnComms {
 			continue
 		}
 		if len(c.Members) >= c.Size && !slices.Contains(c.Members, -1) {
