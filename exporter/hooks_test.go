@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -135,5 +136,39 @@ func TestHooksAlone(t *testing.T) {
 				return ""
 			})
 		})
+	}
+}
+
+// TestCopiedTraceFile puts a copy of a living process's trace file beside it: by the kernel's word it is refused, and what the
+// process writes stays.
+func TestCopiedTraceFile(t *testing.T) {
+	traces, _ := startHooked(t, 0)
+	j := &job{t: t, addr: startExporter(t, traces)}
+	j.eventually(func() string {
+		if n := len(j.state("").Processes); n != hookedRanks {
+			return fmt.Sprintf("%d processes", n)
+		}
+		return ""
+	})
+	original := j.state("").Processes[0].File
+	content, err := os.ReadFile(filepath.Join(traces, original))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(traces, "0-copy.trace"), content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	j.eventually(func() string {
+		if !strings.Contains(j.body("/metrics"), `culprit_exporter_trace_read_errors_total{reason="identity"} 1`) {
+			return "the copy is not refused"
+		}
+		return ""
+	})
+	var files []string
+	for _, p := range j.state("").Processes {
+		files = append(files, p.File)
+	}
+	if len(files) != hookedRanks || !slices.Contains(files, original) {
+		t.Errorf("files %v, without %s", files, original)
 	}
 }

@@ -18,10 +18,12 @@ const (
 	ReasonLayout  Reason = "layout"  // The section table contradicts itself or the file's size.
 	ReasonIO      Reason = "io"      // The file shrank while it was read.
 	ReasonHostile Reason = "hostile" // Not a regular file: a symbolic link, FIFO, socket, device or directory.
+	// ReasonIdentity: the process that the file claims to be of writes another one, as the kernel shows.
+	ReasonIdentity Reason = "identity"
 )
 
 // Reasons lists every Reason, for metrics that must exist before the first error.
-var Reasons = []Reason{ReasonOpen, ReasonHeader, ReasonLayout, ReasonIO, ReasonHostile}
+var Reasons = []Reason{ReasonOpen, ReasonHeader, ReasonLayout, ReasonIO, ReasonHostile, ReasonIdentity}
 
 // ErrNotReady is wrapped by an Error of ReasonHeader when the magic is still zero: the writer has made the file and
 // not finished it, or died while making it.

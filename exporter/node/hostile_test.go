@@ -4,13 +4,18 @@
 package node_test
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/culprit-project/culprit/exporter/proc/proctest"
 	"github.com/culprit-project/culprit/trace"
@@ -177,5 +182,71 @@ func TestWrongOwner(t *testing.T) {
 	r.after(0)
 	if p := r.only(); p.Kernel.Verified == (os.Geteuid() == 0) {
 		t.Errorf("%+v", p.Kernel)
+	}
+}
+
+// TestTwoFilesOfOneProcess has files that claim the same living process. The kernel shows by a lock or a mapping which
+// one it writes.
+func TestTwoFilesOfOneProcess(t *testing.T) {
+	line := map[string]func(id string, ino uint64) (name, content string){
+		"lock": func(id string, ino uint64) (string, string) {
+			return "locks", fmt.Sprintf("1: POSIX  ADVISORY  WRITE 7 00:01:3 0 EOF\n2: FLOCK  ADVISORY  READ 4000 %s:%d 0 EOF\n", id, ino)
+		},
+		"mapping": func(id string, ino uint64) (string, string) {
+			return "4000/maps", fmt.Sprintf("00400000-00401000 r-xp 00000000 08:01 9 /bin/x\n7f000000-7f800000 rw-s 00000000 %s %d /dev/shm/x\n", id, ino)
+		},
+	}
+	for _, tt := range []struct {
+		name  string
+		shown string   // How the kernel shows it.
+		held  []string // Which files are shown.
+		late  bool     // The second file comes later.
+		want  []string
+	}{
+		{"the first is locked", "lock", []string{"a.trace"}, false, []string{"a.trace"}},
+		{"the second is locked", "lock", []string{"b.trace"}, false, []string{"b.trace"}},
+		{"the first is mapped", "mapping", []string{"a.trace"}, true, []string{"a.trace"}},
+		{"the second is mapped", "mapping", []string{"b.trace"}, true, []string{"b.trace"}},
+		{"nothing is shown", "", nil, true, []string{"a.trace", "b.trace"}},
+		{"both are locked", "lock", []string{"a.trace", "b.trace"}, false, []string{"a.trace", "b.trace"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			r := newRig(t, nil)
+			r.procs.Put(proctest.Process{PID: 4000, StartTicks: 50})
+			r.file("a.trace", identity(0))
+			if tt.late {
+				r.after(time.Second)
+			}
+			r.file("b.trace", identity(0))
+			content := map[string]string{}
+			for _, name := range tt.held {
+				var st unix.Stat_t
+				if err := unix.Stat(filepath.Join(r.dir, name), &st); err != nil {
+					t.Fatal(err)
+				}
+				file, text := line[tt.shown](fmt.Sprintf("%02x:%02x", unix.Major(st.Dev), unix.Minor(st.Dev)), st.Ino)
+				content[file] += text
+			}
+			for file, text := range content {
+				r.procs.Write(file, text)
+			}
+			for range 30 { // It is not asked about again and again.
+				r.after(time.Second)
+			}
+			var got []string
+			for _, p := range r.processes() {
+				got = append(got, p.File)
+			}
+			if !slices.Equal(got, tt.want) {
+				t.Errorf("files %v, want %v", got, tt.want)
+			}
+			refused := uint64(2 - len(tt.want))
+			if n := r.sampler.ReadErrors()[trace.ReasonIdentity]; n != refused {
+				t.Errorf("%d files counted, want %d", n, refused)
+			}
+			if n := strings.Count(r.logs.String(), "writes another trace file"); uint64(n) != refused {
+				t.Errorf("%d log lines, want %d:\n%s", n, refused, r.logs.String())
+			}
+		})
 	}
 }

@@ -71,6 +71,7 @@ type Sampler struct {
 	mu         sync.Mutex
 	dirs       []*directory
 	processes  []*Process // Sorted by path, then age.
+	added      bool       // Since the last round.
 	unread     map[string]*unreadFile
 	readErrors map[trace.Reason]uint64
 	sampledNS  uint64 // CLOCK_MONOTONIC of the last round.
@@ -181,6 +182,10 @@ func (s *Sampler) round(whole bool) {
 		s.lastKernel = now
 	}
 	s.limit(now)
+	if askKernel || s.added {
+		s.added = false
+		s.settle(now)
+	}
 	kept := s.processes[:0]
 	for _, p := range s.processes {
 		s.sampleSafely(p, now, askKernel, whole || askKernel)
