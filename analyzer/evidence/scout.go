@@ -23,18 +23,21 @@ const learnComms = 64
 func (s *Session) Survey(ctx context.Context, triggered []int) *search.Overview {
 	d := s.g.Directory
 	o := &search.Overview{Triggered: triggered}
+	silent := map[*Node]bool{}
 	for _, r := range s.Ranks() {
-		if !s.processes[r].Live {
+		if n := s.byRank[r]; !s.processes[r].Live && !silent[n] {
+			silent[n] = true
 			o.Silent = append(o.Silent, r)
 		}
 	}
 	var comms []search.Comm
 	var wg sync.WaitGroup
-	var commsErr, idleErr error
+	var commsErr, idleErr, stalledErr error
 	wg.Go(func() { comms, commsErr = d.Heads(ctx, s.jobID) })
 	wg.Go(func() { o.Idle, idleErr = d.Idle(ctx, s.jobID, search.MostEnds) })
+	wg.Go(func() { o.Stalled, stalledErr = d.Stalled(ctx, s.jobID, search.MostEnds) })
 	wg.Wait()
-	s.note(cmp.Or(commsErr, idleErr))
+	s.note(cmp.Or(commsErr, idleErr, stalledErr))
 
 	ends := slices.Concat(o.Idle, o.Silent[:min(len(o.Silent), search.MostEnds)])
 	var around []search.Comm
@@ -54,11 +57,6 @@ func (s *Session) Survey(ctx context.Context, triggered []int) *search.Overview 
 	}
 	for _, id := range besides {
 		o.Around = append(o.Around, rings[id])
-	}
-	if len(o.Rings)+len(o.Around) == 0 {
-		var err error
-		o.Stalled, err = d.Stalled(ctx, s.jobID, search.MostEnds)
-		s.note(err)
 	}
 	return o
 }

@@ -48,9 +48,13 @@ func (b *builder) flows(n int32, a *active) {
 	}
 }
 
-// lonely says that no other member of the communicator is on the rank's host.
+// lonely says that no other member of the communicator is on the rank's host. Where only some ranks were asked, one of which
+// nothing is known may be.
 func (b *builder) lonely(n int32, in *instance) bool {
 	c := &b.x.comms[in.key.comm]
+	if b.x.ev.Partial && (c.ghost >= 0 || slices.ContainsFunc(c.mem, func(m member) bool { return b.x.nodes[m.node].rank == nil })) {
+		return false
+	}
 	for _, m := range b.x.mates[b.x.host(n)] {
 		if m != n && c.find(m) != nil {
 			return false
@@ -115,7 +119,16 @@ func (b *builder) look(v *view, in *instance, mem *member, a *active) {
 	if pm := c.find(v.peer); pm != nil {
 		p, sure := x.presenceOf(in, pm)
 		v.left, v.sure = p == leftIt, sure
+		if v.left && x.counted(v.peer) && !x.finished(in, pm) {
+			v.seen, v.alive, v.left, v.sure = false, false, false, false // It has called it; whether it is in it, its node knows.
+			x.unclear[v.peer] = true
+		}
 	}
+}
+
+// finished says that a member of which counts are known has completed a collective.
+func (x *index) finished(in *instance, mem *member) bool {
+	return mem.m != nil && in.key.fn < 0 && mem.m.Completed > in.key.place
 }
 
 func matching(o *Op, f *Flow, me int32) *Flow {

@@ -36,7 +36,7 @@ type Ring struct {
 // Bounds of the beginning.
 const (
 	MostComms  = 4  // Communicators that are looked into.
-	MostEnds   = 16 // Ranks with nothing in flight, and silent ones.
+	MostEnds   = 16 // Ranks with nothing in flight, and silent nodes.
 	mostBlind  = 16 // Of the triggers' ranks and those stalled longest, where nothing else tells.
 	mostBehind = 16 // Of one communicator.
 	mostAround = 3
@@ -108,7 +108,7 @@ func Around(comms []Comm) []rca.CommID {
 // Overview is what is known before any node is asked.
 type Overview struct {
 	Idle      []int // Ranks with nothing in flight while most have.
-	Silent    []int // Ranks whose node is not scraped any more.
+	Silent    []int // One rank of each node that is not scraped any more.
 	Rings     []Ring
 	Around    []Ring // Communicators of the idle and silent ranks, and others that are only counted.
 	Triggered []int  // Ranks that triggers name.

@@ -22,6 +22,7 @@ const (
 // Plan is one search. The zero value is ready for First.
 type Plan struct {
 	rings  []Ring
+	blind  []int // Asked where the ends say nothing.
 	rounds int
 }
 
@@ -38,12 +39,15 @@ func (p *Plan) First(o *Overview) []int {
 		out.add(p.rings[i].extremes()...)
 		out.add(p.rings[i].sample(ringSample)...)
 	}
-	if !o.ends() {
-		out.add(o.Triggered[:min(len(o.Triggered), mostBlind)]...)
-		out.add(o.Stalled[:min(len(o.Stalled), mostBlind)]...)
-	} else if len(out.ranks) == 0 || len(o.Around) == 0 && len(o.Rings) == 0 {
-		out.add(o.Triggered[:min(len(o.Triggered), 1)]...)
-		out.add(o.Stalled[:min(len(o.Stalled), 1)]...)
+	var blind list
+	blind.add(o.Triggered[:min(len(o.Triggered), mostBlind)]...)
+	blind.add(o.Stalled[:min(len(o.Stalled), mostBlind)]...)
+	p.blind = blind.ranks
+	switch {
+	case !o.ends():
+		out.add(p.blind...)
+	case len(o.Around) == 0 && len(o.Rings) == 0:
+		out.add(p.blind[:min(len(p.blind), 2)]...) // Somebody who waits.
 	}
 	return out.ranks
 }
@@ -55,6 +59,9 @@ func (p *Plan) Next(ev *rca.Evidence, v *rca.Verdict, asked func(rank int) bool)
 		return nil
 	}
 	want := slices.DeleteFunc(p.wanted(ev, v), asked)
+	if len(want) == 0 && !accuses(v) {
+		want, p.blind = slices.DeleteFunc(p.blind, asked), nil
+	}
 	return want[:min(len(want), leastPerRound<<min(p.rounds-1, 16), mostPerRound)]
 }
 

@@ -66,7 +66,7 @@ func TestFirst(t *testing.T) {
 		{"and who counts otherwise", Overview{Rings: []Ring{ringOf(40, func(i int) int64 { return int64(6 - i/39) })}}, []int{390, 0, 100, 200, 300}},
 		{"but not in a pipeline", Overview{Rings: []Ring{ringOf(40, func(i int) int64 { return int64(6 + 6*min(i, 1)) })}}, []int{0, 100, 200, 300}},
 		{"no end in sight", Overview{Triggered: []int{3}, Stalled: []int{4, 3}}, []int{3, 4}},
-		{"silent alone, and one that waits", Overview{Silent: []int{3}, Stalled: []int{4, 5}}, []int{3, 4}},
+		{"silent alone, and one that waits", Overview{Silent: []int{3}, Stalled: []int{4, 5, 6}}, []int{3, 4, 5}},
 	} {
 		var p Plan
 		if got := p.First(&tc.o); !slices.Equal(got, tc.want) {
@@ -129,11 +129,12 @@ func TestNext(t *testing.T) {
 		{"the end comes first", true, &rca.Verdict{Class: rca.Unknown, Ask: []int{5, 20}}, []int{20}},
 		{"the end that is not explained", true, accused(5, 20), []int{20}},
 		{"not the one that holds the accused", true, accused(10, 20), nil},
+		{"where the ends say nothing, who else waits", true, &rca.Verdict{Class: rca.Healthy}, []int{7}},
 		{"a doubtful verdict goes on", false, &rca.Verdict{Class: rca.Fault, Culprits: []rca.Culprit{{Rank: 5}}, Ask: []int{3}}, []int{3}},
 	} {
 		var p Plan
 		if tc.ring {
-			p.First(&Overview{Rings: []Ring{ring}})
+			p.First(&Overview{Rings: []Ring{ring}, Triggered: []int{7}})
 		}
 		if got := p.Next(&rca.Evidence{}, tc.v, nobody); !slices.Equal(got, tc.want) {
 			t.Errorf("%s: %v, want %v", tc.name, got, tc.want)

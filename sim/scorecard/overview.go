@@ -69,8 +69,9 @@ func (s *searcher) overview() *search.Overview {
 		c.Heads++
 	}
 	for i := range ev.Missing {
-		o.Silent = append(o.Silent, ev.Missing[i].Ranks...)
+		o.Silent = append(o.Silent, ev.Missing[i].Ranks[:min(1, len(ev.Missing[i].Ranks))]...)
 	}
+	o.Stalled = s.stalled()
 	if len(o.Idle) > search.MostEnds {
 		o.Idle = nil
 	}
@@ -79,7 +80,7 @@ func (s *searcher) overview() *search.Overview {
 	for _, id := range slices.Sorted(maps.Keys(comms)) {
 		list = append(list, *comms[id])
 	}
-	ends := slices.Concat(o.Idle, o.Silent)
+	ends := slices.Concat(o.Idle, o.Silent[:min(len(o.Silent), search.MostEnds)])
 	into, besides := search.Choose(list, len(ends) > 0)
 	for _, id := range into {
 		o.Rings = append(o.Rings, s.ring(id))
@@ -88,6 +89,33 @@ func (s *searcher) overview() *search.Overview {
 		o.Around = append(o.Around, s.ring(id))
 	}
 	return o
+}
+
+// stalled gives the ranks that have seen no progress for longest.
+func (s *searcher) stalled() []int {
+	type quiet struct {
+		rank int
+		time time.Duration
+	}
+	var list []quiet
+	for i := range s.whole.ev.Ranks {
+		r := &s.whole.ev.Ranks[i]
+		q := quiet{rank: r.ID}
+		for j := range r.Memberships {
+			for k := range r.Memberships[j].InFlight {
+				q.time = max(q.time, r.Memberships[j].InFlight[k].Stuck)
+			}
+		}
+		if q.time > 0 && r.State != rca.ProcessGone && r.State != rca.ProcessExited {
+			list = append(list, q)
+		}
+	}
+	slices.SortStableFunc(list, func(a, b quiet) int { return cmp.Compare(b.time, a.time) })
+	var out []int
+	for _, q := range list[:min(len(list), search.MostEnds)] {
+		out = append(out, q.rank)
+	}
+	return out
 }
 
 // measure fills in sizes, and how far the member has come that has come least far.
