@@ -21,13 +21,31 @@ type comm struct {
 	place   []int32 // Of each member in the first ring.
 	ops     []*op   // Collectives not yet entered by everybody, from number first on; nil: entered.
 	first   int64
-	pairs   map[int64]*pairing // Sends and receives by source and destination.
+	known   []calibratedCall // Of collectives called so far.
+	pairs   [][]pairing      // Sends and receives by source, and then by destination as they come.
 }
 
 // pairing matches the sends of one rank to the receives of another, in order.
 type pairing struct {
+	dst          int32
 	sends, recvs int64 // Launched so far.
-	open         map[int64]*op
+	// open are the operations that only one side has launched, the oldest first: those up to the further side's number.
+	open []*op
+}
+
+// pairing finds or makes what matches two members' transfers. It is valid until the next call.
+func (c *comm) pairing(src, dst int32) *pairing {
+	if c.pairs == nil {
+		c.pairs = make([][]pairing, len(c.members))
+	}
+	list := c.pairs[src]
+	for i := range list {
+		if list[i].dst == dst {
+			return &list[i]
+		}
+	}
+	c.pairs[src] = append(list, pairing{dst: dst})
+	return &c.pairs[src][len(list)]
 }
 
 func (s *sim) makeComms() {
@@ -38,8 +56,7 @@ func (s *sim) makeComms() {
 			}
 			c := &comm{
 				slot: sl, name: fmt.Sprintf("%s_%d", slotNames[sl], i), members: g,
-				id:    trace.CommID(random(s.cfg.Seed, forCommID, int64(sl), int64(i), 1) | 1<<60),
-				pairs: map[int64]*pairing{},
+				id: trace.CommID(random(s.cfg.Seed, forCommID, int64(sl), int64(i), 1) | 1<<60),
 			}
 			c.layout(s)
 			index := int32(len(s.comms)) //nolint:gosec // Few.

@@ -49,7 +49,8 @@ func (r *rank) launch(s *sim, in *instr, pc int) {
 // launchGroup calls all sends and receives of a group.
 func (r *rank) launchGroup(s *sim, c *comm, in *instr, called Time) []finished {
 	at := r.comms[in.slot]
-	halves := r.halves(s, c, in)
+	r.halved = r.halves(s, c, in, r.halved[:0])
+	halves := r.halved
 	var tx, rx int64
 	for _, h := range halves {
 		if s.hw[c.members[h.delta]].host != s.hw[r.id].host {
@@ -86,10 +87,10 @@ func (r *rank) launchGroup(s *sim, c *comm, in *instr, called Time) []finished {
 }
 
 // halves lists this rank's sends and receives of a group, delta holding the peer's rank in the communicator.
-func (r *rank) halves(s *sim, c *comm, in *instr) []half {
+// The list is appended to out.
+func (r *rank) halves(s *sim, c *comm, in *instr, out []half) []half {
 	n := int32(len(c.members)) //nolint:gosec // Few.
 	me := r.comms[in.slot].rank
-	var out []half
 	if in.allToAll {
 		for i := int32(1); i < n; i++ {
 			to, from := (me+i)%n, (me-i+n)%n
@@ -152,28 +153,23 @@ func (c *comm) drop(number int64) {
 
 // transfer finds or makes the next send or receive between two members.
 func (c *comm) transfer(src, dst int32, send bool) *op {
-	key := int64(src)<<32 | int64(dst)
-	p := c.pairs[key]
-	if p == nil {
-		p = &pairing{open: map[int64]*op{}}
-		c.pairs[key] = p
-	}
-	n := &p.recvs
+	p := c.pairing(src, dst)
+	own, other := &p.recvs, p.sends
 	if send {
-		n = &p.sends
+		own, other = &p.sends, p.recvs
 	}
-	seq := *n
-	*n++
-	o := p.open[seq]
-	if o == nil {
-		both := &pairOp{mem: [2]member{uncalled, uncalled}, op: op{comm: c, p2p: true, src: src, dst: dst, number: seq}}
-		o = &both.op
-		o.mem = both.mem[:]
-		p.open[seq] = o
-	} else {
-		delete(p.open, seq)
+	seq := *own
+	*own++
+	if seq < other { // The other side was there before.
+		o := p.open[0]
+		p.open[0] = nil
+		p.open = p.open[1:]
+		return o
 	}
-	return o
+	both := &pairOp{mem: [2]member{uncalled, uncalled}, op: op{comm: c, p2p: true, src: src, dst: dst, number: seq}}
+	both.op.mem = both.mem[:]
+	p.open = append(p.open, &both.op)
+	return &both.op
 }
 
 // note keeps the operation in the list of those not entered by everybody.

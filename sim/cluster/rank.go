@@ -42,6 +42,7 @@ type rank struct {
 	stalls  []Stall
 	script  []deviation
 	busy    []activity
+	halved  []half // Of the group launched last, used again.
 }
 
 type membership struct {

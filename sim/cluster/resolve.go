@@ -34,12 +34,12 @@ func (s *sim) resolve(o *op) {
 			last, o.latest = t, int32(i) //nolint:gosec // Few.
 		}
 	}
-	c := s.calibrated(o)
 	same := o.consistent()
 	if o.agreed = o.mem[0].in; !same {
 		o.agreed = nil
 		o.agreed = o.majority()
 	}
+	c := s.calibrated(o)
 	if s.isOdd(o, c) || !same {
 		e := s.evaluate(o, Never-1, false, true)
 		for i := range o.mem {
@@ -77,6 +77,27 @@ func (s *sim) fluid(o *op, i int, last Time, c *calibration) Time {
 
 // calibrated gives the nominal time of an operation, computing it step by step the first time.
 func (s *sim) calibrated(o *op) *calibration {
+	if o.p2p || o.agreed == nil || o.mem[0].in != o.agreed {
+		return s.calibratedBy(o)
+	}
+	for i := range o.comm.known {
+		if k := &o.comm.known[i]; k.in == o.agreed {
+			return k.calibration
+		}
+	}
+	c := s.calibratedBy(o)
+	o.comm.known = append(o.comm.known, calibratedCall{o.agreed, c})
+	return c
+}
+
+// calibratedCall is the calibration of a communicator's collective.
+type calibratedCall struct {
+	in          *instr
+	calibration *calibration
+}
+
+// calibratedBy is calibrated by the operation's shape.
+func (s *sim) calibratedBy(o *op) *calibration {
 	key := calibKey{shape: o.comm.shape, fn: o.mem[0].in.fn, bytes: o.bytes()}
 	if o.p2p {
 		key.fn = trace.Send

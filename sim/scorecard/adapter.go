@@ -199,7 +199,11 @@ func (g *gathered) timeline(rec *cluster.Recording, ev *rca.Evidence, h, most in
 
 // past asks a host for its finished operations.
 func (g *gathered) past(rec *cluster.Recording, h int) ([]fetchedOp, error) {
-	var out []fetchedOp
+	n := 0
+	for _, r := range rec.RanksOf(h) {
+		n += rec.Remembered(r)
+	}
+	out := make([]fetchedOp, 0, n)
 	var failed error
 	for _, r := range rec.RanksOf(h) {
 		rec.Finished(r, cluster.At(rec.Now()-historySpan), func(c *trace.Completion) {

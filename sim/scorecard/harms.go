@@ -66,6 +66,10 @@ func harmNamed(name string) *harm {
 	return &allHarms[i]
 }
 
+// harmedRanks is the size of job up to which a sample of the harms is asked about: beyond, a second look at everything costs
+// as much as the run.
+const harmedRanks = 2048
+
 // harmsOf chooses the harms of a case.
 func (o *Options) harmsOf(c *Case) []string {
 	switch o.Harm {
@@ -74,6 +78,9 @@ func (o *Options) harmsOf(c *Case) []string {
 	case HarmAll:
 		return Harms()
 	case "", HarmSample:
+		if c.Ranks > harmedRanks {
+			return nil
+		}
 		h := fnv.New32a()
 		h.Write([]byte(c.Name))
 		return []string{allHarms[h.Sum32()%uint32(len(allHarms))].name} //nolint:gosec // A handful.

@@ -78,3 +78,12 @@ func (w *workload) warm() (start, period time.Duration) {
 	}
 	return 25 * time.Second, 4 * time.Second
 }
+
+// watched is for how long a job runs on once it is warm: long enough for what is slow by a minute's mean, or in the largest
+// jobs, which cost a second of simulation for each of their own, for twice the time that the triggers usually take.
+func (w *workload) watched() time.Duration {
+	if w.ranks() > 2048 {
+		return 50 * time.Second
+	}
+	return 75 * time.Second
+}

@@ -200,7 +200,7 @@ func makeCase(sc scenario, w *workload, seed uint64) Case {
 	c := Case{
 		Name: fmt.Sprintf("%s/%s/%s/%d", sc.name, strings.ReplaceAll(sc.severity, " ", "_"), w.name, seed), Scenario: sc.name, Group: sc.group, Workload: w.name,
 		Severity: sc.severity, Ranks: w.ranks(), Seed: seed,
-		config: cluster.Config{Seed: d.next(), Hardware: w.hw, Job: w.job, Until: start + 75*time.Second},
+		config: cluster.Config{Seed: d.next(), Hardware: w.hw, Job: w.job, Until: start + w.watched()},
 	}
 	if hosts := (w.ranks() + w.hw.GPUsPerHost - 1) / w.hw.GPUsPerHost; hosts > searchPast {
 		// Nobody looks further back in so large a job, and what is kept of it is most of a simulation's memory.
