@@ -52,8 +52,8 @@ type position int
 
 const (
 	first position = iota // Or the only one.
-	between
 	last
+	between
 )
 
 // dice draws the place and the time of a fault.
