@@ -116,6 +116,8 @@ func (f *fleet) series(query string) []byte {
 		}
 	}
 	switch {
+	case strings.HasPrefix(query, "count(nccl_process_info"):
+		add(float64(f.world()), "")
 	case strings.HasPrefix(query, "topk") && strings.Contains(query, "unless on (rank)"):
 		add(1, fmt.Sprintf(`"rank":"%d"`, f.culprit))
 	case strings.HasPrefix(query, "count by (comm) (topk"):

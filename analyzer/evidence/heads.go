@@ -23,7 +23,8 @@ import (
 func (d *Directory) Heads(ctx context.Context, jobID string) ([]search.Comm, error) {
 	selector := Selector("job_id", jobID)
 	ages, agesErr := config.Query(d.cfg.Queries.Ages, selector)
-	comms, commsErr := config.Query(d.cfg.Queries.Comms, selector)
+	// One member speaks for the size: all members' series would be the largest part of what Prometheus has to read.
+	comms, commsErr := config.Query(d.cfg.Queries.Comms, selector+","+Selector("comm_rank", "0"))
 	if err := errors.Join(agesErr, commsErr); err != nil {
 		return nil, err
 	}
@@ -31,7 +32,7 @@ func (d *Directory) Heads(ctx context.Context, jobID string) ([]search.Comm, err
 	var wg sync.WaitGroup
 	wg.Go(func() { counts, agesErr = d.vector(ctx, fmt.Sprintf("count by (comm) (topk by (rank) (1, %s))", ages)) })
 	wg.Go(func() {
-		sizes, commsErr = d.vector(ctx, fmt.Sprintf("group by (comm, nranks) (%s) and on (comm) %s", comms, ages))
+		sizes, commsErr = d.vector(ctx, fmt.Sprintf("group by (comm, nranks) (last_over_time(%s[%s]))", comms, d.cfg.Lookback))
 	})
 	wg.Wait()
 	if err := errors.Join(agesErr, commsErr); err != nil {
@@ -51,15 +52,24 @@ func (d *Directory) Heads(ctx context.Context, jobID string) ([]search.Comm, err
 	return out, nil
 }
 
+// mostNamed bounds the communicators that a query names.
+const mostNamed = 512
+
 // Least fills in how many operations the member has completed that has completed least.
 func (d *Directory) Least(ctx context.Context, jobID string, comms []search.Comm) error {
 	selector := Selector("job_id", jobID)
-	ages, agesErr := config.Query(d.cfg.Queries.Ages, selector)
-	completed, completedErr := config.Query(d.cfg.Queries.Completed, selector)
-	if err := errors.Join(agesErr, completedErr); err != nil {
+	if len(comms) <= mostNamed {
+		names := make([]string, 0, len(comms))
+		for i := range comms {
+			names = append(names, string(comms[i].ID))
+		}
+		selector += "," + selectorOneOf("comm", names)
+	}
+	completed, err := config.Query(d.cfg.Queries.Completed, selector)
+	if err != nil {
 		return err
 	}
-	vector, err := d.vector(ctx, fmt.Sprintf("min by (comm) (%s) and on (comm) %s", completed, ages))
+	vector, err := d.vector(ctx, fmt.Sprintf("min by (comm) (%s)", completed))
 	if err != nil {
 		return err
 	}
@@ -86,7 +96,7 @@ func (d *Directory) Idle(ctx context.Context, jobID string, most int) ([]int, er
 	if err != nil {
 		return nil, err
 	}
-	vector, err := d.vector(ctx, fmt.Sprintf("topk(%d, count by (rank) (%s) unless on (rank) (%s > 0))", most+1, processes, stalled))
+	vector, err := d.vector(ctx, fmt.Sprintf("topk(%d, %s unless on (rank) (%s > 0))", most+1, processes, stalled))
 	if err != nil || len(vector) > most {
 		return nil, err
 	}

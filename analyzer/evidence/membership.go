@@ -135,6 +135,17 @@ func (d *Directory) changed(ctx context.Context, jobID string, before []Process,
 		return nil, err
 	}
 	then := fmt.Sprintf("%s offset %s", now, model.Duration(age.Round(time.Second)+time.Second))
+	alive := 0
+	for i := range before {
+		if before[i].Live {
+			alive++
+		}
+	}
+	if same, err := d.vector(ctx, fmt.Sprintf("count(%s and %s)", now, then)); err != nil {
+		return nil, err
+	} else if len(same) == 1 && int(same[0].Value) == alive {
+		return before, nil // All that were there still are; a rank is not there twice.
+	}
 	var came, went model.Vector
 	var cameErr, wentErr error
 	var wg sync.WaitGroup

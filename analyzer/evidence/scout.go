@@ -34,9 +34,15 @@ func (s *Session) Survey(ctx context.Context, triggered []int) *search.Overview 
 	var wg sync.WaitGroup
 	var commsErr, idleErr, stalledErr error
 	wg.Go(func() { comms, commsErr = d.Heads(ctx, s.jobID) })
-	wg.Go(func() { o.Idle, idleErr = d.Idle(ctx, s.jobID, search.MostEnds) })
 	wg.Go(func() { o.Stalled, stalledErr = d.Stalled(ctx, s.jobID, search.MostEnds) })
 	wg.Wait()
+	waiting := 0
+	for i := range comms {
+		waiting += comms[i].Heads
+	}
+	if waiting < len(s.processes) {
+		o.Idle, idleErr = d.Idle(ctx, s.jobID, search.MostEnds)
+	}
 	s.note(cmp.Or(commsErr, idleErr, stalledErr))
 
 	ends := slices.Concat(o.Idle, o.Silent[:min(len(o.Silent), search.MostEnds)])

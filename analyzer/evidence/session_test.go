@@ -152,6 +152,11 @@ func TestProcessesChanged(t *testing.T) {
 	if slices.Contains(p.asked, liveQuery) {
 		t.Error("all processes are read again")
 	}
+	p.answers["count("+liveQuery+" and "+liveQuery+" offset 1s)"] = model.Vector{&model.Sample{Value: 3}}
+	p.asked = nil
+	if got, err := d.Processes(t.Context(), "job"); err != nil || len(got) != 3 || !got[2].Live || len(p.asked) != 1 {
+		t.Errorf("nothing has changed: %v, %v, asked %q", got, err, p.asked)
+	}
 	p.err = errors.New("down")
 	if got, err := d.Processes(t.Context(), "job"); err == nil || len(got) != 3 {
 		t.Errorf("with Prometheus down: %v, %v", got, err)
