@@ -301,8 +301,9 @@ func (s *sim) applyScript(f *Fault, spans [][2]Time, one []int) (Truth, error) {
 		return truth(classSlowCompute, one, causeNotCalled, causeCPU, causeStorage, causeUnknown).or(classSlowMixed).comp("process", ""), nil
 	case GlobalSlow:
 		for q := range s.hw {
-			s.limit(spans, f.Remaining, []int{q}, &s.hw[q].gpu)
+			s.limit(spans, f.Remaining, nil, &s.hw[q].gpu)
 		}
+		s.oddEverywhere(spans)
 		return truth(classGlobalSlow, nil).comp("none", ""), nil
 	case GlobalNetwork:
 		for h := range s.nics {
@@ -310,11 +311,7 @@ func (s *sim) applyScript(f *Fault, spans [][2]Time, one []int) (Truth, error) {
 				s.limit(spans, f.Remaining, nil, &s.nics[h][n].tx)
 			}
 		}
-		for q := range s.hw {
-			for _, w := range spans {
-				s.odd([]int{q}, w[0], w[1])
-			}
-		}
+		s.oddEverywhere(spans)
 		return truth(classGlobalSlow, nil).comp("none", ""), nil
 	case ExpertImbalance:
 		return s.unbalanceExpert(f)
@@ -322,6 +319,20 @@ func (s *sim) applyScript(f *Fault, spans [][2]Time, one []int) (Truth, error) {
 		return s.unbalanceStage(f)
 	}
 	return Truth{}, fmt.Errorf("unknown kind %q", f.Kind)
+}
+
+// oddEverywhere notes that every rank has the same resource lowered in the spans. Where that is all that is wrong, and lasts,
+// operations after it are alike, as those before it are.
+func (s *sim) oddEverywhere(spans [][2]Time) {
+	if len(s.cfg.Faults) == 1 && len(spans) == 1 && spans[0][1] >= s.end {
+		s.changed = spans[0][0]
+		return
+	}
+	for q := range s.hw {
+		for _, w := range spans {
+			s.odd([]int{q}, w[0], w[1])
+		}
+	}
 }
 
 // limit lowers resources to the remaining share in the spans; the ranks are those that use them.

@@ -207,12 +207,16 @@ func TestFluidAgreesWithChunks(t *testing.T) {
 		"context": {Model: GPT70B, TP: 8, CP: 2, DP: 2, PP: 2, MicroBatches: 2, Sharding: ZeRO, SeqImbalance: 0.2},
 	} {
 		t.Run(name, func(t *testing.T) { fluidAgrees(t, job) })
+		t.Run(name+", all GPUs slow", func(t *testing.T) { fluidAgrees(t, job, Fault{Kind: GlobalSlow, At: 6 * time.Second, Remaining: 0.75}) })
+		t.Run(name+", all NICs slow", func(t *testing.T) {
+			fluidAgrees(t, job, Fault{Kind: GlobalNetwork, At: 6 * time.Second, Remaining: 0.3})
+		})
 	}
 }
 
-func fluidAgrees(t *testing.T, job Job) {
+func fluidAgrees(t *testing.T, job Job, faults ...Fault) {
 	t.Helper()
-	cfg := Config{Seed: 7, Until: 12 * time.Second, Job: job}
+	cfg := Config{Seed: 7, Until: 16 * time.Second, Job: job, Faults: faults}
 	fluid, _, err := Run(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)

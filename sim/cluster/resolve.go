@@ -12,6 +12,7 @@ type calibKey struct {
 	bytes int64
 	net   bool
 	share float64
+	after bool // The job-wide change.
 }
 
 // calibration is what the step-by-step evaluation says of an operation that everybody enters together.
@@ -80,25 +81,27 @@ func (s *sim) calibrated(o *op) *calibration {
 	if o.p2p || o.agreed == nil || o.mem[0].in != o.agreed {
 		return s.calibratedBy(o)
 	}
+	after := s.after(o)
 	for i := range o.comm.known {
-		if k := &o.comm.known[i]; k.in == o.agreed {
+		if k := &o.comm.known[i]; k.in == o.agreed && k.after == after {
 			return k.calibration
 		}
 	}
 	c := s.calibratedBy(o)
-	o.comm.known = append(o.comm.known, calibratedCall{o.agreed, c})
+	o.comm.known = append(o.comm.known, calibratedCall{o.agreed, after, c})
 	return c
 }
 
 // calibratedCall is the calibration of a communicator's collective.
 type calibratedCall struct {
 	in          *instr
+	after       bool
 	calibration *calibration
 }
 
 // calibratedBy is calibrated by the operation's shape.
 func (s *sim) calibratedBy(o *op) *calibration {
-	key := calibKey{shape: o.comm.shape, fn: o.mem[0].in.fn, bytes: o.bytes()}
+	key := calibKey{shape: o.comm.shape, fn: o.mem[0].in.fn, bytes: o.bytes(), after: s.after(o)}
 	if o.p2p {
 		key.fn = trace.Send
 		key.net = s.hw[o.rankOf(0)].host != s.hw[o.rankOf(1)].host
@@ -109,25 +112,53 @@ func (s *sim) calibratedBy(o *op) *calibration {
 	}
 	flat := *o
 	flat.mem = make([]member, len(o.mem))
+	base := Time(0)
+	if key.after {
+		base = s.changed
+	}
 	for i := range o.mem {
 		flat.mem[i] = o.mem[i]
-		flat.mem[i].enq, flat.mem[i].entered = 0, 1
+		flat.mem[i].enq, flat.mem[i].entered = base, base+1
 	}
-	e := evaluation{sim: s, comm: o.comm, op: &flat, until: Never - 1, nominal: true, coarse: true}
+	e := evaluation{sim: s, comm: o.comm, op: &flat, until: Never - 1, nominal: !key.after, coarse: true}
 	e.all()
 	c := &calibration{}
 	for _, t := range e.left {
-		c.time = max(c.time, t-1)
+		c.time = max(c.time, t-base-1)
 	}
 	c.dirs = make([]memberDirs, len(e.left))
 	if o.comm.hosts > 1 {
 		e.sumAll(c.dirs)
+	}
+	for i := range c.dirs {
+		c.dirs[i].send.since(base)
+		c.dirs[i].recv.since(base)
 	}
 	if o.p2p {
 		c.fits = o.size <= p2pChannels*p2pChunk*smallWindow
 	}
 	s.calib[key] = c
 	return c
+}
+
+// since makes times those after a moment.
+func (x *dir) since(base Time) {
+	if x.first > 0 {
+		x.first, x.last = x.first-base, x.last-base
+	}
+}
+
+// after tells whether an operation was launched after the job-wide change, by all that have.
+func (s *sim) after(o *op) bool {
+	if s.changed >= Never {
+		return false
+	}
+	for i := range o.mem {
+		if o.mem[i].enq < s.changed {
+			return false
+		}
+	}
+	return true
 }
 
 // isOdd tells whether a resource of some member is not nominal at some time from the first launch until all can be over.
@@ -141,6 +172,9 @@ func (s *sim) isOdd(o *op, c *calibration) bool {
 		to = max(o.mem[0].entered, o.mem[1].enq)
 	}
 	to += c.time
+	if from < s.changed && to >= s.changed {
+		return true
+	}
 	for i := range o.mem {
 		hw := &s.hw[o.rankOf(i)]
 		if hw.oddFrom <= to && from <= hw.oddTo {

@@ -56,6 +56,7 @@ type sim struct {
 	end       Time  // How far it may.
 	calib     map[calibKey]*calibration
 	uneven    []unevenness
+	changed   Time // From when on a resource is lowered on every rank alike; Never.
 	err       error
 }
 
@@ -128,7 +129,7 @@ func newSim(cfg Config) (*sim, error) {
 	}
 	s := &sim{
 		cfg: cfg, end: At(cfg.Until), paths: map[[2]int32]*profile{},
-		calib: map[calibKey]*calibration{},
+		calib: map[calibKey]*calibration{}, changed: Never,
 	}
 	n := cfg.Job.World()
 	s.hw, s.ranks, s.queued = make([]rankHW, n), make([]rank, n), make([]bool, n)

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -84,11 +85,12 @@ func (p *Progress) Line(now time.Time) string {
 	for _, n := range p.left {
 		done -= n
 	}
-	line := fmt.Sprintf("%d of %d runs in %v, about %v left", done, p.total, now.Sub(p.start).Round(time.Second), p.Left(now).Round(time.Second))
+	var line strings.Builder
+	fmt.Fprintf(&line, "%d of %d runs in %v, about %v left", done, p.total, now.Sub(p.start).Round(time.Second), p.Left(now).Round(time.Second))
 	for _, r := range slices.Sorted(maps.Keys(p.left)) {
 		if n := p.left[r]; n > 0 {
-			line += fmt.Sprintf("; %d ranks: %d of %d, %.1f s each", r, p.runs[r], p.runs[r]+n, p.each(r))
+			fmt.Fprintf(&line, "; %d ranks: %d of %d, %.1f s each", r, p.runs[r], p.runs[r]+n, p.each(r))
 		}
 	}
-	return line
+	return line.String()
 }

@@ -179,7 +179,7 @@ func memoryFor(gib int) int64 {
 	if err := syscall.Sysinfo(&machine); err != nil {
 		return usual
 	}
-	return min(usual, int64(machine.Totalram)*int64(machine.Unit)/3*2) //nolint:gosec,unconvert // Fits; of another type elsewhere.
+	return min(usual, int64(machine.Totalram)*int64(machine.Unit)/3*2) //nolint:gosec // Fits.
 }
 
 // progressEvery is how often the progress is written, and runs are kept for --resume as they come.
