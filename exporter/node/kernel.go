@@ -99,7 +99,7 @@ func (s *Sampler) search(p *Process, now time.Time) bool {
 		k.State = nodeapi.ProcessUnknown
 		return false
 	}
-	k.HostPID, k.Verified = pid, true
+	k.HostPID, k.Verified, s.found = pid, true, true
 	return true
 }
 

@@ -71,7 +71,7 @@ type Sampler struct {
 	mu         sync.Mutex
 	dirs       []*directory
 	processes  []*Process // Sorted by path, then age.
-	added      bool       // Since the last round.
+	found      bool       // A process of a file was, since the last round.
 	unread     map[string]*unreadFile
 	readErrors map[trace.Reason]uint64
 	sampledNS  uint64 // CLOCK_MONOTONIC of the last round.
@@ -152,6 +152,23 @@ func (s *Sampler) Now() uint64 { return s.opts.Clock() }
 
 // Run samples until ctx ends.
 func (s *Sampler) Run(ctx context.Context) {
+	kernel, err := newTicker(s.opts.Interval)
+	if err != nil {
+		s.log.Debug("Sampling by the runtime's timers, which costs some CPU time", "err", err)
+		s.runPlainly(ctx)
+		return
+	}
+	kernel.closeWith(ctx)
+	for ctx.Err() == nil {
+		s.Round()
+		if err := kernel.wait(); err != nil && ctx.Err() == nil {
+			s.log.Warn("Sampling by the runtime's timers", "err", err)
+			s.runPlainly(ctx)
+		}
+	}
+}
+
+func (s *Sampler) runPlainly(ctx context.Context) {
 	ticker := time.NewTicker(s.opts.Interval)
 	defer ticker.Stop()
 	for {
@@ -182,8 +199,8 @@ func (s *Sampler) round(whole bool) {
 		s.lastKernel = now
 	}
 	s.limit(now)
-	if askKernel || s.added {
-		s.added = false
+	if s.found {
+		s.found = false
 		s.settle(now)
 	}
 	kept := s.processes[:0]

@@ -198,7 +198,7 @@ func (s *Sampler) consider(path string, id fileID, now time.Time) {
 		s.absorb(p, now)
 		s.bury(p, now)
 	}
-	s.processes, s.added = append(s.processes, p), true
+	s.processes = append(s.processes, p)
 	slices.SortStableFunc(s.processes, func(a, b *Process) int { return cmp.Compare(a.path, b.path) })
 	s.log.Info("Following trace file", "file", path, "pid", p.Snap.Identity.PID, "state", string(p.Kernel.State))
 }
