@@ -29,7 +29,7 @@ const kernelPeriod = time.Second
 
 const (
 	// ringsPeriod is how often the pages of a file's rings are given back, which are read once.
-	ringsPeriod = 5 * time.Second
+	ringsPeriod = 2 * time.Second
 	// releasePeriod is how often all its pages are.
 	releasePeriod = time.Minute
 )
