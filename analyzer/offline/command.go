@@ -57,6 +57,8 @@ type config struct {
 	columns   map[string]string
 	worldSize int
 	jobID     string
+	topology  []string
+	operators string
 	maxFile   units.Base2Bytes
 }
 
@@ -78,6 +80,8 @@ func (c *config) register(app *kingpin.Application) *kingpin.CmdClause {
 	cmd.Flag("column", "Role of an op table's column, role=name (repeatable). Roles: "+columnRoles+".").StringMapVar(&c.columns)
 	cmd.Flag("world-size", "Ranks the job has, where the files do not say.").IntVar(&c.worldSize)
 	cmd.Flag("job-id", "Name of the job, for the verdict.").StringVar(&c.jobID)
+	cmd.Flag("topology", "What connects the hosts (repeatable): Slurm's topology.conf, NCCL's topology XML, or the project's YAML; names NICs, links and switches.").StringsVar(&c.topology)
+	cmd.Flag("operator-model", "A trained detector of abnormal operations, as culprit-sim train writes it.").StringVar(&c.operators)
 	cmd.Flag("max-file-size", "Most bytes a single file may have after unpacking.").Default("256MB").BytesVar(&c.maxFile)
 	cmd.Flag("color", "Colour: auto (terminals, unless NO_COLOR is set), always, never.").Default("auto").EnumVar(&c.color, "auto", "always", "never")
 	cmd.Flag("quiet", "No progress bar.").Short('q').BoolVar(&c.quiet)
@@ -85,17 +89,23 @@ func (c *config) register(app *kingpin.Application) *kingpin.CmdClause {
 }
 
 func (c *config) run(ctx context.Context, stdin io.Reader, stdout, stderr io.Writer) int {
+	known, err := c.know()
+	if err != nil {
+		fmt.Fprintln(stderr, "culprit-analyzer:", err)
+		return ExitNoInput
+	}
+	opt := diagnoseOptions{worldSize: c.worldSize, jobID: c.jobID, knowledge: known}
 	sick, code := c.load(ctx, c.paths, stdin, stderr)
 	if code != 0 {
 		return code
 	}
-	result := diagnose(sick, c.diagnoseOptions())
+	result := diagnose(sick, opt)
 	if len(c.compare) > 0 {
 		healthy, code := c.load(ctx, c.compare, stdin, stderr)
 		if code != 0 {
 			return code
 		}
-		result.compareWith(diagnose(healthy, c.diagnoseOptions()))
+		result.compareWith(diagnose(healthy, opt))
 	}
 	if c.timeline != "" {
 		if err := writeTimeline(c.timeline, result); err != nil {
@@ -103,7 +113,6 @@ func (c *config) run(ctx context.Context, stdin io.Reader, stdout, stderr io.Wri
 			return ExitCannot
 		}
 	}
-	var err error
 	if c.json {
 		err = writeJSON(stdout, result)
 	} else {
@@ -138,10 +147,6 @@ func (c *config) load(ctx context.Context, paths []string, stdin io.Reader, stde
 		return nil, ExitData
 	}
 	return got, 0
-}
-
-func (c *config) diagnoseOptions() diagnoseOptions {
-	return diagnoseOptions{worldSize: c.worldSize, jobID: c.jobID}
 }
 
 func (c *config) colored(w io.Writer) bool {

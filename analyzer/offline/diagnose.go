@@ -32,6 +32,7 @@ type sourceResult struct {
 type diagnoseOptions struct {
 	worldSize int
 	jobID     string
+	knowledge
 }
 
 // diagnose asks the engine about everything together, and about each source alone.
@@ -46,7 +47,7 @@ func diagnose(c *collection, opt diagnoseOptions) *result {
 			s.Evidence.WorldSize = opt.worldSize
 		}
 		s.Evidence.Sources = []string{fmt.Sprintf("%s (%d)", s.Name, s.Files)}
-		r.sources = append(r.sources, sourceResult{s, rca.Analyze(s.Evidence, options(s.Frozen))})
+		r.sources = append(r.sources, sourceResult{s, rca.Analyze(s.Evidence, opt.engine(s.Frozen))})
 		if s.Local && len(joined) > 0 {
 			r.sources[len(r.sources)-1].Notes = append(slices.Clone(s.Notes), "its rank numbers are per communicator, so it was not joined with the other sources")
 			continue
@@ -55,18 +56,19 @@ func diagnose(c *collection, opt diagnoseOptions) *result {
 		joined = append(joined, s.Evidence)
 	}
 	r.evidence = merge(joined)
-	r.verdict = rca.Analyze(r.evidence, options(frozen))
+	r.verdict = rca.Analyze(r.evidence, opt.engine(frozen))
 	r.disagreements = disagreements(r)
 	return r
 }
 
-// options of the engine: a frozen source says nothing of time, so whatever is pending counts as stuck. It was also
+// engine gives the engine's options: a frozen source says nothing of time, so whatever is pending counts as stuck. It was also
 // written because somebody waited for too long, so that a slow first step is no excuse.
-func options(frozen bool) rca.Options {
+func (o *diagnoseOptions) engine(frozen bool) rca.Options {
+	out := rca.Options{Topology: o.topology, Operators: o.operators}
 	if frozen {
-		return rca.Options{HangAfter: 1, FirstOps: -2}
+		out.HangAfter, out.FirstOps = 1, -2
 	}
-	return rca.Options{}
+	return out
 }
 
 func absent(from, to int) []rca.Missing {

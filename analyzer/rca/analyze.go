@@ -7,7 +7,7 @@ package rca
 // verdict, byte for byte, whatever the order of ranks and communicators in the evidence.
 func Analyze(ev Evidence, opt Options) Verdict {
 	v := analyze(ev, opt)
-	v.Weight = v.Confidence
+	calibrate(&v)
 	return v
 }
 

@@ -77,7 +77,7 @@ func (w *waitFor) pages(d *decision, v *Verdict) bool {
 	if r.kind == rootOutside && r.inst >= 0 && w.insts[r.inst].op().Barrier {
 		return false
 	}
-	return v.Class != Unknown && v.Confidence >= w.opt.PageConfidence
+	return v.Class != Unknown && w.opt.carries(v.Class, v.Confidence)
 }
 
 func (w *waitFor) longest() time.Duration {

@@ -168,7 +168,7 @@ func (l *launches) unreachable() (Verdict, bool) {
 	}
 	v.Confidence = round(v.Confidence * (1 - 0.4*max(0, float64(len(all)-1))/float64(max(1, l.world))))
 	v.Action = actionFor(v.Class, v.Cause)
-	v.Page = v.Class != Unknown && v.Confidence >= l.opt.PageConfidence
+	v.Page = v.Class != Unknown && l.opt.carries(v.Class, v.Confidence)
 	for _, f := range slices.Concat(l.facts["dead"], l.facts["unresponsive"], l.facts["async_error"]) {
 		v.Evidence = append(v.Evidence, f.Text)
 	}
@@ -272,7 +272,7 @@ func (l *launches) otherFunction() (Verdict, bool) {
 			v.Culprits = append(v.Culprits, cu)
 		}
 		v.Action = actionFor(v.Class, v.Cause)
-		v.Page = v.Confidence >= l.opt.PageConfidence
+		v.Page = l.opt.carries(v.Class, v.Confidence)
 		l.missing(&v)
 		return v, true
 	}
@@ -358,7 +358,7 @@ func (l *launches) behind() (Verdict, bool) {
 		}
 	}
 	v.Action = actionFor(v.Class, v.Cause)
-	v.Page = v.Confidence >= l.opt.PageConfidence
+	v.Page = l.opt.carries(v.Class, v.Confidence)
 	return v, true
 }
 

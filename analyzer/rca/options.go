@@ -41,8 +41,8 @@ type Options struct {
 	Theta float64
 	// LateAfter is Mycroft's "constantly late" threshold (default 1 s, M7).
 	LateAfter time.Duration
-	// NameConfidence is the confidence below which evidence that others' waiting could explain, or that was only
-	// partly seen, makes suspects and not culprits (default 0.5).
+	// NameConfidence is the weight of evidence below which nobody is paged, and below which evidence that others' waiting
+	// could explain, or that was only partly seen, makes suspects and not culprits (default 0.5).
 	NameConfidence float64
 	// PageConfidence is the confidence from which a verdict that accuses somebody pages (default 0.5).
 	PageConfidence float64

@@ -282,7 +282,7 @@ func (a *slowAnalysis) verdict() Verdict {
 		}
 	}
 	v.Action = actionFor(v.Class, v.Cause)
-	v.Page = (v.Class == SlowCompute || v.Class == SlowComm || v.Class == SlowMixed) && v.Confidence >= a.opt.PageConfidence && len(f.nodes) > 0 && f.gain >= a.opt.IrregularFactor
+	v.Page = (v.Class == SlowCompute || v.Class == SlowComm || v.Class == SlowMixed) && a.opt.carries(v.Class, v.Confidence) && len(f.nodes) > 0 && f.gain >= a.opt.IrregularFactor
 	return v
 }
 

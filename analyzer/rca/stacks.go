@@ -57,7 +57,7 @@ func stackVerdict(x *index) (Verdict, bool) {
 		v.Evidence = append(v.Evidence, fmt.Sprintf("%s is in %s.", opener(x.rankName(n)), x.nodes[n].rank.Stack[len(x.nodes[n].rank.Stack)-1]))
 	}
 	v.Contradictions = []string{"A stack is a moment: take another and see whether it is the same."}
-	v.Page = v.Confidence >= x.opt.PageConfidence
+	v.Page = x.opt.carries(v.Class, v.Confidence)
 	return v, true
 }
 

@@ -129,7 +129,7 @@ func (r *Report) harmTable() table {
 func (r *Report) harmedReliabilityTable() table {
 	t := table{
 		title: "Reliability under harm",
-		note:  fmt.Sprintf("As above, of the verdicts on spoiled evidence. Expected calibration error %.3f.", r.Summary.HarmedCalibration),
+		note:  fmt.Sprintf("As above, of the verdicts on spoiled evidence. Expected calibration error %.3f, before calibration %.3f.", r.Summary.HarmedCalibration, r.Summary.HarmedUncalibrated),
 		head:  []string{"confidence", "mean", "right"},
 	}
 	for _, b := range r.Summary.HarmedReliability {

@@ -46,6 +46,9 @@ type Summary struct {
 	Design      []Asked       `json:"design"`  // The floors of the design beside what was measured.
 	Reliability []Bin         `json:"reliability"`
 	Calibration float64       `json:"calibration_error"` // Expected calibration error.
+	// Uncalibrated is the error that the bare weights of evidence would have as confidences, HarmedUncalibrated that under harm.
+	Uncalibrated       float64 `json:"uncalibrated_error"`
+	HarmedUncalibrated float64 `json:"harmed_uncalibrated_error"`
 
 	Harms []HarmScore `json:"harms"` // Under each harm; the last is of all together.
 	// HarmedReliability and HarmedCalibration are of the verdicts under harm.
@@ -138,9 +141,14 @@ func summarize(all []Outcome) Summary {
 	}
 	s.F1Low, s.F1High = f1Bounds(s.Precision, s.Recall)
 	s.Methods = scoreMethods(effective)
-	s.Reliability, s.Calibration = reliability(effective)
+	said := func(o *Outcome) float64 { return o.Confidence }
+	weighs := func(o *Outcome) float64 { return o.Weight }
+	s.Reliability, s.Calibration = reliability(effective, said)
+	_, s.Uncalibrated = reliability(effective, weighs)
 	s.Harms = scoreHarms(effective)
-	s.HarmedReliability, s.HarmedCalibration = reliability(asOutcomes(effective))
+	harmed := asOutcomes(effective)
+	s.HarmedReliability, s.HarmedCalibration = reliability(harmed, said)
+	_, s.HarmedUncalibrated = reliability(harmed, weighs)
 	s.Design = design(all, &s)
 	return s
 }
@@ -186,20 +194,20 @@ func ranked(o *Outcome) bool {
 	return o.Top1 && o.accuses()
 }
 
-// reliability bins the verdicts by the confidence they claim.
-func reliability(list []Outcome) (bins []Bin, calibrationError float64) {
+// reliability bins the verdicts by what they claim.
+func reliability(list []Outcome, claim func(*Outcome) float64) (bins []Bin, calibrationError float64) {
 	const n = 10
 	total := 0
 	for i := range n {
 		b := Bin{From: float64(i) / n, To: float64(i+1) / n}
 		in := filter(list, func(o *Outcome) bool {
-			return o.Confidence > 0 && !o.Unknown && o.Confidence > b.From && o.Confidence <= b.To
+			return !o.Unknown && claim(o) > b.From && claim(o) <= b.To
 		})
 		if len(in) == 0 {
 			continue
 		}
 		for k := range in {
-			b.Confidence += in[k].Confidence / float64(len(in))
+			b.Confidence += claim(&in[k]) / float64(len(in))
 		}
 		b.Right = share(in, func(o *Outcome) bool { return o.Right && !o.False })
 		total += len(in)

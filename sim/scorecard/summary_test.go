@@ -91,7 +91,7 @@ func TestSummarize(t *testing.T) {
 func TestReliability(t *testing.T) {
 	list := some(groupHang, "gpu_error", "gpt-64", "dead", 64, 10, 6)
 	list[9].Unknown = true // Says nothing.
-	bins, calibrationError := reliability(list)
+	bins, calibrationError := reliability(list, func(o *Outcome) float64 { return o.Confidence })
 	if len(bins) != 1 || bins[0].Right.Hits != 6 || bins[0].Right.Of != 9 {
 		t.Fatalf("bins %+v", bins)
 	}

@@ -165,7 +165,7 @@ func (r *Report) methodTable() table {
 func (r *Report) reliabilityTable() table {
 	t := table{
 		title: "Reliability",
-		note:  fmt.Sprintf("Of verdicts said with a confidence, how many are right: class, first-named, nobody innocent. Expected calibration error %.3f.", r.Summary.Calibration),
+		note:  fmt.Sprintf("Of verdicts said with a confidence, how many are right: class, first-named, nobody innocent. Expected calibration error %.3f; of the bare weight of evidence, before calibration, %.3f.", r.Summary.Calibration, r.Summary.Uncalibrated),
 		head:  []string{"confidence", "mean", "right"},
 	}
 	for _, b := range r.Summary.Reliability {

@@ -45,6 +45,7 @@ func run(ctx context.Context, args []string) error {
 	commands := map[string]func(context.Context) error{}
 	scorecardCommand(app, commands)
 	trainCommand(app, commands)
+	calibrateCommand(app, commands)
 	recordCommand(app, commands)
 	serveCommand(app, commands)
 	listCommand(app, commands)

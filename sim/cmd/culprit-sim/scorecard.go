@@ -241,7 +241,7 @@ func headline(w io.Writer, r *scorecard.Report, dir string) {
 		fmt.Fprintf(w, "  under %-12s of %3d: right %3d (%d without), wider %d, unknown %d, missed %d, the liar %d, an innocent %d; said %.2f, was %.2f\n",
 			h.Harm, h.Right.Of, h.Right.Hits, h.Clean.Hits, h.Wider.Hits, h.Unknown.Hits, h.Missed.Hits, h.Liar.Hits, h.Innocent.Hits, h.Said, h.Was.Value())
 	}
-	fmt.Fprintf(w, "  expected calibration error %.3f, under harm %.3f\n", s.Calibration, s.HarmedCalibration)
+	fmt.Fprintf(w, "  expected calibration error %.3f (of bare weights %.3f), under harm %.3f (%.3f)\n", s.Calibration, s.Uncalibrated, s.HarmedCalibration, s.HarmedUncalibrated)
 	for i := range s.Design {
 		a := &s.Design[i]
 		fmt.Fprintf(w, "  %-8s %s: %s\n", a.State, a.Text, a.Measured)

@@ -1,0 +1,148 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rca
+
+import (
+	"bytes"
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"sync"
+)
+
+// Calibration maps the weight of a verdict's evidence to its confidence: how many of the verdicts with that weight were right
+// on a declared mixture of runs.
+type Calibration struct {
+	Version int    `json:"version"`
+	Command string `json:"command"` // What made it.
+	Commit  string `json:"commit"`  // Of the engine that was measured.
+	Mix     string `json:"mix"`     // Of which runs the shares are.
+	// Prior is as how many verdicts the engine's own weight counts in each knot, Ceiling the largest confidence that is said:
+	// what a simulator leaves out is not in its counts.
+	Prior    float64          `json:"prior"`
+	Ceiling  float64          `json:"ceiling"`
+	Families map[Family]Curve `json:"families"`
+}
+
+// CalibrationVersion is the version of the calibration's JSON form.
+const CalibrationVersion = 1
+
+// Family is a set of classes that are calibrated together.
+type Family string
+
+// Families. Unknown belongs to none: it names nobody.
+const (
+	FamilyHang   Family = "hang"   // H1 to H3.
+	FamilySlow   Family = "slow"   // S1 to S3.
+	FamilyNobody Family = "nobody" // Imbalance and global slowness.
+	FamilyQuiet  Family = "quiet"  // Healthy and benign.
+)
+
+// Curve is a family's map: straight lines between its knots, which rise.
+type Curve []Knot
+
+// Knot is one point of a curve, with what it was counted from.
+type Knot struct {
+	Weight     float64 `json:"weight"`     // Mean of the verdicts.
+	Confidence float64 `json:"confidence"` // Share that was right, smoothed and made to rise.
+	Verdicts   int     `json:"verdicts"`
+	Right      int     `json:"right"`
+}
+
+// FamilyOf gives a class's family, empty for unknown.
+func FamilyOf(c Class) Family {
+	switch c {
+	case NotEntered, Inconsistent, Fault:
+		return FamilyHang
+	case SlowCompute, SlowComm, SlowMixed:
+		return FamilySlow
+	case Imbalance, GlobalSlow:
+		return FamilyNobody
+	case Healthy, Benign:
+		return FamilyQuiet
+	default:
+		return ""
+	}
+}
+
+// ReadCalibration reads and checks a calibration in its JSON form.
+func ReadCalibration(r io.Reader) (*Calibration, error) {
+	var c Calibration
+	dec := json.NewDecoder(r)
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&c); err != nil {
+		return nil, fmt.Errorf("reading the calibration: %w", err)
+	}
+	if c.Version != CalibrationVersion {
+		return nil, fmt.Errorf("reading the calibration: version %d, want %d", c.Version, CalibrationVersion)
+	}
+	if c.Ceiling <= 0 || c.Ceiling >= 1 {
+		return nil, fmt.Errorf("reading the calibration: a ceiling of %g, want one between 0 and 1", c.Ceiling)
+	}
+	for f, curve := range c.Families {
+		if !curve.rises(c.Ceiling) {
+			return nil, fmt.Errorf("reading the calibration: the knots of %s do not rise from 0 to the ceiling", f)
+		}
+	}
+	return &c, nil
+}
+
+func (c Curve) rises(ceiling float64) bool {
+	last := Knot{}
+	for _, k := range c {
+		if k.Weight <= last.Weight || k.Weight > 1 || k.Confidence < last.Confidence || k.Confidence > ceiling {
+			return false
+		}
+		last = k
+	}
+	return len(c) > 0
+}
+
+// Confidence gives what a weight of evidence is worth for a class, 0 to 1. A class without a curve keeps its weight.
+func (c *Calibration) Confidence(class Class, weight float64) float64 {
+	curve := c.Families[FamilyOf(class)]
+	if len(curve) == 0 {
+		return weight
+	}
+	at, _ := slices.BinarySearchFunc(curve, weight, func(k Knot, w float64) int {
+		if k.Weight < w {
+			return -1
+		}
+		return 1
+	})
+	if at == len(curve) {
+		return curve[at-1].Confidence // Nothing heavier was counted.
+	}
+	var from Knot
+	if at > 0 {
+		from = curve[at-1]
+	}
+	to := curve[at]
+	return from.Confidence + (to.Confidence-from.Confidence)*(weight-from.Weight)/(to.Weight-from.Weight)
+}
+
+//go:embed calibration.json
+var committedCalibration []byte
+
+// committed is the calibration that verdicts are said with. A broken one, which a test rules out, calibrates nothing.
+var committed = sync.OnceValue(func() *Calibration {
+	c, err := ReadCalibration(bytes.NewReader(committedCalibration))
+	if err != nil {
+		return &Calibration{}
+	}
+	return c
+})
+
+// calibrate is the last step of an analysis: what the evidence weighs becomes how often that is right.
+func calibrate(v *Verdict) {
+	v.Weight = v.Confidence
+	v.Confidence = round(committed().Confidence(v.Class, v.Weight))
+}
+
+// carries says whether an accusation wakes somebody: its evidence is heavy enough to name, and it is likely enough to be right.
+func (o *Options) carries(class Class, weight float64) bool {
+	return weight >= o.NameConfidence && committed().Confidence(class, weight) >= o.PageConfidence
+}

@@ -1,0 +1,109 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strings"
+
+	"github.com/alecthomas/kingpin/v2"
+
+	"github.com/culprit-project/culprit/analyzer/rca"
+	"github.com/culprit-project/culprit/sim/scorecard"
+)
+
+type calibrateFlags struct {
+	opt      scorecard.Options
+	only     string
+	journals []string
+	workers  int
+	out      string
+}
+
+// calibrateCommand fits how sure verdicts are said to be to how often they are right.
+func calibrateCommand(app *kingpin.Application, commands map[string]func(context.Context) error) {
+	f := calibrateFlags{opt: scorecard.Options{Quick: true, Harm: scorecard.HarmSample}}
+	cmd := app.Command("calibrate", "Fit the confidence of verdicts to how often they are right, on seeds that the scorecard does not judge.")
+	cmd.Arg("journal", "Journals (outcomes.jsonl) of scorecards to fit to; none: the quick matrix is run.").ExistingFilesVar(&f.journals)
+	cmd.Flag("seed", "First seed.").Default("101").Uint64Var(&f.opt.Seed)
+	cmd.Flag("seeds", "So many seeds.").Default("4").IntVar(&f.opt.Seeds)
+	cmd.Flag("ranks", "Largest job (0: 512).").IntVar(&f.opt.Ranks)
+	cmd.Flag("only", "Run only cases whose name contains one of these, separated by commas.").StringVar(&f.only)
+	cmd.Flag("workers", "Cases at the same time (0: one a core).").IntVar(&f.workers)
+	cmd.Flag("out", "File of the calibration; the engine has analyzer/rca/calibration.json built in.").Default("calibration.json").StringVar(&f.out)
+	commands[cmd.FullCommand()] = func(ctx context.Context) error { return runCalibrate(ctx, &f, os.Stdout, os.Stderr) }
+}
+
+func runCalibrate(ctx context.Context, f *calibrateFlags, out, progress io.Writer) error {
+	outcomes, err := f.outcomes(ctx, progress)
+	if err != nil {
+		return err
+	}
+	command := fmt.Sprintf("culprit-sim calibrate --seed %d --seeds %d", f.opt.Seed, f.opt.Seeds)
+	if f.opt.Ranks != 0 {
+		command += fmt.Sprintf(" --ranks %d", f.opt.Ranks)
+	}
+	c := scorecard.Calibrate(outcomes, command, commit(ctx))
+	for _, family := range slices.Sorted(maps.Keys(c.Families)) {
+		for _, k := range c.Families[family] {
+			fmt.Fprintf(out, "%-7s weight %.3f: confidence %.3f (%d of %d right)\n", family, k.Weight, k.Confidence, k.Right, k.Verdicts)
+		}
+	}
+	return writeFile(f.out, func(w io.Writer) error { return writeCalibration(w, c) })
+}
+
+func writeCalibration(w io.Writer, c *rca.Calibration) error {
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", "  ")
+	return enc.Encode(c)
+}
+
+// outcomes are those of the journals, or of a matrix that is run.
+func (f *calibrateFlags) outcomes(ctx context.Context, progress io.Writer) ([]scorecard.Outcome, error) {
+	var entries []scorecard.Entry
+	for _, path := range f.journals {
+		e, err := scorecard.ReadJournal(path)
+		if err != nil {
+			return nil, err
+		}
+		entries = append(entries, e...)
+	}
+	if len(f.journals) > 0 {
+		outcomes, _ := scorecard.Latest(entries)
+		return outcomes, nil
+	}
+	defer debug.SetGCPercent(debug.SetGCPercent(quickGC))
+	defer debug.SetMemoryLimit(debug.SetMemoryLimit(quickMemory))
+	if f.only != "" {
+		f.opt.Only = strings.Split(f.only, ",")
+	}
+	cases := scorecard.Matrix(f.opt)
+	if len(cases) == 0 {
+		return nil, errors.New("no case is chosen")
+	}
+	workers := f.workers
+	if workers == 0 {
+		workers = runtime.GOMAXPROCS(0)
+	}
+	const every = 50
+	n := 0
+	outcomes, err := scorecard.Run(ctx, cases, workers, func(*scorecard.Outcome) {
+		if n++; n%every == 0 {
+			fmt.Fprintf(progress, "%d of %d runs\n", n, len(cases))
+		}
+	})
+	if err != nil {
+		return nil, fmt.Errorf("running the matrix: %w", err)
+	}
+	return outcomes, nil
+}
