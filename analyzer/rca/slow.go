@@ -55,8 +55,9 @@ func newSlowAnalysis(x *index) *slowAnalysis {
 	t = t.uncover().mend()
 	a := &slowAnalysis{timeline: t, onset: 1, series: t.iterationTimes()}
 	if k, ratio := changePoint(a.series); ratio >= leastOnset {
-		if late := t.between(k, t.iters); late.iters >= 3 {
-			a.early, a.timeline, a.onset = t.between(0, k), late, ratio
+		early, late := t.between(0, k), t.between(k, t.iters)
+		if late.iters >= 3 && asMany(early.busiest(), late.busiest()) {
+			a.early, a.timeline, a.onset = early, late, ratio
 		}
 	}
 	a.withoutWaits()
@@ -68,6 +69,23 @@ func newSlowAnalysis(x *index) *slowAnalysis {
 	a.walk = a.walkBack()
 	a.iterTime = a.replay.base / float64(max(1, a.iters))
 	return a
+}
+
+// busiest is of how many pieces the median iteration is, of whichever rank has most of it on record.
+func (t *timeline) busiest() int64 {
+	most, mine := make([]int64, t.iters), make([]int64, t.iters)
+	for _, list := range t.ranks {
+		clear(mine)
+		for _, i := range list {
+			if k := t.segs[i].iter; k != noIteration {
+				mine[k]++
+			}
+		}
+		for k := range most {
+			most[k] = max(most[k], mine[k])
+		}
+	}
+	return median64(most)
 }
 
 // leastOnset is the factor from which a lasting change of the iteration time is one.

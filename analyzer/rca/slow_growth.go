@@ -26,10 +26,11 @@ func (a *slowAnalysis) grown() *growth {
 	if a.early == nil || a.iterTime == 0 {
 		return nil
 	}
-	before, now := usualWork(a.early), usualWork(a.timeline)
+	before, piecesBefore := usualWork(a.early)
+	now, pieces := usualWork(a.timeline)
 	g := &growth{times: make([]float64, len(before)), share: make([]float64, len(before))}
 	for n := range before {
-		if before[n] > 0 && now[n] > 0 {
+		if before[n] > 0 && now[n] > 0 && asMany(piecesBefore[n], pieces[n]) {
 			g.times[n] = now[n] / before[n]
 			g.share[n] = (now[n] - before[n]) / a.iterTime
 		}
@@ -37,26 +38,36 @@ func (a *slowAnalysis) grown() *growth {
 	return g
 }
 
-// usualWork gives each rank's own work in its median iteration, ns: pauses do not count.
-func usualWork(t *timeline) []float64 {
-	out := make([]float64, len(t.nodes))
-	sums := make([]int64, t.iters)
+// asMany says whether two iterations are made of as many pieces. Where they are not, records are lost or iterations are cut
+// otherwise, and what the one takes says nothing of the other.
+func asMany(before, now int64) bool {
+	const most = 1.25
+	return float64(max(before, now)) <= most*float64(min(before, now))
+}
+
+// usualWork gives each rank's own work in its median iteration, ns, and of how many pieces it is: pauses do not count.
+func usualWork(t *timeline) (work []float64, pieces []int64) {
+	work, pieces = make([]float64, len(t.nodes)), make([]int64, len(t.nodes))
+	sums, counts := make([]int64, t.iters), make([]int64, t.iters)
 	for n, list := range t.ranks {
 		clear(sums)
+		clear(counts)
 		for _, i := range list {
 			s := &t.segs[i]
 			if s.iter == noIteration || s.pred < 0 || s.also || s.holed {
 				continue
 			}
 			sums[s.iter] += s.gap
+			counts[s.iter]++
 			if s.Kind == SegmentCompute {
 				sums[s.iter] += s.stay
 			}
 		}
-		v := slices.DeleteFunc(slices.Clone(sums), func(d int64) bool { return d == 0 })
-		out[n] = float64(median64(v))
+		none := func(d int64) bool { return d == 0 }
+		work[n] = float64(median64(slices.DeleteFunc(slices.Clone(sums), none)))
+		pieces[n] = median64(slices.DeleteFunc(slices.Clone(counts), none))
 	}
-	return out
+	return work, pieces
 }
 
 // slower gives the ranks that have become slower, the worst first.

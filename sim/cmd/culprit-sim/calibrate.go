@@ -82,8 +82,7 @@ func (f *calibrateFlags) outcomes(ctx context.Context, progress io.Writer) ([]sc
 		outcomes, _ := scorecard.Latest(entries)
 		return outcomes, nil
 	}
-	defer debug.SetGCPercent(debug.SetGCPercent(quickGC))
-	defer debug.SetMemoryLimit(debug.SetMemoryLimit(quickMemory))
+	defer debug.SetGCPercent(debug.SetGCPercent(matrixGC))
 	if f.only != "" {
 		f.opt.Only = strings.Split(f.only, ",")
 	}
@@ -97,7 +96,7 @@ func (f *calibrateFlags) outcomes(ctx context.Context, progress io.Writer) ([]sc
 	}
 	const every = 50
 	n := 0
-	outcomes, err := scorecard.Run(ctx, cases, workers, func(*scorecard.Outcome) {
+	outcomes, err := scorecard.Run(ctx, cases, scorecard.Resources{Workers: workers}, func(*scorecard.Outcome) {
 		if n++; n%every == 0 {
 			fmt.Fprintf(progress, "%d of %d runs\n", n, len(cases))
 		}
