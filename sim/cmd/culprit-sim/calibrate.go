@@ -45,7 +45,7 @@ func calibrateCommand(app *kingpin.Application, commands map[string]func(context
 }
 
 func runCalibrate(ctx context.Context, f *calibrateFlags, out, progress io.Writer) error {
-	outcomes, err := f.outcomes(ctx, progress)
+	outcomes, of, err := f.outcomes(ctx, progress)
 	if err != nil {
 		return err
 	}
@@ -53,7 +53,7 @@ func runCalibrate(ctx context.Context, f *calibrateFlags, out, progress io.Write
 	if f.opt.Ranks != 0 {
 		command += fmt.Sprintf(" --ranks %d", f.opt.Ranks)
 	}
-	c := scorecard.Calibrate(outcomes, command, commit(ctx))
+	c := scorecard.Calibrate(outcomes, command, of)
 	for _, family := range slices.Sorted(maps.Keys(c.Families)) {
 		for _, k := range c.Families[family] {
 			fmt.Fprintf(out, "%-7s weight %.3f: confidence %.3f (%d of %d right)\n", family, k.Weight, k.Confidence, k.Right, k.Verdicts)
@@ -68,19 +68,19 @@ func writeCalibration(w io.Writer, c *rca.Calibration) error {
 	return enc.Encode(c)
 }
 
-// outcomes are those of the journals, or of a matrix that is run.
-func (f *calibrateFlags) outcomes(ctx context.Context, progress io.Writer) ([]scorecard.Outcome, error) {
+// outcomes are those of the journals, or of a matrix that is run, with the commit of the engine that they are of.
+func (f *calibrateFlags) outcomes(ctx context.Context, progress io.Writer) (list []scorecard.Outcome, of string, err error) {
 	var entries []scorecard.Entry
 	for _, path := range f.journals {
 		e, err := scorecard.ReadJournal(path)
 		if err != nil {
-			return nil, err
+			return nil, "", err
 		}
 		entries = append(entries, e...)
 	}
 	if len(f.journals) > 0 {
-		outcomes, _ := scorecard.Latest(entries)
-		return outcomes, nil
+		outcomes, commits := scorecard.Latest(entries)
+		return outcomes, strings.Join(commits, ", "), nil
 	}
 	defer debug.SetGCPercent(debug.SetGCPercent(matrixGC))
 	if f.only != "" {
@@ -88,7 +88,7 @@ func (f *calibrateFlags) outcomes(ctx context.Context, progress io.Writer) ([]sc
 	}
 	cases := scorecard.Matrix(f.opt)
 	if len(cases) == 0 {
-		return nil, errors.New("no case is chosen")
+		return nil, "", errors.New("no case is chosen")
 	}
 	workers := f.workers
 	if workers == 0 {
@@ -102,7 +102,7 @@ func (f *calibrateFlags) outcomes(ctx context.Context, progress io.Writer) ([]sc
 		}
 	})
 	if err != nil {
-		return nil, fmt.Errorf("running the matrix: %w", err)
+		return nil, "", fmt.Errorf("running the matrix: %w", err)
 	}
-	return outcomes, nil
+	return outcomes, commit(ctx), nil
 }
