@@ -216,9 +216,21 @@ func (a *slowAnalysis) lateAllOver(flush []slowEnd, nodes []int32) bool {
 	return least > 0.4
 }
 
+// startsUnseen says that the records come from calls, without kernels: an operation seems to begin when it is queued, so that
+// neither what it takes nor who arrives late is known.
+func (a *slowAnalysis) startsUnseen() bool {
+	for n := range a.ranks {
+		r := a.nodes[n].rank
+		if len(a.ranks[n]) > 0 && r != nil && r.Caps&SeesCalls != 0 && r.Caps&SeesCompletion != 0 && r.Caps&SeesKernels == 0 {
+			return true
+		}
+	}
+	return false
+}
+
 // slowGroup names the communicator or pair whose transfers take longer than their peers', when no end stands out.
 func (a *slowAnalysis) slowGroup(gain float64) (finding, bool) {
-	if len(a.base.slowComm) == 0 {
+	if len(a.base.slowComm) == 0 || a.startsUnseen() {
 		return finding{}, false
 	}
 	slow := slices.Clone(a.base.slowComm)
