@@ -68,7 +68,7 @@ func harmNamed(name string) *harm {
 
 // harmedRanks is the size of job up to which a sample of the harms is asked about: beyond, a second look at everything costs
 // as much as the run.
-const harmedRanks = 2048
+const harmedRanks = 64
 
 // harmsOf chooses the harms of a case.
 func (o *Options) harmsOf(c *Case) []string {

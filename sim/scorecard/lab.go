@@ -23,7 +23,7 @@ type lab struct {
 }
 
 // restEvery is how much of a job's time is simulated without a rest.
-const restEvery = time.Second
+const restEvery = 5 * time.Second
 
 // until goes on to a moment and leaves in rec what the nodes would serve then. It never goes back.
 func (l *lab) until(at time.Duration) error {

@@ -51,8 +51,8 @@ type scenario struct {
 type position int
 
 const (
-	first position = iota // Or the only one.
-	last
+	first    position = iota // Or the only one.
+	harshest                 // The last of the papers', where it is harsher than the first.
 	between
 )
 
@@ -173,17 +173,16 @@ func Matrix(opt Options) []Case {
 
 // seeds is how often a scenario is run on a workload.
 func (o *Options) seeds(sc *scenario, w *workload) int {
-	n := 1
-	switch p := planned(w); {
-	case o.Quick:
-		if w.ranks() > quickRanks && !slices.Contains(atScale, sc.name) {
-			return 0
-		}
-	case !o.All && !p.runs(sc):
+	n := planned(w).runs(sc)
+	switch {
+	case o.Quick && w.ranks() > quickRanks && !slices.Contains(atScale, sc.name):
 		return 0
-	default:
-		n = p.seeds
+	case o.Quick:
+		n = 1
+	case n == 0 && !o.All:
+		return 0
 	}
+	n = max(n, 1)
 	if o.Seeds > 0 {
 		n = o.Seeds
 	}

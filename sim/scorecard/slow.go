@@ -55,10 +55,13 @@ func slows(quick bool) []scenario {
 				needs = func(w *workload) bool { return usual(w) && ofPapers(kind, w.name) }
 			}
 			sc := slow(kind, d, needs)
-			if sc.at = between; i == 0 {
+			switch {
+			case i == 0:
 				sc.at = first
-			} else if i == len(degrees)-1 {
-				sc.at = last
+			case i == len(degrees)-1 && d.remaining < degrees[0].remaining:
+				sc.at = harshest
+			default:
+				sc.at = between
 			}
 			out = append(out, sc)
 		}

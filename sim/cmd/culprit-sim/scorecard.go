@@ -52,7 +52,7 @@ func scorecardCommand(app *kingpin.Application, commands map[string]func(context
 	cmd.Flag("harm", "Ask about the same moments with worse evidence, too: none, sample (one harm a run), all, or one of "+strings.Join(scorecard.Harms(), ", ")+".").
 		Default(scorecard.HarmSample).EnumVar(&f.opt.Harm, append([]string{scorecard.HarmNone, scorecard.HarmSample, scorecard.HarmAll}, scorecard.Harms()...)...)
 	cmd.Flag("workers", "Cases at the same time (0: one a core).").IntVar(&f.workers)
-	cmd.Flag("memory", "GiB that the runs may take together: large ones run beside each other as far as they fit (0: 16, or two thirds of the machine's when that is less).").IntVar(&f.memory)
+	cmd.Flag("memory", "GiB that the runs may take together: large ones run beside each other as far as they fit (0: 18, or three quarters of the machine's when that is less).").IntVar(&f.memory)
 	cmd.Flag("out", "Directory for outcomes.jsonl, scorecard.json, scorecard.md and scorecard.html.").Default("build/scorecard").StringVar(&f.out)
 	cmd.Flag("markdown", "Also write the Markdown report to this file; the notes that it has are kept.").StringVar(&f.markdown)
 	cmd.Flag("resume", "Keep the outcomes of this commit that the output directory has, and run the rest.").BoolVar(&f.resume)
@@ -132,7 +132,7 @@ func machine() string {
 const (
 	matrixGC    = 300
 	quickMemory = 3 << 30
-	fullMemory  = 0.85
+	fullMemory  = 0.9
 )
 
 // runScorecard runs what the flags choose, writes the reports, and fails under the floors.
@@ -167,7 +167,7 @@ func runScorecard(ctx context.Context, f *scorecardFlags, floors *scorecard.Floo
 }
 
 // usualMemory is the most, in GiB, that a matrix takes unless it is told.
-const usualMemory = 16
+const usualMemory = 18
 
 // memoryFor gives the bytes that a matrix may take: so many GiB, or for 0 what suits the machine.
 func memoryFor(gib int) int64 {
@@ -179,7 +179,7 @@ func memoryFor(gib int) int64 {
 	if err := syscall.Sysinfo(&machine); err != nil {
 		return usual
 	}
-	return min(usual, int64(machine.Totalram)*int64(machine.Unit)/3*2) //nolint:gosec // Fits.
+	return min(usual, int64(machine.Totalram)*int64(machine.Unit)/4*3) //nolint:gosec // Fits.
 }
 
 // progressEvery is how often the progress is written, and runs are kept for --resume as they come.
