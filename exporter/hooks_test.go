@@ -6,6 +6,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -16,6 +17,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/culprit-project/culprit/analyzer/offline"
 	"github.com/culprit-project/culprit/trace/nodeapi"
 )
@@ -24,8 +27,8 @@ import (
 const hookedRanks = 4
 
 // startHooked runs a job of four processes with the preload hooks alone: no plugin reports what becomes of the operations. The
-// last rank but one stays away from NCCL before step away, unless that is 0.
-func startHooked(t *testing.T, away int) (traces string, ranks []*exec.Cmd) {
+// last rank but one stays away from NCCL before step away, unless that is 0. flags are clone's.
+func startHooked(t *testing.T, away int, flags uintptr) (traces string, ranks []*exec.Cmd) {
 	t.Helper()
 	if out, err := exec.Command("make", "-C", "../ncclshim", "trainer").CombinedOutput(); err != nil {
 		t.Fatalf("building the job (a C compiler and make are required): %v\n%s", err, out)
@@ -53,6 +56,7 @@ func startHooked(t *testing.T, away int) (traces string, ranks []*exec.Cmd) {
 			"CULPRIT_DIR="+traces, "CULPRIT_JOB_ID=hooked", fmt.Sprint("RANK=", rank), fmt.Sprint("WORLD_SIZE=", hookedRanks),
 			"LD_LIBRARY_PATH="+programs, "LD_PRELOAD="+hooks)
 		cmd.Stderr = os.Stderr
+		cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: flags}
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
@@ -102,7 +106,7 @@ func TestHooksAlone(t *testing.T) {
 		{"healthy", 0, 0, "healthy", "unknown"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			traces, ranks := startHooked(t, tc.away)
+			traces, ranks := startHooked(t, tc.away, 0)
 			j := &job{t: t, addr: startExporter(t, traces)}
 			j.eventually(func() string {
 				for rank := range hookedRanks {
@@ -142,7 +146,7 @@ func TestHooksAlone(t *testing.T) {
 // TestCopiedTraceFile puts a copy of a living process's trace file beside it: by the kernel's word it is refused, and what the
 // process writes stays.
 func TestCopiedTraceFile(t *testing.T) {
-	traces, _ := startHooked(t, 0)
+	traces, _ := startHooked(t, 0, 0)
 	j := &job{t: t, addr: startExporter(t, traces)}
 	j.eventually(func() string {
 		if n := len(j.state("").Processes); n != hookedRanks {
@@ -171,4 +175,46 @@ func TestCopiedTraceFile(t *testing.T) {
 	if len(files) != hookedRanks || !slices.Contains(files, original) {
 		t.Errorf("files %v, without %s", files, original)
 	}
+}
+
+// TestPIDNamespaces has each process of a job in a PID namespace of its own, where it is number 1, as in containers. The
+// exporter finds it by its number here.
+func TestPIDNamespaces(t *testing.T) {
+	probe := exec.Command("true")
+	probe.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID}
+	if err := probe.Run(); errors.Is(err, syscall.EPERM) {
+		t.Skip("making PID namespaces is not permitted here")
+	}
+	traces, ranks := startHooked(t, 0, syscall.CLONE_NEWPID)
+	j := &job{t: t, addr: startExporter(t, traces)}
+	const stopped = 1
+	want := map[int32]nodeapi.Kernel{}
+	for rank, cmd := range ranks {
+		want[int32(rank)] = nodeapi.Kernel{HostPID: cmd.Process.Pid, Verified: true, State: nodeapi.ProcessSleep}
+	}
+	look := func() string {
+		got := map[int32]nodeapi.Kernel{}
+		for _, p := range j.state("").Processes {
+			if p.Identity.PID != 1 {
+				return fmt.Sprintf("rank %d is number %d", p.Rank, p.Identity.PID)
+			}
+			if p.Kernel.State == nodeapi.ProcessRunning {
+				p.Kernel.State = nodeapi.ProcessSleep // It does both in turn.
+			}
+			got[p.Rank] = nodeapi.Kernel{HostPID: p.Kernel.HostPID, Verified: p.Kernel.Verified, State: p.Kernel.State}
+		}
+		return cmp.Diff(want, got)
+	}
+	j.eventually(look)
+	if err := ranks[stopped].Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	want[stopped] = nodeapi.Kernel{HostPID: ranks[stopped].Process.Pid, Verified: true, State: nodeapi.ProcessStopped}
+	j.eventually(look)
+	if err := ranks[stopped].Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = ranks[stopped].Wait()
+	want[stopped] = nodeapi.Kernel{HostPID: ranks[stopped].Process.Pid, Verified: true, State: nodeapi.ProcessGone}
+	j.eventually(look)
 }

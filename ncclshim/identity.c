@@ -63,9 +63,8 @@ static void read_file(const char *path, char *to, size_t bytes) {
   copy_text(to, bytes, text);
 }
 
-uint64_t identity_start_ticks(uint32_t pid) {
-  char path[64], text[512];
-  snprintf(path, sizeof path, "/proc/%u/stat", pid);
+static uint64_t start_ticks(const char *path) {
+  char text[512];
   const int fd = open(path, O_RDONLY | O_CLOEXEC);
   if (fd < 0) return 0;
   const ssize_t n = read(fd, text, sizeof text - 1);
@@ -75,6 +74,12 @@ uint64_t identity_start_ticks(uint32_t pid) {
   const char *p = strrchr(text, ')');  // The command's name may hold anything; it ends at the last parenthesis.
   for (int field = 2; p != NULL && field < 22; field++) p = strchr(p + 1, ' ');
   return p == NULL ? 0 : strtoull(p + 1, NULL, 10);
+}
+
+uint64_t identity_start_ticks(uint32_t pid) {
+  char path[64];
+  snprintf(path, sizeof path, "/proc/%u/stat", pid);
+  return start_ticks(path);
 }
 
 // A launcher's variables. The first launcher whose rank is set is believed for all four; what it leaves out is unknown.
@@ -130,7 +135,7 @@ static void fill_host(struct culprit_header *h) {
   struct stat ns;
   h->pid_namespace = stat("/proc/self/ns/pid", &ns) == 0 ? (uint64_t)ns.st_ino : 0;
   h->pid = (uint32_t)getpid();
-  h->start_ticks = identity_start_ticks(h->pid);
+  h->start_ticks = start_ticks("/proc/self/stat");  // Not by number: procfs may be mounted for an outer PID namespace.
 }
 
 // nth_device copies entry n of a device list ("0,1", "GPU-…,GPU-…"); false when there is none.
