@@ -142,9 +142,9 @@ func (s *sim) calibratedBy(o *op) *calibration {
 }
 
 // since makes times those after a moment.
-func (x *dir) since(base Time) {
-	if x.first > 0 {
-		x.first, x.last = x.first-base, x.last-base
+func (d *dir) since(base Time) {
+	if d.first > 0 {
+		d.first, d.last = d.first-base, d.last-base
 	}
 }
 

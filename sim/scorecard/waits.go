@@ -54,12 +54,14 @@ func usageOf(rec *cluster.Recording) usage {
 // One of each kind comes before the second of any.
 func (u usage) grown(past usage, each int) []int {
 	ranks := make([]int, 0, len(u))
+	before := make(usage, len(u))
 	for r := range u {
-		if past[r] == nil {
-			past[r] = &spent{}
+		if before[r] = past[r]; before[r] == nil { // Not known, or nothing is: a job may have no time before.
+			before[r] = &spent{}
 		}
 		ranks = append(ranks, r)
 	}
+	past = before
 	slices.Sort(ranks)
 	var lists [][]int
 	most := func(by func(r int) float64) {
