@@ -263,7 +263,7 @@ func (a *slowAnalysis) verdict() Verdict {
 	v.Class, v.Cause = f.class, f.cause
 	v.Code = codes[v.Class]
 	v.Slowdown = round(f.gain)
-	v.Confidence = round(f.weight * (1 - 0.4*a.unseen()) * (1 - 0.2*a.lossy()))
+	v.Confidence = round(f.weight * a.coverage() * (1 - 0.2*a.lossy()))
 	for _, n := range f.nodes {
 		if len(v.Culprits) == maxCulprits {
 			break

@@ -55,7 +55,7 @@ func (a *slowAnalysis) heavyRanks() (finding, bool) {
 	f := finding{class: SlowCompute, comm: -1, lane: -1, nodes: heavy, gain: a.idealise(heavy)}
 	f.weight = 0.9
 	if least := a.leastGainOf(of[heavy[0]]); f.gain < least {
-		f.gain, f.weight = least, 0.7
+		f.gain, f.weight = least, pick(a.early == nil, 0.7, 0.85)
 	}
 	if f.gain < leastGain {
 		return f, false

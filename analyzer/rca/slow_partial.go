@@ -3,6 +3,20 @@
 
 package rca
 
+// coverage is what is left of an explanation's weight for what was not seen. A search was led to whom it asked by what is
+// known of all ranks; who else was not seen might have said anything.
+func (a *slowAnalysis) coverage() float64 {
+	const led = 0.95
+	if !a.ev.Partial {
+		return 1 - 0.4*a.unseen()
+	}
+	silent := 0
+	for i := range a.ev.Missing {
+		silent += len(a.ev.Missing[i].Ranks)
+	}
+	return led * (1 - 0.4*float64(min(silent, a.world))/float64(max(1, a.world)))
+}
+
 // leastGainOf gives what it would gain at least if a rank did without something that takes a share of its iteration, when
 // not all ranks were seen; 1 when they were. The replay cannot know it then: it leaves those who waited for ranks that were
 // not seen waiting as long as they did. Ranks in lockstep have iterations of one length, so what one of them does without
