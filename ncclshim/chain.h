@@ -14,7 +14,7 @@
 
 #include <stdbool.h>
 
-extern bool chain_on;  // Set once, before the first communicator's init returns.
+extern bool chain_on __attribute__((visibility("hidden")));  // Set once, before the first communicator's init returns.
 
 // chain_load loads the other plugin; a line in the log says why when that fails, and nothing else changes.
 void chain_load(const char *path, uint32_t abi, culprit_nccl_logger logger);

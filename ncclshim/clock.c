@@ -62,10 +62,10 @@ static uint64_t rate_of(uint64_t ticks, uint64_t ns) {
 }
 
 static void publish(struct clock *c, uint64_t ticks, uint64_t ns, uint64_t rate) {
-  const uint32_t next = (GET(c->current) + 1) % CLOCK_ANCHORS;
-  PUT(c->anchors[next].ticks, ticks);
-  PUT(c->anchors[next].ns, ns);
-  PUT(c->anchors[next].rate, rate);
+  struct clock_anchor *old = GET(c->current);
+  struct clock_anchor *next = old == NULL || old == &c->anchors[CLOCK_ANCHORS - 1] ? c->anchors : old + 1;
+  PUT(next->zero_ns, ns - (uint64_t)(((clock_wide)ticks * rate) >> 32));
+  PUT(next->rate, rate);
   __atomic_store_n(&c->current, next, __ATOMIC_RELEASE);
 }
 
@@ -85,7 +85,6 @@ void clock_init(struct clock *c, const char *source) {
   c->middle_ns = ns;
   publish(c, ticks, ns, rate_of(ticks - c->base_ticks, ns - c->base_ns));
   c->next_refresh_ns = ns + SECOND_NS / 100;
-  c->counter = true;
 }
 
 bool clock_refresh(struct clock *c, uint64_t now) {
@@ -98,7 +97,7 @@ bool clock_refresh(struct clock *c, uint64_t now) {
   // The first rate spans a millisecond only: it is replaced soon, then every second.
   c->refreshes++;
   PUT(c->next_refresh_ns, now + (c->refreshes == 1 ? SECOND_NS / 10 : SECOND_NS));
-  if (c->counter) {
+  if (GET(c->current) != NULL) {
     uint64_t ticks, ns;
     sample(&ticks, &ns);
     if (ticks > c->base_ticks && ns > c->base_ns) {

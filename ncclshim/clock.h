@@ -20,17 +20,15 @@
 
 #define CLOCK_ANCHORS 8u  // A reader may hold one for seven refreshes before it changes under it.
 
-__extension__ typedef __int128 clock_wide;
+__extension__ typedef unsigned __int128 clock_wide;
 
 struct clock_anchor {
-  uint64_t ticks;
-  uint64_t ns;    // CLOCK_MONOTONIC at ticks.
-  uint64_t rate;  // ns a tick, times 2^32.
+  uint64_t zero_ns;  // What CLOCK_MONOTONIC would have been when the counter was 0, modulo 2^64.
+  uint64_t rate;     // ns a tick, times 2^32.
 };
 
 struct clock {
-  bool counter;      // Use the counter.
-  uint32_t current;  // Newest anchor.
+  struct clock_anchor *current;  // Newest anchor, NULL where the counter is not used.
   struct clock_anchor anchors[CLOCK_ANCHORS];
   uint64_t next_refresh_ns;
   uint32_t refreshing;  // 1 while a thread refreshes.
@@ -58,13 +56,21 @@ static inline uint64_t clock_ticks(void) {
 #endif
 }
 
+// clock_anchored gives the newest anchor, NULL where clock_gettime serves.
+static inline const struct clock_anchor *clock_anchored(const struct clock *c) {
+  return __atomic_load_n(&c->current, __ATOMIC_ACQUIRE);
+}
+
+// clock_at gives the time of a reading of the counter: what clock_now does where there is an anchor.
+static inline uint64_t clock_at(const struct clock_anchor *a, uint64_t ticks) {
+  return GET(a->zero_ns) + (uint64_t)(((clock_wide)ticks * GET(a->rate)) >> 32);
+}
+
 // clock_now gives CLOCK_MONOTONIC in nanoseconds, good to about a microsecond. Two readings around a refresh may run
 // backwards by that much.
 static inline uint64_t clock_now(const struct clock *c) {
-  if (!c->counter) return clock_monotonic();
-  const struct clock_anchor *a = &c->anchors[__atomic_load_n(&c->current, __ATOMIC_ACQUIRE)];
-  const int64_t ticks = (int64_t)(clock_ticks() - GET(a->ticks));
-  return GET(a->ns) + (uint64_t)(int64_t)(((clock_wide)ticks * (int64_t)GET(a->rate)) >> 32);
+  const struct clock_anchor *a = clock_anchored(c);
+  return __builtin_expect(a == NULL, 0) ? clock_monotonic() : clock_at(a, clock_ticks());
 }
 
 // clock_since gives now - then, 0 when then lies ahead.

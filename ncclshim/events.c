@@ -85,9 +85,8 @@ handle event_kernel(handle op, uint32_t channel, uint64_t timer) {
   return op_kernel_started(op, channel, timer, now) ? handle_as(op, HANDLE_KERNEL, channel) : 0;
 }
 
-void event_state(handle h, int state, uint64_t value) {
+void event_state_other(handle h, int state, uint64_t value) {
   switch (handle_kind_of(h)) {
-    case HANDLE_STEP: flow_step_state(h, state, value); return;
     case HANDLE_PROXY_OP:
       if (shim_active()) flow_proxy_state(h, state, value);
       return;
@@ -101,9 +100,8 @@ void event_state(handle h, int state, uint64_t value) {
   }
 }
 
-void event_stop(handle h) {
+void event_stop_other(handle h) {
   switch (handle_kind_of(h)) {
-    case HANDLE_STEP: flow_step_stopped(h); return;
     case HANDLE_PROXY_OP:
       if (shim_active()) flow_proxy_stopped(h, shim_now());
       return;
@@ -115,6 +113,7 @@ void event_stop(handle h) {
       return;
     case HANDLE_NONE:
     case HANDLE_COMM:
+    case HANDLE_STEP:
     case HANDLE_GROUP:
     case HANDLE_API:       // The call has returned.
     case HANDLE_CAPTURED:

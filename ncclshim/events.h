@@ -7,6 +7,7 @@
 #ifndef CULPRIT_EVENTS_H
 #define CULPRIT_EVENTS_H
 
+#include "flow.h"
 #include "handle.h"
 #include "op.h"
 #include "profiler_abi.h"
@@ -24,7 +25,26 @@ handle event_proxy_step(handle proxy, int step);
 // event_kernel: KernelCh. timer: 0 where the ABI has none.
 handle event_kernel(handle op, uint32_t channel, uint64_t timer);
 // event_state: recordEventState. value: transfer size or GPU timer, whichever the state has; 0 none.
-void event_state(handle h, int state, uint64_t value);
-void event_stop(handle h);
+static inline void event_state(handle h, int state, uint64_t value);
+static inline void event_stop(handle h);
+
+// The same for all but steps, which come so often that they go their own way.
+void event_state_other(handle h, int state, uint64_t value);
+void event_stop_other(handle h);
+
+static inline void event_state(handle h, int state, uint64_t value) {
+  if (__builtin_expect(handle_kind_of(h) == HANDLE_STEP, 1)) {
+    flow_step_state(h, state, value);
+  } else {
+    event_state_other(h, state, value);
+  }
+}
+static inline void event_stop(handle h) {
+  if (__builtin_expect(handle_kind_of(h) == HANDLE_STEP, 1)) {
+    flow_step_stopped(h);
+  } else {
+    event_stop_other(h);
+  }
+}
 
 #endif

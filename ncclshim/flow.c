@@ -166,6 +166,7 @@ static void unlink_proxy(struct flow_ctl *f, struct culprit_flow *s, uint32_t pr
 static void free_proxy(uint32_t proxy) {
   struct proxy_ctl *p = &shim.proxies[proxy];
   PUT(p->generation, p->generation + 1);  // Handles of it are stale from here on.
+  PUT(p->step_tag, 0);
   p->used = false;
   pool_give(&shim.proxy_pool, proxy);
 }
@@ -252,7 +253,8 @@ handle flow_proxy_started(uint32_t comm, handle op, const struct culprit_nccl_pr
   PUT(p->stop_missed, 0);
   PUT(p->is_send, (uint8_t)is_send);
   p->used = true;
-  p->closed = p->gpu_seen = false;
+  p->closed = false;
+  p->untold = UNTOLD_FIRST | UNTOLD_ON_GPU;
   p->op = op;
   p->op_progress_ns = about.progress_ns;
   p->number = about.number;
@@ -261,14 +263,18 @@ handle flow_proxy_started(uint32_t comm, handle op, const struct culprit_nccl_pr
   p->started_ns = now;
   p->first_step_ns = p->last_step_ns = p->bytes = 0;
   if (GET(shim.transfers_on) != 0) memset(&shim.transfer_starts[pi], 0, sizeof shim.transfer_starts[pi]);
+  PUT(p->at, f);
+  PUT(p->slot, s);
+  const handle h = handle_make(HANDLE_PROXY_OP, shim.cookie, generation, pi, 0);
   PUT(p->generation, generation);
+  __atomic_store_n(&p->step_tag, handle_tag(handle_as(h, HANDLE_STEP, 0)), __ATOMIC_RELEASE);
 
   handle ended_op = 0;
   struct culprit_direction ended_sums;
   append(f, s, pi, now, &ended_op, &ended_sums);
   flow_drop(f, &s->version, hold);
   if (ended_op != 0) op_proxy_closed(ended_op, is_send, &ended_sums, true, now);
-  return handle_make(HANDLE_PROXY_OP, shim.cookie, generation, pi, 0);
+  return h;
 }
 
 // find_proxy gives the proxy operation of a handle; NONE, counted, when it is stale.

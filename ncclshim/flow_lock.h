@@ -25,17 +25,23 @@ struct flow_hold {
 // flow_take_shared is the way of threads that do not own the flow.
 bool flow_take_shared(struct flow_ctl *f, uint32_t *version);
 
+// flow_own and flow_disown bracket what the owner does; in between it must see that the flow is still its own.
+static inline void flow_own(struct flow_ctl *f) {
+  PUT(f->busy, 1);
+  __asm__ volatile("" ::: "memory");
+}
+static inline void flow_disown(struct flow_ctl *f) { __atomic_store_n(&f->busy, 0, __ATOMIC_RELEASE); }
+
 // flow_take takes the flow for writing; false when another thread is at it, and the event is to be left out.
 static inline bool flow_take(struct flow_ctl *f, uint32_t *version, struct flow_hold *hold) {
   if (__builtin_expect(GET(f->owner) == thread_pointer(), 1)) {
-    PUT(f->busy, 1);
-    __asm__ volatile("" ::: "memory");
+    flow_own(f);
     if (__builtin_expect(GET(f->mode) == FLOW_OWNED, 1)) {
       hold->owned = true;
       hold->even = seqlock_enter(version);
       return true;
     }
-    __atomic_store_n(&f->busy, 0, __ATOMIC_RELEASE);
+    flow_disown(f);
   }
   if (!flow_take_shared(f, version)) return false;
   hold->owned = false;
@@ -45,7 +51,7 @@ static inline bool flow_take(struct flow_ctl *f, uint32_t *version, struct flow_
 
 static inline void flow_drop(struct flow_ctl *f, uint32_t *version, struct flow_hold hold) {
   seqlock_leave(version, hold.even);
-  if (hold.owned) __atomic_store_n(&f->busy, 0, __ATOMIC_RELEASE);
+  if (hold.owned) flow_disown(f);
 }
 
 #endif

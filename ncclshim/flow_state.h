@@ -36,14 +36,15 @@ static inline uint8_t flow_state_of(const struct proxy_ctl *p, bool is_send) {
   return done < p->total ? CULPRIT_FLOW_BETWEEN : CULPRIT_FLOW_IDLE;
 }
 
-// flow_charge adds the time that the head step has spent in its state.
+// flow_charge adds the time that the head step has spent in its state; flow_charge_wait where its index in wait_ns is known.
+static inline void flow_charge_wait(const struct flow_ctl *f, struct culprit_flow *s, unsigned wait, uint64_t now) {
+  const uint64_t spent = clock_since(now, f->state_since);
+  BUMP(s->wait_ns[wait], spent);
+  BUMP(s->total_wait_ns[wait], spent);
+}
 static inline void flow_charge(const struct flow_ctl *f, struct culprit_flow *s, bool is_send, uint64_t now) {
   const unsigned wait = (unsigned)f->state - flow_first_wait(is_send);
-  if (wait < 3) {
-    const uint64_t spent = clock_since(now, f->state_since);
-    BUMP(s->wait_ns[wait], spent);
-    BUMP(s->total_wait_ns[wait], spent);
-  }
+  if (wait < 3) flow_charge_wait(f, s, wait, now);
 }
 
 static inline void flow_enter(struct flow_ctl *f, struct culprit_flow *s, uint8_t state, uint64_t now) {
@@ -53,24 +54,28 @@ static inline void flow_enter(struct flow_ctl *f, struct culprit_flow *s, uint8_
   PUT(s->state_since_ns, now);
 }
 
+// flow_active adds the time since the last change when a transfer has been outstanding since then.
+static inline void flow_active(struct flow_ctl *f, struct culprit_flow *s, uint64_t now) {
+  if (f->active == 0) return;
+  const uint64_t spent = clock_since(now, f->last_progress);
+  BUMP(s->active_ns, spent);
+  BUMP(s->total_active_ns, spent);
+  const uint64_t last = now >> EPOCH_SHIFT;
+  if (__builtin_expect(last > f->last_epoch, 0)) {
+    uint64_t first = f->last_progress >> EPOCH_SHIFT;
+    if (first <= f->last_epoch) first = f->last_epoch + 1;
+    BUMP(s->epochs, (uint32_t)(last - first + 1));
+    BUMP(s->total_epochs, last - first + 1);
+    f->last_epoch = last;
+  }
+}
+
 // flow_activity brings the active time up to now and notes whether a transfer is outstanding from here on: handed to
 // the network and not acknowledged, or a buffer posted and not filled.
 static inline void flow_activity(struct flow_ctl *f, struct culprit_flow *s, const struct proxy_ctl *p, bool is_send,
                                  uint64_t now) {
-  if (f->active != 0) {
-    const uint64_t spent = clock_since(now, f->active_mark);
-    BUMP(s->active_ns, spent);
-    BUMP(s->total_active_ns, spent);
-    const uint64_t last = now >> EPOCH_SHIFT;
-    if (last > f->last_epoch) {
-      uint64_t first = f->active_mark >> EPOCH_SHIFT;
-      if (first <= f->last_epoch) first = f->last_epoch + 1;
-      BUMP(s->epochs, (uint32_t)(last - first + 1));
-      BUMP(s->total_epochs, last - first + 1);
-      f->last_epoch = last;
-    }
-  }
-  f->active_mark = now;
+  flow_active(f, s, now);
+  f->last_progress = now;
   f->active = is_send ? p->counts[STAGE_TRANSMITTED] > p->counts[STAGE_DONE]
                       : p->counts[STAGE_POSTED] > p->counts[STAGE_READY];
 }

@@ -52,6 +52,9 @@ static inline uint32_t handle_generation(handle h) { return (uint32_t)(h >> 36) 
 static inline uint32_t handle_index(handle h) { return (uint32_t)(h >> HANDLE_AUX_BITS) & (HANDLE_INDEX_LIMIT - 1); }
 static inline uint32_t handle_aux(handle h) { return (uint32_t)h & (HANDLE_AUX_LIMIT - 1); }
 
+// handle_tag gives kind, cookie and generation: all but slot and aux.
+static inline uint32_t handle_tag(handle h) { return (uint32_t)(h >> (HANDLE_INDEX_BITS + HANDLE_AUX_BITS)); }
+
 // handle_as gives the handle of another kind and aux for the same slot and generation.
 static inline handle handle_as(handle h, enum handle_kind kind, uint32_t aux) {
   const uint64_t keep = (UINT64_C(1) << 60) - HANDLE_AUX_LIMIT;  // Cookie, generation and slot.

@@ -112,41 +112,52 @@ struct op_ctl {
 // How writers of a flow keep out of each other's way; see flow.c.
 enum flow_mode { FLOW_OWNED = 0, FLOW_SHARING = 1, FLOW_SHARED = 2 };
 
+// What a step touches lies in the first cache line of these two.
 struct flow_ctl {
   _Alignas(64) uint64_t owner;  // Thread pointer.
   uint32_t mode;
-  uint32_t busy;   // Written by the owner only.
-  uint32_t generation;
-  uint32_t comm_index, comm_generation;
-  uint32_t next;     // In the communicator's bucket.
+  uint32_t busy;     // Written by the owner only.
   uint32_t current;  // Proxy operation shown in the slot, NONE when idle; the others queue behind it.
-  uint32_t tail;     // Last of the queue.
-  int32_t peer;
-  uint16_t channel;
-  uint8_t is_send;
   uint8_t state;
   uint8_t active;
-  uint64_t state_since, last_progress, active_mark, last_epoch;
+  uint16_t channel;
+  uint64_t state_since, last_progress, last_epoch;
+  uint32_t generation;
+  uint32_t tail;  // Last of the queue.
+
+  uint32_t comm_index, comm_generation;
+  uint32_t next;  // In the communicator's bucket.
+  int32_t peer;
+  uint8_t is_send;
 };
 
+// What an operation has yet to be told by one of its proxy operations.
+enum untold { UNTOLD_FIRST = 1, UNTOLD_ON_GPU = 2 };
+
 struct proxy_ctl {
-  _Alignas(64) uint32_t generation;
-  uint32_t flow;
-  uint32_t counts[4];  // posted, ready, transmitted, done.
+  _Alignas(64) uint32_t step_tag;  // handle_tag of its steps' handles, 0 while it is free.
+  uint32_t counts[4];              // posted, ready, transmitted, done.
   uint32_t total;
-  uint32_t next;  // Behind it on the flow.
-  uint32_t stop_missed;  // Its stop came while the flow was busy: 1.
   uint8_t is_send;
+  uint8_t untold;  // enum untold.
+  bool closed;     // Summed up; only its own stop is outstanding.
   bool used;
-  bool closed;    // Summed up; only its own stop is outstanding.
-  bool queued;    // In the flow's list.
-  bool gpu_seen;  // Its operation has been told that the GPU works on it.
-  handle op;      // HANDLE_OP, 0 when unknown.
+  bool queued;  // In the flow's list.
+  struct flow_ctl *at;
+  struct culprit_flow *slot;
   uint64_t *op_progress_ns;  // The operation's last_progress_ns, or a place nobody reads.
+  uint64_t last_step_ns;
+
+  uint32_t generation;
+  uint32_t flow;
+  uint32_t next;         // Behind it on the flow.
+  uint32_t stop_missed;  // Its stop came while the flow was busy: 1.
+  handle op;             // HANDLE_OP, 0 when unknown.
   uint64_t number, seq;
-  uint64_t started_ns, first_step_ns, last_step_ns, bytes;
+  uint64_t started_ns, first_step_ns, bytes;
   uint16_t func;
 };
+static_assert(offsetof(struct flow_ctl, generation) <= 64 && offsetof(struct proxy_ctl, generation) <= 64, "hot fields first");
 
 #define QP_SIGNALED 128u  // Signaled sends of a queue pair that can be outstanding.
 
@@ -231,7 +242,7 @@ struct shim {
   struct pool op_pool, flow_pool, proxy_pool, qp_pool;
 };
 
-extern struct shim shim;
+extern struct shim shim __attribute__((visibility("hidden")));
 
 // shim_active says whether events are taken here and now: tracing has begun and this is not a forked child.
 static inline bool shim_active(void) {
