@@ -72,8 +72,6 @@ handle event_proxy_op(handle comm, handle op, const struct culprit_nccl_proxy_op
   return flow_proxy_started(comm_find(comm), op, proxy, now);
 }
 
-handle event_proxy_step(handle proxy, int step) { return flow_step_started(proxy, step); }
-
 handle event_kernel(handle op, uint32_t channel, uint64_t timer) {
   if (!shim_active()) return 0;
   if (handle_kind_of(op) != HANDLE_OP) {

@@ -21,7 +21,7 @@ handle event_call(handle comm, handle group_api, const struct op_call *call, boo
 // event_launch: Coll, P2p or CeColl. api: handle of the call or 0.
 handle event_launch(handle comm, handle api, const struct op_launch *launch);
 handle event_proxy_op(handle comm, handle op, const struct culprit_nccl_proxy_op *proxy);
-handle event_proxy_step(handle proxy, int step);
+static inline handle event_proxy_step(handle proxy, int step) { return flow_step_started(proxy, step); }
 // event_kernel: KernelCh. timer: 0 where the ABI has none.
 handle event_kernel(handle op, uint32_t channel, uint64_t timer);
 // event_state: recordEventState. value: transfer size or GPU timer, whichever the state has; 0 none.

@@ -34,6 +34,7 @@ enum handle_kind {
   HANDLE_LOST = 10,      // A call that was numbered and for which there was no room.
 };
 
+#define HANDLE_KIND_SHIFT 60u
 #define HANDLE_INDEX_BITS 18u
 #define HANDLE_AUX_BITS 18u
 #define HANDLE_GENERATION_BITS 20u

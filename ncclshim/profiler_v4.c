@@ -38,7 +38,7 @@ static handle start_launch(handle comm, const struct culprit_nccl_descr_v4 *d) {
   return event_launch(comm, 0, &launch);
 }
 
-static handle start(handle comm, const struct culprit_nccl_descr_v4 *d) {
+static __attribute__((noinline)) handle start(handle comm, const struct culprit_nccl_descr_v4 *d) {
   const handle parent = handle_from_pointer(d->parentObj);
   switch (d->type) {
     case CULPRIT_NCCL_PROXY_STEP: return event_proxy_step(parent, d->proxyStep.step);
@@ -55,6 +55,8 @@ static int start_event(void *context, void **h, struct culprit_nccl_descr_v4 *d)
   if (__builtin_expect(chain_on, 0)) {
     const struct culprit_nccl_descr_v6 wide = chain_widen_v4(d);
     chain_start(context, h, &wide, (struct chain_comm){0});
+  } else if (__builtin_expect(d->type == CULPRIT_NCCL_PROXY_STEP, 1)) {
+    *h = handle_to_pointer(event_proxy_step(handle_from_pointer(d->parentObj), d->proxyStep.step));
   } else {
     *h = handle_to_pointer(start(handle_from_pointer(context), d));
   }

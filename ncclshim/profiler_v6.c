@@ -75,7 +75,7 @@ static handle start_launch(handle comm, const struct culprit_nccl_descr_v6 *d) {
   return event_launch(comm, handle_from_pointer(d->parentObj), &launch);
 }
 
-handle profiler_v6_start(handle comm, const struct culprit_nccl_descr_v6 *d) {
+__attribute__((noinline)) handle profiler_v6_start(handle comm, const struct culprit_nccl_descr_v6 *d) {
   const handle parent = handle_from_pointer(d->parentObj);
   switch (d->type) {
     case CULPRIT_NCCL_PROXY_STEP: return event_proxy_step(parent, d->proxyStep.step);
@@ -95,6 +95,8 @@ handle profiler_v6_start(handle comm, const struct culprit_nccl_descr_v6 *d) {
 static int start_event(void *context, void **h, struct culprit_nccl_descr_v6 *d) {
   if (__builtin_expect(chain_on, 0)) {
     chain_start(context, h, d, (struct chain_comm){0});
+  } else if (__builtin_expect(d->type == CULPRIT_NCCL_PROXY_STEP, 1)) {
+    *h = handle_to_pointer(event_proxy_step(handle_from_pointer(d->parentObj), d->proxyStep.step));
   } else {
     *h = handle_to_pointer(profiler_v6_start(handle_from_pointer(context), d));
   }

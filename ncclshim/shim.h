@@ -143,6 +143,7 @@ struct proxy_ctl {
   bool closed;     // Summed up; only its own stop is outstanding.
   bool used;
   bool queued;  // In the flow's list.
+  uint16_t func;
   struct flow_ctl *at;
   struct culprit_flow *slot;
   uint64_t *op_progress_ns;  // The operation's last_progress_ns, or a place nobody reads.
@@ -155,7 +156,6 @@ struct proxy_ctl {
   handle op;             // HANDLE_OP, 0 when unknown.
   uint64_t number, seq;
   uint64_t started_ns, first_step_ns, bytes;
-  uint16_t func;
 };
 static_assert(offsetof(struct flow_ctl, generation) <= 64 && offsetof(struct proxy_ctl, generation) <= 64, "hot fields first");
 

@@ -20,27 +20,32 @@
 
 enum outcome { OUTCOME_FIRST = UNTOLD_FIRST, OUTCOME_ON_GPU = UNTOLD_ON_GPU, OUTCOME_CLOSED = 4 };
 
-// find_step gives the proxy operation of a step's handle, NULL when it is stale.
-static inline __attribute__((always_inline)) struct proxy_ctl *find_step(handle step) {
+// find_step finds the proxy operation of a step's handle; false when it is stale.
+static inline __attribute__((always_inline)) bool find_step(handle step, struct proxy_ctl **p) {
   const uint32_t i = handle_index(step);
-  if (__builtin_expect(i >= shim.proxy_count, 0)) return NULL;
-  struct proxy_ctl *p = &shim.proxies[i];
-  return __builtin_expect(GET(p->step_tag) == handle_tag(step), 1) ? p : NULL;
+  if (__builtin_expect(i >= shim.proxy_count, 0)) return false;
+  *p = &shim.proxies[i];
+  return __builtin_expect(GET((*p)->step_tag) == handle_tag(step), 1);
 }
 
 static __attribute__((noinline, cold)) void stale(void) { shim_stale(); }
 
+// refused counts a start that gives no handle.
+static __attribute__((noinline, cold)) handle refused(handle proxy, bool known) {
+  if (!known && proxy != 0) shim_stale();
+  return 0;
+}
+
 // A forked child finds the table of proxy operations empty (session.c), so a handle that is good here says that tracing is
 // on and this is no child.
 handle flow_step_started(handle proxy, int step) {
-  const handle h = handle_as(proxy, HANDLE_STEP, (uint32_t)step & (HANDLE_AUX_LIMIT - 1));
-  if (__builtin_expect(handle_kind_of(proxy) != HANDLE_PROXY_OP || find_step(h) == NULL, 0)) {
-    if (proxy != 0) stale();
-    return 0;
-  }
-  if ((unsigned)step >= HANDLE_AUX_LIMIT) return 0;
+  struct proxy_ctl *p;
+  // The handle of the first step: that of the proxy operation but for the kind.
+  const handle first = proxy + ((uint64_t)(HANDLE_STEP - HANDLE_PROXY_OP) << HANDLE_KIND_SHIFT);
+  if (__builtin_expect(!find_step(first, &p), 0)) return refused(proxy, false);
+  if (__builtin_expect((unsigned)step >= HANDLE_AUX_LIMIT, 0)) return refused(proxy, true);
   if (__builtin_expect(GET(shim.qps_on) != 0, 0)) qp_flow_other();
-  return h;
+  return first | (unsigned)step;
 }
 
 // tell gives what the operation is to be told of a step, and notes that it has been.
@@ -226,8 +231,8 @@ static inline __attribute__((always_inline)) void advance_usual(handle h, struct
 }
 
 void flow_step_state(handle step, int state, uint64_t bytes) {
-  struct proxy_ctl *p = find_step(step);
-  if (__builtin_expect(p == NULL, 0)) {
+  struct proxy_ctl *p;
+  if (__builtin_expect(!find_step(step, &p), 0)) {
     stale();
     return;
   }
@@ -256,8 +261,8 @@ void flow_step_state(handle step, int state, uint64_t bytes) {
 }
 
 void flow_step_stopped(handle step) {
-  struct proxy_ctl *p = find_step(step);
-  if (__builtin_expect(p == NULL, 0)) {
+  struct proxy_ctl *p;
+  if (__builtin_expect(!find_step(step, &p), 0)) {
     stale();
   } else if (GET(p->is_send) != 0) {
     advance_usual(step, p, true, STAGE_DONE, 0);
