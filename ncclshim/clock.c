@@ -88,9 +88,9 @@ void clock_init(struct clock *c, const char *source) {
 }
 
 bool clock_refresh(struct clock *c, uint64_t now) {
-  if (now < GET(c->next_refresh_ns)) return false;
+  if (!clock_due(c, now)) return false;
   if (__atomic_exchange_n(&c->refreshing, 1, __ATOMIC_ACQUIRE) != 0) return false;
-  if (now < GET(c->next_refresh_ns)) {  // Another thread was quicker.
+  if (!clock_due(c, now)) {  // Another thread was quicker.
     __atomic_store_n(&c->refreshing, 0, __ATOMIC_RELEASE);
     return false;
   }

@@ -79,6 +79,9 @@ static inline uint64_t clock_since(uint64_t now, uint64_t then) { return now > t
 // clock_init calibrates; takes about a millisecond. source: NULL or "" to choose, "counter" or "monotonic" to force.
 void clock_init(struct clock *c, const char *source);
 
+// clock_due says whether clock_refresh has something to do.
+static inline bool clock_due(const struct clock *c, uint64_t now) { return now >= GET(c->next_refresh_ns); }
+
 // clock_refresh takes a new anchor when one is due, and says so. Never blocks; one thread at a time does it.
 bool clock_refresh(struct clock *c, uint64_t now);
 

@@ -126,20 +126,6 @@ void comm_identify(uint32_t comm, uint64_t comm_id, const char *name, int32_t ra
   seqlock_release(&s->version);
 }
 
-uint32_t comm_find(handle h) {
-  const uint32_t i = handle_index(h);
-  if (handle_kind_of(h) != HANDLE_COMM && handle_kind_of(h) != HANDLE_CAPTURED) return NONE;
-  if (handle_cookie(h) != shim.cookie || i >= shim.file.comm_count) return NONE;
-  const struct comm_ctl *c = &shim.comms[i];
-  if (__atomic_load_n(&c->in_use, __ATOMIC_ACQUIRE) == 0) return NONE;
-  return (GET(c->generation) & HANDLE_GENERATION_MASK) == handle_generation(h) ? i : NONE;
-}
-
-bool comm_kernel_trusted(uint32_t comm) {
-  const struct comm_ctl *c = &shim.comms[comm];
-  return c->kernel_on != 0 && GET(c->kernel_untrusted) == 0;
-}
-
 void comm_distrust_kernel(uint32_t comm, uint64_t now, const char *why) {
   struct comm_ctl *c = &shim.comms[comm];
   if (c->kernel_on == 0 || __atomic_exchange_n(&c->kernel_untrusted, 1, __ATOMIC_RELAXED) != 0) return;
@@ -177,9 +163,4 @@ uint64_t comm_p2p_seq(uint32_t comm, int32_t peer, bool is_send) {
 void comm_learn(uint32_t comm, uint32_t key, uint32_t proxy_ops) {
   struct learned *l = &shim.comms[comm].learned[key % LEARNED];
   __atomic_store_n(&l->both, (uint64_t)key << 32 | proxy_ops, __ATOMIC_RELAXED);
-}
-
-int64_t comm_learned(uint32_t comm, uint32_t key) {
-  const uint64_t both = GET(shim.comms[comm].learned[key % LEARNED].both);
-  return (uint32_t)(both >> 32) == key && key != 0 ? (int64_t)(uint32_t)both : -1;
 }

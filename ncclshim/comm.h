@@ -26,10 +26,20 @@ void comm_close(handle h, uint64_t now);
 void comm_identify(uint32_t comm, uint64_t comm_id, const char *name, int32_t rank);
 
 // comm_find gives the slot of a live communicator or NONE.
-uint32_t comm_find(handle h);
+static inline uint32_t comm_find(handle h) {
+  const uint32_t i = handle_index(h);
+  if (handle_kind_of(h) != HANDLE_COMM && handle_kind_of(h) != HANDLE_CAPTURED) return NONE;
+  if (handle_cookie(h) != shim.cookie || i >= shim.file.comm_count) return NONE;
+  const struct comm_ctl *c = &shim.comms[i];
+  if (__atomic_load_n(&c->in_use, __ATOMIC_ACQUIRE) == 0) return NONE;
+  return (GET(c->generation) & HANDLE_GENERATION_MASK) == handle_generation(h) ? i : NONE;
+}
 
 // comm_kernel_trusted says whether KernelCh events tell the truth about this communicator.
-bool comm_kernel_trusted(uint32_t comm);
+static inline bool comm_kernel_trusted(uint32_t comm) {
+  const struct comm_ctl *c = &shim.comms[comm];
+  return c->kernel_on != 0 && GET(c->kernel_untrusted) == 0;
+}
 
 // comm_distrust_kernel stops KernelCh from being believed, for good.
 void comm_distrust_kernel(uint32_t comm, uint64_t now, const char *why);
@@ -49,6 +59,9 @@ uint64_t comm_p2p_seq(uint32_t comm, int32_t peer, bool is_send);
 // comm_learn and comm_learned keep the number of proxy operations per operation signature. comm_learned gives -1 when
 // it is not known.
 void comm_learn(uint32_t comm, uint32_t key, uint32_t proxy_ops);
-int64_t comm_learned(uint32_t comm, uint32_t key);
+static inline int64_t comm_learned(uint32_t comm, uint32_t key) {
+  const uint64_t both = GET(shim.comms[comm].learned[key % LEARNED].both);
+  return (uint32_t)(both >> 32) == key && key != 0 ? (int64_t)(uint32_t)both : -1;
+}
 
 #endif

@@ -35,7 +35,10 @@ static const char *const protos[] = {
 static uint16_t lookup(const char *const *words, size_t count, const char *word) {
   if (word == NULL) return 0;
   for (size_t i = 1; i < count; i++) {
-    if (words[i][0] == word[0] && strcmp(words[i], word) == 0) return (uint16_t)i;
+    // No name is shorter than two letters; most that begin alike part by the fourth.
+    const char *w = words[i];
+    if (w[0] != word[0] || w[1] != word[1] || w[2] != word[2]) continue;
+    if ((w[2] == 0 || w[3] == word[3]) && strcmp(w, word) == 0) return (uint16_t)i;
   }
   return 0;
 }
@@ -43,13 +46,15 @@ static uint16_t lookup(const char *const *words, size_t count, const char *word)
 #define LOOKUP(words, word) lookup(words, sizeof(words) / sizeof((words)[0]), word)
 
 uint16_t name_func(const char *func) {
-  if (func != NULL && strcmp(func, "AllToAll") == 0) return CULPRIT_FUNC_ALLTOALL;  // RCCL's spelling.
-  return LOOKUP(funcs, func);
+  const uint16_t known = LOOKUP(funcs, func);
+  if (known == 0 && func != NULL && strcmp(func, "AllToAll") == 0) return CULPRIT_FUNC_ALLTOALL;  // RCCL's spelling.
+  return known;
 }
 uint16_t name_algo(const char *algo) { return LOOKUP(algos, algo); }
 uint16_t name_proto(const char *proto) {
-  if (proto != NULL && strcmp(proto, "Simple") == 0) return CULPRIT_PROTO_SIMPLE;
-  return LOOKUP(protos, proto);
+  const uint16_t known = LOOKUP(protos, proto);
+  if (known == 0 && proto != NULL && strcmp(proto, "Simple") == 0) return CULPRIT_PROTO_SIMPLE;
+  return known;
 }
 
 // The width in bits is the first number in the name: ncclInt8, ncclBfloat16, ncclFloat8e4m3.

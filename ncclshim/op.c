@@ -92,6 +92,9 @@ static void finish(uint32_t i, uint32_t flags, uint64_t left_ns) {
   count_in_flight(o, false);
   PUT(s->in_use, 0);
   completion_write(o, left_ns);
+  for (int k = 0; k < 2; k++) {
+    if (o->directions[k].flows != 0) memset(&o->directions[k], 0, sizeof o->directions[k]);
+  }
 
   uint64_t mine = handle_of(i, HANDLE_OP);
   __atomic_compare_exchange_n(comm_window(o->comm_index, o->number), &mine, 0, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
@@ -185,6 +188,8 @@ static void advance(uint32_t comm, uint64_t *watermark, uint64_t to) {
 static void retire_unseen(uint32_t comm, uint64_t number, uint32_t state, bool patient) {
   const handle h = GET(*comm_window(comm, number));
   if (h == 0 || (patient && GET(shim.comms[comm].proxies_open) != 0)) return;
+  // Nearly always its kernel will tell. Should the slot have another owner by now, then this one has ended.
+  if (GET(shim.links[handle_index(h)].watched) != 0 && comm_kernel_trusted(comm)) return;
   const uint32_t i = lock_op(h);
   if (i == NONE) return;
   const struct op_ctl *o = &shim.ops[i];
@@ -240,7 +245,7 @@ static uint32_t open_op(uint32_t comm, uint64_t group, uint64_t now) {
   }
   struct op_ctl *o = &shim.ops[i];
   const uint32_t generation = o->generation + 1;
-  memset(o, 0, offsetof(struct op_ctl, gpu_start));
+  memset(o, 0, offsetof(struct op_ctl, directions));
   PUT(o->generation, generation);
   o->used = true;
   o->comm_index = comm;
@@ -260,6 +265,7 @@ static uint32_t open_op(uint32_t comm, uint64_t group, uint64_t now) {
   PUT(s->number, number);
   PUT(s->called_ns, now);
   PUT(s->user_tid, GET(cs->user_tid));
+  PUT(shim.links[i].watched, 0);
   PUT(*place, handle_of(i, HANDLE_OP));
   return i;
 }
@@ -401,6 +407,7 @@ handle op_launched(uint32_t comm, handle api, const struct op_launch *launch, ui
   o->kernel_expected = trusted && mask != NULL && (GET(*mask) & CULPRIT_NCCL_KERNEL_CH) != 0;
   const bool proxies_expected = (c->nnodes > 1 || GET(c->has_proxy) != 0) && !algo_hides_proxies(o->algo) &&
                                 comm_learned(comm, o->key) != 0;
+  PUT(shim.links[i].watched, o->kernel_expected);
   if (launch->no_completion || (!o->kernel_expected && !proxies_expected)) o->flags |= CULPRIT_OP_NO_COMPLETION;
 
   COUNT(cs->ops_started, 1);

@@ -19,18 +19,14 @@
 
 struct shim shim = {.session = PTHREAD_MUTEX_INITIALIZER};
 
-void shim_tick(uint64_t now, uint32_t callbacks) {
-  struct culprit_header *h = shim.file.header;
-  PUT(h->heartbeat_ns, now);
-  BUMP(h->callbacks, callbacks);
-  if (clock_refresh(&shim.clock, now)) {
-    COUNT(shim.thread_epoch, 1);
-    struct timespec real;
-    clock_gettime(CLOCK_REALTIME, &real);
-    const uint64_t real_ns = (uint64_t)real.tv_sec * 1000000000u + (uint64_t)real.tv_nsec;
-    PUT(h->real_minus_mono_ns, real_ns - clock_monotonic());
-    control_poll(now);
-  }
+void shim_refresh(uint64_t now) {
+  if (!clock_refresh(&shim.clock, now)) return;
+  COUNT(shim.thread_epoch, 1);
+  struct timespec real;
+  clock_gettime(CLOCK_REALTIME, &real);
+  const uint64_t real_ns = (uint64_t)real.tv_sec * 1000000000u + (uint64_t)real.tv_nsec;
+  PUT(shim.file.header->real_minus_mono_ns, real_ns - clock_monotonic());
+  control_poll(now);
 }
 
 // in_child says whether this is a forked child of a traced process, to which the session's lock may have come taken.

@@ -31,7 +31,7 @@
 #define OP_WINDOW 1024u    // Operations of one communicator that can be open at a time.
 #define FLOW_BUCKETS 512u  // Per communicator.
 #define LEARNED 64u        // Operation signatures remembered per communicator.
-#define GROUP_SLOTS 64u    // Threads inside a group at a time; a bit each.
+#define GROUP_SLOTS 64u    // Threads inside a group at a time.
 #define UNSEEN_TAIL 16u    // See op.c.
 #define UNSEEN_TAIL_CALLED 64u
 #define UNSEEN_TAIL_PROXY 256u
@@ -83,7 +83,7 @@ struct comm_ctl {
 };
 
 struct op_ctl {
-  uint32_t generation;
+  _Alignas(64) uint32_t generation;
   bool used;
   bool counted;          // In the communicator's ops_in_flight.
   bool kernel_expected;  // KernelCh was on when it was enqueued.
@@ -105,6 +105,8 @@ struct op_ctl {
   uint64_t called_ns, enqueued_ns, entered_ns, kernel_left_ns, last_proxy_ns, provisional_ns;
   uint64_t kernel_started, kernel_stopped;
   uint64_t gpu_ns;
+
+  // Not cleared with the rest: the end of an operation leaves the first clean, a bit of kernel_started says what of the second holds.
   struct culprit_direction directions[2];  // [is_send].
   uint64_t gpu_start[CULPRIT_MAX_CHANNELS];
 };
@@ -190,6 +192,7 @@ struct transfer_starts {
 struct op_link {
   uint64_t state;  // Generation << 1 | launched.
   handle next;
+  uint64_t watched;  // 1: its kernel's events were asked for, as in op_ctl.kernel_expected.
 };
 
 struct group_slot {
@@ -237,7 +240,7 @@ struct shim {
   struct qp_ctl *qps;
   struct transfer_starts *transfer_starts;  // [proxy].
   uint32_t proxy_count;
-  uint64_t groups_open;  // Bit per slot.
+  uint32_t groups_high;  // Slots below this one have been used.
   struct group_slot groups[GROUP_SLOTS];
   struct pool op_pool, flow_pool, proxy_pool, qp_pool;
 };
@@ -252,7 +255,16 @@ static inline bool shim_active(void) {
 static inline uint64_t shim_now(void) { return clock_now(&shim.clock); }
 
 // shim_tick does the housekeeping that rides on operation-level events: heartbeat, clock anchor, callback count.
-void shim_tick(uint64_t now, uint32_t callbacks);
+static inline void shim_tick(uint64_t now, uint32_t callbacks);
+
+// shim_refresh does what of it is due now and then.
+void shim_refresh(uint64_t now);
+
+static inline void shim_tick(uint64_t now, uint32_t callbacks) {
+  PUT(shim.file.header->heartbeat_ns, now);
+  BUMP(shim.file.header->callbacks, callbacks);
+  if (__builtin_expect(clock_due(&shim.clock, now), 0)) shim_refresh(now);
+}
 
 static inline void shim_stale(void) {
   if (shim_active()) COUNT(shim.file.header->stale_events, 1);
