@@ -24,14 +24,11 @@ handle event_proxy_op(handle comm, handle op, const struct culprit_nccl_proxy_op
 static inline handle event_proxy_step(handle proxy, int step) { return flow_step_started(proxy, step); }
 // event_kernel: KernelCh. timer: 0 where the ABI has none.
 handle event_kernel(handle op, uint32_t channel, uint64_t timer);
-// event_state: recordEventState. value: transfer size or GPU timer, whichever the state has; 0 none.
-static inline void event_state(handle h, int state, uint64_t value);
-static inline void event_stop(handle h);
-
-// The same for all but steps, which come so often that they go their own way.
+// event_state_other and event_stop_other are the next two for all but steps, which come so often that they go their own way.
 void event_state_other(handle h, int state, uint64_t value);
 void event_stop_other(handle h);
 
+// event_state: recordEventState. value: transfer size or GPU timer, whichever the state has; 0 none.
 static inline void event_state(handle h, int state, uint64_t value) {
   if (__builtin_expect(handle_kind_of(h) == HANDLE_STEP, 1)) {
     flow_step_state(h, state, value);
@@ -39,6 +36,7 @@ static inline void event_state(handle h, int state, uint64_t value) {
     event_state_other(h, state, value);
   }
 }
+
 static inline void event_stop(handle h) {
   if (__builtin_expect(handle_kind_of(h) == HANDLE_STEP, 1)) {
     flow_step_stopped(h);

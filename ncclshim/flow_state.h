@@ -54,15 +54,15 @@ static inline void flow_enter(struct flow_ctl *f, struct culprit_flow *s, uint8_
   PUT(s->state_since_ns, now);
 }
 
-// flow_active adds the time since the last change when a transfer has been outstanding since then.
-static inline void flow_active(struct flow_ctl *f, struct culprit_flow *s, uint64_t now) {
+// flow_active adds the time since the last change, at `then`, when a transfer has been outstanding since.
+static inline void flow_active(struct flow_ctl *f, struct culprit_flow *s, uint64_t then, uint64_t now) {
   if (f->active == 0) return;
-  const uint64_t spent = clock_since(now, f->last_progress);
+  const uint64_t spent = clock_since(now, then);
   BUMP(s->active_ns, spent);
   BUMP(s->total_active_ns, spent);
   const uint64_t last = now >> EPOCH_SHIFT;
   if (__builtin_expect(last > f->last_epoch, 0)) {
-    uint64_t first = f->last_progress >> EPOCH_SHIFT;
+    uint64_t first = then >> EPOCH_SHIFT;
     if (first <= f->last_epoch) first = f->last_epoch + 1;
     BUMP(s->epochs, (uint32_t)(last - first + 1));
     BUMP(s->total_epochs, last - first + 1);
@@ -74,7 +74,7 @@ static inline void flow_active(struct flow_ctl *f, struct culprit_flow *s, uint6
 // the network and not acknowledged, or a buffer posted and not filled.
 static inline void flow_activity(struct flow_ctl *f, struct culprit_flow *s, const struct proxy_ctl *p, bool is_send,
                                  uint64_t now) {
-  flow_active(f, s, now);
+  flow_active(f, s, f->last_progress, now);
   f->last_progress = now;
   f->active = is_send ? p->counts[STAGE_TRANSMITTED] > p->counts[STAGE_DONE]
                       : p->counts[STAGE_POSTED] > p->counts[STAGE_READY];

@@ -43,11 +43,11 @@ enum handle_kind {
 #define HANDLE_GENERATION_MASK ((1u << HANDLE_GENERATION_BITS) - 1)
 
 static inline handle handle_make(enum handle_kind kind, uint32_t cookie, uint32_t generation, uint32_t index, uint32_t aux) {
-  return (uint64_t)kind << 60 | (uint64_t)(cookie & 0xf) << 56 | (uint64_t)(generation & HANDLE_GENERATION_MASK) << 36 |
+  return (uint64_t)kind << HANDLE_KIND_SHIFT | (uint64_t)(cookie & 0xf) << 56 | (uint64_t)(generation & HANDLE_GENERATION_MASK) << 36 |
          (uint64_t)(index & (HANDLE_INDEX_LIMIT - 1)) << HANDLE_AUX_BITS | (aux & (HANDLE_AUX_LIMIT - 1));
 }
 
-static inline enum handle_kind handle_kind_of(handle h) { return (enum handle_kind)(h >> 60); }
+static inline enum handle_kind handle_kind_of(handle h) { return (enum handle_kind)(h >> HANDLE_KIND_SHIFT); }
 static inline uint32_t handle_cookie(handle h) { return (uint32_t)(h >> 56) & 0xf; }
 static inline uint32_t handle_generation(handle h) { return (uint32_t)(h >> 36) & HANDLE_GENERATION_MASK; }
 static inline uint32_t handle_index(handle h) { return (uint32_t)(h >> HANDLE_AUX_BITS) & (HANDLE_INDEX_LIMIT - 1); }
@@ -58,8 +58,8 @@ static inline uint32_t handle_tag(handle h) { return (uint32_t)(h >> (HANDLE_IND
 
 // handle_as gives the handle of another kind and aux for the same slot and generation.
 static inline handle handle_as(handle h, enum handle_kind kind, uint32_t aux) {
-  const uint64_t keep = (UINT64_C(1) << 60) - HANDLE_AUX_LIMIT;  // Cookie, generation and slot.
-  return (h & keep) | (uint64_t)kind << 60 | aux;
+  const uint64_t keep = (UINT64_C(1) << HANDLE_KIND_SHIFT) - HANDLE_AUX_LIMIT;  // Cookie, generation and slot.
+  return (h & keep) | (uint64_t)kind << HANDLE_KIND_SHIFT | aux;
 }
 
 static inline void *handle_to_pointer(handle h) { return (void *)(uintptr_t)h; }

@@ -66,6 +66,15 @@ static void count_in_flight(struct op_ctl *o, bool want) {
   COUNT(trace_comm(&shim.file, o->comm_index)->ops_in_flight, want ? 1u : UINT32_MAX);
 }
 
+// publish_early is publish for an operation of which nothing has been seen but its call or launch.
+static void publish_early(uint32_t i) {
+  struct op_ctl *o = &shim.ops[i];
+  struct culprit_op *s = trace_op(&shim.file, i);
+  count_in_flight(o, (o->flags & CULPRIT_OP_NO_COMPLETION) == 0);
+  PUT(s->flags, o->flags);
+  PUT(s->state, o->state);
+}
+
 static void publish(uint32_t i) {
   struct op_ctl *o = &shim.ops[i];
   struct culprit_op *s = trace_op(&shim.file, i);
@@ -324,7 +333,7 @@ handle op_called(uint32_t comm, handle group, handle next, const struct op_call 
   }
   if (o->func == CULPRIT_FUNC_BROADCAST) PUT(c->broadcast_group, group);
   describe(i, call->datatype);
-  publish(i);
+  publish_early(i);
   const handle h = handle_of(i, HANDLE_API);
   unlock_op(i);
   return h;
@@ -413,7 +422,7 @@ handle op_launched(uint32_t comm, handle api, const struct op_launch *launch, ui
   COUNT(cs->ops_started, 1);
   PUT(cs->seq_started[o->func], o->seq + 1);
   const handle h = handle_of(i, HANDLE_OP);
-  publish(i);
+  publish_early(i);
   if (!late(comm, o->number)) op_link(i, 0, true);
   unlock_op(i);
   return h;

@@ -106,7 +106,7 @@ struct op_ctl {
   uint64_t kernel_started, kernel_stopped;
   uint64_t gpu_ns;
 
-  // Not cleared with the rest: the end of an operation leaves the first clean, a bit of kernel_started says what of the second holds.
+  // Not cleared with the rest: an operation's end leaves the first clean, and kernel_started says what of the second holds.
   struct culprit_direction directions[2];  // [is_send].
   uint64_t gpu_start[CULPRIT_MAX_CHANNELS];
 };
@@ -254,12 +254,10 @@ static inline bool shim_active(void) {
 
 static inline uint64_t shim_now(void) { return clock_now(&shim.clock); }
 
-// shim_tick does the housekeeping that rides on operation-level events: heartbeat, clock anchor, callback count.
-static inline void shim_tick(uint64_t now, uint32_t callbacks);
-
-// shim_refresh does what of it is due now and then.
+// shim_refresh does what of the housekeeping is due now and then: a new clock anchor, and a look at the control file.
 void shim_refresh(uint64_t now);
 
+// shim_tick does the housekeeping that rides on operation-level events: heartbeat, callback count, shim_refresh.
 static inline void shim_tick(uint64_t now, uint32_t callbacks) {
   PUT(shim.file.header->heartbeat_ns, now);
   BUMP(shim.file.header->callbacks, callbacks);

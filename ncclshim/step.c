@@ -62,8 +62,9 @@ static unsigned tell(struct proxy_ctl *p, bool is_send, unsigned stage, uint64_t
   return outcome;
 }
 
-static void put_progress(struct flow_ctl *f, struct culprit_flow *s, const struct proxy_ctl *p, uint64_t now) {
-  const uint64_t gap = clock_since(now, f->last_progress);
+// put_progress writes that the operation in the slot has moved, for the first time since `then`.
+static inline void put_progress(struct culprit_flow *s, const struct proxy_ctl *p, uint64_t then, uint64_t now) {
+  const uint64_t gap = clock_since(now, then);
   if (gap > GET(s->largest_gap_ns)) PUT(s->largest_gap_ns, gap);
   PUT(s->last_progress_ns, now);
   PUT(*p->op_progress_ns, now);
@@ -80,7 +81,7 @@ static unsigned advance_shown(struct flow_ctl *f, struct culprit_flow *s, struct
     flow_charge(f, s, is_send, now);
     flow_enter(f, s, state, now);
   }
-  put_progress(f, s, p, now);
+  put_progress(s, p, f->last_progress, now);
   flow_activity(f, s, p, is_send, now);
   BUMP(s->bytes, bytes);
   BUMP(s->total_bytes, bytes);
@@ -151,7 +152,8 @@ static __attribute__((noinline)) void advance_any(handle h, unsigned stage, uint
     return;
   }
   const bool shown = f->current == i;
-  const unsigned outcome = shown ? advance_shown(f, s, p, is_send, stage, n, bytes, now) : advance_hidden(s, p, stage, n, bytes, now);
+  const unsigned outcome =
+      shown ? advance_shown(f, s, p, is_send, stage, n, bytes, now) : advance_hidden(s, p, stage, n, bytes, now);
   if (shown && GET(shim.transfers_on) != 0) {
     if (stage == (is_send ? STAGE_TRANSMITTED : STAGE_POSTED)) transfer_begin(i, n - 1, bytes, now);
     if (stage == (is_send ? STAGE_DONE : STAGE_READY)) transfer_end(i, n - 1, bytes, now);
@@ -208,18 +210,18 @@ static inline __attribute__((always_inline)) void advance_usual(handle h, struct
   BUMP(*flow_total(s, stage), 1);
   PUT(p->counts[stage], n);
   PUT(*flow_counter(s, stage), n);
-  const uint8_t wait = flow_first_wait(is_send);
   if (stage == STAGE_DONE) {
     flow_charge_wait(f, s, 2, now);
     flow_enter(f, s, flow_state_of(p, is_send), now);
   } else if (p->counts[STAGE_DONE] + 1 == n) {
     if (stage > 0) flow_charge_wait(f, s, stage - 1, now);
-    flow_enter(f, s, (uint8_t)(wait + stage), now);
+    flow_enter(f, s, (uint8_t)(flow_first_wait(is_send) + stage), now);
   }
-  flow_active(f, s, now);
+  const uint64_t then = f->last_progress;
+  flow_active(f, s, then, now);
   if (stage == (is_send ? STAGE_TRANSMITTED : STAGE_POSTED)) f->active = 1;
   if (stage == (is_send ? STAGE_DONE : STAGE_READY)) f->active = p->counts[stage - 1] > n;
-  put_progress(f, s, p, now);
+  put_progress(s, p, then, now);
   f->last_progress = now;
   p->last_step_ns = now;
   if (stage == (is_send ? STAGE_TRANSMITTED : STAGE_READY)) {
