@@ -110,9 +110,9 @@ handle apicomm_find(const void *comm) {
   return slot;
 }
 
-// A split is called by all ranks of the parent, a shrink only by those that stay: counted by who is left out, all members
-// of a child count the same.
-uint64_t apicomm_child(const void *parent, int color, const int *excluded, int count) {
+// A split is called by all ranks of the parent, a shrink only by those that stay: counted by who is left out, all that
+// call it count the same.
+uint64_t apicomm_child(const void *parent, const int *excluded, int count) {
   if (!shim_active() || (uintptr_t)parent <= LEFT) return 0;
   uint64_t kind = excluded == NULL ? 1 : 2, members = 0;
   for (int i = 0; excluded != NULL && i < count; i++) members += mix(2, (uint64_t)excluded[i]);  // In any order.
@@ -124,10 +124,20 @@ uint64_t apicomm_child(const void *parent, int color, const int *excluded, int c
     unsigned i = 0;
     while (i + 1 < KINDS && k->kinds[i] != kind && k->made[i] != 0) i++;
     if (k->made[i] == 0) k->kinds[i] = kind;
-    if (k->kinds[i] == kind) id = mix(mix(mix(k->id, kind), k->made[i]++), excluded == NULL ? (uint32_t)color : 0);
+    if (k->kinds[i] == kind) id = mix(mix(k->id, kind), k->made[i]++);
   }
   pthread_mutex_unlock(&table.lock);
   return id;
+}
+
+struct apicomm_known apicomm_known(const void *comm) {
+  struct apicomm_known known = {.nranks = -1};
+  if (!shim_active() || (uintptr_t)comm <= LEFT) return known;
+  pthread_mutex_lock(&table.lock);
+  const struct known *k = look(comm);
+  if (k != NULL) known = (struct apicomm_known){.id = k->id, .slot = GET(k->slot), .nranks = k->nranks};
+  pthread_mutex_unlock(&table.lock);
+  return known;
 }
 
 uint64_t apicomm_leaving(const void *comm) {

@@ -15,10 +15,17 @@
 // reports it has been told of it.
 void apicomm_made(const void *comm, uint64_t id, int nranks, int rank, bool ready);
 
-// apicomm_child gives the id of a communicator split off or shrunk from parent: the same on all members, whichever other
-// children they have taken part in. color: of the split. excluded: ranks left out of a shrink, NULL with a split.
-// 0 when the parent's id is not known.
-uint64_t apicomm_child(const void *parent, int color, const int *excluded, int count);
+// apicomm_child gives the id of a split or shrink of parent: the same on all that must call it, whichever others they have
+// taken part in. excluded: ranks left out of a shrink, NULL with a split. 0 when the parent's id is not known.
+uint64_t apicomm_child(const void *parent, const int *excluded, int count);
+
+// apicomm_known tells what is known of a communicator: id and slot 0, nranks -1 where they are not.
+struct apicomm_known {
+  uint64_t id;
+  handle slot;
+  int nranks;
+};
+struct apicomm_known apicomm_known(const void *comm);
 
 // apicomm_leaving names a communicator that a call is about to end, apicomm_gone forgets that one and ends its slot: by
 // then another one may have its address.

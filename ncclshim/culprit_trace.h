@@ -355,7 +355,9 @@ enum culprit_lifecycle_kind {
   CULPRIT_LIFE_DISTRUST = 6,     // arg0: CULPRIT_COMM_* or CULPRIT_OP_* flag, text: why.
   CULPRIT_LIFE_MASK_CHANGED = 7, // arg0: new mask.
   CULPRIT_LIFE_FORK = 8,         // The process forked; the child writes nothing.
-  CULPRIT_LIFE_CALL_BEGIN = 9,   // A thread entered an NCCL call that can block (preload); arg0: thread id, text: the call.
+  CULPRIT_LIFE_CALL_BEGIN = 9,   // A thread entered an NCCL call that can block (preload); text: the call, comm_id: the same on
+                                 // all that must call it, arg0: how many those are (0 unknown) << 32 | thread id, comm_index:
+                                 // what it is called on.
   CULPRIT_LIFE_CALL_END = 10,    // It came back; arg0: thread id << 32 | ncclResult_t, text: the call.
 };
 

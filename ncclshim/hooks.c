@@ -14,9 +14,13 @@
 
 #include <unistd.h>
 
-static void call_begin(const char *what, uint64_t comm_id) {
+static void call_begin(const char *what, uint64_t id, int nranks, const void *comm) {
   if (!session_open_file()) return;
-  lifecycle_note(CULPRIT_LIFE_CALL_BEGIN, shim_now(), NONE, comm_id, (uint64_t)gettid(), what);
+  const struct apicomm_known known = apicomm_known(comm);
+  if (nranks < 0) nranks = known.nranks > 0 ? known.nranks + 1 + nranks : 0;
+  const uint64_t size = nranks > 0 ? (uint64_t)nranks : 0;
+  lifecycle_note(CULPRIT_LIFE_CALL_BEGIN, shim_now(), comm_find(known.slot), id != 0 ? id : known.id,
+                 size << 32 | (uint32_t)gettid(), what);
 }
 
 static void call_end(const char *what, uint64_t comm_id, int result) {

@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define CULPRIT_HOOKS_VERSION 2
+#define CULPRIT_HOOKS_VERSION 3
 
 struct culprit_qp_change {
   int state;              // enum ibv_qp_state; -1 unchanged.
@@ -39,10 +39,11 @@ struct culprit_hooks {
   uint32_t version;  // CULPRIT_HOOKS_VERSION; newer ones append functions.
   uint32_t bytes;    // Of this struct.
 
-  // An NCCL call that can block begins and ends. what: a string that stays. comm_id: 0 unknown. begin opens the trace file when
-  // it is the first thing that happens in the process.
-  void (*call_begin)(const char *what, uint64_t comm_id);
-  void (*call_end)(const char *what, uint64_t comm_id, int result);
+  // An NCCL call that can block begins and ends. what: a string that stays. id: the same on all ranks that must call it, 0
+  // that of comm. nranks: how many those are; negative: as many as comm has, less -1 - nranks. comm: what it is called on,
+  // NULL none. begin opens the trace file when it is the first thing that happens in the process.
+  void (*call_begin)(const char *what, uint64_t id, int nranks, const void *comm);
+  void (*call_end)(const char *what, uint64_t id, int result);
 
   // A queue pair was made; returns its handle, 0 when it is not tracked.
   uint64_t (*qp_created)(uint32_t qp_num, const char *device);
@@ -57,7 +58,7 @@ struct culprit_hooks {
   // Since version 2. The communicators of the API and the operations on them, for where nobody else reports them; see
   // apicomm.h for the first four.
   void (*comm_made)(const void *comm, uint64_t id, int nranks, int rank, bool ready);
-  uint64_t (*comm_child)(const void *parent, int color, const int *excluded, int count);
+  uint64_t (*comm_child)(const void *parent, const int *excluded, int count);
   uint64_t (*comm_leaving)(const void *comm);
   void (*comm_gone)(const void *comm, uint64_t leaving);
   // A thread calls an operation. group: what the calls before it in its ncclGroupStart gave, else 0. Returns the group's handle

@@ -57,7 +57,28 @@ func Rank(p *nodeapi.Process, nowNS uint64) rca.Rank {
 			r.Memberships = append(r.Memberships, membership(p, c, nowNS, r.Caps))
 		}
 	}
+	if p.CallsSeen {
+		r.Caps |= rca.SeesInit
+	}
+	for i := range p.Calls[:min(len(p.Calls), maxCalls)] {
+		r.Calls = append(r.Calls, call(&p.Calls[i], nowNS))
+	}
 	return r
+}
+
+// maxCalls bounds what is taken of a process's calls: as many as an honest exporter tells.
+const maxCalls = 96
+
+func call(c *trace.Call, nowNS uint64) rca.Call {
+	out := rca.Call{Name: c.Name, Size: int(c.Size), Since: trace.Since(nowNS, c.SinceNS), Returned: c.ReturnedNS != 0, Makes: c.Makes()}
+	if c.ID != 0 {
+		out.ID = c.ID.String()
+	}
+	if c.Comm != 0 {
+		out.On = CommID(trace.CommKey{ID: c.Comm, NRanks: c.CommRanks})
+	}
+	out.Done = out.Returned && c.Result == 0
+	return out
 }
 
 func alive(s nodeapi.ProcessState) bool {

@@ -226,3 +226,40 @@ func TestSegment(t *testing.T) {
 		}
 	}
 }
+
+// TestCalls converts a process's calls: one on a communicator, one that has come back, and one that ends a communicator.
+func TestCalls(t *testing.T) {
+	p := process1()
+	p.CallsSeen = true
+	p.Calls = []trace.Call{
+		{Name: "ncclCommSplit", ID: 0x10, Size: 4, Comm: 0xbeef, CommRanks: 4, Thread: 17, SinceNS: nowNS - 3*second},
+		{Name: "ncclCommDestroy", ID: 0x20, Size: 2, SinceNS: nowNS + second},
+		{Name: "ncclCommInitRank", ID: 0x30, Size: 8, SinceNS: nowNS - 9*second, ReturnedNS: nowNS - 8*second},
+		{Name: "ncclCommInitRankConfig", ID: 0x40, Size: 8, SinceNS: nowNS - 9*second, ReturnedNS: nowNS - 8*second, Result: 7},
+		{Name: "ncclCommInitAll", SinceNS: nowNS - second},
+	}
+	got := Rank(p, nowNS)
+	if got.Caps&rca.SeesInit == 0 {
+		t.Error("the hooks are not seen")
+	}
+	want := []rca.Call{
+		{Name: "ncclCommSplit", ID: "10", Size: 4, On: "beef/4", Since: 3 * time.Second, Makes: true},
+		{Name: "ncclCommDestroy", ID: "20", Size: 2},
+		{Name: "ncclCommInitRank", ID: "30", Size: 8, Since: 9 * time.Second, Makes: true, Returned: true, Done: true},
+		{Name: "ncclCommInitRankConfig", ID: "40", Size: 8, Since: 9 * time.Second, Makes: true, Returned: true},
+		{Name: "ncclCommInitAll", Since: time.Second, Makes: true},
+	}
+	for i := range want {
+		if want[i].ID != "" {
+			want[i].ID = p.Calls[i].ID.String()
+		}
+	}
+	want[0].On = CommID(trace.CommKey{ID: 0xbeef, NRanks: 4})
+	if diff := cmp.Diff(want, got.Calls); diff != "" {
+		t.Errorf("calls (-want +got):\n%s", diff)
+	}
+	p.Calls = make([]trace.Call, 1000)
+	if n := len(Rank(p, nowNS).Calls); n != maxCalls {
+		t.Errorf("%d calls of 1000 are taken", n)
+	}
+}

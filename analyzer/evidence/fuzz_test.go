@@ -24,6 +24,12 @@ func FuzzState(f *testing.F) {
 		f.Add(string(text))
 	}
 	f.Add(`{"version":1,"now_ns":18446744073709551615,"processes":[{"job_id":"job","rank":2147483647,"comms":[{"nranks":-5,"rank":2147483647,"generation":1}]}]}`)
+	f.Add(`{"version":1,"now_ns":9000000000,"processes":[` +
+		`{"job_id":"job","rank":0,"calls_seen":true,"calls":[{"name":"ncclCommInitRank","id":"10","size":2,"tid":1,"since_ns":1}]},` +
+		`{"job_id":"job","rank":1,"calls_seen":true,"comms":[{"comm":"beef","nranks":2,"rank":1,"generation":1}],` +
+		`"calls":[{"name":"ncclCommSplit","id":"11","size":4294967295,"comm":"beef","comm_ranks":2,"since_ns":2}]}]}`)
+	f.Add(`{"version":1,"now_ns":9,"processes":[{"job_id":"job","rank":-1,"calls":[{"name":"ncclCommDestroy","id":"10","size":1},{"name":""}]},` +
+		`{"job_id":"job","rank":5,"calls_seen":true,"calls":[{"name":"ncclCommAbort","id":"10","comm":"1","returned_ns":1}]}]}`)
 	f.Fuzz(func(t *testing.T, text string) {
 		state := new(nodeapi.State)
 		if err := json.Unmarshal([]byte(text), state); err != nil {

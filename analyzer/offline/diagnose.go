@@ -142,6 +142,9 @@ func mergeRank(a, b rca.Rank) rca.Rank {
 	if len(a.Stack) == 0 {
 		a.Stack = b.Stack
 	}
+	if len(a.Calls) == 0 {
+		a.Calls = b.Calls
+	}
 	a.Memberships = slices.Clone(a.Memberships)
 	for _, m := range b.Memberships {
 		// Of two sources that tell of the same group the first, which is the richer one, counts.

@@ -67,6 +67,22 @@ type Rank struct {
 	GroupOpen     time.Duration // Inside ncclGroupEnd for so long; 0 not.
 	Stack         []string      // Innermost frame last; empty unknown.
 	Memberships   []Membership
+	// Calls are the calls of NCCL's API, not operations, that the rank is in, and those that it has lately come back from.
+	Calls []Call
+}
+
+// Call is a call that makes or ends a communicator.
+type Call struct {
+	Name string // "ncclCommInitRank".
+	// ID is the same on all ranks that must make the call; "" unknown. Size is how many those are, 0 unknown. On is the
+	// communicator that it is called on, "" none or unknown.
+	ID       string
+	Size     int
+	On       CommID
+	Since    time.Duration // Since it was called; -1 unknown.
+	Makes    bool          // A communicator; else it ends one.
+	Returned bool          // The rank is not in it any more.
+	Done     bool          // It came back with success.
 }
 
 // Capability is a set of things a source can see.
@@ -80,6 +96,7 @@ const (
 	SeesKernels                           // Kernels entering and leaving.
 	SeesCompletion                        // Operations leaving.
 	SeesProcess                           // Kernel's process state.
+	SeesInit                              // Calls that make and end communicators.
 )
 
 // Membership is what one rank shows of one communicator.

@@ -27,6 +27,7 @@ type comm struct {
 	// p2p: send/recv runs on it too, so call numbers differ legitimately between ranks and collectives are told apart
 	// by function and sequence number.
 	p2p   bool
+	call  bool  // It stands for the ranks of a Call.
 	ghost int32 // Node standing for members that nobody could name, -1 none.
 }
 
@@ -61,6 +62,7 @@ type index struct {
 func newIndex(ev *Evidence, opt Options) *index {
 	x := &index{ev: ev, opt: opt, funcs: map[string]int32{}, comOf: map[CommID]int32{}, unclear: map[int32]bool{}}
 	ev.forgetOrderlyEnds()
+	ev.joinCalls()
 	x.addNodes()
 	x.addComms()
 	x.mates = make(map[string][]int32)
@@ -205,6 +207,7 @@ func (x *index) addComms() {
 	for i := range x.ev.Comms {
 		c := &x.ev.Comms[i]
 		k := &x.comms[x.comOf[c.ID]]
+		k.call = k.call || isCall(c.ID)
 		if c.Name != "" {
 			k.name = c.Name
 		}

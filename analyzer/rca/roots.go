@@ -329,6 +329,7 @@ func (w *waitFor) groupRoot(vs, ranks, insts []int32) root {
 	if r.inst < 0 {
 		return r
 	}
+	call := w.comms[w.insts[r.inst].key.comm].call
 	host, same := "", true
 	for k := range w.insts[r.inst].joins {
 		n := w.insts[r.inst].joins[k].node
@@ -339,7 +340,7 @@ func (w *waitFor) groupRoot(vs, ranks, insts []int32) root {
 			same = false
 		}
 	}
-	if same && host != "" {
+	if same && host != "" && !call {
 		// Inside one host nothing but its GPUs and their links can hold it.
 		r.leaf = leaf{class: Fault, cause: CauseGPU, weight: 0.5}
 	}

@@ -97,6 +97,13 @@ func (w *waitFor) composeSilent(d *decision, v *Verdict) {
 			opener(w.waiters()), ids[0])
 		return
 	}
+	if in := w.halfCalled(d); in != nil {
+		c := &w.comms[in.key.comm]
+		v.Culprits = append(v.Culprits, Culprit{Rank: -1, Channel: -1, Group: "members of " + c.name, Why: "they have not called " + in.op().Func})
+		v.Summary = fmt.Sprintf("%d of %d ranks are inside %s on %s and wait for the rest, which have not called it; the evidence does not say which ranks those are.",
+			in.inside, c.size, in.op().Func, c.name)
+		return
+	}
 	v.Culprits = append(v.Culprits, Culprit{Rank: -1, Channel: -1, Group: "suspects: " + rankNumbers(ids) + " or a rank behind them", Why: "nothing is known of them"})
 	v.Summary = fmt.Sprintf("%s for %s, of which nothing is known; the evidence does not carry a name.",
 		opener(w.waiters()), rankNumbers(ids))
@@ -256,4 +263,16 @@ func rankNumbers(ids []int) string {
 // waiters says "1 rank waits" or "3 ranks wait".
 func (w *waitFor) waiters() string {
 	return plural(len(w.stuck), "rank") + pick(len(w.stuck) == 1, " waits", " wait")
+}
+
+// halfCalled gives the call in which all waiting ends, for members that nobody can name; nil where it ends elsewhere, too.
+func (w *waitFor) halfCalled(d *decision) *instance {
+	if len(d.chosen) != 1 || d.chosen[0].inst < 0 || w.nodes[d.chosen[0].nodes[0]].id >= 0 {
+		return nil
+	}
+	in := &w.insts[d.chosen[0].inst]
+	if !w.comms[in.key.comm].call {
+		return nil
+	}
+	return in
 }

@@ -263,11 +263,21 @@ func (b *builder) unobserved(n int32, a *active, r *Rank) {
 // to do is this rank's own: its GPU does not get to the end.
 func (b *builder) alone(n int32, a *active, r *Rank) {
 	in := &b.x.insts[a.inst]
-	if !a.stuck || in.key.p2p() || r.Caps&SeesCompletion == 0 {
+	call := b.x.comms[in.key.comm].call
+	if !a.stuck || in.key.p2p() || r.Caps&SeesCompletion == 0 && !call {
 		return
 	}
 	left := b.x.completed(in)
+	if call && b.x.comms[in.key.comm].size == 1 {
+		b.own(n, -1, a.inst, -1, 0.6, false, CauseCPU, flawCall)
+		return
+	}
 	if left == 0 || left < len(in.joins) {
+		return
+	}
+	if call {
+		sure := len(in.joins) == 1
+		b.own(n, -1, a.inst, -1, pick(sure, 0.85, 0.55), sure, CauseCPU, flawCall)
 		return
 	}
 	if len(in.joins) > 1 || oneSided(a.op.Func) {
@@ -296,7 +306,7 @@ func (x *index) completed(in *instance) int {
 			continue
 		}
 		p, sure := x.presenceOf(in, mem)
-		if p == leftIt && sure && x.nodes[mem.node].rank.Caps&SeesCompletion != 0 && (mem.m.Completed < 0 || mem.m.Completed > in.key.place) {
+		if p == leftIt && sure && (c.call || x.nodes[mem.node].rank.Caps&SeesCompletion != 0) && (mem.m.Completed < 0 || mem.m.Completed > in.key.place) {
 			left++
 		}
 	}

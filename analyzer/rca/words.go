@@ -50,6 +50,9 @@ func opLabel(o *Op) string {
 		fn = "operation"
 	}
 	n := o.Number
+	if strings.HasPrefix(fn, callPrefix) {
+		return fn // It has no number.
+	}
 	if n < 0 || isP2P(o) && o.Seq >= 0 || o.Seq == n+1 {
 		n = o.Seq
 	}
@@ -145,6 +148,9 @@ func (x *index) flawText(r *root) string {
 	case flawLinkUnproven:
 		return fmt.Sprintf("what it sent%s in %s%s is not acknowledged, and nothing is known of the receiver", peer, on, ch)
 	case flawCall:
+		if x.comms[x.insts[r.inst].key.comm].call {
+			return fmt.Sprintf("its CPU is inside %s and does not come out%s", on, x.through(r))
+		}
 		return fmt.Sprintf("its CPU is inside the call of %s and does not come out, while others have launched it", on)
 	case flawAlone:
 		return fmt.Sprintf("its GPU does not finish %s, which %s", on, x.finishers(r))
@@ -197,4 +203,12 @@ func (x *index) finishers(r *root) string {
 		return pick(left == 1, "the other member has finished", "the other members have finished")
 	}
 	return plural(left, "member") + pick(left == 1, " has finished", " have finished")
+}
+
+// through says who has come back from the call that the culprit is in.
+func (x *index) through(r *root) string {
+	if n := x.completed(&x.insts[r.inst]); n > 0 {
+		return ", from which " + plural(n, "other member") + pick(n == 1, " has", " have") + " come back"
+	}
+	return ""
 }

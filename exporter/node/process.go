@@ -58,6 +58,7 @@ type Process struct {
 	nextDone    uint64
 	nextLife    uint64
 	worldRanks  int32 // Size of the communicator that the identity was derived from.
+	calls       trace.Calls
 	ledger      ledger
 	window      rateWindow
 	watch       kernelWatch

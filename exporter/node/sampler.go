@@ -334,6 +334,7 @@ func (s *Sampler) readRings(p *Process) {
 		}
 		s.events, p.nextLife = events, span.Next
 		p.Overrun += span.Lost
+		p.calls.Absorb(events, p.Snap.Comms)
 		if s.opts.History != nil && (len(events) > 0 || span.Lost > 0) {
 			s.opts.History.Lifecycle(p, events, span.Lost)
 		}

@@ -176,6 +176,7 @@ func (p *Process) view(q Query, now time.Time) nodeapi.Process {
 	}
 	v.Kernel = &kernel
 	v.Identity, v.Status = p.Snap.Identity, p.Snap.Status
+	v.CallsSeen, v.Calls = p.calls.Seen, p.calls.List()
 
 	wanted := map[commSlot]bool{}
 	for i := range p.Snap.Comms {

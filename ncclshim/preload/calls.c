@@ -24,6 +24,12 @@ static __thread __attribute__((tls_model("initial-exec"))) struct {
   uint64_t group;   // Of the plugin, for the operations since the outermost start.
   unsigned made;
   struct made list[MADE];
+  unsigned waiting;  // Calls that block at the end of the group only.
+  struct {
+    uint64_t id;
+    int nranks;
+    const void *comm;
+  } wait[MADE];
 } thread;
 
 // Children of communicators that do not block, until their parent is asked for its state.
@@ -59,9 +65,15 @@ void calls_group_start(int result) {
   if (result == NCCL_API_SUCCESS) thread.depth++;
 }
 
+static const char group_end[] = "ncclGroupEnd";
+
 void calls_group_end(void) {
   thread.inside++;
-  if (thread.depth == 1) culprit_hooks.group_ending(thread.group);
+  if (thread.depth != 1) return;
+  culprit_hooks.group_ending(thread.group);
+  for (unsigned i = 0; i < thread.waiting; i++) {
+    culprit_hooks.call_begin(group_end, thread.wait[i].id, thread.wait[i].nranks, thread.wait[i].comm);
+  }
 }
 
 // ask has NCCL tell size and rank of a communicator that is ready.
@@ -88,20 +100,29 @@ void calls_group_ended(int result, bool launched) {
   if (thread.depth == 0 || --thread.depth != 0) return;
   culprit_hooks.group_end(thread.group, launched && accepted(result));
   thread.group = 0;
+  for (unsigned i = 0; i < thread.waiting; i++) culprit_hooks.call_end(group_end, thread.wait[i].id, result);
+  thread.waiting = 0;
   for (unsigned i = 0; i < thread.made && launched && accepted(result); i++) {
     made(&thread.list[i], result == NCCL_API_SUCCESS);
   }
   thread.made = 0;
 }
 
-void calls_blocking(const char *what, uint64_t comm_id) {
+void calls_blocking(const char *what, uint64_t id, int nranks, const void *comm) {
   thread.inside++;
-  culprit_hooks.call_begin(what, comm_id);
+  if (thread.depth == 0) {
+    culprit_hooks.call_begin(what, id, nranks, comm);
+    return;
+  }
+  if (thread.waiting == MADE) return;
+  thread.wait[thread.waiting].id = id;
+  thread.wait[thread.waiting].nranks = nranks;
+  thread.wait[thread.waiting++].comm = comm;
 }
 
-void calls_blocking_done(const char *what, uint64_t comm_id, int result) {
+void calls_blocking_done(const char *what, uint64_t id, int result) {
   thread.inside--;
-  culprit_hooks.call_end(what, comm_id, result);
+  if (thread.depth == 0) culprit_hooks.call_end(what, id, result);
 }
 
 void calls_made(void *const *comm, uint64_t id, int nranks, int rank, int result) {
@@ -150,10 +171,12 @@ void calls_state(const void *parent, int state) {
   pthread_mutex_unlock(&awaited.lock);
 }
 
-uint64_t calls_child(const void *parent, int color, const int *excluded, int count, bool shrink) {
+uint64_t calls_child(const void *parent, const int *excluded, int count, bool shrink) {
   static const int nobody;
-  return culprit_hooks.comm_child(parent, color, shrink && excluded == NULL ? &nobody : excluded, excluded == NULL ? 0 : count);
+  return culprit_hooks.comm_child(parent, shrink && excluded == NULL ? &nobody : excluded, excluded == NULL ? 0 : count);
 }
+
+uint64_t calls_color(uint64_t split, int color) { return split == 0 ? 0 : mix(split, (uint32_t)color); }
 
 uint64_t calls_id(const struct nccl_unique_id *ids, int count) {
   uint64_t h = 0xcbf29ce484222325u;

@@ -23,9 +23,10 @@ void calls_group_start(int result);
 void calls_group_end(void);
 void calls_group_ended(int result, bool launched);
 
-// calls_blocking and calls_blocking_done: a call that can block, before and after.
-void calls_blocking(const char *what, uint64_t comm_id);
-void calls_blocking_done(const char *what, uint64_t comm_id, int result);
+// calls_blocking and calls_blocking_done: a call that can block, before and after; see call_begin of struct culprit_hooks.
+// Inside a group it is ncclGroupEnd that blocks, and that is noted.
+void calls_blocking(const char *what, uint64_t id, int nranks, const void *comm);
+void calls_blocking_done(const char *what, uint64_t id, int result);
 
 // calls_made: a call has made a communicator, or will have at the end of the group. nranks and rank: -1 when NCCL is to be
 // asked.
@@ -39,8 +40,10 @@ void calls_made_here(void *const *comms, int count, int result);
 void calls_split(const void *parent, void *const *child, uint64_t id, int result);
 void calls_state(const void *parent, int state);
 
-// calls_child is the id of a child: see apicomm_child.
-uint64_t calls_child(const void *parent, int color, const int *excluded, int count, bool shrink);
+// calls_child is the id of a split or shrink: see apicomm_child. A shrink's is its child's, too; calls_color gives that of a
+// split's child.
+uint64_t calls_child(const void *parent, const int *excluded, int count, bool shrink);
+uint64_t calls_color(uint64_t split, int color);
 
 // calls_id gives the id of communicators made with these unique ids.
 uint64_t calls_id(const struct nccl_unique_id *ids, int count);

@@ -41,13 +41,13 @@ typedef void *pointer;
   }
 
 // BLOCKING defines a call that makes or ends a communicator. before: its value is `word` in `after`, which follows the call;
-// id: the communicator's, as far as it is known before.
-#define BLOCKING(name, parameters, arguments, before, id, after) \
+// id, size, on: see call_begin of struct culprit_hooks.
+#define BLOCKING(name, parameters, arguments, before, id, size, on, after) \
   EXPORT int nccl##name parameters; \
   EXPORT int nccl##name parameters { \
     REAL(name, parameters, arguments); \
     const uint64_t word = before; \
-    calls_blocking("nccl" #name, id); \
+    calls_blocking("nccl" #name, id, size, on); \
     const int result = forward arguments; \
     calls_blocking_done("nccl" #name, id, result); \
     after; \
@@ -120,20 +120,23 @@ EXPORT int ncclCommGetAsyncError(pointer comm, int *state) {
 }
 
 BLOCKING(CommInitRank, (pointer *comm, int nranks, struct nccl_unique_id id, int rank), (comm, nranks, id, rank),
-         calls_id(&id, 1), word, calls_made(comm, word, nranks, rank, result))
+         calls_id(&id, 1), word, nranks, NULL, calls_made(comm, word, nranks, rank, result))
 BLOCKING(CommInitRankConfig, (pointer *comm, int nranks, struct nccl_unique_id id, int rank, pointer config),
-         (comm, nranks, id, rank, config), calls_id(&id, 1), word, calls_made(comm, word, nranks, rank, result))
+         (comm, nranks, id, rank, config), calls_id(&id, 1), word, nranks, NULL,
+         calls_made(comm, word, nranks, rank, result))
 BLOCKING(CommInitRankScalable,
          (pointer *comm, int nranks, int rank, int ids, struct nccl_unique_id *id, pointer config),
-         (comm, nranks, rank, ids, id, config), id == NULL ? 0 : calls_id(id, ids), word,
+         (comm, nranks, rank, ids, id, config), id == NULL ? 0 : calls_id(id, ids), word, nranks, NULL,
          calls_made(comm, word, nranks, rank, result))
-BLOCKING(CommInitAll, (pointer *comms, int devices, const int *list), (comms, devices, list), 0, word,
+BLOCKING(CommInitAll, (pointer *comms, int devices, const int *list), (comms, devices, list), 0, word, 0, NULL,
          calls_made_here(comms, devices, result))
 BLOCKING(CommSplit, (pointer comm, int color, int key, pointer *child, pointer config), (comm, color, key, child, config),
-         calls_child(comm, color, NULL, 0, false), word, calls_split(comm, child, word, result))
+         calls_child(comm, NULL, 0, false), word, -1, comm, calls_split(comm, child, calls_color(word, color), result))
 BLOCKING(CommShrink, (pointer comm, int *excluded, int count, pointer *child, pointer config, int flags),
-         (comm, excluded, count, child, config, flags), calls_child(comm, 0, excluded, count, true), word,
+         (comm, excluded, count, child, config, flags), calls_child(comm, excluded, count, true), word, -1 - count, comm,
          calls_split(comm, child, word, result))
-BLOCKING(CommFinalize, (pointer comm), (comm), 0, word, (void)0)
-BLOCKING(CommDestroy, (pointer comm), (comm), culprit_hooks.comm_leaving(comm), 0, culprit_hooks.comm_gone(comm, word))
-BLOCKING(CommAbort, (pointer comm), (comm), culprit_hooks.comm_leaving(comm), 0, culprit_hooks.comm_gone(comm, word))
+BLOCKING(CommFinalize, (pointer comm), (comm), 0, word, -1, comm, (void)0)
+BLOCKING(CommDestroy, (pointer comm), (comm), culprit_hooks.comm_leaving(comm), 0, -1, comm,
+         culprit_hooks.comm_gone(comm, word))
+BLOCKING(CommAbort, (pointer comm), (comm), culprit_hooks.comm_leaving(comm), 0, -1, comm,
+         culprit_hooks.comm_gone(comm, word))

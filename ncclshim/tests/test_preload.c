@@ -50,7 +50,7 @@ static void check_calls(const struct view *v, const char *const *calls, size_t c
     CHECK(seen < count);
     CHECK_TEXT(l.text, calls[seen / 2]);
     CHECK_EQ(l.kind, seen % 2 == 0 ? CULPRIT_LIFE_CALL_BEGIN : CULPRIT_LIFE_CALL_END);
-    CHECK((l.kind == CULPRIT_LIFE_CALL_BEGIN ? l.arg0 : l.arg0 >> 32) > 1);
+    CHECK((l.kind == CULPRIT_LIFE_CALL_BEGIN ? (uint32_t)l.arg0 : l.arg0 >> 32) > 1);
     seen++;
   }
   CHECK_EQ(seen, count);

@@ -51,6 +51,10 @@ type Process struct {
 	trace.Snapshot
 	Kernel      *Kernel            `json:"kernel,omitempty"`
 	Completions []trace.Completion `json:"completions,omitempty"` // The newest few per communicator, oldest first.
+	// CallsSeen says that the process's NCCL calls are noted (the preload hooks); Calls are those that make or end a
+	// communicator: those under way, then the last few that have made one and come back.
+	CallsSeen bool         `json:"calls_seen,omitempty"`
+	Calls     []trace.Call `json:"calls,omitempty"`
 }
 
 // ProcessState is the kernel's view of a process.

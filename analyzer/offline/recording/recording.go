@@ -94,9 +94,16 @@ func ReadTrace(name string, data []byte) (*Node, error) {
 		n.Completions = append(n.Completions, nodeapi.ProcessCompletion{File: p.File, Completion: c})
 		n.NowNS = max(n.NowNS, c.LeftNS)
 	}
+	events, _, err := f.Lifecycle(0, nil)
+	if err != nil {
+		return nil, fmt.Errorf("reading lifecycle events: %w", err)
+	}
 	if now, kernel, ok := local(id); ok {
 		n.NowNS, n.Frozen, p.Kernel = now, false, kernel
 	}
+	var calls trace.Calls
+	calls.Absorb(events, p.Comms)
+	p.CallsSeen, p.Calls = calls.Seen, calls.List()
 	n.Processes = []nodeapi.Process{p}
 	return n, nil
 }

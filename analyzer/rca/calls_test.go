@@ -1,0 +1,161 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rca
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// calls puts ranks into a call, or lets them come back from it.
+func (j *job) calls(c Call, ranks ...int) *job {
+	for i := range j.ev.Ranks {
+		j.ev.Ranks[i].Caps |= SeesInit
+	}
+	for _, r := range ranks {
+		j.ev.Ranks[r].Calls = append(j.ev.Ranks[r].Calls, c)
+	}
+	return j
+}
+
+func initCall(size int) Call {
+	return Call{Name: "ncclCommInitRank", ID: "7", Size: size, Makes: true, Since: 20 * time.Second}
+}
+
+func splitCall(on CommID, size int) Call {
+	return Call{Name: "ncclCommSplit", ID: "8", Size: size, On: on, Makes: true, Since: 20 * time.Second}
+}
+
+func back(c Call) Call {
+	c.Returned, c.Done = true, true
+	return c
+}
+
+// TestC6H1InsideCall is CCL-D's H1, a rank that does not come, for the calls that make and end communicators: whoever is
+// inside waits for the members that are not.
+func TestC6H1InsideCall(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		job  func() *job
+		want want
+	}{
+		{
+			"in user code", func() *job { return newJob(4).comm("dp", 0, 1, 2, 3).calls(initCall(4), 0, 1, 3) },
+			want{class: NotEntered, cause: CauseNotCalled, ranks: []int{2}, page: true, phrase: "Rank 2 (node2, GPU 0) has not called ncclCommInitRank on a new communicator of 4 ranks for 20 s while 3 ranks wait for it"},
+		},
+		{
+			"stopped", func() *job {
+				j := newJob(4).comm("dp", 0, 1, 2, 3).calls(initCall(4), 0, 1, 3)
+				j.rank(2).State = ProcessStopped
+				return j
+			},
+			want{class: NotEntered, cause: CauseProcessStopped, ranks: []int{2}, page: true, phrase: "3 ranks wait for it in ncclCommInitRank on"},
+		},
+		{
+			"died inside", func() *job {
+				j := newJob(4).comm("dp", 0, 1, 2, 3).calls(initCall(4), 0, 1, 2, 3)
+				j.rank(2).State = ProcessGone
+				return j
+			},
+			want{class: Fault, cause: CauseProcessGone, ranks: []int{2}, page: true},
+		},
+		{
+			"blocked in storage", func() *job {
+				j := newJob(4).comm("dp", 0, 1, 2, 3).calls(initCall(4), 0, 1, 3)
+				j.rank(2).State = ProcessDisk
+				return j
+			},
+			want{class: NotEntered, cause: CauseStorage, ranks: []int{2}, page: true},
+		},
+		{
+			"stopped, the members are not known", func() *job {
+				j := newJob(6).comm("dp", 0, 1, 2, 3, 4, 5).calls(initCall(3), 1, 2)
+				j.rank(4).State = ProcessStopped
+				return j
+			},
+			want{class: NotEntered, cause: CauseProcessStopped, ranks: []int{4}, page: true},
+		},
+		{
+			"split of a part", func() *job { return newJob(6).comm("dp", 1, 3, 5).calls(splitCall("dp", 3), 1, 5) },
+			want{class: NotEntered, cause: CauseNotCalled, ranks: []int{3}, page: true, phrase: "has not called ncclCommSplit on dp for 20 s while 2 ranks wait"},
+		},
+		{
+			"variants of the call, in a group and not", func() *job {
+				config, group := initCall(4), initCall(4)
+				config.Name, group.Name = "ncclCommInitRankConfig", "ncclGroupEnd"
+				return newJob(4).comm("dp", 0, 1, 2, 3).calls(config, 0).calls(group, 1).calls(initCall(4), 3)
+			},
+			want{class: NotEntered, cause: CauseNotCalled, ranks: []int{2}, page: true, phrase: "has not called ncclCommInitRank on"},
+		},
+		{
+			"alone, the others are through", func() *job { return newJob(4).comm("dp", 0, 1, 2, 3).calls(initCall(4), 2).calls(back(initCall(4)), 0, 1, 3) },
+			want{class: NotEntered, cause: CauseCPU, ranks: []int{2}, page: true, phrase: "its CPU is inside ncclCommInitRank on a new communicator of 4 ranks and does not come out, from which 3 other members have come back"},
+		},
+		{
+			"end of a communicator", func() *job {
+				end := Call{Name: "ncclCommDestroy", ID: "9", Size: 4, On: "dp", Since: time.Minute}
+				return newJob(4).comm("dp", 0, 1, 2, 3).calls(end, 0, 1, 3)
+			},
+			want{class: NotEntered, cause: CauseNotCalled, ranks: []int{2}, page: true, phrase: "has not called ncclCommDestroy on dp"},
+		},
+		{
+			"who comes too late for a call holds up an operation", func() *job {
+				// Ranks 2 and 3 make a communicator of their own, which 3 does not come to; 0 and 1 wait for 2 in dp.
+				j := newJob(4).comm("dp", 0, 1, 2).comm("pp", 2, 3)
+				return j.in("dp", "AllReduce", []int{0, 1}).calls(splitCall("pp", 2), 2)
+			},
+			want{class: NotEntered, cause: CauseNotCalled, ranks: []int{3}, page: true},
+		},
+		{
+			"comes back without an end: nobody is missing", func() *job {
+				c := back(initCall(4))
+				c.Done = false // NCCL makes it in the background.
+				return newJob(4).comm("dp", 0, 1, 2, 3).calls(c, 0, 1, 2, 3)
+			},
+			want{class: Healthy, cause: CauseUnknown},
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			v := c.job().verdict()
+			c.want.check(t, v)
+			j := c.job()
+			slices.Reverse(j.ev.Ranks)
+			slices.Reverse(j.ev.Comms)
+			if other := j.verdict(); other.Summary != v.Summary || other.Confidence != v.Confidence {
+				t.Errorf("in another order: %s (%g)", other.Summary, other.Confidence)
+			}
+		})
+	}
+}
+
+// TestC6InsideCallUntold: what cannot be told is not. Nobody is accused whose calls are not seen, nor named where more could
+// be meant.
+func TestC6InsideCallUntold(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		job    func() *job
+		phrase string
+	}{
+		{"members unknown", func() *job { return newJob(6).comm("dp", 0, 1, 2, 3, 4, 5).calls(initCall(3), 1, 2) }, "2 of 3 ranks are inside ncclCommInitRank on a new communicator of 3 ranks and wait for the rest, which have not called it"},
+		{"calls of one are not seen", func() *job {
+			j := newJob(4).comm("dp", 0, 1, 2, 3).calls(initCall(4), 0, 1, 3)
+			j.rank(2).Caps &^= SeesInit
+			j.rank(2).Memberships[0].SinceCalled = time.Second
+			return j
+		}, "Rank 2"},
+		{"all inside", func() *job { return newJob(2).comm("dp", 0, 1).calls(initCall(2), 0, 1) }, "All 2 members are inside ncclCommInitRank on"},
+		{"all devices of a process", func() *job {
+			return newJob(2).comm("dp", 0, 1).calls(Call{Name: "ncclCommInitAll", Makes: true, Since: time.Minute}, 1)
+		}, "ncclCommInitAll"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			v := c.job().verdict()
+			if v.Confidence > 0.6 || !strings.Contains(v.Summary, c.phrase) {
+				t.Errorf("%s/%s %v (%g): %s; want %q", v.Class, v.Cause, culpritRanks(v), v.Confidence, v.Summary, c.phrase)
+			}
+		})
+	}
+}
