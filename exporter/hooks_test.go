@@ -23,12 +23,18 @@ import (
 	"github.com/culprit-project/culprit/trace/nodeapi"
 )
 
-// hookedRanks is the size of the jobs here.
-const hookedRanks = 4
+// hookedRanks is the size of the jobs here. Before step callAt of some they make one more communicator; a step has hookedOps
+// operations.
+const (
+	hookedRanks = 4
+	callAt      = 40
+	hookedOps   = 3
+)
 
 // startHooked runs a job of four processes with the preload hooks alone: no plugin reports what becomes of the operations. The
-// last rank but one stays away from NCCL before step away, unless that is 0. flags are clone's.
-func startHooked(t *testing.T, away int, flags uintptr) (traces string, ranks []*exec.Cmd) {
+// last rank but one stays away from NCCL before step away, unless that is 0. call is one that all make before step callAt, ""
+// none. flags are clone's.
+func startHooked(t *testing.T, away int, call string, flags uintptr) (traces string, ranks []*exec.Cmd) {
 	t.Helper()
 	if out, err := exec.Command("make", "-C", "../ncclshim", "trainer").CombinedOutput(); err != nil {
 		t.Fatalf("building the job (a C compiler and make are required): %v\n%s", err, out)
@@ -46,15 +52,23 @@ func startHooked(t *testing.T, away int, flags uintptr) (traces string, ranks []
 	if err := os.Mkdir(traces, 0o700); err != nil {
 		t.Fatal(err)
 	}
+	meet := filepath.Join(dir, "meet")
+	if err := os.Mkdir(meet, 0o700); err != nil {
+		t.Fatal(err)
+	}
 	for rank := range hookedRanks {
 		step := 0
 		if rank == hookedRanks-2 {
 			step = away
 		}
-		cmd := exec.Command(filepath.Join(programs, "trainer"), strconv.Itoa(rank), strconv.Itoa(hookedRanks), filepath.Join(dir, "steps"), strconv.Itoa(step))
+		args := []string{strconv.Itoa(rank), strconv.Itoa(hookedRanks), filepath.Join(dir, "steps"), strconv.Itoa(step)}
+		if call != "" {
+			args = append(args, call, strconv.Itoa(callAt))
+		}
+		cmd := exec.Command(filepath.Join(programs, "trainer"), args...)
 		cmd.Env = append(os.Environ(),
 			"CULPRIT_DIR="+traces, "CULPRIT_JOB_ID=hooked", fmt.Sprint("RANK=", rank), fmt.Sprint("WORLD_SIZE=", hookedRanks),
-			"LD_LIBRARY_PATH="+programs, "LD_PRELOAD="+hooks)
+			"LD_LIBRARY_PATH="+programs, "LD_PRELOAD="+hooks, "FAKENCCL_MEET="+meet)
 		cmd.Stderr = os.Stderr
 		cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: flags}
 		if err := cmd.Start(); err != nil {
@@ -72,8 +86,8 @@ func startHooked(t *testing.T, away int, flags uintptr) (traces string, ranks []
 // analysis is what analyze says of files.
 type analysis struct {
 	Verdict struct {
-		Class, Cause string
-		Culprits     []struct{ Rank int }
+		Class, Cause, Op string
+		Culprits         []struct{ Rank int }
 	}
 }
 
@@ -106,7 +120,7 @@ func TestHooksAlone(t *testing.T) {
 		{"healthy", 0, 0, "healthy", "unknown"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			traces, ranks := startHooked(t, tc.away, 0)
+			traces, ranks := startHooked(t, tc.away, "", 0)
 			j := &job{t: t, addr: startExporter(t, traces)}
 			j.eventually(func() string {
 				for rank := range hookedRanks {
@@ -143,10 +157,64 @@ func TestHooksAlone(t *testing.T) {
 	}
 }
 
+// TestHooksCalls has the rank found that does not come to a communicator which the others are making: they are inside NCCL's
+// call, no operation is in flight anywhere, and all have called as many.
+func TestHooksCalls(t *testing.T) {
+	const inInit = "ncclCommInitRank"
+	for _, tc := range []struct {
+		name   string
+		call   string
+		signal syscall.Signal
+		cause  string
+		op     string
+	}{
+		{"in user code", "init", 0, "op_not_called", inInit},
+		{"in user code, inside a group", "group", 0, "op_not_called", "ncclGroupEnd"},
+		{"stopped", "init", syscall.SIGSTOP, "process_stopped", inInit},
+		{"split", "split", 0, "op_not_called", "ncclCommSplit"},
+		{"killed before a split", "split", syscall.SIGKILL, "process_gone", "ncclCommSplit"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			traces, ranks := startHooked(t, callAt, tc.call, 0)
+			j := &job{t: t, addr: startExporter(t, traces)}
+			j.eventually(func() string {
+				for rank := range hookedRanks {
+					if n := j.metrics("nccl_ops_started_total")[strconv.Itoa(rank)]; n < hookedOps*(callAt-1) {
+						return fmt.Sprintf("rank %d has called %g operations", rank, n)
+					}
+				}
+				return ""
+			})
+			const culprit = hookedRanks - 2
+			if tc.signal != 0 {
+				if err := ranks[culprit].Process.Signal(tc.signal); err != nil {
+					t.Fatal(err)
+				}
+				if tc.signal == syscall.SIGKILL {
+					_ = ranks[culprit].Wait() // Nobody is to take a zombie for a process.
+				}
+			}
+			state := filepath.Join(t.TempDir(), "state.json")
+			j.eventually(func() string {
+				if err := os.WriteFile(state, []byte(j.body(nodeapi.StatePath)), 0o600); err != nil {
+					t.Fatal(err)
+				}
+				for _, path := range []string{traces, state} {
+					v := analyze(t, path).Verdict
+					if v.Class != "not_entered" || v.Cause != tc.cause || len(v.Culprits) != 1 || v.Culprits[0].Rank != culprit || v.Op != tc.op {
+						return fmt.Sprintf("%s says %+v", filepath.Base(path), v)
+					}
+				}
+				return ""
+			})
+		})
+	}
+}
+
 // TestCopiedTraceFile puts a copy of a living process's trace file beside it: by the kernel's word it is refused, and what the
 // process writes stays.
 func TestCopiedTraceFile(t *testing.T) {
-	traces, _ := startHooked(t, 0, 0)
+	traces, _ := startHooked(t, 0, "", 0)
 	j := &job{t: t, addr: startExporter(t, traces)}
 	j.eventually(func() string {
 		if n := len(j.state("").Processes); n != hookedRanks {
@@ -185,7 +253,7 @@ func TestPIDNamespaces(t *testing.T) {
 	if err := probe.Run(); errors.Is(err, syscall.EPERM) {
 		t.Skip("making PID namespaces is not permitted here")
 	}
-	traces, ranks := startHooked(t, 0, syscall.CLONE_NEWPID)
+	traces, ranks := startHooked(t, 0, "", syscall.CLONE_NEWPID)
 	j := &job{t: t, addr: startExporter(t, traces)}
 	const stopped = 1
 	want := map[int32]nodeapi.Kernel{}

@@ -71,6 +71,26 @@ func TestC6H1InsideCall(t *testing.T) {
 			want{class: NotEntered, cause: CauseStorage, ranks: []int{2}, page: true},
 		},
 		{
+			"long past the first step, by a source that sees no end of operations", func() *job {
+				j := newJob(4).comm("dp", 0, 1, 2, 3).calls(initCall(4), 0, 1, 3)
+				for r := range 4 {
+					j.rank(r).Caps, j.rank(r).Memberships[0].Completed = SeesCalls|SeesProcess|SeesInit, 0
+				}
+				return j
+			},
+			want{class: NotEntered, cause: CauseNotCalled, ranks: []int{2}, page: true},
+		},
+		{
+			"in the first step", func() *job {
+				j := newJob(4).comm("dp", 0, 1, 2, 3).calls(initCall(4), 0, 1, 3)
+				for r := range 4 {
+					j.rank(r).Memberships[0].Called, j.rank(r).Memberships[0].Completed = 1, 1
+				}
+				return j
+			},
+			want{class: Benign, cause: CauseFirstStep, ranks: []int{2}},
+		},
+		{
 			"stopped, the members are not known", func() *job {
 				j := newJob(6).comm("dp", 0, 1, 2, 3, 4, 5).calls(initCall(3), 1, 2)
 				j.rank(4).State = ProcessStopped

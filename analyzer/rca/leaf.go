@@ -101,6 +101,9 @@ func (w *waitFor) firstStep(n, inst int32) bool {
 	for i := range r.Memberships {
 		if m := &r.Memberships[i]; m.Completed >= 0 {
 			seen, most = true, max(most, m.Completed)
+			if r.Caps&SeesCompletion == 0 {
+				most = max(most, m.Called) // How many have completed is not seen.
+			}
 		}
 	}
 	if inst >= 0 {

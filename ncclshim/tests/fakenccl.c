@@ -6,15 +6,19 @@
 //   FAKENCCL_PLUGIN       a profiler plugin that the first communicator loads, by its version FAKENCCL_ABI (default 6)
 //   FAKENCCL_DIE          a function in which the process is killed
 //   FAKENCCL_NONBLOCKING  functions return before they are done
+//   FAKENCCL_MEET         a directory: who makes a communicator comes back when all its ranks have come, as with NCCL
 
 #include "../preload/nccl_api.h"
 #include "../profiler_abi.h"
 #include "fakenccl.h"
 
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define EXPORT __attribute__((visibility("default")))
 #define DECLARE(name, parameters) \
@@ -24,8 +28,16 @@
 
 #define BAD_COUNT 666u  // Operations of so many elements are refused.
 
+static __thread int depth;
+static __thread struct comm *grouped;  // To be met for at the end of the group: one is enough here.
+
+#define NAME 64u
+#define MEET_US 500
+
 struct comm {
   int nranks, rank;
+  char name[NAME];  // The same on all ranks.
+  int splits;
   void **child;  // To be handed over when this communicator is asked for its state.
   void *ready;
 };
@@ -33,6 +45,21 @@ struct comm {
 static void maybe_die(const char *where) {
   const char *die = getenv("FAKENCCL_DIE");
   if (die != NULL && strcmp(die, where) == 0) raise(SIGKILL);
+}
+
+// meet returns when all ranks have come to what has that name.
+static void meet(const char *name, int nranks, int rank) {
+  const char *directory = getenv("FAKENCCL_MEET");
+  if (directory == NULL) return;
+  char path[512];
+  snprintf(path, sizeof path, "%s/%s.%d", directory, name, rank);
+  const int fd = open(path, O_WRONLY | O_CREAT, 0600);
+  if (fd < 0) abort();
+  close(fd);
+  for (int i = 0; i < nranks; i++) {
+    snprintf(path, sizeof path, "%s/%s.%d", directory, name, i);
+    while (access(path, F_OK) != 0) usleep(MEET_US);
+  }
 }
 
 static int finished(void) { return getenv("FAKENCCL_NONBLOCKING") != NULL ? NCCL_API_IN_PROGRESS : NCCL_API_SUCCESS; }
@@ -64,7 +91,14 @@ static struct comm *make(int nranks, int rank) {
 DECLARE(CommInitRank, (void **comm, int nranks, struct nccl_unique_id id, int rank)) {
   maybe_die("CommInitRank");
   if (id.internal[127] != 'z') return NCCL_API_INVALID_ARGUMENT;  // Says that the id arrives whole.
-  *comm = make(nranks, rank);
+  struct comm *c = make(nranks, rank);
+  snprintf(c->name, sizeof c->name, "%c", id.internal[0]);
+  if (depth == 0) {
+    meet(c->name, nranks, rank);
+  } else {
+    grouped = c;
+  }
+  *comm = c;
   return finished();
 }
 
@@ -103,7 +137,6 @@ DECLARE(CommAbort, (void *comm)) {
   return NCCL_API_SUCCESS;
 }
 
-static __thread int depth;
 
 DECLARE(GroupStart, (void)) {
   depth++;
@@ -111,7 +144,11 @@ DECLARE(GroupStart, (void)) {
 }
 
 DECLARE(GroupEnd, (void)) {
-  if (--depth == 0) maybe_die("GroupEnd");  // Only the outermost does something.
+  if (--depth == 0) {  // Only the outermost does something.
+    maybe_die("GroupEnd");
+    if (grouped != NULL) meet(grouped->name, grouped->nranks, grouped->rank);
+    grouped = NULL;
+  }
   return finished();
 }
 
@@ -167,7 +204,11 @@ DECLARE(CommSplit, (void *comm, int color, int key, void **child, void *config))
   struct comm *c = comm;
   (void)config;
   *child = NULL;
-  void *made = color < 0 ? NULL : make(c->nranks / 2, key);
+  char name[NAME];
+  snprintf(name, sizeof name, "%.20s-%d", c->name, c->splits++);
+  meet(name, c->nranks, c->rank);
+  struct comm *made = color < 0 ? NULL : make(c->nranks / 2, key);
+  if (made != NULL) snprintf(made->name, sizeof made->name, "%.40s-%d", name, color);
   if (finished() == NCCL_API_SUCCESS) {
     *child = made;
   } else {

@@ -4,11 +4,15 @@
 // One rank of a job that knows nothing of us: it calls NCCL's API and waits for the others after each step, as a training
 // job waits for its stream. The stand-in NCCL moves nothing, so the ranks wait by way of a file.
 //
-//   trainer RANK RANKS FILE STEP   before STEP the rank stays away from NCCL, as in a data loader; 0: never
+//   trainer RANK RANKS FILE STEP [CALL WHEN]
+//
+// Before STEP the rank stays away from NCCL, as in a data loader; 0: never. Before step WHEN all make one more communicator:
+// CALL is "init", "group" (the same inside a group) or "split".
 
 #include "fakenccl.h"
 
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,8 +47,23 @@ static void wait_for_all(uint32_t *steps, int ranks, uint32_t step) {
   }
 }
 
+// grow makes one more communicator.
+static void grow(const char *call, void *world, int ranks, int rank) {
+  void *comm = NULL;
+  if (strcmp(call, "split") == 0) {
+    MUST(ncclCommSplit(world, rank % 2, rank / 2, &comm, NULL));
+    return;
+  }
+  const bool grouped = strcmp(call, "group") == 0;
+  if (grouped) MUST(ncclGroupStart());
+  comm = join('l', ranks, rank);
+  if (grouped) MUST(ncclGroupEnd());
+}
+
 int main(int argc, char **argv) {
-  if (argc != 5) return 2;
+  if (argc != 5 && argc != 7) return 2;
+  const char *call = argc == 7 ? argv[5] : "";
+  const uint32_t when = argc == 7 ? (uint32_t)atoi(argv[6]) : 0;
   const int rank = atoi(argv[1]), ranks = atoi(argv[2]);
   const uint32_t away = (uint32_t)atoi(argv[4]);
   const size_t bytes = (size_t)ranks * sizeof(uint32_t);
@@ -59,6 +78,7 @@ int main(int argc, char **argv) {
   for (uint32_t step = 1;; step++) {
     usleep(STEP_US);
     while (step == away) pause();
+    if (step == when) grow(call, world, ranks, rank);
     MUST(ncclAllReduce(FAKE_IN, FAKE_OUT, 1000, NCCL_API_FLOAT32, 0, pair, FAKE_STREAM));
     MUST(ncclGroupStart());
     MUST(ncclAllGather(FAKE_IN, FAKE_OUT, 1000, NCCL_API_FLOAT32, pair, FAKE_STREAM));
