@@ -111,7 +111,9 @@ func TestC6H1InsideCall(t *testing.T) {
 			want{class: NotEntered, cause: CauseNotCalled, ranks: []int{2}, page: true, phrase: "has not called ncclCommInitRank on"},
 		},
 		{
-			"alone, the others are through", func() *job { return newJob(4).comm("dp", 0, 1, 2, 3).calls(initCall(4), 2).calls(back(initCall(4)), 0, 1, 3) },
+			"alone, the others are through", func() *job {
+				return newJob(4).comm("dp", 0, 1, 2, 3).calls(initCall(4), 2).calls(back(initCall(4)), 0, 1, 3)
+			},
 			want{class: NotEntered, cause: CauseCPU, ranks: []int{2}, page: true, phrase: "its CPU is inside ncclCommInitRank on a new communicator of 4 ranks and does not come out, from which 3 other members have come back"},
 		},
 		{
