@@ -82,7 +82,7 @@ static uint32_t obtain(uint32_t comm, uint32_t channel, bool is_send, int32_t pe
 
 void flow_sums(const struct flow_ctl *f, const struct culprit_flow *s, const struct proxy_ctl *p, bool shown,
                struct culprit_direction *out) {
-  memset(out, 0, sizeof *out);
+  put_zero(out, sizeof *out);
   out->flows = 1;
   out->steps = p->counts[STAGE_DONE];
   out->bytes = shown ? GET(s->bytes) : p->bytes;

@@ -25,7 +25,6 @@
 #include "lifecycle.h"
 #include "names.h"
 
-#include <string.h>
 
 #define RESCAN 64u  // Numbers below a watermark looked at again when an operation was busy the first time.
 #define BARRIER_BYTES 4u
@@ -102,7 +101,7 @@ static void finish(uint32_t i, uint32_t flags, uint64_t left_ns) {
   PUT(s->in_use, 0);
   completion_write(o, left_ns);
   for (int k = 0; k < 2; k++) {
-    if (o->directions[k].flows != 0) memset(&o->directions[k], 0, sizeof o->directions[k]);
+    if (o->directions[k].flows != 0) put_zero(&o->directions[k], sizeof o->directions[k]);
   }
 
   uint64_t mine = handle_of(i, HANDLE_OP);
@@ -192,13 +191,9 @@ static void advance(uint32_t comm, uint64_t *watermark, uint64_t to) {
   }
 }
 
-// retire_unseen lets an operation go whose end nothing can tell, when it has come at least to `state`. patient: not even that
-// is certain, but it has waited long while later ones came, and no earlier one holds it up.
-static void retire_unseen(uint32_t comm, uint64_t number, uint32_t state, bool patient) {
-  const handle h = GET(*comm_window(comm, number));
-  if (h == 0 || (patient && GET(shim.comms[comm].proxies_open) != 0)) return;
-  // Nearly always its kernel will tell. Should the slot have another owner by now, then this one has ended.
-  if (GET(shim.links[handle_index(h)].watched) != 0 && comm_kernel_trusted(comm)) return;
+// retire lets an operation go that retire_unseen has taken for one whose end nothing can tell, if it is.
+static __attribute__((noinline)) void retire(uint32_t comm, uint64_t number, handle h, uint32_t state, bool patient) {
+  if (patient && GET(shim.comms[comm].proxies_open) != 0) return;
   const uint32_t i = lock_op(h);
   if (i == NONE) return;
   const struct op_ctl *o = &shim.ops[i];
@@ -212,6 +207,16 @@ static void retire_unseen(uint32_t comm, uint64_t number, uint32_t state, bool p
     return;
   }
   unlock_op(i);
+}
+
+// retire_unseen lets an operation go whose end nothing can tell, when it has come at least to `state`. patient: not even that
+// is certain, but it has waited long while later ones came, and no earlier one holds it up.
+static inline void retire_unseen(uint32_t comm, uint64_t number, uint32_t state, bool patient) {
+  const handle h = GET(*comm_window(comm, number));
+  if (h == 0) return;
+  // Nearly always its kernel will tell. Should the slot have another owner by now, then this one has ended.
+  if (GET(shim.links[handle_index(h)].watched) != 0 && comm_kernel_trusted(comm)) return;
+  retire(comm, number, h, state, patient);
 }
 
 static void dropped(uint64_t now) {
@@ -254,7 +259,7 @@ static uint32_t open_op(uint32_t comm, uint64_t group, uint64_t now) {
   }
   struct op_ctl *o = &shim.ops[i];
   const uint32_t generation = o->generation + 1;
-  memset(o, 0, offsetof(struct op_ctl, directions));
+  put_zero(o, offsetof(struct op_ctl, directions));
   PUT(o->generation, generation);
   o->used = true;
   o->comm_index = comm;
@@ -403,7 +408,8 @@ handle op_launched(uint32_t comm, handle api, const struct op_launch *launch, ui
   }
   o->flags &= ~CULPRIT_OP_NO_COMPLETION;
   if (replay) o->flags |= CULPRIT_OP_GRAPH;
-  if (algo_hides_proxies(o->algo)) o->flags |= CULPRIT_OP_PROXY_UNRELIABLE;
+  const bool hides_proxies = algo_hides_proxies(o->algo);
+  if (hides_proxies) o->flags |= CULPRIT_OP_PROXY_UNRELIABLE;
   describe(i, had_call && o->datatype_bytes != 0 ? NULL : launch->datatype);
   o->key = signature(o);
 
@@ -414,7 +420,7 @@ handle op_launched(uint32_t comm, handle api, const struct op_launch *launch, ui
   if (c->kernel_on != 0 && !trusted) o->flags |= CULPRIT_OP_KERNEL_UNTRUSTED;
   const int *mask = GET(shim.mask);
   o->kernel_expected = trusted && mask != NULL && (GET(*mask) & CULPRIT_NCCL_KERNEL_CH) != 0;
-  const bool proxies_expected = (c->nnodes > 1 || GET(c->has_proxy) != 0) && !algo_hides_proxies(o->algo) &&
+  const bool proxies_expected = (c->nnodes > 1 || GET(c->has_proxy) != 0) && !hides_proxies &&
                                 comm_learned(comm, o->key) != 0;
   PUT(shim.links[i].watched, o->kernel_expected);
   if (launch->no_completion || (!o->kernel_expected && !proxies_expected)) o->flags |= CULPRIT_OP_NO_COMPLETION;

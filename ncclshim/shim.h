@@ -245,6 +245,8 @@ struct shim {
   struct pool op_pool, flow_pool, proxy_pool, qp_pool;
 };
 
+static_assert(offsetof(struct op_ctl, directions) % 8 == 0, "cleared by words");
+
 extern struct shim shim __attribute__((visibility("hidden")));
 
 // shim_active says whether events are taken here and now: tracing has begun and this is not a forked child.
