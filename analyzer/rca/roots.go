@@ -67,10 +67,41 @@ func (w *waitFor) findRoots() (hard, soft []root) {
 			}
 		}
 	}
+	if len(hard) == 0 && !slices.ContainsFunc(soft, func(r root) bool { return r.kind != rootSilent }) {
+		hard = w.seenLocks(of, sink)
+	}
 	byPlace := func(a, b root) int { return cmp.Compare(a.vertex[0], b.vertex[0]) }
 	slices.SortStableFunc(hard, byPlace)
 	slices.SortStableFunc(soft, byPlace)
 	return hard, soft
+}
+
+// seenLocks gives the deadlocks among ranks that were seen, where all waiting seems to end at silent ones: a rank waits for
+// all that its operation lacks, so one that waits in a circle is not released by whoever else it waits for. A lost host
+// makes no circle.
+func (w *waitFor) seenLocks(of []int32, sink []bool) []root {
+	members := make([][]int32, len(sink))
+	for v := range int32(w.n) {
+		if c := of[v]; c >= 0 && !sink[c] {
+			members[c] = append(members[c], v)
+		}
+	}
+	var out []root
+	for c := range members {
+		var ranks []int32
+		for _, v := range members[c] {
+			if int(v) < len(w.nodes) {
+				ranks = append(ranks, v)
+			}
+		}
+		if len(ranks) < 2 {
+			continue
+		}
+		if r, ok := w.deadlock(members[c], ranks); ok && r.leaf.hard {
+			out = append(out, r)
+		}
+	}
+	return out
 }
 
 // hardRoot says what a vertex shows that is nobody else's doing.
