@@ -112,7 +112,24 @@ func changePoint(series []int64) (at int, ratio float64) {
 			return first + k*size, r
 		}
 	}
-	return 0, 1
+	k, r := jump(v)
+	return first + k, r
+}
+
+// jump finds a change so recent that only two iterations show it, of a job whose iterations are long: both are longer than
+// any before, by more than one pause in either would explain.
+func jump(v []float64) (at int, ratio float64) {
+	const after, before, factor = 2, 4, 1.2
+	k := len(v) - after
+	if k < before {
+		return 0, 1
+	}
+	usual, spread := center(v[:k])
+	least, most := slices.Min(v[k:]), slices.Max(v[:k])
+	if usual <= 0 || least < factor*most || least-most <= 4*spread {
+		return 0, 1
+	}
+	return k, least / usual
 }
 
 // cut finds the place that leaves the least distance of the values from their side's median, if the noise on both sides
@@ -141,6 +158,17 @@ func cut(v []float64) (at int, ratio float64) {
 		return 0, 1
 	}
 	return at, l / b
+}
+
+// lastLonger gives by what factor the last whole iteration was longer than any before it, 1 when it was not by much.
+func (a *slowAnalysis) lastLonger() float64 {
+	const before, factor = 2, 1.2
+	k := len(a.series) - 1
+	if k < before {
+		return 1
+	}
+	r := float64(a.series[k]) / float64(max(1, slices.Max(a.series[:k])))
+	return pick(r >= factor, r, 1)
 }
 
 // distance gives the sum of distances from the median.
@@ -250,6 +278,10 @@ func (a *slowAnalysis) verdict() Verdict {
 		if a.iters < 2 {
 			v.Class, v.Confidence = Unknown, 0.3
 			v.Summary = "Less than two iterations were seen: too little to say who is slow."
+		}
+		if r := a.lastLonger(); r > 1 {
+			v.Class, v.Confidence = Unknown, 0.3
+			v.Summary = fmt.Sprintf("The last iteration took %.3g times as long as any before it: too early to say who is slow.", r)
 		}
 		if seen := a.visitedRanks(); seen < a.world && a.iters >= 2 {
 			v.Class, v.Confidence = Unknown, 0.3

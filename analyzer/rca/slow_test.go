@@ -285,6 +285,16 @@ func TestMethodsVoteOnSlowness(t *testing.T) {
 	}
 }
 
+// TestTooEarlyIsUnknown: one long iteration says that something is wrong, not what.
+func TestTooEarlyIsUnknown(t *testing.T) {
+	j := newSlowJob(4, 2, 2)
+	j.iters = 8
+	j.compute = func(_, it int) float64 { return pick(it == 6, 1.5, 1.0) }
+	if v := Analyze(j.evidence(), Options{}); v.Class != Unknown || !strings.Contains(v.Summary, "too early") {
+		t.Errorf("%s: %s", v.Class, v.Summary)
+	}
+}
+
 func TestChangePoint(t *testing.T) {
 	for _, c := range []struct {
 		series []int64
@@ -295,10 +305,12 @@ func TestChangePoint(t *testing.T) {
 		{[]int64{100, 101, 99, 100, 150, 151, 149, 150}, 4, 1.49},
 		{[]int64{100, 101, 99, 100, 100, 400, 101, 99, 100}, 0, 1},
 		{[]int64{150, 151, 149, 100, 101, 99}, 0, 1}, // Faster is no trouble.
+		{[]int64{100, 101, 99, 100, 100, 140, 200}, 5, 1.4}, // Iterations are long, and it is early.
+		{[]int64{100, 101, 99, 100, 100, 100, 200}, 6, 1},   // One may be a pause.
 		{nil, 0, 1},
 	} {
 		at, ratio := changePoint(c.series)
-		if at != c.at || math.Abs(ratio-c.ratio) > 0.02 {
+		if ratio > 1 && at != c.at || math.Abs(ratio-c.ratio) > 0.02 {
 			t.Errorf("%v: %d %g, want %d %g", c.series, at, ratio, c.at, c.ratio)
 		}
 	}
