@@ -135,9 +135,10 @@ func (d *Diagnoser) history(req *incident.Request, now time.Time) time.Duration 
 	return span
 }
 
-// Bounds of a look back in a large job: exporters that work is fetched from in the first place, of whose ranks each then
+// Bounds of a look back: exporters up to which all are asked; in a larger job, exporters that work is fetched from in the first place, of whose ranks each then
 // has a longer history than if all were asked; how often it widens to those that the engine names, and to how many.
 const (
+	backAll    = 32
 	backNodes  = 16
 	backRounds = 3
 	backNext   = 8
@@ -158,7 +159,7 @@ func toldSince(req *incident.Request, now time.Time) time.Duration {
 // is slow, as Prometheus tells, of a sample to compare them with, and then of whom the engine asks for.
 func (d *Diagnoser) lookBack(ctx context.Context, s *evidence.Session, req *incident.Request, span time.Duration) (rca.Evidence, rca.Verdict) {
 	from := s.AllNodes()
-	if len(from) > d.Config.AllNodesUpTo {
+	if len(from) > backAll {
 		from = s.ScoutSlow(ctx, toldSince(req, time.Now()))
 		from = append(from[:min(len(from), backNodes)], s.Sample(backNodes-len(from), from)...)
 	}

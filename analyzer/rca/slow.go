@@ -15,6 +15,7 @@ type finding struct {
 	class  Class
 	cause  Cause
 	nodes  []int32 // Accused ranks; none for findings that accuse nobody.
+	ends   []int32 // Ranks of which one or the other may be meant, where it is a link.
 	group  string  // Link, stage or group, where no rank is meant.
 	gain   float64 // Length over length without it.
 	weight float64
@@ -233,13 +234,18 @@ func (a *slowAnalysis) findings() []finding {
 	out = append(out, a.network()...)
 	add(a.global())
 	slices.SortStableFunc(out, func(x, y finding) int { return cmp.Compare(y.score(), x.score()) })
-	return localFirst(out)
+	return a.localFirst(out)
 }
 
 // localFirst: that everybody got slower follows from one rank's getting slower, too. A local explanation that accounts
-// for half of it comes first; where it was not seen to be everybody alike, one that gains a tenth does.
-func localFirst(fs []finding) []finding {
-	const evenly, enough, placed = 0.5, 1.1, 0.6
+// for half of it comes first; where it was not seen to be everybody alike, one that gains a tenth does, or, where those who
+// wait for it were not all seen, half of that.
+func (a *slowAnalysis) localFirst(fs []finding) []finding {
+	const evenly = 0.5
+	enough, placed := 1.1, 0.6
+	if a.visitedRanks() < a.world {
+		enough, placed = 1.05, 0.55
+	}
 	if len(fs) < 2 || fs[0].class != GlobalSlow {
 		return fs
 	}
@@ -306,8 +312,12 @@ func (a *slowAnalysis) verdict() Verdict {
 		v.Culprits = append(v.Culprits, c)
 		v.Evidence = append(v.Evidence, a.factsOf(n)...)
 	}
-	if f.class == SlowCompute && a.ev.Partial {
+	switch {
+	case a.visitedRanks() >= a.world:
+	case f.class == SlowCompute:
 		v.Ask = a.unseenReplicas(f.nodes)
+	case f.class == SlowComm:
+		v.Ask = a.unseenEnds(slices.Concat(f.nodes, f.ends))
 	}
 	if len(f.nodes) == 0 && f.group != "" {
 		v.Culprits = append(v.Culprits, Culprit{Rank: -1, Channel: f.lane, Group: f.group, Why: f.what})

@@ -26,6 +26,9 @@ func (a *slowAnalysis) locateNet(groups []flowGroup, flush []slowEnd, gain float
 	}
 	rival := rivalOf(fs)
 	f := finding{class: SlowComm, cause: CauseNetworkSend, comm: -1, lane: -1, gain: gain, weight: 0.5 + 0.4*best.fit, nodes: best.nodes}
+	if rival != nil {
+		f.ends = slices.Concat(best.nodes, rival.nodes)
+	}
 	switch {
 	case best.all:
 		f.class, f.cause, f.nodes = GlobalSlow, CauseUnknown, nil

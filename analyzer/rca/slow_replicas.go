@@ -81,3 +81,35 @@ func (a *slowAnalysis) unseenReplicas(accused []int32) []int {
 	}
 	return out
 }
+
+// unseenEnds gives the ranks at the other ends of what the accused send and receive, as far as nothing finished is known of
+// them: whether an end or the one before it is slow shows on both.
+func (a *slowAnalysis) unseenEnds(accused []int32) []int {
+	const most = 8
+	var out []int
+	for _, n := range accused {
+		r := a.nodes[n].rank
+		if r == nil {
+			continue
+		}
+		for i := range r.Memberships {
+			m := &r.Memberships[i]
+			ci, ok := a.comOf[m.Comm]
+			if !ok {
+				continue
+			}
+			for k := range m.InFlight {
+				for _, f := range m.InFlight[k].Flows {
+					if f.Peer < 0 || f.Peer >= len(a.comms[ci].at) {
+						continue
+					}
+					p := a.comms[ci].at[f.Peer]
+					if p >= 0 && len(a.ranks[p]) == 0 && a.nodes[p].id >= 0 && len(out) < most && !slices.Contains(out, a.nodes[p].id) {
+						out = append(out, a.nodes[p].id)
+					}
+				}
+			}
+		}
+	}
+	return out
+}

@@ -6,13 +6,14 @@ package rca
 import (
 	"slices"
 	"testing"
+	"time"
 )
 
 // seenOnly leaves of evidence what a search has that asked for some ranks.
 func seenOnly(ev Evidence, seen func(rank int) bool) Evidence {
 	ev.Partial = true
-	ev.Ranks = slices.DeleteFunc(ev.Ranks, func(r Rank) bool { return !seen(r.ID) })
-	ev.Timeline = slices.DeleteFunc(ev.Timeline, func(s Segment) bool { return !seen(s.Rank) })
+	ev.Ranks = slices.DeleteFunc(slices.Clone(ev.Ranks), func(r Rank) bool { return !seen(r.ID) })
+	ev.Timeline = slices.DeleteFunc(slices.Clone(ev.Timeline), func(s Segment) bool { return !seen(s.Rank) })
 	return ev
 }
 
@@ -67,5 +68,34 @@ func TestH6PartialViews(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestH6OtherEndsAreSeenFirst: before a rank's network is accused, those it sends to and receives from are looked at.
+func TestH6OtherEndsAreSeenFirst(t *testing.T) {
+	const onset, culprit = 6, 6
+	job := newSlowJob(8, 1, 2)
+	job.iters = 16
+	job.send = func(r, it int) float64 { return pick(r == culprit && it >= onset, 4.0, 1.0) }
+	ev := job.evidence()
+	for i := range ev.Ranks {
+		if ev.Ranks[i].ID == culprit {
+			ev.Ranks[i].Memberships = []Membership{{Comm: "dp_0", CommRank: 3, Called: 17, Started: 17, Completed: 16, InFlight: []Op{{
+				Number: 16, Func: "ReduceScatter", Peer: -1, State: OpMoving, Age: time.Millisecond, Flows: []Flow{{Send: true, Peer: 4}, {Peer: 2}, {Peer: 3000}},
+			}}}}
+		}
+	}
+	for _, c := range []struct {
+		name string
+		seen []int
+		asks []int
+	}{
+		{"neither", []int{0, 1, 6, 7, 12, 13}, []int{8, 4}},
+		{"both", []int{4, 5, 6, 7, 8, 9, 12, 13}, nil},
+	} {
+		v := Analyze(seenOnly(ev, func(r int) bool { return slices.Contains(c.seen, r) }), Options{})
+		if v.Class != SlowComm || !slices.Equal(v.Ask, c.asks) {
+			t.Errorf("%s seen: %s asks %v, want %v; %s", c.name, v.Class, v.Ask, c.asks, v.Summary)
+		}
 	}
 }

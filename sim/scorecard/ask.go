@@ -88,28 +88,32 @@ func (t *trial) lookAt(g *gathered, before *searcher) *look {
 	return l
 }
 
-// lookBack asks for finished operations and asks the engine once more: of everybody in a small job; in a large one next to
+// lookBack asks for finished operations and asks the engine once more: of everybody in a small job; in a larger one next to
 // what is slow, of some others, and of whom the engine then wants to see.
 func (t *trial) lookBack(l *look) error {
-	if l.search == nil {
+	s := l.search
+	if s == nil && len(l.g.names) > backAll {
+		s = wholeJob(l.g)
+	}
+	if s == nil {
 		if err := l.g.lookBack(t.lab.rec, l.ev, nil); err != nil {
 			return fmt.Errorf("gathering the history: %w", err)
 		}
 		l.v = t.meter.analyze(&t.out, l.ev)
 		return nil
 	}
-	next := l.search.backFirst(usageOf(t.lab.rec).grown(t.past, backEach))
+	next := s.backFirst(usageOf(t.lab.rec).grown(t.past, backEach))
 	told := map[string]bool{}
 	for range 1 + backRounds {
 		for _, h := range next {
-			told[h], l.search.asked[h] = true, true
+			told[h], s.asked[h] = true, true
 		}
-		ev := l.search.evidence()
+		ev := s.evidence()
 		if err := l.g.lookBack(t.lab.rec, ev, told); err != nil {
 			return fmt.Errorf("gathering the history: %w", err)
 		}
 		l.ev, l.v = ev, t.meter.analyze(&t.out, ev)
-		if next = l.search.notTold(l.v.Ask, told, backNext); len(next) == 0 {
+		if next = s.notTold(l.v.Ask, told, backNext); len(next) == 0 {
 			break
 		}
 	}

@@ -33,8 +33,8 @@ func (r *Report) intro() []string {
 
 // planText tells what the full matrix runs where.
 const planText = "The full matrix: up to 64 ranks every severity with three seeds, GPT on 512 with two; FSDP on 512 and GPT on 2,048 and 10,240 ranks every kind of fault at its " +
-	"first severity (half, where the fault takes a share) and at the papers' harshest, on 8,192 ranks at its first, with one seed, at 2,048 ranks two of hangs and of runs with nothing wrong; " +
-	"healthy and benign runs of every kind at every scale. A run on 10,240 ranks costs a hundred times one on 64: large scales show whether an answer holds there, small ones how often."
+	"first severity (half, where the fault takes a share) and at the papers' harshest with one seed, at 2,048 ranks two of hangs and of runs with nothing wrong; on 8,192 ranks a choice of faults; " +
+	"healthy and benign runs at every scale. A run on 10,240 ranks costs a hundred times one on 64: large scales show whether an answer holds there, small ones how often."
 
 // modeSlices is the mode of a report on slices of the matrix that were run one after the other.
 const modeSlices = "slices"

@@ -50,7 +50,7 @@ func TestMatrixHasThePapersCases(t *testing.T) {
 	}
 }
 
-// At every scale of the design every kind of fault is run that the scale's jobs can have, with a fair share of runs in which
+// At every scale of the design but 8,192 ranks every kind of fault is run that the scale's jobs can have, with a fair share of runs in which
 // nothing is wrong, and the severity that the floors are set at; with --all-severities every one.
 func TestMatrixScalesAndShares(t *testing.T) {
 	all := Matrix(Options{Seed: 1})
@@ -82,6 +82,9 @@ func TestMatrixScalesAndShares(t *testing.T) {
 		got := severities(list)
 		for s := range wide {
 			kind, severity, _ := strings.Cut(s, "/")
+			if n == 8192 && !slices.Contains(atScale, kind) {
+				continue
+			}
 			if !slices.ContainsFunc(list, func(c Case) bool { return c.Scenario == kind }) {
 				t.Errorf("%d ranks: no %s", n, kind)
 			}

@@ -129,7 +129,7 @@ func (t *trial) rememberWaits() error {
 		return err
 	}
 	t.past = usage{}
-	if t.lab.rec.Hosts() <= searchPast || t.config.Faults[0].At == 0 {
+	if t.lab.rec.Hosts() <= backAll || t.config.Faults[0].At == 0 {
 		return nil
 	}
 	t.past = usageOf(t.lab.rec)

@@ -25,9 +25,10 @@ type Search struct {
 // searchPast is from how many exporters on the service searches.
 const searchPast = 64
 
-// Bounds of a look back in a large job, as the service has them: hosts at first, further rounds and hosts in each, and
+// Bounds of a look back in a large job, as the service has them: hosts up to which all are asked, else hosts at first, further rounds and hosts in each, and
 // ranks of each kind of change.
 const (
+	backAll    = 32
 	backHosts  = 16
 	backRounds = 3
 	backNext   = 8
@@ -48,15 +49,7 @@ type searcher struct {
 
 // newSearch begins a search over evidence, or goes on where one of a moment ago ended.
 func newSearch(g *gathered, before *searcher) *searcher {
-	s := &searcher{whole: g, asked: map[string]bool{}, alone: map[int]bool{}, hostOf: map[int]string{}, known: map[rca.CommID]bool{}}
-	for i := range g.ev.Ranks {
-		s.hostOf[g.ev.Ranks[i].ID] = g.ev.Ranks[i].Host
-	}
-	for i := range g.ev.Missing {
-		for _, r := range g.ev.Missing[i].Ranks {
-			s.hostOf[r] = g.ev.Missing[i].Name
-		}
-	}
+	s := &searcher{whole: g, asked: map[string]bool{}, alone: map[int]bool{}, hostOf: rankHosts(g), known: map[rca.CommID]bool{}}
 	if before != nil {
 		maps.Copy(s.asked, before.asked)
 		maps.Copy(s.alone, before.alone)
@@ -66,6 +59,29 @@ func newSearch(g *gathered, before *searcher) *searcher {
 	}
 	for _, r := range s.plan.First(s.overview()) {
 		s.alone[r] = true
+	}
+	return s
+}
+
+// rankHosts gives the host of every rank, those that do not answer among them.
+func rankHosts(g *gathered) map[int]string {
+	out := map[int]string{}
+	for i := range g.ev.Ranks {
+		out[g.ev.Ranks[i].ID] = g.ev.Ranks[i].Host
+	}
+	for i := range g.ev.Missing {
+		for _, r := range g.ev.Missing[i].Ranks {
+			out[r] = g.ev.Missing[i].Name
+		}
+	}
+	return out
+}
+
+// wholeJob is the search after which all have been asked.
+func wholeJob(g *gathered) *searcher {
+	s := &searcher{whole: g, asked: map[string]bool{}, alone: map[int]bool{}, hostOf: rankHosts(g)}
+	for _, h := range g.names {
+		s.asked[h] = true
 	}
 	return s
 }
