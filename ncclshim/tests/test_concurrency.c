@@ -354,7 +354,57 @@ static void handles_of_all_sorts(void) {
   CHECK_EQ(view_live_flows(&v), 0);
 }
 
+#define GROUPS 64  // That can be open at a time (GROUP_SLOTS).
+#define GROUP_THREADS 4
+#define GROUPS_A_THREAD 20  // Together more than there is room for.
+
+static uint32_t group_taken[GROUPS];
+static void *group_comm;
+
+// The slot that a group's handle names (handle.h).
+static unsigned slot_of(const void *group) { return (unsigned)((uintptr_t)group >> 18) & 0x3ffff; }
+
+static void *open_and_close_groups(void *arg) {
+  (void)arg;
+  void *open[GROUPS_A_THREAD];
+  for (int i = 0; i < scaled(ROUNDS); i++) {
+    for (int k = 0; k < GROUPS_A_THREAD; k++) {
+      open[k] = nccl_group_api(group_comm);
+      if (open[k] == NULL) continue;
+      CHECK(slot_of(open[k]) < GROUPS);
+      CHECK_EQ(__atomic_exchange_n(&group_taken[slot_of(open[k])], 1, __ATOMIC_ACQ_REL), 0);
+    }
+    for (int k = 0; k < GROUPS_A_THREAD; k++) {
+      if (open[k] == NULL) continue;
+      __atomic_store_n(&group_taken[slot_of(open[k])], 0, __ATOMIC_RELEASE);
+      nccl_stop(open[k]);
+    }
+  }
+  return NULL;
+}
+
+// No two open groups share a slot, and all slots come back.
+static void groups_in_parallel(void) {
+  nccl_load(6);
+  group_comm = nccl_init(20, NULL, 1, 2, 0);
+  struct view v = view_open();
+  pthread_t threads[GROUP_THREADS];
+  for (int i = 0; i < GROUP_THREADS; i++) CHECK(pthread_create(&threads[i], NULL, open_and_close_groups, NULL) == 0);
+  for (int i = 0; i < GROUP_THREADS; i++) CHECK(pthread_join(threads[i], NULL) == 0);
+  CHECK_EQ(VIEW_HEAD(&v, stale_events), 0);
+
+  void *open[GROUPS];
+  for (int k = 0; k < GROUPS; k++) CHECK((open[k] = nccl_group_api(group_comm)) != NULL);
+  CHECK(nccl_group_api(group_comm) == NULL);
+  CHECK(VIEW_HEAD(&v, group_open_since_ns) != 0);
+  for (int k = 0; k < GROUPS; k++) nccl_stop(open[k]);
+  CHECK_EQ(VIEW_HEAD(&v, group_open_since_ns), 0);
+  nccl_stop(open[0]);
+  CHECK_EQ(VIEW_HEAD(&v, stale_events), 1);
+}
+
 static const struct test_case cases[] = {
+    {"groups_in_parallel", groups_in_parallel},
     {"comms_in_parallel", comms_in_parallel},
     {"flow_changes_threads", flow_changes_threads},
     {"flow_in_two_threads", flow_in_two_threads},
