@@ -120,6 +120,12 @@ func rankRows(ev rca.Evidence, v rca.Verdict) []rankRow {
 			row.op = fmt.Sprintf("%s in %s", opName(op), orDash(names[comm]))
 			row.state, row.order = "waiting", 3
 		}
+		if c := openCall(r); c != nil {
+			row.op, row.state, row.order = c.Name, "waiting", 3
+			if names[c.On] != "" {
+				row.op += " in " + names[c.On]
+			}
+		}
 		if n, comm := furthestBehind(r, most); n > 0 {
 			row.behind = fmt.Sprintf("%d in %s", n, names[comm])
 			row.order = min(row.order, 2)
@@ -176,6 +182,17 @@ func opName(op *rca.Op) string {
 	return s
 }
 
+// openCall is the call that makes or ends a communicator which the rank has been in for longest, nil none.
+func openCall(r *rca.Rank) *rca.Call {
+	var best *rca.Call
+	for i := range r.Calls {
+		if c := &r.Calls[i]; !c.Returned && (best == nil || c.Since > best.Since) {
+			best = c
+		}
+	}
+	return best
+}
+
 // oldest is the operation that the rank has waited in for longest.
 func oldest(r *rca.Rank) (*rca.Op, rca.CommID) {
 	var best *rca.Op
@@ -183,7 +200,7 @@ func oldest(r *rca.Rank) (*rca.Op, rca.CommID) {
 	for i := range r.Memberships {
 		m := &r.Memberships[i]
 		for j := range m.InFlight {
-			if op := &m.InFlight[j]; best == nil || op.Age > best.Age {
+			if op := &m.InFlight[j]; !op.NoCompletion && (best == nil || op.Age > best.Age) {
 				best, comm = op, m.Comm
 			}
 		}

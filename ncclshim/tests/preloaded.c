@@ -95,6 +95,15 @@ static void big_group(void) {
   }
 }
 
+// group_of_calls makes two communicators in a group.
+static void group_of_calls(void) {
+  void *world = make('a', 0), *some = NULL, *part = NULL;
+  MUST(ncclGroupStart(), 0);
+  MUST(ncclCommInitRank(&some, 3, id_of('b'), rank), 0);
+  MUST(ncclCommSplit(world, rank, 0, &part, NULL), 0);
+  MUST(ncclGroupEnd(), 0);
+}
+
 static void simulate(void) {
   void *c = make('a', 0);
   MUST(ncclGroupStart(), 0);
@@ -210,7 +219,7 @@ int main(int argc, char **argv) {
     void (*run)(void);
   } deeds[] = {{"every", every},           {"group", group},     {"big_group", big_group}, {"simulate", simulate},
                {"family", family},         {"threads", threads}, {"in_process", in_process}, {"forked", forked},
-               {"nonblocking", nonblocking}, {"old", old},         {"verbs", verbs}};
+               {"nonblocking", nonblocking}, {"old", old},         {"verbs", verbs},         {"group_of_calls", group_of_calls}};
   if (argc > 2) rank = atoi(argv[2]);
   for (size_t i = 0; argc > 1 && i < sizeof deeds / sizeof deeds[0]; i++) {
     if (strcmp(argv[1], deeds[i].name) != 0) continue;

@@ -56,6 +56,18 @@ static void check_calls(const struct view *v, const char *const *calls, size_t c
   CHECK_EQ(seen, count);
 }
 
+// call_begun gives the n-th call that was noted to begin.
+static struct culprit_lifecycle call_begun(const struct view *v, size_t n) {
+  struct culprit_lifecycle l = {0};
+  size_t seen = 0;
+  for (uint64_t i = 0; i < VIEW_HEAD(v, lifecycle_head); i++) {
+    CHECK(view_lifecycle(v, i, &l));
+    if (l.kind == CULPRIT_LIFE_CALL_BEGIN && seen++ == n) return l;
+  }
+  CHECK(false);
+  return l;
+}
+
 // Every operation shows with what the call said, in order.
 static void every_operation(void) {
   static const struct {
@@ -156,6 +168,36 @@ static void inside_init(void) {
   struct view v = view_open();
   CHECK_EQ(v.header->comms_high, 0);
   check_calls(&v, (const char *const[]){"ncclCommInitRank"}, 1);
+  const struct culprit_lifecycle l = call_begun(&v, 0);
+  CHECK_EQ(l.arg0 >> 32, 4);
+  CHECK(l.comm_id != 0);
+  CHECK_EQ(l.comm_index, UINT32_MAX);
+}
+
+// In a group the calls return at once: what blocks is its end, noted for each of them. A split's id is the same whatever the
+// color, and is called on its parent.
+static void inside_group_of_calls(void) {
+  uint64_t ids[2][2];
+  char first[128];
+  snprintf(first, sizeof first, "%s", harness_directory());
+  for (int rank = 0; rank < 2; rank++) {
+    char directory[192];
+    snprintf(directory, sizeof directory, "%s/%d", first, rank);
+    setenv("CULPRIT_DIR", directory, 1);
+    setenv("FAKENCCL_DIE", "GroupEnd", 1);
+    const int status = run_program(getenv("PRELOADED"), "group_of_calls", (const char[]){(char)('0' + rank), 0});
+    CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+    struct view v = view_open_in(directory);
+    for (int i = 0; i < 2; i++) {
+      const struct culprit_lifecycle l = call_begun(&v, (size_t)i + 1);
+      CHECK_TEXT(l.text, "ncclGroupEnd");
+      CHECK_EQ(l.arg0 >> 32, i == 0 ? 3 : 4);
+      CHECK_EQ(l.comm_index, i == 0 ? UINT32_MAX : 0);
+      ids[rank][i] = l.comm_id;
+    }
+  }
+  for (int i = 0; i < 2; i++) CHECK_EQ(ids[0][i], ids[1][i]);
+  CHECK(ids[0][0] != 0 && ids[0][1] != 0 && ids[0][0] != ids[0][1]);
 }
 
 static void groups(void) {
@@ -359,6 +401,7 @@ static const struct test_case cases[] = {
     {"inside_group_end", inside_group_end},
     {"inside_operation", inside_operation},
     {"inside_init", inside_init},
+    {"inside_group_of_calls", inside_group_of_calls},
     {"groups", groups},
     {"big_group", big_group},
     {"simulated", simulated},
