@@ -359,6 +359,7 @@ static void handles_of_all_sorts(void) {
 #define GROUPS_A_THREAD 20  // Together more than there is room for.
 
 static uint32_t group_taken[GROUPS];
+static pthread_barrier_t group_round;  // All threads begin a round together.
 static void *group_comm;
 
 // The slot that a group's handle names (handle.h).
@@ -367,7 +368,8 @@ static unsigned slot_of(const void *group) { return (unsigned)((uintptr_t)group 
 static void *open_and_close_groups(void *arg) {
   (void)arg;
   void *open[GROUPS_A_THREAD];
-  for (int i = 0; i < scaled(ROUNDS); i++) {
+  for (int i = 0; i < scaled(4 * ROUNDS); i++) {
+    pthread_barrier_wait(&group_round);
     for (int k = 0; k < GROUPS_A_THREAD; k++) {
       open[k] = nccl_group_api(group_comm);
       if (open[k] == NULL) continue;
@@ -389,6 +391,7 @@ static void groups_in_parallel(void) {
   group_comm = nccl_init(20, NULL, 1, 2, 0);
   struct view v = view_open();
   pthread_t threads[GROUP_THREADS];
+  CHECK(pthread_barrier_init(&group_round, NULL, GROUP_THREADS) == 0);
   for (int i = 0; i < GROUP_THREADS; i++) CHECK(pthread_create(&threads[i], NULL, open_and_close_groups, NULL) == 0);
   for (int i = 0; i < GROUP_THREADS; i++) CHECK(pthread_join(threads[i], NULL) == 0);
   CHECK_EQ(VIEW_HEAD(&v, stale_events), 0);
