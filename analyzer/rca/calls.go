@@ -48,9 +48,72 @@ func (ev *Evidence) joinCalls() {
 			}
 		}
 	}
+	js := newJoining(ev, groups)
 	for _, id := range slices.Sorted(maps.Keys(groups)) {
-		groups[id].join(ev)
+		groups[id].join(js)
 	}
+}
+
+// joining is the evidence as the calls need it, gathered once for all of them.
+type joining struct {
+	ev       *Evidence
+	known    map[CommID]bool // Communicators in the evidence.
+	names    map[CommID]string
+	members  map[CommID][]int // Of communicators that something is called on, sorted.
+	everyone []int            // Ranks of the job, sorted: all that there should be, where that is known and no garbage.
+	dead     []int            // Ranks that cannot call anything any more.
+	rank     map[int][]*Rank  // By rank: somebody may be reported twice.
+}
+
+func newJoining(ev *Evidence, groups map[CommID]*callers) *joining {
+	js := &joining{ev: ev, known: map[CommID]bool{}, names: map[CommID]string{}, members: map[CommID][]int{}, rank: map[int][]*Rank{}}
+	for _, g := range groups {
+		if g.any.On != "" {
+			js.members[g.any.On] = nil
+		}
+	}
+	member := func(id CommID, ranks ...int) {
+		if list, wanted := js.members[id]; wanted {
+			js.members[id] = append(list, ranks...)
+		}
+	}
+	for i := range ev.Comms {
+		c := &ev.Comms[i]
+		js.known[c.ID], js.names[c.ID] = true, c.Name
+		member(c.ID, c.Members...)
+	}
+	for i := range ev.Ranks {
+		r := &ev.Ranks[i]
+		if r.ID < 0 {
+			continue
+		}
+		js.rank[r.ID] = append(js.rank[r.ID], r)
+		js.everyone = append(js.everyone, r.ID)
+		if dead(r) {
+			js.dead = append(js.dead, r.ID)
+		}
+		for k := range r.Memberships {
+			member(r.Memberships[k].Comm, r.ID)
+		}
+	}
+	for i := range ev.Missing {
+		js.everyone = append(js.everyone, ev.Missing[i].Ranks...)
+	}
+	if ev.WorldSize > 0 && ev.WorldSize <= 4*len(ev.Ranks)+1024 {
+		for r := range ev.WorldSize {
+			js.everyone = append(js.everyone, r)
+		}
+	}
+	js.everyone = distinct(js.everyone)
+	for id, list := range js.members {
+		js.members[id] = slices.DeleteFunc(distinct(list), func(r int) bool { return r < 0 })
+	}
+	return js
+}
+
+func distinct(ranks []int) []int {
+	slices.Sort(ranks)
+	return slices.Compact(ranks)
 }
 
 // callID tells one call from another: by what all its callers share, else it is the rank's own affair. An end of a
@@ -68,13 +131,13 @@ func callID(r *Rank, c *Call) CommID {
 // callers are the ranks of one call: those in it and those that have come back.
 type callers struct {
 	id   CommID
-	of   map[int]*Call // By rank; the newest of one that has made it more than once.
+	of   map[int]*Call // By rank; of two reports of one, that it is in it.
 	any  *Call
 	name string
 }
 
 func (g *callers) add(rank int, c *Call) {
-	if old := g.of[rank]; old == nil || old.Returned && !c.Returned {
+	if old := g.of[rank]; old == nil || old.Returned && !c.Returned || old.Returned == c.Returned && old.Since < c.Since {
 		g.of[rank] = c
 	}
 	// Variants of a name are one call; at the end of a group it has none of its own, and another caller may know better.
@@ -88,43 +151,47 @@ func (g *callers) add(rank int, c *Call) {
 }
 
 // join puts the call into the evidence.
-func (g *callers) join(ev *Evidence) {
-	if slices.ContainsFunc(ev.Comms, func(c Comm) bool { return c.ID == g.id }) {
+func (g *callers) join(js *joining) {
+	if js.known[g.id] {
 		return
 	}
-	c := Comm{ID: g.id, Members: g.members(ev), Name: g.place(ev)}
+	c := Comm{ID: g.id, Members: g.members(js), Name: g.place(js)}
 	c.Size = max(g.any.Size, len(c.Members))
 	if g.own() {
 		c.Size = 1
 	}
-	ev.Comms = append(ev.Comms, c)
-	for i := range ev.Ranks {
-		r := &ev.Ranks[i]
-		at := slices.Index(c.Members, r.ID)
-		if at < 0 {
-			continue
-		}
-		m := Membership{Comm: g.id, CommRank: at, SinceCompleted: -1, SinceCalled: -1}
-		call := g.of[r.ID]
-		switch {
-		case call == nil && r.Caps&SeesInit == 0:
-			continue // Whether it has called is not known.
-		case call == nil && !g.any.Makes && !r.has(g.any.On):
-			m.Called, m.Started, m.Completed = 1, 1, 1 // The communicator has ended there.
-		case call == nil:
-		case call.Returned:
-			m.Called, m.Started = 1, 1
-			if call.Done {
-				m.Completed = 1
+	js.ev.Comms = append(js.ev.Comms, c)
+	for at, id := range c.Members {
+		for _, r := range js.rank[id] {
+			if m, ok := g.membership(r); ok {
+				m.CommRank = at
+				r.Memberships = append(slices.Clone(r.Memberships), m)
 			}
-		default:
-			m.Called, m.Started = 1, 1
-			m.InFlight = []Op{{
-				Func: g.name, Peer: -1, Root: -1, State: OpEntered, Age: call.Since, Stuck: call.Since, KernelStarted: -1, KernelStopped: -1,
-			}}
 		}
-		r.Memberships = append(slices.Clip(slices.Clone(r.Memberships)), m)
 	}
+}
+
+// membership says what one of those that must make the call has done of it; not ok: that is not known.
+func (g *callers) membership(r *Rank) (m Membership, ok bool) {
+	m = Membership{Comm: g.id, SinceCompleted: -1, SinceCalled: -1}
+	switch call := g.of[r.ID]; {
+	case call == nil && r.Caps&SeesInit == 0:
+		return m, false
+	case call == nil && !g.any.Makes && !r.has(g.any.On):
+		m.Called, m.Started, m.Completed = 1, 1, 1 // The communicator has ended there.
+	case call == nil:
+	case call.Returned:
+		m.Called, m.Started = 1, 1
+		if call.Done {
+			m.Completed = 1
+		}
+	default:
+		m.Called, m.Started = 1, 1
+		m.InFlight = []Op{{
+			Func: g.name, Peer: -1, Root: -1, State: OpEntered, Age: call.Since, Stuck: call.Since, KernelStarted: -1, KernelStopped: -1,
+		}}
+	}
+	return m, true
 }
 
 // own says that nobody else has to make the call.
@@ -132,78 +199,33 @@ func (g *callers) own() bool {
 	return g.any.ID == "" && g.any.Size == 0 || g.any.Name == "ncclCommAbort"
 }
 
-// members lists who must make the call, as far as it can be told: all of the communicator that it is called on, or all of the
-// job where it takes as many; else those that have.
-func (g *callers) members(ev *Evidence) []int {
+// members lists who must make the call, sorted, as far as it can be told: all of the communicator that it is called on, or all of
+// the job where it takes as many; else those that have, and the processes that cannot call any more, if there are no more
+// of them than are lacking.
+func (g *callers) members(js *joining) []int {
 	known := slices.Sorted(maps.Keys(g.of))
 	if g.own() {
 		return known
 	}
-	all := ev.membersOf(g.any.On)
-	if world := ev.everybody(); len(all) != g.any.Size && len(world) == g.any.Size {
-		all = world
+	for _, all := range [2][]int{js.members[g.any.On], js.everyone} {
+		if len(all) == g.any.Size && within(known, all) {
+			return all
+		}
 	}
-	if len(all) != g.any.Size || slices.ContainsFunc(known, func(r int) bool { return !slices.Contains(all, r) }) {
-		return g.withDead(ev, known)
+	if with := distinct(slices.Concat(known, js.dead)); len(with) <= g.any.Size {
+		return with
 	}
-	return all
+	return known
 }
 
-// withDead adds the processes that cannot call any more to callers whose other members nobody can name, if there are no more of
-// them than are lacking.
-func (g *callers) withDead(ev *Evidence, known []int) []int {
-	out := slices.Clone(known)
-	for i := range ev.Ranks {
-		if r := &ev.Ranks[i]; dead(r) && r.ID >= 0 && g.of[r.ID] == nil {
-			out = append(out, r.ID)
+// within says whether all of part, which is sorted as all is, are in it.
+func within(part, all []int) bool {
+	for _, r := range part {
+		if _, ok := slices.BinarySearch(all, r); !ok {
+			return false
 		}
 	}
-	if len(out) > g.any.Size {
-		return known
-	}
-	slices.Sort(out)
-	return out
-}
-
-// membersOf lists a communicator's members by rank, sorted.
-func (ev *Evidence) membersOf(id CommID) []int {
-	if id == "" {
-		return nil
-	}
-	var out []int
-	for i := range ev.Comms {
-		if ev.Comms[i].ID == id {
-			out = append(out, ev.Comms[i].Members...)
-		}
-	}
-	for i := range ev.Ranks {
-		if ev.Ranks[i].has(id) {
-			out = append(out, ev.Ranks[i].ID)
-		}
-	}
-	slices.Sort(out)
-	out = slices.Compact(out)
-	return slices.DeleteFunc(out, func(r int) bool { return r < 0 })
-}
-
-// everybody lists the job's ranks, sorted: all that there should be, where that is known and no garbage.
-func (ev *Evidence) everybody() []int {
-	var out []int
-	for i := range ev.Ranks {
-		if ev.Ranks[i].ID >= 0 {
-			out = append(out, ev.Ranks[i].ID)
-		}
-	}
-	for i := range ev.Missing {
-		out = append(out, ev.Missing[i].Ranks...)
-	}
-	if ev.WorldSize > 0 && ev.WorldSize <= 4*len(ev.Ranks)+1024 {
-		for r := range ev.WorldSize {
-			out = append(out, r)
-		}
-	}
-	slices.Sort(out)
-	return slices.Compact(out)
+	return true
 }
 
 func (r *Rank) has(id CommID) bool {
@@ -211,13 +233,10 @@ func (r *Rank) has(id CommID) bool {
 }
 
 // place says for people where the call is made.
-func (g *callers) place(ev *Evidence) string {
-	for i := range ev.Comms {
-		if c := &ev.Comms[i]; c.ID == g.any.On && c.Name != "" {
-			return c.Name
-		}
-	}
+func (g *callers) place(js *joining) string {
 	switch {
+	case js.names[g.any.On] != "":
+		return js.names[g.any.On]
 	case g.any.On != "":
 		return string(g.any.On)
 	case !g.any.Makes:

@@ -5,6 +5,7 @@ package rca
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -179,5 +180,37 @@ func TestC6InsideCallUntold(t *testing.T) {
 				t.Errorf("%s/%s %v (%g): %s; want %q", v.Class, v.Cause, culpritRanks(v), v.Confidence, v.Summary, c.phrase)
 			}
 		})
+	}
+}
+
+// BenchmarkCalls has 10,240 ranks in 1,280 calls at once; one rank does not come to its.
+func BenchmarkCalls(b *testing.B) {
+	const world, group = 10240, 8
+	j := newJob(world)
+	everybody := make([]int, world)
+	for r := range everybody {
+		everybody[r] = r
+	}
+	j.comm("world", everybody...)
+	for g := range world / group {
+		name := "tp" + strconv.Itoa(g)
+		members := everybody[g*group : (g+1)*group]
+		c := splitCall(CommID(name), group)
+		c.ID = name
+		j.comm(name, members...)
+		for _, r := range members[1:] {
+			j.ev.Ranks[r].Calls = append(j.ev.Ranks[r].Calls, c)
+		}
+		if g > 0 {
+			j.ev.Ranks[members[0]].Calls = append(j.ev.Ranks[members[0]].Calls, c)
+		}
+	}
+	for r := range world {
+		j.ev.Ranks[r].Caps |= SeesInit
+	}
+	for b.Loop() {
+		if v := j.verdict(); !slices.Equal(culpritRanks(v), []int{0}) {
+			b.Fatal(v.Summary)
+		}
 	}
 }
