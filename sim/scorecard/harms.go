@@ -142,8 +142,6 @@ func ops(ev *rca.Evidence, meant func(*rca.Rank) bool, f func(*rca.Op)) {
 	}
 }
 
-func everybody(*rca.Rank) bool { return true }
-
 func onHostNamed(host string) func(*rca.Rank) bool {
 	return func(r *rca.Rank) bool { return r.Host == host }
 }
