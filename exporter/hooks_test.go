@@ -26,9 +26,10 @@ import (
 // hookedRanks is the size of the jobs here. Before step callAt of some they make one more communicator; a step has hookedOps
 // operations.
 const (
-	hookedRanks = 4
-	callAt      = 40
-	hookedOps   = 3
+	hookedRanks   = 4
+	hookedCulprit = hookedRanks - 2
+	callAt        = 40
+	hookedOps     = 3
 )
 
 // startHooked runs a job of four processes with the preload hooks alone: no plugin reports what becomes of the operations. The
@@ -58,7 +59,7 @@ func startHooked(t *testing.T, away int, call string, flags uintptr) (traces str
 	}
 	for rank := range hookedRanks {
 		step := 0
-		if rank == hookedRanks-2 {
+		if rank == hookedCulprit {
 			step = away
 		}
 		args := []string{strconv.Itoa(rank), strconv.Itoa(hookedRanks), filepath.Join(dir, "steps"), strconv.Itoa(step)}
@@ -83,25 +84,57 @@ func startHooked(t *testing.T, away int, call string, flags uintptr) (traces str
 	return traces, ranks
 }
 
-// analysis is what analyze says of files.
-type analysis struct {
-	Verdict struct {
-		Class, Cause, Op string
-		Culprits         []struct{ Rank int }
+// verdict is what analyze says of files.
+type verdict struct {
+	Class, Cause, Op string
+	Culprits         []struct{ Rank int }
+}
+
+// names says that one rank is accused, and no other.
+func (v *verdict) names(rank int) bool { return len(v.Culprits) == 1 && v.Culprits[0].Rank == rank }
+
+// harm sends a rank a signal, 0 none.
+func harm(t *testing.T, rank *exec.Cmd, signal syscall.Signal) {
+	t.Helper()
+	if signal == 0 {
+		return
+	}
+	if err := rank.Process.Signal(signal); err != nil {
+		t.Fatal(err)
+	}
+	if signal == syscall.SIGKILL {
+		_ = rank.Wait() // Nobody is to take a zombie for a process.
 	}
 }
 
-func analyze(t *testing.T, path string) analysis {
+// eventuallySaid waits until analyze says the right thing of the trace files and of what the exporter says of them.
+func (j *job) eventuallySaid(traces string, right func(v *verdict) bool) {
+	j.t.Helper()
+	state := filepath.Join(j.t.TempDir(), "state.json")
+	j.eventually(func() string {
+		if err := os.WriteFile(state, []byte(j.body(nodeapi.StatePath)), 0o600); err != nil {
+			j.t.Fatal(err)
+		}
+		for _, path := range []string{traces, state} {
+			if v := analyze(j.t, path); !right(&v) {
+				return fmt.Sprintf("%s says %+v", filepath.Base(path), v)
+			}
+		}
+		return ""
+	})
+}
+
+func analyze(t *testing.T, path string) verdict {
 	t.Helper()
 	var out, errs bytes.Buffer
 	if code := offline.Main(t.Context(), []string{"--json", path}, &out, &errs); code > offline.ExitUnknown {
 		t.Fatalf("analyze ended with %d: %s", code, errs.String())
 	}
-	var a analysis
+	var a struct{ Verdict verdict }
 	if err := json.Unmarshal(out.Bytes(), &a); err != nil {
 		t.Fatalf("%v in %s", err, out.String())
 	}
-	return a
+	return a.Verdict
 }
 
 // TestHooksAlone has the rank found that holds up a job of which only the API's calls are known, from its trace files and
@@ -130,28 +163,12 @@ func TestHooksAlone(t *testing.T) {
 				}
 				return ""
 			})
-			const culprit = hookedRanks - 2
-			if tc.signal != 0 {
-				if err := ranks[culprit].Process.Signal(tc.signal); err != nil {
-					t.Fatal(err)
+			harm(t, ranks[hookedCulprit], tc.signal)
+			j.eventuallySaid(traces, func(v *verdict) bool {
+				if tc.class == "healthy" {
+					return v.Class == tc.class && len(v.Culprits) == 0
 				}
-				if tc.signal == syscall.SIGKILL {
-					_ = ranks[culprit].Wait() // Nobody is to take a zombie for a process.
-				}
-			}
-			state := filepath.Join(t.TempDir(), "state.json")
-			j.eventually(func() string {
-				if err := os.WriteFile(state, []byte(j.body(nodeapi.StatePath)), 0o600); err != nil {
-					t.Fatal(err)
-				}
-				for _, path := range []string{traces, state} {
-					v := analyze(t, path).Verdict
-					named := slices.ContainsFunc(v.Culprits, func(c struct{ Rank int }) bool { return c.Rank == culprit })
-					if v.Class != tc.class || v.Cause != tc.cause || named != (tc.class != "healthy") || len(v.Culprits) > 1 {
-						return fmt.Sprintf("%s says %+v", filepath.Base(path), v)
-					}
-				}
-				return ""
+				return v.Class == tc.class && v.Cause == tc.cause && v.names(hookedCulprit)
 			})
 		})
 	}
@@ -185,27 +202,9 @@ func TestHooksCalls(t *testing.T) {
 				}
 				return ""
 			})
-			const culprit = hookedRanks - 2
-			if tc.signal != 0 {
-				if err := ranks[culprit].Process.Signal(tc.signal); err != nil {
-					t.Fatal(err)
-				}
-				if tc.signal == syscall.SIGKILL {
-					_ = ranks[culprit].Wait() // Nobody is to take a zombie for a process.
-				}
-			}
-			state := filepath.Join(t.TempDir(), "state.json")
-			j.eventually(func() string {
-				if err := os.WriteFile(state, []byte(j.body(nodeapi.StatePath)), 0o600); err != nil {
-					t.Fatal(err)
-				}
-				for _, path := range []string{traces, state} {
-					v := analyze(t, path).Verdict
-					if v.Class != "not_entered" || v.Cause != tc.cause || len(v.Culprits) != 1 || v.Culprits[0].Rank != culprit || v.Op != tc.op {
-						return fmt.Sprintf("%s says %+v", filepath.Base(path), v)
-					}
-				}
-				return ""
+			harm(t, ranks[hookedCulprit], tc.signal)
+			j.eventuallySaid(traces, func(v *verdict) bool {
+				return v.Class == "not_entered" && v.Cause == tc.cause && v.Op == tc.op && v.names(hookedCulprit)
 			})
 		})
 	}
