@@ -109,7 +109,7 @@ check-generated: ## Fail when rules/ or dashboards/ differ from what mixin/ rend
 scorecard: ## Run the quick scorecard; fails under the committed floors.
 	$(GO) run ./sim/cmd/culprit-sim scorecard --quick
 
-scorecard-full: ## Run the scorecard at every scale to 10,240 ranks: an hour on two cores; goes on where it was ended.
+scorecard-full: ## Run the scorecard at every scale to 10,240 ranks: an hour and a half on two cores; goes on where it was ended.
 	$(GO) run ./sim/cmd/culprit-sim scorecard --full --resume --out build/scorecard-full
 
 STEPS ?= 60

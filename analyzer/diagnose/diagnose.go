@@ -135,8 +135,8 @@ func (d *Diagnoser) history(req *incident.Request, now time.Time) time.Duration 
 	return span
 }
 
-// Bounds of a look back: exporters up to which all are asked; in a larger job, exporters that work is fetched from in the first place, of whose ranks each then
-// has a longer history than if all were asked; how often it widens to those that the engine names, and to how many.
+// Bounds of a look back: exporters up to which finished work is fetched from all; in a larger job those that it is fetched
+// from at first, so that each rank's reaches further back; how often that widens to whom the engine names, and to how many.
 const (
 	backAll    = 32
 	backNodes  = 16

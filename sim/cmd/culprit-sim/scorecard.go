@@ -41,7 +41,7 @@ func scorecardCommand(app *kingpin.Application, commands map[string]func(context
 	var f scorecardFlags
 	cmd := app.Command("scorecard", "Run the matrix of faults, judge the engine's verdicts, fail under the committed floors.")
 	cmd.Flag("quick", "Run the part that fits into a minute (default).").Bool()
-	cmd.Flag("full", "Run what is planned for every scale, up to 10,240 ranks: an hour.").BoolVar(&f.full)
+	cmd.Flag("full", "Run what is planned for every scale, up to 10,240 ranks: an hour and a half.").BoolVar(&f.full)
 	cmd.Flag("all-severities", "With --full: every severity at every scale.").BoolVar(&f.opt.All)
 	cmd.Flag("seed", "Seed of the first run of each scenario.").Default("1").Uint64Var(&f.opt.Seed)
 	cmd.Flag("seeds", "Runs per scenario and workload (0: 1 quick, as planned full).").IntVar(&f.opt.Seeds)
