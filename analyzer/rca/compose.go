@@ -340,13 +340,8 @@ func (w *waitFor) partners(rs []root) []int {
 		for _, n := range r.ends() {
 			for k := range w.acts[n] {
 				a := &w.acts[n][k]
-				at := w.comms[a.comm].at
-				for i := range a.op.Flows {
-					p := a.op.Flows[i].Peer
-					if p < 0 || p >= len(at) || at[p] < 0 {
-						continue
-					}
-					if o := &w.nodes[at[p]]; o.id >= 0 && (o.rank == nil || w.counted(at[p])) {
+				for _, p := range w.peersOn(a.comm, a.op) {
+					if o := &w.nodes[p]; o.id >= 0 && (o.rank == nil || w.counted(p)) {
 						out = append(out, o.id)
 					}
 				}

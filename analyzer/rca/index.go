@@ -324,3 +324,15 @@ func (x *index) host(n int32) string {
 func dead(r *Rank) bool {
 	return r != nil && (r.State == ProcessStopped || r.State == ProcessGone || r.State == ProcessExited)
 }
+
+// peersOn gives the nodes that an operation's flows go to and come from, once a flow.
+func (x *index) peersOn(comm int32, op *Op) []int32 {
+	at := x.comms[comm].at
+	var out []int32
+	for i := range op.Flows {
+		if p := op.Flows[i].Peer; p >= 0 && p < len(at) && at[p] >= 0 {
+			out = append(out, at[p])
+		}
+	}
+	return out
+}

@@ -99,13 +99,9 @@ func (a *slowAnalysis) unseenEnds(accused []int32) []int {
 				continue
 			}
 			for k := range m.InFlight {
-				for _, f := range m.InFlight[k].Flows {
-					if f.Peer < 0 || f.Peer >= len(a.comms[ci].at) {
-						continue
-					}
-					p := a.comms[ci].at[f.Peer]
-					if p >= 0 && len(a.ranks[p]) == 0 && a.nodes[p].id >= 0 && len(out) < most && !slices.Contains(out, a.nodes[p].id) {
-						out = append(out, a.nodes[p].id)
+				for _, p := range a.peersOn(ci, &m.InFlight[k]) {
+					if id := a.nodes[p].id; len(a.ranks[p]) == 0 && id >= 0 && len(out) < most && !slices.Contains(out, id) {
+						out = append(out, id)
 					}
 				}
 			}
