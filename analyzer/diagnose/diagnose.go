@@ -15,6 +15,7 @@ import (
 	"github.com/culprit-project/culprit/analyzer/evidence"
 	"github.com/culprit-project/culprit/analyzer/incident"
 	"github.com/culprit-project/culprit/analyzer/rca"
+	"github.com/culprit-project/culprit/analyzer/rca/engine"
 	"github.com/culprit-project/culprit/analyzer/search"
 	"github.com/culprit-project/culprit/analyzer/stacks"
 )
@@ -85,7 +86,7 @@ func (d *Diagnoser) search(ctx context.Context, s *evidence.Session, req inciden
 		if s.Learn(ctx, &ev) {
 			ev = s.Evidence()
 		}
-		v = rca.Analyze(ev, d.Config.Options())
+		v = engine.Analyze(ev, d.Config.Options())
 		if small || ctx.Err() != nil {
 			break
 		}
@@ -98,7 +99,7 @@ func (d *Diagnoser) search(ctx context.Context, s *evidence.Session, req inciden
 	}
 	if v.Class != rca.Healthy && s.NodeFacts(ctx) {
 		ev = s.Evidence()
-		v = rca.Analyze(ev, d.Config.Options())
+		v = engine.Analyze(ev, d.Config.Options())
 	}
 	return ev, v
 }
@@ -168,11 +169,11 @@ func (d *Diagnoser) lookBack(ctx context.Context, s *evidence.Session, req *inci
 	s.AskHistory(ctx, s.Answered(from), span)
 	s.NodeFacts(ctx)
 	ev := s.Evidence()
-	v := rca.Analyze(ev, d.Config.Options())
+	v := engine.Analyze(ev, d.Config.Options())
 	for range backRounds {
 		if v.Class == rca.SlowCompute && ev.Partial && s.LearnPeers(ctx, &ev, suspects(&v)) {
 			ev = s.Evidence()
-			v = rca.Analyze(ev, d.Config.Options())
+			v = engine.Analyze(ev, d.Config.Options())
 		}
 		next := s.WithoutHistory(s.NodesOf(v.Ask))
 		if len(next) == 0 || ctx.Err() != nil {
@@ -182,7 +183,7 @@ func (d *Diagnoser) lookBack(ctx context.Context, s *evidence.Session, req *inci
 		s.Ask(ctx, s.Unasked(next))
 		s.AskHistory(ctx, s.Answered(next), span)
 		ev = s.Evidence()
-		v = rca.Analyze(ev, d.Config.Options())
+		v = engine.Analyze(ev, d.Config.Options())
 	}
 	return ev, v
 }
@@ -207,7 +208,7 @@ func (d *Diagnoser) confirm(ctx context.Context, s *evidence.Session, first rca.
 		s.AskAgain(ctx, suspects(&first))
 	}
 	ev := s.Evidence()
-	return ev, rca.Analyze(ev, d.Config.Options())
+	return ev, engine.Analyze(ev, d.Config.Options())
 }
 
 // maxSuspects bounds the ranks looked at again.
@@ -249,7 +250,7 @@ func (d *Diagnoser) withStacks(ctx context.Context, s *evidence.Session, ev *rca
 	for i := range ev.Ranks {
 		ev.Ranks[i].Stack = found[ev.Ranks[i].ID]
 	}
-	return rca.Analyze(*ev, d.Config.Options()), stacks.Group(found)
+	return engine.Analyze(*ev, d.Config.Options()), stacks.Group(found)
 }
 
 // place fills in where an accused rank runs that no exporter showed: Prometheus knows it from before.

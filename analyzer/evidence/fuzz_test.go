@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/culprit-project/culprit/analyzer/rca"
+	"github.com/culprit-project/culprit/analyzer/rca/engine"
 	"github.com/culprit-project/culprit/trace/nodeapi"
 )
 
@@ -46,7 +47,7 @@ func FuzzState(f *testing.F) {
 		if span := s.Span(s.AllNodes(), time.Minute); span <= 0 || span > time.Minute {
 			t.Errorf("span is %s", span)
 		}
-		v := rca.Analyze(ev, rca.Options{})
+		v := engine.Analyze(ev, rca.Options{})
 		if v.Class == "" || v.Confidence < 0 || v.Confidence > 1 {
 			t.Errorf("verdict is %+v", v)
 		}

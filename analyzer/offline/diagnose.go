@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"github.com/culprit-project/culprit/analyzer/rca"
+	"github.com/culprit-project/culprit/analyzer/rca/engine"
 )
 
 // result is a diagnosis and what it rests on.
@@ -47,7 +48,7 @@ func diagnose(c *collection, opt diagnoseOptions) *result {
 			s.Evidence.WorldSize = opt.worldSize
 		}
 		s.Evidence.Sources = []string{fmt.Sprintf("%s (%d)", s.Name, s.Files)}
-		r.sources = append(r.sources, sourceResult{s, rca.Analyze(s.Evidence, opt.engine(s.Frozen))})
+		r.sources = append(r.sources, sourceResult{s, engine.Analyze(s.Evidence, opt.engine(s.Frozen))})
 		if s.Local && len(joined) > 0 {
 			r.sources[len(r.sources)-1].Notes = append(slices.Clone(s.Notes), "its rank numbers are per communicator, so it was not joined with the other sources")
 			continue
@@ -56,7 +57,7 @@ func diagnose(c *collection, opt diagnoseOptions) *result {
 		joined = append(joined, s.Evidence)
 	}
 	r.evidence = merge(joined)
-	r.verdict = rca.Analyze(r.evidence, opt.engine(frozen))
+	r.verdict = engine.Analyze(r.evidence, opt.engine(frozen))
 	r.disagreements = disagreements(r)
 	return r
 }

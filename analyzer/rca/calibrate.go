@@ -136,13 +136,13 @@ var committed = sync.OnceValue(func() *Calibration {
 	return c
 })
 
-// calibrate is the last step of an analysis: what the evidence weighs becomes how often that is right.
-func calibrate(v *Verdict) {
+// Calibrate is the last step of an analysis: what the evidence weighs becomes how often that is right.
+func Calibrate(v *Verdict) {
 	v.Weight = v.Confidence
-	v.Confidence = round(committed().Confidence(v.Class, v.Weight))
+	v.Confidence = Round(committed().Confidence(v.Class, v.Weight))
 }
 
-// carries says whether an accusation wakes somebody: its evidence is heavy enough to name, and it is likely enough to be right.
-func (o *Options) carries(class Class, weight float64) bool {
+// Carries says whether an accusation wakes somebody: its evidence is heavy enough to name, and it is likely enough to be right.
+func (o *Options) Carries(class Class, weight float64) bool {
 	return weight >= o.NameConfidence && committed().Confidence(class, weight) >= o.PageConfidence
 }

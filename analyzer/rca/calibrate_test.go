@@ -100,8 +100,8 @@ func TestPagesByConfidence(t *testing.T) {
 		{0.01, 0.49, false},
 		{0.01, 0.5, true},
 	} {
-		opt := Options{PageConfidence: x.page}.withDefaults()
-		if got := opt.carries(Fault, x.weight); got != x.want {
+		opt := Options{PageConfidence: x.page}.WithDefaults()
+		if got := opt.Carries(Fault, x.weight); got != x.want {
 			t.Errorf("page_confidence %g, weight %g: %v", x.page, x.weight, got)
 		}
 	}

@@ -17,7 +17,7 @@ const (
 
 // Conditions gives the conditions that hold for an unfinished flow; 0 for a finished one.
 func (f *Flow) Conditions() Condition {
-	if f.finished() {
+	if f.Finished() {
 		return 0
 	}
 	var c Condition
@@ -36,79 +36,16 @@ func (f *Flow) Conditions() Condition {
 	return c
 }
 
-func (f *Flow) finished() bool { return f.Total > 0 && f.Done >= f.Total }
+// Finished says that all its steps are done.
+func (f *Flow) Finished() bool { return f.Total > 0 && f.Done >= f.Total }
 
-// starved: a receiver whose buffers are posted and whose data is all consumed waits for the sender.
-func (f *Flow) starved() bool {
-	return !f.Send && !f.finished() && f.Posted > f.Ready && f.Ready <= f.Transmitted && f.Transmitted <= f.Done
+// Starved: a receiver whose buffers are posted and whose data is all consumed waits for the sender.
+func (f *Flow) Starved() bool {
+	return !f.Send && !f.Finished() && f.Posted > f.Ready && f.Ready <= f.Transmitted && f.Transmitted <= f.Done
 }
 
-// noCredit: a sender whose kernel has filled every buffer it was given waits for the network or the receiver. Of what
+// NoCredit: a sender whose kernel has filled every buffer it was given waits for the network or the receiver. Of what
 // lies ready behind a step that its receiver does not take, NCCL shows that step only: the buffers may all be full.
-func (f *Flow) noCredit() bool {
-	return f.Send && !f.finished() && f.Ready > f.Done && (f.Posted <= f.Ready || f.Ready > f.Transmitted)
-}
-
-// own is a fault that a rank shows in itself: a leaf of the graph, whomever else it also waits for.
-type own struct {
-	node    int32
-	peer    int32 // Other end of a link, -1 none.
-	inst    int32
-	channel int16
-	weight  float64
-	strong  bool // Explained by nobody else's waiting.
-	cause   Cause
-	what    flawKind
-}
-
-// flawKind is what was seen, for the words of the verdict.
-type flawKind uint8
-
-const (
-	flawUndelivered  flawKind = iota // Sent, not acknowledged, receiver waits.
-	flawUnacked                      // Arrived, not acknowledged.
-	flawUntransmit                   // Receiver has buffers posted, sender does not send.
-	flawProxy                        // As before, and the proxy thread does not even poll.
-	flawGPU                          // The kernel has data and room and does nothing.
-	flawGPUStart                     // The kernel never produced its first part.
-	flawGPUIdle                      // All data has moved, the kernel does not end.
-	flawKernel                       // The kernel never started.
-	flawFlush                        // Data arrived and is not given to the GPU.
-	flawNoBuffers                    // Receiver posts no buffers.
-	flawLostOnWire                   // Sender says delivered, receiver says no.
-	flawPeerLeft                     // Peer has finished, data is missing.
-	flawLinkUnproven                 // Sent, not acknowledged, receiver unseen.
-	flawReceiving                    // Sent, not acknowledged; the receiver's node shows why.
-	flawGPUError                     // The node shows an error of the GPU.
-	flawNICDown                      // The node shows that the NIC is down.
-	flawCall                         // The CPU does not come out of the call.
-	flawAlone                        // The others have finished the operation.
-)
-
-// builder makes the wait-for graph out of the index.
-type builder struct {
-	x     *index
-	edges []edge
-	owns  []own
-	// moving: the operation being looked at makes progress on the rank being looked at.
-	moving bool
-	lies   map[int32]int32
-}
-
-func (b *builder) edge(from, to, inst int32, ch int, kind edgeKind, sure bool) {
-	b.edges = append(b.edges, edge{from: from, to: to, inst: inst, channel: int16(ch), kind: kind, sure: sure})
-}
-
-func (b *builder) own(n, peer, inst int32, ch int, weight float64, strong bool, cause Cause, what flawKind) {
-	if b.moving {
-		return // Its counters change: what they show now is a moment of healthy work.
-	}
-	switch what {
-	case flawGPU, flawGPUStart, flawGPUIdle, flawKernel, flawNoBuffers, flawCall, flawAlone:
-		// These rest on the absence of something else that would explain them.
-		if b.x.nodes[n].rank != nil && b.x.nodes[n].rank.Lost > 0 {
-			weight, strong = 0.6*weight, false
-		}
-	}
-	b.owns = append(b.owns, own{node: n, peer: peer, inst: inst, channel: int16(ch), weight: weight, strong: strong, cause: cause, what: what})
+func (f *Flow) NoCredit() bool {
+	return f.Send && !f.Finished() && f.Ready > f.Done && (f.Posted <= f.Ready || f.Ready > f.Transmitted)
 }

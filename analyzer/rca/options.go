@@ -52,7 +52,8 @@ type Options struct {
 	Operators *holmes.Model
 }
 
-func (o Options) withDefaults() Options {
+// WithDefaults fills in the fields that are zero.
+func (o Options) WithDefaults() Options {
 	setDefault(&o.HangAfter, 2*time.Second)
 	setDefault(&o.StorageBytesPerSec, 1<<20)
 	setDefault(&o.FirstOps, 1)

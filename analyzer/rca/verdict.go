@@ -3,6 +3,8 @@
 
 package rca
 
+import "math"
+
 // VerdictVersion is the version of the verdict's JSON form. New fields do not raise it.
 const VerdictVersion = 1
 
@@ -135,3 +137,15 @@ type Vote struct {
 	Ranks  []int  `json:"ranks"`
 	Note   string `json:"note,omitempty"`
 }
+
+// MaxCulprits is how many culprits a verdict lists: a longer list names nobody.
+const MaxCulprits = 64
+
+// codes are CCL-D's names of the classes.
+var codes = map[Class]string{NotEntered: "H1", Inconsistent: "H2", Fault: "H3", SlowCompute: "S1", SlowComm: "S2", SlowMixed: "S3"}
+
+// Code is CCL-D's name of the class, "H1" to "S3"; empty for the others.
+func (c Class) Code() string { return codes[c] }
+
+// Round cuts a number to the three digits that a verdict shows.
+func Round(f float64) float64 { return math.Round(f*1000) / 1000 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/culprit-project/culprit/analyzer/rca"
+	"github.com/culprit-project/culprit/analyzer/rca/engine"
 )
 
 // ask gathers evidence at the moment the analyzer is told, as the service does, and asks the engine.
@@ -34,7 +35,7 @@ func (t *trial) ask(told told) error {
 		ranks, bytes := s.cost()
 		t.out.RanksFetched, t.out.BytesFetched = ranks, look.g.bytes-look.g.states+bytes
 		if standsStill(look.v.Class) {
-			whole := rca.Analyze(look.g.ev, rca.Options{})
+			whole := engine.Analyze(look.g.ev, rca.Options{})
 			t.out.Search.Same = sameAnswer(&whole, &look.v)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/culprit-project/culprit/analyzer/rca"
+	"github.com/culprit-project/culprit/analyzer/rca/engine"
 )
 
 // meter measures what analyses cost. Allocation can only be counted for the whole process, so that a measured analysis
@@ -63,7 +64,7 @@ func (m *meter) time(out *Outcome, ev *rca.Evidence) rca.Verdict {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	start, cpu := time.Now(), threadTime()
-	v := rca.Analyze(*ev, rca.Options{})
+	v := engine.Analyze(*ev, rca.Options{})
 	out.AnalysisMS += milliseconds(time.Since(start))
 	out.AnalysisCPU += milliseconds(threadTime() - cpu)
 	return v

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/culprit-project/culprit/analyzer/rca"
+	"github.com/culprit-project/culprit/analyzer/rca/engine"
 )
 
 // gatheredAt is the whole evidence of a case at the moment the analyzer is told.
@@ -38,9 +39,9 @@ func TestSearchFindsWhatTheWholeShows(t *testing.T) {
 	for _, name := range []string{"process_stopped/stopped/gpt-64/1", "op_not_entered/stuck/gpt-64-tree/1", "gpu_error/dead/gpt-64/1"} {
 		t.Run(name, func(t *testing.T) {
 			g, x := gatheredAt(t, name)
-			whole := rca.Analyze(g.ev, rca.Options{})
+			whole := engine.Analyze(g.ev, rca.Options{})
 			s := newSearch(g, nil)
-			_, v := s.run(func(ev *rca.Evidence) rca.Verdict { return rca.Analyze(*ev, rca.Options{}) })
+			_, v := s.run(func(ev *rca.Evidence) rca.Verdict { return engine.Analyze(*ev, rca.Options{}) })
 			if !sameAnswer(&v, &whole) {
 				t.Errorf("the search says %s %v, the whole %s %v", v.Class, v.Culprits, whole.Class, whole.Culprits)
 			}

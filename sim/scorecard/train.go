@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/culprit-project/culprit/analyzer/rca"
+	"github.com/culprit-project/culprit/analyzer/rca/engine"
 	"github.com/culprit-project/culprit/analyzer/rca/holmes"
 	"github.com/culprit-project/culprit/sim/cluster"
 )
@@ -62,7 +63,7 @@ func (c *Case) operators(ctx context.Context, faults []cluster.Fault) ([]holmes.
 	if err := g.lookBack(rec, &g.ev, nil); err != nil {
 		return nil, fmt.Errorf("gathering the history of %s: %w", c.Name, err)
 	}
-	return rca.Operators(g.ev, rca.Options{}), nil
+	return engine.Operators(g.ev, rca.Options{}), nil
 }
 
 // label marks what the fault made longer. Names are made the case's own, so that several cases fit into one table.

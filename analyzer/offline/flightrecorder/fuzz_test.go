@@ -11,6 +11,7 @@ import (
 	"github.com/culprit-project/culprit/analyzer/offline/flightrecorder"
 	"github.com/culprit-project/culprit/analyzer/offline/flightrecorder/frtest"
 	"github.com/culprit-project/culprit/analyzer/rca"
+	"github.com/culprit-project/culprit/analyzer/rca/engine"
 )
 
 // No input makes reading, assigning or assembling panic, and the engine can take whatever comes out.
@@ -46,7 +47,7 @@ func FuzzDecode(f *testing.F) {
 		if len(assigned)+len(rest) != len(dumps) {
 			t.Errorf("%d dumps became %d and %d", len(dumps), len(assigned), len(rest))
 		}
-		_ = rca.Analyze(flightrecorder.Evidence(assigned), rca.Options{HangAfter: 1})
+		_ = engine.Analyze(flightrecorder.Evidence(assigned), rca.Options{HangAfter: 1})
 	})
 }
 

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/culprit-project/culprit/analyzer/rca"
+	"github.com/culprit-project/culprit/analyzer/rca/engine"
 )
 
 // record is a JSON record as Inspector writes it; a start of 0 leaves the trace out.
@@ -137,7 +138,7 @@ func FuzzParse(f *testing.F) {
 		}
 		ev, _, _ := Evidence(logs)
 		if ev.WorldSize < 1<<12 {
-			_ = rca.Analyze(ev, rca.Options{})
+			_ = engine.Analyze(ev, rca.Options{})
 		}
 	})
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/culprit-project/culprit/analyzer/rca"
+	"github.com/culprit-project/culprit/analyzer/rca/engine"
 )
 
 // Newer profilers describe the groups of the job before the events, under the name that Flight Recorder dumps use too.
@@ -82,7 +83,7 @@ func TestInferredGroups(t *testing.T) {
 	if len(ev.Timeline) != 0 || len(notes) == 0 {
 		t.Errorf("%d segments, notes %q", len(ev.Timeline), notes)
 	}
-	if v := rca.Analyze(ev, rca.Options{}); v.Class != rca.Unknown {
+	if v := engine.Analyze(ev, rca.Options{}); v.Class != rca.Unknown {
 		t.Errorf("%s: %s", v.Class, v.Summary)
 	}
 }

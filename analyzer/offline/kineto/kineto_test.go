@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/culprit-project/culprit/analyzer/rca"
+	"github.com/culprit-project/culprit/analyzer/rca/engine"
 )
 
 // shape describes a trace to write.
@@ -172,7 +173,7 @@ func FuzzParse(f *testing.F) {
 		}
 		ev, _ := Evidence([]*Trace{t})
 		if ev.WorldSize < 1<<12 {
-			_ = rca.Analyze(ev, rca.Options{})
+			_ = engine.Analyze(ev, rca.Options{})
 		}
 	})
 }

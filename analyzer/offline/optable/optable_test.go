@@ -14,6 +14,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 
 	"github.com/culprit-project/culprit/analyzer/rca"
+	"github.com/culprit-project/culprit/analyzer/rca/engine"
 )
 
 func TestFindColumns(t *testing.T) {
@@ -323,7 +324,7 @@ func FuzzRead(f *testing.F) {
 		}
 		ev, _ := Evidence([]*Table{t})
 		if ev.WorldSize < 1<<12 {
-			_ = rca.Analyze(ev, rca.Options{})
+			_ = engine.Analyze(ev, rca.Options{})
 		}
 	})
 }
@@ -356,7 +357,7 @@ func TestVerdicts(t *testing.T) {
 					t.Fatal(err)
 				}
 				ev, _ := Evidence([]*Table{tab})
-				v := rca.Analyze(ev, rca.Options{})
+				v := engine.Analyze(ev, rca.Options{})
 				var ranks []int
 				for _, c := range v.Culprits {
 					if c.Rank >= 0 {

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/culprit-project/culprit/analyzer/rca"
+	"github.com/culprit-project/culprit/analyzer/rca/engine"
 )
 
 const dump = `Process 24247: python3 train.py --steps 5
@@ -125,7 +126,7 @@ func FuzzParse(f *testing.F) {
 			t.Error("nothing and no error")
 		}
 		ev, _ := Evidence(ps, nil, func(string) int { return 0 })
-		_ = rca.Analyze(ev, rca.Options{})
+		_ = engine.Analyze(ev, rca.Options{})
 		_ = Clusters(ev.Ranks)
 	})
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/culprit-project/culprit/analyzer/rca"
+	"github.com/culprit-project/culprit/analyzer/rca/engine"
 )
 
 func load(t testing.TB, name string) []*Report {
@@ -65,7 +66,7 @@ func TestVerdicts(t *testing.T) {
 				reports = append(reports, load(t, f)...)
 			}
 			ev, notes, _ := Evidence(reports)
-			v := rca.Analyze(ev, rca.Options{HangAfter: 1})
+			v := engine.Analyze(ev, rca.Options{HangAfter: 1})
 			var ranks []int
 			for _, c := range v.Culprits {
 				ranks = append(ranks, c.Rank)
@@ -147,6 +148,6 @@ func FuzzParse(f *testing.F) {
 			return // Large claims are legitimate, but slow to fuzz.
 		}
 		ev, _, _ := Evidence(append(reports, more...))
-		_ = rca.Analyze(ev, rca.Options{HangAfter: 1})
+		_ = engine.Analyze(ev, rca.Options{HangAfter: 1})
 	})
 }

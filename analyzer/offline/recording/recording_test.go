@@ -14,6 +14,7 @@ import (
 
 	"github.com/culprit-project/culprit/analyzer/offline/recording"
 	"github.com/culprit-project/culprit/analyzer/rca"
+	"github.com/culprit-project/culprit/analyzer/rca/engine"
 	"github.com/culprit-project/culprit/trace"
 	"github.com/culprit-project/culprit/trace/nodeapi"
 	"github.com/culprit-project/culprit/trace/tracetest"
@@ -73,7 +74,7 @@ func verdict(t *testing.T, nodes ...*recording.Node) rca.Verdict {
 	if frozen {
 		opt.HangAfter = 1
 	}
-	return rca.Analyze(ev, opt)
+	return engine.Analyze(ev, opt)
 }
 
 func TestTraceFiles(t *testing.T) {
@@ -184,7 +185,7 @@ func FuzzReadJSON(f *testing.F) {
 		nodes, _ := recording.ReadJSON("x", data)
 		ev, _, _ := recording.Evidence(nodes)
 		if ev.WorldSize < 1<<12 {
-			_ = rca.Analyze(ev, rca.Options{HangAfter: 1})
+			_ = engine.Analyze(ev, rca.Options{HangAfter: 1})
 		}
 	})
 }

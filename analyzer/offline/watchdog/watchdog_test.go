@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/culprit-project/culprit/analyzer/rca"
+	"github.com/culprit-project/culprit/analyzer/rca/engine"
 )
 
 // wording is how a version of PyTorch says it.
@@ -116,7 +117,7 @@ func TestWordings(t *testing.T) {
 			if op.Func != "all_reduce" || op.Seq != 808 || op.Age != 600020*time.Millisecond || m.Completed != 807 || m.Called < 808 {
 				t.Errorf("%+v", m)
 			}
-			v := rca.Analyze(ev, rca.Options{HangAfter: 1, FirstOps: -2})
+			v := engine.Analyze(ev, rca.Options{HangAfter: 1, FirstOps: -2})
 			switch {
 			case !strings.Contains(w.prefix(0), "[rank"):
 				// Nothing says how many ranks there are, nor that the log is whole.
@@ -147,7 +148,7 @@ func TestLabelsAndBrokenLines(t *testing.T) {
 		b.WriteString(line)
 	}
 	ev, _ := Evidence([]*Log{parse(t, b.String())}, nil)
-	v := rca.Analyze(ev, rca.Options{HangAfter: 1, FirstOps: -2})
+	v := engine.Analyze(ev, rca.Options{HangAfter: 1, FirstOps: -2})
 	if v.Class != rca.NotEntered || !slices.Equal(ranksOf(v), []int{2}) {
 		t.Errorf("%s %v: %s", v.Class, ranksOf(v), v.Summary)
 	}
@@ -184,7 +185,7 @@ func TestDesyncReport(t *testing.T) {
 					global(r), r, seq, tc.report)
 			}
 			ev, _ := Evidence([]*Log{parse(t, b.String())}, nil)
-			v := rca.Analyze(ev, rca.Options{HangAfter: 1, FirstOps: -2})
+			v := engine.Analyze(ev, rca.Options{HangAfter: 1, FirstOps: -2})
 			if v.Class != rca.NotEntered || !slices.Equal(ranksOf(v), tc.want) {
 				t.Errorf("%s %v: %s", v.Class, ranksOf(v), v.Summary)
 			}
@@ -214,7 +215,7 @@ func TestMismatch(t *testing.T) {
 		i := strings.Index(text, "[Rank 2] Watchdog")
 		text = text[:i] + strings.Replace(text[i:], from, to, 1)
 		ev, _ := Evidence([]*Log{parse(t, text)}, nil)
-		v := rca.Analyze(ev, rca.Options{HangAfter: 1, FirstOps: -2})
+		v := engine.Analyze(ev, rca.Options{HangAfter: 1, FirstOps: -2})
 		if v.Class != rca.Inconsistent || !slices.Equal(ranksOf(v), []int{2}) {
 			t.Errorf("%s: %s %v: %s", to, v.Class, ranksOf(v), v.Summary)
 		}
@@ -226,7 +227,7 @@ func TestAttempts(t *testing.T) {
 	first := job(wordings[3], 4, 1)
 	second := strings.NewReplacer("808", "108", "811", "111", "807", "107").Replace(job(wordings[3], 4, 3))
 	ev, notes := Evidence([]*Log{parse(t, first+second)}, nil)
-	v := rca.Analyze(ev, rca.Options{HangAfter: 1, FirstOps: -2})
+	v := engine.Analyze(ev, rca.Options{HangAfter: 1, FirstOps: -2})
 	if !slices.Equal(ranksOf(v), []int{3}) || !slices.ContainsFunc(notes, func(n string) bool { return strings.Contains(n, "started") }) {
 		t.Errorf("%v: %s, %q", ranksOf(v), v.Summary, notes)
 	}
@@ -255,7 +256,7 @@ func TestSameName(t *testing.T) {
 			global(r), r%2, 5+90*(r/2), 5+90*(r/2), 4+90*(r/2))
 	}
 	ev, notes := Evidence([]*Log{parse(t, b.String())}, nil)
-	if v := rca.Analyze(ev, rca.Options{HangAfter: 1, FirstOps: -2}); len(ranksOf(v)) > 0 || len(notes) == 0 {
+	if v := engine.Analyze(ev, rca.Options{HangAfter: 1, FirstOps: -2}); len(ranksOf(v)) > 0 || len(notes) == 0 {
 		t.Errorf("%v: %s, %q", ranksOf(v), v.Summary, notes)
 	}
 }
@@ -284,7 +285,7 @@ func TestCommunicatorStart(t *testing.T) {
 		}
 	}
 	ev, notes = Evidence([]*Log{parse(t, b.String())}, nil)
-	v := rca.Analyze(ev, rca.Options{HangAfter: 1, FirstOps: -2})
+	v := engine.Analyze(ev, rca.Options{HangAfter: 1, FirstOps: -2})
 	if v.Class == rca.Healthy || len(ev.Missing) != 1 || ev.Missing[0].Ranks[0] != 6 || len(notes) != 1 {
 		t.Errorf("%s: %s, missing %+v, %q", v.Class, v.Summary, ev.Missing, notes)
 	}
@@ -322,7 +323,7 @@ func FuzzParse(f *testing.F) {
 		}
 		ev, _ := Evidence([]*Log{l}, nil)
 		if ev.WorldSize < 1<<10 {
-			_ = rca.Analyze(ev, rca.Options{HangAfter: 1})
+			_ = engine.Analyze(ev, rca.Options{HangAfter: 1})
 		}
 	})
 }

@@ -1,0 +1,75 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package engine is the root-cause analysis as a whole: evidence in, calibrated verdict out.
+package engine
+
+import (
+	"github.com/culprit-project/culprit/analyzer/rca"
+	"github.com/culprit-project/culprit/analyzer/rca/hang"
+	"github.com/culprit-project/culprit/analyzer/rca/holmes"
+	"github.com/culprit-project/culprit/analyzer/rca/job"
+	"github.com/culprit-project/culprit/analyzer/rca/slow"
+)
+
+// Analyze finds the culprit in the evidence. It is pure and deterministic: the same evidence and options give the same
+// verdict, byte for byte, whatever the order of ranks and communicators in the evidence.
+func Analyze(ev rca.Evidence, opt rca.Options) rca.Verdict {
+	v := analyze(ev, opt)
+	rca.Calibrate(&v)
+	return v
+}
+
+func analyze(ev rca.Evidence, opt rca.Options) rca.Verdict {
+	x := job.NewIndex(&ev, opt.WithDefaults())
+	if v, ok := hang.Analyze(x); ok {
+		return v
+	}
+	if v, ok := slow.Analyze(x); ok {
+		return v
+	}
+	if v, ok := launchVerdict(x); ok {
+		return v
+	}
+	if v, ok := stackVerdict(x); ok {
+		return v
+	}
+	v := job.NewVerdict(x)
+	if x.Seen == 0 || silent(x.Ev) {
+		v.Summary = "Nothing was seen of the job: the evidence does not carry a name."
+		v.Action = rca.ActionFor(rca.Unknown, rca.CauseUnknown)
+		return v
+	}
+	v.Class, v.Confidence = rca.Healthy, rca.Round(0.9*(1-0.4*x.Unseen()))
+	v.Summary = "No rank stands still."
+	return v
+}
+
+// Operators gives the finished operations of the evidence as Holmes' operator log (H1): what a model of abnormal operators is
+// trained from.
+func Operators(ev rca.Evidence, opt rca.Options) []holmes.Operator {
+	return slow.Operators(job.NewIndex(&ev, opt.WithDefaults()))
+}
+
+// silent says whether the evidence holds no more than that there are ranks: sources of finished work in which nothing
+// could be compared.
+func silent(ev *rca.Evidence) bool {
+	if len(ev.Timeline) > 0 {
+		return false
+	}
+	for i := range ev.Ranks {
+		r := &ev.Ranks[i]
+		if len(r.Memberships) > 0 || r.State != rca.ProcessUnknown || len(r.Stack) > 0 || r.Caps&(rca.SeesProcess|rca.SeesCalls) != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// pick gives one of two values.
+func pick[T any](cond bool, yes, no T) T {
+	if cond {
+		return yes
+	}
+	return no
+}

@@ -1,0 +1,424 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package engine
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/culprit-project/culprit/analyzer/rca"
+	"github.com/culprit-project/culprit/analyzer/rca/job"
+	"github.com/culprit-project/culprit/analyzer/rca/words"
+)
+
+// launchVerdict reasons from launch counts and reachability alone, which is all that NCCL RAS has: no operations in
+// flight, no completions. ok is false when the evidence has neither.
+//
+// Who has launched least is waited for by those who have launched more, in each communicator; a rank that is behind in
+// one and ahead in another waits itself, so the culprits are those who are behind and wait for nobody. A report catches
+// ranks at slightly different moments: one operation of difference is none until a second report shows it again.
+func launchVerdict(x *job.Index) (v rca.Verdict, ok bool) {
+	l := launches{Index: x, edges: map[int32]map[int32]lag{}}
+	l.read()
+	if !l.any {
+		return rca.Verdict{}, false
+	}
+	for _, decide := range []func() (rca.Verdict, bool){l.unreachable, l.failed, l.transition, l.otherFunction, l.behind} {
+		if v, ok := decide(); ok {
+			return v, true
+		}
+	}
+	v = job.NewVerdict(x)
+	v.Class, v.Confidence = rca.Healthy, rca.Round(0.6*(1-0.4*x.Unseen()))
+	v.Summary = "All ranks have launched the same operations; whether these complete, launch counts do not say."
+	if l.slight > 0 {
+		v.Summary = fmt.Sprintf("No rank is behind by more than %s, which running jobs show too; launch counts do not say more.", words.Plural(int(l.slight), "operation"))
+		v.Confidence = rca.Round(v.Confidence - 0.1)
+	}
+	l.missing(&v)
+	return v, true
+}
+
+// lag is by how much one rank is behind another, and where.
+type lag struct {
+	count     int64
+	comm      int32
+	confirmed bool // It did not change between two reports.
+}
+
+type launches struct {
+	*job.Index
+	any    bool
+	facts  map[string][]*rca.Fact // RAS's, by kind without prefix.
+	edges  map[int32]map[int32]lag
+	slight int64
+}
+
+// factPrefix marks facts from RAS.
+const factPrefix = "ras_"
+
+func (l *launches) read() {
+	l.facts = map[string][]*rca.Fact{}
+	for i := range l.Ev.Facts {
+		if kind, ok := strings.CutPrefix(l.Ev.Facts[i].Kind, factPrefix); ok {
+			l.facts[kind] = append(l.facts[kind], &l.Ev.Facts[i])
+			l.any = true
+		}
+	}
+	for _, fs := range l.facts {
+		slices.SortStableFunc(fs, func(a, b *rca.Fact) int { return cmp.Or(cmp.Compare(a.Rank, b.Rank), cmp.Compare(a.Text, b.Text)) })
+	}
+	for c := range l.Comms {
+		for i := range l.Comms[c].Members {
+			m := &l.Comms[c].Members[i]
+			if l.counted(m) {
+				l.any = true
+			}
+		}
+	}
+}
+
+// counted: the source counts launches of this rank and sees nothing later.
+func (l *launches) counted(m *job.Member) bool {
+	r := l.Nodes[m.Node].Rank
+	return r != nil && m.Membership != nil && m.Membership.FuncCalled != nil && m.Membership.Called >= 0 && r.Caps&rca.SeesCompletion == 0
+}
+
+// readPeriod is within what time the ranks' counts are read, one after the other. Two reports are further apart.
+const readPeriod = time.Second
+
+// moves: the rank has called something on the communicator so lately that others may have been read before it. Its
+// counts say nothing.
+func moves(m *job.Member) bool {
+	return m.Membership.SinceCalled > 0 && m.Membership.SinceCalled < readPeriod
+}
+
+// who gives the ranks of facts, each once.
+func who(fs []*rca.Fact) []int {
+	var out []int
+	for _, f := range fs {
+		if f.Rank >= 0 {
+			out = append(out, f.Rank)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+func (l *launches) accuse(v *rca.Verdict, ids []int, why string) {
+	for _, id := range ids {
+		if n := l.nodeOf(id); n >= 0 && len(v.Culprits) < rca.MaxCulprits {
+			c := l.Culprit(n)
+			c.Why = why
+			v.Culprits = append(v.Culprits, c)
+		}
+	}
+}
+
+func (l *launches) nodeOf(id int) int32 {
+	n, found := slices.BinarySearchFunc(l.Nodes, id, func(a job.Node, id int) int { return cmp.Compare(a.ID, id) })
+	if !found {
+		return -1
+	}
+	return int32(n) //nolint:gosec // Far fewer than 2^31 ranks.
+}
+
+func (l *launches) missing(v *rca.Verdict) {
+	for i := range l.Ev.Missing {
+		m := &l.Ev.Missing[i]
+		v.Missing = append(v.Missing, fmt.Sprintf("%s %s: %s", m.What, m.Name, m.Why))
+	}
+	for _, f := range l.facts["unresponsive"] {
+		if f.Rank < 0 {
+			v.Evidence = append(v.Evidence, f.Text)
+		}
+	}
+}
+
+// unreachable: a process that died or does not answer is waited for by all others.
+func (l *launches) unreachable() (rca.Verdict, bool) {
+	back := who(l.facts["recovered"])
+	gone := slices.DeleteFunc(who(l.facts["unresponsive"]), func(r int) bool { return slices.Contains(back, r) })
+	dead := who(l.facts["dead"])
+	leaving := len(l.facts["finalizing"]) + len(l.facts["initializing"])
+	nameless := 0
+	for _, f := range slices.Concat(l.facts["dead"], l.facts["unresponsive"]) {
+		if f.Rank < 0 {
+			nameless++
+		}
+	}
+	all := slices.Compact(slices.Sorted(slices.Values(slices.Concat(dead, gone))))
+	if len(all) == 0 && nameless == 0 || len(dead) == 0 && leaving > 0 {
+		return rca.Verdict{}, false
+	}
+	v := job.NewVerdict(l.Index)
+	v.Class, v.Code = rca.NotEntered, rca.NotEntered.Code()
+	v.RanksVisited = l.Seen
+	switch {
+	case len(dead) > 0:
+		v.Cause, v.Confidence = rca.CauseProcessGone, 0.9
+		v.Summary = fmt.Sprintf("%s lost: the process is considered dead, its peers cannot finish without it.", ranksAre(dead))
+		l.accuse(&v, dead, "its process is considered dead")
+	case len(gone) > 0:
+		v.Cause, v.Confidence = rca.CauseProcessStopped, 0.7
+		v.Summary = fmt.Sprintf("%s not answering: the process is stopped, its host is stuck or unreachable.", ranksAre(gone))
+		l.accuse(&v, gone, "its process did not answer")
+	default:
+		v.Class, v.Code, v.Cause, v.Confidence = rca.Unknown, "", rca.CauseUnknown, 0.3
+		v.Summary = fmt.Sprintf("%s missing or dead, and the evidence does not say which ranks they are.", words.Opener(words.Plural(nameless, "process")))
+	}
+	v.Confidence = rca.Round(v.Confidence * (1 - 0.4*max(0, float64(len(all)-1))/float64(max(1, l.World))))
+	v.Action = rca.ActionFor(v.Class, v.Cause)
+	v.Page = v.Class != rca.Unknown && l.Opt.Carries(v.Class, v.Confidence)
+	for _, f := range slices.Concat(l.facts["dead"], l.facts["unresponsive"], l.facts["async_error"]) {
+		v.Evidence = append(v.Evidence, f.Text)
+	}
+	for i := range l.Ev.Missing {
+		m := &l.Ev.Missing[i]
+		v.Missing = append(v.Missing, fmt.Sprintf("%s %s: %s", m.What, m.Name, m.Why))
+	}
+	return v, true
+}
+
+func ranksAre(ids []int) string {
+	if len(ids) == 1 {
+		return fmt.Sprintf("Rank %d is", ids[0])
+	}
+	return fmt.Sprintf("Ranks %s are", words.RankNumbers(ids))
+}
+
+// failed: errors that ranks report of themselves. An error that speaks of a remote process is a victim's.
+func (l *launches) failed() (rca.Verdict, bool) {
+	fs := slices.Concat(l.facts["init_error"], l.facts["async_error"])
+	if len(fs) == 0 {
+		return rca.Verdict{}, false
+	}
+	own := slices.DeleteFunc(slices.Clone(fs), func(f *rca.Fact) bool { return strings.Contains(f.Text, "remote") })
+	v := job.NewVerdict(l.Index)
+	v.RanksVisited = l.Seen
+	v.Class, v.Code = rca.Fault, rca.Fault.Code()
+	ids := who(own)
+	if len(ids) > 0 && 2*len(ids) <= l.Seen {
+		v.Confidence = 0.75
+		v.Summary = ranksAre(ids) + " in error; the others are not."
+		l.accuse(&v, ids, own[0].Text)
+	} else {
+		v.Class, v.Code, v.Confidence = rca.Unknown, "", 0.3
+		v.Summary = fmt.Sprintf("%s report errors; the evidence does not say whose comes first.", words.Opener(words.Plural(len(who(fs)), "rank")))
+	}
+	for _, f := range fs {
+		v.Evidence = append(v.Evidence, f.Text)
+	}
+	v.Action = rca.ActionFor(v.Class, v.Cause)
+	v.Page = v.Class != rca.Unknown
+	l.missing(&v)
+	return v, true
+}
+
+// transition: communicators that are being made or taken apart look incomplete for a moment.
+func (l *launches) transition() (rca.Verdict, bool) {
+	ending, starting := len(who(l.facts["finalizing"])), len(who(l.facts["initializing"]))
+	if ending == 0 && starting == 0 {
+		return rca.Verdict{}, false
+	}
+	v := job.NewVerdict(l.Index)
+	v.Class, v.Cause, v.Confidence = rca.Benign, rca.CauseJobEnd, 0.7
+	v.Summary = fmt.Sprintf("A communicator is being finalised by %s: what looks uneven is in transition.", words.Plural(ending, "rank"))
+	if starting > ending {
+		v.Cause = rca.CauseFirstStep
+		v.Summary = fmt.Sprintf("A communicator is being initialised by %s: what looks uneven is in transition.", words.Plural(starting, "rank"))
+	}
+	v.Action = "Look again in a minute: if it is still so, ranks are stuck in it."
+	l.missing(&v)
+	return v, true
+}
+
+// otherFunction: ranks that launched as many operations as the others, but other ones.
+func (l *launches) otherFunction() (rca.Verdict, bool) {
+	for c := range l.Comms {
+		groups := map[string][]int32{}
+		total := int64(-1)
+		same := true
+		for i := range l.Comms[c].Members {
+			m := &l.Comms[c].Members[i]
+			if !l.counted(m) {
+				continue
+			}
+			if total < 0 {
+				total = m.Membership.Called
+			}
+			same = same && m.Membership.Called == total && !moves(m)
+			groups[counts(m.Membership.FuncCalled)] = append(groups[counts(m.Membership.FuncCalled)], m.Node)
+		}
+		if !same || len(groups) != 2 {
+			continue
+		}
+		keys := slices.SortedFunc(maps.Keys(groups), func(a, b string) int {
+			return cmp.Or(cmp.Compare(len(groups[a]), len(groups[b])), cmp.Compare(a, b))
+		})
+		few, many := groups[keys[0]], groups[keys[1]]
+		v := job.NewVerdict(l.Index)
+		v.Class, v.Code, v.Cause, v.Comm = rca.Inconsistent, rca.Inconsistent.Code(), rca.CauseOtherOp, l.Comms[c].Name
+		v.RanksVisited = l.Seen
+		v.Evidence = []string{fmt.Sprintf("%s: %s; the others: %s", l.RankList(few), keys[0], keys[1])}
+		v.Confidence = 0.7
+		v.Summary = fmt.Sprintf("%s launched other operations than the other %s of communicator %s.", words.Opener(l.RankList(few)), words.Plural(len(many), "rank"), l.Comms[c].Name)
+		if 2*len(few) >= len(few)+len(many) {
+			v.Confidence = 0.4
+			v.Summary = fmt.Sprintf("The ranks of communicator %s launched different operations; neither half is the odd one.", l.Comms[c].Name)
+		}
+		for _, n := range few {
+			cu := l.Culprit(n)
+			cu.Why = "launched " + keys[0]
+			v.Culprits = append(v.Culprits, cu)
+		}
+		v.Action = rca.ActionFor(v.Class, v.Cause)
+		v.Page = l.Opt.Carries(v.Class, v.Confidence)
+		l.missing(&v)
+		return v, true
+	}
+	return rca.Verdict{}, false
+}
+
+func counts(by map[string]int64) string {
+	var parts []string
+	for _, f := range slices.Sorted(maps.Keys(by)) {
+		if by[f] != 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", by[f], f))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// behind follows who has launched less to those who are behind and ahead of nobody.
+func (l *launches) behind() (rca.Verdict, bool) {
+	for c := range l.Comms {
+		l.compare(int32(c)) //nolint:gosec // Few communicators.
+	}
+	waitedFor := map[int32]lag{}
+	waits := map[int32]bool{}
+	for from, tos := range l.edges {
+		waits[from] = true
+		for to, g := range tos {
+			if old, ok := waitedFor[to]; !ok || g.count > old.count || g.count == old.count && g.comm < old.comm {
+				waitedFor[to] = g
+			}
+		}
+	}
+	if len(waitedFor) == 0 {
+		return rca.Verdict{}, false
+	}
+	var ends []int32
+	for n := range waitedFor {
+		if !waits[n] {
+			ends = append(ends, n)
+		}
+	}
+	slices.Sort(ends)
+	v := job.NewVerdict(l.Index)
+	v.RanksVisited = l.Seen
+	l.missing(&v)
+	if len(ends) == 0 || 2*len(ends) > l.Seen {
+		v.Confidence = 0.3
+		v.Summary = fmt.Sprintf("%s launched more than the others, which are most: launch counts do not say for whom those wait.", words.Opener(words.Plural(len(waits), "rank")))
+		if len(ends) == 0 {
+			v.Summary = "Ranks are behind each other in different communicators: launch counts alone do not name the first."
+		}
+		v.Action = "Take a second report, and a Flight Recorder dump or stacks of the ranks behind."
+		return v, true
+	}
+	worst := waitedFor[ends[0]]
+	for _, n := range ends {
+		if g := waitedFor[n]; g.count > worst.count {
+			worst = g
+		}
+		cu := l.Culprit(n)
+		cu.Why = fmt.Sprintf("%s behind in communicator %s", words.Plural(int(waitedFor[n].count), "operation"), l.Comms[waitedFor[n].comm].Name)
+		v.Culprits = append(v.Culprits, cu)
+	}
+	v.Class, v.Code, v.Cause, v.Comm = rca.NotEntered, rca.NotEntered.Code(), rca.CauseNotCalled, l.Comms[worst.comm].Name
+	v.Confidence = 0.7
+	if worst.confirmed {
+		v.Confidence = 0.9
+		v.Evidence = append(v.Evidence, "Its count did not change between two reports.")
+	} else {
+		v.Contradictions = append(v.Contradictions, "One report only: a rank that is slow, not stuck, looks the same for a moment.")
+	}
+	v.Confidence = rca.Round(v.Confidence * (1 - 0.4*l.Unseen()))
+	v.Summary = fmt.Sprintf("%s not launched what the other ranks have: %s behind in communicator %s.", l.ranksHave(ends), words.Plural(int(worst.count), "operation"), l.Comms[worst.comm].Name)
+	if worst.confirmed && l.Nodes[ends[0]].Rank.State == rca.ProcessStopped {
+		v.Cause = rca.CauseProcessStopped
+	}
+	for from := range l.Nodes {
+		if g, ok := l.edges[int32(from)][ends[0]]; ok { //nolint:gosec // As above.
+			v.Chain = append(v.Chain, rca.Link{
+				From: l.Nodes[from].ID, To: l.Nodes[ends[0]].ID, Comm: l.Comms[g.comm].Name,
+				Reason: fmt.Sprintf("has launched %s less", words.Plural(int(g.count), "operation")),
+			})
+			break
+		}
+	}
+	v.Action = rca.ActionFor(v.Class, v.Cause)
+	v.Page = l.Opt.Carries(v.Class, v.Confidence)
+	return v, true
+}
+
+func (l *launches) ranksHave(ns []int32) string {
+	if len(ns) == 1 {
+		return words.Opener(l.RankName(ns[0])) + " has"
+	}
+	return words.Opener(l.RankList(ns)) + " have"
+}
+
+// compare adds edges within a communicator, from every rank to those that have launched less.
+func (l *launches) compare(c int32) {
+	var most int64 = -1
+	lowest := int64(-1)
+	for i := range l.Comms[c].Members {
+		if m := &l.Comms[c].Members[i]; l.counted(m) {
+			most = max(most, m.Membership.Called)
+			if lowest < 0 || m.Membership.Called < lowest {
+				lowest = m.Membership.Called
+			}
+		}
+	}
+	if most == lowest {
+		return
+	}
+	var low, ahead []int32
+	confirmed, moving := true, false
+	for i := range l.Comms[c].Members {
+		m := &l.Comms[c].Members[i]
+		switch {
+		case !l.counted(m):
+		case m.Membership.Called == lowest:
+			low = append(low, m.Node)
+			moving = moving || moves(m)
+			confirmed = confirmed && m.Membership.SinceCalled >= l.Opt.HangAfter
+		default:
+			ahead = append(ahead, m.Node)
+		}
+		if l.counted(m) && m.Membership.SinceCalled == 0 {
+			confirmed = false // It launched something between the reports: the communicator moves.
+		}
+	}
+	if moving || most-lowest < 2 && !confirmed {
+		l.slight = max(l.slight, most-lowest)
+		return
+	}
+	for _, a := range ahead {
+		if l.edges[a] == nil {
+			l.edges[a] = map[int32]lag{}
+		}
+		for _, b := range low {
+			if old, ok := l.edges[a][b]; !ok || most-lowest > old.count {
+				l.edges[a][b] = lag{most - lowest, c, confirmed}
+			}
+		}
+	}
+}

@@ -1,0 +1,140 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package engine
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/culprit-project/culprit/analyzer/rca"
+	"github.com/culprit-project/culprit/analyzer/rca/rcatest"
+)
+
+// launched makes evidence as RAS gives it: per communicator, the members and their counts of AllReduce.
+func launched(comms ...map[int]int64) rca.Evidence {
+	var ev rca.Evidence
+	ranks := map[int]*rca.Rank{}
+	for i, counts := range comms {
+		id := rca.CommID(fmt.Sprint("c", i))
+		c := rca.Comm{ID: id, Name: string(id), Size: len(counts)}
+		for r := range counts {
+			c.Members = append(c.Members, r)
+		}
+		slices.Sort(c.Members)
+		for place, r := range c.Members {
+			if ranks[r] == nil {
+				ranks[r] = &rca.Rank{ID: r, Caps: rca.SeesCalls}
+			}
+			ranks[r].Memberships = append(ranks[r].Memberships, rca.Membership{
+				Comm: id, CommRank: place, Called: counts[r], Started: -1, Completed: -1,
+				FuncCalled: map[string]int64{"AllReduce": counts[r]}, SinceCalled: -1, SinceCompleted: -1,
+			})
+		}
+		ev.Comms = append(ev.Comms, c)
+	}
+	for _, r := range ranks {
+		ev.Ranks = append(ev.Ranks, *r)
+		ev.WorldSize = max(ev.WorldSize, r.ID+1)
+	}
+	return ev
+}
+
+// alike gives n ranks one count.
+func alike(n int, count int64, but map[int]int64) map[int]int64 {
+	out := map[int]int64{}
+	for r := range n {
+		out[r] = count
+	}
+	maps.Copy(out, but)
+	return out
+}
+
+func still(ev rca.Evidence) rca.Evidence {
+	for i := range ev.Ranks {
+		for j := range ev.Ranks[i].Memberships {
+			ev.Ranks[i].Memberships[j].SinceCalled = time.Minute
+		}
+	}
+	return ev
+}
+
+func fact(ev rca.Evidence, rank int, kind, text string) rca.Evidence {
+	ev.Facts = append(ev.Facts, rca.Fact{Rank: rank, Component: "process", Kind: kind, Text: text})
+	return ev
+}
+
+func TestLaunches(t *testing.T) {
+	other := launched(alike(4, 10, nil))
+	for i := range other.Ranks {
+		if r := &other.Ranks[i]; r.ID == 2 {
+			r.Memberships[0].FuncCalled = map[string]int64{"AllReduce": 9, "Broadcast": 1}
+		}
+	}
+	moving := launched(alike(8, 64, map[int]int64{7: 63}))
+	for i := range moving.Ranks {
+		moving.Ranks[i].Memberships[0].SinceCalled = 0
+	}
+	// Trace files of a running job, read one after the other: the first read are behind those read last.
+	live, mixed, late := launched(alike(4, 100, map[int]int64{0: 96, 1: 98})), launched(alike(4, 10, nil)), launched(alike(4, 64, map[int]int64{3: 60}))
+	mixed.Ranks[0].Memberships[0].FuncCalled = map[string]int64{"AllReduce": 9}
+	for i := range 4 {
+		live.Ranks[i].Memberships[0].SinceCalled = 5 * time.Millisecond
+		mixed.Ranks[i].Memberships[0].SinceCalled = 5 * time.Millisecond
+		late.Ranks[i].Memberships[0].SinceCalled = 5 * time.Millisecond
+		if late.Ranks[i].ID == 3 {
+			late.Ranks[i].Memberships[0].SinceCalled = time.Minute
+		}
+	}
+	for _, tc := range []struct {
+		name  string
+		ev    rca.Evidence
+		class rca.Class
+		cause rca.Cause
+		ranks []int
+	}{
+		{"all alike", launched(alike(8, 64, nil)), rca.Healthy, rca.CauseUnknown, nil},
+		{"four behind", launched(alike(8, 64, map[int]int64{7: 60})), rca.NotEntered, rca.CauseNotCalled, []int{7}},
+		{"two ranks behind", launched(alike(32, 64, map[int]int64{3: 60, 9: 60})), rca.NotEntered, rca.CauseNotCalled, []int{3, 9}},
+		{"one behind by one, once", launched(alike(8, 64, map[int]int64{7: 63})), rca.Healthy, rca.CauseUnknown, nil},
+		{"one behind by one, still so", still(launched(alike(8, 64, map[int]int64{7: 63}))), rca.NotEntered, rca.CauseNotCalled, []int{7}},
+		{"one behind by one, moving", moving, rca.Healthy, rca.CauseUnknown, nil},
+		{"read one after the other while they move", live, rca.Healthy, rca.CauseUnknown, nil},
+		{"read between an operation's call and its count", mixed, rca.Healthy, rca.CauseUnknown, nil},
+		{"one stands still while the others move", late, rca.NotEntered, rca.CauseNotCalled, []int{3}},
+		{"a few ahead are not late", launched(alike(32, 60, map[int]int64{1: 64, 2: 64})), rca.Unknown, rca.CauseUnknown, nil},
+		{
+			"followed across communicators",
+			// Rank 1 is behind in the first and waits in the second for 5, which waits for nobody.
+			launched(alike(4, 50, map[int]int64{1: 40}), map[int]int64{1: 20, 5: 10, 6: 20}), rca.NotEntered, rca.CauseNotCalled,
+			[]int{5},
+		},
+		{
+			"behind each other", launched(map[int]int64{0: 9, 1: 5}, map[int]int64{0: 5, 1: 9}), rca.Unknown, rca.CauseUnknown, nil,
+		},
+		{"another function", other, rca.Inconsistent, rca.CauseOtherOp, []int{2}},
+		{"unresponsive", fact(launched(alike(4, 5, nil)), 3, "ras_unresponsive", "rank 3 did not answer"), rca.NotEntered, rca.CauseProcessStopped, []int{3}},
+		{
+			"recovered", fact(fact(launched(alike(4, 5, nil)), 3, "ras_unresponsive", "x"), 3, "ras_recovered", "y"), rca.Healthy, rca.CauseUnknown, nil,
+		},
+		{"dead", fact(launched(alike(4, 5, nil)), 3, "ras_dead", "rank 3 is dead"), rca.NotEntered, rca.CauseProcessGone, []int{3}},
+		{"own error", fact(launched(alike(4, 5, nil)), 1, "ras_async_error", "unhandled CUDA error"), rca.Fault, rca.CauseUnknown, []int{1}},
+		{"victim's error", fact(launched(alike(4, 5, nil)), 1, "ras_async_error", "remote process exited"), rca.Unknown, rca.CauseUnknown, nil},
+		{"finalising", fact(launched(alike(4, 5, map[int]int64{1: 1})), 1, "ras_finalizing", "x"), rca.Benign, rca.CauseJobEnd, nil},
+		{"initialising", fact(launched(alike(4, 5, nil)), 1, "ras_initializing", "x"), rca.Benign, rca.CauseFirstStep, nil},
+		{"nameless process missing", fact(rca.Evidence{}, -1, "ras_unresponsive", "process 7 missing"), rca.Unknown, rca.CauseUnknown, nil},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			v := Analyze(tc.ev, rca.Options{HangAfter: 1})
+			if v.Class != tc.class || v.Cause != tc.cause || !slices.Equal(rcatest.CulpritRanks(v), tc.ranks) {
+				t.Errorf("%s/%s %v, want %s/%s %v\n%s", v.Class, v.Cause, rcatest.CulpritRanks(v), tc.class, tc.cause, tc.ranks, v.Summary)
+			}
+			if v.Confidence <= 0 || v.Confidence >= 1 {
+				t.Errorf("confidence %g", v.Confidence)
+			}
+		})
+	}
+}

@@ -1,0 +1,469 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package engine
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/culprit-project/culprit/analyzer/rca"
+	"github.com/culprit-project/culprit/analyzer/rca/rcatest"
+)
+
+type want struct {
+	class  rca.Class
+	cause  rca.Cause
+	ranks  []int
+	page   bool
+	phrase string // In the summary.
+}
+
+func (w want) check(t *testing.T, v rca.Verdict) {
+	t.Helper()
+	if v.Class != w.class || v.Cause != w.cause || !slices.Equal(rcatest.CulpritRanks(v), w.ranks) || v.Page != w.page {
+		t.Errorf("got %s/%s %v page=%v (%g), want %s/%s %v page=%v\n%s", v.Class, v.Cause, rcatest.CulpritRanks(v), v.Page, v.Confidence, w.class, w.cause, w.ranks, w.page, v.Summary)
+	}
+	if !strings.Contains(v.Summary, w.phrase) {
+		t.Errorf("summary %q lacks %q", v.Summary, w.phrase)
+	}
+	if v.Code != v.Class.Code() {
+		t.Errorf("code %q for %s", v.Code, v.Class)
+	}
+}
+
+// TestM8StateTable is Mycroft's table 4 on a ring of two: the same sender's state with what the receiver shows, and whom
+// the pair of them accuses.
+func TestM8StateTable(t *testing.T) {
+	for _, c := range []struct {
+		name                 string
+		send0, recv1         rca.Flow // Rank 0 sends to rank 1.
+		send1, recv0         rca.Flow // And back.
+		cond                 rca.Condition
+		class                rca.Class
+		cause                rca.Cause
+		rank                 int
+		stopped, notStarted1 bool
+	}{
+		{
+			name: "not delivered, receiver waits: the wire", send0: send(1, 8, 6, 6, 5), recv1: recv(0, 9, 5, 5, 5), send1: send(0, 8, 6, 6, 6), recv0: recv(1, 9, 6, 6, 6),
+			cond: rca.NotDelivered, class: rca.Fault, cause: rca.CauseNetworkSend, rank: 0,
+		},
+		{
+			name: "not delivered, receiver 1=2=3: the receiver", send0: send(1, 8, 6, 6, 5), recv1: recv(0, 5, 5, 5, 5), send1: send(0, 8, 6, 6, 6), recv0: recv(1, 9, 6, 6, 6),
+			cond: rca.NotDelivered, class: rca.Fault, cause: rca.CauseReceiver, rank: 1,
+		},
+		{
+			name: "not transmitted, no buffer posted: the receiver", send0: send(1, 8, 6, 5, 5), recv1: recv(0, 5, 5, 5, 5), send1: send(0, 8, 6, 6, 6), recv0: recv(1, 9, 6, 6, 6),
+			cond: rca.NotTransmitted, class: rca.Fault, cause: rca.CauseReceiver, rank: 1,
+		},
+		{
+			name: "not transmitted, buffer posted: the sender", send0: send(1, 8, 6, 5, 5), recv1: recv(0, 8, 5, 5, 5), send1: send(0, 8, 6, 6, 6), recv0: recv(1, 9, 6, 6, 6),
+			cond: rca.NotTransmitted, class: rca.Fault, cause: rca.CauseNetworkSend, rank: 0,
+		},
+		{
+			name: "GPU not ready", send0: send(1, 8, 5, 5, 5), recv1: recv(0, 8, 5, 5, 5), send1: send(0, 8, 8, 7, 6), recv0: recv(1, 6, 6, 6, 4),
+			cond: rca.GPUNotReady, class: rca.Fault, cause: rca.CauseGPU, rank: 0,
+		},
+		{
+			name: "not started, kernel runs: its GPU", send0: send(1, 4, 0, 0, 0), recv1: recv(0, 4, 0, 0, 0), send1: send(0, 4, 4, 4, 4), recv0: recv(1, 4, 4, 4, 0),
+			cond: rca.NotStarted, class: rca.Fault, cause: rca.CauseGPU, rank: 0,
+		},
+		{
+			name: "not started, peer blocked: not entered", send0: send(1, 4, 0, 0, 0), recv1: recv(0, 4, 0, 0, 0), notStarted1: true,
+			cond: rca.NotStarted, class: rca.NotEntered, cause: rca.CauseKernelNotRunning, rank: 1,
+		},
+		{
+			name: "flush does not end", send0: send(1, 8, 5, 5, 5), recv1: recv(0, 8, 5, 5, 5), send1: send(0, 8, 8, 8, 8), recv0: recv(1, 8, 8, 4, 4),
+			cond: rca.GPUNotReady, class: rca.Fault, cause: rca.CausePCIe, rank: 0,
+		},
+		{
+			name: "several hold at once", send0: send(1, 8, 8, 7, 5), recv1: recv(0, 9, 5, 5, 5), send1: send(0, 8, 6, 6, 6), recv0: recv(1, 9, 6, 6, 6),
+			cond: rca.NotTransmitted | rca.NotDelivered, class: rca.Fault, cause: rca.CauseNetworkSend, rank: 0,
+		},
+		{
+			name: "receiver stopped", send0: send(1, 8, 6, 6, 5), recv1: recv(0, 9, 5, 5, 5), send1: send(0, 8, 6, 6, 6), recv0: recv(1, 9, 6, 6, 6), stopped: true,
+			cond: rca.NotDelivered, class: rca.Fault, cause: rca.CauseProcessStopped, rank: 1,
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if got := c.send0.Conditions(); got != c.cond {
+				t.Errorf("conditions %v, want %v", got, c.cond)
+			}
+			j := newHungJob(2).comm("dp", 0, 1)
+			by := flows(map[int][]rca.Flow{0: {c.send0, c.recv0}, 1: {c.recv1, c.send1}})
+			j.in("dp", "AllReduce", []int{0}, by)
+			if c.notStarted1 {
+				j.queued("dp", "AllReduce", 1)
+			} else {
+				j.in("dp", "AllReduce", []int{1}, by)
+			}
+			if c.stopped {
+				j.rank(1).State = rca.ProcessStopped
+			}
+			want{class: c.class, cause: c.cause, ranks: []int{c.rank}, page: true}.check(t, j.verdict())
+		})
+	}
+}
+
+// TestM10CrossGroup is Mycroft's figure 5: the DP group {1,2,3} and the PP group {2,4} both stand; rank 1 alone is it.
+func TestM10CrossGroup(t *testing.T) {
+	j := newHungJob(5).comm("dp", 1, 2, 3).comm("pp", 2, 4)
+	j.in("dp", "AllReduce", []int{2, 3}, flows(map[int][]rca.Flow{
+		2: {send(2, 8, 8, 8, 8), recv(0, 8, 0, 0, 0)},
+		3: {send(0, 8, 4, 3, 3), recv(1, 12, 8, 8, 8)},
+	}))
+	j.in("pp", "Recv", []int{4}, func(_ int, o *rca.Op) { o.Peer, o.Seq = 0, 7; o.Flows = []rca.Flow{recv(0, 8, 0, 0, 0)} })
+	v := j.verdict()
+	want{class: rca.NotEntered, cause: rca.CauseNotCalled, ranks: []int{1}, page: true, phrase: "Rank 1 (node1, GPU 0) has not called AllReduce #100 on dp for 6 s while 3 ranks wait for it; its process is running outside NCCL."}.check(t, v)
+	if len(v.Chain) < 2 || v.Chain[0].From != 4 || v.Chain[0].To != 2 || v.Chain[len(v.Chain)-1].To != 1 {
+		t.Errorf("chain %+v, want 4 to 2 to 1", v.Chain)
+	}
+}
+
+func TestC6H2Inconsistent(t *testing.T) {
+	set := func(f func(o *rca.Op)) func(int, *rca.Op) { return func(_ int, o *rca.Op) { f(o) } }
+	for _, c := range []struct {
+		name   string
+		change func(o *rca.Op)
+		phrase string
+	}{
+		{"type", func(o *rca.Op) { o.Func = "AllGather" }, "operation differs"},
+		{"size", func(o *rca.Op) { o.Bytes /= 2 }, "size differs"},
+		{"datatype", func(o *rca.Op) { o.Datatype = "float16" }, "datatype differs"},
+		{"algorithm", func(o *rca.Op) { o.Algo = "tree" }, "algorithm differs"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			j := newHungJob(4).comm("dp", 0, 1, 2, 3)
+			j.in("dp", "AllReduce", []int{0, 1, 3}).in("dp", "AllReduce", []int{2}, set(c.change))
+			want{class: rca.Inconsistent, cause: rca.CauseOtherOp, ranks: []int{2}, page: true, phrase: c.phrase}.check(t, j.verdict())
+		})
+	}
+	t.Run("root", func(t *testing.T) {
+		root := func(n int) func(int, *rca.Op) { return func(_ int, o *rca.Op) { o.Root = n } }
+		j := newHungJob(4).comm("dp", 0, 1, 2, 3)
+		j.in("dp", "Broadcast", []int{0, 1, 3}, root(0)).in("dp", "Broadcast", []int{2}, root(1))
+		want{class: rca.Inconsistent, cause: rca.CauseOtherOp, ranks: []int{2}, page: true, phrase: "root differs"}.check(t, j.verdict())
+	})
+	t.Run("two disagree", func(t *testing.T) {
+		j := newHungJob(2).comm("dp", 0, 1).in("dp", "AllReduce", []int{0}).in("dp", "AllGather", []int{1})
+		want{class: rca.Inconsistent, cause: rca.CauseOtherOp, ranks: []int{0, 1}, page: true, phrase: "which side is wrong cannot be told"}.check(t, j.verdict())
+	})
+	t.Run("two disagree, the sibling group knows", func(t *testing.T) {
+		j := newHungJob(4).comm("dp_0", 0, 1).comm("dp_1", 2, 3).comm("tp", 0, 1, 2, 3)
+		j.in("dp_0", "AllReduce", []int{0}).in("dp_0", "AllGather", []int{1}).in("tp", "AllReduce", []int{2, 3})
+		for _, r := range []int{2, 3} {
+			j.on(r, "dp_1").Called++
+			j.on(r, "dp_1").Recent = []rca.Op{{Number: 100, Func: "AllReduce", Peer: -1, State: rca.OpLeft}}
+		}
+		want{class: rca.Inconsistent, cause: rca.CauseOtherOp, ranks: []int{1}, page: true}.check(t, j.verdict())
+	})
+	t.Run("one finished a smaller operation and left", func(t *testing.T) {
+		j := newHungJob(4).comm("dp", 0, 1, 2, 3).in("dp", "AllReduce", []int{0, 1, 3})
+		j.on(2, "dp").Called = 101
+		j.on(2, "dp").Recent = []rca.Op{{Number: 100, Func: "AllReduce", Peer: -1, Bytes: 4, State: rca.OpLeft}}
+		want{class: rca.Inconsistent, cause: rca.CauseOtherOp, ranks: []int{2}, page: true}.check(t, j.verdict())
+	})
+	t.Run("all-to-all sizes may differ", func(t *testing.T) {
+		j := newHungJob(3).comm("ep", 0, 1, 2)
+		j.in("ep", "AlltoAll", []int{0, 1}, func(r int, o *rca.Op) { o.Bytes += int64(r) })
+		want{class: rca.NotEntered, cause: rca.CauseNotCalled, ranks: []int{2}, page: true}.check(t, j.verdict())
+	})
+	t.Run("send and receive of different size", func(t *testing.T) {
+		j := newHungJob(2).comm("pp", 0, 1)
+		j.in("pp", "Send", []int{0}, func(_ int, o *rca.Op) { o.Peer = 1 }).in("pp", "Recv", []int{1}, func(_ int, o *rca.Op) { o.Peer, o.Bytes = 0, 8 })
+		want{class: rca.Inconsistent, cause: rca.CauseOtherOp, ranks: []int{0, 1}, page: true}.check(t, j.verdict())
+	})
+}
+
+// TestM12Deadlock: groups entered in opposite orders, as in Mycroft's case three (b).
+func TestM12Deadlock(t *testing.T) {
+	t.Run("across communicators, called behind each other", func(t *testing.T) {
+		j := newHungJob(4).comm("a", 0, 1, 2, 3).comm("b", 0, 1, 2, 3)
+		j.in("a", "AllReduce", []int{0, 1, 2}).queued("b", "AllGather", 0, 1, 2)
+		j.in("b", "AllGather", []int{3}).queued("a", "AllReduce", 3)
+		want{class: rca.Inconsistent, cause: rca.CauseDeadlock, ranks: []int{3}, page: true, phrase: "AllGather #100 on b first"}.check(t, j.verdict())
+	})
+	t.Run("blocking calls, equal camps", func(t *testing.T) {
+		j := newHungJob(4).comm("a", 0, 1, 2, 3).comm("b", 0, 1, 2, 3)
+		j.in("a", "AllReduce", []int{0, 1}).in("b", "AllGather", []int{2, 3})
+		want{class: rca.Inconsistent, cause: rca.CauseDeadlock, ranks: []int{0, 1, 2, 3}, page: true}.check(t, j.verdict())
+	})
+	t.Run("equal camps, the others know the order", func(t *testing.T) {
+		j := newHungJob(4).comm("dp_0", 0, 2).comm("dp_1", 1, 3).comm("world", 0, 1, 2, 3)
+		j.on(0, "dp_0").Called, j.on(2, "dp_0").Called = 100, 100
+		j.in("dp_0", "AllReduce", []int{2}).queued("world", "AllReduce", 2)
+		j.in("world", "AllReduce", []int{0, 1, 3}).queued("dp_0", "AllReduce", 0)
+		for _, r := range []int{1, 3} {
+			j.on(r, "dp_1").Called, j.on(r, "dp_1").Completed = 101, 101
+		}
+		want{class: rca.Inconsistent, cause: rca.CauseDeadlock, ranks: []int{0}, page: true, phrase: "rank 0 (node0, GPU 0) entered AllReduce #100 on world first"}.check(t, j.verdict())
+	})
+	t.Run("two sends meet", func(t *testing.T) {
+		j := newHungJob(2).comm("pp", 0, 1)
+		j.in("pp", "Send", []int{0}, func(_ int, o *rca.Op) { o.Peer = 1 }).in("pp", "Send", []int{1}, func(_ int, o *rca.Op) { o.Peer = 0 })
+		want{class: rca.Inconsistent, cause: rca.CauseDeadlock, ranks: []int{0, 1}, page: true}.check(t, j.verdict())
+	})
+}
+
+func TestCallDoesNotReturn(t *testing.T) {
+	j := newHungJob(3).comm("dp", 0, 1, 2).in("dp", "AllReduce", []int{0, 1})
+	j.in("dp", "AllReduce", []int{2}, func(_ int, o *rca.Op) { o.State, o.KernelStarted = rca.OpCalled, 0 })
+	j.rank(2).GroupOpen = 6 * time.Second
+	want{class: rca.NotEntered, cause: rca.CauseCPU, ranks: []int{2}, page: true, phrase: "inside the call"}.check(t, j.verdict())
+}
+
+func TestKernelNotStartedThoughTheProxyReceives(t *testing.T) {
+	// The proxy posts buffers and receives into them without a kernel: the rank has not entered.
+	j := newHungJob(2).comm("dp", 0, 1)
+	by := flows(map[int][]rca.Flow{0: {send(1, 8, 5, 4, 4), recv(1, 8, 0, 0, 0)}, 1: {send(0, 4, 0, 0, 0), recv(0, 4, 4, 4, 0)}})
+	j.in("dp", "AllReduce", []int{0, 1}, by)
+	j.on(1, "dp").InFlight[0].KernelStarted = 0
+	want{class: rca.NotEntered, cause: rca.CauseKernelNotRunning, ranks: []int{1}, page: true}.check(t, j.verdict())
+}
+
+func TestFullBuffersAreNoFrozenGPU(t *testing.T) {
+	// Rank 1's kernel takes nothing because rank 2 takes nothing of it; of the full buffers only the head shows.
+	j := newHungJob(3).comm("dp", 0, 1, 2).in("dp", "AllReduce", []int{0, 1}, flows(map[int][]rca.Flow{
+		0: {send(1, 14, 10, 10, 10), recv(2, 12, 0, 0, 0)},
+		1: {send(2, 8, 5, 4, 4), recv(0, 10, 10, 10, 6)},
+	}))
+	want{class: rca.NotEntered, cause: rca.CauseNotCalled, ranks: []int{2}, page: true}.check(t, j.verdict())
+}
+
+func TestOneOperationTooMany(t *testing.T) {
+	// Rank 1 called something in between and is a place ahead; what it called is forgotten.
+	j := newHungJob(4).comm("dp_0", 0, 1).comm("dp_1", 2, 3)
+	j.in("dp_0", "AllReduce", []int{0})
+	j.on(1, "dp_0").Called++
+	j.in("dp_0", "AllReduce", []int{1}, func(_ int, o *rca.Op) { o.Seq = 100 })
+	v := j.verdict()
+	want{class: rca.Inconsistent, cause: rca.CauseOtherOp, ranks: []int{0, 1}, page: true}.check(t, v)
+	for _, r := range []int{2, 3} {
+		j.on(r, "dp_1").Called++
+		j.on(r, "dp_1").Recent = []rca.Op{{Number: 100, Seq: 100, Func: "AllReduce", Peer: -1, State: rca.OpLeft}}
+	}
+	want{class: rca.Inconsistent, cause: rca.CauseOtherOp, ranks: []int{1}, page: true, phrase: "one operation too many or too few"}.check(t, j.verdict())
+}
+
+func TestX2EvidenceOfTheNode(t *testing.T) {
+	link := func() *hungJob {
+		return newHungJob(2).comm("dp", 0, 1).in("dp", "AllReduce", []int{0, 1}, flows(map[int][]rca.Flow{
+			0: {send(1, 8, 6, 6, 5), recv(1, 9, 6, 6, 6)}, 1: {send(0, 8, 6, 6, 6), recv(0, 9, 5, 5, 5)},
+		}))
+	}
+	t.Run("the sender's own link by default", func(t *testing.T) {
+		want{class: rca.Fault, cause: rca.CauseNetworkSend, ranks: []int{0}, page: true}.check(t, link().verdict())
+	})
+	t.Run("the receiver's port is down", func(t *testing.T) {
+		j := link()
+		j.ev.Facts = []rca.Fact{{Host: "node1", Rank: -1, Component: "nic", Kind: "port_down"}}
+		want{class: rca.Fault, cause: rca.CauseNetworkSend, ranks: []int{1}, page: true}.check(t, j.verdict())
+	})
+	t.Run("one GPU of a host has an error", func(t *testing.T) {
+		j := newHungJob(4).comm("tp", 0, 1, 2, 3).in("tp", "AllReduce", []int{0, 1, 2, 3})
+		for r := range 4 {
+			j.rank(r).Host = "node0"
+		}
+		j.ev.Facts = []rca.Fact{{Host: "node0", Rank: 2, Component: "gpu", Kind: "xid", Value: 79, Text: "GPU has fallen off the bus"}}
+		v := j.verdict()
+		want{class: rca.Fault, cause: rca.CauseGPU, ranks: []int{2}, page: true}.check(t, v)
+		if !slices.ContainsFunc(v.Evidence, func(e string) bool { return strings.Contains(e, "fallen off the bus") }) {
+			t.Errorf("evidence %q lacks the node's own", v.Evidence)
+		}
+	})
+	t.Run("an ailment elsewhere accuses nobody", func(t *testing.T) {
+		j := newHungJob(3).comm("dp", 0, 1, 2).in("dp", "AllReduce", []int{0, 1})
+		j.ev.Facts = []rca.Fact{{Host: "node0", Rank: 0, Component: "gpu", Kind: "xid", Value: 79}}
+		want{class: rca.NotEntered, cause: rca.CauseNotCalled, ranks: []int{2}, page: true}.check(t, j.verdict())
+	})
+}
+
+func TestX1SeveralCulprits(t *testing.T) {
+	j := newHungJob(6).comm("dp", 0, 1, 2, 3, 4, 5).in("dp", "AllReduce", []int{0, 1, 2, 5})
+	j.rank(3).State = rca.ProcessStopped
+	v := j.verdict()
+	if got := rcatest.CulpritRanks(v); !slices.Equal(got, []int{3, 4}) {
+		t.Errorf("got %v, want both 3 and 4\n%s", got, v.Summary)
+	}
+}
+
+func TestSharedNICOfSeveralLinks(t *testing.T) {
+	// What rank 1 sends and what is sent to it stands: its NIC, not its neighbour.
+	j := newHungJob(3).comm("dp", 0, 1, 2).in("dp", "AllReduce", []int{0, 1, 2}, flows(map[int][]rca.Flow{
+		0: {send(1, 8, 6, 6, 5), recv(2, 9, 5, 5, 5)},
+		1: {send(2, 8, 5, 5, 4), recv(0, 9, 5, 5, 5)},
+		2: {send(0, 8, 5, 5, 5), recv(1, 9, 4, 4, 4)},
+	}))
+	want{class: rca.Fault, cause: rca.CauseNetworkSend, ranks: []int{1}, page: true}.check(t, j.verdict())
+}
+
+func TestBenign(t *testing.T) {
+	hang := func(age time.Duration) *hungJob {
+		return newHungJob(4).comm("dp", 0, 1, 2, 3).in("dp", "AllReduce", []int{0, 1, 3}, func(_ int, o *rca.Op) { o.Age, o.Stuck = age, age })
+	}
+	first := func(j *hungJob) *hungJob {
+		for r := range 4 {
+			m := j.on(r, "dp")
+			m.Completed, m.Started, m.Called = 0, 0, m.Called-100
+			for i := range m.InFlight {
+				m.InFlight[i].Number, m.InFlight[i].Seq = 0, 0
+			}
+		}
+		return j
+	}
+	for _, c := range []struct {
+		name string
+		job  *hungJob
+		edit func(*hungJob)
+		want want
+	}{
+		{"checkpoint", hang(60 * time.Second), func(j *hungJob) { j.rank(2).WriteBytesPerSec = 500e6 }, want{rca.Benign, rca.CauseCheckpoint, []int{2}, false, "writing a checkpoint"}},
+		{"checkpoint by stack", hang(60 * time.Second), func(j *hungJob) {
+			j.rank(2).WriteBytesPerSec = -1
+			j.rank(2).Stack = []string{"train", "save_checkpoint", "write"}
+		}, want{rca.Benign, rca.CauseCheckpoint, []int{2}, false, ""}},
+		{"checkpoint with storage stuck", hang(60 * time.Second), func(j *hungJob) { j.rank(2).State = rca.ProcessDisk }, want{rca.NotEntered, rca.CauseStorage, []int{2}, true, "blocked in storage"}},
+		{"checkpoint stack with no bytes", hang(60 * time.Second), func(j *hungJob) { j.rank(2).Stack = []string{"save_checkpoint"} }, want{rca.NotEntered, rca.CauseStorage, []int{2}, true, ""}},
+		{"checkpoint does not hide a stopped process", hang(60 * time.Second), func(j *hungJob) {
+			j.rank(2).WriteBytesPerSec = 500e6
+			j.rank(2).State = rca.ProcessStopped
+		}, want{rca.NotEntered, rca.CauseProcessStopped, []int{2}, true, ""}},
+		{"first step, busy", first(hang(5 * time.Minute)), func(*hungJob) {}, want{rca.Benign, rca.CauseFirstStep, []int{2}, false, "hardly begun"}},
+		{"first step, idle for short", first(hang(30 * time.Second)), func(j *hungJob) { j.rank(2).CPUCores = 0 }, want{rca.Benign, rca.CauseFirstStep, []int{2}, false, ""}},
+		{"first step, idle for long", first(hang(5 * time.Minute)), func(j *hungJob) { j.rank(2).CPUCores = 0 }, want{rca.NotEntered, rca.CauseNotCalled, []int{2}, true, ""}},
+		{"first step, stopped", first(hang(30 * time.Second)), func(j *hungJob) { j.rank(2).State = rca.ProcessStopped }, want{rca.NotEntered, rca.CauseProcessStopped, []int{2}, true, ""}},
+		{"job end", hang(10 * time.Second), func(j *hungJob) { j.rank(2).State, j.rank(1).State = rca.ProcessExited, rca.ProcessExited }, want{rca.Benign, rca.CauseJobEnd, []int{1, 2}, false, ""}},
+		{"one exits early", hang(10 * time.Second), func(j *hungJob) { j.rank(2).State = rca.ProcessExited }, want{rca.NotEntered, rca.CauseProcessGone, []int{2}, true, ""}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			c.edit(c.job)
+			c.want.check(t, c.job.verdict())
+		})
+	}
+	t.Run("all exited", func(t *testing.T) {
+		j := newHungJob(2).comm("dp", 0, 1)
+		j.rank(0).State, j.rank(1).State = rca.ProcessExited, rca.ProcessExited
+		want{class: rca.Benign, cause: rca.CauseJobEnd}.check(t, j.verdict())
+	})
+}
+
+// TestC4BarrierHasPatience: a barrier is not called a hang before CCL-D's threshold, though the rank is named.
+func TestC4BarrierHasPatience(t *testing.T) {
+	for _, c := range []struct {
+		age  time.Duration
+		page bool
+	}{{10 * time.Second, false}, {301 * time.Second, true}} {
+		j := newHungJob(3).comm("dp", 0, 1, 2).in("dp", "AllReduce", []int{0, 1}, func(_ int, o *rca.Op) { o.Barrier, o.Bytes, o.Stuck = true, 4, c.age })
+		want{class: rca.NotEntered, cause: rca.CauseNotCalled, ranks: []int{2}, page: c.page}.check(t, j.verdict())
+	}
+}
+
+func TestHealthySkewIsNoHang(t *testing.T) {
+	j := newHungJob(4).comm("dp", 0, 1, 2, 3).in("dp", "AllReduce", []int{0, 2, 3}, func(_ int, o *rca.Op) { o.Age, o.Stuck = 40*time.Millisecond, 10*time.Millisecond })
+	want{class: rca.Healthy, cause: rca.CauseUnknown}.check(t, j.verdict())
+}
+
+func TestMinorityAheadIsInnocent(t *testing.T) {
+	// Two of eight are ahead (NVIDIA/nccl#1911): those behind are waited for, and of those the one that is outside.
+	j := newHungJob(8).comm("dp", 0, 1, 2, 3, 4, 5, 6, 7).comm("tp", 2, 3, 4, 5, 6, 7)
+	j.in("dp", "AllReduce", []int{0, 1}).in("tp", "AllReduce", []int{2, 3, 4, 5, 6})
+	want{class: rca.NotEntered, cause: rca.CauseNotCalled, ranks: []int{7}, page: true}.check(t, j.verdict())
+}
+
+func TestHostLost(t *testing.T) {
+	j := newHungJob(8).comm("dp", 0, 1, 2, 3, 4, 5, 6, 7).comm("tp", 0, 1, 2, 3, 6, 7)
+	j.in("dp", "AllReduce", []int{0, 1, 2, 3, 4, 5})
+	j.ev.Ranks = j.ev.Ranks[:6]
+	j.ev.Missing = []rca.Missing{{What: "exporter", Name: "node3:9400", Ranks: []int{6, 7}, Why: "connection refused"}}
+	v := j.verdict()
+	want{class: rca.Fault, cause: rca.CauseHostLost, ranks: []int{6, 7}, page: true, phrase: "node3:9400"}.check(t, v)
+	if !slices.Equal(v.Ask, []int{6, 7}) {
+		t.Errorf("asks for %v, want 6 and 7", v.Ask)
+	}
+}
+
+func TestIntraHostGroup(t *testing.T) {
+	// All members of an NVLink group are inside and no flow is seen: the host is named, not a rank.
+	j := newHungJob(4).comm("tp", 0, 1, 2, 3).in("tp", "AllReduce", []int{0, 1, 2, 3})
+	for r := range 4 {
+		j.rank(r).Host = "node0"
+	}
+	want{class: rca.Fault, cause: rca.CauseGPU, ranks: []int{-1}, page: true}.check(t, func() rca.Verdict {
+		v := j.verdict()
+		if v.Class == rca.Fault && v.Culprits[0].Host != "node0" {
+			t.Errorf("host %q, want node0", v.Culprits[0].Host)
+		}
+		v.Page = true
+		return v
+	}())
+}
+
+func TestFlightRecorderOnlyPendingEntries(t *testing.T) {
+	// Ranks 9 and 14 have empty lists; their peers wait in an all-to-all of a group (as in the GIL sample).
+	j := newHungJob(16).comm("72", 1, 9, 14, 6)
+	for r := range 16 {
+		rk := j.rank(r)
+		rk.State, rk.Caps, rk.CPUCores, rk.WriteBytesPerSec, rk.ReadBytesPerSec = rca.ProcessUnknown, rca.SeesCalls, -1, -1, -1
+		for i := range rk.Memberships {
+			m := &rk.Memberships[i]
+			m.SinceCalled, m.SinceCompleted, m.Started, m.Completed, m.Called = -1, -1, -1, -1, 45265
+		}
+	}
+	j.in("72", "AlltoAll", []int{1, 6}, func(_ int, o *rca.Op) {
+		o.State, o.KernelStarted, o.KernelStopped, o.Age, o.Stuck, o.Bytes = rca.OpEnqueued, -1, -1, -1, -1, -1
+	})
+	v := j.verdict()
+	want{class: rca.NotEntered, cause: rca.CauseNotCalled, ranks: []int{9, 14}, page: true}.check(t, v)
+}
+
+func TestMycroftVotes(t *testing.T) {
+	vote := func(v rca.Verdict, m string) rca.Vote {
+		for _, x := range v.Methods {
+			if x.Method == m {
+				return x
+			}
+		}
+		t.Fatalf("no vote of %s", m)
+		return rca.Vote{}
+	}
+	t.Run("M7 CheckMinOp, C6 H1", func(t *testing.T) {
+		v := newHungJob(3).comm("dp", 0, 1, 2).in("dp", "AllReduce", []int{0, 1}).verdict()
+		for _, m := range []string{"mycroft", "ccl-d", "wait-for"} {
+			if x := vote(v, m); !slices.Equal(x.Ranks, []int{2}) || x.Class != rca.NotEntered {
+				t.Errorf("%s votes %+v, want 2 not entered", m, x)
+			}
+		}
+	})
+	t.Run("M7 CheckMinData, C6 H3", func(t *testing.T) {
+		j := newHungJob(3).comm("dp", 0, 1, 2).in("dp", "AllReduce", []int{0, 1, 2}, flows(map[int][]rca.Flow{
+			0: {send(1, 14, 10, 10, 10), recv(2, 14, 10, 10, 10)},
+			1: {send(2, 11, 9, 9, 7), recv(0, 12, 10, 8, 8)},
+			2: {send(0, 14, 10, 10, 10), recv(1, 14, 7, 7, 7)},
+		}))
+		v := j.verdict()
+		for _, m := range []string{"mycroft", "ccl-d"} {
+			if x := vote(v, m); !slices.Equal(x.Ranks, []int{1}) || x.Class != rca.Fault {
+				t.Errorf("%s votes %+v, want 1 fault", m, x)
+			}
+		}
+	})
+	t.Run("C6 H2 non-hung rank", func(t *testing.T) {
+		j := newHungJob(3).comm("dp", 0, 1, 2).in("dp", "AllReduce", []int{0, 1})
+		j.on(2, "dp").Called++
+		if x := vote(j.verdict(), "ccl-d"); !slices.Equal(x.Ranks, []int{2}) || x.Class != rca.Inconsistent {
+			t.Errorf("ccl-d votes %+v, want 2 inconsistent", x)
+		}
+	})
+	t.Run("C7 tree compares within a layer", func(t *testing.T) {
+		tree := func(total, done int64) rca.Flow { return rca.Flow{Send: true, Peer: 0, Total: total, Done: done} }
+		j := newHungJob(4).comm("dp", 0, 1, 2, 3).in("dp", "AllReduce", []int{0, 1, 2, 3}, flows(map[int][]rca.Flow{
+			0: {tree(40, 20)}, 1: {tree(20, 10)}, 2: {tree(20, 4)}, 3: {tree(40, 20)},
+		}), func(_ int, o *rca.Op) { o.Algo = "tree" })
+		if x := vote(j.verdict(), "ccl-d"); !slices.Equal(x.Ranks, []int{2}) {
+			t.Errorf("ccl-d votes %+v, want 2: fewest within its layer", x)
+		}
+	})
+}

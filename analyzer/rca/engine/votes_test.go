@@ -1,0 +1,91 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package engine
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/culprit-project/culprit/analyzer/rca"
+	"github.com/culprit-project/culprit/analyzer/rca/rcatest"
+)
+
+// TestC6DecisionTreeOfFigure7: what CCL-D's decision tree alone says of its three classes of hangs.
+func TestC6DecisionTreeOfFigure7(t *testing.T) {
+	ring := map[int][]rca.Flow{
+		0: {send(1, 14, 10, 10, 10), recv(3, 12, 9, 9, 9)}, 1: {send(2, 8, 8, 8, 4), recv(0, 12, 9, 9, 9)},
+		2: {send(3, 14, 10, 10, 10), recv(1, 8, 4, 4, 4)}, 3: {send(0, 14, 10, 10, 10), recv(2, 14, 10, 10, 10)},
+	}
+	for _, c := range []struct {
+		name  string
+		build func() *hungJob
+		class rca.Class
+		note  string
+		ranks []int
+	}{
+		{"H1: a counter did not advance", func() *hungJob {
+			return newHungJob(4).comm("dp", 0, 1, 2, 3).in("dp", "AllReduce", []int{0, 1, 3})
+		}, rca.NotEntered, "H1", []int{2}},
+		{"H2: the type sets differ", func() *hungJob {
+			return newHungJob(4).comm("dp", 0, 1, 2, 3).in("dp", "AllReduce", []int{0, 1, 2, 3}, func(r int, o *rca.Op) { o.Datatype = pick(r == 3, "float16", "float32") })
+		}, rca.Inconsistent, "H2", []int{3}},
+		{"H3: all are in it, the fewest Send and Recv", func() *hungJob {
+			return newHungJob(4).comm("dp", 0, 1, 2, 3).in("dp", "AllReduce", []int{0, 1, 2, 3}, flows(ring))
+		}, rca.Fault, "H3", []int{1}},
+	} {
+		m := rcatest.VoteOf(t, c.build().verdict(), "ccl-d")
+		if m.Class != c.class || !slices.Equal(m.Ranks, c.ranks) || !strings.HasPrefix(m.Note, c.note) {
+			t.Errorf("%s: %s %v (%s), want %s %v", c.name, m.Class, m.Ranks, m.Note, c.class, c.ranks)
+		}
+	}
+}
+
+// TestC3OperationTypeSet: operation, algorithm, protocol, data type and size are compared, each on its own.
+func TestC3OperationTypeSet(t *testing.T) {
+	for field, edit := range map[string]func(*rca.Op){
+		"operation": func(o *rca.Op) { o.Func = "ReduceScatter" },
+		"algorithm": func(o *rca.Op) { o.Algo = "tree" },
+		"protocol":  func(o *rca.Op) { o.Proto = "ll128" },
+		"datatype":  func(o *rca.Op) { o.Datatype = "bfloat16" },
+		"size":      func(o *rca.Op) { o.Bytes *= 2 },
+	} {
+		j := newHungJob(4).comm("dp", 0, 1, 2, 3).in("dp", "AllReduce", []int{0, 1, 2, 3}, func(r int, o *rca.Op) {
+			if r == 2 {
+				edit(o)
+			}
+		})
+		v := j.verdict()
+		if v.Class != rca.Inconsistent || !slices.Equal(rcatest.CulpritRanks(v), []int{2}) || !strings.Contains(v.Summary, field) {
+			t.Errorf("%s: %s %v: %s", field, v.Class, rcatest.CulpritRanks(v), v.Summary)
+		}
+	}
+}
+
+// TestM7Algorithm2: CheckMinOp first, then CheckMinData with the causes of table 4.
+func TestM7Algorithm2(t *testing.T) {
+	j := newHungJob(3).comm("dp", 0, 1, 2).in("dp", "AllReduce", []int{0, 2})
+	if m := rcatest.VoteOf(t, j.verdict(), "mycroft"); !slices.Equal(m.Ranks, []int{1}) || !strings.Contains(m.Note, "CheckMinOp") {
+		t.Errorf("%v: %s", m.Ranks, m.Note)
+	}
+	j = newHungJob(3).comm("dp", 0, 1, 2).in("dp", "AllReduce", []int{0, 1, 2}, flows(map[int][]rca.Flow{
+		0: {send(1, 14, 10, 10, 10), recv(2, 12, 9, 9, 9)}, 1: {send(2, 8, 8, 8, 4), recv(0, 12, 9, 9, 9)}, 2: {send(0, 14, 10, 10, 10), recv(1, 8, 4, 4, 4)},
+	}))
+	m := rcatest.VoteOf(t, j.verdict(), "mycroft")
+	if !slices.Equal(m.Ranks, []int{1}) || !strings.Contains(m.Note, "CheckMinData on dp: not delivered (here: RDMA issue, at the receiver: receiver failed)") {
+		t.Errorf("%v: %s", m.Ranks, m.Note)
+	}
+}
+
+// TestC7TreeLayersInAHang: a leaf of a tree has moved less than its root because it has less to move.
+func TestC7TreeLayersInAHang(t *testing.T) {
+	tree := map[int][]rca.Flow{
+		0: {send(1, 14, 10, 10, 10), recv(1, 14, 10, 10, 10), send(2, 14, 10, 10, 10), recv(2, 14, 10, 10, 10)},
+		1: {send(0, 14, 10, 10, 10), recv(0, 14, 10, 10, 10)}, 2: {send(0, 8, 8, 8, 4), recv(0, 14, 10, 10, 10)},
+	}
+	j := newHungJob(3).comm("dp", 0, 1, 2).in("dp", "AllReduce", []int{0, 1, 2}, flows(tree), func(_ int, o *rca.Op) { o.Algo = "tree" })
+	if m := rcatest.VoteOf(t, j.verdict(), "ccl-d"); !slices.Equal(m.Ranks, []int{2}) {
+		t.Errorf("%v: %s", m.Ranks, m.Note)
+	}
+}

@@ -1,0 +1,166 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package hang
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/culprit-project/culprit/analyzer/rca"
+	"github.com/culprit-project/culprit/analyzer/rca/job"
+	"github.com/culprit-project/culprit/analyzer/rca/words"
+)
+
+const maxChain = 12 // Longer walks repeat themselves.
+
+// chain walks from a rank that suffers to the root, the shortest way from as far as is readable.
+func (w *waitFor) chain(r *root) []rca.Link {
+	_, dist := w.cover([]root{*r})
+	start := int32(-1)
+	for _, s := range w.stuck {
+		if dist[s] > 0 && dist[s] <= 2*maxChain && !slices.Contains(r.nodes, s) && (start < 0 || dist[s] > dist[start]) {
+			start = s
+		}
+	}
+	if start < 0 {
+		return nil
+	}
+	var links []rca.Link
+	at, from := start, start
+	for dist[at] > 0 && len(links) < maxChain {
+		var step *edge
+		for _, e := range w.out[w.row[at]:w.row[at+1]] {
+			if t := w.edges[e].to; dist[t] == dist[at]-1 && (step == nil || !step.sure && w.edges[e].sure) {
+				step = &w.edges[e]
+			}
+		}
+		if step == nil {
+			return links
+		}
+		at = step.to
+		if int(at) >= len(w.Nodes) {
+			continue // The operation itself is not a person to name.
+		}
+		links = append(links, w.link(from, at, step))
+		from = at
+	}
+	if r.kind == rootFlaw && len(links) > 0 {
+		n := w.Nodes[r.nodes[0]].ID
+		comm := links[len(links)-1].Comm
+		if r.inst >= 0 {
+			comm = w.opGroup(r)
+		}
+		links = append(links, rca.Link{From: n, To: n, Reason: w.flawText(r), Comm: comm, Op: w.opLabelOf(r.inst), Sure: r.leaf.hard})
+	}
+	return links
+}
+
+func (w *waitFor) opLabelOf(inst int32) string {
+	if inst < 0 {
+		return ""
+	}
+	return job.OpLabel(w.insts[inst].op())
+}
+
+func (w *waitFor) link(from, to int32, e *edge) rca.Link {
+	l := rca.Link{From: w.Nodes[from].ID, To: w.Nodes[to].ID, Reason: e.kind.reason(), Sure: e.sure}
+	if e.channel >= 0 {
+		l.Reason += fmt.Sprintf(" (channel %d)", e.channel)
+	}
+	if e.inst >= 0 {
+		l.Comm = w.Comms[w.insts[e.inst].key.comm].Name
+		l.Op = job.OpLabel(w.insts[e.inst].op())
+	}
+	return l
+}
+
+func (k edgeKind) reason() string {
+	switch k {
+	case edgeNotCalled:
+		return "has not called the operation"
+	case edgeQueued:
+		return "has called the operation but is still in another"
+	case edgeNotStarted:
+		return "has called the operation but its kernel does not run"
+	case edgeDead:
+		return "its process is gone or stopped"
+	case edgeSilent:
+		return "nothing is known of it"
+	case edgeOdd:
+		return "called something else at this place"
+	case edgeReceiver:
+		return "has no buffer posted to receive into"
+	case edgeNoData:
+		return "has not sent"
+	case edgeDelivery:
+		return "does not take what was sent"
+	case edgeLocal:
+		return "hands over inside the host and waits itself"
+	}
+	return "is in an operation that lacks members"
+}
+
+// addEvidence lists what the verdict rests on and what speaks against it.
+func (w *waitFor) addEvidence(d *decision, v *rca.Verdict) {
+	v.Evidence = append(v.Evidence, fmt.Sprintf("%s; %d%% of them wait for the named.", words.Plural(len(w.stuck), "rank")+pick(len(w.stuck) == 1, " stands still", " stand still"), int(d.covered*100+0.5)))
+	for i := range d.chosen {
+		r := &d.chosen[i]
+		if i == 8 {
+			break
+		}
+		for k, n := range r.nodes {
+			if k == 4 || r.kind == rootGroup {
+				break
+			}
+			w.rankEvidence(n, r, v)
+		}
+	}
+	var liars []int32
+	for n := range w.lies {
+		liars = append(liars, n)
+	}
+	slices.Sort(liars)
+	for _, n := range liars {
+		v.Contradictions = append(v.Contradictions, fmt.Sprintf("Rank %d reports that it is outside an operation in which rank %d has received its data.",
+			w.Nodes[n].ID, w.Nodes[w.lies[n]].ID))
+	}
+	for i := range w.owns {
+		o := &w.owns[i]
+		if o.what == flawLostOnWire && o.peer >= 0 && len(v.Contradictions) < 8 {
+			v.Contradictions = append(v.Contradictions, fmt.Sprintf("Rank %d says that more was delivered to rank %d than that has received.",
+				w.Nodes[o.node].ID, w.Nodes[o.peer].ID))
+		}
+	}
+}
+
+// rankEvidence says what is known of one accused rank.
+func (w *waitFor) rankEvidence(n int32, r *root, v *rca.Verdict) {
+	rk := w.Nodes[n].Rank
+	if rk == nil {
+		return
+	}
+	name := words.Opener(w.RankName(n))
+	if r.inst >= 0 {
+		if mem := w.Comms[w.insts[r.inst].key.comm].Find(n); mem != nil && mem.Membership != nil && mem.Membership.Called >= 0 {
+			most := int64(0)
+			for _, o := range w.Comms[w.insts[r.inst].key.comm].Members {
+				if o.Membership != nil {
+					most = max(most, o.Membership.Called)
+				}
+			}
+			v.Evidence = append(v.Evidence, fmt.Sprintf("%s has called %d operations on %s; the most of any member is %d.",
+				name, mem.Membership.Called, w.Comms[w.insts[r.inst].key.comm].Name, most))
+		}
+	}
+	if rk.State != rca.ProcessUnknown {
+		v.Evidence = append(v.Evidence, fmt.Sprintf("%s: the kernel says its process is %s.", name, rk.State))
+	}
+	if rk.WriteBytesPerSec >= w.Opt.StorageBytesPerSec {
+		v.Evidence = append(v.Evidence, fmt.Sprintf("%s writes %.0f MB/s to storage.", name, rk.WriteBytesPerSec/1e6))
+	}
+	if len(rk.Stack) > 0 {
+		v.Evidence = append(v.Evidence, fmt.Sprintf("%s is in %s.", name, rk.Stack[len(rk.Stack)-1]))
+	}
+	v.Evidence = append(v.Evidence, w.FactsOf(n)...)
+}

@@ -1,0 +1,364 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package hang
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/culprit-project/culprit/analyzer/rca"
+	"github.com/culprit-project/culprit/analyzer/rca/job"
+	"github.com/culprit-project/culprit/analyzer/rca/words"
+)
+
+// compose writes the verdict of a job that stands still.
+func (w *waitFor) compose(d *decision) rca.Verdict {
+	v := job.NewVerdict(w.Index)
+	v.Confidence = rca.Round(w.confidence(d))
+	v.RanksVisited = w.visited()
+	w.reportMissing(d, &v)
+	if len(d.chosen) == 0 {
+		v.Summary = fmt.Sprintf("%s stand still and the evidence does not say why.", words.Opener(words.Plural(len(w.stuck), "rank")))
+		v.Action = rca.ActionFor(rca.Unknown, rca.CauseUnknown)
+		v.Page = w.longest() >= w.Opt.BarrierAfter
+		return v
+	}
+	first := &d.chosen[0]
+	if d.silent {
+		w.composeSilent(d, &v)
+	} else if !anyHard(d.chosen) && v.Confidence < w.Opt.NameConfidence {
+		w.composeSuspects(d, &v)
+		if w.Ev.Partial && len(v.Ask) == 0 {
+			v.Ask = w.partners(d.chosen)
+		}
+	} else {
+		v.Class, v.Cause = first.leaf.class, first.leaf.cause
+		v.Summary = words.Opener(w.sentence(first, d))
+		for i := range d.chosen {
+			w.addCulprits(&d.chosen[i], &v)
+		}
+		if n := len(d.chosen) - 1; n > 0 {
+			v.Summary += fmt.Sprintf(" %s found beside it: %s.", words.Opener(words.Plural(n, "more culprit")), w.others(d.chosen[1:]))
+		}
+	}
+	v.Code = v.Class.Code()
+	if first.inst >= 0 {
+		v.Comm = w.Comms[w.insts[first.inst].key.comm].Name
+		v.Op = job.OpLabel(w.insts[first.inst].op())
+	}
+	v.Action = rca.ActionFor(v.Class, v.Cause)
+	v.Chain = w.chain(first)
+	w.addEvidence(d, &v)
+	w.setAside(d, &v)
+	v.Page = w.pages(d, &v)
+	return v
+}
+
+// pages: somebody is woken for an accusation that is likely right, or for a hang that lasts whoever did it. A barrier
+// that waits for a living rank gets CCL-D's patience (C4).
+func (w *waitFor) pages(d *decision, v *rca.Verdict) bool {
+	if v.Class == rca.Benign || v.Class == rca.Healthy {
+		return false
+	}
+	if w.longest() >= w.Opt.BarrierAfter {
+		return true
+	}
+	r := &d.chosen[0]
+	if r.kind == rootOutside && r.inst >= 0 && w.insts[r.inst].op().Barrier {
+		return false
+	}
+	return v.Class != rca.Unknown && w.Opt.Carries(v.Class, v.Confidence)
+}
+
+func (w *waitFor) longest() time.Duration {
+	var longest time.Duration
+	for _, n := range w.stuck {
+		for i := range w.acts[n] {
+			if a := &w.acts[n][i]; a.stuck {
+				longest = max(longest, w.insts[a.inst].age)
+			}
+		}
+	}
+	return longest
+}
+
+func (w *waitFor) visited() int {
+	n := 0
+	for v, seen := range w.reach(w.stuck) {
+		if seen && v < len(w.Nodes) && w.Nodes[v].Rank != nil {
+			n++
+		}
+	}
+	return n
+}
+
+// waiting counts the ranks that stand still for a root, the root itself not counted.
+func (w *waitFor) waiting(r *root) int {
+	_, dist := w.cover([]root{*r})
+	n := 0
+	for _, s := range w.stuck {
+		if dist[s] >= 0 && !slices.Contains(r.nodes, s) {
+			n++
+		}
+	}
+	return n
+}
+
+// sentence says what happened, for a tired person.
+func (w *waitFor) sentence(r *root, d *decision) string {
+	age, n := "", w.waiting(r)
+	// Younger ones are lower bounds of sources that do not tell the time.
+	if r.inst >= 0 && w.insts[r.inst].age >= 100*time.Millisecond {
+		age = " for " + words.Span(w.insts[r.inst].age)
+	}
+	wait := words.Plural(n, "rank") + pick(n == 1, " waits", " wait") + " for it"
+	switch r.kind {
+	case rootOutside:
+		if d.benign {
+			return fmt.Sprintf("%s has not called %s%s while %s; %s.", w.RankList(r.nodes), w.opName(r.inst), age, wait, r.leaf.note)
+		}
+		return fmt.Sprintf("%s has not called %s%s while %s; %s.", w.RankName(r.nodes[0]), w.opName(r.inst), age, wait, r.leaf.note)
+	case rootDead:
+		if r.inst < 0 {
+			return fmt.Sprintf("%s: %s.", w.RankName(r.nodes[0]), r.leaf.note)
+		}
+		return fmt.Sprintf("%s: %s; %s in %s%s.", w.RankName(r.nodes[0]), r.leaf.note, wait, w.opName(r.inst), age)
+	case rootFlaw:
+		return fmt.Sprintf("%s: %s; %s%s.", w.RankName(r.nodes[0]), w.flawText(r), wait, age)
+	case rootLink:
+		return fmt.Sprintf("The link between %s and %s does not deliver, and which end is to blame cannot be told; %s%s.",
+			w.RankName(r.nodes[0]), w.RankName(r.peer), words.Plural(n, "rank")+pick(n == 1, " waits", " wait"), age)
+	case rootOdd:
+		return w.oddSentence(r)
+	case rootDeadlock:
+		return w.deadlockSentence(r)
+	case rootMoving:
+		return fmt.Sprintf("%s is waited for and still makes progress: slow, not stuck.", w.RankName(r.nodes[0]))
+	case rootGroup:
+		if r.leaf.class == rca.Fault {
+			return fmt.Sprintf("%s on %s are inside %s%s and the data stops between them: one of these GPUs or an NVLink, the flows do not say which.",
+				w.RankList(r.nodes), w.Host(r.nodes[0]), w.opName(r.inst), age)
+		}
+		fallthrough
+	default:
+		if len(r.nodes) == 1 {
+			return fmt.Sprintf("%s alone is seen inside %s%s, and nothing shows whom it waits for.", words.Opener(w.RankList(r.nodes)), w.opName(r.inst), age)
+		}
+		return fmt.Sprintf("All %s are inside %s%s and none shows more than the others; the evidence does not tell them apart.",
+			words.Plural(len(r.nodes), "member"), w.opName(r.inst), age)
+	}
+}
+
+func (w *waitFor) oddSentence(r *root) string {
+	in := &w.insts[r.inst]
+	od := in.odd
+	if od.tie {
+		var s strings.Builder
+		s.WriteString(fmt.Sprintf("A disagreement on the %s at place %d of %s: ", od.field, in.key.place, w.Comms[in.key.comm].Name))
+		for i, o := range od.odd {
+			if i == 8 {
+				s.WriteString(" …")
+				break
+			}
+			s.WriteString(pick(i > 0, ", ", "") + w.RankName(o.node) + " called " + o.value)
+		}
+		return s.String() + "; which side is wrong cannot be told."
+	}
+	if od.field == "order" {
+		return fmt.Sprintf("%s called %s on %s, the others %s: one operation too many or too few.",
+			w.RankList(r.nodes), od.odd[0].value, w.Comms[in.key.comm].Name, od.common)
+	}
+	return fmt.Sprintf("%s called %s at place %d of %s where the others called %s (%s differs).",
+		w.RankList(r.nodes), od.odd[0].value, in.key.place, w.Comms[in.key.comm].Name, od.common, od.field)
+}
+
+func (w *waitFor) deadlockSentence(r *root) string {
+	var s strings.Builder
+	s.WriteString("A deadlock: ")
+	for i, o := range r.order {
+		if i == 4 {
+			s.WriteString(" …")
+			break
+		}
+		s.WriteString(pick(i > 0, ", ", "") + w.RankList(o.ranks) + " entered " + w.opName(o.inst) + " first")
+	}
+	return s.String() + "; each side waits for the other."
+}
+
+// addCulprits adds the root's culprits to the verdict.
+func (w *waitFor) addCulprits(r *root, v *rca.Verdict) {
+	if len(v.Culprits) >= rca.MaxCulprits {
+		return
+	}
+	switch r.kind {
+	case rootLink:
+		a, b := w.Nodes[r.nodes[0]].ID, w.Nodes[r.peer].ID
+		v.Culprits = append(v.Culprits, rca.Culprit{
+			Rank: -1, Host: pick(w.Host(r.nodes[0]) == w.Host(r.peer), w.Host(r.peer), ""),
+			Channel: int(r.channel), Group: fmt.Sprintf("link %d->%d", a, b), Why: w.flawText(r),
+		})
+		return
+	case rootGroup:
+		if r.leaf.class == rca.Fault {
+			v.Culprits = append(v.Culprits, rca.Culprit{
+				Rank: -1, Channel: -1, Host: w.Host(r.nodes[0]),
+				Group: fmt.Sprintf("%s of %s on one host", words.RankNumbers(w.IDs(r.nodes)), w.opGroup(r)), Why: "which of them holds the others is not seen over NVLink or shared memory",
+			})
+		}
+		return
+	case rootMoving:
+		return
+	}
+	for i, n := range r.nodes {
+		if len(v.Culprits) >= rca.MaxCulprits {
+			return
+		}
+		if slices.ContainsFunc(v.Culprits, func(c rca.Culprit) bool { return c.Rank == w.Nodes[n].ID && c.Rank >= 0 }) {
+			continue
+		}
+		c := w.Culprit(n)
+		if c.NIC == "" && r.leaf.cause == rca.CauseNetworkSend {
+			c.NIC = w.AilingNIC(n)
+		}
+		c.Channel = int(r.channel)
+		c.Why = w.why(r, i)
+		v.Culprits = append(v.Culprits, c)
+	}
+}
+
+func (w *waitFor) opGroup(r *root) string {
+	if r.inst < 0 {
+		return "the group"
+	}
+	return w.Comms[w.insts[r.inst].key.comm].Name
+}
+
+func (w *waitFor) why(r *root, i int) string {
+	switch r.kind {
+	case rootFlaw:
+		return w.flawText(r)
+	case rootOdd:
+		return "called " + w.insts[r.inst].odd.odd[i].value
+	case rootDeadlock:
+		for _, o := range r.order {
+			if slices.Contains(o.ranks, r.nodes[i]) {
+				return "entered " + w.opName(o.inst) + " first"
+			}
+		}
+	}
+	return r.leaf.note
+}
+
+func (w *waitFor) others(rs []root) string {
+	s := ""
+	for i := range rs {
+		if i == 4 {
+			return s + ", …"
+		}
+		s += pick(i > 0, ", ", "")
+		switch {
+		case rs[i].kind == rootLink:
+			s += fmt.Sprintf("link %d->%d", w.Nodes[rs[i].nodes[0]].ID, w.Nodes[rs[i].peer].ID)
+		case len(rs[i].nodes) > 0:
+			s += w.RankList(rs[i].nodes) + " (" + string(rs[i].leaf.cause) + ")"
+		default:
+			s += w.opGroup(&rs[i])
+		}
+	}
+	return s
+}
+
+func (w *waitFor) reportMissing(d *decision, v *rca.Verdict) {
+	for i := range w.Ev.Missing {
+		m := &w.Ev.Missing[i]
+		v.Missing = append(v.Missing, fmt.Sprintf("%s %s: %s", m.What, m.Name, m.Why))
+	}
+	slices.Sort(v.Missing)
+	if n := w.World - w.Seen; n > 0 {
+		v.Missing = append(v.Missing, fmt.Sprintf("%s of %d not seen", words.Plural(n, "rank"), w.World))
+	}
+	v.Ask = w.ask(d)
+}
+
+// ask lists the ranks whose evidence could change the answer: those at which the waiting ends unseen, first where the
+// answer itself rests on them. What explains all that wait for a reason that nobody else's waiting can explain needs no
+// more.
+func (w *waitFor) ask(d *decision) []int {
+	var out []int
+	known := map[int32]bool{}
+	add := func(rs []root) {
+		from := len(out)
+		for i := range rs {
+			for _, n := range rs[i].ends() {
+				nd := &w.Nodes[n]
+				if nd.ID >= 0 && !known[n] && (nd.Rank == nil || w.unclear[n] || w.counted(n)) {
+					known[n] = true
+					out = append(out, nd.ID)
+				}
+			}
+		}
+		slices.Sort(out[from:])
+	}
+	add(d.chosen)
+	if d.covered < 1 || !slices.ContainsFunc(d.chosen, func(r root) bool { return r.leaf.hard }) {
+		add(d.aside)
+	}
+	return out
+}
+
+// ends gives the nodes that a root is about: the culprits, and the other end of a link.
+func (r *root) ends() []int32 {
+	if r.peer < 0 {
+		return r.nodes
+	}
+	return append(slices.Clone(r.nodes), r.peer)
+}
+
+// partners gives the ranks, of those not seen, that the suspects exchange data with: where no end is in sight the search goes
+// on along the rings.
+func (w *waitFor) partners(rs []root) []int {
+	var out []int
+	for _, r := range rs {
+		for _, n := range r.ends() {
+			for k := range w.acts[n] {
+				a := &w.acts[n][k]
+				for _, p := range w.PeersOn(a.comm, a.op) {
+					if o := &w.Nodes[p]; o.ID >= 0 && (o.Rank == nil || w.counted(p)) {
+						out = append(out, o.ID)
+					}
+				}
+			}
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// setAside lists who was considered and is not accused.
+func (w *waitFor) setAside(d *decision, v *rca.Verdict) {
+	for i := range d.aside {
+		r := &d.aside[i]
+		if len(v.RuledOut) == 16 {
+			break
+		}
+		c := rca.Candidate{Rank: -1, Reason: "it would explain no rank that is not explained already"}
+		switch {
+		case r.kind == rootSilent && w.Nodes[r.nodes[0]].ID >= 0:
+			c.Rank, c.Reason = w.Nodes[r.nodes[0]].ID, "nothing is known of it, and what is known of others explains the waiting"
+		case r.kind == rootSilent:
+			c.Group, c.Reason = "unseen members of "+w.Comms[w.Nodes[r.nodes[0]].Ghost].Name, "nothing is known of them"
+		case r.leaf.class == rca.Benign:
+			c.Rank, c.Reason = w.Nodes[r.nodes[0]].ID, r.leaf.note
+		case len(r.nodes) > 0 && r.kind != rootGroup:
+			c.Rank = w.Nodes[r.nodes[0]].ID
+		default:
+			c.Group = w.opGroup(r)
+		}
+		v.RuledOut = append(v.RuledOut, c)
+	}
+	slices.SortStableFunc(v.RuledOut, func(a, b rca.Candidate) int { return cmp.Compare(a.Rank, b.Rank) })
+}

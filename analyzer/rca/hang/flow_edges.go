@@ -1,0 +1,404 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package hang
+
+import (
+	"slices"
+
+	"github.com/culprit-project/culprit/analyzer/rca"
+	"github.com/culprit-project/culprit/analyzer/rca/job"
+)
+
+// view is one end of one flow with what is known of the other end.
+type view struct {
+	node  int32
+	inst  int32
+	op    *rca.Op
+	flow  *rca.Flow
+	peer  int32 // Node, -1 unknown.
+	other *join // Peer's part in the operation, nil: not in it.
+	seen  bool  // The peer is a rank that was seen.
+	alive bool
+	left  bool // The peer has finished the operation.
+	sure  bool // Of the peer's absence.
+	pf    *rca.Flow
+	alone bool // Everything the kernel takes or gives on this channel is seen: no edge inside the host is left out.
+}
+
+// flows adds what the flows of one rank in one operation say.
+func (b *builder) flows(n int32, a *active) {
+	x := b.x
+	if a.op.ProxyUnreliable {
+		return
+	}
+	in := &x.insts[a.inst]
+	mem := x.Comms[a.comm].Find(n)
+	age := stuckFor(a.op)
+	b.moving = age >= 0 && age < x.Opt.HangAfter
+	defer func() { b.moving = false }()
+	lonely := b.lonely(n, in)
+	for i := range a.op.Flows {
+		f := &a.op.Flows[i]
+		if f.Finished() {
+			continue
+		}
+		v := view{node: n, inst: a.inst, op: a.op, flow: f, peer: -1, alone: lonely || wholeChannel(a.op, f.Channel)}
+		b.look(&v, in, mem, a)
+		if f.Send {
+			b.sendSide(&v)
+		} else {
+			b.recvSide(&v)
+		}
+	}
+}
+
+// lonely says that no other member of the communicator is on the rank's host. Where only some ranks were asked, one of which
+// nothing is known may be.
+func (b *builder) lonely(n int32, in *instance) bool {
+	c := &b.x.Comms[in.key.comm]
+	if b.x.Ev.Partial && (c.Ghost >= 0 || slices.ContainsFunc(c.Members, func(m job.Member) bool { return b.x.Nodes[m.Node].Rank == nil })) {
+		return false
+	}
+	for _, m := range b.x.Mates[b.x.Host(n)] {
+		if m != n && c.Find(m) != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// part gives a node's part in an instance, nil when it is not in it.
+func (x *standstill) part(in *instance, n int32) *join {
+	if mem := x.Comms[in.key.comm].Find(n); mem != nil && mem.CommRank >= 0 {
+		return in.at(mem.CommRank)
+	}
+	return nil
+}
+
+// wholeChannel: a send or receive has one edge, a ring two; when all are network edges, nothing is hidden.
+func wholeChannel(o *rca.Op, ch int) bool {
+	if job.IsP2P(o) {
+		return true
+	}
+	if !ringLike(o.Algo) {
+		return false
+	}
+	send, recv := false, false
+	for i := range o.Flows {
+		if f := &o.Flows[i]; f.Channel == ch {
+			send, recv = send || f.Send, recv || !f.Send
+		}
+	}
+	return send && recv
+}
+
+func (b *builder) look(v *view, in *instance, mem *job.Member, a *active) {
+	x := b.x
+	c := &x.Comms[a.comm]
+	if p := v.flow.Peer; p >= 0 && p < len(c.At) {
+		v.peer = c.At[p]
+	}
+	v.sure = true
+	if v.peer < 0 {
+		if c.Ghost >= 0 {
+			v.peer = c.Ghost
+		}
+		return
+	}
+	r := x.Nodes[v.peer].Rank
+	v.seen = r != nil
+	v.alive = v.seen && !job.Dead(r)
+	if v.other = in.at(int32(v.flow.Peer)); v.other != nil {
+		v.pf = matching(v.other.op, v.flow, mem.CommRank)
+		return
+	}
+	if v.seen && in.key.p2p() && x.counted(v.peer) {
+		v.seen, v.alive = false, false
+		x.unclear[v.peer] = true
+	}
+	if !v.seen {
+		v.sure = false
+		return
+	}
+	if pm := c.Find(v.peer); pm != nil {
+		p, sure := x.presenceOf(in, pm)
+		v.left, v.sure = p == leftIt, sure
+		if v.left && x.counted(v.peer) && !x.finished(in, pm) {
+			v.seen, v.alive, v.left, v.sure = false, false, false, false // It has called it; whether it is in it, its node knows.
+			x.unclear[v.peer] = true
+		}
+	}
+}
+
+// finished says that a member of which counts are known has completed a collective.
+func (x *standstill) finished(in *instance, mem *job.Member) bool {
+	return mem.Membership != nil && in.key.fn < 0 && mem.Membership.Completed > in.key.place
+}
+
+func matching(o *rca.Op, f *rca.Flow, me int32) *rca.Flow {
+	for i := range o.Flows {
+		g := &o.Flows[i]
+		if g.Channel == f.Channel && g.Send != f.Send && int32(g.Peer) == me {
+			return g
+		}
+	}
+	return nil
+}
+
+// away handles a peer that is not in the operation, or whose process is dead; true when that settles the flow.
+func (b *builder) away(v *view, kind edgeKind) bool {
+	switch {
+	case v.peer < 0:
+		return true
+	case !v.seen:
+		b.edge(v.node, v.peer, v.inst, v.flow.Channel, edgeSilent, false)
+		return false
+	case !v.alive:
+		b.edge(v.node, v.peer, v.inst, v.flow.Channel, edgeDead, true)
+		return true
+	case v.left:
+		return false
+	case v.other == nil:
+		if !v.flow.Send && v.flow.Ready > 0 {
+			if _, ok := b.lies[v.peer]; !ok {
+				b.lies[v.peer] = v.node // It says it is not inside, yet its data arrived.
+			}
+		}
+		b.edge(v.node, v.peer, v.inst, v.flow.Channel, edgeNotCalled, v.sure)
+		return true
+	case !v.other.active:
+		b.edge(v.node, v.peer, v.inst, v.flow.Channel, kind, true)
+		return true
+	}
+	return false
+}
+
+func (b *builder) sendSide(v *view) {
+	f := v.flow
+	switch {
+	case f.Transmitted > f.Done:
+		b.notDelivered(v)
+	case f.Ready > f.Transmitted:
+		b.notTransmitted(v)
+	default:
+		b.kernelOwesData(v)
+	}
+}
+
+// notDelivered: 2>3. The receiver's counters decide between the wire and the receiver (M8).
+func (b *builder) notDelivered(v *view) {
+	if b.away(v, edgeDelivery) {
+		return
+	}
+	f, ch := v.flow, v.flow.Channel
+	unknownState := v.seen && b.x.Nodes[v.peer].Rank.State == rca.ProcessUnknown
+	switch {
+	case !v.seen:
+		b.own(v.node, v.peer, v.inst, ch, 0.35, false, rca.CauseNetworkSend, flawLinkUnproven)
+	case v.left:
+		b.own(v.node, v.peer, v.inst, ch, 0.45, false, rca.CauseNetworkSend, flawPeerLeft)
+	case v.pf == nil:
+		if senderDone(v.other.op) {
+			b.edge(v.node, v.peer, v.inst, ch, edgeDelivery, false)
+			b.own(v.peer, v.node, v.inst, ch, 0.5, false, rca.CauseReceiver, flawNoBuffers)
+			return
+		}
+		b.own(v.node, v.peer, v.inst, ch, 0.5, false, rca.CauseNetworkSend, flawLinkUnproven)
+	case v.pf.Ready < f.Done && v.pf.Posted > v.pf.Ready:
+		b.own(v.node, v.peer, v.inst, ch, 0.5, false, rca.CauseNetworkSend, flawLostOnWire)
+	case v.pf.Ready >= f.Transmitted && v.pf.Posted > v.pf.Ready:
+		b.own(v.node, v.peer, v.inst, ch, 0.5, false, rca.CauseNetworkSend, flawUnacked)
+	case v.pf.Posted > v.pf.Ready:
+		w := 0.93
+		if unknownState {
+			w = 0.75
+		}
+		b.own(v.node, v.peer, v.inst, ch, w, true, rca.CauseNetworkSend, flawUndelivered)
+	default:
+		b.edge(v.node, v.peer, v.inst, ch, edgeDelivery, true)
+	}
+}
+
+// senderDone: all of the operation's send flows stand at 1=2=3>0, Mycroft's sign of a receiver that stopped.
+func senderDone(o *rca.Op) bool {
+	some := false
+	for i := range o.Flows {
+		if f := &o.Flows[i]; f.Send {
+			if f.Conditions()&(rca.NotTransmitted|rca.NotDelivered|rca.NotStarted) != 0 {
+				return false
+			}
+			some = true
+		}
+	}
+	return some
+}
+
+// notTransmitted: 1>2. With a buffer posted for the next step the receiver is ready and the trouble is local.
+func (b *builder) notTransmitted(v *view) {
+	if b.away(v, edgeReceiver) {
+		return
+	}
+	f, ch := v.flow, v.flow.Channel
+	switch {
+	case !v.seen:
+	case v.left:
+		b.own(v.node, v.peer, v.inst, ch, 0.4, false, rca.CauseNetworkSend, flawPeerLeft)
+	case v.pf == nil || v.pf.Ready > f.Transmitted:
+		// A receiver that claims more than was ever sent is no witness.
+		b.edge(v.node, v.peer, v.inst, ch, edgeReceiver, false)
+	case v.pf.Posted > f.Transmitted && f.PeerPolls == 0 && b.x.Nodes[v.node].Rank.Caps&rca.SeesPeerWait != 0:
+		b.own(v.node, v.peer, v.inst, ch, 0.7, true, rca.CauseProxy, flawProxy)
+	case v.pf.Posted > f.Transmitted:
+		b.own(v.node, v.peer, v.inst, ch, 0.75, true, rca.CauseNetworkSend, flawUntransmit)
+	default:
+		b.edge(v.node, v.peer, v.inst, ch, edgeReceiver, true)
+	}
+}
+
+// kernelOwesData: everything ready was sent. The kernel waits for what this rank receives on the same channel, for a
+// neighbour inside the host, or for nobody.
+func (b *builder) kernelOwesData(v *view) {
+	f, ch := v.flow, v.flow.Channel
+	recvs, starved, fed := 0, (*rca.Flow)(nil), false
+	for i := range v.op.Flows {
+		g := &v.op.Flows[i]
+		if g.Send || g.Channel != f.Channel {
+			continue
+		}
+		recvs++
+		if g.Starved() {
+			starved = g
+		} else if !g.Finished() {
+			fed = true
+		}
+	}
+	switch {
+	case fed && starved == nil:
+		return // The receive side says why.
+	case starved != nil:
+		if recvs == 1 && freeFirstStep(v.op.Func) && ringLike(v.op.Algo) && f.Ready <= starved.Done && !b.blind(v) {
+			b.own(v.node, -1, v.inst, ch, 0.6, false, rca.CauseGPU, flawGPUStart)
+		}
+	case recvs == 0 && !v.alone:
+		b.neighbours(v.node, v.inst)
+		b.own(v.node, -1, v.inst, ch, 0.3, false, rca.CauseGPU, flawGPUStart)
+	case b.blind(v):
+		b.own(v.node, -1, v.inst, ch, 0.3, false, rca.CauseGPU, flawGPUStart)
+	default:
+		sure := v.alone && !b.hidden(v.inst)
+		b.own(v.node, -1, v.inst, ch, pick(sure, 0.85, 0.5), sure, rca.CauseGPU, flawGPUStart)
+	}
+}
+
+// blind says that nothing shows the operation's kernel to run, and that operations whose end nobody sees may still be in
+// front of it on its stream: what does not go on may be any of them.
+func (b *builder) blind(v *view) bool {
+	r := b.x.Nodes[v.node].Rank
+	if r.Caps&rca.SeesKernels != 0 || v.op.KernelStarted > 0 || v.op.State == rca.OpEntered {
+		return false
+	}
+	for i := range v.op.Flows {
+		if f := &v.op.Flows[i]; f.Send && f.Ready > 0 || !f.Send && f.Done > 0 {
+			return false
+		}
+	}
+	unseen := func(o rca.Op) bool { return o.NoCompletion }
+	return slices.ContainsFunc(r.Memberships, func(m rca.Membership) bool {
+		return slices.ContainsFunc(m.InFlight, unseen) || slices.ContainsFunc(m.Recent, unseen)
+	})
+}
+
+// hidden says that members of the operation's communicator were not seen: what they called is not known.
+func (b *builder) hidden(inst int32) bool {
+	c := &b.x.Comms[b.x.insts[inst].key.comm]
+	return c.Ghost >= 0 || slices.ContainsFunc(c.Members, func(m job.Member) bool { return m.Membership == nil })
+}
+
+// freeFirstStep names the ring operations in which every rank's first send needs nothing from the others.
+func freeFirstStep(fn string) bool {
+	return fn == "AllReduce" || fn == "AllGather" || fn == "ReduceScatter"
+}
+
+func ringLike(algo string) bool { return algo == "" || algo == "ring" || algo == "unknown" }
+
+// neighbours: what this rank sends comes over NVLink or shared memory from a member on its host whose own flows are
+// seen to wait.
+func (b *builder) neighbours(n, inst int32) {
+	in := &b.x.insts[inst]
+	for _, m := range b.x.Mates[b.x.Host(n)] {
+		if j := b.x.part(in, m); m != n && j != nil && j.active && len(j.op.Flows) > 0 {
+			b.edge(n, m, inst, -1, edgeLocal, false)
+		}
+	}
+}
+
+func (b *builder) recvSide(v *view) {
+	f := v.flow
+	switch {
+	case f.Transmitted > f.Done:
+		b.notConsumed(v)
+	case f.Ready > f.Transmitted:
+		b.own(v.node, v.peer, v.inst, f.Channel, 0.85, true, rca.CausePCIe, flawFlush)
+	case f.Posted > f.Ready:
+		b.noData(v)
+	default:
+		b.noBuffers(v)
+	}
+}
+
+// notConsumed: the data is on the GPU and its kernel does not take it, though it has room for what it must send on.
+func (b *builder) notConsumed(v *view) {
+	for i := range v.op.Flows {
+		g := &v.op.Flows[i]
+		if g.Channel != v.flow.Channel || g == v.flow {
+			continue
+		}
+		if g.NoCredit() {
+			return // The send side says why.
+		}
+		if g.Starved() {
+			b.own(v.node, -1, v.inst, v.flow.Channel, 0.4, false, rca.CauseGPU, flawGPU)
+			return
+		}
+	}
+	if b.blind(v) {
+		b.own(v.node, -1, v.inst, v.flow.Channel, 0.3, false, rca.CauseGPU, flawGPU)
+	} else {
+		b.own(v.node, -1, v.inst, v.flow.Channel, pick(v.alone, 0.92, 0.6), v.alone, rca.CauseGPU, flawGPU)
+	}
+	if !v.alone {
+		b.neighbours(v.node, v.inst)
+	}
+}
+
+func (b *builder) noData(v *view) {
+	if b.away(v, edgeNoData) || !v.seen {
+		return
+	}
+	ch := v.flow.Channel
+	switch {
+	case v.left:
+		b.edge(v.node, v.peer, v.inst, ch, edgeNoData, false)
+		// A send that fits into its buffers ends before its data has arrived.
+		weight := pick(v.sure && job.IsP2P(v.op) && b.x.Nodes[v.node].Rank.Lost == 0, 0.6, 0.35)
+		b.own(v.peer, v.node, v.inst, ch, weight, false, rca.CauseNetworkSend, flawPeerLeft)
+	case v.pf == nil:
+		b.edge(v.node, v.peer, v.inst, ch, edgeNoData, false)
+	case v.pf.Done > v.flow.Ready:
+		b.edge(v.node, v.peer, v.inst, ch, edgeNoData, false)
+		b.own(v.peer, v.node, v.inst, ch, 0.45, false, rca.CauseNetworkSend, flawLostOnWire)
+	default:
+		b.edge(v.node, v.peer, v.inst, ch, edgeNoData, true)
+	}
+}
+
+// noBuffers: a receiver that has consumed everything and posts nothing more, while its sender has something to send.
+func (b *builder) noBuffers(v *view) {
+	wanted := v.pf != nil && v.pf.Ready > v.pf.Done
+	if v.flow.Posted <= 0 && !wanted {
+		b.own(v.node, v.peer, v.inst, v.flow.Channel, 0.3, false, rca.CauseProxy, flawNoBuffers)
+		return
+	}
+	b.own(v.node, v.peer, v.inst, v.flow.Channel, pick(wanted, 0.82, 0.45), wanted, rca.CauseReceiver, flawNoBuffers)
+}

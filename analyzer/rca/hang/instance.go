@@ -1,0 +1,384 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package hang
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/culprit-project/culprit/analyzer/rca"
+	"github.com/culprit-project/culprit/analyzer/rca/job"
+)
+
+// instance is one operation across ranks: what CCL-D calls a Trace ID (C1). Collectives are found by their place in the
+// communicator's call order, so that ranks which called different operations there meet in one instance (H2).
+type instance struct {
+	key    instKey
+	joins  []join // Sorted by rank in the communicator.
+	stuck  bool
+	age    time.Duration // Longest time without progress among the ranks in it.
+	inside int           // Ranks that are in it now.
+	gap    bool          // Somebody it needs is not in it.
+	odd    *oddity
+	hasNet bool // Some member shows network flows.
+}
+
+// instKey identifies an instance. Send/recv: src and dst are ranks in the communicator; otherwise both -1.
+type instKey struct {
+	comm     int32
+	fn       int32 // -1 when the place alone identifies.
+	place    int64
+	src, dst int32
+}
+
+// join is one rank's part in an instance.
+type join struct {
+	node     int32
+	commRank int32
+	op       *rca.Op
+	active   bool
+	started  startState
+	still    time.Duration // How long it stands there, -1 unknown.
+}
+
+// startState says whether an operation's kernel runs.
+type startState uint8
+
+const (
+	startUnknown startState = iota
+	startNo
+	startYes
+)
+
+// active is an operation that a rank waits in now, as opposed to one queued behind it.
+type active struct {
+	inst  int32
+	op    *rca.Op
+	m     *rca.Membership
+	comm  int32
+	stuck bool
+}
+
+// head is a candidate for active while the ranks' queues are sorted out.
+type head struct {
+	op      *rca.Op
+	m       *rca.Membership
+	comm    int32
+	started startState
+	first   bool // First in its communicator.
+}
+
+// started says whether an operation's kernel runs. Data that has arrived or buffers that are posted say nothing of it:
+// the network side of an operation begins when it is enqueued. What the GPU gave or took does.
+func started(r *rca.Rank, m *rca.Membership, o *rca.Op) startState {
+	if o.KernelStarted > 0 && !m.KernelUntrusted {
+		return startYes
+	}
+	for i := range o.Flows {
+		// Only a kernel fills send buffers and empties receive buffers; the proxy posts and receives without one.
+		f := &o.Flows[i]
+		if f.Send && f.Ready > 0 || !f.Send && f.Done > 0 {
+			return startYes
+		}
+	}
+	if r.Caps&rca.SeesKernels != 0 && !m.KernelUntrusted && o.KernelStarted == 0 {
+		// Called but not enqueued is the CPU inside the call: whether it waits there for others is not known.
+		return pick(o.State == rca.OpCalled, startUnknown, startNo)
+	}
+	return pick(o.State >= rca.OpEntered, startYes, startUnknown)
+}
+
+// waits says whether being in flight means anything for the operation.
+func waits(o *rca.Op) bool {
+	return !o.NoCompletion && o.State != rca.OpLeft
+}
+
+// buildInstances gathers what every rank has in flight into instances and decides what each rank is really in: the
+// oldest operation whose kernel runs; later ones are queued behind it in stream order.
+func (x *standstill) buildInstances() {
+	at := make(map[instKey]int32, len(x.Nodes))
+	x.instAt = at
+	x.acts = make([][]active, len(x.Nodes))
+	var heads []head
+	for n := range x.Nodes {
+		r := x.Nodes[n].Rank
+		if r == nil {
+			continue
+		}
+		heads = x.heads(r, heads[:0])
+		act := chooseActive(heads)
+		for i := range heads {
+			h := &heads[i]
+			mem := x.Comms[h.comm].Find(int32(n))
+			key := x.keyOf(h.comm, mem.CommRank, h.op)
+			id, ok := at[key]
+			if !ok {
+				id = int32(len(x.insts))
+				at[key] = id
+				x.insts = append(x.insts, instance{key: key})
+			}
+			in := &x.insts[id]
+			in.joins = append(in.joins, join{int32(n), mem.CommRank, h.op, act[i], h.started, standsFor(h.op, h.m)})
+			if act[i] {
+				x.acts[n] = append(x.acts[n], active{inst: id, op: h.op, m: h.m, comm: h.comm})
+			}
+		}
+	}
+	for i := range x.insts {
+		x.settle(&x.insts[i])
+		x.callers(int32(i))
+	}
+	for n := range x.acts {
+		for i := range x.acts[n] {
+			x.acts[n][i].stuck = x.insts[x.acts[n][i].inst].stuck
+		}
+	}
+}
+
+// settle decides whether an instance is stuck. One rank whose clock or counters claim progress does not unstick it when
+// most of the others stand still: the members of an operation move together or not at all.
+func (x *standstill) settle(in *instance) {
+	slices.SortStableFunc(in.joins, func(a, b join) int {
+		return cmp.Or(cmp.Compare(a.commRank, b.commRank), cmp.Compare(a.node, b.node))
+	})
+	still, moving := 0, 0
+	for i := range in.joins {
+		j := &in.joins[i]
+		in.hasNet = in.hasNet || len(j.op.Flows) > 0
+		if !j.active {
+			continue
+		}
+		age := j.still
+		if age < 0 || age >= x.Opt.HangAfter {
+			still++
+		} else {
+			moving++
+		}
+		in.age = max(in.age, stuckFor(j.op))
+	}
+	in.stuck = still > 0 && still >= moving
+}
+
+// callers takes ranks whose CPU is still inside the call out of an operation that others have launched: they are not in
+// it yet. While all are inside the call, they are in it together (connections are made there). A send or receive whose
+// other side is not told yet is inside a group call that has not been closed.
+func (x *standstill) callers(i int32) {
+	in := &x.insts[i]
+	if !in.openGroup() && !slices.ContainsFunc(in.joins, func(j join) bool { return j.op.State >= rca.OpEnqueued }) {
+		return
+	}
+	for k := range in.joins {
+		j := &in.joins[k]
+		if j.op.State == rca.OpCalled && j.active && j.started != startYes {
+			j.active = false
+			x.acts[j.node] = slices.DeleteFunc(x.acts[j.node], func(a active) bool { return a.inst == i })
+		}
+	}
+}
+
+func (in *instance) openGroup() bool { return in.key.p2p() && (in.key.src < 0 || in.key.dst < 0) }
+
+// standsFor is how long an operation stands on a rank, -1 unknown: the host calls far ahead, so not since the call if the
+// operation before it has left since then.
+func standsFor(o *rca.Op, m *rca.Membership) time.Duration {
+	d := stuckFor(o)
+	if d >= 0 && m != nil && m.SinceCompleted >= 0 && m.Completed > 0 {
+		d = min(d, m.SinceCompleted)
+	}
+	return d
+}
+
+// stuckFor is how long an operation made no progress, -1 unknown.
+func stuckFor(o *rca.Op) time.Duration {
+	if o.Stuck >= 0 {
+		return o.Stuck
+	}
+	return o.Age
+}
+
+// heads lists a rank's operations in flight that mean something, in call order per communicator.
+func (x *standstill) heads(r *rca.Rank, to []head) []head {
+	for j := range r.Memberships {
+		m := &r.Memberships[j]
+		first := true
+		for i := range m.InFlight {
+			o := &m.InFlight[i]
+			if !waits(o) {
+				continue
+			}
+			to = append(to, head{op: o, m: m, comm: x.CommOf[m.Comm], started: started(r, m, o), first: first})
+			// Calls of one group run in one kernel: the next send or receive is as much in front as this one.
+			first = first && job.IsP2P(o) && i+1 < len(m.InFlight) && job.IsP2P(&m.InFlight[i+1]) && together(o, &m.InFlight[i+1])
+		}
+	}
+	slices.SortStableFunc(to, func(a, b head) int { return cmp.Compare(a.comm, b.comm) })
+	return to
+}
+
+func together(a, b *rca.Op) bool {
+	if a.Age < 0 || b.Age < 0 {
+		return true
+	}
+	d := a.Age - b.Age
+	return d < time.Millisecond && d > -time.Millisecond
+}
+
+// chooseActive marks what the rank waits in now.
+func chooseActive(heads []head) []bool {
+	act := make([]bool, len(heads))
+	some := false
+	youngest := time.Duration(-1)
+	for i := range heads {
+		if heads[i].started == startYes {
+			act[i], some = true, true
+			if a := heads[i].op.Age; a >= 0 && (youngest < 0 || a < youngest) {
+				youngest = a
+			}
+		}
+	}
+	if some {
+		for i := range heads {
+			h := &heads[i]
+			if h.started == startUnknown && h.first && h.op.Age >= 0 && youngest >= 0 && h.op.Age > youngest {
+				act[i] = true
+			}
+		}
+		return act
+	}
+	// Nothing is known to run. Of those that may run, the oldest does; of unknown age, all may.
+	oldest := time.Duration(-1)
+	for i := range heads {
+		if h := &heads[i]; h.first && h.started == startUnknown {
+			oldest = max(oldest, h.op.Age)
+		}
+	}
+	for i := range heads {
+		h := &heads[i]
+		act[i] = h.first && h.started == startUnknown && (h.op.Age < 0 || h.op.Age >= oldest || oldest-h.op.Age < time.Millisecond)
+	}
+	return act
+}
+
+func (x *standstill) keyOf(ci, commRank int32, o *rca.Op) instKey {
+	if job.IsP2P(o) {
+		k := instKey{comm: ci, fn: -1, place: o.Seq, src: commRank, dst: int32(o.Peer)}
+		if o.Func == "Recv" {
+			k.src, k.dst = k.dst, k.src
+		}
+		return k
+	}
+	if o.Number >= 0 && !x.Comms[ci].P2P {
+		return instKey{comm: ci, fn: -1, place: o.Number, src: -1, dst: -1}
+	}
+	return instKey{comm: ci, fn: x.FuncNumber(o.Func), place: o.Seq, src: -1, dst: -1}
+}
+
+// instanceOf gives the instance of a rank's operation in flight, -1 none.
+func (x *standstill) instanceOf(mem *job.Member, o *rca.Op) int32 {
+	if id, ok := x.instAt[x.keyOf(x.CommOf[mem.Membership.Comm], mem.CommRank, o)]; ok {
+		return id
+	}
+	return -1
+}
+
+func (k instKey) p2p() bool { return k.src >= 0 || k.dst >= 0 }
+
+// at finds the part of the member with that rank in the communicator, nil when it is not in the instance.
+func (in *instance) at(commRank int32) *join {
+	i, ok := slices.BinarySearchFunc(in.joins, commRank, func(j join, c int32) int { return cmp.Compare(j.commRank, c) })
+	if !ok || commRank < 0 {
+		return nil
+	}
+	return &in.joins[i]
+}
+
+// op gives an operation that stands for the instance.
+func (in *instance) op() *rca.Op { return in.joins[0].op }
+
+// presence is what a rank has to do with an instance.
+type presence uint8
+
+const (
+	presenceUnknown presence = iota // Cannot be told.
+	notCalled
+	queued // Called, but behind something else.
+	notStarted
+	inside
+	leftIt
+)
+
+// presenceOf says what a member of the communicator has to do with the instance; sure is false where the source could
+// have missed the call.
+func (x *standstill) presenceOf(in *instance, mem *job.Member) (p presence, sure bool) {
+	if mem.Membership == nil {
+		return presenceUnknown, false
+	}
+	r := x.Nodes[mem.Node].Rank
+	m := mem.Membership
+	sure = r.Caps&rca.SeesCalls != 0 && r.Lost == 0
+	o := in.op()
+	if in.key.p2p() {
+		if x.counted(mem.Node) {
+			return presenceUnknown, false // Counts do not tell one peer's messages from another's.
+		}
+		return p2pPresence(in, mem, m), sure
+	}
+	if in.key.fn < 0 && m.Called >= 0 {
+		if m.Called <= in.key.place {
+			return notCalled, sure
+		}
+		return leftIt, sure
+	}
+	if c, ok := m.FuncCalled[o.Func]; ok && o.Seq >= 0 {
+		if c <= o.Seq {
+			return notCalled, sure
+		}
+		return leftIt, sure
+	}
+	if m.FuncCalled != nil && o.Seq >= 0 {
+		return notCalled, sure
+	}
+	if seen := lastSeq(m.Recent, o); seen >= 0 {
+		if seen < o.Seq {
+			return notCalled, false
+		}
+		return leftIt, sure
+	}
+	if m.Called >= 0 && o.Number >= 0 && m.Called <= o.Number && !x.Comms[in.key.comm].P2P {
+		return notCalled, false
+	}
+	return presenceUnknown, false
+}
+
+// counted says that nothing but a rank's operation counts is known: a search has not come to its node.
+func (x *standstill) counted(n int32) bool {
+	r := x.Nodes[n].Rank
+	return r != nil && x.Ev.Partial && r.Caps == rca.SeesCalls && r.State == rca.ProcessUnknown
+}
+
+func lastSeq(ops []rca.Op, like *rca.Op) int64 {
+	seen := int64(-1)
+	for i := range ops {
+		if ops[i].Func == like.Func && ops[i].Peer == like.Peer {
+			seen = max(seen, ops[i].Seq)
+		}
+	}
+	return seen
+}
+
+// p2pPresence: the other side of a send or receive has left it when it finished that number, else it has not called.
+func p2pPresence(in *instance, mem *job.Member, m *rca.Membership) presence {
+	want, peer := "Recv", in.key.src
+	if mem.CommRank == in.key.src {
+		want, peer = "Send", in.key.dst
+	}
+	for i := range m.Recent {
+		o := &m.Recent[i]
+		if o.Func == want && int32(o.Peer) == peer && in.key.place >= 0 && o.Seq >= in.key.place {
+			return leftIt
+		}
+	}
+	return notCalled
+}

@@ -1,0 +1,21 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package hang
+
+import "github.com/culprit-project/culprit/analyzer/rca/job"
+
+// standstill is the job at one moment: what every rank is in.
+type standstill struct {
+	*job.Index
+	acts    [][]active // Heads by node.
+	insts   []instance
+	instAt  map[instKey]int32
+	unclear map[int32]bool // Nodes of which only counts are known, that do not tell what others wait for.
+}
+
+func newStandstill(x *job.Index) *standstill {
+	s := &standstill{Index: x, unclear: map[int32]bool{}}
+	s.buildInstances()
+	return s
+}

@@ -1,0 +1,268 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package hang
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/culprit-project/culprit/analyzer/rca"
+	"github.com/culprit-project/culprit/analyzer/rca/job"
+	"github.com/culprit-project/culprit/analyzer/rca/words"
+)
+
+func anyHard(rs []root) bool {
+	return slices.ContainsFunc(rs, func(r root) bool { return r.leaf.hard })
+}
+
+// composeSuspects: what was seen points somewhere, and is too weak to accuse anybody.
+func (w *waitFor) composeSuspects(d *decision, v *rca.Verdict) {
+	var group strings.Builder
+	for i := range d.chosen {
+		r := &d.chosen[i]
+		if i == 4 {
+			group.WriteString(", …")
+			break
+		}
+		group.WriteString(pick(i > 0, ", ", ""))
+		switch {
+		case r.kind == rootLink:
+			group.WriteString(fmt.Sprintf("link %d->%d", w.Nodes[r.nodes[0]].ID, w.Nodes[r.peer].ID))
+		case r.kind == rootGroup || len(r.nodes) == 0:
+			group.WriteString("members of " + w.opGroup(r))
+		default:
+			group.WriteString(words.RankNumbers(w.IDs(r.nodes)))
+		}
+	}
+	v.Summary = words.Opener(w.sentence(&d.chosen[0], d)) + " The evidence is too weak to accuse anybody."
+	if d.chosen[0].kind != rootMoving {
+		v.Culprits = append(v.Culprits, rca.Culprit{Rank: -1, Channel: -1, Group: "suspects: " + group.String(), Why: "weak or partial evidence"})
+	}
+}
+
+// silentHostWeight is the confidence in one silent host at which all waiting ends. That it is lost, or that a culprit on
+// it hides behind its silent exporter, names the same host; what is left is a second fault that nobody shows.
+const silentHostWeight = 0.8
+
+// silentRankWeight is the same of one rank whose file is not there, which may have been lost on its way: it may still be
+// that the ranks seen wait in what the unseen one rightly did not call.
+const silentRankWeight = 0.7
+
+// composeSilent: all waiting ends at ranks of which nothing is known. One host that did not answer, or one rank, is
+// named; several are suspects together.
+func (w *waitFor) composeSilent(d *decision, v *rca.Verdict) {
+	var ids []int
+	named := true
+	for _, r := range d.chosen {
+		for _, n := range r.nodes {
+			if w.Nodes[n].ID >= 0 {
+				ids = append(ids, w.Nodes[n].ID)
+			} else {
+				named = false // Unless all unseen ranks are accounted for.
+			}
+		}
+	}
+	slices.Sort(ids)
+	unseen := w.World - w.Seen
+	certain := w.mustBeUnseen(d)
+	if m := w.oneMissing(); m != nil && certain && named && m.What == "rank" && len(m.Ranks) == 1 {
+		// A file that is not there says nothing of a host: the others' waiting alone names the rank.
+		rank := m.Ranks[0]
+		v.Class, v.Cause = rca.NotEntered, rca.CauseUnknown
+		v.Confidence = rca.Round(silentRankWeight * (0.5 + 0.5*d.covered) * (1 - 0.2*w.Lossy()))
+		v.Culprits = append(v.Culprits, rca.Culprit{Rank: rank, Channel: -1, Why: "all others wait for it, and nothing is seen of it: " + m.Why})
+		v.Summary = fmt.Sprintf("%s for rank %d, of which nothing is seen (%s): nobody else can hold them.",
+			words.Opener(w.waiters()), rank, m.Why)
+		return
+	}
+	if m := w.oneMissing(); m != nil && certain && m.What != "rank" && (!w.Ev.Partial || leadsTo(m, ids)) {
+		ids = slices.Clone(m.Ranks)
+		slices.Sort(ids)
+		v.Class, v.Cause = rca.Fault, rca.CauseHostLost
+		// One silence explains all of them: they are not rivals.
+		v.Confidence = rca.Round(silentHostWeight * (0.5 + 0.5*d.covered) * (1 - 0.2*w.Lossy()))
+		for _, id := range ids {
+			v.Culprits = append(v.Culprits, rca.Culprit{Rank: id, Channel: -1, Group: m.Name, Why: m.What + " does not answer"})
+		}
+		v.Summary = fmt.Sprintf("%s for %s of %s %s, which does not answer (%s): a lost host, or only its exporter.",
+			words.Opener(w.waiters()), words.RankNumbers(ids), m.What, m.Name, m.Why)
+		return
+	}
+	if named && len(ids) == 1 && unseen == 1 && certain {
+		c := rca.Culprit{Rank: ids[0], Channel: -1, Why: "all others wait for it and nothing is known of it"}
+		if v.Confidence < w.Opt.NameConfidence {
+			c.Rank, c.Group = -1, "suspects: "+words.RankNumbers(ids)
+		}
+		v.Culprits = append(v.Culprits, c)
+		v.Summary = fmt.Sprintf("%s for rank %d, of which nothing is known: it is a suspect, no more.",
+			words.Opener(w.waiters()), ids[0])
+		return
+	}
+	if in := w.halfCalled(d); in != nil {
+		c := &w.Comms[in.key.comm]
+		v.Culprits = append(v.Culprits, rca.Culprit{Rank: -1, Channel: -1, Group: "members of " + c.Name, Why: "they have not called " + in.op().Func})
+		v.Summary = fmt.Sprintf("%d of %d ranks are inside %s on %s and wait for the rest, which have not called it; the evidence does not say which ranks those are.",
+			in.inside, c.Size, in.op().Func, c.Name)
+		return
+	}
+	v.Culprits = append(v.Culprits, rca.Culprit{Rank: -1, Channel: -1, Group: "suspects: " + words.RankNumbers(ids) + " or a rank behind them", Why: "nothing is known of them"})
+	v.Summary = fmt.Sprintf("%s for %s, of which nothing is known; the evidence does not carry a name.",
+		words.Opener(w.waiters()), words.RankNumbers(ids))
+}
+
+// mustBeUnseen says that the culprit can only be among the unseen: every rank that was seen waits, nobody shows a fault,
+// and more than one rank of more than one story points there (one alone may itself be the one that is wrong).
+func (w *waitFor) mustBeUnseen(d *decision) bool {
+	seen := 0
+	for n := range w.Nodes {
+		if w.Nodes[n].Rank != nil && !w.counted(int32(n)) {
+			seen++
+		}
+	}
+	if len(w.stuck) < seen {
+		return false
+	}
+	for _, s := range w.stuck {
+		if d.dist[s] < 0 || w.broken(s) {
+			return false
+		}
+	}
+	for i := range w.owns {
+		if o := &w.owns[i]; o.weight >= 0.3 && o.what != flawLinkUnproven && w.lonelyOwn(o) {
+			return false
+		}
+	}
+	for i := range d.chosen {
+		if d.chosen[i].peer >= 0 && len(d.chosen) == 1 {
+			return false // Its only witness may be the one that does not deliver.
+		}
+	}
+	var pointing []int32
+	for i := range d.chosen {
+		for _, n := range d.chosen[i].nodes {
+			for _, e := range w.in[w.rrow[n]:w.rrow[n+1]] {
+				from := w.edges[e].from
+				if int(from) < len(w.Nodes) {
+					pointing = append(pointing, from)
+					continue
+				}
+				for k := range w.insts[int(from)-len(w.Nodes)].joins {
+					pointing = append(pointing, w.insts[int(from)-len(w.Nodes)].joins[k].node)
+				}
+			}
+		}
+	}
+	slices.Sort(pointing)
+	return len(slices.Compact(pointing)) > 1 && !w.doubtful(d)
+}
+
+// broken: the rank's own node shows what stops a GPU or a NIC. It may be what all wait for, and then silence is no more than
+// silence.
+func (w *waitFor) broken(n int32) bool {
+	return w.Ailing(n, job.GPUAilment) || w.Ailing(n, job.DeadNIC)
+}
+
+// lonelyOwn: the fault cannot be the shadow of an unseen neighbour inside the host or behind a silent link.
+func (w *waitFor) lonelyOwn(o *own) bool {
+	return o.strong || o.what != flawGPU && o.what != flawGPUStart
+}
+
+// doubtful: an operation of which one member alone was seen points at the unseen, and that member may be the one that
+// called what it should not have.
+func (w *waitFor) doubtful(d *decision) bool {
+	if m := w.oneMissing(); m != nil && len(m.Ranks) > 1 && len(d.chosen) > 1 {
+		return false // A whole host is silent and several operations point at it: one wrong call is the lesser story.
+	}
+	for i := range d.chosen {
+		for _, n := range d.chosen[i].nodes {
+			for _, e := range w.in[w.rrow[n]:w.rrow[n+1]] {
+				in := w.edges[e].inst
+				if in >= 0 && len(w.insts[in].joins) == 1 && w.aloneInDoubt(&w.insts[in], w.edges[e].to) {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+// aloneInDoubt says that the one seen member of an operation may have called what it should not have: nothing shows that
+// the unseen one was ever in it. Of sends and receives, a second rank in another one with the same node is such a sign.
+func (w *waitFor) aloneInDoubt(in *instance, unseen int32) bool {
+	if fromOthers(in.op()) {
+		return false
+	}
+	if !in.key.p2p() {
+		return w.unusual(in)
+	}
+	for _, e := range w.in[w.rrow[unseen]:w.rrow[unseen+1]] {
+		if i := w.edges[e].inst; i >= 0 && w.insts[i].key.p2p() && w.insts[i].joins[0].node != in.joins[0].node {
+			return false
+		}
+	}
+	return true
+}
+
+// fromOthers says that another member has taken data of the operation or sent some: it has called it too.
+func fromOthers(o *rca.Op) bool {
+	return slices.ContainsFunc(o.Flows, func(f rca.Flow) bool { return f.Send && f.Done > 0 || !f.Send && f.Ready > 0 })
+}
+
+// oneMissing gives the one source whose silence explains every rank that was not seen.
+func (x *standstill) oneMissing() *rca.Missing {
+	for i := range x.Ev.Missing {
+		m := &x.Ev.Missing[i]
+		if len(m.Ranks) == 0 {
+			continue
+		}
+		if x.Ev.Partial {
+			if x.onlyMissing(m) {
+				return m
+			}
+			continue
+		}
+		all := true
+		for n := range x.Nodes {
+			nd := &x.Nodes[n]
+			all = all && (nd.Rank != nil || nd.ID < 0 || slices.Contains(m.Ranks, nd.ID))
+		}
+		if all && x.World-x.Seen <= len(m.Ranks) {
+			return m
+		}
+	}
+	return nil
+}
+
+// onlyMissing: nobody else was asked and did not answer.
+func (x *standstill) onlyMissing(m *rca.Missing) bool {
+	for i := range x.Ev.Missing {
+		if o := &x.Ev.Missing[i]; o != m && len(o.Ranks) > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// leadsTo says that everything waits for ranks of the source, as far as their numbers are known.
+func leadsTo(m *rca.Missing, ids []int) bool {
+	return !slices.ContainsFunc(ids, func(id int) bool { return !slices.Contains(m.Ranks, id) })
+}
+
+// waiters says "1 rank waits" or "3 ranks wait".
+func (w *waitFor) waiters() string {
+	return words.Plural(len(w.stuck), "rank") + pick(len(w.stuck) == 1, " waits", " wait")
+}
+
+// halfCalled gives the call in which all waiting ends, for members that nobody can name; nil where it ends elsewhere, too.
+func (w *waitFor) halfCalled(d *decision) *instance {
+	if len(d.chosen) != 1 || d.chosen[0].inst < 0 || w.Nodes[d.chosen[0].nodes[0]].ID >= 0 {
+		return nil
+	}
+	in := &w.insts[d.chosen[0].inst]
+	if !w.Comms[in.key.comm].Call {
+		return nil
+	}
+	return in
+}

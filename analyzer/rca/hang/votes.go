@@ -1,0 +1,203 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package hang
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/culprit-project/culprit/analyzer/rca"
+	"github.com/culprit-project/culprit/analyzer/rca/job"
+	"github.com/culprit-project/culprit/analyzer/rca/mycroft"
+)
+
+// votes gives what each method alone would say of a hang.
+func (w *waitFor) votes(d *decision) []rca.Vote {
+	out := []rca.Vote{w.waitForVote(d)}
+	c := w.affected()
+	if c < 0 {
+		return out
+	}
+	return append(out, w.mycroftVote(c), w.ccldVote(c))
+}
+
+func (w *waitFor) waitForVote(d *decision) rca.Vote {
+	v := rca.Vote{Method: "wait-for", Class: rca.Unknown, Ranks: []int{}, Note: "the ends of all waiting"}
+	for i := range d.chosen {
+		if i == 0 && !d.silent {
+			v.Class = d.chosen[i].leaf.class
+		}
+		for _, n := range d.chosen[i].nodes {
+			if len(v.Ranks) < rca.MaxCulprits && w.Nodes[n].ID >= 0 {
+				v.Ranks = append(v.Ranks, w.Nodes[n].ID)
+			}
+		}
+	}
+	return v
+}
+
+// affected gives the instance that has stood still longest: the papers' methods look at its communicator.
+func (w *waitFor) affected() int32 {
+	best := int32(-1)
+	for i := range w.insts {
+		if w.insts[i].stuck && !w.insts[i].key.p2p() && (best < 0 || w.insts[i].age > w.insts[best].age) {
+			best = int32(i)
+		}
+	}
+	return best
+}
+
+// mycroftVote is Mycroft's algorithm 2 for failures (M7): the rank with the lowest operation number (CheckMinOp), else
+// the one whose flows moved least (CheckMinData); then the state table for its kind (CheckRCTable).
+func (w *waitFor) mycroftVote(inst int32) rca.Vote {
+	v := rca.Vote{Method: "mycroft", Class: rca.NotEntered, Ranks: []int{}}
+	c := &w.Comms[w.insts[inst].key.comm]
+	if low := lowest(c, calledOf); len(low) > 0 {
+		v.Note = "CheckMinOp on " + c.Name
+		v.Ranks = w.IDs(low)
+		return v
+	}
+	low := w.leastData(&w.insts[inst])
+	v.Class, v.Note = rca.Fault, "CheckMinData on "+c.Name
+	v.Ranks = w.IDs(low)
+	if len(low) == 0 {
+		v.Class = rca.Unknown
+	}
+	if len(low) == 1 {
+		v.Note += ": " + w.tableOf(low[0], inst)
+	}
+	return v
+}
+
+// ccldVote is CCL-D's decision tree for hangs (C6): H1, a rank's counter did not advance; H2, some ranks do not hang or
+// the type sets differ; H3, all hang: the fewest Send and Recv.
+func (w *waitFor) ccldVote(inst int32) rca.Vote {
+	v := rca.Vote{Method: "ccl-d", Class: rca.NotEntered, Ranks: []int{}, Note: "H1: operation counter behind"}
+	in := &w.insts[inst]
+	c := &w.Comms[in.key.comm]
+	if low := lowest(c, calledOf); len(low) > 0 {
+		v.Ranks = w.IDs(low)
+		return v
+	}
+	if in.odd != nil {
+		v.Class, v.Note = rca.Inconsistent, "H2: operation type sets differ"
+		for _, o := range in.odd.odd {
+			v.Ranks = append(v.Ranks, w.Nodes[o.node].ID)
+		}
+		return v
+	}
+	var free []int32
+	for i := range c.Members {
+		if m := &c.Members[i]; m.Membership != nil && !in.has(m) {
+			free = append(free, m.Node)
+		}
+	}
+	if len(free) > 0 && len(in.joins) > 0 {
+		v.Class, v.Note, v.Ranks = rca.Inconsistent, "H2: ranks that do not hang", w.IDs(free)
+		return v
+	}
+	low := w.leastData(in)
+	v.Class, v.Note, v.Ranks = rca.Fault, "H3: fewest Send and Recv", w.IDs(low)
+	if len(low) == 0 {
+		v.Class = rca.Unknown
+	}
+	return v
+}
+
+func calledOf(m *job.Member) int64 {
+	if m.Membership == nil {
+		return -1
+	}
+	return m.Membership.Called
+}
+
+// lowest gives the members whose value is lowest, when it is not everybody's.
+func lowest(c *job.Comm, value func(*job.Member) int64) []int32 {
+	least, most := int64(-1), int64(-1)
+	for i := range c.Members {
+		if n := value(&c.Members[i]); n >= 0 {
+			if least < 0 || n < least {
+				least = n
+			}
+			most = max(most, n)
+		}
+	}
+	if least == most {
+		return nil
+	}
+	var low []int32
+	for i := range c.Members {
+		if value(&c.Members[i]) == least {
+			low = append(low, c.Members[i].Node)
+		}
+	}
+	return low
+}
+
+// leastData gives the ranks of an operation whose flows moved the least. Ranks are compared with those that have the
+// same flows to work off only: in a ring that is everybody, in a tree the same layer (C7).
+func (w *waitFor) leastData(in *instance) []int32 {
+	type shape struct {
+		flows int
+		total int64
+	}
+	least := map[shape]int64{}
+	sum := func(o *rca.Op) (s shape, done int64) {
+		for i := range o.Flows {
+			f := &o.Flows[i]
+			s.flows++
+			s.total += f.Total
+			done += f.Done
+		}
+		return s, done
+	}
+	most := map[shape]int64{}
+	for i := range in.joins {
+		s, d := sum(in.joins[i].op)
+		if s.flows == 0 {
+			continue
+		}
+		if l, ok := least[s]; !ok || d < l {
+			least[s] = d
+		}
+		most[s] = max(most[s], d)
+	}
+	var low []int32
+	for i := range in.joins {
+		s, d := sum(in.joins[i].op)
+		if s.flows > 0 && least[s] < most[s] && d == least[s] {
+			low = append(low, in.joins[i].node)
+		}
+	}
+	slices.Sort(low)
+	return low
+}
+
+// tableOf is CheckRCTable: the rows of table 4 that hold for the sends of a rank, with local and remote causes.
+func (w *waitFor) tableOf(n, inst int32) string {
+	j := w.part(&w.insts[inst], n)
+	if j == nil {
+		return "not in it"
+	}
+	var rows []mycroft.Row
+	for i := range j.op.Flows {
+		f := &j.op.Flows[i]
+		if !f.Send || f.Finished() {
+			continue
+		}
+		for _, r := range mycroft.Table(mycroft.Counters{Ready: f.Ready, Transmitted: f.Transmitted, Done: f.Done}) {
+			if !slices.Contains(rows, r) {
+				rows = append(rows, r)
+			}
+		}
+	}
+	if len(rows) == 0 {
+		return "its sends are finished"
+	}
+	var s strings.Builder
+	for i, r := range rows {
+		s.WriteString(pick(i > 0, "; ", "") + r.State + " (here: " + r.Local + pick(r.Remote != "", ", at the receiver: "+r.Remote, "") + ")")
+	}
+	return s.String()
+}

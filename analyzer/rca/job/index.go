@@ -1,0 +1,330 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package job is a training job as the evidence shows it: ranks, hosts and communicators resolved to each other, whatever the
+// order in which they were told, with their names for people.
+package job
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/culprit-project/culprit/analyzer/rca"
+)
+
+// Node is a rank as the engine knows it: seen, or only spoken of by others.
+type Node struct {
+	ID     int       // Global rank; -1 for the unseen members of a communicator.
+	Rank   *rca.Rank // nil: nothing was seen of it.
+	Silent bool      // It was asked and did not answer.
+	Ghost  int32     // Communicator whose unseen members this stands for, else -1.
+	why    string
+}
+
+// Comm is a communicator with its members resolved to nodes.
+type Comm struct {
+	id      rca.CommID
+	Name    string
+	Size    int
+	At      []int32 // Node by rank in the communicator; -1 unknown.
+	Members []Member
+	// P2P: send/recv runs on it too, so call numbers differ legitimately between ranks and collectives are told apart
+	// by function and sequence number.
+	P2P   bool
+	Call  bool  // It stands for the ranks of a Call.
+	Ghost int32 // Node standing for members that nobody could name, -1 none.
+}
+
+// Member is one rank's view of one communicator.
+type Member struct {
+	Node       int32
+	CommRank   int32 // -1 unknown.
+	Membership *rca.Membership
+}
+
+// Index holds the evidence in sorted slices: the order of the input never matters, and nothing in the hot loops needs a
+// map of maps.
+type Index struct {
+	Ev        *rca.Evidence
+	Opt       rca.Options
+	Nodes     []Node
+	dense     []int32       // Node by global rank, -1 none; used when ranks are dense.
+	byID      map[int]int32 // Otherwise.
+	Comms     []Comm
+	CommOf    map[rca.CommID]int32
+	funcs     map[string]int32
+	FuncNames []string // By FuncNumber.
+	Seen      int                // Nodes with a rank.
+	World     int                // Ranks the job should have.
+	Mates     map[string][]int32 // Nodes by host.
+}
+
+// NewIndex resolves the evidence. What it has to change for that it changes in its own copy of the lists.
+func NewIndex(ev *rca.Evidence, opt rca.Options) *Index {
+	x := &Index{Ev: ev, Opt: opt, funcs: map[string]int32{}, CommOf: map[rca.CommID]int32{}}
+	forgetOrderlyEnds(ev)
+	joinCalls(ev)
+	x.addNodes()
+	x.addComms()
+	x.Mates = make(map[string][]int32)
+	for n := range x.Nodes {
+		if h := x.Host(int32(n)); h != "" {
+			x.Mates[h] = append(x.Mates[h], int32(n))
+		}
+	}
+	return x
+}
+
+// forgetOrderlyEnds: when one process died and all others have exited, the launcher ended them. Their orderly end then
+// says nothing, and what they show is from before.
+func forgetOrderlyEnds(ev *rca.Evidence) {
+	gone, exited := 0, 0
+	for i := range ev.Ranks {
+		switch ev.Ranks[i].State {
+		case rca.ProcessGone:
+			gone++
+		case rca.ProcessExited:
+			exited++
+		default:
+			return
+		}
+	}
+	if gone == 0 || exited <= gone {
+		return
+	}
+	ev.Ranks = slices.Clone(ev.Ranks)
+	for i := range ev.Ranks {
+		if ev.Ranks[i].State == rca.ProcessExited {
+			ev.Ranks[i].State = rca.ProcessUnknown
+		}
+	}
+}
+
+func (x *Index) addNodes() {
+	ev := x.Ev
+	x.Nodes = make([]Node, 0, len(ev.Ranks)+16)
+	for i := range ev.Ranks {
+		x.Nodes = append(x.Nodes, Node{ID: ev.Ranks[i].ID, Rank: &ev.Ranks[i], Ghost: -1})
+	}
+	slices.SortStableFunc(x.Nodes, func(a, b Node) int {
+		if c := cmp.Compare(a.ID, b.ID); c != 0 {
+			return c
+		}
+		return cmp.Compare(a.Rank.Host, b.Rank.Host)
+	})
+	// Two reports of one rank: the first host in order speaks; a rank cannot be in two places.
+	x.Nodes = slices.CompactFunc(x.Nodes, func(a, b Node) bool { return a.ID == b.ID })
+	x.Seen = len(x.Nodes)
+	known := make(map[int]struct{}, len(x.Nodes))
+	for i := range x.Nodes {
+		known[x.Nodes[i].ID] = struct{}{}
+	}
+	add := func(id int, silent bool, why string) {
+		if _, ok := known[id]; ok || id < 0 {
+			return
+		}
+		known[id] = struct{}{}
+		x.Nodes = append(x.Nodes, Node{ID: id, Silent: silent, why: why, Ghost: -1})
+	}
+	for i := range ev.Missing {
+		for _, r := range ev.Missing[i].Ranks {
+			add(r, true, ev.Missing[i].Why)
+		}
+	}
+	for i := range ev.Comms {
+		for _, r := range ev.Comms[i].Members {
+			add(r, false, "")
+		}
+	}
+	if ev.WorldSize > 0 && ev.WorldSize <= 4*len(known)+1024 {
+		for r := range ev.WorldSize {
+			add(r, false, "")
+		}
+	}
+	slices.SortStableFunc(x.Nodes, func(a, b Node) int { return cmp.Compare(a.ID, b.ID) })
+	x.World = max(ev.WorldSize, len(x.Nodes))
+	x.indexIDs()
+}
+
+func (x *Index) indexIDs() {
+	top := -1
+	for i := range x.Nodes {
+		top = max(top, x.Nodes[i].ID)
+	}
+	if top < 4*len(x.Nodes)+1024 {
+		x.dense = make([]int32, top+1)
+		for i := range x.dense {
+			x.dense[i] = -1
+		}
+		for i := range x.Nodes {
+			if id := x.Nodes[i].ID; id >= 0 {
+				x.dense[id] = int32(i)
+			}
+		}
+		return
+	}
+	x.byID = make(map[int]int32, len(x.Nodes))
+	for i := range x.Nodes {
+		x.byID[x.Nodes[i].ID] = int32(i)
+	}
+}
+
+// NodeOf gives the node of a global rank, -1 when nobody speaks of it.
+func (x *Index) NodeOf(id int) int32 {
+	if x.byID != nil {
+		if n, ok := x.byID[id]; ok {
+			return n
+		}
+		return -1
+	}
+	if id < 0 || id >= len(x.dense) {
+		return -1
+	}
+	return x.dense[id]
+}
+
+func (x *Index) addComms() {
+	ids := make([]rca.CommID, 0, len(x.Ev.Comms))
+	for i := range x.Ev.Comms {
+		ids = append(ids, x.Ev.Comms[i].ID)
+	}
+	for i := range x.Nodes {
+		if r := x.Nodes[i].Rank; r != nil {
+			for j := range r.Memberships {
+				if _, ok := x.CommOf[r.Memberships[j].Comm]; !ok {
+					x.CommOf[r.Memberships[j].Comm] = 0
+					ids = append(ids, r.Memberships[j].Comm)
+				}
+			}
+		}
+	}
+	slices.Sort(ids)
+	ids = slices.Compact(ids)
+	x.Comms = make([]Comm, len(ids))
+	for i, id := range ids {
+		x.Comms[i] = Comm{id: id, Name: string(id), Ghost: -1}
+		x.CommOf[id] = int32(i)
+	}
+	for i := range x.Ev.Comms {
+		c := &x.Ev.Comms[i]
+		k := &x.Comms[x.CommOf[c.ID]]
+		k.Call = k.Call || isCall(c.ID)
+		if c.Name != "" {
+			k.Name = c.Name
+		}
+		k.Size = max(k.Size, c.Size, len(c.Members))
+		k.place(len(c.Members))
+		for cr, id := range c.Members {
+			if n := x.NodeOf(id); n >= 0 {
+				k.At[cr] = n
+			}
+		}
+	}
+	x.addMembers()
+}
+
+func (c *Comm) place(n int) {
+	for len(c.At) < n {
+		c.At = append(c.At, -1)
+	}
+}
+
+func (x *Index) addMembers() {
+	const sane = 1 << 24 // A rank in a communicator beyond this is garbage.
+	for n := range x.Nodes {
+		r := x.Nodes[n].Rank
+		if r == nil {
+			continue
+		}
+		for j := range r.Memberships {
+			m := &r.Memberships[j]
+			c := &x.Comms[x.CommOf[m.Comm]]
+			if m.CommRank >= 0 && m.CommRank < sane {
+				c.place(m.CommRank + 1)
+				if c.At[m.CommRank] < 0 {
+					c.At[m.CommRank] = int32(n)
+				}
+			}
+			c.Members = append(c.Members, Member{Node: int32(n), CommRank: int32(m.CommRank), Membership: m})
+			c.P2P = c.P2P || usesP2P(m)
+		}
+	}
+	for i := range x.Comms {
+		x.finishComm(int32(i))
+	}
+}
+
+// finishComm fills in what only the whole communicator shows: ranks of members that did not say, members nobody saw.
+func (x *Index) finishComm(ci int32) {
+	c := &x.Comms[ci]
+	c.Size = max(c.Size, len(c.At))
+	rankOf := make(map[int32]int32)
+	for cr, n := range c.At {
+		if n >= 0 {
+			rankOf[n] = int32(cr)
+		}
+	}
+	for i := range c.Members {
+		if cr, ok := rankOf[c.Members[i].Node]; ok && c.Members[i].CommRank < 0 {
+			c.Members[i].CommRank = cr
+		}
+	}
+	for _, n := range c.At {
+		if n >= 0 && x.Nodes[n].Rank == nil {
+			c.Members = append(c.Members, Member{Node: n, CommRank: rankOf[n]})
+		} else if n >= 0 && !slices.ContainsFunc(x.Nodes[n].Rank.Memberships, func(m rca.Membership) bool { return m.Comm == c.id }) {
+			c.Members = append(c.Members, Member{Node: n, CommRank: rankOf[n]})
+		}
+	}
+	slices.SortStableFunc(c.Members, func(a, b Member) int { return cmp.Compare(a.Node, b.Node) })
+	c.Members = slices.CompactFunc(c.Members, func(a, b Member) bool { return a.Node == b.Node })
+	if c.Size > len(c.Members) {
+		c.Ghost = int32(len(x.Nodes))
+		x.Nodes = append(x.Nodes, Node{ID: -1, Ghost: ci})
+	}
+}
+
+// Find gives a node's view of the communicator, nil when it is not a member.
+func (c *Comm) Find(n int32) *Member {
+	i, ok := slices.BinarySearchFunc(c.Members, n, func(m Member, n int32) int { return cmp.Compare(m.Node, n) })
+	if !ok {
+		return nil
+	}
+	return &c.Members[i]
+}
+
+// FuncNumber gives the number of an operation's name, its place in FuncNames.
+func (x *Index) FuncNumber(name string) int32 {
+	if i, ok := x.funcs[name]; ok {
+		return i
+	}
+	i := int32(len(x.FuncNames))
+	x.funcs[name] = i
+	x.FuncNames = append(x.FuncNames, name)
+	return i
+}
+
+// Host gives a node's host, "" unknown.
+func (x *Index) Host(n int32) string {
+	if r := x.Nodes[n].Rank; r != nil {
+		return r.Host
+	}
+	return ""
+}
+
+// Dead says that the process cannot take part in anything any more, or not until somebody wakes it.
+func Dead(r *rca.Rank) bool {
+	return r != nil && (r.State == rca.ProcessStopped || r.State == rca.ProcessGone || r.State == rca.ProcessExited)
+}
+
+// PeersOn gives the nodes that an operation's flows go to and come from, once a flow.
+func (x *Index) PeersOn(comm int32, op *rca.Op) []int32 {
+	at := x.Comms[comm].At
+	var out []int32
+	for i := range op.Flows {
+		if p := op.Flows[i].Peer; p >= 0 && p < len(at) && at[p] >= 0 {
+			out = append(out, at[p])
+		}
+	}
+	return out
+}

@@ -1,0 +1,99 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package job
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/culprit-project/culprit/analyzer/rca"
+)
+
+// RankName is a rank with its place: "Rank 5 (node2, GPU 1)".
+func (x *Index) RankName(n int32) string {
+	nd := &x.Nodes[n]
+	if nd.ID < 0 {
+		return "an unseen member of " + x.Comms[nd.Ghost].Name
+	}
+	s := "rank " + strconv.Itoa(nd.ID)
+	if nd.Rank == nil {
+		return s
+	}
+	var place []string
+	if nd.Rank.Host != "" {
+		place = append(place, nd.Rank.Host)
+	}
+	if nd.Rank.GPU != "" {
+		place = append(place, "GPU "+nd.Rank.GPU)
+	}
+	if len(place) > 0 {
+		s += " (" + strings.Join(place, ", ") + ")"
+	}
+	return s
+}
+
+// RankList names ranks briefly: "ranks 1, 2 and 3", cut after a few.
+func (x *Index) RankList(ns []int32) string {
+	const few = 8
+	if len(ns) == 1 {
+		return x.RankName(ns[0])
+	}
+	var parts []string
+	for i, n := range ns {
+		if i == few {
+			parts = append(parts, fmt.Sprintf("%d more", len(ns)-few))
+			break
+		}
+		parts = append(parts, strconv.Itoa(x.Nodes[n].ID))
+	}
+	return "ranks " + strings.Join(parts[:len(parts)-1], ", ") + " and " + parts[len(parts)-1]
+}
+
+// OpLabel names an operation by the number that its source's own tools show: the sequence number of a Flight Recorder
+// entry counts from 1 where call order counts from 0.
+func OpLabel(o *rca.Op) string {
+	fn := o.Func
+	if fn == "" {
+		fn = "operation"
+	}
+	n := o.Number
+	if strings.HasPrefix(fn, callPrefix) {
+		return fn // It has no number.
+	}
+	if n < 0 || IsP2P(o) && o.Seq >= 0 || o.Seq == n+1 {
+		n = o.Seq
+	}
+	if n < 0 {
+		return fn
+	}
+	return fn + " #" + strconv.FormatInt(n, 10)
+}
+
+// IDs gives the global ranks of nodes, those that have one.
+func (x *Index) IDs(ns []int32) []int {
+	out := make([]int, 0, min(len(ns), rca.MaxCulprits))
+	for _, n := range ns {
+		if len(out) < rca.MaxCulprits && x.Nodes[n].ID >= 0 {
+			out = append(out, x.Nodes[n].ID)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// Culprit is a rank with its place, on no particular channel.
+func (x *Index) Culprit(n int32) rca.Culprit {
+	c := rca.Culprit{Rank: x.Nodes[n].ID, Channel: -1}
+	if r := x.Nodes[n].Rank; r != nil {
+		c.Host, c.GPU, c.NIC, c.PID, c.Pod = r.Host, r.GPU, x.NIC(r), r.PID, r.Pod
+	}
+	return c
+}
+
+// NewVerdict is the verdict that says nothing yet: unknown.
+func NewVerdict(x *Index) rca.Verdict {
+	return rca.Verdict{Version: rca.VerdictVersion, JobID: x.Ev.JobID, Class: rca.Unknown, Cause: rca.CauseUnknown, Culprits: []rca.Culprit{}}
+}

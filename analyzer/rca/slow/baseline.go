@@ -1,0 +1,338 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package slow
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/culprit-project/culprit/analyzer/rca"
+	"github.com/culprit-project/culprit/analyzer/rca/job"
+)
+
+// baseline says how long everything takes on peers in the same position: own work (the gap before an operation, the
+// length of a computation) by rank, transfers by communicator.
+type baseline struct {
+	t        *timeline
+	gap      []int64 // By segment: what its peers take.
+	body     []int64
+	transfer []int64 // By joint.
+	// excess is own work beyond the peers', by node and iteration; nil rows for ranks without segments.
+	excess   [][]int64
+	hostPart []float64 // By node: the share of its excess in which the host was late.
+	// slowComm lists what is slower than its peers: a communicator, or a pair of ranks.
+	slowComm []slowComm
+	before   map[transferClass]int64 // Before the job became slower.
+}
+
+// slowComm is a communicator or pair whose transfers take longer than its peers'.
+type slowComm struct {
+	joints []int32
+	ratio  float64
+	nodes  []int32
+}
+
+func newBaseline(t, early *timeline) *baseline {
+	b := &baseline{t: t, before: map[transferClass]int64{}}
+	if early != nil {
+		b.remember(early)
+	}
+	b.ownWork()
+	b.transfers()
+	return b
+}
+
+// remember takes how long each class of transfer took before the job became slower.
+func (b *baseline) remember(early *timeline) {
+	by := map[transferClass][]int64{}
+	for j := range early.jobs {
+		if jo := &early.jobs[j]; early.complete(jo) {
+			c := early.classOf(jo)
+			by[c] = append(by[c], jo.transfer)
+		}
+	}
+	for c, v := range by {
+		b.before[c] = median64(v)
+	}
+}
+
+// group is the values of one rank at one position.
+type group struct {
+	node     int32
+	from, to int // Into the sorted list.
+	median   int64
+}
+
+func (b *baseline) ownWork() {
+	t := b.t
+	b.gap = make([]int64, len(t.segs))
+	b.body = make([]int64, len(t.segs))
+	list := make([]int32, 0, len(t.segs))
+	for i := range t.segs {
+		b.gap[i], b.body[i] = t.segs[i].gap, t.segs[i].stay
+		if t.segs[i].pos >= 0 && t.segs[i].iter != noIteration {
+			list = append(list, int32(i))
+		}
+	}
+	slices.SortStableFunc(list, func(x, y int32) int {
+		return cmp.Or(cmp.Compare(t.segs[x].pos, t.segs[y].pos), cmp.Compare(t.segs[x].node, t.segs[y].node))
+	})
+	for from := 0; from < len(list); {
+		to := from
+		for to < len(list) && t.segs[list[to]].pos == t.segs[list[from]].pos {
+			to++
+		}
+		b.position(list[from:to], func(s *seg) int64 { return s.gap }, b.gap)
+		if t.segs[list[from]].Kind == rca.SegmentCompute {
+			b.position(list[from:to], func(s *seg) int64 { return s.stay }, b.body)
+		}
+		from = to
+	}
+	b.excess = make([][]int64, len(t.Nodes))
+	b.hostPart = make([]float64, len(t.Nodes))
+	for n := range t.Nodes {
+		if len(t.ranks[n]) == 0 {
+			continue
+		}
+		b.excess[n] = make([]int64, t.iters)
+		var over, late int64
+		for _, i := range t.ranks[n] {
+			s := &t.segs[i]
+			if s.iter == noIteration || s.pred < 0 || s.also {
+				continue
+			}
+			d := s.gap - b.gap[i]
+			if s.Kind == rca.SegmentCompute {
+				d += s.stay - b.body[i]
+			}
+			if d > 0 && s.holed {
+				continue // It may be an operation whose record is lost.
+			}
+			b.excess[n][s.iter] += d
+			if d > 0 {
+				over += d
+				late += min(d, s.host)
+			}
+		}
+		if over > 0 {
+			b.hostPart[n] = float64(late) / float64(over)
+		}
+	}
+}
+
+// gapOf and bodyOf give what the peers of a segment take.
+func (b *baseline) gapOf(s *seg) int64  { return b.gap[s.id] }
+func (b *baseline) bodyOf(s *seg) int64 { return b.body[s.id] }
+
+// position sets what the peers take at one position: the lower median of the other ranks' medians; of a rank alone in
+// its role, what it takes in its quicker iterations.
+func (b *baseline) position(list []int32, value func(*seg) int64, out []int64) {
+	t := b.t
+	var groups []group
+	var vals []int64
+	for from := 0; from < len(list); {
+		to := from
+		vals = vals[:0]
+		for to < len(list) && t.segs[list[to]].node == t.segs[list[from]].node {
+			if t.segs[list[to]].pred >= 0 {
+				vals = append(vals, value(&t.segs[list[to]]))
+			}
+			to++
+		}
+		slices.Sort(vals)
+		g := group{node: t.segs[list[from]].node, from: from, to: to}
+		if len(vals) > 0 {
+			g.median = vals[(len(vals)-1)/2]
+		}
+		groups = append(groups, g)
+		from = to
+	}
+	if len(groups) == 1 {
+		if len(vals) > 0 {
+			q := vals[len(vals)/5]
+			for _, i := range list {
+				out[i] = q
+			}
+		}
+		return
+	}
+	sorted := make([]int64, len(groups))
+	for i := range groups {
+		sorted[i] = groups[i].median
+	}
+	slices.Sort(sorted)
+	for _, g := range groups {
+		at, _ := slices.BinarySearch(sorted, g.median)
+		k := (len(sorted) - 2) / 2 // Lower median of the others.
+		if k >= at {
+			k++
+		}
+		for _, i := range list[g.from:g.to] {
+			out[i] = sorted[k]
+		}
+	}
+}
+
+// transferClass is what makes two communicators' transfers comparable.
+type transferClass struct {
+	fn    int32
+	bytes int64
+	size  int
+	p2p   bool
+	cross bool // Over more than one host.
+}
+
+// transferGroup is a communicator's (or pair's) transfers of a class.
+type transferGroup struct {
+	class  transferClass
+	comm   int32
+	a, b   int32
+	joints []int32
+	median int64
+	quick  int64
+}
+
+func (b *baseline) transfers() {
+	t := b.t
+	b.transfer = make([]int64, len(t.jobs))
+	type key struct {
+		class transferClass
+		comm  int32
+		a, b  int32
+	}
+	at := map[key]int{}
+	var groups []transferGroup
+	for j := range t.jobs {
+		jo := &t.jobs[j]
+		b.transfer[j] = jo.transfer
+		if !t.complete(jo) {
+			continue // The shortest stay seen need not be the last arriver's.
+		}
+		s := &t.segs[jo.parts[0]]
+		k := key{class: t.classOf(jo), comm: -1, a: -1, b: -1}
+		if c, ok := t.CommOf[s.Comm]; ok {
+			k.comm = c
+		}
+		if jo.p2p {
+			k.comm = -1
+			k.a, k.b = min(s.node, t.segs[jo.parts[1]].node), max(s.node, t.segs[jo.parts[1]].node)
+		}
+		g, ok := at[k]
+		if !ok {
+			g = len(groups)
+			at[k] = g
+			groups = append(groups, transferGroup{class: k.class, comm: k.comm, a: k.a, b: k.b})
+		}
+		groups[g].joints = append(groups[g].joints, int32(j))
+	}
+	byClass := map[transferClass][]int{}
+	var classes []transferClass
+	for g := range groups {
+		gr := &groups[g]
+		v := make([]int64, 0, len(gr.joints))
+		for _, j := range gr.joints {
+			v = append(v, t.jobs[j].transfer)
+		}
+		slices.Sort(v)
+		gr.median, gr.quick = v[(len(v)-1)/2], v[len(v)/5]
+		if byClass[gr.class] == nil {
+			classes = append(classes, gr.class)
+		}
+		byClass[gr.class] = append(byClass[gr.class], g)
+	}
+	for _, c := range classes {
+		b.class(groups, byClass[c])
+	}
+}
+
+// complete says that all members of an operation were seen.
+func (t *timeline) complete(j *joint) bool {
+	if j.compute || len(j.parts) == 0 {
+		return false
+	}
+	if j.p2p {
+		return len(j.parts) == 2
+	}
+	ci, ok := t.CommOf[t.segs[j.parts[0]].Comm]
+	return !ok || t.Comms[ci].Size <= len(j.parts)
+}
+
+func (t *timeline) classOf(j *joint) transferClass {
+	s := &t.segs[j.parts[0]]
+	c := transferClass{fn: t.FuncNumber(s.Func), bytes: s.Bytes, p2p: j.p2p}
+	if job.UnevenSizes(s.Func) {
+		c.bytes = -1
+	}
+	if j.p2p {
+		c.fn = -1
+		peer := t.NodeOf(s.Peer)
+		c.cross = peer >= 0 && t.Host(peer) != t.Host(s.node)
+		return c
+	}
+	if ci, ok := t.CommOf[s.Comm]; ok {
+		c.size, c.cross = t.Comms[ci].Size, t.across[ci]
+	}
+	return c
+}
+
+// spanHosts tells for every communicator whether its members are on more than one host.
+func (t *timeline) spanHosts() {
+	t.across = make([]bool, len(t.Comms))
+	for i := range t.Comms {
+		first := int32(-1)
+		for _, n := range t.Comms[i].At {
+			switch {
+			case n < 0:
+			case first < 0:
+				first = n
+			case t.Host(n) != t.Host(first):
+				t.across[i] = true
+			}
+		}
+	}
+}
+
+// class sets what transfers of one class take elsewhere: the lower median of the other communicators' medians; of one
+// alone in its class, its quicker ones.
+func (b *baseline) class(groups []transferGroup, ids []int) {
+	t := b.t
+	sorted := make([]int64, 0, len(ids))
+	for _, g := range ids {
+		sorted = append(sorted, groups[g].median)
+	}
+	slices.Sort(sorted)
+	for _, g := range ids {
+		gr := &groups[g]
+		ideal := gr.quick
+		if len(ids) > 1 {
+			at, _ := slices.BinarySearch(sorted, gr.median)
+			k := (len(sorted) - 2) / 2
+			if k >= at {
+				k++
+			}
+			ideal = sorted[k]
+		}
+		if e, ok := b.before[gr.class]; ok && e > 0 {
+			ideal = min(ideal, e)
+		}
+		for _, j := range gr.joints {
+			b.transfer[j] = ideal
+		}
+		const noteworthy = 1.15
+		if ratio := float64(gr.median) / float64(max(1, ideal)); ratio >= noteworthy {
+			sc := slowComm{joints: gr.joints, ratio: ratio}
+			seen := map[int32]bool{}
+			for _, j := range gr.joints {
+				for _, p := range t.jobs[j].parts {
+					if n := t.segs[p].node; !seen[n] {
+						seen[n] = true
+						sc.nodes = append(sc.nodes, n)
+					}
+				}
+			}
+			slices.Sort(sc.nodes)
+			b.slowComm = append(b.slowComm, sc)
+		}
+	}
+}

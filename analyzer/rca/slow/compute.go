@@ -1,0 +1,383 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package slow
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/culprit-project/culprit/analyzer/rca"
+	"github.com/culprit-project/culprit/analyzer/rca/job"
+	"github.com/culprit-project/culprit/analyzer/rca/words"
+)
+
+const (
+	leastGain  = 1.03 // What an explanation must gain to be one.
+	heavyShare = 0.02 // Own work beyond the peers' that counts, as a share of an iteration.
+)
+
+// over gives each rank's mean own work beyond its peers', as a share of an iteration; ranks without work are left out.
+func (a *slowAnalysis) over() (nodes []int32, share []float64) {
+	for n := range a.Nodes {
+		e := a.base.excess[n]
+		if e == nil || a.iterTime == 0 {
+			continue
+		}
+		sum := int64(0)
+		for _, d := range e {
+			sum += d
+		}
+		nodes = append(nodes, int32(n))
+		share = append(share, float64(sum)/float64(max(1, a.iters))/a.iterTime)
+	}
+	return nodes, share
+}
+
+// heavyRanks finds ranks whose own work takes longer than their peers', iteration after iteration or now and then.
+func (a *slowAnalysis) heavyRanks() (finding, bool) {
+	nodes, share := a.over()
+	mid, spread := center(share)
+	limit := max(heavyShare, 6*spread)
+	var heavy []int32
+	for i, n := range nodes {
+		if share[i]-mid > limit {
+			heavy = append(heavy, n)
+		}
+	}
+	if len(heavy) == 0 || 2*len(heavy) > len(nodes) {
+		return finding{}, false
+	}
+	of := map[int32]float64{}
+	for i, n := range nodes {
+		of[n] = share[i]
+	}
+	slices.SortFunc(heavy, func(x, y int32) int { return cmp.Or(cmp.Compare(of[y], of[x]), cmp.Compare(x, y)) })
+	// Those far below the worst came along with it.
+	heavy = slices.DeleteFunc(heavy, func(n int32) bool { return of[n] < 0.3*of[heavy[0]] })
+	f := finding{class: rca.SlowCompute, comm: -1, lane: -1, nodes: heavy, gain: a.idealise(heavy)}
+	f.weight = 0.9
+	if least := a.leastGainOf(of[heavy[0]]); f.gain < least {
+		f.gain, f.weight = least, pick(a.early == nil, 0.7, 0.85)
+	}
+	if f.gain < leastGain {
+		return f, false
+	}
+	f.mode = a.modeOf(heavy)
+	if st := a.allReplicas(heavy); st != nil {
+		f.class, f.cause, f.nodes, f.group = rca.Imbalance, rca.CauseStage, nil, stageName(st, a.IDs(st.nodes))
+		f.what = fmt.Sprintf("all its ranks compute up to %.0f%% of an iteration longer than other stages", 100*of[heavy[0]])
+		return f, true
+	}
+	if r, ok := a.routing(heavy); ok {
+		return r, true
+	}
+	f.cause, f.what = a.whyHeavy(heavy, of[heavy[0]])
+	if len(a.peersOf(heavy[0])) == 0 {
+		f.weight = 0.6
+		f.what += " (it has no peers in its role; compared with its own quicker iterations)"
+	}
+	slices.Sort(f.nodes)
+	return f, true
+}
+
+// idealise gives the gain when the ranks' own work takes what their peers' takes.
+func (a *slowAnalysis) idealise(heavy []int32) float64 {
+	in := make([]bool, len(a.Nodes))
+	for _, n := range heavy {
+		in[n] = true
+	}
+	return a.replay.gain(a.toPeers(func(n int32) bool { return in[n] }))
+}
+
+func (a *slowAnalysis) toPeers(in func(int32) bool) change {
+	return change{
+		gap: func(s *seg, was int64) int64 {
+			if in(s.node) {
+				return min(was, a.base.gapOf(s))
+			}
+			return was
+		},
+		body: func(s *seg, was int64) int64 {
+			if in(s.node) {
+				return min(was, a.base.bodyOf(s))
+			}
+			return was
+		},
+	}
+}
+
+// whyHeavy tells the GPU from the host: is the extra time before the call comes, or after?
+func (a *slowAnalysis) whyHeavy(heavy []int32, share float64) (rca.Cause, string) {
+	host := 0.0
+	for _, n := range heavy {
+		host += a.base.hostPart[n] / float64(len(heavy))
+	}
+	own := fmt.Sprintf("computes %.0f%% of an iteration longer than its peers", 100*share)
+	if len(heavy) > 1 {
+		own = fmt.Sprintf("compute up to %.0f%% of an iteration longer than their peers", 100*share)
+	}
+	switch c := a.factCause(heavy); {
+	case c != rca.CauseUnknown:
+		return c, own
+	case host > 0.6:
+		return rca.CauseCPU, own + ", because its host calls late while the GPU has nothing to do"
+	}
+	return rca.CauseGPU, own
+}
+
+// factCause reads the node's own evidence about the ranks (X2).
+func (a *slowAnalysis) factCause(ns []int32) rca.Cause {
+	for i := range a.Ev.Facts {
+		f := &a.Ev.Facts[i]
+		for _, n := range ns {
+			r := a.Nodes[n].Rank
+			if f.Rank != a.Nodes[n].ID && (f.Rank >= 0 || r == nil || r.Host != f.Host) {
+				continue
+			}
+			switch f.Component {
+			case "gpu":
+				return rca.CauseGPU
+			case "cpu":
+				return rca.CauseCPU
+			case "storage":
+				return rca.CauseStorage
+			}
+		}
+	}
+	return rca.CauseUnknown
+}
+
+// modeOf tells persistent degradation from fluctuation and spikes (H7).
+func (a *slowAnalysis) modeOf(heavy []int32) string {
+	hit := 0
+	for i := range a.iters {
+		sum := int64(0)
+		for _, n := range heavy {
+			sum += a.base.excess[n][i]
+		}
+		if float64(sum)/float64(len(heavy)) > heavyShare*a.iterTime {
+			hit++
+		}
+	}
+	switch s := float64(hit) / float64(max(1, a.iters)); {
+	case s >= 0.7:
+		return "in nearly every iteration"
+	case s >= 0.25:
+		return fmt.Sprintf("in %d of %d iterations", hit, a.iters)
+	}
+	return fmt.Sprintf("in spikes (%d of %d iterations)", hit, a.iters)
+}
+
+// peersOf gives the other ranks of a rank's role.
+func (a *slowAnalysis) peersOf(n int32) []int32 {
+	var out []int32
+	for m := range a.role {
+		if a.role[m] == a.role[n] && int32(m) != n {
+			out = append(out, int32(m))
+		}
+	}
+	return out
+}
+
+// routing: the heavy ranks are those that get most of an uneven exchange: experts with more tokens, not bad machines.
+func (a *slowAnalysis) routing(heavy []int32) (finding, bool) {
+	bytes := make([]float64, len(a.Nodes))
+	var all []float64
+	for n := range a.ranks {
+		for _, i := range a.ranks[n] {
+			s := &a.segs[i]
+			if s.Kind != rca.SegmentOp || s.Bytes <= 0 {
+				continue
+			}
+			ci, ok := a.CommOf[s.Comm]
+			if job.UnevenSizes(s.Func) || ok && a.exchange[ci] && direction(s.Func) < 0 {
+				bytes[n] += float64(s.Bytes)
+			}
+		}
+		if bytes[n] > 0 {
+			all = append(all, bytes[n])
+		}
+	}
+	if len(all) == 0 {
+		return finding{}, false
+	}
+	mid, _ := center(all)
+	for _, n := range heavy {
+		if bytes[n] < 1.1*mid {
+			return finding{}, false
+		}
+	}
+	ids := a.IDs(heavy)
+	return finding{
+		class: rca.Imbalance, cause: rca.CauseRouting, comm: -1, lane: -1, weight: 0.8, gain: a.idealise(heavy),
+		group: "experts on " + words.RankNumbers(ids), what: "they get more tokens than the others and compute longer in proportion",
+	}, true
+}
+
+// leastScatter is what evening out all ranks must gain before their scatter is more than a machine's noise.
+const leastScatter = 1.15
+
+// rotating: the heavy rank changes from iteration to iteration: uneven data, no bad machine.
+func (a *slowAnalysis) rotating() (finding, bool) {
+	g := a.replay.gain(a.toPeers(func(int32) bool { return true }))
+	if g < leastScatter || a.iters < 4 {
+		return finding{}, false
+	}
+	tops := map[int32]int64{}
+	var sum int64
+	for i := range a.iters {
+		top, most := int32(-1), int64(0)
+		for n := range a.Nodes {
+			if e := a.base.excess[n]; e != nil && e[i] > most {
+				top, most = int32(n), e[i]
+			}
+		}
+		if top >= 0 {
+			tops[top] += most
+			sum += most
+		}
+	}
+	if sum == 0 || len(tops) < 3 {
+		return finding{}, false
+	}
+	for _, d := range tops {
+		if float64(d) > 0.4*float64(sum) {
+			return finding{}, false
+		}
+	}
+	return finding{
+		class: rca.Imbalance, cause: rca.CauseData, comm: -1, lane: -1, weight: 0.75, gain: g,
+		group: "uneven data", what: fmt.Sprintf("the slowest rank changes from iteration to iteration (%d ranks in %d iterations)", len(tops), a.iters),
+	}, true
+}
+
+// global: everybody became slower alike, in computing or in sending.
+func (a *slowAnalysis) global() (finding, bool) {
+	if a.early == nil || a.onset < a.Opt.IrregularFactor {
+		return finding{}, false
+	}
+	f := finding{
+		class: rca.GlobalSlow, cause: rca.CauseUnknown, comm: -1, lane: -1, gain: a.onset, weight: 0.35,
+		what: fmt.Sprintf("everybody got slower by a factor of %.2f", a.onset),
+	}
+	before, after := ownWorkOf(a.early), ownWorkOf(a.timeline)
+	if r, even := a.evenly(before, after); even && r >= 1.05 && a.fitsOnset(before, after) {
+		f.weight = 0.85
+		f.what = fmt.Sprintf("all ranks compute %.2f times as long as before, alike", r)
+		if nodes := a.withWork(); a.oneHostAiling(nodes) {
+			f.class, f.nodes, f.weight = rca.SlowCompute, nodes, 0.75
+			f.cause = a.factCause(nodes)
+			f.what = fmt.Sprintf("compute %.2f times as long as before, all of the host alike", r)
+		}
+	} else if r, even := a.evenly(sendTimeOf(a.early), sendTimeOf(a.timeline)); even && r >= 1.2 {
+		f.weight = 0.85
+		f.what = fmt.Sprintf("all ranks' transfers take %.2f times as long as before, alike", r)
+	}
+	return f, true
+}
+
+// fitsOnset says that own work has not grown by more than the iterations have: else it was not seen whole before.
+func (a *slowAnalysis) fitsOnset(before, after []float64) bool {
+	const room = 1.5
+	var more []float64
+	for n := range before {
+		if before[n] > 0 && after[n] > 0 {
+			more = append(more, after[n]-before[n])
+		}
+	}
+	usual, _ := center(more)
+	return usual <= room*a.iterTime*(1-1/a.onset)
+}
+
+// withWork lists the ranks that were seen at work.
+func (a *slowAnalysis) withWork() []int32 {
+	var out []int32
+	for n := range a.ranks {
+		if len(a.ranks[n]) > 0 {
+			out = append(out, int32(n))
+		}
+	}
+	return out
+}
+
+// evenly compares what each rank took before and after: the median ratio, and whether nearly all ranks share it.
+func (a *slowAnalysis) evenly(before, after []float64) (ratio float64, even bool) {
+	var rs []float64
+	most := slices.Max(before)
+	for n := range before {
+		if before[n] > most/20 && after[n] > 0 {
+			rs = append(rs, after[n]/before[n])
+		}
+	}
+	if len(rs) < 2 {
+		return 1, false
+	}
+	ratio, _ = center(rs)
+	alike := 0
+	for _, r := range rs {
+		if (r-1) > 0.6*(ratio-1) && (r-1) < 1.6*(ratio-1) {
+			alike++
+		}
+	}
+	return ratio, float64(alike) >= 0.8*float64(len(rs))
+}
+
+// ownWorkOf gives each rank's own work per iteration, ns.
+func ownWorkOf(t *timeline) []float64 {
+	return t.perIteration(func(s *seg) int64 {
+		switch {
+		case s.pred < 0 || s.also:
+			return 0
+		case s.Kind == rca.SegmentCompute:
+			return s.gap + s.stay
+		}
+		return s.gap
+	})
+}
+
+// sendTimeOf gives the time each rank's sends were outstanding per iteration, ns.
+func sendTimeOf(t *timeline) []float64 {
+	return t.perIteration(func(s *seg) int64 { return int64(s.SendWait[sendNet]) })
+}
+
+// perIteration adds up something over each rank's work and divides by the number of iterations that the rank was seen in:
+// histories of ranks need not go back equally far.
+func (t *timeline) perIteration(value func(*seg) int64) []float64 {
+	out := make([]float64, len(t.Nodes))
+	for n, list := range t.ranks {
+		iters, last, sum := 0, int32(noIteration), int64(0)
+		for _, i := range list {
+			s := &t.segs[i]
+			if s.iter == noIteration {
+				continue
+			}
+			if s.iter > last {
+				last = s.iter
+				iters++
+			}
+			sum += value(s)
+		}
+		out[n] = float64(sum) / float64(max(1, iters))
+	}
+	return out
+}
+
+// center gives the median and the median distance from it (scaled to a standard deviation).
+func center(v []float64) (mid, spread float64) {
+	if len(v) == 0 {
+		return 0, 0
+	}
+	s := slices.Clone(v)
+	slices.Sort(s)
+	mid = s[(len(s)-1)/2]
+	for i := range s {
+		s[i] -= mid
+		if s[i] < 0 {
+			s[i] = -s[i]
+		}
+	}
+	slices.Sort(s)
+	return mid, 1.4826 * s[(len(s)-1)/2]
+}

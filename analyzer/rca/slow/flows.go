@@ -1,0 +1,467 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package slow
+
+import (
+	"cmp"
+	"maps"
+	"math"
+	"slices"
+
+	"github.com/culprit-project/culprit/analyzer/rca"
+)
+
+// flowGroup is what one rank sends in operations of one class: the smallest part of the network that finished work
+// shows. Between the same two ranks in send/recv it is one link, in a ring as well; in a tree it is several.
+type flowGroup struct {
+	node  int32
+	peers []peerShare
+	segs  []int32
+	now   float64 // Mean time an operation's sends were outstanding, ns.
+	ref   float64 // The same of its own healthy past or, failing that, of its peers.
+	ratio float64
+	// weight falls where an operation is so short that latency is most of it.
+	weight float64
+	lane   int // The one slow channel, -1 none.
+	slow   bool
+}
+
+// peerShare is the part of a rank's flows that goes to one other.
+type peerShare struct {
+	node  int32
+	share float64
+}
+
+type flowKey struct {
+	class transferClass
+	comm  int32
+	node  int32
+	peer  int32 // Send/recv only, else -1.
+}
+
+const (
+	latencyScale   = 100e3 // Outstanding times of this many ns count half.
+	leastWeight    = 0.2   // Flows of less say little of who uses a path.
+	noteworthyTime = 0.01  // Times that make this share of the window count half.
+	mostSlow       = 10    // Beyond this ratio it is latency that counts, not by how much.
+	leastSlow      = 1.25  // From this ratio to their peers on flows are slow,
+	leastSlower    = 1.1   // from this to their own past.
+)
+
+// flowGroups gives the flows seen to send, with what they take now and should take.
+func (a *slowAnalysis) flowGroups() []flowGroup {
+	keys, groups := a.gatherFlows(a.timeline)
+	var past map[flowKey]float64
+	if a.early != nil {
+		past = map[flowKey]float64{}
+		ks, gs := a.gatherFlows(a.early)
+		for i := range gs {
+			past[ks[i]] = gs[i].now
+		}
+	}
+	byClass := map[flowClass][]float64{}
+	class := func(i int) flowClass {
+		k := &keys[i]
+		return flowClass{k.class, groupFlows(a.timeline, &groups[i])}
+	}
+	for i := range groups {
+		byClass[class(i)] = append(byClass[class(i)], groups[i].now)
+	}
+	for c := range byClass {
+		slices.Sort(byClass[c])
+	}
+	peers := a.flowPeers()
+	for i := range groups {
+		g := &groups[i]
+		if p, ok := past[keys[i]]; ok && p > 0 {
+			g.ref, g.slow = p, g.now >= leastSlower*p
+		} else if v := byClass[class(i)]; len(v) > 1 {
+			g.ref = v[(len(v)-1)/3] // A slow end shows at two ranks or more: the lower third is safe.
+			g.slow = g.now >= leastSlow*g.ref
+		}
+		if g.ref > 0 {
+			g.ratio = g.now / g.ref
+			spent := g.now * float64(len(g.segs)) / float64(max(1, groupFlows(a.timeline, g)))
+			g.weight = g.ref / (g.ref + latencyScale) * spent / (spent + noteworthyTime*a.replay.base)
+		}
+		if keys[i].peer >= 0 {
+			g.peers = []peerShare{{keys[i].peer, 1}}
+		} else {
+			g.peers = peers[commNode{keys[i].comm, g.node}]
+		}
+	}
+	return slices.DeleteFunc(groups, func(g flowGroup) bool { return g.ref <= 0 || g.now <= 0 })
+}
+
+type flowClass struct {
+	class transferClass
+	flows int
+}
+
+// groupFlows is the number of flows of a group's operations.
+func groupFlows(t *timeline, g *flowGroup) int { return t.segs[g.segs[0]].SendFlows }
+
+type commNode struct{ comm, node int32 }
+
+// gatherFlows groups a timeline's sends over the network.
+func (a *slowAnalysis) gatherFlows(t *timeline) ([]flowKey, []flowGroup) {
+	at := map[flowKey]int{}
+	var keys []flowKey
+	var groups []flowGroup
+	chans := []map[int]int{}
+	for i := range t.segs {
+		s := &t.segs[i]
+		if s.Kind != rca.SegmentOp || s.SendWait[sendNet] <= 0 && s.SendActive <= 0 {
+			continue
+		}
+		j := &t.jobs[s.job]
+		k := flowKey{class: t.classOf(j), comm: -1, node: s.node, peer: -1}
+		if ci, ok := t.CommOf[s.Comm]; ok {
+			k.comm = ci
+		}
+		if j.p2p {
+			if direction(s.Func) < 0 {
+				continue
+			}
+			k.peer = t.NodeOf(s.Peer)
+		}
+		g, ok := at[k]
+		if !ok {
+			g = len(groups)
+			at[k] = g
+			keys = append(keys, k)
+			groups = append(groups, flowGroup{node: s.node, lane: -1})
+			chans = append(chans, nil)
+		}
+		gr := &groups[g]
+		gr.segs = append(gr.segs, int32(i))
+		gr.now += float64(max(s.SendActive, s.SendWait[sendNet]))
+		if s.FastestTime > 0 && s.SlowestTime > 2*s.FastestTime {
+			if chans[g] == nil {
+				chans[g] = map[int]int{}
+			}
+			chans[g][s.SlowestChannel]++
+		}
+	}
+	for g := range groups {
+		groups[g].now /= float64(len(groups[g].segs))
+		for ch, n := range chans[g] {
+			if 2*n > len(groups[g].segs) {
+				groups[g].lane = ch
+			}
+		}
+	}
+	return keys, groups
+}
+
+// flowPeers tells where the flows of collectives go: what is in flight shows all of them, finished work the slowest.
+func (a *slowAnalysis) flowPeers() map[commNode][]peerShare {
+	count := map[commNode]map[int32]float64{}
+	add := func(k commNode, peer int, w float64) {
+		if k.comm < 0 || peer < 0 || peer >= len(a.Comms[k.comm].At) || a.Comms[k.comm].At[peer] < 0 {
+			return
+		}
+		if count[k] == nil {
+			count[k] = map[int32]float64{}
+		}
+		count[k][a.Comms[k.comm].At[peer]] += w
+	}
+	seen := map[commNode]bool{}
+	for ci := range a.Comms {
+		for _, m := range a.Comms[ci].Members {
+			if m.Membership == nil {
+				continue
+			}
+			k := commNode{int32(ci), m.Node}
+			for o := range m.Membership.InFlight {
+				op := &m.Membership.InFlight[o]
+				if op.Peer >= 0 || seen[k] {
+					continue
+				}
+				for f := range op.Flows {
+					if op.Flows[f].Send {
+						add(k, op.Flows[f].Peer, 1)
+						seen[k] = true
+					}
+				}
+			}
+		}
+	}
+	for i := range a.segs {
+		s := &a.segs[i]
+		if s.SendFlows == 0 || direction(s.Func) != 0 {
+			continue
+		}
+		if ci, ok := a.CommOf[s.Comm]; ok && !seen[commNode{ci, s.node}] {
+			add(commNode{ci, s.node}, s.SendPeer, 1)
+		}
+	}
+	out := make(map[commNode][]peerShare, len(count))
+	for k, c := range count {
+		sum := 0.0
+		for _, w := range c {
+			sum += w
+		}
+		for _, n := range slices.Sorted(maps.Keys(c)) {
+			out[k] = append(out[k], peerShare{n, c[n] / sum})
+		}
+	}
+	return out
+}
+
+// end is which side of its flows a place slows.
+type end uint8
+
+const (
+	endBoth end = iota
+	endSend
+	endReceive
+)
+
+// place is a part of the network that may be slow: the end of flows at some ranks, or the path between two hosts.
+type place struct {
+	nodes []int32 // Ranks at whose end; nil for a path.
+	end   end
+	path  [2]string // From host to host.
+	all   bool      // Every flow.
+}
+
+// share says what part of a group's flows goes through the place.
+func (p *place) share(a *slowAnalysis, g *flowGroup) float64 {
+	switch {
+	case p.all:
+		return 1
+	case p.nodes == nil:
+		if a.Host(g.node) != p.path[0] {
+			return 0
+		}
+		sum := 0.0
+		for _, q := range g.peers {
+			if a.Host(q.node) == p.path[1] {
+				sum += q.share
+			}
+		}
+		return sum
+	}
+	if p.end != endReceive && slices.Contains(p.nodes, g.node) {
+		return 1
+	}
+	if p.end == endSend {
+		return 0
+	}
+	sum := 0.0
+	for _, q := range g.peers {
+		if slices.Contains(p.nodes, q.node) {
+			sum += q.share
+		}
+	}
+	return sum
+}
+
+// fitted is how well a place explains all that is seen: the share of the (logarithmic) slowness that is left when its
+// flows, and no others, are slower by one factor.
+type fitted struct {
+	place
+	factor float64
+	fit    float64 // 1: explains everything, 0: nothing.
+	score  float64
+	from   int // How many ranks send noteworthy amounts through it.
+}
+
+// explainer looks for the place that explains which flows are slow and which are not.
+type explainer struct {
+	a      *slowAnalysis
+	groups []flowGroup
+	sends  map[int32][]int // Groups by sender, by receiver.
+	takes  map[int32][]int
+	total  float64
+}
+
+func (a *slowAnalysis) newExplainer(groups []flowGroup) *explainer {
+	x := &explainer{a: a, groups: groups, sends: map[int32][]int{}, takes: map[int32][]int{}}
+	for i := range groups {
+		g := &groups[i]
+		x.sends[g.node] = append(x.sends[g.node], i)
+		for _, p := range g.peers {
+			x.takes[p.node] = append(x.takes[p.node], i)
+		}
+		l := math.Log(min(max(1, g.ratio), mostSlow))
+		x.total += g.weight * l * l
+	}
+	return x
+}
+
+// fit measures how well a place explains the groups.
+func (x *explainer) fit(p place) fitted {
+	var touched []int
+	if p.nodes != nil {
+		for _, n := range p.nodes {
+			if p.end != endReceive {
+				touched = append(touched, x.sends[n]...)
+			}
+			if p.end != endSend {
+				touched = append(touched, x.takes[n]...)
+			}
+		}
+		slices.Sort(touched)
+		touched = slices.Compact(touched)
+	} else {
+		for i := range x.groups {
+			touched = append(touched, i)
+		}
+	}
+	f := fitted{place: p, factor: 1}
+	type covered struct{ share, log, weight, implied float64 }
+	var in []covered
+	var senders []int32
+	logs, sum := 0.0, 0.0
+	for _, i := range touched {
+		g := &x.groups[i]
+		s := p.share(x.a, g)
+		if s <= 0 {
+			continue
+		}
+		ratio := min(max(1, g.ratio), mostSlow)
+		c := covered{s, math.Log(ratio), g.weight, 1 + (ratio-1)/s}
+		in = append(in, c)
+		if g.weight >= leastWeight && !slices.Contains(senders, g.node) {
+			senders = append(senders, g.node)
+		}
+		logs += c.weight * s * math.Log(c.implied)
+		sum += c.weight * s
+	}
+	if sum == 0 || x.total == 0 {
+		return f
+	}
+	f.from = len(senders)
+	f.factor = math.Exp(logs / sum)
+	before, after := 0.0, 0.0
+	for _, c := range in {
+		before += c.weight * c.log * c.log
+		d := c.log - math.Log(1+(f.factor-1)*c.share)
+		after += c.weight * d * d
+	}
+	f.fit = (before - after) / x.total
+	return f
+}
+
+// candidates are the places that slow flows touch.
+func (x *explainer) candidates() []place {
+	load := map[int32]float64{}
+	pairs := map[[2]string]float64{}
+	for i := range x.groups {
+		g := &x.groups[i]
+		if !g.slow {
+			continue
+		}
+		w := g.weight * math.Log(g.ratio)
+		load[g.node] += w
+		for _, p := range g.peers {
+			load[p.node] += w * p.share
+			if h, q := x.a.Host(g.node), x.a.Host(p.node); h != "" && q != "" && h != q {
+				pairs[[2]string{h, q}] += w * p.share
+			}
+		}
+	}
+	const most = 64
+	nodes := slices.SortedFunc(maps.Keys(load), func(p, q int32) int { return cmp.Or(cmp.Compare(load[q], load[p]), cmp.Compare(p, q)) })
+	var out []place
+	var hosts []string
+	for i, n := range nodes {
+		if h := x.a.Host(n); h != "" && !slices.Contains(hosts, h) && len(hosts) < most {
+			hosts = append(hosts, h)
+		}
+		if i < most {
+			for _, e := range []end{endBoth, endSend, endReceive} {
+				out = append(out, place{nodes: []int32{n}, end: e})
+			}
+		}
+	}
+	for _, h := range hosts {
+		if mates := x.a.Mates[h]; len(mates) > 1 {
+			for _, e := range []end{endBoth, endSend, endReceive} {
+				out = append(out, place{nodes: mates, end: e})
+			}
+		}
+	}
+	keys := slices.SortedFunc(maps.Keys(pairs), func(p, q [2]string) int {
+		return cmp.Or(cmp.Compare(pairs[q], pairs[p]), cmp.Compare(p[0], q[0]), cmp.Compare(p[1], q[1]))
+	})
+	for i, k := range keys {
+		if i < most {
+			out = append(out, place{path: k})
+		}
+	}
+	return append(out, place{all: true})
+}
+
+// explain gives the places that explain best, best first: the smaller one where two explain alike, and the one of which
+// the node's own evidence speaks.
+func (x *explainer) explain() []fitted {
+	var out []fitted
+	for _, p := range x.candidates() {
+		f := x.fit(p)
+		if f.fit <= 0 || f.factor < leastSlower {
+			continue
+		}
+		if len(f.nodes) == 1 {
+			f = x.widen(f)
+		}
+		f.score = f.fit + x.prior(&f)
+		out = append(out, f)
+	}
+	slices.SortStableFunc(out, func(p, q fitted) int { return cmp.Compare(q.score, p.score) })
+	return out
+}
+
+// widen adds ranks of the same host that make the explanation plainly better: they share a NIC.
+func (x *explainer) widen(f fitted) fitted {
+	const plainly = 0.08
+	for {
+		best := f
+		for _, n := range x.a.Mates[x.a.Host(f.nodes[0])] {
+			if slices.Contains(f.nodes, n) {
+				continue
+			}
+			p := f.place
+			p.nodes = append(slices.Clone(f.nodes), n)
+			slices.Sort(p.nodes)
+			if g := x.fit(p); g.fit > best.fit {
+				best = g
+			}
+		}
+		if best.fit < f.fit+plainly {
+			return f
+		}
+		f = best
+	}
+}
+
+// prior favours small places over large ones, and those of which the node's own evidence speaks (X2), a little: it
+// decides between places that explain alike.
+func (x *explainer) prior(f *fitted) float64 {
+	p := 0.0
+	switch {
+	case f.all:
+		p = -0.06
+	case f.nodes == nil:
+		p = -0.02
+		for _, h := range f.path {
+			if mates := x.a.Mates[h]; len(mates) > 0 && x.a.endSick(mates[0], nil) {
+				p += 0.05
+			}
+		}
+	default:
+		p = -0.01 * float64(min(4, len(f.nodes)-1))
+		if f.end != endBoth {
+			p -= 0.01
+		}
+		for _, n := range f.nodes {
+			if x.a.endSick(n, nil) {
+				p += 0.1 / float64(len(f.nodes))
+			}
+		}
+	}
+	return p
+}

@@ -1,0 +1,99 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package slow
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/culprit-project/culprit/analyzer/rca"
+	"github.com/culprit-project/culprit/analyzer/rca/job"
+)
+
+// flowNet is a network of hosts with two ranks each: every rank sends to the same rank of the next host, as a ring over
+// hosts does, and back, as a pipeline does; slow gives by how much a flow is slower.
+func flowNet(hosts int, facts []rca.Fact, slow func(from, to int) float64) (*slowAnalysis, []flowGroup) {
+	ev := rca.Evidence{JobID: "net", WorldSize: 2 * hosts, Facts: facts}
+	for r := range 2 * hosts {
+		ev.Ranks = append(ev.Ranks, rca.Rank{ID: r, Host: fmt.Sprintf("node%d", r/2), State: rca.ProcessRunning})
+	}
+	a := &slowAnalysis{timeline: &timeline{Index: job.NewIndex(&ev, rca.Options{}.WithDefaults())}}
+	var gs []flowGroup
+	for r := range 2 * hosts {
+		for _, d := range []int{2, -2} {
+			to := (r + d + 2*hosts) % (2 * hosts)
+			f := slow(r, to)
+			gs = append(gs, flowGroup{
+				node: int32(r), peers: []peerShare{{int32(to), 1}}, now: 1e9 * f, ref: 1e9, ratio: f, weight: 1, lane: -1, slow: f > leastSlower,
+			})
+		}
+	}
+	return a, gs
+}
+
+// TestPlaceOfSlowFlows: flows that share one end are that end's; that share a path but no end, the path's; where two
+// ends explain alike nobody is named.
+func TestPlaceOfSlowFlows(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		slow  func(from, to int) bool
+		facts []rca.Fact
+		ranks []int32
+		group string
+		class rca.Class
+	}{
+		{name: "what one rank sends", slow: func(from, _ int) bool { return from == 5 }, ranks: []int32{5}},
+		{name: "what one rank receives", slow: func(_, to int) bool { return to == 5 }, ranks: []int32{5}},
+		{name: "both", slow: func(from, to int) bool { return from == 5 || to == 5 }, ranks: []int32{5}},
+		{name: "a NIC of two ranks", slow: func(from, _ int) bool { return from/2 == 2 }, ranks: []int32{4, 5}},
+		{name: "a path", slow: func(from, to int) bool { return from/2 == 2 && to/2 == 3 }, group: "path node2->node3"},
+		{name: "one link, one direction", slow: func(from, to int) bool { return from == 5 && to == 7 }, ranks: []int32{5}},
+		{
+			name: "one link, its receiver's NIC reports errors", slow: func(from, to int) bool { return from == 5 && to == 7 },
+			facts: []rca.Fact{{Host: "node3", Rank: 7, Component: "nic", Kind: "port_rate_reduced"}}, ranks: []int32{7},
+		},
+		{name: "every flow", slow: func(int, int) bool { return true }, class: rca.GlobalSlow},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			a, gs := flowNet(6, c.facts, func(from, to int) float64 { return pick(c.slow(from, to), 3.0, 1.0) })
+			f, ok := a.locateNet(gs, nil, 1.5)
+			if !ok {
+				t.Fatal("nothing found")
+			}
+			if want := pick(c.class == "", rca.SlowComm, c.class); f.class != want || !slices.Equal(f.nodes, c.ranks) || f.group != c.group {
+				t.Errorf("%s %v %q, want %s %v %q", f.class, f.nodes, f.group, want, c.ranks, c.group)
+			}
+		})
+	}
+}
+
+// TestTreeFlowsShareOneEnd: in a tree a rank's flows to several others are one sum; its neighbours' are slow in part.
+func TestTreeFlowsShareOneEnd(t *testing.T) {
+	a, _ := flowNet(6, nil, func(int, int) float64 { return 1 })
+	peers := map[int32][]int32{0: {2, 4}, 2: {0, 6, 8}, 4: {0, 10}, 6: {2}, 8: {2}, 10: {4}}
+	var gs []flowGroup
+	for _, n := range []int32{0, 2, 4, 6, 8, 10} {
+		g := flowGroup{node: n, ref: 1e9, weight: 1, lane: -1}
+		for _, p := range peers[n] {
+			f := pick(n == 2 || p == 2, 3.0, 1.0)
+			g.peers = append(g.peers, peerShare{p, 1 / float64(len(peers[n]))})
+			g.now += 1e9 * f / float64(len(peers[n]))
+		}
+		g.ratio = g.now / g.ref
+		g.slow = g.ratio > leastSlower
+		gs = append(gs, g)
+	}
+	f, ok := a.locateNet(gs, nil, 1.5)
+	if !ok || !slices.Equal(f.nodes, []int32{2}) {
+		t.Errorf("%v %q", f.nodes, f.group)
+	}
+}
+
+func TestNoPlaceWithoutFit(t *testing.T) {
+	a, gs := flowNet(6, nil, func(from, to int) float64 { return 1 + 0.5*float64((from*7+to*3)%5) })
+	if f, ok := a.locateNet(gs, nil, 1.5); ok && len(f.nodes) > 0 {
+		t.Errorf("names %v (%s)", f.nodes, f.what)
+	}
+}

@@ -1,0 +1,204 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package slow
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/culprit-project/culprit/analyzer/rca"
+	"github.com/culprit-project/culprit/analyzer/rca/words"
+)
+
+const (
+	leastGrowth = 1.1 // Own work over what it was, from which a rank has become slower.
+	alikeGrowth = 0.5 // The share of the worst's growth that others of the same cause have.
+)
+
+// growth is what became of the ranks' own work since the job got slower.
+type growth struct {
+	times []float64 // By node: own work now over what it was; 0 unknown.
+	share []float64 // By node: what was added, as a share of an iteration.
+}
+
+// grown compares every rank with its own healthy past; nil without one. Half of the ranks may have become slower at
+// once: against their peers they would not stand out.
+func (a *slowAnalysis) grown() *growth {
+	if a.early == nil || a.iterTime == 0 {
+		return nil
+	}
+	before, piecesBefore := usualWork(a.early)
+	now, pieces := usualWork(a.timeline)
+	g := &growth{times: make([]float64, len(before)), share: make([]float64, len(before))}
+	for n := range before {
+		if before[n] > 0 && now[n] > 0 && asMany(piecesBefore[n], pieces[n]) {
+			g.times[n] = now[n] / before[n]
+			g.share[n] = (now[n] - before[n]) / a.iterTime
+		}
+	}
+	return g
+}
+
+// asMany says whether two iterations are made of as many pieces. Where they are not, records are lost or iterations are cut
+// otherwise, and what the one takes says nothing of the other.
+func asMany(before, now int64) bool {
+	const most = 1.25
+	return float64(max(before, now)) <= most*float64(min(before, now))
+}
+
+// usualWork gives each rank's own work in its median iteration, ns, and of how many pieces it is: pauses do not count.
+func usualWork(t *timeline) (work []float64, pieces []int64) {
+	work, pieces = make([]float64, len(t.Nodes)), make([]int64, len(t.Nodes))
+	sums, counts := make([]int64, t.iters), make([]int64, t.iters)
+	for n, list := range t.ranks {
+		clear(sums)
+		clear(counts)
+		for _, i := range list {
+			s := &t.segs[i]
+			if s.iter == noIteration || s.pred < 0 || s.also || s.holed {
+				continue
+			}
+			sums[s.iter] += s.gap
+			counts[s.iter]++
+			if s.Kind == rca.SegmentCompute {
+				sums[s.iter] += s.stay
+			}
+		}
+		none := func(d int64) bool { return d == 0 }
+		work[n] = float64(median64(slices.DeleteFunc(slices.Clone(sums), none)))
+		pieces[n] = median64(slices.DeleteFunc(slices.Clone(counts), none))
+	}
+	return work, pieces
+}
+
+// slower gives the ranks that have become slower, the worst first.
+func (g *growth) slower() []int32 {
+	var out []int32
+	top := 0.0
+	for n, t := range g.times {
+		if t >= leastGrowth && g.share[n] >= heavyShare {
+			out = append(out, int32(n))
+			top = max(top, t)
+		}
+	}
+	out = slices.DeleteFunc(out, func(n int32) bool { return g.times[n]-1 < alikeGrowth*(top-1) })
+	slices.SortFunc(out, func(x, y int32) int { return cmp.Or(cmp.Compare(g.times[y], g.times[x]), cmp.Compare(x, y)) })
+	return out
+}
+
+// known counts the ranks that can be compared.
+func (g *growth) known() int {
+	n := 0
+	for _, t := range g.times {
+		if t > 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// asBefore gives what it would gain if the ranks' own work took what it did before.
+func (a *slowAnalysis) asBefore(g *growth, nodes []int32) float64 {
+	by := make([]float64, len(a.Nodes))
+	for _, n := range nodes {
+		by[n] = g.times[n]
+	}
+	scale := func(s *seg, was int64) int64 {
+		if f := by[s.node]; f > 1 {
+			return int64(float64(was) / f)
+		}
+		return was
+	}
+	return a.replay.gain(change{gap: scale, body: scale})
+}
+
+// becameSlower finds the ranks, or the stage, whose own work has grown while that of others has not.
+func (a *slowAnalysis) becameSlower() (finding, bool) {
+	g := a.grown()
+	if g == nil {
+		return finding{}, false
+	}
+	slower := g.slower()
+	if len(slower) == 0 || 10*len(slower) > 9*g.known() {
+		return finding{}, false
+	}
+	f := finding{class: rca.SlowCompute, comm: -1, lane: -1, nodes: slower, weight: 0.85}
+	f.gain = max(a.asBefore(g, slower), a.leastGainOf(g.share[slower[0]]))
+	if f.gain < leastGain {
+		return f, false
+	}
+	if st := a.wholeStage(slower); st != nil && !a.oneHostAiling(slower) {
+		ids := a.IDs(st.nodes)
+		f.class, f.cause, f.nodes = rca.Imbalance, rca.CauseStage, nil
+		f.group = stageName(st, ids)
+		f.what = fmt.Sprintf("the work of all its ranks has grown by a factor of %.2f at once, and that of other stages has not", g.times[slower[0]])
+		return f, true
+	}
+	if r, ok := a.routing(slower); ok {
+		r.gain = max(r.gain, f.gain)
+		return r, true
+	}
+	f.cause, _ = a.whyHeavy(slower, g.share[slower[0]])
+	f.what = fmt.Sprintf("%s %.2f times as long as before, and others do not", pick(len(slower) == 1, "computes", "compute up to"), g.times[slower[0]])
+	if 2*len(a.hostsOf(slower)) > len(slower) && len(slower) > 2 {
+		f.weight = 0.5 // Scattered over the cluster: hardly one cause.
+	}
+	slices.Sort(f.nodes)
+	return f, true
+}
+
+// wholeStage gives the pipeline stage whose ranks these are, all of them that were seen; nil none.
+func (a *slowAnalysis) wholeStage(nodes []int32) *stageOf {
+	if !a.pipelined() {
+		return nil
+	}
+	stages := a.stagesOf()
+	for i := range stages {
+		if st := &stages[i]; len(stages) > 1 && sameNodes(st.nodes, nodes) {
+			return st
+		}
+	}
+	return a.allReplicas(nodes)
+}
+
+// allReplicas gives the pipeline stage whose ranks these are, if they are on several hosts and all that were seen of it:
+// stages in the middle do the same work, and so have one role. nil none.
+func (a *slowAnalysis) allReplicas(nodes []int32) *stageOf {
+	if !a.pipelined() {
+		return nil
+	}
+	if st := a.replicasOf(nodes[:1]); len(a.hostsOf(st)) > 1 && sameNodes(st, nodes) {
+		return &stageOf{number: -1, nodes: st}
+	}
+	return nil
+}
+
+// sameNodes says that two lists hold the same nodes, in whatever order.
+func sameNodes(x, y []int32) bool {
+	return len(x) == len(y) && !slices.ContainsFunc(x, func(n int32) bool { return !slices.Contains(y, n) })
+}
+
+// oneHostAiling says that the ranks are one host's and that host's own evidence speaks of GPU or CPU.
+func (a *slowAnalysis) oneHostAiling(nodes []int32) bool {
+	return len(a.hostsOf(nodes)) == 1 && a.factCause(nodes) != rca.CauseUnknown
+}
+
+func (a *slowAnalysis) hostsOf(nodes []int32) []string {
+	var out []string
+	for _, n := range nodes {
+		if h := a.Host(n); !slices.Contains(out, h) {
+			out = append(out, h)
+		}
+	}
+	return out
+}
+
+// stageName names a stage as the source numbers it, else by its ranks.
+func stageName(st *stageOf, ids []int) string {
+	if st.number >= 0 {
+		return fmt.Sprintf("stage %d (%s)", st.number, words.RankNumbers(ids))
+	}
+	return "stage of " + words.RankNumbers(ids)
+}

@@ -1,0 +1,74 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package slow
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/culprit-project/culprit/analyzer/rca"
+	"github.com/culprit-project/culprit/analyzer/rca/rcatest"
+)
+
+// slowFirst is a pipelined job with recorded computations and numbered iterations whose rank 0 computes more slowly.
+func slowFirst() rca.Evidence {
+	j := rcatest.NewSlowJob(4, 4, 1)
+	j.Computations = true
+	j.Compute = rcatest.One(0, 2.3)
+	ev := j.Evidence()
+	at := make([]int, j.World())
+	for i := range ev.Timeline {
+		s := &ev.Timeline[i]
+		s.Iteration = at[s.Rank]
+		if s.Func == "ReduceScatter" {
+			at[s.Rank]++
+		}
+	}
+	return ev
+}
+
+// TestUnrecordedWaitingIsNoWork: what the first stage waits for at the end of an iteration is not in the table.
+// Its time must not stand between the slow rank and what its mending would win back.
+func TestUnrecordedWaitingIsNoWork(t *testing.T) {
+	whole := verdictOf(slowFirst(), rca.Options{})
+	ev := slowFirst()
+	ev.Timeline = slices.DeleteFunc(ev.Timeline, func(s rca.Segment) bool { return s.Func == "ReduceScatter" && s.Rank < 4 })
+	v := verdictOf(ev, rca.Options{})
+	if v.Class != rca.SlowCompute || len(v.Culprits) != 1 || v.Culprits[0].Rank != 0 {
+		t.Fatalf("%s %s", v.Class, v.Summary)
+	}
+	want := answer(t, whole, "rank", "rank 0").Saved
+	if got := answer(t, v, "rank", "rank 0").Saved; got < 0.9*want || want < 0.2 {
+		t.Errorf("rank 0 would win back %g, with all records %g", got, want)
+	}
+}
+
+// TestLateHostIsWork: time in which a rank's host is late is taken for work although nothing is recorded in it: without
+// it the job would be shorter.
+func TestLateHostIsWork(t *testing.T) {
+	j := rcatest.NewSlowJob(2, 4, 1)
+	j.Computations = true
+	j.Host = func(r, _ int) time.Duration { return pick(r == 5, 400*time.Millisecond, 0) }
+	v := verdictOf(j.Evidence(), rca.Options{})
+	if v.Class != rca.SlowCompute || v.Cause != rca.CauseCPU || len(v.Culprits) != 1 || v.Culprits[0].Rank != 5 {
+		t.Fatalf("%s/%s %s", v.Class, v.Cause, v.Summary)
+	}
+}
+
+// TestOverlapsOfRecords: records of one rank that overlap a little, as different clocks of a GPU give them, still follow
+// each other.
+func TestOverlapsOfRecords(t *testing.T) {
+	want := verdictOf(slowFirst(), rca.Options{})
+	ev := slowFirst()
+	for i := range ev.Timeline {
+		if s := &ev.Timeline[i]; s.Kind == rca.SegmentOp {
+			s.End += min((s.End-s.Start)/30, int64(150*time.Microsecond))
+		}
+	}
+	v := verdictOf(ev, rca.Options{})
+	if v.Class != want.Class || len(v.Culprits) != 1 || v.Culprits[0].Rank != 0 || v.Slowdown < 0.97*want.Slowdown {
+		t.Errorf("%s %s, without overlaps %s", v.Class, v.Summary, want.Summary)
+	}
+}

@@ -1,0 +1,428 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package slow
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/culprit-project/culprit/analyzer/rca"
+	"github.com/culprit-project/culprit/analyzer/rca/job"
+)
+
+// token is what an operation looks like from its rank, the same in every iteration and on every rank of a role.
+type token struct {
+	fn    int32
+	kind  rca.SegmentKind
+	bytes int64
+	size  int32 // Of the communicator.
+	dir   int8  // Send or receive to a higher or lower rank.
+	mb    int32
+}
+
+// noIteration: the segment lies before the first iteration that was seen whole.
+const noIteration = -1 << 31
+
+func fnv1a(b []byte) uint64 {
+	h := uint64(14695981039346656037)
+	for _, c := range b {
+		h = (h ^ uint64(c)) * 1099511628211
+	}
+	return h
+}
+
+// findIterations cuts every rank's work into iterations (H2), unless the source numbered them, and gives roles and
+// positions.
+func (t *timeline) findIterations() {
+	t.findExchanges()
+	tokens := make([]int32, len(t.segs))
+	ids := map[token]int32{}
+	for i := range t.segs {
+		k := t.tokenOf(&t.segs[i])
+		id, ok := ids[k]
+		if !ok {
+			id = int32(len(ids))
+			ids[k] = id
+		}
+		tokens[i] = id
+	}
+	if !t.numbered() {
+		t.cutAll(tokens, t.frequencies(tokens, len(ids)))
+		t.alignIterations()
+	}
+	t.renumber()
+	t.assignRoles(tokens)
+}
+
+// findExchanges marks the communicators whose members send to many others: exchanges (all-to-all), not pipelines.
+func (t *timeline) findExchanges() {
+	t.exchange = make([]bool, len(t.Comms))
+	const pipelinePeers = 2
+	for n := range t.ranks {
+		peers := map[int32][]int{}
+		for _, i := range t.ranks[n] {
+			s := &t.segs[i]
+			ci, ok := t.CommOf[s.Comm]
+			if !ok || t.exchange[ci] || direction(s.Func) == 0 || s.Peer < 0 || slices.Contains(peers[ci], s.Peer) {
+				continue
+			}
+			if peers[ci] = append(peers[ci], s.Peer); len(peers[ci]) > pipelinePeers {
+				t.exchange[ci] = true
+			}
+		}
+	}
+}
+
+func (t *timeline) numbered() bool {
+	for i := range t.segs {
+		if t.segs[i].Iteration < 0 {
+			return false
+		}
+	}
+	return true
+}
+
+func (t *timeline) tokenOf(s *seg) token {
+	k := token{fn: t.FuncNumber(s.Func), kind: s.Kind, bytes: s.Bytes, mb: -1}
+	if c, ok := t.CommOf[s.Comm]; ok {
+		k.size = int32(t.Comms[c].Size)
+	}
+	if job.UnevenSizes(s.Func) {
+		k.bytes = -1 // The size follows the data.
+	}
+	if d := direction(s.Func); d != 0 && s.Peer >= 0 {
+		k.bytes = -1
+		if ci, ok := t.CommOf[s.Comm]; !ok || !t.exchange[ci] {
+			k.dir = int8(pick(s.Peer > s.Rank, 1, -1))
+		}
+	}
+	return k
+}
+
+// batched says that a segment was entered together with the one before it on its rank: one group call.
+func (t *timeline) batched(list []int32, p int) bool {
+	return p > 0 && t.segs[list[p]].enter-t.segs[list[p-1]].enter < int64(time.Microsecond)
+}
+
+// frequencies gives how often a rank that has an operation does it, on average: the window's edges, which cut ranks
+// differently, must not decide which is the rarest. In one batch it counts once.
+func (t *timeline) frequencies(tokens []int32, n int) []float64 {
+	sum := make([]float64, n)
+	ranks := make([]float64, n)
+	last, batch := make([]int32, n), make([]int32, n)
+	for i := range last {
+		last[i], batch[i] = -1, -1
+	}
+	for _, list := range t.ranks {
+		begun := int32(-1)
+		for p, i := range list {
+			if !t.batched(list, p) {
+				begun = i
+			}
+			k := tokens[i]
+			if batch[k] == begun {
+				continue
+			}
+			batch[k] = begun
+			sum[k]++
+			if last[k] != t.segs[i].node {
+				last[k] = t.segs[i].node
+				ranks[k]++
+			}
+		}
+	}
+	for k := range sum {
+		sum[k] /= ranks[k]
+	}
+	return sum
+}
+
+// cutAll numbers iterations: between two occurrences of the rarest operation that recurs; when the stretches between
+// them are alike only every few, for most ranks, so many make one iteration.
+func (t *timeline) cutAll(tokens []int32, often []float64) {
+	starts := make([][]int, len(t.ranks))
+	votes := map[int]int{}
+	for n, list := range t.ranks {
+		var shape []uint64
+		starts[n], shape = t.stretches(list, tokens, often)
+		if len(shape) >= 2 {
+			votes[stretch(shape)]++
+		}
+	}
+	per := 1
+	for p, v := range votes {
+		if v > votes[per] || v == votes[per] && p < per {
+			per = p
+		}
+	}
+	for n, list := range t.ranks {
+		for _, i := range list {
+			t.segs[i].iter = noIteration
+		}
+		whole := len(starts[n]) - 1 // What follows the last start is seldom whole.
+		if whole > 0 && 10*(len(list)-starts[n][whole]) >= 9*(starts[n][whole]-starts[n][whole-1]) {
+			whole++
+		}
+		whole -= whole % per
+		for k, p := range starts[n][:max(0, whole)] {
+			end := len(list)
+			if k+1 < len(starts[n]) {
+				end = starts[n][k+1]
+			}
+			for _, i := range list[p:end] {
+				t.segs[i].iter = int32(k / per)
+			}
+		}
+	}
+}
+
+// stretches gives where the batches with a rank's rarest recurring operation begin, and a fingerprint of what lies
+// between, whatever the order.
+func (t *timeline) stretches(list, tokens []int32, often []float64) (starts []int, shape []uint64) {
+	count, at := map[int32]int{}, map[int32]int{}
+	begun := 0
+	for p, i := range list {
+		if !t.batched(list, p) {
+			begun = p
+		}
+		if b, ok := at[tokens[i]]; !ok || b != begun {
+			at[tokens[i]] = begun
+			count[tokens[i]]++
+		}
+	}
+	rarest := int32(-1)
+	for k, c := range count {
+		if c >= 3 && (rarest < 0 || often[k] < often[rarest]-0.5 || often[k] <= often[rarest]+0.5 && k < rarest) {
+			rarest = k
+		}
+	}
+	if rarest < 0 {
+		return nil, nil
+	}
+	for p, i := range list {
+		if !t.batched(list, p) {
+			begun = p
+		}
+		if tokens[i] == rarest && (len(starts) == 0 || starts[len(starts)-1] != begun) {
+			starts = append(starts, begun)
+		}
+	}
+	var set []int32
+	var buf []byte
+	for k := 1; k < len(starts); k++ {
+		set = set[:0]
+		for _, i := range list[starts[k-1]:starts[k]] {
+			set = append(set, tokens[i])
+		}
+		slices.Sort(set)
+		buf = buf[:0]
+		for _, k := range set {
+			buf = append(buf, byte(k), byte(k>>8), byte(k>>16))
+		}
+		shape = append(shape, fnv1a(buf))
+	}
+	return starts, shape
+}
+
+// stretch gives the number of stretches after which their shapes repeat.
+func stretch(shape []uint64) int {
+	best, alike := 1, -1.0
+	for per := 1; per <= 8 && per*2 <= len(shape); per++ {
+		same := 0
+		for i := per; i < len(shape); i++ {
+			if shape[i] == shape[i-per] {
+				same++
+			}
+		}
+		if a := float64(same) / float64(len(shape)-per); a > alike+0.3 {
+			best, alike = per, a
+		}
+	}
+	return best
+}
+
+// alignIterations gives all ranks the same numbers: ranks that did something together did it in the same iteration.
+func (t *timeline) alignIterations() {
+	type pair struct{ a, b int32 }
+	votes := map[pair]map[int32]int{}
+	for j := range t.jobs {
+		ps := t.jobs[j].parts
+		for k := 1; k < len(ps); k++ {
+			a, b := &t.segs[ps[k-1]], &t.segs[ps[k]]
+			if a.iter == noIteration || b.iter == noIteration || a.node == b.node {
+				continue
+			}
+			p := pair{a.node, b.node}
+			if votes[p] == nil {
+				votes[p] = map[int32]int{}
+			}
+			votes[p][b.iter-a.iter]++
+		}
+	}
+	next := make([][]struct {
+		to    int32
+		delta int32
+	}, len(t.Nodes))
+	for p, v := range votes {
+		delta, most := int32(0), 0
+		for d, n := range v {
+			if n > most || n == most && d < delta {
+				delta, most = d, n
+			}
+		}
+		next[p.a] = append(next[p.a], struct{ to, delta int32 }{p.b, delta})
+		next[p.b] = append(next[p.b], struct{ to, delta int32 }{p.a, -delta})
+	}
+	shift := make([]int32, len(t.Nodes))
+	done := make([]bool, len(t.Nodes))
+	for root := range next {
+		if done[root] || len(t.ranks[root]) == 0 {
+			continue
+		}
+		done[root] = true
+		queue := []int32{int32(root)}
+		for len(queue) > 0 {
+			n := queue[0]
+			queue = queue[1:]
+			slices.SortFunc(next[n], func(a, b struct{ to, delta int32 }) int {
+				return cmp.Or(cmp.Compare(a.to, b.to), cmp.Compare(a.delta, b.delta))
+			})
+			for _, e := range next[n] {
+				if !done[e.to] {
+					done[e.to] = true
+					shift[e.to] = shift[n] + e.delta
+					queue = append(queue, e.to)
+				}
+			}
+		}
+	}
+	for i := range t.segs {
+		if s := &t.segs[i]; s.iter != noIteration {
+			s.iter -= shift[s.node]
+		}
+	}
+}
+
+// renumber makes iterations count from 0 without holes.
+func (t *timeline) renumber() {
+	var all []int32
+	for i := range t.segs {
+		if t.segs[i].iter != noIteration {
+			all = append(all, t.segs[i].iter)
+		}
+	}
+	slices.Sort(all)
+	all = slices.Compact(all)
+	for i := range t.segs {
+		if k, ok := slices.BinarySearch(all, t.segs[i].iter); ok {
+			t.segs[i].iter = int32(k)
+		} else {
+			t.segs[i].iter = noIteration
+		}
+	}
+	t.iters = len(all)
+}
+
+// assignRoles: ranks that do the same operations equally often in an iteration have one role; the k-th operation of a
+// kind in an iteration is one position for all of them. Averages decide, because operations of concurrent streams may
+// fall on either side of an iteration's edge.
+func (t *timeline) assignRoles(tokens []int32) {
+	t.role = make([]int32, len(t.Nodes))
+	var shapes []roleShape
+	type place struct{ role, token, k int32 }
+	posID := map[place]int32{}
+	for n := range t.ranks {
+		t.role[n] = -1
+		if len(t.ranks[n]) == 0 {
+			continue
+		}
+		sh := t.shape(t.ranks[n], tokens)
+		k := slices.IndexFunc(shapes, func(o roleShape) bool { return o.like(&sh) })
+		if k < 0 {
+			k = len(shapes)
+			shapes = append(shapes, sh)
+		}
+		id := int32(k)
+		t.role[n] = id
+		seen := map[int32]int32{}
+		at := int32(noIteration)
+		for _, i := range t.ranks[n] {
+			s := &t.segs[i]
+			if s.iter != at {
+				clear(seen)
+				at = s.iter
+			}
+			p := place{id, tokens[i], seen[tokens[i]]}
+			seen[tokens[i]]++
+			k, ok := posID[p]
+			if !ok {
+				k = int32(len(posID))
+				posID[p] = k
+			}
+			s.pos = k
+		}
+	}
+	t.roles = len(shapes)
+}
+
+// roleShape is what a rank does in an average iteration.
+type roleShape struct {
+	stage  int
+	tokens []int32   // Sorted.
+	per    []float64 // Times per iteration.
+}
+
+func (t *timeline) shape(list []int32, tokens []int32) roleShape {
+	count := map[int32]int{}
+	sh := roleShape{stage: -1}
+	first, last := int32(-1), int32(noIteration)
+	for _, i := range list {
+		s := &t.segs[i]
+		if s.iter == noIteration || s.Comm == hiddenComm {
+			continue // What was not recorded is no part of the program as far as it is known.
+		}
+		if first < 0 {
+			first = s.iter
+		}
+		last = max(last, s.iter)
+		sh.stage = max(sh.stage, s.Stage)
+		count[tokens[i]]++
+	}
+	for k := range count {
+		sh.tokens = append(sh.tokens, k)
+	}
+	slices.Sort(sh.tokens)
+	for _, k := range sh.tokens {
+		sh.per = append(sh.per, float64(count[k])/float64(max(1, last-first+1)))
+	}
+	return sh
+}
+
+// like allows for what the window's edges cut off.
+func (a *roleShape) like(b *roleShape) bool {
+	if a.stage != b.stage {
+		return false
+	}
+	i, j := 0, 0
+	for i < len(a.tokens) || j < len(b.tokens) {
+		var x, y float64
+		switch {
+		case j == len(b.tokens) || i < len(a.tokens) && a.tokens[i] < b.tokens[j]:
+			x = a.per[i]
+			i++
+		case i == len(a.tokens) || a.tokens[i] > b.tokens[j]:
+			y = b.per[j]
+			j++
+		default:
+			x, y = a.per[i], b.per[j]
+			i++
+			j++
+		}
+		if d := max(x-y, y-x); d > max(0.7, 0.15*max(x, y)) {
+			return false
+		}
+	}
+	return true
+}

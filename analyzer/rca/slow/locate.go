@@ -1,0 +1,324 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package slow
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/culprit-project/culprit/analyzer/rca"
+	"github.com/culprit-project/culprit/analyzer/rca/job"
+	"github.com/culprit-project/culprit/analyzer/rca/words"
+)
+
+// leastFit is the share of the slowness that a place must explain to be named.
+const leastFit = 0.4
+
+// locateNet names the place that explains which flows are slow and which are not: the end of a rank, what the ranks of a
+// host share, a path.
+func (a *slowAnalysis) locateNet(groups []flowGroup, flush []slowEnd, gain float64) (finding, bool) {
+	fs := a.newExplainer(groups).explain()
+	if len(fs) == 0 || fs[0].fit < leastFit {
+		return finding{}, false
+	}
+	best := &fs[0]
+	if all := everywhere(fs); all != nil && len(best.nodes) != 1 && !a.anySick(best.nodes) {
+		best = all
+	}
+	rival := rivalOf(fs)
+	f := finding{class: rca.SlowComm, cause: rca.CauseNetworkSend, comm: -1, lane: -1, gain: gain, weight: 0.5 + 0.4*best.fit, nodes: best.nodes}
+	if rival != nil {
+		f.ends = slices.Concat(best.nodes, rival.nodes)
+	}
+	switch {
+	case best.all:
+		f.class, f.cause, f.nodes = rca.GlobalSlow, rca.CauseUnknown, nil
+		f.what = fmt.Sprintf("all ranks' transfers take %.2f times as long as before, alike", best.factor)
+		return f, true
+	case best.nodes == nil:
+		return a.onPath(f, best, flush), true
+	case rival != nil && rival.nodes == nil:
+		return a.onPath(f, rival, flush), true
+	case rival != nil && best.end == endSend && rival.end == endReceive:
+		// One link, and only in one direction: its sender's wire, most likely.
+		a.nameEnd(&f, best, groups, flush)
+		f.weight = min(f.weight, 0.6)
+		f.what += fmt.Sprintf(", or the receiving end at %s", words.RankNumbers(a.IDs(rival.nodes)))
+		return f, true
+	case rival != nil && rival.end == endSend && best.end == endReceive:
+		a.nameEnd(&f, rival, groups, flush)
+		f.nodes, f.weight = rival.nodes, min(f.weight, 0.55)
+		f.what += fmt.Sprintf(", or the receiving end at %s", words.RankNumbers(a.IDs(best.nodes)))
+		return f, true
+	case rival != nil:
+		f.nodes, f.weight = nil, min(f.weight, 0.6)
+		f.group = fmt.Sprintf("link between %s and %s", words.RankNumbers(a.IDs(best.nodes)), words.RankNumbers(a.IDs(rival.nodes)))
+		f.what = fmt.Sprintf("transfers on it are outstanding %.1f times as long as they were or as elsewhere, and which end is to blame cannot be told", best.factor)
+		return f, true
+	}
+	a.nameEnd(&f, best, groups, flush)
+	return f, true
+}
+
+// everywhere gives the explanation that every flow is slow, if it is as good as the best: between two hosts nothing
+// tells one of them from both.
+func everywhere(fs []fitted) *fitted {
+	const alike = 0.02
+	for i := range fs {
+		if fs[i].all && fs[i].fit >= fs[0].fit-alike {
+			return &fs[i]
+		}
+	}
+	return nil
+}
+
+func (a *slowAnalysis) anySick(nodes []int32) bool {
+	return slices.ContainsFunc(nodes, func(n int32) bool { return a.endSick(n, nil) })
+}
+
+// rivalOf gives an explanation that is as good as the first and names others, nil none.
+func rivalOf(fs []fitted) *fitted {
+	const alike = 0.03
+	for i := range fs[1:] {
+		f := &fs[i+1]
+		if f.score < fs[0].score-alike {
+			return nil
+		}
+		if f.all || fs[0].nodes == nil || f.nodes == nil && f.from == 1 && len(fs[0].nodes) == 1 {
+			continue // A path that one rank alone is seen to use is that rank's.
+		}
+		if f.nodes == nil || !slices.ContainsFunc(f.nodes, func(n int32) bool { return slices.Contains(fs[0].nodes, n) }) {
+			return f
+		}
+	}
+	return nil
+}
+
+// onPath names a path between two hosts, or those hosts' proxies where they hand on late.
+func (a *slowAnalysis) onPath(f finding, p *fitted, flush []slowEnd) finding {
+	for i := range flush {
+		if h := a.Host(flush[i].node); h == p.path[0] || h == p.path[1] {
+			if g, ok := a.locateProxy(flush, f.gain); ok {
+				return g
+			}
+		}
+	}
+	f.nodes, f.weight = nil, min(f.weight, 0.75)
+	f.group = "path " + p.path[0] + "->" + p.path[1]
+	f.what = fmt.Sprintf("transfers on it are outstanding %.1f times as long as they were or as elsewhere", p.factor)
+	return f
+}
+
+var (
+	thirdPerson = map[end]string{endBoth: "sends and receives", endSend: "sends", endReceive: "receives"}
+	plainVerb   = map[end]string{endBoth: "send and receive", endSend: "send", endReceive: "receive"}
+)
+
+// nameEnd says what is slow at the ranks found: the network, PCIe, or the thread that serves it.
+func (a *slowAnalysis) nameEnd(f *finding, p *fitted, groups []flowGroup, flush []slowEnd) {
+	for i := range groups {
+		if g := &groups[i]; g.node == p.nodes[0] && g.slow {
+			f.lane = max(f.lane, g.lane)
+		}
+	}
+	whose := pick(len(p.nodes) == 1, "its", "their")
+	f.what = fmt.Sprintf("what %s %s is outstanding %.1f times as long as it was or as elsewhere: %s NIC, link or PCIe",
+		pick(len(p.nodes) == 1, "it", "they"), pick(len(p.nodes) == 1, thirdPerson, plainVerb)[p.end], p.factor, whose)
+	pcie, late, cpu := 0, 0, 0
+	for _, n := range p.nodes {
+		if a.hasFact(n, "pcie") {
+			pcie++
+		}
+		if a.starved(n, flush) {
+			late++
+		}
+		if a.hasFact(n, "cpu") {
+			cpu++
+		}
+	}
+	switch {
+	case 2*pcie > len(p.nodes):
+		f.cause = rca.CausePCIe
+	case 2*late > len(p.nodes):
+		f.cause = pick(2*cpu > len(p.nodes), rca.CauseCPU, rca.CauseProxy)
+		f.what = fmt.Sprintf("%s transfers are outstanding %.1f times as long as they were or as elsewhere and what arrives is handed on late: %s proxy thread does not get to run", whose, p.factor, whose)
+	}
+}
+
+// endSick says whether the node's own evidence, or its proxy's lateness, speaks against a rank.
+func (a *slowAnalysis) endSick(n int32, flush []slowEnd) bool {
+	return a.Ailing(n, job.NetAilment) || a.starved(n, flush)
+}
+
+// starved says that a rank's proxy thread is late in everything it does, not only in what the network answers.
+func (a *slowAnalysis) starved(n int32, flush []slowEnd) bool {
+	r := a.Nodes[n].Rank
+	return slices.ContainsFunc(flush, func(e slowEnd) bool { return e.node == n }) || r != nil && r.ProxyRunDelay > 0.2 || a.hasFact(n, "cpu")
+}
+
+func (a *slowAnalysis) hasFact(n int32, component string) bool {
+	return a.Ailing(n, func(f *rca.Fact) bool { return f.Component == component })
+}
+
+// locateProxy: nothing is outstanding longer, but what has arrived is handed on late: the thread that does it starves.
+func (a *slowAnalysis) locateProxy(flush []slowEnd, gain float64) (finding, bool) {
+	if len(flush) == 0 {
+		return finding{}, false
+	}
+	var nodes []int32
+	for _, e := range flush {
+		if e.total*3 >= flush[0].total {
+			nodes = append(nodes, e.node)
+		}
+	}
+	slices.Sort(nodes)
+	nodes = slices.Compact(nodes)
+	f := finding{
+		class: rca.SlowComm, cause: rca.CauseProxy, comm: -1, lane: -1, gain: gain, weight: 0.75, nodes: nodes,
+		what: "transfers are outstanding no longer than elsewhere, yet data is handed on late: the proxy thread does not get to run",
+	}
+	if !a.lateAllOver(flush, nodes) {
+		f.cause = rca.CausePCIe
+		f.what = "transfers are outstanding no longer than elsewhere, yet what has arrived takes long to reach the GPU: PCIe between NIC and GPU"
+		return f, true
+	}
+	host, one := a.Host(nodes[0]), true
+	for _, n := range nodes {
+		one = one && a.Host(n) == host
+	}
+	if one && (len(nodes) > 1 || a.hasFact(nodes[0], "cpu")) {
+		f.cause = rca.CauseCPU
+	}
+	if !one {
+		f.weight = 0.4
+	}
+	return f, true
+}
+
+// lateAllOver says that it is not the flush alone that takes long on these ranks: a thread that does not get to run is
+// late to see the GPU take the data, too, whatever the operation.
+func (a *slowAnalysis) lateAllOver(flush []slowEnd, nodes []int32) bool {
+	for _, n := range nodes {
+		if r := a.Nodes[n].Rank; r != nil && r.ProxyRunDelay > 0.2 || a.hasFact(n, "cpu") {
+			return true
+		}
+		if a.hasFact(n, "pcie") {
+			return false
+		}
+	}
+	least := -1.0
+	for i := range flush {
+		var late, taking int64
+		for _, g := range flush[i].segs {
+			late += int64(a.segs[g].RecvWait[recvFlush])
+			taking += int64(a.segs[g].RecvWait[recvGPU])
+		}
+		if share := float64(taking) / float64(max(1, late)); least < 0 || share < least {
+			least = share
+		}
+	}
+	return least > 0.4
+}
+
+// startsUnseen says that the records come from calls, without kernels: an operation seems to begin when it is queued, so that
+// neither what it takes nor who arrives late is known.
+func (a *slowAnalysis) startsUnseen() bool {
+	for n := range a.ranks {
+		r := a.Nodes[n].Rank
+		if len(a.ranks[n]) > 0 && r != nil && r.Caps&rca.SeesCalls != 0 && r.Caps&rca.SeesCompletion != 0 && r.Caps&rca.SeesKernels == 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// slowGroup names the communicator or pair whose transfers take longer than their peers', when no end stands out.
+func (a *slowAnalysis) slowGroup(gain float64) (finding, bool) {
+	if len(a.base.slowComm) == 0 || a.startsUnseen() {
+		return finding{}, false
+	}
+	slow := slices.Clone(a.base.slowComm)
+	slices.SortStableFunc(slow, func(x, y slowComm) int {
+		return cmp.Compare(y.excess(a)*float64(len(y.joints)), x.excess(a)*float64(len(x.joints)))
+	})
+	// What all that matter have in common.
+	common := slices.Clone(slow[0].nodes)
+	for _, s := range slow[1:] {
+		if s.excess(a)*float64(len(s.joints)) < 0.3*slow[0].excess(a)*float64(len(slow[0].joints)) {
+			continue
+		}
+		if both := intersect(common, s.nodes); len(both) > 0 {
+			common = both
+		}
+	}
+	f := finding{class: rca.SlowComm, cause: rca.CauseUnknown, comm: -1, lane: -1, gain: gain, weight: 0.5}
+	s := &a.segs[a.jobs[slow[0].joints[0]].parts[0]]
+	if ci, ok := a.CommOf[s.Comm]; ok {
+		f.comm = ci
+	}
+	host, one := a.Host(common[0]), true
+	for _, n := range common {
+		one = one && a.Host(n) == host
+	}
+	f.what = fmt.Sprintf("transfers take %.2f times as long as their peers', and arrivals are normal", slow[0].ratio)
+	sick := a.onlyAiling(common)
+	if sick >= 0 && gain >= leastOnset {
+		f.nodes, f.weight, f.cause = []int32{sick}, 0.75, rca.CauseGPU
+		return f, true
+	}
+	if 2*len(common) > a.visitedRanks() && gain < a.Opt.IrregularFactor || a.waitsSeen(&slow[0]) && slow[0].ratio < 1.5 {
+		return f, false // Everybody's and not much, or seen inside without any end standing out: the noise of a network.
+	}
+	switch {
+	case len(common) == 1:
+		f.nodes, f.weight = common, 0.65
+	case one && host != "":
+		f.group, f.cause = fmt.Sprintf("%s on %s", words.RankNumbers(a.IDs(common)), host), rca.CauseGPU
+	default:
+		f.group = words.RankNumbers(a.IDs(common))
+	}
+	return f, true
+}
+
+// waitsSeen says that the flows of the slow transfers were seen.
+func (a *slowAnalysis) waitsSeen(s *slowComm) bool {
+	for _, p := range a.jobs[s.joints[0]].parts {
+		if a.segs[p].SendWait != [3]time.Duration{} || a.segs[p].RecvWait != [3]time.Duration{} {
+			return true
+		}
+	}
+	return false
+}
+
+// onlyAiling gives the one of the ranks whose GPU or NVLink shows an error, -1 none or several. A low clock slows
+// computation, not transfers.
+func (a *slowAnalysis) onlyAiling(ns []int32) int32 {
+	sick := int32(-1)
+	for _, n := range ns {
+		if a.Ailing(n, job.GPUAilment) {
+			if sick >= 0 {
+				return -1
+			}
+			sick = n
+		}
+	}
+	return sick
+}
+
+func (s *slowComm) excess(a *slowAnalysis) float64 {
+	j := s.joints[0]
+	return (s.ratio - 1) * float64(max(1, a.base.transfer[j]))
+}
+
+func intersect(a, b []int32) []int32 {
+	var out []int32
+	for _, x := range a {
+		if slices.Contains(b, x) {
+			out = append(out, x)
+		}
+	}
+	return out
+}

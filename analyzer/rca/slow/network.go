@@ -1,0 +1,259 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package slow
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/culprit-project/culprit/analyzer/rca"
+)
+
+// What the parts of SendWait and RecvWait mean.
+const (
+	sendNet   = 2 // Sent, not acknowledged: the time a transfer was outstanding.
+	recvFlush = 1 // Arrived, not given to the GPU.
+	recvGPU   = 2 // Given to the GPU, not consumed.
+)
+
+// slowEnd is a rank whose transfers of one class take longer than its peers'.
+type slowEnd struct {
+	node  int32
+	peer  int32   // Where its slowest flow goes, -1 unknown.
+	segs  []int32 // Its segments of the class.
+	times float64 // How many times longer than its peers'.
+	ref   int64   // What its peers take, ns.
+	total int64   // Beyond that, over the window, ns.
+	lane  int
+	flush bool // It is what arrives that is late, not what is sent.
+}
+
+// network finds transfers that take longer than they should, and whose NIC, PCIe, proxy or path that is. What decides
+// is the time a transfer was outstanding: waiting does not pollute it (Pulse's actual communication time, P5).
+func (a *slowAnalysis) network() []finding {
+	groups := a.flowGroups()
+	net, flush := a.slowSends(groups), a.lateFlushes()
+	all := a.gainOfTransfers(a.idealTransfers(true, net, flush))
+	if all < leastGain {
+		return nil
+	}
+	// What the slow ends explain, or, where their delays add up in a pipeline of steps, plainly dominate.
+	g := a.gainOfTransfers(a.idealTransfers(false, net, flush))
+	if g >= leastGain && g-1 >= 0.3*(all-1) || a.dominate(net) || a.dominate(flush) {
+		if len(net) > 0 && sumTotal(net) >= sumTotal(flush) {
+			if f, ok := a.locateNet(groups, flush, all); ok {
+				return []finding{f}
+			}
+		}
+		if f, ok := a.locateProxy(flush, all); ok {
+			return []finding{f}
+		}
+	}
+	// One place that explains which flows are slow and which are not is the reason even where the delays of its steps
+	// add up to more than its flows show.
+	if f, ok := a.locateNet(groups, flush, all); ok && g-1 >= leastPart*(all-1) && f.weight >= surePlace {
+		return []finding{f}
+	}
+	if a.inAllSlow(flush) {
+		if f, ok := a.locateProxy(flush, all); ok {
+			return []finding{f}
+		}
+	}
+	if f, ok := a.slowGroup(all); ok {
+		return []finding{f}
+	}
+	return nil
+}
+
+// inAllSlow says that one rank hands on late and is in every communicator that is noticeably slow: a thread that sleeps
+// now and then delays all that it does, and only a part of that shows as late handing on.
+func (a *slowAnalysis) inAllSlow(flush []slowEnd) bool {
+	if len(flush) == 0 || len(a.base.slowComm) == 0 {
+		return false
+	}
+	for i := range flush {
+		if flush[i].node != flush[0].node {
+			return false
+		}
+	}
+	worst := 0.0
+	for i := range a.base.slowComm {
+		worst = max(worst, a.base.slowComm[i].excess(a)*float64(len(a.base.slowComm[i].joints)))
+	}
+	for i := range a.base.slowComm {
+		s := &a.base.slowComm[i]
+		if s.excess(a)*float64(len(s.joints)) >= 0.3*worst && !slices.Contains(s.nodes, flush[0].node) {
+			return false
+		}
+	}
+	return true
+}
+
+// A place that explains more than two thirds of what is slow is sure from this weight on; its flows must hold a part of the
+// delay: steps that come late leave less in flight, and so every flow of a delayed operation looks a little slower.
+const (
+	surePlace = 0.78
+	leastPart = 0.15
+)
+
+// slowSends gives the flow groups that are slow, those that matter most first.
+func (a *slowAnalysis) slowSends(groups []flowGroup) []slowEnd {
+	var out []slowEnd
+	for i := range groups {
+		g := &groups[i]
+		total := int64((g.now - g.ref) * float64(len(g.segs)))
+		if !g.slow || float64(total) < 0.005*a.replay.base {
+			continue
+		}
+		e := slowEnd{node: g.node, peer: -1, segs: g.segs, times: g.ratio, ref: int64(g.ref), total: total, lane: g.lane}
+		if len(g.peers) == 1 {
+			e.peer = g.peers[0].node
+		}
+		out = append(out, e)
+	}
+	return heaviest(out)
+}
+
+func sumTotal(es []slowEnd) int64 {
+	var sum int64
+	for i := range es {
+		sum += es[i].total
+	}
+	return sum
+}
+
+// dominate says that the worst of the slow ends takes several times what its peers take, and a good part of the window.
+func (a *slowAnalysis) dominate(es []slowEnd) bool {
+	return len(es) > 0 && es[0].times >= 3 && float64(es[0].total) >= 0.03*a.replay.base
+}
+
+// idealTransfers gives transfers what they take without the slow ends' extra time, and, if elsewhere, what they take
+// elsewhere.
+func (a *slowAnalysis) idealTransfers(elsewhere bool, ends ...[]slowEnd) func(*joint, int64) int64 {
+	best := make(map[*joint]int64)
+	lower := func(j *joint, to int64) {
+		if old, ok := best[j]; to < j.transfer && (!ok || to < old) {
+			best[j] = to
+		}
+	}
+	for j := range a.jobs {
+		if elsewhere {
+			lower(&a.jobs[j], a.base.transfer[j])
+		}
+	}
+	for _, es := range ends {
+		for i := range es {
+			e := &es[i]
+			for _, g := range e.segs {
+				s := &a.segs[g]
+				// Flows run side by side: what each is slower by counts once.
+				over := max(int64(s.SendWait[sendNet]), int64(s.SendActive)) - e.ref
+				if e.flush {
+					over = int64(s.RecvWait[recvFlush]) - e.ref
+				}
+				over /= int64(max(1, s.SendFlows))
+				if j := &a.jobs[s.job]; over > 0 {
+					lower(j, max(j.transfer/10, j.transfer-over))
+				}
+			}
+		}
+	}
+	return func(j *joint, was int64) int64 {
+		if i, ok := best[j]; ok {
+			return min(was, i)
+		}
+		return was
+	}
+}
+
+type endKey struct {
+	class transferClass
+	node  int32
+	peer  int32
+}
+
+type endTimes struct {
+	key   endKey
+	flush int64
+	segs  []int32
+}
+
+// lateFlushes gives the ranks on which what has arrived is handed on later than on others in the same class of transfer.
+func (a *slowAnalysis) lateFlushes() []slowEnd {
+	at := map[endKey]int{}
+	var ends []endTimes
+	for i := range a.segs {
+		s := &a.segs[i]
+		if s.Kind != rca.SegmentOp || s.SendWait == [3]time.Duration{} && s.RecvWait == [3]time.Duration{} {
+			continue
+		}
+		j := &a.jobs[s.job]
+		k := endKey{class: a.classOf(j), node: s.node, peer: -1}
+		if j.p2p {
+			k.peer = a.NodeOf(s.Peer)
+			k.class.fn = -2 + int32(direction(s.Func)) // Receives are compared with receives.
+		}
+		e, ok := at[k]
+		if !ok {
+			e = len(ends)
+			at[k] = e
+			ends = append(ends, endTimes{key: k})
+		}
+		ends[e].flush += int64(s.RecvWait[recvFlush])
+		ends[e].segs = append(ends[e].segs, int32(i))
+	}
+	byClass := map[transferClass][]int{}
+	var classes []transferClass
+	for e := range ends {
+		if byClass[ends[e].key.class] == nil {
+			classes = append(classes, ends[e].key.class)
+		}
+		byClass[ends[e].key.class] = append(byClass[ends[e].key.class], e)
+	}
+	var out []slowEnd
+	for _, c := range classes {
+		out = append(out, a.lateIn(ends, byClass[c])...)
+	}
+	return heaviest(out)
+}
+
+// heaviest drops what hardly matters beside the rest, and what is not of its kind: one cause slows all that it touches
+// by a like factor. It sorts by what matters most.
+func heaviest(es []slowEnd) []slowEnd {
+	slices.SortFunc(es, func(x, y slowEnd) int {
+		return cmp.Or(cmp.Compare(y.total, x.total), cmp.Compare(x.node, y.node), cmp.Compare(x.peer, y.peer))
+	})
+	if len(es) == 0 {
+		return es
+	}
+	top := es[0]
+	return slices.DeleteFunc(es, func(e slowEnd) bool { return e.total < top.total/10 || e.times-1 < 0.3*(top.times-1) })
+}
+
+// lateIn gives the ends of one class whose mean is several times the others', and that take a noticeable part of the
+// window.
+func (a *slowAnalysis) lateIn(ends []endTimes, ids []int) []slowEnd {
+	const factor = 3
+	var sorted []int64
+	for _, e := range ids {
+		if m := ends[e].flush / int64(len(ends[e].segs)); m > 0 {
+			sorted = append(sorted, m)
+		}
+	}
+	slices.Sort(sorted)
+	if len(sorted) < 2 {
+		return nil
+	}
+	ref := sorted[(len(sorted)-1)/3]
+	var out []slowEnd
+	for _, e := range ids {
+		t := &ends[e]
+		mean, total := t.flush/int64(len(t.segs)), t.flush-ref*int64(len(t.segs))
+		if mean >= factor*ref && float64(total) >= 0.005*a.replay.base {
+			out = append(out, slowEnd{node: t.key.node, peer: t.key.peer, segs: t.segs, times: float64(mean) / float64(ref), ref: ref, total: total, lane: -1, flush: true})
+		}
+	}
+	return out
+}

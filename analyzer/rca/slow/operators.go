@@ -1,0 +1,51 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package slow
+
+import (
+	"fmt"
+
+	"github.com/culprit-project/culprit/analyzer/rca"
+	"github.com/culprit-project/culprit/analyzer/rca/holmes"
+	"github.com/culprit-project/culprit/analyzer/rca/job"
+)
+
+// Operators gives the finished operations of a timeline as Holmes' operator log (H1), with the unsupervised detector's
+// opinion as label: what a model of abnormal operators is trained from. Operations outside a whole iteration are left
+// out.
+func Operators(x *job.Index) []holmes.Operator {
+	t := newTimeline(x, x.Ev.Timeline)
+	if len(t.segs) == 0 {
+		return nil
+	}
+	lengths := t.iterationTimes()
+	usual := map[token][]float64{}
+	const kept = 256
+	for i := range t.segs {
+		if k := t.tokenOf(&t.segs[i]); t.segs[i].Kind == rca.SegmentOp && len(usual[k]) < kept {
+			usual[k] = append(usual[k], float64(t.segs[i].stay)/1e9)
+		}
+	}
+	var out []holmes.Operator
+	for i := range t.segs {
+		s := &t.segs[i]
+		if s.Kind != rca.SegmentOp || s.iter < 0 || int(s.iter) >= len(lengths) {
+			continue
+		}
+		k := t.tokenOf(s)
+		o := holmes.Operator{
+			Rank: s.Rank, Communicator: string(s.Comm), Pattern: s.Func, Bytes: s.Bytes, Like: k.String(t), Number: s.Number,
+			Iteration: int(s.iter), Seconds: float64(s.stay) / 1e9, IterationSeconds: float64(lengths[s.iter]) / 1e9,
+		}
+		f := holmes.FeaturesOf(o.Seconds, o.IterationSeconds, usual[k])
+		o.Abnormal = f.Abnormal()
+		out = append(out, o)
+	}
+	return out
+}
+
+// String names operations that are alike.
+func (k token) String(t *timeline) string {
+	return fmt.Sprintf("%s/%d/%d/%d", t.FuncNames[k.fn], k.size, k.bytes, k.dir)
+}

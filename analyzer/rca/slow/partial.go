@@ -1,0 +1,51 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package slow
+
+// coverage is what is left of an explanation's weight for what was not seen. A search was led to whom it asked by what is
+// known of all ranks; who else was not seen might have said anything.
+func (a *slowAnalysis) coverage() float64 {
+	const led = 0.95
+	if !a.Ev.Partial {
+		return 1 - 0.4*a.Unseen()
+	}
+	silent := 0
+	for i := range a.Ev.Missing {
+		silent += len(a.Ev.Missing[i].Ranks)
+	}
+	return led * (1 - 0.4*float64(min(silent, a.World))/float64(max(1, a.World)))
+}
+
+// leastGainOf gives what it would gain at least if a rank did without something that takes a share of its iteration, when
+// not all ranks were seen; 1 when they were. The replay cannot know it then: it leaves those who waited for ranks that were
+// not seen waiting as long as they did. Ranks in lockstep have iterations of one length, so what one of them does without
+// everybody does without, unless another is nearly as late. The job's own slowing down says how much that can be.
+func (a *slowAnalysis) leastGainOf(share float64) float64 {
+	const likely = 0.5 // Of the share, where nothing says how much slower the job became.
+	switch {
+	case a.visitedRanks() >= a.World || share <= 0:
+		return 1
+	case a.early == nil:
+		return 1 + likely*share
+	}
+	return 1 / (1 - min(share, 1-1/a.onset))
+}
+
+// gainOfTransfers gives what shorter transfers would gain.
+func (a *slowAnalysis) gainOfTransfers(ideal func(*joint, int64) int64) float64 {
+	g := a.replay.gain(change{transfer: ideal})
+	if a.visitedRanks() >= a.World || a.iterTime == 0 {
+		return g
+	}
+	most := int64(0)
+	lost := make([]int64, len(a.Nodes))
+	for i := range a.segs {
+		s := &a.segs[i]
+		if j := &a.jobs[s.job]; !j.compute && s.iter != noIteration {
+			lost[s.node] += max(0, j.transfer-ideal(j, j.transfer))
+			most = max(most, lost[s.node])
+		}
+	}
+	return max(g, a.leastGainOf(float64(most)/float64(max(1, a.iters))/a.iterTime))
+}

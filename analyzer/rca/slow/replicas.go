@@ -1,0 +1,115 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package slow
+
+import (
+	"slices"
+
+	"github.com/culprit-project/culprit/analyzer/rca"
+)
+
+// controlBytes is the size up to which operations carry counts, norms and flags, not a model's data.
+const controlBytes = 4096
+
+// dataComms tells of every communicator whether its collectives carry a model's data: those of tensor and data
+// parallelism, which keep to one pipeline stage, but not the norms that all stages agree on.
+func (a *slowAnalysis) dataComms() []bool {
+	out := make([]bool, len(a.Comms))
+	for i := range a.segs {
+		s := &a.segs[i]
+		if s.Kind != rca.SegmentOp || direction(s.Func) != 0 || s.Bytes <= controlBytes {
+			continue
+		}
+		if ci, ok := a.CommOf[s.Comm]; ok && !a.exchange[ci] {
+			out[ci] = true
+		}
+	}
+	return out
+}
+
+// replicasOf gives the ranks seen that work on the same part of the model as some do: whoever is tied to them by
+// collectives that carry data.
+func (a *slowAnalysis) replicasOf(nodes []int32) []int32 {
+	carries := a.dataComms()
+	in := make([]bool, len(a.Nodes))
+	out := slices.Clone(nodes)
+	for _, n := range nodes {
+		in[n] = true
+	}
+	done := make([]bool, len(a.Comms))
+	for k := 0; k < len(out); k++ {
+		for ci := range a.Comms {
+			if done[ci] || !carries[ci] || !slices.Contains(a.Comms[ci].At, out[k]) {
+				continue
+			}
+			done[ci] = true
+			for _, n := range a.Comms[ci].At {
+				if n >= 0 && !in[n] && len(a.ranks[n]) > 0 {
+					in[n] = true
+					out = append(out, n)
+				}
+			}
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// unseenReplicas gives ranks to compare the accused with before they are accused, where too few of those who do the same
+// work have been seen: a whole stage that is slow is nobody's fault.
+func (a *slowAnalysis) unseenReplicas(accused []int32) []int {
+	const enough, most = 2, 4 // Hosts besides the accused's.
+	if len(a.hostsOf(a.replicasOf(accused)))-len(a.hostsOf(accused)) >= enough {
+		return nil
+	}
+	carries := a.dataComms()
+	var out []int
+	for ci := range a.Comms {
+		at := a.Comms[ci].At
+		if !carries[ci] || !a.across[ci] || !slices.ContainsFunc(accused, func(n int32) bool { return slices.Contains(at, n) }) {
+			continue
+		}
+		var unseen []int
+		for _, n := range at {
+			if n >= 0 && len(a.ranks[n]) == 0 && a.Nodes[n].ID >= 0 {
+				unseen = append(unseen, a.Nodes[n].ID)
+			}
+		}
+		for i := range min(most, len(unseen)) {
+			out = append(out, unseen[i*len(unseen)/min(most, len(unseen))])
+		}
+		if len(out) > 0 {
+			break // The members of one are on the hosts of all.
+		}
+	}
+	return out
+}
+
+// unseenEnds gives the ranks at the other ends of what the accused send and receive, as far as nothing finished is known of
+// them: whether an end or the one before it is slow shows on both.
+func (a *slowAnalysis) unseenEnds(accused []int32) []int {
+	const most = 8
+	var out []int
+	for _, n := range accused {
+		r := a.Nodes[n].Rank
+		if r == nil {
+			continue
+		}
+		for i := range r.Memberships {
+			m := &r.Memberships[i]
+			ci, ok := a.CommOf[m.Comm]
+			if !ok {
+				continue
+			}
+			for k := range m.InFlight {
+				for _, p := range a.PeersOn(ci, &m.InFlight[k]) {
+					if id := a.Nodes[p].ID; len(a.ranks[p]) == 0 && id >= 0 && len(out) < most && !slices.Contains(out, id) {
+						out = append(out, id)
+					}
+				}
+			}
+		}
+	}
+	return out
+}

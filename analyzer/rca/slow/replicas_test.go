@@ -1,0 +1,104 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package slow
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/culprit-project/culprit/analyzer/rca"
+	"github.com/culprit-project/culprit/analyzer/rca/rcatest"
+)
+
+// seenOnly leaves of evidence what a search has that asked for some ranks.
+func seenOnly(ev rca.Evidence, seen func(rank int) bool) rca.Evidence {
+	ev.Partial = true
+	ev.Ranks = slices.DeleteFunc(slices.Clone(ev.Ranks), func(r rca.Rank) bool { return !seen(r.ID) })
+	ev.Timeline = slices.DeleteFunc(slices.Clone(ev.Timeline), func(s rca.Segment) bool { return !seen(s.Rank) })
+	return ev
+}
+
+// TestH6PartialViews: what a search sees of a job in which something has become slower.
+func TestH6PartialViews(t *testing.T) {
+	const dp, pp, tp, onset = 8, 4, 2, 6
+	j := rcatest.NewSlowJob(dp, pp, tp)
+	rank := func(stage, replica int) int { return j.At(stage, replica, 0) }
+	slower := func(is func(r int) bool) func(r, it int) float64 {
+		return func(r, it int) float64 {
+			if it >= onset && is(r) {
+				return 1.6
+			}
+			return 1
+		}
+	}
+	stage, replica := func(r int) int { return r / tp / dp }, func(r int) int { return r / tp % dp }
+	for _, c := range []struct {
+		name    string
+		compute func(r, it int) float64
+		seen    func(r int) bool
+		class   rca.Class
+		culprit int // -1 none.
+		asks    bool
+	}{
+		{
+			"a rank among its replicas", slower(func(r int) bool { return r == rank(1, 3) }),
+			func(r int) bool { return replica(r)%2 == 1 }, rca.SlowCompute, rank(1, 3), false,
+		},
+		{
+			"a rank whose replicas were not seen is compared first", slower(func(r int) bool { return r == rank(1, 3) }),
+			func(r int) bool { return stage(r) != 1 && replica(r) < 2 || stage(r) == 1 && replica(r) == 3 }, rca.SlowCompute, rank(1, 3), true,
+		},
+		{
+			"a stage in the middle", slower(func(r int) bool { return stage(r) == 1 }),
+			func(r int) bool { return replica(r) < 3 }, rca.Imbalance, -1, false,
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			job := rcatest.NewSlowJob(dp, pp, tp)
+			job.Compute = c.compute
+			v := verdictOf(seenOnly(job.Evidence(), c.seen), rca.Options{})
+			if v.Class != c.class || (len(v.Ask) > 0) != c.asks {
+				t.Errorf("%s, asks %v; want %s; %s", v.Class, v.Ask, c.class, v.Summary)
+			}
+			if c.culprit >= 0 && (len(v.Culprits) != 1 || v.Culprits[0].Rank != c.culprit) {
+				t.Errorf("accuses %v, want rank %d", v.Culprits, c.culprit)
+			}
+			for _, r := range v.Ask {
+				if stage(r) != stage(c.culprit) || c.seen(r) {
+					t.Errorf("asks rank %d, of stage %d", r, stage(r))
+				}
+			}
+		})
+	}
+}
+
+// TestH6OtherEndsAreSeenFirst: before a rank's network is accused, those it sends to and receives from are looked at.
+func TestH6OtherEndsAreSeenFirst(t *testing.T) {
+	const onset, culprit = 6, 6
+	job := rcatest.NewSlowJob(8, 1, 2)
+	job.Iters = 16
+	job.Send = func(r, it int) float64 { return pick(r == culprit && it >= onset, 4.0, 1.0) }
+	ev := job.Evidence()
+	for i := range ev.Ranks {
+		if ev.Ranks[i].ID == culprit {
+			ev.Ranks[i].Memberships = []rca.Membership{{Comm: "dp_0", CommRank: 3, Called: 17, Started: 17, Completed: 16, InFlight: []rca.Op{{
+				Number: 16, Func: "ReduceScatter", Peer: -1, State: rca.OpMoving, Age: time.Millisecond, Flows: []rca.Flow{{Send: true, Peer: 4}, {Peer: 2}, {Peer: 3000}},
+			}}}}
+		}
+	}
+	for _, c := range []struct {
+		name string
+		seen []int
+		asks []int
+	}{
+		{"neither", []int{0, 1, 6, 7, 12, 13}, []int{8, 4}},
+		{"both", []int{4, 5, 6, 7, 8, 9, 12, 13}, nil},
+	} {
+		v := verdictOf(seenOnly(ev, func(r int) bool { return slices.Contains(c.seen, r) }), rca.Options{})
+		if v.Class != rca.SlowComm || !slices.Equal(v.Ask, c.asks) {
+			t.Errorf("%s seen: %s asks %v, want %v; %s", c.name, v.Class, v.Ask, c.asks, v.Summary)
+		}
+	}
+}

@@ -1,0 +1,449 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package slow
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/culprit-project/culprit/analyzer/rca"
+	"github.com/culprit-project/culprit/analyzer/rca/job"
+	"github.com/culprit-project/culprit/analyzer/rca/words"
+)
+
+// finding is one explanation of why iterations take as long as they do, with what its removal would gain.
+type finding struct {
+	class  rca.Class
+	cause  rca.Cause
+	nodes  []int32 // Accused ranks; none for findings that accuse nobody.
+	ends   []int32 // Ranks of which one or the other may be meant, where it is a link.
+	group  string  // Link, stage or group, where no rank is meant.
+	gain   float64 // Length over length without it.
+	weight float64
+	what   string // For the summary, after the names.
+	mode   string // persistent, intermittent, fluctuating (H7).
+	comm   int32
+	lane   int // Channel, -1 none.
+}
+
+// slowAnalysis is the analysis of finished work: whose time it is.
+type slowAnalysis struct {
+	*timeline
+	early    *timeline // Iterations before the job became slower; nil when it did not while watched.
+	onset    float64   // By what factor it became slower, 1 not.
+	base     *baseline
+	replay   *replay
+	walk     *walk
+	iterTime float64 // Mean length of an iteration, ns.
+	series   []int64 // Length of each iteration as the median rank saw it, ns.
+	paused   *pauses // nil: none.
+}
+
+// Analyze explains why a job is slow. ok is false without finished work.
+func Analyze(x *job.Index) (rca.Verdict, bool) {
+	a := newSlowAnalysis(x)
+	if a == nil {
+		return rca.Verdict{}, false
+	}
+	return a.verdict(), true
+}
+
+// newSlowAnalysis prepares the analysis; nil without finished work.
+func newSlowAnalysis(x *job.Index) *slowAnalysis {
+	t := newTimeline(x, x.Ev.Timeline)
+	if len(t.segs) == 0 {
+		return nil
+	}
+	t = t.uncover().mend()
+	a := &slowAnalysis{timeline: t, onset: 1, series: t.iterationTimes()}
+	if k, ratio := changePoint(a.series); ratio >= leastOnset {
+		early, late := t.between(0, k), t.between(k, t.iters)
+		if late.iters >= 3 && asMany(early.busiest(), late.busiest()) {
+			a.early, a.timeline, a.onset = early, late, ratio
+		}
+	}
+	a.withoutWaits()
+	a.base = newBaseline(a.timeline, a.early)
+	if a.paused = a.findPauses(); a.paused != nil {
+		a.base = newBaseline(a.timeline, a.early)
+	}
+	a.replay = newReplay(a.timeline)
+	a.walk = a.walkBack()
+	a.iterTime = a.replay.base / float64(max(1, a.iters))
+	return a
+}
+
+// busiest is of how many pieces the median iteration is, of whichever rank has most of it on record.
+func (t *timeline) busiest() int64 {
+	most, mine := make([]int64, t.iters), make([]int64, t.iters)
+	for _, list := range t.ranks {
+		clear(mine)
+		for _, i := range list {
+			if k := t.segs[i].iter; k != noIteration {
+				mine[k]++
+			}
+		}
+		for k := range most {
+			most[k] = max(most[k], mine[k])
+		}
+	}
+	return median64(most)
+}
+
+// leastOnset is the factor from which a lasting change of the iteration time is one.
+const leastOnset = 1.05
+
+// changePoint finds where the iterations became longer for good; ratio 1 when they did not. Trouble that comes and goes
+// shows in the mean of several iterations, not in their median.
+func changePoint(series []int64) (at int, ratio float64) {
+	const most = 1000
+	v := toFloats(series[max(0, len(series)-most):])
+	first := len(series) - len(v)
+	for _, blocks := range []int{len(v), 48, 24, 12} {
+		size := len(v) / max(1, blocks)
+		if size < 1 || blocks < len(v) && size < 2 {
+			continue
+		}
+		means := make([]float64, len(v)/size)
+		for i := range means {
+			for _, x := range v[i*size : (i+1)*size] {
+				means[i] += x / float64(size)
+			}
+		}
+		if k, r := cut(means); r >= leastOnset {
+			return first + k*size, r
+		}
+	}
+	k, r := jump(v)
+	return first + k, r
+}
+
+// jump finds a change so recent that only two iterations show it, of a job whose iterations are long: both are longer than
+// any before, by more than one pause in either would explain.
+func jump(v []float64) (at int, ratio float64) {
+	const after, before, factor = 2, 4, 1.2
+	k := len(v) - after
+	if k < before {
+		return 0, 1
+	}
+	usual, spread := center(v[:k])
+	least, most := slices.Min(v[k:]), slices.Max(v[:k])
+	if usual <= 0 || least < factor*most || least-most <= 4*spread {
+		return 0, 1
+	}
+	return k, least / usual
+}
+
+// cut finds the place that leaves the least distance of the values from their side's median, if the noise on both sides
+// does not explain it.
+func cut(v []float64) (at int, ratio float64) {
+	const side = 3
+	best := 0.0
+	for k := side; k+side <= len(v); k++ {
+		before := distance(v[:k])
+		after := distance(v[k:])
+		if cost := before + after; at == 0 || cost < best {
+			at, best = k, cost
+		}
+	}
+	if at == 0 {
+		return 0, 1
+	}
+	b, bs := center(v[:at])
+	l, ls := center(v[at:])
+	if least, most := slices.Min(v[at:]), slices.Max(v[:at]); least-most > 4*bs && least >= leastOnset*most {
+		return at, l / b // Every one since is longer than every one before.
+	}
+	const mostCounted = 16 // Medians of many values are surer than of few, to a point: noise has a memory.
+	sure := 4 / math.Sqrt(float64(max(side, min(at, len(v)-at, mostCounted)))/side)
+	if b <= 0 || l <= b || l-b < sure*max(bs, ls) {
+		return 0, 1
+	}
+	return at, l / b
+}
+
+// lastLonger gives by what factor the last whole iteration was longer than any before it, 1 when it was not by much.
+func (a *slowAnalysis) lastLonger() float64 {
+	const before, factor = 2, 1.2
+	k := len(a.series) - 1
+	if k < before {
+		return 1
+	}
+	r := float64(a.series[k]) / float64(max(1, slices.Max(a.series[:k])))
+	return pick(r >= factor, r, 1)
+}
+
+// distance gives the sum of distances from the median.
+func distance(v []float64) (sum float64) {
+	mid, _ := center(v)
+	for _, x := range v {
+		sum += max(x-mid, mid-x)
+	}
+	return sum
+}
+
+func toFloats(v []int64) []float64 {
+	out := make([]float64, len(v))
+	for i := range v {
+		out[i] = float64(v[i])
+	}
+	return out
+}
+
+// iterationTimes gives the length of every iteration but the last, as the median rank saw it.
+func (t *timeline) iterationTimes() []int64 {
+	if t.iters < 2 {
+		return nil
+	}
+	starts := make([][]int64, t.iters)
+	for n := range t.ranks {
+		first := make([]int64, t.iters)
+		for _, i := range t.ranks[n] {
+			if s := &t.segs[i]; s.iter != noIteration && first[s.iter] == 0 {
+				first[s.iter] = s.enter
+			}
+		}
+		for k := 0; k+1 < t.iters; k++ {
+			if first[k] != 0 && first[k+1] > first[k] {
+				starts[k] = append(starts[k], first[k+1]-first[k])
+			}
+		}
+	}
+	var out []int64
+	for _, v := range starts[:t.iters-1] {
+		if len(v) > 0 {
+			out = append(out, median64(v))
+		}
+	}
+	return out
+}
+
+// findings gives every explanation that would gain something, best first.
+func (a *slowAnalysis) findings() []finding {
+	var out []finding
+	add := func(f finding, ok bool) {
+		if ok {
+			out = append(out, f)
+		}
+	}
+	if a.iters >= 2 {
+		add(a.heavyRanks())
+		add(a.becameSlower())
+		add(a.stage())
+		add(a.rotating())
+	}
+	out = append(out, a.network()...)
+	add(a.global())
+	slices.SortStableFunc(out, func(x, y finding) int { return cmp.Compare(y.score(), x.score()) })
+	return a.localFirst(out)
+}
+
+// localFirst: that everybody got slower follows from one rank's getting slower, too. A local explanation that accounts
+// for half of it comes first; where it was not seen to be everybody alike, one that gains a tenth does, or, where those who
+// wait for it were not all seen, half of that.
+func (a *slowAnalysis) localFirst(fs []finding) []finding {
+	const evenly = 0.5
+	enough, placed := 1.1, 0.6
+	if a.visitedRanks() < a.World {
+		enough, placed = 1.05, 0.55
+	}
+	if len(fs) < 2 || fs[0].class != rca.GlobalSlow {
+		return fs
+	}
+	for i := range fs {
+		f := &fs[i]
+		if f.class == rca.GlobalSlow || f.weight < placed {
+			continue
+		}
+		if f.gain-1 >= 0.5*(fs[0].gain-1) || fs[0].weight < evenly && f.gain >= enough {
+			local := *f
+			return append([]finding{local}, slices.Delete(slices.Clone(fs), i, i+1)...)
+		}
+	}
+	return fs
+}
+
+// score ranks explanations: what they gain, tempered by how sure they are.
+func (f *finding) score() float64 { return (f.gain - 1) * f.weight }
+
+func (a *slowAnalysis) verdict() rca.Verdict {
+	v := job.NewVerdict(a.Index)
+	v.RanksVisited = a.visitedRanks()
+	v.Methods = a.votes()
+	v.WhatIf = a.whatIfs()
+	for i := range a.Ev.Missing {
+		m := &a.Ev.Missing[i]
+		v.Missing = append(v.Missing, fmt.Sprintf("%s %s: %s", m.What, m.Name, m.Why))
+	}
+	fs := a.findings()
+	if len(fs) == 0 && a.paused != nil && a.iters >= 2 {
+		return a.verdictOfPauses(v)
+	}
+	if len(fs) == 0 {
+		v.Class, v.Confidence = rca.Healthy, rca.Round(0.8*(1-0.4*a.Unseen()))
+		v.Summary = "No rank, link or stage takes noticeably longer than its peers."
+		if a.iters < 2 {
+			v.Class, v.Confidence = rca.Unknown, 0.3
+			v.Summary = "Less than two iterations were seen: too little to say who is slow."
+		}
+		if r := a.lastLonger(); r > 1 {
+			v.Class, v.Confidence = rca.Unknown, 0.3
+			v.Summary = fmt.Sprintf("The last iteration took %.3g times as long as any before it: too early to say who is slow.", r)
+		}
+		if seen := a.visitedRanks(); seen < a.World && a.iters >= 2 {
+			v.Class, v.Confidence = rca.Unknown, 0.3
+			v.Summary = fmt.Sprintf("None of the %d ranks that were seen takes noticeably longer than its peers; %d were not seen.", seen, a.World-seen)
+			v.Ask = a.unseenPartners()
+		}
+		return v
+	}
+	f := &fs[0]
+	a.mix(fs)
+	v.Class, v.Cause = f.class, f.cause
+	v.Code = v.Class.Code()
+	v.Slowdown = rca.Round(f.gain)
+	v.Confidence = rca.Round(f.weight * a.coverage() * (1 - 0.2*a.Lossy()))
+	for _, n := range f.nodes {
+		if len(v.Culprits) == rca.MaxCulprits {
+			break
+		}
+		c := a.Culprit(n)
+		c.Channel = f.lane
+		c.Why = f.what
+		v.Culprits = append(v.Culprits, c)
+		v.Evidence = append(v.Evidence, a.FactsOf(n)...)
+	}
+	switch {
+	case a.visitedRanks() >= a.World:
+	case f.class == rca.SlowCompute:
+		v.Ask = a.unseenReplicas(f.nodes)
+	case f.class == rca.SlowComm:
+		v.Ask = a.unseenEnds(slices.Concat(f.nodes, f.ends))
+	}
+	if len(f.nodes) == 0 && f.group != "" {
+		v.Culprits = append(v.Culprits, rca.Culprit{Rank: -1, Channel: f.lane, Group: f.group, Why: f.what})
+	}
+	if f.comm >= 0 {
+		v.Comm = a.Comms[f.comm].Name
+	}
+	v.Summary = a.slowSentence(f)
+	if a.paused != nil {
+		v.Evidence = append(v.Evidence, a.paused.sentence(a))
+	}
+	v.Evidence = append([]string{fmt.Sprintf("%d iterations of %.4g ms on average; without it they would take %.4g ms.", a.iters, a.iterTime/1e6, a.iterTime/f.gain/1e6)}, v.Evidence...)
+	v.Evidence = append(v.Evidence, a.pathEvidence(f)...)
+	v.Evidence = append(v.Evidence, a.whatIfEvidence(&v)...)
+	for _, g := range fs[1:] {
+		if len(v.RuledOut) < 8 {
+			c := rca.Candidate{Rank: -1, Group: g.group, Reason: fmt.Sprintf("%s: %s; its removal would gain %.1f%%", g.cause, g.what, 100*(g.gain-1))}
+			if len(g.nodes) > 0 {
+				c.Rank = a.Nodes[g.nodes[0]].ID
+			}
+			v.RuledOut = append(v.RuledOut, c)
+		}
+	}
+	v.Action = rca.ActionFor(v.Class, v.Cause)
+	v.Page = (v.Class == rca.SlowCompute || v.Class == rca.SlowComm || v.Class == rca.SlowMixed) && a.Opt.Carries(v.Class, v.Confidence) && len(f.nodes) > 0 && f.gain >= a.Opt.IrregularFactor
+	return v
+}
+
+// mix turns a computation and a communication finding of like size on the same ranks into CCL-D's S3.
+func (a *slowAnalysis) mix(fs []finding) {
+	if len(fs) < 2 || fs[0].class != rca.SlowCompute && fs[0].class != rca.SlowComm {
+		return
+	}
+	for i := range fs[1:] {
+		g := &fs[i+1]
+		if g.class == fs[0].class || g.class != rca.SlowCompute && g.class != rca.SlowComm {
+			continue
+		}
+		share := (fs[0].gain - 1) / (fs[0].gain + g.gain - 2)
+		if share <= a.Opt.Beta && len(g.nodes) > 0 && len(fs[0].nodes) > 0 && slices.Contains(g.nodes, fs[0].nodes[0]) {
+			fs[0].class = rca.SlowMixed
+			fs[0].what += "; " + g.what
+		}
+		return
+	}
+}
+
+func (a *slowAnalysis) slowSentence(f *finding) string {
+	gain := fmt.Sprintf("iterations would be %.3g times shorter without it", f.gain)
+	mode := pick(f.mode == "", "", ", "+f.mode)
+	switch {
+	case len(f.nodes) > 0:
+		return fmt.Sprintf("%s: %s%s; %s.", words.Opener(a.RankList(f.nodes)), f.what, mode, gain)
+	case f.class == rca.GlobalSlow:
+		return words.Opener(f.what) + ": no rank stands out, so no machine is to blame."
+	case f.class == rca.Imbalance:
+		return fmt.Sprintf("%s: %s; %s, and no machine is bad.", words.Opener(f.group), f.what, gain)
+	}
+	return fmt.Sprintf("%s: %s%s; %s.", words.Opener(f.group), f.what, mode, gain)
+}
+
+// unseenPartners gives the unseen ranks in whose operations the others spend most time.
+func (a *slowAnalysis) unseenPartners() []int {
+	spent := map[int]int64{}
+	for i := range a.segs {
+		s := &a.segs[i]
+		if s.Kind != rca.SegmentOp || a.complete(&a.jobs[s.job]) {
+			continue
+		}
+		if s.Peer >= 0 {
+			if n := a.NodeOf(s.Peer); n >= 0 && len(a.ranks[n]) == 0 {
+				spent[s.Peer] += s.stay
+			}
+			continue
+		}
+		if ci, ok := a.CommOf[s.Comm]; ok {
+			for _, n := range a.Comms[ci].At {
+				if n >= 0 && len(a.ranks[n]) == 0 && a.Nodes[n].ID >= 0 {
+					spent[a.Nodes[n].ID] += s.stay
+				}
+			}
+		}
+	}
+	ids := make([]int, 0, len(spent))
+	for id := range spent {
+		ids = append(ids, id)
+	}
+	slices.SortFunc(ids, func(x, y int) int { return cmp.Or(cmp.Compare(spent[y], spent[x]), cmp.Compare(x, y)) })
+	const most = 64
+	return ids[:min(most, len(ids))]
+}
+
+func (a *slowAnalysis) visitedRanks() int {
+	n := 0
+	for i := range a.ranks {
+		if len(a.ranks[i]) > 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// pathEvidence says how much of the critical path the accused hold.
+func (a *slowAnalysis) pathEvidence(f *finding) []string {
+	if len(f.nodes) == 0 || a.walk.total == 0 {
+		return nil
+	}
+	var mine [pathKinds]int64
+	for _, n := range f.nodes {
+		for k := range mine {
+			mine[k] += a.walk.time[n][k]
+		}
+	}
+	pc := func(d int64) float64 { return 100 * float64(d) / float64(a.walk.total) }
+	return []string{fmt.Sprintf("Of the critical path they hold %.0f%% as computation, %.0f%% as late calls, %.0f%% as the last to arrive at transfers.",
+		pc(mine[pathCompute]), pc(mine[pathHost]), pc(mine[pathTransfer]))}
+}
+
+// pick gives one of two values.
+func pick[T any](cond bool, yes, no T) T {
+	if cond {
+		return yes
+	}
+	return no
+}

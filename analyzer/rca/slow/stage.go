@@ -1,0 +1,211 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package slow
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/culprit-project/culprit/analyzer/rca"
+)
+
+// stage finds a pipeline stage all of whose ranks take longer than the other stages: the cut is uneven. What the stage
+// has more of is spread evenly over all stages to see what that would gain.
+func (a *slowAnalysis) stage() (finding, bool) {
+	if !a.pipelined() || a.roles < 2 {
+		return finding{}, false
+	}
+	stages := a.stagesOf()
+	if len(stages) < 2 {
+		return finding{}, false
+	}
+	work := a.stageWork(stages)
+	worst, total := 0, make([]float64, len(stages))
+	kinds := slices.Sorted(maps.Keys(work)) // In order: sums of floats depend on it.
+	for _, kind := range kinds {
+		for i, d := range work[kind] {
+			total[i] += d
+		}
+	}
+	for i := range total {
+		if total[i] > total[worst] {
+			worst = i
+		}
+	}
+	// Only kinds of work of which the stage has more: whatever else differs is no matter of the cut.
+	factor := map[string][]float64{}
+	own, others := 0.0, 0.0
+	for _, kind := range kinds {
+		by, rest := work[kind], 0.0
+		for i := range by {
+			if i != worst {
+				rest += by[i] / float64(len(by)-1)
+			}
+		}
+		if by[worst] < 1.05*rest || rest <= 0 {
+			continue
+		}
+		even := (by[worst] + rest*float64(len(by)-1)) / float64(len(by))
+		fs := make([]float64, len(by))
+		for i := range by {
+			fs[i] = 1
+			if by[i] > 0 {
+				fs[i] = even / by[i]
+			}
+		}
+		factor[kind] = fs
+		own, others = own+by[worst], others+rest
+	}
+	if others <= 0 || total[worst] < 1.05*(sumOf(total)-total[worst])/float64(len(total)-1) {
+		return finding{}, false
+	}
+	at := make([]int, len(a.Nodes))
+	for i := range at {
+		at[i] = -1
+	}
+	for i, st := range stages {
+		for _, n := range st.nodes {
+			at[n] = i
+		}
+	}
+	scale := func(s *seg, kind string, was int64) int64 {
+		if fs, ok := factor[kind]; ok && at[s.node] >= 0 {
+			return int64(float64(was) * fs[at[s.node]])
+		}
+		return was
+	}
+	f := finding{
+		class: rca.Imbalance, cause: rca.CauseStage, comm: -1, lane: -1, weight: 0.85,
+		gain: a.replay.gain(change{
+			gap:  func(s *seg, was int64) int64 { return scale(s, gapKind(s), was) },
+			body: func(s *seg, was int64) int64 { return scale(s, bodyKind(s), was) },
+		}),
+		group: stageName(&stages[worst], a.IDs(stages[worst].nodes)),
+		what:  fmt.Sprintf("its work takes %.2f times as long as that of the other stages, evenly on all its ranks", own/others),
+	}
+	f.gain = max(f.gain, a.allOfIt(stages[worst].nodes))
+	return f, f.gain >= leastStageGain
+}
+
+// allOfIt gives what it would gain if everything took its mean, if what these ranks have beyond it accounts for most of
+// that, and they have it alike; 1 otherwise.
+func (a *slowAnalysis) allOfIt(nodes []int32) float64 {
+	d := a.newIdeals()
+	in := make([]bool, len(a.Nodes))
+	for _, n := range nodes {
+		in[n] = true
+	}
+	alone := a.replay.gain(d.change(a, func(s *seg) bool { return in[s.node] }, nil))
+	all := a.replay.gain(d.change(a, func(*seg) bool { return true }, func(*joint) bool { return true }))
+	one := a.replay.gain(a.toPeers(func(n int32) bool { return in[n] }))
+	if alone-1 < 0.8*(all-1) || one-1 > 0.5*(alone-1) {
+		return 1 // Not the stage, or not all of it but some ranks in it.
+	}
+	return all
+}
+
+func sumOf(v []float64) float64 {
+	sum := 0.0
+	for _, x := range v {
+		sum += x
+	}
+	return sum
+}
+
+// gapKind and bodyKind tell kinds of work apart: between the messages of the pipeline, before a collective, or as the
+// source names computations.
+func gapKind(s *seg) string {
+	if s.Kind == rca.SegmentOp && direction(s.Func) == 0 {
+		return "before " + s.Func
+	}
+	return "between messages"
+}
+
+func bodyKind(s *seg) string { return "compute " + s.Func }
+
+// stageWork gives, for each kind of work, every stage's mean per rank and iteration, ns.
+func (a *slowAnalysis) stageWork(stages []stageOf) map[string][]float64 {
+	work := map[string][]float64{}
+	for i, st := range stages {
+		share := 1 / float64(max(1, a.iters)) / float64(len(st.nodes))
+		add := func(kind string, d int64) {
+			if work[kind] == nil {
+				work[kind] = make([]float64, len(stages))
+			}
+			work[kind][i] += float64(d) * share
+		}
+		for _, n := range st.nodes {
+			for _, k := range a.ranks[n] {
+				s := &a.segs[k]
+				if s.iter == noIteration || s.pred < 0 || s.also {
+					continue
+				}
+				add(gapKind(s), s.gap)
+				if s.Kind == rca.SegmentCompute {
+					add(bodyKind(s), s.stay)
+				}
+			}
+		}
+	}
+	return work
+}
+
+// leastStageGain: pipelines are seldom cut quite evenly.
+const leastStageGain = 1.04
+
+type stageOf struct {
+	number int // -1 unknown.
+	roles  []int32
+	nodes  []int32
+}
+
+// stagesOf gives the pipeline's stages: as the source numbers them, else one a role.
+func (a *slowAnalysis) stagesOf() []stageOf {
+	byStage := map[int]*stageOf{}
+	var keys []int
+	for n := range a.ranks {
+		if a.role[n] < 0 {
+			continue
+		}
+		k := -1
+		for _, i := range a.ranks[n] {
+			if st := a.segs[i].Stage; st >= 0 {
+				k = st
+				break
+			}
+		}
+		key := k
+		if k < 0 {
+			key = -2 - int(a.role[n])
+		}
+		st := byStage[key]
+		if st == nil {
+			st = &stageOf{number: k}
+			byStage[key] = st
+			keys = append(keys, key)
+		}
+		if !slices.Contains(st.roles, a.role[n]) {
+			st.roles = append(st.roles, a.role[n])
+		}
+		st.nodes = append(st.nodes, int32(n))
+	}
+	slices.Sort(keys)
+	out := make([]stageOf, 0, len(keys))
+	for _, k := range keys {
+		out = append(out, *byStage[k])
+	}
+	return out
+}
+
+func (a *slowAnalysis) pipelined() bool {
+	for j := range a.jobs {
+		if a.jobs[j].p2p {
+			if ci, ok := a.CommOf[a.segs[a.jobs[j].parts[0]].Comm]; !ok || !a.exchange[ci] {
+				return true
+			}
+		}
+	}
+	return false
+}

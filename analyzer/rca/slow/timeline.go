@@ -1,0 +1,406 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package slow finds whose time it is that makes iterations long: the critical path, compared with peers and the past, confirmed by
+// replaying the iteration without the blamed element (docs/rca.md).
+package slow
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/culprit-project/culprit/analyzer/rca"
+	"github.com/culprit-project/culprit/analyzer/rca/job"
+)
+
+// timeline is finished work with what links it: on each rank what came before, across ranks what was done together.
+// Times are nanoseconds on each rank's own clock; nothing here compares two clocks.
+type timeline struct {
+	*job.Index
+	segs     []seg
+	ranks    [][]int32 // Segments by node, in the order they were entered.
+	jobs     []joint   // What ranks did together, and computations alone.
+	order    []int32   // jobs so that everything comes after what it depends on.
+	iters    int       // Number of iterations, 0 unknown.
+	role     []int32   // By node: ranks that run the same program share a role; -1 no segments.
+	roles    int
+	early    bool   // The source tells the call from the kernel's start: the host runs ahead of the GPU.
+	exchange []bool // By communicator: its sends and receives make all-to-all exchanges.
+	across   []bool // By communicator: its members are on more than one host.
+	clock    []line // By node: its clock against the reference's (X6).
+}
+
+// seg is one segment with its place.
+type seg struct {
+	*rca.Segment
+	id    int32
+	node  int32
+	job   int32
+	pred  int32 // What ended last before this was entered, on the same rank; -1 nothing.
+	enter int64
+	gap   int64 // From pred's end to enter: computation, or the host being late.
+	host  int64 // The part of gap in which the GPU had nothing to do because the call had not come yet.
+	stay  int64 // Inside, waiting for others included.
+	iter  int32 // noIteration unknown.
+	// also: entered together with the one before it (one group call), or while a computation runs: its gap is the same
+	// time again.
+	also bool
+	// holed: an operation before it, since the last of the same sequence, has no record: the time before it may be that
+	// operation's.
+	holed bool
+	pos   int32 // Position in the iteration, shared by the ranks of a role; -1 unknown.
+}
+
+// joint is an operation across ranks, or one computation.
+type joint struct {
+	parts    []int32 // Segments.
+	transfer int64   // The shortest stay: the last arriver waits for nobody.
+	last     int32   // Segment of the last arriver; -1 none told.
+	p2p      bool
+	buffered bool // The send did not wait for its receiver.
+	compute  bool
+}
+
+type jointKey struct {
+	comm     int32
+	fn       int32
+	iter     int
+	number   int64
+	src, dst int
+}
+
+func newTimeline(x *job.Index, tl []rca.Segment) *timeline {
+	t := &timeline{Index: x, ranks: make([][]int32, len(x.Nodes))}
+	t.load(tl)
+	if len(t.segs) == 0 {
+		return t
+	}
+	t.spanHosts()
+	t.link()
+	t.findHoles()
+	t.join()
+	t.sort()
+	t.findIterations()
+	t.alignClocks()
+	return t
+}
+
+// part gives the iterations from up to but not including to as a timeline of its own.
+func (t *timeline) between(from, to int) *timeline {
+	var tl []rca.Segment
+	for i := range t.segs {
+		if s := &t.segs[i]; s.iter != noIteration && int(s.iter) >= from && int(s.iter) < to {
+			c := *s.Segment
+			c.Iteration = int(s.iter)
+			tl = append(tl, c)
+		}
+	}
+	return newTimeline(t.Index, tl)
+}
+
+func (t *timeline) load(tl []rca.Segment) {
+	ops, ahead := 0, 0
+	at := make([]int32, len(t.Nodes)+1) // Where each rank's segments begin.
+	fits := func(s *rca.Segment) int32 {
+		if s.End < s.Start || s.End-s.Start > int64(1e15) {
+			return -1
+		}
+		return t.NodeOf(s.Rank)
+	}
+	for i := range tl {
+		s := &tl[i]
+		if s.Kind == rca.SegmentOp {
+			ops++
+			if s.Entered > s.Start {
+				ahead++
+			}
+		}
+		if n := fits(s); n >= 0 {
+			at[n+1]++
+		}
+	}
+	t.early = 10*ahead >= ops
+	for n := range t.Nodes {
+		at[n+1] += at[n]
+	}
+	t.segs = make([]seg, at[len(t.Nodes)])
+	next := slices.Clone(at)
+	for i := range tl {
+		if n := fits(&tl[i]); n >= 0 {
+			t.segs[next[n]] = seg{Segment: &tl[i], node: n, pred: -1, iter: int32(tl[i].Iteration), pos: -1, job: -1}
+			next[n]++
+		}
+	}
+	for n := range t.Nodes {
+		own := t.segs[at[n]:at[n+1]]
+		slices.SortFunc(own, func(a, b seg) int { return a.compare(&b) })
+		for i := range own {
+			own[i].id = at[n] + int32(i)
+			t.ranks[n] = append(t.ranks[n], own[i].id)
+		}
+	}
+}
+
+// compare orders a rank's segments by when they began, and so that ties never depend on the order of the input.
+func (s *seg) compare(o *seg) int {
+	if c := cmp.Compare(s.first(), o.first()); c != 0 {
+		return c
+	}
+	return cmp.Or(cmp.Compare(s.End, o.End), cmp.Compare(s.Comm, o.Comm), cmp.Compare(s.Number, o.Number), cmp.Compare(s.Func, o.Func),
+		cmp.Compare(s.Peer, o.Peer), cmp.Compare(s.Seq, o.Seq), cmp.Compare(s.Bytes, o.Bytes), cmp.Compare(s.Start, o.Start))
+}
+
+// first is when the segment began as far as it says itself.
+func (s *seg) first() int64 {
+	if s.Entered > s.Start && s.Entered <= s.End {
+		return s.Entered
+	}
+	return s.Start
+}
+
+// Times of consecutive work may overlap a little because they were rounded or taken by different clocks of one rank:
+// by rounding in any case, by a twentieth of the shorter one's length up to mostOverlap.
+const (
+	rounding    = int64(2 * time.Microsecond)
+	mostOverlap = int64(200 * time.Microsecond)
+)
+
+// follows says whether p had ended, as far as times tell, when s was entered.
+func (s *seg) follows(p *seg) bool {
+	return p.End <= s.enter || p.enter < s.enter && p.End-s.enter <= max(rounding, min(mostOverlap, min(p.stay, s.stay)/20))
+}
+
+// link finds for every segment when it was entered and what came before it. Where the kernel's start is not known, an
+// operation called early is taken to have begun when the one before it had ended, unless both started together: then
+// they are one batch.
+func (t *timeline) link() {
+	for _, list := range t.ranks {
+		byEnd := slices.Clone(list)
+		slices.SortStableFunc(byEnd, func(a, b int32) int { return cmp.Compare(t.segs[a].End, t.segs[b].End) })
+		lastOp, before := int64(-1<<62), int64(-1<<62) // Ends of the operations so far, and of those before the batch.
+		started := int64(-1 << 62)
+		for _, i := range list {
+			s := &t.segs[i]
+			s.enter = s.first()
+			if s.Kind == rca.SegmentOp && (s.Entered == 0 || s.Entered < s.Start) {
+				if s.Start-started > rounding {
+					started, before = s.Start, lastOp
+				}
+				if before > s.enter && before <= s.End {
+					s.enter = before
+				}
+				lastOp = max(lastOp, s.End)
+			}
+			s.stay = s.End - s.enter
+		}
+		k := 0
+		byEnter := slices.Clone(list)
+		slices.SortStableFunc(byEnter, func(a, b int32) int { return cmp.Compare(t.segs[a].enter, t.segs[b].enter) })
+		copy(list, byEnter)
+		busy := int64(-1 << 62) // When the computation that runs ends.
+		for at, i := range list {
+			s := &t.segs[i]
+			if at > 0 {
+				s.also = s.enter < busy || s.enter-t.segs[list[at-1]].enter < int64(time.Microsecond)
+			}
+			if s.Kind == rca.SegmentCompute {
+				busy = max(busy, s.End)
+				s.also = false
+			}
+			for k < len(byEnd) && t.segs[byEnd[k]].End <= s.enter+mostOverlap {
+				k++
+			}
+			for j := k - 1; j >= 0; j-- {
+				if byEnd[j] != i && s.follows(&t.segs[byEnd[j]]) {
+					s.pred = byEnd[j]
+					break
+				}
+			}
+			if s.pred >= 0 {
+				p := &t.segs[s.pred]
+				s.gap = max(0, s.enter-p.End)
+				if s.Kind == rca.SegmentOp && t.early && s.Start > p.End {
+					s.host = min(s.gap, s.Start-p.End)
+				}
+				if s.Kind == rca.SegmentCompute {
+					s.host = s.gap // Nothing was recorded to run: the host had given it nothing.
+				}
+			}
+		}
+	}
+}
+
+// sequence is what numbers a rank's operations without holes.
+type sequence struct {
+	comm rca.CommID
+	fn   string // Where only calls of one function are numbered.
+	peer int
+	iter int
+}
+
+// findHoles marks what lies between two operations of one sequence whose numbers do not follow each other.
+func (t *timeline) findHoles() {
+	type last struct {
+		number int64
+		at     int
+	}
+	for _, list := range t.ranks {
+		before := map[sequence]last{}
+		for at, i := range list {
+			s := &t.segs[i]
+			if s.Kind != rca.SegmentOp || s.Comm == hiddenComm {
+				continue
+			}
+			k, number := sequence{comm: s.Comm, peer: -1, iter: -1}, s.Number
+			if number < 0 {
+				k.fn, k.peer, k.iter, number = s.Func, s.Peer, s.Iteration, s.Seq
+			}
+			if number < 0 {
+				continue
+			}
+			l, ok := before[k]
+			if ok && number <= l.number {
+				continue // Of one batch, in another order than called.
+			}
+			if ok && number > l.number+1 && !t.nextInBatch(list, at, s.Comm, l.number+1) {
+				for _, h := range list[l.at+1 : at+1] {
+					t.segs[h].holed = true
+				}
+			}
+			before[k] = last{number, at}
+		}
+	}
+}
+
+// nextInBatch says that an operation with a number follows in the same batch: ends, not calls, order a batch.
+func (t *timeline) nextInBatch(list []int32, at int, comm rca.CommID, number int64) bool {
+	for q := at + 1; q < len(list) && t.batched(list, q); q++ {
+		if s := &t.segs[list[q]]; s.Comm == comm && (s.Number == number || s.Number < 0 && s.Seq == number) {
+			return true
+		}
+	}
+	return false
+}
+
+// join gathers what ranks did together.
+func (t *timeline) join() {
+	at := make(map[jointKey]int32, len(t.segs)/2)
+	for i := range t.segs {
+		s := &t.segs[i]
+		if s.Kind == rca.SegmentCompute {
+			s.job = int32(len(t.jobs))
+			t.jobs = append(t.jobs, joint{parts: []int32{int32(i)}, transfer: s.stay, last: int32(i), compute: true})
+			continue
+		}
+		k := t.keyOfSegment(s)
+		id, ok := at[k]
+		if !ok {
+			id = int32(len(t.jobs))
+			at[k] = id
+			t.jobs = append(t.jobs, joint{last: -1, p2p: k.src >= 0})
+		}
+		s.job = id
+		t.jobs[id].parts = append(t.jobs[id].parts, int32(i))
+	}
+	for i := range t.jobs {
+		t.settleJoint(&t.jobs[i])
+	}
+}
+
+func (t *timeline) keyOfSegment(s *seg) jointKey {
+	k := jointKey{comm: -1, fn: -1, iter: -1, number: s.Number, src: -1, dst: -1}
+	if c, ok := t.CommOf[s.Comm]; ok {
+		k.comm = c
+	} else {
+		k.comm = -2 - t.FuncNumber("comm "+string(s.Comm))
+	}
+	if dir := direction(s.Func); dir != 0 && s.Peer >= 0 {
+		k.src, k.dst, k.number = s.Rank, s.Peer, s.Seq
+		if dir < 0 {
+			k.src, k.dst = k.dst, k.src
+		}
+		k.iter = s.Iteration
+		return k
+	}
+	if s.Number < 0 {
+		k.fn, k.number, k.iter = t.FuncNumber(s.Func), s.Seq, s.Iteration
+	}
+	return k
+}
+
+// direction is +1 for a send, -1 for a receive, 0 for a collective.
+func direction(fn string) int {
+	switch {
+	case fn == "Send" || strings.HasSuffix(fn, "-send"):
+		return 1
+	case fn == "Recv" || strings.HasSuffix(fn, "-recv"):
+		return -1
+	}
+	return 0
+}
+
+// settleJoint finds the transfer time and the last arriver. All leave a synchronising operation together, so the
+// shortest stay is the last arriver's, whatever the clocks say.
+func (t *timeline) settleJoint(j *joint) {
+	if j.compute || len(j.parts) == 0 {
+		return
+	}
+	shortest, longest := j.parts[0], j.parts[0]
+	for _, p := range j.parts {
+		if t.segs[p].stay < t.segs[shortest].stay {
+			shortest = p
+		}
+		if t.segs[p].stay > t.segs[longest].stay {
+			longest = p
+		}
+	}
+	j.transfer, j.last = t.segs[shortest].stay, shortest
+	if c := t.segs[shortest].Comm; c == hiddenComm && 3*j.transfer > t.segs[longest].stay {
+		j.transfer = 0 // All waited long, for somebody who is not among them.
+	}
+	if j.p2p && len(j.parts) == 2 {
+		send := j.parts[0]
+		if direction(t.segs[send].Func) < 0 {
+			send = j.parts[1]
+		}
+		j.buffered = send == shortest
+	}
+}
+
+// wait is how long a rank waited in an operation for the others.
+func (t *timeline) wait(i int32) int64 { return t.segs[i].stay - t.jobs[t.segs[i].job].transfer }
+
+// sort orders the joints by dependency. What noise in the times makes circular is appended as it comes.
+func (t *timeline) sort() {
+	need := make([]int32, len(t.jobs))
+	after := make([][]int32, len(t.jobs))
+	for i := range t.segs {
+		s := &t.segs[i]
+		if s.pred >= 0 && t.segs[s.pred].job != s.job {
+			need[s.job]++
+			after[t.segs[s.pred].job] = append(after[t.segs[s.pred].job], s.job)
+		}
+	}
+	t.order = make([]int32, 0, len(t.jobs))
+	for j := range t.jobs {
+		if need[j] == 0 {
+			t.order = append(t.order, int32(j))
+		}
+	}
+	for k := 0; k < len(t.order); k++ {
+		for _, j := range after[t.order[k]] {
+			if need[j]--; need[j] == 0 {
+				t.order = append(t.order, j)
+			}
+		}
+	}
+	if len(t.order) < len(t.jobs) {
+		for j := range t.jobs {
+			if need[j] > 0 {
+				t.order = append(t.order, int32(j))
+			}
+		}
+	}
+}

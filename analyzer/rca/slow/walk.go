@@ -1,0 +1,69 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package slow
+
+// pathKind is what the critical path spends time on.
+type pathKind uint8
+
+const (
+	pathCompute pathKind = iota
+	pathHost             // The call came late while the GPU had nothing to do.
+	pathTransfer
+	pathKinds
+)
+
+// walk is the critical path: from the end of the window back, at a synchronising operation to its last arriver, along
+// computation on the rank. What it visits is what the window's length was made of; everything else waited.
+type walk struct {
+	time  []([pathKinds]int64) // By node.
+	iters []map[int32]int64    // By node: time by iteration, transfers left out.
+	jobs  map[int32]int64      // Transfers by joint.
+	total int64
+	steps int
+}
+
+func (t *timeline) walkBack() *walk {
+	w := &walk{time: make([][pathKinds]int64, len(t.Nodes)), iters: make([]map[int32]int64, len(t.Nodes)), jobs: map[int32]int64{}}
+	at := int32(-1)
+	var latest int64
+	for n, list := range t.ranks {
+		for _, i := range list {
+			if e := t.clock[n].toReference(t.segs[i].End); at < 0 || e > latest {
+				at, latest = i, e
+			}
+		}
+	}
+	for at >= 0 && w.steps <= len(t.segs) {
+		w.steps++
+		s := &t.segs[at]
+		j := &t.jobs[s.job]
+		if j.compute {
+			w.add(s, pathCompute, s.stay)
+		} else {
+			if j.last >= 0 && t.wait(at) > 0 && !(j.buffered && direction(s.Func) > 0) {
+				at = j.last
+				s = &t.segs[at]
+			}
+			w.jobs[s.job] += j.transfer
+			w.time[s.node][pathTransfer] += j.transfer
+			w.total += j.transfer
+		}
+		w.add(s, pathHost, s.host)
+		w.add(s, pathCompute, s.gap-s.host)
+		at = s.pred
+	}
+	return w
+}
+
+func (w *walk) add(s *seg, k pathKind, d int64) {
+	if d <= 0 {
+		return
+	}
+	w.time[s.node][k] += d
+	w.total += d
+	if w.iters[s.node] == nil {
+		w.iters[s.node] = map[int32]int64{}
+	}
+	w.iters[s.node][s.iter] += d
+}

@@ -1,0 +1,262 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package slow
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/culprit-project/culprit/analyzer/rca"
+	"github.com/culprit-project/culprit/analyzer/rca/words"
+)
+
+// Bounds of the what-if questions, so that they cost little beside the rest.
+const (
+	whatIfRanks    = 4       // Ranks asked about: those with most work beyond their peers'.
+	whatIfGroups   = 64      // Stages, or data-parallel ranks.
+	whatIfTypes    = 8       // Kinds of operation.
+	whatIfSegments = 150_000 // Beyond so much finished work only everything at once.
+)
+
+// ideals says what every element would take if nobody were slow: work of one kind takes its mean over all ranks and
+// iterations, a transfer the median of its class. Where computations were not recorded, the time between operations
+// stands for them, and what a stage has more of it than the mean is evened out.
+type ideals struct {
+	body     map[int32]int64 // By function: mean length of a computation.
+	transfer map[transferClass]int64
+	stretch  []float64 // By node: own work between operations times this is the mean stage's; nil: computations tell.
+}
+
+func (a *slowAnalysis) newIdeals() *ideals {
+	d := &ideals{body: map[int32]int64{}}
+	count := map[int32]int64{}
+	for i := range a.segs {
+		if s := &a.segs[i]; s.Kind == rca.SegmentCompute && s.iter != noIteration {
+			fn := a.FuncNumber(s.Func)
+			d.body[fn] += s.stay
+			count[fn]++
+		}
+	}
+	for fn, n := range count {
+		d.body[fn] /= n
+	}
+	d.transfer = a.usualTransfers()
+	if a.pipelined() {
+		d.stretch = a.evenStages()
+	}
+	return d
+}
+
+// unrecorded is the share of the ranks' own work from which the time between operations stands for computation.
+const unrecorded = 0.2
+
+// evenStages gives for every rank by what the time between its operations must be stretched to be that of the mean
+// stage; nil where computations were recorded and little lies between.
+func (a *slowAnalysis) evenStages() []float64 {
+	stages := a.stagesOf()
+	between := make([]float64, len(a.Nodes))
+	bodies, all := 0.0, 0.0
+	for i := range a.segs {
+		s := &a.segs[i]
+		if s.pred < 0 || s.also || s.iter == noIteration {
+			continue
+		}
+		between[s.node] += float64(min(s.gap, a.base.gapOf(s))) // What one rank has beyond its peers is no matter of the cut.
+		all += float64(s.gap)
+		if s.Kind == rca.SegmentCompute {
+			bodies += float64(s.stay)
+		}
+	}
+	if all < unrecorded*(all+bodies) {
+		return nil
+	}
+	mean, sums := 0.0, make([]float64, len(stages))
+	for i, st := range stages {
+		for _, n := range st.nodes {
+			sums[i] += between[n] / float64(len(st.nodes))
+		}
+		mean += sums[i] / float64(len(stages))
+	}
+	out := make([]float64, len(a.Nodes))
+	for i, st := range stages {
+		for _, n := range st.nodes {
+			out[n] = 1
+			if sums[i] > 0 {
+				out[n] = mean / sums[i]
+			}
+		}
+	}
+	return out
+}
+
+// change makes ideal what pick says: work by segment, transfers by joint.
+func (d *ideals) change(a *slowAnalysis, work func(*seg) bool, transfers func(*joint) bool) change {
+	c := change{
+		body: func(s *seg, was int64) int64 {
+			if ideal, ok := d.body[a.FuncNumber(s.Func)]; ok && work(s) {
+				return ideal
+			}
+			return was
+		},
+		gap: func(s *seg, was int64) int64 {
+			switch {
+			case !work(s):
+				return was
+			case d.stretch != nil:
+				return int64(float64(min(was, a.base.gapOf(s))) * d.stretch[s.node])
+			}
+			return min(was, a.base.gapOf(s))
+		},
+	}
+	if transfers != nil {
+		c.transfer = func(j *joint, was int64) int64 {
+			if ideal, ok := d.transfer[a.classOf(j)]; ok && transfers(j) {
+				return min(was, ideal)
+			}
+			return was
+		}
+	}
+	return c
+}
+
+// whatIfs replays an iteration with one element after the other made ideal.
+func (a *slowAnalysis) whatIfs() []rca.WhatIf {
+	if a.iters < 2 || a.replay.base <= 0 {
+		return nil
+	}
+	d := a.newIdeals()
+	every := func(*seg) bool { return true }
+	out := []rca.WhatIf{a.whatIf("all", "everything", nil, d.change(a, every, func(*joint) bool { return true }))}
+	out = append(out, a.whatIf("transfers", "all transfers", nil, d.change(a, func(*seg) bool { return false }, func(*joint) bool { return true })))
+	if len(a.segs) > whatIfSegments {
+		return out
+	}
+	out = append(out, a.whatIfStages(d)...)
+	out = append(out, a.whatIfDataRanks(d)...)
+	out = append(out, a.whatIfRanksAlone(d)...)
+	return append(out, a.whatIfOpTypes(d)...)
+}
+
+func (a *slowAnalysis) whatIf(kind, name string, ranks []int, c change) rca.WhatIf {
+	g := a.replay.gain(c)
+	return rca.WhatIf{Kind: kind, Name: name, Ranks: ranks, StepSeconds: micro(a.iterTime / g / 1e9), Saved: rca.Round(1 - 1/g)}
+}
+
+// micro rounds seconds to microseconds.
+func micro(seconds float64) float64 { return float64(int64(seconds*1e6+0.5)) / 1e6 }
+
+func (a *slowAnalysis) whatIfStages(d *ideals) []rca.WhatIf {
+	if !a.pipelined() {
+		return nil
+	}
+	stages := a.stagesOf()
+	if len(stages) < 2 || len(stages) > whatIfGroups {
+		return nil
+	}
+	at := make([]int, len(a.Nodes))
+	for i, st := range stages {
+		for _, n := range st.nodes {
+			at[n] = i + 1
+		}
+	}
+	out := make([]rca.WhatIf, 0, len(stages))
+	for i, st := range stages {
+		ids := a.IDs(st.nodes)
+		name := "stage of " + words.RankNumbers(ids)
+		if st.number >= 0 {
+			name = fmt.Sprintf("stage %d", st.number)
+		}
+		out = append(out, a.whatIf("stage", name, ids, d.change(a, func(s *seg) bool { return at[s.node] == i+1 }, nil)))
+	}
+	return mostSaved(out, whatIfGroups)
+}
+
+func (a *slowAnalysis) whatIfDataRanks(d *ideals) []rca.WhatIf {
+	ranks := map[int][]int{}
+	of := make([]int, len(a.Nodes))
+	for n := range a.ranks {
+		of[n] = -1
+		if len(a.ranks[n]) > 0 {
+			if of[n] = a.segs[a.ranks[n][0]].DataRank; of[n] >= 0 {
+				ranks[of[n]] = append(ranks[of[n]], a.Nodes[n].ID)
+			}
+		}
+	}
+	if len(ranks) < 2 || len(ranks) > whatIfGroups {
+		return nil
+	}
+	out := make([]rca.WhatIf, 0, len(ranks))
+	for _, r := range slices.Sorted(maps.Keys(ranks)) {
+		slices.Sort(ranks[r])
+		out = append(out, a.whatIf("data_parallel_rank", fmt.Sprintf("data-parallel rank %d", r), ranks[r],
+			d.change(a, func(s *seg) bool { return of[s.node] == r }, nil)))
+	}
+	return mostSaved(out, whatIfGroups)
+}
+
+// whatIfRanksAlone asks about the ranks with most work beyond their peers'.
+func (a *slowAnalysis) whatIfRanksAlone(d *ideals) []rca.WhatIf {
+	work := ownWorkOf(a.timeline)
+	nodes := make([]int32, 0, len(work))
+	for n := range work {
+		if len(a.ranks[n]) > 0 {
+			nodes = append(nodes, int32(n))
+		}
+	}
+	slices.SortFunc(nodes, func(x, y int32) int { return cmp.Or(cmp.Compare(work[y], work[x]), cmp.Compare(x, y)) })
+	nodes = nodes[:min(whatIfRanks, len(nodes))]
+	out := make([]rca.WhatIf, 0, len(nodes))
+	for _, n := range nodes {
+		out = append(out, a.whatIf("rank", fmt.Sprintf("rank %d", a.Nodes[n].ID), []int{a.Nodes[n].ID},
+			d.change(a, func(s *seg) bool { return s.node == n }, nil)))
+	}
+	return mostSaved(out, whatIfRanks)
+}
+
+func (a *slowAnalysis) whatIfOpTypes(d *ideals) []rca.WhatIf {
+	spent := map[string]int64{}
+	for i := range a.segs {
+		spent[a.segs[i].Func] += a.segs[i].stay
+	}
+	names := slices.SortedFunc(maps.Keys(spent), func(x, y string) int { return cmp.Or(cmp.Compare(spent[y], spent[x]), cmp.Compare(x, y)) })
+	out := make([]rca.WhatIf, 0, len(names))
+	for _, name := range names[:min(whatIfTypes, len(names))] {
+		c := d.change(a, func(s *seg) bool { return s.Kind == rca.SegmentCompute && s.Func == name }, func(j *joint) bool { return a.segs[j.parts[0]].Func == name })
+		c.gap = nil
+		out = append(out, a.whatIf("op_type", name, nil, c))
+	}
+	return mostSaved(out, whatIfTypes)
+}
+
+// mostSaved keeps those that save most, in that order.
+func mostSaved(ws []rca.WhatIf, most int) []rca.WhatIf {
+	slices.SortStableFunc(ws, func(x, y rca.WhatIf) int { return cmp.Compare(y.Saved, x.Saved) })
+	return ws[:min(most, len(ws))]
+}
+
+// whatIfEvidence puts the most telling answers into words.
+func (a *slowAnalysis) whatIfEvidence(v *rca.Verdict) []string {
+	var out []string
+	told := map[string]bool{"all": true, "transfers": true}
+	for i := range v.WhatIf {
+		w := &v.WhatIf[i]
+		if told[w.Kind] {
+			continue
+		}
+		told[w.Kind] = true
+		const worthTelling = 0.02
+		if w.Saved >= worthTelling {
+			out = append(out, fmt.Sprintf("Were %s as the others are on average, an iteration would take %.4g ms, %.0f%% less.", w.Name, w.StepSeconds*1e3, 100*w.Saved))
+		}
+	}
+	for i := range v.WhatIf {
+		const innocent = 0.02
+		if w := &v.WhatIf[i]; w.Kind == "transfers" && w.Saved < innocent && v.Class != rca.SlowComm && v.Class != rca.SlowMixed && v.Slowdown >= leastGain {
+			out = append(out, fmt.Sprintf("The network is innocent: with every transfer at its median an iteration would be %.1f%% shorter.", 100*max(0, w.Saved)))
+		}
+	}
+	return out
+}

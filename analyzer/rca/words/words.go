@@ -1,0 +1,65 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package words puts what the engine found into English.
+package words
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Opener begins a sentence with s.
+func Opener(s string) string {
+	if s == "" {
+		return s
+	}
+	return strings.ToUpper(s[:1]) + s[1:]
+}
+
+// Span is a duration as a person says it.
+func Span(d time.Duration) string {
+	switch {
+	case d < 0:
+		return "unknown time"
+	case d < 10*time.Second:
+		return strconv.FormatFloat(float64(d.Round(100*time.Millisecond))/1e9, 'f', -1, 64) + " s"
+	case d < 2*time.Minute:
+		return strconv.Itoa(int(d.Round(time.Second)/time.Second)) + " s"
+	case d < 2*time.Hour:
+		return strconv.Itoa(int(d.Round(time.Minute)/time.Minute)) + " min"
+	}
+	return strconv.FormatFloat(d.Hours(), 'f', 1, 64) + " h"
+}
+
+// Plural says "1 rank" or "3 ranks".
+func Plural(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return strconv.Itoa(n) + " " + what + "s"
+}
+
+// RankNumbers names ranks briefly: "ranks 1, 2, 3", cut after a few.
+func RankNumbers(ids []int) string {
+	const few = 8
+	if len(ids) == 0 {
+		return "unseen ranks"
+	}
+	s := "ranks "
+	if len(ids) == 1 {
+		s = "rank "
+	}
+	for i, id := range ids {
+		if i == few {
+			return s + fmt.Sprintf(" and %d more", len(ids)-few)
+		}
+		if i > 0 {
+			s += ", "
+		}
+		s += strconv.Itoa(id)
+	}
+	return s
+}
