@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/culprit-project/culprit/analyzer/rca"
-	"github.com/culprit-project/culprit/sim/cluster"
 )
 
 // standing is a rank in one communicator that has finished five operations, with so many called, and network steps done.
@@ -146,28 +145,5 @@ func TestThreeSigma(t *testing.T) {
 	ev.Timeline[len(ev.Timeline)-1].End *= 3
 	if got := newBench(ev).threeSigma(); got != 15 {
 		t.Errorf("names %d, want 15", got)
-	}
-}
-
-func TestGuess(t *testing.T) {
-	guilty := &cluster.Answer{Truths: []cluster.Truth{{Ranks: []int{3, 4}}}}
-	nobody := &cluster.Answer{Truths: []cluster.Truth{{}}}
-	for _, c := range []struct {
-		name   string
-		rank   int
-		answer *cluster.Answer
-		effect bool
-		want   Guess
-	}{
-		{"guilty", 4, guilty, true, Guess{4, true, false}},
-		{"innocent", 5, guilty, true, Guess{5, false, true}},
-		{"nobody, and somebody is", -1, guilty, true, Guess{-1, false, false}},
-		{"nobody, and nobody is", -1, nobody, true, Guess{-1, true, false}},
-		{"somebody, and nobody is", 1, nobody, true, Guess{1, false, true}},
-		{"guilty without effect", 3, guilty, false, Guess{3, false, false}},
-	} {
-		if got := guess(c.rank, c.answer, c.effect); got != c.want {
-			t.Errorf("%s: %+v, want %+v", c.name, got, c.want)
-		}
 	}
 }

@@ -70,8 +70,8 @@ func Calibrate(outcomes []Outcome, command, commit string) *rca.Calibration {
 	}
 	for _, f := range []rca.Family{rca.FamilyHang, rca.FamilySlow, rca.FamilyNobody, rca.FamilyQuiet} {
 		mine := slices.DeleteFunc(slices.Clone(verdicts), func(s said) bool { return rca.FamilyOf(s.class) != f })
-		if curve := fit(mine); len(curve) > 0 {
-			c.Families[f] = curve
+		if rising := curve(mine); len(rising) > 0 {
+			c.Families[f] = rising
 		}
 	}
 	return c
@@ -98,9 +98,9 @@ func (b *bin) share() float64 {
 	return (b.right + calibrationPrior*b.mean()) / (b.counts + calibrationPrior)
 }
 
-// fit gives the rising curve that is nearest to the shares (isotonic regression by pooling adjacent violators), under the
+// curve gives the rising curve that is nearest to the shares (isotonic regression by pooling adjacent violators), under the
 // ceiling.
-func fit(verdicts []said) rca.Curve {
+func curve(verdicts []said) rca.Curve {
 	slices.SortStableFunc(verdicts, func(a, b said) int { return cmp.Compare(a.weight, b.weight) })
 	var bins []bin
 	for i := 0; i < len(verdicts); {

@@ -22,7 +22,7 @@ func weighed(weight float64, n, right int) []said {
 	return out
 }
 
-func TestFit(t *testing.T) {
+func TestCurve(t *testing.T) {
 	for name, c := range map[string]struct {
 		verdicts []said
 		want     rca.Curve // Verdicts and Right are not compared.
@@ -48,7 +48,7 @@ func TestFit(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := fit(c.verdicts)
+			got := curve(c.verdicts)
 			if len(got) != len(c.want) {
 				t.Fatalf("got %+v, want %+v", got, c.want)
 			}
@@ -61,25 +61,27 @@ func TestFit(t *testing.T) {
 	}
 }
 
+// outcomes are runs with verdicts of one class and weight.
+func outcomes(class rca.Class, weight float64, n int, right bool) []Outcome {
+	o := Outcome{Effect: true, Said: Said{Class: string(class), Weight: weight}, Judgement: Judgement{Right: right}}
+	return slices.Repeat([]Outcome{o}, n)
+}
+
 // What is fitted can be read, and makes the mixture's verdicts as sure as they are right. Harmed verdicts weigh as much as clean
 // ones together, unknown ones and runs without effect nothing.
 func TestCalibrate(t *testing.T) {
-	list := slices.Concat(some(groupHang, "gpu_error", "gpt-64", "dead", 64, 400, 400), some(groupHealthy, "healthy", "gpt-64", "none", 64, 100, 100))
-	for i := range list {
-		list[i].Weight = list[i].Confidence
-		if list[i].Group != groupHang {
-			continue
-		}
-		bad := Harmed{Harm: "liar", Class: "fault", Weight: 0.6, Judgement: Judgement{Right: i%2 == 0}}
+	hangs := outcomes(rca.Fault, 0.9, 400, true)
+	for i := range hangs {
+		bad := Harmed{Harm: "liar", Said: Said{Class: string(rca.Fault), Weight: 0.6}, Judgement: Judgement{Right: i%2 == 0}}
 		lost := bad
 		lost.Unknown = true
-		list[i].Harmed = []Harmed{bad, bad, lost, lost}
+		hangs[i].Harmed = []Harmed{bad, bad, lost, lost}
 	}
-	ignored := some(groupHang, "gpu_error", "gpt-64", "dead", 64, 400, 0)
+	ignored := outcomes(rca.Fault, 0.9, 400, false)
 	for i := range ignored {
-		ignored[i].Effect, ignored[i].Weight = false, 0.9
+		ignored[i].Effect = false
 	}
-	c := Calibrate(append(list, ignored...), "command", "commit")
+	c := Calibrate(slices.Concat(hangs, outcomes(rca.Healthy, 0.8, 100, true), ignored), "command", "commit")
 	for _, x := range []struct {
 		class        rca.Class
 		weight, want float64

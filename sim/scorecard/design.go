@@ -85,7 +85,8 @@ func cases(id, text string, all []Outcome, list []paperCase, right func(*Outcome
 	ran := 0
 	for i := range list {
 		c := &list[i]
-		s := share(filter(all, func(o *Outcome) bool { return o.Effect && c.holds(o) }), right)
+		of := standsFor(c)
+		s := share(filter(all, func(o *Outcome) bool { return o.Effect && of(o) }), right)
 		ran += s.Of
 		switch {
 		case s.Of == 0:

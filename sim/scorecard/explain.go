@@ -16,10 +16,10 @@ import (
 const explainedOps = 3 // In flight, per communicator.
 
 // Explain runs one case and writes what was wrong, what the engine says, and what the evidence shows of some ranks.
-func (c *Case) Explain(ctx context.Context, w io.Writer, ranks []int) error {
+func Explain(ctx context.Context, c *Case, w io.Writer, ranks []int) error {
 	var m meter
 	m.alone.RLock()
-	t, err := c.run(ctx, &m)
+	t, err := run(ctx, c, &m)
 	m.alone.RUnlock()
 	if err != nil {
 		return err

@@ -42,13 +42,6 @@ func Harms() []string {
 	return out
 }
 
-// Choices of harms beside their names.
-const (
-	HarmNone   = "none"
-	HarmSample = "sample" // One harm a run, taking turns.
-	HarmAll    = "all"
-)
-
 var allHarms = []harm{
 	{"silent-20", "a fifth of the hosts, at least one, does not answer", false, drawSilent},
 	{"records-10", "a tenth of the operations, flows and finished operations is lost and counted as lost", true, drawLost},
@@ -66,35 +59,13 @@ func harmNamed(name string) *harm {
 	return &allHarms[i]
 }
 
-// harmedRanks is the size of job up to which a sample of the harms is asked about: beyond, a second look at everything costs
-// as much as the run.
-const harmedRanks = 64
-
-// harmsOf chooses the harms of a case.
-func (o *Options) harmsOf(c *Case) []string {
-	switch o.Harm {
-	case HarmNone:
-		return nil
-	case HarmAll:
-		return Harms()
-	case "", HarmSample:
-		if c.Ranks > harmedRanks {
-			return nil
-		}
-		h := fnv.New32a()
-		h.Write([]byte(c.Name))
-		return []string{allHarms[h.Sum32()%uint32(len(allHarms))].name} //nolint:gosec // A handful.
-	}
-	return []string{o.Harm}
-}
-
-// on draws what a harm does to a case; ok is false where it would mean nothing.
-func (h *harm) on(c *Case, ev *rca.Evidence) (s spoiler, ok bool) {
+// on draws what a harm does to a run, by the run's name; ok is false where it would mean nothing.
+func (h *harm) on(run string, ev *rca.Evidence) (s spoiler, ok bool) {
 	if !h.alone && len(hostsOf(ev)) < 2 {
 		return spoiler{}, false
 	}
 	seed := fnv.New64a()
-	seed.Write([]byte(c.Name + "/" + h.name))
+	seed.Write([]byte(run + "/" + h.name))
 	return h.draw(rand.New(rand.NewPCG(seed.Sum64(), 1)), ev), true //nolint:gosec // Not for secrets.
 }
 

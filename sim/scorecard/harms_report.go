@@ -97,8 +97,7 @@ func asOutcomes(list []Outcome) []Outcome {
 			h := &list[i].Harmed[k]
 			o := list[i]
 			o.Name, o.Harmed, o.Methods = list[i].Name+" "+h.Harm, nil, nil
-			o.Class, o.Cause, o.Confidence, o.Weight, o.Page = h.Class, h.Cause, h.Confidence, h.Weight, h.Page
-			o.Culprits, o.Groups, o.Summary, o.Judgement = h.Culprits, h.Groups, h.Summary, h.Judgement
+			o.Said, o.Judgement = h.Said, h.Judgement
 			out = append(out, o)
 		}
 	}
@@ -166,13 +165,4 @@ func (r *Report) harmFailures() table {
 		}
 	}
 	return t
-}
-
-// Slanders: somebody innocent, who has not lied, is accused.
-func (h *Harmed) Slanders() bool { return h.fate() == fateInnocent }
-
-// HarmedLine is a verdict under harm in one line.
-func (o *Outcome) HarmedLine(h *Harmed) string {
-	return fmt.Sprintf("HARM %-50s %-10s truth=%s%v said=%s/%s%v%v conf=%.2f page=%v %s",
-		o.Name, h.Harm, o.TruthClass, short(o.TruthRanks), h.Class, h.Cause, short(h.Culprits), h.Groups[:min(2, len(h.Groups))], h.Confidence, h.Page, h.Summary)
 }

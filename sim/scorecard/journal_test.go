@@ -11,9 +11,22 @@ import (
 	"time"
 )
 
+// outcomesNamed are runs with something of everything that a journal keeps.
+func outcomesNamed(names ...string) []Outcome {
+	out := make([]Outcome, len(names))
+	for i, name := range names {
+		out[i] = Outcome{
+			Name: name, Ranks: 64, Seed: 1, Effect: true, Said: Said{Class: "fault", Confidence: 0.9, Culprits: []int{i}}, TruthRanks: []int{3},
+			Judgement: Judgement{Right: i == 3}, Methods: map[string]Guess{"ras": {Rank: 1, False: true}},
+			Harmed: []Harmed{{Harm: "liar", Said: Said{Class: "unknown"}, Judgement: Judgement{Unknown: true}}},
+		}
+	}
+	return out
+}
+
 func TestJournalGoesOn(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "outcomes.jsonl")
-	all := mixture()
+	all := outcomesNamed("a/dead/gpt-64/1", "b/dead/gpt-64/1", "c/50%/gpt-64/1", "healthy/none/gpt-64/1")
 	j, entries, err := OpenJournal(path, true)
 	if err != nil || len(entries) != 0 {
 		t.Fatalf("a new journal: %v, %d entries", err, len(entries))
@@ -81,7 +94,7 @@ func TestJournalRefusesWhatItIsNot(t *testing.T) {
 }
 
 func TestLatestCounts(t *testing.T) {
-	all := mixture()
+	all := outcomesNamed("a/dead/gpt-64/1", "b/dead/gpt-64/1", "c/50%/gpt-64/1", "healthy/none/gpt-64/1")
 	first, second := all[0], all[0]
 	second.Class = "later"
 	outcomes, commits := Latest([]Entry{{Commit: "a", Outcome: first}, {Commit: "a", Outcome: all[1]}, {Commit: "b", Outcome: second}})

@@ -22,6 +22,22 @@ type lab struct {
 	rest   func() // Called now and then, where others can go first; may be nil.
 }
 
+// newLab has simulated nothing yet. rest may be nil.
+func newLab(ctx context.Context, config cluster.Config, rest func()) *lab {
+	per := config.Hardware.GPUsPerHost
+	if hosts := (config.Job.World() + per - 1) / per; hosts > searchPast {
+		// Nobody looks further back in so large a job, and what is kept of it is most of a simulation's memory.
+		config.History = historyOps / backHosts / per
+	}
+	config.Until += confirmAfter // Room for the last second look.
+	return &lab{ctx: ctx, config: config, rest: rest}
+}
+
+// again begins the same simulation anew; what it has taken so far is counted on.
+func (l *lab) again() *lab {
+	return &lab{ctx: l.ctx, config: l.config, rest: l.rest, spent: l.spent}
+}
+
 // restEvery is how much of a job's time is simulated without a rest.
 const restEvery = 5 * time.Second
 
@@ -29,8 +45,6 @@ const restEvery = 5 * time.Second
 func (l *lab) until(at time.Duration) error {
 	start := time.Now()
 	if l.sim == nil {
-		// A little room for the last second look.
-		l.config.Until += confirmAfter
 		var err error
 		if l.sim, err = cluster.New(l.config); err != nil {
 			return fmt.Errorf("preparing the simulation: %w", err)

@@ -28,6 +28,21 @@ type Case struct {
 	harms []string
 }
 
+// begins tells whether something goes wrong at some time, and all was well before.
+func (c *Case) begins() bool {
+	return slices.ContainsFunc(c.config.Faults, func(f cluster.Fault) bool { return f.At > 0 || f.FromIteration > 0 })
+}
+
+// lasting tells whether the case's fault holds from the start of the job, so that there is no time before it.
+func (c *Case) lasting() bool {
+	for _, f := range c.config.Faults {
+		if (f.Kind == cluster.ExpertImbalance || f.Kind == cluster.StageImbalance) && f.FromIteration == 0 {
+			return true
+		}
+	}
+	return false
+}
+
 // Groups of scenarios.
 const (
 	groupHang    = "hang"
@@ -200,10 +215,6 @@ func makeCase(sc scenario, w *workload, seed uint64) Case {
 		Name: fmt.Sprintf("%s/%s/%s/%d", sc.name, strings.ReplaceAll(sc.severity, " ", "_"), w.name, seed), Scenario: sc.name, Group: sc.group, Workload: w.name,
 		Severity: sc.severity, Ranks: w.ranks(), Seed: seed,
 		config: cluster.Config{Seed: d.next(), Hardware: w.hw, Job: w.job, Until: start + w.watched()},
-	}
-	if hosts := (w.ranks() + w.hw.GPUsPerHost - 1) / w.hw.GPUsPerHost; hosts > searchPast {
-		// Nobody looks further back in so large a job, and what is kept of it is most of a simulation's memory.
-		c.config.History = historyOps / backHosts / w.hw.GPUsPerHost
 	}
 	if sc.faults != nil {
 		c.config.Faults = sc.faults(d)

@@ -30,7 +30,7 @@ func TestMatrixHasThePapersCases(t *testing.T) {
 		for _, p := range slices.Concat(mycroftCases(), ccldCases(), pulseCases(), pulseTypes()) {
 			for _, w := range p.workloads {
 				if !slices.ContainsFunc(all, func(c Case) bool {
-					return p.holds(&Outcome{Scenario: c.Scenario, Workload: c.Workload, Severity: c.Severity}) && c.Workload == w
+					return p.holds(c.Scenario, c.Severity, c.Workload) && c.Workload == w
 				}) {
 					t.Errorf("quick %v: no run of %q on %s", quick, p.name, w)
 				}

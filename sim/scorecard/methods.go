@@ -4,18 +4,8 @@
 package scorecard
 
 import (
-	"slices"
-
 	"github.com/culprit-project/culprit/analyzer/rca"
-	"github.com/culprit-project/culprit/sim/cluster"
 )
-
-// Guess is what a method alone says, judged by the first rank it names.
-type Guess struct {
-	Rank  int  `json:"rank"` // -1 nobody.
-	Right bool `json:"right"`
-	False bool `json:"false_accusation"`
-}
 
 // method is one that the engine is compared with, on the same evidence at the same moment.
 type method struct {
@@ -24,9 +14,6 @@ type method struct {
 	paper bool
 	what  string
 }
-
-// whole is the engine among the methods.
-const whole = "culprit"
 
 // Methods. The first group is written in this package from the papers' rules, without anything that the engine adds; the
 // votes are what the reference packages of the engine say alone, before it weighs them.
@@ -45,8 +32,8 @@ var comparedMethods = []method{
 // votes are the names of the engine's methods.
 var votes = map[string]string{"ccl-d vote": "ccl-d", "mycroft vote": "mycroft", "pulse vote": "pulse", "holmes vote": "holmes"}
 
-// methods judges what each method says of the evidence.
-func methods(ev *rca.Evidence, v *rca.Verdict, a *cluster.Answer, effect bool) map[string]Guess {
+// named gives whom each method names first by the evidence, and by the votes of the engine's verdict on it; -1 nobody.
+func named(ev *rca.Evidence, v *rca.Verdict) map[string]int {
 	b := newBench(ev)
 	said := map[string]int{"3-sigma": -1, "ras": b.ras()}
 	if b.stuck != "" {
@@ -63,18 +50,5 @@ func methods(ev *rca.Evidence, v *rca.Verdict, a *cluster.Answer, effect bool) m
 			}
 		}
 	}
-	out := map[string]Guess{}
-	for name, rank := range said {
-		out[name] = guess(rank, a, effect)
-	}
-	return out
-}
-
-func guess(rank int, a *cluster.Answer, effect bool) Guess {
-	guilty, somebody := false, false
-	for _, t := range a.Truths {
-		guilty = guilty || slices.Contains(t.Ranks, rank)
-		somebody = somebody || (effect && len(t.Ranks) > 0)
-	}
-	return Guess{Rank: rank, Right: (somebody && guilty) || (!somebody && rank < 0), False: rank >= 0 && !guilty}
+	return said
 }

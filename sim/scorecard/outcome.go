@@ -31,14 +31,7 @@ type Outcome struct {
 	Trigger   string  `json:"trigger,omitempty"` // The rule.
 	Latency   float64 `json:"latency_seconds,omitempty"`
 
-	Class      string   `json:"class"`
-	Cause      string   `json:"cause"`
-	Confidence float64  `json:"confidence"`
-	Weight     float64  `json:"weight"` // Of the evidence, before calibration.
-	Page       bool     `json:"page"`
-	Culprits   []int    `json:"culprits,omitempty"`
-	Groups     []string `json:"groups,omitempty"` // Where no single rank is meant.
-	Summary    string   `json:"summary,omitempty"`
+	Said
 
 	TruthClass     string `json:"truth_class"`
 	TruthRanks     []int  `json:"truth_ranks,omitempty"`
@@ -85,18 +78,41 @@ func (o *Outcome) tell(a *cluster.Answer) {
 	}
 }
 
-// hear notes what the engine says.
-func (o *Outcome) hear(v *rca.Verdict) {
-	o.Class, o.Cause, o.Confidence, o.Page, o.Summary = string(v.Class), string(v.Cause), v.Confidence, v.Page, v.Summary
-	o.Weight = v.Weight
-	o.Culprits, o.Groups = nil, nil
+// Search is how the progressive search went over a job that is too large to ask everybody.
+type Search struct {
+	Rounds int `json:"rounds"`
+	Hosts  int `json:"hosts"` // Asked,
+	Of     int `json:"of"`    // of so many.
+	// Same: with all states known the engine says the same class and first-named. Only of standstills.
+	Same bool `json:"same"`
+	// Whole is how many bytes all states would have been.
+	Whole int64 `json:"whole_bytes"`
+}
+
+// Said is what the engine has said.
+type Said struct {
+	Class      string   `json:"class"`
+	Cause      string   `json:"cause"`
+	Confidence float64  `json:"confidence"`
+	Weight     float64  `json:"weight"` // Of the evidence, before calibration.
+	Page       bool     `json:"page"`
+	Culprits   []int    `json:"culprits,omitempty"`
+	Groups     []string `json:"groups,omitempty"` // Where no single rank is meant.
+	Summary    string   `json:"summary,omitempty"`
+}
+
+func saidBy(v *rca.Verdict) Said {
+	s := Said{
+		Class: string(v.Class), Cause: string(v.Cause), Confidence: v.Confidence, Weight: v.Weight, Page: v.Page, Summary: v.Summary,
+	}
 	for i := range v.Culprits {
 		c := &v.Culprits[i]
-		o.Culprits = append(o.Culprits, c.Rank)
+		s.Culprits = append(s.Culprits, c.Rank)
 		if c.Rank < 0 {
-			o.Groups = append(o.Groups, strings.TrimSpace(c.Host+" "+c.NIC+" "+c.Group))
+			s.Groups = append(s.Groups, strings.TrimSpace(c.Host+" "+c.NIC+" "+c.Group))
 		}
 	}
+	return s
 }
 
 func (o *Outcome) quiet() bool { return o.Group == groupHealthy || o.Group == groupBenign }

@@ -17,9 +17,10 @@ type paperCase struct {
 	workloads []string // Empty: all.
 }
 
-func (p *paperCase) holds(o *Outcome) bool {
-	return slices.Contains(p.kinds, cluster.FaultKind(o.Scenario)) && (len(p.workloads) == 0 || slices.Contains(p.workloads, o.Workload)) &&
-		o.Severity != spikes && o.Severity != fluctuation
+// holds reports whether a run stands for the case. Holmes' shapes do not: no paper's case is a passing fault.
+func (p *paperCase) holds(scenario, severity, workload string) bool {
+	return slices.Contains(p.kinds, cluster.FaultKind(scenario)) && (len(p.workloads) == 0 || slices.Contains(p.workloads, workload)) &&
+		severity != spikes && severity != fluctuation
 }
 
 func of(kinds ...cluster.FaultKind) []cluster.FaultKind { return kinds }

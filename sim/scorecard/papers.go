@@ -69,7 +69,8 @@ func (r *Report) pulseTypes() table {
 		head: []string{"type", "ours: runs", "precision", "recall", "innocent accused", "told p50 / p90"},
 	}
 	for _, p := range pulseTypes() {
-		list := filter(r.Outcomes, func(o *Outcome) bool { return o.guilty() && p.holds(o) })
+		of := standsFor(&p)
+		list := filter(r.Outcomes, func(o *Outcome) bool { return o.guilty() && of(o) })
 		f := figures(list)
 		right := func(o *Outcome) bool { return o.HostRight && o.ClassRight && o.accuses() }
 		t.rows = append(t.rows, []string{
@@ -77,6 +78,11 @@ func (r *Report) pulseTypes() table {
 		})
 	}
 	return t
+}
+
+// standsFor chooses the runs that stand for a case of a paper.
+func standsFor(p *paperCase) func(*Outcome) bool {
+	return func(o *Outcome) bool { return p.holds(o.Scenario, o.Severity, o.Workload) }
 }
 
 func toldP50(f *Figures) string {
@@ -97,7 +103,7 @@ func (r *Report) beside(title, note string, rows []paperCase) table {
 	t := table{title: title, note: note, head: []string{"case", "paper", "ours: runs", "rank, top-1", "machine", "with its link or group", "class", "told p50"}}
 	for i := range rows {
 		p := &rows[i]
-		list := filter(r.effective(), p.holds)
+		list := filter(r.effective(), standsFor(p))
 		if len(list) == 0 {
 			t.rows = append(t.rows, []string{p.name, p.paper, "0: " + r.why(p), "–", "–", "–", "–", "–"})
 			continue
@@ -110,7 +116,7 @@ func (r *Report) beside(title, note string, rows []paperCase) table {
 
 // why there are no figures for a case.
 func (r *Report) why(p *paperCase) string {
-	if n := len(filter(r.Outcomes, p.holds)); n > 0 {
+	if n := len(filter(r.Outcomes, standsFor(p))); n > 0 {
 		return fmt.Sprintf("no effect on the iteration in %d", n)
 	}
 	return "not run"

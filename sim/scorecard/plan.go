@@ -48,6 +48,3 @@ func (p plan) runs(sc *scenario) int {
 	}
 	return p.seeds
 }
-
-// usualSeconds are what a run takes on one of two cores, by ranks, for a first estimate: hangs less, slowness more.
-var usualSeconds = map[int]float64{8: 0.4, 16: 0.4, 32: 0.5, 64: 0.6, 512: 4, 2048: 12, 8192: 65, 10240: 50}

@@ -54,6 +54,9 @@ func (p *Progress) each(ranks int) float64 {
 	return usualOf(ranks) * spent / expected
 }
 
+// usualSeconds are what a run takes on one of two cores, by ranks, for a first estimate: hangs less, slowness more.
+var usualSeconds = map[int]float64{8: 0.4, 16: 0.4, 32: 0.5, 64: 0.6, 512: 4, 2048: 12, 8192: 65, 10240: 50}
+
 // usualOf is what a run of a size usually takes: as the nearest size that is known, by proportion.
 func usualOf(ranks int) float64 {
 	best, near := 0.0, math.Inf(1)

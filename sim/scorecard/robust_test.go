@@ -26,7 +26,7 @@ func TestX1SpoiledEvidenceAccusesNoInnocent(t *testing.T) {
 		}
 		m := &meter{}
 		m.alone.RLock()
-		tr, err := c.run(t.Context(), m)
+		tr, err := run(t.Context(), c, m)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -53,7 +53,7 @@ func TestX1SpoiledEvidenceAccusesNoInnocent(t *testing.T) {
 func spoiled(t *testing.T, harm string, seed uint64) (whole, bad rca.Evidence) {
 	t.Helper()
 	cases := Matrix(Options{Quick: true, Seed: seed, Only: []string{"healthy/none/gpt-32/"}, Harm: harm})
-	tr := &trial{Case: &cases[0], lab: &lab{ctx: t.Context(), config: cases[0].config}}
+	tr := &trial{Case: &cases[0], lab: newLab(t.Context(), cases[0].config, nil)}
 	if err := tr.lab.until(10 * time.Second); err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +61,7 @@ func spoiled(t *testing.T, harm string, seed uint64) (whole, bad rca.Evidence) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, ok := harmNamed(harm).on(&cases[0], &g.ev)
+	s, ok := harmNamed(harm).on(cases[0].Name, &g.ev)
 	if !ok {
 		t.Fatalf("%s means nothing on four hosts", harm)
 	}

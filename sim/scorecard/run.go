@@ -6,7 +6,6 @@ package scorecard
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/culprit-project/culprit/analyzer/rca"
@@ -27,8 +26,8 @@ type trial struct {
 }
 
 // run simulates a case, finds when the analyzer would be asked, and judges what it says with the evidence of that moment.
-func (c *Case) run(ctx context.Context, m *meter) (*trial, error) {
-	t := &trial{Case: c, out: newOutcome(c), lab: &lab{ctx: ctx, config: c.config, rest: m.rest}, meter: m, verdict: rca.Verdict{Class: rca.Healthy}}
+func run(ctx context.Context, c *Case, m *meter) (*trial, error) {
+	t := &trial{Case: c, out: newOutcome(c), lab: newLab(ctx, c.config, m.rest), meter: m, verdict: rca.Verdict{Class: rca.Healthy}}
 	start := time.Now()
 	if err := t.perform(); err != nil {
 		return t, fmt.Errorf("%s: %w", c.Name, err)
@@ -89,7 +88,7 @@ func (t *trial) listen(after time.Duration) (told, error) {
 		}
 		if t.lab.sim != nil && t.lab.sim.Now() > next.at {
 			// What is usual was learned from the whole run, which is begun anew where something fires.
-			t.lab = &lab{ctx: t.lab.ctx, config: t.config, rest: t.lab.rest, spent: t.lab.spent}
+			t.lab = t.lab.again()
 		}
 		return next, t.lab.until(next.at)
 	}
@@ -136,11 +135,6 @@ func (t *trial) rememberWaits() error {
 	return nil
 }
 
-// begins tells whether something goes wrong at some time, and all was well before.
-func (c *Case) begins() bool {
-	return slices.ContainsFunc(c.config.Faults, func(f cluster.Fault) bool { return f.At > 0 || f.FromIteration > 0 })
-}
-
 // askUnbidden is when somebody asks although nothing triggers, as a person would who finds the job slow; 0 never.
 func (t *trial) askUnbidden() time.Duration {
 	switch {
@@ -161,16 +155,20 @@ func (t *trial) finish(end time.Duration) error {
 	}
 	rec, answer := t.lab.rec, t.lab.answer
 	t.out.tell(answer)
-	t.out.hear(&t.verdict)
+	t.out.Said = saidBy(&t.verdict)
 	t.out.Slowdown = t.slowdown(rec, answer)
 	t.out.Effect = len(answer.Truths) == 0 || answer.Hang || (t.Group == groupSlow && (t.out.Slowdown > leastSlowdown || t.lasting()))
 	t.out.Judgement = judge(&t.verdict, answer, t.out.Effect, rec)
 	for i := range t.harmed {
-		t.out.Harmed = append(t.out.Harmed, t.harmed[i].judged(answer, t.out.Effect, rec))
+		h := &t.harmed[i]
+		t.out.Harmed = append(t.out.Harmed, judgeHarmed(h.harm, h.liar, &h.verdict, answer, t.out.Effect, rec))
 	}
 	t.out.SimSeconds = t.lab.spent.Seconds()
 	if t.ev != nil {
-		t.out.Methods = methods(t.ev, &t.verdict, answer, t.out.Effect)
+		t.out.Methods = map[string]Guess{}
+		for name, rank := range named(t.ev, &t.verdict) {
+			t.out.Methods[name] = guess(rank, answer, t.out.Effect)
+		}
 	}
 	return nil
 }
@@ -188,13 +186,13 @@ const (
 )
 
 // trigger finds when the analyzer is told of the run next after a moment; now is how far the run has come.
-func (c *Case) trigger(p *course, now, after time.Duration) told {
+func (t *trial) trigger(p *course, now, after time.Duration) told {
 	ends := p.ends
-	warm, learned := time.Duration(0), c.config.Until/2
+	warm, learned := time.Duration(0), t.config.Until/2
 	if len(ends) > 1 {
 		warm = ends[1].Duration()
 	}
-	if c.begins() {
+	if t.begins() {
 		if learned = seconds(began(p.answer)); learned == 0 {
 			learned = now // It begins with an iteration that has not come yet.
 		}
@@ -210,14 +208,14 @@ func (c *Case) trigger(p *course, now, after time.Duration) told {
 }
 
 // slowdown is the mean iteration after the fault over that before it; 1 without iterations to compare.
-func (c *Case) slowdown(rec *cluster.Recording, a *cluster.Answer) float64 {
+func (t *trial) slowdown(rec *cluster.Recording, a *cluster.Answer) float64 {
 	ends := rec.Iterations(0)
 	if len(a.Truths) == 0 || len(ends) < 4 || began(a) == 0 {
 		return 1
 	}
 	at := seconds(began(a))
 	before, ok := meanIteration(ends, at, at, ends[1].Duration())
-	after, ok2 := meanIteration(ends, c.config.Until, c.config.Until-at-before, 0)
+	after, ok2 := meanIteration(ends, t.config.Until, t.config.Until-at-before, 0)
 	if !ok || !ok2 {
 		return 1
 	}
@@ -226,16 +224,6 @@ func (c *Case) slowdown(rec *cluster.Recording, a *cluster.Answer) float64 {
 
 // leastSlowdown is the slowdown from which a fault counts as having an effect: the trigger's own bound.
 const leastSlowdown = 1.1
-
-// lasting tells whether the case's fault holds from the start of the job, so that there is no time before it.
-func (c *Case) lasting() bool {
-	for _, f := range c.config.Faults {
-		if (f.Kind == cluster.ExpertImbalance || f.Kind == cluster.StageImbalance) && f.FromIteration == 0 {
-			return true
-		}
-	}
-	return false
-}
 
 // began is when the first fault began, seconds; 0 from the start.
 func began(a *cluster.Answer) float64 {

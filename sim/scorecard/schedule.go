@@ -23,7 +23,7 @@ const (
 	bytesPerCase = 512 << 20
 )
 
-func (c *Case) memory() int64 { return bytesPerCase + int64(c.Ranks)*bytesPerRank }
+func memory(c *Case) int64 { return bytesPerCase + int64(c.Ranks)*bytesPerRank }
 
 // Run runs the cases, as many at the same time as the resources allow, and reports each as it is done. Small jobs come
 // first and all runs of a scale together, so that a matrix that is ended has whole scales. The outcomes are in the order
@@ -39,14 +39,14 @@ func Run(ctx context.Context, cases []Case, res Resources, done func(*Outcome)) 
 		out  = make([]*Outcome, len(cases))
 	)
 	for _, i := range bySize(cases) {
-		need := cases[i].memory()
+		need := memory(&cases[i])
 		if !free.take(ctx, need) {
 			break
 		}
 		wg.Go(func() {
 			defer free.give(need)
 			m.alone.RLock()
-			t, err := cases[i].run(ctx, &m)
+			t, err := run(ctx, &cases[i], &m)
 			m.alone.RUnlock()
 			if err != nil {
 				cancel(err)

@@ -11,17 +11,6 @@ import (
 	"github.com/culprit-project/culprit/analyzer/search"
 )
 
-// Search is how the progressive search went over a job that is too large to ask everybody.
-type Search struct {
-	Rounds int `json:"rounds"`
-	Hosts  int `json:"hosts"` // Asked,
-	Of     int `json:"of"`    // of so many.
-	// Same: with all states known the engine says the same class and first-named. Only of standstills.
-	Same bool `json:"same"`
-	// Whole is how many bytes all states would have been.
-	Whole int64 `json:"whole_bytes"`
-}
-
 // searchPast is from how many exporters on the service searches.
 const searchPast = 64
 

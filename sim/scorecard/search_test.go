@@ -20,11 +20,11 @@ func gatheredAt(t *testing.T, name string) (*gathered, *trial) {
 	var m meter
 	m.alone.RLock()
 	defer m.alone.RUnlock()
-	x, err := cases[0].run(t.Context(), &m)
+	x, err := run(t.Context(), &cases[0], &m)
 	if err != nil {
 		t.Fatal(err)
 	}
-	again := lab{ctx: t.Context(), config: cases[0].config}
+	again := newLab(t.Context(), cases[0].config, nil)
 	if err := again.until(x.config.Faults[0].At + leastWatch); err != nil {
 		t.Fatal(err)
 	}

@@ -164,6 +164,9 @@ func f1Bounds(precision, recall Share) (low, high float64) {
 	return mean(precision.Low, recall.Low), mean(precision.High, recall.High)
 }
 
+// whole is the engine among the methods.
+const whole = "culprit"
+
 // scoreMethods compares the engine with each method over the runs in which there was evidence to look at.
 func scoreMethods(effective []Outcome) []MethodScore {
 	judged := filter(effective, func(o *Outcome) bool { return len(o.Methods) > 0 })

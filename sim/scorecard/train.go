@@ -32,11 +32,11 @@ func Operators(ctx context.Context, opt Options) ([]holmes.Operator, error) {
 		if c.Group != "slow" || !slices.Contains(taught, c.Scenario) {
 			continue
 		}
-		sick, err := c.operators(ctx, c.config.Faults)
+		sick, err := operators(ctx, &c, c.config.Faults)
 		if err != nil {
 			return nil, err
 		}
-		well, err := c.operators(ctx, nil)
+		well, err := operators(ctx, &c, nil)
 		if err != nil {
 			return nil, err
 		}
@@ -46,7 +46,7 @@ func Operators(ctx context.Context, opt Options) ([]holmes.Operator, error) {
 }
 
 // operators simulates a case with some faults and gives what its operators took.
-func (c *Case) operators(ctx context.Context, faults []cluster.Fault) ([]holmes.Operator, error) {
+func operators(ctx context.Context, c *Case, faults []cluster.Fault) ([]holmes.Operator, error) {
 	cfg := c.config
 	cfg.Faults = faults
 	if len(c.config.Faults) > 0 {

@@ -82,7 +82,7 @@ func explainCommand(app *kingpin.Application, commands map[string]func(context.C
 		if len(cases) == 0 {
 			return fmt.Errorf("no case's name contains %q", only)
 		}
-		return cases[0].Explain(ctx, os.Stdout, ranks)
+		return scorecard.Explain(ctx, &cases[0], os.Stdout, ranks)
 	}
 }
 

@@ -80,7 +80,7 @@ func TestScorecardFailsUnderItsFloors(t *testing.T) {
 	for i, c := range whole {
 		o := scorecard.Outcome{
 			Name: c.Name, Scenario: c.Scenario, Group: c.Group, Workload: c.Workload, Severity: c.Severity, Ranks: c.Ranks, Seed: c.Seed,
-			Effect: true, Triggered: true, Class: "healthy",
+			Effect: true, Triggered: true, Said: scorecard.Said{Class: "healthy"},
 		}
 		if c.Group == "hang" {
 			o.Class, o.TruthRanks, o.Culprits = "fault", []int{1}, []int{1}
