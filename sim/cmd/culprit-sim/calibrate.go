@@ -19,11 +19,15 @@ import (
 	"github.com/alecthomas/kingpin/v2"
 
 	"github.com/culprit-project/culprit/analyzer/rca"
-	"github.com/culprit-project/culprit/sim/scorecard"
+	"github.com/culprit-project/culprit/sim/scorecard/calibration"
+	"github.com/culprit-project/culprit/sim/scorecard/journal"
+	"github.com/culprit-project/culprit/sim/scorecard/judge"
+	"github.com/culprit-project/culprit/sim/scorecard/matrix"
+	"github.com/culprit-project/culprit/sim/scorecard/trial"
 )
 
 type calibrateFlags struct {
-	opt      scorecard.Options
+	opt      matrix.Options
 	only     string
 	journals []string
 	workers  int
@@ -32,7 +36,7 @@ type calibrateFlags struct {
 
 // calibrateCommand fits how sure verdicts are said to be to how often they are right.
 func calibrateCommand(app *kingpin.Application, commands map[string]func(context.Context) error) {
-	f := calibrateFlags{opt: scorecard.Options{Quick: true, Harm: scorecard.HarmSample}}
+	f := calibrateFlags{opt: matrix.Options{Quick: true, Harm: matrix.HarmSample}}
 	cmd := app.Command("calibrate", "Fit the confidence of verdicts to how often they are right, on seeds that the scorecard does not judge.")
 	cmd.Arg("journal", "Journals (outcomes.jsonl) of scorecards to fit to; none: the quick matrix is run.").ExistingFilesVar(&f.journals)
 	cmd.Flag("seed", "First seed.").Default("101").Uint64Var(&f.opt.Seed)
@@ -53,7 +57,7 @@ func runCalibrate(ctx context.Context, f *calibrateFlags, out, progress io.Write
 	if f.opt.Ranks != 0 {
 		command += fmt.Sprintf(" --ranks %d", f.opt.Ranks)
 	}
-	c := scorecard.Calibrate(outcomes, command, of)
+	c := calibration.Fit(outcomes, command, of)
 	for _, family := range slices.Sorted(maps.Keys(c.Families)) {
 		for _, k := range c.Families[family] {
 			fmt.Fprintf(out, "%-7s weight %.3f: confidence %.3f (%d of %d right)\n", family, k.Weight, k.Confidence, k.Right, k.Verdicts)
@@ -69,24 +73,24 @@ func writeCalibration(w io.Writer, c *rca.Calibration) error {
 }
 
 // outcomes are those of the journals, or of a matrix that is run, with the commit of the engine that they are of.
-func (f *calibrateFlags) outcomes(ctx context.Context, progress io.Writer) (list []scorecard.Outcome, of string, err error) {
-	var entries []scorecard.Entry
+func (f *calibrateFlags) outcomes(ctx context.Context, progress io.Writer) (list []judge.Outcome, of string, err error) {
+	var entries []journal.Entry
 	for _, path := range f.journals {
-		e, err := scorecard.ReadJournal(path)
+		e, err := journal.Read(path)
 		if err != nil {
 			return nil, "", err
 		}
 		entries = append(entries, e...)
 	}
 	if len(f.journals) > 0 {
-		outcomes, commits := scorecard.Latest(entries)
+		outcomes, commits := journal.Latest(entries)
 		return outcomes, strings.Join(commits, ", "), nil
 	}
 	defer debug.SetGCPercent(debug.SetGCPercent(matrixGC))
 	if f.only != "" {
 		f.opt.Only = strings.Split(f.only, ",")
 	}
-	cases := scorecard.Matrix(f.opt)
+	cases := matrix.Cases(f.opt)
 	if len(cases) == 0 {
 		return nil, "", errors.New("no case is chosen")
 	}
@@ -96,7 +100,7 @@ func (f *calibrateFlags) outcomes(ctx context.Context, progress io.Writer) (list
 	}
 	const every = 50
 	n := 0
-	outcomes, err := scorecard.Run(ctx, cases, scorecard.Resources{Workers: workers}, func(*scorecard.Outcome) {
+	outcomes, err := trial.Run(ctx, cases, trial.Resources{Workers: workers}, func(*judge.Outcome) {
 		if n++; n%every == 0 {
 			fmt.Fprintf(progress, "%d of %d runs\n", n, len(cases))
 		}

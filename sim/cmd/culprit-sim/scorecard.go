@@ -21,11 +21,16 @@ import (
 
 	"github.com/alecthomas/kingpin/v2"
 
-	"github.com/culprit-project/culprit/sim/scorecard"
+	"github.com/culprit-project/culprit/sim/scorecard/harm"
+	"github.com/culprit-project/culprit/sim/scorecard/journal"
+	"github.com/culprit-project/culprit/sim/scorecard/judge"
+	"github.com/culprit-project/culprit/sim/scorecard/matrix"
+	"github.com/culprit-project/culprit/sim/scorecard/report"
+	"github.com/culprit-project/culprit/sim/scorecard/trial"
 )
 
 type scorecardFlags struct {
-	opt      scorecard.Options
+	opt      matrix.Options
 	only     string
 	full     bool
 	workers  int
@@ -49,8 +54,8 @@ func scorecardCommand(app *kingpin.Application, commands map[string]func(context
 	cmd.Flag("min-ranks", "Smallest job.").IntVar(&f.opt.MinRanks)
 	cmd.Flag("group", "Run only these: hang, slow, healthy, benign. May be repeated.").EnumsVar(&f.opt.Groups, "hang", "slow", "healthy", "benign")
 	cmd.Flag("only", "Run only cases whose name contains one of these, separated by commas. Floors are checked only on a whole matrix.").StringVar(&f.only)
-	cmd.Flag("harm", "Ask about the same moments with worse evidence, too: none, sample (one harm a run), all, or one of "+strings.Join(scorecard.Harms(), ", ")+".").
-		Default(scorecard.HarmSample).EnumVar(&f.opt.Harm, append([]string{scorecard.HarmNone, scorecard.HarmSample, scorecard.HarmAll}, scorecard.Harms()...)...)
+	cmd.Flag("harm", "Ask about the same moments with worse evidence, too: none, sample (one harm a run), all, or one of "+strings.Join(harm.Names(), ", ")+".").
+		Default(matrix.HarmSample).EnumVar(&f.opt.Harm, append([]string{matrix.HarmNone, matrix.HarmSample, matrix.HarmAll}, harm.Names()...)...)
 	cmd.Flag("workers", "Cases at the same time (0: one a core).").IntVar(&f.workers)
 	cmd.Flag("memory", "GiB that the runs may take together: large ones run beside each other as far as they fit (0: 18, or three quarters of the machine's when that is less).").IntVar(&f.memory)
 	cmd.Flag("out", "Directory for outcomes.jsonl, scorecard.json, scorecard.md and scorecard.html.").Default("build/scorecard").StringVar(&f.out)
@@ -59,7 +64,7 @@ func scorecardCommand(app *kingpin.Application, commands map[string]func(context
 	cmd.Flag("verbose", "Print every run, not only those that are not right.").Short('v').BoolVar(&f.verbose)
 	cmd.Flag("no-floors", "Do not fail under the floors.").BoolVar(&f.noFloors)
 	commands[cmd.FullCommand()] = func(ctx context.Context) error {
-		floors, err := scorecard.CommittedFloors(mode(f.full))
+		floors, err := report.CommittedFloors(mode(f.full))
 		if err != nil {
 			return err
 		}
@@ -76,13 +81,13 @@ func explainCommand(app *kingpin.Application, commands map[string]func(context.C
 	cmd.Arg("case", "Name of the case, or a part of it: the first match is run.").Required().StringVar(&only)
 	cmd.Arg("rank", "Ranks whose operations and flows are printed.").IntsVar(&ranks)
 	seed := cmd.Flag("seed", "Seed of the case.").Default("1").Uint64()
-	harm := cmd.Flag("harm", "Also print the verdict on worse evidence: all, or one of the scorecard's.").Default(scorecard.HarmNone).String()
+	harmed := cmd.Flag("harm", "Also print the verdict on worse evidence: all, or one of the scorecard's.").Default(matrix.HarmNone).String()
 	commands[cmd.FullCommand()] = func(ctx context.Context) error {
-		cases := scorecard.Matrix(scorecard.Options{Seed: *seed, Seeds: 1, All: true, Only: []string{only}, Harm: *harm})
+		cases := matrix.Cases(matrix.Options{Seed: *seed, Seeds: 1, All: true, Only: []string{only}, Harm: *harmed})
 		if len(cases) == 0 {
 			return fmt.Errorf("no case's name contains %q", only)
 		}
-		return scorecard.Explain(ctx, &cases[0], os.Stdout, ranks)
+		return trial.Explain(ctx, &cases[0], os.Stdout, ranks)
 	}
 }
 
@@ -96,17 +101,17 @@ func reportCommand(app *kingpin.Application, commands map[string]func(context.Co
 	cmd.Flag("out", "Directory for scorecard.json, scorecard.md and scorecard.html.").Default("build/scorecard").StringVar(&f.out)
 	cmd.Flag("markdown", "Also write the Markdown report to this file; the notes that it has are kept.").StringVar(&f.markdown)
 	commands[cmd.FullCommand()] = func(context.Context) error {
-		var entries []scorecard.Entry
+		var entries []journal.Entry
 		for _, j := range journals {
-			e, err := scorecard.ReadJournal(j)
+			e, err := journal.Read(j)
 			if err != nil {
 				return err
 			}
 			entries = append(entries, e...)
 		}
-		outcomes, commits := scorecard.Latest(entries)
-		outcomes = scorecard.InOrder(outcomes, scorecard.Matrix(scorecard.Options{Seed: f.opt.Seed, Seeds: 3, All: true}))
-		r := scorecard.NewReport("slices", f.opt.Seed, strings.Join(commits, ", "), machine(), 0, outcomes)
+		outcomes, commits := journal.Latest(entries)
+		outcomes = journal.InOrder(outcomes, matrix.Cases(matrix.Options{Seed: f.opt.Seed, Seeds: 3, All: true}))
+		r := report.New("slices", f.opt.Seed, strings.Join(commits, ", "), machine(), 0, outcomes)
 		if err := writeReports(r, &f); err != nil {
 			return err
 		}
@@ -136,7 +141,7 @@ const (
 )
 
 // runScorecard runs what the flags choose, writes the reports, and fails under the floors.
-func runScorecard(ctx context.Context, f *scorecardFlags, floors *scorecard.Floors, out, progress io.Writer) error {
+func runScorecard(ctx context.Context, f *scorecardFlags, floors *report.Floors, out, progress io.Writer) error {
 	f.opt.Quick = !f.full
 	limit, soft := memoryFor(f.memory), int64(quickMemory)
 	if f.full {
@@ -152,15 +157,15 @@ func runScorecard(ctx context.Context, f *scorecardFlags, floors *scorecard.Floo
 	if err != nil {
 		return err
 	}
-	report := scorecard.NewReport(mode(f.full), f.opt.Seed, commit(ctx), machine(), time.Since(start).Seconds(), outcomes)
-	if err := writeReports(report, f); err != nil {
+	r := report.New(mode(f.full), f.opt.Seed, commit(ctx), machine(), time.Since(start).Seconds(), outcomes)
+	if err := writeReports(r, f); err != nil {
 		return err
 	}
-	headline(out, report, f.out)
+	headline(out, r, f.out)
 	if f.noFloors || !f.opt.Whole() {
 		return nil
 	}
-	if under := floors.Check(&report.Summary); len(under) > 0 {
+	if under := floors.Check(&r.Summary); len(under) > 0 {
 		return errors.New("under the floors:\n  " + strings.Join(under, "\n  "))
 	}
 	return nil
@@ -186,17 +191,17 @@ func memoryFor(gib int) int64 {
 const progressEvery = 15 * time.Second
 
 // runMatrix runs the cases and keeps a journal. What is done is kept even when the run is ended.
-func runMatrix(ctx context.Context, f *scorecardFlags, memory int64, out, progress io.Writer) ([]scorecard.Outcome, error) {
+func runMatrix(ctx context.Context, f *scorecardFlags, memory int64, out, progress io.Writer) ([]judge.Outcome, error) {
 	if err := os.MkdirAll(f.out, 0o755); err != nil {
 		return nil, fmt.Errorf("making the report's directory: %w", err)
 	}
-	journal, entries, err := scorecard.OpenJournal(filepath.Join(f.out, "outcomes.jsonl"), f.resume)
+	kept, entries, err := journal.Open(filepath.Join(f.out, "outcomes.jsonl"), f.resume)
 	if err != nil {
 		return nil, err
 	}
-	all := scorecard.Matrix(f.opt)
-	entry := scorecard.Entry{Commit: commit(ctx), Machine: machine()}
-	have, left := scorecard.Remaining(all, entries, entry.Commit)
+	all := matrix.Cases(f.opt)
+	entry := journal.Entry{Commit: commit(ctx), Machine: machine()}
+	have, left := journal.Remaining(all, entries, entry.Commit)
 	if len(have) > 0 {
 		fmt.Fprintf(progress, "%d of %d runs are there already\n", len(have), len(all))
 	}
@@ -204,12 +209,12 @@ func runMatrix(ctx context.Context, f *scorecardFlags, memory int64, out, progre
 	if workers == 0 {
 		workers = runtime.GOMAXPROCS(0)
 	}
-	estimate, said := scorecard.NewProgress(left, time.Now()), time.Now()
+	estimate, said := journal.NewProgress(left, time.Now()), time.Now()
 	var failed error
-	outcomes, err := scorecard.Run(ctx, left, scorecard.Resources{Workers: workers, Memory: memory}, func(o *scorecard.Outcome) {
+	outcomes, err := trial.Run(ctx, left, trial.Resources{Workers: workers, Memory: memory}, func(o *judge.Outcome) {
 		estimate.Done(o)
-		entry.Outcome, entry.PeakMiB = *o, scorecard.PeakMiB()
-		failed = errors.Join(failed, journal.Add(&entry))
+		entry.Outcome, entry.PeakMiB = *o, trial.PeakMiB()
+		failed = errors.Join(failed, kept.Add(&entry))
 		if f.verbose || o.False || o.Effect && !o.Right {
 			fmt.Fprintln(out, o.Line())
 		}
@@ -226,13 +231,13 @@ func runMatrix(ctx context.Context, f *scorecardFlags, memory int64, out, progre
 	if err != nil {
 		err = fmt.Errorf("running the matrix (--resume goes on with it): %w", err)
 	}
-	if err := errors.Join(err, failed, journal.Close()); err != nil {
+	if err := errors.Join(err, failed, kept.Close()); err != nil {
 		return nil, err
 	}
-	return scorecard.InOrder(append(have, outcomes...), all), nil
+	return journal.InOrder(append(have, outcomes...), all), nil
 }
 
-func headline(w io.Writer, r *scorecard.Report, dir string) {
+func headline(w io.Writer, r *report.Report, dir string) {
 	s := &r.Summary
 	fmt.Fprintf(w, "%d runs in %.0f s\n  hangs: right %s\n  slow: top-1 %s, with its link or group %s\n  nobody to blame, not accused: %s\n  healthy not accused: %s\n  benign not accused: %s\n  precision %s, recall %s, F1 %.3f\n",
 		s.Runs, r.Seconds, s.Hang.Right, s.Slow.Top1, s.Slow.Group, s.NobodySpared, s.Healthy, s.Benign, s.Precision, s.Recall, s.F1)
@@ -250,7 +255,7 @@ func headline(w io.Writer, r *scorecard.Report, dir string) {
 }
 
 // writeReports writes the report in its three forms.
-func writeReports(r *scorecard.Report, f *scorecardFlags) error {
+func writeReports(r *report.Report, f *scorecardFlags) error {
 	if err := os.MkdirAll(f.out, 0o755); err != nil {
 		return fmt.Errorf("making the report's directory: %w", err)
 	}
@@ -274,7 +279,7 @@ func writeReports(r *scorecard.Report, f *scorecardFlags) error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("reading the earlier report: %w", err)
 	}
-	return writeFile(f.markdown, func(w io.Writer) error { return r.Markdown(w, scorecard.Notes(string(before))) })
+	return writeFile(f.markdown, func(w io.Writer) error { return r.Markdown(w, report.Notes(string(before))) })
 }
 
 func writeFile(path string, write func(io.Writer) error) (err error) {

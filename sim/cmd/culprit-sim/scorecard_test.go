@@ -11,7 +11,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/culprit-project/culprit/sim/scorecard"
+	"github.com/culprit-project/culprit/sim/scorecard/journal"
+	"github.com/culprit-project/culprit/sim/scorecard/judge"
+	"github.com/culprit-project/culprit/sim/scorecard/matrix"
+	"github.com/culprit-project/culprit/sim/scorecard/report"
 )
 
 func read(t *testing.T, path string) []byte {
@@ -33,7 +36,7 @@ func TestScorecardRunsAndResumes(t *testing.T) {
 		t.Fatal(err)
 	}
 	var out, progress bytes.Buffer
-	if err := runScorecard(t.Context(), &f, &scorecard.Floors{}, &out, &progress); err != nil {
+	if err := runScorecard(t.Context(), &f, &report.Floors{}, &out, &progress); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"process_killed/killed/fsdp-8/1", "2 runs in", "met      hangs, top-1"} {
@@ -41,7 +44,7 @@ func TestScorecardRunsAndResumes(t *testing.T) {
 			t.Errorf("the output has no %q:\n%s", want, out.String())
 		}
 	}
-	var r scorecard.Report
+	var r report.Report
 	if err := json.Unmarshal(read(t, filepath.Join(f.out, "scorecard.json")), &r); err != nil {
 		t.Fatal(err)
 	}
@@ -57,7 +60,7 @@ func TestScorecardRunsAndResumes(t *testing.T) {
 	before := read(t, filepath.Join(f.out, "outcomes.jsonl"))
 	f.resume = true
 	progress.Reset()
-	if err := runScorecard(t.Context(), &f, &scorecard.Floors{}, &out, &progress); err != nil {
+	if err := runScorecard(t.Context(), &f, &report.Floors{}, &out, &progress); err != nil {
 		t.Fatal(err)
 	}
 	if !strings.Contains(progress.String(), "2 of 2 runs are there already") {
@@ -70,32 +73,32 @@ func TestScorecardRunsAndResumes(t *testing.T) {
 
 // A figure under its floor makes the command fail, and is named.
 func TestScorecardFailsUnderItsFloors(t *testing.T) {
-	whole := scorecard.Matrix(scorecard.Options{Quick: true, Seed: 1})
+	whole := matrix.Cases(matrix.Options{Quick: true, Seed: 1})
 	dir := t.TempDir()
-	journal, _, err := scorecard.OpenJournal(filepath.Join(dir, "outcomes.jsonl"), false)
+	kept, _, err := journal.Open(filepath.Join(dir, "outcomes.jsonl"), false)
 	if err != nil {
 		t.Fatal(err)
 	}
 	// Runs of the whole matrix that another process has done: of the hangs, every second one wrong.
 	for i, c := range whole {
-		o := scorecard.Outcome{
+		o := judge.Outcome{
 			Name: c.Name, Scenario: c.Scenario, Group: c.Group, Workload: c.Workload, Severity: c.Severity, Ranks: c.Ranks, Seed: c.Seed,
-			Effect: true, Triggered: true, Said: scorecard.Said{Class: "healthy"},
+			Effect: true, Triggered: true, Said: judge.Said{Class: "healthy"},
 		}
 		if c.Group == "hang" {
 			o.Class, o.TruthRanks, o.Culprits = "fault", []int{1}, []int{1}
 			o.Top1, o.Right, o.ClassRight = i%2 == 0, i%2 == 0, true
 		}
-		if err := journal.Add(&scorecard.Entry{Commit: commit(t.Context()), Outcome: o}); err != nil {
+		if err := kept.Add(&journal.Entry{Commit: commit(t.Context()), Outcome: o}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := journal.Close(); err != nil {
+	if err := kept.Close(); err != nil {
 		t.Fatal(err)
 	}
 	f := scorecardFlags{out: dir, workers: 1, resume: true}
 	f.opt.Seed = 1
-	floors := &scorecard.Floors{AtLeast: map[string]float64{"hang_top1": 0.9, "healthy_not_accused": 1}, Met: []string{"hangs"}}
+	floors := &report.Floors{AtLeast: map[string]float64{"hang_top1": 0.9, "healthy_not_accused": 1}, Met: []string{"hangs"}}
 	var out, progress bytes.Buffer
 	err = runScorecard(t.Context(), &f, floors, &out, &progress)
 	if err == nil {
@@ -123,17 +126,17 @@ func TestScorecardReportOfJournals(t *testing.T) {
 	var paths []string
 	for i, commit := range []string{"one", "two"} {
 		path := filepath.Join(dir, commit+".jsonl")
-		journal, _, err := scorecard.OpenJournal(path, false)
+		kept, _, err := journal.Open(path, false)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, name := range []string{"healthy/none/fsdp-8/1", "healthy/none/fsdp-8/" + commit}[i:] {
-			o := scorecard.Outcome{Name: name, Scenario: "healthy", Group: "healthy", Effect: true}
-			if err := journal.Add(&scorecard.Entry{Commit: commit, Outcome: o}); err != nil {
+			o := judge.Outcome{Name: name, Scenario: "healthy", Group: "healthy", Effect: true}
+			if err := kept.Add(&journal.Entry{Commit: commit, Outcome: o}); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if err := journal.Close(); err != nil {
+		if err := kept.Close(); err != nil {
 			t.Fatal(err)
 		}
 		paths = append(paths, path)
@@ -142,7 +145,7 @@ func TestScorecardReportOfJournals(t *testing.T) {
 	if err := run(t.Context(), append([]string{"scorecard-report", "--out", out}, paths...)); err != nil {
 		t.Fatal(err)
 	}
-	var r scorecard.Report
+	var r report.Report
 	if err := json.Unmarshal(read(t, filepath.Join(out, "scorecard.json")), &r); err != nil {
 		t.Fatal(err)
 	}

@@ -14,11 +14,12 @@ import (
 
 	"github.com/culprit-project/culprit/analyzer/rca/forest"
 	"github.com/culprit-project/culprit/analyzer/rca/holmes"
-	"github.com/culprit-project/culprit/sim/scorecard"
+	"github.com/culprit-project/culprit/sim/scorecard/matrix"
+	"github.com/culprit-project/culprit/sim/scorecard/trial"
 )
 
 type trainFlags struct {
-	sim    scorecard.Options
+	sim    matrix.Options
 	forest forest.Options
 	tables []string
 	table  string
@@ -27,7 +28,7 @@ type trainFlags struct {
 
 // trainCommand trains the detector of abnormal operators that analysis.operator_model names.
 func trainCommand(app *kingpin.Application, commands map[string]func(context.Context) error) {
-	f := trainFlags{sim: scorecard.Options{Quick: true}}
+	f := trainFlags{sim: matrix.Options{Quick: true}}
 	cmd := app.Command("train", "Train a detector of abnormal operations (a random forest) on simulated jobs, or on tables of own ones.")
 	cmd.Arg("table", "CSV tables of own operators, labelled; none: jobs are simulated.").ExistingFilesVar(&f.tables)
 	cmd.Flag("out", "File of the model.").Default("operators.json").StringVar(&f.out)
@@ -72,7 +73,7 @@ func train(ctx context.Context, f *trainFlags, w io.Writer) error {
 // operators reads the tables, or simulates where there are none.
 func (f *trainFlags) operators(ctx context.Context) ([]holmes.Operator, error) {
 	if len(f.tables) == 0 {
-		return scorecard.Operators(ctx, f.sim)
+		return trial.Operators(ctx, f.sim)
 	}
 	var out []holmes.Operator
 	for _, name := range f.tables {

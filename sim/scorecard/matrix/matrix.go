@@ -1,0 +1,231 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package matrix lists what the scorecard runs: faults of every severity on jobs of every scale, with healthy and benign runs
+// between them, each with the seed that draws its place and time.
+package matrix
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/culprit-project/culprit/sim/cluster"
+)
+
+// Case is one run of the matrix.
+type Case struct {
+	Name     string // scenario/workload/seed
+	Scenario string
+	Group    string // hang, slow, healthy or benign.
+	Workload string
+	Severity string
+	Ranks    int
+	Seed     uint64
+	Config   cluster.Config // What is simulated.
+	// Ask: the engine is asked at this time even when nothing triggers, as a person would; 0 never.
+	Ask time.Duration
+	// Harms are those that its evidence suffers as well, each by itself.
+	Harms []string
+}
+
+// Begins tells whether something goes wrong at some time, and all was well before.
+func (c *Case) Begins() bool {
+	return slices.ContainsFunc(c.Config.Faults, func(f cluster.Fault) bool { return f.At > 0 || f.FromIteration > 0 })
+}
+
+// Lasting tells whether the case's fault holds from the start of the job, so that there is no time before it.
+func (c *Case) Lasting() bool {
+	for _, f := range c.Config.Faults {
+		if (f.Kind == cluster.ExpertImbalance || f.Kind == cluster.StageImbalance) && f.FromIteration == 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// Groups of scenarios.
+const (
+	GroupHang    = "hang"
+	GroupSlow    = "slow"
+	GroupHealthy = "healthy"
+	GroupBenign  = "benign"
+)
+
+// scenario makes the faults of a run on a job, from a random source.
+type scenario struct {
+	name     string
+	group    string
+	severity string
+	at       position // Among the severities of its fault.
+	faults   func(d *dice) []cluster.Fault
+	change   func(c *cluster.Config, d *dice)
+	needs    func(w *workload) bool
+}
+
+// position is a severity's place among those of its fault.
+type position int
+
+const (
+	first    position = iota // Or the only one.
+	harshest                 // The last of the papers', where it is harsher than the first.
+	between
+)
+
+// dice draws the place and the time of a fault.
+type dice struct {
+	state uint64
+	w     *workload
+}
+
+func (d *dice) next() uint64 {
+	d.state += 0x9e3779b97f4a7c15
+	x := d.state
+	x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9
+	x = (x ^ (x >> 27)) * 0x94d049bb133111eb
+	return x ^ (x >> 31)
+}
+
+func (d *dice) n(n int) int { return int(d.next() % uint64(n)) } //nolint:gosec // Small.
+
+func (d *dice) rank() int { return d.n(d.w.ranks()) }
+
+// otherHost is a rank on another host than rank's, the same rank when there is only one host.
+func (d *dice) otherHost(rank int) int {
+	per := d.w.hw.GPUsPerHost
+	hosts := (d.w.ranks() + per - 1) / per
+	if hosts == 1 {
+		return rank
+	}
+	h := (rank/per + 1 + d.n(hosts-1)) % hosts
+	return min(h*per+rank%per, d.w.ranks()-1)
+}
+
+// nextHost is the same place on the next host of rank's pipeline stage: a neighbour in the data-parallel rings.
+func (d *dice) nextHost(rank int) int {
+	j := &d.w.job
+	per := d.w.hw.GPUsPerHost
+	stage := max(1, j.TP) * max(1, j.CP) * max(1, j.DP)
+	return rank/stage*stage + (rank%stage+per)%stage
+}
+
+// when is a moment after the job has warmed up, at any point of an iteration.
+func (d *dice) when() time.Duration {
+	start, period := d.w.warm()
+	return start + time.Duration(d.n(int(period)))
+}
+
+func overNetwork(w *workload) bool { return w.ranks() > w.hw.GPUsPerHost }
+
+func training(w *workload) bool { return w.job.Workload == cluster.Training }
+
+func withNVLink(w *workload) bool { return w.hw.GPUsPerHost > 1 }
+
+// Options choose how much of the matrix is run.
+type Options struct {
+	Quick    bool
+	Seed     uint64
+	Only     []string // Parts of a case's name, any of which it must have; empty: all.
+	Groups   []string // hang, slow, healthy, benign; empty: all.
+	Seeds    int      // Per scenario and workload; 0: 1 quick, as planned full.
+	All      bool     // Every severity at every scale, beyond the full plan.
+	MinRanks int      // Smallest scale.
+	Ranks    int      // Largest scale; 0: 512 quick, 10240 full.
+	Harm     string   // none, sample (or empty), all, or the name of one.
+}
+
+// Whole reports whether the options choose the whole matrix of their mode, so that its floors apply.
+func (o *Options) Whole() bool {
+	return len(o.Only) == 0 && len(o.Groups) == 0 && o.MinRanks == 0 && o.Ranks == 0
+}
+
+func (o *Options) wants(c *Case) bool {
+	if c.Ranks < o.MinRanks || (len(o.Groups) > 0 && !slices.Contains(o.Groups, c.Group)) {
+		return false
+	}
+	return len(o.Only) == 0 || slices.ContainsFunc(o.Only, func(s string) bool { return strings.Contains(c.Name, s) })
+}
+
+// atScale are the scenarios that the quick matrix also runs on hundreds of ranks.
+var atScale = []string{
+	string(cluster.NICDown), string(cluster.GPUError), string(cluster.ProcessStopped), string(cluster.NotEntered), string(cluster.SkippedOp),
+	string(cluster.GPUThrottle), string(cluster.NICBandwidth), "healthy", "checkpoint_one",
+}
+
+const quickRanks = 64 // Up to here the quick matrix runs every scenario.
+
+// Workloads of the quick matrix, and those that the full one adds.
+var (
+	quickWorkloads = []string{"fsdp-8", "fsdp-16", "gpt-32", "gpt-64", "gpt-64-tree", "mixtral-32", "neighbour-4", "gpt-512"}
+	fullWorkloads  = []string{"fsdp-512", "gpt-2048", "gpt-8192", "gpt-10240"}
+)
+
+// Cases lists the runs.
+func Cases(opt Options) []Case {
+	names, limit := quickWorkloads, 512
+	if !opt.Quick {
+		names, limit = slices.Concat(quickWorkloads, fullWorkloads), 10240
+	}
+	if opt.Ranks > 0 {
+		limit = opt.Ranks
+	}
+	var out []Case
+	for _, sc := range slices.Concat(hangs(), slows(opt.Quick), quiet()) {
+		for _, name := range names {
+			w := workloads[name]
+			if w.ranks() > limit || (sc.needs != nil && !sc.needs(&w)) {
+				continue
+			}
+			for seed := range opt.seeds(&sc, &w) {
+				if c := makeCase(sc, &w, opt.Seed+uint64(seed)); opt.wants(&c) { //nolint:gosec // Small.
+					c.Harms = opt.harmsOf(&c)
+					out = append(out, c)
+				}
+			}
+		}
+	}
+	return out
+}
+
+// seeds is how often a scenario is run on a workload.
+func (o *Options) seeds(sc *scenario, w *workload) int {
+	n := planned(w).runs(sc)
+	switch {
+	case o.Quick && w.ranks() > quickRanks && !slices.Contains(atScale, sc.name):
+		return 0
+	case o.Quick:
+		n = 1
+	case n == 0 && !o.All:
+		return 0
+	}
+	n = max(n, 1)
+	if o.Seeds > 0 {
+		n = o.Seeds
+	}
+	return n
+}
+
+func makeCase(sc scenario, w *workload, seed uint64) Case {
+	h := seed
+	for _, b := range sc.name + "/" + sc.severity + "/" + w.name {
+		h = h*1099511628211 + uint64(b) //nolint:gosec // A hash.
+	}
+	d := &dice{state: h, w: w}
+	start, _ := w.warm()
+	c := Case{
+		Name: fmt.Sprintf("%s/%s/%s/%d", sc.name, strings.ReplaceAll(sc.severity, " ", "_"), w.name, seed), Scenario: sc.name, Group: sc.group, Workload: w.name,
+		Severity: sc.severity, Ranks: w.ranks(), Seed: seed,
+		Config: cluster.Config{Seed: d.next(), Hardware: w.hw, Job: w.job, Until: start + w.watched()},
+	}
+	if sc.faults != nil {
+		c.Config.Faults = sc.faults(d)
+	}
+	if sc.change != nil {
+		sc.change(&c.Config, d)
+	}
+	if sc.group == GroupHealthy || sc.group == GroupBenign {
+		c.Ask = c.Config.Until
+	}
+	return c
+}

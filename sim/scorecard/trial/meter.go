@@ -1,0 +1,92 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package trial
+
+import (
+	"hash/fnv"
+	"runtime"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/culprit-project/culprit/analyzer/rca"
+	"github.com/culprit-project/culprit/analyzer/rca/engine"
+	"github.com/culprit-project/culprit/sim/scorecard/judge"
+)
+
+// meter measures what analyses cost. Allocation can only be counted for the whole process, so that a measured analysis
+// has it to itself: everything else that allocates holds the lock for reading, and lets go of it now and then.
+type meter struct{ alone sync.RWMutex }
+
+// rest lets an analysis that is to be measured go first. The caller holds the lock for reading.
+func (m *meter) rest() {
+	m.alone.RUnlock()
+	m.alone.RLock()
+}
+
+// Allocations are measured of one in so many runs from a number of ranks on, and of one in so many smaller ones.
+const (
+	measuredRanks  = 512
+	measuredLarger = 4
+	measuredEvery  = 8
+)
+
+func measured(o *judge.Outcome) bool {
+	h := fnv.New32a()
+	h.Write([]byte(o.Name))
+	if o.Ranks >= measuredRanks {
+		return h.Sum32()%measuredLarger == 0
+	}
+	return h.Sum32()%measuredEvery == 0
+}
+
+// analyze asks the engine and adds what it cost to the outcome. The caller holds the lock for reading.
+func (m *meter) analyze(out *judge.Outcome, ev *rca.Evidence) rca.Verdict {
+	if !measured(out) {
+		return m.time(out, ev)
+	}
+	m.alone.RUnlock()
+	m.alone.Lock()
+	defer func() {
+		m.alone.Unlock()
+		m.alone.RLock()
+	}()
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	v := m.time(out, ev)
+	runtime.ReadMemStats(&after)
+	out.AllocMiB += float64(after.TotalAlloc-before.TotalAlloc) / (1 << 20)
+	return v
+}
+
+func (m *meter) time(out *judge.Outcome, ev *rca.Evidence) rca.Verdict {
+	// The engine works on one thread; its CPU time is that thread's.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	start, cpu := time.Now(), threadTime()
+	v := engine.Analyze(*ev, rca.Options{})
+	out.AnalysisMS += milliseconds(time.Since(start))
+	out.AnalysisCPU += milliseconds(threadTime() - cpu)
+	return v
+}
+
+func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+
+// threadTime is the CPU time that the calling thread has used.
+func threadTime() time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_THREAD, &u); err != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// PeakMiB is the largest resident memory that this process has had.
+func PeakMiB() float64 {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		return 0
+	}
+	return float64(u.Maxrss) / 1024 // Linux counts KiB.
+}
