@@ -12,6 +12,9 @@ const (
 	maxReturnedCalls = 16
 )
 
+// groupEnd is the call that blocks for all that was called inside a group, and is noted once for each.
+const groupEnd = "ncclGroupEnd"
+
 // Call is a call of NCCL's API that can block: one that makes or ends a communicator, or the end of a group of such. Times are
 // nanoseconds of CLOCK_MONOTONIC.
 type Call struct {
@@ -65,6 +68,10 @@ func (c *Calls) begin(e *LifecycleEvent, comms []Comm) {
 			call.Comm, call.CommRanks = k.ID, k.NRanks
 		}
 	}
+	// A thread is in one call at a time, but for what a group makes at its end: the end of an older one was lost.
+	c.open = slices.DeleteFunc(c.open, func(old Call) bool {
+		return old.Thread == call.Thread && (old.Name != call.Name || old.Name != groupEnd)
+	})
 	if len(c.open) < maxOpenCalls {
 		c.open = append(c.open, call)
 	}

@@ -144,6 +144,7 @@ func (c *NCCL) Collect(_ context.Context, emit func(prometheus.Metric)) error {
 			r := rankMetrics{budget: &b, name: nameOf(p), p: p, now: now}
 			r.process()
 			r.comms()
+			r.calls()
 		}
 	})
 	if c.opts.Detail != DetailOff {

@@ -102,6 +102,10 @@ func (p *Process) Dead() bool {
 // Killed tells whether the process has ended without saying goodbye.
 func (p *Process) Killed() bool { return p.Dead() && p.Snap.Status.ClosedNS == 0 }
 
+// Calls gives the calls that make or end a communicator: those that the process is in, then those that have come back, oldest
+// first. Nil where none was seen.
+func (p *Process) Calls() []trace.Call { return p.calls.List() }
+
 // Verified tells whether the kernel knows the process that the file claims to be of.
 func (p *Process) Verified() bool { return p.Kernel.Verified }
 
