@@ -21,6 +21,7 @@
     stallInterval: '1s',
     progressInterval: '5s',
     ageInterval: '15s',
+    callInterval: '5s',
     healthInterval: '15s',
 
     // A trigger that flaps because one scrape was missed is one incident.
@@ -47,6 +48,14 @@
     // --- Operation in flight too long (CCL-D); barriers are left out of the age by the exporter. --------------------
     operationAgeSeconds: 300,
     operationAgeFirstStepSeconds: 1800,
+
+    // --- A call that makes or ends a communicator does not come back (preload hooks). --------------------------------
+    // Some ranks came back from it so long ago, and others are in it still: no rank has to load anything for that.
+    callSplitSeconds: 30,
+    // Ranks wait in it for others that have not come. Jobs start slowly: containers, data and checkpoints are loaded meanwhile.
+    callWaitSeconds: 300,
+    // All are in it. Large jobs take minutes to make their first communicator.
+    callCeilingSeconds: 900,
 
     // --- Process vanished: others make no progress for longer than is usual, at least this long. A job that is being
     // killed dies everywhere sooner. -----------------------------------------------------------------------------------

@@ -64,6 +64,7 @@ type Queries struct {
 	Comms     string `yaml:"comms"`     // Gives nccl_comm_info.
 	Ages      string `yaml:"ages"`      // Gives nccl_op_age_seconds.
 	Stalled   string `yaml:"stalled"`   // Gives nccl_stall_seconds.
+	Calls     string `yaml:"calls"`     // Gives nccl_call_open_seconds.
 	Started   string `yaml:"started"`   // Gives nccl_ops_started_total.
 	Completed string `yaml:"completed"` // Gives nccl_ops_completed_total.
 	Waits     string `yaml:"waits"`     // Gives how much each rank (label rank) waits for what (label reason), per second.
@@ -121,6 +122,8 @@ type Analysis struct {
 	HangAfter          model.Duration `yaml:"hang_after"`
 	StorageBytesPerSec float64        `yaml:"storage_bytes_per_second"`
 	FirstOps           int64          `yaml:"first_ops"`
+	FirstStepIdle      model.Duration `yaml:"first_step_idle"`
+	FirstStepLimit     model.Duration `yaml:"first_step_limit"`
 	BusyCores          float64        `yaml:"busy_cores"`
 	IrregularFactor    float64        `yaml:"irregular_factor"`
 	Alpha              float64        `yaml:"alpha"`
@@ -191,6 +194,7 @@ func Default() *Config {
 				Comms:     "nccl_comm_info{ {{- .Selector -}} }",
 				Ages:      "nccl_op_age_seconds{ {{- .Selector -}} }",
 				Stalled:   "nccl_stall_seconds{ {{- .Selector -}} }",
+				Calls:     "nccl_call_open_seconds{ {{- .Selector -}} }",
 				Started:   "nccl_ops_started_total{ {{- .Selector -}} }",
 				Completed: "nccl_ops_completed_total{ {{- .Selector -}} }",
 				Waits:     "sum by (rank, reason) (rate(nccl_wait_seconds_total{ {{- .Selector -}} }[1m] {{- .Offset -}} ))",
@@ -214,7 +218,7 @@ func Default() *Config {
 		Labels: Labels{JobID: "job_id", Rank: "rank", Comm: "comm", Instance: "instance"},
 		Analysis: Analysis{
 			AllNodesUpTo: 64,
-			HangTriggers: "CulpritJobStalled|CulpritNoOperationCompleted|CulpritOperationTooOld|CulpritProcessVanished",
+			HangTriggers: "CulpritJobStalled|CulpritNoOperationCompleted|CulpritOperationTooOld|CulpritProcessVanished|CulpritCallBlocked",
 			ConfirmAfter: model.Duration(300 * time.Millisecond),
 			History:      model.Duration(5 * time.Minute),
 			Deadline:     model.Duration(30 * time.Second),
@@ -325,7 +329,7 @@ func (c *Config) Check() error {
 	}
 	for name, q := range map[string]string{
 		"processes": c.Prometheus.Queries.Processes, "comms": c.Prometheus.Queries.Comms,
-		"ages": c.Prometheus.Queries.Ages, "stalled": c.Prometheus.Queries.Stalled, "started": c.Prometheus.Queries.Started, "completed": c.Prometheus.Queries.Completed,
+		"ages": c.Prometheus.Queries.Ages, "stalled": c.Prometheus.Queries.Stalled, "calls": c.Prometheus.Queries.Calls, "started": c.Prometheus.Queries.Started, "completed": c.Prometheus.Queries.Completed,
 		"waits": c.Prometheus.Queries.Waits, "kernels": c.Prometheus.Queries.Kernels,
 	} {
 		if _, err := Query(q, `x="y"`); err != nil {
@@ -436,6 +440,8 @@ func (a *Analysis) Options() rca.Options {
 		HangAfter:          time.Duration(a.HangAfter),
 		StorageBytesPerSec: a.StorageBytesPerSec,
 		FirstOps:           a.FirstOps,
+		FirstStepIdle:      time.Duration(a.FirstStepIdle),
+		FirstStepLimit:     time.Duration(a.FirstStepLimit),
 		BusyCores:          a.BusyCores,
 		IrregularFactor:    a.IrregularFactor,
 		Alpha:              a.Alpha,

@@ -59,6 +59,7 @@ func TestExample(t *testing.T) {
 	}
 	thresholds := c.Analysis // Compared below: zero stands for the engine's default.
 	want.Analysis.HangAfter, want.Analysis.StorageBytesPerSec, want.Analysis.FirstOps = thresholds.HangAfter, thresholds.StorageBytesPerSec, thresholds.FirstOps
+	want.Analysis.FirstStepIdle, want.Analysis.FirstStepLimit = thresholds.FirstStepIdle, thresholds.FirstStepLimit
 	want.Analysis.BusyCores, want.Analysis.IrregularFactor, want.Analysis.LateAfter = thresholds.BusyCores, thresholds.IrregularFactor, thresholds.LateAfter
 	want.Analysis.Alpha, want.Analysis.Beta, want.Analysis.Theta = thresholds.Alpha, thresholds.Beta, thresholds.Theta
 	want.Analysis.PageConfidence = thresholds.PageConfidence
@@ -74,7 +75,8 @@ func TestExample(t *testing.T) {
 		t.Errorf("the example does not show the defaults (-default +example):\n%s", diff)
 	}
 	if got, want := c.Analysis.Options(), (rca.Options{
-		HangAfter: 2 * time.Second, StorageBytesPerSec: 1 << 20, FirstOps: 1, BusyCores: 0.5, IrregularFactor: 1.1, Alpha: 0.4, Beta: 0.6, Theta: 3,
+		HangAfter: 2 * time.Second, StorageBytesPerSec: 1 << 20, FirstOps: 1, FirstStepIdle: 2 * time.Minute,
+		FirstStepLimit: 20 * time.Minute, BusyCores: 0.5, IrregularFactor: 1.1, Alpha: 0.4, Beta: 0.6, Theta: 3,
 		LateAfter: time.Second, PageConfidence: 0.5,
 	}); got != want {
 		t.Errorf("thresholds are %+v, want %+v", got, want)

