@@ -85,7 +85,8 @@ func (d *Directory) Least(ctx context.Context, jobID string, comms []search.Comm
 	return nil
 }
 
-// Idle gives the ranks with nothing in flight; none when there are more than most, for then it tells of nobody.
+// Idle gives the ranks with nothing in flight that are in no call which makes or ends a communicator; none when there are more
+// than most, for then it tells of nobody.
 func (d *Directory) Idle(ctx context.Context, jobID string, most int) ([]int, error) {
 	selector := Selector("job_id", jobID)
 	processes, err := config.Query(d.cfg.Queries.Processes, selector)
@@ -96,7 +97,11 @@ func (d *Directory) Idle(ctx context.Context, jobID string, most int) ([]int, er
 	if err != nil {
 		return nil, err
 	}
-	vector, err := d.vector(ctx, fmt.Sprintf("topk(%d, %s unless on (rank) (%s > 0))", most+1, processes, stalled))
+	calls, err := config.Query(d.cfg.Queries.Calls, selector)
+	if err != nil {
+		return nil, err
+	}
+	vector, err := d.vector(ctx, fmt.Sprintf("topk(%d, %s unless on (rank) (%s > 0) unless on (rank) %s)", most+1, processes, stalled, calls))
 	if err != nil || len(vector) > most {
 		return nil, err
 	}

@@ -101,12 +101,14 @@ func (g *Gatherer) Open(ctx context.Context, jobID string, hints []Hint) (*Sessi
 			s.byRank[p.Rank] = n
 		}
 	}
-	slices.SortFunc(s.nodes, func(a, b *Node) int { return cmp.Compare(a.Base, b.Base) })
+	slices.SortFunc(s.nodes, byBase)
 	if len(s.nodes) == 0 {
 		return nil, errors.Join(fmt.Errorf("nobody is known to run job %q", jobID), err, failed)
 	}
 	return s, nil
 }
+
+func byBase(a, b *Node) int { return cmp.Compare(a.Base, b.Base) }
 
 // AllNodes gives all exporters of the job.
 func (s *Session) AllNodes() []*Node { return s.nodes }
@@ -267,6 +269,7 @@ func (s *Session) Evidence() rca.Evidence {
 	a.ev.Facts = append(a.ev.Facts, s.facts...)
 	a.lost(s)
 	a.counted(s)
+	a.silent(s)
 	a.finish()
 	for id, members := range s.members {
 		for rank, commRank := range members {

@@ -1,0 +1,84 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package evidence
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+
+	"github.com/culprit-project/culprit/analyzer/rca"
+)
+
+// block is the ranks that launchers put on one host: consecutive, by local rank.
+type block struct{ first, ranks int }
+
+// blocks tells from the local ranks that processes claim which ranks each host has, known or not. Hosts whose ranks are not
+// consecutive are left out, and all are where hosts do not have equally many.
+func (s *Session) blocks() map[*Node]block {
+	size := 0
+	first := map[*Node]int{}
+	for rank, p := range s.processes {
+		local, err := strconv.Atoi(p.Labels["local_rank"])
+		if err != nil || local < 0 {
+			return nil
+		}
+		size = max(size, local+1)
+		n := s.byRank[rank]
+		if at, known := first[n]; !known {
+			first[n] = rank - local
+		} else if at != rank-local {
+			first[n] = -1
+		}
+	}
+	out := map[*Node]block{}
+	for n, at := range first {
+		if at >= 0 && at%size == 0 {
+			out[n] = block{at, size}
+		}
+	}
+	return out
+}
+
+// absent gives the ranks that nobody has ever shown although another one of their host is there, by host, in order.
+func (s *Session) absent() map[*Node][]int {
+	if s.world == 0 || len(s.processes) >= s.world {
+		return nil
+	}
+	out := map[*Node][]int{}
+	for n, b := range s.blocks() {
+		for r := b.first; r < min(b.first+b.ranks, s.world); r++ {
+			if _, known := s.processes[r]; !known {
+				out[n] = append(out[n], r)
+			}
+		}
+	}
+	return out
+}
+
+// silent adds ranks that have never called NCCL: they are not there, and the preload hooks of those beside them tell of calls.
+// What hooks see begins with a process's first call, so a rank that is stuck before it says nothing at all.
+func (a *assembly) silent(s *Session) {
+	absent := s.absent()
+	for _, n := range slices.SortedFunc(maps.Keys(absent), byBase) {
+		if n.state == nil || n.err != nil || len(n.state.Unread) > 0 {
+			continue
+		}
+		hooked, host := false, ""
+		for i := range n.state.Processes {
+			p := &n.state.Processes[i]
+			hooked = hooked || p.CallsSeen && p.JobID == s.jobID
+			host = p.Host
+		}
+		for _, rank := range absent[n] {
+			if _, shown := a.seen[rank]; shown || !hooked {
+				continue
+			}
+			a.ev.Ranks = append(a.ev.Ranks, rca.Rank{
+				ID: rank, Host: host, Caps: rca.SeesCalls | rca.SeesInit,
+				ReadBytesPerSec: -1, WriteBytesPerSec: -1, CPUCores: -1, ProxyRunDelay: -1,
+			})
+		}
+	}
+}
