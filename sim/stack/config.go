@@ -4,6 +4,7 @@
 package stack
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -51,7 +52,7 @@ func (s *Stack) writeConfig() error {
 	var b strings.Builder
 	err := prometheusConfig.Execute(&b, map[string]any{
 		"Interval":     s.cfg.Interval,
-		"Rules":        filepath.Join(s.cfg.Root, "rules", "*.yaml"),
+		"Rules":        cmp.Or(s.cfg.Rules, filepath.Join(s.cfg.Root, "rules", "*.yaml")),
 		"Alertmanager": s.alertmanagerAddr,
 		"Analyzer":     s.analyzerAddr,
 		"Exporters":    exporters,

@@ -24,6 +24,10 @@ type Config struct {
 	ToolsDir string // prometheus, alertmanager.
 	Dir      string // Scratch: configuration, logs, data; removed by nobody but the caller.
 	Hosts    int
+	// Rules are the rule files, as a glob; empty: those of the repository.
+	Rules string
+	// Analyzer is the analyzer's configuration file; empty: none.
+	Analyzer string
 	// Discovery are URLs of Prometheus's HTTP service discovery that tell of further exporters, such as simulated ones.
 	Discovery []string
 	// Interval is Prometheus's scrape and evaluation interval.
@@ -128,6 +132,7 @@ func (s *Stack) startAnalyzer() (err error) {
 		"--web.listen-address="+s.analyzerAddr,
 		"--prometheus.url=http://"+s.prometheusAddr,
 		"--alertmanager.url=http://"+s.alertmanagerAddr,
+		"--config.file="+s.cfg.Analyzer,
 	)
 	return err
 }
@@ -189,6 +194,9 @@ func (s *Stack) ExporterURL(host int) string { return "http://" + s.hosts[host].
 
 // HostName gives the simulated host's name.
 func (s *Stack) HostName(host int) string { return s.hosts[host].name }
+
+// TraceDir is where processes of a host leave their trace files.
+func (s *Stack) TraceDir(host int) string { return s.hosts[host].traces }
 
 // HostOfRank gives the simulated host of a rank of a job of so many ranks: blocks of equal size, as the launcher does.
 func (s *Stack) HostOfRank(rank, ranks int) int { return rank / (ranks / len(s.hosts)) }
