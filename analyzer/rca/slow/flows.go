@@ -136,8 +136,8 @@ func (a *slowAnalysis) gatherFlows(t *timeline) ([]flowKey, []flowGroup) {
 		}
 		gr := &groups[g]
 		gr.segs = append(gr.segs, int32(i))
-		gr.now += float64(max(s.SendActive, s.SendWait[sendNet]))
-		if s.FastestTime > 0 && s.SlowestTime > 2*s.FastestTime {
+		gr.now += outstanding(s)
+		if s.uneven() {
 			if chans[g] == nil {
 				chans[g] = map[int]int{}
 			}
@@ -154,6 +154,22 @@ func (a *slowAnalysis) gatherFlows(t *timeline) ([]flowKey, []flowGroup) {
 	}
 	return keys, groups
 }
+
+// outstanding is the time that an operation's sends had a transfer outstanding, summed over flows, ns.
+func outstanding(s *seg) float64 { return float64(max(s.SendActive, s.SendWait[sendNet])) }
+
+// overdue is by how much an operation's sends, outstanding for ref when all is well, held it up, ns. Flows run side by side: what
+// each is slower by counts once, and what one of them alone is slower by counts whole.
+func (s *seg) overdue(ref float64) float64 {
+	over, flows := outstanding(s)-ref, float64(max(1, s.SendFlows))
+	if s.uneven() {
+		return max(over/flows, min(over, float64(s.SlowestTime)-ref/flows))
+	}
+	return over / flows
+}
+
+// uneven says that one of an operation's channels took much longer than another.
+func (s *seg) uneven() bool { return s.FastestTime > 0 && s.SlowestTime > 2*s.FastestTime }
 
 // flowPeers tells where the flows of collectives go: what is in flight shows all of them, finished work the slowest.
 func (a *slowAnalysis) flowPeers() map[commNode][]peerShare {

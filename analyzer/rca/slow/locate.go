@@ -106,7 +106,7 @@ func (a *slowAnalysis) onPath(f finding, p *fitted, flush []slowEnd) finding {
 			}
 		}
 	}
-	f.nodes, f.weight = nil, min(f.weight, 0.75)
+	f.nodes, f.weight = nil, min(f.weight, surePlace)
 	f.group = "path " + p.path[0] + "->" + p.path[1]
 	f.what = fmt.Sprintf("transfers on it are outstanding %.1f times as long as they were or as elsewhere", p.factor)
 	return f

@@ -53,7 +53,7 @@ func (a *slowAnalysis) network() []finding {
 	}
 	// One place that explains which flows are slow and which are not is the reason even where the delays of its steps
 	// add up to more than its flows show.
-	if f, ok := a.locateNet(groups, flush, all); ok && g-1 >= leastPart*(all-1) && f.weight >= surePlace {
+	if f, ok := a.locateNet(groups, flush, all); ok && f.weight >= surePlace && g-1 >= leastPart*(all-1) {
 		return []finding{f}
 	}
 	if a.inAllSlow(flush) {
@@ -148,12 +148,10 @@ func (a *slowAnalysis) idealTransfers(elsewhere bool, ends ...[]slowEnd) func(*j
 			e := &es[i]
 			for _, g := range e.segs {
 				s := &a.segs[g]
-				// Flows run side by side: what each is slower by counts once.
-				over := max(int64(s.SendWait[sendNet]), int64(s.SendActive)) - e.ref
+				over := int64(s.overdue(float64(e.ref)))
 				if e.flush {
-					over = int64(s.RecvWait[recvFlush]) - e.ref
+					over = (int64(s.RecvWait[recvFlush]) - e.ref) / int64(max(1, s.SendFlows))
 				}
-				over /= int64(max(1, s.SendFlows))
 				if j := &a.jobs[s.job]; over > 0 {
 					lower(j, max(j.transfer/10, j.transfer-over))
 				}

@@ -25,6 +25,7 @@ type finding struct {
 	weight float64
 	what   string // For the summary, after the names.
 	mode   string // persistent, intermittent, fluctuating (H7).
+	once   bool   // In one iteration alone.
 	comm   int32
 	lane   int // Channel, -1 none.
 }
@@ -198,22 +199,16 @@ func (t *timeline) iterationTimes() []int64 {
 	if t.iters < 2 {
 		return nil
 	}
-	starts := make([][]int64, t.iters)
-	for n := range t.ranks {
-		first := make([]int64, t.iters)
-		for _, i := range t.ranks[n] {
-			if s := &t.segs[i]; s.iter != noIteration && first[s.iter] == 0 {
-				first[s.iter] = s.enter
-			}
-		}
-		for k := 0; k+1 < t.iters; k++ {
-			if first[k] != 0 && first[k+1] > first[k] {
-				starts[k] = append(starts[k], first[k+1]-first[k])
+	lengths := make([][]int64, t.iters-1)
+	for _, begun := range t.iterationStarts() {
+		for k := 0; k+1 < len(begun); k++ {
+			if begun[k] != 0 && begun[k+1] > begun[k] {
+				lengths[k] = append(lengths[k], begun[k+1]-begun[k])
 			}
 		}
 	}
 	var out []int64
-	for _, v := range starts[:t.iters-1] {
+	for _, v := range lengths {
 		if len(v) > 0 {
 			out = append(out, median64(v))
 		}
@@ -237,6 +232,9 @@ func (a *slowAnalysis) findings() []finding {
 	}
 	out = append(out, a.network()...)
 	add(a.global())
+	if len(out) == 0 && a.paused == nil && a.early == nil {
+		add(a.slowInSpells())
+	}
 	slices.SortStableFunc(out, func(x, y finding) int { return cmp.Compare(y.score(), x.score()) })
 	return a.localFirst(out)
 }
@@ -346,7 +344,7 @@ func (a *slowAnalysis) verdict() rca.Verdict {
 		}
 	}
 	v.Action = rca.ActionFor(v.Class, v.Cause)
-	v.Page = (v.Class == rca.SlowCompute || v.Class == rca.SlowComm || v.Class == rca.SlowMixed) && a.Opt.Carries(v.Class, v.Confidence) && len(f.nodes) > 0 && f.gain >= a.Opt.IrregularFactor
+	v.Page = (v.Class == rca.SlowCompute || v.Class == rca.SlowComm || v.Class == rca.SlowMixed) && a.Opt.Carries(v.Class, v.Confidence) && len(f.nodes) > 0 && !f.once && f.gain >= a.Opt.IrregularFactor
 	return v
 }
 
