@@ -34,6 +34,7 @@ type Dump struct {
 	Timing         bool             // Starts were recorded: an operation without one has not begun.
 	Assumed        bool             // Some completions are assumed (Entry.Assumed).
 	Recorded       int              // Operations in the dump; Entries leaves older completed ones out.
+	batched        map[string]bool  // Groups by name whose sends and receives were launched in batches.
 }
 
 // Group is a process group as the rank knows it.
@@ -84,6 +85,7 @@ type Entry struct {
 	DurationNS    int64 // Of the kernel, 0 unknown.
 	TimeoutMS     int64
 	Retired       bool
+	InBatch       bool     // Its state is that of the batch that it was launched in.
 	Assumed       bool     // The backend reports no states: completed as far as the recorder knows, or failed.
 	Stack         []string // Innermost last.
 }
@@ -178,6 +180,7 @@ func (d *Dump) fill(root any, shared *Shared) error {
 			d.Truncated = true
 		}
 	}
+	d.settleBatches()
 	d.trim()
 	return nil
 }

@@ -19,7 +19,7 @@ const recentKept = 8
 // Evidence turns a job's dumps into what the engine takes. Ages are lower bounds: a dump does not say when it was
 // written, so the newest time stamp in any of them stands for now.
 func Evidence(dumps []Assigned) rca.Evidence {
-	a := assembly{comms: map[rca.CommID]*rca.Comm{}, mixed: map[rca.CommID]bool{}, users: map[rca.CommID][]int{}}
+	a := assembly{comms: map[rca.CommID]*rca.Comm{}, mixed: map[rca.CommID]bool{}, batched: map[rca.CommID]bool{}, users: map[rca.CommID][]int{}}
 	for i := range dumps {
 		a.survey(&dumps[i])
 	}
@@ -54,13 +54,15 @@ func Evidence(dumps []Assigned) rca.Evidence {
 }
 
 type assembly struct {
-	world  int
-	now    int64 // Newest time stamp, Unix ns.
-	comms  map[rca.CommID]*rca.Comm
-	mixed  map[rca.CommID]bool // Groups whose counters count send/recv too.
-	timing bool                // PyTorch was told to record starts: an operation without one has not begun.
-	agreed map[rca.CommID]int64
-	users  map[rca.CommID][]int // Ranks that use a group whose members no dump lists.
+	world int
+	now   int64 // Newest time stamp, Unix ns.
+	comms map[rca.CommID]*rca.Comm
+	mixed map[rca.CommID]bool // Groups whose counters count send/recv too.
+	// batched are groups in which any rank launched sends and receives in batches.
+	batched map[rca.CommID]bool
+	timing  bool // PyTorch was told to record starts: an operation without one has not begun.
+	agreed  map[rca.CommID]int64
+	users   map[rca.CommID][]int // Ranks that use a group whose members no dump lists.
 }
 
 // id gives the identity of a group that a dump's entry names.
@@ -87,6 +89,9 @@ func (a *assembly) survey(d *Assigned) {
 	a.world = max(a.world, d.Rank+1)
 	a.now = max(a.now, d.NewestNS)
 	a.timing = a.timing || d.Timing
+	for name := range d.batched {
+		a.batched[a.id(d, name)] = true
+	}
 	for i := range d.Entries {
 		e := &d.Entries[i]
 		id := a.id(d, e.Group)
@@ -194,8 +199,11 @@ func (a *assembly) membership(d *Assigned, name string, st Status, counted bool,
 	}
 	calls := map[string]int64{} // Pending send/recv so far, per peer and direction.
 	for _, e := range entries {
-		if e.Name == "coalesced" && e.P2P {
+		if e.Name == coalesced && e.P2P {
 			continue // Its members are recorded themselves.
+		}
+		if a.batched[id] && e.P2P && e.Pending() && !e.InBatch && counted && st.Completed >= e.P2PSeq {
+			continue // Of a batch that has completed and whose end is not in the dump.
 		}
 		if !e.P2P && e.CollectiveSeq >= 0 {
 			m.Called = max(m.Called, e.CollectiveSeq)
@@ -217,7 +225,7 @@ func (a *assembly) membership(d *Assigned, name string, st Status, counted bool,
 		}
 		// Operations of one coalesced launch share a number: they are one.
 		if n := len(*list); n > 0 && op.Number >= 0 && (*list)[n-1].Number == op.Number {
-			if last := &(*list)[n-1]; e.Name != "coalesced" {
+			if last := &(*list)[n-1]; e.Name != coalesced {
 				last.Count, last.Bytes = -1, -1
 			}
 			continue
