@@ -111,8 +111,8 @@ func (w *waitFor) waiting(r *root) int {
 // sentence says what happened, for a tired person.
 func (w *waitFor) sentence(r *root, d *decision) string {
 	age, n := "", w.waiting(r)
-	// Younger ones are lower bounds of sources that do not tell the time.
-	if r.inst >= 0 && w.insts[r.inst].age >= 100*time.Millisecond {
+	// Younger ones are lower bounds, of sources that do not tell when they were asked.
+	if r.inst >= 0 && w.insts[r.inst].age >= w.Opt.HangAfter {
 		age = " for " + words.Span(w.insts[r.inst].age)
 	}
 	wait := words.Plural(n, "rank") + pick(n == 1, " waits", " wait") + " for it"
@@ -121,7 +121,10 @@ func (w *waitFor) sentence(r *root, d *decision) string {
 		if d.benign {
 			return fmt.Sprintf("%s has not called %s%s while %s; %s.", w.RankList(r.nodes), w.opName(r.inst), age, wait, r.leaf.note)
 		}
-		return fmt.Sprintf("%s has not called %s%s while %s; %s.", w.RankName(r.nodes[0]), w.opName(r.inst), age, wait, r.leaf.note)
+		return fmt.Sprintf("%s has not called %s%s while %s; %s.", w.RankName(r.nodes[0]), w.missedName(r.inst), age, wait, r.leaf.note)
+	case rootAhead:
+		return fmt.Sprintf("%s alone %s in %s%s, which %s have not called: one call too many, or something holds all of the others.",
+			w.RankList(r.nodes), pick(len(r.nodes) == 1, "is", "are"), w.opName(r.inst), age, words.RankNumbers(w.IDs(r.others)))
 	case rootDead:
 		if r.inst < 0 {
 			return fmt.Sprintf("%s: %s.", w.RankName(r.nodes[0]), r.leaf.note)

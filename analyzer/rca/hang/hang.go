@@ -22,7 +22,8 @@ func Analyze(x *job.Index) (v rca.Verdict, ok bool) {
 	w.refine(soft)
 	hard = append(hard, slices.DeleteFunc(slices.Clone(soft), func(r root) bool { return !r.leaf.hard })...)
 	soft = slices.DeleteFunc(soft, func(r root) bool { return r.leaf.hard })
-	d := w.decide(hard, soft)
+	hard, apart := w.outnumbered(hard)
+	d := w.decide(hard, append(soft, apart...))
 	if len(x.Ev.Timeline) > 0 && len(d.chosen) > 0 && !slices.ContainsFunc(d.chosen, func(r root) bool { return r.kind != rootMoving }) {
 		return rca.Verdict{}, false // Whoever is waited for gets on: slow, not hung.
 	}

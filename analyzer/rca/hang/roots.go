@@ -21,6 +21,7 @@ type root struct {
 	leaf    leaf
 	what    flawKind
 	order   []orderSide // Deadlock: who entered what first.
+	others  []int32     // Those that it is ahead of.
 	vertex  []int32     // What others must reach to be explained by it.
 }
 
@@ -36,6 +37,7 @@ const (
 	rootGroup             // All inside, nobody shows more.
 	rootSilent            // Nothing is known of it.
 	rootMoving            // It makes progress: not hung.
+	rootAhead             // It is in an operation that most members have not called, or something holds all of those.
 )
 
 // findRoots follows the waiting of all stuck ranks to its ends. What cannot be explained by somebody else's waiting is
@@ -220,8 +222,8 @@ func (w *waitFor) inFlight(v int32) bool {
 	return false
 }
 
-// wantedIn gives the operation in which the others miss the rank: the one that most wait in, of those the one they stand
-// still in longest.
+// wantedIn gives the operation in which the others miss the rank: the one that lacks fewest beside it, for ranks that wait for
+// it elsewhere are missed in what comes later; of those the one that most wait in, and longest.
 func (w *waitFor) wantedIn(v int32) int32 {
 	best := int32(-1)
 	for _, e := range w.in[w.rrow[v]:w.rrow[v+1]] {
@@ -229,11 +231,24 @@ func (w *waitFor) wantedIn(v int32) int32 {
 		if i < 0 || i == best {
 			continue
 		}
-		if best < 0 || cmp.Or(cmp.Compare(w.insts[best].inside, w.insts[i].inside), cmp.Compare(w.insts[best].age, w.insts[i].age), cmp.Compare(i, best)) < 0 {
+		if best < 0 || w.wantedMore(best, i) {
 			best = i
 		}
 	}
 	return best
+}
+
+func (w *waitFor) wantedMore(than, i int32) bool {
+	a, b := &w.insts[than], &w.insts[i]
+	if ap, bp := a.key.p2p(), b.key.p2p(); ap != bp && w.lacks(a) == w.lacks(b) {
+		return ap // Who sends runs ahead of who receives.
+	}
+	return cmp.Or(cmp.Compare(w.lacks(b), w.lacks(a)), cmp.Compare(a.inside, b.inside), cmp.Compare(a.age, b.age), cmp.Compare(i, than)) < 0
+}
+
+// lacks counts the members that are not inside.
+func (w *waitFor) lacks(in *instance) int {
+	return pick(in.key.p2p(), 2, w.Comms[in.key.comm].Size) - in.inside
 }
 
 // diedIn gives the operation that a dead process was inside and is missed in, else the one it is missed in.

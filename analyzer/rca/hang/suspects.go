@@ -30,6 +30,8 @@ func (w *waitFor) composeSuspects(d *decision, v *rca.Verdict) {
 		switch {
 		case r.kind == rootLink:
 			group.WriteString(fmt.Sprintf("link %d->%d", w.Nodes[r.nodes[0]].ID, w.Nodes[r.peer].ID))
+		case r.kind == rootAhead:
+			group.WriteString(words.RankNumbers(w.IDs(r.nodes)) + ", or what holds " + words.RankNumbers(w.IDs(r.others)))
 		case r.kind == rootGroup || len(r.nodes) == 0:
 			group.WriteString("members of " + w.opGroup(r))
 		default:

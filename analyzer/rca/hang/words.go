@@ -20,6 +20,16 @@ func (x *standstill) opName(inst int32) string {
 	return job.OpLabel(in.op()) + " on " + x.Comms[in.key.comm].Name
 }
 
+// missedName is the part in an operation that somebody has not called, for people: of a send or receive it is the other half.
+func (x *standstill) missedName(inst int32) string {
+	if inst < 0 || !x.insts[inst].key.p2p() {
+		return x.opName(inst)
+	}
+	in := &x.insts[inst]
+	half := pick(in.op().Func == "Send", "Recv", "Send")
+	return fmt.Sprintf("the %s that rank %d's %s needs", half, x.Nodes[in.joins[0].node].ID, x.opName(inst))
+}
+
 // flawText says what a rank shows of itself, without ages.
 func (x *standstill) flawText(r *root) string {
 	peer := ""

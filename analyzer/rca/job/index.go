@@ -53,7 +53,7 @@ type Index struct {
 	Comms     []Comm
 	CommOf    map[rca.CommID]int32
 	funcs     map[string]int32
-	FuncNames []string // By FuncNumber.
+	FuncNames []string           // By FuncNumber.
 	Seen      int                // Nodes with a rank.
 	World     int                // Ranks the job should have.
 	Mates     map[string][]int32 // Nodes by host.

@@ -1,0 +1,69 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package engine
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/culprit-project/culprit/analyzer/rca"
+	"github.com/culprit-project/culprit/analyzer/rca/rcatest"
+)
+
+// TestMajorityOutside: a minority is not right for waiting, nor a majority guilty for being outside. One call too many explains
+// what many ranks held at once would.
+func TestMajorityOutside(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		inside []int
+		edit   func(*hungJob)
+		class  rca.Class
+		ranks  []int
+	}{
+		{"one of four is ahead", []int{0}, func(*hungJob) {}, rca.Unknown, []int{-1}},
+		{"two of five are ahead", []int{0, 3}, func(*hungJob) {}, rca.Unknown, []int{-1}},
+		{"half of them", []int{0, 1}, func(*hungJob) {}, rca.NotEntered, []int{2, 3}},
+		{"all the others are stopped", []int{0}, func(j *hungJob) {
+			for _, r := range []int{1, 2, 3} {
+				j.rank(r).State = rca.ProcessStopped
+			}
+		}, rca.NotEntered, []int{1, 2, 3}},
+		{"of the others one is further behind", []int{0}, func(j *hungJob) { j.on(2, "dp").Called-- }, rca.NotEntered, []int{1, 2, 3}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			members := []int{0, 1, 2, 3}
+			if len(c.inside) == 2 && c.inside[1] == 3 {
+				members = append(members, 4)
+			}
+			j := newHungJob(len(members)).comm("dp", members...).in("dp", "AllReduce", c.inside)
+			c.edit(j)
+			v := j.verdict()
+			if v.Class != c.class || !slices.Equal(rcatest.CulpritRanks(v), c.ranks) {
+				t.Errorf("%s %v (%.2f): %s", v.Class, rcatest.CulpritRanks(v), v.Confidence, v.Summary)
+			}
+			if c.class == rca.Unknown && !strings.Contains(v.Summary, "one call too many") {
+				t.Errorf("does not tell both stories: %s", v.Summary)
+			}
+		})
+	}
+}
+
+// TestFirstMissedOperationIsNamed: a rank is missed in all that its peers do after what it did not call; the first tells where
+// in its program it stands.
+func TestFirstMissedOperationIsNamed(t *testing.T) {
+	j := newHungJob(4).comm("world", 0, 1, 2, 3).comm("tp_0", 0, 1).comm("tp_1", 2, 3)
+	j.in("tp_0", "AllReduce", []int{0}).in("world", "AllReduce", []int{2, 3})
+	if v := j.verdict(); v.Comm != "tp_0" || !slices.Equal(rcatest.CulpritRanks(v), []int{1}) {
+		t.Errorf("%v in %s of %s: %s", rcatest.CulpritRanks(v), v.Op, v.Comm, v.Summary)
+	}
+}
+
+// TestMissedHalfIsNamed: who waits to receive is waited for by nobody's receiving.
+func TestMissedHalfIsNamed(t *testing.T) {
+	j := newHungJob(3).comm("pp", 0, 1, 2).in("pp", "Recv", []int{2}, func(_ int, o *rca.Op) { o.Peer, o.Number = 1, -1 })
+	if v := j.verdict(); !strings.Contains(v.Summary, "the Send that rank 2's Recv") || !slices.Equal(rcatest.CulpritRanks(v), []int{1}) {
+		t.Errorf("%v: %s", rcatest.CulpritRanks(v), v.Summary)
+	}
+}
