@@ -1,7 +1,7 @@
 // Copyright 2026 The Culprit Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// What the ABI adapters (profiler_v*.c) call: NCCL's events without their version's layout. Every function takes any
+// What the ABI adapters (adapter.c, profiler_v*.c) call: NCCL's events without their version's layout. Every function takes any
 // handle at any time, and does nothing for one that it cannot use.
 
 #ifndef CULPRIT_EVENTS_H

@@ -4,17 +4,11 @@
 // Adapter for version 2 of the profiler ABI (NCCL 2.24 and 2.25). It has no API events, does not tell a receiver that is not ready
 // from a slow network, and names the communicator only with each operation.
 
+#include "adapter.h"
 #include "chain.h"
 #include "events.h"
-#include "session.h"
 
-#define EXPORT __attribute__((visibility("default")))
-
-static int init(void **context, int *mask) {
-  struct comm_info info = {.abi = 2, .nnodes = -1, .nranks = -1, .rank = -1};
-  session_open_comm(&info, context, mask, NULL);
-  return CULPRIT_NCCL_SUCCESS;
-}
+static int init(void **context, int *mask) { return adapter_open_unnamed(2, context, mask); }
 
 static handle start_launch(handle comm, const struct culprit_nccl_descr_v2 *d) {
   struct op_launch launch = {.root = -1, .peer = -1, .group = handle_from_pointer(d->parentObj)};
@@ -67,36 +61,12 @@ static int start_event(void *context, void **h, struct culprit_nccl_descr_v2 *d)
   return CULPRIT_NCCL_SUCCESS;
 }
 
-static int stop_event(void *h) {
-  if (__builtin_expect(chain_on, 0)) {
-    chain_stop(h);
-  } else {
-    event_stop(handle_from_pointer(h));
-  }
-  return CULPRIT_NCCL_SUCCESS;
-}
-
-static int record_event_state(void *h, int state, union culprit_nccl_state_args_v2 *args) {
-  const uint64_t value = args == NULL ? 0 : args->proxyOp.transSize;
-  if (__builtin_expect(chain_on, 0)) {
-    chain_state(h, state, value);
-  } else {
-    event_state(handle_from_pointer(h), state, value);
-  }
-  return CULPRIT_NCCL_SUCCESS;
-}
-
-static int finalize(void *context) {
-  session_close_comm(context);
-  return CULPRIT_NCCL_SUCCESS;
-}
-
 extern const struct culprit_nccl_profiler_v2 ncclProfiler_v2;
 EXPORT const struct culprit_nccl_profiler_v2 ncclProfiler_v2 = {
     .name = "Culprit",
     .init = init,
     .startEvent = start_event,
-    .stopEvent = stop_event,
-    .recordEventState = record_event_state,
-    .finalize = finalize,
+    .stopEvent = adapter_stop,
+    .recordEventState = adapter_state_v2,
+    .finalize = adapter_finalize,
 };

@@ -3,18 +3,13 @@
 
 // Adapter for version 4 of the profiler ABI (NCCL 2.27). It has no API events: an operation begins with its launch.
 
+#include "adapter.h"
 #include "chain.h"
 #include "events.h"
-#include "session.h"
-
-#define EXPORT __attribute__((visibility("default")))
 
 static int init(void **context, int *mask, const char *name, uint64_t comm_hash, int nnodes, int nranks, int rank,
                 culprit_nccl_logger logger) {
-  struct comm_info info = {
-      .abi = 4, .comm_id = comm_hash, .name = name, .nnodes = nnodes, .nranks = nranks, .rank = rank};
-  session_open_comm(&info, context, mask, logger);
-  return CULPRIT_NCCL_SUCCESS;
+  return adapter_open(4, context, comm_hash, mask, name, nnodes, nranks, rank, logger);
 }
 
 static handle start_launch(handle comm, const struct culprit_nccl_descr_v4 *d) {
@@ -63,36 +58,12 @@ static int start_event(void *context, void **h, struct culprit_nccl_descr_v4 *d)
   return CULPRIT_NCCL_SUCCESS;
 }
 
-static int stop_event(void *h) {
-  if (__builtin_expect(chain_on, 0)) {
-    chain_stop(h);
-  } else {
-    event_stop(handle_from_pointer(h));
-  }
-  return CULPRIT_NCCL_SUCCESS;
-}
-
-static int record_event_state(void *h, int state, union culprit_nccl_state_args *args) {
-  const uint64_t value = args == NULL ? 0 : args->kernelCh.pTimer;
-  if (__builtin_expect(chain_on, 0)) {
-    chain_state(h, state, value);
-  } else {
-    event_state(handle_from_pointer(h), state, value);
-  }
-  return CULPRIT_NCCL_SUCCESS;
-}
-
-static int finalize(void *context) {
-  session_close_comm(context);
-  return CULPRIT_NCCL_SUCCESS;
-}
-
 extern const struct culprit_nccl_profiler_v4 ncclProfiler_v4;
 EXPORT const struct culprit_nccl_profiler_v4 ncclProfiler_v4 = {
     .name = "Culprit",
     .init = init,
     .startEvent = start_event,
-    .stopEvent = stop_event,
-    .recordEventState = record_event_state,
-    .finalize = finalize,
+    .stopEvent = adapter_stop,
+    .recordEventState = adapter_state,
+    .finalize = adapter_finalize,
 };

@@ -3,18 +3,13 @@
 
 // Adapter for version 5 of the profiler ABI (NCCL 2.28).
 
+#include "adapter.h"
 #include "chain.h"
 #include "events.h"
-#include "session.h"
-
-#define EXPORT __attribute__((visibility("default")))
 
 static int init(void **context, uint64_t comm_id, int *mask, const char *name, int nnodes, int nranks, int rank,
                 culprit_nccl_logger logger) {
-  struct comm_info info = {
-      .abi = 5, .comm_id = comm_id, .name = name, .nnodes = nnodes, .nranks = nranks, .rank = rank};
-  session_open_comm(&info, context, mask, logger);
-  return CULPRIT_NCCL_SUCCESS;
+  return adapter_open(5, context, comm_id, mask, name, nnodes, nranks, rank, logger);
 }
 
 static handle start_call(handle comm, const struct culprit_nccl_descr_v5 *d) {
@@ -84,36 +79,12 @@ static int start_event(void *context, void **h, struct culprit_nccl_descr_v5 *d)
   return CULPRIT_NCCL_SUCCESS;
 }
 
-static int stop_event(void *h) {
-  if (__builtin_expect(chain_on, 0)) {
-    chain_stop(h);
-  } else {
-    event_stop(handle_from_pointer(h));
-  }
-  return CULPRIT_NCCL_SUCCESS;
-}
-
-static int record_event_state(void *h, int state, union culprit_nccl_state_args *args) {
-  const uint64_t value = args == NULL ? 0 : args->kernelCh.pTimer;
-  if (__builtin_expect(chain_on, 0)) {
-    chain_state(h, state, value);
-  } else {
-    event_state(handle_from_pointer(h), state, value);
-  }
-  return CULPRIT_NCCL_SUCCESS;
-}
-
-static int finalize(void *context) {
-  session_close_comm(context);
-  return CULPRIT_NCCL_SUCCESS;
-}
-
 extern const struct culprit_nccl_profiler_v5 ncclProfiler_v5;
 EXPORT const struct culprit_nccl_profiler_v5 ncclProfiler_v5 = {
     .name = "Culprit",
     .init = init,
     .startEvent = start_event,
-    .stopEvent = stop_event,
-    .recordEventState = record_event_state,
-    .finalize = finalize,
+    .stopEvent = adapter_stop,
+    .recordEventState = adapter_state,
+    .finalize = adapter_finalize,
 };

@@ -4,29 +4,19 @@
 // Adapter for versions 6 and 7 of the profiler ABI (NCCL 2.29 to 2.30, and 2.31). Version 7 appends to the descriptors of
 // version 6 and changes nothing that is there.
 
+#include "adapter.h"
 #include "chain.h"
 #include "events.h"
 #include "profiler_v6.h"
-#include "session.h"
-
-#define EXPORT __attribute__((visibility("default")))
-
-static int open_comm(uint32_t abi, void **context, uint64_t comm_id, int *mask, const char *name, int nnodes, int nranks,
-                     int rank, culprit_nccl_logger logger) {
-  struct comm_info info = {
-      .abi = abi, .comm_id = comm_id, .name = name, .nnodes = nnodes, .nranks = nranks, .rank = rank};
-  session_open_comm(&info, context, mask, logger);
-  return CULPRIT_NCCL_SUCCESS;
-}
 
 static int init_v6(void **context, uint64_t comm_id, int *mask, const char *name, int nnodes, int nranks, int rank,
                    culprit_nccl_logger logger) {
-  return open_comm(6, context, comm_id, mask, name, nnodes, nranks, rank, logger);
+  return adapter_open(6, context, comm_id, mask, name, nnodes, nranks, rank, logger);
 }
 
 static int init_v7(void **context, uint64_t comm_id, int *mask, const char *name, int nnodes, int nranks, int rank,
                    culprit_nccl_logger logger) {
-  return open_comm(7, context, comm_id, mask, name, nnodes, nranks, rank, logger);
+  return adapter_open(7, context, comm_id, mask, name, nnodes, nranks, rank, logger);
 }
 
 static handle start_call(handle comm, const struct culprit_nccl_descr_v6 *d) {
@@ -103,38 +93,14 @@ static int start_event(void *context, void **h, struct culprit_nccl_descr_v6 *d)
   return CULPRIT_NCCL_SUCCESS;
 }
 
-static int stop_event(void *h) {
-  if (__builtin_expect(chain_on, 0)) {
-    chain_stop(h);
-  } else {
-    event_stop(handle_from_pointer(h));
-  }
-  return CULPRIT_NCCL_SUCCESS;
-}
-
-static int record_event_state(void *h, int state, union culprit_nccl_state_args *args) {
-  const uint64_t value = args == NULL ? 0 : args->kernelCh.pTimer;
-  if (__builtin_expect(chain_on, 0)) {
-    chain_state(h, state, value);
-  } else {
-    event_state(handle_from_pointer(h), state, value);
-  }
-  return CULPRIT_NCCL_SUCCESS;
-}
-
-static int finalize(void *context) {
-  session_close_comm(context);
-  return CULPRIT_NCCL_SUCCESS;
-}
-
 extern const struct culprit_nccl_profiler_v6 ncclProfiler_v6;
 EXPORT const struct culprit_nccl_profiler_v6 ncclProfiler_v6 = {
     .name = "Culprit",
     .init = init_v6,
     .startEvent = start_event,
-    .stopEvent = stop_event,
-    .recordEventState = record_event_state,
-    .finalize = finalize,
+    .stopEvent = adapter_stop,
+    .recordEventState = adapter_state,
+    .finalize = adapter_finalize,
 };
 
 extern const struct culprit_nccl_profiler_v7 ncclProfiler_v7;
@@ -144,8 +110,8 @@ EXPORT const struct culprit_nccl_profiler_v7 ncclProfiler_v7 = {
             .name = "Culprit",
             .init = init_v7,
             .startEvent = start_event,
-            .stopEvent = stop_event,
-            .recordEventState = record_event_state,
-            .finalize = finalize,
+            .stopEvent = adapter_stop,
+            .recordEventState = adapter_state,
+            .finalize = adapter_finalize,
         },
 };
