@@ -130,6 +130,7 @@ func (x *standstill) buildInstances() {
 		x.settle(&x.insts[i])
 		x.callers(int32(i))
 	}
+	x.outvote()
 	for n := range x.acts {
 		for i := range x.acts[n] {
 			x.acts[n][i].stuck = x.insts[x.acts[n][i].inst].stuck
@@ -160,6 +161,33 @@ func (x *standstill) settle(in *instance) {
 	}
 	in.stuck = still > 0 && still >= moving
 }
+
+// outvote frees the operations of which one host alone says that they stand still, while the members on other hosts say that
+// they move, when no other host has anything that stands still: in a job that hangs, more than one of three hosts comes to
+// know of it, so the one is wrong about the time.
+func (x *standstill) outvote() {
+	hosts := map[string]bool{}
+	for i := range x.insts {
+		in := &x.insts[i]
+		for k := range in.joins {
+			if j := &in.joins[k]; in.stuck && j.active && !x.moves(j) {
+				hosts[x.Host(j.node)] = true
+			}
+		}
+	}
+	if len(hosts) != 1 || len(x.Mates) < 3 {
+		return
+	}
+	for i := range x.insts {
+		in := &x.insts[i]
+		if slices.ContainsFunc(in.joins, func(j join) bool { return j.active && x.moves(&j) && !hosts[x.Host(j.node)] }) {
+			in.stuck = false
+		}
+	}
+}
+
+// moves says that a rank has got on in the operation lately, by its own word.
+func (x *standstill) moves(j *join) bool { return j.still >= 0 && j.still < x.Opt.HangAfter }
 
 // callers takes ranks whose CPU is still inside the call out of an operation that others have launched: they are not in
 // it yet. While all are inside the call, they are in it together (connections are made there). A send or receive whose

@@ -317,9 +317,20 @@ func (x *standstill) completed(in *instance) int {
 	return left
 }
 
+// completedLately says that a rank has finished something within the time from which operations count as stuck: its GPU
+// does get on, and what is called far ahead waits for its turn.
+func (x *standstill) completedLately(r *rca.Rank) bool {
+	return slices.ContainsFunc(r.Memberships, func(m rca.Membership) bool {
+		return m.Completed > 0 && m.SinceCompleted > 0 && m.SinceCompleted < x.Opt.HangAfter
+	})
+}
+
 // idle: a rank that runs no operation. If some are called and none of their kernels runs, its GPU does not get to
 // them; if the oldest is only called, its CPU does not come out of the call.
 func (b *builder) idle(n int32, r *rca.Rank) {
+	if b.x.completedLately(r) {
+		return
+	}
 	var first *rca.Op
 	var in *rca.Membership
 	for j := range r.Memberships {
