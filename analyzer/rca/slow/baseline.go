@@ -110,7 +110,7 @@ func (b *baseline) ownWork() {
 				continue // It may be an operation whose record is lost.
 			}
 			b.excess[n][s.iter] += d
-			if d > 0 {
+			if d > 0 && !s.restored { // Whether the call came late its record would tell.
 				over += d
 				late += min(d, s.host)
 			}

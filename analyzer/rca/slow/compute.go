@@ -42,7 +42,7 @@ func (a *slowAnalysis) heavyRanks() (finding, bool) {
 	limit := max(heavyShare, 6*spread)
 	var heavy []int32
 	for i, n := range nodes {
-		if share[i]-mid > limit {
+		if share[i]-mid > limit && share[i] > 0 {
 			heavy = append(heavy, n)
 		}
 	}

@@ -49,6 +49,7 @@ func (t *timeline) findIterations() {
 		tokens[i] = id
 	}
 	if !t.numbered() {
+		t.cut = true
 		t.cutAll(tokens, t.frequencies(tokens, len(ids)))
 		t.alignIterations()
 	}
@@ -165,17 +166,50 @@ func (t *timeline) cutAll(tokens []int32, often []float64) {
 		if whole > 0 && 10*(len(list)-starts[n][whole]) >= 9*(starts[n][whole]-starts[n][whole-1]) {
 			whole++
 		}
-		whole -= whole % per
+		index, last := t.countStretches(list, starts[n][:max(0, whole)], per)
 		for k, p := range starts[n][:max(0, whole)] {
 			end := len(list)
 			if k+1 < len(starts[n]) {
 				end = starts[n][k+1]
 			}
+			if index[k] < 0 || index[k] >= last-last%per {
+				continue
+			}
 			for _, i := range list[p:end] {
-				t.segs[i].iter = int32(k / per)
+				t.segs[i].iter = int32(index[k] / per)
 			}
 		}
 	}
+}
+
+// countStretches numbers the stretches that begin at some places of a rank's work, and says how many there are in all.
+// One with a lost record that is as long as several is several, whose beginnings are not known: it has number -1.
+func (t *timeline) countStretches(list []int32, starts []int, per int) (index []int, all int) {
+	const several = 1.5
+	index = make([]int, len(starts))
+	size := func(k int) int {
+		if k+1 < len(starts) {
+			return starts[k+1] - starts[k]
+		}
+		return 0
+	}
+	var sizes []int64
+	for k := range len(starts) - 1 {
+		sizes = append(sizes, int64(size(k)))
+	}
+	usual := float64(median64(sizes))
+	if per > 1 && len(sizes) > 0 {
+		usual = float64(slices.Max(sizes)) // Stretches differ.
+	}
+	for k := range starts {
+		index[k] = all
+		all++
+		if n := float64(size(k)) / usual; n >= several && slices.ContainsFunc(list[starts[k]:starts[k+1]], func(i int32) bool { return t.segs[i].holed }) {
+			index[k] = -1
+			all += int(n+0.5) - 1
+		}
+	}
+	return index, all
 }
 
 // stretches gives where the batches with a rank's rarest recurring operation begin, and a fingerprint of what lies

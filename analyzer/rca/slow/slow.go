@@ -58,7 +58,7 @@ func newSlowAnalysis(x *job.Index) *slowAnalysis {
 	if len(t.segs) == 0 {
 		return nil
 	}
-	t = t.uncover().mend()
+	t = t.uncover().restore()
 	a := &slowAnalysis{timeline: t, onset: 1, series: t.iterationTimes()}
 	if k, ratio := changePoint(a.series); ratio >= leastOnset {
 		early, late := t.between(0, k), t.between(k, t.iters)

@@ -20,6 +20,8 @@ import (
 type timeline struct {
 	*job.Index
 	segs     []seg
+	restored int       // How many of them have no record.
+	cut      bool      // Iterations were found, not told by the source: they tell no operations apart.
 	ranks    [][]int32 // Segments by node, in the order they were entered.
 	jobs     []joint   // What ranks did together, and computations alone.
 	order    []int32   // jobs so that everything comes after what it depends on.
@@ -50,7 +52,10 @@ type seg struct {
 	// holed: an operation before it, since the last of the same sequence, has no record: the time before it may be that
 	// operation's.
 	holed bool
-	pos   int32 // Position in the iteration, shared by the ranks of a role; -1 unknown.
+	// restored: its record is lost. That it was, and when it ended, its other members' records tell; when it was entered
+	// is inferred.
+	restored bool
+	pos      int32 // Position in the iteration, shared by the ranks of a role; -1 unknown.
 }
 
 // joint is an operation across ranks, or one computation.
@@ -72,8 +77,14 @@ type jointKey struct {
 }
 
 func newTimeline(x *job.Index, tl []rca.Segment) *timeline {
-	t := &timeline{Index: x, ranks: make([][]int32, len(x.Nodes))}
-	t.load(tl)
+	return restoredTimeline(x, tl, len(tl), false)
+}
+
+// restoredTimeline is the timeline of some records and, behind them, of operations whose records are lost. Their iterations
+// are the source's, unless they were cut.
+func restoredTimeline(x *job.Index, tl []rca.Segment, recorded int, cut bool) *timeline {
+	t := &timeline{Index: x, ranks: make([][]int32, len(x.Nodes)), restored: len(tl) - recorded, cut: cut}
+	t.load(tl, recorded)
 	if len(t.segs) == 0 {
 		return t
 	}
@@ -89,18 +100,22 @@ func newTimeline(x *job.Index, tl []rca.Segment) *timeline {
 
 // part gives the iterations from up to but not including to as a timeline of its own.
 func (t *timeline) between(from, to int) *timeline {
-	var tl []rca.Segment
+	var tl, lost []rca.Segment
 	for i := range t.segs {
 		if s := &t.segs[i]; s.iter != noIteration && int(s.iter) >= from && int(s.iter) < to {
 			c := *s.Segment
 			c.Iteration = int(s.iter)
-			tl = append(tl, c)
+			if s.restored {
+				lost = append(lost, c)
+			} else {
+				tl = append(tl, c)
+			}
 		}
 	}
-	return newTimeline(t.Index, tl)
+	return restoredTimeline(t.Index, append(tl, lost...), len(tl), t.cut)
 }
 
-func (t *timeline) load(tl []rca.Segment) {
+func (t *timeline) load(tl []rca.Segment, recorded int) {
 	ops, ahead := 0, 0
 	at := make([]int32, len(t.Nodes)+1) // Where each rank's segments begin.
 	fits := func(s *rca.Segment) int32 {
@@ -129,7 +144,7 @@ func (t *timeline) load(tl []rca.Segment) {
 	next := slices.Clone(at)
 	for i := range tl {
 		if n := fits(&tl[i]); n >= 0 {
-			t.segs[next[n]] = seg{Segment: &tl[i], node: n, pred: -1, iter: int32(tl[i].Iteration), pos: -1, job: -1}
+			t.segs[next[n]] = seg{Segment: &tl[i], node: n, pred: -1, iter: int32(tl[i].Iteration), pos: -1, job: -1, restored: i >= recorded}
 			next[n]++
 		}
 	}
@@ -221,7 +236,7 @@ func (t *timeline) link() {
 			if s.pred >= 0 {
 				p := &t.segs[s.pred]
 				s.gap = max(0, s.enter-p.End)
-				if s.Kind == rca.SegmentOp && t.early && s.Start > p.End {
+				if s.Kind == rca.SegmentOp && t.early && s.Start > p.End && !s.restored {
 					s.host = min(s.gap, s.Start-p.End)
 				}
 				if s.Kind == rca.SegmentCompute {
@@ -238,50 +253,62 @@ type sequence struct {
 	fn   string // Where only calls of one function are numbered.
 	peer int
 	iter int
+	rank int
 }
 
-// findHoles marks what lies between two operations of one sequence whose numbers do not follow each other.
+// findHoles marks what lies between two operations of one sequence whose numbers do not follow each other. What was
+// entered together is in the order of its ends, not of its calls.
 func (t *timeline) findHoles() {
-	type last struct {
+	type reached struct {
 		number int64
+		put    int64 // Restored sends and receives on the communicator so far: each has one of the numbers that are missing.
 		at     int
 	}
+	type found struct{ top, count int64 }
 	for _, list := range t.ranks {
-		before := map[sequence]last{}
-		for at, i := range list {
-			s := &t.segs[i]
-			if s.Kind != rca.SegmentOp || s.Comm == hiddenComm {
-				continue
+		before, here := map[sequence]reached{}, map[sequence]found{}
+		put := map[rca.CommID]int64{}
+		for from := 0; from < len(list); {
+			to := from + 1
+			for to < len(list) && t.batched(list, to) {
+				to++
 			}
-			k, number := sequence{comm: s.Comm, peer: -1, iter: -1}, s.Number
-			if number < 0 {
-				k.fn, k.peer, k.iter, number = s.Func, s.Peer, s.Iteration, s.Seq
-			}
-			if number < 0 {
-				continue
-			}
-			l, ok := before[k]
-			if ok && number <= l.number {
-				continue // Of one batch, in another order than called.
-			}
-			if ok && number > l.number+1 && !t.nextInBatch(list, at, s.Comm, l.number+1) {
-				for _, h := range list[l.at+1 : at+1] {
-					t.segs[h].holed = true
+			clear(here)
+			for _, i := range list[from:to] {
+				s := &t.segs[i]
+				if s.Kind != rca.SegmentOp || s.Comm == hiddenComm {
+					continue
 				}
+				if s.restored && s.Number < 0 {
+					put[s.Comm]++
+				}
+				k, number := sequence{comm: s.Comm, peer: -1, iter: -1}, s.Number
+				if number < 0 {
+					k.fn, k.peer, k.iter, number = s.Func, s.Peer, s.Iteration, s.Seq
+				}
+				if b, ok := before[k]; number < 0 || ok && number <= b.number {
+					continue
+				}
+				h := here[k]
+				here[k] = found{max(h.top, number), h.count + 1}
 			}
-			before[k] = last{number, at}
+			for k, h := range here {
+				if b, ok := before[k]; ok {
+					missing := h.top - b.number - h.count
+					if k.fn == "" {
+						missing -= put[k.comm] - b.put
+					}
+					if missing > 0 {
+						for _, i := range list[b.at+1 : to] {
+							t.segs[i].holed = true
+						}
+					}
+				}
+				before[k] = reached{h.top, put[k.comm], to - 1}
+			}
+			from = to
 		}
 	}
-}
-
-// nextInBatch says that an operation with a number follows in the same batch: ends, not calls, order a batch.
-func (t *timeline) nextInBatch(list []int32, at int, comm rca.CommID, number int64) bool {
-	for q := at + 1; q < len(list) && t.batched(list, q); q++ {
-		if s := &t.segs[list[q]]; s.Comm == comm && (s.Number == number || s.Number < 0 && s.Seq == number) {
-			return true
-		}
-	}
-	return false
 }
 
 // join gathers what ranks did together.
@@ -321,11 +348,11 @@ func (t *timeline) keyOfSegment(s *seg) jointKey {
 		if dir < 0 {
 			k.src, k.dst = k.dst, k.src
 		}
-		k.iter = s.Iteration
+		k.iter = pick(t.cut, -1, s.Iteration)
 		return k
 	}
 	if s.Number < 0 {
-		k.fn, k.number, k.iter = t.FuncNumber(s.Func), s.Seq, s.Iteration
+		k.fn, k.number, k.iter = t.FuncNumber(s.Func), s.Seq, pick(t.cut, -1, s.Iteration)
 	}
 	return k
 }

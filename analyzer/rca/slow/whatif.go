@@ -260,3 +260,19 @@ func (a *slowAnalysis) whatIfEvidence(v *rca.Verdict) []string {
 	}
 	return out
 }
+
+// usualTransfers gives how long each class of transfer takes where it was seen whole.
+func (t *timeline) usualTransfers() map[transferClass]int64 {
+	by := map[transferClass][]int64{}
+	for j := range t.jobs {
+		if jo := &t.jobs[j]; t.complete(jo) {
+			c := t.classOf(jo)
+			by[c] = append(by[c], jo.transfer)
+		}
+	}
+	out := make(map[transferClass]int64, len(by))
+	for c, v := range by {
+		out[c] = median64(v)
+	}
+	return out
+}

@@ -118,7 +118,7 @@ func TestLostRecordsOfLastArrivers(t *testing.T) {
 	}
 }
 
-func TestMendAddsTheLastArriver(t *testing.T) {
+func TestRestoreAddsTheLastArriver(t *testing.T) {
 	j := rcatest.NewSlowJob(4, 1, 1)
 	j.Compute = rcatest.One(2, 1.5)
 	ev := j.Evidence()
@@ -131,7 +131,7 @@ func TestMendAddsTheLastArriver(t *testing.T) {
 	lost := ev.Timeline[gone]
 	ev.Timeline = slices.Delete(slices.Clone(ev.Timeline), gone, gone+1)
 	x := job.NewIndex(&ev, rca.Options{}.WithDefaults())
-	tl := newTimeline(x, ev.Timeline).mend()
+	tl := newTimeline(x, ev.Timeline).restore()
 	if len(tl.segs) != len(ev.Timeline)+1 {
 		t.Fatalf("%d segments, want %d", len(tl.segs), len(ev.Timeline)+1)
 	}

@@ -1,0 +1,371 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package slow
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/culprit-project/culprit/analyzer/rca"
+)
+
+// lostRecord is an operation that a rank must have been in, for others were in it with them and the rank was seen in the
+// same communicator before and after, and of which there is no record.
+type lostRecord struct {
+	node   int32
+	job    int32
+	end    int64 // When it ended, on the rank's own clock.
+	latest int64 // When the rank entered at the latest.
+	seen   int64 // When the last of those on record entered, on the same clock: all waited from then on.
+}
+
+// restore puts lost records back. Operations are matched by number, so that a lost record is a hole and no shift; when the
+// operation ended the other members tell, and what it was. Before it the rank is taken to have computed as long as it does at
+// this place in the iterations around; if it came last by that, then when all that the others waited for was there. That they
+// waited alone does not make it the last: the transfer may have taken long.
+// Without it iterations could not be told apart, the others' waiting would look like work that nothing can shorten, and the
+// time of the operation like a computation of the rank's. The timeline itself when nothing is lost.
+func (t *timeline) restore() *timeline {
+	lost := t.lostRecords()
+	if len(lost) == 0 {
+		return t
+	}
+	tl := make([]rca.Segment, 0, len(t.segs)+len(lost))
+	for i := range t.segs {
+		tl = append(tl, *t.segs[i].Segment)
+	}
+	for i := range lost {
+		tl = append(tl, t.lostSegment(&lost[i]))
+	}
+	recorded := len(t.segs)
+	of := make(map[*rca.Segment]*lostRecord, len(lost))
+	for i := range lost {
+		of[&tl[recorded+i]] = &lost[i]
+	}
+	restoredTimeline(t.Index, tl, recorded, false).refineEntrances(of)
+	return restoredTimeline(t.Index, tl, recorded, false)
+}
+
+// lostRecords finds them.
+func (t *timeline) lostRecords() []lostRecord {
+	seen := t.seenIn()
+	spans := make([][2]int64, len(t.Nodes)) // Of ends, by node.
+	for n, list := range t.ranks {
+		for k, i := range list {
+			if e := t.segs[i].End; k == 0 {
+				spans[n] = [2]int64{e, e}
+			} else {
+				spans[n] = [2]int64{min(spans[n][0], e), max(spans[n][1], e)}
+			}
+		}
+	}
+	absent := make([][]int32, len(t.jobs))
+	some := false
+	for j := range t.jobs {
+		absent[j] = t.absentFrom(&t.jobs[j], seen, spans)
+		some = some || len(absent[j]) > 0
+	}
+	if !some {
+		return nil
+	}
+	usual, lags := t.usualStays(absent), t.lags()
+	var out []lostRecord
+	for j := range absent {
+		jo := &t.jobs[j]
+		u := min(usual[j], jo.transfer)
+		for _, n := range absent[j] {
+			end := t.commonEnd(jo, n, lags)
+			if end-u <= spans[n][0] || end >= spans[n][1] {
+				continue // Outside of what was seen of the rank.
+			}
+			out = append(out, lostRecord{node: n, job: int32(j), end: end, latest: end - u, seen: end - jo.transfer})
+		}
+	}
+	return out
+}
+
+// seenIn gives, by communicator, the ranks that were seen in operations of it.
+func (t *timeline) seenIn() [][]int32 {
+	out := make([][]int32, len(t.Comms))
+	for i := range t.segs {
+		s := &t.segs[i]
+		if ci, ok := t.CommOf[s.Comm]; ok && s.Kind == rca.SegmentOp {
+			if l := out[ci]; len(l) == 0 || l[len(l)-1] != s.node {
+				out[ci] = append(l, s.node) // Segments are in the order of nodes.
+			}
+		}
+	}
+	return out
+}
+
+// absentFrom gives the ranks that took part in an operation as far as others tell, and have no record of it.
+func (t *timeline) absentFrom(j *joint, seen [][]int32, spans [][2]int64) []int32 {
+	if t.complete(j) || j.compute || len(j.parts) == 0 {
+		return nil
+	}
+	s := &t.segs[j.parts[0]]
+	ci, ok := t.CommOf[s.Comm]
+	if !ok || !t.clock[s.node].known {
+		return nil
+	}
+	might := func(n int32) bool {
+		c := &t.clock[n]
+		if !c.known || c.root != t.clock[s.node].root {
+			return false
+		}
+		end := c.fromReference(t.clock[s.node].toReference(s.End))
+		return end > spans[n][0] && end < spans[n][1]
+	}
+	if j.p2p {
+		n := t.NodeOf(s.Peer)
+		if _, in := slices.BinarySearch(seen[ci], n); n >= 0 && in && might(n) {
+			return []int32{n}
+		}
+		return nil
+	}
+	if len(seen[ci]) == len(j.parts) {
+		return nil
+	}
+	in := make(map[int32]bool, len(j.parts))
+	for _, p := range j.parts {
+		in[t.segs[p].node] = true
+	}
+	var out []int32
+	for _, n := range seen[ci] {
+		if !in[n] && might(n) {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+// aside is how many operations of a class before and after one tell what it takes: few enough to follow a job that gets
+// slower, and enough to have nearly always more that are whole than not.
+const aside = 4
+
+// usualStays gives what every operation with lost records takes once all are there: the median of those of its class around
+// it on the communicator, as far as most of their records are left.
+func (t *timeline) usualStays(absent [][]int32) []int64 {
+	type key struct {
+		class transferClass
+		comm  int32
+		a, b  int32
+	}
+	by := map[key][]int32{}
+	for j := range t.jobs {
+		jo := &t.jobs[j]
+		if jo.compute || len(jo.parts) == 0 {
+			continue
+		}
+		s := &t.segs[jo.parts[0]]
+		k := key{class: t.classOf(jo), comm: -1, a: -1, b: -1}
+		if ci, ok := t.CommOf[s.Comm]; ok {
+			k.comm = ci
+		}
+		if jo.p2p {
+			p := t.NodeOf(s.Peer)
+			k.a, k.b = min(s.node, p), max(s.node, p)
+		}
+		by[k] = append(by[k], int32(j))
+	}
+	out := make([]int64, len(t.jobs))
+	for _, js := range by {
+		slices.SortStableFunc(js, func(x, y int32) int {
+			return cmp.Compare(t.segs[t.jobs[x].parts[0]].Number, t.segs[t.jobs[y].parts[0]].Number)
+		})
+		stays, whole := make([]int64, len(js)), make([]bool, len(js))
+		for i, j := range js {
+			jo := &t.jobs[j]
+			stays[i] = jo.transfer
+			whole[i] = jo.p2p && t.complete(jo) || !jo.p2p && 4*len(absent[j]) <= len(absent[j])+len(jo.parts)
+		}
+		for i, j := range js {
+			if len(absent[j]) > 0 {
+				out[j] = around(stays, whole, i, t.jobs[j].transfer)
+			}
+		}
+	}
+	return out
+}
+
+// around gives the median of the nearest values that count, a few to each side; without any the fallback.
+func around(v []int64, counts []bool, at int, fallback int64) int64 {
+	var near []int64
+	for _, step := range []int{-1, 1} {
+		for i, n := at+step, 0; i >= 0 && i < len(v) && n < aside; i += step {
+			if counts[i] {
+				near = append(near, v[i])
+				n++
+			}
+		}
+	}
+	if len(near) == 0 {
+		return fallback
+	}
+	return median64(near)
+}
+
+// oneWay is a pair of ranks in one direction.
+type oneWay struct{ src, dst int32 }
+
+// lags gives by how much later receives end than their sends, ns on the reference's clock.
+func (t *timeline) lags() map[oneWay]int64 {
+	by := map[oneWay][]int64{}
+	for j := range t.jobs {
+		jo := &t.jobs[j]
+		if !jo.p2p || len(jo.parts) != 2 {
+			continue
+		}
+		a, b := &t.segs[jo.parts[0]], &t.segs[jo.parts[1]]
+		if direction(a.Func) < 0 {
+			a, b = b, a
+		}
+		if a.node == b.node || !t.clock[a.node].known || t.clock[a.node].root != t.clock[b.node].root {
+			continue
+		}
+		k := oneWay{a.node, b.node}
+		by[k] = append(by[k], t.clock[b.node].toReference(b.End)-t.clock[a.node].toReference(a.End))
+	}
+	out := make(map[oneWay]int64, len(by))
+	for k, v := range by {
+		out[k] = median64(v)
+	}
+	return out
+}
+
+// commonEnd gives when an operation ended on a rank that has no record of it, on its own clock.
+func (t *timeline) commonEnd(j *joint, n int32, lags map[oneWay]int64) int64 {
+	ends := make([]int64, 0, len(j.parts))
+	for _, p := range j.parts {
+		s := &t.segs[p]
+		e := t.clock[s.node].toReference(s.End)
+		switch {
+		case !j.p2p:
+		case direction(s.Func) > 0:
+			e += lags[oneWay{s.node, n}]
+		default:
+			e -= lags[oneWay{n, s.node}]
+		}
+		ends = append(ends, e)
+	}
+	return t.clock[n].fromReference(median64(ends))
+}
+
+// lostSegment is what the record would have said, as far as others tell.
+func (t *timeline) lostSegment(l *lostRecord) rca.Segment {
+	j := &t.jobs[l.job]
+	s := &t.segs[j.parts[0]]
+	own := &t.segs[t.ranks[l.node][0]]
+	c := rca.Segment{
+		Rank: t.Nodes[l.node].ID, Kind: rca.SegmentOp, Iteration: s.Iteration, Comm: s.Comm, Number: s.Number, Seq: s.Seq, Func: s.Func, Peer: -1, Bytes: s.Bytes,
+		Start: l.latest, Entered: l.latest, End: l.end,
+		Stage: own.Stage, DataRank: own.DataRank, Layer: s.Layer, Microbatch: s.Microbatch,
+	}
+	if j.p2p {
+		c.Peer, c.Func, c.Number = s.Rank, opposite(s.Func), -1
+	}
+	return c
+}
+
+// refineEntrances sets when the ranks entered what they have no record of.
+func (t *timeline) refineEntrances(of map[*rca.Segment]*lostRecord) {
+	type place struct{ node, pos int32 }
+	at := map[place][]int32{}
+	for i := range t.segs {
+		if s := &t.segs[i]; s.pos >= 0 && s.Kind == rca.SegmentOp {
+			at[place{s.node, s.pos}] = append(at[place{s.node, s.pos}], int32(i))
+		}
+	}
+	type choice struct {
+		seg   int32
+		early int64 // By how much it would be before the latest.
+	}
+	batches := t.findBatches()
+	last := map[int32]choice{} // By joint: who of those without a record came last.
+	for _, list := range at {
+		gaps, counts := make([]int64, len(list)), make([]bool, len(list))
+		for k, i := range list {
+			s := &t.segs[i]
+			gaps[k], counts[k] = s.gap, s.pred >= 0 && !s.restored
+		}
+		for k, i := range list {
+			s := &t.segs[i]
+			if !s.restored || s.pred < 0 {
+				continue
+			}
+			l := of[s.Segment]
+			enter := min(l.latest, t.segs[s.pred].End+around(gaps, counts, k, s.gap))
+			if b, ok := batches.before(t, s); ok {
+				enter = b
+			}
+			s.Start, s.Entered = enter, enter
+			if c, ok := last[l.job]; enter > l.seen && (!ok || l.latest-enter < c.early || l.latest-enter == c.early && i < c.seg) {
+				last[l.job] = choice{i, l.latest - enter}
+			}
+		}
+	}
+	for _, c := range last {
+		s := &t.segs[c.seg]
+		s.Start, s.Entered = of[s.Segment].latest, of[s.Segment].latest
+	}
+}
+
+// batches are the group calls of sends and receives that are on record.
+type batches struct {
+	entered map[commNode][]int64 // When, ascending.
+	alone   map[sequence]int     // How many more of a sequence were entered alone than in a group.
+}
+
+// findBatches looks for them: what was entered together on one communicator.
+func (t *timeline) findBatches() *batches {
+	b := &batches{entered: map[commNode][]int64{}, alone: map[sequence]int{}}
+	for n, list := range t.ranks {
+		before := map[int32]int32{} // The last of each communicator.
+		grouped := map[int32]bool{}
+		for _, i := range list {
+			s := &t.segs[i]
+			ci, ok := t.CommOf[s.Comm]
+			if !ok || s.restored || direction(s.Func) == 0 {
+				continue
+			}
+			if p, ok := before[ci]; ok && s.enter-t.segs[p].enter < int64(time.Microsecond) {
+				if !grouped[p] {
+					k := commNode{ci, int32(n)}
+					b.entered[k] = append(b.entered[k], t.segs[p].enter)
+				}
+				grouped[p], grouped[i] = true, true
+			}
+			before[ci] = i
+		}
+		for _, i := range list {
+			if s := &t.segs[i]; !s.restored && direction(s.Func) != 0 {
+				b.alone[sequenceOf(s)] += pick(grouped[i], -1, 1)
+			}
+		}
+	}
+	return b
+}
+
+// sequenceOf is what a rank's sends to, or receives from, one other are numbered in.
+func sequenceOf(s *seg) sequence {
+	return sequence{comm: s.Comm, fn: s.Func, peer: s.Peer, rank: s.Rank}
+}
+
+// before gives when the group call was entered that a lost send or receive was in; false where its kind is called alone.
+func (b *batches) before(t *timeline, s *seg) (int64, bool) {
+	if direction(s.Func) == 0 || b.alone[sequenceOf(s)] >= 0 {
+		return 0, false
+	}
+	ci, ok := t.CommOf[s.Comm]
+	if !ok {
+		return 0, false
+	}
+	list := b.entered[commNode{ci, s.node}]
+	k, _ := slices.BinarySearch(list, s.Start+mostOverlap)
+	if k == 0 {
+		return 0, false
+	}
+	return list[k-1], true
+}
