@@ -103,11 +103,11 @@ func (b *baseline) ownWork() {
 				continue
 			}
 			d := s.gap - b.gap[i]
+			if s.holed {
+				d = min(d, 0) // It may be an operation whose record is lost.
+			}
 			if s.Kind == rca.SegmentCompute {
 				d += s.stay - b.body[i]
-			}
-			if d > 0 && s.holed {
-				continue // It may be an operation whose record is lost.
 			}
 			b.excess[n][s.iter] += d
 			if d > 0 && !s.restored { // Whether the call came late its record would tell.

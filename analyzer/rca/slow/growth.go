@@ -48,27 +48,49 @@ func asMany(before, now int64) bool {
 	return float64(max(before, now)) <= most*float64(min(before, now))
 }
 
-// usualWork gives each rank's own work in its median iteration, ns, and of how many pieces it is: pauses do not count.
+// usualWork gives each rank's own work in its usual iteration, ns, and of how many pieces it is: what each place in the
+// iteration usually takes, so that neither pauses count nor what is lost.
 func usualWork(t *timeline) (work []float64, pieces []int64) {
 	work, pieces = make([]float64, len(t.Nodes)), make([]int64, len(t.Nodes))
-	sums, counts := make([]int64, t.iters), make([]int64, t.iters)
+	var at []int32
+	var takes []int64
 	for n, list := range t.ranks {
-		clear(sums)
-		clear(counts)
+		at = at[:0]
+		first, last := int32(-1), int32(-1)
 		for _, i := range list {
 			s := &t.segs[i]
-			if s.iter == noIteration || s.pred < 0 || s.also || s.holed {
+			if s.iter == noIteration {
 				continue
 			}
-			sums[s.iter] += s.gap
-			counts[s.iter]++
-			if s.Kind == rca.SegmentCompute {
-				sums[s.iter] += s.stay
+			if first < 0 {
+				first = s.iter
+			}
+			last = max(last, s.iter)
+			if s.pred >= 0 && !s.also && s.pos >= 0 {
+				at = append(at, i)
 			}
 		}
-		none := func(d int64) bool { return d == 0 }
-		work[n] = float64(median64(slices.DeleteFunc(slices.Clone(sums), none)))
-		pieces[n] = median64(slices.DeleteFunc(slices.Clone(counts), none))
+		slices.SortStableFunc(at, func(x, y int32) int { return cmp.Compare(t.segs[x].pos, t.segs[y].pos) })
+		for from := 0; from < len(at); {
+			takes = takes[:0]
+			to := from
+			for ; to < len(at) && t.segs[at[to]].pos == t.segs[at[from]].pos; to++ {
+				s := &t.segs[at[to]]
+				switch {
+				case s.Kind == rca.SegmentCompute && s.holed:
+					takes = append(takes, s.stay)
+				case s.Kind == rca.SegmentCompute:
+					takes = append(takes, s.gap+s.stay)
+				case !s.holed:
+					takes = append(takes, s.gap)
+				}
+			}
+			if 2*(to-from) > int(last-first+1) && len(takes) > 0 {
+				work[n] += float64(median64(takes))
+				pieces[n]++
+			}
+			from = to
+		}
 	}
 	return work, pieces
 }

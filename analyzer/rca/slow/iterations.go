@@ -55,6 +55,51 @@ func (t *timeline) findIterations() {
 	}
 	t.renumber()
 	t.assignRoles(tokens)
+	t.findLostWork(tokens)
+}
+
+// findLostWork marks, where a source records computations, the gaps in which one may have been that has no record: in the
+// iterations in which a rank has fewer of a kind than its role has, what takes about as long as one.
+func (t *timeline) findLostWork(tokens []int32) {
+	type kind struct{ role, token int32 }
+	type count struct {
+		kind
+		node, iter int32
+	}
+	counts, stays := map[count]int{}, map[kind][]int64{}
+	for i := range t.segs {
+		s := &t.segs[i]
+		if s.Kind != rca.SegmentCompute || s.iter == noIteration {
+			continue
+		}
+		k := kind{t.role[s.node], tokens[i]}
+		counts[count{k, s.node, s.iter}]++
+		stays[k] = append(stays[k], s.stay)
+	}
+	if len(counts) == 0 || !t.recordsWork() {
+		return
+	}
+	most, usual := map[kind]int{}, map[int32][]kind{}
+	for c, n := range counts {
+		most[c.kind] = max(most[c.kind], n)
+	}
+	takes := make(map[kind]int64, len(stays))
+	for k, v := range stays {
+		takes[k] = median64(v)
+		usual[k.role] = append(usual[k.role], k)
+	}
+	for i := range t.segs {
+		s := &t.segs[i]
+		if s.iter == noIteration || s.holed || s.gap <= rounding {
+			continue
+		}
+		for _, k := range usual[t.role[s.node]] {
+			if 2*s.gap >= takes[k] && counts[count{k, s.node, s.iter}] < most[k] {
+				s.holed = true
+				break
+			}
+		}
+	}
 }
 
 // findExchanges marks the communicators whose members send to many others: exchanges (all-to-all), not pipelines.
