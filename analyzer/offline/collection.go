@@ -33,6 +33,7 @@ type collection struct {
 	traces []*kineto.Trace
 	stacks []pyspy.Process
 	jobLog []*watchdog.Log
+	quiet  []*watchdog.Log // Of a job, without a word on communication.
 }
 
 func (c *collection) add(f fileResult) {
@@ -83,6 +84,12 @@ func (c *collection) addJobLog(l *watchdog.Log) {
 	c.jobLog = append(c.jobLog, l)
 }
 
+func (c *collection) addQuiet(l *watchdog.Log) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.quiet = append(c.quiet, l)
+}
+
 func (c *collection) addStacks(p ...pyspy.Process) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -99,12 +106,13 @@ func (c *collection) sort() {
 	slices.SortStableFunc(c.traces, func(a, b *kineto.Trace) int { return cmp.Compare(a.File, b.File) })
 	slices.SortStableFunc(c.stacks, func(a, b pyspy.Process) int { return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.PID, b.PID)) })
 	slices.SortStableFunc(c.jobLog, func(a, b *watchdog.Log) int { return cmp.Compare(a.File, b.File) })
+	slices.SortStableFunc(c.quiet, func(a, b *watchdog.Log) int { return cmp.Compare(a.File, b.File) })
 	slices.SortStableFunc(c.ras, func(a, b *ras.Report) int { return cmp.Compare(a.File, b.File) })
 }
 
-// understood is the number of files that a reader could use.
+// understood is the number of files that a reader could use. Quiet logs say something beside others only.
 func (c *collection) understood() int {
-	n := 0
+	n := -len(c.quiet)
 	for _, f := range c.files {
 		if f.Kind != "" {
 			n++
@@ -146,8 +154,9 @@ func (c *collection) sources() []source {
 				known = append(known, s.Evidence.Comms...)
 			}
 		}
-		ev, notes := watchdog.Evidence(c.jobLog, known)
-		out = append(out, source{Name: "job log", Files: len(c.jobLog), Evidence: ev, Notes: notes, Frozen: true})
+		logs := slices.Concat(c.jobLog, c.quiet)
+		ev, notes := watchdog.Evidence(logs, known)
+		out = append(out, source{Name: "job log", Files: len(logs), Evidence: ev, Notes: notes, Frozen: true})
 	}
 	if len(c.tables) > 0 {
 		ev, notes := optable.Evidence(c.tables)

@@ -8,6 +8,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,6 +17,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"unicode/utf16"
 
 	"github.com/alecthomas/kingpin/v2"
 
@@ -258,5 +260,46 @@ func TestJobLog(t *testing.T) {
 	code, out, _ := run(t, log+"#0-0 (aa) MISMATCH\n Communicator ranks have different AllReduce operation counts\n 2 ranks have launched up to operation 6\n 1 rank has launched up to operation 2\n Rank 1 -- GPU 1 managed by process 1 on node n\n", "-", "--explain")
 	if code != ExitFound || !strings.Contains(out, "job log, 1 file") || !strings.Contains(out, "NCCL RAS, 1 file") {
 		t.Errorf("exit code %d\n%s", code, out)
+	}
+}
+
+// watchdogLine is what PyTorch's watchdog says when a rank's operation has timed out.
+func watchdogLine(rank int) string {
+	return fmt.Sprintf("[rank%d]:[E1121 10:40:00.584 ProcessGroupNCCL.cpp:629] [Rank %d] Watchdog caught collective operation timeout: "+
+		"WorkNCCL(SeqNum=9, OpType=ALLREDUCE, NumelIn=64, NumelOut=64, Timeout(ms)=600000) ran for 600021 milliseconds before timing out.\n", rank, rank) +
+		fmt.Sprintf("[rank%d]:[E1121 10:40:00.585 ProcessGroupNCCL.cpp:2168] [PG ID 0 PG GUID 0(default_pg) Rank %d]  failure detected by watchdog at "+
+			"work sequence id: 9 PG status: last enqueued work: 9, last completed work: 8\n", rank, rank)
+}
+
+// A rank whose own log has no word on communication is one of whose watchdog nothing was heard, as in one log for all.
+func TestQuietLogs(t *testing.T) {
+	dir := t.TempDir()
+	for r := range 4 {
+		text := fmt.Sprintf("[rank%d]: model loaded\n", r)
+		if r != 2 {
+			text += watchdogLine(r)
+		}
+		put(t, dir, fmt.Sprintf("slurm-4711_%d.err", r), []byte(text))
+	}
+	r := analyze(t, dir)
+	wantVerdict(t, r, rca.NotEntered, rca.CauseUnknown, 2)
+	l := loader{maxFile: 1 << 20, progress: newProgress(io.Discard, false)}
+	alone, err := l.load(t.Context(), []string{filepath.Join(dir, "slurm-4711_2.err")})
+	if err != nil || alone.understood() != 0 {
+		t.Errorf("%d files understood, %v", alone.understood(), err)
+	}
+}
+
+// Redirections on Windows write UTF-16.
+func TestUTF16(t *testing.T) {
+	text := watchdogLine(0) + watchdogLine(1) + "[rank2]: waiting…\n"
+	for name, order := range map[string]binary.AppendByteOrder{"little": binary.LittleEndian, "big": binary.BigEndian} {
+		t.Run(name, func(t *testing.T) {
+			var wide []byte
+			for _, u := range utf16.Encode([]rune("\ufeff" + text)) {
+				wide = order.AppendUint16(wide, u)
+			}
+			wantVerdict(t, analyze(t, put(t, t.TempDir(), "train.log", wide)), rca.NotEntered, rca.CauseUnknown, 2)
+		})
 	}
 }

@@ -5,9 +5,11 @@ package offline
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"strings"
+	"unicode/utf16"
 	"unicode/utf8"
 
 	"github.com/culprit-project/culprit/analyzer/offline/flightrecorder"
@@ -59,12 +61,14 @@ func (l *loader) readers() []reader {
 		{kindJobLog, watchdog.Sniff, readJobLog},
 		{kindInspector, func(b []byte) bool { return !looksJSON(b) && inspector.SniffText(b) }, readInspector(inspector.ParseText)},
 		{kindOpTable, func(b []byte) bool { return !looksJSON(b) && optable.Sniff(b, l.columns) }, l.readOpTable},
+		{kindJobLog, watchdog.SniffQuiet, readQuietLog},
 	}
 }
 
 // understand finds out what a file is and reads it.
 func (l *loader) understand(name string, data []byte, got *collection) {
 	res := fileResult{Path: name, Bytes: int64(len(data))}
+	data = narrow(data)
 	for _, r := range l.readers() {
 		if !r.mine(data) {
 			continue
@@ -82,6 +86,24 @@ func (l *loader) understand(name string, data []byte, got *collection) {
 	}
 	res.Error = notRecognised + describe(data)
 	got.add(res)
+}
+
+// narrow gives text in UTF-16, as redirections on Windows write it, as UTF-8. Its byte order mark tells it.
+func narrow(data []byte) []byte {
+	var order binary.ByteOrder
+	switch {
+	case bytes.HasPrefix(data, []byte{0xff, 0xfe}):
+		order = binary.LittleEndian
+	case bytes.HasPrefix(data, []byte{0xfe, 0xff}):
+		order = binary.BigEndian
+	default:
+		return data
+	}
+	wide := make([]uint16, 0, len(data)/2)
+	for i := 2; i+1 < len(data); i += 2 {
+		wide = append(wide, order.Uint16(data[i:]))
+	}
+	return []byte(string(utf16.Decode(wide)))
 }
 
 // notRecognised starts the error of a file that no reader takes.
@@ -169,6 +191,12 @@ func readJobLog(name string, data []byte, got *collection) (string, error) {
 	}
 	got.addJobLog(l)
 	return "", nil
+}
+
+// readQuietLog reads the log of ranks that say nothing of communication: while others' logs do, that says something.
+func readQuietLog(name string, data []byte, got *collection) (string, error) {
+	got.addQuiet(watchdog.ParseQuiet(name, data))
+	return "says nothing of communication", nil
 }
 
 // both reads what holds two kinds of things; one of them suffices.

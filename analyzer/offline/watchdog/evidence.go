@@ -34,6 +34,7 @@ func Evidence(logs []*Log, known []rca.Comm) (ev rca.Evidence, notes []string) {
 	for _, place := range slices.SortedFunc(maps.Keys(states), before) {
 		b.member(place, states[place])
 	}
+	b.ended(logs, states)
 	if attempts > 1 {
 		notes = append(notes, fmt.Sprintf("the job was started %d times: the last is what counts", attempts))
 	}
@@ -115,6 +116,7 @@ type builder struct {
 	comms map[rca.CommID]*rca.Comm
 	world int
 	notes []string
+	facts []rca.Fact
 	// own are groups whose name stands for several, as different ranks have the same place in it.
 	own map[string]bool
 }
@@ -303,7 +305,7 @@ func operation(o *Op) rca.Op {
 }
 
 func (b *builder) finish() rca.Evidence {
-	ev := rca.Evidence{WorldSize: b.world}
+	ev := rca.Evidence{WorldSize: b.world, Facts: b.facts}
 	for _, id := range slices.Sorted(maps.Keys(b.comms)) {
 		c := *b.comms[id]
 		if c.Size = max(c.Size, len(c.Members)); !b.isKnown(&c) && slices.Contains(c.Members, -1) {
@@ -317,7 +319,7 @@ func (b *builder) finish() rca.Evidence {
 		switch {
 		case r == nil:
 			ev.Missing = append(ev.Missing, rca.Missing{What: "rank", Name: fmt.Sprint(id), Ranks: []int{id}, Why: "the log has no line of it"})
-		case len(r.Memberships) == 0 && waiting:
+		case len(r.Memberships) == 0 && waiting && r.State == rca.ProcessUnknown:
 			ev.Missing = append(ev.Missing, rca.Missing{What: "rank", Name: fmt.Sprint(id), Ranks: []int{id}, Why: "no message of its watchdog"})
 		default:
 			ev.Ranks = append(ev.Ranks, *r)

@@ -2,8 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package watchdog reads what a training job's log says of communication: the messages of PyTorch's NCCL watchdog about
-// operations that timed out (PyTorch 1.13 and newer), its desynchronisation report, and the lines in which NCCL itself
-// says who joins a communicator (NCCL_DEBUG=INFO). Such logs hold anything else too, of all ranks mixed.
+// operations that timed out (PyTorch 1.13 and newer), its desynchronisation report, the lines in which NCCL itself says
+// who joins a communicator (NCCL_DEBUG=INFO), and how processes ended: uncaught exceptions, the first failure that
+// torchrun saw, srun's word on its tasks. Such logs hold anything else too, of all ranks mixed.
 package watchdog
 
 import (
@@ -16,7 +17,7 @@ import (
 )
 
 // ErrNothing is given for a log that says nothing of communication.
-var ErrNothing = errors.New("no message of the NCCL watchdog and no communicator's start")
+var ErrNothing = errors.New("no message of the NCCL watchdog, no communicator's start and no process's end")
 
 // Log is what was read from one file.
 type Log struct {
@@ -24,6 +25,7 @@ type Log struct {
 	Ranks  map[int]bool // Global ranks that say anything at all.
 	States map[Place]*State
 	Joins  []Join
+	Ends   []End // Of processes, in the order of the log.
 	// Attempts counts how often the job started over; States are those of the last.
 	Attempts int
 	// Assumed: no line names its global rank, so the ranks of the groups stand for them.
@@ -91,7 +93,7 @@ func Sniff(data []byte) bool {
 			return true
 		}
 	}
-	return bytes.Contains(data, []byte("NCCL INFO")) && joinLine.Match(data)
+	return bytes.Contains(data, []byte("NCCL INFO")) && joinLine.Match(data) || SniffEnds(data)
 }
 
 var (
@@ -113,11 +115,24 @@ func Parse(file string, data []byte, rank int) (*Log, error) {
 	p.prefixes()
 	p.messages()
 	p.joins()
+	p.ends()
 	p.settle()
-	if len(p.log.States) == 0 && len(p.log.Joins) == 0 {
+	if len(p.log.States) == 0 && len(p.log.Joins) == 0 && len(p.log.Ends) == 0 {
 		return nil, ErrNothing
 	}
 	return p.log, nil
+}
+
+// SniffQuiet recognises a log of ranks by the label that PyTorch gives their lines, whatever they say.
+func SniffQuiet(data []byte) bool {
+	return bytes.Contains(data, []byte("[rank")) && rankPrefix.Match(data)
+}
+
+// ParseQuiet reads only whose log it is.
+func ParseQuiet(file string, data []byte) *Log {
+	p := parser{text: data, rank: -1, log: &Log{File: file, Ranks: map[int]bool{}, Attempts: 1}}
+	p.prefixes()
+	return p.log
 }
 
 type parser struct {
@@ -128,6 +143,7 @@ type parser struct {
 	named bool
 	// teller said last that something timed out: the desynchronisation report follows that on lines of its own.
 	teller speaker
+	ended  map[endKey]int // Places in log.Ends.
 }
 
 func (p *parser) prefixes() {

@@ -316,6 +316,7 @@ func FuzzParse(f *testing.F) {
 	}
 	f.Add([]byte("n:1:2 [0] NCCL INFO ncclCommInitRank comm 0x5 rank 0 nranks 2 cudaDev 0 busId 1 commId 0xb - Init START\n"))
 	f.Add([]byte("[rank0]: Snapshot of ranks' latest states: #5 finished ranks: [3] finished ALLREDUCE #6 started ranks: [0, 1, 2] started ALLREDUCE"))
+	f.Add([]byte(died(5, "ValueError: bad batch") + torchrun(5, "node-1", "-9") + "srun: error: node1: tasks 5,7-9: Out Of Memory\n"))
 	f.Fuzz(func(_ *testing.T, data []byte) {
 		l, err := Parse("x", data, -1)
 		if err != nil {

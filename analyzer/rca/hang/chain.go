@@ -154,7 +154,11 @@ func (w *waitFor) rankEvidence(n int32, r *root, v *rca.Verdict) {
 		}
 	}
 	if rk.State != rca.ProcessUnknown {
-		v.Evidence = append(v.Evidence, fmt.Sprintf("%s: the kernel says its process is %s.", name, rk.State))
+		by := ""
+		if rk.Caps&rca.SeesProcess != 0 {
+			by = "the kernel says "
+		}
+		v.Evidence = append(v.Evidence, fmt.Sprintf("%s: %sits process is %s.", name, by, rk.State))
 	}
 	if rk.WriteBytesPerSec >= w.Opt.StorageBytesPerSec {
 		v.Evidence = append(v.Evidence, fmt.Sprintf("%s writes %.0f MB/s to storage.", name, rk.WriteBytesPerSec/1e6))

@@ -104,7 +104,11 @@ func (x *Index) FactsOf(n int32) []string {
 			if s == "" {
 				s = fmt.Sprintf("%s %s %g (expected %g)", f.Device, f.Kind, f.Value, f.Expected)
 			}
-			out = append(out, fmt.Sprintf("%s, %s: %s", f.Host, f.Component, s))
+			where := f.Host
+			if where == "" {
+				where = x.RankName(n)
+			}
+			out = append(out, fmt.Sprintf("%s, %s: %s", where, f.Component, s))
 		}
 	}
 	slices.Sort(out)
