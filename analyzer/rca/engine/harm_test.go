@@ -4,6 +4,7 @@
 package engine
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -94,4 +95,167 @@ func TestRobustOneClock(t *testing.T) {
 	if v := j.verdict(); v.Class == rca.Healthy {
 		t.Errorf("two hosts stand still: %s\n%s", v.Class, v.Summary)
 	}
+}
+
+// halfSeen is a job of two hosts with four ranks each, of which the second does not answer: each rank of the first shares a
+// communicator with one of the second, and all share the world.
+func halfSeen() *hungJob {
+	j := newHungJob(8)
+	for h := range 2 {
+		j.comm([]string{"tp_0", "tp_1"}[h], 4*h, 4*h+1, 4*h+2, 4*h+3)
+	}
+	for k := range 4 {
+		j.comm([]string{"dp_0", "dp_1", "dp_2", "dp_3"}[k], k, 4+k)
+		j.rank(k).Host, j.rank(4+k).Host = "node0", "node1"
+	}
+	return j.comm("world", 0, 1, 2, 3, 4, 5, 6, 7)
+}
+
+func (j *hungJob) silence(host string) *hungJob {
+	m := rca.Missing{What: "exporter", Name: host, Why: "no answer"}
+	j.ev.Ranks = slices.DeleteFunc(j.ev.Ranks, func(r rca.Rank) bool {
+		if r.Host == host {
+			m.Ranks = append(m.Ranks, r.ID)
+		}
+		return r.Host == host
+	})
+	j.ev.Missing = append(j.ev.Missing, m)
+	return j
+}
+
+// TestRobustSilentHost: a silent host is lost if all that share something with it wait for it. Where one alone waits and its
+// neighbours have got on, it may be the one that called what it should not have, and is named if its calls show it.
+func TestRobustSilentHost(t *testing.T) {
+	mates := []int{1, 2, 3}
+	gotOn := func(j *hungJob) { // The mates have finished #100 with the silent host and wait for the rest of the world.
+		for i, k := range mates {
+			m := j.on(k, []string{"dp_1", "dp_2", "dp_3"}[i])
+			m.Called, m.Completed = 101, 101
+		}
+		j.in("world", "AllReduce", mates)
+	}
+	recent := func(m *rca.Membership, fn string, bytes int64) {
+		m.Recent = append(m.Recent, rca.Op{Number: 99, Seq: 99, Func: fn, Peer: -1, Root: -1, Bytes: bytes, Datatype: "float32", State: rca.OpLeft})
+	}
+	for _, c := range []struct {
+		name  string
+		build func(j *hungJob)
+		want  want
+		group string
+	}{
+		{
+			name: "all wait", build: func(j *hungJob) {
+				for k, dp := range []string{"dp_0", "dp_1", "dp_2", "dp_3"} {
+					j.in(dp, "ReduceScatter", []int{k})
+				}
+			},
+			want: want{class: rca.Fault, cause: rca.CauseHostLost, ranks: []int{4, 5, 6, 7}, page: true},
+		},
+		{
+			name: "one waits", build: func(j *hungJob) {
+				gotOn(j)
+				j.in("dp_0", "ReduceScatter", []int{0})
+				j.queued("world", "AllReduce", 0)
+			},
+			want:  want{class: rca.Unknown, cause: rca.CauseUnknown, ranks: []int{-1}},
+			group: "suspects: rank 0 or ranks 4, 5, 6, 7 of node1",
+		},
+		{
+			name: "one waits after another size", build: func(j *hungJob) {
+				gotOn(j)
+				recent(j.on(0, "dp_0"), "ReduceScatter", 1<<19)
+				for i, k := range mates {
+					recent(j.on(k, []string{"dp_1", "dp_2", "dp_3"}[i]), "ReduceScatter", 1<<20)
+				}
+				j.in("dp_0", "ReduceScatter", []int{0})
+				j.queued("world", "AllReduce", 0)
+			},
+			want: want{class: rca.Inconsistent, cause: rca.CauseOtherOp, ranks: []int{0}, page: true, phrase: "524288 bytes at place 99"},
+		},
+		{
+			name: "one left a call out", build: func(j *hungJob) {
+				gotOn(j)
+				j.in("world", "AllReduce", []int{0})
+			},
+			want: want{class: rca.Inconsistent, cause: rca.CauseOtherOp, ranks: []int{0}, page: true, phrase: "has called 100 operations on dp_0"},
+		},
+		{
+			name: "one went on first", build: func(j *hungJob) {
+				gotOn(j)
+				j.in("world", "AllReduce", []int{0})
+				j.in("dp_0", "AllGather", []int{0}, func(_ int, o *rca.Op) {
+					o.State, o.KernelStarted = rca.OpEnqueued, 0
+					o.Flows = []rca.Flow{send(1, 4, 0, 0, 0), recv(1, 4, 2, 2, 0)}
+				})
+			},
+			want: want{class: rca.Inconsistent, cause: rca.CauseDeadlock, ranks: []int{0}, page: true, phrase: "has not begun AllGather #100 of dp_0"},
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			j := halfSeen()
+			c.build(j)
+			v := j.silence("node1").verdict()
+			c.want.check(t, v)
+			if c.group != "" && (len(v.Culprits) != 1 || v.Culprits[0].Group != c.group) {
+				t.Errorf("culprits %+v, want %q", v.Culprits, c.group)
+			}
+		})
+	}
+}
+
+// TestRobustGroupWithoutKernels: sends and receives of one group run in one kernel, so they have no order, though without
+// kernel events a send that moved is known to run and a receive that got nothing is not.
+func TestRobustGroupWithoutKernels(t *testing.T) {
+	j := newHungJob(3).comm("ep", 0, 1, 2)
+	for r := range 3 {
+		j.rank(r).Caps &^= rca.SeesKernels
+	}
+	call := func(r, peer int, fn string, f rca.Flow) {
+		j.in("ep", fn, []int{r}, func(_ int, o *rca.Op) {
+			o.Peer, o.Seq, o.KernelStarted, o.KernelStopped, o.Flows = peer, 50, -1, -1, []rca.Flow{f}
+			if o.State = rca.OpMoving; f.Ready == 0 {
+				o.State = rca.OpEnqueued
+			}
+		})
+	}
+	// Nothing crosses the network of rank 2, either way.
+	call(2, 0, "Send", send(0, 8, 8, 8, 0))
+	call(2, 0, "Recv", recv(0, 8, 0, 0, 0))
+	call(2, 1, "Send", send(1, 8, 8, 8, 0))
+	call(2, 1, "Recv", recv(1, 8, 0, 0, 0))
+	for r := range 2 {
+		call(r, 2, "Send", send(2, 8, 8, 8, 0))
+		call(r, 2, "Recv", recv(2, 8, 0, 0, 0))
+	}
+	v := j.verdict()
+	want{class: rca.Fault, cause: rca.CauseNetworkSend, ranks: []int{2}, page: v.Page}.check(t, v)
+}
+
+// TestRobustTreeAcrossHosts: two trees over four hosts, one of them ending in rank 0, which does not take what has come, and
+// one in which rank 1 on the same host sends nothing up. What others have taken nothing of waits for that.
+func TestRobustTreeAcrossHosts(t *testing.T) {
+	j := newHungJob(8)
+	for r := range 8 {
+		j.rank(r).Host = []string{"node0", "node1", "node2", "node3"}[r/2]
+	}
+	on := func(ch int, f rca.Flow) rca.Flow { f.Channel, f.Total = ch, 1; return f }
+	j.comm("world", 0, 1, 2, 3, 4, 5, 6, 7).in("world", "AllReduce", []int{0, 1, 2, 3, 4, 5, 6, 7}, flows(map[int][]rca.Flow{
+		0: {on(0, send(2, 1, 0, 0, 0)), on(0, recv(2, 1, 1, 1, 0))},
+		1: {on(1, send(3, 1, 0, 0, 0)), on(1, recv(3, 1, 0, 0, 0))},
+		2: {on(0, send(4, 1, 0, 0, 0)), on(0, send(6, 1, 0, 0, 0)), on(0, recv(0, 1, 0, 0, 0))},
+		3: {
+			on(1, send(1, 1, 0, 0, 0)), on(1, send(5, 1, 0, 0, 0)), on(1, send(7, 1, 0, 0, 0)),
+			on(1, recv(1, 1, 0, 0, 0)), on(1, recv(5, 1, 0, 0, 0)), on(1, recv(7, 1, 1, 1, 0)),
+		},
+		4: {on(0, recv(2, 1, 0, 0, 0))},
+		5: {on(1, send(3, 1, 0, 0, 0)), on(1, recv(3, 1, 0, 0, 0))},
+		6: {on(0, recv(2, 1, 0, 0, 0))},
+		7: {on(1, recv(3, 1, 0, 0, 0))},
+	}), func(_ int, o *rca.Op) { o.Algo, o.Channels, o.KernelStarted = "tree", 2, 2 })
+	v := j.verdict()
+	if v.Class != rca.Fault || v.Culprits[0].Host != "node0" {
+		t.Errorf("got %s %+v\n%s", v.Class, v.Culprits, v.Summary)
+	}
+	j.ev.Facts = []rca.Fact{{Host: "node0", Rank: 1, Component: "gpu", Device: "1", Kind: "nvlink_errors", Value: 250}}
+	want{class: rca.Fault, cause: rca.CauseGPU, ranks: []int{1}, page: true}.check(t, j.verdict())
 }

@@ -149,7 +149,8 @@ func (w *waitFor) leftBefore(left, in int32) int {
 	return count
 }
 
-// cyclicInstances gives the instances of the largest cycle within the component.
+// cyclicInstances gives the instances of the largest cycle within the component. An operation that all its members are in
+// was entered in no other order than it should be.
 func (w *waitFor) cyclicInstances(vs []int32, sureOnly bool) []int32 {
 	marked := make([]bool, w.n)
 	for _, v := range vs {
@@ -160,12 +161,14 @@ func (w *waitFor) cyclicInstances(vs []int32, sureOnly bool) []int32 {
 	for _, v := range vs {
 		c := of[v]
 		if int(v) >= len(w.Nodes) {
-			by[c] = append(by[c], v-int32(len(w.Nodes)))
+			if i := v - int32(len(w.Nodes)); w.insts[i].gap {
+				by[c] = append(by[c], i)
+			}
 			continue
 		}
 		// Sends and receives are waited for directly, without their instance's vertex.
 		for _, e := range w.out[w.row[v]:w.row[v+1]] {
-			if d := &w.edges[e]; of[d.to] == c && d.inst >= 0 && (!sureOnly || d.sure) && d.kind != edgeIn {
+			if d := &w.edges[e]; of[d.to] == c && d.inst >= 0 && w.insts[d.inst].gap && (!sureOnly || d.sure) && d.kind != edgeIn {
 				by[c] = append(by[c], d.inst)
 			}
 		}

@@ -358,8 +358,7 @@ func (b *builder) notConsumed(v *view) {
 			return // The send side says why.
 		}
 		if g.Starved() {
-			b.own(v.node, -1, v.inst, v.flow.Channel, 0.4, false, rca.CauseGPU, flawGPU)
-			return
+			return // A tree's kernel takes what all below it have sent together: the one that has not says why.
 		}
 	}
 	if b.blind(v) {

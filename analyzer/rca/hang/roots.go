@@ -274,7 +274,7 @@ func (w *waitFor) softRoot(vs []int32) root {
 		}
 	}
 	var best *own
-	for _, v := range ranks {
+	for _, v := range w.withHandedOver(ranks) {
 		for i := range w.ownsOf(v) {
 			if o := &w.ownsOf(v)[i]; best == nil || o.weight > best.weight {
 				best = o
@@ -304,6 +304,20 @@ func (w *waitFor) softRoot(vs []int32) root {
 		return lock
 	}
 	return w.groupRoot(vs, ranks, insts)
+}
+
+// withHandedOver adds the ranks that wait for one of these inside a host, where nothing is seen of what is handed over: what
+// they show of themselves is of the same host.
+func (w *waitFor) withHandedOver(ranks []int32) []int32 {
+	out := slices.Clone(ranks)
+	for _, v := range ranks {
+		for _, e := range w.in[w.rrow[v]:w.rrow[v+1]] {
+			if d := &w.edges[e]; d.kind == edgeLocal && !slices.Contains(out, d.from) {
+				out = append(out, d.from)
+			}
+		}
+	}
+	return out
 }
 
 // weakFlaw names a rank by what it shows, if no other explains it better; a link's ends are not told apart where only

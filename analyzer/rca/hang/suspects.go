@@ -68,6 +68,10 @@ func (w *waitFor) composeSilent(d *decision, v *rca.Verdict) {
 	}
 	slices.Sort(ids)
 	unseen := w.World - w.Seen
+	if rivals := w.rivals(); len(rivals) > 0 {
+		w.composeRivals(d, rivals, v)
+		return
+	}
 	certain := w.mustBeUnseen(d)
 	if m := w.oneMissing(); m != nil && certain && named && m.What == "rank" && len(m.Ranks) == 1 {
 		// A file that is not there says nothing of a host: the others' waiting alone names the rank.

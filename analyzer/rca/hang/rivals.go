@@ -1,0 +1,222 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package hang
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/culprit-project/culprit/analyzer/rca"
+	"github.com/culprit-project/culprit/analyzer/rca/job"
+	"github.com/culprit-project/culprit/analyzer/rca/words"
+)
+
+// rival is a rank that was seen and may as well hold those of which nothing is known: in a communicator that it shares with
+// one of them it stands where all its mates, the ranks of its host that do the same in communicators of their own, have got
+// on. A lost host holds all of them alike; one of its ranks that hangs, or a wrong call of the rival's, holds the rival alone.
+type rival struct {
+	node  int32
+	comm  int32
+	odd   string // What it called otherwise than its mates, for people; empty when nothing shows that.
+	cause rca.Cause
+}
+
+const fewestMates = 2 // Of one alone nobody could say which of the two is odd.
+
+// rivals gives those who compete with the unseen for having caused it all.
+func (w *waitFor) rivals() []rival {
+	var out []rival
+	for ci := range w.Comms {
+		c := &w.Comms[ci]
+		if c.Call || c.P2P || !slices.ContainsFunc(c.Members, func(m job.Member) bool { return w.Nodes[m.Node].Rank == nil }) {
+			continue
+		}
+		for k := range c.Members {
+			if s := &c.Members[k]; s.Membership != nil && !w.counted(s.Node) {
+				if r, ok := w.rivalIn(int32(ci), s); ok {
+					out = append(out, r)
+				}
+			}
+		}
+	}
+	return out
+}
+
+func (w *waitFor) rivalIn(ci int32, s *job.Member) (rival, bool) {
+	mates := w.matesBeside(ci, s)
+	if len(mates) < fewestMates {
+		return rival{}, false
+	}
+	r := rival{node: s.Node, comm: ci, odd: w.calledOtherwise(s, mates), cause: rca.CauseOtherOp}
+	if r.odd == "" {
+		r.odd, r.cause = w.enteredOtherwise(s, mates), rca.CauseDeadlock
+	}
+	for _, m := range mates {
+		if w.missesUnseen(m) {
+			return rival{}, false // It lacks somebody unseen like this one.
+		}
+	}
+	behind := !slices.ContainsFunc(mates, func(m *job.Member) bool { return m.Membership.Completed <= s.Membership.Completed })
+	return r, s.Membership.Completed >= 0 && (behind || r.odd != "")
+}
+
+// matesBeside gives the ranks on a member's host in the other communicators of the family: of the same size and name but for
+// its number. None where one host has two ranks in one of them: they do not each do the same in one of their own.
+func (w *waitFor) matesBeside(ci int32, s *job.Member) []*job.Member {
+	c := &w.Comms[ci]
+	var out []*job.Member
+	for i := range w.Comms {
+		o := &w.Comms[i]
+		if int32(i) == ci || o.Size != c.Size || o.P2P || o.Call || stem(o.Name) != stem(c.Name) {
+			continue
+		}
+		for _, n := range w.Mates[w.Host(s.Node)] {
+			if m := o.Find(n); m != nil && m.Membership != nil && n != s.Node {
+				out = append(out, m)
+			}
+		}
+	}
+	return out
+}
+
+// missesUnseen says that a member stands in an operation of its communicator that lacks somebody of whom nothing is known.
+func (w *waitFor) missesUnseen(m *job.Member) bool {
+	ci := w.CommOf[m.Membership.Comm]
+	return slices.ContainsFunc(w.acts[m.Node], func(a active) bool {
+		if a.comm != ci || !a.stuck {
+			return false
+		}
+		for _, e := range w.out[w.row[int32(len(w.Nodes))+a.inst]:w.row[int32(len(w.Nodes))+a.inst+1]] {
+			if w.edges[e].kind == edgeSilent {
+				return true
+			}
+		}
+		return false
+	})
+}
+
+// calledOtherwise says in which call a member differs from all its mates, which agree: another operation at one place of
+// their order, or fewer calls although it has gone on to what they went on to.
+func (w *waitFor) calledOtherwise(s *job.Member, mates []*job.Member) string {
+	if w.Nodes[s.Node].Rank.Lost > 0 {
+		return ""
+	}
+	for _, ops := range [2][]rca.Op{s.Membership.Recent, s.Membership.InFlight} {
+		for i := range ops {
+			for _, f := range signatureFields {
+				mine := f.get(&ops[i])
+				if theirs, ok := agreed(mates, ops[i].Number, f.get); ok && mine != (signature{}) && mine != theirs {
+					return fmt.Sprintf("called %s at place %d of %s where its neighbours called %s in theirs",
+						mine.text(f.name), ops[i].Number, w.Comms[w.CommOf[s.Membership.Comm]].Name, theirs.text(f.name))
+				}
+			}
+		}
+	}
+	called := mates[0].Membership.Called
+	for _, m := range mates {
+		if m.Membership.Called != called || !w.together(s.Node, m.Node) || w.Nodes[m.Node].Rank.Lost > 0 {
+			return ""
+		}
+	}
+	if s.Membership.Called >= 0 && s.Membership.Called < called {
+		return fmt.Sprintf("has called %d operations on %s where its neighbours have called %d in theirs, and has gone on as they have",
+			s.Membership.Called, w.Comms[w.CommOf[s.Membership.Comm]].Name, called)
+	}
+	return ""
+}
+
+// enteredOtherwise says that a member is in an operation that its mates are in, too, and has one behind it which they have
+// finished in their communicators: an unseen member is in that one, for its data has come.
+func (w *waitFor) enteredOtherwise(s *job.Member, mates []*job.Member) string {
+	for i := range s.Membership.InFlight {
+		o := &s.Membership.InFlight[i]
+		r := w.Nodes[s.Node].Rank
+		came := slices.ContainsFunc(o.Flows, func(f rca.Flow) bool { return !f.Send && f.Ready > 0 && f.Done == 0 })
+		if !came || o.Number < 0 || started(r, s.Membership, o) == startYes {
+			continue
+		}
+		if slices.ContainsFunc(mates, func(m *job.Member) bool { return m.Membership.Completed <= o.Number || !w.together(s.Node, m.Node) }) {
+			continue
+		}
+		return fmt.Sprintf("is in %s, as its neighbours are, and has not begun %s of %s, the like of which they finished before and whose data has come to it",
+			w.opName(w.acts[s.Node][0].inst), job.OpLabel(o), w.Comms[w.CommOf[s.Membership.Comm]].Name)
+	}
+	return ""
+}
+
+// agreed gives what all mates called at one place of their order; ok is false where one of them differs or two do not show it.
+func agreed(mates []*job.Member, number int64, get func(*rca.Op) signature) (v signature, ok bool) {
+	shown := 0
+	for _, m := range mates {
+		for _, ops := range [2][]rca.Op{m.Membership.Recent, m.Membership.InFlight} {
+			for i := range ops {
+				o := &ops[i]
+				if number < 0 || o.Number != number || get(o) == (signature{}) {
+					continue
+				}
+				if shown > 0 && get(o) != v {
+					return signature{}, false
+				}
+				v = get(o)
+				shown++
+			}
+		}
+	}
+	return v, shown >= fewestMates
+}
+
+// together says that both ranks stand in one operation.
+func (w *waitFor) together(a, b int32) bool {
+	return slices.ContainsFunc(w.acts[a], func(i active) bool {
+		return i.stuck && slices.ContainsFunc(w.acts[b], func(k active) bool { return k.inst == i.inst })
+	})
+}
+
+// rivalWeight is the weight of a wrong call that the caller's neighbours show: the operation itself was not compared, for who
+// else is in it was not seen.
+const rivalWeight = 0.75
+
+// composeRivals: the waiting ends at ranks of which nothing is known, and somebody who was seen may hold these. The one that
+// called something else than its neighbours is named; else it and the unseen are suspects together.
+func (w *waitFor) composeRivals(d *decision, rivals []rival, v *rca.Verdict) {
+	if odd := slices.DeleteFunc(slices.Clone(rivals), func(r rival) bool { return r.odd == "" }); len(odd) == 1 {
+		r := &odd[0]
+		v.Class, v.Cause = rca.Inconsistent, r.cause
+		v.Confidence = rca.Round(rivalWeight * (0.5 + 0.5*d.covered) * (1 - 0.2*w.Lossy()))
+		c := w.Culprit(r.node)
+		c.Why = r.odd
+		v.Culprits = append(v.Culprits, c)
+		v.Summary = fmt.Sprintf("%s %s; %s, and the other members of %s were not seen.",
+			words.Opener(w.RankName(r.node)), r.odd, w.waiters(), w.Comms[r.comm].Name)
+		return
+	}
+	var seen, unseen []int
+	for _, r := range rivals {
+		seen = append(seen, w.Nodes[r.node].ID)
+	}
+	for _, r := range d.chosen {
+		unseen = append(unseen, w.IDs(r.nodes)...)
+	}
+	slices.Sort(seen)
+	slices.Sort(unseen)
+	seen, unseen = slices.Compact(seen), slices.Compact(unseen)
+	var hosts []string
+	for i := range w.Ev.Missing {
+		if m := &w.Ev.Missing[i]; slices.ContainsFunc(m.Ranks, func(r int) bool { return slices.Contains(unseen, r) }) {
+			hosts = append(hosts, m.Name)
+		}
+	}
+	silent := words.RankNumbers(unseen)
+	if len(hosts) > 0 {
+		silent += " of " + strings.Join(hosts, ", ")
+	}
+	v.Confidence = rca.Round(min(v.Confidence, 0.4))
+	v.Culprits = append(v.Culprits, rca.Culprit{
+		Rank: -1, Channel: -1, Group: fmt.Sprintf("suspects: %s or %s", words.RankNumbers(seen), silent),
+		Why: "one of them holds the other, and only one of them was seen",
+	})
+	v.Summary = fmt.Sprintf("%s for %s, of which nothing is known, but may wait for %s: the neighbours have got on where it stands. The evidence does not carry a name.",
+		words.Opener(w.waiters()), silent, words.RankNumbers(seen))
+}
