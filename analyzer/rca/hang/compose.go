@@ -111,8 +111,8 @@ func (w *waitFor) waiting(r *root) int {
 // sentence says what happened, for a tired person.
 func (w *waitFor) sentence(r *root, d *decision) string {
 	age, n := "", w.waiting(r)
-	// Younger ones are lower bounds, of sources that do not tell when they were asked.
-	if r.inst >= 0 && w.insts[r.inst].age >= w.Opt.HangAfter {
+	// Younger ones are lower bounds, of sources that do not tell when they were asked and to which anything pending is stuck.
+	if r.inst >= 0 && w.insts[r.inst].age >= max(w.Opt.HangAfter, time.Second) {
 		age = " for " + words.Span(w.insts[r.inst].age)
 	}
 	wait := words.Plural(n, "rank") + pick(n == 1, " waits", " wait") + " for it"
