@@ -6,6 +6,7 @@ package app
 import (
 	"context"
 	"log/slog"
+	"maps"
 	"net/http"
 	"regexp"
 	"slices"
@@ -46,6 +47,7 @@ func (a *App) askForRest(m *webhook.Message) {
 // can get lost, and max_alerts can leave it out.
 func (a *App) watch(ctx context.Context) {
 	absent := map[string]time.Time{}
+	caughtUp := a.catchUp(ctx)
 	for {
 		interval := time.Duration(a.current.Load().config.Alertmanager.PollInterval)
 		select {
@@ -54,9 +56,36 @@ func (a *App) watch(ctx context.Context) {
 		case r := <-a.refill:
 			a.fetchRest(ctx, r)
 		case <-time.After(interval):
+			caughtUp = caughtUp || a.catchUp(ctx)
 			a.poll(ctx, absent)
 		}
 	}
+}
+
+// triggerLabel is what all triggers carry.
+const (
+	triggerLabel = "culprit"
+	triggerValue = "trigger"
+)
+
+// catchUp takes the triggers that fire already: the notification of one that began while nobody listened may be a while in
+// coming again, and an incident that was not stored would be forgotten for as long. False: no Alertmanager has answered.
+func (a *App) catchUp(ctx context.Context) bool {
+	list, ok := a.list(ctx, "", notify.Matcher(triggerLabel, triggerValue))
+	if !ok {
+		return len(a.sender.Clients()) == 0
+	}
+	found, _ := triggers(listed(list), a.current.Load().config.Labels)
+	byJob := map[string][]incident.Trigger{}
+	for _, t := range found {
+		byJob[t.JobID] = append(byJob[t.JobID], t)
+	}
+	for _, job := range slices.Sorted(maps.Keys(byJob)) { // Each by itself: one too many shall not keep the others out.
+		if err := a.incidents.Receive(byJob[job]); err != nil {
+			a.logger.Warn("trigger that fires already not taken", "job_id", job, "err", err)
+		}
+	}
+	return true
 }
 
 func (a *App) fetchRest(ctx context.Context, r refill) {
