@@ -158,7 +158,8 @@ func (a *App) build(cfg *config.Config) (*settings, []*notify.Client, error) {
 				Directory: evidence.NewDirectory(querier, cfg.Prometheus, a.observer("prometheus")),
 				Exporters: cfg.Exporters,
 				Nodes: &evidence.Nodes{
-					HTTP: exporters, Timeout: time.Duration(cfg.Exporters.Timeout), Retries: cfg.Exporters.Retries,
+					HTTP: exporters, Timeout: time.Duration(cfg.Exporters.Timeout),
+					HistoryTimeout: time.Duration(cfg.Exporters.HistoryTimeout), Retries: cfg.Exporters.Retries,
 					MaxBytes: cfg.Exporters.MaxBytes, Observe: a.observer("exporter"),
 				},
 			},

@@ -67,6 +67,7 @@ type Queries struct {
 	Calls     string `yaml:"calls"`     // Gives nccl_call_open_seconds.
 	Started   string `yaml:"started"`   // Gives nccl_ops_started_total.
 	Completed string `yaml:"completed"` // Gives nccl_ops_completed_total.
+	Pace      string `yaml:"pace"`      // Gives how many operations a rank completes per second, one value for the job.
 	Waits     string `yaml:"waits"`     // Gives how much each rank (label rank) waits for what (label reason), per second.
 	Kernels   string `yaml:"kernels"`   // Gives how long each rank is in which kernels (label function), per second.
 }
@@ -84,12 +85,14 @@ type Alertmanager struct {
 // Exporters says how to reach culprit-exporter on the nodes.
 type Exporters struct {
 	// Address is a template over the labels of nccl_process_info that gives an exporter's base URL.
-	Address     string                      `yaml:"address"`
-	HTTPConfig  promconfig.HTTPClientConfig `yaml:"http_config"`
-	Timeout     model.Duration              `yaml:"timeout"` // Of one request.
-	Retries     int                         `yaml:"retries"` // Further attempts at a request that failed for a passing reason.
-	Concurrency int                         `yaml:"concurrency"`
-	MaxBytes    int64                       `yaml:"max_bytes"` // Of one answer, unpacked.
+	Address    string                      `yaml:"address"`
+	HTTPConfig promconfig.HTTPClientConfig `yaml:"http_config"`
+	Timeout    model.Duration              `yaml:"timeout"` // Of one request for present state.
+	// HistoryTimeout is that of one for finished work, which can be tens of megabytes.
+	HistoryTimeout model.Duration `yaml:"history_timeout"`
+	Retries        int            `yaml:"retries"` // Further attempts at a request that failed for a passing reason.
+	Concurrency    int            `yaml:"concurrency"`
+	MaxBytes       int64          `yaml:"max_bytes"` // Of one answer, unpacked.
 
 	address *template.Template
 }
@@ -197,6 +200,7 @@ func Default() *Config {
 				Calls:     "nccl_call_open_seconds{ {{- .Selector -}} }",
 				Started:   "nccl_ops_started_total{ {{- .Selector -}} }",
 				Completed: "nccl_ops_completed_total{ {{- .Selector -}} }",
+				Pace:      "avg(sum by (rank) (rate(nccl_function_ops_total{ {{- .Selector -}} }[1m])))",
 				Waits:     "sum by (rank, reason) (rate(nccl_wait_seconds_total{ {{- .Selector -}} }[1m] {{- .Offset -}} ))",
 				Kernels:   "sum by (rank, function) (rate(nccl_kernel_seconds_total{ {{- .Selector -}} }[1m] {{- .Offset -}} ))",
 			},
@@ -208,12 +212,13 @@ func Default() *Config {
 			PollInterval: model.Duration(15 * time.Second),
 		},
 		Exporters: Exporters{
-			Address:     "http://{{ .instance }}",
-			HTTPConfig:  promconfig.DefaultHTTPClientConfig,
-			Timeout:     model.Duration(2 * time.Second),
-			Retries:     1,
-			Concurrency: 64,
-			MaxBytes:    256 << 20,
+			Address:        "http://{{ .instance }}",
+			HTTPConfig:     promconfig.DefaultHTTPClientConfig,
+			Timeout:        model.Duration(2 * time.Second),
+			HistoryTimeout: model.Duration(10 * time.Second),
+			Retries:        1,
+			Concurrency:    64,
+			MaxBytes:       256 << 20,
 		},
 		Labels: Labels{JobID: "job_id", Rank: "rank", Comm: "comm", Instance: "instance"},
 		Analysis: Analysis{
@@ -330,7 +335,7 @@ func (c *Config) Check() error {
 	for name, q := range map[string]string{
 		"processes": c.Prometheus.Queries.Processes, "comms": c.Prometheus.Queries.Comms,
 		"ages": c.Prometheus.Queries.Ages, "stalled": c.Prometheus.Queries.Stalled, "calls": c.Prometheus.Queries.Calls, "started": c.Prometheus.Queries.Started, "completed": c.Prometheus.Queries.Completed,
-		"waits": c.Prometheus.Queries.Waits, "kernels": c.Prometheus.Queries.Kernels,
+		"pace": c.Prometheus.Queries.Pace, "waits": c.Prometheus.Queries.Waits, "kernels": c.Prometheus.Queries.Kernels,
 	} {
 		if _, err := Query(q, `x="y"`); err != nil {
 			wrong("prometheus.queries.%s: %w", name, err)
@@ -359,7 +364,7 @@ func (c *Config) Check() error {
 		"prometheus.timeout": c.Prometheus.Timeout, "prometheus.lookback": c.Prometheus.Lookback,
 		"prometheus.refresh_interval": c.Prometheus.RefreshInterval,
 		"alertmanager.timeout":        c.Alertmanager.Timeout, "alertmanager.poll_interval": c.Alertmanager.PollInterval,
-		"exporters.timeout": c.Exporters.Timeout, "analysis.deadline": c.Analysis.Deadline, "analysis.history": c.Analysis.History,
+		"exporters.timeout": c.Exporters.Timeout, "exporters.history_timeout": c.Exporters.HistoryTimeout, "analysis.deadline": c.Analysis.Deadline, "analysis.history": c.Analysis.History,
 		"incidents.retry_min": c.Incidents.RetryMin, "incidents.retry_max": c.Incidents.RetryMax,
 		"incidents.recheck": c.Incidents.Recheck, "incidents.passive_ttl": c.Incidents.PassiveTTL,
 		"incidents.silent": c.Incidents.Silent, "notify.resend_interval": c.Notify.Resend, "stacks.timeout": c.Stacks.Timeout,

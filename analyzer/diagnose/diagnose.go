@@ -165,7 +165,7 @@ func (d *Diagnoser) lookBack(ctx context.Context, s *evidence.Session, req *inci
 		from = append(from[:min(len(from), backNodes)], s.Sample(backNodes-len(from), from)...)
 	}
 	s.Ask(ctx, s.Unasked(from))
-	span = s.Span(from, span)
+	span = s.Span(ctx, from, span)
 	s.AskHistory(ctx, s.Answered(from), span)
 	s.NodeFacts(ctx)
 	ev := s.Evidence()

@@ -37,14 +37,14 @@ func FuzzState(f *testing.F) {
 			return
 		}
 		n := &Node{Base: "http://a", asked: true, state: state}
-		s := &Session{jobID: "job", nodes: []*Node{n}, histories: []history{historyOfState(state, "job")}}
+		s := &Session{jobID: "job", g: &Gatherer{Directory: directory(&prom{})}, nodes: []*Node{n}, histories: []history{historyOfState(state, "job")}}
 		ev := s.Evidence()
 		for _, c := range ev.Comms {
 			if len(c.Members) > 1<<20 {
 				t.Fatalf("%d members", len(c.Members))
 			}
 		}
-		if span := s.Span(s.AllNodes(), time.Minute); span <= 0 || span > time.Minute {
+		if span := s.Span(t.Context(), s.AllNodes(), time.Minute); span <= 0 || span > time.Minute {
 			t.Errorf("span is %s", span)
 		}
 		v := engine.Analyze(ev, rca.Options{})

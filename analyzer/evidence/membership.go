@@ -303,6 +303,19 @@ func (d *Directory) Stalled(ctx context.Context, jobID string, most int) ([]int,
 	return out, nil
 }
 
+// Pace gives how many operations a rank of the job completes per second, on average; 0 unknown.
+func (d *Directory) Pace(ctx context.Context, jobID string) (float64, error) {
+	text, err := config.Query(d.cfg.Queries.Pace, Selector("job_id", jobID))
+	if err != nil {
+		return 0, err
+	}
+	vector, err := d.vector(ctx, text)
+	if err != nil || len(vector) == 0 || !(vector[0].Value > 0) {
+		return 0, err
+	}
+	return float64(vector[0].Value), nil
+}
+
 // Count is how many operations a rank has started and completed on a communicator; -1 unknown.
 type Count struct {
 	Comm               string

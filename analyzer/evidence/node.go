@@ -5,6 +5,7 @@ package evidence
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -20,11 +21,13 @@ import (
 
 // Nodes speaks to the exporters.
 type Nodes struct {
-	HTTP     *http.Client
-	Timeout  time.Duration // Of one attempt.
-	Retries  int
-	MaxBytes int64 // Of one answer, unpacked.
-	Observe  func(err error)
+	HTTP    *http.Client
+	Timeout time.Duration // Of one attempt to read present state.
+	// HistoryTimeout is that of one to read finished work; 0: the same.
+	HistoryTimeout time.Duration
+	Retries        int
+	MaxBytes       int64 // Of one answer, unpacked.
+	Observe        func(err error)
 }
 
 // retryAfter is the pause before a request is tried again.
@@ -54,7 +57,7 @@ func (n *Nodes) State(ctx context.Context, base, jobID string, ranks []int, comm
 		q["comm"] = comms
 	}
 	var state *nodeapi.State
-	bytes, err := n.get(ctx, base+nodeapi.StatePath+"?"+q.Encode(), func(r io.Reader) error {
+	bytes, err := n.get(ctx, n.Timeout, base+nodeapi.StatePath+"?"+q.Encode(), func(r io.Reader) error {
 		state = new(nodeapi.State)
 		if err := json.NewDecoder(r).Decode(state); err != nil {
 			return fmt.Errorf("reading its answer: %w", err)
@@ -67,10 +70,11 @@ func (n *Nodes) State(ctx context.Context, base, jobID string, ranks []int, comm
 	return state, bytes, nil
 }
 
-// Trace asks an exporter for a job's history and hands each line to yield.
+// Trace asks an exporter for a job's history and hands each line to yield. A header begins it, and begins it anew where another
+// attempt was needed.
 func (n *Nodes) Trace(ctx context.Context, base, jobID string, history time.Duration, yield func(*nodeapi.TraceLine)) (int64, error) {
 	q := url.Values{"job_id": {jobID}, "last": {history.String()}, "samples": {"false"}, "lifecycle": {"false"}}
-	return n.get(ctx, base+nodeapi.TracePath+"?"+q.Encode(), func(r io.Reader) error {
+	return n.get(ctx, cmp.Or(n.HistoryTimeout, n.Timeout), base+nodeapi.TracePath+"?"+q.Encode(), func(r io.Reader) error {
 		dec := json.NewDecoder(bufio.NewReaderSize(r, 1<<16))
 		for whole := false; ; {
 			var line nodeapi.TraceLine
@@ -97,9 +101,9 @@ func checkVersion(v int) error {
 	return nil
 }
 
-func (n *Nodes) get(ctx context.Context, address string, read func(io.Reader) error) (size int64, err error) {
+func (n *Nodes) get(ctx context.Context, timeout time.Duration, address string, read func(io.Reader) error) (size int64, err error) {
 	for attempt := 0; ; attempt++ {
-		size, err = n.once(ctx, address, read)
+		size, err = n.once(ctx, timeout, address, read)
 		n.Observe(err)
 		if err == nil || attempt >= n.Retries || !passing(err) {
 			return size, err
@@ -112,6 +116,12 @@ func (n *Nodes) get(ctx context.Context, address string, read func(io.Reader) er
 	}
 }
 
+// lacksAPI says that an exporter is too old for what it was asked.
+func lacksAPI(err error) bool {
+	status := errStatus{}
+	return errors.As(err, &status) && status.code == http.StatusNotFound
+}
+
 func passing(err error) bool {
 	if status := (errStatus{}); errors.As(err, &status) {
 		return status.code >= 500 || status.code == http.StatusTooManyRequests
@@ -120,8 +130,8 @@ func passing(err error) bool {
 	return !errors.As(err, &errFinal{}) && !errors.Is(err, context.DeadlineExceeded)
 }
 
-func (n *Nodes) once(ctx context.Context, address string, read func(io.Reader) error) (int64, error) {
-	ctx, cancel := context.WithTimeout(ctx, n.Timeout)
+func (n *Nodes) once(ctx context.Context, timeout time.Duration, address string, read func(io.Reader) error) (int64, error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {

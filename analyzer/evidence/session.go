@@ -39,6 +39,7 @@ type Session struct {
 	world     int
 	bytes     int64
 	histories []history
+	untold    []rca.Missing   // Exporters that did not tell of finished work.
 	facts     []rca.Fact      // From other exporters.
 	factsOf   map[string]bool // Hosts that those were asked about.
 }
@@ -277,7 +278,8 @@ func (s *Session) Evidence() rca.Evidence {
 		}
 	}
 	a.finishComms()
-	for _, h := range s.histories {
+	a.ev.Missing = append(a.ev.Missing, s.untold...)
+	for _, h := range s.told() {
 		a.ev.Timeline = append(a.ev.Timeline, h.segments(&a)...)
 	}
 	return a.ev

@@ -471,10 +471,54 @@ func TestHistory(t *testing.T) {
 	}
 }
 
+// An exporter whose history breaks off is left out beside one that told all, and that is said; what a first attempt brought
+// does not count twice.
+func TestHistoryBreaksOff(t *testing.T) {
+	done := func(end uint64) trace.Completion {
+		return trace.Completion{CommID: 0xa, NRanks: 3, EnqueuedNS: end - 5, LeftNS: end}
+	}
+	r := newRack(t)
+	attempts := 0
+	for rank, host := range []string{"a", "b"} {
+		p := rankProcess(rank, host)
+		p.Completions = []trace.Completion{done(90)}
+		r.add(t, rank, host, func(w http.ResponseWriter, req *http.Request) {
+			if req.URL.Path != nodeapi.TracePath {
+				serve(stateOf(host, p))(w, req)
+				return
+			}
+			enc := json.NewEncoder(w)
+			_ = enc.Encode(nodeapi.TraceLine{Header: &nodeapi.TraceHeader{Version: nodeapi.Version}})
+			_ = enc.Encode(nodeapi.TraceLine{Process: &p})
+			_ = enc.Encode(nodeapi.TraceLine{Completion: &nodeapi.ProcessCompletion{File: p.File, Completion: done(80)}})
+			_ = enc.Encode(nodeapi.TraceLine{Completion: &nodeapi.ProcessCompletion{File: p.File, Completion: done(90)}})
+			if host == "a" {
+				if attempts++; attempts > 1 {
+					_ = enc.Encode(nodeapi.TraceLine{Trailer: &nodeapi.TraceTrailer{Records: 2}})
+				}
+			}
+		})
+	}
+	s, err := r.Open(t.Context(), "job", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Ask(t.Context(), s.AllNodes())
+	s.AskHistory(t.Context(), s.AllNodes(), time.Minute)
+	ev := s.Evidence()
+	if len(ev.Timeline) != 2 || ev.Timeline[0].Rank != 0 || ev.Timeline[1].Rank != 0 || attempts != 2 {
+		t.Errorf("after %d attempts the timeline is %+v", attempts, ev.Timeline)
+	}
+	if len(ev.Missing) != 1 || ev.Missing[0].What != "history" || ev.Missing[0].Name != "b" || len(ev.Missing[0].Ranks) != 0 {
+		t.Errorf("missing: %+v", ev.Missing)
+	}
+}
+
 // However busy the job, about as many operations come.
 func TestSpan(t *testing.T) {
-	s := &Session{jobID: "job"}
-	if got := s.Span(s.AllNodes(), time.Minute); got != time.Minute {
+	none := &prom{}
+	s := &Session{jobID: "job", g: &Gatherer{Directory: directory(none)}}
+	if got := s.Span(t.Context(), s.AllNodes(), time.Minute); got != time.Minute {
 		t.Errorf("span without a state is %s", got)
 	}
 	p := rankProcess(0, "a")
@@ -485,21 +529,28 @@ func TestSpan(t *testing.T) {
 	}
 	state := stateOf("a", p)
 	s.nodes = []*Node{{state: state}}
-	if got := s.Span(s.AllNodes(), time.Minute); got != time.Minute {
+	if got := s.Span(t.Context(), s.AllNodes(), time.Minute); got != time.Minute {
 		t.Errorf("span of a quiet job is %s", got)
 	}
 	for range 999 {
 		state.Processes = append(state.Processes, p)
 	}
-	if got := s.Span(s.AllNodes(), time.Minute); got < 19980*time.Millisecond || got > 20020*time.Millisecond {
+	if got := s.Span(t.Context(), s.AllNodes(), time.Minute); got < 19980*time.Millisecond || got > 20020*time.Millisecond {
 		t.Errorf("span of 20,000 operations a second is %s", got)
 	}
 	state.Processes = state.Processes[:1]
-	if got := s.Span(s.AllNodes(), time.Hour); got < 249*time.Second || got > 251*time.Second {
+	if got := s.Span(t.Context(), s.AllNodes(), time.Hour); got < 249*time.Second || got > 251*time.Second {
 		t.Errorf("span of one rank's 20 operations a second is %s", got)
 	}
-	if got := s.Span(s.AllNodes(), 3*time.Second); got < 3*time.Second {
+	if got := s.Span(t.Context(), s.AllNodes(), 3*time.Second); got < 3*time.Second {
 		t.Errorf("the span grew to %s", got)
+	}
+	// Prometheus knows better than the newest few, which come in bursts.
+	none.answers = map[string]model.Value{
+		`avg(sum by (rank) (rate(nccl_function_ops_total{job_id="job"}[1m])))`: model.Vector{&model.Sample{Value: 10}},
+	}
+	if got := s.Span(t.Context(), s.AllNodes(), time.Hour); got != 500*time.Second {
+		t.Errorf("span of one rank's 10 operations a second is %s", got)
 	}
 }
 

@@ -20,9 +20,11 @@ type history struct {
 	host  string
 	lines []nodeapi.ProcessCompletion
 	ranks map[string]int // By file.
+	short bool           // Only what the state shows.
 }
 
-// AskHistory asks exporters for finished work. One without the trace API, or that fails, gives what its state shows.
+// AskHistory asks exporters for finished work. One without the trace API, or that fails, gives what its state shows, unless
+// others have told theirs: a few operations of some ranks beside thousands of others would look like work that was not done.
 func (s *Session) AskHistory(ctx context.Context, nodes []*Node, span time.Duration) {
 	var mu sync.Mutex
 	each(nodes, s.g.Exporters.Concurrency, func(n *Node) int64 {
@@ -30,6 +32,8 @@ func (s *Session) AskHistory(ctx context.Context, nodes []*Node, span time.Durat
 		h := history{host: n.Base, ranks: map[string]int{}}
 		bytes, err := s.g.Nodes.Trace(ctx, n.Base, s.jobID, span, func(line *nodeapi.TraceLine) {
 			switch {
+			case line.Header != nil:
+				h.lines = nil
 			case line.Process != nil && line.Process.JobID == s.jobID:
 				h.ranks[line.Process.File] = int(line.Process.Rank)
 			case line.Completion != nil:
@@ -38,13 +42,27 @@ func (s *Session) AskHistory(ctx context.Context, nodes []*Node, span time.Durat
 		})
 		if err != nil || len(h.lines) == 0 {
 			h = historyOfState(n.state, s.jobID)
+			h.short = true
 		}
 		mu.Lock()
+		if err != nil && !lacksAPI(err) {
+			s.untold = append(s.untold, rca.Missing{What: "history", Name: s.nodeName(n), Why: reason(err)})
+		}
 		s.histories = append(s.histories, h)
 		mu.Unlock()
 		return bytes
 	}, &s.bytes)
 	slices.SortFunc(s.histories, func(a, b history) int { return cmp.Compare(a.host, b.host) })
+	slices.SortFunc(s.untold, func(a, b rca.Missing) int { return cmp.Compare(a.Name, b.Name) })
+}
+
+// told gives the histories that can stand beside each other.
+func (s *Session) told() []history {
+	whole := slices.DeleteFunc(slices.Clone(s.histories), func(h history) bool { return h.short })
+	if len(whole) == 0 {
+		return s.histories
+	}
+	return whole
 }
 
 // WithoutHistory leaves only exporters that have not been asked for finished work.
@@ -66,8 +84,11 @@ const (
 )
 
 // Span gives how much of the longest span to fetch from some exporters, so that about so many operations come: jobs differ
-// a thousandfold in how many they do in a second.
-func (s *Session) Span(nodes []*Node, longest time.Duration) time.Duration {
+// a thousandfold in how many they do in a second. Prometheus knows; without it the newest few of each communicator have to do,
+// which come in bursts, so that less is fetched.
+func (s *Session) Span(ctx context.Context, nodes []*Node, longest time.Duration) time.Duration {
+	pace, err := s.g.Directory.Pace(ctx, s.jobID)
+	s.note(err)
 	perSecond, ranks := 0.0, 0
 	for _, n := range nodes {
 		if n.state == nil {
@@ -79,6 +100,9 @@ func (s *Session) Span(nodes []*Node, longest time.Duration) time.Duration {
 				perSecond += rate(p.Completions, n.state.NowNS)
 			}
 		}
+	}
+	if pace > 0 {
+		perSecond = pace * float64(ranks)
 	}
 	budget := min(float64(ranks)*historyRankOps, historyOps)
 	if perSecond*longest.Seconds() <= budget {
