@@ -4,8 +4,6 @@
 package cluster
 
 import (
-	"slices"
-
 	"github.com/culprit-project/culprit/trace"
 )
 
@@ -266,131 +264,10 @@ func (e *evaluation) finishChannel(order []int32, fin []Time) {
 
 // treeAll evaluates a tree AllReduce on all channels.
 func (e *evaluation) treeAll() {
-	o := e.op
-	n := len(o.mem)
-	e.left = make([]Time, n)
+	e.left = make([]Time, len(e.op.mem))
 	for ch := range e.comm.rings {
-		e.treeChannel(ch, n)
+		e.treeChannel(ch)
 	}
-}
-
-func (e *evaluation) treeChannel(ch, n int) {
-	o := e.op
-	parent := e.comm.tree(e.sim, ch)
-	children := make([][]int32, n)
-	for m, p := range parent {
-		if p >= 0 {
-			children[p] = append(children[p], int32(m)) //nolint:gosec // Few.
-		}
-	}
-	order := topDown(parent, children)
-	per := max(1, o.bytes()/int64(len(e.comm.rings)))
-	steps := int(max(1, (per+512<<10-1)/(512<<10)))
-	scale := 1
-	if e.coarse && steps > 4*maxCoarseLoops {
-		scale = (steps + 4*maxCoarseLoops - 1) / (4 * maxCoarseLoops)
-		steps = (steps + scale - 1) / scale
-	}
-	chunk := max(1, per/int64(steps))
-	nic, nv := e.shares()
-	proto := efficiency(e.sim.cfg.Job.Proto)
-	nic, nv = nic*proto, nv*proto
-	up, down := make([]*link, n), make([]*link, n)
-	for m := range up {
-		if p := parent[m]; p >= 0 {
-			a, b := int32(m), p //nolint:gosec // Few.
-			up[m], down[m] = e.newLink(a, b, ch, nic/2, nv/2), e.newLink(b, a, ch, nic/2, nv/2)
-			for _, l := range []*link{up[m], down[m]} {
-				l.win = smallWindow
-				l.flagged(e.sim.cfg.Job.Proto)
-				e.begin(l, steps, scale, chunk, &o.mem[l.peerSrc], &o.mem[l.peerDst])
-				e.serve(l, 4*float64(len(e.comm.rings)))
-				e.links = append(e.links, l)
-			}
-		}
-	}
-	u, d := make([]Time, n), make([]Time, n)
-	for m := range u {
-		u[m], d[m] = o.mem[m].entered, o.mem[m].entered
-	}
-	limit := make([]int, n) // Steps of each member's own call.
-	for m := range limit {
-		limit[m] = steps
-		switch in := o.mem[m].in; {
-		case in == nil:
-		case in.fn != o.fn(): // Runs another algorithm's kernel: takes no part, and never ends.
-			limit[m] = 0
-		case in.bytes != o.bytes():
-			limit[m] = int(max(1, in.bytes*int64(steps)/max(1, o.bytes())))
-		}
-	}
-	for k := range steps {
-		for _, m := range slices.Backward(order) {
-			if k >= limit[m] {
-				continue
-			}
-			g := u[m]
-			for _, c := range children[m] {
-				g = max(g, up[c].arrived(k))
-			}
-			if up[m] != nil {
-				g = max(g, up[m].credit(k))
-			}
-			u[m] = e.kernel(e.comm.members[m], g, chunk)
-			for _, c := range children[m] {
-				up[c].consume(k, u[m])
-			}
-			if up[m] != nil {
-				up[m].push(k, u[m])
-			}
-		}
-		moving := false
-		for _, m := range order {
-			if k >= limit[m] {
-				continue
-			}
-			g := d[m]
-			if down[m] != nil {
-				g = max(g, down[m].arrived(k))
-			} else {
-				g = max(g, u[m])
-			}
-			for _, c := range children[m] {
-				g = max(g, down[c].credit(k))
-			}
-			d[m] = e.kernel(e.comm.members[m], g, chunk)
-			if down[m] != nil {
-				down[m].consume(k, d[m])
-			}
-			for _, c := range children[m] {
-				down[c].push(k, d[m])
-			}
-			moving = moving || min(u[m], d[m]) < Never && (!e.stop || min(u[m], d[m]) <= e.until)
-		}
-		if !moving {
-			break
-		}
-	}
-	for m := range d {
-		if limit[m] > steps || limit[m] == 0 {
-			d[m] = Never
-		}
-		e.left[m] = max(e.left[m], d[m], u[m])
-	}
-}
-
-// topDown lists the members so that parents come before their children.
-func topDown(parent []int32, children [][]int32) []int32 {
-	var order []int32
-	for m, p := range parent {
-		if p < 0 {
-			order = append(order, int32(m)) //nolint:gosec // Few.
-		}
-	}
-	for i := 0; i < len(order); i++ {
-		order = append(order, children[order[i]]...)
-	}
-	return order
 }
 
 // pair evaluates one send and its receive: member 0 of the operation sends to member 1.
