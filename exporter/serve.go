@@ -13,6 +13,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -46,101 +47,108 @@ const (
 
 // serve runs the exporter until ctx ends.
 func serve(ctx context.Context, log *slog.Logger, s *settings) error {
-	runtime.GOMAXPROCS(s.cpus)
+	tuneRuntime(log, s.cpus)
+	log.Info("Starting culprit-exporter", "version", version.Info(), "build_context", version.BuildContext())
+	e, err := newExporter(log, s)
+	if err != nil {
+		return err
+	}
+	mux, err := e.routes()
+	if err != nil {
+		return err
+	}
+	err = e.run(ctx, mux)
+	return errors.Join(err, e.close(ctx))
+}
+
+// tuneRuntime keeps the process small: CPU time and memory are the job's.
+func tuneRuntime(log *slog.Logger, cpus int) {
+	runtime.GOMAXPROCS(cpus)
 	if err := relaxTimers(); err != nil {
 		log.Debug("Timers stay as they are, which costs some CPU time", "err", err)
 	}
 	if os.Getenv("GOGC") == "" {
-		// Most of the heap is history without pointers: collecting it often costs little, and memory is the job's.
+		// Most of the heap is history without pointers: collecting it often costs little.
 		debug.SetGCPercent(gcPercent)
 	}
-	log.Info("Starting culprit-exporter", "version", version.Info(), "build_context", version.BuildContext())
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(
+}
+
+// exporter is its parts, as the settings ask for them.
+type exporter struct {
+	log        *slog.Logger
+	settings   *settings
+	registry   *prometheus.Registry
+	sink       *kafka.Sink // Nil: nothing is streamed.
+	store      *history.Store
+	sampler    *node.Sampler
+	set        *collector.Set
+	evidence   *collector.Evidence
+	background []func(context.Context)
+}
+
+func newExporter(log *slog.Logger, s *settings) (*exporter, error) {
+	e := &exporter{
+		log: log, settings: s, registry: prometheus.NewRegistry(),
+		set: collector.NewSet(log), evidence: collector.NewEvidence(log),
+	}
+	e.registry.MustRegister(
 		versioncollector.NewCollector("culprit_exporter"),
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
-	var sink *kafka.Sink
+	if err := e.openHistory(); err != nil {
+		return nil, err
+	}
+	if s.kubelet != "" {
+		pods := kubelet.New(s.kubelet, log)
+		s.node.Pods, e.background = pods, append(e.background, pods.Run)
+	}
+	var err error
+	if e.sampler, err = node.New(s.node); err != nil {
+		return nil, err
+	}
+	nccl := collector.NewNCCL(e.sampler, s.nccl)
+	if *s.collector["nccl"] {
+		e.set.Add("nccl", nccl)
+	}
+	e.registry.MustRegister(collector.NewSelf(e.sampler, nccl.DroppedSeries))
+	e.addDevices()
+	if *s.collector["ras"] {
+		e.addRAS()
+	}
+	return e, nil
+}
+
+// openHistory opens what the sampler writes to: the history, and beside it the stream where there are brokers.
+func (e *exporter) openHistory() error {
+	s := e.settings
 	if len(s.kafka.Brokers) > 0 {
-		var err error
 		s.kafka.Node = s.node.HostName
-		if sink, err = kafka.New(s.kafka, log); err != nil {
+		sink, err := kafka.New(s.kafka, e.log)
+		if err != nil {
 			return err
 		}
-		registry.MustRegister(sink)
+		e.sink = sink
+		e.registry.MustRegister(sink)
 		s.history.Stream = func(p *nodeapi.Process, line *nodeapi.TraceLine) { sink.Send(p, line) }
 	}
 	kernel, err := proc.Open(s.node.ProcFS)
 	if err != nil {
 		return fmt.Errorf("opening procfs at %s: %w", s.node.ProcFS, err)
 	}
-	s.history.Logger, s.history.BootID = log, kernel.BootID()
-	store, err := history.New(s.history)
-	if err != nil {
+	s.history.Logger, s.history.BootID = e.log, kernel.BootID()
+	if e.store, err = history.New(s.history); err != nil {
 		return err
 	}
-	s.node.Logger, s.node.History = log, store
-	var background []func(context.Context)
-	if s.kubelet != "" {
-		pods := kubelet.New(s.kubelet, log)
-		s.node.Pods, background = pods, append(background, pods.Run)
-	}
-	sampler, err := node.New(s.node)
-	if err != nil {
-		return err
-	}
-	set, evidence := collector.NewSet(log), collector.NewEvidence(log)
-	nccl := collector.NewNCCL(sampler, s.nccl)
-	if *s.collector["nccl"] {
-		set.Add("nccl", nccl)
-	}
-	registry.MustRegister(collector.NewSelf(sampler, nccl.DroppedSeries))
-	background = append(background, addDevices(log, s, sampler, set, evidence)...)
-
-	mux := http.NewServeMux()
-	mux.Handle("GET "+s.telemetry, collector.Handler(log, registry, set))
-	mux.HandleFunc("GET /-/healthy", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "OK") })
-	nodeAPI := api.New(log, version.Version, sampler, store, evidence)
-	nodeAPI.Register(mux)
-	if s.control {
-		nodeAPI.RegisterControl(mux)
-	} else {
-		nodeAPI.RegisterNoControl(mux)
-	}
-	if err := addLandingPage(mux, s); err != nil {
-		return err
-	}
-
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	evidence.Run(ctx)
-	for _, run := range background {
-		go run(ctx) // Not waited for: it may hang in a driver.
-	}
-	sampled := make(chan struct{})
-	go func() {
-		defer close(sampled)
-		sampler.Run(ctx)
-	}()
-	log.Info("Collectors are on", "collectors", strings.Join(set.Names(), ","))
-	err = listen(ctx, log, s.web, mux)
-	cancel()
-	<-sampled
-	err = errors.Join(err, store.Close())
-	if sink != nil {
-		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
-		defer cancel()
-		err = errors.Join(err, sink.Close(closing))
-	}
-	return err
+	s.node.Logger, s.node.History = e.log, e.store
+	return nil
 }
 
-// addDevices adds the collectors of the node's own evidence that are switched on, and gives what they want to have run
-// in the background.
-func addDevices(log *slog.Logger, s *settings, sampler *node.Sampler, set *collector.Set, evidence *collector.Evidence) []func(context.Context) {
+// addDevices adds the collectors of the node's own evidence that are switched on.
+func (e *exporter) addDevices() {
+	s := e.settings
 	sysfs := sysfile.Root(s.sysfs)
-	gpus := collector.NewNVML(nvml.Open, log, sampler)
+	gpus := collector.NewNVML(nvml.Open, e.log, e.sampler)
 	for _, c := range []struct {
 		name string
 		c    interface {
@@ -148,31 +156,73 @@ func addDevices(log *slog.Logger, s *settings, sampler *node.Sampler, set *colle
 			collector.FactSource
 		}
 	}{
-		{"host", collector.NewHost(sysfile.Root(s.node.ProcFS), sysfs, sampler)},
+		{"host", collector.NewHost(sysfile.Root(s.node.ProcFS), sysfs, e.sampler)},
 		{"rdma", collector.NewRDMA(sysfs)},
-		{"pci", collector.NewPCI(sysfs, sampler)},
+		{"pci", collector.NewPCI(sysfs, e.sampler)},
 		{"nvml", gpus},
 	} {
 		if *s.collector[c.name] {
-			set.Add(c.name, c.c)
-			evidence.Add(c.name, c.c)
+			e.set.Add(c.name, c.c)
+			e.evidence.Add(c.name, c.c)
 		}
 	}
-	var background []func(context.Context)
 	if *s.collector["nvml"] {
-		background = append(background, gpus.Run)
+		e.background = append(e.background, gpus.Run)
 	}
-	if *s.collector["ras"] {
-		c := collector.NewRAS(func(ctx context.Context) (*ras.Report, error) {
-			ctx, cancel := context.WithTimeout(ctx, rasTimeout)
-			defer cancel()
-			return ras.Query(ctx, s.ras.address)
-		}, max(s.ras.interval, minRASInterval), sampler, log)
-		set.Add("ras", c)
-		evidence.Add("ras", c)
-		background = append(background, c.Run)
+}
+
+func (e *exporter) addRAS() {
+	s := e.settings
+	c := collector.NewRAS(func(ctx context.Context) (*ras.Report, error) {
+		ctx, cancel := context.WithTimeout(ctx, rasTimeout)
+		defer cancel()
+		return ras.Query(ctx, s.ras.address)
+	}, max(s.ras.interval, minRASInterval), e.sampler, e.log)
+	e.set.Add("ras", c)
+	e.evidence.Add("ras", c)
+	e.background = append(e.background, c.Run)
+}
+
+// routes gives everything that is served.
+func (e *exporter) routes() (*http.ServeMux, error) {
+	mux := http.NewServeMux()
+	mux.Handle("GET "+e.settings.telemetry, collector.Handler(e.log, e.registry, e.set))
+	mux.HandleFunc("GET /-/healthy", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "OK") })
+	nodeAPI := api.New(e.log, version.Version, e.sampler, e.store, e.evidence)
+	nodeAPI.Register(mux)
+	if e.settings.control {
+		nodeAPI.RegisterControl(mux)
+	} else {
+		nodeAPI.RegisterNoControl(mux)
 	}
-	return background
+	return mux, addLandingPage(mux, e.settings)
+}
+
+// run samples and answers until ctx ends. When it returns, nobody writes to the history any more.
+func (e *exporter) run(ctx context.Context, mux *http.ServeMux) error {
+	ctx, cancel := context.WithCancel(ctx)
+	e.evidence.Run(ctx)
+	for _, run := range e.background {
+		go run(ctx) // Not waited for: it may hang in a driver.
+	}
+	var sampling sync.WaitGroup
+	sampling.Go(func() { e.sampler.Run(ctx) })
+	e.log.Info("Collectors are on", "collectors", strings.Join(e.set.Names(), ","))
+	err := listen(ctx, e.log, e.settings.web, mux)
+	cancel()
+	sampling.Wait()
+	return err
+}
+
+// close writes out what is left.
+func (e *exporter) close(ctx context.Context) error {
+	err := e.store.Close()
+	if e.sink != nil {
+		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
+		defer cancel()
+		err = errors.Join(err, e.sink.Close(closing))
+	}
+	return err
 }
 
 func addLandingPage(mux *http.ServeMux, s *settings) error {
