@@ -58,7 +58,9 @@ const dullShown = 4
 
 // joinDull puts ranks of which there is nothing to say but their state on one line a state, where they are many.
 func joinDull(rows []rankRow) []rankRow {
-	dull := func(r *rankRow) bool { return r.order > 0 && r.op == "" && r.behind == "" && r.waitedBy == "" }
+	dull := func(r *rankRow) bool {
+		return r.order > orderAccused && r.op == "" && r.behind == "" && r.waitedBy == ""
+	}
 	many := map[string]int{}
 	for i := range rows {
 		if dull(&rows[i]) {
@@ -87,79 +89,106 @@ func joinDull(rows []rankRow) []rankRow {
 	return out
 }
 
-// rankRows gives every rank, the accused first, then the missing, those behind, those waiting, and the others.
-func rankRows(ev rca.Evidence, v rca.Verdict) []rankRow {
-	names := map[rca.CommID]string{}
+// jobRanks is what is said of all ranks together.
+type jobRanks struct {
+	names   map[rca.CommID]string
+	most    map[rca.CommID]int64 // Operations called by the member that is furthest.
+	accused []int
+	missing map[int]string       // Why nothing, or not all, is known of a rank.
+	waiters map[int]map[int]bool // Who waits for a rank.
+}
+
+func newJobRanks(ev *rca.Evidence, v rca.Verdict) *jobRanks {
+	j := &jobRanks{names: map[rca.CommID]string{}, most: map[rca.CommID]int64{}, accused: accused(v), missing: map[int]string{}}
 	members := map[rca.CommID][]int{}
 	for _, c := range ev.Comms {
-		names[c.ID] = c.Name
+		j.names[c.ID] = c.Name
 		members[c.ID] = c.Members
 	}
-	most := map[rca.CommID]int64{} // Operations called by the member that is furthest.
 	for _, r := range ev.Ranks {
 		for _, m := range r.Memberships {
-			most[m.Comm] = max(most[m.Comm], m.Called)
+			j.most[m.Comm] = max(j.most[m.Comm], m.Called)
 		}
 	}
-	waiters := waitedFor(ev, members)
-	guilty := map[int]bool{}
-	for _, r := range accused(v) {
-		guilty[r] = true
-	}
-	missing := map[int]string{}
+	j.waiters = waitedFor(*ev, members)
 	for _, m := range ev.Missing {
 		for _, r := range m.Ranks {
-			missing[r] = m.Why
+			j.missing[r] = m.Why
 		}
 	}
+	return j
+}
+
+// rankRows gives every rank, the accused first, then the missing, those behind, those waiting, and the others.
+func rankRows(ev rca.Evidence, v rca.Verdict) []rankRow {
+	j := newJobRanks(&ev, v)
+	seen := map[int]bool{}
 	var rows []rankRow
 	for i := range ev.Ranks {
-		r := &ev.Ranks[i]
-		row := rankRow{rank: r.ID, host: r.Host, state: "running", order: 4}
-		if op, comm := oldest(r); op != nil {
-			row.op = fmt.Sprintf("%s in %s", opName(op), orDash(names[comm]))
-			row.state, row.order = "waiting", 3
-		}
-		if c := openCall(r); c != nil {
-			row.op, row.state, row.order = c.Name, "waiting", 3
-			if names[c.On] != "" {
-				row.op += " in " + names[c.On]
-			}
-		}
-		if n, comm := furthestBehind(r, most); n > 0 {
-			row.behind = fmt.Sprintf("%d in %s", n, names[comm])
-			row.order = min(row.order, 2)
-		}
-		switch {
-		case r.State == rca.ProcessGone || r.State == rca.ProcessStopped || r.State == rca.ProcessDisk:
-			row.state = string(r.State)
-		case missing[r.ID] != "":
-			row.state, row.order = "missing", 1
-		}
-		if guilty[r.ID] {
-			row.order = 0
-			row.state = "culprit, " + row.state
-		}
-		delete(missing, r.ID)
-		rows = append(rows, row)
+		seen[ev.Ranks[i].ID] = true
+		rows = append(rows, j.row(&ev.Ranks[i]))
 	}
-	for r := range missing {
-		row := rankRow{rank: r, state: "missing", order: 1}
-		if guilty[r] {
-			row.state, row.order = "culprit, missing", 0
+	for r := range j.missing {
+		if !seen[r] {
+			rows = append(rows, rankRow{rank: r, state: "missing", order: orderMissing})
 		}
-		rows = append(rows, row)
 	}
 	for i := range rows {
-		if n := len(waiters[rows[i].rank]); n > 0 {
-			rows[i].waitedBy = rankList(sorted(waiters[rows[i].rank]))
-			if n > 4 {
-				rows[i].waitedBy = fmt.Sprintf("%d ranks", n)
-			}
-		}
+		j.others(&rows[i])
 	}
 	slices.SortFunc(rows, func(a, b rankRow) int { return cmp.Or(cmp.Compare(a.order, b.order), cmp.Compare(a.rank, b.rank)) })
 	return rows
+}
+
+// Groups of rows, in the order of the table.
+const (
+	orderAccused = iota
+	orderMissing
+	orderBehind
+	orderWaiting
+	orderRunning
+)
+
+// row says what is known of a rank that was seen.
+func (j *jobRanks) row(r *rca.Rank) rankRow {
+	row := rankRow{rank: r.ID, host: r.Host, state: "running", order: orderRunning}
+	if op, comm := oldest(r); op != nil {
+		row.op = fmt.Sprintf("%s in %s", opName(op), orDash(j.names[comm]))
+		row.state, row.order = "waiting", orderWaiting
+	}
+	if c := openCall(r); c != nil {
+		row.op, row.state, row.order = c.Name, "waiting", orderWaiting
+		if j.names[c.On] != "" {
+			row.op += " in " + j.names[c.On]
+		}
+	}
+	if n, comm := furthestBehind(r, j.most); n > 0 {
+		row.behind = fmt.Sprintf("%d in %s", n, j.names[comm])
+		row.order = min(row.order, orderBehind)
+	}
+	switch {
+	case r.State == rca.ProcessGone || r.State == rca.ProcessStopped || r.State == rca.ProcessDisk:
+		row.state = string(r.State)
+	case j.missing[r.ID] != "":
+		row.state, row.order = "missing", orderMissing
+	}
+	return row
+}
+
+// waitersShown is up to how many ranks that wait for one are listed.
+const waitersShown = 4
+
+// others adds what the others have to do with a row's rank: who waits for it, and whether it is accused.
+func (j *jobRanks) others(row *rankRow) {
+	if slices.Contains(j.accused, row.rank) {
+		row.state, row.order = "culprit, "+row.state, orderAccused
+	}
+	switch n := len(j.waiters[row.rank]); {
+	case n > waitersShown:
+		row.waitedBy = fmt.Sprintf("%d ranks", n)
+	case n > 0:
+		row.waitedBy = rankList(sorted(j.waiters[row.rank]))
+	}
 }
 
 func sorted(set map[int]bool) []int {

@@ -89,69 +89,92 @@ type Assigned struct {
 
 // Assign finds out whose dump each is. What cannot be told, or is told twice, comes back in rest with the reason.
 func Assign(dumps []*Dump) (assigned []Assigned, rest map[*Dump]string) {
-	rest = map[*Dump]string{}
-	taken := map[int]*Dump{}
-	open := map[*Dump][]int{}
-	take := func(d *Dump, rank int, doubt string) {
-		taken[rank] = d
-		assigned = append(assigned, Assigned{Dump: d, Rank: rank, Doubt: doubt})
-	}
+	a := assignment{taken: map[int]bool{}, open: map[*Dump][]int{}, rest: map[*Dump]string{}}
 	dumps = slices.Clone(dumps)
 	slices.SortStableFunc(dumps, func(a, b *Dump) int { return newest(b) - newest(a) })
-	// Content that allows a single rank is stronger than any name; names come next.
-	var unsure []*Dump
+	// Content that allows a single rank is stronger than any name; names come next, and then what is left over.
+	a.byName(a.byContent(dumps))
+	for a.byElimination(dumps) {
+	}
+	for d, allowed := range a.open {
+		a.rest[d] = fmt.Sprintf("its groups allow ranks %v and its name does not decide", allowed)
+	}
+	slices.SortFunc(a.done, func(a, b Assigned) int { return a.Rank - b.Rank })
+	return a.done, a.rest
+}
+
+// assignment is how far Assign has come.
+type assignment struct {
+	taken map[int]bool
+	done  []Assigned
+	open  map[*Dump][]int // Dumps of which only the ranks are known that they can be of.
+	rest  map[*Dump]string
+}
+
+// onlyRank is the doubt about a dump that no name gives to its rank.
+const onlyRank = "its groups allow only this rank"
+
+func (a *assignment) take(d *Dump, rank int, doubt string) {
+	a.taken[rank] = true
+	a.done = append(a.done, Assigned{Dump: d, Rank: rank, Doubt: doubt})
+}
+
+// byContent assigns the dumps that can be of one rank only, and gives the others.
+func (a *assignment) byContent(dumps []*Dump) (unsure []*Dump) {
 	for _, d := range dumps {
 		allowed := d.candidates()
 		switch {
 		case len(allowed) != 1:
 			unsure = append(unsure, d)
-		case taken[allowed[0]] != nil:
-			rest[d] = fmt.Sprintf("another dump of rank %d is newer", allowed[0])
+		case a.taken[allowed[0]]:
+			a.rest[d] = fmt.Sprintf("another dump of rank %d is newer", allowed[0])
 		case d.named() == allowed[0]:
-			take(d, allowed[0], "")
+			a.take(d, allowed[0], "")
 		default:
-			take(d, allowed[0], "its groups allow only this rank")
+			a.take(d, allowed[0], onlyRank)
 		}
 	}
-	for _, d := range unsure {
+	return unsure
+}
+
+// byName assigns the dumps whose names say a rank that their content allows.
+func (a *assignment) byName(dumps []*Dump) {
+	for _, d := range dumps {
 		named, allowed := d.named(), d.candidates()
 		switch {
 		case named >= 0 && (allowed == nil || slices.Contains(allowed, named)):
-			if taken[named] == nil {
-				take(d, named, "")
+			if a.taken[named] {
+				a.rest[d] = fmt.Sprintf("another dump of rank %d is newer or fits better", named)
 			} else {
-				rest[d] = fmt.Sprintf("another dump of rank %d is newer or fits better", named)
+				a.take(d, named, "")
 			}
 		case len(allowed) > 0:
-			open[d] = allowed
+			a.open[d] = allowed
 		default:
-			rest[d] = "nothing in its name or content says which rank it is of"
+			a.rest[d] = "nothing in its name or content says which rank it is of"
 		}
 	}
-	for changed := true; changed; {
-		changed = false
-		for _, d := range dumps {
-			allowed, ok := open[d]
-			if !ok {
-				continue
-			}
-			left := slices.DeleteFunc(slices.Clone(allowed), func(r int) bool { return taken[r] != nil })
-			switch len(left) {
-			case 1:
-				take(d, left[0], "its groups allow only this rank")
-				delete(open, d)
-				changed = true
-			case 0:
-				rest[d] = fmt.Sprintf("its groups allow only ranks %v, which have dumps already", allowed)
-				delete(open, d)
-			}
+}
+
+// byElimination assigns the open dumps for which the taken ranks leave one; it reports whether there were any.
+func (a *assignment) byElimination(dumps []*Dump) (changed bool) {
+	for _, d := range dumps {
+		allowed, ok := a.open[d]
+		if !ok {
+			continue
+		}
+		left := slices.DeleteFunc(slices.Clone(allowed), func(r int) bool { return a.taken[r] })
+		switch len(left) {
+		case 1:
+			a.take(d, left[0], onlyRank)
+			delete(a.open, d)
+			changed = true
+		case 0:
+			a.rest[d] = fmt.Sprintf("its groups allow only ranks %v, which have dumps already", allowed)
+			delete(a.open, d)
 		}
 	}
-	for d, allowed := range open {
-		rest[d] = fmt.Sprintf("its groups allow ranks %v and its name does not decide", allowed)
-	}
-	slices.SortFunc(assigned, func(a, b Assigned) int { return a.Rank - b.Rank })
-	return assigned, rest
+	return changed
 }
 
 // named is the rank that the dump's writer or its file's name claims, -1 none.
