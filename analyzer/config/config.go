@@ -315,51 +315,71 @@ func Parse(text []byte) (*Config, error) {
 
 // Check reports every field that cannot be, and compiles the templates.
 func (c *Config) Check() error {
-	var errs []error
-	wrong := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	var p problems
+	c.checkTemplates(&p)
+	c.checkPrometheus(&p)
+	c.checkAddresses(&p)
+	c.checkLimits(&p)
+	return errors.Join(p...)
+}
 
+// problems are what is wrong with a configuration.
+type problems []error
+
+func (p *problems) add(format string, args ...any) { *p = append(*p, fmt.Errorf(format, args...)) }
+
+func (c *Config) checkTemplates(p *problems) {
 	address, err := template.New("exporters.address").Option("missingkey=error").Parse(c.Exporters.Address)
 	if err != nil {
-		wrong("exporters.address: %w", err)
+		p.add("exporters.address: %w", err)
 	}
 	c.Exporters.address = address
 	if _, err := template.New("stacks.url").Parse(c.Stacks.URL); err != nil {
-		wrong("stacks.url: %w", err)
+		p.add("stacks.url: %w", err)
 	}
 	if _, err := template.New("runbook_url").Parse(c.RunbookURL); err != nil {
-		wrong("runbook_url: %w", err)
+		p.add("runbook_url: %w", err)
 	}
 	if c.Analysis.hangTriggers, err = regexp.Compile("^(?:" + c.Analysis.HangTriggers + ")$"); err != nil {
-		wrong("analysis.hang_triggers: %w", err)
+		p.add("analysis.hang_triggers: %w", err)
 	}
+}
+
+func (c *Config) checkPrometheus(p *problems) {
 	for name, q := range map[string]string{
 		"processes": c.Prometheus.Queries.Processes, "comms": c.Prometheus.Queries.Comms,
 		"ages": c.Prometheus.Queries.Ages, "stalled": c.Prometheus.Queries.Stalled, "calls": c.Prometheus.Queries.Calls, "started": c.Prometheus.Queries.Started, "completed": c.Prometheus.Queries.Completed,
 		"pace": c.Prometheus.Queries.Pace, "waits": c.Prometheus.Queries.Waits, "kernels": c.Prometheus.Queries.Kernels,
 	} {
 		if _, err := Query(q, `x="y"`); err != nil {
-			wrong("prometheus.queries.%s: %w", name, err)
+			p.add("prometheus.queries.%s: %w", name, err)
 		}
 	}
 	for i := range c.Prometheus.NodeEvidence {
 		if err := c.Prometheus.NodeEvidence[i].check(); err != nil {
-			wrong("prometheus.node_evidence[%d]: %w", i, err)
+			p.add("prometheus.node_evidence[%d]: %w", i, err)
 		}
 	}
+	for name, l := range map[string]string{"job_id": c.Labels.JobID, "rank": c.Labels.Rank, "comm": c.Labels.Comm, "instance": c.Labels.Instance} {
+		if !model.LegacyValidation.IsValidLabelName(l) {
+			p.add("labels.%s: %q is no label name", name, l)
+		}
+	}
+}
+
+func (c *Config) checkAddresses(p *problems) {
 	urls := map[string]string{"prometheus.url": c.Prometheus.URL, "external_url": c.ExternalURL}
 	for i, u := range c.Alertmanager.URLs {
 		urls[fmt.Sprintf("alertmanager.urls[%d]", i)] = u
 	}
 	for name, u := range urls {
 		if err := checkURL(u); err != nil {
-			wrong("%s: %w", name, err)
+			p.add("%s: %w", name, err)
 		}
 	}
-	for name, l := range map[string]string{"job_id": c.Labels.JobID, "rank": c.Labels.Rank, "comm": c.Labels.Comm, "instance": c.Labels.Instance} {
-		if !model.LegacyValidation.IsValidLabelName(l) {
-			wrong("labels.%s: %q is no label name", name, l)
-		}
-	}
+}
+
+func (c *Config) checkLimits(p *problems) {
 	for name, d := range map[string]model.Duration{
 		"prometheus.timeout": c.Prometheus.Timeout, "prometheus.lookback": c.Prometheus.Lookback,
 		"prometheus.refresh_interval": c.Prometheus.RefreshInterval,
@@ -370,7 +390,7 @@ func (c *Config) Check() error {
 		"incidents.silent": c.Incidents.Silent, "notify.resend_interval": c.Notify.Resend, "stacks.timeout": c.Stacks.Timeout,
 	} {
 		if d <= 0 {
-			wrong("%s: must be above 0", name)
+			p.add("%s: must be above 0", name)
 		}
 	}
 	for name, n := range map[string]int{
@@ -378,16 +398,15 @@ func (c *Config) Check() error {
 		"incidents.max_open": c.Incidents.MaxOpen, "notify.max_alerts": c.Notify.MaxAlerts,
 	} {
 		if n < 1 {
-			wrong("%s: must be at least 1", name)
+			p.add("%s: must be at least 1", name)
 		}
 	}
 	if c.Notify.AlertName == "" {
-		wrong("notify.alert_name: must not be empty")
+		p.add("notify.alert_name: must not be empty")
 	}
 	if c.Incidents.RetryMax < c.Incidents.RetryMin {
-		wrong("incidents.retry_max: is below retry_min")
+		p.add("incidents.retry_max: is below retry_min")
 	}
-	return errors.Join(errs...)
 }
 
 func checkURL(s string) error {

@@ -88,21 +88,9 @@ func run() int {
 
 // demo says whether the verdict was right for the injected fault.
 func demo(ctx context.Context, o options) (bool, error) {
-	fault, ok := stack.FindFault(o.fault)
-	if !ok {
-		return false, fmt.Errorf("no fault %q, --list shows them", o.fault)
-	}
-	if o.warmup == 0 {
-		o.warmup = 100
-		if fault.Slow {
-			o.warmup = 1000
-		}
-	}
-	if o.ranks%o.hosts != 0 {
-		return false, fmt.Errorf("%d ranks do not divide over %d hosts", o.ranks, o.hosts)
-	}
-	if o.rank < 0 || o.rank >= o.ranks {
-		return false, fmt.Errorf("rank %d is not one of %d", o.rank, o.ranks)
+	fault, err := o.complete()
+	if err != nil {
+		return false, err
 	}
 	root, err := filepath.Abs(o.root)
 	if err != nil {
@@ -127,33 +115,11 @@ func demo(ctx context.Context, o options) (bool, error) {
 		t.say("stopping everything")
 		cluster.Close()
 	}()
-	job, err := cluster.StartJob(ctx, stack.JobConfig{
-		ID: "demo", Ranks: o.ranks, Layout: o.layout, Fault: fault.Name, Rank: o.rank, FaultAtStep: -1,
-		Launcher: o.launcher,
-	})
-	if err != nil {
+	w := watch{timeline: t, cluster: cluster, fault: fault, options: o}
+	if err := w.startJob(ctx); err != nil {
 		return false, err
 	}
-	t.say("job demo: %d ranks on %d hosts, layout %s, training %d healthy steps", o.ranks, o.hosts, o.layout, o.warmup)
-	if fault.StartsAtOnce() {
-		if _, err := job.WaitFault(ctx); err != nil {
-			return false, err
-		}
-		t.mark("fault %s at rank %d: %s", fault.Name, o.rank, fault.About)
-	} else {
-		if err := job.WaitStep(ctx, o.warmup); err != nil {
-			return false, err
-		}
-		t.say("healthy: %d steps done, pages so far: %d", job.Step(), len(cluster.Pages(job.Config.ID)))
-	}
-
-	w := watch{timeline: t, cluster: cluster, job: job, fault: fault, options: o}
-	var named bool
-	if fault.Pages() {
-		named, err = w.untilPaged(ctx)
-	} else {
-		named, err = w.untilTrainedOn(ctx)
-	}
+	named, err := w.untilSettled(ctx)
 	if err != nil {
 		return false, err
 	}
@@ -163,4 +129,25 @@ func demo(ctx context.Context, o options) (bool, error) {
 		<-ctx.Done()
 	}
 	return named, nil
+}
+
+// complete checks the options, fills in what the fault decides, and gives the fault.
+func (o *options) complete() (stack.Fault, error) {
+	fault, ok := stack.FindFault(o.fault)
+	if !ok {
+		return fault, fmt.Errorf("no fault %q, --list shows them", o.fault)
+	}
+	if o.ranks%o.hosts != 0 {
+		return fault, fmt.Errorf("%d ranks do not divide over %d hosts", o.ranks, o.hosts)
+	}
+	if o.rank < 0 || o.rank >= o.ranks {
+		return fault, fmt.Errorf("rank %d is not one of %d", o.rank, o.ranks)
+	}
+	if o.warmup == 0 {
+		o.warmup = 100
+		if fault.Slow {
+			o.warmup = 1000
+		}
+	}
+	return fault, nil
 }

@@ -22,6 +22,40 @@ type watch struct {
 	options  options
 }
 
+// startJob starts the job and returns when it has trained for long enough, or when a fault of its start is there.
+func (w *watch) startJob(ctx context.Context) error {
+	o := &w.options
+	job, err := w.cluster.StartJob(ctx, stack.JobConfig{
+		ID: "demo", Ranks: o.ranks, Layout: o.layout, Fault: w.fault.Name, Rank: o.rank, FaultAtStep: -1,
+		Launcher: o.launcher,
+	})
+	if err != nil {
+		return err
+	}
+	w.job = job
+	w.timeline.say("job demo: %d ranks on %d hosts, layout %s, training %d healthy steps", o.ranks, o.hosts, o.layout, o.warmup)
+	if w.fault.StartsAtOnce() {
+		if _, err := job.WaitFault(ctx); err != nil {
+			return err
+		}
+		w.timeline.mark("fault %s at rank %d: %s", w.fault.Name, o.rank, w.fault.About)
+		return nil
+	}
+	if err := job.WaitStep(ctx, o.warmup); err != nil {
+		return err
+	}
+	w.timeline.say("healthy: %d steps done, pages so far: %d", job.Step(), len(w.cluster.Pages(job.Config.ID)))
+	return nil
+}
+
+// untilSettled injects the fault and says whether what should come of it has come: its page, or none.
+func (w *watch) untilSettled(ctx context.Context) (bool, error) {
+	if w.fault.Pages() {
+		return w.untilPaged(ctx)
+	}
+	return w.untilTrainedOn(ctx)
+}
+
 // inject starts the fault and sets the timeline's zero to its beginning.
 func (w *watch) inject(ctx context.Context) error {
 	at, err := w.job.Inject(ctx)
