@@ -45,7 +45,8 @@ func (d *Diagnoser) Diagnose(ctx context.Context, req incident.Request) (inciden
 	ev, v := d.search(ctx, s, req)
 	if d.accusesOfHang(&v) && d.Config.ConfirmAfter > 0 {
 		ev, v = d.confirm(ctx, s, v)
-	} else if span := d.history(&req, time.Now()); span > 0 && !explained(&v) && (d.toldOfSlowness(&req) || v.Class == rca.Healthy) {
+	}
+	if span := d.history(&req, time.Now()); span > 0 && d.wantsPast(&req, &v) {
 		lookedBack = true
 		ev, v = d.lookBack(ctx, s, &req, span)
 	}
@@ -122,6 +123,11 @@ const shortHistory = 5 * time.Second
 func (d *Diagnoser) toldOfSlowness(req *incident.Request) bool {
 	other := func(t incident.Trigger) bool { return !d.Config.TellsOfHang(t.Name) }
 	return len(req.Triggers) == 0 || slices.ContainsFunc(req.Triggers, other)
+}
+
+// wantsPast says that finished work may explain what the present state does not.
+func (d *Diagnoser) wantsPast(req *incident.Request, v *rca.Verdict) bool {
+	return !explained(v) && (d.toldOfSlowness(req) || v.Class == rca.Healthy || v.Moving)
 }
 
 // history gives how far to look back for slowness, 0 not at all: when all that lies behind is a benign pause.

@@ -75,6 +75,32 @@ func TestToldOfSlowness(t *testing.T) {
 	}
 }
 
+// TestWantsPast: a standstill that is told of and not understood is asked about again, unless it is none any more.
+func TestWantsPast(t *testing.T) {
+	cfg := config.Default()
+	if err := cfg.Check(); err != nil {
+		t.Fatal(err)
+	}
+	d := &Diagnoser{Config: cfg.Analysis}
+	for _, tc := range []struct {
+		trigger string
+		v       rca.Verdict
+		want    bool
+	}{
+		{"CulpritJobStalled", rca.Verdict{Class: rca.Unknown}, false},
+		{"CulpritJobStalled", rca.Verdict{Class: rca.Unknown, Moving: true}, true},
+		{"CulpritJobStalled", rca.Verdict{Class: rca.Healthy}, true},
+		{"CulpritJobStalled", rca.Verdict{Class: rca.Fault}, false},
+		{"CulpritIterationSlow", rca.Verdict{Class: rca.Unknown}, true},
+		{"CulpritIterationSlow", rca.Verdict{Class: rca.Benign}, false},
+	} {
+		req := incident.Request{Triggers: []incident.Trigger{{Name: tc.trigger}}}
+		if got := d.wantsPast(&req, &tc.v); got != tc.want {
+			t.Errorf("%s, then %s, moving %t: %t, want %t", tc.trigger, tc.v.Class, tc.v.Moving, got, tc.want)
+		}
+	}
+}
+
 func TestSuspects(t *testing.T) {
 	v := &rca.Verdict{
 		Culprits: []rca.Culprit{{Rank: 3}, {Rank: -1}},

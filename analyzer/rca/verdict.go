@@ -87,6 +87,8 @@ type Verdict struct {
 	// comes first. Empty when the job stands still.
 	WhatIf       []WhatIf `json:"what_if,omitempty"`
 	RanksVisited int      `json:"ranks_visited"`
+	// Moving: whoever is waited for gets on, so that finished work, which the evidence lacks, could tell who is slow.
+	Moving bool `json:"-"`
 }
 
 // Culprit is who is to blame: a rank with its place, or a component or group where no single rank is meant.

@@ -67,3 +67,16 @@ func TestMissedHalfIsNamed(t *testing.T) {
 		t.Errorf("%v: %s", rcatest.CulpritRanks(v), v.Summary)
 	}
 }
+
+// TestWhoGetsOnIsAskedForItsPast: a rank that is waited for and moves is slow at most, which finished work must tell.
+func TestWhoGetsOnIsAskedForItsPast(t *testing.T) {
+	j := newHungJob(3).comm("dp", 0, 1).comm("tp", 1, 2).in("dp", "AllReduce", []int{0})
+	j.in("tp", "AllReduce", []int{1, 2}, func(_ int, o *rca.Op) { o.Stuck, o.Age = 0, 0 })
+	if v := j.verdict(); !v.Moving || v.Class != rca.Unknown {
+		t.Errorf("%s, moving %v: %s", v.Class, v.Moving, v.Summary)
+	}
+	j.on(1, "tp").InFlight[0].Stuck, j.on(2, "tp").InFlight[0].Stuck = 9e9, 9e9
+	if v := j.verdict(); v.Moving {
+		t.Errorf("nobody gets on: %s", v.Summary)
+	}
+}

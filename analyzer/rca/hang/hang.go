@@ -24,10 +24,12 @@ func Analyze(x *job.Index) (v rca.Verdict, ok bool) {
 	soft = slices.DeleteFunc(soft, func(r root) bool { return r.leaf.hard })
 	hard, apart := w.outnumbered(hard)
 	d := w.decide(hard, append(soft, apart...))
-	if len(x.Ev.Timeline) > 0 && len(d.chosen) > 0 && !slices.ContainsFunc(d.chosen, func(r root) bool { return r.kind != rootMoving }) {
+	moving := len(d.chosen) > 0 && !slices.ContainsFunc(d.chosen, func(r root) bool { return r.kind != rootMoving })
+	if moving && len(x.Ev.Timeline) > 0 {
 		return rca.Verdict{}, false // Whoever is waited for gets on: slow, not hung.
 	}
 	v = w.compose(&d)
+	v.Moving = moving
 	v.Methods = append(v.Methods, w.votes(&d)...)
 	return v, true
 }

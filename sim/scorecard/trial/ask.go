@@ -18,14 +18,13 @@ func (t *trial) ask(told told) error {
 	if err != nil {
 		return err
 	}
-	switch v := &look.v; {
-	case standsStill(v.Class) && v.Page:
+	if standsStill(look.v.Class) && look.v.Page {
 		// The service looks twice before a hang pages: what moves does not hang.
 		if look, err = t.look(told.at+confirmAfter, look.search); err != nil {
 			return err
 		}
-	case settled(v.Class, told.by):
-	default:
+	}
+	if !settled(&look.v, told.by) {
 		if err := t.lookBack(look); err != nil {
 			return err
 		}
@@ -53,8 +52,8 @@ func sameAnswer(a, b *rca.Verdict) bool {
 }
 
 // settled: nobody looks back at what is explained, or at a standstill that is not understood yet.
-func settled(c rca.Class, by string) bool {
-	return standsStill(c) || c == rca.Benign || (by == byStall && c != rca.Healthy)
+func settled(v *rca.Verdict, by string) bool {
+	return standsStill(v.Class) || v.Class == rca.Benign || by == byStall && v.Class != rca.Healthy && !v.Moving
 }
 
 // look is what the analyzer sees at a moment, and says.

@@ -53,7 +53,7 @@ func (t *trial) underHarm(whole *gathered, s *harm.Spoiler) (rca.Verdict, error)
 	}
 	s.States(&g.ev)
 	l := beside.lookAt(&g, nil)
-	if settled(l.v.Class, t.out.Trigger) {
+	if settled(&l.v, t.out.Trigger) {
 		return l.v, nil
 	}
 	if err := beside.lookBack(l); err != nil {
