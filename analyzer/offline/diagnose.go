@@ -67,7 +67,7 @@ func diagnose(c *collection, opt diagnoseOptions) *result {
 func (o *diagnoseOptions) engine(frozen bool) rca.Options {
 	out := rca.Options{Topology: o.topology, Operators: o.operators}
 	if frozen {
-		out.HangAfter, out.FirstOps = 1, -2
+		out.HangAfter, out.FirstOps, out.Incident = 1, -2, true
 	}
 	return out
 }

@@ -299,3 +299,41 @@ func plain(v any) any {
 		return v
 	}
 }
+
+// All dumps are cut off before what is pending, as a full disk does: their counters still tell who is behind, and where
+// they do not nothing is said to be well.
+func TestFlightRecorderAllCutOff(t *testing.T) {
+	j := frtest.Training(frtest.Layout{TP: 4, DP: 1, PP: 1, Steps: 8, Creation: 1})
+	j.StopHost = map[int]int{2: j.CallIndex(2, "all_to_all", 9)}
+	j.Ring = 20
+	for _, share := range []float64{0.9, 0.6, 0.3} {
+		dir := write(t, j)
+		for rank := range 4 {
+			info, err := os.Stat(dumpFile(dir, rank))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Truncate(dumpFile(dir, rank), int64(share*float64(info.Size()))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		r := analyze(t, dir)
+		if got := accused(r.verdict); r.verdict.Class == rca.Healthy || len(got) > 0 && !slices.Equal(got, []int{2}) {
+			t.Errorf("cut to %g: %s %v: %s", share, r.verdict.Class, got, r.verdict.Summary)
+		}
+		if share == 0.6 && !strings.HasPrefix(r.verdict.Summary, "Rank 2 has not called") {
+			t.Errorf("cut to %g: %s", share, r.verdict.Summary)
+		}
+	}
+}
+
+// Of a job that nobody of those seen hangs in, ranks are missing: that is no proof that all is well.
+func TestFlightRecorderWitnessMissing(t *testing.T) {
+	j := frtest.Training(frtest.Layout{TP: 2, DP: 1, PP: 1, Steps: 4, Creation: 1})
+	j.StopHost = map[int]int{1: j.CallIndex(1, "all_to_all", 3)}
+	dir := write(t, j)
+	if err := os.Remove(dumpFile(dir, 0)); err != nil { // The only one that waits.
+		t.Fatal(err)
+	}
+	wantVerdict(t, analyze(t, dir), rca.Unknown, rca.CauseUnknown)
+}

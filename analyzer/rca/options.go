@@ -46,6 +46,9 @@ type Options struct {
 	NameConfidence float64
 	// PageConfidence is the confidence from which a verdict that accuses somebody pages (default 0.5).
 	PageConfidence float64
+	// Incident: the evidence was kept because somebody waited, as dumps are. That nobody who was seen does is then no proof
+	// that all is well while ranks were not seen, or not as a whole.
+	Incident bool
 	// Topology tells which NICs, links and switches lie between ranks; nil unknown.
 	Topology *topology.Topology
 	// Operators is a trained detector of abnormal operators (H3); nil: the one that needs no training.

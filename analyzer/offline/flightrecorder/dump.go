@@ -9,6 +9,7 @@ package flightrecorder
 import (
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 
@@ -115,12 +116,16 @@ const (
 	maxRanks   = 1 << 20
 )
 
-// Decode reads a dump from a pickle or from JSON. A truncated pickle gives what was complete before the end, marked.
+// Decode reads a dump from a pickle or from JSON. A truncated one gives what was complete before the end, marked.
 func Decode(file string, data []byte, shared *Shared) (*Dump, error) {
 	var root any
 	d := &Dump{File: file, RankClaim: -1, Status: map[int64]Status{}}
 	if isJSON(data) {
 		v, err := decodeJSON(data)
+		if errors.Is(err, io.ErrUnexpectedEOF) {
+			d.Truncated = true
+			v, err = decodeJSON(closeJSON(data))
+		}
 		if err != nil {
 			return nil, fmt.Errorf("decoding JSON: %w", err)
 		}

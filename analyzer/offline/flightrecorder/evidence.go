@@ -19,7 +19,7 @@ const recentKept = 8
 // Evidence turns a job's dumps into what the engine takes. Ages are lower bounds: a dump does not say when it was
 // written, so the newest time stamp in any of them stands for now.
 func Evidence(dumps []Assigned) rca.Evidence {
-	a := assembly{comms: map[rca.CommID]*rca.Comm{}, mixed: map[rca.CommID]bool{}, batched: map[rca.CommID]bool{}, users: map[rca.CommID][]int{}}
+	a := assembly{comms: map[rca.CommID]*rca.Comm{}, mixed: map[rca.CommID]bool{}, collective: map[rca.CommID]bool{}, batched: map[rca.CommID]bool{}, users: map[rca.CommID][]int{}}
 	for i := range dumps {
 		a.survey(&dumps[i])
 	}
@@ -58,6 +58,8 @@ type assembly struct {
 	now   int64 // Newest time stamp, Unix ns.
 	comms map[rca.CommID]*rca.Comm
 	mixed map[rca.CommID]bool // Groups whose counters count send/recv too.
+	// collective are groups in which any rank called a collective.
+	collective map[rca.CommID]bool
 	// batched are groups in which any rank launched sends and receives in batches.
 	batched map[rca.CommID]bool
 	timing  bool // PyTorch was told to record starts: an operation without one has not begun.
@@ -103,6 +105,8 @@ func (a *assembly) survey(d *Assigned) {
 		}
 		if e.P2P {
 			a.mixed[id] = true
+		} else {
+			a.collective[id] = true
 		}
 	}
 }
@@ -235,7 +239,21 @@ func (a *assembly) membership(d *Assigned, name string, st Status, counted bool,
 			m.Recent = slices.Delete(m.Recent, 0, 1)
 		}
 	}
+	if d.Truncated && counted && a.collective[id] && !a.mixed[id] {
+		m.InFlight = lostPending(m)
+	}
 	return m
+}
+
+// lostPending adds the operation that a cut-off dump's counters say is pending where the end that tells of it is lacking.
+func lostPending(m rca.Membership) []rca.Op {
+	if m.Completed < 0 || m.Called <= m.Completed || slices.ContainsFunc(m.InFlight, func(op rca.Op) bool { return op.Number == m.Completed }) {
+		return m.InFlight
+	}
+	return append([]rca.Op{{
+		Number: m.Completed, Seq: m.Completed + 1, Peer: -1, Root: -1, Count: -1, Bytes: -1, State: rca.OpEnqueued,
+		Age: 1, Stuck: -1, KernelStarted: -1, KernelStopped: -1,
+	}}, m.InFlight...)
 }
 
 func (a *assembly) op(e *Entry, c *rca.Comm) rca.Op {

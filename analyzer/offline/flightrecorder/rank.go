@@ -4,11 +4,14 @@
 package flightrecorder
 
 import (
+	"cmp"
 	"fmt"
+	"math"
 	"path"
 	"regexp"
 	"slices"
 	"strconv"
+	"time"
 )
 
 // A dump does not say whose it is: the file's name does by convention, and the groups confine it.
@@ -90,8 +93,10 @@ type Assigned struct {
 // Assign finds out whose dump each is. What cannot be told, or is told twice, comes back in rest with the reason.
 func Assign(dumps []*Dump) (assigned []Assigned, rest map[*Dump]string) {
 	a := assignment{taken: map[int]bool{}, open: map[*Dump][]int{}, rest: map[*Dump]string{}}
-	dumps = slices.Clone(dumps)
-	slices.SortStableFunc(dumps, func(a, b *Dump) int { return newest(b) - newest(a) })
+	dumps = oneJob(dumps, a.rest)
+	slices.SortStableFunc(dumps, func(a, b *Dump) int {
+		return cmp.Or(cmp.Compare(b.NewestNS, a.NewestNS), cmp.Compare(b.recorded(), a.recorded()))
+	})
 	// Content that allows a single rank is stronger than any name; names come next, and then what is left over.
 	a.byName(a.byContent(dumps))
 	for a.byElimination(dumps) {
@@ -185,11 +190,49 @@ func (d *Dump) named() int {
 	return RankInName(d.File)
 }
 
-// newest orders dumps of one rank: the one that recorded more is the later one.
-func newest(d *Dump) int {
+// recorded is the number of the last operation that is in the dump: of two of a rank the one that recorded more is later.
+func (d *Dump) recorded() int64 {
 	var id int64
 	for i := range d.Entries {
 		id = max(id, d.Entries[i].RecordID)
 	}
-	return int(min(id, 1<<40))
+	return id
+}
+
+// oneJob keeps the dumps of one job: directories keep those of jobs before it. Groups of all ranks that have different
+// members are of different jobs; the one that wrote last counts. A dump that does not know that group can be of any. So do
+// they keep what hung before, of ranks that died this time.
+func oneJob(dumps []*Dump, rest map[*Dump]string) []*Dump {
+	var latest *Dump
+	worlds := map[*Dump]Group{}
+	for _, d := range dumps {
+		i := slices.IndexFunc(d.Groups, func(g Group) bool { return g.Desc == "default_pg" && len(g.Ranks) > 0 })
+		if i < 0 {
+			continue
+		}
+		worlds[d] = d.Groups[i]
+		if latest == nil || d.NewestNS > latest.NewestNS {
+			latest = d
+		}
+	}
+	newest, patience := int64(0), int64(0)
+	for _, d := range dumps {
+		newest = max(newest, d.NewestNS)
+		for i := range d.Entries {
+			patience = max(patience, d.Entries[i].TimeoutMS*int64(time.Millisecond))
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(dumps), func(d *Dump) bool {
+		w, ok := worlds[d]
+		if !ok || w.ID == worlds[latest].ID {
+			// Whoever stops makes the others stop, and after a timeout all of them dump: more than two apart is not one hang.
+			stale := patience > 0 && patience < math.MaxInt64/4 && d.NewestNS > 0 && newest-d.NewestNS > 2*patience+int64(time.Minute)
+			if stale {
+				rest[d] = fmt.Sprintf("its last operation is %s older than the newest of all: it is of an earlier hang", time.Duration(newest-d.NewestNS).Round(time.Minute))
+			}
+			return stale
+		}
+		rest[d] = fmt.Sprintf("of another job, which wrote earlier: its group of all ranks has %d members, not %d", len(w.Ranks), len(worlds[latest].Ranks))
+		return true
+	})
 }

@@ -5,6 +5,8 @@
 package engine
 
 import (
+	"fmt"
+
 	"github.com/culprit-project/culprit/analyzer/rca"
 	"github.com/culprit-project/culprit/analyzer/rca/hang"
 	"github.com/culprit-project/culprit/analyzer/rca/holmes"
@@ -37,6 +39,12 @@ func analyze(ev rca.Evidence, opt rca.Options) rca.Verdict {
 	v := job.NewVerdict(x)
 	if x.Seen == 0 || silent(x.Ev) {
 		v.Summary = "Nothing was seen of the job: the evidence does not carry a name."
+		v.Action = rca.ActionFor(rca.Unknown, rca.CauseUnknown)
+		return v
+	}
+	if n := x.World - x.Seen; x.Opt.Incident && (n > 0 || x.Lossy() > 0) {
+		v.Confidence = 0.2
+		v.Summary = "No rank of those seen stands still, " + pick(n > 0, fmt.Sprintf("but of %d of %d nothing is known.", n, x.World), "but what they show is not whole.")
 		v.Action = rca.ActionFor(rca.Unknown, rca.CauseUnknown)
 		return v
 	}
