@@ -13,6 +13,9 @@ import (
 	"github.com/alecthomas/kingpin/v2"
 	"github.com/alecthomas/units"
 
+	"github.com/culprit-project/culprit/analyzer/offline/diagnosis"
+	"github.com/culprit-project/culprit/analyzer/offline/load"
+	"github.com/culprit-project/culprit/analyzer/offline/report"
 	"github.com/culprit-project/culprit/analyzer/rca"
 )
 
@@ -89,49 +92,48 @@ func (c *config) register(app *kingpin.Application) *kingpin.CmdClause {
 }
 
 func (c *config) run(ctx context.Context, stdin io.Reader, stdout, stderr io.Writer) int {
-	known, err := c.know()
+	opt, err := c.options()
 	if err != nil {
 		fmt.Fprintln(stderr, "culprit-analyzer:", err)
 		return ExitNoInput
 	}
-	opt := diagnoseOptions{worldSize: c.worldSize, jobID: c.jobID, knowledge: known}
 	sick, code := c.load(ctx, c.paths, stdin, stderr)
 	if code != 0 {
 		return code
 	}
-	result := diagnose(sick, opt)
+	result := diagnosis.Diagnose(sick, opt)
 	if len(c.compare) > 0 {
 		healthy, code := c.load(ctx, c.compare, stdin, stderr)
 		if code != 0 {
 			return code
 		}
-		result.compareWith(diagnose(healthy, opt))
+		result.CompareWith(diagnosis.Diagnose(healthy, opt))
 	}
 	if c.timeline != "" {
-		if err := writeTimeline(c.timeline, result); err != nil {
+		if err := report.Timeline(c.timeline, result); err != nil {
 			fmt.Fprintln(stderr, "culprit-analyzer:", err)
 			return ExitCannot
 		}
 	}
 	if c.json {
-		err = writeJSON(stdout, result)
+		err = report.JSON(stdout, result)
 	} else {
-		err = writeText(stdout, result, style{color: c.colored(stdout), explain: c.explain})
+		err = report.Text(stdout, result, report.Style{Color: c.colored(stdout), Explain: c.explain})
 	}
 	if err != nil {
 		fmt.Fprintln(stderr, "culprit-analyzer: writing the verdict:", err)
 		return ExitCannot
 	}
-	return exitCode(result.verdict)
+	return exitCode(result.Verdict)
 }
 
 // load reads the paths. A code other than 0 ends the command; the reason has been printed.
-func (c *config) load(ctx context.Context, paths []string, stdin io.Reader, stderr io.Writer) (*collection, int) {
-	l := loader{
-		maxFile: int64(c.maxFile), columns: c.columns, stdin: stdin,
-		progress: newProgress(stderr, !c.quiet && !c.json && isTerminal(stderr)),
+func (c *config) load(ctx context.Context, paths []string, stdin io.Reader, stderr io.Writer) (*load.Collection, int) {
+	l := load.Loader{
+		MaxFile: int64(c.maxFile), Columns: c.columns, Stdin: stdin,
+		Progress: load.NewProgress(stderr, !c.quiet && !c.json && isTerminal(stderr)),
 	}
-	got, err := l.load(ctx, paths)
+	got, err := l.Load(ctx, paths)
 	switch {
 	case errors.Is(err, context.Canceled):
 		return nil, ExitCanceled
@@ -139,11 +141,11 @@ func (c *config) load(ctx context.Context, paths []string, stdin io.Reader, stde
 		fmt.Fprintln(stderr, "culprit-analyzer:", err)
 		return nil, ExitNoInput
 	}
-	if got.understood() == 0 {
-		for _, f := range got.files {
-			fmt.Fprintln(stderr, "culprit-analyzer:", f.line())
+	if got.Understood() == 0 {
+		for _, f := range got.Files {
+			fmt.Fprintln(stderr, "culprit-analyzer:", f.Line())
 		}
-		fmt.Fprintf(stderr, "culprit-analyzer: nothing to analyze: none of %d files is of a kind that is understood\n", len(got.files))
+		fmt.Fprintf(stderr, "culprit-analyzer: nothing to analyze: none of %d files is of a kind that is understood\n", len(got.Files))
 		return nil, ExitData
 	}
 	return got, 0
@@ -169,4 +171,14 @@ func exitCode(v rca.Verdict) int {
 	default:
 		return ExitFound
 	}
+}
+
+// isTerminal says whether w is a character device.
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }

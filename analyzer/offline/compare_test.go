@@ -9,6 +9,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/culprit-project/culprit/analyzer/offline/diagnosis"
+	"github.com/culprit-project/culprit/analyzer/offline/report"
 )
 
 // shape is a data-parallel job to record: every step computes and then reduces.
@@ -102,8 +105,8 @@ func TestCompare(t *testing.T) {
 				rank       int
 				from, upTo float64
 			}{
-				{"a slow rank", slowRank, []string{"rank 2: its own work", "the network is innocent", "waits for others"}, "moving the data", kindWork, 2, 2.9, 3.1},
-				{"a slow network", slowNetwork, []string{"moving the data takes", "no rank's own work"}, "rank 2: its own work", kindTransfer, -1, 4.9, 5.1},
+				{"a slow rank", slowRank, []string{"rank 2: its own work", "the network is innocent", "waits for others"}, "moving the data", diagnosis.KindWork, 2, 2.9, 3.1},
+				{"a slow network", slowNetwork, []string{"moving the data takes", "no rank's own work"}, "rank 2: its own work", diagnosis.KindTransfer, -1, 4.9, 5.1},
 				{"nothing", healthy, []string{"the network is innocent", "no rank's own work"}, "1.00x", "", 0, 0, 0},
 			} {
 				t.Run(tc.name, func(t *testing.T) {
@@ -118,11 +121,11 @@ func TestCompare(t *testing.T) {
 						t.Errorf("%q in\n%s", tc.never, out)
 					}
 					_, out, _ = run(t, "", sick, "--compare", base, "--json")
-					var d document
+					var d report.Document
 					if err := json.Unmarshal([]byte(out), &d); err != nil {
 						t.Fatal(err)
 					}
-					i := slices.IndexFunc(d.Differences, func(d difference) bool { return d.Kind != kindStep })
+					i := slices.IndexFunc(d.Differences, func(d diagnosis.Difference) bool { return d.Kind != diagnosis.KindStep })
 					switch {
 					case tc.kind == "":
 						if len(d.Differences) > 0 {
@@ -130,7 +133,7 @@ func TestCompare(t *testing.T) {
 						}
 					case i < 0 || d.Differences[i].Kind != tc.kind || d.Differences[i].Rank != tc.rank || d.Differences[i].Ratio < tc.from || d.Differences[i].Ratio > tc.upTo:
 						t.Errorf("differences %+v", d.Differences)
-					case d.Differences[0].Kind != kindStep:
+					case d.Differences[0].Kind != diagnosis.KindStep:
 						t.Errorf("the step is not told: %+v", d.Differences)
 					}
 				})

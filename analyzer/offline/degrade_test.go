@@ -12,7 +12,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/culprit-project/culprit/analyzer/offline/diagnosis"
 	"github.com/culprit-project/culprit/analyzer/offline/flightrecorder/frtest"
+	"github.com/culprit-project/culprit/analyzer/offline/load"
+	"github.com/culprit-project/culprit/analyzer/offline/report"
 	"github.com/culprit-project/culprit/analyzer/rca"
 )
 
@@ -86,25 +89,25 @@ func TestDegradedCopies(t *testing.T) {
 				dir := write(t, job.make())
 				h.do(t, dir)
 				r := analyze(t, dir)
-				got := accused(r.verdict)
-				if r.verdict.Class == rca.Unknown {
+				got := diagnosis.Accused(r.Verdict)
+				if r.Verdict.Class == rca.Unknown {
 					got = nil
 				}
 				for _, a := range got {
 					if !slices.Contains(guilty, a) {
-						t.Errorf("accuses %v: %s", got, r.verdict.Summary)
+						t.Errorf("accuses %v: %s", got, r.Verdict.Summary)
 					}
 				}
 				for _, g := range guilty {
 					named := slices.Contains(got, g)
-					suspected := slices.ContainsFunc(suspects(r), func(s string) bool { return strings.HasPrefix(s, fmt.Sprintf("rank %d ", g)) })
-					cut := slices.ContainsFunc(r.files, func(f fileResult) bool { return f.Path == dumpFile(dir, g) && f.Warning != "" })
+					suspected := slices.ContainsFunc(report.Suspects(r), func(s string) bool { return strings.HasPrefix(s, fmt.Sprintf("rank %d ", g)) })
+					cut := slices.ContainsFunc(r.Files, func(f load.File) bool { return f.Path == dumpFile(dir, g) && f.Warning != "" })
 					switch {
 					case named, slices.Contains(h.ranks, g) && cut, slices.Contains(h.ranks, g) && suspected:
 					case !slices.Contains(h.ranks, g):
-						t.Errorf("rank %d is no longer accused: %s", g, r.verdict.Summary)
+						t.Errorf("rank %d is no longer accused: %s", g, r.Verdict.Summary)
 					default:
-						t.Errorf("rank %d is neither accused nor suspected: %s, %q", g, r.verdict.Summary, suspects(r))
+						t.Errorf("rank %d is neither accused nor suspected: %s, %q", g, r.Verdict.Summary, report.Suspects(r))
 					}
 				}
 			})
@@ -118,7 +121,7 @@ func TestDegradedCopies(t *testing.T) {
 					off[i] = random.Int64N(10_000_001) - 5_000_000
 				}
 				j.Clock = func(rank int) int64 { return off[rank] }
-				if got := accused(analyze(t, write(t, j)).verdict); !slices.Equal(got, guilty) {
+				if got := diagnosis.Accused(analyze(t, write(t, j)).Verdict); !slices.Equal(got, guilty) {
 					t.Errorf("accuses %v", got)
 				}
 			})

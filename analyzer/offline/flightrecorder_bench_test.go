@@ -20,8 +20,8 @@ func BenchmarkFlightRecorder(b *testing.B) {
 	runtime.GC()
 	for b.Loop() {
 		r := analyze(b, dir)
-		if r.verdict.Class != rca.NotEntered || len(r.verdict.Culprits) != 1 || r.verdict.Culprits[0].Rank != 4321 {
-			b.Fatal(r.verdict.Summary)
+		if r.Verdict.Class != rca.NotEntered || len(r.Verdict.Culprits) != 1 || r.Verdict.Culprits[0].Rank != 4321 {
+			b.Fatal(r.Verdict.Summary)
 		}
 	}
 	var m runtime.MemStats

@@ -15,30 +15,33 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/culprit-project/culprit/analyzer/offline/diagnosis"
 	"github.com/culprit-project/culprit/analyzer/offline/flightrecorder/frtest"
+	"github.com/culprit-project/culprit/analyzer/offline/load"
+	"github.com/culprit-project/culprit/analyzer/offline/report"
 	"github.com/culprit-project/culprit/analyzer/rca"
 )
 
 // analyze reads paths and gives the diagnosis.
-func analyze(t testing.TB, paths ...string) *result {
+func analyze(t testing.TB, paths ...string) *diagnosis.Result {
 	t.Helper()
-	l := loader{maxFile: 1 << 30, progress: newProgress(io.Discard, false), stdin: strings.NewReader("")}
-	got, err := l.load(context.Background(), paths)
+	l := load.Loader{MaxFile: 1 << 30, Progress: load.NewProgress(io.Discard, false), Stdin: strings.NewReader("")}
+	got, err := l.Load(context.Background(), paths)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return diagnose(got, diagnoseOptions{})
+	return diagnosis.Diagnose(got, diagnosis.Options{})
 }
 
-func wantVerdict(t testing.TB, r *result, class rca.Class, cause rca.Cause, ranks ...int) {
+func wantVerdict(t testing.TB, r *diagnosis.Result, class rca.Class, cause rca.Cause, ranks ...int) {
 	t.Helper()
-	v := r.verdict
-	if v.Class != class || v.Cause != cause || !slices.Equal(accused(v), ranks) {
+	v := r.Verdict
+	if v.Class != class || v.Cause != cause || !slices.Equal(diagnosis.Accused(v), ranks) {
 		var text bytes.Buffer
-		if err := writeText(&text, r, style{explain: true}); err != nil {
+		if err := report.Text(&text, r, report.Style{Explain: true}); err != nil {
 			t.Error(err)
 		}
-		t.Errorf("%s/%s %v, want %s/%s %v\n%s", v.Class, v.Cause, accused(v), class, cause, ranks, &text)
+		t.Errorf("%s/%s %v, want %s/%s %v\n%s", v.Class, v.Cause, diagnosis.Accused(v), class, cause, ranks, &text)
 	}
 }
 
@@ -65,11 +68,11 @@ func dumpFile(dir string, rank int) string {
 func TestFlightRecorderHostSide(t *testing.T) {
 	r := analyze(t, write(t, moe()))
 	wantVerdict(t, r, rca.NotEntered, rca.CauseNotCalled, 9, 14)
-	if r.verdict.Confidence < 0.7 {
-		t.Errorf("confidence %g", r.verdict.Confidence)
+	if r.Verdict.Confidence < 0.7 {
+		t.Errorf("confidence %g", r.Verdict.Confidence)
 	}
-	if exitCode(r.verdict) != ExitFound {
-		t.Errorf("exit code %d", exitCode(r.verdict))
+	if exitCode(r.Verdict) != ExitFound {
+		t.Errorf("exit code %d", exitCode(r.Verdict))
 	}
 }
 
@@ -123,16 +126,16 @@ func TestFlightRecorderDegraded(t *testing.T) {
 			dir := write(t, moe())
 			tc.degrade(t, dir)
 			r := analyze(t, dir)
-			got := accused(r.verdict)
-			if r.verdict.Class == rca.Unknown {
+			got := diagnosis.Accused(r.Verdict)
+			if r.Verdict.Class == rca.Unknown {
 				got = nil
 			}
 			if !slices.ContainsFunc(tc.want, func(w []int) bool { return slices.Equal(w, got) }) {
-				t.Errorf("%s: accuses %v, want any of %v", r.verdict.Summary, got, tc.want)
+				t.Errorf("%s: accuses %v, want any of %v", r.Verdict.Summary, got, tc.want)
 			}
 			if tc.suspect >= 0 && !slices.Contains(got, tc.suspect) &&
-				!slices.ContainsFunc(suspects(r), func(s string) bool { return strings.HasPrefix(s, fmt.Sprintf("rank %d ", tc.suspect)) }) {
-				t.Errorf("rank %d is no suspect: %v", tc.suspect, suspects(r))
+				!slices.ContainsFunc(report.Suspects(r), func(s string) bool { return strings.HasPrefix(s, fmt.Sprintf("rank %d ", tc.suspect)) }) {
+				t.Errorf("rank %d is no suspect: %v", tc.suspect, report.Suspects(r))
 			}
 		})
 	}
@@ -153,8 +156,8 @@ func TestFlightRecorderGPUHangs(t *testing.T) {
 		j.HangGPU = map[int]int{9: j.CallIndex(9, "_all_gather_base", 4), 14: j.CallIndex(14, "_all_gather_base", 4)}
 		r := analyze(t, write(t, j))
 		wantVerdict(t, r, rca.Fault, rca.CauseGPU, 9, 14)
-		if !strings.Contains(r.verdict.Summary, "does not finish") || !strings.Contains(r.verdict.Summary, "have finished") {
-			t.Error(r.verdict.Summary)
+		if !strings.Contains(r.Verdict.Summary, "does not finish") || !strings.Contains(r.Verdict.Summary, "have finished") {
+			t.Error(r.Verdict.Summary)
 		}
 	}
 }
@@ -219,7 +222,7 @@ func TestFlightRecorderOppositeOrder(t *testing.T) {
 		return calls
 	}
 	r := analyze(t, write(t, j))
-	if r.verdict.Cause != rca.CauseDeadlock || !slices.Equal(accused(r.verdict), []int{0, 1}) {
+	if r.Verdict.Cause != rca.CauseDeadlock || !slices.Equal(diagnosis.Accused(r.Verdict), []int{0, 1}) {
 		wantVerdict(t, r, rca.Inconsistent, rca.CauseDeadlock, 0, 1)
 	}
 }
@@ -236,8 +239,8 @@ func TestFlightRecorderHealthy(t *testing.T) {
 	j.Ring = 100
 	r := analyze(t, write(t, j))
 	wantVerdict(t, r, rca.Healthy, rca.CauseUnknown)
-	if exitCode(r.verdict) != ExitHealthy {
-		t.Errorf("exit code %d", exitCode(r.verdict))
+	if exitCode(r.Verdict) != ExitHealthy {
+		t.Errorf("exit code %d", exitCode(r.Verdict))
 	}
 }
 

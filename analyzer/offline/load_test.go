@@ -21,7 +21,10 @@ import (
 
 	"github.com/alecthomas/kingpin/v2"
 
+	"github.com/culprit-project/culprit/analyzer/offline/diagnosis"
 	"github.com/culprit-project/culprit/analyzer/offline/flightrecorder/frtest"
+	"github.com/culprit-project/culprit/analyzer/offline/load"
+	"github.com/culprit-project/culprit/analyzer/offline/report"
 	"github.com/culprit-project/culprit/analyzer/rca"
 )
 
@@ -108,14 +111,14 @@ func TestBadFiles(t *testing.T) {
 	} {
 		put(t, dir, name, tc.data)
 	}
-	l := loader{maxFile: 4 << 20, progress: newProgress(io.Discard, false)}
-	got, err := l.load(context.Background(), []string{dir})
+	l := load.Loader{MaxFile: 4 << 20, Progress: load.NewProgress(io.Discard, false)}
+	got, err := l.Load(context.Background(), []string{dir})
 	if err != nil {
 		t.Fatal(err)
 	}
-	wantVerdict(t, diagnose(got, diagnoseOptions{}), rca.NotEntered, rca.CauseNotCalled, 9, 14)
+	wantVerdict(t, diagnosis.Diagnose(got, diagnosis.Options{}), rca.NotEntered, rca.CauseNotCalled, 9, 14)
 	said := map[string]string{}
-	for _, f := range got.files {
+	for _, f := range got.Files {
 		said[filepath.Base(f.Path)] += f.Error + f.Warning
 	}
 	for name, want := range map[string]string{
@@ -130,13 +133,13 @@ func TestBadFiles(t *testing.T) {
 }
 
 func TestMissingPath(t *testing.T) {
-	l := loader{maxFile: 1, progress: newProgress(io.Discard, false)}
-	if _, err := l.load(context.Background(), []string{filepath.Join(t.TempDir(), "no")}); !errors.Is(err, os.ErrNotExist) {
+	l := load.Loader{MaxFile: 1, Progress: load.NewProgress(io.Discard, false)}
+	if _, err := l.Load(context.Background(), []string{filepath.Join(t.TempDir(), "no")}); !errors.Is(err, os.ErrNotExist) {
 		t.Error(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if _, err := l.load(ctx, []string{write(t, moe())}); !errors.Is(err, context.Canceled) {
+	if _, err := l.Load(ctx, []string{write(t, moe())}); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 }
@@ -185,11 +188,11 @@ func TestJSONOutput(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, out, _ := run(t, "", "--json", dir)
-	var d document
+	var d report.Document
 	if err := json.Unmarshal([]byte(out), &d); err != nil {
 		t.Fatal(err)
 	}
-	if d.Version != jsonVersion || d.Verdict.Version != rca.VerdictVersion || d.Verdict.Class != rca.NotEntered || len(d.Sources) != 1 || len(d.Files) != 15 || len(d.NextSteps) == 0 {
+	if d.Version != report.JSONVersion || d.Verdict.Version != rca.VerdictVersion || d.Verdict.Class != rca.NotEntered || len(d.Sources) != 1 || len(d.Files) != 15 || len(d.NextSteps) == 0 {
 		t.Errorf("%s", out)
 	}
 }
@@ -206,7 +209,7 @@ func TestTimeline(t *testing.T) {
 		t.Fatal(err)
 	}
 	var trace struct {
-		Events []event `json:"traceEvents"`
+		Events []report.Event `json:"traceEvents"`
 	}
 	if err := json.Unmarshal(data, &trace); err != nil {
 		t.Fatal(err)
@@ -236,7 +239,7 @@ func TestColor(t *testing.T) {
 func TestTraceIsNoDump(t *testing.T) {
 	path := put(t, t.TempDir(), "trace.json", []byte(`{"schemaVersion":1,"deviceProperties":[],"distributedInfo":{"backend":"nccl","rank":0,"world_size":1,`+
 		`"pg_config":[{"pg_name":"0","ranks":[0]}]},"traceEvents":[{"ph":"X","cat":"kernel","name":"gemm","ts":1,"dur":2}]}`))
-	if _, _, errs := run(t, "", path); !strings.Contains(errs, kindKineto+": ") {
+	if _, _, errs := run(t, "", path); !strings.Contains(errs, "Chrome trace: ") {
 		t.Errorf("%s", errs)
 	}
 }
@@ -283,10 +286,10 @@ func TestQuietLogs(t *testing.T) {
 	}
 	r := analyze(t, dir)
 	wantVerdict(t, r, rca.NotEntered, rca.CauseUnknown, 2)
-	l := loader{maxFile: 1 << 20, progress: newProgress(io.Discard, false)}
-	alone, err := l.load(t.Context(), []string{filepath.Join(dir, "slurm-4711_2.err")})
-	if err != nil || alone.understood() != 0 {
-		t.Errorf("%d files understood, %v", alone.understood(), err)
+	l := load.Loader{MaxFile: 1 << 20, Progress: load.NewProgress(io.Discard, false)}
+	alone, err := l.Load(t.Context(), []string{filepath.Join(dir, "slurm-4711_2.err")})
+	if err != nil || alone.Understood() != 0 {
+		t.Errorf("%d files understood, %v", alone.Understood(), err)
 	}
 }
 

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/culprit-project/culprit/analyzer/offline/report"
 )
 
 // schema is what of JSON Schema the verdict's schema uses.
@@ -131,7 +133,7 @@ func TestJSONSchema(t *testing.T) {
 			if err := json.Unmarshal([]byte(out), &d); err != nil {
 				t.Fatalf("%v\n%s%s", err, out, errs)
 			}
-			if d.Version != jsonVersion || len(d.Sources) == 0 {
+			if d.Version != report.JSONVersion || len(d.Sources) == 0 {
 				t.Errorf("%s", out)
 			}
 			wrong := verdict.check(d.Verdict, root.Defs, "verdict")

@@ -40,11 +40,11 @@ func TestRealPyTorch(t *testing.T) {
 			t.Run(version+"/"+tc.scenario, func(t *testing.T) {
 				r := analyze(t, filepath.Join("testdata", "torch", version, tc.scenario+".tar.gz"))
 				wantVerdict(t, r, tc.class, tc.cause, tc.ranks...)
-				if finished := tc.class == rca.Healthy; finished != slices.ContainsFunc(r.sources[0].Notes, func(n string) bool { return strings.Contains(n, "does not show") }) {
-					t.Errorf("notes %q", r.sources[0].Notes)
+				if finished := tc.class == rca.Healthy; finished != slices.ContainsFunc(r.Sources[0].Notes, func(n string) bool { return strings.Contains(n, "does not show") }) {
+					t.Errorf("notes %q", r.Sources[0].Notes)
 				}
 				var missing []int
-				for _, m := range r.evidence.Missing {
+				for _, m := range r.Evidence.Missing {
 					missing = append(missing, m.Ranks...)
 				}
 				if !slices.Equal(missing, tc.missing) {

@@ -1,25 +1,26 @@
 // Copyright 2026 The Culprit Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package offline
+package report
 
 import (
 	"fmt"
 	"strings"
 
+	"github.com/culprit-project/culprit/analyzer/offline/diagnosis"
 	"github.com/culprit-project/culprit/analyzer/rca"
 )
 
 // nextSteps says what a person would do with the verdict.
-func nextSteps(r *result) []string {
-	v := r.verdict
+func nextSteps(r *diagnosis.Result) []string {
+	v := r.Verdict
 	var out []string
 	if v.Action != "" {
 		out = append(out, v.Action)
 	}
-	who := rankList(accused(v))
+	who := rankList(diagnosis.Accused(v))
 	hasStacks := false
-	for _, rank := range r.evidence.Ranks {
+	for _, rank := range r.Evidence.Ranks {
 		hasStacks = hasStacks || len(rank.Stack) > 0
 	}
 	switch v.Cause {
@@ -36,7 +37,7 @@ func nextSteps(r *result) []string {
 		out = append(out, unknownSteps(r)...)
 	}
 	var absent []int
-	for _, m := range r.evidence.Missing {
+	for _, m := range r.Evidence.Missing {
 		if m.What == "rank" {
 			absent = append(absent, m.Ranks...)
 		}
@@ -47,13 +48,13 @@ func nextSteps(r *result) []string {
 	return out
 }
 
-func unknownSteps(r *result) []string {
+func unknownSteps(r *diagnosis.Result) []string {
 	var have []string
-	for _, s := range r.sources {
+	for _, s := range r.Sources {
 		have = append(have, s.Name)
 	}
 	out := []string{"add evidence of another kind to what there is (" + strings.Join(have, ", ") + ")"}
-	for _, s := range r.sources {
+	for _, s := range r.Sources {
 		if s.Name == "NCCL RAS" && s.Files == 1 {
 			out = append(out, "take a second RAS report some seconds later and give both: counts that still move are no hang")
 		}

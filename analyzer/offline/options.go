@@ -11,45 +11,41 @@ import (
 	"os"
 	"regexp"
 
+	"github.com/culprit-project/culprit/analyzer/offline/diagnosis"
 	"github.com/culprit-project/culprit/analyzer/rca/holmes"
 	"github.com/culprit-project/culprit/analyzer/rca/topology"
 )
 
-// knowledge is what the engine is told beside the job's files, as the service is by its configuration.
-type knowledge struct {
-	topology  *topology.Topology
-	operators *holmes.Model
-}
-
-// know reads the files that the command line names.
-func (c *config) know() (k knowledge, err error) {
+// options are what the command line says of the job, in files that it names as well.
+func (c *config) options() (opt diagnosis.Options, err error) {
+	opt = diagnosis.Options{WorldSize: c.worldSize, JobID: c.jobID}
 	var files topology.Files
 	for _, name := range c.topology {
 		text, err := os.ReadFile(name)
 		if err != nil {
-			return k, fmt.Errorf("reading the topology: %w", err)
+			return opt, fmt.Errorf("reading the topology: %w", err)
 		}
 		form := topologyForm(text, &files)
 		if *form != "" {
-			return k, fmt.Errorf("--topology: %s and %s have the same form, only one can be read", *form, name)
+			return opt, fmt.Errorf("--topology: %s and %s have the same form, only one can be read", *form, name)
 		}
 		*form = name
 	}
-	if k.topology, err = topology.Load(func(name string) (io.ReadCloser, error) { return os.Open(name) }, files); err != nil {
-		return k, fmt.Errorf("--topology: %w", err)
+	if opt.Topology, err = topology.Load(func(name string) (io.ReadCloser, error) { return os.Open(name) }, files); err != nil {
+		return opt, fmt.Errorf("--topology: %w", err)
 	}
 	if c.operators == "" {
-		return k, nil
+		return opt, nil
 	}
 	f, err := os.Open(c.operators)
 	if err != nil {
-		return k, fmt.Errorf("opening the operator model: %w", err)
+		return opt, fmt.Errorf("opening the operator model: %w", err)
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
-	if k.operators, err = holmes.ReadModel(f); err != nil {
-		return k, fmt.Errorf("--operator-model %s: %w", c.operators, err)
+	if opt.Operators, err = holmes.ReadModel(f); err != nil {
+		return opt, fmt.Errorf("--operator-model %s: %w", c.operators, err)
 	}
-	return k, nil
+	return opt, nil
 }
 
 // slurmSwitch begins a line of topology.conf that says something.

@@ -1,7 +1,9 @@
 // Copyright 2026 The Culprit Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package offline
+// Package diagnosis asks the engine about what was loaded: everything together, each source alone, and beside a healthy
+// recording.
+package diagnosis
 
 import (
 	"cmp"
@@ -9,63 +11,68 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/culprit-project/culprit/analyzer/offline/load"
 	"github.com/culprit-project/culprit/analyzer/rca"
 	"github.com/culprit-project/culprit/analyzer/rca/engine"
+	"github.com/culprit-project/culprit/analyzer/rca/holmes"
+	"github.com/culprit-project/culprit/analyzer/rca/topology"
 )
 
-// result is a diagnosis and what it rests on.
-type result struct {
-	verdict       rca.Verdict
-	evidence      rca.Evidence
-	sources       []sourceResult
-	files         []fileResult
-	disagreements []string
-	comparison    []string
-	differences   []difference // What the comparison rests on.
+// Result is a diagnosis and what it rests on.
+type Result struct {
+	Verdict       rca.Verdict
+	Evidence      rca.Evidence
+	Sources       []SourceVerdict
+	Files         []load.File
+	Disagreements []string
+	Comparison    []string
+	Differences   []Difference // What the comparison rests on.
 }
 
-// sourceResult is what one source alone would say.
-type sourceResult struct {
-	source
+// SourceVerdict is what one source alone would say.
+type SourceVerdict struct {
+	load.Source
 	Verdict rca.Verdict
 }
 
-type diagnoseOptions struct {
-	worldSize int
-	jobID     string
-	knowledge
+// Options are what the engine is told beside the job's files, as the service is by its configuration.
+type Options struct {
+	WorldSize int // Ranks the job has, where the files do not say; 0 unknown.
+	JobID     string
+	Topology  *topology.Topology
+	Operators *holmes.Model // A trained detector of abnormal operations; nil: the one without training.
 }
 
-// diagnose asks the engine about everything together, and about each source alone.
-func diagnose(c *collection, opt diagnoseOptions) *result {
-	r := &result{files: c.files}
+// Diagnose asks the engine about everything together, and about each source alone.
+func Diagnose(c *load.Collection, opt Options) *Result {
+	r := &Result{Files: c.Files}
 	frozen := false
 	var joined []rca.Evidence
-	for _, s := range c.sources() {
-		s.Evidence.JobID = cmp.Or(opt.jobID, s.Evidence.JobID)
-		if opt.worldSize > s.Evidence.WorldSize {
-			s.Evidence.Missing = append(s.Evidence.Missing, absent(s.Evidence.WorldSize, opt.worldSize)...)
-			s.Evidence.WorldSize = opt.worldSize
+	for _, s := range c.Sources() {
+		s.Evidence.JobID = cmp.Or(opt.JobID, s.Evidence.JobID)
+		if opt.WorldSize > s.Evidence.WorldSize {
+			s.Evidence.Missing = append(s.Evidence.Missing, absent(s.Evidence.WorldSize, opt.WorldSize)...)
+			s.Evidence.WorldSize = opt.WorldSize
 		}
 		s.Evidence.Sources = []string{fmt.Sprintf("%s (%d)", s.Name, s.Files)}
-		r.sources = append(r.sources, sourceResult{s, engine.Analyze(s.Evidence, opt.engine(s.Frozen))})
+		r.Sources = append(r.Sources, SourceVerdict{s, engine.Analyze(s.Evidence, opt.engine(s.Frozen))})
 		if s.Local && len(joined) > 0 {
-			r.sources[len(r.sources)-1].Notes = append(slices.Clone(s.Notes), "its rank numbers are per communicator, so it was not joined with the other sources")
+			r.Sources[len(r.Sources)-1].Notes = append(slices.Clone(s.Notes), "its rank numbers are per communicator, so it was not joined with the other sources")
 			continue
 		}
 		frozen = frozen || s.Frozen
 		joined = append(joined, s.Evidence)
 	}
-	r.evidence = merge(joined)
-	r.verdict = engine.Analyze(r.evidence, opt.engine(frozen))
-	r.disagreements = disagreements(r)
+	r.Evidence = merge(joined)
+	r.Verdict = engine.Analyze(r.Evidence, opt.engine(frozen))
+	r.Disagreements = disagreements(r)
 	return r
 }
 
-// engine gives the engine's options: a frozen source says nothing of time, so whatever is pending counts as stuck. It was also
+// Engine gives the engine's options: a frozen source says nothing of time, so whatever is pending counts as stuck. It was also
 // written because somebody waited for too long, so that a slow first step is no excuse.
-func (o *diagnoseOptions) engine(frozen bool) rca.Options {
-	out := rca.Options{Topology: o.topology, Operators: o.operators}
+func (o *Options) engine(frozen bool) rca.Options {
+	out := rca.Options{Topology: o.Topology, Operators: o.Operators}
 	if frozen {
 		out.HangAfter, out.FirstOps, out.Incident = 1, -2, true
 	}
@@ -157,23 +164,24 @@ func mergeRank(a, b rca.Rank) rca.Rank {
 }
 
 // disagreements says which sources alone would accuse others than the joint verdict does.
-func disagreements(r *result) []string {
-	if len(r.sources) < 2 {
+func disagreements(r *Result) []string {
+	if len(r.Sources) < 2 {
 		return nil
 	}
 	var out []string
-	for _, s := range r.sources {
+	for _, s := range r.Sources {
 		if s.Verdict.Class == rca.Unknown || s.Local {
 			continue
 		}
-		if a, b := accused(s.Verdict), accused(r.verdict); s.Verdict.Class != r.verdict.Class || !slices.Equal(a, b) {
+		if a, b := Accused(s.Verdict), Accused(r.Verdict); s.Verdict.Class != r.Verdict.Class || !slices.Equal(a, b) {
 			out = append(out, fmt.Sprintf("%s alone: %s", s.Name, s.Verdict.Summary))
 		}
 	}
 	return out
 }
 
-func accused(v rca.Verdict) []int {
+// Accused are the ranks that a verdict names, in order.
+func Accused(v rca.Verdict) []int {
 	var out []int
 	for _, c := range v.Culprits {
 		if c.Rank >= 0 {

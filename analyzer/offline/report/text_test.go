@@ -1,34 +1,35 @@
 // Copyright 2026 The Culprit Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package offline
+package report
 
 import (
 	"bytes"
 	"strings"
 	"testing"
 
+	"github.com/culprit-project/culprit/analyzer/offline/diagnosis"
 	"github.com/culprit-project/culprit/analyzer/rca"
 )
 
-func printed(t *testing.T, r *result, s style) string {
+func printed(t *testing.T, r *diagnosis.Result, s Style) string {
 	t.Helper()
 	var b bytes.Buffer
-	if err := writeText(&b, r, s); err != nil {
+	if err := Text(&b, r, s); err != nil {
 		t.Fatal(err)
 	}
 	return b.String()
 }
 
 func TestWhatIf(t *testing.T) {
-	r := &result{verdict: rca.Verdict{Class: rca.Imbalance, WhatIf: []rca.WhatIf{
+	r := &diagnosis.Result{Verdict: rca.Verdict{Class: rca.Imbalance, WhatIf: []rca.WhatIf{
 		{Kind: "all", Name: "everything", StepSeconds: 1.5, Saved: 0.25},
 		{Kind: "transfers", Name: "all transfers", StepSeconds: 1.99, Saved: 0.005},
 		{Kind: "stage", Name: "stage 3", Ranks: []int{6, 7}, StepSeconds: 1.6, Saved: 0.2},
 		{Kind: "stage", Name: "stage 2", Ranks: []int{4, 5}, StepSeconds: 2.02, Saved: -0.01},
 		{Kind: "op_type", Name: "forward-compute", StepSeconds: 1.8, Saved: 0.1},
 	}}}
-	short := printed(t, r, style{})
+	short := printed(t, r, Style{})
 	for _, want := range []string{
 		"(a step takes 2000 ms now)", "  everything            1500 ms  25.0%     1.33x\n",
 		"  all transfers         1990 ms  0.5%      1.01x\n", "  stage 3 (ranks 6, 7)  1600 ms  20.0%     1.25x\n", "forward-compute",
@@ -37,29 +38,29 @@ func TestWhatIf(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, short)
 		}
 	}
-	if strings.Contains(short, "stage 2") || !strings.Contains(printed(t, r, style{explain: true}), "stage 2 (ranks 4, 5)") {
+	if strings.Contains(short, "stage 2") || !strings.Contains(printed(t, r, Style{Explain: true}), "stage 2 (ranks 4, 5)") {
 		t.Errorf("what saves nothing is for --explain\n%s", short)
 	}
-	r.verdict.Class = rca.Healthy
-	if strings.Contains(printed(t, r, style{}), "win back") {
+	r.Verdict.Class = rca.Healthy
+	if strings.Contains(printed(t, r, Style{}), "win back") {
 		t.Error("a healthy job has nothing to win back")
 	}
 }
 
 // The table of ranks shows what there is to show, and ranks with nothing to say on one line.
 func TestRankTable(t *testing.T) {
-	r := &result{verdict: rca.Verdict{Class: rca.Healthy}}
+	r := &diagnosis.Result{Verdict: rca.Verdict{Class: rca.Healthy}}
 	for i := range 12 {
-		r.evidence.Ranks = append(r.evidence.Ranks, rca.Rank{ID: i})
+		r.Evidence.Ranks = append(r.Evidence.Ranks, rca.Rank{ID: i})
 	}
-	r.evidence.Missing = []rca.Missing{
+	r.Evidence.Missing = []rca.Missing{
 		{What: "rank", Name: "12", Ranks: []int{12}, Why: "no trace"}, {What: "rank", Name: "13", Ranks: []int{13}, Why: "no trace"},
 	}
 	want := "\nRanks\n  RANK  STATE\n  12    missing\n  13    missing\n  0-11  running\n\nNot seen\n  ranks 12, 13: no trace\n"
-	if got := printed(t, r, style{}); !strings.Contains(got, want) {
+	if got := printed(t, r, Style{}); !strings.Contains(got, want) {
 		t.Errorf("no %q in\n%s", want, got)
 	}
-	if got := printed(t, r, style{explain: true}); !strings.Contains(got, "\n  7     running\n") {
+	if got := printed(t, r, Style{Explain: true}); !strings.Contains(got, "\n  7     running\n") {
 		t.Errorf("%s", got)
 	}
 }

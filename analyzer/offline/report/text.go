@@ -1,7 +1,8 @@
 // Copyright 2026 The Culprit Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package offline
+// Package report shows a diagnosis: as text for people, as JSON for programs, and as a timeline for a browser.
+package report
 
 import (
 	"bytes"
@@ -11,14 +12,16 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"github.com/culprit-project/culprit/analyzer/offline/diagnosis"
+	"github.com/culprit-project/culprit/analyzer/offline/load"
 	"github.com/culprit-project/culprit/analyzer/offline/pyspy"
 	"github.com/culprit-project/culprit/analyzer/rca"
 )
 
-// style is how the text form looks.
-type style struct {
-	color   bool
-	explain bool
+// Style is how the text form looks.
+type Style struct {
+	Color   bool
+	Explain bool
 }
 
 const (
@@ -29,8 +32,8 @@ const (
 	dim    = "2"
 )
 
-func (s style) paint(code, text string) string {
-	if !s.color || text == "" {
+func (s Style) paint(code, text string) string {
+	if !s.Color || text == "" {
 		return text
 	}
 	return "\x1b[" + code + "m" + text + "\x1b[0m"
@@ -43,19 +46,19 @@ const (
 	listShown    = 8
 )
 
-// writeText prints the verdict for people.
-func writeText(w io.Writer, r *result, s style) error {
+// Text prints the verdict for people.
+func Text(w io.Writer, r *diagnosis.Result, s Style) error {
 	var b bytes.Buffer
 	p := printer{&b, r, s}
 	p.verdict()
-	p.list("Compared with the healthy recording", r.comparison, 0)
+	p.list("Compared with the healthy recording", r.Comparison, 0)
 	p.chain()
 	p.whatIf()
 	p.ranks()
 	p.stacks()
-	p.list("Evidence", r.verdict.Evidence, p.limit(listShown))
-	p.list("Against it", r.verdict.Contradictions, p.limit(listShown))
-	if s.explain {
+	p.list("Evidence", r.Verdict.Evidence, p.limit(listShown))
+	p.list("Against it", r.Verdict.Contradictions, p.limit(listShown))
+	if s.Explain {
 		p.candidates()
 		p.methods()
 	}
@@ -68,8 +71,8 @@ func writeText(w io.Writer, r *result, s style) error {
 
 type printer struct {
 	w *bytes.Buffer
-	r *result
-	s style
+	r *diagnosis.Result
+	s Style
 }
 
 func (p *printer) line(format string, args ...any) { fmt.Fprintf(p.w, format+"\n", args...) }
@@ -78,7 +81,7 @@ func (p *printer) title(t string) { p.line("\n%s", p.s.paint(bold, t)) }
 
 // limit of a list: none with --explain.
 func (p *printer) limit(n int) int {
-	if p.s.explain {
+	if p.s.Explain {
 		return 0
 	}
 	return n
@@ -100,15 +103,12 @@ func (p *printer) list(title string, items []string, most int) {
 }
 
 func (p *printer) verdict() {
-	v := p.r.verdict
+	v := p.r.Verdict
 	code := red
-	switch exitCode(v) {
-	case ExitHealthy:
+	switch {
+	case fine(v):
 		code = green
-	case ExitUnknown:
-		code = yellow
-	}
-	if v.Class == rca.Imbalance || v.Class == rca.GlobalSlow {
+	case undecided(v), v.Class == rca.Imbalance, v.Class == rca.GlobalSlow:
 		code = yellow
 	}
 	p.line("%s", p.s.paint(code, v.Summary))
@@ -130,7 +130,7 @@ func (p *printer) verdict() {
 	for _, c := range v.Culprits {
 		p.line("  %s%s", p.s.paint(code, culpritName(c)), prefixed(": ", c.Why))
 	}
-	for i, s := range suspects(p.r) {
+	for i, s := range Suspects(p.r) {
 		if most := p.limit(listShown); most > 0 && i == most {
 			p.line("  … and more (--explain shows all)")
 			break
@@ -138,6 +138,12 @@ func (p *printer) verdict() {
 		p.line("  %s", p.s.paint(yellow, s))
 	}
 }
+
+// fine: nothing is wrong.
+func fine(v rca.Verdict) bool { return v.Class == rca.Healthy || v.Class == rca.Benign }
+
+// undecided: the evidence does not carry a verdict.
+func undecided(v rca.Verdict) bool { return v.Class == rca.Unknown || v.Class == "" }
 
 func culpritName(c rca.Culprit) string {
 	var parts []string
@@ -173,7 +179,7 @@ func prefixed(prefix, s string) string {
 }
 
 func (p *printer) chain() {
-	links := p.r.verdict.Chain
+	links := p.r.Verdict.Chain
 	if len(links) == 0 {
 		return
 	}
@@ -207,12 +213,12 @@ func bracketed(s string) string {
 }
 
 func (p *printer) ranks() {
-	rows := rankRows(p.r.evidence, p.r.verdict)
+	rows := rankRows(p.r.Evidence, p.r.Verdict)
 	if len(rows) == 0 {
 		return
 	}
 	p.title("Ranks")
-	if !p.s.explain {
+	if !p.s.Explain {
 		rows = joinDull(rows)
 	}
 	shown := rows
@@ -254,7 +260,7 @@ func orDash(s string) string {
 
 // stacks prints the groups of ranks that stand at the same place (M11).
 func (p *printer) stacks() {
-	clusters := pyspy.Clusters(p.r.evidence.Ranks)
+	clusters := pyspy.Clusters(p.r.Evidence.Ranks)
 	if len(clusters) == 0 {
 		return
 	}
@@ -267,7 +273,7 @@ func (p *printer) stacks() {
 		p.line("  %s", rankList(c.Ranks))
 		stack := c.Stack
 		const inner = 6
-		if !p.s.explain && len(stack) > inner {
+		if !p.s.Explain && len(stack) > inner {
 			stack = stack[len(stack)-inner:]
 		}
 		for _, f := range slices.Backward(stack) {
@@ -278,7 +284,7 @@ func (p *printer) stacks() {
 
 func (p *printer) candidates() {
 	var items []string
-	for _, c := range p.r.verdict.RuledOut {
+	for _, c := range p.r.Verdict.RuledOut {
 		name := c.Group
 		if c.Rank >= 0 {
 			name = strings.TrimSpace(fmt.Sprintf("rank %d %s", c.Rank, c.Group))
@@ -290,7 +296,7 @@ func (p *printer) candidates() {
 
 func (p *printer) methods() {
 	var items []string
-	for _, m := range p.r.verdict.Methods {
+	for _, m := range p.r.Verdict.Methods {
 		items = append(items, fmt.Sprintf("%s: %s%s%s", m.Method, m.Class, prefixed(" ", rankList(m.Ranks)), prefixed(" — ", m.Note)))
 	}
 	p.list("What each method says", items, 0)
@@ -329,11 +335,11 @@ func rankList(ranks []int) string {
 }
 
 // notSeen gives what was missing, ranks that lack for the same reason together.
-func notSeen(r *result) []string {
+func notSeen(r *diagnosis.Result) []string {
 	byWhy := map[string][]int{}
 	single := map[string]bool{}
 	var order, out []string
-	for _, m := range r.evidence.Missing {
+	for _, m := range r.Evidence.Missing {
 		if m.What != "rank" || len(m.Ranks) != 1 || m.Name != fmt.Sprint(m.Ranks[0]) {
 			continue
 		}
@@ -347,7 +353,7 @@ func notSeen(r *result) []string {
 		slices.Sort(byWhy[why])
 		out = append(out, rankList(slices.Compact(byWhy[why]))+": "+why)
 	}
-	for _, m := range r.verdict.Missing {
+	for _, m := range r.Verdict.Missing {
 		if !single[m] {
 			out = append(out, m)
 		}
@@ -358,12 +364,12 @@ func notSeen(r *result) []string {
 func (p *printer) missing() {
 	items := notSeen(p.r)
 	var strange []string
-	for _, f := range p.r.files {
+	for _, f := range p.r.Files {
 		switch {
-		case f.Kind == "" && strings.HasPrefix(f.Error, notRecognised) && !p.s.explain:
+		case f.Kind == "" && strings.HasPrefix(f.Error, load.NotRecognised) && !p.s.Explain:
 			strange = append(strange, f.Path)
 		case f.Error != "" || f.Warning != "":
-			items = append(items, f.line())
+			items = append(items, f.Line())
 		}
 	}
 	const named = 3
@@ -378,13 +384,13 @@ func (p *printer) missing() {
 
 func (p *printer) sources() {
 	p.title("Sources")
-	for _, s := range p.r.sources {
+	for _, s := range p.r.Sources {
 		unit := "files"
 		if s.Files == 1 {
 			unit = "file"
 		}
 		says := ""
-		if len(p.r.sources) > 1 {
+		if len(p.r.Sources) > 1 {
 			says = ": " + s.Verdict.Summary
 		}
 		p.line("  %s, %d %s%s", s.Name, s.Files, unit, says)
@@ -396,7 +402,7 @@ func (p *printer) sources() {
 			p.line("    %s", n)
 		}
 	}
-	p.list("Where they disagree", p.r.disagreements, 0)
+	p.list("Where they disagree", p.r.Disagreements, 0)
 }
 
 func (p *printer) next() {

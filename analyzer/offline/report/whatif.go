@@ -1,13 +1,14 @@
 // Copyright 2026 The Culprit Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package offline
+package report
 
 import (
 	"bytes"
 	"fmt"
 	"text/tabwriter"
 
+	"github.com/culprit-project/culprit/analyzer/offline/diagnosis"
 	"github.com/culprit-project/culprit/analyzer/rca"
 )
 
@@ -25,7 +26,7 @@ func (p *printer) whatIf() {
 		return
 	}
 	now := shown[0].StepSeconds / (1 - shown[0].Saved)
-	p.title(fmt.Sprintf("What a fix would win back (a step takes %s now)", seconds(now)))
+	p.title(fmt.Sprintf("What a fix would win back (a step takes %s now)", diagnosis.Seconds(now)))
 	var table bytes.Buffer
 	tw := tabwriter.NewWriter(&table, 0, 0, 0, ' ', 0)
 	fmt.Fprintln(tw, "  WERE THIS IDEAL\t  STEP\t  WON BACK\t  SLOWDOWN BY IT")
@@ -34,7 +35,7 @@ func (p *printer) whatIf() {
 		if w.Kind != "rank" && len(w.Ranks) > 0 {
 			name += " (" + rankList(w.Ranks) + ")"
 		}
-		fmt.Fprintf(tw, "  %s\t  %s\t  %.1f%%\t  %.2fx\n", name, seconds(w.StepSeconds), 100*w.Saved, now/w.StepSeconds)
+		fmt.Fprintf(tw, "  %s\t  %s\t  %.1f%%\t  %.2fx\n", name, diagnosis.Seconds(w.StepSeconds), 100*w.Saved, now/w.StepSeconds)
 	}
 	_ = tw.Flush()
 	for l := range bytes.Lines(table.Bytes()) {
@@ -45,11 +46,11 @@ func (p *printer) whatIf() {
 // worth chooses the answers to print: all with --explain, else those of a job that is slow that save something, and
 // always what all of it and the network cost.
 func (p *printer) worth() []rca.WhatIf {
-	all := p.r.verdict.WhatIf
-	if p.s.explain {
+	all := p.r.Verdict.WhatIf
+	if p.s.Explain {
 		return all
 	}
-	if exitCode(p.r.verdict) != ExitFound {
+	if v := p.r.Verdict; fine(v) || undecided(v) {
 		return nil
 	}
 	var out []rca.WhatIf
@@ -61,16 +62,4 @@ func (p *printer) worth() []rca.WhatIf {
 		}
 	}
 	return out
-}
-
-// seconds says a length of time of any size with four digits.
-func seconds(s float64) string {
-	switch {
-	case s >= 10:
-		return fmt.Sprintf("%.2f s", s)
-	case s >= 0.01:
-		return fmt.Sprintf("%.0f ms", 1e3*s)
-	default:
-		return fmt.Sprintf("%.0f us", 1e6*s)
-	}
 }

@@ -1,7 +1,7 @@
 // Copyright 2026 The Culprit Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package offline
+package diagnosis
 
 import (
 	"cmp"
@@ -13,8 +13,8 @@ import (
 	"github.com/culprit-project/culprit/analyzer/rca"
 )
 
-// difference is something that takes longer than in the healthy recording.
-type difference struct {
+// Difference is something that takes longer than in the healthy recording.
+type Difference struct {
 	Kind           string        `json:"kind"` // step, work, transfer or wait.
 	Rank           int           `json:"rank"` // -1 where all ranks share it.
 	Operation      string        `json:"operation,omitempty"`
@@ -33,14 +33,14 @@ const comparedShown = 4
 // negligible is the share of the recording below which nothing is told.
 const negligible = 0.005
 
-func (d *difference) text() string {
-	times := fmt.Sprintf("%s, %.2fx of the healthy %s", seconds(d.Seconds), d.Ratio, seconds(d.HealthySeconds))
+func (d *Difference) text() string {
+	times := fmt.Sprintf("%s, %.2fx of the healthy %s", Seconds(d.Seconds), d.Ratio, Seconds(d.HealthySeconds))
 	switch d.Kind {
-	case kindStep:
+	case KindStep:
 		return d.Operation + " takes " + times
-	case kindWork:
+	case KindWork:
 		return fmt.Sprintf("rank %d: its own work, %s, takes %s", d.Rank, d.Operation, times)
-	case kindTransfer:
+	case KindTransfer:
 		return fmt.Sprintf("%s: moving the data takes %s", d.Operation, times)
 	}
 	return fmt.Sprintf("rank %d waits for others in %s for %s", d.Rank, d.Operation, times)
@@ -48,45 +48,45 @@ func (d *difference) text() string {
 
 // Kinds of differences, in the order in which they are told.
 const (
-	kindStep     = "step"
-	kindWork     = "work"
-	kindTransfer = "transfer"
-	kindWait     = "wait"
+	KindStep     = "step"
+	KindWork     = "work"
+	KindTransfer = "transfer"
+	KindWait     = "wait"
 )
 
-// compareWith holds a diagnosis against a healthy recording's.
-func (r *result) compareWith(healthy *result) {
-	add := func(format string, args ...any) { r.comparison = append(r.comparison, fmt.Sprintf(format, args...)) }
-	if c := healthy.verdict.Class; c != rca.Healthy && c != rca.Unknown && c != rca.Benign {
-		add("the recording given as healthy shows something too: %s", healthy.verdict.Summary)
+// CompareWith holds a diagnosis against a healthy recording's.
+func (r *Result) CompareWith(healthy *Result) {
+	add := func(format string, args ...any) { r.Comparison = append(r.Comparison, fmt.Sprintf(format, args...)) }
+	if c := healthy.Verdict.Class; c != rca.Healthy && c != rca.Unknown && c != rca.Benign {
+		add("the recording given as healthy shows something too: %s", healthy.Verdict.Summary)
 	}
-	a, b := healthy.evidence, r.evidence
+	a, b := healthy.Evidence, r.Evidence
 	if a.WorldSize > 0 && b.WorldSize > 0 && a.WorldSize != b.WorldSize {
 		add("the healthy job has %d ranks, this one %d: times per rank are not compared", a.WorldSize, b.WorldSize)
 		return
 	}
 	before, after := profile(&a), profile(&b)
-	r.differences = differences(before, after, length(&b))
+	r.Differences = differences(before, after, length(&b))
 	shown := map[string]int{}
-	for i := range r.differences {
-		d := &r.differences[i]
+	for i := range r.Differences {
+		d := &r.Differences[i]
 		if shown[d.Kind]++; shown[d.Kind] <= comparedShown {
 			add("%s", d.text())
 		}
 	}
-	for _, kind := range []string{kindWork, kindTransfer, kindWait} {
+	for _, kind := range []string{KindWork, KindTransfer, KindWait} {
 		if n := shown[kind] - comparedShown; n > 0 {
 			add("… and %d more of the kind %q take longer (--json has all)", n, kind)
 		}
 	}
-	if n := common(before, after, kindTransfer); n > 0 && shown[kindTransfer] == 0 {
+	if n := common(before, after, KindTransfer); n > 0 && shown[KindTransfer] == 0 {
 		add("the network is innocent: none of %s of data movement takes noticeably longer", counted(n, "kind"))
 	}
-	if n := common(before, after, kindWork); n > 0 && shown[kindWork] == 0 {
+	if n := common(before, after, KindWork); n > 0 && shown[KindWork] == 0 {
 		add("no rank's own work takes noticeably longer (%s compared)", counted(n, "kind"))
 	}
-	r.comparison = append(r.comparison, compareOps(a, b)...)
-	if len(r.comparison) == 0 {
+	r.Comparison = append(r.Comparison, compareOps(a, b)...)
+	if len(r.Comparison) == 0 {
 		add("nothing in them can be compared: neither has finished operations of the same kind with times")
 	}
 }
@@ -131,7 +131,7 @@ func profile(ev *rca.Evidence) map[measure]times {
 			out[k] = append(out[k], v)
 		}
 		if s.Kind == rca.SegmentCompute {
-			add(kindWork, s.Rank, s.Func, took)
+			add(KindWork, s.Rank, s.Func, took)
 			continue
 		}
 		name := s.Func
@@ -139,14 +139,14 @@ func profile(ev *rca.Evidence) map[measure]times {
 			name = fmt.Sprintf("%s of %d ranks", s.Func, n)
 		}
 		if end, ok := busy[s.Rank]; ok && !computes[s.Rank] && entered(s) > end {
-			add(kindWork, s.Rank, "before "+name, entered(s)-end)
+			add(KindWork, s.Rank, "before "+name, entered(s)-end)
 		}
 		busy[s.Rank] = max(busy[s.Rank], s.End)
 		if l, ok := least[instanceOf(s)]; ok && l.n > 1 {
 			if l.rank == s.Rank {
-				add(kindTransfer, -1, name, took)
+				add(KindTransfer, -1, name, took)
 			}
-			add(kindWait, s.Rank, name, took-l.took)
+			add(KindWait, s.Rank, name, took-l.took)
 		}
 	}
 	return out
@@ -174,14 +174,14 @@ func steps(ev *rca.Evidence, out map[measure]times) {
 			continue
 		}
 		if end, ok := last[s.Rank]; ok && s.Kind == rca.SegmentOp && s.Peer < 0 && s.End > end {
-			k := measure{kindStep, -1, "an operation with the work before it"}
+			k := measure{KindStep, -1, "an operation with the work before it"}
 			out[k] = append(out[k], s.End-end)
 		}
 		last[s.Rank] = max(last[s.Rank], s.End)
 	}
 	for k, end := range ends {
 		if before, ok := ends[part{k.rank, k.iteration - 1}]; ok && end > before {
-			step := measure{kindStep, -1, "a step"}
+			step := measure{KindStep, -1, "a step"}
 			out[step] = append(out[step], end-before)
 		}
 	}
@@ -242,8 +242,8 @@ func shortest(timeline []rca.Segment) map[occurrence]fastest {
 
 // differences lists what takes noticeably longer: first what ranks do, then what the network does, then the waiting that
 // follows from them; within a kind what costs most comes first.
-func differences(before, after map[measure]times, span int64) []difference {
-	var out []difference
+func differences(before, after map[measure]times, span int64) []Difference {
+	var out []Difference
 	for k, now := range after {
 		was, ok := before[k]
 		if !ok {
@@ -251,16 +251,16 @@ func differences(before, after map[measure]times, span int64) []difference {
 		}
 		a, b := was.median(), now.median()
 		extra := float64(b-a) * float64(len(now))
-		if a <= 0 || float64(b) < noticeable*float64(a) || k.kind != kindStep && extra < negligible*float64(span) {
+		if a <= 0 || float64(b) < noticeable*float64(a) || k.kind != KindStep && extra < negligible*float64(span) {
 			continue
 		}
-		out = append(out, difference{
+		out = append(out, Difference{
 			Kind: k.kind, Rank: k.rank, Operation: k.operation, HealthySeconds: float64(a) / 1e9, Seconds: float64(b) / 1e9,
 			Ratio: float64(b) / float64(a), extra: time.Duration(extra),
 		})
 	}
-	order := map[string]int{kindStep: 0, kindWork: 1, kindTransfer: 2, kindWait: 3}
-	slices.SortFunc(out, func(x, y difference) int {
+	order := map[string]int{KindStep: 0, KindWork: 1, KindTransfer: 2, KindWait: 3}
+	slices.SortFunc(out, func(x, y Difference) int {
 		return cmp.Or(cmp.Compare(order[x.Kind], order[y.Kind]), cmp.Compare(y.extra, x.extra), cmp.Compare(x.Rank, y.Rank), cmp.Compare(x.Operation, y.Operation))
 	})
 	return out
@@ -313,4 +313,16 @@ func compareOps(healthy, sick rca.Evidence) []string {
 		}
 	})
 	return slices.Sorted(maps.Keys(strange))
+}
+
+// Seconds says a length of time of any size with four digits.
+func Seconds(s float64) string {
+	switch {
+	case s >= 10:
+		return fmt.Sprintf("%.2f s", s)
+	case s >= 0.01:
+		return fmt.Sprintf("%.0f ms", 1e3*s)
+	default:
+		return fmt.Sprintf("%.0f us", 1e6*s)
+	}
 }

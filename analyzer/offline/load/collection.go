@@ -1,7 +1,7 @@
 // Copyright 2026 The Culprit Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package offline
+package load
 
 import (
 	"cmp"
@@ -20,10 +20,10 @@ import (
 	"github.com/culprit-project/culprit/analyzer/rca"
 )
 
-// collection is everything read from the given paths.
-type collection struct {
+// Collection is everything read from the given paths.
+type Collection struct {
 	mu     sync.Mutex
-	files  []fileResult
+	Files  []File
 	dumps  []*flightrecorder.Dump
 	shared flightrecorder.Shared
 	ras    []*ras.Report
@@ -36,69 +36,69 @@ type collection struct {
 	quiet  []*watchdog.Log // Of a job, without a word on communication.
 }
 
-func (c *collection) add(f fileResult) {
+func (c *Collection) add(f File) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.files = append(c.files, f)
+	c.Files = append(c.Files, f)
 }
 
-func (c *collection) addDump(d *flightrecorder.Dump) {
+func (c *Collection) addDump(d *flightrecorder.Dump) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.dumps = append(c.dumps, d)
 }
 
-func (c *collection) addRAS(r ...*ras.Report) {
+func (c *Collection) addRAS(r ...*ras.Report) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.ras = append(c.ras, r...)
 }
 
-func (c *collection) addTable(t *optable.Table) {
+func (c *Collection) addTable(t *optable.Table) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.tables = append(c.tables, t)
 }
 
-func (c *collection) addNodes(n ...*recording.Node) {
+func (c *Collection) addNodes(n ...*recording.Node) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.nodes = append(c.nodes, n...)
 }
 
-func (c *collection) addLog(l *inspector.Log) {
+func (c *Collection) addLog(l *inspector.Log) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.logs = append(c.logs, l)
 }
 
-func (c *collection) addTrace(t *kineto.Trace) {
+func (c *Collection) addTrace(t *kineto.Trace) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.traces = append(c.traces, t)
 }
 
-func (c *collection) addJobLog(l *watchdog.Log) {
+func (c *Collection) addJobLog(l *watchdog.Log) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.jobLog = append(c.jobLog, l)
 }
 
-func (c *collection) addQuiet(l *watchdog.Log) {
+func (c *Collection) addQuiet(l *watchdog.Log) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.quiet = append(c.quiet, l)
 }
 
-func (c *collection) addStacks(p ...pyspy.Process) {
+func (c *Collection) addStacks(p ...pyspy.Process) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.stacks = append(c.stacks, p...)
 }
 
 // sort makes the result independent of which worker was faster.
-func (c *collection) sort() {
-	slices.SortStableFunc(c.files, func(a, b fileResult) int { return cmp.Compare(a.Path, b.Path) })
+func (c *Collection) sort() {
+	slices.SortStableFunc(c.Files, func(a, b File) int { return cmp.Compare(a.Path, b.Path) })
 	slices.SortStableFunc(c.dumps, func(a, b *flightrecorder.Dump) int { return cmp.Compare(a.File, b.File) })
 	slices.SortStableFunc(c.tables, func(a, b *optable.Table) int { return cmp.Compare(a.File, b.File) })
 	slices.SortStableFunc(c.nodes, func(a, b *recording.Node) int { return cmp.Compare(a.File, b.File) })
@@ -110,10 +110,10 @@ func (c *collection) sort() {
 	slices.SortStableFunc(c.ras, func(a, b *ras.Report) int { return cmp.Compare(a.File, b.File) })
 }
 
-// understood is the number of files that a reader could use. Quiet logs say something beside others only.
-func (c *collection) understood() int {
+// Understood is the number of files that a reader could use. Quiet logs say something beside others only.
+func (c *Collection) Understood() int {
 	n := -len(c.quiet)
-	for _, f := range c.files {
+	for _, f := range c.Files {
 		if f.Kind != "" {
 			n++
 		}
@@ -121,10 +121,10 @@ func (c *collection) understood() int {
 	return n
 }
 
-// source is one kind of evidence, from all files of that kind.
-type source struct {
+// Source is one kind of evidence, from all files of that kind.
+type Source struct {
 	Name     string
-	Files    int
+	Files    int // How many files it was read from.
 	Evidence rca.Evidence
 	Notes    []string
 	// Frozen: the source does not say for how long operations have been pending; all pending ones count.
@@ -133,19 +133,19 @@ type source struct {
 	Local bool
 }
 
-// sources turns the collection into evidence, the richest kind first.
-func (c *collection) sources() []source {
-	var out []source
+// Sources turns the collection into evidence, the richest kind first.
+func (c *Collection) Sources() []Source {
+	var out []Source
 	if len(c.nodes) > 0 {
 		ev, notes, frozen := recording.Evidence(c.nodes)
-		out = append(out, source{Name: "traces", Files: len(c.nodes), Evidence: ev, Notes: notes, Frozen: frozen})
+		out = append(out, Source{Name: "traces", Files: len(c.nodes), Evidence: ev, Notes: notes, Frozen: frozen})
 	}
 	if len(c.dumps) > 0 {
 		out = append(out, c.flightRecorder())
 	}
 	if len(c.ras) > 0 {
 		ev, notes, global := ras.Evidence(c.ras)
-		out = append(out, source{Name: "NCCL RAS", Files: len(c.ras), Evidence: ev, Notes: notes, Frozen: true, Local: !global})
+		out = append(out, Source{Name: "NCCL RAS", Files: len(c.ras), Evidence: ev, Notes: notes, Frozen: true, Local: !global})
 	}
 	if len(c.jobLog) > 0 {
 		var known []rca.Comm
@@ -156,19 +156,19 @@ func (c *collection) sources() []source {
 		}
 		logs := slices.Concat(c.jobLog, c.quiet)
 		ev, notes := watchdog.Evidence(logs, known)
-		out = append(out, source{Name: "job log", Files: len(logs), Evidence: ev, Notes: notes, Frozen: true})
+		out = append(out, Source{Name: "job log", Files: len(logs), Evidence: ev, Notes: notes, Frozen: true})
 	}
 	if len(c.tables) > 0 {
 		ev, notes := optable.Evidence(c.tables)
-		out = append(out, source{Name: "op table", Files: len(c.tables), Evidence: ev, Notes: notes})
+		out = append(out, Source{Name: "op table", Files: len(c.tables), Evidence: ev, Notes: notes})
 	}
 	if len(c.traces) > 0 {
 		ev, notes := kineto.Evidence(c.traces)
-		out = append(out, source{Name: "Chrome traces", Files: len(c.traces), Evidence: ev, Notes: notes})
+		out = append(out, Source{Name: "Chrome traces", Files: len(c.traces), Evidence: ev, Notes: notes})
 	}
 	if len(c.logs) > 0 {
 		ev, notes, global := inspector.Evidence(c.logs)
-		out = append(out, source{Name: "NCCL Inspector", Files: len(c.logs), Evidence: ev, Notes: notes, Local: !global})
+		out = append(out, Source{Name: "NCCL Inspector", Files: len(c.logs), Evidence: ev, Notes: notes, Local: !global})
 	}
 	if len(c.stacks) > 0 {
 		out = append(out, c.stackSource(out))
@@ -177,7 +177,7 @@ func (c *collection) sources() []source {
 }
 
 // stackSource gives stacks to ranks, with the process numbers that the other sources know.
-func (c *collection) stackSource(others []source) source {
+func (c *Collection) stackSource(others []Source) Source {
 	byPID := map[int][]int{}
 	for _, s := range others {
 		for _, r := range s.Evidence.Ranks {
@@ -187,12 +187,12 @@ func (c *collection) stackSource(others []source) source {
 		}
 	}
 	ev, notes := pyspy.Evidence(c.stacks, byPID, flightrecorder.RankInName)
-	return source{Name: "py-spy", Files: len(c.stacks), Evidence: ev, Notes: notes, Frozen: true}
+	return Source{Name: "py-spy", Files: len(c.stacks), Evidence: ev, Notes: notes, Frozen: true}
 }
 
-func (c *collection) flightRecorder() source {
+func (c *Collection) flightRecorder() Source {
 	assigned, rest := flightrecorder.Assign(c.dumps)
-	s := source{Name: "Flight Recorder", Files: len(c.dumps), Evidence: flightrecorder.Evidence(assigned), Frozen: true}
+	s := Source{Name: "Flight Recorder", Files: len(c.dumps), Evidence: flightrecorder.Evidence(assigned), Frozen: true}
 	for _, a := range assigned {
 		if a.Doubt != "" {
 			s.Notes = append(s.Notes, fmt.Sprintf("%s is rank %d's dump: %s", a.File, a.Rank, a.Doubt))

@@ -1,7 +1,7 @@
 // Copyright 2026 The Culprit Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package offline
+package report
 
 import (
 	"bufio"
@@ -10,11 +10,12 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/culprit-project/culprit/analyzer/offline/diagnosis"
 	"github.com/culprit-project/culprit/analyzer/rca"
 )
 
-// event is one of the Chrome trace event format; times are microseconds.
-type event struct {
+// Event is one of the Chrome trace event format; times are microseconds.
+type Event struct {
 	Name     string         `json:"name"`
 	Phase    string         `json:"ph"`
 	PID      int            `json:"pid"` // The rank.
@@ -25,9 +26,9 @@ type event struct {
 	Args     map[string]any `json:"args,omitempty"`
 }
 
-// writeTimeline writes what the evidence holds of time as a trace that Chrome and Perfetto open: one process a rank,
+// Timeline writes what the evidence holds of time as a trace that Chrome and Perfetto open: one process a rank,
 // one thread a communicator. Operations in flight end at the moment of the evidence. The file appears whole or not.
-func writeTimeline(path string, r *result) error {
+func Timeline(path string, r *diagnosis.Result) error {
 	f, err := os.CreateTemp(filepath.Dir(path), ".timeline-*")
 	if err != nil {
 		return fmt.Errorf("writing timeline: %w", err)
@@ -53,11 +54,11 @@ func writeTimeline(path string, r *result) error {
 	return nil
 }
 
-func encodeTimeline(w *bufio.Writer, r *result) error {
+func encodeTimeline(w *bufio.Writer, r *diagnosis.Result) error {
 	enc := json.NewEncoder(w)
 	separator := `{"displayTimeUnit":"ms","traceEvents":[` + "\n"
 	var failed error
-	emit := func(e event) {
+	emit := func(e Event) {
 		if failed == nil {
 			_, failed = w.WriteString(separator)
 		}
@@ -66,20 +67,20 @@ func encodeTimeline(w *bufio.Writer, r *result) error {
 		}
 		separator = ","
 	}
-	threads := commThreads(r.evidence.Comms)
+	threads := commThreads(r.Evidence.Comms)
 	guilty := map[int]bool{}
-	for _, rank := range accused(r.verdict) {
+	for _, rank := range diagnosis.Accused(r.Verdict) {
 		guilty[rank] = true
 	}
-	for i := range r.evidence.Ranks {
-		rank := &r.evidence.Ranks[i]
+	for i := range r.Evidence.Ranks {
+		rank := &r.Evidence.Ranks[i]
 		name := fmt.Sprintf("rank %d %s", rank.ID, rank.Host)
 		if guilty[rank.ID] {
 			name += " (culprit)"
 		}
-		emit(event{Name: "process_name", Phase: "M", PID: rank.ID, Args: map[string]any{"name": name}})
+		emit(Event{Name: "process_name", Phase: "M", PID: rank.ID, Args: map[string]any{"name": name}})
 		for _, m := range rank.Memberships {
-			emit(event{Name: "thread_name", Phase: "M", PID: rank.ID, TID: threads[m.Comm].id, Args: map[string]any{"name": threads[m.Comm].name}})
+			emit(Event{Name: "thread_name", Phase: "M", PID: rank.ID, TID: threads[m.Comm].id, Args: map[string]any{"name": threads[m.Comm].name}})
 			for _, op := range m.InFlight {
 				if op.Age >= 0 {
 					emit(pending(rank.ID, threads[m.Comm].id, op))
@@ -88,13 +89,13 @@ func encodeTimeline(w *bufio.Writer, r *result) error {
 		}
 	}
 	origin := int64(0)
-	for i, s := range r.evidence.Timeline {
+	for i, s := range r.Evidence.Timeline {
 		if i == 0 || s.Start < origin {
 			origin = s.Start
 		}
 	}
-	for i := range r.evidence.Timeline {
-		emit(finished(&r.evidence.Timeline[i], threads, origin))
+	for i := range r.Evidence.Timeline {
+		emit(finished(&r.Evidence.Timeline[i], threads, origin))
 	}
 	if failed == nil && separator != "," {
 		_, failed = w.WriteString(separator)
@@ -122,20 +123,20 @@ func commThreads(comms []rca.Comm) map[rca.CommID]commThread {
 }
 
 // pending puts an operation in flight left of the moment of the evidence, which is 0.
-func pending(rank, thread int, op rca.Op) event {
+func pending(rank, thread int, op rca.Op) Event {
 	us := float64(op.Age.Nanoseconds()) / 1e3
-	return event{
+	return Event{
 		Name: opName(&op) + " (pending)", Phase: "X", PID: rank, TID: thread, Start: -us, Duration: us, Category: "pending",
 		Args: map[string]any{"number": op.Number, "bytes": op.Bytes, "datatype": op.Datatype},
 	}
 }
 
-func finished(s *rca.Segment, threads map[rca.CommID]commThread, origin int64) event {
+func finished(s *rca.Segment, threads map[rca.CommID]commThread, origin int64) Event {
 	thread, category := threads[s.Comm].id, "communication"
 	if s.Kind == rca.SegmentCompute {
 		thread, category = computeThread, "compute"
 	}
-	return event{
+	return Event{
 		Name: s.Func, Phase: "X", PID: s.Rank, TID: thread, Category: category,
 		Start: float64(s.Start-origin) / 1e3, Duration: float64(s.End-s.Start) / 1e3,
 		Args: map[string]any{"iteration": s.Iteration, "number": s.Number, "bytes": s.Bytes, "peer": s.Peer},

@@ -1,7 +1,7 @@
 // Copyright 2026 The Culprit Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package offline
+package report
 
 import (
 	"cmp"
@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/culprit-project/culprit/analyzer/offline/diagnosis"
 	"github.com/culprit-project/culprit/analyzer/rca"
 )
 
@@ -99,7 +100,7 @@ type jobRanks struct {
 }
 
 func newJobRanks(ev *rca.Evidence, v rca.Verdict) *jobRanks {
-	j := &jobRanks{names: map[rca.CommID]string{}, most: map[rca.CommID]int64{}, accused: accused(v), missing: map[int]string{}}
+	j := &jobRanks{names: map[rca.CommID]string{}, most: map[rca.CommID]int64{}, accused: diagnosis.Accused(v), missing: map[int]string{}}
 	members := map[rca.CommID][]int{}
 	for _, c := range ev.Comms {
 		j.names[c.ID] = c.Name
@@ -298,20 +299,20 @@ func waits(n int) string {
 	return fmt.Sprintf("%d ranks wait", n)
 }
 
-// suspects says which ranks nobody saw although others wait for them: absence hides a culprit as well as a victim.
-func suspects(r *result) []string {
+// Suspects says which ranks nobody saw although others wait for them: absence hides a culprit as well as a victim.
+func Suspects(r *diagnosis.Result) []string {
 	members := map[rca.CommID][]int{}
-	for _, c := range r.evidence.Comms {
+	for _, c := range r.Evidence.Comms {
 		members[c.ID] = c.Members
 	}
-	named := accused(r.verdict)
+	named := diagnosis.Accused(r.Verdict)
 	why := map[int]string{}
-	for i := range r.evidence.Ranks {
-		if rank := &r.evidence.Ranks[i]; rank.Lost > 0 {
+	for i := range r.Evidence.Ranks {
+		if rank := &r.Evidence.Ranks[i]; rank.Lost > 0 {
 			why[rank.ID] = "its record is incomplete"
 		}
 	}
-	for _, m := range r.evidence.Missing {
+	for _, m := range r.Evidence.Missing {
 		for _, rank := range m.Ranks {
 			why[rank] = m.Why
 		}
@@ -319,8 +320,8 @@ func suspects(r *result) []string {
 	if len(why) == 0 {
 		return nil
 	}
-	waiters := waitedFor(r.evidence, members)
-	late := unfinished(r.evidence)
+	waiters := waitedFor(r.Evidence, members)
+	late := unfinished(r.Evidence)
 	var out []string
 	for _, rank := range slices.Sorted(maps.Keys(why)) {
 		if slices.Contains(named, rank) {

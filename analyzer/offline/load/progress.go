@@ -1,19 +1,18 @@
 // Copyright 2026 The Culprit Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package offline
+package load
 
 import (
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"sync"
 	"time"
 )
 
-// progress draws a bar on a terminal while many or large files are read.
-type progress struct {
+// Progress draws a bar on a terminal while many or large files are read.
+type Progress struct {
 	w     io.Writer
 	on    bool
 	mu    sync.Mutex
@@ -30,9 +29,10 @@ const (
 	redrawEvery = 100 * time.Millisecond
 )
 
-func newProgress(w io.Writer, on bool) *progress { return &progress{w: w, on: on} }
+// NewProgress draws to w; with on false it draws nothing.
+func NewProgress(w io.Writer, on bool) *Progress { return &Progress{w: w, on: on} }
 
-func (p *progress) begin(files []input) {
+func (p *Progress) begin(files []input) {
 	p.files = len(files)
 	for _, f := range files {
 		p.total += f.size + 1 // Empty files count too.
@@ -40,7 +40,7 @@ func (p *progress) begin(files []input) {
 	p.drawn = time.Now()
 }
 
-func (p *progress) add(size int64) {
+func (p *Progress) add(size int64) {
 	if !p.on {
 		return
 	}
@@ -57,18 +57,8 @@ func (p *progress) add(size int64) {
 	_, _ = fmt.Fprintf(p.w, "\rreading [%s%s] %d of %d files", strings.Repeat("#", full), strings.Repeat(" ", barWidth-full), p.read, p.files)
 }
 
-func (p *progress) end() {
+func (p *Progress) end() {
 	if p.shown {
 		_, _ = fmt.Fprint(p.w, "\r\x1b[K")
 	}
-}
-
-// isTerminal says whether w is a character device.
-func isTerminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
-	if !ok {
-		return false
-	}
-	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }

@@ -1,7 +1,9 @@
 // Copyright 2026 The Culprit Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package offline
+// Package load reads files of whatever kind: it walks directories, unpacks archives, recognises each file by its content, and
+// hands it to the reader of its kind. What was understood comes back as sources of evidence.
+package load
 
 import (
 	"context"
@@ -17,8 +19,8 @@ import (
 	"sync"
 )
 
-// fileResult is what became of one file, or of one member of an archive.
-type fileResult struct {
+// File is what became of one file, or of one member of an archive.
+type File struct {
 	Path    string `json:"path"`
 	Kind    string `json:"kind,omitempty"` // Empty: not understood.
 	Bytes   int64  `json:"bytes"`
@@ -26,7 +28,8 @@ type fileResult struct {
 	Warning string `json:"warning,omitempty"` // It was used, but not all of it.
 }
 
-func (f fileResult) line() string {
+// Line says what became of the file in one line.
+func (f File) Line() string {
 	switch {
 	case f.Error != "":
 		return f.Path + ": " + f.Error
@@ -37,12 +40,12 @@ func (f fileResult) line() string {
 	}
 }
 
-// loader reads files side by side.
-type loader struct {
-	maxFile  int64
-	columns  map[string]string
-	stdin    io.Reader
-	progress *progress
+// Loader reads files side by side.
+type Loader struct {
+	MaxFile  int64             // Bytes that a single file may have after unpacking.
+	Columns  map[string]string // Columns of op tables by role.
+	Stdin    io.Reader         // What the path "-" stands for.
+	Progress *Progress
 }
 
 const (
@@ -50,15 +53,15 @@ const (
 	inFlightMax = 512 << 20 // Bytes of files held in memory at a time, unless a single one is larger.
 )
 
-// load reads all paths. The error is about the paths; what is wrong with a file's content is in its result.
-func (l *loader) load(ctx context.Context, paths []string) (*collection, error) {
+// Load reads all paths. The error is about the paths; what is wrong with a file's content is in its result.
+func (l *Loader) Load(ctx context.Context, paths []string) (*Collection, error) {
 	files, err := expand(paths)
 	if err != nil {
 		return nil, err
 	}
-	got := &collection{}
-	l.progress.begin(files)
-	defer l.progress.end()
+	got := &Collection{}
+	l.Progress.begin(files)
+	defer l.Progress.end()
 	jobs := make(chan input)
 	room := newBudget(inFlightMax)
 	var wg sync.WaitGroup
@@ -66,7 +69,7 @@ func (l *loader) load(ctx context.Context, paths []string) (*collection, error) 
 		wg.Go(func() {
 			for in := range jobs {
 				l.one(in, got, room)
-				l.progress.add(in.size)
+				l.Progress.add(in.size)
 			}
 		})
 	}
@@ -88,22 +91,22 @@ func (l *loader) load(ctx context.Context, paths []string) (*collection, error) 
 }
 
 // one reads one file, and whatever is packed in it.
-func (l *loader) one(in input, got *collection, room *budget) {
-	var r io.Reader = l.stdin
+func (l *Loader) one(in input, got *Collection, room *budget) {
+	var r io.Reader = l.Stdin
 	if in.path != stdinPath {
 		f, err := os.Open(in.path)
 		if err != nil {
-			got.add(fileResult{Path: in.path, Error: fmt.Sprintf("opening: %v", unwrapPath(err))})
+			got.add(File{Path: in.path, Error: fmt.Sprintf("opening: %v", unwrapPath(err))})
 			return
 		}
 		defer func() { _ = f.Close() }()
 		r = f
 	}
-	u := unpacker{max: l.maxFile, room: room, member: func(name string, data []byte) {
+	u := unpacker{max: l.MaxFile, room: room, member: func(name string, data []byte) {
 		l.understand(name, data, got)
 	}}
 	if err := u.unpack(in.path, in.size, r); err != nil {
-		got.add(fileResult{Path: in.path, Bytes: in.size, Error: err.Error()})
+		got.add(File{Path: in.path, Bytes: in.size, Error: err.Error()})
 	}
 }
 

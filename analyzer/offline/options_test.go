@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/culprit-project/culprit/analyzer/offline/report"
 	"github.com/culprit-project/culprit/analyzer/rca/forest"
 	"github.com/culprit-project/culprit/analyzer/rca/holmes"
 	"github.com/culprit-project/culprit/analyzer/rca/topology"
@@ -23,11 +24,11 @@ const (
 // With a topology a verdict of files names the NIC, as the service's does.
 func TestTopologyNamesTheNIC(t *testing.T) {
 	dir := t.TempDir()
-	report := filepath.Join("ras", "testdata", "2.26-functions.txt") // Rank 3 is GPU 3 of n1.
+	dump := filepath.Join("ras", "testdata", "2.26-functions.txt") // Rank 3 is GPU 3 of n1.
 	file, conf := put(t, dir, "topology.yaml", []byte(ownTopology)), put(t, dir, "topology.conf", []byte(slurmTopology))
 	for want, args := range map[string][]string{"": nil, "mlx5_7": {"--topology", file, "--topology", conf}} {
-		code, out, errs := run(t, "", append(args, "--json", report)...)
-		var d document
+		code, out, errs := run(t, "", append(args, "--json", dump)...)
+		var d report.Document
 		if err := json.Unmarshal([]byte(out), &d); err != nil || code != ExitFound {
 			t.Fatalf("exit code %d, %v: %s", code, err, errs)
 		}
@@ -69,7 +70,7 @@ func TestKnowledgeOfBadFiles(t *testing.T) {
 	}
 }
 
-// A trained model that is named is read and given to the engine.
+// A trained model that is named is read.
 func TestOperatorModel(t *testing.T) {
 	var ops []holmes.Operator
 	for i := range 200 {
@@ -91,12 +92,11 @@ func TestOperatorModel(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := &config{operators: put(t, t.TempDir(), "operators.json", text.Bytes())}
-	k, err := c.know()
+	opt, err := c.options()
 	if err != nil {
 		t.Fatal(err)
 	}
-	opt := diagnoseOptions{knowledge: k}
-	if opt.engine(true).Operators == nil || opt.engine(false).Operators != k.operators {
-		t.Error("the engine does not get the model")
+	if opt.Operators == nil {
+		t.Error("the model is not read")
 	}
 }

@@ -1,7 +1,7 @@
 // Copyright 2026 The Culprit Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package offline
+package load
 
 import (
 	"bytes"
@@ -41,11 +41,11 @@ const (
 type reader struct {
 	kind string
 	mine func(head []byte) bool
-	read func(name string, data []byte, got *collection) (warning string, err error)
+	read func(name string, data []byte, got *Collection) (warning string, err error)
 }
 
 // readers in order of how sure their recognition is.
-func (l *loader) readers() []reader {
+func (l *Loader) readers() []reader {
 	return []reader{
 		{kindTrace, recording.SniffTrace, readRecording(one(recording.ReadTrace))},
 		{kindFlightRecorder, pickle.Sniff, readFlightRecorder},
@@ -60,14 +60,14 @@ func (l *loader) readers() []reader {
 		{kindRAS, func(b []byte) bool { return !looksJSON(b) && ras.SniffText(b) }, readRASText},
 		{kindJobLog, watchdog.Sniff, readJobLog},
 		{kindInspector, func(b []byte) bool { return !looksJSON(b) && inspector.SniffText(b) }, readInspector(inspector.ParseText)},
-		{kindOpTable, func(b []byte) bool { return !looksJSON(b) && optable.Sniff(b, l.columns) }, l.readOpTable},
+		{kindOpTable, func(b []byte) bool { return !looksJSON(b) && optable.Sniff(b, l.Columns) }, l.readOpTable},
 		{kindJobLog, watchdog.SniffQuiet, readQuietLog},
 	}
 }
 
 // understand finds out what a file is and reads it.
-func (l *loader) understand(name string, data []byte, got *collection) {
-	res := fileResult{Path: name, Bytes: int64(len(data))}
+func (l *Loader) understand(name string, data []byte, got *Collection) {
+	res := File{Path: name, Bytes: int64(len(data))}
 	data = narrow(data)
 	for _, r := range l.readers() {
 		if !r.mine(data) {
@@ -84,7 +84,7 @@ func (l *loader) understand(name string, data []byte, got *collection) {
 		got.add(res)
 		return
 	}
-	res.Error = notRecognised + describe(data)
+	res.Error = NotRecognised + describe(data)
 	got.add(res)
 }
 
@@ -106,8 +106,8 @@ func narrow(data []byte) []byte {
 	return []byte(string(utf16.Decode(wide)))
 }
 
-// notRecognised starts the error of a file that no reader takes.
-const notRecognised = "not recognised: "
+// NotRecognised starts the error of a file that no reader takes.
+const NotRecognised = "not recognised: "
 
 // describe says in a word what unrecognised content looks like.
 func describe(data []byte) string {
@@ -147,7 +147,7 @@ func sniffFlightRecorderJSON(b []byte) bool {
 	return has(`"pg_config"`) || has(`"pg_status"`) || (has(`"entries"`) && has(`"collective_seq_id"`))
 }
 
-func readFlightRecorder(name string, data []byte, got *collection) (string, error) {
+func readFlightRecorder(name string, data []byte, got *Collection) (string, error) {
 	d, err := flightrecorder.Decode(name, data, &got.shared)
 	if errors.Is(err, flightrecorder.ErrNotDump) {
 		return "", errors.New("a pickle or JSON of something else")
@@ -166,7 +166,7 @@ func readFlightRecorder(name string, data []byte, got *collection) (string, erro
 	return strings.Join(warnings, "; "), nil
 }
 
-func readRASJSON(name string, data []byte, got *collection) (string, error) {
+func readRASJSON(name string, data []byte, got *Collection) (string, error) {
 	reports, err := ras.ParseJSON(name, data)
 	got.addRAS(reports...)
 	if err != nil && len(reports) > 0 {
@@ -175,7 +175,7 @@ func readRASJSON(name string, data []byte, got *collection) (string, error) {
 	return "", err
 }
 
-func readRASText(name string, data []byte, got *collection) (string, error) {
+func readRASText(name string, data []byte, got *Collection) (string, error) {
 	r, err := ras.ParseText(name, data)
 	if err != nil {
 		return "", err
@@ -184,7 +184,7 @@ func readRASText(name string, data []byte, got *collection) (string, error) {
 	return "", nil
 }
 
-func readJobLog(name string, data []byte, got *collection) (string, error) {
+func readJobLog(name string, data []byte, got *Collection) (string, error) {
 	l, err := watchdog.Parse(name, data, flightrecorder.RankWordInName(name))
 	if err != nil {
 		return "", err
@@ -194,14 +194,14 @@ func readJobLog(name string, data []byte, got *collection) (string, error) {
 }
 
 // readQuietLog reads the log of ranks that say nothing of communication: while others' logs do, that says something.
-func readQuietLog(name string, data []byte, got *collection) (string, error) {
+func readQuietLog(name string, data []byte, got *Collection) (string, error) {
 	got.addQuiet(watchdog.ParseQuiet(name, data))
 	return "says nothing of communication", nil
 }
 
 // both reads what holds two kinds of things; one of them suffices.
-func both(a, b func(string, []byte, *collection) (string, error)) func(string, []byte, *collection) (string, error) {
-	return func(name string, data []byte, got *collection) (string, error) {
+func both(a, b func(string, []byte, *Collection) (string, error)) func(string, []byte, *Collection) (string, error) {
+	return func(name string, data []byte, got *Collection) (string, error) {
 		first, err1 := a(name, data, got)
 		second, err2 := b(name, data, got)
 		if err1 != nil && err2 != nil {
@@ -211,8 +211,8 @@ func both(a, b func(string, []byte, *collection) (string, error)) func(string, [
 	}
 }
 
-func (l *loader) readOpTable(name string, data []byte, got *collection) (string, error) {
-	t, err := optable.Read(name, data, l.columns, flightrecorder.RankInName(name))
+func (l *Loader) readOpTable(name string, data []byte, got *Collection) (string, error) {
+	t, err := optable.Read(name, data, l.Columns, flightrecorder.RankInName(name))
 	if err != nil {
 		return "", err
 	}
@@ -234,8 +234,8 @@ func one(read func(string, []byte) (*recording.Node, error)) func(string, []byte
 	}
 }
 
-func readRecording(read func(string, []byte) ([]*recording.Node, error)) func(string, []byte, *collection) (string, error) {
-	return func(name string, data []byte, got *collection) (string, error) {
+func readRecording(read func(string, []byte) ([]*recording.Node, error)) func(string, []byte, *Collection) (string, error) {
+	return func(name string, data []byte, got *Collection) (string, error) {
 		nodes, err := read(name, data)
 		got.addNodes(nodes...)
 		if err != nil && len(nodes) > 0 {
@@ -245,8 +245,8 @@ func readRecording(read func(string, []byte) ([]*recording.Node, error)) func(st
 	}
 }
 
-func readInspector(parse func(string, []byte) (*inspector.Log, error)) func(string, []byte, *collection) (string, error) {
-	return func(name string, data []byte, got *collection) (string, error) {
+func readInspector(parse func(string, []byte) (*inspector.Log, error)) func(string, []byte, *Collection) (string, error) {
+	return func(name string, data []byte, got *Collection) (string, error) {
 		l, err := parse(name, data)
 		if err != nil {
 			return "", err
@@ -256,7 +256,7 @@ func readInspector(parse func(string, []byte) (*inspector.Log, error)) func(stri
 	}
 }
 
-func readKineto(name string, data []byte, got *collection) (string, error) {
+func readKineto(name string, data []byte, got *Collection) (string, error) {
 	t, err := kineto.Parse(name, data, flightrecorder.RankInName(name))
 	if err != nil {
 		return "", err
@@ -268,7 +268,7 @@ func readKineto(name string, data []byte, got *collection) (string, error) {
 	return "", nil
 }
 
-func readStacks(name string, data []byte, got *collection) (string, error) {
+func readStacks(name string, data []byte, got *Collection) (string, error) {
 	p, err := pyspy.Parse(name, data)
 	if err != nil {
 		return "", err
