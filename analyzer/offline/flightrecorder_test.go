@@ -321,11 +321,11 @@ func TestFlightRecorderAllCutOff(t *testing.T) {
 			}
 		}
 		r := analyze(t, dir)
-		if got := accused(r.verdict); r.verdict.Class == rca.Healthy || len(got) > 0 && !slices.Equal(got, []int{2}) {
-			t.Errorf("cut to %g: %s %v: %s", share, r.verdict.Class, got, r.verdict.Summary)
+		if got := diagnosis.Accused(r.Verdict); r.Verdict.Class == rca.Healthy || len(got) > 0 && !slices.Equal(got, []int{2}) {
+			t.Errorf("cut to %g: %s %v: %s", share, r.Verdict.Class, got, r.Verdict.Summary)
 		}
-		if share == 0.6 && !strings.HasPrefix(r.verdict.Summary, "Rank 2 has not called") {
-			t.Errorf("cut to %g: %s", share, r.verdict.Summary)
+		if share == 0.6 && !strings.HasPrefix(r.Verdict.Summary, "Rank 2 has not called") {
+			t.Errorf("cut to %g: %s", share, r.Verdict.Summary)
 		}
 	}
 }
