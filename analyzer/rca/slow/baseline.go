@@ -16,6 +16,7 @@ import (
 type baseline struct {
 	t        *timeline
 	gap      []int64 // By segment: what its peers take.
+	own      []int64 // What its rank usually takes there.
 	body     []int64
 	transfer []int64 // By joint.
 	// excess is own work beyond the peers', by node and iteration; nil rows for ranks without segments.
@@ -67,6 +68,7 @@ type group struct {
 func (b *baseline) ownWork() {
 	t := b.t
 	b.gap = make([]int64, len(t.segs))
+	b.own = make([]int64, len(t.segs))
 	b.body = make([]int64, len(t.segs))
 	list := make([]int32, 0, len(t.segs))
 	for i := range t.segs {
@@ -83,9 +85,9 @@ func (b *baseline) ownWork() {
 		for to < len(list) && t.segs[list[to]].pos == t.segs[list[from]].pos {
 			to++
 		}
-		b.position(list[from:to], func(s *seg) int64 { return s.gap }, b.gap)
+		b.position(list[from:to], func(s *seg) int64 { return s.gap }, b.gap, b.own)
 		if t.segs[list[from]].Kind == rca.SegmentCompute {
-			b.position(list[from:to], func(s *seg) int64 { return s.stay }, b.body)
+			b.position(list[from:to], func(s *seg) int64 { return s.stay }, b.body, nil)
 		}
 		from = to
 	}
@@ -104,7 +106,7 @@ func (b *baseline) ownWork() {
 			}
 			d := s.gap - b.gap[i]
 			if s.holed {
-				d = min(d, 0) // It may be an operation whose record is lost.
+				d = min(d, b.own[i]-b.gap[i]) // The rest may be an operation whose record is lost.
 			}
 			if s.Kind == rca.SegmentCompute {
 				d += s.stay - b.body[i]
@@ -127,23 +129,35 @@ func (b *baseline) bodyOf(s *seg) int64 { return b.body[s.id] }
 
 // position sets what the peers take at one position: the lower median of the other ranks' medians; of a rank alone in
 // its role, what it takes in its quicker iterations.
-func (b *baseline) position(list []int32, value func(*seg) int64, out []int64) {
+func (b *baseline) position(list []int32, value func(*seg) int64, out, own []int64) {
 	t := b.t
 	var groups []group
-	var vals []int64
+	var vals, holed []int64
 	for from := 0; from < len(list); {
 		to := from
-		vals = vals[:0]
+		vals, holed = vals[:0], holed[:0]
 		for to < len(list) && t.segs[list[to]].node == t.segs[list[from]].node {
-			if t.segs[list[to]].pred >= 0 {
-				vals = append(vals, value(&t.segs[list[to]]))
+			switch s := &t.segs[list[to]]; {
+			case s.pred < 0:
+			case own != nil && s.holed:
+				holed = append(holed, value(s))
+			default:
+				vals = append(vals, value(s))
 			}
 			to++
+		}
+		if len(vals) == 0 && len(holed) > 0 {
+			vals = append(vals, slices.Min(holed))
 		}
 		slices.Sort(vals)
 		g := group{node: t.segs[list[from]].node, from: from, to: to}
 		if len(vals) > 0 {
 			g.median = vals[(len(vals)-1)/2]
+		}
+		for _, i := range list[from:to] {
+			if own != nil {
+				own[i] = g.median
+			}
 		}
 		groups = append(groups, g)
 		from = to

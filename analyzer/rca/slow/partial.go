@@ -17,14 +17,31 @@ func (a *slowAnalysis) coverage() float64 {
 	return led * (1 - 0.4*float64(min(silent, a.World))/float64(max(1, a.World)))
 }
 
+// seenWhole says that the replay knows who waited for whom: all ranks were seen, and hardly any records are lost.
+func (a *slowAnalysis) seenWhole() bool { return a.visitedRanks() >= a.World && a.holes <= fewHoles }
+
+// fewHoles is the share of work beside holes up to which nothing is lost: histories of ranks end at different operations.
+const fewHoles = 0.02
+
+// holeShare is the share of the work that has no record, or comes after some that may have none.
+func (t *timeline) holeShare() float64 {
+	n := 0
+	for i := range t.segs {
+		if t.segs[i].holed || t.segs[i].restored {
+			n++
+		}
+	}
+	return float64(n) / float64(max(1, len(t.segs)))
+}
+
 // leastGainOf gives what it would gain at least if a rank did without something that takes a share of its iteration, when
-// not all ranks were seen; 1 when they were. The replay cannot know it then: it leaves those who waited for ranks that were
-// not seen waiting as long as they did. Ranks in lockstep have iterations of one length, so what one of them does without
+// not all ranks were seen, or not all records; 1 when they were. The replay cannot know it then: it leaves those who waited for
+// what was not seen waiting as long as they did. Ranks in lockstep have iterations of one length, so what one of them does without
 // everybody does without, unless another is nearly as late. The job's own slowing down says how much that can be.
 func (a *slowAnalysis) leastGainOf(share float64) float64 {
 	const likely = 0.5 // Of the share, where nothing says how much slower the job became.
 	switch {
-	case a.visitedRanks() >= a.World || share <= 0:
+	case a.seenWhole() || share <= 0:
 		return 1
 	case a.early == nil:
 		return 1 + likely*share
@@ -35,7 +52,7 @@ func (a *slowAnalysis) leastGainOf(share float64) float64 {
 // gainOfTransfers gives what shorter transfers would gain.
 func (a *slowAnalysis) gainOfTransfers(ideal func(*joint, int64) int64) float64 {
 	g := a.replay.gain(change{transfer: ideal})
-	if a.visitedRanks() >= a.World || a.iterTime == 0 {
+	if a.seenWhole() || a.iterTime == 0 {
 		return g
 	}
 	most := int64(0)

@@ -5,6 +5,7 @@ package slow
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"time"
 
@@ -70,14 +71,14 @@ func (t *timeline) lostRecords() []lostRecord {
 	if !some {
 		return nil
 	}
-	usual, lags := t.usualStays(absent), t.lags()
+	usual, leaving := t.usualStays(absent), t.whoLeavesWhen()
 	var out []lostRecord
 	for j := range absent {
 		jo := &t.jobs[j]
 		u := min(usual[j], jo.transfer)
 		for _, n := range absent[j] {
-			end := t.commonEnd(jo, n, lags)
-			if end-u <= spans[n][0] || end >= spans[n][1] {
+			end, ok := t.leftAt(jo, n, leaving)
+			if !ok || end-u <= spans[n][0] || end >= spans[n][1] {
 				continue // Outside of what was seen of the rank.
 			}
 			out = append(out, lostRecord{node: n, job: int32(j), end: end, latest: end - u, seen: end - jo.transfer})
@@ -210,15 +211,42 @@ func around(v []int64, counts []bool, at int, fallback int64) int64 {
 // oneWay is a pair of ranks in one direction.
 type oneWay struct{ src, dst int32 }
 
-// lags gives by how much later receives end than their sends, ns on the reference's clock.
-func (t *timeline) lags() map[oneWay]int64 {
-	by := map[oneWay][]int64{}
+// leaving is when ranks leave an operation, ns on the reference's clock: a tree's root before its leaves, a sender before its
+// receiver.
+type leaving struct {
+	after map[oneWay]int64       // How much later receives end than their sends.
+	off   map[transferNode]int64 // How much later a rank leaves collectives of a class than the median of their members.
+}
+
+type transferNode struct {
+	class transferClass
+	comm  int32
+	node  int32
+}
+
+// whoLeavesWhen learns it from what is on record.
+func (t *timeline) whoLeavesWhen() *leaving {
+	after, off := map[oneWay][]int64{}, map[transferNode][]int64{}
 	for j := range t.jobs {
 		jo := &t.jobs[j]
-		if !jo.p2p || len(jo.parts) != 2 {
+		if jo.compute || len(jo.parts) < 2 {
 			continue
 		}
 		a, b := &t.segs[jo.parts[0]], &t.segs[jo.parts[1]]
+		if !jo.p2p {
+			mid, ok := t.middleEnd(jo)
+			ci, known := t.CommOf[a.Comm]
+			if !ok || !known {
+				continue
+			}
+			class := t.classOf(jo)
+			for _, p := range jo.parts {
+				s := &t.segs[p]
+				k := transferNode{class, ci, s.node}
+				off[k] = append(off[k], t.clock[s.node].toReference(s.End)-mid)
+			}
+			continue
+		}
 		if direction(a.Func) < 0 {
 			a, b = b, a
 		}
@@ -226,31 +254,47 @@ func (t *timeline) lags() map[oneWay]int64 {
 			continue
 		}
 		k := oneWay{a.node, b.node}
-		by[k] = append(by[k], t.clock[b.node].toReference(b.End)-t.clock[a.node].toReference(a.End))
+		after[k] = append(after[k], t.clock[b.node].toReference(b.End)-t.clock[a.node].toReference(a.End))
 	}
-	out := make(map[oneWay]int64, len(by))
-	for k, v := range by {
-		out[k] = median64(v)
+	l := &leaving{after: make(map[oneWay]int64, len(after)), off: make(map[transferNode]int64, len(off))}
+	for k, v := range after {
+		l.after[k] = median64(v)
 	}
-	return out
+	for k, v := range off {
+		l.off[k] = median64(v)
+	}
+	return l
 }
 
-// commonEnd gives when an operation ended on a rank that has no record of it, on its own clock.
-func (t *timeline) commonEnd(j *joint, n int32, lags map[oneWay]int64) int64 {
+// middleEnd gives when the median of its members left an operation, on the reference's clock; false where they have none in
+// common.
+func (t *timeline) middleEnd(j *joint) (int64, bool) {
 	ends := make([]int64, 0, len(j.parts))
 	for _, p := range j.parts {
 		s := &t.segs[p]
-		e := t.clock[s.node].toReference(s.End)
-		switch {
-		case !j.p2p:
-		case direction(s.Func) > 0:
-			e += lags[oneWay{s.node, n}]
-		default:
-			e -= lags[oneWay{n, s.node}]
+		if c := &t.clock[s.node]; !c.known || c.root != t.clock[t.segs[j.parts[0]].node].root {
+			return 0, false
 		}
-		ends = append(ends, e)
+		ends = append(ends, t.clock[s.node].toReference(s.End))
 	}
-	return t.clock[n].fromReference(median64(ends))
+	return median64(ends), true
+}
+
+// leftAt gives when a rank that has no record of an operation left it, on its own clock.
+func (t *timeline) leftAt(j *joint, n int32, l *leaving) (int64, bool) {
+	end, ok := t.middleEnd(j)
+	s := &t.segs[j.parts[0]]
+	switch {
+	case !ok:
+		return 0, false
+	case !j.p2p:
+		end += l.off[transferNode{t.classOf(j), t.CommOf[s.Comm], n}]
+	case direction(s.Func) > 0:
+		end += l.after[oneWay{s.node, n}]
+	default:
+		end -= l.after[oneWay{n, s.node}]
+	}
+	return t.clock[n].fromReference(end), true
 }
 
 // lostSegment is what the record would have said, as far as others tell.
@@ -278,11 +322,12 @@ func (t *timeline) refineEntrances(of map[*rca.Segment]*lostRecord) {
 			at[place{s.node, s.pos}] = append(at[place{s.node, s.pos}], int32(i))
 		}
 	}
+	begins, ends := t.numberedTimes()
 	type choice struct {
 		seg   int32
 		early int64 // By how much it would be before the latest.
 	}
-	batches := t.findBatches()
+	batches, places := t.findBatches(), t.places()
 	last := map[int32]choice{} // By joint: who of those without a record came last.
 	for _, list := range at {
 		gaps, counts := make([]int64, len(list)), make([]bool, len(list))
@@ -296,9 +341,21 @@ func (t *timeline) refineEntrances(of map[*rca.Segment]*lostRecord) {
 				continue
 			}
 			l := of[s.Segment]
-			enter := min(l.latest, t.segs[s.pred].End+around(gaps, counts, k, s.gap))
-			if b, ok := batches.before(t, s); ok {
+			before, after := t.beside(i, places)
+			if e, ok := ends[numbered{s.Comm, s.node, s.Number - 1}]; ok && s.Number >= 0 && e < s.End {
+				before = max(before, e)
+			}
+			if e, ok := begins[numbered{s.Comm, s.node, s.Number + 1}]; ok && s.Number >= 0 && e > before {
+				s.End, l.latest, after = min(s.End, e), min(l.latest, e), min(after, e)
+			}
+			enter := min(max(l.latest, before), before+around(gaps, counts, k, s.gap))
+			if b, ok := batches.of(t, s, enter); ok {
 				enter = b
+			} else {
+				s.End = max(s.End, enter+l.end-l.latest)
+				if s.End > after && s.End-after <= max(2*mostOverlap, (l.end-l.latest)/4) {
+					s.End = max(enter, after)
+				}
 			}
 			s.Start, s.Entered = enter, enter
 			if c, ok := last[l.job]; enter > l.seen && (!ok || l.latest-enter < c.early || l.latest-enter == c.early && i < c.seg) {
@@ -308,19 +365,76 @@ func (t *timeline) refineEntrances(of map[*rca.Segment]*lostRecord) {
 	}
 	for _, c := range last {
 		s := &t.segs[c.seg]
-		s.Start, s.Entered = of[s.Segment].latest, of[s.Segment].latest
+		s.Start = max(s.Start, of[s.Segment].latest)
+		s.Entered = s.Start
 	}
+}
+
+// numbered is an operation of a rank on a communicator. Those of one communicator run one after another.
+type numbered struct {
+	comm   rca.CommID
+	node   int32
+	number int64
+}
+
+// numberedTimes gives when the collectives on record were entered, and when they ended.
+func (t *timeline) numberedTimes() (begins, ends map[numbered]int64) {
+	begins, ends = map[numbered]int64{}, map[numbered]int64{}
+	for i := range t.segs {
+		s := &t.segs[i]
+		if s.restored || s.Number < 0 || direction(s.Func) != 0 {
+			continue
+		}
+		k := numbered{s.Comm, s.node, s.Number}
+		begins[k], ends[k] = s.enter, s.End
+	}
+	return begins, ends
+}
+
+// places gives where every segment is among its rank's.
+func (t *timeline) places() []int32 {
+	out := make([]int32, len(t.segs))
+	for _, list := range t.ranks {
+		for k, i := range list {
+			out[i] = int32(k)
+		}
+	}
+	return out
+}
+
+// beside gives when what came before a lost record ended and what came after it was entered, on the same rank. The record's
+// own times come from others' clocks, and so it may seem to overlap with either by as much as those are off, or as members leave
+// at different times.
+func (t *timeline) beside(i int32, places []int32) (before, after int64) {
+	const near = 32 // Operations that may be under way at once.
+	s := &t.segs[i]
+	list, at := t.ranks[s.node], int(places[i])
+	before, after = t.segs[s.pred].End, math.MaxInt64
+	for k := at - 1; k >= max(0, at-near); k-- {
+		if p := &t.segs[list[k]]; p.enter < s.enter && p.End > before && p.End <= s.enter+mostOverlap {
+			before = p.End
+		}
+	}
+	for k := at + 1; k < len(list); k++ {
+		if p := &t.segs[list[k]]; !p.restored && p.enter > s.enter {
+			return before, p.enter
+		}
+	}
+	return before, after
 }
 
 // batches are the group calls of sends and receives that are on record.
 type batches struct {
-	entered map[commNode][]int64 // When, ascending.
-	alone   map[sequence]int     // How many more of a sequence were entered alone than in a group.
+	began map[commNode][]batch // Ascending.
+	alone map[sequence]int     // How many more of a sequence were entered alone than in a group.
 }
+
+// batch is what was entered together: when, and when the last of it ended.
+type batch struct{ enter, end int64 }
 
 // findBatches looks for them: what was entered together on one communicator.
 func (t *timeline) findBatches() *batches {
-	b := &batches{entered: map[commNode][]int64{}, alone: map[sequence]int{}}
+	b := &batches{began: map[commNode][]batch{}, alone: map[sequence]int{}}
 	for n, list := range t.ranks {
 		before := map[int32]int32{} // The last of each communicator.
 		grouped := map[int32]bool{}
@@ -330,12 +444,13 @@ func (t *timeline) findBatches() *batches {
 			if !ok || s.restored || direction(s.Func) == 0 {
 				continue
 			}
+			k := commNode{ci, int32(n)}
 			if p, ok := before[ci]; ok && s.enter-t.segs[p].enter < int64(time.Microsecond) {
-				if !grouped[p] {
-					k := commNode{ci, int32(n)}
-					b.entered[k] = append(b.entered[k], t.segs[p].enter)
-				}
 				grouped[p], grouped[i] = true, true
+				last := &b.began[k][len(b.began[k])-1]
+				last.end = max(last.end, s.End)
+			} else {
+				b.began[k] = append(b.began[k], batch{s.enter, s.End})
 			}
 			before[ci] = i
 		}
@@ -353,8 +468,9 @@ func sequenceOf(s *seg) sequence {
 	return sequence{comm: s.Comm, fn: s.Func, peer: s.Peer, rank: s.Rank}
 }
 
-// before gives when the group call was entered that a lost send or receive was in; false where its kind is called alone.
-func (b *batches) before(t *timeline, s *seg) (int64, bool) {
+// of gives when the group call was entered that a lost send or receive was in, which would have been entered at some time were it
+// alone; false where its kind is called alone, or the one before it had ended by then.
+func (b *batches) of(t *timeline, s *seg, alone int64) (int64, bool) {
 	if direction(s.Func) == 0 || b.alone[sequenceOf(s)] >= 0 {
 		return 0, false
 	}
@@ -362,10 +478,10 @@ func (b *batches) before(t *timeline, s *seg) (int64, bool) {
 	if !ok {
 		return 0, false
 	}
-	list := b.entered[commNode{ci, s.node}]
-	k, _ := slices.BinarySearch(list, s.Start+mostOverlap)
-	if k == 0 {
+	list := b.began[commNode{ci, s.node}]
+	k, _ := slices.BinarySearchFunc(list, s.enter+mostOverlap, func(x batch, at int64) int { return cmp.Compare(x.enter, at) })
+	if k == 0 || list[k-1].end+mostOverlap < alone {
 		return 0, false
 	}
-	return list[k-1], true
+	return list[k-1].enter, true
 }

@@ -41,6 +41,7 @@ type slowAnalysis struct {
 	iterTime float64 // Mean length of an iteration, ns.
 	series   []int64 // Length of each iteration as the median rank saw it, ns.
 	paused   *pauses // nil: none.
+	holes    float64 // Share of the work that has no record, or comes after some that may have none.
 }
 
 // Analyze explains why a job is slow. ok is false without finished work.
@@ -66,6 +67,7 @@ func newSlowAnalysis(x *job.Index) *slowAnalysis {
 			a.early, a.timeline, a.onset = early, late, ratio
 		}
 	}
+	a.holes = a.holeShare()
 	a.withoutWaits()
 	a.base = newBaseline(a.timeline, a.early)
 	if a.paused = a.findPauses(); a.paused != nil {
