@@ -7,7 +7,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"os"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -52,9 +51,8 @@ type File struct {
 		flow wire.Flow
 	}
 
-	fd       int
-	dev, ino uint64
-	owner    uint32
+	fd    int
+	owner uint32
 }
 
 // table is one validated section: base+count*entry lies inside the mapping.
@@ -114,7 +112,7 @@ func mapFile(fd int) (*File, error) {
 		return nil, failf(ReasonOpen, "mapping trace file: %w", err)
 	}
 	return &File{
-		data: data, fd: fd, dev: uint64(st.Dev), ino: st.Ino, owner: st.Uid, //nolint:unconvert // Dev's type differs between systems.
+		data: data, fd: fd, owner: st.Uid,
 		intern: map[[16]byte]string{},
 	}, nil
 }
@@ -144,12 +142,6 @@ func (f *File) WriterHolds() bool {
 
 // Identity is what the process says about itself. It does not change while the file is open.
 func (f *File) Identity() Identity { return f.ident }
-
-// Same tells whether the directory entry fi still is this file.
-func (f *File) Same(fi os.FileInfo) bool {
-	st, ok := fi.Sys().(*unixStat)
-	return ok && uint64(st.Dev) == f.dev && st.Ino == f.ino //nolint:unconvert // Dev's type differs between systems.
-}
 
 // Owner is the user that owns the file: the one that the writer runs as.
 func (f *File) Owner() uint32 { return f.owner }

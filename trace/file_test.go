@@ -227,24 +227,6 @@ func TestClosedFile(t *testing.T) {
 	}
 }
 
-func TestSame(t *testing.T) {
-	w := create(t, trace.Identity{}, tracetest.Size{})
-	f := open(t, w.Path())
-	same := func(path string) bool {
-		fi, err := os.Lstat(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return f.Same(fi)
-	}
-	if !same(w.Path()) {
-		t.Error("not the same as itself")
-	}
-	if same(writeFile(t, tracetest.Valid())) {
-		t.Error("the same as another file")
-	}
-}
-
 func TestWriterHolds(t *testing.T) {
 	w := create(t, trace.Identity{}, tracetest.Size{})
 	f := open(t, w.Path())

@@ -8,13 +8,10 @@ import (
 	"runtime/debug"
 	"strings"
 	"sync/atomic"
-	"syscall"
 	"unicode"
 	"unicode/utf8"
 	"unsafe"
 )
-
-type unixStat = syscall.Stat_t
 
 // guarded runs read, which touches the mapping. A file that shrinks under a mapping raises SIGBUS on access; here it
 // becomes an error of ReasonIO. A fault anywhere else panics as usual.

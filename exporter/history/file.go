@@ -22,8 +22,8 @@ import (
 	"github.com/culprit-project/culprit/trace/nodeapi"
 )
 
-// FileName is the history file's name in its directory.
-const FileName = "culprit-history"
+// fileName is the history file's name in its directory.
+const fileName = "culprit-history"
 
 // The file is a ring of blocks behind a page that says what it is. Every block begins on a page, with a header and a
 // description of the process it is of, so that what survives can be read whatever became of the rest. The header is
@@ -82,7 +82,7 @@ type ring struct {
 // openRing opens the history file in dir, or makes it. What an exporter of the same boot has left there stays; its
 // blocks are given, oldest first. Only one exporter can use a directory at a time.
 func openRing(dir string, size int64, bootID string) (*ring, []recovered, error) {
-	file, err := os.OpenFile(filepath.Join(dir, FileName), os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o600)
+	file, err := os.OpenFile(filepath.Join(dir, fileName), os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o600)
 	if err != nil {
 		return nil, nil, fmt.Errorf("opening the history file: %w", err)
 	}

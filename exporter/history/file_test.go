@@ -198,7 +198,7 @@ func TestFilesThatAreNotTakenOver(t *testing.T) {
 			if err := r.store.Close(); err != nil {
 				t.Fatal(err)
 			}
-			spoil(t, filepath.Join(opts.Dir, FileName), &opts)
+			spoil(t, filepath.Join(opts.Dir, fileName), &opts)
 			var err error
 			if r.store, err = New(opts); err != nil {
 				t.Fatal(err)
@@ -247,12 +247,12 @@ func TestHistoryFilesThatCannotBeUsed(t *testing.T) {
 			t.Cleanup(func() { s.Close() })
 		}, "another exporter"},
 		"a link": {func(t *testing.T, dir string) {
-			if err := os.Symlink("/dev/null", filepath.Join(dir, FileName)); err != nil {
+			if err := os.Symlink("/dev/null", filepath.Join(dir, fileName)); err != nil {
 				t.Fatal(err)
 			}
 		}, "symbolic links"},
 		"a directory": {func(t *testing.T, dir string) {
-			if err := os.Mkdir(filepath.Join(dir, FileName), 0o755); err != nil {
+			if err := os.Mkdir(filepath.Join(dir, fileName), 0o755); err != nil {
 				t.Fatal(err)
 			}
 		}, "directory"},
@@ -284,7 +284,7 @@ func FuzzRecover(f *testing.F) {
 	if err := s.Close(); err != nil {
 		f.Fatal(err)
 	}
-	content, err := os.ReadFile(filepath.Join(dir, FileName))
+	content, err := os.ReadFile(filepath.Join(dir, fileName))
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -294,7 +294,7 @@ func FuzzRecover(f *testing.F) {
 		whole := make([]byte, 64<<10)
 		copy(whole, content[:pageBytes])
 		copy(whole[pageBytes:], blocks)
-		if err := os.WriteFile(filepath.Join(dir, FileName), whole, 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, fileName), whole, 0o600); err != nil {
 			t.Fatal(err)
 		}
 		opts := opts

@@ -396,7 +396,7 @@ func TestSpill(t *testing.T) {
 	if size < 700<<10 || size > 1<<20 {
 		t.Errorf("%d bytes in the file", size)
 	}
-	fi, err := os.Stat(filepath.Join(dir, FileName))
+	fi, err := os.Stat(filepath.Join(dir, fileName))
 	if err != nil || fi.Size() != 1<<20 || fi.Mode() != 0o600 {
 		t.Errorf("%v, %v", fi, err)
 	}

@@ -88,7 +88,7 @@ const (
 	AllToOneLoop     Workload = "all-to-one"
 	OneToAllLoop     Workload = "one-to-all"
 	AllReduceLoop    Workload = "all-reduce" // An NCCL-tests style loop.
-	FirstStepFactor           = 3.0          // Computation of the first iteration takes so many times longer.
+	firstStepFactor           = 3.0          // Computation of the first iteration takes so many times longer.
 	lazyConnectTime           = 600 * time.Millisecond
 	defaultJitter             = 0.005
 	defaultMicroSize          = 1

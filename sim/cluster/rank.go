@@ -285,7 +285,7 @@ func (r *rank) duration(s *sim, it *item) Time {
 		f += 0.5 * b / 2e-4
 	}
 	if it.iter == 0 && in.label != optimizer {
-		f *= FirstStepFactor
+		f *= firstStepFactor
 	}
 	if job.SeqImbalance > 0 && (in.label == forward || in.label == backward || in.label == expertWork) {
 		f *= math.Exp(job.SeqImbalance * normal(seed, forSequence, int64(r.place.dp), int64(it.iter), int64(in.mb)))

@@ -159,8 +159,8 @@ func (s *scrape) collector() *collector.NCCL {
 	return collector.NewNCCL(s, collector.NCCLOptions{Detail: collector.DetailAuto, DetailAfter: detailAfter, MaxSeries: 100_000})
 }
 
-// Metrics answers GET /metrics as it is now.
-func (n *Node) Metrics() (http.Handler, error) {
+// metrics answers GET /metrics as it is now.
+func (n *Node) metrics() (http.Handler, error) {
 	s, err := n.scrape()
 	if err != nil {
 		return nil, err

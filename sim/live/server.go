@@ -66,7 +66,7 @@ func (n *Node) serve(answer func(*Node, http.ResponseWriter, *http.Request) erro
 }
 
 func (n *Node) serveMetrics(w http.ResponseWriter, r *http.Request) error {
-	h, err := n.Metrics()
+	h, err := n.metrics()
 	if err != nil {
 		return err
 	}

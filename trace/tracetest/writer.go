@@ -130,9 +130,6 @@ func newHeader(id trace.Identity, size Size) (wire.Header, uint64) {
 // Path is where the file lies.
 func (w *Writer) Path() string { return w.path }
 
-// Bytes is the file itself, for tests that break it.
-func (w *Writer) Bytes() []byte { return w.data }
-
 // Close unmaps the file and leaves it on disk, as a process that ends does.
 func (w *Writer) Close() error { return unix.Munmap(w.data) }
 

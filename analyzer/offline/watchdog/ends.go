@@ -49,8 +49,8 @@ func isVictim(why string) bool {
 	return slices.ContainsFunc(victims, func(v string) bool { return strings.Contains(why, v) })
 }
 
-// SniffEnds recognises a log that tells of processes that ended.
-func SniffEnds(data []byte) bool {
+// sniffEnds recognises a log that tells of processes that ended.
+func sniffEnds(data []byte) bool {
 	return bytes.Contains(data, []byte(elastic)) || (bytes.Contains(data, []byte(srunError)) && taskEnd.Match(data)) ||
 		uncaught.Match(data)
 }

@@ -93,7 +93,7 @@ func Sniff(data []byte) bool {
 			return true
 		}
 	}
-	return bytes.Contains(data, []byte("NCCL INFO")) && joinLine.Match(data) || SniffEnds(data)
+	return bytes.Contains(data, []byte("NCCL INFO")) && joinLine.Match(data) || sniffEnds(data)
 }
 
 var (

@@ -79,7 +79,7 @@ func TestReportJSONFields(t *testing.T) {
 	if err := json.Unmarshal(data, &r); err != nil {
 		t.Fatal(err)
 	}
-	if r.Version != ReportVersion {
+	if r.Version != Version {
 		t.Errorf("version %d", r.Version)
 	}
 	for _, f := range []string{

@@ -23,8 +23,8 @@ type Report struct {
 	Outcomes []judge.Outcome `json:"outcomes"`
 }
 
-// ReportVersion is the version of the JSON form.
-const ReportVersion = 1
+// Version is the version of the JSON form.
+const Version = 1
 
 // Summary holds the figures that floors are set on.
 type Summary struct {
@@ -238,7 +238,7 @@ func abs(x float64) float64 { return max(x, -x) }
 // New summarises outcomes.
 func New(mode string, seed uint64, commit, machine string, took float64, outcomes []judge.Outcome) *Report {
 	return &Report{
-		Version: ReportVersion, Mode: mode, Seed: seed, Commit: commit, Machine: machine, Seconds: took,
+		Version: Version, Mode: mode, Seed: seed, Commit: commit, Machine: machine, Seconds: took,
 		Summary: summarize(outcomes), Outcomes: outcomes,
 	}
 }
