@@ -271,7 +271,7 @@ func (a *slowAnalysis) global() (finding, bool) {
 			f.cause = a.factCause(nodes)
 			f.what = fmt.Sprintf("compute %.2f times as long as before, all of the host alike", r)
 		}
-	} else if r, even := a.evenly(sendTimeOf(a.early), sendTimeOf(a.timeline)); even && r >= 1.2 {
+	} else if r, even := a.evenly(sendTimeOf(a.early), sendTimeOf(a.timeline)); even && r >= 1.2 && !a.networkHasSlack() {
 		f.weight = 0.85
 		f.what = fmt.Sprintf("all ranks' transfers take %.2f times as long as before, alike", r)
 	}

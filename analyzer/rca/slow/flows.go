@@ -16,6 +16,7 @@ import (
 // shows. Between the same two ranks in send/recv it is one link, in a ring as well; in a tree it is several.
 type flowGroup struct {
 	node  int32
+	kind  opKind
 	peers []peerShare
 	segs  []int32
 	now   float64 // Mean time an operation's sends were outstanding, ns.
@@ -131,7 +132,7 @@ func (a *slowAnalysis) gatherFlows(t *timeline) ([]flowKey, []flowGroup) {
 			g = len(groups)
 			at[k] = g
 			keys = append(keys, k)
-			groups = append(groups, flowGroup{node: s.node, lane: -1})
+			groups = append(groups, flowGroup{node: s.node, kind: opKind{k.class, k.comm}, lane: -1})
 			chans = append(chans, nil)
 		}
 		gr := &groups[g]

@@ -15,7 +15,10 @@ import (
 )
 
 // leastFit is the share of the slowness that a place must explain to be named.
-const leastFit = 0.4
+const (
+	leastFit = 0.4
+	sureFit  = 0.7 // From which it is sure.
+)
 
 // locateNet names the place that explains which flows are slow and which are not: the end of a rank, what the ranks of a
 // host share, a path.
@@ -27,6 +30,14 @@ func (a *slowAnalysis) locateNet(groups []flowGroup, flush []slowEnd, gain float
 	best := &fs[0]
 	if all := everywhere(fs); all != nil && len(best.nodes) != 1 && !a.anySick(best.nodes) {
 		best = all
+	}
+	if best.all {
+		if held, some := a.withoutSlack(groups); some {
+			if fs = a.newExplainer(held).explain(); len(fs) == 0 || fs[0].fit < sureFit {
+				return finding{}, false
+			}
+			best = &fs[0]
+		}
 	}
 	rival := rivalOf(fs)
 	f := finding{class: rca.SlowComm, cause: rca.CauseNetworkSend, comm: -1, lane: -1, gain: gain, weight: 0.5 + 0.4*best.fit, nodes: best.nodes}
@@ -42,6 +53,9 @@ func (a *slowAnalysis) locateNet(groups []flowGroup, flush []slowEnd, gain float
 		return a.onPath(f, best, flush), true
 	case rival != nil && rival.nodes == nil:
 		return a.onPath(f, rival, flush), true
+	case rival != nil && a.betweenHosts(best, rival):
+		// Several NICs of a host, or what they have in common with the NICs of another.
+		return a.onPath(f, &fitted{place: place{path: [2]string{a.Host(best.nodes[0]), a.Host(rival.nodes[0])}}, factor: best.factor}, flush), true
 	case rival != nil && best.end == endSend && rival.end == endReceive:
 		// One link, and only in one direction: its sender's wire, most likely.
 		a.nameEnd(&f, best, groups, flush)
@@ -97,13 +111,23 @@ func rivalOf(fs []fitted) *fitted {
 	return nil
 }
 
+// betweenHosts says that two places are the two ends, of several ranks each, of what two hosts exchange.
+func (a *slowAnalysis) betweenHosts(p, q *fitted) bool {
+	if len(p.nodes) < 2 || len(q.nodes) < 2 || len(a.hostsOf(p.nodes)) > 1 || len(a.hostsOf(q.nodes)) > 1 {
+		return false
+	}
+	return a.Host(p.nodes[0]) != "" && a.Host(q.nodes[0]) != "" && a.Host(p.nodes[0]) != a.Host(q.nodes[0])
+}
+
 // onPath names a path between two hosts, or those hosts' proxies where they hand on late.
 func (a *slowAnalysis) onPath(f finding, p *fitted, flush []slowEnd) finding {
-	for i := range flush {
-		if h := a.Host(flush[i].node); h == p.path[0] || h == p.path[1] {
-			if g, ok := a.locateProxy(flush, f.gain); ok {
-				return g
-			}
+	elsewhere := func(e slowEnd) bool {
+		h := a.Host(e.node)
+		return h != p.path[0] && h != p.path[1]
+	}
+	if len(flush) > 0 && !slices.ContainsFunc(flush, elsewhere) {
+		if g, ok := a.locateProxy(flush, f.gain); ok {
+			return g
 		}
 	}
 	f.nodes, f.weight = nil, min(f.weight, surePlace)

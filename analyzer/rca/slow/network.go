@@ -42,8 +42,8 @@ func (a *slowAnalysis) network() []finding {
 	// What the slow ends explain, or, where their delays add up in a pipeline of steps, plainly dominate.
 	g := a.gainOfTransfers(a.idealTransfers(false, net, flush))
 	if g >= leastGain && g-1 >= 0.3*(all-1) || a.dominate(net) || a.dominate(flush) {
-		if len(net) > 0 && sumTotal(net) >= sumTotal(flush) {
-			if f, ok := a.locateNet(groups, flush, all); ok {
+		if len(net) > 0 {
+			if f, ok := a.locateNet(groups, flush, all); ok && (f.weight >= surePlace || sumTotal(net) >= sumTotal(flush)) {
 				return []finding{f}
 			}
 		}

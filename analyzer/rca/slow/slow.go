@@ -232,7 +232,11 @@ func (a *slowAnalysis) findings() []finding {
 		add(a.stage())
 		add(a.rotating())
 	}
-	out = append(out, a.network()...)
+	net := a.network()
+	out = append(out, net...)
+	if len(net) == 0 {
+		add(a.insideHost())
+	}
 	add(a.global())
 	if len(out) == 0 && a.paused == nil && a.early == nil {
 		add(a.slowInSpells())
