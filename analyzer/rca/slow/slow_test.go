@@ -40,6 +40,20 @@ func (w slowWant) check(t *testing.T, v rca.Verdict) {
 	}
 }
 
+// TestUnevenCutOfWhichLittleIsWonBack: where transfers take most of an iteration, evening out the stages gains less than a cut that
+// is nearly even would, and yet the cut is plainly uneven.
+func TestUnevenCutOfWhichLittleIsWonBack(t *testing.T) {
+	j := rcatest.NewSlowJob(2, 2, 1)
+	j.Computations = true
+	j.Compute = func(r, _ int) float64 { return pick(r < 2, 1.4, 1.0) }
+	j.Send = func(int, int) float64 { return 26 }
+	v := verdictOf(j.Evidence(), rca.Options{})
+	slowWant{rca.Imbalance, rca.CauseStage, []int{-1}, "ranks 0, 1"}.check(t, v)
+	if v.Slowdown >= leastStageGain {
+		t.Errorf("evening out gains %v, which is enough by itself", v.Slowdown)
+	}
+}
+
 func TestSlowKinds(t *testing.T) {
 	for _, c := range []struct {
 		name       string
@@ -73,6 +87,9 @@ func TestSlowKinds(t *testing.T) {
 		{"an uneven cut", 2, 4, 1, func(j *rcatest.SlowJob) {
 			j.Compute = func(r, _ int) float64 { return pick(r/2 == 3, 1.6, 1.0) }
 		}, slowWant{rca.Imbalance, rca.CauseStage, []int{-1}, "ranks 6, 7"}},
+		{"two stages cut a little unevenly", 2, 2, 1, func(j *rcatest.SlowJob) {
+			j.Compute = func(r, _ int) float64 { return pick(r < 2, 1.12, 1.0) }
+		}, slowWant{class: rca.Healthy, cause: rca.CauseUnknown}},
 		{"half of the ranks, all at once", 4, 1, 2, func(j *rcatest.SlowJob) {
 			j.Iters = 16
 			j.Compute = func(r, it int) float64 { return pick(r < 4 && it >= 8, 1.5, 1.0) }

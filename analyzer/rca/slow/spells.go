@@ -94,7 +94,7 @@ func (a *slowAnalysis) slowInSpells() (finding, bool) {
 		return finding{}, false
 	}
 	groups := a.flowsInSpells(spells)
-	f, ok := a.locateNet(groups, nil, 0)
+	f, ok := a.locateNet(groups, a.lateFlushes(), 0)
 	if !ok || f.class != rca.SlowComm {
 		return f, false
 	}

@@ -86,7 +86,7 @@ func (a *slowAnalysis) stage() (finding, bool) {
 		what:  fmt.Sprintf("its work takes %.2f times as long as that of the other stages, evenly on all its ranks", own/others),
 	}
 	f.gain = max(f.gain, a.allOfIt(stages[worst].nodes))
-	return f, f.gain >= leastStageGain
+	return f, f.gain >= leastStageGain || f.gain >= leastCutGain && own >= plainCut*others
 }
 
 // allOfIt gives what it would gain if everything took its mean, if what these ranks have beyond it accounts for most of
@@ -152,8 +152,14 @@ func (a *slowAnalysis) stageWork(stages []stageOf) map[string][]float64 {
 	return work
 }
 
-// leastStageGain: pipelines are seldom cut quite evenly.
-const leastStageGain = 1.04
+// Pipelines are seldom cut quite evenly: evening out must gain leastStageGain. Where a stage has plainCut times the work of the
+// others, less will do: with few micro-batches in flight most of what it costs is lost in filling and draining the pipeline, and no
+// even cut of the same work wins that back.
+const (
+	leastStageGain = 1.04
+	leastCutGain   = 1.02
+	plainCut       = 1.25
+)
 
 type stageOf struct {
 	number int // -1 unknown.
