@@ -40,7 +40,7 @@ func (a *slowAnalysis) locateNet(groups []flowGroup, flush []slowEnd, gain float
 		}
 	}
 	rival := rivalOf(fs)
-	f := finding{class: rca.SlowComm, cause: rca.CauseNetworkSend, comm: -1, lane: -1, gain: gain, weight: 0.5 + 0.4*best.fit, nodes: best.nodes}
+	f := finding{class: rca.SlowComm, cause: rca.CauseNetworkSend, comm: -1, lane: -1, gain: gain, weight: 0.5 + 0.4*best.fit, nodes: best.nodes, link: best.fit >= sureFit}
 	if rival != nil {
 		f.ends = slices.Concat(best.nodes, rival.nodes)
 	}
@@ -53,9 +53,8 @@ func (a *slowAnalysis) locateNet(groups []flowGroup, flush []slowEnd, gain float
 		return a.onPath(f, best, flush), true
 	case rival != nil && rival.nodes == nil:
 		return a.onPath(f, rival, flush), true
-	case rival != nil && a.betweenHosts(best, rival):
-		// Several NICs of a host, or what they have in common with the NICs of another.
-		return a.onPath(f, &fitted{place: place{path: [2]string{a.Host(best.nodes[0]), a.Host(rival.nodes[0])}}, factor: best.factor}, flush), true
+	case rival != nil && pathOf(fs, best) != nil:
+		return a.onPath(f, pathOf(fs, best), flush), true
 	case rival != nil && best.end == endSend && rival.end == endReceive:
 		// One link, and only in one direction: its sender's wire, most likely.
 		a.nameEnd(&f, best, groups, flush)
@@ -111,12 +110,16 @@ func rivalOf(fs []fitted) *fitted {
 	return nil
 }
 
-// betweenHosts says that two places are the two ends, of several ranks each, of what two hosts exchange.
-func (a *slowAnalysis) betweenHosts(p, q *fitted) bool {
-	if len(p.nodes) < 2 || len(q.nodes) < 2 || len(a.hostsOf(p.nodes)) > 1 || len(a.hostsOf(q.nodes)) > 1 {
-		return false
+// pathOf gives the path that explains as much as the best place does, by what several ranks send on it: it is less that one path is
+// slow than that several NICs at once are. nil none.
+func pathOf(fs []fitted, best *fitted) *fitted {
+	const alike = 0.02
+	for i := range fs {
+		if f := &fs[i]; f.nodes == nil && !f.all && f.from > 1 && len(best.nodes) > 1 && f.fit >= best.fit-alike {
+			return f
+		}
 	}
-	return a.Host(p.nodes[0]) != "" && a.Host(q.nodes[0]) != "" && a.Host(p.nodes[0]) != a.Host(q.nodes[0])
+	return nil
 }
 
 // onPath names a path between two hosts, or those hosts' proxies where they hand on late.

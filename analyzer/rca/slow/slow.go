@@ -26,6 +26,7 @@ type finding struct {
 	what   string // For the summary, after the names.
 	mode   string // persistent, intermittent, fluctuating (H7).
 	once   bool   // In one iteration alone.
+	link   bool   // A place in the network that is sure to be the reason; it is between its ends that the weight is torn.
 	comm   int32
 	lane   int // Channel, -1 none.
 }
@@ -33,6 +34,7 @@ type finding struct {
 // slowAnalysis is the analysis of finished work: whose time it is.
 type slowAnalysis struct {
 	*timeline
+	whole    *timeline // All that was seen.
 	early    *timeline // Iterations before the job became slower; nil when it did not while watched.
 	onset    float64   // By what factor it became slower, 1 not.
 	base     *baseline
@@ -60,7 +62,7 @@ func newSlowAnalysis(x *job.Index) *slowAnalysis {
 		return nil
 	}
 	t = t.uncover().restore()
-	a := &slowAnalysis{timeline: t, onset: 1, series: t.iterationTimes()}
+	a := &slowAnalysis{timeline: t, whole: t, onset: 1, series: t.iterationTimes()}
 	if k, ratio := changePoint(a.series); ratio >= leastOnset {
 		early, late := t.between(0, k), t.between(k, t.iters)
 		if late.iters >= 3 && asMany(early.busiest(), late.busiest()) {
@@ -238,28 +240,34 @@ func (a *slowAnalysis) findings() []finding {
 		add(a.insideHost())
 	}
 	add(a.global())
-	if len(out) == 0 && a.paused == nil && a.early == nil {
-		add(a.slowInSpells())
+	told := func(f finding) bool { return f.weight >= pick(f.class == rca.GlobalSlow, evenly, placed) }
+	if a.paused == nil && !slices.ContainsFunc(out, told) {
+		add((&slowAnalysis{timeline: a.whole, base: a.base, replay: a.replay}).slowInSpells())
 	}
 	slices.SortStableFunc(out, func(x, y finding) int { return cmp.Compare(y.score(), x.score()) })
 	return a.localFirst(out)
 }
 
+// Weights from which it was seen to be everybody alike, and from which one place or rank is the reason.
+const (
+	evenly = 0.5
+	placed = 0.6
+)
+
 // localFirst: that everybody got slower follows from one rank's getting slower, too. A local explanation that accounts
 // for half of it comes first; where it was not seen to be everybody alike, one that gains a tenth does, or, where those who
 // wait for it were not all seen, half of that.
 func (a *slowAnalysis) localFirst(fs []finding) []finding {
-	const evenly = 0.5
-	enough, placed := 1.1, 0.6
+	enough, sure := 1.1, placed
 	if a.visitedRanks() < a.World {
-		enough, placed = 1.05, 0.55
+		enough, sure = 1.05, 0.55
 	}
 	if len(fs) < 2 || fs[0].class != rca.GlobalSlow {
 		return fs
 	}
 	for i := range fs {
 		f := &fs[i]
-		if f.class == rca.GlobalSlow || f.weight < placed {
+		if f.class == rca.GlobalSlow || f.weight < sure && !f.link {
 			continue
 		}
 		if f.gain-1 >= 0.5*(fs[0].gain-1) || fs[0].weight < evenly && f.gain >= enough {

@@ -58,10 +58,12 @@ func (a *slowAnalysis) spells() []*spell {
 
 // spellOf tells long iterations from usual ones; lengths in ns, 0 unknown.
 func spellOf(lengths []int64) *spell {
-	usual := median64(slices.DeleteFunc(slices.Clone(lengths), func(d int64) bool { return d == 0 }))
-	if usual == 0 {
+	known := slices.DeleteFunc(slices.Clone(lengths), func(d int64) bool { return d == 0 })
+	if len(known) == 0 {
 		return nil
 	}
+	slices.Sort(known)
+	usual := known[(len(known)-1)/3] // Half of them may have been touched.
 	s := &spell{long: make([]bool, len(lengths)), usual: make([]bool, len(lengths)), shown: make([]bool, len(lengths))}
 	var longs []int64
 	others := 0
