@@ -15,6 +15,8 @@ type own struct {
 	strong  bool // Explained by nobody else's waiting.
 	cause   rca.Cause
 	what    flawKind
+	// doubted: the rank says that it gets on there, and is not believed.
+	doubted bool
 }
 
 // flawKind is what was seen, for the words of the verdict.
@@ -48,7 +50,9 @@ type builder struct {
 	owns  []own
 	// moving: the operation being looked at makes progress on the rank being looked at.
 	moving bool
-	lies   map[int32]int32
+	// doubted: it says so, and the other hosts say that the operation stands.
+	doubted bool
+	lies    map[int32]int32
 }
 
 func (b *builder) edge(from, to, inst int32, ch int, kind edgeKind, sure bool) {
@@ -59,6 +63,9 @@ func (b *builder) own(n, peer, inst int32, ch int, weight float64, strong bool, 
 	if b.moving {
 		return // Its counters change: what they show now is a moment of healthy work.
 	}
+	if b.doubted {
+		weight, strong = 0.6*weight, false
+	}
 	switch what {
 	case flawGPU, flawGPUStart, flawGPUIdle, flawKernel, flawNoBuffers, flawCall, flawAlone:
 		// These rest on the absence of something else that would explain them.
@@ -66,5 +73,5 @@ func (b *builder) own(n, peer, inst int32, ch int, weight float64, strong bool, 
 			weight, strong = 0.6*weight, false
 		}
 	}
-	b.owns = append(b.owns, own{node: n, peer: peer, inst: inst, channel: int16(ch), weight: weight, strong: strong, cause: cause, what: what})
+	b.owns = append(b.owns, own{node: n, peer: peer, inst: inst, channel: int16(ch), weight: weight, strong: strong, cause: cause, what: what, doubted: b.doubted})
 }

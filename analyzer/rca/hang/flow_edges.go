@@ -35,8 +35,9 @@ func (b *builder) flows(n int32, a *active) {
 	in := &x.insts[a.inst]
 	mem := x.Comms[a.comm].Find(n)
 	age := stuckFor(a.op)
-	b.moving = age >= 0 && age < x.Opt.HangAfter
-	defer func() { b.moving = false }()
+	gets := age >= 0 && age < x.Opt.HangAfter
+	b.moving, b.doubted = gets && !in.stuck, gets && in.stuck
+	defer func() { b.moving, b.doubted = false, false }()
 	lonely := b.lonely(n, in)
 	for i := range a.op.Flows {
 		f := &a.op.Flows[i]

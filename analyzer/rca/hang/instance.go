@@ -18,7 +18,7 @@ type instance struct {
 	key    instKey
 	joins  []join // Sorted by rank in the communicator.
 	stuck  bool
-	age    time.Duration // Longest time without progress among the ranks in it.
+	age    time.Duration // Longest time without progress among the ranks in it that another host confirms.
 	inside int           // Ranks that are in it now.
 	gap    bool          // Somebody it needs is not in it.
 	odd    *oddity
@@ -126,11 +126,12 @@ func (x *standstill) buildInstances() {
 			}
 		}
 	}
+	by := newHostVotes(x.Index)
 	for i := range x.insts {
-		x.settle(&x.insts[i])
+		x.settle(&x.insts[i], by)
 		x.callers(int32(i))
 	}
-	x.outvote()
+	x.outvote(by)
 	for n := range x.acts {
 		for i := range x.acts[n] {
 			x.acts[n][i].stuck = x.insts[x.acts[n][i].inst].stuck
@@ -138,49 +139,46 @@ func (x *standstill) buildInstances() {
 	}
 }
 
-// settle decides whether an instance is stuck. One rank whose clock or counters claim progress does not unstick it when
-// most of the others stand still: the members of an operation move together or not at all.
-func (x *standstill) settle(in *instance) {
+// settle decides whether an instance is stuck. The members of an operation move together or not at all, and the ranks of one
+// host read one clock: a host that claims progress does not unstick it when no fewer of the others say that it stands.
+func (x *standstill) settle(in *instance, by *hostVotes) {
 	slices.SortStableFunc(in.joins, func(a, b join) int {
 		return cmp.Or(cmp.Compare(a.commRank, b.commRank), cmp.Compare(a.node, b.node))
 	})
-	still, moving := 0, 0
+	by.clear()
 	for i := range in.joins {
 		j := &in.joins[i]
 		in.hasNet = in.hasNet || len(j.op.Flows) > 0
-		if !j.active {
-			continue
+		if j.active {
+			by.add(j, x.moves(j))
 		}
-		age := j.still
-		if age < 0 || age >= x.Opt.HangAfter {
-			still++
-		} else {
-			moving++
-		}
-		in.age = max(in.age, stuckFor(j.op))
 	}
-	in.stuck = still > 0 && still >= moving
+	in.stuck, in.age = by.stuck(), by.age()
 }
 
 // outvote frees the operations of which one host alone says that they stand still, while the members on other hosts say that
 // they move, when no other host has anything that stands still: in a job that hangs, more than one of three hosts comes to
 // know of it, so the one is wrong about the time.
-func (x *standstill) outvote() {
-	hosts := map[string]bool{}
+func (x *standstill) outvote(by *hostVotes) {
+	if by.hosts < 3 {
+		return
+	}
+	only := int32(-1)
 	for i := range x.insts {
 		in := &x.insts[i]
 		for k := range in.joins {
 			if j := &in.joins[k]; in.stuck && j.active && !x.moves(j) {
-				hosts[x.Host(j.node)] = true
+				if h := by.of[j.node]; only >= 0 && only != h {
+					return
+				} else {
+					only = h
+				}
 			}
 		}
 	}
-	if len(hosts) != 1 || len(x.Mates) < 3 {
-		return
-	}
 	for i := range x.insts {
 		in := &x.insts[i]
-		if slices.ContainsFunc(in.joins, func(j join) bool { return j.active && x.moves(&j) && !hosts[x.Host(j.node)] }) {
+		if slices.ContainsFunc(in.joins, func(j join) bool { return j.active && x.moves(&j) && by.of[j.node] != only }) {
 			in.stuck = false
 		}
 	}

@@ -334,7 +334,9 @@ func (w *waitFor) weakFlaw(o *own, vs []int32) root {
 		// What it waits for comes or goes over NVLink, where nothing is seen: any GPU on the host may hold it.
 		if mates := w.matesIn(o.node, o.inst); len(mates) > 1 {
 			r.kind, r.nodes, r.channel = rootGroup, mates, -1
-			r.leaf.weight = max(0.5, r.leaf.weight)
+			if !o.doubted {
+				r.leaf.weight = max(0.5, r.leaf.weight)
+			}
 		}
 	}
 	return r
