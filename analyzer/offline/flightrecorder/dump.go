@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/culprit-project/culprit/analyzer/offline/cutoff"
 	"github.com/culprit-project/culprit/analyzer/offline/pickle"
 	"github.com/culprit-project/culprit/analyzer/rca"
 )
@@ -124,7 +125,7 @@ func Decode(file string, data []byte, shared *Shared) (*Dump, error) {
 		v, err := decodeJSON(data)
 		if errors.Is(err, io.ErrUnexpectedEOF) {
 			d.Truncated = true
-			v, err = decodeJSON(closeJSON(data))
+			v, err = decodeJSON(cutoff.JSON(data))
 		}
 		if err != nil {
 			return nil, fmt.Errorf("decoding JSON: %w", err)

@@ -209,32 +209,3 @@ func decodeJSON(data []byte) (any, error) {
 	}
 	return v, nil
 }
-
-// closeJSON ends a document that is cut off after the last member that is whole.
-func closeJSON(data []byte) []byte {
-	var open, closers []byte
-	whole := 0
-	inString, escaped := false, false
-	for i, b := range data {
-		switch {
-		case escaped:
-			escaped = false
-		case inString:
-			escaped = b == '\\'
-			inString = b != '"'
-		case b == '"':
-			inString = true
-		case b == '{':
-			open = append(open, '}')
-		case b == '[':
-			open = append(open, ']')
-		case (b == '}' || b == ']') && len(open) > 0:
-			open = open[:len(open)-1]
-			whole, closers = i+1, append(closers[:0], open...)
-		case b == ',':
-			whole, closers = i, append(closers[:0], open...)
-		}
-	}
-	slices.Reverse(closers)
-	return append(slices.Clone(data[:whole]), closers...)
-}

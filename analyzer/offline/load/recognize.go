@@ -170,7 +170,7 @@ func readRASJSON(name string, data []byte, got *Collection) (string, error) {
 	reports, err := ras.ParseJSON(name, data)
 	got.addRAS(reports...)
 	if err != nil && len(reports) > 0 {
-		return fmt.Sprintf("cut off after %d reports: %v", len(reports), err), nil
+		return fmt.Sprintf("cut off, what was whole is used: %v", err), nil
 	}
 	return "", err
 }

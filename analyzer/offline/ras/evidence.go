@@ -28,6 +28,7 @@ func Evidence(reports []*Report) (ev rca.Evidence, notes []string, global bool) 
 	b.number(latest, reports)
 	for _, c := range latest {
 		b.communicator(c, history[c.Hash])
+		b.unsettled(c)
 	}
 	for _, r := range reports {
 		b.join(r)
@@ -257,6 +258,16 @@ func (b *builder) join(r *Report) {
 		for p := range lost {
 			b.byPlace[p] = unplaced[0]
 		}
+	}
+}
+
+// unsettled adds that counts differ where it is not known whose.
+func (b *builder) unsettled(c *Comm) {
+	for _, f := range c.Unsettled {
+		b.ev.Facts = append(b.ev.Facts, rca.Fact{
+			Rank: -1, Component: "process", Kind: "ras_unsettled",
+			Text: fmt.Sprintf("RAS: ranks of communicator %s have launched different numbers of %s, and the report does not say which", c.Hash, f),
+		})
 	}
 }
 

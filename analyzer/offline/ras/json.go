@@ -6,11 +6,15 @@ package ras
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/culprit-project/culprit/analyzer/offline/cutoff"
 )
 
 type jsonReport struct {
@@ -75,17 +79,27 @@ func resultName(code int) string {
 // SniffJSON says whether data looks like RAS JSON.
 func SniffJSON(data []byte) bool {
 	head := data[:min(len(data), 4096)]
-	return bytes.Contains(head, []byte(`"communicators"`)) && bytes.Contains(head, []byte(`"nccl_version"`)) ||
+	// Tools that sort members put the version behind the communicators.
+	return bytes.Contains(head, []byte(`"communicators"`)) && (bytes.Contains(head, []byte(`"nccl_version"`)) || bytes.Contains(data, []byte(`"collective_counts"`))) ||
 		bytes.Contains(head, []byte(`"PEER_`))
 }
 
-// ParseJSON reads one or several JSON reports or monitoring events, one after another in one file.
+// ParseJSON reads one or several JSON reports or monitoring events, one after another in one file. Of one that is cut off
+// come those before it, and of the last what was whole; the error says so.
 func ParseJSON(file string, data []byte) ([]*Report, error) {
-	dec := json.NewDecoder(bytes.NewReader(repair(data)))
+	data = repair(data)
+	dec := json.NewDecoder(bytes.NewReader(data))
 	var out []*Report
 	for dec.More() {
+		at := dec.InputOffset()
 		var j jsonReport
-		if err := dec.Decode(&j); err != nil {
+		err := dec.Decode(&j)
+		if errors.Is(err, io.ErrUnexpectedEOF) {
+			if json.Unmarshal(cutoff.JSON(data[at:]), &j) == nil && len(j.Communicators) > 0 {
+				return append(out, j.report(file)), fmt.Errorf("decoding report %d: %w", len(out)+1, err)
+			}
+		}
+		if err != nil {
 			if len(out) > 0 {
 				return out, fmt.Errorf("decoding report %d: %w", len(out)+1, err)
 			}

@@ -9,6 +9,7 @@ package ras
 import (
 	"errors"
 	"maps"
+	"math"
 	"slices"
 	"time"
 )
@@ -39,8 +40,10 @@ type Comm struct {
 	Ranks     map[int]*Rank
 	// Unlisted are groups of ranks that the text counts but does not list.
 	Unlisted []Unlisted
-	// Functions whose counts differ (text), or all of them (JSON).
+	// Functions whose counts differ, as the text says.
 	Functions []string
+	// Unsettled are functions whose counts the text says differ without its saying whose: its end, or lines, are lacking.
+	Unsettled []string
 }
 
 // Unlisted is a number of ranks with something in common, not named one by one.
@@ -137,6 +140,21 @@ func (c *Comm) settle(left *int) {
 					r.Launched[f] = us[0].Launched
 				}
 			}
+		}
+	}
+}
+
+// unsettled finds the functions whose counts are said to differ while those of the ranks that are known do not.
+func (c *Comm) unsettled() {
+	for _, f := range c.Functions {
+		lo, hi := int64(math.MaxInt64), int64(-1)
+		for _, r := range c.Ranks {
+			if n, ok := r.Launched[f]; ok {
+				lo, hi = min(lo, n), max(hi, n)
+			}
+		}
+		if lo >= hi {
+			c.Unsettled = append(c.Unsettled, f)
 		}
 	}
 }

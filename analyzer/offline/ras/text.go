@@ -20,8 +20,8 @@ var (
 	reCounts   = regexp.MustCompile(`Communicator ranks have different (\w+) operation counts`)
 	reStatuses = regexp.MustCompile(`Communicator ranks have different status`)
 	reErrors   = regexp.MustCompile(`(Initialization|Asynchronous) errors? on (\d+) ranks?`)
-	reMany     = regexp.MustCompile(`(\d+) ranks have (?:launched up to operation (\d+)|(not launched any operations)|status (\w+))`)
-	reReported = regexp.MustCompile(`(\d+) ranks reported (.+?)\s*$`)
+	reMany     = regexp.MustCompile(`(\d+) ranks? (?:have|has) (?:launched up to operation (\d+)|(not launched any operations)|status (\w+))`)
+	reReported = regexp.MustCompile(`(\d+) ranks? reported (.+?)\s*$`)
 	reRank     = regexp.MustCompile(`Ranks? ([\d, -]*\d)(?: (?:has|have) (?:launched up to operation (\d+)|(not launched any operations)|status (\w+))| reported (.+?))?(?: -- (?:GPUs? ([\d,-]+) managed by process (\d+) on node (\S+)|\[process).*)?\s*$`)
 	reMissing  = regexp.MustCompile(`The missing ranks?: ([\d, -]*\d)`)
 	reProcess  = regexp.MustCompile(`Process (\d+) on node (\S+) managing GPUs? ([\d,-]+)`)
@@ -69,6 +69,7 @@ func ParseText(file string, data []byte) (*Report, error) {
 	left := maxImplied
 	for _, c := range p.report.Comms {
 		c.settle(&left)
+		c.unsettled()
 	}
 	return p.report, nil
 }

@@ -34,6 +34,15 @@ func launchVerdict(x *job.Index) (v rca.Verdict, ok bool) {
 		}
 	}
 	v = job.NewVerdict(x)
+	if fs := l.facts["unsettled"]; len(fs) > 0 {
+		v.Confidence, v.Action = 0.2, rca.ActionFor(rca.Unknown, rca.CauseUnknown)
+		v.Summary = "Ranks have launched different numbers of operations, and what was read does not say which ranks."
+		for _, f := range fs {
+			v.Evidence = append(v.Evidence, f.Text)
+		}
+		l.missing(&v)
+		return v, true
+	}
 	v.Class, v.Confidence = rca.Healthy, rca.Round(0.6*(1-0.4*x.Unseen()))
 	v.Summary = "All ranks have launched the same operations; whether these complete, launch counts do not say."
 	if l.slight > 0 {
