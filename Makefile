@@ -11,7 +11,7 @@ PKG     := github.com/prometheus/common/version
 LDFLAGS := -s -w -X $(PKG).Version=$(VERSION) -X $(PKG).Revision=$(shell git rev-parse --short HEAD 2>/dev/null) \
            -X $(PKG).Branch=$(shell git rev-parse --abbrev-ref HEAD 2>/dev/null)
 
-.PHONY: all help build shim ringjob go-build tools test test-go test-c test-rules test-pyspy record-dumps test-e2e test-slow demo lint bench generate \
+.PHONY: all help build shim ringjob go-build tools test test-go test-c test-rules test-pyspy record-dumps test-e2e test-slow demo lint bench bench-latency generate \
         check-generated scorecard scorecard-full gpu-e2e soak sanitizers clean
 
 all: build
@@ -97,6 +97,9 @@ lint: ## Run the pinned linters.
 bench: build ## Print measured costs beside the budgets of the design.
 	$(MAKE) --no-print-directory -C ncclshim bench
 	$(GO) test -run '^$$' -bench . -benchtime 1s ./trace ./exporter/... ./analyzer/...
+
+bench-latency: build tools ## From trigger to verdict at 10,240 simulated ranks under a real Prometheus. Takes minutes, wants a quiet machine.
+	$(GO) test -run '^$$' -bench . -benchtime 12x -timeout 20m -v ./sim/latency
 
 generate: ## Render rules/ and dashboards/ from mixin/.
 	@tools/build.sh jsonnet

@@ -35,13 +35,14 @@ func (s *Session) Survey(ctx context.Context, triggered []int) *search.Overview 
 	var commsErr, idleErr, stalledErr error
 	wg.Go(func() { comms, commsErr = d.Heads(ctx, s.jobID) })
 	wg.Go(func() { o.Stalled, stalledErr = d.Stalled(ctx, s.jobID, search.MostEnds) })
+	wg.Go(func() { o.Idle, idleErr = d.Idle(ctx, s.jobID, search.MostEnds) })
 	wg.Wait()
 	waiting := 0
 	for i := range comms {
 		waiting += comms[i].Heads
 	}
-	if waiting < len(s.processes) {
-		o.Idle, idleErr = d.Idle(ctx, s.jobID, search.MostEnds)
+	if waiting >= len(s.processes) {
+		o.Idle = nil // All wait: whoever is idle was so at another scrape.
 	}
 	s.note(cmp.Or(commsErr, idleErr, stalledErr))
 

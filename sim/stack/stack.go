@@ -221,6 +221,11 @@ func (s *Stack) WaitPage(ctx context.Context, jobID string) (Page, error) {
 	return page, nil
 }
 
+// PIDs gives the numbers of the services' processes by name.
+func (s *Stack) PIDs() map[string]int {
+	return map[string]int{"prometheus": s.prometheus.cmd.Process.Pid, "analyzer": s.analyzer.cmd.Process.Pid}
+}
+
 // StopExporter ends a host's exporter, to see what its silence does.
 func (s *Stack) StopExporter(host int) { s.hosts[host].proc.stop() }
 
