@@ -1,7 +1,7 @@
 // Copyright 2026 The Culprit Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Operations from the call to the end. See op.c for when one counts as ended.
+// Operations from the call to the end. See op_end.c for when one counts as ended.
 
 #ifndef CULPRIT_OP_H
 #define CULPRIT_OP_H

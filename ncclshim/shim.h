@@ -32,7 +32,7 @@
 #define FLOW_BUCKETS 512u  // Per communicator.
 #define LEARNED 64u        // Operation signatures remembered per communicator.
 #define GROUP_SLOTS 64u    // Threads inside a group at a time.
-#define UNSEEN_TAIL 16u    // See op.c.
+#define UNSEEN_TAIL 16u    // See op_end.c.
 #define UNSEEN_TAIL_CALLED 64u
 #define UNSEEN_TAIL_PROXY 256u
 
