@@ -52,12 +52,13 @@ func asMany(before, now int64) bool {
 // iteration usually takes, so that neither pauses count nor what is lost.
 func usualWork(t *timeline) (work []float64, pieces []int64) {
 	work, pieces = make([]float64, len(t.Nodes)), make([]int64, len(t.Nodes))
-	var at []int32
+	type piece struct{ pos, seg int32 }
+	var at []piece
 	var takes []int64
 	for n, list := range t.ranks {
 		at = at[:0]
 		first, last := int32(-1), int32(-1)
-		for _, i := range list {
+		for p, i := range list {
 			s := &t.segs[i]
 			if s.iter == noIteration {
 				continue
@@ -67,15 +68,20 @@ func usualWork(t *timeline) (work []float64, pieces []int64) {
 			}
 			last = max(last, s.iter)
 			if s.pred >= 0 && !s.also && s.pos >= 0 {
-				at = append(at, i)
+				// What is entered together has one gap, whichever of it ends first.
+				pos := s.pos
+				for q := p + 1; q < len(list) && t.batched(list, q); q++ {
+					pos = min(pos, t.segs[list[q]].pos)
+				}
+				at = append(at, piece{pos, i})
 			}
 		}
-		slices.SortStableFunc(at, func(x, y int32) int { return cmp.Compare(t.segs[x].pos, t.segs[y].pos) })
+		slices.SortStableFunc(at, func(x, y piece) int { return cmp.Compare(x.pos, y.pos) })
 		for from := 0; from < len(at); {
 			takes = takes[:0]
 			to := from
-			for ; to < len(at) && t.segs[at[to]].pos == t.segs[at[from]].pos; to++ {
-				s := &t.segs[at[to]]
+			for ; to < len(at) && at[to].pos == at[from].pos; to++ {
+				s := &t.segs[at[to].seg]
 				switch {
 				case s.Kind == rca.SegmentCompute && s.holed:
 					takes = append(takes, s.stay)

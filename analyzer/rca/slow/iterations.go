@@ -410,7 +410,7 @@ func (t *timeline) renumber() {
 func (t *timeline) assignRoles(tokens []int32) {
 	t.role = make([]int32, len(t.Nodes))
 	var shapes []roleShape
-	type place struct{ role, token, k int32 }
+	type place struct{ role, token, partner, k int32 }
 	posID := map[place]int32{}
 	for n := range t.ranks {
 		t.role[n] = -1
@@ -425,7 +425,7 @@ func (t *timeline) assignRoles(tokens []int32) {
 		}
 		id := int32(k)
 		t.role[n] = id
-		seen := map[int32]int32{}
+		seen, turns := map[int32]int32{}, t.turnsOf(int32(n))
 		at := int32(noIteration)
 		for _, i := range t.ranks[n] {
 			s := &t.segs[i]
@@ -433,8 +433,11 @@ func (t *timeline) assignRoles(tokens []int32) {
 				clear(seen)
 				at = s.iter
 			}
-			p := place{id, tokens[i], seen[tokens[i]]}
+			p := place{role: id, token: tokens[i], k: seen[tokens[i]]}
 			seen[tokens[i]]++
+			if partner, k, ok := turns.of(s); ok {
+				p.partner, p.k = partner, k
+			}
 			k, ok := posID[p]
 			if !ok {
 				k = int32(len(posID))
@@ -444,6 +447,62 @@ func (t *timeline) assignRoles(tokens []int32) {
 		}
 	}
 	t.roles = len(shapes)
+}
+
+// turns tells a rank's sends and receives within an iteration apart by their numbers, which lost records do not shift.
+type turns struct {
+	first   map[sequence]int64 // By iteration.
+	partner map[sequence]int32 // The other side, alike on ranks that do the same.
+}
+
+// turnsOf gives the turns of a node.
+func (t *timeline) turnsOf(n int32) *turns {
+	r := &turns{first: map[sequence]int64{}, partner: map[sequence]int32{}}
+	var comms []rca.CommID
+	peers := map[rca.CommID][]int{}
+	for _, i := range t.ranks[n] {
+		s := &t.segs[i]
+		if direction(s.Func) == 0 || s.Peer < 0 || s.Seq < 0 {
+			continue
+		}
+		k := turnOf(s)
+		if first, ok := r.first[k]; !ok || s.Seq < first {
+			r.first[k] = s.Seq
+		}
+		if peers[s.Comm] == nil {
+			comms = append(comms, s.Comm)
+		}
+		if !slices.Contains(peers[s.Comm], s.Peer) {
+			peers[s.Comm] = append(peers[s.Comm], s.Peer)
+		}
+	}
+	rank := t.Nodes[n].ID
+	for _, c := range comms {
+		// Those above first, then round to those below.
+		slices.SortFunc(peers[c], func(x, y int) int {
+			if (x > rank) != (y > rank) {
+				return cmp.Compare(y, x)
+			}
+			return cmp.Compare(x, y)
+		})
+		for _, p := range peers[c] {
+			r.partner[sequence{comm: c, peer: p}] = int32(len(r.partner))
+		}
+	}
+	return r
+}
+
+func turnOf(s *seg) sequence {
+	return sequence{comm: s.Comm, fn: s.Func, peer: s.Peer, iter: int(s.iter)}
+}
+
+// of gives with whom a send or receive is, and the how manyth it is in its iteration; false for anything else.
+func (r *turns) of(s *seg) (partner, k int32, ok bool) {
+	first, ok := r.first[turnOf(s)]
+	if !ok || s.Seq < 0 {
+		return 0, 0, false
+	}
+	return r.partner[sequence{comm: s.Comm, peer: s.Peer}], int32(s.Seq - first), true
 }
 
 // roleShape is what a rank does in an average iteration.

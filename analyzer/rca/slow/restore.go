@@ -22,6 +22,9 @@ type lostRecord struct {
 	seen   int64 // When the last of those on record entered, on the same clock: all waited from then on.
 }
 
+// lostNumber is the number of a send or receive that has one, as the other side's record shows, and is not known.
+const lostNumber = -2
+
 // restore puts lost records back. Operations are matched by number, so that a lost record is a hole and no shift; when the
 // operation ended the other members tell, and what it was. Before it the rank is taken to have computed as long as it does at
 // this place in the iterations around; if it came last by that, then when all that the others waited for was there. That they
@@ -308,7 +311,7 @@ func (t *timeline) lostSegment(l *lostRecord) rca.Segment {
 		Stage: own.Stage, DataRank: own.DataRank, Layer: s.Layer, Microbatch: s.Microbatch,
 	}
 	if j.p2p {
-		c.Peer, c.Func, c.Number = s.Rank, opposite(s.Func), -1
+		c.Peer, c.Func, c.Number = s.Rank, opposite(s.Func), pick[int64](s.Number < 0, -1, lostNumber)
 	}
 	return c
 }

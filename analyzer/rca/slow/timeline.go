@@ -279,8 +279,9 @@ func (t *timeline) findHoles() {
 				if s.Kind != rca.SegmentOp || s.Comm == hiddenComm {
 					continue
 				}
-				if s.restored && s.Number < 0 {
+				if s.Number == lostNumber {
 					put[s.Comm]++
+					continue
 				}
 				k, number := sequence{comm: s.Comm, peer: -1, iter: -1}, s.Number
 				if number < 0 {
