@@ -48,6 +48,12 @@ func analyze(ev rca.Evidence, opt rca.Options) rca.Verdict {
 		v.Action = rca.ActionFor(rca.Unknown, rca.CauseUnknown)
 		return v
 	}
+	if blind(x) {
+		v.Summary = "No rank has called anything for a while, and whether what they have called goes on is not seen: nothing tells of its end."
+		v.Action = rca.ActionFor(rca.Unknown, rca.CauseUnknown)
+		v.Confidence = 0.1
+		return v
+	}
 	v.Class, v.Confidence = rca.Healthy, rca.Round(0.9*(1-0.4*x.Unseen()))
 	v.Summary = "No rank stands still."
 	return v
@@ -57,6 +63,27 @@ func analyze(ev rca.Evidence, opt rca.Options) rca.Verdict {
 // trained from.
 func Operators(ev rca.Evidence, opt rca.Options) []holmes.Operator {
 	return slow.Operators(job.NewIndex(&ev, opt.WithDefaults()))
+}
+
+// blind says that ranks have operations in flight of which nothing would tell the end, no others, and call nothing any more:
+// whether they stand still cannot be told.
+func blind(x *job.Index) bool {
+	some := false
+	for i := range x.Ev.Ranks {
+		for k := range x.Ev.Ranks[i].Memberships {
+			m := &x.Ev.Ranks[i].Memberships[k]
+			if m.SinceCalled > 0 && m.SinceCalled < x.Opt.HangAfter {
+				return false
+			}
+			for o := range m.InFlight {
+				if !m.InFlight[o].NoCompletion {
+					return false
+				}
+				some = true
+			}
+		}
+	}
+	return some
 }
 
 // silent says whether the evidence holds no more than that there are ranks: sources of finished work in which nothing

@@ -259,3 +259,23 @@ func TestRobustTreeAcrossHosts(t *testing.T) {
 	j.ev.Facts = []rca.Fact{{Host: "node0", Rank: 1, Component: "gpu", Device: "1", Kind: "nvlink_errors", Value: 250}}
 	want{class: rca.Fault, cause: rca.CauseGPU, ranks: []int{1}, page: true}.check(t, j.verdict())
 }
+
+// TestRobustEndsUnseen: where nothing tells of an operation's end, being in flight says nothing; but what a member has not
+// called cannot have ended. Where all have called it, whether anybody stands still is not known.
+func TestRobustEndsUnseen(t *testing.T) {
+	unseen := func(_ int, o *rca.Op) { o.State, o.KernelStarted, o.KernelStopped, o.NoCompletion = rca.OpEnqueued, -1, -1, true }
+	j := newHungJob(4).comm("dp", 0, 1, 2, 3)
+	for r := range 4 {
+		j.rank(r).Caps &^= rca.SeesKernels | rca.SeesSteps
+	}
+	j.in("dp", "AllReduce", []int{0, 1, 3}, unseen).in("dp", "AllReduce", []int{0, 1, 3}, unseen)
+	want{class: rca.NotEntered, cause: rca.CauseNotCalled, ranks: []int{2}, page: true, phrase: "has not called AllReduce #100"}.check(t, j.verdict())
+
+	j.in("dp", "AllReduce", []int{2}, unseen).in("dp", "AllReduce", []int{2}, unseen)
+	want{class: rca.Unknown, cause: rca.CauseUnknown, phrase: "nothing tells of its end"}.check(t, j.verdict())
+
+	for r := range 4 {
+		j.on(r, "dp").SinceCalled = 100 * time.Millisecond
+	}
+	want{class: rca.Healthy, cause: rca.CauseUnknown}.check(t, j.verdict())
+}

@@ -90,9 +90,32 @@ func started(r *rca.Rank, m *rca.Membership, o *rca.Op) startState {
 	return pick(o.State >= rca.OpEntered, startYes, startUnknown)
 }
 
-// waits says whether being in flight means anything for the operation.
-func waits(o *rca.Op) bool {
-	return !o.NoCompletion && o.State != rca.OpLeft
+// waits says whether being in flight means anything for the operation. Of one whose end nothing tells it does where a member
+// has not called it: it cannot have ended.
+func (x *standstill) waits(ci int32, o *rca.Op) bool {
+	if !o.NoCompletion || o.State == rca.OpLeft {
+		return o.State != rca.OpLeft
+	}
+	return x.least[ci] >= 0 && o.Number >= x.least[ci] && !job.IsP2P(o) && !oneSided(o.Func)
+}
+
+// leastCalled gives by communicator how many operations every member that was seen has called; -1 where that is not known,
+// or where sends and receives among them make the numbers differ.
+func leastCalled(x *job.Index) []int64 {
+	out := make([]int64, len(x.Comms))
+	for i := range x.Comms {
+		out[i] = -1
+		for k := range x.Comms[i].Members {
+			m := x.Comms[i].Members[k].Membership
+			if m == nil || m.Called < 0 || x.Comms[i].P2P || x.Nodes[x.Comms[i].Members[k].Node].Rank.Caps&rca.SeesCalls == 0 {
+				continue
+			}
+			if out[i] < 0 || m.Called < out[i] {
+				out[i] = m.Called
+			}
+		}
+	}
+	return out
 }
 
 // buildInstances gathers what every rank has in flight into instances and decides what each rank is really in: the
@@ -231,7 +254,7 @@ func (x *standstill) heads(r *rca.Rank, to []head) []head {
 		first := true
 		for i := range m.InFlight {
 			o := &m.InFlight[i]
-			if !waits(o) {
+			if !x.waits(x.CommOf[m.Comm], o) {
 				continue
 			}
 			to = append(to, head{op: o, m: m, comm: x.CommOf[m.Comm], started: started(r, m, o), first: first})

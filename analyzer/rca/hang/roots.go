@@ -214,7 +214,7 @@ func (w *waitFor) inFlight(v int32) bool {
 	r := w.Nodes[v].Rank
 	for i := range r.Memberships {
 		for k := range r.Memberships[i].InFlight {
-			if waits(&r.Memberships[i].InFlight[k]) {
+			if w.waits(w.CommOf[r.Memberships[i].Comm], &r.Memberships[i].InFlight[k]) {
 				return true
 			}
 		}

@@ -11,11 +11,12 @@ type standstill struct {
 	acts    [][]active // Heads by node.
 	insts   []instance
 	instAt  map[instKey]int32
+	least   []int64        // Operations that all members of a communicator have called, -1 unknown.
 	unclear map[int32]bool // Nodes of which only counts are known, that do not tell what others wait for.
 }
 
 func newStandstill(x *job.Index) *standstill {
-	s := &standstill{Index: x, unclear: map[int32]bool{}}
+	s := &standstill{Index: x, unclear: map[int32]bool{}, least: leastCalled(x)}
 	s.buildInstances()
 	return s
 }

@@ -337,7 +337,7 @@ func (b *builder) idle(n int32, r *rca.Rank) {
 		m := &r.Memberships[j]
 		for i := range m.InFlight {
 			o := &m.InFlight[i]
-			if !waits(o) || started(r, m, o) != startNo && o.State != rca.OpCalled {
+			if !b.x.waits(b.x.CommOf[m.Comm], o) || started(r, m, o) != startNo && o.State != rca.OpCalled {
 				continue
 			}
 			if first == nil || o.Age > first.Age || o.Age == first.Age && m.Comm < in.Comm {
