@@ -74,16 +74,19 @@ func TestOneRing(t *testing.T) {
 			{Host: "node2", Rank: 5, Component: "pcie", Kind: "link_width_reduced"},
 		}}, slowWant{rca.SlowComm, rca.CausePCIe, []int{5}, "outstanding 1.9 times"}},
 		{
-			"one link, and nothing tells its ends apart but that it is one direction", ring{hosts: 8, pace: 2, slower: func(r int) float64 { return pick(r == 5, 2.0, behind(r)) }},
+			"one link, and nothing tells its ends apart but that it is one direction",
+			ring{hosts: 8, pace: 2, slower: func(r int) float64 { return pick(r == 5, 2.0, behind(r)) }},
 			slowWant{rca.SlowComm, rca.CauseNetworkSend, []int{5}, "or the receiving end at rank 7"},
 		},
 		{
-			"a path with several NICs at either end", ring{hosts: 8, pace: 2, slower: func(r int) float64 { return pick(r/2 == 2, 2.0, behind(r)) }},
+			"a path with several NICs at either end",
+			ring{hosts: 8, pace: 2, slower: func(r int) float64 { return pick(r/2 == 2, 2.0, behind(r)) }},
 			slowWant{rca.SlowComm, rca.CauseNetworkSend, []int{-1}, "Path node2->node3"},
 		},
 		{"the whole network", ring{hosts: 8, pace: 2, slower: func(int) float64 { return 2 }}, slowWant{rca.GlobalSlow, rca.CauseUnknown, nil, "alike"}},
 		{
-			"a link inside a host, by its GPU's errors, not all asked", ring{hosts: 8, unseen: 4, pace: 2, slower: behind, facts: []rca.Fact{{Host: "node3", Rank: 6, Component: "gpu", Kind: "nvlink_errors", Value: 9}}},
+			"a link inside a host, by its GPU's errors, not all asked",
+			ring{hosts: 8, unseen: 4, pace: 2, slower: behind, facts: []rca.Fact{{Host: "node3", Rank: 6, Component: "gpu", Kind: "nvlink_errors", Value: 9}}},
 			slowWant{rca.SlowComm, rca.CauseGPU, []int{6}, "no flow over the network is what they wait for"},
 		},
 	} {
