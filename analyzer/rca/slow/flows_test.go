@@ -69,6 +69,58 @@ func TestPlaceOfSlowFlows(t *testing.T) {
 	}
 }
 
+// TestSharedNICIsNoPath: where two of four ranks send slowly to the same other host, and the others do not, the path is fine: it is
+// one NIC or the other, shared by two.
+func TestSharedNICIsNoPath(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		slow  func(from int) bool
+		ranks []int32
+		group string
+	}{
+		{"two of four", func(from int) bool { return from < 2 }, []int32{0, 1}, ""},
+		{"all four", func(from int) bool { return from < 4 }, nil, "path node0->node1"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			ev := rca.Evidence{JobID: "net", WorldSize: 16}
+			for r := range 16 {
+				ev.Ranks = append(ev.Ranks, rca.Rank{ID: r, Host: fmt.Sprintf("node%d", r/4), State: rca.ProcessRunning})
+			}
+			a := &slowAnalysis{timeline: &timeline{Index: job.NewIndex(&ev, rca.Options{}.WithDefaults())}}
+			var gs []flowGroup
+			for r := range 16 {
+				f := pick(c.slow(r), 3.0, 1.0)
+				gs = append(gs, flowGroup{node: int32(r), peers: []peerShare{{int32((r + 4) % 16), 1}}, now: 1e9 * f, ref: 1e9, ratio: f, weight: 1, lane: -1, slow: f > leastSlower})
+			}
+			f, ok := a.locateNet(gs, nil, 1.5)
+			if !ok || !slices.Equal(f.nodes, c.ranks) || f.group != c.group {
+				t.Errorf("%v %q, want %v %q", f.nodes, f.group, c.ranks, c.group)
+			}
+		})
+	}
+}
+
+// TestLinkBeforeEverybody: that a link is the reason can be sure where it is not which of its ends, and that everybody became slower
+// follows from it.
+func TestLinkBeforeEverybody(t *testing.T) {
+	a, gs := flowNet(6, nil, func(from, to int) float64 { return pick(from == 5 && to == 7, 3.0, 1.0) })
+	gs = slices.DeleteFunc(gs, func(g flowGroup) bool { return g.peers[0].node != (g.node+2)%12 }) // One way round only.
+	a.World = 0                                                                                    // Everybody was seen.
+	f, ok := a.locateNet(gs, nil, 1.15)
+	if !ok || f.weight > placed {
+		t.Fatalf("weight %v: the ends are told apart", f.weight)
+	}
+	f.weight = 0.55 // As where the receiving end explains a little better.
+	all := finding{class: rca.GlobalSlow, gain: 1.5, weight: 0.35}
+	if fs := a.localFirst([]finding{all, f}); fs[0].class != rca.SlowComm {
+		t.Errorf("%s goes first", fs[0].class)
+	}
+	f.link = false
+	if fs := a.localFirst([]finding{all, f}); fs[0].class != rca.GlobalSlow {
+		t.Errorf("an explanation that fits ill goes before everybody")
+	}
+}
+
 // TestTreeFlowsShareOneEnd: in a tree a rank's flows to several others are one sum; its neighbours' are slow in part.
 func TestTreeFlowsShareOneEnd(t *testing.T) {
 	a, _ := flowNet(6, nil, func(int, int) float64 { return 1 })
