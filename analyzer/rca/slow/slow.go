@@ -310,6 +310,9 @@ func (a *slowAnalysis) verdict() rca.Verdict {
 			v.Summary = fmt.Sprintf("None of the %d ranks that were seen takes noticeably longer than its peers; %d were not seen.", seen, a.World-seen)
 			v.Ask = a.unseenPartners()
 		}
+		if s := spellOf(a.series); s != nil {
+			v.Evidence = append(v.Evidence, fmt.Sprintf("%d of %d iterations took %.3g times as long as the others, and nobody stands out in them.", count(s.long), len(a.series), s.times))
+		}
 		return v
 	}
 	f := &fs[0]

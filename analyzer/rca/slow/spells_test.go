@@ -5,6 +5,7 @@ package slow
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -36,6 +37,9 @@ func TestH7SpikesOfTheNetwork(t *testing.T) {
 			j.Send = func(r, it int) float64 { return pick(c.in(it), c.send(r), 1.0) }
 			v := verdictOf(j.Evidence(), rca.Options{})
 			c.want.check(t, v)
+			if c.want.class == rca.Healthy && !slices.ContainsFunc(v.Evidence, func(e string) bool { return strings.Contains(e, "nobody stands out in them") }) {
+				t.Errorf("does not say that iterations took longer: %q", v.Evidence)
+			}
 			if v.Page != c.page {
 				t.Errorf("pages: %v, want %v (slowdown %v)", v.Page, c.page, v.Slowdown)
 			}
