@@ -8,6 +8,8 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -37,6 +39,33 @@ func local(id *trace.Identity) (nowNS uint64, k *nodeapi.Kernel, ok bool) {
 		return 0, nil, false
 	}
 	return uint64(now), &nodeapi.Kernel{State: processState(id), Verified: true, CPUCores: -1, ReadBytesPerSec: -1, WriteBytesPerSec: -1}, true
+}
+
+// copiedAt tells when a trace file was copied, on its writer's clock, where it was while the writer was at work: a copy's
+// file times, of which one may be kept from the original, are then just after the writer's last sign of life. What is under
+// way in it is not stuck for that. A file that its writer has mapped is no copy; of others nothing is known.
+func copiedAt(path string, s *trace.Snapshot) (nowNS uint64, ok bool) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return 0, false
+	}
+	file, ok := info.Sys().(*syscall.Stat_t)
+	if !ok || s.Status.HeartbeatNS == 0 || mapped(s.Identity.PID, file) {
+		return 0, false
+	}
+	for _, real := range []int64{file.Mtim.Nano(), file.Ctim.Nano()} {
+		at := real - int64(s.Status.RealMinusMonoNS) //nolint:gosec // Within int64 until the year 2262.
+		if gap := at - int64(s.Status.HeartbeatNS); gap >= 0 && gap < int64(10*time.Second) {
+			return uint64(at), true
+		}
+	}
+	return 0, false
+}
+
+// mapped says whether a process of this machine has the file in its memory.
+func mapped(pid uint32, file *syscall.Stat_t) bool {
+	maps, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", pid))
+	return err == nil && strings.Contains(string(maps), fmt.Sprintf(" %02x:%02x %d ", unix.Major(file.Dev), unix.Minor(file.Dev), file.Ino))
 }
 
 // processState reads /proc/PID/stat; another start time is another process.

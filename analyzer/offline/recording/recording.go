@@ -101,6 +101,9 @@ func ReadTrace(name string, data []byte) (*Node, error) {
 	if now, kernel, ok := local(id); ok {
 		n.NowNS, n.Frozen, p.Kernel = now, false, kernel
 	}
+	if now, ok := copiedAt(name, &p.Snapshot); ok {
+		n.NowNS, n.Frozen, p.Kernel = now, false, nil
+	}
 	var calls trace.Calls
 	calls.Absorb(events, p.Comms)
 	p.CallsSeen, p.Calls = calls.Seen, calls.List()

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/culprit-project/culprit/analyzer/offline/recording"
 	"github.com/culprit-project/culprit/analyzer/rca"
@@ -25,6 +26,12 @@ const second = uint64(1e9)
 // job writes the trace files of four ranks that are all in an AllReduce but for one.
 func job(t testing.TB, absent int32) []string {
 	t.Helper()
+	return jobAt(t, absent, 30*second, time.Unix(1100, 0))
+}
+
+// jobAt is a job whose ranks have been in that for a while, and gave their last sign of life at a time.
+func jobAt(t testing.TB, absent int32, stuck uint64, alive time.Time) []string {
+	t.Helper()
 	dir := t.TempDir()
 	var paths []string
 	for rank := range int32(4) {
@@ -37,12 +44,12 @@ func job(t testing.TB, absent int32) []string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		shape := tracetest.Shape{Comms: 1, NRanks: 4, Rank: rank, NowNS: 100 * second, Ops: 50, StuckNS: 30 * second}
+		shape := tracetest.Shape{Comms: 1, NRanks: 4, Rank: rank, NowNS: 100 * second, Ops: 50, StuckNS: stuck}
 		if rank == absent {
 			shape.StuckNS = 0
 		}
 		tracetest.Fill(w, shape)
-		w.SetStatus(trace.Status{HeartbeatNS: 100 * second, RealMinusMonoNS: 1000 * second})
+		w.SetStatus(trace.Status{HeartbeatNS: 100 * second, RealMinusMonoNS: uint64(alive.UnixNano()) - 100*second})
 		if err := w.Close(); err != nil {
 			t.Fatal(err)
 		}
@@ -93,6 +100,34 @@ func TestTraceFiles(t *testing.T) {
 	ev, _, _ := recording.Evidence(slices.Delete(slices.Clone(nodes), 2, 3))
 	if len(ev.Missing) != 1 || !slices.Equal(ev.Missing[0].Ranks, []int{2}) {
 		t.Errorf("missing %+v", ev.Missing)
+	}
+}
+
+// A copy made while the job was at work catches operations under way; one made later shows what never came to its end.
+func TestCopies(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		stuck  uint64
+		alive  time.Duration // Before the copy.
+		frozen bool
+		well   bool
+	}{
+		{"at work", second / 20, 0, false, true},
+		{"hanging, and seen to live", 30 * second, 0, false, false},
+		{"long after", second / 20, time.Hour, true, false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			var nodes []*recording.Node
+			for _, p := range jobAt(t, 2, tc.stuck, time.Now().Add(-tc.alive)) {
+				nodes = append(nodes, read(t, p))
+			}
+			if _, _, frozen := recording.Evidence(nodes); frozen != tc.frozen {
+				t.Errorf("frozen is %v", frozen)
+			}
+			if v := verdict(t, nodes...); (v.Class == rca.Healthy) != tc.well {
+				t.Errorf("%s: %s", v.Class, v.Summary)
+			}
+		})
 	}
 }
 

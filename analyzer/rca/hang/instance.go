@@ -87,7 +87,8 @@ func started(r *rca.Rank, m *rca.Membership, o *rca.Op) startState {
 		// Called but not enqueued is the CPU inside the call: whether it waits there for others is not known.
 		return pick(o.State == rca.OpCalled, startUnknown, startNo)
 	}
-	return pick(o.State >= rca.OpEntered, startYes, startUnknown)
+	// Steps that pass are the network's.
+	return pick(o.State == rca.OpEntered || o.State > rca.OpEntered && len(o.Flows) == 0, startYes, startUnknown)
 }
 
 // waits says whether being in flight means anything for the operation. Of one whose end nothing tells it does where a member
