@@ -251,8 +251,8 @@ type Completion struct {
 	EnteredNS      uint64    `json:"entered_ns,omitempty"`
 	LeftNS         uint64    `json:"left_ns,omitempty"`
 	GPUNS          uint64    `json:"gpu_ns,omitempty"`
-	Send           Direction `json:"send"`
-	Recv           Direction `json:"recv"`
+	Send           Direction `json:"send,omitzero"` // Of an operation with network flows of this direction.
+	Recv           Direction `json:"recv,omitzero"`
 }
 
 // LifecycleEvent is something that happened to the process or a communicator.

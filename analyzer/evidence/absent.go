@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	"github.com/culprit-project/culprit/analyzer/rca"
+	"github.com/culprit-project/culprit/analyzer/search"
 )
 
 // block is the ranks that launchers put on one host: consecutive, by local rank.
@@ -52,6 +53,18 @@ func (s *Session) absent() map[*Node][]int {
 			if _, known := s.processes[r]; !known {
 				out[n] = append(out[n], r)
 			}
+		}
+	}
+	return out
+}
+
+// besideAbsent gives a rank of each host that lacks some, as many as are worth asking: they can tell.
+func (s *Session) besideAbsent() []int {
+	absent := s.absent()
+	var out []int
+	for _, n := range slices.SortedFunc(maps.Keys(absent), byBase) {
+		if len(out) < search.MostEnds {
+			out = append(out, n.Ranks[0])
 		}
 	}
 	return out

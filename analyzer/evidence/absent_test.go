@@ -66,6 +66,11 @@ func TestRanksThatNeverCalled(t *testing.T) {
 			}
 		}
 		tc.spoil(s)
+		if tc.name == "one is not there" {
+			if beside := s.besideAbsent(); !slices.Equal(beside, []int{4}) {
+				t.Errorf("beside it are %v", beside)
+			}
+		}
 		ev := s.Evidence()
 		var got []int
 		for i := range ev.Ranks {

@@ -22,7 +22,7 @@ const learnComms = 64
 // counts of the communicators that it looks into become evidence as they are.
 func (s *Session) Survey(ctx context.Context, triggered []int) *search.Overview {
 	d := s.g.Directory
-	o := &search.Overview{Triggered: triggered}
+	o := &search.Overview{Triggered: append(s.besideAbsent(), triggered...)}
 	silent := map[*Node]bool{}
 	for _, r := range s.Ranks() {
 		if n := s.byRank[r]; !s.processes[r].Live && !silent[n] {

@@ -38,6 +38,21 @@ func back(c rca.Call) rca.Call {
 	return c
 }
 
+// Of a large job only some were asked, and the one that does not come is among them: as many as the job has must make the call.
+func TestC6H1InsideCallOfLargeJob(t *testing.T) {
+	const world = 10_240
+	for _, size := range []int{world, world / 2} { // Half of the job: nobody can tell which half.
+		call := initCall(size)
+		call.Since = 30 * time.Minute
+		j := newHungJob(8).calls(call, 0, 1, 2, 4, 5, 6, 7)
+		j.ev.WorldSize, j.ev.Partial = world, true
+		v := Analyze(j.ev, rca.Options{})
+		if named := v.Class == rca.NotEntered && len(v.Culprits) == 1 && v.Culprits[0].Rank == 3; named != (size == world) {
+			t.Errorf("%d of %d ranks must call: %s %+v: %s", size, world, v.Class, v.Culprits, v.Summary)
+		}
+	}
+}
+
 // TestC6H1InsideCall is CCL-D's H1, a rank that does not come, for the calls that make and end communicators: whoever is
 // inside waits for the members that are not.
 func TestC6H1InsideCall(t *testing.T) {

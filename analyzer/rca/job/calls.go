@@ -68,6 +68,9 @@ type joining struct {
 	rank     map[int][]*rca.Rank  // By rank: somebody may be reported twice.
 }
 
+// mostRanks bounds what a job's size may cost.
+const mostRanks = 1 << 20
+
 func newJoining(ev *rca.Evidence, groups map[rca.CommID]*callers) *joining {
 	js := &joining{ev: ev, known: map[rca.CommID]bool{}, names: map[rca.CommID]string{}, members: map[rca.CommID][]int{}, rank: map[int][]*rca.Rank{}}
 	for _, g := range groups {
@@ -102,7 +105,14 @@ func newJoining(ev *rca.Evidence, groups map[rca.CommID]*callers) *joining {
 	for i := range ev.Missing {
 		js.everyone = append(js.everyone, ev.Missing[i].Ranks...)
 	}
-	if ev.WorldSize > 0 && ev.WorldSize <= 4*len(ev.Ranks)+1024 {
+	// A size that nobody but the launcher tells may be garbage; one that a call takes, too, is the job's.
+	most := 4*len(ev.Ranks) + 1024
+	for _, g := range groups {
+		if g.any.Size == ev.WorldSize {
+			most = max(most, mostRanks)
+		}
+	}
+	if ev.WorldSize > 0 && ev.WorldSize <= most {
 		for r := range ev.WorldSize {
 			js.everyone = append(js.everyone, r)
 		}
