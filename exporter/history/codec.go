@@ -197,6 +197,13 @@ func appendDifferences(b []byte, mask byte, list, before []uint64) []byte {
 // flowList is what words.flow writes, in the same order: it is by far the most frequent record.
 type flowList [flowFields]uint64
 
+// Places among a flow's words.
+const (
+	flowOpIndex      = 7
+	flowOpGeneration = 8
+	flowPeerPolls    = 18
+)
+
 // flowFields is the number of a flow's words, as an array needs it.
 const flowFields = 30
 

@@ -36,64 +36,11 @@ type Collection struct {
 	quiet  []*watchdog.Log // Of a job, without a word on communication.
 }
 
-func (c *Collection) add(f File) {
+// add brings what a worker has read into one of the collection's lists.
+func add[T any](c *Collection, list *[]T, items ...T) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.Files = append(c.Files, f)
-}
-
-func (c *Collection) addDump(d *flightrecorder.Dump) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.dumps = append(c.dumps, d)
-}
-
-func (c *Collection) addRAS(r ...*ras.Report) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.ras = append(c.ras, r...)
-}
-
-func (c *Collection) addTable(t *optable.Table) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.tables = append(c.tables, t)
-}
-
-func (c *Collection) addNodes(n ...*recording.Node) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.nodes = append(c.nodes, n...)
-}
-
-func (c *Collection) addLog(l *inspector.Log) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.logs = append(c.logs, l)
-}
-
-func (c *Collection) addTrace(t *kineto.Trace) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.traces = append(c.traces, t)
-}
-
-func (c *Collection) addJobLog(l *watchdog.Log) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.jobLog = append(c.jobLog, l)
-}
-
-func (c *Collection) addQuiet(l *watchdog.Log) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.quiet = append(c.quiet, l)
-}
-
-func (c *Collection) addStacks(p ...pyspy.Process) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.stacks = append(c.stacks, p...)
+	*list = append(*list, items...)
 }
 
 // sort makes the result independent of which worker was faster.

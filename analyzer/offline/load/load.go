@@ -96,7 +96,7 @@ func (l *Loader) one(in input, got *Collection, room *budget) {
 	if in.path != stdinPath {
 		f, err := os.Open(in.path)
 		if err != nil {
-			got.add(File{Path: in.path, Error: fmt.Sprintf("opening: %v", unwrapPath(err))})
+			add(got, &got.Files, File{Path: in.path, Error: fmt.Sprintf("opening: %v", unwrapPath(err))})
 			return
 		}
 		defer func() { _ = f.Close() }()
@@ -106,7 +106,7 @@ func (l *Loader) one(in input, got *Collection, room *budget) {
 		l.understand(name, data, got)
 	}}
 	if err := u.unpack(in.path, in.size, r); err != nil {
-		got.add(File{Path: in.path, Bytes: in.size, Error: err.Error()})
+		add(got, &got.Files, File{Path: in.path, Bytes: in.size, Error: err.Error()})
 	}
 }
 

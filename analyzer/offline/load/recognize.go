@@ -81,11 +81,11 @@ func (l *Loader) understand(name string, data []byte, got *Collection) {
 				res.Kind = ""
 			}
 		}
-		got.add(res)
+		add(got, &got.Files, res)
 		return
 	}
 	res.Error = NotRecognised + describe(data)
-	got.add(res)
+	add(got, &got.Files, res)
 }
 
 // narrow gives text in UTF-16, as redirections on Windows write it, as UTF-8. Its byte order mark tells it.
@@ -155,7 +155,7 @@ func readFlightRecorder(name string, data []byte, got *Collection) (string, erro
 	if err != nil {
 		return "", err
 	}
-	got.addDump(d)
+	add(got, &got.dumps, d)
 	var warnings []string
 	if d.Truncated {
 		warnings = append(warnings, fmt.Sprintf("cut off: used the %d operations before the end", d.Recorded))
@@ -168,7 +168,7 @@ func readFlightRecorder(name string, data []byte, got *Collection) (string, erro
 
 func readRASJSON(name string, data []byte, got *Collection) (string, error) {
 	reports, err := ras.ParseJSON(name, data)
-	got.addRAS(reports...)
+	add(got, &got.ras, reports...)
 	if err != nil && len(reports) > 0 {
 		return fmt.Sprintf("cut off, what was whole is used: %v", err), nil
 	}
@@ -180,7 +180,7 @@ func readRASText(name string, data []byte, got *Collection) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	got.addRAS(r)
+	add(got, &got.ras, r)
 	return "", nil
 }
 
@@ -189,13 +189,13 @@ func readJobLog(name string, data []byte, got *Collection) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	got.addJobLog(l)
+	add(got, &got.jobLog, l)
 	return "", nil
 }
 
 // readQuietLog reads the log of ranks that say nothing of communication: while others' logs do, that says something.
 func readQuietLog(name string, data []byte, got *Collection) (string, error) {
-	got.addQuiet(watchdog.ParseQuiet(name, data))
+	add(got, &got.quiet, watchdog.ParseQuiet(name, data))
 	return "says nothing of communication", nil
 }
 
@@ -216,7 +216,7 @@ func (l *Loader) readOpTable(name string, data []byte, got *Collection) (string,
 	if err != nil {
 		return "", err
 	}
-	got.addTable(t)
+	add(got, &got.tables, t)
 	if t.Skipped > 0 {
 		return fmt.Sprintf("%d of %d rows left out: no rank, operation or times in them", t.Skipped, t.Skipped+len(t.Rows)), nil
 	}
@@ -237,7 +237,7 @@ func one(read func(string, []byte) (*recording.Node, error)) func(string, []byte
 func readRecording(read func(string, []byte) ([]*recording.Node, error)) func(string, []byte, *Collection) (string, error) {
 	return func(name string, data []byte, got *Collection) (string, error) {
 		nodes, err := read(name, data)
-		got.addNodes(nodes...)
+		add(got, &got.nodes, nodes...)
 		if err != nil && len(nodes) > 0 {
 			return fmt.Sprintf("only the first %d answers are whole: %v", len(nodes), err), nil
 		}
@@ -251,7 +251,7 @@ func readInspector(parse func(string, []byte) (*inspector.Log, error)) func(stri
 		if err != nil {
 			return "", err
 		}
-		got.addLog(l)
+		add(got, &got.logs, l)
 		return "", nil
 	}
 }
@@ -261,7 +261,7 @@ func readKineto(name string, data []byte, got *Collection) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	got.addTrace(t)
+	add(got, &got.traces, t)
 	if t.CutOff {
 		return "cut off: used what came before", nil
 	}
@@ -273,6 +273,6 @@ func readStacks(name string, data []byte, got *Collection) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	got.addStacks(p...)
+	add(got, &got.stacks, p...)
 	return "", nil
 }
