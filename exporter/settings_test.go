@@ -119,6 +119,24 @@ func TestServeFails(t *testing.T) {
 	}
 }
 
+// serveWith runs an exporter with further flags until the test ends, and gives its address.
+func serveWith(t *testing.T, flags ...string) string {
+	t.Helper()
+	addr := freeAddress(t)
+	s, err := parseFlags(append([]string{"--trace.dir=" + t.TempDir(), "--web.listen-address=" + addr, "--runtime.gomaxprocs=2"}, flags...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- serve(t.Context(), promslog.NewNopLogger(), s) }()
+	t.Cleanup(func() { // The test's context has ended by then.
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	return addr
+}
+
 // TestBasicAuthentication has the toolkit's web configuration guard every path.
 func TestBasicAuthentication(t *testing.T) {
 	config := filepath.Join(t.TempDir(), "web.yml")
@@ -127,22 +145,7 @@ func TestBasicAuthentication(t *testing.T) {
 	if err := os.WriteFile(config, []byte(users), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	addr := freeAddress(t)
-	s, err := parseFlags([]string{
-		"--trace.dir=" + t.TempDir(), "--web.listen-address=" + addr, "--web.config.file=" + config, "--runtime.gomaxprocs=2",
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- serve(ctx, promslog.NewNopLogger(), s) }()
-	defer func() {
-		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-	}()
+	addr := serveWith(t, "--web.config.file="+config)
 	waitHealthy(t, addr)
 	for _, path := range []string{"/", "/metrics", "/-/healthy", nodeapi.StatePath, nodeapi.TracePath} {
 		resp, err := http.Get("http://" + addr + path)
@@ -164,22 +167,7 @@ func TestTLS(t *testing.T) {
 	if err := os.WriteFile(config, []byte("tls_server_config:\n  cert_file: cert.pem\n  key_file: key.pem\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	addr := freeAddress(t)
-	s, err := parseFlags([]string{
-		"--trace.dir=" + t.TempDir(), "--web.listen-address=" + addr, "--web.config.file=" + config, "--runtime.gomaxprocs=2",
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- serve(ctx, promslog.NewNopLogger(), s) }()
-	defer func() {
-		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-	}()
+	addr := serveWith(t, "--web.config.file="+config)
 	client := http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool, ServerName: "node-1", MinVersion: tls.VersionTLS12}}}
 	defer client.CloseIdleConnections()
 	for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
