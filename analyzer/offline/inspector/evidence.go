@@ -42,15 +42,18 @@ func Evidence(logs []*Log) (ev rca.Evidence, notes []string, global bool) {
 	slices.SortStableFunc(records, func(x, y Record) int {
 		return cmp.Or(cmp.Compare(b.id(&x), b.id(&y)), cmp.Compare(x.Start, y.Start), cmp.Compare(x.DumpedAt, y.DumpedAt), cmp.Compare(x.Comm, y.Comm), cmp.Compare(x.Seq, y.Seq))
 	})
+	untimed = slices.ContainsFunc(records, func(r Record) bool { return r.Start == 0 })
+	if !averages && !slices.ContainsFunc(records, func(r Record) bool { return r.Start != 0 }) {
+		records = align(records, b.id)
+	}
 	for i := range records {
-		untimed = untimed || records[i].Start == 0
 		ev.Timeline = append(ev.Timeline, b.segment(&records[i]))
 	}
 	b.finish(&ev)
 	if averages {
 		notes = append(notes, "Prometheus text holds averages of a window and no ranks: GPUs were numbered by node and number")
 	} else if untimed {
-		notes = append(notes, "without NCCL_INSPECTOR_DUMP_VERBOSE=1 records have durations but no start: gaps between operations (computation) are not seen")
+		notes = append(notes, "without NCCL_INSPECTOR_DUMP_VERBOSE=1 records have durations but no start: who stays in an operation for less than the others came later, and what all ranks do between operations is not seen")
 	}
 	if cut > 0 {
 		notes = append(notes, fmt.Sprintf("%d logs end in the middle of a record", cut))

@@ -104,11 +104,19 @@ func SniffJSON(data []byte) bool {
 		(bytes.Contains(head, []byte(`"coll_perf"`)) || bytes.Contains(head, []byte(`"p2p_perf"`)) || bytes.Contains(head, []byte(`"inspector_output_format_version"`)))
 }
 
-// ParseJSON reads records one after another. A log that ends in the middle of one gives those before.
+// ParseJSON reads records one after another, or a list of them. A log that ends in the middle of one gives those before.
 func ParseJSON(file string, data []byte) (*Log, error) {
 	l := &Log{File: file}
+	data = bytes.TrimLeft(data, " \t\r\n\ufeff")
 	dec := json.NewDecoder(bytes.NewReader(data))
+	list := bytes.HasPrefix(data, []byte("["))
+	if list {
+		_, _ = dec.Token() // The bracket that was seen.
+	}
 	for {
+		if list && !dec.More() {
+			break
+		}
 		var j jsonRecord
 		err := dec.Decode(&j)
 		if errors.Is(err, io.EOF) {

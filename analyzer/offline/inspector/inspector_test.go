@@ -83,6 +83,83 @@ func TestWithoutTimes(t *testing.T) {
 	}
 }
 
+// Without times who leaves an operation together with the others and stays in it for less came later. Whose records are
+// lacking did not.
+func TestAlign(t *testing.T) {
+	const late, steps = 2, 40
+	log := func(rank int, lost bool, order []string) string {
+		var b strings.Builder
+		for step := range int64(steps) {
+			for _, fn := range order {
+				took := int64(5000)
+				if fn == "AllReduce" && rank != late {
+					took += 15_000
+				}
+				if lost && step%3 == 0 {
+					continue
+				}
+				fmt.Fprintf(&b, `{"header":{"id":"0xab","rank":%d,"n_ranks":4},"metadata":{"dump_timestamp_us":%d,"hostname":"h","pid":%d},"coll_perf":{"coll":%q,"coll_sn":%d,"coll_msg_size_bytes":65536,"coll_exec_time_us":%d}}`+"\n",
+					rank, 1_752_867_229_000_000+60_000*step, 100+rank, fn, step, took)
+			}
+		}
+		return b.String()
+	}
+	for _, tc := range []struct {
+		name  string
+		lost  int // Whose log lacks records; -1 nobody's.
+		order []string
+		list  bool
+	}{
+		{"all records", -1, []string{"AllReduce", "AllGather"}, false},
+		{"as a list", -1, []string{"AllReduce", "AllGather"}, true},
+		{"another's log lacks records", 1, []string{"AllReduce", "AllGather"}, false},
+		{"the late one's log lacks records", late, []string{"AllReduce", "AllGather"}, false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			var logs []*Log
+			for rank := range 4 {
+				text := log(rank, rank == tc.lost, tc.order)
+				if tc.list {
+					text = "[\n" + strings.Join(strings.Split(strings.TrimSpace(text), "\n"), ",\n") + "\n]\n"
+				}
+				l, err := ParseJSON(fmt.Sprint("log", rank), []byte(text))
+				if err != nil {
+					t.Fatal(err)
+				}
+				logs = append(logs, l)
+			}
+			ev, _, _ := Evidence(logs)
+			v := engine.Analyze(ev, rca.Options{})
+			if v.Class != rca.SlowCompute || len(v.Culprits) != 1 || v.Culprits[0].Rank != late {
+				t.Errorf("%s %v: %s", v.Class, v.Culprits, v.Summary)
+			}
+			// Of 60 ms a step it computes 15 longer than it might.
+			if tc.lost < 0 && (v.Slowdown < 1.2 || v.Slowdown > 1.5) {
+				t.Errorf("slowdown %g: %s", v.Slowdown, v.Summary)
+			}
+		})
+	}
+}
+
+// Ranks that wrote their operations in different orders are laid all the same, and nobody moves back in time.
+func TestAlignDisorder(t *testing.T) {
+	var records []Record
+	for rank, order := range [][]string{{"AllReduce", "AllGather"}, {"AllGather", "AllReduce"}} {
+		for _, fn := range order {
+			records = append(records, Record{Comm: "a", Rank: rank, Size: 2, Func: fn, Seq: 1, Peer: -1, Took: time.Millisecond, PID: rank})
+		}
+	}
+	got := align(records, func(r *Record) int { return r.PID })
+	if len(got) != 4 {
+		t.Fatalf("%d records", len(got))
+	}
+	for _, r := range got {
+		if r.Start <= 0 || r.End-r.Start != int64(r.Took) {
+			t.Errorf("%+v", r)
+		}
+	}
+}
+
 func TestPrometheusText(t *testing.T) {
 	text := `# HELP nccl_bus_bandwidth_gbs x
 nccl_bus_bandwidth_gbs{version="v5.1",slurm_job_id="7",node="n1",gpu="GPU0",comm_name="DP Group 0",n_nodes="1",nranks="2",collective="AllReduce",message_size="4-5GB",algo_proto="Ring_ll"} 678.263
