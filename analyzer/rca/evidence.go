@@ -234,4 +234,6 @@ type Missing struct {
 	Name  string // Its address or number.
 	Ranks []int  // Ranks it would have shown, if known.
 	Why   string
+	// Heard is how long ago anything was last heard of an exporter, by Prometheus for one; 0 unknown.
+	Heard time.Duration
 }

@@ -57,6 +57,19 @@ func (r *Recording) Answers(host int) bool {
 	return !slices.Contains(s.cfg.SilentHosts, host)
 }
 
+// Heard gives how long ago a scraper that asks every interval last had an answer of the host's exporter; 0: never.
+func (r *Recording) Heard(host int, interval time.Duration) time.Duration {
+	if slices.Contains(r.s.cfg.SilentHosts, host) {
+		return 0
+	}
+	now, lost := r.Now(), r.s.hosts[host].lostAt.Duration()
+	last := now - now%interval
+	if lost <= last {
+		last = (lost - 1) - (lost-1)%interval
+	}
+	return now - last
+}
+
 // State is what the host's exporter answers to GET /api/v1/state at the end of the run. It is an error to ask a host
 // that does not answer.
 func (r *Recording) State(h int) (*nodeapi.State, error) {

@@ -203,6 +203,44 @@ func TestRobustSilentHost(t *testing.T) {
 	}
 }
 
+// TestRobustHeard: a host was lost when the job stopped, so it was heard of until then. One that has been silent for longer, or
+// that was heard of since, does not answer for another reason; beside such a one the one lost is told apart.
+func TestRobustHeard(t *testing.T) {
+	lost := want{class: rca.Fault, cause: rca.CauseHostLost, ranks: []int{4, 5, 6, 7}, page: true}
+	unknown := want{class: rca.Unknown, cause: rca.CauseUnknown, ranks: []int{-1}, phrase: "but is not lost"}
+	for _, c := range []struct {
+		name  string
+		heard time.Duration
+		want  want
+	}{
+		{"nobody knows", 0, lost},
+		{"until the job stopped", 12 * time.Second, lost},
+		{"long silent", time.Hour, unknown},
+		{"heard since", 2 * time.Second, unknown},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			j := halfSeen()
+			for k, dp := range []string{"dp_0", "dp_1", "dp_2", "dp_3"} {
+				j.in(dp, "ReduceScatter", []int{k})
+			}
+			j.silence("node1").ev.Missing[0].Heard = c.heard
+			c.want.check(t, j.verdict())
+		})
+	}
+	j := newHungJob(12)
+	for h := range 3 {
+		for k := range 4 {
+			j.rank(4*h + k).Host = []string{"node0", "node1", "node2"}[h]
+		}
+	}
+	for k, dp := range []string{"dp_0", "dp_1", "dp_2", "dp_3"} {
+		j.comm(dp, k, 4+k, 8+k).in(dp, "ReduceScatter", []int{k})
+	}
+	j.silence("node1").silence("node2")
+	j.ev.Missing[0].Heard, j.ev.Missing[1].Heard = 12*time.Second, time.Hour
+	lost.check(t, j.verdict())
+}
+
 // TestRobustGroupWithoutKernels: sends and receives of one group run in one kernel, so they have no order, though without
 // kernel events a send that moved is known to run and a receive that got nothing is not.
 func TestRobustGroupWithoutKernels(t *testing.T) {
@@ -263,7 +301,9 @@ func TestRobustTreeAcrossHosts(t *testing.T) {
 // TestRobustEndsUnseen: where nothing tells of an operation's end, being in flight says nothing; but what a member has not
 // called cannot have ended. Where all have called it, whether anybody stands still is not known.
 func TestRobustEndsUnseen(t *testing.T) {
-	unseen := func(_ int, o *rca.Op) { o.State, o.KernelStarted, o.KernelStopped, o.NoCompletion = rca.OpEnqueued, -1, -1, true }
+	unseen := func(_ int, o *rca.Op) {
+		o.State, o.KernelStarted, o.KernelStopped, o.NoCompletion = rca.OpEnqueued, -1, -1, true
+	}
 	j := newHungJob(4).comm("dp", 0, 1, 2, 3)
 	for r := range 4 {
 		j.rank(r).Caps &^= rca.SeesKernels | rca.SeesSteps

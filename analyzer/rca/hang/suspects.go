@@ -86,6 +86,10 @@ func (w *waitFor) composeSilent(d *decision, v *rca.Verdict) {
 	if m := w.oneMissing(); m != nil && certain && m.What != "rank" && (!w.Ev.Partial || leadsTo(m, ids)) {
 		ids = slices.Clone(m.Ranks)
 		slices.Sort(ids)
+		if !w.silencedByLoss(m) {
+			w.composeSilentAlive(m, ids, v)
+			return
+		}
 		v.Class, v.Cause = rca.Fault, rca.CauseHostLost
 		// One silence explains all of them: they are not rivals.
 		v.Confidence = rca.Round(silentHostWeight * (0.5 + 0.5*d.covered) * (1 - 0.2*w.Lossy()))
@@ -216,29 +220,48 @@ func fromOthers(o *rca.Op) bool {
 	return slices.ContainsFunc(o.Flows, func(f rca.Flow) bool { return f.Send && f.Done > 0 || !f.Send && f.Ready > 0 })
 }
 
-// oneMissing gives the one source whose silence explains every rank that was not seen.
-func (x *standstill) oneMissing() *rca.Missing {
-	for i := range x.Ev.Missing {
-		m := &x.Ev.Missing[i]
+// oneMissing gives the one source whose silence explains every rank that was not seen; or, of several, the one that fell silent
+// when the job stopped, where the others are known to be silent for another reason.
+func (w *waitFor) oneMissing() *rca.Missing {
+	if w.Ev.Partial {
+		for i := range w.Ev.Missing {
+			if m := &w.Ev.Missing[i]; len(m.Ranks) > 0 {
+				return pick(w.onlyMissing(m), m, nil)
+			}
+		}
+		return nil
+	}
+	var all []int
+	var lost *rca.Missing
+	sources, candidates := 0, 0
+	for i := range w.Ev.Missing {
+		m := &w.Ev.Missing[i]
 		if len(m.Ranks) == 0 {
 			continue
 		}
-		if x.Ev.Partial {
-			if x.onlyMissing(m) {
-				return m
-			}
-			continue
-		}
-		all := true
-		for n := range x.Nodes {
-			nd := &x.Nodes[n]
-			all = all && (nd.Rank != nil || nd.ID < 0 || slices.Contains(m.Ranks, nd.ID))
-		}
-		if all && x.World-x.Seen <= len(m.Ranks) {
+		sources++
+		all = append(all, m.Ranks...)
+		if w.accountsFor(m.Ranks) {
 			return m
 		}
+		if m.Heard <= 0 || w.silencedByLoss(m) {
+			lost, candidates = m, candidates+1
+		}
+	}
+	if candidates == 1 && lost.Heard > 0 && sources > 1 && w.accountsFor(all) {
+		return lost
 	}
 	return nil
+}
+
+// accountsFor says that nobody but these ranks was not seen.
+func (w *waitFor) accountsFor(ranks []int) bool {
+	for n := range w.Nodes {
+		if nd := &w.Nodes[n]; nd.Rank == nil && nd.ID >= 0 && !slices.Contains(ranks, nd.ID) {
+			return false
+		}
+	}
+	return w.World-w.Seen <= len(ranks)
 }
 
 // onlyMissing: nobody else was asked and did not answer.

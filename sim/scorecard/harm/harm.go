@@ -120,17 +120,23 @@ func onHostNamed(host string) func(*rca.Rank) bool {
 	return func(r *rca.Rank) bool { return r.Host == host }
 }
 
-// drawSilent silences hosts. Prometheus still knows who was in which communicator.
+// drawSilent silences hosts: their exporters have been down for an hour, or answer Prometheus and not the analyzer. Prometheus
+// still knows who was in which communicator.
 func drawSilent(rng *rand.Rand, ev *rca.Evidence) Spoiler {
 	hosts := hostsOf(ev)
 	rng.Shuffle(len(hosts), func(i, j int) { hosts[i], hosts[j] = hosts[j], hosts[i] })
 	silent := hosts[:max(1, (len(hosts)+2)/5)]
 	slices.Sort(silent)
 	gone := map[int]bool{}
+	heard := time.Hour
+	if rng.IntN(2) == 0 {
+		const scrape = 5 * time.Second
+		heard = 1 + time.Duration(rng.Int64N(int64(scrape)))
+	}
 	return Spoiler{
 		States: func(ev *rca.Evidence) {
 			for _, h := range silent {
-				m := rca.Missing{What: "exporter", Name: h, Why: "no answer"}
+				m := rca.Missing{What: "exporter", Name: h, Why: "no answer", Heard: heard}
 				for i := range ev.Ranks {
 					if r := &ev.Ranks[i]; r.Host == h {
 						m.Ranks = append(m.Ranks, r.ID)

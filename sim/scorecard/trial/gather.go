@@ -50,7 +50,7 @@ func gather(rec *cluster.Recording) (*gathered, error) {
 	for h := range rec.Hosts() {
 		g.names = append(g.names, rec.HostName(h))
 		if !rec.Answers(h) {
-			g.ev.Missing = append(g.ev.Missing, rca.Missing{What: "exporter", Name: rec.HostName(h), Ranks: rec.RanksOf(h), Why: "no answer"})
+			g.ev.Missing = append(g.ev.Missing, rca.Missing{What: "exporter", Name: rec.HostName(h), Ranks: rec.RanksOf(h), Why: "no answer", Heard: rec.Heard(h, usual.scrape)})
 			continue
 		}
 		st, err := rec.State(h)
