@@ -6,10 +6,8 @@
 package config
 
 import (
-	"errors"
 	"fmt"
 	"io"
-	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -311,116 +309,6 @@ func Parse(text []byte) (*Config, error) {
 		return nil, err
 	}
 	return c, nil
-}
-
-// Check reports every field that cannot be, and compiles the templates.
-func (c *Config) Check() error {
-	var p problems
-	c.checkTemplates(&p)
-	c.checkPrometheus(&p)
-	c.checkAddresses(&p)
-	c.checkLimits(&p)
-	return errors.Join(p...)
-}
-
-// problems are what is wrong with a configuration.
-type problems []error
-
-func (p *problems) add(format string, args ...any) { *p = append(*p, fmt.Errorf(format, args...)) }
-
-func (c *Config) checkTemplates(p *problems) {
-	address, err := template.New("exporters.address").Option("missingkey=error").Parse(c.Exporters.Address)
-	if err != nil {
-		p.add("exporters.address: %w", err)
-	}
-	c.Exporters.address = address
-	if _, err := template.New("stacks.url").Parse(c.Stacks.URL); err != nil {
-		p.add("stacks.url: %w", err)
-	}
-	if _, err := template.New("runbook_url").Parse(c.RunbookURL); err != nil {
-		p.add("runbook_url: %w", err)
-	}
-	if c.Analysis.hangTriggers, err = regexp.Compile("^(?:" + c.Analysis.HangTriggers + ")$"); err != nil {
-		p.add("analysis.hang_triggers: %w", err)
-	}
-}
-
-func (c *Config) checkPrometheus(p *problems) {
-	for name, q := range map[string]string{
-		"processes": c.Prometheus.Queries.Processes, "comms": c.Prometheus.Queries.Comms,
-		"ages": c.Prometheus.Queries.Ages, "stalled": c.Prometheus.Queries.Stalled, "calls": c.Prometheus.Queries.Calls, "started": c.Prometheus.Queries.Started, "completed": c.Prometheus.Queries.Completed,
-		"pace": c.Prometheus.Queries.Pace, "waits": c.Prometheus.Queries.Waits, "kernels": c.Prometheus.Queries.Kernels,
-	} {
-		if _, err := Query(q, `x="y"`); err != nil {
-			p.add("prometheus.queries.%s: %w", name, err)
-		}
-	}
-	for i := range c.Prometheus.NodeEvidence {
-		if err := c.Prometheus.NodeEvidence[i].check(); err != nil {
-			p.add("prometheus.node_evidence[%d]: %w", i, err)
-		}
-	}
-	for name, l := range map[string]string{"job_id": c.Labels.JobID, "rank": c.Labels.Rank, "comm": c.Labels.Comm, "instance": c.Labels.Instance} {
-		if !model.LegacyValidation.IsValidLabelName(l) {
-			p.add("labels.%s: %q is no label name", name, l)
-		}
-	}
-}
-
-func (c *Config) checkAddresses(p *problems) {
-	urls := map[string]string{"prometheus.url": c.Prometheus.URL, "external_url": c.ExternalURL}
-	for i, u := range c.Alertmanager.URLs {
-		urls[fmt.Sprintf("alertmanager.urls[%d]", i)] = u
-	}
-	for name, u := range urls {
-		if err := checkURL(u); err != nil {
-			p.add("%s: %w", name, err)
-		}
-	}
-}
-
-func (c *Config) checkLimits(p *problems) {
-	for name, d := range map[string]model.Duration{
-		"prometheus.timeout": c.Prometheus.Timeout, "prometheus.lookback": c.Prometheus.Lookback,
-		"prometheus.refresh_interval": c.Prometheus.RefreshInterval,
-		"alertmanager.timeout":        c.Alertmanager.Timeout, "alertmanager.poll_interval": c.Alertmanager.PollInterval,
-		"exporters.timeout": c.Exporters.Timeout, "exporters.history_timeout": c.Exporters.HistoryTimeout, "analysis.deadline": c.Analysis.Deadline, "analysis.history": c.Analysis.History,
-		"incidents.retry_min": c.Incidents.RetryMin, "incidents.retry_max": c.Incidents.RetryMax,
-		"incidents.recheck": c.Incidents.Recheck, "incidents.passive_ttl": c.Incidents.PassiveTTL,
-		"incidents.silent": c.Incidents.Silent, "notify.resend_interval": c.Notify.Resend, "stacks.timeout": c.Stacks.Timeout,
-	} {
-		if d <= 0 {
-			p.add("%s: must be above 0", name)
-		}
-	}
-	for name, n := range map[string]int{
-		"exporters.concurrency": c.Exporters.Concurrency, "analysis.workers": c.Analysis.Workers,
-		"incidents.max_open": c.Incidents.MaxOpen, "notify.max_alerts": c.Notify.MaxAlerts,
-	} {
-		if n < 1 {
-			p.add("%s: must be at least 1", name)
-		}
-	}
-	if c.Notify.AlertName == "" {
-		p.add("notify.alert_name: must not be empty")
-	}
-	if c.Incidents.RetryMax < c.Incidents.RetryMin {
-		p.add("incidents.retry_max: is below retry_min")
-	}
-}
-
-func checkURL(s string) error {
-	if s == "" {
-		return nil
-	}
-	u, err := url.Parse(s)
-	if err != nil {
-		return err
-	}
-	if (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
-		return fmt.Errorf("%q is no http or https URL", s)
-	}
-	return nil
 }
 
 // Query fills a query template with label matchers.

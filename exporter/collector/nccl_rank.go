@@ -1,0 +1,241 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package collector
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	dto "github.com/prometheus/client_model/go"
+
+	"github.com/culprit-project/culprit/exporter/node"
+	"github.com/culprit-project/culprit/trace"
+)
+
+// rankMetrics emits the series of one process.
+type rankMetrics struct {
+	*budget
+	name    rankName
+	rank    string // As a label.
+	p       *node.Process
+	now     uint64
+	scratch []string
+}
+
+func (r *rankMetrics) gauge(d *series, v float64, labels ...string) {
+	if r.series(1) {
+		r.emit(d.gauge(v, r.labels(labels)...))
+	}
+}
+
+func (r *rankMetrics) counter(d *series, v float64, labels ...string) {
+	if r.series(1) {
+		r.emit(d.counter(v, r.labels(labels)...))
+	}
+}
+
+// labels puts the process's labels in front. The result is valid until the next call.
+func (r *rankMetrics) labels(more []string) []string {
+	if r.rank == "" {
+		r.rank = strconv.Itoa(int(r.name.rank))
+	}
+	r.scratch = append(append(r.scratch[:0], r.name.jobID, r.rank), more...)
+	return r.scratch
+}
+
+func (r *rankMetrics) process() {
+	p := r.p
+	id, st, t := &p.Snap.Identity, &p.Snap.Status, &p.Totals
+	pid := uint64(id.PID)
+	if p.Kernel.HostPID != 0 {
+		pid = uint64(p.Kernel.HostPID)
+	}
+	r.gauge(processInfoDesc, 1, p.Host, p.GPU, id.GPUUUID, node.NormalPCI(id.GPUPCIBusID), strings.Join(p.NICs(), ","), number(id.LocalRank), number(id.WorldSize), number(pid),
+		p.Place.Pod, p.Place.Namespace, p.Place.Container, p.Place.SlurmJob, p.Place.SlurmStep, number(id.WriterABI))
+	r.gauge(processStartDesc, seconds(id.CreatedRealNS))
+	if p.Dead() {
+		// What it waits for is no question any more; its stall would only repeat how long it has been dead.
+		r.gauge(processUpDesc, 0)
+	} else {
+		r.gauge(processUpDesc, 1)
+		var stall time.Duration
+		for _, s := range p.Stalls(r.now) {
+			stall = max(stall, s.For)
+		}
+		r.gauge(stallDesc, stall.Seconds())
+		r.gauge(groupOpenDesc, trace.Since(r.now, st.GroupOpenSinceNS).Seconds())
+		if n := p.Rates.SendSteps; n > 0 {
+			r.gauge(sendRateDesc, 1/float64(n))
+		}
+		if n := p.Rates.ReceiveSteps; n > 0 {
+			r.gauge(receiveRateDesc, 1/float64(n))
+		}
+	}
+	for f, v := range t.Func {
+		if v.Ops > 0 {
+			name := trace.Func(f).String()
+			r.counter(functionOpsDesc, float64(v.Ops), name)
+			r.counter(bytesDesc, float64(v.Bytes), name)
+			r.counter(opSecondsDesc, seconds(v.NS), name)
+			if v.KernelNS > 0 {
+				r.counter(kernelSecondsDesc, seconds(v.KernelNS), name)
+			}
+		}
+	}
+	if t.Send.Posted > 0 || t.Recv.Posted > 0 {
+		r.network(t)
+	}
+	r.iterations()
+	for _, v := range []struct {
+		reason string
+		count  uint64
+	}{
+		{"dropped_comm", st.DroppedComms},
+		{"dropped_op", st.DroppedOps},
+		{"dropped_flow", st.DroppedFlows},
+		{"contended", st.ContendedEvents},
+		{"stale", st.StaleEvents},
+		{"overrun", p.Overrun},
+	} {
+		r.counter(lostDesc, float64(v.count), v.reason)
+	}
+}
+
+// iterations emits the histogram of iterations once one was found.
+func (r *rankMetrics) iterations() {
+	var m dto.Metric
+	if err := r.p.Iterations.Write(&m); err != nil || m.GetHistogram().GetSampleCount() == 0 {
+		return
+	}
+	if r.series(len(m.GetHistogram().GetBucket()) + 3) { // The bucket +Inf, sum and count.
+		r.emit(iterationDesc.histogram(m.GetHistogram(), r.labels(nil)...))
+	}
+}
+
+// network emits what only processes with network flows have.
+func (r *rankMetrics) network(t *node.Totals) {
+	for i, v := range stages(&t.Send) {
+		r.counter(sendStepsDesc, float64(v), sendStages[i])
+	}
+	for i, v := range stages(&t.Recv) {
+		r.counter(receiveStepsDesc, float64(v), receiveStages[i])
+	}
+	for i, reason := range sendWaits {
+		r.counter(waitDesc, seconds(t.Send.WaitNS[i]), reason)
+	}
+	for i, reason := range receiveWaits {
+		r.counter(waitDesc, seconds(t.Recv.WaitNS[i]), reason)
+	}
+	r.counter(activeDesc, seconds(t.Send.ActiveNS))
+}
+
+func stages(t *node.DirectionTotals) [4]uint64 {
+	return [4]uint64{t.Posted, t.Ready, t.Transmitted, t.Done}
+}
+
+func (r *rankMetrics) comms() {
+	seen := map[trace.CommID]bool{}
+	// The youngest communicator of an id is the one that counts.
+	for _, c := range newestFirst(r.p.Snap.Comms) {
+		if c.Ended || c.OpsCalled == 0 && c.OpsStarted == 0 || seen[c.ID] {
+			continue
+		}
+		seen[c.ID] = true
+		comm := c.ID.String()
+		r.gauge(commInfoDesc, 1, comm, c.Name, number(c.Rank), number(c.NRanks), number(c.NNodes))
+		r.counter(opsStartedDesc, float64(c.OpsStarted), comm)
+		r.counter(opsCompletedDesc, float64(c.OpsCompleted), comm)
+		if age := r.p.OpAge(c, r.now); age >= oldOp && !r.p.Dead() {
+			r.gauge(opAgeDesc, age.Seconds(), comm)
+		}
+	}
+}
+
+// flowName is what tells a process's flow series apart.
+type flowName struct {
+	comm    trace.CommID
+	channel uint16
+	send    bool
+	peer    int32
+}
+
+func (r *rankMetrics) flows(opts NCCLOptions) {
+	wanted := map[[2]uint32]trace.CommID{}
+	for _, s := range r.p.Stalls(r.now) {
+		if opts.Detail == DetailFull || s.For >= opts.DetailAfter {
+			wanted[[2]uint32{s.Comm.Index, s.Comm.Generation}] = s.Comm.ID
+		}
+	}
+	if len(wanted) == 0 {
+		return
+	}
+	seen := map[flowName]bool{}
+	for i := range r.p.Snap.Flows {
+		f := &r.p.Snap.Flows[i]
+		id, ok := wanted[[2]uint32{f.CommIndex, f.CommGeneration}]
+		name := flowName{id, f.Channel, f.IsSend, f.Peer}
+		if !ok || f.State == trace.FlowIdle || seen[name] {
+			continue
+		}
+		seen[name] = true
+		r.flow(f, id.String())
+	}
+	r.queuePairs(wanted)
+}
+
+// queuePairs emits the queue pairs that were seen to carry one of the communicators.
+func (r *rankMetrics) queuePairs(wanted map[[2]uint32]trace.CommID) {
+	type qpName struct {
+		comm   trace.CommID
+		qp     uint32
+		device string
+	}
+	seen := map[qpName]bool{}
+	for i := range r.p.Snap.QPs {
+		q := &r.p.Snap.QPs[i]
+		id, ok := wanted[[2]uint32{uint32(q.CommIndex), q.CommGeneration}] //nolint:gosec // -1 is in no table.
+		name := qpName{id, q.QPNum, q.Device}
+		if !ok || q.CommIndex < 0 || seen[name] {
+			continue
+		}
+		seen[name] = true
+		comm, qp := id.String(), number(q.QPNum)
+		r.gauge(qpInfoDesc, 1, comm, qp, q.Device, number(q.DestQPNum), q.Remote, number(q.Peer), qpState(q.State))
+		r.counter(qpBytesDesc, float64(q.SendBytes), comm, qp, q.Device)
+		r.gauge(qpOutstandingDesc, max(0, float64(q.SendsPosted)-float64(q.SendsCompleted)), comm, qp, q.Device)
+		r.counter(qpErrorsDesc, float64(q.Errors), comm, qp, q.Device)
+	}
+}
+
+func qpState(s uint16) string {
+	if int(s) < len(qpStates) {
+		return qpStates[s]
+	}
+	return "unknown"
+}
+
+func (r *rankMetrics) flow(f *trace.Flow, comm string) {
+	channel, peer := number(uint32(f.Channel)), number(f.Peer)
+	direction, names := "receive", receiveStages
+	if f.IsSend {
+		direction, names = "send", sendStages
+	}
+	r.gauge(flowInfoDesc, 1, comm, channel, direction, peer, f.State.String(), f.Func.String(), number(f.OpNumber))
+	for i, v := range [4]uint32{f.Posted, f.Ready, f.Transmitted, f.Done} {
+		r.gauge(flowStepsDesc, float64(v), comm, channel, direction, peer, names[i])
+	}
+	r.gauge(flowStateDesc, trace.Since(r.now, f.StateSinceNS).Seconds(), comm, channel, direction, peer)
+}
+
+func newestFirst(comms []trace.Comm) []*trace.Comm {
+	sorted := make([]*trace.Comm, len(comms))
+	for i := range comms {
+		sorted[i] = &comms[i]
+	}
+	slices.SortStableFunc(sorted, func(a, b *trace.Comm) int { return cmp.Compare(b.CreatedNS, a.CreatedNS) })
+	return sorted
+}
