@@ -230,7 +230,10 @@ func (b *baseline) transfers() {
 		}
 		if jo.p2p {
 			k.comm = -1
-			k.a, k.b = min(s.node, t.segs[jo.parts[1]].node), max(s.node, t.segs[jo.parts[1]].node)
+			k.a, k.b = s.node, t.segs[jo.parts[1]].node // From the sender to the receiver.
+			if direction(s.Func) < 0 {
+				k.a, k.b = k.b, k.a
+			}
 		}
 		g, ok := at[k]
 		if !ok {

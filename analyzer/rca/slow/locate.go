@@ -300,6 +300,9 @@ func (a *slowAnalysis) slowGroup(gain float64) (finding, bool) {
 		return f, false // Everybody's and not much, or seen inside without any end standing out: the noise of a network.
 	}
 	switch {
+	case 2*len(common) > a.visitedRanks() && len(common) > 2:
+		f.class, f.weight = rca.GlobalSlow, 0.4
+		f.what = fmt.Sprintf("transfers of most ranks take %.2f times as long as they did or as others'", slow[0].ratio)
 	case len(common) == 1:
 		f.nodes, f.weight = common, 0.65
 	case one && host != "":

@@ -3,6 +3,12 @@
 
 package slow
 
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
 // coverage is what is left of an explanation's weight for what was not seen. A search was led to whom it asked by what is
 // known of all ranks; who else was not seen might have said anything.
 func (a *slowAnalysis) coverage() float64 {
@@ -65,4 +71,59 @@ func (a *slowAnalysis) gainOfTransfers(ideal func(*joint, int64) int64) float64 
 		}
 	}
 	return max(g, a.leastGainOf(float64(most)/float64(max(1, a.iters))/a.iterTime))
+}
+
+// clarity is what is left of the weight of having found nothing, where what was seen would not show everything: how long ranks
+// compute is not known where operations seem to begin when they are called, and little of it where records are lost.
+func (a *slowAnalysis) clarity() float64 {
+	c := 1 - 0.4*min(1, a.holes)
+	if a.startsUnseen() {
+		c *= 0.6
+	}
+	return c
+}
+
+// believable gives what is left of explanations by the ranks' own work. Where operations seem to begin when they are called, the
+// time between two is no computation: the GPU computes while the next one is queued already. It shows only who calls late, and
+// who waits in operations of which there is no record does so, too; so it is believed of one host alone, and not much.
+func (a *slowAnalysis) believable(fs []finding) []finding {
+	if !a.startsUnseen() {
+		return fs
+	}
+	const most = 0.6
+	var out []finding
+	for _, f := range fs {
+		if len(f.nodes) == 0 || len(a.hostsOf(f.nodes)) > 1 {
+			continue
+		}
+		f.weight = min(f.weight, most)
+		out = append(out, f)
+	}
+	return out
+}
+
+// limits says what of the job was not seen, so that nobody's standing out says little.
+func (a *slowAnalysis) limits() []string {
+	var out []string
+	if seen := a.visitedRanks(); seen < a.World {
+		out = append(out, fmt.Sprintf("%d of %d ranks were not seen", a.World-seen, a.World))
+	}
+	if a.holes > fewHoles {
+		out = append(out, "records are lost")
+	}
+	if a.startsUnseen() {
+		out = append(out, "kernels were not watched")
+	}
+	if !a.networkSeen() {
+		out = append(out, "the network was not watched")
+	}
+	return out
+}
+
+// networkSeen says that somebody showed what it sends over the network, or nobody would: the job is on one host.
+func (a *slowAnalysis) networkSeen() bool {
+	if !slices.Contains(a.across, true) {
+		return true
+	}
+	return slices.ContainsFunc(a.segs, func(s seg) bool { return s.SendFlows > 0 || s.SendWait != [3]time.Duration{} })
 }

@@ -125,7 +125,7 @@ func (a *slowAnalysis) verdictOfPauses(v rca.Verdict) rca.Verdict {
 	if a.paused.writing || a.paused.regular {
 		v.Confidence = 0.85
 	}
-	v.Confidence = rca.Round(v.Confidence * (1 - 0.4*a.Unseen()))
+	v.Confidence = rca.Round(v.Confidence * (1 - 0.4*a.Unseen()) * a.clarity())
 	v.Summary = a.paused.sentence(a)
 	v.Action = rca.ActionFor(v.Class, v.Cause)
 	return v

@@ -169,8 +169,10 @@ func (t *timeline) usualStays(absent [][]int32) []int64 {
 			k.comm = ci
 		}
 		if jo.p2p {
-			p := t.NodeOf(s.Peer)
-			k.a, k.b = min(s.node, p), max(s.node, p)
+			k.a, k.b = s.node, t.NodeOf(s.Peer) // From the sender to the receiver.
+			if direction(s.Func) < 0 {
+				k.a, k.b = k.b, k.a
+			}
 		}
 		by[k] = append(by[k], int32(j))
 	}

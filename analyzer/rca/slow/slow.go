@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/culprit-project/culprit/analyzer/rca"
 	"github.com/culprit-project/culprit/analyzer/rca/job"
@@ -229,10 +230,13 @@ func (a *slowAnalysis) findings() []finding {
 		}
 	}
 	if a.iters >= 2 {
-		add(a.heavyRanks())
-		add(a.becameSlower())
-		add(a.stage())
-		add(a.rotating())
+		own := []finding{}
+		for _, find := range []func() (finding, bool){a.heavyRanks, a.becameSlower, a.stage, a.rotating} {
+			if f, ok := find(); ok {
+				own = append(own, f)
+			}
+		}
+		out = append(out, a.believable(own)...)
 	}
 	net := a.network()
 	out = append(out, net...)
@@ -295,7 +299,7 @@ func (a *slowAnalysis) verdict() rca.Verdict {
 		return a.verdictOfPauses(v)
 	}
 	if len(fs) == 0 {
-		v.Class, v.Confidence = rca.Healthy, rca.Round(0.8*(1-0.4*a.Unseen()))
+		v.Class, v.Confidence = rca.Healthy, rca.Round(0.8*(1-0.4*a.Unseen())*a.clarity())
 		v.Summary = "No rank, link or stage takes noticeably longer than its peers."
 		if a.iters < 2 {
 			v.Class, v.Confidence = rca.Unknown, 0.3
@@ -316,6 +320,12 @@ func (a *slowAnalysis) verdict() rca.Verdict {
 		return v
 	}
 	f := &fs[0]
+	if limits := a.limits(); f.class == rca.GlobalSlow && f.weight < evenly && len(limits) > 0 {
+		v.Class, v.Confidence = rca.Unknown, 0.3
+		v.Summary = fmt.Sprintf("Iterations take %.3g times as long as they should, and nothing that was seen shows whose time it is: %s.", f.gain, strings.Join(limits, "; "))
+		v.Ask = a.unseenPartners()
+		return v
+	}
 	a.mix(fs)
 	v.Class, v.Cause = f.class, f.cause
 	v.Code = v.Class.Code()

@@ -54,65 +54,68 @@ func TestUnevenCutOfWhichLittleIsWonBack(t *testing.T) {
 	}
 }
 
+// slowCases are faults of small jobs, and what is said of them.
+var slowCases = []struct {
+	name       string
+	dp, pp, tp int
+	edit       func(*rcatest.SlowJob)
+	want       slowWant
+}{
+	{"healthy", 4, 2, 2, func(*rcatest.SlowJob) {}, slowWant{class: rca.Healthy, cause: rca.CauseUnknown}},
+	{
+		"one rank computes longer", 4, 2, 2, func(j *rcatest.SlowJob) { j.Compute = rcatest.One(5, 1.5) },
+		slowWant{rca.SlowCompute, rca.CauseGPU, []int{5}, "in nearly every iteration"},
+	},
+	{"its first of a pipeline, the others wait", 2, 4, 1, func(j *rcatest.SlowJob) { j.Compute = rcatest.One(1, 1.6) }, slowWant{rca.SlowCompute, rca.CauseGPU, []int{1}, "longer than its peers"}},
+	{"every fourth iteration", 4, 2, 2, func(j *rcatest.SlowJob) {
+		j.Compute = func(r, it int) float64 { return pick(r == 9 && it%4 == 1, 2.5, 1.0) }
+	}, slowWant{rca.SlowCompute, rca.CauseGPU, []int{9}, "of 1"}},
+	{"from the middle on", 4, 2, 2, func(j *rcatest.SlowJob) {
+		j.Iters = 16
+		j.Compute = func(r, it int) float64 { return pick(r == 2 && it >= 8, 1.5, 1.0) }
+	}, slowWant{rca.SlowCompute, rca.CauseGPU, []int{2}, ""}},
+	{"a whole host", 4, 1, 2, func(j *rcatest.SlowJob) {
+		j.Compute = func(r, _ int) float64 { return pick(r == 2 || r == 3, 1.5, 1.0) }
+	}, slowWant{rca.SlowCompute, rca.CauseGPU, []int{2, 3}, "their peers"}},
+	{"a host that calls late", 4, 2, 2, func(j *rcatest.SlowJob) {
+		j.Host = func(r, _ int) time.Duration { return pick(r == 5, 300*time.Millisecond, 0) }
+	}, slowWant{rca.SlowCompute, rca.CauseCPU, []int{5}, "calls late"}},
+	{"cpu by the node's evidence", 4, 2, 2, func(j *rcatest.SlowJob) {
+		j.Compute = rcatest.One(5, 1.5)
+		j.Facts = []rca.Fact{{Host: "node2", Rank: -1, Component: "cpu", Kind: "cpu_pressure", Value: 0.7}}
+	}, slowWant{rca.SlowCompute, rca.CauseCPU, []int{5}, ""}},
+	{"an uneven cut", 2, 4, 1, func(j *rcatest.SlowJob) {
+		j.Compute = func(r, _ int) float64 { return pick(r/2 == 3, 1.6, 1.0) }
+	}, slowWant{rca.Imbalance, rca.CauseStage, []int{-1}, "ranks 6, 7"}},
+	{"two stages cut a little unevenly", 2, 2, 1, func(j *rcatest.SlowJob) {
+		j.Compute = func(r, _ int) float64 { return pick(r < 2, 1.12, 1.0) }
+	}, slowWant{class: rca.Healthy, cause: rca.CauseUnknown}},
+	{"half of the ranks, all at once", 4, 1, 2, func(j *rcatest.SlowJob) {
+		j.Iters = 16
+		j.Compute = func(r, it int) float64 { return pick(r < 4 && it >= 8, 1.5, 1.0) }
+	}, slowWant{rca.SlowCompute, rca.CauseGPU, []int{0, 1, 2, 3}, "ompute"}},
+	{"a stage, all at once", 2, 2, 2, func(j *rcatest.SlowJob) {
+		j.Iters = 16
+		j.Compute = func(r, it int) float64 { return pick(r >= 4 && it >= 8, 1.5, 1.0) }
+	}, slowWant{rca.Imbalance, rca.CauseStage, []int{-1}, "ranks 4, 5, 6, 7"}},
+	{"uneven data", 8, 1, 1, func(j *rcatest.SlowJob) {
+		j.Compute = func(r, it int) float64 { return pick(r == (it*5)%8, 1.6, 1.0) }
+	}, slowWant{rca.Imbalance, rca.CauseData, []int{-1}, "no machine is bad"}},
+	{"everybody alike", 4, 2, 2, func(j *rcatest.SlowJob) {
+		j.Iters = 16
+		j.Compute = func(_, it int) float64 { return pick(it >= 8, 1.4, 1.0) }
+	}, slowWant{rca.GlobalSlow, rca.CauseUnknown, nil, "1.4"}},
+	{"a NIC, sending", 4, 2, 2, func(j *rcatest.SlowJob) { j.Send = rcatest.One(5, 4) }, slowWant{rca.SlowComm, rca.CauseNetworkSend, []int{5}, "outstanding"}},
+	{"PCIe by the node's evidence", 4, 2, 2, func(j *rcatest.SlowJob) {
+		j.Send = rcatest.One(5, 4)
+		j.Facts = []rca.Fact{{Host: "node2", Rank: 5, Component: "pcie", Kind: "link_width_reduced", Value: 4, Expected: 16}}
+	}, slowWant{rca.SlowComm, rca.CausePCIe, []int{5}, ""}},
+	{"a slow flush", 4, 2, 2, func(j *rcatest.SlowJob) { j.Flush, j.PCIe = rcatest.One(5, 80), true }, slowWant{rca.SlowComm, rca.CausePCIe, []int{5}, "between NIC and GPU"}},
+	{"a starved proxy", 4, 2, 2, func(j *rcatest.SlowJob) { j.Flush = rcatest.One(5, 80) }, slowWant{rca.SlowComm, rca.CauseProxy, []int{5}, "does not get to run"}},
+}
+
 func TestSlowKinds(t *testing.T) {
-	for _, c := range []struct {
-		name       string
-		dp, pp, tp int
-		edit       func(*rcatest.SlowJob)
-		want       slowWant
-	}{
-		{"healthy", 4, 2, 2, func(*rcatest.SlowJob) {}, slowWant{class: rca.Healthy, cause: rca.CauseUnknown}},
-		{
-			"one rank computes longer", 4, 2, 2, func(j *rcatest.SlowJob) { j.Compute = rcatest.One(5, 1.5) },
-			slowWant{rca.SlowCompute, rca.CauseGPU, []int{5}, "in nearly every iteration"},
-		},
-		{"its first of a pipeline, the others wait", 2, 4, 1, func(j *rcatest.SlowJob) { j.Compute = rcatest.One(1, 1.6) }, slowWant{rca.SlowCompute, rca.CauseGPU, []int{1}, "longer than its peers"}},
-		{"every fourth iteration", 4, 2, 2, func(j *rcatest.SlowJob) {
-			j.Compute = func(r, it int) float64 { return pick(r == 9 && it%4 == 1, 2.5, 1.0) }
-		}, slowWant{rca.SlowCompute, rca.CauseGPU, []int{9}, "of 1"}},
-		{"from the middle on", 4, 2, 2, func(j *rcatest.SlowJob) {
-			j.Iters = 16
-			j.Compute = func(r, it int) float64 { return pick(r == 2 && it >= 8, 1.5, 1.0) }
-		}, slowWant{rca.SlowCompute, rca.CauseGPU, []int{2}, ""}},
-		{"a whole host", 4, 1, 2, func(j *rcatest.SlowJob) {
-			j.Compute = func(r, _ int) float64 { return pick(r == 2 || r == 3, 1.5, 1.0) }
-		}, slowWant{rca.SlowCompute, rca.CauseGPU, []int{2, 3}, "their peers"}},
-		{"a host that calls late", 4, 2, 2, func(j *rcatest.SlowJob) {
-			j.Host = func(r, _ int) time.Duration { return pick(r == 5, 300*time.Millisecond, 0) }
-		}, slowWant{rca.SlowCompute, rca.CauseCPU, []int{5}, "calls late"}},
-		{"cpu by the node's evidence", 4, 2, 2, func(j *rcatest.SlowJob) {
-			j.Compute = rcatest.One(5, 1.5)
-			j.Facts = []rca.Fact{{Host: "node2", Rank: -1, Component: "cpu", Kind: "cpu_pressure", Value: 0.7}}
-		}, slowWant{rca.SlowCompute, rca.CauseCPU, []int{5}, ""}},
-		{"an uneven cut", 2, 4, 1, func(j *rcatest.SlowJob) {
-			j.Compute = func(r, _ int) float64 { return pick(r/2 == 3, 1.6, 1.0) }
-		}, slowWant{rca.Imbalance, rca.CauseStage, []int{-1}, "ranks 6, 7"}},
-		{"two stages cut a little unevenly", 2, 2, 1, func(j *rcatest.SlowJob) {
-			j.Compute = func(r, _ int) float64 { return pick(r < 2, 1.12, 1.0) }
-		}, slowWant{class: rca.Healthy, cause: rca.CauseUnknown}},
-		{"half of the ranks, all at once", 4, 1, 2, func(j *rcatest.SlowJob) {
-			j.Iters = 16
-			j.Compute = func(r, it int) float64 { return pick(r < 4 && it >= 8, 1.5, 1.0) }
-		}, slowWant{rca.SlowCompute, rca.CauseGPU, []int{0, 1, 2, 3}, "ompute"}},
-		{"a stage, all at once", 2, 2, 2, func(j *rcatest.SlowJob) {
-			j.Iters = 16
-			j.Compute = func(r, it int) float64 { return pick(r >= 4 && it >= 8, 1.5, 1.0) }
-		}, slowWant{rca.Imbalance, rca.CauseStage, []int{-1}, "ranks 4, 5, 6, 7"}},
-		{"uneven data", 8, 1, 1, func(j *rcatest.SlowJob) {
-			j.Compute = func(r, it int) float64 { return pick(r == (it*5)%8, 1.6, 1.0) }
-		}, slowWant{rca.Imbalance, rca.CauseData, []int{-1}, "no machine is bad"}},
-		{"everybody alike", 4, 2, 2, func(j *rcatest.SlowJob) {
-			j.Iters = 16
-			j.Compute = func(_, it int) float64 { return pick(it >= 8, 1.4, 1.0) }
-		}, slowWant{rca.GlobalSlow, rca.CauseUnknown, nil, "1.4"}},
-		{"a NIC, sending", 4, 2, 2, func(j *rcatest.SlowJob) { j.Send = rcatest.One(5, 4) }, slowWant{rca.SlowComm, rca.CauseNetworkSend, []int{5}, "outstanding"}},
-		{"PCIe by the node's evidence", 4, 2, 2, func(j *rcatest.SlowJob) {
-			j.Send = rcatest.One(5, 4)
-			j.Facts = []rca.Fact{{Host: "node2", Rank: 5, Component: "pcie", Kind: "link_width_reduced", Value: 4, Expected: 16}}
-		}, slowWant{rca.SlowComm, rca.CausePCIe, []int{5}, ""}},
-		{"a slow flush", 4, 2, 2, func(j *rcatest.SlowJob) { j.Flush, j.PCIe = rcatest.One(5, 80), true }, slowWant{rca.SlowComm, rca.CausePCIe, []int{5}, "between NIC and GPU"}},
-		{"a starved proxy", 4, 2, 2, func(j *rcatest.SlowJob) { j.Flush = rcatest.One(5, 80) }, slowWant{rca.SlowComm, rca.CauseProxy, []int{5}, "does not get to run"}},
-	} {
+	for _, c := range slowCases {
 		for _, compute := range []bool{false, true} {
 			t.Run(c.name+pick(compute, ", computations recorded", ""), func(t *testing.T) {
 				j := rcatest.NewSlowJob(c.dp, c.pp, c.tp)
