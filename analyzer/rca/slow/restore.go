@@ -25,6 +25,10 @@ type lostRecord struct {
 // lostNumber is the number of a send or receive that has one, as the other side's record shows, and is not known.
 const lostNumber = -2
 
+// leastLost is the share of a timeline from which on putting lost records back is worth building it again: histories that do not
+// end at the same operation lack a few.
+const leastLost = 0.002
+
 // restore puts lost records back. Operations are matched by number, so that a lost record is a hole and no shift; when the
 // operation ended the other members tell, and what it was. Before it the rank is taken to have computed as long as it does at
 // this place in the iterations around; if it came last by that, then when all that the others waited for was there. That they
@@ -33,7 +37,7 @@ const lostNumber = -2
 // time of the operation like a computation of the rank's. The timeline itself when nothing is lost.
 func (t *timeline) restore() *timeline {
 	lost := t.lostRecords()
-	if len(lost) == 0 {
+	if float64(len(lost)) < leastLost*float64(len(t.segs)) || len(lost) == 0 {
 		return t
 	}
 	tl := make([]rca.Segment, 0, len(t.segs)+len(lost))
