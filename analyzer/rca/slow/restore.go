@@ -183,7 +183,11 @@ func (t *timeline) usualStays(absent [][]int32) []int64 {
 	out := make([]int64, len(t.jobs))
 	for _, js := range by {
 		slices.SortStableFunc(js, func(x, y int32) int {
-			return cmp.Compare(t.segs[t.jobs[x].parts[0]].Number, t.segs[t.jobs[y].parts[0]].Number)
+			a, b := &t.segs[t.jobs[x].parts[0]], &t.segs[t.jobs[y].parts[0]]
+			if t.jobs[x].p2p { // Each side has its own number.
+				return cmp.Or(cmp.Compare(a.Iteration, b.Iteration), cmp.Compare(a.Seq, b.Seq))
+			}
+			return cmp.Or(cmp.Compare(a.Number, b.Number), cmp.Compare(a.Iteration, b.Iteration), cmp.Compare(a.Seq, b.Seq))
 		})
 		stays, whole := make([]int64, len(js)), make([]bool, len(js))
 		for i, j := range js {
