@@ -98,6 +98,7 @@ func Read(file string, data []byte, columns map[string]string, rank int) (*Table
 		return nil, err
 	}
 	cells := make([]cell, len(header))
+	numbers := sample(data)
 	for {
 		record, err := r.Read()
 		if errors.Is(err, io.EOF) {
@@ -111,6 +112,9 @@ func Read(file string, data []byte, columns map[string]string, rank int) (*Table
 			return nil, fmt.Errorf("reading row: %w", err)
 		}
 		for i, s := range record {
+			if numbers != plain {
+				s = numbers.plain(s)
+			}
 			cells[i] = textCell(s)
 		}
 		if err := b.row(cells); err != nil {
@@ -118,6 +122,24 @@ func Read(file string, data []byte, columns map[string]string, rank int) (*Table
 		}
 	}
 	return b.finish()
+}
+
+// sample finds out how the table writes numbers from its first rows.
+func sample(data []byte) notation {
+	_, r, err := open(data)
+	if err != nil {
+		return plain
+	}
+	const rows = 256
+	var cells []string
+	for range rows {
+		record, err := r.Read()
+		if err != nil {
+			break
+		}
+		cells = append(cells, record...)
+	}
+	return notationOf(cells)
 }
 
 // open reads the header and gives a reader of the rows.
