@@ -80,3 +80,17 @@ func TestWhoGetsOnIsAskedForItsPast(t *testing.T) {
 		t.Errorf("nobody gets on: %s", v.Summary)
 	}
 }
+
+// TestUnseenSenderHasNoStandIn: a rank that is done and waits for nobody is not who an unseen rank waits for, where nothing but
+// sends and receives runs between them.
+func TestUnseenSenderHasNoStandIn(t *testing.T) {
+	j := newHungJob(4).comm("pp", 0, 1, 2, 3).in("pp", "Recv", []int{3}, func(_ int, o *rca.Op) { o.Peer, o.Number = 2, -1 })
+	for r := range 4 {
+		j.on(r, "pp").FuncCalled = map[string]int64{"Send": 5, "Recv": 5}
+	}
+	j.ev.Ranks = slices.Delete(j.ev.Ranks, 2, 3)
+	j.ev.Missing = []rca.Missing{{What: "rank", Name: "2", Ranks: []int{2}, Why: "no dump"}}
+	if v := j.verdict(); slices.Contains(rcatest.CulpritRanks(v), 0) || slices.Contains(rcatest.CulpritRanks(v), 1) {
+		t.Errorf("%v: %s", rcatest.CulpritRanks(v), v.Summary)
+	}
+}

@@ -153,8 +153,12 @@ func (w *waitFor) behind(unseen []root) []root {
 		if !slices.ContainsFunc(unseen, touches) {
 			continue
 		}
+		// Whom the unseen may wait for stands out: several that are outside alike may as well have nothing left to do.
+		several := w.idleIn(k) > 1
 		for i := range k.Members {
-			near[k.Members[i].Node] = true
+			if n := k.Members[i].Node; !several || !w.isIdle(n) {
+				near[n] = true
+			}
 		}
 	}
 	var out []root
@@ -164,7 +168,7 @@ func (w *waitFor) behind(unseen []root) []root {
 			continue
 		}
 		h, ok := w.hardRoot(v)
-		if !ok && w.row[v] == w.row[v+1] && !w.inFlight(v) && !job.Dead(r) {
+		if !ok && w.isIdle(v) {
 			if l := w.leafOf(v, -1); l.class == rca.NotEntered && l.weight >= 0.5 {
 				h, ok = root{kind: rootOutside, nodes: []int32{v}, peer: -1, inst: -1, channel: -1, vertex: []int32{v}, leaf: l}, true
 			}
@@ -175,6 +179,22 @@ func (w *waitFor) behind(unseen []root) []root {
 		}
 	}
 	return out
+}
+
+// isIdle says that a living rank waits for nobody and is in nothing.
+func (w *waitFor) isIdle(v int32) bool {
+	r := w.Nodes[v].Rank
+	return r != nil && !w.counted(v) && !job.Dead(r) && w.row[v] == w.row[v+1] && !w.inFlight(v)
+}
+
+func (w *waitFor) idleIn(c *job.Comm) int {
+	n := 0
+	for i := range c.Members {
+		if w.isIdle(c.Members[i].Node) {
+			n++
+		}
+	}
+	return n
 }
 
 func best(rs []root) float64 {
