@@ -1,29 +1,28 @@
 // Copyright 2026 The Culprit Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Throughput, operation rate and iteration time of each job over each window, and the healthy baseline of each. A rate is the
-// mean over the ranks that were seen: a scrape that failed must not look like a job at half its speed.
+// Throughput, operation rate and iteration time of each job over each window, and the healthy baseline of each. A rate is per
+// living rank that was seen: a scrape that failed must not look like a job at half its speed, nor the end of a job, where rates
+// go on for their window after the ranks. These rules read most of all; matching ranks one by one would cost as much again.
 {
   culpritRecords+:: {
     local config = $._config,
     local q = (import '../lib/promql.libsonnet')(config),
 
-    // Aggregates something of the processes of each job.
-    local ofJobs(aggregate, vector) = '%s by (%s) (\n  %s\n)' % [aggregate, q.job, std.strReplace(q.living(vector), '\n', '\n  ')],
-    local rate(metric, window) = 'rate(%s[%s])' % [q.metric(metric), window],
-    local perProcess(vector) = 'sum by (%s) (%s)' % [q.process, vector],
+    local sumOfRates(metric, window) = 'sum by (%s) (rate(%s[%s]))' % [q.job, q.metric(metric), window],
+    local perRank(vector) = '%s\n/\ncount by (%s) (%s == 1)' % [vector, q.job, q.metric('nccl_process_up')],
 
     // low: trouble is below the healthy range; otherwise it is above.
     slowSignals:: [
-      { name: 'nccl_bytes', op: 'rate', low: true, expr(w): ofJobs('avg', perProcess(rate('nccl_bytes_total', w))) },
-      { name: 'nccl_function_ops', op: 'rate', low: true, expr(w): ofJobs('avg', perProcess(rate('nccl_function_ops_total', w))) },
+      { name: 'nccl_bytes', op: 'rate', low: true, expr(w): perRank(sumOfRates('nccl_bytes_total', w)) },
+      { name: 'nccl_function_ops', op: 'rate', low: true, expr(w): perRank(sumOfRates('nccl_function_ops_total', w)) },
       {
         name: 'nccl_iteration_seconds',
         op: 'mean',
         low: false,
         expr(w): '%s\n/\n(%s > 0)' % [
-          ofJobs('sum', rate('nccl_iteration_seconds_sum', w)),
-          ofJobs('sum', rate('nccl_iteration_seconds_count', w)),
+          sumOfRates('nccl_iteration_seconds_sum', w),
+          sumOfRates('nccl_iteration_seconds_count', w),
         ],
       },
     ],
