@@ -83,23 +83,13 @@ func (a *slowAnalysis) clarity() float64 {
 	return c
 }
 
-// believable gives what is left of explanations by the ranks' own work. Where operations seem to begin when they are called, the
-// time between two is no computation: the GPU computes while the next one is queued already. It shows only who calls late, and
-// who waits in operations of which there is no record does so, too; so it is believed of one host alone, and not much.
-func (a *slowAnalysis) believable(fs []finding) []finding {
-	if !a.startsUnseen() {
-		return fs
-	}
+// believable tempers what is said of ranks' own work where operations seem to begin when they are called. The time between two
+// is then no computation: the GPU computes while the next one is queued already. It shows only who calls late, and who waits in
+// operations of which there is no record does so, too; so it is believed of one host alone beside its peers, and not much.
+func (a *slowAnalysis) believable(f finding, ok bool) (finding, bool) {
 	const most = 0.6
-	var out []finding
-	for _, f := range fs {
-		if len(f.nodes) == 0 || len(a.hostsOf(f.nodes)) > 1 {
-			continue
-		}
-		f.weight = min(f.weight, most)
-		out = append(out, f)
-	}
-	return out
+	f.weight = min(f.weight, most)
+	return f, ok && len(f.nodes) > 0 && len(a.hostsOf(f.nodes)) == 1
 }
 
 // limits says what of the job was not seen, so that nobody's standing out says little.

@@ -230,13 +230,14 @@ func (a *slowAnalysis) findings() []finding {
 		}
 	}
 	if a.iters >= 2 {
-		own := []finding{}
-		for _, find := range []func() (finding, bool){a.heavyRanks, a.becameSlower, a.stage, a.rotating} {
-			if f, ok := find(); ok {
-				own = append(own, f)
-			}
+		if a.startsUnseen() {
+			add(a.believable(a.heavyRanks()))
+		} else {
+			add(a.heavyRanks())
+			add(a.becameSlower())
+			add(a.stage())
+			add(a.rotating())
 		}
-		out = append(out, a.believable(own)...)
 	}
 	net := a.network()
 	out = append(out, net...)
