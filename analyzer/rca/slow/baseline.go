@@ -203,8 +203,10 @@ type transferGroup struct {
 	comm   int32
 	a, b   int32
 	joints []int32
-	median int64
-	quick  int64
+	// inferred are those of two ranks of which one has no record: what they take is no measurement.
+	inferred []int32
+	median   int64
+	quick    int64
 }
 
 func (b *baseline) transfers() {
@@ -241,8 +243,13 @@ func (b *baseline) transfers() {
 			at[k] = g
 			groups = append(groups, transferGroup{class: k.class, comm: k.comm, a: k.a, b: k.b})
 		}
+		if jo.p2p && slices.ContainsFunc(jo.parts, func(p int32) bool { return t.segs[p].restored }) {
+			groups[g].inferred = append(groups[g].inferred, int32(j))
+			continue
+		}
 		groups[g].joints = append(groups[g].joints, int32(j))
 	}
+	groups = slices.DeleteFunc(groups, func(g transferGroup) bool { return len(g.joints) == 0 })
 	byClass := map[transferClass][]int{}
 	var classes []transferClass
 	for g := range groups {
@@ -335,6 +342,9 @@ func (b *baseline) class(groups []transferGroup, ids []int) {
 		}
 		for _, j := range gr.joints {
 			b.transfer[j] = ideal
+		}
+		for _, j := range gr.inferred {
+			b.transfer[j] = min(t.jobs[j].transfer, ideal)
 		}
 		const noteworthy = 1.15
 		if ratio := float64(gr.median) / float64(max(1, ideal)); ratio >= noteworthy {
