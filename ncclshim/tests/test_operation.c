@@ -36,43 +36,48 @@ static struct culprit_comm comm_of(const struct view *v) {
   return c;
 }
 
-// An AllReduce between nodes on two channels, followed from the call to the end, under every version of the ABI.
-static void lifecycle(int abi, const char *events) {
-  setenv("CULPRIT_EVENTS", events, 1);
-  nccl_load(abi);
-  void *comm = nccl_init(COMM_ID, "dp_group", 2, 4, 1);
-  struct view v = view_open();
-  CHECK_EQ(v.header->writer_abi, abi);
+// A job in which one AllReduce between nodes on two channels is followed from the call to the end.
+struct followed {
+  struct view v;
+  void *comm;
+  bool kernels;  // The GPU's events are there.
+  void *op;
+};
 
-  struct culprit_comm c = comm_of(&v);
+static const struct nccl_op all_reduce = {.count = 1 << 20, .seq = 41, .channels = 2};
+
+static void check_comm(const struct followed *j) {
+  const struct culprit_comm c = comm_of(&j->v);
   CHECK_EQ(c.comm_id, (long long)COMM_ID);
   CHECK_EQ(c.nranks, 4);
   CHECK_EQ(c.rank, 1);
   CHECK_EQ(c.nnodes, 2);
   CHECK_TEXT(c.name, "dp_group");
   CHECK_EQ(c.in_use, 1);
+}
 
-  const bool kernels = (nccl_mask & CULPRIT_NCCL_KERNEL_CH) != 0;
-  const struct nccl_op desc = {.count = 1 << 20, .seq = 41, .channels = 2};
-  void *group_api = nccl_group_api(comm);
-  void *call = nccl_call(comm, group_api, &desc);
-  struct culprit_op o;
+// The API's event comes first, where there is one; then the launch.
+static void call_and_launch(struct followed *j, int abi) {
+  void *group_api = nccl_group_api(j->comm);
+  void *call = nccl_call(j->comm, group_api, &all_reduce);
   if (abi >= 5) {
-    o = op_of(&v, 0);
+    const struct culprit_op o = op_of(&j->v, 0);
     CHECK_EQ(o.state, CULPRIT_OP_CALLED);
     CHECK_EQ(o.func, CULPRIT_FUNC_ALLREDUCE);
     CHECK_EQ(o.bytes, 4 << 20);
-    CHECK(VIEW_HEAD(&v, group_open_since_ns) != 0);
+    CHECK(VIEW_HEAD(&j->v, group_open_since_ns) != 0);
     nccl_stop(call);
   }
-  void *group = nccl_group(comm, group_api);
-  void *op = nccl_launch(comm, call, group, &desc);
-  nccl_stop(op);
+  void *group = nccl_group(j->comm, group_api);
+  j->op = nccl_launch(j->comm, call, group, &all_reduce);
+  nccl_stop(j->op);
   nccl_stop(group);
   nccl_stop(group_api);
-  CHECK_EQ(VIEW_HEAD(&v, group_open_since_ns), 0);
+  CHECK_EQ(VIEW_HEAD(&j->v, group_open_since_ns), 0);
+}
 
-  o = op_of(&v, 0);
+static void check_enqueued(const struct followed *j) {
+  const struct culprit_op o = op_of(&j->v, 0);
   CHECK_EQ(o.state, CULPRIT_OP_ENQUEUED);
   CHECK_EQ(o.seq, 41);
   CHECK_EQ(o.algo, CULPRIT_ALGO_RING);
@@ -85,61 +90,64 @@ static void lifecycle(int abi, const char *events) {
   CHECK_EQ(o.peer, -1);
   CHECK(o.called_ns != 0 && o.enqueued_ns >= o.called_ns);
   CHECK(o.user_tid != 0);
-  CHECK_EQ(comm_of(&v).ops_in_flight, 1);
-  CHECK_EQ(comm_of(&v).seq_started[CULPRIT_FUNC_ALLREDUCE], 42);
+  CHECK_EQ(comm_of(&j->v).ops_in_flight, 1);
+  CHECK_EQ(comm_of(&j->v).seq_started[CULPRIT_FUNC_ALLREDUCE], 42);
+}
 
+// Kernels start and stop, proxies do three steps each.
+static void move(const struct followed *j) {
   void *k0 = NULL, *k1 = NULL;
-  if (kernels) {
-    k0 = nccl_kernel(comm, op, 0, 5000);
-    k1 = nccl_kernel(comm, op, 1, 5100);
-    o = op_of(&v, 0);
+  if (j->kernels) {
+    k0 = nccl_kernel(j->comm, j->op, 0, 5000);
+    k1 = nccl_kernel(j->comm, j->op, 1, 5100);
+    const struct culprit_op o = op_of(&j->v, 0);
     CHECK_EQ(o.state, CULPRIT_OP_ENTERED);
     CHECK_EQ(o.kernel_started, 3);
     CHECK(o.entered_ns != 0);
   }
   void *proxies[4];
-  for (int i = 0; i < 4; i++) proxies[i] = nccl_proxy(comm, op, i / 2, i % 2 ? 2 : 0, 3, i % 2);
+  for (int i = 0; i < 4; i++) proxies[i] = nccl_proxy(j->comm, j->op, i / 2, i % 2 ? 2 : 0, 3, i % 2);
   for (int i = 0; i < 4; i++) CHECK(proxies[i] != NULL);
-  o = op_of(&v, 0);
-  CHECK_EQ(o.proxy_started, 4);
+  CHECK_EQ(op_of(&j->v, 0).proxy_started, 4);
   for (int i = 0; i < 4; i++) {
-    if (i % 2) nccl_send_steps(comm, proxies[i], 0, 3, 1000);
-    else nccl_recv_steps(comm, proxies[i], 0, 3, 2000);
-    if (i == 0) CHECK_EQ(op_of(&v, 0).state, CULPRIT_OP_MOVING);
+    if (i % 2) nccl_send_steps(j->comm, proxies[i], 0, 3, 1000);
+    else nccl_recv_steps(j->comm, proxies[i], 0, 3, 2000);
+    if (i == 0) CHECK_EQ(op_of(&j->v, 0).state, CULPRIT_OP_MOVING);
   }
-  CHECK(op_of(&v, 0).first_step_ns != 0);
-  if (kernels) {
-    CHECK_EQ(op_of(&v, 0).state, CULPRIT_OP_MOVING);
+  CHECK(op_of(&j->v, 0).first_step_ns != 0);
+  if (j->kernels) {
+    CHECK_EQ(op_of(&j->v, 0).state, CULPRIT_OP_MOVING);
     nccl_state(k0, CULPRIT_NCCL_KERNEL_CH_STOP, 5000 + 700);
     nccl_stop(k0);
-    CHECK_EQ(op_of(&v, 0).kernel_stopped, 1);
-    CHECK_EQ(op_of(&v, 0).state, CULPRIT_OP_MOVING);
+    CHECK_EQ(op_of(&j->v, 0).kernel_stopped, 1);
+    CHECK_EQ(op_of(&j->v, 0).state, CULPRIT_OP_MOVING);
     nccl_state(k1, CULPRIT_NCCL_KERNEL_CH_STOP, 5100 + 900);
     nccl_stop(k1);
   }
   for (int i = 0; i < 4; i++) nccl_stop(proxies[i]);
+}
 
-  // The end is provisional: another proxy operation might still come.
-  o = op_of(&v, 0);
+// The end is provisional: another proxy operation might still come. Its time is returned.
+static uint64_t check_provisional_end(const struct followed *j) {
+  const struct culprit_op o = op_of(&j->v, 0);
   CHECK_EQ(o.state, CULPRIT_OP_LEFT);
   CHECK(o.left_ns >= o.enqueued_ns);
-  CHECK_EQ(comm_of(&v).ops_in_flight, 0);
-  CHECK_EQ(VIEW_HEAD(&v, completions_head), 0);
+  CHECK_EQ(comm_of(&j->v).ops_in_flight, 0);
+  CHECK_EQ(VIEW_HEAD(&j->v, completions_head), 0);
+  return o.left_ns;
+}
 
-  // A later operation's first proxy operation proves that none will.
-  const struct nccl_op next = {.count = 1 << 20, .seq = 42, .channels = 2};
-  void *op2 = nccl_op_simple(comm, &next);
-  void *proxy2 = nccl_proxy(comm, op2, 0, 2, 3, 1);
-  CHECK(op_gone(&v, 0));
-  const struct culprit_completion d = last_completion(&v);
+static void check_completion(const struct followed *j, uint64_t left_ns) {
+  CHECK(op_gone(&j->v, 0));
+  const struct culprit_completion d = last_completion(&j->v);
   CHECK_EQ(d.comm_id, (long long)COMM_ID);
   CHECK_EQ(d.number, 0);
   CHECK_EQ(d.seq, 41);
   CHECK_EQ(d.func, CULPRIT_FUNC_ALLREDUCE);
   CHECK_EQ(d.bytes, 4 << 20);
-  CHECK_EQ(d.flags, kernels ? 0 : CULPRIT_OP_LEFT_INFERRED);
-  CHECK_EQ(d.gpu_ns, kernels ? 900 : 0);
-  CHECK_EQ(d.left_ns, o.left_ns);
+  CHECK_EQ(d.flags, j->kernels ? 0 : CULPRIT_OP_LEFT_INFERRED);
+  CHECK_EQ(d.gpu_ns, j->kernels ? 900 : 0);
+  CHECK_EQ(d.left_ns, left_ns);
   CHECK_EQ(d.send.flows, 2);
   CHECK_EQ(d.send.steps, 6);
   CHECK_EQ(d.send.bytes, 6000);
@@ -150,22 +158,47 @@ static void lifecycle(int abi, const char *events) {
   CHECK_EQ(d.send.slowest_channel, 1);  // The flow that finished last.
   CHECK(d.send.first_step_ns <= d.send.last_step_ns);
 
-  c = comm_of(&v);
+  const struct culprit_comm c = comm_of(&j->v);
   CHECK_EQ(c.ops_called, 2);
   CHECK_EQ(c.ops_started, 2);
   CHECK_EQ(c.ops_completed, 1);
   CHECK_EQ(c.func_completed[CULPRIT_FUNC_ALLREDUCE], 1);
   CHECK_EQ(c.func_bytes[CULPRIT_FUNC_ALLREDUCE], 4 << 20);
   CHECK_EQ(c.func_ns[CULPRIT_FUNC_ALLREDUCE], d.left_ns - d.enqueued_ns);
+}
+
+static void check_closed(const struct followed *j) {
+  CHECK_EQ(comm_of(&j->v).in_use, 0);
+  CHECK((comm_of(&j->v).flags & CULPRIT_COMM_FINALIZED) != 0);
+  CHECK_EQ(view_live_ops(&j->v), 0);
+  CHECK_EQ(view_live_flows(&j->v), 0);
+  CHECK_EQ(VIEW_HEAD(&j->v, stale_events), 0);
+  CHECK_EQ(VIEW_HEAD(&j->v, contended_events), 0);
+  CHECK(VIEW_HEAD(&j->v, closed_ns) != 0);
+}
+
+// The same under every version of the ABI.
+static void lifecycle(int abi, const char *events) {
+  setenv("CULPRIT_EVENTS", events, 1);
+  nccl_load(abi);
+  struct followed j = {.comm = nccl_init(COMM_ID, "dp_group", 2, 4, 1)};
+  j.v = view_open();
+  j.kernels = (nccl_mask & CULPRIT_NCCL_KERNEL_CH) != 0;
+  CHECK_EQ(j.v.header->writer_abi, abi);
+  check_comm(&j);
+  call_and_launch(&j, abi);
+  check_enqueued(&j);
+  move(&j);
+  const uint64_t left_ns = check_provisional_end(&j);
+
+  // A later operation's first proxy operation proves that none will come.
+  const struct nccl_op next = {.count = 1 << 20, .seq = 42, .channels = 2};
+  void *op2 = nccl_op_simple(j.comm, &next);
+  void *proxy2 = nccl_proxy(j.comm, op2, 0, 2, 3, 1);
+  check_completion(&j, left_ns);
   nccl_stop(proxy2);
-  nccl_finalize(comm);
-  CHECK_EQ(comm_of(&v).in_use, 0);
-  CHECK((comm_of(&v).flags & CULPRIT_COMM_FINALIZED) != 0);
-  CHECK_EQ(view_live_ops(&v), 0);
-  CHECK_EQ(view_live_flows(&v), 0);
-  CHECK_EQ(VIEW_HEAD(&v, stale_events), 0);
-  CHECK_EQ(VIEW_HEAD(&v, contended_events), 0);
-  CHECK(VIEW_HEAD(&v, closed_ns) != 0);
+  nccl_finalize(j.comm);
+  check_closed(&j);
 }
 
 static void lifecycle_v4(void) { lifecycle(4, "-kernelch"); }

@@ -39,6 +39,14 @@ static void *load_verbs(void) {
   return library;
 }
 
+// traced starts a job with the interposer and the plugin, and opens its trace.
+static struct view traced(void) {
+  load_verbs();
+  nccl_load(6);
+  nccl_init(1, NULL, 2, 4, 0);
+  return view_open();
+}
+
 static struct culprit_qp qp_of(const struct view *v, uint32_t i) {
   const struct culprit_section *s = view_section(v, CULPRIT_SECTION_QPS);
   CHECK(i < s->count);
@@ -54,16 +62,13 @@ static int send_one(struct verbs_qp *qp, uint64_t id, uint32_t bytes, unsigned f
   return qp->context->post_send(qp, &wr, &bad);
 }
 
-static void queue_pairs(void) {
-  load_verbs();
-  nccl_load(6);
-  void *comm = nccl_init(1, NULL, 2, 4, 0);
-  struct view v = view_open();
+// A queue pair is seen when it is made, and says where it leads once it is connected.
+static void queue_pair_connects(void) {
+  struct view v = traced();
   CHECK((v.header->capabilities & CULPRIT_CAP_QPS) == 0);
   struct verbs_context *context = open_device(NULL);
-  struct verbs_cq *cq = create_cq(context);
-  struct verbs_qp_init_attr init = {0};
-  struct verbs_qp *qp = create_qp(NULL, &init);
+  CHECK(create_cq(context) != NULL);
+  struct verbs_qp *qp = create_qp(NULL, &(struct verbs_qp_init_attr){0});
   CHECK((v.header->capabilities & CULPRIT_CAP_QPS) != 0);
   struct culprit_qp q = qp_of(&v, 0);
   CHECK_EQ(q.in_use, 1);
@@ -86,8 +91,16 @@ static void queue_pairs(void) {
   CHECK_EQ(q.port, 1);
   CHECK(memcmp(q.remote_gid, attr.dgid, 16) == 0);
   CHECK(q.connected_ns >= q.created_ns);
+}
 
-  // NCCL's progress thread: this flow's data is ready, and is posted next.
+// NCCL's progress thread: a flow's data is ready, and is posted next. By that a queue pair is known to be the flow's.
+static void queue_pair_finds_its_flow(void) {
+  load_verbs();
+  nccl_load(6);
+  void *comm = nccl_init(1, NULL, 2, 4, 0);
+  struct view v = view_open();
+  struct verbs_cq *cq = create_cq(open_device(NULL));
+  struct verbs_qp *qp = create_qp(NULL, &(struct verbs_qp_init_attr){0});
   void *op = nccl_op_simple(comm, &(struct nccl_op){.count = 8, .channels = 1});
   void *p = nccl_proxy(comm, op, 2, 3, 4, 1);
   void *s = nccl_step(comm, p, 0);
@@ -97,7 +110,7 @@ static void queue_pairs(void) {
   nccl_state(s, CULPRIT_NCCL_SEND_PEER_WAIT, 0);
   CHECK_EQ(send_one(qp, 2, 1000, VERBS_SEND_SIGNALED), 0);
   nccl_state(s, CULPRIT_NCCL_SEND_WAIT, 1000);
-  q = qp_of(&v, 0);
+  struct culprit_qp q = qp_of(&v, 0);
   CHECK_EQ(q.peer, 3);
   struct culprit_flow f;
   CHECK(view_flow(&v, q.flow_index, &f));
@@ -112,18 +125,25 @@ static void queue_pairs(void) {
   q = qp_of(&v, 0);
   CHECK_EQ(q.sends_completed, 2);
   CHECK(q.active_ns > 0 && q.epochs >= 1);
+  nccl_finalize(comm);
+}
 
-  // Another flow's post on another queue pair.
-  struct verbs_qp *other = create_qp(NULL, &init);
+// Posts and completions count for the queue pair that they are on, and so does its end.
+static void queue_pairs_are_told_apart(void) {
+  struct view v = traced();
+  struct verbs_cq *cq = create_cq(open_device(NULL));
+  struct verbs_qp *qp = create_qp(NULL, &(struct verbs_qp_init_attr){0}), *other = create_qp(NULL, &(struct verbs_qp_init_attr){0});
   CHECK_EQ(send_one(other, 3, 50, VERBS_SEND_SIGNALED), 0);
   CHECK_EQ(qp_of(&v, 1).flow_index, UINT32_MAX);
   CHECK_EQ(qp_of(&v, 1).send_bytes, 50);
+  CHECK_EQ(qp_of(&v, 0).send_bytes, 0);
 
   struct verbs_recv_wr second = {.wr_id = 5}, first = {.wr_id = 4, .next = &second}, *bad = NULL;
   CHECK_EQ(qp->context->post_recv(qp, &first, &bad), 0);
   CHECK_EQ(send_one(qp, 666, 20, VERBS_SEND_SIGNALED), 0);
+  struct verbs_wc wc[4];
   CHECK_EQ(cq->context->poll_cq(cq, 4, wc), 4);
-  q = qp_of(&v, 0);
+  const struct culprit_qp q = qp_of(&v, 0);
   CHECK_EQ(q.receives_posted, 2);
   CHECK_EQ(q.receives_completed, 2);
   CHECK_EQ(q.errors, 1);
@@ -132,15 +152,11 @@ static void queue_pairs(void) {
   CHECK_EQ(destroy_qp(qp), 0);
   CHECK_EQ(qp_of(&v, 0).in_use, 0);
   CHECK_EQ(qp_of(&v, 1).in_use, 1);
-  nccl_finalize(comm);
 }
 
 // More signaled sends outstanding than can be told apart: the counts stay bounded and come right in the end.
 static void many_outstanding(void) {
-  load_verbs();
-  nccl_load(6);
-  nccl_init(1, NULL, 2, 4, 0);
-  struct view v = view_open();
+  struct view v = traced();
   struct verbs_cq *cq = create_cq(open_device(NULL));
   struct verbs_qp *qp = create_qp(NULL, &(struct verbs_qp_init_attr){.sq_sig_all = 1});
   struct verbs_wc wc[64];
@@ -170,10 +186,7 @@ static void without_tracing(void) {
 
 // Slots of destroyed queue pairs are given away, numbers come again.
 static void queue_pairs_come_and_go(void) {
-  load_verbs();
-  nccl_load(6);
-  nccl_init(1, NULL, 2, 4, 0);
-  struct view v = view_open();
+  struct view v = traced();
   create_cq(open_device(NULL));
   for (int i = 0; i < 20000; i++) CHECK_EQ(destroy_qp(create_qp(NULL, &(struct verbs_qp_init_attr){0})), 0);
   CHECK_EQ(v.header->qps_high, 1);
@@ -185,10 +198,7 @@ static void queue_pairs_come_and_go(void) {
 
 // Two devices number their queue pairs alike.
 static void two_devices(void) {
-  load_verbs();
-  nccl_load(6);
-  nccl_init(1, NULL, 2, 4, 0);
-  struct view v = view_open();
+  struct view v = traced();
   struct verbs_qp_init_attr init = {.sq_sig_all = 1};
   struct verbs_cq *first_cq = create_cq(open_device(NULL));
   struct verbs_qp *first = create_qp(NULL, &init);
@@ -207,10 +217,7 @@ static void two_devices(void) {
 
 // The time with a send outstanding, and the epochs of 32,768 ns that it touches.
 static void epochs(void) {
-  load_verbs();
-  nccl_load(6);
-  nccl_init(1, NULL, 2, 4, 0);
-  struct view v = view_open();
+  struct view v = traced();
   struct verbs_cq *cq = create_cq(open_device(NULL));
   struct verbs_qp *qp = create_qp(NULL, &(struct verbs_qp_init_attr){.sq_sig_all = 1});
   struct verbs_wc wc[4];
@@ -236,10 +243,7 @@ static void epochs(void) {
 
 // A completion with an error says that much and no more.
 static void errors(void) {
-  load_verbs();
-  nccl_load(6);
-  nccl_init(1, NULL, 2, 4, 0);
-  struct view v = view_open();
+  struct view v = traced();
   struct verbs_cq *cq = create_cq(open_device(NULL));
   struct verbs_qp *qp = create_qp(NULL, &(struct verbs_qp_init_attr){.sq_sig_all = 1});
   struct verbs_wc wc[8];
@@ -256,10 +260,7 @@ static void errors(void) {
 
 // A child of a fork uses its queue pairs, and writes nothing.
 static void forked_child(void) {
-  load_verbs();
-  nccl_load(6);
-  nccl_init(1, NULL, 2, 4, 0);
-  struct view v = view_open();
+  struct view v = traced();
   struct verbs_cq *cq = create_cq(open_device(NULL));
   struct verbs_qp *qp = create_qp(NULL, &(struct verbs_qp_init_attr){.sq_sig_all = 1});
   const pid_t child = fork();
@@ -320,7 +321,9 @@ static void transfers(void) {
 }
 
 static const struct test_case cases[] = {
-    {"queue_pairs", queue_pairs},
+    {"queue_pair_connects", queue_pair_connects},
+    {"queue_pair_finds_its_flow", queue_pair_finds_its_flow},
+    {"queue_pairs_are_told_apart", queue_pairs_are_told_apart},
     {"many_outstanding", many_outstanding},
     {"without_tracing", without_tracing},
     {"queue_pairs_come_and_go", queue_pairs_come_and_go},
