@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"time"
 
 	"github.com/culprit-project/culprit/analyzer/config"
 	"github.com/culprit-project/culprit/analyzer/rca"
@@ -54,6 +55,7 @@ type Node struct {
 	told  bool         // For finished work.
 	state *nodeapi.State
 	err   error
+	heard time.Duration // Since Prometheus had an answer, where nobody else had one; 0 unknown.
 }
 
 // Hint is what a trigger's labels say of where the job runs.
@@ -191,6 +193,7 @@ func (s *Session) ask(ctx context.Context, nodes []*Node) {
 		}
 		return bytes
 	}, &s.bytes)
+	s.hear(ctx, nodes)
 }
 
 // each runs f on all nodes, at most limit at once, and sums up what it returns.
@@ -264,7 +267,7 @@ func (s *Session) Evidence() rca.Evidence {
 		case n.state != nil:
 			a.node(n, s.jobID)
 		case n.asked:
-			a.ev.Missing = append(a.ev.Missing, rca.Missing{What: "exporter", Name: s.nodeName(n), Ranks: slices.Clone(n.Ranks), Why: reason(n.err)})
+			a.ev.Missing = append(a.ev.Missing, rca.Missing{What: "exporter", Name: s.nodeName(n), Ranks: slices.Clone(n.Ranks), Why: reason(n.err), Heard: n.heard})
 		}
 	}
 	a.ev.Facts = append(a.ev.Facts, s.facts...)

@@ -1,0 +1,59 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package evidence
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/culprit-project/culprit/analyzer/config"
+)
+
+// Heard gives how long ago Prometheus last had an answer of the exporters of some ranks, by rank. Of those that it has not heard
+// of for an hour nothing is told.
+func (d *Directory) Heard(ctx context.Context, jobID string, ranks []int) (map[int]time.Duration, error) {
+	text := make([]string, len(ranks))
+	for i, r := range ranks {
+		text[i] = strconv.Itoa(r)
+	}
+	processes, err := config.Query(d.cfg.Queries.Processes, Selector("job_id", jobID)+","+selectorOneOf("rank", text))
+	if err != nil {
+		return nil, err
+	}
+	// A series ends with the first scrape that fails; the subquery finds where.
+	vector, err := d.vector(ctx, fmt.Sprintf("time() - max by (rank) (max_over_time(timestamp(%s)[1h:15s]))", processes))
+	if err != nil {
+		return nil, err
+	}
+	out := make(map[int]time.Duration, len(vector))
+	for _, s := range vector {
+		if rank, err := strconv.Atoi(string(s.Metric["rank"])); err == nil && s.Value >= 0 {
+			out[rank] = time.Duration(float64(s.Value) * float64(time.Second))
+		}
+	}
+	return out, nil
+}
+
+// hear looks up since when the nodes that do not answer have not been heard of. Nothing is said of them where Prometheus does not
+// know: whoever reads the evidence takes that as unknown.
+func (s *Session) hear(ctx context.Context, nodes []*Node) {
+	var ranks []int
+	for _, n := range nodes {
+		if n.asked && n.err != nil && n.state == nil && len(n.Ranks) > 0 {
+			ranks = append(ranks, n.Ranks[0])
+		}
+	}
+	if len(ranks) == 0 || s.prom != nil {
+		return
+	}
+	heard, err := s.g.Directory.Heard(ctx, s.jobID, ranks)
+	if err != nil {
+		return // Counted and shown by the directory.
+	}
+	for _, r := range ranks {
+		s.byRank[r].heard = heard[r]
+	}
+}
