@@ -42,7 +42,7 @@ func (a *slowAnalysis) heavyRanks() (finding, bool) {
 	limit := max(heavyShare, 6*spread)
 	var heavy []int32
 	for i, n := range nodes {
-		if share[i]-mid > limit && share[i] > 0 {
+		if share[i]-mid > limit && share[i] > 0 && !a.bothWays(n) {
 			heavy = append(heavy, n)
 		}
 	}
@@ -80,6 +80,17 @@ func (a *slowAnalysis) heavyRanks() (finding, bool) {
 	}
 	slices.Sort(f.nodes)
 	return f, true
+}
+
+// bothWays says that a rank's own work falls short of its peers' about as much in some iterations as it exceeds it in others: what its
+// mean shows beyond them is chance, as uneven data has it. A machine that is slow now and then is never the quicker for it.
+func (a *slowAnalysis) bothWays(n int32) bool {
+	const most = 0.15
+	var more, less int64
+	for _, e := range a.base.excess[n] {
+		more, less = more+max(0, e), less+max(0, -e)
+	}
+	return float64(less) > most*float64(more)
 }
 
 // idealise gives the gain when the ranks' own work takes what their peers' takes.
@@ -219,10 +230,11 @@ func (a *slowAnalysis) routing(heavy []int32) (finding, bool) {
 // leastScatter is what evening out all ranks must gain before their scatter is more than a machine's noise.
 const leastScatter = 1.15
 
-// rotating: the heavy rank changes from iteration to iteration: uneven data, no bad machine.
-func (a *slowAnalysis) rotating() (finding, bool) {
+// rotating: the heavy rank changes from iteration to iteration: uneven data, no bad machine. It is no rotation where those who are
+// heavy all the time, a host's ranks alike say, account for most of it: constant is what it gains to be rid of them.
+func (a *slowAnalysis) rotating(constant float64) (finding, bool) {
 	g := a.replay.gain(a.toPeers(func(int32) bool { return true }))
-	if g < leastScatter || a.iters < 4 {
+	if g < leastScatter*constant || a.iters < 4 {
 		return finding{}, false
 	}
 	tops := map[int32]int64{}

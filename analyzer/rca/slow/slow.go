@@ -230,13 +230,14 @@ func (a *slowAnalysis) findings() []finding {
 		}
 	}
 	if a.iters >= 2 {
+		heavy, some := a.heavyRanks()
 		if a.startsUnseen() {
-			add(a.believable(a.heavyRanks()))
+			add(a.believable(heavy, some))
 		} else {
-			add(a.heavyRanks())
+			add(heavy, some)
 			add(a.becameSlower())
 			add(a.stage())
-			add(a.rotating())
+			add(a.rotating(pick(some, heavy.gain, 1)))
 		}
 	}
 	net := a.network()

@@ -77,6 +77,14 @@ var slowCases = []struct {
 	{"a whole host", 4, 1, 2, func(j *rcatest.SlowJob) {
 		j.Compute = func(r, _ int) float64 { return pick(r == 2 || r == 3, 1.5, 1.0) }
 	}, slowWant{rca.SlowCompute, rca.CauseGPU, []int{2, 3}, "their peers"}},
+	{"two hosts alike, and others pause in turn", 4, 1, 4, func(j *rcatest.SlowJob) {
+		j.Compute = func(r, _ int) float64 { return pick(r/4 == 1, 1.7, 1.0) }
+		at := map[int]int{1: 0, 4: 9, 9: 14} // Rank by iteration.
+		j.Host = func(r, it int) time.Duration {
+			n, ok := at[it]
+			return pick(ok && n == r, 250*time.Millisecond, 0)
+		}
+	}, slowWant{rca.SlowCompute, rca.CauseGPU, []int{4, 5, 6, 7}, "their peers"}},
 	{"a host that calls late", 4, 2, 2, func(j *rcatest.SlowJob) {
 		j.Host = func(r, _ int) time.Duration { return pick(r == 5, 300*time.Millisecond, 0) }
 	}, slowWant{rca.SlowCompute, rca.CauseCPU, []int{5}, "calls late"}},
