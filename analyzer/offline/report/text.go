@@ -87,6 +87,15 @@ func (p *printer) limit(n int) int {
 	return n
 }
 
+// cut says that the rest of a list is left out, once item i is beyond the bound of most (0: none), and whether it is.
+func (p *printer) cut(indent string, i, most, of int, what string) bool {
+	if most == 0 || i < most {
+		return false
+	}
+	p.line("%s… and %d more%s (--explain shows all)", indent, of-i, what)
+	return true
+}
+
 // list prints items under a title; most of 0 is all.
 func (p *printer) list(title string, items []string, most int) {
 	if len(items) == 0 {
@@ -94,8 +103,7 @@ func (p *printer) list(title string, items []string, most int) {
 	}
 	p.title(title)
 	for i, it := range items {
-		if most > 0 && i == most {
-			p.line("  … and %d more (--explain shows all)", len(items)-most)
+		if p.cut("  ", i, most, len(items), "") {
 			return
 		}
 		p.line("  %s", it)
@@ -185,8 +193,7 @@ func (p *printer) chain() {
 	}
 	p.title("Who waits for whom")
 	for i, l := range links {
-		if most := p.limit(chainShown); most > 0 && i == most {
-			p.line("  … and %d more (--explain shows all)", len(links)-most)
+		if p.cut("  ", i, p.limit(chainShown), len(links), "") {
 			return
 		}
 		where := strings.Join(slices.DeleteFunc([]string{l.Op, l.Comm}, func(s string) bool { return s == "" }), " in ")
@@ -266,8 +273,7 @@ func (p *printer) stacks() {
 	}
 	p.title("Python stacks")
 	for i, c := range clusters {
-		if most := p.limit(listShown); most > 0 && i == most {
-			p.line("  … and %d more groups (--explain shows all)", len(clusters)-most)
+		if p.cut("  ", i, p.limit(listShown), len(clusters), " groups") {
 			return
 		}
 		p.line("  %s", rankList(c.Ranks))
@@ -395,8 +401,7 @@ func (p *printer) sources() {
 		}
 		p.line("  %s, %d %s%s", s.Name, s.Files, unit, says)
 		for i, n := range s.Notes {
-			if most := p.limit(listShown); most > 0 && i == most {
-				p.line("    … and %d more (--explain shows all)", len(s.Notes)-most)
+			if p.cut("    ", i, p.limit(listShown), len(s.Notes), "") {
 				break
 			}
 			p.line("    %s", n)
