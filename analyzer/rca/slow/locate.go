@@ -37,6 +37,9 @@ func (a *slowAnalysis) locateNet(groups []flowGroup, flush []slowEnd, gain float
 				return finding{}, false
 			}
 			best = &fs[0]
+			if a.visitedRanks() < a.World && len(best.nodes) > 1 && sendsAll(groups, best.nodes) {
+				return finding{}, false // Nobody else was seen to send: it may be everybody.
+			}
 		}
 	}
 	rival := rivalOf(fs)
@@ -74,6 +77,11 @@ func (a *slowAnalysis) locateNet(groups []flowGroup, flush []slowEnd, gain float
 	}
 	a.nameEnd(&f, best, groups, flush)
 	return f, true
+}
+
+// sendsAll says that all flows that were seen are of these ranks.
+func sendsAll(groups []flowGroup, nodes []int32) bool {
+	return !slices.ContainsFunc(groups, func(g flowGroup) bool { return !slices.Contains(nodes, g.node) })
 }
 
 // everywhere gives the explanation that every flow is slow, if it is as good as the best: between two hosts nothing
