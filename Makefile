@@ -80,6 +80,7 @@ record-dumps: ## Record Flight Recorder dumps of faulty PyTorch jobs (TORCH_VERS
 	    python3 -m venv $$env && $$env/bin/pip install --quiet --disable-pip-version-check torch==$$v numpy && touch $$env/installed || exit 1; \
 	  fi; \
 	  $$env/bin/python $(TORCH_DUMPS)/record.py $(TORCH_DUMPS) || exit 1; \
+	  $$env/bin/python $(TORCH_DUMPS)/record_nccl.py $(TORCH_DUMPS) || exit 1; \
 	done
 
 test-e2e: build tools ## Real processes, Prometheus and Alertmanager: every fault names its rank.

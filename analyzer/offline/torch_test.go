@@ -54,3 +54,28 @@ func TestRealPyTorch(t *testing.T) {
 		}
 	}
 }
+
+// Dumps of real PyTorch programs in the form of NCCL's process groups (testdata/torch/record_nccl.py).
+func TestRealPyTorchLikeNCCL(t *testing.T) {
+	for _, tc := range []struct {
+		scenario string
+		class    rca.Class
+		cause    rca.Cause
+		ranks    []int // Accused.
+	}{
+		{"mesh", rca.NotEntered, rca.CauseNotCalled, []int{7}},
+		{"pipeline", rca.NotEntered, rca.CauseNotCalled, []int{3}},
+		{"ring", rca.NotEntered, rca.CauseNotCalled, []int{2}},
+		{"ring_healthy", rca.Healthy, rca.CauseUnknown, nil},
+		{"experts", rca.NotEntered, rca.CauseNotCalled, []int{6}},
+		{"ddp", rca.NotEntered, rca.CauseNotCalled, []int{2}},
+		{"fsdp", rca.NotEntered, rca.CauseNotCalled, []int{0}},
+		{"opposite_order", rca.Inconsistent, rca.CauseDeadlock, []int{1, 4}},
+		// One call too many of rank 0, or something that holds all others: dumps do not tell.
+		{"extra_call", rca.Unknown, rca.CauseUnknown, nil},
+	} {
+		t.Run(tc.scenario, func(t *testing.T) {
+			wantVerdict(t, analyze(t, filepath.Join("testdata", "torch", "nccl-torch-2.9.1", tc.scenario+".tar.gz")), tc.class, tc.cause, tc.ranks...)
+		})
+	}
+}

@@ -113,7 +113,7 @@ func (p *parser) exception(at int, rank int64) string {
 }
 
 func cut(s string) string {
-	const longest = 120
+	const longest = 240
 	if len(s) > longest {
 		s = strings.ToValidUTF8(s[:longest], "") + "…"
 	}

@@ -87,3 +87,27 @@ func TestEnds(t *testing.T) {
 		})
 	}
 }
+
+// What NCCL warned of is quoted with the rank, where the log tells which process that is.
+func TestWarnings(t *testing.T) {
+	var b strings.Builder
+	for r := range 2 {
+		for _, how := range []string{"START", "COMPLETE"} {
+			fmt.Fprintf(&b, "node-%d:%d:900 [0] NCCL INFO ncclCommInitRank comm 0x5 rank %d nranks 2 cudaDev 0 nvmlDev 0 busId 75000 commId 0xb4 - Init %s\n", r, 700+r, r, how)
+		}
+	}
+	b.WriteString("[1]:node-1:701:911 [0] transport/net_ib.cc:1296 NCCL WARN NET/IB: Got completion from peer 10.1.0.7<38244> with status=12 hca mlx5_1\n" +
+		"node-1:701:911 [0] NCCL WARN and so on\n" + "node-7:1:2 [3] NCCL WARN Call to connect failed\n" + job(wordings[2], 2))
+	_, notes := Evidence([]*Log{parse(t, b.String())}, nil)
+	for _, want := range []string{
+		"NCCL warned in rank 1 (node-1, GPU 0): NET/IB: Got completion from peer 10.1.0.7<38244> with status=12 hca mlx5_1",
+		"NCCL warned in process 1 on node-7: Call to connect failed",
+	} {
+		if !slices.Contains(notes, want) {
+			t.Errorf("%q is not in %q", want, notes)
+		}
+	}
+	if len(notes) != 2 {
+		t.Errorf("notes %q", notes)
+	}
+}

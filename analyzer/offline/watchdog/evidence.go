@@ -35,6 +35,7 @@ func Evidence(logs []*Log, known []rca.Comm) (ev rca.Evidence, notes []string) {
 		b.member(place, states[place])
 	}
 	b.ended(logs, states)
+	b.warned(logs)
 	if attempts > 1 {
 		notes = append(notes, fmt.Sprintf("the job was started %d times: the last is what counts", attempts))
 	}

@@ -26,6 +26,8 @@ type Log struct {
 	States map[Place]*State
 	Joins  []Join
 	Ends   []End // Of processes, in the order of the log.
+	// Warnings are the first of each process, in the order of the log.
+	Warnings []Warning
 	// Attempts counts how often the job started over; States are those of the last.
 	Attempts int
 	// Assumed: no line names its global rank, so the ranks of the groups stand for them.
@@ -68,7 +70,7 @@ type Join struct {
 }
 
 const (
-	maxRank = 1 << 20
+	maxRank = 1 << 17
 	// window is how much of the text after a message's beginning belongs to it at most; terminals and collectors of logs
 	// break lines anywhere.
 	window = 700
@@ -116,6 +118,7 @@ func Parse(file string, data []byte, rank int) (*Log, error) {
 	p.messages()
 	p.joins()
 	p.ends()
+	p.warnings()
 	p.settle()
 	if len(p.log.States) == 0 && len(p.log.Joins) == 0 && len(p.log.Ends) == 0 {
 		return nil, ErrNothing
@@ -331,13 +334,9 @@ func (p *parser) joins() {
 		return
 	}
 	for _, m := range joinLine.FindAllSubmatch(p.text, -1) {
-		host := string(m[1])
-		if i := strings.LastIndexAny(host, ":]>"); i >= 0 {
-			host = host[i+1:] // Labels of launchers stand before it without a blank.
-		}
 		p.log.Joins = append(p.log.Joins, Join{
 			Comm: strings.TrimLeft(string(m[6]), "0"), Rank: int(min(number(m[4]), maxRank)), Size: int(min(number(m[5]), maxRank)),
-			Host: host, PID: int(number(m[2])), GPU: string(m[3]), Done: string(m[7]) == "COMPLETE",
+			Host: unlabelled(string(m[1])), PID: int(number(m[2])), GPU: string(m[3]), Done: string(m[7]) == "COMPLETE",
 		})
 	}
 }
