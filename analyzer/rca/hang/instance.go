@@ -192,11 +192,11 @@ func (x *standstill) outvote(by *hostVotes) {
 		in := &x.insts[i]
 		for k := range in.joins {
 			if j := &in.joins[k]; in.stuck && j.active && !x.moves(j) {
-				if h := by.of[j.node]; only >= 0 && only != h {
+				h := by.of[j.node]
+				if only >= 0 && only != h {
 					return
-				} else {
-					only = h
 				}
+				only = h
 			}
 		}
 	}

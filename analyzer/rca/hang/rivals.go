@@ -53,10 +53,8 @@ func (w *waitFor) rivalIn(ci int32, s *job.Member) (rival, bool) {
 	if r.odd == "" {
 		r.odd, r.cause = w.enteredOtherwise(s, mates), rca.CauseDeadlock
 	}
-	for _, m := range mates {
-		if w.missesUnseen(m) {
-			return rival{}, false // It lacks somebody unseen like this one.
-		}
+	if slices.ContainsFunc(mates, w.missesUnseen) {
+		return rival{}, false // One lacks somebody unseen like this one.
 	}
 	behind := !slices.ContainsFunc(mates, func(m *job.Member) bool { return m.Membership.Completed <= s.Membership.Completed })
 	return r, s.Membership.Completed >= 0 && (behind || r.odd != "")

@@ -12,9 +12,10 @@ import (
 	"github.com/culprit-project/culprit/analyzer/rca/job"
 )
 
-// flowNet is a network of hosts with two ranks each: every rank sends to the same rank of the next host, as a ring over
+// flowNet is a network of six hosts with two ranks each: every rank sends to the same rank of the next host, as a ring over
 // hosts does, and back, as a pipeline does; slow gives by how much a flow is slower.
-func flowNet(hosts int, facts []rca.Fact, slow func(from, to int) float64) (*slowAnalysis, []flowGroup) {
+func flowNet(facts []rca.Fact, slow func(from, to int) float64) (*slowAnalysis, []flowGroup) {
+	const hosts = 6
 	ev := rca.Evidence{JobID: "net", WorldSize: 2 * hosts, Facts: facts}
 	for r := range 2 * hosts {
 		ev.Ranks = append(ev.Ranks, rca.Rank{ID: r, Host: fmt.Sprintf("node%d", r/2), State: rca.ProcessRunning})
@@ -57,7 +58,7 @@ func TestPlaceOfSlowFlows(t *testing.T) {
 		{name: "every flow", slow: func(int, int) bool { return true }, class: rca.GlobalSlow},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			a, gs := flowNet(6, c.facts, func(from, to int) float64 { return pick(c.slow(from, to), 3.0, 1.0) })
+			a, gs := flowNet(c.facts, func(from, to int) float64 { return pick(c.slow(from, to), 3.0, 1.0) })
 			f, ok := a.locateNet(gs, nil, 1.5)
 			if !ok {
 				t.Fatal("nothing found")
@@ -103,7 +104,7 @@ func TestSharedNICIsNoPath(t *testing.T) {
 // TestLinkBeforeEverybody: that a link is the reason can be sure where it is not which of its ends, and that everybody became slower
 // follows from it.
 func TestLinkBeforeEverybody(t *testing.T) {
-	a, gs := flowNet(6, nil, func(from, to int) float64 { return pick(from == 5 && to == 7, 3.0, 1.0) })
+	a, gs := flowNet(nil, func(from, to int) float64 { return pick(from == 5 && to == 7, 3.0, 1.0) })
 	gs = slices.DeleteFunc(gs, func(g flowGroup) bool { return g.peers[0].node != (g.node+2)%12 }) // One way round only.
 	a.World = 0                                                                                    // Everybody was seen.
 	f, ok := a.locateNet(gs, nil, 1.15)
@@ -123,7 +124,7 @@ func TestLinkBeforeEverybody(t *testing.T) {
 
 // TestTreeFlowsShareOneEnd: in a tree a rank's flows to several others are one sum; its neighbours' are slow in part.
 func TestTreeFlowsShareOneEnd(t *testing.T) {
-	a, _ := flowNet(6, nil, func(int, int) float64 { return 1 })
+	a, _ := flowNet(nil, func(int, int) float64 { return 1 })
 	peers := map[int32][]int32{0: {2, 4}, 2: {0, 6, 8}, 4: {0, 10}, 6: {2}, 8: {2}, 10: {4}}
 	var gs []flowGroup
 	for _, n := range []int32{0, 2, 4, 6, 8, 10} {
@@ -144,7 +145,7 @@ func TestTreeFlowsShareOneEnd(t *testing.T) {
 }
 
 func TestNoPlaceWithoutFit(t *testing.T) {
-	a, gs := flowNet(6, nil, func(from, to int) float64 { return 1 + 0.5*float64((from*7+to*3)%5) })
+	a, gs := flowNet(nil, func(from, to int) float64 { return 1 + 0.5*float64((from*7+to*3)%5) })
 	if f, ok := a.locateNet(gs, nil, 1.5); ok && len(f.nodes) > 0 {
 		t.Errorf("names %v (%s)", f.nodes, f.what)
 	}
