@@ -162,6 +162,10 @@ func (a *slowAnalysis) nameEnd(f *finding, p *fitted, groups []flowGroup, flush 
 	whose := pick(len(p.nodes) == 1, "its", "their")
 	f.what = fmt.Sprintf("what %s %s is outstanding %.1f times as long as it was or as elsewhere: %s NIC, link or PCIe",
 		pick(len(p.nodes) == 1, "it", "they"), pick(len(p.nodes) == 1, thirdPerson, plainVerb)[p.end], p.factor, whose)
+	hosts := a.hostsOf(p.nodes)
+	if countFunc(flush, func(e slowEnd) bool { return !slices.Contains(hosts, a.Host(e.node)) }) > 2*len(p.nodes) {
+		flush = nil // Those who wait for one step at a time hand each on by itself: it comes with waiting.
+	}
 	pcie, late, cpu := 0, 0, 0
 	for _, n := range p.nodes {
 		if a.hasFact(n, "pcie") {
@@ -181,6 +185,16 @@ func (a *slowAnalysis) nameEnd(f *finding, p *fitted, groups []flowGroup, flush 
 		f.cause = pick(2*cpu > len(p.nodes), rca.CauseCPU, rca.CauseProxy)
 		f.what = fmt.Sprintf("%s transfers are outstanding %.1f times as long as they were or as elsewhere and what arrives is handed on late: %s proxy thread does not get to run", whose, p.factor, whose)
 	}
+}
+
+// countFunc counts the elements of which something holds.
+func countFunc[T any](v []T, is func(T) bool) (n int) {
+	for _, e := range v {
+		if is(e) {
+			n++
+		}
+	}
+	return n
 }
 
 // endSick says whether the node's own evidence, or its proxy's lateness, speaks against a rank.

@@ -20,7 +20,8 @@ type ring struct {
 	pace   float64
 	slower func(rank int) float64
 	facts  []rca.Fact
-	unseen int // So many ranks, the last ones, were not asked.
+	late   func(rank int) bool // Who hands on late from the middle on what arrives; nil nobody.
+	unseen int                 // So many ranks, the last ones, were not asked.
 }
 
 func (r *ring) evidence() rca.Evidence {
@@ -47,11 +48,15 @@ func (r *ring) evidence() rca.Evidence {
 				out = r.slower
 			}
 			for n := range world - r.unseen {
+				handed := time.Millisecond
+				if r.late != nil && it >= iters/2 && r.late(n) {
+					handed *= 20
+				}
 				sent := time.Duration(45e6 * out(n))
 				ev.Timeline = append(ev.Timeline, rca.Segment{
 					Rank: n, Kind: rca.SegmentOp, Iteration: -1, Comm: "world", Number: number, Seq: number, Func: fn, Peer: -1, Bytes: 64 << 20,
 					Start: int64(at), Entered: int64(at), End: int64(at + long), Steps: 100, SendFlows: 1, SendActive: sent, SendPeer: (n + 2) % world,
-					SendWait: [3]time.Duration{0, 0, sent}, RecvWait: [3]time.Duration{0, time.Millisecond, 0}, Stage: -1, DataRank: -1, Layer: -1, Microbatch: -1,
+					SendWait: [3]time.Duration{0, 0, sent}, RecvWait: [3]time.Duration{0, handed, handed / 2}, Stage: -1, DataRank: -1, Layer: -1, Microbatch: -1,
 				})
 			}
 			number++
@@ -77,6 +82,20 @@ func TestOneRing(t *testing.T) {
 			"one link, and nothing tells its ends apart but that it is one direction",
 			ring{hosts: 8, pace: 2, slower: func(r int) float64 { return pick(r == 5, 2.0, behind(r)) }},
 			slowWant{rca.SlowComm, rca.CauseNetworkSend, []int{5}, "or the receiving end at rank 7"},
+		},
+		{
+			"one end, and who waits for single steps hands each on by itself",
+			ring{hosts: 8, pace: 2, slower: func(r int) float64 { return pick(r == 5, 2.0, behind(r)) }, late: func(r int) bool { return r >= 4 && r < 12 }, facts: []rca.Fact{
+				{Host: "node2", Rank: 5, Component: "nic", Kind: "port_rate_reduced"},
+			}},
+			slowWant{rca.SlowComm, rca.CauseNetworkSend, []int{5}, "its NIC, link or PCIe"},
+		},
+		{
+			"one end, and it alone hands on late",
+			ring{hosts: 8, pace: 2, slower: func(r int) float64 { return pick(r == 5, 2.0, behind(r)) }, late: func(r int) bool { return r == 5 }, facts: []rca.Fact{
+				{Host: "node2", Rank: 5, Component: "nic", Kind: "port_rate_reduced"},
+			}},
+			slowWant{rca.SlowComm, rca.CauseProxy, []int{5}, "handed on late"},
 		},
 		{
 			"a path with several NICs at either end",

@@ -180,14 +180,7 @@ func (a *slowAnalysis) showIn(g *flowGroup, s *spell) {
 	}
 }
 
-func count(v []bool) (n int) {
-	for _, b := range v {
-		if b {
-			n++
-		}
-	}
-	return n
-}
+func count(v []bool) int { return countFunc(v, func(b bool) bool { return b }) }
 
 // iterationStarts gives when each iteration began on each rank, on its own clock; nil for ranks without work, 0 unknown.
 func (t *timeline) iterationStarts() [][]int64 {
