@@ -134,42 +134,49 @@ func (m *Manager) Receive(triggers []Trigger) error {
 		return cmp.Or(a.StartedAt.Compare(b.StartedAt), cmp.Compare(a.Key, b.Key))
 	})
 	now := time.Now()
+	var changed []*entry
 	for i := range ordered {
-		m.receive(&ordered[i], now)
+		if e := m.receive(&ordered[i], now); e != nil && !slices.Contains(changed, e) {
+			changed = append(changed, e)
+		}
+	}
+	for _, e := range changed { // Once for all that was said of it: an incident may have a thousand triggers.
+		m.touch(e, now)
 	}
 	m.poke()
 	return nil
 }
 
-func (m *Manager) receive(t *Trigger, now time.Time) {
+// receive takes one trigger and gives the incident that it changed, if any.
+func (m *Manager) receive(t *Trigger, now time.Time) *entry {
 	e := m.openJob[t.JobID]
 	if e == nil {
 		if !t.Firing() {
-			return // The end of something that nobody knows here.
+			return nil // The end of something that nobody knows here.
 		}
 		e = m.open(t, now)
 	}
 	known := e.trigger(t.Key)
 	switch {
 	case known == nil && !t.Firing():
-		return
+		return nil
 	case known == nil:
 		if len(e.Triggers) >= maxTriggers {
-			return
+			return nil
 		}
 		t.ReceivedAt, t.LastHeardAt = now, now
 		e.Triggers = append(e.Triggers, *t)
 		m.schedule(e, now)
 	case !t.Firing():
 		if !known.Firing() || t.StartedAt.Before(known.StartedAt) { // The late end of an earlier time.
-			return
+			return nil
 		}
 		known.EndedAt = &now
 		known.LastHeardAt = now
 	default:
 		known.LastHeardAt = now
 		if known.Firing() {
-			return // Said again.
+			return nil // Said again.
 		}
 		// It fires again, or a late repetition says so: Alertmanager's list will tell.
 		received := known.ReceivedAt
@@ -177,7 +184,7 @@ func (m *Manager) receive(t *Trigger, now time.Time) {
 		known.ReceivedAt, known.LastHeardAt = received, now
 		m.schedule(e, now)
 	}
-	m.touch(e, now)
+	return e
 }
 
 func (m *Manager) open(t *Trigger, now time.Time) *entry {

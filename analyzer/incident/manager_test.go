@@ -521,3 +521,20 @@ func TestMetricsLint(t *testing.T) {
 		}
 	})
 }
+
+// BenchmarkStorm is a notification of a thousand alerts of one job, each of which is new.
+func BenchmarkStorm(b *testing.B) {
+	for b.Loop() {
+		m, err := NewManager(testOptions, nil, func(Incident) {}, nil, promslog.NewNopLogger(), prometheus.NewPedanticRegistry())
+		if err != nil {
+			b.Fatal(err)
+		}
+		storm := make([]Trigger, 0, maxTriggers)
+		for i := range maxTriggers {
+			storm = append(storm, Trigger{Key: strconv.Itoa(i), JobID: "job", StartedAt: time.Unix(int64(i), 0)})
+		}
+		if err := m.Receive(storm); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
