@@ -140,7 +140,7 @@ func TestLargeJobsThatGotSlow(t *testing.T) {
 		if _, err := s.Analyze(within(t, time.Minute), j.id); err != nil {
 			t.Fatal(err)
 		}
-		incident, err := s.WaitIncident(within(t, time.Minute), j.id, func(v *rca.Verdict) bool { return len(v.Culprits) > 0 })
+		incident, err := s.WaitIncident(within(t, 3*time.Minute), j.id, func(v *rca.Verdict) bool { return len(v.Culprits) > 0 })
 		if err != nil {
 			t.Fatalf("%v\n%s", err, describe(t, s, j.id))
 		}
