@@ -59,6 +59,9 @@ func TestSchemaMatchesTypes(t *testing.T) {
 		var fields, required []string
 		for f := range reflect.TypeOf(v).Fields() {
 			field, option, _ := strings.Cut(f.Tag.Get("json"), ",")
+			if field == "-" {
+				continue
+			}
 			fields = append(fields, field)
 			if option != "omitempty" {
 				required = append(required, field)

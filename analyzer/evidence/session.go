@@ -253,7 +253,7 @@ func (s *Session) Ranks() []int {
 // Evidence puts together what has been gathered. Nodes that nobody asked are not missing: nothing was needed of them.
 func (s *Session) Evidence() rca.Evidence {
 	a := assembly{
-		ev:    rca.Evidence{JobID: s.jobID, WorldSize: s.world, Partial: len(s.Unasked(s.nodes)) > 0},
+		ev:    rca.Evidence{JobID: s.jobID, WorldSize: s.world, Partial: len(s.Unasked(s.nodes)) > 0, PastAsked: len(s.histories) > 0},
 		seen:  map[int]seen{},
 		comms: map[rca.CommID]*rca.Comm{},
 	}

@@ -18,6 +18,8 @@ type Evidence struct {
 	Missing []Missing
 	// Timeline holds finished work for the analysis of slowness; empty for a plain hang.
 	Timeline []Segment
+	// PastAsked: finished work was asked for, so that an empty Timeline is a lack.
+	PastAsked bool
 	// Sources names where the evidence came from, for the verdict's report.
 	Sources []string
 }

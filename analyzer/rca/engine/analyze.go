@@ -42,6 +42,12 @@ func analyze(ev rca.Evidence, opt rca.Options) rca.Verdict {
 		v.Action = rca.ActionFor(rca.Unknown, rca.CauseUnknown)
 		return v
 	}
+	if ev.PastAsked {
+		v.Confidence = 0.3
+		v.Summary = "No rank stands still, and no finished work was seen that would tell who is slow."
+		v.Action = rca.ActionFor(rca.Unknown, rca.CauseUnknown)
+		return v
+	}
 	if n := x.World - x.Seen; x.Opt.Incident && (n > 0 || x.Lossy() > 0) {
 		v.Confidence = 0.2
 		v.Summary = "No rank of those seen stands still, " + pick(n > 0, fmt.Sprintf("but of %d of %d nothing is known.", n, x.World), "but what they show is not whole.")

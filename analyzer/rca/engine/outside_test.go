@@ -94,3 +94,15 @@ func TestUnseenSenderHasNoStandIn(t *testing.T) {
 		t.Errorf("%v: %s", rcatest.CulpritRanks(v), v.Summary)
 	}
 }
+
+// TestNoPastIsNotHealthy: that nobody stands still says nothing of who is slow.
+func TestNoPastIsNotHealthy(t *testing.T) {
+	j := newHungJob(2).comm("dp", 0, 1)
+	if v := j.verdict(); v.Class != rca.Healthy {
+		t.Errorf("%s: %s", v.Class, v.Summary)
+	}
+	j.ev.PastAsked = true
+	if v := j.verdict(); v.Class != rca.Unknown || !strings.Contains(v.Summary, "no finished work") {
+		t.Errorf("%s: %s", v.Class, v.Summary)
+	}
+}

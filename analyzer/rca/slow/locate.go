@@ -47,6 +47,7 @@ func (a *slowAnalysis) locateNet(groups []flowGroup, flush []slowEnd, gain float
 	if rival != nil {
 		f.ends = slices.Concat(best.nodes, rival.nodes)
 	}
+	silent := a.silentBehind(groups)
 	switch {
 	case best.all:
 		f.class, f.cause, f.nodes = rca.GlobalSlow, rca.CauseUnknown, nil
@@ -54,6 +55,8 @@ func (a *slowAnalysis) locateNet(groups []flowGroup, flush []slowEnd, gain float
 		return f, true
 	case best.nodes == nil:
 		return a.onPath(f, best, flush), true
+	case len(silent) > 0 && !a.anySick(best.nodes):
+		return a.onLink(f, best, silent), true
 	case rival != nil && rival.nodes == nil:
 		return a.onPath(f, rival, flush), true
 	case rival != nil && pathOf(fs, best) != nil:
@@ -70,13 +73,40 @@ func (a *slowAnalysis) locateNet(groups []flowGroup, flush []slowEnd, gain float
 		f.what += fmt.Sprintf(", or the receiving end at %s", words.RankNumbers(a.IDs(best.nodes)))
 		return f, true
 	case rival != nil:
-		f.nodes, f.weight = nil, min(f.weight, 0.6)
-		f.group = fmt.Sprintf("link between %s and %s", words.RankNumbers(a.IDs(best.nodes)), words.RankNumbers(a.IDs(rival.nodes)))
-		f.what = fmt.Sprintf("transfers on it are outstanding %.1f times as long as they were or as elsewhere, and which end is to blame cannot be told", best.factor)
-		return f, true
+		return a.onLink(f, best, rival.nodes), true
 	}
 	a.nameEnd(&f, best, groups, flush)
 	return f, true
+}
+
+// onLink names two places between which nothing tells.
+func (a *slowAnalysis) onLink(f finding, best *fitted, rival []int32) finding {
+	f.nodes, f.weight = nil, min(f.weight, 0.6)
+	f.group = fmt.Sprintf("link between %s and %s", words.RankNumbers(a.IDs(best.nodes)), words.RankNumbers(a.IDs(rival)))
+	f.what = fmt.Sprintf("transfers on it are outstanding %.1f times as long as they were or as elsewhere, and which end is to blame cannot be told", best.factor)
+	return f
+}
+
+// silentBehind gives the ranks that did not answer when everything slow is sent to them, too: they may hold it back and not tell.
+func (a *slowAnalysis) silentBehind(groups []flowGroup) []int32 {
+	var out []int32
+	for i := range groups {
+		g := &groups[i]
+		if !g.slow {
+			continue
+		}
+		some := false
+		for _, p := range g.peers {
+			if a.Nodes[p.node].Silent {
+				out, some = append(out, p.node), true
+			}
+		}
+		if !some {
+			return nil
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
 }
 
 // sendsAll says that all flows that were seen are of these ranks.

@@ -104,6 +104,11 @@ func TestOneRing(t *testing.T) {
 		},
 		{"the whole network", ring{hosts: 8, pace: 2, slower: func(int) float64 { return 2 }}, slowWant{rca.GlobalSlow, rca.CauseUnknown, nil, "alike"}},
 		{
+			"the whole network, one host of two asked",
+			ring{hosts: 2, unseen: 2, pace: 2, slower: func(int) float64 { return 2 }},
+			slowWant{rca.GlobalSlow, rca.CauseUnknown, nil, "alike"},
+		},
+		{
 			"a link inside a host, by its GPU's errors, not all asked",
 			ring{hosts: 8, unseen: 4, pace: 2, slower: behind, facts: []rca.Fact{{Host: "node3", Rank: 6, Component: "gpu", Kind: "nvlink_errors", Value: 9}}},
 			slowWant{rca.SlowComm, rca.CauseGPU, []int{6}, "no flow over the network is what they wait for"},

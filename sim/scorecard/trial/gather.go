@@ -143,6 +143,7 @@ const (
 // lookBack adds finished operations to evidence: of all hosts of a small job, of those asked in a large one.
 func (g *gathered) lookBack(rec *cluster.Recording, ev *rca.Evidence, asked map[string]bool) error {
 	from := len(ev.Timeline)
+	ev.PastAsked = true
 	n := rec.Hosts()
 	if asked != nil {
 		n = backHosts
