@@ -319,3 +319,33 @@ func TestRobustEndsUnseen(t *testing.T) {
 	}
 	want{class: rca.Healthy, cause: rca.CauseUnknown}.check(t, j.verdict())
 }
+
+// TestRobustLostRecord: a rank whose record at a place was lost called something there; that it shows a later call which others
+// have at this place makes nobody odd but the one whose order differs from all.
+func TestRobustLostRecord(t *testing.T) {
+	j := newHungJob(5).comm("dp", 0, 1, 2, 3, 4)
+	numbered := func(number, seq int64) func(int, *rca.Op) {
+		return func(_ int, o *rca.Op) { o.Number, o.Seq = number, seq }
+	}
+	j.in("dp", "ReduceScatter", []int{0}, numbered(100, 50))
+	j.in("dp", "AllGather", []int{1, 2, 3, 4}, numbered(100, 50))
+	j.in("dp", "AllGather", []int{0}, numbered(101, 50))
+	j.in("dp", "ReduceScatter", []int{1, 2, 3, 4}, numbered(101, 50))
+	m := j.on(3, "dp")
+	m.InFlight = m.InFlight[1:]
+	j.rank(3).Lost = 1
+	want{class: rca.Inconsistent, cause: rca.CauseOtherOp, ranks: []int{0}, page: true}.check(t, j.verdict())
+}
+
+// TestRobustNothingLostOfOperations: a source that lost records and yet shows every operation that was called and not finished
+// has lost none of those: that nothing runs on its GPU is certain. If one is missing, that one may run.
+func TestRobustNothingLostOfOperations(t *testing.T) {
+	j := newHungJob(3).comm("dp", 0, 1, 2).comm("tp", 1, 2)
+	j.in("dp", "AllReduce", []int{0, 1})
+	j.queued("dp", "AllReduce", 2)
+	j.rank(2).Lost = 1
+	want{class: rca.NotEntered, cause: rca.CauseKernelNotRunning, ranks: []int{2}, page: true}.check(t, j.verdict())
+
+	j.on(2, "tp").Called++
+	accusesNobody(t, j.verdict())
+}

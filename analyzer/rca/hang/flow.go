@@ -52,11 +52,43 @@ type builder struct {
 	moving bool
 	// doubted: it says so, and the other hosts say that the operation stands.
 	doubted bool
-	lies    map[int32]int32
+	// whole: all flows of the channel being looked at are there.
+	whole bool
+	lies  map[int32]int32
 }
 
 func (b *builder) edge(from, to, inst int32, ch int, kind edgeKind, sure bool) {
 	b.edges = append(b.edges, edge{from: from, to: to, inst: inst, channel: int16(ch), kind: kind, sure: sure})
+}
+
+// rests says that all is there that a rank's flaw rests on. Some flaws are the absence of something else that would explain them,
+// which may be what was lost.
+func (b *builder) rests(n int32, what flawKind) bool {
+	r := b.x.Nodes[n].Rank
+	if r == nil || r.Lost == 0 {
+		return true
+	}
+	switch what {
+	case flawKernel, flawCall:
+		return showsAll(r)
+	case flawGPU, flawGPUStart:
+		return b.whole && showsAll(r)
+	case flawGPUIdle, flawNoBuffers, flawAlone:
+		return false
+	}
+	return true
+}
+
+// showsAll says that none of a rank's operations in flight is among the records that were lost: it shows as many as it has called
+// and not finished.
+func showsAll(r *rca.Rank) bool {
+	for i := range r.Memberships {
+		m := &r.Memberships[i]
+		if m.Called < 0 || m.Completed < 0 || m.Called-m.Completed != int64(len(m.InFlight)) {
+			return false
+		}
+	}
+	return true
 }
 
 func (b *builder) own(n, peer, inst int32, ch int, weight float64, strong bool, cause rca.Cause, what flawKind) {
@@ -66,12 +98,8 @@ func (b *builder) own(n, peer, inst int32, ch int, weight float64, strong bool, 
 	if b.doubted {
 		weight, strong = 0.6*weight, false
 	}
-	switch what {
-	case flawGPU, flawGPUStart, flawGPUIdle, flawKernel, flawNoBuffers, flawCall, flawAlone:
-		// These rest on the absence of something else that would explain them.
-		if b.x.Nodes[n].Rank != nil && b.x.Nodes[n].Rank.Lost > 0 {
-			weight, strong = 0.6*weight, false
-		}
+	if !b.rests(n, what) {
+		weight, strong = 0.6*weight, false
 	}
 	b.owns = append(b.owns, own{node: n, peer: peer, inst: inst, channel: int16(ch), weight: weight, strong: strong, cause: cause, what: what, doubted: b.doubted})
 }

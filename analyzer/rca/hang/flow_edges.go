@@ -37,14 +37,15 @@ func (b *builder) flows(n int32, a *active) {
 	age := stuckFor(a.op)
 	gets := age >= 0 && age < x.Opt.HangAfter
 	b.moving, b.doubted = gets && !in.stuck, gets && in.stuck
-	defer func() { b.moving, b.doubted = false, false }()
+	defer func() { b.moving, b.doubted, b.whole = false, false, false }()
 	lonely := b.lonely(n, in)
 	for i := range a.op.Flows {
 		f := &a.op.Flows[i]
 		if f.Finished() {
 			continue
 		}
-		v := view{node: n, inst: a.inst, op: a.op, flow: f, peer: -1, alone: lonely || wholeChannel(a.op, f.Channel)}
+		b.whole = wholeChannel(a.op, f.Channel)
+		v := view{node: n, inst: a.inst, op: a.op, flow: f, peer: -1, alone: lonely || b.whole}
 		b.look(&v, in, mem, a)
 		if f.Send {
 			b.sendSide(&v)

@@ -44,7 +44,7 @@ func (w *waitFor) leafOf(n, inst int32) leaf {
 	if r.Caps&rca.SeesCalls == 0 {
 		l.hard, l.weight = false, min(l.weight, 0.5)
 	}
-	if r.Lost > 0 {
+	if r.Lost > 0 && !showsAll(r) {
 		l.hard, l.weight = false, 0.6*l.weight
 	}
 	if r.State == rca.ProcessUnknown {

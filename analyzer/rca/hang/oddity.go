@@ -104,7 +104,7 @@ func (x *standstill) compareSignatures(in *instance) *oddity {
 			}
 			if o := recentLike(mem.Membership, in); o != nil {
 				parts = append(parts, join{node: mem.Node, commRank: mem.CommRank, op: o})
-			} else if o := shifted(mem.Membership, in); o != nil {
+			} else if o := shifted(mem.Membership, in); o != nil && !x.lostAt(mem, in) {
 				return x.orderOddity(in, mem.Node, o)
 			}
 		}
@@ -233,6 +233,13 @@ func (in *instance) has(mem *job.Member) bool {
 	return slices.ContainsFunc(in.joins, func(j join) bool { return j.node == mem.Node })
 }
 
+// lostAt says that a member has called something at the instance's place that it has not finished and does not show: the record
+// was lost, and it may be the very operation.
+func (x *standstill) lostAt(mem *job.Member, in *instance) bool {
+	m := mem.Membership
+	return x.Nodes[mem.Node].Rank.Lost > 0 && in.key.fn < 0 && m.Called > in.key.place && m.Completed <= in.key.place
+}
+
 // orderOddity: two members called the same operation at different places. Most members decide which place is right; of
 // two equal camps the one is wrong that called a function which nobody else calls, or whose place is not the one that
 // the sibling communicators have.
@@ -246,7 +253,7 @@ func (x *standstill) orderOddity(in *instance, n int32, o *rca.Op) *oddity {
 	}
 	mems := x.Comms[in.key.comm].Members
 	for i := range mems {
-		if m := mems[i].Membership; m != nil && !in.has(&mems[i]) {
+		if m := mems[i].Membership; m != nil && !in.has(&mems[i]) && !x.lostAt(&mems[i], in) {
 			if s := shifted(m, in); s != nil && s.Number == o.Number {
 				camps[1] = append(camps[1], oddMember{mems[i].Node, there})
 			}
