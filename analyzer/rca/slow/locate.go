@@ -56,6 +56,9 @@ func (a *slowAnalysis) locateNet(groups []flowGroup, flush []slowEnd, gain float
 	case best.nodes == nil:
 		return a.onPath(f, best, flush), true
 	case len(silent) > 0 && !a.anySick(best.nodes):
+		if !slices.ContainsFunc(best.nodes, func(n int32) bool { return !a.Nodes[n].Silent }) {
+			silent = slowSenders(groups) // They are the place itself: the other end is who was seen.
+		}
 		return a.onLink(f, best, silent), true
 	case rival != nil && rival.nodes == nil:
 		return a.onPath(f, rival, flush), true
@@ -103,6 +106,17 @@ func (a *slowAnalysis) silentBehind(groups []flowGroup) []int32 {
 		}
 		if !some {
 			return nil
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+func slowSenders(groups []flowGroup) []int32 {
+	var out []int32
+	for i := range groups {
+		if groups[i].slow {
+			out = append(out, groups[i].node)
 		}
 	}
 	slices.Sort(out)

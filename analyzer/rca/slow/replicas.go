@@ -86,12 +86,15 @@ func (a *slowAnalysis) unseenReplicas(accused []int32) []int {
 	return out
 }
 
-// unseenEnds gives the ranks at the other ends of what the accused send and receive, as far as nothing finished is known of
-// them: whether an end or the one before it is slow shows on both.
+// unseenEnds gives the accused of which nothing finished is known, and the ranks at the other ends of what they send and receive,
+// as far as nothing is known of those: whether an end or the one before it is slow shows on both.
 func (a *slowAnalysis) unseenEnds(accused []int32) []int {
 	const most = 8
 	var out []int
 	for _, n := range accused {
+		if id := a.Nodes[n].ID; len(a.ranks[n]) == 0 && id >= 0 && len(out) < most && !slices.Contains(out, id) {
+			out = append(out, id)
+		}
 		r := a.Nodes[n].Rank
 		if r == nil {
 			continue

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/culprit-project/culprit/analyzer/rca"
+	"github.com/culprit-project/culprit/analyzer/rca/job"
 	"github.com/culprit-project/culprit/analyzer/rca/rcatest"
 )
 
@@ -56,9 +57,9 @@ func TestH6PartialViews(t *testing.T) {
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			job := rcatest.NewSlowJob(dp, pp, tp)
-			job.Compute = c.compute
-			v := verdictOf(seenOnly(job.Evidence(), c.seen), rca.Options{})
+			sj := rcatest.NewSlowJob(dp, pp, tp)
+			sj.Compute = c.compute
+			v := verdictOf(seenOnly(sj.Evidence(), c.seen), rca.Options{})
 			if v.Class != c.class || (len(v.Ask) > 0) != c.asks {
 				t.Errorf("%s, asks %v; want %s; %s", v.Class, v.Ask, c.class, v.Summary)
 			}
@@ -77,10 +78,10 @@ func TestH6PartialViews(t *testing.T) {
 // TestH6OtherEndsAreSeenFirst: before a rank's network is accused, those it sends to and receives from are looked at.
 func TestH6OtherEndsAreSeenFirst(t *testing.T) {
 	const onset, culprit = 6, 6
-	job := rcatest.NewSlowJob(8, 1, 2)
-	job.Iters = 16
-	job.Send = func(r, it int) float64 { return pick(r == culprit && it >= onset, 4.0, 1.0) }
-	ev := job.Evidence()
+	sj := rcatest.NewSlowJob(8, 1, 2)
+	sj.Iters = 16
+	sj.Send = func(r, it int) float64 { return pick(r == culprit && it >= onset, 4.0, 1.0) }
+	ev := sj.Evidence()
 	for i := range ev.Ranks {
 		if ev.Ranks[i].ID == culprit {
 			ev.Ranks[i].Memberships = []rca.Membership{{Comm: "dp_0", CommRank: 3, Called: 17, Started: 17, Completed: 16, InFlight: []rca.Op{{
@@ -100,5 +101,15 @@ func TestH6OtherEndsAreSeenFirst(t *testing.T) {
 		if v.Class != rca.SlowComm || !slices.Equal(v.Ask, c.asks) {
 			t.Errorf("%s seen: %s asks %v, want %v; %s", c.name, v.Class, v.Ask, c.asks, v.Summary)
 		}
+	}
+}
+
+// TestH6AccusedIsSeenFirst: a rank that only others' flows speak of is looked at itself before it is accused.
+func TestH6AccusedIsSeenFirst(t *testing.T) {
+	ev := rca.Evidence{WorldSize: 2, Ranks: []rca.Rank{{ID: 0, Host: "node0"}}, Comms: []rca.Comm{{ID: "dp", Size: 2, Members: []int{0, 1}}}}
+	x := job.NewIndex(&ev, rca.Options{}.WithDefaults())
+	a := &slowAnalysis{timeline: &timeline{Index: x, ranks: make([][]int32, len(x.Nodes))}}
+	if got := a.unseenEnds([]int32{x.NodeOf(1)}); !slices.Equal(got, []int{1}) {
+		t.Errorf("asks %v, want rank 1", got)
 	}
 }
