@@ -159,6 +159,8 @@ const (
 	OpKernelUntrusted
 	OpAbandoned
 	OpLeftInferred
+	OpHidden    // The call has returned and no launch was reported: whether it runs is not seen.
+	OpEndUnseen // Let go because later ones came: nothing says that it has ended.
 )
 
 // CommFlags are the CULPRIT_COMM_* bits.
@@ -172,6 +174,7 @@ const (
 	CommHasAPI
 	CommForeignProxy
 	CommFinalized
+	CommHidesOps // Some operation was OpHidden: nothing in flight does not mean nothing running.
 )
 
 // Capabilities (CULPRIT_CAP_*): a cleared bit means the absence of such data is no evidence.

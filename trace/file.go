@@ -45,6 +45,12 @@ type File struct {
 	qps    table
 	moved  table // Transfers.
 	intern map[[16]byte]string
+
+	device int32 // Of the one rank that is shown, else wholeProcess.
+	ranks  ranks
+	looked int    // Communicators in the table when they were last looked at for ranks.
+	own    []bool // By slot: communicators of the rank that is shown.
+
 	// Slots are copied here first. On the stack each would be an allocation, as it is handed to functions.
 	scratch struct {
 		comm wire.Comm
@@ -52,6 +58,7 @@ type File struct {
 	}
 
 	fd    int
+	users *int // Files of this mapping.
 	owner uint32
 }
 
@@ -112,7 +119,8 @@ func mapFile(fd int) (*File, error) {
 		return nil, failf(ReasonOpen, "mapping trace file: %w", err)
 	}
 	return &File{
-		data: data, fd: fd, owner: st.Uid,
+		data: data, fd: fd, users: new(1), owner: st.Uid,
+		device: wholeProcess,
 		intern: map[[16]byte]string{},
 	}, nil
 }
@@ -122,7 +130,10 @@ func (f *File) Close() error {
 	if f.data == nil {
 		return nil
 	}
-	err := errors.Join(unix.Munmap(f.data), unix.Close(f.fd))
+	var err error
+	if *f.users--; *f.users == 0 {
+		err = errors.Join(unix.Munmap(f.data), unix.Close(f.fd))
+	}
 	*f = File{}
 	if err != nil {
 		return fmt.Errorf("unmapping trace file: %w", err)
@@ -140,7 +151,8 @@ func (f *File) WriterHolds() bool {
 	return false
 }
 
-// Identity is what the process says about itself. It does not change while the file is open.
+// Identity is what the process says about itself. It does not change while the file is open; that of one rank of several is in
+// its Snapshot.
 func (f *File) Identity() Identity { return f.ident }
 
 // Owner is the user that owns the file: the one that the writer runs as.
@@ -209,13 +221,13 @@ func (f *File) addSection(s wire.Section) error {
 	var limit uint32
 	switch s.Kind {
 	case wire.SectionComms:
-		t, entry, limit = &f.comms, unsafe.Sizeof(wire.Comm{}), maxComms
+		t, entry, limit = &f.comms, unsafe.Offsetof(wire.Comm{}.Device), maxComms // As long as version 1.2 had it.
 	case wire.SectionOps:
-		t, entry, limit = &f.ops, unsafe.Sizeof(wire.Op{}), maxSlots
+		t, entry, limit = &f.ops, unsafe.Offsetof(wire.Op{}.GPUReadyNS), maxSlots // As long as version 1.3 had it.
 	case wire.SectionFlows:
 		t, entry, limit = &f.flows, unsafe.Sizeof(wire.Flow{}), maxSlots
 	case wire.SectionCompletions:
-		t, entry, limit = &f.done, unsafe.Sizeof(wire.Completion{}), maxRing
+		t, entry, limit = &f.done, unsafe.Offsetof(wire.Completion{}.GPUReadyNS), maxRing // As long as version 1.3 had it.
 	case wire.SectionLifecycle:
 		t, entry, limit = &f.life, unsafe.Sizeof(wire.Lifecycle{}), maxRing
 	case wire.SectionQPs:
@@ -234,7 +246,7 @@ func (f *File) addSection(s wire.Section) error {
 	case s.Count > limit:
 		return fmt.Errorf("%d entries, at most %d", s.Count, limit)
 	case uintptr(s.EntryBytes) < entry || s.EntryBytes > maxEntry || s.EntryBytes%8 != 0:
-		// Records only ever grow, so a shorter one is no version 1 record.
+		// Records only ever grow: a shorter one is none that a version 1 writer makes.
 		return fmt.Errorf("entries of %d bytes, want %d or a few more", s.EntryBytes, entry)
 	case s.Offset%wire.SectionAlign != 0 || s.Offset < wire.HeaderBytes || s.Offset >= size:
 		return fmt.Errorf("offset %d in a file of %d bytes", s.Offset, size)

@@ -22,7 +22,7 @@ func (f *File) readQPs(s *Snapshot, high uint32) {
 			s.Status.TornSlots++
 			continue
 		}
-		if w.InUse == 0 {
+		if w.InUse == 0 || w.CommIndex != wire.None && f.theirs(w.CommIndex) {
 			continue
 		}
 		// Text is made anew only where the slot has another owner.

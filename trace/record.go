@@ -128,6 +128,9 @@ type Comm struct {
 	FuncCompleted   [NumFunc]uint64 `json:"func_completed"`
 	FuncBytes       [NumFunc]uint64 `json:"func_bytes"`
 	FuncNS          [NumFunc]uint64 `json:"func_ns"`
+	OpsUnseen       uint64          `json:"ops_unseen,omitempty"` // Of OpsCompleted, those let go without a sign of their end.
+	// Device is the GPU that it runs on, as CUDA numbers them in the process; -1 unknown. Of writers before version 1.3 always 0.
+	Device int32 `json:"device"`
 }
 
 // Key gives the communicator's cluster-wide key.
@@ -164,6 +167,7 @@ type Op struct {
 	ProxyStarted   uint32  `json:"proxy_started"`
 	ProxyStopped   uint32  `json:"proxy_stopped"`
 	UserTID        uint32  `json:"user_tid,omitempty"`
+	GPUReadyNS     uint64  `json:"gpu_ready_ns,omitempty"` // First data that its GPU had ready to send over the network.
 }
 
 // Flow is one (communicator, channel, direction, peer). Fields without Total belong to the current operation.
@@ -253,6 +257,7 @@ type Completion struct {
 	GPUNS          uint64    `json:"gpu_ns,omitempty"`
 	Send           Direction `json:"send,omitzero"` // Of an operation with network flows of this direction.
 	Recv           Direction `json:"recv,omitzero"`
+	GPUReadyNS     uint64    `json:"gpu_ready_ns,omitempty"` // As Op.GPUReadyNS.
 }
 
 // LifecycleEvent is something that happened to the process or a communicator.

@@ -22,7 +22,8 @@ type Span struct {
 }
 
 // Completions appends the finished operations after ticket since (0: from the oldest still there) to into. A record
-// that is being written ends the read, unless many younger ones exist.
+// that is being written ends the read, unless many younger ones exist. A File of one rank gives those of the communicators
+// that its last Snapshot has shown.
 func (f *File) Completions(since uint64, into []Completion) ([]Completion, Span, error) {
 	return f.completions(since, into, unfinishedPatience)
 }
@@ -37,6 +38,9 @@ func (f *File) Lifecycle(since uint64, into []LifecycleEvent) ([]LifecycleEvent,
 	var span Span
 	err := f.guarded(func() error {
 		span = readRing(f.life, f.head(unsafe.Offsetof(wire.Header{}.LifecycleHead)), since, unfinishedPatience, func(w *wire.Lifecycle) {
+			if w.CommIndex != wire.None && f.theirs(w.CommIndex) {
+				return
+			}
 			into = append(into, LifecycleEvent{
 				Ticket: w.Ticket, AtNS: w.AtNS, Kind: LifecycleKind(w.Kind), CommIndex: index(w.CommIndex),
 				CommID: CommID(w.CommID), Arg0: w.Arg0, Text: text(w.Text[:]),
@@ -64,7 +68,9 @@ func (f *File) completions(since uint64, into []Completion, patience uint64) ([]
 	var span Span
 	err := f.guarded(func() error {
 		span = readRing(f.done, f.head(unsafe.Offsetof(wire.Header{}.CompletionsHead)), since, patience, func(w *wire.Completion) {
-			into = append(into, *(*Completion)(unsafe.Pointer(w)))
+			if !f.theirs(w.CommIndex) {
+				into = append(into, *(*Completion)(unsafe.Pointer(w)))
+			}
 		})
 		return nil
 	})

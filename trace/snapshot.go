@@ -25,10 +25,21 @@ type slotCache struct {
 	// done anything since the last call.
 	settled []bool
 	busy    []bool
+	// known is what the communicators' slots held, of other ranks, too.
+	known  []commOwner
+	places []place
 	// runs are the flows' slots one behind the other that have the same communicator: looking into the flows themselves
 	// would cost as much as looking at them anew.
 	runs []flowRun
 }
+
+// commOwner tells a communicator from the next one in its slot, and from itself before NCCL has told its id.
+type commOwner struct {
+	generation uint32
+	id         uint64
+}
+
+func ownerOf(w *wire.Comm) commOwner { return commOwner{w.Generation, w.CommID} }
 
 // flowRun is flow slots up to end, from the end of the run before.
 type flowRun struct{ comm, end uint32 }
@@ -80,11 +91,35 @@ func (f *File) snapshot(s *Snapshot, whole bool) error {
 			s.cache.runs = s.cache.runs[:0]
 		}
 		f.readComms(s, min(high.comms, f.comms.count), whole)
+		if f.device != wholeProcess {
+			s.Identity = f.ranks.identity(s.Identity, f.device)
+			s.Status.DroppedComms += f.ranks.homeless
+			s.Status.GroupOpenSinceNS = 0 // Any rank's thread may be inside.
+		}
 		f.readOps(s, min(high.ops, f.ops.count, maxRead))
 		f.readFlows(s, min(high.flows, f.flows.count, maxRead), whole)
 		f.readQPs(s, min(high.qps, f.qps.count, maxRead))
 		return nil
 	})
+}
+
+// Slots is how many operations and flows the next snapshot copies at most.
+func (f *File) Slots() int {
+	n := 0
+	err := f.guarded(func() error {
+		var h wire.Header
+		n = int(min(loadWord(f, unsafe.Offsetof(h.OpsHigh)), f.ops.count, maxRead)) +
+			int(min(loadWord(f, unsafe.Offsetof(h.FlowsHigh)), f.flows.count, maxRead))
+		return nil
+	})
+	if err != nil {
+		return 0 // The snapshot meets the same fault and reports it.
+	}
+	return n
+}
+
+func loadWord(f *File, offset uintptr) uint32 {
+	return atomic.LoadUint32((*uint32)(unsafe.Add(unsafe.Pointer(&f.data[0]), offset)))
 }
 
 // Clone gives a copy that shares no memory with s.

@@ -25,21 +25,21 @@ func (f *File) refreshComms(s *Snapshot) bool {
 	c.changed = c.changed[:0]
 	for i, position := range c.position {
 		slot := uint32(i)
-		if !readHead(f.comms, slot, w, commHead) || (w.Generation != 0) != (position >= 0) {
+		if !readHead(f.comms, slot, w, commHead) || ownerOf(w) != s.cache.known[i] {
 			return false
 		}
 		if position < 0 {
 			continue
 		}
 		comm := &s.Comms[position]
-		counted := comm.Generation != w.Generation || comm.OpsCompleted != w.OpsCompleted || comm.OpsStarted != w.OpsStarted ||
+		counted := comm.OpsCompleted != w.OpsCompleted || comm.OpsStarted != w.OpsStarted ||
 			comm.LastCompletedNS != w.LastCompletedNS
 		s.cache.busy[i] = counted || comm.OpsCalled != w.OpsCalled || comm.LastProgressNS != w.LastProgressNS
 		if !counted && s.cache.settled[i] {
 			setCommHead(comm, slot, w)
 			continue
 		}
-		if !readSlot(f.comms, slot, w) || w.Generation == 0 {
+		if !readSlot(f.comms, slot, w) || ownerOf(w) != s.cache.known[i] {
 			return false
 		}
 		setComm(comm, slot, w)
@@ -50,17 +50,30 @@ func (f *File) refreshComms(s *Snapshot) bool {
 }
 
 func (f *File) copyComms(s *Snapshot, high uint32) {
-	c, w := &s.cache.comms, &f.scratch.comm
+	c := &s.cache.comms
 	c.reset(high)
 	s.cache.settled, s.cache.busy = resized(s.cache.settled, high), resized(s.cache.busy, high)
+	s.cache.known, f.own = resized(s.cache.known, high), resized(f.own, high)
 	s.Comms = s.Comms[:0]
+	places, changed := s.cache.places[:0], false
 	for i := range high {
-		s.cache.settled[i], s.cache.busy[i] = false, true
+		w := &f.scratch.comm
+		torn := !readSlot(f.comms, i, w)
+		taken := !torn && w.Generation != 0
+		f.own[i] = taken && (f.device == wholeProcess || w.Device == f.device)
+		s.cache.settled[i], s.cache.busy[i] = false, !taken || f.own[i]
+		owner := commOwner{}
+		if taken {
+			owner = ownerOf(w)
+			places = append(places, place{i, CommKey{CommID(w.CommID), w.NRanks}, w.Rank, max(w.Device, -1)})
+		}
+		changed = changed || s.cache.known[i] != owner
+		s.cache.known[i] = owner
 		switch {
-		case !readSlot(f.comms, i, w):
+		case torn:
 			s.Status.TornSlots++
 			c.add(tornWord, -1)
-		case w.Generation == 0:
+		case !f.own[i]:
 			c.add(*(*uint64)(unsafe.Pointer(w)), -1)
 		default:
 			position := len(s.Comms)
@@ -68,6 +81,11 @@ func (f *File) copyComms(s *Snapshot, high uint32) {
 			setComm(&s.Comms[position], i, w)
 			c.add(*(*uint64)(unsafe.Pointer(w)), int32(position))
 		}
+	}
+	s.cache.places = places
+	if changed || len(places) != f.looked {
+		f.looked = len(places)
+		f.look(places)
 	}
 }
 
@@ -77,6 +95,8 @@ func setComm(c *Comm, index uint32, w *wire.Comm) {
 	c.FuncCompleted = w.FuncCompleted
 	c.FuncBytes = w.FuncBytes
 	c.FuncNS = w.FuncNS
+	c.OpsUnseen = w.OpsUnseen
+	c.Device = max(w.Device, -1)
 }
 
 func setCommHead(c *Comm, index uint32, w *wire.Comm) {
@@ -120,7 +140,7 @@ func (f *File) readOps(s *Snapshot, high uint32) {
 			s.Status.TornSlots++
 			continue
 		}
-		if w.InUse == 0 {
+		if w.InUse == 0 || f.theirs(w.CommIndex) {
 			continue
 		}
 		s.Ops = append(s.Ops, Op{
@@ -153,6 +173,7 @@ func (f *File) readOps(s *Snapshot, high uint32) {
 			ProxyStarted:   w.ProxyStarted,
 			ProxyStopped:   w.ProxyStopped,
 			UserTID:        w.UserTID,
+			GPUReadyNS:     w.GPUReadyNS,
 		})
 	}
 }

@@ -29,7 +29,11 @@ func (f *File) refreshFlows(s *Snapshot, whole bool) bool {
 	s.cache.flows.changed = s.cache.flows.changed[:0]
 	start, moved := uint32(0), false
 	for _, run := range s.cache.runs {
-		if whole || int(run.comm) >= len(busy) || busy[run.comm] {
+		look := f.device == wholeProcess // Free slots, which to a File of one rank those of others are, too.
+		if int(run.comm) < len(busy) {
+			look = busy[run.comm]
+		}
+		if whole || look {
 			same, others := f.refreshRun(s, run, start)
 			if !same {
 				return false
@@ -53,7 +57,7 @@ func (f *File) refreshRun(s *Snapshot, run flowRun, start uint32) (same, moved b
 			continue
 		}
 		position := c.position[slot]
-		if !readSlot(f.flows, slot, w) || (w.InUse != 0) != (position >= 0) {
+		if !readSlot(f.flows, slot, w) || (w.InUse != 0 && !f.theirs(w.CommIndex)) != (position >= 0) {
 			return false, false
 		}
 		c.slots[slot] = *(*uint64)(unsafe.Pointer(w))
@@ -90,7 +94,7 @@ func (f *File) copyFlows(s *Snapshot, high uint32) {
 		case !readSlot(f.flows, i, w):
 			s.Status.TornSlots++
 			c.add(tornWord, -1)
-		case w.InUse == 0:
+		case w.InUse == 0 || f.theirs(w.CommIndex):
 			c.add(*(*uint64)(unsafe.Pointer(w)), -1)
 		default:
 			position := len(s.Flows)

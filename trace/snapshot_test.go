@@ -23,7 +23,7 @@ func fullSnapshot() trace.Snapshot {
 	comm := trace.Comm{
 		Index: 1, Generation: 3, Flags: trace.CommHasProxy, ID: 0xa1b2c3d4e5f60718, NRanks: 16, Rank: 5, NNodes: 2,
 		ProxyTID: 11, UserTID: 12, OpsInFlight: 1, Name: "dp", CreatedNS: 1, OpsCalled: 9, OpsStarted: 8, OpsCompleted: 7,
-		LastCalledNS: 2, LastProgressNS: 3, LastCompletedNS: 4,
+		LastCalledNS: 2, LastProgressNS: 3, LastCompletedNS: 4, OpsUnseen: 5,
 	}
 	ended := trace.Comm{Index: 0, Generation: 1, Ended: true, Flags: trace.CommFinalized, ID: 7, NRanks: 2, CreatedNS: 1, DestroyedNS: 2}
 	for i := range trace.NumFunc {

@@ -35,8 +35,8 @@ type State struct {
 // Process is one traced process: what it wrote and what the kernel says of it.
 type Process struct {
 	File string `json:"file"` // Base name of the trace file.
-	// JobID, Rank, Host and GPU are the exporter's resolution of the claims in the snapshot: never empty for JobID,
-	// rank -1 when it cannot be told.
+	// JobID, Rank and GPU are the exporter's resolution of the claims in the snapshot: never empty for JobID, rank -1 when
+	// it cannot be told. Host is the exporter's own host.
 	JobID string `json:"job_id"`
 	Rank  int32  `json:"rank"`
 	Host  string `json:"host"`
@@ -48,6 +48,11 @@ type Process struct {
 	Container string `json:"container,omitempty"`
 	// Refuted lists the claims of the identity that the kernel or the kubelet contradicts, by their names.
 	Refuted []string `json:"refuted,omitempty"`
+	// UID is the user that the process runs as; where the kernel does not show the process, the owner of its file.
+	UID string `json:"uid,omitempty"`
+	// Disputed says why the claim to be this rank of this job is not believed; empty: nothing contradicts it. What such a
+	// process shows must not be taken for the job's.
+	Disputed string `json:"disputed,omitempty"`
 	trace.Snapshot
 	Kernel      *Kernel            `json:"kernel,omitempty"`
 	Completions []trace.Completion `json:"completions,omitempty"` // The newest few per communicator, oldest first.
@@ -79,8 +84,8 @@ type Kernel struct {
 	HostPID          int          `json:"host_pid,omitempty"`
 	Verified         bool         `json:"verified"` // The claim of pid and start time matches the kernel's.
 	CPUCores         float64      `json:"cpu_cores"`
-	ReadBytesPerSec  float64      `json:"read_bytes_per_second"`  // Storage, not cache (/proc/PID/io read_bytes).
-	WriteBytesPerSec float64      `json:"write_bytes_per_second"` // Includes page cache (wchar of regular files is not told apart).
+	ReadBytesPerSec  float64      `json:"read_bytes_per_second"`  // Over 10 s. Storage, not cache (/proc/PID/io read_bytes).
+	WriteBytesPerSec float64      `json:"write_bytes_per_second"` // Over 10 s. Counted when a page is dirtied, not when the device has it.
 	Wchan            string       `json:"wchan,omitempty"`
 	Threads          []Thread     `json:"threads,omitempty"` // Proxy and user threads named by the trace.
 	CgroupPath       string       `json:"cgroup_path,omitempty"`

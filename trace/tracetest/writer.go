@@ -173,11 +173,15 @@ func (w *Writer) PutComm(c trace.Comm) {
 		DestroyedNS: c.DestroyedNS, OpsCalled: c.OpsCalled, OpsStarted: c.OpsStarted, OpsCompleted: c.OpsCompleted,
 		LastCalledNS: c.LastCalledNS, LastProgressNS: c.LastProgressNS, LastCompletedNS: c.LastCompletedNS,
 		SeqStarted: c.SeqStarted, FuncCompleted: c.FuncCompleted, FuncBytes: c.FuncBytes, FuncNS: c.FuncNS,
+		OpsUnseen: c.OpsUnseen, Device: c.Device, GPUIndex: c.Device,
 	}
 	if c.Ended {
 		v.InUse = 0
 	}
 	copy(v.Name[:len(v.Name)-1], c.Name)
+	if c.Device >= 0 {
+		copy(v.GPUUUID[:], fmt.Sprintf("GPU-%d", c.Device))
+	}
 	locked(slotAt[wire.Comm](w, wire.SectionComms, c.Index), &v, max(c.Generation, 1))
 	raise(&w.header.CommsHigh, c.Index)
 }
@@ -190,7 +194,7 @@ func (w *Writer) PutOp(op trace.Op) {
 		Count: op.Count, Bytes: op.Bytes, Peer: op.Peer, Root: op.Root, Channels: op.Channels, State: uint32(op.State),
 		CalledNS: op.CalledNS, EnqueuedNS: op.EnqueuedNS, EnteredNS: op.EnteredNS, FirstStepNS: op.FirstStepNS,
 		LastProgressNS: op.LastProgressNS, LeftNS: op.LeftNS, KernelStarted: op.KernelStarted, KernelStopped: op.KernelStopped,
-		ProxyStarted: op.ProxyStarted, ProxyStopped: op.ProxyStopped, UserTID: op.UserTID,
+		ProxyStarted: op.ProxyStarted, ProxyStopped: op.ProxyStopped, UserTID: op.UserTID, GPUReadyNS: op.GPUReadyNS,
 	}
 	copy(v.Datatype[:len(v.Datatype)-1], op.Datatype)
 	locked(slotAt[wire.Op](w, wire.SectionOps, op.Index), &v, max(op.Generation, 1))
@@ -273,7 +277,7 @@ func (w *Writer) Complete(c trace.Completion) uint64 {
 		Number: c.Number, Seq: c.Seq, Func: uint16(c.Func), Algo: uint16(c.Algo), Proto: uint16(c.Proto),
 		DatatypeBytes: c.DatatypeBytes, Count: c.Count, Bytes: c.Bytes, Peer: c.Peer, Root: c.Root, Channels: c.Channels,
 		Flags: uint32(c.Flags), CalledNS: c.CalledNS, EnqueuedNS: c.EnqueuedNS, EnteredNS: c.EnteredNS, LeftNS: c.LeftNS,
-		GPUNS: c.GPUNS, Send: direction(c.Send), Recv: direction(c.Recv),
+		GPUNS: c.GPUNS, Send: direction(c.Send), Recv: direction(c.Recv), GPUReadyNS: c.GPUReadyNS,
 	}
 	return appendRecord(w, wire.SectionCompletions, &w.header.CompletionsHead, &v, true)
 }

@@ -11,7 +11,7 @@ package wire
 const (
 	Magic        = "culprit\x00"
 	Major        = 1
-	Minor        = 1
+	Minor        = 4
 	Suffix       = ".trace"
 	HeaderBytes  = 4096
 	MaxSections  = 16
@@ -131,6 +131,11 @@ type Comm struct {
 	FuncCompleted   [NumFunc]uint64 `c:"func_completed"`
 	FuncBytes       [NumFunc]uint64 `c:"func_bytes"`
 	FuncNS          [NumFunc]uint64 `c:"func_ns"`
+	OpsUnseen       uint64          `c:"ops_unseen"`
+	Device          int32           `c:"device"`
+	GPUIndex        int32           `c:"gpu_index"`
+	GPUUUID         [48]byte        `c:"gpu_uuid"`
+	GPUPCIBusID     [24]byte        `c:"gpu_pci_bus_id"`
 }
 
 // Op is struct culprit_op.
@@ -166,6 +171,7 @@ type Op struct {
 	ProxyStopped   uint32   `c:"proxy_stopped"`
 	UserTID        uint32   `c:"user_tid"`
 	Reserved       uint32   `c:"reserved"`
+	GPUReadyNS     uint64   `c:"gpu_ready_ns"`
 }
 
 // Flow is struct culprit_flow.
@@ -255,6 +261,7 @@ type Completion struct {
 	GPUNS          uint64    `c:"gpu_ns"`
 	Send           Direction `c:"send"`
 	Recv           Direction `c:"recv"`
+	GPUReadyNS     uint64    `c:"gpu_ready_ns"`
 }
 
 // Lifecycle is struct culprit_lifecycle.
