@@ -5,12 +5,14 @@
 
 #include "chain.h"
 #include "events.h"
+#include "gpu.h"
 #include "session.h"
 
 int adapter_open(uint32_t abi, void **context, uint64_t comm_id, int *mask, const char *name, int nnodes, int nranks, int rank,
                  culprit_nccl_logger logger) {
   struct comm_info info = {
-      .abi = abi, .comm_id = comm_id, .name = name, .nnodes = nnodes, .nranks = nranks, .rank = rank};
+      .abi = abi, .comm_id = comm_id, .name = name, .nnodes = nnodes, .nranks = nranks, .rank = rank,
+      .device = gpu_current()};  // NCCL makes it that of the communicator before it loads a plugin.
   session_open_comm(&info, context, mask, logger);
   return CULPRIT_NCCL_SUCCESS;
 }
@@ -41,8 +43,15 @@ int adapter_state(void *h, int state, union culprit_nccl_state_args *args) {
   return state_changed(h, state, args == NULL ? 0 : args->kernelCh.pTimer);
 }
 
+// Only the states of proxy operations have arguments; a step's come with none.
 int adapter_state_v2(void *h, int state, union culprit_nccl_state_args_v2 *args) {
-  return state_changed(h, state, args == NULL ? 0 : args->proxyOp.transSize);
+  if (args == NULL) return state_changed(h, state, 0);
+  if (__builtin_expect(chain_on, 0)) {
+    chain_state_proxy_op(h, state, args);
+  } else {
+    event_state_proxy_op(handle_from_pointer(h), state, args);
+  }
+  return CULPRIT_NCCL_SUCCESS;
 }
 
 int adapter_finalize(void *context) {

@@ -15,7 +15,7 @@ struct known {
   uint64_t key;  // The communicator's address.
   handle slot;
   uint32_t decided;  // Whether it gets a slot here has been decided.
-  int32_t nranks, rank;
+  int32_t nranks, rank, device;
   uint64_t serial;  // Tells one communicator from the next at its address.
   uint64_t id;
   uint64_t kinds[KINDS];  // What children have been made, and how many of each.
@@ -58,7 +58,8 @@ static struct known *place(const void *comm) {
 
 // decide opens a slot for a communicator that nobody else reports. The caller holds the lock.
 static void decide(struct known *k) {
-  struct comm_info info = {.comm_id = k->id, .nnodes = -1, .nranks = k->nranks, .rank = k->rank};
+  struct comm_info info = {.comm_id = k->id, .nnodes = -1, .nranks = k->nranks, .rank = k->rank,
+                           .device = k->device};
   bool reported = false;
   PUT(k->slot, k->id == 0 ? 0 : session_open_called(&info, &reported));
   // Of a communicator without identity nothing can be said, but that it is missing.
@@ -66,7 +67,7 @@ static void decide(struct known *k) {
   __atomic_store_n(&k->decided, 1, __ATOMIC_RELEASE);
 }
 
-static struct known *note(const void *comm, uint64_t id, int nranks, int rank) {
+static struct known *note(const void *comm, uint64_t id, int nranks, int rank, int device) {
   struct known *k = look(comm);
   if (k != NULL) {  // An earlier one of that address has gone by a way that is not watched.
     if (GET(k->slot) != 0) session_close_called(GET(k->slot));
@@ -83,15 +84,16 @@ static struct known *note(const void *comm, uint64_t id, int nranks, int rank) {
   k->id = id;
   k->nranks = nranks;
   k->rank = rank;
+  k->device = device;
   for (unsigned i = 0; i < KINDS; i++) k->kinds[i] = k->made[i] = 0;
   __atomic_store_n(&k->key, (uintptr_t)comm, __ATOMIC_RELEASE);
   return k;
 }
 
-void apicomm_made(const void *comm, uint64_t id, int nranks, int rank, bool ready) {
+void apicomm_made(const void *comm, uint64_t id, int nranks, int rank, int device, bool ready) {
   if (!shim_active() || (uintptr_t)comm <= LEFT) return;
   pthread_mutex_lock(&table.lock);
-  struct known *k = note(comm, id, nranks, rank);
+  struct known *k = note(comm, id, nranks, rank, device);
   if (k != NULL && ready) decide(k);
   pthread_mutex_unlock(&table.lock);
 }
@@ -103,7 +105,7 @@ handle apicomm_find(const void *comm) {
   if (k == NULL && GET(shim.abi) != 0) return 0;
   pthread_mutex_lock(&table.lock);
   k = look(comm);
-  if (k == NULL) k = note(comm, 0, -1, -1);
+  if (k == NULL) k = note(comm, 0, -1, -1, -1);
   if (k != NULL && GET(k->decided) == 0) decide(k);
   const handle slot = k == NULL ? 0 : GET(k->slot);
   pthread_mutex_unlock(&table.lock);

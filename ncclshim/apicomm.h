@@ -11,9 +11,9 @@
 
 #include <stdbool.h>
 
-// apicomm_made notes a communicator. id: equal on all its ranks, 0 unknown. ready: it can be used, so that whoever
-// reports it has been told of it.
-void apicomm_made(const void *comm, uint64_t id, int nranks, int rank, bool ready);
+// apicomm_made notes a communicator. id: equal on all its ranks, 0 unknown. nranks, rank, device: -1 unknown. ready: it can be
+// used, so that whoever reports it has been told of it.
+void apicomm_made(const void *comm, uint64_t id, int nranks, int rank, int device, bool ready);
 
 // apicomm_child gives the id of a split or shrink of parent: the same on all that must call it, whichever others they have
 // taken part in. excluded: ranks left out of a shrink, NULL with a split. 0 when the parent's id is not known.

@@ -205,23 +205,33 @@ void chain_stop(void *h) {
   TO_OTHER(STOP)
 }
 
+static void forward_state(void *theirs, int state, union culprit_nccl_state_args_v2 *old, uint64_t value) {
+  if (theirs == NULL) return;
+  union culprit_nccl_state_args args = {.kernelCh = {.pTimer = value}};
+  switch (chain.version) {
+    case 2:
+      if (state < CULPRIT_NCCL_PROXY_OP_IN_PROGRESS) OTHER(2)->recordEventState(theirs, state, old);
+      return;
+    case 3:
+      if (state < CULPRIT_NCCL_PROXY_OP_IN_PROGRESS) OTHER(3)->recordEventState(theirs, state, old);
+      return;
+    case 4:
+      if (state < CULPRIT_NCCL_GROUP_START_API_STOP) OTHER(4)->recordEventState(theirs, state, &args);
+      return;
+    case 5: OTHER(5)->recordEventState(theirs, state, &args); return;
+    default: OTHER(6)->recordEventState(theirs, state, &args); return;
+  }
+}
+
 void chain_state(void *h, int state, uint64_t value) {
   const struct pair p = pair_of(h);
   event_state(p.ours, state, value);
-  if (p.theirs == NULL) return;
-  union culprit_nccl_state_args args = {.kernelCh = {.pTimer = value}};
   union culprit_nccl_state_args_v2 old = {.proxyOp = {.transSize = value}};
-  switch (chain.version) {
-    case 2:
-      if (state < CULPRIT_NCCL_PROXY_OP_IN_PROGRESS) OTHER(2)->recordEventState(p.theirs, state, &old);
-      return;
-    case 3:
-      if (state < CULPRIT_NCCL_PROXY_OP_IN_PROGRESS) OTHER(3)->recordEventState(p.theirs, state, &old);
-      return;
-    case 4:
-      if (state < CULPRIT_NCCL_GROUP_START_API_STOP) OTHER(4)->recordEventState(p.theirs, state, &args);
-      return;
-    case 5: OTHER(5)->recordEventState(p.theirs, state, &args); return;
-    default: OTHER(6)->recordEventState(p.theirs, state, &args); return;
-  }
+  forward_state(p.theirs, state, &old, value);
+}
+
+void chain_state_proxy_op(void *h, int state, union culprit_nccl_state_args_v2 *args) {
+  const struct pair p = pair_of(h);
+  event_state_proxy_op(p.ours, state, args);
+  forward_state(p.theirs, state, args, args->proxyOp.transSize);
 }

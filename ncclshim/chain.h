@@ -36,6 +36,8 @@ struct chain_comm {
 void chain_start(void *context, void **h, const struct culprit_nccl_descr_v6 *d, struct chain_comm comm);
 void chain_stop(void *h);
 void chain_state(void *h, int state, uint64_t value);
+// chain_state_proxy_op is chain_state with the arguments of versions 2 and 3.
+void chain_state_proxy_op(void *h, int state, union culprit_nccl_state_args_v2 *args);
 
 // The descriptors of older versions as version 6 has them.
 struct culprit_nccl_descr_v6 chain_widen_v2(const struct culprit_nccl_descr_v2 *d, struct chain_comm *comm);

@@ -4,6 +4,8 @@
 #include "comm.h"
 
 #include "flow.h"
+#include "gpu.h"
+#include "identity.h"
 #include "lifecycle.h"
 #include "op.h"
 
@@ -45,6 +47,16 @@ static uint32_t take_slot(void) {
   return oldest;
 }
 
+// put_gpu tells ranks apart that share the process.
+static void put_gpu(struct culprit_comm *s, int32_t device) {
+  char uuid[sizeof s->gpu_uuid] = "", pci_bus_id[sizeof s->gpu_pci_bus_id] = "";
+  gpu_describe(device, uuid, sizeof uuid, pci_bus_id, sizeof pci_bus_id);
+  PUT(s->device, device);
+  PUT(s->gpu_index, identity_gpu_index(device));
+  put_text(s->gpu_uuid, uuid, sizeof s->gpu_uuid);
+  put_text(s->gpu_pci_bus_id, pci_bus_id, sizeof s->gpu_pci_bus_id);
+}
+
 handle comm_open(const struct comm_info *info, uint64_t now) {
   const uint32_t i = take_slot();
   if (i == NONE) {
@@ -67,6 +79,7 @@ handle comm_open(const struct comm_info *info, uint64_t now) {
   c->rank = info->rank;
   c->nnodes = info->nnodes;
   c->kernel_on = info->kernel_on;
+  c->untrusted_from = UINT64_MAX;
   PUT(c->identified, info->comm_id != 0);
 
   struct culprit_comm *s = trace_comm(&shim.file, i);
@@ -83,6 +96,7 @@ handle comm_open(const struct comm_info *info, uint64_t now) {
   PUT(s->rank, info->rank);
   PUT(s->nnodes, info->nnodes);
   put_text(s->name, info->name, sizeof s->name);
+  put_gpu(s, info->device);
   PUT(s->created_ns, now);
   seqlock_release(&s->version);
 
@@ -96,7 +110,7 @@ void comm_close(handle h, uint64_t now) {
   const uint32_t i = comm_find(h);
   if (i == NONE) return;
   struct comm_ctl *c = &shim.comms[i];
-  __atomic_store_n(&c->in_use, 0, __ATOMIC_RELEASE);  // From here on its context is stale.
+  __atomic_store_n(&c->in_use, 0, __ATOMIC_SEQ_CST);  // From here on its context is stale.
   flow_release_all(i, now);
   op_abandon_all(i, now);
 
@@ -126,11 +140,16 @@ void comm_identify(uint32_t comm, uint64_t comm_id, const char *name, int32_t ra
   seqlock_release(&s->version);
 }
 
-void comm_distrust_kernel(uint32_t comm, uint64_t now, const char *why) {
+bool comm_distrust_kernel(uint32_t comm, uint64_t from, uint64_t now, const char *why) {
   struct comm_ctl *c = &shim.comms[comm];
-  if (c->kernel_on == 0 || __atomic_exchange_n(&c->kernel_untrusted, 1, __ATOMIC_RELAXED) != 0) return;
+  uint64_t trusted = UINT64_MAX;
+  if (c->kernel_on == 0 ||
+      !__atomic_compare_exchange_n(&c->untrusted_from, &trusted, from, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+    return false;
+  }
   __atomic_fetch_or(&trace_comm(&shim.file, comm)->flags, CULPRIT_COMM_KERNEL_UNTRUSTED, __ATOMIC_RELAXED);
   lifecycle_note(CULPRIT_LIFE_DISTRUST, now, comm, c->comm_id, CULPRIT_COMM_KERNEL_UNTRUSTED, why);
+  return true;
 }
 
 // note_thread looks the id up when the thread is another than last time, and now and then in case a new thread lives
@@ -149,15 +168,40 @@ void comm_user_thread(uint32_t comm) {
   note_thread(&c->user_thread, &c->user_thread_epoch, &trace_comm(&shim.file, comm)->user_tid);
 }
 
-void comm_proxy_thread(uint32_t comm) {
+void comm_proxied(uint32_t comm) {
   struct comm_ctl *c = &shim.comms[comm];
+  if (GET(c->has_proxy) == 0) {
+    PUT(c->has_proxy, 1);
+    __atomic_fetch_or(&trace_comm(&shim.file, comm)->flags, CULPRIT_COMM_HAS_PROXY, __ATOMIC_RELAXED);
+  }
   note_thread(&c->proxy_thread, &c->proxy_thread_epoch, &trace_comm(&shim.file, comm)->proxy_tid);
 }
 
-uint64_t comm_p2p_seq(uint32_t comm, int32_t peer, bool is_send) {
+#define P2P_PATH_SHIFT 62u
+#define P2P_SEQ_MASK ((UINT64_C(1) << P2P_PATH_SHIFT) - 1)
+
+// p2p_word gives the word of (communicator, peer, direction), NULL when there is none.
+static uint64_t *p2p_word(uint32_t comm, int32_t peer, bool is_send) {
   struct comm_ctl *c = &shim.comms[comm];
-  if (peer < 0 || (uint32_t)peer >= c->p2p_peers) return 0;
-  return __atomic_fetch_add(&c->p2p_seq[(size_t)peer * 2 + (is_send ? 1 : 0)], 1, __ATOMIC_RELAXED);
+  if (peer < 0 || (uint32_t)peer >= c->p2p_peers) return NULL;
+  return &c->p2p_seq[(size_t)peer * 2 + (is_send ? 1 : 0)];
+}
+
+uint64_t comm_p2p_seq(uint32_t comm, int32_t peer, bool is_send) {
+  uint64_t *word = p2p_word(comm, peer, is_send);
+  return word == NULL ? 0 : __atomic_fetch_add(word, 1, __ATOMIC_RELAXED) & P2P_SEQ_MASK;
+}
+
+enum p2p_path comm_p2p_path(uint32_t comm, int32_t peer, bool is_send) {
+  const uint64_t *word = p2p_word(comm, peer, is_send);
+  const uint64_t path = word == NULL ? 0 : GET(*word) >> P2P_PATH_SHIFT;
+  return (path & P2P_PROXIED) != 0 ? P2P_PROXIED : (enum p2p_path)path;
+}
+
+void comm_p2p_learn(uint32_t comm, int32_t peer, bool is_send, enum p2p_path path) {
+  uint64_t *word = p2p_word(comm, peer, is_send);
+  if (word == NULL || (GET(*word) >> P2P_PATH_SHIFT & path) != 0) return;
+  __atomic_fetch_or(word, (uint64_t)path << P2P_PATH_SHIFT, __ATOMIC_RELAXED);
 }
 
 void comm_learn(uint32_t comm, uint32_t key, uint32_t proxy_ops) {

@@ -13,6 +13,7 @@ struct comm_info {
   uint64_t comm_id;  // 0 when unknown (ABI 2 and 3).
   const char *name;  // May be NULL.
   int32_t nnodes, nranks, rank;  // -1 unknown.
+  int32_t device;                // As CUDA numbers them in this process; -1 unknown.
   bool kernel_on;
 };
 
@@ -35,18 +36,20 @@ static inline uint32_t comm_find(handle h) {
   return (GET(c->generation) & HANDLE_GENERATION_MASK) == handle_generation(h) ? i : NONE;
 }
 
-// comm_kernel_trusted says whether KernelCh events tell the truth about this communicator.
-static inline bool comm_kernel_trusted(uint32_t comm) {
+// comm_kernel_trusted says whether KernelCh events tell the truth about an operation of this communicator.
+static inline bool comm_kernel_trusted(uint32_t comm, uint64_t number) {
   const struct comm_ctl *c = &shim.comms[comm];
-  return c->kernel_on != 0 && GET(c->kernel_untrusted) == 0;
+  return c->kernel_on != 0 && number < GET(c->untrusted_from);
 }
 
-// comm_distrust_kernel stops KernelCh from being believed, for good.
-void comm_distrust_kernel(uint32_t comm, uint64_t now, const char *why);
+// comm_distrust_kernel stops KernelCh from being believed from an operation on, for good. Returns whether it was believed until now:
+// then op_distrusted is due.
+bool comm_distrust_kernel(uint32_t comm, uint64_t from, uint64_t now, const char *why);
 
-// comm_user_thread and comm_proxy_thread note the calling thread's id in the slot.
+// comm_user_thread notes the calling thread's id in the slot.
 void comm_user_thread(uint32_t comm);
-void comm_proxy_thread(uint32_t comm);
+// comm_proxied notes that the communicator has proxy operations, and the thread that they come from.
+void comm_proxied(uint32_t comm);
 
 // comm_window gives the place where operation `number` of the communicator is kept while open.
 static inline uint64_t *comm_window(uint32_t comm, uint64_t number) {
@@ -55,6 +58,10 @@ static inline uint64_t *comm_window(uint32_t comm, uint64_t number) {
 
 // comm_p2p_seq draws the next sequence number of (communicator, peer, direction).
 uint64_t comm_p2p_seq(uint32_t comm, int32_t peer, bool is_send);
+
+// comm_p2p_path and comm_p2p_learn read and note how transfers with a peer move. One that was proxied once always is.
+enum p2p_path comm_p2p_path(uint32_t comm, int32_t peer, bool is_send);
+void comm_p2p_learn(uint32_t comm, int32_t peer, bool is_send, enum p2p_path path);
 
 // comm_learn and comm_learned keep the number of proxy operations per operation signature. comm_learned gives -1 when
 // it is not known.

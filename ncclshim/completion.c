@@ -32,6 +32,7 @@ void completion_write(const struct op_ctl *o, uint64_t left_ns) {
       .gpu_ns = o->gpu_ns,
       .send = o->directions[1],
       .recv = o->directions[0],
+      .gpu_ready_ns = o->gpu_ready_ns,
   };
   const size_t ticket = sizeof record.ticket;
   const uint64_t n = __atomic_fetch_add(&shim.file.header->completions_head, 1, __ATOMIC_RELAXED);
@@ -45,6 +46,7 @@ void completion_write(const struct op_ctl *o, uint64_t left_ns) {
   if (GET(s->generation) != o->comm_generation) return;
   if ((o->flags & CULPRIT_OP_ABANDONED) != 0) return;
   const uint32_t func = o->func < CULPRIT_FUNC_COUNT ? o->func : CULPRIT_FUNC_UNKNOWN;
+  if ((o->flags & CULPRIT_OP_END_UNSEEN) != 0) COUNT(s->ops_unseen, 1);
   COUNT(s->ops_completed, 1);
   COUNT(s->func_completed[func], 1);
   COUNT(s->func_bytes[func], o->bytes);

@@ -38,6 +38,22 @@ static bool read_line(char *line, size_t bytes) {
   return true;
 }
 
+// ask_for changes the events that NCCL is asked for, from now on.
+static void ask_for(uint32_t wanted, uint64_t now, const char *why) {
+  int *mask = GET(shim.mask);
+  const uint32_t current = GET(shim.mask_now);
+  if (mask == NULL || wanted == current) return;
+  // Only the bits that are ours: another plugin may want more of them.
+  __atomic_fetch_or(mask, (int)wanted, __ATOMIC_RELAXED);
+  __atomic_fetch_and(mask, ~(int)(current & ~wanted & ~GET(shim.mask_others)), __ATOMIC_RELAXED);
+  PUT(shim.mask_now, wanted);
+  PUT(shim.file.header->event_mask, wanted);
+  PUT(shim.file.header->capabilities,
+      mask_capabilities(shim.abi, wanted) | (GET(shim.qps_on) != 0 ? CULPRIT_CAP_QPS : 0) |
+          (GET(shim.peer_wait_seen) != 0 && (wanted & CULPRIT_NCCL_PROXY_STEP) != 0 ? CULPRIT_CAP_PEER_WAIT : 0));
+  lifecycle_note(CULPRIT_LIFE_MASK_CHANGED, now, NONE, 0, wanted, why);
+}
+
 void control_poll(uint64_t now) {
   if (!shim.settings.control) return;
   char line[LINE_BYTES];
@@ -49,17 +65,12 @@ void control_poll(uint64_t now) {
     if (unknown != NULL) wanted = shim.mask_wanted;  // Not a line to trust.
   }
   wanted &= mask_known(shim.abi);
-  if ((shim.mask_wanted & CULPRIT_NCCL_KERNEL_CH) == 0 || shim.kernel_off) wanted &= ~(uint32_t)CULPRIT_NCCL_KERNEL_CH;
+  if ((shim.mask_wanted & CULPRIT_NCCL_KERNEL_CH) == 0 || GET(shim.kernel_off) != 0) wanted &= ~(uint32_t)CULPRIT_NCCL_KERNEL_CH;
 
-  int *mask = GET(shim.mask);
-  const uint32_t current = GET(shim.mask_now);
-  if (mask == NULL || wanted == current) return;
-  // Only the bits that are ours: another plugin may want more of them.
-  __atomic_fetch_or(mask, (int)wanted, __ATOMIC_RELAXED);
-  __atomic_fetch_and(mask, ~(int)(current & ~wanted & ~GET(shim.mask_others)), __ATOMIC_RELAXED);
-  PUT(shim.mask_now, wanted);
-  PUT(shim.file.header->event_mask, wanted);
-  PUT(shim.file.header->capabilities,
-      mask_capabilities(shim.abi, wanted) | (GET(shim.qps_on) != 0 ? CULPRIT_CAP_QPS : 0));
-  lifecycle_note(CULPRIT_LIFE_MASK_CHANGED, now, NONE, 0, wanted, "control file");
+  ask_for(wanted, now, "control file");
+}
+
+void control_give_up_kernel(uint64_t now, const char *why) {
+  PUT(shim.kernel_off, 1);
+  ask_for(GET(shim.mask_now) & ~(uint32_t)CULPRIT_NCCL_KERNEL_CH, now, why);
 }

@@ -16,4 +16,7 @@
 // control_poll looks at the control file and applies what is new in it.
 void control_poll(uint64_t now);
 
+// control_give_up_kernel stops asking for KernelCh, for good.
+void control_give_up_kernel(uint64_t now, const char *why);
+
 #endif

@@ -26,7 +26,7 @@
 
 #define CULPRIT_TRACE_MAGIC "culprit"  // 8 bytes with the NUL.
 #define CULPRIT_TRACE_MAJOR 1
-#define CULPRIT_TRACE_MINOR 1
+#define CULPRIT_TRACE_MINOR 4
 #define CULPRIT_TRACE_SUFFIX ".trace"
 
 #define CULPRIT_MAX_SECTIONS 16
@@ -107,6 +107,8 @@ enum culprit_op_state {
 #define CULPRIT_OP_KERNEL_UNTRUSTED (1u << 5)    // KernelCh of this communicator has drifted.
 #define CULPRIT_OP_ABANDONED (1u << 6)           // Slot reclaimed before completion was seen (finalize, abort, reuse).
 #define CULPRIT_OP_LEFT_INFERRED (1u << 7)       // Completion inferred (proxy quiescence or later op), not seen on all channels.
+#define CULPRIT_OP_HIDDEN (1u << 8)              // Its call has returned and no launch was reported: whether it runs is not seen.
+#define CULPRIT_OP_END_UNSEEN (1u << 9)          // Let go because later ones came: nothing says that it has ended.
 
 // Comm flags.
 #define CULPRIT_COMM_KERNEL_UNTRUSTED (1u << 0)
@@ -115,6 +117,7 @@ enum culprit_op_state {
 #define CULPRIT_COMM_HAS_API (1u << 3)
 #define CULPRIT_COMM_FOREIGN_PROXY (1u << 4)     // Proxies operations of another process (PXN).
 #define CULPRIT_COMM_FINALIZED (1u << 5)
+#define CULPRIT_COMM_HIDES_OPS (1u << 6)         // Some operation was CULPRIT_OP_HIDDEN: nothing in flight does not mean nothing running.
 
 // Capabilities: what the source can tell. A cleared bit means absence of such data is no evidence.
 #define CULPRIT_CAP_COMM_IDENTITY (1ull << 0)
@@ -160,7 +163,7 @@ struct culprit_header {
   char boot_id[40];
   char hostname[64];         // CULPRIT_HOSTNAME, else gethostname().
   char process_name[32];
-  char job_id[64];           // CULPRIT_JOB_ID, SLURM_JOB_ID, TORCHELASTIC_RUN_ID, …
+  char job_id[64];           // CULPRIT_JOB_ID, or what the launcher says; empty: unknown
   char slurm_job_id[32];
   char slurm_step_id[16];
   char pod_name[128];
@@ -222,6 +225,11 @@ struct culprit_comm {
   uint64_t func_completed[CULPRIT_FUNC_COUNT];
   uint64_t func_bytes[CULPRIT_FUNC_COUNT];     // Payload bytes of completed operations (count x size of datatype).
   uint64_t func_ns[CULPRIT_FUNC_COUNT];        // Enqueued to left, summed over completed operations, ns.
+  uint64_t ops_unseen;      // Of ops_completed, those let go without a sign of their end (CULPRIT_OP_END_UNSEEN).
+  int32_t device;           // GPU that it runs on, as CUDA numbers them in this process; -1 unknown.
+  int32_t gpu_index;        // And as the node numbers them: the device's entry of CUDA_VISIBLE_DEVICES; -1 unknown.
+  char gpu_uuid[48];
+  char gpu_pci_bus_id[24];
 };
 
 struct culprit_op {
@@ -256,6 +264,7 @@ struct culprit_op {
   uint32_t proxy_stopped;
   uint32_t user_tid;
   uint32_t reserved;
+  uint64_t gpu_ready_ns;      // The first data that its GPU had ready to send over the network; 0: none yet.
 };
 
 // One (communicator, channel, direction, peer). Counters without "total" belong to the current operation.
@@ -344,6 +353,7 @@ struct culprit_completion {
   uint64_t gpu_ns;  // Longest channel by the GPU's own timer, 0 unknown.
   struct culprit_direction send;
   struct culprit_direction recv;
+  uint64_t gpu_ready_ns;  // As culprit_op.gpu_ready_ns.
 };
 
 enum culprit_lifecycle_kind {

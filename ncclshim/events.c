@@ -83,11 +83,16 @@ handle event_kernel(handle op, uint32_t channel, uint64_t timer) {
   return op_kernel_started(op, channel, timer, now) ? handle_as(op, HANDLE_KERNEL, channel) : 0;
 }
 
+void event_state_proxy_op(handle h, int state, const union culprit_nccl_state_args_v2 *args) {
+  if (handle_kind_of(h) != HANDLE_PROXY_OP) {
+    event_state(h, state, 0);
+    return;
+  }
+  if (shim_active() && args->proxyOp.steps > 0) flow_proxy_state(h, state, args->proxyOp.transSize, (unsigned)args->proxyOp.steps);
+}
+
 void event_state_other(handle h, int state, uint64_t value) {
   switch (handle_kind_of(h)) {
-    case HANDLE_PROXY_OP:
-      if (shim_active()) flow_proxy_state(h, state, value);
-      return;
     case HANDLE_KERNEL:
       if (state == CULPRIT_NCCL_KERNEL_CH_STOP && shim_active()) op_kernel_timed(h, handle_aux(h), value);
       return;

@@ -28,6 +28,9 @@ handle event_kernel(handle op, uint32_t channel, uint64_t timer);
 void event_state_other(handle h, int state, uint64_t value);
 void event_stop_other(handle h);
 
+// event_state_proxy_op: a state with the arguments of versions 2 and 3.
+void event_state_proxy_op(handle h, int state, const union culprit_nccl_state_args_v2 *args);
+
 // event_state: recordEventState. value: transfer size or GPU timer, whichever the state has; 0 none.
 static inline void event_state(handle h, int state, uint64_t value) {
   if (__builtin_expect(handle_kind_of(h) == HANDLE_STEP, 1)) {

@@ -9,6 +9,7 @@
 #include "lifecycle.h"
 #include "op.h"
 
+#include <sched.h>
 #include <string.h>
 
 static uint32_t *bucket_of(uint32_t comm, uint32_t channel, bool is_send, int32_t peer) {
@@ -16,36 +17,41 @@ static uint32_t *bucket_of(uint32_t comm, uint32_t channel, bool is_send, int32_
   return &shim.buckets[(size_t)comm * FLOW_BUCKETS + (h >> 16) % FLOW_BUCKETS];
 }
 
+// is_flow says whether a flow is that of (communicator, channel, direction, peer). What it was may be given away at any time to
+// somebody who does not hold it.
+static bool is_flow(const struct flow_ctl *f, uint32_t comm, uint32_t channel, bool is_send, int32_t peer) {
+  return GET(f->peer) == peer && GET(f->channel) == channel && (GET(f->is_send) != 0) == is_send && GET(f->comm_index) == comm &&
+         GET(f->comm_generation) == GET(shim.comms[comm].generation);
+}
+
 static uint32_t search(uint32_t first, uint32_t comm, uint32_t channel, bool is_send, int32_t peer) {
   uint32_t steps = 0;
   for (uint32_t next = first; next != 0 && steps < shim.file.flow_count; steps++) {
     const struct flow_ctl *f = &shim.flows[next - 1];
-    if (f->peer == peer && f->channel == channel && (f->is_send != 0) == is_send && f->comm_index == comm &&
-        f->comm_generation == GET(shim.comms[comm].generation)) {
-      return next - 1;
-    }
+    if (is_flow(f, comm, channel, is_send, peer)) return next - 1;
     next = GET(f->next);
   }
   return NONE;
 }
 
-static void prepare(uint32_t i, uint32_t comm, uint32_t channel, bool is_send, int32_t peer, uint64_t now) {
+// prepare gives a flow to a new owner. False when a thread that came late for the former one is at it.
+static bool prepare(uint32_t i, uint32_t comm, uint32_t channel, bool is_send, int32_t peer, uint64_t now) {
   struct flow_ctl *f = &shim.flows[i];
   struct culprit_flow *s = trace_flow(&shim.file, i);
-  const uint32_t generation = f->generation + 1;
-  memset(f, 0, sizeof *f);
-  f->generation = generation;
-  f->comm_index = comm;
-  f->comm_generation = GET(shim.comms[comm].generation);
-  f->channel = (uint16_t)channel;
-  f->is_send = is_send;
-  f->peer = peer;
-  f->current = f->tail = NONE;
+  if (!seqlock_take(&s->version)) return false;
+  const uint32_t generation = GET(f->generation) + 1;
+  PUT(f->generation, generation);
+  PUT(f->comm_index, comm);
+  PUT(f->comm_generation, GET(shim.comms[comm].generation));
+  PUT(f->channel, (uint16_t)channel);
+  PUT(f->is_send, (uint8_t)is_send);
+  PUT(f->peer, peer);
+  PUT(f->gone, 0);
+  f->state = f->active = 0;
+  f->state_since = f->last_epoch = 0;
+  PUT(f->current, NONE);
+  f->tail = f->last = NONE;
   f->last_progress = now;
-  PUT(f->owner, thread_pointer());
-  PUT(f->mode, shim.membarrier ? FLOW_OWNED : FLOW_SHARED);
-
-  seqlock_enter(&s->version);
   put_zero((unsigned char *)s + 8, sizeof *s - 8);
   PUT(s->generation, generation);
   PUT(s->comm_index, comm);
@@ -56,7 +62,44 @@ static void prepare(uint32_t i, uint32_t comm, uint32_t channel, bool is_send, i
   PUT(s->state, CULPRIT_FLOW_IDLE);
   PUT(s->state_since_ns, now);
   PUT(s->in_use, 1);
+  PUT(f->owner, thread_pointer());
+  __atomic_store_n(&f->mode, shim.membarrier ? FLOW_OWNED : FLOW_SHARED, __ATOMIC_RELEASE);
   seqlock_release(&s->version);
+  return true;
+}
+
+#define TAKE_TRIES 1000
+
+// take_patiently takes a flow from a thread that may be descheduled while it holds it. The communicator ends: nobody waits for this.
+static bool take_patiently(struct flow_ctl *f, uint32_t *version, struct flow_hold *hold) {
+  for (int i = 0; i < TAKE_TRIES; i++) {
+    if (flow_take(f, version, hold)) return true;
+    sched_yield();
+  }
+  shim_contended();
+  return false;
+}
+
+// comm_gone says whether a flow that has just been entered into the communicator's buckets was too late to be found there at its end.
+static bool comm_gone(uint32_t comm) { return __atomic_load_n(&shim.comms[comm].in_use, __ATOMIC_SEQ_CST) == 0; }
+
+// retire_flow empties a flow and turns it into one that every thread must take; who finds it from here on finds it gone.
+static void retire_flow(uint32_t i, uint32_t comm, uint32_t generation) {
+  struct flow_ctl *f = &shim.flows[i];
+  struct culprit_flow *s = trace_flow(&shim.file, i);
+  struct flow_hold hold;
+  if (!take_patiently(f, &s->version, &hold)) return;
+  if (GET(f->comm_index) != comm || GET(f->comm_generation) != generation) {  // It has a new owner.
+    flow_drop(f, &s->version, hold);
+    return;
+  }
+  PUT(f->gone, 1);
+  f->last = f->current;
+  PUT(f->current, NONE);
+  f->tail = NONE;
+  PUT(s->in_use, 0);
+  if (hold.owned) __atomic_store_n(&f->mode, FLOW_SHARED, __ATOMIC_RELEASE);
+  flow_drop(f, &s->version, hold);
 }
 
 // obtain finds the flow or makes it; NONE when the table is full.
@@ -67,10 +110,14 @@ static uint32_t obtain(uint32_t comm, uint32_t channel, bool is_send, int32_t pe
   if (i != NONE) return i;
   const uint32_t fresh = pool_take(&shim.flow_pool, &shim.file.header->flows_high);
   if (fresh == NONE) return NONE;
-  prepare(fresh, comm, channel, is_send, peer, now);
+  if (!prepare(fresh, comm, channel, is_send, peer, now)) {
+    pool_give(&shim.flow_pool, fresh);
+    return NONE;
+  }
+  const uint32_t generation = GET(shim.flows[fresh].comm_generation);
   for (;;) {
     PUT(shim.flows[fresh].next, first);
-    if (__atomic_compare_exchange_n(bucket, &first, fresh + 1, false, __ATOMIC_RELEASE, __ATOMIC_ACQUIRE)) return fresh;
+    if (__atomic_compare_exchange_n(bucket, &first, fresh + 1, false, __ATOMIC_SEQ_CST, __ATOMIC_ACQUIRE)) break;
     i = search(first, comm, channel, is_send, peer);  // Another thread made one meanwhile; is it this flow?
     if (i != NONE) {
       PUT(trace_flow(&shim.file, fresh)->in_use, 0);
@@ -78,6 +125,8 @@ static uint32_t obtain(uint32_t comm, uint32_t channel, bool is_send, int32_t pe
       return i;
     }
   }
+  if (comm_gone(comm)) retire_flow(fresh, comm, generation);  // The next communicator in this place gives it back.
+  return fresh;
 }
 
 void flow_sums(const struct flow_ctl *f, const struct culprit_flow *s, const struct proxy_ctl *p, bool shown,
@@ -124,7 +173,7 @@ static void show(struct flow_ctl *f, struct culprit_flow *s, uint32_t proxy, uin
 
 void flow_promote(struct flow_ctl *f, struct culprit_flow *s, uint64_t now) {
   uint32_t next = f->current;
-  while (next != NONE && shim.proxies[next].closed) {
+  for (uint32_t steps = 0; next != NONE && shim.proxies[next].closed && steps < shim.proxy_count; steps++) {
     struct proxy_ctl *p = &shim.proxies[next];
     p->queued = false;
     next = p->next;
@@ -134,7 +183,8 @@ void flow_promote(struct flow_ctl *f, struct culprit_flow *s, uint64_t now) {
     show(f, s, next, now);
     return;
   }
-  f->current = f->tail = NONE;
+  PUT(f->current, NONE);
+  f->tail = NONE;
   f->active = 0;
   flow_enter(f, s, CULPRIT_FLOW_IDLE, now);  // The last one's counters stay readable.
 }
@@ -152,7 +202,8 @@ void flow_close(struct flow_ctl *f, struct culprit_flow *s, uint32_t proxy, uint
 static void unlink_proxy(struct flow_ctl *f, struct culprit_flow *s, uint32_t proxy) {
   struct proxy_ctl *gone = &shim.proxies[proxy];
   if (!gone->queued) return;
-  for (uint32_t i = f->current; i != NONE; i = shim.proxies[i].next) {
+  uint32_t steps = 0;
+  for (uint32_t i = f->current; i != NONE && steps < shim.proxy_count; i = shim.proxies[i].next, steps++) {
     struct proxy_ctl *p = &shim.proxies[i];
     if (p->next != proxy) continue;
     p->next = gone->next;
@@ -167,7 +218,7 @@ static void free_proxy(uint32_t proxy) {
   struct proxy_ctl *p = &shim.proxies[proxy];
   PUT(p->generation, p->generation + 1);  // Handles of it are stale from here on.
   PUT(p->step_tag, 0);
-  p->used = false;
+  PUT(p->used, false);
   pool_give(&shim.proxy_pool, proxy);
 }
 
@@ -227,7 +278,7 @@ handle flow_proxy_started(uint32_t comm, handle op, const struct culprit_nccl_pr
     }
   }
   if (about.comm == NONE) return 0;
-  comm_proxy_thread(about.comm);
+  comm_proxied(about.comm);
   const bool is_send = proxy->isSend != 0;
   const uint32_t fi = obtain(about.comm, proxy->channelId, is_send, proxy->peer, now);
   const uint32_t pi = fi == NONE ? NONE : pool_take(&shim.proxy_pool, NULL);
@@ -244,15 +295,21 @@ handle flow_proxy_started(uint32_t comm, handle op, const struct culprit_nccl_pr
     if (op != 0) op_proxy_lost(op);
     return 0;
   }
+  if (GET(f->gone) != 0 || !is_flow(f, about.comm, proxy->channelId, is_send, proxy->peer)) {  // The communicator has just ended.
+    flow_drop(f, &s->version, hold);
+    pool_give(&shim.proxy_pool, pi);
+    shim_stale();
+    return 0;
+  }
   struct proxy_ctl *p = &shim.proxies[pi];
-  const uint32_t generation = p->generation + 1;
+  const uint32_t generation = GET(p->generation) + 1;
   PUT(p->flow, fi);
   for (unsigned k = 0; k < 4; k++) PUT(p->counts[k], 0);
   p->total = proxy->nSteps > 0 ? (uint32_t)proxy->nSteps : 0;
   p->next = NONE;
   PUT(p->stop_missed, 0);
   PUT(p->is_send, (uint8_t)is_send);
-  p->used = true;
+  PUT(p->used, true);
   p->closed = false;
   p->untold = UNTOLD_FIRST | UNTOLD_ON_GPU;
   p->op = op;
@@ -261,7 +318,7 @@ handle flow_proxy_started(uint32_t comm, handle op, const struct culprit_nccl_pr
   p->seq = about.seq;
   p->func = about.func;
   p->started_ns = now;
-  p->first_step_ns = p->last_step_ns = p->bytes = 0;
+  p->first_step_ns = p->last_step_ns = p->bytes = p->bytes_before = 0;
   if (GET(shim.transfers_on) != 0) memset(&shim.transfer_starts[pi], 0, sizeof shim.transfer_starts[pi]);
   PUT(p->at, f);
   PUT(p->slot, s);
@@ -288,8 +345,20 @@ static uint32_t find_proxy(handle proxy) {
   return NONE;
 }
 
-void flow_proxy_state(handle proxy, int state, uint64_t bytes) {
-  if (state != CULPRIT_NCCL_PROXY_OP_SEND_TRANSMITTED && state != CULPRIT_NCCL_PROXY_OP_RECV_RECEIVED) return;
+// set_bytes takes the sum of a proxy operation's transfers. NCCL does not clear it for a new proxy operation: what it holds when
+// the first step is posted belongs to an earlier one.
+static void set_bytes(struct proxy_ctl *p, struct culprit_flow *s, bool shown, bool first, uint64_t bytes) {
+  if (first) p->bytes_before = bytes;
+  if (bytes < p->bytes_before) return;
+  bytes -= p->bytes_before;
+  const uint64_t known = shown ? GET(s->bytes) : p->bytes;
+  if (p->closed || bytes <= known) return;
+  BUMP(s->total_bytes, bytes - known);
+  p->bytes = bytes;
+  if (shown) PUT(s->bytes, bytes);
+}
+
+static void proxy_bytes(handle proxy, bool first, uint64_t bytes) {
   const uint32_t i = find_proxy(proxy);
   if (i == NONE) return;
   struct proxy_ctl *p = &shim.proxies[i];
@@ -300,14 +369,33 @@ void flow_proxy_state(handle proxy, int state, uint64_t bytes) {
     shim_contended();
     return;
   }
-  const bool shown = f->current == i;
-  const uint64_t known = shown ? GET(s->bytes) : p->bytes;
-  if ((p->generation & HANDLE_GENERATION_MASK) == handle_generation(proxy) && !p->closed && bytes > known) {
-    BUMP(s->total_bytes, bytes - known);
-    p->bytes = bytes;
-    if (shown) PUT(s->bytes, bytes);
-  }
+  if ((p->generation & HANDLE_GENERATION_MASK) == handle_generation(proxy)) set_bytes(p, s, f->current == i, first, bytes);
   flow_drop(f, &s->version, hold);
+}
+
+// receiver_waits notes that this NCCL tells a receiver that is not ready from a slow network, which its version alone does not say.
+static void receiver_waits(void) {
+  if (GET(shim.peer_wait_seen) != 0) return;
+  PUT(shim.peer_wait_seen, 1);
+  __atomic_fetch_or(&shim.file.header->capabilities, CULPRIT_CAP_PEER_WAIT, __ATOMIC_RELAXED);
+}
+
+void flow_proxy_state(handle proxy, int state, uint64_t bytes, uint32_t steps) {
+  const handle step = handle_as(proxy, HANDLE_STEP, (steps - 1) & (HANDLE_AUX_LIMIT - 1));
+  switch (state) {
+    case CULPRIT_NCCL_PROXY_OP_SEND_POSTED:
+    case CULPRIT_NCCL_PROXY_OP_RECV_POSTED:
+      if (steps == 1) proxy_bytes(proxy, true, bytes);
+      return;
+    case CULPRIT_NCCL_PROXY_OP_SEND_TRANSMITTED:
+    case CULPRIT_NCCL_PROXY_OP_RECV_RECEIVED: proxy_bytes(proxy, false, bytes); return;
+    case CULPRIT_NCCL_PROXY_OP_SEND_REM_FIFO_WAIT:  // What later versions call SendPeerWait.
+      receiver_waits();
+      flow_step_state(step, CULPRIT_NCCL_SEND_PEER_WAIT, 0);
+      return;
+    case CULPRIT_NCCL_PROXY_OP_RECV_DONE: flow_step_received(step); return;  // About half of the steps' own stops never come.
+    default: return;
+  }
 }
 
 void flow_proxy_stopped(handle proxy, uint64_t now) {
@@ -336,41 +424,52 @@ void flow_proxy_stopped(handle proxy, uint64_t now) {
   if (counted && op != 0) op_proxy_closed(op, is_send, &sums, true, now);
 }
 
-// release_proxies hands the figures of the communicator's unfinished proxy operations to their operations and frees them.
-static void release_proxies(uint32_t comm, uint64_t now) {
-  const uint32_t high = GET(shim.proxy_pool.high);
-  for (uint32_t i = 0; i < high && i < shim.proxy_count; i++) {
-    struct proxy_ctl *p = &shim.proxies[i];
-    if (!p->used) continue;
-    const uint32_t fi = GET(p->flow);
-    const struct flow_ctl *f = &shim.flows[fi];
-    if (f->comm_index != comm) continue;
-    if (!p->closed && p->op != 0) {
-      struct culprit_direction sums;
-      flow_sums(f, trace_flow(&shim.file, fi), p, f->current == i, &sums);
-      op_proxy_closed(p->op, p->is_send != 0, &sums, false, now);
-    }
-    free_proxy(i);
+// release_proxy hands the figures of an unfinished proxy operation to its operation and frees it, unless its stop comes first.
+static void release_proxy(uint32_t i, uint32_t fi, uint64_t now) {
+  struct proxy_ctl *p = &shim.proxies[i];
+  struct flow_ctl *f = &shim.flows[fi];
+  struct culprit_flow *s = trace_flow(&shim.file, fi);
+  struct flow_hold hold;
+  if (!take_patiently(f, &s->version, &hold)) return;
+  if (GET(p->used) == 0 || GET(p->flow) != fi) {
+    flow_drop(f, &s->version, hold);
+    return;
   }
+  const handle op = p->closed ? 0 : p->op;
+  const bool is_send = p->is_send != 0;
+  struct culprit_direction sums;
+  flow_sums(f, s, p, f->last == i, &sums);
+  p->queued = false;
+  free_proxy(i);
+  flow_drop(f, &s->version, hold);
+  if (op != 0) op_proxy_closed(op, is_send, &sums, false, now);
 }
 
-// flow_release_all runs when NCCL has ended the communicator's threads; a callback that comes all the same finds its
-// handles stale.
+// flow_release_all runs when NCCL has ended the communicator's threads. A callback may come all the same, and at the same time: a flow
+// is emptied, and each proxy operation freed, by whoever holds the flow.
 void flow_release_all(uint32_t comm, uint64_t now) {
-  release_proxies(comm, now);
+  uint32_t firsts[FLOW_BUCKETS];
+  const uint32_t generation = GET(shim.comms[comm].generation);
   for (uint32_t b = 0; b < FLOW_BUCKETS; b++) {
-    uint32_t next = __atomic_exchange_n(&shim.buckets[(size_t)comm * FLOW_BUCKETS + b], 0, __ATOMIC_ACQ_REL);
-    for (uint32_t steps = 0; next != 0 && steps < shim.file.flow_count; steps++) {
+    firsts[b] = __atomic_exchange_n(&shim.buckets[(size_t)comm * FLOW_BUCKETS + b], 0, __ATOMIC_SEQ_CST);
+    uint32_t steps = 0;
+    for (uint32_t next = firsts[b]; next != 0 && steps < shim.file.flow_count; steps++) {
+      retire_flow(next - 1, comm, generation);
+      next = GET(shim.flows[next - 1].next);
+    }
+  }
+  const uint32_t high = GET(shim.proxy_pool.high);
+  for (uint32_t i = 0; i < high && i < shim.proxy_count; i++) {
+    const uint32_t fi = GET(shim.proxies[i].flow);
+    if (GET(shim.proxies[i].used) == 0 || GET(shim.flows[fi].comm_index) != comm || GET(shim.flows[fi].gone) == 0) continue;
+    release_proxy(i, fi, now);
+  }
+  for (uint32_t b = 0; b < FLOW_BUCKETS; b++) {
+    uint32_t steps = 0;
+    for (uint32_t next = firsts[b]; next != 0 && steps < shim.file.flow_count; steps++) {
       const uint32_t i = next - 1;
-      struct flow_ctl *f = &shim.flows[i];
-      struct culprit_flow *s = trace_flow(&shim.file, i);
-      next = GET(f->next);
-      struct flow_hold hold;
-      const bool taken = flow_take(f, &s->version, &hold);
-      f->current = f->tail = NONE;
-      PUT(s->in_use, 0);
-      if (taken) flow_drop(f, &s->version, hold);
-      pool_give(&shim.flow_pool, i);
+      next = GET(shim.flows[i].next);
+      if (GET(shim.flows[i].gone) != 0) pool_give(&shim.flow_pool, i);  // Else its holder never let it go: it is lost.
     }
   }
 }

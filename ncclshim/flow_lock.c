@@ -20,5 +20,8 @@ bool flow_take_shared(struct flow_ctl *f, uint32_t *version) {
     }
     __atomic_store_n(&f->mode, FLOW_SHARED, __ATOMIC_RELEASE);
   }
-  return seqlock_take(version);
+  if (!seqlock_take(version)) return false;
+  if (__atomic_load_n(&f->mode, __ATOMIC_ACQUIRE) == FLOW_SHARED) return true;
+  seqlock_release(version);  // It has a new owner since.
+  return false;
 }

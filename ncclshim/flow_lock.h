@@ -32,11 +32,17 @@ static inline void flow_own(struct flow_ctl *f) {
 }
 static inline void flow_disown(struct flow_ctl *f) { __atomic_store_n(&f->busy, 0, __ATOMIC_RELEASE); }
 
+// flow_owned says, after flow_own, whether the flow is still the calling thread's: it may be shared by now, or another thread's after its
+// communicator has ended.
+static inline bool flow_owned(const struct flow_ctl *f) {
+  return __atomic_load_n(&f->mode, __ATOMIC_ACQUIRE) == FLOW_OWNED && GET(f->owner) == thread_pointer();
+}
+
 // flow_take takes the flow for writing; false when another thread is at it, and the event is to be left out.
 static inline bool flow_take(struct flow_ctl *f, uint32_t *version, struct flow_hold *hold) {
   if (__builtin_expect(GET(f->owner) == thread_pointer(), 1)) {
     flow_own(f);
-    if (__builtin_expect(GET(f->mode) == FLOW_OWNED, 1)) {
+    if (__builtin_expect(flow_owned(f), 1)) {
       hold->owned = true;
       hold->even = seqlock_enter(version);
       return true;

@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define CULPRIT_HOOKS_VERSION 3
+#define CULPRIT_HOOKS_VERSION 4
 
 struct culprit_qp_change {
   int state;              // enum ibv_qp_state; -1 unchanged.
@@ -57,7 +57,7 @@ struct culprit_hooks {
 
   // Since version 2. The communicators of the API and the operations on them, for where nobody else reports them; see
   // apicomm.h for the first four.
-  void (*comm_made)(const void *comm, uint64_t id, int nranks, int rank, bool ready);
+  void (*comm_made)(const void *comm, uint64_t id, int nranks, int rank, int device, bool ready);
   uint64_t (*comm_child)(const void *parent, const int *excluded, int count);
   uint64_t (*comm_leaving)(const void *comm);
   void (*comm_gone)(const void *comm, uint64_t leaving);

@@ -9,10 +9,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -109,19 +111,118 @@ static void fill_ranks(struct culprit_header *h) {
   if (h->node_rank < 0) h->node_rank = env_number("SLURM_NODEID");
 }
 
+// given gives a job id that a launcher was told, else NULL. "none" is torchrun's default for --rdzv-id: all jobs have it.
+static const char *given(const char *name) {
+  const char *v = env(name);
+  return v != NULL && strcasecmp(v, "none") != 0 ? v : NULL;
+}
+
+// join appends to a text what a format gives; what does not fit is cut off.
+__attribute__((format(printf, 3, 4))) static void join(char *to, size_t bytes, const char *format, ...) {
+  const size_t used = strlen(to);
+  va_list args;
+  va_start(args, format);
+  vsnprintf(to + used, bytes - used, format, args);
+  va_end(args);
+}
+
+// slurm_job writes the Slurm job, and behind a point the step where that holds the whole training job: two steps of one
+// allocation are two jobs then. Loops that start one step a node, and launchers inside a step, make one job of many steps.
+static bool slurm_job(const struct culprit_header *h, char *to, size_t bytes) {
+  if (h->slurm_job_id[0] == '\0') return false;
+  join(to, bytes, "%s", h->slurm_job_id);
+  const int32_t step = parse_number(h->slurm_step_id);
+  const int32_t nodes = env_number("GROUP_WORLD_SIZE");  // torchrun: one task of the step is one node.
+  const int32_t processes = nodes > 0 ? nodes : h->world_size;
+  int32_t tasks = env_number("SLURM_STEP_NUM_TASKS");
+  if (tasks < 0) tasks = env_number("SLURM_NTASKS");
+  if (step > 0 && processes > 0 && processes <= tasks) join(to, bytes, ".%d", step);
+  return true;
+}
+
+// cluster_job writes what operators of Kubernetes and Ray call the job. A pod's namespace goes before it: names are unique in
+// a namespace only.
+static bool cluster_job(char *to, size_t bytes) {
+  const char *space = env("POD_NAMESPACE"), *name = env("JOB_NAME"), *ray = env("RAY_JOB_ID"), *leader = env("LWS_LEADER_ADDRESS");
+  if (name == NULL && ray == NULL && leader == NULL) return false;
+  if (space != NULL) join(to, bytes, "%s/", space);
+  if (name != NULL) {
+    join(to, bytes, "%s", name);
+  } else if (ray != NULL) {  // Counted from one in each Ray cluster.
+    const char *cluster = env("RAY_CLUSTER_NAME");
+    if (cluster != NULL) join(to, bytes, "%s/", cluster);
+    join(to, bytes, "%s", ray);
+  } else {
+    join(to, bytes, "%.*s", (int)strcspn(leader, "."), leader);
+  }
+  return true;
+}
+
+// meeting_job writes where the ranks of a job meet, which no two jobs share at a time.
+static bool meeting_job(char *to, size_t bytes) {
+  const char *address = env("MASTER_ADDR"), *port = env("MASTER_PORT"), *space = env("POD_NAMESPACE");
+  if (address == NULL || port == NULL) return false;
+  char name[256] = {0};
+  const bool here = strcmp(address, "localhost") == 0 || strncmp(address, "127.", 4) == 0 || strcmp(address, "::1") == 0;
+  if (here) {
+    if (gethostname(name, sizeof name - 1) != 0) return false;
+    address = name;
+  }
+  if (space != NULL) join(to, bytes, "%s/", space);
+  join(to, bytes, "%.*s:%s", isdigit((unsigned char)*address) ? (int)strlen(address) : (int)strcspn(address, "."), address, port);
+  return true;
+}
+
+// pod_job writes the name of what owns the pod: the pod's own without its number, which a controller puts behind it.
+static bool pod_job(const struct culprit_header *h, char *to, size_t bytes) {
+  if (h->pod_name[0] == '\0') return false;
+  const char *index = env("JOB_COMPLETION_INDEX");
+  size_t used = strlen(h->pod_name);
+  if (index != NULL) {  // NAME-INDEX-RANDOM, or NAME-INDEX where only the host's name is known.
+    char middle[32];
+    const int n = snprintf(middle, sizeof middle, "-%s-", index);
+    const char *at = strstr(h->pod_name, middle);
+    const size_t last = n > 0 && n < (int)sizeof middle ? (size_t)n - 1 : used;
+    if (at != NULL) {
+      used = (size_t)(at - h->pod_name);
+    } else if (used > last && strncmp(h->pod_name + used - last, middle, last) == 0) {
+      used -= last;
+    }
+  } else {
+    while (used > 0 && isdigit((unsigned char)h->pod_name[used - 1])) used--;
+    used = used > 0 && h->pod_name[used - 1] == '-' ? used - 1 : strlen(h->pod_name);
+  }
+  if (used == 0) return false;
+  if (h->pod_namespace[0] != '\0') join(to, bytes, "%s/", h->pod_namespace);
+  join(to, bytes, "%.*s", (int)used, h->pod_name);
+  return true;
+}
+
+// fill_job finds what tells this job from all others, surest first. Empty: the exporter takes the first communicator.
 static void fill_job(struct culprit_header *h) {
-  static const char *const job[] = {"CULPRIT_JOB_ID", "SLURM_JOB_ID", "TORCHELASTIC_RUN_ID", "PBS_JOBID",
-                                    "LSB_JOBID",      "JOB_NAME",     NULL};
-  static const char *const slurm_job[] = {"SLURM_JOB_ID", "SLURM_JOBID", NULL};
+  static const char *const batch[] = {"PBS_JOBID", "LSB_JOBID", NULL};
+  static const char *const slurm_ids[] = {"SLURM_JOB_ID", "SLURM_JOBID", NULL};
   static const char *const slurm_step[] = {"SLURM_STEP_ID", "SLURM_STEPID", NULL};
-  COPY(h->job_id, first_env(job));
-  COPY(h->slurm_job_id, first_env(slurm_job));
+  COPY(h->slurm_job_id, first_env(slurm_ids));
   COPY(h->slurm_step_id, first_env(slurm_step));
   COPY(h->pod_name, env("POD_NAME"));
   if (h->pod_name[0] == '\0' && env("KUBERNETES_SERVICE_HOST") != NULL) COPY(h->pod_name, env("HOSTNAME"));
   COPY(h->pod_namespace, env("POD_NAMESPACE"));
   COPY(h->pod_uid, env("POD_UID"));
   COPY(h->container_name, env("CONTAINER_NAME"));
+
+  char found[sizeof h->job_id] = {0};
+  const char *own = given("CULPRIT_JOB_ID");
+  if (own == NULL && !slurm_job(h, found, sizeof found)) {
+    own = given("TORCHELASTIC_RUN_ID");
+    if (own == NULL) own = given("PET_RDZV_ID");
+    if (own == NULL) own = first_env(batch);
+    if (own == NULL && !cluster_job(found, sizeof found) && !meeting_job(found, sizeof found)) {
+      own = env("PMIX_NAMESPACE");  // Open MPI's name for what one mpirun started.
+      if (own == NULL) pod_job(h, found, sizeof found);
+    }
+  }
+  COPY(h->job_id, own != NULL ? own : found);
 }
 
 static void fill_host(struct culprit_header *h) {
@@ -152,9 +253,20 @@ static bool nth_device(const char *list, int32_t n, char *to, size_t bytes) {
   return true;
 }
 
+static const char *visible_devices(void) {
+  static const char *const names[] = {"CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", NULL};
+  return first_env(names);
+}
+
+int32_t identity_gpu_index(int32_t device) {
+  const char *visible = visible_devices();
+  char entry[64];
+  if (device < 0 || visible == NULL) return device;
+  return nth_device(visible, device, entry, sizeof entry) ? parse_number(entry) : -1;
+}
+
 static void fill_gpu(struct culprit_header *h) {
-  static const char *const visible_names[] = {"CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", NULL};
-  const char *visible = first_env(visible_names);
+  const char *visible = visible_devices();
   COPY(h->visible_devices, visible);
 
   // A launcher shows each process either all GPUs (entry local_rank is ours) or ours alone.
@@ -168,7 +280,7 @@ static void fill_gpu(struct culprit_header *h) {
     if (strncmp(entry, "GPU-", 4) == 0 || strncmp(entry, "MIG-", 4) == 0) COPY(h->gpu_uuid, entry);
   }
 
-  gpu_describe(h->gpu_uuid, sizeof h->gpu_uuid, h->gpu_pci_bus_id, sizeof h->gpu_pci_bus_id);
+  gpu_describe(gpu_current(), h->gpu_uuid, sizeof h->gpu_uuid, h->gpu_pci_bus_id, sizeof h->gpu_pci_bus_id);
   const int32_t given = env_number("CULPRIT_GPU");
   if (given >= 0) h->gpu_index = given;
   if (env("CULPRIT_GPU_UUID") != NULL) COPY(h->gpu_uuid, env("CULPRIT_GPU_UUID"));

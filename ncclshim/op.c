@@ -6,6 +6,7 @@
 #include "op_state.h"
 
 #include "comm.h"
+#include "control.h"
 #include "lifecycle.h"
 #include "names.h"
 
@@ -16,8 +17,15 @@ static void dropped(uint64_t now) {
   lifecycle_dropped(CULPRIT_SECTION_OPS, now);
 }
 
-// late says whether the time to look at an operation in passing has gone by: its successors were called before its launch.
-static bool late(uint32_t comm, uint64_t number) { return number + UNSEEN_TAIL < GET(shim.comms[comm].next_number); }
+// take_slot finds room for operation `number`; NONE when there is none.
+static uint32_t take_slot(uint32_t comm, uint64_t number) {
+  const handle before = GET(*comm_window(comm, number));
+  if (before != 0) op_make_place(before);
+  if (GET(*comm_window(comm, number)) != 0) return NONE;
+  uint32_t i = pool_take(&shim.op_pool, &shim.file.header->ops_high);
+  if (i == NONE && op_make_room()) i = pool_take(&shim.op_pool, &shim.file.header->ops_high);
+  return i;
+}
 
 // open_op numbers an operation and gives it a slot, which is returned held; NONE when there is no room.
 static uint32_t open_op(uint32_t comm, uint64_t group, uint64_t now) {
@@ -35,10 +43,9 @@ static uint32_t open_op(uint32_t comm, uint64_t group, uint64_t now) {
   if (number >= UNSEEN_TAIL) op_retire_unseen(comm, number - UNSEEN_TAIL, CULPRIT_OP_ENQUEUED, false);
   if (number >= UNSEEN_TAIL_CALLED) op_retire_unseen(comm, number - UNSEEN_TAIL_CALLED, CULPRIT_OP_CALLED, false);
   if (number >= UNSEEN_TAIL_PROXY) op_retire_unseen(comm, number - UNSEEN_TAIL_PROXY, CULPRIT_OP_CALLED, true);
+  if (number >= UNSEEN_TAIL_OLD) op_retire_unseen(comm, number - UNSEEN_TAIL_OLD, CULPRIT_OP_CALLED, true);
 
-  uint64_t *place = comm_window(comm, number);
-  if (GET(*place) != 0) op_retire_unseen(comm, number - OP_WINDOW, CULPRIT_OP_CALLED, false);  // Launched too late for the above.
-  const uint32_t i = GET(*place) == 0 ? pool_take(&shim.op_pool, &shim.file.header->ops_high) : NONE;
+  const uint32_t i = take_slot(comm, number);
   if (i == NONE) {
     dropped(now);
     return NONE;
@@ -72,7 +79,7 @@ static uint32_t open_op(uint32_t comm, uint64_t group, uint64_t now) {
   PUT(s->called_ns, now);
   PUT(s->user_tid, GET(cs->user_tid));
   PUT(shim.links[i].watched, 0);
-  PUT(*place, op_handle(i, HANDLE_OP));
+  PUT(*comm_window(comm, number), op_handle(i, HANDLE_OP));
   return i;
 }
 
@@ -169,9 +176,6 @@ static uint32_t find_called(handle api, uint32_t comm, bool *replay, bool *gone)
 handle op_launched(uint32_t comm, handle api, const struct op_launch *launch, uint64_t now) {
   struct comm_ctl *c = &shim.comms[comm];
   struct culprit_comm *cs = trace_comm(&shim.file, comm);
-  if (launch->p2p && launch->peer == c->rank) {
-    comm_distrust_kernel(comm, now, "send/recv with itself: KernelCh runs ahead");
-  }
   const uint64_t broadcast = GET(c->broadcast_group);
   bool replay = false, gone = false;
   uint32_t i = find_called(api, comm, &replay, &gone);
@@ -190,6 +194,7 @@ handle op_launched(uint32_t comm, handle api, const struct op_launch *launch, ui
   o->channels = launch->channels <= CULPRIT_MAX_CHANNELS ? launch->channels : 0;
   o->state = CULPRIT_OP_ENQUEUED;
   o->enqueued_ns = now;
+  if (GET(c->first_launch_ns) == 0) PUT(c->first_launch_ns, now);
   if (launch->p2p) {
     o->peer = launch->peer;
     o->seq = comm_p2p_seq(comm, launch->peer, o->func == CULPRIT_FUNC_SEND);
@@ -198,37 +203,44 @@ handle op_launched(uint32_t comm, handle api, const struct op_launch *launch, ui
     o->seq = launch->seq;
     if (func_has_root(o->func)) o->root = launch->root;
   }
-  o->flags &= ~CULPRIT_OP_NO_COMPLETION;
+  o->flags &= ~(CULPRIT_OP_NO_COMPLETION | CULPRIT_OP_HIDDEN);
   if (replay) o->flags |= CULPRIT_OP_GRAPH;
   const bool hides_proxies = algo_hides_proxies(o->algo);
   if (hides_proxies) o->flags |= CULPRIT_OP_PROXY_UNRELIABLE;
   describe(i, had_call && o->datatype_bytes != 0 ? NULL : launch->datatype);
   o->key = signature(o);
 
+  const char *why = NULL;
+  if (launch->p2p && launch->peer == c->rank && c->abi < 7) why = "send/recv with itself: KernelCh runs ahead";
   if (had_call && broadcast == o->group && broadcast != 0 && o->func != CULPRIT_FUNC_BROADCAST) {
-    comm_distrust_kernel(comm, now, "Broadcast grouped with others: KernelCh runs ahead");
+    why = "Broadcast grouped with others: KernelCh runs ahead";
   }
-  const bool trusted = comm_kernel_trusted(comm);
+  const uint64_t from = o->group_first;
+  const bool drifts = why != NULL && comm_distrust_kernel(comm, from, now, why);
+  const bool trusted = comm_kernel_trusted(comm, o->number);
   if (c->kernel_on != 0 && !trusted) o->flags |= CULPRIT_OP_KERNEL_UNTRUSTED;
   const int *mask = GET(shim.mask);
-  o->kernel_expected = trusted && mask != NULL && (GET(*mask) & CULPRIT_NCCL_KERNEL_CH) != 0;
-  const bool proxies_expected = (c->nnodes > 1 || GET(c->has_proxy) != 0) && !hides_proxies &&
-                                comm_learned(comm, o->key) != 0;
+  o->kernel_expected = trusted && !launch->no_completion && mask != NULL && (GET(*mask) & CULPRIT_NCCL_KERNEL_CH) != 0;
   PUT(shim.links[i].watched, o->kernel_expected);
-  if (launch->no_completion || (!o->kernel_expected && !proxies_expected)) o->flags |= CULPRIT_OP_NO_COMPLETION;
+  if (launch->no_completion) {
+    o->flags |= CULPRIT_OP_NO_COMPLETION;
+  } else {
+    op_expect(o);
+  }
 
   COUNT(cs->ops_started, 1);
   PUT(cs->seq_started[o->func], o->seq + 1);
   const handle h = op_handle(i, HANDLE_OP);
   op_publish_early(i);
-  if (!late(comm, o->number)) op_link(i, 0, true);
+  if (!op_is_late(comm, o->number)) op_link(i, 0, true);
   op_unlock(i);
+  if (drifts) op_distrusted(comm, from);
   return h;
 }
 
 // retire_late does for an operation of an ended group what was too early when later ones came.
 static void retire_late(uint32_t comm, uint64_t number) {
-  if (late(comm, number)) op_retire_unseen(comm, number, CULPRIT_OP_ENQUEUED, false);
+  if (op_is_late(comm, number)) op_retire_unseen(comm, number, CULPRIT_OP_ENQUEUED, false);
 }
 
 // lock_chained takes the slot of an operation of a group. The chain stays good until the slot is given away; an operation
@@ -245,6 +257,18 @@ static uint32_t lock_chained(handle op) {
   return NONE;
 }
 
+// broadcast_hidden notes that no launch followed a Broadcast call. After several in one group NCCL 2.29 and 2.30 never report a kernel
+// of the communicator again, and destroying it waits for them: better not to ask for any.
+static void broadcast_hidden(uint32_t comm, uint64_t group, uint64_t from) {
+  struct comm_ctl *c = &shim.comms[comm];
+  const uint64_t now = shim_now();
+  if (comm_distrust_kernel(comm, from, now, "Broadcast without a Coll event: KernelCh runs ahead")) op_distrusted(comm, from);
+  if (c->abi == 6 && c->kernel_on != 0 && group != 0 && GET(c->hidden_group) == group && GET(shim.kernel_off) == 0) {
+    control_give_up_kernel(now, "KernelCh is lost after grouped Broadcasts");
+  }
+  PUT(c->hidden_group, group);
+}
+
 // group_ended is op_group_ended for an operation that may be unlaunched, or too old to be kept.
 static __attribute__((noinline)) handle group_ended(handle op) {
   const uint32_t i = lock_chained(op);
@@ -255,10 +279,12 @@ static __attribute__((noinline)) handle group_ended(handle op) {
   const uint64_t number = o->number;
   const bool unlaunched = o->used && o->state == CULPRIT_OP_CALLED;
   const bool broadcast = unlaunched && o->func == CULPRIT_FUNC_BROADCAST;
+  const uint64_t from = o->group_first, group = o->group;
   if (unlaunched) {
-    o->flags |= CULPRIT_OP_NO_COMPLETION;
+    o->flags |= CULPRIT_OP_NO_COMPLETION | CULPRIT_OP_HIDDEN;
+    __atomic_fetch_or(&trace_comm(&shim.file, comm)->flags, CULPRIT_COMM_HIDES_OPS, __ATOMIC_RELAXED);
     op_settle(i);
-    if (broadcast) comm_distrust_kernel(comm, shim_now(), "Broadcast without a Coll event: KernelCh runs ahead");
+    if (broadcast) broadcast_hidden(comm, group, from);
   } else {
     op_unlock(i);
   }

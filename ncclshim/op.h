@@ -70,8 +70,9 @@ enum op_proxy_verdict op_proxy_started(handle op, int32_t peer, uint64_t now, st
 // op_moving: the first step of one of its proxy operations.
 void op_moving(handle op, uint64_t now);
 
-// op_on_gpu: the GPU has made or taken data of the operation, so its kernel runs and those before it have ended.
-void op_on_gpu(handle op, uint64_t now);
+// op_on_gpu: the GPU has made data of the operation to send (is_send), or taken data of it, so its kernel runs and those before it
+// have ended.
+void op_on_gpu(handle op, bool is_send, uint64_t now);
 
 // op_proxy_closed: a proxy operation has ended, or (ended false) only its figures are handed in because the
 // communicator goes. sums: its figures as a direction of one flow, NULL when there are none.

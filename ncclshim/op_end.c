@@ -21,7 +21,15 @@
 #include "comm.h"
 #include "completion.h"
 #include "group.h"
+#include "names.h"
 
+#include <sched.h>
+
+// What is said of an operation that goes because later ones came.
+#define LET_GO (CULPRIT_OP_LEFT_INFERRED | CULPRIT_OP_NO_COMPLETION | CULPRIT_OP_END_UNSEEN)
+#define LOCK_TRIES 1000
+#define PATIENCE_NS UINT64_C(1000000000)
+#define MAKE_ROOM 64u  // Slots looked at for room at a time.
 #define RESCAN 64u  // Numbers below a watermark looked at again when an operation was busy the first time.
 
 void op_finish(uint32_t i, uint32_t flags, uint64_t left_ns) {
@@ -49,6 +57,43 @@ static uint64_t last_seen(const struct op_ctl *o) {
   return op_later(op_later(o->called_ns, o->enqueued_ns), op_later(op_later(o->entered_ns, o->kernel_left_ns), o->last_proxy_ns));
 }
 
+enum proxies { PROXIES_NONE, PROXIES_PERHAPS, PROXIES_SURE };
+
+// proxies_of says whether an operation will have proxy operations.
+static enum proxies proxies_of(const struct op_ctl *o) {
+  const struct comm_ctl *c = &shim.comms[o->comm_index];
+  const bool proxied = GET(c->has_proxy) != 0;
+  const int64_t usual = comm_learned(o->comm_index, o->key);
+  if ((c->nnodes == 1 && !proxied) || algo_hides_proxies(o->algo) || usual == 0) return PROXIES_NONE;
+  if ((o->flags & CULPRIT_OP_P2P) == 0) {
+    if (proxied || usual > 0) return PROXIES_SURE;
+    return clock_since(o->enqueued_ns, GET(c->first_launch_ns)) < PATIENCE_NS ? PROXIES_PERHAPS : PROXIES_NONE;
+  }
+  switch (comm_p2p_path(o->comm_index, o->peer, o->func == CULPRIT_FUNC_SEND)) {
+    case P2P_PROXIED: return PROXIES_SURE;
+    case P2P_UNSEEN: return PROXIES_NONE;
+    default: return PROXIES_PERHAPS;
+  }
+}
+
+void op_expect(struct op_ctl *o) {
+  const enum proxies proxies = o->kernel_expected ? PROXIES_SURE : proxies_of(o);
+  o->unproven = proxies == PROXIES_PERHAPS;
+  if (proxies != PROXIES_SURE) o->flags |= CULPRIT_OP_NO_COMPLETION;
+}
+
+static bool expects_proxies(const struct op_ctl *o) {
+  return o->state > CULPRIT_OP_CALLED && (o->unproven || (o->flags & CULPRIT_OP_NO_COMPLETION) == 0);
+}
+
+// without_proxies notes that an operation has none, nor will others that move the same way: later ones' have started.
+static void without_proxies(struct op_ctl *o) {
+  o->unproven = false;
+  o->flags |= CULPRIT_OP_NO_COMPLETION;
+  if (o->key != 0) comm_learn(o->comm_index, o->key, 0);
+  if ((o->flags & CULPRIT_OP_P2P) != 0) comm_p2p_learn(o->comm_index, o->peer, o->func == CULPRIT_FUNC_SEND, P2P_UNSEEN);
+}
+
 void op_settle(uint32_t i) {
   struct op_ctl *o = &shim.ops[i];
   struct comm_ctl *c = &shim.comms[o->comm_index];
@@ -56,7 +101,7 @@ void op_settle(uint32_t i) {
   const uint64_t before = o->group_first;
 
   o->proxy_stopped += __atomic_exchange_n(&o->proxy_missed, 0, __ATOMIC_RELAXED);
-  const bool kernel = o->kernel_expected && comm_kernel_trusted(comm);
+  const bool kernel = o->kernel_expected && comm_kernel_trusted(comm, o->number);
   const bool hidden = o->proxies_unknown || (o->flags & CULPRIT_OP_PROXY_UNRELIABLE) != 0;
   const bool quiet = hidden || o->proxy_started == o->proxy_stopped;
   const bool passed = o->number < GET(c->passed_before);
@@ -91,6 +136,13 @@ void op_settle(uint32_t i) {
       return;
     }
   }
+  if (final && !kernel && !hidden && o->proxy_started == 0 && expects_proxies(o)) {
+    without_proxies(o);
+    if (op_is_late(comm, o->number)) {
+      op_finish(i, LET_GO, op_later(o->called_ns, o->enqueued_ns));
+      return;
+    }
+  }
   o->provisional_ns = end ? left_ns : 0;
   o->flags = end && !exact ? o->flags | CULPRIT_OP_LEFT_INFERRED : o->flags & ~CULPRIT_OP_LEFT_INFERRED;
   op_publish(i);
@@ -121,18 +173,87 @@ void op_advance(uint32_t comm, uint64_t *watermark, uint64_t to) {
   }
 }
 
+// unseen says whether nothing can tell of an operation's end.
+static bool unseen(const struct op_ctl *o) { return (o->flags & CULPRIT_OP_NO_COMPLETION) != 0 && !o->unproven; }
+
+// let_go ends an operation that is held and seems over; false, and it is still held, when it does not.
+static bool let_go(uint32_t i, bool unseen_too) {
+  const struct op_ctl *o = &shim.ops[i];
+  if (o->provisional_ns != 0) {
+    op_finish(i, CULPRIT_OP_LEFT_INFERRED, o->provisional_ns);
+    return true;
+  }
+  const bool nothing = (o->flags & CULPRIT_OP_NO_COMPLETION) != 0 && o->state > CULPRIT_OP_CALLED;
+  if (unseen_too && nothing) {
+    op_finish(i, LET_GO, op_later(o->called_ns, o->enqueued_ns));
+    return true;
+  }
+  return false;
+}
+
+void op_make_place(handle op) {
+  const uint32_t i = op_lock(op);
+  if (i == NONE) return;
+  const struct op_ctl *o = &shim.ops[i];
+  if (o->comm_generation != GET(shim.comms[o->comm_index].generation)) {  // Called while its communicator ended.
+    op_finish(i, CULPRIT_OP_ABANDONED, last_seen(o));
+  } else if (!let_go(i, true)) {
+    op_unlock(i);
+  }
+}
+
+bool op_make_room(void) {
+  uint32_t at = GET(shim.room_hand);
+  for (uint32_t looked = 0; looked < MAKE_ROOM && looked < shim.file.op_count; looked++) {
+    at = at + 1 < shim.file.op_count ? at + 1 : 0;
+    struct culprit_op *s = trace_op(&shim.file, at);
+    if (!seqlock_take(&s->version)) continue;
+    if (shim.ops[at].used && let_go(at, false)) {
+      PUT(shim.room_hand, at);
+      return true;
+    }
+    op_unlock(at);
+  }
+  PUT(shim.room_hand, at);
+  return false;
+}
+
+// forget_kernel takes back what KernelCh has told of an operation.
+static void forget_kernel(struct op_ctl *o) {
+  o->kernel_started = o->kernel_stopped = 0;
+  o->entered_ns = o->kernel_left_ns = o->gpu_ns = 0;
+  if (o->state == CULPRIT_OP_ENTERED) o->state = CULPRIT_OP_ENQUEUED;
+  if (o->state > CULPRIT_OP_CALLED) o->flags |= CULPRIT_OP_KERNEL_UNTRUSTED;
+  if (!o->kernel_expected) return;
+  o->kernel_expected = false;
+  if (o->proxy_started == 0) op_expect(o);
+}
+
+void op_distrusted(uint32_t comm, uint64_t from) {
+  const uint64_t to = GET(shim.comms[comm].next_number);
+  for (uint64_t n = to - from > OP_WINDOW ? to - OP_WINDOW : from; n < to; n++) {
+    const handle h = GET(*comm_window(comm, n));
+    const uint32_t i = h == 0 ? NONE : op_lock(h);
+    if (i == NONE) continue;
+    if (shim.ops[i].number == n && shim.ops[i].comm_index == comm) forget_kernel(&shim.ops[i]);
+    op_settle(i);
+  }
+}
+
 void op_retire(uint32_t comm, uint64_t number, handle h, uint32_t state, bool patient) {
   if (patient && GET(shim.comms[comm].proxies_open) != 0) return;
   const uint32_t i = op_lock(h);
   if (i == NONE) return;
-  const struct op_ctl *o = &shim.ops[i];
+  struct op_ctl *o = &shim.ops[i];
   const bool hidden = (o->flags & CULPRIT_OP_PROXY_UNRELIABLE) != 0 || o->proxies_unknown;
-  const bool watched = (o->kernel_expected && comm_kernel_trusted(comm)) || (o->proxy_started > 0 && !hidden);
+  const bool watched = (o->kernel_expected && comm_kernel_trusted(comm, number)) || (o->proxy_started > 0 && !hidden);
   // Between call and launch: its group is open, or it waits for its turn behind a CUDA graph.
-  const bool early = o->state < state || (o->state == CULPRIT_OP_CALLED && group_api_find(o->group) != NULL);
-  if (o->number == number && !watched && !early && (patient || (o->flags & CULPRIT_OP_NO_COMPLETION) != 0)) {
-    if (patient && o->key != 0 && o->proxy_started == 0) comm_learn(comm, o->key, 0);
-    op_finish(i, CULPRIT_OP_LEFT_INFERRED | CULPRIT_OP_NO_COMPLETION, op_later(o->called_ns, o->enqueued_ns));
+  bool early = o->state < state || (o->state == CULPRIT_OP_CALLED && group_api_find(o->group) != NULL);
+  // However many later ones came at once: its proxies may be about to start.
+  if (patient && clock_since(shim_now(), op_later(o->called_ns, o->enqueued_ns)) < PATIENCE_NS) early = true;
+  if (o->number == number && !watched && !early && (patient || unseen(o))) {
+    if (patient && o->proxy_started == 0) without_proxies(o);
+    op_finish(i, LET_GO, op_later(o->called_ns, o->enqueued_ns));
     return;
   }
   op_unlock(i);
@@ -143,7 +264,11 @@ void op_abandon_all(uint32_t comm, uint64_t now) {
   for (uint32_t place = 0; place < OP_WINDOW; place++) {
     const handle h = GET(*comm_window(comm, place));
     if (h == 0) continue;
-    const uint32_t i = op_lock(h);
+    uint32_t i = op_lock(h);
+    for (int tries = 0; i == NONE && GET(*comm_window(comm, place)) == h && tries < LOCK_TRIES; tries++) {
+      sched_yield();  // A callback has it.
+      i = op_lock(h);
+    }
     if (i == NONE) continue;
     const struct op_ctl *o = &shim.ops[i];
     if (o->comm_index != comm || o->comm_generation != generation) {

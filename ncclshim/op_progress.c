@@ -8,6 +8,8 @@
 #include "comm.h"
 #include "completion.h"
 
+#define ANCHOR_NS INT64_C(10000000000)  // For how long the GPU's clock and ours are taken to run alike.
+
 enum op_proxy_verdict op_proxy_started(handle op, int32_t peer, uint64_t now, struct op_proxy *out) {
   const uint32_t i = op_lock(op);
   if (i == NONE) return OP_PROXY_UNKNOWN;
@@ -23,6 +25,8 @@ enum op_proxy_verdict op_proxy_started(handle op, int32_t peer, uint64_t now, st
     COUNT(c->proxies_open, 1);
     o->announced = true;
     o->flags &= ~CULPRIT_OP_NO_COMPLETION;
+    o->unproven = false;
+    if ((o->flags & CULPRIT_OP_P2P) != 0) comm_p2p_learn(comm, o->peer, o->func == CULPRIT_FUNC_SEND, P2P_PROXIED);
     out->number = o->number;
     out->seq = o->seq;
     out->func = o->func;
@@ -30,10 +34,6 @@ enum op_proxy_verdict op_proxy_started(handle op, int32_t peer, uint64_t now, st
     out->progress_ns = &trace_op(&shim.file, i)->last_progress_ns;
   }
   op_settle(i);
-  if (follow && GET(c->has_proxy) == 0) {
-    PUT(c->has_proxy, 1);
-    __atomic_fetch_or(&trace_comm(&shim.file, comm)->flags, CULPRIT_COMM_HAS_PROXY, __ATOMIC_RELAXED);
-  }
   PUT(trace_comm(&shim.file, comm)->last_progress_ns, now);
   if (first) op_advance(comm, &c->final_before, before);
   return follow ? OP_PROXY_FOLLOW : OP_PROXY_IGNORE;
@@ -51,10 +51,14 @@ void op_moving(handle op, uint64_t now) {
   op_unlock(i);
 }
 
-void op_on_gpu(handle op, uint64_t now) {
+void op_on_gpu(handle op, bool is_send, uint64_t now) {
   const uint32_t i = op_lock(op);
   if (i == NONE) return;
   struct op_ctl *o = &shim.ops[i];
+  if (is_send && (o->gpu_ready_ns == 0 || now < o->gpu_ready_ns)) {
+    o->gpu_ready_ns = now;
+    PUT(trace_op(&shim.file, i)->gpu_ready_ns, now);
+  }
   struct comm_ctl *c = &shim.comms[o->comm_index];
   const uint32_t comm = o->comm_index;
   const bool first = !o->passed;
@@ -102,14 +106,33 @@ void op_proxy_lost(handle op) {
   op_settle(i);
 }
 
+// kernel_began gives when a channel's kernel began. NCCL may tell late: up to 2.30 of operations that share a kernel the later ones are
+// only told of when the earlier ones have stopped. The GPU's time, counted from the quickest of the last seconds' tellings, says when.
+static uint64_t kernel_began(uint32_t comm, uint32_t channel, uint64_t timer, uint64_t now) {
+  struct kernel_start *k = &shim.comms[comm].kernel_starts[channel];
+  const int64_t later = (int64_t)(timer - GET(k->timer));
+  if (timer != 0 && GET(k->timer) != 0 && later > -ANCHOR_NS && later < ANCHOR_NS) {
+    const uint64_t began = GET(k->at_ns) + (uint64_t)later;
+    if (began < now) return began;
+  }
+  PUT(k->timer, timer);
+  PUT(k->at_ns, now);
+  return now;
+}
+
 bool op_kernel_started(handle op, uint32_t channel, uint64_t timer, uint64_t now) {
   if (channel >= CULPRIT_MAX_CHANNELS) return false;
   const uint32_t i = op_lock(op);
   if (i == NONE) return false;
   struct op_ctl *o = &shim.ops[i];
+  if (!comm_kernel_trusted(o->comm_index, o->number)) {
+    op_unlock(i);
+    return false;
+  }
   o->kernel_started |= UINT64_C(1) << channel;
   o->gpu_start[channel] = timer;
-  if (o->entered_ns == 0) o->entered_ns = now;
+  const uint64_t began = op_later(kernel_began(o->comm_index, channel, timer, now), o->enqueued_ns);
+  if (o->entered_ns == 0 || began < o->entered_ns) o->entered_ns = began;
   if (o->state < CULPRIT_OP_ENTERED) o->state = CULPRIT_OP_ENTERED;
   PUT(trace_op(&shim.file, i)->last_progress_ns, now);
   PUT(trace_comm(&shim.file, o->comm_index)->last_progress_ns, now);
@@ -135,6 +158,10 @@ void op_kernel_stopped(handle op, uint32_t channel, uint64_t now) {
   if (i == NONE) return;
   struct op_ctl *o = &shim.ops[i];
   const uint64_t bit = UINT64_C(1) << channel;
+  if (!comm_kernel_trusted(o->comm_index, o->number)) {
+    op_unlock(i);
+    return;
+  }
   if ((o->kernel_stopped & bit) != 0) {
     op_unlock(i);
     COUNT(shim.file.header->repeated_events, 1);

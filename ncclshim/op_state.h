@@ -84,8 +84,20 @@ static inline void op_retire_unseen(uint32_t comm, uint64_t number, uint32_t sta
   const handle h = GET(*comm_window(comm, number));
   if (h == 0) return;
   // Nearly always its kernel will tell. Should the slot have another owner by now, then this one has ended.
-  if (GET(shim.links[handle_index(h)].watched) != 0 && comm_kernel_trusted(comm)) return;
+  if (GET(shim.links[handle_index(h)].watched) != 0 && comm_kernel_trusted(comm, number)) return;
   op_retire(comm, number, h, state, patient);
 }
+
+// op_expect says of an operation at its launch, or when its kernel's events have proved wrong, whether anything will tell of its end.
+void op_expect(struct op_ctl *o);
+// op_make_room lets go of an operation that seems over and is only kept to be certain of it. False when it finds none.
+bool op_make_room(void);
+// op_make_place does that with one operation, and with one whose end nothing can tell.
+void op_make_place(handle op);
+// op_distrusted takes back what KernelCh has told of a communicator's operations from a number on.
+void op_distrusted(uint32_t comm, uint64_t from);
+
+// op_is_late says whether the time to look at an operation in passing has gone by: its successors were called before its launch.
+static inline bool op_is_late(uint32_t comm, uint64_t number) { return number + UNSEEN_TAIL < GET(shim.comms[comm].next_number); }
 
 #endif

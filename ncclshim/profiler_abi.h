@@ -19,7 +19,7 @@
 // later identifies the communicator there).
 //
 // Version 7 has the entry points of v6, one more event (CULPRIT_NCCL_KERNEL_PHASE), and descriptors that begin as v6's do:
-// a user's tag and the kernel's variant are appended to the members. Culprit reads none of these.
+// a user's tag and the kernel's variant are appended to the members. The shim reads none of these.
 
 #ifndef CULPRIT_PROFILER_ABI_H
 #define CULPRIT_PROFILER_ABI_H
@@ -357,6 +357,40 @@ struct culprit_nccl_descr_v6 {
   };
 };
 
+// v7 appends to the members of v6. The offsets are those of the debugging information of NCCL 2.31.2 and 2.32.3.
+struct culprit_nccl_descr_v7 {
+  uint64_t type;
+  void *parentObj;
+  int rank;
+  union {
+    struct culprit_nccl_proxy_op proxyOp;
+    struct {
+      struct culprit_nccl_coll_api as_v6;
+      uint64_t userTag;
+    } collApi;
+    struct {
+      struct culprit_nccl_p2p_api as_v6;
+      uint64_t userTag;
+    } p2pApi;
+    struct {
+      struct culprit_nccl_coll_v5 as_v6;
+      const char *kernelVariant;
+      bool isSymColl;
+      uint64_t userTag;
+    } coll;
+    struct {
+      struct culprit_nccl_p2p_v5 as_v6;
+      uint64_t userTag;
+    } p2p;
+    struct {
+      uint8_t channelId;
+      uint8_t phaseId;
+      const char *phaseName;
+      uint64_t pTimer;  // The GPU's globaltimer, ns.
+    } kernelPhase;
+  };
+};
+
 // Arguments of recordEventState, v1 to v3.
 union culprit_nccl_state_args_v2 {
   struct {
@@ -568,6 +602,18 @@ CULPRIT_AT(culprit_nccl_descr_v6, ceCollBatch.numOps, 24);
 CULPRIT_AT(culprit_nccl_descr_v6, ceCollBatch.totalBytes, 32);
 CULPRIT_AT(culprit_nccl_descr_v6, ceCollBatch.useIntraSync, 40);
 static_assert(sizeof(struct culprit_nccl_descr_v6) == 112, "descr v6");
+
+CULPRIT_AT(culprit_nccl_descr_v7, collApi.userTag, 72);
+CULPRIT_AT(culprit_nccl_descr_v7, p2pApi.userTag, 64);
+CULPRIT_AT(culprit_nccl_descr_v7, coll.kernelVariant, 112);
+CULPRIT_AT(culprit_nccl_descr_v7, coll.isSymColl, 120);
+CULPRIT_AT(culprit_nccl_descr_v7, coll.userTag, 128);
+CULPRIT_AT(culprit_nccl_descr_v7, p2p.userTag, 72);
+CULPRIT_AT(culprit_nccl_descr_v7, kernelPhase.channelId, 24);
+CULPRIT_AT(culprit_nccl_descr_v7, kernelPhase.phaseId, 25);
+CULPRIT_AT(culprit_nccl_descr_v7, kernelPhase.phaseName, 32);
+CULPRIT_AT(culprit_nccl_descr_v7, kernelPhase.pTimer, 40);
+static_assert(sizeof(struct culprit_nccl_descr_v7) == 136, "descr v7");
 
 static_assert(sizeof(union culprit_nccl_state_args_v2) == 16, "state args v2");
 static_assert(sizeof(union culprit_nccl_state_args) == 8, "state args v4");

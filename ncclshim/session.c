@@ -134,12 +134,12 @@ static void attach(uint32_t abi, culprit_nccl_logger logger) {
 static uint32_t spare_shared_memory(uint32_t abi, uint32_t mask, culprit_nccl_logger logger) {
   const char *why = NULL;
   if ((mask & CULPRIT_NCCL_KERNEL_CH) == 0 || shim.settings.events != NULL) return mask;
-  if (!shim.kernel_off && (mask_default(abi, &why) & CULPRIT_NCCL_KERNEL_CH) == 0) {
-    shim.kernel_off = true;
+  if (GET(shim.kernel_off) == 0 && (mask_default(abi, &why) & CULPRIT_NCCL_KERNEL_CH) == 0) {
+    PUT(shim.kernel_off, 1);
     log_info(logger, "KernelCh events are off from here on: %s", why);
     lifecycle_note(CULPRIT_LIFE_MASK_CHANGED, shim_now(), NONE, 0, mask & ~(uint32_t)CULPRIT_NCCL_KERNEL_CH, why);
   }
-  return shim.kernel_off ? mask & ~(uint32_t)CULPRIT_NCCL_KERNEL_CH : mask;
+  return GET(shim.kernel_off) != 0 ? mask & ~(uint32_t)CULPRIT_NCCL_KERNEL_CH : mask;
 }
 
 void session_open_comm(struct comm_info *info, void **context, int *mask, culprit_nccl_logger logger) {

@@ -28,13 +28,14 @@
 
 #define NONE UINT32_MAX  // No slot.
 
-#define OP_WINDOW 1024u    // Operations of one communicator that can be open at a time.
+#define OP_WINDOW 4096u    // Operations of one communicator that can be open at a time: two all-to-alls of 1024 ranks.
 #define FLOW_BUCKETS 512u  // Per communicator.
 #define LEARNED 64u        // Operation signatures remembered per communicator.
 #define GROUP_SLOTS 64u    // Threads inside a group at a time.
 #define UNSEEN_TAIL 16u    // See op_end.c.
 #define UNSEEN_TAIL_CALLED 64u
 #define UNSEEN_TAIL_PROXY 256u
+#define UNSEEN_TAIL_OLD 1024u
 
 // A lock-free stack of free slots, filled lazily: slots from `high` on have never been used.
 struct pool {
@@ -49,18 +50,28 @@ struct learned {
   uint64_t both;  // Signature << 32 | number of proxy operations; 0 empty.
 };
 
+// How send/recv with a peer moves, as far as it has been seen.
+enum p2p_path { P2P_UNKNOWN = 0, P2P_PROXIED = 1, P2P_UNSEEN = 2 };
+
+// A start that KernelCh has told of a channel: the GPU's time of it, and when it was told.
+struct kernel_start {
+  uint64_t timer, at_ns;
+};
+
 struct comm_ctl {
   uint32_t generation;
   uint32_t in_use;
   uint64_t comm_id;
   int32_t nranks, rank, nnodes;
   uint32_t kernel_on;         // KernelCh was requested when the communicator was made.
-  uint32_t kernel_untrusted;  // Set once, never cleared.
+  uint64_t untrusted_from;    // KernelCh is not believed of operations from this number on; UINT64_MAX: of all.
   uint32_t has_proxy;         // A proxy operation was seen.
   uint32_t proxies_open;      // Proxy operations followed and not ended.
   uint32_t identified;        // comm_id is known (ABI 2 and 3: from the first operation).
   uint32_t abi;
   uint64_t next_number;
+
+  uint64_t first_launch_ns;
 
   // Evidence about earlier operations; both only grow.
   uint64_t final_before;   // All proxy operations of operations below have been seen to start.
@@ -71,15 +82,17 @@ struct comm_ctl {
   uint64_t group;        // Group of the newest operation.
   uint64_t plan;         // Number of the newest plan; threads that launch at the same time may share one.
   uint64_t group_first;  // Its first operation's number.
+  uint64_t hidden_group;     // Group of the newest Broadcast that no launch followed.
   uint64_t broadcast_group;  // Group of the newest Broadcast call, for the KernelCh drift rule.
 
   uint64_t user_thread, proxy_thread;  // Thread pointers behind the two ids in the slot.
   uint32_t user_thread_epoch, proxy_thread_epoch;
 
   uint64_t func_seq[CULPRIT_FUNC_COUNT];  // Next sequence number, where calls are numbered here (preload hooks).
-  uint64_t *p2p_seq;  // [2 * peer + is_send]: next sequence number.
+  uint64_t *p2p_seq;  // [2 * peer + is_send]: next sequence number, and above it what way the transfers take (enum p2p_path).
   uint32_t p2p_peers;
   struct learned learned[LEARNED];
+  struct kernel_start kernel_starts[CULPRIT_MAX_CHANNELS];
 };
 
 struct op_ctl {
@@ -87,6 +100,7 @@ struct op_ctl {
   bool used;
   bool counted;          // In the communicator's ops_in_flight.
   bool kernel_expected;  // KernelCh was on when it was enqueued.
+  bool unproven;         // Nothing has shown yet whether it has proxies.
   bool proxies_unknown;  // Some proxy operation could not be followed.
   bool announced;        // Has raised final_before.
   bool passed;           // Has raised passed_before.
@@ -102,7 +116,7 @@ struct op_ctl {
   uint32_t channels;
   uint32_t proxy_started, proxy_stopped;
   uint32_t proxy_missed;  // Stops that came while the slot was taken; added with atomics.
-  uint64_t called_ns, enqueued_ns, entered_ns, kernel_left_ns, last_proxy_ns, provisional_ns;
+  uint64_t called_ns, enqueued_ns, entered_ns, kernel_left_ns, last_proxy_ns, provisional_ns, gpu_ready_ns;
   uint64_t kernel_started, kernel_stopped;
   uint64_t gpu_ns;
 
@@ -131,6 +145,8 @@ struct flow_ctl {
   uint32_t next;  // In the communicator's bucket.
   int32_t peer;
   uint8_t is_send;
+  uint8_t gone;   // Its communicator has ended: nothing is queued on it any more.
+  uint32_t last;  // Then: the proxy operation that the slot showed.
 };
 
 // What an operation has yet to be told by one of its proxy operations.
@@ -158,6 +174,7 @@ struct proxy_ctl {
   handle op;             // HANDLE_OP, 0 when unknown.
   uint64_t number, seq;
   uint64_t started_ns, first_step_ns, bytes;
+  uint64_t bytes_before;  // Where its sum of bytes begins (ABI 2 and 3).
 };
 static_assert(offsetof(struct flow_ctl, generation) <= 64 && offsetof(struct proxy_ctl, generation) <= 64, "hot fields first");
 
@@ -204,7 +221,7 @@ struct group_slot {
 struct shim {
   pthread_mutex_t session;  // Communicators are made and ended under it; no event takes it.
   bool tried;               // The first communicator has come; what it decided holds for the process.
-  bool kernel_off;          // KernelCh has been given up for lack of shared memory.
+  uint32_t kernel_off;      // KernelCh has been given up: no shared memory left for it, or NCCL would wait for its events for ever.
   uint32_t open;       // 1 while events are taken.
   uint32_t *alive;     // 1 in the process that opened the file, 0 in a forked child.
   pid_t pid;
@@ -219,6 +236,7 @@ struct shim {
 
   uint32_t qps_on;         // A verbs interposer is at work.
   uint32_t transfers_on;   // Each transfer is recorded.
+  uint32_t peer_wait_seen; // ABI 2 and 3 told of a receiver that was not ready.
   struct sending sending[SENDING];
 
   uint32_t comms_live;
@@ -241,6 +259,7 @@ struct shim {
   struct transfer_starts *transfer_starts;  // [proxy].
   uint32_t proxy_count;
   uint32_t groups_high;  // Slots below this one have been used.
+  uint32_t room_hand;    // Operation slot looked at last for room.
   struct group_slot groups[GROUP_SLOTS];
   struct pool op_pool, flow_pool, proxy_pool, qp_pool;
 };

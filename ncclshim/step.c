@@ -111,7 +111,7 @@ static void conclude(struct flow_ctl *f, uint32_t proxy, unsigned outcome, uint6
   flow_drop(f, &s->version, hold);
   if (op == 0) return;
   if ((outcome & OUTCOME_FIRST) != 0) op_moving(op, now);
-  if ((outcome & OUTCOME_ON_GPU) != 0) op_on_gpu(op, now);
+  if ((outcome & OUTCOME_ON_GPU) != 0) op_on_gpu(op, is_send, now);
   if ((outcome & OUTCOME_CLOSED) != 0) op_proxy_closed(op, is_send, &sums, true, now);
 }
 
@@ -176,7 +176,7 @@ static inline bool observed(bool is_send, unsigned stage) {
 static inline __attribute__((always_inline)) bool usual(const struct flow_ctl *f, const struct proxy_ctl *p, handle h, bool is_send,
                                                         unsigned stage, uint32_t n) {
   const uint8_t untold = (is_send ? stage >= STAGE_READY : stage == STAGE_DONE) ? UNTOLD_FIRST | UNTOLD_ON_GPU : UNTOLD_FIRST;
-  return GET(f->mode) == FLOW_OWNED && f->current == handle_index(h) && p->counts[stage] + 1 == n &&
+  return flow_owned(f) && f->current == handle_index(h) && p->counts[stage] + 1 == n &&
          (stage == STAGE_POSTED || p->counts[stage - 1] >= n) && (p->untold & untold) == 0 &&
          (stage != STAGE_DONE || n < p->total);
 }
@@ -260,6 +260,13 @@ void flow_step_state(handle step, int state, uint64_t bytes) {
       return;
     default: return;
   }
+}
+
+void flow_step_received(handle step) {
+  struct proxy_ctl *p;
+  if (!find_step(step, &p)) return;  // Its stop has come first, and the proxy operation's.
+  if (GET(p->is_send) != 0 || GET(p->counts[STAGE_DONE]) > handle_aux(step)) return;
+  advance_usual(step, p, false, STAGE_DONE, 0);
 }
 
 void flow_step_stopped(handle step) {

@@ -41,15 +41,15 @@ static uint64_t add_section(struct culprit_header *h, uint32_t kind, uint32_t en
   return (offset + (uint64_t)entry_bytes * count + PAGE - 1) / PAGE * PAGE;
 }
 
-// lay_out shares the file's bytes out to the tables; the flows get half.
-static void lay_out(struct trace_file *f, struct culprit_header *h, uint64_t bytes) {
+// lay_out shares the file's bytes out to the tables; the flows get half. What is not recorded leaves its room to operations.
+static void lay_out(struct trace_file *f, struct culprit_header *h, uint64_t bytes, bool transfers) {
   f->comm_count = scaled(256, bytes, 16, 1024);
-  f->op_count = scaled(4096, bytes, 256, HANDLE_INDEX_LIMIT);
+  f->op_count = scaled(transfers ? 4096 : 8192, bytes, 256, HANDLE_INDEX_LIMIT);
   f->flow_count = scaled(16384, bytes, 512, HANDLE_INDEX_LIMIT);
   f->completion_count = scaled(4096, bytes, 256, 1u << 20);
   f->lifecycle_count = scaled(1024, bytes, 128, 1u << 16);
   f->qp_count = scaled(2048, bytes, 128, HANDLE_INDEX_LIMIT);
-  f->transfer_count = scaled(16384, bytes, 512, 1u << 20);
+  f->transfer_count = transfers ? scaled(16384, bytes, 512, 1u << 20) : 16;
 
   uint64_t at = PAGE;
   at = add_section(h, CULPRIT_SECTION_COMMS, COMM_STRIDE, f->comm_count, at);
@@ -191,7 +191,7 @@ int tracefile_create(struct trace_file *f, const struct settings *s, uint64_t no
   if (bytes == 0) {
     failed = ENOSPC;
   } else {
-    lay_out(f, &h, bytes);
+    lay_out(f, &h, bytes, s->transfers);
     *doing = "creating the trace file";
     failed = open_new(f, directory, &h, s);
   }

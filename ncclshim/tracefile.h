@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 // Distances between entries: whole cache lines for slots, so that writers of two slots do not slow each other down.
-#define COMM_STRIDE 704u
+#define COMM_STRIDE 832u
 #define OP_STRIDE 192u
 #define FLOW_STRIDE 256u
 #define QP_STRIDE 192u

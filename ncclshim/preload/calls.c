@@ -76,23 +76,25 @@ void calls_group_end(void) {
   }
 }
 
-// ask has NCCL tell size and rank of a communicator that is ready.
-static void ask(const void *comm, int *nranks, int *rank) {
-  static void *caches[2];
-  int (*get_nranks)(const void *, int *);
-  int (*get_rank)(const void *, int *);
-  *(void **)&get_nranks = find(&caches[0], "pncclCommCount", "ncclCommCount");
-  *(void **)&get_rank = find(&caches[1], "pncclCommUserRank", "ncclCommUserRank");
-  if (get_nranks == NULL || get_nranks(comm, nranks) != NCCL_API_SUCCESS) *nranks = -1;
-  if (get_rank == NULL || get_rank(comm, rank) != NCCL_API_SUCCESS) *rank = -1;
+// ask has NCCL tell a number of a communicator that is ready; -1 where it does not.
+static int ask(void **cache, const char *profiled, const char *name, const void *comm) {
+  int (*get)(const void *, int *);
+  int value = -1;
+  *(void **)&get = find(cache, profiled, name);
+  return get != NULL && get(comm, &value) == NCCL_API_SUCCESS ? value : -1;
 }
 
 static void made(const struct made *m, bool ready) {
+  static void *caches[3];
   const void *comm = *m->comm;
-  int nranks = m->nranks, rank = m->rank;
+  int nranks = m->nranks, rank = m->rank, device = -1;
   if (comm == NULL) return;  // Left out of a split, or not ready yet.
-  if (nranks < 0 && ready) ask(comm, &nranks, &rank);
-  culprit_hooks.comm_made(comm, nranks < 0 ? 0 : m->id, nranks, rank, ready);
+  if (nranks < 0 && ready) {
+    nranks = ask(&caches[0], "pncclCommCount", "ncclCommCount", comm);
+    rank = ask(&caches[1], "pncclCommUserRank", "ncclCommUserRank", comm);
+  }
+  if (ready) device = ask(&caches[2], "pncclCommCuDevice", "ncclCommCuDevice", comm);
+  culprit_hooks.comm_made(comm, nranks < 0 ? 0 : m->id, nranks, rank, device, ready);
 }
 
 void calls_group_ended(int result, bool launched) {

@@ -1,9 +1,10 @@
 // Copyright 2026 The Culprit Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Stands in for the CUDA driver (libcuda.so.1) in the tests: device 3 is current.
+// Stands in for the CUDA driver (libcuda.so.1) in the tests: device FAKECUDA_DEVICE is current, else 3.
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 int cuCtxGetDevice(int *device);
@@ -11,7 +12,8 @@ int cuDeviceGetUuid_v2(unsigned char *uuid, int device);
 int cuDeviceGetPCIBusId(char *id, int bytes, int device);
 
 int cuCtxGetDevice(int *device) {
-  *device = 3;
+  const char *current = getenv("FAKECUDA_DEVICE");
+  *device = current != NULL ? atoi(current) : 3;
   return 0;
 }
 

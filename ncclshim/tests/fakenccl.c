@@ -35,7 +35,7 @@ static __thread struct comm *grouped;  // To be met for at the end of the group:
 #define MEET_US 500
 
 struct comm {
-  int nranks, rank;
+  int nranks, rank, device;
   char name[NAME];  // The same on all ranks.
   int splits;
   void **child;  // To be handed over when this communicator is asked for its state.
@@ -103,8 +103,11 @@ DECLARE(CommInitRank, (void **comm, int nranks, struct nccl_unique_id id, int ra
 }
 
 DECLARE(CommInitAll, (void **comms, int devices, const int *list)) {
-  (void)list;
-  for (int i = 0; i < devices; i++) comms[i] = make(devices, i);
+  for (int i = 0; i < devices; i++) {
+    struct comm *c = make(devices, i);
+    c->device = list != NULL ? list[i] : i;
+    comms[i] = c;
+  }
   return NCCL_API_SUCCESS;
 }
 
@@ -115,6 +118,11 @@ DECLARE(CommCount, (const void *comm, int *count)) {
 
 DECLARE(CommUserRank, (const void *comm, int *rank)) {
   *rank = ((const struct comm *)comm)->rank;
+  return NCCL_API_SUCCESS;
+}
+
+DECLARE(CommCuDevice, (const void *comm, int *device)) {
+  *device = ((const struct comm *)comm)->device;
   return NCCL_API_SUCCESS;
 }
 

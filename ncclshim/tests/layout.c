@@ -149,6 +149,11 @@ int main(void) {
   FIELD(culprit_comm, func_completed);
   FIELD(culprit_comm, func_bytes);
   FIELD(culprit_comm, func_ns);
+  FIELD(culprit_comm, ops_unseen);
+  FIELD(culprit_comm, device);
+  FIELD(culprit_comm, gpu_index);
+  FIELD(culprit_comm, gpu_uuid);
+  FIELD(culprit_comm, gpu_pci_bus_id);
   STRUCT(culprit_op);
   FIELD(culprit_op, version);
   FIELD(culprit_op, generation);
@@ -181,6 +186,7 @@ int main(void) {
   FIELD(culprit_op, proxy_stopped);
   FIELD(culprit_op, user_tid);
   FIELD(culprit_op, reserved);
+  FIELD(culprit_op, gpu_ready_ns);
   STRUCT(culprit_flow);
   FIELD(culprit_flow, version);
   FIELD(culprit_flow, generation);
@@ -261,6 +267,7 @@ int main(void) {
   FIELD(culprit_completion, gpu_ns);
   FIELD(culprit_completion, send);
   FIELD(culprit_completion, recv);
+  FIELD(culprit_completion, gpu_ready_ns);
   STRUCT(culprit_lifecycle);
   FIELD(culprit_lifecycle, ticket);
   FIELD(culprit_lifecycle, at_ns);

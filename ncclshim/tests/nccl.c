@@ -194,11 +194,16 @@ void *nccl_kernel(void *context, void *op, int channel, uint64_t timer) {
   return h;
 }
 
+void nccl_proxy_state(void *h, int state, uint64_t bytes, int steps) {
+  union culprit_nccl_state_args_v2 args = {.proxyOp = {.transSize = bytes, .steps = steps}};
+  if (nccl_abi == 2) V(2)->recordEventState(h, state, &args);
+  if (nccl_abi == 3) V(3)->recordEventState(h, state, &args);
+}
+
 void nccl_state(void *h, int state, uint64_t value) {
   union culprit_nccl_state_args args = {.kernelCh = {.pTimer = value}};
-  union culprit_nccl_state_args_v2 old = {.proxyOp = {.transSize = value}};
 #define STATE(n) V(n)->recordEventState(h, state, &args)
-#define STATE_OLD(n) V(n)->recordEventState(h, state, &old)
+#define STATE_OLD(n) V(n)->recordEventState(h, state, NULL)  // The steps of versions 2 and 3 come without arguments.
   EACH(STATE_OLD(2), STATE_OLD(3), STATE(4), STATE(5), STATE(6))
 }
 

@@ -43,6 +43,8 @@ void *nccl_proxy_of(void *context, void *op, int pid, int channel, int peer, int
 void *nccl_step(void *context, void *proxy, int step);
 void *nccl_kernel(void *context, void *op, int channel, uint64_t timer);
 void nccl_state(void *h, int state, uint64_t value);
+// nccl_proxy_state raises a state of a proxy operation as versions 2 and 3 have it: bytes and steps so far.
+void nccl_proxy_state(void *h, int state, uint64_t bytes, int steps);
 void nccl_stop(void *h);
 
 // nccl_op_simple raises call and launch of one operation, with their stops, and returns the launch's handle.

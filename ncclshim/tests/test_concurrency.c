@@ -258,9 +258,9 @@ static void full_window(void) {
   void *comm = nccl_init(1, NULL, 1, 2, 0);
   void *other = nccl_init(2, NULL, 1, 2, 0);
   struct view v = view_open();
-  for (uint64_t i = 0; i < 1100; i++) {
+  for (uint64_t i = 0; i < 4096 + 76; i++) {
     void *op = nccl_op_simple(comm, &(struct nccl_op){.count = 8, .channels = 1, .seq = i});
-    CHECK((op != NULL) == (i < 1024));
+    CHECK((op != NULL) == (i < 4096));
   }
   CHECK_EQ(VIEW_HEAD(&v, dropped_ops), 76);
   CHECK(nccl_op_simple(other, &(struct nccl_op){.count = 8, .channels = 1}) != NULL);  // Its own room.

@@ -282,6 +282,7 @@ static void in_process(void) {
     CHECK_EQ(c.rank, i < 3 ? i : i - 3);
     CHECK_EQ(c.comm_id == comm_of(&v, 0).comm_id, i < 3);
     CHECK_EQ(c.ops_called, i == 1 || i == 4);
+    CHECK_EQ(c.device, i < 3 ? i : 0);
   }
 }
 

@@ -8,6 +8,7 @@
 #include "nccl.h"
 #include "traceview.h"
 
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -150,6 +151,31 @@ static void unknown_ranks(void) {
   CHECK_EQ(v.header->world_size, -1);
   CHECK_EQ(v.header->gpu_index, -1);
   CHECK_TEXT(v.header->gpu_uuid, "GPU-11112222-3333-4444-5555-666677778888");
+}
+
+// Two ranks of one communicator in one process: the GPU tells them apart.
+static void ranks_in_one_process(void) {
+  CHECK(dlopen(getenv("FAKECUDA"), RTLD_NOW) != NULL);
+  setenv("CUDA_VISIBLE_DEVICES", "4,5,6,7", 1);
+  nccl_load(6);
+  for (int rank = 0; rank < 2; rank++) {
+    setenv("FAKECUDA_DEVICE", rank == 0 ? "2" : "0", 1);
+    nccl_init(0x11, "world", 1, 2, rank);
+  }
+  struct view v = view_open();
+  static const struct {
+    int device, index;
+    const char *uuid, *pci;
+  } want[] = {{2, 6, "GPU-a2a2a2a2-a2a2-a2a2-a2a2-a2a2a2a2a2a2", "0000:1A:00.0"}, {0, 4, "GPU-a0a0a0a0-a0a0-a0a0-a0a0-a0a0a0a0a0a0", "0000:18:00.0"}};
+  for (uint32_t i = 0; i < 2; i++) {
+    struct culprit_comm c;
+    CHECK(view_comm(&v, i, &c));
+    CHECK_EQ(c.rank, (int)i);
+    CHECK_EQ(c.device, want[i].device);
+    CHECK_EQ(c.gpu_index, want[i].index);
+    CHECK_TEXT(c.gpu_uuid, want[i].uuid);
+    CHECK_TEXT(c.gpu_pci_bus_id, want[i].pci);
+  }
 }
 
 static void disabled(void) {
@@ -550,6 +576,7 @@ static const struct test_case cases[] = {
     {"sections", sections},
     {"slurm_ranks", slurm_ranks},
     {"unknown_ranks", unknown_ranks},
+    {"ranks_in_one_process", ranks_in_one_process},
     {"disabled", disabled},
     {"mode_and_size", mode_and_size},
     {"bad_settings_fall_back", bad_settings_fall_back},

@@ -89,28 +89,95 @@ static void peer_wait_storm(void) {
   CHECK_EQ(v.header->repeated_events + v.header->contended_events, 0);
 }
 
-// NCCL 2.24 to 2.26 lose the stops of receive steps: the proxy operation's own stop makes up for them.
-static void lost_receive_stops(void) {
-  nccl_load(2);
+// receive_native raises a receive step up to the GPU's turn as NCCL 2.24 to 2.26 do, with the states of its proxy operation.
+static void *receive_native(void *comm, void *p, int step, uint64_t bytes_before) {
+  void *s = nccl_step(comm, p, step);
+  nccl_proxy_state(p, CULPRIT_NCCL_PROXY_OP_RECV_POSTED, step == 0 ? bytes_before : 0, step + 1);
+  nccl_state(s, CULPRIT_NCCL_RECV_WAIT, 0);
+  nccl_proxy_state(p, CULPRIT_NCCL_PROXY_OP_RECV_RECEIVED, bytes_before + 100 * ((uint64_t)step + 1), step + 1);
+  nccl_state(s, CULPRIT_NCCL_RECV_FLUSH_WAIT, 0);
+  nccl_state(s, CULPRIT_NCCL_RECV_GPU_WAIT, 0);
+  nccl_proxy_state(p, CULPRIT_NCCL_PROXY_OP_RECV_TRANSMITTED, bytes_before + 100 * ((uint64_t)step + 1), step + 1);
+  return s;
+}
+
+// NCCL 2.24 to 2.26 lose about half of the stops of receive steps; a state of the proxy operation comes for every step, right behind
+// a stop that does come.
+static void lost_receive_stops(int abi) {
+  nccl_load(abi);
   void *comm = nccl_init(COMM_ID, "c", 2, 4, 0);
   struct view v = view_open();
   void *op = nccl_op_simple(comm, &(struct nccl_op){.count = 64, .channels = 1});
-  void *p = nccl_proxy(comm, op, 0, 1, 3, 0);
-  for (int i = 0; i < 3; i++) {
-    void *s = nccl_step(comm, p, i);
-    nccl_state(s, CULPRIT_NCCL_RECV_WAIT, 0);
-    nccl_state(s, CULPRIT_NCCL_RECV_FLUSH_WAIT, 100);
-    nccl_state(s, CULPRIT_NCCL_RECV_GPU_WAIT, 0);
-  }
+  void *p = nccl_proxy(comm, op, 0, 1, 4, 0);
+  void *s[3];
+  for (int i = 0; i < 3; i++) s[i] = receive_native(comm, p, i, 0);
   CHECK_EQ(flow_at(&v, 0).done, 0);
+  for (int i = 0; i < 3; i++) {
+    if (i % 2 == 1) nccl_stop(s[i]);
+    nccl_proxy_state(p, CULPRIT_NCCL_PROXY_OP_RECV_DONE, 300, i + 1);
+    CHECK_EQ(flow_at(&v, 0).done, i + 1);
+  }
+  CHECK_EQ(flow_at(&v, 0).state, CULPRIT_FLOW_BETWEEN);  // The GPU has taken all that came: the sender's turn.
+  CHECK_EQ(flow_at(&v, 0).bytes, 300);
   struct culprit_op o;
   CHECK(view_find_op(&v, COMM_ID, 0, &o));
   CHECK_EQ(o.state, CULPRIT_OP_MOVING);
-  nccl_stop(p);
-  CHECK_EQ(flow_at(&v, 0).done, 3);
+  s[0] = receive_native(comm, p, 3, 0);
+  nccl_proxy_state(p, CULPRIT_NCCL_PROXY_OP_RECV_DONE, 400, 4);
   CHECK_EQ(flow_at(&v, 0).state, CULPRIT_FLOW_IDLE);
+  nccl_stop(p);
   CHECK(view_find_op(&v, COMM_ID, 0, &o));
   CHECK_EQ(o.state, CULPRIT_OP_LEFT);
+  CHECK_EQ(v.header->repeated_events + v.header->stale_events, 0);
+}
+
+static void lost_receive_stops_v2(void) { lost_receive_stops(2); }
+static void lost_receive_stops_v3(void) { lost_receive_stops(3); }
+
+// They do not clear a proxy operation's sum of bytes when its place is used again: what it begins with is not its own.
+static void bytes_of_a_used_place(void) {
+  nccl_load(2);
+  void *comm = nccl_init(COMM_ID, "c", 2, 4, 0);
+  struct view v = view_open();
+  const uint64_t left_over[] = {0, 5018592, 5018692};
+  for (int i = 0; i < 3; i++) {
+    void *op = nccl_op_simple(comm, &(struct nccl_op){.count = 64, .channels = 1, .seq = (uint64_t)i});
+    void *p = nccl_proxy(comm, op, 0, 1, 1, 0), *q = nccl_proxy(comm, op, 0, 1, 1, 1);
+    void *s = receive_native(comm, p, 0, left_over[i]), *t = nccl_step(comm, q, 0);
+    nccl_proxy_state(q, CULPRIT_NCCL_PROXY_OP_SEND_POSTED, left_over[i], 1);
+    nccl_state(t, CULPRIT_NCCL_SEND_GPU_WAIT, 0);
+    nccl_proxy_state(q, CULPRIT_NCCL_PROXY_OP_SEND_REM_FIFO_WAIT, left_over[i], 1);
+    nccl_proxy_state(q, CULPRIT_NCCL_PROXY_OP_SEND_TRANSMITTED, left_over[i] + 70, 1);
+    CHECK_EQ(flow_at(&v, 0).bytes, 100);
+    CHECK_EQ(flow_at(&v, 1).bytes, 70);
+    nccl_stop(s);
+    nccl_proxy_state(p, CULPRIT_NCCL_PROXY_OP_RECV_DONE, left_over[i] + 100, 1);
+    nccl_state(t, CULPRIT_NCCL_SEND_WAIT, 0);
+    nccl_stop(t);
+    nccl_stop(p);
+    nccl_stop(q);
+  }
+  CHECK_EQ(flow_at(&v, 0).total_bytes, 300);
+  CHECK_EQ(flow_at(&v, 1).total_bytes, 210);
+}
+
+// And they say by a state of the proxy operation that the receiver is not ready, as SendPeerWait does later.
+static void receiver_not_ready_v2(void) {
+  nccl_load(2);
+  void *comm = nccl_init(COMM_ID, "c", 2, 4, 0);
+  struct view v = view_open();
+  CHECK_EQ(v.header->capabilities & CULPRIT_CAP_PEER_WAIT, 0);  // A newer NCCL's converter would not.
+  void *p = nccl_proxy(comm, nccl_op_simple(comm, &(struct nccl_op){.count = 64, .channels = 1}), 0, 1, 2, 1);
+  void *s = nccl_step(comm, p, 0);
+  nccl_proxy_state(p, CULPRIT_NCCL_PROXY_OP_SEND_POSTED, 0, 1);
+  nccl_state(s, CULPRIT_NCCL_SEND_GPU_WAIT, 0);
+  CHECK_EQ(flow_at(&v, 0).state, CULPRIT_FLOW_SEND_GPU);
+  for (int i = 0; i < 5; i++) nccl_proxy_state(p, CULPRIT_NCCL_PROXY_OP_SEND_REM_FIFO_WAIT, 0, 1);
+  CHECK_EQ(flow_at(&v, 0).state, CULPRIT_FLOW_SEND_PEER);
+  CHECK_EQ(flow_at(&v, 0).peer_polls, 4);
+  CHECK((v.header->capabilities & CULPRIT_CAP_PEER_WAIT) != 0);
+  nccl_state(s, CULPRIT_NCCL_SEND_WAIT, 0);
+  CHECK_EQ(flow_at(&v, 0).state, CULPRIT_FLOW_SEND_NET);
 }
 
 // Connections that share buffers stop their proxy operations when the last of them is done: an operation ends with its own
@@ -207,7 +274,7 @@ static void symmetric_between_nodes(void) {
   struct view v = view_open();
   const struct nccl_op symmetric = {.count = 1000, .channels = 4}, ordinary = {.func = "AllGather", .count = 64, .channels = 1};
   nccl_op_simple(comm, &symmetric);
-  CHECK_EQ(comm_at(&v, 0).ops_in_flight, 1);  // Its proxies may be about to start.
+  CHECK_EQ(comm_at(&v, 0).ops_in_flight, 0);  // Its proxies may be about to start, and then it is.
   void *op = nccl_op_simple(comm, &ordinary);
   nccl_send_steps(comm, nccl_proxy(comm, op, 0, 1, 1, 1), 0, 1, 8);
   CHECK_EQ(comm_at(&v, 0).ops_in_flight, 0);
@@ -245,7 +312,10 @@ static const struct test_case cases[] = {
     {"converted_v2_v3", converted_v2_v3},
     {"converted_v4_channels", converted_v4_channels},
     {"peer_wait_storm", peer_wait_storm},
-    {"lost_receive_stops", lost_receive_stops},
+    {"lost_receive_stops_v2", lost_receive_stops_v2},
+    {"lost_receive_stops_v3", lost_receive_stops_v3},
+    {"bytes_of_a_used_place", bytes_of_a_used_place},
+    {"receiver_not_ready_v2", receiver_not_ready_v2},
     {"late_proxy_stop", late_proxy_stop},
     {"same_id_twice", same_id_twice},
     {"events_after_finalize", events_after_finalize},

@@ -199,22 +199,101 @@ static void long_texts_are_cut(void) {
   CHECK_TEXT(h.pod_namespace, "");
 }
 
+// Variables as launchers set them, and the job that they give.
+static void job_ids(void) {
+  char host[256] = {0}, here[300];
+  CHECK(gethostname(host, sizeof host - 1) == 0);
+  snprintf(here, sizeof here, "%s:29500", host);
+  const struct {
+    const char *variables, *job;
+  } rows[] = {
+      {"", ""},
+      {"CULPRIT_JOB_ID=mine SLURM_JOB_ID=7 TORCHELASTIC_RUN_ID=x", "mine"},
+      // Slurm: a step that holds the whole job is the job, so two steps of an allocation are two.
+      {"SLURM_JOB_ID=7", "7"},
+      {"SLURM_JOB_ID=7 SLURM_STEP_ID=0 SLURM_PROCID=1 SLURM_NTASKS=4", "7"},
+      {"SLURM_JOB_ID=7 SLURM_STEP_ID=1 SLURM_PROCID=1 SLURM_NTASKS=4 SLURM_STEP_NUM_TASKS=4", "7.1"},
+      {"SLURM_JOB_ID=7 SLURM_STEP_ID=2 SLURM_STEP_NUM_TASKS=2 RANK=9 WORLD_SIZE=16 GROUP_WORLD_SIZE=2", "7.2"},
+      // One step a node, started in a loop: they are one job.
+      {"SLURM_JOB_ID=7 SLURM_STEP_ID=3 SLURM_STEP_NUM_TASKS=1 RANK=9 WORLD_SIZE=16 GROUP_WORLD_SIZE=2", "7"},
+      {"SLURM_JOB_ID=7 SLURM_STEP_ID=3 SLURM_STEP_NUM_TASKS=1 OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=16", "7"},
+      {"SLURM_JOB_ID=7 SLURM_STEP_ID=4294967291 SLURM_NTASKS=8 SLURM_PROCID=0", "7"},
+      {"SLURM_JOB_ID=7 TORCHELASTIC_RUN_ID=100", "7"},
+      // torchrun: the default of --rdzv-id is none, and an empty one is none either.
+      {"TORCHELASTIC_RUN_ID=run-5", "run-5"},
+      {"TORCHELASTIC_RUN_ID=none MASTER_ADDR=node1 MASTER_PORT=29500", "node1:29500"},
+      {"TORCHELASTIC_RUN_ID=none MASTER_ADDR=node1 MASTER_PORT=29501", "node1:29501"},
+      {"TORCHELASTIC_RUN_ID= PET_RDZV_ID=trial-3", "trial-3"},
+      {"TORCHELASTIC_RUN_ID=none PET_RDZV_ID=trial-3", "trial-3"},
+      {"TORCHELASTIC_RUN_ID=None PET_RDZV_ID=none", ""},
+      {"MASTER_ADDR=localhost MASTER_PORT=29500", here},
+      {"MASTER_ADDR=127.0.0.1 MASTER_PORT=29500", here},
+      {"MASTER_ADDR=10.1.2.3 MASTER_PORT=29500", "10.1.2.3:29500"},
+      {"PBS_JOBID=12.server", "12.server"},
+      // Kubeflow without an elastic policy gives the address of the first pod, Volcano's plugin the same.
+      {"MASTER_ADDR=llm-master-0 MASTER_PORT=23456 POD_NAMESPACE=ml", "ml/llm-master-0:23456"},
+      {"MASTER_ADDR=llm-0.llm.ml.svc.cluster.local MASTER_PORT=1", "llm-0:1"},
+      {"JOB_NAME=llm POD_NAMESPACE=ml", "ml/llm"},
+      {"JOB_NAME=llm", "llm"},
+      {"RAY_JOB_ID=01000000 RAY_CLUSTER_NAME=rc POD_NAMESPACE=ml MASTER_ADDR=10.0.0.1 MASTER_PORT=9", "ml/rc/01000000"},
+      {"LWS_LEADER_ADDRESS=llm-0.llm.ml POD_NAMESPACE=ml", "ml/llm-0"},
+      // mpirun, and pods that say nothing else.
+      {"PMIX_NAMESPACE=prterun-host-91@1", "prterun-host-91@1"},
+      {"POD_NAME=llm-worker-12 POD_NAMESPACE=ml", "ml/llm-worker"},
+      {"POD_NAME=llm-3-x7k2p POD_NAMESPACE=ml JOB_COMPLETION_INDEX=3", "ml/llm"},
+      {"POD_NAME=llm-13 JOB_COMPLETION_INDEX=13", "llm"},
+      {"POD_NAME=trainer", "trainer"},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    char text[400], *rest = text;
+    snprintf(text, sizeof text, "%s", rows[i].variables);
+    for (char *word = strtok_r(text, " ", &rest); word != NULL; word = strtok_r(NULL, " ", &rest)) {
+      char *value = strchr(word, '=');
+      *value++ = '\0';
+      setenv(word, value, 1);
+    }
+    struct culprit_header h;
+    identity_fill(&h);
+    if (strcmp(h.job_id, rows[i].job) != 0) harness_fail(__FILE__, __LINE__, "%s: job is \"%s\", want \"%s\"", rows[i].variables, h.job_id, rows[i].job);
+    snprintf(text, sizeof text, "%s", rows[i].variables);
+    for (char *word = strtok_r(text, " ", &rest); word != NULL; word = strtok_r(NULL, " ", &rest)) {
+      *strchr(word, '=') = '\0';
+      unsetenv(word);
+    }
+  }
+}
+
 static void gpu_from_driver(void) {
   char uuid[48] = "before", pci[24] = "before";
-  gpu_describe(uuid, sizeof uuid, pci, sizeof pci);
-  CHECK_TEXT(uuid, "before");  // No driver in the process: it is not loaded for our sake.
+  CHECK_EQ(gpu_current(), -1);  // No driver in the process: it is not loaded for our sake.
+  gpu_describe(3, uuid, sizeof uuid, pci, sizeof pci);
+  CHECK_TEXT(uuid, "before");
   const char *path = getenv("FAKECUDA");
   CHECK(path != NULL);
   void *cuda = dlopen(path, RTLD_NOW);
   CHECK(cuda != NULL);
   setenv("CULPRIT_CUDA", "0", 1);
-  gpu_describe(uuid, sizeof uuid, pci, sizeof pci);
+  CHECK_EQ(gpu_current(), -1);
+  gpu_describe(3, uuid, sizeof uuid, pci, sizeof pci);
   CHECK_TEXT(uuid, "before");
   unsetenv("CULPRIT_CUDA");
-  gpu_describe(uuid, sizeof uuid, pci, sizeof pci);
+  CHECK_EQ(gpu_current(), 3);
+  gpu_describe(-1, uuid, sizeof uuid, pci, sizeof pci);
+  CHECK_TEXT(uuid, "before");
+  gpu_describe(3, uuid, sizeof uuid, pci, sizeof pci);
   CHECK_TEXT(uuid, "GPU-a3a3a3a3-a3a3-a3a3-a3a3-a3a3a3a3a3a3");
   CHECK_TEXT(pci, "0000:1B:00.0");
   dlclose(cuda);
+}
+
+static void gpu_numbers(void) {
+  unsetenv("CUDA_VISIBLE_DEVICES");
+  CHECK_EQ(identity_gpu_index(2), 2);
+  CHECK_EQ(identity_gpu_index(-1), -1);
+  setenv("CUDA_VISIBLE_DEVICES", "4,6,GPU-1111", 1);
+  CHECK_EQ(identity_gpu_index(1), 6);
+  CHECK_EQ(identity_gpu_index(2), -1);
+  CHECK_EQ(identity_gpu_index(3), -1);
 }
 
 static void masks(void) {
@@ -243,8 +322,10 @@ static const struct test_case cases[] = {
     {"clock_refresh_is_rare", clock_refresh_is_rare},
     {"pools", pools},
     {"own_start_time", own_start_time},
+    {"job_ids", job_ids},
     {"long_texts_are_cut", long_texts_are_cut},
     {"gpu_from_driver", gpu_from_driver},
+    {"gpu_numbers", gpu_numbers},
     {"masks", masks},
 };
 
