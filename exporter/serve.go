@@ -244,7 +244,7 @@ func addLandingPage(mux *http.ServeMux, s *settings) error {
 
 // listen serves HTTP until ctx ends, then lets requests in progress finish.
 func listen(ctx context.Context, log *slog.Logger, flags *web.FlagConfig, handler http.Handler) error {
-	server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second}
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute}
 	failed := make(chan error, 1)
 	go func() { failed <- web.ListenAndServe(server, flags, log) }()
 	select {

@@ -24,13 +24,6 @@ import (
 	"github.com/culprit-project/culprit/trace/nodeapi"
 )
 
-const (
-	// maxConcurrent bounds how many answers are made at a time; more are told to come back.
-	maxConcurrent = 4
-	// answerTimeout bounds how long an answer may take.
-	answerTimeout = time.Minute
-)
-
 // Facts gives the node's own evidence.
 type Facts interface {
 	Facts() []nodeapi.Fact
@@ -43,38 +36,23 @@ type API struct {
 	sampler *node.Sampler
 	store   *history.Store
 	facts   []Facts
-	slots   chan struct{}
 	now     func() time.Time
+
+	present, past, control *pool
 }
 
 // New makes the API of an exporter of the given version.
 func New(log *slog.Logger, version string, sampler *node.Sampler, store *history.Store, facts ...Facts) *API {
 	return &API{
 		log: log, version: version, sampler: sampler, store: store, facts: facts,
-		slots: make(chan struct{}, maxConcurrent), now: time.Now,
+		now: time.Now, present: newPool(8, 4, 15*time.Second), past: newPool(4, 2, time.Minute), control: newPool(2, 1, 15*time.Second),
 	}
 }
 
 // Register adds the API's paths to mux.
 func (a *API) Register(mux *http.ServeMux) {
-	mux.HandleFunc("GET "+nodeapi.StatePath, a.limited(a.state))
-	mux.HandleFunc("GET "+nodeapi.TracePath, a.limited(a.trace))
-}
-
-// limited answers 503 when too many answers are being made.
-func (a *API) limited(h http.HandlerFunc) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		select {
-		case a.slots <- struct{}{}:
-			defer func() { <-a.slots }()
-			// A client that does not read must not keep the place for ever. Writers that cannot be bounded are a test's.
-			_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(answerTimeout))
-			h(w, r)
-		default:
-			w.Header().Set("Retry-After", "1")
-			http.Error(w, "too many requests at a time", http.StatusServiceUnavailable)
-		}
-	}
+	mux.HandleFunc("GET "+nodeapi.StatePath, limited(a.present, a.state))
+	mux.HandleFunc("GET "+nodeapi.TracePath, limited(a.past, a.trace))
 }
 
 func (a *API) state(w http.ResponseWriter, r *http.Request) {

@@ -113,12 +113,12 @@ func (m *member) run(ctx context.Context) ([]prometheus.Metric, error) {
 	}
 	done := make(chan result, 1)
 	go func() {
-		defer m.running.Unlock()
 		var r result
 		defer func() {
 			if p := recover(); p != nil {
 				r.err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
 			}
+			m.running.Unlock() // Before anybody can begin the next.
 			done <- r
 		}()
 		r.err = m.c.Collect(ctx, func(metric prometheus.Metric) { r.metrics = append(r.metrics, metric) })

@@ -22,6 +22,9 @@ type FactSource interface {
 	Facts() []nodeapi.Fact
 }
 
+// newsSource is a source that says when it has something new, so that nobody waits a period for it.
+type newsSource interface{ News() <-chan struct{} }
+
 // Evidence gathers the facts of several sources, each by itself: one that hangs leaves the others fresh.
 type Evidence struct {
 	log     *slog.Logger
@@ -51,11 +54,16 @@ func (e *Evidence) Run(ctx context.Context) {
 		go func() {
 			ticker := time.NewTicker(factPeriod)
 			defer ticker.Stop()
+			var news <-chan struct{} // Nil: never.
+			if s, ok := source.(newsSource); ok {
+				news = s.News()
+			}
 			for {
 				e.look(name, source)
 				select {
 				case <-ctx.Done():
 					return
+				case <-news:
 				case <-ticker.C:
 				}
 			}

@@ -4,7 +4,10 @@
 package collector
 
 import (
+	"cmp"
 	"context"
+	"maps"
+	"slices"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -38,7 +41,7 @@ const oldOp = time.Second
 
 // Processes is what the nccl collector reads: a node.Sampler.
 type Processes interface {
-	Each(f func(sampledNS uint64, p *node.Process))
+	All(f func(sampledNS uint64, list []*node.Process))
 }
 
 // NCCL exports the state of the traced processes' communication.
@@ -62,13 +65,17 @@ func ncclDesc(name, help string, labels ...string) *series {
 
 var (
 	processInfoDesc = ncclDesc("process_info", "Who a traced process is. The value is 1.",
-		"host", "gpu", "gpu_uuid", "pci_bus_id", "nic", "local_rank", "world_size", "pid", "pod", "namespace", "container", "slurm_job_id", "slurm_step_id", "abi")
+		"host", "gpu", "gpu_uuid", "pci_bus_id", "nic", "local_rank", "world_size", "pid", "pod", "namespace", "container", "slurm_job_id", "slurm_step_id", "uid", "abi")
 	processUpDesc = ncclDesc("process_up",
 		"1 while the process lives, 0 after it vanished without an orderly end.")
-	processStartDesc = ncclDesc("process_start_timestamp_seconds",
-		"When the process created its first communicator.")
+	processAgeDesc = ncclDesc("process_age_seconds",
+		"Time since the process created its first communicator, by the clock of its host.")
+	processStoppedDesc = ncclDesc("process_stopped",
+		"1 while the process is stopped, by a signal or a debugger; absent otherwise.")
 	stallDesc = ncclDesc("stall_seconds",
 		"Longest time that a communicator with an operation in flight has seen no progress; 0 when none is in flight.")
+	launchAgeDesc = ncclDesc("launch_age_seconds",
+		"Time since the process last called an operation.")
 	groupOpenDesc = ncclDesc("group_open_seconds",
 		"How long the process has been inside ncclGroupEnd; 0 when it is not.")
 	bytesDesc = ncclDesc("bytes_total",
@@ -99,7 +106,7 @@ var (
 	commInfoDesc = ncclDesc("comm_info", "Who a communicator is. The value is 1.",
 		"comm", "comm_name", "comm_rank", "nranks", "nnodes")
 	opsStartedDesc = ncclDesc("ops_started_total",
-		"Operations enqueued on the communicator.", "comm")
+		"Operations called on the communicator; where calls are not seen, enqueued on it.", "comm")
 	opsCompletedDesc = ncclDesc("ops_completed_total",
 		"Operations of the communicator that completed.", "comm")
 	opAgeDesc = ncclDesc("op_age_seconds",
@@ -129,28 +136,25 @@ var (
 	receiveWaits  = [3]string{"receive", "flush", "consume"}
 )
 
-// Collect implements Collector.
+// Collect implements Collector. Flow detail comes last, so that the cap hits it first.
 func (c *NCCL) Collect(_ context.Context, emit func(prometheus.Metric)) error {
-	owners := c.owners()
-	b := budget{emit: emit, left: c.opts.MaxSeries}
-	// Flow detail comes last, so that the cap hits it first.
-	c.processes.Each(func(now uint64, p *node.Process) {
-		if owners[nameOf(p)] == p {
+	c.processes.All(func(now uint64, list []*node.Process) {
+		owners := ownersOf(list)
+		b := budget{emit: emit, left: c.opts.MaxSeries}
+		b.share(owners, func(p *node.Process) {
 			r := rankMetrics{budget: &b, name: nameOf(p), p: p, now: now}
 			r.process()
 			r.comms()
 			r.calls()
-		}
-	})
-	if c.opts.Detail != DetailOff {
-		c.processes.Each(func(now uint64, p *node.Process) {
-			if owners[nameOf(p)] == p && !p.Dead() {
+		})
+		if c.opts.Detail != DetailOff {
+			b.share(slices.DeleteFunc(owners, (*node.Process).Dead), func(p *node.Process) {
 				r := rankMetrics{budget: &b, name: nameOf(p), p: p, now: now}
 				r.flows(c.opts)
-			}
-		})
-	}
-	c.dropped.Add(b.dropped)
+			})
+		}
+		c.dropped.Add(b.dropped)
+	})
 	return nil
 }
 
@@ -162,36 +166,64 @@ type rankName struct {
 
 func nameOf(p *node.Process) rankName { return rankName{p.JobID, p.Rank} }
 
-// owners picks the process that speaks for each (job_id, rank). Two can claim the same: a restarted one and its dead
-// predecessor, or an impostor. The living and the younger wins; those that ended in an orderly way are left out.
-func (c *NCCL) owners() map[rankName]*node.Process {
+// ownersOf picks the process that speaks for each (job_id, rank). Of a restarted one and its dead predecessor it is the
+// living and the younger. Those that ended in an orderly way are left out, and those whose claim is disputed.
+func ownersOf(list []*node.Process) []*node.Process {
 	owners := map[rankName]*node.Process{}
-	c.processes.Each(func(_ uint64, p *node.Process) {
-		if p.Kernel.State == nodeapi.ProcessExited {
-			return
+	for _, p := range list {
+		if p.Kernel.State == nodeapi.ProcessExited || p.Disputed != "" {
+			continue
 		}
 		if q := owners[nameOf(p)]; q == nil || q.Dead() && !p.Dead() ||
 			q.Dead() == p.Dead() && p.Snap.Identity.CreatedNS > q.Snap.Identity.CreatedNS {
 			owners[nameOf(p)] = p
 		}
-	})
-	return owners
+	}
+	return slices.DeleteFunc(slices.Clone(list), func(p *node.Process) bool { return owners[nameOf(p)] != p })
 }
 
-// budget passes metrics on until the cap is reached and counts the rest.
+// budget passes metrics on until a limit is reached and counts the rest.
 type budget struct {
 	emit    func(prometheus.Metric)
-	left    int
+	left    int // Of the cap.
+	limit   int // Of the process whose turn it is.
 	dropped uint64
 }
 
 func (b *budget) series(n int) bool {
-	if b.left < n {
+	if b.limit < n {
 		b.dropped += uint64(n)
 		return false
 	}
+	b.limit -= n
 	b.left -= n
 	return true
+}
+
+// share gives each process its turn. What is left is shared equally between tenants, and within one between its processes; who
+// needs least comes first, so that what it leaves is the others'.
+func (b *budget) share(list []*node.Process, emit func(*node.Process)) {
+	need := func(p *node.Process) int { return len(p.Snap.Comms) + len(p.Snap.Flows) + len(p.Snap.QPs) }
+	tenants := map[node.Tenant][]*node.Process{}
+	needs := map[node.Tenant]int{}
+	for _, p := range list {
+		tenants[p.Tenant()] = append(tenants[p.Tenant()], p)
+		needs[p.Tenant()] += need(p)
+	}
+	order := slices.SortedFunc(maps.Keys(tenants), func(x, y node.Tenant) int {
+		return cmp.Or(cmp.Compare(needs[x], needs[y]), cmp.Compare(x.UID, y.UID), cmp.Compare(x.Pod, y.Pod))
+	})
+	for i, t := range order {
+		share := b.left / (len(order) - i)
+		own := tenants[t]
+		slices.SortStableFunc(own, func(p, q *node.Process) int { return cmp.Compare(need(p), need(q)) })
+		for j, p := range own {
+			b.limit = share / (len(own) - j)
+			given := b.limit
+			emit(p)
+			share -= given - b.limit
+		}
+	}
 }
 
 func seconds(ns uint64) float64 { return float64(ns) / 1e9 }

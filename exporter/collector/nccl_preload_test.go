@@ -65,7 +65,7 @@ func TestPreloadedProcess(t *testing.T) {
 	got := scrape(t, sampler, defaults)
 	for _, want := range []string{
 		`nccl_process_up{job_id="llm",rank="2"} 1`,
-		`nccl_ops_started_total{comm="898c1fc9a81ef03e",job_id="llm",rank="2"} 1`,
+		`nccl_ops_started_total{comm="898c1fc9a81ef03e",job_id="llm",rank="2"} 7`,
 		`comm_rank="2",job_id="llm",nnodes="-1",nranks="4"`,
 		`abi="0"`,
 		`nccl_group_open_seconds{job_id="llm",rank="2"} 5`,

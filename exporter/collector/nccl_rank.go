@@ -14,6 +14,7 @@ import (
 
 	"github.com/culprit-project/culprit/exporter/node"
 	"github.com/culprit-project/culprit/trace"
+	"github.com/culprit-project/culprit/trace/nodeapi"
 )
 
 // rankMetrics emits the series of one process.
@@ -55,18 +56,24 @@ func (r *rankMetrics) process() {
 		pid = uint64(p.Kernel.HostPID)
 	}
 	r.gauge(processInfoDesc, 1, p.Host, p.GPU, id.GPUUUID, node.NormalPCI(id.GPUPCIBusID), strings.Join(p.NICs(), ","), number(id.LocalRank), number(id.WorldSize), number(pid),
-		p.Place.Pod, p.Place.Namespace, p.Place.Container, p.Place.SlurmJob, p.Place.SlurmStep, number(id.WriterABI))
-	r.gauge(processStartDesc, seconds(id.CreatedRealNS))
+		p.Place.Pod, p.Place.Namespace, p.Place.Container, p.Place.SlurmJob, p.Place.SlurmStep, p.UID(), number(id.WriterABI))
+	r.gauge(processAgeDesc, seconds(r.now-min(id.CreatedNS, r.now)))
 	if p.Dead() {
 		// What it waits for is no question any more; its stall would only repeat how long it has been dead.
 		r.gauge(processUpDesc, 0)
 	} else {
 		r.gauge(processUpDesc, 1)
+		if p.Kernel.State == nodeapi.ProcessStopped {
+			r.gauge(processStoppedDesc, 1)
+		}
 		var stall time.Duration
 		for _, s := range p.Stalls(r.now) {
 			stall = max(stall, s.For)
 		}
 		r.gauge(stallDesc, stall.Seconds())
+		if age, called := p.LaunchAge(r.now); called {
+			r.gauge(launchAgeDesc, age.Seconds())
+		}
 		r.gauge(groupOpenDesc, trace.Since(r.now, st.GroupOpenSinceNS).Seconds())
 		if n := p.Rates.SendSteps; n > 0 {
 			r.gauge(sendRateDesc, 1/float64(n))
@@ -139,6 +146,7 @@ func stages(t *node.DirectionTotals) [4]uint64 {
 
 func (r *rankMetrics) comms() {
 	seen := map[trace.CommID]bool{}
+	opAge := r.p.OpAges(r.now)
 	// The youngest communicator of an id is the one that counts.
 	for _, c := range newestFirst(r.p.Snap.Comms) {
 		if c.Ended || c.OpsCalled == 0 && c.OpsStarted == 0 || seen[c.ID] {
@@ -147,9 +155,9 @@ func (r *rankMetrics) comms() {
 		seen[c.ID] = true
 		comm := c.ID.String()
 		r.gauge(commInfoDesc, 1, comm, c.Name, number(c.Rank), number(c.NRanks), number(c.NNodes))
-		r.counter(opsStartedDesc, float64(c.OpsStarted), comm)
+		r.counter(opsStartedDesc, float64(max(c.OpsCalled, c.OpsStarted)), comm)
 		r.counter(opsCompletedDesc, float64(c.OpsCompleted), comm)
-		if age := r.p.OpAge(c, r.now); age >= oldOp && !r.p.Dead() {
+		if age := opAge(c); age >= oldOp && !r.p.Dead() {
 			r.gauge(opAgeDesc, age.Seconds(), comm)
 		}
 	}

@@ -46,7 +46,7 @@ func newNode(t testing.TB) *testNode {
 	n := &testNode{t: t, dir: t.TempDir(), procs: proctest.New(t), now: time.Unix(1_800_000_000, 0)}
 	var err error
 	n.sampler, err = node.New(node.Options{
-		Dirs: []string{n.dir}, ProcFS: n.procs.Root, HostName: "", Logger: promslog.NewNopLogger(),
+		Dirs: []string{n.dir}, ProcFS: n.procs.Root, HostName: "node-1", Logger: promslog.NewNopLogger(),
 		Clock: func() uint64 { return nowNS }, Now: func() time.Time { return n.now },
 	})
 	if err != nil {
@@ -298,6 +298,39 @@ func TestDuplicatesDoNotBreakTheScrape(t *testing.T) {
 	}
 	if got := count(body, `nccl_process_info{.*job_id="unknown".*rank="-1"`); got != 1 {
 		t.Errorf("%d unknown processes", got)
+	}
+}
+
+// TestSeriesAreShared has three processes of one pod that have thousands of communicators: the other pod's rank keeps its series.
+func TestSeriesAreShared(t *testing.T) {
+	n := newNode(t)
+	inPod := func(id trace.Identity, pod int) {
+		n.procs.Put(proctest.Process{PID: int(id.PID), StartTicks: id.StartTicks, Cgroup: fmt.Sprintf("0::/kubepods/burstable/pod0a1b2c3d-1111-2222-3333-44445555666%d/x\n", pod)})
+	}
+	good := identity(7)
+	n.rank(good, tracetest.Shape{Comms: 2, Channels: 1, Ops: 10, Rank: 7})
+	inPod(good, 1)
+	n.sampler.Sample()
+	alone := count(scrape(t, n.sampler, defaults), `nccl_.*rank="7"`)
+	for rank := range int32(3) {
+		evil := identity(rank)
+		evil.JobID = "evil"
+		w := n.rank(evil, tracetest.Shape{Comms: 1, Channels: 1, Ops: 10, Rank: rank})
+		inPod(evil, 2)
+		for i := range uint32(30) {
+			w.PutComm(trace.Comm{Index: i, Generation: 1, ID: trace.CommID(1000 + i), NRanks: 2, OpsCalled: 1})
+		}
+	}
+	n.now = n.now.Add(time.Minute)
+	n.sampler.Sample()
+	opts := defaults
+	opts.MaxSeries = 2 * alone
+	body := scrape(t, n.sampler, opts)
+	if got := count(body, `nccl_.*rank="7"`); got != alone || alone == 0 {
+		t.Errorf("the other pod's rank has %d series, alone it has %d", got, alone)
+	}
+	if count(body, `nccl_.*job_id="evil"`) == 0 {
+		t.Error("nothing is left for the three")
 	}
 }
 

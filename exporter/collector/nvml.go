@@ -8,10 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
-	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -20,21 +17,9 @@ import (
 
 	"github.com/culprit-project/culprit/exporter/node"
 	"github.com/culprit-project/culprit/exporter/nvml"
-	"github.com/culprit-project/culprit/trace/nodeapi"
 )
 
-const (
-	// xidFact is for how long an XID stays evidence. Many end the job at once, some only matter minutes later.
-	xidFact = 30 * time.Minute
-	// busyUtilization is from when a GPU's clocks say something.
-	busyUtilization = 0.5
-	// slowClock is below which share of its busy peers' median a GPU's clock is evidence.
-	slowClock = 0.85
-	// foreignBytes is the GPU memory from which a process that is no rank counts: monitoring holds little.
-	foreignBytes = 256 << 20
-)
-
-// NVML exports NVIDIA GPUs.
+// NVML exports NVIDIA GPUs. Each is read by itself: one that is lost or hangs costs its own series.
 type NVML struct {
 	open   func() (nvml.Library, error)
 	lib    atomic.Pointer[nvml.Library] // Nil until Run has opened it.
@@ -42,6 +27,8 @@ type NVML struct {
 	log    *slog.Logger
 	ranks  Ranks
 	now    func() time.Time
+	gpus   gpuReader
+	news   chan struct{} // The library is open, or an XID has come.
 
 	mu     sync.Mutex
 	xids   map[xidKey]xidCount
@@ -61,7 +48,10 @@ type xidCount struct {
 
 // NewNVML makes the nvml collector. It has no data until Run has opened the library, for which the driver may take long.
 func NewNVML(open func() (nvml.Library, error), log *slog.Logger, ranks Ranks) *NVML {
-	return &NVML{open: open, log: log, ranks: ranks, now: time.Now, xids: map[xidKey]xidCount{}, counts: changes{}, links: map[string]float64{}}
+	return &NVML{
+		open: open, log: log, ranks: ranks, now: time.Now, news: make(chan struct{}, 1),
+		xids: map[xidKey]xidCount{}, counts: changes{}, links: map[string]float64{},
+	}
 }
 
 func nvmlDesc(name, help string, labels ...string) *prometheus.Desc {
@@ -71,6 +61,7 @@ func nvmlDesc(name, help string, labels ...string) *prometheus.Desc {
 var (
 	nvmlInfoDesc = nvmlDesc("gpu_info", "What a GPU is. The value is 1.",
 		"uuid", "name", "pci_bus_id", "driver_version")
+	nvmlAnswersDesc = nvmlDesc("gpu_answers", "1 while the driver answers for the GPU; 0 while the GPU is lost or the driver hangs.")
 	nvmlLimitedDesc = nvmlDesc("clock_limited", "1 while the GPU's clocks are limited for this reason.", "reason")
 	nvmlXIDDesc     = nvmlDesc("xid_errors_total", "Critical errors that the driver reported since the exporter started.", "xid")
 	nvmlECCDesc     = nvmlDesc("ecc_errors_total", "Memory errors over the GPU's life, by severity.", "severity")
@@ -118,7 +109,7 @@ var nvmlMetrics = []nvmlMetric{
 	{nvml.NVLinksInactive, nvmlLinksDesc, prometheus.GaugeValue, []string{"inactive"}},
 }
 
-// Run opens the library and watches for XIDs until ctx ends. Without a driver it says so and returns.
+// Run opens the library and watches every GPU for XIDs, each by itself, until ctx ends. Without a driver it says so and returns.
 func (c *NVML) Run(ctx context.Context) {
 	lib, err := c.open()
 	if err != nil {
@@ -129,15 +120,35 @@ func (c *NVML) Run(ctx context.Context) {
 		return
 	}
 	c.lib.Store(&lib)
-	err = lib.WatchXIDs(ctx, func(x nvml.XID) {
-		c.log.Warn("GPU reports a critical error", "uuid", x.UUID, "xid", x.Code)
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		k := xidKey{x.UUID, x.Code}
-		c.xids[k] = xidCount{c.xids[k].count + 1, x.At}
-	})
+	c.tellNews() // Counters are judged from the first look on.
+	n, err := lib.Count()
 	if err != nil {
 		c.log.Warn("GPU errors will not be seen", "err", err)
+	}
+	var wg sync.WaitGroup
+	for i := range n {
+		wg.Go(func() {
+			if err := lib.WatchXIDs(ctx, i, c.xid); err != nil {
+				c.log.Warn("GPU errors will not be seen", "gpu", i, "err", err)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func (c *NVML) xid(x nvml.XID) {
+	c.log.Warn("GPU reports a critical error", "uuid", x.UUID, "xid", x.Code)
+	c.mu.Lock()
+	k := xidKey{x.UUID, x.Code}
+	c.xids[k] = xidCount{c.xids[k].count + 1, x.At}
+	c.mu.Unlock()
+	c.tellNews()
+}
+
+func (c *NVML) tellNews() {
+	select {
+	case c.news <- struct{}{}:
+	default: // It has been told.
 	}
 }
 
@@ -151,27 +162,29 @@ func (c *NVML) Collect(ctx context.Context, emit func(prometheus.Metric)) error 
 		return nil // The driver is still being opened.
 	}
 	driver := (*lib).Driver()
-	devices, err := (*lib).Devices()
-	if err != nil {
-		err = fmt.Errorf("listing GPUs: %w", err)
-	}
 	ranks := c.ranks.Ranks()
-	for _, d := range devices {
-		if ctx.Err() != nil {
-			return errors.Join(err, ctx.Err())
-		}
-		c.device(d, driver, ranks, emit)
+	looks, err := c.gpus.read(ctx, *lib)
+	for i := range looks {
+		c.device(&looks[i], driver, ranks, emit)
+		err = errors.Join(err, looks[i].err)
 	}
 	return err
 }
 
-func (c *NVML) device(d nvml.Device, driver string, ranks []node.RankRef, emit func(prometheus.Metric)) {
-	info, r := d.Info(), d.Read()
+func (c *NVML) device(l *gpuLook, driver string, ranks []node.RankRef, emit func(prometheus.Metric)) {
+	info, r := l.info, l.r
 	gpu := strconv.Itoa(info.Index)
 	metric := func(desc *prometheus.Desc, kind prometheus.ValueType, v float64, labels ...string) {
 		emit(prometheus.MustNewConstMetric(desc, kind, v, append([]string{gpu}, labels...)...))
 	}
-	metric(nvmlInfoDesc, prometheus.GaugeValue, 1, info.UUID, info.Name, node.NormalPCI(info.PCIBusID), driver)
+	answers := 1.0
+	if l.err != nil {
+		answers = 0
+	}
+	metric(nvmlAnswersDesc, prometheus.GaugeValue, answers)
+	if info.UUID != "" || l.err == nil {
+		metric(nvmlInfoDesc, prometheus.GaugeValue, 1, info.UUID, info.Name, node.NormalPCI(info.PCIBusID), driver)
+	}
 	for _, m := range nvmlMetrics {
 		if v, ok := r.Values[m.quantity]; ok {
 			metric(m.desc, m.kind, v, m.label...)
@@ -190,8 +203,8 @@ func (c *NVML) device(d nvml.Device, driver string, ranks []node.RankRef, emit f
 		metric(nvmlProcesses, prometheus.GaugeValue, float64(len(r.Processes)))
 		for pid := range r.Processes {
 			job, rank := "", ""
-			if i := slices.IndexFunc(ranks, func(r node.RankRef) bool { return r.HostPID == pid }); i >= 0 {
-				job, rank = ranks[i].JobID, strconv.Itoa(int(ranks[i].Rank))
+			if r := rankOfProcess(pid, rankOf(info, ranks), ranks); r != nil {
+				job, rank = r.JobID, strconv.Itoa(int(r.Rank))
 			}
 			metric(nvmlProcessDesc, prometheus.GaugeValue, 1, strconv.Itoa(pid), job, rank)
 		}
@@ -203,144 +216,4 @@ func (c *NVML) device(d nvml.Device, driver string, ranks []node.RankRef, emit f
 			metric(nvmlXIDDesc, prometheus.CounterValue, float64(n.count), strconv.FormatUint(k.code, 10))
 		}
 	}
-}
-
-// gpuState is one GPU as Facts sees it.
-type gpuState struct {
-	info  nvml.Info
-	r     nvml.Reading
-	rank  int32
-	clock float64 // 0 when not busy.
-}
-
-// Facts gives the GPUs' evidence.
-func (c *NVML) Facts() []nodeapi.Fact {
-	lib := c.lib.Load()
-	if lib == nil {
-		return nil
-	}
-	devices, err := (*lib).Devices()
-	if err != nil {
-		c.log.Debug("Listing GPUs", "err", err)
-	}
-	ranks := c.ranks.Ranks()
-	states := make([]gpuState, 0, len(devices))
-	var clocks []float64
-	for _, d := range devices {
-		s := gpuState{info: d.Info(), r: d.Read()}
-		s.rank = rankOf(s.info, ranks)
-		if s.r.Values[nvml.Utilization] >= busyUtilization {
-			if s.clock = s.r.Values[nvml.SMClock]; s.clock > 0 {
-				clocks = append(clocks, s.clock)
-			}
-		}
-		states = append(states, s)
-	}
-	slices.Sort(clocks)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	var facts []nodeapi.Fact
-	for i := range states {
-		facts = append(facts, c.factsOf(&states[i], clocks, ranks)...)
-	}
-	return facts
-}
-
-// rankOf finds the rank that uses a GPU by the surest name there is.
-func rankOf(info nvml.Info, ranks []node.RankRef) int32 {
-	bus := node.NormalPCI(info.PCIBusID)
-	for _, match := range []func(node.RankRef) bool{
-		func(r node.RankRef) bool { return r.UUID != "" && r.UUID == info.UUID },
-		func(r node.RankRef) bool { return r.PCIBusID != "" && r.PCIBusID == bus },
-		func(r node.RankRef) bool {
-			return r.UUID == "" && r.PCIBusID == "" && r.GPU == strconv.Itoa(info.Index)
-		},
-	} {
-		if i := slices.IndexFunc(ranks, match); i >= 0 {
-			return ranks[i].Rank
-		}
-	}
-	return -1
-}
-
-func (c *NVML) factsOf(s *gpuState, clocks []float64, ranks []node.RankRef) []nodeapi.Fact {
-	now := c.now()
-	device := "gpu" + strconv.Itoa(s.info.Index)
-	fact := func(kind string) nodeapi.Fact {
-		return nodeapi.Fact{Component: "gpu", Device: device, Kind: kind, Rank: s.rank}
-	}
-	var facts []nodeapi.Fact
-	for k, n := range c.xids {
-		if age := now.Sub(n.last); k.uuid == s.info.UUID && age <= xidFact {
-			f := fact("xid")
-			f.Value, f.AgeSeconds = float64(k.code), age.Seconds()
-			facts = append(facts, f)
-		}
-	}
-	counted := func(q nvml.Quantity, kind string) {
-		if v, ok := s.r.Values[q]; ok {
-			facts = c.counts.fact(facts, s.info.UUID+kind, uint64(v), now, fact(kind))
-		}
-	}
-	counted(nvml.ECCUncorrected, "ecc_uncorrectable")
-	counted(nvml.NVLinkRecoveryErrors, "nvlink_errors")
-	if up, ok := s.r.Values[nvml.NVLinksActive]; ok {
-		most := max(up, c.links[s.info.UUID])
-		c.links[s.info.UUID] = most
-		if up < most {
-			f := fact("nvlink_down")
-			f.Value, f.Expected, f.Unit = up, most, "links"
-			facts = append(facts, f)
-		}
-	}
-	if s.r.Values[nvml.RemapFailed] > 0 {
-		f := fact("row_remap_failed")
-		f.Value = 1
-		facts = append(facts, f)
-	}
-	if f, ok := throttled(s, clocks, fact("clock_throttled")); ok {
-		facts = append(facts, f)
-	}
-	return c.foreign(facts, s, ranks, fact("foreign_process"))
-}
-
-// throttled tells whether the GPU runs slower than it should. A power cap alone is usual under full load and only counts
-// for a GPU that is slower than its busy peers; heat and the power supply always count.
-func throttled(s *gpuState, clocks []float64, f nodeapi.Fact) (nodeapi.Fact, bool) {
-	if s.clock == 0 {
-		return f, false
-	}
-	f.Value, f.Expected, f.Unit = s.clock/1e6, s.r.Values[nvml.SMMaxClock]/1e6, "MHz"
-	var why []string
-	unusual := false
-	for _, r := range slices.Sorted(maps.Keys(s.r.Reasons)) {
-		why = append(why, string(r))
-		unusual = unusual || r == nvml.ReasonHardware || r == nvml.ReasonThermal || r == nvml.ReasonHWThermal || r == nvml.ReasonPowerBrake
-	}
-	f.Text = strings.Join(why, ", ")
-	median := clocks[len(clocks)/2]
-	if len(clocks) >= 3 && s.clock < slowClock*median {
-		f.Expected = median / 1e6
-		return f, true
-	}
-	return f, unusual && s.clock < slowClock*s.r.Values[nvml.SMMaxClock]
-}
-
-// foreign adds a fact when somebody else computes on a rank's GPU.
-func (c *NVML) foreign(facts []nodeapi.Fact, s *gpuState, ranks []node.RankRef, f nodeapi.Fact) []nodeapi.Fact {
-	if s.rank < 0 {
-		return facts
-	}
-	for pid, memory := range s.r.Processes {
-		known := slices.ContainsFunc(ranks, func(r node.RankRef) bool { return r.HostPID == pid })
-		// A rank that the kernel does not show cannot be told from others.
-		seen := slices.ContainsFunc(ranks, func(r node.RankRef) bool { return r.Rank == s.rank && r.HostPID != 0 })
-		if !known && seen && memory >= foreignBytes {
-			f.Value++
-		}
-	}
-	if f.Value > 0 {
-		facts = append(facts, f)
-	}
-	return facts
 }

@@ -10,7 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/promslog"
 
 	"github.com/culprit-project/culprit/exporter/node"
@@ -25,12 +27,21 @@ type fakeLibrary struct {
 	xids    []nvml.XID
 }
 
-func (f *fakeLibrary) Driver() string                  { return "580.1" }
-func (f *fakeLibrary) Devices() ([]nvml.Device, error) { return f.devices, f.err }
-func (f *fakeLibrary) Close() error                    { return nil }
-func (f *fakeLibrary) WatchXIDs(_ context.Context, tell func(nvml.XID)) error {
+func (f *fakeLibrary) Driver() string      { return "580.1" }
+func (f *fakeLibrary) Count() (int, error) { return len(f.devices), f.err }
+func (f *fakeLibrary) Close() error        { return nil }
+func (f *fakeLibrary) Device(i int) (nvml.Device, error) {
+	if d := f.devices[i]; d != nil {
+		return d, nil
+	}
+	return nil, fmt.Errorf("opening: %w", nvml.ErrLost)
+}
+
+func (f *fakeLibrary) WatchXIDs(_ context.Context, index int, tell func(nvml.XID)) error {
 	for _, x := range f.xids {
-		tell(x)
+		if f.devices[index].Info().UUID == x.UUID {
+			tell(x)
+		}
 	}
 	return errors.New("that was all")
 }
@@ -38,10 +49,16 @@ func (f *fakeLibrary) WatchXIDs(_ context.Context, tell func(nvml.XID)) error {
 type fakeGPU struct {
 	info nvml.Info
 	r    nvml.Reading
+	hang chan struct{} // Nil: it answers.
 }
 
-func (g *fakeGPU) Info() nvml.Info    { return g.info }
-func (g *fakeGPU) Read() nvml.Reading { return g.r }
+func (g *fakeGPU) Info() nvml.Info { return g.info }
+func (g *fakeGPU) Read() (nvml.Reading, error) {
+	if g.hang != nil {
+		<-g.hang
+	}
+	return g.r, nil
+}
 
 func busyGPU(index int, clock float64, reasons ...nvml.Reason) *fakeGPU {
 	g := &fakeGPU{
@@ -85,6 +102,8 @@ nvml_clock_limited gpu=0 reason=sync_boost = 0
 nvml_compute_processes gpu=0 = 2
 nvml_ecc_errors_total gpu=0 severity=corrected = 14.5
 nvml_ecc_errors_total gpu=0 severity=uncorrected = 15.5
+nvml_gpu_answers gpu=0 = 1
+nvml_gpu_answers gpu=1 = 1
 nvml_gpu_info driver_version=580.1 gpu=0 name=H200 pci_bus_id=0000:10:00.0 uuid=GPU-0 = 1
 nvml_gpu_info driver_version=580.1 gpu=1 name= pci_bus_id= uuid=GPU-1 = 1
 nvml_memory_bytes gpu=0 = 8.5
@@ -128,12 +147,85 @@ func TestNVMLUnavailable(t *testing.T) {
 	}
 }
 
+// collected gives the lines of one collection of the series that tell of a GPU's state.
+func collected(t *testing.T, c *NVML) ([]string, error) {
+	t.Helper()
+	var lines []string
+	err := c.Collect(t.Context(), func(m prometheus.Metric) {
+		var out dto.Metric
+		if err := m.Write(&out); err != nil {
+			t.Fatal(err)
+		}
+		if d := m.Desc(); d == nvmlAnswersDesc || d == nvmlXIDDesc || d == nvmlMetrics[0].desc {
+			lines = append(lines, fmt.Sprintf("%s %v", out.Label[0].GetValue(), out.GetGauge().GetValue()+out.GetCounter().GetValue()))
+		}
+	})
+	return lines, err
+}
+
+// TestNVMLLostGPU loses a GPU: its XIDs and its fact stay, and so does all of the other GPU.
 func TestNVMLLostGPU(t *testing.T) {
-	lib := &fakeLibrary{devices: []nvml.Device{busyGPU(0, 1980e6)}, err: errors.New("GPU is lost")}
-	n := 0
-	if err := newNVML(t, lib, fakeRanks(nil)).Collect(t.Context(), func(prometheus.Metric) { n++ }); err == nil || n == 0 {
-		t.Errorf("%d metrics, %v; want those of the other GPUs, and the error", n, err)
+	lib := &fakeLibrary{devices: []nvml.Device{busyGPU(0, 1980e6), busyGPU(1, 1980e6)}, xids: []nvml.XID{{UUID: "GPU-0", Code: 79, At: time.Now()}}}
+	c := newNVML(t, lib, fakeRanks{{Rank: 4, UUID: "GPU-0"}})
+	if _, err := collected(t, c); err != nil {
+		t.Fatal(err)
 	}
+	lib.devices[0] = nil
+	lines, err := collected(t, c)
+	if diff := cmp.Diff([]string{"0 0", "0 1", "1 1", "1 1.98e+09"}, lines); diff != "" || !errors.Is(err, nvml.ErrLost) {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
+	got := c.Facts()
+	for i := range got {
+		got[i].AgeSeconds = 0
+	}
+	of := func(kind string, value float64) nodeapi.Fact {
+		return nodeapi.Fact{Component: "gpu", Device: "gpu0", Kind: kind, Rank: 4, Value: value}
+	}
+	facts(t, got, of("xid", 79), of("gpu_lost", 1))
+}
+
+// TestNVMLHangingGPU has a GPU for which the driver does not answer: it costs its own series only, and is asked again once it has
+// answered.
+func TestNVMLHangingGPU(t *testing.T) {
+	stuck := busyGPU(0, 1980e6)
+	lib := &fakeLibrary{devices: []nvml.Device{stuck, busyGPU(1, 1980e6)}}
+	c := newNVML(t, lib, fakeRanks{{Rank: 4, UUID: "GPU-0"}})
+	if _, err := collected(t, c); err != nil {
+		t.Fatal(err)
+	}
+	stuck.hang = make(chan struct{})
+	for range 2 {
+		lines, err := collected(t, c)
+		if diff := cmp.Diff([]string{"0 0", "1 1", "1 1.98e+09"}, lines); diff != "" || !errors.Is(err, errNoAnswer) {
+			t.Errorf("%v (-want +got):\n%s", err, diff)
+		}
+	}
+	got := c.Facts()
+	if len(got) != 1 || got[0].Kind != "driver_hang" || got[0].Rank != 4 || got[0].Value < gpuPatience.Seconds() {
+		t.Errorf("%+v", got)
+	}
+	close(stuck.hang)
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for {
+		lines, err := collected(t, c)
+		if err == nil {
+			if diff := cmp.Diff([]string{"0 1", "0 1.98e+09", "1 1", "1 1.98e+09"}, lines); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+			break
+		}
+		<-tick.C
+	}
+}
+
+func TestNVMLWithoutCount(t *testing.T) {
+	c := newNVML(t, &fakeLibrary{err: errors.New("driver trouble")}, fakeRanks(nil))
+	if _, err := collected(t, c); err == nil {
+		t.Error("no error")
+	}
+	facts(t, c.Facts())
 }
 
 func TestNVMLFacts(t *testing.T) {

@@ -14,6 +14,8 @@ import (
 var (
 	filesDesc = prometheus.NewDesc("culprit_exporter_trace_files",
 		"Trace files known, by the state of the process or of the file.", []string{"state"}, nil)
+	disputedDesc = prometheus.NewDesc("culprit_exporter_disputed_claims",
+		"Processes that claim to be a rank of a job that is another user's, or a rank that is another process.", nil, nil)
 	readErrorsDesc = prometheus.NewDesc("culprit_exporter_trace_read_errors_total",
 		"Trace files that could not be read.", []string{"reason"}, nil)
 	seriesDroppedDesc = prometheus.NewDesc("culprit_exporter_series_dropped_total",
@@ -44,6 +46,7 @@ func NewSelf(sampler *node.Sampler, droppedSeries func() uint64) *Self {
 // Describe implements prometheus.Collector.
 func (s *Self) Describe(ch chan<- *prometheus.Desc) {
 	ch <- filesDesc
+	ch <- disputedDesc
 	ch <- readErrorsDesc
 	ch <- seriesDroppedDesc
 	s.rounds.Describe(ch)
@@ -55,6 +58,8 @@ func (s *Self) Collect(ch chan<- prometheus.Metric) {
 	ch <- prometheus.MustNewConstMetric(filesDesc, prometheus.GaugeValue, float64(live), "live")
 	ch <- prometheus.MustNewConstMetric(filesDesc, prometheus.GaugeValue, float64(dead), "dead")
 	ch <- prometheus.MustNewConstMetric(filesDesc, prometheus.GaugeValue, float64(unreadable), "unreadable")
+	ch <- prometheus.MustNewConstMetric(filesDesc, prometheus.GaugeValue, float64(s.sampler.LeftOut()), "left_out")
+	ch <- prometheus.MustNewConstMetric(disputedDesc, prometheus.GaugeValue, float64(s.sampler.DisputedClaims()))
 	for reason, n := range s.sampler.ReadErrors() {
 		ch <- prometheus.MustNewConstMetric(readErrorsDesc, prometheus.CounterValue, float64(n), string(reason))
 	}

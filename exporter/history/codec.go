@@ -63,6 +63,7 @@ func (w *words) completion(c *trace.Completion) {
 	num(w, &c.GPUNS)
 	w.direction(&c.Send)
 	w.direction(&c.Recv)
+	num(w, &c.GPUReadyNS)
 }
 
 func (w *words) direction(d *trace.Direction) {
@@ -111,6 +112,7 @@ func (w *words) op(o *trace.Op) {
 	num(w, &o.ProxyStarted)
 	num(w, &o.ProxyStopped)
 	num(w, &o.UserTID)
+	num(w, &o.GPUReadyNS)
 }
 
 // flow moves what belongs to the current operation. The totals over the flow's life are in the completions.
@@ -245,7 +247,7 @@ func (l *flowList) appendDelta(b []byte, mask uint64, before []uint64) []byte {
 type completionList [completionFields]uint64
 
 // completionFields is the number of a completion's words, as an array needs it.
-const completionFields = 51
+const completionFields = 52
 
 func (l *completionList) set(c *trace.Completion) {
 	s, r := &c.Send, &c.Recv
@@ -258,6 +260,7 @@ func (l *completionList) set(c *trace.Completion) {
 		s.LastStepNS, uint64(s.SlowestChannel), uint64(int64(s.SlowestPeer)), s.SlowestNS, s.FastestNS, //nolint:gosec // Round trip.
 		uint64(r.Flows), uint64(r.Steps), r.Bytes, r.WaitNS[0], r.WaitNS[1], r.WaitNS[2], r.ActiveNS, r.LargestGapNS, r.FirstStepNS,
 		r.LastStepNS, uint64(r.SlowestChannel), uint64(int64(r.SlowestPeer)), r.SlowestNS, r.FastestNS, //nolint:gosec // Round trip.
+		c.GPUReadyNS,
 	}
 }
 

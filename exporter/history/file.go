@@ -29,7 +29,7 @@ const fileName = "culprit-history"
 // description of the process it is of, so that what survives can be read whatever became of the rest. The header is
 // written last.
 const (
-	fileMagic  = "culprit-history 1\n"
+	fileMagic  = "culprit-history 2\n"
 	blockMagic = 0x31424843 // "CHB1".
 	pageBytes  = 4096
 	headBytes  = 64

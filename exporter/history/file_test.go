@@ -4,6 +4,8 @@
 package history
 
 import (
+	"bytes"
+	"log/slog"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -260,13 +262,21 @@ func TestHistoryFilesThatCannotBeUsed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			tt.prepare(t, dir)
-			if _, err := New(withLogger(Options{Dir: dir, DirBytes: 1 << 20})); err == nil || !strings.Contains(err.Error(), tt.want) {
-				t.Errorf("error %v, want one about %q", err, tt.want)
+			var logs bytes.Buffer
+			s, err := New(Options{Dir: dir, DirBytes: 1 << 20, MaxBytes: 1 << 20, Logger: slog.New(slog.NewTextHandler(&logs, nil))})
+			if err != nil || s.ring != nil {
+				t.Fatalf("history is not kept in memory: %v", err)
+			}
+			if text := logs.String(); !strings.Contains(text, tt.want) || strings.Count(text, "\n") != 1 {
+				t.Errorf("the log says %q, want a line about %q", text, tt.want)
+			}
+			if err := s.Close(); err != nil {
+				t.Error(err)
 			}
 		})
 	}
 	if _, err := New(withLogger(Options{Dir: t.TempDir(), DirBytes: 100})); err == nil {
-		t.Error("no room, no error")
+		t.Error("a file too small, and no error")
 	}
 }
 

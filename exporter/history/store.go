@@ -8,7 +8,9 @@
 package history
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"slices"
 	"sync"
@@ -58,8 +60,8 @@ type sealedBlock struct {
 	block *block
 }
 
-// New makes a Store. With a directory it takes over what an earlier exporter has left there, and fails when it cannot use
-// the history file.
+// New makes a Store. With a directory it takes over what an earlier exporter has left there. Where it cannot use the history
+// file that is there it says so and keeps history in memory: the present is worth more than the past.
 func New(opts Options) (*Store, error) {
 	s := &Store{opts: opts, streams: map[*node.Process]*stream{}}
 	if opts.Dir == "" {
@@ -68,7 +70,12 @@ func New(opts Options) (*Store, error) {
 	var left []recovered
 	var err error
 	if s.ring, left, err = openRing(opts.Dir, opts.DirBytes, opts.BootID); err != nil {
-		return nil, err
+		if errors.Is(err, fs.ErrNotExist) || opts.DirBytes < 2*pageBytes {
+			return nil, err // It was configured wrongly.
+		}
+		opts.Logger.Error("Keeping history in memory", "dir", opts.Dir, "err", err)
+		s.ring = nil
+		return s, nil
 	}
 	for i := range left {
 		s.adopt(&left[i])

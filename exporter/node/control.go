@@ -16,7 +16,7 @@ func (s *Sampler) SetEvents(q Query, events string) []nodeapi.Controlled {
 	defer s.mu.Unlock()
 	asked := []nodeapi.Controlled{}
 	for _, p := range s.processes {
-		if p.Dead() || p.Lost || !q.matches(p) {
+		if p.Dead() || p.Lost || p.Disputed != "" || !q.matches(p) {
 			continue
 		}
 		c := nodeapi.Controlled{File: p.File(), JobID: p.JobID, Rank: p.Rank, EventMask: p.Snap.Status.EventMask}

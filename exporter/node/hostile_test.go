@@ -17,6 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/culprit-project/culprit/exporter/node"
 	"github.com/culprit-project/culprit/exporter/proc/proctest"
 	"github.com/culprit-project/culprit/trace"
 	"github.com/culprit-project/culprit/trace/nodeapi"
@@ -166,6 +167,45 @@ func TestHostileFilesCostOthersNothing(t *testing.T) {
 	}
 }
 
+// TestDenseFilesOfAnotherPod has files that show as many operations and flows as can be. Their pod gives them up, and the other's
+// rank stays.
+func TestDenseFilesOfAnotherPod(t *testing.T) {
+	r := newRig(t, nil)
+	const pod = "0::/kubepods/burstable/pod0a1b2c3d-1111-2222-3333-44445555666%d/0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcde%[1]d\n"
+	r.procs.Put(proctest.Process{PID: 4000, StartTicks: 50, Cgroup: fmt.Sprintf(pod, 1)})
+	good := r.file("z-good.trace", identity(0))
+	good.PutComm(trace.Comm{Index: 0, Generation: 1, ID: 1, NRanks: 2, OpsCalled: 1})
+	for i := range int32(8) {
+		id := identity(1 + i)
+		id.JobID = "evil"
+		r.procs.Put(proctest.Process{PID: int(id.PID), StartTicks: 50, Cgroup: fmt.Sprintf(pod, 2)})
+		w, err := tracetest.Create(filepath.Join(r.dir, fmt.Sprintf("evil%d.trace", i)), id, tracetest.Size{Comms: 1, Ops: 1 << 10, Flows: 1 << 16, Completions: 1 << 4})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { w.Close() })
+		for n := range uint32(1 << 16) {
+			w.PutFlow(trace.Flow{Index: n, Generation: 1, State: trace.FlowSendNet})
+		}
+	}
+	for range 3 {
+		r.after(time.Second)
+		flows, found := 0, false
+		r.sampler.All(func(_ uint64, list []*node.Process) {
+			for _, p := range list {
+				flows += len(p.Snap.Flows)
+				found = found || p.File() == "z-good.trace"
+			}
+		})
+		if !found || flows > 400_000 {
+			t.Fatalf("%d flows are held, and the other pod's rank is followed: %v", flows, found)
+		}
+	}
+	if r.sampler.ReadErrors()[trace.ReasonHostile] == 0 {
+		t.Error("no file was given up")
+	}
+}
+
 // TestWrongOwner has a file that claims to be of a process of another user.
 func TestWrongOwner(t *testing.T) {
 	r := newRig(t, nil)
@@ -182,6 +222,52 @@ func TestWrongOwner(t *testing.T) {
 	r.after(0)
 	if p := r.only(); p.Kernel.Verified == (os.Geteuid() == 0) {
 		t.Errorf("%+v", p.Kernel)
+	}
+}
+
+// TestAnotherUsersClaim has a process of another user claim the rank of a job: the kernel bears out that it lives and wrote the
+// file, so the file is verified, and still it is not the job's.
+func TestAnotherUsersClaim(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can make files of two users; TestConflictingClaims has the rules")
+	}
+	r := newRig(t, nil)
+	r.procs.Put(proctest.Process{PID: 4000, StartTicks: 50, UID: 1002})
+	r.procs.Put(proctest.Process{PID: 6666, StartTicks: 40, UID: 1001})
+	chown := func(w *tracetest.Writer, uid int) {
+		t.Helper()
+		if err := os.Chown(w.Path(), uid, -1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	chown(r.file("good.trace", identity(0)), 1002)
+	r.after(time.Second)
+	id := identity(0)
+	id.PID, id.StartTicks, id.Hostname, id.CreatedNS = 6666, 40, "elsewhere", r.clock
+	chown(r.file("evil.trace", id), 1001)
+	r.after(time.Second)
+	for range 2 { // The second time with the impostor killed.
+		for _, p := range r.processes() {
+			evil := p.File == "evil.trace"
+			if !p.Kernel.Verified || evil != (p.Disputed != "") {
+				t.Errorf("%s of user %s: verified %v, disputed %q", p.File, p.UID, p.Kernel.Verified, p.Disputed)
+			}
+			if p.Host == "elsewhere" {
+				t.Errorf("%s says where it runs", p.File)
+			}
+		}
+		refs := r.sampler.Ranks()
+		if len(refs) != 1 || refs[0].HostPID != 4000 {
+			t.Errorf("ranks %+v", refs)
+		}
+		r.procs.Remove(6666)
+		r.after(time.Second)
+	}
+	if n := r.sampler.DisputedClaims(); n != 1 {
+		t.Errorf("%d disputed claims, want 1", n)
+	}
+	if n := strings.Count(r.logs.String(), "Disputed claim"); n != 1 {
+		t.Errorf("%d log lines, want 1:\n%s", n, r.logs.String())
 	}
 }
 

@@ -20,18 +20,26 @@ const (
 	maxThreads = 64
 	// searchPeriod is how often a process or thread that was not found is searched for again; it means listing all.
 	searchPeriod = 10 * time.Second
+	// ioWindow is what the rates of bytes are taken over. A process that saves a checkpoint moves bytes in bursts and rests in fsync
+	// between them.
+	ioWindow = 10 * time.Second
 )
 
 // kernelWatch is what was read of a process the last time, for rates.
 type kernelWatch struct {
 	at         time.Time
 	cpu        float64
-	io         proc.IO
-	ioReadable bool
+	io         []ioCount // Of the window, oldest first.
 	searched   time.Time
 	threads    map[int]threadWatch // By the thread's own number.
 	cgroup     proc.Cgroup
 	cgroupRead bool
+}
+
+// ioCount is how many bytes a process had read and written at a time.
+type ioCount struct {
+	at time.Time
+	proc.IO
 }
 
 type threadWatch struct {
@@ -95,10 +103,12 @@ func (s *Sampler) search(p *Process, now time.Time) bool {
 	}
 	// A file may claim to be another user's process. Root may write for anybody.
 	owner := p.file.Owner()
-	if uid, err := s.procs.UID(pid); err != nil || owner != 0 && uid != owner {
+	uid, err := s.procs.UID(pid)
+	if err != nil || owner != 0 && uid != owner {
 		k.State = nodeapi.ProcessUnknown
 		return false
 	}
+	p.uid = uid
 	k.HostPID, k.Verified, s.found = pid, true, true
 	return true
 }
@@ -142,9 +152,11 @@ func (s *Sampler) askUsage(p *Process, st proc.Stat, now time.Time) {
 	first := w.at.IsZero()
 	k.CPUCores = rate(first, st.CPUSeconds-w.cpu, seconds)
 	if io, err := s.procs.IO(k.HostPID); err == nil {
-		k.ReadBytesPerSec = rate(first || !w.ioReadable, float64(io.ReadBytes-w.io.ReadBytes), seconds)
-		k.WriteBytesPerSec = rate(first || !w.ioReadable, float64(io.WriteBytes-w.io.WriteBytes), seconds)
-		w.io, w.ioReadable = io, true
+		w.countIO(ioCount{now, io})
+		oldest := &w.io[0]
+		seconds := now.Sub(oldest.at).Seconds()
+		k.ReadBytesPerSec = rate(first, float64(io.ReadBytes-oldest.ReadBytes), seconds)
+		k.WriteBytesPerSec = rate(first, float64(io.WriteBytes-oldest.WriteBytes), seconds)
 	}
 	w.at, w.cpu = now, st.CPUSeconds
 	k.Wchan = ""
@@ -155,6 +167,14 @@ func (s *Sampler) askUsage(p *Process, st proc.Stat, now time.Time) {
 		w.cgroup = s.procs.Cgroup(k.HostPID)
 		k.CgroupPath, k.ContainerID, k.PodUID = w.cgroup.Path, w.cgroup.ContainerID, w.cgroup.PodUID
 		w.cgroupRead = true
+	}
+}
+
+// countIO adds a count and drops what is older than the window, but for the last before it.
+func (w *kernelWatch) countIO(c ioCount) {
+	w.io = append(w.io, c)
+	for len(w.io) > 2 && c.at.Sub(w.io[1].at) >= ioWindow {
+		w.io = slices.Delete(w.io, 0, 1)
 	}
 }
 

@@ -87,6 +87,34 @@ func TestPlace(t *testing.T) {
 	}
 }
 
+// Which job it is: what the process says, with Slurm's job as the cgroup shows it.
+func TestJobIDs(t *testing.T) {
+	const group = "0::/system.slice/slurmstepd.scope/job_17/step_2/user/task_3\n"
+	for _, tt := range []struct{ job, slurm, cgroup, want string }{
+		{"llm", "", "0::/\n", "llm"},
+		{"llm", "17", group, "llm"},
+		{"", "", group, "17"},
+		{"17", "17", group, "17"},
+		{"17.2", "17", group, "17.2"},
+		{"17.2", "17", "0::/\n", "17.2"},
+		{"99", "99", group, "17"},
+		{"99.2", "99", group, "17.2"},
+		{"12.server", "", group, "12.server"},
+	} {
+		t.Run(tt.job+" "+tt.slurm, func(t *testing.T) {
+			r := newRig(t, nil)
+			r.procs.Put(proctest.Process{PID: 4000, StartTicks: 50, Cgroup: tt.cgroup})
+			id := identity(0)
+			id.JobID, id.SlurmJobID = tt.job, tt.slurm
+			r.file("a.trace", id)
+			r.after(0)
+			if p := r.only(); p.JobID != tt.want {
+				t.Errorf("job is %q, want %q", p.JobID, tt.want)
+			}
+		})
+	}
+}
+
 func TestSlurmClaims(t *testing.T) {
 	const group = "0::/system.slice/slurmstepd.scope/job_17/step_0/user/task_3\n"
 	for _, tt := range []struct {
@@ -105,8 +133,8 @@ func TestSlurmClaims(t *testing.T) {
 			id.SlurmJobID = tt.claim
 			r.file("a.trace", id)
 			r.after(0)
-			r.sampler.Each(func(_ uint64, p *node.Process) {
-				if p.Place.SlurmJob != tt.want || !cmp.Equal(p.Place.Refuted, tt.refuted) {
+			r.sampler.All(func(_ uint64, list []*node.Process) {
+				if p := list[0]; p.Place.SlurmJob != tt.want || !cmp.Equal(p.Place.Refuted, tt.refuted) {
 					t.Errorf("%+v", p.Place)
 				}
 			})

@@ -6,6 +6,7 @@ package node
 import (
 	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -26,12 +27,14 @@ const (
 // Process is one traced process. Its exported fields are only valid while the sampler's lock is held, that is, inside
 // the functions that hand a *Process out.
 type Process struct {
-	// JobID, Rank, Host and GPU are resolved from the claims; Rank is -1 and GPU empty when they cannot be told.
+	// JobID, Rank and GPU are resolved from the claims; Rank is -1 and GPU empty when they cannot be told.
 	JobID string
 	Rank  int32
-	Host  string
 	GPU   string
+	Host  string // The sampler's own.
 	Place Place
+	// Disputed says why the process is not believed to be this rank of this job; empty: it is.
+	Disputed string
 
 	Snap    trace.Snapshot
 	Kernel  nodeapi.Kernel
@@ -44,7 +47,14 @@ type Process struct {
 
 	path                    string
 	id                      fileID
+	uid                     uint32 // Whom the kernel shows it to run as, else the owner of its file.
+	claimed                 claimed
+	slots                   int  // That the file had in use when it was read last.
+	stands                  bool // Its claim was believed in the last round.
 	file                    *trace.File
+	device                  int32 // Of one rank of several: its GPU as CUDA numbers them in the process.
+	sibling                 bool  // Another rank of the process has the file's name.
+	members                 int   // Ranks of the process that are followed beside this one, itself included; 0: it is one rank.
 	unlinked                bool
 	deadSince               time.Time
 	released, ringsReleased time.Time
@@ -71,7 +81,7 @@ type commSlot struct{ index, generation uint32 }
 
 func newProcess(path string, id fileID, f *trace.File) *Process {
 	return &Process{
-		path: path, id: id, file: f, JobID: "unknown", Rank: -1, Snap: trace.Snapshot{Identity: f.Identity()},
+		path: path, id: id, uid: f.Owner(), file: f, JobID: unknownJob, Rank: -1, Snap: trace.Snapshot{Identity: f.Identity()},
 		recent: map[commSlot]*recentRing{}, detector: iteration.New(),
 		Iterations: prometheus.NewHistogram(iterationOptions),
 	}
@@ -85,10 +95,14 @@ var iterationOptions = prometheus.HistogramOpts{
 	NativeHistogramMinResetDuration: time.Hour,
 }
 
-// File is the base name of the trace file.
-func (p *Process) File() string { return filepath.Base(p.path) }
-
-func (p *Process) size() int { return len(p.Snap.Ops) + len(p.Snap.Flows) }
+// File is the base name of the trace file. Of a process that is several ranks the first has that name, and the others the number of
+// their GPU behind it.
+func (p *Process) File() string {
+	if p.sibling {
+		return filepath.Base(p.path) + "#" + strconv.Itoa(int(p.device))
+	}
+	return filepath.Base(p.path)
+}
 
 // Dead tells whether the process has ended, in whatever way.
 func (p *Process) Dead() bool {
@@ -106,6 +120,9 @@ func (p *Process) Killed() bool { return p.Dead() && p.Snap.Status.ClosedNS == 0
 // first. Nil where none was seen.
 func (p *Process) Calls() []trace.Call { return p.calls.List() }
 
+// UID is the user that the process runs as, in decimal.
+func (p *Process) UID() string { return strconv.FormatUint(uint64(p.uid), 10) }
+
 // Verified tells whether the kernel knows the process that the file claims to be of.
 func (p *Process) Verified() bool { return p.Kernel.Verified }
 
@@ -116,12 +133,9 @@ func (p *Process) silence(now uint64) time.Duration {
 }
 
 // identify resolves who the process is. Claims never change; what is derived from communicators follows the largest.
-func (p *Process) identify(host string, override bool) {
+func (p *Process) identify(host string) {
 	id := &p.Snap.Identity
-	p.Host = id.Hostname
-	if override || p.Host == "" {
-		p.Host = host
-	}
+	p.Host, p.GPU = host, ""
 	if id.GPUIndex >= 0 {
 		p.GPU = strconv.Itoa(int(id.GPUIndex))
 	}
@@ -132,6 +146,8 @@ func (p *Process) identify(host string, override bool) {
 		}
 	}
 	switch {
+	case slurmJob(id.JobID) == id.SlurmJobID && p.watch.cgroup.SlurmJob != "":
+		p.JobID = p.watch.cgroup.SlurmJob + strings.TrimPrefix(id.JobID, id.SlurmJobID) // The step stays.
 	case id.JobID != "":
 		p.JobID = id.JobID
 	case id.SlurmJobID != "":

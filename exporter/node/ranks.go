@@ -39,7 +39,7 @@ func (s *Sampler) Ranks() []RankRef {
 	defer s.mu.Unlock()
 	var refs []RankRef
 	for _, p := range s.processes {
-		if p.Dead() || p.Rank < 0 {
+		if p.Dead() || p.Rank < 0 || p.Disputed != "" {
 			continue
 		}
 		ref := RankRef{

@@ -8,7 +8,6 @@ package node
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -40,7 +39,7 @@ type Options struct {
 	ProcFS   string        // Where procfs is mounted; /proc.
 	Interval time.Duration // Between sampling rounds; 100 ms.
 	KeepDead time.Duration // How long a dead process is remembered; 10 minutes.
-	HostName string        // Name of this host on every process; empty: what each process claims.
+	HostName string        // Name of this host on every process; empty: the system's.
 	Logger   *slog.Logger
 	History  History // Receives what was read; may be nil.
 	Pods     Pods    // Tells who holds a GPU; may be nil.
@@ -71,6 +70,7 @@ type Sampler struct {
 	mu         sync.Mutex
 	dirs       []*directory
 	processes  []*Process // Sorted by path, then age.
+	born       []*Process // Further ranks of processes, found in this round.
 	found      bool       // A process of a file was, since the last round.
 	unread     map[string]*unreadFile
 	readErrors map[trace.Reason]uint64
@@ -214,28 +214,10 @@ func (s *Sampler) round(whole bool) {
 	}
 	clear(s.processes[len(kept):])
 	s.processes = kept
+	s.join(now)
+	s.arbitrate()
 	s.sampledNS, s.lastRound = s.opts.Clock(), now
 	s.rounds(time.Since(start))
-}
-
-// maxState bounds how many operations and flows of all processes together are held: about 150 MB.
-const maxState = 400_000
-
-var errTooLarge = errors.New("all trace files together show too many operations and flows, and this one most")
-
-// limit gives up the file that shows most while all together show too much. No honest set of files comes near.
-func (s *Sampler) limit(now time.Time) {
-	total := 0
-	var largest *Process
-	for _, p := range s.processes {
-		total += p.size()
-		if !p.Lost && (largest == nil || p.size() > largest.size()) {
-			largest = p
-		}
-	}
-	if total > maxState {
-		s.lose(largest, now, &trace.Error{Reason: trace.ReasonHostile, Err: errTooLarge})
-	}
 }
 
 // sampleSafely keeps trouble with one file from the others: should something in it make the exporter panic, it is given
@@ -262,7 +244,12 @@ func (s *Sampler) sample(p *Process, now time.Time, askKernel, whole bool) {
 	if whole || p.Dead() {
 		read = p.file.Snapshot
 	}
+	p.slots = p.file.Slots()
 	if err := read(&p.Snap); err != nil {
+		s.lose(p, now, err)
+		return
+	}
+	if err := s.split(p); err != nil {
 		s.lose(p, now, err)
 		return
 	}
@@ -295,7 +282,7 @@ func (s *Sampler) absorb(p *Process, now time.Time) {
 	if p.Kernel.State == nodeapi.ProcessGone && p.Snap.Status.ClosedNS != 0 {
 		p.Kernel.State = nodeapi.ProcessExited
 	}
-	p.identify(s.hostName, s.opts.HostName != "")
+	p.identify(s.hostName)
 	if p.located.IsZero() || now.Sub(p.located) >= kernelPeriod {
 		p.located = now
 		p.locate(s.opts.Pods)

@@ -276,10 +276,10 @@ func TestIdentity(t *testing.T) {
 		want     [4]string
 	}{
 		{
-			"claims", "",
+			"claims", "node-1",
 			trace.Identity{JobID: "j", SlurmJobID: "7", Rank: 3, GPUIndex: 2, Hostname: "h"},
 			[]trace.Comm{world},
-			[4]string{"j", "3", "h", "2"},
+			[4]string{"j", "3", "node-1", "2"},
 		},
 		{
 			"slurm and a host's name from outside", "node-1",
@@ -288,10 +288,10 @@ func TestIdentity(t *testing.T) {
 			[4]string{"7", "0", "node-1", "0"},
 		},
 		{
-			"only communicators", "",
+			"only communicators", "node-1",
 			trace.Identity{Rank: -1, GPUIndex: -1, Hostname: "h"},
 			[]trace.Comm{pair, world},
-			[4]string{"comm-beef", "9", "h", ""},
+			[4]string{"comm-beef", "9", "node-1", ""},
 		},
 		{"nothing", "node-1", trace.Identity{Rank: -1, GPUIndex: -1}, nil, [4]string{"unknown", "-1", "node-1", ""}},
 	} {
@@ -469,7 +469,7 @@ func TestKernelUsage(t *testing.T) {
 	put(300, 5000, 500_000_000)
 	r.after(2 * time.Second)
 	k := r.only().Kernel
-	if k.HostPID != 5000 || !k.Verified || k.CPUCores != 1 || k.ReadBytesPerSec != 2000 || k.CgroupPath != "/job" {
+	if k.HostPID != 5000 || !k.Verified || k.CPUCores != 1 || k.ReadBytesPerSec != 4000.0/3 || k.CgroupPath != "/job" {
 		t.Errorf("kernel %+v", k)
 	}
 	if len(k.Threads) != 2 {
@@ -481,6 +481,34 @@ func TestKernelUsage(t *testing.T) {
 	}
 	if proxy.CPUCores != 1 || proxy.RunDelayFrac != 0.25 || proxy.Wchan != "ep_poll" {
 		t.Errorf("proxy thread %+v", proxy)
+	}
+}
+
+// TestBytesMoveInBursts: a process that writes a checkpoint rests in fsync between bursts, and is seen to write all the while. One
+// that a file system holds up is seen to write nothing within the window.
+func TestBytesMoveInBursts(t *testing.T) {
+	r := newRig(t, nil)
+	const ns, burst = 111, 40 << 20
+	put := func(written uint64) {
+		r.procs.Put(proctest.Process{PID: 5000, InnerPID: 7, Namespace: ns, StartTicks: 50, State: "D", WriteBytes: written})
+	}
+	put(0)
+	id := identity(0)
+	id.PID, id.PIDNamespace = 7, ns
+	r.file("a.trace", id)
+	r.after(0)
+	for second := range 20 {
+		put(uint64(second/5) * burst) //nolint:gosec // Not negative.
+		r.after(time.Second)
+		if k := r.only().Kernel; second >= 5 && k.WriteBytesPerSec < burst/15 {
+			t.Errorf("second %d: %g bytes per second", second, k.WriteBytesPerSec)
+		}
+	}
+	for range 11 {
+		r.after(time.Second)
+	}
+	if k := r.only().Kernel; k.WriteBytesPerSec != 0 {
+		t.Errorf("held up: %g bytes per second", k.WriteBytesPerSec)
 	}
 }
 
@@ -563,8 +591,8 @@ func TestStall(t *testing.T) {
 			tt.put(r, w)
 			r.after(0)
 			var got time.Duration
-			r.sampler.Each(func(now uint64, p *node.Process) {
-				for _, s := range p.Stalls(now) {
+			r.sampler.All(func(now uint64, list []*node.Process) {
+				for _, s := range list[0].Stalls(now) {
 					got = max(got, s.For)
 				}
 			})
@@ -586,7 +614,8 @@ func TestIterationsAreCounted(t *testing.T) {
 		}
 	}
 	r.after(time.Second)
-	r.sampler.Each(func(_ uint64, p *node.Process) {
+	r.sampler.All(func(_ uint64, list []*node.Process) {
+		p := list[0]
 		if count := sampleCount(t, p.Iterations); count < 80 || count > 100 {
 			t.Errorf("%d iterations of 100", count)
 		}

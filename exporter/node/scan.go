@@ -38,16 +38,17 @@ type directory struct {
 	changed time.Time // Modification time when last listed.
 	listed  time.Time
 	missing bool
+	left    int // Files left out at the last listing.
 }
 
 // fileID tells a file from another one that was put in its place.
 type fileID struct{ dev, ino uint64 }
 
-func idOf(fi os.FileInfo) fileID {
+func idOf(fi os.FileInfo) (id fileID, uid uint32) {
 	if st, ok := fi.Sys().(*syscall.Stat_t); ok {
-		return fileID{uint64(st.Dev), st.Ino} //nolint:unconvert // Dev's type differs between systems.
+		return fileID{uint64(st.Dev), st.Ino}, st.Uid //nolint:unconvert // Dev's type differs between systems.
 	}
-	return fileID{}
+	return fileID{}, 0
 }
 
 // unreadFile is a file that could not be read, or whose process is long dead: it is left alone.
@@ -69,7 +70,8 @@ func (s *Sampler) scan(now time.Time) {
 			continue
 		}
 		d.missing = false
-		quiet := changed.Equal(d.changed) && now.Sub(changed) > settlePeriod
+		// Listing very many files takes long, and making one more is easy.
+		quiet := changed.Equal(d.changed) && now.Sub(changed) > settlePeriod || d.left > 0
 		if quiet && now.Sub(d.listed) < rescanPeriod && !s.waiting(now) {
 			continue
 		}
@@ -119,32 +121,28 @@ func (s *Sampler) list(d *directory, now time.Time) {
 		return
 	}
 	present := map[string]fileID{}
+	var files []found
 	for _, e := range entries {
 		if !strings.HasSuffix(e.Name(), trace.Suffix) || strings.HasPrefix(e.Name(), ".") {
 			continue
 		}
-		if len(present) >= maxFiles {
-			s.log.Warn("Too many trace files: the rest is left out", "dir", d.path, "limit", maxFiles)
-			break
-		}
 		path := filepath.Join(d.path, e.Name())
 		if fi, err := os.Lstat(path); err == nil {
-			present[path] = idOf(fi)
+			id, uid := idOf(fi)
+			present[path] = id
+			files = append(files, found{path, id, uid, fi.Size() == 0})
 		}
 	}
 	s.vanish(d.path, present)
-	for _, path := range sortedKeys(present) {
-		s.consider(path, present[path], now)
+	chosen, left := s.share(files, maxFiles)
+	if left > 0 && left != d.left {
+		s.log.Warn("Too many trace files: some are left out", "dir", d.path, "limit", maxFiles, "left_out", left)
 	}
-}
-
-func sortedKeys[V any](m map[string]V) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
+	d.left = left
+	slices.SortFunc(chosen, func(a, b found) int { return cmp.Compare(a.path, b.path) })
+	for _, f := range chosen {
+		s.consider(f.path, f.id, now)
 	}
-	slices.Sort(keys)
-	return keys
 }
 
 // vanish marks what is no longer in a directory.
@@ -180,10 +178,20 @@ func (s *Sampler) consider(path string, id fileID, now time.Time) {
 		return
 	}
 	delete(s.unread, path)
+	if !s.makeRoom(Tenant{UID: f.Owner()}) {
+		s.countUnread(path, id, &trace.Error{Reason: trace.ReasonHostile, Err: errTooMany}, now)
+		f.Close()
+		return
+	}
 	p := newProcess(path, id, f)
 	s.ask(p, now)
 	if p.Dead() {
 		// It died before it was found: since its last stamp at the latest.
+		if s.shown()+f.Slots() > maxState {
+			s.countUnread(path, id, &trace.Error{Reason: trace.ReasonHostile, Err: errTooLarge}, now)
+			f.Close()
+			return
+		}
 		if err := f.Snapshot(&p.Snap); err != nil {
 			s.countUnread(path, id, err, now)
 			f.Close()
@@ -195,8 +203,12 @@ func (s *Sampler) consider(path string, id fileID, now time.Time) {
 			f.Close()
 			return
 		}
-		s.absorb(p, now)
-		s.bury(p, now)
+		if err := s.split(p); err != nil {
+			s.countUnread(path, id, err, now)
+			p.file.Close()
+			return
+		}
+		s.readLast(p, now)
 	}
 	s.processes = append(s.processes, p)
 	slices.SortStableFunc(s.processes, func(a, b *Process) int { return cmp.Compare(a.path, b.path) })

@@ -14,14 +14,12 @@ import (
 	"github.com/culprit-project/culprit/trace/nodeapi"
 )
 
-// Each calls f for every process with the time of its last snapshot (CLOCK_MONOTONIC, ns). The sampler waits
-// meanwhile: f must be quick and keep nothing of p.
-func (s *Sampler) Each(f func(sampledNS uint64, p *Process)) {
+// All calls f with every process and the time of their last snapshots (CLOCK_MONOTONIC, ns). The sampler waits meanwhile: f
+// must be quick and keep nothing of them.
+func (s *Sampler) All(f func(sampledNS uint64, list []*Process)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, p := range s.processes {
-		f(s.sampledNS, p)
-	}
+	f(s.sampledNS, s.processes)
 }
 
 // Files tells how many trace files are live, dead and unreadable.
@@ -29,9 +27,11 @@ func (s *Sampler) Files() (live, dead, unreadable int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, p := range s.processes {
-		if p.Dead() {
+		switch {
+		case p.sibling:
+		case p.Dead():
 			dead++
-		} else {
+		default:
 			live++
 		}
 	}
@@ -41,6 +41,30 @@ func (s *Sampler) Files() (live, dead, unreadable int) {
 		}
 	}
 	return live, dead, unreadable
+}
+
+// LeftOut counts the trace files that are not looked at because there are too many.
+func (s *Sampler) LeftOut() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := 0
+	for _, d := range s.dirs {
+		n += d.left
+	}
+	return n
+}
+
+// DisputedClaims counts the processes that are not believed to be the rank that they claim to be.
+func (s *Sampler) DisputedClaims() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := 0
+	for _, p := range s.processes {
+		if p.Disputed != "" {
+			n++
+		}
+	}
+	return n
 }
 
 // ReadErrors counts the trace files that could not be read, by reason.
@@ -150,6 +174,11 @@ func (s *Sampler) transfers(p *Process) (*nodeapi.Process, []trace.Transfer, uin
 	}
 	v := p.view(Query{Flows: FlowsAll}, s.opts.Now())
 	v.Ops, v.Completions = nil, nil
+	if p.members > 0 || p.sibling {
+		moved = slices.DeleteFunc(moved, func(t trace.Transfer) bool {
+			return !slices.ContainsFunc(v.Flows, func(f trace.Flow) bool { return f.Index == t.FlowIndex })
+		})
+	}
 	return &v, moved, span.Lost
 }
 
@@ -168,6 +197,7 @@ func (p *Process) view(q Query, now time.Time) nodeapi.Process {
 	v := nodeapi.Process{
 		File: p.File(), JobID: p.JobID, Rank: p.Rank, Host: p.Host, GPU: p.GPU,
 		Pod: p.Place.Pod, Namespace: p.Place.Namespace, Container: p.Place.Container, Refuted: p.Place.Refuted,
+		UID: p.UID(), Disputed: p.Disputed,
 	}
 	kernel := p.Kernel
 	kernel.Threads = slices.Clone(kernel.Threads)
@@ -269,21 +299,30 @@ type commProgress struct {
 	last   uint64
 }
 
-// OpAge is for how long the communicator's oldest operation in flight has been under way since it was called; 0 when
-// none is. Barriers and operations whose completion cannot be seen do not count.
-func (p *Process) OpAge(c *trace.Comm, now uint64) time.Duration {
-	var oldest time.Duration
+// LaunchAge is how long ago the process last called an operation, on any communicator; called is false before its first.
+func (p *Process) LaunchAge(now uint64) (age time.Duration, called bool) {
+	var last uint64
+	for i := range p.Snap.Comms {
+		last = max(last, p.Snap.Comms[i].LastCalledNS)
+	}
+	return trace.Since(now, last), last != 0
+}
+
+// OpAges is for how long each communicator's oldest operation in flight has been under way since it was called. Barriers and
+// operations whose completion cannot be seen do not count.
+func (p *Process) OpAges(now uint64) func(c *trace.Comm) time.Duration {
+	oldest := map[commSlot]time.Duration{}
 	for i := range p.Snap.Ops {
 		op := &p.Snap.Ops[i]
-		if op.CommIndex != c.Index || op.CommGeneration != c.Generation || op.State == trace.OpLeft ||
-			op.Flags&(trace.OpNoCompletion|trace.OpBarrier) != 0 {
+		if op.State == trace.OpLeft || op.Flags&(trace.OpNoCompletion|trace.OpBarrier) != 0 {
 			continue
 		}
 		since := op.CalledNS
 		if since == 0 {
 			since = op.EnqueuedNS
 		}
-		oldest = max(oldest, trace.Since(now, since))
+		at := commSlot{op.CommIndex, op.CommGeneration}
+		oldest[at] = max(oldest[at], trace.Since(now, since))
 	}
-	return oldest
+	return func(c *trace.Comm) time.Duration { return oldest[commSlot{c.Index, c.Generation}] }
 }

@@ -14,20 +14,28 @@ import (
 // ErrUnavailable says that there is no library or no driver on this node.
 var ErrUnavailable = errors.New("NVML is not available")
 
+// ErrLost says that a GPU fell off the bus or cannot be reached otherwise.
+var ErrLost = errors.New("GPU is lost")
+
 // Library is an initialised management library. Its methods are safe for concurrent use and may hang in the driver.
 type Library interface {
 	Driver() string
-	Devices() ([]Device, error)
-	// WatchXIDs tells of critical errors until ctx ends or the library cannot tell any more.
-	WatchXIDs(ctx context.Context, tell func(XID)) error
+	// Count gives the number of GPUs, lost ones among them.
+	Count() (int, error)
+	// Device opens a GPU by its index. The error wraps ErrLost for a GPU that is lost.
+	Device(index int) (Device, error)
+	// WatchXIDs tells of a GPU's critical errors until ctx ends or the library cannot tell any more. It goes on when a GPU
+	// that was lost is back.
+	WatchXIDs(ctx context.Context, index int, tell func(XID)) error
 	Close() error
 }
 
 // Device is one GPU.
 type Device interface {
 	Info() Info
-	// Read gives what the device offers; quantities that it does not offer are missing.
-	Read() Reading
+	// Read gives what the device offers; quantities that it does not offer are missing. The error wraps ErrLost for a GPU
+	// that is lost.
+	Read() (Reading, error)
 }
 
 // Info identifies a GPU.

@@ -7,17 +7,11 @@ package nvml
 
 import (
 	"bytes"
-	"context"
-	"errors"
 	"fmt"
 	"math"
-	"time"
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 )
-
-// eventWaitMS is how long one wait for an event lasts before the context is looked at.
-const eventWaitMS = 1000
 
 // Open loads and initialises the library. Without a driver the error wraps ErrUnavailable.
 func Open() (Library, error) {
@@ -49,58 +43,27 @@ func (l *library) Driver() string {
 	return v
 }
 
-func (l *library) Devices() ([]Device, error) {
+func (l *library) Count() (int, error) {
 	n, ret := l.lib.DeviceGetCount()
 	if ret != nvml.SUCCESS {
-		return nil, fmt.Errorf("counting GPUs: %s", nvml.ErrorString(ret))
+		return 0, fmt.Errorf("counting GPUs: %s", nvml.ErrorString(ret))
 	}
-	var list []Device
-	var errs []error
-	for i := range n {
-		// A GPU that fell off the bus has no handle; the others have.
-		handle, ret := l.lib.DeviceGetHandleByIndex(i)
-		if ret != nvml.SUCCESS {
-			errs = append(errs, fmt.Errorf("opening GPU %d: %s", i, nvml.ErrorString(ret)))
-			continue
-		}
-		list = append(list, newDevice(i, handle))
-	}
-	return list, errors.Join(errs...)
+	return n, nil
 }
 
-func (l *library) WatchXIDs(ctx context.Context, tell func(XID)) error {
-	set, ret := l.lib.EventSetCreate()
+func (l *library) Device(index int) (Device, error) {
+	handle, ret := l.lib.DeviceGetHandleByIndex(index)
 	if ret != nvml.SUCCESS {
-		return fmt.Errorf("making an event set: %s", nvml.ErrorString(ret))
+		return nil, failed("opening", index, ret)
 	}
-	defer func() { _ = set.Free() }() // Nothing can be done about a set that does not go.
-	n, ret := l.lib.DeviceGetCount()
-	if ret != nvml.SUCCESS {
-		return fmt.Errorf("counting GPUs: %s", nvml.ErrorString(ret))
+	return newDevice(index, handle)
+}
+
+func failed(what string, index int, ret nvml.Return) error {
+	if ret == nvml.ERROR_GPU_IS_LOST {
+		return fmt.Errorf("%s GPU %d: %w", what, index, ErrLost)
 	}
-	watched := 0
-	for i := range n {
-		if handle, ret := l.lib.DeviceGetHandleByIndex(i); ret == nvml.SUCCESS {
-			if handle.RegisterEvents(nvml.EventTypeXidCriticalError, set) == nvml.SUCCESS {
-				watched++
-			}
-		}
-	}
-	if watched == 0 {
-		return errors.New("no GPU offers events")
-	}
-	for ctx.Err() == nil {
-		event, ret := set.Wait(eventWaitMS)
-		switch {
-		case ret == nvml.ERROR_TIMEOUT:
-		case ret != nvml.SUCCESS:
-			return fmt.Errorf("waiting for an event: %s", nvml.ErrorString(ret))
-		case event.EventType == nvml.EventTypeXidCriticalError:
-			uuid, _ := event.Device.GetUUID()
-			tell(XID{UUID: uuid, Code: event.EventData, At: time.Now()})
-		}
-	}
-	return nil
+	return fmt.Errorf("%s GPU %d: %s", what, index, nvml.ErrorString(ret))
 }
 
 // source is the part of nvml.Device that is used.
@@ -133,20 +96,23 @@ type device struct {
 	source source
 }
 
-func newDevice(index int, s source) *device {
+func newDevice(index int, s source) (*device, error) {
 	d := &device{info: Info{Index: index}, source: s}
-	d.info.UUID, _ = s.GetUUID()
+	var ret nvml.Return
+	if d.info.UUID, ret = s.GetUUID(); ret == nvml.ERROR_GPU_IS_LOST {
+		return nil, failed("opening", index, ret)
+	}
 	d.info.Name, _ = s.GetName()
 	if pci, ret := s.GetPciInfo(); ret == nvml.SUCCESS {
 		id, _, _ := bytes.Cut(pci.BusId[:], []byte{0})
 		d.info.PCIBusID = string(id)
 	}
-	return d
+	return d, nil
 }
 
 func (d *device) Info() Info { return d.info }
 
-func (d *device) Read() Reading {
+func (d *device) Read() (Reading, error) {
 	r := Reading{Values: map[Quantity]float64{}}
 	s := d.source
 	clock := func(q Quantity, mhz uint32, ret nvml.Return) { put(r, q, mhz, 1e6, ret) }
@@ -182,7 +148,11 @@ func (d *device) Read() Reading {
 			r.Processes[int(p.Pid)] = p.UsedGpuMemory
 		}
 	}
-	return r
+	// Asked last: what was read of a GPU that was lost meanwhile is not all of it.
+	if _, ret := s.GetUUID(); ret == nvml.ERROR_GPU_IS_LOST {
+		return Reading{}, failed("reading", d.info.Index, ret)
+	}
+	return r, nil
 }
 
 func put[N int | uint32 | uint64](r Reading, q Quantity, v N, scale float64, ret nvml.Return) {

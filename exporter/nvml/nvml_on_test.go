@@ -7,6 +7,7 @@ package nvml
 
 import (
 	"context"
+	"errors"
 	"math"
 	"testing"
 	"time"
@@ -67,8 +68,29 @@ func fake() *mock.Device {
 	}
 }
 
+func read(t *testing.T, d Device) Reading {
+	t.Helper()
+	r, err := d.Read()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func opened(t *testing.T, s source) Device {
+	t.Helper()
+	d, err := newDevice(0, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
 func TestRead(t *testing.T) {
-	d := newDevice(3, fake())
+	d, err := newDevice(3, fake())
+	if err != nil {
+		t.Fatal(err)
+	}
 	if diff := cmp.Diff(Info{Index: 3, UUID: "GPU-1", Name: "H200", PCIBusID: "00000000:1B:00.0"}, d.Info()); diff != "" {
 		t.Errorf("info (-want +got):\n%s", diff)
 	}
@@ -82,7 +104,7 @@ func TestRead(t *testing.T) {
 		Reasons:   map[Reason]bool{ReasonPowerCap: true, ReasonHWThermal: true},
 		Processes: map[int]uint64{77: 1 << 30},
 	}
-	if diff := cmp.Diff(want, d.Read(), cmp.Comparer(func(a, b float64) bool { return a-b < 1e-6 && b-a < 1e-6 })); diff != "" {
+	if diff := cmp.Diff(want, read(t, d), cmp.Comparer(func(a, b float64) bool { return a-b < 1e-6 && b-a < 1e-6 })); diff != "" {
 		t.Errorf("reading (-want +got):\n%s", diff)
 	}
 }
@@ -112,51 +134,73 @@ func TestSentinelsAreAbsent(t *testing.T) {
 	unavailable.GetCurrentClocksEventReasonsFunc = unsupported[uint64]()
 	unavailable.GetComputeRunningProcessesFunc = ok([]nvml.ProcessInfo{{Pid: 77, UsedGpuMemory: math.MaxUint64}})
 	want := Reading{Values: map[Quantity]float64{}, Processes: map[int]uint64{77: 0}}
-	if diff := cmp.Diff(want, newDevice(0, unavailable).Read()); diff != "" {
+	if diff := cmp.Diff(want, read(t, opened(t, unavailable))); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	unavailable.GetCurrPcieLinkWidthFunc = ok(-1)
 	unavailable.GetComputeRunningProcessesFunc = unsupported[[]nvml.ProcessInfo]()
-	if diff := cmp.Diff(Reading{Values: map[Quantity]float64{}}, newDevice(0, unavailable).Read()); diff != "" {
+	if diff := cmp.Diff(Reading{Values: map[Quantity]float64{}}, read(t, opened(t, unavailable))); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 
-// TestDevices has a GPU that fell off the bus: the others are there.
-func TestDevices(t *testing.T) {
+// TestDevice has a GPU that fell off the bus, before it was opened and while it was read: the others are there.
+func TestDevice(t *testing.T) {
 	lib := &library{&mock.Interface{
 		DeviceGetCountFunc: ok(3),
 		DeviceGetHandleByIndexFunc: func(i int) (nvml.Device, nvml.Return) {
-			if i == 1 {
+			switch i {
+			case 1:
 				return nil, nvml.ERROR_GPU_IS_LOST
+			case 2:
+				return nil, nvml.ERROR_UNKNOWN
 			}
 			return fake(), nvml.SUCCESS
 		},
 		SystemGetDriverVersionFunc: ok("580.1"),
 		ShutdownFunc:               func() nvml.Return { return nvml.SUCCESS },
 	}}
-	list, err := lib.Devices()
-	if err == nil || len(list) != 2 || list[1].Info().Index != 2 {
-		t.Errorf("%d devices, %v", len(list), err)
+	if n, err := lib.Count(); n != 3 || err != nil {
+		t.Errorf("%d GPUs, %v", n, err)
+	}
+	if d, err := lib.Device(0); err != nil || d.Info().UUID != "GPU-1" {
+		t.Error(err)
+	}
+	if _, err := lib.Device(1); !errors.Is(err, ErrLost) {
+		t.Errorf("GPU 1: %v", err)
+	}
+	if _, err := lib.Device(2); err == nil || errors.Is(err, ErrLost) {
+		t.Errorf("GPU 2: %v", err)
 	}
 	if lib.Driver() != "580.1" || lib.Close() != nil {
 		t.Error("driver or end")
 	}
+	gpu := fake()
+	d := opened(t, gpu)
+	gpu.GetUUIDFunc = func() (string, nvml.Return) { return "", nvml.ERROR_GPU_IS_LOST }
+	if _, err := d.Read(); !errors.Is(err, ErrLost) {
+		t.Errorf("reading: %v", err)
+	}
+	if _, err := newDevice(0, gpu); !errors.Is(err, ErrLost) {
+		t.Errorf("opening: %v", err)
+	}
 	lib = &library{&mock.Interface{DeviceGetCountFunc: unsupported[int](), SystemGetDriverVersionFunc: unsupported[string](), ShutdownFunc: func() nvml.Return { return nvml.ERROR_UNKNOWN }}}
-	if _, err := lib.Devices(); err == nil || lib.Driver() != "" || lib.Close() == nil {
+	if _, err := lib.Count(); err == nil || lib.Driver() != "" || lib.Close() == nil {
 		t.Errorf("no error: %v", err)
 	}
 }
 
-// TestWatchXIDs has time-outs, an XID, an event of another kind and the end of the driver.
+// TestWatchXIDs has time-outs, an XID, an event of another kind, a GPU that is lost and tells why, and the end of the driver.
 func TestWatchXIDs(t *testing.T) {
-	gpu := fake()
+	gpu, registered := fake(), 0
 	gpu.RegisterEventsFunc = func(types uint64, _ nvml.EventSet) nvml.Return {
 		if types != nvml.EventTypeXidCriticalError {
 			t.Errorf("registered for %#x", types)
 		}
+		registered++
 		return nvml.SUCCESS
 	}
+	lost := func() (string, nvml.Return) { return "", nvml.ERROR_GPU_IS_LOST }
 	waits := []struct {
 		data nvml.EventData
 		ret  nvml.Return
@@ -165,15 +209,22 @@ func TestWatchXIDs(t *testing.T) {
 		{data: nvml.EventData{Device: gpu, EventType: nvml.EventTypeXidCriticalError, EventData: 79}},
 		{data: nvml.EventData{Device: gpu, EventType: nvml.EventTypeClock, EventData: 5}},
 		{ret: nvml.ERROR_GPU_IS_LOST},
+		{data: nvml.EventData{Device: gpu, EventType: nvml.EventTypeXidCriticalError, EventData: 48}}, // It is back.
+		{ret: nvml.ERROR_UNINITIALIZED},
 	}
-	freed := false
+	freed := 0
 	set := &mock.EventSet{
 		WaitFunc: func(uint32) (nvml.EventData, nvml.Return) {
 			w := waits[0]
 			waits = waits[1:]
+			uuid := ok("GPU-1")
+			if w.data.EventData == 79 {
+				uuid = lost
+			}
+			gpu.GetUUIDFunc = uuid
 			return w.data, w.ret
 		},
-		FreeFunc: func() nvml.Return { freed = true; return nvml.SUCCESS },
+		FreeFunc: func() nvml.Return { freed++; return nvml.SUCCESS },
 	}
 	lib := &library{&mock.Interface{
 		EventSetCreateFunc:         func() (nvml.EventSet, nvml.Return) { return set, nvml.SUCCESS },
@@ -181,21 +232,21 @@ func TestWatchXIDs(t *testing.T) {
 		DeviceGetHandleByIndexFunc: func(int) (nvml.Device, nvml.Return) { return gpu, nvml.SUCCESS },
 	}}
 	var got []XID
-	if err := lib.WatchXIDs(t.Context(), func(x XID) { got = append(got, x) }); err == nil {
+	if err := lib.WatchXIDs(t.Context(), 0, func(x XID) { got = append(got, x) }); err == nil {
 		t.Error("the end of the driver is no error")
 	}
-	if len(got) != 1 || got[0].Code != 79 || got[0].UUID != "GPU-1" || time.Since(got[0].At) > time.Hour || !freed {
-		t.Errorf("%+v, freed %v", got, freed)
+	if len(got) != 2 || got[0].Code != 79 || got[0].UUID != "GPU-1" || time.Since(got[0].At) > time.Hour || got[1].Code != 48 || registered != 2 || freed != 2 {
+		t.Errorf("%+v, registered %d times, freed %d times", got, registered, freed)
 	}
-	// GPUs without events, and a context that has ended.
+	// A GPU without events, and a context that has ended.
 	gpu.RegisterEventsFunc = func(uint64, nvml.EventSet) nvml.Return { return nvml.ERROR_NOT_SUPPORTED }
-	if err := lib.WatchXIDs(t.Context(), func(XID) {}); err == nil {
-		t.Error("no GPU with events, no error")
+	if err := lib.WatchXIDs(t.Context(), 0, func(XID) {}); err == nil {
+		t.Error("no events, no error")
 	}
 	gpu.RegisterEventsFunc = func(uint64, nvml.EventSet) nvml.Return { return nvml.SUCCESS }
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := lib.WatchXIDs(ctx, func(XID) {}); err != nil {
+	if err := lib.WatchXIDs(ctx, 0, func(XID) {}); err != nil {
 		t.Errorf("ended: %v", err)
 	}
 }

@@ -125,9 +125,12 @@ type Cgroup struct {
 var (
 	containerPattern = regexp.MustCompile(`[0-9a-f]{64}`)
 	// podPattern finds the pod in kubepods/burstable/pod<uid>/… and kubepods-burstable-pod<uid with underscores>.slice.
-	// Pods that the kubelet runs by itself have a hash of 32 digits.
-	podPattern   = regexp.MustCompile(`kubepods.*[/-]pod([0-9a-f]{8}(?:[-_][0-9a-f]{4}){3}[-_][0-9a-f]{12}|[0-9a-f]{32})(?:[/.]|$)`)
-	slurmPattern = regexp.MustCompile(`slurm.*/job_([0-9]+)/step_([^/]+)`)
+	// Pods that the kubelet runs by itself have a hash of 32 digits. The first one counts, and Slurm's is at the top: below
+	// the cgroup that a process was given it may make others with any name.
+	podPattern   = regexp.MustCompile(`kubepods.*?[/-]pod([0-9a-f]{8}(?:[-_][0-9a-f]{4}){3}[-_][0-9a-f]{12}|[0-9a-f]{32})(?:[/.]|$)`)
+	slurmPattern = regexp.MustCompile(`^(?:/\.\.)*/(?:system\.slice/)?[^/]*slurm[^/]*/(?:uid_[0-9]+/)?job_([0-9]+)/step_([^/]+)`)
+	// usersPattern finds the cgroups of login sessions, below which users make their own.
+	usersPattern = regexp.MustCompile(`^(?:/\.\.)*/user\.slice/`)
 )
 
 // Cgroup reads a process's cgroup; empty when it cannot be read.
@@ -147,6 +150,9 @@ func (fs *FS) Cgroup(pid int) Cgroup {
 		}
 		if id := containerPattern.FindString(parts[2]); id != "" {
 			c.ContainerID = id
+		}
+		if usersPattern.MatchString(parts[2]) {
+			continue
 		}
 		if m := podPattern.FindStringSubmatch(parts[2]); m != nil {
 			c.PodUID = strings.ReplaceAll(m[1], "_", "-")

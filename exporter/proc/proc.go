@@ -322,11 +322,22 @@ func (fs *FS) Wchan(pid, tid int) string {
 	return string(b)
 }
 
-// UID is the user that a process runs as.
+// UID is the user that owns the files that a process makes. The owner of its directory in procfs will not do: it is root for
+// a process that may not be dumped.
 func (fs *FS) UID(pid int) (uint32, error) {
-	var st unix.Stat_t
-	if err := unix.Stat(filepath.Join(fs.root, strconv.Itoa(pid)), &st); err != nil {
+	b, err := fs.read(strconv.Itoa(pid) + "/status")
+	if err != nil {
 		return 0, err
 	}
-	return st.Uid, nil
+	_, rest, _ := bytes.Cut(b, []byte("\nUid:"))
+	line, _, _ := bytes.Cut(rest, []byte("\n"))
+	ids := bytes.Fields(line) // Real, effective, saved, filesystem.
+	if len(ids) != 4 {
+		return 0, errors.New("parsing status: no Uid line")
+	}
+	uid, err := strconv.ParseUint(string(ids[3]), 10, 32)
+	if err != nil {
+		return 0, fmt.Errorf("parsing status: %w", err)
+	}
+	return uint32(uid), nil
 }

@@ -78,6 +78,11 @@ func TestCgroup(t *testing.T) {
 		{"static pod", "0::/kubepods/burstable/pod0123456789abcdef0123456789abcdef/" + id + "\n", "/kubepods/burstable/pod0123456789abcdef0123456789abcdef/" + id, id, "0123456789abcdef0123456789abcdef"},
 		{"docker", "0::/system.slice/docker-" + id + ".scope\n", "/system.slice/docker-" + id + ".scope", id, ""},
 		{"slurm", "0::/system.slice/slurmstepd.scope/job_17/step_0/user/task_3\n", "/system.slice/slurmstepd.scope/job_17/step_0/user/task_3", "", ""},
+		{"slurm, version 1", "4:memory:/slurm/uid_1000/job_17/step_0/task_3\n", "/slurm/uid_1000/job_17/step_0/task_3", "", ""},
+		{"a user's own cgroup named after Slurm's", "0::/user.slice/user-7.slice/user@7.service/slurmstepd.scope/job_17/step_0\n", "/user.slice/user-7.slice/user@7.service/slurmstepd.scope/job_17/step_0", "", ""},
+		{"a user's own cgroup named after a pod's", "0::/user.slice/user-7.slice/user@7.service" + slice + "\n", "/user.slice/user-7.slice/user@7.service" + slice, "", ""},
+		{"a pod's own cgroup named after another's", "0::/kubepods/burstable/pod" + uid + "/" + id + "/kubepods/podffffffff-1111-2222-3333-444455556666/x\n", "/kubepods/burstable/pod" + uid + "/" + id + "/kubepods/podffffffff-1111-2222-3333-444455556666/x", id, uid},
+		{"a container's own cgroup named after Slurm's", "0::/system.slice/docker-" + id + ".scope/slurm/job_17/step_0\n", "/system.slice/docker-" + id + ".scope/slurm/job_17/step_0", id, ""},
 		{"a cgroup namespace hides it", "0::/\n", "/", "", ""},
 		{"nonsense", "what\n\n::\n", "", "", ""},
 		{"a name that is no pod's", "0::/user.slice/pod-of-mine/pod12\n", "/user.slice/pod-of-mine/pod12", "", ""},
@@ -86,7 +91,7 @@ func TestCgroup(t *testing.T) {
 			tree := proctest.New(t)
 			tree.Put(proctest.Process{PID: 7, Cgroup: tt.file})
 			want := proc.Cgroup{Path: tt.path, ContainerID: tt.container, PodUID: tt.pod}
-			if tt.name == "slurm" {
+			if tt.name == "slurm" || tt.name == "slurm, version 1" {
 				want.SlurmJob, want.SlurmStep = "17", "0"
 			}
 			if got := open(t, tree.Root).Cgroup(7); got != want {

@@ -36,6 +36,7 @@ type Process struct {
 	ReadBytes  uint64
 	WriteBytes uint64
 	Cgroup     string
+	UID        int // Of whoever runs the test.
 	Threads    []Thread
 }
 
@@ -85,9 +86,12 @@ func (fs *FS) Put(p Process) {
 	if p.InnerPID == 0 {
 		p.InnerPID = p.PID
 	}
+	if p.UID == 0 {
+		p.UID = os.Geteuid()
+	}
 	dir := strconv.Itoa(p.PID)
 	fs.Write(dir+"/stat", stat(p.PID, p.Command, p.State, p.CPUTicks, p.StartTicks))
-	fs.Write(dir+"/status", status(p.PID, p.InnerPID))
+	fs.Write(dir+"/status", status(p.PID, p.InnerPID, p.UID))
 	fs.Write(dir+"/io", fmt.Sprintf("rchar: 1\nwchar: 2\nread_bytes: %d\nwrite_bytes: %d\ncancelled_write_bytes: 0\n", p.ReadBytes, p.WriteBytes))
 	fs.Write(dir+"/cgroup", p.Cgroup)
 	link := filepath.Join(fs.Root, dir, "ns", "pid")
@@ -104,7 +108,7 @@ func (fs *FS) Put(p Process) {
 		}
 		task := fmt.Sprintf("%s/task/%d", dir, th.TID)
 		fs.Write(task+"/stat", stat(th.TID, p.Command, th.State, th.CPUTicks, p.StartTicks))
-		text := status(th.TID, th.InnerTID)
+		text := status(th.TID, th.InnerTID, p.UID)
 		if th.CPUs != "" {
 			text += "Cpus_allowed_list:\t" + th.CPUs + "\n"
 		}
@@ -129,10 +133,10 @@ func stat(id int, command, state string, cpu, start uint64) string {
 	return fmt.Sprintf("%d (%s) %s 1 1 1 0 -1 4194304 1 0 0 0 %d %d 0 0 20 0 1 0 %d 4096 1 0\n", id, command, state, cpu-cpu/4, cpu/4, start)
 }
 
-func status(id, inner int) string {
+func status(id, inner, uid int) string {
 	ids := strconv.Itoa(id)
 	if inner != id {
 		ids += "\t" + strconv.Itoa(inner)
 	}
-	return fmt.Sprintf("Name:\tpython3\nPid:\t%d\nNSpid:\t%s\nThreads:\t1\n", id, ids)
+	return fmt.Sprintf("Name:\tpython3\nPid:\t%d\nUid:\t%[2]d\t%[2]d\t%[2]d\t%[2]d\nNSpid:\t%[3]s\nThreads:\t1\n", id, uid, ids)
 }

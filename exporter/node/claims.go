@@ -1,0 +1,149 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// unknownJob is the name of the job of processes that name none.
+const unknownJob = "unknown"
+
+// claimed is what a process says it is.
+type claimed struct {
+	job  string
+	rank int32
+}
+
+// arbitrate decides whose claims stand, and says which do not.
+func (s *Sampler) arbitrate() {
+	before := make([]string, len(s.processes))
+	for i, p := range s.processes {
+		before[i] = p.Disputed
+	}
+	arbitrate(s.processes)
+	for i, p := range s.processes {
+		if p.Disputed != "" && p.Disputed != before[i] {
+			s.log.Warn("Disputed claim", "file", p.path, "job_id", p.JobID, "rank", p.Rank, "uid", p.uid, "pid", p.Kernel.HostPID, "why", p.Disputed)
+		}
+	}
+}
+
+// arbitrate decides whose claims stand. A process says itself which job and rank it is. Its user, its container and its
+// Slurm job it cannot choose: the kernel shows them. When two users claim one job, or two containers one rank, the claim
+// that stood before stands, and the other is disputed: it is shown, but never taken for the job. Where neither stood
+// before, nobody can tell, and both are disputed.
+func arbitrate(processes []*Process) {
+	jobs := map[string][]*Process{}
+	for _, p := range processes {
+		if now := (claimed{p.JobID, p.Rank}); now != p.claimed {
+			p.claimed, p.stands, p.Disputed = now, false, ""
+		}
+		if p.JobID != unknownJob {
+			jobs[p.JobID] = append(jobs[p.JobID], p)
+		}
+	}
+	for job, list := range jobs {
+		owner, known := ownerOf(job, list)
+		ranks := map[int32][]*Process{}
+		for _, p := range list {
+			switch {
+			case !known:
+				p.dispute("several users claim job %q, and none was seen first", job)
+			case p.uid != owner:
+				p.dispute("job %q belongs to user %d, and this process to user %d", job, owner, p.uid)
+			default:
+				ranks[p.Rank] = append(ranks[p.Rank], p)
+			}
+		}
+		for rank, list := range ranks {
+			arbitrateRank(rank, list)
+		}
+	}
+}
+
+// slurmJob gives the Slurm job of an id that may name a step of it.
+func slurmJob(id string) string {
+	job, _, _ := strings.Cut(id, ".")
+	return job
+}
+
+func (p *Process) dispute(format string, args ...any) {
+	p.stands, p.Disputed = false, fmt.Sprintf(format, args...)
+}
+
+func (p *Process) accept() { p.stands, p.Disputed = true, "" }
+
+// ownerOf gives the user that a job belongs to. Best of all is Slurm's word, which its cgroup carries. A dead file alone
+// proves nothing, as anybody can write one.
+func ownerOf(job string, list []*Process) (uid uint32, known bool) {
+	for _, trusted := range []func(*Process) bool{
+		func(p *Process) bool {
+			return p.watch.cgroup.SlurmJob != "" && slurmJob(job) == p.watch.cgroup.SlurmJob
+		},
+		func(p *Process) bool { return p.stands },
+		func(p *Process) bool { return !p.Dead() },
+		func(*Process) bool { return true },
+	} {
+		var uids []uint32
+		for _, p := range list {
+			if trusted(p) && !slices.Contains(uids, p.uid) {
+				uids = append(uids, p.uid)
+			}
+		}
+		if len(uids) > 0 {
+			return uids[0], len(uids) == 1
+		}
+	}
+	return 0, false
+}
+
+// arbitrateRank decides between processes of one user that claim one rank.
+func arbitrateRank(rank int32, list []*Process) {
+	holder := holderOf(list)
+	for _, p := range list {
+		switch {
+		case rank < 0 || p.stands:
+			p.accept()
+		case holder == nil:
+			p.dispute("another process claims rank %d, and neither was seen first", rank)
+		case samePlace(p, holder), holder.Dead() && !p.Dead() && p.Disputed == "": // The rank began again elsewhere.
+			p.accept()
+		default:
+			p.dispute("rank %d is another process, in another container or Slurm job", rank)
+		}
+	}
+}
+
+// holderOf gives a process that stands for the rank: a living one where there is one. It is nil when none stood before and
+// those that come differ.
+func holderOf(list []*Process) *Process {
+	for _, trusted := range []func(*Process) bool{
+		func(p *Process) bool { return p.stands && !p.Dead() },
+		func(p *Process) bool { return p.stands },
+		func(p *Process) bool { return !p.Dead() && p.Verified() },
+		func(p *Process) bool { return !p.Dead() },
+		func(*Process) bool { return true },
+	} {
+		i := slices.IndexFunc(list, trusted)
+		if i < 0 {
+			continue
+		}
+		holder := list[i]
+		differ := func(p *Process) bool { return !p.stands && trusted(p) && !samePlace(p, holder) }
+		if !holder.stands && slices.ContainsFunc(list, differ) {
+			return nil
+		}
+		return holder
+	}
+	return nil
+}
+
+// samePlace tells whether the kernel shows two processes in the same container, pod and Slurm job.
+func samePlace(p, q *Process) bool {
+	a, b := &p.watch.cgroup, &q.watch.cgroup
+	return p.Verified() == q.Verified() && a.ContainerID == b.ContainerID && a.PodUID == b.PodUID && a.SlurmJob == b.SlurmJob
+}
