@@ -8,6 +8,7 @@ import (
 	"embed"
 	"fmt"
 	"html/template"
+	"io"
 	"net/http"
 	"strconv"
 	"time"
@@ -54,6 +55,24 @@ type page struct {
 	List     []incident.Incident
 	Hosts    []host
 	States   []stateCount
+	Alone    bool // The page is a file of its own, with no service behind it.
+	More     []Section
+}
+
+// Section is a list that a page of its own has below the incident.
+type Section struct {
+	Title string
+	Items []string
+}
+
+// WritePage writes an incident's page as one file that needs no other.
+func WritePage(w io.Writer, title string, inc incident.Incident, more []Section) error {
+	p := page{Title: title, Version: version.Version, Incident: inc, Alone: true, More: more}
+	p.Hosts, p.States = grid(inc.Ranks)
+	if err := incidentPage.Execute(w, &p); err != nil {
+		return fmt.Errorf("rendering the page: %w", err)
+	}
+	return nil
 }
 
 // host is one row of the grid.

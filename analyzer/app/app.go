@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"mime"
 	"net/http"
 	"path/filepath"
 	"sync"
@@ -23,9 +24,11 @@ import (
 	"github.com/prometheus/common/version"
 
 	"github.com/culprit-project/culprit/analyzer/api"
+	"github.com/culprit-project/culprit/analyzer/clock"
 	"github.com/culprit-project/culprit/analyzer/config"
 	"github.com/culprit-project/culprit/analyzer/diagnose"
 	"github.com/culprit-project/culprit/analyzer/evidence"
+	"github.com/culprit-project/culprit/analyzer/fetch"
 	"github.com/culprit-project/culprit/analyzer/incident"
 	"github.com/culprit-project/culprit/analyzer/notify"
 	"github.com/culprit-project/culprit/analyzer/stacks"
@@ -41,11 +44,20 @@ type App struct {
 	store     *incident.Store
 	handler   http.Handler
 	refill    chan refill
+	budget    *fetch.Budget       // Of what all sources answer, reloads included,
+	allowance *evidence.Allowance // and of what analyses keep of it.
 
 	current atomic.Pointer[settings]
 	ready   atomic.Bool
 	apply   sync.Mutex
 }
+
+// Bounds of answers, bytes unpacked: all that are being read at a time, Alertmanager's list of alerts, one process's stacks.
+const (
+	maxAnswers = 512 << 20
+	maxListing = 64 << 20
+	maxStack   = 8 << 20
+)
 
 // settings is what a reload replaces.
 type settings struct {
@@ -56,7 +68,7 @@ type settings struct {
 
 // New makes an analyzer. storage is the folder to keep incidents in, empty for none.
 func New(cfg *config.Config, storage string, logger *slog.Logger, reg *prometheus.Registry) (*App, error) {
-	a := &App{logger: logger, refill: make(chan refill, maxRefills)}
+	a := &App{logger: logger, refill: make(chan refill, maxRefills), budget: fetch.NewBudget(maxAnswers), allowance: evidence.NewAllowance(evidence.ServiceObjects)}
 	a.source = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "culprit_analyzer_source_requests_total",
 		Help: "Requests to what evidence comes from, by outcome.",
@@ -76,7 +88,7 @@ func New(cfg *config.Config, storage string, logger *slog.Logger, reg *prometheu
 		}
 		a.store = store
 	}
-	manager, err := incident.NewManager(options(cfg), a.analyze, a.publish, a.store, logger.With("component", "incident"), reg)
+	manager, err := incident.NewManager(a.options(cfg), a.analyze, a.publish, a.store, logger.With("component", "incident"), reg, clock.System)
 	if err != nil {
 		return nil, err
 	}
@@ -111,7 +123,7 @@ func (a *App) Apply(cfg *config.Config) error {
 	a.current.Store(next)
 	a.sender.Apply(clients, time.Duration(cfg.Notify.Resend))
 	if a.incidents != nil {
-		a.incidents.Apply(options(cfg))
+		a.incidents.Apply(a.options(cfg))
 		for _, inc := range a.incidents.List() {
 			a.publish(inc)
 		}
@@ -123,23 +135,23 @@ func (a *App) build(cfg *config.Config) (*settings, []*notify.Client, error) {
 	agent := promconfig.WithUserAgent("culprit-analyzer/" + version.Version)
 	var querier evidence.Querier
 	if cfg.Prometheus.URL != "" {
-		rt, err := promconfig.NewRoundTripperFromConfig(cfg.Prometheus.HTTPConfig, "prometheus", agent)
+		asking, err := fetch.Client(cfg.Prometheus.HTTPConfig, "prometheus", cfg.Prometheus.MaxBytes, a.budget, agent)
 		if err != nil {
-			return nil, nil, fmt.Errorf("prometheus.http_config: %w", err)
+			return nil, nil, err
 		}
-		client, err := promapi.NewClient(promapi.Config{Address: cfg.Prometheus.URL, RoundTripper: rt})
+		client, err := promapi.NewClient(promapi.Config{Address: cfg.Prometheus.URL, Client: asking})
 		if err != nil {
 			return nil, nil, fmt.Errorf("prometheus.url: %w", err)
 		}
 		querier = v1.NewAPI(client)
 	}
-	exporters, err := promconfig.NewClientFromConfig(cfg.Exporters.HTTPConfig, "exporters", agent)
+	exporters, err := fetch.Client(cfg.Exporters.HTTPConfig, "exporters", cfg.Exporters.MaxBytes, a.budget, agent)
 	if err != nil {
-		return nil, nil, fmt.Errorf("exporters.http_config: %w", err)
+		return nil, nil, err
 	}
-	alertmanager, err := promconfig.NewClientFromConfig(cfg.Alertmanager.HTTPConfig, "alertmanager", agent)
+	alertmanager, err := fetch.Client(cfg.Alertmanager.HTTPConfig, "alertmanager", maxListing, a.budget, agent)
 	if err != nil {
-		return nil, nil, fmt.Errorf("alertmanager.http_config: %w", err)
+		return nil, nil, err
 	}
 	clients := make([]*notify.Client, len(cfg.Alertmanager.URLs))
 	for i, u := range cfg.Alertmanager.URLs {
@@ -154,35 +166,37 @@ func (a *App) build(cfg *config.Config) (*settings, []*notify.Client, error) {
 		diagnoser: &diagnose.Diagnoser{
 			Config: cfg.Analysis,
 			Logger: a.logger.With("component", "diagnose"),
+			Clock:  clock.System,
 			Gatherer: &evidence.Gatherer{
-				Directory: evidence.NewDirectory(querier, cfg.Prometheus, a.observer("prometheus")),
+				Directory: evidence.NewDirectory(querier, cfg.Prometheus, a.observer("prometheus"), clock.System),
 				Exporters: cfg.Exporters,
 				Nodes: &evidence.Nodes{
 					HTTP: exporters, Timeout: time.Duration(cfg.Exporters.Timeout),
 					HistoryTimeout: time.Duration(cfg.Exporters.HistoryTimeout), Retries: cfg.Exporters.Retries,
-					MaxBytes: cfg.Exporters.MaxBytes, Observe: a.observer("exporter"),
+					Observe: a.observer("exporter"),
 				},
+				Allowance: a.allowance,
 			},
 		},
 		format: &notify.Format{
 			AlertName: cfg.Notify.AlertName, Labels: cfg.Notify.Labels, Hang: cfg.Notify.Severity.Hang, Slow: cfg.Notify.Severity.Slow,
-			Unknown: cfg.Notify.Severity.Unknown, MaxAlerts: cfg.Notify.MaxAlerts, ExternalURL: cfg.ExternalURL, Runbook: runbook,
+			Unknown: cfg.Notify.Severity.Unknown, WarningName: cfg.Notify.Warning, Warning: cfg.Notify.Severity.Warning, MaxAlerts: cfg.Notify.MaxAlerts, ExternalURL: cfg.ExternalURL, Runbook: runbook,
 		},
 	}
-	if out.diagnoser.Stacks, err = stackSource(cfg.Stacks, agent); err != nil {
+	if out.diagnoser.Stacks, err = a.stackSource(cfg.Stacks, agent); err != nil {
 		return nil, nil, err
 	}
 	return out, clients, nil
 }
 
 // stackSource gives where stacks come from, nil when nowhere.
-func stackSource(cfg config.Stacks, agent promconfig.HTTPClientOption) (diagnose.Stacks, error) {
+func (a *App) stackSource(cfg config.Stacks, agent promconfig.HTTPClientOption) (diagnose.Stacks, error) {
 	if cfg.URL == "" {
 		return nil, nil
 	}
-	client, err := promconfig.NewClientFromConfig(cfg.HTTPConfig, "stacks", agent)
+	client, err := fetch.Client(cfg.HTTPConfig, "stacks", maxStack, a.budget, agent)
 	if err != nil {
-		return nil, fmt.Errorf("stacks.http_config: %w", err)
+		return nil, err
 	}
 	address, err := template.New("stacks.url").Option("missingkey=error").Parse(cfg.URL)
 	if err != nil {
@@ -191,11 +205,21 @@ func stackSource(cfg config.Stacks, agent promconfig.HTTPClientOption) (diagnose
 	return &stacks.Source{URL: address, HTTP: client, Timeout: time.Duration(cfg.Timeout)}, nil
 }
 
-func options(cfg *config.Config) incident.Options {
+// options gives the incident manager's bounds, and who the jobs are that Prometheus knows.
+func (a *App) options(cfg *config.Config) incident.Options {
+	out := Bounds(cfg)
+	if cfg.Prometheus.URL != "" {
+		out.Known = func(jobID string) bool { return a.current.Load().diagnoser.Gatherer.Directory.Knows(jobID) }
+	}
+	return out
+}
+
+// Bounds gives the incident manager's bounds by the configuration.
+func Bounds(cfg *config.Config) incident.Options {
 	i := &cfg.Incidents
 	return incident.Options{
 		MaxOpen: i.MaxOpen, History: i.History, Workers: cfg.Analysis.Workers, Grace: time.Duration(i.Grace),
-		RetryMin: time.Duration(i.RetryMin), RetryMax: time.Duration(i.RetryMax), Recheck: time.Duration(i.Recheck),
+		RetryMin: time.Duration(i.RetryMin), RetryMax: time.Duration(i.RetryMax), Recheck: time.Duration(i.Recheck), LookBack: time.Duration(i.LookBack),
 		PassiveTTL: time.Duration(i.PassiveTTL), Silent: time.Duration(i.Silent),
 	}
 }
@@ -210,7 +234,7 @@ func (a *App) publish(inc incident.Incident) {
 
 // receive is the webhook's sink.
 func (a *App) receive(_ context.Context, m *webhook.Message) error {
-	found, ignored := triggers(m.Alerts, a.current.Load().config.Labels)
+	found, ignored := Triggers(m.Alerts, a.current.Load().config.Labels, time.Now())
 	if ignored > 0 {
 		a.logger.Warn("alerts that tell no job are left alone", "alerts", ignored, "group", m.GroupKey)
 	}
@@ -274,8 +298,28 @@ func (a *App) routes(reg *prometheus.Registry) http.Handler {
 			http.Error(w, "starting", http.StatusServiceUnavailable)
 			return
 		}
+		if a.store != nil {
+			if err := a.store.Failed(); err != nil { // It still pages: what fails is shown and changes nothing else.
+				fmt.Fprintf(w, "ready, but incidents are not stored: %v\n", err)
+				return
+			}
+		}
 		_, _ = w.Write([]byte("ready\n"))
 	})
 	mux.Handle("GET /metrics", metricsHandler(reg, a.logger))
-	return mux
+	return guarded(mux)
+}
+
+// guarded refuses what a page of another site has a browser send: it is told by its origin and, where the browser is too old to
+// tell, by its type, which a form cannot choose.
+func guarded(next http.Handler) http.Handler {
+	return http.NewCrossOriginProtection().Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPost {
+			if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
+				http.Error(w, "the Content-Type must be application/json", http.StatusUnsupportedMediaType)
+				return
+			}
+		}
+		next.ServeHTTP(w, r)
+	}))
 }

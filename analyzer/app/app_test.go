@@ -51,6 +51,7 @@ func quick(c *cluster, ams ...*alertmanager) *config.Config {
 	cfg.Incidents.Grace = model.Duration(20 * time.Millisecond)
 	cfg.Incidents.RetryMin = model.Duration(10 * time.Millisecond)
 	cfg.Incidents.RetryMax = model.Duration(50 * time.Millisecond)
+	cfg.Incidents.LookBack = model.Duration(50 * time.Millisecond)
 	cfg.Analysis.ConfirmAfter = model.Duration(time.Millisecond)
 	cfg.Notify.Resend = model.Duration(time.Minute)
 	return cfg

@@ -34,6 +34,9 @@ type cluster struct {
 	down      bool          // Prometheus answers 500.
 	slow      time.Duration // Prometheus takes so long.
 	dead      map[int]bool  // Nodes whose series have gone stale.
+	longest   time.Duration // The longest wait that Prometheus has seen end by itself; 0 none.
+	pause     time.Duration // And the longest time in which nobody called.
+	later     time.Duration // By how much the nodes' time has gone on with nothing else changed.
 	processes []*nodeapi.Process
 	queries   []string
 }
@@ -152,7 +155,7 @@ func (c *cluster) exporter(h *node, n int) http.HandlerFunc {
 		}
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		state := nodeapi.State{Version: nodeapi.Version, Exporter: "test", Node: h.name, NowNS: nowNS}
+		state := nodeapi.State{Version: nodeapi.Version, Exporter: "test", Node: h.name, NowNS: nowNS + uint64(c.later)}
 		for _, p := range c.processes[n*ranksPerNode : (n+1)*ranksPerNode] {
 			if p.JobID == r.URL.Query().Get("job_id") {
 				state.Processes = append(state.Processes, *p)
@@ -174,6 +177,12 @@ func (c *cluster) query(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	var result []map[string]any
+	if strings.Contains(query, "job_id:nccl_wait_ended_seconds:max") && c.longest > 0 {
+		result = append(result, map[string]any{"value": []any{1, strconv.FormatFloat(c.longest.Seconds(), 'f', -1, 64)}, "metric": map[string]string{}})
+	}
+	if strings.Contains(query, "job_id:nccl_launch_pause_seconds:max") && c.pause > 0 {
+		result = append(result, map[string]any{"value": []any{1, strconv.FormatFloat(c.pause.Seconds(), 'f', -1, 64)}, "metric": map[string]string{}})
+	}
 	for i, p := range c.processes {
 		n := i / ranksPerNode
 		if strings.Contains(query, "unless") != c.dead[n] && !strings.Contains(query, "nccl_comm_info") || !strings.Contains(query, jobID) && !strings.Contains(query, `!=""`) {

@@ -37,6 +37,7 @@ func Command(k *kingpin.Application) (*kingpin.CmdClause, func(context.Context, 
 	s := &server{
 		web:        kingpinflag.AddFlags(cmd, DefaultAddress),
 		file:       cmd.Flag("config.file", "Configuration file. All of it is optional.").Default("").String(),
+		enabled:    cmd.Flag("web.enable-lifecycle", "Let POST /-/reload read the configuration again. Whoever reaches the analyzer may then; SIGHUP always does.").Default("false").Bool(),
 		check:      cmd.Flag("config.check", "Check the configuration and exit.").Default("false").Bool(),
 		prometheus: cmd.Flag("prometheus.url", "Prometheus, or any server with its query API. Overrides the configuration file.").Default("").String(),
 		alerts:     cmd.Flag("alertmanager.url", "Alertmanager to post verdicts to. Repeat for each peer of a cluster. Overrides the configuration file.").Strings(),
@@ -50,7 +51,17 @@ type server struct {
 	web                                 *web.FlagConfig
 	file, prometheus, external, storage *string
 	alerts                              *[]string
-	check                               *bool
+	check, enabled                      *bool
+}
+
+// lifecycle lets requests through that change how the analyzer runs, where that is allowed.
+func (s *server) lifecycle(next http.Handler) http.Handler {
+	if *s.enabled {
+		return next
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, "switched off; start with --web.enable-lifecycle, or send SIGHUP", http.StatusForbidden)
+	})
 }
 
 // load reads the configuration file and lets flags override it.
@@ -108,8 +119,8 @@ func (s *server) serve(ctx context.Context, cfg *config.Config, logger *slog.Log
 
 	mux := http.NewServeMux()
 	mux.Handle("/", a.Handler())
-	mux.Handle("POST /-/reload", reloader)
-	srv := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
+	mux.Handle("POST /-/reload", http.NewCrossOriginProtection().Handler(s.lifecycle(reloader)))
+	srv := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute}
 
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

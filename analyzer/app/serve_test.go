@@ -7,6 +7,7 @@ import (
 	"context"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -69,7 +70,7 @@ func TestServe(t *testing.T) {
 	}
 	config := file(t, "notify: {alert_name: Found}")
 	run := command(t, "--web.listen-address="+address, "--prometheus.url="+c.prometheus.URL, "--alertmanager.url="+am.server.URL,
-		"--config.file="+config, "--storage.path="+t.TempDir())
+		"--config.file="+config, "--web.enable-lifecycle", "--storage.path="+t.TempDir())
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	done := make(chan int, 1)
@@ -110,6 +111,16 @@ func TestServe(t *testing.T) {
 	cancel()
 	if code := <-done; code != 0 {
 		t.Errorf("status %d", code)
+	}
+}
+
+func TestReloadIsOffByDefault(t *testing.T) {
+	off, reloaded := false, false
+	w := httptest.NewRecorder()
+	(&server{enabled: &off}).lifecycle(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { reloaded = true })).
+		ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/-/reload", nil))
+	if w.Code != http.StatusForbidden || reloaded {
+		t.Errorf("status %d, reloaded: %v", w.Code, reloaded)
 	}
 }
 

@@ -13,15 +13,15 @@ import (
 	"github.com/culprit-project/culprit/analyzer/webhook"
 )
 
-// triggers gives what a notification's alerts mean. Our own verdicts, should a route send them back, and alerts that
+// Triggers gives what a notification's alerts mean. Our own verdicts, should a route send them back, and alerts that
 // tell no job are no triggers; ignored counts the latter.
-func triggers(alerts []webhook.Alert, labels config.Labels) (out []incident.Trigger, ignored int) {
+func Triggers(alerts []webhook.Alert, labels config.Labels, now time.Time) (out []incident.Trigger, ignored int) {
 	for i := range alerts {
 		a := &alerts[i]
 		if a.Labels["culprit"] == "verdict" {
 			continue
 		}
-		t, ok := trigger(a, labels)
+		t, ok := trigger(a, labels, now)
 		if !ok {
 			ignored++
 			continue
@@ -31,7 +31,7 @@ func triggers(alerts []webhook.Alert, labels config.Labels) (out []incident.Trig
 	return out, ignored
 }
 
-func trigger(a *webhook.Alert, labels config.Labels) (incident.Trigger, bool) {
+func trigger(a *webhook.Alert, labels config.Labels, now time.Time) (incident.Trigger, bool) {
 	t := incident.Trigger{
 		Key:       a.Fingerprint,
 		Name:      a.Labels["alertname"],
@@ -51,7 +51,7 @@ func trigger(a *webhook.Alert, labels config.Labels) (incident.Trigger, bool) {
 		t.Rank = rank
 	}
 	if t.StartedAt.IsZero() {
-		t.StartedAt = time.Now()
+		t.StartedAt = now
 	}
 	if a.Status == webhook.Resolved {
 		ended := a.EndsAt

@@ -27,6 +27,7 @@ import (
 	"github.com/culprit-project/culprit/analyzer/notify"
 	"github.com/culprit-project/culprit/analyzer/rca"
 	"github.com/culprit-project/culprit/analyzer/webhook"
+	"github.com/culprit-project/culprit/trace"
 	"github.com/culprit-project/culprit/trace/nodeapi"
 )
 
@@ -39,10 +40,13 @@ func TestHostLost(t *testing.T) {
 			p.Flows = nil
 		}
 	})
-	c.nodes[2].server.CloseClientConnections()
-	c.nodes[2].server.Close()
-	c.change(func() { c.dead[2] = true })
-	a := start(t, quick(c, am), "")
+	c.change(func() {
+		c.nodes[2].broken = func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
+		c.dead[2] = true
+	})
+	cfg := quick(c, am)
+	cfg.Exporters.Timeout = model.Duration(100 * time.Millisecond)
+	a := start(t, cfg, "")
 	a.push(0, trouble("NCCLStall", "rank", "0"))
 	eventually(t, "a verdict that pages", func() bool { return len(am.verdicts()) > 0 })
 	inc := a.incidents()[0]
@@ -59,6 +63,25 @@ func TestHostLost(t *testing.T) {
 		if p.Labels["host"] != "node-2" {
 			t.Errorf("page's labels are %v", p.Labels)
 		}
+	}
+}
+
+// A host that refuses the connection is up and runs no exporter: its ranks are suspects, and nobody is paged for a lost host (D9).
+func TestHostWithoutExporter(t *testing.T) {
+	c, am := newCluster(t, 4), newAlertmanager(t)
+	c.hang(5, nodeapi.ProcessSleep)
+	c.nodes[2].server.CloseClientConnections()
+	c.nodes[2].server.Close()
+	c.change(func() { c.dead[2] = true })
+	a := start(t, quick(c, am), "")
+	a.push(0, trouble("NCCLStall", "rank", "0"))
+	eventually(t, "several analyses", func() bool { list := a.incidents(); return len(list) == 1 && list[0].Count >= 3 })
+	v := a.incidents()[0].Verdict
+	if v.Cause == rca.CauseHostLost || v.Page || !strings.Contains(v.Summary, "node-2") {
+		t.Errorf("verdict is %+v", v)
+	}
+	if len(am.verdicts()) > 0 {
+		t.Errorf("paged: %+v", am.verdicts())
 	}
 }
 
@@ -110,13 +133,16 @@ func TestPrometheusDown(t *testing.T) {
 	}
 }
 
-// With Prometheus down from the start, the trigger's own instance can be asked.
+// With Prometheus down from the start, the trigger's own instance can be asked, if it is configured.
 func TestPrometheusNeverSeen(t *testing.T) {
 	c, am := newCluster(t, 1), newAlertmanager(t)
 	c.hang(1, nodeapi.ProcessStopped)
 	c.change(func() { c.down = true })
-	a := start(t, quick(c, am), "")
-	a.push(0, trouble("NCCLStall", "instance", strings.TrimPrefix(c.nodes[0].server.URL, "http://")))
+	instance := strings.TrimPrefix(c.nodes[0].server.URL, "http://")
+	cfg := quick(c, am)
+	cfg.Exporters.Instances = []string{instance}
+	a := start(t, cfg, "")
+	a.push(0, trouble("NCCLStall", "instance", instance))
 	eventually(t, "the page", func() bool { return len(am.verdicts()) == 1 })
 }
 
@@ -149,6 +175,139 @@ func TestHealthyJob(t *testing.T) {
 	}
 	c.hang(3, nodeapi.ProcessStopped)
 	eventually(t, "the page", func() bool { return len(am.verdicts()) == 1 })
+}
+
+// TestPatience: a process that lives and has not called warns at once and pages when it has stayed away for longer than the job's
+// own waits explain; one that is gone or stopped pages at once.
+func TestPatience(t *testing.T) {
+	for _, tc := range []struct {
+		name          string
+		state         nodeapi.ProcessState
+		longest       time.Duration // Wait of the job that ended by itself.
+		waited        time.Duration
+		page, warning bool
+	}{
+		{"away for 5 s", nodeapi.ProcessSleep, 0, 5 * time.Second, false, true},
+		{"away for 29 s", nodeapi.ProcessSleep, 0, 29 * time.Second, false, true},
+		{"away for 31 s", nodeapi.ProcessSleep, 0, 31 * time.Second, true, false},
+		{"away for 31 s where evaluations take 40 s", nodeapi.ProcessSleep, 40 * time.Second, 31 * time.Second, false, true},
+		{"away for 81 s where evaluations take 40 s", nodeapi.ProcessSleep, 40 * time.Second, 81 * time.Second, true, false},
+		{"away for 11 min where somebody once waited for an hour", nodeapi.ProcessSleep, time.Hour, 11 * time.Minute, true, false},
+		{"stopped", nodeapi.ProcessStopped, 0, 5 * time.Second, true, false},
+		{"stopped where evaluations take 40 s", nodeapi.ProcessStopped, 40 * time.Second, 5 * time.Second, true, false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			c, am := newCluster(t, 2), newAlertmanager(t)
+			c.longest, c.later = tc.longest, tc.waited-5*time.Second
+			c.hang(3, tc.state)
+			a := start(t, quick(c, am), "")
+			a.push(0, trouble("CulpritJobStalled"))
+			eventually(t, "an alert", func() bool { return len(am.verdicts()) == 1 })
+			alert := am.verdicts()[0]
+			if page := alert.Labels["alertname"] == "CulpritFound" && alert.Labels["culprit"] == "verdict"; page != tc.page {
+				t.Errorf("pages: %t, want %t; labels %v", page, tc.page, alert.Labels)
+			}
+			if warning := alert.Labels["alertname"] == "CulpritSuspected" && alert.Labels["culprit"] == "suspect"; warning != tc.warning {
+				t.Errorf("warns: %t, want %t; labels %v", warning, tc.warning, alert.Labels)
+			}
+			if alert.Labels["rank"] != "3" {
+				t.Errorf("names rank %q, want 3", alert.Labels["rank"])
+			}
+		})
+	}
+}
+
+// blind has all ranks call the same operation, of which nothing tells the end.
+func (c *cluster) blind(writes float64) {
+	for _, p := range c.processes {
+		waits(p, -1)
+		p.Identity.Capabilities = trace.CapCommIdentity | trace.CapAPIEvents
+		p.Flows, p.Kernel.WriteBytesPerSec = nil, writes
+		o := &p.Ops[0]
+		o.Flags, o.State, o.EnteredNS, o.FirstStepNS, o.LastProgressNS, o.KernelStarted = trace.OpNoCompletion, trace.OpEnqueued, 0, 0, 0, 0
+	}
+}
+
+// TestPatienceWithoutAName: all have called alike and nothing shows an end. That pages as unknown once it has lasted for longer than a
+// living rank may stay away, or than the job's own pauses; until then, and while bytes move, nobody is told.
+func TestPatienceWithoutAName(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		pause  time.Duration
+		waited time.Duration
+		writes float64
+		page   bool
+	}{
+		{"29 s", 0, 29 * time.Second, 0, false},
+		{"31 s", 0, 31 * time.Second, 0, true},
+		{"31 s where nobody calls for 40 s now and then", 40 * time.Second, 31 * time.Second, 0, false},
+		{"31 s, and all write to storage", 0, 31 * time.Second, 50e6, false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			c, am := newCluster(t, 2), newAlertmanager(t)
+			c.pause, c.later = tc.pause, tc.waited-5*time.Second
+			c.blind(tc.writes)
+			a := start(t, quick(c, am), "")
+			a.push(0, trouble("CulpritLaunchesStopped"))
+			var v *rca.Verdict
+			eventually(t, "a verdict", func() bool {
+				list := a.incidents()
+				if len(list) == 1 {
+					v = list[0].Verdict
+				}
+				return v != nil
+			})
+			if v.Class != rca.Unknown || len(v.Culprits) > 0 || v.Page != tc.page || !strings.Contains(v.Action, "py-spy") {
+				t.Errorf("verdict %+v", v)
+			}
+			if !tc.page {
+				if alerts := am.verdicts(); len(alerts) > 0 {
+					t.Errorf("alerts %+v", alerts)
+				}
+				return
+			}
+			eventually(t, "the page", func() bool { return len(am.verdicts()) == 1 })
+			if l := am.verdicts()[0].Labels; l["alertname"] != "CulpritFound" || l["class"] != "unknown" || l["rank"] != "" || l["host"] != "" {
+				t.Errorf("page %v", l)
+			}
+		})
+	}
+}
+
+// TestPatienceEnds: the warning becomes a page when the wait goes on, and ends with the wait when it does not.
+func TestPatienceEnds(t *testing.T) {
+	for _, comes := range []bool{false, true} {
+		t.Run(fmt.Sprintf("comes %t", comes), func(t *testing.T) {
+			c, am := newCluster(t, 2), newAlertmanager(t)
+			c.hang(3, nodeapi.ProcessSleep)
+			a := start(t, quick(c, am), "")
+			stall := trouble("CulpritJobStalled")
+			a.push(0, stall)
+			named := func(name string) func() bool {
+				return func() bool {
+					v := am.verdicts()
+					return len(v) == 1 && v[0].Labels["alertname"] == name
+				}
+			}
+			eventually(t, "the warning", named("CulpritSuspected"))
+			if !comes {
+				c.change(func() { c.later = 30 * time.Second })
+				eventually(t, "the page in place of the warning", named("CulpritFound"))
+				return
+			}
+			c.change(func() {
+				for i, p := range c.processes {
+					*p = *healthy(i, len(c.processes), p.Host)
+				}
+			})
+			eventually(t, "the end of the warning", func() bool { return len(am.verdicts()) == 0 })
+			for _, old := range am.history {
+				if old.Labels["alertname"] == "CulpritFound" {
+					t.Errorf("paged for a wait that ended: %v", old.Labels)
+				}
+			}
+		})
+	}
 }
 
 // A culprit that changes: the old page ends, the incident stays.

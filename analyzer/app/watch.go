@@ -75,7 +75,7 @@ func (a *App) catchUp(ctx context.Context) bool {
 	if !ok {
 		return len(a.sender.Clients()) == 0
 	}
-	found, _ := triggers(listed(list), a.current.Load().config.Labels)
+	found, _ := Triggers(listed(list), a.current.Load().config.Labels, time.Now())
 	byJob := map[string][]incident.Trigger{}
 	for _, t := range found {
 		byJob[t.JobID] = append(byJob[t.JobID], t)
@@ -93,7 +93,7 @@ func (a *App) fetchRest(ctx context.Context, r refill) {
 	if !ok {
 		return
 	}
-	found, _ := triggers(listed(list), a.current.Load().config.Labels)
+	found, _ := Triggers(listed(list), a.current.Load().config.Labels, time.Now())
 	if err := a.incidents.Receive(found); err != nil {
 		a.logger.Warn("rest of a truncated notification not taken", "err", err)
 	}

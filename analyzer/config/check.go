@@ -47,9 +47,10 @@ func (c *Config) checkTemplates(p *problems) {
 
 func (c *Config) checkPrometheus(p *problems) {
 	for name, q := range map[string]string{
-		"processes": c.Prometheus.Queries.Processes, "comms": c.Prometheus.Queries.Comms,
+		"processes": c.Prometheus.Queries.Processes, "comms": c.Prometheus.Queries.Comms, "up": c.Prometheus.Queries.Up, "exporters": c.Prometheus.Queries.Exporters,
 		"ages": c.Prometheus.Queries.Ages, "stalled": c.Prometheus.Queries.Stalled, "calls": c.Prometheus.Queries.Calls, "started": c.Prometheus.Queries.Started, "completed": c.Prometheus.Queries.Completed,
 		"pace": c.Prometheus.Queries.Pace, "waits": c.Prometheus.Queries.Waits, "kernels": c.Prometheus.Queries.Kernels,
+		"longest_wait": c.Prometheus.Queries.LongestWait, "longest_pause": c.Prometheus.Queries.LongestPause,
 	} {
 		if _, err := Query(q, `x="y"`); err != nil {
 			p.add("prometheus.queries.%s: %w", name, err)
@@ -86,7 +87,7 @@ func (c *Config) checkLimits(p *problems) {
 		"alertmanager.timeout":        c.Alertmanager.Timeout, "alertmanager.poll_interval": c.Alertmanager.PollInterval,
 		"exporters.timeout": c.Exporters.Timeout, "exporters.history_timeout": c.Exporters.HistoryTimeout, "analysis.deadline": c.Analysis.Deadline, "analysis.history": c.Analysis.History,
 		"incidents.retry_min": c.Incidents.RetryMin, "incidents.retry_max": c.Incidents.RetryMax,
-		"incidents.recheck": c.Incidents.Recheck, "incidents.passive_ttl": c.Incidents.PassiveTTL,
+		"incidents.recheck": c.Incidents.Recheck, "incidents.look_back": c.Incidents.LookBack, "incidents.passive_ttl": c.Incidents.PassiveTTL,
 		"incidents.silent": c.Incidents.Silent, "notify.resend_interval": c.Notify.Resend, "stacks.timeout": c.Stacks.Timeout,
 	} {
 		if d <= 0 {
@@ -101,8 +102,34 @@ func (c *Config) checkLimits(p *problems) {
 			p.add("%s: must be at least 1", name)
 		}
 	}
-	if c.Notify.AlertName == "" {
-		p.add("notify.alert_name: must not be empty")
+	for name, n := range map[string]int64{"prometheus.max_bytes": c.Prometheus.MaxBytes, "exporters.max_bytes": c.Exporters.MaxBytes} {
+		if n < 1 {
+			p.add("%s: must be at least 1", name)
+		}
+	}
+	if c.Exporters.Retries < 0 {
+		p.add("exporters.retries: must not be below 0")
+	}
+	for name, n := range map[string]int{"incidents.history": c.Incidents.History, "analysis.all_nodes_up_to": c.Analysis.AllNodesUpTo} {
+		if n < 0 {
+			p.add("%s: must not be below 0", name)
+		}
+	}
+	for name, d := range map[string]model.Duration{
+		"analysis.confirm_after": c.Analysis.ConfirmAfter, "analysis.hang_after": c.Analysis.HangAfter,
+		"incidents.grace": c.Incidents.Grace, "incidents.lost_triggers": c.Incidents.LostTriggers,
+	} {
+		if d < 0 {
+			p.add("%s: must not be below 0", name)
+		}
+	}
+	for name, alert := range map[string]string{"alert_name": c.Notify.AlertName, "warning_name": c.Notify.Warning} {
+		if alert == "" {
+			p.add("notify.%s: must not be empty", name)
+		}
+	}
+	if patience := c.Analysis.Patience; patience.AtLeast < 0 || patience.Factor < 0 || patience.AtMost < patience.AtLeast {
+		p.add("analysis.patience: wants 0 <= at_least <= at_most and a factor of at least 0")
 	}
 	if c.Incidents.RetryMax < c.Incidents.RetryMin {
 		p.add("incidents.retry_max: is below retry_min")

@@ -45,7 +45,8 @@ type Config struct {
 type Prometheus struct {
 	URL        string                      `yaml:"url"`
 	HTTPConfig promconfig.HTTPClientConfig `yaml:"http_config"`
-	Timeout    model.Duration              `yaml:"timeout"` // Of one query.
+	Timeout    model.Duration              `yaml:"timeout"`   // Of one query.
+	MaxBytes   int64                       `yaml:"max_bytes"` // Of one answer, unpacked.
 	// Lookback is how far back a process that is scraped no more still counts as part of its job.
 	Lookback model.Duration `yaml:"lookback"`
 	// RefreshInterval is how often the membership of all jobs is read ahead, for when Prometheus is down in need.
@@ -56,10 +57,13 @@ type Prometheus struct {
 }
 
 // Queries are the PromQL selectors, to be overridden where names are relabelled. Each is a template over .Selector,
-// the label matchers without braces; Waits and Kernels over .Offset, too, which is empty or an offset modifier.
+// the label matchers without braces; Waits and Kernels over .Offset, too, which is empty or an offset modifier, and
+// LongestWait and LongestPause over .Window, a duration.
 type Queries struct {
 	Processes string `yaml:"processes"` // Gives nccl_process_info.
 	Comms     string `yaml:"comms"`     // Gives nccl_comm_info.
+	Up        string `yaml:"up"`        // Gives nccl_process_up.
+	Exporters string `yaml:"exporters"` // Gives a series of each exporter that is scraped, with its label instance.
 	Ages      string `yaml:"ages"`      // Gives nccl_op_age_seconds.
 	Stalled   string `yaml:"stalled"`   // Gives nccl_stall_seconds.
 	Calls     string `yaml:"calls"`     // Gives nccl_call_open_seconds.
@@ -68,6 +72,10 @@ type Queries struct {
 	Pace      string `yaml:"pace"`      // Gives how many operations a rank completes per second, one value for the job.
 	Waits     string `yaml:"waits"`     // Gives how much each rank (label rank) waits for what (label reason), per second.
 	Kernels   string `yaml:"kernels"`   // Gives how long each rank is in which kernels (label function), per second.
+	// LongestWait gives the longest wait of a job within Window that ended by itself, in seconds, one value for the job.
+	LongestWait string `yaml:"longest_wait"`
+	// LongestPause gives the longest time within Window in which no rank of a job called anything, and which ended, in the same way.
+	LongestPause string `yaml:"longest_pause"`
 }
 
 // Alertmanager is where verdicts are posted and triggers are looked up. Every URL is one peer of a cluster: all get
@@ -83,7 +91,9 @@ type Alertmanager struct {
 // Exporters says how to reach culprit-exporter on the nodes.
 type Exporters struct {
 	// Address is a template over the labels of nccl_process_info that gives an exporter's base URL.
-	Address    string                      `yaml:"address"`
+	Address string `yaml:"address"`
+	// Instances are those that a trigger may name although Prometheus does not scrape them: all that can be asked without it.
+	Instances  []string                    `yaml:"instances"`
 	HTTPConfig promconfig.HTTPClientConfig `yaml:"http_config"`
 	Timeout    model.Duration              `yaml:"timeout"` // Of one request for present state.
 	// HistoryTimeout is that of one for finished work, which can be tens of megabytes.
@@ -111,6 +121,8 @@ type Analysis struct {
 	// ConfirmAfter is how long after the first look the accused and those that wait for them are looked at again before
 	// a hang pages. 0: not.
 	ConfirmAfter model.Duration `yaml:"confirm_after"`
+	// Patience is how long a culprit may stay away that lives and has not called what its peers wait in, before it pages.
+	Patience Patience `yaml:"patience"`
 	// HangTriggers matches the names of triggers that tell of a standstill. While only such fire, a job that moves is
 	// not searched for slowness: it has just got over what stopped it.
 	HangTriggers string `yaml:"hang_triggers"`
@@ -143,6 +155,14 @@ type Analysis struct {
 	operators    *holmes.Model
 }
 
+// Patience is Factor times the longest wait of the job that ended by itself, within AtLeast and AtMost. Until then a
+// verdict warns (see Notify.Warning) and does not page.
+type Patience struct {
+	AtLeast model.Duration `yaml:"at_least"`
+	Factor  float64        `yaml:"factor"`
+	AtMost  model.Duration `yaml:"at_most"`
+}
+
 // Incidents bounds the life of incidents.
 type Incidents struct {
 	MaxOpen      int            `yaml:"max_open"`      // Further jobs' triggers are answered with 503.
@@ -151,6 +171,7 @@ type Incidents struct {
 	RetryMin     model.Duration `yaml:"retry_min"`     // First re-analysis of an incomplete or unalarming verdict.
 	RetryMax     model.Duration `yaml:"retry_max"`     // Its backoff's end.
 	Recheck      model.Duration `yaml:"recheck"`       // Re-analysis of a complete verdict that pages.
+	LookBack     model.Duration `yaml:"look_back"`     // Between two analyses that fetch finished work.
 	PassiveTTL   model.Duration `yaml:"passive_ttl"`   // How long a request through the API keeps its incident open.
 	LostTriggers model.Duration `yaml:"lost_triggers"` // A trigger missing from Alertmanager for so long has ended.
 	Silent       model.Duration `yaml:"silent"`        // A trigger not heard of for so long has ended, without Alertmanager to ask.
@@ -158,7 +179,9 @@ type Incidents struct {
 
 // Notify shapes the alert that a verdict becomes.
 type Notify struct {
-	AlertName string            `yaml:"alert_name"`
+	AlertName string `yaml:"alert_name"`
+	// Warning is the name of the alert while a verdict does not page yet (see Analysis.Patience).
+	Warning   string            `yaml:"warning_name"`
 	Labels    map[string]string `yaml:"labels"` // Added to each alert.
 	Severity  Severity          `yaml:"severity"`
 	Resend    model.Duration    `yaml:"resend_interval"`
@@ -170,6 +193,7 @@ type Severity struct {
 	Hang    string `yaml:"hang"`
 	Slow    string `yaml:"slow"`
 	Unknown string `yaml:"unknown"`
+	Warning string `yaml:"warning"` // Of a verdict that does not page yet.
 }
 
 // Stacks says where Python stacks of a job's processes are fetched on a trigger (M11).
@@ -188,19 +212,24 @@ func Default() *Config {
 		Prometheus: Prometheus{
 			HTTPConfig:      promconfig.DefaultHTTPClientConfig,
 			Timeout:         model.Duration(5 * time.Second),
+			MaxBytes:        256 << 20,
 			Lookback:        model.Duration(10 * time.Minute),
 			RefreshInterval: model.Duration(time.Minute),
 			Queries: Queries{
-				Processes: "nccl_process_info{ {{- .Selector -}} }",
-				Comms:     "nccl_comm_info{ {{- .Selector -}} }",
-				Ages:      "nccl_op_age_seconds{ {{- .Selector -}} }",
-				Stalled:   "nccl_stall_seconds{ {{- .Selector -}} }",
-				Calls:     "nccl_call_open_seconds{ {{- .Selector -}} }",
-				Started:   "nccl_ops_started_total{ {{- .Selector -}} }",
-				Completed: "nccl_ops_completed_total{ {{- .Selector -}} }",
-				Pace:      "avg(sum by (rank) (rate(nccl_function_ops_total{ {{- .Selector -}} }[1m])))",
-				Waits:     "sum by (rank, reason) (rate(nccl_wait_seconds_total{ {{- .Selector -}} }[1m] {{- .Offset -}} ))",
-				Kernels:   "sum by (rank, function) (rate(nccl_kernel_seconds_total{ {{- .Selector -}} }[1m] {{- .Offset -}} ))",
+				Processes:    "nccl_process_info{ {{- .Selector -}} }",
+				Comms:        "nccl_comm_info{ {{- .Selector -}} }",
+				Up:           "nccl_process_up{ {{- .Selector -}} }",
+				Exporters:    "culprit_exporter_build_info{ {{- .Selector -}} }",
+				Ages:         "nccl_op_age_seconds{ {{- .Selector -}} }",
+				Stalled:      "nccl_stall_seconds{ {{- .Selector -}} }",
+				Calls:        "nccl_call_open_seconds{ {{- .Selector -}} }",
+				Started:      "nccl_ops_started_total{ {{- .Selector -}} }",
+				Completed:    "nccl_ops_completed_total{ {{- .Selector -}} }",
+				Pace:         "avg(sum by (rank) (rate(nccl_function_ops_total{ {{- .Selector -}} }[1m])))",
+				Waits:        "sum by (rank, reason) (rate(nccl_wait_seconds_total{ {{- .Selector -}} }[1m] {{- .Offset -}} ))",
+				Kernels:      "sum by (rank, function) (rate(nccl_kernel_seconds_total{ {{- .Selector -}} }[1m] {{- .Offset -}} ))",
+				LongestWait:  "max(max_over_time(job_id:nccl_wait_ended_seconds:max{ {{- .Selector -}} }[{{ .Window }}]))",
+				LongestPause: "max(max_over_time(job_id:nccl_launch_pause_seconds:max{ {{- .Selector -}} }[{{ .Window }}]))",
 			},
 			NodeEvidence: defaultNodeEvidence(),
 		},
@@ -211,18 +240,20 @@ func Default() *Config {
 		},
 		Exporters: Exporters{
 			Address:        "http://{{ .instance }}",
+			Instances:      []string{},
 			HTTPConfig:     promconfig.DefaultHTTPClientConfig,
 			Timeout:        model.Duration(2 * time.Second),
 			HistoryTimeout: model.Duration(10 * time.Second),
 			Retries:        1,
 			Concurrency:    64,
-			MaxBytes:       256 << 20,
+			MaxBytes:       64 << 20,
 		},
 		Labels: Labels{JobID: "job_id", Rank: "rank", Comm: "comm", Instance: "instance"},
 		Analysis: Analysis{
 			AllNodesUpTo: 64,
-			HangTriggers: "CulpritJobStalled|CulpritNoOperationCompleted|CulpritOperationTooOld|CulpritProcessVanished|CulpritCallBlocked",
+			HangTriggers: "CulpritJobStalled|CulpritNoOperationCompleted|CulpritOperationTooOld|CulpritProcessVanished|CulpritCallBlocked|CulpritLaunchesStopped",
 			ConfirmAfter: model.Duration(300 * time.Millisecond),
+			Patience:     Patience{AtLeast: model.Duration(30 * time.Second), Factor: 2, AtMost: model.Duration(10 * time.Minute)},
 			History:      model.Duration(5 * time.Minute),
 			Deadline:     model.Duration(30 * time.Second),
 			Workers:      4,
@@ -232,15 +263,17 @@ func Default() *Config {
 			History:      500,
 			Grace:        model.Duration(15 * time.Second),
 			RetryMin:     model.Duration(time.Second),
-			RetryMax:     model.Duration(15 * time.Second),
+			RetryMax:     model.Duration(3 * time.Second),
 			Recheck:      model.Duration(time.Minute),
+			LookBack:     model.Duration(15 * time.Second),
 			PassiveTTL:   model.Duration(2 * time.Minute),
 			LostTriggers: model.Duration(90 * time.Second),
 			Silent:       model.Duration(6 * time.Hour),
 		},
 		Notify: Notify{
 			AlertName: "CulpritFound",
-			Severity:  Severity{Hang: "critical", Slow: "warning", Unknown: "warning"},
+			Warning:   "CulpritSuspected",
+			Severity:  Severity{Hang: "critical", Slow: "warning", Unknown: "warning", Warning: "warning"},
 			Resend:    model.Duration(time.Minute),
 			MaxAlerts: 8,
 		},
@@ -312,30 +345,60 @@ func Parse(text []byte) (*Config, error) {
 }
 
 // Query fills a query template with label matchers.
-func Query(text, selector string) (string, error) { return QueryBefore(text, selector, 0) }
+func Query(text, selector string) (string, error) { return fill(text, queryFields{Selector: selector}) }
 
 // QueryBefore fills a query template with label matchers, for a time so long ago.
 func QueryBefore(text, selector string, ago time.Duration) (string, error) {
+	f := queryFields{Selector: selector}
+	if ago > 0 {
+		f.Offset = " offset " + model.Duration(ago).String()
+	}
+	return fill(text, f)
+}
+
+// QueryOver fills a query template with label matchers and a range of time that ends now.
+func QueryOver(text, selector string, window time.Duration) (string, error) {
+	return fill(text, queryFields{Selector: selector, Window: model.Duration(window.Truncate(time.Second)).String()})
+}
+
+type queryFields struct{ Selector, Offset, Window string }
+
+func fill(text string, fields queryFields) (string, error) {
 	t, err := template.New("query").Option("missingkey=error").Parse(text)
 	if err != nil {
 		return "", err
 	}
 	var b strings.Builder
-	offset := ""
-	if ago > 0 {
-		offset = " offset " + model.Duration(ago).String()
-	}
-	if err := t.Execute(&b, struct{ Selector, Offset string }{selector, offset}); err != nil {
+	if err := t.Execute(&b, fields); err != nil {
 		return "", err
 	}
 	return b.String(), nil
 }
 
+// addressPattern is what a label may put into an address: names and numbers of hosts and ports. A process chooses some of its
+// labels, and must not choose what is asked for, nor from whom by more than its name. The instance is Prometheus's: behind a
+// proxy it may have a path.
+var (
+	addressPattern  = regexp.MustCompile(`^[A-Za-z0-9_.:\[\]-]*$`)
+	instancePattern = regexp.MustCompile(`^[A-Za-z0-9_.:\[\]-]*(/[A-Za-z0-9_-][A-Za-z0-9_.-]*)*$`)
+)
+
+// AddressLabels leaves only labels that can be part of an address.
+func AddressLabels(labels map[string]string) map[string]string {
+	out := make(map[string]string, len(labels))
+	for name, value := range labels {
+		if addressPattern.MatchString(value) || name == "instance" && instancePattern.MatchString(value) {
+			out[name] = value
+		}
+	}
+	return out
+}
+
 // BaseURL gives the exporter's address from a process's labels.
 func (e *Exporters) BaseURL(labels map[string]string) (string, error) {
 	var b strings.Builder
-	if err := e.address.Execute(&b, labels); err != nil {
-		return "", fmt.Errorf("filling exporters.address: %w", err)
+	if err := e.address.Execute(&b, AddressLabels(labels)); err != nil {
+		return "", fmt.Errorf("filling exporters.address (labels that are no part of an address are left out): %w", err)
 	}
 	if err := checkURL(b.String()); err != nil {
 		return "", fmt.Errorf("filling exporters.address: %w", err)

@@ -75,7 +75,7 @@ func TestExample(t *testing.T) {
 		t.Errorf("the example does not show the defaults (-default +example):\n%s", diff)
 	}
 	if got, want := c.Analysis.Options(), (rca.Options{
-		HangAfter: 2 * time.Second, StorageBytesPerSec: 1 << 20, FirstOps: 1, FirstStepIdle: 2 * time.Minute,
+		HangAfter: 2 * time.Second, StorageBytesPerSec: 1 << 20, FirstOps: 1, FirstStepIdle: 5 * time.Minute,
 		FirstStepLimit: 20 * time.Minute, BusyCores: 0.5, IrregularFactor: 1.1, Alpha: 0.4, Beta: 0.6, Theta: 3,
 		LateAfter: time.Second, PageConfidence: 0.5,
 	}); got != want {
@@ -177,6 +177,31 @@ func TestFilesOfTheAnalysis(t *testing.T) {
 	} {
 		if _, err := Load(write("bad.yml", text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", text, err, want)
+		}
+	}
+}
+
+// A host's name does not end the string that it stands in.
+func TestHostsStayInTheirString(t *testing.T) {
+	hosts := []string{`a"} or vector(1) or x{y=~"`, "b.c", `d\`, "e'} or x{'", "f`", "g\nh"}
+	for _, quote := range []string{`"`, "'"} {
+		q := FactQuery{Query: "up{host=~" + quote + "{{ .Hosts }}" + quote + "}", Component: "gpu", Kind: "xid", Host: "host"}
+		text, err := q.Fill(hosts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		inner, found := strings.CutPrefix(text, "up{host=~"+quote)
+		inner, closed := strings.CutSuffix(inner, quote+"}")
+		for i := 0; i < len(inner); i++ {
+			if inner[i] == '\\' {
+				i++ // Whatever it is, it is escaped.
+			} else if inner[i] == quote[0] {
+				t.Errorf("the string ends within %s", text)
+				break
+			}
+		}
+		if !found || !closed || strings.Contains(inner, "\n") || !strings.Contains(inner, `b\\.c`) {
+			t.Errorf("the query is %s", text)
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"strconv"
 	"strings"
 	"text/template"
 )
@@ -77,8 +78,10 @@ func (q *FactQuery) Fill(hosts []string) (string, error) {
 	}
 	quoted := make([]string, len(hosts))
 	for i, h := range hosts {
-		// Twice: for the regular expression, and for the string of PromQL that it stands in.
-		quoted[i] = strings.ReplaceAll(regexp.QuoteMeta(h), `\`, `\\`)
+		// For the regular expression, and for the string of PromQL that it stands in. What could end that string stands for any
+		// character: which quotes it has is up to whoever configured it.
+		text := strconv.Quote(strings.NewReplacer(`"`, ".", "'", ".", "`", ".").Replace(regexp.QuoteMeta(h)))
+		quoted[i] = text[1 : len(text)-1]
 	}
 	var b strings.Builder
 	if err := t.Execute(&b, struct{ Hosts string }{strings.Join(quoted, "|")}); err != nil {

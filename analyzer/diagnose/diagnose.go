@@ -11,6 +11,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/culprit-project/culprit/analyzer/clock"
 	"github.com/culprit-project/culprit/analyzer/config"
 	"github.com/culprit-project/culprit/analyzer/evidence"
 	"github.com/culprit-project/culprit/analyzer/incident"
@@ -31,6 +32,9 @@ type Diagnoser struct {
 	Config   config.Analysis
 	Stacks   Stacks // Nil: none are taken.
 	Logger   *slog.Logger
+	Clock    clock.Clock
+	// Engine gives the verdict on evidence; nil: engine.Analyze.
+	Engine func(rca.Evidence, rca.Options) rca.Verdict
 }
 
 // Diagnose implements incident.Analyze.
@@ -41,12 +45,13 @@ func (d *Diagnoser) Diagnose(ctx context.Context, req incident.Request) (inciden
 	if err != nil {
 		return incident.Outcome{}, err
 	}
+	defer s.Close()
 	lookedBack := false
 	ev, v := d.search(ctx, s, req)
 	if d.accusesOfHang(&v) && d.Config.ConfirmAfter > 0 {
 		ev, v = d.confirm(ctx, s, v)
 	}
-	if span := d.history(&req, time.Now()); span > 0 && d.wantsPast(&req, &v) {
+	if span := settledPast(d.history(&req, d.Clock.Now()), s.Age()); span > 0 && !req.PresentOnly && d.wantsPast(&req, &v) {
 		lookedBack = true
 		ev, v = d.lookBack(ctx, s, &req, span)
 	}
@@ -54,13 +59,22 @@ func (d *Diagnoser) Diagnose(ctx context.Context, req incident.Request) (inciden
 	if d.Stacks != nil && v.Class != rca.Healthy {
 		v, groups = d.withStacks(ctx, s, &ev, v)
 	}
+	withhold(&v, s.Disputed)
 	place(&v, s)
+	d.holdBack(ctx, s, &req, &v)
 	counts := s.Counts()
 	out := incident.Outcome{
 		Verdict: v, Ranks: view(&ev, &v, s, d.hangAfter()), Complete: len(ev.Missing) == 0, Costly: lookedBack,
 		Stacks: groups, Nodes: counts.Nodes, Asked: counts.Asked, Answered: counts.Answered, Bytes: counts.Bytes,
 	}
 	return out, nil
+}
+
+func (d *Diagnoser) analyze(ev rca.Evidence) rca.Verdict {
+	if d.Engine == nil {
+		return engine.Analyze(ev, d.Config.Options())
+	}
+	return d.Engine(ev, d.Config.Options())
 }
 
 func hints(triggers []incident.Trigger) []evidence.Hint {
@@ -87,7 +101,7 @@ func (d *Diagnoser) search(ctx context.Context, s *evidence.Session, req inciden
 		if s.Learn(ctx, &ev) {
 			ev = s.Evidence()
 		}
-		v = engine.Analyze(ev, d.Config.Options())
+		v = d.analyze(ev)
 		if small || ctx.Err() != nil {
 			break
 		}
@@ -100,7 +114,7 @@ func (d *Diagnoser) search(ctx context.Context, s *evidence.Session, req inciden
 	}
 	if v.Class != rca.Healthy && s.NodeFacts(ctx) {
 		ev = s.Evidence()
-		v = engine.Analyze(ev, d.Config.Options())
+		v = d.analyze(ev)
 	}
 	return ev, v
 }
@@ -142,6 +156,21 @@ func (d *Diagnoser) history(req *incident.Request, now time.Time) time.Duration 
 	return span
 }
 
+// warmUp is the beginning of a job in which iterations are as long as connecting, compiling and filling caches make them. The
+// rules leave it out of their baselines, too.
+const warmUp = 20 * time.Second
+
+// settledPast cuts the beginning of a job of some age, 0 unknown, off a look back; 0 when too little is left.
+func settledPast(span, age time.Duration) time.Duration {
+	if age == 0 {
+		return span
+	}
+	if span = min(span, age-warmUp); span < shortHistory {
+		return 0
+	}
+	return span
+}
+
 // Bounds of a look back: exporters up to which finished work is fetched from all; in a larger job those that it is fetched
 // from at first, so that each rank's reaches further back; how often that widens to whom the engine names, and to how many.
 const (
@@ -167,7 +196,7 @@ func toldSince(req *incident.Request, now time.Time) time.Duration {
 func (d *Diagnoser) lookBack(ctx context.Context, s *evidence.Session, req *incident.Request, span time.Duration) (rca.Evidence, rca.Verdict) {
 	from := s.AllNodes()
 	if len(from) > backAll {
-		from = s.ScoutSlow(ctx, toldSince(req, time.Now()))
+		from = s.ScoutSlow(ctx, toldSince(req, d.Clock.Now()))
 		from = append(from[:min(len(from), backNodes)], s.Sample(backNodes-len(from), from)...)
 	}
 	s.Ask(ctx, s.Unasked(from))
@@ -175,11 +204,11 @@ func (d *Diagnoser) lookBack(ctx context.Context, s *evidence.Session, req *inci
 	s.AskHistory(ctx, s.Answered(from), span)
 	s.NodeFacts(ctx)
 	ev := s.Evidence()
-	v := engine.Analyze(ev, d.Config.Options())
+	v := d.analyze(ev)
 	for range backRounds {
 		if v.Class == rca.SlowCompute && ev.Partial && s.LearnPeers(ctx, &ev, suspects(&v)) {
 			ev = s.Evidence()
-			v = engine.Analyze(ev, d.Config.Options())
+			v = d.analyze(ev)
 		}
 		next := s.WithoutHistory(s.NodesOf(v.Ask))
 		if len(next) == 0 || ctx.Err() != nil {
@@ -189,38 +218,32 @@ func (d *Diagnoser) lookBack(ctx context.Context, s *evidence.Session, req *inci
 		s.Ask(ctx, s.Unasked(next))
 		s.AskHistory(ctx, s.Answered(next), span)
 		ev = s.Evidence()
-		v = engine.Analyze(ev, d.Config.Options())
+		v = d.analyze(ev)
 	}
 	return ev, v
 }
 
-// hangs reports whether a class is one of a job that stands still.
-func hangs(c rca.Class) bool {
-	return c == rca.NotEntered || c == rca.Inconsistent || c == rca.Fault
-}
-
-func (d *Diagnoser) accusesOfHang(v *rca.Verdict) bool { return v.Page && hangs(v.Class) }
+func (d *Diagnoser) accusesOfHang(v *rca.Verdict) bool { return v.Page && v.Class.StandsStill() }
 
 // explained reports whether a verdict from the present state alone needs no history: the job stands still, for a
 // reason bad or good.
-func explained(v *rca.Verdict) bool { return hangs(v.Class) || v.Class == rca.Benign }
+func explained(v *rca.Verdict) bool { return v.Class.StandsStill() || v.Class == rca.Benign }
 
 // confirm looks again at the accused and at those in the chain: what has moved meanwhile does not hang. States of
 // different nodes are of slightly different moments, so a job that merely runs can look as if it stood still.
 func (d *Diagnoser) confirm(ctx context.Context, s *evidence.Session, first rca.Verdict) (rca.Evidence, rca.Verdict) {
-	select {
-	case <-ctx.Done():
-	case <-time.After(time.Duration(d.Config.ConfirmAfter)):
+	d.Clock.Sleep(ctx, time.Duration(d.Config.ConfirmAfter))
+	if ctx.Err() == nil {
 		s.AskAgain(ctx, suspects(&first))
 	}
 	ev := s.Evidence()
-	return ev, engine.Analyze(ev, d.Config.Options())
+	return ev, d.analyze(ev)
 }
 
 // maxSuspects bounds the ranks looked at again.
 const maxSuspects = 64
 
-// suspects gives the accused ranks and those of the chain.
+// suspects gives the accused ranks, those of the chain, and those whose state the accusation rests on.
 func suspects(v *rca.Verdict) []int {
 	var out []int
 	add := func(r int) {
@@ -234,6 +257,9 @@ func suspects(v *rca.Verdict) []int {
 	for _, l := range v.Chain {
 		add(l.From)
 		add(l.To)
+	}
+	for _, r := range v.RestsOn {
+		add(r)
 	}
 	return out
 }
@@ -256,7 +282,7 @@ func (d *Diagnoser) withStacks(ctx context.Context, s *evidence.Session, ev *rca
 	for i := range ev.Ranks {
 		ev.Ranks[i].Stack = found[ev.Ranks[i].ID]
 	}
-	return engine.Analyze(*ev, d.Config.Options()), stacks.Group(found)
+	return d.analyze(*ev), stacks.Group(found)
 }
 
 // place fills in where an accused rank runs that no exporter showed: Prometheus knows it from before.

@@ -50,6 +50,23 @@ func TestHistory(t *testing.T) {
 	}
 }
 
+// TestSettledPast: the first 20 s of a job say nothing of slowness.
+func TestSettledPast(t *testing.T) {
+	for _, tc := range []struct{ span, age, want time.Duration }{
+		{5 * time.Minute, 0, 5 * time.Minute},
+		{5 * time.Minute, 3 * time.Second, 0},
+		{5 * time.Minute, 24 * time.Second, 0},
+		{5 * time.Minute, time.Minute, 40 * time.Second},
+		{5 * time.Minute, time.Hour, 5 * time.Minute},
+		{10 * time.Second, time.Minute, 10 * time.Second},
+		{0, time.Hour, 0},
+	} {
+		if got := settledPast(tc.span, tc.age); got != tc.want {
+			t.Errorf("of %s in a job %s old %s are looked at, want %s", tc.span, tc.age, got, tc.want)
+		}
+	}
+}
+
 func TestToldOfSlowness(t *testing.T) {
 	cfg := config.Default()
 	if err := cfg.Check(); err != nil {
@@ -108,6 +125,10 @@ func TestSuspects(t *testing.T) {
 	}
 	if got, want := suspects(v), []int{3, 1, 2}; !slices.Equal(got, want) {
 		t.Errorf("suspects are %v, want %v", got, want)
+	}
+	link := &rca.Verdict{Culprits: []rca.Culprit{{Rank: -1, Group: "link 2->6"}}, RestsOn: []int{2, 6}}
+	if got, want := suspects(link), []int{2, 6}; !slices.Equal(got, want) {
+		t.Errorf("suspects of a link are %v, want both its ends %v", got, want)
 	}
 	for r := range 1000 {
 		v.Culprits = append(v.Culprits, rca.Culprit{Rank: r})

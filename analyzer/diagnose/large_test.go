@@ -22,6 +22,7 @@ import (
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/common/promslog"
 
+	"github.com/culprit-project/culprit/analyzer/clock"
 	"github.com/culprit-project/culprit/analyzer/config"
 	"github.com/culprit-project/culprit/analyzer/evidence"
 	"github.com/culprit-project/culprit/analyzer/incident"
@@ -281,11 +282,11 @@ func (f *fleet) diagnoser(tb testing.TB) *Diagnoser {
 		tb.Fatal(err)
 	}
 	return &Diagnoser{
-		Config: cfg.Analysis, Logger: promslog.NewNopLogger(),
+		Config: cfg.Analysis, Logger: promslog.NewNopLogger(), Clock: clock.System,
 		Gatherer: &evidence.Gatherer{
-			Directory: evidence.NewDirectory(v1.NewAPI(client), cfg.Prometheus, func(error) {}),
+			Directory: evidence.NewDirectory(v1.NewAPI(client), cfg.Prometheus, func(error) {}, clock.System),
 			Exporters: cfg.Exporters,
-			Nodes:     &evidence.Nodes{HTTP: &http.Client{Transport: f}, Timeout: time.Minute, MaxBytes: 1 << 30, Observe: func(error) {}},
+			Nodes:     &evidence.Nodes{HTTP: &http.Client{Transport: f}, Timeout: time.Minute, Observe: func(error) {}},
 		},
 	}
 }

@@ -33,6 +33,8 @@ func Rank(p *nodeapi.Process, nowNS uint64) rca.Rank {
 		PID:              int(p.Identity.PID),
 		Pod:              p.Identity.PodName,
 		State:            processState(p),
+		World:            int(max(0, p.Identity.WorldSize)),
+		Began:            trace.Since(nowNS, p.Identity.CreatedNS),
 		Caps:             capabilities(p),
 		Lost:             lost(&p.Status),
 		ReadBytesPerSec:  -1,
@@ -40,6 +42,9 @@ func Rank(p *nodeapi.Process, nowNS uint64) rca.Rank {
 		CPUCores:         -1,
 		ProxyRunDelay:    -1,
 		GroupOpen:        trace.Since(nowNS, p.Status.GroupOpenSinceNS),
+	}
+	if p.Kernel != nil {
+		r.Ended = seconds(p.Kernel.GoneForSeconds)
 	}
 	if k := p.Kernel; k != nil && alive(k.State) {
 		r.ReadBytesPerSec, r.WriteBytesPerSec, r.CPUCores = k.ReadBytesPerSec, k.WriteBytesPerSec, k.CPUCores
@@ -52,9 +57,10 @@ func Rank(p *nodeapi.Process, nowNS uint64) rca.Rank {
 			r.PID = k.HostPID
 		}
 	}
+	x := newIndex(p)
 	for i := range p.Comms {
 		if c := &p.Comms[i]; !c.Ended && c.DestroyedNS == 0 {
-			r.Memberships = append(r.Memberships, membership(p, c, nowNS, r.Caps))
+			r.Memberships = append(r.Memberships, x.membership(c, nowNS, r.Caps))
 		}
 	}
 	if p.CallsSeen {
@@ -65,6 +71,26 @@ func Rank(p *nodeapi.Process, nowNS uint64) rca.Rank {
 	}
 	return r
 }
+
+// Untold says that a process is several ranks, which its trace does not tell apart: two of them are members of one communicator. What
+// it shows of one is not to be taken for another's.
+func Untold(p *nodeapi.Process) bool {
+	ranks := map[trace.CommKey]int32{}
+	for i := range p.Comms {
+		c := &p.Comms[i]
+		if c.Ended || c.ID == 0 {
+			continue
+		}
+		if other, twice := ranks[c.Key()]; twice && other != c.Rank {
+			return true
+		}
+		ranks[c.Key()] = c.Rank
+	}
+	return false
+}
+
+// WhyUntold is said of such a process.
+const WhyUntold = "its process drives several GPUs, and its trace does not tell which communicator runs on which"
 
 // maxCalls bounds what is taken of a process's calls: as many as an honest exporter tells.
 const maxCalls = 96
@@ -138,7 +164,43 @@ func capabilities(p *nodeapi.Process) rca.Capability {
 	return out
 }
 
-func membership(p *nodeapi.Process, c *trace.Comm, nowNS uint64, caps rca.Capability) rca.Membership {
+// slot names an entry of one of a trace file's tables.
+type slot struct{ index, generation uint32 }
+
+// index finds what belongs to a communicator and to an operation. What has been found is taken out: a slot that a hostile
+// process names a thousand times does not have its contents a thousand times.
+type index struct {
+	done  map[slot][]*trace.Completion
+	ops   map[slot][]*trace.Op
+	flows map[slot][]*trace.Flow
+	made  []uint64 // When communicators were made, in order.
+}
+
+func newIndex(p *nodeapi.Process) *index {
+	x := &index{done: map[slot][]*trace.Completion{}, ops: map[slot][]*trace.Op{}, flows: map[slot][]*trace.Flow{}}
+	for i := range p.Comms {
+		x.made = append(x.made, p.Comms[i].CreatedNS)
+	}
+	slices.Sort(x.made)
+	for i := range p.Completions {
+		c := &p.Completions[i]
+		at := slot{c.CommIndex, c.CommGeneration}
+		x.done[at] = append(x.done[at], c)
+	}
+	for i := range p.Ops {
+		o := &p.Ops[i]
+		at := slot{o.CommIndex, o.CommGeneration}
+		x.ops[at] = append(x.ops[at], o)
+	}
+	for i := range p.Flows {
+		f := &p.Flows[i]
+		at := slot{f.OpIndex, f.OpGeneration}
+		x.flows[at] = append(x.flows[at], f)
+	}
+	return x
+}
+
+func (x *index) membership(c *trace.Comm, nowNS uint64, caps rca.Capability) rca.Membership {
 	m := rca.Membership{
 		Comm:            CommID(c.Key()),
 		CommRank:        int(c.Rank),
@@ -147,8 +209,11 @@ func membership(p *nodeapi.Process, c *trace.Comm, nowNS uint64, caps rca.Capabi
 		Completed:       signed(c.OpsCompleted),
 		SinceCompleted:  since(nowNS, c.LastCompletedNS),
 		SinceCalled:     since(nowNS, c.LastCalledNS),
+		Nodes:           max(0, int(c.NNodes)),
 		KernelUntrusted: c.Flags&trace.CommKernelUntrusted != 0,
 	}
+	before, _ := slices.BinarySearch(x.made, c.CreatedNS)
+	m.Order = before + 1
 	for f, n := range c.SeqStarted {
 		if n == 0 {
 			continue
@@ -159,27 +224,24 @@ func membership(p *nodeapi.Process, c *trace.Comm, nowNS uint64, caps rca.Capabi
 		m.FuncCalled[trace.Func(f).String()] = signed(n)
 	}
 	kernels := caps&rca.SeesKernels != 0 && !m.KernelUntrusted
-	for i := range p.Completions {
-		if done := &p.Completions[i]; done.CommIndex == c.Index && done.CommGeneration == c.Generation {
-			m.Recent = append(m.Recent, completed(done, nowNS))
-		}
-	}
-	for i := range p.Ops {
-		o := &p.Ops[i]
-		if o.CommIndex != c.Index || o.CommGeneration != c.Generation {
-			continue
-		}
+	at := slot{c.Index, c.Generation}
+	for _, o := range x.ops[at] {
 		op := inFlight(o, nowNS, kernels)
+		op.Flows = x.flowsOf(o, nowNS)
 		if o.State == trace.OpLeft {
-			m.Recent = append(m.Recent, op)
-			continue
+			m.Recent = append(m.Recent, op) // Its proxy may still be at it.
+		} else {
+			m.InFlight = append(m.InFlight, op)
 		}
-		op.Flows = flows(p, o, nowNS)
-		m.InFlight = append(m.InFlight, op)
 	}
+	for _, done := range x.done[at] {
+		m.Recent = append(m.Recent, completed(done, nowNS))
+	}
+	delete(x.done, at)
+	delete(x.ops, at)
 	byNumber := func(a, b rca.Op) int { return cmp.Compare(a.Number, b.Number) }
 	slices.SortFunc(m.InFlight, byNumber)
-	slices.SortFunc(m.Recent, byNumber)
+	slices.SortStableFunc(m.Recent, byNumber)
 	m.Recent = slices.CompactFunc(m.Recent, func(a, b rca.Op) bool { return a.Number == b.Number })
 	m.Recent = m.Recent[max(0, len(m.Recent)-recentOps):]
 	return m
@@ -220,6 +282,9 @@ func inFlight(o *trace.Op, nowNS uint64, kernels bool) rca.Op {
 	}
 	if o.Flags&trace.OpP2P != 0 {
 		op.Peer = int(o.Peer)
+	}
+	if op.NoCompletion && o.State == trace.OpCalled && o.EnqueuedNS == 0 {
+		op.Seq = -1 // NCCL numbers by function what it launches with events, and this it did not.
 	}
 	if kernels && o.Flags&trace.OpKernelUntrusted == 0 {
 		op.KernelStarted, op.KernelStopped = bits.OnesCount64(o.KernelStarted), bits.OnesCount64(o.KernelStopped)
@@ -262,11 +327,12 @@ func completed(c *trace.Completion, nowNS uint64) rca.Op {
 	return op
 }
 
-func flows(p *nodeapi.Process, o *trace.Op, nowNS uint64) []rca.Flow {
+func (x *index) flowsOf(o *trace.Op, nowNS uint64) []rca.Flow {
+	at := slot{o.Index, o.Generation}
+	defer delete(x.flows, at)
 	var out []rca.Flow
-	for i := range p.Flows {
-		f := &p.Flows[i]
-		if f.OpIndex != o.Index || f.OpGeneration != o.Generation || f.State == trace.FlowIdle {
+	for _, f := range x.flows[at] {
+		if f.State == trace.FlowIdle {
 			continue
 		}
 		flow := rca.Flow{

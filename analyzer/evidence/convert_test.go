@@ -63,6 +63,10 @@ func process1() *nodeapi.Process {
 			CommIndex: 2, CommGeneration: 5, Channel: 1, IsSend: true, State: trace.FlowSendPeer, Peer: 2, OpIndex: 9, OpGeneration: 3, StepsTotal: 8, Posted: 6,
 			Ready: 5, Transmitted: 4, Done: 4, PeerPolls: 12, OpStartedNS: nowNS - 3*second,
 		},
+		{
+			CommIndex: 2, CommGeneration: 5, Channel: 0, IsSend: true, State: trace.FlowSendNet, Peer: 2, OpIndex: 8, OpGeneration: 3, StepsTotal: 4, Posted: 4,
+			Ready: 4, Transmitted: 4, Done: 3, LastProgressNS: nowNS - 2*second,
+		},
 		{Channel: 0, State: trace.FlowIdle, OpIndex: 9, OpGeneration: 3},
 		{Channel: 0, State: trace.FlowSendNet, OpIndex: 9, OpGeneration: 2}, // Of an earlier operation.
 	}
@@ -81,7 +85,7 @@ func TestRank(t *testing.T) {
 		Caps: rca.SeesCalls | rca.SeesSteps | rca.SeesPeerWait | rca.SeesKernels | rca.SeesCompletion | rca.SeesProcess,
 		Lost: 5, ReadBytesPerSec: 10, WriteBytesPerSec: 20, CPUCores: 1.5, ProxyRunDelay: 0.3, GroupOpen: 4 * time.Second,
 		Memberships: []rca.Membership{{
-			Comm: "beef/4", CommRank: 1, Called: 42, Started: 42, Completed: 41, FuncCalled: map[string]int64{"AllReduce": 42},
+			Comm: "beef/4", CommRank: 1, Order: 1, Called: 42, Started: 42, Completed: 41, FuncCalled: map[string]int64{"AllReduce": 42},
 			SinceCalled: 3 * time.Second, SinceCompleted: 9 * time.Second,
 			InFlight: []rca.Op{{
 				Number: 41, Seq: 40, Func: "AllReduce", Peer: -1, Root: -1, Count: 8, Bytes: 16, Datatype: "bfloat16", Algo: "ring", Proto: "ll128",
@@ -99,7 +103,10 @@ func TestRank(t *testing.T) {
 					Number: 39, Seq: 39, Func: "Send", Peer: 3, Root: -1, State: rca.OpLeft, Age: 10 * time.Second, Stuck: -1, KernelStarted: -1,
 					KernelStopped: -1,
 				},
-				{Number: 40, Func: "AllGather", Peer: -1, State: rca.OpLeft, Age: -1, Stuck: -1, KernelStarted: -1, KernelStopped: -1},
+				{
+					Number: 40, Func: "AllGather", Peer: -1, State: rca.OpLeft, Age: -1, Stuck: -1, Barrier: true,
+					Flows: []rca.Flow{{Send: true, Peer: 2, Total: 4, Posted: 4, Ready: 4, Transmitted: 4, Done: 3, Stuck: 2 * time.Second}},
+				},
 			},
 		}},
 	}
@@ -224,6 +231,57 @@ func TestSegment(t *testing.T) {
 		if _, ok := Segment(7, &bad); ok {
 			t.Errorf("%s became a segment", name)
 		}
+	}
+}
+
+// TestEntered: where kernels are not seen, the first data that a GPU offers tells when it arrived, if it is its own.
+func TestEntered(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		fn      trace.Func
+		algo    trace.Algo
+		kernel  uint64
+		ready   uint64
+		entered int64
+	}{
+		{"a ring's first send", trace.AllReduce, trace.AlgoRing, 0, 140, 140},
+		{"a send", trace.Send, trace.AlgoUnknown, 0, 140, 140},
+		{"the kernel is seen", trace.AllReduce, trace.AlgoRing, 130, 140, 130},
+		{"nothing sent over the network", trace.AllReduce, trace.AlgoRing, 0, 0, 110},
+		{"a tree passes on", trace.AllReduce, trace.AlgoTree, 0, 140, 110},
+		{"a ring from a root passes on", trace.Broadcast, trace.AlgoRing, 0, 140, 110},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s, ok := Segment(0, &trace.Completion{
+				Func: tt.fn, Algo: tt.algo, EnqueuedNS: 100, EnteredNS: tt.kernel, LeftNS: 500, GPUReadyNS: tt.ready, Recv: trace.Direction{FirstStepNS: 110},
+			})
+			if !ok || s.Entered != tt.entered {
+				t.Errorf("entered at %d, want %d", s.Entered, tt.entered)
+			}
+		})
+	}
+}
+
+// TestUntoldRanks: of a process with two members of one communicator nobody can say which of them shows what.
+func TestUntoldRanks(t *testing.T) {
+	p := process1()
+	if Untold(p) {
+		t.Error("an ordinary process is not taken for one rank")
+	}
+	again := p.Comms[0]
+	p.Comms = append(p.Comms, again)
+	if Untold(p) {
+		t.Error("a communicator that is there twice is not taken for one rank's")
+	}
+	again.Rank++
+	p.Comms = append(p.Comms, again)
+	if !Untold(p) {
+		t.Error("two members of a communicator are taken for one rank")
+	}
+	a := assembly{seen: map[int]seen{}, apart: map[int]bool{}, comms: map[rca.CommID]*membership{}}
+	a.node(&Node{Ranks: []int{int(p.Rank)}, state: &nodeapi.State{NowNS: nowNS, Processes: []nodeapi.Process{*p}}}, &Session{jobID: p.JobID})
+	if len(a.seen) > 0 || len(a.ev.Missing) != 1 || a.ev.Missing[0].Why != WhyUntold {
+		t.Errorf("seen %+v, missing %+v", a.seen, a.ev.Missing)
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	promapi "github.com/prometheus/client_golang/api"
 	v1 "github.com/prometheus/client_golang/api/prometheus/v1"
 
+	"github.com/culprit-project/culprit/analyzer/clock"
 	"github.com/culprit-project/culprit/analyzer/config"
 	"github.com/culprit-project/culprit/analyzer/rca"
 )
@@ -49,7 +50,7 @@ func fakePrometheus(t *testing.T, series map[string]string) (*Directory, *[]stri
 		if err != nil {
 			t.Error(err)
 		}
-	}), &asked
+	}, clock.System), &asked
 }
 
 // The labels are those that dcgm-exporter and node_exporter write.
@@ -128,7 +129,7 @@ func TestFactsAskForTheJobsHosts(t *testing.T) {
 			t.Errorf("%s does not ask for the hosts", q)
 		}
 	}
-	none := NewDirectory(nil, config.Default().Prometheus, func(error) {})
+	none := NewDirectory(nil, config.Default().Prometheus, func(error) {}, clock.System)
 	if got := none.Facts(t.Context(), []string{"a"}, nil); got != nil {
 		t.Errorf("without Prometheus: %v", got)
 	}

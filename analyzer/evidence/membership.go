@@ -4,7 +4,6 @@
 package evidence
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,6 +17,7 @@ import (
 	v1 "github.com/prometheus/client_golang/api/prometheus/v1"
 	"github.com/prometheus/common/model"
 
+	"github.com/culprit-project/culprit/analyzer/clock"
 	"github.com/culprit-project/culprit/analyzer/config"
 )
 
@@ -33,7 +33,8 @@ type Process struct {
 	GPU       string
 	Pod       string
 	PID       int
-	WorldSize int // 0 unknown.
+	UID       string // User that it runs as, by the kernel; empty: not told.
+	WorldSize int    // 0 unknown.
 	Instance  string
 	Labels    map[string]string
 	Live      bool // Scraped now, not only a while ago.
@@ -53,14 +54,22 @@ type Directory struct {
 	query   Querier // Nil: no Prometheus.
 	cfg     config.Prometheus
 	observe func(err error)
+	clock   clock.Clock
 
 	mu    sync.Mutex
 	known map[string]remembered // By job.
 }
 
 type remembered struct {
-	processes []Process
+	processes []Process // All claims.
 	at        time.Time
+	tenant    string // User that the job belongs to,
+	tenanted  bool   // if it is known.
+}
+
+func (r *remembered) renew(processes []Process, at time.Time) remembered {
+	tenant, tenanted := r.owner(processes)
+	return remembered{processes, at, tenant, tenanted}
 }
 
 // rememberFor is how long a job's membership is kept after it was last seen.
@@ -70,8 +79,8 @@ const rememberFor = time.Hour
 var errNoPrometheus = errors.New("no prometheus is configured")
 
 // NewDirectory makes a directory. observe is told the outcome of each query.
-func NewDirectory(query Querier, cfg config.Prometheus, observe func(error)) *Directory {
-	return &Directory{query: query, cfg: cfg, observe: observe, known: map[string]remembered{}}
+func NewDirectory(query Querier, cfg config.Prometheus, observe func(error), clk clock.Clock) *Directory {
+	return &Directory{query: query, cfg: cfg, observe: observe, clock: clk, known: map[string]remembered{}}
 }
 
 // Inherit takes over what another directory remembers.
@@ -81,14 +90,14 @@ func (d *Directory) Inherit(from *Directory) {
 	maps.Copy(d.known, from.known)
 }
 
-// Processes gives a job's processes by rank. Of a job that was looked up a short while ago only what has changed since is
+// Processes gives a job's processes in the order of their ranks: all that claim to be one. Of a job that was looked up a short while ago only what has changed since is
 // asked for: the labels of ten thousand processes take longer to read than all else. When Prometheus does not answer, it
 // gives those remembered, with the error.
 func (d *Directory) Processes(ctx context.Context, jobID string) ([]Process, error) {
 	d.mu.Lock()
 	before := d.known[jobID]
 	d.mu.Unlock()
-	if age := time.Since(before.at); len(before.processes) > 0 && age < 2*time.Duration(d.cfg.RefreshInterval) {
+	if age := d.clock.Now().Sub(before.at); len(before.processes) > 0 && age < 2*time.Duration(d.cfg.RefreshInterval) {
 		found, err := d.changed(ctx, jobID, before.processes, age)
 		if err != nil {
 			return before.processes, err
@@ -101,11 +110,41 @@ func (d *Directory) Processes(ctx context.Context, jobID string) ([]Process, err
 	if err != nil {
 		return d.known[jobID].processes, err
 	}
-	found := onePerRank(processes[jobID])
+	found := perClaim(processes[jobID])
 	if len(found) > 0 {
-		d.known[jobID] = remembered{found, time.Now()}
+		r := d.known[jobID]
+		d.known[jobID] = r.renew(found, d.clock.Now())
 	}
 	return found, nil
+}
+
+// Knows tells whether Prometheus has had processes of a job, as far as is remembered.
+func (d *Directory) Knows(jobID string) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	_, known := d.known[jobID]
+	return known
+}
+
+// Scraped tells whether Prometheus scrapes an exporter under this name of an instance, or has lately. When it does not answer,
+// those count whose processes are remembered.
+func (d *Directory) Scraped(ctx context.Context, instance string) (bool, error) {
+	text, err := config.Query(d.cfg.Queries.Exporters, Selector("instance", instance))
+	if err != nil {
+		return false, err
+	}
+	vector, err := d.vector(ctx, fmt.Sprintf("last_over_time(%s[%s])", text, d.cfg.Lookback))
+	if err == nil {
+		return len(vector) > 0, nil
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, r := range d.known {
+		if slices.ContainsFunc(r.processes, func(p Process) bool { return p.Instance == instance }) {
+			return true, err
+		}
+	}
+	return false, err
 }
 
 // Refresh reads the processes of all jobs ahead.
@@ -114,11 +153,12 @@ func (d *Directory) Refresh(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	now := time.Now()
+	now := d.clock.Now()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for job, list := range processes {
-		d.known[job] = remembered{onePerRank(list), now}
+		r := d.known[job]
+		d.known[job] = r.renew(perClaim(list), now)
 	}
 	for job, r := range d.known {
 		if now.Sub(r.at) > rememberFor {
@@ -141,10 +181,10 @@ func (d *Directory) changed(ctx context.Context, jobID string, before []Process,
 			alive++
 		}
 	}
-	if same, err := d.vector(ctx, fmt.Sprintf("count(%s and %s)", now, then)); err != nil {
+	if same, err := d.vector(ctx, fmt.Sprintf("count(%s and %s) == count(%s)", now, then, now)); err != nil {
 		return nil, err
 	} else if len(same) == 1 && int(same[0].Value) == alive {
-		return before, nil // All that were there still are; a rank is not there twice.
+		return before, nil // All that were there still are, and nobody has come; a rank is not there twice.
 	}
 	var came, went model.Vector
 	var cameErr, wentErr error
@@ -176,7 +216,7 @@ func (d *Directory) changed(ctx context.Context, jobID string, before []Process,
 			out[i].Live = is
 		}
 	}
-	return onePerRank(out), nil
+	return perClaim(out), nil
 }
 
 // ask gives processes by job: those scraped now, and those that were within the lookback, for a node that died takes
@@ -223,6 +263,7 @@ func process(m model.Metric) (Process, bool) {
 		GPU:      string(m["gpu"]),
 		Pod:      string(m["pod"]),
 		Instance: string(m["instance"]),
+		UID:      string(m["uid"]),
 		Labels:   make(map[string]string, len(m)),
 	}
 	p.PID, _ = strconv.Atoi(string(m["pid"]))
@@ -231,22 +272,6 @@ func process(m model.Metric) (Process, bool) {
 		p.Labels[string(k)] = string(v)
 	}
 	return p, true
-}
-
-// onePerRank keeps one process a rank: one that is scraped now, where there is one. After a restart on other nodes the
-// lookback shows the old place, too.
-func onePerRank(list []Process) []Process {
-	slices.SortFunc(list, func(a, b Process) int {
-		live := 0
-		if a.Live != b.Live {
-			live = 1
-			if a.Live {
-				live = -1
-			}
-		}
-		return cmp.Or(cmp.Compare(a.Rank, b.Rank), live, cmp.Compare(a.Instance, b.Instance), cmp.Compare(a.PID, b.PID))
-	})
-	return slices.CompactFunc(list, func(a, b Process) bool { return a.Rank == b.Rank })
 }
 
 // Members gives the members of a job's communicators, or, with none given, of all.
@@ -316,6 +341,19 @@ func (d *Directory) Pace(ctx context.Context, jobID string) (float64, error) {
 	return float64(vector[0].Value), nil
 }
 
+// longest gives the length that a query finds within the window, in seconds; 0 none or unknown.
+func (d *Directory) longest(ctx context.Context, query, jobID string, window time.Duration) (time.Duration, error) {
+	text, err := config.QueryOver(query, Selector("job_id", jobID), window)
+	if err != nil {
+		return 0, err
+	}
+	vector, err := d.vector(ctx, text)
+	if err != nil || len(vector) == 0 || !(vector[0].Value > 0) {
+		return 0, err
+	}
+	return time.Duration(float64(vector[0].Value) * float64(time.Second)), nil
+}
+
 // Count is how many operations a rank has started and completed on a communicator; -1 unknown.
 type Count struct {
 	Comm               string
@@ -372,16 +410,30 @@ func (d *Directory) vector(ctx context.Context, query string) (model.Vector, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, time.Duration(d.cfg.Timeout))
 	defer cancel()
-	value, _, _, err := d.query.Query(ctx, query, time.Time{})
-	if err == nil {
-		if v, isVector := value.(model.Vector); isVector {
-			d.observe(nil)
-			return v, nil
-		}
-		err = fmt.Errorf("the answer is a %s, want a vector", value.Type())
-	}
+	v, err := d.answer(ctx, query)
 	d.observe(err)
-	return nil, fmt.Errorf("asking prometheus for %s: %w", query, err)
+	if err != nil {
+		return nil, fmt.Errorf("asking prometheus for %s: %w", query, err)
+	}
+	return v, nil
+}
+
+// answer asks one query. Whatever is answered, it comes back: most queries are asked in goroutines of their own.
+func (d *Directory) answer(ctx context.Context, query string) (v model.Vector, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			v, err = nil, fmt.Errorf("reading the answer panicked: %v", r)
+		}
+	}()
+	value, _, _, err := d.query.Query(ctx, query, time.Time{})
+	if err != nil {
+		return nil, err
+	}
+	v, isVector := value.(model.Vector)
+	if !isVector {
+		return nil, fmt.Errorf("the answer is a %T, want a vector", value)
+	}
+	return slices.DeleteFunc(v, func(s *model.Sample) bool { return s == nil }), nil // "null" in JSON.
 }
 
 // Selector writes an equality matcher of PromQL.

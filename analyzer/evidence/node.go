@@ -16,8 +16,19 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/culprit-project/culprit/analyzer/fetch"
 	"github.com/culprit-project/culprit/trace/nodeapi"
 )
+
+// NodeAPI is what exporters are asked. Nodes asks over HTTP.
+type NodeAPI interface {
+	// State asks an exporter for the state of a job's processes, and gives the answer with its size in bytes. With ranks or
+	// comms, only those are asked for. Each process costs as many objects as take is asked for.
+	State(ctx context.Context, base, jobID string, ranks []int, comms []string, take func(objects int64) bool) (*nodeapi.State, int64, error)
+	// Trace asks an exporter for a job's history and hands each line to yield. A header begins it, and begins it anew where
+	// another attempt was needed. Of a process only its file, job and rank are certain to be there.
+	Trace(ctx context.Context, base, jobID string, history time.Duration, yield func(*nodeapi.TraceLine)) (int64, error)
+}
 
 // Nodes speaks to the exporters.
 type Nodes struct {
@@ -26,7 +37,6 @@ type Nodes struct {
 	// HistoryTimeout is that of one to read finished work; 0: the same.
 	HistoryTimeout time.Duration
 	Retries        int
-	MaxBytes       int64 // Of one answer, unpacked.
 	Observe        func(err error)
 }
 
@@ -46,9 +56,8 @@ type errFinal struct{ error }
 
 func (e errFinal) Unwrap() error { return e.error }
 
-// State asks an exporter for the state of a job's processes, and gives the answer with its size in bytes. With ranks or
-// comms, only those are asked for.
-func (n *Nodes) State(ctx context.Context, base, jobID string, ranks []int, comms []string) (*nodeapi.State, int64, error) {
+// State implements NodeAPI.
+func (n *Nodes) State(ctx context.Context, base, jobID string, ranks []int, comms []string, take func(objects int64) bool) (*nodeapi.State, int64, error) {
 	q := url.Values{"job_id": {jobID}}
 	for _, r := range ranks {
 		q.Add("rank", strconv.Itoa(r))
@@ -58,8 +67,8 @@ func (n *Nodes) State(ctx context.Context, base, jobID string, ranks []int, comm
 	}
 	var state *nodeapi.State
 	bytes, err := n.get(ctx, n.Timeout, base+nodeapi.StatePath+"?"+q.Encode(), func(r io.Reader) error {
-		state = new(nodeapi.State)
-		if err := json.NewDecoder(r).Decode(state); err != nil {
+		var err error
+		if state, err = decodeState(r, take); err != nil {
 			return fmt.Errorf("reading its answer: %w", err)
 		}
 		return checkVersion(state.Version)
@@ -70,14 +79,13 @@ func (n *Nodes) State(ctx context.Context, base, jobID string, ranks []int, comm
 	return state, bytes, nil
 }
 
-// Trace asks an exporter for a job's history and hands each line to yield. A header begins it, and begins it anew where another
-// attempt was needed.
+// Trace implements NodeAPI.
 func (n *Nodes) Trace(ctx context.Context, base, jobID string, history time.Duration, yield func(*nodeapi.TraceLine)) (int64, error) {
 	q := url.Values{"job_id": {jobID}, "last": {history.String()}, "samples": {"false"}, "lifecycle": {"false"}}
 	return n.get(ctx, cmp.Or(n.HistoryTimeout, n.Timeout), base+nodeapi.TracePath+"?"+q.Encode(), func(r io.Reader) error {
 		dec := json.NewDecoder(bufio.NewReaderSize(r, 1<<16))
 		for whole := false; ; {
-			var line nodeapi.TraceLine
+			var line traceLine
 			if err := dec.Decode(&line); errors.Is(err, io.EOF) && whole {
 				return nil
 			} else if err != nil {
@@ -89,7 +97,7 @@ func (n *Nodes) Trace(ctx context.Context, base, jobID string, history time.Dura
 				}
 			}
 			whole = whole || line.Trailer != nil
-			yield(&line)
+			yield(line.used())
 		}
 	})
 }
@@ -127,7 +135,7 @@ func passing(err error) bool {
 		return status.code >= 500 || status.code == http.StatusTooManyRequests
 	}
 	// Whoever has not answered in time will hardly do so now, and a verdict waits; the analysis itself is repeated.
-	return !errors.As(err, &errFinal{}) && !errors.Is(err, context.DeadlineExceeded)
+	return !errors.As(err, &errFinal{}) && !errors.Is(err, fetch.ErrTooLarge) && !errors.Is(err, fetch.ErrBudget) && !errors.Is(err, context.DeadlineExceeded)
 }
 
 func (n *Nodes) once(ctx context.Context, timeout time.Duration, address string, read func(io.Reader) error) (int64, error) {
@@ -146,23 +154,19 @@ func (n *Nodes) once(ctx context.Context, timeout time.Duration, address string,
 		text, _ := io.ReadAll(io.LimitReader(resp.Body, 200))
 		return 0, errStatus{resp.StatusCode, string(text)}
 	}
-	counted := &counter{r: resp.Body, left: n.MaxBytes}
+	counted := &counter{r: resp.Body}
 	err = read(counted)
 	return counted.read, err
 }
 
-// counter counts what is read and ends an answer that is too large.
+// counter counts what is read.
 type counter struct {
-	r          io.Reader
-	read, left int64
+	r    io.Reader
+	read int64
 }
 
 func (c *counter) Read(p []byte) (int, error) {
-	if c.left <= 0 {
-		return 0, errFinal{errors.New("its answer is too large")}
-	}
-	n, err := c.r.Read(p[:min(int64(len(p)), c.left)])
+	n, err := c.r.Read(p)
 	c.read += int64(n)
-	c.left -= int64(n)
 	return n, err
 }

@@ -9,21 +9,26 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/culprit-project/culprit/analyzer/config"
 	"github.com/culprit-project/culprit/analyzer/rca"
+	"github.com/culprit-project/culprit/trace"
 	"github.com/culprit-project/culprit/trace/nodeapi"
 )
 
 // Gatherer gathers evidence. It is safe for use by several analyses at once.
 type Gatherer struct {
 	Directory *Directory
-	Nodes     *Nodes
+	Nodes     NodeAPI
 	Exporters config.Exporters
+	Allowance *Allowance // Of what all analyses keep of states.
 }
 
 // Session is the gathering for one analysis: what is known so far, and from whom.
@@ -37,6 +42,8 @@ type Session struct {
 	names     map[rca.CommID]string
 	counted   map[int][]rca.Membership // By rank, from Prometheus alone.
 	prom      error
+	tenancy   tenancy
+	objects   atomic.Int64 // Held of the allowance.
 	world     int
 	bytes     int64
 	histories []history
@@ -54,6 +61,7 @@ type Node struct {
 	only  map[int]bool // of these ranks alone; nil: of all.
 	told  bool         // For finished work.
 	state *nodeapi.State
+	size  int64 // Objects that the state holds of the allowance.
 	err   error
 	heard time.Duration // Since Prometheus had an answer, where nobody else had one; 0 unknown.
 }
@@ -75,14 +83,21 @@ func (g *Gatherer) Open(ctx context.Context, jobID string, hints []Hint) (*Sessi
 	s.prom = err
 	if len(processes) == 0 {
 		for _, h := range hints {
-			if h.Instance != "" {
+			if h.Instance == "" {
+				continue
+			}
+			known, notKnown := g.scraped(ctx, h.Instance)
+			if err = errors.Join(err, notKnown); known {
 				processes = append(processes, Process{Rank: h.Rank, Instance: h.Instance, Labels: map[string]string{"instance": h.Instance}})
 			}
 		}
 	}
+	standing, tenancy, unsettled := g.Directory.settle(ctx, jobID, processes)
+	s.tenancy = tenancy
+	s.note(unsettled)
 	nodes := map[string]*Node{}
 	var failed error
-	for _, p := range processes {
+	for _, p := range standing {
 		base, err := g.Exporters.BaseURL(p.Labels)
 		if err != nil {
 			failed = err
@@ -94,7 +109,6 @@ func (g *Gatherer) Open(ctx context.Context, jobID string, hints []Hint) (*Sessi
 			nodes[base] = n
 			s.nodes = append(s.nodes, n)
 		}
-		s.world = max(s.world, p.WorldSize)
 		if p.Rank < 0 {
 			continue
 		}
@@ -104,6 +118,7 @@ func (g *Gatherer) Open(ctx context.Context, jobID string, hints []Hint) (*Sessi
 			s.byRank[p.Rank] = n
 		}
 	}
+	s.world = mostClaimed(standing, func(p *Process) int { return p.WorldSize })
 	slices.SortFunc(s.nodes, byBase)
 	if len(s.nodes) == 0 {
 		return nil, errors.Join(fmt.Errorf("nobody is known to run job %q", jobID), err, failed)
@@ -111,7 +126,82 @@ func (g *Gatherer) Open(ctx context.Context, jobID string, hints []Hint) (*Sessi
 	return s, nil
 }
 
+// scraped tells whether an instance that a trigger names is an exporter. Whoever can post a trigger could otherwise have the
+// analyzer ask any address, with the exporters' password.
+func (g *Gatherer) scraped(ctx context.Context, instance string) (bool, error) {
+	if slices.Contains(g.Exporters.Instances, instance) {
+		return true, nil
+	}
+	known, err := g.Directory.Scraped(ctx, instance)
+	if !known && err == nil {
+		err = fmt.Errorf("a trigger names instance %q, which Prometheus does not scrape as an exporter", instance)
+	}
+	return known, err
+}
+
+// mostClaimed gives the number that most of a list claim; of several the largest, and 0 where nobody claims one.
+func mostClaimed[T any](list []T, number func(*T) int) int {
+	votes, most := map[int]int{}, 0
+	for i := range list {
+		n := number(&list[i])
+		if n <= 0 {
+			continue
+		}
+		votes[n]++
+		if votes[n] > votes[most] || votes[n] == votes[most] && n > most {
+			most = n
+		}
+	}
+	return most
+}
+
 func byBase(a, b *Node) int { return cmp.Compare(a.Base, b.Base) }
+
+// Bounds of the time in which a job's waits count: what an earlier run of the same name waited for says nothing of this one.
+const (
+	shortestPast = time.Minute
+	longestPast  = 6 * time.Hour
+)
+
+// Age gives how long this run of the job has had its youngest process, by the clocks of the hosts that have answered; 0 unknown.
+func (s *Session) Age() time.Duration {
+	var age time.Duration
+	for _, n := range s.nodes {
+		if n.state == nil {
+			continue
+		}
+		for i := range n.state.Processes {
+			p := &n.state.Processes[i]
+			if p.JobID != s.jobID || p.Identity.CreatedNS == 0 || !s.believes(p) {
+				continue
+			}
+			if a := trace.Since(n.state.NowNS, p.Identity.CreatedNS); age == 0 || a < age {
+				age = a
+			}
+		}
+	}
+	return age
+}
+
+// LongestWait gives the longest wait of this run of the job that ended by itself; 0 none or unknown.
+func (s *Session) LongestWait(ctx context.Context) time.Duration {
+	return s.longest(ctx, s.g.Directory.cfg.Queries.LongestWait)
+}
+
+// LongestPause gives the longest time of this run of the job in which no rank called anything; 0 none or unknown.
+func (s *Session) LongestPause(ctx context.Context) time.Duration {
+	return s.longest(ctx, s.g.Directory.cfg.Queries.LongestPause)
+}
+
+func (s *Session) longest(ctx context.Context, query string) time.Duration {
+	past := longestPast
+	if age := s.Age(); age > 0 {
+		past = min(max(age, shortestPast), longestPast)
+	}
+	length, err := s.g.Directory.longest(ctx, query, s.jobID, past)
+	s.note(err)
+	return length
+}
 
 // AllNodes gives all exporters of the job.
 func (s *Session) AllNodes() []*Node { return s.nodes }
@@ -186,11 +276,14 @@ func (n *Node) has(rank int) bool { return n.asked && (n.only == nil || n.only[r
 
 func (s *Session) ask(ctx context.Context, nodes []*Node) {
 	each(nodes, s.g.Exporters.Concurrency, func(n *Node) int64 {
-		state, bytes, err := s.g.Nodes.State(ctx, n.Base, s.jobID, slices.Sorted(maps.Keys(n.only)), nil)
+		p := purse{s: s}
+		state, bytes, err := s.g.Nodes.State(ctx, n.Base, s.jobID, slices.Sorted(maps.Keys(n.only)), nil, p.take)
 		n.asked, n.err = true, err
 		if state != nil {
+			p.held, n.size = n.size, p.held
 			n.state = state
 		}
+		s.give(p.held)
 		return bytes
 	}, &s.bytes)
 	s.hear(ctx, nodes)
@@ -205,6 +298,12 @@ func each(nodes []*Node, limit int, f func(*Node) int64, sum *int64) {
 		slots <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-slots }()
+			// An answer must not end the process, whatever is in it.
+			defer func() {
+				if r := recover(); r != nil {
+					n.asked, n.err = true, fmt.Errorf("reading its answer panicked: %v\n%s", r, debug.Stack())
+				}
+			}()
 			bytes := f(n)
 			mu.Lock()
 			*sum += bytes
@@ -253,9 +352,10 @@ func (s *Session) Ranks() []int {
 // Evidence puts together what has been gathered. Nodes that nobody asked are not missing: nothing was needed of them.
 func (s *Session) Evidence() rca.Evidence {
 	a := assembly{
-		ev:    rca.Evidence{JobID: s.jobID, WorldSize: s.world, Partial: len(s.Unasked(s.nodes)) > 0, PastAsked: len(s.histories) > 0},
-		seen:  map[int]seen{},
-		comms: map[rca.CommID]*rca.Comm{},
+		ev:   rca.Evidence{JobID: s.jobID, WorldSize: s.world, Partial: len(s.Unasked(s.nodes)) > 0, PastAsked: len(s.histories) > 0},
+		seen: map[int]seen{}, refused: map[int]string{},
+		apart: map[int]bool{},
+		comms: map[rca.CommID]*membership{},
 	}
 	if s.prom != nil {
 		a.ev.Missing = append(a.ev.Missing, rca.Missing{What: "prometheus", Why: s.prom.Error()})
@@ -265,12 +365,13 @@ func (s *Session) Evidence() rca.Evidence {
 	for _, n := range s.nodes {
 		switch {
 		case n.state != nil:
-			a.node(n, s.jobID)
+			a.node(n, s)
 		case n.asked:
-			a.ev.Missing = append(a.ev.Missing, rca.Missing{What: "exporter", Name: s.nodeName(n), Ranks: slices.Clone(n.Ranks), Why: reason(n.err), Heard: n.heard})
+			a.ev.Missing = append(a.ev.Missing, rca.Missing{What: "exporter", Name: s.nodeName(n), Ranks: slices.Clone(n.Ranks), Why: reason(n.err), Heard: n.heard, Alive: errors.Is(n.err, syscall.ECONNREFUSED)})
 		}
 	}
 	a.ev.Facts = append(a.ev.Facts, s.facts...)
+	a.disputes(&s.tenancy)
 	a.lost(s)
 	a.counted(s)
 	a.silent(s)
@@ -302,7 +403,10 @@ func (s *Session) nodeName(n *Node) string {
 type assembly struct {
 	ev    rca.Evidence
 	seen  map[int]seen
-	comms map[rca.CommID]*rca.Comm
+	apart map[int]bool // Ranks of processes that are several, and not told apart.
+	comms map[rca.CommID]*membership
+	// refused are the ranks that a process claimed which was not believed, with its exporter's reason.
+	refused map[int]string
 }
 
 // seen is the process that stands for a rank, where an exporter still shows an older one of it.
@@ -310,15 +414,20 @@ type seen struct {
 	rank    rca.Rank
 	process *nodeapi.Process
 	alive   bool
+	stands  bool // Prometheus has it as the one that was there first.
 	created uint64
 	nowNS   uint64
 }
 
-func (a *assembly) node(n *Node, jobID string) {
+func (a *assembly) node(n *Node, s *Session) {
 	host := n.state.Node
 	for i := range n.state.Processes {
 		p := &n.state.Processes[i]
-		if p.JobID != jobID {
+		if p.JobID != s.jobID {
+			continue
+		}
+		if !s.believes(p) {
+			a.refused[int(p.Rank)] = p.Disputed
 			continue
 		}
 		if p.Rank < 0 {
@@ -326,9 +435,13 @@ func (a *assembly) node(n *Node, jobID string) {
 			continue
 		}
 		host = p.Host
+		if Untold(p) {
+			a.untold(p)
+			continue
+		}
 		r := seen{
 			rank: Rank(p, n.state.NowNS), process: p, created: p.Identity.CreatedRealNS, nowNS: n.state.NowNS,
-			alive: p.Kernel == nil || alive(p.Kernel.State),
+			alive: p.Kernel == nil || alive(p.Kernel.State), stands: s.byRank[int(p.Rank)] == n,
 		}
 		if r.rank.ID == int(p.Rank) && a.better(r) {
 			a.seen[r.rank.ID] = r
@@ -344,6 +457,12 @@ func (a *assembly) node(n *Node, jobID string) {
 	}
 }
 
+// untold leaves out a process that is several ranks: nobody can say which of them shows what.
+func (a *assembly) untold(p *nodeapi.Process) {
+	a.ev.Missing = append(a.ev.Missing, rca.Missing{What: "rank", Name: strconv.Itoa(int(p.Rank)), Why: WhyUntold})
+	a.apart[int(p.Rank)] = true
+}
+
 func (a *assembly) better(r seen) bool {
 	old, double := a.seen[r.rank.ID]
 	switch {
@@ -351,6 +470,8 @@ func (a *assembly) better(r seen) bool {
 		return true
 	case r.alive != old.alive:
 		return r.alive
+	case r.stands != old.stands:
+		return r.stands
 	default:
 		return r.created > old.created
 	}
@@ -363,7 +484,12 @@ func (a *assembly) lost(s *Session) {
 			continue
 		}
 		for _, r := range n.Ranks {
-			if _, shown := a.seen[r]; !shown && n.has(r) {
+			_, shown := a.seen[r]
+			if why := a.refused[r]; !shown && why != "" && s.Disputed(r) == "" {
+				s.tenancy.dispute(r, why)
+				a.dispute(r, why)
+			}
+			if !shown && !a.apart[r] && n.has(r) && s.Disputed(r) == "" {
 				a.ev.Missing = append(a.ev.Missing, rca.Missing{
 					What: "rank", Name: strconv.Itoa(r), Ranks: []int{r}, Why: "its exporter " + n.Base + " does not show it any more",
 				})
@@ -377,7 +503,7 @@ func (a *assembly) lost(s *Session) {
 func (a *assembly) counted(s *Session) {
 	for rank, memberships := range s.counted {
 		n := s.byRank[rank]
-		if _, shown := a.seen[rank]; shown || n == nil || n.has(rank) {
+		if _, shown := a.seen[rank]; shown || n == nil || n.has(rank) || s.Disputed(rank) != "" {
 			continue
 		}
 		p := s.processes[rank]
@@ -389,25 +515,32 @@ func (a *assembly) counted(s *Session) {
 }
 
 func (a *assembly) member(id rca.CommID, name string, commRank, rank int) {
-	const sane = 1 << 20 // Ranks. Beyond it a rank in a communicator is garbage, and costs memory.
 	c := a.comms[id]
 	if c == nil {
-		c = &rca.Comm{ID: id}
+		c = &membership{Comm: rca.Comm{ID: id}, at: map[int]int{}}
+		_, c.Size = splitID(id)
 		a.comms[id] = c
 	}
 	if c.Name == "" {
 		c.Name = name
 	}
-	if commRank < 0 || commRank >= sane {
-		return
-	}
-	for len(c.Members) <= commRank {
-		c.Members = append(c.Members, -1)
-	}
-	if c.Members[commRank] < 0 {
-		c.Members[commRank] = rank
+	if _, known := c.at[commRank]; !known && commRank >= 0 && commRank < c.Size {
+		c.at[commRank] = rank
+		c.places = max(c.places, commRank+1)
 	}
 }
+
+// membership is a communicator whose members are not put in order yet.
+type membership struct {
+	rca.Comm
+	at     map[int]int // Global rank by rank in the communicator.
+	places int         // That the members take in order.
+}
+
+func (m *membership) fullness() float64 { return float64(len(m.at)) / float64(max(1, m.places)) }
+
+// maxPlaces bounds the places of all communicators together, known or not: ten communicators over 102,400 ranks.
+const maxPlaces = 1 << 20
 
 // finish fills in ranks in order, and what they say of communicators.
 func (a *assembly) finish() {
@@ -415,12 +548,14 @@ func (a *assembly) finish() {
 		a.ev.Ranks = append(a.ev.Ranks, r.rank)
 	}
 	slices.SortFunc(a.ev.Ranks, func(x, y rca.Rank) int { return cmp.Compare(x.ID, y.ID) })
+	if world := mostClaimed(a.ev.Ranks, func(r *rca.Rank) int { return r.World }); a.ev.WorldSize == 0 || !a.ev.Partial && world > 0 {
+		a.ev.WorldSize = world
+	}
 	for i := range a.ev.Ranks {
 		p := a.seen[a.ev.Ranks[i].ID].process
 		if p == nil {
 			continue // Counted only.
 		}
-		a.ev.WorldSize = max(a.ev.WorldSize, int(p.Identity.WorldSize))
 		for j := range p.Comms {
 			c := &p.Comms[j]
 			id := CommID(c.Key())
@@ -429,10 +564,22 @@ func (a *assembly) finish() {
 	}
 }
 
+// finishComms puts members in order. Those of the communicators that are known best come first: one member that claims to be the
+// millionth takes no room from others.
 func (a *assembly) finishComms() {
-	for _, c := range a.comms {
-		_, c.Size = splitID(c.ID)
-		a.ev.Comms = append(a.ev.Comms, *c)
+	list := slices.SortedFunc(maps.Values(a.comms), func(x, y *membership) int {
+		return cmp.Or(cmp.Compare(y.fullness(), x.fullness()), cmp.Compare(x.ID, y.ID))
+	})
+	left := maxPlaces
+	for _, m := range list {
+		if m.places <= left {
+			left -= m.places
+			m.Members = slices.Repeat([]int{-1}, m.places)
+			for at, rank := range m.at {
+				m.Members[at] = rank
+			}
+		}
+		a.ev.Comms = append(a.ev.Comms, m.Comm)
 	}
 	slices.SortFunc(a.ev.Comms, func(x, y rca.Comm) int { return cmp.Compare(x.ID, y.ID) })
 }
@@ -444,6 +591,8 @@ func reason(err error) string {
 		return "it said nothing"
 	case errors.Is(err, context.DeadlineExceeded):
 		return "no answer in time"
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return "connection refused"
 	default:
 		return err.Error()
 	}

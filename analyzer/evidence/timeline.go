@@ -29,15 +29,18 @@ func (s *Session) AskHistory(ctx context.Context, nodes []*Node, span time.Durat
 	var mu sync.Mutex
 	each(nodes, s.g.Exporters.Concurrency, func(n *Node) int64 {
 		n.told = true
-		h := history{host: n.Base, ranks: map[string]int{}}
+		h, told := history{host: n.Base, ranks: map[string]int{}}, map[string]int{}
 		bytes, err := s.g.Nodes.Trace(ctx, n.Base, s.jobID, span, func(line *nodeapi.TraceLine) {
 			switch {
 			case line.Header != nil:
-				h.lines = nil
+				h.lines, told = nil, map[string]int{}
 			case line.Process != nil && line.Process.JobID == s.jobID:
 				h.ranks[line.Process.File] = int(line.Process.Rank)
 			case line.Completion != nil:
-				h.lines = append(h.lines, *line.Completion)
+				// A rank that has more than its share leaves room for the others.
+				if told[line.Completion.File]++; told[line.Completion.File] <= mostRankOps && len(h.lines) < mostOps {
+					h.lines = append(h.lines, *line.Completion)
+				}
 			}
 		})
 		if err != nil || len(h.lines) == 0 {
@@ -81,6 +84,9 @@ const (
 	historyRankOps = 5_000
 	historyOps     = 400_000
 	shortHistory   = 10 * time.Second
+	// Bursts may bring more than was asked for: up to so many are taken of a rank, and of a node.
+	mostRankOps = 4 * historyRankOps
+	mostOps     = historyOps
 )
 
 // Span gives how much of the longest span to fetch from some exporters, so that about so many operations come: jobs differ
@@ -225,14 +231,32 @@ func Segment(rank int, c *trace.Completion) (rca.Segment, bool) {
 	return s, true
 }
 
-// entered gives when the operation began on the GPU: its kernel's start or, where kernels are not seen, its first step.
+// entered gives when the operation began on the GPU: its kernel's start or, where kernels are not seen, the first data that the GPU
+// had ready to send, if that needed nothing from other ranks. Else it is the first step, which the proxy takes as soon as the
+// operation is launched.
 func entered(c *trace.Completion) int64 {
 	if c.EnteredNS != 0 {
 		return signed(c.EnteredNS)
+	}
+	if c.GPUReadyNS != 0 && sendsOwnFirst(c) {
+		return signed(c.GPUReadyNS)
 	}
 	first := c.Send.FirstStepNS
 	if first == 0 || c.Recv.FirstStepNS != 0 && c.Recv.FirstStepNS < first {
 		first = c.Recv.FirstStepNS
 	}
 	return signed(first)
+}
+
+// sendsOwnFirst tells whether a rank's first send of an operation is of its own data: in a ring but for operations with a root, and of
+// a send. In a tree most ranks pass on what they have received.
+func sendsOwnFirst(c *trace.Completion) bool {
+	switch c.Func {
+	case trace.Send:
+		return true
+	case trace.AllReduce, trace.AllGather, trace.ReduceScatter:
+		return c.Algo == trace.AlgoRing
+	default:
+		return false
+	}
 }

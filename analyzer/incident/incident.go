@@ -111,6 +111,8 @@ type Request struct {
 	JobID      string
 	Triggers   []Trigger // Firing ones.
 	Attempt    int       // From 1.
+	// PresentOnly: the past was looked at lately and costs much; what is asked is whether the job stands still now.
+	PresentOnly bool
 	// CalmUntil is until when the incident has been known to be benign; zero: not. What happened before it is explained.
 	CalmUntil time.Time
 }

@@ -9,10 +9,13 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/culprit-project/culprit/analyzer/clock"
 )
 
 // ErrOverloaded says that no further incident can be opened now.
@@ -21,8 +24,17 @@ var ErrOverloaded = errors.New("too many incidents are open, or wait to be analy
 // keptAnalyses is how many analyses an incident's record keeps.
 const keptAnalyses = 20
 
-// maxTriggers bounds one incident's triggers: at thousands of ranks a single alert a rank adds nothing.
-const maxTriggers = 1000
+const (
+	// maxTriggers bounds one incident's triggers: at thousands of ranks a single alert a rank adds nothing.
+	maxTriggers = 1000
+	// maxLabels bounds the labels of one trigger, bytes, and maxIncidentLabels those of an incident's triggers together. What is
+	// above comes without labels.
+	maxLabels         = 8 << 10
+	maxIncidentLabels = 256 << 10
+	// maxText bounds what is kept of other texts of a trigger, bytes, and maxName those that name it or its job.
+	maxText = 1 << 10
+	maxName = 256
+)
 
 // Options are a manager's bounds; all must be set.
 type Options struct {
@@ -33,8 +45,11 @@ type Options struct {
 	RetryMin   time.Duration
 	RetryMax   time.Duration
 	Recheck    time.Duration
+	LookBack   time.Duration
 	PassiveTTL time.Duration
 	Silent     time.Duration
+	// Known tells whether a job is one that is watched, and not a name that somebody made up; nil: all are.
+	Known func(jobID string) bool
 }
 
 // Analyze runs one analysis. It must honour the context's end.
@@ -50,6 +65,7 @@ type Manager struct {
 	store   *Store // Nil: nothing outlives the process.
 	logger  *slog.Logger
 	metrics *metrics
+	clock   clock.Clock
 	wake    chan struct{}
 
 	mu      sync.Mutex
@@ -67,18 +83,27 @@ type entry struct {
 	running   bool
 	again     bool // A trigger arrived while an analysis ran.
 	attempt   int
+	pastDue   time.Time     // Until then the present alone is looked at: the past was fetched lately.
 	candidate string        // Accusation of the analysis before.
+	crashes   int           // Analyses that crashed, or ended the process, since one ended well.
 	calmUntil time.Time     // When an analysis last found a benign reason.
 	changed   chan struct{} // Closed at the next change.
 }
 
+// mostCrashes is how often an incident's analysis may crash in a row. After that it is left alone, so that the other jobs are
+// watched; its triggers still show.
+const mostCrashes = 2
+
+func (e *entry) quarantined() bool { return e.crashes >= mostCrashes }
+
 // NewManager makes a manager. Incidents that the store holds are taken over.
-func NewManager(opt Options, analyze Analyze, publish Publish, store *Store, logger *slog.Logger, reg prometheus.Registerer) (*Manager, error) {
+func NewManager(opt Options, analyze Analyze, publish Publish, store *Store, logger *slog.Logger, reg prometheus.Registerer, clk clock.Clock) (*Manager, error) {
 	m := &Manager{
 		analyze: analyze,
 		publish: publish,
 		store:   store,
 		logger:  logger,
+		clock:   clk,
 		wake:    make(chan struct{}, 1),
 		opt:     opt,
 		entries: map[string]*entry{},
@@ -92,9 +117,12 @@ func NewManager(opt Options, analyze Analyze, publish Publish, store *Store, log
 	if err != nil {
 		return nil, err
 	}
-	now := time.Now()
+	now := m.clock.Now()
 	for _, inc := range stored {
-		e := &entry{Incident: inc, changed: make(chan struct{})}
+		e := &entry{Incident: inc, changed: make(chan struct{}), crashes: store.Unended(inc.ID)}
+		if e.quarantined() {
+			logger.Error("incident in quarantine: its analysis crashed the analyzer", "incident", inc.ID, "job_id", inc.JobID, "crashes", e.crashes)
+		}
 		m.entries[inc.ID] = e
 		if inc.State == Open && m.openJob[inc.JobID] == nil {
 			m.openJob[inc.JobID] = e
@@ -119,13 +147,21 @@ func (m *Manager) Apply(opt Options) {
 func (m *Manager) Receive(triggers []Trigger) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	triggers = slices.DeleteFunc(slices.Clone(triggers), func(t Trigger) bool {
+		if len(t.JobID) <= maxName && len(t.Key) <= maxName {
+			return false
+		}
+		m.metrics.refused.WithLabelValues("names").Inc()
+		return true
+	})
 	fresh := map[string]bool{}
 	for i := range triggers {
 		if t := &triggers[i]; t.Firing() && m.openJob[t.JobID] == nil {
 			fresh[t.JobID] = true
 		}
 	}
-	if len(fresh) > 0 && len(m.openJob)+len(fresh) > m.opt.MaxOpen {
+	if !m.makeRoom(fresh) {
+		m.metrics.refused.WithLabelValues("incidents").Add(float64(len(triggers)))
 		return ErrOverloaded
 	}
 	// The earliest trigger opens, so that the id does not hang on the order of arrival.
@@ -133,7 +169,7 @@ func (m *Manager) Receive(triggers []Trigger) error {
 	slices.SortStableFunc(ordered, func(a, b Trigger) int {
 		return cmp.Or(a.StartedAt.Compare(b.StartedAt), cmp.Compare(a.Key, b.Key))
 	})
-	now := time.Now()
+	now := m.clock.Now()
 	var changed []*entry
 	for i := range ordered {
 		if e := m.receive(&ordered[i], now); e != nil && !slices.Contains(changed, e) {
@@ -145,6 +181,82 @@ func (m *Manager) Receive(triggers []Trigger) error {
 	}
 	m.poke()
 	return nil
+}
+
+func (m *Manager) known(jobID string) bool { return m.opt.Known == nil || m.opt.Known(jobID) }
+
+// makeRoom tells whether incidents can be opened for some jobs. Jobs that are not watched have half of the places, and give even
+// those up to jobs that are: anybody can make up a job.
+func (m *Manager) makeRoom(fresh map[string]bool) bool {
+	watched, others := 0, 0
+	for job := range fresh {
+		if m.known(job) {
+			watched++
+		} else {
+			others++
+		}
+	}
+	var made []*entry // Open ones of jobs that are not watched, the least informative first.
+	for job, e := range m.openJob {
+		if !m.known(job) {
+			made = append(made, e)
+		}
+	}
+	if others > 0 && (len(made)+others > max(1, m.opt.MaxOpen/2) || len(m.openJob)+len(fresh) > m.opt.MaxOpen) {
+		return false
+	}
+	tooMany := len(m.openJob) + watched - m.opt.MaxOpen
+	if watched == 0 || tooMany <= 0 {
+		return true
+	}
+	if tooMany > len(made) {
+		return false
+	}
+	slices.SortFunc(made, func(a, b *entry) int { return b.OpenedAt.Compare(a.OpenedAt) })
+	now := m.clock.Now()
+	for _, e := range made[:tooMany] {
+		m.logger.Warn("incident of a job that is not watched gives way", "incident", e.ID, "job_id", e.JobID)
+		m.metrics.refused.WithLabelValues("incidents").Add(float64(len(e.Triggers)))
+		for i := range e.Triggers {
+			if e.Triggers[i].Firing() {
+				e.Triggers[i].EndedAt = &now
+			}
+		}
+		m.resolve(e, now)
+	}
+	return true
+}
+
+// fit cuts a trigger to what an incident keeps.
+func (m *Manager) fit(t *Trigger, e *entry) {
+	held := 0
+	for i := range e.Triggers {
+		held += labelBytes(e.Triggers[i].Labels)
+	}
+	if n := labelBytes(t.Labels); n > maxLabels || held+n > maxIncidentLabels {
+		m.metrics.refused.WithLabelValues("labels").Inc()
+		t.Labels = nil
+	}
+	for _, text := range []*string{&t.Name, &t.Comm, &t.Instance, &t.Severity} {
+		*text = cut(*text, maxName)
+	}
+	t.Summary = cut(t.Summary, maxText)
+}
+
+func labelBytes(labels map[string]string) int {
+	n := 0
+	for k, v := range labels {
+		n += len(k) + len(v)
+	}
+	return n
+}
+
+// cut gives a text's beginning, in memory of its own: the rest is not kept alive.
+func cut(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(strings.Clone(text[:most]), "")
 }
 
 // receive takes one trigger and gives the incident that it changed, if any.
@@ -162,8 +274,10 @@ func (m *Manager) receive(t *Trigger, now time.Time) *entry {
 		return nil
 	case known == nil:
 		if len(e.Triggers) >= maxTriggers {
+			m.metrics.refused.WithLabelValues("triggers").Inc()
 			return nil
 		}
+		m.fit(t, e)
 		t.ReceivedAt, t.LastHeardAt = now, now
 		e.Triggers = append(e.Triggers, *t)
 		m.schedule(e, now)
@@ -200,6 +314,7 @@ func (m *Manager) open(t *Trigger, now time.Time) *entry {
 		m.logger.Info("incident opened again", "incident", id, "job_id", t.JobID, "trigger", t.Name)
 	}
 	e.State, e.ResolvedAt, e.attempt, e.candidate = Open, nil, 0, ""
+	m.noteEnd(e)
 	e.calmUntil = time.Time{}
 	e.Verdict, e.VerdictAt, e.Latest, e.Benign = nil, nil, nil, false // What was true then pages nobody now.
 	m.openJob[t.JobID] = e
@@ -208,7 +323,7 @@ func (m *Manager) open(t *Trigger, now time.Time) *entry {
 
 // schedule asks for an analysis at once, and begins its backoff anew.
 func (m *Manager) schedule(e *entry, now time.Time) {
-	e.attempt = 0
+	e.attempt, e.pastDue = 0, time.Time{}
 	if e.running {
 		e.again = true
 		return

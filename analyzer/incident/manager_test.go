@@ -8,6 +8,7 @@ import (
 	"errors"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -17,12 +18,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/prometheus/common/promslog"
 
+	"github.com/culprit-project/culprit/analyzer/clock"
 	"github.com/culprit-project/culprit/analyzer/rca"
 )
 
 var testOptions = Options{
 	MaxOpen: 4, History: 2, Workers: 2, Grace: 15 * time.Second, RetryMin: time.Second, RetryMax: 8 * time.Second,
-	Recheck: time.Minute, PassiveTTL: 2 * time.Minute, Silent: 6 * time.Hour,
+	Recheck: time.Minute, LookBack: 8 * time.Second, PassiveTTL: 2 * time.Minute, Silent: 6 * time.Hour,
 }
 
 // rig is a manager whose analyses a test scripts, on the bubble's clock.
@@ -53,7 +55,7 @@ func newRig(t *testing.T, store *Store) *rig {
 		r.mu.Lock()
 		r.published = append(r.published, inc)
 		r.mu.Unlock()
-	}, store, promslog.NewNopLogger(), r.reg)
+	}, store, promslog.NewNopLogger(), r.reg, clock.System)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -286,19 +288,40 @@ func TestBenignTurnsHang(t *testing.T) {
 	})
 }
 
-// A look at the history is not repeated every second.
+// TestCostlyAnalysis: what fetched much is repeated with a distance; the present is looked at in between, and a standstill
+// that it shows takes the place of what was found before.
 func TestCostlyAnalysis(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, nil)
-		r.script(func(Request) (Outcome, error) { return Outcome{Verdict: unknown(), Costly: true}, nil })
+		slow := rca.Verdict{Version: 1, Class: rca.Unknown}
+		r.script(func(req Request) (Outcome, error) {
+			if req.PresentOnly {
+				return Outcome{Verdict: rca.Verdict{Version: 1, Class: rca.Healthy}, Complete: true}, nil
+			}
+			return Outcome{Verdict: slow, Complete: true, Costly: true}, nil
+		})
 		r.receive(t, firing("a", "job"))
-		pass(17 * time.Second)
-		if want := []time.Duration{0, 8 * time.Second, 16 * time.Second}; !slices.Equal(r.at(), want) {
-			t.Errorf("analyses at %v, want %v", r.at(), want)
+		pass(7500 * time.Millisecond)
+		var full int
+		for _, req := range r.asked() {
+			if !req.PresentOnly {
+				full++
+			}
+		}
+		if n := len(r.asked()); full != 1 || n < 4 {
+			t.Errorf("%d analyses with the past and %d in all within the distance, want 1 and several", full, n)
+		}
+		if v := r.only(t).Verdict; v == nil || v.Class != rca.Unknown {
+			t.Errorf("the present alone took the verdict's place: %+v", v)
 		}
 		r.receive(t, firing("b", "job"))
-		if got := r.at(); got[len(got)-1] != 17*time.Second {
-			t.Errorf("a new trigger waits: %v", got)
+		if asked := r.asked(); asked[len(asked)-1].PresentOnly {
+			t.Error("a new trigger does not look at the past")
+		}
+		r.verdict(blame(3), true) // The job comes to stand still.
+		pass(testOptions.RetryMax)
+		if v := r.only(t).Verdict; v == nil || !v.Page {
+			t.Errorf("a standstill that the present shows is not told: %+v", v)
 		}
 	})
 }
@@ -377,25 +400,53 @@ func TestAnalysisFails(t *testing.T) {
 	})
 }
 
-// A trigger that comes while an analysis runs is looked at right after it.
-func TestTriggerDuringAnalysis(t *testing.T) {
+// A crash of one job's analysis is that analysis's failure, not the end of the service.
+func TestAnalysisCrashes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, nil)
-		r.script(func(Request) (Outcome, error) {
-			time.Sleep(5 * time.Second)
-			return Outcome{Verdict: blame(3), Complete: true}, nil
-		})
+		r.script(func(Request) (Outcome, error) { panic("index out of range") })
 		r.receive(t, firing("a", "job"))
-		pass(time.Second)
-		r.receive(t, firing("b", "job"))
-		if len(r.asked()) != 1 {
-			t.Fatalf("%d analyses at once for one job", len(r.asked()))
+		if inc := r.only(t); inc.Verdict != nil || !strings.Contains(inc.Analyses[0].Error, "index out of range") {
+			t.Fatalf("incident is %+v", inc)
 		}
-		pass(4 * time.Second)
-		if len(r.asked()) != 2 || len(r.asked()[1].Triggers) != 2 {
-			t.Errorf("requests are %+v", r.asked())
+		r.verdict(blame(3), true)
+		pass(time.Second)
+		if inc := r.only(t); inc.Verdict == nil || inc.Count != 2 {
+			t.Errorf("not tried again: %+v", inc)
 		}
 	})
+}
+
+// A trigger that comes while an analysis runs is looked at right after it, whatever that analysis finds.
+func TestTriggerDuringAnalysis(t *testing.T) {
+	for name, found := range map[string]struct {
+		out Outcome
+		err error
+	}{
+		"settled":    {out: Outcome{Verdict: blame(3), Complete: true}},
+		"incomplete": {out: Outcome{Verdict: blame(3)}},
+		"failed":     {err: errors.New("nobody is known")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t, nil)
+				r.script(func(Request) (Outcome, error) {
+					time.Sleep(5 * time.Second)
+					return found.out, found.err
+				})
+				r.receive(t, firing("a", "job"))
+				pass(time.Second)
+				r.receive(t, firing("b", "job"))
+				if len(r.asked()) != 1 {
+					t.Fatalf("%d analyses at once for one job", len(r.asked()))
+				}
+				pass(4 * time.Second)
+				if len(r.asked()) != 2 || len(r.asked()[1].Triggers) != 2 {
+					t.Errorf("requests are %+v", r.asked())
+				}
+			})
+		})
+	}
 }
 
 func TestOverload(t *testing.T) {
@@ -432,6 +483,64 @@ func TestOverload(t *testing.T) {
 			}
 		}
 		time.Sleep(3 * time.Hour)
+	})
+}
+
+// Somebody makes up jobs until no place is left. A job that is watched gets one, and made-up jobs never have more than half.
+func TestMadeUpJobsGiveWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, nil)
+		opt := testOptions
+		opt.Known = func(job string) bool { return strings.HasPrefix(job, "real") }
+		r.Apply(opt)
+		refused := 0
+		for i := range 20 {
+			if err := r.Receive([]Trigger{firing("a", "made-up"+strconv.Itoa(i))}); errors.Is(err, ErrOverloaded) {
+				refused++
+			}
+		}
+		if refused != 18 {
+			t.Errorf("%d of 20 made-up jobs were refused, want 18", refused)
+		}
+		for i := range testOptions.MaxOpen {
+			if err := r.Receive([]Trigger{firing("a", "real"+strconv.Itoa(i))}); err != nil {
+				t.Errorf("job real%d: %v", i, err)
+			}
+		}
+		if err := r.Receive([]Trigger{firing("a", "real-one-too-many")}); !errors.Is(err, ErrOverloaded) {
+			t.Errorf("one more: %v", err)
+		}
+		if n := testutil.ToFloat64(r.metrics.refused.WithLabelValues("incidents")); n != 18+2+1 {
+			t.Errorf("%v triggers are counted as refused", n)
+		}
+	})
+}
+
+// Labels of megabytes are not kept.
+func TestLabelsAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, nil)
+		large := strings.Repeat("x", 1<<20)
+		for i := range 100 {
+			trigger := firing(strconv.Itoa(i), "job")
+			trigger.Labels = map[string]string{"a": large[:7<<10]}
+			if i == 0 {
+				trigger.Labels, trigger.Name, trigger.Summary = map[string]string{"a": large}, large, large
+			}
+			r.receive(t, trigger)
+		}
+		endless := firing("a", large)
+		if err := r.Receive([]Trigger{endless}); err != nil {
+			t.Error(err)
+		}
+		inc := r.only(t)
+		held := 0
+		for i := range inc.Triggers {
+			held += labelBytes(inc.Triggers[i].Labels) + len(inc.Triggers[i].Name) + len(inc.Triggers[i].Summary)
+		}
+		if len(inc.Triggers) != 100 || held > 300<<10 {
+			t.Errorf("%d triggers hold %d bytes", len(inc.Triggers), held)
+		}
 	})
 }
 
@@ -525,7 +634,7 @@ func TestMetricsLint(t *testing.T) {
 // BenchmarkStorm is a notification of a thousand alerts of one job, each of which is new.
 func BenchmarkStorm(b *testing.B) {
 	for b.Loop() {
-		m, err := NewManager(testOptions, nil, func(Incident) {}, nil, promslog.NewNopLogger(), prometheus.NewPedanticRegistry())
+		m, err := NewManager(testOptions, nil, func(Incident) {}, nil, promslog.NewNopLogger(), prometheus.NewPedanticRegistry(), clock.System)
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -18,6 +18,8 @@ import (
 type metrics struct {
 	duration prometheus.Histogram
 	verdicts *prometheus.CounterVec
+	panics   prometheus.Counter
+	refused  *prometheus.CounterVec
 }
 
 var (
@@ -29,6 +31,10 @@ var (
 		[]string{"incident", "job_id"}, nil)
 	incidentsDesc = prometheus.NewDesc("culprit_analyzer_incidents",
 		"Incidents held, by state.", []string{"state"}, nil)
+	quarantineDesc = prometheus.NewDesc("culprit_analyzer_quarantined_incidents",
+		"Open incidents that are not analysed any more because their analysis crashed too often.", nil, nil)
+	unwrittenDesc = prometheus.NewDesc("culprit_analyzer_storage_failing",
+		"1 while incidents cannot be stored; they are tried again.", nil, nil)
 	queueDesc = prometheus.NewDesc("culprit_analyzer_queue_length",
 		"Analyses waiting for a worker.", nil, nil)
 )
@@ -50,6 +56,14 @@ func newMetrics(reg prometheus.Registerer, m *Manager) *metrics {
 			Name: "culprit_analyzer_verdicts_total",
 			Help: "Verdicts reached, by class. The same verdict found again does not count.",
 		}, []string{"class"}),
+		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "culprit_analyzer_triggers_refused_total",
+			Help: "Triggers that were refused or cut, by what there was too much of.",
+		}, []string{"reason"}),
+		panics: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "culprit_analyzer_analysis_panics_total",
+			Help: "Analyses that crashed. The log has the stack; the incident is analysed again.",
+		}),
 	}
 	for _, c := range []rca.Class{
 		rca.NotEntered, rca.Inconsistent, rca.Fault, rca.SlowCompute, rca.SlowComm, rca.SlowMixed, rca.Imbalance,
@@ -57,7 +71,10 @@ func newMetrics(reg prometheus.Registerer, m *Manager) *metrics {
 	} {
 		out.verdicts.WithLabelValues(string(c))
 	}
-	reg.MustRegister(out.duration, out.verdicts, collector{m})
+	for _, reason := range []string{"incidents", "triggers", "labels", "names"} {
+		out.refused.WithLabelValues(reason)
+	}
+	reg.MustRegister(out.duration, out.verdicts, out.panics, out.refused, collector{m})
 	return out
 }
 
@@ -68,14 +85,18 @@ func (c collector) Describe(ch chan<- *prometheus.Desc) {
 	ch <- confidenceDesc
 	ch <- incidentsDesc
 	ch <- queueDesc
+	ch <- quarantineDesc
+	ch <- unwrittenDesc
 }
 
 func (c collector) Collect(ch chan<- prometheus.Metric) {
 	c.m.mu.Lock()
 	defer c.m.mu.Unlock()
-	now, queued := time.Now(), 0
+	now, queued, quarantined := c.m.clock.Now(), 0, 0
 	for _, e := range c.m.openJob {
-		if !e.running && !e.due.IsZero() && !e.due.After(now) {
+		if e.quarantined() {
+			quarantined++
+		} else if !e.running && !e.due.IsZero() && !e.due.After(now) {
 			queued++
 		}
 		if e.Verdict != nil {
@@ -88,6 +109,12 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 	gauge(incidentsDesc, len(c.m.openJob), string(Open))
 	gauge(incidentsDesc, len(c.m.entries)-len(c.m.openJob), string(Resolved))
 	gauge(queueDesc, queued)
+	gauge(quarantineDesc, quarantined)
+	failing := 0
+	if c.m.store != nil && c.m.store.Failed() != nil {
+		failing = 1
+	}
+	gauge(unwrittenDesc, failing)
 }
 
 func collectVerdict(ch chan<- prometheus.Metric, e *entry) {

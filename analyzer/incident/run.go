@@ -5,6 +5,9 @@ package incident
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -29,6 +32,19 @@ func (m *Manager) Run(ctx context.Context) {
 	}
 }
 
+// Work does what is due now and returns when it is done, with the time until something is due again. It is for callers
+// with a clock of their own, in place of Run.
+func (m *Manager) Work(ctx context.Context) time.Duration {
+	for {
+		var wg sync.WaitGroup
+		next := m.round(ctx, &wg)
+		wg.Wait()
+		if next > 0 || ctx.Err() != nil {
+			return next
+		}
+	}
+}
+
 // idle is how often the manager looks around with nothing due.
 const idle = time.Minute
 
@@ -36,7 +52,7 @@ const idle = time.Minute
 func (m *Manager) round(ctx context.Context, wg *sync.WaitGroup) time.Duration {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	now := time.Now()
+	now := m.clock.Now()
 	next := now.Add(idle)
 	earlier := func(t time.Time) {
 		if t.Before(next) {
@@ -54,14 +70,15 @@ func (m *Manager) round(ctx context.Context, wg *sync.WaitGroup) time.Duration {
 			earlier(end)
 		}
 		switch {
-		case e.running || e.due.IsZero():
+		case e.running || e.due.IsZero() || e.quarantined():
 		case e.due.After(now):
 			earlier(e.due)
 		case m.running < m.opt.Workers:
 			m.running++
+			m.noteBegin(e)
 			e.running, e.due = true, time.Time{}
 			e.attempt++
-			req := Request{IncidentID: e.ID, JobID: e.JobID, Triggers: e.firing(), Attempt: e.attempt, CalmUntil: e.calmUntil}
+			req := Request{IncidentID: e.ID, JobID: e.JobID, Triggers: e.firing(), Attempt: e.attempt, CalmUntil: e.calmUntil, PresentOnly: now.Before(e.pastDue)}
 			wg.Go(func() { m.run(ctx, e, req) })
 		}
 	}
@@ -104,7 +121,7 @@ func (m *Manager) End(incidentID string, keys []string) {
 	if e == nil || e.State != Open {
 		return
 	}
-	now := time.Now()
+	now := m.clock.Now()
 	for _, k := range keys {
 		if t := e.trigger(k); t != nil && t.Firing() {
 			t.EndedAt = &now
@@ -115,18 +132,33 @@ func (m *Manager) End(incidentID string, keys []string) {
 }
 
 func (m *Manager) run(ctx context.Context, e *entry, req Request) {
-	start := time.Now()
-	out, err := m.analyze(ctx, req)
+	start := m.clock.Now()
+	out, err := m.guarded(ctx, req)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	defer m.poke()
 	m.running--
 	e.running = false
+	if errors.Is(err, errCrashed) {
+		e.crashes++
+		if e.quarantined() {
+			m.logger.Error("incident in quarantine: its analysis crashed too often", "incident", e.ID, "job_id", e.JobID, "crashes", e.crashes)
+			err = fmt.Errorf("%w; this incident is not analysed again", err)
+		}
+	} else {
+		m.noteEnd(e)
+	}
 	if ctx.Err() != nil {
 		return
 	}
-	now := time.Now()
+	now := m.clock.Now()
 	m.metrics.duration.Observe(now.Sub(start).Seconds())
+	still := out.Verdict.Class.StandsStill() || e.Verdict != nil && e.Verdict.Class.StandsStill()
+	if req.PresentOnly && err == nil && !still {
+		// The job moves, as it did before, and no more was asked: what was found with the past holds.
+		m.again(e, &out, nil, now)
+		return
+	}
 	e.Count++
 	a := Analysis{At: now, Seconds: now.Sub(start).Seconds()}
 	if err != nil {
@@ -139,14 +171,60 @@ func (m *Manager) run(ctx context.Context, e *entry, req Request) {
 	if n := len(e.Analyses) - keptAnalyses; n > 0 {
 		e.Analyses = e.Analyses[n:]
 	}
+	m.again(e, &out, err, now)
+	m.touch(e, now)
+}
+
+var errCrashed = errors.New("the analysis crashed")
+
+// noteBegin has the store remember that an analysis begins, in case that it ends the process.
+func (m *Manager) noteBegin(e *entry) {
+	if m.store == nil {
+		return
+	}
+	if err := m.store.Begin(e.ID, e.crashes+1); err != nil {
+		m.logger.Error("analysis begins without a note of it", "incident", e.ID, "err", err)
+	}
+}
+
+func (m *Manager) noteEnd(e *entry) {
+	e.crashes = 0
+	if m.store == nil {
+		return
+	}
+	if err := m.store.End(e.ID); err != nil {
+		m.logger.Error("note of an analysis not removed", "incident", e.ID, "err", err)
+	}
+}
+
+// guarded analyses, and makes an error of a panic: what one job's evidence does to an analysis may not end the service that
+// watches all the others.
+func (m *Manager) guarded(ctx context.Context, req Request) (out Outcome, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			m.metrics.panics.Inc()
+			m.logger.Error("analysis crashed", "incident", req.IncidentID, "job_id", req.JobID, "panic", p, "stack", string(debug.Stack()))
+			out, err = Outcome{}, fmt.Errorf("analysing job %s: %w: %v", req.JobID, errCrashed, p)
+		}
+	}()
+	return m.analyze(ctx, req)
+}
+
+// again schedules the next analysis.
+func (m *Manager) again(e *entry, out *Outcome, err error, now time.Time) {
 	if e.State == Open {
-		e.due = now.Add(m.wait(e, &out, err))
+		e.due = now.Add(m.wait(e, out, err))
 		if e.again {
 			e.due = now
 		}
 	}
+	if out.Costly && !e.again {
+		e.pastDue = now.Add(m.opt.LookBack)
+		if settled(e, out, err) {
+			e.pastDue = now.Add(m.opt.Recheck)
+		}
+	}
 	e.again = false
-	m.touch(e, now)
 }
 
 // accept weighs a new verdict against the standing one.
@@ -176,20 +254,24 @@ func (m *Manager) accept(e *entry, out *Outcome, a *Analysis, now time.Time) {
 	e.Benign = unalarming(e.Verdict)
 }
 
-// wait gives the time until the next analysis. A verdict that pages on complete evidence is only looked at now and
-// then; anything else soon, with a growing distance: what looks like a checkpoint may turn out a hang.
+// settled reports whether a verdict pages on complete evidence and nothing newer differs.
+func settled(e *entry, out *Outcome, err error) bool {
+	return err == nil && out.Complete && e.Verdict != nil && e.Verdict.Page && e.Latest == nil
+}
+
+// wait gives the time until the next analysis. A settled verdict on a job that stands still is only looked at now and then.
+// Anything else is looked at again soon, with a distance that grows a little: what looks like a checkpoint may turn out a
+// hang, and a slow job may come to stand still while the trigger of a hang still fires for what was before.
 func (m *Manager) wait(e *entry, out *Outcome, err error) time.Duration {
-	if err == nil && out.Complete && e.Verdict != nil && e.Verdict.Page && e.Latest == nil {
+	if settled(e, out, err) && e.Verdict.Class.StandsStill() {
 		return m.opt.Recheck
 	}
-	if out.Costly {
-		return m.opt.RetryMax
+	d := m.opt.RetryMin << min(max(e.attempt-1, 0), 30) // A trigger that came during the analysis began the count anew.
+	if d <= 0 || d > m.opt.RetryMax {
+		d = m.opt.RetryMax
 	}
-	d := m.opt.RetryMin
-	for range min(e.attempt-1, 30) {
-		if d = 2 * d; d >= m.opt.RetryMax {
-			return m.opt.RetryMax
-		}
+	if err == nil && out.Verdict.PageIn > 0 { // It may page then.
+		d = min(d, time.Duration(out.Verdict.PageIn*float64(time.Second))+time.Millisecond)
 	}
 	return d
 }

@@ -13,8 +13,10 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync"
+	"time"
 )
 
 // Store keeps incidents as files, one each, named by id. A file is written beside its place and renamed, so that a
@@ -26,14 +28,33 @@ type Store struct {
 
 	mu      sync.Mutex
 	pending map[string]*Incident // Nil: to be deleted.
+	failed  error                // Of the last flush.
 }
 
-var idPattern = regexp.MustCompile(`^[a-z2-7]{12}$`)
+// retryStore is how long after a failure the store is tried again.
+const retryStore = 5 * time.Second
+
+var (
+	idPattern = regexp.MustCompile(`^[a-z2-7]{12}$`)
+	// temporaryPattern is what a crash while writing leaves.
+	temporaryPattern = regexp.MustCompile(`^\.[a-z2-7]{12}-[0-9]+$`)
+)
 
 // NewStore makes the folder, if need be, and a store in it.
 func NewStore(dir string, logger *slog.Logger) (*Store, error) {
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return nil, fmt.Errorf("making the storage folder: %w", err)
+	}
+	files, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, fmt.Errorf("reading the storage folder: %w", err)
+	}
+	for _, f := range files {
+		if temporaryPattern.MatchString(f.Name()) {
+			if err := os.Remove(filepath.Join(dir, f.Name())); err != nil {
+				return nil, fmt.Errorf("clearing the storage folder: %w", err)
+			}
+		}
 	}
 	return &Store{dir: dir, logger: logger, wake: make(chan struct{}, 1), pending: map[string]*Incident{}}, nil
 }
@@ -99,14 +120,27 @@ func (s *Store) put(id string, inc *Incident) {
 // Run writes what is to be written until the context ends, and then the rest.
 func (s *Store) Run(ctx context.Context) {
 	for {
+		var retry <-chan time.Time
+		if s.Failed() != nil {
+			retry = time.After(retryStore)
+		}
 		select {
 		case <-ctx.Done():
 			s.Flush()
 			return
 		case <-s.wake:
 			s.Flush()
+		case <-retry:
+			s.Flush()
 		}
 	}
+}
+
+// Failed tells why the last attempt did not write everything; nil: it did. What is not written is tried again.
+func (s *Store) Failed() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.failed
 }
 
 // Flush writes what is to be written now.
@@ -115,10 +149,11 @@ func (s *Store) Flush() {
 	pending := s.pending
 	s.pending = map[string]*Incident{}
 	s.mu.Unlock()
+	var failed error
 	for id, inc := range pending {
 		var err error
 		if inc == nil {
-			if err = os.Remove(s.path(id)); errors.Is(err, fs.ErrNotExist) {
+			if err = errors.Join(os.Remove(s.path(id)), s.End(id)); errors.Is(err, fs.ErrNotExist) {
 				err = nil
 			}
 		} else {
@@ -126,9 +161,50 @@ func (s *Store) Flush() {
 		}
 		if err != nil {
 			s.logger.Error("incident not stored", "incident", id, "err", err)
+			failed = errors.Join(failed, err)
+			s.mu.Lock()
+			if _, newer := s.pending[id]; !newer {
+				s.pending[id] = inc
+			}
+			s.mu.Unlock()
 		}
 	}
+	s.mu.Lock()
+	s.failed = failed
+	s.mu.Unlock()
 }
+
+// An analysis that ends the process is begun again at the next start, because its incident is stored. So it is noted
+// before it begins how often it has begun and not ended.
+
+// Begin notes that an incident's analysis begins, for the nth time without an end.
+func (s *Store) Begin(id string, nth int) error {
+	return os.WriteFile(s.attempts(id), []byte(strconv.Itoa(nth)), 0o600)
+}
+
+// End notes that an incident's analysis has ended.
+func (s *Store) End(id string) error {
+	err := os.Remove(s.attempts(id))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// Unended gives how often an incident's analysis has begun since it last ended.
+func (s *Store) Unended(id string) int {
+	text, err := os.ReadFile(s.attempts(id))
+	if err != nil {
+		return 0
+	}
+	n, err := strconv.Atoi(string(text))
+	if err != nil {
+		return 1 // It was noted, and the end of the process cut the note off.
+	}
+	return n
+}
+
+func (s *Store) attempts(id string) string { return filepath.Join(s.dir, id+".analysing") }
 
 func (s *Store) write(inc *Incident) error {
 	text, err := json.Marshal(inc)

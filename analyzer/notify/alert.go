@@ -35,6 +35,8 @@ type Format struct {
 	Hang        string            // Severities.
 	Slow        string
 	Unknown     string
+	WarningName string // Name and severity of an alert that does not page yet.
+	Warning     string
 	MaxAlerts   int
 	ExternalURL string
 	Runbook     *template.Template // Over .Class and .Cause.
@@ -43,32 +45,37 @@ type Format struct {
 // maxList bounds lists in annotations: items.
 const maxList = 20
 
-// Alerts gives the alerts that hold for an incident: none unless it is open and its verdict pages. Each culprit has its
-// own alert, so that routes, silences and dashboards can go by host and rank, and the summary of each names them all;
-// beyond MaxAlerts culprits, each host has one, and beyond as many hosts, one alert stands for all.
+// Alerts gives the alerts that hold for an incident: none unless it is open and its verdict pages, or will unless the
+// culprit gets on; those are warnings under a name of their own. Each culprit has its own alert with its own class, cause
+// and action, so that routes, silences and dashboards can go by host and rank, and the summary of each names them all;
+// ranks of one process share one, as they share their fate. Beyond MaxAlerts alerts, each host has one, and beyond as many hosts, one
+// alert stands for all.
 func (f *Format) Alerts(inc *incident.Incident) []Alert {
 	v := inc.Verdict
-	if inc.State != incident.Open || v == nil || !v.Page {
+	if inc.State != incident.Open || v == nil || !v.Page && (v.PageIn == 0 || v.Class == rca.Unknown) {
 		return nil
 	}
 	startsAt := inc.OpenedAt
 	if inc.VerdictAt != nil {
 		startsAt = *inc.VerdictAt
 	}
-	annotations := f.annotations(inc)
 	var out []Alert
-	for _, p := range f.places(v.Culprits) {
+	for _, p := range f.places(v) {
+		annotations := f.annotations(inc, &p)
 		labels := map[string]string{
 			"alertname": f.AlertName,
 			"culprit":   "verdict",
-			"severity":  f.severity(v.Class),
+			"severity":  f.severity(p.class),
 			"job_id":    inc.JobID,
 			"incident":  inc.ID,
-			"class":     string(v.Class),
-			"cause":     string(v.Cause),
+			"class":     string(p.class),
+			"cause":     string(p.cause),
 			"host":      p.host,
 			"gpu":       p.gpu,
 			"rank":      p.rank,
+		}
+		if !v.Page {
+			labels["alertname"], labels["culprit"], labels["severity"] = f.WarningName, "suspect", f.Warning
 		}
 		for name, value := range f.Labels {
 			if _, ours := labels[name]; !ours {
@@ -85,39 +92,82 @@ func (f *Format) Alerts(inc *incident.Incident) []Alert {
 	return out
 }
 
-// place is where one alert points.
-type place struct{ rank, host, gpu string }
+// place is where one alert points, and what is wrong there.
+type place struct {
+	rank, host, gpu string
+	class           rca.Class
+	cause           rca.Cause
+	action          string
+}
 
-func (f *Format) places(culprits []rca.Culprit) []place {
+func (f *Format) places(v *rca.Verdict) []place {
+	whole := place{class: v.Class, cause: v.Cause, action: v.Action}
 	var out []place
-	for _, c := range culprits {
-		p := place{host: c.Host, gpu: c.GPU}
+	for _, c := range v.Culprits {
+		p := whole
+		p.host, p.gpu = c.Host, c.GPU
+		if c.Class != "" {
+			p.class, p.cause, p.action = c.Class, c.Cause, c.Action
+		}
 		if c.Rank >= 0 {
 			p.rank = strconv.Itoa(c.Rank)
+		}
+		if fellows := fellows(v.Culprits, &c); len(fellows) > 1 {
+			p.rank, p.gpu = named(fellows, func(c *rca.Culprit) string { return strconv.Itoa(c.Rank) }), named(fellows, func(c *rca.Culprit) string { return c.GPU })
 		}
 		if !slices.Contains(out, p) {
 			out = append(out, p)
 		}
 	}
 	if len(out) == 0 {
-		return []place{{}}
+		return []place{whole}
 	}
 	if len(out) <= f.MaxAlerts {
 		return out
 	}
 	byHost := map[string][]int{}
-	for _, c := range culprits {
+	for _, c := range v.Culprits {
 		byHost[c.Host] = append(byHost[c.Host], c.Rank)
 	}
 	if len(byHost) > f.MaxAlerts {
-		return []place{{}}
+		return []place{whole}
 	}
 	out = out[:0]
 	for host, ranks := range byHost {
-		out = append(out, place{rank: Ranges(ranks), host: host})
+		p := whole
+		p.rank, p.host = Ranges(ranks), host
+		out = append(out, p)
 	}
 	slices.SortFunc(out, func(a, b place) int { return cmp.Compare(a.host, b.host) })
 	return out
+}
+
+// fellows gives the culprits of the same process with the same class and cause, c itself included.
+func fellows(list []rca.Culprit, c *rca.Culprit) []rca.Culprit {
+	var out []rca.Culprit
+	for _, o := range list {
+		if c.PID != 0 && o.PID == c.PID && o.Host == c.Host && o.Class == c.Class && o.Cause == c.Cause && c.Rank >= 0 && o.Rank >= 0 {
+			out = append(out, o)
+		}
+	}
+	return out
+}
+
+// named lists what culprits are called, numbers in short.
+func named(list []rca.Culprit, name func(*rca.Culprit) string) string {
+	var numbers []int
+	var names []string
+	for i := range list {
+		names = append(names, name(&list[i]))
+		if n, err := strconv.Atoi(names[i]); err == nil {
+			numbers = append(numbers, n)
+		}
+	}
+	if len(numbers) == len(names) {
+		return Ranges(numbers)
+	}
+	slices.Sort(names)
+	return strings.Join(slices.Compact(names), ",")
 }
 
 func (f *Format) severity(c rca.Class) string {
@@ -131,14 +181,14 @@ func (f *Format) severity(c rca.Class) string {
 	}
 }
 
-func (f *Format) annotations(inc *incident.Incident) map[string]string {
+func (f *Format) annotations(inc *incident.Incident, p *place) map[string]string {
 	v := inc.Verdict
 	out := map[string]string{
 		"summary":     v.Summary,
-		"description": description(v),
+		"description": description(v, p.action),
 		"confidence":  strconv.FormatFloat(v.Confidence, 'f', 2, 64),
 		"culprits":    culprits(v.Culprits),
-		"runbook_url": f.runbook(v),
+		"runbook_url": f.runbook(p),
 	}
 	if f.ExternalURL != "" {
 		out["link"] = strings.TrimRight(f.ExternalURL, "/") + "/incidents/" + url.PathEscape(inc.ID)
@@ -151,12 +201,12 @@ func (f *Format) annotations(inc *incident.Incident) map[string]string {
 	return out
 }
 
-func (f *Format) runbook(v *rca.Verdict) string {
+func (f *Format) runbook(p *place) string {
 	if f.Runbook == nil {
 		return ""
 	}
 	var b strings.Builder
-	if err := f.Runbook.Execute(&b, struct{ Class, Cause string }{string(v.Class), string(v.Cause)}); err != nil {
+	if err := f.Runbook.Execute(&b, struct{ Class, Cause string }{string(p.class), string(p.cause)}); err != nil {
 		return ""
 	}
 	return b.String()
@@ -203,7 +253,7 @@ func Culprit(c *rca.Culprit) string {
 }
 
 // description gives the evidence and the chain of waiting as lines of text.
-func description(v *rca.Verdict) string {
+func description(v *rca.Verdict, action string) string {
 	var lines []string
 	add := func(title string, list []string) {
 		if len(list) == 0 {
@@ -218,8 +268,11 @@ func description(v *rca.Verdict) string {
 			lines = append(lines, "- "+s)
 		}
 	}
-	if v.Action != "" {
-		lines = append(lines, "Do: "+v.Action)
+	if v.PageIn > 0 {
+		lines = append(lines, fmt.Sprintf("The process is alive and may still call the operation. This becomes a page once its peers have waited %.0f s.", v.Waited+v.PageIn))
+	}
+	if action != "" {
+		lines = append(lines, "Do: "+action)
 	}
 	add("Evidence:", v.Evidence)
 	chain := make([]string, len(v.Chain))

@@ -23,7 +23,7 @@ var update = flag.Bool("update", false, "write the golden files anew")
 
 func format() *Format {
 	return &Format{
-		AlertName: "CulpritFound", Hang: "critical", Slow: "warning", Unknown: "info", MaxAlerts: 3, ExternalURL: "https://culprit.example.org/",
+		AlertName: "CulpritFound", Hang: "critical", Slow: "warning", Unknown: "info", WarningName: "CulpritSuspected", Warning: "warning", MaxAlerts: 3, ExternalURL: "https://culprit.example.org/",
 		Runbook: template.Must(template.New("").Parse("https://runbooks.example.org/{{ .Class }}#{{ .Cause }}")),
 		Labels:  map[string]string{"team": "infra", "job_id": "not this"},
 	}
@@ -105,13 +105,28 @@ func TestPlaces(t *testing.T) {
 		want     []place
 	}{
 		{"nobody", nil, []place{{}}},
-		{"one", []rca.Culprit{{Rank: 0, Host: "h", GPU: "1"}}, []place{{"0", "h", "1"}}},
-		{"one twice", []rca.Culprit{{Rank: 4, Host: "h"}, {Rank: 4, Host: "h", Channel: 2}}, []place{{"4", "h", ""}}},
-		{"a host", []rca.Culprit{{Rank: -1, Host: "h"}}, []place{{"", "h", ""}}},
-		{"two hosts' ranks", sameHost, []place{{"0-5", "h0", ""}, {"6-11", "h1", ""}}},
+		{"one", []rca.Culprit{{Rank: 0, Host: "h", GPU: "1"}}, []place{{rank: "0", host: "h", gpu: "1"}}},
+		{"one twice", []rca.Culprit{{Rank: 4, Host: "h"}, {Rank: 4, Host: "h", Channel: 2}}, []place{{rank: "4", host: "h"}}},
+		{"a host", []rca.Culprit{{Rank: -1, Host: "h"}}, []place{{host: "h"}}},
+		{
+			"ranks of one process",
+			[]rca.Culprit{{Rank: 4, Host: "h", GPU: "0", PID: 7}, {Rank: 5, Host: "h", GPU: "1", PID: 7}, {Rank: 5, Host: "g", GPU: "1", PID: 7}},
+			[]place{{rank: "4-5", host: "h", gpu: "0-1"}, {rank: "5", host: "g", gpu: "1"}},
+		},
+		{
+			"two faults in one process",
+			[]rca.Culprit{{Rank: 4, Host: "h", PID: 7}, {Rank: 5, Host: "h", PID: 7, Class: rca.Fault, Cause: rca.CauseGPU}},
+			[]place{{rank: "4", host: "h"}, {rank: "5", host: "h", class: rca.Fault, cause: rca.CauseGPU}},
+		},
+		{"two hosts' ranks", sameHost, []place{{rank: "0-5", host: "h0"}, {rank: "6-11", host: "h1"}}},
 		{"everybody", manyHosts, []place{{}}},
+		{
+			"two faults",
+			[]rca.Culprit{{Rank: 1, Host: "a"}, {Rank: 5, Host: "b", Class: rca.Fault, Cause: rca.CauseProcessGone, Action: "Read the log."}},
+			[]place{{rank: "1", host: "a"}, {rank: "5", host: "b", class: rca.Fault, cause: rca.CauseProcessGone, action: "Read the log."}},
+		},
 	} {
-		if got := format().places(tc.culprits); !slices.Equal(got, tc.want) {
+		if got := format().places(&rca.Verdict{Culprits: tc.culprits}); !slices.Equal(got, tc.want) {
 			t.Errorf("%s: %+v, want %+v", tc.name, got, tc.want)
 		}
 	}
@@ -123,6 +138,45 @@ func TestPlaces(t *testing.T) {
 				t.Errorf("rank %d is not in %q", r, a.Annotations["culprits"])
 			}
 		}
+	}
+}
+
+// TestAlertsOfTwoFaults: each alert has its own culprit's class, cause, action and runbook.
+func TestAlertsOfTwoFaults(t *testing.T) {
+	inc := paged(
+		rca.Culprit{Rank: 3, Host: "node-1"},
+		rca.Culprit{Rank: 5, Host: "node-2", Class: rca.SlowComm, Cause: rca.CauseNetworkSend, Action: "Check its NIC."},
+	)
+	alerts := format().Alerts(inc)
+	if len(alerts) != 2 {
+		t.Fatalf("%d alerts, want 2", len(alerts))
+	}
+	for i, want := range []struct{ rank, cause, severity, action, runbook string }{
+		{"3", "process_stopped", "critical", "Do: Continue or restart it.", "not_entered#process_stopped"},
+		{"5", "network_send", "warning", "Do: Check its NIC.", "slow_comm#network_send"},
+	} {
+		a := alerts[i]
+		if a.Labels["rank"] != want.rank || a.Labels["cause"] != want.cause || a.Labels["severity"] != want.severity ||
+			!strings.Contains(a.Annotations["description"], want.action) || !strings.HasSuffix(a.Annotations["runbook_url"], want.runbook) {
+			t.Errorf("alert %d has labels %v and annotations %v", i, a.Labels, a.Annotations)
+		}
+	}
+}
+
+// TestWarning: what does not page yet warns under another name, which no pager's route matches.
+func TestWarning(t *testing.T) {
+	inc := paged(rca.Culprit{Rank: 3, Host: "node-1"})
+	inc.Verdict.Page, inc.Verdict.PageIn, inc.Verdict.Waited = false, 22, 8
+	alerts := format().Alerts(inc)
+	if len(alerts) != 1 {
+		t.Fatalf("%d alerts, want 1", len(alerts))
+	}
+	a := alerts[0]
+	if a.Labels["alertname"] != "CulpritSuspected" || a.Labels["culprit"] != "suspect" || a.Labels["severity"] != "warning" {
+		t.Errorf("labels are %v", a.Labels)
+	}
+	if !strings.Contains(a.Annotations["description"], "have waited 30 s") {
+		t.Errorf("description is %q", a.Annotations["description"])
 	}
 }
 

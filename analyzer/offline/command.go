@@ -57,6 +57,7 @@ type config struct {
 	quiet     bool
 	color     string
 	timeline  string
+	html      string
 	columns   map[string]string
 	worldSize int
 	jobID     string
@@ -80,6 +81,7 @@ func (c *config) register(app *kingpin.Application) *kingpin.CmdClause {
 	cmd.Flag("explain", "Print the full reasoning: evidence, who was ruled out, what each method says, every rank.").BoolVar(&c.explain)
 	cmd.Flag("compare", "A healthy recording (file or directory, repeatable) to hold against.").StringsVar(&c.compare)
 	cmd.Flag("timeline", "Write a Chrome/Perfetto trace of what the files hold to this file.").StringVar(&c.timeline)
+	cmd.Flag("html", "Write the verdict as a page to this file, with all that it needs in it.").StringVar(&c.html)
 	cmd.Flag("column", "Role of an op table's column, role=name (repeatable). Roles: "+columnRoles+".").StringMapVar(&c.columns)
 	cmd.Flag("world-size", "Ranks the job has, where the files do not say.").IntVar(&c.worldSize)
 	cmd.Flag("job-id", "Name of the job, for the verdict.").StringVar(&c.jobID)
@@ -115,6 +117,12 @@ func (c *config) run(ctx context.Context, stdin io.Reader, stdout, stderr io.Wri
 			return ExitCannot
 		}
 	}
+	if c.html != "" {
+		if err := writeHTML(c.html, result); err != nil {
+			fmt.Fprintln(stderr, "culprit-analyzer:", err)
+			return ExitCannot
+		}
+	}
 	if c.json {
 		err = report.JSON(stdout, result)
 	} else {
@@ -125,6 +133,15 @@ func (c *config) run(ctx context.Context, stdin io.Reader, stdout, stderr io.Wri
 		return ExitCannot
 	}
 	return exitCode(result.Verdict)
+}
+
+func writeHTML(name string, r *diagnosis.Result) (err error) {
+	f, err := os.Create(name)
+	if err != nil {
+		return fmt.Errorf("creating the page: %w", err)
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	return report.HTML(f, r)
 }
 
 // load reads the paths. A code other than 0 ends the command; the reason has been printed.

@@ -247,6 +247,7 @@ func TestFlightRecorderHealthy(t *testing.T) {
 // Two groups of one name on different ranks are two groups: the counts of one say nothing of the other.
 func TestFlightRecorderSameName(t *testing.T) {
 	j := allReduce(4, 4)
+	j.Ring = 100
 	j.Groups = append(j.Groups, frtest.Group{Name: "tp", Desc: "tp", Ranks: []int{0, 1}}, frtest.Group{Name: "tp", Desc: "tp", Ranks: []int{2, 3}})
 	base := j.Program
 	j.Program = func(rank int) []frtest.Call {

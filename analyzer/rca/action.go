@@ -17,6 +17,7 @@ func ActionFor(class Class, cause Cause) string {
 var actions = map[Cause]string{
 	CauseProcessStopped:   "Resume the process (kill -CONT) or find who stopped it; if nobody did, restart the job without this host.",
 	CauseProcessGone:      "Read the process's last output and the kernel log for why it died (OOM, Xid); restart the job from its checkpoint.",
+	CauseException:        "Read the whole traceback of the rank named: what the others raised follows from it.",
 	CauseHostLost:         "Check the host's power and management network; restart the job without it.",
 	CauseNotCalled:        "Dump the Python stack of the process (py-spy dump): data loader, lock, exception handler or a branch the others did not take.",
 	CauseStorage:          "Check the file system that the process reads or writes (mount, server, quota); the process cannot be killed while it is blocked there.",

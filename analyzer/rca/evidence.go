@@ -51,13 +51,18 @@ const (
 
 // Rank is one process of the job.
 type Rank struct {
-	ID    int // Global rank.
+	ID    int    // Global rank.
+	Name  string // What people know it by, where the number is none of the job's: "process 4711"; else empty.
 	Host  string
 	GPU   string
 	NIC   string
 	PID   int
 	Pod   string
 	State ProcessState
+	// World is how many ranks the process says that its run has. Began is how long ago it made its first communicator, Ended how
+	// long it has been gone. 0 unknown.
+	World        int
+	Began, Ended time.Duration
 	// Caps says what the source can see of this rank; absence of anything else is no evidence.
 	Caps Capability
 	// Lost counts records that the source dropped: absence is then weaker.
@@ -99,12 +104,19 @@ const (
 	SeesCompletion                        // Operations leaving.
 	SeesProcess                           // Kernel's process state.
 	SeesInit                              // Calls that make and end communicators.
+	// MissesCalls: of what the rank calls, sends, receives, and waits that are no collectives are not recorded.
+	MissesCalls
 )
 
 // Membership is what one rank shows of one communicator.
 type Membership struct {
 	Comm     CommID
 	CommRank int // -1 unknown.
+	// Order is the communicator's place among those that the rank has made, from 1; 0 unknown.
+	Order int
+	// Nodes is how many nodes the library counts in the communicator; 0 unknown. Ranks that it holds to be on one node exchange data
+	// by NVLink or shared memory.
+	Nodes int
 	// Called, Started and Completed count operations of all kinds since the communicator was made; -1 unknown.
 	Called, Started, Completed int64
 	// FuncCalled counts per function where the source numbers operations so (NCCL's seqNumber, RAS).
@@ -154,6 +166,8 @@ type Op struct {
 	ProxyUnreliable bool
 	Flows           []Flow
 	Stack           []string // Where it was called, innermost last.
+	// Unnumbered: the number only tells operations apart, and is none that people know.
+	Unnumbered bool
 }
 
 // Flow is one (channel, direction, peer) of an operation in flight. Send: Posted >= Ready (GPU_ready) >= Transmitted
@@ -238,4 +252,6 @@ type Missing struct {
 	Why   string
 	// Heard is how long ago anything was last heard of an exporter, by Prometheus for one; 0 unknown.
 	Heard time.Duration
+	// Alive: the host itself answered that nothing listens there.
+	Alive bool
 }

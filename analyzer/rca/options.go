@@ -25,10 +25,11 @@ type Options struct {
 	// first step (default 64).
 	FirstJobOps int64
 	// FirstStepLimit is how long a busy rank may keep others waiting in the first step (default 20 min), FirstStepIdle
-	// how long one that shows no activity may (default 2 min).
+	// how long one that shows no activity may (default 5 min).
 	FirstStepLimit, FirstStepIdle time.Duration
-	// BarrierAfter is how long a barrier may wait for a living rank before it pages (default 300 s, C4).
-	BarrierAfter time.Duration
+	// UnexplainedAfter is how long a job may stand still before it pages even when nobody can be named (default 300 s,
+	// the age from which CCL-D calls an operation hung, C4).
+	UnexplainedAfter time.Duration
 	// BusyCores is the CPU use in cores from which a process counts as busy (default 0.5).
 	BusyCores float64
 	// IrregularFactor is Holmes' delta: an iteration is irregular when longer than the window's mean times this
@@ -62,8 +63,8 @@ func (o Options) WithDefaults() Options {
 	setDefault(&o.FirstOps, 1)
 	setDefault(&o.FirstJobOps, 64)
 	setDefault(&o.FirstStepLimit, 20*time.Minute)
-	setDefault(&o.FirstStepIdle, 2*time.Minute)
-	setDefault(&o.BarrierAfter, 300*time.Second)
+	setDefault(&o.FirstStepIdle, 5*time.Minute)
+	setDefault(&o.UnexplainedAfter, 300*time.Second)
 	setDefault(&o.BusyCores, 0.5)
 	setDefault(&o.IrregularFactor, 1.1)
 	setDefault(&o.Alpha, 0.4)

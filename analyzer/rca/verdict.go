@@ -33,6 +33,7 @@ type Cause string
 const (
 	CauseProcessStopped   Cause = "process_stopped"
 	CauseProcessGone      Cause = "process_gone"
+	CauseException        Cause = "exception" // The program raised one that nothing caught.
 	CauseHostLost         Cause = "host_lost"
 	CauseNotCalled        Cause = "op_not_called"      // Running, but outside: user code, data loader, GIL.
 	CauseStorage          Cause = "storage"            // Blocked in storage.
@@ -68,7 +69,17 @@ type Verdict struct {
 	Weight  float64 `json:"weight,omitempty"`
 	Summary string  `json:"summary"` // One sentence for a tired person.
 	Page    bool    `json:"page"`    // Whether somebody should be woken.
-	Action  string  `json:"action,omitempty"`
+	// PageIn is the time in seconds after which a verdict that does not page yet will, unless its culprit gets on: a
+	// process that lives may still call what its peers wait in. 0: it pages now or not at all.
+	PageIn float64 `json:"page_in_seconds,omitempty"`
+	// Waited is how long, in seconds, the peers of the first culprit have waited in the operation; 0 not recorded.
+	Waited float64 `json:"waited_seconds,omitempty"`
+	// Standstill is how long, in seconds, a job has got nowhere of which the evidence names nobody; 0: it names somebody, or somebody
+	// gets on.
+	Standstill float64 `json:"-"`
+	// Beginning says that the culprits' GPUs stand in one of the job's first operations, for which kernels may still be loaded.
+	Beginning bool   `json:"-"`
+	Action    string `json:"action,omitempty"`
 	// Where the trouble shows: communicator, operation.
 	Comm string `json:"comm,omitempty"`
 	Op   string `json:"op,omitempty"`
@@ -87,6 +98,9 @@ type Verdict struct {
 	// comes first. Empty when the job stands still.
 	WhatIf       []WhatIf `json:"what_if,omitempty"`
 	RanksVisited int      `json:"ranks_visited"`
+	// RestsOn lists the ranks whose state the accusation rests on: culprits, and both ends of a link. They are looked at
+	// again before it pages.
+	RestsOn []int `json:"-"`
 	// Moving: whoever is waited for gets on, so that finished work, which the evidence lacks, could tell who is slow.
 	Moving bool `json:"-"`
 }
@@ -102,6 +116,10 @@ type Culprit struct {
 	Channel int    `json:"channel"`         // -1 when no single channel is meant.
 	Group   string `json:"group,omitempty"` // "stage 3", "rail 2", "link 4->5".
 	Why     string `json:"why,omitempty"`
+	// Class, Cause and Action are this culprit's own; empty: the verdict's. Two faults at once differ in them.
+	Class  Class  `json:"class,omitempty"`
+	Cause  Cause  `json:"cause,omitempty"`
+	Action string `json:"action,omitempty"`
 }
 
 // Link is one step of the chain of waiting.
@@ -145,6 +163,9 @@ const MaxCulprits = 64
 
 // codes are CCL-D's names of the classes.
 var codes = map[Class]string{NotEntered: "H1", Inconsistent: "H2", Fault: "H3", SlowCompute: "S1", SlowComm: "S2", SlowMixed: "S3"}
+
+// StandsStill reports whether a job of this class makes no progress.
+func (c Class) StandsStill() bool { return c == NotEntered || c == Inconsistent || c == Fault }
 
 // Code is CCL-D's name of the class, "H1" to "S3"; empty for the others.
 func (c Class) Code() string { return codes[c] }

@@ -19,6 +19,7 @@ import (
 	"text/template"
 	"time"
 
+	"github.com/culprit-project/culprit/analyzer/config"
 	"github.com/culprit-project/culprit/analyzer/incident"
 )
 
@@ -72,7 +73,7 @@ func (s *Source) Dump(ctx context.Context, processes []Process) (map[int][]strin
 
 func (s *Source) one(ctx context.Context, p Process) ([]string, error) {
 	var address strings.Builder
-	if err := s.URL.Execute(&address, p.Labels); err != nil {
+	if err := s.URL.Execute(&address, config.AddressLabels(p.Labels)); err != nil {
 		return nil, fmt.Errorf("filling stacks.url: %w", err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.Timeout)

@@ -11,6 +11,8 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/culprit-project/culprit/analyzer/offline/flightrecorder"
+	"github.com/culprit-project/culprit/analyzer/offline/joblog"
 	"github.com/culprit-project/culprit/analyzer/offline/load"
 	"github.com/culprit-project/culprit/analyzer/rca"
 	"github.com/culprit-project/culprit/analyzer/rca/engine"
@@ -115,6 +117,7 @@ func merge(evs []rca.Evidence) rca.Evidence {
 	for _, id := range slices.Sorted(maps.Keys(ranks)) {
 		out.Ranks = append(out.Ranks, ranks[id])
 	}
+	placeWaits(&out)
 	seen := map[string]bool{}
 	for _, ev := range evs {
 		for _, m := range ev.Missing {
@@ -128,6 +131,49 @@ func merge(evs []rca.Evidence) rca.Evidence {
 		}
 	}
 	return out
+}
+
+// placeWaits gives what a log says that ranks waited in, without naming a group, its place in what other sources tell of the
+// same waiting. One wait counted as two would look like a deadlock.
+func placeWaits(ev *rca.Evidence) {
+	type place struct {
+		comm rca.CommID
+		op   rca.Op
+	}
+	var places []place
+	for i := range ev.Ranks {
+		for _, m := range ev.Ranks[i].Memberships {
+			if m.Comm == joblog.Waits || len(m.InFlight) == 0 {
+				continue
+			}
+			if op := m.InFlight[0]; !slices.ContainsFunc(places, func(p place) bool { return p.comm == m.Comm && p.op.Number == op.Number }) {
+				places = append(places, place{m.Comm, op})
+			}
+		}
+	}
+	if len(places) == 0 {
+		return
+	}
+	for i := range ev.Ranks {
+		r := &ev.Ranks[i]
+		at := slices.IndexFunc(r.Memberships, func(m rca.Membership) bool { return m.Comm == joblog.Waits })
+		if at < 0 {
+			continue
+		}
+		if len(r.Memberships) > 1 {
+			r.Memberships = slices.Delete(slices.Clone(r.Memberships), at, at+1)
+			continue
+		}
+		fn := flightrecorder.Canonical(r.Memberships[0].InFlight[0].Func)
+		fits := slices.DeleteFunc(slices.Clone(places), func(p place) bool { return p.op.Func != fn })
+		if len(fits) == 1 {
+			m := r.Memberships[0]
+			op := fits[0].op
+			op.Stack, op.Flows = m.InFlight[0].Stack, nil
+			m.Comm, m.CommRank, m.Called, m.Completed, m.InFlight = fits[0].comm, -1, op.Number+1, op.Number, []rca.Op{op}
+			r.Memberships = []rca.Membership{m}
+		}
+	}
 }
 
 // shown says whether any source had something of the rank's own.

@@ -88,6 +88,7 @@ type Entry struct {
 	TimeoutMS     int64
 	Retired       bool
 	InBatch       bool     // Its state is that of the batch that it was launched in.
+	Host          bool     // Of a backend that works on the CPU.
 	Assumed       bool     // The backend reports no states: completed as far as the recorder knows, or failed.
 	Stack         []string // Innermost last.
 }

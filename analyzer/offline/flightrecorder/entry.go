@@ -63,6 +63,7 @@ func entry(o fields) (Entry, bool) {
 func (e *Entry) name(s string) {
 	if backend, rest, ok := strings.Cut(s, ":"); ok {
 		s = rest
+		e.Host = !deviceEvents[backend]
 		// Backends without device events never report a state: for them retired is completed. With events an operation
 		// that was retired without having completed has timed out.
 		if e.Retired && !deviceEvents[backend] {

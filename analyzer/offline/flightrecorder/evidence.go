@@ -147,6 +147,10 @@ func (a *assembly) rank(d *Assigned) rca.Rank {
 	if a.timing {
 		r.Caps |= rca.SeesKernels
 	}
+	// The recorder of backends on the CPU sees no sends and receives. A job with a device uses them beside it, for little.
+	if len(d.Entries) > 0 && !slices.ContainsFunc(d.Entries, func(e Entry) bool { return !e.Host }) {
+		r.Caps |= rca.MissesCalls
+	}
 	if d.Truncated || !d.HasEntries {
 		r.Lost = 1
 	}

@@ -11,12 +11,12 @@ import (
 
 	"github.com/culprit-project/culprit/analyzer/offline/flightrecorder"
 	"github.com/culprit-project/culprit/analyzer/offline/inspector"
+	"github.com/culprit-project/culprit/analyzer/offline/joblog"
 	"github.com/culprit-project/culprit/analyzer/offline/kineto"
 	"github.com/culprit-project/culprit/analyzer/offline/optable"
-	"github.com/culprit-project/culprit/analyzer/offline/pyspy"
 	"github.com/culprit-project/culprit/analyzer/offline/ras"
 	"github.com/culprit-project/culprit/analyzer/offline/recording"
-	"github.com/culprit-project/culprit/analyzer/offline/watchdog"
+	"github.com/culprit-project/culprit/analyzer/offline/stackdump"
 	"github.com/culprit-project/culprit/analyzer/rca"
 )
 
@@ -31,9 +31,9 @@ type Collection struct {
 	nodes  []*recording.Node
 	logs   []*inspector.Log
 	traces []*kineto.Trace
-	stacks []pyspy.Process
-	jobLog []*watchdog.Log
-	quiet  []*watchdog.Log // Of a job, without a word on communication.
+	stacks []stackdump.Process
+	jobLog []*joblog.Log
+	quiet  []*joblog.Log // Of a job, without a word on communication.
 }
 
 // add brings what a worker has read into one of the collection's lists.
@@ -51,9 +51,11 @@ func (c *Collection) sort() {
 	slices.SortStableFunc(c.nodes, func(a, b *recording.Node) int { return cmp.Compare(a.File, b.File) })
 	slices.SortStableFunc(c.logs, func(a, b *inspector.Log) int { return cmp.Compare(a.File, b.File) })
 	slices.SortStableFunc(c.traces, func(a, b *kineto.Trace) int { return cmp.Compare(a.File, b.File) })
-	slices.SortStableFunc(c.stacks, func(a, b pyspy.Process) int { return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.PID, b.PID)) })
-	slices.SortStableFunc(c.jobLog, func(a, b *watchdog.Log) int { return cmp.Compare(a.File, b.File) })
-	slices.SortStableFunc(c.quiet, func(a, b *watchdog.Log) int { return cmp.Compare(a.File, b.File) })
+	slices.SortStableFunc(c.stacks, func(a, b stackdump.Process) int {
+		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.PID, b.PID))
+	})
+	slices.SortStableFunc(c.jobLog, func(a, b *joblog.Log) int { return cmp.Compare(a.File, b.File) })
+	slices.SortStableFunc(c.quiet, func(a, b *joblog.Log) int { return cmp.Compare(a.File, b.File) })
 	slices.SortStableFunc(c.ras, func(a, b *ras.Report) int { return cmp.Compare(a.File, b.File) })
 }
 
@@ -102,7 +104,7 @@ func (c *Collection) Sources() []Source {
 			}
 		}
 		logs := slices.Concat(c.jobLog, c.quiet)
-		ev, notes := watchdog.Evidence(logs, known)
+		ev, notes := joblog.Evidence(logs, known)
 		out = append(out, Source{Name: "job log", Files: len(logs), Evidence: ev, Notes: notes, Frozen: true})
 	}
 	if len(c.tables) > 0 {
@@ -126,15 +128,19 @@ func (c *Collection) Sources() []Source {
 // stackSource gives stacks to ranks, with the process numbers that the other sources know.
 func (c *Collection) stackSource(others []Source) Source {
 	byPID := map[int][]int{}
+	world := 0
 	for _, s := range others {
+		if !s.Local {
+			world = max(world, s.Evidence.WorldSize)
+		}
 		for _, r := range s.Evidence.Ranks {
 			if r.PID > 0 && !s.Local && !slices.Contains(byPID[r.PID], r.ID) {
 				byPID[r.PID] = append(byPID[r.PID], r.ID)
 			}
 		}
 	}
-	ev, notes := pyspy.Evidence(c.stacks, byPID, flightrecorder.RankInName)
-	return Source{Name: "py-spy", Files: len(c.stacks), Evidence: ev, Notes: notes, Frozen: true}
+	ev, notes, global := stackdump.Evidence(c.stacks, stackdump.Known{ByPID: byPID, ByName: flightrecorder.RankInName, World: world})
+	return Source{Name: "stacks", Files: len(c.stacks), Evidence: ev, Notes: notes, Frozen: true, Local: !global}
 }
 
 func (c *Collection) flightRecorder() Source {
@@ -151,7 +157,7 @@ func (c *Collection) flightRecorder() Source {
 	if !slices.ContainsFunc(s.Evidence.Ranks, func(r rca.Rank) bool {
 		return slices.ContainsFunc(r.Memberships, func(m rca.Membership) bool { return len(m.InFlight) > 0 })
 	}) {
-		s.Notes = append(s.Notes, "no operation is pending: nobody hangs, and that somebody is slow does not show in dumps")
+		s.Notes = append(s.Notes, "no recorded operation is pending; that somebody is slow does not show in dumps")
 	}
 	slices.Sort(s.Notes)
 	slices.SortFunc(s.Evidence.Missing, func(a, b rca.Missing) int {

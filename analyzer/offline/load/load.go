@@ -102,7 +102,7 @@ func (l *Loader) one(in input, got *Collection, room *budget) {
 		defer func() { _ = f.Close() }()
 		r = f
 	}
-	u := unpacker{max: l.MaxFile, room: room, member: func(name string, data []byte) {
+	u := unpacker{max: l.MaxFile, room: room, isLog: l.isLog, member: func(name string, data []byte) {
 		l.understand(name, data, got)
 	}}
 	if err := u.unpack(in.path, in.size, r); err != nil {

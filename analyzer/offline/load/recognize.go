@@ -14,13 +14,13 @@ import (
 
 	"github.com/culprit-project/culprit/analyzer/offline/flightrecorder"
 	"github.com/culprit-project/culprit/analyzer/offline/inspector"
+	"github.com/culprit-project/culprit/analyzer/offline/joblog"
 	"github.com/culprit-project/culprit/analyzer/offline/kineto"
 	"github.com/culprit-project/culprit/analyzer/offline/optable"
 	"github.com/culprit-project/culprit/analyzer/offline/pickle"
-	"github.com/culprit-project/culprit/analyzer/offline/pyspy"
 	"github.com/culprit-project/culprit/analyzer/offline/ras"
 	"github.com/culprit-project/culprit/analyzer/offline/recording"
-	"github.com/culprit-project/culprit/analyzer/offline/watchdog"
+	"github.com/culprit-project/culprit/analyzer/offline/stackdump"
 )
 
 // Kinds of files, as the output names them.
@@ -32,7 +32,7 @@ const (
 	kindNodeAPI        = "recorded exporter answer"
 	kindInspector      = "NCCL Inspector log"
 	kindKineto         = "Chrome trace"
-	kindStacks         = "py-spy stacks"
+	kindStacks         = "stacks"
 	kindJobLog         = "job log"
 	kindJobLogRAS      = kindJobLog + " with a RAS report"
 )
@@ -49,19 +49,19 @@ func (l *Loader) readers() []reader {
 	return []reader{
 		{kindTrace, recording.SniffTrace, readRecording(one(recording.ReadTrace))},
 		{kindFlightRecorder, pickle.Sniff, readFlightRecorder},
-		{kindRAS, func(b []byte) bool { return looksJSON(b) && ras.SniffJSON(b) }, readRASJSON},
+		{kindRAS, ras.SniffJSON, readRASJSON},
 		{kindNodeAPI, func(b []byte) bool { return looksJSON(b) && recording.SniffJSON(b) }, readRecording(recording.ReadJSON)},
 		// Before dumps in JSON: newer profilers write the groups' configuration under the same name.
 		{kindKineto, func(b []byte) bool { return looksJSON(b) && kineto.Sniff(b) }, readKineto},
 		{kindFlightRecorder, sniffFlightRecorderJSON, readFlightRecorder},
 		{kindInspector, func(b []byte) bool { return looksJSON(b) && inspector.SniffJSON(b) }, readInspector(inspector.ParseJSON)},
-		{kindStacks, pyspy.Sniff, readStacks},
-		{kindJobLogRAS, func(b []byte) bool { return ras.SniffText(b) && watchdog.Sniff(b) }, both(readRASText, readJobLog)},
+		{kindStacks, stackdump.Sniff, readStacks},
+		{kindJobLogRAS, func(b []byte) bool { return ras.SniffText(b) && joblog.Sniff(b) }, both(readRASText, readJobLog)},
 		{kindRAS, func(b []byte) bool { return !looksJSON(b) && ras.SniffText(b) }, readRASText},
-		{kindJobLog, watchdog.Sniff, readJobLog},
+		{kindJobLog, joblog.Sniff, readJobLog},
 		{kindInspector, func(b []byte) bool { return !looksJSON(b) && inspector.SniffText(b) }, readInspector(inspector.ParseText)},
 		{kindOpTable, func(b []byte) bool { return !looksJSON(b) && optable.Sniff(b, l.Columns) }, l.readOpTable},
-		{kindJobLog, watchdog.SniffQuiet, readQuietLog},
+		{kindJobLog, joblog.SniffQuiet, readQuietLog},
 	}
 }
 
@@ -86,6 +86,19 @@ func (l *Loader) understand(name string, data []byte, got *Collection) {
 	}
 	res.Error = NotRecognised + describe(data)
 	add(got, &got.Files, res)
+}
+
+// isLog says that a file is text in lines that is none of the other kinds.
+func (l *Loader) isLog(head []byte) bool {
+	if bytes.IndexByte(head, 0) >= 0 || !utf8.Valid(head[:max(0, len(head)-utf8.UTFMax)]) {
+		return false
+	}
+	for _, r := range l.readers() {
+		if r.kind != kindJobLog && r.kind != kindJobLogRAS && r.kind != kindRAS && r.mine(head) {
+			return false
+		}
+	}
+	return !looksJSON(head) || bytes.HasPrefix(head, []byte(`{"log":`))
 }
 
 // narrow gives text in UTF-16, as redirections on Windows write it, as UTF-8. Its byte order mark tells it.
@@ -185,7 +198,7 @@ func readRASText(name string, data []byte, got *Collection) (string, error) {
 }
 
 func readJobLog(name string, data []byte, got *Collection) (string, error) {
-	l, err := watchdog.Parse(name, data, flightrecorder.RankWordInName(name))
+	l, err := joblog.Parse(name, data, flightrecorder.RankWordInName(name))
 	if err != nil {
 		return "", err
 	}
@@ -195,7 +208,7 @@ func readJobLog(name string, data []byte, got *Collection) (string, error) {
 
 // readQuietLog reads the log of ranks that say nothing of communication: while others' logs do, that says something.
 func readQuietLog(name string, data []byte, got *Collection) (string, error) {
-	add(got, &got.quiet, watchdog.ParseQuiet(name, data))
+	add(got, &got.quiet, joblog.ParseQuiet(name, data))
 	return "says nothing of communication", nil
 }
 
@@ -269,7 +282,7 @@ func readKineto(name string, data []byte, got *Collection) (string, error) {
 }
 
 func readStacks(name string, data []byte, got *Collection) (string, error) {
-	p, err := pyspy.Parse(name, data)
+	p, err := stackdump.Parse(name, data)
 	if err != nil {
 		return "", err
 	}

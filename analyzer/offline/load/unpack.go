@@ -12,12 +12,15 @@ import (
 	"fmt"
 	"io"
 	"sync"
+
+	"github.com/culprit-project/culprit/analyzer/offline/joblog"
 )
 
 // unpacker takes gzip and tar apart, bounded in size, depth and number.
 type unpacker struct {
 	max    int64
 	room   *budget
+	isLog  func(head []byte) bool         // Says that a file may be as long as it likes, as only some of its lines are of use.
 	member func(name string, data []byte) // data is only valid during the call.
 	count  int
 }
@@ -95,12 +98,14 @@ func (u *unpacker) archive(name string, r io.Reader, depth int) error {
 
 var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
 
-// content reads one file into memory and hands it on.
-func (u *unpacker) content(name string, size int64, r io.Reader) error {
-	if size > u.max {
+// content reads one file into memory and hands it on. Of a long log only the lines of use are kept.
+func (u *unpacker) content(name string, size int64, r *bufio.Reader) error {
+	head, _ := r.Peek(r.Size())
+	log := u.isLog(head)
+	if size > u.max && !log {
 		return errTooLarge
 	}
-	reserve := u.room.take(max(size, guessSize))
+	reserve := u.room.take(max(min(size, u.max), guessSize))
 	defer func() { u.room.give(reserve) }()
 	buf, _ := buffers.Get().(*bytes.Buffer)
 	defer func() {
@@ -110,9 +115,18 @@ func (u *unpacker) content(name string, size int64, r io.Reader) error {
 			buffers.Put(buf)
 		}
 	}()
-	n, err := buf.ReadFrom(io.LimitReader(r, u.max+1))
+	if log && size > longLog {
+		return u.sieved(name, r)
+	}
+	most := u.max
+	if log {
+		most = longLog
+	}
+	n, err := buf.ReadFrom(io.LimitReader(r, most+1))
 	switch {
-	case n > u.max:
+	case n > most && log:
+		return u.sieved(name, io.MultiReader(buf, r))
+	case n > most:
 		return errTooLarge
 	case err != nil && n == 0:
 		return fmt.Errorf("reading: %w", unwrapPath(err))
@@ -123,6 +137,23 @@ func (u *unpacker) content(name string, size int64, r io.Reader) error {
 	u.member(name, buf.Bytes())
 	if err != nil {
 		return fmt.Errorf("reading stopped after %d bytes: %w", n, unwrapPath(err))
+	}
+	return nil
+}
+
+// longLog is the size from which a log is not held in memory as a whole.
+const longLog = 64 << 20
+
+func (u *unpacker) sieved(name string, r io.Reader) error {
+	kept, cut, err := joblog.Sieve(r)
+	if len(kept) > 0 {
+		u.member(name, kept)
+	}
+	if err != nil {
+		return fmt.Errorf("reading stopped: %w", unwrapPath(err))
+	}
+	if cut {
+		return errors.New("a log with more messages than fit: used the first of them")
 	}
 	return nil
 }

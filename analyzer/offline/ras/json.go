@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -78,16 +79,28 @@ func resultName(code int) string {
 
 // SniffJSON says whether data looks like RAS JSON.
 func SniffJSON(data []byte) bool {
-	head := data[:min(len(data), 4096)]
+	head := Bare(data[:min(len(data), 4096)])
+	if len(head) == 0 || head[0] != '{' {
+		return false
+	}
 	// Tools that sort members put the version behind the communicators.
 	return bytes.Contains(head, []byte(`"communicators"`)) && (bytes.Contains(head, []byte(`"nccl_version"`)) || bytes.Contains(data, []byte(`"collective_counts"`))) ||
 		bytes.Contains(head, []byte(`"PEER_`))
 }
 
+// replyLine is what NCCL's RAS service answers to a command that sets something, a line by itself: a capture of the whole
+// conversation holds it before the report.
+var replyLine = regexp.MustCompile(`(?m)^(?:OK|SERVER PROTOCOL \d+)[ \t\r]*$`)
+
+// Bare gives a capture without the service's replies to commands.
+func Bare(data []byte) []byte {
+	return bytes.TrimLeft(replyLine.ReplaceAll(data, nil), " \t\r\n\ufeff")
+}
+
 // ParseJSON reads one or several JSON reports or monitoring events, one after another in one file. Of one that is cut off
 // come those before it, and of the last what was whole; the error says so.
 func ParseJSON(file string, data []byte) ([]*Report, error) {
-	data = repair(data)
+	data = repair(Bare(data))
 	dec := json.NewDecoder(bytes.NewReader(data))
 	var out []*Report
 	for dec.More() {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 
 	"github.com/culprit-project/culprit/analyzer/evidence"
 	"github.com/culprit-project/culprit/analyzer/rca"
@@ -84,6 +85,10 @@ func (a *assembly) node(n *Node, job string) {
 		}
 		if p.Rank < 0 {
 			a.ev.Missing = append(a.ev.Missing, rca.Missing{What: "rank", Name: p.File, Why: "its trace file does not tell its rank"})
+			continue
+		}
+		if evidence.Untold(p) {
+			a.ev.Missing = append(a.ev.Missing, rca.Missing{What: "rank", Name: strconv.Itoa(int(p.Rank)), Why: evidence.WhyUntold})
 			continue
 		}
 		a.ev.WorldSize = max(a.ev.WorldSize, int(p.Rank)+1, min(int(p.Identity.WorldSize), 1<<20))

@@ -74,41 +74,71 @@ func ReadTrace(name string, data []byte) (*Node, error) {
 		return nil, err
 	}
 	defer func() { _ = f.Close() }()
+	var whole trace.Snapshot
+	if err := f.Snapshot(&whole); err != nil {
+		return nil, fmt.Errorf("reading state: %w", err)
+	}
+	ranks := []*trace.File{f}
+	if devices := f.Devices(); len(devices) > 0 {
+		ranks = ranks[:0]
+		for _, d := range devices {
+			rank := f.Rank(d)
+			defer func() { _ = rank.Close() }()
+			ranks = append(ranks, rank)
+		}
+	}
+	n := &Node{File: name, Host: whole.Identity.Hostname, Frozen: true, NowNS: newest(&whole)}
+	for _, r := range ranks {
+		if err := n.add(r, filepath.Base(name)); err != nil {
+			return nil, err
+		}
+	}
+	var kernel *nodeapi.Kernel
+	if now, k, ok := local(&whole.Identity); ok {
+		n.NowNS, n.Frozen, kernel = now, false, k
+	}
+	if now, ok := copiedAt(name, &whole); ok {
+		n.NowNS, n.Frozen, kernel = now, false, nil
+	}
+	for i := range n.Processes {
+		n.Processes[i].Kernel = kernel
+	}
+	return n, nil
+}
+
+// add reads one rank of a trace file.
+func (n *Node) add(f *trace.File, name string) error {
 	var p nodeapi.Process
 	if err := f.Snapshot(&p.Snapshot); err != nil {
-		return nil, fmt.Errorf("reading state: %w", err)
+		return fmt.Errorf("reading state: %w", err)
 	}
 	p.Snapshot = p.Clone()
 	id := &p.Identity
-	p.File, p.Host, p.Rank, p.JobID = filepath.Base(name), id.Hostname, id.Rank, jobID(id)
+	p.File, p.Host, p.Rank, p.JobID = name, id.Hostname, id.Rank, jobID(id)
+	if d := f.Device(); d >= 0 {
+		p.File += "#" + strconv.Itoa(int(d))
+	}
 	if id.GPUIndex >= 0 {
 		p.GPU = strconv.Itoa(int(id.GPUIndex))
 	}
-	n := &Node{File: name, Host: id.Hostname, Frozen: true, NowNS: newest(&p.Snapshot)}
 	done, span, err := f.Completions(0, nil)
 	if err != nil {
-		return nil, fmt.Errorf("reading completions: %w", err)
+		return fmt.Errorf("reading completions: %w", err)
 	}
-	n.Lost = span.Lost
+	n.Lost = span.Lost // Of the ring that all ranks of a process share.
 	for _, c := range done {
 		n.Completions = append(n.Completions, nodeapi.ProcessCompletion{File: p.File, Completion: c})
 		n.NowNS = max(n.NowNS, c.LeftNS)
 	}
 	events, _, err := f.Lifecycle(0, nil)
 	if err != nil {
-		return nil, fmt.Errorf("reading lifecycle events: %w", err)
-	}
-	if now, kernel, ok := local(id); ok {
-		n.NowNS, n.Frozen, p.Kernel = now, false, kernel
-	}
-	if now, ok := copiedAt(name, &p.Snapshot); ok {
-		n.NowNS, n.Frozen, p.Kernel = now, false, nil
+		return fmt.Errorf("reading lifecycle events: %w", err)
 	}
 	var calls trace.Calls
 	calls.Absorb(events, p.Comms)
 	p.CallsSeen, p.Calls = calls.Seen, calls.List()
-	n.Processes = []nodeapi.Process{p}
-	return n, nil
+	n.Processes = append(n.Processes, p)
+	return nil
 }
 
 func jobID(id *trace.Identity) string {

@@ -103,6 +103,51 @@ func TestTraceFiles(t *testing.T) {
 	}
 }
 
+// TestSeveralRanksInAFile: two processes of two ranks each, of which one has not called what the others wait in.
+func TestSeveralRanksInAFile(t *testing.T) {
+	dir := t.TempDir()
+	var nodes []*recording.Node
+	for process := range int32(2) {
+		path := filepath.Join(dir, fmt.Sprintf("%d%s", process, trace.Suffix))
+		w, err := tracetest.Create(path, trace.Identity{
+			PID: 100 + uint32(process), Rank: process, WorldSize: 2, JobID: "train", Hostname: "n1", BootID: "another boot",
+			CreatedNS: 1, CreatedRealNS: 1, Capabilities: trace.CapCommIdentity | trace.CapAPIEvents | trace.CapProxySteps | trace.CapCompletion,
+		}, tracetest.DefaultSize)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for device := range int32(2) {
+			rank, slot, called := 2*process+device, uint32(device), uint64(51)
+			if rank == 2 {
+				called = 50
+			}
+			w.PutComm(trace.Comm{
+				Index: slot, Generation: 1, ID: 7, NRanks: 4, Rank: rank, Device: device, OpsCalled: called, OpsStarted: called, OpsCompleted: 50,
+				LastCalledNS: 70 * second, LastCompletedNS: 70 * second,
+			})
+			if called > 50 {
+				w.PutOp(trace.Op{
+					Index: slot, Generation: 1, CommIndex: slot, CommGeneration: 1, Number: 50, Seq: 50, Func: trace.AllReduce, Peer: -1,
+					State: trace.OpEnqueued, CalledNS: 70 * second, EnqueuedNS: 70 * second,
+				})
+			}
+			w.Complete(trace.Completion{CommID: 7, CommIndex: slot, CommGeneration: 1, NRanks: 4, Rank: rank, Number: 49, Func: trace.AllReduce, LeftNS: 70 * second})
+		}
+		w.SetStatus(trace.Status{HeartbeatNS: 100 * second})
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		nodes = append(nodes, read(t, path))
+	}
+	if n := nodes[1]; len(n.Processes) != 2 || n.Processes[0].Rank != 2 || n.Processes[1].GPU != "1" || len(n.Completions) != 2 ||
+		n.Completions[1].File != n.Processes[1].File {
+		t.Fatalf("%+v", n.Processes)
+	}
+	if v := verdict(t, nodes...); v.Class != rca.NotEntered || len(v.Culprits) != 1 || v.Culprits[0].Rank != 2 || v.Culprits[0].GPU != "0" {
+		t.Errorf("%s %+v: %s", v.Class, v.Culprits, v.Summary)
+	}
+}
+
 // A copy made while the job was at work catches operations under way; one made later shows what never came to its end.
 func TestCopies(t *testing.T) {
 	for _, tc := range []struct {

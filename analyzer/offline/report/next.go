@@ -5,7 +5,6 @@ package report
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/culprit-project/culprit/analyzer/offline/diagnosis"
 	"github.com/culprit-project/culprit/analyzer/rca"
@@ -18,18 +17,17 @@ func nextSteps(r *diagnosis.Result) []string {
 	if v.Action != "" {
 		out = append(out, v.Action)
 	}
-	who := rankList(diagnosis.Accused(v))
-	hasStacks := false
-	for _, rank := range r.Evidence.Ranks {
-		hasStacks = hasStacks || len(rank.Stack) > 0
-	}
+	accused := diagnosis.Accused(v)
+	who := rankList(accused)
 	switch v.Cause {
 	case rca.CauseNotCalled, rca.CauseUnknown, rca.CauseKernelNotRunning, rca.CauseStorage:
-		if who != "" && !hasStacks {
-			out = append(out, fmt.Sprintf("if the job still hangs, take stacks of %s: py-spy dump --pid PID > stack.txt, and give the file to this command too", who))
+		if who != "" && !haveStacks(r, accused) {
+			out = append(out, fmt.Sprintf("if the job still hangs, take stacks of %s and give them to this command too: %s", who, takeStacks))
 		}
 	case rca.CauseProcessGone, rca.CauseHostLost, rca.CauseProcessStopped:
-		out = append(out, fmt.Sprintf("look at the kernel log and the exit status of %s on its host", who))
+		if who != "" {
+			out = append(out, fmt.Sprintf("look at the kernel log and the exit status of %s on its host: dmesg -T | grep -i -e oom -e xid -e segfault", who))
+		}
 	case rca.CauseOtherOp, rca.CauseDeadlock:
 		out = append(out, "compare the code paths of the ranks named: the operations or their order differ")
 	}
@@ -38,26 +36,55 @@ func nextSteps(r *diagnosis.Result) []string {
 	}
 	var absent []int
 	for _, m := range r.Evidence.Missing {
-		if m.What == "rank" {
+		if m.What == "rank" && !haveStacks(r, m.Ranks) {
 			absent = append(absent, m.Ranks...)
 		}
 	}
-	if len(absent) > 0 {
+	if len(absent) > 0 && v.Cause != rca.CauseException && v.Cause != rca.CauseProcessGone {
 		out = append(out, fmt.Sprintf("find what %s left behind (dump, log, exit status): a rank that says nothing is a suspect", rankList(absent)))
 	}
 	return out
 }
 
-func unknownSteps(r *diagnosis.Result) []string {
-	var have []string
-	for _, s := range r.Sources {
-		have = append(have, s.Name)
+// haveStacks says that the stacks of all these ranks were given.
+func haveStacks(r *diagnosis.Result, ranks []int) bool {
+	have := map[int]bool{}
+	for _, rank := range r.Evidence.Ranks {
+		have[rank.ID] = len(rank.Stack) > 0
 	}
-	out := []string{"add evidence of another kind to what there is (" + strings.Join(have, ", ") + ")"}
-	for _, s := range r.Sources {
-		if s.Name == "NCCL RAS" && s.Files == 1 {
-			out = append(out, "take a second RAS report some seconds later and give both: counts that still move are no hang")
+	for _, rank := range ranks {
+		if !have[rank] {
+			return false
 		}
+	}
+	return true
+}
+
+// Commands that take evidence, for people who have none of it yet.
+const (
+	takeStacks = "for p in $(pgrep -f train.py); do py-spy dump --pid $p > stacks/$p.txt; done"
+	takeDumps  = "start the job with TORCH_FR_BUFFER_SIZE=2000 TORCH_NCCL_DUMP_ON_TIMEOUT=1 and give /tmp/nccl_trace_rank_* of all ranks"
+	takeRAS    = "ncclras -v > ras.txt on the node of any rank"
+)
+
+// unknownSteps says which evidence is lacking, and how to get it. What was given already is not asked for again.
+func unknownSteps(r *diagnosis.Result) []string {
+	have := map[string]bool{}
+	for _, s := range r.Sources {
+		have[s.Name] = true
+	}
+	var out []string
+	if !have["stacks"] && len(have) > 0 {
+		out = append(out, "while the job hangs, take stacks of all ranks: "+takeStacks)
+	}
+	if !have["Flight Recorder"] && !have["traces"] && (have["job log"] || have["stacks"] || have["NCCL RAS"]) {
+		out = append(out, "for the next time, record what ranks call: "+takeDumps)
+	}
+	if have["stacks"] && !have["NCCL RAS"] && !have["job log"] && !have["Flight Recorder"] {
+		out = append(out, "while the job hangs, ask NCCL (2.24 and newer) how far each rank is: "+takeRAS)
+	}
+	if !have["job log"] && have["Flight Recorder"] {
+		out = append(out, "give the job's log, too: it tells how processes ended and what each waited in")
 	}
 	return out
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/culprit-project/culprit/analyzer/offline/diagnosis"
 	"github.com/culprit-project/culprit/analyzer/rca"
+	"github.com/culprit-project/culprit/analyzer/rca/frames"
 )
 
 const rankRowsShown = 24
@@ -19,6 +20,7 @@ const rankRowsShown = 24
 // rankRow is a line of the table of ranks.
 type rankRow struct {
 	rank     int
+	label    string // What the rank is known by instead of its number.
 	host     string
 	state    string
 	op       string // Oldest operation it waits in.
@@ -30,6 +32,9 @@ type rankRow struct {
 
 // name is what the table shows of the row's ranks.
 func (r *rankRow) name() string {
+	if r.label != "" {
+		return r.label
+	}
 	return strings.TrimPrefix(strings.TrimPrefix(rankList(append([]int{r.rank}, r.alike...)), "ranks "), "rank ")
 }
 
@@ -60,7 +65,7 @@ const dullShown = 4
 // joinDull puts ranks of which there is nothing to say but their state on one line a state, where they are many.
 func joinDull(rows []rankRow) []rankRow {
 	dull := func(r *rankRow) bool {
-		return r.order > orderAccused && r.op == "" && r.behind == "" && r.waitedBy == ""
+		return r.label == "" && r.order > orderAccused && r.op == "" && r.behind == "" && r.waitedBy == ""
 	}
 	many := map[string]int{}
 	for i := range rows {
@@ -152,7 +157,10 @@ const (
 
 // row says what is known of a rank that was seen.
 func (j *jobRanks) row(r *rca.Rank) rankRow {
-	row := rankRow{rank: r.ID, host: r.Host, state: "running", order: orderRunning}
+	row := rankRow{rank: r.ID, label: r.Name, host: r.Host, state: "running", order: orderRunning}
+	if len(r.Memberships) == 0 && r.State == rca.ProcessUnknown && r.Caps&rca.SeesProcess == 0 {
+		row.state = "" // Nothing shows whether it runs.
+	}
 	if op, comm := oldest(r); op != nil {
 		row.op = fmt.Sprintf("%s in %s", opName(op), orDash(j.names[comm]))
 		row.state, row.order = "waiting", orderWaiting
@@ -170,6 +178,12 @@ func (j *jobRanks) row(r *rca.Rank) rankRow {
 	switch {
 	case r.State == rca.ProcessGone || r.State == rca.ProcessStopped || r.State == rca.ProcessDisk:
 		row.state = string(r.State)
+	case len(r.Memberships) == 0 && r.State == rca.ProcessUnknown && len(r.Stack) > 0:
+		if st := frames.Of(r.Stack); st.Kind.MayWait() {
+			row.state, row.op, row.order = "waiting", strings.TrimPrefix(st.String(), "in "), orderWaiting
+		} else {
+			row.state = st.String()
+		}
 	case j.missing[r.ID] != "":
 		row.state, row.order = "missing", orderMissing
 	}
@@ -182,7 +196,7 @@ const waitersShown = 4
 // others adds what the others have to do with a row's rank: who waits for it, and whether it is accused.
 func (j *jobRanks) others(row *rankRow) {
 	if slices.Contains(j.accused, row.rank) {
-		row.state, row.order = "culprit, "+row.state, orderAccused
+		row.state, row.order = strings.TrimSuffix("culprit, "+row.state, ", "), orderAccused
 	}
 	switch n := len(j.waiters[row.rank]); {
 	case n > waitersShown:
@@ -301,6 +315,9 @@ func waits(n int) string {
 
 // Suspects says which ranks nobody saw although others wait for them: absence hides a culprit as well as a victim.
 func Suspects(r *diagnosis.Result) []string {
+	if c := r.Verdict.Cause; r.Verdict.Class != rca.Unknown && (c == rca.CauseException || c == rca.CauseProcessGone) {
+		return nil // Who ended first ended the others, too: that they say nothing is no sign.
+	}
 	members := map[rca.CommID][]int{}
 	for _, c := range r.Evidence.Comms {
 		members[c.ID] = c.Members

@@ -6,6 +6,7 @@ package report
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -14,7 +15,7 @@ import (
 
 	"github.com/culprit-project/culprit/analyzer/offline/diagnosis"
 	"github.com/culprit-project/culprit/analyzer/offline/load"
-	"github.com/culprit-project/culprit/analyzer/offline/pyspy"
+	"github.com/culprit-project/culprit/analyzer/offline/stackdump"
 	"github.com/culprit-project/culprit/analyzer/rca"
 )
 
@@ -267,7 +268,7 @@ func orDash(s string) string {
 
 // stacks prints the groups of ranks that stand at the same place (M11).
 func (p *printer) stacks() {
-	clusters := pyspy.Clusters(p.r.Evidence.Ranks)
+	clusters := stackdump.Clusters(p.r.Evidence.Ranks)
 	if len(clusters) == 0 {
 		return
 	}
@@ -276,7 +277,7 @@ func (p *printer) stacks() {
 		if p.cut("  ", i, p.limit(listShown), len(clusters), " groups") {
 			return
 		}
-		p.line("  %s", rankList(c.Ranks))
+		p.line("  %s", cmp.Or(strings.Join(c.Names, ", "), rankList(c.Ranks)))
 		stack := c.Stack
 		const inner = 6
 		if !p.s.Explain && len(stack) > inner {

@@ -51,7 +51,7 @@ func TestWhatIf(t *testing.T) {
 func TestRankTable(t *testing.T) {
 	r := &diagnosis.Result{Verdict: rca.Verdict{Class: rca.Healthy}}
 	for i := range 12 {
-		r.Evidence.Ranks = append(r.Evidence.Ranks, rca.Rank{ID: i})
+		r.Evidence.Ranks = append(r.Evidence.Ranks, rca.Rank{ID: i, State: rca.ProcessRunning})
 	}
 	r.Evidence.Missing = []rca.Missing{
 		{What: "rank", Name: "12", Ranks: []int{12}, Why: "no trace"}, {What: "rank", Name: "13", Ranks: []int{13}, Why: "no trace"},

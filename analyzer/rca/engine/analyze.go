@@ -5,19 +5,26 @@
 package engine
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
+	"time"
 
 	"github.com/culprit-project/culprit/analyzer/rca"
 	"github.com/culprit-project/culprit/analyzer/rca/hang"
 	"github.com/culprit-project/culprit/analyzer/rca/holmes"
 	"github.com/culprit-project/culprit/analyzer/rca/job"
 	"github.com/culprit-project/culprit/analyzer/rca/slow"
+	"github.com/culprit-project/culprit/analyzer/rca/words"
 )
 
 // Analyze finds the culprit in the evidence. It is pure and deterministic: the same evidence and options give the same
 // verdict, byte for byte, whatever the order of ranks and communicators in the evidence.
 func Analyze(ev rca.Evidence, opt rca.Options) rca.Verdict {
 	v := analyze(ev, opt)
+	if v.Action == rca.ActionFor(rca.Unknown, rca.CauseUnknown) && len(v.Missing) == 0 {
+		v.Action = "" // Nothing is missing that could be looked at.
+	}
 	rca.Calibrate(&v)
 	return v
 }
@@ -27,42 +34,70 @@ func analyze(ev rca.Evidence, opt rca.Options) rca.Verdict {
 	if v, ok := hang.Analyze(x); ok {
 		return v
 	}
-	if v, ok := slow.Analyze(x); ok {
+	still, blind := blind(x) // Nothing else can then say that all is well.
+	if v, ok := slow.Analyze(x); ok && (v.Page || !blind) {
 		return v
 	}
-	if v, ok := launchVerdict(x); ok {
+	if v, ok := launchVerdict(x); ok && !(blind && len(v.Culprits) == 0 && (v.Class == rca.Healthy || v.Class == rca.Unknown)) {
 		return v
 	}
 	if v, ok := stackVerdict(x); ok {
 		return v
 	}
 	v := job.NewVerdict(x)
-	if x.Seen == 0 || silent(x.Ev) {
-		v.Summary = "Nothing was seen of the job: the evidence does not carry a name."
-		v.Action = rca.ActionFor(rca.Unknown, rca.CauseUnknown)
-		return v
+	for i := range ev.Facts {
+		if f := &ev.Facts[i]; f.Kind == "ended_together" {
+			v.Confidence, v.Summary = 0.6, words.Opener(f.Text)+"."
+			v.Action = "Look at what ended them: the scheduler's record of the job, the kernel log of the host (oom-kill), or the exception that all raised."
+			return v
+		}
 	}
-	if ev.PastAsked {
+	n, gap := x.World-x.Seen, unproven(x)
+	switch {
+	case x.Seen == 0 || silent(x.Ev):
+		v.Summary = "Nothing was seen of the job: the evidence does not carry a name."
+	case blind:
+		v.Confidence = 0.1
+		v.Summary = fmt.Sprintf("No rank has called an operation for %s. Those seen have called alike, and this source records no completions: nobody can be named.", words.Span(still))
+		v.Action = "Dump the stacks of all ranks (py-spy dump --pid PID): one outside NCCL holds up the others. Start the job with kernel events (CULPRIT_EVENTS=+kernelch): they show which GPU does not finish."
+		if !stores(x) {
+			v.Standstill = still.Seconds()
+		}
+	case ev.PastAsked:
 		v.Confidence = 0.3
 		v.Summary = "No rank stands still, and no finished work was seen that would tell who is slow."
-		v.Action = rca.ActionFor(rca.Unknown, rca.CauseUnknown)
-		return v
-	}
-	if n := x.World - x.Seen; x.Opt.Incident && (n > 0 || x.Lossy() > 0) {
+	case x.Opt.Incident && (n > 0 || x.Lossy() > 0):
 		v.Confidence = 0.2
 		v.Summary = "No rank of those seen stands still, " + pick(n > 0, fmt.Sprintf("but of %d of %d nothing is known.", n, x.World), "but what they show is not whole.")
-		v.Action = rca.ActionFor(rca.Unknown, rca.CauseUnknown)
+	case gap != "":
+		v.Confidence, v.Summary = 0.2, gap
+	default:
+		v.Class, v.Confidence = rca.Healthy, rca.Round(0.9*(1-0.4*x.Unseen()))
+		v.Summary = "No rank stands still."
 		return v
 	}
-	if blind(x) {
-		v.Summary = "No rank has called anything for a while, and whether what they have called goes on is not seen: nothing tells of its end."
-		v.Action = rca.ActionFor(rca.Unknown, rca.CauseUnknown)
-		v.Confidence = 0.1
-		return v
-	}
-	v.Class, v.Confidence = rca.Healthy, rca.Round(0.9*(1-0.4*x.Unseen()))
-	v.Summary = "No rank stands still."
+	v.Action = cmp.Or(v.Action, rca.ActionFor(rca.Unknown, rca.CauseUnknown))
 	return v
+}
+
+// unproven says why nothing shows that the job is well, where nothing shows that it is not; empty where something does.
+func unproven(x *job.Index) string {
+	completes, misses := false, false
+	for i := range x.Ev.Ranks {
+		r := &x.Ev.Ranks[i]
+		misses = misses || r.Caps&rca.MissesCalls != 0
+		completes = completes || r.Caps&rca.SeesProcess != 0
+		for k := range r.Memberships {
+			completes = completes || r.Memberships[k].Completed > 0
+		}
+	}
+	switch {
+	case misses && x.Opt.Incident:
+		return "No recorded operation is pending, but the recorder of this backend does not see sends, receives, or waits for the store: the evidence does not tell whether the job hangs."
+	case !completes && x.Opt.Incident:
+		return "Nothing that was read shows a rank that stands still, nor one that completes anything: the evidence does not tell whether the job is well."
+	}
+	return ""
 }
 
 // Operators gives the finished operations of the evidence as Holmes' operator log (H1): what a model of abnormal operators is
@@ -71,25 +106,34 @@ func Operators(ev rca.Evidence, opt rca.Options) []holmes.Operator {
 	return slow.Operators(job.NewIndex(&ev, opt.WithDefaults()))
 }
 
-// blind says that ranks have operations in flight of which nothing would tell the end, no others, and call nothing any more:
-// whether they stand still cannot be told.
-func blind(x *job.Index) bool {
-	some := false
+// blind says that ranks have operations in flight of which nothing would tell the end, no others, and call nothing any more, and for
+// how long: whether they stand still cannot be told.
+func blind(x *job.Index) (still time.Duration, ok bool) {
 	for i := range x.Ev.Ranks {
 		for k := range x.Ev.Ranks[i].Memberships {
 			m := &x.Ev.Ranks[i].Memberships[k]
 			if m.SinceCalled > 0 && m.SinceCalled < x.Opt.HangAfter {
-				return false
+				return 0, false
+			}
+			if m.SinceCalled > 0 && (still == 0 || m.SinceCalled < still) {
+				still = m.SinceCalled
 			}
 			for o := range m.InFlight {
 				if !m.InFlight[o].NoCompletion {
-					return false
+					return 0, false
 				}
-				some = true
+				ok = true
 			}
 		}
 	}
-	return some
+	return still, ok
+}
+
+// stores says that a rank moves bytes to or from storage: a checkpoint or an evaluation may keep all of them.
+func stores(x *job.Index) bool {
+	return slices.ContainsFunc(x.Ev.Ranks, func(r rca.Rank) bool {
+		return max(r.ReadBytesPerSec, r.WriteBytesPerSec) >= x.Opt.StorageBytesPerSec
+	})
 }
 
 // silent says whether the evidence holds no more than that there are ranks: sources of finished work in which nothing

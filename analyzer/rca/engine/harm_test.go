@@ -312,7 +312,16 @@ func TestRobustEndsUnseen(t *testing.T) {
 	want{class: rca.NotEntered, cause: rca.CauseNotCalled, ranks: []int{2}, page: true, phrase: "has not called AllReduce #100"}.check(t, j.verdict())
 
 	j.in("dp", "AllReduce", []int{2}, unseen).in("dp", "AllReduce", []int{2}, unseen)
-	want{class: rca.Unknown, cause: rca.CauseUnknown, phrase: "nothing tells of its end"}.check(t, j.verdict())
+	v := j.verdict()
+	want{class: rca.Unknown, cause: rca.CauseUnknown, phrase: "this source records no completions"}.check(t, v)
+	if v.Standstill < 2 {
+		t.Errorf("has lasted for %g s", v.Standstill)
+	}
+	j.rank(1).WriteBytesPerSec = 50e6 // A checkpoint of one that all wait for elsewhere.
+	if v := j.verdict(); v.Class != rca.Unknown || v.Standstill != 0 {
+		t.Errorf("while bytes move: %s, has lasted for %g s", v.Class, v.Standstill)
+	}
+	j.rank(1).WriteBytesPerSec = 0
 
 	for r := range 4 {
 		j.on(r, "dp").SinceCalled = 100 * time.Millisecond

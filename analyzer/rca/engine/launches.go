@@ -43,14 +43,48 @@ func launchVerdict(x *job.Index) (v rca.Verdict, ok bool) {
 		l.missing(&v)
 		return v, true
 	}
-	v.Class, v.Confidence = rca.Healthy, rca.Round(0.6*(1-0.4*x.Unseen()))
-	v.Summary = "All ranks have launched the same operations; whether these complete, launch counts do not say."
-	if l.slight > 0 {
-		v.Summary = fmt.Sprintf("No rank is behind by more than %s, which running jobs show too; launch counts do not say more.", words.Plural(int(l.slight), "operation"))
-		v.Confidence = rca.Round(v.Confidence - 0.1)
-	}
+	l.alike(&v)
 	l.missing(&v)
 	return v, true
+}
+
+// alike: nobody is behind by more than running jobs show. Only counts that moved show that the job is well: ranks that are all
+// stuck inside one operation have launched alike, too.
+func (l *launches) alike(v *rca.Verdict) {
+	moved, again := l.moved()
+	if moved {
+		v.Class, v.Confidence = rca.Healthy, rca.Round(0.6*(1-0.4*l.Unseen()))
+		v.Summary = "Ranks go on launching operations, and none is behind by more than running jobs show."
+		return
+	}
+	v.Confidence, v.Action = 0.3, "Take a second report some seconds later (ncclras -v) and give both: counts that still move are no hang, the same ones are."
+	slices.Sort(l.late)
+	l.late = slices.Compact(l.late)
+	switch {
+	case l.slight > 0:
+		v.Summary = fmt.Sprintf("%s behind by %s, which running jobs show for a moment, too: one report does not tell.", ranksAre(l.IDs(l.late)), words.Plural(int(l.slight), "operation"))
+		v.Culprits = append(v.Culprits, rca.Culprit{Rank: -1, Channel: -1, Group: "suspects: " + words.RankNumbers(l.IDs(l.late)), Why: "behind by " + words.Plural(int(l.slight), "operation") + " in one report"})
+	case again:
+		v.Summary = "All ranks have launched the same operations, and none between the reports: if the job hangs, they are all inside one operation."
+		v.Action = "Take stacks (py-spy dump --pid PID) or a Flight Recorder dump of every rank: launch counts do not show who holds the operation."
+	default:
+		v.Summary = "All ranks have launched the same operations; whether these complete, launch counts do not say."
+	}
+}
+
+// moved says whether any rank launched something between two reports, or lately; again, whether there were two.
+func (l *launches) moved() (moved, again bool) {
+	for c := range l.Comms {
+		for i := range l.Comms[c].Members {
+			m := &l.Comms[c].Members[i]
+			if !l.counted(m) {
+				continue
+			}
+			moved = moved || m.Membership.SinceCalled == 0 || moves(m)
+			again = again || m.Membership.SinceCalled >= readPeriod
+		}
+	}
+	return moved, again
 }
 
 // lag is by how much one rank is behind another, and where.
@@ -65,7 +99,8 @@ type launches struct {
 	any    bool
 	facts  map[string][]*rca.Fact // RAS's, by kind without prefix.
 	edges  map[int32]map[int32]lag
-	slight int64
+	slight int64   // By how much ranks are behind, where that is no more than running jobs show,
+	late   []int32 // and which.
 }
 
 // factPrefix marks facts from RAS.
@@ -175,7 +210,7 @@ func (l *launches) unreachable() (rca.Verdict, bool) {
 		l.accuse(&v, dead, "its process is considered dead")
 	case len(gone) > 0:
 		v.Cause, v.Confidence = rca.CauseProcessStopped, 0.7
-		v.Summary = fmt.Sprintf("%s not answering: the process is stopped, its host is stuck or unreachable.", ranksAre(gone))
+		v.Summary = fmt.Sprintf("%s not answering: the process has exited or is stopped, or its host is stuck or unreachable.", ranksAre(gone))
 		l.accuse(&v, gone, "its process did not answer")
 	default:
 		v.Class, v.Code, v.Cause, v.Confidence = rca.Unknown, "", rca.CauseUnknown, 0.3
@@ -418,6 +453,7 @@ func (l *launches) compare(c int32) {
 	}
 	if moving || most-lowest < 2 && !confirmed {
 		l.slight = max(l.slight, most-lowest)
+		l.late = append(l.late, low...)
 		return
 	}
 	for _, a := range ahead {

@@ -96,10 +96,10 @@ func TestLaunches(t *testing.T) {
 		cause rca.Cause
 		ranks []int
 	}{
-		{"all alike", launched(alike(8, 64, nil)), rca.Healthy, rca.CauseUnknown, nil},
+		{"all alike", launched(alike(8, 64, nil)), rca.Unknown, rca.CauseUnknown, nil},
 		{"four behind", launched(alike(8, 64, map[int]int64{7: 60})), rca.NotEntered, rca.CauseNotCalled, []int{7}},
 		{"two ranks behind", launched(alike(32, 64, map[int]int64{3: 60, 9: 60})), rca.NotEntered, rca.CauseNotCalled, []int{3, 9}},
-		{"one behind by one, once", launched(alike(8, 64, map[int]int64{7: 63})), rca.Healthy, rca.CauseUnknown, nil},
+		{"one behind by one, once", launched(alike(8, 64, map[int]int64{7: 63})), rca.Unknown, rca.CauseUnknown, []int{-1}},
 		{"one behind by one, still so", still(launched(alike(8, 64, map[int]int64{7: 63}))), rca.NotEntered, rca.CauseNotCalled, []int{7}},
 		{"one behind by one, moving", moving, rca.Healthy, rca.CauseUnknown, nil},
 		{"read one after the other while they move", live, rca.Healthy, rca.CauseUnknown, nil},
@@ -118,7 +118,7 @@ func TestLaunches(t *testing.T) {
 		{"another function", other, rca.Inconsistent, rca.CauseOtherOp, []int{2}},
 		{"unresponsive", fact(launched(alike(4, 5, nil)), 3, "ras_unresponsive", "rank 3 did not answer"), rca.NotEntered, rca.CauseProcessStopped, []int{3}},
 		{
-			"recovered", fact(fact(launched(alike(4, 5, nil)), 3, "ras_unresponsive", "x"), 3, "ras_recovered", "y"), rca.Healthy, rca.CauseUnknown, nil,
+			"recovered", fact(fact(launched(alike(4, 5, nil)), 3, "ras_unresponsive", "x"), 3, "ras_recovered", "y"), rca.Unknown, rca.CauseUnknown, nil,
 		},
 		{"dead", fact(launched(alike(4, 5, nil)), 3, "ras_dead", "rank 3 is dead"), rca.NotEntered, rca.CauseProcessGone, []int{3}},
 		{"own error", fact(launched(alike(4, 5, nil)), 1, "ras_async_error", "unhandled CUDA error"), rca.Fault, rca.CauseUnknown, []int{1}},

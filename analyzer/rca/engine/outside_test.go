@@ -43,6 +43,9 @@ func TestMajorityOutside(t *testing.T) {
 			if v.Class != c.class || !slices.Equal(rcatest.CulpritRanks(v), c.ranks) {
 				t.Errorf("%s %v (%.2f): %s", v.Class, rcatest.CulpritRanks(v), v.Confidence, v.Summary)
 			}
+			if (c.class == rca.Unknown) != (v.Standstill > 0) {
+				t.Errorf("%s, and nobody is named for %g s", v.Class, v.Standstill)
+			}
 			if c.class == rca.Unknown && !strings.Contains(v.Summary, "one call too many") {
 				t.Errorf("does not tell both stories: %s", v.Summary)
 			}
@@ -72,7 +75,7 @@ func TestMissedHalfIsNamed(t *testing.T) {
 func TestWhoGetsOnIsAskedForItsPast(t *testing.T) {
 	j := newHungJob(3).comm("dp", 0, 1).comm("tp", 1, 2).in("dp", "AllReduce", []int{0})
 	j.in("tp", "AllReduce", []int{1, 2}, func(_ int, o *rca.Op) { o.Stuck, o.Age = 0, 0 })
-	if v := j.verdict(); !v.Moving || v.Class != rca.Unknown {
+	if v := j.verdict(); !v.Moving || v.Class != rca.Unknown || v.Standstill != 0 {
 		t.Errorf("%s, moving %v: %s", v.Class, v.Moving, v.Summary)
 	}
 	j.on(1, "tp").InFlight[0].Stuck, j.on(2, "tp").InFlight[0].Stuck = 9e9, 9e9

@@ -66,6 +66,9 @@ func TestBufferedSendThatNeverArrives(t *testing.T) {
 	j.in("pp", "Recv", []int{1}, func(_ int, o *rca.Op) { o.Peer, o.Seq = 0, 40 }, flows(map[int][]rca.Flow{1: {recv(0, 2, 0, 0, 0)}}))
 	j.in("pp", "Recv", []int{0}, func(_ int, o *rca.Op) { o.Peer, o.Seq = 1, 40 }, flows(map[int][]rca.Flow{0: {recv(1, 2, 0, 0, 0)}}))
 	v := j.verdict()
+	if slices.Sort(v.RestsOn); !slices.Equal(v.RestsOn, []int{0, 1}) {
+		t.Errorf("the accusation rests on ranks %v, want both ends of the link", v.RestsOn)
+	}
 	if v.Class != rca.Fault || v.Cause != rca.CauseNetworkSend || len(v.Culprits) != 1 || v.Culprits[0].Group != "link 0->1" {
 		t.Errorf("%s/%s %+v: %s", v.Class, v.Cause, v.Culprits, v.Summary)
 	}

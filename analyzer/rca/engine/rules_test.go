@@ -4,6 +4,7 @@
 package engine
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"testing"
@@ -324,7 +325,7 @@ func TestBenign(t *testing.T) {
 		{"checkpoint by stack", hang(60 * time.Second), func(j *hungJob) {
 			j.rank(2).WriteBytesPerSec = -1
 			j.rank(2).Stack = []string{"train", "save_checkpoint", "write"}
-		}, want{rca.Benign, rca.CauseCheckpoint, []int{2}, false, ""}},
+		}, want{rca.NotEntered, rca.CauseNotCalled, []int{2}, true, "in save_checkpoint"}},
 		{"checkpoint with storage stuck", hang(60 * time.Second), func(j *hungJob) { j.rank(2).State = rca.ProcessDisk }, want{rca.NotEntered, rca.CauseStorage, []int{2}, true, "blocked in storage"}},
 		{"checkpoint stack with no bytes", hang(60 * time.Second), func(j *hungJob) { j.rank(2).Stack = []string{"save_checkpoint"} }, want{rca.NotEntered, rca.CauseStorage, []int{2}, true, ""}},
 		{"checkpoint does not hide a stopped process", hang(60 * time.Second), func(j *hungJob) {
@@ -350,14 +351,64 @@ func TestBenign(t *testing.T) {
 	})
 }
 
-// TestC4BarrierHasPatience: a barrier is not called a hang before CCL-D's threshold, though the rank is named.
-func TestC4BarrierHasPatience(t *testing.T) {
-	for _, c := range []struct {
-		age  time.Duration
-		page bool
-	}{{10 * time.Second, false}, {301 * time.Second, true}} {
-		j := newHungJob(3).comm("dp", 0, 1, 2).in("dp", "AllReduce", []int{0, 1}, func(_ int, o *rca.Op) { o.Barrier, o.Bytes, o.Stuck = true, 4, c.age })
-		want{class: rca.NotEntered, cause: rca.CauseNotCalled, ranks: []int{2}, page: c.page}.check(t, j.verdict())
+// TestSizeIsNoPatience: an AllReduce of four bytes, the world's once an iteration, is waited for like any other; how long a
+// rank that lives may stay away before somebody is woken is the service's to decide.
+func TestSizeIsNoPatience(t *testing.T) {
+	j := newHungJob(3).comm("dp", 0, 1, 2).in("dp", "AllReduce", []int{0, 1}, func(_ int, o *rca.Op) { o.Barrier, o.Bytes, o.Age, o.Stuck = true, 4, 10*time.Second, 10*time.Second })
+	v := j.verdict()
+	want{class: rca.NotEntered, cause: rca.CauseNotCalled, ranks: []int{2}, page: true}.check(t, v)
+	if v.Waited != 10 {
+		t.Errorf("the others have waited %g s, want 10", v.Waited)
+	}
+}
+
+// TestKernelBehindAnotherFault: a kernel that has not started where a link failed as early is no second fault: its GPU may wait for
+// what the link holds. Where it has waited for much longer it is one.
+func TestKernelBehindAnotherFault(t *testing.T) {
+	for _, tc := range []struct {
+		age  time.Duration // Of the operation whose kernel has not started; the link has failed for 6 s.
+		want []int
+	}{{6 * time.Second, []int{1}}, {7 * time.Second, []int{1}}, {30 * time.Second, []int{1, 2}}} {
+		j := newHungJob(4).comm("dp", 0, 1).comm("pp", 2, 3)
+		j.in("dp", "AllReduce", []int{0, 1}, flows(map[int][]rca.Flow{
+			0: {send(1, 8, 5, 5, 5), recv(1, 8, 0, 0, 0)}, 1: {send(0, 8, 5, 5, 0), recv(0, 8, 5, 5, 5)},
+		}))
+		j.in("pp", "AllReduce", []int{2, 3}, func(r int, o *rca.Op) {
+			o.Age, o.Stuck = tc.age, tc.age
+			if r == 2 {
+				o.State, o.KernelStarted = rca.OpEnqueued, 0
+			}
+		}, flows(map[int][]rca.Flow{2: {send(3, 4, 0, 0, 0), recv(3, 4, 0, 0, 0)}, 3: {send(2, 4, 0, 0, 0), recv(2, 4, 0, 0, 0)}}))
+		v := j.verdict()
+		got := rcatest.Accused(v)
+		slices.Sort(got)
+		if !slices.Equal(got, tc.want) {
+			t.Errorf("a kernel waits for %s beside a link: accuses %v, want %v: %s", tc.age, got, tc.want, v.Summary)
+		}
+	}
+}
+
+// TestCulpritsKeepTheirCauses: of two faults at once each culprit carries its own class, cause and action.
+func TestCulpritsKeepTheirCauses(t *testing.T) {
+	j := newHungJob(8).comm("left", 0, 1, 2, 3).comm("right", 4, 5, 6, 7)
+	j.in("left", "AllReduce", []int{0, 1, 2}).in("right", "AllReduce", []int{4, 5, 6})
+	j.rank(7).State = rca.ProcessGone
+	v := j.verdict()
+	if len(v.Culprits) != 2 {
+		t.Fatalf("%d culprits, want 2: %+v", len(v.Culprits), v.Culprits)
+	}
+	got := map[int]rca.Cause{}
+	for _, c := range v.Culprits {
+		got[c.Rank] = cmp.Or(c.Cause, v.Cause)
+		if class := cmp.Or(c.Class, v.Class); class != rca.NotEntered && class != rca.Fault {
+			t.Errorf("rank %d is of class %s", c.Rank, class)
+		}
+		if action := cmp.Or(c.Action, v.Action); action != rca.ActionFor(cmp.Or(c.Class, v.Class), got[c.Rank]) {
+			t.Errorf("rank %d: action %q", c.Rank, action)
+		}
+	}
+	if got[3] != rca.CauseNotCalled || got[7] != rca.CauseProcessGone {
+		t.Errorf("causes are %v, want rank 3 not called, rank 7 gone", got)
 	}
 }
 

@@ -4,65 +4,210 @@
 package engine
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/culprit-project/culprit/analyzer/rca"
+	"github.com/culprit-project/culprit/analyzer/rca/frames"
 	"github.com/culprit-project/culprit/analyzer/rca/job"
 	"github.com/culprit-project/culprit/analyzer/rca/words"
 )
+
+// How much stacks alone weigh: that of a rank that stands where only its own host holds it, that of one in code of its own,
+// and that of one where the others are not seen to communicate but stand at one place.
+const (
+	blockedWeight = 0.7
+	outsideWeight = 0.6
+	alikeWeight   = 0.5
+)
+
+// standings are the ranks by where their stacks stand.
+type standings struct {
+	*job.Index
+	at                map[int32]frames.Standing
+	inside, may, outs []int32 // In communication; where it may be hidden; elsewhere.
+}
 
 // stackVerdict reasons from stacks where they are all there is. Ranks that stand in communication wait; if nearly all do
 // and a few stand elsewhere, those few are who they wait for. That all stand at one place says nothing. ok is false when
 // the evidence has operations or times to go by, or no stacks.
 func stackVerdict(x *job.Index) (rca.Verdict, bool) {
-	var inside, outside []int32
-	for n := range x.Nodes {
-		r := x.Nodes[n].Rank
+	s := standings{Index: x, at: map[int32]frames.Standing{}}
+	for i := range x.Nodes {
+		r, n := x.Nodes[i].Rank, int32(i) //nolint:gosec // Far fewer than 2^31 ranks.
 		if r == nil {
 			continue
 		}
 		if len(r.Memberships) > 0 || r.Caps != 0 {
 			return rca.Verdict{}, false
 		}
-		if len(r.Stack) == 0 {
-			continue
-		}
-		if communicates(r.Stack) {
-			inside = append(inside, int32(n)) //nolint:gosec // Far fewer than 2^31 ranks.
-		} else {
-			outside = append(outside, int32(n)) //nolint:gosec // As above.
-		}
+		s.add(n, r.Stack)
 	}
-	if len(x.Ev.Timeline) > 0 || len(inside)+len(outside) == 0 {
+	if len(x.Ev.Timeline) > 0 || len(s.at) == 0 {
 		return rca.Verdict{}, false
 	}
 	v := job.NewVerdict(x)
 	v.RanksVisited = x.Seen
-	v.Action = "Add what the ranks have called: a Flight Recorder dump, a RAS report or trace files."
 	for i := range x.Ev.Missing {
 		m := &x.Ev.Missing[i]
 		v.Missing = append(v.Missing, fmt.Sprintf("%s %s: %s", m.What, m.Name, m.Why))
 	}
-	// A quarter: RAS calls that an outlier too, and half of the ranks elsewhere is two phases of a program.
-	const outliers = 4
-	if len(outside) == 0 || len(inside) < 2 || outliers*len(outside) > len(inside)+len(outside) {
-		v.Confidence = 0.2
-		v.Summary = "Stacks alone do not name anybody: " + words.Opener(words.Plural(len(inside), "rank")) + " in communication, " + words.Plural(len(outside), "rank") + " elsewhere."
+	held, weight := s.holders()
+	if weight == 0 {
+		s.undecided(&v, held)
 		return v, true
 	}
-	v.Class, v.Code, v.Cause, v.Confidence = rca.NotEntered, rca.NotEntered.Code(), rca.CauseNotCalled, rca.Round(0.6*(1-0.4*x.Unseen()))
-	v.Summary = fmt.Sprintf("%s%s outside communication while %s%s inside and waiting.",
-		words.Opener(x.RankList(outside)), is(len(outside)), words.Plural(len(inside), "rank"), is(len(inside)))
-	for _, n := range outside {
+	v.Class, v.Code, v.Cause, v.Confidence = rca.NotEntered, rca.NotEntered.Code(), rca.CauseNotCalled, rca.Round(weight*(1-0.4*x.Unseen()))
+	first := s.at[held[0]]
+	v.Summary = fmt.Sprintf("%s%s %s while %s.", words.Opener(x.RankList(held)), is(len(held)), first, s.others(held))
+	v.Action = first.Action()
+	for _, n := range held {
 		c := x.Culprit(n)
-		c.Why = "in " + x.Nodes[n].Rank.Stack[len(x.Nodes[n].Rank.Stack)-1]
+		c.Why = s.at[n].String()
 		v.Culprits = append(v.Culprits, c)
-		v.Evidence = append(v.Evidence, fmt.Sprintf("%s is in %s.", words.Opener(x.RankName(n)), x.Nodes[n].Rank.Stack[len(x.Nodes[n].Rank.Stack)-1]))
+		v.Evidence = append(v.Evidence, fmt.Sprintf("%s is %s.", words.Opener(x.RankName(n)), s.at[n]))
 	}
 	v.Contradictions = []string{"A stack is a moment: take another and see whether it is the same."}
 	v.Page = x.Opt.Carries(v.Class, v.Confidence)
 	return v, true
+}
+
+func (s *standings) add(n int32, stack []string) {
+	st := frames.Of(stack)
+	switch {
+	case st.Kind == frames.None:
+		return
+	case st.Kind == frames.Communicate:
+		s.inside = append(s.inside, n)
+	case st.Kind.MayWait():
+		s.may = append(s.may, n)
+	default:
+		s.outs = append(s.outs, n)
+	}
+	s.at[n] = st
+}
+
+// holders gives the ranks that keep the others waiting, with the weight of that; suspects with a weight of 0.
+func (s *standings) holders() (ranks []int32, weight float64) {
+	wait := len(s.inside) + len(s.may)
+	// A quarter: RAS calls that an outlier too, and half of the ranks elsewhere is two phases of a program.
+	const outliers = 4
+	few := len(s.outs) > 0 && (len(s.outs) == 1 || outliers*len(s.outs) <= wait+len(s.outs))
+	switch {
+	case few && len(s.inside) > 0:
+		if weight := s.weightOf(s.outs); wait > 1 || weight > outsideWeight {
+			return s.outs, weight
+		}
+		return s.outs, 0 // One that is at work, and one that waits for it: a job that is well looks the same.
+	case few && wait > 1:
+		return s.outs, min(alikeWeight, s.weightOf(s.outs))
+	case wait == 0:
+		if odd, ok := s.odd(s.outs, func(n int32) string { return s.at[n].String() }); ok && s.at[odd].Kind > frames.Running {
+			return []int32{odd}, alikeWeight
+		}
+		return nil, 0
+	case len(s.outs) > 0:
+		if len(s.outs) < wait {
+			return s.outs, 0
+		}
+		return nil, 0
+	}
+	// All may wait. One that stands in another call than all the others may have gone another way.
+	if odd, ok := s.odd(s.inside, func(n int32) string { return s.at[n].What + s.at[n].Site }); ok && len(s.may) == 0 {
+		return []int32{odd}, 0
+	}
+	return nil, 0
+}
+
+// weightOf is less where any of the ranks may simply be at work.
+func (s *standings) weightOf(ranks []int32) float64 {
+	if slices.ContainsFunc(ranks, func(n int32) bool { return s.at[n].Kind == frames.Running }) {
+		return outsideWeight
+	}
+	return blockedWeight
+}
+
+// odd gives the one rank that stands elsewhere than all others, which stand at one place.
+func (s *standings) odd(ranks []int32, place func(int32) string) (int32, bool) {
+	by := map[string][]int32{}
+	for _, n := range ranks {
+		by[place(n)] = append(by[place(n)], n)
+	}
+	if len(by) != 2 || len(ranks) < 3 {
+		return 0, false
+	}
+	for _, at := range by {
+		if len(at) == 1 {
+			return at[0], true
+		}
+	}
+	return 0, false
+}
+
+// others says where the ranks stand that wait for the named.
+func (s *standings) others(held []int32) string {
+	places := map[string]int{}
+	n := 0
+	for node, st := range s.at {
+		if !slices.Contains(held, node) {
+			places[st.String()]++
+			n++
+		}
+	}
+	who := "the other rank is"
+	if n > 1 {
+		who = fmt.Sprintf("the other %d ranks are", n)
+	}
+	if len(places) == 1 {
+		for place := range places {
+			return who + " " + place
+		}
+	}
+	return who + " in communication"
+}
+
+// undecided says what stacks show that do not name anybody.
+func (s *standings) undecided(v *rca.Verdict, suspects []int32) {
+	v.Confidence = 0.2
+	v.Action = "Take a second set of stacks of all ranks: who stands at another place then gets on, and does not hold the others."
+	var parts []string
+	for _, p := range s.places() {
+		parts = append(parts, fmt.Sprintf("%s %s", s.RankList(p.nodes), p.what))
+	}
+	const few = 4
+	if len(parts) > few {
+		parts = append(parts[:few], "…")
+	}
+	v.Summary = "Stacks alone do not name anybody: " + strings.Join(parts, "; ") + "."
+	if len(suspects) > 0 {
+		v.Culprits = append(v.Culprits, rca.Culprit{Rank: -1, Channel: -1, Group: "suspects: " + s.RankList(suspects), Why: s.at[suspects[0]].String()})
+	}
+}
+
+type place struct {
+	what  string
+	nodes []int32
+}
+
+// places groups the ranks by where they stand, the smallest group first.
+func (s *standings) places() []place {
+	var out []place
+	for n := range s.Nodes {
+		st, ok := s.at[int32(n)] //nolint:gosec // As above.
+		if !ok {
+			continue
+		}
+		i := slices.IndexFunc(out, func(p place) bool { return p.what == st.String() })
+		if i < 0 {
+			i = len(out)
+			out = append(out, place{what: st.String()})
+		}
+		out[i].nodes = append(out[i].nodes, int32(n)) //nolint:gosec // As above.
+	}
+	slices.SortStableFunc(out, func(a, b place) int { return cmp.Compare(len(a.nodes), len(b.nodes)) })
+	return out
 }
 
 func is(n int) string {
@@ -70,24 +215,4 @@ func is(n int) string {
 		return " is"
 	}
 	return " are"
-}
-
-// communicationFrames are parts of frames in which a rank waits for others.
-var communicationFrames = []string{
-	"all_reduce", "allreduce", "all_gather", "allgather", "reduce_scatter", "all_to_all", "alltoall", "barrier", "broadcast",
-	"batch_isend_irecv", "irecv", "isend", "distributed_c10d", "nccl", "synchronize", "wait (torch", "c10d",
-}
-
-// communicates looks at the innermost frames: every training loop has communication somewhere below.
-func communicates(stack []string) bool {
-	const inner = 4
-	for _, f := range stack[max(0, len(stack)-inner):] {
-		f = strings.ToLower(f)
-		for _, w := range communicationFrames {
-			if strings.Contains(f, w) {
-				return true
-			}
-		}
-	}
-	return false
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/culprit-project/culprit/analyzer/rca"
+	"github.com/culprit-project/culprit/analyzer/rca/frames"
 	"github.com/culprit-project/culprit/analyzer/rca/job"
 	"github.com/culprit-project/culprit/analyzer/rca/words"
 )
@@ -103,7 +104,18 @@ func (k edgeKind) reason() string {
 
 // addEvidence lists what the verdict rests on and what speaks against it.
 func (w *waitFor) addEvidence(d *decision, v *rca.Verdict) {
-	v.Evidence = append(v.Evidence, fmt.Sprintf("%s; %d%% of them wait for the named.", words.Plural(len(w.stuck), "rank")+pick(len(w.stuck) == 1, " stands still", " stand still"), int(d.covered*100+0.5)))
+	if n := len(w.stuck); n > 0 {
+		explained := pick(d.covered >= 1, "this explains all of them", fmt.Sprintf("this explains %d of them", int(d.covered*float64(n)+0.5)))
+		if n == 1 {
+			explained = pick(d.covered >= 1, "this explains why", "this does not explain why")
+		}
+		v.Evidence = append(v.Evidence, fmt.Sprintf("%s; %s.", words.Plural(n, "rank")+pick(n == 1, " stands still", " stand still"), explained))
+	}
+	if len(d.chosen) > 0 {
+		if site := w.callSite(&d.chosen[0]); site != "" {
+			v.Evidence = append(v.Evidence, fmt.Sprintf("The ranks that wait called %s at %s.", job.OpLabel(w.insts[d.chosen[0].inst].op()), site))
+		}
+	}
 	for i := range d.chosen {
 		r := &d.chosen[i]
 		if i == 8 {
@@ -132,6 +144,22 @@ func (w *waitFor) addEvidence(d *decision, v *rca.Verdict) {
 				w.Nodes[o.node].ID, w.Nodes[o.peer].ID))
 		}
 	}
+}
+
+// callSite is the line of the user's program at which those called an operation that wait in it; empty unknown, or several.
+func (w *waitFor) callSite(r *root) string {
+	if r.inst < 0 {
+		return ""
+	}
+	site := ""
+	for _, j := range w.insts[r.inst].joins {
+		if at := frames.Site(j.op.Stack); at != "" && site != "" && at != site {
+			return ""
+		} else if at != "" {
+			site = at
+		}
+	}
+	return site
 }
 
 // rankEvidence says what is known of one accused rank.
@@ -163,8 +191,8 @@ func (w *waitFor) rankEvidence(n int32, r *root, v *rca.Verdict) {
 	if rk.WriteBytesPerSec >= w.Opt.StorageBytesPerSec {
 		v.Evidence = append(v.Evidence, fmt.Sprintf("%s writes %.0f MB/s to storage.", name, rk.WriteBytesPerSec/1e6))
 	}
-	if len(rk.Stack) > 0 {
-		v.Evidence = append(v.Evidence, fmt.Sprintf("%s is in %s.", name, rk.Stack[len(rk.Stack)-1]))
+	if len(rk.Stack) > 0 && !job.Dead(rk) {
+		v.Evidence = append(v.Evidence, fmt.Sprintf("%s is %s.", name, frames.Of(rk.Stack)))
 	}
 	v.Evidence = append(v.Evidence, w.FactsOf(n)...)
 }

@@ -24,7 +24,8 @@ func (w *waitFor) compose(d *decision) rca.Verdict {
 	if len(d.chosen) == 0 {
 		v.Summary = fmt.Sprintf("%s stand still and the evidence does not say why.", words.Opener(words.Plural(len(w.stuck), "rank")))
 		v.Action = rca.ActionFor(rca.Unknown, rca.CauseUnknown)
-		v.Page = w.longest() >= w.Opt.BarrierAfter
+		v.Page = w.longest() >= w.Opt.UnexplainedAfter
+		v.Standstill = w.still().Seconds()
 		return v
 	}
 	first := &d.chosen[0]
@@ -37,12 +38,13 @@ func (w *waitFor) compose(d *decision) rca.Verdict {
 		}
 	} else {
 		v.Class, v.Cause = first.leaf.class, first.leaf.cause
-		v.Summary = words.Opener(w.sentence(first, d))
+		alike, rest := w.alike(d.chosen)
+		v.Summary = words.Opener(w.sentence(&alike, d))
 		for i := range d.chosen {
 			w.addCulprits(&d.chosen[i], &v)
 		}
-		if n := len(d.chosen) - 1; n > 0 {
-			v.Summary += fmt.Sprintf(" %s found beside it: %s.", words.Opener(words.Plural(n, "more culprit")), w.others(d.chosen[1:]))
+		if n := len(rest); n > 0 {
+			v.Summary += fmt.Sprintf(" Also found: %s.", w.others(rest))
 		}
 	}
 	v.Code = v.Class.Code()
@@ -50,28 +52,79 @@ func (w *waitFor) compose(d *decision) rca.Verdict {
 		v.Comm = w.Comms[w.insts[first.inst].key.comm].Name
 		v.Op = job.OpLabel(w.insts[first.inst].op())
 	}
-	v.Action = rca.ActionFor(v.Class, v.Cause)
+	v.Action = cmp.Or(first.leaf.action, rca.ActionFor(v.Class, v.Cause))
+	v.Waited = rca.Round(w.waited(first).Seconds())
 	v.Chain = w.chain(first)
+	for i := range d.chosen {
+		v.RestsOn = append(v.RestsOn, w.IDs(d.chosen[i].ends())...)
+	}
 	w.addEvidence(d, &v)
 	w.setAside(d, &v)
-	v.Page = w.pages(d, &v)
+	v.Page = w.pages(&v)
+	v.Beginning = !slices.ContainsFunc(d.chosen, func(r root) bool { return !w.beginning(&r) })
+	if v.Class == rca.Unknown {
+		v.Standstill = w.still().Seconds()
+	}
 	return v
 }
 
-// pages: somebody is woken for an accusation that is likely right, or for a hang that lasts whoever did it. A barrier
-// that waits for a living rank gets CCL-D's patience (C4).
-func (w *waitFor) pages(d *decision, v *rca.Verdict) bool {
+// beginning says that a root is a GPU that stands in one of the job's first operations, and that its node shows no error of.
+func (w *waitFor) beginning(r *root) bool {
+	gpu := r.leaf.cause == rca.CauseGPU || r.leaf.cause == rca.CauseKernelNotRunning
+	return gpu && r.kind == rootFlaw && r.inst >= 0 && w.firstStep(r.nodes[0], r.inst) && !w.Ailing(r.nodes[0], job.GPUAilment)
+}
+
+// still is for how long ranks stand still and nobody who was seen has completed anything.
+func (w *waitFor) still() time.Duration {
+	still := w.longest()
+	for i := range w.Ev.Ranks {
+		for k := range w.Ev.Ranks[i].Memberships {
+			if since := w.Ev.Ranks[i].Memberships[k].SinceCompleted; since > 0 {
+				still = min(still, since)
+			}
+		}
+	}
+	return still
+}
+
+// alike joins the first root with those of which the same is to be said.
+func (w *waitFor) alike(rs []root) (first root, rest []root) {
+	first = rs[0]
+	for _, r := range rs[1:] {
+		same := r.kind == first.kind && r.inst == first.inst && r.leaf.class == first.leaf.class && r.leaf.cause == first.leaf.cause
+		if !same || r.kind != rootOutside && r.kind != rootDead || r.leaf.note != first.leaf.note {
+			rest = append(rest, r)
+			continue
+		}
+		first.nodes = append(slices.Clone(first.nodes), r.nodes...)
+		first.vertex = append(slices.Clone(first.vertex), r.vertex...)
+	}
+	slices.Sort(first.nodes)
+	return first, rest
+}
+
+// ofSeveral puts what is said of a rank for several.
+var ofSeveral = strings.NewReplacer("its process is", "their processes are", "its process died", "their processes died", "its process ended", "their processes ended",
+	"its stack is", "their stacks are", "it raised", "each raised", "it is writing", "they are writing", "it was active", "they were active",
+	"it is outside NCCL as far as its record shows", "they are outside NCCL as far as their records show")
+
+// pages says whether somebody is woken: for an accusation that is likely right, or for a hang that lasts whoever did it.
+func (w *waitFor) pages(v *rca.Verdict) bool {
 	if v.Class == rca.Benign || v.Class == rca.Healthy {
 		return false
 	}
-	if w.longest() >= w.Opt.BarrierAfter {
+	if w.longest() >= w.Opt.UnexplainedAfter {
 		return true
 	}
-	r := &d.chosen[0]
-	if r.kind == rootOutside && r.inst >= 0 && w.insts[r.inst].op().Barrier {
-		return false
-	}
 	return v.Class != rca.Unknown && w.Opt.Carries(v.Class, v.Confidence)
+}
+
+// waited gives how long others have waited in the operation that a root keeps from going on.
+func (w *waitFor) waited(r *root) time.Duration {
+	if r.inst < 0 {
+		return w.longest()
+	}
+	return w.insts[r.inst].age
 }
 
 func (w *waitFor) longest() time.Duration {
@@ -116,10 +169,18 @@ func (w *waitFor) sentence(r *root, d *decision) string {
 		age = " for " + words.Span(w.insts[r.inst].age)
 	}
 	wait := words.Plural(n, "rank") + pick(n == 1, " waits", " wait") + " for it"
+	note := r.leaf.note
+	if len(r.nodes) > 1 {
+		wait, note = strings.TrimSuffix(wait, "it")+"them", ofSeveral.Replace(note)
+	}
 	switch r.kind {
 	case rootOutside:
 		if d.benign {
-			return fmt.Sprintf("%s has not called %s%s while %s; %s.", w.RankList(r.nodes), w.opName(r.inst), age, wait, r.leaf.note)
+			return fmt.Sprintf("%s %s not called %s%s while %s; %s.", w.RankList(r.nodes), pick(len(r.nodes) == 1, "has", "have"), w.opName(r.inst), age, wait, note)
+		}
+		if len(r.nodes) > 1 {
+			return fmt.Sprintf("%s have not called %s%s while %s for them; %s.", w.RankList(r.nodes), w.missedName(r.inst), age,
+				strings.TrimSuffix(wait, " for them"), note)
 		}
 		return fmt.Sprintf("%s has not called %s%s while %s; %s.", w.RankName(r.nodes[0]), w.missedName(r.inst), age, wait, r.leaf.note)
 	case rootAhead:
@@ -127,9 +188,9 @@ func (w *waitFor) sentence(r *root, d *decision) string {
 			w.RankList(r.nodes), pick(len(r.nodes) == 1, "is", "are"), w.opName(r.inst), age, words.RankNumbers(w.IDs(r.others)))
 	case rootDead:
 		if r.inst < 0 {
-			return fmt.Sprintf("%s: %s.", w.RankName(r.nodes[0]), r.leaf.note)
+			return fmt.Sprintf("%s: %s.", w.RankList(r.nodes), note)
 		}
-		return fmt.Sprintf("%s: %s; %s in %s%s.", w.RankName(r.nodes[0]), r.leaf.note, wait, w.opName(r.inst), age)
+		return fmt.Sprintf("%s: %s; %s in %s%s.", w.RankList(r.nodes), note, wait, w.opName(r.inst), age)
 	case rootFlaw:
 		return fmt.Sprintf("%s: %s; %s%s.", w.RankName(r.nodes[0]), w.flawText(r), wait, age)
 	case rootLink:
@@ -192,45 +253,52 @@ func (w *waitFor) deadlockSentence(r *root) string {
 	return s.String() + "; each side waits for the other."
 }
 
-// addCulprits adds the root's culprits to the verdict.
+// addCulprits adds the root's culprits to the verdict; those of another class or cause than the verdict's say so.
 func (w *waitFor) addCulprits(r *root, v *rca.Verdict) {
-	if len(v.Culprits) >= rca.MaxCulprits {
-		return
-	}
-	switch r.kind {
-	case rootLink:
-		a, b := w.Nodes[r.nodes[0]].ID, w.Nodes[r.peer].ID
-		v.Culprits = append(v.Culprits, rca.Culprit{
-			Rank: -1, Host: pick(w.Host(r.nodes[0]) == w.Host(r.peer), w.Host(r.peer), ""),
-			Channel: int(r.channel), Group: fmt.Sprintf("link %d->%d", a, b), Why: w.flawText(r),
-		})
-		return
-	case rootGroup:
-		if r.leaf.class == rca.Fault {
-			v.Culprits = append(v.Culprits, rca.Culprit{
-				Rank: -1, Channel: -1, Host: w.Host(r.nodes[0]),
-				Group: fmt.Sprintf("%s of %s on one host", words.RankNumbers(w.IDs(r.nodes)), w.opGroup(r)), Why: "which of them holds the others is not seen over NVLink or shared memory",
-			})
-		}
-		return
-	case rootMoving:
-		return
-	}
-	for i, n := range r.nodes {
+	for _, c := range w.culpritsOf(r) {
 		if len(v.Culprits) >= rca.MaxCulprits {
 			return
 		}
-		if slices.ContainsFunc(v.Culprits, func(c rca.Culprit) bool { return c.Rank == w.Nodes[n].ID && c.Rank >= 0 }) {
+		if c.Rank >= 0 && slices.ContainsFunc(v.Culprits, func(o rca.Culprit) bool { return o.Rank == c.Rank }) {
 			continue
 		}
+		if r.leaf.class != v.Class || r.leaf.cause != v.Cause {
+			c.Class, c.Cause, c.Action = r.leaf.class, r.leaf.cause, cmp.Or(r.leaf.action, rca.ActionFor(r.leaf.class, r.leaf.cause))
+		}
+		v.Culprits = append(v.Culprits, c)
+	}
+}
+
+func (w *waitFor) culpritsOf(r *root) []rca.Culprit {
+	switch r.kind {
+	case rootLink:
+		a, b := w.Nodes[r.nodes[0]].ID, w.Nodes[r.peer].ID
+		return []rca.Culprit{{
+			Rank: -1, Host: pick(w.Host(r.nodes[0]) == w.Host(r.peer), w.Host(r.peer), ""),
+			Channel: int(r.channel), Group: fmt.Sprintf("link %d->%d", a, b), Why: w.flawText(r),
+		}}
+	case rootGroup:
+		if r.leaf.class != rca.Fault {
+			return nil
+		}
+		return []rca.Culprit{{
+			Rank: -1, Channel: -1, Host: w.Host(r.nodes[0]),
+			Group: fmt.Sprintf("%s of %s on one host", words.RankNumbers(w.IDs(r.nodes)), w.opGroup(r)), Why: "which of them holds the others is not seen over NVLink or shared memory",
+		}}
+	case rootMoving:
+		return nil
+	}
+	var out []rca.Culprit
+	for i, n := range r.nodes {
 		c := w.Culprit(n)
 		if c.NIC == "" && r.leaf.cause == rca.CauseNetworkSend {
 			c.NIC = w.AilingNIC(n)
 		}
 		c.Channel = int(r.channel)
 		c.Why = w.why(r, i)
-		v.Culprits = append(v.Culprits, c)
+		out = append(out, c)
 	}
+	return out
 }
 
 func (w *waitFor) opGroup(r *root) string {

@@ -27,6 +27,9 @@ func (w *waitFor) deadlock(vs, ranks []int32) (root, bool) {
 			return root{}, false
 		}
 	}
+	if w.inOneOrder(insts, ranks) {
+		return root{}, false
+	}
 	byInst := map[int32][]int32{}
 	for _, both := range [2]bool{true, false} {
 		clear(byInst)
@@ -54,6 +57,9 @@ func (w *waitFor) deadlock(vs, ranks []int32) (root, bool) {
 	}
 	for i, ns := range byInst {
 		r.order = append(r.order, orderSide{i, ns})
+		if w.insts[i].hidden {
+			r.leaf.weight, r.leaf.hard = hiddenWeight, false
+		}
 	}
 	// The smaller camp first: it is more likely the one that differs from the program of the others.
 	slices.SortFunc(r.order, func(a, b orderSide) int {
@@ -80,6 +86,63 @@ func (w *waitFor) deadlock(vs, ranks []int32) (root, bool) {
 		r.leaf.cause = rca.CauseOtherOp
 	}
 	return r, true
+}
+
+// inOneOrder says that the operations of a cycle were called in orders that agree, by ranks of which nobody sees the kernels. Each GPU
+// then comes to them in that order, and what seems to be entered first is what has not ended: no deadlock.
+func (w *waitFor) inOneOrder(insts, ranks []int32) bool {
+	const most = 64 // Operations; a longer cycle is told by other means.
+	blind := func(n int32) bool { r := w.Nodes[n].Rank; return r != nil && r.Caps&rca.SeesKernels == 0 }
+	if len(insts) > most || !slices.ContainsFunc(ranks, blind) {
+		return false
+	}
+	before := make([][]bool, len(insts))
+	for i := range before {
+		before[i] = make([]bool, len(insts))
+	}
+	for _, n := range ranks {
+		for i, a := range insts {
+			for k, b := range insts {
+				if i != k && w.calledFirst(n, a, b) {
+					before[i][k] = true
+				}
+			}
+		}
+	}
+	for via := range insts {
+		for i := range insts {
+			for k := range insts {
+				before[i][k] = before[i][k] || before[i][via] && before[via][k]
+			}
+		}
+	}
+	for i := range insts {
+		if before[i][i] {
+			return false
+		}
+	}
+	return true
+}
+
+// calledFirst says that a rank that belongs to both has called one operation before the other, or has not called the other.
+func (w *waitFor) calledFirst(n, first, second int32) bool {
+	if !w.inSeveral(n, []int32{first, second}) {
+		return false
+	}
+	a, b := w.part(&w.insts[first], n), w.part(&w.insts[second], n)
+	switch {
+	case a != nil && b != nil:
+		return a.op.Age > b.op.Age
+	case a != nil:
+		return !w.hasLeft(n, second)
+	}
+	return b != nil && w.hasLeft(n, first)
+}
+
+func (w *waitFor) hasLeft(n, inst int32) bool {
+	mem := w.Comms[w.insts[inst].key.comm].Find(n)
+	p, _ := w.presenceOf(&w.insts[inst], mem)
+	return p == leftIt
 }
 
 // withoutOrder takes out ranks that are in several of the operations at once: they show no order, as those of a group call
@@ -138,7 +201,7 @@ func (w *waitFor) leftBefore(left, in int32) int {
 		for m := range r.Memberships {
 			mb := &r.Memberships[m]
 			s := &w.Comms[w.CommOf[mb.Comm]]
-			if s.Size != c.Size || stem(s.Name) != stem(c.Name) || mb.Called <= k.place {
+			if !w.Siblings(c, s) || mb.Called <= k.place {
 				continue
 			}
 			if !slices.ContainsFunc(mb.InFlight, func(o rca.Op) bool { return o.Number == k.place }) {

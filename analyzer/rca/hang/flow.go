@@ -41,6 +41,7 @@ const (
 	flawNICDown                      // The node shows that the NIC is down.
 	flawCall                         // The CPU does not come out of the call.
 	flawAlone                        // The others have finished the operation.
+	flawNotBegun                     // The proxy has not begun to send: something is in front of it.
 )
 
 // builder makes the wait-for graph out of the index.
@@ -55,6 +56,10 @@ type builder struct {
 	// whole: all flows of the channel being looked at are there.
 	whole bool
 	lies  map[int32]int32
+	// trees are the channels of trees that were looked at, and whether all their edges were seen.
+	trees map[treeChannel]bool
+	// weak: that a member lacks the operation being looked at holds nobody for sure.
+	weak bool
 }
 
 func (b *builder) edge(from, to, inst int32, ch int, kind edgeKind, sure bool) {

@@ -20,10 +20,12 @@ type view struct {
 	other *join // Peer's part in the operation, nil: not in it.
 	seen  bool  // The peer is a rank that was seen.
 	alive bool
-	left  bool // The peer has finished the operation.
+	left  bool // The peer's kernel has finished the operation.
 	sure  bool // Of the peer's absence.
 	pf    *rca.Flow
-	alone bool // Everything the kernel takes or gives on this channel is seen: no edge inside the host is left out.
+	// leftOp is the operation as a peer that has left it recorded it: its proxy may still be at it.
+	leftOp *rca.Op
+	alone  bool // Everything the kernel takes or gives on this channel is seen: no edge inside the host is left out.
 }
 
 // flows adds what the flows of one rank in one operation say.
@@ -44,7 +46,7 @@ func (b *builder) flows(n int32, a *active) {
 		if f.Finished() {
 			continue
 		}
-		b.whole = wholeChannel(a.op, f.Channel)
+		b.whole = wholeChannel(a.op, f.Channel) || b.wholeTree(in, f.Channel)
 		v := view{node: n, inst: a.inst, op: a.op, flow: f, peer: -1, alone: lonely || b.whole}
 		b.look(&v, in, mem, a)
 		if f.Send {
@@ -55,15 +57,19 @@ func (b *builder) flows(n int32, a *active) {
 	}
 }
 
-// lonely says that no other member of the communicator is on the rank's host. Where only some ranks were asked, one of which
-// nothing is known may be.
+// lonely says that nothing of the operation is still to come to or from the rank inside its host: no other member of the communicator
+// is there, the library takes each rank for a node of its own, or the other members' kernels have left, and what they gave is in
+// the rank's memory. Where only some ranks were asked, a member of which nothing is known may be on the host.
 func (b *builder) lonely(n int32, in *instance) bool {
 	c := &b.x.Comms[in.key.comm]
+	if m := c.Find(n).Membership; m != nil && m.Nodes > 0 && m.Nodes == c.Size {
+		return true
+	}
 	if b.x.Ev.Partial && (c.Ghost >= 0 || slices.ContainsFunc(c.Members, func(m job.Member) bool { return b.x.Nodes[m.Node].Rank == nil })) {
 		return false
 	}
 	for _, m := range b.x.Mates[b.x.Host(n)] {
-		if m != n && c.Find(m) != nil {
+		if mem := c.Find(m); m != n && mem != nil && !b.x.hasLeft(in, mem) {
 			return false
 		}
 	}
@@ -93,6 +99,42 @@ func wholeChannel(o *rca.Op, ch int) bool {
 		}
 	}
 	return send && recv
+}
+
+// treeChannel is one channel of an operation.
+type treeChannel struct {
+	op      *instance
+	channel int
+}
+
+// wholeTree says that a channel's tree over n members shows n-1 edges on the network: then no two of them are connected inside a
+// host.
+func (b *builder) wholeTree(in *instance, ch int) bool {
+	if in.op().Algo != "tree" {
+		return false
+	}
+	key := treeChannel{in, ch}
+	if whole, known := b.trees[key]; known {
+		return whole
+	}
+	edges := map[[2]int32]bool{}
+	for i := range in.joins {
+		j := &in.joins[i]
+		if j.op == nil {
+			continue
+		}
+		for k := range j.op.Flows {
+			if f := &j.op.Flows[k]; f.Channel == ch && f.Peer >= 0 && int32(f.Peer) != j.commRank {
+				edges[[2]int32{min(j.commRank, int32(f.Peer)), max(j.commRank, int32(f.Peer))}] = true
+			}
+		}
+	}
+	if b.trees == nil {
+		b.trees = map[treeChannel]bool{}
+	}
+	whole := len(edges) == b.x.Comms[in.key.comm].Size-1
+	b.trees[key] = whole
+	return whole
 }
 
 func (b *builder) look(v *view, in *instance, mem *job.Member, a *active) {
@@ -130,7 +172,36 @@ func (b *builder) look(v *view, in *instance, mem *job.Member, a *active) {
 			v.seen, v.alive, v.left, v.sure = false, false, false, false // It has called it; whether it is in it, its node knows.
 			x.unclear[v.peer] = true
 		}
+		if v.left {
+			v.leftOp = leftOp(in, pm)
+			v.pf = matching(v.leftOp, v.flow, mem.CommRank)
+		}
 	}
+}
+
+// leftOp gives a member's record of an operation that it has left, nil none.
+func leftOp(in *instance, mem *job.Member) *rca.Op {
+	like := in.op()
+	fn := like.Func
+	if in.key.p2p() {
+		fn = pick(mem.CommRank == in.key.src, "Send", "Recv")
+	}
+	for i := range mem.Membership.Recent {
+		o := &mem.Membership.Recent[i]
+		var same bool
+		switch {
+		case in.key.p2p(): // Only the other end is asked about.
+			same = o.Seq == in.key.place && int32(o.Peer) == in.key.src+in.key.dst-mem.CommRank
+		case in.key.fn >= 0:
+			same = o.Seq == like.Seq
+		default:
+			same = o.Number == like.Number
+		}
+		if same && o.Func == fn {
+			return o
+		}
+	}
+	return nil
 }
 
 // finished says that a member of which counts are known has completed a collective.
@@ -139,6 +210,9 @@ func (x *standstill) finished(in *instance, mem *job.Member) bool {
 }
 
 func matching(o *rca.Op, f *rca.Flow, me int32) *rca.Flow {
+	if o == nil {
+		return nil
+	}
 	for i := range o.Flows {
 		g := &o.Flows[i]
 		if g.Channel == f.Channel && g.Send != f.Send && int32(g.Peer) == me {
@@ -293,8 +367,8 @@ func (b *builder) kernelOwesData(v *view) {
 	}
 }
 
-// blind says that nothing shows the operation's kernel to run, and that operations whose end nobody sees may still be in
-// front of it on its stream: what does not go on may be any of them.
+// blind says that nothing shows the operation's kernel to run, and that what may be in front of it on its stream does not go on
+// either: an operation called before it, or one whose end nobody sees.
 func (b *builder) blind(v *view) bool {
 	r := b.x.Nodes[v.node].Rank
 	if r.Caps&rca.SeesKernels != 0 || v.op.KernelStarted > 0 || v.op.State == rca.OpEntered {
@@ -305,10 +379,27 @@ func (b *builder) blind(v *view) bool {
 			return false
 		}
 	}
-	unseen := func(o rca.Op) bool { return o.NoCompletion }
-	return slices.ContainsFunc(r.Memberships, func(m rca.Membership) bool {
-		return slices.ContainsFunc(m.InFlight, unseen) || slices.ContainsFunc(m.Recent, unseen)
-	})
+	for i := range r.Memberships {
+		m := &r.Memberships[i]
+		unseen := func(o rca.Op) bool { return o.NoCompletion && (o.Age < 0 || o.Age >= v.op.Age) && !passed(r, m, &o) }
+		sameComm := b.x.CommOf[m.Comm] == b.x.insts[v.inst].key.comm
+		if slices.ContainsFunc(m.Recent, unseen) || slices.ContainsFunc(m.InFlight, func(o rca.Op) bool {
+			return unseen(o) || inFront(&o, v.op, sameComm)
+		}) {
+			return true
+		}
+	}
+	return false
+}
+
+// inFront says that an operation keeps a later one of its rank from running, as far as calls tell. Sends and receives of one group
+// run side by side, but for one that waits for its sender: nobody sees whether it is of the group.
+func inFront(o, later *rca.Op, sameComm bool) bool {
+	if o.State == rca.OpLeft || o.Age <= later.Age {
+		return false
+	}
+	mates := sameComm && job.IsP2P(o) && job.IsP2P(later) && together(o, later)
+	return !mates || slices.ContainsFunc(o.Flows, func(f rca.Flow) bool { return f.Starved() })
 }
 
 // hidden says that members of the operation's communicator were not seen: what they called is not known.
@@ -359,6 +450,10 @@ func (b *builder) notConsumed(v *view) {
 		if g.NoCredit() {
 			return // The send side says why.
 		}
+		if g.Send && g.Posted <= 0 {
+			b.notBegun(v, g)
+			return
+		}
 		if g.Starved() {
 			return // A tree's kernel takes what all below it have sent together: the one that has not says why.
 		}
@@ -373,12 +468,31 @@ func (b *builder) notConsumed(v *view) {
 	}
 }
 
+// notBegun: no buffer of a send is posted, which needs neither kernel nor peer. The proxy serves a connection in order, so what is
+// in front of it there has not left or is not taken: the link, or the other end.
+func (b *builder) notBegun(v *view, send *rca.Flow) {
+	w := view{node: v.node, inst: v.inst, op: v.op, flow: send, peer: -1, alone: v.alone}
+	b.look(&w, &b.x.insts[v.inst], b.x.Comms[b.x.insts[v.inst].key.comm].Find(v.node), &active{comm: b.x.insts[v.inst].key.comm})
+	if w.peer < 0 {
+		return
+	}
+	if !w.alive || w.other == nil || !w.other.active {
+		b.away(&w, edgeReceiver)
+	}
+	b.own(v.node, w.peer, v.inst, send.Channel, hiddenWeight, false, rca.CauseNetworkSend, flawNotBegun)
+}
+
 func (b *builder) noData(v *view) {
 	if b.away(v, edgeNoData) || !v.seen {
 		return
 	}
 	ch := v.flow.Channel
 	switch {
+	case v.left && v.pf != nil && v.pf.Ready > v.pf.Done:
+		// What the peer's kernel has handed to its proxy is still with that, or under way.
+		b.edge(v.node, v.peer, v.inst, ch, edgeNoData, true)
+		mine := b.x.part(&b.x.insts[v.inst], v.node)
+		b.sendSide(&view{node: v.peer, inst: v.inst, op: v.leftOp, flow: v.pf, peer: v.node, other: mine, seen: true, alive: true, sure: true, pf: v.flow})
 	case v.left:
 		b.edge(v.node, v.peer, v.inst, ch, edgeNoData, false)
 		// A send that fits into its buffers ends before its data has arrived.

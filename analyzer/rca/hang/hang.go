@@ -5,7 +5,9 @@ package hang
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
+	"time"
 
 	"github.com/culprit-project/culprit/analyzer/rca"
 	"github.com/culprit-project/culprit/analyzer/rca/job"
@@ -13,6 +15,9 @@ import (
 
 // Analyze explains a job that stands still. ok is false when nothing does.
 func Analyze(x *job.Index) (v rca.Verdict, ok bool) {
+	if x.DiedTogether() {
+		return diedTogether(x), true
+	}
 	w := buildWaitFor(x)
 	if len(w.stuck) == 0 {
 		return w.nobodyStuck()
@@ -23,13 +28,15 @@ func Analyze(x *job.Index) (v rca.Verdict, ok bool) {
 	hard = append(hard, slices.DeleteFunc(slices.Clone(soft), func(r root) bool { return !r.leaf.hard })...)
 	soft = slices.DeleteFunc(soft, func(r root) bool { return r.leaf.hard })
 	hard, apart := w.outnumbered(hard)
-	d := w.decide(hard, append(soft, apart...))
+	d := w.decide(hard, w.mayBeInside(append(soft, apart...)))
 	moving := len(d.chosen) > 0 && !slices.ContainsFunc(d.chosen, func(r root) bool { return r.kind != rootMoving })
 	if moving && len(x.Ev.Timeline) > 0 {
 		return rca.Verdict{}, false // Whoever is waited for gets on: slow, not hung.
 	}
 	v = w.compose(&d)
-	v.Moving = moving
+	if v.Moving = moving; moving {
+		v.Standstill = 0
+	}
 	v.Methods = append(v.Methods, w.votes(&d)...)
 	return v, true
 }
@@ -50,6 +57,7 @@ func (w *waitFor) decide(hard, soft []root) decision {
 	var d decision
 	var benign []root
 	hard = w.firstOdd(hard)
+	hard, d.aside = w.withoutEchoes(hard)
 	for _, r := range hard {
 		if r.leaf.class == rca.Benign {
 			benign = append(benign, r)
@@ -73,6 +81,26 @@ func (w *waitFor) decide(hard, soft []root) decision {
 		d.order(w)
 	}
 	return d
+}
+
+// withoutEchoes sets aside kernels that have not started where another fault was there as early. A kernel runs behind all that is
+// in front of it on its GPU, computation and events of other streams among it, and that may wait for what the other fault
+// holds in ways that nothing shows: it is no second fault.
+func (w *waitFor) withoutEchoes(hard []root) (kept, echoes []root) {
+	since := time.Duration(-1) // How long the oldest other fault has held its operation.
+	for i := range hard {
+		if r := &hard[i]; r.what != flawKernel && r.inst >= 0 && r.leaf.class != rca.Benign {
+			since = max(since, w.insts[r.inst].age)
+		}
+	}
+	for _, r := range hard {
+		if r.kind == rootFlaw && r.what == flawKernel && since >= 0 && r.inst >= 0 && w.insts[r.inst].age <= since+w.Opt.HangAfter {
+			echoes = append(echoes, r)
+		} else {
+			kept = append(kept, r)
+		}
+	}
+	return kept, echoes
 }
 
 // firstOdd keeps, of several disagreements on one communicator, the first: what follows a wrong call is its echo.
@@ -281,6 +309,16 @@ func (w *waitFor) unseen() float64 {
 		}
 	}
 	return float64(unseen) / float64(max(1, came))
+}
+
+// diedTogether is the verdict on a job of which all processes died at once, with nothing before it.
+func diedTogether(x *job.Index) rca.Verdict {
+	v := job.NewVerdict(x)
+	v.RanksVisited = x.Seen
+	v.Confidence = 0.3
+	v.Summary = fmt.Sprintf("All %d processes that were seen died at about the same time, and the job had not stood still before: whose end came first cannot be told.", x.Seen)
+	v.Action = "Read the launcher's log: it says who ended the job, or which process failed first."
+	return v
 }
 
 // nobodyStuck looks at processes alone: one that died while others live is a culprit before anybody waits for it.

@@ -23,6 +23,7 @@ type instance struct {
 	gap    bool          // Somebody it needs is not in it.
 	odd    *oddity
 	hasNet bool // Some member shows network flows.
+	hidden bool // Only the calls are seen, and a member may have finished its part before others have begun theirs.
 }
 
 // instKey identifies an instance. Send/recv: src and dst are ranks in the communicator; otherwise both -1.
@@ -91,13 +92,70 @@ func started(r *rca.Rank, m *rca.Membership, o *rca.Op) startState {
 	return pick(o.State == rca.OpEntered || o.State > rca.OpEntered && len(o.Flows) == 0, startYes, startUnknown)
 }
 
-// waits says whether being in flight means anything for the operation. Of one whose end nothing tells it does where a member
-// has not called it: it cannot have ended.
-func (x *standstill) waits(ci int32, o *rca.Op) bool {
-	if !o.NoCompletion || o.State == rca.OpLeft {
-		return o.State != rca.OpLeft
+// waits says whether being in flight means anything for a rank's operation. Of one whose end nothing tells it does where another
+// rank has not called it: it cannot have ended everywhere.
+func (x *standstill) waits(r *rca.Rank, m *rca.Membership, o *rca.Op) bool {
+	ci := x.CommOf[m.Comm]
+	switch {
+	case o.State == rca.OpLeft:
+		return false
+	case !o.NoCompletion:
+		return !endUnseen(r, o) || o.Number >= x.left[ci]
+	case job.IsP2P(o):
+		return x.unmatched(ci, m, o)
 	}
-	return x.least[ci] >= 0 && o.Number >= x.least[ci] && !job.IsP2P(o) && !oneSided(o.Func)
+	return x.least[ci] >= 0 && o.Number >= x.least[ci]
+}
+
+// endUnseen says that nothing can show the rank the end of a collective that all members leave together: no kernel is seen,
+// and all that it exchanges stays inside its host.
+func endUnseen(r *rca.Rank, o *rca.Op) bool {
+	return r.Caps&(rca.SeesKernels|rca.SeesSteps) == rca.SeesSteps && len(o.Flows) == 0 && o.KernelStarted <= 0 && o.State <= rca.OpEnqueued &&
+		o.Number >= 0 && !job.IsP2P(o) && !oneSided(o.Func)
+}
+
+// leftBy gives by communicator up to which number, exclusively, a member is known to have left its collectives; -1 none.
+func leftBy(x *job.Index) []int64 {
+	out := make([]int64, len(x.Comms))
+	for i := range x.Comms {
+		out[i] = -1
+		for k := range x.Comms[i].Members {
+			m := x.Comms[i].Members[k].Membership
+			if m == nil || x.Comms[i].P2P {
+				continue
+			}
+			for j := range m.Recent {
+				if o := &m.Recent[j]; !o.NoCompletion {
+					out[i] = max(out[i], o.Number+1)
+				}
+			}
+		}
+	}
+	return out
+}
+
+// unmatched says that the other end of a send or receive is known to have come as far as the one before it and no further.
+func (x *standstill) unmatched(ci int32, m *rca.Membership, o *rca.Op) bool {
+	c := &x.Comms[ci]
+	if m.CommRank < 0 || o.Seq < 1 || o.Peer < 0 || o.Peer >= len(c.At) || c.At[o.Peer] < 0 {
+		return false
+	}
+	peer := c.Find(c.At[o.Peer])
+	if peer == nil || peer.Membership == nil {
+		return false
+	}
+	if r := x.Nodes[peer.Node].Rank; r.Caps&rca.SeesCalls == 0 || r.Lost > 0 {
+		return false
+	}
+	half, last := pick(o.Func == "Send", "Recv", "Send"), int64(-1)
+	for _, ops := range [2][]rca.Op{peer.Membership.Recent, peer.Membership.InFlight} {
+		for i := range ops {
+			if ops[i].Func == half && ops[i].Peer == m.CommRank {
+				last = max(last, ops[i].Seq)
+			}
+		}
+	}
+	return last == o.Seq-1
 }
 
 // leastCalled gives by communicator how many operations every member that was seen has called; -1 where that is not known,
@@ -144,7 +202,8 @@ func (x *standstill) buildInstances() {
 				x.insts = append(x.insts, instance{key: key})
 			}
 			in := &x.insts[id]
-			in.joins = append(in.joins, join{int32(n), mem.CommRank, h.op, act[i], h.started, standsFor(h.op, h.m)})
+			in.hidden = in.hidden || hidden(h.op)
+			in.joins = append(in.joins, join{int32(n), mem.CommRank, h.op, act[i], h.started, standsFor(h.op, h.m, r)})
 			if act[i] {
 				x.acts[n] = append(x.acts[n], active{inst: id, op: h.op, m: h.m, comm: h.comm})
 			}
@@ -231,11 +290,14 @@ func (x *standstill) callers(i int32) {
 func (in *instance) openGroup() bool { return in.key.p2p() && (in.key.src < 0 || in.key.dst < 0) }
 
 // standsFor is how long an operation stands on a rank, -1 unknown: the host calls far ahead, so not since the call if the
-// operation before it has left since then.
-func standsFor(o *rca.Op, m *rca.Membership) time.Duration {
+// operation before it has left since then. A rank that goes on elsewhere is not known to stand in a hidden one.
+func standsFor(o *rca.Op, m *rca.Membership, r *rca.Rank) time.Duration {
 	d := stuckFor(o)
 	if d >= 0 && m != nil && m.SinceCompleted >= 0 && m.Completed > 0 {
 		d = min(d, m.SinceCompleted)
+	}
+	if idle := idleFor(r); hidden(o) && idle >= 0 {
+		d = min(d, idle)
 	}
 	return d
 }
@@ -255,7 +317,7 @@ func (x *standstill) heads(r *rca.Rank, to []head) []head {
 		first := true
 		for i := range m.InFlight {
 			o := &m.InFlight[i]
-			if !x.waits(x.CommOf[m.Comm], o) {
+			if !x.waits(r, m, o) {
 				continue
 			}
 			to = append(to, head{op: o, m: m, comm: x.CommOf[m.Comm], started: started(r, m, o), first: first})
@@ -291,6 +353,9 @@ func chooseActive(heads []head) []bool {
 	if some {
 		for i := range heads {
 			h := &heads[i]
+			if hidden(h.op) {
+				continue // Nothing says that it runs beside one that does.
+			}
 			if h.started == startUnknown && h.first && h.op.Age >= 0 && youngest >= 0 && h.op.Age > youngest {
 				act[i] = true
 			}

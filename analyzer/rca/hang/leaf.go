@@ -5,10 +5,10 @@ package hang
 
 import (
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/culprit-project/culprit/analyzer/rca"
+	"github.com/culprit-project/culprit/analyzer/rca/frames"
 )
 
 // leaf is what a rank that waits for nobody shows: why the others wait for it.
@@ -18,6 +18,9 @@ type leaf struct {
 	weight float64
 	hard   bool // Nobody else's waiting can explain it.
 	note   string
+	action string  // What would decide it, where the class and cause do not say what to do.
+	inside *rca.Op // A hidden operation that it may be inside, nil none.
+	rivals bool    // It may wait unseen for another that is outside like itself.
 }
 
 // leafOf reads the state of a living rank that is outside every operation, while the operation inst lacks it.
@@ -49,8 +52,69 @@ func (w *waitFor) leafOf(n, inst int32) leaf {
 	}
 	if r.State == rca.ProcessUnknown {
 		l.weight *= 0.95
+		if l.cause == rca.CauseNotCalled && l.class == rca.NotEntered {
+			l.note = "it is outside NCCL as far as its record shows"
+		}
+	}
+	if h := w.hiddenBefore(r, nil); h != nil && l.cause == rca.CauseNotCalled {
+		l.hard, l.weight = false, min(l.weight, hiddenWeight)
+		l.note, l.action, l.inside = hiddenNote(h), w.hiddenAction(n, h), h
+	}
+	if l.class != rca.Benign {
+		l.stands(r)
+		if r.Caps&rca.MissesCalls != 0 && frames.Of(r.Stack).Kind == frames.None && w.mayWaitUnseen(n, inst) {
+			l.hard, l.weight = false, min(l.weight, unseenWaitWeight)
+			l.rivals = true
+			l.note = "each may wait for another of them in a send, a receive or for the store, which their recorder does not record"
+			l.action = "Take stacks of these ranks: whoever is in none of those holds the others."
+		}
 	}
 	return l
+}
+
+// mayWaitUnseen says that another rank is outside the operation, too, for which this one may wait in a call that is not
+// recorded. A rank whose stack waits itself is none to wait for.
+func (w *waitFor) mayWaitUnseen(n, inst int32) bool {
+	if inst < 0 {
+		return false
+	}
+	c := &w.Comms[w.insts[inst].key.comm]
+	for i := range c.Members {
+		other := c.Members[i].Node
+		if other == n || !w.isIdle(other) {
+			continue
+		}
+		if k := frames.Of(w.Nodes[other].Rank.Stack).Kind; k == frames.None || !k.MayWait() {
+			return true
+		}
+	}
+	return false
+}
+
+// unseenWaitWeight is that of a rank which has not called what the others wait in, while its stack stands where it may wait
+// for one of them. seenOutsideWeight is the least of one whose stack stands elsewhere.
+const (
+	unseenWaitWeight  = 0.4
+	seenOutsideWeight = 0.75
+)
+
+// stands corrects the counters by the rank's stack. What the source does not record, such as a receive, is no absence.
+func (l *leaf) stands(r *rca.Rank) {
+	switch st := frames.Of(r.Stack); st.Kind {
+	case frames.None:
+	case frames.Device: // For its own work: it has called nothing that is not finished.
+		l.note = "its stack is " + st.String()
+	case frames.Communicate, frames.Backward:
+		l.hard, l.weight = false, min(l.weight, unseenWaitWeight)
+		l.note = "its stack is " + st.String() + ", where it may wait for another rank"
+		l.action = "Find which rank that call waits for: take stacks of all ranks, and name the peers of its group."
+	default:
+		l.weight = max(l.weight, seenOutsideWeight)
+		if l.cause == rca.CauseNotCalled {
+			l.note = "its stack is " + st.String()
+			l.action = st.Action()
+		}
+	}
 }
 
 // idleFor is how long a rank has neither called nor finished anything, -1 unknown.
@@ -68,76 +132,71 @@ func idleFor(r *rca.Rank) time.Duration {
 	return least
 }
 
-// checkpoints says that the process writes to storage and gets on with it: bytes move, or, where bytes cannot be seen,
-// its stack is in a checkpoint.
+// checkpoints says that the process writes to storage and gets on with it: bytes move. A stack alone is no proof of that.
 func (w *waitFor) checkpoints(r *rca.Rank) bool {
-	if r.WriteBytesPerSec >= w.Opt.StorageBytesPerSec {
-		return true
-	}
-	return checkpointStack(r.Stack) && r.WriteBytesPerSec < 0
+	return r.WriteBytesPerSec >= w.Opt.StorageBytesPerSec
 }
 
-// checkpointStack says whether a frame of the stack saves a checkpoint.
-func checkpointStack(stack []string) bool {
-	return slices.ContainsFunc(stack, func(f string) bool {
-		f = strings.ToLower(f)
-		return strings.Contains(f, "save_checkpoint") || strings.Contains(f, "torch.save") || strings.Contains(f, "checkpointing.py") ||
-			strings.Contains(f, "dist_checkpoint") || strings.Contains(f, "save_state_dict") || strings.Contains(f, "async_save") ||
-			strings.Contains(f, "serialization.py")
-	})
-}
-
-// storageStuck: the stack is in a checkpoint or the data loader's disk read, and nothing moves.
+// storageStuck: the stack is writing a checkpoint, and nothing moves.
 func storageStuck(r *rca.Rank) bool {
-	return checkpointStack(r.Stack) && r.WriteBytesPerSec == 0 && r.ReadBytesPerSec <= 0
+	return r.WriteBytesPerSec == 0 && r.ReadBytesPerSec <= 0 && frames.Of(r.Stack).Kind == frames.Saving
 }
 
 // firstStep says that the job, as far as this rank and the operation show, has completed hardly anything yet, and the
 // rank is busy, or has not been waited for long.
-func (w *waitFor) firstStep(n, inst int32) bool {
-	r := w.Nodes[n].Rank
+func (x *standstill) firstStep(n, inst int32) bool {
+	r := x.Nodes[n].Rank
 	if r.State == rca.ProcessDisk {
 		return false
 	}
 	seen, most := false, int64(0)
 	for i := range r.Memberships {
 		if m := &r.Memberships[i]; m.Completed >= 0 {
-			seen, most = true, max(most, m.Completed)
+			seen, most = true, max(most, done(m))
 			if r.Caps&rca.SeesCompletion == 0 {
 				most = max(most, m.Called) // How many have completed is not seen.
 			}
 		}
 	}
 	if inst >= 0 {
-		in := &w.insts[inst]
-		c := &w.Comms[in.key.comm]
+		in := &x.insts[inst]
+		c := &x.Comms[in.key.comm]
 		for k := range in.joins {
 			if mem := c.Find(in.joins[k].node); mem != nil && mem.Membership != nil && mem.Membership.Completed >= 0 {
 				seen = true
-				if mem.Membership.Completed > w.Opt.FirstOps {
+				if done(mem.Membership) > x.Opt.FirstOps {
 					return false
 				}
 			}
 		}
-		if mem := c.Find(n); mem != nil && mem.Membership != nil && mem.Membership.Completed > w.Opt.FirstOps {
+		if mem := c.Find(n); mem != nil && mem.Membership != nil && done(mem.Membership) > x.Opt.FirstOps {
 			return false
 		}
 	}
-	if !seen || most > w.Opt.FirstJobOps {
+	if !seen || most > x.Opt.FirstJobOps {
 		return false
 	}
 	age := time.Duration(0)
 	if inst >= 0 {
-		age = w.insts[inst].age
+		age = x.insts[inst].age
 	}
-	if w.busy(r) {
-		return age < w.Opt.FirstStepLimit
+	if x.busy(r) {
+		return age < x.Opt.FirstStepLimit
 	}
-	return age < w.Opt.FirstStepIdle
+	return age < x.Opt.FirstStepIdle
 }
 
-func (w *waitFor) busy(r *rca.Rank) bool {
-	return r.CPUCores >= w.Opt.BusyCores || r.ReadBytesPerSec >= w.Opt.StorageBytesPerSec
+// done is how many operations of a communicator a rank has completed, as far as that is seen: of those without a recorded end all
+// but the last that it has called.
+func done(m *rca.Membership) int64 {
+	if slices.ContainsFunc(m.InFlight, func(o rca.Op) bool { return o.NoCompletion }) {
+		return max(m.Completed, m.Called-1)
+	}
+	return m.Completed
+}
+
+func (x *standstill) busy(r *rca.Rank) bool {
+	return r.CPUCores >= x.Opt.BusyCores || r.ReadBytesPerSec >= x.Opt.StorageBytesPerSec
 }
 
 // deadLeaf reads a process that cannot take part.
@@ -152,6 +211,12 @@ func (w *waitFor) deadLeaf(n, inst int32) leaf {
 	switch r.State {
 	case rca.ProcessGone:
 		l.cause, l.note = rca.CauseProcessGone, "its process died"
+		if f := w.lastWords(r.ID, "ended"); f != "" {
+			l.note += " (" + f + ")"
+		}
+		if f := w.lastWords(r.ID, "raised"); f != "" {
+			l.class, l.cause, l.note = rca.Fault, rca.CauseException, f
+		}
 	case rca.ProcessExited:
 		l.cause, l.weight, l.note = rca.CauseProcessGone, 0.85, "its process ended while others still wait for it"
 		if w.jobEnding() {
@@ -159,6 +224,16 @@ func (w *waitFor) deadLeaf(n, inst int32) leaf {
 		}
 	}
 	return l
+}
+
+// lastWords gives what is known of how a rank's process ended.
+func (x *standstill) lastWords(rank int, kind string) string {
+	for i := range x.Ev.Facts {
+		if f := &x.Ev.Facts[i]; f.Rank == rank && f.Kind == kind && f.Component == "process" {
+			return f.Text
+		}
+	}
+	return ""
 }
 
 // jobEnding says that at least half of the ranks that were seen have exited in an orderly way.

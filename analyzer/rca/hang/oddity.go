@@ -280,7 +280,7 @@ func (x *standstill) calledAlone(ci int32, camps [2][]oddMember) int {
 	c := &x.Comms[ci]
 	for i := range x.Comms {
 		s := &x.Comms[i]
-		if int32(i) != ci && (s.Size != c.Size || stem(s.Name) != stem(c.Name)) {
+		if int32(i) != ci && !x.Siblings(c, s) {
 			continue
 		}
 		for k := range s.Members {
@@ -433,10 +433,9 @@ func (x *standstill) familyVotes(in *instance, get func(*rca.Op) signature, same
 	}
 	var none signature
 	c := &x.Comms[in.key.comm]
-	family := stem(c.Name)
 	for i := range x.Comms {
 		s := &x.Comms[i]
-		if int32(i) == in.key.comm || s.Size != c.Size || stem(s.Name) != family {
+		if int32(i) == in.key.comm || !x.Siblings(c, s) {
 			continue
 		}
 		for _, mem := range s.Members {
@@ -461,14 +460,4 @@ func (x *standstill) unusual(in *instance) bool {
 	get := signatureFields[0].get
 	votes := x.familyVotes(in, get, true)
 	return len(votes) != 1 || votes[get(in.op())] == 0
-}
-
-// stem is a communicator's name without its number: "dp_1" and "dp_0" are of one family. Names that are identifiers
-// have no family.
-func stem(name string) string {
-	end := len(name)
-	for end > 0 && (name[end-1] >= '0' && name[end-1] <= '9') {
-		end--
-	}
-	return name[:end]
 }

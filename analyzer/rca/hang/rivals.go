@@ -67,7 +67,7 @@ func (w *waitFor) matesBeside(ci int32, s *job.Member) []*job.Member {
 	var out []*job.Member
 	for i := range w.Comms {
 		o := &w.Comms[i]
-		if int32(i) == ci || o.Size != c.Size || o.P2P || o.Call || stem(o.Name) != stem(c.Name) {
+		if int32(i) == ci || o.P2P || o.Call || !w.Siblings(c, o) {
 			continue
 		}
 		for _, n := range w.Mates[w.Host(s.Node)] {

@@ -214,7 +214,7 @@ func (w *waitFor) inFlight(v int32) bool {
 	r := w.Nodes[v].Rank
 	for i := range r.Memberships {
 		for k := range r.Memberships[i].InFlight {
-			if w.waits(w.CommOf[r.Memberships[i].Comm], &r.Memberships[i].InFlight[k]) {
+			if w.waits(r, &r.Memberships[i], &r.Memberships[i].InFlight[k]) {
 				return true
 			}
 		}
@@ -240,10 +240,28 @@ func (w *waitFor) wantedIn(v int32) int32 {
 
 func (w *waitFor) wantedMore(than, i int32) bool {
 	a, b := &w.insts[than], &w.insts[i]
+	if a.key.p2p() != b.key.p2p() {
+		if inner := pick(a.key.p2p(), b, a); w.beforeSends(inner) {
+			return inner == b
+		}
+	}
 	if ap, bp := a.key.p2p(), b.key.p2p(); ap != bp && w.lacks(a) == w.lacks(b) {
 		return ap // Who sends runs ahead of who receives.
 	}
 	return cmp.Or(cmp.Compare(w.lacks(b), w.lacks(a)), cmp.Compare(a.inside, b.inside), cmp.Compare(a.age, b.age), cmp.Compare(i, than)) < 0
+}
+
+// beforeSends says that a collective comes before the receives of those in it: others wait to send to one of them.
+func (w *waitFor) beforeSends(in *instance) bool {
+	for k := range in.joins {
+		v := in.joins[k].node
+		for _, e := range w.in[w.rrow[v]:w.rrow[v+1]] {
+			if i := w.edges[e].inst; in.joins[k].active && i >= 0 && w.insts[i].key.p2p() {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // lacks counts the members that are not inside.
@@ -326,7 +344,7 @@ func (w *waitFor) weakFlaw(o *own, vs []int32) root {
 	r := w.flawRoot(o, w.ownsOf(o.node))
 	r.vertex = vs
 	switch o.what {
-	case flawUnacked, flawLostOnWire, flawPeerLeft, flawLinkUnproven:
+	case flawUnacked, flawLostOnWire, flawPeerLeft, flawLinkUnproven, flawNotBegun:
 		if o.peer >= 0 {
 			r.kind = rootLink
 		}
@@ -405,7 +423,7 @@ func (w *waitFor) groupRoot(vs, ranks, insts []int32) root {
 			same = false
 		}
 	}
-	if same && host != "" && !call {
+	if same && host != "" && !call && !connects(w.insts[r.inst].op()) {
 		// Inside one host nothing but its GPUs and their links can hold it.
 		r.leaf = leaf{class: rca.Fault, cause: rca.CauseGPU, weight: 0.5}
 	}

@@ -18,6 +18,9 @@ const scrapes = time.Minute
 // silencedByLoss says that a host may have fallen silent when the job stopped. One that was silent long before, while others
 // still completed operations with it, was alive then and may be now; one that was heard of afterwards is.
 func (w *waitFor) silencedByLoss(m *rca.Missing) bool {
+	if m.Alive {
+		return false
+	}
 	stopped, known := w.lastWith(m.Ranks)
 	if m.Heard <= 0 || !known {
 		return true
@@ -41,14 +44,20 @@ func (w *waitFor) lastWith(ranks []int) (last time.Duration, known bool) {
 	return last, known
 }
 
-// composeSilentAlive: all waiting ends at a host that does not answer, for another reason than that it is lost. What its ranks
+// composeSilentAlive: all waiting ends at ranks of a host that does not answer, for another reason than that it is lost. What they
 // do, a checkpoint or nothing, nobody saw.
 func (w *waitFor) composeSilentAlive(m *rca.Missing, ids []int, v *rca.Verdict) {
-	stopped, _ := w.lastWith(m.Ranks)
 	v.Confidence = rca.Round(min(v.Confidence, 0.4))
+	who := words.RankNumbers(ids) + " or " + pick(len(ids) == 1, "its host", "their host") + ", not observed"
 	v.Culprits = append(v.Culprits, rca.Culprit{
-		Rank: -1, Channel: -1, Group: fmt.Sprintf("suspects: %s of %s", words.RankNumbers(ids), m.Name), Why: "all others wait for them, and nothing is known of them",
+		Rank: -1, Channel: -1, Host: m.Name, Group: who, Why: "all others wait for " + words.RankNumbers(ids) + ", and no exporter shows what runs there",
 	})
+	if m.Alive {
+		v.Summary = fmt.Sprintf("%s for %s of %s, not observed: the host is up and runs no exporter (%s).",
+			words.Opener(w.waiters()), words.RankNumbers(ids), m.Name, m.Why)
+		return
+	}
+	stopped, _ := w.lastWith(m.Ranks)
 	v.Summary = fmt.Sprintf("%s for %s of %s %s, which does not answer (%s), but is not lost: it was last heard of %s ago, and the others last completed something with it %s ago. What its ranks do is not known.",
 		words.Opener(w.waiters()), words.RankNumbers(ids), m.What, m.Name, m.Why, words.Span(m.Heard), words.Span(stopped))
 }

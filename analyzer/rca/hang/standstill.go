@@ -12,11 +12,12 @@ type standstill struct {
 	insts   []instance
 	instAt  map[instKey]int32
 	least   []int64        // Operations that all members of a communicator have called, -1 unknown.
+	left    []int64        // Operations that some member of a communicator has left, -1 none.
 	unclear map[int32]bool // Nodes of which only counts are known, that do not tell what others wait for.
 }
 
 func newStandstill(x *job.Index) *standstill {
-	s := &standstill{Index: x, unclear: map[int32]bool{}, least: leastCalled(x)}
+	s := &standstill{Index: x, unclear: map[int32]bool{}, least: leastCalled(x), left: leftBy(x)}
 	s.buildInstances()
 	return s
 }

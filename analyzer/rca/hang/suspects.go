@@ -84,12 +84,15 @@ func (w *waitFor) composeSilent(d *decision, v *rca.Verdict) {
 		return
 	}
 	if m := w.oneMissing(); m != nil && certain && m.What != "rank" && (!w.Ev.Partial || leadsTo(m, ids)) {
-		ids = slices.Clone(m.Ranks)
-		slices.Sort(ids)
 		if !w.silencedByLoss(m) {
+			if !leadsTo(m, ids) {
+				ids = m.Ranks
+			}
 			w.composeSilentAlive(m, ids, v)
 			return
 		}
+		ids = slices.Clone(m.Ranks)
+		slices.Sort(ids)
 		v.Class, v.Cause = rca.Fault, rca.CauseHostLost
 		// One silence explains all of them: they are not rivals.
 		v.Confidence = rca.Round(silentHostWeight * (0.5 + 0.5*d.covered) * (1 - 0.2*w.Lossy()))

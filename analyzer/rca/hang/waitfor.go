@@ -131,11 +131,13 @@ func (b *builder) instance(i int32) {
 	}
 	// What somebody has finished all have entered, seen or not.
 	entered := !oneSided(in.op().Func) && x.completed(in) > 0
+	b.weak = in.hidden && !x.mostCalled(in)
 	for k := range c.Members {
 		if !in.has(&c.Members[k]) && (!entered || x.Nodes[c.Members[k].Node].Rank != nil) {
 			b.absent(v, i, in, &c.Members[k])
 		}
 	}
+	b.weak = false
 	if c.Ghost >= 0 && !entered {
 		b.edge(v, c.Ghost, i, -1, edgeSilent, false)
 		in.gap = true
@@ -187,7 +189,7 @@ func (b *builder) absent(v, i int32, in *instance, mem *job.Member) {
 	case job.Dead(r):
 		b.edge(v, mem.Node, i, -1, edgeDead, true)
 	case p == notCalled:
-		b.edge(v, mem.Node, i, -1, edgeNotCalled, sure)
+		b.edge(v, mem.Node, i, -1, edgeNotCalled, sure && !b.weak)
 	default:
 		b.edge(v, mem.Node, i, -1, edgeNotCalled, false)
 	}
@@ -205,7 +207,7 @@ func (b *builder) rank(n int32, r *rca.Rank) {
 			b.flows(n, a)
 		}
 		if in.gap {
-			b.edge(n, int32(len(x.Nodes))+a.inst, a.inst, -1, edgeIn, true)
+			b.edge(n, int32(len(x.Nodes))+a.inst, a.inst, -1, edgeIn, !in.hidden)
 			continue
 		}
 		if len(b.edges)+len(b.owns) == before && !b.heldByGroup(n, a) {
@@ -305,16 +307,21 @@ func (x *standstill) completed(in *instance) int {
 	c := &x.Comms[in.key.comm]
 	left := 0
 	for i := range c.Members {
-		mem := &c.Members[i]
-		if mem.Membership == nil || in.has(mem) {
-			continue
-		}
-		p, sure := x.presenceOf(in, mem)
-		if p == leftIt && sure && (c.Call || x.Nodes[mem.Node].Rank.Caps&rca.SeesCompletion != 0) && (mem.Membership.Completed < 0 || mem.Membership.Completed > in.key.place) {
+		if x.hasLeft(in, &c.Members[i]) {
 			left++
 		}
 	}
 	return left
+}
+
+// hasLeft says that a member was seen to finish the instance.
+func (x *standstill) hasLeft(in *instance, mem *job.Member) bool {
+	if mem.Membership == nil || in.has(mem) {
+		return false
+	}
+	p, sure := x.presenceOf(in, mem)
+	return p == leftIt && sure && (x.Comms[in.key.comm].Call || x.Nodes[mem.Node].Rank.Caps&rca.SeesCompletion != 0) &&
+		(mem.Membership.Completed < 0 || mem.Membership.Completed > in.key.place)
 }
 
 // completedLately says that a rank has finished something within the time from which operations count as stuck: its GPU
@@ -337,7 +344,7 @@ func (b *builder) idle(n int32, r *rca.Rank) {
 		m := &r.Memberships[j]
 		for i := range m.InFlight {
 			o := &m.InFlight[i]
-			if !b.x.waits(b.x.CommOf[m.Comm], o) || started(r, m, o) != startNo && o.State != rca.OpCalled {
+			if !b.x.waits(r, m, o) || started(r, m, o) != startNo && o.State != rca.OpCalled {
 				continue
 			}
 			if first == nil || o.Age > first.Age || o.Age == first.Age && m.Comm < in.Comm {
@@ -354,9 +361,15 @@ func (b *builder) idle(n int32, r *rca.Rank) {
 		late := first.Age < 0 || first.Age >= b.x.Opt.HangAfter
 		if first.State == rca.OpCalled {
 			sure := late && r.GroupOpen >= b.x.Opt.HangAfter
-			b.own(n, -1, inst, -1, pick(sure, 0.85, 0.6), sure, rca.CauseCPU, flawCall)
+			b.own(n, -1, inst, -1, pick(sure, 0.85, 0.6), sure, pick(connects(first), rca.CauseNotCalled, rca.CauseCPU), flawCall)
 			return
 		}
+		// A job's first kernels wait for modules to be loaded or compiled.
+		late = late && b.x.hiddenBefore(r, first) == nil && !b.x.firstStep(n, inst)
 		b.own(n, -1, inst, -1, pick(late, 0.85, 0.4), late, rca.CauseKernelNotRunning, flawKernel)
 	}
 }
+
+// connects says that an operation makes its connections inside the call, which takes as long as the slowest peer and the machine
+// let it: the first on a communicator, or between two ranks. Who is in it may come out by itself.
+func connects(o *rca.Op) bool { return o.Number == 0 || job.IsP2P(o) && o.Peer >= 0 && o.Seq == 0 }

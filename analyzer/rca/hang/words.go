@@ -58,6 +58,8 @@ func (x *standstill) flawText(r *root) string {
 		return fmt.Sprintf("all its data of %s has moved, yet its kernel does not end", on)
 	case flawKernel:
 		return fmt.Sprintf("it called %s but the kernel never started: its GPU is busy, blocked or dead", on)
+	case flawNotBegun:
+		return fmt.Sprintf("it has not begun to send%s in %s%s: earlier data on that connection has not left, or is not taken", peer, on, ch)
 	case flawFlush:
 		return fmt.Sprintf("data that arrived in %s%s is not handed to its GPU: PCIe, NIC or driver", on, ch)
 	case flawNoBuffers:

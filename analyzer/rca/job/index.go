@@ -62,7 +62,9 @@ type Index struct {
 // NewIndex resolves the evidence. What it has to change for that it changes in its own copy of the lists.
 func NewIndex(ev *rca.Evidence, opt rca.Options) *Index {
 	x := &Index{Ev: ev, Opt: opt, funcs: map[string]int32{}, CommOf: map[rca.CommID]int32{}}
+	forgetEarlierRuns(ev)
 	forgetOrderlyEnds(ev)
+	forgetLaterEnds(ev, opt.HangAfter)
 	joinCalls(ev)
 	x.addNodes()
 	x.addComms()
@@ -73,31 +75,6 @@ func NewIndex(ev *rca.Evidence, opt rca.Options) *Index {
 		}
 	}
 	return x
-}
-
-// forgetOrderlyEnds: when one process died and all others have exited, the launcher ended them. Their orderly end then
-// says nothing, and what they show is from before.
-func forgetOrderlyEnds(ev *rca.Evidence) {
-	gone, exited := 0, 0
-	for i := range ev.Ranks {
-		switch ev.Ranks[i].State {
-		case rca.ProcessGone:
-			gone++
-		case rca.ProcessExited:
-			exited++
-		default:
-			return
-		}
-	}
-	if gone == 0 || exited <= gone {
-		return
-	}
-	ev.Ranks = slices.Clone(ev.Ranks)
-	for i := range ev.Ranks {
-		if ev.Ranks[i].State == rca.ProcessExited {
-			ev.Ranks[i].State = rca.ProcessUnknown
-		}
-	}
 }
 
 func (x *Index) addNodes() {
@@ -229,8 +206,11 @@ func (c *Comm) place(n int) {
 	}
 }
 
+// mostPlaces bounds the places that members claim beyond those that the evidence has in order: they may be lies.
+const mostPlaces = 1 << 20
+
 func (x *Index) addMembers() {
-	const sane = 1 << 24 // A rank in a communicator beyond this is garbage.
+	left := mostPlaces
 	for n := range x.Nodes {
 		r := x.Nodes[n].Rank
 		if r == nil {
@@ -239,7 +219,8 @@ func (x *Index) addMembers() {
 		for j := range r.Memberships {
 			m := &r.Memberships[j]
 			c := &x.Comms[x.CommOf[m.Comm]]
-			if m.CommRank >= 0 && m.CommRank < sane {
+			if more := m.CommRank + 1 - len(c.At); m.CommRank >= 0 && more <= left {
+				left -= max(0, more)
 				c.place(m.CommRank + 1)
 				if c.At[m.CommRank] < 0 {
 					c.At[m.CommRank] = int32(n)

@@ -12,7 +12,7 @@ import (
 	"github.com/culprit-project/culprit/analyzer/rca"
 )
 
-// RankName is a rank with its place: "Rank 5 (node2, GPU 1)".
+// RankName is a rank with its place: "Rank 5 (node2, GPU 1)", and its process where that has other ranks, too.
 func (x *Index) RankName(n int32) string {
 	nd := &x.Nodes[n]
 	if nd.ID < 0 {
@@ -22,9 +22,15 @@ func (x *Index) RankName(n int32) string {
 	if nd.Rank == nil {
 		return s
 	}
+	if nd.Rank.Name != "" {
+		s = nd.Rank.Name
+	}
 	var place []string
 	if nd.Rank.Host != "" {
 		place = append(place, nd.Rank.Host)
+	}
+	if x.sharesProcess(n) {
+		place = append(place, "process "+strconv.Itoa(nd.Rank.PID))
 	}
 	if nd.Rank.GPU != "" {
 		place = append(place, "GPU "+nd.Rank.GPU)
@@ -35,6 +41,12 @@ func (x *Index) RankName(n int32) string {
 	return s
 }
 
+// sharesProcess says that the rank's process has other ranks, on other GPUs.
+func (x *Index) sharesProcess(n int32) bool {
+	r := x.Nodes[n].Rank
+	return r.PID != 0 && slices.ContainsFunc(x.Mates[r.Host], func(m int32) bool { return m != n && x.Nodes[m].Rank.PID == r.PID })
+}
+
 // RankList names ranks briefly: "ranks 1, 2 and 3", cut after a few.
 func (x *Index) RankList(ns []int32) string {
 	const few = 8
@@ -42,14 +54,20 @@ func (x *Index) RankList(ns []int32) string {
 		return x.RankName(ns[0])
 	}
 	var parts []string
+	what := "ranks "
 	for i, n := range ns {
 		if i == few {
 			parts = append(parts, fmt.Sprintf("%d more", len(ns)-few))
 			break
 		}
+		if r := x.Nodes[n].Rank; r != nil && r.Name != "" {
+			what = ""
+			parts = append(parts, r.Name)
+			continue
+		}
 		parts = append(parts, strconv.Itoa(x.Nodes[n].ID))
 	}
-	return "ranks " + strings.Join(parts[:len(parts)-1], ", ") + " and " + parts[len(parts)-1]
+	return what + strings.Join(parts[:len(parts)-1], ", ") + " and " + parts[len(parts)-1]
 }
 
 // OpLabel names an operation by the number that its source's own tools show: the sequence number of a Flight Recorder
@@ -60,7 +78,7 @@ func OpLabel(o *rca.Op) string {
 		fn = "operation"
 	}
 	n := o.Number
-	if strings.HasPrefix(fn, callPrefix) {
+	if o.Unnumbered || strings.HasPrefix(fn, callPrefix) {
 		return fn // It has no number.
 	}
 	if n < 0 || IsP2P(o) && o.Seq >= 0 || o.Seq == n+1 {
@@ -89,6 +107,9 @@ func (x *Index) Culprit(n int32) rca.Culprit {
 	c := rca.Culprit{Rank: x.Nodes[n].ID, Channel: -1}
 	if r := x.Nodes[n].Rank; r != nil {
 		c.Host, c.GPU, c.NIC, c.PID, c.Pod = r.Host, r.GPU, x.NIC(r), r.PID, r.Pod
+		if r.Name != "" {
+			c.Rank, c.Group = -1, r.Name
+		}
 	}
 	return c
 }

@@ -64,7 +64,7 @@ func (a *slowAnalysis) heavyRanks() (finding, bool) {
 	if f.gain < leastGain {
 		return f, false
 	}
-	f.mode = a.modeOf(heavy)
+	f.mode, f.rare = a.modeOf(heavy)
 	if st := a.allReplicas(heavy); st != nil {
 		f.class, f.cause, f.nodes, f.group = rca.Imbalance, rca.CauseStage, nil, stageName(st, a.IDs(st.nodes))
 		f.what = fmt.Sprintf("all its ranks compute up to %.0f%% of an iteration longer than other stages", 100*of[heavy[0]])
@@ -138,8 +138,16 @@ func (a *slowAnalysis) whyHeavy(heavy []int32, share float64) (rca.Cause, string
 	return rca.CauseGPU, own
 }
 
-// factCause reads the node's own evidence about the ranks (X2).
+// slowParts are what computation can be slow by, the likeliest first.
+var slowParts = []struct {
+	component string
+	cause     rca.Cause
+}{{"gpu", rca.CauseGPU}, {"cpu", rca.CauseCPU}, {"storage", rca.CauseStorage}}
+
+// factCause reads the node's own evidence about the ranks (X2). What it says of a rank counts before what it says of its
+// host: the CPUs of most hosts are busy at some time.
 func (a *slowAnalysis) factCause(ns []int32) rca.Cause {
+	best := 2 * len(slowParts)
 	for i := range a.Ev.Facts {
 		f := &a.Ev.Facts[i]
 		for _, n := range ns {
@@ -147,21 +155,24 @@ func (a *slowAnalysis) factCause(ns []int32) rca.Cause {
 			if f.Rank != a.Nodes[n].ID && (f.Rank >= 0 || r == nil || r.Host != f.Host) {
 				continue
 			}
-			switch f.Component {
-			case "gpu":
-				return rca.CauseGPU
-			case "cpu":
-				return rca.CauseCPU
-			case "storage":
-				return rca.CauseStorage
+			for p := range slowParts {
+				if slowParts[p].component == f.Component {
+					best = min(best, pick(f.Rank < 0, p+len(slowParts), p))
+				}
 			}
 		}
 	}
-	return rca.CauseUnknown
+	if best == 2*len(slowParts) {
+		return rca.CauseUnknown
+	}
+	return slowParts[best%len(slowParts)].cause
 }
 
-// modeOf tells persistent degradation from fluctuation and spikes (H7).
-func (a *slowAnalysis) modeOf(heavy []int32) string {
+// often is in how many iterations those of a rank that fluctuates must show it.
+const often = 6
+
+// modeOf tells persistent degradation from fluctuation and spikes (H7). What comes in spikes, or was seen a few times only, is rare.
+func (a *slowAnalysis) modeOf(heavy []int32) (mode string, rare bool) {
 	hit := 0
 	for i := range a.iters {
 		sum := int64(0)
@@ -174,11 +185,11 @@ func (a *slowAnalysis) modeOf(heavy []int32) string {
 	}
 	switch s := float64(hit) / float64(max(1, a.iters)); {
 	case s >= 0.7:
-		return "in nearly every iteration"
+		return "in nearly every iteration", false
 	case s >= 0.25:
-		return fmt.Sprintf("in %d of %d iterations", hit, a.iters)
+		return fmt.Sprintf("in %d of %d iterations", hit, a.iters), hit < often
 	}
-	return fmt.Sprintf("in spikes (%d of %d iterations)", hit, a.iters)
+	return fmt.Sprintf("in spikes (%d of %d iterations)", hit, a.iters), true
 }
 
 // peersOf gives the other ranks of a rank's role.

@@ -248,8 +248,7 @@ func (a *slowAnalysis) endSick(n int32, flush []slowEnd) bool {
 
 // starved says that a rank's proxy thread is late in everything it does, not only in what the network answers.
 func (a *slowAnalysis) starved(n int32, flush []slowEnd) bool {
-	r := a.Nodes[n].Rank
-	return slices.ContainsFunc(flush, func(e slowEnd) bool { return e.node == n }) || r != nil && r.ProxyRunDelay > 0.2 || a.hasFact(n, "cpu")
+	return slices.ContainsFunc(flush, func(e slowEnd) bool { return e.node == n }) || a.shortOfCPU(n) || a.ailing(n, "cpu")
 }
 
 func (a *slowAnalysis) hasFact(n int32, component string) bool {
@@ -282,7 +281,7 @@ func (a *slowAnalysis) locateProxy(flush []slowEnd, gain float64) (finding, bool
 	for _, n := range nodes {
 		one = one && a.Host(n) == host
 	}
-	if one && (len(nodes) > 1 || a.hasFact(nodes[0], "cpu")) {
+	if one && (len(nodes) > 1 || a.ailing(nodes[0], "cpu")) {
 		f.cause = rca.CauseCPU
 	}
 	if !one {
@@ -295,7 +294,7 @@ func (a *slowAnalysis) locateProxy(flush []slowEnd, gain float64) (finding, bool
 // late to see the GPU take the data, too, whatever the operation.
 func (a *slowAnalysis) lateAllOver(flush []slowEnd, nodes []int32) bool {
 	for _, n := range nodes {
-		if r := a.Nodes[n].Rank; r != nil && r.ProxyRunDelay > 0.2 || a.hasFact(n, "cpu") {
+		if a.shortOfCPU(n) || a.ailing(n, "cpu") {
 			return true
 		}
 		if a.hasFact(n, "pcie") {

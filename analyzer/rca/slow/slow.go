@@ -27,6 +27,7 @@ type finding struct {
 	what   string // For the summary, after the names.
 	mode   string // persistent, intermittent, fluctuating (H7).
 	once   bool   // In one iteration alone.
+	rare   bool   // In spikes, or seen a few times only.
 	link   bool   // A place in the network that is sure to be the reason; it is between its ends that the weight is torn.
 	comm   int32
 	lane   int // Channel, -1 none.
@@ -329,6 +330,9 @@ func (a *slowAnalysis) verdict() rca.Verdict {
 		return v
 	}
 	a.mix(fs)
+	if a.sharedBy(f) {
+		return a.verdictOfBusyHosts(v, f)
+	}
 	v.Class, v.Cause = f.class, f.cause
 	v.Code = v.Class.Code()
 	v.Slowdown = rca.Round(f.gain)
@@ -374,6 +378,22 @@ func (a *slowAnalysis) verdict() rca.Verdict {
 	}
 	v.Action = rca.ActionFor(v.Class, v.Cause)
 	v.Page = (v.Class == rca.SlowCompute || v.Class == rca.SlowComm || v.Class == rca.SlowMixed) && a.Opt.Carries(v.Class, v.Confidence) && len(f.nodes) > 0 && !f.once && f.gain >= a.Opt.IrregularFactor
+	if f.class == rca.SlowCompute && (f.rare || a.paused != nil && a.iters < leastBesidePause || a.early == nil && a.iters < often) {
+		v.Page = false
+	}
+	return v
+}
+
+// A rank's own work pages only where it was seen often enough. With iterations from before the job became slower to compare with,
+// those that show a lasting change are enough. Without, pauses that take turns look in few iterations as if all who paused were
+// slow in each. leastBesidePause is from how many iterations on a rank's own work is judged where one of them held a pause.
+const leastBesidePause = 12
+
+// verdictOfBusyHosts is the verdict where a rank stands out, and all hosts share what would explain it.
+func (a *slowAnalysis) verdictOfBusyHosts(v rca.Verdict, f *finding) rca.Verdict {
+	v.Class, v.Cause, v.Confidence, v.Slowdown = rca.Unknown, rca.CauseUnknown, 0.3, rca.Round(f.gain)
+	v.Summary = fmt.Sprintf("%s: %s, but threads wait for a CPU on all hosts: no machine stands out.", words.Opener(a.RankList(f.nodes)), f.what)
+	v.Action = "Look for what else runs on these hosts, and at the CPU limits of the job's containers."
 	return v
 }
 

@@ -54,6 +54,25 @@ func TestUnevenCutOfWhichLittleIsWonBack(t *testing.T) {
 	}
 }
 
+// TestFewIterationsPageNobody: of a job that was never seen otherwise, four iterations in which ranks pause in turn look as if all of
+// them were slow in each. Seen often enough, a rank that calls late pages.
+func TestFewIterationsPageNobody(t *testing.T) {
+	late := func(ranks [][]int, iters int) rca.Verdict {
+		j := rcatest.NewSlowJob(8, 1, 1)
+		j.Iters = iters
+		j.Host = func(r, it int) time.Duration {
+			return pick(slices.Contains(ranks[it%len(ranks)], r), 300*time.Millisecond, 0)
+		}
+		return verdictOf(j.Evidence(), rca.Options{})
+	}
+	if v := late([][]int{{0, 2}, {4, 6}}, 4); v.Page {
+		t.Errorf("four iterations page %v: %s", rcatest.CulpritRanks(v), v.Summary)
+	}
+	if v := late([][]int{{5}}, often); !v.Page || !slices.Equal(rcatest.CulpritRanks(v), []int{5}) {
+		t.Errorf("%d iterations name %v and page: %v: %s", often, rcatest.CulpritRanks(v), v.Page, v.Summary)
+	}
+}
+
 // slowCases are faults of small jobs, and what is said of them.
 var slowCases = []struct {
 	name       string
@@ -91,6 +110,21 @@ var slowCases = []struct {
 	{"cpu by the node's evidence", 4, 2, 2, func(j *rcatest.SlowJob) {
 		j.Compute = rcatest.One(5, 1.5)
 		j.Facts = []rca.Fact{{Host: "node2", Rank: -1, Component: "cpu", Kind: "cpu_pressure", Value: 0.7}}
+	}, slowWant{rca.SlowCompute, rca.CauseCPU, []int{5}, ""}},
+	{"a throttled GPU on a busy host", 4, 2, 2, func(j *rcatest.SlowJob) {
+		j.Compute = rcatest.One(5, 1.5)
+		j.Facts = []rca.Fact{
+			{Host: "node2", Rank: -1, Component: "cpu", Kind: "cpu_pressure", Value: 0.7},
+			{Host: "node2", Rank: 5, Component: "cpu", Kind: "proxy_run_delay", Value: 0.5},
+			{Host: "node2", Rank: 5, Component: "gpu", Kind: "clock_throttled", Value: 465, Expected: 1410},
+		}
+	}, slowWant{rca.SlowCompute, rca.CauseGPU, []int{5}, ""}},
+	{"a throttled GPU of another rank", 4, 2, 2, func(j *rcatest.SlowJob) {
+		j.Compute = rcatest.One(5, 1.5)
+		j.Facts = []rca.Fact{
+			{Host: "node2", Rank: 5, Component: "cpu", Kind: "proxy_run_delay", Value: 0.5},
+			{Host: "node2", Rank: 4, Component: "gpu", Kind: "clock_throttled", Value: 465, Expected: 1410},
+		}
 	}, slowWant{rca.SlowCompute, rca.CauseCPU, []int{5}, ""}},
 	{"an uneven cut", 2, 4, 1, func(j *rcatest.SlowJob) {
 		j.Compute = func(r, _ int) float64 { return pick(r/2 == 3, 1.6, 1.0) }

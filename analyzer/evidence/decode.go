@@ -1,0 +1,217 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package evidence
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"sync/atomic"
+
+	"github.com/culprit-project/culprit/trace/nodeapi"
+)
+
+// What an exporter passes on was written by processes that may lie. Limits on bytes do not bound memory: "{}" becomes a record
+// of several hundred bytes. So the objects of an answer are counted before they are made.
+
+// Bounds of the objects of one process, of a node's own evidence, of all answers that one analysis keeps, and of those that all
+// analyses keep. An object is 650 bytes at most. A rank with 16 communicators of 32 channels shows about 2,000.
+const (
+	processObjects  = 1 << 16
+	nodeObjects     = 1 << 14
+	analysisObjects = 1 << 20
+	// ServiceObjects is for NewAllowance.
+	ServiceObjects = 1 << 21
+)
+
+// Allowance bounds the objects that analyses keep. Nil bounds nothing.
+type Allowance struct {
+	most int64
+	used atomic.Int64
+}
+
+// NewAllowance makes an allowance of so many objects.
+func NewAllowance(objects int64) *Allowance { return &Allowance{most: objects} }
+
+// take asks for n objects; false: there are not so many left.
+func (a *Allowance) take(n int64) bool {
+	if a == nil {
+		return true
+	}
+	if a.used.Add(n) > a.most {
+		a.used.Add(-n)
+		return false
+	}
+	return true
+}
+
+func (a *Allowance) give(n int64) {
+	if a != nil {
+		a.used.Add(-n)
+	}
+}
+
+// purse pays for one answer from an analysis's allowance and from that of all.
+type purse struct {
+	s    *Session
+	held int64
+}
+
+func (p *purse) take(n int64) bool {
+	switch {
+	case p.s.objects.Add(n) > analysisObjects:
+	case p.s.g.Allowance.take(n):
+		p.held += n
+		return true
+	}
+	p.s.objects.Add(-n)
+	return false
+}
+
+func (s *Session) give(n int64) {
+	s.objects.Add(-n)
+	s.g.Allowance.give(n)
+}
+
+// Close gives back what the session holds of the allowance. It must not be used afterwards.
+func (s *Session) Close() { s.give(s.objects.Load()) }
+
+func objects(raw []byte) int64 { return int64(bytes.Count(raw, []byte{'{'})) }
+
+// decodeState reads a State process by process. One that is too large, or for which take has nothing left, is left out and told
+// as unread: it costs its own data only.
+func decodeState(r io.Reader, take func(n int64) bool) (*nodeapi.State, error) {
+	state := new(nodeapi.State)
+	dec := json.NewDecoder(r)
+	if err := delim(dec, '{'); err != nil {
+		return nil, err
+	}
+	rest := map[string]json.RawMessage{}
+	var left []nodeapi.Unread
+	for dec.More() {
+		key, err := dec.Token()
+		if err != nil {
+			return nil, err
+		}
+		name, _ := key.(string)
+		if name != "processes" {
+			var raw json.RawMessage
+			if err := dec.Decode(&raw); err != nil {
+				return nil, err
+			}
+			rest[name] = raw
+			continue
+		}
+		err = elements(dec, func(raw json.RawMessage) {
+			p, why := decodeProcess(raw, take)
+			if why != "" {
+				left = append(left, nodeapi.Unread{File: p.File, Error: why})
+				return
+			}
+			state.Processes = append(state.Processes, p)
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	if err := delim(dec, '}'); err != nil {
+		return nil, err
+	}
+	text, err := json.Marshal(rest)
+	if err != nil {
+		return nil, err
+	}
+	if n := objects(text); n > nodeObjects {
+		return nil, fmt.Errorf("%d objects beside its processes, more than %d", n, nodeObjects)
+	}
+	processes := state.Processes
+	if err := json.Unmarshal(text, state); err != nil {
+		return nil, err
+	}
+	state.Processes, state.Unread = processes, append(state.Unread, left...)
+	return state, nil
+}
+
+func decodeProcess(raw json.RawMessage, take func(n int64) bool) (p nodeapi.Process, why string) {
+	n := objects(raw)
+	switch {
+	case n > processObjects:
+		why = fmt.Sprintf("its state has %d objects, more than %d", n, processObjects)
+	case !take(n):
+		why = "the states of all processes together are too large"
+	default:
+		if err := json.Unmarshal(raw, &p); err != nil {
+			return p, "reading its state: " + err.Error()
+		}
+		return p, ""
+	}
+	var name struct {
+		File string `json:"file"`
+	}
+	_ = json.Unmarshal(raw, &name) // Without a name it is left out all the same.
+	return nodeapi.Process{File: name.File}, why
+}
+
+// elements hands out the elements of an array, or of null, one by one.
+func elements(dec *json.Decoder, yield func(json.RawMessage)) error {
+	t, err := dec.Token()
+	if err != nil || t == nil {
+		return err
+	}
+	if t != json.Delim('[') {
+		return fmt.Errorf("%v where an array should be", t)
+	}
+	for dec.More() {
+		var raw json.RawMessage
+		if err := dec.Decode(&raw); err != nil {
+			return err
+		}
+		yield(raw)
+	}
+	return delim(dec, ']')
+}
+
+func delim(dec *json.Decoder, want json.Delim) error {
+	t, err := dec.Token()
+	switch {
+	case errors.Is(err, io.EOF):
+		return io.ErrUnexpectedEOF
+	case err != nil:
+		return err
+	case t != want:
+		return fmt.Errorf("%v where %v should be", t, want)
+	}
+	return nil
+}
+
+// traceLine is what is used of a nodeapi.TraceLine. The rest of a line is not made.
+type traceLine struct {
+	Header *struct {
+		Version int `json:"version"`
+	} `json:"header"`
+	Process *struct {
+		File  string `json:"file"`
+		JobID string `json:"job_id"`
+		Rank  int32  `json:"rank"`
+	} `json:"process"`
+	Completion *nodeapi.ProcessCompletion `json:"completion"`
+	Trailer    *struct{}                  `json:"trailer"`
+}
+
+// used gives the line as NodeAPI has it.
+func (l *traceLine) used() *nodeapi.TraceLine {
+	out := &nodeapi.TraceLine{Completion: l.Completion}
+	if l.Header != nil {
+		out.Header = &nodeapi.TraceHeader{Version: l.Header.Version}
+	}
+	if p := l.Process; p != nil {
+		out.Process = &nodeapi.Process{File: p.File, JobID: p.JobID, Rank: p.Rank}
+	}
+	if l.Trailer != nil {
+		out.Trailer = &nodeapi.TraceTrailer{}
+	}
+	return out
+}

@@ -1,0 +1,200 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package joblog
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// End is how a process of the job ended, as its log or its launcher tells it.
+type End struct {
+	Rank int // Global; of Task, the task's number until it is known to be a rank.
+	Task bool
+	Why  string // "signal 9 (SIGKILL)", "exit code 3", "out of memory".
+	Host string // Empty unknown.
+	PID  int    // 0 unknown.
+	At   string // When, as the launcher writes it; empty unknown.
+	// First: the launcher says that it was the first that it saw.
+	First bool
+}
+
+const (
+	elastic   = "Root Cause (first observed failure):"
+	failures  = "\nFailures:"
+	srunError = "srun: error: "
+	exited    = "exit code "
+)
+
+var (
+	elasticRow = regexp.MustCompile(`(?:^|\s)(time|host|rank|exitcode|traceback)\s*: ([^\n]*)`)
+	elasticOne = regexp.MustCompile(`(?m)^.*\[\d+\]:\s*$`)
+	exitCode   = regexp.MustCompile(`^(-?\d+)\s*\(pid: (\d+)\)`)
+	taskEnd    = regexp.MustCompile(`srun: error: (\S+): tasks? ([\d,\- ]+): (Out Of Memory|Killed|Segmentation fault|Bus error|Illegal instruction|Aborted|Terminated|Floating point exception|Exited with exit code \d+)(?: \(core dumped\))?`)
+	processEnd = regexp.MustCompile(`Process (\d+) exit with status code (\d+)\.`)
+)
+
+// isVictim says that an ending follows from another process's failure.
+func isVictim(why string) bool { return containsAny(why, victims) }
+
+// sniffEnds recognises a log that tells of processes that ended.
+func sniffEnds(data []byte) bool {
+	return bytes.Contains(data, []byte(elastic)) || bytes.Contains(data, []byte(tracebackStart)) || (bytes.Contains(data, []byte(srunError)) && taskEnd.Match(data)) ||
+		processEnd.Match(data)
+}
+
+// ends collects what processes died of: exceptions that nothing caught, the failures that torchrun lists, what Slurm says of
+// its tasks and horovodrun of its processes.
+func (p *parser) ends() {
+	p.tracebacks()
+	for at := 0; ; {
+		i := bytes.Index(p.text[at:], []byte(elastic))
+		if i < 0 {
+			break
+		}
+		at += i + len(elastic)
+		p.elastic(p.text[at:min(len(p.text), at+window)], true)
+		const longest = 256 << 10 // Of the list before, which holds the others.
+		before := p.text[max(0, at-longest):at]
+		if k := bytes.LastIndex(before, []byte(failures)); k >= 0 {
+			p.rows(before[k:])
+		}
+	}
+	for _, m := range taskEnd.FindAllSubmatch(p.text, -1) {
+		if len(p.log.Ends) >= most {
+			break
+		}
+		p.tasks(string(m[1]), string(m[2]), string(m[3]))
+	}
+	for _, m := range processEnd.FindAllSubmatch(p.text, most) {
+		if r := int(number(m[1])); r >= 0 && r < maxRank && string(m[2]) != "0" {
+			p.end(End{Rank: r, Why: ending(string(m[2]))})
+		}
+	}
+}
+
+// rows takes the entries of torchrun's list of failures.
+func (p *parser) rows(list []byte) {
+	starts := elasticOne.FindAllIndex(list, most)
+	for i, at := range starts {
+		end := len(list)
+		if i+1 < len(starts) {
+			end = starts[i+1][0]
+		}
+		p.elastic(list[at[1]:min(end, at[1]+window)], false)
+	}
+}
+
+func cut(s string) string {
+	const longest = 240
+	if len(s) > longest {
+		s = strings.ToValidUTF8(s[:longest], "") + "…"
+	}
+	return s
+}
+
+// elastic reads one process that torchrun saw fail.
+func (p *parser) elastic(text []byte, first bool) {
+	text, _, _ = bytes.Cut(text, []byte("===="))
+	e := End{Rank: -1, First: first}
+	for _, m := range elasticRow.FindAllSubmatch(text, 8) {
+		value := strings.TrimSpace(string(m[2]))
+		switch string(m[1]) {
+		case "time":
+			e.At = value
+		case "host":
+			e.Host = value
+		case "rank":
+			rank, _, _ := strings.Cut(value, " ")
+			e.Rank = int(number([]byte(rank)))
+		case "exitcode":
+			if c := exitCode.FindStringSubmatch(value); c != nil {
+				e.Why, e.PID = ending(c[1]), int(number([]byte(c[2])))
+			}
+		}
+	}
+	if e.Rank >= 0 && e.Rank < maxRank && e.Why != "" {
+		p.end(e)
+	}
+}
+
+var signals = map[int]string{1: "SIGHUP", 2: "SIGINT", 4: "SIGILL", 6: "SIGABRT", 7: "SIGBUS", 8: "SIGFPE", 9: "SIGKILL", 11: "SIGSEGV", 15: "SIGTERM"}
+
+// ending puts an exit code, negative for a signal, into words.
+func ending(code string) string {
+	n, err := strconv.Atoi(code)
+	if err != nil {
+		return ""
+	}
+	if n > 128 && signals[n-128] != "" {
+		n = 128 - n // As shells say it.
+	}
+	if n < 0 {
+		return strings.TrimSpace(fmt.Sprintf("signal %d %s", -n, strings.TrimSuffix("("+signals[-n]+")", "()")))
+	}
+	return exited + code
+}
+
+// tasks reads what srun says of a host's tasks. Of those that it ended itself because another failed nothing follows.
+func (p *parser) tasks(host, list, what string) {
+	why := map[string]string{
+		"Out Of Memory": "out of memory", "Segmentation fault": "signal 11 (SIGSEGV)", "Bus error": "signal 7 (SIGBUS)",
+		"Illegal instruction": "signal 4 (SIGILL)", "Floating point exception": "signal 8 (SIGFPE)",
+		"Aborted": "signal 6 (SIGABRT)", "Terminated": "signal 15 (SIGTERM)", "Killed": "signal 9 (SIGKILL)",
+	}[what]
+	if why == "" {
+		why = strings.TrimPrefix(what, "Exited with ")
+	}
+	for _, task := range spans(list) {
+		p.end(End{Rank: task, Task: true, Why: why, Host: host})
+	}
+}
+
+// spans reads "0-4,6".
+func spans(list string) []int {
+	var out []int
+	for f := range strings.FieldsFuncSeq(list, func(r rune) bool { return r == ',' || r == ' ' }) {
+		a, b, isSpan := strings.Cut(f, "-")
+		lo, hi := number([]byte(a)), number([]byte(a))
+		if isSpan {
+			hi = number([]byte(b))
+		}
+		for n := lo; n >= 0 && n <= hi && len(out) < most; n++ {
+			out = append(out, int(n))
+		}
+	}
+	return out
+}
+
+// most ends are kept of a log.
+const most = 1 << 17
+
+// end notes an ending; of several tellings of one rank's the first counts.
+func (p *parser) end(e End) {
+	key := endKey{e.Rank, e.Task}
+	at, ok := p.ended[key]
+	if !ok {
+		if p.ended == nil {
+			p.ended = map[endKey]int{}
+		}
+		if len(p.log.Ends) < most {
+			p.ended[key] = len(p.log.Ends)
+			p.log.Ends = append(p.log.Ends, e)
+		}
+		return
+	}
+	have := &p.log.Ends[at]
+	have.At, have.First = cmp.Or(have.At, e.At), have.First || e.First
+	have.Host = cmp.Or(have.Host, e.Host)
+	have.PID = cmp.Or(have.PID, e.PID)
+}
+
+type endKey struct {
+	rank int
+	task bool
+}

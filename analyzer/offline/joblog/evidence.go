@@ -1,0 +1,351 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package joblog
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/culprit-project/culprit/analyzer/offline/flightrecorder"
+	"github.com/culprit-project/culprit/analyzer/rca"
+)
+
+// Evidence turns the logs of one job into what the engine takes. known are the groups that other sources tell of: a
+// log names a group without its members. notes say what was assumed.
+func Evidence(logs []*Log, known []rca.Comm) (ev rca.Evidence, notes []string) {
+	b := builder{known: known, ranks: map[int]*rca.Rank{}, comms: map[rca.CommID]*rca.Comm{}}
+	assumed, attempts, repeats := false, 0, 0
+	for _, l := range logs {
+		assumed = assumed || l.Assumed
+		attempts = max(attempts, l.Attempts)
+		b.world = max(b.world, l.World)
+		repeats += l.Repeats
+		for r := range l.Ranks {
+			b.rank(r)
+		}
+	}
+	states := merge(logs)
+	attribute(states)
+	b.survey(states)
+	notes = append(notes, b.joins(logs)...)
+	b.whole()
+	for _, place := range slices.SortedFunc(maps.Keys(states), before) {
+		b.member(place, states[place])
+	}
+	b.blame(logs, states)
+	b.warned(logs)
+	if attempts > 1 {
+		notes = append(notes, fmt.Sprintf("the job was started %d times: the last is what counts", attempts))
+	}
+	if repeats > 0 {
+		notes = append(notes, fmt.Sprintf("the log leaves out %d lines as repeated by other processes: ranks without a line of their own are not silent", repeats))
+	}
+	if assumed {
+		notes = append(notes, "messages do not name global ranks: ranks of groups were taken for them")
+	}
+	return b.finish(repeats > 0), append(notes, b.notes...)
+}
+
+func before(a, b Place) int {
+	return cmp.Or(cmp.Compare(a.Rank, b.Rank), strings.Compare(a.Group, b.Group))
+}
+
+// merge joins what several files say of the same place: the newest counters are the largest.
+func merge(logs []*Log) map[Place]*State {
+	out := map[Place]*State{}
+	for _, l := range logs {
+		for place, s := range l.States {
+			have := out[place]
+			if have == nil {
+				out[place] = s
+				continue
+			}
+			sum := *have
+			sum.Enqueued, sum.Started, sum.Completed = max(have.Enqueued, s.Enqueued), max(have.Started, s.Started), max(have.Completed, s.Completed)
+			sum.Desc, sum.GroupRank = cmp.Or(have.Desc, s.Desc), max(have.GroupRank, s.GroupRank)
+			sum.Ops = slices.Concat(have.Ops, s.Ops)
+			out[place] = &sum
+		}
+	}
+	for _, s := range out {
+		slices.SortStableFunc(s.Ops, func(x, y Op) int { return cmp.Compare(x.Seq, y.Seq) })
+		s.Ops = slices.CompactFunc(s.Ops, func(x, y Op) bool { return x.Seq == y.Seq && x.Type == y.Type })
+	}
+	return out
+}
+
+// attribute gives operations of which the message names no group to the one group in which their number is pending
+// elsewhere.
+func attribute(states map[Place]*State) {
+	pending := func(seq int64) (group string, only bool) {
+		n := 0
+		seen := map[string]bool{}
+		for place, s := range states {
+			if place.Group != "" && !seen[place.Group] && seq > s.Completed && seq <= s.Enqueued {
+				seen[place.Group] = true
+				group = place.Group
+				n++
+			}
+		}
+		return group, n == 1
+	}
+	for place, s := range states {
+		if place.Group != "" || s.Enqueued >= 0 {
+			continue
+		}
+		s.Ops = slices.DeleteFunc(s.Ops, func(op Op) bool {
+			group, ok := pending(op.Seq)
+			if !ok {
+				return false
+			}
+			to := states[Place{place.Rank, group}]
+			if to == nil {
+				to = &State{GroupRank: s.GroupRank, Enqueued: -1, Started: -1, Completed: -1}
+				states[Place{place.Rank, group}] = to
+			}
+			to.Ops = append(to.Ops, op)
+			return true
+		})
+		if len(s.Ops) == 0 {
+			delete(states, place)
+		}
+	}
+}
+
+type builder struct {
+	known []rca.Comm
+	ranks map[int]*rca.Rank
+	comms map[rca.CommID]*rca.Comm
+	world int
+	notes []string
+	facts []rca.Fact
+	// waiting are the ranks whose communication broke off, with how; over: all ended together, and nobody waited.
+	waiting map[int]*Exception
+	over    bool
+	// own are groups whose name stands for several, as different ranks have the same place in it.
+	own map[string]bool
+}
+
+func (b *builder) rank(id int) *rca.Rank {
+	r := b.ranks[id]
+	if r == nil {
+		r = &rca.Rank{ID: id, Caps: rca.SeesCalls | rca.SeesCompletion, ReadBytesPerSec: -1, WriteBytesPerSec: -1, CPUCores: -1, ProxyRunDelay: -1}
+		b.ranks[id] = r
+		b.world = max(b.world, id+1)
+	}
+	return r
+}
+
+// survey finds the groups and who is where in them.
+func (b *builder) survey(states map[Place]*State) {
+	at := map[string]map[int]int{}
+	b.own = map[string]bool{}
+	for _, place := range slices.SortedFunc(maps.Keys(states), before) {
+		s := states[place]
+		b.rank(place.Rank)
+		if at[place.Group] == nil {
+			at[place.Group] = map[int]int{}
+		}
+		if other, taken := at[place.Group][s.GroupRank]; taken && other != place.Rank && s.GroupRank >= 0 {
+			b.own[place.Group] = true
+		}
+		at[place.Group][s.GroupRank] = place.Rank
+	}
+	b.unnamed(states)
+	for place, s := range states {
+		c := b.comm(place, s)
+		if s.GroupRank < 0 || s.GroupRank >= maxRank || b.isKnown(c) {
+			continue
+		}
+		for len(c.Members) <= s.GroupRank {
+			c.Members = append(c.Members, -1)
+		}
+		c.Members[s.GroupRank] = place.Rank
+	}
+	for _, name := range slices.Sorted(maps.Keys(b.own)) {
+		if name == "" {
+			b.notes = append(b.notes, "messages do not name the group and tell of different operations: ranks are not compared")
+			continue
+		}
+		b.notes = append(b.notes, fmt.Sprintf("several groups are called %s: the log does not say who is in which, so they are not compared", orUnnamed(name)))
+	}
+}
+
+// unnamed: messages of old versions name no group. Ranks that time out at one number are taken to be in one; different
+// numbers may be different groups.
+func (b *builder) unnamed(states map[Place]*State) {
+	first := int64(-1)
+	for place, s := range states {
+		if place.Group != "" || len(s.Ops) == 0 {
+			continue
+		}
+		if first >= 0 && s.Ops[0].Seq != first {
+			b.own[""] = true
+		}
+		first = s.Ops[0].Seq
+	}
+}
+
+func orUnnamed(s string) string {
+	if s == "" {
+		return "nothing"
+	}
+	return `"` + s + `"`
+}
+
+// knownComm finds the group in what other sources tell.
+func (b *builder) knownComm(place Place, s *State) *rca.Comm {
+	var found *rca.Comm
+	for i := range b.known {
+		c := &b.known[i]
+		if (c.Name == name(place, s) || c.Name == place.Group || strings.HasSuffix(c.Name, fmt.Sprintf(" %q", place.Group))) && slices.Contains(c.Members, place.Rank) {
+			if found != nil {
+				return nil
+			}
+			found = c
+		}
+	}
+	return found
+}
+
+func name(place Place, s *State) string {
+	if s.Desc == "" || s.Desc == place.Group {
+		return place.Group
+	}
+	return fmt.Sprintf("%s %q", s.Desc, place.Group)
+}
+
+// comm gives the group, as other sources know it or as the log names it.
+func (b *builder) comm(place Place, s *State) *rca.Comm {
+	if known := b.knownComm(place, s); known != nil {
+		if b.comms[known.ID] == nil {
+			c := *known
+			b.comms[known.ID] = &c
+		}
+		return b.comms[known.ID]
+	}
+	id := rca.CommID("watchdog " + place.Group)
+	if b.own[place.Group] {
+		id = rca.CommID(fmt.Sprintf("watchdog %s of rank %d", place.Group, place.Rank))
+	}
+	if b.comms[id] == nil {
+		b.comms[id] = &rca.Comm{ID: id, Name: cmp.Or(name(place, s), "NCCL group")}
+	}
+	return b.comms[id]
+}
+
+// whole gives the group of all ranks its members: whoever says nothing is in it too.
+func (b *builder) whole() {
+	for _, c := range b.comms {
+		if (c.ID != "watchdog 0" && !strings.HasPrefix(c.Name, defaultGroup)) || b.own["0"] || len(c.Members) > b.world || b.isKnown(c) {
+			continue
+		}
+		c.Members, c.Size = make([]int, b.world), b.world
+		for r := range c.Members {
+			c.Members[r] = r
+			if b.ranks[r] == nil {
+				c.Size = b.world + 1 // Part of a log says nothing of how many there are.
+			}
+		}
+	}
+}
+
+func (b *builder) isKnown(c *rca.Comm) bool {
+	return slices.ContainsFunc(b.known, func(k rca.Comm) bool { return k.ID == c.ID })
+}
+
+// pairwise are operations of which not all members of the group are part.
+var pairwise = map[string]bool{"SEND": true, "RECV": true, "COALESCED": true, "RECVANYSOURCE": true, "UNKNOWN": true}
+
+// member says what the watchdog says of a rank in a group.
+func (b *builder) member(place Place, s *State) {
+	c := b.comm(place, s)
+	m := rca.Membership{Comm: c.ID, CommRank: s.GroupRank, Called: s.Enqueued, Started: s.Started, Completed: s.Completed, SinceCalled: -1, SinceCompleted: -1}
+	if m.CommRank < 0 {
+		m.CommRank = slices.Index(c.Members, place.Rank)
+	}
+	first := int64(-1)
+	for i := range s.Ops {
+		op := &s.Ops[i]
+		if pairwise[op.Type] {
+			// Sends and receives count for themselves, and do not say with whom.
+			m.Called, m.Completed = -1, -1
+			b.notes = append(b.notes, fmt.Sprintf("rank %d waits in %s %d of group %s; the log does not say with whom", place.Rank, op.Type, op.Seq, orUnnamed(place.Group)))
+			continue
+		}
+		if m.Called >= 0 {
+			m.Called = max(m.Called, op.Seq)
+		}
+		if m.Completed < 0 && first < 0 {
+			m.Completed = op.Seq - 1
+		}
+		if first < 0 || op.Seq < first {
+			first = op.Seq
+		}
+		m.InFlight = append(m.InFlight, operation(op))
+	}
+	if s.Enqueued < 0 && len(m.InFlight) > 0 {
+		m.Called = m.InFlight[len(m.InFlight)-1].Seq
+	}
+	if next := s.Completed + 1; s.Completed >= 0 && m.Called >= next && first != next {
+		m.InFlight = append([]rca.Op{operation(&Op{Seq: next, In: -1, Out: -1, Ran: -1})}, m.InFlight...)
+	}
+	r := b.rank(place.Rank)
+	if s.Started >= 0 {
+		r.Caps |= rca.SeesKernels
+		for i := range m.InFlight {
+			o := &m.InFlight[i]
+			o.Channels, o.KernelStarted, o.KernelStopped = 1, 0, 0
+			if o.Seq <= s.Started {
+				o.KernelStarted, o.State = 1, rca.OpEntered
+			}
+		}
+	}
+	if m.Called >= 0 || len(m.InFlight) > 0 {
+		r.Memberships = append(r.Memberships, m)
+	}
+}
+
+func operation(o *Op) rca.Op {
+	op := rca.Op{
+		Number: o.Seq - 1, Seq: o.Seq, Func: flightrecorder.Canonical(o.Type), Peer: -1, Root: -1, Count: -1, Bytes: -1,
+		State: rca.OpEnqueued, Age: o.Ran, Stuck: -1, KernelStarted: -1, KernelStopped: -1, Stack: o.Stack,
+	}
+	switch op.Func {
+	case "all_reduce", "broadcast", "reduce":
+		op.Count = o.In
+	case "barrier":
+		op.Barrier = true
+	}
+	return op
+}
+
+func (b *builder) finish(partly bool) rca.Evidence {
+	ev := rca.Evidence{WorldSize: b.world, Facts: b.facts}
+	for _, id := range slices.Sorted(maps.Keys(b.comms)) {
+		c := *b.comms[id]
+		if c.Size = max(c.Size, len(c.Members)); !b.isKnown(&c) && slices.Contains(c.Members, -1) {
+			c.Size++
+		}
+		ev.Comms = append(ev.Comms, c)
+	}
+	waiting := slices.ContainsFunc(slices.Collect(maps.Values(b.ranks)), func(r *rca.Rank) bool { return len(r.Memberships) > 0 })
+	for id := range b.world {
+		r := b.ranks[id]
+		quiet := r != nil && len(r.Memberships) == 0 && waiting && r.State == rca.ProcessUnknown
+		switch {
+		case partly && (r == nil || quiet): // That its lines are not there is no silence.
+		case r == nil:
+			ev.Missing = append(ev.Missing, rca.Missing{What: "rank", Name: fmt.Sprint(id), Ranks: []int{id}, Why: "the log has no line of it"})
+		case quiet:
+			ev.Missing = append(ev.Missing, rca.Missing{What: "rank", Name: fmt.Sprint(id), Ranks: []int{id}, Why: "the log does not say what it did: no message of its watchdog, and no exception of its own"})
+		default:
+			ev.Ranks = append(ev.Ranks, *r)
+		}
+	}
+	return ev
+}

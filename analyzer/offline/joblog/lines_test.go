@@ -1,0 +1,145 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package joblog
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/culprit-project/culprit/analyzer/rca"
+	"github.com/culprit-project/culprit/analyzer/rca/engine"
+)
+
+// timedOutLog is what gloo's ranks say that waited in a barrier for one that says nothing.
+func timedOutLog(world, absent int, label func(rank int) string) string {
+	var b strings.Builder
+	for r := range world {
+		fmt.Fprintf(&b, "%s[Gloo] Rank %d is connected to %d peer ranks. Expected number of connected peer ranks is : %d\n", label(r), r, world-1, world-1)
+	}
+	for step := range 30 {
+		fmt.Fprintf(&b, "%sstep %d: loss 2.31\n", label(0), step)
+	}
+	for r := range world {
+		if r == absent {
+			continue
+		}
+		for _, l := range []string{
+			"Traceback (most recent call last):",
+			`  File "/job/train.py", line 100, in save_checkpoint`,
+			"    dist.barrier()",
+			`  File "/opt/venv/lib/python3/site-packages/torch/distributed/distributed_c10d.py", line 4888, in barrier`,
+			"    work.wait()",
+			"RuntimeError: [/pytorch/third_party/gloo/gloo/transport/tcp/unbound_buffer.cc:78] Timed out waiting 20000ms for recv operation to complete",
+		} {
+			fmt.Fprintf(&b, "%s%s\n", label(r), l)
+		}
+	}
+	return b.String()
+}
+
+func own(rank int) string { return fmt.Sprintf("[rank%d]: ", rank) }
+
+func each(text string, wrap func(line string) string) string {
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		b.WriteString(wrap(strings.TrimSuffix(line, "\n")))
+	}
+	return b.String()
+}
+
+// Whatever stands around the lines, the same is read.
+func TestWrapped(t *testing.T) {
+	plainLog := timedOutLog(4, 2, own)
+	for name, text := range map[string]string{
+		"plain":   plainLog,
+		"colours": each(plainLog, func(l string) string { return "\x1b[36m" + l + "\x1b[0m\n" }),
+		"CRLF":    strings.ReplaceAll(plainLog, "\n", "\r\n"),
+		"docker": each(plainLog, func(l string) string {
+			s, _ := json.Marshal(l + "\n")
+			return fmt.Sprintf(`{"log":%s,"stream":"stderr","time":"2026-11-22T10:00:00.1Z"}`+"\n", s)
+		}),
+		"CRI": each(plainLog, func(l string) string {
+			if len(l) > 40 {
+				return "2026-11-22T10:00:00.123456789Z stderr P " + l[:33] + "\n2026-11-22T10:00:00.123456790Z stderr F " + l[33:] + "\n"
+			}
+			return "2026-11-22T10:00:00.123456789Z stderr F " + l + "\n"
+		}),
+		"kubectl":                      each(plainLog, func(l string) string { return "[pod/trainer-0/pytorch] 2026-11-22T10:00:00.123Z " + l + "\n" }),
+		"Ray":                          each(plainLog, func(l string) string { return "(RayTrainWorker pid=4711, ip=10.0.0.7) " + l + "\n" }),
+		"torchrun --tee":               timedOutLog(4, 2, func(r int) string { return fmt.Sprintf("[default%d]:%s", r, own(r)) }),
+		"torchrun --tee without ranks": timedOutLog(4, 2, func(r int) string { return fmt.Sprintf("[default%d]:", r) }),
+		"Slurm --label":                timedOutLog(4, 2, func(r int) string { return fmt.Sprintf("%d: ", r) }),
+		"mpirun":                       timedOutLog(4, 2, func(r int) string { return fmt.Sprintf("[1,%d]<stderr>:", r) }),
+		"a terminal of 80 columns": each(plainLog, func(l string) string {
+			var b strings.Builder
+			for ; len(l) > 80; l = l[80:] {
+				b.WriteString(l[:80] + "\n")
+			}
+			return b.String() + l + "\n"
+		}),
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := parse(t, text)
+			ev, _ := Evidence([]*Log{l}, nil)
+			v := engine.Analyze(ev, rca.Options{HangAfter: 1, FirstOps: -2, Incident: true})
+			if v.Class != rca.NotEntered || !slices.Equal(ranksOf(v), []int{2}) || v.Op != "barrier" {
+				t.Errorf("%s %v %q: %s", v.Class, ranksOf(v), v.Op, v.Summary)
+			}
+		})
+	}
+}
+
+// A label that is not the rank says nothing: tasks that start several ranks, local ranks of several hosts.
+func TestLabelsThatAreNoRanks(t *testing.T) {
+	text := timedOutLog(4, 2, func(r int) string { return fmt.Sprintf("%d: %s", r/2, own(r)) })
+	ev, _ := Evidence([]*Log{parse(t, text)}, nil)
+	if v := engine.Analyze(ev, rca.Options{HangAfter: 1, FirstOps: -2}); !slices.Equal(ranksOf(v), []int{2}) {
+		t.Errorf("%v: %s", ranksOf(v), v.Summary)
+	}
+}
+
+// Ray leaves out what other processes say alike: who is behind such a line is not silent.
+func TestRepeated(t *testing.T) {
+	text := timedOutLog(8, 5, own)
+	i := strings.Index(text, "[rank3]: Traceback")
+	text = text[:i] + "(RayTrainWorker pid=9) RuntimeError: Timed out waiting 20000ms for recv operation to complete [repeated 5x across cluster]\n"
+	ev, notes := Evidence([]*Log{parse(t, text)}, nil)
+	v := engine.Analyze(ev, rca.Options{HangAfter: 1, FirstOps: -2, Incident: true})
+	if v.Class != rca.Unknown || len(ranksOf(v)) > 0 || !slices.ContainsFunc(notes, func(n string) bool { return strings.Contains(n, "5 lines") }) {
+		t.Errorf("%s %v: %s, %q", v.Class, ranksOf(v), v.Summary, notes)
+	}
+}
+
+// Of a log of any length only what is of use is kept.
+func TestSieve(t *testing.T) {
+	noise := bytes.Repeat([]byte("step 812: loss 2.31, 1.12 it/s, data 0.002 s, forward 0.1 s\n"), 80_000)
+	interesting := []byte(timedOutLog(4, 2, own))
+	text := slices.Concat(interesting[:300], noise, interesting[300:], noise)
+	kept, cut, err := Sieve(bytes.NewReader(text))
+	if err != nil || cut || len(kept) > sieveHead+2*len(interesting)+200*100 {
+		t.Fatalf("%d of %d bytes, cut %v, %v", len(kept), len(text), cut, err)
+	}
+	ev, _ := Evidence([]*Log{parse(t, string(kept))}, nil)
+	if v := engine.Analyze(ev, rca.Options{HangAfter: 1, FirstOps: -2}); !slices.Equal(ranksOf(v), []int{2}) {
+		t.Errorf("%v: %s", ranksOf(v), v.Summary)
+	}
+}
+
+func FuzzPlain(f *testing.F) {
+	f.Add([]byte(timedOutLog(2, 1, own)))
+	f.Add([]byte(`{"log":"[rank0]: x\n","stream":"stderr"}`))
+	f.Add([]byte("2026-11-22T10:00:00.1Z stderr P [rank\n2026-11-22T10:00:00.1Z stderr F 0]: x\n"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if got := plain(data); len(got) > 16*len(data)+64 {
+			t.Errorf("%d bytes of %d", len(got), len(data))
+		}
+		if _, _, err := Sieve(bytes.NewReader(data)); err != nil {
+			t.Error(err)
+		}
+	})
+}

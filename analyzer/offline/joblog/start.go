@@ -1,0 +1,102 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package joblog
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/culprit-project/culprit/analyzer/rca"
+)
+
+// joins takes from NCCL's own lines who runs where, and who never got through a communicator's start.
+func (b *builder) joins(logs []*Log) []string {
+	byComm := map[string]map[int]Join{}
+	for _, l := range logs {
+		for _, j := range l.Joins {
+			if byComm[j.Comm] == nil {
+				byComm[j.Comm] = map[int]Join{}
+			}
+			j.Done = j.Done || byComm[j.Comm][j.Rank].Done
+			byComm[j.Comm][j.Rank] = j
+		}
+	}
+	largest := ""
+	for _, c := range slices.Sorted(maps.Keys(byComm)) {
+		if largest == "" || size(byComm[c]) > size(byComm[largest]) {
+			largest = c
+		}
+	}
+	if largest == "" || size(byComm[largest]) < b.world {
+		return nil // Its ranks are not the job's.
+	}
+	b.world = max(b.world, size(byComm[largest]))
+	for id, j := range byComm[largest] {
+		r := b.rank(id)
+		r.Host, r.PID, r.GPU = j.Host, j.PID, j.GPU
+	}
+	var notes []string
+	for _, c := range slices.Sorted(maps.Keys(byComm)) {
+		if note := b.started(c, byComm[c], byComm[largest]); note != "" {
+			notes = append(notes, note)
+		}
+	}
+	return notes
+}
+
+func size(members map[int]Join) int {
+	n := 0
+	for _, j := range members {
+		n = max(n, j.Size)
+	}
+	return n
+}
+
+// started reports a communicator whose start some members did not get through: the start is an operation of all.
+func (b *builder) started(hash string, members, world map[int]Join) string {
+	done := 0
+	for _, j := range members {
+		if j.Done {
+			done++
+		}
+	}
+	n := size(members)
+	if done == n || n < 2 {
+		return ""
+	}
+	global := func(j Join) int {
+		for id, w := range world {
+			if w.Host == j.Host && w.PID == j.PID && w.GPU == j.GPU {
+				return id
+			}
+		}
+		return -1
+	}
+	c := &rca.Comm{ID: rca.CommID("start of " + hash), Name: "communicator " + hash, Size: n, Members: make([]int, n)}
+	for i := range c.Members {
+		c.Members[i] = -1
+		if n == size(world) {
+			c.Members[i] = i
+		}
+	}
+	inside := 0
+	for _, id := range slices.Sorted(maps.Keys(members)) {
+		j := members[id]
+		g := global(j)
+		if g < 0 || id >= n {
+			continue
+		}
+		c.Members[id] = g
+		m := rca.Membership{Comm: c.ID, CommRank: id, Called: 1, Started: -1, Completed: 1, SinceCalled: -1, SinceCompleted: -1}
+		if !j.Done {
+			inside++
+			m.Completed = 0
+			m.InFlight = []rca.Op{operation(&Op{Seq: 1, Type: "start", In: -1, Out: -1, Ran: -1})}
+		}
+		b.rank(g).Memberships = append(b.rank(g).Memberships, m)
+	}
+	b.comms[c.ID] = c
+	return fmt.Sprintf("communicator %s of %d ranks: %d began to start it, %d got through", hash, n, len(members), done)
+}

@@ -1,0 +1,154 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package joblog
+
+import (
+	"bytes"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/culprit-project/culprit/analyzer/rca/frames"
+)
+
+// Exception is one that nothing caught and that ended its process.
+type Exception struct {
+	Rank    int    // Global; -1 where the log does not say whose it is.
+	Class   string // "ValueError".
+	Message string // Of one or several lines.
+	Stack   []string
+}
+
+// String is the exception on one line.
+func (e *Exception) String() string {
+	first, _, _ := strings.Cut(e.Message, "\n")
+	if first == "" {
+		return e.Class
+	}
+	return e.Class + ": " + cut(first)
+}
+
+const tracebackStart = "Traceback (most recent call last):"
+
+var (
+	// raised is the last line of a traceback: the exception's class, and what it says.
+	raised   = regexp.MustCompile(`^([A-Za-z_][\w.]*(?:Error|Exception|Exit|Interrupt|Warning|Failure|Timeout|StopIteration)|[a-z_]\w*(?:\.\w+)+)(?:: (.*))?$`)
+	fileLine = regexp.MustCompile(`^\s*File "([^"]+)", line (\d+), in (.+)$`)
+	chained  = regexp.MustCompile(`^(?:The above exception was the direct cause|During handling of the above exception)`)
+)
+
+// tracebacks takes the exceptions that ended ranks.
+func (p *parser) tracebacks() {
+	const (
+		most    = 4096     // Of large jobs that fail as a whole the first suffice.
+		longest = 64 << 10 // Of one, with lines of others in between.
+	)
+	for at, n := 0, 0; n < most; n++ {
+		i := bytes.Index(p.text[at:], []byte(tracebackStart))
+		if i < 0 {
+			return
+		}
+		at += i + len(tracebackStart)
+		start := bytes.LastIndexByte(p.text[:at], '\n') + 1
+		label := string(p.text[start : at-len(tracebackStart)])
+		e := Exception{Rank: p.rank}
+		own := ""
+		if m := rankPrefix.FindAllStringSubmatch(label, -1); m != nil {
+			e.Rank = int(number([]byte(m[len(m)-1][1])))
+			own = fmt.Sprintf("[rank%d]:", e.Rank)
+		} else if p.named && strings.TrimSpace(label) == "" {
+			e.Rank = -1 // The launcher's own, or one from before ranks are known.
+		}
+		if e.Rank >= maxRank || !e.read(string(p.text[at:min(len(p.text), at+longest)]), own) {
+			continue
+		}
+		p.log.Exceptions = append(p.log.Exceptions, e)
+	}
+}
+
+// read takes the lines of a traceback after its first. Lines of others may come between where its own have a label.
+func (e *Exception) read(text, own string) bool {
+	indent := -1
+	for line := range strings.Lines(text) {
+		line = strings.TrimRight(line, "\r\n")
+		if own != "" {
+			i := strings.LastIndex(line, own)
+			if i < 0 {
+				continue
+			}
+			line = strings.TrimPrefix(line[i+len(own):], " ")
+		}
+		switch m := fileLine.FindStringSubmatch(line); {
+		case strings.HasSuffix(line, tracebackStart) || chained.MatchString(line):
+			return e.Class != "" // Of a chain the first is what happened.
+		case m != nil && e.Class == "":
+			indent = len(line) - len(strings.TrimLeft(line, " "))
+			e.Stack = append(e.Stack, fmt.Sprintf("%s (%s:%s)", m[3], m[1], m[2]))
+		case e.Class != "":
+			if !e.more(line) {
+				return true
+			}
+		case strings.TrimSpace(line) == "" || indent >= 0 && strings.HasPrefix(line, strings.Repeat(" ", indent)) && indent > 0 || line[0] == ' ' || line[0] == '\t':
+		default:
+			m := raised.FindStringSubmatch(strings.TrimSpace(line))
+			if m == nil {
+				return false // It ended otherwise than tracebacks do.
+			}
+			e.Class, e.Message = m[1], m[2]
+		}
+	}
+	return e.Class != ""
+}
+
+// more takes a further line of the message. Without a label nothing says where it ends: what follows directly counts.
+func (e *Exception) more(line string) bool {
+	const longest = 4 << 10
+	if strings.TrimSpace(line) == "" || len(e.Message) > longest || launcherLine.MatchString(line) {
+		return false
+	}
+	e.Message += "\n" + strings.TrimSpace(line)
+	return true
+}
+
+// launcherLine begins what launchers say, in the newer and the older form of their logs.
+var launcherLine = regexp.MustCompile(`^(?:[IWE]\d{4} \d\d:|(?:WARNING|ERROR|INFO):torch|\[\d{4}-\d\d-\d\d |=====|srun: )`)
+
+// broken are parts of messages about communication that another process's end or absence breaks off.
+var broken = []string{
+	"Timed out waiting", "timed out", "Timeout", "timeout after", "Application timeout caused pair closure", "Connection closed by", "Connection reset by peer",
+	"Connection refused", "Broken pipe", "Read error", "Write error", "socketPollConnect", "socketProgress", "ncclRemoteError", "ncclSystemError", "ncclInternalError",
+	"NCCL communicator was aborted", "NCCL error", "remote process exited", "store->get(", "Failed to recv", "failed to recv", "recvValue failed", "sendBytes failed",
+	"monitoredBarrier", "Detected mismatch between collectives", "op.preamble.length", "connectFullMesh failed", "clients joined", "store based barrier",
+	"Watchdog caught collective operation timeout", "Some NCCL operations have failed or timed out",
+}
+
+// victims are classes of exceptions and words for endings that follow from another process's failure: communication that
+// broke off, or the launcher that ends what is left.
+var victims = []string{
+	"DistBackendError", "DistNetworkError", "DistStoreError", "NCCL", "ProcessGroup", "Watchdog", "watchdog", "SignalException", "KeyboardInterrupt", "ChildFailedError",
+	"RendezvousConnectionError", "RendezvousTimeoutError", "SIGTERM", "SIGINT", "SIGHUP",
+}
+
+func containsAny(s string, parts []string) bool {
+	for _, part := range parts {
+		if strings.Contains(s, part) {
+			return true
+		}
+	}
+	return false
+}
+
+// Victim says that the exception follows from what another process did or did not do.
+func (e *Exception) Victim() bool {
+	if containsAny(e.Class, victims) || containsAny(e.Message, victims) {
+		return true
+	}
+	return containsAny(e.Message, broken) && (e.communicates() || len(e.Stack) == 0)
+}
+
+// communicates says that it was raised inside communication.
+func (e *Exception) communicates() bool {
+	k := frames.Of(e.Stack).Kind
+	return k == frames.Communicate || k == frames.Backward
+}

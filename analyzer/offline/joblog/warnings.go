@@ -1,0 +1,68 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package joblog
+
+import (
+	"bytes"
+	"fmt"
+	"regexp"
+	"strings"
+)
+
+// Warning is what NCCL warned of, in a process of which the rank may be known from a communicator's start.
+type Warning struct {
+	Host string
+	PID  int
+	GPU  string
+	Text string
+}
+
+const warns = "NCCL WARN "
+
+var warnLine = regexp.MustCompile(`(?m)(\S+?):(\d+):\d+ \[(\d+)\] (?:\S+ )?NCCL WARN ([^\r\n]+)`)
+
+// mostWarnings are quoted: the first of as many processes. What comes later follows from them.
+const mostWarnings = 8
+
+func (p *parser) warnings() {
+	if !bytes.Contains(p.text, []byte(warns)) {
+		return
+	}
+	told := map[string]bool{}
+	const looked = 256
+	for _, m := range warnLine.FindAllSubmatch(p.text, looked) {
+		who := unlabelled(string(m[1])) + ":" + string(m[2])
+		if told[who] || len(told) == mostWarnings {
+			continue
+		}
+		told[who] = true
+		p.log.Warnings = append(p.log.Warnings, Warning{
+			Host: unlabelled(string(m[1])), PID: int(number(m[2])), GPU: string(m[3]), Text: cut(strings.TrimSpace(string(m[4]))),
+		})
+	}
+}
+
+// unlabelled gives a host's name without labels of launchers, which stand before it without a blank.
+func unlabelled(host string) string {
+	return host[strings.LastIndexAny(host, ":]>")+1:]
+}
+
+// warned quotes NCCL's warnings.
+func (b *builder) warned(logs []*Log) {
+	n := 0
+	for _, l := range logs {
+		for _, w := range l.Warnings {
+			if n++; n > mostWarnings {
+				return
+			}
+			who := fmt.Sprintf("process %d on %s", w.PID, w.Host)
+			for id, r := range b.ranks {
+				if r.PID == w.PID && r.Host == w.Host {
+					who = fmt.Sprintf("rank %d (%s, GPU %s)", id, w.Host, w.GPU)
+				}
+			}
+			b.notes = append(b.notes, fmt.Sprintf("NCCL warned in %s: %s", who, w.Text))
+		}
+	}
+}

@@ -1,0 +1,230 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package offline
+
+import (
+	"archive/tar"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"text/tabwriter"
+
+	"github.com/culprit-project/culprit/analyzer/offline/diagnosis"
+	"github.com/culprit-project/culprit/analyzer/offline/load"
+	"github.com/culprit-project/culprit/analyzer/rca"
+)
+
+// RECORDINGS names a directory of recordings that were made just now; without it the committed ones are judged.
+const recordingsVar = "RECORDINGS"
+
+// guilty are the ranks that do something wrong in each program of testdata/jobs/train.py; empty: no single rank does.
+var guilty = map[string][]int{
+	"data_loader": {2}, "data_loader_worker": {1}, "checkpoint": {0}, "load_checkpoint": {3}, "breakpoint_left": {3}, "gil": {1},
+	"opposite_order": {0, 1}, "uneven_batches": {3}, "wrong_group": {2}, "wrong_shape": {1}, "wrong_op": {3}, "killed": {1},
+	"segfault": {2}, "aborted": {3}, "bus_error": {1}, "exits": {0}, "returns_early": {2}, "preempted": {}, "exception": {2},
+	"out_of_memory": {3}, "everybody_raises": {}, "store": {1}, "init": {3}, "new_group": {2}, "objects": {1}, "detail_op": {3},
+	"detail_shape": {1}, "detail_absent": {3}, "monitored_barrier": {1}, "monitored_barrier_all": {1, 2}, "pipeline": {1},
+	"receive": {0}, "ddp": {1}, "ddp_skips_backward": {0}, "fsdp": {2}, "lock": {2}, "child": {3}, "imports": {0}, "evaluation": {0},
+	"healthy": {},
+}
+
+// unseen are programs and evidence in which no expert could tell who it is.
+var unseen = map[string]string{
+	// The recorder of gloo has none of it.
+	"dumps": "store monitored_barrier monitored_barrier_all detail_op detail_shape detail_absent new_group pipeline receive opposite_order load_checkpoint breakpoint_left imports init",
+	// All ranks time out alike, or the launcher ends those that would say more.
+	"log": "opposite_order wrong_group uneven_batches wrong_shape wrong_op monitored_barrier_all fsdp ddp_skips_backward",
+	// All stand in communication, or the job is over.
+	"stacks":       "opposite_order uneven_batches wrong_group wrong_shape wrong_op killed segfault aborted bus_error exits returns_early exception out_of_memory detail_op detail_shape monitored_barrier_all",
+	"faulthandler": "opposite_order uneven_batches wrong_group wrong_shape wrong_op killed segfault aborted bus_error exits returns_early exception out_of_memory detail_op detail_shape monitored_barrier_all gil",
+	"all":          "opposite_order wrong_group wrong_shape uneven_batches wrong_op monitored_barrier_all",
+}
+
+const (
+	judgedRight   = "right"
+	judgedWider   = "wider" // It names several, the guilty among them, or suspects them.
+	judgedUnknown = "unknown"
+	judgedWrong   = "WRONG"
+	judgedNotRead = "NOT READ"
+	judgedNone    = "-" // There is no such evidence.
+)
+
+// Real jobs that went wrong, judged by what each kind of evidence alone and all together make of them.
+func TestRecordings(t *testing.T) {
+	dir := os.Getenv(recordingsVar)
+	if dir == "" {
+		dir = filepath.Join("testdata", "jobs")
+	}
+	archives, err := filepath.Glob(filepath.Join(dir, "torch-*", "*.tar.gz"))
+	if err != nil || len(archives) == 0 {
+		t.Fatalf("no recordings below %s: %v", dir, err)
+	}
+	kinds := []string{"log", "dumps", "stacks", "faulthandler", "all"}
+	var table strings.Builder
+	tw := tabwriter.NewWriter(&table, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(tw, "PROGRAM\t%s\n", strings.ToUpper(strings.Join(kinds, "\t")))
+	good, possible := 0, 0
+	for _, archive := range archives {
+		program := strings.TrimSuffix(filepath.Base(archive), ".tar.gz")
+		want, known := guilty[program]
+		if !known {
+			t.Fatalf("%s: a program that nobody judges", program)
+		}
+		at := unpack(t, archive)
+		fmt.Fprintf(tw, "%s/%s", filepath.Base(filepath.Dir(archive)), program)
+		rank := map[string]int{judgedRight: 3, judgedWider: 2, judgedUnknown: 1}
+		best := 0
+		for _, kind := range kinds {
+			got, summary := judge(t, at, kind, want)
+			fmt.Fprintf(tw, "\t%s", got)
+			if got == judgedWrong || got == judgedNotRead {
+				t.Errorf("%s, %s: %s: %s", program, kind, got, summary)
+			}
+			expert := len(want) > 0 && got != judgedNone && !slices.Contains(strings.Fields(unseen[kind]), program)
+			if expert {
+				possible++
+			}
+			if expert && (got == judgedRight || got == judgedWider) {
+				good++
+			}
+			if kind != "all" {
+				best = max(best, rank[got])
+			} else if rank[got] < best {
+				t.Errorf("%s: all evidence together is worse than some of it: %s: %s", program, got, summary)
+			}
+		}
+		fmt.Fprintln(tw)
+	}
+	_ = tw.Flush()
+	t.Logf("\n%s%d of %d that an expert could tell are right or wider", table.String(), good, possible)
+	const floor = 0.85
+	if float64(good) < floor*float64(possible) {
+		t.Errorf("only %d of %d", good, possible)
+	}
+}
+
+// judge analyzes one kind of evidence of a recording.
+func judge(t *testing.T, at, kind string, want []int) (judged, summary string) {
+	t.Helper()
+	paths := map[string][]string{
+		"log": {"job.log"}, "dumps": {"dumps"}, "stacks": {"stacks"}, "faulthandler": {"faulthandler"}, "all": {"job.log", "dumps", "stacks"},
+	}[kind]
+	paths = slices.Clone(paths)
+	for i := range paths {
+		paths[i] = filepath.Join(at, paths[i])
+	}
+	paths = slices.DeleteFunc(paths, func(p string) bool { return !holds(p) })
+	if len(paths) == 0 {
+		return judgedNone, ""
+	}
+	l := load.Loader{MaxFile: 64 << 20, Progress: load.NewProgress(io.Discard, false)}
+	got, err := l.Load(t.Context(), paths)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.Understood() == 0 {
+		if len(want) == 0 {
+			return judgedUnknown, ""
+		}
+		return judgedNotRead, got.Files[0].Line()
+	}
+	v := diagnosis.Diagnose(got, diagnosis.Options{}).Verdict
+	named := accusedRanks(at, v)
+	fine := v.Class == rca.Healthy || v.Class == rca.Benign
+	switch {
+	case slices.Equal(named, want) && !fine && (len(want) > 0 || v.Class == rca.Unknown), len(want) == 0 && fine:
+		return judgedRight, v.Summary
+	case fine, slices.ContainsFunc(named, func(r int) bool { return !slices.Contains(want, r) }):
+		return judgedWrong, v.Summary
+	case len(named) > 0, suspects(v, want):
+		return judgedWider, v.Summary
+	}
+	return judgedUnknown, v.Summary
+}
+
+// accusedRanks gives the ranks that a verdict accuses. Processes without a known rank were started in the order of the ranks.
+func accusedRanks(at string, v rca.Verdict) []int {
+	named := diagnosis.Accused(v)
+	if v.Class == rca.Unknown {
+		return nil
+	}
+	files, _ := filepath.Glob(filepath.Join(at, "stacks", "*.txt"))
+	for _, c := range v.Culprits {
+		if c.Rank < 0 && strings.HasPrefix(c.Group, "process ") {
+			if i := slices.Index(files, filepath.Join(at, "stacks", strconv.Itoa(c.PID)+".txt")); i >= 0 {
+				named = append(named, i)
+			}
+		}
+	}
+	slices.Sort(named)
+	return named
+}
+
+// suspects says that the guilty are among those that an undecided verdict suspects, by rank or by process.
+func suspects(v rca.Verdict, want []int) bool {
+	text := v.Summary
+	for _, c := range v.Culprits {
+		text += " " + c.Group
+	}
+	return len(v.Culprits) > 0 && !slices.ContainsFunc(want, func(r int) bool {
+		return !slices.Contains(strings.FieldsFunc(text, func(c rune) bool { return c < '0' || c > '9' }), strconv.Itoa(r))
+	})
+}
+
+func holds(path string) bool {
+	some := false
+	_ = filepath.WalkDir(path, func(_ string, d os.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			if info, err := d.Info(); err == nil && info.Size() > 0 {
+				some = true
+			}
+		}
+		return nil
+	})
+	return some
+}
+
+func unpack(t *testing.T, archive string) string {
+	t.Helper()
+	f, err := os.Open(archive)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	z, err := gzip.NewReader(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	for r := tar.NewReader(z); ; {
+		h, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return dir
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !filepath.IsLocal(h.Name) {
+			t.Fatalf("%s: not below its directory", h.Name)
+		}
+		to := filepath.Join(dir, h.Name)
+		data, err := io.ReadAll(io.LimitReader(r, 64<<20))
+		if err == nil {
+			err = os.MkdirAll(filepath.Dir(to), 0o750)
+		}
+		if err == nil {
+			err = os.WriteFile(to, data, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,61 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package engine
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/culprit-project/culprit/analyzer/rca"
+	"github.com/culprit-project/culprit/analyzer/rca/rcatest"
+)
+
+// died ends processes, each so long ago.
+func (j *hungJob) died(ago map[int]time.Duration) *hungJob {
+	for r, d := range ago {
+		j.rank(r).State, j.rank(r).Ended = rca.ProcessGone, d
+	}
+	return j
+}
+
+// TestEndsOfProcesses: a watchdog, a launcher or an operator ends a job that stands still. The ends that follow a standstill are none
+// of its causes, and an end that all share is nobody's.
+func TestEndsOfProcesses(t *testing.T) {
+	const now = time.Second // 6 s after the operation stopped to progress, as hungJob has it.
+	undelivered := func() *hungJob {
+		return newHungJob(4).comm("world", 0, 1, 2, 3).in("world", "AllReduce", []int{0, 1, 2, 3}, flows(map[int][]rca.Flow{
+			0: {send(1, 4, 2, 2, 2), recv(3, 4, 2, 2, 2)}, 1: {send(2, 6, 4, 4, 2), recv(0, 4, 2, 2, 2)},
+			2: {send(3, 4, 2, 2, 2), recv(1, 4, 2, 2, 2)}, 3: {send(0, 4, 2, 2, 2), recv(2, 4, 2, 2, 2)},
+		}))
+	}
+	all := func(ago time.Duration) map[int]time.Duration {
+		return map[int]time.Duration{0: ago, 1: ago, 2: ago, 3: ago}
+	}
+	for _, c := range []struct {
+		name    string
+		job     *hungJob
+		accused []int
+		cause   rca.Cause
+	}{
+		{"it hangs", undelivered(), []int{1}, rca.CauseNetworkSend},
+		{"it hung and was killed", undelivered().died(all(now)), []int{1}, rca.CauseNetworkSend},
+		{"it was killed while it ran", undelivered().died(all(6 * time.Second)), nil, rca.CauseUnknown},
+		{"it was killed between two operations", newHungJob(4).comm("world", 0, 1, 2, 3).died(all(now)), nil, rca.CauseUnknown},
+		{
+			"one died, and the others after it",
+			undelivered().died(map[int]time.Duration{0: now, 1: now, 2: 7 * time.Second, 3: now}),
+			[]int{2},
+			rca.CauseProcessGone,
+		},
+		{"one died and the others wait for it", undelivered().died(map[int]time.Duration{2: 7 * time.Second}), []int{2}, rca.CauseProcessGone},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			v := c.job.verdict()
+			if !slices.Equal(rcatest.Accused(v), c.accused) || v.Cause != c.cause || v.Page != (len(c.accused) > 0) {
+				t.Errorf("%s/%s (%g) accuses %v, page %v; want %v %s: %s", v.Class, v.Cause, v.Confidence, rcatest.Accused(v), v.Page, c.accused, c.cause, v.Summary)
+			}
+		})
+	}
+}

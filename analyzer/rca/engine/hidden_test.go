@@ -1,0 +1,254 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package engine
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/culprit-project/culprit/analyzer/rca"
+	"github.com/culprit-project/culprit/analyzer/rca/rcatest"
+)
+
+// hidden lets ranks call an operation of the world of which the source tells the call and nothing else, as NCCL from 2.29 on does for Broadcast.
+func (j *hungJob) hidden(ranks ...int) *hungJob {
+	for _, r := range ranks {
+		m := j.on(r, "world")
+		m.InFlight = append(m.InFlight, rca.Op{
+			Number: m.Called, Seq: -1, Func: "Broadcast", Peer: -1, Root: 1, Bytes: 300_000, Count: 75_000, Datatype: "float32",
+			State: rca.OpCalled, Age: 7 * time.Second, Stuck: 7 * time.Second, KernelStarted: 0, NoCompletion: true,
+		})
+		m.Called++
+		m.SinceCalled = 7 * time.Second
+	}
+	return j
+}
+
+// past ends the hidden operation of some ranks: a later one runs on the same communicator.
+func (j *hungJob) past(ranks ...int) *hungJob {
+	for _, r := range ranks {
+		m := j.on(r, "world")
+		o := m.InFlight[0]
+		o.State = rca.OpLeft
+		m.Recent, m.InFlight = append(m.Recent, o), m.InFlight[1:]
+		m.Completed++
+	}
+	return j
+}
+
+// TestHiddenBroadcast: of an operation that is only seen called nobody knows the end. Who has called it may be in it still, and is
+// never said to be outside while another member has called less; whom nothing but such an operation speaks for is no more
+// than a suspect.
+func TestHiddenBroadcast(t *testing.T) {
+	ring := flows(map[int][]rca.Flow{1: {send(2, 6, 2, 2, 2), recv(0, 4, 0, 0, 0)}})
+	for _, c := range []struct {
+		name    string
+		job     func() *hungJob
+		culprit []int // Empty: nobody may be accused.
+		cause   rca.Cause
+	}{
+		{"one rank does not enter it, its root has gone on", func() *hungJob {
+			j := newHungJob(4).comm("world", 0, 1, 2, 3).hidden(0, 1, 3).past(1)
+			return j.in("world", "AllReduce", []int{1}, ring)
+		}, []int{2}, rca.CauseNotCalled},
+		{"one rank is stopped before it, its root has gone on", func() *hungJob {
+			j := newHungJob(4).comm("world", 0, 1, 2, 3).hidden(0, 1, 3).past(1)
+			j.rank(2).State = rca.ProcessStopped
+			return j.in("world", "AllReduce", []int{1}, ring)
+		}, []int{2}, rca.CauseProcessStopped},
+		{"one rank is stopped inside it, its root has gone on", func() *hungJob {
+			j := newHungJob(4).comm("world", 0, 1, 2, 3).hidden(0, 1, 2, 3).past(1)
+			j.rank(2).State = rca.ProcessStopped
+			return j.in("world", "AllReduce", []int{1}, ring)
+		}, []int{2}, rca.CauseProcessStopped},
+		{"one rank does not enter it and nothing else is called", func() *hungJob {
+			return newHungJob(4).comm("world", 0, 1, 2, 3).hidden(0, 1, 3)
+		}, []int{2}, rca.CauseNotCalled},
+		{"the others have called the next one behind it", func() *hungJob {
+			j := newHungJob(4).comm("world", 0, 1, 2, 3).hidden(0, 1, 3)
+			j.queued("world", "AllReduce", 0, 1, 3)
+			return j
+		}, []int{2}, rca.CauseNotCalled},
+		{"the others have called the next one behind it, no kernels seen", func() *hungJob {
+			j := newHungJob(4).comm("world", 0, 1, 2, 3).hidden(0, 1, 3)
+			j.in("world", "AllReduce", []int{0, 1, 3}, func(_ int, o *rca.Op) { o.State, o.KernelStarted = rca.OpEnqueued, -1 },
+				flows(map[int][]rca.Flow{
+					0: {send(1, 4, 0, 0, 0), recv(3, 4, 0, 0, 0)}, 1: {send(2, 4, 0, 0, 0), recv(0, 4, 0, 0, 0)}, 3: {send(0, 4, 0, 0, 0), recv(2, 4, 0, 0, 0)},
+				}))
+			for r := range 4 {
+				j.rank(r).Caps &^= rca.SeesKernels
+			}
+			return j
+		}, []int{2}, rca.CauseNotCalled},
+		{"its data stops between two members", func() *hungJob {
+			j := newHungJob(4).comm("world", 0, 1, 2, 3).hidden(0, 1, 2, 3).past(1, 2)
+			return j.in("world", "AllReduce", []int{1, 2}, flows(map[int][]rca.Flow{
+				1: {send(2, 6, 2, 2, 2), recv(0, 4, 0, 0, 0)}, 2: {send(3, 6, 2, 2, 2), recv(1, 6, 2, 2, 2)},
+			}))
+		}, nil, rca.CauseUnknown},
+		{"its data stops before the last member", func() *hungJob {
+			j := newHungJob(4).comm("world", 0, 1, 2, 3).hidden(0, 1, 2, 3).past(1, 2, 3)
+			return j.in("world", "AllReduce", []int{1, 2, 3}, flows(map[int][]rca.Flow{
+				1: {send(2, 6, 2, 2, 2), recv(0, 4, 0, 0, 0)}, 2: {send(3, 6, 2, 2, 2), recv(1, 6, 2, 2, 2)}, 3: {send(0, 6, 2, 0, 0), recv(2, 6, 2, 2, 2)},
+			}))
+		}, nil, rca.CauseUnknown},
+		{"all have called it and the job rests", func() *hungJob {
+			return newHungJob(4).comm("world", 0, 1, 2, 3).hidden(0, 1, 2, 3)
+		}, nil, rca.CauseUnknown},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			v := c.job().verdict()
+			if !slices.Equal(rcatest.Accused(v), c.culprit) || v.Cause != c.cause {
+				t.Errorf("%s/%s (%g) accuses %v, want %v %s: %s", v.Class, v.Cause, v.Confidence, rcatest.Accused(v), c.culprit, c.cause, v.Summary)
+			}
+			if len(c.culprit) == 0 && (v.Page || v.Class == rca.Healthy) {
+				t.Errorf("%s, page %v: %s", v.Class, v.Page, v.Summary)
+			}
+		})
+	}
+}
+
+// TestHiddenBroadcastHeldOnTheWay: a member that has gone on has data and room, and its proxy has not begun to send: what it sent
+// before stands in the way. Its GPU is not to blame.
+func TestHiddenBroadcastHeldOnTheWay(t *testing.T) {
+	j := newHungJob(4).comm("world", 0, 1, 2, 3).hidden(0, 1, 2, 3).past(1)
+	j.in("world", "AllReduce", []int{1, 2}, flows(map[int][]rca.Flow{
+		1: {send(2, 6, 2, 2, 2), recv(0, 4, 0, 0, 0)}, 2: {send(3, 0, 0, 0, 0), recv(1, 4, 2, 2, 0)},
+	}))
+	v := j.verdict()
+	if len(rcatest.Accused(v)) > 0 || v.Page || len(v.Culprits) != 1 || !strings.Contains(v.Culprits[0].Group, "link 2->3") {
+		t.Errorf("%s/%s %+v: %s", v.Class, v.Cause, v.Culprits, v.Summary)
+	}
+}
+
+// TestHiddenBroadcastLongPast: a rank has finished operations that it called after a hidden one, so it is out of that.
+func TestHiddenBroadcastLongPast(t *testing.T) {
+	j := newHungJob(4).comm("world", 0, 1, 2, 3).hidden(0, 1, 2, 3).past(0, 1, 3)
+	m := j.on(2, "world")
+	for range 3 {
+		m.Recent = append(m.Recent, rca.Op{Number: m.Called, Seq: m.Called, Func: "AllReduce", Peer: -1, State: rca.OpLeft, Age: 6900 * time.Millisecond})
+		for r := range 4 {
+			j.on(r, "world").Called++
+			j.on(r, "world").Completed++
+		}
+	}
+	m.Completed, m.SinceCompleted = m.Called-1, 6800*time.Millisecond
+	v := j.in("world", "AllReduce", []int{0, 1, 3}).verdict()
+	if v.Cause != rca.CauseNotCalled || !slices.Equal(rcatest.Accused(v), []int{2}) {
+		t.Errorf("%s/%s accuses %v: %s", v.Class, v.Cause, rcatest.Accused(v), v.Summary)
+	}
+}
+
+// TestHiddenBroadcastSaysWhatWouldDecide: where nobody can be named, the verdict says why and what would show more.
+func TestHiddenBroadcastSaysWhatWouldDecide(t *testing.T) {
+	j := newHungJob(4).comm("world", 0, 1, 2, 3).hidden(0, 1, 2, 3).past(1, 2, 3)
+	v := j.in("world", "AllReduce", []int{1, 2, 3}).verdict()
+	if !strings.Contains(v.Summary, "Broadcast") || !strings.Contains(v.Action, "NCCL_ALLGATHERV_ENABLE=0") {
+		t.Errorf("summary %q, action %q", v.Summary, v.Action)
+	}
+}
+
+// without takes kernel events away from all ranks, and the end of what they called last from some.
+func (j *hungJob) without(comm string, called time.Duration, ranks ...int) *hungJob {
+	for i := range j.ev.Ranks {
+		j.ev.Ranks[i].Caps &^= rca.SeesKernels
+	}
+	for _, r := range ranks {
+		m := j.on(r, comm)
+		m.SinceCalled = called
+		m.InFlight = append(m.InFlight, rca.Op{
+			Number: m.Called - 1, Seq: m.Called - 1, Func: "AllReduce", Peer: -1, Root: -1, Bytes: 1 << 20, State: rca.OpEnqueued,
+			Age: called, Stuck: called, KernelStarted: -1, KernelStopped: -1, NoCompletion: true,
+		})
+	}
+	return j
+}
+
+// receives puts a rank into the 41st receive from another.
+func (j *hungJob) receives(comm string, rank, peer int) *hungJob {
+	return j.in(comm, "Recv", []int{rank}, func(_ int, o *rca.Op) { o.Peer, o.Seq, o.KernelStarted = peer, 40, -1 },
+		flows(map[int][]rca.Flow{rank: {recv(peer, 4, 0, 0, 0)}}))
+}
+
+// TestEndsInsideAHostAreUnseen: without kernel events what a host's ranks do among themselves is only seen called.
+func TestEndsInsideAHostAreUnseen(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		job     func() *hungJob
+		accused []int
+		cause   rca.Cause
+	}{
+		{"a GPU freezes in what two called last", func() *hungJob {
+			j := newHungJob(4).comm("dp", 0, 1).comm("pp_0", 0, 2).comm("pp_1", 1, 3).without("dp", 7*time.Second, 0, 1)
+			return j.receives("pp_0", 2, 0).receives("pp_1", 3, 0)
+		}, nil, rca.CauseUnknown},
+		{"one does not call what follows, its mate has gone on", func() *hungJob {
+			j := newHungJob(4).comm("tp", 0, 1).comm("pp_0", 0, 2).comm("pp_1", 1, 3).without("tp", 7*time.Second, 0, 1)
+			j.on(0, "pp_0").SinceCalled = 6 * time.Second
+			return j.receives("pp_1", 3, 0)
+		}, []int{1}, rca.CauseNotCalled},
+		{"a rank whose edges are all inside the host, in what the others have left", func() *hungJob {
+			j := newHungJob(4).comm("world", 0, 1, 2, 3).comm("pp_0", 0, 2).comm("pp_1", 1, 3).without("world", 0)
+			for r := range 4 {
+				m := j.on(r, "world")
+				o := rca.Op{Number: 100, Seq: 100, Func: "AllReduce", Peer: -1, Root: -1, State: rca.OpEnqueued, Age: 8 * time.Second, Stuck: 8 * time.Second, KernelStarted: -1, KernelStopped: -1}
+				m.Called++
+				if r < 2 {
+					m.InFlight = append(m.InFlight, o)
+				} else {
+					o.State = rca.OpLeft
+					m.Recent = append(m.Recent, o)
+				}
+			}
+			return j.receives("pp_0", 2, 0).receives("pp_1", 1, 1)
+		}, []int{0, 3}, rca.CauseNotCalled},
+		{"a job past its first step of which nobody sees an end", func() *hungJob {
+			j := newHungJob(4).comm("dp", 0, 1, 2, 3)
+			for r := range 4 {
+				m := j.on(r, "dp")
+				m.Called, m.Started, m.Completed, m.SinceCompleted = 15, 15, 0, -1
+			}
+			j.without("dp", 9*time.Second, 0, 1, 2, 3)
+			return j.in("dp", "AllReduce", []int{0, 2, 3}, func(_ int, o *rca.Op) { o.State, o.KernelStarted, o.NoCompletion = rca.OpEnqueued, -1, true })
+		}, []int{1}, rca.CauseNotCalled},
+		{"a rank stops inside what two have left and a third cannot leave", func() *hungJob {
+			j := newHungJob(4).comm("dp", 0, 1, 2, 3).without("dp", 7*time.Second, 0, 1, 2, 3)
+			j.rank(1).State = rca.ProcessStopped
+			return j.in("dp", "AllReduce", []int{0, 3}, func(_ int, o *rca.Op) { o.State, o.KernelStarted, o.NoCompletion = rca.OpEnqueued, -1, true })
+		}, []int{1}, rca.CauseProcessStopped},
+		{"two have called collectives after a broadcast, and one of them the next", func() *hungJob {
+			j := newHungJob(4).comm("tp", 0, 1).comm("dp", 1, 3).without("tp", 0)
+			for r := range 2 {
+				m := j.on(r, "tp")
+				for i, fn := range []string{"Broadcast", "AllReduce", "AllReduce"} {
+					age := 7*time.Second - time.Duration(i)*20*time.Millisecond
+					m.InFlight = append(m.InFlight, rca.Op{
+						Number: m.Called, Seq: m.Called, Func: fn, Peer: -1, Root: -1, Bytes: 1 << 20, State: rca.OpEnqueued, Age: age, Stuck: age,
+						KernelStarted: -1, KernelStopped: -1, NoCompletion: true,
+					})
+					m.Called++
+				}
+				m.SinceCalled = 6900 * time.Millisecond
+			}
+			return j.in("tp", "AllReduce", []int{0}, func(_ int, o *rca.Op) { o.State, o.KernelStarted, o.NoCompletion = rca.OpEnqueued, -1, true })
+		}, []int{1}, rca.CauseNotCalled},
+		{"a receive inside the host whose sender has sent all but this", func() *hungJob {
+			j := newHungJob(4).comm("pp_0", 0, 1).comm("dp", 1, 3).without("pp_0", 0)
+			j.on(0, "pp_0").Recent = []rca.Op{{Number: 99, Seq: 39, Func: "Send", Peer: 1, State: rca.OpLeft, NoCompletion: true}}
+			j.in("pp_0", "Recv", []int{1}, func(_ int, o *rca.Op) {
+				o.Peer, o.Seq, o.KernelStarted, o.State, o.NoCompletion = 0, 40, -1, rca.OpEnqueued, true
+			})
+			return j.in("dp", "AllReduce", []int{3}, func(_ int, o *rca.Op) { o.KernelStarted = -1 }, flows(map[int][]rca.Flow{3: {send(0, 6, 2, 2, 2), recv(0, 4, 0, 0, 0)}}))
+		}, []int{0}, rca.CauseNotCalled},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			v := c.job().verdict()
+			if !slices.Equal(rcatest.Accused(v), c.accused) || v.Cause != c.cause {
+				t.Errorf("%s/%s (%g) accuses %v, want %v %s: %s", v.Class, v.Cause, v.Confidence, rcatest.Accused(v), c.accused, c.cause, v.Summary)
+			}
+		})
+	}
+}

@@ -1,0 +1,132 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package engine
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/culprit-project/culprit/analyzer/rca"
+	"github.com/culprit-project/culprit/analyzer/rca/rcatest"
+)
+
+// TestStreamOrderWithoutKernels: the CPU calls a receive and, a moment later, a collective, and no kernel events tell which of
+// them the GPU is in. The older one takes the blame first: data that waits for the later one is the stream's order.
+func TestStreamOrderWithoutKernels(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		later time.Duration // The collective's call after the receive's.
+		lost  rca.Capability
+	}{
+		{"a millisecond and more apart", 5 * time.Millisecond, rca.SeesKernels},
+		{"in one breath", 20 * time.Microsecond, rca.SeesKernels},
+		{"in one breath, the receiver's readiness unseen", 20 * time.Microsecond, rca.SeesKernels | rca.SeesPeerWait},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			// Rank 1 waits for what rank 0 does not send; rank 3 waits for rank 1 in the gradients.
+			j := newHungJob(4).comm("pp_0", 0, 1).comm("pp_1", 2, 3).comm("dp", 1, 3)
+			for r := range 4 {
+				j.rank(r).Caps &^= c.lost
+			}
+			unseen := func(_ int, o *rca.Op) { o.KernelStarted, o.KernelStopped = -1, -1 }
+			j.in("pp_0", "Recv", []int{1}, unseen, func(_ int, o *rca.Op) { o.Peer, o.Seq, o.State = 0, 40, rca.OpEnqueued }, flows(map[int][]rca.Flow{1: {recv(0, 4, 0, 0, 0)}}))
+			j.in("dp", "AllReduce", []int{1, 3}, unseen, func(_ int, o *rca.Op) { o.Age -= c.later }, flows(map[int][]rca.Flow{
+				1: {send(1, 4, 0, 0, 0), recv(1, 4, 2, 2, 0)},
+				3: {send(0, 6, 2, 2, 2), recv(0, 4, 0, 0, 0)},
+			}))
+			v := j.verdict()
+			if v.Class != rca.NotEntered || !slices.Equal(rcatest.Accused(v), []int{0}) {
+				t.Errorf("%s/%s accuses %v: %s", v.Class, v.Cause, rcatest.Accused(v), v.Summary)
+			}
+		})
+	}
+}
+
+// TestReceiveBeforeSendInAPipeline: a rank has called its send behind a receive that waits for a sender that has posted nothing.
+// Its own send is empty because of that.
+func TestReceiveBeforeSendInAPipeline(t *testing.T) {
+	j := newHungJob(3).comm("pp", 0, 1, 2)
+	for r := range 3 {
+		j.rank(r).Caps &^= rca.SeesKernels
+	}
+	unseen := func(_ int, o *rca.Op) { o.KernelStarted, o.KernelStopped, o.State = -1, -1, rca.OpEnqueued }
+	j.in("pp", "Recv", []int{1}, unseen, func(_ int, o *rca.Op) { o.Peer, o.Seq = 0, 40 }, flows(map[int][]rca.Flow{1: {recv(0, 4, 0, 0, 0)}}))
+	j.in("pp", "Send", []int{1}, unseen, func(_ int, o *rca.Op) { o.Peer, o.Seq, o.Age = 2, 40, o.Age-100*time.Microsecond }, flows(map[int][]rca.Flow{1: {send(2, 4, 0, 0, 0)}}))
+	j.in("pp", "Recv", []int{2}, unseen, func(_ int, o *rca.Op) { o.Peer, o.Seq = 1, 40 }, flows(map[int][]rca.Flow{2: {recv(1, 4, 0, 0, 0)}}))
+	v := j.verdict()
+	if v.Class != rca.NotEntered || !slices.Equal(rcatest.Accused(v), []int{0}) {
+		t.Errorf("%s/%s accuses %v: %s", v.Class, v.Cause, rcatest.Accused(v), v.Summary)
+	}
+}
+
+// TestOneOrderIsNoDeadlock: ranks that have called two operations in one order cannot lock each other out, whichever of them each
+// seems to be in where no kernels are seen. Called in opposite orders they can.
+func TestOneOrderIsNoDeadlock(t *testing.T) {
+	for _, opposite := range []bool{false, true} {
+		j := newHungJob(4).comm("dp", 0, 2).comm("world", 0, 1, 2, 3)
+		for r := range 4 {
+			j.rank(r).Caps &^= rca.SeesKernels
+		}
+		at := func(a time.Duration) func(int, *rca.Op) {
+			return func(_ int, o *rca.Op) {
+				o.KernelStarted, o.KernelStopped, o.State, o.Age, o.Stuck = -1, -1, rca.OpEnqueued, a, a
+			}
+		}
+		late, soon := 6*time.Second, 6*time.Second-10*time.Millisecond
+		j.in("dp", "AllReduce", []int{0}, at(late), flows(map[int][]rca.Flow{0: {send(1, 4, 0, 0, 0), recv(1, 4, 0, 0, 0)}}))
+		j.in("dp", "AllReduce", []int{2}, at(pick(opposite, soon, late)), flows(map[int][]rca.Flow{2: {send(0, 4, 0, 0, 0), recv(0, 4, 0, 0, 0)}}))
+		world := func(r int) func(int, *rca.Op) {
+			return flows(map[int][]rca.Flow{r: {send((r+1)%4, 4, 0, 0, 0), recv((r+3)%4, 4, 0, 0, 0)}})
+		}
+		for r := range 4 {
+			seen := at(soon)
+			if r == 2 {
+				seen = at(pick(opposite, late, soon))
+			}
+			j.in("world", "AllReduce", []int{r}, seen, world(r))
+		}
+		if v := j.verdict(); (v.Cause == rca.CauseDeadlock) != opposite {
+			t.Errorf("opposite %v: %s/%s %v: %s", opposite, v.Class, v.Cause, rcatest.Accused(v), v.Summary)
+		}
+	}
+}
+
+// TestGPUThatFreezesInTheOldestOfThree is as the real library showed it: all have called three operations at once, no kernels are
+// seen, broadcasts before them have no end but what ended after them. The one that does not take its data in the oldest is named.
+func TestGPUThatFreezesInTheOldestOfThree(t *testing.T) {
+	j := newHungJob(4).comm("tp_0", 0, 1).comm("dp_0", 0, 2).comm("dp_1", 1, 3).comm("world", 0, 1, 2, 3)
+	for r := range 4 {
+		j.rank(r).Caps &^= rca.SeesKernels
+	}
+	for r := range 2 {
+		m := j.on(r, "tp_0")
+		m.Recent = []rca.Op{
+			{Number: 98, Seq: -1, Func: "Broadcast", Peer: -1, State: rca.OpLeft, NoCompletion: true, Age: 11 * time.Second},
+			{Number: 99, Seq: 95, Func: "AllReduce", Peer: -1, State: rca.OpLeft, Age: 10 * time.Second},
+		}
+	}
+	step := time.Duration(0)
+	call := func(comm string, r int, f ...rca.Flow) {
+		step += time.Microsecond
+		j.in(comm, "AllReduce", []int{r}, func(_ int, o *rca.Op) {
+			o.KernelStarted, o.KernelStopped, o.Age, o.Stuck, o.Flows = -1, -1, 6*time.Second-step, 6*time.Second-step, f
+		})
+	}
+	call("tp_0", 0, send(1, 4, 2, 2, 2), recv(1, 4, 0, 0, 0))
+	call("dp_0", 0, send(1, 4, 0, 0, 0), recv(1, 4, 2, 2, 0))
+	call("world", 0, send(2, 1, 0, 0, 0), recv(2, 1, 0, 0, 0))
+	call("tp_0", 1, send(0, 4, 0, 0, 0), recv(0, 4, 2, 2, 0))
+	call("dp_1", 1, send(1, 4, 0, 0, 0), recv(1, 4, 2, 2, 0))
+	call("world", 1, send(2, 1, 0, 0, 0), recv(2, 1, 0, 0, 0))
+	for r, dp := range map[int]string{2: "dp_0", 3: "dp_1"} {
+		call(dp, r, send(0, 4, 2, 2, 2), recv(0, 4, 0, 0, 0))
+	}
+	call("world", 2, send(0, 1, 0, 0, 0), recv(0, 1, 0, 0, 0), send(1, 1, 0, 0, 0), recv(1, 1, 0, 0, 0), send(3, 1, 0, 0, 0), recv(3, 1, 0, 0, 0))
+	call("world", 3, send(2, 1, 0, 0, 0), recv(2, 1, 0, 0, 0))
+	v := j.verdict()
+	if v.Cause != rca.CauseGPU || !slices.Equal(rcatest.Accused(v), []int{1}) {
+		t.Errorf("%s/%s accuses %v: %s", v.Class, v.Cause, rcatest.Accused(v), v.Summary)
+	}
+}

@@ -1,0 +1,177 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package hang
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/culprit-project/culprit/analyzer/rca"
+	"github.com/culprit-project/culprit/analyzer/rca/job"
+)
+
+// hiddenWeight is what speaks against a rank that may as well be inside an operation whose end nobody sees: it makes a suspect.
+const hiddenWeight = 0.45
+
+// hidden says that the source tells an operation's call and no end (Broadcast from NCCL 2.29 on), and that its members need
+// not leave it together: who has called it may be in it, or out of it and anywhere.
+func hidden(o *rca.Op) bool { return o.NoCompletion && o.State != rca.OpLeft && oneSided(o.Func) }
+
+// elsewhere is how much later than an operation one of another communicator must have been called for its end to tell of the other's:
+// most programs have got on by then, whatever their streams.
+const elsewhere = time.Second
+
+// hiddenBefore gives the youngest operation without a recorded end that a rank may be inside, nil none: nothing that it called
+// later has ended, and it called it before the operation next, if one is given.
+func (x *standstill) hiddenBefore(r *rca.Rank, next *rca.Op) *rca.Op {
+	var found *rca.Op
+	for i := range r.Memberships {
+		m := &r.Memberships[i]
+		for k := range m.InFlight {
+			o := &m.InFlight[k]
+			if !o.NoCompletion || next != nil && o.Age < next.Age || passed(r, m, o) {
+				continue
+			}
+			// Calls run ahead of kernels: what others have called since is no sign that a kernel in front of the next has ended.
+			if (found == nil || o.Age < found.Age) && (next != nil && o.State != rca.OpLeft && !job.IsP2P(o) || x.mayHold(r, m, o)) {
+				found = o
+			}
+		}
+	}
+	return found
+}
+
+// passed says that a rank has gone past an operation: one that it called later has ended, and a communicator's operations run one
+// after the other.
+func passed(r *rca.Rank, m *rca.Membership, o *rca.Op) bool {
+	return slices.ContainsFunc(r.Memberships, func(of rca.Membership) bool {
+		return slices.ContainsFunc(of.Recent, func(later rca.Op) bool {
+			if later.NoCompletion {
+				return false
+			}
+			if of.Comm == m.Comm {
+				return later.Number > o.Number
+			}
+			return later.Age >= 0 && later.Age+elsewhere < o.Age
+		})
+	})
+}
+
+// mayHold says that a rank may still be inside an operation without a recorded end. Members leave most collectives together, and
+// run one program: where another one has called anything since, it has left, or calls ahead as this one would. That holds while
+// all of them run: one whose process ended or stopped in the operation leaves some of them inside. An operation that they need
+// not leave together holds a rank no longer either when a later one of the communicator does not.
+func (x *standstill) mayHold(r *rca.Rank, m *rca.Membership, o *rca.Op) bool {
+	if o.State == rca.OpLeft || job.IsP2P(o) {
+		return false
+	}
+	if hidden(o) {
+		return !slices.ContainsFunc(m.InFlight, func(later rca.Op) bool {
+			return later.Number > o.Number && !oneSided(later.Func) && !job.IsP2P(&later) && !x.mayHold(r, m, &later)
+		})
+	}
+	gone, ahead := false, false
+	for _, other := range x.Comms[x.CommOf[m.Comm]].Members {
+		if other.Membership == nil || other.Membership == m {
+			continue
+		}
+		if r := x.Nodes[other.Node].Rank; x.calledAfter(r, other.Membership, o) {
+			ahead = true
+		} else if r.State == rca.ProcessGone || r.State == rca.ProcessStopped {
+			gone = true // It may have passed on to some and not to this one.
+		}
+	}
+	return gone || !ahead
+}
+
+// calledAfter says that a member has called an operation, and something else after it.
+func (x *standstill) calledAfter(r *rca.Rank, m *rca.Membership, o *rca.Op) bool {
+	p2p := x.Comms[x.CommOf[m.Comm]].P2P // Members have different numbers then.
+	if !p2p && m.Called > o.Number+1 {
+		return true
+	}
+	at := slices.IndexFunc(m.InFlight, func(i rca.Op) bool {
+		return i.Func == o.Func && (p2p && i.Seq == o.Seq || !p2p && i.Number == o.Number)
+	})
+	if at < 0 || m.InFlight[at].Age < 0 {
+		return false
+	}
+	since := func(d time.Duration) bool { return d > 0 && d < m.InFlight[at].Age }
+	return slices.ContainsFunc(r.Memberships, func(other rca.Membership) bool { return other.Comm != m.Comm && since(other.SinceCalled) }) ||
+		slices.ContainsFunc(r.Calls, func(c rca.Call) bool { return since(c.Since) })
+}
+
+// mostCalled says that more members have called a collective than not, and more than one: where only its root has, that may be
+// out of it and have nothing to wait for.
+func (x *standstill) mostCalled(in *instance) bool {
+	called, not := 0, 0
+	for i := range x.Comms[in.key.comm].Members {
+		mem := &x.Comms[in.key.comm].Members[i]
+		switch p, _ := x.presenceOf(in, mem); {
+		case in.has(mem) || p == leftIt:
+			called++
+		default:
+			not++
+		}
+	}
+	return called > 1 && called > not
+}
+
+func hiddenNote(o *rca.Op) string {
+	return fmt.Sprintf("the end of its %s was not recorded, so it may still be inside it", job.OpLabel(o))
+}
+
+// mayBeInside makes one root of those that miss in one operation and may all be inside a hidden one before it, or wait for each
+// other unseen: whoever of them holds the others there, or nobody of them.
+func (w *waitFor) mayBeInside(soft []root) []root {
+	first := map[int32]int{}
+	var out []root
+	for _, r := range soft {
+		if r.kind != rootOutside || r.leaf.inside == nil && !r.leaf.rivals || r.inst < 0 {
+			out = append(out, r)
+			continue
+		}
+		at, known := first[r.inst]
+		if !known {
+			first[r.inst] = len(out)
+			out = append(out, r)
+			continue
+		}
+		o := &out[at]
+		o.nodes = append(slices.Clone(o.nodes), r.nodes...)
+		o.vertex = append(slices.Clone(o.vertex), r.vertex...)
+		if o.leaf.inside == nil {
+			continue
+		}
+		o.leaf.note = fmt.Sprintf("the end of their %s was not recorded, so they may still be inside it", job.OpLabel(o.leaf.inside))
+	}
+	for i := range out {
+		w.heldOnTheWay(&out[i])
+	}
+	return out
+}
+
+// heldOnTheWay: a member that has gone on cannot send to one of those that may be inside, for data in front of it on that
+// connection. What those lack is on its way there.
+func (w *waitFor) heldOnTheWay(r *root) {
+	if r.kind != rootOutside || r.leaf.inside == nil {
+		return
+	}
+	for i := range w.owns {
+		if o := &w.owns[i]; o.what == flawNotBegun && slices.Contains(r.nodes, o.peer) {
+			r.kind, r.nodes, r.peer, r.channel, r.what = rootLink, []int32{o.node}, o.peer, -1, o.what
+			r.leaf.action = ""
+			return
+		}
+	}
+}
+
+func (w *waitFor) hiddenAction(n int32, o *rca.Op) string {
+	s := fmt.Sprintf("Dump the stack of rank %d (py-spy dump): whether it is inside NCCL or in its own code decides.", w.Nodes[n].ID)
+	if o.Func == "Broadcast" {
+		s += " To record the end of broadcasts, start the job with NCCL_ALLGATHERV_ENABLE=0."
+	}
+	return s
+}

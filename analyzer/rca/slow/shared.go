@@ -1,0 +1,84 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package slow
+
+import (
+	"slices"
+
+	"github.com/culprit-project/culprit/analyzer/rca"
+)
+
+// A thread that is ready and gets no CPU tells of its host only as far as the other hosts' threads fare better: on machines that are
+// busy as a whole all of them wait.
+const (
+	longDelay  = 0.2 // Share of time without a CPU that is worth a look.
+	timesOther = 2   // So many times the usual of the other hosts.
+)
+
+// shortOfCPU says that a rank's proxy thread waits for a CPU more than those of other hosts do.
+func (a *slowAnalysis) shortOfCPU(n int32) bool {
+	r := a.Nodes[n].Rank
+	if r == nil || r.ProxyRunDelay <= longDelay {
+		return false
+	}
+	others, known := a.usualDelay(r.Host)
+	return !known || r.ProxyRunDelay > timesOther*others
+}
+
+// usualDelay is the median over hosts, but for one, of the share of time that their proxy threads wait for a CPU.
+func (a *slowAnalysis) usualDelay(but string) (median float64, known bool) {
+	worst := map[string]float64{}
+	for n := range a.Nodes {
+		if r := a.Nodes[n].Rank; r != nil && r.Host != "" && r.Host != but && r.ProxyRunDelay >= 0 && r.Caps&rca.SeesProcess != 0 {
+			worst[r.Host] = max(worst[r.Host], r.ProxyRunDelay)
+		}
+	}
+	all := make([]float64, 0, len(worst))
+	for _, d := range worst {
+		all = append(all, d)
+	}
+	slices.Sort(all)
+	if len(all) == 0 {
+		return 0, false
+	}
+	return all[len(all)/2], true
+}
+
+// ailing says that the node complains of a rank's CPU or another component, and not most nodes of theirs alike.
+func (a *slowAnalysis) ailing(n int32, component string) bool {
+	return a.hasFact(n, component) && !a.common(component)
+}
+
+// common says that more than half of two hosts or more complain of the same component.
+func (a *slowAnalysis) common(component string) bool {
+	hosts, sick := map[string]bool{}, map[string]bool{}
+	for n := range a.Nodes {
+		if r := a.Nodes[n].Rank; r != nil && r.Host != "" {
+			hosts[r.Host] = true
+			if a.hasFact(int32(n), component) { //nolint:gosec // Far fewer than 2^31 ranks.
+				sick[r.Host] = true
+			}
+		}
+	}
+	return len(hosts) > 1 && 2*len(sick) > len(hosts)
+}
+
+// allShortOfCPU says that the hosts as a whole are short of CPU, so that who computes or calls late is chance.
+func (a *slowAnalysis) allShortOfCPU() bool {
+	usual, known := a.usualDelay("")
+	return len(a.Mates) > 1 && (known && usual > longDelay || a.common("cpu"))
+}
+
+// plainly is how many times longer an iteration must be because of a rank that computes, before its hosts' being short of CPU no longer
+// explains it.
+const plainly = 2
+
+// sharedBy says that a finding's cause is one that all hosts share: it accuses nobody.
+func (a *slowAnalysis) sharedBy(f *finding) bool {
+	if f.class != rca.SlowCompute && f.class != rca.SlowMixed && f.cause != rca.CauseProxy && f.cause != rca.CauseCPU || len(f.nodes) == 0 {
+		return false
+	}
+	sick := slices.ContainsFunc(f.nodes, func(n int32) bool { return a.hasFact(n, "gpu") || a.shortOfCPU(n) })
+	return a.allShortOfCPU() && f.gain < plainly && !sick
+}
