@@ -34,13 +34,23 @@
     stallFactor: 2,
     // ... but never more than this: beyond it the analyzer had better have a look.
     stallCeilingSeconds: 120,
-    // A job of which no operation has ever completed (lazy connections, compilation).
-    stallFirstStepSeconds: 300,
+    // A job of which no operation has ever completed: lazy connections take seconds. A rank that compiles or loads for longer is
+    // known to the analyzer; a link or GPU that fails in the very first operation is not to wait for that.
+    stallFirstStepSeconds: 10,
     // The usual longest wait: the longest in stallWaitWindow, exceeded for all but stallQuantile of stallHistory. A wait
     // that happened once is not usual; one that happens every iteration is, when the iteration is shorter than about the window.
     stallWaitWindow: '2m',
     stallHistory: '10m',
     stallQuantile: 0.25,
+
+    // --- No rank calls an operation any more. It reads as much as the progress group, and is looked at more often. ---------
+    launchInterval: '2s',
+    // While members of a communicator have called different numbers: somebody is waited for, or soon will be.
+    launchFloorSeconds: 4,
+    // While all have called alike, all may be inside one operation, or in none.
+    launchEvenFloorSeconds: 6,
+    // Before a job has called so many operations on a communicator, its pauses are those of a start.
+    launchFirstOperations: 16,
 
     // --- Failure (Mycroft, Algorithm 1): an operation in progress and none completed in the window. ----------------
     failureWindowSeconds: 10,

@@ -28,7 +28,7 @@
                 (sum by (%(process)s) (%(ops)s) == sum by (%(process)s) (%(ops)s offset %(window)gs))
               )
               and on (%(job)s)
-              (job_id:nccl_stall_seconds:threshold <= %(window)g)
+              (job_id:nccl_stall_seconds:threshold < %(window)g)
             ||| % {
               job: q.job,
               process: q.process,
@@ -59,6 +59,48 @@
             },
             'A process of a job vanished and others wait.',
             '{{ $value }} process(es) of job {{ $labels.job_id }} vanished without an orderly end, and other ranks with operations in flight make no progress.',
+          ),
+        ],
+      },
+      {
+        name: 'culprit-launch',
+        interval: config.launchInterval,
+        rules: $.culpritRecords.launch + [
+          alert.trigger(
+            'CulpritLaunchesStopped',
+            'warning',
+            |||
+              (
+                job_id:nccl_launch_age_seconds:min
+                >
+                clamp(%(factor)g * job_id:nccl_launch_pause_seconds:usual, %(floor)g, %(ceiling)g)
+                and on (%(job)s)
+                job_id:nccl_ops_uneven:count
+                or
+                job_id:nccl_launch_age_seconds:min
+                >
+                clamp(%(factor)g * job_id:nccl_launch_pause_seconds:usual, %(even)g, %(ceiling)g)
+                or
+                job_id:nccl_launch_age_seconds:min > clamp_min(job_id:nccl_launch_pause_seconds:usual, %(floor)g)
+                and on (%(job)s)
+                (count by (%(job)s) (max by (%(rank)s) (%(up)s) == 0 or %(stopped)s == 1))
+              )
+              and on (%(job)s)
+              (max by (%(job)s) (%(started)s) >= %(first)g)
+            ||| % {
+              job: q.job,
+              rank: q.rank,
+              up: q.metric('nccl_process_up'),
+              stopped: q.metric('nccl_process_stopped'),
+              started: q.metric('nccl_ops_started_total'),
+              factor: config.stallFactor,
+              floor: config.launchFloorSeconds,
+              even: config.launchEvenFloorSeconds,
+              ceiling: config.stallCeilingSeconds,
+              first: config.launchFirstOperations,
+            },
+            'No rank of a job calls an operation any more.',
+            'No rank of job {{ $labels.job_id }} has called an operation for {{ $value | humanizeDuration }}.',
           ),
         ],
       },

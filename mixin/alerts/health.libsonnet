@@ -44,13 +44,28 @@
             'CulpritTraceUnreadable',
             'warning',
             |||
-              sum by (instance) (culprit_exporter_trace_files{%(x)s, state="unreadable"}) > 0
+              sum by (instance) (culprit_exporter_trace_files{%(x)s, state=~"unreadable|left_out"}) > 0
               or
               sum by (instance) (increase(culprit_exporter_trace_read_errors_total{%(x)s, reason=~"header|layout|hostile"}[10m])) > 0
             ||| % { x: exporter },
             'Trace files on a node cannot be read.',
-            'The exporter at {{ $labels.instance }} finds trace files that it cannot read or does not trust: the ranks that write them are not watched.',
+            'The exporter at {{ $labels.instance }} finds trace files that it cannot read, does not trust, or leaves out because there are too many: the ranks that write them are not watched.',
             pending='2m',
+          ),
+          alert.health(
+            'CulpritClaimsDisputed',
+            'warning',
+            // What exporters see on their own node, and what none of them can see: one claim on two nodes.
+            |||
+              sum by (instance) (culprit_exporter_disputed_claims{%(x)s}) > 0
+              or
+              count by (job_id, rank) (nccl_process_up == 1) > 1
+              or
+              count by (job_id) (count by (job_id, uid) (nccl_process_info)) > 1
+            ||| % { x: exporter },
+            'Processes claim to be a rank that is another process.',
+            'Several processes claim the same rank, or several users the same job ({{ if $labels.instance }}exporter {{ $labels.instance }}{{ else }}job {{ $labels.job_id }}{{ if $labels.rank }}, rank {{ $labels.rank }}{{ end }}{{ end }}): a claim in dispute is no evidence, and no verdict names such a rank.',
+            pending='1m',
           ),
           alert.health(
             'CulpritTraceLoss',
@@ -110,12 +125,41 @@
             'The analyzer at {{ $labels.instance }} answered {{ $value | humanize }} webhook request(s) with {{ $labels.code }} in 5 minutes: Alertmanager retries after 5xx, and gives up after 4xx.',
           ),
           alert.health(
+            'CulpritTriggersRefused',
+            'warning',
+            'sum by (instance, reason) (increase(culprit_analyzer_triggers_refused_total{%s}[5m])) > 0' % analyzer,
+            'The Culprit analyzer refuses triggers.',
+            'The analyzer at {{ $labels.instance }} refused or cut {{ $value | humanize }} trigger(s) in 5 minutes: too many, or too large ({{ $labels.reason }}).',
+          ),
+          alert.health(
+            'CulpritAnalysisQuarantined',
+            'critical',
+            'culprit_analyzer_quarantined_incidents{%s} > 0' % analyzer,
+            'An incident is not analysed any more.',
+            'The analysis of {{ $value }} open incident(s) crashed the analyzer at {{ $labels.instance }} twice: it is not repeated, and nobody is told who holds up the job.',
+          ),
+          alert.health(
+            'CulpritStorageFailing',
+            'warning',
+            'culprit_analyzer_storage_failing{%s} > 0' % analyzer,
+            'The Culprit analyzer cannot store incidents.',
+            'The analyzer at {{ $labels.instance }} cannot write its incidents: it goes on, and a restart forgets them.',
+            pending='1m',
+          ),
+          alert.health(
             'CulpritAnalyzerBacklog',
             'warning',
             'culprit_analyzer_queue_length{%s} > %g' % [analyzer, config.queueLength],
             'Analyses pile up in the Culprit analyzer.',
             '{{ $value }} analyses wait in the analyzer at {{ $labels.instance }}: verdicts are late.',
             pending='1m',
+          ),
+          alert.health(
+            'CulpritAnalysisCrashed',
+            'warning',
+            'sum by (instance) (increase(culprit_analyzer_analysis_panics_total{%s}[5m])) > 0' % analyzer,
+            'An analysis of the Culprit analyzer crashes.',
+            '{{ $value | humanize }} analysis(es) of the analyzer at {{ $labels.instance }} crashed in 5 minutes: the job they were for has no verdict, or an old one.',
           ),
         ],
       },

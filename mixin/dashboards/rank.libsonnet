@@ -54,7 +54,7 @@
             height=4,
           ),
           g.stat('Process', 'Whether the process lives; gone means that it vanished without an orderly end.', 'short', [g.query('max(%s)' % ofRank('nccl_process_up'))], width=4, mappings=g.mapping({ '0': ['gone', 'red'], '1': ['up', 'green'] })),
-          g.stat('Age', 'Time since the process made its first communicator.', 's', [g.query('time() - max(%s)' % ofRank('nccl_process_start_timestamp_seconds'))], width=4),
+          g.stat('Age', 'Time since the process made its first communicator.', 's', [g.query('min(%s)' % ofRank('nccl_process_age_seconds'))], width=4),
           g.stat('No progress', 'Longest time that a communicator of this rank with an operation in flight has seen no progress.', 's', [g.query('max(%s)' % ofRank('nccl_stall_seconds'))], width=4, steps=[{ color: 'orange', value: config.stallFloorSeconds }], links=[s.seriesToJob]),
           g.stat('Inside ncclGroupEnd', 'How long the process has been inside ncclGroupEnd: the CPU is in the call.', 's', [g.query('max(%s)' % ofRank('nccl_group_open_seconds'))], width=4, steps=[{ color: 'orange', value: 1 }]),
           g.stat('In flight', 'Operations enqueued and not left, over all communicators.', 'short', [g.query('sum(%s - %s)' % [ofRank('nccl_ops_started_total'), ofRank('nccl_ops_completed_total')])], width=4),

@@ -19,7 +19,7 @@
       },
       {
         record: 'job_id:nccl_process_age_seconds:min',
-        expr: 'time() - max by (%s) (%s)' % [q.job, q.living(q.metric('nccl_process_start_timestamp_seconds'))],
+        expr: 'min by (%s) (%s)' % [q.job, q.living(q.metric('nccl_process_age_seconds'))],
       },
     ],
 

@@ -3,4 +3,5 @@
 
 (import 'progress.libsonnet') +
 (import 'stall.libsonnet') +
+(import 'launch.libsonnet') +
 (import 'slow.libsonnet')
