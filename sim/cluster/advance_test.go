@@ -76,9 +76,6 @@ func TestAdvanceInStepsGivesTheSameBytes(t *testing.T) {
 			if !reflect.DeepEqual(answer, x.Answer()) {
 				t.Errorf("answers differ: %+v and %+v", answer, x.Answer())
 			}
-			if !reflect.DeepEqual(whole.Stalls(), x.Recording().Stalls()) {
-				t.Error("stalls differ")
-			}
 		})
 	}
 }

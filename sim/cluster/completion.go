@@ -17,6 +17,10 @@ func (b *snapshotter) completions() {
 	for i := n - 1; i >= 0 && missing > 0; i-- {
 		h := b.r.history.at(i)
 		sl := h.o.comm.slot
+		if b.kept[sl] > 0 {
+			b.kept[sl]--
+			continue
+		}
 		if count[sl]++; count[sl] > recentKept {
 			continue
 		}
@@ -41,18 +45,23 @@ func (s *sim) completion(r *rank, o *op, m int32, index uint32, ticket uint64) t
 	b.describe(&to, o, m)
 	c.Func, c.Algo, c.Proto, c.DatatypeBytes = to.Func, to.Algo, to.Proto, to.DatatypeBytes
 	c.Count, c.Bytes, c.Peer, c.Root, c.Channels, c.Flags = to.Count, to.Bytes, to.Peer, to.Root, to.Channels, to.Flags
-	if s.cfg.NoKernelEvents {
+	if !s.cfg.Level.calls() {
+		c.CalledNS = c.EnqueuedNS
+	}
+	if s.cfg.Level.kernels() {
+		c.GPUNS = uint64(mb.left - mb.entered) //nolint:gosec // Durations.
+	} else {
 		c.EnteredNS = 0
 		c.Flags |= trace.OpLeftInferred
-		if o.comm.hosts == 1 {
-			c.Flags |= trace.OpNoCompletion // Nothing tells of its end.
-		}
-	} else {
-		c.GPUNS = uint64(mb.left - mb.entered) //nolint:gosec // Durations.
 	}
-	if o.comm.hosts > 1 {
+	if s.endless(o.comm) {
+		c.Flags |= trace.OpNoCompletion
+		c.LeftNS = c.EnqueuedNS
+	}
+	if o.comm.hosts > 1 && s.cfg.Level.steps() {
 		d := s.dirsOf(o, m)
 		c.Send, c.Recv = d.send.record(host), d.recv.record(host)
+		c.GPUReadyNS = c.Send.FirstStepNS // Posting a buffer is no step here: the first is the GPU's data.
 	}
 	return c
 }

@@ -308,12 +308,10 @@ func (r *rank) retire(s *sim, it *item, end Time) {
 	}
 	n := &r.count[it.in.slot]
 	if it.o != nil {
-		r.noteStall(it.o, it.m, n.lastLeft, end)
 		r.history.add(finished{it.o, it.m, end}, s.cfg.History)
 		n.completed++
 	} else {
 		for _, f := range it.group.refs {
-			r.noteStall(f.o, f.m, n.lastLeft, end)
 			f.at = end
 			r.history.add(f, s.cfg.History)
 		}

@@ -39,7 +39,6 @@ type rank struct {
 	seqs    [numSlots][trace.NumFunc]int32
 	history history
 	ends    []Time // Ends of iterations.
-	stalls  []Stall
 	script  []deviation
 	busy    []activity
 	halved  []half // Of the group launched last, used again.

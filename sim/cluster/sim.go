@@ -22,8 +22,8 @@ type Config struct {
 	// History is the number of finished operations kept per rank; 0: 4096, less from 2,048 ranks on, so that all together
 	// keep eight million.
 	History int
-	// NoKernelEvents leaves out kernel start and stop events, as when the shim's event mask has them off.
-	NoKernelEvents bool
+	// Level is what the job's sources can tell; empty: KernelEvents.
+	Level Level
 	// SilentHosts are hosts whose exporter does not answer although they run.
 	SilentHosts []int
 	// Epoch is the Unix time of the job's start, seconds; 0: 2026-01-01.
@@ -124,6 +124,10 @@ func newSim(cfg Config) (*sim, error) {
 	setDefault(&cfg.Hardware, H100())
 	setDefault(&cfg.History, min(defaultHistory, max(leastHistory, allHistories/cfg.Job.World())))
 	setDefault(&cfg.Epoch, defaultEpoch)
+	setDefault(&cfg.Level, KernelEvents)
+	if err := cfg.Level.check(); err != nil {
+		return nil, err
+	}
 	if cfg.Until <= 0 {
 		return nil, errors.New("the run's end must lie after its start")
 	}

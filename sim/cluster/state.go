@@ -12,6 +12,9 @@ import (
 	"github.com/culprit-project/culprit/trace/nodeapi"
 )
 
+// quietAfter is for how long an operation has done nothing before a scrape looks at its flows.
+const quietAfter = Time(time.Second)
+
 // recentKept is how many finished operations of a communicator a node's state carries.
 const recentKept = 8
 
@@ -55,19 +58,6 @@ func (r *Recording) Answers(host int) bool {
 		return false
 	}
 	return !slices.Contains(s.cfg.SilentHosts, host)
-}
-
-// Heard gives how long ago a scraper that asks every interval last had an answer of the host's exporter; 0: never.
-func (r *Recording) Heard(host int, interval time.Duration) time.Duration {
-	if slices.Contains(r.s.cfg.SilentHosts, host) {
-		return 0
-	}
-	now, lost := r.Now(), r.s.hosts[host].lostAt.Duration()
-	last := now - now%interval
-	if lost <= last {
-		last = (lost - 1) - (lost-1)%interval
-	}
-	return now - last
 }
 
 // State is what the host's exporter answers to GET /api/v1/state at the end of the run. It is an error to ask a host
@@ -133,10 +123,6 @@ func fileOf(rank int32) string { return fmt.Sprintf("rank%05d.trace", rank) }
 func (s *sim) identity(r *rank) trace.Identity {
 	host := &s.hosts[s.hw[r.id].host]
 	hw := &s.hw[r.id]
-	caps := trace.CapCommIdentity | trace.CapAPIEvents | trace.CapProxySteps | trace.CapPeerWait | trace.CapCompletion | trace.CapP2PChannels
-	if !s.cfg.NoKernelEvents {
-		caps |= trace.CapKernelCh | trace.CapKernelTimer
-	}
 	return trace.Identity{
 		PID: uint32(pidOf(r.id)), PIDNamespace: 4026531836, StartTicks: host.clock(0) / 1e7, //nolint:gosec // Small.
 		Rank: r.id, WorldSize: int32(len(s.ranks)), LocalRank: hw.local, NodeRank: hw.host, GPUIndex: hw.local, //nolint:gosec // Ranks fit.
@@ -144,7 +130,7 @@ func (s *sim) identity(r *rank) trace.Identity {
 		BootID: fmt.Sprintf("%08x-0000-4000-8000-%012x", hw.host, hw.host), Hostname: host.name,
 		ProcessName: "python3", JobID: s.cfg.Job.ID,
 		GPUUUID: gpuUUID(s.cfg.Seed, r.id), GPUPCIBusID: "0000" + busOf(hw.local),
-		ShimVersion: "sim", WriterABI: 6, Capabilities: caps,
+		ShimVersion: "sim", WriterABI: 6, Capabilities: s.cfg.Level.capabilities(),
 	}
 }
 
@@ -173,7 +159,8 @@ type snapshotter struct {
 	want   detail
 	index  [numSlots]uint32 // Slot in the file.
 	flowAt map[flowKey]int
-	last   Time // Last change of anything.
+	kept   [numSlots]int // Newest finished operations without an end that are shown as in flight.
+	last   Time          // Last change of anything.
 }
 
 func (b *snapshotter) clock(t Time) uint64 {
@@ -200,16 +187,22 @@ func (b *snapshotter) comms() {
 			CreatedNS: b.clock(Time(50 * time.Millisecond)),
 			OpsCalled: uint64(n.called), OpsStarted: uint64(n.started), OpsCompleted: uint64(n.completed), //nolint:gosec // Counts.
 		}
-		if c.hosts > 1 {
+		if !b.s.cfg.Level.calls() {
+			tc.OpsCalled = tc.OpsStarted
+		}
+		if b.s.endless(c) {
+			tc.OpsCompleted = tc.OpsStarted - min(tc.OpsStarted, endlessKept)
+		}
+		if c.hosts > 1 && b.s.cfg.Level.steps() {
 			tc.Flags |= trace.CommHasProxy
 		}
-		if !b.s.cfg.NoKernelEvents {
+		if b.s.cfg.Level.kernels() {
 			tc.Flags |= trace.CommHasKernelCh
 		}
 		if n.called > 0 {
 			tc.LastCalledNS = b.clock(n.lastCalled)
 		}
-		if n.completed > 0 {
+		if n.completed > 0 && !b.s.endless(c) {
 			tc.LastCompletedNS = b.clock(n.lastLeft)
 			tc.LastProgressNS = tc.LastCompletedNS
 		}
@@ -223,8 +216,12 @@ func (b *snapshotter) comms() {
 // ops writes the operations in flight and their flows.
 func (b *snapshotter) ops() {
 	var busy [numSlots]bool
+	var launched [numSlots]int
 	b.r.inFlight(func(sl slot, o *op, m int32) {
 		mb := &o.mem[m]
+		if !b.s.cfg.Level.calls() && b.clock(mb.enq) == 0 {
+			return
+		}
 		to := trace.Op{
 			Index: uint32(len(b.p.Ops)), Generation: 1, CommIndex: b.index[sl], CommGeneration: 1, //nolint:gosec // Few.
 			Number: uint64(mb.number), Seq: uint64(mb.seq), Channels: uint32(len(o.comm.rings)), Root: -1, Peer: -1, //nolint:gosec // Counts.
@@ -235,28 +232,73 @@ func (b *snapshotter) ops() {
 		if to.EnqueuedNS != 0 {
 			to.State = trace.OpEnqueued
 		}
+		if !b.s.cfg.Level.calls() {
+			to.CalledNS = to.EnqueuedNS
+		}
 		entered := mb.entered != unset && mb.entered <= b.s.horizon
-		if entered && !b.s.cfg.NoKernelEvents {
+		if entered && b.s.cfg.Level.kernels() {
 			to.State, to.EnteredNS = trace.OpEntered, b.clock(mb.entered)
 			to.KernelStarted = 1<<to.Channels - 1
 		}
-		if b.s.cfg.NoKernelEvents && o.comm.hosts == 1 {
-			to.Flags |= trace.OpNoCompletion
-		}
 		c := &b.p.Comms[b.index[sl]]
-		c.OpsInFlight++
+		if b.s.endless(o.comm) {
+			to.Flags |= trace.OpNoCompletion
+			if to.EnqueuedNS != 0 {
+				launched[sl]++
+			}
+		} else {
+			c.OpsInFlight++
+		}
 		first := !busy[sl]
 		if !o.p2p {
 			busy[sl] = true
 		}
 		to.LastProgressNS = to.EnteredNS
-		quiet := b.s.horizon-max(mb.enq, mb.entered) > stallKept
-		if o.comm.hosts > 1 && to.EnqueuedNS != 0 && (b.want == allFlows || quiet) {
+		quiet := b.s.horizon-max(mb.enq, mb.entered) > quietAfter
+		if o.comm.hosts > 1 && b.s.cfg.Level.steps() && to.EnqueuedNS != 0 && (b.want == allFlows || quiet) {
 			b.flows(sl, o, m, &to, first)
 		}
 		c.LastProgressNS = max(c.LastProgressNS, to.LastProgressNS)
 		b.p.Ops = append(b.p.Ops, to)
 	})
+	if b.want == allFlows {
+		b.ended(&launched)
+	}
+}
+
+// ended writes operations that have ended and of which nobody knows it.
+func (b *snapshotter) ended(launched *[numSlots]int) {
+	missing := 0
+	for sl := range numSlots {
+		if at := b.r.comms[sl]; at.comm >= 0 && b.s.endless(b.s.comms[at.comm]) {
+			b.kept[sl] = max(0, endlessKept-launched[sl])
+			missing += b.kept[sl]
+		}
+	}
+	left := b.kept
+	b.kept = [numSlots]int{}
+	for i := b.r.history.n - 1; i >= 0 && missing > 0; i-- {
+		h := b.r.history.at(i)
+		sl := h.o.comm.slot
+		if left[sl] == 0 {
+			continue
+		}
+		left[sl]--
+		b.kept[sl]++
+		missing--
+		mb := &h.o.mem[h.m]
+		to := trace.Op{
+			Index: uint32(len(b.p.Ops)), Generation: 1, CommIndex: b.index[sl], CommGeneration: 1, //nolint:gosec // Few.
+			Number: uint64(mb.number), Seq: uint64(mb.seq), Channels: uint32(len(h.o.comm.rings)), Root: -1, Peer: -1, //nolint:gosec // Counts.
+			CalledNS: b.clock(mb.called), EnqueuedNS: b.clock(mb.enq), State: trace.OpEnqueued, Flags: trace.OpNoCompletion,
+			UserTID: uint32(pidOf(b.r.id)), //nolint:gosec // Small.
+		}
+		if !b.s.cfg.Level.calls() {
+			to.CalledNS = to.EnqueuedNS
+		}
+		b.describe(&to, h.o, h.m)
+		b.p.Ops = append(b.p.Ops, to)
+	}
 }
 
 // describe fills in what the call said.

@@ -91,6 +91,3 @@ func (r *Recording) Finished(rank int, since Time, f func(*trace.Completion)) {
 		f(&c)
 	}
 }
-
-// Remembered is how many finished operations a rank's history has.
-func (r *Recording) Remembered(rank int) int { return r.s.ranks[rank].history.n }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/alecthomas/kingpin/v2"
 
+	"github.com/culprit-project/culprit/sim/nccl"
 	"github.com/culprit-project/culprit/sim/stack"
 )
 
@@ -39,6 +40,9 @@ type options struct {
 	interval time.Duration
 	timeout  time.Duration
 	stay     bool
+	release  string
+	library  string
+	nccl     nccl.Library // When the job runs on a real one.
 }
 
 func main() { os.Exit(run()) }
@@ -58,6 +62,8 @@ func run() int {
 	app.Flag("timeout", "How long to wait for a verdict after the fault.").Default("60s").DurationVar(&o.timeout)
 	app.Flag("stay", "Keep everything running after the verdict, until Ctrl-C, to look around.").BoolVar(&o.stay)
 	app.Flag("launcher", "Program that launches the job instead of ringjob, with its command line and events.").StringVar(&o.launcher)
+	app.Flag("nccl", "Release of NCCL to run the job on, such as 2.30.7, instead of ringjob; it is downloaded once.").Envar("NCCL").StringVar(&o.release)
+	app.Flag("nccl-lib", "A libnccl.so.2 to run the job on instead.").Envar("NCCL_LIB").StringVar(&o.library)
 	app.Flag("root", "Repository root.").Default(".").StringVar(&o.root)
 	list := app.Flag("list", "List the faults and exit.").Bool()
 	if _, err := app.Parse(os.Args[1:]); err != nil {
@@ -103,10 +109,17 @@ func demo(ctx context.Context, o options) (bool, error) {
 	defer os.RemoveAll(dir)
 
 	t := newTimeline(os.Stdout)
+	if err := o.getLibrary(ctx, t, root); err != nil {
+		return false, err
+	}
 	t.say("starting %d exporters, Prometheus, Alertmanager and the analyzer", o.hosts)
+	gpus := 0
+	if o.nccl.Path != "" {
+		gpus = o.ranks / o.hosts
+	}
 	cluster, err := stack.Start(ctx, stack.Config{
 		Root: root, BinDir: filepath.Join(root, "bin"), ToolsDir: filepath.Join(root, "bin", "tools"),
-		Dir: dir, Hosts: o.hosts, Interval: o.interval, Log: slog.Default(),
+		Dir: dir, Hosts: o.hosts, GPUs: gpus, Interval: o.interval, Log: slog.Default(),
 	})
 	if err != nil {
 		return false, err
@@ -115,7 +128,7 @@ func demo(ctx context.Context, o options) (bool, error) {
 		t.say("stopping everything")
 		cluster.Close()
 	}()
-	w := watch{timeline: t, cluster: cluster, fault: fault, options: o}
+	w := watch{timeline: t, cluster: cluster, fault: fault, options: o, binDir: filepath.Join(root, "bin")}
 	if err := w.startJob(ctx); err != nil {
 		return false, err
 	}
@@ -131,6 +144,21 @@ func demo(ctx context.Context, o options) (bool, error) {
 	return named, nil
 }
 
+// getLibrary gets the real library that is asked for.
+func (o *options) getLibrary(ctx context.Context, t *timeline, root string) (err error) {
+	store := nccl.Store{Dir: filepath.Join(root, ".cache", "nccl"), LayoutTool: filepath.Join(root, "bin", "nccl-layout"), Log: t.say}
+	switch {
+	case o.library != "":
+		o.nccl, err = store.Given(ctx, o.library)
+	case o.release != "" && o.release != nccl.None:
+		var releases []nccl.Release
+		if releases, err = nccl.Select(o.release); err == nil {
+			o.nccl, err = store.Get(ctx, releases[0])
+		}
+	}
+	return err
+}
+
 // complete checks the options, fills in what the fault decides, and gives the fault.
 func (o *options) complete() (stack.Fault, error) {
 	fault, ok := stack.FindFault(o.fault)
@@ -143,10 +171,17 @@ func (o *options) complete() (stack.Fault, error) {
 	if o.rank < 0 || o.rank >= o.ranks {
 		return fault, fmt.Errorf("rank %d is not one of %d", o.rank, o.ranks)
 	}
+	real := o.library != "" || o.release != "" && o.release != nccl.None
+	if fault.RealOnly && !real {
+		return fault, fmt.Errorf("fault %s needs a real library: --nccl=2.30.7", fault.Name)
+	}
 	if o.warmup == 0 {
 		o.warmup = 100
 		if fault.Slow {
 			o.warmup = 1000
+		}
+		if real {
+			o.warmup /= 4 // Kernels on a processor take their time.
 		}
 	}
 	return fault, nil

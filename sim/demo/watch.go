@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/culprit-project/culprit/analyzer/rca"
+	"github.com/culprit-project/culprit/sim/nccl/matrix"
 	"github.com/culprit-project/culprit/sim/stack"
 )
 
@@ -20,20 +21,27 @@ type watch struct {
 	job      *stack.Job
 	fault    stack.Fault
 	options  options
+	binDir   string
 }
 
 // startJob starts the job and returns when it has trained for long enough, or when a fault of its start is there.
 func (w *watch) startJob(ctx context.Context) error {
 	o := &w.options
-	job, err := w.cluster.StartJob(ctx, stack.JobConfig{
+	cfg := stack.JobConfig{
 		ID: "demo", Ranks: o.ranks, Layout: o.layout, Fault: w.fault.Name, Rank: o.rank, FaultAtStep: -1,
 		Launcher: o.launcher,
-	})
+	}
+	on := ""
+	if o.nccl.Path != "" {
+		matrix.OnLibrary(&cfg, o.nccl, matrix.SHM, w.binDir)
+		on = fmt.Sprintf(", on NCCL %s with played GPUs", o.nccl.Version)
+	}
+	job, err := w.cluster.StartJob(ctx, cfg)
 	if err != nil {
 		return err
 	}
 	w.job = job
-	w.timeline.say("job demo: %d ranks on %d hosts, layout %s, training %d healthy steps", o.ranks, o.hosts, o.layout, o.warmup)
+	w.timeline.say("job demo: %d ranks on %d hosts, layout %s%s, training %d healthy steps", o.ranks, o.hosts, o.layout, on, o.warmup)
 	if w.fault.StartsAtOnce() {
 		if _, err := job.WaitFault(ctx); err != nil {
 			return err

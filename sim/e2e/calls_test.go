@@ -69,6 +69,7 @@ func startCallers(t *testing.T, s *stack.Stack, root, jobID string, start []int,
 // TestCallThatDoesNotComeBack has a rank paged for that does not come to a communicator which the others make: no operation is
 // in flight anywhere, and before the first communicator the rank has not even said that it is there.
 func TestCallThatDoesNotComeBack(t *testing.T) {
+	t.Parallel()
 	root, err := repositoryRoot()
 	if err != nil {
 		t.Fatal(err)

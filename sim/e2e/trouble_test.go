@@ -27,7 +27,7 @@ func ownCluster(t *testing.T) (*stack.Stack, string) {
 	dir := t.TempDir()
 	s, err := stack.Start(within(t, time.Minute), stack.Config{
 		Root: root, BinDir: filepath.Join(root, "bin"), ToolsDir: filepath.Join(root, "bin", "tools"),
-		Dir: dir, Hosts: hosts, Interval: time.Second,
+		Dir: dir, Hosts: hosts, GPUs: ranks / hosts, Interval: time.Second, Patience: patience,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -50,6 +50,7 @@ func startJobOn(t *testing.T, s *stack.Stack, cfg stack.JobConfig) *stack.Job {
 // TestSilentExporterIsSaid: the exporter of the culprit's host is gone when its rank stops. The verdict must say what is
 // missing and may not accuse a rank of another host.
 func TestSilentExporterIsSaid(t *testing.T) {
+	t.Parallel()
 	s, _ := ownCluster(t)
 	const rank = 4
 	silent := s.HostOfRank(rank, ranks)
@@ -76,6 +77,7 @@ func TestSilentExporterIsSaid(t *testing.T) {
 // TestPrometheusDownIsSurvived: Prometheus dies after the membership was learnt. An analysis asked for through the API
 // still names the culprit from the exporters, or says that Prometheus is missing.
 func TestPrometheusDownIsSurvived(t *testing.T) {
+	t.Parallel()
 	s, _ := ownCluster(t)
 	const rank = 6
 	job := startJobOn(t, s, stack.JobConfig{ID: "blind", Fault: "stop", Rank: rank, FaultAtStep: -1})
@@ -144,6 +146,7 @@ func TestMalformedWebhookIsRefused(t *testing.T) {
 
 // TestCorruptTraceFileIsSkipped: counted, and the job beside it is watched as before.
 func TestCorruptTraceFileIsSkipped(t *testing.T) {
+	t.Parallel()
 	s, dir := ownCluster(t)
 	traces := filepath.Join(dir, "trace", "host1")
 	for name, content := range map[string][]byte{
@@ -160,7 +163,7 @@ func TestCorruptTraceFileIsSkipped(t *testing.T) {
 	if _, err := job.Inject(within(t, injectTimeout)); err != nil {
 		t.Fatal(err)
 	}
-	page, err := s.WaitPage(within(t, deadline), job.Config.ID)
+	page, err := s.WaitPage(within(t, deadline+patience), job.Config.ID)
 	if err != nil {
 		t.Fatalf("%v\n%s", err, describe(t, s, job.Config.ID))
 	}
@@ -175,6 +178,7 @@ func TestCorruptTraceFileIsSkipped(t *testing.T) {
 
 // TestJobOutlivesItsTrace: a directory that cannot be written harms no job, and one line says why.
 func TestJobOutlivesItsTrace(t *testing.T) {
+	t.Parallel()
 	s, dir := ownCluster(t)
 	for host := range hosts {
 		traces := filepath.Join(dir, "trace", "host"+string(rune('0'+host)))

@@ -57,7 +57,8 @@ def measure(plugin, events, size):
                 os.environ, RANK=str(rank), WORLD_SIZE="2", MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port),
                 NCCL_HOSTID=f"rank{rank}", NCCL_NET="Socket", NCCL_IB_DISABLE="1", NCCL_SOCKET_IFNAME="lo",
                 NCCL_ALGO="Ring", NCCL_PROTO="Simple", NCCL_MAX_CTAS="2", NCCL_NVLS_ENABLE="0", CULPRIT_DIR=scratch,
-                NCCL_PROFILER_PLUGIN=plugin if events else "none", CULPRIT_EVENTS=events or "",
+                NCCL_PROFILER_PLUGIN=os.path.basename(plugin) if events else "none", CULPRIT_EVENTS=events or "",
+                LD_LIBRARY_PATH=":".join(filter(None, [os.path.dirname(plugin), os.environ.get("LD_LIBRARY_PATH")])),
             )
             ranks.append(subprocess.Popen([sys.executable, __file__, "rank", str(size)], env=env, stdout=subprocess.PIPE))
         out = [r.communicate(timeout=300)[0] for r in ranks]

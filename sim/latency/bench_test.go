@@ -24,6 +24,7 @@ import (
 	v1 "github.com/prometheus/client_golang/api/prometheus/v1"
 	"github.com/prometheus/common/promslog"
 
+	"github.com/culprit-project/culprit/analyzer/clock"
 	"github.com/culprit-project/culprit/analyzer/config"
 	"github.com/culprit-project/culprit/analyzer/diagnose"
 	"github.com/culprit-project/culprit/analyzer/evidence"
@@ -146,11 +147,11 @@ func diagnoser(b *testing.B, s watched) *diagnose.Diagnoser {
 		b.Fatal(err)
 	}
 	return &diagnose.Diagnoser{
-		Config: cfg.Analysis, Logger: promslog.NewNopLogger(),
+		Config: cfg.Analysis, Logger: promslog.NewNopLogger(), Clock: clock.System,
 		Gatherer: &evidence.Gatherer{
-			Directory: evidence.NewDirectory(v1.NewAPI(client), cfg.Prometheus, func(error) {}),
+			Directory: evidence.NewDirectory(v1.NewAPI(client), cfg.Prometheus, func(error) {}, clock.System),
 			Exporters: cfg.Exporters,
-			Nodes:     &evidence.Nodes{HTTP: http.DefaultClient, Timeout: time.Duration(cfg.Exporters.Timeout), MaxBytes: 1 << 30, Observe: func(error) {}},
+			Nodes:     &evidence.Nodes{HTTP: http.DefaultClient, Timeout: time.Duration(cfg.Exporters.Timeout), Observe: func(error) {}},
 		},
 	}
 }

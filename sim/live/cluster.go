@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors/version"
 	"github.com/prometheus/common/expfmt"
 
 	"github.com/culprit-project/culprit/exporter/collector"
@@ -134,12 +135,8 @@ type scrape struct {
 	processes []*node.Process
 }
 
-// Each implements collector.Processes.
-func (s *scrape) Each(f func(sampledNS uint64, p *node.Process)) {
-	for _, p := range s.processes {
-		f(s.nowNS, p)
-	}
-}
+// All implements collector.Processes.
+func (s *scrape) All(f func(sampledNS uint64, list []*node.Process)) { f(s.nowNS, s.processes) }
 
 func (n *Node) scrape() (*scrape, error) {
 	n.c.mu.Lock()
@@ -167,17 +164,23 @@ func (n *Node) metrics() (http.Handler, error) {
 	}
 	set := collector.NewSet(n.c.log)
 	set.Add("nccl", s.collector())
-	return collector.Handler(n.c.log, prometheus.NewRegistry(), set), nil
+	always := prometheus.NewRegistry()
+	always.MustRegister(buildInfo())
+	return collector.Handler(n.c.log, always, set), nil
 }
 
-// WriteMetrics writes the series of the collector nccl in Prometheus's text format: what /metrics has but for the
-// exporter's series about itself, which tell of this process and not of the simulated one.
+// buildInfo is the one series about itself that an exporter is known by: the analyzer asks nobody who is not scraped with it.
+func buildInfo() prometheus.Collector { return version.NewCollector("culprit_exporter") }
+
+// WriteMetrics writes the series of the collector nccl and the build's in Prometheus's text format: what /metrics has but for
+// the exporter's other series about itself, which tell of this process and not of the simulated one.
 func (n *Node) WriteMetrics(w io.Writer) error {
 	s, err := n.scrape()
 	if err != nil {
 		return err
 	}
 	registry := prometheus.NewRegistry()
+	registry.MustRegister(buildInfo())
 	if err := registry.Register(unchecked{s.collector()}); err != nil {
 		return fmt.Errorf("registering the collector of %s: %w", n.name, err)
 	}

@@ -124,6 +124,17 @@ func (f *filter) wants(p *nodeapi.Process) bool {
 	return len(p.Comms) > 0
 }
 
+// narrow leaves in a state what is asked for.
+func (f *filter) narrow(st *nodeapi.State) {
+	kept := st.Processes[:0]
+	for i := range st.Processes {
+		if f.wants(&st.Processes[i]) {
+			kept = append(kept, st.Processes[i])
+		}
+	}
+	st.Processes = kept
+}
+
 func (n *Node) serveState(w http.ResponseWriter, r *http.Request) error {
 	f, err := parseFilter(r)
 	if err != nil {
@@ -134,13 +145,7 @@ func (n *Node) serveState(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	kept := st.Processes[:0]
-	for i := range st.Processes {
-		if f.wants(&st.Processes[i]) {
-			kept = append(kept, st.Processes[i])
-		}
-	}
-	st.Processes = kept
+	f.narrow(st)
 	w.Header().Set("Content-Type", "application/json")
 	body, finish := compressed(w, r)
 	if err := json.NewEncoder(body).Encode(st); err != nil {

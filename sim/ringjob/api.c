@@ -6,8 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "clock.h"
 #include "event.h"
-#include "fault.h"
+#include "fault_model.h"
 #include "gpu.h"
 #include "profiler.h"
 
@@ -192,6 +193,13 @@ void api_group_start(void) {
   self.depth++;
 }
 
+// The first operation of a kind on a communicator makes its connections, on the user's thread inside ncclGroupEnd.
+static void connect_first(struct comm *comm, bool collective) {
+  if (comm->connected[collective]) return;
+  comm->connected[collective] = true;
+  sleep_ns(comm->options->connect_ns);
+}
+
 // NCCL makes one plan, and one kernel, of the collectives of a group and another of its sends and receives.
 static void launch_group(void) {
   struct task colls[GROUP_MAX], p2ps[GROUP_MAX];
@@ -201,6 +209,8 @@ static void launch_group(void) {
     if (p2p) p2ps[np2ps++] = self.tasks[i];
     else colls[ncolls++] = self.tasks[i];
   }
+  if (ncolls > 0) connect_first(self.comm, true);
+  if (np2ps > 0) connect_first(self.comm, false);
   // Works of one channel run one after the other on the device: one collective a kernel.
   for (int i = 0; i < ncolls; i++) {
     struct plan *plan = plan_new(self.comm, true, &colls[i], 1);

@@ -8,8 +8,8 @@
 
 #include "event.h"
 #include "fault.h"
+#include "meet.h"
 #include "profiler.h"
-#include "rendezvous.h"
 
 // splitmix64: any digest does, as long as all members compute the same.
 static uint64_t digest(uint64_t a, uint64_t b, uint64_t c) {
@@ -50,7 +50,8 @@ static void comm_start(struct comm *comm) {
   comm->send_number = must_calloc(n, sizeof *comm->send_number);
   comm->recv_number = must_calloc(n, sizeof *comm->recv_number);
   comm->nnodes = count_nodes(comm);
-  prof_comm_init(&comm->prof_context, comm->id, comm->name, comm->nnodes, comm->nranks, comm->rank, comm->options->abi);
+  const char *name = comm->options->comm_names ? comm->name : NULL;
+  prof_comm_init(&comm->prof_context, comm->id, name, comm->nnodes, comm->nranks, comm->rank, comm->options->abi);
   comm->own_proxy = !comm->options->shared_proxy;
   comm->proxy = comm->own_proxy ? proxy_new(comm->name, comm->options->poll_ns) : proxy_shared(comm->options->poll_ns);
 }
@@ -73,7 +74,7 @@ struct comm *comm_world(const struct options *options, uint64_t unique_id, const
 struct comm *comm_split(struct comm *parent, int color, int key, const char *name) {
   int n = parent->nranks, round = ++parent->splits;
   int *colors = must_calloc((size_t)n, sizeof *colors), *keys = must_calloc((size_t)n, sizeof *keys);
-  rendezvous_gather(parent->id, round, parent->rank, n, color, key, colors, keys);
+  meet_gather(parent->id, round, parent->rank, n, color, key, colors, keys);
   struct comm *comm = NULL;
   if (color >= 0) {
     comm = must_calloc(1, sizeof *comm);

@@ -46,6 +46,7 @@ struct comm {
   uint64_t coll_number;       // Collectives called.
   uint64_t *send_number;      // Sends called to each peer; receives from each peer.
   uint64_t *recv_number;
+  bool connected[2];          // Collectives; sends and receives.
   uint64_t group_number;      // Groups of send/recv.
   uint64_t work_counter[MAX_CHANNELS];
   int splits;

@@ -19,7 +19,7 @@
 #include "clock.h"
 #include "comm.h"
 #include "event.h"
-#include "fault.h"
+#include "fault_model.h"
 #include "listener.h"
 
 // How long an acknowledgement of the peer's process is waited for before the kernel is asked.

@@ -14,7 +14,7 @@
 
 #include "clock.h"
 #include "event.h"
-#include "fault.h"
+#include "fault_model.h"
 #include "kernel.h"
 
 // How long a held or waiting GPU sleeps before it looks at the abort flag.

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "clock.h"
-#include "fault.h"
+#include "fault_model.h"
 #include "rendezvous.h"
 
 static void mark(struct kernel_mark *marks, uint64_t counter, uint64_t real_ns) {

@@ -12,6 +12,7 @@
 #include "comm.h"
 #include "event.h"
 #include "fault.h"
+#include "parse.h"
 
 enum {
   OPT_LAYOUT = 256,
@@ -33,6 +34,8 @@ enum {
   OPT_P2P_CHANNELS,
   OPT_STEP_BYTES,
   OPT_SHARED_PROXY,
+  OPT_CONNECT,
+  OPT_COMM_NAMES,
   OPT_NET,
   OPT_INTRA,
   OPT_LINK_MBPS,
@@ -73,6 +76,8 @@ static const struct option flags[] = {
     {"p2p-channels", required_argument, NULL, OPT_P2P_CHANNELS},
     {"step-bytes", required_argument, NULL, OPT_STEP_BYTES},
     {"shared-proxy", no_argument, NULL, OPT_SHARED_PROXY},
+    {"connect-ms", required_argument, NULL, OPT_CONNECT},
+    {"comm-names", required_argument, NULL, OPT_COMM_NAMES},
     {"net", required_argument, NULL, OPT_NET},
     {"intra", required_argument, NULL, OPT_INTRA},
     {"link-mbps", required_argument, NULL, OPT_LINK_MBPS},
@@ -114,11 +119,13 @@ void options_usage(void) {
       "  --algo ring|tree         of AllReduce                                                  [ring]\n"
       "  --check on|off           verify every result                                           [on]\n"
       "Communication:\n"
-      "  --abi 4|5|6              profiler ABI; default: the newest the plugin has\n"
+      "  --abi 3|4|5|6|7          profiler ABI; 3: as NCCL 2.26 natively; default: 6, 5 or 4, the newest the plugin has\n"
       "  --channels N             of collectives                                                [2]\n"
       "  --p2p-channels N         of send/recv                                                  [2]\n"
       "  --step-bytes B           one of the 8 buffers of a connection                          [16K]\n"
       "  --shared-proxy           one progress thread for all communicators\n"
+      "  --connect-ms MS          first operation of a kind on a communicator, inside ncclGroupEnd [150]\n"
+      "  --comm-names on|off      name communicators, as recent PyTorch does                    [on]\n"
       "  --net ib|socket          what accepted and done mean for a send                        [ib]\n"
       "  --intra net|shm          edges inside a host                                           [net]\n"
       "  --link-mbps MB/S         of one connection; 0 unlimited                                [500]\n"
@@ -136,74 +143,37 @@ void options_usage(void) {
   fault_usage();
 }
 
-static uint64_t whole(const char *name, const char *text) {
-  char *end;
-  unsigned long long v = strtoull(text, &end, 10);
-  if (end == text || *text == '-') die(EXIT_USAGE, "--%s wants a number, not \"%s\"", name, text);
-  int shift = 0;
-  if (*end == 'K' || *end == 'k') shift = 10;
-  if (*end == 'M' || *end == 'm') shift = 20;
-  if (*end == 'G' || *end == 'g') shift = 30;
-  if (shift) end++;
-  if (*end) die(EXIT_USAGE, "--%s wants a number, not \"%s\"", name, text);
-  return (uint64_t)v << shift;
-}
-
-static uint64_t scaled(const char *name, const char *text, double unit) {
-  char *end;
-  double v = strtod(text, &end);
-  if (end == text || *end || v < 0) die(EXIT_USAGE, "--%s wants a number, not \"%s\"", name, text);
-  return (uint64_t)(v * unit);
-}
-
-static int choice(const char *name, const char *text, const char *first, const char *second) {
-  if (strcmp(text, first) == 0) return 0;
-  if (strcmp(text, second) == 0) return 1;
-  die(EXIT_USAGE, "--%s wants %s or %s, not \"%s\"", name, first, second, text);
-}
-
-static void parse_layout(struct options *o, const char *text) {
-  char copy[64];
-  if (snprintf(copy, sizeof copy, "%s", text) >= (int)sizeof copy) die(EXIT_USAGE, "--layout is too long");
-  for (char *rest = copy, *part; (part = strsep(&rest, ",")) != NULL;) {
-    int *into = strncmp(part, "dp", 2) == 0 ? &o->dp : strncmp(part, "pp", 2) == 0 ? &o->pp : strncmp(part, "tp", 2) == 0 ? &o->tp : NULL;
-    if (!into) die(EXIT_USAGE, "--layout wants dpN, ppN and tpN, not \"%s\"", part);
-    part += 2;
-    if (*part == '=') part++;
-    *into = (int)whole("layout", part);
-    if (*into < 1) die(EXIT_USAGE, "--layout: sizes are at least 1");
-  }
-}
-
 static void parse_flag(struct options *o, int flag, const char *name, const char *arg) {
   switch (flag) {
-    case OPT_LAYOUT: parse_layout(o, arg); break;
-    case OPT_STEPS: o->steps = whole(name, arg); break;
-    case OPT_COMPUTE: o->compute_ns = scaled(name, arg, NS_PER_MS); break;
-    case OPT_BYTES: o->bytes = whole(name, arg); break;
-    case OPT_TP_BYTES: o->tp_bytes = whole(name, arg); break;
-    case OPT_PP_BYTES: o->pp_bytes = whole(name, arg); break;
-    case OPT_MICROBATCHES: o->microbatches = (int)whole(name, arg); break;
-    case OPT_BUCKETS: o->dp_buckets = (int)whole(name, arg); break;
-    case OPT_DP_OP: o->dp_op = choice(name, arg, "allreduce", "rs-ag") ? DP_RS_AG : DP_ALLREDUCE; break;
-    case OPT_SCHEDULE: o->schedule = choice(name, arg, "1f1b", "gpipe") ? SCHEDULE_GPIPE : SCHEDULE_1F1B; break;
-    case OPT_BARRIER: o->barrier_every = (int)whole(name, arg); break;
-    case OPT_REPORT: o->report_every = (int)whole(name, arg); break;
-    case OPT_ALGO: o->tree = choice(name, arg, "ring", "tree") == 1; break;
-    case OPT_CHECK: o->check = choice(name, arg, "on", "off") == 0; break;
-    case OPT_ABI: o->abi = (int)whole(name, arg); break;
-    case OPT_CHANNELS: o->channels = (int)whole(name, arg); break;
-    case OPT_P2P_CHANNELS: o->p2p_channels = (int)whole(name, arg); break;
-    case OPT_STEP_BYTES: o->step_bytes = whole(name, arg); break;
+    case OPT_LAYOUT: parse_layout(arg, &o->dp, &o->pp, &o->tp, NULL); break;
+    case OPT_STEPS: o->steps = parse_whole(name, arg); break;
+    case OPT_COMPUTE: o->compute_ns = parse_scaled(name, arg, NS_PER_MS); break;
+    case OPT_BYTES: o->bytes = parse_whole(name, arg); break;
+    case OPT_TP_BYTES: o->tp_bytes = parse_whole(name, arg); break;
+    case OPT_PP_BYTES: o->pp_bytes = parse_whole(name, arg); break;
+    case OPT_MICROBATCHES: o->microbatches = (int)parse_whole(name, arg); break;
+    case OPT_BUCKETS: o->dp_buckets = (int)parse_whole(name, arg); break;
+    case OPT_DP_OP: o->dp_op = parse_choice(name, arg, "allreduce", "rs-ag") ? DP_RS_AG : DP_ALLREDUCE; break;
+    case OPT_SCHEDULE: o->schedule = parse_choice(name, arg, "1f1b", "gpipe") ? SCHEDULE_GPIPE : SCHEDULE_1F1B; break;
+    case OPT_BARRIER: o->barrier_every = (int)parse_whole(name, arg); break;
+    case OPT_REPORT: o->report_every = (int)parse_whole(name, arg); break;
+    case OPT_ALGO: o->tree = parse_choice(name, arg, "ring", "tree") == 1; break;
+    case OPT_CHECK: o->check = parse_choice(name, arg, "on", "off") == 0; break;
+    case OPT_ABI: o->abi = (int)parse_whole(name, arg); break;
+    case OPT_CHANNELS: o->channels = (int)parse_whole(name, arg); break;
+    case OPT_P2P_CHANNELS: o->p2p_channels = (int)parse_whole(name, arg); break;
+    case OPT_STEP_BYTES: o->step_bytes = parse_whole(name, arg); break;
     case OPT_SHARED_PROXY: o->shared_proxy = true; break;
-    case OPT_NET: o->net = choice(name, arg, "ib", "socket") ? NET_SOCKET : NET_IB; break;
-    case OPT_INTRA: o->intra = choice(name, arg, "net", "shm") ? INTRA_SHM : INTRA_NET; break;
-    case OPT_LINK_MBPS: o->link_bytes_per_s = scaled(name, arg, 1e6); break;
-    case OPT_LINK_LATENCY: o->link_latency_ns = scaled(name, arg, 1e3); break;
-    case OPT_POLL: o->poll_ns = scaled(name, arg, 1e3); break;
+    case OPT_CONNECT: o->connect_ns = parse_scaled(name, arg, 1e6); break;
+    case OPT_COMM_NAMES: o->comm_names = parse_choice(name, arg, "on", "off") == 0; break;
+    case OPT_NET: o->net = parse_choice(name, arg, "ib", "socket") ? NET_SOCKET : NET_IB; break;
+    case OPT_INTRA: o->intra = parse_choice(name, arg, "net", "shm") ? INTRA_SHM : INTRA_NET; break;
+    case OPT_LINK_MBPS: o->link_bytes_per_s = parse_scaled(name, arg, 1e6); break;
+    case OPT_LINK_LATENCY: o->link_latency_ns = parse_scaled(name, arg, 1e3); break;
+    case OPT_POLL: o->poll_ns = parse_scaled(name, arg, 1e3); break;
     case OPT_RENDEZVOUS: o->rendezvous = arg; break;
-    case OPT_RENDEZVOUS_TIMEOUT: o->rendezvous_ns = scaled(name, arg, NS_PER_S); break;
-    case OPT_GRACE: o->grace_ns = scaled(name, arg, NS_PER_S); break;
+    case OPT_RENDEZVOUS_TIMEOUT: o->rendezvous_ns = parse_scaled(name, arg, NS_PER_S); break;
+    case OPT_GRACE: o->grace_ns = parse_scaled(name, arg, NS_PER_S); break;
     case OPT_SELFTEST: o->selftest = arg; break;
     case OPT_FAULT: fault_add(arg); break;
     case OPT_FAULT_RANK: fault_modify("rank", arg); break;
@@ -220,12 +190,6 @@ static void parse_flag(struct options *o, int flag, const char *name, const char
   }
 }
 
-static int from_env(const char *name) {
-  const char *text = getenv(name);
-  if (!text) die(EXIT_USAGE, "%s is not in the environment", name);
-  return (int)whole(name, text);
-}
-
 static void validate(struct options *o) {
   if (o->world_size < 1 || o->rank < 0 || o->rank >= o->world_size) die(EXIT_USAGE, "RANK does not fit WORLD_SIZE");
   if (o->tp == 0 && o->dp == 0 && o->pp == 0) o->dp = o->world_size;
@@ -238,7 +202,7 @@ static void validate(struct options *o) {
   if (o->channels < 1 || o->channels > MAX_CHANNELS) die(EXIT_USAGE, "--channels: 1 to %d", MAX_CHANNELS);
   if (o->p2p_channels < 1 || o->p2p_channels > MAX_CHANNELS) die(EXIT_USAGE, "--p2p-channels: 1 to %d", MAX_CHANNELS);
   if (o->step_bytes < 64 || o->step_bytes % 64 != 0 || o->step_bytes > 64u << 20) die(EXIT_USAGE, "--step-bytes: a multiple of 64, at most 64M");
-  if (o->abi != 0 && (o->abi < 4 || o->abi > 6)) die(EXIT_USAGE, "--abi: 4, 5 or 6");
+  if (o->abi != 0 && (o->abi < 3 || o->abi > 7)) die(EXIT_USAGE, "--abi: 3 to 7");
   if (o->microbatches < 1 || o->dp_buckets < 1) die(EXIT_USAGE, "--microbatches and --dp-buckets are at least 1");
   if (o->poll_ns < 10000) die(EXIT_USAGE, "--poll-us: at least 10");
   if (!o->rendezvous) die(EXIT_USAGE, "--rendezvous is missing");
@@ -256,6 +220,8 @@ void options_parse(struct options *o, int argc, char **argv) {
                         .barrier_every = 10,
                         .report_every = 1,
                         .check = true,
+                        .connect_ns = 150 * NS_PER_MS,
+                        .comm_names = true,
                         .channels = 2,
                         .p2p_channels = 2,
                         .step_bytes = 16u << 10,
@@ -271,9 +237,9 @@ void options_parse(struct options *o, int argc, char **argv) {
     parse_flag(o, flag, flags[index].name, optarg);
   }
   if (optind < argc) die(EXIT_USAGE, "unexpected argument \"%s\"", argv[optind]);
-  o->rank = from_env("RANK");
-  o->world_size = from_env("WORLD_SIZE");
-  o->ranks_per_host = getenv("LOCAL_WORLD_SIZE") ? from_env("LOCAL_WORLD_SIZE") : 1;
+  o->rank = parse_env("RANK");
+  o->world_size = parse_env("WORLD_SIZE");
+  o->ranks_per_host = getenv("LOCAL_WORLD_SIZE") ? parse_env("LOCAL_WORLD_SIZE") : 1;
   if (o->ranks_per_host < 1) die(EXIT_USAGE, "LOCAL_WORLD_SIZE is at least 1");
   validate(o);
 }

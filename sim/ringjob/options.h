@@ -10,6 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "schedule.h"
+
 enum net_kind {
   NET_IB,      // A send is accepted once the receiver has posted, and done once delivered.
   NET_SOCKET,  // A send is always accepted, and done once in the kernel's socket.
@@ -21,7 +23,6 @@ enum intra_kind {
 };
 
 enum dp_op { DP_ALLREDUCE, DP_RS_AG };
-enum schedule { SCHEDULE_1F1B, SCHEDULE_GPIPE };
 
 struct options {
   // Who: from the environment.
@@ -39,13 +40,13 @@ struct options {
   int microbatches;
   int dp_buckets;
   enum dp_op dp_op;
-  enum schedule schedule;
+  enum schedule_kind schedule;
   int barrier_every;      // Steps; 0 never.
   int report_every;       // Steps; 0 never.
   bool tree;              // Tree instead of ring AllReduce.
   bool check;             // Verify every result.
   // NCCL.
-  int abi;                // Profiler ABI: 0 the newest that the plugin has, else 4, 5 or 6.
+  int abi;                // Profiler ABI: 0 the newest that the plugin has, else 3 to 7.
   int channels;
   int p2p_channels;
   size_t step_bytes;      // Of one of the NCCL_STEPS buffers of a connection.
@@ -54,6 +55,8 @@ struct options {
   enum intra_kind intra;
   uint64_t link_bytes_per_s;  // Of one connection; 0 unlimited.
   uint64_t link_latency_ns;
+  uint64_t connect_ns;    // First operation of a kind on a communicator: to connect, inside ncclGroupEnd.
+  bool comm_names;        // Communicators are named (ncclConfig_t.commName), as by recent PyTorch; by default NCCL has none.
   uint64_t poll_ns;       // Longest sleep of a progress thread with work.
   // Running.
   const char *rendezvous;     // Directory.

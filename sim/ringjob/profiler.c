@@ -120,3 +120,9 @@ void prof_record(void *handle, int state, const prof_args *args) {
   if (args) copy = *args;
   self.api.record(handle, state, args ? &copy : NULL);
 }
+
+bool prof_native(void) { return self.loaded && self.api.record_op != NULL; }
+
+void prof_record_op(void *handle, int state, size_t bytes, int steps) {
+  if (prof_native() && handle) self.api.record_op(handle, state, bytes, steps);
+}

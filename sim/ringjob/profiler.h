@@ -8,6 +8,7 @@
 #define RINGJOB_PROFILER_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "../../ncclshim/profiler_abi.h"
@@ -24,11 +25,16 @@ struct prof_api {
   int (*start)(void *context, void **handle, prof_descr *descr);
   int (*stop)(void *handle);
   int (*record)(void *handle, int state, prof_args *args);
+  // States of proxy operations with the bytes and steps so far; NULL: of this version none are told.
+  int (*record_op)(void *handle, int state, size_t bytes, int steps);
   int (*finalize)(void *context);
 };
 
 // Fills `api` from the plugin `lib`, newest version first, or only `version` if not 0. False when it has none.
 bool prof_api_find(struct prof_api *api, void *lib, int version);
+
+// The same for version 3 as NCCL 2.26 has it natively.
+bool prof_api_find_native(struct prof_api *api, void *lib);
 
 // Loads the plugin if it is not loaded and calls its init for one communicator. `*context` stays NULL without plugin.
 void prof_comm_init(void **context, uint64_t comm_id, const char *comm_name, int nnodes, int nranks, int rank, int version);
@@ -43,5 +49,8 @@ bool prof_loaded(void);
 void prof_start(void *context, void **handle, prof_descr *descr);
 void prof_stop(void *handle);
 void prof_record(void *handle, int state, const prof_args *args);
+// Whether proxy operations have states of their own (NCCL up to 2.26), and telling one.
+bool prof_native(void);
+void prof_record_op(void *handle, int state, size_t bytes, int steps);
 
 #endif

@@ -96,15 +96,26 @@ static int record_v4(void *handle, int state, prof_args *args) {
 
 static bool wants(int asked, int version) { return asked == 0 || asked == version; }
 
+static struct prof_api of_v6(int version) {
+  return (struct prof_api){.name = plugin_v6->name,
+                           .version = version,
+                           .init = plugin_v6->init,
+                           .start = plugin_v6->startEvent,
+                           .stop = plugin_v6->stopEvent,
+                           .record = plugin_v6->recordEventState,
+                           .finalize = plugin_v6->finalize};
+}
+
 bool prof_api_find(struct prof_api *api, void *lib, int version) {
+  if (version == 3) return prof_api_find_native(api, lib);
+  const struct culprit_nccl_profiler_v7 *plugin_v7 = dlsym(lib, CULPRIT_NCCL_SYMBOL_V7);
+  if (version == 7 && plugin_v7) {
+    plugin_v6 = &plugin_v7->as_v6;
+    *api = of_v6(7);
+    return true;
+  }
   if (wants(version, 6) && (plugin_v6 = dlsym(lib, CULPRIT_NCCL_SYMBOL_V6))) {
-    *api = (struct prof_api){.name = plugin_v6->name,
-                             .version = 6,
-                             .init = plugin_v6->init,
-                             .start = plugin_v6->startEvent,
-                             .stop = plugin_v6->stopEvent,
-                             .record = plugin_v6->recordEventState,
-                             .finalize = plugin_v6->finalize};
+    *api = of_v6(6);
     return true;
   }
   if (wants(version, 5) && (plugin_v5 = dlsym(lib, CULPRIT_NCCL_SYMBOL_V5))) {

@@ -17,7 +17,7 @@
 #include "comm.h"
 #include "conn.h"
 #include "event.h"
-#include "fault.h"
+#include "fault_model.h"
 #include "gpu.h"
 #include "proxy_progress.h"
 

@@ -24,6 +24,7 @@ struct proxy_sub {
   int flush_step;  // Step whose flush has begun, done at flushed_ns.
   uint64_t flushed_ns;
   uint32_t trans_size;
+  uint64_t op_bytes;  // Transferred so far; up to NCCL 2.26 it begins with what its former user left (native_left).
   void *op_handle;
   void *step_handles[NCCL_STEPS];
   void *kernel_handle;

@@ -11,6 +11,7 @@
 #include "fault.h"
 #include "gpu.h"
 #include "rendezvous.h"
+#include "schedule.h"
 #include "verified.h"
 
 // Distance in salt between operations of a step.
@@ -50,11 +51,14 @@ static void call_other(struct buffers *b, size_t count) {
 
 static void all_reduce(struct train *t, struct buffers *b, size_t count) {
   uint64_t salt = salt_of(t);
-  if (fault_before_op(b->comm, true)) call_other(b, count);
+  if (fault_before_op(b->comm->name, true)) call_other(b, count);
   else verified_all_reduce(b, count, algo_of(t), salt);
 }
 
-static void pass(struct train *t) {
+static void pass(void *context, int micro, bool forward) {
+  struct train *t = context;
+  (void)micro;
+  (void)forward;
   gpu_compute(t->job->gpu, t->options->compute_ns);
   if (t->job->tp) all_reduce(t, &t->tp, t->tp_count);
 }
@@ -69,60 +73,17 @@ static uint64_t salt_of_micro(const struct train *t, int micro, bool forward) {
   return t->step * SALT_STEP + (uint64_t)micro * (forward ? SALT_FORWARD : SALT_BACKWARD) + (forward ? 0 : 1);
 }
 
-// Sends and receives with one neighbour stage in one group; a microbatch below 0 is none.
-static void exchange(struct train *t, bool with_next, int send_micro, int recv_micro) {
-  if (with_next ? !has_next(t) : !has_prev(t)) return;
-  if (send_micro < 0 && recv_micro < 0) return;
+static void exchange(void *context, bool with_next, int send_micro, int recv_micro) {
+  struct train *t = context;
   struct buffers *b = with_next ? &t->next : &t->prev;
   int peer = t->stage + (with_next ? 1 : -1);
-  fault_before_op(b->comm, false);
+  fault_before_op(b->comm->name, false);
   if (send_micro >= 0) verified_fill_send(b, t->pp_count, salt_of_micro(t, send_micro, with_next));
   api_group_start();
   if (send_micro >= 0) api_send(b->comm, b->in, t->pp_count, peer);
   if (recv_micro >= 0) api_recv(b->comm, b->out, t->pp_count, peer);
   api_group_end();
   if (recv_micro >= 0) verified_check_recv(b, t->pp_count, peer, salt_of_micro(t, recv_micro, !with_next));
-}
-
-static void gpipe(struct train *t) {
-  int micros = t->options->microbatches;
-  for (int m = 0; m < micros; m++) {
-    exchange(t, false, -1, m);
-    pass(t);
-    exchange(t, true, m, -1);
-  }
-  for (int m = 0; m < micros; m++) {
-    exchange(t, true, -1, m);
-    pass(t);
-    exchange(t, false, m, -1);
-  }
-}
-
-// One forward, one backward, after enough forwards to fill the stages behind.
-static void one_forward_one_backward(struct train *t) {
-  int micros = t->options->microbatches, warmup = t->options->pp - 1 - t->stage;
-  if (warmup > micros) warmup = micros;
-  for (int m = 0; m < warmup; m++) {
-    exchange(t, false, -1, m);
-    pass(t);
-    exchange(t, true, m, -1);
-  }
-  int forward = warmup, backward = 0;
-  if (forward < micros) exchange(t, false, -1, forward);
-  while (forward < micros) {
-    pass(t);
-    exchange(t, true, forward, backward);
-    pass(t);
-    forward++;
-    exchange(t, false, backward, forward < micros ? forward : -1);
-    backward++;
-  }
-  while (backward < micros) {
-    exchange(t, true, -1, backward);
-    pass(t);
-    exchange(t, false, backward, -1);
-    backward++;
-  }
 }
 
 static void gradients(struct train *t) {
@@ -134,13 +95,13 @@ static void gradients(struct train *t) {
     }
     size_t share = t->dp_count / (size_t)t->job->dp->nranks + 1;
     uint64_t salt = salt_of(t);
-    if (fault_before_op(t->job->dp, true)) {
+    if (fault_before_op(t->job->dp->name, true)) {
       call_other(&t->dp, t->dp_count);
     } else {
       verified_reduce_scatter(&t->dp, share, salt);
     }
     salt = salt_of(t);
-    fault_before_op(t->job->dp, false);
+    fault_before_op(t->job->dp->name, false);
     verified_all_gather(&t->dp, share, salt);
   }
 }
@@ -171,8 +132,13 @@ void train_free(struct train *t) {
 static bool train_step(struct train *t) {
   const struct options *o = t->options;
   t->ops = 0;
-  if (o->schedule == SCHEDULE_GPIPE) gpipe(t);
-  else one_forward_one_backward(t);
+  schedule_run(&(struct schedule){.kind = o->schedule,
+                                  .stage = t->stage,
+                                  .stages = o->pp,
+                                  .micros = o->microbatches,
+                                  .context = t,
+                                  .pass = pass,
+                                  .exchange = exchange});
   bool barrier = o->barrier_every > 0 && (t->step + 1) % (uint64_t)o->barrier_every == 0 && o->world_size > 1;
   bool swapped = barrier && fault_swap_order();
   if (swapped) all_reduce(t, &t->barrier, 1);

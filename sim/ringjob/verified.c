@@ -7,13 +7,14 @@
 
 #include "event.h"
 #include "gpu.h"
+#include "pattern.h"
 #include "rendezvous.h"
 
 // Element i of rank r is weight(r) * (1 + (i + salt) % PERIOD): whole numbers, so that any order of adding gives the
 // same float (1024 ranks stay far below 2^24).
 #define PERIOD 61u
 
-struct pattern {
+struct known {
   float *data;
   size_t count;
   uint64_t first;  // Index of data[0], salt included.
@@ -23,15 +24,7 @@ struct pattern {
   const struct comm *comm;
 };
 
-static float weight_of(int rank) { return (float)(rank % 16 + 1); }
-
-static float weight_of_all(const struct comm *comm) {
-  float sum = 0;
-  for (int r = 0; r < comm->nranks; r++) sum += weight_of(r);
-  return sum;
-}
-
-static void wrong(const struct pattern *p, size_t index, float want) {
+static void wrong(const struct known *p, size_t index, float want) {
   if (control_tainted()) return;
   event_emit("wrong_sum", ",\"comm\":\"%s\",\"func\":\"%s\",\"index\":%zu,\"count\":%zu,\"got\":%g,\"want\":%g", p->comm->name,
              func_name(p->func), index, p->count, (double)p->data[index], (double)want);
@@ -39,27 +32,23 @@ static void wrong(const struct pattern *p, size_t index, float want) {
       (double)p->data[index], (double)want);
 }
 
-static void run_pattern(void *argument) {
-  struct pattern *p = argument;
-  uint32_t phase = (uint32_t)(p->first % PERIOD);
-  for (size_t i = 0; i < p->count; i++) {
-    float value = p->weight * (float)(1 + phase);
-    if (!p->check) {
-      p->data[i] = value;
-    } else if (p->data[i] != value) {
-      wrong(p, i, value);
-      break;
-    }
-    if (++phase == PERIOD) phase = 0;
+static void run_known(void *argument) {
+  struct known *p = argument;
+  float want;
+  if (!p->check) {
+    pattern_fill(p->data, p->count, p->first, p->weight);
+    return;
   }
+  size_t at = pattern_check(p->data, p->count, p->first, p->weight, &want);
+  if (at < p->count) wrong(p, at, want);
 }
 
 static void enqueue(const struct buffers *b, enum func func, bool check, float *data, size_t count, uint64_t first,
                     float weight) {
   if (check && !b->check) return;
-  struct pattern *p = must_calloc(1, sizeof *p);
-  *p = (struct pattern){.data = data, .count = count, .first = first, .weight = weight, .check = check, .func = func, .comm = b->comm};
-  gpu_call(b->comm->gpu, run_pattern, p);
+  struct known *p = must_calloc(1, sizeof *p);
+  *p = (struct known){.data = data, .count = count, .first = first, .weight = weight, .check = check, .func = func, .comm = b->comm};
+  gpu_call(b->comm->gpu, run_known, p);
 }
 
 void buffers_init(struct buffers *b, struct comm *comm, size_t count) {
@@ -76,36 +65,36 @@ void buffers_free(struct buffers *b) {
 }
 
 void verified_all_reduce(struct buffers *b, size_t count, enum algo algo, uint64_t salt) {
-  enqueue(b, FUNC_ALLREDUCE, false, b->in, count, salt, weight_of(b->comm->rank));
+  enqueue(b, FUNC_ALLREDUCE, false, b->in, count, salt, pattern_weight(b->comm->rank));
   api_all_reduce(b->comm, b->in, b->out, count, algo);
-  enqueue(b, FUNC_ALLREDUCE, true, b->out, count, salt, weight_of_all(b->comm));
+  enqueue(b, FUNC_ALLREDUCE, true, b->out, count, salt, pattern_weight_of_all(b->comm->nranks));
 }
 
 void verified_all_gather(struct buffers *b, size_t count, uint64_t salt) {
-  enqueue(b, FUNC_ALLGATHER, false, b->in, count, salt, weight_of(b->comm->rank));
+  enqueue(b, FUNC_ALLGATHER, false, b->in, count, salt, pattern_weight(b->comm->rank));
   api_all_gather(b->comm, b->in, b->out, count);
   for (int r = 0; r < b->comm->nranks; r++) {
-    enqueue(b, FUNC_ALLGATHER, true, b->out + (size_t)r * count, count, salt, weight_of(r));
+    enqueue(b, FUNC_ALLGATHER, true, b->out + (size_t)r * count, count, salt, pattern_weight(r));
   }
 }
 
 void verified_reduce_scatter(struct buffers *b, size_t count, uint64_t salt) {
   size_t n = (size_t)b->comm->nranks;
-  enqueue(b, FUNC_REDUCESCATTER, false, b->in, count * n, salt, weight_of(b->comm->rank));
+  enqueue(b, FUNC_REDUCESCATTER, false, b->in, count * n, salt, pattern_weight(b->comm->rank));
   api_reduce_scatter(b->comm, b->in, b->out, count);
-  enqueue(b, FUNC_REDUCESCATTER, true, b->out, count, salt + (uint64_t)b->comm->rank * count, weight_of_all(b->comm));
+  enqueue(b, FUNC_REDUCESCATTER, true, b->out, count, salt + (uint64_t)b->comm->rank * count, pattern_weight_of_all(b->comm->nranks));
 }
 
 void verified_broadcast(struct buffers *b, size_t count, int root, uint64_t salt) {
-  enqueue(b, FUNC_BROADCAST, false, b->in, count, salt, weight_of(b->comm->rank));
+  enqueue(b, FUNC_BROADCAST, false, b->in, count, salt, pattern_weight(b->comm->rank));
   api_broadcast(b->comm, b->in, b->out, count, root);
-  enqueue(b, FUNC_BROADCAST, true, b->out, count, salt, weight_of(root));
+  enqueue(b, FUNC_BROADCAST, true, b->out, count, salt, pattern_weight(root));
 }
 
 void verified_fill_send(struct buffers *b, size_t count, uint64_t salt) {
-  enqueue(b, FUNC_SEND, false, b->in, count, salt, weight_of(b->comm->rank));
+  enqueue(b, FUNC_SEND, false, b->in, count, salt, pattern_weight(b->comm->rank));
 }
 
 void verified_check_recv(struct buffers *b, size_t count, int peer, uint64_t salt) {
-  enqueue(b, FUNC_RECV, true, b->out, count, salt, weight_of(peer));
+  enqueue(b, FUNC_RECV, true, b->out, count, salt, pattern_weight(peer));
 }

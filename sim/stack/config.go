@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"text/template"
+
+	"github.com/prometheus/common/model"
 )
 
 const (
@@ -82,6 +84,13 @@ func (s *Stack) writeConfig() error {
 	}
 	if err := os.WriteFile(filepath.Join(s.cfg.Dir, alertmanagerFile), []byte(config), 0o644); err != nil {
 		return fmt.Errorf("writing the configuration of Alertmanager: %w", err)
+	}
+	if s.cfg.Patience == 0 {
+		return nil
+	}
+	s.analyzerFile = filepath.Join(s.cfg.Dir, "analyzer.yml")
+	if err := os.WriteFile(s.analyzerFile, fmt.Appendf(nil, "analysis: {patience: {at_least: %s}}\n", model.Duration(s.cfg.Patience)), 0o644); err != nil {
+		return fmt.Errorf("writing the configuration of the analyzer: %w", err)
 	}
 	return nil
 }

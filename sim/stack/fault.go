@@ -10,15 +10,17 @@ import (
 	"github.com/culprit-project/culprit/analyzer/rca"
 )
 
-// Fault is a fault that ringjob can inject, and the answer that is right for it.
+// Fault is a fault that the training programs can inject, and the answer that is right for it.
 type Fault struct {
-	Name  string // ringjob's name, with its argument.
+	Name  string // The program's name, with its argument.
 	About string
 	// Classes and Causes that are right; empty Classes: nobody may be paged.
 	Classes []rca.Class
 	Causes  []rca.Cause
 	// Slow faults let the job go on: they show only against a baseline of some minutes' training.
 	Slow bool
+	// RealOnly faults need the program that runs the real NCCL library: ringjob does not know them.
+	RealOnly bool
 }
 
 // Pages says whether somebody must be paged.
@@ -30,14 +32,18 @@ func (f Fault) Named(v *rca.Verdict, rank int) bool {
 		slices.Contains(f.Classes, v.Class) && slices.Contains(f.Causes, v.Cause)
 }
 
-// kind gives ringjob's name of a fault without its argument.
+// Kind gives the fault's name without its argument.
+func (f Fault) Kind() string { return kind(f.Name) }
+
 func kind(name string) string {
 	k, _, _ := strings.Cut(name, "=")
 	return k
 }
 
 // StartsAtOnce says whether the fault lies before the first operation, so that nothing can train before it.
-func (f Fault) StartsAtOnce() bool { return kind(f.Name) == "first-step" }
+func (f Fault) StartsAtOnce() bool {
+	return slices.Contains([]string{"first-step", "init-hang", "split-hang"}, f.Kind())
+}
 
 // InjectedBySignal says whether Inject starts the fault.
 func (f Fault) InjectedBySignal() bool { return !f.StartsAtOnce() && f.Name != "none" }
@@ -67,8 +73,9 @@ var Faults = []Fault{
 		Classes: []rca.Class{rca.NotEntered}, Causes: []rca.Cause{rca.CauseNotCalled},
 	},
 	{
+		// A GPU that freezes between two operations is one on which the next kernel does not start.
 		Name: "gpu-freeze", About: "the GPU stops producing and consuming inside an operation",
-		Classes: []rca.Class{rca.Fault}, Causes: []rca.Cause{rca.CauseGPU},
+		Classes: []rca.Class{rca.Fault, rca.NotEntered}, Causes: []rca.Cause{rca.CauseGPU, rca.CauseKernelNotRunning},
 	},
 	{
 		Name: "other-op", About: "the rank calls another operation than its peers",
@@ -81,6 +88,23 @@ var Faults = []Fault{
 	{
 		Name: "kill", About: "the process is killed (SIGKILL)",
 		Classes: []rca.Class{rca.Fault, rca.NotEntered}, Causes: []rca.Cause{rca.CauseProcessGone},
+	},
+	{
+		// Where no source reports kernels, one that does not start is a GPU that neither produces nor consumes.
+		Name: "kernel-stall", About: "an operation is enqueued and its kernel does not start",
+		Classes: []rca.Class{rca.NotEntered, rca.Fault}, Causes: []rca.Cause{rca.CauseKernelNotRunning, rca.CauseGPU},
+	},
+	{
+		Name: "broadcast-not-entered", About: "the rank does not call a Broadcast that its peers wait in",
+		Classes: []rca.Class{rca.NotEntered}, Causes: []rca.Cause{rca.CauseNotCalled}, RealOnly: true,
+	},
+	{
+		Name: "init-hang", About: "the rank does not come to the first communicator",
+		Classes: []rca.Class{rca.NotEntered}, Causes: []rca.Cause{rca.CauseNotCalled}, RealOnly: true,
+	},
+	{
+		Name: "split-hang", About: "the rank does not come to a split of a communicator",
+		Classes: []rca.Class{rca.NotEntered}, Causes: []rca.Cause{rca.CauseNotCalled}, RealOnly: true,
 	},
 	{
 		Name: "gpu-slow=3", About: "the GPU computes three times slower",

@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"strconv"
 	"sync"
@@ -16,11 +17,11 @@ import (
 	"time"
 )
 
-// JobConfig describes one training job of ringjob processes.
+// JobConfig describes one training job.
 type JobConfig struct {
 	ID    string
 	Ranks int
-	// Layout is ringjob's, such as "dp2,pp2,tp2".
+	// Layout of the parallelism, such as "dp2,pp2,tp2".
 	Layout string
 	// Fault and Rank arm a fault; Inject starts it. An empty Fault or "none" arms nothing.
 	Fault string
@@ -29,10 +30,14 @@ type JobConfig struct {
 	FaultAtStep int
 	// Args are further flags of every rank.
 	Args []string
+	// RanksPerProcess is how many GPUs a process drives; 0: one.
+	RanksPerProcess int
 	// ABI forces the version of the profiler interface; 0 takes the newest.
 	ABI int
 	// Launcher is a program with ringjob's command line and events to run instead of it.
 	Launcher string
+	// Env is added to the environment of the ranks; nil: PluginEnv.
+	Env []string
 }
 
 // event is one line that ringjob's launcher prints.
@@ -56,6 +61,16 @@ type Job struct {
 	steps   int         // Finished.
 }
 
+// PluginEnv is the environment in which NCCL loads the profiler plugin. It is named by its file alone: some versions of NCCL
+// refuse a path.
+func (s *Stack) PluginEnv() []string {
+	path := s.cfg.BinDir
+	if more := os.Getenv("LD_LIBRARY_PATH"); more != "" {
+		path += string(filepath.ListSeparator) + more
+	}
+	return []string{"NCCL_PROFILER_PLUGIN=libnccl-profiler-culprit.so", "LD_LIBRARY_PATH=" + path}
+}
+
 // StartJob launches a job's ranks, spread evenly over the stack's hosts.
 func (s *Stack) StartJob(ctx context.Context, cfg JobConfig) (*Job, error) {
 	if err := ctx.Err(); err != nil {
@@ -68,6 +83,7 @@ func (s *Stack) StartJob(ctx context.Context, cfg JobConfig) (*Job, error) {
 		"--hosts=" + strconv.Itoa(len(s.hosts)),
 		"--dir=" + s.traceRoot,
 		"--job=" + cfg.ID,
+		"--ranks-per-process=" + strconv.Itoa(max(1, cfg.RanksPerProcess)),
 		"--",
 		"--layout=" + cfg.Layout,
 		"--steps=0",
@@ -90,7 +106,10 @@ func (s *Stack) StartJob(ctx context.Context, cfg JobConfig) (*Job, error) {
 		}
 	}
 	read, write := io.Pipe()
-	env := []string{"NCCL_PROFILER_PLUGIN=" + filepath.Join(s.cfg.BinDir, "libnccl-profiler-culprit.so")}
+	env := cfg.Env
+	if env == nil {
+		env = s.PluginEnv()
+	}
 	proc, err := startProcess(s.cfg.Dir, "job-"+cfg.ID, env, write, launcher, args...)
 	if err != nil {
 		return nil, err
@@ -187,6 +206,12 @@ func (j *Job) WaitFault(ctx context.Context) (time.Time, error) {
 	})
 	return at, err
 }
+
+// Log is the file of what the job's processes said on stderr.
+func (j *Job) Log() string { return j.proc.log }
+
+// Done is closed when the job has ended.
+func (j *Job) Done() <-chan struct{} { return j.proc.done }
 
 // Stop ends the job: orderly where the ranks still can, killed where not.
 func (j *Job) Stop() { j.proc.stop() }

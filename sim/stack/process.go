@@ -78,6 +78,16 @@ func (p *process) stop() {
 	_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
 }
 
+// ended says how the process ended, and its last words, when it has.
+func (p *process) ended() (string, bool) {
+	select {
+	case <-p.done:
+		return fmt.Sprintf("%s ended: %v\n%s", p.name, p.cmd.ProcessState, p.tail()), true
+	default:
+		return "", false
+	}
+}
+
 // tail gives the end of the process's log, for errors.
 func (p *process) tail() string {
 	b, err := os.ReadFile(p.log)

@@ -7,12 +7,14 @@
 package stack
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 )
@@ -24,10 +26,14 @@ type Config struct {
 	ToolsDir string // prometheus, alertmanager.
 	Dir      string // Scratch: configuration, logs, data; removed by nobody but the caller.
 	Hosts    int
+	// GPUs is how many GPUs of each host are played to its exporter; 0: the exporter finds no NVML.
+	GPUs int
 	// Rules are the rule files, as a glob; empty: those of the repository.
 	Rules string
 	// Analyzer is the analyzer's configuration file; empty: none.
 	Analyzer string
+	// Patience is the analyzer's analysis.patience.at_least; 0: its default. It needs Analyzer empty.
+	Patience time.Duration
 	// Discovery are URLs of Prometheus's HTTP service discovery that tell of further exporters, such as simulated ones.
 	Discovery []string
 	// Interval is Prometheus's scrape and evaluation interval.
@@ -48,6 +54,8 @@ type Stack struct {
 	traceRoot string
 	hosts     []host
 	pager     *pager
+
+	analyzerFile string // Written for Config.Patience; empty: none.
 
 	prometheusAddr, alertmanagerAddr, analyzerAddr string
 	prometheus, alertmanager, analyzer             *process
@@ -91,10 +99,13 @@ func Start(ctx context.Context, cfg Config) (_ *Stack, err error) {
 }
 
 func (s *Stack) startExporters() error {
+	env, err := s.playGPUs()
+	if err != nil {
+		return err
+	}
 	for i := range s.hosts {
 		h := &s.hosts[i]
-		var err error
-		h.proc, err = startProcess(s.cfg.Dir, "exporter-"+h.name, nil, nil, filepath.Join(s.cfg.BinDir, "culprit-exporter"),
+		h.proc, err = startProcess(s.cfg.Dir, "exporter-"+h.name, env[i], nil, filepath.Join(s.cfg.BinDir, "culprit-exporter"),
 			"--web.listen-address="+h.addr,
 			"--trace.dir="+h.traces,
 			"--host-name="+h.name,
@@ -132,7 +143,7 @@ func (s *Stack) startAnalyzer() (err error) {
 		"--web.listen-address="+s.analyzerAddr,
 		"--prometheus.url=http://"+s.prometheusAddr,
 		"--alertmanager.url=http://"+s.alertmanagerAddr,
-		"--config.file="+s.cfg.Analyzer,
+		"--config.file="+cmp.Or(s.cfg.Analyzer, s.analyzerFile),
 	)
 	return err
 }
@@ -165,19 +176,22 @@ func (s *Stack) Close() {
 		wg.Go(j.Stop)
 	}
 	wg.Wait()
-	procs := []*process{s.analyzer, s.prometheus, s.alertmanager}
-	for _, h := range s.hosts {
-		procs = append(procs, h.proc)
-	}
-	for _, p := range procs {
-		if p != nil {
-			wg.Go(func() { p.stop() })
-		}
+	for _, p := range s.processes() {
+		wg.Go(p.stop)
 	}
 	wg.Wait()
 	if s.pager != nil {
 		s.pager.stop()
 	}
+}
+
+// processes gives all that have been started.
+func (s *Stack) processes() []*process {
+	procs := []*process{s.analyzer, s.prometheus, s.alertmanager}
+	for _, h := range s.hosts {
+		procs = append(procs, h.proc)
+	}
+	return slices.DeleteFunc(procs, func(p *process) bool { return p == nil })
 }
 
 // PrometheusURL, AlertmanagerURL and AnalyzerURL are where one can look.
@@ -219,6 +233,17 @@ func (s *Stack) WaitPage(ctx context.Context, jobID string) (Page, error) {
 		return Page{}, fmt.Errorf("waiting for a page of job %s: %w", jobID, err)
 	}
 	return page, nil
+}
+
+// Ended gives the name, the end and the last log lines of each process that should run and does not.
+func (s *Stack) Ended() []string {
+	var ended []string
+	for _, p := range s.processes() {
+		if end, ok := p.ended(); ok {
+			ended = append(ended, end)
+		}
+	}
+	return ended
 }
 
 // PIDs gives the numbers of the services' processes by name.

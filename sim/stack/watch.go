@@ -15,16 +15,31 @@ import (
 	"github.com/culprit-project/culprit/analyzer/rca"
 )
 
-// Trigger is an alert of the rules, as Alertmanager holds it.
-type Trigger struct {
-	Labels   map[string]string `json:"labels"`
-	StartsAt time.Time         `json:"startsAt"`
+// Alert is an alert as Alertmanager holds it.
+type Alert struct {
+	Labels      map[string]string `json:"labels"`
+	Annotations map[string]string `json:"annotations"`
+	StartsAt    time.Time         `json:"startsAt"`
 }
 
 // Triggers gives the trigger alerts of a job that Alertmanager holds now.
-func (s *Stack) Triggers(ctx context.Context, jobID string) ([]Trigger, error) {
-	query := url.Values{"filter": {`culprit="trigger"`, `job_id="` + jobID + `"`}}
-	var out []Trigger
+func (s *Stack) Triggers(ctx context.Context, jobID string) ([]Alert, error) {
+	return s.alerts(ctx, "trigger", jobID)
+}
+
+// Warnings gives the alerts of verdicts on a job that do not page yet.
+func (s *Stack) Warnings(ctx context.Context, jobID string) ([]Alert, error) {
+	return s.alerts(ctx, "suspect", jobID)
+}
+
+// Verdicts gives the alerts of verdicts on a job that page, also those that Alertmanager still holds back.
+func (s *Stack) Verdicts(ctx context.Context, jobID string) ([]Alert, error) {
+	return s.alerts(ctx, "verdict", jobID)
+}
+
+func (s *Stack) alerts(ctx context.Context, kind, jobID string) ([]Alert, error) {
+	query := url.Values{"filter": {`culprit="` + kind + `"`, `job_id="` + jobID + `"`}}
+	var out []Alert
 	err := getJSON(ctx, s.AlertmanagerURL()+"/api/v2/alerts?"+query.Encode(), &out)
 	return out, err
 }
@@ -105,6 +120,7 @@ func (s *Stack) Analyze(ctx context.Context, jobID string) (Incident, error) {
 	if err != nil {
 		return Incident{}, fmt.Errorf("asking for an analysis: %w", err)
 	}
+	req.Header.Set("Content-Type", "application/json")
 	var incident Incident
 	return incident, doJSON(req, &incident)
 }

@@ -265,9 +265,12 @@ func TestKill(t *testing.T) {
 	if e.Rank != faultRank || e.Signal != int(syscall.SIGKILL) {
 		t.Errorf("exit %+v", e)
 	}
+	// The dead rank may have passed on the last data that rank 0 needs, and not the last that rank 2 needs: rank 0 then waits in
+	// the next operation.
 	awaitRecords(t, j, "peers that wait for the dead rank", func(r []*record) error {
-		if colls(r[0]) != colls(r[2]) || openSteps(r[2], false)[recvWait] == 0 {
-			return fmt.Errorf("rank 2: receive %v", openSteps(r[2], false))
+		ahead := colls(r[0]) - colls(r[2])
+		if ahead < 0 || ahead > 1 || openSteps(r[2], false)[recvWait] == 0 {
+			return fmt.Errorf("rank 0 is %d operations ahead; rank 2: receive %v", ahead, openSteps(r[2], false))
 		}
 		return nil
 	})

@@ -67,7 +67,7 @@ func TestTraining(t *testing.T) {
 // TestBadFlags: nonsense is refused, and nobody waits for anybody.
 func TestBadFlags(t *testing.T) {
 	for _, flags := range []string{
-		"--layout dp3", "--bytes x", "--fault gpu-freeze", "--fault nonsense:rank=0", "--abi 3", "--step-bytes 100", "stray",
+		"--layout dp3", "--bytes x", "--fault gpu-freeze", "--fault nonsense:rank=0", "--abi 2", "--abi 8", "--step-bytes 100", "stray",
 		"--fault link-slow=2:rank=0", "--fault-rank 1", "--fault stop:rank=0:when=1",
 	} {
 		t.Run(flags, func(t *testing.T) {

@@ -1,18 +1,19 @@
 // Copyright 2026 The Culprit Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package harm makes evidence worse than it should be: hosts that do not answer, lost records, sampled events, wrong clocks,
-// and hosts that lie. What a harm does is drawn by the name of the run, so that it is the same every time.
+// Package harm makes what nodes tell worse than it should be: hosts that do not answer, lost records, wrong clocks, and hosts
+// that lie. What a harm does is drawn by the name of the run, so that it is the same every time.
 package harm
 
 import (
+	"encoding/binary"
 	"hash/fnv"
 	"math/rand/v2"
 	"slices"
 	"time"
 
-	"github.com/culprit-project/culprit/analyzer/rca"
 	"github.com/culprit-project/culprit/trace"
+	"github.com/culprit-project/culprit/trace/nodeapi"
 )
 
 // Harm is a way in which evidence is worse than it should be.
@@ -21,17 +22,17 @@ type Harm struct {
 	What string
 	// alone: it also means something in a job on one host.
 	alone bool
-	draw  func(rng *rand.Rand, ev *rca.Evidence) Spoiler
+	draw  func(rng *rand.Rand, hosts []string) Spoiler
 }
 
-// Spoiler does one harm to the evidence of one run, the same on every call.
+// Spoiler does one harm to what the nodes of one run tell, the same on every call. Whatever is nil does nothing.
 type Spoiler struct {
-	// States spoils what the nodes say of now; nil: nothing.
-	States func(ev *rca.Evidence)
-	// History spoils finished work: what of the timeline comes from an index on.
-	History func(ev *rca.Evidence, from int)
-	// Record spoils one finished operation as its node has it, before it is fetched; nil: nothing.
-	Record func(c *trace.Completion)
+	Silent []string // Hosts that do not answer the analyzer,
+	Unseen bool     // nor Prometheus, ever.
+	// State spoils a node's answer in place.
+	State func(st *nodeapi.State)
+	// Record spoils a finished operation of a host's history; false: it is lost.
+	Record func(host string, c *trace.Completion) bool
 	Liar   string // The host that lies.
 }
 
@@ -47,7 +48,6 @@ func Names() []string {
 var all = []Harm{
 	{"silent-20", "a fifth of the hosts, at least one, does not answer", false, drawSilent},
 	{"records-10", "a tenth of the operations, flows and finished operations is lost and counted as lost", true, drawLost},
-	{"sampled", "the shim is asked for less: no proxy steps, no kernel events, or neither", true, drawMasked},
 	{"drift", "the hosts' clocks differ by up to 50 ms and drift by up to 100 ppm", false, drawDrift},
 	{"clock", "one host's clock is wrong by seconds to a day, and with every second one the ages that it tells", false, drawClock},
 	{"liar", "one host reports what contradicts the others: counters, flows, process states, hardware errors or durations", false, drawLiar},
@@ -62,167 +62,76 @@ func Named(name string) *Harm {
 	return &all[i]
 }
 
-// On draws what a harm does to a run, by the run's name; ok is false where it would mean nothing.
-func (h *Harm) On(run string, ev *rca.Evidence) (s Spoiler, ok bool) {
-	if !h.alone && len(hostsOf(ev)) < 2 {
+// On draws what a harm does to a run on some hosts, by the run's name; ok is false where it would mean nothing.
+func (h *Harm) On(run string, hosts []string) (s Spoiler, ok bool) {
+	if !h.alone && len(hosts) < 2 {
 		return Spoiler{}, false
 	}
 	seed := fnv.New64a()
 	seed.Write([]byte(run + "/" + h.name))
-	return h.draw(rand.New(rand.NewPCG(seed.Sum64(), 1)), ev), true //nolint:gosec // Not for secrets.
+	return h.draw(rand.New(rand.NewPCG(seed.Sum64(), 1)), slices.Clone(hosts)), true //nolint:gosec // Not for secrets.
 }
 
-// hostsOf gives the hosts of the evidence's ranks.
-func hostsOf(ev *rca.Evidence) []string {
-	var out []string
-	for i := range ev.Ranks {
-		out = append(out, ev.Ranks[i].Host)
-	}
-	slices.Sort(out)
-	return slices.Compact(out)
-}
-
-// Copy is evidence that can be spoiled: nothing in it that a harm changes is shared. The timeline is left out.
-func Copy(ev *rca.Evidence) rca.Evidence {
-	out := *ev
-	out.Facts, out.Missing, out.Timeline = slices.Clone(ev.Facts), slices.Clone(ev.Missing), nil
-	out.Ranks = slices.Clone(ev.Ranks)
-	for i := range out.Ranks {
-		r := &out.Ranks[i]
-		r.Memberships = slices.Clone(r.Memberships)
-		for j := range r.Memberships {
-			m := &r.Memberships[j]
-			m.InFlight, m.Recent = slices.Clone(m.InFlight), slices.Clone(m.Recent)
-			for k := range m.InFlight {
-				m.InFlight[k].Flows = slices.Clone(m.InFlight[k].Flows)
-			}
-		}
-	}
-	return out
-}
-
-// ops calls f for every operation in flight of the ranks that are meant.
-func ops(ev *rca.Evidence, meant func(*rca.Rank) bool, f func(*rca.Op)) {
-	for i := range ev.Ranks {
-		r := &ev.Ranks[i]
-		if !meant(r) {
-			continue
-		}
-		for j := range r.Memberships {
-			for k := range r.Memberships[j].InFlight {
-				f(&r.Memberships[j].InFlight[k])
-			}
-		}
-	}
-}
-
-func onHostNamed(host string) func(*rca.Rank) bool {
-	return func(r *rca.Rank) bool { return r.Host == host }
-}
-
-// drawSilent silences hosts: their exporters have been down for an hour, or answer Prometheus and not the analyzer. Prometheus
-// still knows who was in which communicator.
-func drawSilent(rng *rand.Rand, ev *rca.Evidence) Spoiler {
-	hosts := hostsOf(ev)
+// drawSilent silences hosts: their exporters have been down from the start, or answer Prometheus and not the analyzer.
+func drawSilent(rng *rand.Rand, hosts []string) Spoiler {
 	rng.Shuffle(len(hosts), func(i, j int) { hosts[i], hosts[j] = hosts[j], hosts[i] })
-	silent := hosts[:max(1, (len(hosts)+2)/5)]
-	slices.Sort(silent)
-	gone := map[int]bool{}
-	heard := time.Hour
-	if rng.IntN(2) == 0 {
-		const scrape = 5 * time.Second
-		heard = 1 + time.Duration(rng.Int64N(int64(scrape)))
-	}
-	return Spoiler{
-		States: func(ev *rca.Evidence) {
-			for _, h := range silent {
-				m := rca.Missing{What: "exporter", Name: h, Why: "no answer", Heard: heard}
-				for i := range ev.Ranks {
-					if r := &ev.Ranks[i]; r.Host == h {
-						m.Ranks = append(m.Ranks, r.ID)
-						gone[r.ID] = true
-					}
-				}
-				ev.Missing = append(ev.Missing, m)
-			}
-			isSilent := func(host string) bool { return slices.Contains(silent, host) }
-			ev.Ranks = slices.DeleteFunc(ev.Ranks, func(r rca.Rank) bool { return isSilent(r.Host) })
-			ev.Facts = slices.DeleteFunc(ev.Facts, func(f rca.Fact) bool { return isSilent(f.Host) })
-		},
-		History: func(ev *rca.Evidence, from int) {
-			kept := slices.DeleteFunc(ev.Timeline[from:], func(s rca.Segment) bool { return gone[s.Rank] })
-			ev.Timeline = ev.Timeline[:from+len(kept)]
-		},
-	}
+	return Spoiler{Silent: hosts[:max(1, (len(hosts)+2)/5)], Unseen: rng.IntN(2) == 0}
 }
 
 // drawLost loses a tenth of the records, each by itself.
-func drawLost(rng *rand.Rand, _ *rca.Evidence) Spoiler {
+func drawLost(rng *rand.Rand, _ []string) Spoiler {
 	const one = 10
-	lost := func(r *rca.Rank) bool {
-		if rng.IntN(one) > 0 {
-			return false
+	salt := rng.Uint64()
+	lost := func(what ...uint64) bool {
+		h := fnv.New64a()
+		for _, w := range append(what, salt) {
+			var b [8]byte
+			binary.LittleEndian.PutUint64(b[:], w)
+			h.Write(b[:])
 		}
-		r.Lost++
-		return true
+		return h.Sum64()%one == 0
 	}
+	completion := func(c *trace.Completion) bool { return lost(1, uint64(c.CommID), uint64(c.Rank), c.Number) } //nolint:gosec // A hash.
 	return Spoiler{
-		States: func(ev *rca.Evidence) {
-			for i := range ev.Ranks {
-				r := &ev.Ranks[i]
-				for j := range r.Memberships {
-					m := &r.Memberships[j]
-					m.InFlight = slices.DeleteFunc(m.InFlight, func(rca.Op) bool { return lost(r) })
-					for k := range m.InFlight {
-						m.InFlight[k].Flows = slices.DeleteFunc(m.InFlight[k].Flows, func(rca.Flow) bool { return lost(r) })
-					}
-				}
+		State: func(st *nodeapi.State) {
+			for i := range st.Processes {
+				p := &st.Processes[i]
+				rank := uint64(p.Rank) //nolint:gosec // A hash.
+				ops, flows := len(p.Ops), len(p.Flows)
+				p.Ops = slices.DeleteFunc(p.Ops, func(o trace.Op) bool { return lost(2, rank, uint64(o.CommIndex), o.Number) })
+				p.Flows = slices.DeleteFunc(p.Flows, func(f trace.Flow) bool { return lost(3, rank, uint64(f.Index), f.OpNumber) })
+				p.Completions = slices.DeleteFunc(p.Completions, func(c trace.Completion) bool { return completion(&c) })
+				p.Status.DroppedOps += uint64(1 + ops - len(p.Ops))   // One at least: of the history that is lost.
+				p.Status.DroppedFlows += uint64(flows - len(p.Flows)) //nolint:gosec // Not negative.
 			}
 		},
-		History: func(ev *rca.Evidence, from int) {
-			at := make(map[int]int, len(ev.Ranks))
-			for i := range ev.Ranks {
-				at[ev.Ranks[i].ID] = i
-			}
-			kept := slices.DeleteFunc(ev.Timeline[from:], func(s rca.Segment) bool {
-				i, seen := at[s.Rank]
-				return seen && lost(&ev.Ranks[i])
-			})
-			ev.Timeline = ev.Timeline[:from+len(kept)]
-		},
+		Record: func(_ string, c *trace.Completion) bool { return !completion(c) },
 	}
 }
 
 // drawDrift gives each host a clock of its own.
-func drawDrift(rng *rand.Rand, ev *rca.Evidence) Spoiler {
+func drawDrift(rng *rand.Rand, hosts []string) Spoiler {
 	const off, ppm = 50 * time.Millisecond, 100
 	clocks := map[string]wrongClock{}
-	for _, h := range hostsOf(ev) {
+	for _, h := range hosts {
 		clocks[h] = wrongClock{off: int64((2*rng.Float64() - 1) * float64(off)), drift: (2*rng.Float64() - 1) * ppm / 1e6}
 	}
-	return Spoiler{States: func(*rca.Evidence) {}, History: turned(clocks, ev)}
+	return Spoiler{Record: turned(clocks)}
 }
 
 // drawClock makes one host's clock wrong, and in half of the runs the ages that it tells.
-func drawClock(rng *rand.Rand, ev *rca.Evidence) Spoiler {
-	hosts := hostsOf(ev)
+func drawClock(rng *rand.Rand, hosts []string) Spoiler {
 	host := hosts[rng.IntN(len(hosts))]
 	wrong := []time.Duration{-24 * time.Hour, -7 * time.Second, 3 * time.Second, 24 * time.Hour}[rng.IntN(4)]
-	ages := rng.IntN(2) == 0
-	return Spoiler{
-		States: func(ev *rca.Evidence) {
-			if !ages {
-				return
+	s := Spoiler{Record: turned(map[string]wrongClock{host: {off: int64(wrong)}})}
+	if rng.IntN(2) == 0 {
+		s.State = func(st *nodeapi.State) {
+			if st.Node == host {
+				st.NowNS = shift(st.NowNS, int64(wrong))
 			}
-			ops(ev, onHostNamed(host), func(o *rca.Op) {
-				o.Age, o.Stuck = max(0, o.Age+wrong), max(0, o.Stuck+wrong)
-				for f := range o.Flows {
-					o.Flows[f].Stuck = max(0, o.Flows[f].Stuck+wrong)
-				}
-			})
-		},
-		History: turned(map[string]wrongClock{host: {off: int64(wrong)}}, ev),
+		}
 	}
+	return s
 }
 
 // wrongClock is ahead by off nanoseconds, and by a share of the time that passes.
@@ -231,21 +140,29 @@ type wrongClock struct {
 	drift float64
 }
 
+// shift moves a time stamp; one that was never set stays so.
+func shift(ns uint64, by int64) uint64 {
+	if ns == 0 {
+		return 0
+	}
+	return uint64(max(1, int64(ns)+by)) //nolint:gosec // Monotonic clocks fit.
+}
+
 // turned gives a spoiler of histories that moves every time to its host's clock.
-func turned(clocks map[string]wrongClock, ev *rca.Evidence) func(*rca.Evidence, int) {
-	hosts := make(map[int]string, len(ev.Ranks))
-	for i := range ev.Ranks {
-		hosts[ev.Ranks[i].ID] = ev.Ranks[i].Host
-	}
-	return func(ev *rca.Evidence, from int) {
-		for i := from; i < len(ev.Timeline); i++ {
-			s := &ev.Timeline[i]
-			c := clocks[hosts[s.Rank]]
-			turn := func(t int64) int64 { return t + c.off + int64(c.drift*float64(t)) }
-			if s.Entered != 0 {
-				s.Entered = turn(s.Entered)
-			}
-			s.Start, s.End = turn(s.Start), turn(s.End)
+func turned(clocks map[string]wrongClock) func(string, *trace.Completion) bool {
+	return func(host string, c *trace.Completion) bool {
+		k, wrong := clocks[host]
+		if !wrong {
+			return true
 		}
+		for _, ns := range stamps(c) {
+			*ns = shift(*ns, k.off+int64(k.drift*float64(*ns)))
+		}
+		return true
 	}
+}
+
+// stamps are all times of a finished operation.
+func stamps(c *trace.Completion) []*uint64 {
+	return []*uint64{&c.CalledNS, &c.EnqueuedNS, &c.EnteredNS, &c.LeftNS, &c.GPUReadyNS, &c.Send.FirstStepNS, &c.Send.LastStepNS, &c.Recv.FirstStepNS, &c.Recv.LastStepNS}
 }

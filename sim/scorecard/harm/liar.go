@@ -7,39 +7,37 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/culprit-project/culprit/analyzer/rca"
+	"github.com/culprit-project/culprit/trace"
+	"github.com/culprit-project/culprit/trace/nodeapi"
 )
 
 // drawLiar lets one host report what is not so, of one kind at a time.
-func drawLiar(rng *rand.Rand, ev *rca.Evidence) Spoiler {
-	hosts := hostsOf(ev)
+func drawLiar(rng *rand.Rand, hosts []string) Spoiler {
 	host := hosts[rng.IntN(len(hosts))]
-	lies := []func(rng *rand.Rand, host string) Spoiler{lieCounters, lieFlows, lieState, lieErrors, lieDurations}
-	s := lies[rng.IntN(len(lies))](rng, host)
-	s.Liar = host
-	if s.States == nil {
-		s.States = func(*rca.Evidence) {}
-	}
-	if s.History == nil {
-		s.History = func(*rca.Evidence, int) {}
+	lies := []func(rng *rand.Rand) Spoiler{lieCounters, lieFlows, lieState, lieErrors, lieDurations}
+	lie := lies[rng.IntN(len(lies))](rng)
+	s := Spoiler{Liar: host, State: func(st *nodeapi.State) {
+		if st.Node == host {
+			lie.State(st)
+		}
+	}}
+	if lie.Record != nil {
+		s.Record = func(of string, c *trace.Completion) bool { return of != host || lie.Record(of, c) }
 	}
 	return s
 }
 
 // lieCounters: operations that never were are counted as called, or as completed.
-func lieCounters(rng *rand.Rand, host string) Spoiler {
-	called, completed := int64(1+rng.IntN(1000)), rng.IntN(2) == 0
-	return Spoiler{States: func(ev *rca.Evidence) {
-		for i := range ev.Ranks {
-			if ev.Ranks[i].Host != host {
-				continue
-			}
-			for j := range ev.Ranks[i].Memberships {
-				m := &ev.Ranks[i].Memberships[j]
-				m.Called += called
-				m.Started += called
+func lieCounters(rng *rand.Rand) Spoiler {
+	called, completed := uint64(1+rng.IntN(1000)), rng.IntN(2) == 0 //nolint:gosec // Small.
+	return Spoiler{State: func(st *nodeapi.State) {
+		for i := range st.Processes {
+			for j := range st.Processes[i].Comms {
+				c := &st.Processes[i].Comms[j]
+				c.OpsCalled += called
+				c.OpsStarted += called
 				if completed {
-					m.Completed = m.Called
+					c.OpsCompleted = c.OpsCalled
 				}
 			}
 		}
@@ -47,81 +45,70 @@ func lieCounters(rng *rand.Rand, host string) Spoiler {
 }
 
 // lieFlows: all is sent and received.
-func lieFlows(_ *rand.Rand, host string) Spoiler {
-	return Spoiler{States: func(ev *rca.Evidence) {
-		ops(ev, onHostNamed(host), func(o *rca.Op) {
-			for f := range o.Flows {
-				fl := &o.Flows[f]
-				fl.Posted, fl.Ready, fl.Transmitted, fl.Done = fl.Total, fl.Total, fl.Total, fl.Total
+func lieFlows(*rand.Rand) Spoiler {
+	return Spoiler{State: func(st *nodeapi.State) {
+		for i := range st.Processes {
+			for j := range st.Processes[i].Flows {
+				f := &st.Processes[i].Flows[j]
+				f.Posted, f.Ready, f.Transmitted, f.Done = f.StepsTotal, f.StepsTotal, f.StepsTotal, f.StepsTotal
 			}
-		})
+		}
 	}}
 }
 
-// lieState: one process is said to be stopped, or to be gone.
-func lieState(rng *rand.Rand, host string) Spoiler {
+// lieState: one process is said to be stopped, gone, or waiting for its disk.
+func lieState(rng *rand.Rand) Spoiler {
 	nth := rng.IntN(8)
-	state := []rca.ProcessState{rca.ProcessStopped, rca.ProcessGone, rca.ProcessDisk}[rng.IntN(3)]
-	return Spoiler{States: func(ev *rca.Evidence) {
-		var there []*rca.Rank
-		for i := range ev.Ranks {
-			if ev.Ranks[i].Host == host {
-				there = append(there, &ev.Ranks[i])
-			}
-		}
-		if len(there) > 0 {
-			there[nth%len(there)].State = state
+	state := []nodeapi.ProcessState{nodeapi.ProcessStopped, nodeapi.ProcessGone, nodeapi.ProcessDisk}[rng.IntN(3)]
+	return Spoiler{State: func(st *nodeapi.State) {
+		if n := len(st.Processes); n > 0 && st.Processes[nth%n].Kernel != nil {
+			st.Processes[nth%n].Kernel.State = state
 		}
 	}}
 }
 
 // lieErrors: hardware that works is said to be broken.
-func lieErrors(_ *rand.Rand, host string) Spoiler {
-	return Spoiler{States: func(ev *rca.Evidence) {
-		for i := range ev.Ranks {
-			r := &ev.Ranks[i]
-			if r.Host != host {
-				continue
-			}
-			ev.Facts = append(ev.Facts,
-				rca.Fact{Host: host, Rank: r.ID, Component: "gpu", Device: r.GPU, Kind: "xid", Value: 79, Text: "a lie"},
-				rca.Fact{Host: host, Rank: r.ID, Component: "gpu", Device: r.GPU, Kind: "clock_throttled", Value: 600, Expected: 1980, Text: "a lie"},
-				rca.Fact{Host: host, Rank: r.ID, Component: "pcie", Device: r.GPU, Kind: "link_width_reduced", Value: 4, Expected: 16, Text: "a lie"},
+func lieErrors(*rand.Rand) Spoiler {
+	return Spoiler{State: func(st *nodeapi.State) {
+		for i := range st.Processes {
+			p := &st.Processes[i]
+			st.Facts = append(st.Facts,
+				nodeapi.Fact{Rank: p.Rank, Component: "gpu", Device: p.GPU, Kind: "xid", Value: 79, Text: "a lie"},
+				nodeapi.Fact{Rank: p.Rank, Component: "gpu", Device: p.GPU, Kind: "clock_throttled", Value: 600, Expected: 1980, Text: "a lie"},
+				nodeapi.Fact{Rank: p.Rank, Component: "pcie", Device: p.GPU, Kind: "link_width_reduced", Value: 4, Expected: 16, Text: "a lie"},
 			)
 		}
 	}}
 }
 
 // lieDurations: everything is said to have begun much earlier than it did, or to have ended in no time.
-func lieDurations(rng *rand.Rand, host string) Spoiler {
+func lieDurations(rng *rand.Rand) Spoiler {
 	longer := rng.IntN(2) == 0
-	meant := map[int]bool{}
 	return Spoiler{
-		States: func(ev *rca.Evidence) {
-			for i := range ev.Ranks {
-				meant[ev.Ranks[i].ID] = ev.Ranks[i].Host == host
-			}
-			ops(ev, onHostNamed(host), func(o *rca.Op) {
-				if longer {
-					o.Age, o.Stuck = o.Age+time.Hour, o.Stuck+time.Hour
-				} else {
-					o.Age, o.Stuck = 0, 0
+		State: func(st *nodeapi.State) {
+			for i := range st.Processes {
+				for j := range st.Processes[i].Ops {
+					o := &st.Processes[i].Ops[j]
+					for _, ns := range []*uint64{&o.CalledNS, &o.EnqueuedNS, &o.EnteredNS, &o.FirstStepNS, &o.LastProgressNS} {
+						if longer {
+							*ns = shift(*ns, -int64(time.Hour))
+						} else if *ns != 0 {
+							*ns = st.NowNS
+						}
+					}
 				}
-			})
+			}
 		},
-		History: func(ev *rca.Evidence, from int) {
-			for i := from; i < len(ev.Timeline); i++ {
-				s := &ev.Timeline[i]
-				if !meant[s.Rank] {
-					continue
-				}
-				if longer {
-					s.Start -= 2 * (s.End - s.Start)
-				} else {
-					s.End = s.Start + (s.End-s.Start)/100
-				}
-				s.Entered = min(s.Entered, s.End)
+		Record: func(_ string, c *trace.Completion) bool {
+			start := c.EnqueuedNS
+			if longer {
+				c.CalledNS = shift(c.CalledNS, -2*int64(c.LeftNS-start)) //nolint:gosec // A duration.
+				c.EnqueuedNS = shift(start, -2*int64(c.LeftNS-start))    //nolint:gosec // A duration.
+			} else if c.LeftNS > start {
+				c.LeftNS = start + (c.LeftNS-start)/100
+				c.EnteredNS = min(c.EnteredNS, c.LeftNS)
 			}
+			return true
 		},
 	}
 }

@@ -6,15 +6,10 @@
 package journal
 
 import (
-	"bufio"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
-	"os"
 	"slices"
-	"sync"
 
+	"github.com/culprit-project/culprit/sim/jsonl"
 	"github.com/culprit-project/culprit/sim/scorecard/judge"
 	"github.com/culprit-project/culprit/sim/scorecard/matrix"
 )
@@ -29,89 +24,24 @@ type Entry struct {
 }
 
 // Journal keeps outcomes as they come, one JSON line each, so that a run that is ended can go on later.
-type Journal struct {
-	lock sync.Mutex
-	file *os.File
-}
+type Journal = jsonl.File[Entry]
 
-// Open opens a journal to append to: a new one, or with keep one that may have entries. A last line that was cut
-// short is removed.
+// Open opens a journal to append to: a new one, or with keep one that may have entries.
 func Open(path string, keep bool) (*Journal, []Entry, error) {
-	flags := os.O_RDWR | os.O_CREATE
-	if !keep {
-		flags |= os.O_TRUNC
-	}
-	file, err := os.OpenFile(path, flags, 0o644)
+	j, entries, err := jsonl.Open[Entry](path, keep)
 	if err != nil {
 		return nil, nil, fmt.Errorf("opening the journal: %w", err)
 	}
-	entries, whole, err := readJournal(file)
-	if err == nil {
-		err = file.Truncate(whole)
-	}
-	if err == nil {
-		_, err = file.Seek(whole, io.SeekStart)
-	}
-	if err != nil {
-		return nil, nil, errors.Join(fmt.Errorf("reading the journal %s: %w", path, err), file.Close())
-	}
-	return &Journal{file: file}, entries, nil
+	return j, entries, nil
 }
 
 // Read reads the entries of a journal that may still be written to.
 func Read(path string) ([]Entry, error) {
-	file, err := os.Open(path)
+	entries, err := jsonl.Read[Entry](path)
 	if err != nil {
 		return nil, fmt.Errorf("opening the journal: %w", err)
 	}
-	defer file.Close()
-	entries, _, err := readJournal(file)
-	if err != nil {
-		return nil, fmt.Errorf("reading the journal %s: %w", path, err)
-	}
 	return entries, nil
-}
-
-// readJournal gives the entries, and the length of the part that is whole lines.
-func readJournal(r io.Reader) (entries []Entry, whole int64, err error) {
-	in := bufio.NewReader(r)
-	for {
-		line, err := in.ReadBytes('\n')
-		if errors.Is(err, io.EOF) {
-			return entries, whole, nil
-		}
-		if err != nil {
-			return nil, 0, err
-		}
-		var e Entry
-		if err := json.Unmarshal(line, &e); err != nil {
-			return nil, 0, fmt.Errorf("line %d: %w", len(entries)+1, err)
-		}
-		entries = append(entries, e)
-		whole += int64(len(line))
-	}
-}
-
-// Add appends an entry.
-func (j *Journal) Add(e *Entry) error {
-	line, err := json.Marshal(e)
-	if err != nil {
-		return fmt.Errorf("writing the journal: %w", err)
-	}
-	j.lock.Lock()
-	defer j.lock.Unlock()
-	if _, err := j.file.Write(append(line, '\n')); err != nil {
-		return fmt.Errorf("writing the journal: %w", err)
-	}
-	return nil
-}
-
-// Close closes the journal.
-func (j *Journal) Close() error {
-	if err := j.file.Close(); err != nil {
-		return fmt.Errorf("closing the journal: %w", err)
-	}
-	return nil
 }
 
 // Remaining splits the cases into outcomes that the entries have of this commit, and cases that are still to run.

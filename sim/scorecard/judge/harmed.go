@@ -79,6 +79,9 @@ func (h *Harmed) Fate() string {
 	return FateMissed
 }
 
+// Fate says how the verdict compares with the truth.
+func (o *Outcome) Fate() string { return (&Harmed{Said: o.Said, Judgement: o.Judgement}).Fate() }
+
 // Slanders: somebody innocent, who has not lied, is accused.
 func (h *Harmed) Slanders() bool { return h.Fate() == FateInnocent }
 

@@ -22,15 +22,19 @@ type Outcome struct {
 	Severity string `json:"severity"`
 	Ranks    int    `json:"ranks"`
 	Seed     uint64 `json:"seed"`
+	Level    string `json:"level"` // Of evidence.
 
 	Slowdown float64 `json:"slowdown"` // Mean iteration after the fault over before.
 	// Effect: the fault had any: a hang needs the job to stand still, slowness iterations longer by 10%.
 	Effect bool `json:"effect"`
-	// Triggered tells whether a rule fired, Latency when the analyzer heard of what its verdict was made from, seconds
-	// of virtual time after the fault: scrape, rule evaluation and group wait included.
+	// Triggered tells whether a rule fired. Then, in seconds of virtual time after the fault: Told, when the analyzer first
+	// heard of it; Latency, when the verdict was first said; Paged, when it paged, 0 never. Scrape, rule evaluation, group wait
+	// and the service's own patience are in them; what analyses take is in AnalysisMS.
 	Triggered bool    `json:"triggered"`
 	Trigger   string  `json:"trigger,omitempty"` // The rule.
+	Told      float64 `json:"told_seconds,omitempty"`
 	Latency   float64 `json:"latency_seconds,omitempty"`
+	Paged     float64 `json:"paged_seconds,omitempty"`
 
 	Said
 
@@ -65,7 +69,7 @@ type Outcome struct {
 func NewOutcome(c *matrix.Case) Outcome {
 	return Outcome{
 		Name: c.Name, Scenario: c.Scenario, Group: c.Group, Workload: c.Workload, Severity: c.Severity, Ranks: c.Ranks,
-		Seed: c.Seed,
+		Seed: c.Seed, Level: string(c.Level),
 	}
 }
 
@@ -82,9 +86,8 @@ func (o *Outcome) Tell(a *cluster.Answer) {
 
 // Search is how the progressive search went over a job that is too large to ask everybody.
 type Search struct {
-	Rounds int `json:"rounds"`
-	Hosts  int `json:"hosts"` // Asked,
-	Of     int `json:"of"`    // of so many.
+	Hosts int `json:"hosts"` // Asked,
+	Of    int `json:"of"`    // of so many.
 	// Same: with all states known the engine says the same class and first-named. Only of standstills.
 	Same bool `json:"same"`
 	// Whole is how many bytes all states would have been.

@@ -16,14 +16,16 @@ import (
 
 // Case is one run of the matrix.
 type Case struct {
-	Name     string // scenario/workload/seed
+	Name     string // scenario/severity/workload/seed, and what is not usual of level and scrape interval.
 	Scenario string
 	Group    string // hang, slow, healthy or benign.
 	Workload string
 	Severity string
 	Ranks    int
 	Seed     uint64
+	Level    cluster.Level
 	Config   cluster.Config // What is simulated.
+	Scrape   time.Duration  // Interval.
 	// Ask: the engine is asked at this time even when nothing triggers, as a person would; 0 never.
 	Ask time.Duration
 	// Harms are those that its evidence suffers as well, each by itself.
@@ -116,6 +118,12 @@ func (d *dice) when() time.Duration {
 	return start + time.Duration(d.n(int(period)))
 }
 
+// whenKnown is a moment after the rules know the job, at any point of an iteration.
+func (d *dice) whenKnown() time.Duration {
+	_, period := d.w.warm()
+	return known + time.Duration(d.n(int(period)))
+}
+
 func overNetwork(w *workload) bool { return w.ranks() > w.hw.GPUsPerHost }
 
 func training(w *workload) bool { return w.job.Workload == cluster.Training }
@@ -126,18 +134,20 @@ func withNVLink(w *workload) bool { return w.hw.GPUsPerHost > 1 }
 type Options struct {
 	Quick    bool
 	Seed     uint64
-	Only     []string // Parts of a case's name, any of which it must have; empty: all.
-	Groups   []string // hang, slow, healthy, benign; empty: all.
-	Seeds    int      // Per scenario and workload; 0: 1 quick, as planned full.
-	All      bool     // Every severity at every scale, beyond the full plan.
-	MinRanks int      // Smallest scale.
-	Ranks    int      // Largest scale; 0: 512 quick, 10240 full.
-	Harm     string   // none, sample (or empty), all, or the name of one.
+	Only     []string        // Parts of a case's name, any of which it must have; empty: all.
+	Groups   []string        // hang, slow, healthy, benign; empty: all.
+	Seeds    int             // Per scenario and workload; 0: 1 quick, as planned full.
+	All      bool            // Every severity at every scale, beyond the full plan.
+	MinRanks int             // Smallest scale.
+	Ranks    int             // Largest scale; 0: 512 quick, 10240 full.
+	Harm     string          // none, sample (or empty), all, or the name of one.
+	Scrape   time.Duration   // Interval; 0: 5 s.
+	Levels   []cluster.Level // Of evidence; empty: kernel events for all, and the others for the jobs of levelWorkload.
 }
 
 // Whole reports whether the options choose the whole matrix of their mode, so that its floors apply.
 func (o *Options) Whole() bool {
-	return len(o.Only) == 0 && len(o.Groups) == 0 && o.MinRanks == 0 && o.Ranks == 0
+	return len(o.Only) == 0 && len(o.Groups) == 0 && len(o.Levels) == 0 && (o.Scrape == 0 || o.Scrape == usualScrape) && o.MinRanks == 0 && o.Ranks == 0
 }
 
 func (o *Options) wants(c *Case) bool {
@@ -178,10 +188,9 @@ func Cases(opt Options) []Case {
 				continue
 			}
 			for seed := range opt.seeds(&sc, &w) {
-				if c := makeCase(sc, &w, opt.Seed+uint64(seed)); opt.wants(&c) { //nolint:gosec // Small.
-					c.Harms = opt.harmsOf(&c)
-					out = append(out, c)
-				}
+				c := makeCase(sc, &w, opt.Seed+uint64(seed)) //nolint:gosec // Small.
+				c.Harms = opt.harmsOf(&c)
+				out = append(out, slices.DeleteFunc(opt.atLevels(&c), func(at Case) bool { return !opt.wants(&at) })...)
 			}
 		}
 	}
@@ -213,6 +222,9 @@ func makeCase(sc scenario, w *workload, seed uint64) Case {
 	}
 	d := &dice{state: h, w: w}
 	start, _ := w.warm()
+	if sc.group == GroupSlow {
+		start = known
+	}
 	c := Case{
 		Name: fmt.Sprintf("%s/%s/%s/%d", sc.name, strings.ReplaceAll(sc.severity, " ", "_"), w.name, seed), Scenario: sc.name, Group: sc.group, Workload: w.name,
 		Severity: sc.severity, Ranks: w.ranks(), Seed: seed,

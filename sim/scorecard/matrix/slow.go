@@ -102,7 +102,7 @@ func slows(quick bool) []scenario {
 }
 
 // sudden is the iteration from which sudden imbalance holds: late enough for the triggers to know what is usual.
-const sudden = 12
+const sudden = 22
 
 // Holmes' shapes that are not persistent.
 const (
@@ -122,7 +122,7 @@ func slow(kind cluster.FaultKind, g degree, needs func(*workload) bool) scenario
 		name: string(kind), group: GroupSlow, severity: g.label, needs: needs,
 		faults: func(d *dice) []cluster.Fault {
 			r := d.rank()
-			return []cluster.Fault{{Kind: kind, Rank: r, Peer: d.nextHost(r), At: d.when(), Remaining: g.remaining, Delay: g.delay}}
+			return []cluster.Fault{{Kind: kind, Rank: r, Peer: d.nextHost(r), At: d.whenKnown(), Remaining: g.remaining, Delay: g.delay}}
 		},
 	}
 }
@@ -141,7 +141,7 @@ func shaped(shape string, kind cluster.FaultKind, remaining float64, every, last
 	return scenario{
 		name: string(kind), group: GroupSlow, severity: shape, at: between, needs: needs,
 		faults: func(d *dice) []cluster.Fault {
-			return []cluster.Fault{{Kind: kind, Rank: d.rank(), At: d.when(), Every: every, For: lasting, Remaining: remaining}}
+			return []cluster.Fault{{Kind: kind, Rank: d.rank(), At: d.whenKnown(), Every: every, For: lasting, Remaining: remaining}}
 		},
 	}
 }

@@ -53,8 +53,8 @@ func (r *Report) coverage() table {
 			"Seconds are of a whole run, beside whatever ran at the same time.",
 		head: []string{"ranks", "jobs", "runs", "hangs", "slow", "of them with an effect", "healthy, benign", "kinds", "severities", "seeds", "seconds a run"},
 	}
-	for _, n := range scalesOf(r.Outcomes) {
-		list := ofRanks(r.Outcomes, n)
+	for _, n := range scalesOf(r.usual()) {
+		list := ofRanks(r.usual(), n)
 		if len(list) == 0 {
 			t.rows = append(t.rows, []string{thousands(n), "", "nothing was run", "", "", "", "", "", "", "", ""})
 			continue

@@ -42,7 +42,7 @@ func readFloors(data []byte, mode string) (*Floors, error) {
 
 // measures are the figures that floors can be set on.
 func measures(s *Summary) map[string]float64 {
-	return map[string]float64{
+	out := map[string]float64{
 		"hang_triggered": s.Hang.Triggered.Value(), "hang_class": s.Hang.Class.Value(), "hang_right": s.Hang.Right.Value(),
 		"hang_top1": s.Hang.Top1.Value(), "hang_host": s.Hang.Host.Value(), "hang_latency_p90_seconds": s.Hang.Latency90,
 		"hang_false": s.Hang.False.Value(), "slow_triggered": s.Slow.Triggered.Value(), "slow_class": s.Slow.Class.Value(),
@@ -53,6 +53,10 @@ func measures(s *Summary) map[string]float64 {
 		"harmed_false": harmedAll(s).Innocent.Value(), "harmed_right": harmedAll(s).Right.Value(), "harmed_calibration_error": s.HarmedCalibration,
 		"precision": s.Precision.Value(), "recall": s.Recall.Value(), "f1": s.F1, "calibration_error": s.Calibration,
 	}
+	for i := range s.Levels {
+		levelMeasures(&s.Levels[i], out)
+	}
+	return out
 }
 
 // Check lists the figures under their floors or above their ceilings, and the design's floors that are no longer met.

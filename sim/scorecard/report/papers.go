@@ -45,7 +45,7 @@ func (r *Report) ccldScale() table {
 	}{{"16 to 128", "16", 16, 128}, {"129 to 512", "9", 129, 512}, {"513 to 2,048", "8", 513, 2048}, {"2,049 to 10,240", "3 (to 4,000)", 2049, 10240}} {
 		row := []string{s.name, s.theirs}
 		for _, group := range []string{matrix.GroupHang, matrix.GroupSlow} {
-			f := figures(filter(r.Outcomes, func(o *judge.Outcome) bool {
+			f := figures(filter(r.usual(), func(o *judge.Outcome) bool {
 				return o.Guilty() && o.Group == group && o.Ranks >= s.low && o.Ranks <= s.high
 			}))
 			row = append(row, fmt.Sprint(f.Runs), pct(f.Right), toldP50(&f))
@@ -73,7 +73,7 @@ func (r *Report) pulseTypes() table {
 	}
 	for _, p := range matrix.PulseTypes() {
 		of := standsFor(&p)
-		list := filter(r.Outcomes, func(o *judge.Outcome) bool { return o.Guilty() && of(o) })
+		list := filter(r.usual(), func(o *judge.Outcome) bool { return o.Guilty() && of(o) })
 		f := figures(list)
 		right := func(o *judge.Outcome) bool { return o.HostRight && o.ClassRight && o.Accuses() }
 		t.rows = append(t.rows, []string{
@@ -119,7 +119,7 @@ func (r *Report) beside(title, note string, rows []matrix.PaperCase) table {
 
 // why there are no figures for a case.
 func (r *Report) why(p *matrix.PaperCase) string {
-	if n := len(filter(r.Outcomes, standsFor(p))); n > 0 {
+	if n := len(filter(r.usual(), standsFor(p))); n > 0 {
 		return fmt.Sprintf("no effect on the iteration in %d", n)
 	}
 	return "not run"
@@ -134,7 +134,7 @@ func (r *Report) holmesAccuracy() table {
 		head: []string{"slice", "Holmes", "ours: runs", "top-1", "machine", "with its link or group"},
 	}
 	add := func(name, theirs string, keep func(*judge.Outcome) bool) {
-		f := figures(filter(r.Outcomes, func(o *judge.Outcome) bool { return o.Guilty() && o.Group == matrix.GroupSlow && keep(o) }))
+		f := figures(filter(r.usual(), func(o *judge.Outcome) bool { return o.Guilty() && o.Group == matrix.GroupSlow && keep(o) }))
 		t.rows = append(t.rows, []string{name, theirs, fmt.Sprint(f.Runs), pct(f.Top1), pct(f.Host), pct(f.Group)})
 	}
 	for _, s := range []struct {
@@ -161,9 +161,9 @@ func (r *Report) holmesDetection() table {
 			"Holmes fetches 0.84 GB of 24.36 GB (3.4%); ours is the service's search through standstills of more than 64 hosts.",
 		head: []string{"figure", "Holmes", "ours"},
 	}
-	slow := filter(r.Outcomes, func(o *judge.Outcome) bool { return o.Group == matrix.GroupSlow && o.Effect })
+	slow := filter(r.usual(), func(o *judge.Outcome) bool { return o.Group == matrix.GroupSlow && o.Effect })
 	seen := len(filter(slow, func(o *judge.Outcome) bool { return o.Triggered }))
-	wrong := len(filter(r.Outcomes, func(o *judge.Outcome) bool { return o.Quiet() && o.Triggered && o.Accuses() }))
+	wrong := len(filter(r.usual(), func(o *judge.Outcome) bool { return o.Quiet() && o.Triggered && o.Accuses() }))
 	f1 := 0.0
 	if n := 2*seen + wrong + len(slow) - seen; n > 0 {
 		f1 = 2 * float64(seen) / float64(n)
@@ -173,7 +173,7 @@ func (r *Report) holmesDetection() table {
 		f := figures(filter(slow, func(o *judge.Outcome) bool { return o.Ranks >= low && o.Ranks <= high }))
 		return told5090(&f)
 	}
-	searched := filter(r.Outcomes, func(o *judge.Outcome) bool { return o.Search != nil && o.Guilty() && o.Group == matrix.GroupHang })
+	searched := filter(r.usual(), func(o *judge.Outcome) bool { return o.Search != nil && o.Guilty() && o.Group == matrix.GroupHang })
 	part := collect(searched, func(o *judge.Outcome) float64 { return 100 * float64(o.BytesFetched) / float64(o.Search.Whole) })
 	hosts := collect(searched, func(o *judge.Outcome) float64 { return 100 * float64(o.Search.Hosts) / float64(o.Search.Of) })
 	same := share(searched, func(o *judge.Outcome) bool { return o.Search.Same })

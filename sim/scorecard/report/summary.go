@@ -6,6 +6,7 @@
 package report
 
 import (
+	"github.com/culprit-project/culprit/sim/cluster"
 	"github.com/culprit-project/culprit/sim/scorecard/baseline"
 	"github.com/culprit-project/culprit/sim/scorecard/judge"
 	"github.com/culprit-project/culprit/sim/scorecard/matrix"
@@ -28,6 +29,9 @@ const Version = 1
 
 // Summary holds the figures that floors are set on.
 type Summary struct {
+	// Levels are all runs by their level of evidence; everything else is of runs with kernel events.
+	Levels []LevelScore `json:"levels"`
+
 	Runs    int `json:"runs"`
 	Without int `json:"without_effect"` // Faults that changed nothing, or less than the trigger's bound.
 
@@ -125,7 +129,13 @@ func figures(list []judge.Outcome) Figures {
 	return f
 }
 
-func summarize(all []judge.Outcome) Summary {
+// usual tells whether a run has the level of evidence that figures are of unless they say otherwise.
+func usual(o *judge.Outcome) bool { return o.Level == string(cluster.KernelEvents) }
+
+func (r *Report) usual() []judge.Outcome { return filter(r.Outcomes, usual) }
+
+func summarize(every []judge.Outcome) Summary {
+	all := filter(every, usual)
 	effective := filter(all, func(o *judge.Outcome) bool { return o.Effect })
 	quiet := filter(all, (*judge.Outcome).Quiet)
 	guilty := filter(all, (*judge.Outcome).Guilty)
@@ -134,7 +144,7 @@ func summarize(all []judge.Outcome) Summary {
 		return func(o *judge.Outcome) bool { return o.Group == group }
 	}
 	notAccused := func(o *judge.Outcome) bool { return !o.False }
-	s := Summary{Runs: len(all), Without: len(all) - len(effective)}
+	s := Summary{Levels: scoreLevels(every), Runs: len(all), Without: len(all) - len(effective)}
 	s.Hang = figures(filter(guilty, in(matrix.GroupHang)))
 	s.Slow = figures(filter(guilty, in(matrix.GroupSlow)))
 	s.Below = figures(filter(all, func(o *judge.Outcome) bool { return !o.Effect && o.Group == matrix.GroupSlow && len(o.TruthRanks) > 0 }))

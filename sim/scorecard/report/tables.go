@@ -27,7 +27,7 @@ type table struct {
 // tables are the report's tables, in order.
 func (r *Report) tables() []table {
 	return slices.Concat(
-		[]table{r.coverage(), r.designTable(), r.headline(), r.byFault(), r.bySeverity(), r.byScale()},
+		[]table{r.coverage(), r.designTable(), r.headline(), r.levelTable(), r.byFault(), r.bySeverity(), r.byScale()},
 		r.papers(),
 		[]table{r.methodTable(), r.reliabilityTable(), r.harmTable(), r.harmedReliabilityTable(), r.cost(), r.failures(), r.harmFailures()},
 	)
@@ -90,7 +90,7 @@ func pct(s Share) string {
 var figureHead = []string{"", "runs", "triggered", "class", "top-1", "top-3", "with its link or group", "unknown", "innocent accused", "told p50 / p90"}
 
 func (r *Report) effective() []judge.Outcome {
-	return filter(r.Outcomes, func(o *judge.Outcome) bool { return o.Effect })
+	return filter(r.usual(), func(o *judge.Outcome) bool { return o.Effect })
 }
 
 func (r *Report) byFault() table {
@@ -102,7 +102,7 @@ func (r *Report) byFault() table {
 	for _, k := range order {
 		t.rows = append(t.rows, figureRow(k, by[k]))
 	}
-	order, by = groupBy(filter(r.Outcomes, (*judge.Outcome).Quiet), func(o *judge.Outcome) string { return o.Scenario })
+	order, by = groupBy(filter(r.usual(), (*judge.Outcome).Quiet), func(o *judge.Outcome) string { return o.Scenario })
 	for _, k := range order {
 		row := figureRow(k, by[k])
 		row[4], row[5], row[6], row[9] = "–", "–", "–", "–"
@@ -184,7 +184,7 @@ func (r *Report) cost() table {
 			"Allocated is what it asked the allocator for, an upper bound of its memory, measured of every run of 512 ranks and more and of one in eight smaller ones.",
 		head: []string{"ranks", "runs", "ranks asked p50", "fetched p50 / max", "analysis CPU p50 / p90 / max", "wall p50 / max", "allocated p50 / max"},
 	}
-	list := filter(r.Outcomes, func(o *judge.Outcome) bool { return o.RanksFetched > 0 })
+	list := filter(r.usual(), func(o *judge.Outcome) bool { return o.RanksFetched > 0 })
 	slices.SortStableFunc(list, func(a, b judge.Outcome) int { return cmp.Compare(a.Ranks, b.Ranks) })
 	order, by := groupBy(list, func(o *judge.Outcome) string { return strconv.Itoa(o.Ranks) + " " + o.Group })
 	for _, k := range order {

@@ -25,7 +25,7 @@ func Explain(ctx context.Context, c *matrix.Case, w io.Writer, ranks []int) erro
 	if err != nil {
 		return err
 	}
-	ev := t.ev
+	ev := t.s.ev
 	fmt.Fprintln(w, t.out.Line())
 	for _, f := range c.Config.Faults {
 		fmt.Fprintf(w, "fault: %+v\n", f)
@@ -33,7 +33,7 @@ func Explain(ctx context.Context, c *matrix.Case, w io.Writer, ranks []int) erro
 	enc := json.NewEncoder(w)
 	enc.SetEscapeHTML(false)
 	enc.SetIndent("", "  ")
-	if err := enc.Encode(&t.verdict); err != nil {
+	if err := enc.Encode(t.s.verdict()); err != nil {
 		return fmt.Errorf("writing the verdict: %w", err)
 	}
 	for i := range t.harmed {

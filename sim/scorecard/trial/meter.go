@@ -42,9 +42,9 @@ func measured(o *judge.Outcome) bool {
 }
 
 // analyze asks the engine and adds what it cost to the outcome. The caller holds the lock for reading.
-func (m *meter) analyze(out *judge.Outcome, ev *rca.Evidence) rca.Verdict {
+func (m *meter) analyze(out *judge.Outcome, ev *rca.Evidence, opt rca.Options) rca.Verdict {
 	if !measured(out) {
-		return m.time(out, ev)
+		return m.time(out, ev, opt)
 	}
 	m.alone.RUnlock()
 	m.alone.Lock()
@@ -54,18 +54,18 @@ func (m *meter) analyze(out *judge.Outcome, ev *rca.Evidence) rca.Verdict {
 	}()
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	v := m.time(out, ev)
+	v := m.time(out, ev, opt)
 	runtime.ReadMemStats(&after)
 	out.AllocMiB += float64(after.TotalAlloc-before.TotalAlloc) / (1 << 20)
 	return v
 }
 
-func (m *meter) time(out *judge.Outcome, ev *rca.Evidence) rca.Verdict {
+func (m *meter) time(out *judge.Outcome, ev *rca.Evidence, opt rca.Options) rca.Verdict {
 	// The engine works on one thread; its CPU time is that thread's.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	start, cpu := time.Now(), threadTime()
-	v := engine.Analyze(*ev, rca.Options{})
+	v := engine.Analyze(*ev, opt)
 	out.AnalysisMS += milliseconds(time.Since(start))
 	out.AnalysisCPU += milliseconds(threadTime() - cpu)
 	return v

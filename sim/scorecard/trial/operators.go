@@ -48,23 +48,29 @@ func Operators(ctx context.Context, opt matrix.Options) ([]holmes.Operator, erro
 
 // operators simulates a case with some faults and gives what its operators took.
 func operators(ctx context.Context, c *matrix.Case, faults []cluster.Fault) ([]holmes.Operator, error) {
-	cfg := c.Config
+	cfg, until := c.Config, c.Config.Until
 	cfg.Faults = faults
 	if len(c.Config.Faults) > 0 {
-		cfg.Until = c.Config.Faults[0].At + learnFor
+		until = c.Config.Faults[0].At + learnFor
 	}
-	rec, _, err := cluster.Run(ctx, cfg)
+	w, err := newWorld(cfg, c.Scrape, nil)
 	if err != nil {
 		return nil, fmt.Errorf("simulating %s: %w", c.Name, err)
 	}
-	g, err := gather(rec)
+	if err := w.until(ctx, until); err != nil {
+		return nil, fmt.Errorf("simulating %s: %w", c.Name, err)
+	}
+	s, err := newService(w, engine.Analyze)
+	if err != nil {
+		return nil, err
+	}
+	session, err := s.diagnoser.Gatherer.Open(ctx, cfg.Job.ID, nil)
 	if err != nil {
 		return nil, fmt.Errorf("gathering %s: %w", c.Name, err)
 	}
-	if err := g.lookBack(rec, &g.ev, nil); err != nil {
-		return nil, fmt.Errorf("gathering the history of %s: %w", c.Name, err)
-	}
-	return engine.Operators(g.ev, rca.Options{}), nil
+	session.Ask(ctx, session.AllNodes())
+	session.AskHistory(ctx, session.AllNodes(), time.Duration(s.cfg.Analysis.History))
+	return engine.Operators(session.Evidence(), rca.Options{}), nil
 }
 
 // label marks what the fault made longer. Names are made the case's own, so that several cases fit into one table.

@@ -1,8 +1,8 @@
 // Copyright 2026 The Culprit Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package trial performs the scorecard's runs: it simulates a job until the rules would tell the analyzer, gathers what the
-// nodes would serve at that moment as the service does, asks the engine, and has the verdict judged.
+// Package trial performs the scorecard's runs: a simulated job is watched by Prometheus with the shipped rules and diagnosed by
+// the service itself, on simulated time, and what the service says is judged.
 package trial
 
 import (
@@ -20,21 +20,16 @@ import (
 // trial is a case on its way.
 type trial struct {
 	*matrix.Case
-	out     judge.Outcome
-	lab     *lab
-	meter   *meter
-	verdict rca.Verdict
-	ev      *rca.Evidence
-	past    usage   // Before the fault, in a large job.
-	all     *course // Of the whole run, where nothing begins to go wrong.
-	harmed  []hurt
+	out    judge.Outcome
+	s      *service
+	harmed []hurt
 }
 
-// run simulates a case, finds when the analyzer would be asked, and judges what it says with the evidence of that moment.
+// run simulates a case under the service and judges what it says.
 func run(ctx context.Context, c *matrix.Case, m *meter) (*trial, error) {
-	t := &trial{Case: c, out: judge.NewOutcome(c), lab: newLab(ctx, c.Config, m.rest), meter: m, verdict: rca.Verdict{Class: rca.Healthy}}
+	t := &trial{Case: c, out: judge.NewOutcome(c)}
 	start := time.Now()
-	if err := t.perform(); err != nil {
+	if err := t.perform(ctx, m); err != nil {
 		return t, fmt.Errorf("%s: %w", c.Name, err)
 	}
 	t.out.Seconds = time.Since(start).Seconds()
@@ -44,187 +39,168 @@ func run(ctx context.Context, c *matrix.Case, m *meter) (*trial, error) {
 // leastWatch is for how long after the fault iterations are measured.
 const leastWatch = 32 * time.Second
 
-// perform lets the job run until somebody asks, as often as that happens before there is an answer.
-func (t *trial) perform() error {
-	asked := false
-	for next, err := t.listen(0); ; next, err = t.listen(next.at) {
-		if err != nil {
-			return err
-		}
-		if next.by == "" {
-			break
-		}
-		asked, t.out.Triggered, t.out.Trigger = true, true, next.by
-		if len(t.lab.answer.Truths) > 0 {
-			t.out.Latency = next.at.Seconds() - began(t.lab.answer)
-		}
-		if err := t.ask(next); err != nil {
-			return err
-		}
-		// The service is asked again by whatever fires next, as long as it has found nothing.
-		if c := t.verdict.Class; c != rca.Healthy && c != rca.Unknown {
-			break
-		}
+// perform lets the job run until the service pages, or for as long as the case says.
+func (t *trial) perform(ctx context.Context, m *meter) error {
+	w, err := newWorld(t.Config, t.Scrape, m.rest)
+	if err != nil {
+		return err
 	}
-	if at := t.askUnbidden(); !asked && at > 0 {
-		if err := t.ask(told{at: at}); err != nil {
+	t.s, err = newService(w, func(ev rca.Evidence, opt rca.Options) rca.Verdict { return m.analyze(&t.out, &ev, opt) })
+	if err != nil {
+		return err
+	}
+	paged := func() bool { return !t.s.pagedAt.IsZero() }
+	if err := t.s.work(ctx, t.Config.Until, paged); err != nil {
+		return err
+	}
+	t.told()
+	if !t.out.Triggered && t.asks() {
+		if err := t.askUnbidden(ctx, w); err != nil {
 			return err
 		}
 	}
-	if err := t.askHarmed(); err != nil {
+	t.costs()
+	if err := t.compareSearch(ctx); err != nil {
+		return err
+	}
+	t.time()
+	if err := t.askHarmed(ctx); err != nil {
 		return err
 	}
 	end := t.Config.Until
 	if len(t.Config.Faults) > 0 {
 		end = min(end, t.Config.Faults[0].At+leastWatch)
 	}
-	return t.finish(end)
-}
-
-// listen lets the run go on to the next time at which a rule has fired, after a moment.
-func (t *trial) listen(after time.Duration) (told, error) {
-	if !t.Begins() {
-		if err := t.learn(); err != nil {
-			return told{}, err
-		}
-		next := t.trigger(t.all, t.Config.Until, after)
-		if next.by == "" || next.at > t.Config.Until {
-			return told{}, nil
-		}
-		if t.lab.sim != nil && t.lab.sim.Now() > next.at {
-			// What is usual was learned from the whole run, which is begun anew where something fires.
-			t.lab = t.lab.again()
-		}
-		return next, t.lab.until(next.at)
-	}
-	if t.past == nil {
-		if err := t.rememberWaits(); err != nil {
-			return told{}, err
-		}
-	}
-	now := after
-	for now < t.Config.Until {
-		now = min(max(now, t.Config.Faults[0].At)+usual.eval, t.Config.Until)
-		if err := t.lab.until(now); err != nil {
-			return told{}, err
-		}
-		if next := t.trigger(t.lab.course(), now, after); next.by != "" && next.at <= t.Config.Until {
-			return next, t.lab.until(next.at)
-		}
-	}
-	return told{}, nil
-}
-
-// learn runs the whole of a job in which nothing begins to go wrong, for what is usual in it.
-func (t *trial) learn() error {
-	if t.all != nil {
-		return nil
-	}
-	if err := t.lab.until(t.Config.Until); err != nil {
+	t.out.Said = judge.SaidBy(t.s.verdict())
+	said, ev := *t.s.verdict(), t.s.last.ev
+	if err := w.until(ctx, end); err != nil {
 		return err
 	}
-	t.all = t.lab.course()
+	t.judge(&said, ev)
 	return nil
 }
 
-// rememberWaits keeps what ranks of a large job wait for while all is well.
-func (t *trial) rememberWaits() error {
-	if err := t.lab.until(t.Config.Faults[0].At); err != nil {
+// told notes when the analyzer first heard of the trouble. What fired before the fault told of something else, and counts where its
+// incident was still open.
+func (t *trial) told() {
+	at := 0.0
+	if answer := t.s.job.Answer(); len(answer.Truths) > 0 {
+		at = began(answer)
+	}
+	for _, h := range t.s.heard {
+		if since := h.at.Seconds() - at; since >= 0 {
+			t.out.Triggered, t.out.Trigger, t.out.Told = true, h.trigger, since
+			return
+		}
+	}
+	if i := t.s.incident; i != nil && (i.ResolvedAt == nil || i.ResolvedAt.Sub(t.s.epoch) >= seconds(at)) {
+		t.out.Triggered, t.out.Trigger = true, t.s.heard[len(t.s.heard)-1].trigger
+	}
+}
+
+// asks tells whether somebody asks although nothing triggers, as a person would who finds the job slow.
+func (t *trial) asks() bool { return t.Case.Ask > 0 || t.Group == matrix.GroupSlow }
+
+// patience is for how long a person waits for an answer.
+const patience = 10 * time.Second
+
+func (t *trial) askUnbidden(ctx context.Context, w *world) error {
+	if err := t.s.ask(t.Config.Job.ID); err != nil {
 		return err
 	}
-	t.past = usage{}
-	if t.lab.rec.Hosts() <= backAll || t.Config.Faults[0].At == 0 {
+	answered := func() bool { return t.s.incident != nil && t.s.incident.Count > 0 }
+	return t.s.work(ctx, w.job.Now()+patience, answered)
+}
+
+// costs notes what the last analysis fetched.
+func (t *trial) costs() {
+	a := &t.s.last
+	t.out.RanksFetched, t.out.BytesFetched = a.ranks, a.outcome.Bytes
+	if a.outcome.Nodes > t.s.cfg.Analysis.AllNodesUpTo {
+		t.out.Search = &judge.Search{Hosts: a.outcome.Asked, Of: a.outcome.Nodes}
+	}
+}
+
+// compareSearch asks everybody, where the service asked some, whether that gives the same answer. Only of standstills.
+func (t *trial) compareSearch(ctx context.Context) error {
+	if t.out.Search == nil || !t.s.verdict().Class.StandsStill() {
 		return nil
 	}
-	t.past = usageOf(t.lab.rec)
+	d := t.s.newDiagnoser(t.s.job, nil)
+	d.Engine, d.Config.ConfirmAfter, d.Config.AllNodesUpTo = nil, 0, t.out.Search.Of
+	all, err := d.Diagnose(ctx, t.s.last.request)
+	if err != nil {
+		return fmt.Errorf("asking everybody: %w", err)
+	}
+	t.out.Search.Whole, t.out.Search.Same = all.Bytes, accusation(&all.Verdict) == accusation(t.s.verdict())
 	return nil
 }
 
-// askUnbidden is when somebody asks although nothing triggers, as a person would who finds the job slow; 0 never.
-func (t *trial) askUnbidden() time.Duration {
-	switch {
-	case t.Case.Ask > 0:
-		return t.Case.Ask
-	case t.Lasting():
-		return t.Config.Until
-	case t.Group == matrix.GroupSlow:
-		return t.lab.sim.Now()
+// time notes what a person waits for, from the first fault on.
+func (t *trial) time() {
+	answer := t.s.job.Answer()
+	if len(answer.Truths) == 0 || !t.out.Triggered {
+		return
 	}
-	return 0
+	since := func(at time.Time) float64 {
+		if at.IsZero() {
+			return 0
+		}
+		return max(0, at.Sub(t.s.epoch).Seconds()-began(answer))
+	}
+	t.out.Paged = since(t.s.pagedAt)
+	t.out.Latency = since(t.s.saidAt[accusation(t.s.verdict())])
 }
 
-// finish measures the fault's effect and judges.
-func (t *trial) finish(end time.Duration) error {
-	if err := t.lab.until(end); err != nil {
-		return err
-	}
-	rec, answer := t.lab.rec, t.lab.answer
+// judge measures the fault's effect and compares verdict and answer.
+func (t *trial) judge(said *rca.Verdict, ev *rca.Evidence) {
+	answer, ends := t.s.job.Answer(), t.s.ends()
 	t.out.Tell(answer)
-	t.out.Said = judge.SaidBy(&t.verdict)
-	t.out.Slowdown = t.slowdown(rec, answer)
+	t.out.Slowdown = t.slowdown(ends, answer)
 	t.out.Effect = len(answer.Truths) == 0 || answer.Hang || (t.Group == matrix.GroupSlow && (t.out.Slowdown > leastSlowdown || t.Lasting()))
-	t.out.Judgement = judge.Judge(&t.verdict, answer, t.out.Effect, rec)
-	for i := range t.harmed {
-		h := &t.harmed[i]
-		t.out.Harmed = append(t.out.Harmed, judge.JudgeHarmed(h.harm, h.liar, &h.verdict, answer, t.out.Effect, rec))
-	}
-	t.out.SimSeconds = t.lab.spent.Seconds()
-	if t.ev != nil {
+	t.s.job.View(func(rec *cluster.Recording) {
+		t.out.Judgement = judge.Judge(said, answer, t.out.Effect, rec)
+		for i := range t.harmed {
+			h := &t.harmed[i]
+			t.out.Harmed = append(t.out.Harmed, judge.JudgeHarmed(h.harm, h.liar, &h.verdict, answer, t.out.Effect, rec))
+		}
+	})
+	t.out.SimSeconds = t.s.spent.Seconds()
+	if ev != nil {
 		t.out.Methods = map[string]judge.Guess{}
-		for name, rank := range baseline.Accused(t.ev, &t.verdict) {
+		for name, rank := range baseline.Accused(ev, &t.s.last.outcome.Verdict) {
 			t.out.Methods[name] = judge.NewGuess(rank, answer, t.out.Effect)
 		}
 	}
-	return nil
-}
-
-// told is when and by which rule the analyzer is told of a run; by is empty when no rule fires.
-type told struct {
-	at time.Duration
-	by string
-}
-
-// Names of rules/culprit-triggers.yaml.
-const (
-	byStall = "CulpritJobStalled"
-	bySlow  = "CulpritIterationSlow"
-)
-
-// trigger finds when the analyzer is told of the run next after a moment; now is how far the run has come.
-func (t *trial) trigger(p *course, now, after time.Duration) told {
-	ends := p.ends
-	warm, learned := time.Duration(0), t.Config.Until/2
-	if len(ends) > 1 {
-		warm = ends[1].Duration()
-	}
-	if t.Begins() {
-		if learned = seconds(began(p.answer)); learned == 0 {
-			learned = now // It begins with an iteration that has not come yet.
-		}
-	}
-	var next told
-	if at, ok := usual.firesAt(p.stalls, warm, learned, now); ok && at > after {
-		next = told{at, byStall}
-	}
-	if at, ok := usual.slowAt(ends, warm, learned, now); ok && at > after && (next.by == "" || at < next.at) {
-		next = told{at, bySlow}
-	}
-	return next
 }
 
 // slowdown is the mean iteration after the fault over that before it; 1 without iterations to compare.
-func (t *trial) slowdown(rec *cluster.Recording, a *cluster.Answer) float64 {
-	ends := rec.Iterations(0)
+func (t *trial) slowdown(ends []time.Duration, a *cluster.Answer) float64 {
 	if len(a.Truths) == 0 || len(ends) < 4 || began(a) == 0 {
 		return 1
 	}
 	at := seconds(began(a))
-	before, ok := meanIteration(ends, at, at, ends[1].Duration())
-	after, ok2 := meanIteration(ends, t.Config.Until, t.Config.Until-at-before, 0)
+	before, ok := meanIteration(ends, ends[1], at)
+	after, ok2 := meanIteration(ends, at+before, t.Config.Until)
 	if !ok || !ok2 {
 		return 1
 	}
 	return float64(after) / float64(before)
+}
+
+// meanIteration is the mean duration of the iterations that ended in a span, the job's first left out.
+func meanIteration(ends []time.Duration, from, to time.Duration) (time.Duration, bool) {
+	sum, n := time.Duration(0), 0
+	for i := 1; i < len(ends); i++ {
+		if ends[i] > from && ends[i] <= to {
+			sum += ends[i] - ends[i-1]
+			n++
+		}
+	}
+	if n == 0 {
+		return 0, false
+	}
+	return sum / time.Duration(n), true
 }
 
 // leastSlowdown is the slowdown from which a fault counts as having an effect: the trigger's own bound.

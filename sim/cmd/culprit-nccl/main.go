@@ -1,0 +1,131 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Command culprit-nccl gets releases of NCCL and runs faults on them, from the library's callbacks to the page. It exits 0
+// when all that was run is right, 1 when something is wrong, 2 when it could not run.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/alecthomas/kingpin/v2"
+
+	"github.com/culprit-project/culprit/sim/nccl"
+)
+
+const (
+	exitRight = iota
+	exitWrong
+	exitBroken
+)
+
+// errWrong says that results are wrong; they have been printed.
+var errWrong = errors.New("something is wrong")
+
+func main() { os.Exit(run()) }
+
+func run() int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	app := kingpin.New("culprit-nccl", "Get releases of NCCL, and run faults on them from the library's callbacks to the page. No GPU is needed.")
+	app.HelpFlag.Short('h')
+	var s settings
+	app.Flag("root", "Repository root.").Default(".").StringVar(&s.root)
+	commands := map[string]func(context.Context, *settings) error{}
+	listCommand(app, commands)
+	getCommand(app, commands)
+	testCommand(app, commands)
+	reportCommand(app, commands)
+	burnCommand(app, commands)
+	name, err := app.Parse(os.Args[1:])
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "culprit-nccl: %v, try --help\n", err)
+		return exitBroken
+	}
+	if s.root, err = filepath.Abs(s.root); err == nil {
+		err = commands[name](ctx, &s)
+	}
+	switch {
+	case err == nil:
+		return exitRight
+	case errors.Is(err, errWrong):
+		return exitWrong
+	case errors.Is(err, context.Canceled):
+		fmt.Fprintln(os.Stderr, "culprit-nccl: interrupted; the same command goes on from here")
+	default:
+		fmt.Fprintln(os.Stderr, "culprit-nccl:", err)
+	}
+	return exitBroken
+}
+
+// settings are what all commands know.
+type settings struct{ root string }
+
+func (s *settings) bin() string { return filepath.Join(s.root, "bin") }
+
+func (s *settings) store() *nccl.Store {
+	return &nccl.Store{Dir: filepath.Join(s.root, ".cache", "nccl"), LayoutTool: filepath.Join(s.bin(), "nccl-layout"), Log: say}
+}
+
+// say prints a line with the time of day.
+func say(format string, args ...any) {
+	fmt.Printf("%s %s\n", time.Now().Format(time.TimeOnly), fmt.Sprintf(format, args...))
+}
+
+func listCommand(app *kingpin.Application, commands map[string]func(context.Context, *settings) error) {
+	cmd := app.Command("list", "List the releases that are known.")
+	commands[cmd.FullCommand()] = func(_ context.Context, s *settings) error {
+		store := s.store()
+		for _, r := range nccl.Releases() {
+			var notes []string
+			if len(r.Torch) > 0 {
+				notes = append(notes, "pinned by PyTorch "+strings.Join(r.Torch, ", "))
+			}
+			if len(r.Sets) > 0 {
+				notes = append(notes, "in "+strings.Join(r.Sets, " and "))
+			}
+			if store.Has(r) {
+				notes = append(notes, "here")
+			}
+			fmt.Printf("%-8s %s\n", r.Version, strings.Join(notes, "; "))
+		}
+		return nil
+	}
+}
+
+func getCommand(app *kingpin.Application, commands map[string]func(context.Context, *settings) error) {
+	cmd := app.Command("get", "Download releases and make their layouts.")
+	list := cmd.Arg("releases", "Versions, minors, all, ci, short.").Required().String()
+	where := cmd.Flag("dir", "Where they go; empty: .cache/nccl.").String()
+	commands[cmd.FullCommand()] = func(ctx context.Context, s *settings) error {
+		releases, err := nccl.Select(*list)
+		if err != nil {
+			return err
+		}
+		store := s.store()
+		if *where != "" {
+			store.Dir = *where
+		}
+		var failed error
+		for _, r := range releases {
+			lib, err := store.Get(ctx, r)
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			if err != nil {
+				failed = errors.Join(failed, err)
+				continue
+			}
+			say("NCCL %s: %s", lib.Version, lib.Path)
+		}
+		return failed
+	}
+}

@@ -1,0 +1,129 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// ncclrecord records the callbacks of NCCL libraries and states what holds in them.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/culprit-project/culprit/sim/ncclrecord/job"
+	"github.com/culprit-project/culprit/sim/ncclrecord/recording"
+	"github.com/culprit-project/culprit/sim/ncclrecord/rules"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, os.Args[1:])
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "ncclrecord:", err)
+		os.Exit(1)
+	}
+}
+
+const usage = `ncclrecord record [flags] VERSION…   record every case on these libraries
+ncclrecord document [flags]         print docs/nccl-behaviour.md from the recordings
+ncclrecord bench [flags]            print what the plugin costs inside NCCL
+`
+
+func run(ctx context.Context, args []string) error {
+	if len(args) == 0 {
+		return fmt.Errorf("no command\n%s", usage)
+	}
+	switch args[0] {
+	case "record":
+		return record(ctx, args[1:])
+	case "document":
+		return document(args[1:], os.Stdout)
+	case "bench":
+		return bench(ctx, args[1:], os.Stdout)
+	default:
+		return fmt.Errorf("no command %q\n%s", args[0], usage)
+	}
+}
+
+func record(ctx context.Context, args []string) error {
+	flags := flag.NewFlagSet("record", flag.ExitOnError)
+	cache := flags.String("libraries", ".cache/nccl", "folder of VERSION/libnccl.so.2 and VERSION/layout")
+	layouts := flags.String("layouts", "", "folder of the layouts, if they are elsewhere")
+	program := flags.String("program", "bin/ncclrun", "program that does the operations")
+	bin := flags.String("bin", "bin", "folder of libnccl-recorder.so")
+	out := flags.String("out", "sim/ncclrecord/testdata", "folder of the recordings")
+	cases := flags.String("cases", "", "only these cases, separated by commas")
+	brief := flags.Bool("brief", false, "only the few cases that tell the patches of one release apart")
+	again := flags.Bool("again", false, "record again what is stored")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	recorder, err := filepath.Abs(filepath.Join(*bin, "libnccl-recorder.so"))
+	if err != nil {
+		return err
+	}
+	runner := &job.Runner{Program: *program, Recorder: recorder, Older: filepath.Join(filepath.Dir(recorder), "..", "build", "ncclrecord")}
+	for _, version := range flags.Args() {
+		lib := job.Library{Version: version, Path: filepath.Join(*cache, version, "libnccl.so.2"), Layout: filepath.Join(*cache, version, "layout")}
+		if *layouts != "" {
+			lib.Layout = filepath.Join(*layouts, version)
+		}
+		selected := slices.DeleteFunc(slices.Clone(job.Cases), func(c job.Case) bool {
+			return !c.Suits(version) || *brief && !c.Brief || *cases != "" && !slices.Contains(strings.Split(*cases, ","), c.Name)
+		})
+		if err := recordAll(ctx, runner, lib, selected, *again, filepath.Join(*out, version+".gz")); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// recordAll runs the cases that the file lacks, or all of them, and puts each into the file as soon as it is recorded.
+func recordAll(ctx context.Context, runner *job.Runner, lib job.Library, cases []job.Case, again bool, file string) error {
+	all, err := recording.Load(file)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	var errs []error
+	for _, c := range cases {
+		at := slices.IndexFunc(all, func(r *recording.Recording) bool { return r.Case == c.Name })
+		if at >= 0 && !again {
+			continue
+		}
+		r, err := runner.Run(ctx, lib, c)
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "ncclrecord:", err)
+			errs = append(errs, err)
+			continue
+		}
+		if at >= 0 {
+			all[at] = r
+		} else {
+			all = append(all, r)
+		}
+		slices.SortStableFunc(all, func(a, b *recording.Recording) int { return job.Order(a.Case) - job.Order(b.Case) })
+		if err := recording.Store(file, all); err != nil {
+			return err
+		}
+		fmt.Printf("%s %s: %d calls\n", lib.Version, c.Name, r.Calls())
+	}
+	return errors.Join(errs...)
+}
+
+func document(args []string, to io.Writer) error {
+	flags := flag.NewFlagSet("document", flag.ExitOnError)
+	dir := flags.String("recordings", "sim/ncclrecord/testdata", "folder of the recordings")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	return rules.Document(to, *dir, job.Culprit)
+}

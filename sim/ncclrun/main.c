@@ -1,0 +1,175 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// ncclrun: a training job on the real NCCL library, with GPUs that are played. See README.md.
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "environment.h"
+#include "event.h"
+#include "fault.h"
+#include "fault_gpu.h"
+#include "launch.h"
+#include "program.h"
+#include "rendezvous.h"
+#include "train.h"
+#include "watch.h"
+
+const struct program program = {
+    .name = "ncclrun",
+    .kinds = FAULT_GPU_KINDS | 1ull << OP_NOT_ENTERED | 1ull << BROADCAST_NOT_ENTERED | 1ull << GROUP_STALL | 1ull << OTHER_OP |
+             1ull << SWAP_ORDER | 1ull << STOP | 1ull << KILL | 1ull << EXIT | 1ull << CHECKPOINT | 1ull << FIRST_STEP | 1ull << EVAL |
+             1ull << INIT_HANG | 1ull << SPLIT_HANG,
+    .usage = options_usage,
+    .fault_begins = fault_gpu_begins,
+    .fault_ends = fault_gpu_ends,
+    .aborting = comm_abort_all,
+    .prepare_host = environment_of_host,
+    .prepare_rank = environment_of_rank,
+    .before_kill = environment_clean,
+};
+
+// One rank of the process, in a thread of its own.
+struct life {
+  struct options *options;
+  int number;
+  struct rank rank;
+  struct comm *world;  // Made already, by ncclCommInitAll; else NULL.
+  pthread_t thread;
+  bool orderly;
+};
+
+// The ncclUniqueId, as hexadecimal digits in a file of the rendezvous.
+static void share_id(const struct rank *rank, struct nccl_id *id) {
+  char text[2 * sizeof id->bytes + 2];
+  size_t n = sizeof id->bytes;
+  if (rank->rank == 0) {
+    if (nccl.GetUniqueId(id) != NCCL_SUCCESS) die(EXIT_SYSTEM, "ncclGetUniqueId failed");
+    for (size_t i = 0; i < n; i++) snprintf(text + 2 * i, 3, "%02x", (unsigned char)id->bytes[i]);
+    snprintf(text + 2 * n, 2, "\n");
+    rendezvous_publish("unique_id", text);
+    return;
+  }
+  rendezvous_await("unique_id", text, sizeof text);
+  for (size_t i = 0; i < n; i++) {
+    unsigned byte;
+    if (sscanf(text + 2 * i, "%2x", &byte) != 1) die(EXIT_SYSTEM, "rendezvous: unique_id is broken");
+    id->bytes[i] = (char)byte;
+  }
+}
+
+// Megatron's communicators, and expert parallelism inside data parallelism. Every rank takes part in every split; one of one
+// member is not made.
+static bool make_groups(struct groups *g) {
+  const struct options *o = g->rank->options;
+  int rank = g->rank->rank, tp = rank % o->tp, dp = rank / o->tp % o->dp, pp = rank / (o->tp * o->dp), ep = dp % o->ep;
+  bool ok = true;
+  if (ok && o->tp > 1) ok = comm_split(g->world, dp + o->dp * pp, tp, "tp", o->tp, tp, &g->tp);
+  if (ok && o->dp > 1) ok = comm_split(g->world, tp + o->tp * pp, dp, "dp", o->dp, dp, &g->dp);
+  if (ok && o->pp > 1) ok = comm_split(g->world, tp + o->tp * dp, pp, "pp", o->pp, pp, &g->pp);
+  if (ok && o->ep > 1) ok = comm_split(g->world, tp + o->tp * (pp + o->pp * (dp / o->ep)), ep, "ep", o->ep, ep, &g->ep);
+  return ok;
+}
+
+static bool open_groups(struct life *life, struct groups *g) {
+  struct nccl_id id;
+  *g = (struct groups){.rank = &life->rank, .world = life->world};
+  if (!g->world) {
+    if (!rank_open(&life->rank, life->options, life->number)) return false;
+    share_id(&life->rank, &id);
+    g->world = comm_world(&life->rank, &id);
+  }
+  return g->world && cuda_ok(cudaSetDevice(life->number), "cudaSetDevice") && make_groups(g);
+}
+
+static bool close_groups(const struct groups *g) {
+  struct comm *comms[] = {g->ep, g->tp, g->dp, g->pp, g->world};
+  bool ok = true;
+  for (size_t i = 0; ok && i < sizeof comms / sizeof *comms; i++) ok = comm_destroy(comms[i]);
+  return ok;
+}
+
+static void announce_ready(void) {
+  int version = 0;
+  nccl.GetVersion(&version);
+  const char *ras = getenv("NCCL_RAS_ADDR");
+  event_emit("rank_ready", ",\"pid\":%ld,\"nccl\":%d,\"ras\":\"%s\"", (long)getpid(), version, ras ? ras : "");
+}
+
+static void *live(void *arg) {
+  struct life *life = arg;
+  int rank = life->options->first_rank + life->number;
+  struct groups groups;
+  event_set_rank(rank);
+  fault_of_thread(rank);
+  if (!open_groups(life, &groups)) return NULL;
+  watch_met();
+  announce_ready();
+  bool ok = life->options->selftest ? selftest(&groups) : train(&groups);
+  life->orderly = ok && close_groups(&groups);
+  return NULL;
+}
+
+// Where one process has all ranks of the job, it makes the first communicators at once.
+static bool init_all(struct life *lives, int count) {
+  struct rank *ranks = must_calloc((size_t)count, sizeof *ranks);
+  struct comm **worlds = must_calloc((size_t)count, sizeof(struct comm *));
+  bool ok = true;
+  for (int i = 0; ok && i < count; i++) ok = rank_open(&lives[i].rank, lives[i].options, i);
+  fault_hold(INIT_HANG, NULL, false);
+  for (int i = 0; i < count; i++) ranks[i] = lives[i].rank;
+  ok = ok && !abort_requested() && comm_world_of_all(ranks, count, worlds);
+  for (int i = 0; ok && i < count; i++) {
+    lives[i].world = worlds[i];
+    lives[i].world->owner = &lives[i].rank;
+  }
+  free(ranks);
+  free(worlds);
+  return ok;
+}
+
+static bool live_all(struct options *options) {
+  int count = options->per_process;
+  struct life *lives = must_calloc((size_t)count, sizeof *lives);
+  for (int i = 0; i < count; i++) lives[i] = (struct life){.options = options, .number = i};
+  bool ok = count == 1 || count < options->world_size || init_all(lives, count);
+  for (int i = 0; ok && i < count; i++) {
+    if (pthread_create(&lives[i].thread, NULL, live, &lives[i]) != 0) die(EXIT_SYSTEM, "starting the thread of a rank");
+  }
+  for (int i = 0; ok && i < count; i++) pthread_join(lives[i].thread, NULL);
+  for (int i = 0; ok && i < count; i++) ok = lives[i].orderly;
+  free(lives);
+  return ok;
+}
+
+// Where the gradient goes, if there is such a communicator.
+static const char *gradient_comm(const struct options *o) {
+  return o->dp > 1 ? "dp" : o->tp > 1 ? "tp" : o->pp > 1 ? "pp" : "world";
+}
+
+static int run(int argc, char **argv) {
+  static struct options options;
+  options_parse(&options, argc, argv);
+  event_set_rank(options.first_rank);
+  fault_arm(options.first_rank, options.per_process, gradient_comm(&options), options.rendezvous);
+  fault_gpu_open(&options);
+  watch_start(options.grace_ns);
+  rendezvous_open(options.rendezvous, options.rendezvous_ns);
+  environment_of_nccl(&options);
+  nccl_load(options.library, options.layout);
+  fault_start();
+  bool orderly = live_all(&options);
+  // Watched to the end: an abort may hang on a GPU that does.
+  if (!orderly) comm_await_abort();
+  watch_stop();
+  return orderly ? EXIT_OK : EXIT_ABORTED;
+}
+
+int main(int argc, char **argv) {
+  if (argc > 1 && strcmp(argv[1], "launch") == 0) return launch_main(argc - 1, argv + 1, argv[0]);
+  return run(argc, argv);
+}
