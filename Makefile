@@ -11,15 +11,15 @@ PKG     := github.com/prometheus/common/version
 LDFLAGS := -s -w -X $(PKG).Version=$(VERSION) -X $(PKG).Revision=$(shell git rev-parse --short HEAD 2>/dev/null) \
            -X $(PKG).Branch=$(shell git rev-parse --abbrev-ref HEAD 2>/dev/null)
 
-.PHONY: all help build shim ringjob go-build tools test test-go test-c test-rules test-pyspy record-dumps test-e2e test-slow demo lint bench bench-latency generate \
-        check-generated scorecard scorecard-full gpu-e2e soak sanitizers clean
+.PHONY: all help build shim ringjob ncclrun go-build tools nccl test test-go test-c test-fakegpu test-ncclrun test-nccl test-nccl-short test-nccl-ci test-nccl-flaky nccl-report test-rules test-pyspy test-recordings record-dumps test-e2e test-slow demo lint bench bench-latency generate \
+        check-generated scorecard scorecard-full gpu-e2e soak sanitizers nccl-behaviour nccl-record bench-nccl clean
 
 all: build
 
 help: ## List the targets.
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-build: shim ringjob go-build ## Build the shim, ringjob and the Go programs into bin/.
+build: shim ringjob ncclrun go-build ## Build the shim, the training programs and the Go programs into bin/.
 
 shim:
 	@echo "building the shim"
@@ -29,13 +29,19 @@ ringjob:
 	@echo "building ringjob"
 	@$(MAKE) --silent --no-print-directory -C sim/ringjob
 
+ncclrun:
+	@echo "building ncclrun, its played GPU and the recorder"
+	@$(MAKE) --silent --no-print-directory -C sim/ncclrun
+	@$(MAKE) --silent --no-print-directory -C sim/ncclrecord
+
 go-build:
-	@echo "building culprit-exporter, culprit-analyzer, culprit-sim, culprit-demo"
+	@echo "building culprit-exporter, culprit-analyzer, culprit-sim, culprit-demo, culprit-nccl"
 	@mkdir -p $(BIN)
 	@$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/culprit-exporter ./exporter
 	@$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/culprit-analyzer ./analyzer
-	@$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/culprit-sim ./sim/cmd/culprit-sim
+	@$(GO) build -C sim/scorecard -trimpath -ldflags '$(LDFLAGS)' -o $(CURDIR)/$(BIN)/culprit-sim ./cmd/culprit-sim
 	@$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/culprit-demo ./sim/demo
+	@$(GO) build -trimpath -o $(BIN)/culprit-nccl ./sim/cmd/culprit-nccl
 
 tools: ## Build Prometheus, Alertmanager and promtool, or take them from the PATH when new enough.
 	@tools/build.sh prometheus promtool alertmanager
@@ -43,13 +49,44 @@ tools: ## Build Prometheus, Alertmanager and promtool, or take them from the PAT
 FAULT ?= link-stall
 RANK  ?= 5
 
-demo: build tools ## Run a small cluster, inject FAULT at RANK, print the verdict. FAULT=none stays healthy.
-	@$(BIN)/culprit-demo --fault=$(FAULT) --rank=$(RANK)
+demo: build tools ## Run a small cluster, inject FAULT at RANK, print the verdict. FAULT=none stays healthy; NCCL=2.30.7 runs on the real library.
+	@$(BIN)/culprit-demo --fault=$(FAULT) --rank=$(RANK) --nccl=$(NCCL)
 
-test: build tools test-c test-rules test-go test-pyspy test-e2e ## Run every test.
+# Releases of NCCL: versions, minors, all, ci, short, or none. NCCL_LIB=/path/libnccl.so.2 takes a library of your own.
+NCCL ?=
+
+nccl: build ## Download the releases NCCL=... (all), once, into .cache/nccl.
+	@$(BIN)/culprit-nccl get $(or $(NCCL),all)
+
+test: build tools test-c test-rules test-go test-pyspy test-e2e test-fakegpu test-nccl-short ## Run every test. NCCL=none downloads no library.
 
 test-go:
-	$(GO) test -timeout 10m $$($(GO) list ./... | grep -v -e /sim/e2e -e /sim/ringjob/)
+	$(GO) test -timeout 10m $$($(GO) list ./... | grep -v -e /sim/e2e -e /sim/ringjob/ -e /sim/fakegpu/ -e /sim/ncclrun/)
+	$(GO) test -C sim/scorecard -timeout 10m ./...
+
+test-fakegpu: build ## The played GPU and its NVML, on the newest and the oldest release of NCCL.
+	@$(if $(filter none,$(NCCL)),,$(BIN)/culprit-nccl get $(or $(NCCL),short))
+	@$(MAKE) --silent --no-print-directory -C sim/fakegpu tests
+	@$(MAKE) --silent --no-print-directory -C sim/fakegpu/nvml tests
+	$(GO) test -timeout 20m -count=1 ./sim/fakegpu/...
+
+test-ncclrun: build ## The training program on the newest and the oldest release of NCCL.
+	@$(if $(filter none,$(NCCL)),,$(BIN)/culprit-nccl get $(or $(NCCL),short))
+	$(GO) test -timeout 20m -count=1 ./sim/ncclrun/...
+
+test-nccl: build tools ## Every fault on every release of NCCL, to the page; goes on where it was ended. VERSIONS= FAULTS= MODES= FRESH=1 FORGET=1. Takes hours.
+	@$(BIN)/culprit-nccl test --nccl='$(or $(VERSIONS),$(NCCL),all)' --faults='$(FAULTS)' --modes='$(MODES)' $(if $(FRESH),--fresh) $(if $(FORGET),--forget-wrong)
+
+test-nccl-short test-nccl-ci: test-nccl-%: build tools ## A few faults on the newest and the oldest release of NCCL; on four releases.
+	@$(BIN)/culprit-nccl test --list=$* --nccl='$(or $(NCCL),$*)' --fresh --out=build/nccl-$*
+
+N ?= 20
+
+test-nccl-flaky: build tools ## The list of test-nccl-ci N times on a machine kept busy.
+	@$(BIN)/culprit-nccl test --list=ci --nccl='$(or $(NCCL),ci)' --fresh --out=build/nccl-flaky --repeat=$(N) --load=4
+
+nccl-report: ## Print the results of test-nccl again.
+	@$(BIN)/culprit-nccl report
 
 test-c:
 	@$(MAKE) --silent --no-print-directory -C ncclshim test
@@ -66,7 +103,7 @@ $(PYSPY)/bin/py-spy:
 	@$(PYSPY)/bin/pip install --quiet --disable-pip-version-check py-spy==0.4.1
 
 test-pyspy: $(PYSPY)/bin/py-spy
-	PY_SPY=$(CURDIR)/$(PYSPY)/bin/py-spy PYTHON=$$(command -v python3) $(GO) test -tags pyspy ./analyzer/offline/pyspy
+	PY_SPY=$(CURDIR)/$(PYSPY)/bin/py-spy PYTHON=$$(command -v python3) $(GO) test -tags pyspy ./analyzer/offline/stackdump
 
 TORCH_VERSIONS ?= 2.8.0 2.9.1 2.10.0 2.15.0
 TORCH_DUMPS := analyzer/offline/testdata/torch
@@ -83,17 +120,34 @@ record-dumps: ## Record Flight Recorder dumps of faulty PyTorch jobs (TORCH_VERS
 	  $$env/bin/python $(TORCH_DUMPS)/record_nccl.py $(TORCH_DUMPS) || exit 1; \
 	done
 
+JOBS := analyzer/offline/testdata/jobs
+RECORDING_VERSIONS ?= 2.9.1 2.10.0 2.15.0
+
+test-recordings: $(PYSPY)/bin/py-spy ## Run PyTorch programs that go wrong, record what they leave, and judge the analysis. RECORDING_VERSIONS= PROGRAMS=; wheels are large, a version takes half an hour.
+	@rm -rf build/recordings
+	@for v in $(RECORDING_VERSIONS); do \
+	  env=.cache/torch-$$v; \
+	  if [[ ! -e $$env/installed ]]; then \
+	    echo "installing torch $$v into $$env"; \
+	    python3 -m venv $$env && $$env/bin/pip install --quiet --disable-pip-version-check torch==$$v numpy && touch $$env/installed || exit 1; \
+	  fi; \
+	  PY_SPY=$(CURDIR)/$(PYSPY)/bin/py-spy $$env/bin/python $(JOBS)/record.py build/recordings $(PROGRAMS) || exit 1; \
+	done
+	RECORDINGS=$(CURDIR)/build/recordings $(GO) test -count=1 -v -run TestRecordings ./analyzer/offline
+
 test-e2e: build tools ## Real processes, Prometheus and Alertmanager: every fault names its rank.
-	$(GO) test -timeout 20m -count=1 -v ./sim/e2e
+	$(GO) test -timeout 20m -count=1 -parallel 3 -v ./sim/e2e
 
 test-slow: build tools ## Real processes that only get slow: every fault names its rank. Takes minutes, wants a quiet machine.
 	@failed=; for fault in gpu-slow link-slow proxy-delay; do \
 	  $(BIN)/culprit-demo --fault=$$fault --rank=$(RANK) || failed="$$failed $$fault"; \
 	done; if [[ -n $$failed ]]; then echo "missed:$$failed"; exit 1; fi
+	$(GO) test -tags slow -timeout 10m -count=1 -v -run TestThrottledGPU ./sim/e2e
 
 lint: ## Run the pinned linters.
 	@tools/build.sh golangci-lint
 	$(BIN)/tools/golangci-lint run ./...
+	cd sim/scorecard && $(CURDIR)/$(BIN)/tools/golangci-lint run ./...
 
 bench: build ## Print measured costs beside the budgets of the design.
 	$(MAKE) --no-print-directory -C ncclshim bench
@@ -111,10 +165,12 @@ check-generated: ## Fail when rules/ or dashboards/ differ from what mixin/ rend
 	mixin/generate.sh --check
 
 scorecard: ## Run the quick scorecard; fails under the committed floors.
-	$(GO) run ./sim/cmd/culprit-sim scorecard --quick
+	$(GO) build -C sim/scorecard -o $(CURDIR)/$(BIN)/culprit-sim ./cmd/culprit-sim
+	$(BIN)/culprit-sim scorecard --quick
 
 scorecard-full: ## Run the scorecard at every scale to 10,240 ranks: an hour and a half on two cores; goes on where it was ended.
-	$(GO) run ./sim/cmd/culprit-sim scorecard --full --resume --out build/scorecard-full
+	$(GO) build -C sim/scorecard -o $(CURDIR)/$(BIN)/culprit-sim ./cmd/culprit-sim
+	$(BIN)/culprit-sim scorecard --full --resume --out build/scorecard-full
 
 STEPS ?= 60
 
@@ -127,6 +183,20 @@ sanitizers: ## The shim and ringjob under AddressSanitizer, UBSan, ThreadSanitiz
 
 gpu-e2e: build ## On a machine with an NVIDIA GPU: the end-to-end check on real NCCL.
 	@sim/gpu/run.sh
+
+nccl-behaviour: ## Write docs/nccl-behaviour.md from the recordings in sim/ncclrecord/testdata.
+	$(GO) run ./sim/ncclrecord document > build/nccl-behaviour.md && mv build/nccl-behaviour.md docs/nccl-behaviour.md
+
+bench-nccl: ## What the shim's callbacks cost inside the real NCCL=2.30.7 (in .cache/nccl). Takes minutes, wants a quiet machine.
+	@$(MAKE) --silent --no-print-directory -C ncclshim
+	@$(MAKE) --silent --no-print-directory -C sim/ncclrun
+	@$(MAKE) --silent --no-print-directory -C sim/ncclrecord
+	$(GO) run ./sim/ncclrecord bench --library .cache/nccl/$(or $(NCCL),2.30.7)/libnccl.so.2 $(if $(OTHERS),--others $(OTHERS))
+
+nccl-record: ## Record the callbacks of NCCL="2.30.7 …" (in .cache/nccl) that sim/ncclrecord/testdata lacks; AGAIN=1 records all again.
+	@$(MAKE) --silent --no-print-directory -C sim/ncclrun
+	@$(MAKE) --silent --no-print-directory -C sim/ncclrecord
+	$(GO) run ./sim/ncclrecord record $(if $(AGAIN),--again) $(NCCL)
 
 clean: ## Remove what the build made, but for bin/tools.
 	find $(BIN) -maxdepth 1 -type f -delete 2>/dev/null || true
