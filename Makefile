@@ -61,18 +61,18 @@ nccl: build ## Download the releases NCCL=... (all), once, into .cache/nccl.
 test: build tools test-c test-rules test-go test-pyspy test-e2e test-fakegpu test-nccl-short ## Run every test. NCCL=none downloads no library.
 
 test-go:
-	$(GO) test -timeout 10m $$($(GO) list ./... | grep -v -e /sim/e2e -e /sim/ringjob/ -e /sim/fakegpu/ -e /sim/ncclrun/)
-	$(GO) test -C sim/scorecard -timeout 10m ./...
+	$(GO) test -timeout 30m $$($(GO) list ./... | grep -v -e /sim/e2e -e /sim/ringjob/ -e /sim/fakegpu/ -e /sim/ncclrun/)
+	$(GO) test -C sim/scorecard -timeout 30m ./...
 
 test-fakegpu: build ## The played GPU and its NVML, on the newest and the oldest release of NCCL.
 	@$(if $(filter none,$(NCCL)),,$(BIN)/culprit-nccl get $(or $(NCCL),short))
 	@$(MAKE) --silent --no-print-directory -C sim/fakegpu tests
 	@$(MAKE) --silent --no-print-directory -C sim/fakegpu/nvml tests
-	$(GO) test -timeout 20m -count=1 ./sim/fakegpu/...
+	$(GO) test -timeout 60m -count=1 ./sim/fakegpu/...
 
 test-ncclrun: build ## The training program on the newest and the oldest release of NCCL.
 	@$(if $(filter none,$(NCCL)),,$(BIN)/culprit-nccl get $(or $(NCCL),short))
-	$(GO) test -timeout 20m -count=1 ./sim/ncclrun/...
+	$(GO) test -timeout 60m -count=1 ./sim/ncclrun/...
 
 test-nccl: build tools ## Every fault on every release of NCCL, to the page; goes on where it was ended. VERSIONS= FAULTS= MODES= FRESH=1 FORGET=1. Takes hours.
 	@$(BIN)/culprit-nccl test --nccl='$(or $(VERSIONS),$(NCCL),all)' --faults='$(FAULTS)' --modes='$(MODES)' $(if $(FRESH),--fresh) $(if $(FORGET),--forget-wrong)
@@ -136,7 +136,7 @@ test-recordings: $(PYSPY)/bin/py-spy ## Run PyTorch programs that go wrong, reco
 	RECORDINGS=$(CURDIR)/build/recordings $(GO) test -count=1 -v -run TestRecordings ./analyzer/offline
 
 test-e2e: build tools ## Real processes, Prometheus and Alertmanager: every fault names its rank.
-	$(GO) test -timeout 20m -count=1 -parallel 3 -v ./sim/e2e
+	$(GO) test -timeout 60m -count=1 -parallel 3 -v ./sim/e2e
 
 test-slow: build tools ## Real processes that only get slow: every fault names its rank. Takes minutes, wants a quiet machine.
 	@failed=; for fault in gpu-slow link-slow proxy-delay; do \
