@@ -57,7 +57,7 @@ type Prometheus struct {
 }
 
 // Queries are the PromQL selectors, to be overridden where names are relabelled. Each is a template over .Selector,
-// the label matchers without braces; Waits and Kernels over .Offset, too, which is empty or an offset modifier, and
+// the label matchers without braces; Waits, Kernels and RunDelay over .Offset, too, which is empty or an offset modifier, and
 // LongestWait and LongestPause over .Window, a duration.
 type Queries struct {
 	Processes string `yaml:"processes"` // Gives nccl_process_info.
@@ -72,6 +72,8 @@ type Queries struct {
 	Pace      string `yaml:"pace"`      // Gives how many operations a rank completes per second, one value for the job.
 	Waits     string `yaml:"waits"`     // Gives how much each rank (label rank) waits for what (label reason), per second.
 	Kernels   string `yaml:"kernels"`   // Gives how long each rank is in which kernels (label function), per second.
+	// RunDelay gives the share of time in which each rank's (label rank) proxy thread was ready to run and got no CPU, where it matters.
+	RunDelay string `yaml:"run_delay"`
 	// LongestWait gives the longest wait of a job within Window that ended by itself, in seconds, one value for the job.
 	LongestWait string `yaml:"longest_wait"`
 	// LongestPause gives the longest time within Window in which no rank of a job called anything, and which ended, in the same way.
@@ -228,6 +230,7 @@ func Default() *Config {
 				Pace:         "avg(sum by (rank) (rate(nccl_function_ops_total{ {{- .Selector -}} }[1m])))",
 				Waits:        "sum by (rank, reason) (rate(nccl_wait_seconds_total{ {{- .Selector -}} }[1m] {{- .Offset -}} ))",
 				Kernels:      "sum by (rank, function) (rate(nccl_kernel_seconds_total{ {{- .Selector -}} }[1m] {{- .Offset -}} ))",
+				RunDelay:     `max by (rank) (avg_over_time(host_thread_run_delay_ratio{ {{- .Selector -}} ,role="proxy"}[5m] {{- .Offset -}} )) > 0.1`,
 				LongestWait:  "max(max_over_time(job_id:nccl_wait_ended_seconds:max{ {{- .Selector -}} }[{{ .Window }}]))",
 				LongestPause: "max(max_over_time(job_id:nccl_launch_pause_seconds:max{ {{- .Selector -}} }[{{ .Window }}]))",
 			},

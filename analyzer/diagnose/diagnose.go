@@ -203,6 +203,7 @@ func (d *Diagnoser) lookBack(ctx context.Context, s *evidence.Session, req *inci
 	span = s.Span(ctx, from, span)
 	s.AskHistory(ctx, s.Answered(from), span)
 	s.NodeFacts(ctx)
+	s.LearnUsualDelays(ctx, toldSince(req, d.Clock.Now()))
 	ev := s.Evidence()
 	v := d.analyze(ev)
 	for range backRounds {

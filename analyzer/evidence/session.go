@@ -50,6 +50,7 @@ type Session struct {
 	untold    []rca.Missing   // Exporters that did not tell of finished work.
 	facts     []rca.Fact      // From other exporters.
 	factsOf   map[string]bool // Hosts that those were asked about.
+	delays    map[int]float64 // Usual run delay by rank, from Prometheus.
 }
 
 // Node is one exporter of the job.
@@ -375,7 +376,7 @@ func (s *Session) Evidence() rca.Evidence {
 	a.lost(s)
 	a.counted(s)
 	a.silent(s)
-	a.finish()
+	a.finish(s.delays)
 	for id, members := range s.members {
 		for rank, commRank := range members {
 			a.member(id, s.names[id], commRank, rank)
@@ -543,8 +544,9 @@ func (m *membership) fullness() float64 { return float64(len(m.at)) / float64(ma
 const maxPlaces = 1 << 20
 
 // finish fills in ranks in order, and what they say of communicators.
-func (a *assembly) finish() {
+func (a *assembly) finish(delays map[int]float64) {
 	for _, r := range a.seen {
+		r.rank.UsualRunDelay = delays[r.rank.ID]
 		a.ev.Ranks = append(a.ev.Ranks, r.rank)
 	}
 	slices.SortFunc(a.ev.Ranks, func(x, y rca.Rank) int { return cmp.Compare(x.ID, y.ID) })

@@ -71,6 +71,8 @@ type Rank struct {
 	ReadBytesPerSec, WriteBytesPerSec, CPUCores float64
 	// ProxyRunDelay is the share of time that the proxy thread was runnable and did not get a CPU; -1 unknown.
 	ProxyRunDelay float64
+	// UsualRunDelay is the same before anybody was told of slowness; 0 little or unknown.
+	UsualRunDelay float64
 	GroupOpen     time.Duration // Inside ncclGroupEnd for so long; 0 not.
 	Stack         []string      // Innermost frame last; empty unknown.
 	Memberships   []Membership

@@ -9,22 +9,28 @@ import (
 	"github.com/culprit-project/culprit/analyzer/rca"
 )
 
-// A thread that is ready and gets no CPU tells of its host only as far as the other hosts' threads fare better: on machines that are
-// busy as a whole all of them wait.
+// A thread that is ready and gets no CPU tells of its host only as far as the other hosts' threads fare better, and it did itself
+// before: on machines that are busy as a whole all of them wait, and a thread that always waited did not make the job slow.
 const (
 	longDelay  = 0.2 // Share of time without a CPU that is worth a look.
-	timesOther = 2   // So many times the usual of the other hosts.
+	timesOther = 2   // So many times the usual of the other hosts, or of the thread itself.
 )
 
-// shortOfCPU says that a rank's proxy thread waits for a CPU more than those of other hosts do.
+// shortOfCPU says that a rank's proxy thread waits for a CPU more than those of other hosts do, and more than it did before.
 func (a *slowAnalysis) shortOfCPU(n int32) bool {
 	r := a.Nodes[n].Rank
 	if r == nil || r.ProxyRunDelay <= longDelay {
 		return false
 	}
+	if alwaysWaited(r) {
+		return false
+	}
 	others, known := a.usualDelay(r.Host)
 	return !known || r.ProxyRunDelay > timesOther*others
 }
+
+// alwaysWaited says that a rank's proxy thread waited for a CPU before the job became slow, too.
+func alwaysWaited(r *rca.Rank) bool { return r.UsualRunDelay > 0 && r.ProxyRunDelay <= timesOther*r.UsualRunDelay }
 
 // usualDelay is the median over hosts, but for one, of the share of time that their proxy threads wait for a CPU.
 func (a *slowAnalysis) usualDelay(but string) (median float64, known bool) {
@@ -45,8 +51,11 @@ func (a *slowAnalysis) usualDelay(but string) (median float64, known bool) {
 	return all[len(all)/2], true
 }
 
-// ailing says that the node complains of a rank's CPU or another component, and not most nodes of theirs alike.
+// ailing says that the node complains of a rank's CPU or another component, and neither did before nor do most nodes of theirs alike.
 func (a *slowAnalysis) ailing(n int32, component string) bool {
+	if r := a.Nodes[n].Rank; component == "cpu" && r != nil && alwaysWaited(r) {
+		return false
+	}
 	return a.hasFact(n, component) && !a.common(component)
 }
 

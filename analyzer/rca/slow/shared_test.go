@@ -36,6 +36,39 @@ func TestSpikesOfComputePageNobody(t *testing.T) {
 	}
 }
 
+// TestHostThatWasAlwaysShortOfCPU: a thread that waited for a CPU before the job became slow is not why it did (issue D11).
+func TestHostThatWasAlwaysShortOfCPU(t *testing.T) {
+	for _, c := range []struct {
+		name       string
+		now, usual float64
+		cause      rca.Cause
+	}{
+		{"no past known", 0.5, 0, rca.CauseProxy},
+		{"as ever", 0.5, 0.45, rca.CauseNetworkSend},
+		{"much more than before", 0.5, 0.12, rca.CauseProxy},
+	} {
+		for _, fact := range []bool{false, true} {
+			t.Run(c.name+pick(fact, ", the node complains", ""), func(t *testing.T) {
+				j := rcatest.NewSlowJob(4, 2, 2)
+				j.Send = rcatest.One(5, 4)
+				if fact {
+					j.Facts = []rca.Fact{{Host: "node2", Rank: 5, Component: "cpu", Kind: "cpu_pressure", Value: c.now}}
+				}
+				ev := j.Evidence()
+				ev.Ranks[5].ProxyRunDelay, ev.Ranks[5].UsualRunDelay = c.now, c.usual
+				v := verdictOf(ev, rca.Options{})
+				cause := c.cause
+				if fact && cause == rca.CauseProxy {
+					cause = rca.CauseCPU
+				}
+				if v.Class != rca.SlowComm || v.Cause != cause || !slices.Equal(rcatest.CulpritRanks(v), []int{5}) {
+					t.Errorf("%s/%s %v, want %s of rank 5: %s", v.Class, v.Cause, rcatest.CulpritRanks(v), cause, v.Summary)
+				}
+			})
+		}
+	}
+}
+
 // TestHostsThatAreAllShortOfCPU: a thread that waits for a CPU tells of its host only as far as others' wait less.
 func TestHostsThatAreAllShortOfCPU(t *testing.T) {
 	late := func(r, _ int) time.Duration { return pick(r == 3, 150*time.Millisecond, 0) }

@@ -1,0 +1,44 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package evidence
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	"github.com/culprit-project/culprit/analyzer/config"
+)
+
+// UsualDelays gives how long ranks' proxy threads waited for a CPU so long ago, as a share of time; those that hardly waited are
+// left out.
+func (d *Directory) UsualDelays(ctx context.Context, jobID string, ago time.Duration) (map[int]float64, error) {
+	query, err := config.QueryBefore(d.cfg.Queries.RunDelay, Selector("job_id", jobID), ago)
+	if err != nil {
+		return nil, err
+	}
+	vector, err := d.vector(ctx, query)
+	if err != nil {
+		return nil, err
+	}
+	delays := map[int]float64{}
+	for _, s := range vector {
+		if rank, err := strconv.Atoi(string(s.Metric["rank"])); err == nil && s.Value > 0 && s.Value <= 1 {
+			delays[rank] = float64(s.Value)
+		}
+	}
+	return delays, nil
+}
+
+// LearnUsualDelays looks up how long threads waited for a CPU before the job became slow so long ago. A job that had not begun by
+// then has no past of its own.
+func (s *Session) LearnUsualDelays(ctx context.Context, since time.Duration) {
+	ago := since + grownPast
+	if age := s.Age(); age > 0 && age < ago {
+		return
+	}
+	delays, err := s.g.Directory.UsualDelays(ctx, s.jobID, ago)
+	s.note(err)
+	s.delays = delays
+}
