@@ -48,7 +48,7 @@ func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Se
 // mayGetOn reports whether all culprits of a verdict are processes that live and have not launched the operation that is
 // waited for, or GPUs that have only begun.
 func mayGetOn(v *rca.Verdict) bool {
-	if v.Beginning {
+	if v.MayGetOn {
 		return true
 	}
 	if v.Class != rca.NotEntered || len(v.Culprits) == 0 {

@@ -33,10 +33,10 @@ func TestMayGetOn(t *testing.T) {
 		for i, c := range x.causes {
 			v.Culprits = append(v.Culprits, rca.Culprit{Rank: i, Cause: c})
 		}
-		if v.Beginning = true; !mayGetOn(&v) {
+		if v.MayGetOn = true; !mayGetOn(&v) {
 			t.Errorf("%s, %s: a GPU in a job's first operations is not waited for", x.class, x.cause)
 		}
-		v.Beginning = false
+		v.MayGetOn = false
 		if got := mayGetOn(&v); got != x.want {
 			t.Errorf("%s, %s, culprits %v: %t", x.class, x.cause, x.causes, got)
 		}

@@ -77,9 +77,9 @@ type Verdict struct {
 	// Standstill is how long, in seconds, a job has got nowhere of which the evidence names nobody; 0: it names somebody, or somebody
 	// gets on.
 	Standstill float64 `json:"-"`
-	// Beginning says that the culprits' GPUs stand in one of the job's first operations, for which kernels may still be loaded.
-	Beginning bool   `json:"-"`
-	Action    string `json:"action,omitempty"`
+	// MayGetOn says that the culprits' GPUs may get on by themselves: they may still load kernels, or compute.
+	MayGetOn bool   `json:"-"`
+	Action   string `json:"action,omitempty"`
 	// Where the trouble shows: communicator, operation.
 	Comm string `json:"comm,omitempty"`
 	Op   string `json:"op,omitempty"`

@@ -143,8 +143,8 @@ func TestBeginning(t *testing.T) {
 		}
 		j.ev.Facts = c.facts
 		v := j.tree(2).verdict()
-		if !slices.Equal(rcatest.Accused(v), []int{2}) || v.Cause != rca.CauseGPU || v.Beginning != c.want {
-			t.Errorf("after %d operations, facts %v: %s/%s accuses %v, beginning %t: %s", c.completed, c.facts, v.Class, v.Cause, rcatest.Accused(v), v.Beginning, v.Summary)
+		if !slices.Equal(rcatest.Accused(v), []int{2}) || v.Cause != rca.CauseGPU || v.MayGetOn != c.want {
+			t.Errorf("after %d operations, facts %v: %s/%s accuses %v, may get on %t: %s", c.completed, c.facts, v.Class, v.Cause, rcatest.Accused(v), v.MayGetOn, v.Summary)
 		}
 	}
 }

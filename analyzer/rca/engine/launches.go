@@ -419,15 +419,31 @@ func (l *launches) ranksHave(ns []int32) string {
 	return words.Opener(l.RankList(ns)) + " have"
 }
 
+// launched counts what a member has launched and all members launch alike. Sends and receives are no part of that: the ends of a
+// pipeline have one neighbour, those between them two.
+func (l *launches) launched(c int32, m *job.Member) int64 {
+	if !l.Comms[c].P2P {
+		return m.Membership.Called
+	}
+	n := int64(0)
+	for fn, count := range m.Membership.FuncCalled {
+		if fn != "Send" && fn != "Recv" {
+			n += count
+		}
+	}
+	return n
+}
+
 // compare adds edges within a communicator, from every rank to those that have launched less.
 func (l *launches) compare(c int32) {
 	var most int64 = -1
 	lowest := int64(-1)
 	for i := range l.Comms[c].Members {
 		if m := &l.Comms[c].Members[i]; l.counted(m) {
-			most = max(most, m.Membership.Called)
-			if lowest < 0 || m.Membership.Called < lowest {
-				lowest = m.Membership.Called
+			n := l.launched(c, m)
+			most = max(most, n)
+			if lowest < 0 || n < lowest {
+				lowest = n
 			}
 		}
 	}
@@ -440,7 +456,7 @@ func (l *launches) compare(c int32) {
 		m := &l.Comms[c].Members[i]
 		switch {
 		case !l.counted(m):
-		case m.Membership.Called == lowest:
+		case l.launched(c, m) == lowest:
 			low = append(low, m.Node)
 			moving = moving || moves(m)
 			confirmed = confirmed && m.Membership.SinceCalled >= l.Opt.HangAfter

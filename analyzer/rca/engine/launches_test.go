@@ -138,3 +138,21 @@ func TestLaunches(t *testing.T) {
 		})
 	}
 }
+
+// TestPipelineEnds: the ends of a pipeline send and receive half as often as the stages between them, and nobody is behind.
+func TestPipelineEnds(t *testing.T) {
+	ev := launched(alike(4, 0, nil), alike(4, 30, map[int]int64{2: 29}))
+	for i := range ev.Ranks {
+		n := pick(i == 0 || i == 3, int64(160), 320)
+		ev.Ranks[i].Memberships[0].Called, ev.Ranks[i].Memberships[0].FuncCalled = n, map[string]int64{"Send": n / 2, "Recv": n - n/2}
+	}
+	if v := Analyze(still(ev), rca.Options{}); !slices.Equal(rcatest.Accused(v), []int{2}) {
+		t.Errorf("with one rank behind on another communicator: %v: %s", rcatest.Accused(v), v.Summary)
+	}
+	for i := range ev.Ranks {
+		ev.Ranks[i].Memberships = ev.Ranks[i].Memberships[:1]
+	}
+	if v := Analyze(still(ev), rca.Options{}); len(rcatest.Accused(v)) > 0 || v.Page {
+		t.Errorf("without: %v, page %v: %s", rcatest.Accused(v), v.Page, v.Summary)
+	}
+}

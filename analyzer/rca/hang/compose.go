@@ -61,17 +61,29 @@ func (w *waitFor) compose(d *decision) rca.Verdict {
 	w.addEvidence(d, &v)
 	w.setAside(d, &v)
 	v.Page = w.pages(&v)
-	v.Beginning = !slices.ContainsFunc(d.chosen, func(r root) bool { return !w.beginning(&r) })
+	v.MayGetOn = !slices.ContainsFunc(d.chosen, func(r root) bool { return !w.mayGetOn(&r) })
 	if v.Class == rca.Unknown {
 		v.Standstill = w.still().Seconds()
 	}
 	return v
 }
 
-// beginning says that a root is a GPU that stands in one of the job's first operations, and that its node shows no error of.
-func (w *waitFor) beginning(r *root) bool {
+// mayGetOn says that a root is GPUs that may get on by themselves: they load kernels for one of the job's first operations, or
+// compute what comes before it where no kernels are seen; and their nodes show no error of them.
+func (w *waitFor) mayGetOn(r *root) bool {
 	gpu := r.leaf.cause == rca.CauseGPU || r.leaf.cause == rca.CauseKernelNotRunning
-	return gpu && r.kind == rootFlaw && r.inst >= 0 && w.firstStep(r.nodes[0], r.inst) && !w.Ailing(r.nodes[0], job.GPUAilment)
+	if !gpu || r.kind != rootFlaw && r.kind != rootGroup || r.inst < 0 {
+		return false
+	}
+	in, computes := &w.insts[r.inst], false
+	for _, n := range r.nodes {
+		if w.Ailing(n, job.GPUAilment) {
+			return false
+		}
+		j := w.part(in, n)
+		computes = computes || j == nil || unbegun(w.Nodes[n].Rank, j.op)
+	}
+	return computes || r.kind == rootFlaw && w.firstStep(r.nodes[0], r.inst)
 }
 
 // still is for how long ranks stand still and nobody who was seen has completed anything.
@@ -91,6 +103,10 @@ func (w *waitFor) still() time.Duration {
 func (w *waitFor) alike(rs []root) (first root, rest []root) {
 	first = rs[0]
 	for _, r := range rs[1:] {
+		if first.what == flawNotCome && r.what == flawNotCome && slices.Equal(first.nodes, r.nodes) {
+			first.vertex = append(slices.Clone(first.vertex), r.vertex...)
+			continue
+		}
 		same := r.kind == first.kind && r.inst == first.inst && r.leaf.class == first.leaf.class && r.leaf.cause == first.leaf.cause
 		if !same || r.kind != rootOutside && r.kind != rootDead || r.leaf.note != first.leaf.note {
 			rest = append(rest, r)
@@ -203,6 +219,10 @@ func (w *waitFor) sentence(r *root, d *decision) string {
 	case rootMoving:
 		return fmt.Sprintf("%s is waited for and still makes progress: slow, not stuck.", w.RankName(r.nodes[0]))
 	case rootGroup:
+		if r.what == flawNotCome {
+			return fmt.Sprintf("The GPUs of %s have given no data for %s%s, which other GPUs are in: one of them still computes, or stands.",
+				words.RankNumbers(w.IDs(r.nodes)), w.opName(r.inst), age)
+		}
 		if r.leaf.class == rca.Fault {
 			return fmt.Sprintf("%s on %s are inside %s%s and the data stops between them: one of these GPUs or an NVLink, the flows do not say which.",
 				w.RankList(r.nodes), w.Host(r.nodes[0]), w.opName(r.inst), age)
@@ -259,7 +279,7 @@ func (w *waitFor) addCulprits(r *root, v *rca.Verdict) {
 		if len(v.Culprits) >= rca.MaxCulprits {
 			return
 		}
-		if c.Rank >= 0 && slices.ContainsFunc(v.Culprits, func(o rca.Culprit) bool { return o.Rank == c.Rank }) {
+		if slices.ContainsFunc(v.Culprits, func(o rca.Culprit) bool { return o.Rank == c.Rank && (c.Rank >= 0 || o.Group == c.Group) }) {
 			continue
 		}
 		if r.leaf.class != v.Class || r.leaf.cause != v.Cause {
@@ -280,6 +300,12 @@ func (w *waitFor) culpritsOf(r *root) []rca.Culprit {
 	case rootGroup:
 		if r.leaf.class != rca.Fault {
 			return nil
+		}
+		if r.what == flawNotCome {
+			return []rca.Culprit{{
+				Rank: -1, Channel: -1, Host: w.Host(r.nodes[0]), Group: words.RankNumbers(w.IDs(r.nodes)),
+				Why: "which of their GPUs holds the others is not seen inside a host",
+			}}
 		}
 		return []rca.Culprit{{
 			Rank: -1, Channel: -1, Host: w.Host(r.nodes[0]),

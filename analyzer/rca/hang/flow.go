@@ -29,6 +29,7 @@ const (
 	flawProxy                        // As before, and the proxy thread does not even poll.
 	flawGPU                          // The kernel has data and room and does nothing.
 	flawGPUStart                     // The kernel never produced its first part.
+	flawNotCome                      // The GPU has given nothing, and whether it has come to the operation is not seen.
 	flawGPUIdle                      // All data has moved, the kernel does not end.
 	flawKernel                       // The kernel never started.
 	flawFlush                        // Data arrived and is not given to the GPU.
@@ -76,7 +77,7 @@ func (b *builder) rests(n int32, what flawKind) bool {
 	switch what {
 	case flawKernel, flawCall:
 		return showsAll(r)
-	case flawGPU, flawGPUStart:
+	case flawGPU, flawGPUStart, flawNotCome:
 		return b.whole && showsAll(r)
 	case flawGPUIdle, flawNoBuffers, flawAlone:
 		return false

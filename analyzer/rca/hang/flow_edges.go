@@ -38,6 +38,9 @@ func (b *builder) flows(n int32, a *active) {
 	mem := x.Comms[a.comm].Find(n)
 	age := stuckFor(a.op)
 	gets := age >= 0 && age < x.Opt.HangAfter
+	if b.computes(n, a, in) {
+		return
+	}
 	b.moving, b.doubted = gets && !in.stuck, gets && in.stuck
 	defer func() { b.moving, b.doubted, b.whole = false, false, false }()
 	lonely := b.lonely(n, in)
@@ -361,23 +364,28 @@ func (b *builder) kernelOwesData(v *view) {
 		b.own(v.node, -1, v.inst, ch, 0.3, false, rca.CauseGPU, flawGPUStart)
 	case b.blind(v):
 		b.own(v.node, -1, v.inst, ch, 0.3, false, rca.CauseGPU, flawGPUStart)
+	case unbegun(b.x.Nodes[v.node].Rank, v.op):
+		b.own(v.node, -1, v.inst, ch, 0.5, false, rca.CauseGPU, flawGPUStart)
 	default:
 		sure := v.alone && !b.hidden(v.inst)
 		b.own(v.node, -1, v.inst, ch, pick(sure, 0.85, 0.5), sure, rca.CauseGPU, flawGPUStart)
 	}
 }
 
+// unbegun says that nothing shows an operation's kernel to run, at a rank whose source would not show it.
+func unbegun(r *rca.Rank, o *rca.Op) bool {
+	if r.Caps&rca.SeesKernels != 0 || o.KernelStarted > 0 || o.State == rca.OpEntered {
+		return false
+	}
+	return !slices.ContainsFunc(o.Flows, func(f rca.Flow) bool { return f.Send && f.Ready > 0 || !f.Send && f.Done > 0 })
+}
+
 // blind says that nothing shows the operation's kernel to run, and that what may be in front of it on its stream does not go on
 // either: an operation called before it, or one whose end nobody sees.
 func (b *builder) blind(v *view) bool {
 	r := b.x.Nodes[v.node].Rank
-	if r.Caps&rca.SeesKernels != 0 || v.op.KernelStarted > 0 || v.op.State == rca.OpEntered {
+	if !unbegun(r, v.op) {
 		return false
-	}
-	for i := range v.op.Flows {
-		if f := &v.op.Flows[i]; f.Send && f.Ready > 0 || !f.Send && f.Done > 0 {
-			return false
-		}
 	}
 	for i := range r.Memberships {
 		m := &r.Memberships[i]

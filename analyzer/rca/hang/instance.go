@@ -20,10 +20,12 @@ type instance struct {
 	stuck  bool
 	age    time.Duration // Longest time without progress among the ranks in it that another host confirms.
 	inside int           // Ranks that are in it now.
-	gap    bool          // Somebody it needs is not in it.
-	odd    *oddity
-	hasNet bool // Some member shows network flows.
-	hidden bool // Only the calls are seen, and a member may have finished its part before others have begun theirs.
+	// begun counts the ranks whose GPU is known to be in it, and idle those known not to have given it anything yet.
+	begun, idle int
+	gap         bool // Somebody it needs is not in it.
+	odd         *oddity
+	hasNet      bool // Some member shows network flows.
+	hidden      bool // Only the calls are seen, and a member may have finished its part before others have begun theirs.
 }
 
 // instKey identifies an instance. Send/recv: src and dst are ranks in the communicator; otherwise both -1.
@@ -223,21 +225,30 @@ func (x *standstill) buildInstances() {
 }
 
 // settle decides whether an instance is stuck. The members of an operation move together or not at all, and the ranks of one
-// host read one clock: a host that claims progress does not unstick it when no fewer of the others say that it stands.
+// host read one clock: a host that claims progress does not unstick it when no fewer of the others say that it stands. Members that
+// would not see progress have no say where others would.
 func (x *standstill) settle(in *instance, by *hostVotes) {
 	slices.SortStableFunc(in.joins, func(a, b join) int {
 		return cmp.Or(cmp.Compare(a.commRank, b.commRank), cmp.Compare(a.node, b.node))
 	})
-	by.clear()
+	seen := false
 	for i := range in.joins {
 		j := &in.joins[i]
 		in.hasNet = in.hasNet || len(j.op.Flows) > 0
-		if j.active {
+		seen = seen || j.active && showsProgress(j.op)
+	}
+	by.clear()
+	for i := range in.joins {
+		if j := &in.joins[i]; j.active && (!seen || showsProgress(j.op)) {
 			by.add(j, x.moves(j))
 		}
 	}
 	in.stuck, in.age = by.stuck(), by.age()
 }
+
+// showsProgress says that an operation would be seen to get on: it has flows, or its kernel is seen not to have started. What moves
+// inside a host is not seen, and looks as if it had stood since it was called.
+func showsProgress(o *rca.Op) bool { return len(o.Flows) > 0 || o.KernelStarted == 0 }
 
 // outvote frees the operations of which one host alone says that they stand still, while the members on other hosts say that
 // they move, when no other host has anything that stands still: in a job that hangs, more than one of three hosts comes to

@@ -348,6 +348,10 @@ func (w *waitFor) weakFlaw(o *own, vs []int32) root {
 		if o.peer >= 0 {
 			r.kind = rootLink
 		}
+	case flawNotCome:
+		if mates := w.besideUnseen(o.node, o.inst); len(mates) > 1 {
+			r.kind, r.nodes = rootGroup, mates
+		}
 	case flawGPU, flawGPUStart:
 		// What it waits for comes or goes over NVLink, where nothing is seen: any GPU on the host may hold it.
 		if mates := w.matesIn(o.node, o.inst); len(mates) > 1 {

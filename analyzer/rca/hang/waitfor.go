@@ -38,6 +38,7 @@ func buildWaitFor(idx *job.Index) *waitFor {
 		for k := range in.joins {
 			if in.joins[k].active {
 				in.inside++
+				x.countBegun(in, &in.joins[k])
 			}
 		}
 		if in.stuck {

@@ -54,6 +54,8 @@ func (x *standstill) flawText(r *root) string {
 		return fmt.Sprintf("its GPU has received data in %s%s, has room to send, and does not go on", on, ch)
 	case flawGPUStart:
 		return fmt.Sprintf("its GPU does not produce data for %s%s, for which it waits for nobody", on, ch)
+	case flawNotCome:
+		return fmt.Sprintf("its GPU has given no data for %s, which other GPUs are in: it still computes, or it stands", on)
 	case flawGPUIdle:
 		return fmt.Sprintf("all its data of %s has moved, yet its kernel does not end", on)
 	case flawKernel:

@@ -30,7 +30,9 @@ func (a *slowAnalysis) shortOfCPU(n int32) bool {
 }
 
 // alwaysWaited says that a rank's proxy thread waited for a CPU before the job became slow, too.
-func alwaysWaited(r *rca.Rank) bool { return r.UsualRunDelay > 0 && r.ProxyRunDelay <= timesOther*r.UsualRunDelay }
+func alwaysWaited(r *rca.Rank) bool {
+	return r.UsualRunDelay > 0 && r.ProxyRunDelay <= timesOther*r.UsualRunDelay
+}
 
 // usualDelay is the median over hosts, but for one, of the share of time that their proxy threads wait for a CPU.
 func (a *slowAnalysis) usualDelay(but string) (median float64, known bool) {

@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -92,14 +93,22 @@ func explainCommand(app *kingpin.Application, commands map[string]func(context.C
 	cmd := app.Command("explain", "Run one case of the scorecard and print its evidence and verdict.")
 	cmd.Arg("case", "Name of the case, or a part of it: the first match is run.").Required().StringVar(&only)
 	cmd.Arg("rank", "Ranks whose operations and flows are printed.").IntsVar(&ranks)
-	seed := cmd.Flag("seed", "Seed of the case.").Default("1").Uint64()
-	harmed := cmd.Flag("harm", "Also print the verdict on worse evidence: all, or one of the scorecard's.").Default(matrix.HarmNone).String()
+	var f scorecardFlags
+	cmd.Flag("seed", "Seed of the case.").Default("1").Uint64Var(&f.opt.Seed)
+	cmd.Flag("blind", "A case of those that scorecard draws from this seed.").StringVar(&f.blind)
+	cmd.Flag("runs", "With --blind: of how many.").Default("100").IntVar(&f.runs)
+	cmd.Flag("harm", "Also print the verdict on worse evidence: all, or one of the scorecard's.").Default(matrix.HarmNone).StringVar(&f.opt.Harm)
 	commands[cmd.FullCommand()] = func(ctx context.Context) error {
-		cases := matrix.Cases(matrix.Options{Seed: *seed, Seeds: 1, All: true, Only: []string{only}, Harm: *harmed})
-		if len(cases) == 0 {
+		f.opt.Seeds, f.opt.All, f.opt.Only = 1, true, []string{only}
+		cases, _, err := f.cases()
+		if err != nil {
+			return err
+		}
+		at := slices.IndexFunc(cases, func(c matrix.Case) bool { return strings.Contains(c.Name, only) })
+		if at < 0 {
 			return fmt.Errorf("no case's name contains %q", only)
 		}
-		return trial.Explain(ctx, &cases[0], os.Stdout, ranks)
+		return trial.Explain(ctx, &cases[at], os.Stdout, ranks)
 	}
 }
 
