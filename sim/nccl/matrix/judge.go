@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/culprit-project/culprit/analyzer/rca"
@@ -160,10 +161,30 @@ func pageSaid(labels, annotations map[string]string, at, zero time.Time) Said {
 		Seconds: at.Sub(zero).Seconds(), Host: labels["host"], Page: true,
 		Class: rca.Class(labels["class"]), Cause: rca.Cause(labels["cause"]), Summary: annotations["summary"],
 	}
-	if rank, err := strconv.Atoi(labels["rank"]); err == nil && rank >= 0 {
-		s.Ranks = []int{rank}
-	}
+	s.Ranks = ranksOf(labels["rank"])
 	return s
+}
+
+// ranksOf reads an alert's label rank: one rank, or those of a process in short, as in 0,4-7.
+func ranksOf(label string) []int {
+	var ranks []int
+	for part := range strings.SplitSeq(label, ",") {
+		low, high, several := strings.Cut(part, "-")
+		first, err := strconv.Atoi(low)
+		if err != nil {
+			return nil
+		}
+		last := first
+		if several {
+			if last, err = strconv.Atoi(high); err != nil {
+				return nil
+			}
+		}
+		for r := first; r <= last; r++ {
+			ranks = append(ranks, r)
+		}
+	}
+	return ranks
 }
 
 // verdictSaid gives what an incident's verdict says.

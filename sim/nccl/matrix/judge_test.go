@@ -4,6 +4,7 @@
 package matrix
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -140,6 +141,14 @@ func TestEveryFaultIsKnown(t *testing.T) {
 		}
 		if _, err := Only(cases, nil, nil); err != nil {
 			t.Error(err)
+		}
+	}
+}
+
+func TestRanksOfAPage(t *testing.T) {
+	for label, want := range map[string][]int{"": nil, "3": {3}, "0,4-6": {0, 4, 5, 6}, "rail 2": nil, "1-x": nil, "-1": nil} {
+		if got := ranksOf(label); !slices.Equal(got, want) {
+			t.Errorf("%q: %v, want %v", label, got, want)
 		}
 	}
 }
