@@ -219,9 +219,6 @@ func (b *snapshotter) ops() {
 	var launched [numSlots]int
 	b.r.inFlight(func(sl slot, o *op, m int32) {
 		mb := &o.mem[m]
-		if !b.s.cfg.Level.calls() && b.clock(mb.enq) == 0 {
-			return
-		}
 		to := trace.Op{
 			Index: uint32(len(b.p.Ops)), Generation: 1, CommIndex: b.index[sl], CommGeneration: 1, //nolint:gosec // Few.
 			Number: uint64(mb.number), Seq: uint64(mb.seq), Channels: uint32(len(o.comm.rings)), Root: -1, Peer: -1, //nolint:gosec // Counts.
@@ -229,6 +226,10 @@ func (b *snapshotter) ops() {
 			UserTID: uint32(pidOf(b.r.id)), //nolint:gosec // Small.
 		}
 		b.describe(&to, o, m)
+		if !b.s.cfg.Level.calls() && to.EnqueuedNS == 0 {
+			b.p.Comms[b.index[sl]].SeqStarted[to.Func]-- // Not launched, so the source has not heard of it.
+			return
+		}
 		if to.EnqueuedNS != 0 {
 			to.State = trace.OpEnqueued
 		}

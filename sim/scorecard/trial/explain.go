@@ -14,7 +14,7 @@ import (
 	"github.com/culprit-project/culprit/sim/scorecard/matrix"
 )
 
-const explainedOps = 3 // In flight, per communicator.
+const explainedOps = 12 // In flight, per communicator.
 
 // Explain runs one case and writes what was wrong, what the engine says, and what the evidence shows of some ranks.
 func Explain(ctx context.Context, c *matrix.Case, w io.Writer, ranks []int) error {
@@ -63,7 +63,7 @@ func explainRank(w io.Writer, r *rca.Rank) {
 		fmt.Fprintf(w, "  %s as %d: called %d started %d completed %d\n", m.Comm, m.CommRank, m.Called, m.Started, m.Completed)
 		for k := range m.InFlight[:min(explainedOps, len(m.InFlight))] {
 			o := &m.InFlight[k]
-			fmt.Fprintf(w, "    #%d %s peer %d %d B state %d age %v stuck %v\n", o.Number, o.Func, o.Peer, o.Bytes, o.State, o.Age, o.Stuck)
+			fmt.Fprintf(w, "    #%d (%d) %s peer %d %d B state %d age %v stuck %v\n", o.Number, o.Seq, o.Func, o.Peer, o.Bytes, o.State, o.Age, o.Stuck)
 			for _, f := range o.Flows {
 				dir := "recv"
 				if f.Send {
