@@ -230,15 +230,33 @@ func (d *Diagnoser) accusesOfHang(v *rca.Verdict) bool { return v.Page && v.Clas
 // reason bad or good.
 func explained(v *rca.Verdict) bool { return v.Class.StandsStill() || v.Class == rca.Benign }
 
+// confirmRounds bounds how often an accusation that the looking again has changed is looked at again.
+const confirmRounds = 3
+
 // confirm looks again at the accused and at those in the chain: what has moved meanwhile does not hang. States of
-// different nodes are of slightly different moments, so a job that merely runs can look as if it stood still.
-func (d *Diagnoser) confirm(ctx context.Context, s *evidence.Session, first rca.Verdict) (rca.Evidence, rca.Verdict) {
+// different nodes are of slightly different moments, so a job that merely runs can look as if it stood still. An accusation of others,
+// made of new states of some and old ones of others, is looked at in its turn, until all that it rests on is of one moment.
+func (d *Diagnoser) confirm(ctx context.Context, s *evidence.Session, v rca.Verdict) (rca.Evidence, rca.Verdict) {
 	d.Clock.Sleep(ctx, time.Duration(d.Config.ConfirmAfter))
-	if ctx.Err() == nil {
-		s.AskAgain(ctx, suspects(&first))
-	}
+	var again []int
 	ev := s.Evidence()
-	return ev, d.analyze(ev)
+	for range confirmRounds {
+		before := len(s.NodesOf(again))
+		for _, r := range suspects(&v) {
+			if !slices.Contains(again, r) {
+				again = append(again, r)
+			}
+		}
+		if len(s.NodesOf(again)) == before || ctx.Err() != nil {
+			break
+		}
+		s.AskAgain(ctx, again)
+		ev = s.Evidence()
+		if v = d.analyze(ev); !d.accusesOfHang(&v) {
+			break
+		}
+	}
+	return ev, v
 }
 
 // maxSuspects bounds the ranks looked at again.

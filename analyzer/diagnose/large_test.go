@@ -54,6 +54,7 @@ type fleet struct {
 	answers map[string][]byte
 	queries int
 	bytes   int64
+	asked   map[string]int // State requests by host.
 }
 
 func (f *fleet) world() int { return f.hosts * perHost }
@@ -75,11 +76,21 @@ func (f *fleet) RoundTrip(r *http.Request) (*http.Response, error) {
 		if r.URL.Path != nodeapi.StatePath {
 			return &http.Response{StatusCode: http.StatusNotFound, Body: http.NoBody, Request: r}, nil
 		}
+		f.note(r.URL.Hostname())
 		body = f.answer(strings.TrimSuffix(r.URL.Host, ":9850")+"?"+strings.Join(r.URL.Query()["rank"], ","), f.state)
 	}
 	return &http.Response{
 		StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(bytes.NewReader(body)), Request: r,
 	}, nil
+}
+
+func (f *fleet) note(host string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.asked == nil {
+		f.asked = map[string]int{}
+	}
+	f.asked[host]++
 }
 
 func (f *fleet) answer(key string, build func(string) []byte) []byte {
@@ -309,6 +320,39 @@ func TestLargeJobAsksFew(t *testing.T) {
 	t.Logf("%d of %d nodes, %d bytes, confidence %.2f", out.Asked, out.Nodes, out.Bytes, v.Confidence)
 	if share := float64(out.Asked) / float64(out.Nodes); share > 0.034 {
 		t.Errorf("%d of %d nodes were asked", out.Asked, out.Nodes)
+	}
+}
+
+// TestConfirm: an accusation that rests on new states of some nodes and old ones of others is looked at again.
+func TestConfirm(t *testing.T) {
+	f := &fleet{hosts: 4, culprit: 13}
+	d := f.diagnoser(t)
+	first := ""
+	d.Engine = func(ev rca.Evidence, _ rca.Options) rca.Verdict {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		v := rca.Verdict{Class: rca.Fault, Cause: rca.CauseNetworkSend, Page: true, Culprits: []rca.Culprit{{Rank: 0}}}
+		for host, n := range f.asked {
+			if n > 1 && first == "" {
+				first = host
+			}
+		}
+		if first != "" {
+			v.Culprits[0].Rank = 3 * perHost // Of another host than was looked at again.
+		}
+		return v
+	}
+	if _, err := d.Diagnose(t.Context(), f.request()); err != nil {
+		t.Fatal(err)
+	}
+	twice := 0
+	for _, n := range f.asked {
+		if n > 1 {
+			twice++
+		}
+	}
+	if twice != 2 {
+		t.Errorf("%d hosts were looked at again (%v), want that of the first and that of the last accusation", twice, f.asked)
 	}
 }
 
