@@ -20,17 +20,12 @@ func (x *standstill) unseenKernel(j *join) bool {
 	return r != nil && r.Caps&rca.SeesKernels == 0 && j.started == startUnknown && j.op.State != rca.OpCalled && !job.IsP2P(j.op)
 }
 
-// offersFirst says that an operation shows a send which needs nothing from others: a GPU that has come to it gives that at once.
-func offersFirst(o *rca.Op) bool {
-	if !freeFirstStep(o.Func) || !ringLike(o.Algo) {
-		return false
-	}
-	for i := range o.Flows {
-		if o.Flows[i].Send {
-			return true
-		}
-	}
-	return false
+// wouldShow says that an operation's flows would show that its GPU has come to it: in a ring a send that needs nothing from others, or
+// data that has arrived, is given or taken at once.
+func wouldShow(o *rca.Op) bool {
+	return ringLike(o.Algo) && slices.ContainsFunc(o.Flows, func(f rca.Flow) bool {
+		return f.Send && freeFirstStep(o.Func) || !f.Send && f.Transmitted > 0
+	})
 }
 
 // countBegun counts a member in or out of an operation, if its GPU shows which.
@@ -38,7 +33,7 @@ func (x *standstill) countBegun(in *instance, j *join) {
 	switch {
 	case j.started == startYes:
 		in.begun++
-	case x.unseenKernel(j) && offersFirst(j.op):
+	case x.unseenKernel(j) && wouldShow(j.op):
 		in.idle++
 	}
 }
@@ -48,7 +43,7 @@ func (x *standstill) countBegun(in *instance, j *join) {
 // can tell.
 func (b *builder) computes(n int32, a *active, in *instance) bool {
 	j := b.x.part(in, n)
-	if j == nil || !b.x.unseenKernel(j) || in.begun > 0 && !offersFirst(a.op) {
+	if j == nil || !b.x.unseenKernel(j) || in.begun > 0 && !wouldShow(a.op) {
 		return false
 	}
 	if in.begun > 0 && in.idle <= in.begun {
@@ -57,29 +52,36 @@ func (b *builder) computes(n int32, a *active, in *instance) bool {
 	return true
 }
 
-// besideUnseen gives a rank and those beside whom it may be in an earlier operation inside its host, whose end nobody sees: that may be
-// what keeps its GPU from coming to a later one, and its members are not told apart.
+// besideUnseen gives a rank and those beside whom it may be in earlier operations inside its host, whose end nobody sees: one of
+// these may be what keeps its GPU from coming to a later one, or another one in front of that, and their members are not told apart.
 func (x *standstill) besideUnseen(n, inst int32) []int32 {
 	out := []int32{n}
 	j := x.part(&x.insts[inst], n)
 	if j == nil {
 		return out
 	}
-	r := x.Nodes[n].Rank
-	for i := range r.Memberships {
-		m := &r.Memberships[i]
-		ci := x.CommOf[m.Comm]
-		if ci == x.insts[inst].key.comm || !unseenInFront(r, m, j.op) {
-			continue
-		}
-		for k := range x.Comms[ci].Members {
-			if mate := x.Comms[ci].Members[k].Node; x.Nodes[mate].Rank != nil && !slices.Contains(out, mate) {
-				out = append(out, mate)
+	for next := 0; next < len(out); next++ {
+		r := x.Nodes[out[next]].Rank
+		for i := range r.Memberships {
+			m := &r.Memberships[i]
+			ci := x.CommOf[m.Comm]
+			if ci == x.insts[inst].key.comm || !x.insideHost(ci, n) || !unseenInFront(r, m, j.op) {
+				continue
+			}
+			for k := range x.Comms[ci].Members {
+				if mate := x.Comms[ci].Members[k].Node; x.Nodes[mate].Rank != nil && !slices.Contains(out, mate) {
+					out = append(out, mate)
+				}
 			}
 		}
 	}
 	slices.Sort(out)
 	return out
+}
+
+// insideHost says that all members of a communicator that are known are on a rank's host.
+func (x *standstill) insideHost(comm, n int32) bool {
+	return x.Comms[comm].Ghost < 0 && !slices.ContainsFunc(x.Comms[comm].Members, func(m job.Member) bool { return x.Host(m.Node) != x.Host(n) })
 }
 
 // unseenInFront says that a rank called an operation of a communicator before another one, and nothing would show its end.

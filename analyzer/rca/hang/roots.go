@@ -294,7 +294,7 @@ func (w *waitFor) softRoot(vs []int32) root {
 	var best *own
 	for _, v := range w.withHandedOver(ranks) {
 		for i := range w.ownsOf(v) {
-			if o := &w.ownsOf(v)[i]; best == nil || o.weight > best.weight {
+			if o := &w.ownsOf(v)[i]; best == nil || o.weight > best.weight || o.weight == best.weight && w.movedLess(o, best) {
 				best = o
 			}
 		}
@@ -322,6 +322,28 @@ func (w *waitFor) softRoot(vs []int32) root {
 		return lock
 	}
 	return w.groupRoot(vs, ranks, insts)
+}
+
+// movedLess says that of two GPUs in one operation, which show as little of themselves, the first has moved less: what one holds keeps
+// those after it from moving as far as those before it.
+func (w *waitFor) movedLess(a, b *own) bool {
+	if a.cause != rca.CauseGPU || b.cause != rca.CauseGPU || a.inst != b.inst || a.inst < 0 {
+		return false
+	}
+	return w.moved(a) < w.moved(b)
+}
+
+// moved gives how many steps a rank's flows on the channel of a flaw have done, of the least; -1 none is seen.
+func (w *waitFor) moved(o *own) int64 {
+	least := int64(-1)
+	if j := w.part(&w.insts[o.inst], o.node); j != nil {
+		for i := range j.op.Flows {
+			if f := &j.op.Flows[i]; (o.channel < 0 || int16(f.Channel) == o.channel) && (least < 0 || f.Done < least) { //nolint:gosec // Channels are few.
+				least = f.Done
+			}
+		}
+	}
+	return least
 }
 
 // withHandedOver adds the ranks that wait for one of these inside a host, where nothing is seen of what is handed over: what
