@@ -52,6 +52,12 @@ func launchVerdict(x *job.Index) (v rca.Verdict, ok bool) {
 // stuck inside one operation have launched alike, too.
 func (l *launches) alike(v *rca.Verdict) {
 	moved, again := l.moved()
+	if moved && l.Ev.PastAsked {
+		v.Confidence = 0.3
+		v.Summary = "Ranks go on launching operations, and none is behind by more than running jobs show. How long operations take, launch counts do not say: whether the job is slow, and because of whom, is not known."
+		v.Action = "Load the profiler plugin beside the hooks, so that the ends of operations are seen."
+		return
+	}
 	if moved {
 		v.Class, v.Confidence = rca.Healthy, rca.Round(0.6*(1-0.4*l.Unseen()))
 		v.Summary = "Ranks go on launching operations, and none is behind by more than running jobs show."

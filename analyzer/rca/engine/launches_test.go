@@ -156,3 +156,18 @@ func TestPipelineEnds(t *testing.T) {
 		t.Errorf("without: %v, page %v: %s", rcatest.Accused(v), v.Page, v.Summary)
 	}
 }
+
+// TestLaunchesTellNothingOfSlowness: a job that goes on may be slow, which counts of launches do not show.
+func TestLaunchesTellNothingOfSlowness(t *testing.T) {
+	for _, slow := range []bool{false, true} {
+		ev := launched(alike(4, 30, nil))
+		for i := range ev.Ranks {
+			ev.Ranks[i].Memberships[0].SinceCalled = 0
+		}
+		ev.PastAsked = slow
+		want := pick(slow, rca.Unknown, rca.Healthy)
+		if v := Analyze(ev, rca.Options{}); v.Class != want || v.Page {
+			t.Errorf("asked for slowness %v: %s, want %s: %s", slow, v.Class, want, v.Summary)
+		}
+	}
+}

@@ -337,16 +337,8 @@ func (a *slowAnalysis) verdict() rca.Verdict {
 	v.Code = v.Class.Code()
 	v.Slowdown = rca.Round(f.gain)
 	v.Confidence = rca.Round(f.weight * a.coverage() * (1 - 0.2*a.Lossy()))
-	for _, n := range f.nodes {
-		if len(v.Culprits) == rca.MaxCulprits {
-			break
-		}
-		c := a.Culprit(n)
-		c.Channel = f.lane
-		c.Why = f.what
-		v.Culprits = append(v.Culprits, c)
-		v.Evidence = append(v.Evidence, a.FactsOf(n)...)
-	}
+	a.narrow(f)
+	v.Culprits, v.Evidence = a.culprits(f)
 	switch {
 	case a.visitedRanks() >= a.World:
 	case f.class == rca.SlowCompute:
