@@ -282,6 +282,7 @@ func (s *Session) ask(ctx context.Context, nodes []*Node) {
 		n.asked, n.err = true, err
 		if state != nil {
 			p.held, n.size = n.size, p.held
+			noteMoves(n.state, state)
 			n.state = state
 		}
 		s.give(p.held)
