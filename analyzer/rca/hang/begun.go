@@ -52,6 +52,30 @@ func (b *builder) computes(n int32, a *active, in *instance) bool {
 	return true
 }
 
+// heldBefore says that a rank called another operation before one, which others are known to be in and which stands: that holds it, and
+// who holds that is asked there.
+func (b *builder) heldBefore(n int32, a *active) bool {
+	r := b.x.Nodes[n].Rank
+	for i := range r.Memberships {
+		m := &r.Memberships[i]
+		ci := b.x.CommOf[m.Comm]
+		mem := b.x.Comms[ci].Find(n)
+		if ci == a.comm || mem == nil {
+			continue
+		}
+		for k := range m.InFlight {
+			o := &m.InFlight[k]
+			if o.NoCompletion || o.Age < a.op.Age {
+				continue
+			}
+			if id := b.x.instanceOf(mem, o); id >= 0 && b.x.insts[id].stuck && b.x.insts[id].begun > 0 {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // besideUnseen gives a rank and those beside whom it may be in earlier operations inside its host, whose end nobody sees: one of
 // these may be what keeps its GPU from coming to a later one, or another one in front of that, and their members are not told apart.
 func (x *standstill) besideUnseen(n, inst int32) []int32 {

@@ -204,6 +204,9 @@ func (b *builder) rank(n int32, r *rca.Rank) {
 		a := &x.acts[n][k]
 		in := &x.insts[a.inst]
 		before := len(b.edges) + len(b.owns)
+		if j := x.part(in, n); j != nil && x.unseenKernel(j) && in.begun > 0 && b.heldBefore(n, a) {
+			continue // What it waits for, it waits for there.
+		}
 		if in.odd == nil {
 			b.flows(n, a)
 		}

@@ -373,7 +373,18 @@ func (a *slowAnalysis) verdict() rca.Verdict {
 	if f.class == rca.SlowCompute && (f.rare || a.paused != nil && a.iters < leastBesidePause || a.early == nil && a.iters < often) {
 		v.Page = false
 	}
+	if f.class == rca.SlowCompute && a.early == nil && a.iters < often && len(f.nodes) > 1 {
+		a.takeTurns(f, &v)
+	}
 	return v
+}
+
+// takeTurns keeps several ranks that were late in a few iterations from being accused together: one after the other may have paused.
+func (a *slowAnalysis) takeTurns(f *finding, v *rca.Verdict) {
+	v.Class, v.Code, v.Cause, v.Confidence = rca.Unknown, "", rca.CauseUnknown, 0.3
+	v.Culprits = []rca.Culprit{{Rank: -1, Channel: -1, Group: "suspects: " + words.RankNumbers(a.IDs(f.nodes)), Why: f.what}}
+	v.Summary += fmt.Sprintf(" Only %s seen, in which one after the other may have paused: too few to accuse anybody.", pick(a.iters == 1, "1 iteration was", fmt.Sprintf("%d iterations were", a.iters)))
+	v.Action = "Look again when the job has run longer."
 }
 
 // A rank's own work pages only where it was seen often enough. With iterations from before the job became slower to compare with,
