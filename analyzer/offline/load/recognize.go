@@ -230,10 +230,18 @@ func (l *Loader) readOpTable(name string, data []byte, got *Collection) (string,
 		return "", err
 	}
 	add(got, &got.tables, t)
+	return tableWarning(t), nil
+}
+
+func tableWarning(t *optable.Table) string {
+	var warnings []string
 	if t.Skipped > 0 {
-		return fmt.Sprintf("%d of %d rows left out: no rank, operation or times in them", t.Skipped, t.Skipped+len(t.Rows)), nil
+		warnings = append(warnings, fmt.Sprintf("%d of %d rows left out: no rank, operation or times in them", t.Skipped, t.Skipped+len(t.Rows)))
 	}
-	return "", nil
+	if t.CutOff {
+		warnings = append(warnings, "cut off: used what came before")
+	}
+	return strings.Join(warnings, "; ")
 }
 
 // one adapts a reader of a single node.
@@ -271,6 +279,13 @@ func readInspector(parse func(string, []byte) (*inspector.Log, error)) func(stri
 
 func readKineto(name string, data []byte, got *Collection) (string, error) {
 	t, err := kineto.Parse(name, data, flightrecorder.RankInName(name))
+	if errors.Is(err, kineto.ErrNoKernels) {
+		// Tables of operations come in this form, too.
+		if table, notTable := optable.ReadChrome(name, data, flightrecorder.RankInName(name)); notTable == nil {
+			add(got, &got.tables, table)
+			return tableWarning(table), nil
+		}
+	}
 	if err != nil {
 		return "", err
 	}

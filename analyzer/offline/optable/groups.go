@@ -4,7 +4,6 @@
 package optable
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"math"
@@ -105,7 +104,7 @@ var partitions = []partition{
 	{"data-parallel rank", func(c coordinates) string { return "model" + coordinate(" dp", c.dp) }},
 	{"stage", func(c coordinates) string { return coordinate("stage ", c.stage) }},
 	{"data-parallel and tensor-parallel rank", func(c coordinates) string { return "stages" + coordinate(" dp", c.dp) + coordinate(" tp", c.tp) }},
-	{"stage and tensor-parallel rank", func(c coordinates) string { return "data" + coordinate(" pp", c.stage) + coordinate(" tp", c.tp) }},
+	{replicas, func(c coordinates) string { return "data" + coordinate(" pp", c.stage) + coordinate(" tp", c.tp) }},
 	{"stage and data-parallel rank", func(c coordinates) string { return "tensor" + coordinate(" pp", c.stage) + coordinate(" dp", c.dp) }},
 }
 
@@ -117,39 +116,40 @@ const (
 	togetherNS    = 100_000
 )
 
-// infer chooses the coarsest division of ranks whose groups always leave the operation together.
+// replicas divides ranks into those that hold the same part of the model.
+const replicas = "stage and tensor-parallel rank"
+
+// ofModel says that an operation exchanges gradients or parameters, which replicas of one part of the model do.
+func ofModel(op string) bool {
+	op = strings.ToLower(op)
+	return strings.Contains(op, "grad") || strings.Contains(op, "param") || strings.Contains(op, "weight")
+}
+
+// infer chooses a division of ranks whose groups always leave the operation together, after their last member has entered.
+// Where the times allow several, gradients and parameters are exchanged by replicas; else the coarsest division is taken.
 func (b *job) infer(op string, rows []int) string {
-	ends := map[instance]map[int]int64{}
-	var times []int64
-	participants := map[int]bool{}
-	for _, i := range rows {
-		r := &b.rows[i]
-		k := instance{r.Step, b.seq[i]}
-		if ends[k] == nil {
-			ends[k] = map[int]int64{}
-		}
-		ends[k][r.Rank] = r.End
-		times = append(times, r.End-r.Start)
-		participants[r.Rank] = true
-	}
-	slices.Sort(times)
-	tolerance := max(togetherNS, int64(togetherShare*float64(times[len(times)/2])))
-	apart := make([]int64, len(partitions))
+	o := b.occurrences(rows)
+	fits := make([]fit, len(partitions))
 	best := int64(math.MaxInt64)
 	for k, p := range partitions {
-		apart[k] = b.apart(p, participants, ends)
-		if apart[k] >= 0 && apart[k] != ownGroups {
-			best = min(best, apart[k])
+		fits[k] = b.fit(p, o)
+	}
+	for k := range fits {
+		if fits[k].judged() && !o.tooFine(fits[k], fits) {
+			best = min(best, fits[k].apart)
 		}
 	}
+	limit := min(o.tolerance, max(togetherNS, factor(best)))
 	chosen, found := partitions[0], false
 	for k, p := range partitions {
-		if apart[k] >= 0 && apart[k] <= min(tolerance, max(togetherNS, factor(best))) {
+		if !fits[k].judged() || o.tooFine(fits[k], fits) || fits[k].apart > limit {
+			continue
+		}
+		if !found || ofModel(op) && p.name == replicas {
 			chosen, found = p, true
-			break
 		}
 	}
-	if k := slices.Index(apart, ownGroups); !found && k >= 0 {
+	if k := slices.IndexFunc(fits, func(f fit) bool { return f.apart == ownGroups }); !found && k >= 0 {
 		chosen, found = partitions[k], true
 	}
 	if !found {
@@ -167,7 +167,95 @@ func (b *job) infer(op string, rows []int) string {
 		}
 		sizes[id][b.rows[i].Rank] = true
 	}
-	return fmt.Sprintf("%s: %d groups by %s, inferred from who leaves together", op, len(sizes), chosen.name)
+	name := chosen.name
+	if name == replicas && !b.tensor() {
+		name = "stage"
+	}
+	return fmt.Sprintf("%s: %d groups by %s, inferred from who leaves together", op, len(sizes), name)
+}
+
+// tensor says that the table has tensor-parallel ranks.
+func (b *job) tensor() bool {
+	for c := range b.at {
+		if c.tp >= 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// occurrences are when each rank was in each occurrence of one operation.
+type occurrences struct {
+	at           map[instance]map[int]stay
+	participants map[int]bool
+	tolerance    int64 // By how much leaving may vary.
+}
+
+type stay struct{ start, end int64 }
+
+func (b *job) occurrences(rows []int) *occurrences {
+	o := &occurrences{at: map[instance]map[int]stay{}, participants: map[int]bool{}}
+	times := make([]int64, 0, len(rows))
+	for _, i := range rows {
+		r := &b.rows[i]
+		k := instance{r.Step, b.seq[i]}
+		if o.at[k] == nil {
+			o.at[k] = map[int]stay{}
+		}
+		o.at[k][r.Rank] = stay{r.Start, r.End}
+		times = append(times, r.End-r.Start)
+		o.participants[r.Rank] = true
+	}
+	o.tolerance = max(togetherNS, int64(togetherShare*float64(median(times))))
+	return o
+}
+
+// fit is how well a division suits the times.
+type fit struct {
+	apart int64 // As the method of that name gives it.
+	// left is for how long members typically stay after the last of them has entered, wide how far apart they leave.
+	left, wide int64
+}
+
+func (f fit) judged() bool { return f.apart >= 0 && f.apart != ownGroups }
+
+func (b *job) fit(p partition, o *occurrences) fit {
+	f := fit{apart: b.apart(p, o)}
+	if !f.judged() {
+		return f
+	}
+	type span struct{ entered, first, last int64 }
+	var left, wide []int64
+	for _, at := range o.at {
+		groups := map[string]span{}
+		for r, s := range at {
+			k := p.key(b.place[r])
+			g, ok := groups[k]
+			if !ok {
+				g = span{s.start, s.end, s.end}
+			}
+			groups[k] = span{max(g.entered, s.start), min(g.first, s.end), max(g.last, s.end)}
+		}
+		for _, g := range groups {
+			left, wide = append(left, g.first-g.entered), append(wide, g.last-g.first)
+		}
+	}
+	f.left, f.wide = median(left), median(wide)
+	return f
+}
+
+// tooFine says that members of a division stay on after all of them have entered, while another division has the member
+// that they waited for: nobody leaves a collective before the last has entered, and all leave soon after.
+func (o *occurrences) tooFine(f fit, others []fit) bool {
+	const share, doubt = 2, 2
+	return slices.ContainsFunc(others, func(q fit) bool {
+		return q.judged() && q.apart <= o.tolerance && q.left >= 0 && f.left > share*q.left && f.left-q.left > doubt*q.wide+togetherNS
+	})
+}
+
+func median(d []int64) int64 {
+	slices.Sort(d)
+	return d[len(d)/2]
 }
 
 // instance is one occurrence of an operation.
@@ -189,13 +277,13 @@ func factor(best int64) int64 {
 
 // apart is by how much the order in which members leave varies, in the worst group: constant differences are clocks.
 // -1: the division cannot be judged.
-func (b *job) apart(p partition, participants map[int]bool, ends map[instance]map[int]int64) int64 {
+func (b *job) apart(p partition, o *occurrences) int64 {
 	groups := map[string][]int{}
-	for r := range participants {
+	for r := range o.participants {
 		k := p.key(b.place[r])
 		groups[k] = append(groups[k], r)
 	}
-	if len(groups) == len(participants) {
+	if len(groups) == len(o.participants) {
 		return ownGroups
 	}
 	worst := int64(-1)
@@ -203,11 +291,11 @@ func (b *job) apart(p partition, participants map[int]bool, ends map[instance]ma
 		slices.Sort(members)
 		for _, r := range members[1:] {
 			var d []int64
-			for _, at := range ends {
+			for _, at := range o.at {
 				a, ok1 := at[members[0]]
 				c, ok2 := at[r]
 				if ok1 && ok2 {
-					d = append(d, c-a)
+					d = append(d, c.end-a.end)
 				}
 			}
 			if len(d) >= instancesNeeded {
@@ -220,11 +308,9 @@ func (b *job) apart(p partition, participants map[int]bool, ends map[instance]ma
 
 // spread is the median distance from the median.
 func spread(d []int64) int64 {
-	slices.Sort(d)
-	m := d[len(d)/2]
+	m := median(d)
 	for i := range d {
 		d[i] = max(d[i]-m, m-d[i])
 	}
-	slices.SortFunc(d, cmp.Compare[int64])
-	return d[len(d)/2]
+	return median(d)
 }

@@ -25,6 +25,8 @@ type Table struct {
 	// Skipped rows lacked a rank, an operation or times, or were cut off.
 	Skipped int
 	Has     map[Role]bool
+	// CutOff: the file ends before its table does. Numbered: the table has no rank numbers, ranks are counted by coordinates.
+	CutOff, Numbered bool
 }
 
 // Row is one operation of one rank. Numbers are -1 and texts empty where unknown. Times are nanoseconds.

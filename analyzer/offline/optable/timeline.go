@@ -27,13 +27,22 @@ func Evidence(tables []*Table) (ev rca.Evidence, notes []string) {
 		if t.Skipped > 0 {
 			notes = append(notes, fmt.Sprintf("%s: %d rows lack a rank, an operation or times and were left out", t.File, t.Skipped))
 		}
+		if t.Numbered {
+			notes = append(notes, t.File+": it has no rank numbers; ranks are counted by stage, data-parallel and tensor-parallel rank")
+		}
 	}
 	b := newJob(rows)
 	if b.unroll() {
 		notes = append(notes, "times are relative to the step: steps were laid one after another")
 	}
 	b.number()
-	notes = append(notes, b.groups()...)
+	grouped := b.groups()
+	if b.withoutWaiting() && b.addWaiting() {
+		notes = append(notes, "communication is recorded without the waiting before it: what a rank idles before it is taken as that")
+		b.comm, b.members = make([]rca.CommID, len(b.rows)), map[rca.CommID][]int{}
+		grouped = b.groups()
+	}
+	notes = append(notes, grouped...)
 	stride := b.stride()
 	ev.WorldSize = (b.world + stride - 1) / stride
 	if stride > 1 {
