@@ -28,9 +28,10 @@ type jsonReport struct {
 	// Monitoring mode.
 	Event string `json:"event"`
 	Peer  struct {
-		Host    string `json:"host"`
-		PID     int    `json:"pid"`
-		Devices []int  `json:"cuda_devs"`
+		Host string `json:"host"`
+		PID  int    `json:"pid"`
+		CUDA []int  `json:"cuda_devs"`
+		NVML []int  `json:"nvml_devs"`
 	} `json:"peer"`
 }
 
@@ -47,6 +48,7 @@ type jsonRank struct {
 	Host   string `json:"host"`
 	PID    int    `json:"pid"`
 	CUDA   int    `json:"cuda_dev"`
+	NVML   *int   `json:"nvml_dev"`
 	Status struct {
 		Init         int  `json:"init_state"`
 		Async        int  `json:"async_error"`
@@ -80,7 +82,7 @@ func resultName(code int) string {
 // SniffJSON says whether data looks like RAS JSON.
 func SniffJSON(data []byte) bool {
 	head := Bare(data[:min(len(data), 4096)])
-	if len(head) == 0 || head[0] != '{' {
+	if len(head) == 0 || head[0] != '{' && head[0] != '[' {
 		return false
 	}
 	// Tools that sort members put the version behind the communicators.
@@ -88,27 +90,31 @@ func SniffJSON(data []byte) bool {
 		bytes.Contains(head, []byte(`"PEER_`))
 }
 
-// replyLine is what NCCL's RAS service answers to a command that sets something, a line by itself: a capture of the whole
-// conversation holds it before the report.
-var replyLine = regexp.MustCompile(`(?m)^(?:OK|SERVER PROTOCOL \d+)[ \t\r]*$`)
+// betweenLine is what stands between reports, a line by itself: what NCCL's RAS service answers to a command that sets something,
+// what its client says of the monitoring mode, and what people print to tell one report from the next.
+var betweenLine = regexp.MustCompile(`(?m)^(?:OK|SERVER PROTOCOL \d+|RAS Monitor Mode.*|Monitoring stopped.*|Connection closed by.*|[=#+*-]{2,}.*|\[?\d{4}-\d\d-\d\d[T ][^{"]*|[A-Z][a-z]{2},? +[^{"]*\d\d:\d\d:\d\d[^{"]*)[ \t\r]*$`)
 
-// Bare gives a capture without the service's replies to commands.
+// Bare gives a capture without what stands between reports, from its first report on.
 func Bare(data []byte) []byte {
-	return bytes.TrimLeft(replyLine.ReplaceAll(data, nil), " \t\r\n\ufeff")
+	return bytes.TrimLeft(betweenLine.ReplaceAll(data, nil), " \t\r\n\ufeff")
 }
 
 // ParseJSON reads one or several JSON reports or monitoring events, one after another in one file. Of one that is cut off
 // come those before it, and of the last what was whole; the error says so.
 func ParseJSON(file string, data []byte) ([]*Report, error) {
 	data = repair(Bare(data))
-	dec := json.NewDecoder(bytes.NewReader(data))
 	var out []*Report
-	for dec.More() {
-		at := dec.InputOffset()
+	for {
+		at := bytes.IndexByte(data, '{') // Reports may be in a list, too.
+		if at < 0 {
+			break
+		}
+		data = data[at:]
+		dec := json.NewDecoder(bytes.NewReader(data))
 		var j jsonReport
 		err := dec.Decode(&j)
 		if errors.Is(err, io.ErrUnexpectedEOF) {
-			if json.Unmarshal(cutoff.JSON(data[at:]), &j) == nil && len(j.Communicators) > 0 {
+			if json.Unmarshal(cutoff.JSON(data), &j) == nil && len(j.Communicators) > 0 {
 				return append(out, j.report(file)), fmt.Errorf("decoding report %d: %w", len(out)+1, err)
 			}
 		}
@@ -119,6 +125,7 @@ func ParseJSON(file string, data []byte) ([]*Report, error) {
 			return nil, fmt.Errorf("decoding: %w", err)
 		}
 		out = append(out, j.report(file))
+		data = data[dec.InputOffset():]
 	}
 	if len(out) == 0 {
 		return nil, ErrNotReport
@@ -131,12 +138,13 @@ func (j *jsonReport) report(file string) *Report {
 	if t, err := time.Parse(time.DateTime, j.Timestamp); err == nil {
 		r.At = t
 	}
-	if kind, ok := strings.CutPrefix(j.Event, "PEER_"); ok {
-		gpu := ""
-		if len(j.Peer.Devices) > 0 {
-			gpu = strconv.Itoa(j.Peer.Devices[0])
+	name, _ := strings.CutPrefix(j.Event, "PEER_")
+	if kind := peerEvents[name]; kind != "" && j.Peer.Host != "" {
+		devices := j.Peer.NVML
+		if len(devices) == 0 {
+			devices = j.Peer.CUDA
 		}
-		r.Events = append(r.Events, Event{Process{j.Peer.Host, j.Peer.PID, gpu}, strings.ToLower(kind)})
+		r.Events = append(r.Events, Event{Process{j.Peer.Host, j.Peer.PID, join(devices)}, kind})
 	}
 	for _, jc := range j.Communicators {
 		c := &Comm{
@@ -154,12 +162,24 @@ func (j *jsonReport) report(file string) *Report {
 	return r
 }
 
+func join(numbers []int) string {
+	out := make([]string, len(numbers))
+	for i, n := range numbers {
+		out[i] = strconv.Itoa(n)
+	}
+	return strings.Join(out, ",")
+}
+
 func (j *jsonRank) fill(c *Comm, missing bool) {
 	if j.Rank < 0 || j.Rank > maxImplied {
 		return
 	}
 	r := c.rank(j.Rank)
-	r.Place = Process{Host: j.Host, PID: j.PID, GPU: strconv.Itoa(j.CUDA)}
+	device := j.CUDA
+	if j.NVML != nil {
+		device = *j.NVML
+	}
+	r.Place = Process{Host: j.Host, PID: j.PID, GPU: strconv.Itoa(device)}
 	r.Missing = missing
 	r.Unresponsive, r.Dead = j.Status.Unresponsive, j.Status.Dead
 	r.Finalizing, r.Aborted = j.Status.Finalize || j.Status.Destroy, j.Status.Abort

@@ -59,6 +59,10 @@ func TestVerdicts(t *testing.T) {
 		// Captured from NCCL with what its client protocol answers before the report.
 		{[]string{"2.30-captured.json"}, rca.NotEntered, rca.CauseNotCalled, []int{2}},
 		{[]string{"2.30-broadcast.txt"}, rca.NotEntered, rca.CauseNotCalled, []int{2}},
+		// Recorded from NCCL while rank 2 stayed out of one operation.
+		{[]string{"2.31-behind.txt"}, rca.Unknown, rca.CauseUnknown, nil},
+		{[]string{"2.32-behind.txt"}, rca.Unknown, rca.CauseUnknown, nil},
+		{[]string{"2.32-behind.json"}, rca.Unknown, rca.CauseUnknown, nil},
 		{[]string{"2.29-first.json"}, rca.Unknown, rca.CauseUnknown, nil},
 		{[]string{"2.29-second-stuck.json", "2.29-first.json"}, rca.NotEntered, rca.CauseNotCalled, []int{2}},
 		{[]string{"2.29-first.json", "2.29-second-moving.json"}, rca.Healthy, rca.CauseUnknown, nil},

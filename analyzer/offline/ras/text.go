@@ -15,21 +15,37 @@ import (
 var (
 	reVersion  = regexp.MustCompile(`NCCL version (\S+) compiled with`)
 	reSummary  = regexp.MustCompile(`^\s*(\d+)\s+(\d+)\s+(\d+)\s+(\d+)\s+(\d+)\s*$`)
-	reTable    = regexp.MustCompile(`(\d+)\s+(\d+)\s+(\d+)\s+([\d-]+)\s+(\d+)\s+(\d+)\s+([A-Z]+(?:[,|/][A-Z]+)*)\s+([A-Z]+)\s*$`)
+	reTable    = regexp.MustCompile(`(\d+)\s+(\d+)\s+(\d+)\s+([\d-]+)\s+(\d+)\s+(\d+)\s+([A-Z]+(?:[,|/][A-Z]+)*)\s+([A-Z]+(?:,[A-Z]+)*)\s*$`)
 	reComm     = regexp.MustCompile(`#(\d+)-(\d+) \((?:0x)?([0-9a-fA-F]+)\) (MISMATCH|INCOMPLETE|ERROR)`)
 	reCounts   = regexp.MustCompile(`Communicator ranks have different (\w+) operation counts`)
 	reStatuses = regexp.MustCompile(`Communicator ranks have different status`)
 	reErrors   = regexp.MustCompile(`(Initialization|Asynchronous) errors? on (\d+) ranks?`)
 	reMany     = regexp.MustCompile(`(\d+) ranks? (?:have|has) (?:launched up to operation (\d+)|(not launched any operations)|status (\w+))`)
 	reReported = regexp.MustCompile(`(\d+) ranks? reported (.+?)\s*$`)
-	reRank     = regexp.MustCompile(`Ranks? ([\d, -]*\d)(?: (?:has|have) (?:launched up to operation (\d+)|(not launched any operations)|status (\w+))| reported (.+?))?(?: -- (?:GPUs? ([\d,-]+) managed by process (\d+) on node (\S+)|\[process).*)?\s*$`)
+	reRank     = regexp.MustCompile(`Ranks? ([\d, -]*\d)(?: (?:has|have) (?:launched up to operation (\d+)|(not launched any operations)|status (\w+))| reported (.+?))?(?: -- (?:GPUs? ([\d,-]+(?: \(NVML [\d,-]+\))?) managed by process (\d+) on node (\S+)|\[process).*)?\s*$`)
+	reUnknown  = regexp.MustCompile(`The unknown ranks: ([\d, -]*\d)`)
 	reMissing  = regexp.MustCompile(`The missing ranks?: ([\d, -]*\d)`)
-	reProcess  = regexp.MustCompile(`Process (\d+) on node (\S+) managing GPUs? ([\d,-]+)`)
-	reMonitor  = regexp.MustCompile(`PEER_(DEAD|UNRESPONSIVE|RECOVERED): Process (\d+) on node (\S+) managing GPUs? ([\d,-]+)`)
+	reProcess  = regexp.MustCompile(`Process (\d+) on node (\S+) managing GPUs? ([\d,-]+(?: \(NVML [\d,-]+\))?)`)
+	reMonitor  = regexp.MustCompile(`PEER_([A-Z_]+): Process (\d+) on node (\S+) managing GPUs? ([\d,-]+(?: \(NVML [\d,-]+\))?)`)
 	reTimeouts = regexp.MustCompile(`[Ee]ncountered (\d+) communication timeouts?`)
 	reDead     = regexp.MustCompile(`\d+ job process(?:es are| is) considered dead`)
 	reLost     = regexp.MustCompile(`Missing communicator data from (\d+) job process`)
 )
+
+// peerEvents are the events of the monitoring mode that say how a process is, by their name without PEER_. The others tell
+// of connections.
+var peerEvents = map[string]string{
+	"DEAD": "dead", "TIMEOUT_DEAD": "dead", "UNRESPONSIVE": "unresponsive", "KEEPALIVE_TIMEOUT": "unresponsive", "SEND_STUCK": "unresponsive",
+	"RECOVERED": "recovered",
+}
+
+// gpu gives the numbers that the host's tools know: where CUDA_VISIBLE_DEVICES hides GPUs, RAS adds those behind CUDA's own.
+func gpu(s string) string {
+	if _, nvml, ok := strings.Cut(s, " (NVML "); ok {
+		return strings.TrimSuffix(nvml, ")")
+	}
+	return s
+}
 
 // SniffText says whether text holds anything of a RAS report.
 func SniffText(data []byte) bool {
@@ -83,7 +99,9 @@ func (p *textParser) line(s string) {
 		r.Timeouts = atoi(reTimeouts.FindStringSubmatch(s)[1])
 	case reMonitor.MatchString(s):
 		m := reMonitor.FindStringSubmatch(s)
-		r.Events = append(r.Events, Event{Process{m[3], atoi(m[2]), m[4]}, strings.ToLower(m[1])})
+		if kind := peerEvents[m[1]]; kind != "" {
+			r.Events = append(r.Events, Event{Process{m[3], atoi(m[2]), gpu(m[4])}, kind})
+		}
 	case reComm.MatchString(s):
 		p.flush()
 		m := reComm.FindStringSubmatch(s)
@@ -111,7 +129,7 @@ func (p *textParser) line(s string) {
 		p.block = "missing"
 	case reProcess.MatchString(s) && (p.block == "dead" || p.block == "missing"):
 		m := reProcess.FindStringSubmatch(s)
-		r.Events = append(r.Events, Event{Process{m[2], atoi(m[1]), m[3]}, p.block})
+		r.Events = append(r.Events, Event{Process{m[2], atoi(m[1]), gpu(m[3])}, p.block})
 	default:
 		p.members(s)
 	}
@@ -129,6 +147,13 @@ func (p *textParser) members(s string) {
 		p.flush()
 		p.last = Unlisted{Count: atoi(m[1]), Function: p.function, Status: m[4], Launched: count(m[2])}
 		p.lastSize = p.last.Count
+		return
+	}
+	if m := reUnknown.FindStringSubmatch(s); m != nil && p.comm != nil && p.last.Status != "" {
+		for _, n := range numbers(m[1]) {
+			p.comm.rank(n).Status = p.last.Status
+			p.lastSize--
+		}
 		return
 	}
 	if m := reReported.FindStringSubmatch(s); m != nil && p.block == "error" {
@@ -162,7 +187,7 @@ func (p *textParser) ranks(m []string) {
 	for _, n := range numbers(m[1]) {
 		r := p.comm.rank(n)
 		if m[8] != "" {
-			r.Place = Process{Host: m[8], PID: atoi(m[7]), GPU: m[6]}
+			r.Place = Process{Host: m[8], PID: atoi(m[7]), GPU: gpu(m[6])}
 		}
 		switch p.block {
 		case "incomplete":
