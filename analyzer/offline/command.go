@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 
 	"github.com/alecthomas/kingpin/v2"
 	"github.com/alecthomas/units"
@@ -162,7 +163,11 @@ func (c *config) load(ctx context.Context, paths []string, stdin io.Reader, stde
 		for _, f := range got.Files {
 			fmt.Fprintln(stderr, "culprit-analyzer:", f.Line())
 		}
-		fmt.Fprintf(stderr, "culprit-analyzer: nothing to analyze: none of %d files is of a kind that is understood\n", len(got.Files))
+		if slices.ContainsFunc(got.Files, func(f load.File) bool { return f.Kind == "" }) {
+			fmt.Fprintf(stderr, "culprit-analyzer: nothing to analyze: none of %d files is of a kind that is understood\n", len(got.Files))
+		} else {
+			fmt.Fprintln(stderr, "culprit-analyzer: nothing to analyze: the logs say nothing of communication and of how processes ended; take stacks while the job hangs: "+report.TakeStacks)
+		}
 		return nil, ExitData
 	}
 	return got, 0

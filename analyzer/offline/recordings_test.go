@@ -131,10 +131,11 @@ func judge(t *testing.T, at, kind string, want []int) (judged, summary string) {
 		t.Fatal(err)
 	}
 	if got.Understood() == 0 {
-		if len(want) == 0 {
-			return judgedUnknown, ""
+		// A log that was recognised and says nothing of communication is read.
+		if slices.ContainsFunc(got.Files, func(f load.File) bool { return f.Kind == "" }) && len(want) > 0 {
+			return judgedNotRead, got.Files[0].Line()
 		}
-		return judgedNotRead, got.Files[0].Line()
+		return judgedUnknown, ""
 	}
 	v := diagnosis.Diagnose(got, diagnosis.Options{}).Verdict
 	named := accusedRanks(at, v)

@@ -67,8 +67,45 @@ func Diagnose(c *load.Collection, opt Options) *Result {
 	}
 	r.Evidence = merge(joined)
 	r.Verdict = engine.Analyze(r.Evidence, opt.engine(frozen))
+	if v, ok := r.onlyWord(); ok {
+		r.Verdict = v
+	}
 	r.Disagreements = disagreements(r)
 	return r
+}
+
+// onlyWord gives the verdict of the one source that names somebody, where all together name nobody and the others show nothing
+// that stands still: evidence of nothing takes nothing away.
+func (r *Result) onlyWord() (rca.Verdict, bool) {
+	if r.Verdict.Class != rca.Unknown || len(r.Verdict.Culprits) > 0 {
+		return rca.Verdict{}, false
+	}
+	word := -1
+	for i := range r.Sources {
+		s := &r.Sources[i]
+		switch {
+		case s.Local:
+			return rca.Verdict{}, false
+		case s.Verdict.Class != rca.Unknown && len(Accused(s.Verdict)) > 0:
+			if word >= 0 {
+				return rca.Verdict{}, false
+			}
+			word = i
+		case s.Verdict.Class != rca.Unknown || len(s.Verdict.Culprits) > 0 || stands(&s.Evidence):
+			return rca.Verdict{}, false
+		}
+	}
+	if word < 0 {
+		return rca.Verdict{}, false
+	}
+	return r.Sources[word].Verdict, true
+}
+
+// stands says that the evidence shows operations that have not ended, or processes that have.
+func stands(ev *rca.Evidence) bool {
+	return slices.ContainsFunc(ev.Ranks, func(r rca.Rank) bool {
+		return r.State == rca.ProcessGone || slices.ContainsFunc(r.Memberships, func(m rca.Membership) bool { return len(m.InFlight) > 0 })
+	})
 }
 
 // Engine gives the engine's options: a frozen source says nothing of time, so whatever is pending counts as stuck. It was also

@@ -42,3 +42,38 @@ func TestPlaceWaits(t *testing.T) {
 		t.Errorf("%s %+v: %s", v.Class, v.Culprits, v.Summary)
 	}
 }
+
+// Evidence in which nothing stands still takes nothing from the source that names somebody; evidence that does, does.
+func TestOnlyWord(t *testing.T) {
+	names := SourceVerdict{Verdict: rca.Verdict{Class: rca.NotEntered, Culprits: []rca.Culprit{{Rank: 2}}}}
+	silent := SourceVerdict{Verdict: rca.Verdict{Class: rca.Unknown}}
+	pending := silent
+	pending.Evidence.Ranks = []rca.Rank{{ID: 1, Memberships: []rca.Membership{{InFlight: []rca.Op{{}}}}}}
+	gone := silent
+	gone.Evidence.Ranks = []rca.Rank{{ID: 1, State: rca.ProcessGone}}
+	suspects := silent
+	suspects.Verdict.Culprits = []rca.Culprit{{Rank: -1}}
+	healthy := SourceVerdict{Verdict: rca.Verdict{Class: rca.Healthy}}
+	local := silent
+	local.Local = true
+	for name, tc := range map[string]struct {
+		joint   rca.Verdict
+		sources []SourceVerdict
+		want    bool
+	}{
+		"the others are silent":   {rca.Verdict{Class: rca.Unknown}, []SourceVerdict{silent, names}, true},
+		"something is pending":    {rca.Verdict{Class: rca.Unknown}, []SourceVerdict{pending, names}, false},
+		"a process is gone":       {rca.Verdict{Class: rca.Unknown}, []SourceVerdict{gone, names}, false},
+		"another has suspects":    {rca.Verdict{Class: rca.Unknown}, []SourceVerdict{suspects, names}, false},
+		"another says healthy":    {rca.Verdict{Class: rca.Unknown}, []SourceVerdict{healthy, names}, false},
+		"ranks are not the job's": {rca.Verdict{Class: rca.Unknown}, []SourceVerdict{local, names}, false},
+		"two name somebody":       {rca.Verdict{Class: rca.Unknown}, []SourceVerdict{names, names}, false},
+		"nobody is named":         {rca.Verdict{Class: rca.Unknown}, []SourceVerdict{silent}, false},
+		"all together decide":     {rca.Verdict{Class: rca.Healthy}, []SourceVerdict{silent, names}, false},
+	} {
+		r := Result{Verdict: tc.joint, Sources: tc.sources}
+		if v, ok := r.onlyWord(); ok != tc.want || ok && Accused(v)[0] != 2 {
+			t.Errorf("%s: %v %v", name, ok, v)
+		}
+	}
+}

@@ -185,9 +185,12 @@ func (p *parser) size() {
 	}
 }
 
-// SniffQuiet recognises a log of ranks by the label that PyTorch gives their lines, whatever they say.
+// loggerLine is how PyTorch's own loggers, in C++ and in torchrun, begin a line.
+var loggerLine = regexp.MustCompile(`(?m)^(?:\[[IWEF]\d{4} \d\d:\d\d:\d\d\.\d+ [\w./]+:\d+\]|[IWEF]\d{4} \d\d:\d\d:\d\d\.\d+ \d+ torch/)`)
+
+// SniffQuiet recognises a log of ranks by the labels that PyTorch gives their lines, whatever they say.
 func SniffQuiet(data []byte) bool {
-	return bytes.Contains(data, []byte("[rank")) && rankPrefix.Match(data)
+	return bytes.Contains(data, []byte("[rank")) && rankPrefix.Match(data) || loggerLine.Match(data)
 }
 
 // ParseQuiet reads only whose log it is.

@@ -22,7 +22,7 @@ func nextSteps(r *diagnosis.Result) []string {
 	switch v.Cause {
 	case rca.CauseNotCalled, rca.CauseUnknown, rca.CauseKernelNotRunning, rca.CauseStorage:
 		if who != "" && !haveStacks(r, accused) {
-			out = append(out, fmt.Sprintf("if the job still hangs, take stacks of %s and give them to this command too: %s", who, takeStacks))
+			out = append(out, fmt.Sprintf("if the job still hangs, take stacks of %s and give them to this command too: %s", who, TakeStacks))
 		}
 	case rca.CauseProcessGone, rca.CauseHostLost, rca.CauseProcessStopped:
 		if who != "" {
@@ -62,7 +62,7 @@ func haveStacks(r *diagnosis.Result, ranks []int) bool {
 
 // Commands that take evidence, for people who have none of it yet.
 const (
-	takeStacks = "for p in $(pgrep -f train.py); do py-spy dump --pid $p > stacks/$p.txt; done"
+	TakeStacks = "mkdir -p stacks; for p in $(pgrep -f train.py); do py-spy dump --subprocesses --pid $p > stacks/$p.txt; done"
 	takeDumps  = "start the job with TORCH_FR_BUFFER_SIZE=2000 TORCH_NCCL_DUMP_ON_TIMEOUT=1 and give /tmp/nccl_trace_rank_* of all ranks"
 	takeRAS    = "ncclras -v > ras.txt on the node of any rank"
 )
@@ -74,8 +74,9 @@ func unknownSteps(r *diagnosis.Result) []string {
 		have[s.Name] = true
 	}
 	var out []string
-	if !have["stacks"] && len(have) > 0 {
-		out = append(out, "while the job hangs, take stacks of all ranks: "+takeStacks)
+	timed := have["op table"] || have["Chrome traces"] || have["NCCL Inspector"] // Of jobs that get on.
+	if !have["stacks"] && len(have) > 0 && !timed {
+		out = append(out, "while the job hangs, take stacks of all ranks: "+TakeStacks)
 	}
 	if !have["Flight Recorder"] && !have["traces"] && (have["job log"] || have["stacks"] || have["NCCL RAS"]) {
 		out = append(out, "for the next time, record what ranks call: "+takeDumps)
