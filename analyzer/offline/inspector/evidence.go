@@ -26,10 +26,11 @@ type process struct {
 func Evidence(logs []*Log) (ev rca.Evidence, notes []string, global bool) {
 	b := builder{ids: map[process]int{}, members: map[string][]int{}, names: map[string]string{}, next: map[int]int64{}}
 	var records []Record
-	averages, untimed, cut := false, false, 0
+	averages, untimed, cut, skipped := false, false, 0, 0
 	for _, l := range logs {
 		records = append(records, l.Records...)
 		averages = averages || l.Averages
+		skipped += l.Skipped
 		if l.CutOff {
 			cut++
 		}
@@ -54,6 +55,9 @@ func Evidence(logs []*Log) (ev rca.Evidence, notes []string, global bool) {
 		notes = append(notes, "Prometheus text holds averages of a window and no ranks: GPUs were numbered by node and number")
 	} else if untimed {
 		notes = append(notes, "without NCCL_INSPECTOR_DUMP_VERBOSE=1 records have durations but no start: who stays in an operation for less than the others came later, and what all ranks do between operations is not seen")
+	}
+	if skipped > 0 {
+		notes = append(notes, fmt.Sprintf("%d records could not be read and were left out", skipped))
 	}
 	if cut > 0 {
 		notes = append(notes, fmt.Sprintf("%d logs end in the middle of a record", cut))

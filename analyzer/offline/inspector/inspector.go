@@ -1,7 +1,7 @@
 // Copyright 2026 The Culprit Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package inspector reads what NCCL's Inspector plugin writes: JSON records of finished operations (format v4 and v5),
+// Package inspector reads what NCCL's Inspector plugin, and RCCL's, write: JSON records of finished operations (formats v4.0 to v5),
 // and Prometheus text with averages. Inspector never sees an operation that hangs.
 package inspector
 
@@ -27,6 +27,7 @@ type Log struct {
 	// Averages: the records are averages over a window (Prometheus text), not single operations.
 	Averages bool
 	CutOff   bool
+	Skipped  int // Records that could not be read.
 }
 
 // Record is one finished operation of one process.
@@ -71,7 +72,7 @@ type jsonColl struct {
 	Func   string    `json:"coll"`
 	Seq    int64     `json:"coll_sn"`
 	Bytes  int64     `json:"coll_msg_size_bytes"`
-	TookUS int64     `json:"coll_exec_time_us"`
+	TookUS float64   `json:"coll_exec_time_us"`
 	Trace  jsonTrace `json:"event_trace_ts"`
 }
 
@@ -80,7 +81,7 @@ type jsonP2P struct {
 	Seq    int64     `json:"p2p_sn"`
 	Peer   *int      `json:"p2p_peer"`
 	Bytes  int64     `json:"p2p_msg_size_bytes"`
-	TookUS int64     `json:"p2p_exec_time_us"`
+	TookUS float64   `json:"p2p_exec_time_us"`
 	Trace  jsonTrace `json:"event_trace_ts"`
 }
 
@@ -121,6 +122,10 @@ func ParseJSON(file string, data []byte) (*Log, error) {
 		err := dec.Decode(&j)
 		if errors.Is(err, io.EOF) {
 			break
+		}
+		if _, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+			l.Skipped++
+			continue
 		}
 		if err != nil {
 			if len(l.Records) == 0 {
@@ -201,11 +206,11 @@ func microseconds(us int64) int64 {
 	return us * 1000
 }
 
-func took(us int64) time.Duration {
-	if us < 0 || us > math.MaxInt64/1000 {
+func took(us float64) time.Duration {
+	if us < 0 || us > math.MaxInt64/2000 {
 		return -1
 	}
-	return time.Duration(us) * time.Microsecond
+	return time.Duration(us * float64(time.Microsecond))
 }
 
 // Metrics of the Prometheus form.

@@ -66,6 +66,34 @@ func TestJSON(t *testing.T) {
 	}
 }
 
+// Formats differ in what they add; records of another kind, and broken ones, cost themselves.
+func TestFormats(t *testing.T) {
+	const header = `{"header":{"id":"0xab","comm_name":"dp","rank":1,"n_ranks":4,"nnodes":2},"metadata":{"inspector_output_format_version":"%s","rec_mechanism":"profiler_plugin","dump_timestamp_us":1752867229276385,"hostname":"h","pid":7}`
+	for version, records := range map[string]string{
+		"v4.0": `,"coll_perf":{"coll":"AllReduce","coll_sn":3,"coll_msg_size_bytes":64,"coll_exec_time_us":412,"coll_timing_source":"kernel_gpu","coll_algobw_gbs":1,"coll_busbw_gbs":1}}`,
+		"v4.1": `,"dump_stats":{"coll_dropped":4}}` + "\n" + fmt.Sprintf(header, "v4.1") + `,"coll_perf":{"coll":"AllReduce","coll_sn":3,"coll_msg_size_bytes":64,"coll_exec_time_us":412.0}}`,
+		"v4.2": `,"coll_perf":{"coll":"AllReduce","coll_algo":"RING","coll_proto":"LL","coll_sn":3,"coll_msg_size_bytes":64,"coll_exec_time_us":412}}`,
+		"v5.0": `,"coll_perf":{"coll":"AllReduce","coll_sn":"three"}}` + "\n" + fmt.Sprintf(header, "v5.0") + `,"coll_perf":{"coll":"AllReduce","coll_sn":3,"coll_msg_size_bytes":64,"coll_exec_time_us":4.12e2,"later":{"a":[1]}}}`,
+		"p2p":  `,"p2p_perf":{"p2p":"AllReduce","p2p_sn":3,"p2p_peer":-1,"p2p_msg_size_bytes":64,"p2p_exec_time_us":412}}`,
+	} {
+		data := []byte(fmt.Sprintf(header, version) + records + "\n")
+		if !SniffJSON(data) {
+			t.Errorf("%s is not recognised", version)
+		}
+		l, err := ParseJSON("x", data)
+		if err != nil || len(l.Records) != 1 || l.CutOff {
+			t.Errorf("%s: %+v, %v", version, l, err)
+			continue
+		}
+		if r := l.Records[0]; r.Func != "AllReduce" || r.Seq != 3 || r.Took != 412*time.Microsecond || r.Rank != 1 || r.Size != 4 {
+			t.Errorf("%s: %+v", version, r)
+		}
+		if (version == "v5.0") != (l.Skipped == 1) {
+			t.Errorf("%s: %d skipped", version, l.Skipped)
+		}
+	}
+}
+
 func TestWithoutTimes(t *testing.T) {
 	l, err := ParseJSON("x", []byte(record("ab", 0, 2, 5, 0, 40, 0)+record("ab", 0, 2, 5, 1, 60, 0)+`{"header":{"id`))
 	if err != nil || !l.CutOff {

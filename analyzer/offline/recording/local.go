@@ -53,10 +53,12 @@ func copiedAt(path string, s *trace.Snapshot) (nowNS uint64, ok bool) {
 	if !ok || s.Status.HeartbeatNS == 0 || mapped(s.Identity.PID, file) {
 		return 0, false
 	}
+	// The kernel takes file times from a clock that is some milliseconds behind.
+	const coarse = 20 * time.Millisecond
 	for _, real := range []int64{file.Mtim.Nano(), file.Ctim.Nano()} {
 		at := real - int64(s.Status.RealMinusMonoNS) //nolint:gosec // Within int64 until the year 2262.
-		if gap := at - int64(s.Status.HeartbeatNS); gap >= 0 && gap < int64(10*time.Second) {
-			return uint64(at), true
+		if gap := at - int64(s.Status.HeartbeatNS); gap >= -int64(coarse) && gap < int64(10*time.Second) {
+			return max(uint64(at), s.Status.HeartbeatNS), true
 		}
 	}
 	return 0, false
