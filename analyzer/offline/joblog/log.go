@@ -35,6 +35,8 @@ type Log struct {
 	World      int      // Ranks that the log says that the job has; 0 unknown.
 	// Warnings are the first of each process, in the order of the log.
 	Warnings []Warning
+	// Losses are what Ray says that it lost, in the order of the log.
+	Losses []Loss
 	// Attempts counts how often the job started over; States are those of the last.
 	Attempts int
 	// Assumed: no line names its global rank, so the ranks of the groups stand for them.
@@ -118,7 +120,7 @@ func sniff(data []byte) bool {
 			return true
 		}
 	}
-	return bytes.Contains(data, []byte("NCCL INFO")) && joinLine.Match(data) || sniffEnds(data)
+	return bytes.Contains(data, []byte("NCCL INFO")) && joinLine.Match(data) || sniffEnds(data) || sniffLosses(data)
 }
 
 var (
@@ -133,19 +135,21 @@ var (
 
 // Parse reads a log. rank is whose log it is where the file's name says so, else -1.
 func Parse(file string, data []byte, rank int) (*Log, error) {
+	labelled := data
 	data = plain(data)
 	p := parser{text: data, rank: rank, teller: speaker{rank: -1}, log: &Log{File: file, Ranks: map[int]bool{}, States: map[Place]*State{}, Attempts: 1}}
 	p.prefixes()
 	p.messages()
 	p.joins()
 	p.ends()
+	p.losses(labelled)
 	p.claims()
 	p.aborts()
 	p.warnings()
 	p.settle()
 	p.size()
 	p.log.Repeats = repeats(data)
-	if len(p.log.States) == 0 && len(p.log.Joins) == 0 && len(p.log.Ends) == 0 && len(p.log.Exceptions) == 0 && len(p.log.Claims) == 0 && len(p.log.Warnings) == 0 {
+	if len(p.log.States) == 0 && len(p.log.Joins) == 0 && len(p.log.Ends) == 0 && len(p.log.Exceptions) == 0 && len(p.log.Claims) == 0 && len(p.log.Warnings) == 0 && len(p.log.Losses) == 0 {
 		return nil, ErrNothing
 	}
 	return p.log, nil

@@ -66,3 +66,28 @@ func (b *builder) warned(logs []*Log) {
 		}
 	}
 }
+
+// lost quotes what Ray says that it lost and of which no rank is known.
+func (b *builder) lost(logs []*Log) {
+	n := 0
+	for _, l := range logs {
+		for _, loss := range l.Losses {
+			if n++; n > mostWarnings {
+				return
+			}
+			what := fmt.Sprintf("worker process %d", loss.PID)
+			if loss.PID == 0 {
+				what = "host"
+			}
+			if loss.Host != "" {
+				what += " on " + loss.Host
+			}
+			if loss.PID == 0 && loss.Host != "" {
+				what = "host " + loss.Host
+			}
+			if loss.Rank < 0 {
+				b.notes = append(b.notes, fmt.Sprintf("Ray lost its %s (%s); the log does not say which ranks ran there", what, loss.Why))
+			}
+		}
+	}
+}
