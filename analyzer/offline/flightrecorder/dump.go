@@ -36,6 +36,7 @@ type Dump struct {
 	Timing         bool             // Starts were recorded: an operation without one has not begun.
 	Assumed        bool             // Some completions are assumed (Entry.Assumed).
 	Recorded       int              // Operations in the dump; Entries leaves older completed ones out.
+	Unnumbered     bool             // Operations have no number in their group: they cannot be compared.
 	batched        map[string]bool  // Groups by name whose sends and receives were launched in batches.
 }
 
@@ -76,6 +77,7 @@ type Entry struct {
 	P2PSeq        int64
 	OpID          int64
 	Name          string // "all_reduce", "send"; without the backend's prefix.
+	Backend       string // "nccl"; empty unknown.
 	Barrier       bool
 	Src, Dst      int // Send/recv: ranks in the group; -1.
 	P2P           bool
@@ -187,6 +189,7 @@ func (d *Dump) fill(root any, shared *Shared) error {
 			d.Truncated = true
 		}
 	}
+	d.perGroup()
 	d.settleBatches()
 	d.trim()
 	return nil

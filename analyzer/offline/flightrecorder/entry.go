@@ -62,7 +62,7 @@ func entry(o fields) (Entry, bool) {
 // name takes a profiling name apart: "nccl:recv 0<-8", "gloo:all_reduce", "nccl:all_reduce_barrier".
 func (e *Entry) name(s string) {
 	if backend, rest, ok := strings.Cut(s, ":"); ok {
-		s = rest
+		s, e.Backend = rest, backend
 		e.Host = !deviceEvents[backend]
 		// Backends without device events never report a state: for them retired is completed. With events an operation
 		// that was retired without having completed has timed out.
@@ -114,14 +114,16 @@ func Canonical(kind string) string {
 	kind = strings.Trim(strings.ToLower(kind), "_")
 	switch kind {
 	case "all_gather", "all_gather_base", "allgather", "allgather_base", "allgather_into_tensor_coalesced",
-		"all_gather_into_tensor_coalesced", "all_gather_into_tensor", "allgather_coalesced":
+		"all_gather_into_tensor_coalesced", "all_gather_into_tensor", "allgather_coalesced", "all_gather_single":
 		return "all_gather"
-	case "reduce_scatter", "reduce_scatter_base", "reduce_scatter_tensor", "reduce_scatter_tensor_coalesced":
+	case "reduce_scatter", "reduce_scatter_base", "reduce_scatter_tensor", "reduce_scatter_tensor_coalesced", "reduce_scatter_single":
 		return "reduce_scatter"
 	case "all_reduce", "allreduce", "all_reduce_sparse", "allreduce_coalesced", "all_reduce_coalesced":
 		return "all_reduce"
-	case "all_to_all", "alltoall", "alltoall_base", "all_to_all_single", "all_to_all_base":
+	case "all_to_all", "alltoall", "alltoall_base", "all_to_all_single", "all_to_all_base", "all_to_all_v_single":
 		return "all_to_all"
+	case "gather_single":
+		return "gather"
 	case "all_reduce_barrier", "barrier", "monitored_barrier":
 		return "barrier"
 	}

@@ -151,6 +151,9 @@ func (c *Collection) flightRecorder() Source {
 			s.Notes = append(s.Notes, fmt.Sprintf("%s is rank %d's dump: %s", a.File, a.Rank, a.Doubt))
 		}
 	}
+	if slices.ContainsFunc(c.dumps, func(d *flightrecorder.Dump) bool { return d.Unnumbered }) {
+		s.Notes = append(s.Notes, "the recorder counts the operations of all communicators in one row and its oldest are gone: operations have no number in their communicator")
+	}
 	for d, why := range rest {
 		s.Evidence.Missing = append(s.Evidence.Missing, rca.Missing{What: "file", Name: d.File, Why: why})
 	}
