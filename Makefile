@@ -11,7 +11,7 @@ PKG     := github.com/prometheus/common/version
 LDFLAGS := -s -w -X $(PKG).Version=$(VERSION) -X $(PKG).Revision=$(shell git rev-parse --short HEAD 2>/dev/null) \
            -X $(PKG).Branch=$(shell git rev-parse --abbrev-ref HEAD 2>/dev/null)
 
-.PHONY: all help build shim ringjob ncclrun go-build tools nccl test test-go test-c test-fakegpu test-ncclrun test-nccl test-nccl-short test-nccl-ci test-nccl-flaky nccl-report test-rules test-pyspy test-recordings record-dumps test-e2e test-slow demo lint bench bench-latency generate \
+.PHONY: all help build shim ringjob ncclrun go-build tools nccl test test-go test-c test-fakegpu test-ncclrun test-nccl test-nccl-short test-nccl-ci test-nccl-flaky nccl-report test-rules test-pyspy test-recordings record-dumps test-e2e test-slow demo lint bench bench-latency bench-logs generate \
         check-generated scorecard scorecard-full gpu-e2e soak sanitizers nccl-behaviour nccl-record bench-nccl clean
 
 all: build
@@ -155,6 +155,11 @@ bench: build ## Print measured costs beside the budgets of the design.
 
 bench-latency: build tools ## From trigger to verdict at 10,240 simulated ranks under a real Prometheus. Takes minutes, wants a quiet machine.
 	$(GO) test -run '^$$' -bench . -benchtime 12x -timeout 20m -v ./sim/latency
+
+LOG_GB ?= 5
+
+bench-logs: ## `analyze` on LOG_GB gigabytes of logs of eight hosts: time and peak memory. Writes them into TMPDIR.
+	LOG_GB=$(LOG_GB) $(GO) test -run '^$$' -bench 'Logs$$' -benchtime 1x -timeout 20m ./analyzer/offline
 
 generate: ## Render rules/ and dashboards/ from mixin/.
 	@tools/build.sh jsonnet

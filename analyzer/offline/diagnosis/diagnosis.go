@@ -70,6 +70,7 @@ func Diagnose(c *load.Collection, opt Options) *Result {
 	if v, ok := r.onlyWord(); ok {
 		r.Verdict = v
 	}
+	r.oneStep()
 	r.Disagreements = disagreements(r)
 	return r
 }
