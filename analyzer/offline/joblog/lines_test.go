@@ -143,3 +143,27 @@ func FuzzPlain(f *testing.F) {
 		}
 	})
 }
+
+// The pass over all words at once finds what looking for each finds.
+func TestFirst(t *testing.T) {
+	want := func(b []byte) int {
+		at := -1
+		for _, w := range telling {
+			if i := bytes.Index(b, w); i >= 0 && (at < 0 || i < at) {
+				at = i
+			}
+		}
+		return at
+	}
+	for i, w := range telling {
+		other := telling[(i+7)%len(telling)]
+		for _, text := range []string{"%s", "%s%s", "x%s", "lorem ipsum %s dolor %s\n", "%[2]s %[1]s"} {
+			b := fmt.Appendf(nil, text, w, other)
+			for cut := range len(b) + 1 {
+				if got := first(b[:cut]); got != want(b[:cut]) {
+					t.Fatalf("%q: %d, want %d", b[:cut], got, want(b[:cut]))
+				}
+			}
+		}
+	}
+}

@@ -103,17 +103,50 @@ func (s *sieve) line(b []byte) []byte {
 	return b[end:]
 }
 
+// words finds the telling words in one pass (Wu and Manber): the shortest word's length is a window, and its last two bytes say
+// how far it can move without skipping a word's beginning.
+var words = newWordSet(telling)
+
+type wordSet struct {
+	window int
+	shift  [1 << 16]uint8
+	ends   map[uint16][][]byte // Words by the last two bytes of their part in the window.
+}
+
+func newWordSet(list [][]byte) *wordSet {
+	s := &wordSet{window: len(list[0]), ends: map[uint16][][]byte{}}
+	for _, w := range list {
+		s.window = min(s.window, len(w))
+	}
+	for i := range s.shift {
+		s.shift[i] = uint8(s.window - 1) //nolint:gosec // A word's length.
+	}
+	for _, w := range list {
+		for end := 1; end < s.window; end++ {
+			pair := uint16(w[end-1])<<8 | uint16(w[end])
+			s.shift[pair] = min(s.shift[pair], uint8(s.window-1-end)) //nolint:gosec // As above.
+		}
+		last := uint16(w[s.window-2])<<8 | uint16(w[s.window-1])
+		s.ends[last] = append(s.ends[last], w)
+	}
+	return s
+}
+
 // first gives where the first word of use begins; -1 for none.
 func first(b []byte) int {
-	at := -1
-	for _, w := range telling {
-		look := b
-		if at >= 0 {
-			look = b[:min(len(b), at+len(w))]
+	for end := words.window - 1; end < len(b); {
+		pair := uint16(b[end-1])<<8 | uint16(b[end])
+		if n := words.shift[pair]; n > 0 {
+			end += int(n)
+			continue
 		}
-		if i := bytes.Index(look, w); i >= 0 && (at < 0 || i < at) {
-			at = i
+		start := end - words.window + 1
+		for _, w := range words.ends[pair] {
+			if bytes.HasPrefix(b[start:], w) {
+				return start
+			}
 		}
+		end++
 	}
-	return at
+	return -1
 }
