@@ -306,3 +306,23 @@ func TestUTF16(t *testing.T) {
 		})
 	}
 }
+
+// Whatever a file holds, packed or not, it costs a line at most.
+func FuzzLoad(f *testing.F) {
+	for _, seed := range []string{
+		"[rank0]:[E] Watchdog caught collective operation timeout", `{"traceEvents":[{"ph":"X","name":"send","ts":1,"dur":1,"args":{"rank":1}}]}`,
+		"rank,op,start,duration\n0,send,1,2\n", "#0-0 (aa) MISMATCH\n", "Thread 1 (idle)\n", "\x80\x02}q\x00.", "\xff\xfea\x00", "\x1f\x8b\x08", "PAR1",
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		l := load.Loader{MaxFile: 1 << 20, Stdin: bytes.NewReader(data), Progress: load.NewProgress(io.Discard, false)}
+		got, err := l.Load(t.Context(), []string{"-"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(got.Files) == 0 {
+			t.Error("nothing is said of the file")
+		}
+	})
+}

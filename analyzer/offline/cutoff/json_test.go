@@ -36,3 +36,13 @@ func TestAnywhere(t *testing.T) {
 		}
 	}
 }
+
+// What comes back of whatever is a beginning of it, but for what it closes.
+func FuzzJSON(f *testing.F) {
+	f.Add([]byte(`{"a": [{"c": 1}, {"c": "x\\"`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if got := cutoff.JSON(data); len(got) > 2*len(data)+1 {
+			t.Errorf("%d bytes of %d", len(got), len(data))
+		}
+	})
+}

@@ -167,3 +167,26 @@ func TestFirst(t *testing.T) {
 		}
 	}
 }
+
+func FuzzFirst(f *testing.F) {
+	for _, w := range telling {
+		f.Add(w)
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		want := -1
+		for _, w := range telling {
+			if i := bytes.Index(data, w); i >= 0 && (want < 0 || i < want) {
+				want = i
+			}
+		}
+		if got := first(data); got != want {
+			t.Errorf("%d, want %d", got, want)
+		}
+		s := sieve{}
+		s.chunk(data[:len(data)/2])
+		s.chunk(data[len(data)/2:])
+		if len(s.kept) > len(data) {
+			t.Errorf("kept %d of %d bytes", len(s.kept), len(data))
+		}
+	})
+}
