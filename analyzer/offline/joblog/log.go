@@ -36,7 +36,9 @@ type Log struct {
 	// Warnings are the first of each process, in the order of the log.
 	Warnings []Warning
 	// Losses are what Ray says that it lost, in the order of the log.
-	Losses []Loss
+	Losses  []Loss
+	Watches []Watch  // Where a launcher saw each rank last.
+	Slower  []string // What a detector of stragglers said.
 	// Attempts counts how often the job started over; States are those of the last.
 	Attempts int
 	// Assumed: no line names its global rank, so the ranks of the groups stand for them.
@@ -120,7 +122,7 @@ func sniff(data []byte) bool {
 			return true
 		}
 	}
-	return bytes.Contains(data, []byte("NCCL INFO")) && joinLine.Match(data) || sniffEnds(data) || sniffLosses(data)
+	return bytes.Contains(data, []byte("NCCL INFO")) && joinLine.Match(data) || sniffEnds(data) || sniffLosses(data) || sniffWatches(data)
 }
 
 var (
@@ -143,13 +145,14 @@ func Parse(file string, data []byte, rank int) (*Log, error) {
 	p.joins()
 	p.ends()
 	p.losses(labelled)
+	p.watches()
 	p.claims()
 	p.aborts()
 	p.warnings()
 	p.settle()
 	p.size()
 	p.log.Repeats = repeats(data)
-	if len(p.log.States) == 0 && len(p.log.Joins) == 0 && len(p.log.Ends) == 0 && len(p.log.Exceptions) == 0 && len(p.log.Claims) == 0 && len(p.log.Warnings) == 0 && len(p.log.Losses) == 0 {
+	if len(p.log.States) == 0 && len(p.log.Joins) == 0 && len(p.log.Ends) == 0 && len(p.log.Exceptions) == 0 && len(p.log.Claims) == 0 && len(p.log.Warnings) == 0 && len(p.log.Losses) == 0 && len(p.log.Watches) == 0 && len(p.log.Slower) == 0 {
 		return nil, ErrNothing
 	}
 	return p.log, nil

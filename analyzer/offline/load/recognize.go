@@ -34,6 +34,7 @@ const (
 	kindKineto         = "Chrome trace"
 	kindStacks         = "stacks"
 	kindJobLog         = "job log"
+	kindEvents         = "training events"
 	kindJobLogRAS      = kindJobLog + " with a RAS report"
 )
 
@@ -55,6 +56,7 @@ func (l *Loader) readers() []reader {
 		{kindKineto, func(b []byte) bool { return looksJSON(b) && kineto.Sniff(b) }, readKineto},
 		{kindFlightRecorder, sniffFlightRecorderJSON, readFlightRecorder},
 		{kindInspector, func(b []byte) bool { return looksJSON(b) && inspector.SniffJSON(b) }, readInspector(inspector.ParseJSON)},
+		{kindEvents, joblog.SniffEvents, readEvents},
 		{kindStacks, stackdump.Sniff, readStacks},
 		{kindJobLogRAS, func(b []byte) bool { return ras.SniffText(b) && joblog.Sniff(b) }, both(readRASText, readJobLog)},
 		{kindRAS, func(b []byte) bool { return !looksJSON(b) && ras.SniffText(b) }, readRASText},
@@ -199,6 +201,15 @@ func readRASText(name string, data []byte, got *Collection) (string, error) {
 
 func readJobLog(name string, data []byte, got *Collection) (string, error) {
 	l, err := joblog.Parse(name, data, flightrecorder.RankWordInName(name))
+	if err != nil {
+		return "", err
+	}
+	add(got, &got.jobLog, l)
+	return "", nil
+}
+
+func readEvents(name string, data []byte, got *Collection) (string, error) {
+	l, err := joblog.ParseEvents(name, data)
 	if err != nil {
 		return "", err
 	}
