@@ -118,3 +118,43 @@ func TestWarnings(t *testing.T) {
 		t.Errorf("notes %q", notes)
 	}
 }
+
+// Who says that a peer closed the connection is a victim; the host of the peer is told, with its ranks.
+func TestClosedByPeer(t *testing.T) {
+	var b strings.Builder
+	for r := range 4 {
+		fmt.Fprintf(&b, "node-%d:%d:900 [0] NCCL INFO ncclCommInitRank comm 0x5 rank %d nranks 4 cudaDev 0 nvmlDev 0 busId 75000 commId 0xb4 - Init COMPLETE\n", r, 700+r, r)
+	}
+	for r := range 3 {
+		b.WriteString(died(r, "torch.distributed.DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:3690, remote process exited or there was a network error, NCCL version 2.27.3\n"+
+			fmt.Sprintf("[rank%d]: ncclRemoteError: A call failed possibly due to a network error or a remote process exiting prematurely.\n[rank%d]: Last error:\n[rank%d]: socketProgress: Connection closed by remote peer node-3<41234>", r, r, r)))
+	}
+	ev, notes := Evidence([]*Log{parse(t, b.String())}, nil)
+	v := engine.Analyze(ev, rca.Options{HangAfter: 1, FirstOps: -2, Incident: true})
+	if got := ranksOf(v); slices.ContainsFunc(got, func(r int) bool { return r != 3 }) {
+		t.Errorf("%s %v: %s", v.Class, got, v.Summary)
+	}
+	if want := "host node-3 (rank 3) closed its connections: 3 messages say so; look at what ended there first"; !slices.Contains(notes, want) {
+		t.Errorf("%q is not in %q", want, notes)
+	}
+}
+
+// The comparison of collectives names what each rank called.
+func TestFingerprints(t *testing.T) {
+	shown := func(kind string) string {
+		return fmt.Sprintf("CollectiveFingerPrint(SequenceNumber=7, OpType=%s, TensorShape=[4], TensorDtypes=Float, TensorDeviceTypes=TensorOptions(dtype=float))", kind)
+	}
+	var b strings.Builder
+	for r := range 4 {
+		mine, other, theirs := "ALLREDUCE", 3, "ALLGATHER"
+		if r == 3 {
+			mine, other, theirs = "ALLGATHER", 0, "ALLREDUCE"
+		}
+		b.WriteString(died(r, fmt.Sprintf("RuntimeError: Detected mismatch between collectives on ranks. Rank %d is running collective: %s, but Rank %d is running collective: %s.", r, shown(mine), other, shown(theirs))))
+	}
+	ev, _ := Evidence([]*Log{parse(t, b.String())}, nil)
+	v := engine.Analyze(ev, rca.Options{HangAfter: 1, FirstOps: -2, Incident: true})
+	if v.Class != rca.Inconsistent || !slices.Equal(ranksOf(v), []int{3}) {
+		t.Errorf("%s %v: %s", v.Class, ranksOf(v), v.Summary)
+	}
+}

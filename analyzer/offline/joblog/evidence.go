@@ -39,6 +39,7 @@ func Evidence(logs []*Log, known []rca.Comm) (ev rca.Evidence, notes []string) {
 	b.blame(logs, states)
 	b.warned(logs)
 	b.lost(logs)
+	b.closed(logs)
 	b.watched(logs)
 	if attempts > 1 {
 		notes = append(notes, fmt.Sprintf("the job was started %d times: the last is what counts", attempts))

@@ -52,6 +52,42 @@ func each(text string, wrap func(line string) string) string {
 	return b.String()
 }
 
+// interleaved gives the lines of all ranks in turns.
+func interleaved(text string) string {
+	byRank := map[string][]string{}
+	most := 0
+	for line := range strings.Lines(text) {
+		label, _, _ := strings.Cut(line, ":")
+		byRank[label] = append(byRank[label], line)
+		most = max(most, len(byRank[label]))
+	}
+	var b strings.Builder
+	for i := range most {
+		for r := range len(byRank) {
+			if lines := byRank[fmt.Sprintf("[rank%d]", r)]; i < len(lines) {
+				b.WriteString(lines[i])
+			}
+		}
+	}
+	return b.String()
+}
+
+// Each host's log is a file of its own.
+func TestLogsOfHosts(t *testing.T) {
+	byHost := [2]strings.Builder{}
+	for line := range strings.Lines(timedOutLog(4, 2, own)) {
+		host := 0
+		if strings.HasPrefix(line, "[rank2]") || strings.HasPrefix(line, "[rank3]") {
+			host = 1
+		}
+		byHost[host].WriteString(line)
+	}
+	ev, _ := Evidence([]*Log{parse(t, byHost[0].String()), parse(t, byHost[1].String())}, nil)
+	if v := engine.Analyze(ev, rca.Options{HangAfter: 1, FirstOps: -2, Incident: true}); v.Class != rca.NotEntered || !slices.Equal(ranksOf(v), []int{2}) {
+		t.Errorf("%s %v: %s", v.Class, ranksOf(v), v.Summary)
+	}
+}
+
 // Whatever stands around the lines, the same is read.
 func TestWrapped(t *testing.T) {
 	plainLog := timedOutLog(4, 2, own)
@@ -75,6 +111,7 @@ func TestWrapped(t *testing.T) {
 		"torchrun --tee without ranks": timedOutLog(4, 2, func(r int) string { return fmt.Sprintf("[default%d]:", r) }),
 		"Slurm --label":                timedOutLog(4, 2, func(r int) string { return fmt.Sprintf("%d: ", r) }),
 		"mpirun":                       timedOutLog(4, 2, func(r int) string { return fmt.Sprintf("[1,%d]<stderr>:", r) }),
+		"interleaved writers":          interleaved(plainLog),
 		"a terminal of 80 columns": each(plainLog, func(l string) string {
 			var b strings.Builder
 			for ; len(l) > 80; l = l[80:] {

@@ -39,6 +39,8 @@ type Log struct {
 	Losses  []Loss
 	Watches []Watch  // Where a launcher saw each rank last.
 	Slower  []string // What a detector of stragglers said.
+	// Closed are the hosts that closed connections, with how many messages say so.
+	Closed map[string]int
 	// Attempts counts how often the job started over; States are those of the last.
 	Attempts int
 	// Assumed: no line names its global rank, so the ranks of the groups stand for them.
@@ -146,6 +148,7 @@ func Parse(file string, data []byte, rank int) (*Log, error) {
 	p.ends()
 	p.losses(labelled)
 	p.watches()
+	p.peers()
 	p.claims()
 	p.aborts()
 	p.warnings()

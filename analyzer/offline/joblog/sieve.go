@@ -16,7 +16,7 @@ var telling = [][]byte{
 	[]byte("monitoredBarrier"), []byte("CollectiveFingerPrint"), []byte("keys: "), []byte("waiting for key"), []byte("ncclUniqueId"), []byte("terminate called"),
 	[]byte("Failures:"), []byte("Root Cause (first"), []byte(srunError), []byte("exit with status"), []byte(warns), []byte(" - Init "), []byte("[Gloo] Rank"),
 	[]byte("Worker exit detail: "), []byte("The actor died unexpectedly"), []byte("has been marked dead because"), []byte(") world_rank="),
-	[]byte("RankMonServer"), []byte("[workload:"), []byte("STRAGGLER DETECTION"),
+	[]byte("RankMonServer"), []byte("[workload:"), []byte("STRAGGLER DETECTION"), []byte("onnection closed by"),
 }
 
 const (

@@ -127,7 +127,7 @@ var broken = []string{
 // broke off, or the launcher that ends what is left.
 var victims = []string{
 	"DistBackendError", "DistNetworkError", "DistStoreError", "NCCL", "ProcessGroup", "Watchdog", "watchdog", "SignalException", "KeyboardInterrupt", "ChildFailedError",
-	"RendezvousConnectionError", "RendezvousTimeoutError", "SIGTERM", "SIGINT", "SIGHUP",
+	"RendezvousConnectionError", "RendezvousTimeoutError", "SIGTERM", "SIGINT", "SIGHUP", "Detected mismatch between collectives", "monitoredBarrier", "connectFullMesh failed",
 }
 
 func containsAny(s string, parts []string) bool {

@@ -6,7 +6,9 @@ package joblog
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -89,5 +91,44 @@ func (b *builder) lost(logs []*Log) {
 				b.notes = append(b.notes, fmt.Sprintf("Ray lost its %s (%s); the log does not say which ranks ran there", what, loss.Why))
 			}
 		}
+	}
+}
+
+// closedBy is what NCCL says when the other side of a connection went away: who that was, by host.
+var closedBy = regexp.MustCompile(`[Cc]onnection closed by (?:remote )?peer ([\w.:-]+?)<\d+>`)
+
+// peers takes the hosts that closed connections.
+func (p *parser) peers() {
+	for _, m := range closedBy.FindAllSubmatch(p.text, maxRank) {
+		if p.log.Closed == nil {
+			p.log.Closed = map[string]int{}
+		}
+		if host := string(m[1]); p.log.Closed[host] > 0 || len(p.log.Closed) < mostWarnings {
+			p.log.Closed[host]++
+		}
+	}
+}
+
+// closed tells which hosts closed connections, and which ranks are there. Who closes one may have been ended itself, so that
+// nobody is accused of it.
+func (b *builder) closed(logs []*Log) {
+	hosts := map[string]int{}
+	for _, l := range logs {
+		for host, n := range l.Closed {
+			hosts[host] += n
+		}
+	}
+	for _, host := range slices.Sorted(maps.Keys(hosts)) {
+		var there []int
+		for id, r := range b.ranks {
+			if r.Host == host {
+				there = append(there, id)
+			}
+		}
+		who := ""
+		if len(there) > 0 {
+			who = " (" + rankWord(there) + list(set(there)) + ")"
+		}
+		b.notes = append(b.notes, fmt.Sprintf("host %s%s closed its connections: %d messages say so; look at what ended there first", host, who, hosts[host]))
 	}
 }
