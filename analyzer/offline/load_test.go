@@ -307,6 +307,39 @@ func TestUTF16(t *testing.T) {
 	}
 }
 
+// A page of torch.distributed's debug server holds what each rank answered.
+func TestDebugPages(t *testing.T) {
+	page := func(text func(rank int) string) string {
+		var b strings.Builder
+		b.WriteString("<!doctype html>\n<html><body><h1>py-spy stack traces</h1>\n")
+		for r := range 4 {
+			fmt.Fprintf(&b, "<h2>Rank %d: http://node-1:%d</h2>\n<pre>%s</pre>\n", r, 3000+r, strings.NewReplacer("<", "&lt;", ">", "&gt;", `"`, "&#34;").Replace(text(r)))
+		}
+		return b.String() + "</body></html>\n"
+	}
+	stacks := page(func(rank int) string {
+		where := "    all_reduce (torch/distributed/distributed_c10d.py:2810)\n    <module> (train.py:12)\n"
+		if rank == 2 {
+			where = "    acquire (threading.py:320)\n    <module> (train.py:9)\n"
+		}
+		return fmt.Sprintf("Process %d: python train.py\n\nThread %d (idle): \"MainThread\"\n%s", 400+rank, 400+rank, where)
+	})
+	path := filepath.Join(t.TempDir(), "stacks.html")
+	if err := os.WriteFile(path, []byte(stacks), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	code, out, errs := run(t, "", path)
+	if code != ExitFound || !strings.HasPrefix(out, "Rank 2 is") {
+		t.Errorf("%d: %s%s", code, out, errs)
+	}
+	if err := os.WriteFile(path, []byte("<h2>Rank 0: x</h2><pre></pre>"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if code, _, errs := run(t, "", path); code != ExitData || !strings.Contains(errs, "no rank has answered") {
+		t.Errorf("%d: %s", code, errs)
+	}
+}
+
 // Whatever a file holds, packed or not, it costs a line at most.
 func FuzzLoad(f *testing.F) {
 	for _, seed := range []string{

@@ -34,6 +34,7 @@ const (
 	kindKineto         = "Chrome trace"
 	kindStacks         = "stacks"
 	kindJobLog         = "job log"
+	kindPage           = "page of the debug server"
 	kindEvents         = "training events"
 	kindJobLogRAS      = kindJobLog + " with a RAS report"
 )
@@ -56,6 +57,7 @@ func (l *Loader) readers() []reader {
 		{kindKineto, func(b []byte) bool { return looksJSON(b) && kineto.Sniff(b) }, readKineto},
 		{kindFlightRecorder, sniffFlightRecorderJSON, readFlightRecorder},
 		{kindInspector, func(b []byte) bool { return looksJSON(b) && inspector.SniffJSON(b) }, readInspector(inspector.ParseJSON)},
+		{kindPage, sniffPage, l.readPage},
 		{kindEvents, joblog.SniffEvents, readEvents},
 		{kindStacks, stackdump.Sniff, readStacks},
 		{kindJobLogRAS, func(b []byte) bool { return ras.SniffText(b) && joblog.Sniff(b) }, both(readRASText, readJobLog)},
