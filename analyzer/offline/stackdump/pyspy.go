@@ -64,7 +64,7 @@ func Sniff(data []byte) bool {
 			return true
 		}
 	}
-	return dumpLike(head) || toolLike(head) || foldedLike(head)
+	return dumpLike(head) || toolLike(head) || foldedLike(head) || mergedLike(head) || flameLike(data)
 }
 
 func dumpLike(head []byte) bool {
@@ -108,6 +108,12 @@ func Parse(file string, data []byte) ([]Process, error) {
 	}
 	if toolLike(head) {
 		return parseTools(file, data)
+	}
+	switch {
+	case mergedLike(head):
+		return parseMerged(file, data)
+	case flameLike(data):
+		return parseFlame(file, data)
 	}
 	return parseFolded(file, data)
 }

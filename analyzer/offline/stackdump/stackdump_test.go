@@ -120,6 +120,8 @@ func FuzzParse(f *testing.F) {
 	for _, s := range []string{dump, jsonDump, folded, faulthandler, gdb, pyBT, pystack, euStack} {
 		f.Add([]byte(s))
 	}
+	f.Add([]byte(merged))
+	f.Add([]byte(flame))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		ps, err := Parse("x", data)
 		if err == nil && len(ps) == 0 {
