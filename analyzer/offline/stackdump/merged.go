@@ -22,8 +22,13 @@ var (
 	flameBox    = regexp.MustCompile(`(?s)<title>([^<]*?) \([\d,.]+ samples[^<]*</title>\s*<rect x="([\d.]+)" y="([\d.]+)" width="([\d.]+)"`)
 )
 
-// mostMerged bounds the ranks that merged stacks may claim.
-const mostMerged = 1 << 17
+// What merged stacks may hold at most: ranks, stacks of one and of all of them together, and frames of a flame graph.
+const (
+	mostMerged       = 1 << 17
+	mostOfRank       = 1 << 11
+	mostMergedStacks = 1 << 21
+	mostBoxes        = 1 << 14
+)
 
 func mergedLike(head []byte) bool {
 	first, _, _ := bytes.Cut(bytes.TrimLeft(head, " \r\n"), []byte("\n"))
@@ -57,7 +62,7 @@ func parseFlame(file string, data []byte) ([]Process, error) {
 		path        []string
 	}
 	var boxes []box
-	for _, m := range flameBox.FindAllSubmatch(data, mostMerged) {
+	for _, m := range flameBox.FindAllSubmatch(data, mostBoxes) {
 		b := box{name: html.UnescapeString(string(m[1]))}
 		b.x, _ = strconv.ParseFloat(string(m[2]), 64)
 		b.y, _ = strconv.ParseFloat(string(m[3]), 64)
@@ -101,6 +106,7 @@ func parseFlame(file string, data []byte) ([]Process, error) {
 // ranksOfPaths gives each rank its stacks: of paths of which one goes on with the other the longer one.
 func ranksOfPaths(file string, paths [][]string) ([]Process, error) {
 	stacks := map[int][][]string{}
+	n := 0
 	for _, path := range paths {
 		m := mergedFrame.FindStringSubmatch(path[len(path)-1])
 		if m == nil || len(path) > maxFrames || strings.HasPrefix(path[0], "State@") { // That of the process, which is no frame.
@@ -112,8 +118,14 @@ func ranksOfPaths(file string, paths [][]string) ([]Process, error) {
 				stack = append(stack, frame(m[1], m[2], ""))
 			}
 		}
-		for _, r := range mergedRanks(m[3]) {
-			stacks[r] = append(stacks[r], stack)
+		ranks := mergedRanks(m[3])
+		if n += len(ranks); n > mostMergedStacks {
+			break
+		}
+		for _, r := range ranks {
+			if len(stacks[r]) < mostOfRank {
+				stacks[r] = append(stacks[r], stack)
+			}
 		}
 	}
 	var out []Process
