@@ -307,6 +307,27 @@ func TestUTF16(t *testing.T) {
 	}
 }
 
+// Chrome traces without kernels may be tables of operations.
+func TestOpTableAsTrace(t *testing.T) {
+	var events []string
+	for step := range 20 {
+		for rank := range 4 {
+			compute := 100_000
+			if rank == 3 {
+				compute *= 2
+			}
+			at := step * 300_000
+			events = append(events,
+				fmt.Sprintf(`{"ph":"X","name":"forward-compute","pid":%d,"tid":0,"ts":%d,"dur":%d,"args":{"rank":%d,"step":%d}}`, rank, at, compute, rank, step),
+				fmt.Sprintf(`{"ph":"X","name":"grads-all-reduce","pid":%d,"tid":1,"ts":%d,"dur":%d,"args":{"rank":%d,"step":%d}}`, rank, at+compute, 210_000-compute, rank, step))
+		}
+	}
+	code, out, errs := run(t, `{"traceEvents":[`+strings.Join(events, ",")+`]}`, "-")
+	if code != ExitFound || !strings.HasPrefix(out, "Rank 3: computes") {
+		t.Errorf("%d: %s%s", code, out, errs)
+	}
+}
+
 // A page of torch.distributed's debug server holds what each rank answered.
 func TestDebugPages(t *testing.T) {
 	page := func(text func(rank int) string) string {
