@@ -70,7 +70,7 @@ func (b *builder) claimed(logs []*Log) map[int]bool {
 			continue
 		}
 		in := set(inside[what])
-		c := b.group("log: "+what, "the job", slices.Concat(in, out))
+		c := b.group("log: "+what, slices.Concat(in, out))
 		for _, r := range in {
 			b.put(c, r, what, b.stackOf(r), 1, true)
 			done[r] = true
@@ -136,7 +136,7 @@ func (b *builder) compared(logs []*Log) {
 			seqs[f.Seq] = true
 		}
 	}
-	c := b.group("log: comparison of collectives", "the job", members)
+	c := b.group("log: comparison of collectives", members)
 	for i := range all {
 		f := &all[i]
 		kind := flightrecorder.Canonical(f.Type)
@@ -178,15 +178,15 @@ func (b *builder) waits(claimed map[int]bool) {
 	for r := range members {
 		members[r] = r
 	}
-	c := b.group(string(Waits), "the job", members)
+	c := b.group(string(Waits), members)
 	for _, r := range in {
 		b.put(c, r, name, b.waiting[r].Stack, 1, true)
 	}
 }
 
-func (b *builder) group(id, name string, members []int) *rca.Comm {
+func (b *builder) group(id string, members []int) *rca.Comm {
 	members = set(members)
-	c := &rca.Comm{ID: rca.CommID(id), Name: name, Size: len(members), Members: members}
+	c := &rca.Comm{ID: rca.CommID(id), Name: "the job", Size: len(members), Members: members}
 	b.comms[c.ID] = c
 	return c
 }

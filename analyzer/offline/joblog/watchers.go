@@ -184,7 +184,7 @@ func (b *builder) watched(logs []*Log) {
 	if !late || len(few) == 0 || len(most) < quorum || outliers*len(few) > len(at) || !strings.HasPrefix(order[0], "section ") {
 		return
 	}
-	c := b.group("launcher: sections", "the job", slices.Concat(most, few))
+	c := b.group("launcher: sections", slices.Concat(most, few))
 	for _, r := range most {
 		b.put(c, r, order[0], nil, 1, true)
 	}

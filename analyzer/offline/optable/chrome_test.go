@@ -69,8 +69,8 @@ func TestChrome(t *testing.T) {
 		ranks []int
 	}{
 		{"even", even, rca.Healthy, rca.CauseUnknown, nil},
-		{"one slow rank", func(stage, replica, _ int) float64 { return pick(stage == 1 && replica == 1, 2, 1) }, rca.SlowCompute, rca.CauseGPU, []int{4}},
-		{"an uneven stage", func(stage, _, _ int) float64 { return pick(stage == 2, 2, 1) }, rca.Imbalance, rca.CauseStage, nil},
+		{"one slow rank", func(stage, replica, _ int) float64 { return twice(stage == 1 && replica == 1) }, rca.SlowCompute, rca.CauseGPU, []int{4}},
+		{"an uneven stage", func(stage, _, _ int) float64 { return twice(stage == 2) }, rca.Imbalance, rca.CauseStage, nil},
 	} {
 		for _, waiting := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%s, with waiting %v", tc.name, waiting), func(t *testing.T) {

@@ -331,8 +331,8 @@ func FuzzRead(f *testing.F) {
 
 // Tables give the verdict that they were made for, whatever the clocks; without a tenth of the rows that or none.
 func TestVerdicts(t *testing.T) {
-	straggler := func(stage, replica, _ int) float64 { return pick(stage == 1 && replica == 1, 2, 1) }
-	heavyStage := func(stage, _, _ int) float64 { return pick(stage == 2, 2, 1) }
+	straggler := func(stage, replica, _ int) float64 { return twice(stage == 1 && replica == 1) }
+	heavyStage := func(stage, _, _ int) float64 { return twice(stage == 2) }
 	skewed := func(rank int) float64 { return 0.005 * float64(rank%3-1) }
 	for _, tc := range []struct {
 		name  string
@@ -375,11 +375,12 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
-func pick(b bool, yes, no float64) float64 {
-	if b {
-		return yes
+// twice is how slow something is, where it is.
+func twice(slow bool) float64 {
+	if slow {
+		return 2
 	}
-	return no
+	return 1
 }
 
 // A table with one process of each tensor-parallel group lacks nobody; one with a hole lacks a rank.
