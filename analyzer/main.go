@@ -12,21 +12,18 @@ import (
 	"os/signal"
 	"syscall"
 
-	"github.com/alecthomas/kingpin/v2"
 	"github.com/prometheus/common/promslog"
 	promslogflag "github.com/prometheus/common/promslog/flag"
-	"github.com/prometheus/common/version"
 
 	"github.com/culprit-project/culprit/analyzer/app"
 	"github.com/culprit-project/culprit/analyzer/offline"
+	"github.com/culprit-project/culprit/internal/cli"
 )
 
 func main() { os.Exit(run(os.Args[1:])) }
 
 func run(args []string) int {
-	k := kingpin.New("culprit-analyzer", "Finds out which rank of a training job is to blame, and why.")
-	k.Version(version.Print("culprit-analyzer"))
-	k.HelpFlag.Short('h')
+	k := cli.New("culprit-analyzer", "Finds out which rank of a training job is to blame, and why.")
 	logging := &promslog.Config{Writer: os.Stderr}
 	promslogflag.AddFlags(k, logging)
 	serve, runServe := app.Command(k)

@@ -10,7 +10,6 @@ import (
 	"github.com/alecthomas/kingpin/v2"
 	"github.com/prometheus/common/promslog"
 	promslogflag "github.com/prometheus/common/promslog/flag"
-	"github.com/prometheus/common/version"
 	"github.com/prometheus/exporter-toolkit/web"
 	webflag "github.com/prometheus/exporter-toolkit/web/kingpinflag"
 
@@ -20,6 +19,7 @@ import (
 	"github.com/culprit-project/culprit/exporter/kubelet"
 	"github.com/culprit-project/culprit/exporter/node"
 	"github.com/culprit-project/culprit/exporter/ras"
+	"github.com/culprit-project/culprit/internal/cli"
 	"github.com/culprit-project/culprit/trace/nodeapi"
 )
 
@@ -45,9 +45,7 @@ type settings struct {
 }
 
 func parseFlags(args []string) (*settings, error) {
-	app := kingpin.New("culprit-exporter", "Prometheus exporter for the collective communication of training jobs.")
-	app.Version(version.Print("culprit_exporter"))
-	app.HelpFlag.Short('h')
+	app := cli.New("culprit-exporter", "Prometheus exporter for the collective communication of training jobs.")
 	s := &settings{web: webflag.AddFlags(app, ":9850"), log: &promslog.Config{}, collector: map[string]*bool{}}
 	promslogflag.AddFlags(app, s.log)
 

@@ -236,7 +236,7 @@ func (a *App) publish(inc incident.Incident) {
 func (a *App) receive(_ context.Context, m *webhook.Message) error {
 	found, ignored := Triggers(m.Alerts, a.current.Load().config.Labels, time.Now())
 	if ignored > 0 {
-		a.logger.Warn("alerts that tell no job are left alone", "alerts", ignored, "group", m.GroupKey)
+		a.logger.Warn("ignoring alerts without a job label", "alerts", ignored, "group", m.GroupKey)
 	}
 	if err := a.incidents.Receive(found); err != nil {
 		if errors.Is(err, incident.ErrOverloaded) {

@@ -22,6 +22,7 @@ import (
 	"github.com/culprit-project/culprit/analyzer/config"
 	"github.com/culprit-project/culprit/analyzer/incident"
 	"github.com/culprit-project/culprit/analyzer/rca"
+	"github.com/culprit-project/culprit/analyzer/webhook"
 	"github.com/culprit-project/culprit/trace/nodeapi"
 )
 
@@ -249,5 +250,27 @@ func TestPages(t *testing.T) {
 		if !strings.Contains(text, want) {
 			t.Errorf("%s does not contain %q:\n%s", path, want, text)
 		}
+	}
+}
+
+// Alerts about other alerts carry the labels of those, and are no triggers.
+func TestAlertsAboutAlertsAreNoTriggers(t *testing.T) {
+	alert := func(labels ...string) webhook.Alert {
+		a := webhook.Alert{Status: "firing", Labels: map[string]string{"job_id": "j", "culprit": "trigger"}}
+		for i := 0; i < len(labels); i += 2 {
+			a.Labels[labels[i]] = labels[i+1]
+		}
+		return a
+	}
+	alerts := []webhook.Alert{
+		alert("alertname", "CulpritJobStalled"),
+		alert("alertname", "InfoInhibitor", "alertstate", "firing", "severity", "none"),
+		alert("alertname", "InfoInhibitor"),
+		alert("alertname", "Mine", "alertstate", "firing"),
+		alert("alertname", "CulpritFound", "culprit", "verdict"),
+	}
+	out, ignored := Triggers(alerts, config.Default().Labels, time.Now())
+	if len(out) != 1 || out[0].Name != "CulpritJobStalled" || ignored != 0 {
+		t.Errorf("triggers are %+v, %d ignored", out, ignored)
 	}
 }

@@ -13,12 +13,12 @@ import (
 	"github.com/culprit-project/culprit/analyzer/webhook"
 )
 
-// Triggers gives what a notification's alerts mean. Our own verdicts, should a route send them back, and alerts that
-// tell no job are no triggers; ignored counts the latter.
+// Triggers gives what a notification's alerts mean. Our own verdicts, should a route send them back, alerts about other
+// alerts, and alerts without a job are no triggers; ignored counts the last.
 func Triggers(alerts []webhook.Alert, labels config.Labels, now time.Time) (out []incident.Trigger, ignored int) {
 	for i := range alerts {
 		a := &alerts[i]
-		if a.Labels["culprit"] == "verdict" {
+		if a.Labels["culprit"] == "verdict" || aboutAlerts(a) {
 			continue
 		}
 		t, ok := trigger(a, labels, now)
@@ -29,6 +29,12 @@ func Triggers(alerts []webhook.Alert, labels config.Labels, now time.Time) (out 
 		out = append(out, t)
 	}
 	return out, ignored
+}
+
+// aboutAlerts reports whether an alert repeats another one. Rules over the series ALERTS, such as kube-prometheus'
+// InfoInhibitor, copy the labels of the alert that they are about; they tell nothing of the job.
+func aboutAlerts(a *webhook.Alert) bool {
+	return a.Labels["alertstate"] != "" || a.Labels["severity"] == "none" || a.Labels["alertname"] == "InfoInhibitor"
 }
 
 func trigger(a *webhook.Alert, labels config.Labels, now time.Time) (incident.Trigger, bool) {

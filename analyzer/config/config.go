@@ -6,6 +6,7 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -294,57 +295,64 @@ func Load(file string) (*Config, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading configuration: %w", err)
 	}
-	c, err := Parse(text)
-	if err != nil {
+	dir := filepath.Dir(file)
+	c, err := decode(text)
+	if err := errors.Join(err, c.Analysis.load(dir)); err != nil {
 		return nil, fmt.Errorf("configuration %s: %w", file, err)
 	}
-	dir := filepath.Dir(file)
 	c.Prometheus.HTTPConfig.SetDirectory(dir)
 	c.Alertmanager.HTTPConfig.SetDirectory(dir)
 	c.Exporters.HTTPConfig.SetDirectory(dir)
 	c.Stacks.HTTPConfig.SetDirectory(dir)
-	if err := c.Analysis.load(dir); err != nil {
-		return nil, fmt.Errorf("configuration %s: %w", file, err)
-	}
 	return c, nil
 }
 
 // load reads the files that the analysis needs; their names are relative to the configuration's directory.
-func (a *Analysis) load(dir string) (err error) {
+func (a *Analysis) load(dir string) error {
 	at := func(name string) string {
 		if name == "" || filepath.IsAbs(name) {
 			return name
 		}
 		return filepath.Join(dir, name)
 	}
+	var errs problems
+	var err error
 	t := a.Topology
 	if a.topology, err = topology.Load(func(name string) (io.ReadCloser, error) { return os.Open(name) }, topology.Files{Slurm: at(t.Slurm), NCCL: at(t.NCCL), File: at(t.File)}); err != nil {
-		return fmt.Errorf("analysis.topology: %w", err)
+		errs.add("analysis.topology: %w", err)
 	}
 	if a.OperatorModel == "" {
-		return nil
+		return errors.Join(errs...)
 	}
-	f, err := os.Open(at(a.OperatorModel))
+	if a.operators, err = readOperators(at(a.OperatorModel)); err != nil {
+		errs.add("analysis.operator_model: %w", err)
+	}
+	return errors.Join(errs...)
+}
+
+func readOperators(name string) (*holmes.Model, error) {
+	f, err := os.Open(name)
 	if err != nil {
-		return fmt.Errorf("analysis.operator_model: %w", err)
+		return nil, err
 	}
 	defer f.Close()
-	if a.operators, err = holmes.ReadModel(f); err != nil {
-		return fmt.Errorf("analysis.operator_model: %w", err)
-	}
-	return nil
+	return holmes.ReadModel(f)
 }
 
 // Parse reads and checks a configuration.
 func Parse(text []byte) (*Config, error) {
-	c := Default()
-	if err := yaml.UnmarshalStrict(text, c); err != nil {
-		return nil, err
-	}
-	if err := c.Check(); err != nil {
+	c, err := decode(text)
+	if err != nil {
 		return nil, err
 	}
 	return c, nil
+}
+
+// decode reads what can be read and tells every error at once: whoever mends a file does not want to learn of them one by one.
+func decode(text []byte) (*Config, error) {
+	c := Default()
+	err := yaml.UnmarshalStrict(text, c)
+	return c, errors.Join(err, c.Check())
 }
 
 // Query fills a query template with label matchers.

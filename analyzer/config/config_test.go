@@ -149,6 +149,21 @@ func TestPathsAreRelativeToTheFile(t *testing.T) {
 	}
 }
 
+// Whoever mends a file learns of all its errors at once.
+func TestLoadReportsEveryError(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "c.yml")
+	text := "promethus: {}\nexporters: {timeout: 0s}\nnotify: {alert_name: ''}\nanalysis: {operator_model: none.json, topology: {nccl: none.xml}}\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := Load(file)
+	for _, want := range []string{"promethus", "exporters.timeout", "notify.alert_name", "analysis.operator_model", "analysis.topology"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("the error does not name %s: %v", want, err)
+		}
+	}
+}
+
 // The files that an analysis needs are read with the configuration, relative to it.
 func TestFilesOfTheAnalysis(t *testing.T) {
 	dir := t.TempDir()

@@ -16,8 +16,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/alecthomas/kingpin/v2"
-
+	"github.com/culprit-project/culprit/internal/cli"
 	"github.com/culprit-project/culprit/sim/nccl"
 	"github.com/culprit-project/culprit/sim/stack"
 )
@@ -49,9 +48,8 @@ func main() { os.Exit(run()) }
 
 func run() int {
 	var o options
-	app := kingpin.New("culprit-demo", "Run a small cluster of real training processes with Prometheus, Alertmanager and "+
+	app := cli.New("culprit-demo", "Run a small cluster of real training processes with Prometheus, Alertmanager and "+
 		"Culprit, inject a fault, and print what was found.")
-	app.HelpFlag.Short('h')
 	app.Flag("fault", "Fault to inject; --list shows them.").Default("link-stall").StringVar(&o.fault)
 	app.Flag("rank", "Rank at which it is injected.").Default("5").IntVar(&o.rank)
 	app.Flag("ranks", "Ranks of the job, one process each.").Default("8").IntVar(&o.ranks)

@@ -25,8 +25,19 @@ func Analyze(ev rca.Evidence, opt rca.Options) rca.Verdict {
 	if v.Action == rca.ActionFor(rca.Unknown, rca.CauseUnknown) && len(v.Missing) == 0 {
 		v.Action = "" // Nothing is missing that could be looked at.
 	}
+	v.RuledOut = othersOnly(&v)
 	rca.Calibrate(&v)
 	return v
+}
+
+// othersOnly gives the candidates that are named and not accused: the search can come to a culprit by a second way.
+func othersOnly(v *rca.Verdict) []rca.Candidate {
+	return slices.DeleteFunc(v.RuledOut, func(c rca.Candidate) bool {
+		accused := slices.ContainsFunc(v.Culprits, func(k rca.Culprit) bool {
+			return c.Rank >= 0 && k.Rank == c.Rank || c.Rank < 0 && k.Group == c.Group
+		})
+		return accused || c.Rank < 0 && c.Group == ""
+	})
 }
 
 func analyze(ev rca.Evidence, opt rca.Options) rca.Verdict {

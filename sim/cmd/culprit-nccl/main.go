@@ -18,6 +18,7 @@ import (
 
 	"github.com/alecthomas/kingpin/v2"
 
+	"github.com/culprit-project/culprit/internal/cli"
 	"github.com/culprit-project/culprit/sim/nccl"
 )
 
@@ -35,8 +36,7 @@ func main() { os.Exit(run()) }
 func run() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	app := kingpin.New("culprit-nccl", "Get releases of NCCL, and run faults on them from the library's callbacks to the page. No GPU is needed.")
-	app.HelpFlag.Short('h')
+	app := cli.New("culprit-nccl", "Get releases of NCCL, and run faults on them from the library's callbacks to the page. No GPU is needed.")
 	var s settings
 	app.Flag("root", "Repository root.").Default(".").StringVar(&s.root)
 	commands := map[string]func(context.Context, *settings) error{}

@@ -12,7 +12,7 @@ import (
 	"runtime/debug"
 	"syscall"
 
-	"github.com/alecthomas/kingpin/v2"
+	"github.com/culprit-project/culprit/internal/cli"
 )
 
 // gcPercent keeps the heap of a large job small: most of it stays alive to the end.
@@ -40,8 +40,7 @@ func main() {
 
 // run parses the arguments and runs the command.
 func run(ctx context.Context, args []string) error {
-	app := kingpin.New("culprit-sim", "Simulates training jobs on GPU clusters with faults, and judges the root-cause engine on them.")
-	app.HelpFlag.Short('h')
+	app := cli.New("culprit-sim", "Simulates training jobs on GPU clusters with faults, and judges the root-cause engine on them.")
 	commands := map[string]func(context.Context) error{}
 	scorecardCommand(app, commands)
 	trainCommand(app, commands)
