@@ -49,7 +49,7 @@ func TestSchemaMatchesTypes(t *testing.T) {
 	s := readSchema(t)
 	for name, v := range map[string]any{
 		"": incident.Incident{}, "trigger": incident.Trigger{}, "analysis": incident.Analysis{}, "rank_view": incident.RankView{},
-		"stack_group": incident.StackGroup{}, "verdict": rca.Verdict{}, "culprit": rca.Culprit{}, "link": rca.Link{},
+		"stack_group": incident.StackGroup{}, "verdict": rca.Verdict{}, "culprit": rca.Culprit{}, "link": rca.Link{}, "wait_group": rca.WaitGroup{},
 		"candidate": rca.Candidate{}, "vote": rca.Vote{}, "what_if": rca.WhatIf{},
 	} {
 		def := s.object

@@ -328,6 +328,22 @@ func (d *Directory) Stalled(ctx context.Context, jobID string, most int) ([]int,
 	return out, nil
 }
 
+// standingAfter is the time without progress from which a rank counts as standing still, seconds: the engine's own by default.
+const standingAfter = 2
+
+// Standing gives how many of the job's ranks stand still; 0 none, or not known.
+func (d *Directory) Standing(ctx context.Context, jobID string) (int, error) {
+	text, err := config.Query(d.cfg.Queries.Stalled, Selector("job_id", jobID))
+	if err != nil {
+		return 0, err
+	}
+	vector, err := d.vector(ctx, fmt.Sprintf("count(max by (rank) (%s) >= %d)", text, standingAfter))
+	if err != nil || len(vector) == 0 || !(vector[0].Value > 0) {
+		return 0, err
+	}
+	return int(vector[0].Value), nil
+}
+
 // Pace gives how many operations a rank of the job completes per second, on average; 0 unknown.
 func (d *Directory) Pace(ctx context.Context, jobID string) (float64, error) {
 	text, err := config.Query(d.cfg.Queries.Pace, Selector("job_id", jobID))

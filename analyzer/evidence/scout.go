@@ -36,6 +36,7 @@ func (s *Session) Survey(ctx context.Context, triggered []int) *search.Overview 
 	wg.Go(func() { comms, commsErr = d.Heads(ctx, s.jobID) })
 	wg.Go(func() { o.Stalled, stalledErr = d.Stalled(ctx, s.jobID, search.MostEnds) })
 	wg.Go(func() { o.Idle, idleErr = d.Idle(ctx, s.jobID, search.MostEnds) })
+	wg.Go(func() { s.standing, _ = d.Standing(ctx, s.jobID) }) // No finding rests on it.
 	wg.Wait()
 	waiting := 0
 	for i := range comms {

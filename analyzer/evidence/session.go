@@ -45,6 +45,7 @@ type Session struct {
 	tenancy   tenancy
 	objects   atomic.Int64 // Held of the allowance.
 	world     int
+	standing  int // Ranks that stand still, by Prometheus; 0 not known.
 	bytes     int64
 	histories []history
 	untold    []rca.Missing   // Exporters that did not tell of finished work.
@@ -354,7 +355,7 @@ func (s *Session) Ranks() []int {
 // Evidence puts together what has been gathered. Nodes that nobody asked are not missing: nothing was needed of them.
 func (s *Session) Evidence() rca.Evidence {
 	a := assembly{
-		ev:   rca.Evidence{JobID: s.jobID, WorldSize: s.world, Partial: len(s.Unasked(s.nodes)) > 0, PastAsked: len(s.histories) > 0},
+		ev:   rca.Evidence{JobID: s.jobID, WorldSize: s.world, Standing: s.standing, Partial: len(s.Unasked(s.nodes)) > 0, PastAsked: len(s.histories) > 0},
 		seen: map[int]seen{}, refused: map[int]string{},
 		apart: map[int]bool{},
 		comms: map[rca.CommID]*membership{},

@@ -12,10 +12,13 @@ type Evidence struct {
 	WorldSize int // Ranks the job should have; 0 unknown.
 	// Partial: only those nodes were asked whom a search came to. Ranks that were not seen and are not in Missing may be well.
 	Partial bool
-	Ranks   []Rank
-	Comms   []Comm
-	Facts   []Fact
-	Missing []Missing
+	// Standing is how many ranks stand still, from a source that has all of them; 0 unknown. It tells how far the trouble reaches and
+	// decides nothing.
+	Standing int
+	Ranks    []Rank
+	Comms    []Comm
+	Facts    []Fact
+	Missing  []Missing
 	// Timeline holds finished work for the analysis of slowness; empty for a plain hang.
 	Timeline []Segment
 	// PastAsked: finished work was asked for, so that an empty Timeline is a lack.

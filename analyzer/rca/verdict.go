@@ -74,6 +74,9 @@ type Verdict struct {
 	PageIn float64 `json:"page_in_seconds,omitempty"`
 	// Waited is how long, in seconds, the peers of the first culprit have waited in the operation; 0 not recorded.
 	Waited float64 `json:"waited_seconds,omitempty"`
+	// Stalled is how many ranks stand still, and WorldSize how many the job has; 0 not known.
+	Stalled   int `json:"stalled_ranks,omitempty"`
+	WorldSize int `json:"world_size,omitempty"`
 	// Standstill is how long, in seconds, a job has got nowhere of which the evidence names nobody; 0: it names somebody, or somebody
 	// gets on.
 	Standstill float64 `json:"-"`
@@ -84,10 +87,12 @@ type Verdict struct {
 	Comm string `json:"comm,omitempty"`
 	Op   string `json:"op,omitempty"`
 	// Chain is the walk of waiting, from a rank that suffers to the culprit.
-	Chain          []Link   `json:"chain,omitempty"`
-	Evidence       []string `json:"evidence,omitempty"`
-	Contradictions []string `json:"contradictions,omitempty"`
-	Missing        []string `json:"missing,omitempty"`
+	Chain []Link `json:"chain,omitempty"`
+	// Waits is the whole wait-for graph, ranks that wait alike in one group: the culprits first, then who waits for them.
+	Waits          []WaitGroup `json:"waits,omitempty"`
+	Evidence       []string    `json:"evidence,omitempty"`
+	Contradictions []string    `json:"contradictions,omitempty"`
+	Missing        []string    `json:"missing,omitempty"`
 	// Ask lists ranks of which nothing was seen and whose evidence could change the answer: fetch those and ask again.
 	Ask      []int       `json:"ask,omitempty"`
 	RuledOut []Candidate `json:"ruled_out,omitempty"`
@@ -130,6 +135,20 @@ type Link struct {
 	Comm   string `json:"comm,omitempty"`
 	Op     string `json:"op,omitempty"`
 	Sure   bool   `json:"sure"` // Certain by construction (same stream, same flow), not inferred.
+}
+
+// WaitGroup is a set of ranks that wait alike.
+type WaitGroup struct {
+	Ranks []int `json:"ranks,omitempty"` // The first few, in order.
+	Count int   `json:"count"`           // All of them; ranks of which only the place is known count, too.
+	Root  bool  `json:"root,omitempty"`  // The waiting ends here.
+	// On is the group that they wait for, counted from 0; -1 none: the waiting ends here, or where was not seen.
+	On     int    `json:"on"`
+	Reason string `json:"reason,omitempty"` // Why they wait, of the one that they wait for; of a root what is wrong.
+	Op     string `json:"op,omitempty"`
+	Comm   string `json:"comm,omitempty"`
+	Comms  int    `json:"comms,omitempty"` // In how many communicators they wait so.
+	Sure   bool   `json:"sure,omitempty"`  // Certain by construction for each of them.
 }
 
 // Candidate is somebody considered and not accused.

@@ -15,9 +15,18 @@ import (
 
 const maxChain = 12 // Longer walks repeat themselves.
 
-// chain walks from a rank that suffers to the root, the shortest way from as far as is readable.
+// chain walks from a rank that suffers to the root, the shortest way from as far as is readable. It comes to the root in the
+// operation that the verdict names, where any way does: one story, told once.
 func (w *waitFor) chain(r *root) []rca.Link {
-	_, dist := w.cover([]root{*r})
+	links, whole := w.walk(r, w.waysTo(r))
+	if !whole {
+		links, _ = w.walk(r, w.distances(r.vertex))
+	}
+	return links
+}
+
+// walk follows distances to a root. whole: it has come there, or as far as a reader follows.
+func (w *waitFor) walk(r *root, dist []int32) (links []rca.Link, whole bool) {
 	start := int32(-1)
 	for _, s := range w.stuck {
 		if dist[s] > 0 && dist[s] <= 2*maxChain && !slices.Contains(r.nodes, s) && (start < 0 || dist[s] > dist[start]) {
@@ -25,19 +34,13 @@ func (w *waitFor) chain(r *root) []rca.Link {
 		}
 	}
 	if start < 0 {
-		return nil
+		return nil, true
 	}
-	var links []rca.Link
 	at, from := start, start
 	for dist[at] > 0 && len(links) < maxChain {
-		var step *edge
-		for _, e := range w.out[w.row[at]:w.row[at+1]] {
-			if t := w.edges[e].to; dist[t] == dist[at]-1 && (step == nil || !step.sure && w.edges[e].sure) {
-				step = &w.edges[e]
-			}
-		}
+		step := w.step(at, dist, r.inst)
 		if step == nil {
-			return links
+			return links, false
 		}
 		at = step.to
 		if int(at) >= len(w.Nodes) {
@@ -54,7 +57,32 @@ func (w *waitFor) chain(r *root) []rca.Link {
 		}
 		links = append(links, rca.Link{From: n, To: n, Reason: w.flawText(r), Comm: comm, Op: w.opLabelOf(r.inst), Sure: r.leaf.hard})
 	}
-	return links
+	return links, true
+}
+
+// waysTo gives the distance of every vertex to a root: over the operation in which the root shows if that is a way, else over any.
+func (w *waitFor) waysTo(r *root) []int32 {
+	var last []int32 // From which the next step, in that operation, is the root.
+	for _, v := range r.vertex {
+		for _, i := range w.in[w.rrow[v]:w.rrow[v+1]] {
+			if e := &w.edges[i]; r.inst >= 0 && e.inst == r.inst && !slices.Contains(r.vertex, e.from) {
+				last = append(last, e.from)
+			}
+		}
+	}
+	if len(last) == 0 {
+		return w.distances(r.vertex)
+	}
+	dist := w.distances(last)
+	for v := range dist {
+		if dist[v] >= 0 {
+			dist[v]++
+		}
+	}
+	for _, v := range r.vertex {
+		dist[v] = 0
+	}
+	return dist
 }
 
 func (w *waitFor) opLabelOf(inst int32) string {

@@ -20,6 +20,7 @@ func (w *waitFor) compose(d *decision) rca.Verdict {
 	v := job.NewVerdict(w.Index)
 	v.Confidence = rca.Round(w.confidence(d))
 	v.RanksVisited = w.visited()
+	v.Stalled, v.WorldSize = max(len(w.stuck), w.Ev.Standing), w.World
 	w.reportMissing(d, &v)
 	if len(d.chosen) == 0 {
 		v.Summary = fmt.Sprintf("%s stand still and the evidence does not say why.", words.Opener(words.Plural(len(w.stuck), "rank")))
@@ -47,6 +48,9 @@ func (w *waitFor) compose(d *decision) rca.Verdict {
 			v.Summary += fmt.Sprintf(" Also found: %s.", w.others(rest))
 		}
 	}
+	if w.Ev.Partial && w.Ev.Standing > 0 {
+		v.Summary += fmt.Sprintf(" %d of %s stand still.", w.Ev.Standing, words.Plural(w.World, "rank"))
+	}
 	v.Code = v.Class.Code()
 	if first.inst >= 0 {
 		v.Comm = w.Comms[w.insts[first.inst].key.comm].Name
@@ -55,6 +59,7 @@ func (w *waitFor) compose(d *decision) rca.Verdict {
 	v.Action = cmp.Or(first.leaf.action, rca.ActionFor(v.Class, v.Cause))
 	v.Waited = rca.Round(w.waited(first).Seconds())
 	v.Chain = w.chain(first)
+	v.Waits = w.waitGroups(d)
 	for i := range d.chosen {
 		v.RestsOn = append(v.RestsOn, w.IDs(d.chosen[i].ends())...)
 	}
@@ -184,7 +189,7 @@ func (w *waitFor) sentence(r *root, d *decision) string {
 	if r.inst >= 0 && w.insts[r.inst].age >= max(w.Opt.HangAfter, time.Second) {
 		age = " for " + words.Span(w.insts[r.inst].age)
 	}
-	wait := words.Plural(n, "rank") + pick(n == 1, " waits", " wait") + " for it"
+	wait := pick(w.Ev.Partial, "at least ", "") + words.Plural(n, "rank") + pick(n == 1, " waits", " wait") + " for it" // Of those asked.
 	note := r.leaf.note
 	if len(r.nodes) > 1 {
 		wait, note = strings.TrimSuffix(wait, "it")+"them", ofSeveral.Replace(note)

@@ -1,0 +1,249 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package hang
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/culprit-project/culprit/analyzer/rca"
+	"github.com/culprit-project/culprit/analyzer/rca/job"
+)
+
+// Bounds of the drawn graph.
+const (
+	mostGroups     = 24
+	mostRootGroups = 8
+	groupRanks     = 64 // Ranks of a group that are listed; all are counted.
+)
+
+// groupKey is what ranks have in common that are one box: whom they wait for, why, and in what kind of operation.
+type groupKey struct {
+	on     int
+	reason string
+	fn     string
+}
+
+// grouping folds the wait-for graph into few groups of ranks that wait alike.
+type grouping struct {
+	w      *waitFor
+	out    []rca.WaitGroup
+	keys   []groupKey
+	of     map[int32]int // Group by node.
+	byKey  map[groupKey]int
+	places []map[int32]bool // Communicators of a group.
+}
+
+// waitGroups gives the wait-for graph as a person can look at it: the culprits first, then who waits for them, and who waits for
+// those. A rank that waits for its like, as in a ring, is in one group with it.
+func (w *waitFor) waitGroups(d *decision) []rca.WaitGroup {
+	g := &grouping{w: w, of: map[int32]int{}, byKey: map[groupKey]int{}}
+	for i := range d.chosen {
+		g.root(&d.chosen[i])
+	}
+	_, dist := w.cover(d.chosen)
+	reached := w.reach(w.stuck)
+	var order []int32
+	for n := range int32(len(w.Nodes)) {
+		if reached[n] && dist[n] > 0 {
+			order = append(order, n)
+		}
+	}
+	slices.SortStableFunc(order, func(a, b int32) int { return cmp.Compare(dist[a], dist[b]) })
+	for _, n := range order {
+		if _, known := g.of[n]; !known {
+			g.follow(n, dist)
+		}
+	}
+	for _, n := range w.stuck {
+		if _, known := g.of[n]; known {
+			continue
+		}
+		if w.Ev.Partial && w.sharesOp(n, d.chosen) {
+			g.put(n, groupKey{on: 0, reason: "is in the same operation"}, d.chosen[0].inst, false)
+		} else {
+			g.put(n, groupKey{on: -1, reason: "what it waits for was not seen"}, -1, false)
+		}
+	}
+	return g.fold()
+}
+
+// root makes the group of a root. Beyond a few, roots share one.
+func (g *grouping) root(r *root) {
+	at := len(g.out)
+	if at == mostRootGroups {
+		at--
+		g.out[at].Reason, g.out[at].Op, g.out[at].Comm = "several reasons", "", ""
+	} else {
+		why := r.leaf.note
+		if len(r.nodes) > 0 && (r.kind == rootFlaw || r.kind == rootOdd || r.kind == rootDeadlock) {
+			why = g.w.why(r, 0)
+		}
+		g.add(groupKey{on: -1, reason: why}, r.inst)
+		g.out[at].Root = true
+	}
+	for _, n := range r.ends() {
+		if _, known := g.of[n]; !known {
+			g.join(n, at, r.inst)
+		}
+	}
+	for _, v := range r.vertex {
+		if _, known := g.of[v]; !known {
+			g.of[v] = at
+		}
+	}
+}
+
+// follow puts a rank with those that wait alike, by its shortest way to a root.
+func (g *grouping) follow(n int32, dist []int32) {
+	w := g.w
+	at, last := n, (*edge)(nil)
+	for dist[at] > 0 {
+		step := w.step(at, dist, -1)
+		if step == nil {
+			return
+		}
+		at, last = step.to, step
+		if _, known := g.of[at]; known || int(at) < len(w.Nodes) {
+			break
+		}
+	}
+	on, known := g.of[at]
+	if !known || last == nil {
+		return
+	}
+	key := groupKey{on: on, reason: last.kind.reason()}
+	if last.inst >= 0 {
+		key.fn = w.insts[last.inst].op().Func
+	}
+	if k := g.keys[on]; !g.out[on].Root && k.reason == key.reason && k.fn == key.fn {
+		key = k // Its like: the ranks of a ring wait for each other in a row.
+	}
+	g.put(n, key, last.inst, last.sure)
+}
+
+// step gives the edge by which a vertex comes nearer to a root: over the operation that is asked for where it can, else a certain one.
+func (w *waitFor) step(at int32, dist []int32, inst int32) *edge {
+	var best *edge
+	better := func(e *edge) bool {
+		if best == nil || inst >= 0 && (e.inst == inst) != (best.inst == inst) {
+			return best == nil || e.inst == inst
+		}
+		return e.sure && !best.sure
+	}
+	for _, i := range w.out[w.row[at]:w.row[at+1]] {
+		if e := &w.edges[i]; dist[e.to] == dist[at]-1 && better(e) {
+			best = e
+		}
+	}
+	return best
+}
+
+func (g *grouping) put(n int32, key groupKey, inst int32, sure bool) {
+	at, known := g.byKey[key]
+	if !known {
+		at = g.add(key, inst)
+		g.byKey[key] = at
+		g.out[at].Sure = true
+	}
+	g.out[at].Sure = g.out[at].Sure && sure
+	g.join(n, at, inst)
+}
+
+func (g *grouping) add(key groupKey, inst int32) int {
+	group := rca.WaitGroup{On: key.on, Reason: key.reason}
+	if inst >= 0 {
+		group.Op = job.OpLabel(g.w.insts[inst].op())
+	}
+	g.out, g.keys, g.places = append(g.out, group), append(g.keys, key), append(g.places, map[int32]bool{})
+	return len(g.out) - 1
+}
+
+// join adds a rank to a group. An operation that is not that of the others of its group goes by its kind.
+func (g *grouping) join(n int32, at int, inst int32) {
+	g.of[n] = at
+	group := &g.out[at]
+	group.Count++
+	if id := g.w.Nodes[n].ID; id >= 0 && len(group.Ranks) < groupRanks {
+		group.Ranks = append(group.Ranks, id)
+	}
+	if inst < 0 {
+		return
+	}
+	in := &g.w.insts[inst]
+	g.places[at][in.key.comm] = true
+	group.Comms = len(g.places[at])
+	if group.Comm = ""; group.Comms == 1 {
+		group.Comm = g.w.Comms[in.key.comm].Name
+	}
+	if op := in.op(); group.Op != job.OpLabel(op) {
+		group.Op = op.Func
+	}
+}
+
+// fold leaves as many groups as can be drawn: the smallest of those for which nobody waits go into one beside them.
+func (g *grouping) fold() []rca.WaitGroup {
+	kept := make([]bool, len(g.out))
+	children := make([]int, len(g.out))
+	left := 0
+	for i := range g.out {
+		kept[i] = true
+		left++
+		if on := g.out[i].On; on >= 0 {
+			children[on]++
+		}
+	}
+	rest := map[int]int{} // The group that takes the others in, by whom they wait for.
+	for left > mostGroups {
+		least := -1
+		for i := range g.out {
+			if k := &g.out[i]; kept[i] && !k.Root && children[i] == 0 && !isRest(rest, i) && (least < 0 || k.Count < g.out[least].Count) {
+				least = i
+			}
+		}
+		if least < 0 {
+			break
+		}
+		on := g.out[least].On
+		at, known := rest[on]
+		if !known {
+			rest[on] = least
+			g.out[least].Reason, g.out[least].Op, g.out[least].Comm, g.out[least].Comms = "several reasons", "", "", 0
+			continue
+		}
+		to := &g.out[at]
+		to.Count += g.out[least].Count
+		to.Ranks = append(to.Ranks, g.out[least].Ranks[:min(len(g.out[least].Ranks), groupRanks-len(to.Ranks))]...)
+		to.Sure = to.Sure && g.out[least].Sure
+		kept[least] = false
+		left--
+		if on >= 0 {
+			children[on]--
+		}
+	}
+	number := make([]int, len(g.out))
+	var out []rca.WaitGroup
+	for i := range g.out {
+		if kept[i] {
+			number[i] = len(out)
+			out = append(out, g.out[i])
+		}
+	}
+	for i := range out {
+		if out[i].On >= 0 {
+			out[i].On = number[out[i].On]
+		}
+		slices.Sort(out[i].Ranks)
+	}
+	return out
+}
+
+func isRest(rest map[int]int, group int) bool {
+	for _, g := range rest {
+		if g == group {
+			return true
+		}
+	}
+	return false
+}
