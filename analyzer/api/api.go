@@ -13,9 +13,12 @@ import (
 	"log/slog"
 	"net/http"
 	"strconv"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/culprit-project/culprit/analyzer/incident"
+	"github.com/culprit-project/culprit/analyzer/page"
 )
 
 // maxBody bounds a request's body, bytes.
@@ -32,22 +35,47 @@ type Incidents interface {
 	Get(id string) (incident.Incident, bool)
 	List() []incident.Incident
 	Wait(ctx context.Context, id string, after int) (incident.Incident, error)
+	// Changes gives a channel that is closed when any incident next changes.
+	Changes() <-chan struct{}
+}
+
+// Options are what pages show beside incidents. All may be left out.
+type Options struct {
+	Links   func(*incident.Incident) []page.Link // Where else to look.
+	Warning func() string                        // Of what is missing in the configuration.
+}
+
+func (o *Options) warning() string {
+	if o.Warning == nil {
+		return ""
+	}
+	return o.Warning()
 }
 
 // API serves incidents.
 type API struct {
 	incidents Incidents
+	opt       Options
 	logger    *slog.Logger
+	streams   atomic.Int64 // Pages that are told of changes.
+	ended     chan struct{}
+	end       func()
 }
 
 // New makes an API over incidents.
-func New(incidents Incidents, logger *slog.Logger) *API { return &API{incidents, logger} }
+func New(incidents Incidents, opt Options, logger *slog.Logger) *API {
+	a := &API{incidents: incidents, opt: opt, logger: logger, ended: make(chan struct{})}
+	a.end = sync.OnceFunc(func() { close(a.ended) })
+	return a
+}
 
 // Register adds the routes.
 func (a *API) Register(mux *http.ServeMux) {
 	mux.HandleFunc("POST /api/v1/analyze", a.analyze)
 	mux.HandleFunc("GET /api/v1/incidents", a.list)
 	mux.HandleFunc("GET /api/v1/incidents/{id}", a.get)
+	mux.HandleFunc("GET /api/v1/events", a.events)
+	mux.HandleFunc("GET /live.js", a.script)
 	mux.HandleFunc("GET /{$}", a.index)
 	mux.HandleFunc("GET /incidents/{id}", a.page)
 }
@@ -131,15 +159,16 @@ type IncidentList struct {
 	Incidents []incident.Incident `json:"incidents"`
 }
 
-// list answers GET /api/v1/incidents; job_id and state narrow it. The ranks are left out: each incident has them.
+// list answers GET /api/v1/incidents; job_id, and the filters of the page, narrow it. The ranks are left out: each incident has them.
 func (a *API) list(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	out := IncidentList{Version: incident.Version, Incidents: []incident.Incident{}}
+	filter := page.ParseFilter(q)
 	for _, inc := range a.incidents.List() {
 		if job := q.Get("job_id"); job != "" && inc.JobID != job {
 			continue
 		}
-		if state := q.Get("state"); state != "" && string(inc.State) != state {
+		if !filter.Takes(&inc) {
 			continue
 		}
 		inc.Ranks = nil

@@ -42,6 +42,7 @@ type App struct {
 	incidents *incident.Manager
 	sender    *notify.Sender
 	store     *incident.Store
+	pages     *api.API
 	handler   http.Handler
 	refill    chan refill
 	budget    *fetch.Budget       // Of what all sources answer, reloads included,
@@ -253,6 +254,9 @@ func (a *App) receive(_ context.Context, m *webhook.Message) error {
 // Handler gives everything that is served.
 func (a *App) Handler() http.Handler { return a.handler }
 
+// EndStreams ends the requests that last for as long as a page is open.
+func (a *App) EndStreams() { a.pages.End() }
+
 // Run works until the context ends.
 func (a *App) Run(ctx context.Context) {
 	var wg sync.WaitGroup
@@ -291,7 +295,8 @@ func (a *App) refresh(ctx context.Context) {
 func (a *App) routes(reg *prometheus.Registry) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("POST /api/v1/alerts", webhook.NewHandler(a.receive, a.logger.With("component", "webhook"), reg))
-	api.New(a.incidents, a.logger.With("component", "api")).Register(mux)
+	a.pages = api.New(a.incidents, api.Options{Links: a.links, Warning: a.warning}, a.logger.With("component", "api"))
+	a.pages.Register(mux)
 	mux.HandleFunc("GET /-/healthy", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("healthy\n")) })
 	mux.HandleFunc("GET /-/ready", func(w http.ResponseWriter, _ *http.Request) {
 		if !a.ready.Load() {

@@ -122,6 +122,8 @@ func (s *server) serve(ctx context.Context, cfg *config.Config, logger *slog.Log
 	mux.Handle("POST /-/reload", http.NewCrossOriginProtection().Handler(s.lifecycle(reloader)))
 	srv := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute}
 
+	srv.RegisterOnShutdown(a.EndStreams)
+
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	done := make(chan struct{})
@@ -163,6 +165,6 @@ func warn(cfg *config.Config, logger *slog.Logger) {
 		logger.Warn("no alertmanager is configured: verdicts page nobody")
 	}
 	if cfg.ExternalURL == "" {
-		logger.Warn("no external URL is configured: pages carry no link")
+		logger.Warn("no external URL is configured: pages carry no link; set --web.external-url")
 	}
 }

@@ -69,7 +69,7 @@ func (c *Config) checkPrometheus(p *problems) {
 }
 
 func (c *Config) checkAddresses(p *problems) {
-	urls := map[string]string{"prometheus.url": c.Prometheus.URL, "external_url": c.ExternalURL}
+	urls := map[string]string{"prometheus.url": c.Prometheus.URL, "external_url": c.ExternalURL, "grafana_url": c.GrafanaURL}
 	for i, u := range c.Alertmanager.URLs {
 		urls[fmt.Sprintf("alertmanager.urls[%d]", i)] = u
 	}

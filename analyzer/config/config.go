@@ -31,6 +31,8 @@ type Config struct {
 	ExternalURL string `yaml:"external_url"`
 	// RunbookURL is a template for the runbook_url annotation, over .Class and .Cause of the verdict.
 	RunbookURL string `yaml:"runbook_url"`
+	// GrafanaURL is where the shipped dashboards are; empty: pages carry no links to them.
+	GrafanaURL string `yaml:"grafana_url"`
 
 	Prometheus   Prometheus   `yaml:"prometheus"`
 	Alertmanager Alertmanager `yaml:"alertmanager"`
@@ -211,7 +213,7 @@ type Stacks struct {
 // Default gives the configuration of an empty file.
 func Default() *Config {
 	return &Config{
-		RunbookURL: "https://github.com/culprit-project/culprit/blob/main/docs/runbooks/CulpritFound.md",
+		RunbookURL: "https://github.com/culprit-project/culprit/blob/main/docs/runbooks/CulpritFound.md#{{ .Cause }}",
 		Prometheus: Prometheus{
 			HTTPConfig:      promconfig.DefaultHTTPClientConfig,
 			Timeout:         model.Duration(5 * time.Second),

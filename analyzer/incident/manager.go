@@ -72,6 +72,7 @@ type Manager struct {
 	opt     Options
 	entries map[string]*entry
 	openJob map[string]*entry // Open ones by job id.
+	changed chan struct{}     // Closed when any incident next changes.
 	passive int               // Number of the last request through the API.
 	running int
 }
@@ -108,6 +109,7 @@ func NewManager(opt Options, analyze Analyze, publish Publish, store *Store, log
 		opt:     opt,
 		entries: map[string]*entry{},
 		openJob: map[string]*entry{},
+		changed: make(chan struct{}),
 	}
 	m.metrics = newMetrics(reg, m)
 	if store == nil {
@@ -336,6 +338,8 @@ func (m *Manager) touch(e *entry, now time.Time) {
 	e.UpdatedAt = now
 	close(e.changed)
 	e.changed = make(chan struct{})
+	close(m.changed)
+	m.changed = make(chan struct{})
 	c := e.clone()
 	if m.store != nil {
 		m.store.Save(c)
@@ -370,6 +374,13 @@ func (m *Manager) Get(id string) (Incident, bool) {
 		return Incident{}, false
 	}
 	return e.clone(), true
+}
+
+// Changes gives a channel that is closed when any incident next changes.
+func (m *Manager) Changes() <-chan struct{} {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.changed
 }
 
 // List gives all incidents: open ones first, then the newest first.

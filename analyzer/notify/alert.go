@@ -188,7 +188,7 @@ func (f *Format) annotations(inc *incident.Incident, p *place) map[string]string
 		"description": description(v, p.action),
 		"confidence":  strconv.FormatFloat(v.Confidence, 'f', 2, 64),
 		"culprits":    culprits(v.Culprits),
-		"runbook_url": f.runbook(p),
+		"runbook_url": f.RunbookURL(p.class, p.cause),
 	}
 	if f.ExternalURL != "" {
 		out["link"] = strings.TrimRight(f.ExternalURL, "/") + "/incidents/" + url.PathEscape(inc.ID)
@@ -201,12 +201,13 @@ func (f *Format) annotations(inc *incident.Incident, p *place) map[string]string
 	return out
 }
 
-func (f *Format) runbook(p *place) string {
+// RunbookURL gives where to read what to do about a class and cause; empty: nowhere.
+func (f *Format) RunbookURL(class rca.Class, cause rca.Cause) string {
 	if f.Runbook == nil {
 		return ""
 	}
 	var b strings.Builder
-	if err := f.Runbook.Execute(&b, struct{ Class, Cause string }{string(p.class), string(p.cause)}); err != nil {
+	if err := f.Runbook.Execute(&b, struct{ Class, Cause string }{string(class), string(cause)}); err != nil {
 		return ""
 	}
 	return b.String()

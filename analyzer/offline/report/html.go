@@ -9,10 +9,10 @@ import (
 	"io"
 	"strings"
 
-	"github.com/culprit-project/culprit/analyzer/api"
 	"github.com/culprit-project/culprit/analyzer/incident"
 	"github.com/culprit-project/culprit/analyzer/offline/diagnosis"
 	"github.com/culprit-project/culprit/analyzer/offline/stackdump"
+	"github.com/culprit-project/culprit/analyzer/page"
 	"github.com/culprit-project/culprit/analyzer/rca"
 )
 
@@ -33,8 +33,8 @@ func HTML(w io.Writer, r *diagnosis.Result) error {
 		sources = append(sources, fmt.Sprintf("%s (%d): %s", s.Name, s.Files, s.Verdict.Summary))
 		sources = append(sources, s.Notes...)
 	}
-	var more []api.Section
-	for _, s := range []api.Section{
+	var more []page.Section
+	for _, s := range []page.Section{
 		{Title: "Suspects", Items: Suspects(r)},
 		{Title: "What else to do", Items: steps},
 		{Title: "Compared with the healthy recording", Items: r.Comparison},
@@ -46,7 +46,7 @@ func HTML(w io.Writer, r *diagnosis.Result) error {
 			more = append(more, s)
 		}
 	}
-	return api.WritePage(w, cmp.Or(prefixed("Job ", v.JobID), "Analysis of files"), inc, more)
+	return page.WriteIncident(w, &inc, page.Options{Title: cmp.Or(prefixed("Job ", v.JobID), "Analysis of files"), Alone: true, More: more})
 }
 
 func unused(r *diagnosis.Result) []string {

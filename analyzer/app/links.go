@@ -1,0 +1,65 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/culprit-project/culprit/analyzer/incident"
+	"github.com/culprit-project/culprit/analyzer/page"
+)
+
+// Dashboards that ship, by their uid.
+const (
+	jobDashboard  = "culprit-jobs"
+	rankDashboard = "culprit-rank"
+)
+
+// aroundIncident is how much time before and after an incident a dashboard shows.
+const aroundIncident = 10 * time.Minute
+
+// links gives where else there is something to read about an incident.
+func (a *App) links(inc *incident.Incident) []page.Link {
+	s := a.current.Load()
+	var out []page.Link
+	if v := inc.Verdict; v != nil {
+		if u := s.format.RunbookURL(v.Class, v.Cause); u != "" {
+			out = append(out, page.Link{Text: "Runbook", URL: u})
+		}
+	}
+	base := s.config.GrafanaURL
+	if base == "" {
+		return out
+	}
+	out = append(out, page.Link{Text: "Job in Grafana", URL: dashboard(base, jobDashboard, inc, nil)})
+	if v := inc.Verdict; v != nil && len(v.Culprits) > 0 && v.Culprits[0].Rank >= 0 {
+		rank := strconv.Itoa(v.Culprits[0].Rank)
+		out = append(out, page.Link{Text: "Rank " + rank + " in Grafana", URL: dashboard(base, rankDashboard, inc, map[string]string{"rank": rank})})
+	}
+	return out
+}
+
+// dashboard gives the address of a dashboard at the time of an incident.
+func dashboard(base, uid string, inc *incident.Incident, vars map[string]string) string {
+	to := "now"
+	if inc.ResolvedAt != nil {
+		to = strconv.FormatInt(inc.ResolvedAt.Add(aroundIncident).UnixMilli(), 10)
+	}
+	q := url.Values{"var-job_id": {inc.JobID}, "from": {strconv.FormatInt(inc.OpenedAt.Add(-aroundIncident).UnixMilli(), 10)}, "to": {to}}
+	for name, value := range vars {
+		q.Set("var-"+name, value)
+	}
+	return strings.TrimRight(base, "/") + "/d/" + uid + "?" + q.Encode()
+}
+
+// warning says on every page what an operator should know of the configuration.
+func (a *App) warning() string {
+	if a.current.Load().config.ExternalURL == "" {
+		return "No external URL is set: pages that Culprit sends carry no link to this page. Start the analyzer with --web.external-url."
+	}
+	return ""
+}

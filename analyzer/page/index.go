@@ -1,0 +1,201 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package page
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/prometheus/common/version"
+
+	"github.com/culprit-project/culprit/analyzer/incident"
+)
+
+// PerPage is how many incidents the list shows at once.
+const PerPage = 50
+
+// mostOffenders bounds the hosts that are listed.
+const mostOffenders = 8
+
+// Filter narrows the list of incidents.
+type Filter struct {
+	Text, State, Class, Host string
+	Page                     int // From 1.
+}
+
+// ParseFilter reads a filter from a query. What it does not know is left out.
+func ParseFilter(q url.Values) Filter {
+	f := Filter{Text: strings.TrimSpace(q.Get("q")), State: q.Get("state"), Class: q.Get("class"), Host: q.Get("host"), Page: 1}
+	if n, err := strconv.Atoi(q.Get("page")); err == nil && n > 1 {
+		f.Page = n
+	}
+	return f
+}
+
+func (f Filter) query(page int) string {
+	q := url.Values{}
+	for name, v := range map[string]string{"q": f.Text, "state": f.State, "class": f.Class, "host": f.Host} {
+		if v != "" {
+			q.Set(name, v)
+		}
+	}
+	if page > 1 {
+		q.Set("page", strconv.Itoa(page))
+	}
+	return "?" + q.Encode()
+}
+
+// Takes reports whether the filter lets an incident through.
+func (f Filter) Takes(inc *incident.Incident) bool {
+	v := inc.Verdict
+	switch {
+	case f.State != "" && string(inc.State) != f.State:
+		return false
+	case f.Class != "" && (v == nil || string(v.Class) != f.Class):
+		return false
+	case f.Host != "" && !slices.Contains(accusedHosts(inc), f.Host):
+		return false
+	case f.Text == "":
+		return true
+	}
+	texts := []string{inc.JobID, inc.ID}
+	if v != nil {
+		texts = append(texts, v.Summary, string(v.Class), string(v.Cause), v.Comm)
+		texts = append(texts, accusedHosts(inc)...)
+	}
+	for i := range inc.Triggers {
+		texts = append(texts, inc.Triggers[i].Name)
+	}
+	for _, word := range strings.Fields(strings.ToLower(f.Text)) {
+		if !slices.ContainsFunc(texts, func(t string) bool { return strings.Contains(strings.ToLower(t), word) }) {
+			return false
+		}
+	}
+	return true
+}
+
+// accusedHosts are the hosts that an incident's standing verdict blames.
+func accusedHosts(inc *incident.Incident) []string {
+	if inc.Verdict == nil {
+		return nil
+	}
+	var out []string
+	for _, c := range inc.Verdict.Culprits {
+		if c.Host != "" && !slices.Contains(out, c.Host) {
+			out = append(out, c.Host)
+		}
+	}
+	return out
+}
+
+// Similar gives other incidents in which a host of this one is to blame, newest first.
+func Similar(inc *incident.Incident, all []incident.Incident, most int) []incident.Incident {
+	hosts := accusedHosts(inc)
+	var out []incident.Incident
+	for i := range all {
+		o := &all[i]
+		if o.ID != inc.ID && slices.ContainsFunc(accusedHosts(o), func(h string) bool { return slices.Contains(hosts, h) }) {
+			out = append(out, *o)
+		}
+	}
+	slices.SortFunc(out, func(a, b incident.Incident) int { return b.OpenedAt.Compare(a.OpenedAt) })
+	return out[:min(len(out), most)]
+}
+
+type indexData struct {
+	frame
+	Filter             Filter
+	Rows               []indexRow
+	Classes            []string
+	Offenders          []offender
+	Found, All, Pages  int
+	First, Last        int
+	Previous, Next     string
+	Filtered, Anything bool
+}
+
+type indexRow struct {
+	*incident.Incident
+	Took string
+}
+
+// offender is a host that is to blame in several incidents.
+type offender struct {
+	Host, Query string
+	Count       int
+	Last        time.Time
+}
+
+// WriteIndex writes the list of incidents.
+func WriteIndex(w io.Writer, all []incident.Incident, f Filter, o Options) error {
+	d := indexData{
+		frame:  frame{Title: "Incidents", Version: version.Version, Base: "./", Events: "api/v1/events", Warning: o.Warning},
+		Filter: f, All: len(all), Offenders: offenders(all), Anything: len(all) > 0,
+		Filtered: f.Text != "" || f.State != "" || f.Class != "" || f.Host != "",
+	}
+	var found []*incident.Incident
+	for i := range all {
+		if v := all[i].Verdict; v != nil && !slices.Contains(d.Classes, string(v.Class)) {
+			d.Classes = append(d.Classes, string(v.Class))
+		}
+		if f.Takes(&all[i]) {
+			found = append(found, &all[i])
+		}
+	}
+	slices.Sort(d.Classes)
+	d.Found = len(found)
+	d.Pages = max(1, (len(found)+PerPage-1)/PerPage)
+	page := min(max(1, f.Page), d.Pages)
+	from := (page - 1) * PerPage
+	shown := found[from:min(len(found), from+PerPage)]
+	d.First, d.Last = min(from+1, len(found)), from+len(shown)
+	if page > 1 {
+		d.Previous = f.query(page - 1)
+	}
+	if page < d.Pages {
+		d.Next = f.query(page + 1)
+	}
+	for _, inc := range shown {
+		d.Rows = append(d.Rows, indexRow{inc, took(inc, o.Now)})
+	}
+	if err := indexPage.Execute(w, &d); err != nil {
+		return fmt.Errorf("rendering the list of incidents: %w", err)
+	}
+	return nil
+}
+
+// offenders gives the hosts to blame in more than one incident, those with most first.
+func offenders(all []incident.Incident) []offender {
+	byHost := map[string]*offender{}
+	for i := range all {
+		if v := all[i].Verdict; v == nil || !v.Page {
+			continue
+		}
+		for _, h := range accusedHosts(&all[i]) {
+			o := byHost[h]
+			if o == nil {
+				o = &offender{Host: h, Query: Filter{Host: h}.query(1)}
+				byHost[h] = o
+			}
+			o.Count++
+			if all[i].OpenedAt.After(o.Last) {
+				o.Last = all[i].OpenedAt
+			}
+		}
+	}
+	var out []offender
+	for _, o := range byHost {
+		if o.Count > 1 {
+			out = append(out, *o)
+		}
+	}
+	slices.SortFunc(out, func(a, b offender) int { return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Host, b.Host)) })
+	return out[:min(len(out), mostOffenders)]
+}

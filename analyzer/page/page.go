@@ -1,0 +1,195 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package page shows incidents to people: the list of them, and one with all that is known of it. The service and
+// `analyze --html` show the same page. It needs no script to be read.
+package page
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/sha256"
+	"embed"
+	"encoding/base64"
+	"fmt"
+	"html/template"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/prometheus/common/version"
+
+	"github.com/culprit-project/culprit/analyzer/incident"
+	"github.com/culprit-project/culprit/analyzer/notify"
+	"github.com/culprit-project/culprit/analyzer/rca"
+)
+
+//go:embed templates
+var files embed.FS
+
+// Script keeps a page of the service up to date. Pages work without.
+//
+//go:embed templates/live.js
+var Script []byte
+
+var (
+	indexPage    = parse("index.html")
+	incidentPage = parse("incident.html")
+)
+
+func parse(name string) *template.Template {
+	t := template.New("layout.html").Funcs(template.FuncMap{
+		"stamp": stamp, "machine": machine, "percent": percent, "seconds": seconds, "size": size, "count": count,
+		"who": who, "link": notify.Link, "list": func(numbers []int) string { return named(numbers, 0) }, "plural": plural,
+		"class": class, "cause": cause, "stateName": stateName,
+	})
+	return template.Must(t.ParseFS(files, "templates/layout.html", "templates/style.css", "templates/"+name))
+}
+
+// Policy is the Content-Security-Policy of the pages: their own style and script, and nothing else.
+var Policy = policy()
+
+func policy() string {
+	var b bytes.Buffer
+	if err := indexPage.Execute(&b, &indexData{frame: frame{Title: "x"}}); err != nil {
+		panic(err) // The templates are part of the program.
+	}
+	_, style, _ := strings.Cut(b.String(), "<style>")
+	style, _, _ = strings.Cut(style, "</style>")
+	sum := sha256.Sum256([]byte(style))
+	return "default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) +
+		"'; script-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+}
+
+// frame is what surrounds every page.
+type frame struct {
+	Title   string
+	Version string
+	Base    string // Where the service's root is, seen from the page.
+	Events  string // Where the page learns that it is out of date; empty: never.
+	Alone   bool   // The page is a file of its own, with no service behind it.
+	Warning string
+}
+
+// Link leads to another place.
+type Link struct{ Text, URL string }
+
+// Section is a list that a page of its own has below the incident.
+type Section struct {
+	Title string
+	Items []string
+}
+
+// Options are what a page shows beside its incident.
+type Options struct {
+	Title   string // Empty: the job's.
+	Now     time.Time
+	Alone   bool                // A file of its own, with no service behind it.
+	Links   []Link              // Where else to look.
+	Similar []incident.Incident // Others in which the same hosts are to blame.
+	More    []Section
+	Warning string // Of the service's configuration.
+}
+
+type incidentData struct {
+	frame
+	Inc     *incident.Incident
+	V       *rca.Verdict
+	Took    string
+	Sure    string
+	Blast   string
+	Advice  []Advice
+	Graph   *Graph
+	Grid    *Grid
+	Seen    *incident.Analysis // The analysis that the page is as of.
+	Fixes   []fix
+	Links   []Link
+	Similar []incident.Incident
+	More    []Section
+}
+
+// fix is what an iteration would take with one thing mended.
+type fix struct {
+	Name, Step, Saved string
+}
+
+// mostFixes bounds what a page shows of them by kind.
+const mostFixes = 3
+
+// WriteIncident writes the page of an incident.
+func WriteIncident(w io.Writer, inc *incident.Incident, o Options) error {
+	d := incidentData{
+		frame: frame{Title: cmp.Or(o.Title, "Job "+inc.JobID), Version: version.Version, Base: "../", Alone: o.Alone, Warning: o.Warning},
+		Inc:   inc, V: inc.Verdict, Took: took(inc, o.Now), Grid: newGrid(inc.Ranks), Links: o.Links, Similar: o.Similar, More: o.More,
+	}
+	if !o.Alone && inc.State == incident.Open {
+		d.Events = "../api/v1/events?incident=" + inc.ID
+	}
+	for i := range slices.Backward(inc.Analyses) {
+		if inc.Analyses[i].Error == "" {
+			d.Seen = &inc.Analyses[i]
+			break
+		}
+	}
+	if v := inc.Verdict; v != nil {
+		d.Sure, d.Blast, d.Advice, d.Graph, d.Fixes = sure(v), blast(v), advice(v), newGraph(v), fixes(v.WhatIf)
+	}
+	if err := incidentPage.Execute(w, &d); err != nil {
+		return fmt.Errorf("rendering the page of incident %s: %w", inc.ID, err)
+	}
+	return nil
+}
+
+// blast says how far the trouble reaches.
+func blast(v *rca.Verdict) string {
+	switch {
+	case v.Stalled == 0:
+		return ""
+	case v.WorldSize > 0:
+		return fmt.Sprintf("%s of %s stand still.", count(v.Stalled), ranks(v.WorldSize))
+	}
+	return ranks(v.Stalled) + " stand still."
+}
+
+func fixes(all []rca.WhatIf) []fix {
+	var out []fix
+	kinds := map[string]int{}
+	for _, w := range all {
+		if kinds[w.Kind]++; kinds[w.Kind] > mostFixes || w.Saved < 0.005 {
+			continue
+		}
+		name := w.Name
+		if w.Kind != "rank" && len(w.Ranks) > 0 {
+			name += " (" + named(w.Ranks, 0) + ")"
+		}
+		out = append(out, fix{name, seconds(w.StepSeconds), "−" + percent(w.Saved)})
+	}
+	return out
+}
+
+// who says who is meant: "rank 5 on node-2, GPU 1".
+func who(c *rca.Culprit) string {
+	head := ""
+	if c.Rank >= 0 {
+		head = fmt.Sprintf("rank %d", c.Rank)
+	}
+	if c.Group != "" && c.Group != c.Host {
+		head = strings.TrimSpace(head + " " + c.Group)
+	}
+	if c.Host != "" {
+		head = strings.TrimSpace(head + " on " + c.Host)
+	}
+	for _, d := range []struct{ name, value string }{{"GPU ", c.GPU}, {"NIC ", c.NIC}, {"pod ", c.Pod}} {
+		if d.value != "" {
+			head += ", " + d.name + d.value
+		}
+	}
+	if c.PID > 0 {
+		head += fmt.Sprintf(", process %d", c.PID)
+	}
+	if c.Channel >= 0 && c.Rank >= 0 {
+		head += fmt.Sprintf(", channel %d", c.Channel)
+	}
+	return strings.TrimPrefix(head, ", ")
+}

@@ -1,0 +1,48 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Keeps the page up to date and adds the reader's own time. Without this script the page reads the same and stands still.
+'use strict';
+
+function localTimes() {
+  for (const t of document.querySelectorAll('time[datetime]')) {
+    if (t.dataset.local) continue;
+    t.dataset.local = '1';
+    const at = new Date(t.dateTime);
+    t.append(' (' + at.toLocaleString([], {hour: '2-digit', minute: '2-digit', second: '2-digit', timeZoneName: 'short'}) + ')');
+  }
+}
+
+let busy = false, again = false;
+
+async function refresh() {
+  if (busy) { again = true; return; }
+  busy = true;
+  const live = document.getElementById('live');
+  try {
+    const answer = await fetch(location.href, {cache: 'no-store'});
+    if (!answer.ok) throw new Error(answer.status);
+    const next = new DOMParser().parseFromString(await answer.text(), 'text/html');
+    const main = document.querySelector('main'), fresh = next.querySelector('main');
+    const open = [...main.querySelectorAll('details[open][id]')].map(d => d.id);
+    const focused = document.activeElement && main.contains(document.activeElement) ? document.activeElement.id : '';
+    if (document.activeElement && document.activeElement.matches('input, select')) { again = true; return; }
+    main.replaceWith(fresh);
+    for (const id of open) { const d = document.getElementById(id); if (d) d.open = true; }
+    if (focused) { const e = document.getElementById(focused); if (e) e.focus({preventScroll: true}); }
+    localTimes();
+    live.textContent = 'Updated at ' + new Date().toLocaleTimeString();
+  } catch (err) {
+    live.textContent = 'The analyzer does not answer. This page may be out of date.';
+  } finally {
+    setTimeout(() => { busy = false; if (again) { again = false; refresh(); } }, 3000);
+  }
+}
+
+localTimes();
+if (document.body.dataset.events) {
+  const events = new EventSource(document.body.dataset.events);
+  events.addEventListener('change', refresh);
+  events.onerror = () => { document.getElementById('live').textContent = 'Not connected to the analyzer. Trying again.'; };
+  events.onopen = () => { document.getElementById('live').textContent = 'This page updates by itself.'; };
+}
