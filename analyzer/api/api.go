@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/culprit-project/culprit/analyzer/incident"
+	"github.com/culprit-project/culprit/analyzer/kept"
 	"github.com/culprit-project/culprit/analyzer/page"
 )
 
@@ -43,6 +44,14 @@ type Incidents interface {
 type Options struct {
 	Links   func(*incident.Incident) []page.Link // Where else to look.
 	Warning func() string                        // Of what is missing in the configuration.
+	// Evidence is what is kept of what verdicts rest on; nil: nothing.
+	Evidence Evidence
+}
+
+// Evidence gives archives of what the standing verdicts of incidents rest on.
+type Evidence interface {
+	Open(id string) (io.ReadCloser, int64, error)
+	Size(id string) (int64, bool)
 }
 
 func (o *Options) warning() string {
@@ -74,6 +83,7 @@ func (a *API) Register(mux *http.ServeMux) {
 	mux.HandleFunc("POST /api/v1/analyze", a.analyze)
 	mux.HandleFunc("GET /api/v1/incidents", a.list)
 	mux.HandleFunc("GET /api/v1/incidents/{id}", a.get)
+	mux.HandleFunc("GET /api/v1/incidents/{id}/evidence.tar.gz", a.evidence)
 	mux.HandleFunc("GET /api/v1/events", a.events)
 	mux.HandleFunc("GET /live.js", a.script)
 	mux.HandleFunc("GET /{$}", a.index)
@@ -184,6 +194,33 @@ func (a *API) get(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	a.write(w, http.StatusOK, inc)
+}
+
+// evidence answers GET /api/v1/incidents/{id}/evidence.tar.gz, which `culprit-analyzer analyze` reads.
+func (a *API) evidence(w http.ResponseWriter, r *http.Request) {
+	inc, ok := a.incidents.Get(r.PathValue("id"))
+	if !ok || a.opt.Evidence == nil {
+		a.fail(w, http.StatusNotFound, errors.New("no such incident"))
+		return
+	}
+	archive, size, err := a.opt.Evidence.Open(inc.ID)
+	switch {
+	case errors.Is(err, kept.ErrNotKept):
+		a.fail(w, http.StatusNotFound, err)
+		return
+	case err != nil:
+		a.logger.Error("evidence not served", "incident", inc.ID, "err", err)
+		a.fail(w, http.StatusInternalServerError, errors.New("the evidence cannot be read"))
+		return
+	}
+	defer archive.Close()
+	w.Header().Set("Content-Type", "application/gzip")
+	w.Header().Set("Content-Length", strconv.FormatInt(size, 10))
+	w.Header().Set("Content-Disposition", `attachment; filename="culprit-`+inc.ID+`.tar.gz"`)
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	if _, err := io.Copy(w, archive); err != nil {
+		a.logger.Debug("answer not written", "err", err)
+	}
 }
 
 func (a *API) write(w http.ResponseWriter, code int, v any) {

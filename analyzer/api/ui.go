@@ -37,6 +37,11 @@ func (a *API) page(w http.ResponseWriter, r *http.Request) {
 // links gives where else there is something to read about an incident.
 func (a *API) links(inc *incident.Incident) []page.Link {
 	out := []page.Link{{Text: "JSON", URL: "../api/v1/incidents/" + inc.ID}}
+	if a.opt.Evidence != nil {
+		if _, ok := a.opt.Evidence.Size(inc.ID); ok {
+			out = append(out, page.Link{Text: "Evidence, for culprit-analyzer analyze", URL: "../api/v1/incidents/" + inc.ID + "/evidence.tar.gz"})
+		}
+	}
 	if a.opt.Links != nil {
 		out = append(out, a.opt.Links(inc)...)
 	}

@@ -30,6 +30,7 @@ import (
 	"github.com/culprit-project/culprit/analyzer/evidence"
 	"github.com/culprit-project/culprit/analyzer/fetch"
 	"github.com/culprit-project/culprit/analyzer/incident"
+	"github.com/culprit-project/culprit/analyzer/kept"
 	"github.com/culprit-project/culprit/analyzer/notify"
 	"github.com/culprit-project/culprit/analyzer/stacks"
 	"github.com/culprit-project/culprit/analyzer/webhook"
@@ -42,6 +43,7 @@ type App struct {
 	incidents *incident.Manager
 	sender    *notify.Sender
 	store     *incident.Store
+	kept      *kept.Store
 	pages     *api.API
 	handler   http.Handler
 	refill    chan refill
@@ -79,7 +81,8 @@ func New(cfg *config.Config, storage string, logger *slog.Logger, reg *prometheu
 	}
 	reg.MustRegister(a.source)
 	a.sender = notify.NewSender(logger.With("component", "notify"), a.source, reg)
-	if err := a.Apply(cfg); err != nil {
+	err := a.Apply(cfg)
+	if err != nil {
 		return nil, err
 	}
 	if storage != "" {
@@ -88,6 +91,9 @@ func New(cfg *config.Config, storage string, logger *slog.Logger, reg *prometheu
 			return nil, err
 		}
 		a.store = store
+	}
+	if a.kept, err = newKept(cfg, storage, logger); err != nil {
+		return nil, err
 	}
 	manager, err := incident.NewManager(a.options(cfg), a.analyze, a.publish, a.store, logger.With("component", "incident"), reg, clock.System)
 	if err != nil {
@@ -124,6 +130,7 @@ func (a *App) Apply(cfg *config.Config) error {
 	a.current.Store(next)
 	a.sender.Apply(clients, time.Duration(cfg.Notify.Resend))
 	if a.incidents != nil {
+		a.kept.Apply(keptBounds(cfg))
 		a.incidents.Apply(a.options(cfg))
 		for _, inc := range a.incidents.List() {
 			a.publish(inc)
@@ -209,6 +216,7 @@ func (a *App) stackSource(cfg config.Stacks, agent promconfig.HTTPClientOption) 
 // options gives the incident manager's bounds, and who the jobs are that Prometheus knows.
 func (a *App) options(cfg *config.Config) incident.Options {
 	out := Bounds(cfg)
+	out.Keep, out.Forget = a.kept.Keep, a.kept.Forget
 	if cfg.Prometheus.URL != "" {
 		out.Known = func(jobID string) bool { return a.current.Load().diagnoser.Gatherer.Directory.Knows(jobID) }
 	}
@@ -263,6 +271,7 @@ func (a *App) Run(ctx context.Context) {
 	if a.store != nil {
 		wg.Go(func() { a.store.Run(ctx) })
 	}
+	wg.Go(func() { a.kept.Run(ctx) })
 	wg.Go(func() { a.sender.Run(ctx) })
 	wg.Go(func() { a.incidents.Run(ctx) })
 	wg.Go(func() { a.watch(ctx) })
@@ -295,7 +304,7 @@ func (a *App) refresh(ctx context.Context) {
 func (a *App) routes(reg *prometheus.Registry) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("POST /api/v1/alerts", webhook.NewHandler(a.receive, a.logger.With("component", "webhook"), reg))
-	a.pages = api.New(a.incidents, api.Options{Links: a.links, Warning: a.warning}, a.logger.With("component", "api"))
+	a.pages = api.New(a.incidents, api.Options{Links: a.links, Warning: a.warning, Evidence: a.kept}, a.logger.With("component", "api"))
 	a.pages.Register(mux)
 	mux.HandleFunc("GET /-/healthy", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("healthy\n")) })
 	mux.HandleFunc("GET /-/ready", func(w http.ResponseWriter, _ *http.Request) {

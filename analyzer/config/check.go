@@ -88,7 +88,7 @@ func (c *Config) checkLimits(p *problems) {
 		"exporters.timeout": c.Exporters.Timeout, "exporters.history_timeout": c.Exporters.HistoryTimeout, "analysis.deadline": c.Analysis.Deadline, "analysis.history": c.Analysis.History,
 		"incidents.retry_min": c.Incidents.RetryMin, "incidents.retry_max": c.Incidents.RetryMax,
 		"incidents.recheck": c.Incidents.Recheck, "incidents.look_back": c.Incidents.LookBack, "incidents.passive_ttl": c.Incidents.PassiveTTL,
-		"incidents.silent": c.Incidents.Silent, "notify.resend_interval": c.Notify.Resend, "stacks.timeout": c.Stacks.Timeout,
+		"incidents.silent": c.Incidents.Silent, "evidence.retention": c.Evidence.Retention, "notify.resend_interval": c.Notify.Resend, "stacks.timeout": c.Stacks.Timeout,
 	} {
 		if d <= 0 {
 			p.add("%s: must be above 0", name)
@@ -105,6 +105,11 @@ func (c *Config) checkLimits(p *problems) {
 	for name, n := range map[string]int64{"prometheus.max_bytes": c.Prometheus.MaxBytes, "exporters.max_bytes": c.Exporters.MaxBytes} {
 		if n < 1 {
 			p.add("%s: must be at least 1", name)
+		}
+	}
+	for name, n := range map[string]int64{"evidence.max_bytes": c.Evidence.Total, "evidence.max_bytes_per_incident": c.Evidence.PerIncident} {
+		if n < 0 {
+			p.add("%s: must not be below 0", name)
 		}
 	}
 	if c.Exporters.Retries < 0 {

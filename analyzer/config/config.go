@@ -40,6 +40,7 @@ type Config struct {
 	Labels       Labels       `yaml:"labels"`
 	Analysis     Analysis     `yaml:"analysis"`
 	Incidents    Incidents    `yaml:"incidents"`
+	Evidence     Evidence     `yaml:"evidence"`
 	Notify       Notify       `yaml:"notify"`
 	Stacks       Stacks       `yaml:"stacks"`
 }
@@ -182,6 +183,13 @@ type Incidents struct {
 	Silent       model.Duration `yaml:"silent"`        // A trigger not heard of for so long has ended, without Alertmanager to ask.
 }
 
+// Evidence bounds what is kept of the evidence behind verdicts, as archives that analyze reads.
+type Evidence struct {
+	PerIncident int64          `yaml:"max_bytes_per_incident"` // An archive that would be larger is not kept.
+	Total       int64          `yaml:"max_bytes"`              // Of all archives; the oldest go first. 0: none are kept.
+	Retention   model.Duration `yaml:"retention"`
+}
+
 // Notify shapes the alert that a verdict becomes.
 type Notify struct {
 	AlertName string `yaml:"alert_name"`
@@ -276,6 +284,7 @@ func Default() *Config {
 			LostTriggers: model.Duration(90 * time.Second),
 			Silent:       model.Duration(6 * time.Hour),
 		},
+		Evidence: Evidence{PerIncident: 32 << 20, Total: 1 << 30, Retention: model.Duration(30 * 24 * time.Hour)},
 		Notify: Notify{
 			AlertName: "CulpritFound",
 			Warning:   "CulpritSuspected",

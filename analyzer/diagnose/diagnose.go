@@ -15,6 +15,7 @@ import (
 	"github.com/culprit-project/culprit/analyzer/config"
 	"github.com/culprit-project/culprit/analyzer/evidence"
 	"github.com/culprit-project/culprit/analyzer/incident"
+	"github.com/culprit-project/culprit/analyzer/kept"
 	"github.com/culprit-project/culprit/analyzer/rca"
 	"github.com/culprit-project/culprit/analyzer/rca/engine"
 	"github.com/culprit-project/culprit/analyzer/search"
@@ -59,13 +60,12 @@ func (d *Diagnoser) Diagnose(ctx context.Context, req incident.Request) (inciden
 	if d.Stacks != nil && v.Class != rca.Healthy {
 		v, groups = d.withStacks(ctx, s, &ev, v)
 	}
-	withhold(&v, s.Disputed)
-	place(&v, s)
-	d.holdBack(ctx, s, &req, &v)
+	c := d.settle(ctx, s, &req, &v)
 	counts := s.Counts()
 	out := incident.Outcome{
 		Verdict: v, Ranks: view(&ev, &v, s, d.hangAfter()), Complete: len(ev.Missing) == 0, Costly: lookedBack,
 		Stacks: groups, Nodes: counts.Nodes, Asked: counts.Asked, Answered: counts.Answered, Bytes: counts.Bytes,
+		Rests: kept.New(d.Clock.Now(), d.Config.Options(), ev, c, v),
 	}
 	return out, nil
 }
@@ -302,30 +302,6 @@ func (d *Diagnoser) withStacks(ctx context.Context, s *evidence.Session, ev *rca
 		ev.Ranks[i].Stack = found[ev.Ranks[i].ID]
 	}
 	return d.analyze(*ev), stacks.Group(found)
-}
-
-// place fills in where an accused rank runs that no exporter showed: Prometheus knows it from before.
-func place(v *rca.Verdict, s *evidence.Session) {
-	if v.Culprits == nil {
-		v.Culprits = []rca.Culprit{} // An empty list in JSON, not null.
-	}
-	for i := range v.Culprits {
-		c := &v.Culprits[i]
-		p, ok := s.Process(c.Rank)
-		if !ok || c.Host != "" {
-			continue
-		}
-		c.Host = p.Host
-		if c.GPU == "" {
-			c.GPU = p.GPU
-		}
-		if c.Pod == "" {
-			c.Pod = p.Pod
-		}
-		if c.PID == 0 {
-			c.PID = p.PID
-		}
-	}
 }
 
 func (d *Diagnoser) hangAfter() time.Duration {

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/culprit-project/culprit/analyzer/kept"
 	"github.com/culprit-project/culprit/analyzer/rca"
 )
 
@@ -128,6 +129,7 @@ type Outcome struct {
 	Asked    int
 	Answered int
 	Bytes    int64
+	Rests    *kept.Record // What the verdict rests on; nil: not to be kept.
 }
 
 // ID gives the id of the incident that a trigger opens. It rests on what all peers of an analyzer pair are told, so

@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/culprit-project/culprit/analyzer/clock"
+	"github.com/culprit-project/culprit/analyzer/kept"
 )
 
 // ErrOverloaded says that no further incident can be opened now.
@@ -50,6 +51,10 @@ type Options struct {
 	Silent     time.Duration
 	// Known tells whether a job is one that is watched, and not a name that somebody made up; nil: all are.
 	Known func(jobID string) bool
+	// Keep is given what the standing verdict of an incident rests on, and Forget told when an incident is no more; nil: nothing is
+	// kept. Neither may block.
+	Keep   func(id string, r *kept.Record)
+	Forget func(id string)
 }
 
 // Analyze runs one analysis. It must honour the context's end.
@@ -440,6 +445,9 @@ func (m *Manager) prune() {
 	slices.SortFunc(resolved, func(a, b *entry) int { return a.UpdatedAt.Compare(b.UpdatedAt) })
 	for _, e := range resolved[:len(resolved)-m.opt.History] {
 		delete(m.entries, e.ID)
+		if m.opt.Forget != nil {
+			m.opt.Forget(e.ID)
+		}
 		if m.store != nil {
 			m.store.Delete(e.ID)
 		}

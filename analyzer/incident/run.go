@@ -247,6 +247,9 @@ func (m *Manager) accept(e *entry, out *Outcome, a *Analysis, now time.Time) {
 			m.logVerdict(e, v, a)
 		}
 		e.Verdict, e.Latest = v, nil
+		if m.opt.Keep != nil && out.Rests != nil {
+			m.opt.Keep(e.ID, out.Rests)
+		}
 	} else {
 		e.Latest = v
 	}

@@ -57,7 +57,7 @@ func Diagnose(c *load.Collection, opt Options) *Result {
 			s.Evidence.WorldSize = opt.WorldSize
 		}
 		s.Evidence.Sources = []string{fmt.Sprintf("%s (%d)", s.Name, s.Files)}
-		r.Sources = append(r.Sources, SourceVerdict{s, engine.Analyze(s.Evidence, opt.engine(s.Frozen))})
+		r.Sources = append(r.Sources, SourceVerdict{s, opt.verdict(&s)})
 		if s.Local && len(joined) > 0 {
 			r.Sources[len(r.Sources)-1].Notes = append(slices.Clone(s.Notes), "its rank numbers are per communicator, so it was not joined with the other sources")
 			continue
@@ -67,7 +67,9 @@ func Diagnose(c *load.Collection, opt Options) *Result {
 	}
 	r.Evidence = merge(joined)
 	r.Verdict = engine.Analyze(r.Evidence, opt.engine(frozen))
-	if v, ok := r.onlyWord(); ok {
+	if len(joined) == 1 && len(r.Sources) == 1 {
+		r.Verdict = r.Sources[0].Verdict
+	} else if v, ok := r.onlyWord(); ok {
 		r.Verdict = v
 	}
 	r.oneStep()
@@ -107,6 +109,18 @@ func stands(ev *rca.Evidence) bool {
 	return slices.ContainsFunc(ev.Ranks, func(r rca.Rank) bool {
 		return r.State == rca.ProcessGone || slices.ContainsFunc(r.Memberships, func(m rca.Membership) bool { return len(m.InFlight) > 0 })
 	})
+}
+
+// verdict is what one source alone would say. What the service has kept says what it said then.
+func (o *Options) verdict(s *load.Source) rca.Verdict {
+	if s.Kept == nil {
+		return engine.Analyze(s.Evidence, o.engine(s.Frozen))
+	}
+	opt := s.Kept.Options
+	opt.Topology, opt.Operators = o.Topology, o.Operators
+	v := engine.Analyze(s.Evidence, opt)
+	s.Kept.Context.Apply(&v)
+	return v
 }
 
 // Engine gives the engine's options: a frozen source says nothing of time, so whatever is pending counts as stuck. It was also

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/culprit-project/culprit/analyzer/kept"
 	"github.com/culprit-project/culprit/analyzer/offline/flightrecorder"
 	"github.com/culprit-project/culprit/analyzer/offline/inspector"
 	"github.com/culprit-project/culprit/analyzer/offline/joblog"
@@ -33,6 +34,7 @@ type Collection struct {
 	traces []*kineto.Trace
 	stacks []stackdump.Process
 	jobLog []*joblog.Log
+	kept   []*kept.Record
 	quiet  []*joblog.Log // Of a job, without a word on communication.
 }
 
@@ -80,11 +82,16 @@ type Source struct {
 	Frozen bool
 	// Local: rank numbers are not the job's, so that other sources cannot be joined by rank.
 	Local bool
+	// Kept is the record that the evidence is from, with which the same verdict comes out again; nil: none.
+	Kept *kept.Record
 }
 
 // Sources turns the collection into evidence, the richest kind first.
 func (c *Collection) Sources() []Source {
 	var out []Source
+	if len(c.kept) > 0 {
+		out = append(out, c.keptSource())
+	}
 	if len(c.nodes) > 0 {
 		ev, notes, frozen := recording.Evidence(c.nodes)
 		out = append(out, Source{Name: "traces", Files: len(c.nodes), Evidence: ev, Notes: notes, Frozen: frozen})
@@ -123,6 +130,25 @@ func (c *Collection) Sources() []Source {
 		out = append(out, c.stackSource(out))
 	}
 	return out
+}
+
+// keptSource takes the newest record: several are of one job at several times, or of several jobs.
+func (c *Collection) keptSource() Source {
+	newest := slices.MaxFunc(c.kept, func(a, b *kept.Record) int {
+		return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.Incident, b.Incident))
+	})
+	s := Source{Name: "kept evidence", Files: 1, Evidence: newest.Evidence, Kept: newest}
+	s.Notes = append(s.Notes, "of incident "+newest.Incident+", analysed at "+newest.At.UTC().Format("2006-01-02 15:04:05 UTC"))
+	if n := len(c.kept) - 1; n > 0 {
+		s.Notes = append(s.Notes, fmt.Sprintf("%d older records were left out", n))
+	}
+	if newest.Topology {
+		s.Notes = append(s.Notes, "the service knew the network: give its files with --topology for the same devices")
+	}
+	if newest.Operators {
+		s.Notes = append(s.Notes, "the service had a trained detector: give it with --operator-model")
+	}
+	return s
 }
 
 // stackSource gives stacks to ranks, with the process numbers that the other sources know.

@@ -12,6 +12,7 @@ import (
 	"unicode/utf16"
 	"unicode/utf8"
 
+	"github.com/culprit-project/culprit/analyzer/kept"
 	"github.com/culprit-project/culprit/analyzer/offline/flightrecorder"
 	"github.com/culprit-project/culprit/analyzer/offline/inspector"
 	"github.com/culprit-project/culprit/analyzer/offline/joblog"
@@ -29,6 +30,7 @@ const (
 	kindRAS            = "NCCL RAS report"
 	kindOpTable        = "op table"
 	kindTrace          = "trace file"
+	kindKept           = "kept evidence"
 	kindNodeAPI        = "recorded exporter answer"
 	kindInspector      = "NCCL Inspector log"
 	kindKineto         = "Chrome trace"
@@ -51,6 +53,7 @@ func (l *Loader) readers() []reader {
 	return []reader{
 		{kindTrace, recording.SniffTrace, readRecording(one(recording.ReadTrace))},
 		{kindFlightRecorder, pickle.Sniff, readFlightRecorder},
+		{kindKept, func(b []byte) bool { return looksJSON(b) && kept.Sniff(b) }, readKept},
 		{kindRAS, ras.SniffJSON, readRASJSON},
 		{kindNodeAPI, func(b []byte) bool { return looksJSON(b) && recording.SniffJSON(b) }, readRecording(recording.ReadJSON)},
 		// Before dumps in JSON: newer profilers write the groups' configuration under the same name.
@@ -181,6 +184,16 @@ func readFlightRecorder(name string, data []byte, got *Collection) (string, erro
 		warnings = append(warnings, "holds code, which was not run: "+strings.Join(d.Refused, ", "))
 	}
 	return strings.Join(warnings, "; "), nil
+}
+
+// readKept reads what the service has kept of a verdict.
+func readKept(_ string, data []byte, got *Collection) (string, error) {
+	r, err := kept.Parse(data)
+	if err != nil {
+		return "", err
+	}
+	add(got, &got.kept, r)
+	return "", nil
 }
 
 func readRASJSON(name string, data []byte, got *Collection) (string, error) {

@@ -31,6 +31,7 @@ async function refresh() {
     for (const id of open) { const d = document.getElementById(id); if (d) d.open = true; }
     if (focused) { const e = document.getElementById(focused); if (e) e.focus({preventScroll: true}); }
     localTimes();
+    showButtons();
     live.textContent = 'Updated at ' + new Date().toLocaleTimeString();
   } catch (err) {
     live.textContent = 'The analyzer does not answer. This page may be out of date.';
@@ -39,7 +40,30 @@ async function refresh() {
   }
 }
 
+// Asks for another analysis of the job that the page is about.
+document.addEventListener('click', async event => {
+  const button = event.target.closest('button[data-job]');
+  if (!button) return;
+  const live = document.getElementById('live');
+  button.disabled = true;
+  live.textContent = 'Asking the nodes again.';
+  try {
+    const answer = await fetch(button.dataset.ask, {
+      method: 'POST', headers: {'Content-Type': 'application/json'}, body: JSON.stringify({job_id: button.dataset.job, reason: 'asked on the page'}),
+    });
+    live.textContent = answer.ok ? 'Asked. The page shows the answer in a few seconds.' : 'The analyzer refused: ' + answer.status;
+  } catch (err) {
+    live.textContent = 'The analyzer does not answer.';
+  }
+  button.disabled = false;
+});
+
+function showButtons() {
+  for (const b of document.querySelectorAll('button[data-job]')) b.hidden = false;
+}
+
 localTimes();
+showButtons();
 if (document.body.dataset.events) {
   const events = new EventSource(document.body.dataset.events);
   events.addEventListener('change', refresh);

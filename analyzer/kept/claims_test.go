@@ -1,7 +1,7 @@
 // Copyright 2026 The Culprit Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package diagnose
+package kept
 
 import (
 	"strings"
@@ -11,12 +11,7 @@ import (
 )
 
 func TestDisputedRanksAreNotNamed(t *testing.T) {
-	disputed := func(rank int) string {
-		if rank == 5 {
-			return "processes on a and b claim to be it"
-		}
-		return ""
-	}
+	c := Context{Disputed: map[int]string{5: "processes on a and b claim to be it"}}
 	accuse := func(ranks ...int) *rca.Verdict {
 		v := &rca.Verdict{Class: rca.NotEntered, Cause: rca.CauseProcessGone, Confidence: 0.9, Page: true, Summary: "All wait."}
 		for _, r := range ranks {
@@ -25,19 +20,19 @@ func TestDisputedRanksAreNotNamed(t *testing.T) {
 		return v
 	}
 	if v := accuse(4); true {
-		withhold(v, disputed)
+		c.Name(v)
 		if len(v.Culprits) != 1 || v.Class != rca.NotEntered {
 			t.Errorf("an undisputed rank is not named: %+v", v)
 		}
 	}
 	if v := accuse(4, 5); true {
-		withhold(v, disputed)
+		c.Name(v)
 		if len(v.Culprits) != 1 || v.Culprits[0].Rank != 4 || v.Class != rca.NotEntered {
 			t.Errorf("of two: %+v", v)
 		}
 	}
 	if v := accuse(5); true {
-		withhold(v, disputed)
+		c.Name(v)
 		if len(v.Culprits) != 0 || v.Class != rca.Unknown || !strings.Contains(v.Summary, "processes on a and b claim to be it") {
 			t.Errorf("a disputed rank: %+v", v)
 		}

@@ -1,0 +1,115 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package kept
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/culprit-project/culprit/analyzer/rca"
+)
+
+// Context is what a verdict rests on beside the engine's evidence.
+type Context struct {
+	// Disputed says, of accused ranks, why nobody knows which process they are.
+	Disputed map[int]string `json:"disputed,omitempty"`
+	// Places is where accused ranks ran that no exporter showed: Prometheus knows them from before.
+	Places map[int]Place `json:"places,omitempty"`
+	// Patient says that the culprit may get on by itself, and Patience for how long it may stay away before it pages.
+	Patient  bool          `json:"patient,omitempty"`
+	Patience time.Duration `json:"patience,omitempty"`
+	// Told is how long ago the first trigger began to fire: about how long the peers have waited, where the evidence does not tell.
+	Told time.Duration `json:"told,omitempty"`
+}
+
+// Place is where a rank runs.
+type Place struct {
+	Host string `json:"host,omitempty"`
+	GPU  string `json:"gpu,omitempty"`
+	Pod  string `json:"pod,omitempty"`
+	PID  int    `json:"pid,omitempty"`
+}
+
+// Apply makes of the engine's verdict the one that is told.
+func (c *Context) Apply(v *rca.Verdict) {
+	c.Name(v)
+	c.HoldBack(v)
+}
+
+// Name takes ranks off the accused of which nobody knows which process it is, and says where the others run.
+func (c *Context) Name(v *rca.Verdict) {
+	c.withhold(v)
+	if v.Culprits == nil {
+		v.Culprits = []rca.Culprit{} // An empty list in JSON, not null.
+	}
+	for i := range v.Culprits {
+		k := &v.Culprits[i]
+		p, ok := c.Places[k.Rank]
+		if !ok || k.Host != "" {
+			continue
+		}
+		k.Host = p.Host
+		k.GPU, k.Pod, k.PID = cmp.Or(k.GPU, p.GPU), cmp.Or(k.Pod, p.Pod), cmp.Or(k.PID, p.PID)
+	}
+}
+
+// withhold: the engine may come to a disputed rank by the waiting of others alone; still its host and process would be those
+// of whoever lies.
+func (c *Context) withhold(v *rca.Verdict) {
+	doubted := func(k rca.Culprit) bool { return k.Rank >= 0 && c.Disputed[k.Rank] != "" }
+	i := slices.IndexFunc(v.Culprits, doubted)
+	if i < 0 {
+		return
+	}
+	rank := v.Culprits[i].Rank
+	v.Culprits = slices.DeleteFunc(slices.Clone(v.Culprits), doubted)
+	if len(v.Culprits) > 0 {
+		return
+	}
+	v.Summary = fmt.Sprintf("The evidence leads to rank %d, but %s. Not enough evidence to name a process.", rank, c.Disputed[rank])
+	v.Class, v.Cause, v.Confidence = rca.Unknown, rca.CauseUnknown, 0 // It may still page: those that wait are no liars.
+}
+
+// MayPass reports whether what a verdict tells of may end by itself, so that patience counts.
+func MayPass(v *rca.Verdict) bool { return v.Standstill > 0 || v.Page && mayGetOn(v) }
+
+// HoldBack keeps a verdict from paging while its culprits may still get on by themselves: processes that live and have not
+// called what their peers wait in, or are still inside the call. An evaluation or a slow batch looks the same; so does the
+// first operation of a communicator, which connects inside its call and takes seconds where a host is short of processors, and a GPU
+// in the first operations of a job, whose kernels are loaded when they are first used. A job that stands still without anybody
+// to be named pages after the same time, and says what would decide it. Every other fault pages at once.
+func (c *Context) HoldBack(v *rca.Verdict) {
+	if !c.Patient || !MayPass(v) {
+		return
+	}
+	waited := v.Standstill
+	if waited == 0 {
+		if v.Waited == 0 { // The evidence does not tell; the trigger was late by about as much as it waited for.
+			v.Waited = c.Told.Seconds()
+		}
+		waited = v.Waited
+	}
+	left := c.Patience - time.Duration(waited*float64(time.Second))
+	v.Page = left <= 0
+	if !v.Page {
+		v.PageIn = rca.Round(left.Seconds())
+	}
+}
+
+// mayGetOn reports whether all culprits of a verdict are processes that live and have not launched the operation that is
+// waited for, or GPUs that have only begun.
+func mayGetOn(v *rca.Verdict) bool {
+	if v.MayGetOn {
+		return true
+	}
+	if v.Class != rca.NotEntered || len(v.Culprits) == 0 {
+		return false
+	}
+	return !slices.ContainsFunc(v.Culprits, func(c rca.Culprit) bool {
+		cause := cmp.Or(c.Cause, v.Cause)
+		return cause != rca.CauseNotCalled && cause != rca.CauseStorage && cause != rca.CauseCPU
+	})
+}
