@@ -11,7 +11,7 @@ PKG     := github.com/prometheus/common/version
 LDFLAGS := -s -w -X $(PKG).Version=$(VERSION) -X $(PKG).Revision=$(shell git rev-parse --short HEAD 2>/dev/null) \
            -X $(PKG).Branch=$(shell git rev-parse --abbrev-ref HEAD 2>/dev/null)
 
-.PHONY: all help build shim ringjob ncclrun go-build tools nccl test test-go test-c test-fakegpu test-ncclrun test-nccl test-nccl-short test-nccl-ci test-nccl-flaky nccl-report test-rules test-pyspy test-recordings record-dumps test-e2e test-slow demo lint bench bench-latency bench-logs generate \
+.PHONY: all help build shim ringjob ncclrun go-build tools nccl test test-go test-c test-fakegpu test-ncclrun test-nccl test-nccl-short test-nccl-ci test-nccl-flaky nccl-report test-rules test-pyspy test-recordings record-dumps test-e2e test-slow test-page demo lint bench bench-latency bench-logs generate \
         check-generated scorecard scorecard-full gpu-e2e soak sanitizers nccl-behaviour nccl-record bench-nccl clean
 
 all: build
@@ -143,6 +143,18 @@ test-slow: build tools ## Real processes that only get slow: every fault names i
 	  $(BIN)/culprit-demo --fault=$$fault --rank=$(RANK) || failed="$$failed $$fault"; \
 	done; if [[ -n $$failed ]]; then echo "missed:$$failed"; exit 1; fi
 	$(GO) test -tags slow -timeout 10m -count=1 -v -run TestThrottledGPU ./sim/e2e
+
+# What make test-page needs beside Chromium: axe-core, which finds what keeps people out of a page. npm only fetches it.
+AXE_VERSION := 4.10.3
+AXE_SHA256  := 0f2b4d7dcdf7d1219df8d1959ad68e565f51d14c3f0d88bb71cd59abeb956292
+AXE         := .cache/axe-core-$(AXE_VERSION)/package/axe.min.js
+
+$(AXE):
+	@mkdir -p .cache/axe-core-$(AXE_VERSION)
+	@cd .cache/axe-core-$(AXE_VERSION) && npm pack --silent axe-core@$(AXE_VERSION) >/dev/null && echo '$(AXE_SHA256)  axe-core-$(AXE_VERSION).tgz' | sha256sum --check --quiet && tar -xzf axe-core-$(AXE_VERSION).tgz package/axe.min.js
+
+test-page: $(AXE) ## Look at the analyzer's pages in Chromium: light, dark, phone, print, keyboard, axe-core. PICTURES=folder saves what they look like.
+	AXE=$(CURDIR)/$(AXE) PICTURES=$(if $(PICTURES),$(abspath $(PICTURES))) $(GO) test -C sim/browser -timeout 5m -count=1 ./...
 
 lint: ## Run the pinned linters.
 	@tools/build.sh golangci-lint

@@ -81,7 +81,7 @@ func plural(n int, one, many string) string {
 
 // Advice is what to do about one culprit.
 type Advice struct {
-	Who, Do  string
+	Host, Do string
 	Commands []string
 }
 
@@ -101,7 +101,7 @@ func advice(v *rca.Verdict) []Advice {
 		if c.Class != "" {
 			do, why = c.Action, c.Cause
 		}
-		a := Advice{Who: who(c), Do: do}
+		a := Advice{Host: c.Host, Do: do}
 		if badMachine(why) && plainName.MatchString(c.Host) && !seen[c.Host] {
 			seen[c.Host] = true
 			a.Commands = []string{

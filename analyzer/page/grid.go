@@ -29,7 +29,7 @@ var states = []Term{
 	{"exited", "the process ended in an orderly way"},
 	{"moving", "in an operation that makes progress"},
 	{"idle", "in no operation, and nobody waits"},
-	{"unseen", "not asked, or no answer"},
+	{"unseen", "nothing is known of them now"},
 }
 
 func weight(state string) int {
@@ -183,8 +183,6 @@ func stateName(state string) string {
 	switch state {
 	case "disk_sleep":
 		return "blocked in the kernel"
-	case "outside":
-		return "in no operation"
 	case "unseen":
 		return "not asked"
 	}

@@ -1,0 +1,160 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package browser
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/culprit-project/culprit/analyzer/incident"
+	"github.com/culprit-project/culprit/analyzer/rca"
+)
+
+// evil is what somebody may call a job, a host or a communicator.
+const evil = `"><script>window.hacked=1</script><img src=x onerror="window.hacked=1">`
+
+// shelf holds incidents as the service's manager does.
+type shelf struct {
+	mu      sync.Mutex
+	list    []incident.Incident
+	changed chan struct{}
+}
+
+func newShelf() *shelf {
+	s := &shelf{changed: make(chan struct{})}
+	for _, world := range []int{8, 512, 10240, 102400} {
+		s.list = append(s.list, hung(world))
+	}
+	s.list = append(s.list, slow(), hostile())
+	return s
+}
+
+// change changes an incident and tells those that watch.
+func (s *shelf) change(id string, f func(*incident.Incident)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	i := slices.IndexFunc(s.list, func(inc incident.Incident) bool { return inc.ID == id })
+	f(&s.list[i])
+	s.list[i].UpdatedAt = s.list[i].UpdatedAt.Add(time.Second)
+	close(s.changed)
+	s.changed = make(chan struct{})
+}
+
+func (s *shelf) Get(id string) (incident.Incident, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	i := slices.IndexFunc(s.list, func(inc incident.Incident) bool { return inc.ID == id })
+	if i < 0 {
+		return incident.Incident{}, false
+	}
+	return s.list[i], true
+}
+
+func (s *shelf) List() []incident.Incident {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.list)
+}
+
+func (s *shelf) Changes() <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.changed
+}
+
+func (s *shelf) Receive([]incident.Trigger) error { return nil }
+func (s *shelf) NextPassive() int                 { return 1 }
+func (s *shelf) OpenFor(string) (incident.Incident, bool) {
+	return incident.Incident{}, false
+}
+
+func (s *shelf) Wait(context.Context, string, int) (incident.Incident, error) {
+	return incident.Incident{}, errors.New("nobody waits here")
+}
+
+var opened = time.Date(2026, 11, 21, 2, 30, 0, 0, time.UTC)
+
+// hung is an incident of a job that stands still. Of a large job only the nodes beside the culprit were asked.
+func hung(world int) incident.Incident {
+	const culprit = 5
+	inc := incident.Incident{
+		Version: 1, ID: fmt.Sprintf("hung%08d", world), JobID: fmt.Sprintf("llm-pretrain-%d", world), State: incident.Open, OpenedAt: opened, UpdatedAt: opened.Add(time.Minute),
+		VerdictAt: new(opened.Add(9 * time.Second)),
+		Triggers:  []incident.Trigger{{Key: "a", Name: "CulpritJobStalled", Summary: "The job makes no progress.", Rank: -1, StartedAt: opened}},
+		Analyses: []incident.Analysis{
+			{At: opened.Add(8 * time.Second), Seconds: 0.31, Error: "no answer in time", Nodes: world / 8},
+			{At: opened.Add(9 * time.Second), Seconds: 0.42, Class: rca.Fault, Cause: rca.CauseNetworkSend, Confidence: 0.95, Nodes: world / 8, Asked: 3, Answered: 2, Bytes: 1_234_567},
+		},
+		Verdict: &rca.Verdict{
+			Version: 1, Class: rca.Fault, Code: "H3", Cause: rca.CauseNetworkSend, Confidence: 0.95, Page: true, Waited: 9,
+			Summary: fmt.Sprintf("Rank 5 (node-0000, GPU 5): what it sent to rank 13 in AllReduce #1204 on dp_5 is not delivered; %d ranks wait for it for 9 s.", world-1),
+			Action:  "Check NIC, cable and switch port of the sending rank (link state, error counters); drain the host if the counters grow.", Comm: "dp_5", Op: "AllReduce #1204",
+			Stalled: world - 1, WorldSize: world,
+			Culprits: []rca.Culprit{{Rank: culprit, Host: "node-0000", GPU: "5", NIC: "mlx5_5", PID: 17176, Channel: 1, Why: "what it sent to rank 13 is not delivered"}},
+			Chain:    []rca.Link{{From: 6, To: culprit, Reason: "has not called the operation", Comm: "tp_0", Op: "AllGather #9", Sure: true}},
+			Waits: []rca.WaitGroup{
+				{Ranks: []int{culprit}, Count: 1, Root: true, On: -1, Reason: "what it sent to rank 13 is not delivered", Op: "AllReduce #1204", Comm: "dp_5", Comms: 1},
+				{Ranks: []int{13, 21, 29}, Count: max(1, world/8-1), On: 0, Reason: "has not sent", Op: "AllReduce #1204", Comm: "dp_5", Comms: 1, Sure: true},
+				{Ranks: []int{0, 1, 2, 3, 4, 6, 7}, Count: 7, On: 0, Reason: "has not called the operation", Op: "AllGather #9", Comm: "tp_0", Comms: 1, Sure: true},
+				{Ranks: []int{8, 9, 10}, Count: max(1, world-world/8-7), On: 1, Reason: "has not called the operation", Op: "AllGather", Comms: max(2, world/8-1)},
+			},
+			Evidence:       []string{fmt.Sprintf("%d ranks stand still; this explains all of them.", world-1), "node-0000: port mlx5_5 counts symbol errors."},
+			Contradictions: []string{"The link of mlx5_5 is up."}, Missing: []string{"exporter node-0001: no answer in time"},
+			RuledOut: []rca.Candidate{{Rank: 13, Reason: "it waits itself"}},
+			Methods:  []rca.Vote{{Method: "mycroft", Class: rca.Fault, Ranks: []int{5}, Note: "CheckMinData on dp_5"}},
+		},
+		Stacks: []incident.StackGroup{{Ranks: []int{0, 1, 2}, Frames: []string{"main (train.py:411)", "all_reduce (distributed_c10d.py:2501)"}}},
+	}
+	for r := range world {
+		v := incident.RankView{Rank: r, Host: fmt.Sprintf("node-%04d", r/8), GPU: fmt.Sprint(r % 8), State: "unseen"}
+		switch {
+		case r == culprit:
+			v.State, v.Text = "culprit", "AllReduce 1204 on dp_5, no progress for 9.1s"
+		case r < 16 || world <= 512 && r%8 != 3:
+			v.State, v.Text = "stuck", fmt.Sprintf("AllGather 9, no progress for 8.%ds", r%10)
+		case r < 24:
+			v.State = "outside"
+		}
+		inc.Ranks = append(inc.Ranks, v)
+	}
+	return inc
+}
+
+// slow is an incident of a job that got slow and is over.
+func slow() incident.Incident {
+	end := opened.Add(20 * time.Minute)
+	return incident.Incident{
+		Version: 1, ID: "slowslowslow", JobID: "llm-finetune", State: incident.Resolved, OpenedAt: opened, UpdatedAt: end, ResolvedAt: &end,
+		Triggers: []incident.Trigger{{Key: "b", Name: "CulpritIterationSlow", Rank: 6, Comm: "dp_0", StartedAt: opened, EndedAt: &end}},
+		Verdict: &rca.Verdict{
+			Version: 1, Class: rca.SlowCompute, Code: "S1", Cause: rca.CauseGPU, Confidence: 0.98, Page: true, Slowdown: 1.58,
+			Summary:  "Rank 6 (node-0000, GPU 6) computes 1.6 times longer than its peers.",
+			Action:   "Check the GPU (Xid, ECC, clocks, NVLink errors); drain the host and restart the job without it.",
+			Culprits: []rca.Culprit{{Rank: 6, Host: "node-0000", GPU: "6", Channel: -1, Why: "clocks at 465 MHz of 1,410"}},
+			WhatIf:   []rca.WhatIf{{Kind: "all", Name: "everything", StepSeconds: 1.882, Saved: 0.37}, {Kind: "rank", Name: "rank 6", Ranks: []int{6}, StepSeconds: 1.9, Saved: 0.36}},
+		},
+	}
+}
+
+// hostile is an incident in which everybody is called something that ends a string.
+func hostile() incident.Incident {
+	inc := hung(8)
+	inc.ID, inc.JobID = "hostilehosti", evil
+	v := *inc.Verdict
+	v.Summary, v.Action, v.Op, v.Comm = evil, evil, evil, evil
+	v.Culprits = []rca.Culprit{{Rank: 5, Host: evil, GPU: evil, NIC: evil, Pod: evil, Why: evil}}
+	v.Waits = []rca.WaitGroup{{Ranks: []int{5}, Count: 1, Root: true, On: -1, Reason: evil, Op: evil, Comm: evil}}
+	v.Evidence, v.Missing, v.Contradictions = []string{evil}, []string{evil}, []string{evil}
+	inc.Verdict = &v
+	for i := range inc.Ranks {
+		inc.Ranks[i].Host, inc.Ranks[i].Text = evil, evil
+	}
+	inc.Triggers = []incident.Trigger{{Key: "c", Name: evil, Summary: evil, Comm: evil, Rank: -1, StartedAt: opened}}
+	inc.Stacks = []incident.StackGroup{{Ranks: []int{1}, Frames: []string{evil}}}
+	return inc
+}

@@ -1,0 +1,340 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package browser
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/page"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+	"github.com/prometheus/common/promslog"
+
+	"github.com/culprit-project/culprit/analyzer/api"
+	"github.com/culprit-project/culprit/analyzer/incident"
+)
+
+// deadline bounds one test; a busy machine needs seconds.
+const deadline = time.Minute
+
+// chromium finds the browser: CHROMIUM, or Debian's package.
+func chromium(t *testing.T) string {
+	t.Helper()
+	if name := os.Getenv("CHROMIUM"); name != "" {
+		return name
+	}
+	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
+		if path, err := exec.LookPath(name); err == nil {
+			return path
+		}
+	}
+	t.Fatal("no chromium on the PATH: apt-get install -y --no-install-recommends chromium")
+	return ""
+}
+
+// axe is the source of axe-core, which make test-page fetches.
+func axe(t *testing.T) string {
+	t.Helper()
+	name := os.Getenv("AXE")
+	if name == "" {
+		t.Fatal("AXE does not name axe.min.js: run make test-page")
+	}
+	text, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// site is a service with incidents, and a browser that looks at it.
+type site struct {
+	*shelf
+	url     string
+	browser context.Context
+}
+
+func newSite(t *testing.T) *site {
+	t.Helper()
+	s := &site{shelf: newShelf()}
+	a := api.New(s.shelf, api.Options{}, promslog.NewNopLogger())
+	mux := http.NewServeMux()
+	a.Register(mux)
+	srv := httptest.NewServer(mux)
+	t.Cleanup(srv.Close)
+	t.Cleanup(a.End)
+	s.url = srv.URL
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(chromium(t)), chromedp.NoSandbox, chromedp.Flag("disable-dev-shm-usage", true))
+	ctx, stop := chromedp.NewExecAllocator(t.Context(), options...)
+	t.Cleanup(stop)
+	ctx, end := chromedp.NewContext(ctx)
+	t.Cleanup(end)
+	if err := chromedp.Run(ctx); err != nil {
+		t.Fatalf("starting the browser: %v", err)
+	}
+	s.browser = ctx
+	return s
+}
+
+// tab is one page of the browser, with what went wrong on it.
+type tab struct {
+	t   *testing.T
+	ctx context.Context
+
+	mu     sync.Mutex
+	errors []string
+}
+
+func (s *site) tab(t *testing.T, actions ...chromedp.Action) *tab {
+	t.Helper()
+	ctx, end := chromedp.NewContext(s.browser)
+	t.Cleanup(end)
+	ctx, cancel := context.WithTimeout(ctx, deadline)
+	t.Cleanup(cancel)
+	b := &tab{t: t, ctx: ctx}
+	chromedp.ListenTarget(ctx, func(ev any) {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		switch e := ev.(type) {
+		case *log.EventEntryAdded:
+			if e.Entry.Level == log.LevelError && !strings.Contains(e.Entry.URL, "favicon") {
+				b.errors = append(b.errors, e.Entry.Text)
+			}
+		case *runtime.EventExceptionThrown:
+			b.errors = append(b.errors, e.ExceptionDetails.Error())
+		case *page.EventJavascriptDialogOpening:
+			b.errors = append(b.errors, "dialog: "+e.Message)
+		}
+	})
+	b.run(append([]chromedp.Action{log.Enable(), network.Enable()}, actions...)...)
+	return b
+}
+
+func (b *tab) run(actions ...chromedp.Action) {
+	b.t.Helper()
+	if err := chromedp.Run(b.ctx, actions...); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// clean says that nothing went wrong on the page: no script threw, and its policy forbade nothing.
+func (b *tab) clean() {
+	b.t.Helper()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, e := range b.errors {
+		b.t.Errorf("the browser says: %s", e)
+	}
+}
+
+// accessible says that axe-core finds no violation.
+func (b *tab) accessible(source string) {
+	b.t.Helper()
+	var found string
+	const script = `axe.run(document, {resultTypes: ['violations']}).then(r => JSON.stringify(r.violations.map(v => ({id: v.id, help: v.help, nodes: v.nodes.slice(0, 3).map(n => n.html.slice(0, 200) + ' ' + n.any.map(a => a.message).join('; '))}))))`
+	b.run(chromedp.Evaluate(source+"\n;0", nil), chromedp.Evaluate(script, &found, func(p *runtime.EvaluateParams) *runtime.EvaluateParams { return p.WithAwaitPromise(true) }))
+	var violations []struct {
+		ID, Help string
+		Nodes    []string
+	}
+	if err := json.Unmarshal([]byte(found), &violations); err != nil {
+		b.t.Fatal(err)
+	}
+	for _, v := range violations {
+		b.t.Errorf("%s: %s: %s", v.ID, v.Help, strings.Join(v.Nodes, "\n  "))
+	}
+}
+
+// fits says that the page is no wider than its window.
+func (b *tab) fits() {
+	b.t.Helper()
+	var over int
+	b.run(chromedp.Evaluate(`document.documentElement.scrollWidth - document.documentElement.clientWidth`, &over))
+	if over > 0 {
+		b.t.Errorf("the page is %d pixels wider than its window", over)
+	}
+}
+
+// picture saves what the page looks like to $PICTURES, if that is set.
+func (b *tab) picture(name string) {
+	b.t.Helper()
+	dir := os.Getenv("PICTURES")
+	if dir == "" {
+		return
+	}
+	var png []byte
+	// A tab behind another one is not drawn.
+	b.run(page.BringToFront(), chromedp.ActionFunc(func(ctx context.Context) (err error) {
+		png, err = page.CaptureScreenshot().WithCaptureBeyondViewport(true).Do(ctx)
+		return err
+	}))
+	if err := os.WriteFile(filepath.Join(dir, name+".png"), png, 0o644); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// looks are the ways in which people look at a page.
+var looks = map[string][]chromedp.Action{
+	"light": {emulation.SetDeviceMetricsOverride(1280, 900, 1, false), scheme("light")},
+	"dark":  {emulation.SetDeviceMetricsOverride(1280, 900, 1, false), scheme("dark")},
+	"phone": {emulation.SetDeviceMetricsOverride(390, 844, 2, true), scheme("light")},
+}
+
+func scheme(name string) chromedp.Action {
+	return emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: name}})
+}
+
+var pages = map[string]string{
+	"index": "/", "incident-8": "/incidents/hung00000008", "incident-512": "/incidents/hung00000512", "incident-10240": "/incidents/hung00010240",
+	"incident-102400": "/incidents/hung00102400", "incident-slow": "/incidents/slowslowslow",
+}
+
+// Every page, in every look, is accessible, fits its window and breaks nothing.
+func TestPages(t *testing.T) {
+	s, source := newSite(t), axe(t)
+	for name, path := range pages {
+		for look, actions := range looks {
+			t.Run(name+"/"+look, func(t *testing.T) {
+				b := s.tab(t, actions...)
+				begin := time.Now()
+				b.run(chromedp.Navigate(s.url+path), chromedp.WaitReady("footer"))
+				t.Logf("readable after %s", time.Since(begin).Round(time.Millisecond))
+				b.accessible(source)
+				b.fits()
+				b.picture(name + "-" + look)
+				b.clean()
+			})
+		}
+	}
+}
+
+// However many ranks a job has, its page is small enough for a phone at night.
+func TestPagesAreSmall(t *testing.T) {
+	s := newSite(t)
+	for name, path := range pages {
+		resp, err := http.Get(s.url + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var b bytes.Buffer
+		w := gzip.NewWriter(&b)
+		if _, err := w.Write(text); err != nil || w.Close() != nil {
+			t.Fatal(err)
+		}
+		t.Logf("%s: %d bytes, %d compressed", name, len(text), b.Len())
+		if b.Len() > 300_000 {
+			t.Errorf("%s: %d bytes compressed", name, b.Len())
+		}
+	}
+}
+
+// Whatever people call their jobs and hosts, nothing of it runs.
+func TestHostileNamesRunNothing(t *testing.T) {
+	s := newSite(t)
+	for _, path := range []string{"/", "/incidents/hostilehosti", "/?q=%22%3E%3Cscript%3Ewindow.hacked%3D1%3C%2Fscript%3E"} {
+		b := s.tab(t)
+		var hacked bool
+		var images int
+		b.run(chromedp.Navigate(s.url+path), chromedp.WaitReady("footer"), chromedp.Evaluate(`'hacked' in window`, &hacked), chromedp.Evaluate(`document.images.length + document.querySelectorAll('script:not([src])').length`, &images))
+		if hacked || images > 0 {
+			t.Errorf("%s: hacked %t, %d elements that nobody wrote", path, hacked, images)
+		}
+		b.clean()
+	}
+}
+
+var pdfPage = regexp.MustCompile(`/Type\s*/Page[^s]`)
+
+// Pages print on a few sheets, however many ranks the job has.
+func TestPrint(t *testing.T) {
+	s := newSite(t)
+	for _, name := range []string{"incident-8", "incident-10240", "incident-102400"} {
+		b := s.tab(t)
+		var pdf []byte
+		b.run(chromedp.Navigate(s.url+pages[name]), chromedp.WaitReady("footer"), chromedp.ActionFunc(func(ctx context.Context) (err error) {
+			pdf, _, err = page.PrintToPDF().WithPrintBackground(true).Do(ctx)
+			return err
+		}))
+		sheets := len(pdfPage.FindAll(pdf, -1))
+		t.Logf("%s: %d sheets", name, sheets)
+		if sheets < 1 || sheets > 8 {
+			t.Errorf("%s takes %d sheets", name, sheets)
+		}
+		if dir := os.Getenv("PICTURES"); dir != "" {
+			if err := os.WriteFile(filepath.Join(dir, name+".pdf"), pdf, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// often: a tab behind another one draws no frames, by which polling goes otherwise.
+var often = chromedp.WithPollingInterval(50 * time.Millisecond)
+
+// A page follows what happens, keeps what the reader has opened, and reads the same without a script.
+func TestPageFollows(t *testing.T) {
+	s := newSite(t)
+	b := s.tab(t)
+	b.run(chromedp.Navigate(s.url+pages["incident-8"]), chromedp.WaitVisible(`#live`), chromedp.Poll(`document.getElementById('live').textContent.includes('updates by itself')`, nil, often),
+		chromedp.Evaluate(`document.getElementById('waits-text').open = true`, nil))
+	s.change("hung00000008", func(inc *incident.Incident) {
+		v := *inc.Verdict
+		v.Summary = "Another thing was found."
+		inc.Verdict = &v
+	})
+	var open, local bool
+	b.run(chromedp.Poll(`document.querySelector('.summary').textContent.includes('Another thing')`, nil, often), chromedp.Evaluate(`document.getElementById('waits-text').open`, &open),
+		chromedp.Evaluate(`document.querySelector('time').textContent.includes('(')`, &local))
+	if !open || !local {
+		t.Errorf("what was open is open: %t, times are local, too: %t", open, local)
+	}
+	b.clean()
+
+	plain := s.tab(t, emulation.SetScriptExecutionDisabled(true))
+	var text string
+	plain.run(chromedp.Navigate(s.url+pages["incident-8"]), chromedp.WaitReady("footer"), chromedp.OuterHTML("main", &text))
+	for _, want := range []string{"Another thing was found.", "<svg", "Who waits for whom", "culprit: to blame"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("without a script %q is not there", want)
+		}
+	}
+}
+
+// Everything can be reached by keyboard, and the first stop is a way past the head of the page.
+func TestKeyboard(t *testing.T) {
+	s := newSite(t)
+	b := s.tab(t)
+	b.run(chromedp.Navigate(s.url+pages["incident-8"]), chromedp.WaitReady("footer"))
+	var stops []string
+	for range 12 {
+		var stop string
+		b.run(chromedp.KeyEvent("\t"), chromedp.Evaluate(`(e => e.className + ' ' + e.textContent.slice(0, 40))(document.activeElement)`, &stop))
+		stops = append(stops, stop)
+	}
+	if !strings.Contains(stops[0], "Skip to the content") || !strings.Contains(fmt.Sprint(stops), "scroll") || !strings.Contains(fmt.Sprint(stops), "The same as text") {
+		t.Errorf("stops are %q", stops)
+	}
+}
