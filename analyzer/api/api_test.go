@@ -67,6 +67,7 @@ func (f *fixed) Changes() <-chan struct{} {
 	}
 	return f.changed
 }
+
 func (f *fixed) Wait(ctx context.Context, id string, _ int) (incident.Incident, error) {
 	i, ok := f.Get(id)
 	if !ok {

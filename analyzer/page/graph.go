@@ -70,6 +70,7 @@ func newGraph(v *rca.Verdict) *Graph {
 	var place func(i, depth, parent int)
 	place = func(i, depth, parent int) {
 		b := box(&v.Waits[i], min(depth, deepest)*indent, y)
+		b.Root = b.Root && v.Class != rca.Benign // Nothing is wrong: nothing is red.
 		y += boxHeight + boxGap
 		if parent >= 0 {
 			g.Arrows = append(g.Arrows, arrow(&g.Boxes[parent], &b))
@@ -121,6 +122,8 @@ func head(w *rca.WaitGroup) string {
 		return words.Opener(named(w.Ranks, w.Count))
 	case w.Root:
 		return words.Opener(named(w.Ranks, w.Count)) + " hold up the others"
+	case w.On < 0:
+		return words.Opener(named(w.Ranks, w.Count))
 	case w.Count == 1:
 		return words.Opener(named(w.Ranks, w.Count)) + " waits here"
 	}

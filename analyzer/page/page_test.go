@@ -309,11 +309,25 @@ func TestSimilar(t *testing.T) {
 
 func TestUnits(t *testing.T) {
 	for _, c := range []struct{ got, want string }{
-		{count(0), "0"}, {count(999), "999"}, {count(10240), "10,240"}, {count(-1234567), "-1,234,567"},
-		{size(0), "0 B"}, {size(999), "999 B"}, {size(12345), "12 kB"}, {size(1500), "1.5 kB"}, {size(42_000_000), "42 MB"}, {size(999_999), "1.0 MB"}, {size(1 << 62), "4611686 TB"},
-		{seconds(0.2501), "250 ms"}, {seconds(1.25), "1.3 s"}, {seconds(90), "90 s"},
-		{list([]int{3, 1, 2, 9, 11, 12}, 0), "1–3, 9, 11, 12"}, {named([]int{5}, 1), "rank 5"}, {named(nil, 1200), "1,200 ranks"},
-		{list([]int{1, 3, 5, 7, 9, 11, 13, 15, 17, 19}, 0), "1, 3, 5, 7, 9, 11, 13, 15 and 2 more"}, {cut("abcdef", 4), "abc…"},
+		{count(0), "0"},
+		{count(999), "999"},
+		{count(10240), "10,240"},
+		{count(-1234567), "-1,234,567"},
+		{size(0), "0 B"},
+		{size(999), "999 B"},
+		{size(12345), "12 kB"},
+		{size(1500), "1.5 kB"},
+		{size(42_000_000), "42 MB"},
+		{size(999_999), "1.0 MB"},
+		{size(1 << 62), "4611686 TB"},
+		{seconds(0.2501), "250 ms"},
+		{seconds(1.25), "1.3 s"},
+		{seconds(90), "90 s"},
+		{list([]int{3, 1, 2, 9, 11, 12}, 0), "1–3, 9, 11, 12"},
+		{named([]int{5}, 1), "rank 5"},
+		{named(nil, 1200), "1,200 ranks"},
+		{list([]int{1, 3, 5, 7, 9, 11, 13, 15, 17, 19}, 0), "1, 3, 5, 7, 9, 11, 13, 15 and 2 more"},
+		{cut("abcdef", 4), "abc…"},
 	} {
 		if c.got != c.want {
 			t.Errorf("%q, want %q", c.got, c.want)

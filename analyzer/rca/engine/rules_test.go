@@ -33,6 +33,27 @@ func (w want) check(t *testing.T, v rca.Verdict) {
 	if v.Code != v.Class.Code() {
 		t.Errorf("code %q for %s", v.Code, v.Class)
 	}
+	checkWaits(t, &v)
+}
+
+// checkWaits says that the graph draws nobody as a root who is not accused, and nobody twice.
+func checkWaits(t *testing.T, v *rca.Verdict) {
+	t.Helper()
+	accused, seen := map[int]bool{}, map[int]bool{}
+	for _, c := range v.Culprits {
+		accused[c.Rank] = true
+	}
+	for i, g := range v.Waits {
+		if g.On >= i {
+			t.Errorf("group %d waits for group %d, which is not before it", i, g.On)
+		}
+		for _, r := range g.Ranks {
+			if seen[r] || g.Root && !accused[r] && !accused[-1] {
+				t.Errorf("rank %d of %+v: drawn before %t, accused %t", r, g, seen[r], accused[r])
+			}
+			seen[r] = true
+		}
+	}
 }
 
 // TestM8StateTable is Mycroft's table 4 on a ring of two: the same sender's state with what the receiver shows, and whom

@@ -20,7 +20,7 @@ const maxChain = 12 // Longer walks repeat themselves.
 func (w *waitFor) chain(r *root) []rca.Link {
 	links, whole := w.walk(r, w.waysTo(r))
 	if !whole {
-		links, _ = w.walk(r, w.distances(r.vertex))
+		links, _ = w.walk(r, w.distances(r.accused()))
 	}
 	return links
 }
@@ -63,15 +63,16 @@ func (w *waitFor) walk(r *root, dist []int32) (links []rca.Link, whole bool) {
 // waysTo gives the distance of every vertex to a root: over the operation in which the root shows if that is a way, else over any.
 func (w *waitFor) waysTo(r *root) []int32 {
 	var last []int32 // From which the next step, in that operation, is the root.
-	for _, v := range r.vertex {
+	ends := r.accused()
+	for _, v := range ends {
 		for _, i := range w.in[w.rrow[v]:w.rrow[v+1]] {
-			if e := &w.edges[i]; r.inst >= 0 && e.inst == r.inst && !slices.Contains(r.vertex, e.from) {
+			if e := &w.edges[i]; r.inst >= 0 && e.inst == r.inst && !slices.Contains(ends, e.from) {
 				last = append(last, e.from)
 			}
 		}
 	}
 	if len(last) == 0 {
-		return w.distances(r.vertex)
+		return w.distances(ends)
 	}
 	dist := w.distances(last)
 	for v := range dist {
@@ -79,7 +80,7 @@ func (w *waitFor) waysTo(r *root) []int32 {
 			dist[v]++
 		}
 	}
-	for _, v := range r.vertex {
+	for _, v := range ends {
 		dist[v] = 0
 	}
 	return dist

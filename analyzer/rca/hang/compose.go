@@ -59,7 +59,7 @@ func (w *waitFor) compose(d *decision) rca.Verdict {
 	v.Action = cmp.Or(first.leaf.action, rca.ActionFor(v.Class, v.Cause))
 	v.Waited = rca.Round(w.waited(first).Seconds())
 	v.Chain = w.chain(first)
-	v.Waits = w.waitGroups(d)
+	v.Waits = w.waitGroups(d, v.Culprits)
 	for i := range d.chosen {
 		v.RestsOn = append(v.RestsOn, w.IDs(d.chosen[i].ends())...)
 	}

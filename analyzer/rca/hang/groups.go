@@ -36,13 +36,16 @@ type grouping struct {
 }
 
 // waitGroups gives the wait-for graph as a person can look at it: the culprits first, then who waits for them, and who waits for
-// those. A rank that waits for its like, as in a ring, is in one group with it.
-func (w *waitFor) waitGroups(d *decision) []rca.WaitGroup {
+// those. A rank that waits for its like, as in a ring, is in one group with it. Only ranks that the verdict accuses are roots: the
+// other end of a link, or a circle of waiting, is not drawn as if it were to blame.
+func (w *waitFor) waitGroups(d *decision, culprits []rca.Culprit) []rca.WaitGroup {
 	g := &grouping{w: w, of: map[int32]int{}, byKey: map[groupKey]int{}}
+	var targets []int32
 	for i := range d.chosen {
 		g.root(&d.chosen[i])
+		targets = append(targets, d.chosen[i].accused()...)
 	}
-	_, dist := w.cover(d.chosen)
+	dist := w.distances(targets)
 	reached := w.reach(w.stuck)
 	var order []int32
 	for n := range int32(len(w.Nodes)) {
@@ -56,17 +59,32 @@ func (w *waitFor) waitGroups(d *decision) []rca.WaitGroup {
 			g.follow(n, dist)
 		}
 	}
+	_, around := w.cover(d.chosen)
 	for _, n := range w.stuck {
 		if _, known := g.of[n]; known {
 			continue
 		}
-		if w.Ev.Partial && w.sharesOp(n, d.chosen) {
+		switch {
+		case around[n] >= 0:
+			g.put(n, groupKey{on: 0, reason: "is in the same circle of waiting"}, -1, false)
+		case w.Ev.Partial && w.sharesOp(n, d.chosen):
 			g.put(n, groupKey{on: 0, reason: "is in the same operation"}, d.chosen[0].inst, false)
-		} else {
+		default:
 			g.put(n, groupKey{on: -1, reason: "what it waits for was not seen"}, -1, false)
 		}
 	}
-	return g.fold()
+	out := g.fold()
+	for i := range out {
+		out[i].Root = out[i].Root && accusesAll(culprits, out[i].Ranks)
+	}
+	return out
+}
+
+// accusesAll reports whether all of some ranks are accused, by number or as part of a link or group.
+func accusesAll(culprits []rca.Culprit, ranks []int) bool {
+	return len(culprits) > 0 && !slices.ContainsFunc(ranks, func(rank int) bool {
+		return !slices.ContainsFunc(culprits, func(c rca.Culprit) bool { return c.Rank == rank || c.Rank < 0 })
+	})
 }
 
 // root makes the group of a root. Beyond a few, roots share one.
@@ -83,16 +101,27 @@ func (g *grouping) root(r *root) {
 		g.add(groupKey{on: -1, reason: why}, r.inst)
 		g.out[at].Root = true
 	}
-	for _, n := range r.ends() {
-		if _, known := g.of[n]; !known {
-			g.join(n, at, r.inst)
+	for _, v := range r.accused() {
+		if _, known := g.of[v]; known {
+			continue
+		}
+		if int(v) < len(g.w.Nodes) {
+			g.join(v, at, r.inst)
+		} else {
+			g.of[v] = at // An operation is no rank.
 		}
 	}
-	for _, v := range r.vertex {
-		if _, known := g.of[v]; !known {
-			g.of[v] = at
-		}
+}
+
+// accused gives the vertices at which the waiting ends that a root explains: the ranks that it accuses.
+func (r *root) accused() []int32 {
+	switch {
+	case len(r.nodes) == 0:
+		return r.vertex
+	case r.kind == rootLink:
+		return r.ends()
 	}
+	return r.nodes
 }
 
 // follow puts a rank with those that wait alike, by its shortest way to a root.
