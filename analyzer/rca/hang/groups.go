@@ -32,6 +32,7 @@ type grouping struct {
 	keys   []groupKey
 	of     map[int32]int // Group by node.
 	byKey  map[groupKey]int
+	steps  map[int32]*edge  // The way on from operations.
 	places []map[int32]bool // Communicators of a group.
 }
 
@@ -39,7 +40,7 @@ type grouping struct {
 // those. A rank that waits for its like, as in a ring, is in one group with it. Only ranks that the verdict accuses are roots: the
 // other end of a link, or a circle of waiting, is not drawn as if it were to blame.
 func (w *waitFor) waitGroups(d *decision, culprits []rca.Culprit) []rca.WaitGroup {
-	g := &grouping{w: w, of: map[int32]int{}, byKey: map[groupKey]int{}}
+	g := &grouping{w: w, of: map[int32]int{}, byKey: map[groupKey]int{}, steps: map[int32]*edge{}}
 	var targets []int32
 	for i := range d.chosen {
 		g.root(&d.chosen[i])
@@ -129,7 +130,12 @@ func (g *grouping) follow(n int32, dist []int32) {
 	w := g.w
 	at, last := n, (*edge)(nil)
 	for dist[at] > 0 {
-		step := w.step(at, dist, -1)
+		step, known := g.steps[at]
+		if !known {
+			if step = w.step(at, dist, -1); int(at) >= len(w.Nodes) {
+				g.steps[at] = step // Thousands of ranks come by an operation that lacks thousands.
+			}
+		}
 		if step == nil {
 			return
 		}
