@@ -50,7 +50,7 @@ func copiedAt(path string, s *trace.Snapshot) (nowNS uint64, ok bool) {
 		return 0, false
 	}
 	file, ok := info.Sys().(*syscall.Stat_t)
-	if !ok || s.Status.HeartbeatNS == 0 || mapped(s.Identity.PID, file) {
+	if !ok || s.Status.HeartbeatNS == 0 || mapped(s.Identity.PID, file) || bornWith(path, s) {
 		return 0, false
 	}
 	// The kernel takes file times from a clock that is some milliseconds behind.
@@ -62,6 +62,17 @@ func copiedAt(path string, s *trace.Snapshot) (nowNS uint64, ok bool) {
 		}
 	}
 	return 0, false
+}
+
+// bornWith says that a trace file is as old as its writer: the one that it made, and no copy, which comes later.
+func bornWith(path string, s *trace.Snapshot) bool {
+	var x unix.Statx_t
+	if err := unix.Statx(unix.AT_FDCWD, path, 0, unix.STATX_BTIME, &x); err != nil || x.Mask&unix.STATX_BTIME == 0 {
+		return false // Not every file system tells.
+	}
+	born := x.Btime.Sec*int64(time.Second) + int64(x.Btime.Nsec) - int64(s.Status.RealMinusMonoNS) //nolint:gosec // Within int64 until the year 2262.
+	since := time.Duration(born - int64(s.Identity.CreatedNS))                                     //nolint:gosec // As above.
+	return since.Abs() < 100*time.Millisecond
 }
 
 // mapped says whether a process of this machine has the file in its memory.
