@@ -20,15 +20,10 @@ type daemonSet struct {
 	Spec struct {
 		Template struct {
 			Spec struct {
-				HostPID    bool `yaml:"hostPID"`
-				Containers []struct {
-					Args         []string `yaml:"args"`
-					VolumeMounts []struct {
-						Name      string `yaml:"name"`
-						MountPath string `yaml:"mountPath"`
-					} `yaml:"volumeMounts"`
-				} `yaml:"containers"`
-				Volumes []struct {
+				HostPID        bool        `yaml:"hostPID"`
+				InitContainers []container `yaml:"initContainers"`
+				Containers     []container `yaml:"containers"`
+				Volumes        []struct {
 					Name     string `yaml:"name"`
 					EmptyDir struct {
 						Medium string `yaml:"medium"`
@@ -37,6 +32,15 @@ type daemonSet struct {
 			} `yaml:"spec"`
 		} `yaml:"template"`
 	} `yaml:"spec"`
+}
+
+type container struct {
+	Args         []string `yaml:"args"`
+	VolumeMounts []struct {
+		Name      string `yaml:"name"`
+		MountPath string `yaml:"mountPath"`
+		ReadOnly  bool   `yaml:"readOnly"`
+	} `yaml:"volumeMounts"`
 }
 
 // TestDaemonSet has the exporter take the flags of the DaemonSet, whose history lies on a tmpfs of 512 MB.
@@ -72,8 +76,20 @@ func TestDaemonSet(t *testing.T) {
 	if !pod.HostPID || mounted[s.node.Dirs[0]] == "" || mounted["/var/lib/kubelet/pod-resources"] == "" || s.kubelet != kubelet.DefaultSocket {
 		t.Errorf("host PIDs %v, mounts %v, kubelet at %q", pod.HostPID, mounted, s.kubelet)
 	}
-	if s.control {
-		t.Error("control is enabled")
+	if s.control || s.prepare {
+		t.Error("control is enabled, or it prepares the directories and ends")
+	}
+	if len(pod.InitContainers) != 1 {
+		t.Fatalf("%d init containers", len(pod.InitContainers))
+	}
+	first := pod.InitContainers[0]
+	p, err := parseFlags(first.Args)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !p.prepare || !slices.Equal(p.node.Dirs, s.node.Dirs) || len(first.VolumeMounts) != 1 ||
+		first.VolumeMounts[0].MountPath != p.node.Dirs[0] || first.VolumeMounts[0].ReadOnly {
+		t.Errorf("prepares %v: %v, with %+v", p.node.Dirs, p.prepare, first.VolumeMounts)
 	}
 }
 
@@ -99,7 +115,7 @@ func TestSystemdUnit(t *testing.T) {
 	if s.history.Dir != "/run/culprit-exporter" || s.history.DirBytes != 512<<20 || s.control {
 		t.Errorf("history %+v, control %v", s.history, s.control)
 	}
-	for _, want := range []string{"RuntimeDirectory=culprit-exporter", "RuntimeDirectoryPreserve=restart", "RuntimeDirectoryMode=0700"} {
+	for _, want := range []string{"RuntimeDirectory=culprit-exporter", "RuntimeDirectoryPreserve=restart", "RuntimeDirectoryMode=0700", "ExecStartPre=-+/usr/local/bin/culprit-exporter $CULPRIT_EXPORTER_OPTS --trace.prepare"} {
 		if !slices.Contains(strings.Split(string(unit), "\n"), want) {
 			t.Errorf("no %s in the unit", want)
 		}

@@ -26,6 +26,13 @@ func run(args []string) int {
 	log := promslog.New(flags.log)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	if flags.prepare {
+		if err := prepare(log, flags.node.Dirs); err != nil {
+			log.Error("Ending", "err", err)
+			return 1
+		}
+		return 0
+	}
 	if err := serve(ctx, log, flags); err != nil {
 		log.Error("Ending", "err", err)
 		return 1

@@ -103,6 +103,7 @@ func newExporter(log *slog.Logger, s *settings) (*exporter, error) {
 		pods := kubelet.New(s.kubelet, log)
 		s.node.Pods, e.background = pods, append(e.background, pods.Run)
 	}
+	prepareMissing(log, s.node.Dirs)
 	var err error
 	if e.sampler, err = node.New(s.node); err != nil {
 		return nil, err
@@ -117,6 +118,33 @@ func newExporter(log *slog.Logger, s *settings) (*exporter, error) {
 		e.addRAS()
 	}
 	return e, nil
+}
+
+// prepare makes the trace directories for all users.
+func prepare(log *slog.Logger, dirs []string) error {
+	for _, dir := range dirs {
+		if err := node.Prepare(dir); err != nil {
+			return err
+		}
+		log.Info("Prepared trace directory", "dir", dir)
+	}
+	return nil
+}
+
+// prepareMissing makes trace directories that are not there, where root runs the exporter: if the first job makes one, only that
+// job's user can use it. What is there stays as it is.
+func prepareMissing(log *slog.Logger, dirs []string) {
+	if os.Geteuid() != 0 {
+		return
+	}
+	for _, dir := range dirs {
+		if _, err := os.Lstat(dir); !errors.Is(err, os.ErrNotExist) {
+			continue
+		}
+		if err := prepare(log, []string{dir}); err != nil {
+			log.Warn("Preparing trace directory", "dir", dir, "err", err)
+		}
+	}
 }
 
 // openHistory opens what the sampler writes to: the history, and beside it the stream where there are brokers.

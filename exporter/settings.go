@@ -34,6 +34,7 @@ type settings struct {
 	collector  map[string]*bool // Switched on, by name.
 	telemetry  string           // Path of the metrics.
 	sysfs      string
+	prepare    bool   // Make the trace directories and end.
 	noDefaults bool   // Only the collectors that the user named.
 	control    bool   // Running jobs may be told what to report.
 	kubelet    string // Socket of the kubelet's pod resources; empty: not asked.
@@ -53,6 +54,7 @@ func parseFlags(args []string) (*settings, error) {
 	app.Flag("web.enable-control", "Let PUT "+nodeapi.EventsPath+" change which events running jobs report. Whoever reaches the exporter may then; "+
 		"guard it with --web.config.file.").BoolVar(&s.control)
 	app.Flag("trace.dir", "Directory of trace files. Repeatable.").Default("/dev/shm/culprit").StringsVar(&s.node.Dirs)
+	app.Flag("trace.prepare", "Make the trace directories root's, sticky and writable for all users (mode 1777), and end. Needs root.").BoolVar(&s.prepare)
 	app.Flag("trace.keep-dead", "How long a dead process's last state is kept.").Default("10m").DurationVar(&s.node.KeepDead)
 	app.Flag("sample-interval", "Time between two looks at the trace files.").Default("100ms").DurationVar(&s.node.Interval)
 	app.Flag("host-name", "Name of this host in metrics; default: the system's.").StringVar(&s.node.HostName)

@@ -75,14 +75,14 @@ static bool reap_one(const struct self *self, int directory, const char *name) {
   return removed;
 }
 
-unsigned tracefile_reap(const char *path, uint64_t keep_seconds, uint64_t now_ns) {
+unsigned tracefile_reap(int parent, uint64_t keep_seconds, uint64_t now_ns) {
   struct self self;
   memset(&self, 0, sizeof self);
   identity_fill(&self.header);
   self.now_ns = now_ns;
   self.keep_ns = keep_seconds * 1000000000u;
 
-  const int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  const int fd = openat(parent, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (fd < 0) return 0;
   DIR *directory = fdopendir(fd);
   if (directory == NULL) {

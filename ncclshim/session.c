@@ -5,6 +5,7 @@
 
 #include "chain.h"
 #include "control.h"
+#include "guard.h"
 #include "lifecycle.h"
 #include "log.h"
 #include "mask.h"
@@ -19,8 +20,21 @@
 
 struct shim shim = {.session = PTHREAD_MUTEX_INITIALIZER};
 
+// give_up ends tracing for good: what is written from now on reaches nobody.
+static void give_up(void) {
+  uint32_t open = 1;
+  if (!__atomic_compare_exchange_n(&shim.open, &open, 0, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) return;
+  int *mask = GET(shim.mask);
+  if (mask != NULL) PUT(*mask, (int)GET(shim.mask_others));
+  log_warning(NULL, "%s was truncated; this process is no longer traced, the job runs on", shim.file.path);
+}
+
 void shim_refresh(uint64_t now) {
   if (!clock_refresh(&shim.clock, now)) return;
+  if (guard_lost()) {
+    give_up();
+    return;
+  }
   COUNT(shim.thread_epoch, 1);
   struct timespec real;
   clock_gettime(CLOCK_REALTIME, &real);
@@ -37,10 +51,17 @@ static bool register_membarrier(void) {
 }
 
 static void at_exit(void) {
-  if (!shim_active()) return;
-  const uint64_t now = clock_monotonic();
-  lifecycle_note(CULPRIT_LIFE_PROCESS_END, now, NONE, 0, 0, "exit");
-  PUT(shim.file.header->closed_ns, now);
+  if (shim_active()) {
+    const uint64_t now = clock_monotonic();
+    lifecycle_note(CULPRIT_LIFE_PROCESS_END, now, NONE, 0, 0, "exit");
+    PUT(shim.file.header->closed_ns, now);
+  }
+  guard_end();
+}
+
+// reap removes what ended processes of this user left, in the root itself too: older plugins make their files there.
+static unsigned reap(const struct trace_directory *d, uint64_t keep_seconds, uint64_t now) {
+  return tracefile_reap(d->root, keep_seconds, now) + tracefile_reap(d->own, keep_seconds, now);
 }
 
 static int create_file(const char **doing) {
@@ -50,11 +71,15 @@ static int create_file(const char **doing) {
   clock_gettime(CLOCK_REALTIME, &real);
   const uint64_t difference = (uint64_t)real.tv_sec * 1000000000u + (uint64_t)real.tv_nsec - now;
 
-  tracefile_reap(s->directory, s->keep_seconds, now);
-  int failed = tracefile_create(&shim.file, s, now, difference, doing);
-  if (failed == ENOSPC && tracefile_reap(s->directory, 0, now) > 0) {
-    failed = tracefile_create(&shim.file, s, now, difference, doing);
+  struct trace_directory d;
+  int failed = tracedir_open(&d, s->directory, doing);
+  if (failed != 0) return failed;
+  reap(&d, s->keep_seconds, now);
+  failed = tracefile_create(&shim.file, &d, s, now, difference, doing);
+  if (failed == ENOSPC && reap(&d, 0, now) > 0) {
+    failed = tracefile_create(&shim.file, &d, s, now, difference, doing);
   }
+  tracedir_close(&d);
   return failed;
 }
 
@@ -73,6 +98,7 @@ static bool start(culprit_nccl_logger logger) {
     unlink(shim.file.path);
     return false;
   }
+  guard_begin(shim.file.header, shim.file.bytes);
   shim.cookie = (uint32_t)(clock_ticks() >> 4 ^ (uint64_t)shim.pid) & 0xf;
   shim.membarrier = register_membarrier();
   PUT(shim.transfers_on, shim.settings.transfers);

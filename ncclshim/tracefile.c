@@ -74,16 +74,7 @@ static void find_tables(struct trace_file *f, unsigned char *base, const struct 
   f->transfers = base + h->sections[6].offset;
 }
 
-// make_directory makes the last component; any user's processes may then make files in it, none remove another's.
-static int make_directory(const char *path) {
-  if (mkdir(path, 0777) == 0) {
-    if (chmod(path, 01777) != 0) return errno;  // mkdir's mode was cut by the umask.
-    return 0;
-  }
-  return errno == EEXIST ? 0 : errno;
-}
-
-static uint64_t random_word(uint64_t now_ns) {
+uint64_t random_word(uint64_t now_ns) {
   uint64_t v = 0;
   if (getrandom(&v, sizeof v, GRND_NONBLOCK) != (ssize_t)sizeof v) v = now_ns * 0x9e3779b97f4a7c15u ^ (uintptr_t)&v;
   return v;
@@ -118,14 +109,14 @@ static bool traced_already(const struct culprit_header *h) {
   return found;
 }
 
-static int open_new(struct trace_file *f, int directory, const struct culprit_header *h, const struct settings *s) {
+static int open_new(struct trace_file *f, const struct trace_directory *d, const struct culprit_header *h, const struct settings *s) {
   for (int i = 0; i < 8; i++) {
     char name[96];
     snprintf(name, sizeof name, "%u-%llu-%016llx" CULPRIT_TRACE_SUFFIX, h->pid, (unsigned long long)h->start_ticks,
              (unsigned long long)random_word(h->created_ns));
-    const int fd = openat(directory, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, s->mode);
+    const int fd = openat(d->own, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, s->mode);
     if (fd >= 0) {
-      snprintf(f->path, sizeof f->path, "%s/%s", s->directory, name);
+      snprintf(f->path, sizeof f->path, "%s/%s", d->path, name);
       f->fd = fd;
       return 0;
     }
@@ -158,18 +149,11 @@ static int map_new(struct trace_file *f, const struct culprit_header *h, const s
   return 0;
 }
 
-int tracefile_create(struct trace_file *f, const struct settings *s, uint64_t now_ns, uint64_t real_minus_mono_ns,
-                     const char **doing) {
+int tracefile_create(struct trace_file *f, const struct trace_directory *d, const struct settings *s, uint64_t now_ns,
+                     uint64_t real_minus_mono_ns, const char **doing) {
   struct culprit_header h = {0};
   memset(f, 0, sizeof *f);
   f->fd = -1;
-
-  *doing = "making the trace directory";
-  int failed = make_directory(s->directory);
-  if (failed != 0) return failed;
-  *doing = "opening the trace directory";
-  const int directory = open(s->directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (directory < 0) return errno;
 
   h.version_major = CULPRIT_TRACE_MAJOR;
   h.version_minor = CULPRIT_TRACE_MINOR;
@@ -181,28 +165,20 @@ int tracefile_create(struct trace_file *f, const struct settings *s, uint64_t no
   identity_fill(&h);
 
   *doing = "looking for another copy of the plugin in this process";
-  if (traced_already(&h)) {
-    close(directory);
-    return EALREADY;
-  }
+  if (traced_already(&h)) return EALREADY;
 
   *doing = "finding room for the trace file";
-  const uint64_t bytes = choose_size(directory, s);
-  if (bytes == 0) {
-    failed = ENOSPC;
-  } else {
-    lay_out(f, &h, bytes, s->transfers);
-    *doing = "creating the trace file";
-    failed = open_new(f, directory, &h, s);
+  const uint64_t bytes = choose_size(d->own, s);
+  if (bytes == 0) return ENOSPC;
+  lay_out(f, &h, bytes, s->transfers);
+  *doing = "creating the trace file";
+  int failed = open_new(f, d, &h, s);
+  if (failed != 0) return failed;
+  failed = map_new(f, &h, s, doing);
+  if (failed != 0) {
+    unlink(f->path);
+    close(f->fd);
+    f->fd = -1;
   }
-  if (failed == 0) {
-    failed = map_new(f, &h, s, doing);
-    if (failed != 0) {
-      unlink(f->path);
-      close(f->fd);
-      f->fd = -1;
-    }
-  }
-  close(directory);
   return failed;
 }

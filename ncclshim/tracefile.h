@@ -9,6 +9,7 @@
 #include "culprit_trace.h"
 #include "profiler_abi.h"
 #include "settings.h"
+#include "tracedir.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -36,14 +37,17 @@ struct trace_file {
   char path[512];
 };
 
-// tracefile_create makes the directory and a new file in it, with identity filled in and every table empty. Returns 0
+// tracefile_create makes a new file in this user's directory, with identity filled in and every table empty. Returns 0
 // or an errno; *doing then says in words what failed.
-int tracefile_create(struct trace_file *f, const struct settings *s, uint64_t now_ns, uint64_t real_minus_mono_ns,
-                     const char **doing);
+int tracefile_create(struct trace_file *f, const struct trace_directory *d, const struct settings *s, uint64_t now_ns,
+                     uint64_t real_minus_mono_ns, const char **doing);
 
 // tracefile_reap removes files of processes that are gone, were written by this user, and ended more than keep_seconds
-// ago. Returns how many.
-unsigned tracefile_reap(const char *directory, uint64_t keep_seconds, uint64_t now_ns);
+// ago, from an open directory. Returns how many.
+unsigned tracefile_reap(int directory, uint64_t keep_seconds, uint64_t now_ns);
+
+// random_word is for names that nobody can guess, as far as the kernel has such numbers yet.
+uint64_t random_word(uint64_t now_ns);
 
 static inline struct culprit_comm *trace_comm(const struct trace_file *f, uint32_t i) {
   return (struct culprit_comm *)(void *)(f->comms + (size_t)i * COMM_STRIDE);

@@ -20,10 +20,12 @@ const (
 	ReasonHostile Reason = "hostile" // Not a regular file: a symbolic link, FIFO, socket, device or directory.
 	// ReasonIdentity: the process that the file claims to be of writes another one, as the kernel shows.
 	ReasonIdentity Reason = "identity"
+	// ReasonOwner: the file lies in a directory of another user.
+	ReasonOwner Reason = "owner"
 )
 
 // Reasons lists every Reason, for metrics that must exist before the first error.
-var Reasons = []Reason{ReasonOpen, ReasonHeader, ReasonLayout, ReasonIO, ReasonHostile, ReasonIdentity}
+var Reasons = []Reason{ReasonOpen, ReasonHeader, ReasonLayout, ReasonIO, ReasonHostile, ReasonIdentity, ReasonOwner}
 
 // ErrNotReady is wrapped by an Error of ReasonHeader when the magic is still zero: the writer has made the file and
 // not finished it, or died while making it.

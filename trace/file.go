@@ -73,11 +73,14 @@ func (t table) slot(i uint32) unsafe.Pointer { return unsafe.Add(t.base, uintptr
 
 // Open maps a trace file for reading and checks its header. The file must be a regular one; a symbolic link is not
 // followed and a FIFO does not block. Errors are *Error; one that wraps ErrNotReady may vanish by itself soon.
-func Open(path string) (*File, error) {
+func Open(path string) (*File, error) { return OpenAt(unix.AT_FDCWD, path) }
+
+// OpenAt is Open for a file in an open directory.
+func OpenAt(dir int, name string) (*File, error) {
 	if binary.NativeEndian.Uint16([]byte{1, 0}) != 1 {
 		return nil, failf(ReasonOpen, "trace files are little endian and this machine is not")
 	}
-	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC|unix.O_NOCTTY, 0)
+	fd, err := unix.Openat(dir, name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC|unix.O_NOCTTY, 0)
 	switch {
 	case errors.Is(err, unix.ELOOP):
 		return nil, failf(ReasonHostile, "opening trace file: is a symbolic link")

@@ -6,11 +6,11 @@
 package control
 
 import (
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -44,9 +44,9 @@ func Check(line string) error {
 // ErrNotObeyed means that the shim would not read a control file of this process's user.
 var ErrNotObeyed = errors.New("a job obeys root and its own user only, and the exporter runs as another one")
 
-// Write makes the control file of a trace file whose owner is given. The directory may be writable by anybody, so the
-// file is made under another name and moved: whatever lies under the control file's name is replaced, never followed.
-func Write(tracePath string, owner uint32, line string) error {
+// Write makes the control file of a trace file in an open directory, whose owner is given. The directory may be writable by
+// anybody, so the file is made under another name and moved: whatever lies under the control file's name is replaced, never followed.
+func Write(dir int, name string, owner uint32, line string) error {
 	if err := Check(line); err != nil {
 		return err
 	}
@@ -54,16 +54,17 @@ func Write(tracePath string, owner uint32, line string) error {
 	if me != 0 && uint32(me) != owner { //nolint:gosec // User numbers have 32 bits.
 		return ErrNotObeyed
 	}
-	file, err := os.CreateTemp(filepath.Dir(tracePath), ".culprit-ctl-")
+	temporary := ".culprit-ctl-" + rand.Text()
+	fd, err := unix.Openat(dir, temporary, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
 	if err != nil {
 		return fmt.Errorf("making the control file: %w", err)
 	}
-	err = fill(file, owner, line+"\n")
+	err = fill(os.NewFile(uintptr(fd), temporary), owner, line+"\n")
 	if err == nil {
-		err = os.Rename(file.Name(), tracePath+Suffix)
+		err = unix.Renameat(dir, temporary, dir, name+Suffix)
 	}
 	if err != nil {
-		return errors.Join(fmt.Errorf("making the control file: %w", err), os.Remove(file.Name()))
+		return errors.Join(fmt.Errorf("making the control file: %w", err), unix.Unlinkat(dir, temporary, 0))
 	}
 	return nil
 }
@@ -82,8 +83,8 @@ func fill(file *os.File, owner uint32, line string) error {
 
 // Remove takes the control file away, after which the job reports what it did at its start. It is no error that there is
 // none.
-func Remove(tracePath string) error {
-	if err := os.Remove(tracePath + Suffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
+func Remove(dir int, name string) error {
+	if err := unix.Unlinkat(dir, name+Suffix, 0); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("removing the control file: %w", err)
 	}
 	return nil

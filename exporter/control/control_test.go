@@ -26,11 +26,22 @@ func TestCheck(t *testing.T) {
 	}
 }
 
+// open gives a descriptor of a directory.
+func open(t *testing.T, dir string) int {
+	t.Helper()
+	f, err := os.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	return int(f.Fd())
+}
+
 func TestWriteAndRemove(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "1.trace")
-	me := uint32(os.Geteuid())
+	me, dir := uint32(os.Geteuid()), open(t, filepath.Dir(path))
 	for _, line := range []string{"-proxystep", "default"} {
-		if err := control.Write(path, me, line); err != nil {
+		if err := control.Write(dir, "1.trace", me, line); err != nil {
 			t.Fatal(err)
 		}
 		content, err := os.ReadFile(path + control.Suffix)
@@ -42,7 +53,7 @@ func TestWriteAndRemove(t *testing.T) {
 		}
 	}
 	for range 2 {
-		if err := control.Remove(path); err != nil {
+		if err := control.Remove(dir, "1.trace"); err != nil {
 			t.Error(err)
 		}
 	}
@@ -61,7 +72,7 @@ func TestLinksAreNotFollowed(t *testing.T) {
 	if err := os.Symlink(precious, path+control.Suffix); err != nil {
 		t.Fatal(err)
 	}
-	if err := control.Write(path, uint32(os.Geteuid()), "none"); err != nil {
+	if err := control.Write(open(t, dir), "1.trace", uint32(os.Geteuid()), "none"); err != nil {
 		t.Fatal(err)
 	}
 	if content, err := os.ReadFile(precious); err != nil || string(content) != "mine" {
@@ -75,27 +86,27 @@ func TestLinksAreNotFollowed(t *testing.T) {
 func TestWriteFails(t *testing.T) {
 	dir := t.TempDir()
 	me := uint32(os.Geteuid())
-	path := filepath.Join(dir, "1.trace")
-	if err := control.Write(path, me, "no such event"); err == nil {
+	path, at := filepath.Join(dir, "1.trace"), open(t, dir)
+	if err := control.Write(at, "1.trace", me, "no such event"); err == nil {
 		t.Error("nonsense is written")
 	}
-	if err := control.Write(filepath.Join(dir, "absent", "1.trace"), me, "all"); err == nil {
+	if err := control.Write(-1, "1.trace", me, "all"); err == nil {
 		t.Error("written without a directory")
 	}
 	if err := os.MkdirAll(filepath.Join(path+control.Suffix, "full"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := control.Write(path, me, "all"); err == nil {
+	if err := control.Write(at, "1.trace", me, "all"); err == nil {
 		t.Error("a directory is replaced")
 	}
-	if err := control.Remove(path); err == nil {
+	if err := control.Remove(at, "1.trace"); err == nil {
 		t.Error("a directory is removed")
 	}
 	if left, err := filepath.Glob(filepath.Join(dir, ".culprit-ctl-*")); err != nil || len(left) != 0 {
 		t.Errorf("left behind: %v, %v", left, err)
 	}
 	if me != 0 {
-		if err := control.Write(path, me+1, "all"); !errors.Is(err, control.ErrNotObeyed) {
+		if err := control.Write(at, "1.trace", me+1, "all"); !errors.Is(err, control.ErrNotObeyed) {
 			t.Errorf("another user's job: %v", err)
 		}
 	}

@@ -4,9 +4,15 @@
 package node
 
 import (
+	"errors"
+	"io/fs"
+	"path/filepath"
+
 	"github.com/culprit-project/culprit/exporter/control"
 	"github.com/culprit-project/culprit/trace/nodeapi"
 )
+
+var errMoved = errors.New("the trace file is not in its place any more")
 
 // SetEvents asks the living processes that match q to report other events, in the syntax of CULPRIT_EVENTS relative to
 // what they reported at their start; empty: that again. It tells what became of each. A process follows about a second
@@ -29,12 +35,27 @@ func (s *Sampler) SetEvents(q Query, events string) []nodeapi.Controlled {
 	return asked
 }
 
+// control writes or removes the control file, in the very folder that shows the file which is followed: the job's user could
+// have put another one in its place.
 func (p *Process) control(events string) error {
+	folder, err := openParent(p.dir.path, p.path)
+	if err != nil {
+		if events == "" && errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		return err
+	}
+	defer folder.close()
+	name := filepath.Base(p.path)
 	if events == "" {
 		p.controlled = false
-		return control.Remove(p.path)
+		return control.Remove(folder.fd(), name)
 	}
-	err := control.Write(p.path, p.file.Owner(), events)
+	st, err := folder.stat(name)
+	if err != nil || (fileID{uint64(st.Dev), st.Ino}) != p.id { //nolint:unconvert // Dev's type differs between systems.
+		return errors.Join(errMoved, err)
+	}
+	err = control.Write(folder.fd(), name, p.file.Owner(), events)
 	p.controlled = p.controlled || err == nil
 	return err
 }

@@ -4,7 +4,6 @@
 package node
 
 import (
-	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -46,6 +45,7 @@ type Process struct {
 	Lost       bool // The file became unreadable.
 
 	path                    string
+	dir                     *directory
 	id                      fileID
 	uid                     uint32 // Whom the kernel shows it to run as, else the owner of its file.
 	claimed                 claimed
@@ -95,13 +95,14 @@ var iterationOptions = prometheus.HistogramOpts{
 	NativeHistogramMinResetDuration: time.Hour,
 }
 
-// File is the base name of the trace file. Of a process that is several ranks the first has that name, and the others the number of
-// their GPU behind it.
+// File is the trace file's path in its directory. Of a process that is several ranks the first has that name, and the others the
+// number of their GPU behind it.
 func (p *Process) File() string {
+	name := p.dir.name(p.path)
 	if p.sibling {
-		return filepath.Base(p.path) + "#" + strconv.Itoa(int(p.device))
+		return name + "#" + strconv.Itoa(int(p.device))
 	}
-	return filepath.Base(p.path)
+	return name
 }
 
 // Dead tells whether the process has ended, in whatever way.

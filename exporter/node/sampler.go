@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"runtime/debug"
 	"sync"
 	"time"
@@ -118,7 +119,7 @@ func New(o Options) (*Sampler, error) {
 		s.readErrors[r] = 0
 	}
 	for _, path := range o.Dirs {
-		s.dirs = append(s.dirs, &directory{path: path})
+		s.dirs = append(s.dirs, &directory{path: filepath.Clean(path)})
 	}
 	return s, nil
 }

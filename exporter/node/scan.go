@@ -7,11 +7,9 @@ import (
 	"cmp"
 	"errors"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 	"unsafe"
 
@@ -33,23 +31,28 @@ const (
 	retryPeriod = 10 * time.Second
 )
 
+// directory is a root of trace files, with the folders in it.
 type directory struct {
 	path    string
-	changed time.Time // Modification time when last listed.
+	changed map[string]time.Time // By path of a folder: its modification time when last listed.
 	listed  time.Time
 	missing bool
-	left    int // Files left out at the last listing.
+	trouble string // What was said of it last.
+	left    int    // Files and folders left out at the last listing.
+}
+
+// has tells whether a file lies in the directory or in a folder in it.
+func (d *directory) has(path string) bool {
+	return strings.HasPrefix(path, strings.TrimSuffix(d.path, "/")+"/")
+}
+
+// name is a file's path in the directory.
+func (d *directory) name(path string) string {
+	return strings.TrimPrefix(path, strings.TrimSuffix(d.path, "/")+"/")
 }
 
 // fileID tells a file from another one that was put in its place.
 type fileID struct{ dev, ino uint64 }
-
-func idOf(fi os.FileInfo) (id fileID, uid uint32) {
-	if st, ok := fi.Sys().(*syscall.Stat_t); ok {
-		return fileID{uint64(st.Dev), st.Ino}, st.Uid //nolint:unconvert // Dev's type differs between systems.
-	}
-	return fileID{}, 0
-}
 
 // unreadFile is a file that could not be read, or whose process is long dead: it is left alone.
 type unreadFile struct {
@@ -63,21 +66,30 @@ type unreadFile struct {
 // scan brings the list of processes in line with the directories.
 func (s *Sampler) scan(now time.Time) {
 	for _, d := range s.dirs {
-		changed, err := modified(d.path)
-		if err != nil {
+		if _, err := modified(d.path); err != nil {
 			s.noteMissing(d, err)
-			s.vanish(d.path, nil)
+			s.vanish(d, nil)
 			continue
 		}
 		d.missing = false
 		// Listing very many files takes long, and making one more is easy.
-		quiet := changed.Equal(d.changed) && now.Sub(changed) > settlePeriod || d.left > 0
+		quiet := d.left > 0 || d.quiet(now)
 		if quiet && now.Sub(d.listed) < rescanPeriod && !s.waiting(now) {
 			continue
 		}
-		d.changed, d.listed = changed, now
+		d.listed = now
 		s.list(d, now)
 	}
+}
+
+// quiet tells whether no folder has changed since it was listed.
+func (d *directory) quiet(now time.Time) bool {
+	for path, before := range d.changed {
+		if changed, err := modified(path); err != nil || !changed.Equal(before) || now.Sub(changed) <= settlePeriod {
+			return false
+		}
+	}
+	return len(d.changed) > 0
 }
 
 // modified is when a directory changed last. The call is made every round and hides from the runtime that it is a system
@@ -89,7 +101,7 @@ func modified(path string) (time.Time, error) {
 	}
 	var st unix.Stat_t
 	dir := unix.AT_FDCWD
-	_, _, errno := unix.RawSyscall6(unix.SYS_NEWFSTATAT, uintptr(dir), uintptr(unsafe.Pointer(name)), uintptr(unsafe.Pointer(&st)), 0, 0, 0)
+	_, _, errno := unix.RawSyscall6(unix.SYS_NEWFSTATAT, uintptr(dir), uintptr(unsafe.Pointer(name)), uintptr(unsafe.Pointer(&st)), unix.AT_SYMLINK_NOFOLLOW, 0, 0)
 	if errno != 0 {
 		return time.Time{}, &fs.PathError{Op: "stat", Path: path, Err: errno}
 	}
@@ -101,7 +113,7 @@ func (s *Sampler) noteMissing(d *directory, err error) {
 		s.log.Warn("Looking at trace directory", "dir", d.path, "err", err)
 	}
 	d.missing = true
-	d.changed = time.Time{}
+	d.changed = nil
 }
 
 // waiting tells whether an unreadable file is due to be tried again.
@@ -115,52 +127,91 @@ func (s *Sampler) waiting(now time.Time) bool {
 }
 
 func (s *Sampler) list(d *directory, now time.Time) {
-	entries, err := os.ReadDir(d.path)
+	t, err := readTree(d.path, s.foldersInUse(d))
 	if err != nil {
-		s.log.Warn("Listing trace directory", "dir", d.path, "err", err)
+		d.say(s, err.Error())
+		s.vanish(d, nil)
 		return
 	}
-	present := map[string]fileID{}
-	var files []found
-	for _, e := range entries {
-		if !strings.HasSuffix(e.Name(), trace.Suffix) || strings.HasPrefix(e.Name(), ".") {
-			continue
-		}
-		path := filepath.Join(d.path, e.Name())
-		if fi, err := os.Lstat(path); err == nil {
-			id, uid := idOf(fi)
-			present[path] = id
-			files = append(files, found{path, id, uid, fi.Size() == 0})
-		}
+	defer t.close()
+	d.say(s, t.trouble())
+	d.changed = map[string]time.Time{}
+	for _, f := range t.folders {
+		d.changed[f.path] = f.changed
 	}
-	s.vanish(d.path, present)
-	chosen, left := s.share(files, maxFiles)
-	if left > 0 && left != d.left {
+	present := map[string]fileID{}
+	for _, f := range t.files {
+		present[f.path] = f.id
+	}
+	for _, r := range t.refused {
+		present[r.path] = r.id
+	}
+	s.vanish(d, present)
+	chosen, left := s.share(t.files, maxFiles)
+	if left += t.left; left > 0 && left != d.left {
 		s.log.Warn("Too many trace files: some are left out", "dir", d.path, "limit", maxFiles, "left_out", left)
 	}
 	d.left = left
 	slices.SortFunc(chosen, func(a, b found) int { return cmp.Compare(a.path, b.path) })
 	for _, f := range chosen {
-		s.consider(f.path, f.id, now)
+		s.consider(d, f, now)
+	}
+	for _, r := range t.refused {
+		if u := s.unread[r.path]; u == nil || !u.nextTry.After(now) {
+			s.countUnread(r.path, r.id, r.err, now)
+		}
 	}
 }
 
-// vanish marks what is no longer in a directory.
-func (s *Sampler) vanish(dir string, present map[string]fileID) {
+// say tells what is wrong with the directory, when that changes.
+func (d *directory) say(s *Sampler, trouble string) {
+	if trouble != "" && trouble != d.trouble {
+		s.log.Warn("Looking at trace directory", "dir", d.path, "err", trouble)
+	}
+	d.trouble = trouble
+}
+
+// foldersInUse gives the folders of the directory that files are followed in.
+func (s *Sampler) foldersInUse(d *directory) map[string]bool {
+	used := map[string]bool{}
 	for _, p := range s.processes {
-		if filepath.Dir(p.path) == filepath.Clean(dir) && present[p.path] != p.id {
+		if d.has(p.path) && !p.Dead() {
+			folder := filepath.Dir(p.path)
+			used[folder], used[filepath.Dir(folder)] = true, true
+		}
+	}
+	return used
+}
+
+// vanish marks what is no longer in a directory.
+func (s *Sampler) vanish(d *directory, present map[string]fileID) {
+	for _, p := range s.processes {
+		if d.has(p.path) && present[p.path] != p.id {
 			p.unlinked = true
 		}
 	}
 	for path, u := range s.unread {
-		if filepath.Dir(path) == filepath.Clean(dir) && present[path] != u.id {
+		if d.has(path) && present[path] != u.id {
 			delete(s.unread, path)
 		}
 	}
 }
 
+// open opens a file that was found, if it still is that one.
+func (f *found) open() (*trace.File, error) {
+	file, err := trace.OpenAt(f.in.fd(), filepath.Base(f.path))
+	if err != nil {
+		return nil, err
+	}
+	if !f.in.shared && file.Owner() != f.in.owner {
+		return nil, errors.Join(&trace.Error{Reason: trace.ReasonOwner, Err: errStranger}, file.Close())
+	}
+	return file, nil
+}
+
 // consider opens a file unless it is known.
-func (s *Sampler) consider(path string, id fileID, now time.Time) {
+func (s *Sampler) consider(d *directory, found found, now time.Time) {
+	path, id := found.path, found.id
 	for _, p := range s.processes {
 		if p.path == path && p.id == id {
 			return
@@ -170,7 +221,7 @@ func (s *Sampler) consider(path string, id fileID, now time.Time) {
 	if u != nil && (u.err == nil || u.nextTry.After(now)) {
 		return
 	}
-	f, err := trace.Open(path)
+	f, err := found.open()
 	if err != nil {
 		if !errors.Is(err, fs.ErrNotExist) {
 			s.countUnread(path, id, err, now)
@@ -184,6 +235,7 @@ func (s *Sampler) consider(path string, id fileID, now time.Time) {
 		return
 	}
 	p := newProcess(path, id, f)
+	p.dir = d
 	s.ask(p, now)
 	if p.Dead() {
 		// It died before it was found: since its last stamp at the latest.

@@ -87,6 +87,7 @@ type found struct {
 	id    fileID
 	uid   uint32
 	empty bool
+	in    *folder
 }
 
 // share chooses most files, from each user in turn: first those that are followed and live, then those unknown, then the dead, and

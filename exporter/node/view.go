@@ -81,11 +81,21 @@ func (s *Sampler) Unread() []nodeapi.Unread {
 	var list []nodeapi.Unread
 	for path, u := range s.unread {
 		if u.counted {
-			list = append(list, nodeapi.Unread{File: filepath.Base(path), Error: u.err.Error()})
+			list = append(list, nodeapi.Unread{File: s.fileName(path), Error: u.err.Error()})
 		}
 	}
 	slices.SortFunc(list, func(a, b nodeapi.Unread) int { return cmp.Compare(a.File, b.File) })
 	return list
+}
+
+// fileName is a file's path in its directory.
+func (s *Sampler) fileName(path string) string {
+	for _, d := range s.dirs {
+		if d.has(path) {
+			return d.name(path)
+		}
+	}
+	return filepath.Base(path)
 }
 
 // FlowDetail says which flows a State is to have.

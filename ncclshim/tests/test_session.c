@@ -266,7 +266,7 @@ static void unwritable_directory(void) {
   if (self == 0) CHECK(seteuid(65534) == 0);  // Root may write anywhere.
   nccl_load(6);
   check_untraced(init_one());
-  CHECK(strstr(nccl_log, "creating the trace file") != NULL);
+  CHECK(strstr(nccl_log, "making this user's trace directory") != NULL);
   CHECK(seteuid(self) == 0);
 }
 
@@ -319,6 +319,19 @@ static void survives_kill(void) {
   CHECK_EQ(f.op_seq, 3);
   CHECK_EQ(v.header->closed_ns, 0);
   CHECK(!view_has_lifecycle(&v, CULPRIT_LIFE_PROCESS_END, 0));
+}
+
+// A job closes descriptors that it does not know. The mapping keeps the file and its lock, and events go on arriving.
+static void descriptors_are_closed(void) {
+  nccl_load(6);
+  void *comm = init_one();
+  for (int fd = 3; fd < 1024; fd++) close(fd);
+  struct view v = view_open();
+  const int another = open(v.path, O_RDONLY);
+  CHECK(flock(another, LOCK_EX | LOCK_NB) != 0);
+  CHECK(nccl_op_simple(comm, &(struct nccl_op){.count = 8, .channels = 1}) != NULL);
+  struct culprit_op o;
+  CHECK(view_find_op(&v, 1, 0, &o));
 }
 
 // A child of a fork shares the mapping. Nothing that it does reaches the file.
@@ -589,6 +602,7 @@ static const struct test_case cases[] = {
     {"no_room", no_room},
     {"without_logger", without_logger},
     {"survives_kill", survives_kill},
+    {"descriptors_are_closed", descriptors_are_closed},
     {"fork_writes_nothing", fork_writes_nothing},
     {"exit_is_noted", exit_is_noted},
     {"copy_of_the_plugin", copy_of_the_plugin},

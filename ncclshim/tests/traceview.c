@@ -18,14 +18,30 @@ static bool is_trace(const char *name) {
   return n > 6 && strcmp(name + n - 6, CULPRIT_TRACE_SUFFIX) == 0;
 }
 
-unsigned view_files(void) {
+// find_traces counts the trace files in a directory and in users' directories in it, and gives the path of the last.
+static unsigned find_traces(const char *directory, char *path, size_t bytes) {
   unsigned found = 0;
-  DIR *d = opendir(harness_directory());
+  DIR *d = opendir(directory);
   CHECK(d != NULL);
   struct dirent *e;
-  while ((e = readdir(d)) != NULL) found += is_trace(e->d_name);
+  while ((e = readdir(d)) != NULL) {
+    char name[512];
+    struct stat st;
+    snprintf(name, sizeof name, "%s/%s", directory, e->d_name);
+    if (is_trace(e->d_name)) {
+      found++;
+      snprintf(path, bytes, "%s", name);
+    } else if (e->d_name[0] == 'u' && lstat(name, &st) == 0 && S_ISDIR(st.st_mode)) {
+      found += find_traces(name, path, bytes);
+    }
+  }
   closedir(d);
   return found;
+}
+
+unsigned view_files(void) {
+  char path[512];
+  return find_traces(harness_directory(), path, sizeof path);
 }
 
 struct view view_open_file(const char *path) {
@@ -48,16 +64,7 @@ struct view view_open_file(const char *path) {
 
 struct view view_open_in(const char *directory) {
   char path[512] = "";
-  unsigned found = 0;
-  DIR *d = opendir(directory);
-  CHECK(d != NULL);
-  struct dirent *e;
-  while ((e = readdir(d)) != NULL) {
-    if (is_trace(e->d_name)) snprintf(path, sizeof path, "%s/%s", directory, e->d_name);
-    found += is_trace(e->d_name);
-  }
-  closedir(d);
-  CHECK_EQ(found, 1);
+  CHECK_EQ(find_traces(directory, path, sizeof path), 1);
   return view_open_file(path);
 }
 

@@ -92,7 +92,7 @@ func replay(t *testing.T, p *recording.Process, rank, ranks int) *seen {
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("replay: %v\n%s", err, out)
 	}
-	files, err := filepath.Glob(filepath.Join(dir, "*.trace"))
+	files, err := filepath.Glob(filepath.Join(dir, "u*", "*.trace"))
 	if err != nil || len(files) != 1 {
 		t.Fatalf("%d trace files, %v", len(files), err)
 	}

@@ -126,7 +126,7 @@ type soakTrace struct {
 // traceOf reads a rank's trace file.
 func traceOf(t *testing.T, j *job, rank int) soakTrace {
 	t.Helper()
-	paths, err := filepath.Glob(filepath.Join(j.dir, fmt.Sprintf("host%d", rank), "*.trace"))
+	paths, err := filepath.Glob(filepath.Join(j.dir, fmt.Sprintf("host%d", rank), "u*", "*.trace"))
 	if err != nil || len(paths) != 1 {
 		t.Fatalf("trace files of rank %d: %v, %v", rank, paths, err)
 	}
