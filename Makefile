@@ -12,7 +12,7 @@ LDFLAGS := -s -w -X $(PKG).Version=$(VERSION) -X $(PKG).Revision=$(shell git rev
            -X $(PKG).Branch=$(shell git rev-parse --abbrev-ref HEAD 2>/dev/null)
 
 .PHONY: all help build shim ringjob ncclrun go-build tools nccl test test-go test-c test-fakegpu test-ncclrun test-nccl test-nccl-short test-nccl-ci test-nccl-flaky nccl-report test-rules test-pyspy test-recordings record-dumps test-e2e test-slow test-page demo lint bench bench-latency bench-logs generate \
-        check-generated scorecard scorecard-full gpu-e2e soak sanitizers nccl-behaviour nccl-record bench-nccl clean
+        check-generated scorecard scorecard-full gpu-e2e soak sanitizers nccl-behaviour nccl-record bench-nccl fuzz clean
 
 all: build
 
@@ -180,6 +180,11 @@ generate: ## Render rules/ and dashboards/ from mixin/.
 check-generated: ## Fail when rules/ or dashboards/ differ from what mixin/ renders.
 	@tools/build.sh jsonnet
 	mixin/generate.sh --check
+
+TIME ?= 10s
+
+fuzz: ## Run every fuzz target for TIME, one after another, and print what each did. PACKAGES="./trace …" runs some.
+	@tools/fuzz.sh $(TIME) $(PACKAGES)
 
 scorecard: ## Run the quick scorecard; fails under the committed floors.
 	$(GO) build -C sim/scorecard -o $(CURDIR)/$(BIN)/culprit-sim ./cmd/culprit-sim

@@ -10,6 +10,7 @@ import (
 
 	"github.com/culprit-project/culprit/analyzer/rca"
 	"github.com/culprit-project/culprit/analyzer/rca/engine"
+	"github.com/culprit-project/culprit/analyzer/rca/rcatest"
 	"github.com/culprit-project/culprit/trace/nodeapi"
 )
 
@@ -46,6 +47,9 @@ func FuzzState(f *testing.F) {
 		}
 		if span := s.Span(t.Context(), s.AllNodes(), time.Minute); span <= 0 || span > time.Minute {
 			t.Errorf("span is %s", span)
+		}
+		if !rcatest.Small(&ev) {
+			return
 		}
 		v := engine.Analyze(ev, rca.Options{})
 		if v.Class == "" || v.Confidence < 0 || v.Confidence > 1 {

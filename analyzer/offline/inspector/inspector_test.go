@@ -13,6 +13,7 @@ import (
 
 	"github.com/culprit-project/culprit/analyzer/rca"
 	"github.com/culprit-project/culprit/analyzer/rca/engine"
+	"github.com/culprit-project/culprit/analyzer/rca/rcatest"
 )
 
 // record is a JSON record as Inspector writes it; a start of 0 leaves the trace out.
@@ -241,8 +242,7 @@ func FuzzParse(f *testing.F) {
 		if l, err := ParseText("b", data); err == nil {
 			logs = append(logs, l)
 		}
-		ev, _, _ := Evidence(logs)
-		if ev.WorldSize < 1<<12 {
+		if ev, _, _ := Evidence(logs); rcatest.Small(&ev) {
 			_ = engine.Analyze(ev, rca.Options{})
 		}
 	})

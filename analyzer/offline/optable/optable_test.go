@@ -15,6 +15,7 @@ import (
 
 	"github.com/culprit-project/culprit/analyzer/rca"
 	"github.com/culprit-project/culprit/analyzer/rca/engine"
+	"github.com/culprit-project/culprit/analyzer/rca/rcatest"
 )
 
 func TestFindColumns(t *testing.T) {
@@ -322,8 +323,7 @@ func FuzzRead(f *testing.F) {
 		if err != nil {
 			return
 		}
-		ev, _ := Evidence([]*Table{t})
-		if ev.WorldSize < 1<<12 {
+		if ev, _ := Evidence([]*Table{t}); rcatest.Small(&ev) {
 			_ = engine.Analyze(ev, rca.Options{})
 		}
 	})
