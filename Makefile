@@ -12,7 +12,7 @@ LDFLAGS := -s -w -X $(PKG).Version=$(VERSION) -X $(PKG).Revision=$(shell git rev
            -X $(PKG).Branch=$(shell git rev-parse --abbrev-ref HEAD 2>/dev/null)
 
 .PHONY: all help build shim ringjob ncclrun go-build tools nccl test test-go test-c test-fakegpu test-ncclrun test-nccl test-nccl-short test-nccl-ci test-nccl-flaky nccl-report test-rules test-pyspy test-recordings record-dumps test-e2e test-slow test-page demo lint bench bench-latency bench-logs generate \
-        check-generated scorecard scorecard-full gpu-e2e soak sanitizers nccl-behaviour nccl-record bench-nccl fuzz clean
+        check-generated scorecard scorecard-full gpu-e2e soak sanitizers nccl-behaviour nccl-record bench-nccl fuzz vulncheck clean
 
 all: build
 
@@ -173,13 +173,18 @@ LOG_GB ?= 5
 bench-logs: ## `analyze` on LOG_GB gigabytes of logs of eight hosts: time and peak memory. Writes them into TMPDIR.
 	LOG_GB=$(LOG_GB) $(GO) test -run '^$$' -bench 'Logs$$' -benchtime 1x -timeout 20m ./analyzer/offline
 
-generate: ## Render rules/ and dashboards/ from mixin/.
+generate: ## Render rules/ and dashboards/ from mixin/, and write THIRD_PARTY_NOTICES.
 	@tools/build.sh jsonnet
 	mixin/generate.sh
+	$(GO) run ./tools/notices
 
-check-generated: ## Fail when rules/ or dashboards/ differ from what mixin/ renders.
+check-generated: ## Fail when rules/, dashboards/ or THIRD_PARTY_NOTICES differ from what is generated, or a licence is not on the list.
 	@tools/build.sh jsonnet
 	mixin/generate.sh --check
+	$(GO) run ./tools/notices --check
+
+vulncheck: ## Look linked code up in Go's vulnerability database; says so when that cannot be reached. GOVULNDB=file:///path takes a copy.
+	@tools/vulncheck.sh
 
 TIME ?= 10s
 

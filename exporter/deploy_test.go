@@ -20,6 +20,11 @@ type daemonSet struct {
 	Spec struct {
 		Template struct {
 			Spec struct {
+				SecurityContext struct {
+					SeccompProfile struct {
+						Type string `yaml:"type"`
+					} `yaml:"seccompProfile"`
+				} `yaml:"securityContext"`
 				HostPID        bool        `yaml:"hostPID"`
 				InitContainers []container `yaml:"initContainers"`
 				Containers     []container `yaml:"containers"`
@@ -79,6 +84,9 @@ func TestDaemonSet(t *testing.T) {
 	if s.control || s.prepare {
 		t.Error("control is enabled, or it prepares the directories and ends")
 	}
+	if pod.SecurityContext.SeccompProfile.Type != "RuntimeDefault" {
+		t.Error("all system calls are open to it")
+	}
 	if len(pod.InitContainers) != 1 {
 		t.Fatalf("%d init containers", len(pod.InitContainers))
 	}
@@ -90,6 +98,24 @@ func TestDaemonSet(t *testing.T) {
 	if !p.prepare || !slices.Equal(p.node.Dirs, s.node.Dirs) || len(first.VolumeMounts) != 1 ||
 		first.VolumeMounts[0].MountPath != p.node.Dirs[0] || first.VolumeMounts[0].ReadOnly {
 		t.Errorf("prepares %v: %v, with %+v", p.node.Dirs, p.prepare, first.VolumeMounts)
+	}
+}
+
+// TestUnitsAreConfined: the units keep what they need and give up the rest.
+func TestUnitsAreConfined(t *testing.T) {
+	for _, name := range []string{"exporter", "analyzer"} {
+		unit, err := os.ReadFile("../deploy/systemd/culprit-" + name + ".service")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range []string{
+			"IPAddressDeny=link-local multicast", "RestrictAddressFamilies=AF_INET AF_INET6", "CapabilityBoundingSet=\n", "NoNewPrivileges=yes",
+			"SystemCallFilter=@system-service", "ProtectSystem=strict", "MemoryDenyWriteExecute=yes",
+		} {
+			if !strings.Contains(string(unit), "\n"+want) {
+				t.Errorf("%s: no %s", name, want)
+			}
+		}
 	}
 }
 

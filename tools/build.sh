@@ -30,6 +30,7 @@ jsonnetfmt     jsonnet       github.com/google/go-jsonnet/cmd/jsonnetfmt        
 jsonnet-lint   jsonnet       github.com/google/go-jsonnet/cmd/jsonnet-lint         netgo                -       about 20 seconds
 golangci-lint  lint          github.com/golangci/golangci-lint/v2/cmd/golangci-lint netgo               -       about 2 minutes
 gofumpt        lint          mvdan.cc/gofumpt                                      netgo                -       a few seconds
+govulncheck    vuln          golang.org/x/vuln/cmd/govulncheck                      netgo                -       a few seconds
 TABLE
 }
 
