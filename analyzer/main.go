@@ -39,6 +39,7 @@ func run(args []string) int {
 	case analyze.FullCommand():
 		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 		defer stop()
+		context.AfterFunc(ctx, stop) // A second signal ends the process, whatever it is in.
 		return runAnalyze(ctx)
 	default:
 		return offline.ExitUsage

@@ -26,6 +26,7 @@ func run(args []string) int {
 	log := promslog.New(flags.log)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	context.AfterFunc(ctx, stop) // A second signal ends the process, whatever it is in.
 	if flags.prepare {
 		if err := prepare(log, flags.node.Dirs); err != nil {
 			log.Error("Ending", "err", err)

@@ -102,6 +102,7 @@ func (s *server) run(ctx context.Context, logger *slog.Logger) int {
 func (s *server) serve(ctx context.Context, cfg *config.Config, logger *slog.Logger) error {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	context.AfterFunc(ctx, stop) // A second signal ends the process, whatever it is in.
 	hangup := make(chan os.Signal, 1)
 	signal.Notify(hangup, syscall.SIGHUP)
 	defer signal.Stop(hangup)

@@ -71,7 +71,20 @@ type config struct {
 func Command(app *kingpin.Application) (cmd *kingpin.CmdClause, run func(context.Context) int) {
 	c := &config{columns: map[string]string{}}
 	return c.register(app), func(ctx context.Context) int {
-		return c.run(ctx, os.Stdin, os.Stdout, os.Stderr)
+		return c.runUntil(ctx, os.Stdin, os.Stdout, os.Stderr)
+	}
+}
+
+// runUntil is run, and does not wait for it when ctx ends: a FIFO that nobody writes to, or standard input, can block a reader for
+// ever. The process ends right after.
+func (c *config) runUntil(ctx context.Context, stdin io.Reader, stdout, stderr io.Writer) int {
+	code := make(chan int, 1)
+	go func() { code <- c.run(ctx, stdin, stdout, stderr) }()
+	select {
+	case n := <-code:
+		return n
+	case <-ctx.Done():
+		return ExitCanceled
 	}
 }
 

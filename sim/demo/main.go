@@ -76,6 +76,7 @@ func run() int {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	context.AfterFunc(ctx, stop) // A second signal ends the process, whatever it is in.
 	named, err := demo(ctx, o)
 	switch {
 	case errors.Is(err, context.Canceled):

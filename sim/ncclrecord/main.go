@@ -25,6 +25,7 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // A second signal ends the process, whatever it is in.
 	err := run(ctx, os.Args[1:])
 	stop()
 	if err != nil {

@@ -105,7 +105,8 @@ func (u *unpacker) content(name string, size int64, r *bufio.Reader) error {
 	if size > u.max && !log {
 		return errTooLarge
 	}
-	reserve := u.room.take(max(min(size, u.max), guessSize))
+	expected := max(min(size, u.max), guessSize)
+	reserve := u.room.take(expected)
 	defer func() { u.room.give(reserve) }()
 	buf, _ := buffers.Get().(*bytes.Buffer)
 	defer func() {
@@ -122,7 +123,16 @@ func (u *unpacker) content(name string, size int64, r *bufio.Reader) error {
 	if log {
 		most = longLog
 	}
-	n, err := buf.ReadFrom(io.LimitReader(r, most+1))
+	buf.Grow(int(min(expected, most)) + bytes.MinRead) // Growing by and by would hold it twice.
+	n, err := buf.ReadFrom(io.LimitReader(r, min(expected, most)+1))
+	if err == nil && n > expected && n <= most {
+		// More than was thought, as what is unpacked may be: wait until there is room for the most that it can become.
+		u.room.give(reserve)
+		reserve = u.room.take(most)
+		var rest int64
+		rest, err = buf.ReadFrom(io.LimitReader(r, most+1-n))
+		n += rest
+	}
 	switch {
 	case n > most && log:
 		return u.sieved(name, io.MultiReader(buf, r))

@@ -36,6 +36,7 @@ func main() { os.Exit(run()) }
 func run() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	context.AfterFunc(ctx, stop) // A second signal ends the process, whatever it is in.
 	app := cli.New("culprit-nccl", "Get releases of NCCL, and run faults on them from the library's callbacks to the page. No GPU is needed.")
 	var s settings
 	app.Flag("root", "Repository root.").Default(".").StringVar(&s.root)

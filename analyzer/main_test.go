@@ -1,0 +1,128 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/culprit-project/culprit/analyzer/offline"
+)
+
+// patience is how long anything may take before a test gives up on it.
+const patience = time.Minute
+
+// build builds the program.
+func build(t *testing.T) string {
+	t.Helper()
+	program := filepath.Join(t.TempDir(), "culprit-analyzer")
+	if out, err := exec.Command("go", "build", "-o", program, ".").CombinedOutput(); err != nil {
+		t.Fatalf("building the analyzer: %v\n%s", err, out)
+	}
+	return program
+}
+
+// TestInterruptOnFIFO: analyze reads a FIFO that nobody writes to, and ends when it is told to.
+func TestInterruptOnFIFO(t *testing.T) {
+	program := build(t)
+	for _, number := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
+		t.Run(number.String(), func(t *testing.T) {
+			fifo := filepath.Join(t.TempDir(), "dump")
+			if err := syscall.Mkfifo(fifo, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			cmd := exec.Command(program, "analyze", "--quiet", fifo)
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			ended := make(chan error, 1)
+			go func() { ended <- cmd.Wait() }()
+			// There is somebody to write to as soon as the analyzer has opened it, and that was after it had asked for signals.
+			writer, err := os.OpenFile(fifo, os.O_WRONLY|syscall.O_NONBLOCK, 0)
+			for deadline := time.Now().Add(patience); errors.Is(err, syscall.ENXIO) && time.Now().Before(deadline); {
+				time.Sleep(5 * time.Millisecond)
+				writer, err = os.OpenFile(fifo, os.O_WRONLY|syscall.O_NONBLOCK, 0)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer writer.Close()
+			if err := cmd.Process.Signal(number); err != nil {
+				t.Fatal(err)
+			}
+			select {
+			case err := <-ended:
+				if cmd.ProcessState.ExitCode() != offline.ExitCanceled {
+					t.Errorf("it ended with %v, want code %d", err, offline.ExitCanceled)
+				}
+			case <-time.After(patience):
+				_ = cmd.Process.Kill()
+				t.Error("it goes on reading")
+			}
+		})
+	}
+}
+
+// TestFileSizeLimit: units are powers of 1024, a limit of n takes n bytes and no more, and what is larger is refused unread.
+func TestFileSizeLimit(t *testing.T) {
+	program := build(t)
+	dir := t.TempDir()
+	sparse := func(name string, bytes int64) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Truncate(path, bytes); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	packed := func(name string, size int) string {
+		var out bytes.Buffer
+		w := gzip.NewWriter(&out)
+		_, err := w.Write(make([]byte, size))
+		if err = errors.Join(err, w.Close()); err != nil {
+			t.Fatal(err)
+		}
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, out.Bytes(), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	for _, tt := range []struct {
+		name, limit, file string
+		refused           bool
+	}{
+		{"a GiB and one", "1GiB", sparse("a", 1<<30+1), true},
+		{"a GB is a GiB", "1GB", sparse("b", 1<<30+1), true},
+		{"4 MiB", "4MiB", sparse("c", 4<<20), false},
+		{"4 MiB and one", "4MiB", sparse("d", 4<<20+1), true},
+		{"4 MiB, unpacked", "4MB", packed("e.gz", 4<<20), false},
+		{"4 MiB and one, unpacked", "4MB", packed("f.gz", 4<<20+1), true},
+		{"just over what is guessed, unpacked", "4MB", packed("g.gz", 1<<20+1), false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			cmd := exec.Command(program, "analyze", "--quiet", "--max-file-size="+tt.limit, tt.file)
+			out, err := cmd.CombinedOutput()
+			if cmd.ProcessState.ExitCode() != offline.ExitData {
+				t.Errorf("%v, want code %d\n%s", err, offline.ExitData, out)
+			}
+			if strings.Contains(string(out), "larger than --max-file-size") != tt.refused {
+				t.Errorf("refused: want %v\n%s", tt.refused, out)
+			}
+			if usage, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage); ok && usage.Maxrss > 512<<10 {
+				t.Errorf("%d KiB of memory", usage.Maxrss)
+			}
+		})
+	}
+}
