@@ -48,8 +48,9 @@ func TestInterruptOnFIFO(t *testing.T) {
 			go func() { ended <- cmd.Wait() }()
 			// There is somebody to write to as soon as the analyzer has opened it, and that was after it had asked for signals.
 			writer, err := os.OpenFile(fifo, os.O_WRONLY|syscall.O_NONBLOCK, 0)
+			tick := time.Tick(5 * time.Millisecond)
 			for deadline := time.Now().Add(patience); errors.Is(err, syscall.ENXIO) && time.Now().Before(deadline); {
-				time.Sleep(5 * time.Millisecond)
+				<-tick
 				writer, err = os.OpenFile(fifo, os.O_WRONLY|syscall.O_NONBLOCK, 0)
 			}
 			if err != nil {

@@ -22,6 +22,7 @@ import (
 	"github.com/prometheus/common/version"
 	"github.com/prometheus/exporter-toolkit/web"
 
+	"github.com/culprit-project/culprit/access"
 	"github.com/culprit-project/culprit/exporter/api"
 	"github.com/culprit-project/culprit/exporter/collector"
 	"github.com/culprit-project/culprit/exporter/history"
@@ -57,7 +58,11 @@ func serve(ctx context.Context, log *slog.Logger, s *settings) error {
 	if err != nil {
 		return err
 	}
-	err = e.run(ctx, mux)
+	handler, err := access.Restrict(mux, *s.web.WebConfigFile, s.actors)
+	if err != nil {
+		return errors.Join(err, e.close(ctx))
+	}
+	err = e.run(ctx, handler)
 	return errors.Join(err, e.close(ctx))
 }
 
@@ -227,7 +232,7 @@ func (e *exporter) routes() (*http.ServeMux, error) {
 }
 
 // run samples and answers until ctx ends. When it returns, nobody writes to the history any more.
-func (e *exporter) run(ctx context.Context, mux *http.ServeMux) error {
+func (e *exporter) run(ctx context.Context, handler http.Handler) error {
 	ctx, cancel := context.WithCancel(ctx)
 	e.evidence.Run(ctx)
 	for _, run := range e.background {
@@ -236,7 +241,7 @@ func (e *exporter) run(ctx context.Context, mux *http.ServeMux) error {
 	var sampling sync.WaitGroup
 	sampling.Go(func() { e.sampler.Run(ctx) })
 	e.log.Info("Collectors are on", "collectors", strings.Join(e.set.Names(), ","))
-	err := listen(ctx, e.log, e.settings.web, mux)
+	err := listen(ctx, e.log, e.settings.web, handler)
 	cancel()
 	sampling.Wait()
 	return err

@@ -34,10 +34,11 @@ type settings struct {
 	collector  map[string]*bool // Switched on, by name.
 	telemetry  string           // Path of the metrics.
 	sysfs      string
-	prepare    bool   // Make the trace directories and end.
-	noDefaults bool   // Only the collectors that the user named.
-	control    bool   // Running jobs may be told what to report.
-	kubelet    string // Socket of the kubelet's pod resources; empty: not asked.
+	prepare    bool     // Make the trace directories and end.
+	noDefaults bool     // Only the collectors that the user named.
+	actors     []string // Users that may change something; empty: all.
+	control    bool     // Running jobs may be told what to report.
+	kubelet    string   // Socket of the kubelet's pod resources; empty: not asked.
 	cpus       int
 	ras        struct {
 		address  string
@@ -53,6 +54,8 @@ func parseFlags(args []string) (*settings, error) {
 	app.Flag("web.telemetry-path", "Path under which metrics are served.").Default("/metrics").StringVar(&s.telemetry)
 	app.Flag("web.enable-control", "Let PUT "+nodeapi.EventsPath+" change which events running jobs report. Whoever reaches the exporter may then; "+
 		"guard it with --web.config.file.").BoolVar(&s.control)
+	app.Flag("web.act-user", "User of --web.config.file, or common name of a client's certificate, that may change something where that is enabled. "+
+		"Repeatable; others may only look. Default: all who get in.").StringsVar(&s.actors)
 	app.Flag("trace.dir", "Directory of trace files. Repeatable.").Default("/dev/shm/culprit").StringsVar(&s.node.Dirs)
 	app.Flag("trace.prepare", "Make the trace directories root's, sticky and writable for all users (mode 1777), and end. Needs root.").BoolVar(&s.prepare)
 	app.Flag("trace.keep-dead", "How long a dead process's last state is kept.").Default("10m").DurationVar(&s.node.KeepDead)

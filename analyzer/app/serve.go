@@ -22,6 +22,7 @@ import (
 	"github.com/prometheus/exporter-toolkit/web"
 	"github.com/prometheus/exporter-toolkit/web/kingpinflag"
 
+	"github.com/culprit-project/culprit/access"
 	"github.com/culprit-project/culprit/analyzer/config"
 )
 
@@ -35,9 +36,11 @@ const shutdownTimeout = 5 * time.Second
 func Command(k *kingpin.Application) (*kingpin.CmdClause, func(context.Context, *slog.Logger) int) {
 	cmd := k.Command("serve", "Receive triggers from Alertmanager, find the culprit, tell Alertmanager.")
 	s := &server{
-		web:        kingpinflag.AddFlags(cmd, DefaultAddress),
-		file:       cmd.Flag("config.file", "Configuration file. All of it is optional.").Default("").String(),
-		enabled:    cmd.Flag("web.enable-lifecycle", "Let POST /-/reload read the configuration again. Whoever reaches the analyzer may then; SIGHUP always does.").Default("false").Bool(),
+		web:     kingpinflag.AddFlags(cmd, DefaultAddress),
+		file:    cmd.Flag("config.file", "Configuration file. All of it is optional.").Default("").String(),
+		enabled: cmd.Flag("web.enable-lifecycle", "Let POST /-/reload read the configuration again. Whoever reaches the analyzer may then; SIGHUP always does.").Default("false").Bool(),
+		actors: cmd.Flag("web.act-user", "User of --web.config.file, or common name of a client's certificate, that may send triggers, ask for analyses and reload. "+
+			"Repeatable; others may only look. Default: all who get in.").Strings(),
 		check:      cmd.Flag("config.check", "Check the configuration and exit.").Default("false").Bool(),
 		prometheus: cmd.Flag("prometheus.url", "Prometheus, or any server with its query API. Overrides the configuration file.").Default("").String(),
 		alerts:     cmd.Flag("alertmanager.url", "Alertmanager to post verdicts to. Repeat for each peer of a cluster. Overrides the configuration file.").Strings(),
@@ -50,7 +53,7 @@ func Command(k *kingpin.Application) (*kingpin.CmdClause, func(context.Context, 
 type server struct {
 	web                                 *web.FlagConfig
 	file, prometheus, external, storage *string
-	alerts                              *[]string
+	alerts, actors                      *[]string
 	check, enabled                      *bool
 }
 
@@ -121,7 +124,11 @@ func (s *server) serve(ctx context.Context, cfg *config.Config, logger *slog.Log
 	mux := http.NewServeMux()
 	mux.Handle("/", a.Handler())
 	mux.Handle("POST /-/reload", http.NewCrossOriginProtection().Handler(s.lifecycle(reloader)))
-	srv := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute}
+	handler, err := access.Restrict(mux, *s.web.WebConfigFile, *s.actors)
+	if err != nil {
+		return err
+	}
+	srv := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute}
 
 	srv.RegisterOnShutdown(a.EndStreams)
 

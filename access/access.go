@@ -1,0 +1,93 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package access tells clients that may change something from those that may only look.
+package access
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"slices"
+
+	"go.yaml.in/yaml/v2"
+)
+
+// webConfig is what is read of a file for --web.config.file, which exporter-toolkit authenticates by.
+type webConfig struct {
+	Users map[string]string `yaml:"basic_auth_users"`
+	TLS   struct {
+		ClientAuth string `yaml:"client_auth_type"`
+	} `yaml:"tls_server_config"`
+}
+
+func read(file string) (*webConfig, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("reading the web configuration: %w", err)
+	}
+	c := new(webConfig)
+	if err := yaml.Unmarshal(text, c); err != nil {
+		return nil, fmt.Errorf("web configuration %s: %w", file, err)
+	}
+	return c, nil
+}
+
+// verifiesCertificates tells whether clients prove who they are by certificates.
+func (c *webConfig) verifiesCertificates() bool {
+	return c.TLS.ClientAuth == "RequireAndVerifyClientCert" || c.TLS.ClientAuth == "VerifyClientCertIfGiven"
+}
+
+// Restrict lets only the users named send requests that change something: any but GET, HEAD and OPTIONS. Without users, it lets
+// all. The file is that of --web.config.file: a user is one of its basic_auth_users, or the common name in a client's certificate
+// that was verified.
+func Restrict(next http.Handler, file string, users []string) (http.Handler, error) {
+	if len(users) == 0 {
+		return next, nil
+	}
+	if file == "" {
+		return nil, errors.New("--web.act-user needs --web.config.file: without it nobody proves who they are")
+	}
+	config, err := read(file)
+	if err != nil {
+		return nil, err
+	}
+	for _, user := range users {
+		if _, known := config.Users[user]; !known && !config.verifiesCertificates() {
+			return nil, fmt.Errorf("--web.act-user=%s: %s has no such user and verifies no certificates", user, file)
+		}
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.Method {
+		case http.MethodGet, http.MethodHead, http.MethodOptions:
+		default:
+			if !slices.ContainsFunc(names(r, file), func(name string) bool { return slices.Contains(users, name) }) {
+				http.Error(w, "you may look and change nothing: see --web.act-user", http.StatusForbidden)
+				return
+			}
+		}
+		next.ServeHTTP(w, r)
+	}), nil
+}
+
+// names gives by what names the client of a request has been authenticated. The file is read again: it can change while the program
+// runs, and where it has no users, whoever sends a name has not proved it.
+func names(r *http.Request, file string) []string {
+	var out []string
+	if r.TLS != nil && len(r.TLS.VerifiedChains) > 0 {
+		out = append(out, r.TLS.VerifiedChains[0][0].Subject.CommonName)
+	}
+	user, _, ok := r.BasicAuth()
+	if !ok {
+		return out
+	}
+	config, err := read(file)
+	if err != nil {
+		return out
+	}
+	if _, known := config.Users[user]; known {
+		out = append(out, user)
+	}
+	return out
+}
