@@ -85,7 +85,7 @@ static int find_other(int root, const char *usual, char *name, size_t bytes) {
   for (unsigned seen = 0; fd < 0 && seen < MAX_ENTRIES && (e = readdir(list)) != NULL; seen++) {
     if (strncmp(e->d_name, usual, length) != 0 || e->d_name[length] != '-' || strlen(e->d_name) >= bytes) continue;
     fd = open_mine(root, e->d_name);
-    if (fd >= 0) snprintf(name, bytes, "%s", e->d_name);
+    if (fd >= 0) memcpy(name, e->d_name, strlen(e->d_name) + 1);  // Its length was looked at above.
   }
   closedir(list);
   return fd;
