@@ -328,7 +328,7 @@ func TestConfirm(t *testing.T) {
 	f := &fleet{hosts: 4, culprit: 13}
 	d := f.diagnoser(t)
 	first := ""
-	d.Engine = func(ev rca.Evidence, _ rca.Options) rca.Verdict {
+	d.Engine = func(_ rca.Evidence, _ rca.Options) rca.Verdict {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		v := rca.Verdict{Class: rca.Fault, Cause: rca.CauseNetworkSend, Page: true, Culprits: []rca.Culprit{{Rank: 0}}}

@@ -203,7 +203,7 @@ func TestStoreOfWhatCannotBeWritten(t *testing.T) {
 
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(`{"format":"culprit-evidence","version":1,"evidence":{"Ranks":[{"ID":1}]},"context":{"patient":true,"patience":5}}`))
-	f.Fuzz(func(t *testing.T, data []byte) {
+	f.Fuzz(func(_ *testing.T, data []byte) {
 		r, err := Parse(data)
 		if err != nil {
 			return

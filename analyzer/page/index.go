@@ -73,7 +73,7 @@ func (f Filter) Takes(inc *incident.Incident) bool {
 	for i := range inc.Triggers {
 		texts = append(texts, inc.Triggers[i].Name)
 	}
-	for _, word := range strings.Fields(strings.ToLower(f.Text)) {
+	for word := range strings.FieldsSeq(strings.ToLower(f.Text)) {
 		if !slices.ContainsFunc(texts, func(t string) bool { return strings.Contains(strings.ToLower(t), word) }) {
 			return false
 		}
