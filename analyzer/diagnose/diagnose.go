@@ -234,12 +234,18 @@ func explained(v *rca.Verdict) bool { return v.Class.StandsStill() || v.Class ==
 const confirmRounds = 3
 
 // confirm looks again at the accused and at those in the chain: what has moved meanwhile does not hang. States of
-// different nodes are of slightly different moments, so a job that merely runs can look as if it stood still. An accusation of others,
-// made of new states of some and old ones of others, is looked at in its turn, until all that it rests on is of one moment.
+// different nodes are of slightly different moments, so a job that merely runs can look as if it stood still. All nodes of a small job
+// are asked again. Of a large one an accusation of others, made of new states of some and old ones of others, is looked at in its turn;
+// while it still changes it pages nobody.
 func (d *Diagnoser) confirm(ctx context.Context, s *evidence.Session, v rca.Verdict) (rca.Evidence, rca.Verdict) {
 	d.Clock.Sleep(ctx, time.Duration(d.Config.ConfirmAfter))
 	var again []int
 	ev := s.Evidence()
+	if all := s.AllNodes(); len(all) <= d.Config.AllNodesUpTo && ctx.Err() == nil {
+		s.Ask(ctx, s.Answered(all))
+		ev = s.Evidence()
+		return ev, d.analyze(ev)
+	}
 	for range confirmRounds {
 		before := len(s.NodesOf(again))
 		for _, r := range suspects(&v) {
@@ -248,14 +254,15 @@ func (d *Diagnoser) confirm(ctx context.Context, s *evidence.Session, v rca.Verd
 			}
 		}
 		if len(s.NodesOf(again)) == before || ctx.Err() != nil {
-			break
+			return ev, v
 		}
 		s.AskAgain(ctx, again)
 		ev = s.Evidence()
 		if v = d.analyze(ev); !d.accusesOfHang(&v) {
-			break
+			return ev, v
 		}
 	}
+	v.Page = v.Page && !slices.ContainsFunc(s.NodesOf(suspects(&v)), func(n *evidence.Node) bool { return !slices.Contains(s.NodesOf(again), n) })
 	return ev, v
 }
 

@@ -323,10 +323,21 @@ func TestLargeJobAsksFew(t *testing.T) {
 	}
 }
 
-// TestConfirm: an accusation that rests on new states of some nodes and old ones of others is looked at again.
+// TestConfirm: an accusation that rests on new states of some nodes and old ones of others is looked at again; all nodes of a small job
+// are.
 func TestConfirm(t *testing.T) {
+	for small, want := range map[bool]int{false: 2, true: 4} {
+		testConfirm(t, small, want)
+	}
+}
+
+func testConfirm(t *testing.T, small bool, want int) {
+	t.Helper()
 	f := &fleet{hosts: 4, culprit: 13}
 	d := f.diagnoser(t)
+	if !small {
+		d.Config.AllNodesUpTo = 0
+	}
 	first := ""
 	d.Engine = func(_ rca.Evidence, _ rca.Options) rca.Verdict {
 		f.mu.Lock()
@@ -338,7 +349,7 @@ func TestConfirm(t *testing.T) {
 			}
 		}
 		if first != "" {
-			v.Culprits[0].Rank = 3 * perHost // Of another host than was looked at again.
+			v.Culprits[0].Rank = 2 * perHost // Of another host than was looked at again.
 		}
 		return v
 	}
@@ -351,8 +362,8 @@ func TestConfirm(t *testing.T) {
 			twice++
 		}
 	}
-	if twice != 2 {
-		t.Errorf("%d hosts were looked at again (%v), want that of the first and that of the last accusation", twice, f.asked)
+	if twice != want {
+		t.Errorf("small %v: %d hosts were looked at again (%v), want %d", small, twice, f.asked, want)
 	}
 }
 

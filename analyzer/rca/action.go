@@ -11,7 +11,7 @@ func ActionFor(class Class, cause Cause) string {
 	if a, ok := actions[cause]; ok {
 		return a
 	}
-	return "Look at the ranks under missing, then ask again."
+	return "Look at what was not seen, then ask again."
 }
 
 var actions = map[Cause]string{

@@ -299,11 +299,13 @@ func (l *launches) otherFunction() (rca.Verdict, bool) {
 			if !l.counted(m) {
 				continue
 			}
+			launched := l.launched(int32(c), m) //nolint:gosec // Few communicators.
 			if total < 0 {
-				total = m.Membership.Called
+				total = launched
 			}
-			same = same && m.Membership.Called == total && !moves(m)
-			groups[counts(m.Membership.FuncCalled)] = append(groups[counts(m.Membership.FuncCalled)], m.Node)
+			same = same && launched == total && !moves(m)
+			kinds := counts(m.Membership.FuncCalled)
+			groups[kinds] = append(groups[kinds], m.Node)
 		}
 		if !same || len(groups) != 2 {
 			continue
@@ -338,7 +340,7 @@ func (l *launches) otherFunction() (rca.Verdict, bool) {
 func counts(by map[string]int64) string {
 	var parts []string
 	for _, f := range slices.Sorted(maps.Keys(by)) {
-		if by[f] != 0 {
+		if by[f] != 0 && !sendOrRecv(f) {
 			parts = append(parts, fmt.Sprintf("%d %s", by[f], f))
 		}
 	}
@@ -433,12 +435,14 @@ func (l *launches) launched(c int32, m *job.Member) int64 {
 	}
 	n := int64(0)
 	for fn, count := range m.Membership.FuncCalled {
-		if fn != "Send" && fn != "Recv" {
+		if !sendOrRecv(fn) {
 			n += count
 		}
 	}
 	return n
 }
+
+func sendOrRecv(fn string) bool { return fn == "Send" || fn == "Recv" }
 
 // compare adds edges within a communicator, from every rank to those that have launched less.
 func (l *launches) compare(c int32) {

@@ -155,6 +155,12 @@ func TestPipelineEnds(t *testing.T) {
 	if v := Analyze(still(ev), rca.Options{}); len(rcatest.Accused(v)) > 0 || v.Page {
 		t.Errorf("without: %v, page %v: %s", rcatest.Accused(v), v.Page, v.Summary)
 	}
+	for i := range ev.Ranks { // As many, of other kinds: the first sends what the last receives.
+		ev.Ranks[i].Memberships[0].Called, ev.Ranks[i].Memberships[0].FuncCalled = 160, map[string]int64{"Send": int64(pick(i < 2, 160, 0)), "Recv": int64(pick(i < 2, 0, 160))}
+	}
+	if v := Analyze(still(ev), rca.Options{}); len(rcatest.Accused(v)) > 0 || v.Page {
+		t.Errorf("with sends here and receives there: %v, page %v: %s", rcatest.Accused(v), v.Page, v.Summary)
+	}
 }
 
 // TestLaunchesTellNothingOfSlowness: a job that goes on may be slow, which counts of launches do not show.

@@ -356,7 +356,7 @@ func (a *slowAnalysis) verdict() rca.Verdict {
 	if a.paused != nil {
 		v.Evidence = append(v.Evidence, a.paused.sentence(a))
 	}
-	v.Evidence = append([]string{fmt.Sprintf("%d iterations of %.4g ms on average; without it they would take %.4g ms.", a.iters, a.iterTime/1e6, a.iterTime/f.gain/1e6)}, v.Evidence...)
+	v.Evidence = append([]string{fmt.Sprintf("%d iterations of %s on average; without it they would take %s.", a.iters, length(a.iterTime/1e6), length(a.iterTime/f.gain/1e6))}, v.Evidence...)
 	v.Evidence = append(v.Evidence, a.pathEvidence(f)...)
 	v.Evidence = append(v.Evidence, a.whatIfEvidence(&v)...)
 	for _, g := range fs[1:] {
@@ -377,6 +377,14 @@ func (a *slowAnalysis) verdict() rca.Verdict {
 		a.takeTurns(f, &v)
 	}
 	return v
+}
+
+// length says how long an iteration of so many milliseconds is.
+func length(ms float64) string {
+	if ms < 1e4 {
+		return fmt.Sprintf("%.4g ms", ms)
+	}
+	return fmt.Sprintf("%.4g s", ms/1e3)
 }
 
 // takeTurns keeps several ranks that were late in a few iterations from being accused together: one after the other may have paused.
