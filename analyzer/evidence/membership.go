@@ -98,11 +98,13 @@ func (d *Directory) Processes(ctx context.Context, jobID string) ([]Process, err
 	before := d.known[jobID]
 	d.mu.Unlock()
 	if age := d.clock.Now().Sub(before.at); len(before.processes) > 0 && age < 2*time.Duration(d.cfg.RefreshInterval) {
-		found, err := d.changed(ctx, jobID, before.processes, age)
+		found, sure, err := d.changed(ctx, jobID, before.processes, age)
 		if err != nil {
 			return before.processes, err
 		}
-		return found, nil
+		if sure {
+			return found, nil
+		}
 	}
 	processes, err := d.ask(ctx, Selector("job_id", jobID))
 	d.mu.Lock()
@@ -168,11 +170,12 @@ func (d *Directory) Refresh(ctx context.Context) error {
 	return nil
 }
 
-// changed brings processes that were looked up a while ago up to date.
-func (d *Directory) changed(ctx context.Context, jobID string, before []Process, age time.Duration) ([]Process, error) {
+// changed brings processes that were looked up a while ago up to date. It is not sure where what it comes to has not as many as
+// Prometheus counts: a claim that was there at that one moment, and neither before nor after, has come and gone unseen.
+func (d *Directory) changed(ctx context.Context, jobID string, before []Process, age time.Duration) (list []Process, sure bool, err error) {
 	now, err := config.Query(d.cfg.Queries.Processes, Selector("job_id", jobID))
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	then := fmt.Sprintf("%s offset %s", now, model.Duration(age.Round(time.Second)+time.Second))
 	alive := 0
@@ -182,18 +185,19 @@ func (d *Directory) changed(ctx context.Context, jobID string, before []Process,
 		}
 	}
 	if same, err := d.vector(ctx, fmt.Sprintf("count(%s and %s) == count(%s)", now, then, now)); err != nil {
-		return nil, err
+		return nil, false, err
 	} else if len(same) == 1 && int(same[0].Value) == alive {
-		return before, nil // All that were there still are, and nobody has come; a rank is not there twice.
+		return before, true, nil // All that were there still are, and nobody has come; a rank is not there twice.
 	}
-	var came, went model.Vector
-	var cameErr, wentErr error
+	var came, went, count model.Vector
+	var cameErr, wentErr, countErr error
 	var wg sync.WaitGroup
+	wg.Go(func() { count, countErr = d.vector(ctx, "count("+now+")") })
 	wg.Go(func() { came, cameErr = d.vector(ctx, now+" unless "+then) })
 	wg.Go(func() { went, wentErr = d.vector(ctx, then+" unless "+now) })
 	wg.Wait()
-	if err := errors.Join(cameErr, wentErr); err != nil {
-		return nil, err
+	if err := errors.Join(cameErr, wentErr, countErr); err != nil {
+		return nil, false, err
 	}
 	type key struct {
 		rank, pid int
@@ -211,12 +215,20 @@ func (d *Directory) changed(ctx context.Context, jobID string, before []Process,
 			}
 		}
 	}
+	all := map[key]bool{}
 	for i := range out {
 		if is, told := live[keyOf(&out[i])]; told {
 			out[i].Live = is
 		}
+		if out[i].Live {
+			all[keyOf(&out[i])] = true
+		}
 	}
-	return perClaim(out), nil
+	total := 0
+	if len(count) == 1 {
+		total = int(count[0].Value)
+	}
+	return perClaim(out), len(all) == total, nil
 }
 
 // ask gives processes by job: those scraped now, and those that were within the lookback, for a node that died takes

@@ -132,6 +132,7 @@ func TestProcessesChanged(t *testing.T) {
 		`nccl_process_info{job_id!=""}`:                   model.Vector{rankSeries(0, "a", "a:1", "1"), rankSeries(1, "b", "b:1", "1"), rankSeries(2, "c", "c:1", "1")},
 		liveQuery + " unless " + liveQuery + " offset 1s": model.Vector{rankSeries(1, "d", "d:1", "7")},
 		liveQuery + " offset 1s unless " + liveQuery:      model.Vector{rankSeries(1, "b", "b:1", "1"), rankSeries(2, "c", "c:1", "1")},
+		"count(" + liveQuery + ")":                        model.Vector{&model.Sample{Value: 2}},
 	}}
 	d := directory(p)
 	if err := d.Refresh(t.Context()); err != nil {
@@ -173,12 +174,31 @@ func TestProcessesThatCame(t *testing.T) {
 		still:                                  model.Vector{&model.Sample{Value: 2}},
 		still + " == count(" + liveQuery + ")": model.Vector{}, // Two of three.
 		liveQuery + " unless " + liveQuery + " offset 1s": model.Vector{rankSeries(2, "c", "c:1", "1")},
+		"count(" + liveQuery + ")":                        model.Vector{&model.Sample{Value: 3}},
 	}}
 	d := directory(p)
 	if err := d.Refresh(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if got, err := d.Processes(t.Context(), "job"); err != nil || len(got) != 3 || !got[2].Live {
+		t.Errorf("processes are %v, %v", got, err)
+	}
+}
+
+// TestClaimOfOneMoment: a process that drives several GPUs said for one scrape that its first is rank 1. It is not remembered.
+func TestClaimOfOneMoment(t *testing.T) {
+	p := &prom{answers: map[string]model.Value{
+		`nccl_process_info{job_id!=""}`: model.Vector{rankSeries(1, "a", "a:1", "1"), rankSeries(1, "b", "b:1", "7")},
+		liveQuery:                       model.Vector{rankSeries(1, "a", "a:1", "1"), rankSeries(5, "b", "b:1", "7")},
+		liveQuery + " unless " + liveQuery + " offset 1s": model.Vector{rankSeries(5, "b", "b:1", "7")},
+		"count(" + liveQuery + ")":                        model.Vector{&model.Sample{Value: 2}},
+	}}
+	d := directory(p)
+	if err := d.Refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	got, err := d.Processes(t.Context(), "job")
+	if err != nil || len(got) != 2 || got[0].Instance != "a:1" || got[1].Rank != 5 {
 		t.Errorf("processes are %v, %v", got, err)
 	}
 }
