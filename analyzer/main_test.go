@@ -19,7 +19,7 @@ import (
 )
 
 // patience is how long anything may take before a test gives up on it.
-const patience = time.Minute
+const patience = 4 * time.Minute
 
 // build builds the program.
 func build(t *testing.T) string {

@@ -27,7 +27,7 @@ import (
 )
 
 // patience is how long a condition may take to come true on a busy machine.
-const patience = 90 * time.Second
+const patience = 4 * time.Minute
 
 // job is a ringjob with the real shim and an exporter that watches it.
 type job struct {

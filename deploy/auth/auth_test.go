@@ -30,7 +30,7 @@ import (
 )
 
 // patience is how long anything may take before the test gives up on it.
-const patience = 2 * time.Minute
+const patience = 5 * time.Minute
 
 // parts are the programs, by the ports that the examples have for them.
 var parts = map[string]string{"exporter": "9850", "analyzer": "9851", "prometheus": "9090", "alertmanager": "9093"}

@@ -20,7 +20,7 @@ import (
 )
 
 // Patience is how long anything may take before a test gives up on it.
-const Patience = 3 * time.Minute
+const Patience = 6 * time.Minute
 
 // Event is one line of a launcher's output.
 type Event struct {
