@@ -178,21 +178,9 @@ func (j *Job) PID(rank int) int {
 // Wait waits for the end of the job and returns its exit code.
 func (j *Job) Wait() int {
 	j.t.Helper()
-	timer := time.AfterFunc(Patience, func() {
-		j.mu.Lock()
-		defer j.mu.Unlock()
-		j.changed.Broadcast()
-	})
-	defer timer.Stop()
-	deadline := time.Now().Add(Patience)
+	j.until("the end of the job", func() bool { return j.exited })
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	for !j.exited {
-		if time.Now().After(deadline) {
-			j.t.Fatalf("the job does not end\n%s", j.stderr.String())
-		}
-		j.changed.Wait()
-	}
 	return j.code
 }
 
