@@ -35,9 +35,11 @@ const (
 const help = `Say which rank of a training job hangs or slows it, and why, from files alone.
 
 PATH is a file, a directory (read with everything below it) or - for standard input, and all of them are read as one
-job. Files are recognised by content, also inside .gz, .tar and .tar.gz: PyTorch Flight Recorder dumps, NCCL RAS
-reports, job logs with messages of PyTorch's NCCL watchdog, NCCL Inspector logs, trace files and recorded exporter
-answers, op tables (CSV, TSV, Parquet), Chrome/Kineto traces, py-spy stacks.
+job. Files are recognised by content, also inside .gz, .tar and .tar.gz: PyTorch Flight Recorder and TorchComms dumps,
+NCCL RAS reports, job logs (PyTorch, gloo, torchrun, Ray, NVRx, dlrover), NCCL
+and RCCL Inspector logs, trace files and recorded exporter answers, an
+incident's kept evidence, op tables (CSV, TSV, Parquet, Chrome traces),
+Chrome/Kineto traces, stacks (py-spy, faulthandler, gdb, pystack, eu-stack).
 
   culprit-analyzer analyze /tmp/nccl_trace_rank_*       Flight Recorder dumps of a hung job
   culprit-analyzer analyze dumps/ ras.txt stacks/       combined with a RAS report and py-spy dumps
