@@ -109,6 +109,7 @@ const (
 	SeesCompletion                        // Operations leaving.
 	SeesProcess                           // Kernel's process state.
 	SeesInit                              // Calls that make and end communicators.
+	SeesCallTimes                         // When operations are called, not only that they are launched.
 	// MissesCalls: of what the rank calls, sends, receives, and waits that are no collectives are not recorded.
 	MissesCalls
 )

@@ -26,7 +26,7 @@ func Analyze(ev rca.Evidence, opt rca.Options) rca.Verdict {
 		v.Action = "" // Nothing is missing that could be looked at.
 	}
 	v.RuledOut = othersOnly(&v)
-	rca.Calibrate(&v)
+	rca.Calibrate(&v, ev.Level())
 	return v
 }
 

@@ -137,7 +137,7 @@ func (w *waitFor) pages(v *rca.Verdict) bool {
 	if w.longest() >= w.Opt.UnexplainedAfter {
 		return true
 	}
-	return v.Class != rca.Unknown && w.Opt.Carries(v.Class, v.Confidence)
+	return v.Class != rca.Unknown && w.Carries(v.Class, v.Confidence)
 }
 
 // waited gives how long others have waited in the operation that a root keeps from going on.

@@ -94,7 +94,7 @@ func TestCalibrate(t *testing.T) {
 		{rca.SlowComm, 0.7, 0.7}, // None were seen.
 		{rca.Unknown, 0.3, 0.3},
 	} {
-		if got := c.Confidence(x.class, x.weight); math.Abs(got-x.want) > 0.002 {
+		if got := c.Confidence(rca.LevelKernels, x.class, x.weight); math.Abs(got-x.want) > 0.002 {
 			t.Errorf("%s of weight %g: %g, want %g", x.class, x.weight, got, x.want)
 		}
 	}
