@@ -74,13 +74,14 @@ func (w *waitFor) compose(d *decision) rca.Verdict {
 }
 
 // mayGetOn says that a root is GPUs that may get on by themselves: they load kernels for one of the job's first operations, or
-// compute what comes before it where no kernels are seen; and their nodes show no error of them.
+// compute what comes before one that no GPU is known to be in, or where no kernels are seen; and their nodes show no error of them.
 func (w *waitFor) mayGetOn(r *root) bool {
 	gpu := r.leaf.cause == rca.CauseGPU || r.leaf.cause == rca.CauseKernelNotRunning
 	if !gpu || r.kind != rootFlaw && r.kind != rootGroup || r.inst < 0 {
 		return false
 	}
-	in, computes := &w.insts[r.inst], false
+	in := &w.insts[r.inst]
+	computes := r.leaf.cause == rca.CauseKernelNotRunning && in.begun == 0
 	for _, n := range r.nodes {
 		if w.Ailing(n, job.GPUAilment) {
 			return false
