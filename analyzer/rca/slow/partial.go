@@ -89,7 +89,7 @@ func (a *slowAnalysis) clarity() float64 {
 func (a *slowAnalysis) believable(f finding, ok bool) (finding, bool) {
 	const most = 0.6
 	f.weight = min(f.weight, most)
-	return f, ok && len(f.nodes) > 0 && len(a.hostsOf(f.nodes)) == 1
+	return f, ok && len(f.nodes) > 0 && len(a.hostsOf(f.nodes)) == 1 && len(a.replicasOf(f.nodes)) > len(f.nodes)
 }
 
 // limits says what of the job was not seen, so that nobody's standing out says little.
