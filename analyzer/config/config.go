@@ -78,6 +78,8 @@ type Queries struct {
 	Kernels   string `yaml:"kernels"`   // Gives how long each rank is in which kernels (label function), per second.
 	// RunDelay gives the share of time in which each rank's (label rank) proxy thread was ready to run and got no CPU, where it matters.
 	RunDelay string `yaml:"run_delay"`
+	// Slowdown gives how many times longer a job's iterations take than they did when it was healthy, one value for the job.
+	Slowdown string `yaml:"slowdown"`
 	// LongestWait gives the longest wait of a job within Window that ended by itself, in seconds, one value for the job.
 	LongestWait string `yaml:"longest_wait"`
 	// LongestPause gives the longest time within Window in which no rank of a job called anything, and which ended, in the same way.
@@ -242,6 +244,8 @@ func Default() *Config {
 				Waits:        "sum by (rank, reason) (rate(culprit_nccl_wait_seconds_total{ {{- .Selector -}} }[1m] {{- .Offset -}} ))",
 				Kernels:      "sum by (rank, function) (rate(culprit_nccl_kernel_seconds_total{ {{- .Selector -}} }[1m] {{- .Offset -}} ))",
 				RunDelay:     `max by (rank) (avg_over_time(culprit_host_thread_run_delay_ratio{ {{- .Selector -}} ,role="proxy"}[5m] {{- .Offset -}} )) > 0.1`,
+				Slowdown: "max(job_id:culprit_nccl_iteration_seconds:mean10s{ {{- .Selector -}} } / last_over_time(job_id:culprit_nccl_iteration_seconds:mean10s_baseline{ {{- .Selector -}} }[2h])" +
+					" or job_id:culprit_nccl_iteration_seconds:mean1m{ {{- .Selector -}} } / last_over_time(job_id:culprit_nccl_iteration_seconds:mean1m_baseline{ {{- .Selector -}} }[2h]))",
 				LongestWait:  "max(max_over_time(job_id:culprit_nccl_wait_ended_seconds:max{ {{- .Selector -}} }[{{ .Window }}]))",
 				LongestPause: "max(max_over_time(job_id:culprit_nccl_launch_pause_seconds:max{ {{- .Selector -}} }[{{ .Window }}]))",
 			},

@@ -23,6 +23,8 @@ type Evidence struct {
 	Timeline []Segment
 	// PastAsked: finished work was asked for, so that an empty Timeline is a lack.
 	PastAsked bool
+	// Slowdown is how many times longer iterations take than when the job was healthy, from a source that has its past; 0 unknown.
+	Slowdown float64
 	// Sources names where the evidence came from, for the verdict's report.
 	Sources []string
 }
