@@ -106,3 +106,27 @@ func TestCalibrate(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A level's verdicts are as sure as they were right there; a level that was not measured is as sure as all together.
+func TestFitByLevel(t *testing.T) {
+	at := func(level rca.Level, n, right int) []judge.Outcome {
+		list := outcomes(rca.SlowComm, 0.8, n, true)
+		for i := range list {
+			list[i].Level, list[i].Right = string(level), i < right
+		}
+		return list
+	}
+	c := Fit(slices.Concat(at(rca.LevelKernels, 300, 300), at(rca.LevelLaunches, 300, 150)), "command", "commit")
+	for _, x := range []struct {
+		level rca.Level
+		want  float64
+	}{
+		{rca.LevelKernels, 0.98},
+		{rca.LevelLaunches, (150 + 10*0.8) / 310},
+		{rca.LevelRecorder, (450 + 10*0.8) / 610},
+	} {
+		if got := c.Confidence(x.level, rca.SlowComm, 0.8); math.Abs(got-x.want) > 0.002 {
+			t.Errorf("at %q: %g, want %g", x.level, got, x.want)
+		}
+	}
+}
