@@ -112,7 +112,8 @@ func (d *dice) nextHost(rank int) int {
 	if next := rank/stage*stage + (rank%stage+per)%stage; next/per != rank/per {
 		return next
 	}
-	return (rank + per) % j.World() // The stage is on one host.
+	hosts := (j.World() + per - 1) / per // The stage is on one host.
+	return min((rank/per+1)%hosts*per+rank%per, j.World()-1)
 }
 
 // when is a moment after the job has warmed up, at any point of an iteration.
