@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/culprit-project/culprit/analyzer/rca"
 )
 
 // coverage is what is left of an explanation's weight for what was not seen. A search was led to whom it asked by what is
@@ -92,8 +94,23 @@ func (a *slowAnalysis) believable(f finding, ok bool) (finding, bool) {
 	if !ok || len(f.nodes) == 0 || len(a.hostsOf(f.nodes)) != 1 || len(a.replicasOf(f.nodes)) == len(f.nodes) {
 		return f, false
 	}
-	g := a.grown()
-	return f, g == nil || slices.ContainsFunc(f.nodes, func(n int32) bool { return g.times[n] == 0 || g.times[n] >= leastGrowth })
+	if g := a.grown(); g != nil {
+		return f, slices.ContainsFunc(f.nodes, func(n int32) bool { return g.times[n] == 0 || g.times[n] >= leastGrowth })
+	}
+	return f, !a.mirrored(f.nodes) || a.factCause(f.nodes) == rca.CauseGPU
+}
+
+// mirrored says that ranks' own work exceeds that of the only others who do the same by about what those fall short of it: which of both
+// is not as it should be cannot be told.
+func (a *slowAnalysis) mirrored(nodes []int32) bool {
+	all, share := a.over()
+	of := map[int32]float64{}
+	for i, n := range all {
+		of[n] = share[i]
+	}
+	return slices.ContainsFunc(nodes, func(n int32) bool {
+		return slices.ContainsFunc(a.peersOf(n), func(p int32) bool { return of[p] <= -0.5*of[n] })
+	})
 }
 
 // limits says what of the job was not seen, so that nobody's standing out says little.
