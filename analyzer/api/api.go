@@ -17,6 +17,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/culprit-project/culprit/analyzer/action"
 	"github.com/culprit-project/culprit/analyzer/incident"
 	"github.com/culprit-project/culprit/analyzer/kept"
 	"github.com/culprit-project/culprit/analyzer/page"
@@ -36,6 +37,8 @@ type Incidents interface {
 	Get(id string) (incident.Incident, bool)
 	List() []incident.Incident
 	Wait(ctx context.Context, id string, after int) (incident.Incident, error)
+	// Judge keeps what a person says of an incident's verdict.
+	Judge(id string, f incident.Feedback) error
 	// Changes gives a channel that is closed when any incident next changes.
 	Changes() <-chan struct{}
 }
@@ -46,6 +49,8 @@ type Options struct {
 	Warning func() string                        // Of what is missing in the configuration.
 	// Evidence is what is kept of what verdicts rest on; nil: nothing.
 	Evidence Evidence
+	// Actions gives what rules did about an incident, or with an empty id about all; nil: there are none.
+	Actions func(id string) []action.Entry
 }
 
 // Evidence gives archives of what the standing verdicts of incidents rest on.
@@ -84,6 +89,9 @@ func (a *API) Register(mux *http.ServeMux) {
 	mux.HandleFunc("GET /api/v1/incidents", a.list)
 	mux.HandleFunc("GET /api/v1/incidents/{id}", a.get)
 	mux.HandleFunc("GET /api/v1/incidents/{id}/evidence.tar.gz", a.evidence)
+	mux.HandleFunc("POST /api/v1/incidents/{id}/feedback", a.judge)
+	mux.HandleFunc("GET /api/v1/feedback", a.feedback)
+	mux.HandleFunc("GET /api/v1/actions", a.actions)
 	mux.HandleFunc("GET /api/v1/events", a.events)
 	mux.HandleFunc("GET /live.js", a.script)
 	mux.HandleFunc("GET /{$}", a.index)

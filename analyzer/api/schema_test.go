@@ -51,6 +51,7 @@ func TestSchemaMatchesTypes(t *testing.T) {
 		"": incident.Incident{}, "trigger": incident.Trigger{}, "analysis": incident.Analysis{}, "rank_view": incident.RankView{},
 		"stack_group": incident.StackGroup{}, "verdict": rca.Verdict{}, "culprit": rca.Culprit{}, "link": rca.Link{}, "wait_group": rca.WaitGroup{},
 		"candidate": rca.Candidate{}, "vote": rca.Vote{}, "what_if": rca.WhatIf{},
+		"feedback": incident.Feedback{}, "said": incident.Said{},
 	} {
 		def := s.object
 		if name != "" {

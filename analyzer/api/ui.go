@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/culprit-project/culprit/access"
 	"github.com/culprit-project/culprit/analyzer/incident"
 	"github.com/culprit-project/culprit/analyzer/page"
 )
@@ -28,9 +29,12 @@ func (a *API) page(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	var b bytes.Buffer
-	err := page.WriteIncident(&b, &inc, page.Options{
-		Now: time.Now(), Warning: a.opt.warning(), Links: a.links(&inc), Similar: page.Similar(&inc, a.incidents.List(), mostSimilar),
-	})
+	o := page.Options{Now: time.Now(), Warning: a.opt.warning(), Links: a.links(&inc), Similar: page.Similar(&inc, a.incidents.List(), mostSimilar)}
+	o.User, o.MayAct = access.Client(r.Context())
+	if a.opt.Actions != nil {
+		o.Actions = a.opt.Actions(inc.ID)
+	}
+	err := page.WriteIncident(&b, &inc, o)
 	a.render(w, &b, err)
 }
 

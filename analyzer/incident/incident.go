@@ -51,6 +51,7 @@ type Incident struct {
 	Count    int          `json:"analysis_count"`
 	Ranks    []RankView   `json:"ranks,omitempty"` // As of the newest analysis.
 	Stacks   []StackGroup `json:"stacks,omitempty"`
+	Feedback []Feedback   `json:"feedback,omitempty"` // What people said of the verdict, oldest first.
 }
 
 // Trigger is a reason to look: an alert of the rules, or a request through the API.

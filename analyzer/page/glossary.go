@@ -5,9 +5,9 @@ package page
 
 import (
 	"fmt"
-	"regexp"
 	"strings"
 
+	"github.com/culprit-project/culprit/analyzer/action"
 	"github.com/culprit-project/culprit/analyzer/rca"
 )
 
@@ -57,6 +57,11 @@ func class(c rca.Class) Term { return Term{string(c), classes[c]} }
 
 func cause(c rca.Cause) Term { return Term{string(c), causes[c]} }
 
+// Explains reports whether a class and a cause, each of which may be empty, are some that verdicts have.
+func Explains(c rca.Class, why rca.Cause) bool {
+	return (c == "" || classes[c] != "") && (why == "" || causes[why] != "")
+}
+
 // sure says what a confidence means, and what keeps it low.
 func sure(v *rca.Verdict) string {
 	s := fmt.Sprintf("Of verdicts with as much evidence, about %.0f in 100 name the right class and culprit.", 100*v.Confidence)
@@ -85,9 +90,6 @@ type Advice struct {
 	Commands []string
 }
 
-// plainName is a host's name that is safe in a shell: what a process calls its host is its own choice.
-var plainName = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?$`)
-
 // mostAdvised bounds the culprits for which advice is listed.
 const mostAdvised = 4
 
@@ -102,7 +104,7 @@ func advice(v *rca.Verdict) []Advice {
 			do, why = c.Action, c.Cause
 		}
 		a := Advice{Host: c.Host, Do: do}
-		if badMachine(why) && plainName.MatchString(c.Host) && !seen[c.Host] {
+		if action.BadMachine(why) && action.PlainHost(c.Host) && !seen[c.Host] {
 			seen[c.Host] = true
 			a.Commands = []string{
 				fmt.Sprintf("scontrol update NodeName=%s State=DRAIN Reason=%q", c.Host, "culprit: "+string(why)),
@@ -121,13 +123,4 @@ func advice(v *rca.Verdict) []Advice {
 		out = append(out, Advice{Do: v.Action})
 	}
 	return out
-}
-
-// badMachine: a cause for which a host is taken out of service. Code and data move with the job.
-func badMachine(c rca.Cause) bool {
-	switch c {
-	case rca.CauseHostLost, rca.CauseGPU, rca.CauseNetworkSend, rca.CausePCIe, rca.CauseKernelNotRunning:
-		return true
-	}
-	return false
 }

@@ -14,12 +14,14 @@ import (
 	"fmt"
 	"html/template"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/prometheus/common/version"
 
+	"github.com/culprit-project/culprit/analyzer/action"
 	"github.com/culprit-project/culprit/analyzer/incident"
 	"github.com/culprit-project/culprit/analyzer/notify"
 	"github.com/culprit-project/culprit/analyzer/rca"
@@ -90,6 +92,10 @@ type Options struct {
 	Similar []incident.Incident // Others in which the same hosts are to blame.
 	More    []Section
 	Warning string // Of the service's configuration.
+	// User is who looks, as the service authenticated them, and MayAct whether they may change something.
+	User    string
+	MayAct  bool
+	Actions []action.Entry // What rules did about the incident.
 }
 
 type incidentData struct {
@@ -107,6 +113,11 @@ type incidentData struct {
 	Links   []Link
 	Similar []incident.Incident
 	More    []Section
+	MayAct  bool
+	User    string // Who may judge the verdict; empty: nobody who looks now.
+	Classes []rca.Class
+	Causes  []rca.Cause
+	Actions []act
 }
 
 // fix is what an iteration would take with one thing mended.
@@ -131,6 +142,10 @@ func WriteIncident(w io.Writer, inc *incident.Incident, o Options) error {
 			d.Seen = &inc.Analyses[i]
 			break
 		}
+	}
+	d.MayAct, d.Actions = o.MayAct && !o.Alone, acts(o.Actions)
+	if inc.Verdict != nil && d.MayAct && o.User != "" {
+		d.User, d.Classes, d.Causes = o.User, judged, slices.Sorted(maps.Keys(causes))
 	}
 	if v := inc.Verdict; v != nil {
 		d.Sure, d.Blast, d.Advice, d.Graph, d.Fixes = sure(v), blast(v), advice(v), newGraph(v), fixes(v.WhatIf)
