@@ -11,7 +11,7 @@ PKG     := github.com/prometheus/common/version
 LDFLAGS := -s -w -X $(PKG).Version=$(VERSION) -X $(PKG).Revision=$(shell git rev-parse --short HEAD 2>/dev/null) \
            -X $(PKG).Branch=$(shell git rev-parse --abbrev-ref HEAD 2>/dev/null)
 
-.PHONY: all help build shim ringjob ncclrun go-build tools nccl test test-go test-c test-fakegpu test-ncclrun test-nccl test-nccl-short test-nccl-ci test-nccl-flaky nccl-report test-rules test-pyspy test-recordings record-dumps test-e2e test-slow test-page demo lint bench bench-latency bench-logs generate \
+.PHONY: all help build shim ringjob ncclrun go-build tools nccl test test-go test-c test-fakegpu test-ncclrun test-nccl test-nccl-short test-nccl-ci test-nccl-flaky nccl-report test-rules test-pyspy test-recordings record-dumps test-e2e test-slow test-slurm test-page demo lint bench bench-latency bench-logs generate \
         check-generated scorecard scorecard-full gpu-e2e soak sanitizers nccl-behaviour nccl-record bench-nccl fuzz vulncheck clean
 
 all: build
@@ -143,6 +143,13 @@ test-slow: build tools ## Real processes that only get slow: every fault names i
 	  $(BIN)/culprit-demo --fault=$$fault --rank=$(RANK) || failed="$$failed $$fault"; \
 	done; if [[ -n $$failed ]]; then echo "missed:$$failed"; exit 1; fi
 	$(GO) test -tags slow -timeout 10m -count=1 -v -run TestThrottledGPU ./sim/e2e
+
+SLURM := slurmctld slurmd slurm-client munge
+
+test-slurm: ## Have a verdict drain a node in Debian's slurmctld and slurmd on loopback. Installs them; wants root.
+	@command -v scontrol >/dev/null && command -v munged >/dev/null && command -v slurmd >/dev/null && command -v slurmctld >/dev/null || \
+	  { echo "installing $(SLURM)"; apt-get update -qq && apt-get install -y -qq --no-install-recommends $(SLURM) >/dev/null; }
+	$(GO) test -tags slurm -timeout 10m -count=1 -run Slurm ./deploy/actions
 
 # What make test-page needs beside Chromium: axe-core, which finds what keeps people out of a page. npm only fetches it.
 AXE_VERSION := 4.10.3

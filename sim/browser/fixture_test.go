@@ -73,6 +73,11 @@ func (s *shelf) OpenFor(string) (incident.Incident, bool) {
 	return incident.Incident{}, false
 }
 
+func (s *shelf) Judge(id string, f incident.Feedback) error {
+	s.change(id, func(inc *incident.Incident) { inc.Feedback = append(slices.Clone(inc.Feedback), f) })
+	return nil
+}
+
 func (s *shelf) Wait(context.Context, string, int) (incident.Incident, error) {
 	return incident.Incident{}, errors.New("nobody waits here")
 }
