@@ -18,6 +18,7 @@ import (
 
 	"github.com/alecthomas/kingpin/v2"
 
+	"github.com/culprit-project/culprit/analyzer/incident"
 	"github.com/culprit-project/culprit/analyzer/rca"
 	"github.com/culprit-project/culprit/sim/scorecard/calibration"
 	"github.com/culprit-project/culprit/sim/scorecard/journal"
@@ -30,6 +31,7 @@ type calibrateFlags struct {
 	opt      matrix.Options
 	only     string
 	journals []string
+	feedback string
 	workers  int
 	out      string
 }
@@ -43,12 +45,17 @@ func calibrateCommand(app *kingpin.Application, commands map[string]func(context
 	cmd.Flag("seeds", "So many seeds.").Default("4").IntVar(&f.opt.Seeds)
 	cmd.Flag("ranks", "Largest job (0: 512).").IntVar(&f.opt.Ranks)
 	cmd.Flag("only", "Run only cases whose name contains one of these, separated by commas.").StringVar(&f.only)
+	cmd.Flag("feedback", "What people said of verdicts on real jobs, as GET /api/v1/feedback of culprit-analyzer answers; fitted to beside the runs.").ExistingFileVar(&f.feedback)
 	cmd.Flag("workers", "Cases at the same time (0: one a core).").IntVar(&f.workers)
 	cmd.Flag("out", "File of the calibration; the engine has analyzer/rca/calibration.json built in.").Default("calibration.json").StringVar(&f.out)
 	commands[cmd.FullCommand()] = func(ctx context.Context) error { return runCalibrate(ctx, &f, os.Stdout, os.Stderr) }
 }
 
 func runCalibrate(ctx context.Context, f *calibrateFlags, out, progress io.Writer) error {
+	feedback, err := readFeedback(f.feedback)
+	if err != nil {
+		return err
+	}
 	outcomes, of, err := f.outcomes(ctx, progress)
 	if err != nil {
 		return err
@@ -57,13 +64,35 @@ func runCalibrate(ctx context.Context, f *calibrateFlags, out, progress io.Write
 	if f.opt.Ranks != 0 {
 		command += fmt.Sprintf(" --ranks %d", f.opt.Ranks)
 	}
-	c := calibration.Fit(outcomes, command, of)
+	if f.feedback != "" {
+		command += " --feedback"
+	}
+	c := calibration.Fit(outcomes, feedback, command, of)
 	for _, family := range slices.Sorted(maps.Keys(c.Families)) {
 		for _, k := range c.Families[family] {
 			fmt.Fprintf(out, "%-7s weight %.3f: confidence %.3f (%d of %d right)\n", family, k.Weight, k.Confidence, k.Right, k.Verdicts)
 		}
 	}
 	return writeFile(f.out, func(w io.Writer) error { return writeCalibration(w, c) })
+}
+
+// readFeedback reads what people said of verdicts; no file: nobody said anything.
+func readFeedback(name string) ([]incident.ListedFeedback, error) {
+	if name == "" {
+		return nil, nil
+	}
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return nil, fmt.Errorf("reading feedback: %w", err)
+	}
+	var list incident.FeedbackList
+	if err := json.Unmarshal(text, &list); err != nil {
+		return nil, fmt.Errorf("reading feedback from %s: %w", name, err)
+	}
+	if list.Version != incident.FeedbackVersion {
+		return nil, fmt.Errorf("reading feedback from %s: version %d, want %d", name, list.Version, incident.FeedbackVersion)
+	}
+	return list.Feedback, nil
 }
 
 func writeCalibration(w io.Writer, c *rca.Calibration) error {
