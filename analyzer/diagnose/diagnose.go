@@ -64,6 +64,7 @@ func (d *Diagnoser) Diagnose(ctx context.Context, req incident.Request) (inciden
 	counts := s.Counts()
 	out := incident.Outcome{
 		Verdict: v, Ranks: view(&ev, &v, s, d.hangAfter()), Complete: len(ev.Missing) == 0, Costly: lookedBack,
+		Layout: layoutOf(&ev), Flow: standingFlow(&ev, &v, s), Rounds: rounds(&ev, &v),
 		Stacks: groups, Nodes: counts.Nodes, Asked: counts.Asked, Answered: counts.Answered, Bytes: counts.Bytes,
 		Rests: kept.New(d.Clock.Now(), d.Config.Options(), ev, c, v),
 	}

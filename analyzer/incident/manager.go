@@ -323,6 +323,7 @@ func (m *Manager) open(t *Trigger, now time.Time) *entry {
 	e.State, e.ResolvedAt, e.attempt, e.candidate = Open, nil, 0, ""
 	m.noteEnd(e)
 	e.calmUntil = time.Time{}
+	e.Flow, e.Rounds = nil, nil
 	e.Verdict, e.VerdictAt, e.Latest, e.Benign = nil, nil, nil, false // What was true then pages nobody now.
 	m.openJob[t.JobID] = e
 	return e

@@ -236,6 +236,9 @@ func (m *Manager) accept(e *entry, out *Outcome, a *Analysis, now time.Time) {
 	if len(out.Stacks) > 0 {
 		e.Stacks = out.Stacks
 	}
+	if out.Layout != nil {
+		e.Layout = out.Layout
+	}
 	if v.Class == rca.Benign {
 		e.calmUntil = now
 	}
@@ -247,6 +250,10 @@ func (m *Manager) accept(e *entry, out *Outcome, a *Analysis, now time.Time) {
 			m.logVerdict(e, v, a)
 		}
 		e.Verdict, e.Latest = v, nil
+		e.Flow = out.Flow // Of the same operation as the verdict.
+		if len(out.Rounds) > 0 || v.Class.StandsStill() {
+			e.Rounds = out.Rounds
+		}
 		if m.opt.Keep != nil && out.Rests != nil {
 			m.opt.Keep(e.ID, out.Rests)
 		}

@@ -108,6 +108,10 @@ type incidentData struct {
 	Advice  []Advice
 	Graph   *Graph
 	Grid    *Grid
+	Layout  string // How the job divides its ranks.
+	Places  *Grid  // Ranks by their place in the layout.
+	Flow    *flowData
+	Rounds  *Timeline
 	Seen    *incident.Analysis // The analysis that the page is as of.
 	Fixes   []fix
 	Links   []Link
@@ -147,13 +151,26 @@ func WriteIncident(w io.Writer, inc *incident.Incident, o Options) error {
 	if inc.Verdict != nil && d.MayAct && o.User != "" {
 		d.User, d.Classes, d.Causes = o.User, judged, slices.Sorted(maps.Keys(causes))
 	}
+	if inc.Layout != nil {
+		d.Layout, d.Places = layoutText(inc.Layout), layoutGrid(inc.Layout, inc.Ranks)
+	}
+	d.Flow = newFlow(inc.Flow)
 	if v := inc.Verdict; v != nil {
+		d.Rounds = newTimeline(inc.Rounds, accusedRanks(v))
 		d.Sure, d.Blast, d.Advice, d.Graph, d.Fixes = sure(v), blast(v), advice(v), newGraph(v), fixes(v.WhatIf)
 	}
 	if err := incidentPage.Execute(w, &d); err != nil {
 		return fmt.Errorf("rendering the page of incident %s: %w", inc.ID, err)
 	}
 	return nil
+}
+
+func accusedRanks(v *rca.Verdict) []int {
+	var out []int
+	for _, c := range v.Culprits {
+		out = append(out, c.Rank)
+	}
+	return out
 }
 
 // blast says how far the trouble reaches.
