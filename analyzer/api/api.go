@@ -19,6 +19,7 @@ import (
 
 	"github.com/culprit-project/culprit/analyzer/action"
 	"github.com/culprit-project/culprit/analyzer/incident"
+	"github.com/culprit-project/culprit/analyzer/jobs"
 	"github.com/culprit-project/culprit/analyzer/kept"
 	"github.com/culprit-project/culprit/analyzer/page"
 )
@@ -51,6 +52,15 @@ type Options struct {
 	Evidence Evidence
 	// Actions gives what rules did about an incident, or with an empty id about all; nil: there are none.
 	Actions func(id string) []action.Entry
+	// Jobs tells of jobs that run, and JobLinks where else there is something to read about one; nil: nothing is told.
+	Jobs     func() Jobs
+	JobLinks func(id string) []page.Link
+}
+
+// Jobs tells of jobs that run.
+type Jobs interface {
+	List(ctx context.Context) ([]jobs.Listed, error)
+	Get(ctx context.Context, id string, now time.Time) (*jobs.Job, error)
 }
 
 // Evidence gives archives of what the standing verdicts of incidents rest on.
@@ -93,6 +103,8 @@ func (a *API) Register(mux *http.ServeMux) {
 	mux.HandleFunc("GET /api/v1/feedback", a.feedback)
 	mux.HandleFunc("GET /api/v1/actions", a.actions)
 	mux.HandleFunc("GET /api/v1/events", a.events)
+	mux.HandleFunc("GET /jobs", a.jobs)
+	mux.HandleFunc("GET /job", a.job)
 	mux.HandleFunc("GET /live.js", a.script)
 	mux.HandleFunc("GET /{$}", a.index)
 	mux.HandleFunc("GET /incidents/{id}", a.page)

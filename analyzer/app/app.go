@@ -32,6 +32,7 @@ import (
 	"github.com/culprit-project/culprit/analyzer/evidence"
 	"github.com/culprit-project/culprit/analyzer/fetch"
 	"github.com/culprit-project/culprit/analyzer/incident"
+	"github.com/culprit-project/culprit/analyzer/jobs"
 	"github.com/culprit-project/culprit/analyzer/kept"
 	"github.com/culprit-project/culprit/analyzer/notify"
 	"github.com/culprit-project/culprit/analyzer/stacks"
@@ -73,6 +74,7 @@ type settings struct {
 	diagnoser *diagnose.Diagnoser
 	format    *notify.Format
 	actions   actions
+	jobs      *jobs.Source
 }
 
 // New makes an analyzer. storage is the folder to keep incidents in, empty for none.
@@ -207,6 +209,7 @@ func (a *App) build(cfg *config.Config) (*settings, []*notify.Client, error) {
 			Unknown: cfg.Notify.Severity.Unknown, WarningName: cfg.Notify.Warning, Warning: cfg.Notify.Severity.Warning, MaxAlerts: cfg.Notify.MaxAlerts, ExternalURL: cfg.ExternalURL, Runbook: runbook,
 		},
 	}
+	out.jobs = jobs.NewSource(querier, cfg.Prometheus, out.diagnoser.Gatherer.Directory)
 	if out.diagnoser.Stacks, err = a.stackSource(cfg.Stacks, agent); err != nil {
 		return nil, nil, err
 	}
@@ -328,7 +331,7 @@ func (a *App) refresh(ctx context.Context) {
 func (a *App) routes(reg *prometheus.Registry) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("POST /api/v1/alerts", webhook.NewHandler(a.receive, a.logger.With("component", "webhook"), reg))
-	a.pages = api.New(a.incidents, api.Options{Links: a.links, Warning: a.warning, Evidence: a.kept, Actions: a.audit.Entries}, a.logger.With("component", "api"))
+	a.pages = api.New(a.incidents, api.Options{Links: a.links, Warning: a.warning, Evidence: a.kept, Actions: a.audit.Entries, Jobs: a.jobs, JobLinks: a.jobLinks}, a.logger.With("component", "api"))
 	a.pages.Register(mux)
 	mux.HandleFunc("GET /-/healthy", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("healthy\n")) })
 	mux.HandleFunc("GET /-/ready", func(w http.ResponseWriter, _ *http.Request) {

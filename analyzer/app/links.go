@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/culprit-project/culprit/analyzer/api"
 	"github.com/culprit-project/culprit/analyzer/incident"
 	"github.com/culprit-project/culprit/analyzer/page"
 )
@@ -41,6 +42,19 @@ func (a *App) links(inc *incident.Incident) []page.Link {
 		out = append(out, page.Link{Text: "Rank " + rank + " in Grafana", URL: dashboard(base, rankDashboard, inc, map[string]string{"rank": rank})})
 	}
 	return out
+}
+
+// jobs tells of the jobs that run.
+func (a *App) jobs() api.Jobs { return a.current.Load().jobs }
+
+// jobLinks gives where else there is something to read about a running job.
+func (a *App) jobLinks(id string) []page.Link {
+	base := a.current.Load().config.GrafanaURL
+	if base == "" {
+		return nil
+	}
+	q := url.Values{"var-job_id": {id}, "from": {"now-1h"}, "to": {"now"}}
+	return []page.Link{{Text: "Job in Grafana", URL: strings.TrimRight(base, "/") + "/d/" + jobDashboard + "?" + q.Encode()}}
 }
 
 // dashboard gives the address of a dashboard at the time of an incident.

@@ -236,6 +236,19 @@ func stateName(state string) string {
 	return state
 }
 
+// jobState is a state as the page of a job, which asks Prometheus alone, knows it.
+func jobState(state string) string {
+	switch state {
+	case "gone":
+		return "exited without orderly shutdown"
+	case "stuck":
+		return "in an operation that has made no progress for 2 s or more"
+	case "unseen":
+		return "not recorded: Prometheus has no fresh sample"
+	}
+	return state
+}
+
 func rest(rows []Row) string {
 	hosts, total := 0, 0
 	for i := range rows {

@@ -15,6 +15,7 @@ import (
 	"html/template"
 	"io"
 	"maps"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -38,15 +39,17 @@ var Script []byte
 var (
 	indexPage    = parse("index.html")
 	incidentPage = parse("incident.html")
+	jobPage      = parse("job.html")
+	jobsPage     = parse("jobs.html")
 )
 
 func parse(name string) *template.Template {
 	t := template.New("layout.html").Funcs(template.FuncMap{
 		"stamp": stamp, "machine": machine, "percent": percent, "seconds": seconds, "size": size, "count": count,
 		"who": who, "link": notify.Link, "list": func(numbers []int) string { return named(numbers, 0) }, "plural": plural,
-		"class": class, "cause": cause, "stateName": stateName,
+		"class": class, "cause": cause, "stateName": stateName, "jobState": jobState, "jobURL": JobURL,
 	})
-	return template.Must(t.ParseFS(files, "templates/layout.html", "templates/style.css", "templates/"+name))
+	return template.Must(t.ParseFS(files, "templates/layout.html", "templates/style.css", "templates/grid.html", "templates/"+name))
 }
 
 // Policy is the Content-Security-Policy of the pages: their own style and script, and nothing else.
@@ -69,10 +72,17 @@ type frame struct {
 	Title   string
 	Version string
 	Base    string // Where the service's root is, seen from the page.
+	Poll    int    // Seconds after which the page is read again; 0: never.
 	Events  string // Where the page learns that it is out of date; empty: never.
 	Alone   bool   // The page is a file of its own, with no service behind it.
 	Warning string
 }
+
+// pollSeconds is how often a page of Prometheus' numbers is read again.
+const pollSeconds = 15
+
+// JobURL gives where the page of a job is, from the service's root. A job may be called anything.
+func JobURL(id string) string { return "job?" + url.Values{"id": {id}}.Encode() }
 
 // Link leads to another place.
 type Link struct{ Text, URL string }

@@ -254,6 +254,7 @@ func TestIndex(t *testing.T) {
 		inc := hung(8, i%8, func(int) string { return "stuck" })
 		inc.ID, inc.JobID, inc.Ranks = fmt.Sprintf("incident%04d", i), fmt.Sprintf("job-%d", i), nil
 		inc.Verdict.Culprits[0].Host = fmt.Sprintf("node-%d", i%3)
+		inc.Triggers = []incident.Trigger{{Name: "CulpritJobStalled", Labels: map[string]string{"namespace": "shared", "team": fmt.Sprintf("team-%d", i%4)}}}
 		if i%2 == 1 {
 			end := opened.Add(time.Hour)
 			inc.State, inc.ResolvedAt = incident.Resolved, &end
@@ -270,6 +271,8 @@ func TestIndex(t *testing.T) {
 		{"q=job-77", []string{"1 to 1 of 1 that match, of 120 in all."}, []string{"job-78<"}},
 		{"q=JOB-7+node-1", []string{"job-7<", "job-70<"}, []string{"job-8<"}},
 		{"host=node-2&state=open", []string{"1 to 20 of 20 that match", `value="node-2"`}, nil},
+		{"", []string{"By class", "By team", `href="?team=team-3"`, "30 incidents", `href="?class=fault"`, "120 incidents", `href="job?id=job-8"`}, []string{"?team=shared", `href="job?id=job-9"`}},
+		{"team=team-1", []string{"1 to 30 of 30 that match", `value="team-1"`}, []string{"job-8<"}},
 		{"class=benign", []string{"No incident matches. There are 120 in all."}, nil},
 	} {
 		q, err := url.ParseQuery(c.query)

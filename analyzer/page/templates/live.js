@@ -96,3 +96,7 @@ if (document.body.dataset.events) {
   events.onerror = () => { document.getElementById('live').textContent = 'Not connected to the analyzer. Trying again.'; };
   events.onopen = () => { document.getElementById('live').textContent = 'This page updates by itself.'; };
 }
+if (document.body.dataset.poll) {
+  document.getElementById('live').textContent = 'This page updates by itself.';
+  setInterval(() => { if (!document.hidden) refresh(); }, 1000 * document.body.dataset.poll);
+}

@@ -1,0 +1,37 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package jobs
+
+// Names of the series that the page of a job is made of, beside those in the analyzer's configuration.
+const (
+	iterationSeconds = "nccl_iteration_seconds"
+	functionOps      = "nccl_function_ops_total"
+	functionBytes    = "nccl_bytes_total"
+	functionSeconds  = "nccl_op_seconds_total"
+	eventsLost       = "nccl_events_lost_total"
+)
+
+// window is what rates are taken over: a few iterations of most jobs.
+const window = "2m"
+
+// Queries over {job}, the matcher of the job. Each gives few series, however many ranks the job has, but for stalled and up, which give one a
+// rank.
+var queries = struct {
+	jobs, iteration, iterationBefore, comms, ops, bytes, seconds, bandwidth, inside, insideMedian, fewestOps, lost string
+}{
+	jobs:            "count by (job_id) ({up})",
+	iteration:       "sum(rate(" + iterationSeconds + "_sum{job}[" + window + "])) / sum(rate(" + iterationSeconds + "_count{job}[" + window + "]))",
+	iterationBefore: "sum(rate(" + iterationSeconds + "_sum{job}[1h] offset 5m)) / sum(rate(" + iterationSeconds + "_count{job}[1h] offset 5m))",
+	comms:           "count by (comm_name, nranks, nnodes) ({comms})",
+	ops:             "avg by (function) (rate(" + functionOps + "{job}[" + window + "])) / scalar(avg(rate(" + iterationSeconds + "_count{job}[" + window + "])))",
+	bytes:           "avg by (function) (rate(" + functionBytes + "{job}[" + window + "])) / scalar(avg(rate(" + iterationSeconds + "_count{job}[" + window + "])))",
+	seconds:         "avg by (function) (rate(" + functionSeconds + "{job}[" + window + "])) / scalar(avg(rate(" + iterationSeconds + "_count{job}[" + window + "])))",
+	// The time inside an operation holds the waiting for others. Whoever waits least tells most of the network.
+	bandwidth: "max by (function) (rate(" + functionBytes + "{job}[" + window + "]) / (rate(" + functionSeconds + "{job}[" + window + "]) > 0))",
+	inside:    "bottomk(10, sum by (rank) (rate(" + functionSeconds + "{job}[" + window + "])))",
+	// A rank sends once for each micro-batch at the ends of a pipeline, and twice in between.
+	insideMedian: "quantile(0.5, sum by (rank) (rate(" + functionSeconds + "{job}[" + window + "])))",
+	fewestOps:    "min by (function) (rate(" + functionOps + "{job}[" + window + "]) > 0) / scalar(avg(rate(" + iterationSeconds + "_count{job}[" + window + "])))",
+	lost:         "sum(increase(" + eventsLost + "{job}[10m]))",
+}
