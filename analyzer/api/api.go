@@ -22,6 +22,7 @@ import (
 	"github.com/culprit-project/culprit/analyzer/jobs"
 	"github.com/culprit-project/culprit/analyzer/kept"
 	"github.com/culprit-project/culprit/analyzer/page"
+	"github.com/culprit-project/culprit/analyzer/timeline"
 )
 
 // maxBody bounds a request's body, bytes.
@@ -82,6 +83,7 @@ type API struct {
 	opt       Options
 	logger    *slog.Logger
 	streams   atomic.Int64 // Pages that are told of changes.
+	unpacking sync.Mutex
 	ended     chan struct{}
 	end       func()
 }
@@ -102,6 +104,7 @@ func (a *API) Register(mux *http.ServeMux) {
 	mux.HandleFunc("POST /api/v1/incidents/{id}/feedback", a.judge)
 	mux.HandleFunc("GET /api/v1/feedback", a.feedback)
 	mux.HandleFunc("GET /api/v1/actions", a.actions)
+	mux.HandleFunc("GET /api/v1/incidents/{id}/timeline.json", a.timeline)
 	mux.HandleFunc("GET /api/v1/events", a.events)
 	mux.HandleFunc("GET /jobs", a.jobs)
 	mux.HandleFunc("GET /job", a.job)
@@ -218,19 +221,8 @@ func (a *API) get(w http.ResponseWriter, r *http.Request) {
 
 // evidence answers GET /api/v1/incidents/{id}/evidence.tar.gz, which `culprit-analyzer analyze` reads.
 func (a *API) evidence(w http.ResponseWriter, r *http.Request) {
-	inc, ok := a.incidents.Get(r.PathValue("id"))
-	if !ok || a.opt.Evidence == nil {
-		a.fail(w, http.StatusNotFound, errors.New("no such incident"))
-		return
-	}
-	archive, size, err := a.opt.Evidence.Open(inc.ID)
-	switch {
-	case errors.Is(err, kept.ErrNotKept):
-		a.fail(w, http.StatusNotFound, err)
-		return
-	case err != nil:
-		a.logger.Error("evidence not served", "incident", inc.ID, "err", err)
-		a.fail(w, http.StatusInternalServerError, errors.New("the evidence cannot be read"))
+	inc, archive, size := a.archive(w, r)
+	if archive == nil {
 		return
 	}
 	defer archive.Close()
@@ -239,6 +231,50 @@ func (a *API) evidence(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Disposition", `attachment; filename="culprit-`+inc.ID+`.tar.gz"`)
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	if _, err := io.Copy(w, archive); err != nil {
+		a.logger.Debug("answer not written", "err", err)
+	}
+}
+
+// archive opens what is kept of the incident that a request is about; nil: nothing is, and the answer has been written.
+func (a *API) archive(w http.ResponseWriter, r *http.Request) (incident.Incident, io.ReadCloser, int64) {
+	inc, ok := a.incidents.Get(r.PathValue("id"))
+	if !ok || a.opt.Evidence == nil {
+		a.fail(w, http.StatusNotFound, errors.New("no such incident"))
+		return inc, nil, 0
+	}
+	archive, size, err := a.opt.Evidence.Open(inc.ID)
+	switch {
+	case errors.Is(err, kept.ErrNotKept):
+		a.fail(w, http.StatusNotFound, err)
+		return inc, nil, 0
+	case err != nil:
+		a.logger.Error("evidence not served", "incident", inc.ID, "err", err)
+		a.fail(w, http.StatusInternalServerError, errors.New("the evidence cannot be read"))
+		return inc, nil, 0
+	}
+	return inc, archive, size
+}
+
+// timeline answers GET /api/v1/incidents/{id}/timeline.json: a trace that Perfetto opens. One is made at a time, since unpacked evidence
+// may be large.
+func (a *API) timeline(w http.ResponseWriter, r *http.Request) {
+	inc, archive, _ := a.archive(w, r)
+	if archive == nil {
+		return
+	}
+	defer archive.Close()
+	a.unpacking.Lock()
+	defer a.unpacking.Unlock()
+	record, err := kept.Read(archive)
+	if err != nil {
+		a.logger.Error("timeline not served", "incident", inc.ID, "err", err)
+		a.fail(w, http.StatusInternalServerError, errors.New("the evidence cannot be read"))
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Disposition", `attachment; filename="culprit-`+inc.ID+`-timeline.json"`)
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	if err := timeline.Write(w, &record.Evidence, &record.Verdict); err != nil {
 		a.logger.Debug("answer not written", "err", err)
 	}
 }

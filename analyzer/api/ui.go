@@ -86,7 +86,8 @@ func (a *API) links(inc *incident.Incident) []page.Link {
 	out := []page.Link{{Text: "JSON", URL: "../api/v1/incidents/" + inc.ID}}
 	if a.opt.Evidence != nil {
 		if _, ok := a.opt.Evidence.Size(inc.ID); ok {
-			out = append(out, page.Link{Text: "Evidence, for culprit-analyzer analyze", URL: "../api/v1/incidents/" + inc.ID + "/evidence.tar.gz"})
+			out = append(out, page.Link{Text: "Evidence, for culprit-analyzer analyze", URL: "../api/v1/incidents/" + inc.ID + "/evidence.tar.gz"},
+				page.Link{Text: "Timeline, for ui.perfetto.dev", URL: "../api/v1/incidents/" + inc.ID + "/timeline.json"})
 		}
 	}
 	if a.opt.Links != nil {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/culprit-project/culprit/analyzer/clock"
 	"github.com/culprit-project/culprit/analyzer/config"
+	"github.com/culprit-project/culprit/analyzer/detail"
 	"github.com/culprit-project/culprit/analyzer/evidence"
 	"github.com/culprit-project/culprit/analyzer/incident"
 	"github.com/culprit-project/culprit/analyzer/kept"
@@ -64,7 +65,7 @@ func (d *Diagnoser) Diagnose(ctx context.Context, req incident.Request) (inciden
 	counts := s.Counts()
 	out := incident.Outcome{
 		Verdict: v, Ranks: view(&ev, &v, s, d.hangAfter()), Complete: len(ev.Missing) == 0, Costly: lookedBack,
-		Layout: layoutOf(&ev), Flow: standingFlow(&ev, &v, s), Rounds: rounds(&ev, &v),
+		Layout: detail.Layout(&ev), Flow: detail.StandingFlow(&ev, &v, s), Rounds: detail.Rounds(&ev, &v),
 		Stacks: groups, Nodes: counts.Nodes, Asked: counts.Asked, Answered: counts.Answered, Bytes: counts.Bytes,
 		Rests: kept.New(d.Clock.Now(), d.Config.Options(), ev, c, v),
 	}

@@ -6,6 +6,7 @@ package incident
 // FlowView is the transfer that stands still, from the sender's GPU to the receiver's, in steps.
 type FlowView struct {
 	Comm    string      `json:"comm"`
+	CommID  string      `json:"comm_id,omitempty"` // As the label comm of series has it.
 	Op      string      `json:"op"`
 	Channel int         `json:"channel"`
 	Total   int64       `json:"total"`         // Steps of the operation on this channel; 0 unknown.

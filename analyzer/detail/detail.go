@@ -1,23 +1,25 @@
 // Copyright 2026 The Culprit Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package diagnose
+// Package detail gives what a page shows of evidence beside the verdict: the transfer that stands still, the last operations of a slow
+// job, and how the job divides its ranks.
+package detail
 
 import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
-	"github.com/culprit-project/culprit/analyzer/evidence"
 	"github.com/culprit-project/culprit/analyzer/incident"
 	"github.com/culprit-project/culprit/analyzer/layout"
 	"github.com/culprit-project/culprit/analyzer/rca"
 	"github.com/culprit-project/culprit/trace"
 )
 
-// layoutOf infers how the job divides its ranks, nil where its communicators do not tell.
-func layoutOf(ev *rca.Evidence) *layout.Layout {
+// Layout infers how the job divides its ranks, nil where its communicators do not tell.
+func Layout(ev *rca.Evidence) *layout.Layout {
 	groups := make([]layout.Group, 0, len(ev.Comms))
 	for i := range ev.Comms {
 		if c := &ev.Comms[i]; len(c.Members) == c.Size {
@@ -27,12 +29,10 @@ func layoutOf(ev *rca.Evidence) *layout.Layout {
 	return layout.Infer(ev.WorldSize, groups)
 }
 
-// queuePairs gives the queue pairs of a rank to a peer in a communicator.
-type queuePairs interface {
+// QueuePairs gives the queue pairs of a rank to a peer in a communicator.
+type QueuePairs interface {
 	QueuePairs(rank int, comm rca.CommID, peer int) []trace.QP
 }
-
-var _ queuePairs = (*evidence.Session)(nil)
 
 // place is one flow of a rank.
 type place struct {
@@ -42,9 +42,9 @@ type place struct {
 	flow *rca.Flow
 }
 
-// standingFlow gives the transfer that a job stands still in: one of the accused ranks, else one of those that wait for it, in the
-// communicator that the verdict names. Nil: nobody shows one.
-func standingFlow(ev *rca.Evidence, v *rca.Verdict, qps queuePairs) *incident.FlowView {
+// StandingFlow gives the transfer that a job stands still in: one of the accused ranks, else one of those that wait for it, in the
+// communicator that the verdict names. Nil: nobody shows one. Without qps its queue pairs are not known.
+func StandingFlow(ev *rca.Evidence, v *rca.Verdict, qps QueuePairs) *incident.FlowView {
 	if !v.Class.StandsStill() {
 		return nil
 	}
@@ -88,11 +88,12 @@ func standingFlow(ev *rca.Evidence, v *rca.Verdict, qps queuePairs) *incident.Fl
 		from, to, fromRank, toRank = other, found, peer, found.rank.ID
 	}
 	f := found.flow
+	id, _, _ := strings.Cut(string(found.m.Comm), "/")
 	out := &incident.FlowView{
-		Comm: commName(comms, found.m.Comm), Op: opName(found.op), Channel: f.Channel, Total: f.Total, Stuck: rca.Round(f.Stuck.Seconds()),
+		Comm: commName(comms, found.m.Comm), CommID: id, Op: opName(found.op), Channel: f.Channel, Total: f.Total, Stuck: rca.Round(f.Stuck.Seconds()),
 		From: end(fromRank, ranks[fromRank], from.flow), To: end(toRank, ranks[toRank], to.flow),
 	}
-	if from.flow != nil {
+	if from.flow != nil && qps != nil {
 		for _, q := range qps.QueuePairs(fromRank, found.m.Comm, from.flow.Peer) {
 			out.QPs = append(out.QPs, incident.QueuePair{
 				Device: q.Device, Num: q.QPNum, DestNum: q.DestQPNum, Remote: q.Remote, Outstanding: q.SendsPosted - min(q.SendsPosted, q.SendsCompleted), Errors: q.Errors,
@@ -190,9 +191,9 @@ const (
 	mostSpells = 64
 )
 
-// rounds gives the last operations of the communicator in which a job is slow, those that moved most bytes: what synchronises an
+// Rounds gives the last operations of the communicator in which a job is slow, those that moved most bytes: what synchronises an
 // iteration is large.
-func rounds(ev *rca.Evidence, v *rca.Verdict) []incident.Round {
+func Rounds(ev *rca.Evidence, v *rca.Verdict) []incident.Round {
 	if len(ev.Timeline) == 0 || v.Class.StandsStill() || v.Class == rca.Benign || v.Class == rca.Healthy {
 		return nil
 	}

@@ -1,7 +1,7 @@
 // Copyright 2026 The Culprit Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package diagnose
+package detail
 
 import (
 	"reflect"
@@ -45,33 +45,33 @@ func ring() *rca.Evidence {
 func TestStandingFlow(t *testing.T) {
 	qps := cables{11, 2, []trace.QP{{Device: "mlx5_0", QPNum: 77, DestQPNum: 78, SendsPosted: 12, SendsCompleted: 8, Errors: 1}}}
 	want := &incident.FlowView{
-		Comm: "dp", Op: "AllReduce #7", Channel: 1, Total: 64, Stuck: 5,
+		Comm: "dp", CommID: "c", Op: "AllReduce #7", Channel: 1, Total: 64, Stuck: 5,
 		From: incident.FlowEnd{Rank: 11, Host: "node", NIC: "mlx5_0", Steps: [4]int64{12, 12, 12, 8}},
 		To:   incident.FlowEnd{Rank: 12, Host: "node", NIC: "mlx5_0", Steps: [4]int64{12, 8, 8, 8}},
 		QPs:  []incident.QueuePair{{Device: "mlx5_0", Num: 77, DestNum: 78, Outstanding: 4, Errors: 1}},
 	}
 	accused := &rca.Verdict{Class: rca.Fault, Comm: "dp", Culprits: []rca.Culprit{{Rank: 11, Channel: -1}}}
-	if got := standingFlow(ring(), accused, qps); !reflect.DeepEqual(got, want) {
+	if got := StandingFlow(ring(), accused, qps); !reflect.DeepEqual(got, want) {
 		t.Errorf("of the accused:\n%+v, want\n%+v", got, want)
 	}
 	// The accused shows nothing: the flow of who waits for it, seen from the other end.
 	ev := ring()
 	ev.Ranks[1].Memberships = nil
 	v := &rca.Verdict{Class: rca.Fault, Comm: "dp", Culprits: []rca.Culprit{{Rank: 11, Channel: -1}}, Chain: []rca.Link{{From: 12, To: 11}}}
-	got := standingFlow(ev, v, cables{})
+	got := StandingFlow(ev, v, nil)
 	if got == nil || got.From.Rank != 11 || got.From.Steps != [4]int64{-1, -1, -1, -1} || got.To.Rank != 12 || got.To.Steps != [4]int64{12, 8, 8, 8} {
 		t.Errorf("of who waits: %+v", got)
 	}
 	// Its node was not asked.
 	ev.Ranks = append(ev.Ranks[:1], ev.Ranks[2:]...)
-	if got = standingFlow(ev, v, cables{}); got == nil || got.From.Rank != 11 || got.From.Host != "" {
+	if got = StandingFlow(ev, v, nil); got == nil || got.From.Rank != 11 || got.From.Host != "" {
 		t.Errorf("of a rank that nobody asked: %+v", got)
 	}
 	for name, v := range map[string]*rca.Verdict{
 		"slow": {Class: rca.SlowComm, Culprits: accused.Culprits}, "nobody": {Class: rca.Fault}, "another channel": {Class: rca.Fault, Culprits: []rca.Culprit{{Rank: 11, Channel: 3}}},
 		"a stranger": {Class: rca.Fault, Culprits: []rca.Culprit{{Rank: 99, Channel: -1}}},
 	} {
-		if got := standingFlow(ring(), v, qps); got != nil {
+		if got := StandingFlow(ring(), v, qps); got != nil {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}
@@ -95,7 +95,7 @@ func TestRounds(t *testing.T) {
 				rca.Segment{Rank: rank, Comm: "a", Number: 2*n + 1, Func: "AllReduce", Peer: -1, Bytes: 4, Start: at, End: at})
 		}
 	}
-	got := rounds(ev, &rca.Verdict{Class: rca.SlowCompute, Comm: "dp", Culprits: []rca.Culprit{{Rank: 2}}})
+	got := Rounds(ev, &rca.Verdict{Class: rca.SlowCompute, Comm: "dp", Culprits: []rca.Culprit{{Rank: 2}}})
 	if len(got) != mostRounds {
 		t.Fatalf("%d rounds", len(got))
 	}
@@ -103,10 +103,10 @@ func TestRounds(t *testing.T) {
 	if last := got[len(got)-1]; !reflect.DeepEqual(last, want) {
 		t.Errorf("%+v, want %+v", last, want)
 	}
-	if got := rounds(ev, &rca.Verdict{Class: rca.Fault, Comm: "dp"}); got != nil {
+	if got := Rounds(ev, &rca.Verdict{Class: rca.Fault, Comm: "dp"}); got != nil {
 		t.Errorf("of a job that stands still: %+v", got)
 	}
-	if got := rounds(&rca.Evidence{}, &rca.Verdict{Class: rca.SlowCompute}); got != nil {
+	if got := Rounds(&rca.Evidence{}, &rca.Verdict{Class: rca.SlowCompute}); got != nil {
 		t.Errorf("without finished work: %+v", got)
 	}
 }
@@ -117,17 +117,17 @@ func TestRoundsAreBounded(t *testing.T) {
 	for rank := range 1000 {
 		ev.Timeline = append(ev.Timeline, rca.Segment{Rank: rank, Comm: "a", Peer: -1, Bytes: 1, End: int64(2000-rank) * 1e6})
 	}
-	got := rounds(ev, &rca.Verdict{Class: rca.SlowCompute})
+	got := Rounds(ev, &rca.Verdict{Class: rca.SlowCompute})
 	if len(got) != 1 || len(got[0].Members) != mostSpells || got[0].Members[0].Rank != 0 || got[0].Members[1].Rank != 1000-mostSpells+1 || got[0].Members[mostSpells-1].Rank != 999 {
 		t.Errorf("%+v", got)
 	}
 }
 
-func TestLayoutOf(t *testing.T) {
+func TestLayout(t *testing.T) {
 	ev := &rca.Evidence{WorldSize: 16, Comms: []rca.Comm{
 		{ID: "a", Name: "tp_0", Size: 4, Members: []int{0, 1, 2, 3}}, {ID: "b", Name: "dp_0", Size: 4, Members: []int{0, 4, 8, 12}}, {ID: "c", Name: "dp_1", Size: 4, Members: []int{1, 5}},
 	}}
-	l := layoutOf(ev)
+	l := Layout(ev)
 	if l == nil || len(l.Axes) != 2 || l.Axes[0].Kind != "tp" || l.Axes[1].Size != 4 {
 		t.Errorf("%+v", l)
 	}
