@@ -103,15 +103,31 @@ func StandingFlow(ev *rca.Evidence, v *rca.Verdict, qps QueuePairs) *incident.Fl
 	return out
 }
 
-// better gives which of two flows has stood for longer.
+// better gives which of two flows tells more of why a rank stands: one with steps on their way, then a send, then the one that has stood
+// for longer. A rank that stands has flows in both directions that stand with it.
 func better(a, b *place) *place {
-	if a == nil || b != nil && b.flow.Stuck > a.flow.Stuck {
+	if a == nil {
+		return b
+	}
+	if b == nil {
+		return a
+	}
+	weight := func(f *rca.Flow) int {
+		switch {
+		case f.Conditions()&(rca.NotTransmitted|rca.NotDelivered) != 0:
+			return 2
+		case f.Send:
+			return 1
+		}
+		return 0
+	}
+	if cmp.Or(cmp.Compare(weight(b.flow), weight(a.flow)), cmp.Compare(b.flow.Stuck, a.flow.Stuck)) > 0 {
 		return b
 	}
 	return a
 }
 
-// stuckest gives the unfinished flow of a rank that has stood for longest, in the communicator of that name where it has one.
+// stuckest gives the unfinished flow of a rank that tells most of why it stands, in the communicator of that name where it has one.
 func stuckest(r *rca.Rank, comms map[rca.CommID]*rca.Comm, comm string, meant func(*rca.Flow, rca.CommID) bool) *place {
 	if r == nil {
 		return nil

@@ -34,6 +34,7 @@ func ring() *rca.Evidence {
 		recv := rca.Flow{Channel: 1, Peer: (i + 3) % 4, Total: 64, Posted: 12, Ready: 8, Transmitted: 8, Done: 8, Stuck: 4 * time.Second}
 		if i == 1 {
 			send.Ready, send.Transmitted, send.Stuck = 12, 12, 5*time.Second
+			recv.Stuck = 6 * time.Second // It waits, too, and tells nothing of why.
 		}
 		ev.Ranks = append(ev.Ranks, rca.Rank{ID: 10 + i, Host: "node", NIC: "mlx5_0", Memberships: []rca.Membership{{
 			Comm: "c/4", CommRank: i, InFlight: []rca.Op{{Number: 7, Peer: -1, Func: "AllReduce", Flows: []rca.Flow{recv, send}}},

@@ -58,7 +58,7 @@ type Function struct {
 	Bandwidth, Bus float64
 }
 
-// Share is how much of its time a rank is inside operations: 1.5 with two at a time for most of it.
+// Share is how much of its time a rank is inside operations, summed over those that overlap: 1.5 with two at a time for half of it.
 type Share struct {
 	Rank   int
 	Host   string

@@ -12,6 +12,7 @@ import (
 
 	"github.com/culprit-project/culprit/analyzer/incident"
 	"github.com/culprit-project/culprit/analyzer/jobs"
+	"github.com/culprit-project/culprit/analyzer/layout"
 )
 
 type jobData struct {
@@ -26,6 +27,7 @@ type jobData struct {
 	Comms     []commRow
 	Early     []shareRow
 	Median    string
+	Piped     bool // Ranks of different pipeline stages are not to be compared.
 	Open      *incident.Incident
 	Past      []incident.Incident
 	Links     []Link
@@ -76,14 +78,22 @@ func WriteJob(w io.Writer, j *jobs.Job, all []incident.Incident, o Options) erro
 		}
 		d.Comms = append(d.Comms, row)
 	}
-	d.Median = percent(j.Median)
+	// Without iterations, seconds inside operations per second.
+	per, unit := 1.0, " a second"
+	if j.Iteration > 0 {
+		per, unit = j.Iteration, " an iteration"
+	}
+	d.Median = seconds(j.Median*per) + unit
+	if j.Layout != nil {
+		_, d.Piped = j.Layout.Axis(layout.Pipeline)
+	}
 	for _, s := range j.Early {
-		row := shareRow{Who: fmt.Sprintf("rank %d", s.Rank), Inside: percent(s.Inside), Below: "as the median"}
+		row := shareRow{Who: fmt.Sprintf("rank %d", s.Rank), Inside: seconds(s.Inside*per) + unit, Below: "nothing"}
 		if s.Host != "" {
 			row.Who += " on " + s.Host
 		}
-		if less := j.Median - s.Inside; j.Iteration > 0 && less*j.Iteration >= 0.001 {
-			row.Below = seconds(less*j.Iteration) + " an iteration"
+		if less := (j.Median - s.Inside) * per; less >= 0.001 {
+			row.Below = seconds(less) + unit
 		}
 		d.Early = append(d.Early, row)
 	}
