@@ -134,7 +134,7 @@ func ranks(triggers []incident.Trigger) []int {
 // shortHistory is the span below which finished work says nothing of slowness.
 const shortHistory = 5 * time.Second
 
-// toldOfSlowness says that something else than a standstill was told of. One that is told of only and is not seen any
+// toldOfSlowness reports whether any trigger is not a hang trigger. One that is told of only and is not seen any
 // more may be slowness that comes in long waits; one that is seen and not understood is asked about again soon instead.
 func (d *Diagnoser) toldOfSlowness(req *incident.Request) bool {
 	other := func(t incident.Trigger) bool { return !d.Config.TellsOfHang(t.Name) }

@@ -90,11 +90,26 @@ function showButtons() {
 
 localTimes();
 showButtons();
-if (document.body.dataset.events) {
-  const events = new EventSource(document.body.dataset.events);
+// A browser has only a few connections for all its tabs: one that nobody looks at gives its own up.
+let events = null;
+function listen() {
+  const live = document.getElementById('live');
+  events = new EventSource(document.body.dataset.events);
   events.addEventListener('change', refresh);
-  events.onerror = () => { document.getElementById('live').textContent = 'Not connected to the analyzer. Trying again.'; };
-  events.onopen = () => { document.getElementById('live').textContent = 'This page updates by itself.'; };
+  events.onerror = () => { live.textContent = 'Not connected to the analyzer. Trying again.'; };
+  events.onopen = () => { live.textContent = 'This page updates by itself.'; };
+}
+if (document.body.dataset.events) {
+  listen();
+  document.addEventListener('visibilitychange', () => {
+    if (document.hidden && events) {
+      events.close();
+      events = null;
+    } else if (!document.hidden && !events) {
+      listen();
+      refresh();
+    }
+  });
 }
 if (document.body.dataset.poll) {
   document.getElementById('live').textContent = 'This page updates by itself.';

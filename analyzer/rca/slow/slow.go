@@ -325,7 +325,7 @@ func (a *slowAnalysis) verdict() rca.Verdict {
 	f := &fs[0]
 	if limits := a.limits(); f.class == rca.GlobalSlow && f.weight < evenly && len(limits) > 0 {
 		v.Class, v.Confidence = rca.Unknown, 0.3
-		v.Summary = fmt.Sprintf("Iterations take %.3g times as long as they should, and nothing that was seen shows whose time it is: %s.", f.gain, strings.Join(limits, "; "))
+		v.Summary = fmt.Sprintf("Iterations take %.3g times as long as they should, and the cause is not visible in this evidence: %s.", f.gain, strings.Join(limits, "; "))
 		v.Ask = a.unseenPartners()
 		return v
 	}
