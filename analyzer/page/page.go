@@ -14,7 +14,6 @@ import (
 	"fmt"
 	"html/template"
 	"io"
-	"maps"
 	"net/url"
 	"slices"
 	"strings"
@@ -26,6 +25,7 @@ import (
 	"github.com/culprit-project/culprit/analyzer/incident"
 	"github.com/culprit-project/culprit/analyzer/notify"
 	"github.com/culprit-project/culprit/analyzer/rca"
+	"github.com/culprit-project/culprit/analyzer/rca/words"
 )
 
 //go:embed templates
@@ -159,7 +159,7 @@ func WriteIncident(w io.Writer, inc *incident.Incident, o Options) error {
 	}
 	d.MayAct, d.Actions = o.MayAct && !o.Alone, acts(o.Actions)
 	if inc.Verdict != nil && d.MayAct && o.User != "" {
-		d.User, d.Classes, d.Causes = o.User, judged, slices.Sorted(maps.Keys(causes))
+		d.User, d.Classes, d.Causes = o.User, judged, words.Causes()
 	}
 	if inc.Layout != nil {
 		d.Layout, d.Places = layoutText(inc.Layout), layoutGrid(inc.Layout, inc.Ranks)

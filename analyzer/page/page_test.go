@@ -234,20 +234,6 @@ func TestAdvice(t *testing.T) {
 	}
 }
 
-// Every class and cause is explained where it is shown.
-func TestGlossary(t *testing.T) {
-	for _, c := range []rca.Class{
-		rca.NotEntered, rca.Inconsistent, rca.Fault, rca.SlowCompute, rca.SlowComm, rca.SlowMixed, rca.Imbalance, rca.GlobalSlow, rca.Benign, rca.Healthy, rca.Unknown,
-	} {
-		if class(c).Text == "" {
-			t.Errorf("class %s is not explained", c)
-		}
-	}
-	if len(causes) != 22 {
-		t.Errorf("%d causes are explained", len(causes))
-	}
-}
-
 func TestIndex(t *testing.T) {
 	var all []incident.Incident
 	for i := range 120 {
