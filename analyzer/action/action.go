@@ -102,6 +102,9 @@ func (r *Rule) decide(inc *incident.Incident) (req *Request, refused string) {
 		if !r.meant(cmp.Or(c.Class, v.Class), cmp.Or(c.Cause, v.Cause)) {
 			continue
 		}
+		if rca.KeepsHost(cmp.Or(c.Action, v.Action)) && len(r.Causes) == 0 {
+			continue // A setting is wrong, such as a power limit: only a rule that names the cause is meant.
+		}
 		req.Culprits = append(req.Culprits, c)
 		allowed = allowed && PlainHost(c.Host) && (r.Hosts == nil || r.Hosts.MatchString(c.Host))
 		if !slices.Contains(req.Hosts, c.Host) {

@@ -101,11 +101,14 @@ func TestRefuses(t *testing.T) {
 		"before a restart": {func(i *incident.Incident) { i.Analyses[0].At = start.Add(-time.Second) }, nil, "silent"},
 		"analysis failed":  {func(i *incident.Incident) { i.Analyses[0].Error = "no answer" }, nil, "silent"},
 		"code":             {func(i *incident.Incident) { i.Verdict.Cause = rca.CauseException }, nil, "silent"},
-		"another class":    {nil, func(r *Rule, _ *Limits) { r.Classes = []rca.Class{rca.SlowComm} }, "silent"},
-		"another cause":    {nil, func(r *Rule, _ *Limits) { r.Causes = []rca.Cause{rca.CausePCIe} }, "silent"},
-		"this cause":       {nil, func(r *Rule, _ *Limits) { r.Causes = []rca.Cause{rca.CauseGPU} }, ""},
-		"GPU may load":     {func(i *incident.Incident) { i.Verdict.MayGetOn = true }, nil, refusedMayGetOn},
-		"pages later":      {func(i *incident.Incident) { i.Verdict.PageIn = 3 }, nil, refusedMayGetOn},
+		"a power limit": {func(i *incident.Incident) {
+			i.Verdict.Action = rca.ActionForFacts(rca.CauseGPU, &i.Verdict.Culprits[0], []rca.Fact{{Rank: 0, Kind: "clock_throttled", Text: "power_cap"}})
+		}, nil, "silent"},
+		"another class": {nil, func(r *Rule, _ *Limits) { r.Classes = []rca.Class{rca.SlowComm} }, "silent"},
+		"another cause": {nil, func(r *Rule, _ *Limits) { r.Causes = []rca.Cause{rca.CausePCIe} }, "silent"},
+		"this cause":    {nil, func(r *Rule, _ *Limits) { r.Causes = []rca.Cause{rca.CauseGPU} }, ""},
+		"GPU may load":  {func(i *incident.Incident) { i.Verdict.MayGetOn = true }, nil, refusedMayGetOn},
+		"pages later":   {func(i *incident.Incident) { i.Verdict.PageIn = 3 }, nil, refusedMayGetOn},
 		"live rank": {func(i *incident.Incident) { i.Verdict.Class, i.Verdict.Cause = rca.NotEntered, rca.CauseNotCalled }, func(r *Rule, _ *Limits) {
 			r.Causes = []rca.Cause{rca.CauseNotCalled}
 		}, refusedMayGetOn},

@@ -66,7 +66,7 @@ func advice(v *rca.Verdict) []Advice {
 			do, why = c.Action, c.Cause
 		}
 		a := Advice{Host: c.Host, Do: do}
-		if action.BadMachine(why) && action.PlainHost(c.Host) && !seen[c.Host] {
+		if action.BadMachine(why) && !rca.KeepsHost(do) && action.PlainHost(c.Host) && !seen[c.Host] {
 			seen[c.Host] = true
 			a.Commands = []string{
 				fmt.Sprintf("scontrol update NodeName=%s State=DRAIN Reason=%q", c.Host, "culprit: "+string(why)),

@@ -369,6 +369,9 @@ func (a *slowAnalysis) verdict() rca.Verdict {
 		}
 	}
 	v.Action = rca.ActionFor(v.Class, v.Cause)
+	if len(v.Culprits) > 0 {
+		v.Action = cmp.Or(rca.ActionForFacts(v.Cause, &v.Culprits[0], a.Ev.Facts), v.Action)
+	}
 	v.Page = (v.Class == rca.SlowCompute || v.Class == rca.SlowComm || v.Class == rca.SlowMixed) && a.Opt.Carries(v.Class, v.Confidence) && len(f.nodes) > 0 && !f.once && f.gain >= a.Opt.IrregularFactor
 	if f.class == rca.SlowCompute && (f.rare || a.paused != nil && a.iters < leastBesidePause || a.early == nil && a.iters < often) {
 		v.Page = false
