@@ -72,7 +72,7 @@ func TestLayoutGrid(t *testing.T) {
 	})
 	l := &layout.Layout{World: 64, Axes: []layout.Axis{{Kind: layout.Tensor, Size: 4, Stride: 1, Named: true}, {Kind: layout.Data, Size: 8, Stride: 4}, {Kind: layout.Pipeline, Size: 2, Stride: 32, Named: true}}}
 	g := layoutGrid(l, inc.Ranks)
-	if len(g.Rows) != 3 || g.Rows[0].Name != "stage 0, replica 5" || g.Rows[2].Name != "8 rows: stage 1, replica 0, stage 1, replica 1, stage 1, replica 2 … stage 1, replica 7" || len(g.Rows[0].Cells) != 4 {
+	if len(g.Rows) != 3 || g.Rows[0].Name != "stage 0 · replica 5" || g.Rows[2].Name != "8 rows: stage 1 · replica 0, stage 1 · replica 1, stage 1 · replica 2 … stage 1 · replica 7" || len(g.Rows[0].Cells) != 4 {
 		t.Errorf("%+v", g.Rows)
 	}
 	inc.Layout = l

@@ -93,7 +93,7 @@ func layoutGrid(l *layout.Layout, views []incident.RankView) *Grid {
 		for _, a := range slices.Backward(axes[1:]) {
 			name = append(name, placeNames[a.Kind]+" "+strconv.Itoa(a.Place(v.Rank)))
 		}
-		return strings.Join(name, ", ")
+		return strings.Join(name, " · ")
 	})
 }
 

@@ -330,7 +330,7 @@ var often = chromedp.WithPollingInterval(50 * time.Millisecond)
 func TestPageFollows(t *testing.T) {
 	s := newSite(t)
 	b := s.tab(t)
-	b.run(chromedp.Navigate(s.url+pages["incident-8"]), chromedp.WaitVisible(`#live`), chromedp.Poll(`document.getElementById('live').textContent.includes('updates by itself')`, nil, often),
+	b.run(emulation.SetTimezoneOverride("Asia/Tokyo"), chromedp.Navigate(s.url+pages["incident-8"]), chromedp.WaitVisible(`#live`), chromedp.Poll(`document.getElementById('live').textContent.includes('updates by itself')`, nil, often),
 		chromedp.Evaluate(`document.getElementById('waits-text').open = true`, nil))
 	s.change("hung00000008", func(inc *incident.Incident) {
 		v := *inc.Verdict

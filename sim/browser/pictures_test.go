@@ -56,21 +56,26 @@ func TestPictures(t *testing.T) {
 			if name != "" && look != "light" {
 				continue
 			}
-			b := s.tab(t, actions...)
-			var picture []byte
-			b.run(chromedp.Navigate(service+path), chromedp.WaitReady("footer"), page.BringToFront(), chromedp.ActionFunc(func(ctx context.Context) error {
-				_, _, _, _, _, content, err := page.GetLayoutMetrics().Do(ctx)
-				if err != nil {
-					return err
-				}
-				picture, err = page.CaptureScreenshot().WithCaptureBeyondViewport(true).WithFormat(page.CaptureScreenshotFormatWebp).WithQuality(70).
-					WithClip(&page.Viewport{Width: content.Width, Height: min(content.Height, tallest), Scale: 1}).Do(ctx)
-				return err
-			}))
-			b.clean()
-			if err := os.WriteFile(filepath.Join(dir, file+"-"+look+".webp"), picture, 0o644); err != nil {
-				t.Fatal(err)
-			}
+			t.Run(file+"/"+look, func(t *testing.T) { shoot(t, s, service+path, filepath.Join(dir, file+"-"+look+".webp"), actions) })
 		}
+	}
+}
+
+func shoot(t *testing.T, s *site, url, file string, actions []chromedp.Action) {
+	t.Helper()
+	b := s.tab(t, actions...)
+	var picture []byte
+	b.run(chromedp.Navigate(url), chromedp.WaitReady("footer"), page.BringToFront(), chromedp.ActionFunc(func(ctx context.Context) error {
+		_, _, _, _, _, content, err := page.GetLayoutMetrics().Do(ctx)
+		if err != nil {
+			return err
+		}
+		picture, err = page.CaptureScreenshot().WithCaptureBeyondViewport(true).WithFormat(page.CaptureScreenshotFormatWebp).WithQuality(70).
+			WithClip(&page.Viewport{Width: content.Width, Height: min(content.Height, tallest), Scale: 1}).Do(ctx)
+		return err
+	}))
+	b.clean()
+	if err := os.WriteFile(file, picture, 0o644); err != nil {
+		t.Fatal(err)
 	}
 }

@@ -5,6 +5,7 @@
 'use strict';
 
 function localTimes() {
+  if (new Date().getTimezoneOffset() === 0) return; // They are the same.
   for (const t of document.querySelectorAll('time[datetime]')) {
     if (t.dataset.local) continue;
     t.dataset.local = '1';
