@@ -41,7 +41,7 @@ go-build:
 	@$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/culprit-analyzer ./analyzer
 	@$(GO) build -C sim/scorecard -trimpath -ldflags '$(LDFLAGS)' -o $(CURDIR)/$(BIN)/culprit-sim ./cmd/culprit-sim
 	@$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/culprit-demo ./sim/demo
-	@$(GO) build -trimpath -o $(BIN)/culprit-nccl ./sim/cmd/culprit-nccl
+	@$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/culprit-nccl ./sim/cmd/culprit-nccl
 
 tools: ## Build Prometheus, Alertmanager and promtool, or take them from the PATH when new enough.
 	@tools/build.sh prometheus promtool alertmanager

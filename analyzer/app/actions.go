@@ -6,6 +6,7 @@ package app
 import (
 	"errors"
 	"path/filepath"
+	"slices"
 	"time"
 
 	promconfig "github.com/prometheus/common/config"
@@ -27,13 +28,21 @@ type actions struct {
 // errNoStorage: without a folder nobody knows after a restart what has been done.
 var errNoStorage = errors.New("actions.rules: dry_run: false needs --storage.path, which keeps the record of what ran")
 
+// needStorage refuses rules that run where nothing is kept.
+func needStorage(cfg *config.Actions, storage string) error {
+	if storage == "" && slices.ContainsFunc(cfg.Rules, func(r config.Action) bool { return !r.DryRun }) {
+		return errNoStorage
+	}
+	return nil
+}
+
 func (a *App) buildActions(cfg *config.Actions, agent promconfig.HTTPClientOption) (actions, error) {
+	if err := needStorage(cfg, a.storage); err != nil {
+		return actions{}, err
+	}
 	out := actions{limits: action.Limits{MaxHosts: cfg.MaxHosts, Window: time.Duration(cfg.Window), Interval: time.Duration(cfg.Interval)}}
 	for i := range cfg.Rules {
 		c := &cfg.Rules[i]
-		if !c.DryRun && a.storage == "" {
-			return out, errNoStorage
-		}
 		r := action.Rule{
 			Name: c.Name, Classes: c.Classes, Causes: c.Causes, MinConfidence: c.MinConfidence, Hosts: c.HostPattern(), DryRun: c.DryRun,
 			Timeout: time.Duration(c.Timeout), Do: action.Command(c.Command),

@@ -82,7 +82,7 @@ func (s *server) load() (*config.Config, error) {
 	if *s.external != "" {
 		cfg.ExternalURL = *s.external
 	}
-	return cfg, cfg.Check()
+	return cfg, errors.Join(cfg.Check(), needStorage(&cfg.Actions, *s.storage))
 }
 
 func (s *server) run(ctx context.Context, logger *slog.Logger) int {

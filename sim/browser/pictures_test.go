@@ -26,9 +26,9 @@ var onPaper = []chromedp.Action{emulation.SetDeviceMetricsOverride(794, 1123, 1,
 // tallest is where pictures are cut off, in pixels of the page.
 const tallest = 2400
 
-// TestPictures takes pictures of the pages of a service that runs, at $ANALYZER, into $PICTURES; $NAME tells runs apart.
+// TestPictures takes pictures of the pages of a service that runs, at $ANALYZER, into $PICTURES.
 func TestPictures(t *testing.T) {
-	service, dir, name := os.Getenv("ANALYZER"), os.Getenv("PICTURES"), os.Getenv("NAME")
+	service, dir := os.Getenv("ANALYZER"), os.Getenv("PICTURES")
 	if service == "" || dir == "" {
 		t.Fatal("ANALYZER or PICTURES is not set: run make pictures")
 	}
@@ -44,18 +44,12 @@ func TestPictures(t *testing.T) {
 	inc := &list.Incidents[0]
 	s := &site{browser: newBrowser(t)}
 	wanted := map[string]string{"index": "/", "incident": "/incidents/" + inc.ID, "job": "/job?id=" + inc.JobID}
-	if name != "" {
-		wanted = map[string]string{"incident-" + name: "/incidents/" + inc.ID}
-	}
 	ways := map[string][]chromedp.Action{"print": onPaper}
 	for look, actions := range looks {
 		ways[look] = actions
 	}
 	for file, path := range wanted {
 		for look, actions := range ways {
-			if name != "" && look != "light" {
-				continue
-			}
 			t.Run(file+"/"+look, func(t *testing.T) { shoot(t, s, service+path, filepath.Join(dir, file+"-"+look+".webp"), actions) })
 		}
 	}
