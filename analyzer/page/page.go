@@ -129,6 +129,7 @@ type incidentData struct {
 	More    []Section
 	MayAct  bool
 	User    string // Who may judge the verdict; empty: nobody who looks now.
+	Cleared []cleared // Considered and not accused.
 	Classes []rca.Class
 	Causes  []rca.Cause
 	Actions []act
@@ -166,6 +167,7 @@ func WriteIncident(w io.Writer, inc *incident.Incident, o Options) error {
 	}
 	d.Flow = newFlow(inc.Flow)
 	if v := inc.Verdict; v != nil {
+		d.Cleared = considered(v)
 		d.Rounds = newTimeline(inc.Rounds, accusedRanks(v))
 		d.Sure, d.Blast, d.Advice, d.Graph, d.Fixes = sure(v), blast(v), advice(v), newGraph(v), fixes(v.WhatIf)
 	}
@@ -179,6 +181,26 @@ func accusedRanks(v *rca.Verdict) []int {
 	var out []int
 	for _, c := range v.Culprits {
 		out = append(out, c.Rank)
+	}
+	return out
+}
+
+// cleared is somebody who was considered and not accused.
+type cleared struct{ Who, Reason string }
+
+// considered names those of whom something can be said: nobody without a name, and nobody who is accused after all.
+func considered(v *rca.Verdict) []cleared {
+	var out []cleared
+	for i := range v.RuledOut {
+		c := &v.RuledOut[i]
+		who := c.Group
+		if c.Rank >= 0 {
+			who = strings.TrimSpace(fmt.Sprintf("rank %d %s", c.Rank, c.Group))
+		}
+		accused := slices.ContainsFunc(v.Culprits, func(k rca.Culprit) bool { return c.Rank >= 0 && k.Rank == c.Rank || c.Rank < 0 && k.Group == c.Group })
+		if who != "" && !accused {
+			out = append(out, cleared{who, c.Reason})
+		}
 	}
 	return out
 }

@@ -323,3 +323,14 @@ func TestUnits(t *testing.T) {
 		}
 	}
 }
+
+// Nobody is both accused and cleared, and nobody without a name is cleared.
+func TestConsidered(t *testing.T) {
+	v := &rca.Verdict{
+		Culprits: []rca.Culprit{{Rank: 5}, {Rank: -1, Group: "stage 3"}},
+		RuledOut: []rca.Candidate{{Rank: 5, Reason: "accused"}, {Rank: -1, Reason: "nobody"}, {Rank: -1, Group: "stage 3"}, {Rank: 7, Reason: "it waits"}, {Rank: -1, Group: "rail 2", Reason: "fast"}},
+	}
+	if got := considered(v); !slices.Equal(got, []cleared{{"rank 7", "it waits"}, {"rail 2", "fast"}}) {
+		t.Errorf("%+v", got)
+	}
+}
