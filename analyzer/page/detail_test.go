@@ -11,7 +11,7 @@ import (
 	"github.com/culprit-project/culprit/analyzer/layout"
 )
 
-// The first stage that is behind the one before it says where a transfer stands.
+// The last stage that is behind the one before it says where a transfer stands: it holds up those before it.
 func TestFlow(t *testing.T) {
 	unknown := [4]int64{-1, -1, -1, -1}
 	for name, c := range map[string]struct {
@@ -23,6 +23,9 @@ func TestFlow(t *testing.T) {
 		"the network":            {[4]int64{64, 64, 64, 8}, [4]int64{64, 8, 8, 8}, "Done"},
 		"not seen":               {[4]int64{64, 64, 64, 64}, [4]int64{64, 8, 8, 8}, "Received"},
 		"not taken":              {[4]int64{64, 64, 64, 64}, [4]int64{64, 64, 64, 8}, "Consumed"},
+		"few buffers":            {[4]int64{24, 24, 24, 16}, [4]int64{24, 16, 16, 16}, "Done"},
+		"held up from behind":    {[4]int64{16, 16, 8, 8}, [4]int64{8, 8, 8, 0}, "Consumed"},
+		"half of it is not seen": {unknown, [4]int64{12, 8, 8, 8}, ""},
 		"the sender is not seen": {unknown, [4]int64{64, 64, 64, 8}, "Consumed"},
 		"all is done":            {[4]int64{64, 64, 64, 64}, [4]int64{64, 64, 64, 64}, ""},
 	} {

@@ -24,7 +24,7 @@ type stage struct {
 	Steps     string
 	Value     int64
 	Total     int64 // 0: no bar.
-	Behind    bool  // The first stage that is behind the one before it.
+	Behind    bool  // What holds the transfer up.
 }
 
 func newFlow(f *incident.FlowView) *flowData {
@@ -43,22 +43,29 @@ func newFlow(f *incident.FlowView) *flowData {
 	if f.Stuck >= 0 {
 		out.Title += ": no step for " + seconds(f.Stuck)
 	}
-	last := f.Total
-	for _, p := range points {
+	at, last := -1, int64(-1)
+	for i, p := range points {
 		st := stage{Name: p.name, Who: p.who, Value: p.steps, Total: f.Total, Steps: "not asked"}
 		if p.steps >= 0 {
 			st.Steps = count(int(p.steps))
 			if f.Total > 0 {
 				st.Steps += " of " + count(int(f.Total))
 			}
-			if out.Where == "" && p.steps < last {
-				st.Behind, out.Where = true, behind[p.name]
+			// Buffers are few: what stands downstream soon holds up all that is upstream of it.
+			if last > p.steps {
+				at = i
 			}
 			last = p.steps
 		} else {
 			st.Total = 0
 		}
 		out.Stages = append(out.Stages, st)
+	}
+	if at < 0 && s[1] >= 0 && s[1] < f.Total { // Nothing is on its way.
+		at = 0
+	}
+	if at >= 0 {
+		out.Stages[at].Behind, out.Where = true, behind[out.Stages[at].Name]
 	}
 	return out
 }

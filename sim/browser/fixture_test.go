@@ -128,9 +128,9 @@ func hung(world int) incident.Incident {
 		v := incident.RankView{Rank: r, Host: fmt.Sprintf("node-%04d", r/8), GPU: fmt.Sprint(r % 8), State: "unseen"}
 		switch {
 		case r == culprit:
-			v.State, v.Text = "culprit", "AllReduce 1204 on dp_5, no progress for 9.1s"
+			v.State, v.Text = "culprit", "AllReduce #1204 on dp_5, no progress for 9.1 s"
 		case r < 16 || world <= 512 && r%8 != 3:
-			v.State, v.Text = "stuck", fmt.Sprintf("AllGather 9, no progress for 8.%ds", r%10)
+			v.State, v.Text = "stuck", fmt.Sprintf("AllGather #9 on tp_0, no progress for 8.%d s", r%10)
 		case r < 24:
 			v.State = "outside"
 		}
