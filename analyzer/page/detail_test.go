@@ -74,7 +74,7 @@ func TestLayoutGrid(t *testing.T) {
 		return "unseen"
 	})
 	l := &layout.Layout{World: 64, Axes: []layout.Axis{{Kind: layout.Tensor, Size: 4, Stride: 1, Named: true}, {Kind: layout.Data, Size: 8, Stride: 4}, {Kind: layout.Pipeline, Size: 2, Stride: 32, Named: true}}}
-	g := layoutGrid(l, inc.Ranks)
+	g := layoutGrid(l, inc.Ranks, nil)
 	if len(g.Rows) != 3 || g.Rows[0].Name != "stage 0 · replica 5" || g.Rows[2].Name != "8 rows: stage 1 · replica 0, stage 1 · replica 1, stage 1 · replica 2 … stage 1 · replica 7" || len(g.Rows[0].Cells) != 4 {
 		t.Errorf("%+v", g.Rows)
 	}
@@ -82,7 +82,7 @@ func TestLayoutGrid(t *testing.T) {
 	if html := render(t, &inc, Options{}); !strings.Contains(html, "64 ranks: pipeline parallel 2 × data parallel 8 (by the shape of its communicators) × tensor parallel 4.") {
 		t.Error("the page does not say how the job divides its ranks")
 	}
-	if layoutGrid(&layout.Layout{World: 8, Axes: l.Axes[:1]}, inc.Ranks) != nil {
+	if layoutGrid(&layout.Layout{World: 8, Axes: l.Axes[:1]}, inc.Ranks, nil) != nil {
 		t.Error("one axis is shown twice")
 	}
 }

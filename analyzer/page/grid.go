@@ -74,13 +74,13 @@ type Row struct {
 // Cell is one rank; of folded rows, one place.
 type Cell struct{ State, Label string }
 
-func newGrid(views []incident.RankView) *Grid {
-	return gridBy(views, "Host", "hosts", func(v *incident.RankView) string { return cmp.Or(v.Host, "unknown host") })
+func newGrid(views []incident.RankView, marks map[int]string) *Grid {
+	return gridBy(views, marks, "Host", "hosts", func(v *incident.RankView) string { return cmp.Or(v.Host, "unknown host") })
 }
 
 // layoutGrid shows ranks by pipeline stage and replica, a cell for each place within. Nil: the job has one axis, which the ranks'
 // numbers show as well.
-func layoutGrid(l *layout.Layout, views []incident.RankView) *Grid {
+func layoutGrid(l *layout.Layout, views []incident.RankView, marks map[int]string) *Grid {
 	if l == nil || len(views) == 0 {
 		return nil
 	}
@@ -88,7 +88,7 @@ func layoutGrid(l *layout.Layout, views []incident.RankView) *Grid {
 	if len(axes) < 2 {
 		return nil
 	}
-	return gridBy(views, "Place", "rows", func(v *incident.RankView) string {
+	return gridBy(views, marks, "Place", "rows", func(v *incident.RankView) string {
 		var name []string
 		for _, a := range slices.Backward(axes[1:]) {
 			name = append(name, placeNames[a.Kind]+" "+strconv.Itoa(a.Place(v.Rank)))
@@ -115,7 +115,26 @@ func layoutText(l *layout.Layout) string {
 	return ranks(l.World) + ": " + strings.Join(parts, " × ")
 }
 
-func gridBy(views []incident.RankView, title, unit string, name func(*incident.RankView) string) *Grid {
+// stackMarks gives each rank whose call stack is known the letter of its group: ranks that stand at the same line have the same.
+func stackMarks(groups []incident.StackGroup) map[int]string {
+	out := map[int]string{}
+	for i, g := range groups {
+		for _, rank := range g.Ranks {
+			out[rank] = stackName(i)
+		}
+	}
+	return out
+}
+
+// stackName is the letter of a group of stacks, and a number behind the last letter.
+func stackName(i int) string {
+	if i < 26 {
+		return string(rune('A' + i))
+	}
+	return strconv.Itoa(i + 1)
+}
+
+func gridBy(views []incident.RankView, marks map[int]string, title, unit string, name func(*incident.RankView) string) *Grid {
 	g := &Grid{Title: title, Unit: unit, Empty: len(views) == 0}
 	counts := map[string]int{}
 	byHost := map[string][]incident.RankView{}
@@ -136,7 +155,7 @@ func gridBy(views []incident.RankView, title, unit string, name func(*incident.R
 	var rows []Row
 	for _, h := range hosts {
 		for part := range slices.Chunk(byHost[h], rowRanks) {
-			rows = append(rows, newRow(h, part))
+			rows = append(rows, newRow(h, part, marks))
 		}
 	}
 	rows = foldRows(rows)
@@ -146,18 +165,18 @@ func gridBy(views []incident.RankView, title, unit string, name func(*incident.R
 		rows = rows[:mostRows]
 	}
 	for i := range rows {
-		rows[i].finish(unit)
+		rows[i].finish(unit, marks)
 	}
 	g.Rows = rows
 	return g
 }
 
-func newRow(host string, views []incident.RankView) Row {
+func newRow(host string, views []incident.RankView, marks map[int]string) Row {
 	r := Row{hosts: []string{host}, ranks: views, worst: len(states)}
 	var key strings.Builder
 	for _, v := range views {
 		r.worst = min(r.worst, weight(v.State))
-		key.WriteString(v.State + "\x00")
+		key.WriteString(v.State + "\x00" + marks[v.Rank] + "\x00")
 	}
 	r.key = key.String()
 	return r
@@ -181,12 +200,15 @@ func foldRows(rows []Row) []Row {
 	return out
 }
 
-func (r *Row) finish(unit string) {
+func (r *Row) finish(unit string, marks map[int]string) {
 	places := len(r.ranks) / len(r.hosts)
 	for i, v := range r.ranks[:places] {
 		c := Cell{State: v.State, Label: count(v.Rank)}
 		if len(r.hosts) > 1 {
 			c.Label = cmp.Or(v.GPU, count(i)) // Of many hosts: the place on each.
+		}
+		if m := marks[v.Rank]; m != "" {
+			c.Label += " " + m
 		}
 		r.Cells = append(r.Cells, c)
 	}

@@ -50,10 +50,10 @@ const mostPast = 10
 func WriteJob(w io.Writer, j *jobs.Job, all []incident.Incident, o Options) error {
 	d := jobData{
 		frame: frame{Title: "Job " + j.ID, Version: version.Version, Base: "./", Poll: pollSeconds, Warning: o.Warning},
-		J:     j, State: coverage(j), Iteration: iteration(j), Grid: newGrid(j.Ranks), Links: o.Links,
+		J:     j, State: coverage(j), Iteration: iteration(j), Grid: newGrid(j.Ranks, nil), Links: o.Links,
 	}
 	if j.Layout != nil {
-		d.Layout, d.Places = layoutText(j.Layout), layoutGrid(j.Layout, j.Ranks)
+		d.Layout, d.Places = layoutText(j.Layout), layoutGrid(j.Layout, j.Ranks, nil)
 	}
 	for _, f := range j.Functions {
 		row := functionRow{Name: f.Name, Ops: decimal(f.Ops), Bytes: size(int64(f.Bytes)), Seconds: seconds(f.Seconds)}

@@ -47,7 +47,7 @@ func parse(name string) *template.Template {
 	t := template.New("layout.html").Funcs(template.FuncMap{
 		"stamp": stamp, "machine": machine, "percent": percent, "seconds": seconds, "size": size, "count": count,
 		"who": who, "link": notify.Link, "list": func(numbers []int) string { return named(numbers, 0) }, "plural": plural,
-		"class": class, "cause": cause, "stateName": stateName, "jobState": jobState, "jobURL": JobURL,
+		"class": class, "cause": cause, "stateName": stateName, "jobState": jobState, "jobURL": JobURL, "stackName": stackName,
 	})
 	return template.Must(t.ParseFS(files, "templates/layout.html", "templates/style.css", "templates/grid.html", "templates/"+name))
 }
@@ -128,7 +128,7 @@ type incidentData struct {
 	Similar []incident.Incident
 	More    []Section
 	MayAct  bool
-	User    string // Who may judge the verdict; empty: nobody who looks now.
+	User    string    // Who may judge the verdict; empty: nobody who looks now.
 	Cleared []cleared // Considered and not accused.
 	Classes []rca.Class
 	Causes  []rca.Cause
@@ -147,7 +147,7 @@ const mostFixes = 3
 func WriteIncident(w io.Writer, inc *incident.Incident, o Options) error {
 	d := incidentData{
 		frame: frame{Title: cmp.Or(o.Title, "Job "+inc.JobID), Version: version.Version, Base: "../", Alone: o.Alone, Warning: o.Warning},
-		Inc:   inc, V: inc.Verdict, Took: took(inc, o.Now), Grid: newGrid(inc.Ranks), Links: o.Links, Similar: o.Similar, More: o.More,
+		Inc:   inc, V: inc.Verdict, Took: took(inc, o.Now), Grid: newGrid(inc.Ranks, stackMarks(inc.Stacks)), Links: o.Links, Similar: o.Similar, More: o.More,
 	}
 	if !o.Alone && inc.State == incident.Open {
 		d.Events = "../api/v1/events?incident=" + inc.ID
@@ -163,7 +163,7 @@ func WriteIncident(w io.Writer, inc *incident.Incident, o Options) error {
 		d.User, d.Classes, d.Causes = o.User, judged, words.Causes()
 	}
 	if inc.Layout != nil {
-		d.Layout, d.Places = layoutText(inc.Layout), layoutGrid(inc.Layout, inc.Ranks)
+		d.Layout, d.Places = layoutText(inc.Layout), layoutGrid(inc.Layout, inc.Ranks, stackMarks(inc.Stacks))
 	}
 	d.Flow = newFlow(inc.Flow)
 	if v := inc.Verdict; v != nil {

@@ -91,7 +91,7 @@ func TestPageOfManyRanks(t *testing.T) {
 		if n := compressed(t, html); n > 60_000 || len(html) > 600_000 {
 			t.Errorf("%s: %d bytes, compressed %d", name, len(html), n)
 		}
-		g := newGrid(inc.Ranks)
+		g := newGrid(inc.Ranks, nil)
 		if len(g.Rows) > mostRows || !slices.ContainsFunc(g.Rows[0].Cells, func(c Cell) bool { return c.State == "culprit" }) {
 			t.Errorf("%s: %d rows, first %+v", name, len(g.Rows), g.Rows[0])
 		}
@@ -113,7 +113,7 @@ func TestGridFolds(t *testing.T) {
 		}
 		return "unseen"
 	})
-	g := newGrid(inc.Ranks)
+	g := newGrid(inc.Ranks, nil)
 	if len(g.Rows) != 2 || g.Rows[1].Name != "3 hosts: node-1, node-2, node-3" || g.Rows[1].Text != "ranks 8–31: not asked" {
 		t.Fatalf("rows are %+v", g.Rows)
 	}
@@ -128,7 +128,7 @@ func TestGridWithoutHosts(t *testing.T) {
 	for r := range 1000 {
 		views = append(views, incident.RankView{Rank: r, State: "idle"})
 	}
-	g := newGrid(views)
+	g := newGrid(views, nil)
 	for _, r := range g.Rows {
 		if len(r.Cells) > rowRanks {
 			t.Errorf("a row of %d cells", len(r.Cells))
@@ -332,5 +332,24 @@ func TestConsidered(t *testing.T) {
 	}
 	if got := considered(v); !slices.Equal(got, []cleared{{"rank 7", "it waits"}, {"rail 2", "fast"}}) {
 		t.Errorf("%+v", got)
+	}
+}
+
+// Ranks that stand at the same line have the same letter, and do not fold into those that stand elsewhere.
+func TestGridMarksStacks(t *testing.T) {
+	inc := hung(32, 5, func(int) string { return "stuck" })
+	inc.Stacks = []incident.StackGroup{{Ranks: []int{5, 16}, Frames: []string{"main (a.py:1)"}}, {Ranks: []int{17}, Frames: []string{"main (a.py:2)"}}}
+	g := newGrid(inc.Ranks, stackMarks(inc.Stacks))
+	if len(g.Rows) != 3 || g.Rows[0].Cells[5].Label != "5 A" || g.Rows[0].Cells[4].Label != "4" {
+		t.Fatalf("%+v", g.Rows)
+	}
+	for _, r := range g.Rows {
+		if r.Name == "node-2" && (r.Cells[0].Label != "16 A" || r.Cells[1].Label != "17 B") {
+			t.Errorf("%+v", r.Cells)
+		}
+	}
+	html := render(t, &inc, Options{})
+	if !strings.Contains(html, "Stack B: rank 17") || !strings.Contains(html, "A letter beside a rank") {
+		t.Error("the letters are not explained")
 	}
 }
