@@ -222,7 +222,7 @@ func (m *Manager) makeRoom(fresh map[string]bool) bool {
 	slices.SortFunc(made, func(a, b *entry) int { return b.OpenedAt.Compare(a.OpenedAt) })
 	now := m.clock.Now()
 	for _, e := range made[:tooMany] {
-		m.logger.Warn("incident of a job that is not watched gives way", "incident", e.ID, "job_id", e.JobID)
+		m.logger.Warn("dropping an incident of an unknown job to make room", "incident", e.ID, "job_id", e.JobID)
 		m.metrics.refused.WithLabelValues("incidents").Add(float64(len(e.Triggers)))
 		for i := range e.Triggers {
 			if e.Triggers[i].Firing() {

@@ -183,7 +183,7 @@ func (m *Manager) noteBegin(e *entry) {
 		return
 	}
 	if err := m.store.Begin(e.ID, e.crashes+1); err != nil {
-		m.logger.Error("analysis begins without a note of it", "incident", e.ID, "err", err)
+		m.logger.Error("analysis marker not written", "incident", e.ID, "err", err)
 	}
 }
 
@@ -193,7 +193,7 @@ func (m *Manager) noteEnd(e *entry) {
 		return
 	}
 	if err := m.store.End(e.ID); err != nil {
-		m.logger.Error("note of an analysis not removed", "incident", e.ID, "err", err)
+		m.logger.Error("analysis marker not removed", "incident", e.ID, "err", err)
 	}
 }
 
