@@ -26,6 +26,7 @@ type Rule struct {
 	Classes       []rca.Class // Empty: every class that accuses somebody.
 	Causes        []rca.Cause // Empty: those of a bad machine.
 	MinConfidence float64
+	After         time.Duration  // For so long the verdict must have stood.
 	Hosts         *regexp.Regexp // Hosts that may be touched; nil: all.
 	DryRun        bool
 	Timeout       time.Duration
@@ -88,10 +89,11 @@ func Accuses(c rca.Class) bool {
 	return c.StandsStill() || c == rca.SlowCompute || c == rca.SlowComm || c == rca.SlowMixed
 }
 
-// decide gives what a rule would do about an incident, or why it refuses. Both are empty where the rule is not meant.
-func (r *Rule) decide(inc *incident.Incident) (req *Request, refused string) {
+// decide gives what a rule would do about an incident, or why it refuses. Both are empty where the rule is not meant, or not yet: the
+// incident is looked at again when it is next analysed.
+func (r *Rule) decide(inc *incident.Incident, now time.Time) (req *Request, refused string) {
 	v := inc.Verdict
-	if inc.State != incident.Open || v == nil || !v.Page {
+	if inc.State != incident.Open || v == nil || !v.Page || inc.VerdictAt == nil || now.Sub(*inc.VerdictAt) < r.After {
 		return nil, ""
 	}
 	req = &Request{

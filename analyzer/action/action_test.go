@@ -50,7 +50,7 @@ func found(id string, hosts ...string) incident.Incident {
 	for i, h := range hosts {
 		v.Culprits = append(v.Culprits, rca.Culprit{Rank: i, Host: h, Channel: -1})
 	}
-	return incident.Incident{ID: id, JobID: "train", State: incident.Open, Verdict: v, Analyses: []incident.Analysis{{At: start.Add(time.Hour)}}}
+	return incident.Incident{ID: id, JobID: "train", State: incident.Open, Verdict: v, VerdictAt: &start, Analyses: []incident.Analysis{{At: start.Add(time.Hour)}}}
 }
 
 type bench struct {
@@ -98,6 +98,7 @@ func TestRefuses(t *testing.T) {
 		"pages nobody":     {func(i *incident.Incident) { i.Verdict.Page = false }, nil, "silent"},
 		"resolved":         {func(i *incident.Incident) { i.State = incident.Resolved }, nil, "silent"},
 		"no verdict":       {func(i *incident.Incident) { i.Verdict = nil }, nil, "silent"},
+		"only just found":  {nil, func(r *Rule, _ *Limits) { r.After = time.Second }, "silent"},
 		"before a restart": {func(i *incident.Incident) { i.Analyses[0].At = start.Add(-time.Second) }, nil, "silent"},
 		"analysis failed":  {func(i *incident.Incident) { i.Analyses[0].Error = "no answer" }, nil, "silent"},
 		"code":             {func(i *incident.Incident) { i.Verdict.Cause = rca.CauseException }, nil, "silent"},
@@ -180,6 +181,20 @@ func TestLimits(t *testing.T) {
 	step(time.Minute, "again", 3, "", "node-1") // It counts as one host.
 	step(time.Hour, "pair", 3, refusedBudget, "node-1", "node-4")
 	step(24*time.Hour, "third", 4, "", "node-3")
+}
+
+// A verdict must have stood for a while.
+func TestAfter(t *testing.T) {
+	b := newBench(t, "", func(r *Rule, _ *Limits) { r.After = time.Minute })
+	for _, wait := range []time.Duration{0, 59 * time.Second, time.Second} {
+		b.clock.now = b.clock.now.Add(wait)
+		if b.consider(found("aaaaaaaaaaaa", "node-1")); len(b.doer.asked) > 0 && wait != time.Second {
+			t.Fatalf("it ran after %s", b.clock.now.Sub(start))
+		}
+	}
+	if len(b.doer.asked) != 1 {
+		t.Errorf("it ran %d times", len(b.doer.asked))
+	}
 }
 
 // A restart forgets nothing, and an action that a crash cut off does not run again.

@@ -130,7 +130,7 @@ func (r *Runner) Work(ctx context.Context) {
 }
 
 func (r *Runner) apply(ctx context.Context, rule *Rule, limits Limits, link func(id string) string, inc *incident.Incident) {
-	req, refused := rule.decide(inc)
+	req, refused := rule.decide(inc, r.clock.Now())
 	if req == nil || r.log.has(Started, rule.Name, inc.ID, "") {
 		return
 	}

@@ -44,7 +44,7 @@ func (a *App) buildActions(cfg *config.Actions, agent promconfig.HTTPClientOptio
 	for i := range cfg.Rules {
 		c := &cfg.Rules[i]
 		r := action.Rule{
-			Name: c.Name, Classes: c.Classes, Causes: c.Causes, MinConfidence: c.MinConfidence, Hosts: c.HostPattern(), DryRun: c.DryRun,
+			Name: c.Name, Classes: c.Classes, Causes: c.Causes, MinConfidence: c.MinConfidence, After: time.Duration(c.After), Hosts: c.HostPattern(), DryRun: c.DryRun,
 			Timeout: time.Duration(c.Timeout), Do: action.Command(c.Command),
 		}
 		if c.Webhook.URL != "" {

@@ -57,6 +57,9 @@ func (a *Action) check(at string, p *problems) {
 	if a.MinConfidence <= 0 || a.MinConfidence > 1 {
 		p.add("%s.min_confidence: must be above 0 and at most 1", at)
 	}
+	if a.After < 0 {
+		p.add("%s.after: must not be below 0", at)
+	}
 	if a.Timeout <= 0 {
 		p.add("%s.timeout: must be above 0", at)
 	}

@@ -20,7 +20,7 @@ func TestActionDefaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := &c.Actions.Rules[0]
-	if !r.DryRun || r.MinConfidence != 0.9 || r.Timeout != model.Duration(30*time.Second) || r.HostPattern() != nil {
+	if !r.DryRun || r.MinConfidence != 0.9 || r.After != model.Duration(time.Minute) || r.Timeout != model.Duration(30*time.Second) || r.HostPattern() != nil {
 		t.Errorf("%+v", r)
 	}
 	if c.Actions.MaxHosts != 2 || c.Actions.Window != model.Duration(24*time.Hour) {

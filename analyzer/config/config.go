@@ -233,6 +233,7 @@ type Action struct {
 	Classes       []rca.Class    `yaml:"classes"` // Empty: all that accuse somebody.
 	Causes        []rca.Cause    `yaml:"causes"`  // Empty: those of a bad machine.
 	MinConfidence float64        `yaml:"min_confidence"`
+	After         model.Duration `yaml:"after"`   // For so long the verdict must have stood.
 	Hosts         string         `yaml:"hosts"`   // Regular expression of the hosts that may be touched; empty: all.
 	DryRun        bool           `yaml:"dry_run"` // Only say what would be done.
 	Timeout       model.Duration `yaml:"timeout"`
@@ -251,7 +252,7 @@ type ActionWebhook struct {
 // UnmarshalYAML gives the fields that a rule leaves out their defaults: nothing is done until dry_run is false.
 func (a *Action) UnmarshalYAML(unmarshal func(any) error) error {
 	type plain Action
-	*a = Action{MinConfidence: 0.9, DryRun: true, Timeout: model.Duration(30 * time.Second), Webhook: ActionWebhook{HTTPConfig: promconfig.DefaultHTTPClientConfig}}
+	*a = Action{MinConfidence: 0.9, After: model.Duration(time.Minute), DryRun: true, Timeout: model.Duration(30 * time.Second), Webhook: ActionWebhook{HTTPConfig: promconfig.DefaultHTTPClientConfig}}
 	return unmarshal((*plain)(a))
 }
 

@@ -189,9 +189,10 @@ func TestDrainsInSlurm(t *testing.T) {
 	rule := action.Rule{Name: "drain", MinConfidence: 0.95, Timeout: patience, Do: script(t, "drain-slurm.sh"), DryRun: true}
 	limits := action.Limits{MaxHosts: 1, Window: time.Hour, Interval: time.Millisecond}
 	consider := func(id, host string, class rca.Class) {
+		now := time.Now()
 		r.Apply([]action.Rule{rule}, limits, nil)
 		r.Consider(incident.Incident{
-			ID: id, JobID: "train", State: incident.Open, Analyses: []incident.Analysis{{At: time.Now()}},
+			ID: id, JobID: "train", State: incident.Open, VerdictAt: &now, Analyses: []incident.Analysis{{At: now}},
 			Verdict: &rca.Verdict{Class: class, Cause: rca.CauseGPU, Confidence: 0.97, Page: true, Culprits: []rca.Culprit{{Rank: 5, Host: host}}},
 		})
 		r.Work(t.Context())
