@@ -33,13 +33,13 @@ type Job struct {
 	Hosts     int
 	Layout    *layout.Layout
 	Comms     []Comm
-	// Iteration is the mean length of an iteration now, seconds, and Before that of the last hour.
+	// Iteration is the mean length of an iteration now, seconds, and Before that of the last hour, while no trigger fired.
 	Iteration, Before float64
 	Functions         []Function
 	MicroBatches      int
 	Early             []Share // Ranks that are inside operations least: the others wait for them.
 	Median            float64 // Of all ranks.
-	Lost              float64 // Events that exporters could not keep, in the last ten minutes.
+	Lost              float64 // Events that exporters could not keep, in the last two minutes.
 	Missing           []string
 }
 

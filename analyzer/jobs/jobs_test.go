@@ -84,7 +84,7 @@ func training() *prometheus {
 		{"nccl_process_info", info},
 		{"nccl_process_up", up},
 		{"nccl_stall_seconds", stalled},
-		{"offset 5m", model.Vector{sample(1.5)}},
+		{"avg_over_time(", model.Vector{sample(1.5)}},
 		{"sum(rate(nccl_iteration_seconds_sum", model.Vector{sample(1.8)}},
 		{"max by (function)", model.Vector{sample(2e9, "function", "AllReduce"), sample(math.Inf(1), "function", "Send")}},
 		{"min by (function)", model.Vector{sample(8.2, "function", "Send")}},

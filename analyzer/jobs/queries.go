@@ -10,6 +10,7 @@ const (
 	functionBytes    = "nccl_bytes_total"
 	functionSeconds  = "nccl_op_seconds_total"
 	eventsLost       = "nccl_events_lost_total"
+	iterationHealthy = "job_id:nccl_iteration_seconds:mean1m_healthy" // Recorded by the shipped rules, one series a job.
 )
 
 // window is what rates are taken over: a few iterations of most jobs.
@@ -22,7 +23,7 @@ var queries = struct {
 }{
 	jobs:            "count by (job_id) ({up})",
 	iteration:       "sum(rate(" + iterationSeconds + "_sum{job}[" + window + "])) / sum(rate(" + iterationSeconds + "_count{job}[" + window + "]))",
-	iterationBefore: "sum(rate(" + iterationSeconds + "_sum{job}[1h] offset 5m)) / sum(rate(" + iterationSeconds + "_count{job}[1h] offset 5m))",
+	iterationBefore: "avg_over_time(" + iterationHealthy + "{job}[1h])",
 	comms:           "count by (comm_name, nranks, nnodes) ({comms})",
 	ops:             "avg by (function) (rate(" + functionOps + "{job}[" + window + "])) / scalar(avg(rate(" + iterationSeconds + "_count{job}[" + window + "])))",
 	bytes:           "avg by (function) (rate(" + functionBytes + "{job}[" + window + "])) / scalar(avg(rate(" + iterationSeconds + "_count{job}[" + window + "])))",
@@ -33,5 +34,5 @@ var queries = struct {
 	// A rank sends once for each micro-batch at the ends of a pipeline, and twice in between.
 	insideMedian: "quantile(0.5, sum by (rank) (rate(" + functionSeconds + "{job}[" + window + "])))",
 	fewestOps:    "min by (function) (rate(" + functionOps + "{job}[" + window + "]) > 0) / scalar(avg(rate(" + iterationSeconds + "_count{job}[" + window + "])))",
-	lost:         "sum(increase(" + eventsLost + "{job}[10m]))",
+	lost:         "sum(increase(" + eventsLost + "{job}[" + window + "]))",
 }

@@ -132,7 +132,7 @@ func coverage(j *jobs.Job) string {
 	return s + " " + strings.Join(parts, "; ") + "."
 }
 
-// iteration says how long an iteration takes, and how that compares with the last hour.
+// iteration says how long an iteration takes, and how that compares with the last hour while no trigger fired.
 func iteration(j *jobs.Job) string {
 	if j.Iteration <= 0 {
 		return "not recorded: no iteration was found in the last two minutes"
@@ -143,11 +143,11 @@ func iteration(j *jobs.Job) string {
 	}
 	switch change := j.Iteration/j.Before - 1; {
 	case change > 0.01:
-		return fmt.Sprintf("%s, %s longer than in the hour before (%s)", s, percent(change), seconds(j.Before))
+		return fmt.Sprintf("%s, %s longer than while it was healthy in the last hour (%s)", s, percent(change), seconds(j.Before))
 	case change < -0.01:
-		return fmt.Sprintf("%s, %s shorter than in the hour before (%s)", s, percent(-change), seconds(j.Before))
+		return fmt.Sprintf("%s, %s shorter than while it was healthy in the last hour (%s)", s, percent(-change), seconds(j.Before))
 	}
-	return s + ", as in the hour before"
+	return s + ", as while it was healthy in the last hour"
 }
 
 // decimal writes a number of operations: whole ones from ten on.
