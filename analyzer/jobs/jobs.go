@@ -37,8 +37,7 @@ type Job struct {
 	Iteration, Before float64
 	Functions         []Function
 	MicroBatches      int
-	Early             []Share // Ranks that are inside operations least: the others wait for them.
-	Median            float64 // Of all ranks.
+	Late              []Share // Ranks that are inside operations less than others: those wait for them.
 	Lost              float64 // Events that exporters could not keep, in the last two minutes.
 	Missing           []string
 }
@@ -63,6 +62,7 @@ type Share struct {
 	Rank   int
 	Host   string
 	Inside float64
+	Median float64 // Of the rank's pipeline stage: stages have different work.
 }
 
 // Listed is a job in the list of jobs.
@@ -410,12 +410,35 @@ func busFactor(function string, n int) float64 {
 	return 0
 }
 
+// mostLate bounds the late ranks that are listed.
+const mostLate = 10
+
+// shares lists the ranks that are inside operations for less time than the others of their pipeline stage, those with least first.
 func (a *asker) shares() {
-	for _, x := range a.get(queries.inside) {
-		if rank, err := strconv.Atoi(string(x.Metric["rank"])); err == nil {
-			a.j.Early = append(a.j.Early, Share{Rank: rank, Host: a.hosts[rank], Inside: float64(x.Value)})
+	stage := func(int) int { return 0 }
+	if a.j.Layout != nil {
+		if axis, piped := a.j.Layout.Axis(layout.Pipeline); piped {
+			stage = axis.Place
 		}
 	}
-	slices.SortFunc(a.j.Early, func(x, y Share) int { return cmp.Or(cmp.Compare(x.Inside, y.Inside), cmp.Compare(x.Rank, y.Rank)) })
-	a.j.Median = a.number(queries.insideMedian)
+	byStage := map[int][]Share{}
+	for _, x := range a.get(queries.inside) {
+		if rank, err := strconv.Atoi(string(x.Metric["rank"])); err == nil && rank >= 0 {
+			byStage[stage(rank)] = append(byStage[stage(rank)], Share{Rank: rank, Host: a.hosts[rank], Inside: float64(x.Value)})
+		}
+	}
+	for _, list := range byStage {
+		slices.SortFunc(list, func(x, y Share) int { return cmp.Compare(x.Inside, y.Inside) })
+		median := list[len(list)/2].Inside
+		for _, s := range list[:min(len(list), mostLate)] {
+			if s.Inside < median {
+				s.Median = median
+				a.j.Late = append(a.j.Late, s)
+			}
+		}
+	}
+	slices.SortFunc(a.j.Late, func(x, y Share) int {
+		return cmp.Or(cmp.Compare(y.Median-y.Inside, x.Median-x.Inside), cmp.Compare(x.Rank, y.Rank))
+	})
+	a.j.Late = a.j.Late[:min(len(a.j.Late), mostLate)]
 }

@@ -16,10 +16,9 @@ const (
 // window is what rates are taken over: a few iterations of most jobs.
 const window = "2m"
 
-// Queries over {job}, the matcher of the job. Each gives few series, however many ranks the job has, but for stalled and up, which give one a
-// rank.
+// Queries over {job}, the matcher of the job. Each gives few series, however many ranks the job has, but for inside, which gives one a rank.
 var queries = struct {
-	jobs, iteration, iterationBefore, comms, ops, bytes, seconds, bandwidth, inside, insideMedian, fewestOps, lost string
+	jobs, iteration, iterationBefore, comms, ops, bytes, seconds, bandwidth, inside, fewestOps, lost string
 }{
 	jobs:            "count by (job_id) ({up})",
 	iteration:       "sum(rate(" + iterationSeconds + "_sum{job}[" + window + "])) / sum(rate(" + iterationSeconds + "_count{job}[" + window + "]))",
@@ -30,9 +29,8 @@ var queries = struct {
 	seconds:         "avg by (function) (rate(" + functionSeconds + "{job}[" + window + "])) / scalar(avg(rate(" + iterationSeconds + "_count{job}[" + window + "])))",
 	// The time inside an operation holds the waiting for others. Whoever waits least tells most of the network.
 	bandwidth: "max by (function) (rate(" + functionBytes + "{job}[" + window + "]) / (rate(" + functionSeconds + "{job}[" + window + "]) > 0))",
-	inside:    "bottomk(10, sum by (rank) (rate(" + functionSeconds + "{job}[" + window + "])))",
+	inside:    "sum by (rank) (rate(" + functionSeconds + "{job}[" + window + "]))",
 	// A rank sends once for each micro-batch at the ends of a pipeline, and twice in between.
-	insideMedian: "quantile(0.5, sum by (rank) (rate(" + functionSeconds + "{job}[" + window + "])))",
-	fewestOps:    "min by (function) (rate(" + functionOps + "{job}[" + window + "]) > 0) / scalar(avg(rate(" + iterationSeconds + "_count{job}[" + window + "])))",
-	lost:         "sum(increase(" + eventsLost + "{job}[" + window + "]))",
+	fewestOps: "min by (function) (rate(" + functionOps + "{job}[" + window + "]) > 0) / scalar(avg(rate(" + iterationSeconds + "_count{job}[" + window + "])))",
+	lost:      "sum(increase(" + eventsLost + "{job}[" + window + "]))",
 }

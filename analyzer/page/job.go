@@ -12,7 +12,6 @@ import (
 
 	"github.com/culprit-project/culprit/analyzer/incident"
 	"github.com/culprit-project/culprit/analyzer/jobs"
-	"github.com/culprit-project/culprit/analyzer/layout"
 )
 
 type jobData struct {
@@ -25,9 +24,7 @@ type jobData struct {
 	Places    *Grid
 	Functions []functionRow
 	Comms     []commRow
-	Early     []shareRow
-	Median    string
-	Piped     bool // Ranks of different pipeline stages are not to be compared.
+	Late      []shareRow
 	Open      *incident.Incident
 	Past      []incident.Incident
 	Links     []Link
@@ -72,9 +69,9 @@ func WriteJob(w io.Writer, j *jobs.Job, all []incident.Incident, o Options) erro
 		}
 		switch {
 		case c.Nodes == 1:
-			row.Span = "one host each"
+			row.Span = "one node each"
 		case c.Nodes > 1:
-			row.Span = count(c.Nodes) + " hosts each"
+			row.Span = count(c.Nodes) + " nodes each"
 		}
 		d.Comms = append(d.Comms, row)
 	}
@@ -83,19 +80,16 @@ func WriteJob(w io.Writer, j *jobs.Job, all []incident.Incident, o Options) erro
 	if j.Iteration > 0 {
 		per, unit = j.Iteration, " an iteration"
 	}
-	d.Median = seconds(j.Median*per) + unit
-	if j.Layout != nil {
-		_, d.Piped = j.Layout.Axis(layout.Pipeline)
-	}
-	for _, s := range j.Early {
-		row := shareRow{Who: fmt.Sprintf("rank %d", s.Rank), Inside: seconds(s.Inside*per) + unit, Below: "nothing"}
-		if s.Host != "" {
-			row.Who += " on " + s.Host
+	for _, l := range j.Late {
+		less := (l.Median - l.Inside) * per
+		if less < 0.001 {
+			continue
 		}
-		if less := (j.Median - s.Inside) * per; less >= 0.001 {
-			row.Below = seconds(less) + unit
+		row := shareRow{Who: fmt.Sprintf("rank %d", l.Rank), Inside: seconds(l.Inside*per) + unit, Below: seconds(less) + unit}
+		if l.Host != "" {
+			row.Who += " on " + l.Host
 		}
-		d.Early = append(d.Early, row)
+		d.Late = append(d.Late, row)
 	}
 	for i := range all {
 		inc := &all[i]

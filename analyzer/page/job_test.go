@@ -15,10 +15,10 @@ import (
 
 func running(world int) *jobs.Job {
 	j := &jobs.Job{
-		ID: "train", At: opened, WorldSize: world, Hosts: world / 8, Iteration: 1.8, Before: 1.5, Median: 0.4, MicroBatches: 8,
+		ID: "train", At: opened, WorldSize: world, Hosts: world / 8, Iteration: 1.8, Before: 1.5, MicroBatches: 8,
 		Comms:     []jobs.Comm{{Name: "dp", Size: world / 8, Nodes: world / 8, Number: 8}, {Name: "tp", Size: 8, Nodes: 1, Number: world / 8}},
 		Functions: []jobs.Function{{Name: "AllReduce", Ops: 4.2, Bytes: 42e6, Seconds: 0.25, Bandwidth: 2e9, Bus: 3.9e9}, {Name: "Send", Ops: 16}},
-		Early:     []jobs.Share{{Rank: 9, Host: "node-1", Inside: 0.1}},
+		Late:      []jobs.Share{{Rank: 9, Host: "node-1", Inside: 0.1, Median: 0.4}, {Rank: 3, Inside: 0.4, Median: 0.4001}},
 		Layout:    &layout.Layout{World: world, Axes: []layout.Axis{{Kind: layout.Tensor, Size: 8, Stride: 1, Named: true}, {Kind: layout.Data, Size: world / 8, Stride: 8, Named: true}}},
 	}
 	for r := range world {
@@ -44,7 +44,7 @@ func TestJob(t *testing.T) {
 	for _, want := range []string{
 		"10,240 of 10,240 ranks watched, on 1,280 hosts. 1 rank exited without orderly shutdown.", "1.8 s, 20% longer than while it was healthy in the last hour (1.5 s)",
 		"data parallel 1280 × tensor parallel 8", "at most 8 an iteration", "connection refused", "rank 9 on node-1", "540 ms an iteration", "2.0 GB/s", "3.9 GB/s", "cannot be told",
-		"one host each", `href="incidents/abcdefghijkl"`, `href="incidents/pastpastpast"`, "Job in Grafana", `data-poll="15"`, "1,279 hosts: node-1,", "replica 0",
+		"one node each", `href="incidents/abcdefghijkl"`, `href="incidents/pastpastpast"`, "Job in Grafana", `data-poll="15"`, "1,279 hosts: node-1,", "replica 0",
 	} {
 		if !strings.Contains(html, want) {
 			t.Errorf("%q is not in the page", want)

@@ -147,10 +147,10 @@ func layoutOf(world int) *layout.Layout {
 // running is a job of so many ranks that runs, but for one of them.
 func running(world int) *jobs.Job {
 	j := &jobs.Job{
-		ID: fmt.Sprintf("llm-pretrain-%d", world), At: opened, WorldSize: world, Hosts: world / 8, Layout: layoutOf(world), Iteration: 1.82, Before: 1.51, Median: 0.41, MicroBatches: 16, Lost: 3,
+		ID: fmt.Sprintf("llm-pretrain-%d", world), At: opened, WorldSize: world, Hosts: world / 8, Layout: layoutOf(world), Iteration: 1.82, Before: 1.51, MicroBatches: 16, Lost: 3,
 		Comms:     []jobs.Comm{{Name: "dp", Size: world / 8, Nodes: world / 8, Number: 8}, {Name: "pp", Size: 2, Nodes: 2, Number: world / 2}, {Name: "tp", Size: 4, Nodes: 1, Number: world / 4}},
 		Functions: []jobs.Function{{Name: "AllReduce", Ops: 4.2, Bytes: 4.2e9, Seconds: 0.25, Bandwidth: 92e9}, {Name: "Send", Ops: 32, Bytes: 1e9, Seconds: 0.1, Bandwidth: 22e9}},
-		Early:     []jobs.Share{{Rank: 5, Host: "node-0000", Inside: 0.11}, {Rank: 6, Host: "node-0000", Inside: 0.4}},
+		Late:      []jobs.Share{{Rank: 5, Host: "node-0000", Inside: 0.11, Median: 0.41}, {Rank: 6, Host: "node-0000", Inside: 0.4, Median: 0.41}},
 		Missing:   []string{"asking prometheus for up: context deadline exceeded"},
 	}
 	for _, v := range hung(world).Ranks {
@@ -173,7 +173,7 @@ func newCluster() cluster {
 		c[j.ID] = j
 	}
 	h := running(8)
-	h.ID, h.Comms[0].Name, h.Functions[0].Name, h.Early[0].Host, h.Missing = evil, evil, evil, evil, []string{evil}
+	h.ID, h.Comms[0].Name, h.Functions[0].Name, h.Late[0].Host, h.Missing = evil, evil, evil, evil, []string{evil}
 	for i := range h.Ranks {
 		h.Ranks[i].Host = evil
 	}
