@@ -239,9 +239,10 @@ func Rounds(ev *rca.Evidence, v *rca.Verdict) []incident.Round {
 		if s.Comm != id || s.Kind != rca.SegmentOp || s.Peer >= 0 || 2*s.Bytes < most {
 			continue
 		}
-		x := spell{incident.Spell{Rank: s.Rank, Before: -1, Inside: seconds(s.End - s.Start), Network: rca.Round(s.Active.Seconds())}, s.Func}
-		if at, known := lastEnd[s.Rank]; known && s.Start >= at {
-			x.Before = seconds(s.Start - at)
+		begin := begun(s)
+		x := spell{incident.Spell{Rank: s.Rank, Before: -1, Inside: seconds(s.End - begin), Network: rca.Round(s.Active.Seconds())}, s.Func}
+		if at, known := lastEnd[s.Rank]; known && begin >= at {
+			x.Before = seconds(begin - at)
 		}
 		lastEnd[s.Rank] = s.End
 		byNumber[s.Number] = append(byNumber[s.Number], x)
@@ -271,13 +272,18 @@ func Rounds(ev *rca.Evidence, v *rca.Verdict) []incident.Round {
 	return out
 }
 
-// slowComm gives the communicator that shows how a job is slow: the one that the verdict names; else, of the accused rank's, the one
-// with most ranks that finished something.
+// slowComm gives the communicator that shows how a job is slow: the one that the verdict names; else, of the accused rank's, the one in
+// which others wait for it longest; else the one with most ranks that finished something.
 func slowComm(ev *rca.Evidence, v *rca.Verdict, comms map[rca.CommID]*rca.Comm) (rca.CommID, bool) {
 	accused := -1
 	if len(v.Culprits) > 0 {
 		accused = v.Culprits[0].Rank
 	}
+	type instance struct {
+		comm   rca.CommID
+		number int64
+	}
+	longest, own := map[instance]int64{}, map[instance]int64{} // Time inside: of whoever came first, of the accused.
 	ranks := map[rca.CommID]map[int]bool{}
 	for i := range ev.Timeline {
 		s := &ev.Timeline[i]
@@ -288,6 +294,16 @@ func slowComm(ev *rca.Evidence, v *rca.Verdict, comms map[rca.CommID]*rca.Comm) 
 			ranks[s.Comm] = map[int]bool{}
 		}
 		ranks[s.Comm][s.Rank] = true
+		at := instance{s.Comm, s.Number}
+		inside := s.End - begun(s)
+		longest[at] = max(longest[at], inside)
+		if s.Rank == accused {
+			own[at] = inside
+		}
+	}
+	waited := map[rca.CommID]int64{}
+	for at, inside := range own {
+		waited[at.comm] += longest[at] - inside
 	}
 	var ids []rca.CommID
 	for id, in := range ranks {
@@ -305,8 +321,16 @@ func slowComm(ev *rca.Evidence, v *rca.Verdict, comms map[rca.CommID]*rca.Comm) 
 		return 1
 	}
 	return slices.MinFunc(ids, func(a, b rca.CommID) int {
-		return cmp.Or(cmp.Compare(named(a), named(b)), cmp.Compare(len(ranks[b]), len(ranks[a])), cmp.Compare(a, b))
+		return cmp.Or(cmp.Compare(named(a), named(b)), cmp.Compare(waited[b], waited[a]), cmp.Compare(len(ranks[b]), len(ranks[a])), cmp.Compare(a, b))
 	}), true
+}
+
+// begun gives when the GPU came to an operation, where that was seen; a program enqueues it long before. Else when it was enqueued.
+func begun(s *rca.Segment) int64 {
+	if s.Entered > s.Start && s.Entered <= s.End {
+		return s.Entered
+	}
+	return s.Start
 }
 
 func seconds(ns int64) float64 { return rca.Round(time.Duration(ns).Seconds()) }

@@ -92,7 +92,7 @@ func TestRounds(t *testing.T) {
 			at = begin + 3e9 - compute
 			ev.Timeline = append(ev.Timeline,
 				rca.Segment{Rank: rank, Comm: "b", Number: n, Func: "AllGather", Peer: -1, Bytes: 1 << 30, Start: begin - 5e8, End: begin - 4e8},
-				rca.Segment{Rank: rank, Comm: "a", Number: 2 * n, Func: "AllReduce", Peer: -1, Bytes: 1 << 20, Start: begin, End: at},
+				rca.Segment{Rank: rank, Comm: "a", Number: 2 * n, Func: "AllReduce", Peer: -1, Bytes: 1 << 20, Start: begin - 7e8, Entered: begin, End: at},
 				rca.Segment{Rank: rank, Comm: "a", Number: 2*n + 1, Func: "AllReduce", Peer: -1, Bytes: 4, Start: at, End: at})
 		}
 	}
@@ -103,6 +103,10 @@ func TestRounds(t *testing.T) {
 	want := incident.Round{Comm: "dp", Op: "AllReduce #18", Members: []incident.Spell{{Rank: 0, Before: 1, Inside: 2}, {Rank: 1, Before: 1, Inside: 2}, {Rank: 2, Before: 1.5, Inside: 1.5}}}
 	if last := got[len(got)-1]; !reflect.DeepEqual(last, want) {
 		t.Errorf("%+v, want %+v", last, want)
+	}
+	// Nobody names the communicator: others wait for the accused in this one.
+	if got := Rounds(ev, &rca.Verdict{Class: rca.SlowCompute, Culprits: []rca.Culprit{{Rank: 2}}}); len(got) == 0 || got[0].Comm != "dp" {
+		t.Errorf("of the accused: %+v", got)
 	}
 	if got := Rounds(ev, &rca.Verdict{Class: rca.Fault, Comm: "dp"}); got != nil {
 		t.Errorf("of a job that stands still: %+v", got)

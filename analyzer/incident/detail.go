@@ -47,7 +47,7 @@ type Round struct {
 // Spell is one rank's share of a round.
 type Spell struct {
 	Rank    int     `json:"rank"`
-	Before  float64 `json:"before_seconds"` // From the end of its last operation on the communicator; -1 unknown.
-	Inside  float64 `json:"inside_seconds"`
+	Before  float64 `json:"before_seconds"`  // From the end of its last operation on the communicator; -1 unknown.
+	Inside  float64 `json:"inside_seconds"`  // From when the GPU came to it, where that was seen, else from enqueued.
 	Network float64 `json:"network_seconds"` // Of that with a transfer outstanding; 0 not seen.
 }

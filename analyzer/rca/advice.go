@@ -11,7 +11,7 @@ import (
 // advice is what to do about one kind of fact of a node.
 type advice struct {
 	kind   string
-	part   string // Of the fact's text; empty: any.
+	part   string // Of the fact's text, with blanks for underscores; empty: any.
 	causes []Cause
 	do     string
 	keep   bool // A setting is to be mended: the host stays in service.
@@ -33,10 +33,10 @@ var advices = []advice{
 	{kind: "nvlink_down", causes: append([]Cause{CauseNetworkSend}, ofGPU...), do: "Check NVLink on the host (nvidia-smi nvlink --status) and the fabric manager; drain the host."},
 	{kind: "nvlink_errors", causes: append([]Cause{CauseNetworkSend}, ofGPU...), do: "Check NVLink on the host (nvidia-smi nvlink --errorcounters); drain the host if the counters grow."},
 	{kind: "clock_throttled", part: "thermal", causes: ofGPU, do: "Check the cooling of the host: fans, airflow, temperature (nvidia-smi -q -d TEMPERATURE). Drain it until the GPU is cool."},
-	{kind: "clock_throttled", part: "power_brake", causes: ofGPU, do: "Check the power supply of the host: it asks the GPU to brake. Drain the host."},
-	{kind: "clock_throttled", part: "hw_slowdown", causes: ofGPU, do: "Check power supply and cooling of the host: the hardware slows the GPU down. Drain the host."},
+	{kind: "clock_throttled", part: "power brake", causes: ofGPU, do: "Check the power supply of the host: it asks the GPU to brake. Drain the host."},
+	{kind: "clock_throttled", part: "hw slowdown", causes: ofGPU, do: "Check power supply and cooling of the host: the hardware slows the GPU down. Drain the host."},
 	{
-		kind: "clock_throttled", part: "power_cap", causes: ofGPU, keep: true,
+		kind: "clock_throttled", part: "power cap", causes: ofGPU, keep: true,
 		do: "Compare the GPU's power limit with its peers (nvidia-smi -q -d POWER) and raise it (nvidia-smi -pl WATTS). The GPU is not broken.",
 	},
 	{kind: "foreign_process", causes: ofGPU, keep: true, do: "End the other process that computes on this GPU (nvidia-smi shows it). The GPU is not broken."},
@@ -63,7 +63,7 @@ func ActionForFacts(cause Cause, c *Culprit, facts []Fact) string {
 		}
 		for k := range facts {
 			f := &facts[k]
-			if f.Kind == a.kind && strings.Contains(f.Text, a.part) && (f.Rank >= 0 && f.Rank == c.Rank || f.Rank < 0 && f.Host != "" && f.Host == c.Host) {
+			if f.Kind == a.kind && strings.Contains(strings.ReplaceAll(f.Text, "_", " "), a.part) && (f.Rank >= 0 && f.Rank == c.Rank || f.Rank < 0 && f.Host != "" && f.Host == c.Host) {
 				return a.do
 			}
 		}
