@@ -157,7 +157,7 @@ func TestHooksAlone(t *testing.T) {
 			j := &job{t: t, addr: startExporter(t, traces)}
 			j.eventually(func() string {
 				for rank := range hookedRanks {
-					if n := j.metrics("nccl_ops_started_total")[strconv.Itoa(rank)]; n < 60 {
+					if n := j.metrics("culprit_nccl_ops_started_total")[strconv.Itoa(rank)]; n < 60 {
 						return fmt.Sprintf("rank %d has called %g operations", rank, n)
 					}
 				}
@@ -196,7 +196,7 @@ func TestHooksCalls(t *testing.T) {
 			j := &job{t: t, addr: startExporter(t, traces)}
 			j.eventually(func() string {
 				for rank := range hookedRanks {
-					if n := j.metrics("nccl_ops_started_total")[strconv.Itoa(rank)]; n < hookedOps*(callAt-1) {
+					if n := j.metrics("culprit_nccl_ops_started_total")[strconv.Itoa(rank)]; n < hookedOps*(callAt-1) {
 						return fmt.Sprintf("rank %d has called %g operations", rank, n)
 					}
 				}

@@ -163,7 +163,7 @@ func (j *job) eventually(check func() string) {
 func TestHealthyJob(t *testing.T) {
 	j := startJob(t, "")
 	j.eventually(func() string {
-		iterations := j.metrics("nccl_iteration_seconds_count")
+		iterations := j.metrics("culprit_nccl_iteration_seconds_count")
 		for rank := range 4 {
 			if n := iterations[strconv.Itoa(rank)]; n < 20 {
 				return fmt.Sprintf("rank %d: %g iterations", rank, n)
@@ -172,8 +172,8 @@ func TestHealthyJob(t *testing.T) {
 		return ""
 	})
 	for _, name := range []string{
-		"nccl_ops_started_total", "nccl_ops_completed_total", "nccl_bytes_total", "nccl_op_seconds_total", "nccl_kernel_seconds_total", "nccl_send_steps_total",
-		"nccl_receive_steps_total", "nccl_wait_seconds_total", "nccl_active_seconds_total", "nccl_process_age_seconds",
+		"culprit_nccl_ops_started_total", "culprit_nccl_ops_completed_total", "culprit_nccl_bytes_total", "culprit_nccl_op_seconds_total", "culprit_nccl_kernel_seconds_total", "culprit_nccl_send_steps_total",
+		"culprit_nccl_receive_steps_total", "culprit_nccl_wait_seconds_total", "culprit_nccl_active_seconds_total", "culprit_nccl_process_age_seconds",
 	} {
 		for rank := range 4 {
 			if v := j.metrics(name)[strconv.Itoa(rank)]; v <= 0 {
@@ -182,7 +182,7 @@ func TestHealthyJob(t *testing.T) {
 		}
 	}
 	// Two threads that meet in one slot lose an event, which is rare and no fault of the reader's.
-	lost := regexp.MustCompile(`nccl_events_lost_total\{.*reason="(?:dropped_\w+|overrun|stale)"\} [^0].*`)
+	lost := regexp.MustCompile(`culprit_nccl_events_lost_total\{.*reason="(?:dropped_\w+|overrun|stale)"\} [^0].*`)
 	if got := lost.FindAllString(j.body("/metrics"), -1); len(got) > 0 {
 		t.Errorf("records were lost: %v", got)
 	}
@@ -211,7 +211,7 @@ func TestStalledLink(t *testing.T) {
 	j := startJob(t, "link-stall:rank=1:step=10")
 	j.eventually(func() string {
 		for rank := range 4 {
-			if s := j.metrics("nccl_stall_seconds")[strconv.Itoa(rank)]; s < 2 {
+			if s := j.metrics("culprit_nccl_stall_seconds")[strconv.Itoa(rank)]; s < 2 {
 				return fmt.Sprintf("rank %d is stalled for %gs", rank, s)
 			}
 		}
@@ -263,7 +263,7 @@ func (j *job) history(query string) (completions, samples int, trailer *nodeapi.
 func TestKilledRank(t *testing.T) {
 	j := startJob(t, "kill:rank=2:step=10")
 	j.eventually(func() string {
-		up := j.metrics("nccl_process_up")
+		up := j.metrics("culprit_nccl_process_up")
 		if v, ok := up["2"]; !ok || v != 0 || up["0"] != 1 {
 			return fmt.Sprintf("up: %v", up)
 		}
@@ -273,7 +273,7 @@ func TestKilledRank(t *testing.T) {
 	if p.Kernel.State != nodeapi.ProcessGone || p.Status.ClosedNS != 0 || len(p.Comms) != 3 || p.Comms[0].OpsCalled == 0 {
 		t.Errorf("kernel %+v, closed %d, communicators %+v", p.Kernel, p.Status.ClosedNS, p.Comms)
 	}
-	if s, ok := j.metrics("nccl_stall_seconds")["2"]; ok {
+	if s, ok := j.metrics("culprit_nccl_stall_seconds")["2"]; ok {
 		t.Errorf("a dead rank is stalled for %gs", s)
 	}
 }
@@ -295,7 +295,7 @@ func TestStoppedRank(t *testing.T) {
 func TestEventsAreSwitchedInARunningJob(t *testing.T) {
 	j := startJob(t, "")
 	// What steps wait for is only seen step by step; their number is also known when a transfer has ended.
-	waits := func(rank string) float64 { return j.metrics("nccl_wait_seconds_total")[rank] }
+	waits := func(rank string) float64 { return j.metrics("culprit_nccl_wait_seconds_total")[rank] }
 	masks := func() (of0, of1 uint64) {
 		for _, p := range j.state("?job_id=train&flows=none").Processes {
 			switch p.Rank {
@@ -307,7 +307,7 @@ func TestEventsAreSwitchedInARunningJob(t *testing.T) {
 		}
 		return of0, of1
 	}
-	ops := func() float64 { return j.metrics("nccl_ops_completed_total")["1"] }
+	ops := func() float64 { return j.metrics("culprit_nccl_ops_completed_total")["1"] }
 	j.eventually(func() string {
 		if w0, w1 := waits("0"), waits("1"); w0 == 0 || w1 == 0 {
 			return fmt.Sprintf("waits %g and %g", w0, w1)

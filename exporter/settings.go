@@ -103,12 +103,12 @@ func (s *settings) addCollectors(app *kingpin.Application) (detail *string, chos
 	chosen = map[string]*bool{}
 	app.Flag("collector.disable-defaults", "Switch off all collectors but those named by --collector.NAME.").BoolVar(&s.noDefaults)
 	for _, c := range []struct{ name, on, help string }{
-		{"nccl", "true", "Collect nccl_* from the trace files."},
-		{"host", "true", "Collect host_* from procfs and sysfs."},
-		{"rdma", "true", "Collect rdma_* of InfiniBand and RoCE ports."},
-		{"pci", "true", "Collect pci_* of the PCI Express links of GPUs and network cards."},
-		{"nvml", "true", "Collect nvml_* of NVIDIA GPUs, where there are any."},
-		{"ras", "false", "Collect nccl_ras_* from NCCL's RAS service. Asking has crashed jobs with NCCL 2.26 and 2.27."},
+		{"nccl", "true", "Collect culprit_nccl_* from the trace files."},
+		{"host", "true", "Collect culprit_host_* from procfs and sysfs."},
+		{"rdma", "true", "Collect culprit_rdma_* of InfiniBand and RoCE ports."},
+		{"pci", "true", "Collect culprit_pci_* of the PCI Express links of GPUs and network cards."},
+		{"nvml", "true", "Collect culprit_nvml_* of NVIDIA GPUs, where there are any."},
+		{"ras", "false", "Collect culprit_nccl_ras_* from NCCL's RAS service. Asking has crashed jobs with NCCL 2.26 and 2.27."},
 	} {
 		chosen[c.name] = new(bool)
 		s.collector[c.name] = app.Flag("collector."+c.name, c.help).Default(c.on).IsSetByUser(chosen[c.name]).Bool()
@@ -116,7 +116,7 @@ func (s *settings) addCollectors(app *kingpin.Application) (detail *string, chos
 	detail = app.Flag("collector.nccl.detail", "When to export per-flow series: auto (while a communicator is stuck), full or off.").
 		Default(string(collector.DetailAuto)).Enum(string(collector.DetailAuto), string(collector.DetailFull), string(collector.DetailOff))
 	app.Flag("collector.nccl.detail-after", "With auto: how long a communicator must be stuck.").Default("3s").DurationVar(&s.nccl.DetailAfter)
-	app.Flag("collector.nccl.max-series", "Hard cap of nccl_* series; what exceeds it is dropped and counted.").Default("20000").IntVar(&s.nccl.MaxSeries)
+	app.Flag("collector.nccl.max-series", "Hard cap of culprit_nccl_* series; what exceeds it is dropped and counted.").Default("20000").IntVar(&s.nccl.MaxSeries)
 	app.Flag("collector.ras.address", "Where RAS listens (NCCL_RAS_ADDR).").Default(ras.DefaultAddress).StringVar(&s.ras.address)
 	app.Flag("collector.ras.interval", "How often RAS is asked, whatever the scrape interval.").Default("1m").DurationVar(&s.ras.interval)
 	return detail, chosen

@@ -248,7 +248,7 @@ func TestNothingToWatch(t *testing.T) {
 	for _, want := range []string{
 		`culprit_exporter_collector_success{collector="nccl"} 1`, `culprit_exporter_collector_success{collector="rdma"} 1`,
 		`culprit_exporter_collector_success{collector="nvml"} 1`, `culprit_exporter_trace_files{state="live"} 0`,
-		`culprit_exporter_build_info{`, `host_cpus `,
+		`culprit_exporter_build_info{`, `culprit_host_cpus `,
 	} {
 		if !strings.Contains(body, want) {
 			t.Errorf("no %s", want)

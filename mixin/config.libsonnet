@@ -5,7 +5,7 @@
 //   (import 'mixin/mixin.libsonnet') + { _config+:: { stallFloorSeconds: 5 } }
 {
   _config+:: {
-    // How our own processes are found. The nccl_* series need no selector of their own; ncclSelector narrows them
+    // How our own processes are found. The culprit_nccl_* series need no selector of their own; ncclSelector narrows them
     // where several installations share one Prometheus.
     exporterSelector: 'job="culprit-exporter"',
     analyzerSelector: 'job="culprit-analyzer"',

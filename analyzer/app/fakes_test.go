@@ -177,15 +177,15 @@ func (c *cluster) query(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	var result []map[string]any
-	if strings.Contains(query, "job_id:nccl_wait_ended_seconds:max") && c.longest > 0 {
+	if strings.Contains(query, "job_id:culprit_nccl_wait_ended_seconds:max") && c.longest > 0 {
 		result = append(result, map[string]any{"value": []any{1, strconv.FormatFloat(c.longest.Seconds(), 'f', -1, 64)}, "metric": map[string]string{}})
 	}
-	if strings.Contains(query, "job_id:nccl_launch_pause_seconds:max") && c.pause > 0 {
+	if strings.Contains(query, "job_id:culprit_nccl_launch_pause_seconds:max") && c.pause > 0 {
 		result = append(result, map[string]any{"value": []any{1, strconv.FormatFloat(c.pause.Seconds(), 'f', -1, 64)}, "metric": map[string]string{}})
 	}
 	for i, p := range c.processes {
 		n := i / ranksPerNode
-		if strings.Contains(query, "unless") != c.dead[n] && !strings.Contains(query, "nccl_comm_info") || !strings.Contains(query, jobID) && !strings.Contains(query, `!=""`) {
+		if strings.Contains(query, "unless") != c.dead[n] && !strings.Contains(query, "culprit_nccl_comm_info") || !strings.Contains(query, jobID) && !strings.Contains(query, `!=""`) {
 			continue
 		}
 		labels := map[string]string{
@@ -193,17 +193,17 @@ func (c *cluster) query(w http.ResponseWriter, r *http.Request) {
 		}
 		comm, value := &p.Comms[0], 1.0
 		switch {
-		case strings.Contains(query, "nccl_process_info"):
+		case strings.Contains(query, "culprit_nccl_process_info"):
 			labels["host"], labels["gpu"] = p.Host, p.GPU
 			labels["world_size"], labels["pid"] = strconv.Itoa(int(p.Identity.WorldSize)), strconv.Itoa(int(p.Identity.PID))
-		case strings.Contains(query, "nccl_comm_info"):
+		case strings.Contains(query, "culprit_nccl_comm_info"):
 			labels["comm"], labels["comm_name"] = comm.ID.String(), comm.Name
 			labels["comm_rank"], labels["nranks"] = strconv.Itoa(int(comm.Rank)), strconv.Itoa(int(comm.NRanks))
-		case strings.Contains(query, "nccl_ops_started_total"):
+		case strings.Contains(query, "culprit_nccl_ops_started_total"):
 			labels["comm"], value = comm.ID.String(), float64(comm.OpsStarted)
-		case strings.Contains(query, "nccl_ops_completed_total"):
+		case strings.Contains(query, "culprit_nccl_ops_completed_total"):
 			labels["comm"], value = comm.ID.String(), float64(comm.OpsCompleted)
-		case strings.Contains(query, "nccl_op_age_seconds"):
+		case strings.Contains(query, "culprit_nccl_op_age_seconds"):
 			if len(p.Ops) == 0 {
 				continue
 			}

@@ -51,7 +51,7 @@ func (c *Config) checkPrometheus(p *problems) {
 		"processes": c.Prometheus.Queries.Processes, "comms": c.Prometheus.Queries.Comms, "up": c.Prometheus.Queries.Up, "exporters": c.Prometheus.Queries.Exporters,
 		"ages": c.Prometheus.Queries.Ages, "stalled": c.Prometheus.Queries.Stalled, "calls": c.Prometheus.Queries.Calls, "started": c.Prometheus.Queries.Started, "completed": c.Prometheus.Queries.Completed,
 		"pace": c.Prometheus.Queries.Pace, "waits": c.Prometheus.Queries.Waits, "kernels": c.Prometheus.Queries.Kernels,
-		"run_delay": c.Prometheus.Queries.RunDelay, "longest_wait": c.Prometheus.Queries.LongestWait, "longest_pause": c.Prometheus.Queries.LongestPause,
+		"run_delay": c.Prometheus.Queries.RunDelay, "slowdown": c.Prometheus.Queries.Slowdown, "longest_wait": c.Prometheus.Queries.LongestWait, "longest_pause": c.Prometheus.Queries.LongestPause,
 	} {
 		if _, err := Query(q, `x="y"`); err != nil {
 			p.add("prometheus.queries.%s: %w", name, err)

@@ -65,20 +65,22 @@ type Prometheus struct {
 // the label matchers without braces; Waits, Kernels and RunDelay over .Offset, too, which is empty or an offset modifier, and
 // LongestWait and LongestPause over .Window, a duration.
 type Queries struct {
-	Processes string `yaml:"processes"` // Gives nccl_process_info.
-	Comms     string `yaml:"comms"`     // Gives nccl_comm_info.
-	Up        string `yaml:"up"`        // Gives nccl_process_up.
+	Processes string `yaml:"processes"` // Gives culprit_nccl_process_info.
+	Comms     string `yaml:"comms"`     // Gives culprit_nccl_comm_info.
+	Up        string `yaml:"up"`        // Gives culprit_nccl_process_up.
 	Exporters string `yaml:"exporters"` // Gives a series of each exporter that is scraped, with its label instance.
-	Ages      string `yaml:"ages"`      // Gives nccl_op_age_seconds.
-	Stalled   string `yaml:"stalled"`   // Gives nccl_stall_seconds.
-	Calls     string `yaml:"calls"`     // Gives nccl_call_open_seconds.
-	Started   string `yaml:"started"`   // Gives nccl_ops_started_total.
-	Completed string `yaml:"completed"` // Gives nccl_ops_completed_total.
+	Ages      string `yaml:"ages"`      // Gives culprit_nccl_op_age_seconds.
+	Stalled   string `yaml:"stalled"`   // Gives culprit_nccl_stall_seconds.
+	Calls     string `yaml:"calls"`     // Gives culprit_nccl_call_open_seconds.
+	Started   string `yaml:"started"`   // Gives culprit_nccl_ops_started_total.
+	Completed string `yaml:"completed"` // Gives culprit_nccl_ops_completed_total.
 	Pace      string `yaml:"pace"`      // Gives how many operations a rank completes per second, one value for the job.
 	Waits     string `yaml:"waits"`     // Gives how much each rank (label rank) waits for what (label reason), per second.
 	Kernels   string `yaml:"kernels"`   // Gives how long each rank is in which kernels (label function), per second.
 	// RunDelay gives the share of time in which each rank's (label rank) proxy thread was ready to run and got no CPU, where it matters.
 	RunDelay string `yaml:"run_delay"`
+	// Slowdown gives how many times longer a job's iterations take than they did when it was healthy, one value for the job.
+	Slowdown string `yaml:"slowdown"`
 	// LongestWait gives the longest wait of a job within Window that ended by itself, in seconds, one value for the job.
 	LongestWait string `yaml:"longest_wait"`
 	// LongestPause gives the longest time within Window in which no rank of a job called anything, and which ended, in the same way.
@@ -97,7 +99,7 @@ type Alertmanager struct {
 
 // Exporters says how to reach culprit-exporter on the nodes.
 type Exporters struct {
-	// Address is a template over the labels of nccl_process_info that gives an exporter's base URL.
+	// Address is a template over the labels of culprit_nccl_process_info that gives an exporter's base URL.
 	Address string `yaml:"address"`
 	// Instances are those that a trigger may name although Prometheus does not scrape them: all that can be asked without it.
 	Instances  []string                    `yaml:"instances"`
@@ -212,7 +214,7 @@ type Severity struct {
 
 // Stacks says where Python stacks of a job's processes are fetched on a trigger (M11).
 type Stacks struct {
-	// URL is a template over the labels of nccl_process_info for what answers with py-spy dump --json; empty: none are
+	// URL is a template over the labels of culprit_nccl_process_info for what answers with py-spy dump --json; empty: none are
 	// fetched.
 	URL        string                      `yaml:"url"`
 	HTTPConfig promconfig.HTTPClientConfig `yaml:"http_config"`
@@ -270,21 +272,23 @@ func Default() *Config {
 			Lookback:        model.Duration(10 * time.Minute),
 			RefreshInterval: model.Duration(time.Minute),
 			Queries: Queries{
-				Processes:    "nccl_process_info{ {{- .Selector -}} }",
-				Comms:        "nccl_comm_info{ {{- .Selector -}} }",
-				Up:           "nccl_process_up{ {{- .Selector -}} }",
-				Exporters:    "culprit_exporter_build_info{ {{- .Selector -}} }",
-				Ages:         "nccl_op_age_seconds{ {{- .Selector -}} }",
-				Stalled:      "nccl_stall_seconds{ {{- .Selector -}} }",
-				Calls:        "nccl_call_open_seconds{ {{- .Selector -}} }",
-				Started:      "nccl_ops_started_total{ {{- .Selector -}} }",
-				Completed:    "nccl_ops_completed_total{ {{- .Selector -}} }",
-				Pace:         "avg(sum by (rank) (rate(nccl_function_ops_total{ {{- .Selector -}} }[1m])))",
-				Waits:        "sum by (rank, reason) (rate(nccl_wait_seconds_total{ {{- .Selector -}} }[1m] {{- .Offset -}} ))",
-				Kernels:      "sum by (rank, function) (rate(nccl_kernel_seconds_total{ {{- .Selector -}} }[1m] {{- .Offset -}} ))",
-				RunDelay:     `max by (rank) (avg_over_time(host_thread_run_delay_ratio{ {{- .Selector -}} ,role="proxy"}[5m] {{- .Offset -}} )) > 0.1`,
-				LongestWait:  "max(max_over_time(job_id:nccl_wait_ended_seconds:max{ {{- .Selector -}} }[{{ .Window }}]))",
-				LongestPause: "max(max_over_time(job_id:nccl_launch_pause_seconds:max{ {{- .Selector -}} }[{{ .Window }}]))",
+				Processes: "culprit_nccl_process_info{ {{- .Selector -}} }",
+				Comms:     "culprit_nccl_comm_info{ {{- .Selector -}} }",
+				Up:        "culprit_nccl_process_up{ {{- .Selector -}} }",
+				Exporters: "culprit_exporter_build_info{ {{- .Selector -}} }",
+				Ages:      "culprit_nccl_op_age_seconds{ {{- .Selector -}} }",
+				Stalled:   "culprit_nccl_stall_seconds{ {{- .Selector -}} }",
+				Calls:     "culprit_nccl_call_open_seconds{ {{- .Selector -}} }",
+				Started:   "culprit_nccl_ops_started_total{ {{- .Selector -}} }",
+				Completed: "culprit_nccl_ops_completed_total{ {{- .Selector -}} }",
+				Pace:      "avg(sum by (rank) (rate(culprit_nccl_function_ops_total{ {{- .Selector -}} }[1m])))",
+				Waits:     "sum by (rank, reason) (rate(culprit_nccl_wait_seconds_total{ {{- .Selector -}} }[1m] {{- .Offset -}} ))",
+				Kernels:   "sum by (rank, function) (rate(culprit_nccl_kernel_seconds_total{ {{- .Selector -}} }[1m] {{- .Offset -}} ))",
+				RunDelay:  `max by (rank) (avg_over_time(culprit_host_thread_run_delay_ratio{ {{- .Selector -}} ,role="proxy"}[5m] {{- .Offset -}} )) > 0.1`,
+				Slowdown: "max(job_id:culprit_nccl_iteration_seconds:mean10s{ {{- .Selector -}} } / last_over_time(job_id:culprit_nccl_iteration_seconds:mean10s_baseline{ {{- .Selector -}} }[2h])" +
+					" or job_id:culprit_nccl_iteration_seconds:mean1m{ {{- .Selector -}} } / last_over_time(job_id:culprit_nccl_iteration_seconds:mean1m_baseline{ {{- .Selector -}} }[2h]))",
+				LongestWait:  "max(max_over_time(job_id:culprit_nccl_wait_ended_seconds:max{ {{- .Selector -}} }[{{ .Window }}]))",
+				LongestPause: "max(max_over_time(job_id:culprit_nccl_launch_pause_seconds:max{ {{- .Selector -}} }[{{ .Window }}]))",
 			},
 			NodeEvidence: defaultNodeEvidence(),
 		},

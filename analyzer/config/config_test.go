@@ -32,7 +32,7 @@ func TestEmptyFileServes(t *testing.T) {
 			t.Errorf("address is %q, %v", base, err)
 		}
 		q, err := Query(c.Prometheus.Queries.Ages, `job_id="7"`)
-		if want := `nccl_op_age_seconds{job_id="7"}`; err != nil || q != want {
+		if want := `culprit_nccl_op_age_seconds{job_id="7"}`; err != nil || q != want {
 			t.Errorf("query is %q, %v, want %q", q, err, want)
 		}
 	}

@@ -206,6 +206,7 @@ func (d *Diagnoser) lookBack(ctx context.Context, s *evidence.Session, req *inci
 	s.AskHistory(ctx, s.Answered(from), span)
 	s.NodeFacts(ctx)
 	s.LearnUsualDelays(ctx, toldSince(req, d.Clock.Now()))
+	s.LearnSlowdown(ctx)
 	ev := s.Evidence()
 	v := d.analyze(ev)
 	for range backRounds {

@@ -128,7 +128,7 @@ func (f *fleet) series(query string) []byte {
 		}
 	}
 	switch {
-	case strings.HasPrefix(query, "count(nccl_process_info"):
+	case strings.HasPrefix(query, "count(culprit_nccl_process_info"):
 		add(float64(f.world()), "")
 	case strings.HasPrefix(query, "topk") && strings.Contains(query, "unless on (rank)"):
 		add(1, fmt.Sprintf(`"rank":"%d"`, f.culprit))
@@ -143,23 +143,23 @@ func (f *fleet) series(query string) []byte {
 		all(stuckAt, stuckAt)
 	case strings.Contains(query, `rank=~"`):
 		comm := fmt.Sprintf("%x", tpID+f.culprit/perHost)
-		f.members(`nccl_comm_info{comm=~"`+comm+"|"+inRing+`"}`, inRing, func(v float64, labels string) {
+		f.members(`culprit_nccl_comm_info{comm=~"`+comm+"|"+inRing+`"}`, inRing, func(v float64, labels string) {
 			if strings.Contains(labels, fmt.Sprintf(`"rank":"%d"`, f.culprit)) {
 				add(v, labels)
 			}
 		})
 	case strings.Contains(query, "unless"):
-	case strings.Contains(query, "nccl_process_info"):
+	case strings.Contains(query, "culprit_nccl_process_info"):
 		for r := range f.world() {
 			h := r / perHost
-			add(1, fmt.Sprintf(`"__name__":"nccl_process_info","job_id":%q,"rank":"%d","host":"host-%d","gpu":"%d","instance":"host-%d:9850","world_size":"%d",`+
+			add(1, fmt.Sprintf(`"__name__":"culprit_nccl_process_info","job_id":%q,"rank":"%d","host":"host-%d","gpu":"%d","instance":"host-%d:9850","world_size":"%d",`+
 				`"pid":"%d","gpu_uuid":"GPU-aaaaaaaa-bbbb-cccc-dddd-%012d","job":"culprit-exporter"`, jobID, r, h, r%perHost, h, f.world(), 1000+r, r))
 		}
-	case strings.Contains(query, "nccl_stall_seconds"):
+	case strings.Contains(query, "culprit_nccl_stall_seconds"):
 		for i := range 16 { // All the same: no help.
 			add(hangSeconds, fmt.Sprintf(`"rank":"%d"`, i*f.hosts/2))
 		}
-	case strings.Contains(query, "nccl_ops_"), strings.Contains(query, "nccl_comm_info"):
+	case strings.Contains(query, "culprit_nccl_ops_"), strings.Contains(query, "culprit_nccl_comm_info"):
 		f.members(query, inRing, add)
 	}
 	b.WriteString(`]}}`)

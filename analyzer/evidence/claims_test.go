@@ -22,7 +22,7 @@ type liar struct {
 
 const (
 	sinceQuery = "min by (rank, instance, uid) (min_over_time(timestamp(" + liveQuery + ")[1h:1m]))"
-	upQuery    = `nccl_process_up{job_id="job"}`
+	upQuery    = `culprit_nccl_process_up{job_id="job"}`
 )
 
 func newLiar(t *testing.T) *liar {

@@ -149,6 +149,7 @@ func capabilities(p *nodeapi.Process) rca.Capability {
 		// The profiler's operation events come with every version that tells communicators apart; API events only
 		// add the time of the call.
 		{trace.CapCommIdentity | trace.CapAPIEvents, rca.SeesCalls},
+		{trace.CapAPIEvents, rca.SeesCallTimes},
 		{trace.CapProxySteps, rca.SeesSteps},
 		{trace.CapPeerWait, rca.SeesPeerWait},
 		{trace.CapKernelCh, rca.SeesKernels},

@@ -17,7 +17,7 @@ import (
 
 // TestHeard: since when a node that does not answer has not been heard of is looked up, of it alone.
 func TestHeard(t *testing.T) {
-	const query = `time() - max by (rank) (max_over_time(timestamp(nccl_process_info{job_id="job",rank=~"1"})[1h:15s]))`
+	const query = `time() - max by (rank) (max_over_time(timestamp(culprit_nccl_process_info{job_id="job",rank=~"1"})[1h:15s]))`
 	silent := func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "broken", http.StatusInternalServerError) }
 	for _, c := range []struct {
 		name   string

@@ -42,7 +42,7 @@ type Process struct {
 
 // Member is one rank's place in a communicator.
 type Member struct {
-	Comm     string // Identifier as nccl_comm_info has it.
+	Comm     string // Identifier as culprit_nccl_comm_info has it.
 	Name     string
 	NRanks   int
 	CommRank int

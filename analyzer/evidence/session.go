@@ -52,6 +52,7 @@ type Session struct {
 	facts     []rca.Fact      // From other exporters.
 	factsOf   map[string]bool // Hosts that those were asked about.
 	delays    map[int]float64 // Usual run delay by rank, from Prometheus.
+	slowdown  float64         // Against the job's own past, from Prometheus; 0 unknown.
 }
 
 // Node is one exporter of the job.
@@ -355,7 +356,7 @@ func (s *Session) Ranks() []int {
 // Evidence puts together what has been gathered. Nodes that nobody asked are not missing: nothing was needed of them.
 func (s *Session) Evidence() rca.Evidence {
 	a := assembly{
-		ev:   rca.Evidence{JobID: s.jobID, WorldSize: s.world, Standing: s.standing, Partial: len(s.Unasked(s.nodes)) > 0, PastAsked: len(s.histories) > 0},
+		ev:   rca.Evidence{JobID: s.jobID, WorldSize: s.world, Standing: s.standing, Partial: len(s.Unasked(s.nodes)) > 0, PastAsked: len(s.histories) > 0, Slowdown: s.slowdown},
 		seen: map[int]seen{}, refused: map[int]string{},
 		apart: map[int]bool{},
 		comms: map[rca.CommID]*membership{},

@@ -62,8 +62,8 @@ func rankSeries(rank int, host, instance, pid string) *model.Sample {
 }
 
 const (
-	liveQuery = `nccl_process_info{job_id="job"}`
-	goneQuery = `last_over_time(nccl_process_info{job_id="job"}[10m]) unless nccl_process_info{job_id="job"}`
+	liveQuery = `culprit_nccl_process_info{job_id="job"}`
+	goneQuery = `last_over_time(culprit_nccl_process_info{job_id="job"}[10m]) unless culprit_nccl_process_info{job_id="job"}`
 )
 
 func directory(p *prom) *Directory {
@@ -111,7 +111,7 @@ func TestProcesses(t *testing.T) {
 
 func TestRefreshReadsAhead(t *testing.T) {
 	p := &prom{answers: map[string]model.Value{
-		`nccl_process_info{job_id!=""}`: model.Vector{rankSeries(0, "a", "a:1", "1"), rankSeries(1, "b", "b:1", "1")},
+		`culprit_nccl_process_info{job_id!=""}`: model.Vector{rankSeries(0, "a", "a:1", "1"), rankSeries(1, "b", "b:1", "1")},
 	}}
 	d := directory(p)
 	if err := d.Refresh(t.Context()); err != nil {
@@ -129,7 +129,7 @@ func TestRefreshReadsAhead(t *testing.T) {
 // What was read ahead is brought up to date by what has come and gone since.
 func TestProcessesChanged(t *testing.T) {
 	p := &prom{answers: map[string]model.Value{
-		`nccl_process_info{job_id!=""}`:                   model.Vector{rankSeries(0, "a", "a:1", "1"), rankSeries(1, "b", "b:1", "1"), rankSeries(2, "c", "c:1", "1")},
+		`culprit_nccl_process_info{job_id!=""}`:           model.Vector{rankSeries(0, "a", "a:1", "1"), rankSeries(1, "b", "b:1", "1"), rankSeries(2, "c", "c:1", "1")},
 		liveQuery + " unless " + liveQuery + " offset 1s": model.Vector{rankSeries(1, "d", "d:1", "7")},
 		liveQuery + " offset 1s unless " + liveQuery:      model.Vector{rankSeries(1, "b", "b:1", "1"), rankSeries(2, "c", "c:1", "1")},
 		"count(" + liveQuery + ")":                        model.Vector{&model.Sample{Value: 2}},
@@ -170,9 +170,9 @@ func TestProcessesChanged(t *testing.T) {
 func TestProcessesThatCame(t *testing.T) {
 	still := "count(" + liveQuery + " and " + liveQuery + " offset 1s)"
 	p := &prom{answers: map[string]model.Value{
-		`nccl_process_info{job_id!=""}`:        model.Vector{rankSeries(0, "a", "a:1", "1"), rankSeries(1, "b", "b:1", "1")},
-		still:                                  model.Vector{&model.Sample{Value: 2}},
-		still + " == count(" + liveQuery + ")": model.Vector{}, // Two of three.
+		`culprit_nccl_process_info{job_id!=""}`: model.Vector{rankSeries(0, "a", "a:1", "1"), rankSeries(1, "b", "b:1", "1")},
+		still:                                   model.Vector{&model.Sample{Value: 2}},
+		still + " == count(" + liveQuery + ")":  model.Vector{}, // Two of three.
 		liveQuery + " unless " + liveQuery + " offset 1s": model.Vector{rankSeries(2, "c", "c:1", "1")},
 		"count(" + liveQuery + ")":                        model.Vector{&model.Sample{Value: 3}},
 	}}
@@ -188,8 +188,8 @@ func TestProcessesThatCame(t *testing.T) {
 // TestClaimOfOneMoment: a process that drives several GPUs said for one scrape that its first is rank 1. It is not remembered.
 func TestClaimOfOneMoment(t *testing.T) {
 	p := &prom{answers: map[string]model.Value{
-		`nccl_process_info{job_id!=""}`: model.Vector{rankSeries(1, "a", "a:1", "1"), rankSeries(1, "b", "b:1", "7")},
-		liveQuery:                       model.Vector{rankSeries(1, "a", "a:1", "1"), rankSeries(5, "b", "b:1", "7")},
+		`culprit_nccl_process_info{job_id!=""}`: model.Vector{rankSeries(1, "a", "a:1", "1"), rankSeries(1, "b", "b:1", "7")},
+		liveQuery:                               model.Vector{rankSeries(1, "a", "a:1", "1"), rankSeries(5, "b", "b:1", "7")},
 		liveQuery + " unless " + liveQuery + " offset 1s": model.Vector{rankSeries(5, "b", "b:1", "7")},
 		"count(" + liveQuery + ")":                        model.Vector{&model.Sample{Value: 2}},
 	}}
@@ -209,14 +209,14 @@ func TestQueriesQuote(t *testing.T) {
 	if _, err := d.Processes(t.Context(), `a"} or {x="`); err != nil {
 		t.Fatal(err)
 	}
-	if want := `nccl_process_info{job_id="a\"} or {x=\""}`; !slices.Contains(p.asked, want) {
+	if want := `culprit_nccl_process_info{job_id="a\"} or {x=\""}`; !slices.Contains(p.asked, want) {
 		t.Errorf("asked %q, want %q", p.asked, want)
 	}
 	p.asked = nil
 	if _, err := d.Members(t.Context(), "job", []string{"a.b", "c"}); err != nil {
 		t.Fatal(err)
 	}
-	if want := `last_over_time(nccl_comm_info{job_id="job",comm=~"a\\.b|c"}[10m])`; !slices.Contains(p.asked, want) {
+	if want := `last_over_time(culprit_nccl_comm_info{job_id="job",comm=~"a\\.b|c"}[10m])`; !slices.Contains(p.asked, want) {
 		t.Errorf("asked %q, want %q", p.asked, want)
 	}
 }
@@ -589,7 +589,7 @@ func TestSpan(t *testing.T) {
 	}
 	// Prometheus knows better than the newest few, which come in bursts.
 	none.answers = map[string]model.Value{
-		`avg(sum by (rank) (rate(nccl_function_ops_total{job_id="job"}[1m])))`: model.Vector{&model.Sample{Value: 10}},
+		`avg(sum by (rank) (rate(culprit_nccl_function_ops_total{job_id="job"}[1m])))`: model.Vector{&model.Sample{Value: 10}},
 	}
 	if got := s.Span(t.Context(), s.AllNodes(), time.Hour); got != 500*time.Second {
 		t.Errorf("span of one rank's 10 operations a second is %s", got)
@@ -628,7 +628,7 @@ func TestScoutSlow(t *testing.T) {
 		s.Value = model.SampleValue(v)
 		return s
 	}
-	waits, kernels := growth("reason", "nccl_wait_seconds_total"), growth("function", "nccl_kernel_seconds_total")
+	waits, kernels := growth("reason", "culprit_nccl_wait_seconds_total"), growth("function", "culprit_nccl_kernel_seconds_total")
 	p := &prom{answers: map[string]model.Value{
 		"bottomk(4, sum by (rank) " + kernels + ")": model.Vector{sample(0.2, "rank", "5"), sample(-0.1, "rank", "6")},
 		"topk by (reason) (4, " + waits + ")": model.Vector{

@@ -232,20 +232,16 @@ func Segment(rank int, c *trace.Completion) (rca.Segment, bool) {
 }
 
 // entered gives when the operation began on the GPU: its kernel's start or, where kernels are not seen, the first data that the GPU
-// had ready to send, if that needed nothing from other ranks. Else it is the first step, which the proxy takes as soon as the
+// had ready to send, if that needed nothing from other ranks; 0 unknown. The first step says nothing: the proxy takes it as soon as the
 // operation is launched.
 func entered(c *trace.Completion) int64 {
-	if c.EnteredNS != 0 {
+	switch {
+	case c.EnteredNS != 0:
 		return signed(c.EnteredNS)
-	}
-	if c.GPUReadyNS != 0 && sendsOwnFirst(c) {
+	case c.GPUReadyNS != 0 && sendsOwnFirst(c):
 		return signed(c.GPUReadyNS)
 	}
-	first := c.Send.FirstStepNS
-	if first == 0 || c.Recv.FirstStepNS != 0 && c.Recv.FirstStepNS < first {
-		first = c.Recv.FirstStepNS
-	}
-	return signed(first)
+	return 0
 }
 
 // sendsOwnFirst tells whether a rank's first send of an operation is of its own data: in a ring but for operations with a root, and of

@@ -34,7 +34,8 @@ type Said struct {
 	Class      rca.Class     `json:"class"`
 	Cause      rca.Cause     `json:"cause"`
 	Culprits   []rca.Culprit `json:"culprits"`
-	Weight     float64       `json:"weight"` // Of the evidence, before calibration.
+	Level      rca.Level     `json:"level,omitempty"` // Of the evidence.
+	Weight     float64       `json:"weight"`          // Of the evidence, before calibration.
 	Confidence float64       `json:"confidence"`
 }
 
@@ -80,7 +81,7 @@ func (m *Manager) Judge(id string, f Feedback) error {
 	now := m.clock.Now()
 	v := e.Verdict
 	f.At, f.Note = now, strings.TrimSpace(f.Note)
-	f.Said = Said{Class: v.Class, Cause: v.Cause, Culprits: v.Culprits, Weight: v.Weight, Confidence: v.Confidence}
+	f.Said = Said{Class: v.Class, Cause: v.Cause, Culprits: v.Culprits, Level: v.Level, Weight: v.Weight, Confidence: v.Confidence}
 	e.Feedback = append(slices.Clone(e.Feedback), f) // Copies that were given away share the former list.
 	if n := len(e.Feedback) - keptFeedback; n > 0 {
 		e.Feedback = e.Feedback[n:]

@@ -5,12 +5,12 @@ package jobs
 
 // Names of the series that the page of a job is made of, beside those in the analyzer's configuration.
 const (
-	iterationSeconds = "nccl_iteration_seconds"
-	functionOps      = "nccl_function_ops_total"
-	functionBytes    = "nccl_bytes_total"
-	functionSeconds  = "nccl_op_seconds_total"
-	eventsLost       = "nccl_events_lost_total"
-	iterationHealthy = "job_id:nccl_iteration_seconds:mean1m_healthy" // Recorded by the shipped rules, one series a job.
+	iterationSeconds = "culprit_nccl_iteration_seconds"
+	functionOps      = "culprit_nccl_function_ops_total"
+	functionBytes    = "culprit_nccl_bytes_total"
+	functionSeconds  = "culprit_nccl_op_seconds_total"
+	eventsLost       = "culprit_nccl_events_lost_total"
+	iterationHealthy = "job_id:culprit_nccl_iteration_seconds:mean1m_healthy" // Recorded by the shipped rules, one series a job.
 )
 
 // window is what rates are taken over: a few iterations of most jobs.

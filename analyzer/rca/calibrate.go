@@ -22,13 +22,16 @@ type Calibration struct {
 	Mix     string `json:"mix"`     // Of which runs the shares are.
 	// Prior is as how many verdicts the engine's own weight counts in each knot, Ceiling the largest confidence that is said:
 	// what a simulator leaves out is not in its counts.
-	Prior    float64          `json:"prior"`
-	Ceiling  float64          `json:"ceiling"`
-	Families map[Family]Curve `json:"families"`
+	Prior   float64 `json:"prior"`
+	Ceiling float64 `json:"ceiling"`
+	// Levels are the curves of each level of evidence, Families those of all levels together, for evidence of a level that was
+	// not measured.
+	Levels   map[Level]map[Family]Curve `json:"levels"`
+	Families map[Family]Curve           `json:"families"`
 }
 
 // CalibrationVersion is the version of the calibration's JSON form.
-const CalibrationVersion = 1
+const CalibrationVersion = 2
 
 // Family is a set of classes that are calibrated together.
 type Family string
@@ -82,12 +85,24 @@ func ReadCalibration(r io.Reader) (*Calibration, error) {
 	if c.Ceiling <= 0 || c.Ceiling >= 1 {
 		return nil, fmt.Errorf("reading the calibration: a ceiling of %g, want one between 0 and 1", c.Ceiling)
 	}
-	for f, curve := range c.Families {
-		if !curve.rises(c.Ceiling) {
-			return nil, fmt.Errorf("reading the calibration: the knots of %s do not rise from 0 to the ceiling", f)
+	if err := c.check("all levels", c.Families); err != nil {
+		return nil, err
+	}
+	for l, families := range c.Levels {
+		if err := c.check(string(l), families); err != nil {
+			return nil, err
 		}
 	}
 	return &c, nil
+}
+
+func (c *Calibration) check(level string, families map[Family]Curve) error {
+	for f, curve := range families {
+		if !curve.rises(c.Ceiling) {
+			return fmt.Errorf("reading the calibration: at %s, the knots of %s do not rise from 0 to the ceiling", level, f)
+		}
+	}
+	return nil
 }
 
 func (c Curve) rises(ceiling float64) bool {
@@ -101,26 +116,35 @@ func (c Curve) rises(ceiling float64) bool {
 	return len(c) > 0
 }
 
-// Confidence gives what a weight of evidence is worth for a class, 0 to 1. A class without a curve keeps its weight.
-func (c *Calibration) Confidence(class Class, weight float64) float64 {
-	curve := c.Families[FamilyOf(class)]
+// Confidence gives what a weight of evidence is worth for a class at a level, 0 to 1. A class without a curve keeps its weight.
+func (c *Calibration) Confidence(level Level, class Class, weight float64) float64 {
+	family := FamilyOf(class)
+	curve := c.Levels[level][family]
+	if len(curve) == 0 {
+		curve = c.Families[family]
+	}
 	if len(curve) == 0 {
 		return weight
 	}
-	at, _ := slices.BinarySearchFunc(curve, weight, func(k Knot, w float64) int {
+	return curve.at(weight)
+}
+
+// at gives the confidence of a weight, which is that of the last knot where nothing heavier was counted.
+func (c Curve) at(weight float64) float64 {
+	at, _ := slices.BinarySearchFunc(c, weight, func(k Knot, w float64) int {
 		if k.Weight < w {
 			return -1
 		}
 		return 1
 	})
-	if at == len(curve) {
-		return curve[at-1].Confidence // Nothing heavier was counted.
+	if at == len(c) {
+		return c[at-1].Confidence
 	}
 	var from Knot
 	if at > 0 {
-		from = curve[at-1]
+		from = c[at-1]
 	}
-	to := curve[at]
+	to := c[at]
 	return from.Confidence + (to.Confidence-from.Confidence)*(weight-from.Weight)/(to.Weight-from.Weight)
 }
 
@@ -136,13 +160,13 @@ var committed = sync.OnceValue(func() *Calibration {
 	return c
 })
 
-// Calibrate is the last step of an analysis: what the evidence weighs becomes how often that is right.
-func Calibrate(v *Verdict) {
-	v.Weight = v.Confidence
-	v.Confidence = Round(committed().Confidence(v.Class, v.Weight))
+// Calibrate is the last step of an analysis: what the evidence weighs becomes how often that is right at its level.
+func Calibrate(v *Verdict, level Level) {
+	v.Level, v.Weight = level, v.Confidence
+	v.Confidence = Round(committed().Confidence(level, v.Class, v.Weight))
 }
 
 // Carries says whether an accusation wakes somebody: its evidence is heavy enough to name, and it is likely enough to be right.
-func (o *Options) Carries(class Class, weight float64) bool {
-	return weight >= o.NameConfidence && committed().Confidence(class, weight) >= o.PageConfidence
+func (o *Options) Carries(level Level, class Class, weight float64) bool {
+	return weight >= o.NameConfidence && committed().Confidence(level, class, weight) >= o.PageConfidence
 }

@@ -29,27 +29,27 @@ func TestCalibrationConfidence(t *testing.T) {
 		{SlowComm, 0.6, 0.6},
 		{Unknown, 0.3, 0.3},
 	} {
-		if got := c.Confidence(x.class, x.weight); math.Abs(got-x.want) > 1e-9 {
+		if got := c.Confidence(LevelKernels, x.class, x.weight); math.Abs(got-x.want) > 1e-9 {
 			t.Errorf("%s of weight %g: %g, want %g", x.class, x.weight, got, x.want)
 		}
 	}
 }
 
 func TestReadCalibration(t *testing.T) {
-	const good = `{"version":1,"ceiling":0.98,"families":{"hang":[{"weight":0.5,"confidence":0.6},{"weight":0.9,"confidence":0.98}]}}`
+	const good = `{"version":2,"ceiling":0.98,"families":{"hang":[{"weight":0.5,"confidence":0.6},{"weight":0.9,"confidence":0.98}]}}`
 	if _, err := ReadCalibration(strings.NewReader(good)); err != nil {
 		t.Fatal(err)
 	}
 	for name, text := range map[string]string{
 		"syntax":        `{`,
-		"field":         `{"version":1,"ceiling":0.9,"familys":{}}`,
-		"version":       `{"version":2,"ceiling":0.9}`,
-		"certainty":     `{"version":1,"ceiling":1}`,
-		"no knots":      `{"version":1,"ceiling":0.9,"families":{"hang":[]}}`,
-		"falls":         `{"version":1,"ceiling":0.9,"families":{"hang":[{"weight":0.5,"confidence":0.6},{"weight":0.9,"confidence":0.5}]}}`,
-		"one place":     `{"version":1,"ceiling":0.9,"families":{"hang":[{"weight":0.5,"confidence":0.6},{"weight":0.5,"confidence":0.7}]}}`,
-		"over ceiling":  `{"version":1,"ceiling":0.9,"families":{"hang":[{"weight":0.5,"confidence":0.95}]}}`,
-		"weight over 1": `{"version":1,"ceiling":0.9,"families":{"hang":[{"weight":1.5,"confidence":0.6}]}}`,
+		"field":         `{"version":2,"ceiling":0.9,"familys":{}}`,
+		"version":       `{"version":1,"ceiling":0.9}`,
+		"certainty":     `{"version":2,"ceiling":1}`,
+		"no knots":      `{"version":2,"ceiling":0.9,"families":{"hang":[]}}`,
+		"falls":         `{"version":2,"ceiling":0.9,"families":{"hang":[{"weight":0.5,"confidence":0.6},{"weight":0.9,"confidence":0.5}]}}`,
+		"one place":     `{"version":2,"ceiling":0.9,"families":{"hang":[{"weight":0.5,"confidence":0.6},{"weight":0.5,"confidence":0.7}]}}`,
+		"over ceiling":  `{"version":2,"ceiling":0.9,"families":{"hang":[{"weight":0.5,"confidence":0.95}]}}`,
+		"weight over 1": `{"version":2,"ceiling":0.9,"families":{"hang":[{"weight":1.5,"confidence":0.6}]}}`,
 	} {
 		if _, err := ReadCalibration(strings.NewReader(text)); err == nil {
 			t.Errorf("%s: read", name)
@@ -78,7 +78,7 @@ func TestCommittedCalibration(t *testing.T) {
 	for _, class := range everyClass {
 		last := 0.0
 		for i := range 101 {
-			got := c.Confidence(class, float64(i)/100)
+			got := c.Confidence(LevelKernels, class, float64(i)/100)
 			if got < last || got > 1 || FamilyOf(class) != "" && got > c.Ceiling {
 				t.Fatalf("%s of weight %.2f: %g after %g", class, float64(i)/100, got, last)
 			}
@@ -89,7 +89,7 @@ func TestCommittedCalibration(t *testing.T) {
 
 // An accusation pages from page_confidence on, as it is said, and never below the weight that names somebody.
 func TestPagesByConfidence(t *testing.T) {
-	heavy := committed().Confidence(Fault, 0.93)
+	heavy := committed().Confidence(LevelKernels, Fault, 0.93)
 	for _, x := range []struct {
 		page, weight float64
 		want         bool
@@ -101,7 +101,7 @@ func TestPagesByConfidence(t *testing.T) {
 		{0.01, 0.5, true},
 	} {
 		opt := Options{PageConfidence: x.page}.WithDefaults()
-		if got := opt.Carries(Fault, x.weight); got != x.want {
+		if got := opt.Carries(LevelKernels, Fault, x.weight); got != x.want {
 			t.Errorf("page_confidence %g, weight %g: %v", x.page, x.weight, got)
 		}
 	}
@@ -109,7 +109,7 @@ func TestPagesByConfidence(t *testing.T) {
 
 func FuzzReadCalibration(f *testing.F) {
 	f.Add(string(committedCalibration))
-	f.Add(`{"version":1,"ceiling":0.9,"families":{"slow":[{"weight":1e-300,"confidence":0.5},{"weight":1,"confidence":0.9}]}}`)
+	f.Add(`{"version":2,"ceiling":0.9,"families":{"slow":[{"weight":1e-300,"confidence":0.5},{"weight":1,"confidence":0.9}]}}`)
 	f.Fuzz(func(t *testing.T, text string) {
 		c, err := ReadCalibration(strings.NewReader(text))
 		if err != nil {
@@ -117,7 +117,7 @@ func FuzzReadCalibration(f *testing.F) {
 		}
 		for _, class := range everyClass {
 			for _, w := range []float64{0, 0.1, 0.5, 0.97, 1} {
-				if got := c.Confidence(class, w); !(got >= 0 && got <= 1) {
+				if got := c.Confidence(LevelKernels, class, w); !(got >= 0 && got <= 1) {
 					t.Fatalf("%s of weight %g: %g", class, w, got)
 				}
 			}

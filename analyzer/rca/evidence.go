@@ -23,6 +23,8 @@ type Evidence struct {
 	Timeline []Segment
 	// PastAsked: finished work was asked for, so that an empty Timeline is a lack.
 	PastAsked bool
+	// Slowdown is how many times longer iterations take than when the job was healthy, from a source that has its past; 0 unknown.
+	Slowdown float64
 	// Sources names where the evidence came from, for the verdict's report.
 	Sources []string
 }
@@ -109,6 +111,7 @@ const (
 	SeesCompletion                        // Operations leaving.
 	SeesProcess                           // Kernel's process state.
 	SeesInit                              // Calls that make and end communicators.
+	SeesCallTimes                         // When operations are called, not only that they are launched.
 	// MissesCalls: of what the rank calls, sends, receives, and waits that are no collectives are not recorded.
 	MissesCalls
 )

@@ -66,9 +66,11 @@ type Verdict struct {
 	Confidence float64   `json:"confidence"` // Probability that class and culprits are right.
 	// Weight is what the evidence weighs by the engine's own rules, 0 to 1, before it is calibrated: thresholds within the
 	// engine are on it, so that they do not move with the calibration.
-	Weight  float64 `json:"weight,omitempty"`
-	Summary string  `json:"summary"` // One sentence for a tired person.
-	Page    bool    `json:"page"`    // Whether somebody should be woken.
+	Weight float64 `json:"weight,omitempty"`
+	// Level is what the evidence can tell; Confidence is how often such verdicts were right at this level.
+	Level   Level  `json:"level,omitempty"`
+	Summary string `json:"summary"` // One sentence for a tired person.
+	Page    bool   `json:"page"`    // Whether somebody should be woken.
 	// PageIn is the time in seconds after which a verdict that does not page yet will, unless its culprit gets on: a
 	// process that lives may still call what its peers wait in. 0: it pages now or not at all.
 	PageIn float64 `json:"page_in_seconds,omitempty"`

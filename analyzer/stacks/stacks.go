@@ -32,7 +32,7 @@ const (
 // concurrency is how many processes are asked at a time.
 const concurrency = 32
 
-// Process is where a rank runs: the labels of nccl_process_info with host, pid and rank as the exporter found them.
+// Process is where a rank runs: the labels of culprit_nccl_process_info with host, pid and rank as the exporter found them.
 type Process struct {
 	Rank   int
 	Labels map[string]string

@@ -51,25 +51,25 @@ func TestCalls(t *testing.T) {
 	n.now = n.now.Add(time.Second)
 	n.sampler.Sample()
 	want := []string{
-		`nccl_call_open_seconds{call="ncclCommDestroy",call_id="d",job_id="llm",rank="0"} 40`,
-		`nccl_call_open_seconds{call="ncclCommSplit",call_id="c",job_id="llm",rank="0"} 60`,
-		`nccl_call_open_seconds{call="ncclCommSplit",call_id="c",job_id="llm",rank="2"} 30`,
-		`nccl_call_open_seconds{call="ncclGroupEnd",call_id="f0",job_id="llm",rank="1"} 30`,
-		`nccl_call_open_seconds{call="ncclGroupEnd",call_id="f1",job_id="llm",rank="1"} 30`,
-		`nccl_call_open_seconds{call="ncclGroupEnd",call_id="f2",job_id="llm",rank="1"} 30`,
-		`nccl_call_open_seconds{call="ncclGroupEnd",call_id="f3",job_id="llm",rank="1"} 30`,
-		`nccl_call_ranks{call_id="c",job_id="llm",rank="0"} 8`,
-		`nccl_call_ranks{call_id="c",job_id="llm",rank="2"} 8`,
-		`nccl_call_ranks{call_id="f0",job_id="llm",rank="1"} 2`,
-		`nccl_call_ranks{call_id="f1",job_id="llm",rank="1"} 2`,
-		`nccl_call_ranks{call_id="f2",job_id="llm",rank="1"} 2`,
-		`nccl_call_ranks{call_id="f3",job_id="llm",rank="1"} 2`,
-		`nccl_call_returned_seconds{call_id="b2",job_id="llm",rank="0"} 250`,
-		`nccl_call_returned_seconds{call_id="b3",job_id="llm",rank="0"} 230`,
-		`nccl_call_returned_seconds{call_id="b4",job_id="llm",rank="0"} 210`,
-		`nccl_call_returned_seconds{call_id="b5",job_id="llm",rank="0"} 190`,
+		`culprit_nccl_call_open_seconds{call="ncclCommDestroy",call_id="d",job_id="llm",rank="0"} 40`,
+		`culprit_nccl_call_open_seconds{call="ncclCommSplit",call_id="c",job_id="llm",rank="0"} 60`,
+		`culprit_nccl_call_open_seconds{call="ncclCommSplit",call_id="c",job_id="llm",rank="2"} 30`,
+		`culprit_nccl_call_open_seconds{call="ncclGroupEnd",call_id="f0",job_id="llm",rank="1"} 30`,
+		`culprit_nccl_call_open_seconds{call="ncclGroupEnd",call_id="f1",job_id="llm",rank="1"} 30`,
+		`culprit_nccl_call_open_seconds{call="ncclGroupEnd",call_id="f2",job_id="llm",rank="1"} 30`,
+		`culprit_nccl_call_open_seconds{call="ncclGroupEnd",call_id="f3",job_id="llm",rank="1"} 30`,
+		`culprit_nccl_call_ranks{call_id="c",job_id="llm",rank="0"} 8`,
+		`culprit_nccl_call_ranks{call_id="c",job_id="llm",rank="2"} 8`,
+		`culprit_nccl_call_ranks{call_id="f0",job_id="llm",rank="1"} 2`,
+		`culprit_nccl_call_ranks{call_id="f1",job_id="llm",rank="1"} 2`,
+		`culprit_nccl_call_ranks{call_id="f2",job_id="llm",rank="1"} 2`,
+		`culprit_nccl_call_ranks{call_id="f3",job_id="llm",rank="1"} 2`,
+		`culprit_nccl_call_returned_seconds{call_id="b2",job_id="llm",rank="0"} 250`,
+		`culprit_nccl_call_returned_seconds{call_id="b3",job_id="llm",rank="0"} 230`,
+		`culprit_nccl_call_returned_seconds{call_id="b4",job_id="llm",rank="0"} 210`,
+		`culprit_nccl_call_returned_seconds{call_id="b5",job_id="llm",rank="0"} 190`,
 	}
-	got := regexp.MustCompile(`(?m)^nccl_call_.*$`).FindAllString(scrape(t, n.sampler, defaults), -1)
+	got := regexp.MustCompile(`(?m)^culprit_nccl_call_.*$`).FindAllString(scrape(t, n.sampler, defaults), -1)
 	slices.Sort(got)
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("series of calls (-want +got):\n%s", diff)

@@ -147,21 +147,21 @@ func rdmaTree(t *testing.T) sysfile.Root {
 
 func TestRDMA(t *testing.T) {
 	expect(t, NewRDMA(rdmaTree(t)), `
-rdma_congestion_notifications_total device=mlx5_0 kind=cnp_handled port=1 = 4
-rdma_congestion_notifications_total device=mlx5_0 kind=cnp_sent port=1 = 3
-rdma_port_errors_total device=mlx5_0 kind=link_downed port=1 = 2
-rdma_port_errors_total device=mlx5_0 kind=vl15_dropped port=1 = 0
-rdma_port_info board= device=irdma0 firmware= link_layer= netdev= numa_node= pci_bus_id= port=1 = 1
-rdma_port_info board=MT_0000000838 device=mlx5_0 firmware=28.39.1002 link_layer=Ethernet netdev=ens1 numa_node=1 pci_bus_id=0000:3b:00.0 port=1 = 1
-rdma_port_rate_bytes_per_second device=mlx5_0 port=1 = 5e+10
-rdma_port_up device=irdma0 port=1 = 0
-rdma_port_up device=mlx5_0 port=1 = 1
-rdma_transmit_bytes_total device=irdma0 port=1 = 64
-rdma_transmit_bytes_total device=mlx5_0 port=1 = 4000
-rdma_transmit_packets_total device=mlx5_0 port=1 = 10
-rdma_transmit_wait_ticks_total device=mlx5_0 port=1 = 7
-rdma_transport_errors_total device=mlx5_0 kind=local_ack_timeout_err port=1 = 6
-rdma_transport_errors_total device=mlx5_0 kind=out_of_sequence port=1 = 5
+culprit_rdma_congestion_notifications_total device=mlx5_0 kind=cnp_handled port=1 = 4
+culprit_rdma_congestion_notifications_total device=mlx5_0 kind=cnp_sent port=1 = 3
+culprit_rdma_port_errors_total device=mlx5_0 kind=link_downed port=1 = 2
+culprit_rdma_port_errors_total device=mlx5_0 kind=vl15_dropped port=1 = 0
+culprit_rdma_port_info board= device=irdma0 firmware= link_layer= netdev= numa_node= pci_bus_id= port=1 = 1
+culprit_rdma_port_info board=MT_0000000838 device=mlx5_0 firmware=28.39.1002 link_layer=Ethernet netdev=ens1 numa_node=1 pci_bus_id=0000:3b:00.0 port=1 = 1
+culprit_rdma_port_rate_bytes_per_second device=mlx5_0 port=1 = 5e+10
+culprit_rdma_port_up device=irdma0 port=1 = 0
+culprit_rdma_port_up device=mlx5_0 port=1 = 1
+culprit_rdma_transmit_bytes_total device=irdma0 port=1 = 64
+culprit_rdma_transmit_bytes_total device=mlx5_0 port=1 = 4000
+culprit_rdma_transmit_packets_total device=mlx5_0 port=1 = 10
+culprit_rdma_transmit_wait_ticks_total device=mlx5_0 port=1 = 7
+culprit_rdma_transport_errors_total device=mlx5_0 kind=local_ack_timeout_err port=1 = 6
+culprit_rdma_transport_errors_total device=mlx5_0 kind=out_of_sequence port=1 = 5
 `)
 }
 
@@ -194,31 +194,31 @@ func TestRDMAHardware(t *testing.T) {
 		"ports/1/counters/port_xmit_data": "273558326543", "ports/1/counters/port_rcv_data": "N/A (no PMA)", "ports/1/counters/port_xmit_wait": "0",
 	})
 	expect(t, NewRDMA(tree(t, files)), `
-rdma_port_errors_total device=mlx4_0 kind=vl15_dropped port=2 = 1
-rdma_port_info board=HPE 100Gb 1-port OP101 QSFP28 x16 PCIe Gen3 with Intel Omni-Path Adapter device=hfi1_0 firmware=1.27.0 link_layer=InfiniBand netdev= numa_node= pci_bus_id= port=1 = 1
-rdma_port_info board=SM_1141000001000 device=mlx4_0 firmware=2.31.5050 link_layer=InfiniBand netdev= numa_node= pci_bus_id= port=1 = 1
-rdma_port_info board=SM_1141000001000 device=mlx4_0 firmware=2.31.5050 link_layer=InfiniBand netdev= numa_node= pci_bus_id= port=2 = 1
-rdma_port_info board=SM_2001000001034 device=mlx5_0 firmware=14.28.2006 link_layer=InfiniBand netdev= numa_node= pci_bus_id= port=1 = 1
-rdma_port_rate_bytes_per_second device=hfi1_0 port=1 = 1.25e+10
-rdma_port_rate_bytes_per_second device=mlx4_0 port=1 = 5e+09
-rdma_port_rate_bytes_per_second device=mlx4_0 port=2 = 5e+09
-rdma_port_rate_bytes_per_second device=mlx5_0 port=1 = 3.125e+09
-rdma_port_up device=hfi1_0 port=1 = 1
-rdma_port_up device=mlx4_0 port=1 = 1
-rdma_port_up device=mlx4_0 port=2 = 0
-rdma_port_up device=mlx5_0 port=1 = 1
-rdma_receive_bytes_total device=mlx4_0 port=1 = 8.884894436e+09
-rdma_transmit_bytes_total device=hfi1_0 port=1 = 1.094233306172e+12
-rdma_transmit_bytes_total device=mlx4_0 port=1 = 1.0603645318e+11
-rdma_transmit_bytes_total device=mlx4_0 port=2 = 1.0616142756e+11
-rdma_transmit_bytes_total device=mlx5_0 port=1 = 1.1523046035392e+13
-rdma_transmit_packets_total device=mlx5_0 port=1 = 1.0907922116e+10
-rdma_transmit_wait_ticks_total device=hfi1_0 port=1 = 0
-rdma_transmit_wait_ticks_total device=mlx4_0 port=1 = 3599
-rdma_transport_errors_total device=mlx5_0 kind=duplicate_request port=1 = 41
-rdma_transport_errors_total device=mlx5_0 kind=local_ack_timeout_err port=1 = 131
-rdma_transport_errors_total device=mlx5_0 kind=req_cqe_error port=1 = 3481
-rdma_transport_errors_total device=mlx5_0 kind=roce_adp_retrans port=1 = 99
+culprit_rdma_port_errors_total device=mlx4_0 kind=vl15_dropped port=2 = 1
+culprit_rdma_port_info board=HPE 100Gb 1-port OP101 QSFP28 x16 PCIe Gen3 with Intel Omni-Path Adapter device=hfi1_0 firmware=1.27.0 link_layer=InfiniBand netdev= numa_node= pci_bus_id= port=1 = 1
+culprit_rdma_port_info board=SM_1141000001000 device=mlx4_0 firmware=2.31.5050 link_layer=InfiniBand netdev= numa_node= pci_bus_id= port=1 = 1
+culprit_rdma_port_info board=SM_1141000001000 device=mlx4_0 firmware=2.31.5050 link_layer=InfiniBand netdev= numa_node= pci_bus_id= port=2 = 1
+culprit_rdma_port_info board=SM_2001000001034 device=mlx5_0 firmware=14.28.2006 link_layer=InfiniBand netdev= numa_node= pci_bus_id= port=1 = 1
+culprit_rdma_port_rate_bytes_per_second device=hfi1_0 port=1 = 1.25e+10
+culprit_rdma_port_rate_bytes_per_second device=mlx4_0 port=1 = 5e+09
+culprit_rdma_port_rate_bytes_per_second device=mlx4_0 port=2 = 5e+09
+culprit_rdma_port_rate_bytes_per_second device=mlx5_0 port=1 = 3.125e+09
+culprit_rdma_port_up device=hfi1_0 port=1 = 1
+culprit_rdma_port_up device=mlx4_0 port=1 = 1
+culprit_rdma_port_up device=mlx4_0 port=2 = 0
+culprit_rdma_port_up device=mlx5_0 port=1 = 1
+culprit_rdma_receive_bytes_total device=mlx4_0 port=1 = 8.884894436e+09
+culprit_rdma_transmit_bytes_total device=hfi1_0 port=1 = 1.094233306172e+12
+culprit_rdma_transmit_bytes_total device=mlx4_0 port=1 = 1.0603645318e+11
+culprit_rdma_transmit_bytes_total device=mlx4_0 port=2 = 1.0616142756e+11
+culprit_rdma_transmit_bytes_total device=mlx5_0 port=1 = 1.1523046035392e+13
+culprit_rdma_transmit_packets_total device=mlx5_0 port=1 = 1.0907922116e+10
+culprit_rdma_transmit_wait_ticks_total device=hfi1_0 port=1 = 0
+culprit_rdma_transmit_wait_ticks_total device=mlx4_0 port=1 = 3599
+culprit_rdma_transport_errors_total device=mlx5_0 kind=duplicate_request port=1 = 41
+culprit_rdma_transport_errors_total device=mlx5_0 kind=local_ack_timeout_err port=1 = 131
+culprit_rdma_transport_errors_total device=mlx5_0 kind=req_cqe_error port=1 = 3481
+culprit_rdma_transport_errors_total device=mlx5_0 kind=roce_adp_retrans port=1 = 99
 `)
 }
 
@@ -256,7 +256,7 @@ func TestMissingHardwareIsSaidOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, f := range families {
-			if strings.HasPrefix(f.GetName(), "rdma_") || strings.HasSuffix(f.GetName(), "_success") && f.GetMetric()[0].GetGauge().GetValue() != 1 {
+			if strings.HasPrefix(f.GetName(), "culprit_rdma_") || strings.HasSuffix(f.GetName(), "_success") && f.GetMetric()[0].GetGauge().GetValue() != 1 {
 				t.Errorf("%v", f)
 			}
 		}
@@ -337,18 +337,18 @@ func pciTree(t *testing.T) sysfile.Root {
 
 func TestPCI(t *testing.T) {
 	expect(t, NewPCI(pciTree(t), fakeRanks(nil)), `
-pci_device_info device=0000:1b:00.0 device_id=2330 driver=nvidia kind=gpu numa_node=0 vendor_id=10de = 1
-pci_device_info device=0000:3b:00.0 device_id=1021 driver= kind=nic numa_node= vendor_id=15b3 = 1
-pci_errors_total device=0000:1b:00.0 severity=fatal = 1
-pci_errors_total device=0000:3b:00.0 severity=correctable = 3
-pci_link_max_transfers_per_second device=0000:1b:00.0 = 3.2e+10
-pci_link_max_transfers_per_second device=0000:3b:00.0 = 3.2e+10
-pci_link_max_width device=0000:1b:00.0 = 8
-pci_link_max_width device=0000:3b:00.0 = 16
-pci_link_transfers_per_second device=0000:1b:00.0 = 2.5e+09
-pci_link_transfers_per_second device=0000:3b:00.0 = 1.6e+10
-pci_link_width device=0000:1b:00.0 = 4
-pci_link_width device=0000:3b:00.0 = 16
+culprit_pci_device_info device=0000:1b:00.0 device_id=2330 driver=nvidia kind=gpu numa_node=0 vendor_id=10de = 1
+culprit_pci_device_info device=0000:3b:00.0 device_id=1021 driver= kind=nic numa_node= vendor_id=15b3 = 1
+culprit_pci_errors_total device=0000:1b:00.0 severity=fatal = 1
+culprit_pci_errors_total device=0000:3b:00.0 severity=correctable = 3
+culprit_pci_link_max_transfers_per_second device=0000:1b:00.0 = 3.2e+10
+culprit_pci_link_max_transfers_per_second device=0000:3b:00.0 = 3.2e+10
+culprit_pci_link_max_width device=0000:1b:00.0 = 8
+culprit_pci_link_max_width device=0000:3b:00.0 = 16
+culprit_pci_link_transfers_per_second device=0000:1b:00.0 = 2.5e+09
+culprit_pci_link_transfers_per_second device=0000:3b:00.0 = 1.6e+10
+culprit_pci_link_width device=0000:1b:00.0 = 4
+culprit_pci_link_width device=0000:3b:00.0 = 16
 `)
 }
 
@@ -393,29 +393,29 @@ func hostTrees(t *testing.T) (proc, sys sysfile.Root) {
 func TestHost(t *testing.T) {
 	proc, sys := hostTrees(t)
 	expect(t, NewHost(proc, sys, fakeRanks(nil)), `
-host_cpu_frequency_hertz = 1.5e+09
-host_cpu_frequency_limit_hertz = 3.4e+09
-host_cpu_governor_cpus governor=performance = 1
-host_cpu_governor_cpus governor=powersave = 1
-host_cpu_max_frequency_hertz = 3.5e+09
-host_cpu_seconds_total mode=idle = 4
-host_cpu_seconds_total mode=iowait = 5
-host_cpu_seconds_total mode=irq = 6
-host_cpu_seconds_total mode=nice = 2
-host_cpu_seconds_total mode=softirq = 7
-host_cpu_seconds_total mode=steal = 8
-host_cpu_seconds_total mode=system = 3
-host_cpu_seconds_total mode=user = 1
-host_cpu_thermal_throttles_total = 4
-host_cpus = 2
-host_memory_available_bytes = 524288
-host_memory_bytes = 1.048576e+06
-host_memory_errors_total severity=corrected = 6
-host_memory_errors_total severity=uncorrected = 0
-host_oom_kills_total = 3
-host_pressure_cpu_waiting_seconds_total = 2.5
-host_pressure_memory_stalled_seconds_total = 1
-host_pressure_memory_waiting_seconds_total = 3
+culprit_host_cpu_frequency_hertz = 1.5e+09
+culprit_host_cpu_frequency_limit_hertz = 3.4e+09
+culprit_host_cpu_governor_cpus governor=performance = 1
+culprit_host_cpu_governor_cpus governor=powersave = 1
+culprit_host_cpu_max_frequency_hertz = 3.5e+09
+culprit_host_cpu_seconds_total mode=idle = 4
+culprit_host_cpu_seconds_total mode=iowait = 5
+culprit_host_cpu_seconds_total mode=irq = 6
+culprit_host_cpu_seconds_total mode=nice = 2
+culprit_host_cpu_seconds_total mode=softirq = 7
+culprit_host_cpu_seconds_total mode=steal = 8
+culprit_host_cpu_seconds_total mode=system = 3
+culprit_host_cpu_seconds_total mode=user = 1
+culprit_host_cpu_thermal_throttles_total = 4
+culprit_host_cpus = 2
+culprit_host_memory_available_bytes = 524288
+culprit_host_memory_bytes = 1.048576e+06
+culprit_host_memory_errors_total severity=corrected = 6
+culprit_host_memory_errors_total severity=uncorrected = 0
+culprit_host_oom_kills_total = 3
+culprit_host_pressure_cpu_waiting_seconds_total = 2.5
+culprit_host_pressure_memory_stalled_seconds_total = 1
+culprit_host_pressure_memory_waiting_seconds_total = 3
 `)
 }
 

@@ -51,7 +51,7 @@ func exportedNames(t *testing.T) map[string]bool {
 	}
 	// The toolkit's collector makes build_info's name.
 	names := map[string]bool{"culprit_exporter_build_info": true}
-	prefixes := map[string]string{"nccl": "nccl_", "host": "host_", "rdma": "rdma_", "pci": "pci_", "nvml": "nvml_", "ras": "nccl_ras_"}
+	prefixes := map[string]string{"nccl": "culprit_nccl_", "host": "culprit_host_", "rdma": "culprit_rdma_", "pci": "culprit_pci_", "nvml": "culprit_nvml_", "ras": "culprit_nccl_ras_"}
 	short := regexp.MustCompile(`\b(nccl|host|rdma|pci|nvml|ras)Desc\("([a-z0-9_]+)",`)
 	full := regexp.MustCompile(`(?:NewDesc\(|Name:\s+)"([a-z0-9_]+)",`)
 	for _, file := range append(files, "../kafka/sink.go") {
@@ -71,9 +71,9 @@ func exportedNames(t *testing.T) map[string]bool {
 	}
 	for _, descs := range pressureDesc {
 		for _, d := range descs {
-			names[regexp.MustCompile(`host_[a-z_]+`).FindString(d.String())] = true
+			names[regexp.MustCompile(`culprit_host_[a-z_]+`).FindString(d.String())] = true
 		}
 	}
-	delete(names, "host_pressure_cpu_stalled_seconds_total") // The kernel's is always zero: it is not exported.
+	delete(names, "culprit_host_pressure_cpu_stalled_seconds_total") // The kernel's is always zero: it is not exported.
 	return names
 }

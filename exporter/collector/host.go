@@ -56,7 +56,7 @@ func NewHost(proc, sys sysfile.Root, ranks Ranks) *Host {
 }
 
 func hostDesc(name, help string, labels ...string) *prometheus.Desc {
-	return prometheus.NewDesc("host_"+name, help, labels, nil)
+	return prometheus.NewDesc("culprit_host_"+name, help, labels, nil)
 }
 
 var (

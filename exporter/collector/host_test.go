@@ -25,11 +25,11 @@ func TestHostThreads(t *testing.T) {
 		{JobID: "llm", Rank: 2},
 	}
 	expect(t, NewHost(tree(t, nil), tree(t, nil), ranks), `
-host_thread_allowed_cpus job_id=llm rank=0 role=proxy = 2
-host_thread_allowed_cpus job_id=llm rank=0 role=user = 8
-host_thread_run_delay_ratio job_id=llm rank=0 role=proxy = 0.4
-host_thread_run_delay_ratio job_id=llm rank=0 role=user = 0
-host_thread_run_delay_ratio job_id=llm rank=1 role=user = 0.5
+culprit_host_thread_allowed_cpus job_id=llm rank=0 role=proxy = 2
+culprit_host_thread_allowed_cpus job_id=llm rank=0 role=user = 8
+culprit_host_thread_run_delay_ratio job_id=llm rank=0 role=proxy = 0.4
+culprit_host_thread_run_delay_ratio job_id=llm rank=0 role=user = 0
+culprit_host_thread_run_delay_ratio job_id=llm rank=1 role=user = 0.5
 `)
 }
 
@@ -97,8 +97,8 @@ func numaTree(t *testing.T) sysfile.Root {
 
 func TestNUMADistance(t *testing.T) {
 	expect(t, NewHost(tree(t, nil), numaTree(t), fakeRanks(nil)), `
-host_gpu_nic_numa_distance gpu=0000:1b:00.0 nic=mlx5_0 = 10
-host_gpu_nic_numa_distance gpu=0000:9b:00.0 nic=mlx5_2 = 10
+culprit_host_gpu_nic_numa_distance gpu=0000:1b:00.0 nic=mlx5_0 = 10
+culprit_host_gpu_nic_numa_distance gpu=0000:9b:00.0 nic=mlx5_2 = 10
 `)
 	sys := numaTree(t)
 	write(t, sys, "devices/system/node/node0/distance", "10 far\n")

@@ -60,7 +60,7 @@ func NewNCCL(processes Processes, opts NCCLOptions) *NCCL {
 func (c *NCCL) DroppedSeries() uint64 { return c.dropped.Load() }
 
 func ncclDesc(name, help string, labels ...string) *series {
-	return newSeries("nccl_"+name, help, append([]string{"job_id", "rank"}, labels...)...)
+	return newSeries("culprit_nccl_"+name, help, append([]string{"job_id", "rank"}, labels...)...)
 }
 
 var (

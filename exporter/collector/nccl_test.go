@@ -179,7 +179,7 @@ func TestDetail(t *testing.T) {
 		{"off", collector.NCCLOptions{Detail: collector.DetailOff, MaxSeries: 1000}, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := count(scrape(t, n.sampler, tt.opts), "nccl_flow_info"); got != tt.flows {
+			if got := count(scrape(t, n.sampler, tt.opts), "culprit_nccl_flow_info"); got != tt.flows {
 				t.Errorf("%d flows, want %d", got, tt.flows)
 			}
 		})
@@ -199,16 +199,16 @@ func TestQueuePairs(t *testing.T) {
 	n.sampler.Sample()
 	body := scrape(t, n.sampler, defaults)
 	for _, want := range []string{
-		`nccl_qp_info{comm="c0ffee0000000000",dest_qp="200",device="mlx5_0",job_id="llm",peer="1",qp="100",rank="0",remote="10.0.0.7",state="rts"} 1`,
-		`nccl_qp_send_bytes_total{comm="c0ffee0000000000",device="mlx5_0",job_id="llm",qp="100",rank="0"} 5`,
-		`nccl_qp_outstanding_sends{comm="c0ffee0000000000",device="mlx5_0",job_id="llm",qp="100",rank="0"} 2`,
-		`nccl_qp_errors_total{comm="c0ffee0000000000",device="mlx5_0",job_id="llm",qp="100",rank="0"} 1`,
+		`culprit_nccl_qp_info{comm="c0ffee0000000000",dest_qp="200",device="mlx5_0",job_id="llm",peer="1",qp="100",rank="0",remote="10.0.0.7",state="rts"} 1`,
+		`culprit_nccl_qp_send_bytes_total{comm="c0ffee0000000000",device="mlx5_0",job_id="llm",qp="100",rank="0"} 5`,
+		`culprit_nccl_qp_outstanding_sends{comm="c0ffee0000000000",device="mlx5_0",job_id="llm",qp="100",rank="0"} 2`,
+		`culprit_nccl_qp_errors_total{comm="c0ffee0000000000",device="mlx5_0",job_id="llm",qp="100",rank="0"} 1`,
 	} {
 		if !strings.Contains(body, want+"\n") {
 			t.Errorf("no %s in\n%s", want, body)
 		}
 	}
-	if got := count(body, "nccl_qp_info"); got != 1 {
+	if got := count(body, "culprit_nccl_qp_info"); got != 1 {
 		t.Errorf("%d queue pairs", got)
 	}
 }
@@ -217,12 +217,12 @@ func TestHardCapDropsDetailFirst(t *testing.T) {
 	n := newNode(t)
 	n.rank(identity(0), tracetest.Shape{Comms: 1, Channels: 4, Ops: 1, StuckNS: 9_000_000_000})
 	n.sampler.Sample()
-	full := count(scrape(t, n.sampler, defaults), "nccl_")
+	full := count(scrape(t, n.sampler, defaults), "culprit_nccl_")
 	body := scrape(t, n.sampler, collector.NCCLOptions{Detail: collector.DetailAuto, DetailAfter: time.Second, MaxSeries: full - 10})
-	if got := count(body, "nccl_"); got != full-10 {
+	if got := count(body, "culprit_nccl_"); got != full-10 {
 		t.Errorf("%d series, want %d", got, full-10)
 	}
-	if count(body, "nccl_stall_seconds") != 1 || count(body, "nccl_ops_started_total") != 1 {
+	if count(body, "culprit_nccl_stall_seconds") != 1 || count(body, "culprit_nccl_ops_started_total") != 1 {
 		t.Error("the cap hit basic series")
 	}
 	// Both registries are gathered at the same time, so the count is in the next scrape at the latest.
@@ -264,12 +264,12 @@ func TestSeriesBudget(t *testing.T) {
 	n.now = n.now.Add(time.Second)
 	n.sampler.Sample()
 	body := scrape(t, n.sampler, defaults)
-	if got := count(body, "nccl_"); got > 100 {
+	if got := count(body, "culprit_nccl_"); got > 100 {
 		t.Errorf("%d series, more than 100", got)
 	}
 	for series, want := range map[string]int{
-		"nccl_ops_completed_total": comms, "nccl_function_ops_total": 3, "nccl_send_rate": 1, "nccl_receive_rate": 1, "nccl_iteration_seconds_count": 1,
-		"nccl_op_age_seconds": 0,
+		"culprit_nccl_ops_completed_total": comms, "culprit_nccl_function_ops_total": 3, "culprit_nccl_send_rate": 1, "culprit_nccl_receive_rate": 1, "culprit_nccl_iteration_seconds_count": 1,
+		"culprit_nccl_op_age_seconds": 0,
 	} {
 		if got := count(body, series+`\{`); got != want {
 			t.Errorf("%d series of %s, want %d:\n%s", got, series, want, body)
@@ -293,10 +293,10 @@ func TestDuplicatesDoNotBreakTheScrape(t *testing.T) {
 	n.rank(unknown, tracetest.Shape{})
 	n.sampler.Sample()
 	body := scrape(t, n.sampler, defaults)
-	if got := count(body, `nccl_ops_started_total{comm="c0ffee0000000000",job_id="llm",rank="0"} 7`); got != 1 {
+	if got := count(body, `culprit_nccl_ops_started_total{comm="c0ffee0000000000",job_id="llm",rank="0"} 7`); got != 1 {
 		t.Errorf("the younger process does not speak for rank 0:\n%s", body)
 	}
-	if got := count(body, `nccl_process_info{.*job_id="unknown".*rank="-1"`); got != 1 {
+	if got := count(body, `culprit_nccl_process_info{.*job_id="unknown".*rank="-1"`); got != 1 {
 		t.Errorf("%d unknown processes", got)
 	}
 }
@@ -311,7 +311,7 @@ func TestSeriesAreShared(t *testing.T) {
 	n.rank(good, tracetest.Shape{Comms: 2, Channels: 1, Ops: 10, Rank: 7})
 	inPod(good, 1)
 	n.sampler.Sample()
-	alone := count(scrape(t, n.sampler, defaults), `nccl_.*rank="7"`)
+	alone := count(scrape(t, n.sampler, defaults), `culprit_nccl_.*rank="7"`)
 	for rank := range int32(3) {
 		evil := identity(rank)
 		evil.JobID = "evil"
@@ -326,10 +326,10 @@ func TestSeriesAreShared(t *testing.T) {
 	opts := defaults
 	opts.MaxSeries = 2 * alone
 	body := scrape(t, n.sampler, opts)
-	if got := count(body, `nccl_.*rank="7"`); got != alone || alone == 0 {
+	if got := count(body, `culprit_nccl_.*rank="7"`); got != alone || alone == 0 {
 		t.Errorf("the other pod's rank has %d series, alone it has %d", got, alone)
 	}
-	if count(body, `nccl_.*job_id="evil"`) == 0 {
+	if count(body, `culprit_nccl_.*job_id="evil"`) == 0 {
 		t.Error("nothing is left for the three")
 	}
 }
@@ -344,8 +344,8 @@ func TestCountersOutliveCommunicators(t *testing.T) {
 			t.Errorf("no %s in\n%s", series, body)
 		}
 	}
-	const ops = `nccl_function_ops_total{function="AllReduce",job_id="llm",rank="0"} `
-	const steps = `nccl_send_steps_total{job_id="llm",rank="0",stage="done"} `
+	const ops = `culprit_nccl_function_ops_total{function="AllReduce",job_id="llm",rank="0"} `
+	const steps = `culprit_nccl_send_steps_total{job_id="llm",rank="0",stage="done"} `
 	want(ops + "100")
 	want(steps + "1600")
 	// Another communicator and its flow take the slots.

@@ -55,7 +55,7 @@ func NewNVML(open func() (nvml.Library, error), log *slog.Logger, ranks Ranks) *
 }
 
 func nvmlDesc(name, help string, labels ...string) *prometheus.Desc {
-	return prometheus.NewDesc("nvml_"+name, help, append([]string{"gpu"}, labels...), nil)
+	return prometheus.NewDesc("culprit_nvml_"+name, help, append([]string{"gpu"}, labels...), nil)
 }
 
 var (

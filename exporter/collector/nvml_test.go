@@ -93,46 +93,46 @@ func TestNVML(t *testing.T) {
 		xids:    []nvml.XID{{UUID: "GPU-0", Code: 79}, {UUID: "GPU-0", Code: 79}, {UUID: "elsewhere", Code: 31}},
 	}
 	expect(t, newNVML(t, lib, fakeRanks{{JobID: "llm", Rank: 5, HostPID: 3}}), `
-nvml_clock_limited gpu=0 reason=hw_slowdown = 0
-nvml_clock_limited gpu=0 reason=hw_thermal = 0
-nvml_clock_limited gpu=0 reason=power_brake = 0
-nvml_clock_limited gpu=0 reason=power_cap = 1
-nvml_clock_limited gpu=0 reason=sw_thermal = 0
-nvml_clock_limited gpu=0 reason=sync_boost = 0
-nvml_compute_processes gpu=0 = 2
-nvml_ecc_errors_total gpu=0 severity=corrected = 14.5
-nvml_ecc_errors_total gpu=0 severity=uncorrected = 15.5
-nvml_gpu_answers gpu=0 = 1
-nvml_gpu_answers gpu=1 = 1
-nvml_gpu_info driver_version=580.1 gpu=0 name=H200 pci_bus_id=0000:10:00.0 uuid=GPU-0 = 1
-nvml_gpu_info driver_version=580.1 gpu=1 name= pci_bus_id= uuid=GPU-1 = 1
-nvml_memory_bytes gpu=0 = 8.5
-nvml_memory_clock_hertz gpu=0 = 2.5
-nvml_memory_used_bytes gpu=0 = 7.5
-nvml_nvlink_errors_total gpu=0 kind=crc = 22.5
-nvml_nvlink_errors_total gpu=0 kind=recovery = 21.5
-nvml_nvlink_errors_total gpu=0 kind=replay = 20.5
-nvml_nvlink_links gpu=0 state=active = 23.5
-nvml_nvlink_links gpu=0 state=inactive = 24.5
-nvml_pcie_link_generation gpu=0 = 11.5
-nvml_pcie_link_max_generation gpu=0 = 12.5
-nvml_pcie_link_max_width gpu=0 = 10.5
-nvml_pcie_link_width gpu=0 = 9.5
-nvml_pcie_replays_total gpu=0 = 13.5
-nvml_power_limit_watts gpu=0 = 4.5
-nvml_power_watts gpu=0 = 3.5
-nvml_power_watts gpu=1 = 50
-nvml_process_info gpu=0 job_id= pid=1 rank= = 1
-nvml_process_info gpu=0 job_id=llm pid=3 rank=5 = 1
-nvml_remapped_rows gpu=0 severity=corrected = 16.5
-nvml_remapped_rows gpu=0 severity=uncorrected = 17.5
-nvml_row_remap_failed gpu=0 = 19.5
-nvml_row_remap_pending gpu=0 = 18.5
-nvml_sm_clock_hertz gpu=0 = 0.5
-nvml_sm_max_clock_hertz gpu=0 = 1.5
-nvml_temperature_celsius gpu=0 = 5.5
-nvml_utilization_ratio gpu=0 = 6.5
-nvml_xid_errors_total gpu=0 xid=79 = 2
+culprit_nvml_clock_limited gpu=0 reason=hw_slowdown = 0
+culprit_nvml_clock_limited gpu=0 reason=hw_thermal = 0
+culprit_nvml_clock_limited gpu=0 reason=power_brake = 0
+culprit_nvml_clock_limited gpu=0 reason=power_cap = 1
+culprit_nvml_clock_limited gpu=0 reason=sw_thermal = 0
+culprit_nvml_clock_limited gpu=0 reason=sync_boost = 0
+culprit_nvml_compute_processes gpu=0 = 2
+culprit_nvml_ecc_errors_total gpu=0 severity=corrected = 14.5
+culprit_nvml_ecc_errors_total gpu=0 severity=uncorrected = 15.5
+culprit_nvml_gpu_answers gpu=0 = 1
+culprit_nvml_gpu_answers gpu=1 = 1
+culprit_nvml_gpu_info driver_version=580.1 gpu=0 name=H200 pci_bus_id=0000:10:00.0 uuid=GPU-0 = 1
+culprit_nvml_gpu_info driver_version=580.1 gpu=1 name= pci_bus_id= uuid=GPU-1 = 1
+culprit_nvml_memory_bytes gpu=0 = 8.5
+culprit_nvml_memory_clock_hertz gpu=0 = 2.5
+culprit_nvml_memory_used_bytes gpu=0 = 7.5
+culprit_nvml_nvlink_errors_total gpu=0 kind=crc = 22.5
+culprit_nvml_nvlink_errors_total gpu=0 kind=recovery = 21.5
+culprit_nvml_nvlink_errors_total gpu=0 kind=replay = 20.5
+culprit_nvml_nvlink_links gpu=0 state=active = 23.5
+culprit_nvml_nvlink_links gpu=0 state=inactive = 24.5
+culprit_nvml_pcie_link_generation gpu=0 = 11.5
+culprit_nvml_pcie_link_max_generation gpu=0 = 12.5
+culprit_nvml_pcie_link_max_width gpu=0 = 10.5
+culprit_nvml_pcie_link_width gpu=0 = 9.5
+culprit_nvml_pcie_replays_total gpu=0 = 13.5
+culprit_nvml_power_limit_watts gpu=0 = 4.5
+culprit_nvml_power_watts gpu=0 = 3.5
+culprit_nvml_power_watts gpu=1 = 50
+culprit_nvml_process_info gpu=0 job_id= pid=1 rank= = 1
+culprit_nvml_process_info gpu=0 job_id=llm pid=3 rank=5 = 1
+culprit_nvml_remapped_rows gpu=0 severity=corrected = 16.5
+culprit_nvml_remapped_rows gpu=0 severity=uncorrected = 17.5
+culprit_nvml_row_remap_failed gpu=0 = 19.5
+culprit_nvml_row_remap_pending gpu=0 = 18.5
+culprit_nvml_sm_clock_hertz gpu=0 = 0.5
+culprit_nvml_sm_max_clock_hertz gpu=0 = 1.5
+culprit_nvml_temperature_celsius gpu=0 = 5.5
+culprit_nvml_utilization_ratio gpu=0 = 6.5
+culprit_nvml_xid_errors_total gpu=0 xid=79 = 2
 `)
 }
 

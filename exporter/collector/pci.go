@@ -40,7 +40,7 @@ func NewPCI(sys sysfile.Root, ranks Ranks) *PCI {
 }
 
 func pciDesc(name, help string, labels ...string) *prometheus.Desc {
-	return prometheus.NewDesc("pci_"+name, help, append([]string{"device"}, labels...), nil)
+	return prometheus.NewDesc("culprit_pci_"+name, help, append([]string{"device"}, labels...), nil)
 }
 
 var (

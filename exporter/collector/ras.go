@@ -40,7 +40,7 @@ func NewRAS(query func(ctx context.Context) (*ras.Report, error), every time.Dur
 }
 
 func rasDesc(name, help string, labels ...string) *prometheus.Desc {
-	return prometheus.NewDesc("nccl_ras_"+name, help, labels, nil)
+	return prometheus.NewDesc("culprit_nccl_ras_"+name, help, labels, nil)
 }
 
 var (

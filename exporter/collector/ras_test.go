@@ -42,17 +42,17 @@ func TestRAS(t *testing.T) {
 	c.Run(ctx)
 	c.at = time.Unix(77, 0)
 	expect(t, c, `
-nccl_ras_async_error_ranks comm=ab = 1
-nccl_ras_async_error_ranks comm=cd = 0
-nccl_ras_collection_seconds = 0.25
-nccl_ras_dead_ranks comm=ab = 1
-nccl_ras_dead_ranks comm=cd = 0
-nccl_ras_launch_lag comm=ab = 4
-nccl_ras_launch_lag comm=cd = 0
-nccl_ras_missing_ranks comm=ab = 1
-nccl_ras_missing_ranks comm=cd = 0
-nccl_ras_report_timestamp_seconds = 77
-nccl_ras_up = 1
+culprit_nccl_ras_async_error_ranks comm=ab = 1
+culprit_nccl_ras_async_error_ranks comm=cd = 0
+culprit_nccl_ras_collection_seconds = 0.25
+culprit_nccl_ras_dead_ranks comm=ab = 1
+culprit_nccl_ras_dead_ranks comm=cd = 0
+culprit_nccl_ras_launch_lag comm=ab = 4
+culprit_nccl_ras_launch_lag comm=cd = 0
+culprit_nccl_ras_missing_ranks comm=ab = 1
+culprit_nccl_ras_missing_ranks comm=cd = 0
+culprit_nccl_ras_report_timestamp_seconds = 77
+culprit_nccl_ras_up = 1
 `)
 }
 
@@ -66,7 +66,7 @@ func TestRASDown(t *testing.T) {
 		return nil, errors.New("refused")
 	}, time.Millisecond, fakeRanks{{Rank: 0}}, promslog.NewNopLogger())
 	c.Run(ctx)
-	expect(t, c, "nccl_ras_up = 0")
+	expect(t, c, "culprit_nccl_ras_up = 0")
 }
 
 // TestRASIsAskedOncePerJob has nodes without a job's rank 0 leave the asking to the one that has it.

@@ -49,7 +49,7 @@ func NewRDMA(sys sysfile.Root) *RDMA {
 }
 
 func rdmaDesc(name, help string, labels ...string) *prometheus.Desc {
-	return prometheus.NewDesc("rdma_"+name, help, append([]string{"device", "port"}, labels...), nil)
+	return prometheus.NewDesc("culprit_rdma_"+name, help, append([]string{"device", "port"}, labels...), nil)
 }
 
 var (

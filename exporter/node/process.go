@@ -90,7 +90,7 @@ func newProcess(path string, id fileID, f *trace.File) *Process {
 // iterationOptions keep few classic buckets: every one is a series on every rank. Sum and count tell the mean, native
 // buckets the rest.
 var iterationOptions = prometheus.HistogramOpts{
-	Name: "nccl_iteration_seconds", Help: "Duration of the training iterations found in the operation sequence.",
+	Name: "culprit_nccl_iteration_seconds", Help: "Duration of the training iterations found in the operation sequence.",
 	Buckets: []float64{0.1, 0.5, 2, 10, 60}, NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 100,
 	NativeHistogramMinResetDuration: time.Hour,
 }

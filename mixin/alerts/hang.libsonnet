@@ -7,9 +7,9 @@
     local config = $._config,
     local q = (import '../lib/promql.libsonnet')(config),
     local alert = (import '../lib/alert.libsonnet')(config),
-    local age = q.metric('nccl_op_age_seconds'),
-    local ops = q.metric('nccl_function_ops_total'),
-    local inCall = q.metric('nccl_call_open_seconds'),
+    local age = q.metric('culprit_nccl_op_age_seconds'),
+    local ops = q.metric('culprit_nccl_function_ops_total'),
+    local inCall = q.metric('culprit_nccl_call_open_seconds'),
     local ofCall = q.job + ', call_id',
 
     groups+: [
@@ -28,7 +28,7 @@
                 (sum by (%(process)s) (%(ops)s) == sum by (%(process)s) (%(ops)s offset %(window)gs))
               )
               and on (%(job)s)
-              (job_id:nccl_stall_seconds:threshold < %(window)g)
+              (job_id:culprit_nccl_stall_seconds:threshold < %(window)g)
             ||| % {
               job: q.job,
               process: q.process,
@@ -47,14 +47,14 @@
               count by (%(job)s) (max by (%(rank)s) (%(up)s) == 0)
               and on (%(job)s)
               (
-                job_id:nccl_stall_seconds:max
+                job_id:culprit_nccl_stall_seconds:max
                 >
-                (clamp_min(job_id:nccl_wait_ended_seconds:usual, %(stall)g) or 0 * job_id:nccl_stall_seconds:max + %(stall)g)
+                (clamp_min(job_id:culprit_nccl_wait_ended_seconds:usual, %(stall)g) or 0 * job_id:culprit_nccl_stall_seconds:max + %(stall)g)
               )
             ||| % {
               job: q.job,
               rank: q.rank,
-              up: q.metric('nccl_process_up'),
+              up: q.metric('culprit_nccl_process_up'),
               stall: config.vanishedStallSeconds,
             },
             'A process of a job vanished and others wait.',
@@ -71,17 +71,17 @@
             'warning',
             |||
               (
-                job_id:nccl_launch_age_seconds:min
+                job_id:culprit_nccl_launch_age_seconds:min
                 >
-                clamp(%(factor)g * job_id:nccl_launch_pause_seconds:usual, %(floor)g, %(ceiling)g)
+                clamp(%(factor)g * job_id:culprit_nccl_launch_pause_seconds:usual, %(floor)g, %(ceiling)g)
                 and on (%(job)s)
-                job_id:nccl_ops_uneven:count
+                job_id:culprit_nccl_ops_uneven:count
                 or
-                job_id:nccl_launch_age_seconds:min
+                job_id:culprit_nccl_launch_age_seconds:min
                 >
-                clamp(%(factor)g * job_id:nccl_launch_pause_seconds:usual, %(even)g, %(ceiling)g)
+                clamp(%(factor)g * job_id:culprit_nccl_launch_pause_seconds:usual, %(even)g, %(ceiling)g)
                 or
-                job_id:nccl_launch_age_seconds:min > clamp_min(job_id:nccl_launch_pause_seconds:usual, %(floor)g)
+                job_id:culprit_nccl_launch_age_seconds:min > clamp_min(job_id:culprit_nccl_launch_pause_seconds:usual, %(floor)g)
                 and on (%(job)s)
                 (count by (%(job)s) (max by (%(rank)s) (%(up)s) == 0 or %(stopped)s == 1))
               )
@@ -90,9 +90,9 @@
             ||| % {
               job: q.job,
               rank: q.rank,
-              up: q.metric('nccl_process_up'),
-              stopped: q.metric('nccl_process_stopped'),
-              started: q.metric('nccl_ops_started_total'),
+              up: q.metric('culprit_nccl_process_up'),
+              stopped: q.metric('culprit_nccl_process_stopped'),
+              started: q.metric('culprit_nccl_ops_started_total'),
               factor: config.stallFactor,
               floor: config.launchFloorSeconds,
               even: config.launchEvenFloorSeconds,
@@ -111,7 +111,7 @@
           alert.trigger(
             'CulpritOperationTooOld',
             'warning',
-            '(job_id:nccl_op_age_seconds:max > %g and job_id:nccl_function_ops:sum > 0)\nor\njob_id:nccl_op_age_seconds:max > %g' % [
+            '(job_id:culprit_nccl_op_age_seconds:max > %g and job_id:culprit_nccl_function_ops:sum > 0)\nor\njob_id:culprit_nccl_op_age_seconds:max > %g' % [
               config.operationAgeSeconds,
               config.operationAgeFirstStepSeconds,
             ],
@@ -146,8 +146,8 @@
               job: q.job,
               call: ofCall,
               open: inCall,
-              returned: q.metric('nccl_call_returned_seconds'),
-              ranks: q.metric('nccl_call_ranks'),
+              returned: q.metric('culprit_nccl_call_returned_seconds'),
+              ranks: q.metric('culprit_nccl_call_ranks'),
               split: config.callSplitSeconds,
               wait: config.callWaitSeconds,
               ceiling: config.callCeilingSeconds,
@@ -164,7 +164,7 @@
           alert.trigger(
             'CulpritJobStalled',
             'warning',
-            'job_id:nccl_stall_seconds:max > job_id:nccl_stall_seconds:threshold',
+            'job_id:culprit_nccl_stall_seconds:max > job_id:culprit_nccl_stall_seconds:threshold',
             'A job makes no progress for longer than its own healthy waits explain.',
             'A communicator of job {{ $labels.job_id }} with an operation in flight has made no progress for {{ $value | humanizeDuration }}.',
           ),

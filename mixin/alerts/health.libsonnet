@@ -59,9 +59,9 @@
             |||
               sum by (instance) (culprit_exporter_disputed_claims{%(x)s}) > 0
               or
-              count by (job_id, rank) (nccl_process_up == 1) > 1
+              count by (job_id, rank) (culprit_nccl_process_up == 1) > 1
               or
-              count by (job_id) (count by (job_id, uid) (nccl_process_info)) > 1
+              count by (job_id) (count by (job_id, uid) (culprit_nccl_process_info)) > 1
             ||| % { x: exporter },
             'Processes claim to be a rank that is another process.',
             'Several processes claim the same rank, or several users the same job ({{ if $labels.instance }}exporter {{ $labels.instance }}{{ else }}job {{ $labels.job_id }}{{ if $labels.rank }}, rank {{ $labels.rank }}{{ end }}{{ end }}): a claim in dispute is no evidence, and no verdict names such a rank.',
@@ -70,7 +70,7 @@
           alert.health(
             'CulpritTraceLoss',
             'info',
-            'sum by (%s, reason) (increase(%s[10m])) > %g' % [q.job, q.metric('nccl_events_lost_total', 'reason=~"%s"' % config.eventsLostReasons), config.eventsLostPerTenMinutes],
+            'sum by (%s, reason) (increase(%s[10m])) > %g' % [q.job, q.metric('culprit_nccl_events_lost_total', 'reason=~"%s"' % config.eventsLostReasons), config.eventsLostPerTenMinutes],
             'Trace events of a job are lost.',
             'Job {{ $labels.job_id }} lost {{ $value | humanize }} trace event(s) in 10 minutes ({{ $labels.reason }}): verdicts about it rest on less.',
           ),

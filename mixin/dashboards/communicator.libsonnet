@@ -7,8 +7,8 @@
   local g = import '../lib/grafana.libsonnet',
   local s = (import 'shared.libsonnet')(config),
   local ofComm(metric, matchers='') = s.ofJob(metric, std.join(', ', ['comm=~"$comm"'] + (if matchers == '' then [] else [matchers]))),
-  local started = ofComm('nccl_ops_started_total'),
-  local completed = ofComm('nccl_ops_completed_total'),
+  local started = ofComm('culprit_nccl_ops_started_total'),
+  local completed = ofComm('culprit_nccl_ops_completed_total'),
 
   grafanaDashboards+:: {
     'culprit-communicator.json': g.dashboard(
@@ -19,26 +19,26 @@
       [s.job, s.comm],
       [
         g.row('Communicator', [
-          g.stat('Name', 'What the job calls the communicator.', 'short', [g.query('max by (comm_name) (%s)' % ofComm('nccl_comm_info'), '{{comm_name}}')], width=6, text=true),
-          g.stat('Size', 'Ranks that the communicator was made for.', 'short', [g.query('max by (nranks) (%s)' % ofComm('nccl_comm_info'), '{{nranks}}')], width=4, text=true),
+          g.stat('Name', 'What the job calls the communicator.', 'short', [g.query('max by (comm_name) (%s)' % ofComm('culprit_nccl_comm_info'), '{{comm_name}}')], width=6, text=true),
+          g.stat('Size', 'Ranks that the communicator was made for.', 'short', [g.query('max by (nranks) (%s)' % ofComm('culprit_nccl_comm_info'), '{{nranks}}')], width=4, text=true),
           g.stat('Ranks seen', 'Ranks whose exporter shows the communicator. Fewer than its size: some are not watched, or never called an operation.', 'short', [g.query('count(%s)' % started)], width=4),
           g.stat('Lag', 'Operations that the last rank is behind the first. More than 0 for long: a rank did not enter.', 'short', [g.query('max(%s) - min(%s)' % [started, started])], width=5, steps=[{ color: 'orange', value: 1 }]),
-          g.stat('Oldest operation', 'Age of the oldest operation in flight on any rank; barriers are left out.', 's', [g.query('max(%s) or vector(0)' % ofComm('nccl_op_age_seconds'))], width=5, steps=[{ color: 'orange', value: config.stallFloorSeconds }, { color: 'red', value: config.operationAgeSeconds }]),
+          g.stat('Oldest operation', 'Age of the oldest operation in flight on any rank; barriers are left out.', 's', [g.query('max(%s) or vector(0)' % ofComm('culprit_nccl_op_age_seconds'))], width=5, steps=[{ color: 'orange', value: config.stallFloorSeconds }, { color: 'red', value: config.operationAgeSeconds }]),
         ]),
         g.row('Ranks', [
           g.table(
             'Where each rank is',
             'Operations called and left by each rank. The rank that called fewest is the one the others wait for, if it stays so; ranks inside the same operation wait for whoever is not.',
             [
-              g.now('max by (rank, comm_rank) (%s)' % ofComm('nccl_comm_info')),
-              g.now('max by (rank, host, gpu, pid) (%s)' % s.ofJob('nccl_process_info')),
+              g.now('max by (rank, comm_rank) (%s)' % ofComm('culprit_nccl_comm_info')),
+              g.now('max by (rank, host, gpu, pid) (%s)' % s.ofJob('culprit_nccl_process_info')),
               g.now('max by (rank) (%s)' % started),
               g.now('scalar(max(%s)) - max by (rank) (%s)' % [started, started]),
               g.now('max by (rank) (%s)' % completed),
               g.now('max by (rank) (%s - %s)' % [started, completed]),
-              g.now('max by (rank) (%s)' % ofComm('nccl_op_age_seconds')),
-              g.now('max by (rank) (%s)' % s.ofJob('nccl_stall_seconds')),
-              g.now('max by (rank) (%s)' % s.ofJob('nccl_process_up')),
+              g.now('max by (rank) (%s)' % ofComm('culprit_nccl_op_age_seconds')),
+              g.now('max by (rank) (%s)' % s.ofJob('culprit_nccl_stall_seconds')),
+              g.now('max by (rank) (%s)' % s.ofJob('culprit_nccl_process_up')),
             ],
             {
               rank: { title: 'Rank', links: [s.toRank()] },
@@ -73,7 +73,7 @@
             'Oldest operation in flight',
             'Age of the oldest operation in flight by rank. The rank with the youngest operation came last: the others waited for it.',
             's',
-            [g.query('topk(20, max by (job_id, rank) (%s))' % ofComm('nccl_op_age_seconds'), 'rank {{rank}}')],
+            [g.query('topk(20, max by (job_id, rank) (%s))' % ofComm('culprit_nccl_op_age_seconds'), 'rank {{rank}}')],
             links=[s.seriesToRank],
           ),
           g.timeseries(
@@ -96,8 +96,8 @@
             'Flows in progress',
             'Shown only while the communicator makes no progress. Each line is a flow of a rank: what its head step waits for, and for how long. A send that waits for its peer points at the peer; one that is transmitted and not done points at the network or the peer; one that is not ready points at its own GPU.',
             [
-              g.now('max by (rank, peer, channel, direction) (%s)' % ofComm('nccl_flow_state_seconds')),
-              g.now('max by (rank, peer, channel, direction, state, function, op) (%s)' % ofComm('nccl_flow_info')),
+              g.now('max by (rank, peer, channel, direction) (%s)' % ofComm('culprit_nccl_flow_state_seconds')),
+              g.now('max by (rank, peer, channel, direction, state, function, op) (%s)' % ofComm('culprit_nccl_flow_info')),
             ],
             {
               rank: { title: 'Rank', links: [s.toRank()] },
@@ -121,7 +121,7 @@
             'Least moved',
             'Steps done by each flow of the operation in progress, as shares of the furthest flow: the twenty least. Compare within one channel and direction.',
             'percentunit',
-            [g.query('bottomk(20, %s / on (direction, stage) group_left () max by (direction, stage) (%s))' % [ofComm('nccl_flow_steps', 'stage=~"done|received"'), ofComm('nccl_flow_steps', 'stage=~"done|received"')], 'rank {{rank}} channel {{channel}} {{direction}} peer {{peer}}')],
+            [g.query('bottomk(20, %s / on (direction, stage) group_left () max by (direction, stage) (%s))' % [ofComm('culprit_nccl_flow_steps', 'stage=~"done|received"'), ofComm('culprit_nccl_flow_steps', 'stage=~"done|received"')], 'rank {{rank}} channel {{channel}} {{direction}} peer {{peer}}')],
             width=24,
             links=[s.seriesToRank],
           ),

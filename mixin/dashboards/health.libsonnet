@@ -20,7 +20,7 @@
         g.row('Exporters', [
           g.stat('Exporters up', 'Exporters that the last scrape reached.', 'short', [g.query('sum(up{%s})' % exporter)], width=4),
           g.stat('Exporters down', 'Exporters that the last scrape did not reach: their ranks are not watched.', 'short', [g.query('count(up{%s} == 0) or vector(0)' % exporter)], width=4, steps=[{ color: 'red', value: 1 }]),
-          g.stat('Processes watched', 'Living processes with a trace file.', 'short', [g.query('sum(job_id:nccl_process_up:count)')], width=4),
+          g.stat('Processes watched', 'Living processes with a trace file.', 'short', [g.query('sum(job_id:culprit_nccl_process_up:count)')], width=4),
           g.stat('Unreadable trace files', 'Trace files that an exporter cannot read or does not trust.', 'short', [g.query('sum(culprit_exporter_trace_files{%s, state="unreadable"})' % exporter)], width=4, steps=[{ color: 'orange', value: 1 }]),
           g.stat('Analyzers up', 'Analyzers that the last scrape reached.', 'short', [g.query('sum(up{%s}) or vector(0)' % analyzer)], width=4, steps=[]),
           g.stat('Open incidents', 'Incidents that the analyzer holds open.', 'short', [g.query('sum(culprit_analyzer_incidents{%s, state="open"})' % analyzer)], width=4),
@@ -32,7 +32,7 @@
           g.timeseries('Read errors', 'Trace files that could not be read, per second, by reason.', 'ops', [g.query('sum by (instance, reason) (rate(culprit_exporter_trace_read_errors_total{%s}[$__rate_interval])) > 0' % exporter, '{{instance}} {{reason}}')]),
         ]),
         g.row('Loss', [
-          g.timeseries('Events lost', 'Trace events that the shim or an exporter could not keep, per second, by job and reason.', 'ops', [g.query('sum by (job_id, reason) (rate(%s[$__rate_interval])) > 0' % s.ofJob('nccl_events_lost_total'), '{{job_id}} {{reason}}')], links=[s.seriesToJob]),
+          g.timeseries('Events lost', 'Trace events that the shim or an exporter could not keep, per second, by job and reason.', 'ops', [g.query('sum by (job_id, reason) (rate(%s[$__rate_interval])) > 0' % s.ofJob('culprit_nccl_events_lost_total'), '{{job_id}} {{reason}}')], links=[s.seriesToJob]),
           g.timeseries('Series dropped', 'Series that an exporter left out at its cap, per second.', 'ops', [g.query('rate(culprit_exporter_series_dropped_total{%s}[$__rate_interval]) > 0' % exporter, '{{instance}}')]),
         ]),
         g.row('Analyzer', [

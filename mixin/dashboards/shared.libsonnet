@@ -16,13 +16,13 @@ function(config) {
     vector,
     labels,
     labels,
-    self.ofJob('nccl_process_info'),
+    self.ofJob('culprit_nccl_process_info'),
   ],
 
-  jobs:: g.labelVariable('job_id', 'Job', q.metric('nccl_process_info'), 'Training jobs; all of them, or some.', many=true),
-  job:: g.labelVariable('job_id', 'Job', q.metric('nccl_process_info'), 'The training job.'),
-  comm:: g.labelVariable('comm', 'Communicator', q.metric('nccl_comm_info', 'job_id=~"$job_id"'), "The communicator's id, equal on all its ranks."),
-  rank:: g.labelVariable('rank', 'Rank', q.metric('nccl_process_info', 'job_id=~"$job_id"'), 'The global rank.'),
+  jobs:: g.labelVariable('job_id', 'Job', q.metric('culprit_nccl_process_info'), 'Training jobs; all of them, or some.', many=true),
+  job:: g.labelVariable('job_id', 'Job', q.metric('culprit_nccl_process_info'), 'The training job.'),
+  comm:: g.labelVariable('comm', 'Communicator', q.metric('culprit_nccl_comm_info', 'job_id=~"$job_id"'), "The communicator's id, equal on all its ranks."),
+  rank:: g.labelVariable('rank', 'Rank', q.metric('culprit_nccl_process_info', 'job_id=~"$job_id"'), 'The global rank.'),
 
   // Links for columns of tables: fields are what the columns are called.
   toJob(jobField='Job'):: g.drilldown('Job', self.uid.jobs, { job_id: '${__data.fields["%s"]}' % jobField }),

@@ -20,7 +20,7 @@ function(config) {
   // for ever; and a rate goes on for its window after its series ended, and would fall to nothing at the end of every job.
   // The vector's labels must include those of a process.
   living(vector):
-    '%s\nand on (%s) (%s == 1)' % [vector, self.process, self.metric('nccl_process_up')],
+    '%s\nand on (%s) (%s == 1)' % [vector, self.process, self.metric('culprit_nccl_process_up')],
 
   // Jobs of which a trigger fires. ALERTS holds the previous evaluation's state.
   triggered: 'ALERTS{alertstate="firing", culprit="trigger"}',

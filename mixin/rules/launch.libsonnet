@@ -8,17 +8,17 @@
   culpritRecords+:: {
     local config = $._config,
     local q = (import '../lib/promql.libsonnet')(config),
-    local started = q.living(q.metric('nccl_ops_started_total')),
+    local started = q.living(q.metric('culprit_nccl_ops_started_total')),
 
     launch: [
       {
         // The exporter shows no age for a process that ended.
-        record: 'job_id:nccl_launch_age_seconds:min',
-        expr: 'min by (%s) (%s)' % [q.job, q.metric('nccl_launch_age_seconds')],
+        record: 'job_id:culprit_nccl_launch_age_seconds:min',
+        expr: 'min by (%s) (%s)' % [q.job, q.metric('culprit_nccl_launch_age_seconds')],
       },
       {
         // Communicators whose members have called different numbers of operations. Sends and receives differ all the time.
-        record: 'job_id:nccl_ops_uneven:count',
+        record: 'job_id:culprit_nccl_ops_uneven:count',
         expr: |||
           count by (%(job)s) (
             max by (%(comm)s) (%(started)s)
@@ -29,20 +29,20 @@
       },
       {
         // The pause ended: what it had come to.
-        record: 'job_id:nccl_launch_pause_seconds:max',
-        expr: 'job_id:nccl_launch_age_seconds:min offset %(interval)s > job_id:nccl_launch_age_seconds:min' % { interval: config.launchInterval },
+        record: 'job_id:culprit_nccl_launch_pause_seconds:max',
+        expr: 'job_id:culprit_nccl_launch_age_seconds:min offset %(interval)s > job_id:culprit_nccl_launch_age_seconds:min' % { interval: config.launchInterval },
       },
       {
         // Zero when there was none, no sample while nothing is called: a long standstill does not wash out what is usual.
-        record: 'job_id:nccl_launch_pause_seconds:max_window',
-        expr: 'max_over_time(job_id:nccl_launch_pause_seconds:max[%s])\nor\n(0 * (job_id:nccl_launch_age_seconds:min < %g))' % [
+        record: 'job_id:culprit_nccl_launch_pause_seconds:max_window',
+        expr: 'max_over_time(job_id:culprit_nccl_launch_pause_seconds:max[%s])\nor\n(0 * (job_id:culprit_nccl_launch_age_seconds:min < %g))' % [
           config.stallWaitWindow,
           config.launchFloorSeconds,
         ],
       },
       {
-        record: 'job_id:nccl_launch_pause_seconds:usual',
-        expr: 'quantile_over_time(%g, job_id:nccl_launch_pause_seconds:max_window[%s])' % [config.stallQuantile, config.stallHistory],
+        record: 'job_id:culprit_nccl_launch_pause_seconds:usual',
+        expr: 'quantile_over_time(%g, job_id:culprit_nccl_launch_pause_seconds:max_window[%s])' % [config.stallQuantile, config.stallHistory],
       },
     ],
   },

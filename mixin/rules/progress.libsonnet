@@ -9,25 +9,25 @@
 
     progress: [
       {
-        record: 'job_id:nccl_process_up:count',
-        expr: 'count by (%s) (%s == 1)' % [q.job, q.metric('nccl_process_up')],
+        record: 'job_id:culprit_nccl_process_up:count',
+        expr: 'count by (%s) (%s == 1)' % [q.job, q.metric('culprit_nccl_process_up')],
       },
       {
         // Zero or absent until the first operation of the job has completed.
-        record: 'job_id:nccl_function_ops:sum',
-        expr: 'sum by (%s) (%s)' % [q.job, q.living(q.metric('nccl_function_ops_total'))],
+        record: 'job_id:culprit_nccl_function_ops:sum',
+        expr: 'sum by (%s) (%s)' % [q.job, q.living(q.metric('culprit_nccl_function_ops_total'))],
       },
       {
-        record: 'job_id:nccl_process_age_seconds:min',
-        expr: 'min by (%s) (%s)' % [q.job, q.living(q.metric('nccl_process_age_seconds'))],
+        record: 'job_id:culprit_nccl_process_age_seconds:min',
+        expr: 'min by (%s) (%s)' % [q.job, q.living(q.metric('culprit_nccl_process_age_seconds'))],
       },
     ],
 
     age: [
       {
         // The exporter shows no age for a process that ended.
-        record: 'job_id:nccl_op_age_seconds:max',
-        expr: 'max by (%s) (%s)' % [q.job, q.metric('nccl_op_age_seconds')],
+        record: 'job_id:culprit_nccl_op_age_seconds:max',
+        expr: 'max by (%s) (%s)' % [q.job, q.metric('culprit_nccl_op_age_seconds')],
       },
     ],
   },

@@ -10,19 +10,19 @@
     local q = (import '../lib/promql.libsonnet')(config),
 
     local sumOfRates(metric, window) = 'sum by (%s) (rate(%s[%s]))' % [q.job, q.metric(metric), window],
-    local perRank(vector) = '%s\n/\ncount by (%s) (%s == 1)' % [vector, q.job, q.metric('nccl_process_up')],
+    local perRank(vector) = '%s\n/\ncount by (%s) (%s == 1)' % [vector, q.job, q.metric('culprit_nccl_process_up')],
 
     // low: trouble is below the healthy range; otherwise it is above.
     slowSignals:: [
-      { name: 'nccl_bytes', op: 'rate', low: true, expr(w): perRank(sumOfRates('nccl_bytes_total', w)) },
-      { name: 'nccl_function_ops', op: 'rate', low: true, expr(w): perRank(sumOfRates('nccl_function_ops_total', w)) },
+      { name: 'culprit_nccl_bytes', op: 'rate', low: true, expr(w): perRank(sumOfRates('culprit_nccl_bytes_total', w)) },
+      { name: 'culprit_nccl_function_ops', op: 'rate', low: true, expr(w): perRank(sumOfRates('culprit_nccl_function_ops_total', w)) },
       {
-        name: 'nccl_iteration_seconds',
+        name: 'culprit_nccl_iteration_seconds',
         op: 'mean',
         low: false,
         expr(w): '%s\n/\n(%s > 0)' % [
-          sumOfRates('nccl_iteration_seconds_sum', w),
-          sumOfRates('nccl_iteration_seconds_count', w),
+          sumOfRates('culprit_nccl_iteration_seconds_sum', w),
+          sumOfRates('culprit_nccl_iteration_seconds_count', w),
         ],
       },
     ],
@@ -39,7 +39,7 @@
         {
           // Windows in which nothing was wrong and the job was warm.
           record: healthy,
-          expr: '%s\nunless on (%s) %s\nunless on (%s) (job_id:nccl_process_age_seconds:min < %g)' % [
+          expr: '%s\nunless on (%s) %s\nunless on (%s) (job_id:culprit_nccl_process_age_seconds:min < %g)' % [
             value,
             q.job,
             q.triggered,

@@ -7,51 +7,51 @@
   culpritRecords+:: {
     local config = $._config,
     local q = (import '../lib/promql.libsonnet')(config),
-    local stall = q.metric('nccl_stall_seconds'),
+    local stall = q.metric('culprit_nccl_stall_seconds'),
 
     stall: [
       {
         // The exporter shows no stall for a process that ended.
-        record: 'job_id:nccl_stall_seconds:max',
+        record: 'job_id:culprit_nccl_stall_seconds:max',
         expr: 'max by (%s) (%s)' % [q.job, stall],
       },
       {
-        record: 'job_id:nccl_stall_seconds:count',
+        record: 'job_id:culprit_nccl_stall_seconds:count',
         expr: 'count by (%s) (%s)' % [q.job, stall],
       },
       {
         // The longest wait ended by itself: what it had come to. Not when a rank is missing: that is a missed scrape or a
         // dead process.
-        record: 'job_id:nccl_wait_ended_seconds:max',
+        record: 'job_id:culprit_nccl_wait_ended_seconds:max',
         expr: |||
-          job_id:nccl_stall_seconds:max offset %(interval)s > job_id:nccl_stall_seconds:max
+          job_id:culprit_nccl_stall_seconds:max offset %(interval)s > job_id:culprit_nccl_stall_seconds:max
           and
-          job_id:nccl_stall_seconds:count >= job_id:nccl_stall_seconds:count offset %(interval)s
+          job_id:culprit_nccl_stall_seconds:count >= job_id:culprit_nccl_stall_seconds:count offset %(interval)s
         ||| % { interval: config.stallInterval },
       },
       {
         // Zero when nothing was waited for, no sample while the job stalls: a long hang does not wash out what is usual.
-        record: 'job_id:nccl_wait_ended_seconds:max_window',
-        expr: 'max_over_time(job_id:nccl_wait_ended_seconds:max[%s])\nor\n(0 * (job_id:nccl_stall_seconds:max < %g))' % [
+        record: 'job_id:culprit_nccl_wait_ended_seconds:max_window',
+        expr: 'max_over_time(job_id:culprit_nccl_wait_ended_seconds:max[%s])\nor\n(0 * (job_id:culprit_nccl_stall_seconds:max < %g))' % [
           config.stallWaitWindow,
           config.stallFloorSeconds,
         ],
       },
       {
-        record: 'job_id:nccl_wait_ended_seconds:usual',
-        expr: 'quantile_over_time(%g, job_id:nccl_wait_ended_seconds:max_window[%s])' % [config.stallQuantile, config.stallHistory],
+        record: 'job_id:culprit_nccl_wait_ended_seconds:usual',
+        expr: 'quantile_over_time(%g, job_id:culprit_nccl_wait_ended_seconds:max_window[%s])' % [config.stallQuantile, config.stallHistory],
       },
       {
         // Completed operations are looked for over 10 s: a missed scrape does not bring the first step back.
-        record: 'job_id:nccl_stall_seconds:threshold',
+        record: 'job_id:culprit_nccl_stall_seconds:threshold',
         expr: |||
           (
-            clamp(%(factor)g * job_id:nccl_wait_ended_seconds:usual, %(floor)g, %(ceiling)g)
+            clamp(%(factor)g * job_id:culprit_nccl_wait_ended_seconds:usual, %(floor)g, %(ceiling)g)
             and
-            max_over_time(job_id:nccl_function_ops:sum[10s]) > 0
+            max_over_time(job_id:culprit_nccl_function_ops:sum[10s]) > 0
           )
           or
-          (0 * job_id:nccl_stall_seconds:max + %(first)g)
+          (0 * job_id:culprit_nccl_stall_seconds:max + %(first)g)
         ||| % {
           factor: config.stallFactor,
           floor: config.stallFloorSeconds,

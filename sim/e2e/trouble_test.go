@@ -82,7 +82,7 @@ func TestPrometheusDownIsSurvived(t *testing.T) {
 	const rank = 6
 	job := startJobOn(t, s, stack.JobConfig{ID: "blind", Fault: "stop", Rank: rank, FaultAtStep: -1})
 	train(t, job, healthySteps)
-	if err := s.WaitSeries(within(t, 20*time.Second), `nccl_process_info{job_id="blind"}`, ranks); err != nil {
+	if err := s.WaitSeries(within(t, 20*time.Second), `culprit_nccl_process_info{job_id="blind"}`, ranks); err != nil {
 		t.Fatal(err)
 	}
 	// An analysis of the healthy job: the analyzer has seen its members.

@@ -126,7 +126,7 @@ func (f *frozen) start(b *testing.B) watched {
 		b.Fatalf("%v (make build tools first)", err)
 	}
 	b.Cleanup(s.Close)
-	if err := s.WaitSeries(ctx, fmt.Sprintf(`count(nccl_process_info{job_id=%q}) == %d`, f.id, f.world()), 1); err != nil {
+	if err := s.WaitSeries(ctx, fmt.Sprintf(`count(culprit_nccl_process_info{job_id=%q}) == %d`, f.id, f.world()), 1); err != nil {
 		b.Fatal(err)
 	}
 	return watched{s}

@@ -104,7 +104,7 @@ func TestMetricsAreTheExporters(t *testing.T) {
 	}
 	for name := range got {
 		plain := strings.TrimSuffix(strings.TrimSuffix(strings.TrimSuffix(name, "_sum"), "_count"), "_bucket")
-		if strings.HasPrefix(name, "nccl_") && !strings.Contains(string(docs), "`"+plain+"`") {
+		if strings.HasPrefix(name, "culprit_nccl_") && !strings.Contains(string(docs), "`"+plain+"`") {
 			t.Errorf("%s is served and not documented", name)
 		}
 	}
@@ -112,18 +112,18 @@ func TestMetricsAreTheExporters(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	read := regexp.MustCompile(`\bnccl_[a-z_]+`).FindAllString(regexp.MustCompile(`job_id:[a-z0-9_:]+`).ReplaceAllString(string(rules), ""), -1)
+	read := regexp.MustCompile(`\bculprit_nccl_[a-z_]+`).FindAllString(regexp.MustCompile(`job_id:[a-z0-9_:]+`).ReplaceAllString(string(rules), ""), -1)
 	slices.Sort(read)
 	if read = slices.Compact(read); len(read) < 6 {
 		t.Fatalf("the trigger rules read only %v", read)
 	}
 	for _, name := range read {
 		// Simulated processes have no preload hooks, which alone tell of calls, and none of these is stopped.
-		if !got[name] && !strings.HasPrefix(name, "nccl_call_") && name != "nccl_process_stopped" {
+		if !got[name] && !strings.HasPrefix(name, "culprit_nccl_call_") && name != "culprit_nccl_process_stopped" {
 			t.Errorf("the trigger rules read %s, which is not served", name)
 		}
 	}
-	for _, name := range []string{"nccl_flow_info", "nccl_comm_info", "nccl_send_steps_total", "nccl_wait_seconds_total", "culprit_exporter_build_info"} {
+	for _, name := range []string{"culprit_nccl_flow_info", "culprit_nccl_comm_info", "culprit_nccl_send_steps_total", "culprit_nccl_wait_seconds_total", "culprit_exporter_build_info"} {
 		if !got[name] {
 			t.Errorf("%s is not served", name)
 		}
@@ -143,7 +143,7 @@ func TestCountersFollowTheJob(t *testing.T) {
 			if strings.Contains(name, "_total{") && v < last[name] {
 				t.Errorf("at %v %s fell from %g to %g", at, name, last[name], v)
 			}
-			if strings.HasPrefix(name, "nccl_function_ops_total") && v > last[name] {
+			if strings.HasPrefix(name, "culprit_nccl_function_ops_total") && v > last[name] {
 				risen++
 			}
 		}
@@ -152,11 +152,11 @@ func TestCountersFollowTheJob(t *testing.T) {
 	if risen < 50 {
 		t.Errorf("operations were counted %d times only", risen)
 	}
-	iterations := `nccl_iteration_seconds_count{job_id="gpt-16",rank="5"}`
+	iterations := `culprit_nccl_iteration_seconds_count{job_id="gpt-16",rank="5"}`
 	if n := last[iterations]; n < 5 {
 		t.Errorf("%g iterations found; the job made %d", n, c.Iterations(5))
 	}
-	stall := `nccl_stall_seconds{job_id="gpt-16",rank="5"}`
+	stall := `culprit_nccl_stall_seconds{job_id="gpt-16",rank="5"}`
 	if s := last[stall]; s > 3 {
 		t.Errorf("a healthy job stalls for %g s", s)
 	}

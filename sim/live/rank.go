@@ -33,7 +33,7 @@ func newAccount() *account {
 	return &account{
 		detector: iteration.New(),
 		iterations: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "nccl_iteration_seconds", Help: "Duration of the training iterations found in the operation sequence.",
+			Name: "culprit_nccl_iteration_seconds", Help: "Duration of the training iterations found in the operation sequence.",
 			Buckets: []float64{0.1, 0.5, 2, 10, 60}, NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 100,
 		}),
 	}

@@ -26,7 +26,7 @@ func Analyze(ev rca.Evidence, opt rca.Options) rca.Verdict {
 		v.Action = "" // Nothing is missing that could be looked at.
 	}
 	v.RuledOut = othersOnly(&v)
-	rca.Calibrate(&v)
+	rca.Calibrate(&v, ev.Level())
 	return v
 }
 
@@ -43,6 +43,9 @@ func othersOnly(v *rca.Verdict) []rca.Candidate {
 func analyze(ev rca.Evidence, opt rca.Options) rca.Verdict {
 	x := job.NewIndex(&ev, opt.WithDefaults())
 	if v, ok := hang.Analyze(x); ok {
+		if s, ok := slowRather(x, &v); ok {
+			return s
+		}
 		return v
 	}
 	still, blind := blind(x) // Nothing else can then say that all is well.
@@ -89,6 +92,16 @@ func analyze(ev rca.Evidence, opt rca.Options) rca.Verdict {
 	}
 	v.Action = cmp.Or(v.Action, rca.ActionFor(rca.Unknown, rca.CauseUnknown))
 	return v
+}
+
+// slowRather gives who is slow, where a look at a job that got slower finds GPUs that others wait for at this moment and that may get on
+// by themselves: somebody is the last at any moment, and finished work tells who is so again and again.
+func slowRather(x *job.Index, standing *rca.Verdict) (rca.Verdict, bool) {
+	if !standing.MayGetOn || !x.Ev.PastAsked {
+		return rca.Verdict{}, false
+	}
+	v, ok := slow.Analyze(x)
+	return v, ok && v.Page
 }
 
 // unproven says why nothing shows that the job is well, where nothing shows that it is not; empty where something does.

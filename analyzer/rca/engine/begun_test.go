@@ -67,3 +67,58 @@ func TestWhoMovesUnseen(t *testing.T) {
 		t.Errorf("%s/%s accuses %v: %s", v.Class, v.Cause, v.Culprits, v.Summary)
 	}
 }
+
+// TestQueuedBehindWhatMoves: a rank that may still compute before its turn in one operation stands in none, as long as that one
+// moves; the later ones that it called already have not begun, as far as anybody can tell.
+func TestQueuedBehindWhatMoves(t *testing.T) {
+	const called = 12*time.Second - 100*time.Microsecond // The calls come fast one after another.
+	j := newHungJob(6).comm("dp", 0, 1, 2, 3, 4, 5).comm("world", 0, 1, 2, 3, 4, 5)
+	for r := range 6 {
+		j.rank(r).Caps &^= rca.SeesKernels
+		j.rank(r).Host = string(rune('a' + r))
+		j.in("dp", "AllReduce", []int{r}, func(_ int, o *rca.Op) {
+			o.KernelStarted, o.KernelStopped, o.Age, o.Stuck = -1, -1, 12*time.Second, time.Millisecond
+			gave, came := pick(r == 3, int64(0), 20), pick(r == 4, int64(0), 20)
+			o.Flows = []rca.Flow{send((r+1)%6, 80, gave, gave, gave), recv((r+5)%6, 80, came, came, gave)}
+		})
+		j.in("world", "AllReduce", []int{r}, func(_ int, o *rca.Op) {
+			o.KernelStarted, o.KernelStopped, o.Age, o.Stuck = -1, -1, called, called
+			o.Flows = []rca.Flow{send((r+1)%6, 1, 0, 0, 0), recv((r+5)%6, 1, 0, 0, 0)}
+		})
+	}
+	if v := j.verdict(); v.Class.StandsStill() || v.Page {
+		t.Errorf("%s/%s accuses %v: %s", v.Class, v.Cause, rcatest.Accused(v), v.Summary)
+	}
+}
+
+// TestNoGPUHasBegun: both ranks of a tensor-parallel group called an operation and neither's kernel runs, while others wait for what they
+// send next: they may compute. Where one of them is in it, the other holds it.
+func TestNoGPUHasBegun(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		begun    bool
+		mayGetOn bool
+	}{{"neither", false, true}, {"one", true, false}} {
+		t.Run(c.name, func(t *testing.T) {
+			j := newHungJob(4).comm("tp", 2, 3).comm("pp0", 0, 2).comm("pp1", 1, 3)
+			for r := range 4 {
+				for k := range j.rank(r).Memberships {
+					m := &j.rank(r).Memberships[k]
+					m.Called, m.Started, m.Completed = 1000, 1000, 1000
+				}
+			}
+			j.in("tp", "AllReduce", []int{2, 3}, func(r int, o *rca.Op) {
+				o.KernelStarted, o.KernelStopped = pick(c.begun && r == 2, 1, 0), 0
+			})
+			for r, comm := range []string{"pp0", "pp1"} {
+				j.in(comm, "Recv", []int{r}, func(_ int, o *rca.Op) {
+					o.Peer, o.Flows = 1, []rca.Flow{recv(1, 8, 0, 0, 0)}
+				})
+			}
+			v := j.verdict()
+			if len(v.Culprits) == 0 || v.MayGetOn != c.mayGetOn {
+				t.Errorf("%s/%s accuses %v, may get on %v: %s", v.Class, v.Cause, rcatest.Accused(v), v.MayGetOn, v.Summary)
+			}
+		})
+	}
+}

@@ -224,7 +224,7 @@ func (l *launches) unreachable() (rca.Verdict, bool) {
 	}
 	v.Confidence = rca.Round(v.Confidence * (1 - 0.4*max(0, float64(len(all)-1))/float64(max(1, l.World))))
 	v.Action = rca.ActionFor(v.Class, v.Cause)
-	v.Page = v.Class != rca.Unknown && l.Opt.Carries(v.Class, v.Confidence)
+	v.Page = v.Class != rca.Unknown && l.Carries(v.Class, v.Confidence)
 	for _, f := range slices.Concat(l.facts["dead"], l.facts["unresponsive"], l.facts["async_error"]) {
 		v.Evidence = append(v.Evidence, f.Text)
 	}
@@ -330,7 +330,7 @@ func (l *launches) otherFunction() (rca.Verdict, bool) {
 			v.Culprits = append(v.Culprits, cu)
 		}
 		v.Action = rca.ActionFor(v.Class, v.Cause)
-		v.Page = l.Opt.Carries(v.Class, v.Confidence)
+		v.Page = l.Carries(v.Class, v.Confidence)
 		l.missing(&v)
 		return v, true
 	}
@@ -416,7 +416,7 @@ func (l *launches) behind() (rca.Verdict, bool) {
 		}
 	}
 	v.Action = rca.ActionFor(v.Class, v.Cause)
-	v.Page = l.Opt.Carries(v.Class, v.Confidence)
+	v.Page = l.Carries(v.Class, v.Confidence)
 	return v, true
 }
 

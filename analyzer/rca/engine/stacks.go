@@ -70,7 +70,7 @@ func stackVerdict(x *job.Index) (rca.Verdict, bool) {
 		v.Evidence = append(v.Evidence, fmt.Sprintf("%s is %s.", words.Opener(x.RankName(n)), s.at[n]))
 	}
 	v.Contradictions = []string{"A stack is a moment: take another and see whether it is the same."}
-	v.Page = x.Opt.Carries(v.Class, v.Confidence)
+	v.Page = x.Carries(v.Class, v.Confidence)
 	return v, true
 }
 

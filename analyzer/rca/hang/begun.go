@@ -20,6 +20,34 @@ func (x *standstill) unseenKernel(j *join) bool {
 	return r != nil && r.Caps&rca.SeesKernels == 0 && j.started == startUnknown && j.op.State != rca.OpCalled && !job.IsP2P(j.op)
 }
 
+// freeQueued frees the operations that nothing shows to have begun, and whose ranks all called another before that gets on: the GPUs come
+// to them later.
+func (x *standstill) freeQueued() {
+	var queued []int32
+	for i := range x.insts {
+		if in := &x.insts[i]; in.stuck && x.queued(in) {
+			queued = append(queued, int32(i)) //nolint:gosec // Far fewer than 2^31 operations.
+		}
+	}
+	for _, i := range queued {
+		x.insts[i].stuck = false
+	}
+}
+
+func (x *standstill) queued(in *instance) bool {
+	for k := range in.joins {
+		j := &in.joins[k]
+		if !j.active {
+			continue
+		}
+		behind := func(a active) bool { return a.op.Age > j.op.Age && !x.insts[a.inst].stuck }
+		if !x.unseenKernel(j) || !slices.ContainsFunc(x.acts[j.node], behind) {
+			return false
+		}
+	}
+	return true
+}
+
 // wouldShow says that an operation's flows would show that its GPU has come to it: in a ring a send that needs nothing from others, or
 // data that has arrived, is given or taken at once.
 func wouldShow(o *rca.Op) bool {

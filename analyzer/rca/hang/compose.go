@@ -77,13 +77,14 @@ func (w *waitFor) compose(d *decision) rca.Verdict {
 }
 
 // mayGetOn says that a root is GPUs that may get on by themselves: they load kernels for one of the job's first operations, or
-// compute what comes before it where no kernels are seen; and their nodes show no error of them.
+// compute what comes before one that no GPU is known to be in, or where no kernels are seen; and their nodes show no error of them.
 func (w *waitFor) mayGetOn(r *root) bool {
 	gpu := r.leaf.cause == rca.CauseGPU || r.leaf.cause == rca.CauseKernelNotRunning
 	if !gpu || r.kind != rootFlaw && r.kind != rootGroup || r.inst < 0 {
 		return false
 	}
-	in, computes := &w.insts[r.inst], false
+	in := &w.insts[r.inst]
+	computes := r.leaf.cause == rca.CauseKernelNotRunning && in.begun == 0
 	for _, n := range r.nodes {
 		if w.Ailing(n, job.GPUAilment) {
 			return false
@@ -140,7 +141,7 @@ func (w *waitFor) pages(v *rca.Verdict) bool {
 	if w.longest() >= w.Opt.UnexplainedAfter {
 		return true
 	}
-	return v.Class != rca.Unknown && w.Opt.Carries(v.Class, v.Confidence)
+	return v.Class != rca.Unknown && w.Carries(v.Class, v.Confidence)
 }
 
 // waited gives how long others have waited in the operation that a root keeps from going on.

@@ -217,6 +217,7 @@ func (x *standstill) buildInstances() {
 		x.callers(int32(i))
 	}
 	x.outvote(by)
+	x.freeQueued()
 	for n := range x.acts {
 		for i := range x.acts[n] {
 			x.acts[n][i].stuck = x.insts[x.acts[n][i].inst].stuck

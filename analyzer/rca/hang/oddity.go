@@ -145,6 +145,11 @@ func (x *standstill) moreThanSent(in *instance) *oddity {
 	if in.key.fn >= 0 || 2*len(in.joins) > len(c.Members) {
 		return nil // Call numbers are not comparable, or those who are still in it are no minority.
 	}
+	for i := range c.Members {
+		if m := c.Members[i].Membership; m != nil && !in.has(&c.Members[i]) && m.Completed <= in.key.place {
+			return nil // Nobody finishes what a member has not called, or has called and not finished.
+		}
+	}
 	od := &oddity{field: "size", common: "less", tie: 2*len(in.joins) == len(c.Members)}
 	for i := range in.joins {
 		j := &in.joins[i]

@@ -47,6 +47,7 @@ type Member struct {
 type Index struct {
 	Ev        *rca.Evidence
 	Opt       rca.Options
+	Level     rca.Level
 	Nodes     []Node
 	dense     []int32       // Node by global rank, -1 none; used when ranks are dense.
 	byID      map[int]int32 // Otherwise.
@@ -61,7 +62,7 @@ type Index struct {
 
 // NewIndex resolves the evidence. What it has to change for that it changes in its own copy of the lists.
 func NewIndex(ev *rca.Evidence, opt rca.Options) *Index {
-	x := &Index{Ev: ev, Opt: opt, funcs: map[string]int32{}, CommOf: map[rca.CommID]int32{}}
+	x := &Index{Ev: ev, Opt: opt, Level: ev.Level(), funcs: map[string]int32{}, CommOf: map[rca.CommID]int32{}}
 	forgetEarlierRuns(ev)
 	forgetOrderlyEnds(ev)
 	forgetLaterEnds(ev, opt.HangAfter)
@@ -75,6 +76,11 @@ func NewIndex(ev *rca.Evidence, opt rca.Options) *Index {
 		}
 	}
 	return x
+}
+
+// Carries says whether an accusation of this weight wakes somebody.
+func (x *Index) Carries(class rca.Class, weight float64) bool {
+	return x.Opt.Carries(x.Level, class, weight)
 }
 
 func (x *Index) addNodes() {

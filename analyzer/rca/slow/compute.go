@@ -39,6 +39,10 @@ func (a *slowAnalysis) over() (nodes []int32, share []float64) {
 func (a *slowAnalysis) heavyRanks() (finding, bool) {
 	nodes, share := a.over()
 	mid, spread := center(share)
+	along := 0.3
+	if a.startsUnseen() {
+		spread, along = min(spread, a.unsteady(nodes)), 0.5
+	}
 	limit := max(heavyShare, 6*spread)
 	var heavy []int32
 	for i, n := range nodes {
@@ -55,7 +59,7 @@ func (a *slowAnalysis) heavyRanks() (finding, bool) {
 	}
 	slices.SortFunc(heavy, func(x, y int32) int { return cmp.Or(cmp.Compare(of[y], of[x]), cmp.Compare(x, y)) })
 	// Those far below the worst came along with it.
-	heavy = slices.DeleteFunc(heavy, func(n int32) bool { return of[n] < 0.3*of[heavy[0]] })
+	heavy = slices.DeleteFunc(heavy, func(n int32) bool { return of[n] < along*of[heavy[0]] })
 	f := finding{class: rca.SlowCompute, comm: -1, lane: -1, nodes: heavy, gain: a.idealise(heavy)}
 	f.weight = 0.9
 	if least := a.leastGainOf(of[heavy[0]]); f.gain < least {
@@ -80,6 +84,23 @@ func (a *slowAnalysis) heavyRanks() (finding, bool) {
 	}
 	slices.Sort(f.nodes)
 	return f, true
+}
+
+// unsteady is how far ranks' own work beyond their peers' differs from one iteration to the next, as a share of an iteration. Where kernels
+// are not seen whole groups of ranks are late with one of them, so that ranks differ much from each other: what counts is that each
+// is late time and again.
+func (a *slowAnalysis) unsteady(nodes []int32) float64 {
+	var each []float64
+	for _, n := range nodes {
+		series := make([]float64, 0, len(a.base.excess[n]))
+		for _, d := range a.base.excess[n] {
+			series = append(series, float64(d)/a.iterTime)
+		}
+		_, spread := center(series)
+		each = append(each, spread)
+	}
+	typical, _ := center(each)
+	return typical
 }
 
 // bothWays says that a rank's own work falls short of its peers' about as much in some iterations as it exceeds it in others: what its

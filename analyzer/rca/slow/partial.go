@@ -89,7 +89,11 @@ func (a *slowAnalysis) clarity() float64 {
 func (a *slowAnalysis) believable(f finding, ok bool) (finding, bool) {
 	const most = 0.6
 	f.weight = min(f.weight, most)
-	return f, ok && len(f.nodes) > 0 && len(a.hostsOf(f.nodes)) == 1
+	if !ok || len(f.nodes) == 0 || len(a.hostsOf(f.nodes)) != 1 || len(a.replicasOf(f.nodes)) == len(f.nodes) {
+		return f, false
+	}
+	g := a.grown()
+	return f, g == nil || slices.ContainsFunc(f.nodes, func(n int32) bool { return g.times[n] == 0 || g.times[n] >= leastGrowth })
 }
 
 // limits says what of the job was not seen, so that nobody's standing out says little.

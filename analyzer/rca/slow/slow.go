@@ -317,6 +317,9 @@ func (a *slowAnalysis) verdict() rca.Verdict {
 			v.Summary = fmt.Sprintf("None of the %d ranks that were seen takes noticeably longer than its peers; %d were not seen.", seen, a.World-seen)
 			v.Ask = a.unseenPartners()
 		}
+		if times, ok := a.owes(); ok && v.Class == rca.Healthy {
+			a.unexplained(&v, times)
+		}
 		if s := spellOf(a.series); s != nil {
 			v.Evidence = append(v.Evidence, fmt.Sprintf("%d of %d iterations took %.3g times as long as the others, and nobody stands out in them.", count(s.long), len(a.series), s.times))
 		}
@@ -327,6 +330,12 @@ func (a *slowAnalysis) verdict() rca.Verdict {
 		v.Class, v.Confidence = rca.Unknown, 0.3
 		v.Summary = fmt.Sprintf("Iterations take %.3g times as long as they should, and the cause is not visible in this evidence: %s.", f.gain, strings.Join(limits, "; "))
 		v.Ask = a.unseenPartners()
+		return v
+	}
+	if times, _ := a.owes(); len(f.nodes) > 0 && a.fallsShort(f) {
+		a.unexplained(&v, times)
+		v.Culprits = append(v.Culprits, rca.Culprit{Rank: -1, Channel: -1, Group: "suspects: " + words.RankNumbers(a.IDs(f.nodes)), Why: f.what})
+		v.Evidence = append(v.Evidence, fmt.Sprintf("%s: %s; that would be %.1f%% of the time.", f.cause, f.what, 100*(f.gain-1)))
 		return v
 	}
 	a.mix(fs)
@@ -372,7 +381,7 @@ func (a *slowAnalysis) verdict() rca.Verdict {
 	if len(v.Culprits) > 0 {
 		v.Action = cmp.Or(rca.ActionForFacts(v.Cause, &v.Culprits[0], a.Ev.Facts), v.Action)
 	}
-	v.Page = (v.Class == rca.SlowCompute || v.Class == rca.SlowComm || v.Class == rca.SlowMixed) && a.Opt.Carries(v.Class, v.Confidence) && len(f.nodes) > 0 && !f.once && f.gain >= a.Opt.IrregularFactor
+	v.Page = (v.Class == rca.SlowCompute || v.Class == rca.SlowComm || v.Class == rca.SlowMixed) && a.Carries(v.Class, v.Confidence) && len(f.nodes) > 0 && !f.once && f.gain >= a.Opt.IrregularFactor
 	if f.class == rca.SlowCompute && (f.rare || a.paused != nil && a.iters < leastBesidePause || a.early == nil && a.iters < often) {
 		v.Page = false
 	}

@@ -7,24 +7,30 @@ import (
 	"slices"
 
 	"github.com/culprit-project/culprit/analyzer/rca"
+	"github.com/culprit-project/culprit/analyzer/rca/job"
 	"github.com/culprit-project/culprit/analyzer/rca/words"
 )
 
 // Ranks that exchange data inside their host in every layer go on together. Where nothing shows when each of them came to these
 // operations, all of them are late because one is, and only their nodes can tell which.
 
-// narrow leaves of such ranks those whose GPU the node complains of.
+// narrow leaves of such ranks those whose GPU the node complains of, and puts all of a group in the place of some: who waits for the
+// slow one of them shows more than it does itself.
 func (a *slowAnalysis) narrow(f *finding) {
-	if f.class != rca.SlowCompute || !a.goTogether(f.nodes) {
+	if f.class != rca.SlowCompute {
+		return
+	}
+	group := a.together(f.nodes)
+	if group == nil {
 		return
 	}
 	var sick []int32
-	for _, n := range f.nodes {
+	for _, n := range group {
 		if slices.ContainsFunc(a.Ev.Facts, func(x rca.Fact) bool { return x.Component == "gpu" && x.Rank == a.Nodes[n].ID }) {
 			sick = append(sick, n)
 		}
 	}
-	if len(sick) > 0 {
+	if f.nodes = group; len(sick) > 0 {
 		f.nodes = sick
 	}
 }
@@ -40,7 +46,7 @@ func (a *slowAnalysis) culprits(f *finding) (out []rca.Culprit, facts []string) 
 		out = append(out, c)
 		facts = append(facts, a.FactsOf(n)...)
 	}
-	if f.class == rca.SlowCompute && a.goTogether(f.nodes) {
+	if f.class == rca.SlowCompute && a.together(f.nodes) != nil {
 		out = []rca.Culprit{{
 			Rank: -1, Host: a.Host(f.nodes[0]), Channel: f.lane, Group: words.RankNumbers(a.IDs(f.nodes)),
 			Why: f.what + "; which of them is not seen, since they go on together inside their host",
@@ -49,24 +55,29 @@ func (a *slowAnalysis) culprits(f *finding) (out []rca.Culprit, facts []string) 
 	return out, facts
 }
 
-// goTogether says that several ranks are members of one communicator inside a host whose operations are not seen to begin or end.
-func (a *slowAnalysis) goTogether(nodes []int32) bool {
+// together gives the members of the smallest communicator inside a host that several ranks belong to and whose operations are not seen to
+// begin or end; nil: there is none.
+func (a *slowAnalysis) together(nodes []int32) []int32 {
 	if len(nodes) < 2 {
-		return false
+		return nil
 	}
 	for _, n := range nodes {
 		if r := a.Nodes[n].Rank; r == nil || r.Caps&rca.SeesKernels != 0 || a.Host(n) == "" || a.Host(n) != a.Host(nodes[0]) {
-			return false
+			return nil
 		}
 	}
+	var group []int32
 	for c := range a.Comms {
-		inside := true
-		for i := range a.Comms[c].Members {
-			inside = inside && a.Host(a.Comms[c].Members[i].Node) == a.Host(nodes[0])
+		members := a.Comms[c].Members
+		inside := a.Comms[c].Ghost < 0 && !slices.ContainsFunc(members, func(m job.Member) bool { return a.Host(m.Node) != a.Host(nodes[0]) })
+		if !inside || group != nil && len(members) >= len(group) || slices.ContainsFunc(nodes, func(n int32) bool { return a.Comms[c].Find(n) == nil }) {
+			continue
 		}
-		if inside && a.Comms[c].Ghost < 0 && !slices.ContainsFunc(nodes, func(n int32) bool { return a.Comms[c].Find(n) == nil }) {
-			return true
+		group = make([]int32, 0, len(members))
+		for i := range members {
+			group = append(group, members[i].Node)
 		}
+		slices.Sort(group)
 	}
-	return false
+	return group
 }

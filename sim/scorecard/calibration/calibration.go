@@ -27,6 +27,7 @@ const (
 
 // said is a verdict that was judged.
 type said struct {
+	level  rca.Level
 	class  rca.Class
 	weight float64
 	right  bool
@@ -37,9 +38,9 @@ type said struct {
 // calibrated.
 func saidOf(outcomes []judge.Outcome) []said {
 	var out []said
-	add := func(class string, weight float64, j *judge.Judgement, counts float64) {
-		if weight > 0 && !j.Unknown {
-			out = append(out, said{rca.Class(class), weight, j.Right && !j.False, counts})
+	add := func(level string, s *judge.Said, j *judge.Judgement, counts float64) {
+		if s.Weight > 0 && !j.Unknown {
+			out = append(out, said{rca.Level(level), rca.Class(s.Class), s.Weight, j.Holds(), counts})
 		}
 	}
 	for i := range outcomes {
@@ -47,10 +48,10 @@ func saidOf(outcomes []judge.Outcome) []said {
 		if !o.Effect {
 			continue
 		}
-		add(o.Class, o.Weight, &o.Judgement, 1)
+		add(o.Level, &o.Said, &o.Judgement, 1)
 		for k := range o.Harmed {
 			h := &o.Harmed[k]
-			add(h.Class, h.Weight, &h.Judgement, 1/float64(len(o.Harmed)))
+			add(o.Level, &h.Said, &h.Judgement, 1/float64(len(o.Harmed)))
 		}
 	}
 	return out
@@ -62,7 +63,7 @@ func saidOfPeople(feedback []incident.ListedFeedback) []said {
 	for i := range feedback {
 		f := &feedback[i]
 		if f.Said.Weight > 0 && f.Said.Class != rca.Unknown {
-			out = append(out, said{f.Said.Class, f.Said.Weight, f.Right, 1})
+			out = append(out, said{f.Said.Level, f.Said.Class, f.Said.Weight, f.Right, 1})
 		}
 	}
 	return out
@@ -81,19 +82,28 @@ func Fit(outcomes []judge.Outcome, feedback []incident.ListedFeedback, command, 
 	}
 	c := &rca.Calibration{
 		Version: rca.CalibrationVersion, Command: command, Commit: commit, Prior: prior, Ceiling: ceiling,
-		Mix:      fmt.Sprintf("%d runs of the quick matrix, half of the weight, and %d verdicts on spoiled evidence of the same runs, the other half", runs, harmed),
-		Families: map[rca.Family]rca.Curve{},
+		Mix:      fmt.Sprintf("%d runs of the quick matrix and of drawn jobs, half of the weight, and %d verdicts on spoiled evidence of the same runs, the other half", runs, harmed),
+		Families: families(verdicts), Levels: map[rca.Level]map[rca.Family]rca.Curve{},
 	}
 	if len(people) > 0 {
 		c.Mix += fmt.Sprintf(", and %d verdicts on real jobs that people judged", len(people))
 	}
+	for _, l := range []rca.Level{rca.LevelKernels, rca.LevelSteps, rca.LevelLaunches, rca.LevelCalls} {
+		c.Levels[l] = families(slices.DeleteFunc(slices.Clone(verdicts), func(s said) bool { return s.level != l }))
+	}
+	return c
+}
+
+// families gives the curve of each family that has verdicts.
+func families(verdicts []said) map[rca.Family]rca.Curve {
+	out := map[rca.Family]rca.Curve{}
 	for _, f := range []rca.Family{rca.FamilyHang, rca.FamilySlow, rca.FamilyNobody, rca.FamilyQuiet} {
 		mine := slices.DeleteFunc(slices.Clone(verdicts), func(s said) bool { return rca.FamilyOf(s.class) != f })
 		if rising := curve(mine); len(rising) > 0 {
-			c.Families[f] = rising
+			out[f] = rising
 		}
 	}
-	return c
+	return out
 }
 
 // bin is verdicts of about one weight.

@@ -96,7 +96,7 @@ func TestCalibrate(t *testing.T) {
 		{rca.SlowComm, 0.7, 0.7}, // None were seen.
 		{rca.Unknown, 0.3, 0.3},
 	} {
-		if got := c.Confidence(x.class, x.weight); math.Abs(got-x.want) > 0.002 {
+		if got := c.Confidence(rca.LevelKernels, x.class, x.weight); math.Abs(got-x.want) > 0.002 {
 			t.Errorf("%s of weight %g: %g, want %g", x.class, x.weight, got, x.want)
 		}
 	}
@@ -121,13 +121,37 @@ func TestCalibrateByPeople(t *testing.T) {
 	add(5, rca.Fault, 0, true)     // An old incident, without its weight.
 	runs := slices.Concat(outcomes(rca.Fault, 0.8, 100, true), outcomes(rca.SlowComm, 0.8, 100, true))
 	before, after := Fit(runs, nil, "", ""), Fit(runs, feedback, "", "")
-	if b, a := before.Confidence(rca.SlowComm, 0.8), after.Confidence(rca.SlowComm, 0.8); b < 0.9 || math.Abs(a-108.0/210) > 0.002 {
+	if b, a := before.Confidence(rca.LevelKernels, rca.SlowComm, 0.8), after.Confidence(rca.LevelKernels, rca.SlowComm, 0.8); b < 0.9 || math.Abs(a-108.0/210) > 0.002 {
 		t.Errorf("slow: %g, after people said that half of them are wrong %g", b, a)
 	}
-	if b, a := before.Confidence(rca.Fault, 0.8), after.Confidence(rca.Fault, 0.8); b != a {
+	if b, a := before.Confidence(rca.LevelKernels, rca.Fault, 0.8), after.Confidence(rca.LevelKernels, rca.Fault, 0.8); b != a {
 		t.Errorf("hang: %g became %g, and nobody said anything of it", b, a)
 	}
 	if !strings.Contains(after.Mix, "and 100 verdicts on real jobs") || strings.Contains(before.Mix, "people") {
 		t.Errorf("%q, %q", before.Mix, after.Mix)
+	}
+}
+
+// A level's verdicts are as sure as they were right there; a level that was not measured is as sure as all together.
+func TestFitByLevel(t *testing.T) {
+	at := func(level rca.Level, n, right int) []judge.Outcome {
+		list := outcomes(rca.SlowComm, 0.8, n, true)
+		for i := range list {
+			list[i].Level, list[i].Right = string(level), i < right
+		}
+		return list
+	}
+	c := Fit(slices.Concat(at(rca.LevelKernels, 300, 300), at(rca.LevelLaunches, 300, 150)), nil, "command", "commit")
+	for _, x := range []struct {
+		level rca.Level
+		want  float64
+	}{
+		{rca.LevelKernels, 0.98},
+		{rca.LevelLaunches, (150 + 10*0.8) / 310},
+		{rca.LevelRecorder, (450 + 10*0.8) / 610},
+	} {
+		if got := c.Confidence(x.level, rca.SlowComm, 0.8); math.Abs(got-x.want) > 0.002 {
+			t.Errorf("at %q: %g, want %g", x.level, got, x.want)
+		}
 	}
 }

@@ -33,6 +33,12 @@ type Judgement struct {
 	AllFound    bool `json:"all_found"`        // Every fault has an accused.
 }
 
+// Holds says whether what the verdict says is so: its class, and that the culprit is the one named first or is in the link, group or
+// host named first; and nobody innocent is accused. This is what the confidence of a verdict is the probability of.
+func (j *Judgement) Holds() bool {
+	return !j.False && (j.Right || j.ClassRight && j.GroupRight)
+}
+
 // Places tells on which hosts ranks are.
 type Places interface {
 	World() int

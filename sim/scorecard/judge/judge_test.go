@@ -178,3 +178,21 @@ func TestJudgeAsksForEveryFault(t *testing.T) {
 		t.Errorf("both: judgement %+v", j)
 	}
 }
+
+// A verdict that names the host of the culprit, with the right class, holds; one that names somebody else beside it does not.
+func TestHolds(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		j    Judgement
+		want bool
+	}{
+		{"right", Judgement{Right: true, ClassRight: true, Top1: true}, true},
+		{"its host", Judgement{ClassRight: true, GroupRight: true}, true},
+		{"its host, of another class", Judgement{GroupRight: true}, false},
+		{"beside an innocent", Judgement{Right: true, ClassRight: true, Top1: true, False: true}, false},
+	} {
+		if got := c.j.Holds(); got != c.want {
+			t.Errorf("%s: %v", c.name, got)
+		}
+	}
+}

@@ -33,12 +33,18 @@ func Blind(seed uint64, runs int) []Case {
 		sc := d.scenario()
 		c := makeCase(sc, &w, d.next())
 		later := time.Duration(d.n(int(15 * time.Second)))
+		if sc.group == GroupSlow {
+			later += longer(&w, known)
+		}
 		for k := range c.Config.Faults {
 			if f := &c.Config.Faults[k]; f.At > 0 {
 				f.At += later
 			}
 		}
 		c.Config.Until += later
+		if sc.group == GroupSlow {
+			c.Config.Until += longer(&w, w.watched())
+		}
 		c.Seed = seed
 		c.Level, c.Scrape = cluster.Levels[d.n(len(cluster.Levels))], []time.Duration{time.Second, 5 * time.Second, 5 * time.Second, 15 * time.Second}[d.n(4)]
 		c.Config.Level = c.Level
@@ -49,6 +55,14 @@ func Blind(seed uint64, runs int) []Case {
 		out = append(out, c)
 	}
 	return out
+}
+
+// blindIterations are watched at least before and after a job gets slow, by their computation alone.
+const blindIterations = 20
+
+// longer is what a span lacks of so many iterations of a job.
+func longer(w *workload, span time.Duration) time.Duration {
+	return max(0, blindIterations*computation(&w.job, &w.hw)-span)
 }
 
 func (d *dice) share() float64 { return float64(d.next()>>11) / (1 << 53) }
@@ -92,13 +106,22 @@ func (d *dice) job() workload {
 
 // layers draws so many that an iteration's computation takes a time within the bounds.
 func (d *dice) layers(j *cluster.Job, hw *cluster.Hardware) int {
+	want := math.Exp(d.between(math.Log(blindShortest), math.Log(blindLongest)))
+	return min(96, j.PP*max(1, int(want/layerSeconds(j, hw))))
+}
+
+// layerSeconds is what one layer computes in an iteration.
+func layerSeconds(j *cluster.Job, hw *cluster.Hardware) float64 {
 	m := &j.Model
 	hidden := float64(m.Hidden)
 	params := 4*hidden*hidden + 3*hidden*float64(m.FFN)*float64(max(1, m.TopK))
 	tokens := float64(m.Seq * j.MicroBatches * j.MicroBatchSize)
-	perLayer := 6 * params * tokens / float64(j.TP*j.CP) / hw.GPUFlops
-	want := math.Exp(d.between(math.Log(blindShortest), math.Log(blindLongest)))
-	return min(96, j.PP*max(1, int(want/perLayer)))
+	return 6 * params * tokens / float64(j.TP*j.CP) / hw.GPUFlops
+}
+
+// computation is that of a stage in an iteration.
+func computation(j *cluster.Job, hw *cluster.Hardware) time.Duration {
+	return time.Duration(float64(j.Model.Layers/j.PP) * layerSeconds(j, hw) * float64(time.Second))
 }
 
 // scenario draws what goes wrong: as often a standstill as slowness, and nothing in every fifth run.

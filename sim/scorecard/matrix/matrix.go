@@ -109,7 +109,11 @@ func (d *dice) nextHost(rank int) int {
 	j := &d.w.job
 	per := d.w.hw.GPUsPerHost
 	stage := max(1, j.TP) * max(1, j.CP) * max(1, j.DP)
-	return rank/stage*stage + (rank%stage+per)%stage
+	if next := rank/stage*stage + (rank%stage+per)%stage; next/per != rank/per {
+		return next
+	}
+	hosts := (j.World() + per - 1) / per // The stage is on one host.
+	return min((rank/per+1)%hosts*per+rank%per, j.World()-1)
 }
 
 // when is a moment after the job has warmed up, at any point of an iteration.
@@ -125,6 +129,9 @@ func (d *dice) whenKnown() time.Duration {
 }
 
 func overNetwork(w *workload) bool { return w.ranks() > w.hw.GPUsPerHost }
+
+// manyPaths: with two hosts, everything that crosses the network crosses the path between them, and a slow network is a slow path.
+func manyPaths(w *workload) bool { return w.ranks() > 2*w.hw.GPUsPerHost }
 
 func training(w *workload) bool { return w.job.Workload == cluster.Training }
 

@@ -90,7 +90,7 @@ func slows(quick bool) []scenario {
 		uneven(cluster.StageImbalance, "from the start", 0.7, 0, withStages),
 		uneven(cluster.StageImbalance, "sudden", 0.7, sudden, withStages))
 	add(cluster.GlobalSlow, training, left(0.75)...)
-	add(cluster.GlobalNetwork, overNetwork, left(0.3)...)
+	add(cluster.GlobalNetwork, manyPaths, left(0.3)...)
 	if !quick {
 		// Holmes' three shapes of irregularity: spikes, fluctuation; the rest is persistent degradation.
 		out = append(out, shaped(Spikes, cluster.GPUThrottle, 0.3, 25*time.Second, 4*time.Second, training),

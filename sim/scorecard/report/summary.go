@@ -232,7 +232,7 @@ func reliability(list []judge.Outcome, claim func(*judge.Outcome) float64) (bins
 		for k := range in {
 			b.Confidence += claim(&in[k]) / float64(len(in))
 		}
-		b.Right = share(in, func(o *judge.Outcome) bool { return o.Right && !o.False })
+		b.Right = share(in, func(o *judge.Outcome) bool { return o.Holds() })
 		total += len(in)
 		calibrationError += float64(len(in)) * abs(b.Confidence-b.Right.Value())
 		bins = append(bins, b)

@@ -16,7 +16,7 @@ import (
 
 const explainedOps = 12 // In flight, per communicator.
 
-// Explain runs one case and writes what was wrong, what the engine says, and what the evidence shows of some ranks.
+// Explain runs one case and writes what was wrong, what the service heard and said and when, its verdict, and what the evidence shows of some ranks.
 func Explain(ctx context.Context, c *matrix.Case, w io.Writer, ranks []int) error {
 	var m meter
 	m.alone.RLock()
@@ -25,10 +25,13 @@ func Explain(ctx context.Context, c *matrix.Case, w io.Writer, ranks []int) erro
 	if err != nil {
 		return err
 	}
-	ev := t.s.ev
+	ev := t.s.last.ev
 	fmt.Fprintln(w, t.out.Line())
 	for _, f := range c.Config.Faults {
 		fmt.Fprintf(w, "fault: %+v\n", f)
+	}
+	for _, e := range t.s.course {
+		fmt.Fprintf(w, "%8.1f s: %s\n", e.at.Seconds(), e.text)
 	}
 	enc := json.NewEncoder(w)
 	enc.SetEscapeHTML(false)

@@ -38,6 +38,7 @@ type service struct {
 	incident *incident.Incident   // The newest, as last published.
 	pagedAt  time.Time            // When a verdict first paged.
 	saidAt   map[string]time.Time // When each accusation was first said.
+	course   []event              // What happened, in order.
 	last     analysis             // The newest that looked at all there was.
 	ev       *rca.Evidence        // Of the newest analysis of all.
 	passive  int
@@ -47,6 +48,16 @@ type service struct {
 type told struct {
 	at      time.Duration
 	trigger string
+}
+
+// event is something that the service heard or said.
+type event struct {
+	at   time.Duration
+	text string
+}
+
+func (s *service) note(format string, args ...any) {
+	s.course = append(s.course, event{s.job.Now(), fmt.Sprintf(format, args...)})
 }
 
 // analysis is one of the Diagnoser's, and what it cost.
@@ -103,6 +114,7 @@ func (s *service) newDiagnoser(nodes evidence.NodeAPI, hidden func(instance stri
 func (s *service) receive(m *webhook.Message) error {
 	found, _ := app.Triggers(m.Alerts, s.cfg.Labels, s.Now())
 	for i := range found {
+		s.note("%s %s", found[i].Name, map[bool]string{true: "fires", false: "ends"}[found[i].Firing()])
 		if found[i].Firing() {
 			s.heard = append(s.heard, told{s.job.Now(), found[i].Name})
 		}
@@ -127,6 +139,9 @@ func (s *service) analyze(ctx context.Context, req incident.Request) (incident.O
 		}
 	}()
 	out, err := s.diagnoser.Diagnose(ctx, req)
+	if err == nil {
+		s.note("looks: %s, weight %.2f, page %v: %s", accusation(&out.Verdict), out.Verdict.Weight, out.Verdict.Page, out.Verdict.Summary)
+	}
 	if err == nil && (!req.PresentOnly || s.last.ev == nil) {
 		s.last = analysis{request: req, outcome: out, ev: s.ev, ranks: s.nodes.count()}
 	}

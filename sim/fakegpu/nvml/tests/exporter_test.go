@@ -72,7 +72,7 @@ func (e exporter) get(path string) ([]byte, error) {
 	return io.ReadAll(resp.Body)
 }
 
-// series gives the values of nvml_* by name and labels, and the collectors' success.
+// series gives the values of culprit_nvml_* by name and labels, and the collectors' success.
 func (e exporter) series() (map[string]string, error) {
 	body, err := e.get("/metrics")
 	if err != nil {
@@ -81,7 +81,7 @@ func (e exporter) series() (map[string]string, error) {
 	out := map[string]string{}
 	for line := range strings.SplitSeq(string(body), "\n") {
 		name, v, ok := strings.Cut(line, "} ")
-		if ok && (strings.HasPrefix(name, "nvml_") || strings.HasPrefix(name, "culprit_exporter_collector_success")) {
+		if ok && (strings.HasPrefix(name, "culprit_nvml_") || strings.HasPrefix(name, "culprit_exporter_collector_success")) {
 			out[name+"}"] = v
 		}
 	}
@@ -144,7 +144,7 @@ func exported(t *testing.T) (host, exporter) {
 		t.Fatal(err)
 	}
 	e := startExporter(t, h)
-	e.shows(t, map[string]string{healthy: "1", `nvml_gpu_answers{gpu="3"}`: "1"})
+	e.shows(t, map[string]string{healthy: "1", `culprit_nvml_gpu_answers{gpu="3"}`: "1"})
 	return h, e
 }
 
@@ -164,30 +164,30 @@ func TestExporterFollowsTheControlFile(t *testing.T) {
 	h.control(t, 2, "utilization 95", "speed 0.5", "throttle hw_thermal", "pcie.width 8", "pcie.gen 3", "pcie.replays 7", "ecc.corrected 4",
 		"ecc.uncorrected 1", "rows.pending 1", "rows.failed 1", "nvlink.down 0,1", "nvlink.errors 3", "temperature 93", "power 123", "xid 48")
 	e.shows(t, map[string]string{
-		healthy:                                                 "1",
-		`nvml_sm_clock_hertz{gpu="1"}`:                          "1.41e+09",
-		`nvml_sm_clock_hertz{gpu="2"}`:                          "7.05e+08",
-		`nvml_sm_max_clock_hertz{gpu="2"}`:                      "1.41e+09",
-		`nvml_utilization_ratio{gpu="2"}`:                       "0.9500000000000001",
-		`nvml_pcie_link_width{gpu="2"}`:                         "8",
-		`nvml_pcie_link_max_width{gpu="2"}`:                     "16",
-		`nvml_pcie_link_generation{gpu="2"}`:                    "3",
-		`nvml_pcie_replays_total{gpu="2"}`:                      "7",
-		`nvml_clock_limited{gpu="2",reason="hw_thermal"}`:       "1",
-		`nvml_clock_limited{gpu="2",reason="hw_slowdown"}`:      "1",
-		`nvml_clock_limited{gpu="2",reason="power_cap"}`:        "0",
-		`nvml_clock_limited{gpu="1",reason="hw_thermal"}`:       "0",
-		`nvml_ecc_errors_total{gpu="2",severity="corrected"}`:   "4",
-		`nvml_ecc_errors_total{gpu="2",severity="uncorrected"}`: "1",
-		`nvml_ecc_errors_total{gpu="1",severity="uncorrected"}`: "0",
-		`nvml_row_remap_pending{gpu="2"}`:                       "1",
-		`nvml_row_remap_failed{gpu="2"}`:                        "1",
-		`nvml_remapped_rows{gpu="2",severity="uncorrected"}`:    "1",
-		`nvml_nvlink_links{gpu="2",state="inactive"}`:           "2",
-		`nvml_nvlink_links{gpu="1",state="inactive"}`:           "0",
-		`nvml_temperature_celsius{gpu="2"}`:                     "93",
-		`nvml_power_watts{gpu="2"}`:                             "123",
-		`nvml_xid_errors_total{gpu="2",xid="48"}`:               "1",
+		healthy:                                                         "1",
+		`culprit_nvml_sm_clock_hertz{gpu="1"}`:                          "1.41e+09",
+		`culprit_nvml_sm_clock_hertz{gpu="2"}`:                          "7.05e+08",
+		`culprit_nvml_sm_max_clock_hertz{gpu="2"}`:                      "1.41e+09",
+		`culprit_nvml_utilization_ratio{gpu="2"}`:                       "0.9500000000000001",
+		`culprit_nvml_pcie_link_width{gpu="2"}`:                         "8",
+		`culprit_nvml_pcie_link_max_width{gpu="2"}`:                     "16",
+		`culprit_nvml_pcie_link_generation{gpu="2"}`:                    "3",
+		`culprit_nvml_pcie_replays_total{gpu="2"}`:                      "7",
+		`culprit_nvml_clock_limited{gpu="2",reason="hw_thermal"}`:       "1",
+		`culprit_nvml_clock_limited{gpu="2",reason="hw_slowdown"}`:      "1",
+		`culprit_nvml_clock_limited{gpu="2",reason="power_cap"}`:        "0",
+		`culprit_nvml_clock_limited{gpu="1",reason="hw_thermal"}`:       "0",
+		`culprit_nvml_ecc_errors_total{gpu="2",severity="corrected"}`:   "4",
+		`culprit_nvml_ecc_errors_total{gpu="2",severity="uncorrected"}`: "1",
+		`culprit_nvml_ecc_errors_total{gpu="1",severity="uncorrected"}`: "0",
+		`culprit_nvml_row_remap_pending{gpu="2"}`:                       "1",
+		`culprit_nvml_row_remap_failed{gpu="2"}`:                        "1",
+		`culprit_nvml_remapped_rows{gpu="2",severity="uncorrected"}`:    "1",
+		`culprit_nvml_nvlink_links{gpu="2",state="inactive"}`:           "2",
+		`culprit_nvml_nvlink_links{gpu="1",state="inactive"}`:           "0",
+		`culprit_nvml_temperature_celsius{gpu="2"}`:                     "93",
+		`culprit_nvml_power_watts{gpu="2"}`:                             "123",
+		`culprit_nvml_xid_errors_total{gpu="2",xid="48"}`:               "1",
 	})
 	e.tells(t, map[string]string{
 		"gpu2 xid":               "GPU 2 reported Xid 48: double-bit ECC error",
@@ -198,10 +198,10 @@ func TestExporterFollowsTheControlFile(t *testing.T) {
 	})
 	h.control(t, 2, "utilization 95", "xid 48 2")
 	e.shows(t, map[string]string{
-		`nvml_sm_clock_hertz{gpu="2"}`:                    "1.41e+09",
-		`nvml_clock_limited{gpu="2",reason="hw_thermal"}`: "0",
-		`nvml_pcie_link_width{gpu="2"}`:                   "16",
-		`nvml_xid_errors_total{gpu="2",xid="48"}`:         "2",
+		`culprit_nvml_sm_clock_hertz{gpu="2"}`:                    "1.41e+09",
+		`culprit_nvml_clock_limited{gpu="2",reason="hw_thermal"}`: "0",
+		`culprit_nvml_pcie_link_width{gpu="2"}`:                   "16",
+		`culprit_nvml_xid_errors_total{gpu="2",xid="48"}`:         "2",
 	})
 	// Every GPU has the same series, and none went.
 	now, err := e.series()
@@ -219,7 +219,7 @@ func TestExporterFollowsTheControlFile(t *testing.T) {
 func others(series map[string]string, gpu string) map[string]bool {
 	out := map[string]bool{}
 	for name := range series {
-		if strings.HasPrefix(name, "nvml_") && !strings.Contains(name, `gpu="`+gpu+`"`) {
+		if strings.HasPrefix(name, "culprit_nvml_") && !strings.Contains(name, `gpu="`+gpu+`"`) {
 			out[name] = true
 		}
 	}
@@ -243,19 +243,19 @@ func TestExporterLostGPU(t *testing.T) {
 			}
 			h.control(t, 1, "xid 79", tt.control)
 			e.shows(t, map[string]string{
-				healthy:                                   "0",
-				`nvml_gpu_answers{gpu="1"}`:               "0",
-				`nvml_gpu_answers{gpu="2"}`:               "1",
-				`nvml_power_watts{gpu="1"}`:               "",
-				`nvml_xid_errors_total{gpu="1",xid="79"}`: "1",
+				healthy:                                           "0",
+				`culprit_nvml_gpu_answers{gpu="1"}`:               "0",
+				`culprit_nvml_gpu_answers{gpu="2"}`:               "1",
+				`culprit_nvml_power_watts{gpu="1"}`:               "",
+				`culprit_nvml_xid_errors_total{gpu="1",xid="79"}`: "1",
 			})
 			h.control(t, 2, "xid 31")
-			e.shows(t, map[string]string{`nvml_xid_errors_total{gpu="2",xid="31"}`: "1"})
+			e.shows(t, map[string]string{`culprit_nvml_xid_errors_total{gpu="2",xid="31"}`: "1"})
 			now, err := e.series()
 			if err != nil {
 				t.Fatal(err)
 			}
-			delete(now, `nvml_xid_errors_total{gpu="2",xid="31"}`)
+			delete(now, `culprit_nvml_xid_errors_total{gpu="2",xid="31"}`)
 			if diff := cmp.Diff(others(before, "1"), others(now, "1")); diff != "" {
 				t.Errorf("series of the other GPUs (-before +now):\n%s", diff)
 			}
@@ -270,7 +270,7 @@ func TestExporterLostGPU(t *testing.T) {
 				return nil
 			})
 			h.control(t, 1, "xid 79")
-			e.shows(t, map[string]string{healthy: "1", `nvml_gpu_answers{gpu="1"}`: "1", `nvml_power_watts{gpu="1"}`: "60"})
+			e.shows(t, map[string]string{healthy: "1", `culprit_nvml_gpu_answers{gpu="1"}`: "1", `culprit_nvml_power_watts{gpu="1"}`: "60"})
 			start := time.Now()
 			if _, err := e.series(); err != nil {
 				t.Fatal(err)

@@ -30,6 +30,8 @@ import (
 type calibrateFlags struct {
 	opt      matrix.Options
 	only     string
+	blind    uint64
+	runs     int
 	journals []string
 	feedback string
 	workers  int
@@ -40,9 +42,11 @@ type calibrateFlags struct {
 func calibrateCommand(app *kingpin.Application, commands map[string]func(context.Context) error) {
 	f := calibrateFlags{opt: matrix.Options{Quick: true, Harm: matrix.HarmSample}}
 	cmd := app.Command("calibrate", "Fit the confidence of verdicts to how often they are right, on seeds that the scorecard does not judge.")
-	cmd.Arg("journal", "Journals (outcomes.jsonl) of scorecards to fit to; none: the quick matrix is run.").ExistingFilesVar(&f.journals)
+	cmd.Arg("journal", "Journals (outcomes.jsonl) of scorecards to fit to; none: the quick matrix is run, and jobs are drawn.").ExistingFilesVar(&f.journals)
 	cmd.Flag("seed", "First seed.").Default("101").Uint64Var(&f.opt.Seed)
 	cmd.Flag("seeds", "So many seeds.").Default("4").IntVar(&f.opt.Seeds)
+	cmd.Flag("blind", "Seed that jobs, faults, levels of evidence and losses are drawn from.").Default("101").Uint64Var(&f.blind)
+	cmd.Flag("runs", "So many drawn runs.").Default("400").IntVar(&f.runs)
 	cmd.Flag("ranks", "Largest job (0: 512).").IntVar(&f.opt.Ranks)
 	cmd.Flag("only", "Run only cases whose name contains one of these, separated by commas.").StringVar(&f.only)
 	cmd.Flag("feedback", "What people said of verdicts on real jobs, as GET /api/v1/feedback of culprit-analyzer answers; fitted to beside the runs.").ExistingFileVar(&f.feedback)
@@ -60,7 +64,7 @@ func runCalibrate(ctx context.Context, f *calibrateFlags, out, progress io.Write
 	if err != nil {
 		return err
 	}
-	command := fmt.Sprintf("culprit-sim calibrate --seed %d --seeds %d", f.opt.Seed, f.opt.Seeds)
+	command := fmt.Sprintf("culprit-sim calibrate --seed %d --seeds %d --blind %d --runs %d", f.opt.Seed, f.opt.Seeds, f.blind, f.runs)
 	if f.opt.Ranks != 0 {
 		command += fmt.Sprintf(" --ranks %d", f.opt.Ranks)
 	}
@@ -68,10 +72,9 @@ func runCalibrate(ctx context.Context, f *calibrateFlags, out, progress io.Write
 		command += " --feedback"
 	}
 	c := calibration.Fit(outcomes, feedback, command, of)
-	for _, family := range slices.Sorted(maps.Keys(c.Families)) {
-		for _, k := range c.Families[family] {
-			fmt.Fprintf(out, "%-7s weight %.3f: confidence %.3f (%d of %d right)\n", family, k.Weight, k.Confidence, k.Right, k.Verdicts)
-		}
+	printFamilies(out, "all", c.Families)
+	for _, level := range slices.Sorted(maps.Keys(c.Levels)) {
+		printFamilies(out, string(level), c.Levels[level])
 	}
 	return writeFile(f.out, func(w io.Writer) error { return writeCalibration(w, c) })
 }
@@ -93,6 +96,14 @@ func readFeedback(name string) ([]incident.ListedFeedback, error) {
 		return nil, fmt.Errorf("reading feedback from %s: version %d, want %d", name, list.Version, incident.FeedbackVersion)
 	}
 	return list.Feedback, nil
+}
+
+func printFamilies(out io.Writer, level string, families map[rca.Family]rca.Curve) {
+	for _, family := range slices.Sorted(maps.Keys(families)) {
+		for _, k := range families[family] {
+			fmt.Fprintf(out, "%-8s %-7s weight %.3f: confidence %.3f (%d of %d right)\n", level, family, k.Weight, k.Confidence, k.Right, k.Verdicts)
+		}
+	}
 }
 
 func writeCalibration(w io.Writer, c *rca.Calibration) error {
@@ -120,6 +131,9 @@ func (f *calibrateFlags) outcomes(ctx context.Context, progress io.Writer) (list
 		f.opt.Only = strings.Split(f.only, ",")
 	}
 	cases := matrix.Cases(f.opt)
+	if f.only == "" {
+		cases = append(cases, matrix.Blind(f.blind, f.runs)...)
+	}
 	if len(cases) == 0 {
 		return nil, "", errors.New("no case is chosen")
 	}

@@ -94,7 +94,7 @@ func TestServe(t *testing.T) {
 			return ""
 		}
 		for line := range strings.Lines(string(body)) {
-			if strings.HasPrefix(line, `nccl_function_ops_total{function="AllReduce"`) {
+			if strings.HasPrefix(line, `culprit_nccl_function_ops_total{function="AllReduce"`) {
 				return line
 			}
 		}
