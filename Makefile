@@ -11,7 +11,7 @@ PKG     := github.com/prometheus/common/version
 LDFLAGS := -s -w -X $(PKG).Version=$(VERSION) -X $(PKG).Revision=$(shell git rev-parse --short HEAD 2>/dev/null) \
            -X $(PKG).Branch=$(shell git rev-parse --abbrev-ref HEAD 2>/dev/null)
 
-.PHONY: all help build shim ringjob ncclrun go-build tools nccl test test-go test-c test-fakegpu test-ncclrun test-nccl test-nccl-short test-nccl-ci test-nccl-flaky nccl-report test-rules test-pyspy test-recordings record-dumps test-e2e test-slow test-page demo lint bench bench-latency bench-logs generate \
+.PHONY: all help build shim ringjob ncclrun go-build tools nccl test test-go test-c test-fakegpu test-ncclrun test-nccl test-nccl-short test-nccl-ci test-nccl-flaky nccl-report test-rules test-pyspy test-recordings record-dumps test-e2e test-slow test-slurm test-page pictures demo lint bench bench-latency bench-logs generate \
         check-generated scorecard scorecard-full gpu-e2e soak sanitizers nccl-behaviour nccl-record bench-nccl fuzz vulncheck clean
 
 all: build
@@ -41,7 +41,7 @@ go-build:
 	@$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/culprit-analyzer ./analyzer
 	@$(GO) build -C sim/scorecard -trimpath -ldflags '$(LDFLAGS)' -o $(CURDIR)/$(BIN)/culprit-sim ./cmd/culprit-sim
 	@$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/culprit-demo ./sim/demo
-	@$(GO) build -trimpath -o $(BIN)/culprit-nccl ./sim/cmd/culprit-nccl
+	@$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/culprit-nccl ./sim/cmd/culprit-nccl
 
 tools: ## Build Prometheus, Alertmanager and promtool, or take them from the PATH when new enough.
 	@tools/build.sh prometheus promtool alertmanager
@@ -58,7 +58,7 @@ NCCL ?=
 nccl: build ## Download the releases NCCL=... (all), once, into .cache/nccl.
 	@$(BIN)/culprit-nccl get $(or $(NCCL),all)
 
-test: build tools test-c test-rules test-go test-pyspy test-e2e test-fakegpu test-nccl-short ## Run every test. NCCL=none downloads no library.
+test: build tools test-c test-rules test-go test-page test-pyspy test-e2e test-fakegpu test-nccl-short ## Run every test. NCCL=none downloads no library.
 
 test-go:
 	$(GO) test -timeout 30m $$($(GO) list ./... | grep -v -e /sim/e2e -e /sim/ringjob/ -e /sim/fakegpu/ -e /sim/ncclrun/)
@@ -144,17 +144,34 @@ test-slow: build tools ## Real processes that only get slow: every fault names i
 	done; if [[ -n $$failed ]]; then echo "missed:$$failed"; exit 1; fi
 	$(GO) test -tags slow -timeout 10m -count=1 -v -run TestThrottledGPU ./sim/e2e
 
-# What make test-page needs beside Chromium: axe-core, which finds what keeps people out of a page. npm only fetches it.
+SLURM := slurmctld slurmd slurm-client munge
+
+test-slurm: ## Have a verdict drain a node in Debian's slurmctld and slurmd on loopback. Installs them; wants root.
+	@command -v scontrol >/dev/null && command -v munged >/dev/null && command -v slurmd >/dev/null && command -v slurmctld >/dev/null || \
+	  { echo "installing $(SLURM)"; apt-get update -qq && apt-get install -y -qq --no-install-recommends $(SLURM) >/dev/null; }
+	$(GO) test -tags slurm -timeout 10m -count=1 -run Slurm ./deploy/actions
+
+# What make test-page needs: Chromium, and axe-core, which finds what keeps people out of a page. npm only fetches it.
 AXE_VERSION := 4.10.3
 AXE_SHA256  := 0f2b4d7dcdf7d1219df8d1959ad68e565f51d14c3f0d88bb71cd59abeb956292
 AXE         := .cache/axe-core-$(AXE_VERSION)/package/axe.min.js
 
-$(AXE):
+$(AXE): | chromium
 	@mkdir -p .cache/axe-core-$(AXE_VERSION)
 	@cd .cache/axe-core-$(AXE_VERSION) && npm pack --silent axe-core@$(AXE_VERSION) >/dev/null && echo '$(AXE_SHA256)  axe-core-$(AXE_VERSION).tgz' | sha256sum --check --quiet && tar -xzf axe-core-$(AXE_VERSION).tgz package/axe.min.js
 
-test-page: $(AXE) ## Look at the analyzer's pages in Chromium: light, dark, phone, print, keyboard, axe-core. PICTURES=folder saves what they look like.
+.PHONY: chromium
+
+chromium:
+	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null || [[ -n "$$CHROMIUM" ]] || \
+	  { echo "installing chromium"; apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium >/dev/null; }
+	@command -v npm >/dev/null || [[ -e $(AXE) ]] || { echo "installing npm"; apt-get update -qq && apt-get install -y -qq --no-install-recommends npm >/dev/null; }
+
+test-page: chromium $(AXE) ## Look at the analyzer's pages in Chromium: light, dark, phone, print, keyboard, axe-core. PICTURES=folder saves what they look like.
 	AXE=$(CURDIR)/$(AXE) PICTURES=$(if $(PICTURES),$(abspath $(PICTURES))) $(GO) test -C sim/browser -timeout 5m -count=1 ./...
+
+pictures: build tools chromium $(AXE) ## Take pictures of the analyzer's pages from runs of the demo, into docs/pictures. Takes minutes.
+	AXE=$(CURDIR)/$(AXE) sim/browser/pictures.sh
 
 lint: ## Run the pinned linters.
 	@tools/build.sh golangci-lint

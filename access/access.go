@@ -5,6 +5,7 @@
 package access
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -39,36 +40,77 @@ func (c *webConfig) verifiesCertificates() bool {
 	return c.TLS.ClientAuth == "RequireAndVerifyClientCert" || c.TLS.ClientAuth == "VerifyClientCertIfGiven"
 }
 
+// identity is who sent a request, as far as the service has proof of it.
+type identity struct {
+	name   string // Empty: nobody proved anything.
+	mayAct bool
+}
+
+type identityKey struct{}
+
+// Client gives by what name the client of a request has been authenticated, empty where nobody was, and whether it may change something.
+// The context must be that of a request behind Restrict.
+func Client(ctx context.Context) (name string, mayAct bool) {
+	id, _ := ctx.Value(identityKey{}).(identity)
+	return id.name, id.mayAct
+}
+
 // Restrict lets only the users named send requests that change something: any but GET, HEAD and OPTIONS. Without users, it lets
-// all. The file is that of --web.config.file: a user is one of its basic_auth_users, or the common name in a client's certificate
+// all. Client tells those behind it who asks. The file is that of --web.config.file: a user is one of its basic_auth_users, or the common name in a client's certificate
 // that was verified.
 func Restrict(next http.Handler, file string, users []string) (http.Handler, error) {
-	if len(users) == 0 {
-		return next, nil
-	}
-	if file == "" {
-		return nil, errors.New("--web.act-user needs --web.config.file: without it nobody proves who they are")
-	}
-	config, err := read(file)
-	if err != nil {
-		return nil, err
-	}
-	for _, user := range users {
-		if _, known := config.Users[user]; !known && !config.verifiesCertificates() {
-			return nil, fmt.Errorf("--web.act-user=%s: %s has no such user and verifies no certificates", user, file)
+	if len(users) > 0 {
+		if err := known(file, users); err != nil {
+			return nil, err
 		}
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		id := identify(r, file, users)
 		switch r.Method {
 		case http.MethodGet, http.MethodHead, http.MethodOptions:
 		default:
-			if !slices.ContainsFunc(names(r, file), func(name string) bool { return slices.Contains(users, name) }) {
+			if !id.mayAct {
 				http.Error(w, "you may look and change nothing: see --web.act-user", http.StatusForbidden)
 				return
 			}
 		}
-		next.ServeHTTP(w, r)
+		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), identityKey{}, id)))
 	}), nil
+}
+
+// known checks that the file can prove who the users are.
+func known(file string, users []string) error {
+	if file == "" {
+		return errors.New("--web.act-user needs --web.config.file: without it nobody proves who they are")
+	}
+	config, err := read(file)
+	if err != nil {
+		return err
+	}
+	for _, user := range users {
+		if _, known := config.Users[user]; !known && !config.verifiesCertificates() {
+			return fmt.Errorf("--web.act-user=%s: %s has no such user and verifies no certificates", user, file)
+		}
+	}
+	return nil
+}
+
+func identify(r *http.Request, file string, users []string) identity {
+	if file == "" {
+		return identity{mayAct: len(users) == 0}
+	}
+	proved := names(r, file)
+	if len(users) > 0 {
+		i := slices.IndexFunc(proved, func(name string) bool { return slices.Contains(users, name) })
+		if i >= 0 {
+			return identity{proved[i], true}
+		}
+	}
+	id := identity{mayAct: len(users) == 0}
+	if len(proved) > 0 {
+		id.name = proved[0]
+	}
+	return id
 }
 
 // names gives by what names the client of a request has been authenticated. The file is read again: it can change while the program

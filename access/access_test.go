@@ -101,3 +101,35 @@ func TestRestrictRefuses(t *testing.T) {
 		}
 	}
 }
+
+// Handlers behind it are told who asks, and only names that somebody proved.
+func TestClient(t *testing.T) {
+	file := write(t, "basic_auth_users: {operator: x, viewer: x}")
+	for _, tt := range []struct {
+		file  string
+		users []string
+		user  string
+		name  string
+		may   bool
+	}{
+		{"", nil, "operator", "", true},
+		{file, nil, "viewer", "viewer", true},
+		{file, nil, "somebody", "", true},
+		{file, []string{"operator"}, "operator", "operator", true},
+		{file, []string{"operator"}, "viewer", "viewer", false},
+		{file, []string{"operator"}, "", "", false},
+	} {
+		var name string
+		var may bool
+		h, err := access.Restrict(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { name, may = access.Client(r.Context()) }), tt.file, tt.users)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if status(h, http.MethodGet, tt.user, nil); name != tt.name || may != tt.may {
+			t.Errorf("%q with users %v: %q, %t", tt.user, tt.users, name, may)
+		}
+	}
+	if name, may := access.Client(t.Context()); name != "" || may {
+		t.Errorf("outside of it: %q, %t", name, may)
+	}
+}

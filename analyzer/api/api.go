@@ -17,9 +17,12 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/culprit-project/culprit/analyzer/action"
 	"github.com/culprit-project/culprit/analyzer/incident"
+	"github.com/culprit-project/culprit/analyzer/jobs"
 	"github.com/culprit-project/culprit/analyzer/kept"
 	"github.com/culprit-project/culprit/analyzer/page"
+	"github.com/culprit-project/culprit/analyzer/timeline"
 )
 
 // maxBody bounds a request's body, bytes.
@@ -36,6 +39,8 @@ type Incidents interface {
 	Get(id string) (incident.Incident, bool)
 	List() []incident.Incident
 	Wait(ctx context.Context, id string, after int) (incident.Incident, error)
+	// Judge keeps what a person says of an incident's verdict.
+	Judge(id string, f incident.Feedback) error
 	// Changes gives a channel that is closed when any incident next changes.
 	Changes() <-chan struct{}
 }
@@ -46,6 +51,17 @@ type Options struct {
 	Warning func() string                        // Of what is missing in the configuration.
 	// Evidence is what is kept of what verdicts rest on; nil: nothing.
 	Evidence Evidence
+	// Actions gives what rules did about an incident, or with an empty id about all; nil: there are none.
+	Actions func(id string) []action.Entry
+	// Jobs tells of jobs that run, and JobLinks where else there is something to read about one; nil: nothing is told.
+	Jobs     func() Jobs
+	JobLinks func(id string) []page.Link
+}
+
+// Jobs tells of jobs that run.
+type Jobs interface {
+	List(ctx context.Context) ([]jobs.Listed, error)
+	Get(ctx context.Context, id string, now time.Time) (*jobs.Job, error)
 }
 
 // Evidence gives archives of what the standing verdicts of incidents rest on.
@@ -67,6 +83,7 @@ type API struct {
 	opt       Options
 	logger    *slog.Logger
 	streams   atomic.Int64 // Pages that are told of changes.
+	unpacking sync.Mutex
 	ended     chan struct{}
 	end       func()
 }
@@ -84,7 +101,13 @@ func (a *API) Register(mux *http.ServeMux) {
 	mux.HandleFunc("GET /api/v1/incidents", a.list)
 	mux.HandleFunc("GET /api/v1/incidents/{id}", a.get)
 	mux.HandleFunc("GET /api/v1/incidents/{id}/evidence.tar.gz", a.evidence)
+	mux.HandleFunc("POST /api/v1/incidents/{id}/feedback", a.judge)
+	mux.HandleFunc("GET /api/v1/feedback", a.feedback)
+	mux.HandleFunc("GET /api/v1/actions", a.actions)
+	mux.HandleFunc("GET /api/v1/incidents/{id}/timeline.json", a.timeline)
 	mux.HandleFunc("GET /api/v1/events", a.events)
+	mux.HandleFunc("GET /jobs", a.jobs)
+	mux.HandleFunc("GET /job", a.job)
 	mux.HandleFunc("GET /live.js", a.script)
 	mux.HandleFunc("GET /{$}", a.index)
 	mux.HandleFunc("GET /incidents/{id}", a.page)
@@ -198,19 +221,8 @@ func (a *API) get(w http.ResponseWriter, r *http.Request) {
 
 // evidence answers GET /api/v1/incidents/{id}/evidence.tar.gz, which `culprit-analyzer analyze` reads.
 func (a *API) evidence(w http.ResponseWriter, r *http.Request) {
-	inc, ok := a.incidents.Get(r.PathValue("id"))
-	if !ok || a.opt.Evidence == nil {
-		a.fail(w, http.StatusNotFound, errors.New("no such incident"))
-		return
-	}
-	archive, size, err := a.opt.Evidence.Open(inc.ID)
-	switch {
-	case errors.Is(err, kept.ErrNotKept):
-		a.fail(w, http.StatusNotFound, err)
-		return
-	case err != nil:
-		a.logger.Error("evidence not served", "incident", inc.ID, "err", err)
-		a.fail(w, http.StatusInternalServerError, errors.New("the evidence cannot be read"))
+	inc, archive, size := a.archive(w, r)
+	if archive == nil {
 		return
 	}
 	defer archive.Close()
@@ -219,6 +231,50 @@ func (a *API) evidence(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Disposition", `attachment; filename="culprit-`+inc.ID+`.tar.gz"`)
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	if _, err := io.Copy(w, archive); err != nil {
+		a.logger.Debug("answer not written", "err", err)
+	}
+}
+
+// archive opens what is kept of the incident that a request is about; nil: nothing is, and the answer has been written.
+func (a *API) archive(w http.ResponseWriter, r *http.Request) (incident.Incident, io.ReadCloser, int64) {
+	inc, ok := a.incidents.Get(r.PathValue("id"))
+	if !ok || a.opt.Evidence == nil {
+		a.fail(w, http.StatusNotFound, errors.New("no such incident"))
+		return inc, nil, 0
+	}
+	archive, size, err := a.opt.Evidence.Open(inc.ID)
+	switch {
+	case errors.Is(err, kept.ErrNotKept):
+		a.fail(w, http.StatusNotFound, err)
+		return inc, nil, 0
+	case err != nil:
+		a.logger.Error("evidence not served", "incident", inc.ID, "err", err)
+		a.fail(w, http.StatusInternalServerError, errors.New("the evidence cannot be read"))
+		return inc, nil, 0
+	}
+	return inc, archive, size
+}
+
+// timeline answers GET /api/v1/incidents/{id}/timeline.json: a trace that Perfetto opens. One is made at a time, since unpacked evidence
+// may be large.
+func (a *API) timeline(w http.ResponseWriter, r *http.Request) {
+	inc, archive, _ := a.archive(w, r)
+	if archive == nil {
+		return
+	}
+	defer archive.Close()
+	a.unpacking.Lock()
+	defer a.unpacking.Unlock()
+	record, err := kept.Read(archive)
+	if err != nil {
+		a.logger.Error("timeline not served", "incident", inc.ID, "err", err)
+		a.fail(w, http.StatusInternalServerError, errors.New("the evidence cannot be read"))
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Disposition", `attachment; filename="culprit-`+inc.ID+`-timeline.json"`)
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	if err := timeline.Write(w, &record.Evidence, &record.Verdict); err != nil {
 		a.logger.Debug("answer not written", "err", err)
 	}
 }

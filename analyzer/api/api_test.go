@@ -59,6 +59,20 @@ func (f *fixed) Get(id string) (incident.Incident, bool) {
 	return incident.Incident{}, false
 }
 func (f *fixed) List() []incident.Incident { return f.list }
+
+func (f *fixed) Judge(id string, said incident.Feedback) error {
+	for i := range f.list {
+		if f.list[i].ID == id {
+			if f.list[i].Verdict == nil {
+				return incident.ErrNoVerdict
+			}
+			f.list[i].Feedback = append(f.list[i].Feedback, said)
+			return nil
+		}
+	}
+	return incident.ErrNoIncident
+}
+
 func (f *fixed) Changes() <-chan struct{} {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -17,6 +17,7 @@ import (
 	"testing"
 
 	"github.com/culprit-project/culprit/analyzer/incident"
+	"github.com/culprit-project/culprit/analyzer/layout"
 	"github.com/culprit-project/culprit/analyzer/rca"
 )
 
@@ -51,6 +52,9 @@ func TestSchemaMatchesTypes(t *testing.T) {
 		"": incident.Incident{}, "trigger": incident.Trigger{}, "analysis": incident.Analysis{}, "rank_view": incident.RankView{},
 		"stack_group": incident.StackGroup{}, "verdict": rca.Verdict{}, "culprit": rca.Culprit{}, "link": rca.Link{}, "wait_group": rca.WaitGroup{},
 		"candidate": rca.Candidate{}, "vote": rca.Vote{}, "what_if": rca.WhatIf{},
+		"feedback": incident.Feedback{}, "said": incident.Said{},
+		"layout": layout.Layout{}, "axis": layout.Axis{}, "flow": incident.FlowView{}, "flow_end": incident.FlowEnd{}, "queue_pair": incident.QueuePair{},
+		"round": incident.Round{}, "spell": incident.Spell{},
 	} {
 		def := s.object
 		if name != "" {

@@ -5,10 +5,13 @@ package api
 
 import (
 	"bytes"
+	"errors"
 	"net/http"
 	"time"
 
+	"github.com/culprit-project/culprit/access"
 	"github.com/culprit-project/culprit/analyzer/incident"
+	"github.com/culprit-project/culprit/analyzer/jobs"
 	"github.com/culprit-project/culprit/analyzer/page"
 )
 
@@ -28,9 +31,53 @@ func (a *API) page(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	var b bytes.Buffer
-	err := page.WriteIncident(&b, &inc, page.Options{
-		Now: time.Now(), Warning: a.opt.warning(), Links: a.links(&inc), Similar: page.Similar(&inc, a.incidents.List(), mostSimilar),
-	})
+	o := page.Options{Now: time.Now(), Warning: a.opt.warning(), Links: a.links(&inc), Similar: page.Similar(&inc, a.incidents.List(), mostSimilar)}
+	o.User, o.MayAct = access.Client(r.Context())
+	if a.opt.Actions != nil {
+		o.Actions = a.opt.Actions(inc.ID)
+	}
+	err := page.WriteIncident(&b, &inc, o)
+	a.render(w, &b, err)
+}
+
+// jobs answers GET /jobs?q=.
+func (a *API) jobs(w http.ResponseWriter, r *http.Request) {
+	if a.opt.Jobs == nil {
+		http.NotFound(w, r)
+		return
+	}
+	failed := ""
+	list, err := a.opt.Jobs().List(r.Context())
+	if err != nil {
+		failed = "The running jobs are not known: " + err.Error() + "."
+	}
+	var b bytes.Buffer
+	err = page.WriteJobs(&b, list, a.incidents.List(), r.URL.Query().Get("q"), failed, page.Options{Warning: a.opt.warning()})
+	a.render(w, &b, err)
+}
+
+// job answers GET /job?id=.
+func (a *API) job(w http.ResponseWriter, r *http.Request) {
+	id := r.URL.Query().Get("id")
+	if a.opt.Jobs == nil || id == "" {
+		http.NotFound(w, r)
+		return
+	}
+	j, err := a.opt.Jobs().Get(r.Context(), id, time.Now())
+	switch {
+	case errors.Is(err, jobs.ErrUnknown):
+		http.Error(w, "Prometheus knows no such job.", http.StatusNotFound)
+		return
+	case err != nil:
+		http.Error(w, "Prometheus did not answer: "+err.Error(), http.StatusBadGateway)
+		return
+	}
+	o := page.Options{Warning: a.opt.warning()}
+	if a.opt.JobLinks != nil {
+		o.Links = a.opt.JobLinks(id)
+	}
+	var b bytes.Buffer
+	err = page.WriteJob(&b, j, a.incidents.List(), o)
 	a.render(w, &b, err)
 }
 
@@ -39,7 +86,8 @@ func (a *API) links(inc *incident.Incident) []page.Link {
 	out := []page.Link{{Text: "JSON", URL: "../api/v1/incidents/" + inc.ID}}
 	if a.opt.Evidence != nil {
 		if _, ok := a.opt.Evidence.Size(inc.ID); ok {
-			out = append(out, page.Link{Text: "Evidence, for culprit-analyzer analyze", URL: "../api/v1/incidents/" + inc.ID + "/evidence.tar.gz"})
+			out = append(out, page.Link{Text: "Evidence, for culprit-analyzer analyze", URL: "../api/v1/incidents/" + inc.ID + "/evidence.tar.gz"},
+				page.Link{Text: "Timeline, for ui.perfetto.dev", URL: "../api/v1/incidents/" + inc.ID + "/timeline.json"})
 		}
 	}
 	if a.opt.Links != nil {

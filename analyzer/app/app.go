@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"mime"
 	"net/http"
+	"os"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
@@ -23,6 +24,7 @@ import (
 	promconfig "github.com/prometheus/common/config"
 	"github.com/prometheus/common/version"
 
+	"github.com/culprit-project/culprit/analyzer/action"
 	"github.com/culprit-project/culprit/analyzer/api"
 	"github.com/culprit-project/culprit/analyzer/clock"
 	"github.com/culprit-project/culprit/analyzer/config"
@@ -30,6 +32,7 @@ import (
 	"github.com/culprit-project/culprit/analyzer/evidence"
 	"github.com/culprit-project/culprit/analyzer/fetch"
 	"github.com/culprit-project/culprit/analyzer/incident"
+	"github.com/culprit-project/culprit/analyzer/jobs"
 	"github.com/culprit-project/culprit/analyzer/kept"
 	"github.com/culprit-project/culprit/analyzer/notify"
 	"github.com/culprit-project/culprit/analyzer/stacks"
@@ -44,6 +47,9 @@ type App struct {
 	sender    *notify.Sender
 	store     *incident.Store
 	kept      *kept.Store
+	storage   string // Folder of all that is kept; empty: in memory.
+	actions   *action.Runner
+	audit     *action.Log
 	pages     *api.API
 	handler   http.Handler
 	refill    chan refill
@@ -67,11 +73,13 @@ type settings struct {
 	config    *config.Config
 	diagnoser *diagnose.Diagnoser
 	format    *notify.Format
+	actions   actions
+	jobs      *jobs.Source
 }
 
 // New makes an analyzer. storage is the folder to keep incidents in, empty for none.
 func New(cfg *config.Config, storage string, logger *slog.Logger, reg *prometheus.Registry) (*App, error) {
-	a := &App{logger: logger, refill: make(chan refill, maxRefills), budget: fetch.NewBudget(maxAnswers), allowance: evidence.NewAllowance(evidence.ServiceObjects)}
+	a := &App{logger: logger, storage: storage, refill: make(chan refill, maxRefills), budget: fetch.NewBudget(maxAnswers), allowance: evidence.NewAllowance(evidence.ServiceObjects)}
 	a.source = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "culprit_analyzer_source_requests_total",
 		Help: "Requests to what evidence comes from, by outcome.",
@@ -81,8 +89,17 @@ func New(cfg *config.Config, storage string, logger *slog.Logger, reg *prometheu
 	}
 	reg.MustRegister(a.source)
 	a.sender = notify.NewSender(logger.With("component", "notify"), a.source, reg)
-	err := a.Apply(cfg)
-	if err != nil {
+	if storage != "" {
+		if err := os.MkdirAll(storage, 0o750); err != nil {
+			return nil, fmt.Errorf("making the storage folder: %w", err)
+		}
+	}
+	var err error
+	if a.audit, err = openActionLog(storage); err != nil {
+		return nil, err
+	}
+	a.actions = action.NewRunner(a.audit, logger.With("component", "actions"), reg, clock.System)
+	if err := a.Apply(cfg); err != nil {
 		return nil, err
 	}
 	if storage != "" {
@@ -129,6 +146,7 @@ func (a *App) Apply(cfg *config.Config) error {
 	}
 	a.current.Store(next)
 	a.sender.Apply(clients, time.Duration(cfg.Notify.Resend))
+	a.actions.Apply(next.actions.rules, next.actions.limits, next.format.IncidentURL)
 	if a.incidents != nil {
 		a.kept.Apply(keptBounds(cfg))
 		a.incidents.Apply(a.options(cfg))
@@ -191,7 +209,11 @@ func (a *App) build(cfg *config.Config) (*settings, []*notify.Client, error) {
 			Unknown: cfg.Notify.Severity.Unknown, WarningName: cfg.Notify.Warning, Warning: cfg.Notify.Severity.Warning, MaxAlerts: cfg.Notify.MaxAlerts, ExternalURL: cfg.ExternalURL, Runbook: runbook,
 		},
 	}
+	out.jobs = jobs.NewSource(querier, cfg.Prometheus, out.diagnoser.Gatherer.Directory)
 	if out.diagnoser.Stacks, err = a.stackSource(cfg.Stacks, agent); err != nil {
+		return nil, nil, err
+	}
+	if out.actions, err = a.buildActions(&cfg.Actions, agent); err != nil {
 		return nil, nil, err
 	}
 	return out, clients, nil
@@ -239,6 +261,7 @@ func (a *App) analyze(ctx context.Context, req incident.Request) (incident.Outco
 
 func (a *App) publish(inc incident.Incident) {
 	a.sender.Set(inc.ID, a.current.Load().format.Alerts(&inc))
+	a.actions.Consider(inc)
 }
 
 // receive is the webhook's sink.
@@ -273,12 +296,16 @@ func (a *App) Run(ctx context.Context) {
 	}
 	wg.Go(func() { a.kept.Run(ctx) })
 	wg.Go(func() { a.sender.Run(ctx) })
+	wg.Go(func() { a.actions.Run(ctx) })
 	wg.Go(func() { a.incidents.Run(ctx) })
 	wg.Go(func() { a.watch(ctx) })
 	wg.Go(func() { a.refresh(ctx) })
 	a.ready.Store(true)
 	wg.Wait()
 	a.ready.Store(false)
+	if err := a.audit.Close(); err != nil {
+		a.logger.Error("audit log not closed", "err", err)
+	}
 	if a.store != nil {
 		a.store.Flush() // What the last analyses left.
 	}
@@ -304,7 +331,7 @@ func (a *App) refresh(ctx context.Context) {
 func (a *App) routes(reg *prometheus.Registry) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("POST /api/v1/alerts", webhook.NewHandler(a.receive, a.logger.With("component", "webhook"), reg))
-	a.pages = api.New(a.incidents, api.Options{Links: a.links, Warning: a.warning, Evidence: a.kept}, a.logger.With("component", "api"))
+	a.pages = api.New(a.incidents, api.Options{Links: a.links, Warning: a.warning, Evidence: a.kept, Actions: a.audit.Entries, Jobs: a.jobs, JobLinks: a.jobLinks}, a.logger.With("component", "api"))
 	a.pages.Register(mux)
 	mux.HandleFunc("GET /-/healthy", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("healthy\n")) })
 	mux.HandleFunc("GET /-/ready", func(w http.ResponseWriter, _ *http.Request) {

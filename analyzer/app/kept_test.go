@@ -71,6 +71,17 @@ func TestEvidenceOutlivesTheJob(t *testing.T) {
 	if err != nil || !bytes.Equal(again, inc.Verdict) || !bytes.Contains(again, []byte(`"page_in_seconds"`)) {
 		t.Errorf("%v: the archive gives\n%s\nthe page has\n%s", err, again, inc.Verdict)
 	}
+	var trace struct {
+		Events []struct {
+			Name string `json:"name"`
+		} `json:"traceEvents"`
+	}
+	if code := a.get("/api/v1/incidents/"+id+"/timeline.json", &trace); code != http.StatusOK || len(trace.Events) == 0 || trace.Events[0].Name != "process_name" {
+		t.Errorf("timeline: %d, %+v", code, trace)
+	}
+	if code := a.get("/api/v1/incidents/nobody/timeline.json", nil); code != http.StatusNotFound {
+		t.Errorf("timeline of nobody: status %d", code)
+	}
 	if code := a.get("/api/v1/incidents/nobody/evidence.tar.gz", nil); code != http.StatusNotFound {
 		t.Errorf("of nobody: status %d", code)
 	}

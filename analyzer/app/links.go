@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/culprit-project/culprit/analyzer/api"
 	"github.com/culprit-project/culprit/analyzer/incident"
 	"github.com/culprit-project/culprit/analyzer/page"
 )
@@ -16,6 +17,7 @@ import (
 // Dashboards that ship, by their uid.
 const (
 	jobDashboard  = "culprit-jobs"
+	commDashboard = "culprit-communicator"
 	rankDashboard = "culprit-rank"
 )
 
@@ -36,11 +38,40 @@ func (a *App) links(inc *incident.Incident) []page.Link {
 		return out
 	}
 	out = append(out, page.Link{Text: "Job in Grafana", URL: dashboard(base, jobDashboard, inc, nil)})
+	if comm := commOf(inc); comm != "" {
+		out = append(out, page.Link{Text: "Communicator in Grafana", URL: dashboard(base, commDashboard, inc, map[string]string{"comm": comm})})
+	}
 	if v := inc.Verdict; v != nil && len(v.Culprits) > 0 && v.Culprits[0].Rank >= 0 {
 		rank := strconv.Itoa(v.Culprits[0].Rank)
 		out = append(out, page.Link{Text: "Rank " + rank + " in Grafana", URL: dashboard(base, rankDashboard, inc, map[string]string{"rank": rank})})
 	}
 	return out
+}
+
+// jobs tells of the jobs that run.
+func (a *App) jobs() api.Jobs { return a.current.Load().jobs }
+
+// jobLinks gives where else there is something to read about a running job.
+func (a *App) jobLinks(id string) []page.Link {
+	base := a.current.Load().config.GrafanaURL
+	if base == "" {
+		return nil
+	}
+	q := url.Values{"var-job_id": {id}, "from": {"now-1h"}, "to": {"now"}}
+	return []page.Link{{Text: "Job in Grafana", URL: strings.TrimRight(base, "/") + "/d/" + jobDashboard + "?" + q.Encode()}}
+}
+
+// commOf gives the communicator in which a job is in trouble, as series have it: that of the transfer that stands, else a trigger's.
+func commOf(inc *incident.Incident) string {
+	if inc.Flow != nil {
+		return inc.Flow.CommID
+	}
+	for i := range inc.Triggers {
+		if c := inc.Triggers[i].Comm; c != "" {
+			return c
+		}
+	}
+	return ""
 }
 
 // dashboard gives the address of a dashboard at the time of an incident.

@@ -46,6 +46,17 @@ func TestLinks(t *testing.T) {
 	if u.Path != "/d/culprit-rank" || q.Get("var-job_id") != "a&b" || q.Get("var-rank") != "5" || q.Get("from") != "1799999400000" || q.Get("to") != "1800004200000" {
 		t.Errorf("the link is %s", u)
 	}
+	inc.Triggers = []incident.Trigger{{Comm: "beef"}}
+	if got := a.links(&inc); len(got) != 4 || !strings.Contains(got[2].URL, "/d/culprit-communicator?") || !strings.Contains(got[2].URL, "var-comm=beef") {
+		t.Errorf("links are %+v", got)
+	}
+	inc.Flow = &incident.FlowView{CommID: "cafe"}
+	if got := a.links(&inc); !strings.Contains(got[2].URL, "var-comm=cafe") {
+		t.Errorf("links are %+v", got)
+	}
+	if got := a.jobLinks("a&b"); len(got) != 1 || !strings.Contains(got[0].URL, "var-job_id=a%26b") {
+		t.Errorf("links of a job are %+v", got)
+	}
 	inc.ResolvedAt = nil
 	if u := a.links(&inc)[1].URL; !strings.Contains(u, "to=now") {
 		t.Errorf("the link is %s", u)

@@ -39,7 +39,7 @@ func Command(k *kingpin.Application) (*kingpin.CmdClause, func(context.Context, 
 		web:     kingpinflag.AddFlags(cmd, DefaultAddress),
 		file:    cmd.Flag("config.file", "Configuration file. All of it is optional.").Default("").String(),
 		enabled: cmd.Flag("web.enable-lifecycle", "Let POST /-/reload read the configuration again. Whoever reaches the analyzer may then; SIGHUP always does.").Default("false").Bool(),
-		actors: cmd.Flag("web.act-user", "User of --web.config.file, or common name of a client's certificate, that may send triggers, ask for analyses and reload. "+
+		actors: cmd.Flag("web.act-user", "User of --web.config.file, or common name of a client's certificate, that may send triggers, ask for analyses, judge verdicts and reload. "+
 			"Repeatable; others may only look. Default: all who get in.").Strings(),
 		check:      cmd.Flag("config.check", "Check the configuration and exit.").Default("false").Bool(),
 		prometheus: cmd.Flag("prometheus.url", "Prometheus, or any server with its query API. Overrides the configuration file.").Default("").String(),
@@ -82,7 +82,7 @@ func (s *server) load() (*config.Config, error) {
 	if *s.external != "" {
 		cfg.ExternalURL = *s.external
 	}
-	return cfg, cfg.Check()
+	return cfg, errors.Join(cfg.Check(), needStorage(&cfg.Actions, *s.storage))
 }
 
 func (s *server) run(ctx context.Context, logger *slog.Logger) int {

@@ -48,6 +48,9 @@ func TestConfigCheck(t *testing.T) {
 		{"file", []string{"--config.file=" + file(t, "external_url: http://x")}, 0},
 		{"bad file", []string{"--config.file=" + file(t, "a: b")}, 1},
 		{"no file", []string{"--config.file=" + filepath.Join(t.TempDir(), "absent")}, 1},
+		{"dry run without storage", []string{"--config.file=" + file(t, "actions: {rules: [{name: drain, command: [/bin/true]}]}")}, 0},
+		{"actions without storage", []string{"--config.file=" + file(t, "actions: {rules: [{name: drain, command: [/bin/true], dry_run: false}]}")}, 1},
+		{"actions with storage", []string{"--storage.path=" + t.TempDir(), "--config.file=" + file(t, "actions: {rules: [{name: drain, command: [/bin/true], dry_run: false}]}")}, 0},
 		{"bad flag", []string{"--prometheus.url=ftp://x"}, 1},
 		{"flags", []string{"--prometheus.url=http://p:9090", "--alertmanager.url=http://a", "--alertmanager.url=http://b", "--web.external-url=http://c"}, 0},
 	} {

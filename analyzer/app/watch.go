@@ -82,7 +82,7 @@ func (a *App) catchUp(ctx context.Context) bool {
 	}
 	for _, job := range slices.Sorted(maps.Keys(byJob)) { // Each by itself: one too many shall not keep the others out.
 		if err := a.incidents.Receive(byJob[job]); err != nil {
-			a.logger.Warn("trigger that fires already not taken", "job_id", job, "err", err)
+			a.logger.Warn("firing trigger refused", "job_id", job, "err", err)
 		}
 	}
 	return true
@@ -95,7 +95,7 @@ func (a *App) fetchRest(ctx context.Context, r refill) {
 	}
 	found, _ := Triggers(listed(list), a.current.Load().config.Labels, time.Now())
 	if err := a.incidents.Receive(found); err != nil {
-		a.logger.Warn("rest of a truncated notification not taken", "err", err)
+		a.logger.Warn("rest of a truncated notification refused", "err", err)
 	}
 }
 
@@ -106,7 +106,7 @@ func (a *App) list(ctx context.Context, receiver string, matchers ...string) (ou
 		list, err := c.List(ctx, receiver, matchers...)
 		observe(err)
 		if err != nil {
-			a.logger.Warn("alerts not listed", "alertmanager", c.URL, "err", err)
+			a.logger.Warn("listing alerts failed", "alertmanager", c.URL, "err", err)
 			continue
 		}
 		out, answered = append(out, list...), true

@@ -20,6 +20,7 @@ func (c *Config) Check() error {
 	c.checkPrometheus(&p)
 	c.checkAddresses(&p)
 	c.checkLimits(&p)
+	c.Actions.check(&p)
 	return errors.Join(p...)
 }
 

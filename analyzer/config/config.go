@@ -43,6 +43,7 @@ type Config struct {
 	Evidence     Evidence     `yaml:"evidence"`
 	Notify       Notify       `yaml:"notify"`
 	Stacks       Stacks       `yaml:"stacks"`
+	Actions      Actions      `yaml:"actions"`
 }
 
 // Prometheus is where series are asked for: any server with Prometheus's query API.
@@ -220,6 +221,46 @@ type Stacks struct {
 	Timeout    model.Duration              `yaml:"timeout"` // Of one request.
 }
 
+// Actions says what is done on a verdict, and how much at most.
+type Actions struct {
+	MaxHosts int            `yaml:"max_hosts"`    // Different hosts that all rules together may touch within Window.
+	Window   model.Duration `yaml:"window"`       // Of the budget.
+	Interval model.Duration `yaml:"min_interval"` // Between two actions.
+	Rules    []Action       `yaml:"rules"`
+}
+
+// Action is one rule: on which verdicts something is done, and what. It has a command or a webhook.
+type Action struct {
+	Name          string         `yaml:"name"`
+	Classes       []rca.Class    `yaml:"classes"` // Empty: all that accuse somebody.
+	Causes        []rca.Cause    `yaml:"causes"`  // Empty: those of a bad machine.
+	MinConfidence float64        `yaml:"min_confidence"`
+	After         model.Duration `yaml:"after"`   // For so long the verdict must have stood.
+	Hosts         string         `yaml:"hosts"`   // Regular expression of the hosts that may be touched; empty: all.
+	DryRun        bool           `yaml:"dry_run"` // Only say what would be done.
+	Timeout       model.Duration `yaml:"timeout"`
+	Command       []string       `yaml:"command"` // Program and arguments; no shell.
+	Webhook       ActionWebhook  `yaml:"webhook"`
+
+	hosts *regexp.Regexp
+}
+
+// ActionWebhook is an address that an action is posted to.
+type ActionWebhook struct {
+	URL        string                      `yaml:"url"`
+	HTTPConfig promconfig.HTTPClientConfig `yaml:"http_config"`
+}
+
+// UnmarshalYAML gives the fields that a rule leaves out their defaults: nothing is done until dry_run is false.
+func (a *Action) UnmarshalYAML(unmarshal func(any) error) error {
+	type plain Action
+	*a = Action{MinConfidence: 0.9, After: model.Duration(time.Minute), DryRun: true, Timeout: model.Duration(30 * time.Second), Webhook: ActionWebhook{HTTPConfig: promconfig.DefaultHTTPClientConfig}}
+	return unmarshal((*plain)(a))
+}
+
+// HostPattern gives the hosts that the rule may touch; nil: all.
+func (a *Action) HostPattern() *regexp.Regexp { return a.hosts }
+
 // Default gives the configuration of an empty file.
 func Default() *Config {
 	return &Config{
@@ -296,7 +337,8 @@ func Default() *Config {
 			Resend:    model.Duration(time.Minute),
 			MaxAlerts: 8,
 		},
-		Stacks: Stacks{HTTPConfig: promconfig.DefaultHTTPClientConfig, Timeout: model.Duration(5 * time.Second)},
+		Stacks:  Stacks{HTTPConfig: promconfig.DefaultHTTPClientConfig, Timeout: model.Duration(5 * time.Second)},
+		Actions: Actions{MaxHosts: 2, Window: model.Duration(24 * time.Hour), Interval: model.Duration(time.Minute), Rules: []Action{}},
 	}
 }
 
@@ -319,6 +361,9 @@ func Load(file string) (*Config, error) {
 	c.Alertmanager.HTTPConfig.SetDirectory(dir)
 	c.Exporters.HTTPConfig.SetDirectory(dir)
 	c.Stacks.HTTPConfig.SetDirectory(dir)
+	for i := range c.Actions.Rules {
+		c.Actions.Rules[i].Webhook.HTTPConfig.SetDirectory(dir)
+	}
 	return c, nil
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/culprit-project/culprit/analyzer/clock"
 	"github.com/culprit-project/culprit/analyzer/config"
+	"github.com/culprit-project/culprit/analyzer/detail"
 	"github.com/culprit-project/culprit/analyzer/evidence"
 	"github.com/culprit-project/culprit/analyzer/incident"
 	"github.com/culprit-project/culprit/analyzer/kept"
@@ -64,6 +65,7 @@ func (d *Diagnoser) Diagnose(ctx context.Context, req incident.Request) (inciden
 	counts := s.Counts()
 	out := incident.Outcome{
 		Verdict: v, Ranks: view(&ev, &v, s, d.hangAfter()), Complete: len(ev.Missing) == 0, Costly: lookedBack,
+		Layout: detail.Layout(&ev), Flow: detail.StandingFlow(&ev, &v, s), Rounds: detail.Rounds(&ev, &v),
 		Stacks: groups, Nodes: counts.Nodes, Asked: counts.Asked, Answered: counts.Answered, Bytes: counts.Bytes,
 		Rests: kept.New(d.Clock.Now(), d.Config.Options(), ev, c, v),
 	}
@@ -132,7 +134,7 @@ func ranks(triggers []incident.Trigger) []int {
 // shortHistory is the span below which finished work says nothing of slowness.
 const shortHistory = 5 * time.Second
 
-// toldOfSlowness says that something else than a standstill was told of. One that is told of only and is not seen any
+// toldOfSlowness reports whether any trigger is not a hang trigger. One that is told of only and is not seen any
 // more may be slowness that comes in long waits; one that is seen and not understood is asked about again soon instead.
 func (d *Diagnoser) toldOfSlowness(req *incident.Request) bool {
 	other := func(t incident.Trigger) bool { return !d.Config.TellsOfHang(t.Name) }

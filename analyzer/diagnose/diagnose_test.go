@@ -150,11 +150,12 @@ func TestRankState(t *testing.T) {
 	}{
 		{"stopped", rca.Rank{State: rca.ProcessStopped, Memberships: in(time.Minute)}, "stopped", "stopped"},
 		{"gone", rca.Rank{State: rca.ProcessGone}, "gone", "gone"},
-		{"stuck", rca.Rank{State: rca.ProcessRunning, Memberships: in(3 * time.Second)}, "stuck", "AllReduce 5 on a/2, no progress for 3s"},
-		{"moving", rca.Rank{Memberships: in(time.Millisecond)}, "moving", "AllReduce 5 on a/2"},
+		{"stuck", rca.Rank{State: rca.ProcessRunning, Memberships: in(3 * time.Second)}, "stuck", "AllReduce #5 on a/2, no progress for 3.0 s"},
+		{"moving", rca.Rank{Memberships: in(time.Millisecond)}, "moving", "AllReduce #5 on a/2"},
+		{"named", rca.Rank{Memberships: []rca.Membership{{Comm: "b/2", InFlight: []rca.Op{{Func: "Send", Number: 6}}}}}, "moving", "Send #6 on dp"},
 		{"idle", rca.Rank{Memberships: []rca.Membership{{Comm: "a/2"}}}, "idle", "in no operation"},
 	} {
-		if state, text := rankState(&tc.rank, 2*time.Second); state != tc.state || text != tc.text {
+		if state, text := rankState(&tc.rank, map[rca.CommID]string{"b/2": "dp"}, 2*time.Second); state != tc.state || text != tc.text {
 			t.Errorf("%s: %q, %q", tc.name, state, text)
 		}
 	}

@@ -30,13 +30,20 @@ func view(ev *rca.Evidence, v *rca.Verdict, s *evidence.Session, hangAfter time.
 	for _, c := range v.Culprits {
 		culprits[c.Rank] = true
 	}
-	waited := slices.ContainsFunc(ev.Ranks, func(r rca.Rank) bool { state, _ := rankState(&r, hangAfter); return state == stateStuck })
+	names := map[rca.CommID]string{}
+	for i := range ev.Comms {
+		names[ev.Comms[i].ID] = ev.Comms[i].Name
+	}
+	waited := slices.ContainsFunc(ev.Ranks, func(r rca.Rank) bool {
+		state, _ := rankState(&r, names, hangAfter)
+		return state == stateStuck
+	})
 	seen := map[int]bool{}
 	var out []incident.RankView
 	for i := range ev.Ranks {
 		r := &ev.Ranks[i]
 		seen[r.ID] = true
-		state, text := rankState(r, hangAfter)
+		state, text := rankState(r, names, hangAfter)
 		if state == stateIdle && waited {
 			state = stateOutside
 		}
@@ -58,7 +65,7 @@ func view(ev *rca.Evidence, v *rca.Verdict, s *evidence.Session, hangAfter time.
 }
 
 // rankState gives a rank's state and what it is in.
-func rankState(r *rca.Rank, hangAfter time.Duration) (state, text string) {
+func rankState(r *rca.Rank, names map[rca.CommID]string, hangAfter time.Duration) (state, text string) {
 	switch r.State {
 	case rca.ProcessGone, rca.ProcessExited, rca.ProcessStopped, rca.ProcessDisk:
 		return string(r.State), string(r.State)
@@ -72,13 +79,13 @@ func rankState(r *rca.Rank, hangAfter time.Duration) (state, text string) {
 			o := &m.InFlight[j]
 			if o.Stuck > longest {
 				longest = o.Stuck
-				text = fmt.Sprintf("%s %d on %s", o.Func, o.Number, m.Comm)
+				text = fmt.Sprintf("%s #%d on %s", o.Func, o.Number, cmp.Or(names[m.Comm], string(m.Comm)))
 			}
 		}
 	}
 	switch {
 	case longest >= hangAfter:
-		return stateStuck, fmt.Sprintf("%s, no progress for %s", text, longest.Round(100*time.Millisecond))
+		return stateStuck, fmt.Sprintf("%s, no progress for %.1f s", text, longest.Seconds())
 	case longest >= 0:
 		return stateMoving, text
 	default:

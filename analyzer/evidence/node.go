@@ -104,7 +104,7 @@ func (n *Nodes) Trace(ctx context.Context, base, jobID string, history time.Dura
 
 func checkVersion(v int) error {
 	if v != nodeapi.Version {
-		return errFinal{fmt.Errorf("it speaks version %d of the node API, want %d", v, nodeapi.Version)}
+		return errFinal{fmt.Errorf("node API version %d, want %d", v, nodeapi.Version)}
 	}
 	return nil
 }

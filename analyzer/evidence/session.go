@@ -593,7 +593,7 @@ func (a *assembly) finishComms() {
 func reason(err error) string {
 	switch {
 	case err == nil:
-		return "it said nothing"
+		return "empty response"
 	case errors.Is(err, context.DeadlineExceeded):
 		return "no answer in time"
 	case errors.Is(err, syscall.ECONNREFUSED):

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/culprit-project/culprit/analyzer/kept"
+	"github.com/culprit-project/culprit/analyzer/layout"
 	"github.com/culprit-project/culprit/analyzer/rca"
 )
 
@@ -51,6 +52,11 @@ type Incident struct {
 	Count    int          `json:"analysis_count"`
 	Ranks    []RankView   `json:"ranks,omitempty"` // As of the newest analysis.
 	Stacks   []StackGroup `json:"stacks,omitempty"`
+	// Layout, Flow and Rounds are as of the newest analysis that showed them, each nil or empty where none did.
+	Layout   *layout.Layout `json:"layout,omitempty"`
+	Flow     *FlowView      `json:"flow,omitempty"`
+	Rounds   []Round        `json:"rounds,omitempty"`   // Oldest first.
+	Feedback []Feedback     `json:"feedback,omitempty"` // What people said of the verdict, oldest first.
 }
 
 // Trigger is a reason to look: an alert of the rules, or a request through the API.
@@ -123,6 +129,9 @@ type Outcome struct {
 	Verdict  rca.Verdict
 	Ranks    []RankView
 	Stacks   []StackGroup
+	Layout   *layout.Layout
+	Flow     *FlowView
+	Rounds   []Round
 	Complete bool // Nothing was missing.
 	Costly   bool // Much was fetched: not to be repeated soon.
 	Nodes    int

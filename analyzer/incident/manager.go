@@ -222,7 +222,7 @@ func (m *Manager) makeRoom(fresh map[string]bool) bool {
 	slices.SortFunc(made, func(a, b *entry) int { return b.OpenedAt.Compare(a.OpenedAt) })
 	now := m.clock.Now()
 	for _, e := range made[:tooMany] {
-		m.logger.Warn("incident of a job that is not watched gives way", "incident", e.ID, "job_id", e.JobID)
+		m.logger.Warn("dropping an incident of an unknown job to make room", "incident", e.ID, "job_id", e.JobID)
 		m.metrics.refused.WithLabelValues("incidents").Add(float64(len(e.Triggers)))
 		for i := range e.Triggers {
 			if e.Triggers[i].Firing() {
@@ -323,6 +323,7 @@ func (m *Manager) open(t *Trigger, now time.Time) *entry {
 	e.State, e.ResolvedAt, e.attempt, e.candidate = Open, nil, 0, ""
 	m.noteEnd(e)
 	e.calmUntil = time.Time{}
+	e.Flow, e.Rounds = nil, nil
 	e.Verdict, e.VerdictAt, e.Latest, e.Benign = nil, nil, nil, false // What was true then pages nobody now.
 	m.openJob[t.JobID] = e
 	return e

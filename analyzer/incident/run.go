@@ -183,7 +183,7 @@ func (m *Manager) noteBegin(e *entry) {
 		return
 	}
 	if err := m.store.Begin(e.ID, e.crashes+1); err != nil {
-		m.logger.Error("analysis begins without a note of it", "incident", e.ID, "err", err)
+		m.logger.Error("analysis marker not written", "incident", e.ID, "err", err)
 	}
 }
 
@@ -193,7 +193,7 @@ func (m *Manager) noteEnd(e *entry) {
 		return
 	}
 	if err := m.store.End(e.ID); err != nil {
-		m.logger.Error("note of an analysis not removed", "incident", e.ID, "err", err)
+		m.logger.Error("analysis marker not removed", "incident", e.ID, "err", err)
 	}
 }
 
@@ -236,6 +236,9 @@ func (m *Manager) accept(e *entry, out *Outcome, a *Analysis, now time.Time) {
 	if len(out.Stacks) > 0 {
 		e.Stacks = out.Stacks
 	}
+	if out.Layout != nil {
+		e.Layout = out.Layout
+	}
 	if v.Class == rca.Benign {
 		e.calmUntil = now
 	}
@@ -247,6 +250,10 @@ func (m *Manager) accept(e *entry, out *Outcome, a *Analysis, now time.Time) {
 			m.logVerdict(e, v, a)
 		}
 		e.Verdict, e.Latest = v, nil
+		e.Flow = out.Flow // Of the same operation as the verdict.
+		if len(out.Rounds) > 0 || v.Class.StandsStill() {
+			e.Rounds = out.Rounds
+		}
 		if m.opt.Keep != nil && out.Rests != nil {
 			m.opt.Keep(e.ID, out.Rests)
 		}

@@ -73,7 +73,7 @@ func (s *Store) Load() ([]Incident, error) {
 		}
 		inc, err := s.read(id)
 		if err != nil {
-			s.logger.Warn("stored incident left out", "incident", id, "err", err)
+			s.logger.Warn("stored incident skipped", "incident", id, "err", err)
 			continue
 		}
 		out = append(out, inc)

@@ -81,6 +81,23 @@ func Parse(data []byte) (*Record, error) {
 	return &r, nil
 }
 
+// Read reads a record from the archive that Write made of it.
+func Read(r io.Reader) (*Record, error) {
+	zr, err := gzip.NewReader(r)
+	if err != nil {
+		return nil, fmt.Errorf("reading kept evidence: %w", err)
+	}
+	tr := tar.NewReader(zr)
+	if _, err := tr.Next(); err != nil {
+		return nil, fmt.Errorf("reading kept evidence: %w", err)
+	}
+	text, err := io.ReadAll(io.LimitReader(tr, maxBytes+1))
+	if err != nil {
+		return nil, fmt.Errorf("reading kept evidence: %w", err)
+	}
+	return Parse(text)
+}
+
 // Write writes a record as the archive that analyze reads.
 func (r *Record) Write(w io.Writer) error {
 	if r.objects() > maxObjects {

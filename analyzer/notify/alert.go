@@ -92,6 +92,14 @@ func (f *Format) Alerts(inc *incident.Incident) []Alert {
 	return out
 }
 
+// IncidentURL gives the address of an incident's page, empty where nobody told under which address people reach the analyzer.
+func (f *Format) IncidentURL(id string) string {
+	if f.ExternalURL == "" {
+		return ""
+	}
+	return strings.TrimRight(f.ExternalURL, "/") + "/incidents/" + url.PathEscape(id)
+}
+
 // place is where one alert points, and what is wrong there.
 type place struct {
 	rank, host, gpu string
@@ -190,8 +198,8 @@ func (f *Format) annotations(inc *incident.Incident, p *place) map[string]string
 		"culprits":    culprits(v.Culprits),
 		"runbook_url": f.RunbookURL(p.class, p.cause),
 	}
-	if f.ExternalURL != "" {
-		out["link"] = strings.TrimRight(f.ExternalURL, "/") + "/incidents/" + url.PathEscape(inc.ID)
+	if link := f.IncidentURL(inc.ID); link != "" {
+		out["link"] = link
 	}
 	for name, value := range out {
 		if value == "" {

@@ -75,7 +75,7 @@ func NewSender(logger *slog.Logger, source *prometheus.CounterVec, reg prometheu
 		resend: time.Minute,
 		sent: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "culprit_analyzer_notifications_total",
-			Help: "Alerts of verdicts posted to Alertmanager, counted for each peer and each time they are said again.",
+			Help: "Alerts of verdicts posted to Alertmanager, per peer, including resends.",
 		}, []string{"outcome"}),
 	}
 	s.sent.WithLabelValues("ok")

@@ -26,6 +26,7 @@ import (
 	"github.com/culprit-project/culprit/analyzer/offline/load"
 	"github.com/culprit-project/culprit/analyzer/offline/report"
 	"github.com/culprit-project/culprit/analyzer/rca"
+	"github.com/culprit-project/culprit/analyzer/timeline"
 )
 
 func gzipped(t testing.TB, data []byte) []byte {
@@ -209,7 +210,7 @@ func TestTimeline(t *testing.T) {
 		t.Fatal(err)
 	}
 	var trace struct {
-		Events []report.Event `json:"traceEvents"`
+		Events []timeline.Event `json:"traceEvents"`
 	}
 	if err := json.Unmarshal(data, &trace); err != nil {
 		t.Fatal(err)

@@ -5,57 +5,24 @@ package page
 
 import (
 	"fmt"
-	"regexp"
 	"strings"
 
+	"github.com/culprit-project/culprit/analyzer/action"
 	"github.com/culprit-project/culprit/analyzer/rca"
+	"github.com/culprit-project/culprit/analyzer/rca/words"
 )
 
 // Term is a word of ours with what it means.
 type Term struct{ Name, Text string }
 
-var classes = map[rca.Class]string{
-	rca.NotEntered:   "The job stands still. A rank has not entered the operation that its peers wait in.",
-	rca.Inconsistent: "The job stands still. Ranks called different operations, or called them in a different order.",
-	rca.Fault:        "The job stands still. All ranks entered the operation, and a component inside it failed.",
-	rca.SlowCompute:  "The job is slow. One rank computes for longer than its peers.",
-	rca.SlowComm:     "The job is slow. A transfer takes longer than on the peers.",
-	rca.SlowMixed:    "The job is slow. Both computation and transfers take longer.",
-	rca.Imbalance:    "The job is slow. The work is cut unevenly, and no machine is bad.",
-	rca.GlobalSlow:   "The job is slow. All ranks are slower alike, and no machine is bad.",
-	rca.Benign:       "The job waits for something legitimate. Nothing is broken.",
-	rca.Healthy:      "Nothing wrong is seen.",
-	rca.Unknown:      "There is not enough evidence to name anybody.",
+func class(c rca.Class) Term { return Term{string(c), words.Class(c)} }
+
+func cause(c rca.Cause) Term { return Term{string(c), words.Cause(c)} }
+
+// Explains reports whether a class and a cause, each of which may be empty, are some that verdicts have.
+func Explains(c rca.Class, why rca.Cause) bool {
+	return (c == "" || words.Class(c) != "") && (why == "" || words.Cause(why) != "")
 }
-
-var causes = map[rca.Cause]string{
-	rca.CauseProcessStopped:   "The process is stopped, by a signal or by a debugger.",
-	rca.CauseProcessGone:      "The process exited without orderly shutdown.",
-	rca.CauseException:        "The program raised an exception that nothing caught.",
-	rca.CauseHostLost:         "The host, or the exporter on it, does not answer.",
-	rca.CauseNotCalled:        "The process runs outside NCCL: user code, the data loader, or a lock of the interpreter.",
-	rca.CauseStorage:          "The process is blocked in storage.",
-	rca.CauseKernelNotRunning: "The operation was called, but its kernel never started on the GPU.",
-	rca.CauseOtherOp:          "The rank called another operation, size, type or root than its peers.",
-	rca.CauseDeadlock:         "Groups were entered in opposite orders, and each side waits for the other.",
-	rca.CauseGPU:              "The GPU, or its kernel, stopped or is slow.",
-	rca.CauseNetworkSend:      "The local NIC or link does not deliver what was sent.",
-	rca.CauseReceiver:         "The receiver posts no buffers.",
-	rca.CausePCIe:             "The way between NIC and GPU is slow or stuck.",
-	rca.CauseProxy:            "NCCL's proxy thread, which moves data over the network, is late.",
-	rca.CauseCPU:              "The process does not get enough CPU time.",
-	rca.CauseCheckpoint:       "A checkpoint is written or read.",
-	rca.CauseFirstStep:        "The job is in its first step: it connects, compiles and fills caches.",
-	rca.CauseJobEnd:           "The job is ending.",
-	rca.CauseStage:            "A pipeline stage has more work than the others.",
-	rca.CauseRouting:          "Some experts get more tokens than others.",
-	rca.CauseData:             "Some ranks get more data than others.",
-	rca.CauseUnknown:          "The cause is not visible in this evidence.",
-}
-
-func class(c rca.Class) Term { return Term{string(c), classes[c]} }
-
-func cause(c rca.Cause) Term { return Term{string(c), causes[c]} }
 
 // sure says what a confidence means, and what keeps it low.
 func sure(v *rca.Verdict) string {
@@ -85,9 +52,6 @@ type Advice struct {
 	Commands []string
 }
 
-// plainName is a host's name that is safe in a shell: what a process calls its host is its own choice.
-var plainName = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?$`)
-
 // mostAdvised bounds the culprits for which advice is listed.
 const mostAdvised = 4
 
@@ -102,7 +66,7 @@ func advice(v *rca.Verdict) []Advice {
 			do, why = c.Action, c.Cause
 		}
 		a := Advice{Host: c.Host, Do: do}
-		if badMachine(why) && plainName.MatchString(c.Host) && !seen[c.Host] {
+		if action.BadMachine(why) && !rca.KeepsHost(do) && action.PlainHost(c.Host) && !seen[c.Host] {
 			seen[c.Host] = true
 			a.Commands = []string{
 				fmt.Sprintf("scontrol update NodeName=%s State=DRAIN Reason=%q", c.Host, "culprit: "+string(why)),
@@ -121,13 +85,4 @@ func advice(v *rca.Verdict) []Advice {
 		out = append(out, Advice{Do: v.Action})
 	}
 	return out
-}
-
-// badMachine: a cause for which a host is taken out of service. Code and data move with the job.
-func badMachine(c rca.Cause) bool {
-	switch c {
-	case rca.CauseHostLost, rca.CauseGPU, rca.CauseNetworkSend, rca.CausePCIe, rca.CauseKernelNotRunning:
-		return true
-	}
-	return false
 }

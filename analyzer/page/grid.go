@@ -5,10 +5,13 @@ package page
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/culprit-project/culprit/analyzer/incident"
+	"github.com/culprit-project/culprit/analyzer/layout"
 )
 
 // Bounds of the grid: a page of a hundred thousand ranks is read as easily as one of eight.
@@ -40,8 +43,10 @@ func weight(state string) int {
 	return i
 }
 
-// Grid shows ranks by host, rows that look alike folded into one, the culprit's first.
+// Grid shows ranks by host or by their place in the layout, rows that look alike folded into one, the culprit's first.
 type Grid struct {
+	Title  string // Of the rows' names.
+	Unit   string // What a folded row counts: hosts, rows.
 	Legend []Legend
 	Rows   []Row
 	Rest   string // What the rows beyond the bound hold.
@@ -69,17 +74,78 @@ type Row struct {
 // Cell is one rank; of folded rows, one place.
 type Cell struct{ State, Label string }
 
-func newGrid(views []incident.RankView) *Grid {
-	g := &Grid{Empty: len(views) == 0}
+func newGrid(views []incident.RankView, marks map[int]string) *Grid {
+	return gridBy(views, marks, "Host", "hosts", func(v *incident.RankView) string { return cmp.Or(v.Host, "unknown host") })
+}
+
+// layoutGrid shows ranks by pipeline stage and replica, a cell for each place within. Nil: the job has one axis, which the ranks'
+// numbers show as well.
+func layoutGrid(l *layout.Layout, views []incident.RankView, marks map[int]string) *Grid {
+	if l == nil || len(views) == 0 {
+		return nil
+	}
+	axes := slices.DeleteFunc(slices.Clone(l.Axes), func(a layout.Axis) bool { return a.Kind == layout.Expert }) // It lies across others.
+	if len(axes) < 2 {
+		return nil
+	}
+	return gridBy(views, marks, "Place", "rows", func(v *incident.RankView) string {
+		var name []string
+		for _, a := range slices.Backward(axes[1:]) {
+			name = append(name, placeNames[a.Kind]+" "+strconv.Itoa(a.Place(v.Rank)))
+		}
+		return strings.Join(name, " · ")
+	})
+}
+
+// placeNames are what a place along an axis is called.
+var placeNames = map[layout.Kind]string{
+	layout.Pipeline: "stage", layout.Data: "replica", layout.Tensor: "tensor place", layout.Context: "context place", layout.Expert: "expert place",
+}
+
+// layoutText says how a job divides its ranks.
+func layoutText(l *layout.Layout) string {
+	var parts []string
+	for _, a := range slices.Backward(l.Axes) {
+		text := fmt.Sprintf("%s %d", a.Kind.Long(), a.Size)
+		if !a.Named {
+			text += " (by the shape of its communicators)"
+		}
+		parts = append(parts, text)
+	}
+	return ranks(l.World) + ": " + strings.Join(parts, " × ")
+}
+
+// stackMarks gives each rank whose call stack is known the letter of its group: ranks that stand at the same line have the same.
+func stackMarks(groups []incident.StackGroup) map[int]string {
+	out := map[int]string{}
+	for i, g := range groups {
+		for _, rank := range g.Ranks {
+			out[rank] = stackName(i)
+		}
+	}
+	return out
+}
+
+// stackName is the letter of a group of stacks, and a number behind the last letter.
+func stackName(i int) string {
+	if i < 26 {
+		return string(rune('A' + i))
+	}
+	return strconv.Itoa(i + 1)
+}
+
+func gridBy(views []incident.RankView, marks map[int]string, title, unit string, name func(*incident.RankView) string) *Grid {
+	g := &Grid{Title: title, Unit: unit, Empty: len(views) == 0}
 	counts := map[string]int{}
 	byHost := map[string][]incident.RankView{}
 	var hosts []string
 	for _, v := range views {
 		counts[v.State]++
-		if byHost[v.Host] == nil {
-			hosts = append(hosts, v.Host)
+		h := name(&v)
+		if byHost[h] == nil {
+			hosts = append(hosts, h)
 		}
-		byHost[v.Host] = append(byHost[v.Host], v)
+		byHost[h] = append(byHost[h], v)
 	}
 	for _, s := range states {
 		if n := counts[s.Name]; n > 0 {
@@ -89,7 +155,7 @@ func newGrid(views []incident.RankView) *Grid {
 	var rows []Row
 	for _, h := range hosts {
 		for part := range slices.Chunk(byHost[h], rowRanks) {
-			rows = append(rows, newRow(h, part))
+			rows = append(rows, newRow(h, part, marks))
 		}
 	}
 	rows = foldRows(rows)
@@ -99,18 +165,18 @@ func newGrid(views []incident.RankView) *Grid {
 		rows = rows[:mostRows]
 	}
 	for i := range rows {
-		rows[i].finish()
+		rows[i].finish(unit, marks)
 	}
 	g.Rows = rows
 	return g
 }
 
-func newRow(host string, views []incident.RankView) Row {
-	r := Row{hosts: []string{cmp.Or(host, "unknown host")}, ranks: views, worst: len(states)}
+func newRow(host string, views []incident.RankView, marks map[int]string) Row {
+	r := Row{hosts: []string{host}, ranks: views, worst: len(states)}
 	var key strings.Builder
 	for _, v := range views {
 		r.worst = min(r.worst, weight(v.State))
-		key.WriteString(v.State + "\x00")
+		key.WriteString(v.State + "\x00" + marks[v.Rank] + "\x00")
 	}
 	r.key = key.String()
 	return r
@@ -134,18 +200,21 @@ func foldRows(rows []Row) []Row {
 	return out
 }
 
-func (r *Row) finish() {
+func (r *Row) finish(unit string, marks map[int]string) {
 	places := len(r.ranks) / len(r.hosts)
 	for i, v := range r.ranks[:places] {
 		c := Cell{State: v.State, Label: count(v.Rank)}
 		if len(r.hosts) > 1 {
 			c.Label = cmp.Or(v.GPU, count(i)) // Of many hosts: the place on each.
 		}
+		if m := marks[v.Rank]; m != "" {
+			c.Label += " " + m
+		}
 		r.Cells = append(r.Cells, c)
 	}
 	r.Name = r.hosts[0]
 	if n := len(r.hosts); n > 1 {
-		r.Name = count(n) + " hosts: " + strings.Join(r.hosts[:min(n, hostsShow)], ", ")
+		r.Name = count(n) + " " + unit + ": " + strings.Join(r.hosts[:min(n, hostsShow)], ", ")
 		if n > hostsShow {
 			r.Name += " … " + r.hosts[n-1]
 		}
@@ -185,6 +254,19 @@ func stateName(state string) string {
 		return "blocked in the kernel"
 	case "unseen":
 		return "not asked"
+	}
+	return state
+}
+
+// jobState is a state as the page of a job, which asks Prometheus alone, knows it.
+func jobState(state string) string {
+	switch state {
+	case "gone":
+		return "exited without orderly shutdown"
+	case "stuck":
+		return "in an operation that has made no progress for 2 s or more"
+	case "unseen":
+		return "not recorded: Prometheus has no fresh sample"
 	}
 	return state
 }

@@ -21,18 +21,18 @@ import (
 // PerPage is how many incidents the list shows at once.
 const PerPage = 50
 
-// mostOffenders bounds the hosts that are listed.
-const mostOffenders = 8
+// mostTallied bounds the hosts, classes and teams that are listed.
+const mostTallied = 12
 
 // Filter narrows the list of incidents.
 type Filter struct {
-	Text, State, Class, Host string
-	Page                     int // From 1.
+	Text, State, Class, Host, Team string
+	Page                           int // From 1.
 }
 
 // ParseFilter reads a filter from a query. What it does not know is left out.
 func ParseFilter(q url.Values) Filter {
-	f := Filter{Text: strings.TrimSpace(q.Get("q")), State: q.Get("state"), Class: q.Get("class"), Host: q.Get("host"), Page: 1}
+	f := Filter{Text: strings.TrimSpace(q.Get("q")), State: q.Get("state"), Class: q.Get("class"), Host: q.Get("host"), Team: q.Get("team"), Page: 1}
 	if n, err := strconv.Atoi(q.Get("page")); err == nil && n > 1 {
 		f.Page = n
 	}
@@ -41,7 +41,7 @@ func ParseFilter(q url.Values) Filter {
 
 func (f Filter) query(page int) string {
 	q := url.Values{}
-	for name, v := range map[string]string{"q": f.Text, "state": f.State, "class": f.Class, "host": f.Host} {
+	for name, v := range map[string]string{"q": f.Text, "state": f.State, "class": f.Class, "host": f.Host, "team": f.Team} {
 		if v != "" {
 			q.Set(name, v)
 		}
@@ -62,10 +62,12 @@ func (f Filter) Takes(inc *incident.Incident) bool {
 		return false
 	case f.Host != "" && !slices.Contains(accusedHosts(inc), f.Host):
 		return false
+	case f.Team != "" && Team(inc) != f.Team:
+		return false
 	case f.Text == "":
 		return true
 	}
-	texts := []string{inc.JobID, inc.ID}
+	texts := []string{inc.JobID, inc.ID, Team(inc)}
 	if v != nil {
 		texts = append(texts, v.Summary, string(v.Class), string(v.Cause), v.Comm)
 		texts = append(texts, accusedHosts(inc)...)
@@ -79,6 +81,21 @@ func (f Filter) Takes(inc *incident.Incident) bool {
 		}
 	}
 	return true
+}
+
+// teamLabels are the labels of a trigger that say whose job it is, the likeliest first.
+var teamLabels = []string{"team", "owner", "namespace", "user"}
+
+// Team gives whose job an incident is of, as the labels of its triggers say; empty: none does.
+func Team(inc *incident.Incident) string {
+	for _, label := range teamLabels {
+		for i := range inc.Triggers {
+			if v := inc.Triggers[i].Labels[label]; v != "" {
+				return v
+			}
+		}
+	}
+	return ""
 }
 
 // accusedHosts are the hosts that an incident's standing verdict blames.
@@ -114,7 +131,8 @@ type indexData struct {
 	Filter             Filter
 	Rows               []indexRow
 	Classes            []string
-	Offenders          []offender
+	Offenders          []tally
+	ByClass, ByTeam    []tally
 	Found, All, Pages  int
 	First, Last        int
 	Previous, Next     string
@@ -126,9 +144,9 @@ type indexRow struct {
 	Took string
 }
 
-// offender is a host that is to blame in several incidents.
-type offender struct {
-	Host, Query string
+// tally is how many incidents there are of a host, a class or a team.
+type tally struct {
+	Name, Query string
 	Count       int
 	Last        time.Time
 }
@@ -138,7 +156,14 @@ func WriteIndex(w io.Writer, all []incident.Incident, f Filter, o Options) error
 	d := indexData{
 		frame:  frame{Title: "Incidents", Version: version.Version, Base: "./", Events: "api/v1/events", Warning: o.Warning},
 		Filter: f, All: len(all), Offenders: offenders(all), Anything: len(all) > 0,
-		Filtered: f.Text != "" || f.State != "" || f.Class != "" || f.Host != "",
+		ByClass: tallies(all, func(inc *incident.Incident) []string {
+			if inc.Verdict == nil {
+				return nil
+			}
+			return []string{string(inc.Verdict.Class)}
+		}, func(name string) Filter { return Filter{Class: name} }),
+		ByTeam:   tallies(all, func(inc *incident.Incident) []string { return []string{Team(inc)} }, func(name string) Filter { return Filter{Team: name} }),
+		Filtered: f.Text != "" || f.State != "" || f.Class != "" || f.Host != "" || f.Team != "",
 	}
 	var found []*incident.Incident
 	for i := range all {
@@ -171,31 +196,40 @@ func WriteIndex(w io.Writer, all []incident.Incident, f Filter, o Options) error
 	return nil
 }
 
-// offenders gives the hosts to blame in more than one incident, those with most first.
-func offenders(all []incident.Incident) []offender {
-	byHost := map[string]*offender{}
+// offenders gives the hosts to blame in more than one incident that paged, those with most first.
+func offenders(all []incident.Incident) []tally {
+	out := tallies(all, func(inc *incident.Incident) []string {
+		if inc.Verdict == nil || !inc.Verdict.Page {
+			return nil
+		}
+		return accusedHosts(inc)
+	}, func(name string) Filter { return Filter{Host: name} })
+	return slices.DeleteFunc(out, func(t tally) bool { return t.Count < 2 })
+}
+
+// tallies counts incidents by name, the most frequent first.
+func tallies(all []incident.Incident, names func(*incident.Incident) []string, filter func(name string) Filter) []tally {
+	byName := map[string]*tally{}
 	for i := range all {
-		if v := all[i].Verdict; v == nil || !v.Page {
-			continue
-		}
-		for _, h := range accusedHosts(&all[i]) {
-			o := byHost[h]
-			if o == nil {
-				o = &offender{Host: h, Query: Filter{Host: h}.query(1)}
-				byHost[h] = o
+		for _, name := range names(&all[i]) {
+			if name == "" {
+				continue
 			}
-			o.Count++
-			if all[i].OpenedAt.After(o.Last) {
-				o.Last = all[i].OpenedAt
+			t := byName[name]
+			if t == nil {
+				t = &tally{Name: name, Query: filter(name).query(1)}
+				byName[name] = t
+			}
+			t.Count++
+			if all[i].OpenedAt.After(t.Last) {
+				t.Last = all[i].OpenedAt
 			}
 		}
 	}
-	var out []offender
-	for _, o := range byHost {
-		if o.Count > 1 {
-			out = append(out, *o)
-		}
+	var out []tally
+	for _, t := range byName {
+		out = append(out, *t)
 	}
-	slices.SortFunc(out, func(a, b offender) int { return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Host, b.Host)) })
-	return out[:min(len(out), mostOffenders)]
+	slices.SortFunc(out, func(a, b tally) int { return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Name, b.Name)) })
+	return out[:min(len(out), mostTallied)]
 }

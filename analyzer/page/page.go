@@ -14,15 +14,18 @@ import (
 	"fmt"
 	"html/template"
 	"io"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/prometheus/common/version"
 
+	"github.com/culprit-project/culprit/analyzer/action"
 	"github.com/culprit-project/culprit/analyzer/incident"
 	"github.com/culprit-project/culprit/analyzer/notify"
 	"github.com/culprit-project/culprit/analyzer/rca"
+	"github.com/culprit-project/culprit/analyzer/rca/words"
 )
 
 //go:embed templates
@@ -36,15 +39,17 @@ var Script []byte
 var (
 	indexPage    = parse("index.html")
 	incidentPage = parse("incident.html")
+	jobPage      = parse("job.html")
+	jobsPage     = parse("jobs.html")
 )
 
 func parse(name string) *template.Template {
 	t := template.New("layout.html").Funcs(template.FuncMap{
 		"stamp": stamp, "machine": machine, "percent": percent, "seconds": seconds, "size": size, "count": count,
 		"who": who, "link": notify.Link, "list": func(numbers []int) string { return named(numbers, 0) }, "plural": plural,
-		"class": class, "cause": cause, "stateName": stateName,
+		"class": class, "cause": cause, "stateName": stateName, "jobState": jobState, "jobURL": JobURL, "stackName": stackName,
 	})
-	return template.Must(t.ParseFS(files, "templates/layout.html", "templates/style.css", "templates/"+name))
+	return template.Must(t.ParseFS(files, "templates/layout.html", "templates/style.css", "templates/grid.html", "templates/"+name))
 }
 
 // Policy is the Content-Security-Policy of the pages: their own style and script, and nothing else.
@@ -67,10 +72,17 @@ type frame struct {
 	Title   string
 	Version string
 	Base    string // Where the service's root is, seen from the page.
+	Poll    int    // Seconds after which the page is read again; 0: never.
 	Events  string // Where the page learns that it is out of date; empty: never.
 	Alone   bool   // The page is a file of its own, with no service behind it.
 	Warning string
 }
+
+// pollSeconds is how often a page of Prometheus' numbers is read again.
+const pollSeconds = 15
+
+// JobURL gives where the page of a job is, from the service's root. A job may be called anything.
+func JobURL(id string) string { return "job?" + url.Values{"id": {id}}.Encode() }
 
 // Link leads to another place.
 type Link struct{ Text, URL string }
@@ -90,6 +102,10 @@ type Options struct {
 	Similar []incident.Incident // Others in which the same hosts are to blame.
 	More    []Section
 	Warning string // Of the service's configuration.
+	// User is who looks, as the service authenticated them, and MayAct whether they may change something.
+	User    string
+	MayAct  bool
+	Actions []action.Entry // What rules did about the incident.
 }
 
 type incidentData struct {
@@ -102,11 +118,21 @@ type incidentData struct {
 	Advice  []Advice
 	Graph   *Graph
 	Grid    *Grid
+	Layout  string // How the job divides its ranks.
+	Places  *Grid  // Ranks by their place in the layout.
+	Flow    *flowData
+	Rounds  *Timeline
 	Seen    *incident.Analysis // The analysis that the page is as of.
 	Fixes   []fix
 	Links   []Link
 	Similar []incident.Incident
 	More    []Section
+	MayAct  bool
+	User    string    // Who may judge the verdict; empty: nobody who looks now.
+	Cleared []cleared // Considered and not accused.
+	Classes []rca.Class
+	Causes  []rca.Cause
+	Actions []act
 }
 
 // fix is what an iteration would take with one thing mended.
@@ -121,7 +147,7 @@ const mostFixes = 3
 func WriteIncident(w io.Writer, inc *incident.Incident, o Options) error {
 	d := incidentData{
 		frame: frame{Title: cmp.Or(o.Title, "Job "+inc.JobID), Version: version.Version, Base: "../", Alone: o.Alone, Warning: o.Warning},
-		Inc:   inc, V: inc.Verdict, Took: took(inc, o.Now), Grid: newGrid(inc.Ranks), Links: o.Links, Similar: o.Similar, More: o.More,
+		Inc:   inc, V: inc.Verdict, Took: took(inc, o.Now), Grid: newGrid(inc.Ranks, stackMarks(inc.Stacks)), Links: o.Links, Similar: o.Similar, More: o.More,
 	}
 	if !o.Alone && inc.State == incident.Open {
 		d.Events = "../api/v1/events?incident=" + inc.ID
@@ -132,13 +158,51 @@ func WriteIncident(w io.Writer, inc *incident.Incident, o Options) error {
 			break
 		}
 	}
+	d.MayAct, d.Actions = o.MayAct && !o.Alone, acts(o.Actions)
+	if inc.Verdict != nil && d.MayAct && o.User != "" {
+		d.User, d.Classes, d.Causes = o.User, judged, words.Causes()
+	}
+	if inc.Layout != nil {
+		d.Layout, d.Places = layoutText(inc.Layout), layoutGrid(inc.Layout, inc.Ranks, stackMarks(inc.Stacks))
+	}
+	d.Flow = newFlow(inc.Flow)
 	if v := inc.Verdict; v != nil {
+		d.Cleared = considered(v)
+		d.Rounds = newTimeline(inc.Rounds, accusedRanks(v))
 		d.Sure, d.Blast, d.Advice, d.Graph, d.Fixes = sure(v), blast(v), advice(v), newGraph(v), fixes(v.WhatIf)
 	}
 	if err := incidentPage.Execute(w, &d); err != nil {
 		return fmt.Errorf("rendering the page of incident %s: %w", inc.ID, err)
 	}
 	return nil
+}
+
+func accusedRanks(v *rca.Verdict) []int {
+	var out []int
+	for _, c := range v.Culprits {
+		out = append(out, c.Rank)
+	}
+	return out
+}
+
+// cleared is somebody who was considered and not accused.
+type cleared struct{ Who, Reason string }
+
+// considered names those of whom something can be said: nobody without a name, and nobody who is accused after all.
+func considered(v *rca.Verdict) []cleared {
+	var out []cleared
+	for i := range v.RuledOut {
+		c := &v.RuledOut[i]
+		who := c.Group
+		if c.Rank >= 0 {
+			who = strings.TrimSpace(fmt.Sprintf("rank %d %s", c.Rank, c.Group))
+		}
+		accused := slices.ContainsFunc(v.Culprits, func(k rca.Culprit) bool { return c.Rank >= 0 && k.Rank == c.Rank || c.Rank < 0 && k.Group == c.Group })
+		if who != "" && !accused {
+			out = append(out, cleared{who, c.Reason})
+		}
+	}
+	return out
 }
 
 // blast says how far the trouble reaches.

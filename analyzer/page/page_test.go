@@ -91,7 +91,7 @@ func TestPageOfManyRanks(t *testing.T) {
 		if n := compressed(t, html); n > 60_000 || len(html) > 600_000 {
 			t.Errorf("%s: %d bytes, compressed %d", name, len(html), n)
 		}
-		g := newGrid(inc.Ranks)
+		g := newGrid(inc.Ranks, nil)
 		if len(g.Rows) > mostRows || !slices.ContainsFunc(g.Rows[0].Cells, func(c Cell) bool { return c.State == "culprit" }) {
 			t.Errorf("%s: %d rows, first %+v", name, len(g.Rows), g.Rows[0])
 		}
@@ -113,7 +113,7 @@ func TestGridFolds(t *testing.T) {
 		}
 		return "unseen"
 	})
-	g := newGrid(inc.Ranks)
+	g := newGrid(inc.Ranks, nil)
 	if len(g.Rows) != 2 || g.Rows[1].Name != "3 hosts: node-1, node-2, node-3" || g.Rows[1].Text != "ranks 8–31: not asked" {
 		t.Fatalf("rows are %+v", g.Rows)
 	}
@@ -128,7 +128,7 @@ func TestGridWithoutHosts(t *testing.T) {
 	for r := range 1000 {
 		views = append(views, incident.RankView{Rank: r, State: "idle"})
 	}
-	g := newGrid(views)
+	g := newGrid(views, nil)
 	for _, r := range g.Rows {
 		if len(r.Cells) > rowRanks {
 			t.Errorf("a row of %d cells", len(r.Cells))
@@ -234,26 +234,13 @@ func TestAdvice(t *testing.T) {
 	}
 }
 
-// Every class and cause is explained where it is shown.
-func TestGlossary(t *testing.T) {
-	for _, c := range []rca.Class{
-		rca.NotEntered, rca.Inconsistent, rca.Fault, rca.SlowCompute, rca.SlowComm, rca.SlowMixed, rca.Imbalance, rca.GlobalSlow, rca.Benign, rca.Healthy, rca.Unknown,
-	} {
-		if class(c).Text == "" {
-			t.Errorf("class %s is not explained", c)
-		}
-	}
-	if len(causes) != 22 {
-		t.Errorf("%d causes are explained", len(causes))
-	}
-}
-
 func TestIndex(t *testing.T) {
 	var all []incident.Incident
 	for i := range 120 {
 		inc := hung(8, i%8, func(int) string { return "stuck" })
 		inc.ID, inc.JobID, inc.Ranks = fmt.Sprintf("incident%04d", i), fmt.Sprintf("job-%d", i), nil
 		inc.Verdict.Culprits[0].Host = fmt.Sprintf("node-%d", i%3)
+		inc.Triggers = []incident.Trigger{{Name: "CulpritJobStalled", Labels: map[string]string{"namespace": "shared", "team": fmt.Sprintf("team-%d", i%4)}}}
 		if i%2 == 1 {
 			end := opened.Add(time.Hour)
 			inc.State, inc.ResolvedAt = incident.Resolved, &end
@@ -270,6 +257,8 @@ func TestIndex(t *testing.T) {
 		{"q=job-77", []string{"1 to 1 of 1 that match, of 120 in all."}, []string{"job-78<"}},
 		{"q=JOB-7+node-1", []string{"job-7<", "job-70<"}, []string{"job-8<"}},
 		{"host=node-2&state=open", []string{"1 to 20 of 20 that match", `value="node-2"`}, nil},
+		{"", []string{"By class", "By team", `href="?team=team-3"`, "30 incidents", `href="?class=fault"`, "120 incidents", `href="job?id=job-8"`}, []string{"?team=shared", `href="job?id=job-9"`}},
+		{"team=team-1", []string{"1 to 30 of 30 that match", `value="team-1"`}, []string{"job-8<"}},
 		{"class=benign", []string{"No incident matches. There are 120 in all."}, nil},
 	} {
 		q, err := url.ParseQuery(c.query)
@@ -332,5 +321,35 @@ func TestUnits(t *testing.T) {
 		if c.got != c.want {
 			t.Errorf("%q, want %q", c.got, c.want)
 		}
+	}
+}
+
+// Nobody is both accused and cleared, and nobody without a name is cleared.
+func TestConsidered(t *testing.T) {
+	v := &rca.Verdict{
+		Culprits: []rca.Culprit{{Rank: 5}, {Rank: -1, Group: "stage 3"}},
+		RuledOut: []rca.Candidate{{Rank: 5, Reason: "accused"}, {Rank: -1, Reason: "nobody"}, {Rank: -1, Group: "stage 3"}, {Rank: 7, Reason: "it waits"}, {Rank: -1, Group: "rail 2", Reason: "fast"}},
+	}
+	if got := considered(v); !slices.Equal(got, []cleared{{"rank 7", "it waits"}, {"rail 2", "fast"}}) {
+		t.Errorf("%+v", got)
+	}
+}
+
+// Ranks that stand at the same line have the same letter, and do not fold into those that stand elsewhere.
+func TestGridMarksStacks(t *testing.T) {
+	inc := hung(32, 5, func(int) string { return "stuck" })
+	inc.Stacks = []incident.StackGroup{{Ranks: []int{5, 16}, Frames: []string{"main (a.py:1)"}}, {Ranks: []int{17}, Frames: []string{"main (a.py:2)"}}}
+	g := newGrid(inc.Ranks, stackMarks(inc.Stacks))
+	if len(g.Rows) != 3 || g.Rows[0].Cells[5].Label != "5 A" || g.Rows[0].Cells[4].Label != "4" {
+		t.Fatalf("%+v", g.Rows)
+	}
+	for _, r := range g.Rows {
+		if r.Name == "node-2" && (r.Cells[0].Label != "16 A" || r.Cells[1].Label != "17 B") {
+			t.Errorf("%+v", r.Cells)
+		}
+	}
+	html := render(t, &inc, Options{})
+	if !strings.Contains(html, "Stack B: rank 17") || !strings.Contains(html, "A letter beside a rank") {
+		t.Error("the letters are not explained")
 	}
 }

@@ -66,7 +66,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	code, err := h.serve(w, r)
 	h.requests.WithLabelValues(strconv.Itoa(code)).Inc()
 	if err != nil {
-		h.logger.Warn("notification not taken", "code", code, "from", r.RemoteAddr, "user_agent", r.UserAgent(), "err", err)
+		h.logger.Warn("notification refused", "code", code, "from", r.RemoteAddr, "user_agent", r.UserAgent(), "err", err)
 		http.Error(w, err.Error(), code)
 		return
 	}

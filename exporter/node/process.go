@@ -114,7 +114,7 @@ func (p *Process) Dead() bool {
 	return false
 }
 
-// Killed tells whether the process has ended without saying goodbye.
+// Killed tells whether the process has exited without orderly shutdown.
 func (p *Process) Killed() bool { return p.Dead() && p.Snap.Status.ClosedNS == 0 }
 
 // Calls gives the calls that make or end a communicator: those that the process is in, then those that have come back, oldest

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/culprit-project/culprit/analyzer/incident"
+	"github.com/culprit-project/culprit/analyzer/jobs"
+	"github.com/culprit-project/culprit/analyzer/layout"
 	"github.com/culprit-project/culprit/analyzer/rca"
 )
 
@@ -73,6 +75,11 @@ func (s *shelf) OpenFor(string) (incident.Incident, bool) {
 	return incident.Incident{}, false
 }
 
+func (s *shelf) Judge(id string, f incident.Feedback) error {
+	s.change(id, func(inc *incident.Incident) { inc.Feedback = append(slices.Clone(inc.Feedback), f) })
+	return nil
+}
+
 func (s *shelf) Wait(context.Context, string, int) (incident.Incident, error) {
 	return incident.Incident{}, errors.New("nobody waits here")
 }
@@ -108,15 +115,22 @@ func hung(world int) incident.Incident {
 			RuledOut: []rca.Candidate{{Rank: 13, Reason: "it waits itself"}},
 			Methods:  []rca.Vote{{Method: "mycroft", Class: rca.Fault, Ranks: []int{5}, Note: "CheckMinData on dp_5"}},
 		},
+		Layout: layoutOf(world),
+		Flow: &incident.FlowView{
+			Comm: "dp_5", CommID: "c0ffee", Op: "AllReduce #1204", Channel: 1, Total: 64, Stuck: 9,
+			From: incident.FlowEnd{Rank: culprit, Host: "node-0000", GPU: "5", NIC: "mlx5_5", Steps: [4]int64{24, 24, 24, 16}},
+			To:   incident.FlowEnd{Rank: 13, Host: "node-0001", GPU: "5", NIC: "mlx5_5", Steps: [4]int64{24, 16, 16, 16}},
+			QPs:  []incident.QueuePair{{Device: "mlx5_5", Num: 4711, DestNum: 4712, Remote: "fe80::1", Outstanding: 8, Errors: 0}},
+		},
 		Stacks: []incident.StackGroup{{Ranks: []int{0, 1, 2}, Frames: []string{"main (train.py:411)", "all_reduce (distributed_c10d.py:2501)"}}},
 	}
 	for r := range world {
 		v := incident.RankView{Rank: r, Host: fmt.Sprintf("node-%04d", r/8), GPU: fmt.Sprint(r % 8), State: "unseen"}
 		switch {
 		case r == culprit:
-			v.State, v.Text = "culprit", "AllReduce 1204 on dp_5, no progress for 9.1s"
+			v.State, v.Text = "culprit", "AllReduce #1204 on dp_5, no progress for 9.1 s"
 		case r < 16 || world <= 512 && r%8 != 3:
-			v.State, v.Text = "stuck", fmt.Sprintf("AllGather 9, no progress for 8.%ds", r%10)
+			v.State, v.Text = "stuck", fmt.Sprintf("AllGather #9 on tp_0, no progress for 8.%d s", r%10)
 		case r < 24:
 			v.State = "outside"
 		}
@@ -125,10 +139,80 @@ func hung(world int) incident.Incident {
 	return inc
 }
 
+func layoutOf(world int) *layout.Layout {
+	l := &layout.Layout{World: world, Axes: []layout.Axis{{Kind: layout.Tensor, Size: 4, Stride: 1, Named: true}, {Kind: layout.Data, Size: world / 8, Stride: 4, Named: true}, {Kind: layout.Pipeline, Size: 2, Stride: world / 2, Named: true}}}
+	return l
+}
+
+// running is a job of so many ranks that runs, but for one of them.
+func running(world int) *jobs.Job {
+	j := &jobs.Job{
+		ID: fmt.Sprintf("llm-pretrain-%d", world), At: opened, WorldSize: world, Hosts: world / 8, Layout: layoutOf(world), Iteration: 1.82, Before: 1.51, MicroBatches: 16, Lost: 3,
+		Comms:     []jobs.Comm{{Name: "dp", Size: world / 8, Nodes: world / 8, Number: 8}, {Name: "pp", Size: 2, Nodes: 2, Number: world / 2}, {Name: "tp", Size: 4, Nodes: 1, Number: world / 4}},
+		Functions: []jobs.Function{{Name: "AllReduce", Ops: 4.2, Bytes: 4.2e9, Seconds: 0.25, Bandwidth: 92e9}, {Name: "Send", Ops: 32, Bytes: 1e9, Seconds: 0.1, Bandwidth: 22e9}},
+		Late:      []jobs.Share{{Rank: 5, Host: "node-0000", Inside: 0.11, Median: 0.41}, {Rank: 6, Host: "node-0000", Inside: 0.4, Median: 0.41}},
+		Missing:   []string{"asking prometheus for up: context deadline exceeded"},
+	}
+	for _, v := range hung(world).Ranks {
+		v.State, v.Text = "moving", ""
+		if v.Rank == 5 {
+			v.State, v.Text = "stuck", "no progress for 9.1 s"
+		}
+		j.Ranks = append(j.Ranks, v)
+	}
+	return j
+}
+
+// cluster is what Prometheus knows of jobs.
+type cluster map[string]*jobs.Job
+
+func newCluster() cluster {
+	c := cluster{}
+	for _, world := range []int{8, 512, 10240} {
+		j := running(world)
+		c[j.ID] = j
+	}
+	h := running(8)
+	h.ID, h.Comms[0].Name, h.Functions[0].Name, h.Late[0].Host, h.Missing = evil, evil, evil, evil, []string{evil}
+	for i := range h.Ranks {
+		h.Ranks[i].Host = evil
+	}
+	c[evil] = h
+	return c
+}
+
+func (c cluster) List(context.Context) ([]jobs.Listed, error) {
+	var out []jobs.Listed
+	for id, j := range c {
+		out = append(out, jobs.Listed{ID: id, Ranks: len(j.Ranks)})
+	}
+	return out, nil
+}
+
+func (c cluster) Get(_ context.Context, id string, _ time.Time) (*jobs.Job, error) {
+	if j := c[id]; j != nil {
+		return j, nil
+	}
+	return nil, jobs.ErrUnknown
+}
+
 // slow is an incident of a job that got slow and is over.
 func slow() incident.Incident {
 	end := opened.Add(20 * time.Minute)
+	var rounds []incident.Round
+	for n := range 8 {
+		r := incident.Round{Comm: "dp_0", Op: fmt.Sprintf("AllReduce #%d", 1200+n)}
+		for rank := range 8 {
+			s := incident.Spell{Rank: rank, Before: 1.1, Inside: 0.8, Network: 0.1}
+			if rank == 6 {
+				s.Before, s.Inside = 1.78, 0.12
+			}
+			r.Members = append(r.Members, s)
+		}
+		rounds = append(rounds, r)
+	}
 	return incident.Incident{
+		Rounds:  rounds,
 		Version: 1, ID: "slowslowslow", JobID: "llm-finetune", State: incident.Resolved, OpenedAt: opened, UpdatedAt: end, ResolvedAt: &end,
 		Triggers: []incident.Trigger{{Key: "b", Name: "CulpritIterationSlow", Rank: 6, Comm: "dp_0", StartedAt: opened, EndedAt: &end}},
 		Verdict: &rca.Verdict{
@@ -136,6 +220,7 @@ func slow() incident.Incident {
 			Summary:  "Rank 6 (node-0000, GPU 6) computes 1.6 times longer than its peers.",
 			Action:   "Check the GPU (Xid, ECC, clocks, NVLink errors); drain the host and restart the job without it.",
 			Culprits: []rca.Culprit{{Rank: 6, Host: "node-0000", GPU: "6", Channel: -1, Why: "clocks at 465 MHz of 1,410"}},
+			Comm:     "dp_0",
 			WhatIf:   []rca.WhatIf{{Kind: "all", Name: "everything", StepSeconds: 1.882, Saved: 0.37}, {Kind: "rank", Name: "rank 6", Ranks: []int{6}, StepSeconds: 1.9, Saved: 0.36}},
 		},
 	}
@@ -151,6 +236,8 @@ func hostile() incident.Incident {
 	v.Waits = []rca.WaitGroup{{Ranks: []int{5}, Count: 1, Root: true, On: -1, Reason: evil, Op: evil, Comm: evil}}
 	v.Evidence, v.Missing, v.Contradictions = []string{evil}, []string{evil}, []string{evil}
 	inc.Verdict = &v
+	inc.Flow = &incident.FlowView{Comm: evil, Op: evil, From: incident.FlowEnd{Host: evil, NIC: evil}, To: incident.FlowEnd{Host: evil, GPU: evil}, QPs: []incident.QueuePair{{Device: evil, Remote: evil}}}
+	inc.Feedback = []incident.Feedback{{By: evil, Note: evil, Who: evil}}
 	for i := range inc.Ranks {
 		inc.Ranks[i].Host, inc.Ranks[i].Text = evil, evil
 	}

@@ -12,10 +12,12 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -29,8 +31,11 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/prometheus/common/promslog"
 
+	"github.com/culprit-project/culprit/access"
+	"github.com/culprit-project/culprit/analyzer/action"
 	"github.com/culprit-project/culprit/analyzer/api"
 	"github.com/culprit-project/culprit/analyzer/incident"
+	"github.com/culprit-project/culprit/analyzer/rca"
 )
 
 // deadline bounds one test; a busy machine needs seconds.
@@ -75,13 +80,40 @@ type site struct {
 func newSite(t *testing.T) *site {
 	t.Helper()
 	s := &site{shelf: newShelf()}
-	a := api.New(s.shelf, api.Options{}, promslog.NewNopLogger())
+	known := newCluster()
+	done := []action.Entry{
+		{At: opened, Event: action.WouldRun, Action: "drain", Incident: "hung00000008", Hosts: []string{"node-0000"}},
+		{At: opened, Event: action.Failed, Action: "tell", Incident: "hung00000008", Hosts: []string{evil}, Reason: evil, Output: evil},
+	}
+	a := api.New(s.shelf, api.Options{
+		Jobs: func() api.Jobs { return known },
+		Actions: func(id string) []action.Entry {
+			return slices.DeleteFunc(slices.Clone(done), func(e action.Entry) bool { return e.Incident != id })
+		},
+	}, promslog.NewNopLogger())
 	mux := http.NewServeMux()
 	a.Register(mux)
-	srv := httptest.NewServer(mux)
+	web := filepath.Join(t.TempDir(), "web.yml")
+	if err := os.WriteFile(web, []byte("basic_auth_users: {operator: x}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	handler, err := access.Restrict(mux, web, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r.SetBasicAuth("operator", "checked before") // As if the toolkit had checked it.
+		handler.ServeHTTP(w, r)
+	}))
 	t.Cleanup(srv.Close)
 	t.Cleanup(a.End)
 	s.url = srv.URL
+	s.browser = newBrowser(t)
+	return s
+}
+
+func newBrowser(t *testing.T) context.Context {
+	t.Helper()
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(chromium(t)), chromedp.NoSandbox, chromedp.Flag("disable-dev-shm-usage", true))
 	ctx, stop := chromedp.NewExecAllocator(t.Context(), options...)
 	t.Cleanup(stop)
@@ -90,8 +122,7 @@ func newSite(t *testing.T) *site {
 	if err := chromedp.Run(ctx); err != nil {
 		t.Fatalf("starting the browser: %v", err)
 	}
-	s.browser = ctx
-	return s
+	return ctx
 }
 
 // tab is one page of the browser, with what went wrong on it.
@@ -205,6 +236,7 @@ func scheme(name string) chromedp.Action {
 var pages = map[string]string{
 	"index": "/", "incident-8": "/incidents/hung00000008", "incident-512": "/incidents/hung00000512", "incident-10240": "/incidents/hung00010240",
 	"incident-102400": "/incidents/hung00102400", "incident-slow": "/incidents/slowslowslow",
+	"jobs": "/jobs", "job-8": "/job?id=llm-pretrain-8", "job-512": "/job?id=llm-pretrain-512", "job-10240": "/job?id=llm-pretrain-10240",
 }
 
 // Every page, in every look, is accessible, fits its window and breaks nothing.
@@ -254,7 +286,7 @@ func TestPagesAreSmall(t *testing.T) {
 // Whatever people call their jobs and hosts, nothing of it runs.
 func TestHostileNamesRunNothing(t *testing.T) {
 	s := newSite(t)
-	for _, path := range []string{"/", "/incidents/hostilehosti", "/?q=%22%3E%3Cscript%3Ewindow.hacked%3D1%3C%2Fscript%3E"} {
+	for _, path := range []string{"/", "/incidents/hostilehosti", "/incidents/hung00000008", "/jobs", "/job?id=" + url.QueryEscape(evil), "/?q=%22%3E%3Cscript%3Ewindow.hacked%3D1%3C%2Fscript%3E"} {
 		b := s.tab(t)
 		var hacked bool
 		var images int
@@ -271,7 +303,7 @@ var pdfPage = regexp.MustCompile(`/Type\s*/Page[^s]`)
 // Pages print on a few sheets, however many ranks the job has.
 func TestPrint(t *testing.T) {
 	s := newSite(t)
-	for _, name := range []string{"incident-8", "incident-10240", "incident-102400"} {
+	for _, name := range []string{"index", "incident-8", "incident-512", "incident-10240", "incident-102400", "incident-slow", "job-8", "job-10240"} {
 		b := s.tab(t)
 		var pdf []byte
 		b.run(chromedp.Navigate(s.url+pages[name]), chromedp.WaitReady("footer"), chromedp.ActionFunc(func(ctx context.Context) (err error) {
@@ -298,7 +330,7 @@ var often = chromedp.WithPollingInterval(50 * time.Millisecond)
 func TestPageFollows(t *testing.T) {
 	s := newSite(t)
 	b := s.tab(t)
-	b.run(chromedp.Navigate(s.url+pages["incident-8"]), chromedp.WaitVisible(`#live`), chromedp.Poll(`document.getElementById('live').textContent.includes('updates by itself')`, nil, often),
+	b.run(emulation.SetTimezoneOverride("Asia/Tokyo"), chromedp.Navigate(s.url+pages["incident-8"]), chromedp.WaitVisible(`#live`), chromedp.Poll(`document.getElementById('live').textContent.includes('updates by itself')`, nil, often),
 		chromedp.Evaluate(`document.getElementById('waits-text').open = true`, nil))
 	s.change("hung00000008", func(inc *incident.Incident) {
 		v := *inc.Verdict
@@ -321,6 +353,23 @@ func TestPageFollows(t *testing.T) {
 			t.Errorf("without a script %q is not there", want)
 		}
 	}
+}
+
+// Who may act records on the page whether the verdict was right, and what is typed is not taken away by news.
+func TestFeedback(t *testing.T) {
+	s := newSite(t)
+	b := s.tab(t)
+	b.run(chromedp.Navigate(s.url+pages["incident-8"]), chromedp.WaitVisible(`#judge`), chromedp.Poll(`document.getElementById('live').textContent.includes('updates by itself')`, nil, often),
+		chromedp.SendKeys(`#judge input[name=note]`, "a long evaluation"))
+	s.change("hung00000008", func(*incident.Incident) {})
+	b.run(chromedp.Click(`#judge input[value=false]`), chromedp.SetValue(`#judge select[name=class]`, "benign"), chromedp.Click(`#judge button`),
+		chromedp.Poll(`document.getElementById('live').textContent.includes('Recorded')`, nil, often))
+	inc, _ := s.Get("hung00000008")
+	if len(inc.Feedback) != 1 || inc.Feedback[0].By != "operator" || inc.Feedback[0].Right || inc.Feedback[0].Class != rca.Benign || inc.Feedback[0].Note != "a long evaluation" {
+		t.Errorf("recorded %+v", inc.Feedback)
+	}
+	b.run(chromedp.Poll(`document.querySelector('main').textContent.includes('operator: wrong')`, nil, often))
+	b.clean()
 }
 
 // Everything can be reached by keyboard, and the first stop is a way past the head of the page.

@@ -141,6 +141,7 @@ func (s *Stack) startAlertmanager() (err error) {
 func (s *Stack) startAnalyzer() (err error) {
 	s.analyzer, err = startProcess(s.cfg.Dir, "analyzer", nil, nil, filepath.Join(s.cfg.BinDir, "culprit-analyzer"), "serve",
 		"--web.listen-address="+s.analyzerAddr,
+		"--web.external-url="+s.AnalyzerURL(),
 		"--prometheus.url=http://"+s.prometheusAddr,
 		"--alertmanager.url=http://"+s.alertmanagerAddr,
 		"--config.file="+cmp.Or(s.cfg.Analyzer, s.analyzerFile),

@@ -72,7 +72,7 @@ const (
 	ProcessDisk    ProcessState = "disk_sleep" // Uninterruptible: storage, driver, NFS.
 	ProcessStopped ProcessState = "stopped"    // SIGSTOP or a debugger.
 	ProcessZombie  ProcessState = "zombie"
-	ProcessGone    ProcessState = "gone"   // No such process any more, and it did not say goodbye.
+	ProcessGone    ProcessState = "gone"   // No such process any more: it exited without orderly shutdown.
 	ProcessExited  ProcessState = "exited" // Gone after an orderly end.
 	ProcessUnknown ProcessState = "unknown"
 )

@@ -9,6 +9,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/culprit-project/culprit/analyzer/detail"
 	"github.com/culprit-project/culprit/analyzer/incident"
 	"github.com/culprit-project/culprit/analyzer/offline/diagnosis"
 	"github.com/culprit-project/culprit/analyzer/offline/stackdump"
@@ -20,7 +21,7 @@ import (
 func HTML(w io.Writer, r *diagnosis.Result) error {
 	v := r.Verdict
 	v.Missing = notSeen(r)
-	inc := incident.Incident{JobID: v.JobID, Verdict: &v, Ranks: rankViews(r)}
+	inc := incident.Incident{JobID: v.JobID, Verdict: &v, Ranks: rankViews(r), Layout: detail.Layout(&r.Evidence), Flow: detail.StandingFlow(&r.Evidence, &v, nil), Rounds: detail.Rounds(&r.Evidence, &v)}
 	for _, c := range stackdump.Clusters(r.Evidence.Ranks) {
 		inc.Stacks = append(inc.Stacks, incident.StackGroup{Ranks: c.Ranks, Frames: c.Stack})
 	}

@@ -62,7 +62,7 @@ func shownColumns(rows []rankRow) []column {
 // dullShown is how many ranks with nothing to say have a line each.
 const dullShown = 4
 
-// joinDull puts ranks of which there is nothing to say but their state on one line a state, where they are many.
+// joinDull collapses quiet ranks to one row per state, where they are many.
 func joinDull(rows []rankRow) []rankRow {
 	dull := func(r *rankRow) bool {
 		return r.label == "" && r.order > orderAccused && r.op == "" && r.behind == "" && r.waitedBy == ""

@@ -5,6 +5,7 @@
 'use strict';
 
 function localTimes() {
+  if (new Date().getTimezoneOffset() === 0) return; // They are the same.
   for (const t of document.querySelectorAll('time[datetime]')) {
     if (t.dataset.local) continue;
     t.dataset.local = '1';
@@ -26,7 +27,8 @@ async function refresh() {
     const main = document.querySelector('main'), fresh = next.querySelector('main');
     const open = [...main.querySelectorAll('details[open][id]')].map(d => d.id);
     const focused = document.activeElement && main.contains(document.activeElement) ? document.activeElement.id : '';
-    if (document.activeElement && document.activeElement.matches('input, select')) { again = true; return; }
+    // What somebody types is not taken from under their hands.
+    if (document.querySelector('form[data-dirty]') || document.activeElement && document.activeElement.matches('input, select')) { again = true; return; }
     main.replaceWith(fresh);
     for (const id of open) { const d = document.getElementById(id); if (d) d.open = true; }
     if (focused) { const e = document.getElementById(focused); if (e) e.focus({preventScroll: true}); }
@@ -58,15 +60,59 @@ document.addEventListener('click', async event => {
   button.disabled = false;
 });
 
+// Records what somebody says of the verdict.
+document.addEventListener('submit', async event => {
+  const form = event.target.closest('form[data-url]');
+  if (!form) return;
+  event.preventDefault();
+  const live = document.getElementById('live'), given = new FormData(form), said = {right: given.get('right') === 'true'};
+  for (const name of ['class', 'cause', 'who', 'note']) if (given.get(name)) said[name] = given.get(name);
+  try {
+    const answer = await fetch(form.dataset.url, {method: 'POST', headers: {'Content-Type': 'application/json'}, body: JSON.stringify(said)});
+    if (!answer.ok) { live.textContent = 'The analyzer refused: ' + (await answer.json()).error; return; }
+    delete form.dataset.dirty;
+    form.reset();
+    document.activeElement.blur();
+    await refresh();
+    live.textContent = 'Recorded. Thank you.';
+  } catch (err) {
+    live.textContent = 'The analyzer does not answer.';
+  }
+});
+document.addEventListener('input', event => {
+  const form = event.target.closest('form[data-url]');
+  if (form) form.dataset.dirty = '1';
+});
+
+// What needs the script to work is hidden without it.
 function showButtons() {
-  for (const b of document.querySelectorAll('button[data-job]')) b.hidden = false;
+  for (const e of document.querySelectorAll('button[data-job], form[data-url]')) e.hidden = false;
 }
 
 localTimes();
 showButtons();
-if (document.body.dataset.events) {
-  const events = new EventSource(document.body.dataset.events);
+// A browser has only a few connections for all its tabs: one that nobody looks at gives its own up.
+let events = null;
+function listen() {
+  const live = document.getElementById('live');
+  events = new EventSource(document.body.dataset.events);
   events.addEventListener('change', refresh);
-  events.onerror = () => { document.getElementById('live').textContent = 'Not connected to the analyzer. Trying again.'; };
-  events.onopen = () => { document.getElementById('live').textContent = 'This page updates by itself.'; };
+  events.onerror = () => { live.textContent = 'Not connected to the analyzer. Trying again.'; };
+  events.onopen = () => { live.textContent = 'This page updates by itself.'; };
+}
+if (document.body.dataset.events) {
+  listen();
+  document.addEventListener('visibilitychange', () => {
+    if (document.hidden && events) {
+      events.close();
+      events = null;
+    } else if (!document.hidden && !events) {
+      listen();
+      refresh();
+    }
+  });
+}
+if (document.body.dataset.poll) {
+  document.getElementById('live').textContent = 'This page updates by itself.';
+  setInterval(() => { if (!document.hidden) refresh(); }, 1000 * document.body.dataset.poll);
 }

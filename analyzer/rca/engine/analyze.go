@@ -69,7 +69,7 @@ func analyze(ev rca.Evidence, opt rca.Options) rca.Verdict {
 	n, gap := x.World-x.Seen, unproven(x)
 	switch {
 	case x.Seen == 0 || silent(x.Ev):
-		v.Summary = "Nothing was seen of the job: the evidence does not carry a name."
+		v.Summary = "Nothing was seen of the job: not enough evidence to name a rank."
 	case blind:
 		v.Confidence = 0.1
 		v.Summary = fmt.Sprintf("No rank has called an operation for %s. Those seen have called alike, and this source records no completions: nobody can be named.", words.Span(still))

@@ -278,10 +278,10 @@ func (l *launches) transition() (rca.Verdict, bool) {
 	}
 	v := job.NewVerdict(l.Index)
 	v.Class, v.Cause, v.Confidence = rca.Benign, rca.CauseJobEnd, 0.7
-	v.Summary = fmt.Sprintf("A communicator is being finalised by %s: what looks uneven is in transition.", words.Plural(ending, "rank"))
+	v.Summary = fmt.Sprintf("A communicator is being finalised by %s: uneven counts are expected while communicators shut down.", words.Plural(ending, "rank"))
 	if starting > ending {
 		v.Cause = rca.CauseFirstStep
-		v.Summary = fmt.Sprintf("A communicator is being initialised by %s: what looks uneven is in transition.", words.Plural(starting, "rank"))
+		v.Summary = fmt.Sprintf("A communicator is being initialised by %s: uneven counts are expected while communicators start.", words.Plural(starting, "rank"))
 	}
 	v.Action = "Look again in a minute: if it is still so, ranks are stuck in it."
 	l.missing(&v)
@@ -322,7 +322,7 @@ func (l *launches) otherFunction() (rca.Verdict, bool) {
 		v.Summary = fmt.Sprintf("%s launched other operations than the other %s of communicator %s.", words.Opener(l.RankList(few)), words.Plural(len(many), "rank"), l.Comms[c].Name)
 		if 2*len(few) >= len(few)+len(many) {
 			v.Confidence = 0.4
-			v.Summary = fmt.Sprintf("The ranks of communicator %s launched different operations; neither half is the odd one.", l.Comms[c].Name)
+			v.Summary = fmt.Sprintf("The ranks of communicator %s launched different operations. Even split: cannot tell which half is wrong.", l.Comms[c].Name)
 		}
 		for _, n := range few {
 			cu := l.Culprit(n)

@@ -57,6 +57,9 @@ func (w *waitFor) compose(d *decision) rca.Verdict {
 		v.Op = job.OpLabel(w.insts[first.inst].op())
 	}
 	v.Action = cmp.Or(first.leaf.action, rca.ActionFor(v.Class, v.Cause))
+	if len(v.Culprits) > 0 {
+		v.Action = cmp.Or(first.leaf.action, rca.ActionForFacts(v.Cause, &v.Culprits[0], w.Ev.Facts), v.Action)
+	}
 	v.Waited = rca.Round(w.waited(first).Seconds())
 	v.Chain = w.chain(first)
 	v.Waits = w.waitGroups(d, v.Culprits)

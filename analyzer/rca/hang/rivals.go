@@ -138,7 +138,7 @@ func (w *waitFor) enteredOtherwise(s *job.Member, mates []*job.Member) string {
 		if slices.ContainsFunc(mates, func(m *job.Member) bool { return m.Membership.Completed <= o.Number || !w.together(s.Node, m.Node) }) {
 			continue
 		}
-		return fmt.Sprintf("is in %s, as its neighbours are, and has not begun %s of %s, the like of which they finished before and whose data has come to it",
+		return fmt.Sprintf("is in %s, as its neighbours are, and has not begun %s of %s, which its neighbours finished first; its data has already arrived",
 			w.opName(w.acts[s.Node][0].inst), job.OpLabel(o), w.Comms[w.CommOf[s.Membership.Comm]].Name)
 	}
 	return ""
@@ -215,6 +215,6 @@ func (w *waitFor) composeRivals(d *decision, rivals []rival, v *rca.Verdict) {
 		Rank: -1, Channel: -1, Group: fmt.Sprintf("suspects: %s or %s", words.RankNumbers(seen), silent),
 		Why: "one of them holds the other, and only one of them was seen",
 	})
-	v.Summary = fmt.Sprintf("%s for %s, of which nothing is known, but may wait for %s: the neighbours have got on where it stands. The evidence does not carry a name.",
+	v.Summary = fmt.Sprintf("%s for %s, of which nothing is known, but may wait for %s: its neighbours moved past this point. Not enough evidence to name one.",
 		words.Opener(w.waiters()), silent, words.RankNumbers(seen))
 }

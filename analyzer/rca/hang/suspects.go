@@ -79,7 +79,7 @@ func (w *waitFor) composeSilent(d *decision, v *rca.Verdict) {
 		v.Class, v.Cause = rca.NotEntered, rca.CauseUnknown
 		v.Confidence = rca.Round(silentRankWeight * (0.5 + 0.5*d.covered) * (1 - 0.2*w.Lossy()))
 		v.Culprits = append(v.Culprits, rca.Culprit{Rank: rank, Channel: -1, Why: "all others wait for it, and nothing is seen of it: " + m.Why})
-		v.Summary = fmt.Sprintf("%s for rank %d, of which nothing is seen (%s): nobody else can hold them.",
+		v.Summary = fmt.Sprintf("%s for rank %d, of which nothing is seen (%s): no other rank can be blocking them.",
 			words.Opener(w.waiters()), rank, m.Why)
 		return
 	}
@@ -121,7 +121,7 @@ func (w *waitFor) composeSilent(d *decision, v *rca.Verdict) {
 		return
 	}
 	v.Culprits = append(v.Culprits, rca.Culprit{Rank: -1, Channel: -1, Group: "suspects: " + words.RankNumbers(ids) + " or a rank behind them", Why: "nothing is known of them"})
-	v.Summary = fmt.Sprintf("%s for %s, of which nothing is known; the evidence does not carry a name.",
+	v.Summary = fmt.Sprintf("%s for %s, of which nothing is known; not enough evidence to name one.",
 		words.Opener(w.waiters()), words.RankNumbers(ids))
 }
 

@@ -496,7 +496,7 @@ func turnOf(s *seg) sequence {
 	return sequence{comm: s.Comm, fn: s.Func, peer: s.Peer, iter: int(s.iter)}
 }
 
-// of gives with whom a send or receive is, and the how manyth it is in its iteration; false for anything else.
+// of gives with whom a send or receive is, and its ordinal within the iteration; false for anything else.
 func (r *turns) of(s *seg) (partner, k int32, ok bool) {
 	first, ok := r.first[turnOf(s)]
 	if !ok || s.Seq < 0 {

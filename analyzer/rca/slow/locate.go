@@ -204,7 +204,7 @@ func (a *slowAnalysis) nameEnd(f *finding, p *fitted, groups []flowGroup, flush 
 		}
 	}
 	whose := pick(len(p.nodes) == 1, "its", "their")
-	f.what = fmt.Sprintf("what %s %s is outstanding %.1f times as long as it was or as elsewhere: %s NIC, link or PCIe",
+	f.what = fmt.Sprintf("what %s %s is in flight %.1f× longer than before and than on its peers: %s NIC, link or PCIe",
 		pick(len(p.nodes) == 1, "it", "they"), pick(len(p.nodes) == 1, thirdPerson, plainVerb)[p.end], p.factor, whose)
 	hosts := a.hostsOf(p.nodes)
 	if countFunc(flush, func(e slowEnd) bool { return !slices.Contains(hosts, a.Host(e.node)) }) > 2*len(p.nodes) {

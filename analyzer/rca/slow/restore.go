@@ -31,7 +31,7 @@ const leastLost = 0.002
 
 // restore puts lost records back. Operations are matched by number, so that a lost record is a hole and no shift; when the
 // operation ended the other members tell, and what it was. Before it the rank is taken to have computed as long as it does at
-// this place in the iterations around; if it came last by that, then when all that the others waited for was there. That they
+// this place in the iterations around; if that makes it last, cap its entry time at when all others were waiting. That they
 // waited alone does not make it the last: the transfer may have taken long.
 // Without it iterations could not be told apart, the others' waiting would look like work that nothing can shorten, and the
 // time of the operation like a computation of the rank's. The timeline itself when nothing is lost.

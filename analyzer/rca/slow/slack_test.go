@@ -77,7 +77,7 @@ func TestOneRing(t *testing.T) {
 	}{
 		{"one end", ring{hosts: 8, pace: 2, slower: func(r int) float64 { return pick(r == 5, 2.0, behind(r)) }, facts: []rca.Fact{
 			{Host: "node2", Rank: 5, Component: "pcie", Kind: "link_width_reduced"},
-		}}, slowWant{rca.SlowComm, rca.CausePCIe, []int{5}, "outstanding 1.9 times"}},
+		}}, slowWant{rca.SlowComm, rca.CausePCIe, []int{5}, "in flight 1.9× longer"}},
 		{
 			"one link, and nothing tells its ends apart but that it is one direction",
 			ring{hosts: 8, pace: 2, slower: func(r int) float64 { return pick(r == 5, 2.0, behind(r)) }},

@@ -328,7 +328,7 @@ func (a *slowAnalysis) verdict() rca.Verdict {
 	f := &fs[0]
 	if limits := a.limits(); f.class == rca.GlobalSlow && f.weight < evenly && len(limits) > 0 {
 		v.Class, v.Confidence = rca.Unknown, 0.3
-		v.Summary = fmt.Sprintf("Iterations take %.3g times as long as they should, and nothing that was seen shows whose time it is: %s.", f.gain, strings.Join(limits, "; "))
+		v.Summary = fmt.Sprintf("Iterations take %.3g times as long as they should, and the cause is not visible in this evidence: %s.", f.gain, strings.Join(limits, "; "))
 		v.Ask = a.unseenPartners()
 		return v
 	}
@@ -378,6 +378,9 @@ func (a *slowAnalysis) verdict() rca.Verdict {
 		}
 	}
 	v.Action = rca.ActionFor(v.Class, v.Cause)
+	if len(v.Culprits) > 0 {
+		v.Action = cmp.Or(rca.ActionForFacts(v.Cause, &v.Culprits[0], a.Ev.Facts), v.Action)
+	}
 	v.Page = (v.Class == rca.SlowCompute || v.Class == rca.SlowComm || v.Class == rca.SlowMixed) && a.Carries(v.Class, v.Confidence) && len(f.nodes) > 0 && !f.once && f.gain >= a.Opt.IrregularFactor
 	if f.class == rca.SlowCompute && (f.rare || a.paused != nil && a.iters < leastBesidePause || a.early == nil && a.iters < often) {
 		v.Page = false

@@ -147,7 +147,7 @@ var slowCases = []struct {
 		j.Iters = 16
 		j.Compute = func(_, it int) float64 { return pick(it >= 8, 1.4, 1.0) }
 	}, slowWant{rca.GlobalSlow, rca.CauseUnknown, nil, "1.4"}},
-	{"a NIC, sending", 4, 2, 2, func(j *rcatest.SlowJob) { j.Send = rcatest.One(5, 4) }, slowWant{rca.SlowComm, rca.CauseNetworkSend, []int{5}, "outstanding"}},
+	{"a NIC, sending", 4, 2, 2, func(j *rcatest.SlowJob) { j.Send = rcatest.One(5, 4) }, slowWant{rca.SlowComm, rca.CauseNetworkSend, []int{5}, "in flight"}},
 	{"PCIe by the node's evidence", 4, 2, 2, func(j *rcatest.SlowJob) {
 		j.Send = rcatest.One(5, 4)
 		j.Facts = []rca.Fact{{Host: "node2", Rank: 5, Component: "pcie", Kind: "link_width_reduced", Value: 4, Expected: 16}}

@@ -249,7 +249,7 @@ func (a *slowAnalysis) whatIfEvidence(v *rca.Verdict) []string {
 		told[w.Kind] = true
 		const worthTelling = 0.02
 		if w.Saved >= worthTelling {
-			out = append(out, fmt.Sprintf("Were %s as the others are on average, an iteration would take %s, %.0f%% less.", w.Name, length(w.StepSeconds*1e3), 100*w.Saved))
+			out = append(out, fmt.Sprintf("If %s matched the average, an iteration would take %s (−%.0f%%).", w.Name, length(w.StepSeconds*1e3), 100*w.Saved))
 		}
 	}
 	for i := range v.WhatIf {

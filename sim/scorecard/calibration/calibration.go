@@ -10,6 +10,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/culprit-project/culprit/analyzer/incident"
 	"github.com/culprit-project/culprit/analyzer/rca"
 	"github.com/culprit-project/culprit/sim/scorecard/judge"
 )
@@ -56,9 +57,22 @@ func saidOf(outcomes []judge.Outcome) []said {
 	return out
 }
 
-// Fit fits the engine's calibration to judged runs.
-func Fit(outcomes []judge.Outcome, command, commit string) *rca.Calibration {
-	verdicts := saidOf(outcomes)
+// saidOfPeople lists the verdicts that people judged on real jobs.
+func saidOfPeople(feedback []incident.ListedFeedback) []said {
+	var out []said
+	for i := range feedback {
+		f := &feedback[i]
+		if f.Said.Weight > 0 && f.Said.Class != rca.Unknown {
+			out = append(out, said{f.Said.Level, f.Said.Class, f.Said.Weight, f.Right, 1})
+		}
+	}
+	return out
+}
+
+// Fit fits the engine's calibration to judged runs, and to what people said of verdicts on real jobs.
+func Fit(outcomes []judge.Outcome, feedback []incident.ListedFeedback, command, commit string) *rca.Calibration {
+	people := saidOfPeople(feedback)
+	verdicts := append(saidOf(outcomes), people...)
 	runs, harmed := 0, 0
 	for i := range outcomes {
 		if outcomes[i].Effect {
@@ -70,6 +84,9 @@ func Fit(outcomes []judge.Outcome, command, commit string) *rca.Calibration {
 		Version: rca.CalibrationVersion, Command: command, Commit: commit, Prior: prior, Ceiling: ceiling,
 		Mix:      fmt.Sprintf("%d runs of the quick matrix and of drawn jobs, half of the weight, and %d verdicts on spoiled evidence of the same runs, the other half", runs, harmed),
 		Families: families(verdicts), Levels: map[rca.Level]map[rca.Family]rca.Curve{},
+	}
+	if len(people) > 0 {
+		c.Mix += fmt.Sprintf(", and %d verdicts on real jobs that people judged", len(people))
 	}
 	for _, l := range []rca.Level{rca.LevelKernels, rca.LevelSteps, rca.LevelLaunches, rca.LevelCalls} {
 		c.Levels[l] = families(slices.DeleteFunc(slices.Clone(verdicts), func(s said) bool { return s.level != l }))

@@ -8,8 +8,10 @@ import (
 	"encoding/json"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 
+	"github.com/culprit-project/culprit/analyzer/incident"
 	"github.com/culprit-project/culprit/analyzer/rca"
 	"github.com/culprit-project/culprit/sim/scorecard/judge"
 )
@@ -82,7 +84,7 @@ func TestCalibrate(t *testing.T) {
 	for i := range ignored {
 		ignored[i].Effect = false
 	}
-	c := Fit(slices.Concat(hangs, outcomes(rca.Healthy, 0.8, 100, true), ignored), "command", "commit")
+	c := Fit(slices.Concat(hangs, outcomes(rca.Healthy, 0.8, 100, true), ignored), nil, "command", "commit")
 	for _, x := range []struct {
 		class        rca.Class
 		weight, want float64
@@ -107,6 +109,29 @@ func TestCalibrate(t *testing.T) {
 	}
 }
 
+// What people said of verdicts on real jobs moves the confidence of such verdicts, and is on record in the mix.
+func TestCalibrateByPeople(t *testing.T) {
+	var feedback []incident.ListedFeedback
+	add := func(n int, class rca.Class, weight float64, right bool) {
+		f := incident.ListedFeedback{Feedback: incident.Feedback{Right: right, Said: incident.Said{Class: class, Weight: weight}}}
+		feedback = append(feedback, slices.Repeat([]incident.ListedFeedback{f}, n)...)
+	}
+	add(100, rca.SlowComm, 0.8, false)
+	add(5, rca.Unknown, 0.8, true) // It names nobody.
+	add(5, rca.Fault, 0, true)     // An old incident, without its weight.
+	runs := slices.Concat(outcomes(rca.Fault, 0.8, 100, true), outcomes(rca.SlowComm, 0.8, 100, true))
+	before, after := Fit(runs, nil, "", ""), Fit(runs, feedback, "", "")
+	if b, a := before.Confidence(rca.LevelKernels, rca.SlowComm, 0.8), after.Confidence(rca.LevelKernels, rca.SlowComm, 0.8); b < 0.9 || math.Abs(a-108.0/210) > 0.002 {
+		t.Errorf("slow: %g, after people said that half of them are wrong %g", b, a)
+	}
+	if b, a := before.Confidence(rca.LevelKernels, rca.Fault, 0.8), after.Confidence(rca.LevelKernels, rca.Fault, 0.8); b != a {
+		t.Errorf("hang: %g became %g, and nobody said anything of it", b, a)
+	}
+	if !strings.Contains(after.Mix, "and 100 verdicts on real jobs") || strings.Contains(before.Mix, "people") {
+		t.Errorf("%q, %q", before.Mix, after.Mix)
+	}
+}
+
 // A level's verdicts are as sure as they were right there; a level that was not measured is as sure as all together.
 func TestFitByLevel(t *testing.T) {
 	at := func(level rca.Level, n, right int) []judge.Outcome {
@@ -116,7 +141,7 @@ func TestFitByLevel(t *testing.T) {
 		}
 		return list
 	}
-	c := Fit(slices.Concat(at(rca.LevelKernels, 300, 300), at(rca.LevelLaunches, 300, 150)), "command", "commit")
+	c := Fit(slices.Concat(at(rca.LevelKernels, 300, 300), at(rca.LevelLaunches, 300, 150)), nil, "command", "commit")
 	for _, x := range []struct {
 		level rca.Level
 		want  float64

@@ -18,6 +18,7 @@ import (
 
 	"github.com/alecthomas/kingpin/v2"
 
+	"github.com/culprit-project/culprit/analyzer/incident"
 	"github.com/culprit-project/culprit/analyzer/rca"
 	"github.com/culprit-project/culprit/sim/scorecard/calibration"
 	"github.com/culprit-project/culprit/sim/scorecard/journal"
@@ -32,6 +33,7 @@ type calibrateFlags struct {
 	blind    uint64
 	runs     int
 	journals []string
+	feedback string
 	workers  int
 	out      string
 }
@@ -47,12 +49,17 @@ func calibrateCommand(app *kingpin.Application, commands map[string]func(context
 	cmd.Flag("runs", "So many drawn runs.").Default("400").IntVar(&f.runs)
 	cmd.Flag("ranks", "Largest job (0: 512).").IntVar(&f.opt.Ranks)
 	cmd.Flag("only", "Run only cases whose name contains one of these, separated by commas.").StringVar(&f.only)
+	cmd.Flag("feedback", "What people said of verdicts on real jobs, as GET /api/v1/feedback of culprit-analyzer answers; fitted to beside the runs.").ExistingFileVar(&f.feedback)
 	cmd.Flag("workers", "Cases at the same time (0: one a core).").IntVar(&f.workers)
 	cmd.Flag("out", "File of the calibration; the engine has analyzer/rca/calibration.json built in.").Default("calibration.json").StringVar(&f.out)
 	commands[cmd.FullCommand()] = func(ctx context.Context) error { return runCalibrate(ctx, &f, os.Stdout, os.Stderr) }
 }
 
 func runCalibrate(ctx context.Context, f *calibrateFlags, out, progress io.Writer) error {
+	feedback, err := readFeedback(f.feedback)
+	if err != nil {
+		return err
+	}
 	outcomes, of, err := f.outcomes(ctx, progress)
 	if err != nil {
 		return err
@@ -61,12 +68,34 @@ func runCalibrate(ctx context.Context, f *calibrateFlags, out, progress io.Write
 	if f.opt.Ranks != 0 {
 		command += fmt.Sprintf(" --ranks %d", f.opt.Ranks)
 	}
-	c := calibration.Fit(outcomes, command, of)
+	if f.feedback != "" {
+		command += " --feedback"
+	}
+	c := calibration.Fit(outcomes, feedback, command, of)
 	printFamilies(out, "all", c.Families)
 	for _, level := range slices.Sorted(maps.Keys(c.Levels)) {
 		printFamilies(out, string(level), c.Levels[level])
 	}
 	return writeFile(f.out, func(w io.Writer) error { return writeCalibration(w, c) })
+}
+
+// readFeedback reads what people said of verdicts; no file: nobody said anything.
+func readFeedback(name string) ([]incident.ListedFeedback, error) {
+	if name == "" {
+		return nil, nil
+	}
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return nil, fmt.Errorf("reading feedback: %w", err)
+	}
+	var list incident.FeedbackList
+	if err := json.Unmarshal(text, &list); err != nil {
+		return nil, fmt.Errorf("reading feedback from %s: %w", name, err)
+	}
+	if list.Version != incident.FeedbackVersion {
+		return nil, fmt.Errorf("reading feedback from %s: version %d, want %d", name, list.Version, incident.FeedbackVersion)
+	}
+	return list.Feedback, nil
 }
 
 func printFamilies(out io.Writer, level string, families map[rca.Family]rca.Curve) {

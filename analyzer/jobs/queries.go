@@ -1,0 +1,36 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package jobs
+
+// Names of the series that the page of a job is made of, beside those in the analyzer's configuration.
+const (
+	iterationSeconds = "culprit_nccl_iteration_seconds"
+	functionOps      = "culprit_nccl_function_ops_total"
+	functionBytes    = "culprit_nccl_bytes_total"
+	functionSeconds  = "culprit_nccl_op_seconds_total"
+	eventsLost       = "culprit_nccl_events_lost_total"
+	iterationHealthy = "job_id:culprit_nccl_iteration_seconds:mean1m_healthy" // Recorded by the shipped rules, one series a job.
+)
+
+// window is what rates are taken over: a few iterations of most jobs.
+const window = "2m"
+
+// Queries over {job}, the matcher of the job. Each gives few series, however many ranks the job has, but for inside, which gives one a rank.
+var queries = struct {
+	jobs, iteration, iterationBefore, comms, ops, bytes, seconds, bandwidth, inside, fewestOps, lost string
+}{
+	jobs:            "count by (job_id) ({up})",
+	iteration:       "sum(rate(" + iterationSeconds + "_sum{job}[" + window + "])) / sum(rate(" + iterationSeconds + "_count{job}[" + window + "]))",
+	iterationBefore: "avg_over_time(" + iterationHealthy + "{job}[1h])",
+	comms:           "count by (comm_name, nranks, nnodes) ({comms})",
+	ops:             "avg by (function) (rate(" + functionOps + "{job}[" + window + "])) / scalar(avg(rate(" + iterationSeconds + "_count{job}[" + window + "])))",
+	bytes:           "avg by (function) (rate(" + functionBytes + "{job}[" + window + "])) / scalar(avg(rate(" + iterationSeconds + "_count{job}[" + window + "])))",
+	seconds:         "avg by (function) (rate(" + functionSeconds + "{job}[" + window + "])) / scalar(avg(rate(" + iterationSeconds + "_count{job}[" + window + "])))",
+	// The time inside an operation holds the waiting for others. Whoever waits least tells most of the network.
+	bandwidth: "max by (function) (rate(" + functionBytes + "{job}[" + window + "]) / (rate(" + functionSeconds + "{job}[" + window + "]) > 0))",
+	inside:    "sum by (rank) (rate(" + functionSeconds + "{job}[" + window + "]))",
+	// A rank sends once for each micro-batch at the ends of a pipeline, and twice in between.
+	fewestOps: "min by (function) (rate(" + functionOps + "{job}[" + window + "]) > 0) / scalar(avg(rate(" + iterationSeconds + "_count{job}[" + window + "])))",
+	lost:      "sum(increase(" + eventsLost + "{job}[" + window + "]))",
+}

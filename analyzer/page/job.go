@@ -1,0 +1,199 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package page
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/prometheus/common/version"
+
+	"github.com/culprit-project/culprit/analyzer/incident"
+	"github.com/culprit-project/culprit/analyzer/jobs"
+)
+
+type jobData struct {
+	frame
+	J         *jobs.Job
+	State     string
+	Iteration string
+	Layout    string
+	Grid      *Grid
+	Places    *Grid
+	Functions []functionRow
+	Comms     []commRow
+	Late      []shareRow
+	Open      *incident.Incident
+	Past      []incident.Incident
+	Links     []Link
+}
+
+type functionRow struct{ Name, Ops, Bytes, Seconds, Bandwidth, Bus string }
+
+type commRow struct {
+	Name         string
+	Number, Size int
+	Span         string
+}
+
+type shareRow struct{ Who, Inside, Below string }
+
+// mostPast bounds the incidents that the page of a job lists.
+const mostPast = 10
+
+// WriteJob writes the page of a running job; all are the incidents that there are.
+func WriteJob(w io.Writer, j *jobs.Job, all []incident.Incident, o Options) error {
+	d := jobData{
+		frame: frame{Title: "Job " + j.ID, Version: version.Version, Base: "./", Poll: pollSeconds, Warning: o.Warning},
+		J:     j, State: coverage(j), Iteration: iteration(j), Grid: newGrid(j.Ranks, nil), Links: o.Links,
+	}
+	if j.Layout != nil {
+		d.Layout, d.Places = layoutText(j.Layout), layoutGrid(j.Layout, j.Ranks, nil)
+	}
+	for _, f := range j.Functions {
+		row := functionRow{Name: f.Name, Ops: decimal(f.Ops), Bytes: size(int64(f.Bytes)), Seconds: seconds(f.Seconds)}
+		if f.Bandwidth > 0 {
+			row.Bandwidth = size(int64(f.Bandwidth)) + "/s"
+		}
+		if f.Bus > 0 {
+			row.Bus = size(int64(f.Bus)) + "/s"
+		}
+		d.Functions = append(d.Functions, row)
+	}
+	for _, c := range j.Comms {
+		row := commRow{Name: c.Name, Number: c.Number, Size: c.Size}
+		if row.Name == "" {
+			row.Name = "no name"
+		}
+		switch {
+		case c.Nodes == 1:
+			row.Span = "one node each"
+		case c.Nodes > 1:
+			row.Span = count(c.Nodes) + " nodes each"
+		}
+		d.Comms = append(d.Comms, row)
+	}
+	// Without iterations, seconds inside operations per second.
+	per, unit := 1.0, " a second"
+	if j.Iteration > 0 {
+		per, unit = j.Iteration, " an iteration"
+	}
+	for _, l := range j.Late {
+		less := (l.Median - l.Inside) * per
+		if less < 0.001 {
+			continue
+		}
+		row := shareRow{Who: fmt.Sprintf("rank %d", l.Rank), Inside: seconds(l.Inside*per) + unit, Below: seconds(less) + unit}
+		if l.Host != "" {
+			row.Who += " on " + l.Host
+		}
+		d.Late = append(d.Late, row)
+	}
+	for i := range all {
+		inc := &all[i]
+		switch {
+		case inc.JobID != j.ID:
+		case inc.State == incident.Open && d.Open == nil:
+			d.Open = inc
+		case len(d.Past) < mostPast:
+			d.Past = append(d.Past, *inc)
+		}
+	}
+	if err := jobPage.Execute(w, &d); err != nil {
+		return fmt.Errorf("rendering the page of job %s: %w", j.ID, err)
+	}
+	return nil
+}
+
+// coverage says how many of the job's ranks are watched, and how they are.
+func coverage(j *jobs.Job) string {
+	states := map[string]int{}
+	for i := range j.Ranks {
+		states[j.Ranks[i].State]++
+	}
+	s := fmt.Sprintf("%s of %s watched, on %s.", count(len(j.Ranks)), ranks(max(j.WorldSize, len(j.Ranks))), plural(j.Hosts, "host", "hosts"))
+	var parts []string
+	for _, p := range []struct{ state, text string }{{"gone", "exited without orderly shutdown"}, {"stuck", "without progress for 2 s or more"}, {"unseen", "not recorded now"}} {
+		if n := states[p.state]; n > 0 {
+			parts = append(parts, ranks(n)+" "+p.text)
+		}
+	}
+	if len(parts) == 0 {
+		return s + " All of them move."
+	}
+	return s + " " + strings.Join(parts, "; ") + "."
+}
+
+// iteration says how long an iteration takes, and how that compares with the last hour while no trigger fired.
+func iteration(j *jobs.Job) string {
+	if j.Iteration <= 0 {
+		return "not recorded: no iteration was found in the last two minutes"
+	}
+	s := seconds(j.Iteration)
+	if j.Before <= 0 {
+		return s
+	}
+	switch change := j.Iteration/j.Before - 1; {
+	case change > 0.01:
+		return fmt.Sprintf("%s, %s longer than while it was healthy in the last hour (%s)", s, percent(change), seconds(j.Before))
+	case change < -0.01:
+		return fmt.Sprintf("%s, %s shorter than while it was healthy in the last hour (%s)", s, percent(-change), seconds(j.Before))
+	}
+	return s + ", as while it was healthy in the last hour"
+}
+
+// decimal writes a number of operations: whole ones from ten on.
+func decimal(x float64) string {
+	if x >= 9.95 {
+		return count(int(x + 0.5))
+	}
+	return strings.TrimSuffix(fmt.Sprintf("%.1f", x), ".0")
+}
+
+type jobsData struct {
+	frame
+	Jobs  []jobRow
+	Text  string
+	All   int
+	Error string
+}
+
+type jobRow struct {
+	jobs.Listed
+	Open *incident.Incident
+	URL  string
+}
+
+// mostJobs bounds the list of jobs.
+const mostJobs = 500
+
+// WriteJobs writes the list of running jobs, those with an open incident first; text narrows it.
+func WriteJobs(w io.Writer, list []jobs.Listed, all []incident.Incident, text, failed string, o Options) error {
+	d := jobsData{frame: frame{Title: "Jobs", Version: version.Version, Base: "./", Poll: pollSeconds, Warning: o.Warning}, Text: text, All: len(list), Error: failed}
+	open := map[string]*incident.Incident{}
+	for i := range all {
+		if all[i].State == incident.Open {
+			open[all[i].JobID] = &all[i]
+		}
+	}
+	var calm []jobRow
+	for _, j := range list {
+		if !strings.Contains(strings.ToLower(j.ID), strings.ToLower(text)) {
+			continue
+		}
+		row := jobRow{Listed: j, Open: open[j.ID], URL: JobURL(j.ID)}
+		if row.Open != nil {
+			d.Jobs = append(d.Jobs, row)
+		} else {
+			calm = append(calm, row)
+		}
+	}
+	d.Jobs = append(d.Jobs, calm...)
+	d.Jobs = d.Jobs[:min(len(d.Jobs), mostJobs)]
+	if err := jobsPage.Execute(w, &d); err != nil {
+		return fmt.Errorf("rendering the list of jobs: %w", err)
+	}
+	return nil
+}

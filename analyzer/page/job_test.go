@@ -1,0 +1,89 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package page
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/culprit-project/culprit/analyzer/incident"
+	"github.com/culprit-project/culprit/analyzer/jobs"
+	"github.com/culprit-project/culprit/analyzer/layout"
+)
+
+func running(world int) *jobs.Job {
+	j := &jobs.Job{
+		ID: "train", At: opened, WorldSize: world, Hosts: world / 8, Iteration: 1.8, Before: 1.5, MicroBatches: 8,
+		Comms:     []jobs.Comm{{Name: "dp", Size: world / 8, Nodes: world / 8, Number: 8}, {Name: "tp", Size: 8, Nodes: 1, Number: world / 8}},
+		Functions: []jobs.Function{{Name: "AllReduce", Ops: 4.2, Bytes: 42e6, Seconds: 0.25, Bandwidth: 2e9, Bus: 3.9e9}, {Name: "Send", Ops: 16}},
+		Late:      []jobs.Share{{Rank: 9, Host: "node-1", Inside: 0.1, Median: 0.4}, {Rank: 3, Inside: 0.4, Median: 0.4001}},
+		Layout:    &layout.Layout{World: world, Axes: []layout.Axis{{Kind: layout.Tensor, Size: 8, Stride: 1, Named: true}, {Kind: layout.Data, Size: world / 8, Stride: 8, Named: true}}},
+	}
+	for r := range world {
+		j.Ranks = append(j.Ranks, incident.RankView{Rank: r, Host: fmt.Sprintf("node-%d", r/8), GPU: fmt.Sprint(r % 8), State: "moving"})
+	}
+	return j
+}
+
+func TestJob(t *testing.T) {
+	j := running(10240)
+	j.Ranks[3].State, j.Missing = "gone", []string{"asking prometheus: connection refused"}
+	inc := hung(8, 5, func(int) string { return "stuck" })
+	inc.JobID = "train"
+	past := inc
+	past.State, past.ID = incident.Resolved, "pastpastpast"
+	other := inc
+	other.JobID, other.ID = "tune", "otherotherot"
+	var b strings.Builder
+	if err := WriteJob(&b, j, []incident.Incident{other, inc, past}, Options{Links: []Link{{"Job in Grafana", "https://grafana.example.org"}}}); err != nil {
+		t.Fatal(err)
+	}
+	html := b.String()
+	for _, want := range []string{
+		"10,240 of 10,240 ranks watched, on 1,280 hosts. 1 rank exited without orderly shutdown.", "1.8 s, 20% longer than while it was healthy in the last hour (1.5 s)",
+		"data parallel 1280 × tensor parallel 8", "at most 8 an iteration", "connection refused", "rank 9 on node-1", "540 ms an iteration", "2.0 GB/s", "3.9 GB/s", "cannot be told",
+		"one node each", `href="incidents/abcdefghijkl"`, `href="incidents/pastpastpast"`, "Job in Grafana", `data-poll="15"`, "1,279 hosts: node-1,", "replica 0",
+	} {
+		if !strings.Contains(html, want) {
+			t.Errorf("%q is not in the page", want)
+		}
+	}
+	if strings.Contains(html, "otherotherot") {
+		t.Error("another job's incident is on the page")
+	}
+	if n := compressed(t, html); n > 60_000 {
+		t.Errorf("%d bytes compressed", n)
+	}
+}
+
+// A job of which little is known says so.
+func TestJobWithoutMuch(t *testing.T) {
+	var b strings.Builder
+	if err := WriteJob(&b, &jobs.Job{ID: "train", At: opened, Ranks: []incident.RankView{{State: "unseen"}}, Hosts: 1}, nil, Options{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"1 of 1 rank watched, on 1 host. 1 rank not recorded now.", "no iteration was found", "the communicators do not tell"} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("%q is not in the page", want)
+		}
+	}
+}
+
+func TestJobs(t *testing.T) {
+	inc := hung(8, 5, func(int) string { return "stuck" })
+	inc.JobID = "b/&c"
+	var b strings.Builder
+	if err := WriteJobs(&b, []jobs.Listed{{ID: "a", Ranks: 8}, {ID: "b/&c", Ranks: 10240}, {ID: "other"}}, []incident.Incident{inc}, "", "", Options{}); err != nil {
+		t.Fatal(err)
+	}
+	html := b.String()
+	if first, second := strings.Index(html, `href="job?id=b%2F%26c"`), strings.Index(html, `href="job?id=a"`); first < 0 || second < first || !strings.Contains(html, "3 of 3 running jobs") {
+		t.Errorf("%s", html)
+	}
+	b.Reset()
+	if err := WriteJobs(&b, []jobs.Listed{{ID: "a"}}, nil, "zzz", "", Options{}); err != nil || !strings.Contains(b.String(), "No running job matches.") {
+		t.Errorf("%v, %s", err, b.String())
+	}
+}
