@@ -48,11 +48,12 @@ route() {
     exit 1
   }
 }
-route culprit-analyzer alertname=CulpritJobStalled culprit=trigger severity=warning job_id=7
-route culprit-analyzer alertname=CulpritIterationSlow culprit=trigger severity=info job_id=7
+route culprit-analyzer alertname=CulpritJobStalled culprit=trigger kind=hang severity=none job_id=7
+route culprit-analyzer alertname=CulpritIterationSlow culprit=trigger kind=slow severity=none job_id=7
 route pager alertname=CulpritFound culprit=verdict severity=critical job_id=7
-route pager alertname=CulpritFound culprit=verdict severity=warning job_id=7
-route nobody alertname=CulpritFound culprit=verdict severity=info job_id=7
+route pager alertname=CulpritSlow culprit=verdict severity=warning job_id=7
+route pager alertname=CulpritUnknown culprit=verdict severity=warning job_id=7
+route nobody alertname=CulpritUnknown culprit=verdict severity=info job_id=7
 route pager alertname=CulpritNoVerdict culprit=health severity=critical job_id=7
 route operators alertname=CulpritExporterDown culprit=health severity=warning
 route operators alertname=SomethingElse severity=critical

@@ -40,6 +40,7 @@ import (
 type App struct {
 	logger    *slog.Logger
 	source    *prometheus.CounterVec
+	unheard   prometheus.Counter
 	incidents *incident.Manager
 	sender    *notify.Sender
 	store     *incident.Store
@@ -64,9 +65,10 @@ const (
 
 // settings is what a reload replaces.
 type settings struct {
-	config    *config.Config
-	diagnoser *diagnose.Diagnoser
-	format    *notify.Format
+	config     *config.Config
+	prometheus evidence.Querier // Nil: none.
+	diagnoser  *diagnose.Diagnoser
+	format     *notify.Format
 }
 
 // New makes an analyzer. storage is the folder to keep incidents in, empty for none.
@@ -79,7 +81,11 @@ func New(cfg *config.Config, storage string, logger *slog.Logger, reg *prometheu
 	for _, source := range []string{"prometheus", "exporter", "alertmanager"} {
 		a.observer(source)
 	}
-	reg.MustRegister(a.source)
+	a.unheard = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "culprit_analyzer_triggers_unheard_total",
+		Help: "Triggers taken from Prometheus because no notification of them came.",
+	})
+	reg.MustRegister(a.source, a.unheard)
 	a.sender = notify.NewSender(logger.With("component", "notify"), a.source, reg)
 	err := a.Apply(cfg)
 	if err != nil {
@@ -170,7 +176,8 @@ func (a *App) build(cfg *config.Config) (*settings, []*notify.Client, error) {
 		return nil, nil, fmt.Errorf("runbook_url: %w", err)
 	}
 	out := &settings{
-		config: cfg,
+		config:     cfg,
+		prometheus: querier,
 		diagnoser: &diagnose.Diagnoser{
 			Config: cfg.Analysis,
 			Logger: a.logger.With("component", "diagnose"),
@@ -187,8 +194,11 @@ func (a *App) build(cfg *config.Config) (*settings, []*notify.Client, error) {
 			},
 		},
 		format: &notify.Format{
-			AlertName: cfg.Notify.AlertName, Labels: cfg.Notify.Labels, Hang: cfg.Notify.Severity.Hang, Slow: cfg.Notify.Severity.Slow,
-			Unknown: cfg.Notify.Severity.Unknown, WarningName: cfg.Notify.Warning, Warning: cfg.Notify.Severity.Warning, MaxAlerts: cfg.Notify.MaxAlerts, ExternalURL: cfg.ExternalURL, Runbook: runbook,
+			Hang:    notify.Style{Name: cfg.Notify.AlertName, Severity: cfg.Notify.Severity.Hang},
+			Slow:    notify.Style{Name: cfg.Notify.Slow, Severity: cfg.Notify.Severity.Slow},
+			Unknown: notify.Style{Name: cfg.Notify.Unknown, Severity: cfg.Notify.Severity.Unknown},
+			Warning: notify.Style{Name: cfg.Notify.Warning, Severity: cfg.Notify.Severity.Warning},
+			Labels:  cfg.Notify.Labels, MaxAlerts: cfg.Notify.MaxAlerts, ExternalURL: cfg.ExternalURL, Runbook: runbook,
 		},
 	}
 	if out.diagnoser.Stacks, err = a.stackSource(cfg.Stacks, agent); err != nil {
@@ -245,7 +255,7 @@ func (a *App) publish(inc incident.Incident) {
 func (a *App) receive(_ context.Context, m *webhook.Message) error {
 	found, ignored := Triggers(m.Alerts, a.current.Load().config.Labels, time.Now())
 	if ignored > 0 {
-		a.logger.Warn("ignoring alerts without a job label", "alerts", ignored, "group", m.GroupKey)
+		a.logger.Warn("ignoring triggers without a job or a kind", "alerts", ignored, "group", m.GroupKey)
 	}
 	if err := a.incidents.Receive(found); err != nil {
 		if errors.Is(err, incident.ErrOverloaded) {

@@ -31,12 +31,13 @@ type cluster struct {
 	nodes      []*node
 
 	mu        sync.Mutex
-	down      bool          // Prometheus answers 500.
-	slow      time.Duration // Prometheus takes so long.
-	dead      map[int]bool  // Nodes whose series have gone stale.
-	longest   time.Duration // The longest wait that Prometheus has seen end by itself; 0 none.
-	pause     time.Duration // And the longest time in which nobody called.
-	later     time.Duration // By how much the nodes' time has gone on with nothing else changed.
+	down      bool             // Prometheus answers 500.
+	slow      time.Duration    // Prometheus takes so long.
+	dead      map[int]bool     // Nodes whose series have gone stale.
+	longest   time.Duration    // The longest wait that Prometheus has seen end by itself; 0 none.
+	pause     time.Duration    // And the longest time in which nobody called.
+	alerts    []map[string]any // What Prometheus has of alerts that fire.
+	later     time.Duration    // By how much the nodes' time has gone on with nothing else changed.
 	processes []*nodeapi.Process
 	queries   []string
 }
@@ -182,6 +183,9 @@ func (c *cluster) query(w http.ResponseWriter, r *http.Request) {
 	}
 	if strings.Contains(query, "job_id:culprit_nccl_launch_pause_seconds:max") && c.pause > 0 {
 		result = append(result, map[string]any{"value": []any{1, strconv.FormatFloat(c.pause.Seconds(), 'f', -1, 64)}, "metric": map[string]string{}})
+	}
+	if strings.Contains(query, "ALERTS_FOR_STATE") {
+		result = append(result, c.alerts...)
 	}
 	for i, p := range c.processes {
 		n := i / ranksPerNode

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"regexp"
 	"text/template"
 
 	"github.com/prometheus/common/model"
@@ -40,14 +39,11 @@ func (c *Config) checkTemplates(p *problems) {
 	if _, err := template.New("runbook_url").Parse(c.RunbookURL); err != nil {
 		p.add("runbook_url: %w", err)
 	}
-	if c.Analysis.hangTriggers, err = regexp.Compile("^(?:" + c.Analysis.HangTriggers + ")$"); err != nil {
-		p.add("analysis.hang_triggers: %w", err)
-	}
 }
 
 func (c *Config) checkPrometheus(p *problems) {
 	for name, q := range map[string]string{
-		"processes": c.Prometheus.Queries.Processes, "comms": c.Prometheus.Queries.Comms, "up": c.Prometheus.Queries.Up, "exporters": c.Prometheus.Queries.Exporters,
+		"triggers": c.Prometheus.Queries.Triggers, "processes": c.Prometheus.Queries.Processes, "comms": c.Prometheus.Queries.Comms, "up": c.Prometheus.Queries.Up, "exporters": c.Prometheus.Queries.Exporters,
 		"ages": c.Prometheus.Queries.Ages, "stalled": c.Prometheus.Queries.Stalled, "calls": c.Prometheus.Queries.Calls, "started": c.Prometheus.Queries.Started, "completed": c.Prometheus.Queries.Completed,
 		"pace": c.Prometheus.Queries.Pace, "waits": c.Prometheus.Queries.Waits, "kernels": c.Prometheus.Queries.Kernels,
 		"run_delay": c.Prometheus.Queries.RunDelay, "slowdown": c.Prometheus.Queries.Slowdown, "longest_wait": c.Prometheus.Queries.LongestWait, "longest_pause": c.Prometheus.Queries.LongestPause,
@@ -128,7 +124,7 @@ func (c *Config) checkLimits(p *problems) {
 			p.add("%s: must not be below 0", name)
 		}
 	}
-	for name, alert := range map[string]string{"alert_name": c.Notify.AlertName, "warning_name": c.Notify.Warning} {
+	for name, alert := range map[string]string{"alert_name": c.Notify.AlertName, "slow_name": c.Notify.Slow, "unknown_name": c.Notify.Unknown, "warning_name": c.Notify.Warning} {
 		if alert == "" {
 			p.add("notify.%s: must not be empty", name)
 		}

@@ -64,6 +64,7 @@ type Prometheus struct {
 // the label matchers without braces; Waits, Kernels and RunDelay over .Offset, too, which is empty or an offset modifier, and
 // LongestWait and LongestPause over .Window, a duration.
 type Queries struct {
+	Triggers  string `yaml:"triggers"`  // Gives the triggers that fire; the value is when each began, in seconds of Unix time.
 	Processes string `yaml:"processes"` // Gives culprit_nccl_process_info.
 	Comms     string `yaml:"comms"`     // Gives culprit_nccl_comm_info.
 	Up        string `yaml:"up"`        // Gives culprit_nccl_process_up.
@@ -92,7 +93,7 @@ type Alertmanager struct {
 	URLs       []string                    `yaml:"urls"`
 	HTTPConfig promconfig.HTTPClientConfig `yaml:"http_config"`
 	Timeout    model.Duration              `yaml:"timeout"`
-	// PollInterval is how often open incidents' triggers are looked up, in case a resolved webhook got lost.
+	// PollInterval is how often triggers are looked up, here and in Prometheus, in case a notification of one or of its end got lost.
 	PollInterval model.Duration `yaml:"poll_interval"`
 }
 
@@ -131,9 +132,6 @@ type Analysis struct {
 	ConfirmAfter model.Duration `yaml:"confirm_after"`
 	// Patience is how long a culprit may stay away that lives and has not called what its peers wait in, before it pages.
 	Patience Patience `yaml:"patience"`
-	// HangTriggers matches the names of triggers that tell of a standstill. While only such fire, a job that moves is
-	// not searched for slowness: it has just got over what stopped it.
-	HangTriggers string `yaml:"hang_triggers"`
 	// History is how much finished work is fetched for a slowdown, at most.
 	History model.Duration `yaml:"history"`
 	// Deadline bounds one analysis.
@@ -158,9 +156,8 @@ type Analysis struct {
 	// OperatorModel is a detector of abnormal operations as culprit-sim train writes it; empty: the one without training.
 	OperatorModel string `yaml:"operator_model"`
 
-	hangTriggers *regexp.Regexp
-	topology     *topology.Topology
-	operators    *holmes.Model
+	topology  *topology.Topology
+	operators *holmes.Model
 }
 
 // Patience is Factor times the longest wait of the job that ended by itself, within AtLeast and AtMost. Until then a
@@ -194,7 +191,11 @@ type Evidence struct {
 
 // Notify shapes the alert that a verdict becomes.
 type Notify struct {
+	// Names of the alert by kind of verdict, each with one severity: a site's inhibition rules may hold back an alert while
+	// one of the same name and a higher severity fires, be it about another job.
 	AlertName string `yaml:"alert_name"`
+	Slow      string `yaml:"slow_name"`
+	Unknown   string `yaml:"unknown_name"`
 	// Warning is the name of the alert while a verdict does not page yet (see Analysis.Patience).
 	Warning   string            `yaml:"warning_name"`
 	Labels    map[string]string `yaml:"labels"` // Added to each alert.
@@ -231,6 +232,7 @@ func Default() *Config {
 			Lookback:        model.Duration(10 * time.Minute),
 			RefreshInterval: model.Duration(time.Minute),
 			Queries: Queries{
+				Triggers:  `ALERTS_FOR_STATE{ {{- .Selector -}} } and ignoring (alertstate) ALERTS{ {{- .Selector -}} ,alertstate="firing"}`,
 				Processes: "culprit_nccl_process_info{ {{- .Selector -}} }",
 				Comms:     "culprit_nccl_comm_info{ {{- .Selector -}} }",
 				Up:        "culprit_nccl_process_up{ {{- .Selector -}} }",
@@ -269,7 +271,6 @@ func Default() *Config {
 		Labels: Labels{JobID: "job_id", Rank: "rank", Comm: "comm", Instance: "instance"},
 		Analysis: Analysis{
 			AllNodesUpTo: 64,
-			HangTriggers: "CulpritJobStalled|CulpritNoOperationCompleted|CulpritOperationTooOld|CulpritProcessVanished|CulpritCallBlocked|CulpritLaunchesStopped",
 			ConfirmAfter: model.Duration(300 * time.Millisecond),
 			Patience:     Patience{AtLeast: model.Duration(30 * time.Second), Factor: 2, AtMost: model.Duration(10 * time.Minute)},
 			History:      model.Duration(5 * time.Minute),
@@ -291,6 +292,8 @@ func Default() *Config {
 		Evidence: Evidence{PerIncident: 32 << 20, Total: 1 << 30, Retention: model.Duration(30 * 24 * time.Hour)},
 		Notify: Notify{
 			AlertName: "CulpritFound",
+			Slow:      "CulpritSlow",
+			Unknown:   "CulpritUnknown",
 			Warning:   "CulpritSuspected",
 			Severity:  Severity{Hang: "critical", Slow: "warning", Unknown: "warning", Warning: "warning"},
 			Resend:    model.Duration(time.Minute),
@@ -431,9 +434,6 @@ func (e *Exporters) BaseURL(labels map[string]string) (string, error) {
 	}
 	return strings.TrimRight(b.String(), "/"), nil
 }
-
-// TellsOfHang reports whether a trigger of this name tells of a standstill.
-func (a *Analysis) TellsOfHang(name string) bool { return a.hangTriggers.MatchString(name) }
 
 // Options gives the engine's thresholds; zero ones take the engine's defaults.
 func (a *Analysis) Options() rca.Options {

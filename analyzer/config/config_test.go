@@ -94,7 +94,7 @@ func TestParse(t *testing.T) {
 		{"external url", "external_url: here", "external_url"},
 		{"alertmanager url", "alertmanager: {urls: ['http://a', 'b']}", "alertmanager.urls[1]"},
 		{"label", "labels: {job_id: 'a-b'}", "labels.job_id"},
-		{"pattern", "analysis: {hang_triggers: '('}", "hang_triggers"},
+		{"query", "prometheus: {queries: {triggers: '{{'}}", "queries.triggers"},
 		{"duration", "exporters: {timeout: 0s}", "exporters.timeout"},
 		{"no duration", "exporters: {timeout: soon}", "soon"},
 		{"number", "analysis: {workers: 0}", "analysis.workers"},

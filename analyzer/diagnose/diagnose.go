@@ -135,7 +135,7 @@ const shortHistory = 5 * time.Second
 // toldOfSlowness says that something else than a standstill was told of. One that is told of only and is not seen any
 // more may be slowness that comes in long waits; one that is seen and not understood is asked about again soon instead.
 func (d *Diagnoser) toldOfSlowness(req *incident.Request) bool {
-	other := func(t incident.Trigger) bool { return !d.Config.TellsOfHang(t.Name) }
+	other := func(t incident.Trigger) bool { return t.Kind != incident.Hang }
 	return len(req.Triggers) == 0 || slices.ContainsFunc(req.Triggers, other)
 }
 

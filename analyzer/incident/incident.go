@@ -62,6 +62,7 @@ type Trigger struct {
 	Rank        int               `json:"rank"` // -1: none meant.
 	Comm        string            `json:"comm,omitempty"`
 	Instance    string            `json:"instance,omitempty"`
+	Kind        Kind              `json:"kind,omitempty"` // Empty: a request through the API, which may be about either.
 	Severity    string            `json:"severity,omitempty"`
 	Summary     string            `json:"summary,omitempty"`
 	Labels      map[string]string `json:"labels,omitempty"`
@@ -71,6 +72,15 @@ type Trigger struct {
 	LastHeardAt time.Time         `json:"last_heard_at"`
 	EndedAt     *time.Time        `json:"ended_at,omitempty"`
 }
+
+// Kind is what a trigger tells of.
+type Kind string
+
+// Kinds of triggers, as the rules label them.
+const (
+	Hang Kind = "hang"
+	Slow Kind = "slow"
+)
 
 // Firing reports whether the trigger has not ended.
 func (t *Trigger) Firing() bool { return t.EndedAt == nil }

@@ -132,6 +132,13 @@
             'The analyzer at {{ $labels.instance }} refused or cut {{ $value | humanize }} trigger(s) in 5 minutes: too many, or too large ({{ $labels.reason }}).',
           ),
           alert.health(
+            'CulpritTriggersUnheard',
+            'warning',
+            'sum by (instance) (increase(culprit_analyzer_triggers_unheard_total{%s}[15m])) > 0' % analyzer,
+            'Triggers do not reach the Culprit analyzer by way of Alertmanager.',
+            'The analyzer at {{ $labels.instance }} took {{ $value | humanize }} trigger(s) from Prometheus in 15 minutes because no notification came: verdicts are late.',
+          ),
+          alert.health(
             'CulpritAnalysisQuarantined',
             'critical',
             'culprit_analyzer_quarantined_incidents{%s} > 0' % analyzer,

@@ -18,7 +18,7 @@
     local triggers = [
       alert.trigger(
         'CulpritThroughputLow',
-        'info',
+        'slow',
         // Nothing at all is no straggler: that is a pause, or a stall.
         against('culprit_nccl_bytes', 'rate', '> 0 < %g' % config.throughputRatio),
         'A job moves much less data than it did when it was healthy.',
@@ -26,14 +26,14 @@
       ),
       alert.trigger(
         'CulpritOperationIntervalHigh',
-        'info',
+        'slow',
         against('culprit_nccl_function_ops', 'rate', '> 0 < %g' % (1 / config.intervalRatio)),
         'The interval between the operations of a job has grown.',
         'Job {{ $labels.job_id }} completes {{ $value | humanizePercentage }} of the operations per second of its last healthy windows: the interval between operations is more than %g times as long.' % config.intervalRatio,
       ),
       alert.trigger(
         'CulpritIterationSlow',
-        'info',
+        'slow',
         against('culprit_nccl_iteration_seconds', 'mean', '> %g' % config.iterationRatio),
         'The iterations of a job take longer than they did when it was healthy.',
         'Iterations of job {{ $labels.job_id }} take {{ $value | humanizePercentage }} of the time of its last healthy windows.',

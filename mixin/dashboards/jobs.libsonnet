@@ -36,10 +36,10 @@
     {
       job_id: { title: 'Job', links: [s.toJob()] },
       alertname: { title: 'Trigger', links: [g.external('Runbook', config.runbookURLPattern % '${__value.text}')] },
-      severity: { title: 'Severity' },
+      kind: { title: 'Kind' },
     },
     hidden=['alertstate', 'culprit', 'Value'],
-    order=['job_id', 'alertname', 'severity'],
+    order=['job_id', 'alertname', 'kind'],
     height=6,
   ),
 

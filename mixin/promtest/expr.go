@@ -21,7 +21,8 @@ var known = Catalogue{
 		"alertname": nil, "job_id": nil,
 		"alertstate": {"firing": true, "pending": true},
 		"culprit":    {"trigger": true, "health": true},
-		"severity":   {"critical": true, "warning": true, "info": true},
+		"severity":   {"critical": true, "warning": true, "info": true, "none": true},
+		"kind":       {"hang": true, "slow": true},
 	}},
 }
 
