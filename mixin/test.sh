@@ -23,16 +23,18 @@ echo "mixin: rules/ and dashboards/ are what is rendered"
 mixin/generate.sh --check
 
 echo "mixin: rules"
-promtool check rules --lint=all --lint-fatal rules/*.yaml
+promtool check rules --lint=all --lint-fatal rules/*.yaml rules/scrape-*/*.yaml
 promtool test rules rules/tests/*.yaml
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+jsonnet --ext-str rules="$root/rules" --multi "$scratch" mixin/promtest/intervals.jsonnet >/dev/null
+promtool test rules "$scratch"/scrape-*.json
 
 echo "mixin: expressions, names, links, runbooks"
 # Its inputs lie outside its module, where the test cache does not look.
 (cd mixin/promtest && GOWORK=off go test -count=1 ./...)
 
 echo "deploy: Prometheus"
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
 cp -r rules deploy/prometheus/prometheus.yml "$scratch"
 promtool check config --lint=all --lint-fatal "$scratch/prometheus.yml"
 

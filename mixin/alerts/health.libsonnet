@@ -24,6 +24,15 @@
             pending=config.exporterDownFor,
           ),
           alert.health(
+            'CulpritScrapedTooRarely',
+            'warning',
+            // Prometheus writes up for every scrape, those that fail among them. An exporter that is new has few of them yet.
+            '600 / count_over_time(up{%(x)s}[10m]) > %(limit)g\nand\nup{%(x)s} offset 10m' % { x: exporter, limit: config.scrapeTolerance * config.scrapeIntervalSeconds },
+            'A Culprit exporter is scraped more rarely than the loaded rules are made for.',
+            'The exporter at {{ $labels.instance }} is scraped every {{ $value | printf "%%.0f" }} s; the loaded rules are made for every %g s. Slowness is not seen: load the rules for your interval.' % config.scrapeIntervalSeconds,
+            pending='10m',
+          ),
+          alert.health(
             'CulpritCollectorFailing',
             'warning',
             // Hardware that is not there never worked; a collector that worked within a day and stopped is broken.

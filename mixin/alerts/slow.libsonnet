@@ -10,7 +10,7 @@
     // One window's share of the baseline, in any window.
     local against(name, op, condition) =
       std.join('\nor\n', [
-        local value = 'job_id:%s:%s%s' % [name, op, w.window];
+        local value = 'job_id:%s:%s_%s' % [name, op, w.name];
         '(%s / last_over_time(%s_baseline[%s]) %s)' % [value, value, config.baselineMemory, condition]
         for w in config.slowWindows
       ]),
@@ -44,9 +44,9 @@
     // A group a window; the triggers are in that of the first, the shortest.
     groups+: std.mapWithIndex(
       function(i, w) {
-        name: 'culprit-slow-' + w.window,
+        name: 'culprit-slow-' + w.name,
         interval: w.interval,
-        rules: $.culpritRecords.slow[w.window] + (if i == 0 then triggers else []),
+        rules: $.culpritRecords.slow[w.name] + (if i == 0 then triggers else []),
       },
       config.slowWindows
     ),
