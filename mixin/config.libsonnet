@@ -110,6 +110,11 @@
     collectorFailingFor: '5m',
     analyzerDownFor: duration(std.max(60, 3 * scrape)),
     noVerdictFor: duration(std.max(60, 2 * scrape)),
+    // A job's ranks start and end within so long of each other; programs load NCCL and its plugin within as long.
+    coverageFor: '5m',
+    // A GPU that is used for longer than this without a traced process may belong to a job that is not watched.
+    gpuUnwatchedFor: '15m',
+    gpuBusyRatio: 0.2,
     // Scraped more rarely than every so many scrapeIntervalSeconds, the rules' windows are empty half of the time or always.
     scrapeTolerance: 1.5,
     // contended and stale are left out: a step in a thousand that two threads met at is normal.

@@ -62,6 +62,48 @@
             pending='2m',
           ),
           alert.health(
+            'CulpritTraceUnseen',
+            'warning',
+            |||
+              culprit_exporter_nccl_processes{%(x)s, state="unseen"} > 0
+              or
+              culprit_exporter_trace_dirs_missing{%(x)s} > 0
+            ||| % { x: exporter },
+            'Processes write trace files that the exporter does not see.',
+            'On {{ $labels.instance }} {{ if $labels.state }}{{ $value }} process(es) have the plugin loaded and no trace file of theirs is seen{{ else }}{{ $value }} trace director(ies) do not exist{{ end }}: their ranks are not watched.',
+            pending=config.coverageFor,
+          ),
+          alert.health(
+            'CulpritProcessUnwatched',
+            'info',
+            // Every process of PyTorch with CUDA has NCCL loaded: beside it, a GPU that is used.
+            |||
+              culprit_exporter_nccl_processes{%(x)s, state="without_plugin"} > 0
+              and on (instance)
+              (
+                max by (instance, gpu) (culprit_nvml_utilization_ratio) > %(busy)g
+                unless on (instance, gpu)
+                culprit_nccl_process_info
+              )
+            ||| % { x: exporter, busy: config.gpuBusyRatio },
+            'GPUs are used by processes that Culprit does not watch.',
+            '{{ $value }} process(es) on {{ $labels.instance }} have NCCL loaded without the plugin, and a GPU without a traced process is in use: a hang of theirs is not noticed.',
+            pending=config.gpuUnwatchedFor,
+          ),
+          alert.health(
+            'CulpritRanksUnseen',
+            'warning',
+            |||
+              max by (%(job)s) (%(size)s)
+              - on (%(job)s)
+              count by (%(job)s) (max by (%(rank)s) (%(up)s))
+              > 0
+            ||| % { job: q.job, rank: q.rank, size: q.metric('culprit_nccl_world_size'), up: q.metric('culprit_nccl_process_up') },
+            'Ranks of a job are not seen.',
+            '{{ $value }} rank(s) of job {{ $labels.job_id }} are not seen: a verdict about the job may have to do without the one that holds it up.',
+            pending=config.coverageFor,
+          ),
+          alert.health(
             'CulpritClaimsDisputed',
             'warning',
             // What exporters see on their own node, and what none of them can see: one claim on two nodes.

@@ -111,6 +111,7 @@ func (s *Stack) startExporters() error {
 			"--web.listen-address="+h.addr,
 			"--trace.dir="+h.traces,
 			"--host-name="+h.name,
+			"--no-trace.search", // The processes of all played hosts are this host's.
 		)
 		if err != nil {
 			return err
