@@ -244,7 +244,11 @@ func Bounds(cfg *config.Config) incident.Options {
 }
 
 func (a *App) analyze(ctx context.Context, req incident.Request) (incident.Outcome, error) {
-	return a.current.Load().diagnoser.Diagnose(ctx, req)
+	out, err := a.current.Load().diagnoser.Diagnose(ctx, req)
+	if err == nil {
+		out.Labels = a.copied(ctx, &req)
+	}
+	return out, err
 }
 
 func (a *App) publish(inc incident.Incident) {

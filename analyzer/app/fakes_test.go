@@ -31,13 +31,14 @@ type cluster struct {
 	nodes      []*node
 
 	mu        sync.Mutex
-	down      bool             // Prometheus answers 500.
-	slow      time.Duration    // Prometheus takes so long.
-	dead      map[int]bool     // Nodes whose series have gone stale.
-	longest   time.Duration    // The longest wait that Prometheus has seen end by itself; 0 none.
-	pause     time.Duration    // And the longest time in which nobody called.
-	alerts    []map[string]any // What Prometheus has of alerts that fire.
-	later     time.Duration    // By how much the nodes' time has gone on with nothing else changed.
+	down      bool                             // Prometheus answers 500.
+	slow      time.Duration                    // Prometheus takes so long.
+	dead      map[int]bool                     // Nodes whose series have gone stale.
+	longest   time.Duration                    // The longest wait that Prometheus has seen end by itself; 0 none.
+	pause     time.Duration                    // And the longest time in which nobody called.
+	alerts    []map[string]any                 // What Prometheus has of alerts that fire.
+	labels    func(rank int) map[string]string // Further ones of processes; nil: none.
+	later     time.Duration                    // By how much the nodes' time has gone on with nothing else changed.
 	processes []*nodeapi.Process
 	queries   []string
 }
@@ -198,6 +199,9 @@ func (c *cluster) query(w http.ResponseWriter, r *http.Request) {
 		comm, value := &p.Comms[0], 1.0
 		switch {
 		case strings.Contains(query, "culprit_nccl_process_info"):
+			if c.labels != nil {
+				maps.Copy(labels, c.labels(int(p.Rank)))
+			}
 			labels["host"], labels["gpu"] = p.Host, p.GPU
 			labels["world_size"], labels["pid"] = strconv.Itoa(int(p.Identity.WorldSize)), strconv.Itoa(int(p.Identity.PID))
 		case strings.Contains(query, "culprit_nccl_comm_info"):

@@ -57,6 +57,11 @@ func (c *Config) checkPrometheus(p *problems) {
 			p.add("prometheus.node_evidence[%d]: %w", i, err)
 		}
 	}
+	for i, l := range c.Notify.CopyLabels {
+		if !model.LegacyValidation.IsValidLabelName(l) {
+			p.add("notify.copy_labels[%d]: %q is no label name", i, l)
+		}
+	}
 	for name, l := range map[string]string{"job_id": c.Labels.JobID, "rank": c.Labels.Rank, "comm": c.Labels.Comm, "instance": c.Labels.Instance} {
 		if !model.LegacyValidation.IsValidLabelName(l) {
 			p.add("labels.%s: %q is no label name", name, l)

@@ -197,11 +197,13 @@ type Notify struct {
 	Slow      string `yaml:"slow_name"`
 	Unknown   string `yaml:"unknown_name"`
 	// Warning is the name of the alert while a verdict does not page yet (see Analysis.Patience).
-	Warning   string            `yaml:"warning_name"`
-	Labels    map[string]string `yaml:"labels"` // Added to each alert.
-	Severity  Severity          `yaml:"severity"`
-	Resend    model.Duration    `yaml:"resend_interval"`
-	MaxAlerts int               `yaml:"max_alerts"` // One alert a culprit up to here; above, one a host.
+	Warning string            `yaml:"warning_name"`
+	Labels  map[string]string `yaml:"labels"` // Added to each alert.
+	// CopyLabels are taken over from the job's triggers or, where all agree, its processes.
+	CopyLabels []string       `yaml:"copy_labels"`
+	Severity   Severity       `yaml:"severity"`
+	Resend     model.Duration `yaml:"resend_interval"`
+	MaxAlerts  int            `yaml:"max_alerts"` // One alert a culprit up to here; above, one a host.
 }
 
 // Severity is the severity label by kind of verdict.
@@ -291,13 +293,14 @@ func Default() *Config {
 		},
 		Evidence: Evidence{PerIncident: 32 << 20, Total: 1 << 30, Retention: model.Duration(30 * 24 * time.Hour)},
 		Notify: Notify{
-			AlertName: "CulpritFound",
-			Slow:      "CulpritSlow",
-			Unknown:   "CulpritUnknown",
-			Warning:   "CulpritSuspected",
-			Severity:  Severity{Hang: "critical", Slow: "warning", Unknown: "warning", Warning: "warning"},
-			Resend:    model.Duration(time.Minute),
-			MaxAlerts: 8,
+			AlertName:  "CulpritFound",
+			Slow:       "CulpritSlow",
+			Unknown:    "CulpritUnknown",
+			Warning:    "CulpritSuspected",
+			CopyLabels: []string{"cluster", "namespace", "team"},
+			Severity:   Severity{Hang: "critical", Slow: "warning", Unknown: "warning", Warning: "warning"},
+			Resend:     model.Duration(time.Minute),
+			MaxAlerts:  8,
 		},
 		Stacks: Stacks{HTTPConfig: promconfig.DefaultHTTPClientConfig, Timeout: model.Duration(5 * time.Second)},
 	}

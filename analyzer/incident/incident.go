@@ -39,8 +39,10 @@ type Incident struct {
 	UpdatedAt  time.Time  `json:"updated_at"`
 	ResolvedAt *time.Time `json:"resolved_at,omitempty"`
 	// Benign incidents have a verdict that says nothing is broken; they page nobody.
-	Benign   bool      `json:"benign"`
-	Triggers []Trigger `json:"triggers"`
+	Benign bool `json:"benign"`
+	// Labels are the job's, copied onto its alerts. They stay as they were at the first analysis: alerts go by their labels.
+	Labels   map[string]string `json:"labels,omitempty"`
+	Triggers []Trigger         `json:"triggers"`
 	// Verdict is the standing verdict: the one that pages. It is replaced only by a better one.
 	Verdict *rca.Verdict `json:"verdict"`
 	// VerdictAt is when its accusation was first made.
@@ -133,8 +135,9 @@ type Outcome struct {
 	Verdict  rca.Verdict
 	Ranks    []RankView
 	Stacks   []StackGroup
-	Complete bool // Nothing was missing.
-	Costly   bool // Much was fetched: not to be repeated soon.
+	Labels   map[string]string // Of the job, for its alerts.
+	Complete bool              // Nothing was missing.
+	Costly   bool              // Much was fetched: not to be repeated soon.
 	Nodes    int
 	Asked    int
 	Answered int

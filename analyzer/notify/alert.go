@@ -80,9 +80,11 @@ func (f *Format) Alerts(inc *incident.Incident) []Alert {
 			"gpu":       p.gpu,
 			"rank":      p.rank,
 		}
-		for name, value := range f.Labels {
-			if _, ours := labels[name]; !ours {
-				labels[name] = value
+		for _, more := range []map[string]string{f.Labels, inc.Labels} {
+			for name, value := range more {
+				if _, taken := labels[name]; !taken {
+					labels[name] = value
+				}
 			}
 		}
 		for name, value := range labels {
