@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"mime"
 	"net/http"
 	"path/filepath"
@@ -101,7 +102,7 @@ func New(cfg *config.Config, storage string, logger *slog.Logger, reg *prometheu
 	if a.kept, err = newKept(cfg, storage, logger); err != nil {
 		return nil, err
 	}
-	manager, err := incident.NewManager(a.options(cfg), a.analyze, a.publish, a.store, logger.With("component", "incident"), reg, clock.System)
+	manager, err := incident.NewManager(a.options(cfg), a.analyze, a.publish, a.store, logger.With("component", "incident"), prometheus.WrapRegistererWith(cfg.Labels.Match, reg), clock.System)
 	if err != nil {
 		return nil, err
 	}
@@ -198,13 +199,27 @@ func (a *App) build(cfg *config.Config) (*settings, []*notify.Client, error) {
 			Slow:    notify.Style{Name: cfg.Notify.Slow, Severity: cfg.Notify.Severity.Slow},
 			Unknown: notify.Style{Name: cfg.Notify.Unknown, Severity: cfg.Notify.Severity.Unknown},
 			Warning: notify.Style{Name: cfg.Notify.Warning, Severity: cfg.Notify.Severity.Warning},
-			Labels:  cfg.Notify.Labels, MaxAlerts: cfg.Notify.MaxAlerts, ExternalURL: cfg.ExternalURL, Runbook: runbook,
+			Labels:  labelled(cfg), MaxAlerts: cfg.Notify.MaxAlerts, ExternalURL: cfg.ExternalURL, Runbook: runbook,
 		},
 	}
 	if out.diagnoser.Stacks, err = a.stackSource(cfg.Stacks, agent); err != nil {
 		return nil, nil, err
 	}
 	return out, clients, nil
+}
+
+// labelled gives the labels of all alerts.
+func labelled(cfg *config.Config) map[string]string {
+	out := maps.Clone(cfg.Labels.Match)
+	if out == nil {
+		return cfg.Notify.Labels
+	}
+	for name, value := range cfg.Notify.Labels {
+		if _, matched := out[name]; !matched {
+			out[name] = value
+		}
+	}
+	return out
 }
 
 // stackSource gives where stacks come from, nil when nowhere.

@@ -21,11 +21,11 @@ const (
 )
 
 // Triggers gives what a notification's alerts mean. Only alerts with the labels of a trigger are one, and not those that repeat
-// another alert. ignored counts triggers without a job or a kind.
+// another alert or that are of another cluster. ignored counts triggers without a job or a kind.
 func Triggers(alerts []webhook.Alert, labels config.Labels, now time.Time) (out []incident.Trigger, ignored int) {
 	for i := range alerts {
 		a := &alerts[i]
-		if a.Labels[triggerLabel] != triggerValue || repeats(a) {
+		if a.Labels[triggerLabel] != triggerValue || repeats(a) || !labels.Matches(a.Labels) {
 			continue
 		}
 		t, ok := trigger(a, labels, now)

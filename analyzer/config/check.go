@@ -42,19 +42,19 @@ func (c *Config) checkTemplates(p *problems) {
 }
 
 func (c *Config) checkPrometheus(p *problems) {
-	for name, q := range map[string]string{
-		"triggers": c.Prometheus.Queries.Triggers, "processes": c.Prometheus.Queries.Processes, "comms": c.Prometheus.Queries.Comms, "up": c.Prometheus.Queries.Up, "exporters": c.Prometheus.Queries.Exporters,
-		"ages": c.Prometheus.Queries.Ages, "stalled": c.Prometheus.Queries.Stalled, "calls": c.Prometheus.Queries.Calls, "started": c.Prometheus.Queries.Started, "completed": c.Prometheus.Queries.Completed,
-		"pace": c.Prometheus.Queries.Pace, "waits": c.Prometheus.Queries.Waits, "kernels": c.Prometheus.Queries.Kernels,
-		"run_delay": c.Prometheus.Queries.RunDelay, "slowdown": c.Prometheus.Queries.Slowdown, "longest_wait": c.Prometheus.Queries.LongestWait, "longest_pause": c.Prometheus.Queries.LongestPause,
-	} {
-		if _, err := Query(q, `x="y"`); err != nil {
+	for name, q := range c.Prometheus.Queries.all() {
+		if _, err := Query(*q, `x="y"`); err != nil {
 			p.add("prometheus.queries.%s: %w", name, err)
 		}
 	}
 	for i := range c.Prometheus.NodeEvidence {
 		if err := c.Prometheus.NodeEvidence[i].check(); err != nil {
 			p.add("prometheus.node_evidence[%d]: %w", i, err)
+		}
+	}
+	for l := range c.Labels.Match {
+		if !model.LegacyValidation.IsValidLabelName(l) {
+			p.add("labels.match: %q is no label name", l)
 		}
 	}
 	for i, l := range c.Notify.CopyLabels {

@@ -9,9 +9,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"text/template"
 	"time"
@@ -120,6 +122,19 @@ type Labels struct {
 	Rank     string `yaml:"rank"`
 	Comm     string `yaml:"comm"`
 	Instance string `yaml:"instance"`
+	// Match is what tells this analyzer's jobs from those of others where several clusters share a Prometheus: only series and
+	// triggers with these labels are looked at, and alerts and metrics carry them.
+	Match map[string]string `yaml:"match"`
+}
+
+// Matches reports whether an alert or a series with these labels is this analyzer's.
+func (l *Labels) Matches(labels map[string]string) bool {
+	for name, value := range l.Match {
+		if labels[name] != value {
+			return false
+		}
+	}
+	return true
 }
 
 // Analysis holds the engine's thresholds and how an analysis is run.
@@ -248,8 +263,8 @@ func Default() *Config {
 				Waits:     "sum by (rank, reason) (rate(culprit_nccl_wait_seconds_total{ {{- .Selector -}} }[1m] {{- .Offset -}} ))",
 				Kernels:   "sum by (rank, function) (rate(culprit_nccl_kernel_seconds_total{ {{- .Selector -}} }[1m] {{- .Offset -}} ))",
 				RunDelay:  `max by (rank) (avg_over_time(culprit_host_thread_run_delay_ratio{ {{- .Selector -}} ,role="proxy"}[5m] {{- .Offset -}} )) > 0.1`,
-				Slowdown: "max(job_id:culprit_nccl_iteration_seconds:mean10s{ {{- .Selector -}} } / last_over_time(job_id:culprit_nccl_iteration_seconds:mean10s_baseline{ {{- .Selector -}} }[2h])" +
-					" or job_id:culprit_nccl_iteration_seconds:mean1m{ {{- .Selector -}} } / last_over_time(job_id:culprit_nccl_iteration_seconds:mean1m_baseline{ {{- .Selector -}} }[2h]))",
+				Slowdown: "max(job_id:culprit_nccl_iteration_seconds:mean_short{ {{- .Selector -}} } / last_over_time(job_id:culprit_nccl_iteration_seconds:mean_short_baseline{ {{- .Selector -}} }[2h])" +
+					" or job_id:culprit_nccl_iteration_seconds:mean_long{ {{- .Selector -}} } / last_over_time(job_id:culprit_nccl_iteration_seconds:mean_long_baseline{ {{- .Selector -}} }[2h]))",
 				LongestWait:  "max(max_over_time(job_id:culprit_nccl_wait_ended_seconds:max{ {{- .Selector -}} }[{{ .Window }}]))",
 				LongestPause: "max(max_over_time(job_id:culprit_nccl_launch_pause_seconds:max{ {{- .Selector -}} }[{{ .Window }}]))",
 			},
@@ -270,7 +285,7 @@ func Default() *Config {
 			Concurrency:    64,
 			MaxBytes:       64 << 20,
 		},
-		Labels: Labels{JobID: "job_id", Rank: "rank", Comm: "comm", Instance: "instance"},
+		Labels: Labels{JobID: "job_id", Rank: "rank", Comm: "comm", Instance: "instance", Match: map[string]string{}},
 		Analysis: Analysis{
 			AllNodesUpTo: 64,
 			ConfirmAfter: model.Duration(300 * time.Millisecond),
@@ -373,7 +388,30 @@ func Parse(text []byte) (*Config, error) {
 func decode(text []byte) (*Config, error) {
 	c := Default()
 	err := yaml.UnmarshalStrict(text, c)
+	c.Prometheus.Queries.narrow(c.Labels.Match)
 	return c, errors.Join(err, c.Check())
+}
+
+// narrow adds matchers wherever a query takes some.
+func (q *Queries) narrow(match map[string]string) {
+	var matchers strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(match)) {
+		fmt.Fprintf(&matchers, ",%s=%q", name, match[name])
+	}
+	for _, text := range q.all() {
+		*text = selectorPattern.ReplaceAllStringFunc(*text, func(action string) string { return action + matchers.String() })
+	}
+}
+
+var selectorPattern = regexp.MustCompile(`\{\{-?\s*\.Selector\s*-?\}\}`)
+
+// all gives the queries by their names in the file.
+func (q *Queries) all() map[string]*string {
+	return map[string]*string{
+		"triggers": &q.Triggers, "processes": &q.Processes, "comms": &q.Comms, "up": &q.Up, "exporters": &q.Exporters, "ages": &q.Ages,
+		"stalled": &q.Stalled, "calls": &q.Calls, "started": &q.Started, "completed": &q.Completed, "pace": &q.Pace, "waits": &q.Waits,
+		"kernels": &q.Kernels, "run_delay": &q.RunDelay, "slowdown": &q.Slowdown, "longest_wait": &q.LongestWait, "longest_pause": &q.LongestPause,
+	}
 }
 
 // Query fills a query template with label matchers.

@@ -93,6 +93,7 @@ func TestParse(t *testing.T) {
 		{"prometheus url", "prometheus: {url: 'ftp://x'}", "prometheus.url"},
 		{"external url", "external_url: here", "external_url"},
 		{"alertmanager url", "alertmanager: {urls: ['http://a', 'b']}", "alertmanager.urls[1]"},
+		{"matched label", "labels: {match: {a-b: x}}", "labels.match"},
 		{"copied label", "notify: {copy_labels: [team, 'a-b']}", "notify.copy_labels[1]"},
 		{"label", "labels: {job_id: 'a-b'}", "labels.job_id"},
 		{"query", "prometheus: {queries: {triggers: '{{'}}", "queries.triggers"},
