@@ -42,6 +42,7 @@ type App struct {
 	logger    *slog.Logger
 	source    *prometheus.CounterVec
 	unheard   prometheus.Counter
+	sighted   sightings
 	incidents *incident.Manager
 	sender    *notify.Sender
 	store     *incident.Store

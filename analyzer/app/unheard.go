@@ -24,7 +24,7 @@ func (a *App) inPrometheus(ctx context.Context) ([]incident.Trigger, bool) {
 	if s.prometheus == nil {
 		return nil, false
 	}
-	alerts, err := ruleAlerts(ctx, s)
+	alerts, err := a.ruleAlerts(ctx, s)
 	a.observer("prometheus")(err)
 	if err != nil {
 		if ctx.Err() == nil {
@@ -36,8 +36,12 @@ func (a *App) inPrometheus(ctx context.Context) ([]incident.Trigger, bool) {
 	return found, true
 }
 
-// ruleAlerts gives the alerts of the query for triggers. Its value is when each began, in seconds of Unix time.
-func ruleAlerts(ctx context.Context, s *settings) ([]webhook.Alert, error) {
+// sightings are when alerts were first seen of which it is not told when they began. Only the watch uses them.
+type sightings map[string]time.Time
+
+// ruleAlerts gives the alerts of the query for triggers. Its value is when each began, in seconds of Unix time; vmalert tells that only
+// of alerts that are pending for a while first.
+func (a *App) ruleAlerts(ctx context.Context, s *settings) ([]webhook.Alert, error) {
 	query, err := config.Query(s.config.Prometheus.Queries.Triggers, fmt.Sprintf("%s=%q", triggerLabel, triggerValue))
 	if err != nil {
 		return nil, fmt.Errorf("filling the query for triggers: %w", err)
@@ -52,6 +56,7 @@ func ruleAlerts(ctx context.Context, s *settings) ([]webhook.Alert, error) {
 	if !ok {
 		return nil, fmt.Errorf("the query for triggers gives a %s, want a vector", value.Type())
 	}
+	now, sighted := time.Now(), sightings{}
 	alerts := make([]webhook.Alert, 0, len(vector))
 	for _, sample := range vector {
 		labels := make(map[string]string, len(sample.Metric))
@@ -60,10 +65,17 @@ func ruleAlerts(ctx context.Context, s *settings) ([]webhook.Alert, error) {
 				labels[string(name)] = string(v)
 			}
 		}
-		alerts = append(alerts, webhook.Alert{
-			Status: webhook.Firing, Labels: labels, StartsAt: time.Unix(int64(sample.Value), 0), Fingerprint: webhook.Fingerprint(labels),
-		})
+		alert := webhook.Alert{Status: webhook.Firing, Labels: labels, StartsAt: time.Unix(int64(sample.Value), 0), Fingerprint: webhook.Fingerprint(labels)}
+		if sample.Value <= 1 {
+			alert.StartsAt = now
+			if before, known := a.sighted[alert.Fingerprint]; known {
+				alert.StartsAt = before
+			}
+			sighted[alert.Fingerprint] = alert.StartsAt
+		}
+		alerts = append(alerts, alert)
 	}
+	a.sighted = sighted
 	return alerts, nil
 }
 

@@ -80,6 +80,24 @@ func TestUnheardTriggers(t *testing.T) {
 	}
 }
 
+// Where it is not told when an alert began, it counts from when it was first seen.
+func TestUnheardTriggerOfVMAlert(t *testing.T) {
+	c, am := newCluster(t, 2), newAlertmanager(t)
+	c.hang(1, nodeapi.ProcessGone)
+	c.fires(trouble("CulpritJobStalled"))
+	c.mu.Lock()
+	c.alerts[0]["value"] = []any{1, "1"}
+	c.mu.Unlock()
+	cfg := quick(c, am)
+	cfg.Alertmanager.PollInterval = model.Duration(10 * time.Millisecond)
+	begin := time.Now()
+	a := start(t, cfg, "")
+	eventually(t, "the page", func() bool { return len(am.verdicts()) == 1 })
+	if got := a.incidents()[0].Triggers[0].StartedAt; got.Before(begin) {
+		t.Errorf("it began at %s, before anybody looked at %s", got, begin)
+	}
+}
+
 // A trigger from Prometheus is the one that Alertmanager sends later, goes on while either has it, and ends when neither does.
 func TestUnheardTriggerIsHeardLater(t *testing.T) {
 	c, am := newCluster(t, 2), newAlertmanager(t)

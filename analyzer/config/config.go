@@ -66,7 +66,7 @@ type Prometheus struct {
 // the label matchers without braces; Waits, Kernels and RunDelay over .Offset, too, which is empty or an offset modifier, and
 // LongestWait and LongestPause over .Window, a duration.
 type Queries struct {
-	Triggers  string `yaml:"triggers"`  // Gives the triggers that fire; the value is when each began, in seconds of Unix time.
+	Triggers  string `yaml:"triggers"`  // Gives the triggers that fire; the value is when each began, in seconds of Unix time, or 1.
 	Processes string `yaml:"processes"` // Gives culprit_nccl_process_info.
 	Comms     string `yaml:"comms"`     // Gives culprit_nccl_comm_info.
 	Up        string `yaml:"up"`        // Gives culprit_nccl_process_up.
@@ -249,7 +249,7 @@ func Default() *Config {
 			Lookback:        model.Duration(10 * time.Minute),
 			RefreshInterval: model.Duration(time.Minute),
 			Queries: Queries{
-				Triggers:  `ALERTS_FOR_STATE{ {{- .Selector -}} } and ignoring (alertstate) ALERTS{ {{- .Selector -}} ,alertstate="firing"}`,
+				Triggers:  `ALERTS_FOR_STATE{ {{- .Selector -}} } and ignoring (alertstate) ALERTS{ {{- .Selector -}} ,alertstate="firing"} or sum without (alertstate) (ALERTS{ {{- .Selector -}} ,alertstate="firing"})`,
 				Processes: "culprit_nccl_process_info{ {{- .Selector -}} }",
 				Comms:     "culprit_nccl_comm_info{ {{- .Selector -}} }",
 				Up:        "culprit_nccl_process_up{ {{- .Selector -}} }",
