@@ -8,7 +8,7 @@ set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cd "$root"
-tools/build.sh promtool amtool jsonnet jsonnetfmt jsonnet-lint
+tools/build.sh promtool amtool pint jsonnet jsonnetfmt jsonnet-lint
 PATH=$root/bin/tools:$PATH
 
 echo "mixin: format and lint"
@@ -24,6 +24,8 @@ mixin/generate.sh --check
 
 echo "mixin: rules"
 promtool check rules --lint=all --lint-fatal rules/*.yaml rules/scrape-*/*.yaml
+# Without a Prometheus to ask: what can be told from the rules alone.
+pint --no-color --offline --log-level=error lint --min-severity=info --fail-on=warning rules/*.yaml rules/scrape-*/*.yaml
 promtool test rules rules/tests/*.yaml
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
