@@ -32,6 +32,7 @@
     ageInterval: duration(std.max(15, scrape)),
     callInterval: look('5s'),
     healthInterval: '15s',
+    ticketInterval: '1m',
 
     // A trigger that flaps because one scrape was missed is one incident.
     keepFiringFor: duration(std.max(10, 2 * scrape)),

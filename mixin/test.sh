@@ -60,4 +60,5 @@ route pager alertname=CulpritUnknown culprit=verdict severity=warning job_id=7
 route nobody alertname=CulpritUnknown culprit=verdict severity=info job_id=7
 route pager alertname=CulpritNoVerdict culprit=health severity=critical job_id=7
 route operators alertname=CulpritExporterDown culprit=health severity=warning
+route operators alertname=CulpritGPUXid culprit=ticket severity=warning
 route operators alertname=SomethingElse severity=critical

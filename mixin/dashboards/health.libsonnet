@@ -57,6 +57,8 @@
           g.timeseries('Sources', 'Requests for evidence per second, by source and outcome.', 'reqps', [g.query('sum by (source, outcome) (rate(culprit_analyzer_source_requests_total{%s}[$__rate_interval]))' % analyzer, '{{source}} {{outcome}}')]),
           g.timeseries('Webhook', 'Requests from Alertmanager per second, by the code they were answered with.', 'reqps', [g.query('sum by (code) (rate(culprit_analyzer_webhook_requests_total{%s}[$__rate_interval]))' % analyzer, '{{code}}')]),
           g.timeseries('Triggers received', 'Alerts in the webhook requests per second, by status.', 'ops', [g.query('sum by (status) (rate(culprit_analyzer_webhook_alerts_total{%s}[$__rate_interval]))' % analyzer, '{{status}}')]),
+          g.timeseries('Versions', 'Analyzers by version; two while an update is under way.', 'short', [g.query('count by (version) (culprit_analyzer_build_info{%s})' % analyzer, '{{version}}')]),
+          g.timeseries('Configuration', 'How old the configuration of each analyzer is.', 's', [g.query('time() - culprit_analyzer_config_last_reload_success_timestamp_seconds{%s}' % analyzer, '{{instance}}')]),
           g.timeseries('Notifications and backlog', 'Verdicts posted to Alertmanager per second by outcome, and analyses that wait.', 'short', [
             g.query('sum by (outcome) (rate(culprit_analyzer_notifications_total{%s}[$__rate_interval]))' % analyzer, 'posted, {{outcome}}'),
             g.query('sum(culprit_analyzer_queue_length{%s})' % analyzer, 'waiting'),

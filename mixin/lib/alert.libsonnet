@@ -14,6 +14,15 @@ function(config) {
     annotations: { summary: summary, description: description },
   },
 
+  // Makes an alert on hardware and settings: nobody is woken up by it.
+  ticket(name, expr, summary, description, pending=''):: {
+    alert: name,
+    expr: expr,
+    [if pending != '' then 'for']: pending,
+    labels: { severity: 'warning', culprit: 'ticket' },
+    annotations: { summary: summary, description: description },
+  },
+
   // Makes an alert on our own health: it goes to whoever runs Culprit.
   health(name, severity, expr, summary, description, pending=''):: {
     alert: name,
