@@ -85,7 +85,7 @@ func TestAlertsAreComplete(t *testing.T) {
 				t.Errorf("runbook_url is %q", rule.Annotations["runbook_url"])
 			}
 			severity := map[string]map[string]bool{
-				"trigger": {"none": true}, // Inhibition by severity, as many sites have it, must not hold triggers back.
+				"trigger": {"none": true},    // Inhibition by severity, as many sites have it, must not hold triggers back.
 				"ticket":  {"warning": true}, // Whoever is on call is not woken up.
 				"health":  {"critical": true, "warning": true, "info": true},
 			}[rule.Labels["culprit"]]
