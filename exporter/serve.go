@@ -113,6 +113,9 @@ func newExporter(log *slog.Logger, s *settings) (*exporter, error) {
 	if e.sampler, err = node.New(s.node); err != nil {
 		return nil, err
 	}
+	if s.cover {
+		e.background = append(e.background, e.sampler.Cover)
+	}
 	nccl := collector.NewNCCL(e.sampler, s.nccl)
 	if *s.collector["nccl"] {
 		e.set.Add("nccl", nccl)

@@ -39,6 +39,7 @@ type settings struct {
 	actors     []string // Users that may change something; empty: all.
 	control    bool     // Running jobs may be told what to report.
 	kubelet    string   // Socket of the kubelet's pod resources; empty: not asked.
+	cover      bool     // Processes that are not watched are looked for.
 	cpus       int
 	ras        struct {
 		address  string
@@ -58,6 +59,8 @@ func parseFlags(args []string) (*settings, error) {
 		"Repeatable; others may only look. Default: all who get in.").StringsVar(&s.actors)
 	app.Flag("trace.dir", "Directory of trace files. Repeatable.").Default("/dev/shm/culprit").StringsVar(&s.node.Dirs)
 	app.Flag("trace.prepare", "Make the trace directories root's, sticky and writable for all users (mode 1777), and end. Needs root.").BoolVar(&s.prepare)
+	app.Flag("trace.search", "Look at the mappings of all processes for trace files in mount namespaces of their own, and for NCCL without the plugin. "+
+		"Needs CAP_SYS_PTRACE for those of other users.").Default("true").BoolVar(&s.cover)
 	app.Flag("trace.keep-dead", "How long a dead process's last state is kept.").Default("10m").DurationVar(&s.node.KeepDead)
 	app.Flag("sample-interval", "Time between two looks at the trace files.").Default("100ms").DurationVar(&s.node.Interval)
 	app.Flag("host-name", "Name of this host in metrics; default: the system's.").StringVar(&s.node.HostName)

@@ -16,16 +16,26 @@
 
     runbookURLPattern: 'https://github.com/culprit-project/culprit/blob/main/docs/runbooks/%s.md',
 
+    // How often the exporters are scraped, at least; windows and evaluation intervals below follow it. rules/ has what is rendered for
+    // 5 s (which serves 1 s, too) and, in folders, for 15, 30 and 60 s.
+    scrapeIntervalSeconds: 5,
+    local scrape = self.scrapeIntervalSeconds,
+    local dense = scrape <= 5,
+    local duration(seconds) = if seconds % 60 == 0 then '%dm' % (seconds / 60) else '%ds' % seconds,
+    // Looking three times a scrape costs a third of its interval on the way to the verdict.
+    local look(denseInterval) = if dense then denseInterval else duration(scrape / 3),
+
     // Evaluation intervals of the rule groups. The stall group reads one series a rank and is cheap enough for 1 s, which
     // saves up to a scrape interval on the way to the verdict; the others read some a communicator and rank.
-    stallInterval: '1s',
-    progressInterval: '5s',
-    ageInterval: '15s',
-    callInterval: '5s',
+    stallInterval: look('1s'),
+    progressInterval: look('5s'),
+    ageInterval: duration(std.max(15, scrape)),
+    callInterval: look('5s'),
     healthInterval: '15s',
+    ticketInterval: '1m',
 
     // A trigger that flaps because one scrape was missed is one incident.
-    keepFiringFor: '10s',
+    keepFiringFor: duration(std.max(10, 2 * scrape)),
 
     // --- Stall: no progress for longer than the job's own healthy waits explain. -----------------------------------
     // Nothing shorter is ever a stall.
@@ -44,7 +54,7 @@
     stallQuantile: 0.25,
 
     // --- No rank calls an operation any more. It reads as much as the progress group, and is looked at more often. ---------
-    launchInterval: '2s',
+    launchInterval: look('2s'),
     // While members of a communicator have called different numbers: somebody is waited for, or soon will be.
     launchFloorSeconds: 4,
     // While all have called alike, all may be inside one operation, or in none.
@@ -53,7 +63,8 @@
     launchFirstOperations: 16,
 
     // --- Failure (Mycroft, Algorithm 1): an operation in progress and none completed in the window. ----------------
-    failureWindowSeconds: 10,
+    // Two scrapes: a counter that was read once has not changed.
+    failureWindowSeconds: std.max(10, 2 * scrape),
 
     // --- Operation in flight too long (CCL-D); barriers are left out of the age by the exporter. --------------------
     operationAgeSeconds: 300,
@@ -74,15 +85,18 @@
     // --- Straggler (Mycroft) and slow iterations (Holmes). -----------------------------------------------------------
     // Windows of the rates, how often each is evaluated, and how far its baseline stays behind, so that the beginning of an
     // anomaly does not move it. Windows before the youngest process of the job is warmUpSeconds old are left out: slow first
-    // iterations in a baseline make it less sensitive. A window holds at least two scrapes. The short window suits jobs whose traffic is steady
+    // iterations in a baseline make it less sensitive. A window holds at least two scrapes, at 15 s and more four. The short window suits jobs whose traffic is steady
     // over it; the edge of its own healthy range disarms it for jobs whose traffic comes in bursts, which the long window serves.
-    slowWindows: [
-      { window: '10s', interval: '2s', lag: '20s', minSamples: 10, warmUpSeconds: 20 },
-      { window: '1m', interval: '10s', lag: '90s', minSamples: 6, warmUpSeconds: 80 },
-    ],
+    slowWindows:
+      local short = if dense then 10 else 4 * scrape;
+      local long = if dense then 60 else 12 * scrape;
+      [
+        { name: 'short', window: duration(short), interval: look('2s'), lag: duration(2 * short), minSamples: 10, warmUpSeconds: 2 * short },
+        { name: 'long', window: duration(long), interval: if dense then '10s' else duration(scrape), lag: duration(1.5 * long), minSamples: 6, warmUpSeconds: 4 / 3 * long },
+      ],
     // The baseline is the edge of the healthy range: the lowest (throughput, operations) or highest (iteration time)
     // tenth of the windows of the last baselineHistory in which no trigger fired.
-    baselineHistory: '10m',
+    baselineHistory: duration(std.max(600, 20 * scrape)),
     baselineEdge: 0.1,
     // A baseline older than this no longer says anything: the job is then taken as it is.
     baselineMemory: '2h',
@@ -90,13 +104,20 @@
     intervalRatio: 2,
     iterationRatio: 1.1,
     // Two evaluations: the window already holds a slow iteration for its length.
-    iterationFor: '2s',
+    iterationFor: self.slowWindows[0].interval,
 
     // --- Our own health. ---------------------------------------------------------------------------------------------
-    exporterDownFor: '1m',
+    exporterDownFor: duration(std.max(60, 3 * scrape)),
     collectorFailingFor: '5m',
-    analyzerDownFor: '1m',
-    noVerdictFor: '1m',
+    analyzerDownFor: duration(std.max(60, 3 * scrape)),
+    noVerdictFor: duration(std.max(60, 2 * scrape)),
+    // A job's ranks start and end within so long of each other; programs load NCCL and its plugin within as long.
+    coverageFor: '5m',
+    // A GPU that is used for longer than this without a traced process may belong to a job that is not watched.
+    gpuUnwatchedFor: '15m',
+    gpuBusyRatio: 0.2,
+    // Scraped more rarely than every so many scrapeIntervalSeconds, the rules' windows are empty half of the time or always.
+    scrapeTolerance: 1.5,
     // contended and stale are left out: a step in a thousand that two threads met at is normal.
     eventsLostReasons: 'dropped_comm|dropped_op|dropped_flow|overrun',
     eventsLostPerTenMinutes: 0,

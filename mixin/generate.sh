@@ -13,15 +13,15 @@ jsonnet=$root/bin/tools/jsonnet
 into=$(mktemp -d)
 trap 'rm -rf "$into"' EXIT
 mkdir -p "$into/rules" "$into/dashboards"
-"$jsonnet" --string --multi "$into/rules" "$root/mixin/lib/rules.jsonnet" >/dev/null
+"$jsonnet" --string --create-output-dirs --multi "$into/rules" "$root/mixin/lib/rules.jsonnet" >/dev/null
 "$jsonnet" --multi "$into/dashboards" "$root/mixin/lib/dashboards.jsonnet" >/dev/null
 
 case ${1:-} in
   '')
     for kind in rules dashboards; do
       mkdir -p "$root/$kind"
-      find "$root/$kind" -maxdepth 1 -type f \( -name '*.yaml' -o -name '*.json' \) -delete
-      cp "$into/$kind"/* "$root/$kind/"
+      find "$root/$kind" -type f \( -name '*.yaml' -o -name '*.json' \) -not -path '*/tests/*' -delete
+      cp -r "$into/$kind"/* "$root/$kind/"
     done
     ;;
   --check)

@@ -8,7 +8,7 @@ set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cd "$root"
-tools/build.sh promtool amtool jsonnet jsonnetfmt jsonnet-lint
+tools/build.sh promtool amtool pint jsonnet jsonnetfmt jsonnet-lint
 PATH=$root/bin/tools:$PATH
 
 echo "mixin: format and lint"
@@ -23,16 +23,20 @@ echo "mixin: rules/ and dashboards/ are what is rendered"
 mixin/generate.sh --check
 
 echo "mixin: rules"
-promtool check rules --lint=all --lint-fatal rules/*.yaml
+promtool check rules --lint=all --lint-fatal rules/*.yaml rules/scrape-*/*.yaml
+# Without a Prometheus to ask: what can be told from the rules alone.
+pint --no-color --offline --log-level=error lint --min-severity=info --fail-on=warning rules/*.yaml rules/scrape-*/*.yaml
 promtool test rules rules/tests/*.yaml
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+jsonnet --ext-str rules="$root/rules" --multi "$scratch" mixin/promtest/intervals.jsonnet >/dev/null
+promtool test rules "$scratch"/scrape-*.json
 
 echo "mixin: expressions, names, links, runbooks"
 # Its inputs lie outside its module, where the test cache does not look.
 (cd mixin/promtest && GOWORK=off go test -count=1 ./...)
 
 echo "deploy: Prometheus"
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
 cp -r rules deploy/prometheus/prometheus.yml "$scratch"
 promtool check config --lint=all --lint-fatal "$scratch/prometheus.yml"
 
@@ -48,11 +52,13 @@ route() {
     exit 1
   }
 }
-route culprit-analyzer alertname=CulpritJobStalled culprit=trigger severity=warning job_id=7
-route culprit-analyzer alertname=CulpritIterationSlow culprit=trigger severity=info job_id=7
+route culprit-analyzer alertname=CulpritJobStalled culprit=trigger kind=hang severity=none job_id=7
+route culprit-analyzer alertname=CulpritIterationSlow culprit=trigger kind=slow severity=none job_id=7
 route pager alertname=CulpritFound culprit=verdict severity=critical job_id=7
-route pager alertname=CulpritFound culprit=verdict severity=warning job_id=7
-route nobody alertname=CulpritFound culprit=verdict severity=info job_id=7
+route pager alertname=CulpritSlow culprit=verdict severity=warning job_id=7
+route pager alertname=CulpritUnknown culprit=verdict severity=warning job_id=7
+route nobody alertname=CulpritUnknown culprit=verdict severity=info job_id=7
 route pager alertname=CulpritNoVerdict culprit=health severity=critical job_id=7
 route operators alertname=CulpritExporterDown culprit=health severity=warning
+route operators alertname=CulpritGPUXid culprit=ticket severity=warning
 route operators alertname=SomethingElse severity=critical

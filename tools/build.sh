@@ -28,6 +28,7 @@ amtool         alertmanager  github.com/prometheus/alertmanager/cmd/amtool      
 jsonnet        jsonnet       github.com/google/go-jsonnet/cmd/jsonnet              netgo                -       about 20 seconds
 jsonnetfmt     jsonnet       github.com/google/go-jsonnet/cmd/jsonnetfmt           netgo                -       about 20 seconds
 jsonnet-lint   jsonnet       github.com/google/go-jsonnet/cmd/jsonnet-lint         netgo                -       about 20 seconds
+pint           pint          github.com/cloudflare/pint/cmd/pint                     netgo                -       about a minute
 golangci-lint  lint          github.com/golangci/golangci-lint/v2/cmd/golangci-lint netgo               -       about 2 minutes
 gofumpt        lint          mvdan.cc/gofumpt                                      netgo                -       a few seconds
 govulncheck    vuln          golang.org/x/vuln/cmd/govulncheck                      netgo                -       a few seconds

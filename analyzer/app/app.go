@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"mime"
 	"net/http"
 	"os"
@@ -43,6 +44,8 @@ import (
 type App struct {
 	logger    *slog.Logger
 	source    *prometheus.CounterVec
+	unheard   prometheus.Counter
+	sighted   sightings
 	incidents *incident.Manager
 	sender    *notify.Sender
 	store     *incident.Store
@@ -70,11 +73,12 @@ const (
 
 // settings is what a reload replaces.
 type settings struct {
-	config    *config.Config
-	diagnoser *diagnose.Diagnoser
-	format    *notify.Format
-	actions   actions
-	jobs      *jobs.Source
+	config     *config.Config
+	prometheus evidence.Querier // Nil: none.
+	diagnoser  *diagnose.Diagnoser
+	format     *notify.Format
+	actions    actions
+	jobs       *jobs.Source
 }
 
 // New makes an analyzer. storage is the folder to keep incidents in, empty for none.
@@ -87,7 +91,11 @@ func New(cfg *config.Config, storage string, logger *slog.Logger, reg *prometheu
 	for _, source := range []string{"prometheus", "exporter", "alertmanager"} {
 		a.observer(source)
 	}
-	reg.MustRegister(a.source)
+	a.unheard = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "culprit_analyzer_triggers_unheard_total",
+		Help: "Triggers taken from Prometheus because no notification of them came.",
+	})
+	reg.MustRegister(a.source, a.unheard)
 	a.sender = notify.NewSender(logger.With("component", "notify"), a.source, reg)
 	if storage != "" {
 		if err := os.MkdirAll(storage, 0o750); err != nil {
@@ -112,7 +120,7 @@ func New(cfg *config.Config, storage string, logger *slog.Logger, reg *prometheu
 	if a.kept, err = newKept(cfg, storage, logger); err != nil {
 		return nil, err
 	}
-	manager, err := incident.NewManager(a.options(cfg), a.analyze, a.publish, a.store, logger.With("component", "incident"), reg, clock.System)
+	manager, err := incident.NewManager(a.options(cfg), a.analyze, a.publish, a.store, logger.With("component", "incident"), prometheus.WrapRegistererWith(cfg.Labels.Match, reg), clock.System)
 	if err != nil {
 		return nil, err
 	}
@@ -169,7 +177,7 @@ func (a *App) build(cfg *config.Config) (*settings, []*notify.Client, error) {
 		if err != nil {
 			return nil, nil, fmt.Errorf("prometheus.url: %w", err)
 		}
-		querier = v1.NewAPI(client)
+		querier = whole{v1.NewAPI(client)}
 	}
 	exporters, err := fetch.Client(cfg.Exporters.HTTPConfig, "exporters", cfg.Exporters.MaxBytes, a.budget, agent)
 	if err != nil {
@@ -188,7 +196,8 @@ func (a *App) build(cfg *config.Config) (*settings, []*notify.Client, error) {
 		return nil, nil, fmt.Errorf("runbook_url: %w", err)
 	}
 	out := &settings{
-		config: cfg,
+		config:     cfg,
+		prometheus: querier,
 		diagnoser: &diagnose.Diagnoser{
 			Config: cfg.Analysis,
 			Logger: a.logger.With("component", "diagnose"),
@@ -205,8 +214,11 @@ func (a *App) build(cfg *config.Config) (*settings, []*notify.Client, error) {
 			},
 		},
 		format: &notify.Format{
-			AlertName: cfg.Notify.AlertName, Labels: cfg.Notify.Labels, Hang: cfg.Notify.Severity.Hang, Slow: cfg.Notify.Severity.Slow,
-			Unknown: cfg.Notify.Severity.Unknown, WarningName: cfg.Notify.Warning, Warning: cfg.Notify.Severity.Warning, MaxAlerts: cfg.Notify.MaxAlerts, ExternalURL: cfg.ExternalURL, Runbook: runbook,
+			Hang:    notify.Style{Name: cfg.Notify.AlertName, Severity: cfg.Notify.Severity.Hang},
+			Slow:    notify.Style{Name: cfg.Notify.Slow, Severity: cfg.Notify.Severity.Slow},
+			Unknown: notify.Style{Name: cfg.Notify.Unknown, Severity: cfg.Notify.Severity.Unknown},
+			Warning: notify.Style{Name: cfg.Notify.Warning, Severity: cfg.Notify.Severity.Warning},
+			Labels:  labelled(cfg), MaxAlerts: cfg.Notify.MaxAlerts, ExternalURL: cfg.ExternalURL, Runbook: runbook,
 		},
 	}
 	out.jobs = jobs.NewSource(querier, cfg.Prometheus, out.diagnoser.Gatherer.Directory)
@@ -217,6 +229,20 @@ func (a *App) build(cfg *config.Config) (*settings, []*notify.Client, error) {
 		return nil, nil, err
 	}
 	return out, clients, nil
+}
+
+// labelled gives the labels of all alerts.
+func labelled(cfg *config.Config) map[string]string {
+	out := maps.Clone(cfg.Labels.Match)
+	if out == nil {
+		return cfg.Notify.Labels
+	}
+	for name, value := range cfg.Notify.Labels {
+		if _, matched := out[name]; !matched {
+			out[name] = value
+		}
+	}
+	return out
 }
 
 // stackSource gives where stacks come from, nil when nowhere.
@@ -256,7 +282,11 @@ func Bounds(cfg *config.Config) incident.Options {
 }
 
 func (a *App) analyze(ctx context.Context, req incident.Request) (incident.Outcome, error) {
-	return a.current.Load().diagnoser.Diagnose(ctx, req)
+	out, err := a.current.Load().diagnoser.Diagnose(ctx, req)
+	if err == nil {
+		out.Labels = a.copied(ctx, &req)
+	}
+	return out, err
 }
 
 func (a *App) publish(inc incident.Incident) {
@@ -268,7 +298,7 @@ func (a *App) publish(inc incident.Incident) {
 func (a *App) receive(_ context.Context, m *webhook.Message) error {
 	found, ignored := Triggers(m.Alerts, a.current.Load().config.Labels, time.Now())
 	if ignored > 0 {
-		a.logger.Warn("ignoring alerts without a job label", "alerts", ignored, "group", m.GroupKey)
+		a.logger.Warn("ignoring triggers without a job or a kind", "alerts", ignored, "group", m.GroupKey)
 	}
 	if err := a.incidents.Receive(found); err != nil {
 		if errors.Is(err, incident.ErrOverloaded) {

@@ -93,7 +93,7 @@ type alert struct {
 }
 
 func trouble(name string, labels ...string) alert {
-	a := alert{status: "firing", start: time.Now(), labels: map[string]string{"alertname": name, "job_id": jobID, "culprit": "trigger"}}
+	a := alert{status: "firing", start: time.Now(), labels: map[string]string{"alertname": name, "job_id": jobID, "culprit": "trigger", "kind": "hang", "severity": "none"}}
 	for i := 0; i < len(labels); i += 2 {
 		a.labels[labels[i]] = labels[i+1]
 	}
@@ -188,7 +188,7 @@ func TestTriggerToPage(t *testing.T) {
 	c.hang(5, nodeapi.ProcessStopped)
 	a := start(t, quick(c, am1, am2), "")
 
-	stall := trouble("NCCLStall", "rank", "3", "severity", "warning")
+	stall := trouble("NCCLStall", "rank", "3")
 	begin := time.Now()
 	if code := a.push(0, stall); code != http.StatusOK {
 		t.Fatalf("status %d", code)
@@ -253,10 +253,10 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// Alerts about other alerts carry the labels of those, and are no triggers.
-func TestAlertsAboutAlertsAreNoTriggers(t *testing.T) {
+// Alerts about other alerts carry the labels of those, and are no triggers; nor is what a route sends here by mistake (issue 15.2).
+func TestOnlyTriggersAreTriggers(t *testing.T) {
 	alert := func(labels ...string) webhook.Alert {
-		a := webhook.Alert{Status: "firing", Labels: map[string]string{"job_id": "j", "culprit": "trigger"}}
+		a := webhook.Alert{Status: "firing", Labels: map[string]string{"job_id": "j", "culprit": "trigger", "kind": "hang", "severity": "none"}}
 		for i := 0; i < len(labels); i += 2 {
 			a.Labels[labels[i]] = labels[i+1]
 		}
@@ -265,12 +265,16 @@ func TestAlertsAboutAlertsAreNoTriggers(t *testing.T) {
 	alerts := []webhook.Alert{
 		alert("alertname", "CulpritJobStalled"),
 		alert("alertname", "InfoInhibitor", "alertstate", "firing", "severity", "none"),
-		alert("alertname", "InfoInhibitor"),
+		alert("alertname", "InfoInhibitor", "culprit", ""),
+		alert("alertname", "KubePodCrashLooping", "culprit", "", "kind", ""),
+		alert("alertname", "CulpritExporterDown", "culprit", "health", "kind", ""),
+		alert("alertname", "Unfinished", "kind", ""),
+		alert("alertname", "Odd", "kind", "loud"),
 		alert("alertname", "Mine", "alertstate", "firing"),
 		alert("alertname", "CulpritFound", "culprit", "verdict"),
 	}
 	out, ignored := Triggers(alerts, config.Default().Labels, time.Now())
-	if len(out) != 1 || out[0].Name != "CulpritJobStalled" || ignored != 0 {
+	if len(out) != 1 || out[0].Name != "CulpritJobStalled" || out[0].Kind != incident.Hang || ignored != 2 {
 		t.Errorf("triggers are %+v, %d ignored", out, ignored)
 	}
 }

@@ -31,12 +31,14 @@ type cluster struct {
 	nodes      []*node
 
 	mu        sync.Mutex
-	down      bool          // Prometheus answers 500.
-	slow      time.Duration // Prometheus takes so long.
-	dead      map[int]bool  // Nodes whose series have gone stale.
-	longest   time.Duration // The longest wait that Prometheus has seen end by itself; 0 none.
-	pause     time.Duration // And the longest time in which nobody called.
-	later     time.Duration // By how much the nodes' time has gone on with nothing else changed.
+	down      bool                             // Prometheus answers 500.
+	slow      time.Duration                    // Prometheus takes so long.
+	dead      map[int]bool                     // Nodes whose series have gone stale.
+	longest   time.Duration                    // The longest wait that Prometheus has seen end by itself; 0 none.
+	pause     time.Duration                    // And the longest time in which nobody called.
+	alerts    []map[string]any                 // What Prometheus has of alerts that fire.
+	labels    func(rank int) map[string]string // Further ones of processes; nil: none.
+	later     time.Duration                    // By how much the nodes' time has gone on with nothing else changed.
 	processes []*nodeapi.Process
 	queries   []string
 }
@@ -183,6 +185,9 @@ func (c *cluster) query(w http.ResponseWriter, r *http.Request) {
 	if strings.Contains(query, "job_id:culprit_nccl_launch_pause_seconds:max") && c.pause > 0 {
 		result = append(result, map[string]any{"value": []any{1, strconv.FormatFloat(c.pause.Seconds(), 'f', -1, 64)}, "metric": map[string]string{}})
 	}
+	if strings.Contains(query, "ALERTS_FOR_STATE") {
+		result = append(result, c.alerts...)
+	}
 	for i, p := range c.processes {
 		n := i / ranksPerNode
 		if strings.Contains(query, "unless") != c.dead[n] && !strings.Contains(query, "culprit_nccl_comm_info") || !strings.Contains(query, jobID) && !strings.Contains(query, `!=""`) {
@@ -194,6 +199,9 @@ func (c *cluster) query(w http.ResponseWriter, r *http.Request) {
 		comm, value := &p.Comms[0], 1.0
 		switch {
 		case strings.Contains(query, "culprit_nccl_process_info"):
+			if c.labels != nil {
+				maps.Copy(labels, c.labels(int(p.Rank)))
+			}
 			labels["host"], labels["gpu"] = p.Host, p.GPU
 			labels["world_size"], labels["pid"] = strconv.Itoa(int(p.Identity.WorldSize)), strconv.Itoa(int(p.Identity.PID))
 		case strings.Contains(query, "culprit_nccl_comm_info"):

@@ -13,12 +13,19 @@ import (
 	"github.com/culprit-project/culprit/analyzer/webhook"
 )
 
-// Triggers gives what a notification's alerts mean. Our own verdicts, should a route send them back, alerts about other
-// alerts, and alerts without a job are no triggers; ignored counts the last.
+// What all triggers carry, besides their kind.
+const (
+	triggerLabel = "culprit"
+	triggerValue = "trigger"
+	kindLabel    = "kind"
+)
+
+// Triggers gives what a notification's alerts mean. Only alerts with the labels of a trigger are one, and not those that repeat
+// another alert or that are of another cluster. ignored counts triggers without a job or a kind.
 func Triggers(alerts []webhook.Alert, labels config.Labels, now time.Time) (out []incident.Trigger, ignored int) {
 	for i := range alerts {
 		a := &alerts[i]
-		if a.Labels["culprit"] == "verdict" || aboutAlerts(a) {
+		if a.Labels[triggerLabel] != triggerValue || repeats(a) || !labels.Matches(a.Labels) {
 			continue
 		}
 		t, ok := trigger(a, labels, now)
@@ -31,11 +38,9 @@ func Triggers(alerts []webhook.Alert, labels config.Labels, now time.Time) (out 
 	return out, ignored
 }
 
-// aboutAlerts reports whether an alert repeats another one. Rules over the series ALERTS, such as kube-prometheus'
-// InfoInhibitor, copy the labels of the alert that they are about; they tell nothing of the job.
-func aboutAlerts(a *webhook.Alert) bool {
-	return a.Labels["alertstate"] != "" || a.Labels["severity"] == "none" || a.Labels["alertname"] == "InfoInhibitor"
-}
+// repeats reports whether an alert is about another one. Rules over the series ALERTS, such as kube-prometheus-stack's
+// InfoInhibitor, copy the labels of the alert that they are about, its state among them; they tell nothing of the job.
+func repeats(a *webhook.Alert) bool { return a.Labels["alertstate"] != "" }
 
 func trigger(a *webhook.Alert, labels config.Labels, now time.Time) (incident.Trigger, bool) {
 	t := incident.Trigger{
@@ -45,12 +50,13 @@ func trigger(a *webhook.Alert, labels config.Labels, now time.Time) (incident.Tr
 		Rank:      -1,
 		Comm:      a.Labels[labels.Comm],
 		Instance:  a.Labels[labels.Instance],
+		Kind:      incident.Kind(a.Labels[kindLabel]),
 		Severity:  a.Labels["severity"],
 		Summary:   a.Annotations["summary"],
 		Labels:    a.Labels,
 		StartedAt: a.StartsAt,
 	}
-	if t.JobID == "" {
+	if t.JobID == "" || t.Kind != incident.Hang && t.Kind != incident.Slow {
 		return t, false
 	}
 	if rank, err := strconv.Atoi(a.Labels[labels.Rank]); err == nil && rank >= 0 {
@@ -66,14 +72,20 @@ func trigger(a *webhook.Alert, labels config.Labels, now time.Time) (incident.Tr
 	return t, true
 }
 
-// listed turns alerts that Alertmanager lists into those of a notification.
+// listed turns alerts that Alertmanager lists into those of a notification. Silenced ones are in none.
 func listed(list []notify.Listed) []webhook.Alert {
-	out := make([]webhook.Alert, len(list))
-	for i, a := range list {
-		out[i] = webhook.Alert{
-			Status: webhook.Firing, Labels: a.Labels, Annotations: a.Annotations, StartsAt: a.StartsAt,
-			GeneratorURL: a.GeneratorURL, Fingerprint: a.Fingerprint,
+	out := make([]webhook.Alert, 0, len(list))
+	for i := range list {
+		if !list[i].Silenced() {
+			out = append(out, firing(&list[i]))
 		}
 	}
 	return out
+}
+
+func firing(a *notify.Listed) webhook.Alert {
+	return webhook.Alert{
+		Status: webhook.Firing, Labels: a.Labels, Annotations: a.Annotations, StartsAt: a.StartsAt,
+		GeneratorURL: a.GeneratorURL, Fingerprint: a.Fingerprint,
+	}
 }

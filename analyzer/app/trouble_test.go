@@ -267,7 +267,7 @@ func TestPatienceWithoutAName(t *testing.T) {
 				return
 			}
 			eventually(t, "the page", func() bool { return len(am.verdicts()) == 1 })
-			if l := am.verdicts()[0].Labels; l["alertname"] != "CulpritFound" || l["class"] != "unknown" || l["rank"] != "" || l["host"] != "" {
+			if l := am.verdicts()[0].Labels; l["alertname"] != "CulpritUnknown" || l["class"] != "unknown" || l["rank"] != "" || l["host"] != "" {
 				t.Errorf("page %v", l)
 			}
 		})

@@ -43,8 +43,8 @@ func (a *App) askForRest(m *webhook.Message) {
 	}
 }
 
-// watch completes truncated notifications, and ends triggers that Alertmanager no longer has: a notification of the end
-// can get lost, and max_alerts can leave it out.
+// watch completes truncated notifications, takes triggers that fire without one, and ends those that no longer fire: a notification
+// of the end can get lost, and max_alerts can leave it out.
 func (a *App) watch(ctx context.Context) {
 	absent := map[string]time.Time{}
 	caughtUp := a.catchUp(ctx)
@@ -57,16 +57,12 @@ func (a *App) watch(ctx context.Context) {
 			a.fetchRest(ctx, r)
 		case <-time.After(interval):
 			caughtUp = caughtUp || a.catchUp(ctx)
-			a.poll(ctx, absent)
+			firing, _ := a.inPrometheus(ctx)
+			a.takeUnheard(ctx, firing)
+			a.poll(ctx, absent, firing)
 		}
 	}
 }
-
-// triggerLabel is what all triggers carry.
-const (
-	triggerLabel = "culprit"
-	triggerValue = "trigger"
-)
 
 // catchUp takes the triggers that fire already: the notification of one that began while nobody listened may be a while in
 // coming again, and an incident that was not stored would be forgotten for as long. False: no Alertmanager has answered.
@@ -114,8 +110,9 @@ func (a *App) list(ctx context.Context, receiver string, matchers ...string) (ou
 	return out, answered
 }
 
-// poll ends the triggers of open incidents that Alertmanager has not had for a while. absent remembers since when.
-func (a *App) poll(ctx context.Context, absent map[string]time.Time) {
+// poll ends the triggers of open incidents that Alertmanager has not had for a while, and that are not among those that fire in
+// Prometheus. absent remembers since when.
+func (a *App) poll(ctx context.Context, absent map[string]time.Time, firing []incident.Trigger) {
 	cfg := a.current.Load().config
 	mentioned := map[string]bool{}
 	for _, inc := range a.incidents.List() {
@@ -136,7 +133,7 @@ func (a *App) poll(ctx context.Context, absent map[string]time.Time) {
 		var ended []string
 		now := time.Now()
 		for _, t := range inc.Triggers {
-			if !t.Firing() || t.Passive || fires[t.Key] {
+			if !t.Firing() || t.Passive || fires[t.Key] || slices.ContainsFunc(firing, func(o incident.Trigger) bool { return alike(&o, &t) }) {
 				continue
 			}
 			mentioned[t.Key] = true

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"regexp"
 	"text/template"
 
 	"github.com/prometheus/common/model"
@@ -41,25 +40,27 @@ func (c *Config) checkTemplates(p *problems) {
 	if _, err := template.New("runbook_url").Parse(c.RunbookURL); err != nil {
 		p.add("runbook_url: %w", err)
 	}
-	if c.Analysis.hangTriggers, err = regexp.Compile("^(?:" + c.Analysis.HangTriggers + ")$"); err != nil {
-		p.add("analysis.hang_triggers: %w", err)
-	}
 }
 
 func (c *Config) checkPrometheus(p *problems) {
-	for name, q := range map[string]string{
-		"processes": c.Prometheus.Queries.Processes, "comms": c.Prometheus.Queries.Comms, "up": c.Prometheus.Queries.Up, "exporters": c.Prometheus.Queries.Exporters,
-		"ages": c.Prometheus.Queries.Ages, "stalled": c.Prometheus.Queries.Stalled, "calls": c.Prometheus.Queries.Calls, "started": c.Prometheus.Queries.Started, "completed": c.Prometheus.Queries.Completed,
-		"pace": c.Prometheus.Queries.Pace, "waits": c.Prometheus.Queries.Waits, "kernels": c.Prometheus.Queries.Kernels,
-		"run_delay": c.Prometheus.Queries.RunDelay, "slowdown": c.Prometheus.Queries.Slowdown, "longest_wait": c.Prometheus.Queries.LongestWait, "longest_pause": c.Prometheus.Queries.LongestPause,
-	} {
-		if _, err := Query(q, `x="y"`); err != nil {
+	for name, q := range c.Prometheus.Queries.all() {
+		if _, err := Query(*q, `x="y"`); err != nil {
 			p.add("prometheus.queries.%s: %w", name, err)
 		}
 	}
 	for i := range c.Prometheus.NodeEvidence {
 		if err := c.Prometheus.NodeEvidence[i].check(); err != nil {
 			p.add("prometheus.node_evidence[%d]: %w", i, err)
+		}
+	}
+	for l := range c.Labels.Match {
+		if !model.LegacyValidation.IsValidLabelName(l) {
+			p.add("labels.match: %q is no label name", l)
+		}
+	}
+	for i, l := range c.Notify.CopyLabels {
+		if !model.LegacyValidation.IsValidLabelName(l) {
+			p.add("notify.copy_labels[%d]: %q is no label name", i, l)
 		}
 	}
 	for name, l := range map[string]string{"job_id": c.Labels.JobID, "rank": c.Labels.Rank, "comm": c.Labels.Comm, "instance": c.Labels.Instance} {
@@ -129,7 +130,7 @@ func (c *Config) checkLimits(p *problems) {
 			p.add("%s: must not be below 0", name)
 		}
 	}
-	for name, alert := range map[string]string{"alert_name": c.Notify.AlertName, "warning_name": c.Notify.Warning} {
+	for name, alert := range map[string]string{"alert_name": c.Notify.AlertName, "slow_name": c.Notify.Slow, "unknown_name": c.Notify.Unknown, "warning_name": c.Notify.Warning} {
 		if alert == "" {
 			p.add("notify.%s: must not be empty", name)
 		}

@@ -9,9 +9,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"text/template"
 	"time"
@@ -65,6 +67,7 @@ type Prometheus struct {
 // the label matchers without braces; Waits, Kernels and RunDelay over .Offset, too, which is empty or an offset modifier, and
 // LongestWait and LongestPause over .Window, a duration.
 type Queries struct {
+	Triggers  string `yaml:"triggers"`  // Gives the triggers that fire; the value is when each began, in seconds of Unix time, or 1.
 	Processes string `yaml:"processes"` // Gives culprit_nccl_process_info.
 	Comms     string `yaml:"comms"`     // Gives culprit_nccl_comm_info.
 	Up        string `yaml:"up"`        // Gives culprit_nccl_process_up.
@@ -93,7 +96,7 @@ type Alertmanager struct {
 	URLs       []string                    `yaml:"urls"`
 	HTTPConfig promconfig.HTTPClientConfig `yaml:"http_config"`
 	Timeout    model.Duration              `yaml:"timeout"`
-	// PollInterval is how often open incidents' triggers are looked up, in case a resolved webhook got lost.
+	// PollInterval is how often triggers are looked up, here and in Prometheus, in case a notification of one or of its end got lost.
 	PollInterval model.Duration `yaml:"poll_interval"`
 }
 
@@ -120,6 +123,19 @@ type Labels struct {
 	Rank     string `yaml:"rank"`
 	Comm     string `yaml:"comm"`
 	Instance string `yaml:"instance"`
+	// Match is what tells this analyzer's jobs from those of others where several clusters share a Prometheus: only series and
+	// triggers with these labels are looked at, and alerts and metrics carry them.
+	Match map[string]string `yaml:"match"`
+}
+
+// Matches reports whether an alert or a series with these labels is this analyzer's.
+func (l *Labels) Matches(labels map[string]string) bool {
+	for name, value := range l.Match {
+		if labels[name] != value {
+			return false
+		}
+	}
+	return true
 }
 
 // Analysis holds the engine's thresholds and how an analysis is run.
@@ -132,9 +148,6 @@ type Analysis struct {
 	ConfirmAfter model.Duration `yaml:"confirm_after"`
 	// Patience is how long a culprit may stay away that lives and has not called what its peers wait in, before it pages.
 	Patience Patience `yaml:"patience"`
-	// HangTriggers matches the names of triggers that tell of a standstill. While only such fire, a job that moves is
-	// not searched for slowness: it has just got over what stopped it.
-	HangTriggers string `yaml:"hang_triggers"`
 	// History is how much finished work is fetched for a slowdown, at most.
 	History model.Duration `yaml:"history"`
 	// Deadline bounds one analysis.
@@ -159,9 +172,8 @@ type Analysis struct {
 	// OperatorModel is a detector of abnormal operations as culprit-sim train writes it; empty: the one without training.
 	OperatorModel string `yaml:"operator_model"`
 
-	hangTriggers *regexp.Regexp
-	topology     *topology.Topology
-	operators    *holmes.Model
+	topology  *topology.Topology
+	operators *holmes.Model
 }
 
 // Patience is Factor times the longest wait of the job that ended by itself, within AtLeast and AtMost. Until then a
@@ -195,13 +207,19 @@ type Evidence struct {
 
 // Notify shapes the alert that a verdict becomes.
 type Notify struct {
+	// Names of the alert by kind of verdict, each with one severity: a site's inhibition rules may hold back an alert while
+	// one of the same name and a higher severity fires, be it about another job.
 	AlertName string `yaml:"alert_name"`
+	Slow      string `yaml:"slow_name"`
+	Unknown   string `yaml:"unknown_name"`
 	// Warning is the name of the alert while a verdict does not page yet (see Analysis.Patience).
-	Warning   string            `yaml:"warning_name"`
-	Labels    map[string]string `yaml:"labels"` // Added to each alert.
-	Severity  Severity          `yaml:"severity"`
-	Resend    model.Duration    `yaml:"resend_interval"`
-	MaxAlerts int               `yaml:"max_alerts"` // One alert a culprit up to here; above, one a host.
+	Warning string            `yaml:"warning_name"`
+	Labels  map[string]string `yaml:"labels"` // Added to each alert.
+	// CopyLabels are taken over from the job's triggers or, where all agree, its processes.
+	CopyLabels []string       `yaml:"copy_labels"`
+	Severity   Severity       `yaml:"severity"`
+	Resend     model.Duration `yaml:"resend_interval"`
+	MaxAlerts  int            `yaml:"max_alerts"` // One alert a culprit up to here; above, one a host.
 }
 
 // Severity is the severity label by kind of verdict.
@@ -272,6 +290,7 @@ func Default() *Config {
 			Lookback:        model.Duration(10 * time.Minute),
 			RefreshInterval: model.Duration(time.Minute),
 			Queries: Queries{
+				Triggers:  `ALERTS_FOR_STATE{ {{- .Selector -}} } and ignoring (alertstate) ALERTS{ {{- .Selector -}} ,alertstate="firing"} or sum without (alertstate) (ALERTS{ {{- .Selector -}} ,alertstate="firing"})`,
 				Processes: "culprit_nccl_process_info{ {{- .Selector -}} }",
 				Comms:     "culprit_nccl_comm_info{ {{- .Selector -}} }",
 				Up:        "culprit_nccl_process_up{ {{- .Selector -}} }",
@@ -285,8 +304,8 @@ func Default() *Config {
 				Waits:     "sum by (rank, reason) (rate(culprit_nccl_wait_seconds_total{ {{- .Selector -}} }[1m] {{- .Offset -}} ))",
 				Kernels:   "sum by (rank, function) (rate(culprit_nccl_kernel_seconds_total{ {{- .Selector -}} }[1m] {{- .Offset -}} ))",
 				RunDelay:  `max by (rank) (avg_over_time(culprit_host_thread_run_delay_ratio{ {{- .Selector -}} ,role="proxy"}[5m] {{- .Offset -}} )) > 0.1`,
-				Slowdown: "max(job_id:culprit_nccl_iteration_seconds:mean10s{ {{- .Selector -}} } / last_over_time(job_id:culprit_nccl_iteration_seconds:mean10s_baseline{ {{- .Selector -}} }[2h])" +
-					" or job_id:culprit_nccl_iteration_seconds:mean1m{ {{- .Selector -}} } / last_over_time(job_id:culprit_nccl_iteration_seconds:mean1m_baseline{ {{- .Selector -}} }[2h]))",
+				Slowdown: "max(job_id:culprit_nccl_iteration_seconds:mean_short{ {{- .Selector -}} } / last_over_time(job_id:culprit_nccl_iteration_seconds:mean_short_baseline{ {{- .Selector -}} }[2h])" +
+					" or job_id:culprit_nccl_iteration_seconds:mean_long{ {{- .Selector -}} } / last_over_time(job_id:culprit_nccl_iteration_seconds:mean_long_baseline{ {{- .Selector -}} }[2h]))",
 				LongestWait:  "max(max_over_time(job_id:culprit_nccl_wait_ended_seconds:max{ {{- .Selector -}} }[{{ .Window }}]))",
 				LongestPause: "max(max_over_time(job_id:culprit_nccl_launch_pause_seconds:max{ {{- .Selector -}} }[{{ .Window }}]))",
 			},
@@ -307,10 +326,9 @@ func Default() *Config {
 			Concurrency:    64,
 			MaxBytes:       64 << 20,
 		},
-		Labels: Labels{JobID: "job_id", Rank: "rank", Comm: "comm", Instance: "instance"},
+		Labels: Labels{JobID: "job_id", Rank: "rank", Comm: "comm", Instance: "instance", Match: map[string]string{}},
 		Analysis: Analysis{
 			AllNodesUpTo: 64,
-			HangTriggers: "CulpritJobStalled|CulpritNoOperationCompleted|CulpritOperationTooOld|CulpritProcessVanished|CulpritCallBlocked|CulpritLaunchesStopped",
 			ConfirmAfter: model.Duration(300 * time.Millisecond),
 			Patience:     Patience{AtLeast: model.Duration(30 * time.Second), Factor: 2, AtMost: model.Duration(10 * time.Minute)},
 			History:      model.Duration(5 * time.Minute),
@@ -331,11 +349,14 @@ func Default() *Config {
 		},
 		Evidence: Evidence{PerIncident: 32 << 20, Total: 1 << 30, Retention: model.Duration(30 * 24 * time.Hour)},
 		Notify: Notify{
-			AlertName: "CulpritFound",
-			Warning:   "CulpritSuspected",
-			Severity:  Severity{Hang: "critical", Slow: "warning", Unknown: "warning", Warning: "warning"},
-			Resend:    model.Duration(time.Minute),
-			MaxAlerts: 8,
+			AlertName:  "CulpritFound",
+			Slow:       "CulpritSlow",
+			Unknown:    "CulpritUnknown",
+			Warning:    "CulpritSuspected",
+			CopyLabels: []string{"cluster", "namespace", "team"},
+			Severity:   Severity{Hang: "critical", Slow: "warning", Unknown: "warning", Warning: "warning"},
+			Resend:     model.Duration(time.Minute),
+			MaxAlerts:  8,
 		},
 		Stacks:  Stacks{HTTPConfig: promconfig.DefaultHTTPClientConfig, Timeout: model.Duration(5 * time.Second)},
 		Actions: Actions{MaxHosts: 2, Window: model.Duration(24 * time.Hour), Interval: model.Duration(time.Minute), Rules: []Action{}},
@@ -412,7 +433,30 @@ func Parse(text []byte) (*Config, error) {
 func decode(text []byte) (*Config, error) {
 	c := Default()
 	err := yaml.UnmarshalStrict(text, c)
+	c.Prometheus.Queries.narrow(c.Labels.Match)
 	return c, errors.Join(err, c.Check())
+}
+
+// narrow adds matchers wherever a query takes some.
+func (q *Queries) narrow(match map[string]string) {
+	var matchers strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(match)) {
+		fmt.Fprintf(&matchers, ",%s=%q", name, match[name])
+	}
+	for _, text := range q.all() {
+		*text = selectorPattern.ReplaceAllStringFunc(*text, func(action string) string { return action + matchers.String() })
+	}
+}
+
+var selectorPattern = regexp.MustCompile(`\{\{-?\s*\.Selector\s*-?\}\}`)
+
+// all gives the queries by their names in the file.
+func (q *Queries) all() map[string]*string {
+	return map[string]*string{
+		"triggers": &q.Triggers, "processes": &q.Processes, "comms": &q.Comms, "up": &q.Up, "exporters": &q.Exporters, "ages": &q.Ages,
+		"stalled": &q.Stalled, "calls": &q.Calls, "started": &q.Started, "completed": &q.Completed, "pace": &q.Pace, "waits": &q.Waits,
+		"kernels": &q.Kernels, "run_delay": &q.RunDelay, "slowdown": &q.Slowdown, "longest_wait": &q.LongestWait, "longest_pause": &q.LongestPause,
+	}
 }
 
 // Query fills a query template with label matchers.
@@ -476,9 +520,6 @@ func (e *Exporters) BaseURL(labels map[string]string) (string, error) {
 	}
 	return strings.TrimRight(b.String(), "/"), nil
 }
-
-// TellsOfHang reports whether a trigger of this name tells of a standstill.
-func (a *Analysis) TellsOfHang(name string) bool { return a.hangTriggers.MatchString(name) }
 
 // Options gives the engine's thresholds; zero ones take the engine's defaults.
 func (a *Analysis) Options() rca.Options {

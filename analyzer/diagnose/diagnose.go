@@ -137,7 +137,7 @@ const shortHistory = 5 * time.Second
 // toldOfSlowness reports whether any trigger is not a hang trigger. One that is told of only and is not seen any
 // more may be slowness that comes in long waits; one that is seen and not understood is asked about again soon instead.
 func (d *Diagnoser) toldOfSlowness(req *incident.Request) bool {
-	other := func(t incident.Trigger) bool { return !d.Config.TellsOfHang(t.Name) }
+	other := func(t incident.Trigger) bool { return t.Kind != incident.Hang }
 	return len(req.Triggers) == 0 || slices.ContainsFunc(req.Triggers, other)
 }
 

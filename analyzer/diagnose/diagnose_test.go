@@ -74,17 +74,18 @@ func TestToldOfSlowness(t *testing.T) {
 	}
 	d := &Diagnoser{Config: cfg.Analysis}
 	for _, tc := range []struct {
-		triggers []string
+		triggers []incident.Kind
 		want     bool
 	}{
 		{nil, true},
-		{[]string{"CulpritJobStalled"}, false},
-		{[]string{"CulpritJobStalled", "CulpritProcessVanished"}, false},
-		{[]string{"CulpritJobStalled", "CulpritIterationSlow"}, true},
+		{[]incident.Kind{incident.Hang}, false},
+		{[]incident.Kind{incident.Hang, incident.Hang}, false},
+		{[]incident.Kind{incident.Hang, incident.Slow}, true},
+		{[]incident.Kind{""}, true}, // A request through the API.
 	} {
 		req := incident.Request{}
-		for _, name := range tc.triggers {
-			req.Triggers = append(req.Triggers, incident.Trigger{Name: name})
+		for _, kind := range tc.triggers {
+			req.Triggers = append(req.Triggers, incident.Trigger{Kind: kind})
 		}
 		if got := d.toldOfSlowness(&req); got != tc.want {
 			t.Errorf("%v: %t, want %t", tc.triggers, got, tc.want)
@@ -100,18 +101,18 @@ func TestWantsPast(t *testing.T) {
 	}
 	d := &Diagnoser{Config: cfg.Analysis}
 	for _, tc := range []struct {
-		trigger string
+		trigger incident.Kind
 		v       rca.Verdict
 		want    bool
 	}{
-		{"CulpritJobStalled", rca.Verdict{Class: rca.Unknown}, false},
-		{"CulpritJobStalled", rca.Verdict{Class: rca.Unknown, Moving: true}, true},
-		{"CulpritJobStalled", rca.Verdict{Class: rca.Healthy}, true},
-		{"CulpritJobStalled", rca.Verdict{Class: rca.Fault}, false},
-		{"CulpritIterationSlow", rca.Verdict{Class: rca.Unknown}, true},
-		{"CulpritIterationSlow", rca.Verdict{Class: rca.Benign}, false},
+		{incident.Hang, rca.Verdict{Class: rca.Unknown}, false},
+		{incident.Hang, rca.Verdict{Class: rca.Unknown, Moving: true}, true},
+		{incident.Hang, rca.Verdict{Class: rca.Healthy}, true},
+		{incident.Hang, rca.Verdict{Class: rca.Fault}, false},
+		{incident.Slow, rca.Verdict{Class: rca.Unknown}, true},
+		{incident.Slow, rca.Verdict{Class: rca.Benign}, false},
 	} {
-		req := incident.Request{Triggers: []incident.Trigger{{Name: tc.trigger}}}
+		req := incident.Request{Triggers: []incident.Trigger{{Kind: tc.trigger}}}
 		if got := d.wantsPast(&req, &tc.v); got != tc.want {
 			t.Errorf("%s, then %s, moving %t: %t, want %t", tc.trigger, tc.v.Class, tc.v.Moving, got, tc.want)
 		}

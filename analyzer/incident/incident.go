@@ -40,8 +40,10 @@ type Incident struct {
 	UpdatedAt  time.Time  `json:"updated_at"`
 	ResolvedAt *time.Time `json:"resolved_at,omitempty"`
 	// Benign incidents have a verdict that says nothing is broken; they page nobody.
-	Benign   bool      `json:"benign"`
-	Triggers []Trigger `json:"triggers"`
+	Benign bool `json:"benign"`
+	// Labels are the job's, copied onto its alerts. They stay as they were at the first analysis: alerts go by their labels.
+	Labels   map[string]string `json:"labels,omitempty"`
+	Triggers []Trigger         `json:"triggers"`
 	// Verdict is the standing verdict: the one that pages. It is replaced only by a better one.
 	Verdict *rca.Verdict `json:"verdict"`
 	// VerdictAt is when its accusation was first made.
@@ -68,6 +70,7 @@ type Trigger struct {
 	Rank        int               `json:"rank"` // -1: none meant.
 	Comm        string            `json:"comm,omitempty"`
 	Instance    string            `json:"instance,omitempty"`
+	Kind        Kind              `json:"kind,omitempty"` // Empty: a request through the API, which may be about either.
 	Severity    string            `json:"severity,omitempty"`
 	Summary     string            `json:"summary,omitempty"`
 	Labels      map[string]string `json:"labels,omitempty"`
@@ -77,6 +80,15 @@ type Trigger struct {
 	LastHeardAt time.Time         `json:"last_heard_at"`
 	EndedAt     *time.Time        `json:"ended_at,omitempty"`
 }
+
+// Kind is what a trigger tells of.
+type Kind string
+
+// Kinds of triggers, as the rules label them.
+const (
+	Hang Kind = "hang"
+	Slow Kind = "slow"
+)
 
 // Firing reports whether the trigger has not ended.
 func (t *Trigger) Firing() bool { return t.EndedAt == nil }
@@ -132,8 +144,9 @@ type Outcome struct {
 	Layout   *layout.Layout
 	Flow     *FlowView
 	Rounds   []Round
-	Complete bool // Nothing was missing.
-	Costly   bool // Much was fetched: not to be repeated soon.
+	Labels   map[string]string // Of the job, for its alerts.
+	Complete bool              // Nothing was missing.
+	Costly   bool              // Much was fetched: not to be repeated soon.
 	Nodes    int
 	Asked    int
 	Answered int

@@ -233,6 +233,9 @@ func (m *Manager) accept(e *entry, out *Outcome, a *Analysis, now time.Time) {
 	a.Class, a.Cause, a.Confidence, a.Page = v.Class, v.Cause, v.Confidence, v.Page
 	a.Nodes, a.Asked, a.Answered, a.Bytes = out.Nodes, out.Asked, out.Answered, out.Bytes
 	e.Ranks = out.Ranks
+	if e.Labels == nil {
+		e.Labels = out.Labels
+	}
 	if len(out.Stacks) > 0 {
 		e.Stacks = out.Stacks
 	}

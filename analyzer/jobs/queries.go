@@ -10,7 +10,7 @@ const (
 	functionBytes    = "culprit_nccl_bytes_total"
 	functionSeconds  = "culprit_nccl_op_seconds_total"
 	eventsLost       = "culprit_nccl_events_lost_total"
-	iterationHealthy = "job_id:culprit_nccl_iteration_seconds:mean1m_healthy" // Recorded by the shipped rules, one series a job.
+	iterationHealthy = "job_id:culprit_nccl_iteration_seconds:mean_long_healthy" // Recorded by the shipped rules, one series a job.
 )
 
 // window is what rates are taken over: a few iterations of most jobs.

@@ -30,17 +30,19 @@ type Alert struct {
 
 // Format says how alerts are made.
 type Format struct {
-	AlertName   string
+	Hang        Style
+	Slow        Style
+	Unknown     Style
+	Warning     Style             // Of an alert that does not page yet.
 	Labels      map[string]string // Added to each alert.
-	Hang        string            // Severities.
-	Slow        string
-	Unknown     string
-	WarningName string // Name and severity of an alert that does not page yet.
-	Warning     string
 	MaxAlerts   int
 	ExternalURL string
 	Runbook     *template.Template // Over .Class and .Cause.
 }
+
+// Style is the name and the severity of alerts of a kind. Kinds do not share a name: Alertmanager is often told to hold back
+// an alert while one of the same name and a higher severity fires.
+type Style struct{ Name, Severity string }
 
 // maxList bounds lists in annotations: items.
 const maxList = 20
@@ -62,10 +64,14 @@ func (f *Format) Alerts(inc *incident.Incident) []Alert {
 	var out []Alert
 	for _, p := range f.places(v) {
 		annotations := f.annotations(inc, &p)
+		style, role := f.style(p.class), "verdict"
+		if !v.Page {
+			style, role = f.Warning, "suspect"
+		}
 		labels := map[string]string{
-			"alertname": f.AlertName,
-			"culprit":   "verdict",
-			"severity":  f.severity(p.class),
+			"alertname": style.Name,
+			"culprit":   role,
+			"severity":  style.Severity,
 			"job_id":    inc.JobID,
 			"incident":  inc.ID,
 			"class":     string(p.class),
@@ -74,12 +80,11 @@ func (f *Format) Alerts(inc *incident.Incident) []Alert {
 			"gpu":       p.gpu,
 			"rank":      p.rank,
 		}
-		if !v.Page {
-			labels["alertname"], labels["culprit"], labels["severity"] = f.WarningName, "suspect", f.Warning
-		}
-		for name, value := range f.Labels {
-			if _, ours := labels[name]; !ours {
-				labels[name] = value
+		for _, more := range []map[string]string{f.Labels, inc.Labels} {
+			for name, value := range more {
+				if _, taken := labels[name]; !taken {
+					labels[name] = value
+				}
 			}
 		}
 		for name, value := range labels {
@@ -178,7 +183,7 @@ func named(list []rca.Culprit, name func(*rca.Culprit) string) string {
 	return strings.Join(slices.Compact(names), ",")
 }
 
-func (f *Format) severity(c rca.Class) string {
+func (f *Format) style(c rca.Class) Style {
 	switch c {
 	case rca.NotEntered, rca.Inconsistent, rca.Fault:
 		return f.Hang

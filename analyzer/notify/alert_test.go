@@ -23,7 +23,8 @@ var update = flag.Bool("update", false, "write the golden files anew")
 
 func format() *Format {
 	return &Format{
-		AlertName: "CulpritFound", Hang: "critical", Slow: "warning", Unknown: "info", WarningName: "CulpritSuspected", Warning: "warning", MaxAlerts: 3, ExternalURL: "https://culprit.example.org/",
+		Hang: Style{"CulpritFound", "critical"}, Slow: Style{"CulpritSlow", "warning"}, Unknown: Style{"CulpritUnknown", "info"},
+		Warning: Style{"CulpritSuspected", "warning"}, MaxAlerts: 3, ExternalURL: "https://culprit.example.org/",
 		Runbook: template.Must(template.New("").Parse("https://runbooks.example.org/{{ .Class }}#{{ .Cause }}")),
 		Labels:  map[string]string{"team": "infra", "job_id": "not this"},
 	}
@@ -185,7 +186,7 @@ func TestSeverity(t *testing.T) {
 		rca.NotEntered: "critical", rca.Inconsistent: "critical", rca.Fault: "critical", rca.SlowCompute: "warning", rca.SlowComm: "warning",
 		rca.SlowMixed: "warning", rca.Imbalance: "warning", rca.GlobalSlow: "warning", rca.Unknown: "info",
 	} {
-		if got := format().severity(class); got != want {
+		if got := format().style(class).Severity; got != want {
 			t.Errorf("%s is %s, want %s", class, got, want)
 		}
 	}

@@ -23,7 +23,16 @@ type Listed struct {
 	StartsAt     time.Time         `json:"startsAt"`
 	EndsAt       time.Time         `json:"endsAt"`
 	GeneratorURL string            `json:"generatorURL"`
+	Status       ListedStatus      `json:"status"`
 }
+
+// ListedStatus is why Alertmanager notifies nobody of an alert.
+type ListedStatus struct {
+	SilencedBy []string `json:"silencedBy"` // Silences.
+}
+
+// Silenced reports whether somebody silenced the alert.
+func (l *Listed) Silenced() bool { return len(l.Status.SilencedBy) > 0 }
 
 // maxListBytes bounds the answer to a listing.
 const maxListBytes = 64 << 20

@@ -261,7 +261,7 @@ groups:
     rules:
       - alert: CulpritJobStalled
         expr: vector(1)
-        labels: {culprit: trigger, severity: critical, job_id: train, instance: %q}
+        labels: {culprit: trigger, kind: hang, severity: none, job_id: train, instance: %q}
 `
 
 // everybodyWorks follows the trigger through all parts.

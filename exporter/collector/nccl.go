@@ -68,6 +68,8 @@ var (
 		"host", "gpu", "gpu_uuid", "pci_bus_id", "nic", "local_rank", "world_size", "pid", "pod", "namespace", "container", "slurm_job_id", "slurm_step_id", "uid", "abi")
 	processUpDesc = ncclDesc("process_up",
 		"1 while the process lives, 0 after it vanished without an orderly end.")
+	worldSizeDesc = ncclDesc("world_size",
+		"Ranks of the job, by what the process was started with.")
 	processAgeDesc = ncclDesc("process_age_seconds",
 		"Time since the process created its first communicator, by the clock of its host.")
 	processStoppedDesc = ncclDesc("process_stopped",

@@ -57,6 +57,9 @@ func (r *rankMetrics) process() {
 	}
 	r.gauge(processInfoDesc, 1, p.Host, p.GPU, id.GPUUUID, node.NormalPCI(id.GPUPCIBusID), strings.Join(p.NICs(), ","), number(id.LocalRank), number(id.WorldSize), number(pid),
 		p.Place.Pod, p.Place.Namespace, p.Place.Container, p.Place.SlurmJob, p.Place.SlurmStep, p.UID(), number(id.WriterABI))
+	if id.WorldSize > 0 {
+		r.gauge(worldSizeDesc, float64(id.WorldSize))
+	}
 	r.gauge(processAgeDesc, seconds(r.now-min(id.CreatedNS, r.now)))
 	if p.Dead() {
 		// What it waits for is no question any more; its stall would only repeat how long it has been dead.

@@ -18,6 +18,10 @@ var (
 		"Processes that claim to be a rank of a job that is another user's, or a rank that is another process.", nil, nil)
 	readErrorsDesc = prometheus.NewDesc("culprit_exporter_trace_read_errors_total",
 		"Trace files that could not be read.", []string{"reason"}, nil)
+	coverageDesc = prometheus.NewDesc("culprit_exporter_nccl_processes",
+		"Processes that have NCCL or its plugin mapped, by whether they are watched.", []string{"state"}, nil)
+	missingDirsDesc = prometheus.NewDesc("culprit_exporter_trace_dirs_missing",
+		"Trace directories that do not exist.", nil, nil)
 	seriesDroppedDesc = prometheus.NewDesc("culprit_exporter_series_dropped_total",
 		"Series left out by the hard cap.", nil, nil)
 )
@@ -48,6 +52,8 @@ func (s *Self) Describe(ch chan<- *prometheus.Desc) {
 	ch <- filesDesc
 	ch <- disputedDesc
 	ch <- readErrorsDesc
+	ch <- coverageDesc
+	ch <- missingDirsDesc
 	ch <- seriesDroppedDesc
 	s.rounds.Describe(ch)
 }
@@ -60,6 +66,11 @@ func (s *Self) Collect(ch chan<- prometheus.Metric) {
 	ch <- prometheus.MustNewConstMetric(filesDesc, prometheus.GaugeValue, float64(unreadable), "unreadable")
 	ch <- prometheus.MustNewConstMetric(filesDesc, prometheus.GaugeValue, float64(s.sampler.LeftOut()), "left_out")
 	ch <- prometheus.MustNewConstMetric(disputedDesc, prometheus.GaugeValue, float64(s.sampler.DisputedClaims()))
+	c := s.sampler.Coverage()
+	ch <- prometheus.MustNewConstMetric(coverageDesc, prometheus.GaugeValue, float64(c.Watched), "watched")
+	ch <- prometheus.MustNewConstMetric(coverageDesc, prometheus.GaugeValue, float64(c.Unseen), "unseen")
+	ch <- prometheus.MustNewConstMetric(coverageDesc, prometheus.GaugeValue, float64(c.Unwatched), "without_plugin")
+	ch <- prometheus.MustNewConstMetric(missingDirsDesc, prometheus.GaugeValue, float64(s.sampler.MissingDirs()))
 	for reason, n := range s.sampler.ReadErrors() {
 		ch <- prometheus.MustNewConstMetric(readErrorsDesc, prometheus.CounterValue, float64(n), string(reason))
 	}

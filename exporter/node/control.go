@@ -12,7 +12,10 @@ import (
 	"github.com/culprit-project/culprit/trace/nodeapi"
 )
 
-var errMoved = errors.New("the trace file is not in its place any more")
+var (
+	errMoved   = errors.New("the trace file is not in its place any more")
+	errPrivate = errors.New("the trace file lies in a mount namespace of the process's own, where the exporter writes nothing")
+)
 
 // SetEvents asks the living processes that match q to report other events, in the syntax of CULPRIT_EVENTS relative to
 // what they reported at their start; empty: that again. It tells what became of each. A process follows about a second
@@ -38,6 +41,9 @@ func (s *Sampler) SetEvents(q Query, events string) []nodeapi.Controlled {
 // control writes or removes the control file, in the very folder that shows the file which is followed: the job's user could
 // have put another one in its place.
 func (p *Process) control(events string) error {
+	if p.dir.private {
+		return errPrivate
+	}
 	folder, err := openParent(p.dir.path, p.path)
 	if err != nil {
 		if events == "" && errors.Is(err, fs.ErrNotExist) {

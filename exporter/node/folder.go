@@ -55,6 +55,11 @@ func openFolder(parent int, name, path string) (*folder, error) {
 	if err != nil {
 		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
 	}
+	return newFolder(fd, path)
+}
+
+// newFolder takes over an open directory.
+func newFolder(fd int, path string) (*folder, error) {
 	f := &folder{file: os.NewFile(uintptr(fd), path), path: path}
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {

@@ -75,6 +75,7 @@ type Sampler struct {
 	found      bool       // A process of a file was, since the last round.
 	unread     map[string]*unreadFile
 	readErrors map[trace.Reason]uint64
+	coverage   Coverage
 	sampledNS  uint64 // CLOCK_MONOTONIC of the last round.
 	lastKernel time.Time
 	lastRound  time.Time

@@ -39,6 +39,7 @@ type directory struct {
 	missing bool
 	trouble string // What was said of it last.
 	left    int    // Files and folders left out at the last listing.
+	private bool   // In a mount namespace of a process's own: it is not listed.
 }
 
 // has tells whether a file lies in the directory or in a folder in it.
@@ -71,7 +72,10 @@ func (s *Sampler) scan(now time.Time) {
 			s.vanish(d, nil)
 			continue
 		}
-		d.missing = false
+		if d.missing {
+			d.missing = false
+			s.log.Info("Trace directory is there now", "dir", d.path)
+		}
 		// Listing very many files takes long, and making one more is easy.
 		quiet := d.left > 0 || d.quiet(now)
 		if quiet && now.Sub(d.listed) < rescanPeriod && !s.waiting(now) {
@@ -109,7 +113,11 @@ func modified(path string) (time.Time, error) {
 }
 
 func (s *Sampler) noteMissing(d *directory, err error) {
-	if !d.missing && !errors.Is(err, fs.ErrNotExist) {
+	switch {
+	case d.missing:
+	case errors.Is(err, fs.ErrNotExist):
+		s.log.Warn("Trace directory does not exist: no job on this node is watched until one makes it", "dir", d.path)
+	default:
 		s.log.Warn("Looking at trace directory", "dir", d.path, "err", err)
 	}
 	d.missing = true

@@ -3,4 +3,5 @@
 
 (import 'hang.libsonnet') +
 (import 'slow.libsonnet') +
-(import 'health.libsonnet')
+(import 'health.libsonnet') +
+(import 'tickets.libsonnet')

@@ -19,7 +19,7 @@
         rules: $.culpritRecords.progress + [
           alert.trigger(
             'CulpritNoOperationCompleted',
-            'warning',
+            'hang',
             // The exporter shows no age for a process that ended. Where healthy waits exceed the window, or nothing has completed yet, the stall trigger decides alone.
             |||
               count by (%(job)s) (
@@ -41,7 +41,7 @@
           ),
           alert.trigger(
             'CulpritProcessVanished',
-            'warning',
+            'hang',
             // A rank that runs again elsewhere has not vanished.
             |||
               count by (%(job)s) (max by (%(rank)s) (%(up)s) == 0)
@@ -68,7 +68,7 @@
         rules: $.culpritRecords.launch + [
           alert.trigger(
             'CulpritLaunchesStopped',
-            'warning',
+            'hang',
             |||
               (
                 job_id:culprit_nccl_launch_age_seconds:min
@@ -110,7 +110,7 @@
         rules: $.culpritRecords.age + [
           alert.trigger(
             'CulpritOperationTooOld',
-            'warning',
+            'hang',
             '(job_id:culprit_nccl_op_age_seconds:max > %g and job_id:culprit_nccl_function_ops:sum > 0)\nor\njob_id:culprit_nccl_op_age_seconds:max > %g' % [
               config.operationAgeSeconds,
               config.operationAgeFirstStepSeconds,
@@ -126,7 +126,7 @@
         rules: [
           alert.trigger(
             'CulpritCallBlocked',
-            'warning',
+            'hang',
             // The exporter shows calls from five seconds on, those that came back for five minutes, and none of a process that ended.
             |||
               max by (%(job)s) (
@@ -163,7 +163,7 @@
         rules: $.culpritRecords.stall + [
           alert.trigger(
             'CulpritJobStalled',
-            'warning',
+            'hang',
             'job_id:culprit_nccl_stall_seconds:max > job_id:culprit_nccl_stall_seconds:threshold',
             'A job makes no progress for longer than its own healthy waits explain.',
             'A communicator of job {{ $labels.job_id }} with an operation in flight has made no progress for {{ $value | humanizeDuration }}.',

@@ -24,6 +24,15 @@
             pending=config.exporterDownFor,
           ),
           alert.health(
+            'CulpritScrapedTooRarely',
+            'warning',
+            // Prometheus writes up for every scrape, those that fail among them. An exporter that is new has few of them yet.
+            '600 / count_over_time(up{%(x)s}[10m]) > %(limit)g\nand\nup{%(x)s} offset 10m' % { x: exporter, limit: config.scrapeTolerance * config.scrapeIntervalSeconds },
+            'A Culprit exporter is scraped more rarely than the loaded rules are made for.',
+            'The exporter at {{ $labels.instance }} is scraped every {{ $value | printf "%%.0f" }} s; the loaded rules are made for every %g s. Slowness is not seen: load the rules for your interval.' % config.scrapeIntervalSeconds,
+            pending='10m',
+          ),
+          alert.health(
             'CulpritCollectorFailing',
             'warning',
             // Hardware that is not there never worked; a collector that worked within a day and stopped is broken.
@@ -51,6 +60,48 @@
             'Trace files on a node cannot be read.',
             'The exporter at {{ $labels.instance }} finds trace files that it cannot read, does not trust, or leaves out because there are too many: the ranks that write them are not watched.',
             pending='2m',
+          ),
+          alert.health(
+            'CulpritTraceUnseen',
+            'warning',
+            |||
+              culprit_exporter_nccl_processes{%(x)s, state="unseen"} > 0
+              or
+              culprit_exporter_trace_dirs_missing{%(x)s} > 0
+            ||| % { x: exporter },
+            'Processes write trace files that the exporter does not see.',
+            'On {{ $labels.instance }} {{ if $labels.state }}{{ $value }} process(es) have the plugin loaded and no trace file of theirs is seen{{ else }}{{ $value }} trace director(ies) do not exist{{ end }}: their ranks are not watched.',
+            pending=config.coverageFor,
+          ),
+          alert.health(
+            'CulpritProcessUnwatched',
+            'info',
+            // Every process of PyTorch with CUDA has NCCL loaded: beside it, a GPU that is used.
+            |||
+              culprit_exporter_nccl_processes{%(x)s, state="without_plugin"} > 0
+              and on (instance)
+              (
+                max by (instance, gpu) (culprit_nvml_utilization_ratio) > %(busy)g
+                unless on (instance, gpu)
+                culprit_nccl_process_info
+              )
+            ||| % { x: exporter, busy: config.gpuBusyRatio },
+            'GPUs are used by processes that Culprit does not watch.',
+            '{{ $value }} process(es) on {{ $labels.instance }} have NCCL loaded without the plugin, and a GPU without a traced process is in use: a hang of theirs is not noticed.',
+            pending=config.gpuUnwatchedFor,
+          ),
+          alert.health(
+            'CulpritRanksUnseen',
+            'warning',
+            |||
+              max by (%(job)s) (%(size)s)
+              - on (%(job)s)
+              count by (%(job)s) (max by (%(rank)s) (%(up)s))
+              > 0
+            ||| % { job: q.job, rank: q.rank, size: q.metric('culprit_nccl_world_size'), up: q.metric('culprit_nccl_process_up') },
+            'Ranks of a job are not seen.',
+            '{{ $value }} rank(s) of job {{ $labels.job_id }} are not seen: a verdict about the job may have to do without the one that holds it up.',
+            pending=config.coverageFor,
           ),
           alert.health(
             'CulpritClaimsDisputed',
@@ -130,6 +181,13 @@
             'sum by (instance, reason) (increase(culprit_analyzer_triggers_refused_total{%s}[5m])) > 0' % analyzer,
             'The Culprit analyzer refuses triggers.',
             'The analyzer at {{ $labels.instance }} refused or cut {{ $value | humanize }} trigger(s) in 5 minutes: too many, or too large ({{ $labels.reason }}).',
+          ),
+          alert.health(
+            'CulpritTriggersUnheard',
+            'warning',
+            'sum by (instance) (increase(culprit_analyzer_triggers_unheard_total{%s}[15m])) > 0' % analyzer,
+            'Triggers do not reach the Culprit analyzer by way of Alertmanager.',
+            'The analyzer at {{ $labels.instance }} took {{ $value | humanize }} trigger(s) from Prometheus in 15 minutes because no notification came: verdicts are late.',
           ),
           alert.health(
             'CulpritAnalysisQuarantined',

@@ -10,7 +10,7 @@
     // One window's share of the baseline, in any window.
     local against(name, op, condition) =
       std.join('\nor\n', [
-        local value = 'job_id:%s:%s%s' % [name, op, w.window];
+        local value = 'job_id:%s:%s_%s' % [name, op, w.name];
         '(%s / last_over_time(%s_baseline[%s]) %s)' % [value, value, config.baselineMemory, condition]
         for w in config.slowWindows
       ]),
@@ -18,7 +18,7 @@
     local triggers = [
       alert.trigger(
         'CulpritThroughputLow',
-        'info',
+        'slow',
         // Nothing at all is no straggler: that is a pause, or a stall.
         against('culprit_nccl_bytes', 'rate', '> 0 < %g' % config.throughputRatio),
         'A job moves much less data than it did when it was healthy.',
@@ -26,14 +26,14 @@
       ),
       alert.trigger(
         'CulpritOperationIntervalHigh',
-        'info',
+        'slow',
         against('culprit_nccl_function_ops', 'rate', '> 0 < %g' % (1 / config.intervalRatio)),
         'The interval between the operations of a job has grown.',
         'Job {{ $labels.job_id }} completes {{ $value | humanizePercentage }} of the operations per second of its last healthy windows: the interval between operations is more than %g times as long.' % config.intervalRatio,
       ),
       alert.trigger(
         'CulpritIterationSlow',
-        'info',
+        'slow',
         against('culprit_nccl_iteration_seconds', 'mean', '> %g' % config.iterationRatio),
         'The iterations of a job take longer than they did when it was healthy.',
         'Iterations of job {{ $labels.job_id }} take {{ $value | humanizePercentage }} of the time of its last healthy windows.',
@@ -44,9 +44,9 @@
     // A group a window; the triggers are in that of the first, the shortest.
     groups+: std.mapWithIndex(
       function(i, w) {
-        name: 'culprit-slow-' + w.window,
+        name: 'culprit-slow-' + w.name,
         interval: w.interval,
-        rules: $.culpritRecords.slow[w.window] + (if i == 0 then triggers else []),
+        rules: $.culpritRecords.slow[w.name] + (if i == 0 then triggers else []),
       },
       config.slowWindows
     ),

@@ -4,4 +4,5 @@
 (import 'jobs.libsonnet') +
 (import 'communicator.libsonnet') +
 (import 'rank.libsonnet') +
-(import 'health.libsonnet')
+(import 'health.libsonnet') +
+(import 'node.libsonnet')

@@ -31,6 +31,19 @@
           g.timeseries('Sampling round', 'Time of one round of the sampler, 99th percentile, the ten slowest exporters.', 's', [g.query('topk(10, histogram_quantile(0.99, sum by (instance, le) (rate(culprit_exporter_sample_duration_seconds_bucket{%s}[$__rate_interval]))))' % exporter, '{{instance}}')]),
           g.timeseries('Read errors', 'Trace files that could not be read, per second, by reason.', 'ops', [g.query('sum by (instance, reason) (rate(culprit_exporter_trace_read_errors_total{%s}[$__rate_interval])) > 0' % exporter, '{{instance}} {{reason}}')]),
         ]),
+        g.row('Coverage', [
+          g.timeseries('Processes with NCCL', 'Processes that have NCCL or its plugin loaded. Unseen: no trace file of theirs is seen. Without plugin: also programs of a single GPU.', 'short', [g.query('sum by (state) (culprit_exporter_nccl_processes{%s})' % exporter, '{{state}}')], stack=true),
+          g.timeseries('Ranks not seen', 'Ranks that a job was started with, less those that an exporter sees, by job.', 'short', [
+            g.query('(max by (job_id) (%s) - on (job_id) count by (job_id) (max by (job_id, rank) (%s))) > 0' % [s.ofJob('culprit_nccl_world_size'), s.ofJob('culprit_nccl_process_up')], '{{job_id}}'),
+          ], links=[s.seriesToJob]),
+          g.timeseries('Used GPUs without a traced process', 'GPUs in use by processes that write no trace file.', 'percentunit', [
+            g.query('culprit_nvml_utilization_ratio > %g unless on (instance, gpu) culprit_nccl_process_info' % config.gpuBusyRatio, '{{instance}} {{gpu}}'),
+          ]),
+          g.timeseries('Nodes that are not watched as they should be', 'Processes whose trace file is not seen, and trace directories that do not exist, by exporter.', 'short', [
+            g.query('culprit_exporter_nccl_processes{%s, state="unseen"} > 0' % exporter, '{{instance}} unseen'),
+            g.query('culprit_exporter_trace_dirs_missing{%s} > 0' % exporter, '{{instance}} directories missing'),
+          ]),
+        ]),
         g.row('Loss', [
           g.timeseries('Events lost', 'Trace events that the shim or an exporter could not keep, per second, by job and reason.', 'ops', [g.query('sum by (job_id, reason) (rate(%s[$__rate_interval])) > 0' % s.ofJob('culprit_nccl_events_lost_total'), '{{job_id}} {{reason}}')], links=[s.seriesToJob]),
           g.timeseries('Series dropped', 'Series that an exporter left out at its cap, per second.', 'ops', [g.query('rate(culprit_exporter_series_dropped_total{%s}[$__rate_interval]) > 0' % exporter, '{{instance}}')]),
@@ -44,6 +57,8 @@
           g.timeseries('Sources', 'Requests for evidence per second, by source and outcome.', 'reqps', [g.query('sum by (source, outcome) (rate(culprit_analyzer_source_requests_total{%s}[$__rate_interval]))' % analyzer, '{{source}} {{outcome}}')]),
           g.timeseries('Webhook', 'Requests from Alertmanager per second, by the code they were answered with.', 'reqps', [g.query('sum by (code) (rate(culprit_analyzer_webhook_requests_total{%s}[$__rate_interval]))' % analyzer, '{{code}}')]),
           g.timeseries('Triggers received', 'Alerts in the webhook requests per second, by status.', 'ops', [g.query('sum by (status) (rate(culprit_analyzer_webhook_alerts_total{%s}[$__rate_interval]))' % analyzer, '{{status}}')]),
+          g.timeseries('Versions', 'Analyzers by version; two while an update is under way.', 'short', [g.query('count by (version) (culprit_analyzer_build_info{%s})' % analyzer, '{{version}}')]),
+          g.timeseries('Configuration', 'How old the configuration of each analyzer is.', 's', [g.query('time() - culprit_analyzer_config_last_reload_success_timestamp_seconds{%s}' % analyzer, '{{instance}}')]),
           g.timeseries('Notifications and backlog', 'Verdicts posted to Alertmanager per second by outcome, and analyses that wait.', 'short', [
             g.query('sum by (outcome) (rate(culprit_analyzer_notifications_total{%s}[$__rate_interval]))' % analyzer, 'posted, {{outcome}}'),
             g.query('sum(culprit_analyzer_queue_length{%s})' % analyzer, 'waiting'),

@@ -6,7 +6,7 @@ function(config) {
   local g = import '../lib/grafana.libsonnet',
   local q = (import '../lib/promql.libsonnet')(config),
 
-  uid: { jobs: 'culprit-jobs', communicator: 'culprit-communicator', rank: 'culprit-rank', health: 'culprit-health' },
+  uid: { jobs: 'culprit-jobs', communicator: 'culprit-communicator', rank: 'culprit-rank', health: 'culprit-health', node: 'culprit-node' },
 
   // A metric narrowed to the chosen job, and more.
   ofJob(metric, matchers=''):: q.metric(metric, std.join(', ', ['job_id=~"$job_id"'] + (if matchers == '' then [] else [matchers]))),

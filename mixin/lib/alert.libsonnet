@@ -3,12 +3,23 @@
 
 // Makes a trigger: an alert that goes to the analyzer's webhook and never to a person.
 function(config) {
-  trigger(name, severity, expr, summary, description, pending=''):: {
+  // kind is what it tells of: 'hang' or 'slow'. The analyzer goes by it, and by no alert's name. Severity 'none' keeps triggers out of
+  // inhibition by severity, such as that of kube-prometheus-stack, and out of rules that repeat alerts by severity.
+  trigger(name, kind, expr, summary, description, pending=''):: {
     alert: name,
     expr: expr,
     [if pending != '' then 'for']: pending,
     keep_firing_for: config.keepFiringFor,
-    labels: { severity: severity, culprit: 'trigger' },
+    labels: { severity: 'none', culprit: 'trigger', kind: kind },
+    annotations: { summary: summary, description: description },
+  },
+
+  // Makes an alert on hardware and settings: nobody is woken up by it.
+  ticket(name, expr, summary, description, pending=''):: {
+    alert: name,
+    expr: expr,
+    [if pending != '' then 'for']: pending,
+    labels: { severity: 'warning', culprit: 'ticket' },
     annotations: { summary: summary, description: description },
   },
 

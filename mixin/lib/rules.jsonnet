@@ -1,8 +1,8 @@
 // Copyright 2026 The Culprit Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Renders rules/*.yaml, one file a key: triggers apart from our own health.
-local mixin = import '../mixin.libsonnet';
+// Renders rules/*.yaml, one file a key: triggers apart from our own health and tickets. Folders have them for longer scrape intervals.
+local mixin(seconds) = (import '../mixin.libsonnet') + { _config+:: { scrapeIntervalSeconds: seconds } };
 
 local header = |||
   # Copyright 2026 The Culprit Authors
@@ -17,9 +17,11 @@ local readable(rule) = rule {
 
 local render(groups) = header + std.manifestYamlDoc({ groups: [g { rules: std.map(readable, g.rules) } for g in groups] }, indent_array_in_object=true, quote_keys=false) + '\n';
 
-local isHealth(group) = group.name == 'culprit-health';
+local own = ['culprit-health', 'culprit-tickets'];
 
-{
-  'culprit-triggers.yaml': render([g for g in mixin.prometheusAlerts.groups if !isHealth(g)]),
-  'culprit-health.yaml': render([g for g in mixin.prometheusAlerts.groups if isHealth(g)]),
-}
+local files(folder, seconds) =
+  local groups = mixin(seconds).prometheusAlerts.groups;
+  { [folder + 'culprit-triggers.yaml']: render([g for g in groups if !std.member(own, g.name)]) } +
+  { [folder + name + '.yaml']: render([g for g in groups if g.name == name]) for name in own };
+
+files('', 5) + files('scrape-15s/', 15) + files('scrape-30s/', 30) + files('scrape-60s/', 60)

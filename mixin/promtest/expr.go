@@ -20,8 +20,9 @@ var known = Catalogue{
 	"ALERTS": {Type: "gauge", Labels: map[string]map[string]bool{
 		"alertname": nil, "job_id": nil,
 		"alertstate": {"firing": true, "pending": true},
-		"culprit":    {"trigger": true, "health": true},
-		"severity":   {"critical": true, "warning": true, "info": true},
+		"culprit":    {"trigger": true, "health": true, "ticket": true},
+		"severity":   {"critical": true, "warning": true, "info": true, "none": true},
+		"kind":       {"hang": true, "slow": true},
 	}},
 }
 

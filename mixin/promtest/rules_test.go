@@ -85,13 +85,17 @@ func TestAlertsAreComplete(t *testing.T) {
 				t.Errorf("runbook_url is %q", rule.Annotations["runbook_url"])
 			}
 			severity := map[string]map[string]bool{
-				"trigger": {"warning": true, "info": true}, // A trigger pages nobody, so none is critical.
+				"trigger": {"none": true},    // Inhibition by severity, as many sites have it, must not hold triggers back.
+				"ticket":  {"warning": true}, // Whoever is on call is not woken up.
 				"health":  {"critical": true, "warning": true, "info": true},
 			}[rule.Labels["culprit"]]
 			if severity == nil {
 				t.Errorf("label culprit is %q", rule.Labels["culprit"])
 			} else if !severity[rule.Labels["severity"]] {
 				t.Errorf("label severity is %q", rule.Labels["severity"])
+			}
+			if kind := rule.Labels["kind"]; (kind == "hang" || kind == "slow") != (rule.Labels["culprit"] == "trigger") {
+				t.Errorf("label kind is %q", kind)
 			}
 		})
 	}

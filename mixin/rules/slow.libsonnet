@@ -30,8 +30,8 @@
     local quantile(signal) = if signal.low then config.baselineEdge else 1 - config.baselineEdge,
 
     // By window.
-    slow: { [w.window]: std.flattenArrays([
-      local value = 'job_id:%s:%s%s' % [signal.name, signal.op, w.window];
+    slow: { [w.name]: std.flattenArrays([
+      local value = 'job_id:%s:%s_%s' % [signal.name, signal.op, w.name];
       local healthy = value + '_healthy';
       local history = '%s[%s] offset %s' % [healthy, config.baselineHistory, w.lag];
       [

@@ -42,17 +42,18 @@
         expr: 'quantile_over_time(%g, job_id:culprit_nccl_wait_ended_seconds:max_window[%s])' % [config.stallQuantile, config.stallHistory],
       },
       {
-        // Completed operations are looked for over 10 s: a missed scrape does not bring the first step back.
+        // Completed operations are looked for over two scrapes: a missed one does not bring the first step back.
         record: 'job_id:culprit_nccl_stall_seconds:threshold',
         expr: |||
           (
             clamp(%(factor)g * job_id:culprit_nccl_wait_ended_seconds:usual, %(floor)g, %(ceiling)g)
             and
-            max_over_time(job_id:culprit_nccl_function_ops:sum[10s]) > 0
+            max_over_time(job_id:culprit_nccl_function_ops:sum[%(memory)gs]) > 0
           )
           or
           (0 * job_id:culprit_nccl_stall_seconds:max + %(first)g)
         ||| % {
+          memory: config.failureWindowSeconds,
           factor: config.stallFactor,
           floor: config.stallFloorSeconds,
           ceiling: config.stallCeilingSeconds,

@@ -6,6 +6,7 @@ package e2e
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"fmt"
 	"log/slog"
 	"net/http/httptest"
@@ -33,11 +34,12 @@ const (
 
 // past is a simulated job that stands still at its end, and what Prometheus has of it until then.
 type past struct {
-	id    string
-	fault string
-	c     *live.Cluster
-	url   string
-	pages []page
+	id       string
+	workload string // Of the catalog; empty: gpt-512.
+	fault    string
+	c        *live.Cluster
+	url      string
+	pages    []page
 }
 
 type page struct {
@@ -49,7 +51,7 @@ type page struct {
 // simulate runs the job to its end, as far as Prometheus and the nodes' histories remember it.
 func (p *past) simulate(t *testing.T) {
 	t.Helper()
-	w, err := catalog.FindWorkload("gpt-512")
+	w, err := catalog.FindWorkload(cmp.Or(p.workload, "gpt-512"))
 	if err != nil {
 		t.Fatal(err)
 	}

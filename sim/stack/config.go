@@ -43,8 +43,8 @@ scrape_configs:
     static_configs: [{targets: ['{{ .Analyzer }}']}]
 `))
 
-// writeConfig writes Prometheus's configuration and, from the shipped example with only the addresses changed,
-// Alertmanager's.
+// writeConfig writes Prometheus's configuration and, from the shipped example or the one that is set, with only the addresses
+// changed, Alertmanager's.
 func (s *Stack) writeConfig() error {
 	type exporter struct{ Name, Addr string }
 	var exporters []exporter
@@ -67,10 +67,10 @@ func (s *Stack) writeConfig() error {
 		return fmt.Errorf("writing the configuration of Prometheus: %w", err)
 	}
 
-	shipped := filepath.Join(s.cfg.Root, "deploy", "alertmanager", "alertmanager.yml")
-	text, err := os.ReadFile(shipped)
+	example := cmp.Or(s.cfg.Alertmanager, filepath.Join(s.cfg.Root, "deploy", "alertmanager", "alertmanager.yml"))
+	text, err := os.ReadFile(example)
 	if err != nil {
-		return fmt.Errorf("reading the shipped Alertmanager configuration: %w", err)
+		return fmt.Errorf("reading the configuration of Alertmanager: %w", err)
 	}
 	config := string(text)
 	for _, address := range [][2]string{
@@ -78,7 +78,7 @@ func (s *Stack) writeConfig() error {
 		{"http://pager.example.org", "http://" + s.pager.addr},
 	} {
 		if !strings.Contains(config, address[0]) {
-			return fmt.Errorf("%s does not name %s", shipped, address[0])
+			return fmt.Errorf("%s does not name %s", example, address[0])
 		}
 		config = strings.ReplaceAll(config, address[0], address[1])
 	}

@@ -30,6 +30,8 @@ type Config struct {
 	GPUs int
 	// Rules are the rule files, as a glob; empty: those of the repository.
 	Rules string
+	// Alertmanager is Alertmanager's configuration file, with the addresses of the shipped one, which empty stands for.
+	Alertmanager string
 	// Analyzer is the analyzer's configuration file; empty: none.
 	Analyzer string
 	// Patience is the analyzer's analysis.patience.at_least; 0: its default. It needs Analyzer empty.
@@ -109,6 +111,7 @@ func (s *Stack) startExporters() error {
 			"--web.listen-address="+h.addr,
 			"--trace.dir="+h.traces,
 			"--host-name="+h.name,
+			"--no-trace.search", // The processes of all played hosts are this host's.
 		)
 		if err != nil {
 			return err

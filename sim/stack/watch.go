@@ -50,6 +50,10 @@ type Incident struct {
 	JobID   string       `json:"job_id"`
 	State   string       `json:"state"`
 	Verdict *rca.Verdict `json:"verdict"`
+
+	Triggers []struct {
+		Name string `json:"name"`
+	} `json:"triggers"`
 }
 
 // Incidents gives the analyzer's incidents of a job.

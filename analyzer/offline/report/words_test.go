@@ -90,7 +90,8 @@ func prose(text string) string {
 // prose: testdata/words.golden.
 func TestWords(t *testing.T) {
 	format := notify.Format{
-		AlertName: "CulpritFound", Hang: "critical", Slow: "warning", Unknown: "warning", WarningName: "CulpritSuspected", Warning: "warning", MaxAlerts: 8,
+		Hang: notify.Style{Name: "CulpritFound", Severity: "critical"}, Slow: notify.Style{Name: "CulpritSlow", Severity: "warning"},
+		Unknown: notify.Style{Name: "CulpritUnknown", Severity: "warning"}, Warning: notify.Style{Name: "CulpritSuspected", Severity: "warning"}, MaxAlerts: 8,
 		Runbook: template.Must(template.New("").Parse("runbook#{{ .Cause }}")),
 	}
 	at := time.Date(2026, 11, 21, 2, 30, 0, 0, time.UTC)

@@ -24,7 +24,7 @@ const ruleFile = `groups:
         expr: max by (job_id) (depth)
       - alert: Deep
         expr: job_id:depth:max > 10
-        labels: {culprit: trigger}
+        labels: {culprit: trigger, kind: slow, severity: none}
 `
 
 // well is an exporter of one gauge.

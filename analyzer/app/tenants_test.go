@@ -1,0 +1,83 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/culprit-project/culprit/analyzer/config"
+	"github.com/culprit-project/culprit/trace/nodeapi"
+)
+
+// Jobs of two clusters have the same id: an analyzer that is told its cluster asks for that one's series, takes that one's triggers, and
+// says whose verdict it is (issue 15.7).
+func TestOneOfTwoClusters(t *testing.T) {
+	c, am := newCluster(t, 2), newAlertmanager(t)
+	c.hang(1, nodeapi.ProcessGone)
+	parsed, err := config.Parse([]byte("labels: {match: {cluster: north}}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := quick(c, am)
+	cfg.Labels, cfg.Prometheus.Queries = parsed.Labels, parsed.Prometheus.Queries
+	a := start(t, cfg, "")
+	a.push(0, trouble("CulpritJobStalled", "cluster", "south"), trouble("CulpritJobStalled"))
+	if list := a.incidents(); len(list) != 0 {
+		t.Errorf("another cluster's triggers opened %+v", list)
+	}
+	a.push(0, trouble("CulpritJobStalled", "cluster", "north"))
+	eventually(t, "the page", func() bool { return len(am.verdicts()) == 1 })
+	if got := am.verdicts()[0].Labels["cluster"]; got != "north" {
+		t.Errorf("the page is of cluster %q", got)
+	}
+	var metrics string
+	a.get("/metrics", &metrics)
+	if !strings.Contains(metrics, `culprit_verdict_info{cause="process_gone",class="not_entered",cluster="north",`) {
+		t.Errorf("the verdict's series has no cluster:\n%s", metrics)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, query := range c.queries {
+		if strings.Contains(query, "culprit_nccl_") && !strings.Contains(query, `,cluster="north"`) {
+			t.Errorf("query %s asks for all clusters", query)
+		}
+	}
+}
+
+// Mimir and others take the tenant and a token from headers (issue 15.7).
+func TestTenantAndToken(t *testing.T) {
+	var mu sync.Mutex
+	headers := map[string]bool{}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		headers[r.Header.Get("X-Scope-Orgid")+"|"+r.Header.Get("Authorization")] = true
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write([]byte(`{"status":"success","data":{"resultType":"vector","result":[]}}`))
+	}))
+	t.Cleanup(server.Close)
+	cfg, err := config.Parse([]byte(`prometheus:
+  url: ` + server.URL + `/prometheus
+  http_config:
+    authorization: {credentials: secret}
+    http_headers: {X-Scope-OrgID: {values: [training]}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	start(t, cfg, "")
+	eventually(t, "a query", func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return len(headers) > 0
+	})
+	mu.Lock()
+	defer mu.Unlock()
+	if !headers["training|Bearer secret"] || len(headers) != 1 {
+		t.Errorf("headers are %v", headers)
+	}
+}

@@ -1,0 +1,106 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Renders a unit test for promtool by scrape interval: on the rules that ship for it no trigger fires while jobs are healthy, and every
+// trigger fires for the job that is in trouble. ext-str rules is the folder of the rules.
+// When jobs get into trouble: a baseline warms up for 8 scrapes, stays 8 behind, and wants 10 samples.
+local fault(scrape) = std.max(360, 40 * scrape);
+// The slowest triggers take five minutes.
+local end(scrape) = fault(scrape) + 480;
+
+// How many samples a series has until the fault, and from there to the end.
+local before(scrape) = fault(scrape) / scrape;
+local after(scrape) = (end(scrape) - fault(scrape)) / scrape;
+local constant(scrape, value) = '%gx%d' % [value, before(scrape) + after(scrape)];
+local growing(scrape, healthy, faulty) =
+  '0+%gx%d %g+%gx%d' % [healthy * scrape, before(scrape), healthy * fault(scrape), faulty * scrape, after(scrape)];
+// Short waits while healthy.
+local stalling(scrape) = '0.4x%d %g+%gx%d' % [before(scrape), scrape, scrape, after(scrape)];
+
+// What a rank shows, by what happens to the job. Rates are per second.
+local rank(scrape, job, rank, ops=growing(scrape, 10, 10), bytes=growing(scrape, 1e6, 1e6), iterations=growing(scrape, 1, 1), spent=growing(scrape, 1, 1), stall=constant(scrape, 0.4), launch=constant(scrape, 0.4), age=constant(scrape, 1), up=constant(scrape, 1)) =
+  local labels = 'instance="n%s", job_id="%s", rank="%s"' % [rank, job, rank];
+  [
+    { series: s[0] + '{' + labels + s[1] + '}', values: s[2] }
+    for s in [
+      ['culprit_nccl_process_up', '', up],
+      ['culprit_nccl_process_age_seconds', '', '0+%gx%d' % [scrape, end(scrape) / scrape]],
+      ['culprit_nccl_function_ops_total', ', function="AllReduce"', ops],
+      ['culprit_nccl_ops_started_total', ', comm="c"', ops],
+      ['culprit_nccl_bytes_total', ', function="AllReduce"', bytes],
+      ['culprit_nccl_iteration_seconds_count', '', iterations],
+      ['culprit_nccl_iteration_seconds_sum', '', spent],
+      ['culprit_nccl_stall_seconds', '', stall],
+      ['culprit_nccl_launch_age_seconds', '', launch],
+      ['culprit_nccl_op_age_seconds', ', comm="c"', age],
+    ]
+  ];
+
+local stopped(scrape) = growing(scrape, 10, 0);
+
+// Every job has two ranks.
+local series(scrape) =
+  local two(name, f) = f(name, '0') + f(name, '1');
+  rank(scrape, 'healthy', '0') + rank(scrape, 'healthy', '1') +
+  two('hung', function(j, r) rank(scrape, j, r, ops=stopped(scrape), bytes=growing(scrape, 1e6, 0), iterations=growing(scrape, 1, 0), spent=growing(scrape, 1, 0), stall=stalling(scrape), launch=stalling(scrape), age='1x%d %g+%gx%d' % [before(scrape), scrape, scrape, after(scrape)])) +
+  rank(scrape, 'lost', '0', ops=stopped(scrape), stall=stalling(scrape), launch=stalling(scrape)) +
+  rank(scrape, 'lost', '1', ops=stopped(scrape), stall='0.4x%d stale' % before(scrape), launch='0.4x%d stale' % before(scrape), up='1x%d 0x%d' % [before(scrape), after(scrape)]) +
+  two('starved', function(j, r) rank(scrape, j, r, ops=growing(scrape, 10, 3), bytes=growing(scrape, 1e6, 3e5), iterations=growing(scrape, 1, 0.3))) +
+  rank(scrape, 'calling', '0') + rank(scrape, 'calling', '1') +
+  [
+    {
+      series: 'culprit_nccl_call_open_seconds{instance="n0", job_id="calling", rank="0", call="ncclCommSplit", call_id="7"}',
+      values: '_x%d %g+%gx%d' % [before(scrape), scrape, scrape, after(scrape)],
+    },
+    { series: 'culprit_nccl_call_ranks{instance="n0", job_id="calling", rank="0", call_id="7"}', values: '_x%d 2x%d' % [before(scrape), after(scrape)] },
+  ];
+
+local samples(pairs) = [{ labels: '{alertname="%s", job_id="%s"}' % p, value: 1 } for p in pairs];
+local firing = 'group by (alertname, job_id) (ALERTS{alertstate="firing", culprit="trigger"})';
+
+local test(scrape, folder) = {
+  rule_files: [std.extVar('rules') + '/' + folder + 'culprit-triggers.yaml'],
+  evaluation_interval: '%ds' % std.min(scrape, 5),
+  group_eval_order: ['culprit-progress', 'culprit-launch', 'culprit-age', 'culprit-calls', 'culprit-stall', 'culprit-slow-long', 'culprit-slow-short'],
+  tests: [{
+    name: 'scraped every %d s' % scrape,
+    interval: '%ds' % scrape,
+    input_series: series(scrape),
+    promql_expr_test: [
+      { expr: firing, eval_time: '%ds' % (fault(scrape) - scrape), exp_samples: [] },
+      // Standstill: two scrapes and the floor of ten seconds.
+      {
+        expr: 'group by (alertname, job_id) (ALERTS{alertstate="firing", alertname=~"CulpritJobStalled|CulpritNoOperationCompleted|CulpritProcessVanished|CulpritLaunchesStopped"})',
+        eval_time: '%ds' % (fault(scrape) + 4 * scrape + 15),
+        exp_samples: samples([
+          ['CulpritJobStalled', 'hung'],
+          ['CulpritNoOperationCompleted', 'hung'],
+          ['CulpritLaunchesStopped', 'hung'],
+          ['CulpritJobStalled', 'lost'],
+          ['CulpritProcessVanished', 'lost'],
+          ['CulpritLaunchesStopped', 'lost'],
+        ]),
+      },
+      // Slowness: its window, and two evaluations.
+      {
+        expr: 'group by (alertname, job_id) (ALERTS{alertstate="firing", job_id="starved"})',
+        eval_time: '%ds' % (fault(scrape) + std.max(30, 7 * scrape)),
+        exp_samples: samples([['CulpritThroughputLow', 'starved'], ['CulpritOperationIntervalHigh', 'starved'], ['CulpritIterationSlow', 'starved']]),
+      },
+      {
+        expr: 'group by (alertname, job_id) (ALERTS{alertstate="firing", alertname=~"CulpritOperationTooOld|CulpritCallBlocked"})',
+        eval_time: '%ds' % end(scrape),
+        exp_samples: samples([['CulpritOperationTooOld', 'hung'], ['CulpritCallBlocked', 'calling']]),
+      },
+      { expr: 'ALERTS{job_id="healthy"}', eval_time: '%ds' % end(scrape), exp_samples: [] },
+    ],
+  }],
+};
+
+{
+  'scrape-1s.json': test(1, ''),
+  'scrape-5s.json': test(5, ''),
+  'scrape-15s.json': test(15, 'scrape-15s/'),
+  'scrape-30s.json': test(30, 'scrape-30s/'),
+  'scrape-60s.json': test(60, 'scrape-60s/'),
+}
