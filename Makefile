@@ -6,12 +6,15 @@
 SHELL   := /bin/bash
 GO      ?= go
 BIN     := bin
-VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+VERSION ?= $(shell cat VERSION)
+# The date of the last commit, so that the same sources give the same programs.
+REVISION := $(shell git describe --always --dirty --abbrev=12 --exclude='*' 2>/dev/null || echo unknown)
+DATE    := $(shell TZ=UTC git log -1 --date=format-local:%Y-%m-%dT%H:%M:%SZ --format=%cd 2>/dev/null || echo unknown)
 PKG     := github.com/prometheus/common/version
-LDFLAGS := -s -w -X $(PKG).Version=$(VERSION) -X $(PKG).Revision=$(shell git rev-parse --short HEAD 2>/dev/null) \
+LDFLAGS := -s -w -X $(PKG).Version=$(VERSION) -X $(PKG).Revision=$(REVISION) -X $(PKG).BuildDate=$(DATE) \
            -X $(PKG).Branch=$(shell git rev-parse --abbrev-ref HEAD 2>/dev/null)
 
-.PHONY: all help build shim ringjob ncclrun go-build tools nccl test test-go test-c test-fakegpu test-ncclrun test-nccl test-nccl-short test-nccl-ci test-nccl-flaky nccl-report test-rules test-pyspy test-recordings record-dumps test-e2e test-slow test-page demo lint bench bench-latency bench-logs generate \
+.PHONY: all help build release test-release shim ringjob ncclrun go-build tools nccl test test-go test-c test-fakegpu test-ncclrun test-nccl test-nccl-short test-nccl-ci test-nccl-flaky nccl-report test-rules test-pyspy test-recordings record-dumps test-e2e test-slow test-page demo lint bench bench-latency bench-logs generate \
         check-generated scorecard scorecard-full gpu-e2e soak sanitizers nccl-behaviour nccl-record bench-nccl fuzz vulncheck clean
 
 all: build
@@ -23,7 +26,7 @@ build: shim ringjob ncclrun go-build ## Build the shim, the training programs an
 
 shim:
 	@echo "building the shim"
-	@$(MAKE) --silent --no-print-directory -C ncclshim
+	@$(MAKE) --silent --no-print-directory -C ncclshim VERSION=$(VERSION) REVISION=$(REVISION) DATE=$(DATE)
 
 ringjob:
 	@echo "building ringjob"
@@ -41,7 +44,28 @@ go-build:
 	@$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/culprit-analyzer ./analyzer
 	@$(GO) build -C sim/scorecard -trimpath -ldflags '$(LDFLAGS)' -o $(CURDIR)/$(BIN)/culprit-sim ./cmd/culprit-sim
 	@$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/culprit-demo ./sim/demo
-	@$(GO) build -trimpath -o $(BIN)/culprit-nccl ./sim/cmd/culprit-nccl
+	@$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/culprit-nccl ./sim/cmd/culprit-nccl
+
+ZIG := .cache/zig/zig
+
+$(ZIG): tools/release/zig.txt
+	@echo "installing zig, the C compiler of a release, into .cache/zig"
+	@python3 -m venv --clear .cache/zig
+	@.cache/zig/bin/pip install --quiet --disable-pip-version-check --require-hashes -r tools/release/zig.txt
+	@.cache/zig/bin/python -c 'import os, ziglang; os.symlink(os.path.join(os.path.dirname(ziglang.__file__), "zig"), "$@")'
+
+release: $(ZIG) ## Build what is published into build/release/dist: tarballs, deb, rpm, images, SBOM, provenance, checksums. DEBIAN_MIRROR= takes another mirror.
+	$(GO) run -C tools/release . --root=$(CURDIR) --version=$(VERSION) --revision=$(REVISION) --date=$(DATE) --zig=$(CURDIR)/$(ZIG) \
+	  --cache=$(CURDIR)/.cache/debian --out=$(CURDIR)/$(or $(OUT),build/release)
+
+AGAIN := build/release-again
+
+test-release: release ## Build the release again elsewhere and compare; install, upgrade and remove it. Wants a committed tree, rpm and qemu-user.
+	@rm -rf $(AGAIN) && mkdir -p $(AGAIN)
+	git clone --quiet . $(AGAIN)/clone
+	@GOCACHE=$(CURDIR)/$(AGAIN)/gocache ZIG_GLOBAL_CACHE_DIR=$(CURDIR)/$(AGAIN)/zigcache $(MAKE) --no-print-directory -C $(AGAIN)/clone release
+	diff build/release/dist/SHA256SUMS $(AGAIN)/clone/build/release/dist/SHA256SUMS && echo "both builds are the same"
+	$(GO) test -C tools/release -tags dist -count=1 -v ./dist
 
 tools: ## Build Prometheus, Alertmanager and promtool, or take them from the PATH when new enough.
 	@tools/build.sh prometheus promtool alertmanager
