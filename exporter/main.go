@@ -13,6 +13,8 @@ import (
 	"syscall"
 
 	"github.com/prometheus/common/promslog"
+
+	"github.com/culprit-project/culprit/exporter/doctor"
 )
 
 func main() { os.Exit(run(os.Args[1:])) }
@@ -27,6 +29,12 @@ func run(args []string) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // A second signal ends the process, whatever it is in.
+	if flags.isDoctor {
+		if !doctor.Print(os.Stdout, doctor.Examine(ctx, flags.doctor)) {
+			return 1
+		}
+		return 0
+	}
 	if flags.prepare {
 		if err := prepare(log, flags.node.Dirs); err != nil {
 			log.Error("Ending", "err", err)

@@ -14,6 +14,7 @@ import (
 	webflag "github.com/prometheus/exporter-toolkit/web/kingpinflag"
 
 	"github.com/culprit-project/culprit/exporter/collector"
+	"github.com/culprit-project/culprit/exporter/doctor"
 	"github.com/culprit-project/culprit/exporter/history"
 	"github.com/culprit-project/culprit/exporter/kafka"
 	"github.com/culprit-project/culprit/exporter/kubelet"
@@ -44,6 +45,8 @@ type settings struct {
 		address  string
 		interval time.Duration
 	}
+	doctor   doctor.Options
+	isDoctor bool // The user asks for an examination instead.
 }
 
 func parseFlags(args []string) (*settings, error) {
@@ -78,9 +81,14 @@ func parseFlags(args []string) (*settings, error) {
 	app.Flag("kafka.tls", "Speak TLS to the brokers.").BoolVar(&s.kafka.TLS)
 
 	detail, chosen := s.addCollectors(app)
-	if _, err := app.Parse(args); err != nil {
+	examine := s.addDoctor(app)
+	app.Command("serve", "Serve metrics, state and history; done where no command is named.").Default()
+	command, err := app.Parse(args)
+	if err != nil {
 		return nil, err
 	}
+	s.isDoctor = command == examine.FullCommand()
+	s.doctor.Dirs, s.doctor.ProcFS = s.node.Dirs, s.node.ProcFS
 	if s.noDefaults {
 		for name, on := range s.collector {
 			*on = *on && *chosen[name]
@@ -95,6 +103,19 @@ func parseFlags(args []string) (*settings, error) {
 		return nil, errors.New("--runtime.gomaxprocs must be at least 1")
 	}
 	return s, nil
+}
+
+// addDoctor adds the command that looks for what is set up wrongly.
+func (s *settings) addDoctor(app *kingpin.Application) *kingpin.CmdClause {
+	command := app.Command("doctor", "Look for what keeps Culprit from working on this node and in its cluster, and print what to do. Exits with 1 when something fails.")
+	command.Flag("exporter.url", "Where this node's exporter answers; empty: it is not asked.").Default("http://localhost:9850").StringVar(&s.doctor.ExporterURL)
+	command.Flag("prometheus.url", "Where Prometheus answers.").StringVar(&s.doctor.PrometheusURL)
+	command.Flag("alertmanager.url", "Where Alertmanager answers.").StringVar(&s.doctor.AlertmanagerURL)
+	command.Flag("analyzer.url", "Where the analyzer answers.").StringVar(&s.doctor.AnalyzerURL)
+	command.Flag("exporter.job", "Name of the scrape job of exporters, which the rules select by.").Default("culprit-exporter").StringVar(&s.doctor.ExporterJob)
+	command.Flag("analyzer.job", "Name of the scrape job of the analyzer.").Default("culprit-analyzer").StringVar(&s.doctor.AnalyzerJob)
+	command.Flag("scrape-interval", "Longest scrape interval that the windows of the rules allow.").Default("5s").DurationVar(&s.doctor.ScrapeInterval)
+	return command
 }
 
 // addCollectors adds the collectors' flags. It gives the value of --collector.nccl.detail, and which collectors the user
