@@ -14,7 +14,7 @@ PKG     := github.com/prometheus/common/version
 LDFLAGS := -s -w -X $(PKG).Version=$(VERSION) -X $(PKG).Revision=$(REVISION) -X $(PKG).BuildDate=$(DATE) \
            -X $(PKG).Branch=$(shell git rev-parse --abbrev-ref HEAD 2>/dev/null)
 
-.PHONY: all help build release test-release shim ringjob ncclrun go-build tools nccl test test-go test-c test-fakegpu test-ncclrun test-nccl test-nccl-short test-nccl-ci test-nccl-flaky nccl-report test-rules test-pyspy test-recordings record-dumps test-e2e test-slow test-page demo lint bench bench-latency bench-logs generate \
+.PHONY: all help build release test-release shim ringjob ncclrun go-build tools nccl test test-go test-c test-fakegpu test-ncclrun test-nccl test-nccl-short test-nccl-ci test-nccl-flaky nccl-report test-rules test-pyspy test-recordings record-dumps test-e2e test-slow test-slurm test-page demo lint bench bench-latency bench-logs generate \
         check-generated scorecard scorecard-full gpu-e2e soak sanitizers nccl-behaviour nccl-record bench-nccl fuzz vulncheck clean
 
 all: build
@@ -60,7 +60,8 @@ release: $(ZIG) ## Build what is published into build/release/dist: tarballs, de
 
 AGAIN := build/release-again
 
-test-release: release ## Build the release again elsewhere and compare; install, upgrade and remove it. Wants a committed tree, rpm and qemu-user.
+test-release: build release ## Build the release again elsewhere and compare; install, upgrade and remove it. Needs root and a committed tree.
+	@command -v rpm qemu-aarch64 readelf >/dev/null || { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends rpm qemu-user binutils; }
 	@rm -rf $(AGAIN) && mkdir -p $(AGAIN)
 	git clone --quiet . $(AGAIN)/clone
 	@GOCACHE=$(CURDIR)/$(AGAIN)/gocache ZIG_GLOBAL_CACHE_DIR=$(CURDIR)/$(AGAIN)/zigcache $(MAKE) --no-print-directory -C $(AGAIN)/clone release
@@ -167,6 +168,10 @@ test-slow: build tools ## Real processes that only get slow: every fault names i
 	  $(BIN)/culprit-demo --fault=$$fault --rank=$(RANK) || failed="$$failed $$fault"; \
 	done; if [[ -n $$failed ]]; then echo "missed:$$failed"; exit 1; fi
 	$(GO) test -tags slow -timeout 10m -count=1 -v -run TestThrottledGPU ./sim/e2e
+
+test-slurm: build tools ## Real slurmctld and slurmd on loopback: the page names the rank with Slurm's job and step. Needs root, slurmctld, slurmd, munge.
+	@command -v slurmctld munged >/dev/null || { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends slurmctld slurmd slurm-client munge; }
+	$(GO) test -tags slurm -timeout 15m -count=1 -v ./deploy/slurm
 
 # What make test-page needs beside Chromium: axe-core, which finds what keeps people out of a page. npm only fetches it.
 AXE_VERSION := 4.10.3
