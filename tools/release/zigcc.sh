@@ -7,7 +7,7 @@
 #
 # The exporter opens NVML at run time, so its functions stay undefined at link time. zig cc takes no option for that, but its linker
 # does: where one is asked for, zig prints the linker's command line, and the linker runs again with the option. Binding is lazy then:
-# the functions come with the library.
+# the functions come with the library. Symbols are stripped, since they hold the paths of zig's own files on this machine.
 set -euo pipefail
 
 arguments=()
@@ -28,4 +28,4 @@ if ! read -ra link < <(grep '^ld\.lld ' <<<"$log" | tail -n 1); then
   printf '%s\n' "$log" >&2
   exit 1
 fi
-exec "$ZIG" "${link[@]}" "$undefined" -z lazy
+exec "$ZIG" "${link[@]}" "$undefined" -z lazy --strip-all
