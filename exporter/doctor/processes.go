@@ -72,7 +72,7 @@ func processes(procfs string, dirs []string) []Finding {
 	}
 	if hidden > 0 {
 		findings = append(findings, Finding{
-			"processes", Warning, fmt.Sprintf("%d processes of other users were not looked at.", hidden), "run this as root",
+			"processes", Warning, fmt.Sprintf("Processes that may not be looked at: %d.", hidden), "run this as root",
 		})
 	}
 	if found == 0 {

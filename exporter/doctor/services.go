@@ -48,7 +48,7 @@ func get(ctx context.Context, o *Options, url string) ([]byte, error) {
 }
 
 func notAsked(check, option string) []Finding {
-	return []Finding{{check, NotAsked, "The " + check + " was not asked.", "add " + option}}
+	return []Finding{{check, NotAsked, "It was not asked: its address is not given.", "add " + option}}
 }
 
 func exporter(ctx context.Context, o *Options) []Finding {
