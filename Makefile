@@ -14,7 +14,7 @@ PKG     := github.com/prometheus/common/version
 LDFLAGS := -s -w -X $(PKG).Version=$(VERSION) -X $(PKG).Revision=$(REVISION) -X $(PKG).BuildDate=$(DATE) \
            -X $(PKG).Branch=$(shell git rev-parse --abbrev-ref HEAD 2>/dev/null)
 
-.PHONY: all help build release test-release shim ringjob ncclrun go-build tools nccl test test-go test-c test-fakegpu test-ncclrun test-nccl test-nccl-short test-nccl-ci test-nccl-flaky nccl-report test-rules test-pyspy test-recordings record-dumps test-e2e test-slow test-slurm test-page demo lint bench bench-latency bench-logs generate \
+.PHONY: all help build release test-release shim ringjob ncclrun go-build tools nccl test test-go test-c test-fakegpu test-ncclrun test-nccl test-nccl-short test-nccl-ci test-nccl-flaky nccl-report test-rules test-pyspy test-recordings record-dumps test-e2e test-slow test-slurm test-chart test-page demo lint bench bench-latency bench-logs generate \
         check-generated scorecard scorecard-full gpu-e2e soak sanitizers nccl-behaviour nccl-record bench-nccl fuzz vulncheck clean
 
 all: build
@@ -173,6 +173,9 @@ test-slurm: build tools ## Real slurmctld and slurmd on loopback: the page names
 	@command -v slurmctld munged >/dev/null || { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends slurmctld slurmd slurm-client munge; }
 	$(GO) test -tags slurm -timeout 15m -count=1 -v ./deploy/slurm
 
+test-chart: ## Render the Helm chart for each kind of site, compare with golden files, check it with the types of Kubernetes and its operators.
+	$(GO) test -C tools/helm -count=1 ./...
+
 # What make test-page needs beside Chromium: axe-core, which finds what keeps people out of a page. npm only fetches it.
 AXE_VERSION := 4.10.3
 AXE_SHA256  := 0f2b4d7dcdf7d1219df8d1959ad68e565f51d14c3f0d88bb71cd59abeb956292
@@ -202,14 +205,16 @@ LOG_GB ?= 5
 bench-logs: ## `analyze` on LOG_GB gigabytes of logs of eight hosts: time and peak memory. Writes them into TMPDIR.
 	LOG_GB=$(LOG_GB) $(GO) test -run '^$$' -bench 'Logs$$' -benchtime 1x -timeout 20m ./analyzer/offline
 
-generate: ## Render rules/ and dashboards/ from mixin/, and write THIRD_PARTY_NOTICES.
+generate: ## Render rules/ and dashboards/ from mixin/, copy them into the chart, and write THIRD_PARTY_NOTICES.
 	@tools/build.sh jsonnet
 	mixin/generate.sh
+	deploy/charts/generate.sh
 	$(GO) run ./tools/notices
 
-check-generated: ## Fail when rules/, dashboards/ or THIRD_PARTY_NOTICES differ from what is generated, or a licence is not on the list.
+check-generated: ## Fail when rules/, dashboards/, the chart's copies or THIRD_PARTY_NOTICES differ from what is generated, or a licence is not on the list.
 	@tools/build.sh jsonnet
 	mixin/generate.sh --check
+	deploy/charts/generate.sh --check
 	$(GO) run ./tools/notices --check
 
 vulncheck: ## Look linked code up in Go's vulnerability database; says so when that cannot be reached. GOVULNDB=file:///path takes a copy.
