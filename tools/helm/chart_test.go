@@ -21,6 +21,8 @@ import (
 	"helm.sh/helm/v3/pkg/engine"
 	"helm.sh/helm/v3/pkg/lint"
 	"helm.sh/helm/v3/pkg/lint/support"
+	admission "k8s.io/api/admissionregistration/v1"
+	admissionbeta "k8s.io/api/admissionregistration/v1beta1"
 	apps "k8s.io/api/apps/v1"
 	core "k8s.io/api/core/v1"
 	networking "k8s.io/api/networking/v1"
@@ -34,8 +36,12 @@ var update = flag.Bool("update", false, "Write the golden files.")
 
 // types are what objects are decoded into, by their kind; a field that the type has not got is an error.
 var types = map[string]func() any{
-	"apps/v1 DaemonSet":                       func() any { return new(apps.DaemonSet) },
-	"apps/v1 StatefulSet":                     func() any { return new(apps.StatefulSet) },
+	"apps/v1 DaemonSet":   func() any { return new(apps.DaemonSet) },
+	"apps/v1 StatefulSet": func() any { return new(apps.StatefulSet) },
+	"apps/v1 Deployment":  func() any { return new(apps.Deployment) },
+	"admissionregistration.k8s.io/v1 MutatingWebhookConfiguration":        func() any { return new(admission.MutatingWebhookConfiguration) },
+	"admissionregistration.k8s.io/v1beta1 MutatingAdmissionPolicy":        func() any { return new(admissionbeta.MutatingAdmissionPolicy) },
+	"admissionregistration.k8s.io/v1beta1 MutatingAdmissionPolicyBinding": func() any { return new(admissionbeta.MutatingAdmissionPolicyBinding) },
 	"v1 Service":                              func() any { return new(core.Service) },
 	"v1 ConfigMap":                            func() any { return new(core.ConfigMap) },
 	"networking.k8s.io/v1 Ingress":            func() any { return new(networking.Ingress) },
@@ -125,14 +131,7 @@ func TestSites(t *testing.T) {
 					t.Errorf("two objects are %s %s", kind, h.Metadata.Name)
 				}
 				seen[h.Kind+h.Metadata.Name] = true
-				make := types[kind]
-				if make == nil {
-					t.Errorf("%s has no type to check it by", kind)
-					continue
-				}
-				if err := yaml.UnmarshalStrict([]byte(object), make()); err != nil {
-					t.Errorf("%s %s: %v", kind, h.Metadata.Name, err)
-				}
+				check(t, kind, object)
 				golden.WriteString("---\n" + withoutFiles(h, object))
 			}
 			file := filepath.Join(folder, "testdata", site+".golden.yaml")
@@ -149,6 +148,36 @@ func TestSites(t *testing.T) {
 				t.Errorf("what is rendered differs from %s; look at `go test -C tools/helm -update` and git diff", file)
 			}
 		})
+	}
+}
+
+// check decodes an object into its type, which must have all its fields.
+func check(t *testing.T, kind, object string) {
+	t.Helper()
+	make := types[kind]
+	if make == nil {
+		t.Errorf("%s has no type to check it by", kind)
+		return
+	}
+	if err := yaml.UnmarshalStrict([]byte(object), make()); err != nil {
+		t.Errorf("%s: %v\n%s", kind, err, object)
+	}
+}
+
+// TestManifests checks the objects that need no chart. Kyverno's kinds have no types here.
+func TestManifests(t *testing.T) {
+	for _, name := range []string{"culprit-exporter.yaml", "mutating-admission-policy.yaml"} {
+		text, err := os.ReadFile(filepath.Join("../../deploy/kubernetes", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, object := range regexp.MustCompile(`(?m)^---$`).Split(string(text), -1) {
+			var h head
+			if err := yaml.Unmarshal([]byte(object), &h); err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			check(t, h.APIVersion+" "+h.Kind, object)
+		}
 	}
 }
 
