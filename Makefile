@@ -14,7 +14,7 @@ PKG     := github.com/prometheus/common/version
 LDFLAGS := -s -w -X $(PKG).Version=$(VERSION) -X $(PKG).Revision=$(REVISION) -X $(PKG).BuildDate=$(DATE) \
            -X $(PKG).Branch=$(shell git rev-parse --abbrev-ref HEAD 2>/dev/null)
 
-.PHONY: all help build release test-release shim ringjob ncclrun go-build tools nccl test test-go test-c test-fakegpu test-ncclrun test-nccl test-nccl-short test-nccl-ci test-nccl-flaky nccl-report test-rules test-pyspy test-recordings record-dumps test-e2e test-slow test-slurm test-chart test-page demo lint bench bench-latency bench-logs generate \
+.PHONY: all help build release test-release shim ringjob ncclrun go-build tools nccl test test-go test-c test-fakegpu test-ncclrun test-nccl test-nccl-short test-nccl-ci test-nccl-flaky nccl-report test-rules test-pyspy test-recordings record-dumps test-e2e test-slow test-slurm test-chart test-upgrade test-page demo lint bench bench-latency bench-logs generate \
         check-generated scorecard scorecard-full gpu-e2e soak sanitizers nccl-behaviour nccl-record bench-nccl fuzz vulncheck clean
 
 all: build
@@ -172,6 +172,18 @@ test-slow: build tools ## Real processes that only get slow: every fault names i
 test-slurm: build tools ## Real slurmctld and slurmd on loopback: the page names the rank with Slurm's job and step. Needs root, slurmctld, slurmd, munge.
 	@command -v slurmctld munged >/dev/null || { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends slurmctld slurmd slurm-client munge; }
 	$(GO) test -tags slurm -timeout 15m -count=1 -v ./deploy/slurm
+
+# The last release; OLD=commit takes another.
+OLD ?= $(shell git describe --tags --abbrev=0 --match 'v*' 2>/dev/null)
+
+test-upgrade: build tools ## Parts of this tree with parts of release OLD: shim, exporter and analyzer, each older and newer, up to the page.
+	@[[ -n "$(OLD)" ]] || { echo "no release is tagged: make test-upgrade OLD=commit"; exit 1; }
+	@rm -rf build/upgrade && mkdir -p build/upgrade/old && git archive $(OLD) | tar -x -C build/upgrade/old
+	@echo "building $(OLD)"
+	@$(MAKE) --silent --no-print-directory -C build/upgrade/old/ncclshim
+	@$(GO) build -C build/upgrade/old -buildvcs=false -o bin/culprit-exporter ./exporter
+	@$(GO) build -C build/upgrade/old -buildvcs=false -o bin/culprit-analyzer ./analyzer
+	$(GO) test -tags upgrade -timeout 40m -count=1 -v ./sim/upgrade
 
 test-chart: ## Render the Helm chart for each kind of site, compare with golden files, check it with the types of Kubernetes and its operators.
 	$(GO) test -C tools/helm -count=1 ./...

@@ -116,7 +116,8 @@ func parseFlags(args []string) (*settings, error) {
 func (s *settings) addDoctor(app *kingpin.Application) {
 	command := app.Command(commandDoctor, "Look for what keeps Culprit from working on this node and in its cluster, and print what to do. Exits with 1 when something fails.")
 	command.Flag("exporter.url", "Where this node's exporter answers; empty: it is not asked.").Default("http://localhost:9850").StringVar(&s.doctor.ExporterURL)
-	command.Flag("prometheus.url", "Where Prometheus answers.").StringVar(&s.doctor.PrometheusURL)
+	command.Flag("prometheus.url", "Where Prometheus answers; with VictoriaMetrics, VMAgent, which tells targets.").StringVar(&s.doctor.PrometheusURL)
+	command.Flag("rules.url", "Where what evaluates the rules answers, such as VMAlert; default: Prometheus.").StringVar(&s.doctor.RulesURL)
 	command.Flag("alertmanager.url", "Where Alertmanager answers.").StringVar(&s.doctor.AlertmanagerURL)
 	command.Flag("analyzer.url", "Where the analyzer answers.").StringVar(&s.doctor.AnalyzerURL)
 	command.Flag("exporter.job", "Name of the scrape job of exporters, which the rules select by.").Default("culprit-exporter").StringVar(&s.doctor.ExporterJob)

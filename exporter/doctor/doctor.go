@@ -43,6 +43,7 @@ type Options struct {
 	ProcFS          string
 	ExporterURL     string
 	PrometheusURL   string
+	RulesURL        string // What evaluates rules; empty: Prometheus.
 	AlertmanagerURL string
 	AnalyzerURL     string
 	// ExporterJob and AnalyzerJob are the names of the scrape jobs, which the rules select by.

@@ -81,21 +81,29 @@ func prometheus(ctx context.Context, o *Options) []Finding {
 	if o.PrometheusURL == "" {
 		return notAsked("Prometheus", "--prometheus.url=http://HOST:9090")
 	}
-	client, err := api.NewClient(api.Config{Address: o.PrometheusURL, Client: o.Client})
+	p, err := client(o, o.PrometheusURL)
 	if err != nil {
 		return []Finding{{"Prometheus", Failed, fmt.Sprintf("The address of Prometheus cannot be used: %v.", err), "--prometheus.url=http://HOST:9090"}}
 	}
+	evaluator, err := client(o, cmp.Or(o.RulesURL, o.PrometheusURL))
+	if err != nil {
+		return []Finding{{"rules", Failed, fmt.Sprintf("The address of what evaluates rules cannot be used: %v.", err), "--rules.url=http://HOST:8880"}}
+	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	p := v1.NewAPI(client)
 	targets, err := p.Targets(ctx)
 	if err != nil {
 		return []Finding{{"Prometheus", Failed, fmt.Sprintf("Prometheus cannot be asked: %v.", err), "--prometheus.url, where GET /api/v1/targets answers"}}
 	}
 	findings := []Finding{ok("Prometheus", "Prometheus answers at %s.", o.PrometheusURL)}
 	findings = append(findings, scrapes(ctx, o, p, targets.Active)...)
-	findings = append(findings, loaded(ctx, p)...)
-	return append(findings, notified(ctx, p))
+	findings = append(findings, loaded(ctx, evaluator)...)
+	return append(findings, notified(ctx, evaluator))
+}
+
+func client(o *Options, url string) (v1.API, error) {
+	c, err := api.NewClient(api.Config{Address: url, Client: o.Client})
+	return v1.NewAPI(c), err
 }
 
 // scrapes looks at the targets of the exporters and the analyzer.
@@ -177,7 +185,7 @@ type ruleFile struct {
 func loaded(ctx context.Context, p v1.API) []Finding {
 	have, err := p.Rules(ctx, nil)
 	if err != nil {
-		return []Finding{{"rules", NotAsked, fmt.Sprintf("The server does not tell its rules: %v.", err), "with VictoriaMetrics, --prometheus.url=http://VMALERT:8880 tells them"}}
+		return []Finding{{"rules", NotAsked, fmt.Sprintf("The server does not tell its rules: %v.", err), "with VictoriaMetrics: --rules.url=http://VMALERT:8880"}}
 	}
 	names := map[string]bool{}
 	var broken []string

@@ -174,6 +174,9 @@ func TestPrometheus(t *testing.T) {
 		})
 	}
 	o := options()
+	o.PrometheusURL = prom(t, alerting)
+	o.RulesURL = "http://" + address(t)
+	want(t, prometheus(t.Context(), o), NotAsked, "does not tell its rules", "--rules.url")
 	o.PrometheusURL = "http://" + address(t)
 	want(t, prometheus(t.Context(), o), Failed, "cannot be asked")
 }
