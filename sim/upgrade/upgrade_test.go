@@ -21,26 +21,29 @@ import (
 )
 
 const (
-	root  = "../.."
 	hosts = 2
 	ranks = 4
 	rank  = 2 // The faulty one.
 )
 
-// trees are where the parts of a release lie; make test-upgrade builds the old one.
-var trees = map[string]string{"old": filepath.Join(root, "build", "upgrade", "old"), "new": root}
+// folders are where this tree and the old one lie; make test-upgrade builds the latter.
+func folders(t *testing.T) map[string]string {
+	t.Helper()
+	root, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return map[string]string{"new": root, "old": filepath.Join(root, "build", "upgrade", "old")}
+}
 
 // bin is a folder with parts of both.
-func bin(t *testing.T, shim, exporter, analyzer string) string {
+func bin(t *testing.T, trees map[string]string, shim, exporter, analyzer string) string {
 	t.Helper()
 	dir := t.TempDir()
 	for name, release := range map[string]string{
 		"libnccl-profiler-culprit.so": shim, "culprit-exporter": exporter, "culprit-analyzer": analyzer, "ringjob": "new",
 	} {
-		from, err := filepath.Abs(filepath.Join(trees[release], "bin", name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		from := filepath.Join(trees[release], "bin", name)
 		if _, err := os.Stat(from); err != nil {
 			t.Fatalf("%v; make test-upgrade builds it", err)
 		}
@@ -53,6 +56,7 @@ func bin(t *testing.T, shim, exporter, analyzer string) string {
 
 // TestMatrix has a link stall named whichever part is the older one. Rules are upgraded with the exporters.
 func TestMatrix(t *testing.T) {
+	trees := folders(t)
 	for _, c := range []struct{ shim, exporter, analyzer string }{
 		{"old", "old", "old"}, // Otherwise the next ones say nothing.
 		{"old", "new", "new"},
@@ -63,15 +67,11 @@ func TestMatrix(t *testing.T) {
 		{"old", "old", "new"},
 	} {
 		t.Run(fmt.Sprintf("shim %s, exporter %s, analyzer %s", c.shim, c.exporter, c.analyzer), func(t *testing.T) {
-			rules, err := filepath.Abs(filepath.Join(trees[c.exporter], "rules"))
-			if err != nil {
-				t.Fatal(err)
-			}
 			ctx, cancel := context.WithTimeout(t.Context(), pace.Stretch(3*time.Minute))
 			defer cancel()
 			s, err := stack.Start(ctx, stack.Config{
-				Root: root, BinDir: bin(t, c.shim, c.exporter, c.analyzer), ToolsDir: filepath.Join(root, "bin", "tools"), Dir: t.TempDir(),
-				Hosts: hosts, Interval: time.Second, Rules: filepath.Join(rules, "*.yaml"), Log: slog.New(slog.DiscardHandler),
+				Root: trees["new"], BinDir: bin(t, trees, c.shim, c.exporter, c.analyzer), ToolsDir: filepath.Join(trees["new"], "bin", "tools"),
+				Dir: t.TempDir(), Hosts: hosts, Interval: time.Second, Rules: filepath.Join(trees[c.exporter], "rules", "*.yaml"), Log: slog.New(slog.DiscardHandler),
 			})
 			if err != nil {
 				t.Fatal(err)

@@ -9,6 +9,7 @@ package dist
 
 import (
 	"archive/tar"
+	"bytes"
 	"compress/gzip"
 	"errors"
 	"io"
@@ -26,7 +27,9 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/validate"
 
+	"github.com/culprit-project/culprit/tools/release/archive"
 	"github.com/culprit-project/culprit/tools/release/build"
+	"github.com/culprit-project/culprit/tools/release/debian"
 	"github.com/culprit-project/culprit/tools/release/packages"
 	"github.com/culprit-project/culprit/tools/release/symbols"
 )
@@ -59,8 +62,8 @@ func built(t *testing.T, pattern string) string {
 // unpack writes a tar's files into dir.
 func unpack(t *testing.T, r io.Reader, dir string) {
 	t.Helper()
-	for archive := tar.NewReader(r); ; {
-		h, err := archive.Next()
+	for files := tar.NewReader(r); ; {
+		h, err := files.Next()
 		if errors.Is(err, io.EOF) {
 			return
 		}
@@ -75,7 +78,7 @@ func unpack(t *testing.T, r io.Reader, dir string) {
 			err = os.Symlink(h.Linkname, to)
 		default:
 			var data []byte
-			if data, err = io.ReadAll(archive); err == nil {
+			if data, err = io.ReadAll(files); err == nil {
 				err = os.WriteFile(to, data, os.FileMode(h.Mode).Perm())
 			}
 		}
@@ -143,6 +146,46 @@ func TestTarball(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// older is the C library of Debian 11.
+var older = debian.Package{
+	Name: "libc6", Version: "2.31-13+deb11u11", Arch: "amd64", Archive: "debian", Pool: "main/g/glibc",
+	SHA256: "05f7264da867b37f4c5ce49266b558ea1e81e05a9464f623152fca70f3550282",
+}
+
+// TestOlderLibc has the exporter run, and the shim be loaded, by an older C library than that of the machine that builds.
+func TestOlderLibc(t *testing.T) {
+	if runtime.GOARCH != older.Arch {
+		t.Skipf("the older C library is for %s", older.Arch)
+	}
+	if mirror := os.Getenv("DEBIAN_MIRROR"); mirror != "" {
+		debian.Mirror(mirror)
+	}
+	file, err := debian.Fetch(t.Context(), older, filepath.Join(root, ".cache", "debian"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const libraries = "lib/x86_64-linux-gnu"
+	entries, err := debian.Files(file, func(name string) bool { return strings.HasPrefix(name, libraries) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	var packed bytes.Buffer
+	if err := archive.Tar(&packed, entries, time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	unpack(t, &packed, dir)
+	culprit := tarball(t, older.Arch)
+	loader := filepath.Join(dir, libraries, "ld-2.31.so")
+	plugin, hooks := filepath.Join(culprit, "lib", build.Libraries[0]), filepath.Join(culprit, "lib", build.Libraries[1])
+	text := output(t, loader, "--library-path", filepath.Join(dir, libraries), "--preload", plugin+":"+hooks,
+		filepath.Join(culprit, "bin", "culprit-exporter"), "--version")
+	checkVersion(t, text)
+	if strings.Contains(text, "cannot be preloaded") || strings.Contains(text, "ERROR") {
+		t.Errorf("the shim is not loaded: %s", text)
 	}
 }
 
