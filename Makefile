@@ -170,7 +170,7 @@ test-slow: build tools ## Real processes that only get slow: every fault names i
 	$(GO) test -tags slow -timeout 10m -count=1 -v -run TestThrottledGPU ./sim/e2e
 
 test-slurm: build tools ## Real slurmctld and slurmd on loopback: the page names the rank with Slurm's job and step. Needs root, slurmctld, slurmd, munge.
-	@command -v slurmctld munged >/dev/null || { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends slurmctld slurmd slurm-client munge; }
+	@command -v slurmctld munged >/dev/null && [[ -e /usr/include/slurm/spank.h ]] || { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends slurmctld slurmd slurm-client munge libslurm-dev; }
 	$(GO) test -tags slurm -timeout 15m -count=1 -v ./deploy/slurm
 
 # The last release; OLD=commit takes another.

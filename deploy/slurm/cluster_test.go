@@ -315,3 +315,51 @@ func TestPrivateTmp(t *testing.T) {
 		t.Errorf("/tmp is the host's: %s", out)
 	}
 }
+
+// TestSPANK has the SPANK plugin instead of the TaskProlog.
+func TestSPANK(t *testing.T) {
+	s, dir := newStack(t)
+	out, err := exec.Command("make", "-C", "spank", "O="+dir).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	lib, err := filepath.Abs("../../bin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(dir, "plugstack.conf"), "required "+dir+"/spank_culprit.so lib="+lib+" dir=/run/culprit\n", 0o644)
+	c := start(t, dir, s, "PlugStackConfig="+dir+"/plugstack.conf\n")
+	write(t, filepath.Join(dir, "prolog"), "#!/bin/sh\n", 0o755)
+	for _, test := range []struct {
+		name      string
+		env, args []string
+		want      map[string]string
+	}{
+		{"nothing set", []string{"LD_LIBRARY_PATH="}, nil, map[string]string{"NCCL_PROFILER_PLUGIN": plugin, "LD_LIBRARY_PATH": lib, "CULPRIT_DIR": "/run/culprit"}},
+		{
+			"another plugin", []string{"NCCL_PROFILER_PLUGIN=inspector", "LD_LIBRARY_PATH=/opt"}, nil,
+			map[string]string{"NCCL_PROFILER_PLUGIN": plugin, "CULPRIT_CHAIN": "libnccl-profiler-inspector.so", "LD_LIBRARY_PATH": lib + ":/opt"},
+		},
+		{"switched off", nil, []string{"--culprit=off"}, map[string]string{"NCCL_PROFILER_PLUGIN": "", "CULPRIT_DIR": ""}},
+		{"switched off by the job", []string{"CULPRIT_DISABLE=1"}, nil, map[string]string{"NCCL_PROFILER_PLUGIN": ""}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			srun := c.command("srun", append(append([]string{"--ntasks=1"}, test.args...), "printenv")...)
+			srun.Env = append(srun.Env, test.env...)
+			out, err := srun.CombinedOutput()
+			if err != nil {
+				t.Fatalf("%v: %s", err, out)
+			}
+			got := map[string]string{}
+			for line := range strings.Lines(string(out)) {
+				name, value, _ := strings.Cut(strings.TrimSpace(line), "=")
+				got[name] = value
+			}
+			for name, want := range test.want {
+				if got[name] != want {
+					t.Errorf("%s is %q, want %q", name, got[name], want)
+				}
+			}
+		})
+	}
+}
