@@ -17,6 +17,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"math/big"
 	"net"
 	"net/http"
@@ -235,11 +236,8 @@ func TestInject(t *testing.T) {
 	}
 	with := func(more map[string]string) map[string]string {
 		out := map[string]string{}
-		for _, m := range []map[string]string{identity, more} {
-			for k, v := range m {
-				out[k] = v
-			}
-		}
+		maps.Copy(out, identity)
+		maps.Copy(out, more)
 		return out
 	}
 	for _, c := range []struct {

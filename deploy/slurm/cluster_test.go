@@ -292,7 +292,7 @@ func TestPrivateTmp(t *testing.T) {
 		t.Fatal(err)
 	}
 	write(t, filepath.Join(dir, "job_container.conf"), "AutoBasePath=true\nBasePath="+base+"\n", 0o644)
-	marker, err := os.CreateTemp("", "culprit-marker-")
+	marker, err := os.CreateTemp("", "culprit-marker-") //nolint:usetesting // It is about /tmp itself.
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -337,7 +337,9 @@ func TestSPANK(t *testing.T) {
 	}{
 		{"nothing set", []string{"LD_LIBRARY_PATH="}, nil, map[string]string{"NCCL_PROFILER_PLUGIN": plugin, "LD_LIBRARY_PATH": lib, "CULPRIT_DIR": "/run/culprit"}},
 		{
-			"another plugin", []string{"NCCL_PROFILER_PLUGIN=inspector", "LD_LIBRARY_PATH=/opt"}, nil,
+			"another plugin",
+			[]string{"NCCL_PROFILER_PLUGIN=inspector", "LD_LIBRARY_PATH=/opt"},
+			nil,
 			map[string]string{"NCCL_PROFILER_PLUGIN": plugin, "CULPRIT_CHAIN": "libnccl-profiler-inspector.so", "LD_LIBRARY_PATH": lib + ":/opt"},
 		},
 		{"switched off", nil, []string{"--culprit=off"}, map[string]string{"NCCL_PROFILER_PLUGIN": "", "CULPRIT_DIR": ""}},

@@ -106,7 +106,7 @@ func want(t *testing.T, findings []Finding, state State, words ...string) {
 
 func TestDirectory(t *testing.T) {
 	dir := t.TempDir()
-	make := func(name string, mode os.FileMode, owner int) string {
+	folder := func(name string, mode os.FileMode, owner int) string {
 		path := filepath.Join(dir, name)
 		if err := os.Mkdir(path, 0o755); err != nil {
 			t.Fatal(err)
@@ -135,14 +135,14 @@ func TestDirectory(t *testing.T) {
 	}{
 		{"missing", filepath.Join(dir, "none"), []string{"does not exist", "--trace.prepare"}},
 		{"a link", link, []string{"is not a directory", "rm "}},
-		{"one user's", make("one", 0o755, other), []string{"mode 0755", "cannot write", "--trace.prepare"}},
-		{"not sticky", make("loose", 0o777, other), []string{"sticky", "--trace.prepare"}},
-		{"a stranger's", make("strange", os.ModeSticky|0o777, other), []string{fmt.Sprintf("belongs to user %d", other), "--trace.prepare"}},
+		{"one user's", folder("one", 0o755, other), []string{"mode 0755", "cannot write", "--trace.prepare"}},
+		{"not sticky", folder("loose", 0o777, other), []string{"sticky", "--trace.prepare"}},
+		{"a stranger's", folder("strange", os.ModeSticky|0o777, other), []string{fmt.Sprintf("belongs to user %d", other), "--trace.prepare"}},
 	} {
 		t.Run(c.name, func(t *testing.T) { want(t, directory(c.dir), Failed, c.want...) })
 	}
 	if os.Geteuid() == 0 {
-		good := directory(make("good", os.ModeSticky|0o777, 0))
+		good := directory(folder("good", os.ModeSticky|0o777, 0))
 		want(t, good, OK, "mode 1777")
 		for _, f := range good {
 			if f.State == Failed {

@@ -14,8 +14,8 @@ import (
 
 // config is what is read of Alertmanager's configuration.
 type config struct {
-	Route     *route                   `yaml:"route"`
-	Receivers []map[string]interface{} `yaml:"receivers"`
+	Route     *route           `yaml:"route"`
+	Receivers []map[string]any `yaml:"receivers"`
 }
 
 type route struct {
@@ -139,7 +139,7 @@ func (c *config) kinds(name string) []string {
 			continue
 		}
 		for key, value := range r {
-			if list, is := value.([]interface{}); is && len(list) > 0 {
+			if list, is := value.([]any); is && len(list) > 0 {
 				out = append(out, key)
 			}
 		}

@@ -154,12 +154,12 @@ func TestSites(t *testing.T) {
 // check decodes an object into its type, which must have all its fields.
 func check(t *testing.T, kind, object string) {
 	t.Helper()
-	make := types[kind]
-	if make == nil {
+	made := types[kind]
+	if made == nil {
 		t.Errorf("%s has no type to check it by", kind)
 		return
 	}
-	if err := yaml.UnmarshalStrict([]byte(object), make()); err != nil {
+	if err := yaml.UnmarshalStrict([]byte(object), made()); err != nil {
 		t.Errorf("%s: %v\n%s", kind, err, object)
 	}
 }

@@ -17,6 +17,13 @@ import (
 )
 
 func main() {
+	if err := run(); err != nil {
+		fmt.Fprintln(os.Stderr, "release:", err)
+		os.Exit(1)
+	}
+}
+
+func run() error {
 	var r release
 	var date string
 	flag.StringVar(&r.source.Root, "root", ".", "The repository.")
@@ -34,11 +41,8 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	var err error
-	if r.source.Date, err = time.Parse(time.RFC3339, date); err == nil {
-		err = r.run(ctx)
+	if r.source.Date, err = time.Parse(time.RFC3339, date); err != nil {
+		return fmt.Errorf("reading --date: %w", err)
 	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "release:", err)
-		os.Exit(1)
-	}
+	return r.run(ctx)
 }

@@ -15,6 +15,7 @@ import (
 	"path"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 
 	"github.com/culprit-project/culprit/tools/release/archive"
@@ -206,7 +207,7 @@ func (r *release) images(ctx context.Context, dist string) error {
 				if err != nil {
 					return err
 				}
-				base = append(libc, certificates...)
+				base = slices.Concat(libc, certificates)
 				shim, err := archive.Folder("usr/lib/culprit", filepath.Join(r.stage(arch), "lib"))
 				if err != nil {
 					return err

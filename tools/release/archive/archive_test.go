@@ -16,7 +16,8 @@ import (
 func TestTar(t *testing.T) {
 	at := time.Unix(1_800_000_000, 0)
 	entries := []Entry{
-		{Name: "usr/bin/b", Mode: 0o755, Data: []byte("b")}, {Name: "usr/bin/a", Link: "b", Mode: 0o777},
+		{Name: "usr/bin/b", Mode: 0o755, Data: []byte("b")},
+		{Name: "usr/bin/a", Link: "b", Mode: 0o777},
 		{Name: "tmp", Mode: fs.ModeDir | fs.ModeSticky | 0o777},
 	}
 	var first, second bytes.Buffer

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -54,7 +55,7 @@ func All(ctx context.Context, s Source, arch, zig, to string) error {
 	for _, p := range Programs {
 		cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", s.flags(),
 			"-o", filepath.Join(to, "bin", p.Name), p.Package)
-		cmd.Env = append(env, "CGO_ENABLED="+bit(p.cgo))
+		cmd.Env = append(slices.Clone(env), "CGO_ENABLED="+bit(p.cgo))
 		if err := run(cmd, s.Root); err != nil {
 			return fmt.Errorf("building %s for %s: %w", p.Name, arch, err)
 		}

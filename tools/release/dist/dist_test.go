@@ -362,9 +362,9 @@ func newer(t *testing.T, name, format string) string {
 func TestRPM(t *testing.T) {
 	dir := t.TempDir()
 	machine := map[string]string{"amd64": "x86_64", "arm64": "aarch64"}[runtime.GOARCH]
-	rpm := func(args ...string) string {
+	rpm := func(args ...string) {
 		t.Helper()
-		return output(t, "rpm", append([]string{"--root=" + dir, "--nodeps", "--noscripts"}, args...)...)
+		output(t, "rpm", append([]string{"--root=" + dir, "--nodeps", "--noscripts"}, args...)...)
 	}
 	for _, name := range []string{"exporter", "analyzer", "shim"} {
 		rpm("--install", built(t, "culprit-"+name+"-VERSION-1."+machine+".rpm"))

@@ -10,8 +10,13 @@ func TestNewer(t *testing.T) {
 		a, b string
 		want bool
 	}{
-		{"2.34", "2.17", true}, {"2.9", "2.17", false}, {"2.17", "2.17", false}, {"2.2.5", "2.2", true}, {"2.3", "2.2.5", true},
-		{"PRIVATE", "2.17", true}, {"2.17", "PRIVATE", false},
+		{"2.34", "2.17", true},
+		{"2.9", "2.17", false},
+		{"2.17", "2.17", false},
+		{"2.2.5", "2.2", true},
+		{"2.3", "2.2.5", true},
+		{"PRIVATE", "2.17", true},
+		{"2.17", "PRIVATE", false},
 	} {
 		if got := Newer(c.a, c.b); got != c.want {
 			t.Errorf("%s newer than %s: %v", c.a, c.b, got)
