@@ -6,12 +6,15 @@
 SHELL   := /bin/bash
 GO      ?= go
 BIN     := bin
-VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+VERSION ?= $(shell cat VERSION)
+# The date of the last commit, so that the same sources give the same programs.
+REVISION := $(shell git describe --always --dirty --abbrev=12 --exclude='*' 2>/dev/null || echo unknown)
+DATE    := $(shell TZ=UTC git log -1 --date=format-local:%Y-%m-%dT%H:%M:%SZ --format=%cd 2>/dev/null || echo unknown)
 PKG     := github.com/prometheus/common/version
-LDFLAGS := -s -w -X $(PKG).Version=$(VERSION) -X $(PKG).Revision=$(shell git rev-parse --short HEAD 2>/dev/null) \
+LDFLAGS := -s -w -X $(PKG).Version=$(VERSION) -X $(PKG).Revision=$(REVISION) -X $(PKG).BuildDate=$(DATE) \
            -X $(PKG).Branch=$(shell git rev-parse --abbrev-ref HEAD 2>/dev/null)
 
-.PHONY: all help build shim ringjob ncclrun go-build tools nccl test test-go test-c test-fakegpu test-ncclrun test-nccl test-nccl-short test-nccl-ci test-nccl-flaky nccl-report test-rules test-pyspy test-recordings record-dumps test-e2e test-slow test-slurm test-page pictures demo lint bench bench-latency bench-logs generate \
+.PHONY: all help build release test-release shim ringjob ncclrun go-build tools nccl test test-go test-c test-fakegpu test-ncclrun test-nccl test-nccl-short test-nccl-ci test-nccl-flaky nccl-report test-rules test-pyspy test-recordings record-dumps test-e2e test-slow test-slurm test-chart test-upgrade test-page pictures demo lint bench bench-latency bench-logs generate \
         check-generated scorecard scorecard-full gpu-e2e soak sanitizers nccl-behaviour nccl-record bench-nccl fuzz vulncheck clean
 
 all: build
@@ -23,7 +26,7 @@ build: shim ringjob ncclrun go-build ## Build the shim, the training programs an
 
 shim:
 	@echo "building the shim"
-	@$(MAKE) --silent --no-print-directory -C ncclshim
+	@$(MAKE) --silent --no-print-directory -C ncclshim VERSION=$(VERSION) REVISION=$(REVISION) DATE=$(DATE)
 
 ringjob:
 	@echo "building ringjob"
@@ -42,6 +45,28 @@ go-build:
 	@$(GO) build -C sim/scorecard -trimpath -ldflags '$(LDFLAGS)' -o $(CURDIR)/$(BIN)/culprit-sim ./cmd/culprit-sim
 	@$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/culprit-demo ./sim/demo
 	@$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/culprit-nccl ./sim/cmd/culprit-nccl
+
+ZIG := .cache/zig/zig
+
+$(ZIG): tools/release/zig.txt
+	@echo "installing zig, the C compiler of a release, into .cache/zig"
+	@python3 -m venv --clear .cache/zig
+	@.cache/zig/bin/pip install --quiet --disable-pip-version-check --require-hashes -r tools/release/zig.txt
+	@.cache/zig/bin/python -c 'import os, ziglang; os.symlink(os.path.join(os.path.dirname(ziglang.__file__), "zig"), "$@")'
+
+release: $(ZIG) ## Build what is published into build/release/dist: tarballs, deb, rpm, images, SBOM, provenance, checksums. DEBIAN_MIRROR= takes another mirror.
+	$(GO) run -C tools/release . --root=$(CURDIR) --version=$(VERSION) --revision=$(REVISION) --date=$(DATE) --zig=$(CURDIR)/$(ZIG) \
+	  --cache=$(CURDIR)/.cache/debian --out=$(CURDIR)/$(or $(OUT),build/release)
+
+AGAIN := build/release-again
+
+test-release: build release ## Build the release again elsewhere and compare; install, upgrade and remove it. Needs root and a committed tree.
+	@command -v rpm qemu-aarch64 readelf >/dev/null || { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends rpm qemu-user binutils; }
+	@rm -rf $(AGAIN) && mkdir -p $(AGAIN)
+	git clone --quiet . $(AGAIN)/clone
+	@GOCACHE=$(CURDIR)/$(AGAIN)/gocache ZIG_GLOBAL_CACHE_DIR=$(CURDIR)/$(AGAIN)/zigcache $(MAKE) --no-print-directory -C $(AGAIN)/clone release
+	diff build/release/dist/SHA256SUMS $(AGAIN)/clone/build/release/dist/SHA256SUMS && echo "both builds are the same"
+	$(GO) test -C tools/release -tags dist -count=1 -v ./dist
 
 tools: ## Build Prometheus, Alertmanager and promtool, or take them from the PATH when new enough.
 	@tools/build.sh prometheus promtool alertmanager
@@ -144,12 +169,24 @@ test-slow: build tools ## Real processes that only get slow: every fault names i
 	done; if [[ -n $$failed ]]; then echo "missed:$$failed"; exit 1; fi
 	$(GO) test -tags slow -timeout 10m -count=1 -v -run TestThrottledGPU ./sim/e2e
 
-SLURM := slurmctld slurmd slurm-client munge
+test-slurm: build tools ## Real slurmctld and slurmd on loopback: the page names the rank with Slurm's job and step, and a verdict drains a node. Installs them; needs root.
+	@command -v slurmctld munged >/dev/null && [[ -e /usr/include/slurm/spank.h ]] || { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends slurmctld slurmd slurm-client munge libslurm-dev; }
+	$(GO) test -tags slurm -timeout 15m -count=1 -v ./deploy/slurm ./deploy/actions
 
-test-slurm: ## Have a verdict drain a node in Debian's slurmctld and slurmd on loopback. Installs them; wants root.
-	@command -v scontrol >/dev/null && command -v munged >/dev/null && command -v slurmd >/dev/null && command -v slurmctld >/dev/null || \
-	  { echo "installing $(SLURM)"; apt-get update -qq && apt-get install -y -qq --no-install-recommends $(SLURM) >/dev/null; }
-	$(GO) test -tags slurm -timeout 10m -count=1 -run Slurm ./deploy/actions
+# The last release; OLD=commit takes another.
+OLD ?= $(shell git describe --tags --abbrev=0 --match 'v*' 2>/dev/null)
+
+test-upgrade: build tools ## Parts of this tree with parts of release OLD: shim, exporter and analyzer, each older and newer, up to the page.
+	@[[ -n "$(OLD)" ]] || { echo "no release is tagged: make test-upgrade OLD=commit"; exit 1; }
+	@rm -rf build/upgrade && mkdir -p build/upgrade/old && git archive $(OLD) | tar -x -C build/upgrade/old
+	@echo "building $(OLD)"
+	@$(MAKE) --silent --no-print-directory -C build/upgrade/old/ncclshim
+	@$(GO) build -C build/upgrade/old -buildvcs=false -o bin/culprit-exporter ./exporter
+	@$(GO) build -C build/upgrade/old -buildvcs=false -o bin/culprit-analyzer ./analyzer
+	$(GO) test -tags upgrade -timeout 40m -count=1 -v ./sim/upgrade
+
+test-chart: ## Render the Helm chart for each kind of site, compare with golden files, check it with the types of Kubernetes and its operators.
+	$(GO) test -C tools/helm -count=1 ./...
 
 # What make test-page needs: Chromium, and axe-core, which finds what keeps people out of a page. npm only fetches it.
 AXE_VERSION := 4.10.3
@@ -190,14 +227,16 @@ LOG_GB ?= 5
 bench-logs: ## `analyze` on LOG_GB gigabytes of logs of eight hosts: time and peak memory. Writes them into TMPDIR.
 	LOG_GB=$(LOG_GB) $(GO) test -run '^$$' -bench 'Logs$$' -benchtime 1x -timeout 20m ./analyzer/offline
 
-generate: ## Render rules/ and dashboards/ from mixin/, and write THIRD_PARTY_NOTICES.
+generate: ## Render rules/ and dashboards/ from mixin/, copy them into the chart, and write THIRD_PARTY_NOTICES.
 	@tools/build.sh jsonnet
 	mixin/generate.sh
+	deploy/charts/generate.sh
 	$(GO) run ./tools/notices
 
-check-generated: ## Fail when rules/, dashboards/ or THIRD_PARTY_NOTICES differ from what is generated, or a licence is not on the list.
+check-generated: ## Fail when rules/, dashboards/, the chart's copies or THIRD_PARTY_NOTICES differ from what is generated, or a licence is not on the list.
 	@tools/build.sh jsonnet
 	mixin/generate.sh --check
+	deploy/charts/generate.sh --check
 	$(GO) run ./tools/notices --check
 
 vulncheck: ## Look linked code up in Go's vulnerability database; says so when that cannot be reached. GOVULNDB=file:///path takes a copy.

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command culprit-analyzer finds out which rank of a training job is to blame, and why. Its subcommand serve answers
-// Alertmanager's triggers; analyze reads what a job left behind.
+// Alertmanager's triggers; analyze reads what a job left behind; inject has pods load the shim.
 package main
 
 import (
@@ -16,6 +16,7 @@ import (
 	promslogflag "github.com/prometheus/common/promslog/flag"
 
 	"github.com/culprit-project/culprit/analyzer/app"
+	"github.com/culprit-project/culprit/analyzer/inject"
 	"github.com/culprit-project/culprit/analyzer/offline"
 	"github.com/culprit-project/culprit/internal/cli"
 )
@@ -28,6 +29,7 @@ func run(args []string) int {
 	promslogflag.AddFlags(k, logging)
 	serve, runServe := app.Command(k)
 	analyze, runAnalyze := offline.Command(k)
+	admit, runInject := inject.Command(k)
 	command, err := k.Parse(args)
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "culprit-analyzer: %v, try --help\n", err)
@@ -36,6 +38,8 @@ func run(args []string) int {
 	switch command {
 	case serve.FullCommand():
 		return runServe(context.Background(), promslog.New(logging))
+	case admit.FullCommand():
+		return runInject(context.Background(), promslog.New(logging))
 	case analyze.FullCommand():
 		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 		defer stop()

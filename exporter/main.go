@@ -8,11 +8,15 @@ package main
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"os"
 	"os/signal"
 	"syscall"
 
 	"github.com/prometheus/common/promslog"
+
+	"github.com/culprit-project/culprit/exporter/doctor"
+	"github.com/culprit-project/culprit/exporter/install"
 )
 
 func main() { os.Exit(run(os.Args[1:])) }
@@ -27,16 +31,33 @@ func run(args []string) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // A second signal ends the process, whatever it is in.
-	if flags.prepare {
-		if err := prepare(log, flags.node.Dirs); err != nil {
-			log.Error("Ending", "err", err)
+	switch flags.command {
+	case commandDoctor:
+		if !doctor.Print(os.Stdout, doctor.Examine(ctx, flags.doctor)) {
 			return 1
 		}
 		return 0
+	case commandInstallShim:
+		return ended(log, installShim(log, flags))
 	}
-	if err := serve(ctx, log, flags); err != nil {
+	if flags.prepare {
+		return ended(log, prepare(log, flags.node.Dirs))
+	}
+	return ended(log, serve(ctx, log, flags))
+}
+
+func ended(log *slog.Logger, err error) int {
+	if err != nil {
 		log.Error("Ending", "err", err)
 		return 1
 	}
 	return 0
+}
+
+func installShim(log *slog.Logger, s *settings) error {
+	done, err := install.Libraries(s.shim.from, s.shim.to)
+	for _, name := range done {
+		log.Info("Installed library", "file", name)
+	}
+	return err
 }

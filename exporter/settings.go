@@ -14,6 +14,7 @@ import (
 	webflag "github.com/prometheus/exporter-toolkit/web/kingpinflag"
 
 	"github.com/culprit-project/culprit/exporter/collector"
+	"github.com/culprit-project/culprit/exporter/doctor"
 	"github.com/culprit-project/culprit/exporter/history"
 	"github.com/culprit-project/culprit/exporter/kafka"
 	"github.com/culprit-project/culprit/exporter/kubelet"
@@ -21,6 +22,12 @@ import (
 	"github.com/culprit-project/culprit/exporter/ras"
 	"github.com/culprit-project/culprit/internal/cli"
 	"github.com/culprit-project/culprit/trace/nodeapi"
+)
+
+// Commands beside serve.
+const (
+	commandDoctor      = "doctor"
+	commandInstallShim = "install-shim"
 )
 
 // settings are what the flags say.
@@ -45,6 +52,9 @@ type settings struct {
 		address  string
 		interval time.Duration
 	}
+	command string // What is to be done.
+	doctor  doctor.Options
+	shim    struct{ from, to string } // Folders.
 }
 
 func parseFlags(args []string) (*settings, error) {
@@ -81,9 +91,14 @@ func parseFlags(args []string) (*settings, error) {
 	app.Flag("kafka.tls", "Speak TLS to the brokers.").BoolVar(&s.kafka.TLS)
 
 	detail, chosen := s.addCollectors(app)
-	if _, err := app.Parse(args); err != nil {
+	app.Command("serve", "Serve metrics, state and history; done where no command is named.").Default()
+	s.addDoctor(app)
+	s.addInstallShim(app)
+	var err error
+	if s.command, err = app.Parse(args); err != nil {
 		return nil, err
 	}
+	s.doctor.Dirs, s.doctor.ProcFS = s.node.Dirs, s.node.ProcFS
 	if s.noDefaults {
 		for name, on := range s.collector {
 			*on = *on && *chosen[name]
@@ -98,6 +113,26 @@ func parseFlags(args []string) (*settings, error) {
 		return nil, errors.New("--runtime.gomaxprocs must be at least 1")
 	}
 	return s, nil
+}
+
+// addDoctor adds the command that looks for what is set up wrongly.
+func (s *settings) addDoctor(app *kingpin.Application) {
+	command := app.Command(commandDoctor, "Look for what keeps Culprit from working on this node and in its cluster, and print what to do. Exits with 1 when something fails.")
+	command.Flag("exporter.url", "Where this node's exporter answers; empty: it is not asked.").Default("http://localhost:9850").StringVar(&s.doctor.ExporterURL)
+	command.Flag("prometheus.url", "Where Prometheus answers; with VictoriaMetrics, VMAgent, which tells targets.").StringVar(&s.doctor.PrometheusURL)
+	command.Flag("rules.url", "Where what evaluates the rules answers, such as VMAlert; default: Prometheus.").StringVar(&s.doctor.RulesURL)
+	command.Flag("alertmanager.url", "Where Alertmanager answers.").StringVar(&s.doctor.AlertmanagerURL)
+	command.Flag("analyzer.url", "Where the analyzer answers.").StringVar(&s.doctor.AnalyzerURL)
+	command.Flag("exporter.job", "Name of the scrape job of exporters, which the rules select by.").Default("culprit-exporter").StringVar(&s.doctor.ExporterJob)
+	command.Flag("analyzer.job", "Name of the scrape job of the analyzer.").Default("culprit-analyzer").StringVar(&s.doctor.AnalyzerJob)
+	command.Flag("scrape-interval", "Longest scrape interval that the windows of the rules allow.").Default("5s").DurationVar(&s.doctor.ScrapeInterval)
+}
+
+// addInstallShim adds the command that an init container runs.
+func (s *settings) addInstallShim(app *kingpin.Application) {
+	command := app.Command(commandInstallShim, "Copy the shim's libraries to a folder of the node, where jobs find them, and end.")
+	command.Flag("from", "Folder with the libraries.").Default("/usr/lib/culprit").StringVar(&s.shim.from)
+	command.Flag("to", "Folder that they are copied to.").Required().StringVar(&s.shim.to)
 }
 
 // addCollectors adds the collectors' flags. It gives the value of --collector.nccl.detail, and which collectors the user

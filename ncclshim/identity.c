@@ -292,5 +292,5 @@ void identity_fill(struct culprit_header *h) {
   fill_job(h);
   fill_host(h);
   fill_gpu(h);
-  COPY(h->shim_version, SHIM_VERSION);
+  COPY(h->shim_version, CULPRIT_VERSION);
 }

@@ -8,8 +8,6 @@
 
 #include "culprit_trace.h"
 
-#define SHIM_VERSION "0.1.0"
-
 // identity_fill writes the identity part of h (pid … shim_version). h is private memory or a file nobody reads yet.
 void identity_fill(struct culprit_header *h);
 

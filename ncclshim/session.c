@@ -10,6 +10,7 @@
 #include "log.h"
 #include "mask.h"
 #include "tables.h"
+#include "version.h"
 
 #include <errno.h>
 #include <linux/membarrier.h>
@@ -105,7 +106,7 @@ static bool start(culprit_nccl_logger logger) {
   if (atexit(at_exit) != 0) log_info(logger, "no exit handler: the end of this process will look like a kill");
   __atomic_store_n(&shim.open, 1, __ATOMIC_RELEASE);
   lifecycle_note(CULPRIT_LIFE_PROCESS_START, shim.file.header->created_ns, NONE, 0, 0, shim.file.header->process_name);
-  log_info(logger, "tracing to %s", shim.file.path);
+  log_info(logger, "%s, tracing to %s", culprit_shim_version, shim.file.path);
   return true;
 }
 

@@ -10,3 +10,8 @@ import _ "embed"
 //
 //go:embed culprit-triggers.yaml
 var Triggers []byte
+
+// Health is culprit-health.yaml.
+//
+//go:embed culprit-health.yaml
+var Health []byte

@@ -32,6 +32,7 @@ pint           pint          github.com/cloudflare/pint/cmd/pint                
 golangci-lint  lint          github.com/golangci/golangci-lint/v2/cmd/golangci-lint netgo               -       about 2 minutes
 gofumpt        lint          mvdan.cc/gofumpt                                      netgo                -       a few seconds
 govulncheck    vuln          golang.org/x/vuln/cmd/govulncheck                      netgo                -       a few seconds
+helm           helm          helm.sh/helm/v3/cmd/helm                               netgo                -       about 3 minutes
 TABLE
 }
 

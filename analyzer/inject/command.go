@@ -1,0 +1,72 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package inject
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/alecthomas/kingpin/v2"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	versioncollector "github.com/prometheus/client_golang/prometheus/collectors/version"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/prometheus/exporter-toolkit/web"
+	"github.com/prometheus/exporter-toolkit/web/kingpinflag"
+)
+
+// shutdownTimeout is how long requests in progress may take to end.
+const shutdownTimeout = 5 * time.Second
+
+// Command adds the subcommand inject. The function runs it until a signal ends it, and returns an exit status.
+func Command(k *kingpin.Application) (*kingpin.CmdClause, func(context.Context, *slog.Logger) int) {
+	cmd := k.Command("inject", "Answer Kubernetes' admission reviews: pods that ask for GPUs load the shim. The API server wants TLS: --web.config.file.")
+	flags := kingpinflag.AddFlags(cmd, ":9852")
+	o := Options{}
+	cmd.Flag("trace.dir", "Folder of trace files on the nodes; pods have it at the same place.").Default("/dev/shm/culprit").StringVar(&o.TraceDir)
+	cmd.Flag("shim.dir", "Folder of the shim on the nodes; pods have it at the same place.").Default("/var/lib/culprit/shim").StringVar(&o.ShimDir)
+	return cmd, func(ctx context.Context, log *slog.Logger) int {
+		if err := serve(ctx, flags, o, log); err != nil {
+			log.Error("webhook ended", "err", err)
+			return 1
+		}
+		return 0
+	}
+}
+
+func serve(ctx context.Context, flags *web.FlagConfig, o Options, log *slog.Logger) error {
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	reg := prometheus.NewRegistry()
+	reg.MustRegister(versioncollector.NewCollector("culprit_analyzer"), collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	mux := http.NewServeMux()
+	mux.Handle("POST "+Path, NewHandler(o, log, reg))
+	mux.Handle("GET /metrics", promhttp.HandlerFor(reg, promhttp.HandlerOpts{}))
+	mux.HandleFunc("GET /-/healthy", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "healthy") })
+	server := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute}
+	failed := make(chan error, 1)
+	go func() { failed <- web.ListenAndServe(server, flags, log) }()
+	select {
+	case err := <-failed:
+		return fmt.Errorf("serving: %w", err)
+	case <-ctx.Done():
+	}
+	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
+	defer cancel()
+	if err := server.Shutdown(ending); err != nil {
+		return fmt.Errorf("shutting down: %w", err)
+	}
+	if err := <-failed; !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serving: %w", err)
+	}
+	return nil
+}

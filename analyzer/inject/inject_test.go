@@ -1,0 +1,331 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package inject
+
+import (
+	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"math/big"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/alecthomas/kingpin/v2"
+	"github.com/google/go-cmp/cmp"
+)
+
+// site is a running webhook, as the API server sees it.
+type site struct {
+	t      *testing.T
+	url    string
+	client *http.Client
+}
+
+// start runs the subcommand with a certificate of its own.
+func start(t *testing.T) *site {
+	t.Helper()
+	dir := t.TempDir()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "culprit-inject.culprit.svc"}, DNSNames: []string{"culprit-inject.culprit.svc"},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, &template, &template, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	certificate := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+	for name, content := range map[string][]byte{
+		"tls.crt": certificate, "tls.key": pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret}),
+		"web.yml": []byte("tls_server_config: {cert_file: tls.crt, key_file: tls.key}\n"),
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := l.Addr().String()
+	l.Close()
+	app := kingpin.New("test", "")
+	_, run := Command(app)
+	if _, err := app.Parse([]string{"inject", "--web.listen-address=" + addr, "--web.config.file=" + filepath.Join(dir, "web.yml")}); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan int, 1)
+	go func() { ended <- run(ctx, slog.New(slog.DiscardHandler)) }()
+	t.Cleanup(func() {
+		cancel()
+		if status := <-ended; status != 0 {
+			t.Errorf("it ended with %d", status)
+		}
+	})
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(certificate)
+	s := &site{t: t, url: "https://" + addr, client: &http.Client{Transport: &http.Transport{
+		TLSClientConfig: &tls.Config{RootCAs: pool, ServerName: "culprit-inject.culprit.svc", MinVersion: tls.VersionTLS12},
+	}}}
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
+		resp, err := s.client.Get(s.url + "/-/healthy")
+		if err == nil {
+			resp.Body.Close()
+			return s
+		}
+		if time.Now().After(deadline) {
+			t.Fatal(err)
+		}
+	}
+}
+
+func (s *site) post(body string) (int, string) {
+	s.t.Helper()
+	resp, err := s.client.Post(s.url+Path, "application/json", strings.NewReader(body))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return resp.StatusCode, string(text)
+}
+
+// admit posts a pod as the API server does, and gives the answer and the pod as it becomes.
+func (s *site) admit(object string) (*response, map[string]any) {
+	s.t.Helper()
+	status, text := s.post(`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"705ab4f5","kind":{"group":"","version":"v1","kind":"Pod"},` +
+		`"resource":{"group":"","version":"v1","resource":"pods"},"namespace":"ml","operation":"CREATE","userInfo":{"username":"a"},"object":` + object + `}}`)
+	if status != http.StatusOK {
+		s.t.Fatalf("%d: %s", status, text)
+	}
+	var out review
+	decoder := json.NewDecoder(strings.NewReader(text))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&out); err != nil {
+		s.t.Fatal(err)
+	}
+	if out.Response == nil || out.Response.UID != "705ab4f5" || out.Kind != "AdmissionReview" || out.APIVersion != "admission.k8s.io/v1" {
+		s.t.Fatalf("%s", text)
+	}
+	var tree map[string]any
+	if err := json.Unmarshal([]byte(object), &tree); err != nil {
+		s.t.Fatal(err)
+	}
+	if len(out.Response.Patch) > 0 {
+		var operations []operation
+		if err := json.Unmarshal(out.Response.Patch, &operations); err != nil {
+			s.t.Fatal(err)
+		}
+		for _, o := range operations {
+			apply(s.t, tree, o)
+		}
+	}
+	return out.Response, tree
+}
+
+// apply does an operation of a JSON patch (RFC 6902) of the kinds that are used.
+func apply(t *testing.T, tree any, o operation) {
+	t.Helper()
+	parts := strings.Split(strings.TrimPrefix(o.Path, "/"), "/")
+	var set func(node any, parts []string) any
+	set = func(node any, parts []string) any {
+		if len(parts) == 0 {
+			return o.Value
+		}
+		switch n := node.(type) {
+		case map[string]any:
+			if _, there := n[parts[0]]; !there && (len(parts) > 1 || o.Op == "replace") {
+				t.Fatalf("%s: nothing is at %s", o.Path, parts[0])
+			}
+			n[parts[0]] = set(n[parts[0]], parts[1:])
+			return n
+		case []any:
+			if parts[0] == "-" && o.Op == "add" && len(parts) == 1 {
+				return append(n, o.Value)
+			}
+			i, err := strconv.Atoi(parts[0])
+			if err != nil || i >= len(n) {
+				t.Fatalf("%s: no element %s of %d", o.Path, parts[0], len(n))
+			}
+			n[i] = set(n[i], parts[1:])
+			return n
+		}
+		t.Fatalf("%s: %T has no members", o.Path, node)
+		return nil
+	}
+	set(tree, parts)
+}
+
+// shape is what the tests look at of a pod after injection.
+type shape struct {
+	Spec struct {
+		Containers []struct {
+			Name         string
+			Env          []envVar
+			VolumeMounts []mount
+		}
+		Volumes []volume
+	}
+}
+
+func shaped(t *testing.T, tree map[string]any) shape {
+	t.Helper()
+	text, err := json.Marshal(tree)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var s shape
+	if err := json.NewDecoder(bytes.NewReader(text)).Decode(&s); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func environ(env []envVar) map[string]string {
+	out := map[string]string{}
+	for _, e := range env {
+		out[e.Name] = e.Value
+		if e.ValueFrom != nil && e.ValueFrom.FieldRef != nil {
+			out[e.Name] = "field " + e.ValueFrom.FieldRef.FieldPath
+		}
+	}
+	return out
+}
+
+// gpuPod is a pod with one container that has a GPU, and more in it.
+func gpuPod(labels, container string) string {
+	return fmt.Sprintf(`{"metadata":{"generateName":"train-","labels":{%s}},"spec":{"containers":[{"name":"trainer","resources":{"limits":{"nvidia.com/gpu":"8"}}%s}]}}`, labels, container)
+}
+
+const shimPath = "/var/lib/culprit/shim"
+
+func TestInject(t *testing.T) {
+	s := start(t)
+	identity := map[string]string{
+		"POD_NAME": "field metadata.name", "POD_NAMESPACE": "field metadata.namespace", "POD_UID": "field metadata.uid",
+		"CONTAINER_NAME": "trainer", "CULPRIT_DIR": "/dev/shm/culprit",
+	}
+	with := func(more map[string]string) map[string]string {
+		out := map[string]string{}
+		maps.Copy(out, identity)
+		maps.Copy(out, more)
+		return out
+	}
+	for _, c := range []struct {
+		name, pod string
+		want      map[string]string
+	}{
+		{"nothing set", gpuPod("", ""), with(map[string]string{"NCCL_PROFILER_PLUGIN": shimPath + "/" + plugin})},
+		{
+			"a library path", gpuPod("", `,"env":[{"name":"LD_LIBRARY_PATH","value":"/opt/nccl"}]`),
+			with(map[string]string{"NCCL_PROFILER_PLUGIN": plugin, "LD_LIBRARY_PATH": shimPath + ":/opt/nccl"}),
+		},
+		{
+			"another plugin", gpuPod("", `,"env":[{"name":"A","value":"b"},{"name":"NCCL_PROFILER_PLUGIN","value":"inspector"}]`),
+			with(map[string]string{"A": "b", "NCCL_PROFILER_PLUGIN": shimPath + "/" + plugin, "CULPRIT_CHAIN": "libnccl-profiler-inspector.so"}),
+		},
+		{
+			"names of its own", gpuPod(`"training.kubeflow.org/job-name":"llama","job-name":"inner"`, `,"env":[{"name":"POD_NAME","value":"mine"}]`),
+			with(map[string]string{"NCCL_PROFILER_PLUGIN": shimPath + "/" + plugin, "POD_NAME": "mine", "JOB_NAME": "llama"}),
+		},
+		{"a JobSet", gpuPod(`"jobset.sigs.k8s.io/jobset-name":"gpt","batch.kubernetes.io/job-name":"gpt-workers-0"`, ""), with(map[string]string{"NCCL_PROFILER_PLUGIN": shimPath + "/" + plugin, "JOB_NAME": "gpt"})},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := &site{t: t, url: s.url, client: s.client}
+			answer, tree := s.admit(c.pod)
+			got := shaped(t, tree)
+			if !answer.Allowed || answer.PatchType != "JSONPatch" || len(answer.Warnings) > 0 {
+				t.Errorf("%+v", answer)
+			}
+			if diff := cmp.Diff(c.want, environ(got.Spec.Containers[0].Env)); diff != "" {
+				t.Errorf("environment (-want +got):\n%s", diff)
+			}
+			mounts := []mount{{traceVolume, "/dev/shm/culprit", "$(POD_UID)", false}, {shimVolume, shimPath, "", true}}
+			if diff := cmp.Diff(mounts, got.Spec.Containers[0].VolumeMounts); diff != "" {
+				t.Errorf("mounts (-want +got):\n%s", diff)
+			}
+			volumes := []volume{{traceVolume, hostPath{"/dev/shm/culprit", "DirectoryOrCreate"}}, {shimVolume, hostPath{shimPath, "DirectoryOrCreate"}}}
+			if diff := cmp.Diff(volumes, got.Spec.Volumes); diff != "" {
+				t.Errorf("volumes (-want +got):\n%s", diff)
+			}
+			// Webhooks are asked again when another one has changed the pod.
+			changed, err := json.Marshal(tree)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if again, _ := s.admit(string(changed)); len(again.Patch) > 0 {
+				t.Errorf("a second time: %s", again.Patch)
+			}
+		})
+	}
+}
+
+// TestSidecar has only the container with a GPU changed, and the pod's own volumes kept.
+func TestSidecar(t *testing.T) {
+	s := start(t)
+	_, tree := s.admit(`{"metadata":{"name":"a"},"spec":{"volumes":[{"name":"data","emptyDir":{}}],"containers":[{"name":"logs"},` +
+		`{"name":"trainer","volumeMounts":[{"name":"data","mountPath":"/data"}],"resources":{"limits":{"nvidia.com/mig-1g.10gb":1}}}]}}`)
+	got := shaped(t, tree)
+	if len(got.Spec.Volumes) != 3 || got.Spec.Volumes[0].Name != "data" {
+		t.Errorf("volumes %+v", got.Spec.Volumes)
+	}
+	if len(got.Spec.Containers[0].Env) > 0 || len(got.Spec.Containers[1].VolumeMounts) != 3 {
+		t.Errorf("%+v", got.Spec.Containers)
+	}
+}
+
+// TestLeftAlone has pods that pass as they are.
+func TestLeftAlone(t *testing.T) {
+	s := start(t)
+	for _, c := range []struct{ name, pod, warning string }{
+		{"no GPU", `{"spec":{"containers":[{"name":"a"}]}}`, ""},
+		{"not wanted", gpuPod(`"culprit-inject":"disabled"`, ""), ""},
+		{"switched off", gpuPod("", `,"env":[{"name":"CULPRIT_DISABLE","value":"1"}]`), "CULPRIT_DISABLE"},
+		{"from elsewhere", gpuPod("", `,"env":[{"name":"LD_LIBRARY_PATH","valueFrom":{"configMapKeyRef":{"name":"a","key":"b"}}}]`), "comes from elsewhere"},
+		{"linked in", gpuPod("", `,"env":[{"name":"NCCL_PROFILER_PLUGIN","value":"STATIC_PLUGIN"}]`), "linked in"},
+		{"mounted", gpuPod("", `,"volumeMounts":[{"name":"own","mountPath":"/dev/shm/culprit/"}]`), "mounted at"},
+		{"no pod", `{"spec":{"containers":"none"}}`, "not traced"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := &site{t: t, url: s.url, client: s.client}
+			answer, _ := s.admit(c.pod)
+			if !answer.Allowed || len(answer.Patch) > 0 || answer.PatchType != "" || !strings.Contains(strings.Join(answer.Warnings, "\n"), c.warning) {
+				t.Errorf("%+v", answer)
+			}
+		})
+	}
+	for _, body := range []string{"", "{}", "[", `{"request":{"object":` + strings.Repeat(" ", maxReview)} {
+		if status, text := s.post(body); status != http.StatusBadRequest {
+			t.Errorf("%.20q gets %d %s", body, status, text)
+		}
+	}
+}

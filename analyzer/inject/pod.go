@@ -1,0 +1,209 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package inject
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+)
+
+// pod is what is read of a pod. The API's own types would make the analyzer three times as large.
+type pod struct {
+	Metadata struct {
+		Name         string            `json:"name"`
+		GenerateName string            `json:"generateName"`
+		Labels       map[string]string `json:"labels"`
+	} `json:"metadata"`
+	Spec struct {
+		Containers []container `json:"containers"`
+		Volumes    []named     `json:"volumes"`
+	} `json:"spec"`
+}
+
+type named struct {
+	Name string `json:"name"`
+}
+
+type container struct {
+	Name         string    `json:"name"`
+	Env          []envVar  `json:"env"`
+	VolumeMounts []mount   `json:"volumeMounts"`
+	Resources    resources `json:"resources"`
+}
+
+type resources struct {
+	Limits map[string]any `json:"limits"`
+}
+
+type envVar struct {
+	Name      string      `json:"name"`
+	Value     string      `json:"value,omitempty"`
+	ValueFrom *fieldValue `json:"valueFrom,omitempty"`
+}
+
+type fieldValue struct {
+	FieldRef *fieldRef `json:"fieldRef,omitempty"`
+}
+
+type fieldRef struct {
+	FieldPath string `json:"fieldPath"`
+}
+
+type mount struct {
+	Name        string `json:"name"`
+	MountPath   string `json:"mountPath"`
+	SubPathExpr string `json:"subPathExpr,omitempty"`
+	ReadOnly    bool   `json:"readOnly,omitempty"`
+}
+
+type volume struct {
+	Name     string   `json:"name"`
+	HostPath hostPath `json:"hostPath"`
+}
+
+type hostPath struct {
+	Path string `json:"path"`
+	Type string `json:"type"`
+}
+
+// operation is one of a JSON patch.
+type operation struct {
+	Op    string `json:"op"`
+	Path  string `json:"path"`
+	Value any    `json:"value"`
+}
+
+const (
+	plugin = "libnccl-profiler-culprit.so"
+	// label on a pod: "disabled" keeps it as it is.
+	label = "culprit-inject"
+
+	traceVolume = "culprit-traces"
+	shimVolume  = "culprit-shim"
+)
+
+// jobLabels are those that operators give the pods of a job, with the job's name. What wraps others comes first.
+var jobLabels = []string{
+	"jobset.sigs.k8s.io/jobset-name", "training.kubeflow.org/job-name", "volcano.sh/job-name", "leaderworkerset.sigs.k8s.io/name",
+	"ray.io/cluster", "batch.kubernetes.io/job-name", "job-name",
+}
+
+// patch gives what makes a pod load the shim, and why a container was left alone. Nothing that the pod sets itself is lost.
+func (o *Options) patch(p *pod) (operations []operation, warnings []string) {
+	if p.Metadata.Labels[label] == "disabled" {
+		return nil, nil
+	}
+	if slices.ContainsFunc(p.Spec.Volumes, func(v named) bool { return v.Name == traceVolume || v.Name == shimVolume }) {
+		return nil, nil // Done already: webhooks may be asked twice.
+	}
+	for i := range p.Spec.Containers {
+		c := &p.Spec.Containers[i]
+		if !c.hasGPU() {
+			continue
+		}
+		if why := o.hinders(c); why != "" {
+			warnings = append(warnings, fmt.Sprintf("culprit: container %s is not traced: %s", c.Name, why))
+			continue
+		}
+		operations = append(operations, o.patchContainer(p, c, fmt.Sprintf("/spec/containers/%d", i))...)
+	}
+	if len(operations) == 0 {
+		return nil, warnings
+	}
+	// The kubelet makes folders that are missing. A pod on a node without the shim then starts as well, and is not traced.
+	return append(operations, appended("/spec/volumes", len(p.Spec.Volumes) == 0,
+		volume{traceVolume, hostPath{o.TraceDir, "DirectoryOrCreate"}},
+		volume{shimVolume, hostPath{o.ShimDir, "DirectoryOrCreate"}})...), warnings
+}
+
+// hasGPU is true for containers that ask for a GPU of whatever maker, or a part of one.
+func (c *container) hasGPU() bool {
+	for name := range c.Resources.Limits {
+		if strings.HasSuffix(name, "/gpu") || strings.Contains(name, "/mig-") {
+			return true
+		}
+	}
+	return false
+}
+
+// hinders says why a container is better left alone; empty: nothing does.
+func (o *Options) hinders(c *container) string {
+	for _, e := range c.Env {
+		switch {
+		case (e.Name == "NCCL_PROFILER_PLUGIN" || e.Name == "LD_LIBRARY_PATH") && e.ValueFrom != nil:
+			return e.Name + " comes from elsewhere and cannot be added to"
+		case e.Name == "NCCL_PROFILER_PLUGIN" && e.Value == "STATIC_PLUGIN":
+			return "a profiler plugin is linked in"
+		case e.Name == "CULPRIT_DISABLE" && e.Value == "1":
+			return "CULPRIT_DISABLE is 1"
+		}
+	}
+	for _, m := range c.VolumeMounts {
+		if path.Clean(m.MountPath) == path.Clean(o.TraceDir) || path.Clean(m.MountPath) == path.Clean(o.ShimDir) {
+			return "something is mounted at " + m.MountPath
+		}
+	}
+	return ""
+}
+
+func (o *Options) patchContainer(p *pod, c *container, at string) []operation {
+	var operations []operation
+	var add []any
+	find := func(name string) int { return slices.IndexFunc(c.Env, func(e envVar) bool { return e.Name == name }) }
+	set := func(e envVar) {
+		if find(e.Name) < 0 {
+			add = append(add, e)
+		}
+	}
+	replace := func(i int, value string) {
+		operations = append(operations, operation{"replace", fmt.Sprintf("%s/env/%d/value", at, i), value})
+	}
+	// The bare name works with every NCCL, but needs LD_LIBRARY_PATH. Where the pod does not set that, its image may, and a value of
+	// ours would hide it: then the path is named, which NCCL 2.27.3 alone refuses.
+	name := path.Join(o.ShimDir, plugin)
+	if i := find("LD_LIBRARY_PATH"); i >= 0 {
+		name = plugin
+		replace(i, strings.TrimSuffix(o.ShimDir+":"+c.Env[i].Value, ":"))
+	}
+	if i := find("NCCL_PROFILER_PLUGIN"); i < 0 {
+		set(envVar{Name: "NCCL_PROFILER_PLUGIN", Value: name})
+	} else if other := c.Env[i].Value; path.Base(other) != plugin {
+		replace(i, name)
+		if !strings.Contains(other, ".so") && !strings.Contains(other, "/") {
+			other = "libnccl-profiler-" + other + ".so" // NCCL completes a short name; the shim wants the file's.
+		}
+		set(envVar{Name: "CULPRIT_CHAIN", Value: other})
+	}
+	set(envVar{Name: "CULPRIT_DIR", Value: o.TraceDir})
+	for name, field := range map[string]string{"POD_NAME": "metadata.name", "POD_NAMESPACE": "metadata.namespace", "POD_UID": "metadata.uid"} {
+		set(envVar{Name: name, ValueFrom: &fieldValue{&fieldRef{field}}})
+	}
+	set(envVar{Name: "CONTAINER_NAME", Value: c.Name})
+	for _, l := range jobLabels {
+		if job := p.Metadata.Labels[l]; job != "" {
+			set(envVar{Name: "JOB_NAME", Value: job})
+			break
+		}
+	}
+	slices.SortStableFunc(add, func(a, b any) int { return strings.Compare(a.(envVar).Name, b.(envVar).Name) })
+	operations = append(operations, appended(at+"/env", len(c.Env) == 0, add...)...)
+	return append(operations, appended(at+"/volumeMounts", len(c.VolumeMounts) == 0,
+		// A folder for each pod: most run as root, and would share one otherwise.
+		mount{Name: traceVolume, MountPath: o.TraceDir, SubPathExpr: "$(POD_UID)"},
+		mount{Name: shimVolume, MountPath: o.ShimDir, ReadOnly: true})...)
+}
+
+// appended adds values to a list, which is made where there is none.
+func appended(list string, missing bool, values ...any) []operation {
+	if missing {
+		return []operation{{"add", list, values}}
+	}
+	var operations []operation
+	for _, v := range values {
+		operations = append(operations, operation{"add", list + "/-", v})
+	}
+	return operations
+}

@@ -1,0 +1,88 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package doctor looks for what keeps Culprit from working on a node and in its cluster, and says what to do. It changes nothing.
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+)
+
+// timeout bounds one request.
+const timeout = 10 * time.Second
+
+// State is what a check came to.
+type State int
+
+// States.
+const (
+	OK       State = iota
+	NotAsked       // The option that says where to look is not set, or there is nothing to look at.
+	Warning        // It works, but worse than it could.
+	Failed
+)
+
+func (s State) String() string { return [...]string{"ok", "not asked", "warning", "FAILED"}[s] }
+
+// Finding is one fact.
+type Finding struct {
+	Check string // One word or two: what was looked at.
+	State State
+	Fact  string
+	Do    string // A command, or a setting; empty where nothing needs to be done.
+}
+
+// Options say where to look. An empty URL is not asked.
+type Options struct {
+	Dirs            []string // Of trace files.
+	ProcFS          string
+	ExporterURL     string
+	PrometheusURL   string
+	RulesURL        string // What evaluates rules; empty: Prometheus.
+	AlertmanagerURL string
+	AnalyzerURL     string
+	// ExporterJob and AnalyzerJob are the names of the scrape jobs, which the rules select by.
+	ExporterJob, AnalyzerJob string
+	// ScrapeInterval is the longest that the windows of the rules allow.
+	ScrapeInterval time.Duration
+	Client         *http.Client
+}
+
+// Examine makes all checks.
+func Examine(ctx context.Context, o Options) []Finding {
+	if o.Client == nil {
+		o.Client = &http.Client{Timeout: timeout}
+	}
+	var findings []Finding
+	for _, dir := range o.Dirs {
+		findings = append(findings, directory(dir)...)
+	}
+	findings = append(findings, processes(o.ProcFS, o.Dirs)...)
+	for _, check := range []func(context.Context, *Options) []Finding{exporter, analyzer, prometheus, alertmanager} {
+		findings = append(findings, check(ctx, &o)...)
+	}
+	return findings
+}
+
+// Print writes findings for people. It reports whether nothing failed.
+func Print(w io.Writer, findings []Finding) bool {
+	counts := map[State]int{}
+	for _, f := range findings {
+		counts[f.State]++
+		fmt.Fprintf(w, "%-10s %-14s %s\n", f.State, f.Check, f.Fact)
+		if f.Do != "" {
+			fmt.Fprintf(w, "%26s%s\n", "", "do: "+strings.ReplaceAll(f.Do, "\n", "\n"+strings.Repeat(" ", 30)))
+		}
+	}
+	fmt.Fprintf(w, "\n%d failed, %d warnings, %d ok, %d not asked\n", counts[Failed], counts[Warning], counts[OK], counts[NotAsked])
+	return counts[Failed] == 0
+}
+
+func ok(check, format string, args ...any) Finding {
+	return Finding{Check: check, State: OK, Fact: fmt.Sprintf(format, args...)}
+}

@@ -1,0 +1,48 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Release builds what is published: tarballs, packages, images, the lists of what is in them and their checksums. The same sources
+// and the same release of Go give the same bytes, wherever they are built.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"time"
+
+	"github.com/culprit-project/culprit/tools/release/debian"
+)
+
+func main() {
+	if err := run(); err != nil {
+		fmt.Fprintln(os.Stderr, "release:", err)
+		os.Exit(1)
+	}
+}
+
+func run() error {
+	var r release
+	var date string
+	flag.StringVar(&r.source.Root, "root", ".", "The repository.")
+	flag.StringVar(&r.source.Version, "version", "", "Version.")
+	flag.StringVar(&r.source.Revision, "revision", "", "Revision, in full.")
+	flag.StringVar(&date, "date", "", "Time of the revision (RFC 3339).")
+	flag.StringVar(&r.zig, "zig", "", "Path of zig.")
+	flag.StringVar(&r.cache, "cache", ".cache/debian", "Folder of downloaded packages.")
+	flag.StringVar(&r.out, "out", "build/release", "Folder to write to; it is emptied first.")
+	mirror := flag.String("debian-mirror", os.Getenv("DEBIAN_MIRROR"), "Mirror of deb.debian.org.")
+	flag.Parse()
+	if *mirror != "" {
+		debian.Mirror(*mirror)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	var err error
+	if r.source.Date, err = time.Parse(time.RFC3339, date); err != nil {
+		return fmt.Errorf("reading --date: %w", err)
+	}
+	return r.run(ctx)
+}

@@ -1,0 +1,316 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/culprit-project/culprit/tools/release/archive"
+	"github.com/culprit-project/culprit/tools/release/build"
+	"github.com/culprit-project/culprit/tools/release/debian"
+	"github.com/culprit-project/culprit/tools/release/image"
+	"github.com/culprit-project/culprit/tools/release/packages"
+	"github.com/culprit-project/culprit/tools/release/provenance"
+	"github.com/culprit-project/culprit/tools/release/sbom"
+)
+
+// registry is where images are published.
+const registry = "ghcr.io/culprit-project"
+
+// release is a release on its way.
+type release struct {
+	source          build.Source
+	zig, cache, out string // Paths.
+}
+
+func (r *release) run(ctx context.Context) error {
+	for _, p := range []*string{&r.source.Root, &r.zig, &r.cache, &r.out} {
+		absolute, err := filepath.Abs(*p)
+		if err != nil {
+			return err
+		}
+		*p = absolute
+	}
+	if err := os.RemoveAll(r.out); err != nil {
+		return err
+	}
+	dist := filepath.Join(r.out, "dist")
+	if err := os.MkdirAll(dist, 0o755); err != nil {
+		return err
+	}
+	for _, arch := range build.Arches {
+		if err := build.All(ctx, r.source, arch, r.zig, r.stage(arch)); err != nil {
+			return err
+		}
+	}
+	if err := r.manPages(ctx); err != nil {
+		return err
+	}
+	for _, arch := range build.Arches {
+		for _, step := range []func(arch, dist string) error{r.tarball, r.packages, r.bill} {
+			if err := step(arch, dist); err != nil {
+				return err
+			}
+		}
+	}
+	if err := r.images(ctx, dist); err != nil {
+		return err
+	}
+	return r.sums(ctx, dist)
+}
+
+func (r *release) stage(arch string) string { return filepath.Join(r.out, "stage", arch) }
+
+// manPages has the programs for this machine write their manuals, which are the same for all.
+func (r *release) manPages(ctx context.Context) error {
+	to := filepath.Join(r.out, "stage", "man")
+	if err := os.MkdirAll(to, 0o755); err != nil {
+		return err
+	}
+	for _, p := range build.Programs {
+		text, err := exec.CommandContext(ctx, filepath.Join(r.stage(runtime.GOARCH), "bin", p.Name), "--help-man").Output()
+		if err != nil {
+			return fmt.Errorf("writing the manual of %s: %w", p.Name, err)
+		}
+		if err := os.WriteFile(filepath.Join(to, p.Name+".1"), text, 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// tarball has everything for one machine, and what is loaded into Prometheus and Grafana.
+func (r *release) tarball(arch, dist string) error {
+	name := fmt.Sprintf("culprit-%s.linux-%s", r.source.Version, arch)
+	var entries []archive.Entry
+	for below, from := range map[string]string{
+		"bin": filepath.Join(r.stage(arch), "bin"), "lib": filepath.Join(r.stage(arch), "lib"), "man": filepath.Join(r.out, "stage", "man"),
+		"rules": "rules", "dashboards": "dashboards", "deploy": "deploy",
+	} {
+		if !filepath.IsAbs(from) {
+			from = filepath.Join(r.source.Root, from)
+		}
+		found, err := archive.Folder(path.Join(name, below), from)
+		if err != nil {
+			return err
+		}
+		entries = append(entries, found...)
+	}
+	for _, file := range []string{"LICENSE", "THIRD_PARTY_NOTICES", "CHANGELOG.md", "README.md"} {
+		e, err := archive.File(path.Join(name, file), filepath.Join(r.source.Root, file), 0o644)
+		if err != nil {
+			return err
+		}
+		entries = append(entries, e)
+	}
+	return archive.TarGz(filepath.Join(dist, name+".tar.gz"), entries, r.source.Date)
+}
+
+func (r *release) packages(arch, dist string) error {
+	unit, err := r.packagedUnits()
+	if err != nil {
+		return err
+	}
+	descriptions, err := filepath.Glob(filepath.Join(r.source.Root, "deploy", "packages", "*.yaml"))
+	if err != nil {
+		return err
+	}
+	for _, description := range descriptions {
+		for _, format := range packages.Formats {
+			if err := packages.Write(description, format, dist, map[string]string{
+				"ROOT": r.source.Root, "STAGE": r.stage(arch), "UNITS": unit, "MAN": filepath.Join(r.out, "stage", "man"),
+				"ARCH": arch, "VERSION": r.source.Version,
+			}, r.source.Date); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// packagedUnits are the units with the place of packaged programs.
+func (r *release) packagedUnits() (string, error) {
+	to := filepath.Join(r.out, "stage", "units")
+	if err := os.MkdirAll(to, 0o755); err != nil {
+		return "", err
+	}
+	units, err := filepath.Glob(filepath.Join(r.source.Root, "deploy", "systemd", "*.service"))
+	if err != nil {
+		return "", err
+	}
+	for _, name := range units {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			return "", err
+		}
+		text = bytes.ReplaceAll(text, []byte("/usr/local/bin/"), []byte("/usr/bin/"))
+		if err := os.WriteFile(filepath.Join(to, filepath.Base(name)), text, 0o644); err != nil {
+			return "", err
+		}
+	}
+	return to, nil
+}
+
+// bill lists what an architecture's artefacts are made of.
+func (r *release) bill(arch, dist string) error {
+	s := sbom.Subject{Name: "culprit", Version: r.source.Version, Date: r.source.Date}
+	for _, p := range build.Programs {
+		s.Programs = append(s.Programs, filepath.Join(r.stage(arch), "bin", p.Name))
+	}
+	for _, l := range build.Libraries {
+		s.Libraries = append(s.Libraries, filepath.Join(r.stage(arch), "lib", l))
+	}
+	for _, p := range []debian.Package{debian.Libc[arch], debian.CA} {
+		s.Debian = append(s.Debian, sbom.Debian{Name: p.Name, Version: p.Version, Arch: p.Arch, SHA256: p.SHA256})
+	}
+	text, err := sbom.Write(s)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dist, fmt.Sprintf("culprit-%s.linux-%s.cdx.json", r.source.Version, arch)), text, 0o644)
+}
+
+// images are one for each program. The exporter's has the shim, which it installs on nodes, and a C library, since NVML needs one.
+func (r *release) images(ctx context.Context, dist string) error {
+	certificates, err := r.certificates(ctx)
+	if err != nil {
+		return err
+	}
+	for _, p := range build.Programs {
+		var images []image.Image
+		for _, arch := range build.Arches {
+			i := image.Image{Arch: arch, Entrypoint: []string{"/usr/bin/" + p.Name}, Labels: map[string]string{
+				"org.opencontainers.image.source": "https://github.com/culprit-project/culprit", "org.opencontainers.image.version": r.source.Version,
+				"org.opencontainers.image.revision": r.source.Revision, "org.opencontainers.image.licenses": "Apache-2.0",
+			}}
+			program, err := archive.File("usr/bin/"+p.Name, filepath.Join(r.stage(arch), "bin", p.Name), 0o755)
+			if err != nil {
+				return err
+			}
+			own := []archive.Entry{program}
+			base := certificates
+			if p.Name == "culprit-exporter" {
+				libc, err := r.libc(ctx, arch)
+				if err != nil {
+					return err
+				}
+				base = slices.Concat(libc, certificates)
+				shim, err := archive.Folder("usr/lib/culprit", filepath.Join(r.stage(arch), "lib"))
+				if err != nil {
+					return err
+				}
+				own = append(own, shim...)
+			}
+			i.Layers = [][]archive.Entry{base, own}
+			images = append(images, i)
+		}
+		to := filepath.Join(dist, fmt.Sprintf("%s-%s.oci.tar", p.Name, r.source.Version))
+		if err := image.Write(to, registry+"/"+p.Name+":"+r.source.Version, images, r.source.Date); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// libc are the files of Debian's C library that programs load. NVIDIA's container runtime looks for the file debian_version to
+// learn where libraries belong.
+func (r *release) libc(ctx context.Context, arch string) ([]archive.Entry, error) {
+	file, err := debian.Fetch(ctx, debian.Libc[arch], r.cache)
+	if err != nil {
+		return nil, err
+	}
+	entries, err := debian.Files(file, func(name string) bool {
+		return strings.HasPrefix(name, "lib") || name == "usr/share/doc/libc6/copyright"
+	})
+	return append(entries, archive.Entry{Name: "etc/debian_version", Mode: 0o644, Data: []byte("12\n")}), err
+}
+
+// certificates are those of the public authorities in the one file that programs read.
+func (r *release) certificates(ctx context.Context) ([]archive.Entry, error) {
+	file, err := debian.Fetch(ctx, debian.CA, r.cache)
+	if err != nil {
+		return nil, err
+	}
+	const from = "usr/share/ca-certificates/mozilla/"
+	entries, err := debian.Files(file, func(name string) bool { return strings.HasPrefix(name, from) || strings.HasSuffix(name, "/copyright") })
+	if err != nil {
+		return nil, err
+	}
+	var all bytes.Buffer
+	var out []archive.Entry
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name, from) {
+			all.Write(e.Data)
+		} else {
+			out = append(out, e)
+		}
+	}
+	return append(out, archive.Entry{Name: "etc/ssl/certs/ca-certificates.crt", Mode: 0o644, Data: all.Bytes()}), nil
+}
+
+// sums writes the statement of where the artefacts come from, and the checksums of all.
+func (r *release) sums(ctx context.Context, dist string) error {
+	compilers := map[string]string{}
+	for name, ask := range map[string][]string{"go": {"go", "env", "GOVERSION"}, "zig": {r.zig, "version"}} {
+		release, err := exec.CommandContext(ctx, ask[0], ask[1:]...).Output()
+		if err != nil {
+			return fmt.Errorf("asking for the release of %s: %w", name, err)
+		}
+		compilers[name] = strings.TrimSpace(string(release))
+	}
+	artefacts, err := digests(dist)
+	if err != nil {
+		return err
+	}
+	materials := []provenance.Digest{{Name: debian.CA.Name, SHA256: debian.CA.SHA256}}
+	for _, arch := range build.Arches {
+		p := debian.Libc[arch]
+		materials = append(materials, provenance.Digest{Name: p.Name + ":" + arch, SHA256: p.SHA256})
+	}
+	statement, err := provenance.Statement(provenance.Build{
+		Version: r.source.Version, Revision: r.source.Revision, Date: r.source.Date, Compilers: compilers,
+		Materials: materials, Artefacts: artefacts,
+	})
+	if err != nil {
+		return fmt.Errorf("writing the provenance: %w", err)
+	}
+	name := fmt.Sprintf("culprit-%s.provenance.json", r.source.Version)
+	if err := os.WriteFile(filepath.Join(dist, name), statement, 0o644); err != nil {
+		return err
+	}
+	if artefacts, err = digests(dist); err != nil {
+		return err
+	}
+	var text strings.Builder
+	for _, a := range artefacts {
+		fmt.Fprintf(&text, "%s  %s\n", a.SHA256, a.Name)
+	}
+	return os.WriteFile(filepath.Join(dist, "SHA256SUMS"), []byte(text.String()), 0o644)
+}
+
+func digests(dir string) ([]provenance.Digest, error) {
+	var out []provenance.Digest
+	err := filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		data, err := os.ReadFile(name)
+		sum := sha256.Sum256(data)
+		out = append(out, provenance.Digest{Name: d.Name(), SHA256: hex.EncodeToString(sum[:])})
+		return err
+	})
+	return out, err
+}
