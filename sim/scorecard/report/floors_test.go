@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/culprit-project/culprit/sim/cluster"
 )
 
 func TestFloorsCheck(t *testing.T) {
@@ -36,6 +38,10 @@ func TestFloorsCheck(t *testing.T) {
 // The committed floors name figures that exist, and say something for both modes.
 func TestCommittedFloors(t *testing.T) {
 	s := summarize(mixture())
+	s.Levels = nil
+	for _, l := range cluster.Levels { // A whole matrix has runs at each.
+		s.Levels = append(s.Levels, LevelScore{Level: string(l)})
+	}
 	for _, mode := range []string{"quick", "full"} {
 		f, err := CommittedFloors(mode)
 		if err != nil {
