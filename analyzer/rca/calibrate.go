@@ -116,15 +116,19 @@ func (c Curve) rises(ceiling float64) bool {
 	return len(c) > 0
 }
 
-// Confidence gives what a weight of evidence is worth for a class at a level, 0 to 1. A class without a curve keeps its weight.
+// Confidence gives what a weight of evidence is worth for a class at a level, 0 to 1. A class without a curve keeps its weight, and one
+// that was never said when its level was measured is worth no more than that.
 func (c *Calibration) Confidence(level Level, class Class, weight float64) float64 {
 	family := FamilyOf(class)
-	curve := c.Levels[level][family]
-	if len(curve) == 0 {
-		curve = c.Families[family]
+	if curve := c.Levels[level][family]; len(curve) > 0 {
+		return curve.at(weight)
 	}
-	if len(curve) == 0 {
+	curve := c.Families[family]
+	switch {
+	case len(curve) == 0:
 		return weight
+	case len(c.Levels[level]) > 0:
+		return min(weight, curve.at(weight))
 	}
 	return curve.at(weight)
 }

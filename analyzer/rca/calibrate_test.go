@@ -35,6 +35,29 @@ func TestCalibrationConfidence(t *testing.T) {
 	}
 }
 
+func TestCalibrationByLevel(t *testing.T) {
+	c := Calibration{
+		Ceiling:  0.98,
+		Families: map[Family]Curve{FamilyHang: {{Weight: 0.5, Confidence: 0.95}}, FamilySlow: {{Weight: 0.5, Confidence: 0.95}}},
+		Levels:   map[Level]map[Family]Curve{LevelCalls: {FamilyHang: {{Weight: 0.5, Confidence: 0.7}}}},
+	}
+	for _, x := range []struct {
+		level Level
+		class Class
+		want  float64
+	}{
+		{LevelCalls, Fault, 0.7},
+		{LevelCalls, SlowComm, 0.5}, // Measured, and never said there.
+		{LevelRecorder, Fault, 0.95},
+		{LevelUnknown, SlowComm, 0.95},
+		{LevelCalls, GlobalSlow, 0.5},
+	} {
+		if got := c.Confidence(x.level, x.class, 0.5); got != x.want {
+			t.Errorf("%s at %q: %g, want %g", x.class, x.level, got, x.want)
+		}
+	}
+}
+
 func TestReadCalibration(t *testing.T) {
 	const good = `{"version":2,"ceiling":0.98,"families":{"hang":[{"weight":0.5,"confidence":0.6},{"weight":0.9,"confidence":0.98}]}}`
 	if _, err := ReadCalibration(strings.NewReader(good)); err != nil {
@@ -71,8 +94,13 @@ func TestCommittedCalibration(t *testing.T) {
 		for _, k := range c.Families[f] {
 			n += k.Verdicts
 		}
-		if n < 50 {
+		if n < 40 {
 			t.Errorf("%s stands on %d verdicts", f, n)
+		}
+	}
+	for _, l := range []Level{LevelKernels, LevelSteps, LevelLaunches, LevelCalls} {
+		if len(c.Levels[l][FamilyHang]) == 0 {
+			t.Errorf("no standstill was measured at %s", l)
 		}
 	}
 	for _, class := range everyClass {
