@@ -63,6 +63,16 @@
             g.query('sum by (outcome) (rate(culprit_analyzer_notifications_total{%s}[$__rate_interval]))' % analyzer, 'posted, {{outcome}}'),
             g.query('sum(culprit_analyzer_queue_length{%s})' % analyzer, 'waiting'),
           ]),
+          g.timeseries('Actions', 'Actions on verdicts in the last rate interval: those that ran or would have, and those that matched and were refused.', 'short', [
+            g.query('sum by (action, outcome) (increase(culprit_analyzer_actions_total{%s}[$__rate_interval]))' % analyzer, '{{action}} {{outcome}}'),
+            g.query('sum by (action, reason) (increase(culprit_analyzer_actions_refused_total{%s}[$__rate_interval]))' % analyzer, '{{action}} refused: {{reason}}'),
+          ], stack=true),
+          g.timeseries('How long actions take', 'The time that commands and webhooks take.', 's', [
+            g.query('histogram_quantile(0.99, sum by (le) (rate(culprit_analyzer_action_duration_seconds_bucket{%s}[$__rate_interval])))' % analyzer, '99th percentile'),
+          ]),
+          g.timeseries('Injection', 'Pods that the admission webhook was asked about in the last rate interval, by outcome.', 'short', [
+            g.query('sum by (outcome) (increase(culprit_inject_reviews_total[$__rate_interval]))', '{{outcome}}'),
+          ]),
         ]),
       ],
       [g.annotation('Health', 'ALERTS{alertstate="firing", culprit="health"}', '{{alertname}}', '{{instance}} {{job_id}}', 'purple')],
