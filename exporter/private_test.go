@@ -14,7 +14,7 @@ import (
 )
 
 // TestPrivateTmpfs has a job's trace files on a file system that only the job sees, as with Slurm's job_container/tmpfs. The exporter
-// finds them by the processes' mappings, on the real kernel (issue 15.4).
+// finds them by the processes' mappings, on the real kernel.
 func TestPrivateTmpfs(t *testing.T) {
 	probe := exec.Command("true")
 	probe.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS}

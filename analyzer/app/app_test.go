@@ -253,7 +253,7 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// Alerts about other alerts carry the labels of those, and are no triggers; nor is what a route sends here by mistake (issue 15.2).
+// Alerts about other alerts carry the labels of those, and are no triggers; nor is what a route sends here by mistake.
 func TestOnlyTriggersAreTriggers(t *testing.T) {
 	alert := func(labels ...string) webhook.Alert {
 		a := webhook.Alert{Status: "firing", Labels: map[string]string{"job_id": "j", "culprit": "trigger", "kind": "hang", "severity": "none"}}

@@ -10,7 +10,7 @@ import (
 	"github.com/culprit-project/culprit/trace/nodeapi"
 )
 
-// Labels of triggers and of the job's processes are on the page, so that a namespace's own routes find it (issue 15.7).
+// Labels of triggers and of the job's processes are on the page, so that a namespace's own routes find it.
 func TestCopiedLabels(t *testing.T) {
 	c, am := newCluster(t, 2), newAlertmanager(t)
 	c.hang(1, nodeapi.ProcessGone)

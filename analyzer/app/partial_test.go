@@ -19,7 +19,7 @@ func (w warned) Query(context.Context, string, time.Time, ...v1.Option) (model.V
 	return model.Vector{}, v1.Warnings(w), nil, nil
 }
 
-// An answer that a store is missing from is none (issue 15.7).
+// An answer that a store is missing from is none.
 func TestPartialAnswers(t *testing.T) {
 	for _, tc := range []struct {
 		name     string

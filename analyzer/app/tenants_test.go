@@ -15,7 +15,7 @@ import (
 )
 
 // Jobs of two clusters have the same id: an analyzer that is told its cluster asks for that one's series, takes that one's triggers, and
-// says whose verdict it is (issue 15.7).
+// says whose verdict it is.
 func TestOneOfTwoClusters(t *testing.T) {
 	c, am := newCluster(t, 2), newAlertmanager(t)
 	c.hang(1, nodeapi.ProcessGone)
@@ -49,7 +49,7 @@ func TestOneOfTwoClusters(t *testing.T) {
 	}
 }
 
-// Mimir and others take the tenant and a token from headers (issue 15.7).
+// Mimir and others take the tenant and a token from headers.
 func TestTenantAndToken(t *testing.T) {
 	var mu sync.Mutex
 	headers := map[string]bool{}

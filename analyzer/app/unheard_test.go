@@ -40,7 +40,7 @@ func (am *alertmanager) has(a alert, silencedBy ...string) {
 	})
 }
 
-// Triggers that no notification brings are taken from Prometheus (issue 15.2).
+// Triggers that no notification brings are taken from Prometheus.
 func TestUnheardTriggers(t *testing.T) {
 	hang, slow := trouble("CulpritJobStalled"), trouble("CulpritIterationSlow", "kind", "slow")
 	other := trouble("CulpritThroughputLow", "kind", "slow", "job_id", "another")

@@ -41,7 +41,7 @@ func (r *rig) cover(want node.Coverage) {
 	}
 }
 
-// Processes with NCCL and no plugin, and with the plugin and no trace file, are counted (issue 15.5).
+// Processes with NCCL and no plugin, and with the plugin and no trace file, are counted.
 func TestCoverage(t *testing.T) {
 	r := newRig(t, nil)
 	for pid, maps := range map[int]string{4000: mapsNCCL + mapsPlugin, 4001: mapsNCCL + mapsPlugin, 4002: mapsNCCL, 4003: "7f00-7f10 r-xp 00000000 fd:01 9   /usr/bin/sleep\n"} {
@@ -57,7 +57,7 @@ func TestCoverage(t *testing.T) {
 }
 
 // A job with a /dev/shm of its own, as of Slurm's job_container/tmpfs or a pod without the node's directory, is found by its mappings
-// and followed to its end (issue 15.4).
+// and followed to its end.
 func TestPrivateMountNamespace(t *testing.T) {
 	r := newRig(t, nil)
 	inside := t.TempDir()
@@ -105,7 +105,7 @@ func TestPrivateMountNamespaceIsNotLeft(t *testing.T) {
 	r.wantNames()
 }
 
-// A directory of trace files that does not exist is told of, once, and so is its coming (issue 15.5).
+// A directory of trace files that does not exist is told of, once, and so is its coming.
 func TestMissingDirectoryIsTold(t *testing.T) {
 	r := newRig(t, nil)
 	r.after(0)
