@@ -122,3 +122,34 @@ func TestNoGPUHasBegun(t *testing.T) {
 		})
 	}
 }
+
+// TestLastAtOneMoment: a look at a job that got slower finds a GPU that others wait for at this moment and that may still compute.
+// Finished work shows another rank to be late each time: that one is named.
+func TestLastAtOneMoment(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		asked   bool // Finished work was asked for.
+		accused []int
+	}{{"finished work was read", true, []int{5}}, {"the present alone", false, []int{2}}} {
+		t.Run(c.name, func(t *testing.T) {
+			job := rcatest.NewSlowJob(8, 1, 1)
+			job.Compute = rcatest.One(5, 1.6)
+			ev := job.Evidence()
+			ev.PastAsked = c.asked
+			j := &hungJob{ev: ev, comms: map[string][]int{}}
+			j.comm("ring", 0, 1, 2, 3, 4, 5, 6, 7)
+			for r := range 8 {
+				j.rank(r).Caps = rcatest.AllCaps &^ rca.SeesKernels
+				j.rank(r).Host = string(rune('a' + r))
+				sent, arrived := pick(r == 2, int64(0), 2), pick(r == 3, int64(0), 2)
+				j.in("ring", "AllReduce", []int{r}, func(_ int, o *rca.Op) {
+					o.KernelStarted, o.KernelStopped, o.Age, o.Stuck = -1, -1, 12*time.Second, 12*time.Second
+					o.Flows = []rca.Flow{send((r+1)%8, 8, sent, sent, sent), recv((r+7)%8, 8, arrived, arrived, pick(r == 2, 0, arrived))}
+				})
+			}
+			if got := rcatest.Accused(j.verdict()); !slices.Equal(got, c.accused) {
+				t.Errorf("accuses %v, want %v: %s", got, c.accused, j.verdict().Summary)
+			}
+		})
+	}
+}
