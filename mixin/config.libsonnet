@@ -103,6 +103,11 @@
     throughputRatio: 0.5,
     intervalRatio: 2,
     iterationRatio: 1.1,
+    // A job is looked at once after so many iterations that took so long together: connecting, compiling and filling caches are over.
+    // The trigger fires for the window; the analyzer looks at once.
+    firstLookIterations: 10,
+    firstLookSeconds: 60,
+    firstLookWindowSeconds: std.max(30, 2 * scrape),
     // Two evaluations: the window already holds a slow iteration for its length.
     iterationFor: self.slowWindows[0].interval,
 

@@ -4,6 +4,7 @@
 package app
 
 import (
+	"slices"
 	"strconv"
 	"time"
 
@@ -42,6 +43,8 @@ func Triggers(alerts []webhook.Alert, labels config.Labels, now time.Time) (out 
 // InfoInhibitor, copy the labels of the alert that they are about, its state among them; they tell nothing of the job.
 func repeats(a *webhook.Alert) bool { return a.Labels["alertstate"] != "" }
 
+var kinds = []incident.Kind{incident.Hang, incident.Slow, incident.Start}
+
 func trigger(a *webhook.Alert, labels config.Labels, now time.Time) (incident.Trigger, bool) {
 	t := incident.Trigger{
 		Key:       a.Fingerprint,
@@ -56,7 +59,7 @@ func trigger(a *webhook.Alert, labels config.Labels, now time.Time) (incident.Tr
 		Labels:    a.Labels,
 		StartedAt: a.StartsAt,
 	}
-	if t.JobID == "" || t.Kind != incident.Hang && t.Kind != incident.Slow {
+	if t.JobID == "" || !slices.Contains(kinds, t.Kind) {
 		return t, false
 	}
 	if rank, err := strconv.Atoi(a.Labels[labels.Rank]); err == nil && rank >= 0 {

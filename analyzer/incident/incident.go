@@ -9,6 +9,7 @@ package incident
 import (
 	"crypto/sha256"
 	"encoding/base32"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -88,6 +89,9 @@ type Kind string
 const (
 	Hang Kind = "hang"
 	Slow Kind = "slow"
+	// Start is a job that has done its first iterations. Nothing is known to be wrong: a job that is slow from its first step has no
+	// healthy past that a rule could compare it with.
+	Start Kind = "start"
 )
 
 // Firing reports whether the trigger has not ended.
@@ -152,6 +156,12 @@ type Outcome struct {
 	Answered int
 	Bytes    int64
 	Rests    *kept.Record // What the verdict rests on; nil: not to be kept.
+}
+
+// routine reports whether the incident was a look at a job after its start that found nothing to tell anybody.
+func (i *Incident) routine() bool {
+	other := func(t Trigger) bool { return t.Kind != Start }
+	return i.Verdict != nil && !i.Verdict.Page && !slices.ContainsFunc(i.Triggers, other)
 }
 
 // ID gives the id of the incident that a trigger opens. It rests on what all peers of an analyzer pair are told, so

@@ -445,12 +445,17 @@ func (m *Manager) prune() {
 	}
 	slices.SortFunc(resolved, func(a, b *entry) int { return a.UpdatedAt.Compare(b.UpdatedAt) })
 	for _, e := range resolved[:len(resolved)-m.opt.History] {
-		delete(m.entries, e.ID)
-		if m.opt.Forget != nil {
-			m.opt.Forget(e.ID)
-		}
-		if m.store != nil {
-			m.store.Delete(e.ID)
-		}
+		m.drop(e)
+	}
+}
+
+// drop forgets an incident and all that is kept of it.
+func (m *Manager) drop(e *entry) {
+	delete(m.entries, e.ID)
+	if m.opt.Forget != nil {
+		m.opt.Forget(e.ID)
+	}
+	if m.store != nil {
+		m.store.Delete(e.ID)
 	}
 }

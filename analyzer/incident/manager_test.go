@@ -449,6 +449,43 @@ func TestTriggerDuringAnalysis(t *testing.T) {
 	}
 }
 
+// A look at a job after its start that finds nothing is no incident that anybody wants to read of.
+func TestFirstLook(t *testing.T) {
+	slow := firing("b", "j")
+	slow.Kind = Slow
+	for name, c := range map[string]struct {
+		verdict rca.Verdict
+		also    []Trigger
+		kept    int
+	}{
+		"healthy":                  {healthy(), nil, 0},
+		"nothing to be told":       {unknown(), nil, 0},
+		"somebody is slow":         {blame(3), nil, 1},
+		"a rule found it slow too": {healthy(), []Trigger{slow}, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t, nil)
+				r.verdict(c.verdict, true)
+				start := firing("a", "j")
+				start.Kind = Start
+				r.receive(t, append(c.also, start)...)
+				pass(time.Second)
+				if inc := r.only(t); inc.State != Open || inc.Verdict == nil {
+					t.Fatalf("while it fires: %+v", inc)
+				}
+				for _, trigger := range append(c.also, start) {
+					r.receive(t, ended(trigger))
+				}
+				pass(testOptions.Grace + time.Second)
+				if got := len(r.List()); got != c.kept {
+					t.Errorf("%d incidents are kept, want %d", got, c.kept)
+				}
+			})
+		})
+	}
+}
+
 func TestOverload(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, nil)

@@ -110,6 +110,9 @@ func (m *Manager) resolve(e *entry, now time.Time) {
 	delete(m.openJob, e.JobID)
 	m.logger.Info("incident resolved", "incident", e.ID, "job_id", e.JobID, "after", now.Sub(e.OpenedAt))
 	m.touch(e, now)
+	if e.routine() {
+		m.drop(e)
+	}
 	m.prune()
 }
 

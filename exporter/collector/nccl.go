@@ -72,6 +72,8 @@ var (
 		"Ranks of the job, by what the process was started with.")
 	processAgeDesc = ncclDesc("process_age_seconds",
 		"Time since the process created its first communicator, by the clock of its host.")
+	processStartDesc = ncclDesc("process_start_time_seconds",
+		"When the process created its first communicator, in Unix time by the clock of its host.")
 	processStoppedDesc = ncclDesc("process_stopped",
 		"1 while the process is stopped, by a signal or a debugger; absent otherwise.")
 	stallDesc = ncclDesc("stall_seconds",

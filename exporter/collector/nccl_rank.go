@@ -61,6 +61,7 @@ func (r *rankMetrics) process() {
 		r.gauge(worldSizeDesc, float64(id.WorldSize))
 	}
 	r.gauge(processAgeDesc, seconds(r.now-min(id.CreatedNS, r.now)))
+	r.gauge(processStartDesc, seconds(id.CreatedRealNS))
 	if p.Dead() {
 		// What it waits for is no question any more; its stall would only repeat how long it has been dead.
 		r.gauge(processUpDesc, 0)

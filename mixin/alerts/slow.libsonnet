@@ -1,11 +1,12 @@
 // Copyright 2026 The Culprit Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Triggers that a job got slow against its own last healthy windows.
+// Triggers that a job got slow against its own last healthy windows, and the look at each new job, which has none.
 {
   prometheusAlerts+:: {
     local config = $._config,
     local alert = (import '../lib/alert.libsonnet')(config),
+    local q = (import '../lib/promql.libsonnet')(config),
 
     // One window's share of the baseline, in any window.
     local against(name, op, condition) =
@@ -39,6 +40,29 @@
         'Iterations of job {{ $labels.job_id }} take {{ $value | humanizePercentage }} of the time of its last healthy windows.',
         pending=config.iterationFor,
       ),
+      alert.trigger(
+        'CulpritFirstLook',
+        'start',
+        // It goes on firing while the analyzer accuses somebody and the job is as slow as it was then.
+        |||
+          job_id:culprit_nccl_first_look:iterations > 0
+          or
+          job_id:culprit_nccl_iteration_seconds_count:min > 0
+          and on (%(job)s)
+          (job_id:culprit_nccl_iteration_seconds:mean_%(long)s * %(ratio)g > last_over_time(job_id:culprit_nccl_first_look:mean[%(memory)s]))
+          and on (%(job)s)
+          ALERTS{alertname="CulpritFirstLook", alertstate="firing"}
+          and on (%(job)s)
+          culprit_verdict_info{page="true"}
+        ||| % {
+          job: q.job,
+          ratio: config.iterationRatio,
+          memory: config.baselineMemory,
+          long: config.slowWindows[1].name,
+        },
+        'A job has done its first iterations: one look whether it is slow from the start.',
+        'Job {{ $labels.job_id }} has done {{ $value }} iterations. No rule can tell whether it is slow, as it has no past to compare with.',
+      ),
     ],
 
     // A group a window; the triggers are in that of the first, the shortest.
@@ -46,7 +70,7 @@
       function(i, w) {
         name: 'culprit-slow-' + w.name,
         interval: w.interval,
-        rules: $.culpritRecords.slow[w.name] + (if i == 0 then triggers else []),
+        rules: $.culpritRecords.slow[w.name] + (if i == 0 then $.culpritRecords.firstLook + triggers else []),
       },
       config.slowWindows
     ),

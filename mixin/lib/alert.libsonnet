@@ -3,7 +3,7 @@
 
 // Makes a trigger: an alert that goes to the analyzer's webhook and never to a person.
 function(config) {
-  // kind is what it tells of: 'hang' or 'slow'. The analyzer goes by it, and by no alert's name. Severity 'none' keeps triggers out of
+  // kind is what it tells of: 'hang', 'slow', or 'start', a new job of which nothing is known to be wrong. The analyzer goes by it, and by no alert's name. Severity 'none' keeps triggers out of
   // inhibition by severity, such as that of kube-prometheus-stack, and out of rules that repeat alerts by severity.
   trigger(name, kind, expr, summary, description, pending=''):: {
     alert: name,

@@ -24,4 +24,6 @@ function(config) {
 
   // Jobs of which a trigger fires. ALERTS holds the previous evaluation's state.
   triggered: 'ALERTS{alertstate="firing", culprit="trigger"}',
+  // The same without the look at each new job, which tells of no trouble.
+  troubled: 'ALERTS{alertstate="firing", culprit="trigger", kind!="start"}',
 }

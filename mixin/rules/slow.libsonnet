@@ -1,7 +1,7 @@
 // Copyright 2026 The Culprit Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Throughput, operation rate and iteration time of each job over each window, and the healthy baseline of each. A rate is per
+// Throughput, operation rate and iteration time of each job over each window, and the healthy baseline of each run. A rate is per
 // living rank that was seen: a scrape that failed must not look like a job at half its speed, nor the end of a job, where rates
 // go on for their window after the ranks. These rules read most of all; matching ranks one by one would cost as much again.
 {
@@ -27,7 +27,39 @@
       },
     ],
 
+    // What nothing is slower than: the baseline of a run that has none yet.
+    local neutral(signal) = if signal.low then '0' else 'Inf',
     local quantile(signal) = if signal.low then config.baselineEdge else 1 - config.baselineEdge,
+
+    // The looks at new jobs: for firstLookWindow after the first iterations, told from what has been counted, so that a Prometheus that
+    // starts does not ask about every job.
+    firstLook: [
+      {
+        record: 'job_id:culprit_nccl_first_look:iterations',
+        expr: |||
+          (%(count)s >= %(iterations)d and on (%(job)s) %(sum)s >= %(seconds)g)
+          and on (%(job)s)
+          (
+            %(sum)s < %(end)g
+            or
+            %(count)s * (1 - %(window)g / %(sum)s) < %(iterations)d
+          )
+        ||| % {
+          job: q.job,
+          count: 'job_id:culprit_nccl_iteration_seconds_count:min',
+          sum: 'job_id:culprit_nccl_iteration_seconds_sum:min',
+          iterations: config.firstLookIterations,
+          seconds: config.firstLookSeconds,
+          window: config.firstLookWindowSeconds,
+          end: config.firstLookSeconds + config.firstLookWindowSeconds,
+        },
+      },
+      {
+        // How slow the job was when it was looked at.
+        record: 'job_id:culprit_nccl_first_look:mean',
+        expr: 'job_id:culprit_nccl_iteration_seconds:mean_%s and on (%s) job_id:culprit_nccl_first_look:iterations' % [config.slowWindows[1].name, q.job],
+      },
+    ],
 
     // By window.
     slow: { [w.name]: std.flattenArrays([
@@ -37,27 +69,40 @@
       [
         { record: value, expr: signal.expr(w.window) },
         {
-          // Windows in which nothing was wrong and the job was warm.
+          // Windows of a run in which nothing was wrong and the job was warm.
           record: healthy,
-          expr: '%s\nunless on (%s) %s\nunless on (%s) (job_id:culprit_nccl_process_age_seconds:min < %g)' % [
+          expr: '%s\n* on (%s) group_right ()\njob_id:culprit_nccl_run:info\nunless on (%s) %s\nunless on (%s) (job_id:culprit_nccl_process_age_seconds:min < %g)' % [
             value,
             q.job,
-            q.triggered,
+            q.job,
+            q.troubled,
             q.job,
             w.warmUpSeconds,
           ],
         },
         {
-          // Stands still while a trigger fires.
+          // Of the run that is going on. It stands still while a trigger fires, and a new run does not inherit it.
           record: value + '_baseline',
-          expr: '(\n  quantile_over_time(%g, %s)\n  and\n  count_over_time(%s) >= %d\n)\nunless on (%s) %s' % [
-            quantile(signal),
-            history,
-            history,
-            w.minSamples,
-            q.job,
-            q.triggered,
-          ],
+          expr: |||
+            max by (%(job)s) (
+              quantile_over_time(%(quantile)g, %(history)s)
+              and
+              count_over_time(%(history)s) >= %(samples)d
+              and on (%(job)s, run)
+              job_id:culprit_nccl_run:info
+            )
+            unless on (%(job)s) %(troubled)s
+            or on (%(job)s)
+            (job_id:culprit_nccl_process_age_seconds:max < %(warm)g) * 0 + %(neutral)s
+          ||| % {
+            job: q.job,
+            quantile: quantile(signal),
+            history: history,
+            samples: w.minSamples,
+            troubled: q.troubled,
+            warm: w.warmUpSeconds,
+            neutral: neutral(signal),
+          },
         },
       ]
       for signal in $.culpritRecords.slowSignals

@@ -39,12 +39,7 @@ func (c *Case) Begins() bool {
 
 // Lasting tells whether the case's fault holds from the start of the job, so that there is no time before it.
 func (c *Case) Lasting() bool {
-	for _, f := range c.Config.Faults {
-		if (f.Kind == cluster.ExpertImbalance || f.Kind == cluster.StageImbalance) && f.FromIteration == 0 {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(c.Config.Faults, func(f cluster.Fault) bool { return f.At == 0 && f.FromIteration == 0 })
 }
 
 // Groups of scenarios.

@@ -85,10 +85,12 @@ func slows(quick bool) []scenario {
 	// about one sleep in several seconds. Here the chance is per network step.
 	add(cluster.ProxyDelay, overNetwork, degree{"rare sleeps of 1 s", 1 - 1e-4, time.Second}, degree{"sleeps of 300 ms", 0.9995, 300 * time.Millisecond})
 	add(cluster.SlowData, training, degree{"0.9 s an iteration", 0, 900 * time.Millisecond})
-	out = append(out, uneven(cluster.ExpertImbalance, "from the start", 0.5, 0, withExperts),
+	out = append(out, uneven(cluster.ExpertImbalance, fromStart, 0.5, 0, withExperts),
 		uneven(cluster.ExpertImbalance, "sudden", 0.35, sudden, withExperts),
-		uneven(cluster.StageImbalance, "from the start", 0.7, 0, withStages),
+		uneven(cluster.StageImbalance, fromStart, 0.7, 0, withStages),
 		uneven(cluster.StageImbalance, "sudden", 0.7, sudden, withStages))
+	// Slow from the first step: no past is better, and nothing but the look at each new job triggers.
+	out = append(out, lasting(cluster.GPUThrottle, 0.5, training), lasting(cluster.NICBandwidth, 0.25, overNetwork))
 	add(cluster.GlobalSlow, training, left(0.75)...)
 	add(cluster.GlobalNetwork, manyPaths, left(0.3)...)
 	if !quick {
@@ -103,6 +105,9 @@ func slows(quick bool) []scenario {
 
 // sudden is the iteration from which sudden imbalance holds: late enough for the triggers to know what is usual.
 const sudden = 22
+
+// fromStart is the severity of what holds from the first step of the job on.
+const fromStart = "from the start"
 
 // Holmes' shapes that are not persistent.
 const (
@@ -133,6 +138,16 @@ func uneven(kind cluster.FaultKind, severity string, remaining float64, from int
 		name: string(kind), group: GroupSlow, severity: severity, needs: needs,
 		faults: func(d *dice) []cluster.Fault {
 			return []cluster.Fault{{Kind: kind, Rank: d.rank(), FromIteration: from, Remaining: remaining}}
+		},
+	}
+}
+
+// lasting is a machine that is bad from the first step of the job on.
+func lasting(kind cluster.FaultKind, remaining float64, needs func(*workload) bool) scenario {
+	return scenario{
+		name: string(kind), group: GroupSlow, severity: fromStart, needs: needs, at: between,
+		faults: func(d *dice) []cluster.Fault {
+			return []cluster.Fault{{Kind: kind, Rank: d.rank(), Remaining: remaining}}
 		},
 	}
 }

@@ -80,8 +80,8 @@ func (w *workload) warm() (start, period time.Duration) {
 }
 
 // known is from when on the rules know what is usual in a job: a baseline leaves out its first 20 s, holds 20 s at least, and
-// stays 20 s behind.
-const known = 70 * time.Second
+// stays 20 s behind. The look at a new job, after a minute of iterations, is over by then.
+const known = 110 * time.Second
 
 // watched is for how long a job runs on once it is warm: long enough for what is slow by a minute's mean, or in the largest
 // jobs, which cost a second of simulation for each of their own, for twice the time that the triggers usually take.
