@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/culprit-project/culprit/analyzer/rca"
@@ -113,18 +114,15 @@ func (w *watch) untilPaged(ctx context.Context) (bool, error) {
 	return named, nil
 }
 
-// showTrigger waits for the first trigger of the job in Alertmanager.
+// showTrigger waits for the first trigger that the fault raises in Alertmanager.
 func (w *watch) showTrigger(ctx context.Context) {
 	ticker := time.NewTicker(100 * time.Millisecond)
 	defer ticker.Stop()
 	for {
-		if triggers, err := w.cluster.Triggers(ctx, w.job.Config.ID); err == nil && len(triggers) > 0 {
-			first := triggers[0]
-			for _, t := range triggers {
-				if t.StartsAt.Before(first.StartsAt) {
-					first = t
-				}
-			}
+		triggers, err := w.cluster.Triggers(ctx, w.job.Config.ID)
+		triggers = slices.DeleteFunc(triggers, func(a stack.Alert) bool { return a.StartsAt.Before(w.timeline.start) })
+		if err == nil && len(triggers) > 0 {
+			first := slices.MinFunc(triggers, func(a, b stack.Alert) int { return a.StartsAt.Compare(b.StartsAt) })
 			w.timeline.at(first.StartsAt, "trigger %s", first.Labels["alertname"])
 			return
 		}

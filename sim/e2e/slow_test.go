@@ -4,184 +4,94 @@
 package e2e
 
 import (
-	"bufio"
-	"bytes"
-	"cmp"
 	"fmt"
-	"log/slog"
-	"net/http/httptest"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
-	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/culprit-project/culprit/analyzer/rca"
-	"github.com/culprit-project/culprit/sim/catalog"
-	sim "github.com/culprit-project/culprit/sim/cluster"
-	"github.com/culprit-project/culprit/sim/live"
+	"github.com/culprit-project/culprit/sim/pace"
 	"github.com/culprit-project/culprit/sim/stack"
 )
 
-// A job that has become slow has a past: Prometheus has scraped it every slowScrape, and the fault began slowFor before the end.
 const (
-	slowFor    = 30 * time.Second
-	slowEnd    = 4*time.Minute + slowFor
-	slowScrape = 15 * time.Second
+	// slowDeadline is from the fault to the page: a window of 10 s has to fill with slow iterations.
+	slowDeadline = 40 * time.Second
+	// baselineAfter is when the rules know what is usual in a job that starts: 20 s of warming up, 20 s behind, ten samples.
+	baselineAfter = 2 * time.Minute
 )
 
-// past is a simulated job that stands still at its end, and what Prometheus has of it until then.
-type past struct {
-	id       string
-	workload string // Of the catalog; empty: gpt-512.
-	fault    string
-	c        *live.Cluster
-	url      string
-	pages    []page
-}
+// steady makes a job of iterations of a third of a second that leave the processors to others: the fault is to be what is slow.
+var steady = []string{"--compute-ms", "40"}
 
-type page struct {
-	at   time.Duration
-	node int
-	text []byte
-}
-
-// simulate runs the job to its end, as far as Prometheus and the nodes' histories remember it.
-func (p *past) simulate(t *testing.T) {
-	t.Helper()
-	w, err := catalog.FindWorkload(cmp.Or(p.workload, "gpt-512"))
-	if err != nil {
-		t.Fatal(err)
+// TestSlownessNamesItsRank injects every fault that only slows a job down, each into a job of its own, and waits for the pages. Nobody
+// is paged before.
+func TestSlownessNamesItsRank(t *testing.T) {
+	t.Parallel()
+	type slowed struct {
+		*stack.Job
+		fault stack.Fault
+		rank  int
 	}
-	w.Job.ID = p.id
-	f, err := catalog.ParseFault(p.fault)
-	if err != nil {
-		t.Fatal(err)
-	}
-	f.At = slowEnd - slowFor
-	p.c, err = live.New(slog.New(slog.DiscardHandler), sim.Config{
-		Seed: 7, Hardware: w.Hardware, Job: w.Job, Until: time.Hour, Epoch: time.Now().Add(-slowEnd).Unix(), Faults: []sim.Fault{f},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for at := time.Minute; at <= slowEnd; at += slowScrape {
-		if err := p.c.Advance(t.Context(), at); err != nil {
-			t.Fatal(err)
-		}
-		for i, n := range p.c.Nodes() {
-			var text bytes.Buffer
-			if err := n.WriteMetrics(&text); err != nil {
-				t.Fatal(err)
-			}
-			p.pages = append(p.pages, page{at, i, text.Bytes()})
+	var jobs []slowed
+	for i, fault := range stack.Faults {
+		if fault.Slow {
+			rank := (2 + 3*i) % ranks
+			jobs = append(jobs, slowed{startJob(t, stack.JobConfig{ID: "slow-" + fault.Kind(), Fault: fault.Name, Rank: rank, FaultAtStep: -1, Args: steady}), fault, rank})
 		}
 	}
-	srv := httptest.NewServer(p.c.Handler())
-	t.Cleanup(srv.Close)
-	p.url = srv.URL
-}
-
-// write appends what was scraped in OpenMetrics format, as if the job's end were now.
-func (p *past) write(t *testing.T, w *bufio.Writer) {
-	t.Helper()
-	address := strings.TrimPrefix(p.url, "http://")
-	nodes := p.c.Nodes()
-	for _, page := range p.pages {
-		at := time.Now().Add(page.at - slowEnd).Unix()
-		name := nodes[page.node].Name()
-		for line := range bytes.Lines(page.text) {
-			series, value, ok := bytes.Cut(bytes.TrimSpace(line), []byte("} "))
-			if !ok || line[0] == '#' {
-				continue
-			}
-			fmt.Fprintf(w, "%s,instance=\"%s/%s\",node=%q,job=\"culprit-exporter\"} %s %d\n", series, address, name, name, value, at)
-		}
-	}
-}
-
-// hostOf gives the name of a rank's host.
-func (p *past) hostOf(rank int) string {
-	for _, n := range p.c.Nodes() {
-		if slices.Contains(n.Ranks(), rank) {
-			return n.Name()
-		}
-	}
-	return ""
-}
-
-// TestLargeJobsThatGotSlow: jobs on 64 hosts each, too many to fetch everybody's finished work. Prometheus tells whose time is
-// spent otherwise than before, and an operator who asks is told the rank, its host and the cause.
-func TestLargeJobsThatGotSlow(t *testing.T) {
-	root, err := repositoryRoot()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cfg := stack.Config{
-		Root: root, BinDir: filepath.Join(root, "bin"), ToolsDir: filepath.Join(root, "bin", "tools"), Dir: t.TempDir(), Interval: 5 * time.Second,
-	}
-	// One program answers for all 128 exporters, one at a time.
-	cfg.Analyzer = filepath.Join(cfg.Dir, "analyzer.yml")
-	if err := os.WriteFile(cfg.Analyzer, []byte("exporters: {timeout: 20s, history_timeout: 40s}\nanalysis: {deadline: 60s}\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	jobs := []*past{{id: "throttled", fault: "gpu_throttle:rank=77"}, {id: "lame-nic", fault: "nic_bandwidth:rank=309:severity=0.8"}}
 	for _, j := range jobs {
-		j.simulate(t)
-		cfg.Discovery = append(cfg.Discovery, j.url+"/sd")
-	}
-	remember(t, cfg, jobs)
-	s, err := stack.Start(within(t, time.Minute), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(s.Close)
-	for _, j := range jobs {
-		if _, err := s.Analyze(within(t, time.Minute), j.id); err != nil {
-			t.Fatal(err)
+		known := fmt.Sprintf("job_id:culprit_nccl_iteration_seconds:mean_short_baseline{job_id=%q} < Inf", j.Config.ID)
+		if err := cluster.WaitSeries(within(t, baselineAfter), known, 1); err != nil {
+			t.Fatalf("%v\n%s", err, describe(t, cluster, j.Config.ID))
 		}
-		incident, err := s.WaitIncident(within(t, 3*time.Minute), j.id, func(v *rca.Verdict) bool { return len(v.Culprits) > 0 })
+		if pages := cluster.Pages(j.Config.ID); len(pages) > 0 {
+			t.Fatalf("%s is paged before its fault: %+v\n%s", j.Config.ID, pages, describe(t, cluster, j.Config.ID))
+		}
+	}
+	var all sync.WaitGroup
+	defer all.Wait()
+	for _, j := range jobs {
+		at, err := j.Inject(within(t, injectTimeout))
 		if err != nil {
-			t.Fatalf("%v\n%s", err, describe(t, s, j.id))
+			t.Fatal(err)
 		}
-		truth := j.c.Answer().Truths[0]
-		v := incident.Verdict
-		if len(v.Culprits) != 1 {
-			t.Errorf("%s: injected %+v; %+v", j.id, truth, v)
-			continue
-		}
-		t.Log(v.Summary)
-		culprit := &v.Culprits[0]
-		if !slices.Contains(truth.Ranks, culprit.Rank) || culprit.Host != j.hostOf(truth.Ranks[0]) ||
-			!slices.Contains(truth.Classes, string(v.Class)) || !slices.Contains(truth.Causes, string(v.Cause)) || !v.Page {
-			t.Errorf("%s: %s %s %+v, page %v; injected %+v", j.id, v.Class, v.Cause, culprit, v.Page, truth)
-		}
+		all.Go(func() {
+			page, err := cluster.WaitPage(within(t, slowDeadline), j.Config.ID)
+			if err != nil {
+				t.Errorf("%s: %v\n%s", j.Config.ID, err, describe(t, cluster, j.Config.ID))
+				return
+			}
+			t.Logf("%s is paged after %.1f s: %s", j.fault.Name, page.At.Sub(at).Seconds(), page.Annotations["summary"])
+			checkPage(t, page, j.fault, j.rank)
+		})
 	}
 }
 
-// remember gives Prometheus the jobs' past before it starts.
-func remember(t *testing.T, cfg stack.Config, jobs []*past) {
-	t.Helper()
-	file := filepath.Join(cfg.Dir, "past.txt")
-	f, err := os.Create(file)
+// TestSlowFromTheFirstStep: a job that was never faster is looked at after its first iterations, and the page stands while it is slow.
+func TestSlowFromTheFirstStep(t *testing.T) {
+	t.Parallel()
+	const rank = 5
+	fault, _ := stack.FindFault("gpu-slow=3")
+	job := startJob(t, stack.JobConfig{ID: "slow-from-the-start", Fault: fault.Name, Rank: rank, FaultAtStep: 0, Args: steady})
+	page, err := cluster.WaitPage(within(t, baselineAfter), job.Config.ID)
 	if err != nil {
+		t.Fatalf("%v\n%s", err, describe(t, cluster, job.Config.ID))
+	}
+	t.Logf("paged: %s", page.Annotations["summary"])
+	checkPage(t, page, fault, rank)
+	triggers, err := cluster.Triggers(within(t, 5*time.Second), job.Config.ID)
+	if err != nil || !slices.ContainsFunc(triggers, func(a stack.Alert) bool { return a.Labels["alertname"] == "CulpritFirstLook" }) {
+		t.Errorf("triggers %+v (%v), want CulpritFirstLook", triggers, err)
+	}
+	// The window of the look is over after 30 s of iterations.
+	over := fmt.Sprintf("job_id:culprit_nccl_iteration_seconds_sum:min{job_id=%q} > 110", job.Config.ID)
+	if err := cluster.WaitSeries(within(t, time.Minute), over, 1); err != nil {
 		t.Fatal(err)
 	}
-	w := bufio.NewWriter(f)
-	for _, j := range jobs {
-		j.write(t, w)
-	}
-	fmt.Fprintln(w, "# EOF")
-	if err := w.Flush(); err != nil {
-		t.Fatal(err)
-	}
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
-	out, err := exec.Command(filepath.Join(cfg.ToolsDir, "promtool"), "tsdb", "create-blocks-from", "openmetrics", file, filepath.Join(cfg.Dir, "prometheus-data")).CombinedOutput()
-	if err != nil {
-		t.Fatalf("promtool: %v\n%s", err, out)
+	standing := func(v *rca.Verdict) bool { return v.Page }
+	if _, err := cluster.WaitIncident(within(t, pace.Stretch(5*time.Second)), job.Config.ID, standing); err != nil {
+		t.Errorf("the page did not stand: %v\n%s", err, describe(t, cluster, job.Config.ID))
 	}
 }

@@ -23,7 +23,7 @@ const struct program program = {
     .name = "ncclrun",
     .kinds = FAULT_GPU_KINDS | 1ull << OP_NOT_ENTERED | 1ull << BROADCAST_NOT_ENTERED | 1ull << GROUP_STALL | 1ull << OTHER_OP |
              1ull << SWAP_ORDER | 1ull << STOP | 1ull << KILL | 1ull << EXIT | 1ull << CHECKPOINT | 1ull << FIRST_STEP | 1ull << EVAL |
-             1ull << INIT_HANG | 1ull << SPLIT_HANG,
+             1ull << INIT_HANG | 1ull << SPLIT_HANG | 1ull << DATA_LATE,
     .usage = options_usage,
     .fault_begins = fault_gpu_begins,
     .fault_ends = fault_gpu_ends,

@@ -35,7 +35,7 @@ const struct program program = {
     .name = "ringjob",
     .kinds = KIND(LINK_STALL) | KIND(LINK_SLOW) | KIND(FLUSH_STALL) | KIND(FLUSH_SLOW) | KIND(GPU_FREEZE) | KIND(GPU_SLOW) |
              KIND(KERNEL_STALL) | KIND(PROXY_DELAY) | KIND(OP_NOT_ENTERED) | KIND(GROUP_STALL) | KIND(OTHER_OP) |
-             KIND(SWAP_ORDER) | KIND(STOP) | KIND(KILL) | KIND(EXIT) | KIND(CHECKPOINT) | KIND(FIRST_STEP),
+             KIND(SWAP_ORDER) | KIND(STOP) | KIND(KILL) | KIND(EXIT) | KIND(CHECKPOINT) | KIND(FIRST_STEP) | KIND(DATA_LATE),
     .usage = options_usage,
     .fault_begins = begins,
     .fault_ends = ends,

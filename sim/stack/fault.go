@@ -121,6 +121,11 @@ var Faults = []Fault{
 		Classes: []rca.Class{rca.SlowComm, rca.SlowMixed}, Causes: []rca.Cause{rca.CauseProxy},
 		Slow: true,
 	},
+	{
+		Name: "data-late=0.3", About: "the program waits 0.3 s for the data of every step",
+		Classes: []rca.Class{rca.SlowCompute, rca.SlowMixed}, Causes: []rca.Cause{rca.CauseCPU, rca.CauseNotCalled, rca.CauseStorage},
+		Slow: true,
+	},
 	{Name: "checkpoint=8", About: "the rank writes a long checkpoint while the others wait (benign)"},
 	{Name: "first-step=8", About: "the rank compiles before its first operation (benign)"},
 	{Name: "none", About: "nothing is wrong"},

@@ -182,6 +182,9 @@ void fault_step(uint64_t step) {
       fault_feel(f);
       act_compute(ns);
       fault_end(f);
+    } else if (f->kind == DATA_LATE) {
+      fault_feel(f);
+      sleep_ns(ns);
     }
   }
 }

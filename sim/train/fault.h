@@ -34,7 +34,7 @@ void fault_signal_start(void);
 void fault_signal_clear(void);
 uint64_t fault_tick(uint64_t now);
 
-// User thread: a training step begins (checkpoints and slow first steps happen inside).
+// User thread: a training step begins (checkpoints, slow first steps and late data happen inside).
 void fault_step(uint64_t step);
 // User thread: an operation is about to be called on `comm`; may not return for long. True: call another operation, as
 // fault_other_op says.

@@ -36,6 +36,7 @@ static const struct {
     [CHECKPOINT] = {"checkpoint", "SECONDS", "20", "benign: writes a checkpoint before the next step"},
     [FIRST_STEP] = {"first-step", "SECONDS", "20", "benign: computes before its first operation"},
     [EVAL] = {"eval", "SECONDS", "8", "benign: computes on its GPU before the next step"},
+    [DATA_LATE] = {"data-late", "SECONDS", "0.3", "the program waits so long for the data of every step"},
     [INIT_HANG] = {"init-hang", NULL, "", "the program does not call ncclCommInitRank"},
     [SPLIT_HANG] = {"split-hang", NULL, "", "the program does not call ncclCommSplit"},
     [BROADCAST_NOT_ENTERED] = {"broadcast-not-entered", "sleep|spin", "sleep", "the program stays out of the next broadcast"},
