@@ -122,10 +122,9 @@ func (a *App) heard(t *incident.Trigger) bool {
 	return open && slices.ContainsFunc(inc.Triggers, func(o incident.Trigger) bool { return o.Firing() && alike(&o, t) })
 }
 
-// coveredByHang reports whether a trigger of slowness is one that the shipped inhibition rule holds back: a job that stands still is
-// slow, too.
+// coveredByHang reports whether a trigger is one that the shipped inhibition rule holds back: a job that stands still is slow, too.
 func coveredByHang(t *incident.Trigger, firing []incident.Trigger) bool {
-	return t.Kind == incident.Slow && slices.ContainsFunc(firing, func(o incident.Trigger) bool { return o.Kind == incident.Hang && o.JobID == t.JobID })
+	return t.Kind != incident.Hang && slices.ContainsFunc(firing, func(o incident.Trigger) bool { return o.Kind == incident.Hang && o.JobID == t.JobID })
 }
 
 // inList finds a trigger among what Alertmanager lists, and whether it is silenced there.

@@ -160,11 +160,18 @@ func TestFaultNamesItsRank(t *testing.T) {
 	}
 }
 
+func alertname(fault stack.Fault) string {
+	if fault.Slow {
+		return "CulpritSlow"
+	}
+	return "CulpritFound"
+}
+
 // checkPage holds the page against the injected fault: the labels alone must name rank, host and GPU.
 func checkPage(t *testing.T, page stack.Page, fault stack.Fault, rank int) {
 	t.Helper()
 	want := map[string]string{
-		"alertname": "CulpritFound",
+		"alertname": alertname(fault),
 		"rank":      fmt.Sprint(rank),
 		"host":      cluster.HostName(cluster.HostOfRank(rank, ranks)),
 		"gpu":       fmt.Sprint(rank % (ranks / hosts)),

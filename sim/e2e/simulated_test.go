@@ -24,7 +24,8 @@ import (
 // simulated is a live simulated job, named by its workload.
 type simulated struct {
 	workload string
-	fault    string // Empty: none.
+	fault    string        // Empty: none.
+	at       time.Duration // Of the fault.
 	c        *live.Cluster
 	url      string
 }
@@ -32,8 +33,10 @@ type simulated struct {
 const (
 	// simulatedSkip is job time that has passed before anybody looks: first steps are over.
 	simulatedSkip = 60 * time.Second
-	// simulatedFault is when faults begin: the rules have seen the job healthy by then.
-	simulatedFault = simulatedSkip + 20*time.Second
+	// simulatedHang is when a job comes to stand still: the rules have seen it healthy by then; simulatedSlow when one gets slow: they
+	// know what is usual in it.
+	simulatedHang = simulatedSkip + 20*time.Second
+	simulatedSlow = simulatedSkip + 60*time.Second
 )
 
 // serve starts serving the job and lets its time pass until the end of the test.
@@ -52,7 +55,7 @@ func (s *simulated) serve(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		f.At = simulatedFault
+		f.At = s.at
 		cfg.Faults = []sim.Fault{f}
 	}
 	if s.c, err = live.New(slog.Default(), cfg); err != nil {
@@ -78,9 +81,10 @@ func (s *simulated) serve(t *testing.T) {
 // the shipped rules, Alertmanager and analyzer. What is injected is paged for, and nobody for the healthy job.
 func TestSimulatedClustersNameTheirCulprits(t *testing.T) {
 	jobs := []*simulated{
-		{workload: "gpt-256", fault: "nic_down:rank=77"},
-		{workload: "gpt-64", fault: "op_not_entered:rank=13"},
-		{workload: "mixtral-32", fault: "process_stopped:rank=22"},
+		{workload: "gpt-256", fault: "nic_down:rank=77", at: simulatedHang},
+		{workload: "gpt-64", fault: "op_not_entered:rank=13", at: simulatedHang},
+		{workload: "mixtral-32", fault: "process_stopped:rank=22", at: simulatedHang},
+		{workload: "gpt-512", fault: "gpu_throttle:rank=309", at: simulatedSlow},
 		{workload: "gpt-16"},
 	}
 	root, err := repositoryRoot()
@@ -89,7 +93,7 @@ func TestSimulatedClustersNameTheirCulprits(t *testing.T) {
 	}
 	cfg := stack.Config{
 		Root: root, BinDir: filepath.Join(root, "bin"), ToolsDir: filepath.Join(root, "bin", "tools"),
-		Dir: t.TempDir(), Interval: time.Second,
+		Dir: t.TempDir(), Interval: 5 * time.Second,
 	}
 	for _, j := range jobs {
 		j.serve(t)
@@ -105,12 +109,12 @@ func TestSimulatedClustersNameTheirCulprits(t *testing.T) {
 			continue
 		}
 		id := "sim-" + j.workload
-		page, err := s.WaitPage(within(t, 90*time.Second), id)
+		page, err := s.WaitPage(within(t, 2*time.Minute), id)
 		if err != nil {
 			t.Errorf("%v\n%s", err, describe(t, s, id))
 			continue
 		}
-		t.Logf("%s: paged %.1f s after the fault: %s", j.workload, (j.c.Now() - simulatedFault).Seconds(), page.Annotations["summary"])
+		t.Logf("%s: paged %.1f s after the fault: %s", j.workload, (j.c.Now() - j.at).Seconds(), page.Annotations["summary"])
 		truth := j.c.Answer().Truths[0]
 		if !slices.ContainsFunc(truth.Ranks, func(r int) bool { return page.Labels["rank"] == fmt.Sprint(r) }) ||
 			!slices.Contains(truth.Classes, page.Labels["class"]) {

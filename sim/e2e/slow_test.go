@@ -6,12 +6,10 @@ package e2e
 import (
 	"fmt"
 	"slices"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/culprit-project/culprit/analyzer/rca"
-	"github.com/culprit-project/culprit/sim/pace"
 	"github.com/culprit-project/culprit/sim/stack"
 )
 
@@ -23,48 +21,36 @@ const (
 )
 
 // steady makes a job of iterations of a third of a second that leave the processors to others: the fault is to be what is slow.
-var steady = []string{"--compute-ms", "40"}
+var steady = []string{"--compute-ms", "40", "--poll-us", "5000"}
 
-// TestSlownessNamesItsRank injects every fault that only slows a job down, each into a job of its own, and waits for the pages. Nobody
-// is paged before.
+// TestSlownessNamesItsRank injects every fault that only slows a job down and waits for the page. Nobody is paged before.
 func TestSlownessNamesItsRank(t *testing.T) {
 	t.Parallel()
-	type slowed struct {
-		*stack.Job
-		fault stack.Fault
-		rank  int
-	}
-	var jobs []slowed
 	for i, fault := range stack.Faults {
-		if fault.Slow {
+		if !fault.Slow {
+			continue
+		}
+		t.Run(fault.Kind(), func(t *testing.T) {
+			t.Parallel()
 			rank := (2 + 3*i) % ranks
-			jobs = append(jobs, slowed{startJob(t, stack.JobConfig{ID: "slow-" + fault.Kind(), Fault: fault.Name, Rank: rank, FaultAtStep: -1, Args: steady}), fault, rank})
-		}
-	}
-	for _, j := range jobs {
-		known := fmt.Sprintf("job_id:culprit_nccl_iteration_seconds:mean_short_baseline{job_id=%q} < Inf", j.Config.ID)
-		if err := cluster.WaitSeries(within(t, baselineAfter), known, 1); err != nil {
-			t.Fatalf("%v\n%s", err, describe(t, cluster, j.Config.ID))
-		}
-		if pages := cluster.Pages(j.Config.ID); len(pages) > 0 {
-			t.Fatalf("%s is paged before its fault: %+v\n%s", j.Config.ID, pages, describe(t, cluster, j.Config.ID))
-		}
-	}
-	var all sync.WaitGroup
-	defer all.Wait()
-	for _, j := range jobs {
-		at, err := j.Inject(within(t, injectTimeout))
-		if err != nil {
-			t.Fatal(err)
-		}
-		all.Go(func() {
-			page, err := cluster.WaitPage(within(t, slowDeadline), j.Config.ID)
-			if err != nil {
-				t.Errorf("%s: %v\n%s", j.Config.ID, err, describe(t, cluster, j.Config.ID))
-				return
+			job := startJob(t, stack.JobConfig{ID: "slow-" + fault.Kind(), Fault: fault.Name, Rank: rank, FaultAtStep: -1, Args: steady})
+			known := fmt.Sprintf("job_id:culprit_nccl_iteration_seconds:mean_short_baseline{job_id=%q} < Inf", job.Config.ID)
+			if err := cluster.WaitSeries(within(t, baselineAfter), known, 1); err != nil {
+				t.Fatalf("%v\n%s", err, describe(t, cluster, job.Config.ID))
 			}
-			t.Logf("%s is paged after %.1f s: %s", j.fault.Name, page.At.Sub(at).Seconds(), page.Annotations["summary"])
-			checkPage(t, page, j.fault, j.rank)
+			if pages := cluster.Pages(job.Config.ID); len(pages) > 0 {
+				t.Fatalf("paged before the fault: %+v\n%s", pages, describe(t, cluster, job.Config.ID))
+			}
+			at, err := job.Inject(within(t, injectTimeout))
+			if err != nil {
+				t.Fatal(err)
+			}
+			page, err := cluster.WaitPage(within(t, slowDeadline), job.Config.ID)
+			if err != nil {
+				t.Fatalf("%v\n%s", err, describe(t, cluster, job.Config.ID))
+			}
+			t.Logf("paged after %.1f s: %s", page.At.Sub(at).Seconds(), page.Annotations["summary"])
+			checkPage(t, page, fault, rank)
 		})
 	}
 }
@@ -91,7 +77,7 @@ func TestSlowFromTheFirstStep(t *testing.T) {
 		t.Fatal(err)
 	}
 	standing := func(v *rca.Verdict) bool { return v.Page }
-	if _, err := cluster.WaitIncident(within(t, pace.Stretch(5*time.Second)), job.Config.ID, standing); err != nil {
+	if _, err := cluster.WaitIncident(within(t, 5*time.Second), job.Config.ID, standing); err != nil {
 		t.Errorf("the page did not stand: %v\n%s", err, describe(t, cluster, job.Config.ID))
 	}
 }
