@@ -43,7 +43,7 @@ func (a *slowAnalysis) locateNet(groups []flowGroup, flush []slowEnd, gain float
 		}
 	}
 	rival := rivalOf(fs)
-	f := finding{class: rca.SlowComm, cause: rca.CauseNetworkSend, comm: -1, lane: -1, gain: gain, weight: 0.5 + 0.4*best.fit, nodes: best.nodes, link: best.fit >= sureFit}
+	f := finding{class: rca.SlowComm, cause: rca.CauseNetworkSend, comm: -1, lane: -1, gain: gain, weight: 0.5 + 0.4*best.fit, nodes: best.nodes, link: best.fit >= sureFit, times: best.factor}
 	if rival != nil {
 		f.ends = slices.Concat(best.nodes, rival.nodes)
 	}

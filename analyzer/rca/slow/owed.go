@@ -8,9 +8,11 @@ import (
 	"strings"
 
 	"github.com/culprit-project/culprit/analyzer/rca"
+	"github.com/culprit-project/culprit/analyzer/rca/words"
 )
 
-// The job's own past says by how much it is slower, whatever the finished work that was read shows. An answer has to account for that.
+// The job's own past says by how much it is slower, whatever the finished work that was read shows. An answer has to account for that. Of a
+// job that has no past nobody knows whether it is slow at all.
 
 // leastOwed is the least part of a job's slowdown that an explanation has to account for, as far as the replay can tell.
 const leastOwed = 0.5
@@ -35,4 +37,28 @@ func (a *slowAnalysis) unexplained(v *rca.Verdict, times float64) {
 		v.Summary = strings.TrimSuffix(v.Summary, ".") + ": " + strings.Join(limits, "; ") + "."
 	}
 	v.Ask = a.unseenPartners()
+}
+
+// leastTimes is by what factor transfers must be outstanding longer than elsewhere before a place in the network is accused in a job that
+// is not known to have been faster: that of a NIC at half its rate. By less places differ in healthy networks, too: hosts with fewer ranks,
+// the ends of a pipeline, longer paths.
+const leastTimes = 2
+
+// unproven says that a place in the network differs from others by no more than places do, that the job is not known to have been
+// faster, and that the place's node complains of nothing.
+func (a *slowAnalysis) unproven(f *finding) bool {
+	_, slower := a.owes()
+	return f.class == rca.SlowComm && f.times > 0 && f.times < leastTimes && a.early == nil && !slower && !a.anySick(f.nodes)
+}
+
+func (a *slowAnalysis) verdictWithoutPast(v rca.Verdict, f *finding) rca.Verdict {
+	who := f.group
+	if len(f.nodes) > 0 {
+		who = words.RankNumbers(a.IDs(f.nodes))
+	}
+	v.Class, v.Confidence, v.Slowdown = rca.Unknown, 0.3, rca.Round(f.gain)
+	v.Culprits = []rca.Culprit{{Rank: -1, Channel: f.lane, Group: "suspects: " + who, Why: f.what}}
+	v.Summary = a.slowSentence(f) + " Nobody has seen the job faster, so it may be how its ranks are placed."
+	v.Action = "Compare with an earlier run of the job, or look again when it has run for longer."
+	return v
 }

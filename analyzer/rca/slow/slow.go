@@ -23,6 +23,7 @@ type finding struct {
 	ends   []int32 // Ranks of which one or the other may be meant, where it is a link.
 	group  string  // Link, stage or group, where no rank is meant.
 	gain   float64 // Length over length without it.
+	times  float64 // By what factor transfers of a place are outstanding longer; 0 where it is no place in the network.
 	weight float64
 	what   string // For the summary, after the names.
 	mode   string // persistent, intermittent, fluctuating (H7).
@@ -337,6 +338,9 @@ func (a *slowAnalysis) verdict() rca.Verdict {
 		v.Culprits = append(v.Culprits, rca.Culprit{Rank: -1, Channel: -1, Group: "suspects: " + words.RankNumbers(a.IDs(f.nodes)), Why: f.what})
 		v.Evidence = append(v.Evidence, fmt.Sprintf("%s: %s; that would be %.1f%% of the time.", f.cause, f.what, 100*(f.gain-1)))
 		return v
+	}
+	if a.unproven(f) {
+		return a.verdictWithoutPast(v, f)
 	}
 	a.mix(fs)
 	if a.sharedBy(f) {

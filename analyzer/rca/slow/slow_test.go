@@ -169,6 +169,36 @@ func TestSlowKinds(t *testing.T) {
 	}
 }
 
+// TestDifferentFromTheStart: places in a network differ. One whose transfers always took half as long again is suspected and not accused,
+// unless its rank's node complains, or the job is known to have been faster.
+func TestDifferentFromTheStart(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		edit  func(*rcatest.SlowJob)
+		after float64 // Slowdown against the past.
+		class rca.Class
+	}{
+		{"half as long again", func(*rcatest.SlowJob) {}, 0, rca.Unknown},
+		{"and the job was faster", func(*rcatest.SlowJob) {}, 1.2, rca.SlowComm},
+		{"and the link is narrow", func(j *rcatest.SlowJob) {
+			j.Facts = []rca.Fact{{Host: "node2", Rank: 5, Component: "pcie", Kind: "link_width_reduced", Value: 4, Expected: 16}}
+		}, 0, rca.SlowComm},
+		{"four times as long", func(j *rcatest.SlowJob) { j.Send = rcatest.One(5, 4) }, 0, rca.SlowComm},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			j := rcatest.NewSlowJob(4, 2, 2)
+			j.Send = rcatest.One(5, 1.8)
+			c.edit(j)
+			ev := j.Evidence()
+			ev.Slowdown = c.after
+			v := verdictOf(ev, rca.Options{})
+			if v.Class != c.class || v.Class == rca.Unknown && (v.Page || len(v.Culprits) != 1) {
+				t.Errorf("%s, page %v, culprits %+v: %s; want %s", v.Class, v.Page, v.Culprits, v.Summary, c.class)
+			}
+		})
+	}
+}
+
 // TestWhatIfNumber: a data-parallel job of one stage in which one rank computes half as long again is slower by a
 // factor that can be worked out by hand.
 func TestWhatIfNumber(t *testing.T) {
