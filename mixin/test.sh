@@ -30,7 +30,8 @@ promtool test rules rules/tests/*.yaml
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 jsonnet --ext-str rules="$root/rules" --multi "$scratch" mixin/promtest/intervals.jsonnet >/dev/null
-promtool test rules "$scratch"/scrape-*.json
+jsonnet --multi "$scratch" mixin/promtest/clusters.jsonnet >/dev/null
+promtool test rules "$scratch"/scrape-*.json "$scratch"/clusters.json
 
 echo "mixin: expressions, names, links, runbooks"
 # Its inputs lie outside its module, where the test cache does not look.

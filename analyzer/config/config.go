@@ -22,6 +22,7 @@ import (
 	"github.com/prometheus/common/model"
 	"go.yaml.in/yaml/v2"
 
+	"github.com/culprit-project/culprit/analyzer/identity"
 	"github.com/culprit-project/culprit/analyzer/rca"
 	"github.com/culprit-project/culprit/analyzer/rca/holmes"
 	"github.com/culprit-project/culprit/analyzer/rca/topology"
@@ -59,6 +60,8 @@ type Prometheus struct {
 	// RefreshInterval is how often the membership of all jobs is read ahead, for when Prometheus is down in need.
 	RefreshInterval model.Duration `yaml:"refresh_interval"`
 	Queries         Queries        `yaml:"queries"`
+	// JobLabels are the labels of series that belong to a job's identity beside job_id, from labels.job.
+	JobLabels []string `yaml:"-"`
 	// NodeEvidence are queries for what other exporters know of a job's nodes: by default dcgm-exporter and node_exporter.
 	NodeEvidence []FactQuery `yaml:"node_evidence"`
 }
@@ -123,6 +126,9 @@ type Labels struct {
 	Rank     string `yaml:"rank"`
 	Comm     string `yaml:"comm"`
 	Instance string `yaml:"instance"`
+	// Job lists the labels that tell one job from another: job_id and, where ids are unique only within a cluster, further ones.
+	// Triggers, series and the shipped rules (jobLabels of the mixin) must have the same.
+	Job []string `yaml:"job"`
 	// Match is what tells this analyzer's jobs from those of others where several clusters share a Prometheus: only series and
 	// triggers with these labels are looked at, and alerts and metrics carry them.
 	Match map[string]string `yaml:"match"`
@@ -136,6 +142,17 @@ func (l *Labels) Matches(labels map[string]string) bool {
 		}
 	}
 	return true
+}
+
+// Further gives the labels that belong to a job's identity beside its id. Those that Match fixes tell nothing more.
+func (l *Labels) Further() []string {
+	var out []string
+	for _, name := range l.Job {
+		if _, fixed := l.Match[name]; !fixed && name != identity.IDLabel {
+			out = append(out, name)
+		}
+	}
+	return out
 }
 
 // Analysis holds the engine's thresholds and how an analysis is run.
@@ -326,7 +343,7 @@ func Default() *Config {
 			Concurrency:    64,
 			MaxBytes:       64 << 20,
 		},
-		Labels: Labels{JobID: "job_id", Rank: "rank", Comm: "comm", Instance: "instance", Match: map[string]string{}},
+		Labels: Labels{JobID: "job_id", Rank: "rank", Comm: "comm", Instance: "instance", Job: []string{identity.IDLabel}, Match: map[string]string{}},
 		Analysis: Analysis{
 			AllNodesUpTo: 64,
 			ConfirmAfter: model.Duration(300 * time.Millisecond),
@@ -434,6 +451,7 @@ func decode(text []byte) (*Config, error) {
 	c := Default()
 	err := yaml.UnmarshalStrict(text, c)
 	c.Prometheus.Queries.narrow(c.Labels.Match)
+	c.Prometheus.JobLabels = c.Labels.Further()
 	return c, errors.Join(err, c.Check())
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/common/model"
 
 	"github.com/culprit-project/culprit/analyzer/config"
+	"github.com/culprit-project/culprit/analyzer/identity"
 )
 
 // Bounds of the comparison with the past: how many ranks of each kind, and how long before the first trigger the past is.
@@ -31,8 +32,8 @@ const (
 // in kernels of NCCL than all others, who wait for it there. Ranks around a slow NVLink spend more than others in the
 // kernels of their operation. A slow network leaves its sender's data undelivered, a thread that does not get to run what
 // has arrived.
-func (d *Directory) Grown(ctx context.Context, jobID string, ago time.Duration) ([]int, error) {
-	selector := Selector("job_id", jobID)
+func (d *Directory) Grown(ctx context.Context, job identity.Job, ago time.Duration) ([]int, error) {
+	selector := job.Selector()
 	grown := func(template string) (string, error) {
 		now, err := config.Query(template, selector)
 		if err != nil {

@@ -20,7 +20,7 @@ const window = "2m"
 var queries = struct {
 	jobs, iteration, iterationBefore, comms, ops, bytes, seconds, bandwidth, inside, fewestOps, lost string
 }{
-	jobs:            "count by (job_id) ({up})",
+	jobs:            "count by ({identity}) ({up})",
 	iteration:       "sum(rate(" + iterationSeconds + "_sum{job}[" + window + "])) / sum(rate(" + iterationSeconds + "_count{job}[" + window + "]))",
 	iterationBefore: "avg_over_time(" + iterationHealthy + "{job}[1h])",
 	comms:           "count by (comm_name, nranks, nnodes) ({comms})",
