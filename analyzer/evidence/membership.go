@@ -59,6 +59,9 @@ type Directory struct {
 
 	mu    sync.Mutex
 	known map[identity.Job]remembered // By job.
+	// interval is that at which exporters are scraped, as of then; 0 unknown.
+	interval   time.Duration
+	intervalAt time.Time
 }
 
 type remembered struct {
@@ -89,6 +92,7 @@ func (d *Directory) Inherit(from *Directory) {
 	from.mu.Lock()
 	defer from.mu.Unlock()
 	maps.Copy(d.known, from.known)
+	d.interval, d.intervalAt = from.interval, from.intervalAt
 }
 
 // Processes gives a job's processes in the order of their ranks: all that claim to be one. Of a job that was looked up a short while ago only what has changed since is
@@ -152,7 +156,7 @@ func (d *Directory) Scraped(ctx context.Context, instance string) (bool, error) 
 
 // Refresh reads the processes of all jobs ahead.
 func (d *Directory) Refresh(ctx context.Context) error {
-	processes, err := d.ask(ctx, identity.IDLabel+`!=""`)
+	processes, err := d.ask(ctx, everyJob)
 	if err != nil {
 		return err
 	}
@@ -359,7 +363,7 @@ func (d *Directory) Standing(ctx context.Context, job identity.Job) (int, error)
 
 // Pace gives how many operations a rank of the job completes per second, on average; 0 unknown.
 func (d *Directory) Pace(ctx context.Context, job identity.Job) (float64, error) {
-	text, err := config.Query(d.cfg.Queries.Pace, job.Selector())
+	text, err := config.QueryBefore(d.cfg.Queries.Pace, job.Selector(), d.RateWindow(ctx), 0)
 	if err != nil {
 		return 0, err
 	}

@@ -120,7 +120,7 @@ func (s *Session) rings(ctx context.Context, ids []rca.CommID) map[rca.CommID]se
 // ScoutSlow chooses whose finished work to fetch first in a job too large to fetch all: that of the ranks whose way of
 // spending time has changed most since before it was told of, likeliest first.
 func (s *Session) ScoutSlow(ctx context.Context, since time.Duration) []*Node {
-	ranks, err := s.g.Directory.Grown(ctx, s.job, since+grownPast)
+	ranks, err := s.g.Directory.Grown(ctx, s.job, since+s.g.Directory.past(ctx))
 	s.note(err)
 	return s.NodesOf(ranks)
 }

@@ -29,6 +29,7 @@ import (
 type Job struct {
 	ID        identity.Job
 	At        time.Time
+	Window    time.Duration // That rates are taken over.
 	WorldSize int
 	Ranks     []incident.RankView
 	Hosts     int
@@ -39,7 +40,7 @@ type Job struct {
 	Functions         []Function
 	MicroBatches      int
 	Late              []Share // Ranks that are inside operations less than others: those wait for them.
-	Lost              float64 // Events that exporters could not keep, in the last two minutes.
+	Lost              float64 // Events that exporters could not keep, within Window.
 	Missing           []string
 }
 
@@ -98,7 +99,7 @@ func NewSource(query evidence.Querier, cfg config.Prometheus, directory *evidenc
 
 // List gives the jobs that run, by their ids.
 func (s *Source) List(ctx context.Context) ([]Listed, error) {
-	up, err := config.Query(s.cfg.Queries.Up, "")
+	up, err := config.Query(s.cfg.Queries.Up, identity.IDLabel+`!=""`)
 	if err != nil {
 		return nil, err
 	}
@@ -147,8 +148,8 @@ func (s *Source) ask(ctx context.Context, id identity.Job, now time.Time) (*Job,
 		}
 		return nil, ErrUnknown
 	}
-	j := &Job{ID: id, At: now}
-	a := asker{s: s, ctx: ctx, selector: id.Selector(), j: j}
+	j := &Job{ID: id, At: now, Window: 2 * s.directory.RateWindow(ctx)}
+	a := asker{s: s, ctx: ctx, selector: id.Selector(), window: model.Duration(j.Window).String(), j: j}
 	a.note(err)
 	a.ranks(processes)
 	a.comms()
@@ -183,6 +184,7 @@ type asker struct {
 	s        *Source
 	ctx      context.Context // An asker lives for one request.
 	selector string
+	window   string // Of rates: a few iterations of most jobs.
 	j        *Job
 	hosts    map[int]string
 }
@@ -195,7 +197,7 @@ func (a *asker) note(err error) {
 
 // get asks one of the queries.
 func (a *asker) get(query string) model.Vector {
-	v, err := a.s.vector(a.ctx, strings.ReplaceAll(query, "{job}", "{"+a.selector+"}"))
+	v, err := a.s.vector(a.ctx, strings.NewReplacer("{job}", "{"+a.selector+"}", "{window}", a.window).Replace(query))
 	a.note(err)
 	return v
 }

@@ -130,7 +130,7 @@ func coverage(j *jobs.Job) string {
 // iteration says how long an iteration takes, and how that compares with the last hour while no trigger fired.
 func iteration(j *jobs.Job) string {
 	if j.Iteration <= 0 {
-		return "not recorded: no iteration was found in the last two minutes"
+		return "not recorded: no iteration was found in the last " + seconds(j.Window.Seconds())
 	}
 	s := seconds(j.Iteration)
 	if j.Before <= 0 {
