@@ -11,6 +11,11 @@
     analyzerSelector: 'job="culprit-analyzer"',
     ncclSelector: '',
 
+    // Exporters that take the place of our own collectors: 'dcgm-exporter' of nvml, 'node_exporter' of host.
+    sources: [],
+    // How the instance of culprit-exporter follows from a label of theirs, as label_replace takes it.
+    sourceInstance: { label: 'instance', regex: '(.*):[0-9]+', replacement: '$1:9850' },
+
     // What tells one training job from another. Add 'cluster' where job ids are unique only within a cluster.
     jobLabels: ['job_id'],
 
