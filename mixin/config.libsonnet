@@ -67,6 +67,9 @@
     // Before a job has called so many operations on a communicator, its pauses are those of a start.
     launchFirstOperations: 16,
 
+    // Hang triggers name ranks in their descriptions, by queries that read all communicators of the job, in jobs of at most so many.
+    namesUpToRanks: 2048,
+
     // --- Failure (Mycroft, Algorithm 1): an operation in progress and none completed in the window. ----------------
     // Two scrapes: a counter that was read once has not changed.
     failureWindowSeconds: std.max(10, 2 * scrape),
