@@ -136,7 +136,7 @@
     dashboardTag: 'culprit',
     dashboardRefresh: '5s',
     dashboardFrom: 'now-30m',
-    // Where the analyzer's pages are, as seen from a browser; '' leaves the links out.
+    // Where the analyzer's pages are, as seen from a browser; the dashboard has it as a variable, too.
     analyzerURL: 'http://localhost:9851',
     // Regular expression on names of the data sources offered.
     datasourceRegex: '',
