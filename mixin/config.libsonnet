@@ -11,6 +11,11 @@
     analyzerSelector: 'job="culprit-analyzer"',
     ncclSelector: '',
 
+    // Exporters that take the place of our own collectors: 'dcgm-exporter' of nvml, 'node_exporter' of host.
+    sources: [],
+    // How the instance of culprit-exporter follows from a label of theirs, as label_replace takes it.
+    sourceInstance: { label: 'instance', regex: '(.*):[0-9]+', replacement: '$1:9850' },
+
     // What tells one training job from another. Add 'cluster' where job ids are unique only within a cluster.
     jobLabels: ['job_id'],
 
@@ -61,6 +66,9 @@
     launchEvenFloorSeconds: 6,
     // Before a job has called so many operations on a communicator, its pauses are those of a start.
     launchFirstOperations: 16,
+
+    // Hang triggers name ranks in their descriptions, by queries that read all communicators of the job, in jobs of at most so many.
+    namesUpToRanks: 2048,
 
     // --- Failure (Mycroft, Algorithm 1): an operation in progress and none completed in the window. ----------------
     // Two scrapes: a counter that was read once has not changed.
@@ -133,7 +141,7 @@
     dashboardTag: 'culprit',
     dashboardRefresh: '5s',
     dashboardFrom: 'now-30m',
-    // Where the analyzer's pages are, as seen from a browser; '' leaves the links out.
+    // Where the analyzer's pages are, as seen from a browser; the dashboard has it as a variable, too.
     analyzerURL: 'http://localhost:9851',
     // Regular expression on names of the data sources offered.
     datasourceRegex: '',

@@ -23,14 +23,17 @@ echo "mixin: rules/ and dashboards/ are what is rendered"
 mixin/generate.sh --check
 
 echo "mixin: rules"
-promtool check rules --lint=all --lint-fatal rules/*.yaml rules/scrape-*/*.yaml
+promtool check rules --lint=all --lint-fatal rules/*.yaml rules/sources/*.yaml rules/scrape-*/*.yaml
 # Without a Prometheus to ask: what can be told from the rules alone.
-pint --no-color --offline --log-level=error lint --min-severity=info --fail-on=warning rules/*.yaml rules/scrape-*/*.yaml
+pint --no-color --offline --log-level=error lint --min-severity=info --fail-on=warning rules/*.yaml rules/sources/*.yaml rules/scrape-*/*.yaml
 promtool test rules rules/tests/*.yaml
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 jsonnet --ext-str rules="$root/rules" --multi "$scratch" mixin/promtest/intervals.jsonnet >/dev/null
-promtool test rules "$scratch"/scrape-*.json
+jsonnet --multi "$scratch" mixin/promtest/clusters.jsonnet >/dev/null
+jsonnet --multi "$scratch" mixin/promtest/dashboards.jsonnet >/dev/null
+jsonnet --ext-str rules="$root/rules" --multi "$scratch" mixin/promtest/sources.jsonnet >/dev/null
+promtool test rules "$scratch"/scrape-*.json "$scratch"/clusters.json "$scratch"/sources.json "$scratch"/dashboards.json
 
 echo "mixin: expressions, names, links, runbooks"
 # Its inputs lie outside its module, where the test cache does not look.

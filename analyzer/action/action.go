@@ -43,17 +43,19 @@ const RequestVersion = 1
 
 // Request is what a command reads on its standard input and a webhook gets as its body.
 type Request struct {
-	Version    int           `json:"version"`
-	Action     string        `json:"action"`
-	Incident   string        `json:"incident"`
-	JobID      string        `json:"job_id"`
-	Class      rca.Class     `json:"class"`
-	Cause      rca.Cause     `json:"cause"`
-	Confidence float64       `json:"confidence"`
-	Hosts      []string      `json:"hosts"` // Plain host names, each once.
-	Culprits   []rca.Culprit `json:"culprits"`
-	Summary    string        `json:"summary"`
-	URL        string        `json:"url,omitempty"` // Of the incident's page.
+	Version  int    `json:"version"`
+	Action   string `json:"action"`
+	Incident string `json:"incident"`
+	JobID    string `json:"job_id"`
+	// JobLabels tell the job from others of its id: with them, a host is one of that cluster.
+	JobLabels  map[string]string `json:"job_labels,omitempty"`
+	Class      rca.Class         `json:"class"`
+	Cause      rca.Cause         `json:"cause"`
+	Confidence float64           `json:"confidence"`
+	Hosts      []string          `json:"hosts"` // Plain host names, each once.
+	Culprits   []rca.Culprit     `json:"culprits"`
+	Summary    string            `json:"summary"`
+	URL        string            `json:"url,omitempty"` // Of the incident's page.
 }
 
 // Why a rule that matches a verdict does not run.
@@ -97,7 +99,7 @@ func (r *Rule) decide(inc *incident.Incident, now time.Time) (req *Request, refu
 		return nil, ""
 	}
 	req = &Request{
-		Version: RequestVersion, Action: r.Name, Incident: inc.ID, JobID: inc.JobID, Class: v.Class, Cause: v.Cause, Confidence: v.Confidence, Summary: v.Summary,
+		Version: RequestVersion, Action: r.Name, Incident: inc.ID, JobID: inc.JobID, JobLabels: inc.JobLabels, Class: v.Class, Cause: v.Cause, Confidence: v.Confidence, Summary: v.Summary,
 	}
 	allowed := true
 	for _, c := range v.Culprits {

@@ -138,7 +138,7 @@ func (r *Runner) apply(ctx context.Context, rule *Rule, limits Limits, link func
 		req.URL = link(inc.ID)
 	}
 	entry := Entry{
-		Action: rule.Name, Incident: inc.ID, JobID: inc.JobID, Class: req.Class, Cause: req.Cause, Confidence: req.Confidence, Hosts: req.Hosts,
+		Action: rule.Name, Incident: inc.ID, JobID: inc.JobID, JobLabels: inc.JobLabels, Class: req.Class, Cause: req.Cause, Confidence: req.Confidence, Hosts: req.Hosts,
 	}
 	if refused == "" && !rule.DryRun {
 		refused = r.overLimit(req.Hosts, limits)

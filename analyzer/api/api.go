@@ -12,12 +12,14 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/culprit-project/culprit/analyzer/action"
+	"github.com/culprit-project/culprit/analyzer/identity"
 	"github.com/culprit-project/culprit/analyzer/incident"
 	"github.com/culprit-project/culprit/analyzer/jobs"
 	"github.com/culprit-project/culprit/analyzer/kept"
@@ -35,7 +37,7 @@ const maxWait = time.Minute
 type Incidents interface {
 	Receive(triggers []incident.Trigger) error
 	NextPassive() int
-	OpenFor(jobID string) (incident.Incident, bool)
+	OpenFor(job identity.Job) (incident.Incident, bool)
 	Get(id string) (incident.Incident, bool)
 	List() []incident.Incident
 	Wait(ctx context.Context, id string, after int) (incident.Incident, error)
@@ -55,13 +57,15 @@ type Options struct {
 	Actions func(id string) []action.Entry
 	// Jobs tells of jobs that run, and JobLinks where else there is something to read about one; nil: nothing is told.
 	Jobs     func() Jobs
-	JobLinks func(id string) []page.Link
+	JobLinks func(id identity.Job) []page.Link
+	// JobLabels gives the labels that belong to a job's identity beside its id; nil: there are none.
+	JobLabels func() []string
 }
 
 // Jobs tells of jobs that run.
 type Jobs interface {
 	List(ctx context.Context) ([]jobs.Listed, error)
-	Get(ctx context.Context, id string, now time.Time) (*jobs.Job, error)
+	Get(ctx context.Context, id identity.Job, now time.Time) (*jobs.Job, error)
 }
 
 // Evidence gives archives of what the standing verdicts of incidents rest on.
@@ -107,7 +111,7 @@ func (a *API) Register(mux *http.ServeMux) {
 	mux.HandleFunc("GET /api/v1/incidents/{id}/timeline.json", a.timeline)
 	mux.HandleFunc("GET /api/v1/events", a.events)
 	mux.HandleFunc("GET /jobs", a.jobs)
-	mux.HandleFunc("GET /job", a.job)
+	mux.HandleFunc("GET /job", a.jobPage)
 	mux.HandleFunc("GET /live.js", a.script)
 	mux.HandleFunc("GET /{$}", a.index)
 	mux.HandleFunc("GET /incidents/{id}", a.page)
@@ -116,8 +120,10 @@ func (a *API) Register(mux *http.ServeMux) {
 // AnalyzeRequest asks for an analysis (M13).
 type AnalyzeRequest struct {
 	JobID string `json:"job_id"`
-	Comm  string `json:"comm,omitempty"`
-	Rank  *int   `json:"rank,omitempty"`
+	// JobLabels are the further labels of the job's identity, where labels.job has some.
+	JobLabels map[string]string `json:"job_labels,omitempty"`
+	Comm      string            `json:"comm,omitempty"`
+	Rank      *int              `json:"rank,omitempty"`
 	// Reason is shown as the trigger's name.
 	Reason string `json:"reason,omitempty"`
 }
@@ -138,13 +144,14 @@ func (a *API) analyze(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	before := 0
-	if inc, open := a.incidents.OpenFor(req.JobID); open {
+	job := a.job(req.JobID, func(name string) string { return req.JobLabels[name] })
+	if inc, open := a.incidents.OpenFor(job); open {
 		before = inc.Count
 	}
 	now := time.Now()
 	t := incident.Trigger{
 		Key: "api-" + strconv.FormatInt(now.UnixMilli(), 36) + "-" + strconv.Itoa(a.incidents.NextPassive()), Name: "API request",
-		JobID: req.JobID, Rank: -1, Comm: req.Comm, Passive: true, StartedAt: now,
+		JobID: job.ID, JobLabels: job.Labels(), Rank: -1, Comm: req.Comm, Passive: true, StartedAt: now,
 	}
 	if req.Rank != nil {
 		t.Rank = *req.Rank
@@ -156,7 +163,7 @@ func (a *API) analyze(w http.ResponseWriter, r *http.Request) {
 		a.fail(w, http.StatusServiceUnavailable, err)
 		return
 	}
-	inc, open := a.incidents.OpenFor(req.JobID)
+	inc, open := a.incidents.OpenFor(job)
 	if !open {
 		a.fail(w, http.StatusInternalServerError, errors.New("the incident has gone"))
 		return
@@ -171,6 +178,22 @@ func (a *API) analyze(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Location", "/api/v1/incidents/"+inc.ID)
 	a.write(w, code, inc)
+}
+
+func (a *API) jobLabels() []string {
+	if a.opt.JobLabels == nil {
+		return nil
+	}
+	return a.opt.JobLabels()
+}
+
+// job gives the identity of the job that a request is about; value gives its further labels.
+func (a *API) job(id string, value func(name string) string) identity.Job {
+	labels := map[string]string{}
+	for _, name := range a.jobLabels() {
+		labels[name] = value(name)
+	}
+	return identity.New(id, labels)
 }
 
 func readAnalyze(r io.Reader) (AnalyzeRequest, error) {
@@ -199,6 +222,9 @@ func (a *API) list(w http.ResponseWriter, r *http.Request) {
 	filter := page.ParseFilter(q)
 	for _, inc := range a.incidents.List() {
 		if job := q.Get("job_id"); job != "" && inc.JobID != job {
+			continue
+		}
+		if slices.ContainsFunc(a.jobLabels(), func(name string) bool { return q.Has(name) && q.Get(name) != inc.JobLabels[name] }) {
 			continue
 		}
 		if !filter.Takes(&inc) {

@@ -19,6 +19,7 @@ import (
 
 	"github.com/prometheus/common/promslog"
 
+	"github.com/culprit-project/culprit/analyzer/identity"
 	"github.com/culprit-project/culprit/analyzer/incident"
 	"github.com/culprit-project/culprit/analyzer/rca"
 )
@@ -41,9 +42,9 @@ func (f *fixed) Receive([]incident.Trigger) error {
 	return nil
 }
 func (f *fixed) NextPassive() int { return 1 }
-func (f *fixed) OpenFor(jobID string) (incident.Incident, bool) {
+func (f *fixed) OpenFor(job identity.Job) (incident.Incident, bool) {
 	for _, i := range f.list {
-		if i.JobID == jobID && i.State == incident.Open {
+		if i.Job() == job && i.State == incident.Open {
 			return i, true
 		}
 	}

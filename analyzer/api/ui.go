@@ -56,10 +56,11 @@ func (a *API) jobs(w http.ResponseWriter, r *http.Request) {
 	a.render(w, &b, err)
 }
 
-// job answers GET /job?id=.
-func (a *API) job(w http.ResponseWriter, r *http.Request) {
-	id := r.URL.Query().Get("id")
-	if a.opt.Jobs == nil || id == "" {
+// jobPage answers GET /job?id=, with further labels of the job's identity.
+func (a *API) jobPage(w http.ResponseWriter, r *http.Request) {
+	q := r.URL.Query()
+	id := a.job(q.Get("id"), q.Get)
+	if a.opt.Jobs == nil || id.ID == "" {
 		http.NotFound(w, r)
 		return
 	}

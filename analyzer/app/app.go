@@ -14,6 +14,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"text/template"
@@ -32,6 +33,7 @@ import (
 	"github.com/culprit-project/culprit/analyzer/diagnose"
 	"github.com/culprit-project/culprit/analyzer/evidence"
 	"github.com/culprit-project/culprit/analyzer/fetch"
+	"github.com/culprit-project/culprit/analyzer/identity"
 	"github.com/culprit-project/culprit/analyzer/incident"
 	"github.com/culprit-project/culprit/analyzer/jobs"
 	"github.com/culprit-project/culprit/analyzer/kept"
@@ -129,6 +131,9 @@ func New(cfg *config.Config, storage string, logger *slog.Logger, reg *prometheu
 	return a, nil
 }
 
+// jobLabels gives the labels that belong to a job's identity beside its id.
+func (a *App) jobLabels() []string { return a.current.Load().config.Labels.Further() }
+
 // observer gives a function that counts requests to a source.
 func (a *App) observer(source string) func(error) {
 	ok, failed := a.source.WithLabelValues(source, "ok"), a.source.WithLabelValues(source, "error")
@@ -150,6 +155,9 @@ func (a *App) Apply(cfg *config.Config) error {
 		return err
 	}
 	if old := a.current.Load(); old != nil {
+		if !slices.Equal(old.config.Labels.Further(), cfg.Labels.Further()) {
+			return errors.New("labels.job has changed: restart the analyzer, whose series have these labels")
+		}
 		next.diagnoser.Gatherer.Directory.Inherit(old.diagnoser.Gatherer.Directory)
 	}
 	a.current.Store(next)
@@ -266,7 +274,7 @@ func (a *App) options(cfg *config.Config) incident.Options {
 	out := Bounds(cfg)
 	out.Keep, out.Forget = a.kept.Keep, a.kept.Forget
 	if cfg.Prometheus.URL != "" {
-		out.Known = func(jobID string) bool { return a.current.Load().diagnoser.Gatherer.Directory.Knows(jobID) }
+		out.Known = func(job identity.Job) bool { return a.current.Load().diagnoser.Gatherer.Directory.Knows(job) }
 	}
 	return out
 }
@@ -277,7 +285,7 @@ func Bounds(cfg *config.Config) incident.Options {
 	return incident.Options{
 		MaxOpen: i.MaxOpen, History: i.History, Workers: cfg.Analysis.Workers, Grace: time.Duration(i.Grace),
 		RetryMin: time.Duration(i.RetryMin), RetryMax: time.Duration(i.RetryMax), Recheck: time.Duration(i.Recheck), LookBack: time.Duration(i.LookBack),
-		PassiveTTL: time.Duration(i.PassiveTTL), Silent: time.Duration(i.Silent),
+		PassiveTTL: time.Duration(i.PassiveTTL), Silent: time.Duration(i.Silent), JobLabels: cfg.Labels.Further(),
 	}
 }
 
@@ -361,7 +369,7 @@ func (a *App) refresh(ctx context.Context) {
 func (a *App) routes(reg *prometheus.Registry) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("POST /api/v1/alerts", webhook.NewHandler(a.receive, a.logger.With("component", "webhook"), reg))
-	a.pages = api.New(a.incidents, api.Options{Links: a.links, Warning: a.warning, Evidence: a.kept, Actions: a.audit.Entries, Jobs: a.jobs, JobLinks: a.jobLinks}, a.logger.With("component", "api"))
+	a.pages = api.New(a.incidents, api.Options{Links: a.links, Warning: a.warning, Evidence: a.kept, Actions: a.audit.Entries, Jobs: a.jobs, JobLinks: a.jobLinks, JobLabels: a.jobLabels}, a.logger.With("component", "api"))
 	a.pages.Register(mux)
 	mux.HandleFunc("GET /-/healthy", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("healthy\n")) })
 	mux.HandleFunc("GET /-/ready", func(w http.ResponseWriter, _ *http.Request) {

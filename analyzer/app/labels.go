@@ -19,7 +19,7 @@ func (a *App) copied(ctx context.Context, req *incident.Request) map[string]stri
 		return out
 	}
 	// Whom Prometheus remembers will do; the analysis has just asked.
-	processes, _ := s.diagnoser.Gatherer.Directory.Processes(ctx, req.JobID)
+	processes, _ := s.diagnoser.Gatherer.Directory.Processes(ctx, req.Job)
 	for _, name := range s.config.Notify.CopyLabels {
 		value := common(req.Triggers, func(t *incident.Trigger) string { return t.Labels[name] })
 		if value == "" {

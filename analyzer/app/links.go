@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/culprit-project/culprit/analyzer/api"
+	"github.com/culprit-project/culprit/analyzer/identity"
 	"github.com/culprit-project/culprit/analyzer/incident"
 	"github.com/culprit-project/culprit/analyzer/page"
 )
@@ -52,12 +53,13 @@ func (a *App) links(inc *incident.Incident) []page.Link {
 func (a *App) jobs() api.Jobs { return a.current.Load().jobs }
 
 // jobLinks gives where else there is something to read about a running job.
-func (a *App) jobLinks(id string) []page.Link {
+func (a *App) jobLinks(job identity.Job) []page.Link {
 	base := a.current.Load().config.GrafanaURL
 	if base == "" {
 		return nil
 	}
-	q := url.Values{"var-job_id": {id}, "from": {"now-1h"}, "to": {"now"}}
+	q := url.Values{"from": {"now-1h"}, "to": {"now"}}
+	setJob(q, job)
 	return []page.Link{{Text: "Job in Grafana", URL: strings.TrimRight(base, "/") + "/d/" + jobDashboard + "?" + q.Encode()}}
 }
 
@@ -74,13 +76,22 @@ func commOf(inc *incident.Incident) string {
 	return ""
 }
 
+// setJob sets the variables of the dashboards by which they take one job.
+func setJob(q url.Values, job identity.Job) {
+	q.Set("var-job_id", job.ID)
+	for name, value := range job.Labels() {
+		q.Set("var-"+name, value)
+	}
+}
+
 // dashboard gives the address of a dashboard at the time of an incident.
 func dashboard(base, uid string, inc *incident.Incident, vars map[string]string) string {
 	to := "now"
 	if inc.ResolvedAt != nil {
 		to = strconv.FormatInt(inc.ResolvedAt.Add(aroundIncident).UnixMilli(), 10)
 	}
-	q := url.Values{"var-job_id": {inc.JobID}, "from": {strconv.FormatInt(inc.OpenedAt.Add(-aroundIncident).UnixMilli(), 10)}, "to": {to}}
+	q := url.Values{"from": {strconv.FormatInt(inc.OpenedAt.Add(-aroundIncident).UnixMilli(), 10)}, "to": {to}}
+	setJob(q, inc.Job())
 	for name, value := range vars {
 		q.Set("var-"+name, value)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/common/promslog"
 
 	"github.com/culprit-project/culprit/analyzer/config"
+	"github.com/culprit-project/culprit/analyzer/identity"
 	"github.com/culprit-project/culprit/analyzer/incident"
 	"github.com/culprit-project/culprit/analyzer/rca"
 )
@@ -54,7 +55,7 @@ func TestLinks(t *testing.T) {
 	if got := a.links(&inc); !strings.Contains(got[2].URL, "var-comm=cafe") {
 		t.Errorf("links are %+v", got)
 	}
-	if got := a.jobLinks("a&b"); len(got) != 1 || !strings.Contains(got[0].URL, "var-job_id=a%26b") {
+	if got := a.jobLinks(identity.Job{ID: "a&b"}); len(got) != 1 || !strings.Contains(got[0].URL, "var-job_id=a%26b") {
 		t.Errorf("links of a job are %+v", got)
 	}
 	inc.ResolvedAt = nil

@@ -4,12 +4,15 @@
 package app
 
 import (
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
+	"github.com/culprit-project/culprit/analyzer/api"
 	"github.com/culprit-project/culprit/analyzer/config"
 	"github.com/culprit-project/culprit/trace/nodeapi"
 )
@@ -46,6 +49,67 @@ func TestOneOfTwoClusters(t *testing.T) {
 		if strings.Contains(query, "culprit_nccl_") && !strings.Contains(query, `,cluster="north"`) {
 			t.Errorf("query %s asks for all clusters", query)
 		}
+	}
+}
+
+// Jobs of two clusters have the same id. With both labels as their identity each has its incident, its page and its verdict series.
+func TestTwoClusters(t *testing.T) {
+	clusters, am := map[string]*cluster{"north": newCluster(t, 2), "south": newCluster(t, 2)}, newAlertmanager(t)
+	for name, culprit := range map[string]int{"north": 1, "south": 2} {
+		clusters[name].hang(culprit, nodeapi.ProcessGone)
+		clusters[name].labels = func(int) map[string]string { return map[string]string{"cluster": name} }
+	}
+	// One Prometheus has the series of both.
+	var mixed atomic.Bool
+	prometheus := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		for name, c := range clusters {
+			if strings.Contains(r.FormValue("query"), `cluster="`+name+`"`) {
+				c.query(w, r)
+				return
+			}
+		}
+		mixed.Store(mixed.Load() || strings.Contains(r.FormValue("query"), jobID))
+		_, _ = w.Write([]byte(`{"status":"success","data":{"resultType":"vector","result":[]}}`))
+	}))
+	t.Cleanup(prometheus.Close)
+	cfg := quick(clusters["north"], am)
+	parsed, err := config.Parse([]byte("labels: {job: [cluster, job_id]}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg.Labels, cfg.Prometheus.JobLabels, cfg.Prometheus.URL = parsed.Labels, parsed.Prometheus.JobLabels, prometheus.URL
+	a := start(t, cfg, "")
+	a.push(0, trouble("CulpritJobStalled", "cluster", "north"), trouble("CulpritJobStalled", "cluster", "south"))
+	eventually(t, "both pages", func() bool { return len(am.verdicts()) == 2 })
+	ranks := map[string]string{}
+	for _, alert := range am.verdicts() {
+		ranks[alert.Labels["cluster"]] = alert.Labels["rank"]
+	}
+	if want := map[string]string{"north": "1", "south": "2"}; !maps.Equal(ranks, want) {
+		t.Errorf("culprits by cluster are %v, want %v", ranks, want)
+	}
+	if n := len(a.incidents()); n != 2 {
+		t.Errorf("there are %d incidents", n)
+	}
+	var metrics string
+	a.get("/metrics", &metrics)
+	for _, want := range []string{`cause="process_gone",class="not_entered",cluster="north",`, `cause="process_gone",class="not_entered",cluster="south",`} {
+		if !strings.Contains(metrics, "culprit_verdict_info{"+want) {
+			t.Errorf("no verdict series with %s:\n%s", want, metrics)
+		}
+	}
+	var list api.IncidentList
+	a.get("/api/v1/incidents?cluster=south", &list)
+	if len(list.Incidents) != 1 || list.Incidents[0].JobLabels["cluster"] != "south" {
+		t.Errorf("incidents of one cluster are %+v", list)
+	}
+	if mixed.Load() {
+		t.Error("a query about the job asks for all clusters")
+	}
+	changed := config.Default()
+	changed.Prometheus.URL = prometheus.URL
+	if err := a.app.Apply(changed); err == nil || !strings.Contains(err.Error(), "labels.job") {
+		t.Errorf("a changed identity gives %v", err)
 	}
 }
 

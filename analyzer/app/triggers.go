@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/culprit-project/culprit/analyzer/config"
+	"github.com/culprit-project/culprit/analyzer/identity"
 	"github.com/culprit-project/culprit/analyzer/incident"
 	"github.com/culprit-project/culprit/analyzer/notify"
 	"github.com/culprit-project/culprit/analyzer/webhook"
@@ -50,6 +51,7 @@ func trigger(a *webhook.Alert, labels config.Labels, now time.Time) (incident.Tr
 		Key:       a.Fingerprint,
 		Name:      a.Labels["alertname"],
 		JobID:     a.Labels[labels.JobID],
+		JobLabels: identity.Pick(labels.Further(), a.Labels),
 		Rank:      -1,
 		Comm:      a.Labels[labels.Comm],
 		Instance:  a.Labels[labels.Instance],

@@ -81,7 +81,7 @@ func (a *App) ruleAlerts(ctx context.Context, s *settings) ([]webhook.Alert, err
 
 // alike reports whether two triggers are of one alert. Alertmanager's copy of it has more labels than Prometheus's.
 func alike(a, b *incident.Trigger) bool {
-	return a.Name == b.Name && a.Kind == b.Kind && a.JobID == b.JobID && a.Rank == b.Rank && a.Comm == b.Comm && a.Instance == b.Instance
+	return a.Name == b.Name && a.Kind == b.Kind && a.Job() == b.Job() && a.Rank == b.Rank && a.Comm == b.Comm && a.Instance == b.Instance
 }
 
 // takeUnheard takes triggers that fire in Prometheus and came in no notification: an inhibition rule or a route of the site held
@@ -109,22 +109,22 @@ func (a *App) takeUnheard(ctx context.Context, firing []incident.Trigger) {
 			continue
 		}
 		a.unheard.Inc()
-		a.logger.Warn("trigger taken from Prometheus: Alertmanager did not send it", "trigger", t.Name, "job_id", t.JobID, "since", t.StartedAt)
+		a.logger.Warn("trigger taken from Prometheus: Alertmanager did not send it", "trigger", t.Name, "job_id", t.Job(), "since", t.StartedAt)
 		if err := a.incidents.Receive([]incident.Trigger{t}); err != nil {
-			a.logger.Warn("trigger that fires already not taken", "job_id", t.JobID, "err", err)
+			a.logger.Warn("trigger that fires already not taken", "job_id", t.Job(), "err", err)
 		}
 	}
 }
 
 // heard reports whether an incident has the trigger.
 func (a *App) heard(t *incident.Trigger) bool {
-	inc, open := a.incidents.OpenFor(t.JobID)
+	inc, open := a.incidents.OpenFor(t.Job())
 	return open && slices.ContainsFunc(inc.Triggers, func(o incident.Trigger) bool { return o.Firing() && alike(&o, t) })
 }
 
 // coveredByHang reports whether a trigger is one that the shipped inhibition rule holds back: a job that stands still is slow, too.
 func coveredByHang(t *incident.Trigger, firing []incident.Trigger) bool {
-	return t.Kind != incident.Hang && slices.ContainsFunc(firing, func(o incident.Trigger) bool { return o.Kind == incident.Hang && o.JobID == t.JobID })
+	return t.Kind != incident.Hang && slices.ContainsFunc(firing, func(o incident.Trigger) bool { return o.Kind == incident.Hang && o.Job() == t.Job() })
 }
 
 // inList finds a trigger among what Alertmanager lists, and whether it is silenced there.

@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/prometheus/common/model"
 
+	"github.com/culprit-project/culprit/analyzer/identity"
 	"github.com/culprit-project/culprit/analyzer/incident"
 	"github.com/culprit-project/culprit/analyzer/notify"
 	"github.com/culprit-project/culprit/trace/nodeapi"
@@ -68,7 +69,7 @@ func TestUnheardTriggers(t *testing.T) {
 			a := start(t, cfg, "")
 			// Where nothing is to be taken, the other job's trigger shows that it was looked for.
 			eventually(t, "an incident", func() bool { return len(a.incidents()) > 0 })
-			inc, open := a.app.incidents.OpenFor(jobID)
+			inc, open := a.app.incidents.OpenFor(identity.Job{ID: jobID})
 			var got []string
 			for _, trigger := range inc.Triggers {
 				got = append(got, trigger.Name)

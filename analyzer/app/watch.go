@@ -6,7 +6,6 @@ package app
 import (
 	"context"
 	"log/slog"
-	"maps"
 	"net/http"
 	"regexp"
 	"slices"
@@ -15,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/culprit-project/culprit/analyzer/identity"
 	"github.com/culprit-project/culprit/analyzer/incident"
 	"github.com/culprit-project/culprit/analyzer/notify"
 	"github.com/culprit-project/culprit/analyzer/webhook"
@@ -72,11 +72,11 @@ func (a *App) catchUp(ctx context.Context) bool {
 		return len(a.sender.Clients()) == 0
 	}
 	found, _ := Triggers(listed(list), a.current.Load().config.Labels, time.Now())
-	byJob := map[string][]incident.Trigger{}
+	byJob := map[identity.Job][]incident.Trigger{}
 	for _, t := range found {
-		byJob[t.JobID] = append(byJob[t.JobID], t)
+		byJob[t.Job()] = append(byJob[t.Job()], t)
 	}
-	for _, job := range slices.Sorted(maps.Keys(byJob)) { // Each by itself: one too many shall not keep the others out.
+	for job := range byJob { // Each by itself: one too many shall not keep the others out.
 		if err := a.incidents.Receive(byJob[job]); err != nil {
 			a.logger.Warn("firing trigger refused", "job_id", job, "err", err)
 		}

@@ -7,9 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"text/template"
 
 	"github.com/prometheus/common/model"
+
+	"github.com/culprit-project/culprit/analyzer/identity"
 )
 
 // Check reports every field that cannot be, and compiles the templates.
@@ -57,6 +60,17 @@ func (c *Config) checkPrometheus(p *problems) {
 		if !model.LegacyValidation.IsValidLabelName(l) {
 			p.add("labels.match: %q is no label name", l)
 		}
+	}
+	for i, l := range c.Labels.Job {
+		if !model.LegacyValidation.IsValidLabelName(l) {
+			p.add("labels.job[%d]: %q is no label name", i, l)
+		}
+		if slices.Contains([]string{"incident", "class", "cause", "rank", "host", "gpu", "paged"}, l) || slices.Contains(c.Labels.Job[:i], l) {
+			p.add("labels.job[%d]: %q must not be part of a job's identity, or is listed twice", i, l)
+		}
+	}
+	if !slices.Contains(c.Labels.Job, identity.IDLabel) {
+		p.add("labels.job: %s is missing", identity.IDLabel)
 	}
 	for i, l := range c.Notify.CopyLabels {
 		if !model.LegacyValidation.IsValidLabelName(l) {

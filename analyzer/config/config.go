@@ -22,6 +22,7 @@ import (
 	"github.com/prometheus/common/model"
 	"go.yaml.in/yaml/v2"
 
+	"github.com/culprit-project/culprit/analyzer/identity"
 	"github.com/culprit-project/culprit/analyzer/rca"
 	"github.com/culprit-project/culprit/analyzer/rca/holmes"
 	"github.com/culprit-project/culprit/analyzer/rca/topology"
@@ -56,16 +57,20 @@ type Prometheus struct {
 	MaxBytes   int64                       `yaml:"max_bytes"` // Of one answer, unpacked.
 	// Lookback is how far back a process that is scraped no more still counts as part of its job.
 	Lookback model.Duration `yaml:"lookback"`
+	// ScrapeInterval is that of the exporters; windows of rates follow it. 0: as seen in Prometheus.
+	ScrapeInterval model.Duration `yaml:"scrape_interval"`
 	// RefreshInterval is how often the membership of all jobs is read ahead, for when Prometheus is down in need.
 	RefreshInterval model.Duration `yaml:"refresh_interval"`
 	Queries         Queries        `yaml:"queries"`
+	// JobLabels are the labels of series that belong to a job's identity beside job_id, from labels.job.
+	JobLabels []string `yaml:"-"`
 	// NodeEvidence are queries for what other exporters know of a job's nodes: by default dcgm-exporter and node_exporter.
 	NodeEvidence []FactQuery `yaml:"node_evidence"`
 }
 
 // Queries are the PromQL selectors, to be overridden where names are relabelled. Each is a template over .Selector,
-// the label matchers without braces; Waits, Kernels and RunDelay over .Offset, too, which is empty or an offset modifier, and
-// LongestWait and LongestPause over .Window, a duration.
+// the label matchers without braces; Pace, Waits, Kernels and RunDelay over .Rate, too, a window for rates, and but for Pace over
+// .Offset, which is empty or an offset modifier; LongestWait and LongestPause over .Window, a duration.
 type Queries struct {
 	Triggers  string `yaml:"triggers"`  // Gives the triggers that fire; the value is when each began, in seconds of Unix time, or 1.
 	Processes string `yaml:"processes"` // Gives culprit_nccl_process_info.
@@ -123,6 +128,9 @@ type Labels struct {
 	Rank     string `yaml:"rank"`
 	Comm     string `yaml:"comm"`
 	Instance string `yaml:"instance"`
+	// Job lists the labels that tell one job from another: job_id and, where ids are unique only within a cluster, further ones.
+	// Triggers, series and the shipped rules (jobLabels of the mixin) must have the same.
+	Job []string `yaml:"job"`
 	// Match is what tells this analyzer's jobs from those of others where several clusters share a Prometheus: only series and
 	// triggers with these labels are looked at, and alerts and metrics carry them.
 	Match map[string]string `yaml:"match"`
@@ -136,6 +144,17 @@ func (l *Labels) Matches(labels map[string]string) bool {
 		}
 	}
 	return true
+}
+
+// Further gives the labels that belong to a job's identity beside its id. Those that Match fixes tell nothing more.
+func (l *Labels) Further() []string {
+	var out []string
+	for _, name := range l.Job {
+		if _, fixed := l.Match[name]; !fixed && name != identity.IDLabel {
+			out = append(out, name)
+		}
+	}
+	return out
 }
 
 // Analysis holds the engine's thresholds and how an analysis is run.
@@ -300,9 +319,9 @@ func Default() *Config {
 				Calls:     "culprit_nccl_call_open_seconds{ {{- .Selector -}} }",
 				Started:   "culprit_nccl_ops_started_total{ {{- .Selector -}} }",
 				Completed: "culprit_nccl_ops_completed_total{ {{- .Selector -}} }",
-				Pace:      "avg(sum by (rank) (rate(culprit_nccl_function_ops_total{ {{- .Selector -}} }[1m])))",
-				Waits:     "sum by (rank, reason) (rate(culprit_nccl_wait_seconds_total{ {{- .Selector -}} }[1m] {{- .Offset -}} ))",
-				Kernels:   "sum by (rank, function) (rate(culprit_nccl_kernel_seconds_total{ {{- .Selector -}} }[1m] {{- .Offset -}} ))",
+				Pace:      "avg(sum by (rank) (rate(culprit_nccl_function_ops_total{ {{- .Selector -}} }[{{ .Rate }}])))",
+				Waits:     "sum by (rank, reason) (rate(culprit_nccl_wait_seconds_total{ {{- .Selector -}} }[{{ .Rate }}] {{- .Offset -}} ))",
+				Kernels:   "sum by (rank, function) (rate(culprit_nccl_kernel_seconds_total{ {{- .Selector -}} }[{{ .Rate }}] {{- .Offset -}} ))",
 				RunDelay:  `max by (rank) (avg_over_time(culprit_host_thread_run_delay_ratio{ {{- .Selector -}} ,role="proxy"}[5m] {{- .Offset -}} )) > 0.1`,
 				Slowdown: "max(job_id:culprit_nccl_iteration_seconds:mean_short{ {{- .Selector -}} } / last_over_time(job_id:culprit_nccl_iteration_seconds:mean_short_baseline{ {{- .Selector -}} }[2h])" +
 					" or job_id:culprit_nccl_iteration_seconds:mean_long{ {{- .Selector -}} } / last_over_time(job_id:culprit_nccl_iteration_seconds:mean_long_baseline{ {{- .Selector -}} }[2h]))",
@@ -326,7 +345,7 @@ func Default() *Config {
 			Concurrency:    64,
 			MaxBytes:       64 << 20,
 		},
-		Labels: Labels{JobID: "job_id", Rank: "rank", Comm: "comm", Instance: "instance", Match: map[string]string{}},
+		Labels: Labels{JobID: "job_id", Rank: "rank", Comm: "comm", Instance: "instance", Job: []string{identity.IDLabel}, Match: map[string]string{}},
 		Analysis: Analysis{
 			AllNodesUpTo: 64,
 			ConfirmAfter: model.Duration(300 * time.Millisecond),
@@ -434,6 +453,7 @@ func decode(text []byte) (*Config, error) {
 	c := Default()
 	err := yaml.UnmarshalStrict(text, c)
 	c.Prometheus.Queries.narrow(c.Labels.Match)
+	c.Prometheus.JobLabels = c.Labels.Further()
 	return c, errors.Join(err, c.Check())
 }
 
@@ -462,9 +482,9 @@ func (q *Queries) all() map[string]*string {
 // Query fills a query template with label matchers.
 func Query(text, selector string) (string, error) { return fill(text, queryFields{Selector: selector}) }
 
-// QueryBefore fills a query template with label matchers, for a time so long ago.
-func QueryBefore(text, selector string, ago time.Duration) (string, error) {
-	f := queryFields{Selector: selector}
+// QueryBefore fills a query template with label matchers and a window for rates, for a time so long ago.
+func QueryBefore(text, selector string, rate, ago time.Duration) (string, error) {
+	f := queryFields{Selector: selector, Rate: model.Duration(rate).String()}
 	if ago > 0 {
 		f.Offset = " offset " + model.Duration(ago).String()
 	}
@@ -476,7 +496,7 @@ func QueryOver(text, selector string, window time.Duration) (string, error) {
 	return fill(text, queryFields{Selector: selector, Window: model.Duration(window.Truncate(time.Second)).String()})
 }
 
-type queryFields struct{ Selector, Offset, Window string }
+type queryFields struct{ Selector, Rate, Offset, Window string }
 
 func fill(text string, fields queryFields) (string, error) {
 	t, err := template.New("query").Option("missingkey=error").Parse(text)

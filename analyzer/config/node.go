@@ -48,6 +48,10 @@ func defaultNodeEvidence() []FactQuery {
 		dcgm = `{Hostname=~"{{ .Hosts }}"}`
 		inst = `{instance=~"({{ .Hosts }})(:[0-9]+)?"}`
 	)
+	// Over a minute where there are two samples in one, else over five.
+	rate := func(name string, above float64) string {
+		return fmt.Sprintf("(rate(%[1]s%[2]s[1m]) or rate(%[1]s%[2]s[5m])) > %[3]g", name, inst, above)
+	}
 	newer := gpu("clock_throttled", "DCGM_FI_DEV_CLOCKS_EVENT_REASONS"+dcgm)
 	older := gpu("clock_throttled", "DCGM_FI_DEV_CLOCK_THROTTLE_REASONS"+dcgm)
 	newer.Mask, older.Mask = throttled, throttled
@@ -62,10 +66,10 @@ func defaultNodeEvidence() []FactQuery {
 		gpu("row_remap_failure", "DCGM_FI_DEV_ROW_REMAP_FAILURE"+dcgm+" > 0"),
 		newer, older, nvlink, replays, inactive,
 		node("nic", "link_downed", "device", 0, "increase(node_infiniband_link_downed_total"+inst+"[10m]) > 0"),
-		node("cpu", "cpu_pressure", "", 0, "rate(node_pressure_cpu_waiting_seconds_total"+inst+"[1m]) > 0.2"),
-		node("memory", "memory_pressure", "", 0, "rate(node_pressure_memory_stalled_seconds_total"+inst+"[1m]) > 0.1"),
-		node("storage", "io_pressure", "", 0, "rate(node_pressure_io_stalled_seconds_total"+inst+"[1m]) > 0.5"),
-		node("cpu", "cpu_thermal_throttle", "cpu", 0, "rate(node_cpu_core_throttles_total"+inst+"[1m]) > 1"),
+		node("cpu", "cpu_pressure", "", 0, rate("node_pressure_cpu_waiting_seconds_total", 0.2)),
+		node("memory", "memory_pressure", "", 0, rate("node_pressure_memory_stalled_seconds_total", 0.1)),
+		node("storage", "io_pressure", "", 0, rate("node_pressure_io_stalled_seconds_total", 0.5)),
+		node("cpu", "cpu_thermal_throttle", "cpu", 0, rate("node_cpu_core_throttles_total", 1)),
 		node("memory", "oom_kill", "", 0, "increase(node_vmstat_oom_kill"+inst+"[10m]) > 0"),
 	}
 }

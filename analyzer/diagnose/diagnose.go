@@ -43,7 +43,7 @@ type Diagnoser struct {
 func (d *Diagnoser) Diagnose(ctx context.Context, req incident.Request) (incident.Outcome, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Duration(d.Config.Deadline))
 	defer cancel()
-	s, err := d.Gatherer.Open(ctx, req.JobID, hints(req.Triggers))
+	s, err := d.Gatherer.Open(ctx, req.Job, hints(req.Triggers))
 	if err != nil {
 		return incident.Outcome{}, err
 	}

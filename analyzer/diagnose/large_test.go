@@ -25,6 +25,7 @@ import (
 	"github.com/culprit-project/culprit/analyzer/clock"
 	"github.com/culprit-project/culprit/analyzer/config"
 	"github.com/culprit-project/culprit/analyzer/evidence"
+	"github.com/culprit-project/culprit/analyzer/identity"
 	"github.com/culprit-project/culprit/analyzer/incident"
 	"github.com/culprit-project/culprit/analyzer/rca"
 	"github.com/culprit-project/culprit/trace"
@@ -303,7 +304,7 @@ func (f *fleet) diagnoser(tb testing.TB) *Diagnoser {
 }
 
 func (f *fleet) request() incident.Request {
-	return incident.Request{JobID: jobID, Triggers: []incident.Trigger{{Key: "a", JobID: jobID, Rank: 17}}}
+	return incident.Request{Job: identity.Job{ID: jobID}, Triggers: []incident.Trigger{{Key: "a", JobID: jobID, Rank: 17}}}
 }
 
 // Only those are asked whom the search visits (H6): under 3.4% of the data.

@@ -81,7 +81,7 @@ func (a *assembly) silent(s *Session) {
 		hooked, host := false, ""
 		for i := range n.state.Processes {
 			p := &n.state.Processes[i]
-			hooked = hooked || p.CallsSeen && p.JobID == s.jobID
+			hooked = hooked || p.CallsSeen && p.JobID == s.job.ID
 			host = p.Host
 		}
 		for _, rank := range absent[n] {

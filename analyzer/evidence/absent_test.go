@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/culprit-project/culprit/analyzer/identity"
 	"github.com/culprit-project/culprit/analyzer/rca"
 	"github.com/culprit-project/culprit/trace"
 	"github.com/culprit-project/culprit/trace/nodeapi"
@@ -49,7 +50,7 @@ func TestRanksThatNeverCalled(t *testing.T) {
 			s.nodes = slices.Delete(s.nodes, 1, 2)
 		}, nil},
 	} {
-		s := &Session{jobID: "job", world: hosts * perHost, processes: map[int]Process{}, byRank: map[int]*Node{}}
+		s := &Session{job: identity.Job{ID: "job"}, world: hosts * perHost, processes: map[int]Process{}, byRank: map[int]*Node{}}
 		for h := range hosts {
 			n := &Node{Base: string(rune('a' + h)), asked: true, state: &nodeapi.State{Node: string(rune('a' + h)), NowNS: 1 << 40}}
 			s.nodes = append(s.nodes, n)

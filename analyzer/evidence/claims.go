@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/common/model"
 
 	"github.com/culprit-project/culprit/analyzer/config"
+	"github.com/culprit-project/culprit/analyzer/identity"
 	"github.com/culprit-project/culprit/analyzer/rca"
 	"github.com/culprit-project/culprit/trace/nodeapi"
 )
@@ -80,9 +81,9 @@ func (r *remembered) owner(list []Process) (string, bool) {
 }
 
 // settle chooses one process for each rank from all claims to a job.
-func (d *Directory) settle(ctx context.Context, jobID string, claims []Process) ([]Process, tenancy, error) {
+func (d *Directory) settle(ctx context.Context, job identity.Job, claims []Process) ([]Process, tenancy, error) {
 	d.mu.Lock()
-	r := d.known[jobID]
+	r := d.known[job]
 	d.mu.Unlock()
 	t := tenancy{users: users(claims)}
 	t.owner, t.known = r.owner(claims)
@@ -93,13 +94,13 @@ func (d *Directory) settle(ctx context.Context, jobID string, claims []Process) 
 	if t.known && !contested {
 		return claims, t, nil
 	}
-	first, alive, err := d.tenure(ctx, jobID)
+	first, alive, err := d.tenure(ctx, job)
 	if !t.known {
 		if t.owner, t.known = firstUser(claims, first); t.known {
 			d.mu.Lock()
-			r = d.known[jobID]
+			r = d.known[job]
 			r.tenant, r.tenanted = t.owner, true
-			d.known[jobID] = r
+			d.known[job] = r
 			d.mu.Unlock()
 		}
 	}
@@ -180,8 +181,8 @@ const firstSeenQuery = "min by (rank, instance, uid) (min_over_time(timestamp(%s
 
 // tenure asks since when Prometheus has each claim to a job, and which processes live. The latter has no uid: one instance
 // has one series a rank.
-func (d *Directory) tenure(ctx context.Context, jobID string) (first map[claim]time.Time, alive map[claim]bool, err error) {
-	selector := Selector("job_id", jobID)
+func (d *Directory) tenure(ctx context.Context, job identity.Job) (first map[claim]time.Time, alive map[claim]bool, err error) {
+	selector := job.Selector()
 	processes, err := config.Query(d.cfg.Queries.Processes, selector)
 	if err != nil {
 		return nil, nil, err

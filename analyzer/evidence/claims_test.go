@@ -11,6 +11,7 @@ import (
 
 	"github.com/prometheus/common/model"
 
+	"github.com/culprit-project/culprit/analyzer/identity"
 	"github.com/culprit-project/culprit/trace/nodeapi"
 )
 
@@ -96,7 +97,7 @@ func TestClaimsBetweenNodes(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			l := newLiar(t)
 			tc.claim(t, l)
-			s, err := l.Open(t.Context(), "job", nil)
+			s, err := l.Open(t.Context(), identity.Job{ID: "job"}, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -134,12 +135,12 @@ func TestClaimsBetweenNodes(t *testing.T) {
 // Whose a job is stays known when Prometheus no longer tells who was first.
 func TestOwnerIsRemembered(t *testing.T) {
 	l := newLiar(t)
-	if _, err := l.Open(t.Context(), "job", nil); err != nil {
+	if _, err := l.Open(t.Context(), identity.Job{ID: "job"}, nil); err != nil {
 		t.Fatal(err)
 	}
 	l.claims(t, 0, "evil", "1001", 1000, nodeapi.ProcessSleep)
-	l.Directory.known["job"] = func(r remembered) remembered { r.processes = nil; return r }(l.Directory.known["job"])
-	s, err := l.Open(t.Context(), "job", nil)
+	l.Directory.known[identity.Job{ID: "job"}] = func(r remembered) remembered { r.processes = nil; return r }(l.Directory.known[identity.Job{ID: "job"}])
+	s, err := l.Open(t.Context(), identity.Job{ID: "job"}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/culprit-project/culprit/analyzer/identity"
 	"github.com/culprit-project/culprit/analyzer/rca"
 	"github.com/culprit-project/culprit/trace"
 	"github.com/culprit-project/culprit/trace/nodeapi"
@@ -279,7 +280,7 @@ func TestUntoldRanks(t *testing.T) {
 		t.Error("two members of a communicator are taken for one rank")
 	}
 	a := assembly{seen: map[int]seen{}, apart: map[int]bool{}, comms: map[rca.CommID]*membership{}}
-	a.node(&Node{Ranks: []int{int(p.Rank)}, state: &nodeapi.State{NowNS: nowNS, Processes: []nodeapi.Process{*p}}}, &Session{jobID: p.JobID})
+	a.node(&Node{Ranks: []int{int(p.Rank)}, state: &nodeapi.State{NowNS: nowNS, Processes: []nodeapi.Process{*p}}}, &Session{job: identity.Job{ID: p.JobID}})
 	if len(a.seen) > 0 || len(a.ev.Missing) != 1 || a.ev.Missing[0].Why != WhyUntold {
 		t.Errorf("seen %+v, missing %+v", a.seen, a.ev.Missing)
 	}

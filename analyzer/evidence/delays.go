@@ -9,12 +9,13 @@ import (
 	"time"
 
 	"github.com/culprit-project/culprit/analyzer/config"
+	"github.com/culprit-project/culprit/analyzer/identity"
 )
 
 // UsualDelays gives how long ranks' proxy threads waited for a CPU so long ago, as a share of time; those that hardly waited are
 // left out.
-func (d *Directory) UsualDelays(ctx context.Context, jobID string, ago time.Duration) (map[int]float64, error) {
-	query, err := config.QueryBefore(d.cfg.Queries.RunDelay, Selector("job_id", jobID), ago)
+func (d *Directory) UsualDelays(ctx context.Context, job identity.Job, ago time.Duration) (map[int]float64, error) {
+	query, err := config.QueryBefore(d.cfg.Queries.RunDelay, job.Selector(), d.RateWindow(ctx), ago)
 	if err != nil {
 		return nil, err
 	}
@@ -34,11 +35,11 @@ func (d *Directory) UsualDelays(ctx context.Context, jobID string, ago time.Dura
 // LearnUsualDelays looks up how long threads waited for a CPU before the job became slow so long ago. A job that had not begun by
 // then has no past of its own.
 func (s *Session) LearnUsualDelays(ctx context.Context, since time.Duration) {
-	ago := since + grownPast
+	ago := since + s.g.Directory.past(ctx)
 	if age := s.Age(); age > 0 && age < ago {
 		return
 	}
-	delays, err := s.g.Directory.UsualDelays(ctx, s.jobID, ago)
+	delays, err := s.g.Directory.UsualDelays(ctx, s.job, ago)
 	s.note(err)
 	s.delays = delays
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/culprit-project/culprit/analyzer/clock"
 	"github.com/culprit-project/culprit/analyzer/config"
+	"github.com/culprit-project/culprit/analyzer/identity"
 )
 
 func TestUsualDelays(t *testing.T) {
@@ -23,7 +24,7 @@ func TestUsualDelays(t *testing.T) {
 	}
 	p := &prom{answers: map[string]model.Value{query: model.Vector{sample("5", 0.4), sample("x", 0.5), sample("6", 7)}}}
 	d := NewDirectory(p, config.Default().Prometheus, func(error) {}, clock.System)
-	got, err := d.UsualDelays(t.Context(), "job", 3*time.Minute)
+	got, err := d.UsualDelays(t.Context(), identity.Job{ID: "job"}, 3*time.Minute)
 	if want := map[int]float64{5: 0.4}; err != nil || !maps.Equal(got, want) {
 		t.Errorf("%v, %v; want %v; asked %v", got, err, want, p.asked)
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/culprit-project/culprit/analyzer/identity"
 	"github.com/culprit-project/culprit/analyzer/rca"
 	"github.com/culprit-project/culprit/analyzer/rca/engine"
 	"github.com/culprit-project/culprit/analyzer/rca/rcatest"
@@ -38,7 +39,7 @@ func FuzzState(f *testing.F) {
 			return
 		}
 		n := &Node{Base: "http://a", asked: true, state: state}
-		s := &Session{jobID: "job", g: &Gatherer{Directory: directory(&prom{})}, nodes: []*Node{n}, histories: []history{historyOfState(state, "job")}}
+		s := &Session{job: identity.Job{ID: "job"}, g: &Gatherer{Directory: directory(&prom{})}, nodes: []*Node{n}, histories: []history{historyOfState(state, "job")}}
 		ev := s.Evidence()
 		for _, c := range ev.Comms {
 			if len(c.Members) > 1<<20 {

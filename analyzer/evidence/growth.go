@@ -16,13 +16,14 @@ import (
 	"github.com/prometheus/common/model"
 
 	"github.com/culprit-project/culprit/analyzer/config"
+	"github.com/culprit-project/culprit/analyzer/identity"
 )
 
-// Bounds of the comparison with the past: how many ranks of each kind, and how long before the first trigger the past is.
-const (
-	grownEach = 4
-	grownPast = 2 * time.Minute
-)
+// grownEach bounds the comparison with the past: how many ranks of each kind.
+const grownEach = 4
+
+// past gives how long before the first trigger the past is: the window of its rates ends before those of the rules begin.
+func (d *Directory) past(ctx context.Context) time.Duration { return 2 * d.RateWindow(ctx) }
 
 // Grown gives the ranks next to what has made a job slow, likeliest first: one of each kind before the second of any.
 // They are told from the others by how their time is spent, compared with a time ago.
@@ -31,14 +32,14 @@ const (
 // in kernels of NCCL than all others, who wait for it there. Ranks around a slow NVLink spend more than others in the
 // kernels of their operation. A slow network leaves its sender's data undelivered, a thread that does not get to run what
 // has arrived.
-func (d *Directory) Grown(ctx context.Context, jobID string, ago time.Duration) ([]int, error) {
-	selector := Selector("job_id", jobID)
+func (d *Directory) Grown(ctx context.Context, job identity.Job, ago time.Duration) ([]int, error) {
+	selector, rate := job.Selector(), d.RateWindow(ctx)
 	grown := func(template string) (string, error) {
-		now, err := config.Query(template, selector)
+		now, err := config.QueryBefore(template, selector, rate, 0)
 		if err != nil {
 			return "", err
 		}
-		past, err := config.QueryBefore(template, selector, ago)
+		past, err := config.QueryBefore(template, selector, rate, ago)
 		if err != nil {
 			return "", err
 		}

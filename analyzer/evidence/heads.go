@@ -14,14 +14,15 @@ import (
 	"github.com/prometheus/common/model"
 
 	"github.com/culprit-project/culprit/analyzer/config"
+	"github.com/culprit-project/culprit/analyzer/identity"
 	"github.com/culprit-project/culprit/analyzer/rca"
 	"github.com/culprit-project/culprit/analyzer/search"
 )
 
 // Heads gives the communicators of a job that are the head of some rank, the one with its oldest operation in flight, by
 // their identifier in Prometheus. How many operations they have completed is left open.
-func (d *Directory) Heads(ctx context.Context, jobID string) ([]search.Comm, error) {
-	selector := Selector("job_id", jobID)
+func (d *Directory) Heads(ctx context.Context, job identity.Job) ([]search.Comm, error) {
+	selector := job.Selector()
 	ages, agesErr := config.Query(d.cfg.Queries.Ages, selector)
 	// One member speaks for the size: all members' series would be the largest part of what Prometheus has to read.
 	comms, commsErr := config.Query(d.cfg.Queries.Comms, selector+","+Selector("comm_rank", "0"))
@@ -56,8 +57,8 @@ func (d *Directory) Heads(ctx context.Context, jobID string) ([]search.Comm, err
 const mostNamed = 512
 
 // Least fills in how many operations the member has completed that has completed least.
-func (d *Directory) Least(ctx context.Context, jobID string, comms []search.Comm) error {
-	selector := Selector("job_id", jobID)
+func (d *Directory) Least(ctx context.Context, job identity.Job, comms []search.Comm) error {
+	selector := job.Selector()
 	if len(comms) <= mostNamed {
 		names := make([]string, 0, len(comms))
 		for i := range comms {
@@ -87,8 +88,8 @@ func (d *Directory) Least(ctx context.Context, jobID string, comms []search.Comm
 
 // Idle gives the ranks with nothing in flight that are in no call which makes or ends a communicator; none when there are more
 // than most, for then it tells of nobody.
-func (d *Directory) Idle(ctx context.Context, jobID string, most int) ([]int, error) {
-	selector := Selector("job_id", jobID)
+func (d *Directory) Idle(ctx context.Context, job identity.Job, most int) ([]int, error) {
+	selector := job.Selector()
 	processes, err := config.Query(d.cfg.Queries.Processes, selector)
 	if err != nil {
 		return nil, err
@@ -116,7 +117,7 @@ func (d *Directory) Idle(ctx context.Context, jobID string, most int) ([]int, er
 }
 
 // CommsOf gives the communicators that some ranks are members of, by their identifier in Prometheus.
-func (d *Directory) CommsOf(ctx context.Context, jobID string, ranks []int) ([]search.Comm, error) {
+func (d *Directory) CommsOf(ctx context.Context, job identity.Job, ranks []int) ([]search.Comm, error) {
 	if len(ranks) == 0 {
 		return nil, nil
 	}
@@ -124,7 +125,7 @@ func (d *Directory) CommsOf(ctx context.Context, jobID string, ranks []int) ([]s
 	for _, r := range ranks {
 		names = append(names, strconv.Itoa(r))
 	}
-	members, err := d.members(ctx, Selector("job_id", jobID)+","+selectorOneOf("rank", names))
+	members, err := d.members(ctx, job.Selector()+","+selectorOneOf("rank", names))
 	if err != nil {
 		return nil, err
 	}

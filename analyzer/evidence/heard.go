@@ -10,16 +10,17 @@ import (
 	"time"
 
 	"github.com/culprit-project/culprit/analyzer/config"
+	"github.com/culprit-project/culprit/analyzer/identity"
 )
 
 // Heard gives how long ago Prometheus last had an answer of the exporters of some ranks, by rank. Of those that it has not heard
 // of for an hour nothing is told.
-func (d *Directory) Heard(ctx context.Context, jobID string, ranks []int) (map[int]time.Duration, error) {
+func (d *Directory) Heard(ctx context.Context, job identity.Job, ranks []int) (map[int]time.Duration, error) {
 	text := make([]string, len(ranks))
 	for i, r := range ranks {
 		text[i] = strconv.Itoa(r)
 	}
-	processes, err := config.Query(d.cfg.Queries.Processes, Selector("job_id", jobID)+","+selectorOneOf("rank", text))
+	processes, err := config.Query(d.cfg.Queries.Processes, job.Selector()+","+selectorOneOf("rank", text))
 	if err != nil {
 		return nil, err
 	}
@@ -49,7 +50,7 @@ func (s *Session) hear(ctx context.Context, nodes []*Node) {
 	if len(ranks) == 0 || s.prom != nil {
 		return
 	}
-	heard, err := s.g.Directory.Heard(ctx, s.jobID, ranks)
+	heard, err := s.g.Directory.Heard(ctx, s.job, ranks)
 	if err != nil {
 		return // Counted and shown by the directory.
 	}

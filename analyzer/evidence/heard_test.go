@@ -12,6 +12,7 @@ import (
 
 	"github.com/prometheus/common/model"
 
+	"github.com/culprit-project/culprit/analyzer/identity"
 	"github.com/culprit-project/culprit/analyzer/rca"
 )
 
@@ -36,7 +37,7 @@ func TestHeard(t *testing.T) {
 			r.add(t, 0, "a", serve(stateOf("a", rankProcess(0, "a"))))
 			r.add(t, 1, "b", c.second)
 			r.prom.answers[query] = c.answer
-			s, err := r.Open(t.Context(), "job", nil)
+			s, err := r.Open(t.Context(), identity.Job{ID: "job"}, nil)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/culprit-project/culprit/analyzer/clock"
 	"github.com/culprit-project/culprit/analyzer/config"
+	"github.com/culprit-project/culprit/analyzer/identity"
 	"github.com/culprit-project/culprit/analyzer/rca"
 	"github.com/culprit-project/culprit/analyzer/rca/engine"
 )
@@ -68,7 +69,7 @@ func TestHostileProcessCostsItself(t *testing.T) {
 				`},{"file":"good","job_id":"job","rank":0,"comms":[{"generation":1,"comm":"a","nranks":2,"rank":0},{"index":1,"generation":1,"comm":"beef","nranks":2,"rank":1}]}],"unread":null}`
 			r.add(t, 0, "a", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, answer) })
 			r.Allowance = NewAllowance(ServiceObjects)
-			s, err := r.Open(t.Context(), "job", nil)
+			s, err := r.Open(t.Context(), identity.Job{ID: "job"}, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -113,7 +114,7 @@ func TestAllowance(t *testing.T) {
 	r.add(t, 0, "a", serve(stateOf("a", rankProcess(0, "a"), rankProcess(1, "a"))))
 	r.Allowance = NewAllowance(10)
 	open := func() (*Session, rca.Evidence) {
-		s, err := r.Open(t.Context(), "job", nil)
+		s, err := r.Open(t.Context(), identity.Job{ID: "job"}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -162,20 +163,20 @@ func TestPrometheusAnswersGarbage(t *testing.T) {
 		d := NewDirectory(v1.NewAPI(client), cfg.Prometheus, func(error) {}, clock.System)
 		ctx := t.Context()
 		_ = d.Refresh(ctx)
-		_, _ = d.Processes(ctx, "job")
-		_, _, _ = d.settle(ctx, "job", []Process{{Rank: 0, Live: true, Instance: "a"}, {Rank: 0, Live: true, Instance: "b"}})
+		_, _ = d.Processes(ctx, identity.Job{ID: "job"})
+		_, _, _ = d.settle(ctx, identity.Job{ID: "job"}, []Process{{Rank: 0, Live: true, Instance: "a"}, {Rank: 0, Live: true, Instance: "b"}})
 		_, _ = d.Scraped(ctx, "a")
-		_, _ = d.Members(ctx, "job", nil)
-		_, _ = d.Stalled(ctx, "job", 3)
-		_, _ = d.Pace(ctx, "job")
-		_, _ = d.longest(ctx, cfg.Prometheus.Queries.LongestWait, "job", 1)
-		_, _ = d.longest(ctx, cfg.Prometheus.Queries.LongestPause, "job", 1)
-		_, _ = d.Counts(ctx, "job", []string{"a"})
-		_, _ = d.Heard(ctx, "job", []int{0})
-		_, _ = d.Grown(ctx, "job", 1)
-		comms, _ := d.Heads(ctx, "job")
-		_ = d.Least(ctx, "job", comms)
-		_, _ = d.CommsOf(ctx, "job", []int{0})
+		_, _ = d.Members(ctx, identity.Job{ID: "job"}, nil)
+		_, _ = d.Stalled(ctx, identity.Job{ID: "job"}, 3)
+		_, _ = d.Pace(ctx, identity.Job{ID: "job"})
+		_, _ = d.longest(ctx, cfg.Prometheus.Queries.LongestWait, identity.Job{ID: "job"}, 1)
+		_, _ = d.longest(ctx, cfg.Prometheus.Queries.LongestPause, identity.Job{ID: "job"}, 1)
+		_, _ = d.Counts(ctx, identity.Job{ID: "job"}, []string{"a"})
+		_, _ = d.Heard(ctx, identity.Job{ID: "job"}, []int{0})
+		_, _ = d.Grown(ctx, identity.Job{ID: "job"}, 1)
+		comms, _ := d.Heads(ctx, identity.Job{ID: "job"})
+		_ = d.Least(ctx, identity.Job{ID: "job"}, comms)
+		_, _ = d.CommsOf(ctx, identity.Job{ID: "job"}, []int{0})
 		_ = d.Facts(ctx, []string{"h"}, func(string, string, string) int { return 0 })
 	}
 }

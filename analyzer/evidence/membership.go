@@ -19,6 +19,7 @@ import (
 
 	"github.com/culprit-project/culprit/analyzer/clock"
 	"github.com/culprit-project/culprit/analyzer/config"
+	"github.com/culprit-project/culprit/analyzer/identity"
 )
 
 // Querier is the part of Prometheus's API that is used.
@@ -57,7 +58,10 @@ type Directory struct {
 	clock   clock.Clock
 
 	mu    sync.Mutex
-	known map[string]remembered // By job.
+	known map[identity.Job]remembered // By job.
+	// interval is that at which exporters are scraped, as of then; 0 unknown.
+	interval   time.Duration
+	intervalAt time.Time
 }
 
 type remembered struct {
@@ -80,7 +84,7 @@ var errNoPrometheus = errors.New("no prometheus is configured")
 
 // NewDirectory makes a directory. observe is told the outcome of each query.
 func NewDirectory(query Querier, cfg config.Prometheus, observe func(error), clk clock.Clock) *Directory {
-	return &Directory{query: query, cfg: cfg, observe: observe, clock: clk, known: map[string]remembered{}}
+	return &Directory{query: query, cfg: cfg, observe: observe, clock: clk, known: map[identity.Job]remembered{}}
 }
 
 // Inherit takes over what another directory remembers.
@@ -88,17 +92,18 @@ func (d *Directory) Inherit(from *Directory) {
 	from.mu.Lock()
 	defer from.mu.Unlock()
 	maps.Copy(d.known, from.known)
+	d.interval, d.intervalAt = from.interval, from.intervalAt
 }
 
 // Processes gives a job's processes in the order of their ranks: all that claim to be one. Of a job that was looked up a short while ago only what has changed since is
 // asked for: the labels of ten thousand processes take longer to read than all else. When Prometheus does not answer, it
 // gives those remembered, with the error.
-func (d *Directory) Processes(ctx context.Context, jobID string) ([]Process, error) {
+func (d *Directory) Processes(ctx context.Context, job identity.Job) ([]Process, error) {
 	d.mu.Lock()
-	before := d.known[jobID]
+	before := d.known[job]
 	d.mu.Unlock()
 	if age := d.clock.Now().Sub(before.at); len(before.processes) > 0 && age < 2*time.Duration(d.cfg.RefreshInterval) {
-		found, sure, err := d.changed(ctx, jobID, before.processes, age)
+		found, sure, err := d.changed(ctx, job, before.processes, age)
 		if err != nil {
 			return before.processes, err
 		}
@@ -106,25 +111,25 @@ func (d *Directory) Processes(ctx context.Context, jobID string) ([]Process, err
 			return found, nil
 		}
 	}
-	processes, err := d.ask(ctx, Selector("job_id", jobID))
+	processes, err := d.ask(ctx, job.Selector())
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if err != nil {
-		return d.known[jobID].processes, err
+		return d.known[job].processes, err
 	}
-	found := perClaim(processes[jobID])
+	found := perClaim(processes[job])
 	if len(found) > 0 {
-		r := d.known[jobID]
-		d.known[jobID] = r.renew(found, d.clock.Now())
+		r := d.known[job]
+		d.known[job] = r.renew(found, d.clock.Now())
 	}
 	return found, nil
 }
 
 // Knows tells whether Prometheus has had processes of a job, as far as is remembered.
-func (d *Directory) Knows(jobID string) bool {
+func (d *Directory) Knows(job identity.Job) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	_, known := d.known[jobID]
+	_, known := d.known[job]
 	return known
 }
 
@@ -151,7 +156,7 @@ func (d *Directory) Scraped(ctx context.Context, instance string) (bool, error) 
 
 // Refresh reads the processes of all jobs ahead.
 func (d *Directory) Refresh(ctx context.Context) error {
-	processes, err := d.ask(ctx, `job_id!=""`)
+	processes, err := d.ask(ctx, everyJob)
 	if err != nil {
 		return err
 	}
@@ -172,8 +177,8 @@ func (d *Directory) Refresh(ctx context.Context) error {
 
 // changed brings processes that were looked up a while ago up to date. It is not sure where what it comes to has not as many as
 // Prometheus counts: a claim that was there at that one moment, and neither before nor after, has come and gone unseen.
-func (d *Directory) changed(ctx context.Context, jobID string, before []Process, age time.Duration) (list []Process, sure bool, err error) {
-	now, err := config.Query(d.cfg.Queries.Processes, Selector("job_id", jobID))
+func (d *Directory) changed(ctx context.Context, job identity.Job, before []Process, age time.Duration) (list []Process, sure bool, err error) {
+	now, err := config.Query(d.cfg.Queries.Processes, job.Selector())
 	if err != nil {
 		return nil, false, err
 	}
@@ -233,7 +238,7 @@ func (d *Directory) changed(ctx context.Context, jobID string, before []Process,
 
 // ask gives processes by job: those scraped now, and those that were within the lookback, for a node that died takes
 // its series with it at the next scrape.
-func (d *Directory) ask(ctx context.Context, selector string) (map[string][]Process, error) {
+func (d *Directory) ask(ctx context.Context, selector string) (map[identity.Job][]Process, error) {
 	text, err := config.Query(d.cfg.Queries.Processes, selector)
 	if err != nil {
 		return nil, err
@@ -249,12 +254,12 @@ func (d *Directory) ask(ctx context.Context, selector string) (map[string][]Proc
 	if err := errors.Join(liveErr, goneErr); err != nil {
 		return nil, err
 	}
-	out := map[string][]Process{}
+	out := map[identity.Job][]Process{}
 	add := func(vector model.Vector, isLive bool) {
 		for _, s := range vector {
 			if p, ok := process(s.Metric); ok {
 				p.Live = isLive
-				job := string(s.Metric["job_id"])
+				job := identity.Of(s.Metric, d.cfg.JobLabels)
 				out[job] = append(out[job], p)
 			}
 		}
@@ -287,8 +292,8 @@ func process(m model.Metric) (Process, bool) {
 }
 
 // Members gives the members of a job's communicators, or, with none given, of all.
-func (d *Directory) Members(ctx context.Context, jobID string, comms []string) ([]Member, error) {
-	selector := Selector("job_id", jobID)
+func (d *Directory) Members(ctx context.Context, job identity.Job, comms []string) ([]Member, error) {
+	selector := job.Selector()
 	if len(comms) > 0 {
 		selector += "," + selectorOneOf("comm", comms)
 	}
@@ -321,8 +326,8 @@ func (d *Directory) members(ctx context.Context, selector string) ([]Member, err
 }
 
 // Stalled gives the ranks that have seen no progress for longest.
-func (d *Directory) Stalled(ctx context.Context, jobID string, most int) ([]int, error) {
-	text, err := config.Query(d.cfg.Queries.Stalled, Selector("job_id", jobID))
+func (d *Directory) Stalled(ctx context.Context, job identity.Job, most int) ([]int, error) {
+	text, err := config.Query(d.cfg.Queries.Stalled, job.Selector())
 	if err != nil {
 		return nil, err
 	}
@@ -344,8 +349,8 @@ func (d *Directory) Stalled(ctx context.Context, jobID string, most int) ([]int,
 const standingAfter = 2
 
 // Standing gives how many of the job's ranks stand still; 0 none, or not known.
-func (d *Directory) Standing(ctx context.Context, jobID string) (int, error) {
-	text, err := config.Query(d.cfg.Queries.Stalled, Selector("job_id", jobID))
+func (d *Directory) Standing(ctx context.Context, job identity.Job) (int, error) {
+	text, err := config.Query(d.cfg.Queries.Stalled, job.Selector())
 	if err != nil {
 		return 0, err
 	}
@@ -357,8 +362,8 @@ func (d *Directory) Standing(ctx context.Context, jobID string) (int, error) {
 }
 
 // Pace gives how many operations a rank of the job completes per second, on average; 0 unknown.
-func (d *Directory) Pace(ctx context.Context, jobID string) (float64, error) {
-	text, err := config.Query(d.cfg.Queries.Pace, Selector("job_id", jobID))
+func (d *Directory) Pace(ctx context.Context, job identity.Job) (float64, error) {
+	text, err := config.QueryBefore(d.cfg.Queries.Pace, job.Selector(), d.RateWindow(ctx), 0)
 	if err != nil {
 		return 0, err
 	}
@@ -370,8 +375,8 @@ func (d *Directory) Pace(ctx context.Context, jobID string) (float64, error) {
 }
 
 // longest gives the length that a query finds within the window, in seconds; 0 none or unknown.
-func (d *Directory) longest(ctx context.Context, query, jobID string, window time.Duration) (time.Duration, error) {
-	text, err := config.QueryOver(query, Selector("job_id", jobID), window)
+func (d *Directory) longest(ctx context.Context, query string, job identity.Job, window time.Duration) (time.Duration, error) {
+	text, err := config.QueryOver(query, job.Selector(), window)
 	if err != nil {
 		return 0, err
 	}
@@ -390,8 +395,8 @@ type Count struct {
 }
 
 // Counts gives the operation counts of all members of some communicators, as last scraped.
-func (d *Directory) Counts(ctx context.Context, jobID string, comms []string) ([]Count, error) {
-	selector := Selector("job_id", jobID) + "," + selectorOneOf("comm", comms)
+func (d *Directory) Counts(ctx context.Context, job identity.Job, comms []string) ([]Count, error) {
+	selector := job.Selector() + "," + selectorOneOf("comm", comms)
 	var started, completed model.Vector
 	var startedErr, completedErr error
 	var wg sync.WaitGroup

@@ -21,7 +21,7 @@ func (s *Session) QueuePairs(rank int, comm rca.CommID, peer int) []trace.QP {
 	var out []trace.QP
 	for i := range n.state.Processes {
 		p := &n.state.Processes[i]
-		if int(p.Rank) != rank || p.JobID != s.jobID || !s.believes(p) {
+		if int(p.Rank) != rank || p.JobID != s.job.ID || !s.believes(p) {
 			continue
 		}
 		for k := range p.QPs {

@@ -33,10 +33,10 @@ func (s *Session) Survey(ctx context.Context, triggered []int) *search.Overview 
 	var comms []search.Comm
 	var wg sync.WaitGroup
 	var commsErr, idleErr, stalledErr error
-	wg.Go(func() { comms, commsErr = d.Heads(ctx, s.jobID) })
-	wg.Go(func() { o.Stalled, stalledErr = d.Stalled(ctx, s.jobID, search.MostEnds) })
-	wg.Go(func() { o.Idle, idleErr = d.Idle(ctx, s.jobID, search.MostEnds) })
-	wg.Go(func() { s.standing, _ = d.Standing(ctx, s.jobID) }) // No finding rests on it.
+	wg.Go(func() { comms, commsErr = d.Heads(ctx, s.job) })
+	wg.Go(func() { o.Stalled, stalledErr = d.Stalled(ctx, s.job, search.MostEnds) })
+	wg.Go(func() { o.Idle, idleErr = d.Idle(ctx, s.job, search.MostEnds) })
+	wg.Go(func() { s.standing, _ = d.Standing(ctx, s.job) }) // No finding rests on it.
 	wg.Wait()
 	waiting := 0
 	for i := range comms {
@@ -50,9 +50,9 @@ func (s *Session) Survey(ctx context.Context, triggered []int) *search.Overview 
 	ends := slices.Concat(o.Idle, o.Silent[:min(len(o.Silent), search.MostEnds)])
 	var around []search.Comm
 	var aroundErr, leastErr error
-	wg.Go(func() { around, aroundErr = d.CommsOf(ctx, s.jobID, ends) })
+	wg.Go(func() { around, aroundErr = d.CommsOf(ctx, s.job, ends) })
 	if search.Crowded(comms, len(ends) > 0) {
-		wg.Go(func() { leastErr = d.Least(ctx, s.jobID, comms) })
+		wg.Go(func() { leastErr = d.Least(ctx, s.job, comms) })
 	}
 	wg.Wait()
 	s.note(cmp.Or(aroundErr, leastErr))
@@ -83,8 +83,8 @@ func (s *Session) rings(ctx context.Context, ids []rca.CommID) map[rca.CommID]se
 	var counts []Count
 	var membersErr, countsErr error
 	var wg sync.WaitGroup
-	wg.Go(func() { members, membersErr = s.g.Directory.Members(ctx, s.jobID, names) })
-	wg.Go(func() { counts, countsErr = s.g.Directory.Counts(ctx, s.jobID, names) })
+	wg.Go(func() { members, membersErr = s.g.Directory.Members(ctx, s.job, names) })
+	wg.Go(func() { counts, countsErr = s.g.Directory.Counts(ctx, s.job, names) })
 	wg.Wait()
 	s.note(cmp.Or(membersErr, countsErr))
 	s.learn(members)
@@ -120,7 +120,7 @@ func (s *Session) rings(ctx context.Context, ids []rca.CommID) map[rca.CommID]se
 // ScoutSlow chooses whose finished work to fetch first in a job too large to fetch all: that of the ranks whose way of
 // spending time has changed most since before it was told of, likeliest first.
 func (s *Session) ScoutSlow(ctx context.Context, since time.Duration) []*Node {
-	ranks, err := s.g.Directory.Grown(ctx, s.jobID, since+grownPast)
+	ranks, err := s.g.Directory.Grown(ctx, s.job, since+s.g.Directory.past(ctx))
 	s.note(err)
 	return s.NodesOf(ranks)
 }
@@ -237,7 +237,7 @@ func (s *Session) learnMembers(ctx context.Context, ev *rca.Evidence, wanted fun
 	if len(comms) == 0 {
 		return false
 	}
-	members, err := s.g.Directory.Members(ctx, s.jobID, comms)
+	members, err := s.g.Directory.Members(ctx, s.job, comms)
 	s.note(err)
 	s.learn(members)
 	return len(members) > 0

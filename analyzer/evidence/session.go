@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/culprit-project/culprit/analyzer/config"
+	"github.com/culprit-project/culprit/analyzer/identity"
 	"github.com/culprit-project/culprit/analyzer/rca"
 	"github.com/culprit-project/culprit/trace"
 	"github.com/culprit-project/culprit/trace/nodeapi"
@@ -34,7 +35,7 @@ type Gatherer struct {
 // Session is the gathering for one analysis: what is known so far, and from whom.
 type Session struct {
 	g         *Gatherer
-	jobID     string
+	job       identity.Job
 	processes map[int]Process // By rank.
 	nodes     []*Node         // By address.
 	byRank    map[int]*Node
@@ -76,13 +77,13 @@ type Hint struct {
 }
 
 // Open looks up who belongs to the job. Prometheus being down is no error as long as somebody can be asked.
-func (g *Gatherer) Open(ctx context.Context, jobID string, hints []Hint) (*Session, error) {
+func (g *Gatherer) Open(ctx context.Context, job identity.Job, hints []Hint) (*Session, error) {
 	s := &Session{
-		g: g, jobID: jobID, processes: map[int]Process{}, byRank: map[int]*Node{},
+		g: g, job: job, processes: map[int]Process{}, byRank: map[int]*Node{},
 		members: map[rca.CommID]map[int]int{}, names: map[rca.CommID]string{},
 		counted: map[int][]rca.Membership{}, factsOf: map[string]bool{},
 	}
-	processes, err := g.Directory.Processes(ctx, jobID)
+	processes, err := g.Directory.Processes(ctx, job)
 	s.prom = err
 	if len(processes) == 0 {
 		for _, h := range hints {
@@ -95,7 +96,7 @@ func (g *Gatherer) Open(ctx context.Context, jobID string, hints []Hint) (*Sessi
 			}
 		}
 	}
-	standing, tenancy, unsettled := g.Directory.settle(ctx, jobID, processes)
+	standing, tenancy, unsettled := g.Directory.settle(ctx, job, processes)
 	s.tenancy = tenancy
 	s.note(unsettled)
 	nodes := map[string]*Node{}
@@ -124,7 +125,7 @@ func (g *Gatherer) Open(ctx context.Context, jobID string, hints []Hint) (*Sessi
 	s.world = mostClaimed(standing, func(p *Process) int { return p.WorldSize })
 	slices.SortFunc(s.nodes, byBase)
 	if len(s.nodes) == 0 {
-		return nil, errors.Join(fmt.Errorf("nobody is known to run job %q", jobID), err, failed)
+		return nil, errors.Join(fmt.Errorf("nobody is known to run job %q", job), err, failed)
 	}
 	return s, nil
 }
@@ -175,7 +176,7 @@ func (s *Session) Age() time.Duration {
 		}
 		for i := range n.state.Processes {
 			p := &n.state.Processes[i]
-			if p.JobID != s.jobID || p.Identity.CreatedNS == 0 || !s.believes(p) {
+			if p.JobID != s.job.ID || p.Identity.CreatedNS == 0 || !s.believes(p) {
 				continue
 			}
 			if a := trace.Since(n.state.NowNS, p.Identity.CreatedNS); age == 0 || a < age {
@@ -201,7 +202,7 @@ func (s *Session) longest(ctx context.Context, query string) time.Duration {
 	if age := s.Age(); age > 0 {
 		past = min(max(age, shortestPast), longestPast)
 	}
-	length, err := s.g.Directory.longest(ctx, query, s.jobID, past)
+	length, err := s.g.Directory.longest(ctx, query, s.job, past)
 	s.note(err)
 	return length
 }
@@ -280,7 +281,7 @@ func (n *Node) has(rank int) bool { return n.asked && (n.only == nil || n.only[r
 func (s *Session) ask(ctx context.Context, nodes []*Node) {
 	each(nodes, s.g.Exporters.Concurrency, func(n *Node) int64 {
 		p := purse{s: s}
-		state, bytes, err := s.g.Nodes.State(ctx, n.Base, s.jobID, slices.Sorted(maps.Keys(n.only)), nil, p.take)
+		state, bytes, err := s.g.Nodes.State(ctx, n.Base, s.job.ID, slices.Sorted(maps.Keys(n.only)), nil, p.take)
 		n.asked, n.err = true, err
 		if state != nil {
 			p.held, n.size = n.size, p.held
@@ -356,7 +357,7 @@ func (s *Session) Ranks() []int {
 // Evidence puts together what has been gathered. Nodes that nobody asked are not missing: nothing was needed of them.
 func (s *Session) Evidence() rca.Evidence {
 	a := assembly{
-		ev:   rca.Evidence{JobID: s.jobID, WorldSize: s.world, Standing: s.standing, Partial: len(s.Unasked(s.nodes)) > 0, PastAsked: len(s.histories) > 0, Slowdown: s.slowdown},
+		ev:   rca.Evidence{JobID: s.job.ID, WorldSize: s.world, Standing: s.standing, Partial: len(s.Unasked(s.nodes)) > 0, PastAsked: len(s.histories) > 0, Slowdown: s.slowdown},
 		seen: map[int]seen{}, refused: map[int]string{},
 		apart: map[int]bool{},
 		comms: map[rca.CommID]*membership{},
@@ -427,7 +428,7 @@ func (a *assembly) node(n *Node, s *Session) {
 	host := n.state.Node
 	for i := range n.state.Processes {
 		p := &n.state.Processes[i]
-		if p.JobID != s.jobID {
+		if p.JobID != s.job.ID {
 			continue
 		}
 		if !s.believes(p) {

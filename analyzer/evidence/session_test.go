@@ -23,6 +23,7 @@ import (
 
 	"github.com/culprit-project/culprit/analyzer/clock"
 	"github.com/culprit-project/culprit/analyzer/config"
+	"github.com/culprit-project/culprit/analyzer/identity"
 	"github.com/culprit-project/culprit/analyzer/rca"
 	"github.com/culprit-project/culprit/trace"
 	"github.com/culprit-project/culprit/trace/nodeapi"
@@ -82,7 +83,7 @@ func TestProcesses(t *testing.T) {
 		},
 	}}
 	d := directory(p)
-	got, err := d.Processes(t.Context(), "job")
+	got, err := d.Processes(t.Context(), identity.Job{ID: "job"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,16 +96,16 @@ func TestProcesses(t *testing.T) {
 	}
 
 	p.err = errors.New("connection refused")
-	again, err := d.Processes(t.Context(), "job")
+	again, err := d.Processes(t.Context(), identity.Job{ID: "job"})
 	if err == nil || len(again) != 3 {
 		t.Errorf("with Prometheus down: %d processes, %v", len(again), err)
 	}
 	heir := directory(p)
 	heir.Inherit(d)
-	if inherited, _ := heir.Processes(t.Context(), "job"); len(inherited) != 3 {
+	if inherited, _ := heir.Processes(t.Context(), identity.Job{ID: "job"}); len(inherited) != 3 {
 		t.Errorf("after a reload: %d processes", len(inherited))
 	}
-	if none, err := d.Processes(t.Context(), "other"); err == nil || len(none) != 0 {
+	if none, err := d.Processes(t.Context(), identity.Job{ID: "other"}); err == nil || len(none) != 0 {
 		t.Errorf("of an unknown job: %v, %v", none, err)
 	}
 }
@@ -118,7 +119,7 @@ func TestRefreshReadsAhead(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.err = errors.New("down")
-	if got, err := d.Processes(t.Context(), "job"); err == nil || len(got) != 2 {
+	if got, err := d.Processes(t.Context(), identity.Job{ID: "job"}); err == nil || len(got) != 2 {
 		t.Errorf("processes are %v, %v", got, err)
 	}
 	if err := d.Refresh(t.Context()); err == nil {
@@ -139,7 +140,7 @@ func TestProcessesChanged(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 {
-		got, err := d.Processes(t.Context(), "job")
+		got, err := d.Processes(t.Context(), identity.Job{ID: "job"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -156,11 +157,11 @@ func TestProcessesChanged(t *testing.T) {
 	}
 	p.answers["count("+liveQuery+" and "+liveQuery+" offset 1s) == count("+liveQuery+")"] = model.Vector{&model.Sample{Value: 3}}
 	p.asked = nil
-	if got, err := d.Processes(t.Context(), "job"); err != nil || len(got) != 3 || !got[2].Live || len(p.asked) != 1 {
+	if got, err := d.Processes(t.Context(), identity.Job{ID: "job"}); err != nil || len(got) != 3 || !got[2].Live || len(p.asked) != 1 {
 		t.Errorf("nothing has changed: %v, %v, asked %q", got, err, p.asked)
 	}
 	p.err = errors.New("down")
-	if got, err := d.Processes(t.Context(), "job"); err == nil || len(got) != 3 {
+	if got, err := d.Processes(t.Context(), identity.Job{ID: "job"}); err == nil || len(got) != 3 {
 		t.Errorf("with Prometheus down: %v, %v", got, err)
 	}
 }
@@ -180,7 +181,7 @@ func TestProcessesThatCame(t *testing.T) {
 	if err := d.Refresh(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := d.Processes(t.Context(), "job"); err != nil || len(got) != 3 || !got[2].Live {
+	if got, err := d.Processes(t.Context(), identity.Job{ID: "job"}); err != nil || len(got) != 3 || !got[2].Live {
 		t.Errorf("processes are %v, %v", got, err)
 	}
 }
@@ -197,7 +198,7 @@ func TestClaimOfOneMoment(t *testing.T) {
 	if err := d.Refresh(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	got, err := d.Processes(t.Context(), "job")
+	got, err := d.Processes(t.Context(), identity.Job{ID: "job"})
 	if err != nil || len(got) != 2 || got[0].Instance != "a:1" || got[1].Rank != 5 {
 		t.Errorf("processes are %v, %v", got, err)
 	}
@@ -206,14 +207,14 @@ func TestClaimOfOneMoment(t *testing.T) {
 func TestQueriesQuote(t *testing.T) {
 	p := &prom{}
 	d := directory(p)
-	if _, err := d.Processes(t.Context(), `a"} or {x="`); err != nil {
+	if _, err := d.Processes(t.Context(), identity.Job{ID: `a"} or {x="`}); err != nil {
 		t.Fatal(err)
 	}
 	if want := `culprit_nccl_process_info{job_id="a\"} or {x=\""}`; !slices.Contains(p.asked, want) {
 		t.Errorf("asked %q, want %q", p.asked, want)
 	}
 	p.asked = nil
-	if _, err := d.Members(t.Context(), "job", []string{"a.b", "c"}); err != nil {
+	if _, err := d.Members(t.Context(), identity.Job{ID: "job"}, []string{"a.b", "c"}); err != nil {
 		t.Fatal(err)
 	}
 	if want := `last_over_time(culprit_nccl_comm_info{job_id="job",comm=~"a\\.b|c"}[10m])`; !slices.Contains(p.asked, want) {
@@ -230,7 +231,7 @@ func TestWrongKindOfAnswer(t *testing.T) {
 		defer mu.Unlock()
 		seen = append(seen, err)
 	}, clock.System)
-	if _, err := d.Processes(t.Context(), "job"); err == nil || !strings.Contains(err.Error(), "Scalar") {
+	if _, err := d.Processes(t.Context(), identity.Job{ID: "job"}); err == nil || !strings.Contains(err.Error(), "Scalar") {
 		t.Errorf("error is %v", err)
 	}
 	if len(seen) != 2 {
@@ -240,7 +241,7 @@ func TestWrongKindOfAnswer(t *testing.T) {
 
 func TestNoPrometheusConfigured(t *testing.T) {
 	d := NewDirectory(nil, config.Default().Prometheus, func(error) {}, clock.System)
-	if _, err := d.Processes(t.Context(), "job"); !errors.Is(err, errNoPrometheus) {
+	if _, err := d.Processes(t.Context(), identity.Job{ID: "job"}); !errors.Is(err, errNoPrometheus) {
 		t.Errorf("error is %v", err)
 	}
 }
@@ -305,7 +306,7 @@ func TestSession(t *testing.T) {
 	r.add(t, 1, "b", serve(stateOf("b"))) // It does not show rank 1 any more.
 	r.add(t, 2, "c", func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "broken", http.StatusInternalServerError) })
 
-	s, err := r.Open(t.Context(), "job", nil)
+	s, err := r.Open(t.Context(), identity.Job{ID: "job"}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -358,7 +359,7 @@ func TestNewestProcessSpeaks(t *testing.T) {
 			before.Identity.CreatedRealNS, after.Identity.CreatedRealNS = tc.oldMade, tc.newMade
 			before.Comms[0].OpsCalled, after.Comms[0].OpsCalled = 1, 2
 			r.add(t, 0, "a", serve(stateOf("a", before, after)))
-			s, err := r.Open(t.Context(), "job", nil)
+			s, err := r.Open(t.Context(), identity.Job{ID: "job"}, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -374,16 +375,16 @@ func TestWithoutPrometheus(t *testing.T) {
 	r := newRack(t)
 	r.add(t, 0, "a", serve(stateOf("a", rankProcess(0, "a"))))
 	r.prom.err = errors.New("connection refused")
-	if _, err := r.Open(t.Context(), "job", nil); err == nil || !strings.Contains(err.Error(), "connection refused") {
+	if _, err := r.Open(t.Context(), identity.Job{ID: "job"}, nil); err == nil || !strings.Contains(err.Error(), "connection refused") {
 		t.Errorf("error is %v", err)
 	}
 	instance := strings.TrimPrefix(r.servers["a"].URL, "http://")
 	hints := []Hint{{Rank: -1, Instance: instance}, {Rank: -1}}
-	if _, err := r.Open(t.Context(), "job", hints); err == nil {
+	if _, err := r.Open(t.Context(), identity.Job{ID: "job"}, hints); err == nil {
 		t.Error("an instance that nobody knows is asked")
 	}
 	r.Exporters.Instances = []string{instance}
-	s, err := r.Open(t.Context(), "job", hints)
+	s, err := r.Open(t.Context(), identity.Job{ID: "job"}, hints)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -405,7 +406,7 @@ func TestAskAgain(t *testing.T) {
 		}
 		serve(stateOf("a", rankProcess(0, "a")))(w, req)
 	})
-	s, err := r.Open(t.Context(), "job", nil)
+	s, err := r.Open(t.Context(), identity.Job{ID: "job"}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -499,7 +500,7 @@ func TestHistory(t *testing.T) {
 				serve(stateOf("a", p))(w, req)
 			})
 			r.add(t, 1, "b", serve(stateOf("b", rankProcess(1, "b"))))
-			s, err := r.Open(t.Context(), "job", nil)
+			s, err := r.Open(t.Context(), identity.Job{ID: "job"}, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -541,7 +542,7 @@ func TestHistoryBreaksOff(t *testing.T) {
 			}
 		})
 	}
-	s, err := r.Open(t.Context(), "job", nil)
+	s, err := r.Open(t.Context(), identity.Job{ID: "job"}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -559,7 +560,7 @@ func TestHistoryBreaksOff(t *testing.T) {
 // However busy the job, about as many operations come.
 func TestSpan(t *testing.T) {
 	none := &prom{}
-	s := &Session{jobID: "job", g: &Gatherer{Directory: directory(none)}}
+	s := &Session{job: identity.Job{ID: "job"}, g: &Gatherer{Directory: directory(none)}}
 	if got := s.Span(t.Context(), s.AllNodes(), time.Minute); got != time.Minute {
 		t.Errorf("span without a state is %s", got)
 	}
@@ -637,7 +638,7 @@ func TestScoutSlow(t *testing.T) {
 		},
 		"topk by (function) (4, " + kernels + ")": model.Vector{sample(0.1, "rank", "1", "function", "AllReduce")},
 	}}
-	s := &Session{jobID: "job", g: &Gatherer{Directory: directory(p)}, byRank: map[int]*Node{}}
+	s := &Session{job: identity.Job{ID: "job"}, g: &Gatherer{Directory: directory(p)}, byRank: map[int]*Node{}}
 	for r := range 8 {
 		n := &Node{Base: strconv.Itoa(r), Ranks: []int{r}}
 		s.nodes, s.byRank[r] = append(s.nodes, n), n

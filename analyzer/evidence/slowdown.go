@@ -8,11 +8,12 @@ import (
 	"math"
 
 	"github.com/culprit-project/culprit/analyzer/config"
+	"github.com/culprit-project/culprit/analyzer/identity"
 )
 
 // Slowdown gives how many times longer a job's iterations take than they did when it was healthy; 0 unknown.
-func (d *Directory) Slowdown(ctx context.Context, jobID string) (float64, error) {
-	query, err := config.Query(d.cfg.Queries.Slowdown, Selector("job_id", jobID))
+func (d *Directory) Slowdown(ctx context.Context, job identity.Job) (float64, error) {
+	query, err := config.Query(d.cfg.Queries.Slowdown, job.Selector())
 	if err != nil {
 		return 0, err
 	}
@@ -29,7 +30,7 @@ func (d *Directory) Slowdown(ctx context.Context, jobID string) (float64, error)
 
 // LearnSlowdown looks up by how much the job is slower than its own past.
 func (s *Session) LearnSlowdown(ctx context.Context) {
-	times, err := s.g.Directory.Slowdown(ctx, s.jobID)
+	times, err := s.g.Directory.Slowdown(ctx, s.job)
 	s.note(err)
 	s.slowdown = times
 }

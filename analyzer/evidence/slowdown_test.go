@@ -12,6 +12,7 @@ import (
 
 	"github.com/culprit-project/culprit/analyzer/clock"
 	"github.com/culprit-project/culprit/analyzer/config"
+	"github.com/culprit-project/culprit/analyzer/identity"
 )
 
 func TestSlowdown(t *testing.T) {
@@ -37,7 +38,7 @@ func TestSlowdown(t *testing.T) {
 				v = append(v, s)
 			}
 			d := NewDirectory(&prom{answers: map[string]model.Value{query: v}}, cfg, func(error) {}, clock.System)
-			if got, err := d.Slowdown(t.Context(), "job"); err != nil || got != c.want {
+			if got, err := d.Slowdown(t.Context(), identity.Job{ID: "job"}); err != nil || got != c.want {
 				t.Errorf("%v, %v; want %v", got, err, c.want)
 			}
 		})

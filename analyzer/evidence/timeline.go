@@ -30,11 +30,11 @@ func (s *Session) AskHistory(ctx context.Context, nodes []*Node, span time.Durat
 	each(nodes, s.g.Exporters.Concurrency, func(n *Node) int64 {
 		n.told = true
 		h, told := history{host: n.Base, ranks: map[string]int{}}, map[string]int{}
-		bytes, err := s.g.Nodes.Trace(ctx, n.Base, s.jobID, span, func(line *nodeapi.TraceLine) {
+		bytes, err := s.g.Nodes.Trace(ctx, n.Base, s.job.ID, span, func(line *nodeapi.TraceLine) {
 			switch {
 			case line.Header != nil:
 				h.lines, told = nil, map[string]int{}
-			case line.Process != nil && line.Process.JobID == s.jobID:
+			case line.Process != nil && line.Process.JobID == s.job.ID:
 				h.ranks[line.Process.File] = int(line.Process.Rank)
 			case line.Completion != nil:
 				// A rank that has more than its share leaves room for the others.
@@ -44,7 +44,7 @@ func (s *Session) AskHistory(ctx context.Context, nodes []*Node, span time.Durat
 			}
 		})
 		if err != nil || len(h.lines) == 0 {
-			h = historyOfState(n.state, s.jobID)
+			h = historyOfState(n.state, s.job.ID)
 			h.short = true
 		}
 		mu.Lock()
@@ -93,7 +93,7 @@ const (
 // a thousandfold in how many they do in a second. Prometheus knows; without it the newest few of each communicator have to do,
 // which come in bursts, so that less is fetched.
 func (s *Session) Span(ctx context.Context, nodes []*Node, longest time.Duration) time.Duration {
-	pace, err := s.g.Directory.Pace(ctx, s.jobID)
+	pace, err := s.g.Directory.Pace(ctx, s.job)
 	s.note(err)
 	perSecond, ranks := 0.0, 0
 	for _, n := range nodes {
@@ -101,7 +101,7 @@ func (s *Session) Span(ctx context.Context, nodes []*Node, longest time.Duration
 			continue
 		}
 		for i := range n.state.Processes {
-			if p := &n.state.Processes[i]; p.JobID == s.jobID {
+			if p := &n.state.Processes[i]; p.JobID == s.job.ID {
 				ranks++
 				perSecond += rate(p.Completions, n.state.NowNS)
 			}

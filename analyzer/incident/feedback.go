@@ -47,8 +47,9 @@ type FeedbackList struct {
 
 // ListedFeedback is feedback with the incident that it is about.
 type ListedFeedback struct {
-	Incident string `json:"incident"`
-	JobID    string `json:"job_id"`
+	Incident  string            `json:"incident"`
+	JobID     string            `json:"job_id"`
+	JobLabels map[string]string `json:"job_labels,omitempty"`
 	Feedback
 }
 
@@ -86,7 +87,7 @@ func (m *Manager) Judge(id string, f Feedback) error {
 	if n := len(e.Feedback) - keptFeedback; n > 0 {
 		e.Feedback = e.Feedback[n:]
 	}
-	m.logger.Info("verdict judged", "incident", id, "job_id", e.JobID, "by", f.By, "right", f.Right)
+	m.logger.Info("verdict judged", "incident", id, "job_id", e.Job(), "by", f.By, "right", f.Right)
 	m.touch(e, now)
 	return nil
 }
@@ -96,7 +97,7 @@ func ListFeedback(all []Incident) FeedbackList {
 	out := FeedbackList{Version: FeedbackVersion, Feedback: []ListedFeedback{}}
 	for i := range all {
 		if n := len(all[i].Feedback); n > 0 {
-			out.Feedback = append(out.Feedback, ListedFeedback{Incident: all[i].ID, JobID: all[i].JobID, Feedback: all[i].Feedback[n-1]})
+			out.Feedback = append(out.Feedback, ListedFeedback{Incident: all[i].ID, JobID: all[i].JobID, JobLabels: all[i].JobLabels, Feedback: all[i].Feedback[n-1]})
 		}
 	}
 	return out

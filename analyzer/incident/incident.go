@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/culprit-project/culprit/analyzer/identity"
 	"github.com/culprit-project/culprit/analyzer/kept"
 	"github.com/culprit-project/culprit/analyzer/layout"
 	"github.com/culprit-project/culprit/analyzer/rca"
@@ -33,13 +34,15 @@ const (
 
 // Incident is trouble in one job. docs/verdict.md describes its JSON form.
 type Incident struct {
-	Version    int        `json:"version"`
-	ID         string     `json:"id"`
-	JobID      string     `json:"job_id"`
-	State      State      `json:"state"`
-	OpenedAt   time.Time  `json:"opened_at"`
-	UpdatedAt  time.Time  `json:"updated_at"`
-	ResolvedAt *time.Time `json:"resolved_at,omitempty"`
+	Version int    `json:"version"`
+	ID      string `json:"id"`
+	JobID   string `json:"job_id"`
+	// JobLabels tell the job from others of its id, such as those of other clusters. They and the id are its identity.
+	JobLabels  map[string]string `json:"job_labels,omitempty"`
+	State      State             `json:"state"`
+	OpenedAt   time.Time         `json:"opened_at"`
+	UpdatedAt  time.Time         `json:"updated_at"`
+	ResolvedAt *time.Time        `json:"resolved_at,omitempty"`
 	// Benign incidents have a verdict that says nothing is broken; they page nobody.
 	Benign bool `json:"benign"`
 	// Labels are the job's, copied onto its alerts. They stay as they were at the first analysis: alerts go by their labels.
@@ -68,7 +71,8 @@ type Trigger struct {
 	Key         string            `json:"key"`
 	Name        string            `json:"name"`
 	JobID       string            `json:"job_id"`
-	Rank        int               `json:"rank"` // -1: none meant.
+	JobLabels   map[string]string `json:"job_labels,omitempty"` // See Incident.
+	Rank        int               `json:"rank"`                 // -1: none meant.
 	Comm        string            `json:"comm,omitempty"`
 	Instance    string            `json:"instance,omitempty"`
 	Kind        Kind              `json:"kind,omitempty"` // Empty: a request through the API, which may be about either.
@@ -93,6 +97,12 @@ const (
 	// healthy past that a rule could compare it with.
 	Start Kind = "start"
 )
+
+// Job gives the identity of the job that the incident is in.
+func (i *Incident) Job() identity.Job { return identity.New(i.JobID, i.JobLabels) }
+
+// Job gives the identity of the job that the trigger is about.
+func (t *Trigger) Job() identity.Job { return identity.New(t.JobID, t.JobLabels) }
 
 // Firing reports whether the trigger has not ended.
 func (t *Trigger) Firing() bool { return t.EndedAt == nil }
@@ -131,7 +141,7 @@ type StackGroup struct {
 // Request is what the manager asks an analysis for.
 type Request struct {
 	IncidentID string
-	JobID      string
+	Job        identity.Job
 	Triggers   []Trigger // Firing ones.
 	Attempt    int       // From 1.
 	// PresentOnly: the past was looked at lately and costs much; what is asked is whether the job stands still now.
@@ -166,8 +176,12 @@ func (i *Incident) routine() bool {
 
 // ID gives the id of the incident that a trigger opens. It rests on what all peers of an analyzer pair are told, so
 // that both post the same alerts and Alertmanager counts them once.
-func ID(jobID string, startedAt time.Time) string {
-	sum := sha256.Sum256([]byte(jobID + "\x00" + strconv.FormatInt(startedAt.UnixMilli(), 10)))
+func ID(job identity.Job, startedAt time.Time) string {
+	name := job.ID
+	if job.Labels() != nil {
+		name = job.Selector()
+	}
+	sum := sha256.Sum256([]byte(name + "\x00" + strconv.FormatInt(startedAt.UnixMilli(), 10)))
 	return strings.ToLower(base32.StdEncoding.EncodeToString(sum[:])[:12])
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/culprit-project/culprit/analyzer/clock"
+	"github.com/culprit-project/culprit/analyzer/identity"
 	"github.com/culprit-project/culprit/analyzer/kept"
 )
 
@@ -50,7 +51,9 @@ type Options struct {
 	PassiveTTL time.Duration
 	Silent     time.Duration
 	// Known tells whether a job is one that is watched, and not a name that somebody made up; nil: all are.
-	Known func(jobID string) bool
+	Known func(identity.Job) bool
+	// JobLabels are the labels that belong to a job's identity beside its id; the series of verdicts have them.
+	JobLabels []string
 	// Keep is given what the standing verdict of an incident rests on, and Forget told when an incident is no more; nil: nothing is
 	// kept. Neither may block.
 	Keep   func(id string, r *kept.Record)
@@ -76,9 +79,9 @@ type Manager struct {
 	mu      sync.Mutex
 	opt     Options
 	entries map[string]*entry
-	openJob map[string]*entry // Open ones by job id.
-	changed chan struct{}     // Closed when any incident next changes.
-	passive int               // Number of the last request through the API.
+	openJob map[identity.Job]*entry // Open ones.
+	changed chan struct{}           // Closed when any incident next changes.
+	passive int                     // Number of the last request through the API.
 	running int
 }
 
@@ -113,7 +116,7 @@ func NewManager(opt Options, analyze Analyze, publish Publish, store *Store, log
 		wake:    make(chan struct{}, 1),
 		opt:     opt,
 		entries: map[string]*entry{},
-		openJob: map[string]*entry{},
+		openJob: map[identity.Job]*entry{},
 		changed: make(chan struct{}),
 	}
 	m.metrics = newMetrics(reg, m)
@@ -128,11 +131,11 @@ func NewManager(opt Options, analyze Analyze, publish Publish, store *Store, log
 	for _, inc := range stored {
 		e := &entry{Incident: inc, changed: make(chan struct{}), crashes: store.Unended(inc.ID)}
 		if e.quarantined() {
-			logger.Error("incident in quarantine: its analysis crashed the analyzer", "incident", inc.ID, "job_id", inc.JobID, "crashes", e.crashes)
+			logger.Error("incident in quarantine: its analysis crashed the analyzer", "incident", inc.ID, "job_id", inc.Job(), "crashes", e.crashes)
 		}
 		m.entries[inc.ID] = e
-		if inc.State == Open && m.openJob[inc.JobID] == nil {
-			m.openJob[inc.JobID] = e
+		if inc.State == Open && m.openJob[inc.Job()] == nil {
+			m.openJob[inc.Job()] = e
 			e.due = now
 			publish(e.clone())
 		}
@@ -155,16 +158,16 @@ func (m *Manager) Receive(triggers []Trigger) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	triggers = slices.DeleteFunc(slices.Clone(triggers), func(t Trigger) bool {
-		if len(t.JobID) <= maxName && len(t.Key) <= maxName {
+		if len(t.JobID) <= maxName && len(t.Key) <= maxName && labelBytes(t.JobLabels) <= maxLabels {
 			return false
 		}
 		m.metrics.refused.WithLabelValues("names").Inc()
 		return true
 	})
-	fresh := map[string]bool{}
+	fresh := map[identity.Job]bool{}
 	for i := range triggers {
-		if t := &triggers[i]; t.Firing() && m.openJob[t.JobID] == nil {
-			fresh[t.JobID] = true
+		if t := &triggers[i]; t.Firing() && m.openJob[t.Job()] == nil {
+			fresh[t.Job()] = true
 		}
 	}
 	if !m.makeRoom(fresh) {
@@ -190,11 +193,11 @@ func (m *Manager) Receive(triggers []Trigger) error {
 	return nil
 }
 
-func (m *Manager) known(jobID string) bool { return m.opt.Known == nil || m.opt.Known(jobID) }
+func (m *Manager) known(job identity.Job) bool { return m.opt.Known == nil || m.opt.Known(job) }
 
 // makeRoom tells whether incidents can be opened for some jobs. Jobs that are not watched have half of the places, and give even
 // those up to jobs that are: anybody can make up a job.
-func (m *Manager) makeRoom(fresh map[string]bool) bool {
+func (m *Manager) makeRoom(fresh map[identity.Job]bool) bool {
 	watched, others := 0, 0
 	for job := range fresh {
 		if m.known(job) {
@@ -222,7 +225,7 @@ func (m *Manager) makeRoom(fresh map[string]bool) bool {
 	slices.SortFunc(made, func(a, b *entry) int { return b.OpenedAt.Compare(a.OpenedAt) })
 	now := m.clock.Now()
 	for _, e := range made[:tooMany] {
-		m.logger.Warn("dropping an incident of an unknown job to make room", "incident", e.ID, "job_id", e.JobID)
+		m.logger.Warn("dropping an incident of an unknown job to make room", "incident", e.ID, "job_id", e.Job())
 		m.metrics.refused.WithLabelValues("incidents").Add(float64(len(e.Triggers)))
 		for i := range e.Triggers {
 			if e.Triggers[i].Firing() {
@@ -268,7 +271,7 @@ func cut(text string, most int) string {
 
 // receive takes one trigger and gives the incident that it changed, if any.
 func (m *Manager) receive(t *Trigger, now time.Time) *entry {
-	e := m.openJob[t.JobID]
+	e := m.openJob[t.Job()]
 	if e == nil {
 		if !t.Firing() {
 			return nil // The end of something that nobody knows here.
@@ -309,23 +312,23 @@ func (m *Manager) receive(t *Trigger, now time.Time) *entry {
 }
 
 func (m *Manager) open(t *Trigger, now time.Time) *entry {
-	id := ID(t.JobID, t.StartedAt)
+	id := ID(t.Job(), t.StartedAt)
 	e := m.entries[id]
 	if e == nil {
 		e = &entry{changed: make(chan struct{}), Incident: Incident{
-			Version: Version, ID: id, JobID: t.JobID, OpenedAt: now,
+			Version: Version, ID: id, JobID: t.JobID, JobLabels: t.JobLabels, OpenedAt: now,
 		}}
 		m.entries[id] = e
-		m.logger.Info("incident opened", "incident", id, "job_id", t.JobID, "trigger", t.Name)
+		m.logger.Info("incident opened", "incident", id, "job_id", t.Job(), "trigger", t.Name)
 	} else {
-		m.logger.Info("incident opened again", "incident", id, "job_id", t.JobID, "trigger", t.Name)
+		m.logger.Info("incident opened again", "incident", id, "job_id", t.Job(), "trigger", t.Name)
 	}
 	e.State, e.ResolvedAt, e.attempt, e.candidate = Open, nil, 0, ""
 	m.noteEnd(e)
 	e.calmUntil = time.Time{}
 	e.Flow, e.Rounds = nil, nil
 	e.Verdict, e.VerdictAt, e.Latest, e.Benign = nil, nil, nil, false // What was true then pages nobody now.
-	m.openJob[t.JobID] = e
+	m.openJob[t.Job()] = e
 	return e
 }
 
@@ -362,10 +365,10 @@ func (m *Manager) NextPassive() int {
 }
 
 // OpenFor gives the open incident of a job.
-func (m *Manager) OpenFor(jobID string) (Incident, bool) {
+func (m *Manager) OpenFor(job identity.Job) (Incident, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if e := m.openJob[jobID]; e != nil {
+	if e := m.openJob[job]; e != nil {
 		return e.clone(), true
 	}
 	return Incident{}, false

@@ -19,6 +19,7 @@ import (
 	"github.com/prometheus/common/promslog"
 
 	"github.com/culprit-project/culprit/analyzer/clock"
+	"github.com/culprit-project/culprit/analyzer/identity"
 	"github.com/culprit-project/culprit/analyzer/rca"
 )
 
@@ -499,7 +500,7 @@ func TestOverload(t *testing.T) {
 		if err := r.Receive([]Trigger{firing("b", "job0"), firing("a", "one-too-many")}); !errors.Is(err, ErrOverloaded) {
 			t.Errorf("error is %v", err)
 		}
-		if inc, _ := r.OpenFor("job0"); len(inc.Triggers) != 1 {
+		if inc, _ := r.OpenFor(identity.Job{ID: "job0"}); len(inc.Triggers) != 1 {
 			t.Error("half of an overload was taken")
 		}
 		if err := r.Receive([]Trigger{firing("b", "job0")}); err != nil {
@@ -528,7 +529,7 @@ func TestMadeUpJobsGiveWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, nil)
 		opt := testOptions
-		opt.Known = func(job string) bool { return strings.HasPrefix(job, "real") }
+		opt.Known = func(job identity.Job) bool { return strings.HasPrefix(job.ID, "real") }
 		r.Apply(opt)
 		refused := 0
 		for i := range 20 {

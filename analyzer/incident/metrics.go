@@ -6,6 +6,7 @@ package incident
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -23,12 +24,6 @@ type metrics struct {
 }
 
 var (
-	verdictDesc = prometheus.NewDesc("culprit_verdict_info",
-		"Verdicts of open incidents, one series a culprit; the rank is empty where none is meant.",
-		[]string{"incident", "job_id", "class", "cause", "rank", "host", "gpu", "paged"}, nil)
-	confidenceDesc = prometheus.NewDesc("culprit_verdict_confidence_ratio",
-		"Probability that the class and the culprits of an open incident's verdict are right.",
-		[]string{"incident", "job_id"}, nil)
 	incidentsDesc = prometheus.NewDesc("culprit_analyzer_incidents",
 		"Incidents held, by state.", []string{"state"}, nil)
 	quarantineDesc = prometheus.NewDesc("culprit_analyzer_quarantined_incidents",
@@ -74,15 +69,33 @@ func newMetrics(reg prometheus.Registerer, m *Manager) *metrics {
 	for _, reason := range []string{"incidents", "triggers", "labels", "names"} {
 		out.refused.WithLabelValues(reason)
 	}
-	reg.MustRegister(out.duration, out.verdicts, out.panics, out.refused, collector{m})
+	reg.MustRegister(out.duration, out.verdicts, out.panics, out.refused, newCollector(m))
 	return out
 }
 
-type collector struct{ m *Manager }
+// collector shows incidents as series. Those of verdicts have the labels that a job's identity consists of.
+type collector struct {
+	m                   *Manager
+	jobLabels           []string
+	verdict, confidence *prometheus.Desc
+}
+
+func newCollector(m *Manager) collector {
+	labels := slices.Clone(m.opt.JobLabels)
+	return collector{
+		m: m, jobLabels: labels,
+		verdict: prometheus.NewDesc("culprit_verdict_info",
+			"Verdicts of open incidents, one series a culprit; the rank is empty where none is meant.",
+			append([]string{"incident", "job_id", "class", "cause", "rank", "host", "gpu", "paged"}, labels...), nil),
+		confidence: prometheus.NewDesc("culprit_verdict_confidence_ratio",
+			"Probability that the class and the culprits of an open incident's verdict are right.",
+			append([]string{"incident", "job_id"}, labels...), nil),
+	}
+}
 
 func (c collector) Describe(ch chan<- *prometheus.Desc) {
-	ch <- verdictDesc
-	ch <- confidenceDesc
+	ch <- c.verdict
+	ch <- c.confidence
 	ch <- incidentsDesc
 	ch <- queueDesc
 	ch <- quarantineDesc
@@ -100,7 +113,7 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 			queued++
 		}
 		if e.Verdict != nil {
-			collectVerdict(ch, e)
+			c.collectVerdict(ch, e)
 		}
 	}
 	gauge := func(d *prometheus.Desc, n int, labels ...string) {
@@ -117,25 +130,29 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 	gauge(unwrittenDesc, failing)
 }
 
-func collectVerdict(ch chan<- prometheus.Metric, e *entry) {
+func (c *collector) collectVerdict(ch chan<- prometheus.Metric, e *entry) {
 	v := e.Verdict
-	ch <- prometheus.MustNewConstMetric(confidenceDesc, prometheus.GaugeValue, v.Confidence, e.ID, e.JobID)
+	var scope []string
+	for _, name := range c.jobLabels {
+		scope = append(scope, e.JobLabels[name])
+	}
+	ch <- prometheus.MustNewConstMetric(c.confidence, prometheus.GaugeValue, v.Confidence, append([]string{e.ID, e.JobID}, scope...)...)
 	culprits := v.Culprits
 	if len(culprits) == 0 {
 		culprits = []rca.Culprit{{Rank: -1}}
 	}
 	seen := map[[3]string]bool{}
-	for _, c := range culprits[:min(len(culprits), maxVerdictSeries)] {
-		place := [3]string{"", c.Host, c.GPU}
-		if c.Rank >= 0 {
-			place[0] = strconv.Itoa(c.Rank)
+	for _, accused := range culprits[:min(len(culprits), maxVerdictSeries)] {
+		place := [3]string{"", accused.Host, accused.GPU}
+		if accused.Rank >= 0 {
+			place[0] = strconv.Itoa(accused.Rank)
 		}
 		if seen[place] {
 			continue
 		}
 		seen[place] = true
-		ch <- prometheus.MustNewConstMetric(verdictDesc, prometheus.GaugeValue, 1, e.ID, e.JobID, string(v.Class),
-			string(v.Cause), place[0], place[1], place[2], strconv.FormatBool(v.Page))
+		ch <- prometheus.MustNewConstMetric(c.verdict, prometheus.GaugeValue, 1,
+			append([]string{e.ID, e.JobID, string(v.Class), string(v.Cause), place[0], place[1], place[2], strconv.FormatBool(v.Page)}, scope...)...)
 	}
 }
 
@@ -149,7 +166,7 @@ func (m *Manager) logVerdict(e *entry, v *rca.Verdict, a *Analysis) {
 		ranks = append(ranks, strconv.Itoa(c.Rank))
 		hosts = append(hosts, c.Host)
 	}
-	m.logger.Log(context.Background(), level, "verdict", "incident", e.ID, "job_id", e.JobID, "class", v.Class, "cause", v.Cause,
+	m.logger.Log(context.Background(), level, "verdict", "incident", e.ID, "job_id", e.Job(), "class", v.Class, "cause", v.Cause,
 		"rank", strings.Join(ranks, ","), "host", strings.Join(hosts, ","), "confidence", v.Confidence, "page", v.Page,
 		"summary", v.Summary, "missing", len(v.Missing), "nodes_asked", a.Asked, "seconds", a.Seconds)
 }

@@ -78,7 +78,7 @@ func (m *Manager) round(ctx context.Context, wg *sync.WaitGroup) time.Duration {
 			m.noteBegin(e)
 			e.running, e.due = true, time.Time{}
 			e.attempt++
-			req := Request{IncidentID: e.ID, JobID: e.JobID, Triggers: e.firing(), Attempt: e.attempt, CalmUntil: e.calmUntil, PresentOnly: now.Before(e.pastDue)}
+			req := Request{IncidentID: e.ID, Job: e.Job(), Triggers: e.firing(), Attempt: e.attempt, CalmUntil: e.calmUntil, PresentOnly: now.Before(e.pastDue)}
 			wg.Go(func() { m.run(ctx, e, req) })
 		}
 	}
@@ -107,8 +107,8 @@ func (m *Manager) endOld(e *entry, now time.Time, earlier func(time.Time)) {
 
 func (m *Manager) resolve(e *entry, now time.Time) {
 	e.State, e.ResolvedAt, e.due = Resolved, &now, time.Time{}
-	delete(m.openJob, e.JobID)
-	m.logger.Info("incident resolved", "incident", e.ID, "job_id", e.JobID, "after", now.Sub(e.OpenedAt))
+	delete(m.openJob, e.Job())
+	m.logger.Info("incident resolved", "incident", e.ID, "job_id", e.Job(), "after", now.Sub(e.OpenedAt))
 	m.touch(e, now)
 	if e.routine() {
 		m.drop(e)
@@ -145,7 +145,7 @@ func (m *Manager) run(ctx context.Context, e *entry, req Request) {
 	if errors.Is(err, errCrashed) {
 		e.crashes++
 		if e.quarantined() {
-			m.logger.Error("incident in quarantine: its analysis crashed too often", "incident", e.ID, "job_id", e.JobID, "crashes", e.crashes)
+			m.logger.Error("incident in quarantine: its analysis crashed too often", "incident", e.ID, "job_id", e.Job(), "crashes", e.crashes)
 			err = fmt.Errorf("%w; this incident is not analysed again", err)
 		}
 	} else {
@@ -166,7 +166,7 @@ func (m *Manager) run(ctx context.Context, e *entry, req Request) {
 	a := Analysis{At: now, Seconds: now.Sub(start).Seconds()}
 	if err != nil {
 		a.Error = err.Error()
-		m.logger.Warn("analysis failed", "incident", e.ID, "job_id", e.JobID, "err", err)
+		m.logger.Warn("analysis failed", "incident", e.ID, "job_id", e.Job(), "err", err)
 	} else {
 		m.accept(e, &out, &a, now)
 	}
@@ -206,8 +206,8 @@ func (m *Manager) guarded(ctx context.Context, req Request) (out Outcome, err er
 	defer func() {
 		if p := recover(); p != nil {
 			m.metrics.panics.Inc()
-			m.logger.Error("analysis crashed", "incident", req.IncidentID, "job_id", req.JobID, "panic", p, "stack", string(debug.Stack()))
-			out, err = Outcome{}, fmt.Errorf("analysing job %s: %w: %v", req.JobID, errCrashed, p)
+			m.logger.Error("analysis crashed", "incident", req.IncidentID, "job_id", req.Job, "panic", p, "stack", string(debug.Stack()))
+			out, err = Outcome{}, fmt.Errorf("analysing job %s: %w: %v", req.Job, errCrashed, p)
 		}
 	}()
 	return m.analyze(ctx, req)

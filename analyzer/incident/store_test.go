@@ -18,6 +18,7 @@ import (
 	"github.com/prometheus/common/promslog"
 
 	"github.com/culprit-project/culprit/analyzer/clock"
+	"github.com/culprit-project/culprit/analyzer/identity"
 )
 
 func TestStoreSurvivesRestart(t *testing.T) {
@@ -31,13 +32,13 @@ func TestStoreSurvivesRestart(t *testing.T) {
 		r.receive(t, old)
 		r.receive(t, ended(old))
 		pass(time.Minute)
-		before, _ = r.OpenFor("job")
+		before, _ = r.OpenFor(identity.Job{ID: "job"})
 		store.Flush()
 	})
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, newStore(t, dir))
 		synctest.Wait()
-		after, open := r.OpenFor("job")
+		after, open := r.OpenFor(identity.Job{ID: "job"})
 		if !open || after.ID != before.ID || !after.Verdict.Page || !after.OpenedAt.Equal(before.OpenedAt) {
 			t.Errorf("after the restart: %+v", after)
 		}
@@ -193,12 +194,12 @@ func TestQuarantineAfterKills(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			m.noteBegin(m.openJob["bad"])
+			m.noteBegin(m.openJob[identity.Job{ID: "bad"}])
 		}
 		r := newRig(t, store)
 		pass(time.Minute)
 		for _, req := range r.asked() {
-			if req.JobID == "bad" {
+			if req.Job.ID == "bad" {
 				t.Fatal("it is analysed again")
 			}
 		}

@@ -20,14 +20,16 @@ import (
 
 	"github.com/culprit-project/culprit/analyzer/config"
 	"github.com/culprit-project/culprit/analyzer/evidence"
+	"github.com/culprit-project/culprit/analyzer/identity"
 	"github.com/culprit-project/culprit/analyzer/incident"
 	"github.com/culprit-project/culprit/analyzer/layout"
 )
 
 // Job is a running job as Prometheus shows it. Numbers are 0 where nobody knows them.
 type Job struct {
-	ID        string
+	ID        identity.Job
 	At        time.Time
+	Window    time.Duration // That rates are taken over.
 	WorldSize int
 	Ranks     []incident.RankView
 	Hosts     int
@@ -38,7 +40,7 @@ type Job struct {
 	Functions         []Function
 	MicroBatches      int
 	Late              []Share // Ranks that are inside operations less than others: those wait for them.
-	Lost              float64 // Events that exporters could not keep, in the last two minutes.
+	Lost              float64 // Events that exporters could not keep, within Window.
 	Missing           []string
 }
 
@@ -67,7 +69,7 @@ type Share struct {
 
 // Listed is a job in the list of jobs.
 type Listed struct {
-	ID    string
+	ID    identity.Job
 	Ranks int
 }
 
@@ -87,34 +89,34 @@ type Source struct {
 	directory *evidence.Directory
 
 	mu     sync.Mutex
-	cached map[string]*Job
+	cached map[identity.Job]*Job
 }
 
 // NewSource makes a source; a nil querier knows no jobs.
 func NewSource(query evidence.Querier, cfg config.Prometheus, directory *evidence.Directory) *Source {
-	return &Source{query: query, cfg: cfg, directory: directory, cached: map[string]*Job{}}
+	return &Source{query: query, cfg: cfg, directory: directory, cached: map[identity.Job]*Job{}}
 }
 
 // List gives the jobs that run, by their ids.
 func (s *Source) List(ctx context.Context) ([]Listed, error) {
-	up, err := config.Query(s.cfg.Queries.Up, "")
+	up, err := config.Query(s.cfg.Queries.Up, identity.IDLabel+`!=""`)
 	if err != nil {
 		return nil, err
 	}
-	v, err := s.vector(ctx, strings.ReplaceAll(queries.jobs, "{up}", up))
+	v, err := s.vector(ctx, strings.NewReplacer("{up}", up, "{identity}", strings.Join(append([]string{identity.IDLabel}, s.cfg.JobLabels...), ", ")).Replace(queries.jobs))
 	if err != nil {
 		return nil, err
 	}
 	out := make([]Listed, 0, len(v))
 	for _, x := range v {
-		out = append(out, Listed{ID: string(x.Metric["job_id"]), Ranks: int(x.Value)})
+		out = append(out, Listed{ID: identity.Of(x.Metric, s.cfg.JobLabels), Ranks: int(x.Value)})
 	}
-	slices.SortFunc(out, func(a, b Listed) int { return cmp.Compare(a.ID, b.ID) })
+	slices.SortFunc(out, func(a, b Listed) int { return cmp.Compare(a.ID.String(), b.ID.String()) })
 	return out, nil
 }
 
 // Get gives a job. What Prometheus does not answer is in Missing.
-func (s *Source) Get(ctx context.Context, id string, now time.Time) (*Job, error) {
+func (s *Source) Get(ctx context.Context, id identity.Job, now time.Time) (*Job, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if j := s.cached[id]; j != nil && now.Sub(j.At) < fresh {
@@ -135,7 +137,7 @@ func (s *Source) Get(ctx context.Context, id string, now time.Time) (*Job, error
 	return j, nil
 }
 
-func (s *Source) ask(ctx context.Context, id string, now time.Time) (*Job, error) {
+func (s *Source) ask(ctx context.Context, id identity.Job, now time.Time) (*Job, error) {
 	if s.query == nil {
 		return nil, errors.New("no prometheus is configured")
 	}
@@ -146,8 +148,8 @@ func (s *Source) ask(ctx context.Context, id string, now time.Time) (*Job, error
 		}
 		return nil, ErrUnknown
 	}
-	j := &Job{ID: id, At: now}
-	a := asker{s: s, ctx: ctx, selector: evidence.Selector("job_id", id), j: j}
+	j := &Job{ID: id, At: now, Window: 2 * s.directory.RateWindow(ctx)}
+	a := asker{s: s, ctx: ctx, selector: id.Selector(), window: model.Duration(j.Window).String(), j: j}
 	a.note(err)
 	a.ranks(processes)
 	a.comms()
@@ -182,6 +184,7 @@ type asker struct {
 	s        *Source
 	ctx      context.Context // An asker lives for one request.
 	selector string
+	window   string // Of rates: a few iterations of most jobs.
 	j        *Job
 	hosts    map[int]string
 }
@@ -194,7 +197,7 @@ func (a *asker) note(err error) {
 
 // get asks one of the queries.
 func (a *asker) get(query string) model.Vector {
-	v, err := a.s.vector(a.ctx, strings.ReplaceAll(query, "{job}", "{"+a.selector+"}"))
+	v, err := a.s.vector(a.ctx, strings.NewReplacer("{job}", "{"+a.selector+"}", "{window}", a.window).Replace(query))
 	a.note(err)
 	return v
 }

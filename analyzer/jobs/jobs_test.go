@@ -19,6 +19,7 @@ import (
 	"github.com/culprit-project/culprit/analyzer/clock"
 	"github.com/culprit-project/culprit/analyzer/config"
 	"github.com/culprit-project/culprit/analyzer/evidence"
+	"github.com/culprit-project/culprit/analyzer/identity"
 	"github.com/culprit-project/culprit/analyzer/incident"
 	"github.com/culprit-project/culprit/analyzer/layout"
 )
@@ -108,7 +109,7 @@ func newSource(p *prometheus) *Source {
 func TestGet(t *testing.T) {
 	p := training()
 	s := newSource(p)
-	j, err := s.Get(t.Context(), "train", now)
+	j, err := s.Get(t.Context(), identity.Job{ID: "train"}, now)
 	if err != nil || len(j.Missing) > 0 {
 		t.Fatalf("%v, missing %v", err, j)
 	}
@@ -138,10 +139,10 @@ func TestGet(t *testing.T) {
 	}
 	// Many readers ask Prometheus no more than one.
 	asked := p.asked
-	if _, err := s.Get(t.Context(), "train", now.Add(fresh-1)); err != nil || p.asked != asked {
+	if _, err := s.Get(t.Context(), identity.Job{ID: "train"}, now.Add(fresh-1)); err != nil || p.asked != asked {
 		t.Errorf("asked %d times more, %v", p.asked-asked, err)
 	}
-	if _, err := s.Get(t.Context(), "train", now.Add(fresh)); err != nil || p.asked == asked {
+	if _, err := s.Get(t.Context(), identity.Job{ID: "train"}, now.Add(fresh)); err != nil || p.asked == asked {
 		t.Errorf("not asked again, %v", err)
 	}
 }
@@ -153,22 +154,22 @@ func TestBus(t *testing.T) {
 			p.answers[i].v = model.Vector{sample(16, "comm_name", "dp", "nranks", "16"), sample(16, "comm_name", "self", "nranks", "1")}
 		}
 	}
-	j, err := newSource(p).Get(t.Context(), "train", now)
+	j, err := newSource(p).Get(t.Context(), identity.Job{ID: "train"}, now)
 	if err != nil || j.Functions[0].Bus != 2e9*2*15/16 {
 		t.Errorf("%+v, %v", j.Functions, err)
 	}
 }
 
 func TestGetUnknown(t *testing.T) {
-	if _, err := newSource(training()).Get(t.Context(), "other", now); !errors.Is(err, ErrUnknown) {
+	if _, err := newSource(training()).Get(t.Context(), identity.Job{ID: "other"}, now); !errors.Is(err, ErrUnknown) {
 		t.Errorf("%v", err)
 	}
 	p := training()
 	p.down = true
-	if _, err := newSource(p).Get(t.Context(), "train", now); err == nil || errors.Is(err, ErrUnknown) {
+	if _, err := newSource(p).Get(t.Context(), identity.Job{ID: "train"}, now); err == nil || errors.Is(err, ErrUnknown) {
 		t.Errorf("of a Prometheus that does not answer: %v", err)
 	}
-	if _, err := NewSource(nil, config.Default().Prometheus, nil).Get(t.Context(), "train", now); err == nil {
+	if _, err := NewSource(nil, config.Default().Prometheus, nil).Get(t.Context(), identity.Job{ID: "train"}, now); err == nil {
 		t.Error("without Prometheus")
 	}
 }
@@ -177,11 +178,11 @@ func TestGetUnknown(t *testing.T) {
 func TestGetPartly(t *testing.T) {
 	p := training()
 	s := newSource(p)
-	if _, err := s.Get(t.Context(), "train", now); err != nil {
+	if _, err := s.Get(t.Context(), identity.Job{ID: "train"}, now); err != nil {
 		t.Fatal(err)
 	}
 	p.down = true
-	j, err := s.Get(t.Context(), "train", now.Add(time.Minute))
+	j, err := s.Get(t.Context(), identity.Job{ID: "train"}, now.Add(time.Minute))
 	if err != nil || len(j.Ranks) != 16 || j.Ranks[0].State != "unseen" || len(j.Missing) == 0 {
 		t.Errorf("%+v, %v", j, err)
 	}
@@ -189,7 +190,7 @@ func TestGetPartly(t *testing.T) {
 
 func TestList(t *testing.T) {
 	got, err := newSource(training()).List(t.Context())
-	if want := []Listed{{"train", 16}, {"tune", 8}}; err != nil || !reflect.DeepEqual(got, want) {
+	if want := []Listed{{identity.Job{ID: "train"}, 16}, {identity.Job{ID: "tune"}, 8}}; err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v, %v", got, err)
 	}
 }

@@ -13,24 +13,21 @@ const (
 	iterationHealthy = "job_id:culprit_nccl_iteration_seconds:mean_long_healthy" // Recorded by the shipped rules, one series a job.
 )
 
-// window is what rates are taken over: a few iterations of most jobs.
-const window = "2m"
-
-// Queries over {job}, the matcher of the job. Each gives few series, however many ranks the job has, but for inside, which gives one a rank.
+// Queries over {job}, the matcher of the job, and {window}. Each gives few series, however many ranks the job has, but for inside, which gives one a rank.
 var queries = struct {
 	jobs, iteration, iterationBefore, comms, ops, bytes, seconds, bandwidth, inside, fewestOps, lost string
 }{
-	jobs:            "count by (job_id) ({up})",
-	iteration:       "sum(rate(" + iterationSeconds + "_sum{job}[" + window + "])) / sum(rate(" + iterationSeconds + "_count{job}[" + window + "]))",
+	jobs:            "count by ({identity}) ({up})",
+	iteration:       "sum(rate(" + iterationSeconds + "_sum{job}[{window}])) / sum(rate(" + iterationSeconds + "_count{job}[{window}]))",
 	iterationBefore: "avg_over_time(" + iterationHealthy + "{job}[1h])",
 	comms:           "count by (comm_name, nranks, nnodes) ({comms})",
-	ops:             "avg by (function) (rate(" + functionOps + "{job}[" + window + "])) / scalar(avg(rate(" + iterationSeconds + "_count{job}[" + window + "])))",
-	bytes:           "avg by (function) (rate(" + functionBytes + "{job}[" + window + "])) / scalar(avg(rate(" + iterationSeconds + "_count{job}[" + window + "])))",
-	seconds:         "avg by (function) (rate(" + functionSeconds + "{job}[" + window + "])) / scalar(avg(rate(" + iterationSeconds + "_count{job}[" + window + "])))",
+	ops:             "avg by (function) (rate(" + functionOps + "{job}[{window}])) / scalar(avg(rate(" + iterationSeconds + "_count{job}[{window}])))",
+	bytes:           "avg by (function) (rate(" + functionBytes + "{job}[{window}])) / scalar(avg(rate(" + iterationSeconds + "_count{job}[{window}])))",
+	seconds:         "avg by (function) (rate(" + functionSeconds + "{job}[{window}])) / scalar(avg(rate(" + iterationSeconds + "_count{job}[{window}])))",
 	// The time inside an operation holds the waiting for others. Whoever waits least tells most of the network.
-	bandwidth: "max by (function) (rate(" + functionBytes + "{job}[" + window + "]) / (rate(" + functionSeconds + "{job}[" + window + "]) > 0))",
-	inside:    "sum by (rank) (rate(" + functionSeconds + "{job}[" + window + "]))",
+	bandwidth: "max by (function) (rate(" + functionBytes + "{job}[{window}]) / (rate(" + functionSeconds + "{job}[{window}]) > 0))",
+	inside:    "sum by (rank) (rate(" + functionSeconds + "{job}[{window}]))",
 	// A rank sends once for each micro-batch at the ends of a pipeline, and twice in between.
-	fewestOps: "min by (function) (rate(" + functionOps + "{job}[" + window + "]) > 0) / scalar(avg(rate(" + iterationSeconds + "_count{job}[" + window + "])))",
-	lost:      "sum(increase(" + eventsLost + "{job}[" + window + "]))",
+	fewestOps: "min by (function) (rate(" + functionOps + "{job}[{window}]) > 0) / scalar(avg(rate(" + iterationSeconds + "_count{job}[{window}])))",
+	lost:      "sum(increase(" + eventsLost + "{job}[{window}]))",
 }

@@ -80,7 +80,7 @@ func (f *Format) Alerts(inc *incident.Incident) []Alert {
 			"gpu":       p.gpu,
 			"rank":      p.rank,
 		}
-		for _, more := range []map[string]string{f.Labels, inc.Labels} {
+		for _, more := range []map[string]string{inc.JobLabels, f.Labels, inc.Labels} {
 			for name, value := range more {
 				if _, taken := labels[name]; !taken {
 					labels[name] = value

@@ -67,7 +67,7 @@ func (f Filter) Takes(inc *incident.Incident) bool {
 	case f.Text == "":
 		return true
 	}
-	texts := []string{inc.JobID, inc.ID, Team(inc)}
+	texts := []string{inc.Job().String(), inc.ID, Team(inc)}
 	if v != nil {
 		texts = append(texts, v.Summary, string(v.Class), string(v.Cause), v.Comm)
 		texts = append(texts, accusedHosts(inc)...)

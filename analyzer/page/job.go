@@ -10,6 +10,7 @@ import (
 
 	"github.com/prometheus/common/version"
 
+	"github.com/culprit-project/culprit/analyzer/identity"
 	"github.com/culprit-project/culprit/analyzer/incident"
 	"github.com/culprit-project/culprit/analyzer/jobs"
 )
@@ -46,7 +47,7 @@ const mostPast = 10
 // WriteJob writes the page of a running job; all are the incidents that there are.
 func WriteJob(w io.Writer, j *jobs.Job, all []incident.Incident, o Options) error {
 	d := jobData{
-		frame: frame{Title: "Job " + j.ID, Version: version.Version, Base: "./", Poll: pollSeconds, Warning: o.Warning},
+		frame: frame{Title: "Job " + j.ID.String(), Version: version.Version, Base: "./", Poll: pollSeconds, Warning: o.Warning},
 		J:     j, State: coverage(j), Iteration: iteration(j), Grid: newGrid(j.Ranks, nil), Links: o.Links,
 	}
 	if j.Layout != nil {
@@ -94,7 +95,7 @@ func WriteJob(w io.Writer, j *jobs.Job, all []incident.Incident, o Options) erro
 	for i := range all {
 		inc := &all[i]
 		switch {
-		case inc.JobID != j.ID:
+		case inc.Job() != j.ID:
 		case inc.State == incident.Open && d.Open == nil:
 			d.Open = inc
 		case len(d.Past) < mostPast:
@@ -129,7 +130,7 @@ func coverage(j *jobs.Job) string {
 // iteration says how long an iteration takes, and how that compares with the last hour while no trigger fired.
 func iteration(j *jobs.Job) string {
 	if j.Iteration <= 0 {
-		return "not recorded: no iteration was found in the last two minutes"
+		return "not recorded: no iteration was found in the last " + seconds(j.Window.Seconds())
 	}
 	s := seconds(j.Iteration)
 	if j.Before <= 0 {
@@ -172,15 +173,15 @@ const mostJobs = 500
 // WriteJobs writes the list of running jobs, those with an open incident first; text narrows it.
 func WriteJobs(w io.Writer, list []jobs.Listed, all []incident.Incident, text, failed string, o Options) error {
 	d := jobsData{frame: frame{Title: "Jobs", Version: version.Version, Base: "./", Poll: pollSeconds, Warning: o.Warning}, Text: text, All: len(list), Error: failed}
-	open := map[string]*incident.Incident{}
+	open := map[identity.Job]*incident.Incident{}
 	for i := range all {
 		if all[i].State == incident.Open {
-			open[all[i].JobID] = &all[i]
+			open[all[i].Job()] = &all[i]
 		}
 	}
 	var calm []jobRow
 	for _, j := range list {
-		if !strings.Contains(strings.ToLower(j.ID), strings.ToLower(text)) {
+		if !strings.Contains(strings.ToLower(j.ID.String()), strings.ToLower(text)) {
 			continue
 		}
 		row := jobRow{Listed: j, Open: open[j.ID], URL: JobURL(j.ID)}

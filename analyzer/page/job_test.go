@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/culprit-project/culprit/analyzer/identity"
 	"github.com/culprit-project/culprit/analyzer/incident"
 	"github.com/culprit-project/culprit/analyzer/jobs"
 	"github.com/culprit-project/culprit/analyzer/layout"
@@ -15,7 +16,7 @@ import (
 
 func running(world int) *jobs.Job {
 	j := &jobs.Job{
-		ID: "train", At: opened, WorldSize: world, Hosts: world / 8, Iteration: 1.8, Before: 1.5, MicroBatches: 8,
+		ID: identity.Job{ID: "train"}, At: opened, WorldSize: world, Hosts: world / 8, Iteration: 1.8, Before: 1.5, MicroBatches: 8,
 		Comms:     []jobs.Comm{{Name: "dp", Size: world / 8, Nodes: world / 8, Number: 8}, {Name: "tp", Size: 8, Nodes: 1, Number: world / 8}},
 		Functions: []jobs.Function{{Name: "AllReduce", Ops: 4.2, Bytes: 42e6, Seconds: 0.25, Bandwidth: 2e9, Bus: 3.9e9}, {Name: "Send", Ops: 16}},
 		Late:      []jobs.Share{{Rank: 9, Host: "node-1", Inside: 0.1, Median: 0.4}, {Rank: 3, Inside: 0.4, Median: 0.4001}},
@@ -61,7 +62,7 @@ func TestJob(t *testing.T) {
 // A job of which little is known says so.
 func TestJobWithoutMuch(t *testing.T) {
 	var b strings.Builder
-	if err := WriteJob(&b, &jobs.Job{ID: "train", At: opened, Ranks: []incident.RankView{{State: "unseen"}}, Hosts: 1}, nil, Options{}); err != nil {
+	if err := WriteJob(&b, &jobs.Job{ID: identity.Job{ID: "train"}, At: opened, Ranks: []incident.RankView{{State: "unseen"}}, Hosts: 1}, nil, Options{}); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"1 of 1 rank watched, on 1 host. 1 rank not recorded now.", "no iteration was found", "the communicators do not tell"} {
@@ -75,7 +76,7 @@ func TestJobs(t *testing.T) {
 	inc := hung(8, 5, func(int) string { return "stuck" })
 	inc.JobID = "b/&c"
 	var b strings.Builder
-	if err := WriteJobs(&b, []jobs.Listed{{ID: "a", Ranks: 8}, {ID: "b/&c", Ranks: 10240}, {ID: "other"}}, []incident.Incident{inc}, "", "", Options{}); err != nil {
+	if err := WriteJobs(&b, []jobs.Listed{{ID: identity.Job{ID: "a"}, Ranks: 8}, {ID: identity.Job{ID: "b/&c"}, Ranks: 10240}, {ID: identity.Job{ID: "other"}}}, []incident.Incident{inc}, "", "", Options{}); err != nil {
 		t.Fatal(err)
 	}
 	html := b.String()
@@ -83,7 +84,7 @@ func TestJobs(t *testing.T) {
 		t.Errorf("%s", html)
 	}
 	b.Reset()
-	if err := WriteJobs(&b, []jobs.Listed{{ID: "a"}}, nil, "zzz", "", Options{}); err != nil || !strings.Contains(b.String(), "No running job matches.") {
+	if err := WriteJobs(&b, []jobs.Listed{{ID: identity.Job{ID: "a"}}}, nil, "zzz", "", Options{}); err != nil || !strings.Contains(b.String(), "No running job matches.") {
 		t.Errorf("%v, %s", err, b.String())
 	}
 }

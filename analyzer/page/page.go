@@ -11,6 +11,7 @@ import (
 	"crypto/sha256"
 	"embed"
 	"encoding/base64"
+	"encoding/json"
 	"fmt"
 	"html/template"
 	"io"
@@ -22,6 +23,7 @@ import (
 	"github.com/prometheus/common/version"
 
 	"github.com/culprit-project/culprit/analyzer/action"
+	"github.com/culprit-project/culprit/analyzer/identity"
 	"github.com/culprit-project/culprit/analyzer/incident"
 	"github.com/culprit-project/culprit/analyzer/notify"
 	"github.com/culprit-project/culprit/analyzer/rca"
@@ -47,7 +49,7 @@ func parse(name string) *template.Template {
 	t := template.New("layout.html").Funcs(template.FuncMap{
 		"stamp": stamp, "machine": machine, "percent": percent, "seconds": seconds, "size": size, "count": count,
 		"who": who, "link": notify.Link, "list": func(numbers []int) string { return named(numbers, 0) }, "plural": plural,
-		"class": class, "cause": cause, "stateName": stateName, "jobState": jobState, "jobURL": JobURL, "stackName": stackName,
+		"class": class, "cause": cause, "stateName": stateName, "jobState": jobState, "jobURL": JobURL, "job": identity.New, "json": labelsJSON, "stackName": stackName,
 	})
 	return template.Must(t.ParseFS(files, "templates/layout.html", "templates/style.css", "templates/grid.html", "templates/"+name))
 }
@@ -82,7 +84,14 @@ type frame struct {
 const pollSeconds = 15
 
 // JobURL gives where the page of a job is, from the service's root. A job may be called anything.
-func JobURL(id string) string { return "job?" + url.Values{"id": {id}}.Encode() }
+// Labels of its identity follow the id.
+func JobURL(job identity.Job) string {
+	q := url.Values{"id": {job.ID}}
+	for name, value := range job.Labels() {
+		q.Set(name, value)
+	}
+	return "job?" + q.Encode()
+}
 
 // Link leads to another place.
 type Link struct{ Text, URL string }
@@ -146,7 +155,7 @@ const mostFixes = 3
 // WriteIncident writes the page of an incident.
 func WriteIncident(w io.Writer, inc *incident.Incident, o Options) error {
 	d := incidentData{
-		frame: frame{Title: cmp.Or(o.Title, "Job "+inc.JobID), Version: version.Version, Base: "../", Alone: o.Alone, Warning: o.Warning},
+		frame: frame{Title: cmp.Or(o.Title, "Job "+inc.Job().String()), Version: version.Version, Base: "../", Alone: o.Alone, Warning: o.Warning},
 		Inc:   inc, V: inc.Verdict, Took: took(inc, o.Now), Grid: newGrid(inc.Ranks, stackMarks(inc.Stacks)), Links: o.Links, Similar: o.Similar, More: o.More,
 	}
 	if !o.Alone && inc.State == incident.Open {
@@ -256,4 +265,10 @@ func who(c *rca.Culprit) string {
 		head += fmt.Sprintf(", channel %d", c.Channel)
 	}
 	return strings.TrimPrefix(head, ", ")
+}
+
+// labelsJSON writes labels for the page's script.
+func labelsJSON(labels map[string]string) (string, error) {
+	text, err := json.Marshal(labels)
+	return string(text), err
 }

@@ -110,10 +110,10 @@
             |||
               sum by (instance) (culprit_exporter_disputed_claims{%(x)s}) > 0
               or
-              count by (job_id, rank) (culprit_nccl_process_up == 1) > 1
+              count by (%(rank)s) (%(up)s == 1) > 1
               or
-              count by (job_id) (count by (job_id, uid) (culprit_nccl_process_info)) > 1
-            ||| % { x: exporter },
+              count by (%(job)s) (count by (%(job)s, uid) (%(info)s)) > 1
+            ||| % { x: exporter, job: q.job, rank: q.rank, up: q.metric('culprit_nccl_process_up'), info: q.metric('culprit_nccl_process_info') },
             'Processes claim to be a rank that is another process.',
             'Several processes claim the same rank, or several users the same job ({{ if $labels.instance }}exporter {{ $labels.instance }}{{ else }}job {{ $labels.job_id }}{{ if $labels.rank }}, rank {{ $labels.rank }}{{ end }}{{ end }}): a claim in dispute is no evidence, and no verdict names such a rank.',
             pending='1m',

@@ -21,7 +21,7 @@
       paged: { title: 'Paged' },
       incident: {
         title: 'Incident',
-        links: if config.analyzerURL == '' then [] else [g.external('Report', config.analyzerURL + '/incidents/${__value.text}')],
+        links: [s.toIncident],
       },
       Value: { title: 'Confidence', unit: 'percentunit' },
     },
@@ -41,6 +41,52 @@
     hidden=['alertstate', 'culprit', 'Value'],
     order=['job_id', 'alertname', 'kind'],
     height=6,
+  ),
+
+  // Names of rows sort as text: ranks of up to five digits get leading zeros.
+  local padded(vector) = std.foldl(
+    function(v, n) 'label_replace(%s, "row", "%s$1", "rank", "(%s)")' % [v, std.repeat('0', 5 - n), std.repeat('.', n)],
+    std.range(1, 5),
+    vector
+  ),
+
+  // Verdicts of the time range, by host. A verdict that paged is one, however long its incident lasted.
+  local accusing = 'culprit_verdict_info{paged="true", host!="", job_id=~"$job_id"}',
+  local offenders = g.table(
+    'Hosts to blame',
+    'Hosts that verdicts which paged accused within the time range: in how many incidents, in how many jobs, and the GPU hours that those jobs spent meanwhile. Where an incident accuses two hosts, both have all of its hours. A host that returns wants repair.',
+    [
+      g.now('count by (host) (group by (host, incident) (max_over_time(%s[$__range])))' % accusing),
+      g.now('count by (host) (group by (host, job_id) (max_over_time(%s[$__range])))' % accusing),
+      g.now('sum by (host) (\n  count_over_time(group by (host, job_id, incident) (%s)[$__range:1m]) / 60\n  * on (job_id) group_left ()\n  max by (job_id) (max_over_time(job_id:culprit_nccl_process_up:count{job_id=~"$job_id"}[$__range]))\n)' % accusing),
+    ],
+    {
+      host: { title: 'Host' },
+      'Value #A': { title: 'Incidents', color: [{ color: 'orange', value: 2 }, { color: 'red', value: 3 }] },
+      'Value #B': { title: 'Jobs' },
+      'Value #C': { title: 'GPU hours' },
+    },
+    join='host',
+    order=['host', 'Value #A', 'Value #B', 'Value #C'],
+    sort='Incidents',
+  ),
+
+  local past = g.table(
+    'Past verdicts',
+    'Verdicts of the time range, the newest first.',
+    [g.now('max by (job_id, incident, class, cause, rank, host, gpu) (max_over_time(timestamp(culprit_verdict_info{job_id=~"$job_id"})[$__range:1m])) * 1000')],
+    {
+      Value: { title: 'Last seen', unit: 'dateTimeAsIso' },
+      job_id: { title: 'Job', links: [s.toJob()] },
+      rank: { title: 'Rank', links: [s.toRank(job='${__data.fields["Job"]}')] },
+      host: { title: 'Host' },
+      gpu: { title: 'GPU' },
+      class: { title: 'Class' },
+      cause: { title: 'Cause' },
+      incident: { title: 'Incident', links: [s.toIncident] },
+    },
+    order=['Value', 'job_id', 'rank', 'host', 'gpu', 'class', 'cause', 'incident'],
+    sort='Last seen',
   ),
 
   local overview = g.table(
@@ -74,7 +120,7 @@
       s.uid.jobs,
       'Culprit / Jobs',
       'Training jobs: which hangs or got slow, and who is to blame.',
-      [s.jobs],
+      [s.jobs, s.analyzer],
       [
         g.row('Verdicts', [verdicts { gridPos+: { w: 16 } }, triggers { gridPos+: { w: 8 } }]),
         g.row('Jobs', [overview]),
@@ -161,6 +207,15 @@
             sort='Oldest operation',
           ),
         ]),
+        g.row('Waiting by rank', [
+          g.rows(
+            'Waiting',
+            'Share of the time that each rank waits for peers or the network, summed over its flows; one row a rank. In a slow job the dark row is whom the others wait for; in a hang all rows stop.',
+            'percentunit',
+            [g.query('sum by (job_id, row) (%s)' % padded('rate(%s[$__rate_interval])' % s.ofJob('culprit_nccl_wait_seconds_total', 'reason=~"peer|network|receive"')), '{{job_id}} {{row}}')],
+          ),
+        ], collapsed=true),
+        g.row('History', [offenders, past], collapsed=true),
         g.row('Iterations', [
           g.heatmap(
             'Iteration times',

@@ -48,7 +48,7 @@
               pod: { title: 'Pod' },
               container: { title: 'Container' },
               slurm_job_id: { title: 'Slurm job' },
-              instance: { title: 'Exporter' },
+              instance: { title: 'Exporter', links: [s.toNode('Exporter')] },
             },
             hidden=['Value'],
             height=4,

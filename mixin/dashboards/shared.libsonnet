@@ -31,6 +31,11 @@ function(config) {
     comm: '${__data.fields["%s"]}' % commField,
   }),
   toRank(rankField='Rank', job='${job_id}'):: g.drilldown('Rank', self.uid.rank, { job_id: job, rank: '${__data.fields["%s"]}' % rankField }),
+  // The exporter's instance stands for the node.
+  toNode(instanceField):: g.drilldown('Node', self.uid.node, { instance: '${__data.fields["%s"]}' % instanceField }),
+  // Where the analyzer's pages are; links to them go by it.
+  analyzer:: g.textVariable('analyzer', 'Analyzer', config.analyzerURL, "Address of the analyzer's pages, as seen from a browser."),
+  toIncident:: g.external('Report', '${analyzer}/incidents/${__value.text}'),
   // Links for time series.
   seriesToRank:: g.drilldown('Rank ${__field.labels.rank}', self.uid.rank, { job_id: '${__field.labels.job_id}', rank: '${__field.labels.rank}' }),
   seriesToCommunicator:: g.drilldown('Communicator ${__field.labels.comm}', self.uid.communicator, { job_id: '${__field.labels.job_id}', comm: '${__field.labels.comm}' }),

@@ -3,15 +3,19 @@
 
 // Makes a trigger: an alert that goes to the analyzer's webhook and never to a person.
 function(config) {
-  // kind is what it tells of: 'hang', 'slow', or 'start', a new job of which nothing is known to be wrong. The analyzer goes by it, and by no alert's name. Severity 'none' keeps triggers out of
-  // inhibition by severity, such as that of kube-prometheus-stack, and out of rules that repeat alerts by severity.
+  local names = (import 'names.libsonnet')(config).text,
+
+  // kind is what it tells of: 'hang', 'slow', or 'start', a new job of which nothing is known to be wrong. The analyzer goes by it, and by
+  // no alert's name. Severity 'none' keeps triggers out of inhibition by severity, such as that of kube-prometheus-stack, and out of
+  // rules that repeat alerts by severity.
   trigger(name, kind, expr, summary, description, pending=''):: {
     alert: name,
     expr: expr,
     [if pending != '' then 'for']: pending,
     keep_firing_for: config.keepFiringFor,
     labels: { severity: 'none', culprit: 'trigger', kind: kind },
-    annotations: { summary: summary, description: description },
+    // A job that stands: whom PromQL alone can name.
+    annotations: { summary: summary, description: description + (if kind == 'hang' then names else '') },
   },
 
   // Makes an alert on hardware and settings: nobody is woken up by it.

@@ -38,6 +38,18 @@ local datasource = { type: 'prometheus', uid: '${datasource}' };
     current: if many then { text: ['All'], value: ['$__all'] } else {},
   },
 
+  // A variable that people may change: an address, for links.
+  textVariable(name, label, value, description):: {
+    name: name,
+    label: label,
+    description: description,
+    type: 'textbox',
+    query: value,
+    hide: 0,
+    current: { text: value, value: value },
+    options: [{ selected: true, text: value, value: value }],
+  },
+
   // --- Queries ------------------------------------------------------------------------------------------------------
 
   // A query over the time range. legend is a Grafana legend format.
@@ -166,6 +178,12 @@ local datasource = { type: 'prometheus', uid: '${datasource}' };
       tooltip: { mode: 'single', showColorScale: true, yHistogram: false },
       legend: { show: true },
     },
+  },
+
+  // One row a series, in the order of their names: what each does over time.
+  rows(title, description, unit, queries, width=24, height=12):: self.heatmap(title, description, unit, queries, width, height) + {
+    targets: [t { format: 'time_series' } for t in super.targets],
+    options+: { rowsFrame: { layout: 'auto' }, yAxis: { unit: 'none', reverse: true } },
   },
 
   row(title, panels, collapsed=false):: { title: title, panels: panels, collapsed: collapsed },

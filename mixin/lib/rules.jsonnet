@@ -1,8 +1,9 @@
 // Copyright 2026 The Culprit Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Renders rules/*.yaml, one file a key: triggers apart from our own health and tickets. Folders have them for longer scrape intervals.
-local mixin(seconds) = (import '../mixin.libsonnet') + { _config+:: { scrapeIntervalSeconds: seconds } };
+// Renders rules/*.yaml, one file a key: triggers apart from our own health and tickets. Folders have them for longer scrape intervals, and
+// what other exporters have under our names.
+local mixin(seconds, sources=[]) = (import '../mixin.libsonnet') + { _config+:: { scrapeIntervalSeconds: seconds, sources: sources } };
 
 local header = |||
   # Copyright 2026 The Culprit Authors
@@ -24,4 +25,6 @@ local files(folder, seconds) =
   { [folder + 'culprit-triggers.yaml']: render([g for g in groups if !std.member(own, g.name)]) } +
   { [folder + name + '.yaml']: render([g for g in groups if g.name == name]) for name in own };
 
-files('', 5) + files('scrape-15s/', 15) + files('scrape-30s/', 30) + files('scrape-60s/', 60)
+local source(name) = { ['sources/%s.yaml' % name]: render([g for g in mixin(5, [name]).prometheusAlerts.groups if g.name == 'culprit-source-' + name]) };
+
+source('dcgm-exporter') + source('node_exporter') + files('', 5) + files('scrape-15s/', 15) + files('scrape-30s/', 30) + files('scrape-60s/', 60)

@@ -249,7 +249,7 @@ func TestLinksResolve(t *testing.T) {
 	if found == 0 {
 		t.Error("no dashboard links to another")
 	}
-	for _, uid := range []string{"culprit-jobs", "culprit-communicator", "culprit-rank"} {
+	for _, uid := range []string{"culprit-jobs", "culprit-communicator", "culprit-rank", "culprit-node"} {
 		if !reached[uid] {
 			t.Errorf("no link leads to %s", uid)
 		}

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/culprit-project/culprit/analyzer/identity"
 	"github.com/culprit-project/culprit/analyzer/incident"
 	"github.com/culprit-project/culprit/analyzer/jobs"
 	"github.com/culprit-project/culprit/analyzer/layout"
@@ -71,7 +72,7 @@ func (s *shelf) Changes() <-chan struct{} {
 
 func (s *shelf) Receive([]incident.Trigger) error { return nil }
 func (s *shelf) NextPassive() int                 { return 1 }
-func (s *shelf) OpenFor(string) (incident.Incident, bool) {
+func (s *shelf) OpenFor(identity.Job) (incident.Incident, bool) {
 	return incident.Incident{}, false
 }
 
@@ -147,7 +148,7 @@ func layoutOf(world int) *layout.Layout {
 // running is a job of so many ranks that runs, but for one of them.
 func running(world int) *jobs.Job {
 	j := &jobs.Job{
-		ID: fmt.Sprintf("llm-pretrain-%d", world), At: opened, WorldSize: world, Hosts: world / 8, Layout: layoutOf(world), Iteration: 1.82, Before: 1.51, MicroBatches: 16, Lost: 3,
+		ID: identity.Job{ID: fmt.Sprintf("llm-pretrain-%d", world)}, At: opened, WorldSize: world, Hosts: world / 8, Layout: layoutOf(world), Iteration: 1.82, Before: 1.51, MicroBatches: 16, Lost: 3,
 		Comms:     []jobs.Comm{{Name: "dp", Size: world / 8, Nodes: world / 8, Number: 8}, {Name: "pp", Size: 2, Nodes: 2, Number: world / 2}, {Name: "tp", Size: 4, Nodes: 1, Number: world / 4}},
 		Functions: []jobs.Function{{Name: "AllReduce", Ops: 4.2, Bytes: 4.2e9, Seconds: 0.25, Bandwidth: 92e9}, {Name: "Send", Ops: 32, Bytes: 1e9, Seconds: 0.1, Bandwidth: 22e9}},
 		Late:      []jobs.Share{{Rank: 5, Host: "node-0000", Inside: 0.11, Median: 0.41}, {Rank: 6, Host: "node-0000", Inside: 0.4, Median: 0.41}},
@@ -164,7 +165,7 @@ func running(world int) *jobs.Job {
 }
 
 // cluster is what Prometheus knows of jobs.
-type cluster map[string]*jobs.Job
+type cluster map[identity.Job]*jobs.Job
 
 func newCluster() cluster {
 	c := cluster{}
@@ -173,11 +174,11 @@ func newCluster() cluster {
 		c[j.ID] = j
 	}
 	h := running(8)
-	h.ID, h.Comms[0].Name, h.Functions[0].Name, h.Late[0].Host, h.Missing = evil, evil, evil, evil, []string{evil}
+	h.ID, h.Comms[0].Name, h.Functions[0].Name, h.Late[0].Host, h.Missing = identity.Job{ID: evil}, evil, evil, evil, []string{evil}
 	for i := range h.Ranks {
 		h.Ranks[i].Host = evil
 	}
-	c[evil] = h
+	c[h.ID] = h
 	return c
 }
 
@@ -189,7 +190,7 @@ func (c cluster) List(context.Context) ([]jobs.Listed, error) {
 	return out, nil
 }
 
-func (c cluster) Get(_ context.Context, id string, _ time.Time) (*jobs.Job, error) {
+func (c cluster) Get(_ context.Context, id identity.Job, _ time.Time) (*jobs.Job, error) {
 	if j := c[id]; j != nil {
 		return j, nil
 	}

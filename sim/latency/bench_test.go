@@ -28,6 +28,7 @@ import (
 	"github.com/culprit-project/culprit/analyzer/config"
 	"github.com/culprit-project/culprit/analyzer/diagnose"
 	"github.com/culprit-project/culprit/analyzer/evidence"
+	"github.com/culprit-project/culprit/analyzer/identity"
 	"github.com/culprit-project/culprit/analyzer/incident"
 	"github.com/culprit-project/culprit/sim/catalog"
 	"github.com/culprit-project/culprit/sim/cluster"
@@ -163,7 +164,7 @@ func BenchmarkVerdict(b *testing.B) {
 	s := f.start(b)
 	s.logLoad(b)
 	request := func() incident.Request {
-		return incident.Request{JobID: f.id, Triggers: []incident.Trigger{{Key: "a", Name: "CulpritJobStalled", JobID: f.id, Rank: -1}}}
+		return incident.Request{Job: identity.Job{ID: f.id}, Triggers: []incident.Trigger{{Key: "a", Name: "CulpritJobStalled", JobID: f.id, Rank: -1}}}
 	}
 	check := func(b *testing.B, named []int, class string) {
 		if len(named) == 0 || !slices.Contains(f.ranks, named[0]) {

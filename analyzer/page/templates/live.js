@@ -51,7 +51,7 @@ document.addEventListener('click', async event => {
   live.textContent = 'Asking the nodes again.';
   try {
     const answer = await fetch(button.dataset.ask, {
-      method: 'POST', headers: {'Content-Type': 'application/json'}, body: JSON.stringify({job_id: button.dataset.job, reason: 'asked on the page'}),
+      method: 'POST', headers: {'Content-Type': 'application/json'}, body: JSON.stringify({job_id: button.dataset.job, job_labels: JSON.parse(button.dataset.labels), reason: 'asked on the page'}),
     });
     live.textContent = answer.ok ? 'Asked. The page shows the answer in a few seconds.' : 'The analyzer refused: ' + answer.status;
   } catch (err) {

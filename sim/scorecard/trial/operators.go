@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/culprit-project/culprit/analyzer/identity"
 	"github.com/culprit-project/culprit/analyzer/rca"
 	"github.com/culprit-project/culprit/analyzer/rca/engine"
 	"github.com/culprit-project/culprit/analyzer/rca/holmes"
@@ -64,7 +65,7 @@ func operators(ctx context.Context, c *matrix.Case, faults []cluster.Fault) ([]h
 	if err != nil {
 		return nil, err
 	}
-	session, err := s.diagnoser.Gatherer.Open(ctx, cfg.Job.ID, nil)
+	session, err := s.diagnoser.Gatherer.Open(ctx, identity.Job{ID: cfg.Job.ID}, nil)
 	if err != nil {
 		return nil, fmt.Errorf("gathering %s: %w", c.Name, err)
 	}
