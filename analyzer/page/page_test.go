@@ -29,10 +29,10 @@ func hung(world, culprit int, state func(rank int) string) incident.Incident {
 		Verdict: &rca.Verdict{
 			Version: 1, Class: rca.Fault, Code: "H3", Cause: rca.CauseNetworkSend, Confidence: 0.95, Page: true, Summary: fmt.Sprintf("Rank %d does not send.", culprit),
 			Action: "Check the NIC.", Comm: "dp", Op: "AllReduce #100", Stalled: world - 1, WorldSize: world,
-			Culprits: []rca.Culprit{{Rank: culprit, Host: fmt.Sprintf("node-%d", culprit/8), GPU: "1", Channel: -1, Why: "what it sent is not delivered"}},
+			Culprits: []rca.Culprit{{Rank: culprit, Host: fmt.Sprintf("node-%d", culprit/8), GPU: "1", Channel: -1, Why: "does not deliver its data"}},
 			Chain:    []rca.Link{{From: 7, To: culprit, Reason: "has not sent", Comm: "dp", Op: "AllReduce #100", Sure: true}},
 			Waits: []rca.WaitGroup{
-				{Ranks: []int{culprit}, Count: 1, Root: true, On: -1, Reason: "what it sent is not delivered", Op: "AllReduce #100", Comm: "dp", Comms: 1},
+				{Ranks: []int{culprit}, Count: 1, Root: true, On: -1, Reason: "does not deliver its data", Op: "AllReduce #100", Comm: "dp", Comms: 1},
 				{Ranks: []int{1, 2, 3}, Count: 3071, On: 0, Reason: "has not sent", Op: "AllReduce #100", Comm: "dp", Comms: 1, Sure: true},
 				{Ranks: []int{8, 9}, Count: world - 3072, On: 1, Reason: "has not called the operation", Op: "Recv", Comms: 64},
 			},

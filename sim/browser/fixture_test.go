@@ -99,13 +99,13 @@ func hung(world int) incident.Incident {
 		},
 		Verdict: &rca.Verdict{
 			Version: 1, Class: rca.Fault, Code: "H3", Cause: rca.CauseNetworkSend, Confidence: 0.95, Page: true, Waited: 9,
-			Summary: fmt.Sprintf("Rank 5 (node-0000, GPU 5): what it sent to rank 13 in AllReduce #1204 on dp_5 is not delivered; %d ranks wait for it for 9 s.", world-1),
+			Summary: fmt.Sprintf("Rank 5 (node-0000, GPU 5) does not deliver its data to rank 13 (node-0001, GPU 5) in AllReduce #1204 on dp_5, though the receiver has buffers posted and waits: its NIC or link; %d ranks wait for it for 9 s.", world-1),
 			Action:  "Check NIC, cable and switch port of the sending rank (link state, error counters); drain the host if the counters grow.", Comm: "dp_5", Op: "AllReduce #1204",
 			Stalled: world - 1, WorldSize: world,
-			Culprits: []rca.Culprit{{Rank: culprit, Host: "node-0000", GPU: "5", NIC: "mlx5_5", PID: 17176, Channel: 1, Why: "what it sent to rank 13 is not delivered"}},
+			Culprits: []rca.Culprit{{Rank: culprit, Host: "node-0000", GPU: "5", NIC: "mlx5_5", PID: 17176, Channel: 1, Why: "does not deliver its data to rank 13 (node-0001, GPU 5) in AllReduce #1204 on dp_5 on channel 1"}},
 			Chain:    []rca.Link{{From: 6, To: culprit, Reason: "has not called the operation", Comm: "tp_0", Op: "AllGather #9", Sure: true}},
 			Waits: []rca.WaitGroup{
-				{Ranks: []int{culprit}, Count: 1, Root: true, On: -1, Reason: "what it sent to rank 13 is not delivered", Op: "AllReduce #1204", Comm: "dp_5", Comms: 1},
+				{Ranks: []int{culprit}, Count: 1, Root: true, On: -1, Reason: "does not deliver its data to rank 13 (node-0001, GPU 5) in AllReduce #1204 on dp_5 on channel 1", Op: "AllReduce #1204", Comm: "dp_5", Comms: 1},
 				{Ranks: []int{13, 21, 29}, Count: max(1, world/8-1), On: 0, Reason: "has not sent", Op: "AllReduce #1204", Comm: "dp_5", Comms: 1, Sure: true},
 				{Ranks: []int{0, 1, 2, 3, 4, 6, 7}, Count: 7, On: 0, Reason: "has not called the operation", Op: "AllGather #9", Comm: "tp_0", Comms: 1, Sure: true},
 				{Ranks: []int{8, 9, 10}, Count: max(1, world-world/8-7), On: 1, Reason: "has not called the operation", Op: "AllGather", Comms: max(2, world/8-1)},

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/culprit-project/culprit/analyzer/rca"
+	"github.com/culprit-project/culprit/analyzer/rca/words"
 )
 
 // The job's own past says by how much it is slower, whatever the finished work that was read shows. An answer has to account for that.
@@ -30,7 +31,7 @@ func (a *slowAnalysis) fallsShort(f *finding) bool {
 // unexplained is what is said of a job that is slower than in its past where nothing that was seen shows why.
 func (a *slowAnalysis) unexplained(v *rca.Verdict, times float64) {
 	v.Class, v.Confidence = rca.Unknown, 0.3
-	v.Summary = fmt.Sprintf("Iterations take %.3g times as long as when the job was healthy, and nothing that was seen shows whose time it is.", times)
+	v.Summary = fmt.Sprintf(words.SlowerThanHealthy, times)
 	if limits := a.limits(); len(limits) > 0 {
 		v.Summary = strings.TrimSuffix(v.Summary, ".") + ": " + strings.Join(limits, "; ") + "."
 	}
