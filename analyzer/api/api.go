@@ -56,6 +56,8 @@ type Options struct {
 	// Jobs tells of jobs that run, and JobLinks where else there is something to read about one; nil: nothing is told.
 	Jobs     func() Jobs
 	JobLinks func(id string) []page.Link
+	// RankURL gives where there is more of a rank of a running job, empty nowhere; nil: nowhere.
+	RankURL func(job string, rank int) string
 }
 
 // Jobs tells of jobs that run.

@@ -76,6 +76,9 @@ func (a *API) job(w http.ResponseWriter, r *http.Request) {
 	if a.opt.JobLinks != nil {
 		o.Links = a.opt.JobLinks(id)
 	}
+	if a.opt.RankURL != nil {
+		o.RankURL = func(rank int) string { return a.opt.RankURL(id, rank) }
+	}
 	var b bytes.Buffer
 	err = page.WriteJob(&b, j, a.incidents.List(), o)
 	a.render(w, &b, err)

@@ -361,7 +361,7 @@ func (a *App) refresh(ctx context.Context) {
 func (a *App) routes(reg *prometheus.Registry) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("POST /api/v1/alerts", webhook.NewHandler(a.receive, a.logger.With("component", "webhook"), reg))
-	a.pages = api.New(a.incidents, api.Options{Links: a.links, Warning: a.warning, Evidence: a.kept, Actions: a.audit.Entries, Jobs: a.jobs, JobLinks: a.jobLinks}, a.logger.With("component", "api"))
+	a.pages = api.New(a.incidents, api.Options{Links: a.links, Warning: a.warning, Evidence: a.kept, Actions: a.audit.Entries, Jobs: a.jobs, JobLinks: a.jobLinks, RankURL: a.rankURL}, a.logger.With("component", "api"))
 	a.pages.Register(mux)
 	mux.HandleFunc("GET /-/healthy", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("healthy\n")) })
 	mux.HandleFunc("GET /-/ready", func(w http.ResponseWriter, _ *http.Request) {

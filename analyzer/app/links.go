@@ -57,8 +57,22 @@ func (a *App) jobLinks(id string) []page.Link {
 	if base == "" {
 		return nil
 	}
-	q := url.Values{"var-job_id": {id}, "from": {"now-1h"}, "to": {"now"}}
-	return []page.Link{{Text: "Job in Grafana", URL: strings.TrimRight(base, "/") + "/d/" + jobDashboard + "?" + q.Encode()}}
+	return []page.Link{{Text: "Job in Grafana", URL: lastHour(base, jobDashboard, url.Values{"var-job_id": {id}})}}
+}
+
+// rankURL gives where the dashboard of a rank of a running job is; empty where nobody told where Grafana is.
+func (a *App) rankURL(job string, rank int) string {
+	base := a.current.Load().config.GrafanaURL
+	if base == "" {
+		return ""
+	}
+	return lastHour(base, rankDashboard, url.Values{"var-job_id": {job}, "var-rank": {strconv.Itoa(rank)}})
+}
+
+func lastHour(base, uid string, q url.Values) string {
+	q.Set("from", "now-1h")
+	q.Set("to", "now")
+	return strings.TrimRight(base, "/") + "/d/" + uid + "?" + q.Encode()
 }
 
 // commOf gives the communicator in which a job is in trouble, as series have it: that of the transfer that stands, else a trigger's.

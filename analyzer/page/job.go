@@ -38,7 +38,7 @@ type commRow struct {
 	Span         string
 }
 
-type shareRow struct{ Who, Inside, Below string }
+type shareRow struct{ Who, URL, Inside, Below string }
 
 // mostPast bounds the incidents that the page of a job lists.
 const mostPast = 10
@@ -88,6 +88,9 @@ func WriteJob(w io.Writer, j *jobs.Job, all []incident.Incident, o Options) erro
 		row := shareRow{Who: fmt.Sprintf("rank %d", l.Rank), Inside: seconds(l.Inside*per) + unit, Below: seconds(less) + unit}
 		if l.Host != "" {
 			row.Who += " on " + l.Host
+		}
+		if o.RankURL != nil {
+			row.URL = o.RankURL(l.Rank)
 		}
 		d.Late = append(d.Late, row)
 	}

@@ -324,6 +324,29 @@ func TestUnits(t *testing.T) {
 	}
 }
 
+// What was weighed is a table: what decided, and who is to blame only where the verdict says so.
+func TestHypotheses(t *testing.T) {
+	v := &rca.Verdict{Class: rca.Fault, Hypotheses: []rca.Hypothesis{
+		{Ranks: []int{5}, Class: rca.Fault, Cause: rca.CauseGPU, Weight: 0.93, Explains: 3071, Chosen: true, Reason: "Has a GPU that stopped"},
+		{Group: "dp", Class: rca.Unknown, Cause: rca.CauseUnknown, Weight: 0.3, Reason: "It explains nobody"},
+	}}
+	h := newHypotheses(v)
+	if want := (hypothesis{"Rank 5", "fault, gpu", "0.93", "3,071", "to blame", "Has a GPU that stopped", true}); h.Rows[0] != want || h.Rows[1].Who != "dp" || h.Rows[1].Outcome != "set aside" {
+		t.Errorf("%+v", h)
+	}
+	v.Class = rca.Unknown
+	if h := newHypotheses(v); h.Rows[0].Outcome != "suspected" {
+		t.Errorf("%+v", h)
+	}
+	v.Class, v.Hypotheses = rca.SlowCompute, []rca.Hypothesis{{Ranks: []int{5}, Saves: 0.37, Chosen: true}}
+	if h := newHypotheses(v); h.Rows[0].Effect != "−37%" || h.Effect != "Change of an iteration without it" {
+		t.Errorf("%+v", h)
+	}
+	if newHypotheses(&rca.Verdict{}) != nil {
+		t.Error("a table of nothing")
+	}
+}
+
 // Nobody is both accused and cleared, and nobody without a name is cleared.
 func TestConsidered(t *testing.T) {
 	v := &rca.Verdict{

@@ -38,6 +38,18 @@ local datasource = { type: 'prometheus', uid: '${datasource}' };
     current: if many then { text: ['All'], value: ['$__all'] } else {},
   },
 
+  // A text that whoever looks at the dashboard can change.
+  textVariable(name, label, value, description):: {
+    name: name,
+    label: label,
+    description: description,
+    type: 'textbox',
+    query: value,
+    hide: 0,
+    current: { text: value, value: value },
+    options: [{ selected: true, text: value, value: value }],
+  },
+
   // --- Queries ------------------------------------------------------------------------------------------------------
 
   // A query over the time range. legend is a Grafana legend format.
@@ -188,6 +200,9 @@ local datasource = { type: 'prometheus', uid: '${datasource}' };
 
   external(title, url):: { title: title, url: url, targetBlank: true },
 
+  // A link at the head of a dashboard to a page elsewhere.
+  pageLink(title, url, tooltip):: { type: 'link', title: title, url: url, tooltip: tooltip, targetBlank: true, icon: 'external link', includeVars: false, keepTime: false },
+
   // --- Dashboard ----------------------------------------------------------------------------------------------------
 
   // Places panels left to right, and below when a line of 24 columns is full.
@@ -225,7 +240,7 @@ local datasource = { type: 'prometheus', uid: '${datasource}' };
     panels
   ),
 
-  dashboard(config, uid, title, description, variables, rows, annotations):: {
+  dashboard(config, uid, title, description, variables, rows, annotations, links=[]):: {
     uid: uid,
     title: title,
     description: description,
@@ -246,7 +261,7 @@ local datasource = { type: 'prometheus', uid: '${datasource}' };
       includeVars: true,
       keepTime: true,
       icon: 'external link',
-    }],
+    }] + links,
     panels: numbered(layout(rows)),
   },
 

@@ -35,6 +35,23 @@ func (w want) check(t *testing.T, v rca.Verdict) {
 	}
 	checkWaits(t, &v)
 	rcatest.CheckPair(t, &v)
+	checkHypotheses(t, &v)
+}
+
+// checkHypotheses says that the verdict rests on the explanations that name whom it accuses.
+func checkHypotheses(t *testing.T, v *rca.Verdict) {
+	t.Helper()
+	chosen := map[int]bool{}
+	for _, h := range v.Hypotheses {
+		for _, r := range h.Ranks {
+			chosen[r] = chosen[r] || h.Chosen
+		}
+	}
+	for _, c := range v.Culprits {
+		if len(v.Hypotheses) > 0 && c.Rank >= 0 && c.Group == "" && !chosen[c.Rank] && v.Class != rca.Unknown {
+			t.Errorf("rank %d is accused, and no hypothesis about it is chosen: %+v", c.Rank, v.Hypotheses)
+		}
+	}
 }
 
 // checkWaits says that the graph draws nobody as a root who is not accused, and nobody twice.

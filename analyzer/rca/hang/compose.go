@@ -439,8 +439,12 @@ func (w *waitFor) partners(rs []root) []int {
 	return slices.Compact(out)
 }
 
-// setAside lists who was considered and is not accused.
+// setAside lists who was considered and is not accused, and all explanations that were weighed.
 func (w *waitFor) setAside(d *decision, v *rca.Verdict) {
+	chosen := len(v.Hypotheses) == 0 // Else another has been accused in their place.
+	for i := range d.chosen {
+		w.weighed(&d.chosen[i], words.Opener(w.chosenFor(&d.chosen[i], d)), chosen, v)
+	}
 	for i := range d.aside {
 		r := &d.aside[i]
 		if len(v.RuledOut) == 16 {
@@ -451,7 +455,7 @@ func (w *waitFor) setAside(d *decision, v *rca.Verdict) {
 		case r.kind == rootSilent && w.Nodes[r.nodes[0]].ID >= 0:
 			c.Rank, c.Reason = w.Nodes[r.nodes[0]].ID, words.SilentButExplained
 		case r.kind == rootSilent:
-			c.Group, c.Reason = "unseen members of "+w.Comms[w.Nodes[r.nodes[0]].Ghost].Name, words.NobodySeen
+			c.Group, c.Reason = fmt.Sprintf(words.UnseenMembers, w.Comms[w.Nodes[r.nodes[0]].Ghost].Name), words.NobodySeen
 		case r.leaf.class == rca.Benign:
 			c.Rank, c.Reason = w.Nodes[r.nodes[0]].ID, r.leaf.note
 		case len(r.nodes) > 0 && r.kind != rootGroup:
@@ -460,6 +464,45 @@ func (w *waitFor) setAside(d *decision, v *rca.Verdict) {
 			c.Group = w.opGroup(r)
 		}
 		v.RuledOut = append(v.RuledOut, c)
+		w.weighed(r, words.Opener(c.Reason), false, v)
 	}
 	slices.SortStableFunc(v.RuledOut, func(a, b rca.Candidate) int { return cmp.Compare(a.Rank, b.Rank) })
+}
+
+// chosenFor says what a root that was chosen shows.
+func (w *waitFor) chosenFor(r *root, d *decision) string {
+	if r.kind == rootSilent {
+		return words.NotSeen
+	}
+	if len(r.nodes) > 0 && (r.kind == rootFlaw || r.kind == rootOutside || r.kind == rootDead) {
+		return w.why(r, 0)
+	}
+	return w.sentence(r, d)
+}
+
+// weighed adds a root to the explanations that were weighed.
+func (w *waitFor) weighed(r *root, reason string, chosen bool, v *rca.Verdict) {
+	if len(v.Hypotheses) >= rca.MaxHypotheses {
+		return
+	}
+	h := rca.Hypothesis{
+		Class: r.leaf.class, Cause: r.leaf.cause, Weight: rca.Round(r.leaf.weight), Explains: w.waiting(r), Chosen: chosen, Reason: reason,
+	}
+	who := r.nodes
+	if r.kind == rootLink {
+		who = r.ends()
+	}
+	for _, n := range who {
+		if id := w.Nodes[n].ID; id >= 0 && len(h.Ranks) < rca.MaxCulprits {
+			h.Ranks = append(h.Ranks, id)
+		}
+	}
+	slices.Sort(h.Ranks)
+	if len(h.Ranks) == 0 {
+		h.Group = w.opGroup(r)
+		if r.kind == rootSilent {
+			h.Group = fmt.Sprintf(words.UnseenMembers, w.Comms[w.Nodes[r.nodes[0]].Ghost].Name)
+		}
+	}
+	v.Hypotheses = append(v.Hypotheses, h)
 }

@@ -186,6 +186,9 @@ func (w *waitFor) composeRivals(d *decision, rivals []rival, v *rca.Verdict) {
 		c := w.Culprit(r.node)
 		c.Why = r.odd
 		v.Culprits = append(v.Culprits, c)
+		v.Hypotheses = append(v.Hypotheses, rca.Hypothesis{
+			Ranks: []int{c.Rank}, Class: v.Class, Cause: v.Cause, Weight: rivalWeight, Explains: len(w.stuck), Chosen: true, Reason: words.Opener(r.odd),
+		})
 		v.Summary = fmt.Sprintf(words.RivalOdd,
 			words.Opener(w.RankName(r.node)), r.odd, w.waiters(), w.Comms[r.comm].Name)
 		return

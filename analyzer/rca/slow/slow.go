@@ -325,6 +325,7 @@ func (a *slowAnalysis) verdict() rca.Verdict {
 		}
 		return v
 	}
+	v.Hypotheses = a.hypotheses(fs)
 	f := &fs[0]
 	if limits := a.limits(); f.class == rca.GlobalSlow && f.weight < evenly && len(limits) > 0 {
 		v.Class, v.Confidence = rca.Unknown, 0.3
@@ -342,6 +343,7 @@ func (a *slowAnalysis) verdict() rca.Verdict {
 	if a.sharedBy(f) {
 		return a.verdictOfBusyHosts(v, f)
 	}
+	v.Hypotheses[0].Class, v.Hypotheses[0].Chosen = f.class, true
 	v.Class, v.Cause = f.class, f.cause
 	v.Code = v.Class.Code()
 	v.Slowdown = rca.Round(f.gain)
@@ -393,6 +395,24 @@ func (a *slowAnalysis) verdict() rca.Verdict {
 
 // shorter gives, in percent, by how much iterations would be shorter without what makes them gain times as long.
 func shorter(gain float64) float64 { return 100 * (1 - 1/gain) }
+
+// hypotheses gives the explanations with what decides between them, best first.
+func (a *slowAnalysis) hypotheses(fs []finding) []rca.Hypothesis {
+	var out []rca.Hypothesis
+	for i := range fs[:min(len(fs), rca.MaxHypotheses)] {
+		f := &fs[i]
+		h := rca.Hypothesis{
+			Class: f.class, Cause: f.cause, Weight: rca.Round(f.weight), Saves: rca.Round(1 - 1/f.gain), Group: pick(len(f.nodes) == 0, cmp.Or(f.group, words.AllRanks), f.group), Reason: words.Opener(f.what),
+		}
+		for _, id := range a.IDs(f.nodes) {
+			if id >= 0 && len(h.Ranks) < rca.MaxCulprits {
+				h.Ranks = append(h.Ranks, id)
+			}
+		}
+		out = append(out, h)
+	}
+	return out
+}
 
 // length says how long an iteration of so many milliseconds is.
 func length(ms float64) string {

@@ -125,6 +125,9 @@ const (
 
 // Culprits that are no single rank, and why.
 const (
+	NotSeen          = "it was not seen"
+	AllRanks         = "all ranks"
+	UnseenMembers    = "unseen members of %s" // comm
 	OneOfGPUs        = "one of their GPUs holds up the others; nothing inside a host shows which"
 	OneOnHost        = "one of them holds up the others; NVLink and shared memory do not show which"
 	OneOfTwo         = "one of them holds up the other, and only one of them was seen"
