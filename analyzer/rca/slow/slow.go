@@ -339,11 +339,14 @@ func (a *slowAnalysis) verdict() rca.Verdict {
 		v.Evidence = append(v.Evidence, fmt.Sprintf(words.WouldBe, f.cause, f.what, shorter(f.gain)))
 		return v
 	}
-	a.mix(fs)
+	with := a.mix(fs)
 	if a.sharedBy(f) {
 		return a.verdictOfBusyHosts(v, f)
 	}
-	v.Hypotheses[0].Class, v.Hypotheses[0].Chosen = f.class, true
+	v.Hypotheses[0].Chosen = true
+	if with > 0 && with < len(v.Hypotheses) {
+		v.Hypotheses[with].Chosen = true
+	}
 	v.Class, v.Cause = f.class, f.cause
 	v.Code = v.Class.Code()
 	v.Slowdown = rca.Round(f.gain)
@@ -443,10 +446,11 @@ func (a *slowAnalysis) verdictOfBusyHosts(v rca.Verdict, f *finding) rca.Verdict
 	return v
 }
 
-// mix turns a computation and a communication finding of like size on the same ranks into CCL-D's S3.
-func (a *slowAnalysis) mix(fs []finding) {
+// mix turns a computation and a communication finding of like size on the same ranks into CCL-D's S3. It gives which finding it joined to
+// the first, 0 none.
+func (a *slowAnalysis) mix(fs []finding) int {
 	if len(fs) < 2 || fs[0].class != rca.SlowCompute && fs[0].class != rca.SlowComm {
-		return
+		return 0
 	}
 	for i := range fs[1:] {
 		g := &fs[i+1]
@@ -457,9 +461,11 @@ func (a *slowAnalysis) mix(fs []finding) {
 		if share <= a.Opt.Beta && len(g.nodes) > 0 && len(fs[0].nodes) > 0 && slices.Contains(g.nodes, fs[0].nodes[0]) {
 			fs[0].class = rca.SlowMixed
 			fs[0].what += "; " + g.what
+			return i + 1
 		}
-		return
+		return 0
 	}
+	return 0
 }
 
 func (a *slowAnalysis) slowSentence(f *finding) string {
