@@ -221,7 +221,7 @@ func (a *App) build(cfg *config.Config) (*settings, []*notify.Client, error) {
 			Labels:  labelled(cfg), MaxAlerts: cfg.Notify.MaxAlerts, ExternalURL: cfg.ExternalURL, Runbook: runbook,
 		},
 	}
-	out.jobs = jobs.NewSource(querier, cfg.Prometheus, out.diagnoser.Gatherer.Directory)
+	out.jobs = jobs.NewSource(querier, cfg.Prometheus, out.diagnoser.Gatherer.Directory, jobs.Exporters{Nodes: out.diagnoser.Gatherer.Nodes, BaseURL: cfg.Exporters.BaseURL})
 	if out.diagnoser.Stacks, err = a.stackSource(cfg.Stacks, agent); err != nil {
 		return nil, nil, err
 	}

@@ -4,8 +4,10 @@
 package page
 
 import (
+	"cmp"
 	"fmt"
 	"io"
+	"math"
 	"strings"
 
 	"github.com/prometheus/common/version"
@@ -23,6 +25,8 @@ type jobData struct {
 	Grid      *Grid
 	Places    *Grid
 	Functions []functionRow
+	Transfers []transferRow
+	Of        string // Whose transfers they are.
 	Comms     []commRow
 	Late      []shareRow
 	Open      *incident.Incident
@@ -31,6 +35,8 @@ type jobData struct {
 }
 
 type functionRow struct{ Name, Ops, Bytes, Seconds, Bandwidth, Bus string }
+
+type transferRow struct{ Comm, Function, Ranks, Size, Ops, Took, Bus string }
 
 type commRow struct {
 	Name         string
@@ -61,6 +67,17 @@ func WriteJob(w io.Writer, j *jobs.Job, all []incident.Incident, o Options) erro
 			row.Bus = size(int64(f.Bus)) + "/s"
 		}
 		d.Functions = append(d.Functions, row)
+	}
+	d.Of = fmt.Sprintf("rank %d", j.TransfersOf)
+	for i := range j.Transfers {
+		x := &j.Transfers[i]
+		row := transferRow{
+			Comm: cmp.Or(x.Comm, "no name"), Function: x.Function, Ranks: count(x.Ranks), Size: size(int64(min(x.Bytes, math.MaxInt64))), Ops: count(x.Ops), Took: short(x.Seconds), Bus: "none",
+		}
+		if x.Bus > 0 {
+			row.Bus = size(int64(x.Bus)) + "/s"
+		}
+		d.Transfers = append(d.Transfers, row)
 	}
 	for _, c := range j.Comms {
 		row := commRow{Name: c.Name, Number: c.Number, Size: c.Size}

@@ -150,8 +150,9 @@ func running(world int) *jobs.Job {
 		ID: fmt.Sprintf("llm-pretrain-%d", world), At: opened, WorldSize: world, Hosts: world / 8, Layout: layoutOf(world), Iteration: 1.82, Before: 1.51, MicroBatches: 16, Lost: 3,
 		Comms:     []jobs.Comm{{Name: "dp", Size: world / 8, Nodes: world / 8, Number: 8}, {Name: "pp", Size: 2, Nodes: 2, Number: world / 2}, {Name: "tp", Size: 4, Nodes: 1, Number: world / 4}},
 		Functions: []jobs.Function{{Name: "AllReduce", Ops: 4.2, Bytes: 4.2e9, Seconds: 0.25, Bandwidth: 92e9}, {Name: "Send", Ops: 32, Bytes: 1e9, Seconds: 0.1, Bandwidth: 22e9}},
-		Late:      []jobs.Share{{Rank: 5, Host: "node-0000", Inside: 0.11, Median: 0.41}, {Rank: 6, Host: "node-0000", Inside: 0.4, Median: 0.41}},
-		Missing:   []string{"asking prometheus for up: context deadline exceeded"},
+		Transfers: []jobs.Transfer{{Comm: "dp", Function: "AllReduce", Ranks: world / 8, Bytes: 512e6, Ops: 8, Seconds: 0.02, Bus: 44.8e9}, {Comm: "tp", Function: "AllGather", Ranks: 4, Bytes: 8e6, Ops: 8, Seconds: 0.0001, Bus: 240e9}}, TransfersOf: 5,
+		Late:    []jobs.Share{{Rank: 5, Host: "node-0000", Inside: 0.11, Median: 0.41}, {Rank: 6, Host: "node-0000", Inside: 0.4, Median: 0.41}},
+		Missing: []string{"asking prometheus for up: context deadline exceeded"},
 	}
 	for _, v := range hung(world).Ranks {
 		v.State, v.Text = "moving", ""

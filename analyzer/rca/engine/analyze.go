@@ -82,7 +82,7 @@ func analyze(ev rca.Evidence, opt rca.Options) rca.Verdict {
 		v.Summary = words.NothingFinished
 	case x.Opt.Incident && (n > 0 || x.Lossy() > 0):
 		v.Confidence = 0.2
-		v.Summary = words.NobodySeenStands + pick(n > 0, fmt.Sprintf(words.SomeUnknown, n, x.World), words.SomeLost)
+		v.Summary = words.NobodySeenStands + pick(n > 0, fmt.Sprintf(words.SomeUnknown, words.Count(n), words.Count(x.World)), words.SomeLost)
 	case gap != "":
 		v.Confidence, v.Summary = 0.2, gap
 	default:

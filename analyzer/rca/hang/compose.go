@@ -49,7 +49,7 @@ func (w *waitFor) compose(d *decision) rca.Verdict {
 		}
 	}
 	if w.Ev.Partial && w.Ev.Standing > 0 {
-		v.Summary += fmt.Sprintf(words.BlastRadius, w.Ev.Standing, words.Plural(w.World, "rank"))
+		v.Summary += fmt.Sprintf(words.BlastRadius, words.Count(w.Ev.Standing), words.Plural(w.World, "rank"))
 	}
 	v.Code = v.Class.Code()
 	if first.inst >= 0 {
@@ -380,7 +380,7 @@ func (w *waitFor) reportMissing(d *decision, v *rca.Verdict) {
 	}
 	slices.Sort(v.Missing)
 	if n := w.World - w.Seen; n > 0 {
-		v.Missing = append(v.Missing, fmt.Sprintf(words.RanksUnseen, words.Plural(n, "rank"), w.World))
+		v.Missing = append(v.Missing, fmt.Sprintf(words.RanksUnseen, words.Plural(n, "rank"), words.Count(w.World)))
 	}
 	v.Ask = w.ask(d)
 }

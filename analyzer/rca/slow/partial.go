@@ -118,7 +118,7 @@ func (a *slowAnalysis) mirrored(nodes []int32) bool {
 func (a *slowAnalysis) limits() []string {
 	var out []string
 	if seen := a.visitedRanks(); seen < a.World {
-		out = append(out, fmt.Sprintf(words.RanksNotSeen, a.World-seen, a.World))
+		out = append(out, fmt.Sprintf(words.RanksNotSeen, words.Count(a.World-seen), words.Count(a.World)))
 	}
 	if a.holes > fewHoles {
 		out = append(out, words.RecordsLost)

@@ -314,7 +314,7 @@ func (a *slowAnalysis) verdict() rca.Verdict {
 		}
 		if seen := a.visitedRanks(); seen < a.World && a.iters >= 2 {
 			v.Class, v.Confidence = rca.Unknown, 0.3
-			v.Summary = fmt.Sprintf(words.NobodySeenSlower, seen, a.World-seen)
+			v.Summary = fmt.Sprintf(words.NobodySeenSlower, words.Count(seen), words.Count(a.World-seen))
 			v.Ask = a.unseenPartners()
 		}
 		if times, ok := a.owes(); ok && v.Class == rca.Healthy {

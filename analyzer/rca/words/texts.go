@@ -25,7 +25,7 @@ const (
 	Unexplained        = "%s stand still. The cause is not visible in this evidence."                                                                          // Count
 	TooWeak            = " This is not enough evidence to name anybody."
 	AlsoFound          = " Also found: %s."                             // others
-	BlastRadius        = " %d of %s stand still."                       // n, count
+	BlastRadius        = " %s of %s stand still."                       // number, count
 	Disagreement       = "Ranks disagree on the %s at place %d of %s: " // field, place, comm
 	EvenSplit          = ". Even split: the evidence does not show which side is wrong."
 	OtherOrder         = "%s called %s on %s, and the others called %s: one operation too many or too few." // Ranks, called, comm, else
@@ -159,7 +159,7 @@ const (
 	Stands               = "%s is %s."                                                                               // Who, stands
 	ExplainsNobodyElse   = "it explains no rank that the culprits do not explain already"
 	SilentButExplained   = "it was not seen, and what others show explains the waiting"
-	RanksUnseen          = "%s of %d not seen" // count, of
+	RanksUnseen          = "%s of %s not seen" // count, total
 )
 
 // Sentences of jobs that are slow.
@@ -167,7 +167,7 @@ const (
 	NobodySlower      = "No rank, link or stage takes noticeably longer than its peers."
 	TooFewIterations  = "Fewer than two iterations were seen: not enough evidence to say who is slow."
 	LastLonger        = "The last iteration took %.3g× as long as any before it: too early to say who is slow."                 // x
-	NobodySeenSlower  = "None of the %d ranks that were seen takes noticeably longer than its peers; %d were not seen."         // n, of
+	NobodySeenSlower  = "None of the %s ranks that were seen takes noticeably longer than its peers; %s were not seen."         // number, total
 	SlowerForNoCause  = "Iterations take %.3g× as long as they should. The cause is not visible in this evidence: %s."          // x, limits
 	SlowerThanHealthy = "Iterations take %.3g× as long as when the job was healthy. The cause is not visible in this evidence." // x
 	BusyHosts         = "%s: %s. Threads wait for a CPU on all hosts, so no machine stands out."                                // Who, finding
@@ -213,7 +213,7 @@ const (
 
 // Why a slow job could not be explained.
 const (
-	RanksNotSeen     = "%d of %d ranks were not seen" // n, of
+	RanksNotSeen     = "%s of %s ranks were not seen" // number, total
 	RecordsLost      = "records were lost"
 	KernelsUnwatched = "kernels were not recorded"
 	NetworkUnwatched = "the network was not recorded"
@@ -278,7 +278,7 @@ const (
 	NoCallsFor       = "No rank has called an operation for %s. All ranks seen have called the same operations, and this source records no completions: not enough evidence to name a rank." // length
 	NothingFinished  = "No rank stands still, and no finished work was recorded that would show who is slow."
 	NobodySeenStands = "No rank of those seen stands still, "
-	SomeUnknown      = "but %d of %d were not seen." // n, of
+	SomeUnknown      = "but %s of %s were not seen." // number, total
 	SomeLost         = "but some of their records were lost."
 	NobodyStands     = "No rank stands still."
 	SendsUnrecorded  = "No recorded operation is pending, but this source does not record sends, receives or waits for the store: a hang cannot be ruled out."
