@@ -25,7 +25,7 @@ type exporters struct {
 	err   error
 }
 
-func (e *exporters) State(_ context.Context, base, job string, ranks []int, _ []string, _ func(int64) bool) (*nodeapi.State, int64, error) {
+func (e *exporters) State(_ context.Context, _, job string, ranks []int, _ []string, _ func(int64) bool) (*nodeapi.State, int64, error) {
 	e.asked = append(e.asked, ranks...)
 	if e.err != nil {
 		return nil, 0, e.err

@@ -81,9 +81,11 @@ var (
 func outside(note string) string {
 	return fmt.Sprintf(words.NotCalled, who, op, " for 9 s", "7 ranks wait for it", note)
 }
+
 func died(note string) string {
 	return fmt.Sprintf(words.DiedInside, who, note, "7 ranks wait for it", op, " for 9 s")
 }
+
 func flawed(flaw string, args ...any) string {
 	return fmt.Sprintf(words.Flawed, who, fmt.Sprintf(flaw, args...), "7 ranks wait for it", " for 9 s")
 }
