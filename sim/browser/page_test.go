@@ -262,6 +262,19 @@ func TestPages(t *testing.T) {
 	}
 }
 
+// On a phone, where tables have no heads, each cell says what it is.
+func TestPhoneNamesCells(t *testing.T) {
+	s := newSite(t)
+	for path, want := range map[string]string{pages["incident-8"]: "Sends outstanding", pages["job-8"]: "Bus bandwidth", "/": "Verdict"} {
+		b := s.tab(t, looks["phone"]...)
+		var names string
+		b.run(chromedp.Navigate(s.url+path), chromedp.WaitReady("footer"), chromedp.Evaluate(`[...document.querySelectorAll('td')].map(c => getComputedStyle(c, '::before').content).join(' ')`, &names))
+		if !strings.Contains(names, want) {
+			t.Errorf("%s: cells are called %.300s, want one %s", path, names, want)
+		}
+	}
+}
+
 // However many ranks a job has, its page is small enough for a phone at night.
 func TestPagesAreSmall(t *testing.T) {
 	s := newSite(t)
