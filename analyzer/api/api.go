@@ -60,6 +60,8 @@ type Options struct {
 	JobLinks func(id identity.Job) []page.Link
 	// JobLabels gives the labels that belong to a job's identity beside its id; nil: there are none.
 	JobLabels func() []string
+	// RankURL gives where there is more of a rank of a running job, empty nowhere; nil: nowhere.
+	RankURL func(job identity.Job, rank int) string
 }
 
 // Jobs tells of jobs that run.

@@ -113,7 +113,7 @@ func full() incident.Incident {
 	v := &rca.Verdict{
 		Version: 1, JobID: "train-7", Class: rca.Fault, Code: "H3", Cause: rca.CauseNetworkSend, Confidence: 0.91, Page: true, Summary: "Rank 5 <does not> send.",
 		Action: "Check the NIC.", Comm: "dp", Op: "AllReduce #100", Evidence: []string{"8 ranks stand still"}, Contradictions: []string{"its link is up"},
-		Missing: []string{"exporter node-9"}, Ask: []int{9}, RuledOut: []rca.Candidate{{Rank: 3, Reason: "it waits itself"}}, Slowdown: 1.5, RanksVisited: 8,
+		Missing: []string{"exporter node-9"}, Ask: []int{9}, Hypotheses: []rca.Hypothesis{{Ranks: []int{5}, Class: rca.Fault, Cause: rca.CauseNetworkSend, Weight: 0.93, Explains: 3071, Chosen: true, Reason: "Does not deliver"}}, RuledOut: []rca.Candidate{{Rank: 3, Reason: "it waits itself"}}, Slowdown: 1.5, RanksVisited: 8,
 		Culprits: []rca.Culprit{{Rank: 5, Host: "node-2", GPU: "1", NIC: "mlx5_0", PID: 17, Pod: "trainer-2", Channel: 1, Group: "rail 2", Why: "not delivered"}},
 		Chain:    []rca.Link{{From: 7, To: 5, Reason: "has not sent", Comm: "dp", Op: "AllReduce #100", Sure: true}},
 		Waits: []rca.WaitGroup{

@@ -77,6 +77,9 @@ func (a *API) jobPage(w http.ResponseWriter, r *http.Request) {
 	if a.opt.JobLinks != nil {
 		o.Links = a.opt.JobLinks(id)
 	}
+	if a.opt.RankURL != nil {
+		o.RankURL = func(rank int) string { return a.opt.RankURL(id, rank) }
+	}
 	var b bytes.Buffer
 	err = page.WriteJob(&b, j, a.incidents.List(), o)
 	a.render(w, &b, err)

@@ -229,7 +229,7 @@ func (a *App) build(cfg *config.Config) (*settings, []*notify.Client, error) {
 			Labels:  labelled(cfg), MaxAlerts: cfg.Notify.MaxAlerts, ExternalURL: cfg.ExternalURL, Runbook: runbook,
 		},
 	}
-	out.jobs = jobs.NewSource(querier, cfg.Prometheus, out.diagnoser.Gatherer.Directory)
+	out.jobs = jobs.NewSource(querier, cfg.Prometheus, out.diagnoser.Gatherer.Directory, jobs.Exporters{Nodes: out.diagnoser.Gatherer.Nodes, BaseURL: cfg.Exporters.BaseURL})
 	if out.diagnoser.Stacks, err = a.stackSource(cfg.Stacks, agent); err != nil {
 		return nil, nil, err
 	}
@@ -369,7 +369,7 @@ func (a *App) refresh(ctx context.Context) {
 func (a *App) routes(reg *prometheus.Registry) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("POST /api/v1/alerts", webhook.NewHandler(a.receive, a.logger.With("component", "webhook"), reg))
-	a.pages = api.New(a.incidents, api.Options{Links: a.links, Warning: a.warning, Evidence: a.kept, Actions: a.audit.Entries, Jobs: a.jobs, JobLinks: a.jobLinks, JobLabels: a.jobLabels}, a.logger.With("component", "api"))
+	a.pages = api.New(a.incidents, api.Options{Links: a.links, Warning: a.warning, Evidence: a.kept, Actions: a.audit.Entries, Jobs: a.jobs, JobLinks: a.jobLinks, JobLabels: a.jobLabels, RankURL: a.rankURL}, a.logger.With("component", "api"))
 	a.pages.Register(mux)
 	mux.HandleFunc("GET /-/healthy", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("healthy\n")) })
 	mux.HandleFunc("GET /-/ready", func(w http.ResponseWriter, _ *http.Request) {

@@ -58,9 +58,23 @@ func (a *App) jobLinks(job identity.Job) []page.Link {
 	if base == "" {
 		return nil
 	}
-	q := url.Values{"from": {"now-1h"}, "to": {"now"}}
+	return []page.Link{{Text: "Job in Grafana", URL: lastHour(base, jobDashboard, job, url.Values{})}}
+}
+
+// rankURL gives where the dashboard of a rank of a running job is; empty where nobody told where Grafana is.
+func (a *App) rankURL(job identity.Job, rank int) string {
+	base := a.current.Load().config.GrafanaURL
+	if base == "" {
+		return ""
+	}
+	return lastHour(base, rankDashboard, job, url.Values{"var-rank": {strconv.Itoa(rank)}})
+}
+
+func lastHour(base, uid string, job identity.Job, q url.Values) string {
 	setJob(q, job)
-	return []page.Link{{Text: "Job in Grafana", URL: strings.TrimRight(base, "/") + "/d/" + jobDashboard + "?" + q.Encode()}}
+	q.Set("from", "now-1h")
+	q.Set("to", "now")
+	return strings.TrimRight(base, "/") + "/d/" + uid + "?" + q.Encode()
 }
 
 // commOf gives the communicator in which a job is in trouble, as series have it: that of the transfer that stands, else a trigger's.

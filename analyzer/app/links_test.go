@@ -58,6 +58,9 @@ func TestLinks(t *testing.T) {
 	if got := a.jobLinks(identity.Job{ID: "a&b"}); len(got) != 1 || !strings.Contains(got[0].URL, "var-job_id=a%26b") {
 		t.Errorf("links of a job are %+v", got)
 	}
+	if u := a.rankURL(identity.Job{ID: "a&b"}, 7); !strings.Contains(u, "/d/culprit-rank?") || !strings.Contains(u, "var-job_id=a%26b") || !strings.Contains(u, "var-rank=7") {
+		t.Errorf("the link is %s", u)
+	}
 	inc.ResolvedAt = nil
 	if u := a.links(&inc)[1].URL; !strings.Contains(u, "to=now") {
 		t.Errorf("the link is %s", u)

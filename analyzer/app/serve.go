@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 
@@ -88,7 +89,9 @@ func (s *server) load() (*config.Config, error) {
 func (s *server) run(ctx context.Context, logger *slog.Logger) int {
 	cfg, err := s.load()
 	if err != nil {
-		logger.Error("configuration not accepted", "err", err)
+		for line := range strings.Lines(err.Error()) {
+			logger.Error("configuration not accepted", "err", strings.TrimSpace(line))
+		}
 		return 1
 	}
 	if *s.check {

@@ -452,9 +452,31 @@ func Parse(text []byte) (*Config, error) {
 func decode(text []byte) (*Config, error) {
 	c := Default()
 	err := yaml.UnmarshalStrict(text, c)
+	if mistyped := (*yaml.TypeError)(nil); err != nil && !errors.As(err, &mistyped) {
+		err = decodeSections(text, c) // A value of a type of ours ends the reading of all that follows it.
+	}
 	c.Prometheus.Queries.narrow(c.Labels.Match)
 	c.Prometheus.JobLabels = c.Labels.Further()
 	return c, errors.Join(err, c.Check())
+}
+
+// decodeSections reads each section of a file by itself, so that an error in one hides none in another.
+func decodeSections(text []byte, c *Config) error {
+	var sections yaml.MapSlice
+	if err := yaml.Unmarshal(text, &sections); err != nil {
+		return fmt.Errorf("reading YAML: %w", err)
+	}
+	var errs []error
+	for _, s := range sections {
+		part, err := yaml.Marshal(yaml.MapSlice{s})
+		if err == nil {
+			err = yaml.UnmarshalStrict(part, c)
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%v: %w", s.Key, err))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // narrow adds matchers wherever a query takes some.

@@ -154,12 +154,13 @@ func TestPathsAreRelativeToTheFile(t *testing.T) {
 // Whoever mends a file learns of all its errors at once.
 func TestLoadReportsEveryError(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "c.yml")
-	text := "promethus: {}\nexporters: {timeout: 0s}\nnotify: {alert_name: ''}\nanalysis: {operator_model: none.json, topology: {nccl: none.xml}}\n"
+	// A duration that is none must not hide what comes after it.
+	text := "alertmanager: {timeout: 3x}\npromethus: {}\nexporters: {timeout: 0s}\nnotify: {alert_name: '', severities: 1}\nanalysis: {operator_model: none.json, topology: {nccl: none.xml}}\n"
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	_, err := Load(file)
-	for _, want := range []string{"promethus", "exporters.timeout", "notify.alert_name", "analysis.operator_model", "analysis.topology"} {
+	for _, want := range []string{"alertmanager: unknown unit", "promethus", "exporters.timeout", "severities", "notify.alert_name", "analysis.operator_model", "analysis.topology"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("the error does not name %s: %v", want, err)
 		}

@@ -38,10 +38,13 @@ type Job struct {
 	// Iteration is the mean length of an iteration now, seconds, and Before that of the last hour, while no trigger fired.
 	Iteration, Before float64
 	Functions         []Function
-	MicroBatches      int
-	Late              []Share // Ranks that are inside operations less than others: those wait for them.
-	Lost              float64 // Events that exporters could not keep, within Window.
-	Missing           []string
+	// Transfers are the last operations by size of rank TransfersOf, as its exporter shows them.
+	Transfers    []Transfer
+	TransfersOf  int
+	MicroBatches int
+	Late         []Share // Ranks that are inside operations less than others: those wait for them.
+	Lost         float64 // Events that exporters could not keep, within Window.
+	Missing      []string
 }
 
 // Comm is all communicators of one name and size. Numbers at the end of a name are left out: "tp_0" and "tp_1" are one.
@@ -87,14 +90,15 @@ type Source struct {
 	query     evidence.Querier
 	cfg       config.Prometheus
 	directory *evidence.Directory
+	exporters Exporters
 
 	mu     sync.Mutex
 	cached map[identity.Job]*Job
 }
 
-// NewSource makes a source; a nil querier knows no jobs.
-func NewSource(query evidence.Querier, cfg config.Prometheus, directory *evidence.Directory) *Source {
-	return &Source{query: query, cfg: cfg, directory: directory, cached: map[identity.Job]*Job{}}
+// NewSource makes a source; a nil querier knows no jobs, and without exporters nothing is told of single operations.
+func NewSource(query evidence.Querier, cfg config.Prometheus, directory *evidence.Directory, exporters Exporters) *Source {
+	return &Source{query: query, cfg: cfg, directory: directory, exporters: exporters, cached: map[identity.Job]*Job{}}
 }
 
 // List gives the jobs that run, by their ids.
@@ -156,6 +160,7 @@ func (s *Source) ask(ctx context.Context, id identity.Job, now time.Time) (*Job,
 	j.Iteration, j.Before = a.number(queries.iteration), a.number(queries.iterationBefore)
 	a.functions()
 	a.shares()
+	a.transfers(processes)
 	j.Lost = a.number(queries.lost)
 	return j, nil
 }
@@ -396,21 +401,6 @@ func (a *asker) onlySize() int {
 		size = c.Size
 	}
 	return size
-}
-
-// busFactor is bus bandwidth over algorithm bandwidth, as nccl-tests have it, with bytes as the exporter counts them: those of a rank's
-// share for AllGather and ReduceScatter would differ, so these have none.
-func busFactor(function string, n int) float64 {
-	if n < 2 {
-		return 0
-	}
-	switch function {
-	case "AllReduce":
-		return 2 * float64(n-1) / float64(n)
-	case "Broadcast", "Reduce":
-		return 1
-	}
-	return 0
 }
 
 // mostLate bounds the late ranks that are listed.

@@ -103,7 +103,7 @@ var now = time.Date(2026, 11, 21, 2, 30, 0, 0, time.UTC)
 
 func newSource(p *prometheus) *Source {
 	cfg := config.Default().Prometheus
-	return NewSource(p, cfg, evidence.NewDirectory(p, cfg, func(error) {}, clock.System))
+	return NewSource(p, cfg, evidence.NewDirectory(p, cfg, func(error) {}, clock.System), Exporters{})
 }
 
 func TestGet(t *testing.T) {
@@ -169,7 +169,7 @@ func TestGetUnknown(t *testing.T) {
 	if _, err := newSource(p).Get(t.Context(), identity.Job{ID: "train"}, now); err == nil || errors.Is(err, ErrUnknown) {
 		t.Errorf("of a Prometheus that does not answer: %v", err)
 	}
-	if _, err := NewSource(nil, config.Default().Prometheus, nil).Get(t.Context(), identity.Job{ID: "train"}, now); err == nil {
+	if _, err := NewSource(nil, config.Default().Prometheus, nil, Exporters{}).Get(t.Context(), identity.Job{ID: "train"}, now); err == nil {
 		t.Error("without Prometheus")
 	}
 }

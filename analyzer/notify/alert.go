@@ -305,7 +305,10 @@ func Link(l *rca.Link) string {
 	if l.From == l.To {
 		who = fmt.Sprintf("rank %d", l.From)
 	}
-	where := strings.TrimSpace(l.Op + " " + l.Comm)
+	where := strings.Join(slices.DeleteFunc([]string{l.Op, l.Comm}, func(s string) bool { return s == "" }), " on ")
+	if where != "" && strings.Contains(l.Reason, where) {
+		where = "" // The reason has it.
+	}
 	if where != "" {
 		where = " (" + where + ")"
 	}

@@ -5,6 +5,7 @@ package page
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/culprit-project/culprit/analyzer/rca"
 	"github.com/culprit-project/culprit/analyzer/rca/words"
@@ -135,6 +136,9 @@ func reason(w *rca.WaitGroup) string {
 	s := w.Reason
 	if !w.Root && w.On >= 0 {
 		s = "Blocked on the ranks above: " + s
+	}
+	if w.Op != "" && strings.Contains(w.Reason, w.Op+" on ") { // The reason has both.
+		return words.Opener(s)
 	}
 	if w.Op != "" {
 		s += " · " + w.Op

@@ -4,8 +4,10 @@
 package page
 
 import (
+	"cmp"
 	"fmt"
 	"io"
+	"math"
 	"strings"
 
 	"github.com/prometheus/common/version"
@@ -24,6 +26,8 @@ type jobData struct {
 	Grid      *Grid
 	Places    *Grid
 	Functions []functionRow
+	Transfers []transferRow
+	Of        string // Whose transfers they are.
 	Comms     []commRow
 	Late      []shareRow
 	Open      *incident.Incident
@@ -33,13 +37,15 @@ type jobData struct {
 
 type functionRow struct{ Name, Ops, Bytes, Seconds, Bandwidth, Bus string }
 
+type transferRow struct{ Comm, Function, Ranks, Size, Ops, Took, Bus string }
+
 type commRow struct {
 	Name         string
 	Number, Size int
 	Span         string
 }
 
-type shareRow struct{ Who, Inside, Below string }
+type shareRow struct{ Who, URL, Inside, Below string }
 
 // mostPast bounds the incidents that the page of a job lists.
 const mostPast = 10
@@ -62,6 +68,17 @@ func WriteJob(w io.Writer, j *jobs.Job, all []incident.Incident, o Options) erro
 			row.Bus = size(int64(f.Bus)) + "/s"
 		}
 		d.Functions = append(d.Functions, row)
+	}
+	d.Of = fmt.Sprintf("rank %d", j.TransfersOf)
+	for i := range j.Transfers {
+		x := &j.Transfers[i]
+		row := transferRow{
+			Comm: cmp.Or(x.Comm, "no name"), Function: x.Function, Ranks: count(x.Ranks), Size: size(int64(min(x.Bytes, math.MaxInt64))), Ops: count(x.Ops), Took: short(x.Seconds), Bus: "none",
+		}
+		if x.Bus > 0 {
+			row.Bus = size(int64(x.Bus)) + "/s"
+		}
+		d.Transfers = append(d.Transfers, row)
 	}
 	for _, c := range j.Comms {
 		row := commRow{Name: c.Name, Number: c.Number, Size: c.Size}
@@ -89,6 +106,9 @@ func WriteJob(w io.Writer, j *jobs.Job, all []incident.Incident, o Options) erro
 		row := shareRow{Who: fmt.Sprintf("rank %d", l.Rank), Inside: seconds(l.Inside*per) + unit, Below: seconds(less) + unit}
 		if l.Host != "" {
 			row.Who += " on " + l.Host
+		}
+		if o.RankURL != nil {
+			row.URL = o.RankURL(l.Rank)
 		}
 		d.Late = append(d.Late, row)
 	}

@@ -44,7 +44,7 @@ func TestJob(t *testing.T) {
 	html := b.String()
 	for _, want := range []string{
 		"10,240 of 10,240 ranks watched, on 1,280 hosts. 1 rank exited without orderly shutdown.", "1.8 s, 20% longer than while it was healthy in the last hour (1.5 s)",
-		"data parallel 1280 × tensor parallel 8", "at most 8 an iteration", "connection refused", "rank 9 on node-1", "540 ms an iteration", "2.0 GB/s", "3.9 GB/s", "cannot be told",
+		"data parallel 1280 × tensor parallel 8", "at most 8 an iteration", "connection refused", "rank 9 on node-1", "540 ms an iteration", "2.0 GB/s", "3.9 GB/s", "several sizes of communicators",
 		"one node each", `href="incidents/abcdefghijkl"`, `href="incidents/pastpastpast"`, "Job in Grafana", `data-poll="15"`, "1,279 hosts: node-1,", "replica 0",
 	} {
 		if !strings.Contains(html, want) {

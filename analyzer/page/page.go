@@ -106,9 +106,10 @@ type Section struct {
 type Options struct {
 	Title   string // Empty: the job's.
 	Now     time.Time
-	Alone   bool                // A file of its own, with no service behind it.
-	Links   []Link              // Where else to look.
-	Similar []incident.Incident // Others in which the same hosts are to blame.
+	Alone   bool                  // A file of its own, with no service behind it.
+	Links   []Link                // Where else to look.
+	RankURL func(rank int) string // Where there is more of a rank of a running job; nil: nowhere.
+	Similar []incident.Incident   // Others in which the same hosts are to blame.
 	More    []Section
 	Warning string // Of the service's configuration.
 	// User is who looks, as the service authenticated them, and MayAct whether they may change something.
@@ -138,7 +139,8 @@ type incidentData struct {
 	More    []Section
 	MayAct  bool
 	User    string    // Who may judge the verdict; empty: nobody who looks now.
-	Cleared []cleared // Considered and not accused.
+	Cleared []cleared // Considered and not accused, where no hypotheses are told.
+	Weighed *hypotheses
 	Classes []rca.Class
 	Causes  []rca.Cause
 	Actions []act
@@ -176,7 +178,9 @@ func WriteIncident(w io.Writer, inc *incident.Incident, o Options) error {
 	}
 	d.Flow = newFlow(inc.Flow)
 	if v := inc.Verdict; v != nil {
-		d.Cleared = considered(v)
+		if d.Weighed = newHypotheses(v); d.Weighed == nil {
+			d.Cleared = considered(v)
+		}
 		d.Rounds = newTimeline(inc.Rounds, accusedRanks(v))
 		d.Sure, d.Blast, d.Advice, d.Graph, d.Fixes = sure(v), blast(v), advice(v), newGraph(v), fixes(v.WhatIf)
 	}

@@ -29,10 +29,10 @@ func hung(world, culprit int, state func(rank int) string) incident.Incident {
 		Verdict: &rca.Verdict{
 			Version: 1, Class: rca.Fault, Code: "H3", Cause: rca.CauseNetworkSend, Confidence: 0.95, Page: true, Summary: fmt.Sprintf("Rank %d does not send.", culprit),
 			Action: "Check the NIC.", Comm: "dp", Op: "AllReduce #100", Stalled: world - 1, WorldSize: world,
-			Culprits: []rca.Culprit{{Rank: culprit, Host: fmt.Sprintf("node-%d", culprit/8), GPU: "1", Channel: -1, Why: "what it sent is not delivered"}},
+			Culprits: []rca.Culprit{{Rank: culprit, Host: fmt.Sprintf("node-%d", culprit/8), GPU: "1", Channel: -1, Why: "does not deliver its data"}},
 			Chain:    []rca.Link{{From: 7, To: culprit, Reason: "has not sent", Comm: "dp", Op: "AllReduce #100", Sure: true}},
 			Waits: []rca.WaitGroup{
-				{Ranks: []int{culprit}, Count: 1, Root: true, On: -1, Reason: "what it sent is not delivered", Op: "AllReduce #100", Comm: "dp", Comms: 1},
+				{Ranks: []int{culprit}, Count: 1, Root: true, On: -1, Reason: "does not deliver its data", Op: "AllReduce #100", Comm: "dp", Comms: 1},
 				{Ranks: []int{1, 2, 3}, Count: 3071, On: 0, Reason: "has not sent", Op: "AllReduce #100", Comm: "dp", Comms: 1, Sure: true},
 				{Ranks: []int{8, 9}, Count: world - 3072, On: 1, Reason: "has not called the operation", Op: "Recv", Comms: 64},
 			},
@@ -321,6 +321,29 @@ func TestUnits(t *testing.T) {
 		if c.got != c.want {
 			t.Errorf("%q, want %q", c.got, c.want)
 		}
+	}
+}
+
+// What was weighed is a table: what decided, and who is to blame only where the verdict says so.
+func TestHypotheses(t *testing.T) {
+	v := &rca.Verdict{Class: rca.Fault, Hypotheses: []rca.Hypothesis{
+		{Ranks: []int{5}, Class: rca.Fault, Cause: rca.CauseGPU, Weight: 0.93, Explains: 3071, Chosen: true, Reason: "Has a GPU that stopped"},
+		{Group: "dp", Class: rca.Unknown, Cause: rca.CauseUnknown, Weight: 0.3, Reason: "It explains nobody"},
+	}}
+	h := newHypotheses(v)
+	if want := (hypothesis{"Rank 5", "fault, gpu", "0.93", "3,071", "to blame", "Has a GPU that stopped", true}); h.Rows[0] != want || h.Rows[1].Who != "dp" || h.Rows[1].Outcome != "set aside" {
+		t.Errorf("%+v", h)
+	}
+	v.Class = rca.Unknown
+	if h := newHypotheses(v); h.Rows[0].Outcome != "suspected" {
+		t.Errorf("%+v", h)
+	}
+	v.Class, v.Hypotheses = rca.SlowCompute, []rca.Hypothesis{{Ranks: []int{5}, Saves: 0.37, Chosen: true}}
+	if h := newHypotheses(v); h.Rows[0].Effect != "−37%" || h.Effect != "Change of an iteration without it" {
+		t.Errorf("%+v", h)
+	}
+	if newHypotheses(&rca.Verdict{}) != nil {
+		t.Error("a table of nothing")
 	}
 }
 

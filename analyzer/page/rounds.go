@@ -39,8 +39,9 @@ type timeline struct {
 
 // bar is a spell before an operation or inside it.
 type bar struct {
-	X, W   int
-	Inside bool
+	X, W     int
+	Inside   bool
+	Critical bool // The others wait for it: on the critical path.
 }
 
 // roundRow is one operation in words.
@@ -101,6 +102,7 @@ func (t *Timeline) draw(rounds []incident.Round, accused []int) {
 		at := longest - span(rounds, o.Rank)
 		for k := range rounds {
 			s, ok := spell(&rounds[k], o.Rank)
+			latest, _ := ends(rounds[k].Members)
 			if !ok {
 				continue
 			}
@@ -109,7 +111,7 @@ func (t *Timeline) draw(rounds []incident.Round, accused []int) {
 				inside bool
 			}{{max(0, s.Before), false}, {s.Inside, true}} {
 				if w := int(part.length * scale); w > 0 {
-					line.Bars = append(line.Bars, bar{X: lineLabel + int(at*scale), W: w, Inside: part.inside})
+					line.Bars = append(line.Bars, bar{X: lineLabel + int(at*scale), W: w, Inside: part.inside, Critical: o.Rank == latest.Rank})
 				}
 				at += part.length
 			}

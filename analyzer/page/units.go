@@ -15,14 +15,7 @@ import (
 	"github.com/culprit-project/culprit/analyzer/rca/words"
 )
 
-// count writes a number with commas: 10,240.
-func count(n int) string {
-	s := strconv.Itoa(n)
-	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
-		s = s[:i] + "," + s[i:]
-	}
-	return s
-}
+func count(n int) string { return words.Count(n) }
 
 // ranks says "1 rank" or "10,240 ranks".
 func ranks(n int) string {
@@ -54,6 +47,17 @@ func seconds(s float64) string {
 		return strconv.FormatFloat(math.Round(s*1000), 'f', 0, 64) + " ms"
 	}
 	return words.Span(time.Duration(s * float64(time.Second)))
+}
+
+// short writes a duration given in seconds that may be far less than one.
+func short(s float64) string {
+	if s < 0.001 {
+		return strconv.FormatFloat(s*1e6, 'f', 0, 64) + " µs"
+	}
+	if s < 0.1 {
+		return strconv.FormatFloat(s*1e3, 'f', 1, 64) + " ms"
+	}
+	return seconds(s)
 }
 
 // stamp is a moment in UTC; the page's script adds the reader's own time.

@@ -98,7 +98,10 @@ type Verdict struct {
 	// Ask lists ranks of which nothing was seen and whose evidence could change the answer: fetch those and ask again.
 	Ask      []int       `json:"ask,omitempty"`
 	RuledOut []Candidate `json:"ruled_out,omitempty"`
-	Methods  []Vote      `json:"methods,omitempty"`
+	// Hypotheses are the explanations that the engine weighed against each other, those that the verdict rests on first; at most
+	// MaxHypotheses.
+	Hypotheses []Hypothesis `json:"hypotheses,omitempty"`
+	Methods    []Vote       `json:"methods,omitempty"`
 	// Slowdown is the iteration time over what it would be without the culprit (what-if replay), 0 not applicable.
 	Slowdown float64 `json:"slowdown,omitempty"`
 	// WhatIf says how long an iteration would take with one element made ideal, by kind; within a kind what saves most
@@ -160,6 +163,22 @@ type Candidate struct {
 	Reason string `json:"reason"`
 }
 
+// Hypothesis is one explanation of the trouble, with what decided between it and the others.
+type Hypothesis struct {
+	Ranks []int  `json:"ranks,omitempty"` // Empty where a group is meant.
+	Group string `json:"group,omitempty"`
+	Class Class  `json:"class"`
+	Cause Cause  `json:"cause"`
+	// Weight is what the evidence for it weighs by the engine's own rules, 0 to 1, before it is calibrated.
+	Weight float64 `json:"weight"`
+	// Explains is how many of the ranks that stand still wait for it, others' faults left aside. 0 of a slow job.
+	Explains int `json:"explains_ranks,omitempty"`
+	// Saves is by what share an iteration would be shorter without it. 0 of a job that stands still.
+	Saves  float64 `json:"saves,omitempty"`
+	Chosen bool    `json:"chosen,omitempty"` // The verdict rests on it.
+	Reason string  `json:"reason,omitempty"` // What it is; of one that was not chosen why not.
+}
+
 // WhatIf is the answer to one what-if question: the iteration replayed with some work taking what it takes elsewhere.
 type WhatIf struct {
 	Kind  string `json:"kind"` // all, transfers, stage, data_parallel_rank, rank or op_type.
@@ -178,6 +197,9 @@ type Vote struct {
 	Ranks  []int  `json:"ranks"`
 	Note   string `json:"note,omitempty"`
 }
+
+// MaxHypotheses is how many explanations a verdict lists.
+const MaxHypotheses = 16
 
 // MaxCulprits is how many culprits a verdict lists: a longer list names nobody.
 const MaxCulprits = 64

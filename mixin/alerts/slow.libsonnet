@@ -53,7 +53,7 @@
           and on (%(job)s)
           ALERTS{alertname="CulpritFirstLook", alertstate="firing"}
           and on (%(job)s)
-          culprit_verdict_info{page="true"}
+          culprit_verdict_info{paged="true"}
         ||| % {
           job: q.job,
           ratio: config.iterationRatio,

@@ -16,7 +16,7 @@
       s.uid.communicator,
       'Culprit / Communicator',
       'The ranks of one communicator: who has not entered, who is stuck inside, who waits for whom.',
-      [s.job, s.comm],
+      [s.job, s.comm] + s.analyzer,
       [
         g.row('Communicator', [
           g.stat('Name', 'What the job calls the communicator.', 'short', [g.query('max by (comm_name) (%s)' % ofComm('culprit_nccl_comm_info'), '{{comm_name}}')], width=6, text=true),
@@ -128,6 +128,7 @@
         ]),
       ],
       s.annotations,
+      s.jobPages,
     ),
   },
 }

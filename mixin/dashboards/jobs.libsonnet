@@ -12,16 +12,16 @@
     "The analyzer's verdicts of open incidents: who is to blame, what for, and how sure that is. A rank of -1 or none means that no single rank is meant. Empty while nothing is wrong.",
     [g.now('max by (job_id, incident, class, cause, rank, host, gpu, paged) (\n  %s\n  * on (instance, incident, job_id) group_left ()\n  culprit_verdict_confidence_ratio\n)' % 'culprit_verdict_info{job_id=~"$job_id"}')],
     {
-      job_id: { title: 'Job', links: [s.toJob()] },
+      job_id: { title: 'Job', links: [s.toJob()] + s.toJobPage() },
       rank: { title: 'Rank', links: [s.toRank(job='${__data.fields["Job"]}')], color: [{ color: 'red', value: 0 }] },
-      host: { title: 'Host' },
+      host: { title: 'Host', links: s.atAnalyzer('Incidents of the host', '/?host=${__value.text:percentencode}') },
       gpu: { title: 'GPU' },
       class: { title: 'Class' },
       cause: { title: 'Cause' },
       paged: { title: 'Paged' },
       incident: {
         title: 'Incident',
-        links: [s.toIncident],
+        links: s.toIncident,
       },
       Value: { title: 'Confidence', unit: 'percentunit' },
     },
@@ -34,7 +34,7 @@
     'Alerts that set the analyzer to work. They page nobody: the verdict does.',
     [g.now('ALERTS{alertstate="firing", culprit="trigger", job_id=~"$job_id"}')],
     {
-      job_id: { title: 'Job', links: [s.toJob()] },
+      job_id: { title: 'Job', links: [s.toJob()] + s.toJobPage() },
       alertname: { title: 'Trigger', links: [g.external('Runbook', config.runbookURLPattern % '${__value.text}')] },
       kind: { title: 'Kind' },
     },
@@ -61,7 +61,7 @@
       g.now('sum by (host) (\n  count_over_time(group by (host, job_id, incident) (%s)[$__range:1m]) / 60\n  * on (job_id) group_left ()\n  max by (job_id) (max_over_time(job_id:culprit_nccl_process_up:count{job_id=~"$job_id"}[$__range]))\n)' % accusing),
     ],
     {
-      host: { title: 'Host' },
+      host: { title: 'Host', links: s.atAnalyzer('Incidents of the host', '/?host=${__value.text:percentencode}') },
       'Value #A': { title: 'Incidents', color: [{ color: 'orange', value: 2 }, { color: 'red', value: 3 }] },
       'Value #B': { title: 'Jobs' },
       'Value #C': { title: 'GPU hours' },
@@ -83,7 +83,7 @@
       gpu: { title: 'GPU' },
       class: { title: 'Class' },
       cause: { title: 'Cause' },
-      incident: { title: 'Incident', links: [s.toIncident] },
+      incident: { title: 'Incident', links: s.toIncident },
     },
     order=['Value', 'job_id', 'rank', 'host', 'gpu', 'class', 'cause', 'incident'],
     sort='Last seen',
@@ -101,7 +101,7 @@
       g.now('job_id:culprit_nccl_bytes:rate_short{job_id=~"$job_id"}'),
     ],
     {
-      job_id: { title: 'Job', links: [s.toJob()] },
+      job_id: { title: 'Job', links: [s.toJob()] + s.toJobPage() },
       'Value #A': { title: 'Processes' },
       'Value #B': { title: 'Stall', unit: 's' },
       'Value #C': { title: 'Stall / threshold', unit: 'percentunit', color: [{ color: 'orange', value: 0.5 }, { color: 'red', value: 1 }] },
@@ -120,7 +120,7 @@
       s.uid.jobs,
       'Culprit / Jobs',
       'Training jobs: which hangs or got slow, and who is to blame.',
-      [s.jobs, s.analyzer],
+      [s.jobs] + s.analyzer,
       [
         g.row('Verdicts', [verdicts { gridPos+: { w: 16 } }, triggers { gridPos+: { w: 8 } }]),
         g.row('Jobs', [overview]),
@@ -227,6 +227,7 @@
         ], collapsed=true),
       ],
       s.annotations,
+      s.allPages,
     ),
   },
 }

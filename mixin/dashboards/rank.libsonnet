@@ -30,7 +30,7 @@
       s.uid.rank,
       'Culprit / Rank',
       'One rank of a job: progress, waits by reason, network steps, and the facts of its node.',
-      [s.job, s.rank],
+      [s.job, s.rank] + s.analyzer,
       [
         g.row('Process', [
           g.table(
@@ -239,6 +239,7 @@
         ], collapsed=true),
       ],
       s.annotations,
+      s.jobPages,
     ),
   },
 }

@@ -24,6 +24,22 @@ function(config) {
   comm:: g.labelVariable('comm', 'Communicator', q.metric('culprit_nccl_comm_info', 'job_id=~"$job_id"'), "The communicator's id, equal on all its ranks."),
   rank:: g.labelVariable('rank', 'Rank', q.metric('culprit_nccl_process_info', 'job_id=~"$job_id"'), 'The global rank.'),
 
+  // The analyzer's address, where it is set, and links to its pages.
+  analyzer:: if config.analyzerURL == '' then [] else [
+    g.textVariable('analyzer', 'Analyzer', config.analyzerURL, "Where the analyzer's pages are, as seen from a browser."),
+  ],
+  atAnalyzer(title, path):: if config.analyzerURL == '' then [] else [g.external(title, '${analyzer}' + path)],
+  toIncident:: self.atAnalyzer('Report', '/incidents/${__value.text}'),
+  toJobPage(jobField='Job'):: self.atAnalyzer('The job now, in Culprit', '/job?id=${__data.fields["%s"]:percentencode}' % jobField),
+  jobPages:: if config.analyzerURL == '' then [] else [
+    g.pageLink('Job in Culprit', '${analyzer}/job?id=${job_id:percentencode}', 'The job now: layout, iteration time, who comes late.'),
+    g.pageLink('Incidents of the job', '${analyzer}/?q=${job_id:percentencode}', 'Its incidents, open and past.'),
+  ],
+  allPages:: if config.analyzerURL == '' then [] else [
+    g.pageLink('Incidents in Culprit', '${analyzer}/', 'All incidents: search, by host, by class.'),
+    g.pageLink('Jobs in Culprit', '${analyzer}/jobs', 'The jobs that run.'),
+  ],
+
   // Links for columns of tables: fields are what the columns are called.
   toJob(jobField='Job'):: g.drilldown('Job', self.uid.jobs, { job_id: '${__data.fields["%s"]}' % jobField }),
   toCommunicator(commField='Communicator'):: g.drilldown('Communicator', self.uid.communicator, {
@@ -33,9 +49,6 @@ function(config) {
   toRank(rankField='Rank', job='${job_id}'):: g.drilldown('Rank', self.uid.rank, { job_id: job, rank: '${__data.fields["%s"]}' % rankField }),
   // The exporter's instance stands for the node.
   toNode(instanceField):: g.drilldown('Node', self.uid.node, { instance: '${__data.fields["%s"]}' % instanceField }),
-  // Where the analyzer's pages are; links to them go by it.
-  analyzer:: g.textVariable('analyzer', 'Analyzer', config.analyzerURL, "Address of the analyzer's pages, as seen from a browser."),
-  toIncident:: g.external('Report', '${analyzer}/incidents/${__value.text}'),
   // Links for time series.
   seriesToRank:: g.drilldown('Rank ${__field.labels.rank}', self.uid.rank, { job_id: '${__field.labels.job_id}', rank: '${__field.labels.rank}' }),
   seriesToCommunicator:: g.drilldown('Communicator ${__field.labels.comm}', self.uid.communicator, { job_id: '${__field.labels.job_id}', comm: '${__field.labels.comm}' }),

@@ -38,7 +38,7 @@ local datasource = { type: 'prometheus', uid: '${datasource}' };
     current: if many then { text: ['All'], value: ['$__all'] } else {},
   },
 
-  // A variable that people may change: an address, for links.
+  // A text that whoever looks at the dashboard can change.
   textVariable(name, label, value, description):: {
     name: name,
     label: label,
@@ -206,6 +206,9 @@ local datasource = { type: 'prometheus', uid: '${datasource}' };
 
   external(title, url):: { title: title, url: url, targetBlank: true },
 
+  // A link at the head of a dashboard to a page elsewhere.
+  pageLink(title, url, tooltip):: { type: 'link', title: title, url: url, tooltip: tooltip, targetBlank: true, icon: 'external link', includeVars: false, keepTime: false },
+
   // --- Dashboard ----------------------------------------------------------------------------------------------------
 
   // Places panels left to right, and below when a line of 24 columns is full.
@@ -243,7 +246,7 @@ local datasource = { type: 'prometheus', uid: '${datasource}' };
     panels
   ),
 
-  dashboard(config, uid, title, description, variables, rows, annotations):: {
+  dashboard(config, uid, title, description, variables, rows, annotations, links=[]):: {
     uid: uid,
     title: title,
     description: description,
@@ -264,7 +267,7 @@ local datasource = { type: 'prometheus', uid: '${datasource}' };
       includeVars: true,
       keepTime: true,
       icon: 'external link',
-    }],
+    }] + links,
     panels: numbered(layout(rows)),
   },
 

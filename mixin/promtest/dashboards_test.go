@@ -221,6 +221,26 @@ func checkVariablesExist(t *testing.T, b board) {
 	}
 }
 
+var analyzerLink = regexp.MustCompile(`"url": "\$\{analyzer\}(/[^"?$]*)`)
+
+// checkAnalyzerLinks says that dashboards lead to the analyzer's pages: those of one job to that job's, the list of jobs to any.
+func checkAnalyzerLinks(t *testing.T, all []board) {
+	t.Helper()
+	for file, want := range map[string][]string{
+		"culprit-jobs.json": {"/", "/incidents/", "/job", "/jobs"}, "culprit-communicator.json": {"/", "/job"}, "culprit-rank.json": {"/", "/job"},
+	} {
+		i := slices.IndexFunc(all, func(b board) bool { return b.file == file })
+		var got []string
+		for _, m := range analyzerLink.FindAllStringSubmatch(all[i].raw, -1) {
+			got = append(got, m[1])
+		}
+		slices.Sort(got)
+		if got = slices.Compact(got); !slices.Equal(got, want) {
+			t.Errorf("%s links to the analyzer's pages %q, want %q", file, got, want)
+		}
+	}
+}
+
 var drilldown = regexp.MustCompile(`"url": "/d/([^?"]+)\?([^"]*(?:\\"[^"]*)*)"`)
 
 func TestLinksResolve(t *testing.T) {
@@ -246,6 +266,7 @@ func TestLinksResolve(t *testing.T) {
 			}
 		}
 	}
+	checkAnalyzerLinks(t, all)
 	if found == 0 {
 		t.Error("no dashboard links to another")
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/culprit-project/culprit/analyzer/jobs"
 	"github.com/culprit-project/culprit/analyzer/layout"
 	"github.com/culprit-project/culprit/analyzer/rca"
+	"github.com/culprit-project/culprit/analyzer/rca/words"
 )
 
 // evil is what somebody may call a job, a host or a communicator.
@@ -100,21 +101,24 @@ func hung(world int) incident.Incident {
 		},
 		Verdict: &rca.Verdict{
 			Version: 1, Class: rca.Fault, Code: "H3", Cause: rca.CauseNetworkSend, Confidence: 0.95, Page: true, Waited: 9,
-			Summary: fmt.Sprintf("Rank 5 (node-0000, GPU 5): what it sent to rank 13 in AllReduce #1204 on dp_5 is not delivered; %d ranks wait for it for 9 s.", world-1),
+			Summary: fmt.Sprintf("Rank 5 (node-0000, GPU 5) does not deliver its data to rank 13 (node-0001, GPU 5) in AllReduce #1204 on dp_5, though the receiver has buffers posted and waits: its NIC or link; %s wait for it for 9 s.", words.Plural(world-1, "rank")),
 			Action:  "Check NIC, cable and switch port of the sending rank (link state, error counters); drain the host if the counters grow.", Comm: "dp_5", Op: "AllReduce #1204",
 			Stalled: world - 1, WorldSize: world,
-			Culprits: []rca.Culprit{{Rank: culprit, Host: "node-0000", GPU: "5", NIC: "mlx5_5", PID: 17176, Channel: 1, Why: "what it sent to rank 13 is not delivered"}},
-			Chain:    []rca.Link{{From: 6, To: culprit, Reason: "has not called the operation", Comm: "tp_0", Op: "AllGather #9", Sure: true}},
+			Culprits: []rca.Culprit{{Rank: culprit, Host: "node-0000", GPU: "5", NIC: "mlx5_5", PID: 17176, Channel: 1, Why: "does not deliver its data to rank 13 (node-0001, GPU 5) in AllReduce #1204 on dp_5 on channel 1"}},
+			Chain:    []rca.Link{{From: 13, To: culprit, Reason: "has not sent (channel 1)", Comm: "dp_5", Op: "AllReduce #1204", Sure: true}},
 			Waits: []rca.WaitGroup{
-				{Ranks: []int{culprit}, Count: 1, Root: true, On: -1, Reason: "what it sent to rank 13 is not delivered", Op: "AllReduce #1204", Comm: "dp_5", Comms: 1},
+				{Ranks: []int{culprit}, Count: 1, Root: true, On: -1, Reason: "does not deliver its data to rank 13 (node-0001, GPU 5) in AllReduce #1204 on dp_5 on channel 1", Op: "AllReduce #1204", Comm: "dp_5", Comms: 1},
 				{Ranks: []int{13, 21, 29}, Count: max(1, world/8-1), On: 0, Reason: "has not sent", Op: "AllReduce #1204", Comm: "dp_5", Comms: 1, Sure: true},
 				{Ranks: []int{0, 1, 2, 3, 4, 6, 7}, Count: 7, On: 0, Reason: "has not called the operation", Op: "AllGather #9", Comm: "tp_0", Comms: 1, Sure: true},
 				{Ranks: []int{8, 9, 10}, Count: max(1, world-world/8-7), On: 1, Reason: "has not called the operation", Op: "AllGather", Comms: max(2, world/8-1)},
 			},
-			Evidence:       []string{fmt.Sprintf("%d ranks stand still; this explains all of them.", world-1), "node-0000: port mlx5_5 counts symbol errors."},
+			Evidence:       []string{words.Plural(world-1, "rank") + " stand still; " + words.ExplainsAll + ".", "node-0000: port mlx5_5 counts symbol errors."},
 			Contradictions: []string{"The link of mlx5_5 is up."}, Missing: []string{"exporter node-0001: no answer in time"},
-			RuledOut: []rca.Candidate{{Rank: 13, Reason: "it waits itself"}},
-			Methods:  []rca.Vote{{Method: "mycroft", Class: rca.Fault, Ranks: []int{5}, Note: "CheckMinData on dp_5"}},
+			Hypotheses: []rca.Hypothesis{
+				{Ranks: []int{culprit}, Class: rca.Fault, Cause: rca.CauseNetworkSend, Weight: 0.93, Explains: world - 1, Chosen: true, Reason: "Does not deliver its data to rank 13 (node-0001, GPU 5) in AllReduce #1204 on dp_5"},
+				{Ranks: []int{16, 17, 18}, Class: rca.NotEntered, Cause: rca.CauseNotCalled, Weight: 0.5, Explains: 3, Reason: words.Opener(words.ExplainsNobodyElse)},
+			},
+			Methods: []rca.Vote{{Method: "mycroft", Class: rca.Fault, Ranks: []int{5}, Note: "CheckMinData on dp_5"}},
 		},
 		Layout: layoutOf(world),
 		Flow: &incident.FlowView{
@@ -151,8 +155,9 @@ func running(world int) *jobs.Job {
 		ID: identity.Job{ID: fmt.Sprintf("llm-pretrain-%d", world)}, At: opened, WorldSize: world, Hosts: world / 8, Layout: layoutOf(world), Iteration: 1.82, Before: 1.51, MicroBatches: 16, Lost: 3,
 		Comms:     []jobs.Comm{{Name: "dp", Size: world / 8, Nodes: world / 8, Number: 8}, {Name: "pp", Size: 2, Nodes: 2, Number: world / 2}, {Name: "tp", Size: 4, Nodes: 1, Number: world / 4}},
 		Functions: []jobs.Function{{Name: "AllReduce", Ops: 4.2, Bytes: 4.2e9, Seconds: 0.25, Bandwidth: 92e9}, {Name: "Send", Ops: 32, Bytes: 1e9, Seconds: 0.1, Bandwidth: 22e9}},
-		Late:      []jobs.Share{{Rank: 5, Host: "node-0000", Inside: 0.11, Median: 0.41}, {Rank: 6, Host: "node-0000", Inside: 0.4, Median: 0.41}},
-		Missing:   []string{"asking prometheus for up: context deadline exceeded"},
+		Transfers: []jobs.Transfer{{Comm: "dp", Function: "AllReduce", Ranks: world / 8, Bytes: 512e6, Ops: 8, Seconds: 0.02, Bus: 44.8e9}, {Comm: "tp", Function: "AllGather", Ranks: 4, Bytes: 8e6, Ops: 8, Seconds: 0.0001, Bus: 240e9}}, TransfersOf: 5,
+		Late:    []jobs.Share{{Rank: 5, Host: "node-0000", Inside: 0.11, Median: 0.41}, {Rank: 6, Host: "node-0000", Inside: 0.4, Median: 0.41}},
+		Missing: []string{"asking prometheus for up: context deadline exceeded"},
 	}
 	for _, v := range hung(world).Ranks {
 		v.State, v.Text = "moving", ""
@@ -235,6 +240,7 @@ func hostile() incident.Incident {
 	v.Summary, v.Action, v.Op, v.Comm = evil, evil, evil, evil
 	v.Culprits = []rca.Culprit{{Rank: 5, Host: evil, GPU: evil, NIC: evil, Pod: evil, Why: evil}}
 	v.Waits = []rca.WaitGroup{{Ranks: []int{5}, Count: 1, Root: true, On: -1, Reason: evil, Op: evil, Comm: evil}}
+	v.Hypotheses = []rca.Hypothesis{{Group: evil, Class: evil, Cause: evil, Reason: evil}}
 	v.Evidence, v.Missing, v.Contradictions = []string{evil}, []string{evil}, []string{evil}
 	inc.Verdict = &v
 	inc.Flow = &incident.FlowView{Comm: evil, Op: evil, From: incident.FlowEnd{Host: evil, NIC: evil}, To: incident.FlowEnd{Host: evil, GPU: evil}, QPs: []incident.QueuePair{{Device: evil, Remote: evil}}}

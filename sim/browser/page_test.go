@@ -42,7 +42,7 @@ import (
 const deadline = time.Minute
 
 // chromium finds the browser: CHROMIUM, or Debian's package.
-func chromium(t *testing.T) string {
+func chromium(t testing.TB) string {
 	t.Helper()
 	if name := os.Getenv("CHROMIUM"); name != "" {
 		return name
@@ -77,7 +77,7 @@ type site struct {
 	browser context.Context
 }
 
-func newSite(t *testing.T) *site {
+func newSite(t testing.TB) *site {
 	t.Helper()
 	s := &site{shelf: newShelf()}
 	known := newCluster()
@@ -112,7 +112,7 @@ func newSite(t *testing.T) *site {
 	return s
 }
 
-func newBrowser(t *testing.T) context.Context {
+func newBrowser(t testing.TB) context.Context {
 	t.Helper()
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(chromium(t)), chromedp.NoSandbox, chromedp.Flag("disable-dev-shm-usage", true))
 	ctx, stop := chromedp.NewExecAllocator(t.Context(), options...)
@@ -127,20 +127,21 @@ func newBrowser(t *testing.T) context.Context {
 
 // tab is one page of the browser, with what went wrong on it.
 type tab struct {
-	t   *testing.T
+	t   testing.TB
 	ctx context.Context
+	end func()
 
 	mu     sync.Mutex
 	errors []string
 }
 
-func (s *site) tab(t *testing.T, actions ...chromedp.Action) *tab {
+func (s *site) tab(t testing.TB, actions ...chromedp.Action) *tab {
 	t.Helper()
 	ctx, end := chromedp.NewContext(s.browser)
 	t.Cleanup(end)
 	ctx, cancel := context.WithTimeout(ctx, deadline)
 	t.Cleanup(cancel)
-	b := &tab{t: t, ctx: ctx}
+	b := &tab{t: t, ctx: ctx, end: func() { cancel(); end() }}
 	chromedp.ListenTarget(ctx, func(ev any) {
 		b.mu.Lock()
 		defer b.mu.Unlock()
@@ -176,12 +177,15 @@ func (b *tab) clean() {
 	}
 }
 
+// awaited has a script's promise kept before the browser answers.
+func awaited(p *runtime.EvaluateParams) *runtime.EvaluateParams { return p.WithAwaitPromise(true) }
+
 // accessible says that axe-core finds no violation.
 func (b *tab) accessible(source string) {
 	b.t.Helper()
 	var found string
 	const script = `axe.run(document, {resultTypes: ['violations']}).then(r => JSON.stringify(r.violations.map(v => ({id: v.id, help: v.help, nodes: v.nodes.slice(0, 3).map(n => n.html.slice(0, 200) + ' ' + n.any.map(a => a.message).join('; '))}))))`
-	b.run(chromedp.Evaluate(source+"\n;0", nil), chromedp.Evaluate(script, &found, func(p *runtime.EvaluateParams) *runtime.EvaluateParams { return p.WithAwaitPromise(true) }))
+	b.run(chromedp.Evaluate(source+"\n;0", nil), chromedp.Evaluate(script, &found, awaited))
 	var violations []struct {
 		ID, Help string
 		Nodes    []string
@@ -254,6 +258,19 @@ func TestPages(t *testing.T) {
 				b.picture(name + "-" + look)
 				b.clean()
 			})
+		}
+	}
+}
+
+// On a phone, where tables have no heads, each cell says what it is.
+func TestPhoneNamesCells(t *testing.T) {
+	s := newSite(t)
+	for path, want := range map[string]string{pages["incident-8"]: "Sends outstanding", pages["job-8"]: "Bus bandwidth", "/": "Verdict"} {
+		b := s.tab(t, looks["phone"]...)
+		var names string
+		b.run(chromedp.Navigate(s.url+path), chromedp.WaitReady("footer"), chromedp.Evaluate(`[...document.querySelectorAll('td')].map(c => getComputedStyle(c, '::before').content).join(' ')`, &names))
+		if !strings.Contains(names, want) {
+			t.Errorf("%s: cells are called %.300s, want one %s", path, names, want)
 		}
 	}
 }

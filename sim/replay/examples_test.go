@@ -91,6 +91,11 @@ func TestShippedExamples(t *testing.T) {
 					t.Errorf("accused %v, injected at %v", v.Culprits, truth.Ranks)
 				}
 			}
+			for name, text := range files(t, dir) {
+				if (name == verdictFile || name == pageFile) && !bytes.Contains(text, []byte(v.Summary)) {
+					t.Errorf("%s does not have the sentence %q", name, v.Summary)
+				}
+			}
 			e.checkFiles(t, dir)
 		})
 	}

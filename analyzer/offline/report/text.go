@@ -291,6 +291,22 @@ func (p *printer) stacks() {
 
 func (p *printer) candidates() {
 	var items []string
+	for _, h := range p.r.Verdict.Hypotheses {
+		who := cmp.Or(rankList(h.Ranks), h.Group)
+		effect := fmt.Sprintf("%d ranks wait for it", h.Explains)
+		if h.Saves > 0 {
+			effect = fmt.Sprintf("an iteration would be %.0f%% shorter without it", 100*h.Saves)
+		}
+		mark := " "
+		if h.Chosen {
+			mark = "*"
+		}
+		items = append(items, fmt.Sprintf("%s %s: %s, %s, weight %.2f, %s%s", mark, who, h.Class, h.Cause, h.Weight, effect, prefixed(". ", h.Reason)))
+	}
+	if len(items) > 0 {
+		p.list("Hypotheses (* the verdict rests on it)", items, 0)
+		return
+	}
 	for _, c := range p.r.Verdict.RuledOut {
 		name := c.Group
 		if c.Rank >= 0 {

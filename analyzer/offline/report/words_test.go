@@ -22,34 +22,87 @@ import (
 	"github.com/culprit-project/culprit/analyzer/offline/diagnosis"
 	"github.com/culprit-project/culprit/analyzer/page"
 	"github.com/culprit-project/culprit/analyzer/rca"
+	"github.com/culprit-project/culprit/analyzer/rca/rcatest"
 	"github.com/culprit-project/culprit/analyzer/rca/words"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-// pairs are the causes that each class is found with.
-var pairs = map[rca.Class][]rca.Cause{
+// headlines are what the engine says first of each cause, with examples in it.
+var headlines = map[rca.Class]map[rca.Cause]string{
 	rca.NotEntered: {
-		rca.CauseProcessStopped, rca.CauseProcessGone, rca.CauseException, rca.CauseHostLost, rca.CauseNotCalled, rca.CauseStorage, rca.CauseKernelNotRunning, rca.CauseCPU,
-		rca.CauseGPU, rca.CauseUnknown,
+		rca.CauseProcessStopped: outside(words.StoppedBySignal), rca.CauseProcessGone: outside(words.ProcessDied), rca.CauseException: outside("it raised RuntimeError: CUDA error"),
+		rca.CauseNotCalled: outside(words.RunsOutside), rca.CauseStorage: outside(words.StuckInStorage), rca.CauseCPU: outside(words.InsideLaunch), rca.CauseGPU: flawed(words.InsideCall, op),
+		rca.CauseHostLost: hostLost, rca.CauseKernelNotRunning: flawed(words.KernelNotStarted, op), rca.CauseUnknown: fmt.Sprintf(words.RankUnseen, "7 ranks wait", 5, "no file"),
 	},
-	rca.Inconsistent: {rca.CauseOtherOp, rca.CauseDeadlock},
-	rca.Fault:        {rca.CauseGPU, rca.CauseNetworkSend, rca.CauseReceiver, rca.CausePCIe, rca.CauseProxy, rca.CauseProcessGone, rca.CauseHostLost, rca.CauseUnknown},
-	rca.SlowCompute:  {rca.CauseGPU, rca.CauseCPU, rca.CauseStorage, rca.CauseUnknown},
-	rca.SlowComm:     {rca.CauseNetworkSend, rca.CauseReceiver, rca.CausePCIe, rca.CauseProxy, rca.CauseGPU, rca.CauseUnknown},
-	rca.SlowMixed:    {rca.CauseGPU, rca.CauseCPU, rca.CauseUnknown},
-	rca.Imbalance:    {rca.CauseStage, rca.CauseRouting, rca.CauseData},
-	rca.GlobalSlow:   {rca.CauseUnknown, rca.CauseCPU},
-	rca.Benign:       {rca.CauseCheckpoint, rca.CauseFirstStep, rca.CauseJobEnd},
-	rca.Healthy:      {rca.CauseUnknown},
-	rca.Unknown:      {rca.CauseUnknown},
+	rca.Inconsistent: {
+		rca.CauseOtherOp:  fmt.Sprintf(words.OtherCall, who, "Broadcast", 1204, "dp", "AllReduce", "function"),
+		rca.CauseDeadlock: words.Deadlock + "ranks 0, 1 entered " + op + " first, ranks 2, 3 entered AllGather #7 on tp first" + words.EachWaits,
+	},
+	rca.Fault: {
+		rca.CauseGPU: flawed(words.GPUStopped, op, ""), rca.CauseNetworkSend: flawed(words.Undelivered, " to rank 7 (node-2, GPU 1)", op, ""), rca.CauseReceiver: flawed(words.NoBuffers, op, ""),
+		rca.CausePCIe: flawed(words.NotFlushed, op, ""), rca.CauseProxy: flawed(words.ProxyStopped, " to rank 7 (node-2, GPU 1)", op, ""), rca.CauseHostLost: hostLost,
+		rca.CauseProcessStopped: died(words.StoppedBySignal), rca.CauseProcessGone: died(words.ProcessDied), rca.CauseException: died("it raised RuntimeError: CUDA error"),
+		rca.CauseUnknown: flawed(words.LinkUnproven, " to rank 7 (node-2, GPU 1)", op, ""),
+	},
+	rca.SlowCompute: {
+		rca.CauseGPU: slow(words.Computes, 37.0), rca.CauseCPU: slow(words.Computes+words.HostCallsLate, 37.0), rca.CauseStorage: slow(words.Computes, 37.0),
+		rca.CauseUnknown: slow(words.Computes, 37.0),
+	},
+	rca.SlowComm: {
+		rca.CauseNetworkSend: slow(words.EndSlow, "it", "sends", 3.0, "its"), rca.CausePCIe: slow(words.FlushLate), rca.CauseProxy: slow(words.ProxyStarves, "its", 3.0, "its"),
+		rca.CauseCPU: slow(words.ProxyLate), rca.CauseGPU: slow(words.GPUAmongMembers, 3.0), rca.CauseUnknown: slow(words.GroupSlow, 3.0),
+	},
+	rca.SlowMixed: {
+		rca.CauseGPU: mixed, rca.CauseCPU: mixed, rca.CauseStorage: mixed, rca.CauseNetworkSend: mixed, rca.CausePCIe: mixed, rca.CauseProxy: mixed, rca.CauseUnknown: mixed,
+	},
+	rca.Imbalance: {
+		rca.CauseStage:   uneven("Stage 3 (ranks 6, 7)", fmt.Sprintf(words.StageUneven, 1.58)),
+		rca.CauseRouting: uneven("Experts on ranks 6, 7", words.MoreTokens), rca.CauseData: uneven("Uneven data", fmt.Sprintf(words.SlowestChanges, 8, 12)),
+	},
+	rca.GlobalSlow: {rca.CauseUnknown: words.Opener(fmt.Sprintf(words.AllCompute, 1.58)) + words.NoMachine},
+	rca.Benign: {
+		rca.CauseCheckpoint: outside(words.WritesCheckpoint), rca.CauseFirstStep: outside(words.HardlyBegun), rca.CauseJobEnd: words.JobEnds,
+	},
+	rca.Healthy: {rca.CauseUnknown: words.NobodyStands},
+	rca.Unknown: {rca.CauseUnknown: fmt.Sprintf(words.Unexplained, "8 ranks")},
 }
 
-// verdictOf makes a verdict of a class and a cause. The sentences of the engine, which tell what it saw, stand in square brackets.
+const (
+	who = "Rank 5 (node-1, GPU 1)"
+	op  = "AllReduce #1204 on dp"
+)
+
+var (
+	hostLost = fmt.Sprintf(words.HostLost, "7 ranks wait", "rank 5", "exporter", "node-1", "no answer in time")
+	mixed    = slow(words.Computes+"; "+words.EndSlow, 20.0, "it", "sends", 3.0, "its")
+)
+
+func outside(note string) string {
+	return fmt.Sprintf(words.NotCalled, who, op, " for 9 s", "7 ranks wait for it", note)
+}
+
+func died(note string) string {
+	return fmt.Sprintf(words.DiedInside, who, note, "7 ranks wait for it", op, " for 9 s")
+}
+
+func flawed(flaw string, args ...any) string {
+	return fmt.Sprintf(words.Flawed, who, fmt.Sprintf(flaw, args...), "7 ranks wait for it", " for 9 s")
+}
+
+func slow(finding string, args ...any) string {
+	return who + ": " + fmt.Sprintf(finding, args...) + "; " + fmt.Sprintf(words.WithoutIt, 37.0) + "."
+}
+
+func uneven(group, finding string) string {
+	return fmt.Sprintf(words.Uneven, group, finding, fmt.Sprintf(words.WithoutIt, 37.0))
+}
+
+// verdictOf makes a verdict of a class and a cause.
 func verdictOf(class rca.Class, cause rca.Cause) rca.Verdict {
 	v := rca.Verdict{
-		Version: 1, JobID: "train", Class: class, Code: class.Code(), Cause: cause, Confidence: 0.95, Summary: "[What the engine found.]", Action: rca.ActionFor(class, cause),
-		Evidence: []string{"[What it rests on.]"}, Missing: []string{"exporter node-2: no answer"}, WorldSize: 8, Culprits: []rca.Culprit{},
+		Version: 1, JobID: "train", Class: class, Code: class.Code(), Cause: cause, Confidence: 0.95, Summary: headlines[class][cause], Action: rca.ActionFor(class, cause),
+		Evidence: []string{"8 ranks stand still; " + words.ExplainsAll + "."}, Missing: []string{"exporter node-2: no answer"}, WorldSize: 8, Culprits: []rca.Culprit{},
 	}
 	switch {
 	case class.StandsStill():
@@ -98,11 +151,14 @@ func TestWords(t *testing.T) {
 	var b bytes.Buffer
 	causes := map[rca.Cause]bool{}
 	for _, class := range words.Classes() {
-		if len(pairs[class]) == 0 {
+		if len(rcatest.Pairs[class]) == 0 {
 			t.Errorf("class %s has no cause here", class)
 		}
-		for _, cause := range pairs[class] {
+		for _, cause := range rcatest.Pairs[class] {
 			causes[cause] = true
+			if headlines[class][cause] == "" {
+				t.Errorf("class %s with cause %s has no headline here", class, cause)
+			}
 			v := verdictOf(class, cause)
 			inc := incident.Incident{ID: "abcdefghijkl", JobID: "train", State: incident.Open, OpenedAt: at, Verdict: &v}
 			fmt.Fprintf(&b, "# %s, %s\n\nPage:\n", class, cause)

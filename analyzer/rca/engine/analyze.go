@@ -62,32 +62,32 @@ func analyze(ev rca.Evidence, opt rca.Options) rca.Verdict {
 	for i := range ev.Facts {
 		if f := &ev.Facts[i]; f.Kind == "ended_together" {
 			v.Confidence, v.Summary = 0.6, words.Opener(f.Text)+"."
-			v.Action = "Look at what ended them: the scheduler's record of the job, the kernel log of the host (oom-kill), or the exception that all raised."
+			v.Action = words.WhatEndedThem
 			return v
 		}
 	}
 	n, gap := x.World-x.Seen, unproven(x)
 	switch {
 	case x.Seen == 0 || silent(x.Ev):
-		v.Summary = "Nothing was seen of the job: not enough evidence to name a rank."
+		v.Summary = words.NothingSeen
 	case blind:
 		v.Confidence = 0.1
-		v.Summary = fmt.Sprintf("No rank has called an operation for %s. Those seen have called alike, and this source records no completions: nobody can be named.", words.Span(still))
-		v.Action = "Dump the stacks of all ranks (py-spy dump --pid PID): one outside NCCL holds up the others. Start the job with kernel events (CULPRIT_EVENTS=+kernelch): they show which GPU does not finish."
+		v.Summary = fmt.Sprintf(words.NoCallsFor, words.Span(still))
+		v.Action = words.DumpAllStacks
 		if !stores(x) {
 			v.Standstill = still.Seconds()
 		}
 	case ev.PastAsked:
 		v.Confidence = 0.3
-		v.Summary = "No rank stands still, and no finished work was seen that would tell who is slow."
+		v.Summary = words.NothingFinished
 	case x.Opt.Incident && (n > 0 || x.Lossy() > 0):
 		v.Confidence = 0.2
-		v.Summary = "No rank of those seen stands still, " + pick(n > 0, fmt.Sprintf("but of %d of %d nothing is known.", n, x.World), "but what they show is not whole.")
+		v.Summary = words.NobodySeenStands + pick(n > 0, fmt.Sprintf(words.SomeUnknown, words.Count(n), words.Count(x.World)), words.SomeLost)
 	case gap != "":
 		v.Confidence, v.Summary = 0.2, gap
 	default:
 		v.Class, v.Confidence = rca.Healthy, rca.Round(0.9*(1-0.4*x.Unseen()))
-		v.Summary = "No rank stands still."
+		v.Summary = words.NobodyStands
 		return v
 	}
 	v.Action = cmp.Or(v.Action, rca.ActionFor(rca.Unknown, rca.CauseUnknown))
@@ -117,9 +117,9 @@ func unproven(x *job.Index) string {
 	}
 	switch {
 	case misses && x.Opt.Incident:
-		return "No recorded operation is pending, but the recorder of this backend does not see sends, receives, or waits for the store: the evidence does not tell whether the job hangs."
+		return words.SendsUnrecorded
 	case !completes && x.Opt.Incident:
-		return "Nothing that was read shows a rank that stands still, nor one that completes anything: the evidence does not tell whether the job is well."
+		return words.NeitherProven
 	}
 	return ""
 }

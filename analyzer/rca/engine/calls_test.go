@@ -133,7 +133,7 @@ func TestC6H1InsideCall(t *testing.T) {
 			"alone, the others are through", func() *hungJob {
 				return newHungJob(4).comm("dp", 0, 1, 2, 3).calls(initCall(4), 2).calls(back(initCall(4)), 0, 1, 3)
 			},
-			want{class: rca.NotEntered, cause: rca.CauseCPU, ranks: []int{2}, page: true, phrase: "its CPU is inside ncclCommInitRank on a new communicator of 4 ranks and does not come out, from which 3 other members have come back"},
+			want{class: rca.NotEntered, cause: rca.CauseCPU, ranks: []int{2}, page: true, phrase: "does not return from ncclCommInitRank on a new communicator of 4 ranks, from which 3 other members have returned"},
 		},
 		{
 			"end of a communicator", func() *hungJob {

@@ -40,6 +40,7 @@ func TestLiveFaults(t *testing.T) {
 						t.Fatal("the model does not hang")
 					}
 					v := Analyze(m.evidence(), rca.Options{})
+					rcatest.CheckPair(t, &v)
 					if v.Class != fault.class || v.Cause != fault.cause || !slices.Contains(rcatest.CulpritRanks(v), rank) {
 						t.Fatalf("got %s/%s %v, want %s/%s [%d]\n%s", v.Class, v.Cause, rcatest.CulpritRanks(v), fault.class, fault.cause, rank, v.Summary)
 					}

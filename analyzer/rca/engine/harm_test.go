@@ -207,7 +207,7 @@ func TestRobustSilentHost(t *testing.T) {
 // that was heard of since, does not answer for another reason; beside such a one the one lost is told apart.
 func TestRobustHeard(t *testing.T) {
 	lost := want{class: rca.Fault, cause: rca.CauseHostLost, ranks: []int{4, 5, 6, 7}, page: true}
-	unknown := want{class: rca.Unknown, cause: rca.CauseUnknown, ranks: []int{-1}, phrase: "but is not lost"}
+	unknown := want{class: rca.Unknown, cause: rca.CauseUnknown, ranks: []int{-1}, phrase: "It is not lost"}
 	for _, c := range []struct {
 		name  string
 		heard time.Duration

@@ -36,7 +36,7 @@ func launchVerdict(x *job.Index) (v rca.Verdict, ok bool) {
 	v = job.NewVerdict(x)
 	if fs := l.facts["unsettled"]; len(fs) > 0 {
 		v.Confidence, v.Action = 0.2, rca.ActionFor(rca.Unknown, rca.CauseUnknown)
-		v.Summary = "Ranks have launched different numbers of operations, and what was read does not say which ranks."
+		v.Summary = words.CountsOfUnknown
 		for _, f := range fs {
 			v.Evidence = append(v.Evidence, f.Text)
 		}
@@ -54,27 +54,27 @@ func (l *launches) alike(v *rca.Verdict) {
 	moved, again := l.moved()
 	if moved && l.Ev.PastAsked {
 		v.Confidence = 0.3
-		v.Summary = "Ranks go on launching operations, and none is behind by more than running jobs show. How long operations take, launch counts do not say: whether the job is slow, and because of whom, is not known."
-		v.Action = "Load the profiler plugin beside the hooks, so that the ends of operations are seen."
+		v.Summary = words.LaunchesGoOnUntimed
+		v.Action = words.LoadPlugin
 		return
 	}
 	if moved {
 		v.Class, v.Confidence = rca.Healthy, rca.Round(0.6*(1-0.4*l.Unseen()))
-		v.Summary = "Ranks go on launching operations, and none is behind by more than running jobs show."
+		v.Summary = words.LaunchesGoOn
 		return
 	}
-	v.Confidence, v.Action = 0.3, "Take a second report some seconds later (ncclras -v) and give both: counts that still move are no hang, the same ones are."
+	v.Confidence, v.Action = 0.3, words.SecondReport
 	slices.Sort(l.late)
 	l.late = slices.Compact(l.late)
 	switch {
 	case l.slight > 0:
-		v.Summary = fmt.Sprintf("%s behind by %s, which running jobs show for a moment, too: one report does not tell.", ranksAre(l.IDs(l.late)), words.Plural(int(l.slight), "operation"))
-		v.Culprits = append(v.Culprits, rca.Culprit{Rank: -1, Channel: -1, Group: "suspects: " + words.RankNumbers(l.IDs(l.late)), Why: "behind by " + words.Plural(int(l.slight), "operation") + " in one report"})
+		v.Summary = fmt.Sprintf(words.SlightlyBehind, ranksAre(l.IDs(l.late)), words.Plural(int(l.slight), "operation"))
+		v.Culprits = append(v.Culprits, rca.Culprit{Rank: -1, Channel: -1, Group: "suspects: " + words.RankNumbers(l.IDs(l.late)), Why: fmt.Sprintf(words.BehindInOneReport, words.Plural(int(l.slight), "operation"))})
 	case again:
-		v.Summary = "All ranks have launched the same operations, and none between the reports: if the job hangs, they are all inside one operation."
-		v.Action = "Take stacks (py-spy dump --pid PID) or a Flight Recorder dump of every rank: launch counts do not show who holds the operation."
+		v.Summary = words.LaunchedAlikeTwice
+		v.Action = words.StacksOrDump
 	default:
-		v.Summary = "All ranks have launched the same operations; whether these complete, launch counts do not say."
+		v.Summary = words.LaunchedAlike
 	}
 }
 
@@ -212,15 +212,15 @@ func (l *launches) unreachable() (rca.Verdict, bool) {
 	switch {
 	case len(dead) > 0:
 		v.Cause, v.Confidence = rca.CauseProcessGone, 0.9
-		v.Summary = fmt.Sprintf("%s lost: the process is considered dead, its peers cannot finish without it.", ranksAre(dead))
-		l.accuse(&v, dead, "its process is considered dead")
+		v.Summary = fmt.Sprintf(words.ConsideredDead, ranksAre(dead))
+		l.accuse(&v, dead, words.DeadWhy)
 	case len(gone) > 0:
 		v.Cause, v.Confidence = rca.CauseProcessStopped, 0.7
-		v.Summary = fmt.Sprintf("%s not answering: the process has exited or is stopped, or its host is stuck or unreachable.", ranksAre(gone))
-		l.accuse(&v, gone, "its process did not answer")
+		v.Summary = fmt.Sprintf(words.NotAnswering, ranksAre(gone))
+		l.accuse(&v, gone, words.NotAnsweringWhy)
 	default:
 		v.Class, v.Code, v.Cause, v.Confidence = rca.Unknown, "", rca.CauseUnknown, 0.3
-		v.Summary = fmt.Sprintf("%s missing or dead, and the evidence does not say which ranks they are.", words.Opener(words.Plural(nameless, "process")))
+		v.Summary = fmt.Sprintf(words.DeadUnnamed, words.Opener(words.Plural(nameless, "process")))
 	}
 	v.Confidence = rca.Round(v.Confidence * (1 - 0.4*max(0, float64(len(all)-1))/float64(max(1, l.World))))
 	v.Action = rca.ActionFor(v.Class, v.Cause)
@@ -236,10 +236,7 @@ func (l *launches) unreachable() (rca.Verdict, bool) {
 }
 
 func ranksAre(ids []int) string {
-	if len(ids) == 1 {
-		return fmt.Sprintf("Rank %d is", ids[0])
-	}
-	return fmt.Sprintf("Ranks %s are", words.RankNumbers(ids))
+	return words.Opener(words.RankNumbers(ids)) + is(len(ids))
 }
 
 // failed: errors that ranks report of themselves. An error that speaks of a remote process is a victim's.
@@ -255,11 +252,11 @@ func (l *launches) failed() (rca.Verdict, bool) {
 	ids := who(own)
 	if len(ids) > 0 && 2*len(ids) <= l.Seen {
 		v.Confidence = 0.75
-		v.Summary = ranksAre(ids) + " in error; the others are not."
+		v.Summary = ranksAre(ids) + words.InError
 		l.accuse(&v, ids, own[0].Text)
 	} else {
 		v.Class, v.Code, v.Confidence = rca.Unknown, "", 0.3
-		v.Summary = fmt.Sprintf("%s report errors; the evidence does not say whose comes first.", words.Opener(words.Plural(len(who(fs)), "rank")))
+		v.Summary = fmt.Sprintf(words.ErrorsOfSeveral, words.Opener(words.Plural(len(who(fs)), "rank")))
 	}
 	for _, f := range fs {
 		v.Evidence = append(v.Evidence, f.Text)
@@ -278,12 +275,12 @@ func (l *launches) transition() (rca.Verdict, bool) {
 	}
 	v := job.NewVerdict(l.Index)
 	v.Class, v.Cause, v.Confidence = rca.Benign, rca.CauseJobEnd, 0.7
-	v.Summary = fmt.Sprintf("A communicator is being finalised by %s: uneven counts are expected while communicators shut down.", words.Plural(ending, "rank"))
+	v.Summary = fmt.Sprintf(words.Finalising, words.Plural(ending, "rank"))
 	if starting > ending {
 		v.Cause = rca.CauseFirstStep
-		v.Summary = fmt.Sprintf("A communicator is being initialised by %s: uneven counts are expected while communicators start.", words.Plural(starting, "rank"))
+		v.Summary = fmt.Sprintf(words.Initialising, words.Plural(starting, "rank"))
 	}
-	v.Action = "Look again in a minute: if it is still so, ranks are stuck in it."
+	v.Action = words.LookInAMinute
 	l.missing(&v)
 	return v, true
 }
@@ -317,12 +314,12 @@ func (l *launches) otherFunction() (rca.Verdict, bool) {
 		v := job.NewVerdict(l.Index)
 		v.Class, v.Code, v.Cause, v.Comm = rca.Inconsistent, rca.Inconsistent.Code(), rca.CauseOtherOp, l.Comms[c].Name
 		v.RanksVisited = l.Seen
-		v.Evidence = []string{fmt.Sprintf("%s: %s; the others: %s", l.RankList(few), keys[0], keys[1])}
+		v.Evidence = []string{fmt.Sprintf(words.OtherFunctions, l.RankList(few), keys[0], keys[1])}
 		v.Confidence = 0.7
-		v.Summary = fmt.Sprintf("%s launched other operations than the other %s of communicator %s.", words.Opener(l.RankList(few)), words.Plural(len(many), "rank"), l.Comms[c].Name)
+		v.Summary = fmt.Sprintf(words.LaunchedOther, words.Opener(l.RankList(few)), words.Plural(len(many), "rank"), l.Comms[c].Name)
 		if 2*len(few) >= len(few)+len(many) {
 			v.Confidence = 0.4
-			v.Summary = fmt.Sprintf("The ranks of communicator %s launched different operations. Even split: cannot tell which half is wrong.", l.Comms[c].Name)
+			v.Summary = fmt.Sprintf(words.LaunchedSplit, l.Comms[c].Name)
 		}
 		for _, n := range few {
 			cu := l.Culprit(n)
@@ -377,11 +374,11 @@ func (l *launches) behind() (rca.Verdict, bool) {
 	l.missing(&v)
 	if len(ends) == 0 || 2*len(ends) > l.Seen {
 		v.Confidence = 0.3
-		v.Summary = fmt.Sprintf("%s launched more than the others, which are most: launch counts do not say for whom those wait.", words.Opener(words.Plural(len(waits), "rank")))
+		v.Summary = fmt.Sprintf(words.MostAhead, words.Opener(words.Plural(len(waits), "rank")))
 		if len(ends) == 0 {
-			v.Summary = "Ranks are behind each other in different communicators: launch counts alone do not name the first."
+			v.Summary = words.BehindEachOther
 		}
-		v.Action = "Take a second report, and a Flight Recorder dump or stacks of the ranks behind."
+		v.Action = words.SecondReportAndDump
 		return v, true
 	}
 	worst := waitedFor[ends[0]]
@@ -390,19 +387,19 @@ func (l *launches) behind() (rca.Verdict, bool) {
 			worst = g
 		}
 		cu := l.Culprit(n)
-		cu.Why = fmt.Sprintf("%s behind in communicator %s", words.Plural(int(waitedFor[n].count), "operation"), l.Comms[waitedFor[n].comm].Name)
+		cu.Why = fmt.Sprintf(words.BehindBy, words.Plural(int(waitedFor[n].count), "operation"), l.Comms[waitedFor[n].comm].Name)
 		v.Culprits = append(v.Culprits, cu)
 	}
 	v.Class, v.Code, v.Cause, v.Comm = rca.NotEntered, rca.NotEntered.Code(), rca.CauseNotCalled, l.Comms[worst.comm].Name
 	v.Confidence = 0.7
 	if worst.confirmed {
 		v.Confidence = 0.9
-		v.Evidence = append(v.Evidence, "Its count did not change between two reports.")
+		v.Evidence = append(v.Evidence, words.CountUnchanged)
 	} else {
-		v.Contradictions = append(v.Contradictions, "One report only: a rank that is slow, not stuck, looks the same for a moment.")
+		v.Contradictions = append(v.Contradictions, words.OneReport)
 	}
 	v.Confidence = rca.Round(v.Confidence * (1 - 0.4*l.Unseen()))
-	v.Summary = fmt.Sprintf("%s not launched what the other ranks have: %s behind in communicator %s.", l.ranksHave(ends), words.Plural(int(worst.count), "operation"), l.Comms[worst.comm].Name)
+	v.Summary = fmt.Sprintf(words.NotLaunched, l.ranksHave(ends), words.Plural(int(worst.count), "operation"), l.Comms[worst.comm].Name)
 	if worst.confirmed && l.Nodes[ends[0]].Rank.State == rca.ProcessStopped {
 		v.Cause = rca.CauseProcessStopped
 	}
@@ -410,7 +407,7 @@ func (l *launches) behind() (rca.Verdict, bool) {
 		if g, ok := l.edges[int32(from)][ends[0]]; ok { //nolint:gosec // As above.
 			v.Chain = append(v.Chain, rca.Link{
 				From: l.Nodes[from].ID, To: l.Nodes[ends[0]].ID, Comm: l.Comms[g.comm].Name,
-				Reason: fmt.Sprintf("has launched %s less", words.Plural(int(g.count), "operation")),
+				Reason: fmt.Sprintf(words.WaitLaunchedLess, words.Plural(int(g.count), "operation")),
 			})
 			break
 		}

@@ -34,6 +34,24 @@ func (w want) check(t *testing.T, v rca.Verdict) {
 		t.Errorf("code %q for %s", v.Code, v.Class)
 	}
 	checkWaits(t, &v)
+	rcatest.CheckPair(t, &v)
+	checkHypotheses(t, &v)
+}
+
+// checkHypotheses says that the verdict rests on the explanations that name whom it accuses.
+func checkHypotheses(t *testing.T, v *rca.Verdict) {
+	t.Helper()
+	chosen := map[int]bool{}
+	for _, h := range v.Hypotheses {
+		for _, r := range h.Ranks {
+			chosen[r] = chosen[r] || h.Chosen
+		}
+	}
+	for _, c := range v.Culprits {
+		if len(v.Hypotheses) > 0 && c.Rank >= 0 && c.Group == "" && !chosen[c.Rank] && v.Class != rca.Unknown {
+			t.Errorf("rank %d is accused, and no hypothesis about it is chosen: %+v", c.Rank, v.Hypotheses)
+		}
+	}
 }
 
 // checkWaits says that the graph draws nobody as a root who is not accused, and nobody twice.
@@ -171,7 +189,7 @@ func TestC6H2Inconsistent(t *testing.T) {
 	})
 	t.Run("two disagree", func(t *testing.T) {
 		j := newHungJob(2).comm("dp", 0, 1).in("dp", "AllReduce", []int{0}).in("dp", "AllGather", []int{1})
-		want{class: rca.Inconsistent, cause: rca.CauseOtherOp, ranks: []int{0, 1}, page: true, phrase: "which side is wrong cannot be told"}.check(t, j.verdict())
+		want{class: rca.Inconsistent, cause: rca.CauseOtherOp, ranks: []int{0, 1}, page: true, phrase: "does not show which side is wrong"}.check(t, j.verdict())
 	})
 	t.Run("two disagree, the sibling group knows", func(t *testing.T) {
 		j := newHungJob(4).comm("dp_0", 0, 1).comm("dp_1", 2, 3).comm("tp", 0, 1, 2, 3)
@@ -234,7 +252,7 @@ func TestCallDoesNotReturn(t *testing.T) {
 	j := newHungJob(3).comm("dp", 0, 1, 2).in("dp", "AllReduce", []int{0, 1})
 	j.in("dp", "AllReduce", []int{2}, func(_ int, o *rca.Op) { o.State, o.KernelStarted = rca.OpCalled, 0 })
 	j.rank(2).GroupOpen = 6 * time.Second
-	want{class: rca.NotEntered, cause: rca.CauseCPU, ranks: []int{2}, page: true, phrase: "inside the call"}.check(t, j.verdict())
+	want{class: rca.NotEntered, cause: rca.CauseCPU, ranks: []int{2}, page: true, phrase: "does not return from the call"}.check(t, j.verdict())
 }
 
 func TestKernelNotStartedThoughTheProxyReceives(t *testing.T) {

@@ -61,7 +61,7 @@ func stackVerdict(x *job.Index) (rca.Verdict, bool) {
 	}
 	v.Class, v.Code, v.Cause, v.Confidence = rca.NotEntered, rca.NotEntered.Code(), rca.CauseNotCalled, rca.Round(weight*(1-0.4*x.Unseen()))
 	first := s.at[held[0]]
-	v.Summary = fmt.Sprintf("%s%s %s while %s.", words.Opener(x.RankList(held)), is(len(held)), first, s.others(held))
+	v.Summary = fmt.Sprintf(words.StacksShow, words.Opener(x.RankList(held)), is(len(held)), first, s.others(held))
 	v.Action = first.Action()
 	for _, n := range held {
 		c := x.Culprit(n)
@@ -69,7 +69,7 @@ func stackVerdict(x *job.Index) (rca.Verdict, bool) {
 		v.Culprits = append(v.Culprits, c)
 		v.Evidence = append(v.Evidence, fmt.Sprintf("%s is %s.", words.Opener(x.RankName(n)), s.at[n]))
 	}
-	v.Contradictions = []string{"A stack is a moment: take another and see whether it is the same."}
+	v.Contradictions = []string{words.OneMoment}
 	v.Page = x.Carries(v.Class, v.Confidence)
 	return v, true
 }
@@ -156,9 +156,9 @@ func (s *standings) others(held []int32) string {
 			n++
 		}
 	}
-	who := "the other rank is"
+	who := words.OtherRankIs
 	if n > 1 {
-		who = fmt.Sprintf("the other %d ranks are", n)
+		who = fmt.Sprintf(words.OtherRanksAre, n)
 	}
 	if len(places) == 1 {
 		for place := range places {
@@ -171,7 +171,7 @@ func (s *standings) others(held []int32) string {
 // undecided says what stacks show that do not name anybody.
 func (s *standings) undecided(v *rca.Verdict, suspects []int32) {
 	v.Confidence = 0.2
-	v.Action = "Take a second set of stacks of all ranks: who stands at another place then gets on, and does not hold the others."
+	v.Action = words.SecondStacks
 	var parts []string
 	for _, p := range s.places() {
 		parts = append(parts, fmt.Sprintf("%s %s", s.RankList(p.nodes), p.what))
@@ -180,7 +180,7 @@ func (s *standings) undecided(v *rca.Verdict, suspects []int32) {
 	if len(parts) > few {
 		parts = append(parts[:few], "…")
 	}
-	v.Summary = "Stacks alone do not name anybody: " + strings.Join(parts, "; ") + "."
+	v.Summary = words.StacksNameNobody + strings.Join(parts, "; ") + "."
 	if len(suspects) > 0 {
 		v.Culprits = append(v.Culprits, rca.Culprit{Rank: -1, Channel: -1, Group: "suspects: " + s.RankList(suspects), Why: s.at[suspects[0]].String()})
 	}

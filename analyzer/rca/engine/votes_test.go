@@ -73,7 +73,7 @@ func TestM7Algorithm2(t *testing.T) {
 		0: {send(1, 14, 10, 10, 10), recv(2, 12, 9, 9, 9)}, 1: {send(2, 8, 8, 8, 4), recv(0, 12, 9, 9, 9)}, 2: {send(0, 14, 10, 10, 10), recv(1, 8, 4, 4, 4)},
 	}))
 	m := rcatest.VoteOf(t, j.verdict(), "mycroft")
-	if !slices.Equal(m.Ranks, []int{1}) || !strings.Contains(m.Note, "CheckMinData on dp: not delivered (here: RDMA issue, at the receiver: receiver failed)") {
+	if !slices.Equal(m.Ranks, []int{1}) || !strings.Contains(m.Note, "CheckMinData on dp: not delivered (here: RDMA issue, receiver: receiver failed)") {
 		t.Errorf("%v: %s", m.Ranks, m.Note)
 	}
 }

@@ -108,41 +108,41 @@ func (w *waitFor) link(from, to int32, e *edge) rca.Link {
 func (k edgeKind) reason() string {
 	switch k {
 	case edgeNotCalled:
-		return "has not called the operation"
+		return words.WaitNotCalled
 	case edgeQueued:
-		return "has called the operation but is still in another"
+		return words.WaitQueued
 	case edgeNotStarted:
-		return "has called the operation but its kernel does not run"
+		return words.WaitNotStarted
 	case edgeDead:
-		return "its process is gone or stopped"
+		return words.WaitDead
 	case edgeSilent:
-		return "nothing is known of it"
+		return words.WaitSilent
 	case edgeOdd:
-		return "called something else at this place"
+		return words.WaitOdd
 	case edgeReceiver:
-		return "has no buffer posted to receive into"
+		return words.WaitNoBuffer
 	case edgeNoData:
-		return "has not sent"
+		return words.WaitNoData
 	case edgeDelivery:
-		return "does not take what was sent"
+		return words.WaitNotTaken
 	case edgeLocal:
-		return "hands over inside the host and waits itself"
+		return words.WaitHandedOver
 	}
-	return "is in an operation that lacks members"
+	return words.WaitLacksMembers
 }
 
 // addEvidence lists what the verdict rests on and what speaks against it.
 func (w *waitFor) addEvidence(d *decision, v *rca.Verdict) {
 	if n := len(w.stuck); n > 0 {
-		explained := pick(d.covered >= 1, "this explains all of them", fmt.Sprintf("this explains %d of them", int(d.covered*float64(n)+0.5)))
+		explained := pick(d.covered >= 1, words.ExplainsAll, fmt.Sprintf(words.ExplainsSome, int(d.covered*float64(n)+0.5)))
 		if n == 1 {
-			explained = pick(d.covered >= 1, "this explains why", "this does not explain why")
+			explained = pick(d.covered >= 1, words.ExplainsIt, words.ExplainsNothing)
 		}
 		v.Evidence = append(v.Evidence, fmt.Sprintf("%s; %s.", words.Plural(n, "rank")+pick(n == 1, " stands still", " stand still"), explained))
 	}
 	if len(d.chosen) > 0 {
 		if site := w.callSite(&d.chosen[0]); site != "" {
-			v.Evidence = append(v.Evidence, fmt.Sprintf("The ranks that wait called %s at %s.", job.OpLabel(w.insts[d.chosen[0].inst].op()), site))
+			v.Evidence = append(v.Evidence, fmt.Sprintf(words.CalledAt, job.OpLabel(w.insts[d.chosen[0].inst].op()), site))
 		}
 	}
 	for i := range d.chosen {
@@ -163,13 +163,13 @@ func (w *waitFor) addEvidence(d *decision, v *rca.Verdict) {
 	}
 	slices.Sort(liars)
 	for _, n := range liars {
-		v.Contradictions = append(v.Contradictions, fmt.Sprintf("Rank %d reports that it is outside an operation in which rank %d has received its data.",
+		v.Contradictions = append(v.Contradictions, fmt.Sprintf(words.DeniedByReceiver,
 			w.Nodes[n].ID, w.Nodes[w.lies[n]].ID))
 	}
 	for i := range w.owns {
 		o := &w.owns[i]
 		if o.what == flawLostOnWire && o.peer >= 0 && len(v.Contradictions) < 8 {
-			v.Contradictions = append(v.Contradictions, fmt.Sprintf("Rank %d says that more was delivered to rank %d than that has received.",
+			v.Contradictions = append(v.Contradictions, fmt.Sprintf(words.MoreSentThanReceived,
 				w.Nodes[o.node].ID, w.Nodes[o.peer].ID))
 		}
 	}
@@ -206,7 +206,7 @@ func (w *waitFor) rankEvidence(n int32, r *root, v *rca.Verdict) {
 					most = max(most, o.Membership.Called)
 				}
 			}
-			v.Evidence = append(v.Evidence, fmt.Sprintf("%s has called %d operations on %s; the most of any member is %d.",
+			v.Evidence = append(v.Evidence, fmt.Sprintf(words.CalledSoMany,
 				name, mem.Membership.Called, w.Comms[w.insts[r.inst].key.comm].Name, most))
 		}
 	}
@@ -215,13 +215,13 @@ func (w *waitFor) rankEvidence(n int32, r *root, v *rca.Verdict) {
 		if rk.Caps&rca.SeesProcess != 0 {
 			by = "the kernel says "
 		}
-		v.Evidence = append(v.Evidence, fmt.Sprintf("%s: %sits process is %s.", name, by, rk.State))
+		v.Evidence = append(v.Evidence, fmt.Sprintf(words.ProcessState, name, by, rk.State))
 	}
 	if rk.WriteBytesPerSec >= w.Opt.StorageBytesPerSec {
-		v.Evidence = append(v.Evidence, fmt.Sprintf("%s writes %.0f MB/s to storage.", name, rk.WriteBytesPerSec/1e6))
+		v.Evidence = append(v.Evidence, fmt.Sprintf(words.WritesStorage, name, rk.WriteBytesPerSec/1e6))
 	}
 	if len(rk.Stack) > 0 && !job.Dead(rk) {
-		v.Evidence = append(v.Evidence, fmt.Sprintf("%s is %s.", name, frames.Of(rk.Stack)))
+		v.Evidence = append(v.Evidence, fmt.Sprintf(words.Stands, name, frames.Of(rk.Stack)))
 	}
 	v.Evidence = append(v.Evidence, w.FactsOf(n)...)
 }

@@ -23,7 +23,7 @@ func (w *waitFor) compose(d *decision) rca.Verdict {
 	v.Stalled, v.WorldSize = max(len(w.stuck), w.Ev.Standing), w.World
 	w.reportMissing(d, &v)
 	if len(d.chosen) == 0 {
-		v.Summary = fmt.Sprintf("%s stand still and the evidence does not say why.", words.Opener(words.Plural(len(w.stuck), "rank")))
+		v.Summary = fmt.Sprintf(words.Unexplained, words.Opener(words.Plural(len(w.stuck), "rank")))
 		v.Action = rca.ActionFor(rca.Unknown, rca.CauseUnknown)
 		v.Page = w.longest() >= w.Opt.UnexplainedAfter
 		v.Standstill = w.still().Seconds()
@@ -45,11 +45,11 @@ func (w *waitFor) compose(d *decision) rca.Verdict {
 			w.addCulprits(&d.chosen[i], &v)
 		}
 		if n := len(rest); n > 0 {
-			v.Summary += fmt.Sprintf(" Also found: %s.", w.others(rest))
+			v.Summary += fmt.Sprintf(words.AlsoFound, w.others(rest))
 		}
 	}
 	if w.Ev.Partial && w.Ev.Standing > 0 {
-		v.Summary += fmt.Sprintf(" %d of %s stand still.", w.Ev.Standing, words.Plural(w.World, "rank"))
+		v.Summary += fmt.Sprintf(words.BlastRadius, words.Count(w.Ev.Standing), words.Plural(w.World, "rank"))
 	}
 	v.Code = v.Class.Code()
 	if first.inst >= 0 {
@@ -128,11 +128,6 @@ func (w *waitFor) alike(rs []root) (first root, rest []root) {
 	return first, rest
 }
 
-// ofSeveral puts what is said of a rank for several.
-var ofSeveral = strings.NewReplacer("its process is", "their processes are", "its process died", "their processes died", "its process ended", "their processes ended",
-	"its stack is", "their stacks are", "it raised", "each raised", "it is writing", "they are writing", "it was active", "they were active",
-	"it is outside NCCL as far as its record shows", "they are outside NCCL as far as their records show")
-
 // pages says whether somebody is woken: for an accusation that is likely right, or for a hang that lasts whoever did it.
 func (w *waitFor) pages(v *rca.Verdict) bool {
 	if v.Class == rca.Benign || v.Class == rca.Healthy {
@@ -196,52 +191,52 @@ func (w *waitFor) sentence(r *root, d *decision) string {
 	wait := pick(w.Ev.Partial, "at least ", "") + words.Plural(n, "rank") + pick(n == 1, " waits", " wait") + " for it" // Of those asked.
 	note := r.leaf.note
 	if len(r.nodes) > 1 {
-		wait, note = strings.TrimSuffix(wait, "it")+"them", ofSeveral.Replace(note)
+		wait, note = strings.TrimSuffix(wait, "it")+"them", words.OfSeveral(note)
 	}
 	switch r.kind {
 	case rootOutside:
 		if d.benign {
-			return fmt.Sprintf("%s %s not called %s%s while %s; %s.", w.RankList(r.nodes), pick(len(r.nodes) == 1, "has", "have"), w.opName(r.inst), age, wait, note)
+			return fmt.Sprintf(words.NotCalledYet, w.RankList(r.nodes), pick(len(r.nodes) == 1, "has", "have"), w.opName(r.inst), age, wait, note)
 		}
 		if len(r.nodes) > 1 {
-			return fmt.Sprintf("%s have not called %s%s while %s for them; %s.", w.RankList(r.nodes), w.missedName(r.inst), age,
+			return fmt.Sprintf(words.NotCalledBySeveral, w.RankList(r.nodes), w.missedName(r.inst), age,
 				strings.TrimSuffix(wait, " for them"), note)
 		}
-		return fmt.Sprintf("%s has not called %s%s while %s; %s.", w.RankName(r.nodes[0]), w.missedName(r.inst), age, wait, r.leaf.note)
+		return fmt.Sprintf(words.NotCalled, w.RankName(r.nodes[0]), w.missedName(r.inst), age, wait, r.leaf.note)
 	case rootAhead:
-		return fmt.Sprintf("%s alone %s in %s%s, which %s have not called: one call too many, or something holds all of the others.",
-			w.RankList(r.nodes), pick(len(r.nodes) == 1, "is", "are"), w.opName(r.inst), age, words.RankNumbers(w.IDs(r.others)))
+		return fmt.Sprintf(words.AloneAhead,
+			w.RankList(r.nodes), pick(len(r.nodes) == 1, "is", "are"), w.opName(r.inst), age, words.Opener(words.RankNumbers(w.IDs(r.others))), pick(len(r.others) == 1, "has", "have"))
 	case rootDead:
 		if r.inst < 0 {
-			return fmt.Sprintf("%s: %s.", w.RankList(r.nodes), note)
+			return fmt.Sprintf(words.Died, w.RankList(r.nodes), note)
 		}
-		return fmt.Sprintf("%s: %s; %s in %s%s.", w.RankList(r.nodes), note, wait, w.opName(r.inst), age)
+		return fmt.Sprintf(words.DiedInside, w.RankList(r.nodes), note, wait, w.opName(r.inst), age)
 	case rootFlaw:
-		return fmt.Sprintf("%s: %s; %s%s.", w.RankName(r.nodes[0]), w.flawText(r), wait, age)
+		return fmt.Sprintf(words.Flawed, w.RankName(r.nodes[0]), w.flawText(r), wait, age)
 	case rootLink:
-		return fmt.Sprintf("The link between %s and %s does not deliver, and which end is to blame cannot be told; %s%s.",
+		return fmt.Sprintf(words.LinkStalled,
 			w.RankName(r.nodes[0]), w.RankName(r.peer), words.Plural(n, "rank")+pick(n == 1, " waits", " wait"), age)
 	case rootOdd:
 		return w.oddSentence(r)
 	case rootDeadlock:
 		return w.deadlockSentence(r)
 	case rootMoving:
-		return fmt.Sprintf("%s is waited for and still makes progress: slow, not stuck.", w.RankName(r.nodes[0]))
+		return fmt.Sprintf(words.StillMoves, w.RankName(r.nodes[0]))
 	case rootGroup:
 		if r.what == flawNotCome {
-			return fmt.Sprintf("The GPUs of %s have given no data for %s%s, which other GPUs are in: one of them still computes, or stands.",
+			return fmt.Sprintf(words.GPUsSilent,
 				words.RankNumbers(w.IDs(r.nodes)), w.opName(r.inst), age)
 		}
 		if r.leaf.class == rca.Fault {
-			return fmt.Sprintf("%s on %s are inside %s%s and the data stops between them: one of these GPUs or an NVLink, the flows do not say which.",
+			return fmt.Sprintf(words.HostStalled,
 				w.RankList(r.nodes), w.Host(r.nodes[0]), w.opName(r.inst), age)
 		}
 		fallthrough
 	default:
 		if len(r.nodes) == 1 {
-			return fmt.Sprintf("%s alone is seen inside %s%s, and nothing shows whom it waits for.", words.Opener(w.RankList(r.nodes)), w.opName(r.inst), age)
+			return fmt.Sprintf(words.SeenAlone, words.Opener(w.RankList(r.nodes)), w.opName(r.inst), age)
 		}
-		return fmt.Sprintf("All %s are inside %s%s and none shows more than the others; the evidence does not tell them apart.",
+		return fmt.Sprintf(words.AllAlike,
 			words.Plural(len(r.nodes), "member"), w.opName(r.inst), age)
 	}
 }
@@ -251,7 +246,7 @@ func (w *waitFor) oddSentence(r *root) string {
 	od := in.odd
 	if od.tie {
 		var s strings.Builder
-		s.WriteString(fmt.Sprintf("A disagreement on the %s at place %d of %s: ", od.field, in.key.place, w.Comms[in.key.comm].Name))
+		s.WriteString(fmt.Sprintf(words.Disagreement, od.field, in.key.place, w.Comms[in.key.comm].Name))
 		for i, o := range od.odd {
 			if i == 8 {
 				s.WriteString(" …")
@@ -259,19 +254,19 @@ func (w *waitFor) oddSentence(r *root) string {
 			}
 			s.WriteString(pick(i > 0, ", ", "") + w.RankName(o.node) + " called " + o.value)
 		}
-		return s.String() + "; which side is wrong cannot be told."
+		return s.String() + words.EvenSplit
 	}
 	if od.field == "order" {
-		return fmt.Sprintf("%s called %s on %s, the others %s: one operation too many or too few.",
+		return fmt.Sprintf(words.OtherOrder,
 			w.RankList(r.nodes), od.odd[0].value, w.Comms[in.key.comm].Name, od.common)
 	}
-	return fmt.Sprintf("%s called %s at place %d of %s where the others called %s (%s differs).",
+	return fmt.Sprintf(words.OtherCall,
 		w.RankList(r.nodes), od.odd[0].value, in.key.place, w.Comms[in.key.comm].Name, od.common, od.field)
 }
 
 func (w *waitFor) deadlockSentence(r *root) string {
 	var s strings.Builder
-	s.WriteString("A deadlock: ")
+	s.WriteString(words.Deadlock)
 	for i, o := range r.order {
 		if i == 4 {
 			s.WriteString(" …")
@@ -279,7 +274,7 @@ func (w *waitFor) deadlockSentence(r *root) string {
 		}
 		s.WriteString(pick(i > 0, ", ", "") + w.RankList(o.ranks) + " entered " + w.opName(o.inst) + " first")
 	}
-	return s.String() + "; each side waits for the other."
+	return s.String() + words.EachWaits
 }
 
 // addCulprits adds the root's culprits to the verdict; those of another class or cause than the verdict's say so.
@@ -304,7 +299,7 @@ func (w *waitFor) culpritsOf(r *root) []rca.Culprit {
 		a, b := w.Nodes[r.nodes[0]].ID, w.Nodes[r.peer].ID
 		return []rca.Culprit{{
 			Rank: -1, Host: pick(w.Host(r.nodes[0]) == w.Host(r.peer), w.Host(r.peer), ""),
-			Channel: int(r.channel), Group: fmt.Sprintf("link %d->%d", a, b), Why: w.flawText(r),
+			Channel: int(r.channel), Group: fmt.Sprintf("link %d->%d", a, b), Why: fmt.Sprintf("rank %d %s", a, w.flawText(r)),
 		}}
 	case rootGroup:
 		if r.leaf.class != rca.Fault {
@@ -313,12 +308,12 @@ func (w *waitFor) culpritsOf(r *root) []rca.Culprit {
 		if r.what == flawNotCome {
 			return []rca.Culprit{{
 				Rank: -1, Channel: -1, Host: w.Host(r.nodes[0]), Group: words.RankNumbers(w.IDs(r.nodes)),
-				Why: "which of their GPUs holds the others is not seen inside a host",
+				Why: words.OneOfGPUs,
 			}}
 		}
 		return []rca.Culprit{{
 			Rank: -1, Channel: -1, Host: w.Host(r.nodes[0]),
-			Group: fmt.Sprintf("%s of %s on one host", words.RankNumbers(w.IDs(r.nodes)), w.opGroup(r)), Why: "which of them holds the others is not seen over NVLink or shared memory",
+			Group: fmt.Sprintf(words.OneHostGroup, words.RankNumbers(w.IDs(r.nodes)), w.opGroup(r)), Why: words.OneOnHost,
 		}}
 	case rootMoving:
 		return nil
@@ -385,7 +380,7 @@ func (w *waitFor) reportMissing(d *decision, v *rca.Verdict) {
 	}
 	slices.Sort(v.Missing)
 	if n := w.World - w.Seen; n > 0 {
-		v.Missing = append(v.Missing, fmt.Sprintf("%s of %d not seen", words.Plural(n, "rank"), w.World))
+		v.Missing = append(v.Missing, fmt.Sprintf(words.RanksUnseen, words.Plural(n, "rank"), words.Count(w.World)))
 	}
 	v.Ask = w.ask(d)
 }
@@ -444,19 +439,23 @@ func (w *waitFor) partners(rs []root) []int {
 	return slices.Compact(out)
 }
 
-// setAside lists who was considered and is not accused.
+// setAside lists who was considered and is not accused, and all explanations that were weighed.
 func (w *waitFor) setAside(d *decision, v *rca.Verdict) {
+	chosen := len(v.Hypotheses) == 0 // Else another has been accused in their place.
+	for i := range d.chosen {
+		w.weighed(&d.chosen[i], words.Opener(w.chosenFor(&d.chosen[i], d)), chosen, v)
+	}
 	for i := range d.aside {
 		r := &d.aside[i]
 		if len(v.RuledOut) == 16 {
 			break
 		}
-		c := rca.Candidate{Rank: -1, Reason: "it would explain no rank that is not explained already"}
+		c := rca.Candidate{Rank: -1, Reason: words.ExplainsNobodyElse}
 		switch {
 		case r.kind == rootSilent && w.Nodes[r.nodes[0]].ID >= 0:
-			c.Rank, c.Reason = w.Nodes[r.nodes[0]].ID, "nothing is known of it, and what is known of others explains the waiting"
+			c.Rank, c.Reason = w.Nodes[r.nodes[0]].ID, words.SilentButExplained
 		case r.kind == rootSilent:
-			c.Group, c.Reason = "unseen members of "+w.Comms[w.Nodes[r.nodes[0]].Ghost].Name, "nothing is known of them"
+			c.Group, c.Reason = fmt.Sprintf(words.UnseenMembers, w.Comms[w.Nodes[r.nodes[0]].Ghost].Name), words.NobodySeen
 		case r.leaf.class == rca.Benign:
 			c.Rank, c.Reason = w.Nodes[r.nodes[0]].ID, r.leaf.note
 		case len(r.nodes) > 0 && r.kind != rootGroup:
@@ -465,6 +464,45 @@ func (w *waitFor) setAside(d *decision, v *rca.Verdict) {
 			c.Group = w.opGroup(r)
 		}
 		v.RuledOut = append(v.RuledOut, c)
+		w.weighed(r, words.Opener(c.Reason), false, v)
 	}
 	slices.SortStableFunc(v.RuledOut, func(a, b rca.Candidate) int { return cmp.Compare(a.Rank, b.Rank) })
+}
+
+// chosenFor says what a root that was chosen shows.
+func (w *waitFor) chosenFor(r *root, d *decision) string {
+	if r.kind == rootSilent {
+		return words.NotSeen
+	}
+	if len(r.nodes) > 0 && (r.kind == rootFlaw || r.kind == rootOutside || r.kind == rootDead) {
+		return w.why(r, 0)
+	}
+	return w.sentence(r, d)
+}
+
+// weighed adds a root to the explanations that were weighed.
+func (w *waitFor) weighed(r *root, reason string, chosen bool, v *rca.Verdict) {
+	if len(v.Hypotheses) >= rca.MaxHypotheses {
+		return
+	}
+	h := rca.Hypothesis{
+		Class: r.leaf.class, Cause: r.leaf.cause, Weight: rca.Round(r.leaf.weight), Explains: w.waiting(r), Chosen: chosen, Reason: reason,
+	}
+	who := r.nodes
+	if r.kind == rootLink {
+		who = r.ends()
+	}
+	for _, n := range who {
+		if id := w.Nodes[n].ID; id >= 0 && len(h.Ranks) < rca.MaxCulprits {
+			h.Ranks = append(h.Ranks, id)
+		}
+	}
+	slices.Sort(h.Ranks)
+	if len(h.Ranks) == 0 {
+		h.Group = w.opGroup(r)
+		if r.kind == rootSilent {
+			h.Group = fmt.Sprintf(words.UnseenMembers, w.Comms[w.Nodes[r.nodes[0]].Ghost].Name)
+		}
+	}
+	v.Hypotheses = append(v.Hypotheses, h)
 }

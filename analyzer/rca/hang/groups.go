@@ -9,6 +9,7 @@ import (
 
 	"github.com/culprit-project/culprit/analyzer/rca"
 	"github.com/culprit-project/culprit/analyzer/rca/job"
+	"github.com/culprit-project/culprit/analyzer/rca/words"
 )
 
 // Bounds of the drawn graph.
@@ -67,11 +68,11 @@ func (w *waitFor) waitGroups(d *decision, culprits []rca.Culprit) []rca.WaitGrou
 		}
 		switch {
 		case around[n] >= 0:
-			g.put(n, groupKey{on: 0, reason: "is in the same circle of waiting"}, -1, false)
+			g.put(n, groupKey{on: 0, reason: words.WaitInCircle}, -1, false)
 		case w.Ev.Partial && w.sharesOp(n, d.chosen):
-			g.put(n, groupKey{on: 0, reason: "is in the same operation"}, d.chosen[0].inst, false)
+			g.put(n, groupKey{on: 0, reason: words.WaitSameOperation}, d.chosen[0].inst, false)
 		default:
-			g.put(n, groupKey{on: -1, reason: "what it waits for was not seen"}, -1, false)
+			g.put(n, groupKey{on: -1, reason: words.WaitUnseen}, -1, false)
 		}
 	}
 	out := g.fold()
@@ -93,7 +94,7 @@ func (g *grouping) root(r *root) {
 	at := len(g.out)
 	if at == mostRootGroups {
 		at--
-		g.out[at].Reason, g.out[at].Op, g.out[at].Comm = "several reasons", "", ""
+		g.out[at].Reason, g.out[at].Op, g.out[at].Comm = words.WaitSeveral, "", ""
 	} else {
 		why := r.leaf.note
 		if len(r.nodes) > 0 && (r.kind == rootFlaw || r.kind == rootOdd || r.kind == rootDeadlock) {
@@ -244,7 +245,7 @@ func (g *grouping) fold() []rca.WaitGroup {
 		at, known := rest[on]
 		if !known {
 			rest[on] = least
-			g.out[least].Reason, g.out[least].Op, g.out[least].Comm, g.out[least].Comms = "several reasons", "", "", 0
+			g.out[least].Reason, g.out[least].Op, g.out[least].Comm, g.out[least].Comms = words.WaitSeveral, "", "", 0
 			continue
 		}
 		to := &g.out[at]

@@ -11,6 +11,7 @@ import (
 
 	"github.com/culprit-project/culprit/analyzer/rca"
 	"github.com/culprit-project/culprit/analyzer/rca/job"
+	"github.com/culprit-project/culprit/analyzer/rca/words"
 )
 
 // Analyze explains a job that stands still. ok is false when nothing does.
@@ -316,8 +317,8 @@ func diedTogether(x *job.Index) rca.Verdict {
 	v := job.NewVerdict(x)
 	v.RanksVisited = x.Seen
 	v.Confidence = 0.3
-	v.Summary = fmt.Sprintf("All %d processes that were seen died at about the same time, and the job had not stood still before: whose end came first cannot be told.", x.Seen)
-	v.Action = "Read the launcher's log: it says who ended the job, or which process failed first."
+	v.Summary = fmt.Sprintf(words.DiedTogether, x.Seen)
+	v.Action = words.ReadLauncher
 	return v
 }
 
@@ -344,7 +345,7 @@ func (w *waitFor) nobodyStuck() (rca.Verdict, bool) {
 	case exited > 0 && w.jobEnding():
 		v := job.NewVerdict(w.Index)
 		v.Class, v.Cause, v.Confidence = rca.Benign, rca.CauseJobEnd, 0.9
-		v.Summary = "The job is ending: most of its processes have exited in an orderly way and nobody waits."
+		v.Summary = words.JobEnds
 		v.Action = rca.ActionFor(rca.Benign, rca.CauseJobEnd)
 		return v, true
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/culprit-project/culprit/analyzer/rca"
 	"github.com/culprit-project/culprit/analyzer/rca/job"
+	"github.com/culprit-project/culprit/analyzer/rca/words"
 )
 
 // hiddenWeight is what speaks against a rank that may as well be inside an operation whose end nobody sees: it makes a suspect.
@@ -120,7 +121,7 @@ func (x *standstill) mostCalled(in *instance) bool {
 }
 
 func hiddenNote(o *rca.Op) string {
-	return fmt.Sprintf("the end of its %s was not recorded, so it may still be inside it", job.OpLabel(o))
+	return fmt.Sprintf(words.EndUnrecorded, job.OpLabel(o))
 }
 
 // mayBeInside makes one root of those that miss in one operation and may all be inside a hidden one before it, or wait for each
@@ -145,7 +146,7 @@ func (w *waitFor) mayBeInside(soft []root) []root {
 		if o.leaf.inside == nil {
 			continue
 		}
-		o.leaf.note = fmt.Sprintf("the end of their %s was not recorded, so they may still be inside it", job.OpLabel(o.leaf.inside))
+		o.leaf.note = fmt.Sprintf(words.EndsUnrecorded, job.OpLabel(o.leaf.inside))
 	}
 	for i := range out {
 		w.heldOnTheWay(&out[i])
@@ -169,9 +170,9 @@ func (w *waitFor) heldOnTheWay(r *root) {
 }
 
 func (w *waitFor) hiddenAction(n int32, o *rca.Op) string {
-	s := fmt.Sprintf("Dump the stack of rank %d (py-spy dump): whether it is inside NCCL or in its own code decides.", w.Nodes[n].ID)
+	s := fmt.Sprintf(words.DumpStackOf, w.Nodes[n].ID)
 	if o.Func == "Broadcast" {
-		s += " To record the end of broadcasts, start the job with NCCL_ALLGATHERV_ENABLE=0."
+		s += words.RecordBroadcasts
 	}
 	return s
 }

@@ -4,11 +4,13 @@
 package hang
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
 	"github.com/culprit-project/culprit/analyzer/rca"
 	"github.com/culprit-project/culprit/analyzer/rca/frames"
+	"github.com/culprit-project/culprit/analyzer/rca/words"
 )
 
 // leaf is what a rank that waits for nobody shows: why the others wait for it.
@@ -26,23 +28,23 @@ type leaf struct {
 // leafOf reads the state of a living rank that is outside every operation, while the operation inst lacks it.
 func (w *waitFor) leafOf(n, inst int32) leaf {
 	r := w.Nodes[n].Rank
-	l := leaf{class: rca.NotEntered, cause: rca.CauseNotCalled, weight: 0.93, hard: true, note: "its process is running outside NCCL"}
+	l := leaf{class: rca.NotEntered, cause: rca.CauseNotCalled, weight: 0.93, hard: true, note: words.RunsOutside}
 	switch {
 	case w.firstStep(n, inst):
 		l = leaf{
 			class: rca.Benign, cause: rca.CauseFirstStep, weight: pick(w.busy(r), 0.9, 0.65), hard: true,
-			note: "the job has hardly begun: compilation, data loading and lazy connections take long in a first step",
+			note: words.HardlyBegun,
 		}
 	case w.checkpoints(r):
-		l = leaf{class: rca.Benign, cause: rca.CauseCheckpoint, weight: 0.92, hard: true, note: "it is writing a checkpoint"}
+		l = leaf{class: rca.Benign, cause: rca.CauseCheckpoint, weight: 0.92, hard: true, note: words.WritesCheckpoint}
 	case r.State == rca.ProcessDisk || storageStuck(r):
-		l.cause, l.weight, l.note = rca.CauseStorage, 0.88, "its process is blocked in storage and no bytes move"
+		l.cause, l.weight, l.note = rca.CauseStorage, 0.88, words.StuckInStorage
 	case r.GroupOpen >= w.Opt.HangAfter:
-		l.cause, l.weight, l.note = rca.CauseCPU, 0.7, "its CPU is still inside an NCCL call"
+		l.cause, l.weight, l.note = rca.CauseCPU, 0.7, words.InsideLaunch
 	}
 	if idle := idleFor(r); idle >= 0 && idle < w.Opt.HangAfter {
 		l.hard, l.weight = false, 0.3
-		l.note = "it was active a moment ago"
+		l.note = words.JustActive
 	}
 	if r.Caps&rca.SeesCalls == 0 {
 		l.hard, l.weight = false, min(l.weight, 0.5)
@@ -53,7 +55,7 @@ func (w *waitFor) leafOf(n, inst int32) leaf {
 	if r.State == rca.ProcessUnknown {
 		l.weight *= 0.95
 		if l.cause == rca.CauseNotCalled && l.class == rca.NotEntered {
-			l.note = "it is outside NCCL as far as its record shows"
+			l.note = words.OutsideAsRecorded
 		}
 	}
 	if h := w.hiddenBefore(r, nil); h != nil && l.cause == rca.CauseNotCalled {
@@ -65,8 +67,8 @@ func (w *waitFor) leafOf(n, inst int32) leaf {
 		if r.Caps&rca.MissesCalls != 0 && frames.Of(r.Stack).Kind == frames.None && w.mayWaitUnseen(n, inst) {
 			l.hard, l.weight = false, min(l.weight, unseenWaitWeight)
 			l.rivals = true
-			l.note = "each may wait for another of them in a send, a receive or for the store, which their recorder does not record"
-			l.action = "Take stacks of these ranks: whoever is in none of those holds the others."
+			l.note = words.MayWaitUnseen
+			l.action = words.TakeStacksOfThese
 		}
 	}
 	return l
@@ -103,15 +105,15 @@ func (l *leaf) stands(r *rca.Rank) {
 	switch st := frames.Of(r.Stack); st.Kind {
 	case frames.None:
 	case frames.Device: // For its own work: it has called nothing that is not finished.
-		l.note = "its stack is " + st.String()
+		l.note = fmt.Sprintf(words.StackIs, st)
 	case frames.Communicate, frames.Backward:
 		l.hard, l.weight = false, min(l.weight, unseenWaitWeight)
-		l.note = "its stack is " + st.String() + ", where it may wait for another rank"
-		l.action = "Find which rank that call waits for: take stacks of all ranks, and name the peers of its group."
+		l.note = fmt.Sprintf(words.StackMayWait, st)
+		l.action = words.FindPeers
 	default:
 		l.weight = max(l.weight, seenOutsideWeight)
 		if l.cause == rca.CauseNotCalled {
-			l.note = "its stack is " + st.String()
+			l.note = fmt.Sprintf(words.StackIs, st)
 			l.action = st.Action()
 		}
 	}
@@ -202,7 +204,7 @@ func (x *standstill) busy(r *rca.Rank) bool {
 // deadLeaf reads a process that cannot take part.
 func (w *waitFor) deadLeaf(n, inst int32) leaf {
 	r := w.Nodes[n].Rank
-	l := leaf{class: rca.NotEntered, cause: rca.CauseProcessStopped, weight: 0.97, hard: true, note: "its process is stopped (SIGSTOP or a debugger)"}
+	l := leaf{class: rca.NotEntered, cause: rca.CauseProcessStopped, weight: 0.97, hard: true, note: words.StoppedBySignal}
 	if inst >= 0 {
 		if j := w.part(&w.insts[inst], n); j != nil && j.active {
 			l.class = rca.Fault
@@ -210,7 +212,7 @@ func (w *waitFor) deadLeaf(n, inst int32) leaf {
 	}
 	switch r.State {
 	case rca.ProcessGone:
-		l.cause, l.note = rca.CauseProcessGone, "its process died"
+		l.cause, l.note = rca.CauseProcessGone, words.ProcessDied
 		if f := w.lastWords(r.ID, "ended"); f != "" {
 			l.note += " (" + f + ")"
 		}
@@ -218,9 +220,9 @@ func (w *waitFor) deadLeaf(n, inst int32) leaf {
 			l.class, l.cause, l.note = rca.Fault, rca.CauseException, f
 		}
 	case rca.ProcessExited:
-		l.cause, l.weight, l.note = rca.CauseProcessGone, 0.85, "its process ended while others still wait for it"
+		l.cause, l.weight, l.note = rca.CauseProcessGone, 0.85, words.ExitedEarly
 		if w.jobEnding() {
-			l = leaf{class: rca.Benign, cause: rca.CauseJobEnd, weight: 0.9, hard: true, note: "the job is ending: most of its processes have exited in an orderly way"}
+			l = leaf{class: rca.Benign, cause: rca.CauseJobEnd, weight: 0.9, hard: true, note: words.JobEnding}
 		}
 	}
 	return l

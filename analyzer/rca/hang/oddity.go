@@ -10,6 +10,7 @@ import (
 
 	"github.com/culprit-project/culprit/analyzer/rca"
 	"github.com/culprit-project/culprit/analyzer/rca/job"
+	"github.com/culprit-project/culprit/analyzer/rca/words"
 )
 
 // oddity is a disagreement between the members of an instance about what it is (CCL-D's H2, operation type set C3).
@@ -159,7 +160,7 @@ func (x *standstill) moreThanSent(in *instance) *oddity {
 		for k := range j.op.Flows {
 			f := &j.op.Flows[k]
 			if !f.Send && f.Starved() && f.Total > f.Posted && x.hasFinished(c, f.Peer, in.key.place) {
-				od.odd = append(od.odd, oddMember{j.node, fmt.Sprintf("%s of %d bytes", j.op.Func, j.op.Bytes)})
+				od.odd = append(od.odd, oddMember{j.node, fmt.Sprintf(words.BytesOf, j.op.Func, j.op.Bytes)})
 				break
 			}
 		}
@@ -225,7 +226,7 @@ func sizesOfPair(parts []join) *oddity {
 	}
 	o := &oddity{field: "size", tie: true}
 	for i := range parts {
-		o.odd = append(o.odd, oddMember{parts[i].node, fmt.Sprintf("%s of %d bytes", parts[i].op.Func, parts[i].op.Bytes)})
+		o.odd = append(o.odd, oddMember{parts[i].node, fmt.Sprintf(words.BytesOf, parts[i].op.Func, parts[i].op.Bytes)})
 	}
 	return o
 }
@@ -250,8 +251,8 @@ func (x *standstill) lostAt(mem *job.Member, in *instance) bool {
 // the sibling communicators have.
 func (x *standstill) orderOddity(in *instance, n int32, o *rca.Op) *oddity {
 	like := in.op()
-	here := fmt.Sprintf("%s number %d as operation %d", like.Func, like.Seq, in.key.place)
-	there := fmt.Sprintf("%s number %d as operation %d", o.Func, o.Seq, o.Number)
+	here := fmt.Sprintf(words.CallAsOperation, like.Func, like.Seq, in.key.place)
+	there := fmt.Sprintf(words.CallAsOperation, o.Func, o.Seq, o.Number)
 	camps := [2][]oddMember{}
 	for i := range in.joins {
 		camps[0] = append(camps[0], oddMember{in.joins[i].node, here})

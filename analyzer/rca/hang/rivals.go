@@ -106,7 +106,7 @@ func (w *waitFor) calledOtherwise(s *job.Member, mates []*job.Member) string {
 			for _, f := range signatureFields {
 				mine := f.get(&ops[i])
 				if theirs, ok := agreed(mates, ops[i].Number, f.get); ok && mine != (signature{}) && mine != theirs {
-					return fmt.Sprintf("called %s at place %d of %s where its neighbours called %s in theirs",
+					return fmt.Sprintf(words.CalledElsewhere,
 						mine.text(f.name), ops[i].Number, w.Comms[w.CommOf[s.Membership.Comm]].Name, theirs.text(f.name))
 				}
 			}
@@ -119,7 +119,7 @@ func (w *waitFor) calledOtherwise(s *job.Member, mates []*job.Member) string {
 		}
 	}
 	if s.Membership.Called >= 0 && s.Membership.Called < called {
-		return fmt.Sprintf("has called %d operations on %s where its neighbours have called %d in theirs, and has gone on as they have",
+		return fmt.Sprintf(words.CalledFewer,
 			s.Membership.Called, w.Comms[w.CommOf[s.Membership.Comm]].Name, called)
 	}
 	return ""
@@ -138,7 +138,7 @@ func (w *waitFor) enteredOtherwise(s *job.Member, mates []*job.Member) string {
 		if slices.ContainsFunc(mates, func(m *job.Member) bool { return m.Membership.Completed <= o.Number || !w.together(s.Node, m.Node) }) {
 			continue
 		}
-		return fmt.Sprintf("is in %s, as its neighbours are, and has not begun %s of %s, which its neighbours finished first; its data has already arrived",
+		return fmt.Sprintf(words.EnteredElsewhere,
 			w.opName(w.acts[s.Node][0].inst), job.OpLabel(o), w.Comms[w.CommOf[s.Membership.Comm]].Name)
 	}
 	return ""
@@ -186,7 +186,10 @@ func (w *waitFor) composeRivals(d *decision, rivals []rival, v *rca.Verdict) {
 		c := w.Culprit(r.node)
 		c.Why = r.odd
 		v.Culprits = append(v.Culprits, c)
-		v.Summary = fmt.Sprintf("%s %s; %s, and the other members of %s were not seen.",
+		v.Hypotheses = append(v.Hypotheses, rca.Hypothesis{
+			Ranks: []int{c.Rank}, Class: v.Class, Cause: v.Cause, Weight: rivalWeight, Explains: len(w.stuck), Chosen: true, Reason: words.Opener(r.odd),
+		})
+		v.Summary = fmt.Sprintf(words.RivalOdd,
 			words.Opener(w.RankName(r.node)), r.odd, w.waiters(), w.Comms[r.comm].Name)
 		return
 	}
@@ -213,8 +216,8 @@ func (w *waitFor) composeRivals(d *decision, rivals []rival, v *rca.Verdict) {
 	v.Confidence = rca.Round(min(v.Confidence, 0.4))
 	v.Culprits = append(v.Culprits, rca.Culprit{
 		Rank: -1, Channel: -1, Group: fmt.Sprintf("suspects: %s or %s", words.RankNumbers(seen), silent),
-		Why: "one of them holds the other, and only one of them was seen",
+		Why: words.OneOfTwo,
 	})
-	v.Summary = fmt.Sprintf("%s for %s, of which nothing is known, but may wait for %s: its neighbours moved past this point. Not enough evidence to name one.",
+	v.Summary = fmt.Sprintf(words.Rivals,
 		words.Opener(w.waiters()), silent, words.RankNumbers(seen))
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/culprit-project/culprit/analyzer/rca"
 	"github.com/culprit-project/culprit/analyzer/rca/job"
+	"github.com/culprit-project/culprit/analyzer/rca/words"
 )
 
 // root is one end of the waiting: a rank, link or group that explains why others wait.
@@ -402,7 +403,7 @@ func (w *waitFor) silentRoot(v int32) root {
 	n := &w.Nodes[v]
 	r := root{
 		kind: rootSilent, nodes: []int32{v}, peer: -1, inst: w.wantedIn(v), channel: -1, vertex: []int32{v},
-		leaf: leaf{class: rca.Unknown, cause: rca.CauseUnknown, weight: pick(n.Silent, 0.6, 0.45), note: "it did not answer"},
+		leaf: leaf{class: rca.Unknown, cause: rca.CauseUnknown, weight: pick(n.Silent, 0.6, 0.45), note: words.NoAnswer},
 	}
 	if n.ID < 0 {
 		r.leaf.weight = 0.2

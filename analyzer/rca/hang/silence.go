@@ -50,14 +50,14 @@ func (w *waitFor) composeSilentAlive(m *rca.Missing, ids []int, v *rca.Verdict) 
 	v.Confidence = rca.Round(min(v.Confidence, 0.4))
 	who := words.RankNumbers(ids) + " or " + pick(len(ids) == 1, "its host", "their host") + ", not observed"
 	v.Culprits = append(v.Culprits, rca.Culprit{
-		Rank: -1, Channel: -1, Host: m.Name, Group: who, Why: "all others wait for " + words.RankNumbers(ids) + ", and no exporter shows what runs there",
+		Rank: -1, Channel: -1, Host: m.Name, Group: who, Why: fmt.Sprintf(words.NoExporterThere, words.RankNumbers(ids)),
 	})
 	if m.Alive {
-		v.Summary = fmt.Sprintf("%s for %s of %s, not observed: the host is up and runs no exporter (%s).",
+		v.Summary = fmt.Sprintf(words.HostUnobserved,
 			words.Opener(w.waiters()), words.RankNumbers(ids), m.Name, m.Why)
 		return
 	}
 	stopped, _ := w.lastWith(m.Ranks)
-	v.Summary = fmt.Sprintf("%s for %s of %s %s, which does not answer (%s), but is not lost: it was last heard of %s ago, and the others last completed something with it %s ago. What its ranks do is not known.",
+	v.Summary = fmt.Sprintf(words.HostSilent,
 		words.Opener(w.waiters()), words.RankNumbers(ids), m.What, m.Name, m.Why, words.Span(m.Heard), words.Span(stopped))
 }

@@ -31,16 +31,16 @@ func (w *waitFor) composeSuspects(d *decision, v *rca.Verdict) {
 		case r.kind == rootLink:
 			group.WriteString(fmt.Sprintf("link %d->%d", w.Nodes[r.nodes[0]].ID, w.Nodes[r.peer].ID))
 		case r.kind == rootAhead:
-			group.WriteString(words.RankNumbers(w.IDs(r.nodes)) + ", or what holds " + words.RankNumbers(w.IDs(r.others)))
+			group.WriteString(words.RankNumbers(w.IDs(r.nodes)) + fmt.Sprintf(words.OrHolder, words.RankNumbers(w.IDs(r.others))))
 		case r.kind == rootGroup || len(r.nodes) == 0:
 			group.WriteString("members of " + w.opGroup(r))
 		default:
 			group.WriteString(words.RankNumbers(w.IDs(r.nodes)))
 		}
 	}
-	v.Summary = words.Opener(w.sentence(&d.chosen[0], d)) + " The evidence is too weak to accuse anybody."
+	v.Summary = words.Opener(w.sentence(&d.chosen[0], d)) + words.TooWeak
 	if d.chosen[0].kind != rootMoving {
-		v.Culprits = append(v.Culprits, rca.Culprit{Rank: -1, Channel: -1, Group: "suspects: " + group.String(), Why: "weak or partial evidence"})
+		v.Culprits = append(v.Culprits, rca.Culprit{Rank: -1, Channel: -1, Group: "suspects: " + group.String(), Why: words.WeakEvidence})
 	}
 }
 
@@ -78,8 +78,8 @@ func (w *waitFor) composeSilent(d *decision, v *rca.Verdict) {
 		rank := m.Ranks[0]
 		v.Class, v.Cause = rca.NotEntered, rca.CauseUnknown
 		v.Confidence = rca.Round(silentRankWeight * (0.5 + 0.5*d.covered) * (1 - 0.2*w.Lossy()))
-		v.Culprits = append(v.Culprits, rca.Culprit{Rank: rank, Channel: -1, Why: "all others wait for it, and nothing is seen of it: " + m.Why})
-		v.Summary = fmt.Sprintf("%s for rank %d, of which nothing is seen (%s): no other rank can be blocking them.",
+		v.Culprits = append(v.Culprits, rca.Culprit{Rank: rank, Channel: -1, Why: fmt.Sprintf(words.NotSeenBecause, m.Why)})
+		v.Summary = fmt.Sprintf(words.RankUnseen,
 			words.Opener(w.waiters()), rank, m.Why)
 		return
 	}
@@ -97,31 +97,31 @@ func (w *waitFor) composeSilent(d *decision, v *rca.Verdict) {
 		// One silence explains all of them: they are not rivals.
 		v.Confidence = rca.Round(silentHostWeight * (0.5 + 0.5*d.covered) * (1 - 0.2*w.Lossy()))
 		for _, id := range ids {
-			v.Culprits = append(v.Culprits, rca.Culprit{Rank: id, Channel: -1, Group: m.Name, Why: m.What + " does not answer"})
+			v.Culprits = append(v.Culprits, rca.Culprit{Rank: id, Channel: -1, Group: m.Name, Why: fmt.Sprintf(words.DoesNotAnswer, m.What)})
 		}
-		v.Summary = fmt.Sprintf("%s for %s of %s %s, which does not answer (%s): a lost host, or only its exporter.",
+		v.Summary = fmt.Sprintf(words.HostLost,
 			words.Opener(w.waiters()), words.RankNumbers(ids), m.What, m.Name, m.Why)
 		return
 	}
 	if named && len(ids) == 1 && unseen == 1 && certain {
-		c := rca.Culprit{Rank: ids[0], Channel: -1, Why: "all others wait for it and nothing is known of it"}
+		c := rca.Culprit{Rank: ids[0], Channel: -1, Why: words.AllWaitForUnseen}
 		if v.Confidence < w.Opt.NameConfidence {
 			c.Rank, c.Group = -1, "suspects: "+words.RankNumbers(ids)
 		}
 		v.Culprits = append(v.Culprits, c)
-		v.Summary = fmt.Sprintf("%s for rank %d, of which nothing is known: it is a suspect, no more.",
+		v.Summary = fmt.Sprintf(words.RankSuspect,
 			words.Opener(w.waiters()), ids[0])
 		return
 	}
 	if in := w.halfCalled(d); in != nil {
 		c := &w.Comms[in.key.comm]
-		v.Culprits = append(v.Culprits, rca.Culprit{Rank: -1, Channel: -1, Group: "members of " + c.Name, Why: "they have not called " + in.op().Func})
-		v.Summary = fmt.Sprintf("%d of %d ranks are inside %s on %s and wait for the rest, which have not called it; the evidence does not say which ranks those are.",
+		v.Culprits = append(v.Culprits, rca.Culprit{Rank: -1, Channel: -1, Group: "members of " + c.Name, Why: fmt.Sprintf(words.HaveNotCalled, in.op().Func)})
+		v.Summary = fmt.Sprintf(words.HalfCalled,
 			in.inside, c.Size, in.op().Func, c.Name)
 		return
 	}
-	v.Culprits = append(v.Culprits, rca.Culprit{Rank: -1, Channel: -1, Group: "suspects: " + words.RankNumbers(ids) + " or a rank behind them", Why: "nothing is known of them"})
-	v.Summary = fmt.Sprintf("%s for %s, of which nothing is known; not enough evidence to name one.",
+	v.Culprits = append(v.Culprits, rca.Culprit{Rank: -1, Channel: -1, Group: fmt.Sprintf(words.OrBehind, words.RankNumbers(ids)), Why: words.NobodySeen})
+	v.Summary = fmt.Sprintf(words.SuspectsUnseen,
 		words.Opener(w.waiters()), words.RankNumbers(ids))
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/culprit-project/culprit/analyzer/rca"
 	"github.com/culprit-project/culprit/analyzer/rca/job"
 	"github.com/culprit-project/culprit/analyzer/rca/mycroft"
+	"github.com/culprit-project/culprit/analyzer/rca/words"
 )
 
 // votes gives what each method alone would say of a hang.
@@ -23,7 +24,7 @@ func (w *waitFor) votes(d *decision) []rca.Vote {
 }
 
 func (w *waitFor) waitForVote(d *decision) rca.Vote {
-	v := rca.Vote{Method: "wait-for", Class: rca.Unknown, Ranks: []int{}, Note: "the ends of all waiting"}
+	v := rca.Vote{Method: "wait-for", Class: rca.Unknown, Ranks: []int{}, Note: words.MethodEnds}
 	for i := range d.chosen {
 		if i == 0 && !d.silent {
 			v.Class = d.chosen[i].leaf.class
@@ -73,7 +74,7 @@ func (w *waitFor) mycroftVote(inst int32) rca.Vote {
 // ccldVote is CCL-D's decision tree for hangs (C6): H1, a rank's counter did not advance; H2, some ranks do not hang or
 // the type sets differ; H3, all hang: the fewest Send and Recv.
 func (w *waitFor) ccldVote(inst int32) rca.Vote {
-	v := rca.Vote{Method: "ccl-d", Class: rca.NotEntered, Ranks: []int{}, Note: "H1: operation counter behind"}
+	v := rca.Vote{Method: "ccl-d", Class: rca.NotEntered, Ranks: []int{}, Note: words.MethodCounterBehind}
 	in := &w.insts[inst]
 	c := &w.Comms[in.key.comm]
 	if low := lowest(c, calledOf); len(low) > 0 {
@@ -81,7 +82,7 @@ func (w *waitFor) ccldVote(inst int32) rca.Vote {
 		return v
 	}
 	if in.odd != nil {
-		v.Class, v.Note = rca.Inconsistent, "H2: operation type sets differ"
+		v.Class, v.Note = rca.Inconsistent, words.MethodTypesDiffer
 		for _, o := range in.odd.odd {
 			v.Ranks = append(v.Ranks, w.Nodes[o.node].ID)
 		}
@@ -94,11 +95,11 @@ func (w *waitFor) ccldVote(inst int32) rca.Vote {
 		}
 	}
 	if len(free) > 0 && len(in.joins) > 0 {
-		v.Class, v.Note, v.Ranks = rca.Inconsistent, "H2: ranks that do not hang", w.IDs(free)
+		v.Class, v.Note, v.Ranks = rca.Inconsistent, words.MethodNotHanging, w.IDs(free)
 		return v
 	}
 	low := w.leastData(in)
-	v.Class, v.Note, v.Ranks = rca.Fault, "H3: fewest Send and Recv", w.IDs(low)
+	v.Class, v.Note, v.Ranks = rca.Fault, words.MethodFewestSteps, w.IDs(low)
 	if len(low) == 0 {
 		v.Class = rca.Unknown
 	}
@@ -178,7 +179,7 @@ func (w *waitFor) leastData(in *instance) []int32 {
 func (w *waitFor) tableOf(n, inst int32) string {
 	j := w.part(&w.insts[inst], n)
 	if j == nil {
-		return "not in it"
+		return words.MethodNotInIt
 	}
 	var rows []mycroft.Row
 	for i := range j.op.Flows {
@@ -193,11 +194,11 @@ func (w *waitFor) tableOf(n, inst int32) string {
 		}
 	}
 	if len(rows) == 0 {
-		return "its sends are finished"
+		return words.MethodSendsFinished
 	}
 	var s strings.Builder
 	for i, r := range rows {
-		s.WriteString(pick(i > 0, "; ", "") + r.State + " (here: " + r.Local + pick(r.Remote != "", ", at the receiver: "+r.Remote, "") + ")")
+		s.WriteString(pick(i > 0, "; ", "") + r.State + " (here: " + r.Local + pick(r.Remote != "", ", receiver: "+r.Remote, "") + ")")
 	}
 	return s.String()
 }

@@ -71,7 +71,7 @@ func (a *slowAnalysis) heavyRanks() (finding, bool) {
 	f.mode, f.rare = a.modeOf(heavy)
 	if st := a.allReplicas(heavy); st != nil {
 		f.class, f.cause, f.nodes, f.group = rca.Imbalance, rca.CauseStage, nil, stageName(st, a.IDs(st.nodes))
-		f.what = fmt.Sprintf("all its ranks compute up to %.0f%% of an iteration longer than other stages", 100*of[heavy[0]])
+		f.what = fmt.Sprintf(words.StageComputes, 100*of[heavy[0]])
 		return f, true
 	}
 	if r, ok := a.routing(heavy); ok {
@@ -80,7 +80,7 @@ func (a *slowAnalysis) heavyRanks() (finding, bool) {
 	f.cause, f.what = a.whyHeavy(heavy, of[heavy[0]])
 	if len(a.peersOf(heavy[0])) == 0 {
 		f.weight = 0.6
-		f.what += " (it has no peers in its role; compared with its own quicker iterations)"
+		f.what += words.NoPeers
 	}
 	slices.Sort(f.nodes)
 	return f, true
@@ -146,15 +146,15 @@ func (a *slowAnalysis) whyHeavy(heavy []int32, share float64) (rca.Cause, string
 	for _, n := range heavy {
 		host += a.base.hostPart[n] / float64(len(heavy))
 	}
-	own := fmt.Sprintf("computes %.0f%% of an iteration longer than its peers", 100*share)
+	own := fmt.Sprintf(words.Computes, 100*share)
 	if len(heavy) > 1 {
-		own = fmt.Sprintf("compute up to %.0f%% of an iteration longer than their peers", 100*share)
+		own = fmt.Sprintf(words.Compute, 100*share)
 	}
 	switch c := a.factCause(heavy); {
 	case c != rca.CauseUnknown:
 		return c, own
 	case host > 0.6:
-		return rca.CauseCPU, own + ", because its host calls late while the GPU has nothing to do"
+		return rca.CauseCPU, own + words.HostCallsLate
 	}
 	return rca.CauseGPU, own
 }
@@ -206,11 +206,11 @@ func (a *slowAnalysis) modeOf(heavy []int32) (mode string, rare bool) {
 	}
 	switch s := float64(hit) / float64(max(1, a.iters)); {
 	case s >= 0.7:
-		return "in nearly every iteration", false
+		return words.NearlyAlways, false
 	case s >= 0.25:
-		return fmt.Sprintf("in %d of %d iterations", hit, a.iters), hit < often
+		return fmt.Sprintf(words.InSome, hit, a.iters), hit < often
 	}
-	return fmt.Sprintf("in spikes (%d of %d iterations)", hit, a.iters), true
+	return fmt.Sprintf(words.InSpikes, hit, a.iters), true
 }
 
 // peersOf gives the other ranks of a rank's role.
@@ -255,7 +255,7 @@ func (a *slowAnalysis) routing(heavy []int32) (finding, bool) {
 	ids := a.IDs(heavy)
 	return finding{
 		class: rca.Imbalance, cause: rca.CauseRouting, comm: -1, lane: -1, weight: 0.8, gain: a.idealise(heavy),
-		group: "experts on " + words.RankNumbers(ids), what: "they get more tokens than the others and compute longer in proportion",
+		group: "experts on " + words.RankNumbers(ids), what: words.MoreTokens,
 	}, true
 }
 
@@ -293,7 +293,7 @@ func (a *slowAnalysis) rotating(constant float64) (finding, bool) {
 	}
 	return finding{
 		class: rca.Imbalance, cause: rca.CauseData, comm: -1, lane: -1, weight: 0.75, gain: g,
-		group: "uneven data", what: fmt.Sprintf("the slowest rank changes from iteration to iteration (%d ranks in %d iterations)", len(tops), a.iters),
+		group: "uneven data", what: fmt.Sprintf(words.SlowestChanges, len(tops), a.iters),
 	}, true
 }
 
@@ -304,20 +304,20 @@ func (a *slowAnalysis) global() (finding, bool) {
 	}
 	f := finding{
 		class: rca.GlobalSlow, cause: rca.CauseUnknown, comm: -1, lane: -1, gain: a.onset, weight: 0.35,
-		what: fmt.Sprintf("everybody got slower by a factor of %.2f", a.onset),
+		what: fmt.Sprintf(words.AllSlower, a.onset),
 	}
 	before, after := ownWorkOf(a.early), ownWorkOf(a.timeline)
 	if r, even := a.evenly(before, after); even && r >= 1.05 && a.fitsOnset(before, after) {
 		f.weight = 0.85
-		f.what = fmt.Sprintf("all ranks compute %.2f times as long as before, alike", r)
+		f.what = fmt.Sprintf(words.AllCompute, r)
 		if nodes := a.withWork(); a.oneHostAiling(nodes) {
 			f.class, f.nodes, f.weight = rca.SlowCompute, nodes, 0.75
 			f.cause = a.factCause(nodes)
-			f.what = fmt.Sprintf("compute %.2f times as long as before, all of the host alike", r)
+			f.what = fmt.Sprintf(words.HostComputes, r)
 		}
 	} else if r, even := a.evenly(sendTimeOf(a.early), sendTimeOf(a.timeline)); even && r >= 1.2 && !a.networkHasSlack() {
 		f.weight = 0.85
-		f.what = fmt.Sprintf("all ranks' transfers take %.2f times as long as before, alike", r)
+		f.what = fmt.Sprintf(words.AllTransfers, r)
 	}
 	return f, true
 }

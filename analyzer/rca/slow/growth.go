@@ -161,7 +161,7 @@ func (a *slowAnalysis) becameSlower() (finding, bool) {
 		ids := a.IDs(st.nodes)
 		f.class, f.cause, f.nodes = rca.Imbalance, rca.CauseStage, nil
 		f.group = stageName(st, ids)
-		f.what = fmt.Sprintf("the work of all its ranks has grown by a factor of %.2f at once, and that of other stages has not", g.times[slower[0]])
+		f.what = fmt.Sprintf(words.StageGrew, g.times[slower[0]])
 		return f, true
 	}
 	if r, ok := a.routing(slower); ok {
@@ -169,7 +169,7 @@ func (a *slowAnalysis) becameSlower() (finding, bool) {
 		return r, true
 	}
 	f.cause, _ = a.whyHeavy(slower, g.share[slower[0]])
-	f.what = fmt.Sprintf("%s %.2f times as long as before, and others do not", pick(len(slower) == 1, "computes", "compute up to"), g.times[slower[0]])
+	f.what = fmt.Sprintf(words.ComputesLonger, pick(len(slower) == 1, "computes", "compute up to"), g.times[slower[0]])
 	if 2*len(a.hostsOf(slower)) > len(slower) && len(slower) > 2 {
 		f.weight = 0.5 // Scattered over the cluster: hardly one cause.
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/culprit-project/culprit/analyzer/rca"
 	"github.com/culprit-project/culprit/analyzer/rca/holmes"
 	"github.com/culprit-project/culprit/analyzer/rca/topology"
+	"github.com/culprit-project/culprit/analyzer/rca/words"
 )
 
 // operators is Holmes' graph over the timeline: a segment is an operator.
@@ -122,7 +123,7 @@ type irregularity struct {
 // holmesVotes searches the graph from the abnormal operators of a pivot rank in the latest irregular iterations: who is
 // named most, and which devices lie under all of it.
 func (a *slowAnalysis) holmesVotes() []rca.Vote {
-	v := rca.Vote{Method: "holmes", Class: rca.Unknown, Ranks: []int{}, Note: "no irregular iteration"}
+	v := rca.Vote{Method: "holmes", Class: rca.Unknown, Ranks: []int{}, Note: words.MethodNoIrregularity}
 	o, irregular := a.operators()
 	if len(irregular) == 0 {
 		return []rca.Vote{v}
@@ -150,11 +151,11 @@ func (a *slowAnalysis) holmesVotes() []rca.Vote {
 		}
 	}
 	if len(found) == 0 {
-		v.Note = "no abnormal operator on the pivot rank"
+		v.Note = words.MethodNoOperator
 		return []rca.Vote{v}
 	}
 	a.mostFound(&v, found)
-	v.Note = fmt.Sprintf("%s; search from rank %d asked %d ranks", a.irregularKind(irregular), a.Nodes[pivot].ID, len(o.asked))
+	v.Note = fmt.Sprintf(words.MethodSearched, a.irregularKind(irregular), a.Nodes[pivot].ID, len(o.asked))
 	return []rca.Vote{v, a.deviceVote(found)}
 }
 
@@ -202,7 +203,7 @@ func (a *slowAnalysis) irregularKind(irregular []int) string {
 	}
 	kind := holmes.Classify(irregular, len(a.series))
 	if every := holmes.Period(toFloats(a.series)); kind == holmes.Fluctuation && every > 0 {
-		return fmt.Sprintf("%s about every %.3g iterations", kind, every)
+		return fmt.Sprintf(words.MethodPeriod, kind, every)
 	}
 	return kind.String()
 }

@@ -51,7 +51,7 @@ func (a *slowAnalysis) locateNet(groups []flowGroup, flush []slowEnd, gain float
 	switch {
 	case best.all:
 		f.class, f.cause, f.nodes = rca.GlobalSlow, rca.CauseUnknown, nil
-		f.what = fmt.Sprintf("all ranks' transfers take %.2f times as long as before, alike", best.factor)
+		f.what = fmt.Sprintf(words.AllTransfers, best.factor)
 		return f, true
 	case best.nodes == nil:
 		return a.onPath(f, best, flush), true
@@ -68,12 +68,12 @@ func (a *slowAnalysis) locateNet(groups []flowGroup, flush []slowEnd, gain float
 		// One link, and only in one direction: its sender's wire, most likely.
 		a.nameEnd(&f, best, groups, flush)
 		f.weight = min(f.weight, 0.6)
-		f.what += fmt.Sprintf(", or the receiving end at %s", words.RankNumbers(a.IDs(rival.nodes)))
+		f.what += fmt.Sprintf(words.OrReceiver, words.RankNumbers(a.IDs(rival.nodes)))
 		return f, true
 	case rival != nil && rival.end == endSend && best.end == endReceive:
 		a.nameEnd(&f, rival, groups, flush)
 		f.nodes, f.weight = rival.nodes, min(f.weight, 0.55)
-		f.what += fmt.Sprintf(", or the receiving end at %s", words.RankNumbers(a.IDs(best.nodes)))
+		f.what += fmt.Sprintf(words.OrReceiver, words.RankNumbers(a.IDs(best.nodes)))
 		return f, true
 	case rival != nil:
 		return a.onLink(f, best, rival.nodes), true
@@ -85,8 +85,8 @@ func (a *slowAnalysis) locateNet(groups []flowGroup, flush []slowEnd, gain float
 // onLink names two places between which nothing tells.
 func (a *slowAnalysis) onLink(f finding, best *fitted, rival []int32) finding {
 	f.nodes, f.weight = nil, min(f.weight, 0.6)
-	f.group = fmt.Sprintf("link between %s and %s", words.RankNumbers(a.IDs(best.nodes)), words.RankNumbers(a.IDs(rival)))
-	f.what = fmt.Sprintf("transfers on it are outstanding %.1f times as long as they were or as elsewhere, and which end is to blame cannot be told", best.factor)
+	f.group = fmt.Sprintf(words.LinkBetween, words.RankNumbers(a.IDs(best.nodes)), words.RankNumbers(a.IDs(rival)))
+	f.what = fmt.Sprintf(words.LinkSlow, best.factor)
 	return f
 }
 
@@ -187,7 +187,7 @@ func (a *slowAnalysis) onPath(f finding, p *fitted, flush []slowEnd) finding {
 	}
 	f.nodes, f.weight = nil, min(f.weight, surePlace)
 	f.group = "path " + p.path[0] + "->" + p.path[1]
-	f.what = fmt.Sprintf("transfers on it are outstanding %.1f times as long as they were or as elsewhere", p.factor)
+	f.what = fmt.Sprintf(words.PathSlow, p.factor)
 	return f
 }
 
@@ -204,7 +204,7 @@ func (a *slowAnalysis) nameEnd(f *finding, p *fitted, groups []flowGroup, flush 
 		}
 	}
 	whose := pick(len(p.nodes) == 1, "its", "their")
-	f.what = fmt.Sprintf("what %s %s is in flight %.1f× longer than before and than on its peers: %s NIC, link or PCIe",
+	f.what = fmt.Sprintf(words.EndSlow,
 		pick(len(p.nodes) == 1, "it", "they"), pick(len(p.nodes) == 1, thirdPerson, plainVerb)[p.end], p.factor, whose)
 	hosts := a.hostsOf(p.nodes)
 	if countFunc(flush, func(e slowEnd) bool { return !slices.Contains(hosts, a.Host(e.node)) }) > 2*len(p.nodes) {
@@ -227,7 +227,7 @@ func (a *slowAnalysis) nameEnd(f *finding, p *fitted, groups []flowGroup, flush 
 		f.cause = rca.CausePCIe
 	case 2*late > len(p.nodes):
 		f.cause = pick(2*cpu > len(p.nodes), rca.CauseCPU, rca.CauseProxy)
-		f.what = fmt.Sprintf("%s transfers are outstanding %.1f times as long as they were or as elsewhere and what arrives is handed on late: %s proxy thread does not get to run", whose, p.factor, whose)
+		f.what = fmt.Sprintf(words.ProxyStarves, whose, p.factor, whose)
 	}
 }
 
@@ -270,11 +270,11 @@ func (a *slowAnalysis) locateProxy(flush []slowEnd, gain float64) (finding, bool
 	nodes = slices.Compact(nodes)
 	f := finding{
 		class: rca.SlowComm, cause: rca.CauseProxy, comm: -1, lane: -1, gain: gain, weight: 0.75, nodes: nodes,
-		what: "transfers are outstanding no longer than elsewhere, yet data is handed on late: the proxy thread does not get to run",
+		what: words.ProxyLate,
 	}
 	if !a.lateAllOver(flush, nodes) {
 		f.cause = rca.CausePCIe
-		f.what = "transfers are outstanding no longer than elsewhere, yet what has arrived takes long to reach the GPU: PCIe between NIC and GPU"
+		f.what = words.FlushLate
 		return f, true
 	}
 	host, one := a.Host(nodes[0]), true
@@ -355,7 +355,7 @@ func (a *slowAnalysis) slowGroup(gain float64) (finding, bool) {
 	for _, n := range common {
 		one = one && a.Host(n) == host
 	}
-	f.what = fmt.Sprintf("transfers take %.2f times as long as their peers', and arrivals are normal", slow[0].ratio)
+	f.what = fmt.Sprintf(words.GroupSlow, slow[0].ratio)
 	sick := a.onlyAiling(common)
 	if sick >= 0 && gain >= leastOnset {
 		f.nodes, f.weight, f.cause = []int32{sick}, 0.75, rca.CauseGPU
@@ -367,7 +367,7 @@ func (a *slowAnalysis) slowGroup(gain float64) (finding, bool) {
 	switch {
 	case 2*len(common) > a.visitedRanks() && len(common) > 2:
 		f.class, f.weight = rca.GlobalSlow, 0.4
-		f.what = fmt.Sprintf("transfers of most ranks take %.2f times as long as they did or as others'", slow[0].ratio)
+		f.what = fmt.Sprintf(words.MostSlow, slow[0].ratio)
 	case len(common) == 1:
 		f.nodes, f.weight = common, 0.65
 	case one && host != "":

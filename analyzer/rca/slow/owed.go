@@ -32,7 +32,7 @@ func (a *slowAnalysis) fallsShort(f *finding) bool {
 // unexplained is what is said of a job that is slower than in its past where nothing that was seen shows why.
 func (a *slowAnalysis) unexplained(v *rca.Verdict, times float64) {
 	v.Class, v.Confidence = rca.Unknown, 0.3
-	v.Summary = fmt.Sprintf("Iterations take %.3g times as long as when the job was healthy, and nothing that was seen shows whose time it is.", times)
+	v.Summary = fmt.Sprintf(words.SlowerThanHealthy, times)
 	if limits := a.limits(); len(limits) > 0 {
 		v.Summary = strings.TrimSuffix(v.Summary, ".") + ": " + strings.Join(limits, "; ") + "."
 	}
@@ -58,7 +58,7 @@ func (a *slowAnalysis) verdictWithoutPast(v rca.Verdict, f *finding) rca.Verdict
 	}
 	v.Class, v.Confidence, v.Slowdown = rca.Unknown, 0.3, rca.Round(f.gain)
 	v.Culprits = []rca.Culprit{{Rank: -1, Channel: f.lane, Group: "suspects: " + who, Why: f.what}}
-	v.Summary = a.slowSentence(f) + " Nobody has seen the job faster, so it may be how its ranks are placed."
-	v.Action = "Compare with an earlier run of the job, or look again when it has run for longer."
+	v.Summary = a.slowSentence(f) + words.NeverFaster
+	v.Action = words.CompareRuns
 	return v
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/culprit-project/culprit/analyzer/rca"
+	"github.com/culprit-project/culprit/analyzer/rca/words"
 )
 
 // coverage is what is left of an explanation's weight for what was not seen. A search was led to whom it asked by what is
@@ -117,16 +118,16 @@ func (a *slowAnalysis) mirrored(nodes []int32) bool {
 func (a *slowAnalysis) limits() []string {
 	var out []string
 	if seen := a.visitedRanks(); seen < a.World {
-		out = append(out, fmt.Sprintf("%d of %d ranks were not seen", a.World-seen, a.World))
+		out = append(out, fmt.Sprintf(words.RanksNotSeen, words.Count(a.World-seen), words.Count(a.World)))
 	}
 	if a.holes > fewHoles {
-		out = append(out, "records are lost")
+		out = append(out, words.RecordsLost)
 	}
 	if a.startsUnseen() {
-		out = append(out, "kernels were not watched")
+		out = append(out, words.KernelsUnwatched)
 	}
 	if !a.networkSeen() {
-		out = append(out, "the network was not watched")
+		out = append(out, words.NetworkUnwatched)
 	}
 	return out
 }

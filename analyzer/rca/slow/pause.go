@@ -108,15 +108,15 @@ func evenSpaced(at []int32) bool {
 
 // sentence says what was seen.
 func (p *pauses) sentence(a *slowAnalysis) string {
-	s := fmt.Sprintf("%s stopped for up to %s between two operations in %d of %d iterations and went on as before",
+	s := fmt.Sprintf(words.Paused,
 		words.Opener(a.RankList(p.nodes)), words.Span(time.Duration(p.longest)), len(p.iters), a.iters)
 	switch {
 	case p.writing:
-		return s + ", and writes to storage: a checkpoint."
+		return s + words.PausedWriting
 	case p.regular:
-		return s + ", at even distances: a checkpoint, an evaluation or a garbage collection."
+		return s + words.PausedRegularly
 	}
-	return s + ": as a checkpoint, an evaluation or a garbage collection does."
+	return s + words.PausedOnce
 }
 
 // verdictOfPauses is the verdict when pauses are all that was found.

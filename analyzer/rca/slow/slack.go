@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/culprit-project/culprit/analyzer/rca"
+	"github.com/culprit-project/culprit/analyzer/rca/words"
 )
 
 // In a ring all wait for the slowest link, step by step: less is in flight at a time, each transfer stays outstanding longer, and so
@@ -121,7 +122,7 @@ func (a *slowAnalysis) insideHost() (finding, bool) {
 		}
 		return is
 	})
-	f.what = fmt.Sprintf("transfers take %.2f times as long as before, no flow over the network is what they wait for, and of all members its GPU alone reports errors",
+	f.what = fmt.Sprintf(words.GPUAmongMembers,
 		float64(now[worst])/float64(before[worst]))
 	return f, f.gain >= leastGain
 }

@@ -111,7 +111,7 @@ func TestOneRing(t *testing.T) {
 		{
 			"a link inside a host, by its GPU's errors, not all asked",
 			ring{hosts: 8, unseen: 4, pace: 2, slower: behind, facts: []rca.Fact{{Host: "node3", Rank: 6, Component: "gpu", Kind: "nvlink_errors", Value: 9}}},
-			slowWant{rca.SlowComm, rca.CauseGPU, []int{6}, "no flow over the network is what they wait for"},
+			slowWant{rca.SlowComm, rca.CauseGPU, []int{6}, "no network flow holds them up"},
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.want.check(t, verdictOf(c.ring.evidence(), rca.Options{})) })

@@ -304,47 +304,52 @@ func (a *slowAnalysis) verdict() rca.Verdict {
 	}
 	if len(fs) == 0 {
 		v.Class, v.Confidence = rca.Healthy, rca.Round(0.8*(1-0.4*a.Unseen())*a.clarity())
-		v.Summary = "No rank, link or stage takes noticeably longer than its peers."
+		v.Summary = words.NobodySlower
 		if a.iters < 2 {
 			v.Class, v.Confidence = rca.Unknown, 0.3
-			v.Summary = "Less than two iterations were seen: too little to say who is slow."
+			v.Summary = words.TooFewIterations
 		}
 		if r := a.lastLonger(); r > 1 {
 			v.Class, v.Confidence = rca.Unknown, 0.3
-			v.Summary = fmt.Sprintf("The last iteration took %.3g times as long as any before it: too early to say who is slow.", r)
+			v.Summary = fmt.Sprintf(words.LastLonger, r)
 		}
 		if seen := a.visitedRanks(); seen < a.World && a.iters >= 2 {
 			v.Class, v.Confidence = rca.Unknown, 0.3
-			v.Summary = fmt.Sprintf("None of the %d ranks that were seen takes noticeably longer than its peers; %d were not seen.", seen, a.World-seen)
+			v.Summary = fmt.Sprintf(words.NobodySeenSlower, words.Count(seen), words.Count(a.World-seen))
 			v.Ask = a.unseenPartners()
 		}
 		if times, ok := a.owes(); ok && v.Class == rca.Healthy {
 			a.unexplained(&v, times)
 		}
 		if s := spellOf(a.series); s != nil {
-			v.Evidence = append(v.Evidence, fmt.Sprintf("%d of %d iterations took %.3g times as long as the others, and nobody stands out in them.", count(s.long), len(a.series), s.times))
+			v.Evidence = append(v.Evidence, fmt.Sprintf(words.LongIterations, count(s.long), len(a.series), s.times))
 		}
 		return v
 	}
+	v.Hypotheses = a.hypotheses(fs)
 	f := &fs[0]
 	if limits := a.limits(); f.class == rca.GlobalSlow && f.weight < evenly && len(limits) > 0 {
 		v.Class, v.Confidence = rca.Unknown, 0.3
-		v.Summary = fmt.Sprintf("Iterations take %.3g times as long as they should, and the cause is not visible in this evidence: %s.", f.gain, strings.Join(limits, "; "))
+		v.Summary = fmt.Sprintf(words.SlowerForNoCause, f.gain, strings.Join(limits, "; "))
 		v.Ask = a.unseenPartners()
 		return v
 	}
 	if times, _ := a.owes(); len(f.nodes) > 0 && a.fallsShort(f) {
 		a.unexplained(&v, times)
 		v.Culprits = append(v.Culprits, rca.Culprit{Rank: -1, Channel: -1, Group: "suspects: " + words.RankNumbers(a.IDs(f.nodes)), Why: f.what})
-		v.Evidence = append(v.Evidence, fmt.Sprintf("%s: %s; that would be %.1f%% of the time.", f.cause, f.what, 100*(f.gain-1)))
+		v.Evidence = append(v.Evidence, fmt.Sprintf(words.WouldBe, f.cause, f.what, shorter(f.gain)))
 		return v
 	}
 	if a.unproven(f) {
 		return a.verdictWithoutPast(v, f)
 	}
-	a.mix(fs)
+	with := a.mix(fs)
 	if a.sharedBy(f) {
 		return a.verdictOfBusyHosts(v, f)
+	}
+	v.Hypotheses[0].Chosen = true
+	if with > 0 && with < len(v.Hypotheses) {
+		v.Hypotheses[with].Chosen = true
 	}
 	v.Class, v.Cause = f.class, f.cause
 	v.Code = v.Class.Code()
@@ -369,12 +374,12 @@ func (a *slowAnalysis) verdict() rca.Verdict {
 	if a.paused != nil {
 		v.Evidence = append(v.Evidence, a.paused.sentence(a))
 	}
-	v.Evidence = append([]string{fmt.Sprintf("%d iterations of %s on average; without it they would take %s.", a.iters, length(a.iterTime/1e6), length(a.iterTime/f.gain/1e6))}, v.Evidence...)
+	v.Evidence = append([]string{fmt.Sprintf(words.IterationsTake, a.iters, length(a.iterTime/1e6), length(a.iterTime/f.gain/1e6))}, v.Evidence...)
 	v.Evidence = append(v.Evidence, a.pathEvidence(f)...)
 	v.Evidence = append(v.Evidence, a.whatIfEvidence(&v)...)
 	for _, g := range fs[1:] {
 		if len(v.RuledOut) < 8 {
-			c := rca.Candidate{Rank: -1, Group: g.group, Reason: fmt.Sprintf("%s: %s; its removal would gain %.1f%%", g.cause, g.what, 100*(g.gain-1))}
+			c := rca.Candidate{Rank: -1, Group: g.group, Reason: fmt.Sprintf(words.WouldGain, g.cause, g.what, shorter(g.gain))}
 			if len(g.nodes) > 0 {
 				c.Rank = a.Nodes[g.nodes[0]].ID
 			}
@@ -395,6 +400,27 @@ func (a *slowAnalysis) verdict() rca.Verdict {
 	return v
 }
 
+// shorter gives, in percent, by how much iterations would be shorter without what makes them gain times as long.
+func shorter(gain float64) float64 { return 100 * (1 - 1/gain) }
+
+// hypotheses gives the explanations with what decides between them, best first.
+func (a *slowAnalysis) hypotheses(fs []finding) []rca.Hypothesis {
+	var out []rca.Hypothesis
+	for i := range fs[:min(len(fs), rca.MaxHypotheses)] {
+		f := &fs[i]
+		h := rca.Hypothesis{
+			Class: f.class, Cause: f.cause, Weight: rca.Round(f.weight), Saves: rca.Round(1 - 1/f.gain), Group: pick(len(f.nodes) == 0, cmp.Or(f.group, words.AllRanks), f.group), Reason: words.Opener(f.what),
+		}
+		for _, id := range a.IDs(f.nodes) {
+			if id >= 0 && len(h.Ranks) < rca.MaxCulprits {
+				h.Ranks = append(h.Ranks, id)
+			}
+		}
+		out = append(out, h)
+	}
+	return out
+}
+
 // length says how long an iteration of so many milliseconds is.
 func length(ms float64) string {
 	if ms < 1e4 {
@@ -407,8 +433,8 @@ func length(ms float64) string {
 func (a *slowAnalysis) takeTurns(f *finding, v *rca.Verdict) {
 	v.Class, v.Code, v.Cause, v.Confidence = rca.Unknown, "", rca.CauseUnknown, 0.3
 	v.Culprits = []rca.Culprit{{Rank: -1, Channel: -1, Group: "suspects: " + words.RankNumbers(a.IDs(f.nodes)), Why: f.what}}
-	v.Summary += fmt.Sprintf(" Only %s seen, in which one after the other may have paused: too few to accuse anybody.", pick(a.iters == 1, "1 iteration was", fmt.Sprintf("%d iterations were", a.iters)))
-	v.Action = "Look again when the job has run longer."
+	v.Summary += fmt.Sprintf(words.TooFewToAccuse, pick(a.iters == 1, "1 iteration was", fmt.Sprintf(words.IterationsSeen, a.iters)))
+	v.Action = words.LookLater
 }
 
 // A rank's own work pages only where it was seen often enough. With iterations from before the job became slower to compare with,
@@ -419,15 +445,16 @@ const leastBesidePause = 12
 // verdictOfBusyHosts is the verdict where a rank stands out, and all hosts share what would explain it.
 func (a *slowAnalysis) verdictOfBusyHosts(v rca.Verdict, f *finding) rca.Verdict {
 	v.Class, v.Cause, v.Confidence, v.Slowdown = rca.Unknown, rca.CauseUnknown, 0.3, rca.Round(f.gain)
-	v.Summary = fmt.Sprintf("%s: %s, but threads wait for a CPU on all hosts: no machine stands out.", words.Opener(a.RankList(f.nodes)), f.what)
-	v.Action = "Look for what else runs on these hosts, and at the CPU limits of the job's containers."
+	v.Summary = fmt.Sprintf(words.BusyHosts, words.Opener(a.RankList(f.nodes)), f.what)
+	v.Action = words.RelieveHosts
 	return v
 }
 
-// mix turns a computation and a communication finding of like size on the same ranks into CCL-D's S3.
-func (a *slowAnalysis) mix(fs []finding) {
+// mix turns a computation and a communication finding of like size on the same ranks into CCL-D's S3. It gives which finding it joined to
+// the first, 0 none.
+func (a *slowAnalysis) mix(fs []finding) int {
 	if len(fs) < 2 || fs[0].class != rca.SlowCompute && fs[0].class != rca.SlowComm {
-		return
+		return 0
 	}
 	for i := range fs[1:] {
 		g := &fs[i+1]
@@ -438,21 +465,23 @@ func (a *slowAnalysis) mix(fs []finding) {
 		if share <= a.Opt.Beta && len(g.nodes) > 0 && len(fs[0].nodes) > 0 && slices.Contains(g.nodes, fs[0].nodes[0]) {
 			fs[0].class = rca.SlowMixed
 			fs[0].what += "; " + g.what
+			return i + 1
 		}
-		return
+		return 0
 	}
+	return 0
 }
 
 func (a *slowAnalysis) slowSentence(f *finding) string {
-	gain := fmt.Sprintf("iterations would be %.3g times shorter without it", f.gain)
+	gain := fmt.Sprintf(words.WithoutIt, shorter(f.gain))
 	mode := pick(f.mode == "", "", ", "+f.mode)
 	switch {
 	case len(f.nodes) > 0:
 		return fmt.Sprintf("%s: %s%s; %s.", words.Opener(a.RankList(f.nodes)), f.what, mode, gain)
 	case f.class == rca.GlobalSlow:
-		return words.Opener(f.what) + ": no rank stands out, so no machine is to blame."
+		return words.Opener(f.what) + words.NoMachine
 	case f.class == rca.Imbalance:
-		return fmt.Sprintf("%s: %s; %s, and no machine is bad.", words.Opener(f.group), f.what, gain)
+		return fmt.Sprintf(words.Uneven, words.Opener(f.group), f.what, gain)
 	}
 	return fmt.Sprintf("%s: %s%s; %s.", words.Opener(f.group), f.what, mode, gain)
 }
@@ -510,7 +539,7 @@ func (a *slowAnalysis) pathEvidence(f *finding) []string {
 		}
 	}
 	pc := func(d int64) float64 { return 100 * float64(d) / float64(a.walk.total) }
-	return []string{fmt.Sprintf("Of the critical path they hold %.0f%% as computation, %.0f%% as late calls, %.0f%% as the last to arrive at transfers.",
+	return []string{fmt.Sprintf(words.OnCriticalPath,
 		pc(mine[pathCompute]), pc(mine[pathHost]), pc(mine[pathTransfer]))}
 }
 

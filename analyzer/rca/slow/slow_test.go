@@ -32,6 +32,7 @@ type slowWant struct {
 
 func (w slowWant) check(t *testing.T, v rca.Verdict) {
 	t.Helper()
+	rcatest.CheckPair(t, &v)
 	if v.Class != w.class || v.Cause != w.cause || !slices.Equal(rcatest.CulpritRanks(v), w.ranks) {
 		t.Errorf("got %s/%s %v, want %s/%s %v\n%s\n%+v", v.Class, v.Cause, rcatest.CulpritRanks(v), w.class, w.cause, w.ranks, v.Summary, v.RuledOut)
 	}
@@ -142,7 +143,7 @@ var slowCases = []struct {
 	}, slowWant{rca.Imbalance, rca.CauseStage, []int{-1}, "ranks 4, 5, 6, 7"}},
 	{"uneven data", 8, 1, 1, func(j *rcatest.SlowJob) {
 		j.Compute = func(r, it int) float64 { return pick(r == (it*5)%8, 1.6, 1.0) }
-	}, slowWant{rca.Imbalance, rca.CauseData, []int{-1}, "no machine is bad"}},
+	}, slowWant{rca.Imbalance, rca.CauseData, []int{-1}, "No machine is bad"}},
 	{"everybody alike", 4, 2, 2, func(j *rcatest.SlowJob) {
 		j.Iters = 16
 		j.Compute = func(_, it int) float64 { return pick(it >= 8, 1.4, 1.0) }

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/culprit-project/culprit/analyzer/rca"
+	"github.com/culprit-project/culprit/analyzer/rca/words"
 )
 
 // Trouble that comes and goes (H7: spikes) is diluted in the mean of all iterations and does not move their median. Where the
@@ -114,7 +115,7 @@ func (a *slowAnalysis) slowInSpells() (finding, bool) {
 		return f, false
 	}
 	f.gain = worst.since / (worst.since - worst.extra*min(1, worst.share))
-	f.mode = fmt.Sprintf("%s (%d of %d iterations, %.3g times as long as the others)", pick(f.once, "once", "in spikes"), shown, len(worst.long)-1, worst.times)
+	f.mode = fmt.Sprintf(words.InSpell, pick(f.once, "once", "in spikes"), shown, len(worst.long)-1, worst.times)
 	return f, f.gain >= leastGain
 }
 

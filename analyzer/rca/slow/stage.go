@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/culprit-project/culprit/analyzer/rca"
+	"github.com/culprit-project/culprit/analyzer/rca/words"
 )
 
 // stage finds a pipeline stage all of whose ranks take longer than the other stages: the cut is uneven. What the stage
@@ -83,7 +84,7 @@ func (a *slowAnalysis) stage() (finding, bool) {
 			body: func(s *seg, was int64) int64 { return scale(s, bodyKind(s), was) },
 		}),
 		group: stageName(&stages[worst], a.IDs(stages[worst].nodes)),
-		what:  fmt.Sprintf("its work takes %.2f times as long as that of the other stages, evenly on all its ranks", own/others),
+		what:  fmt.Sprintf(words.StageUneven, own/others),
 	}
 	f.gain = max(f.gain, a.allOfIt(stages[worst].nodes))
 	return f, f.gain >= leastStageGain || f.gain >= leastCutGain && own >= plainCut*others

@@ -49,7 +49,7 @@ func (a *slowAnalysis) culprits(f *finding) (out []rca.Culprit, facts []string) 
 	if f.class == rca.SlowCompute && a.together(f.nodes) != nil {
 		out = []rca.Culprit{{
 			Rank: -1, Host: a.Host(f.nodes[0]), Channel: f.lane, Group: words.RankNumbers(a.IDs(f.nodes)),
-			Why: f.what + "; which of them is not seen, since they go on together inside their host",
+			Why: f.what + words.OneInside,
 		}}
 	}
 	return out, facts

@@ -12,6 +12,7 @@ import (
 	"github.com/culprit-project/culprit/analyzer/rca"
 	"github.com/culprit-project/culprit/analyzer/rca/ccld"
 	"github.com/culprit-project/culprit/analyzer/rca/pulse"
+	"github.com/culprit-project/culprit/analyzer/rca/words"
 )
 
 // votes gives what each method alone would say of slowness.
@@ -32,7 +33,7 @@ func (a *slowAnalysis) walkVote() rca.Vote {
 		return v
 	}
 	share := float64(most) / float64(a.walk.total)
-	v.Note = fmt.Sprintf("rank %d computes on %.0f%% of the path", a.Nodes[best].ID, 100*share)
+	v.Note = fmt.Sprintf(words.MethodOnPath, a.Nodes[best].ID, 100*share)
 	if share > 2/float64(max(2, a.visitedRanks())) && share > 0.2 {
 		v.Class, v.Ranks = rca.SlowCompute, []int{a.Nodes[best].ID}
 	}
@@ -75,7 +76,7 @@ func rounds(t *timeline) map[int32][]ccld.Round {
 }
 
 func (a *slowAnalysis) ccldVote() rca.Vote {
-	v := rca.Vote{Method: "ccl-d", Class: rca.Unknown, Ranks: []int{}, Note: "R below its bound"}
+	v := rca.Vote{Method: "ccl-d", Class: rca.Unknown, Ranks: []int{}, Note: words.MethodRatio}
 	now := rounds(a.timeline)
 	before := now
 	if a.early != nil {
@@ -108,7 +109,7 @@ func (a *slowAnalysis) ccldVote() rca.Vote {
 
 // mycroftVote names the rank that constantly starts late in its groups (algorithm 2 for stragglers).
 func (a *slowAnalysis) mycroftVote() rca.Vote {
-	v := rca.Vote{Method: "mycroft", Class: rca.Unknown, Ranks: []int{}, Note: fmt.Sprintf("nobody constantly later than %v", a.Opt.LateAfter)}
+	v := rca.Vote{Method: "mycroft", Class: rca.Unknown, Ranks: []int{}, Note: fmt.Sprintf(words.MethodNobodyLate, a.Opt.LateAfter)}
 	late, all := make([]int, len(a.Nodes)), make([]int, len(a.Nodes))
 	for i := range a.jobs {
 		j := &a.jobs[i]
@@ -137,14 +138,14 @@ func (a *slowAnalysis) mycroftVote() rca.Vote {
 		}
 	}
 	if best >= 0 && late[best] >= max(2, a.iters/2) {
-		v.Class, v.Ranks, v.Note = rca.SlowCompute, []int{a.Nodes[best].ID}, "constantly late to start"
+		v.Class, v.Ranks, v.Note = rca.SlowCompute, []int{a.Nodes[best].ID}, words.MethodLate
 	}
 	return v
 }
 
 // pulseVote sums up what Pulse says of every collective that crosses hosts.
 func (a *slowAnalysis) pulseVote() rca.Vote {
-	v := rca.Vote{Method: "pulse", Class: rca.Unknown, Ranks: []int{}, Note: "normal starts, active times and durations"}
+	v := rca.Vote{Method: "pulse", Class: rca.Unknown, Ranks: []int{}, Note: words.MethodNormal}
 	type hit struct {
 		rank int
 		kind pulse.Kind
@@ -180,9 +181,9 @@ func (a *slowAnalysis) pulseVote() rca.Vote {
 		v.Ranks = []int{best.rank}
 		switch best.kind {
 		case pulse.SlowCompute:
-			v.Class, v.Note = rca.SlowCompute, fmt.Sprintf("first to start late, in %d of %d collectives", n, total)
+			v.Class, v.Note = rca.SlowCompute, fmt.Sprintf(words.MethodStartsLate, n, total)
 		case pulse.SlowNetwork:
-			v.Class, v.Note = rca.SlowComm, fmt.Sprintf("longest active time, in %d of %d collectives", n, total)
+			v.Class, v.Note = rca.SlowComm, fmt.Sprintf(words.MethodActiveLongest, n, total)
 		}
 	}
 	return v

@@ -249,13 +249,13 @@ func (a *slowAnalysis) whatIfEvidence(v *rca.Verdict) []string {
 		told[w.Kind] = true
 		const worthTelling = 0.02
 		if w.Saved >= worthTelling {
-			out = append(out, fmt.Sprintf("If %s matched the average, an iteration would take %s (−%.0f%%).", w.Name, length(w.StepSeconds*1e3), 100*w.Saved))
+			out = append(out, fmt.Sprintf(words.IfAverage, w.Name, length(w.StepSeconds*1e3), 100*w.Saved))
 		}
 	}
 	for i := range v.WhatIf {
 		const innocent = 0.02
 		if w := &v.WhatIf[i]; w.Kind == "transfers" && w.Saved < innocent && v.Class != rca.SlowComm && v.Class != rca.SlowMixed && v.Slowdown >= leastGain {
-			out = append(out, fmt.Sprintf("The network is innocent: with every transfer at its median an iteration would be %.1f%% shorter.", 100*max(0, w.Saved)))
+			out = append(out, fmt.Sprintf(words.NetworkFine, 100*max(0, w.Saved)))
 		}
 	}
 	return out

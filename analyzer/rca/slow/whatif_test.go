@@ -58,7 +58,7 @@ func TestWhatIfNamesTheStage(t *testing.T) {
 	if all := answer(t, v, "all", ""); math.Abs(1/(1-all.Saved)-v.Slowdown) > 0.03 {
 		t.Errorf("everything ideal saves %g, the verdict says %gx", all.Saved, v.Slowdown)
 	}
-	if v.Class != rca.Imbalance || !strings.Contains(strings.Join(v.Evidence, "\n"), "network is innocent") {
+	if v.Class != rca.Imbalance || !strings.Contains(strings.Join(v.Evidence, "\n"), "network is not the cause") {
 		t.Errorf("%s %v", v.Class, v.Evidence)
 	}
 }

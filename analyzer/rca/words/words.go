@@ -34,12 +34,21 @@ func Span(d time.Duration) string {
 	return strconv.FormatFloat(d.Hours(), 'f', 1, 64) + " h"
 }
 
+// Count writes a number with commas: 10,240.
+func Count(n int) string {
+	s := strconv.Itoa(n)
+	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}
+
 // Plural says "1 rank" or "3 ranks".
 func Plural(n int, what string) string {
 	if n == 1 {
 		return "1 " + what
 	}
-	return strconv.Itoa(n) + " " + what + "s"
+	return Count(n) + " " + what + "s"
 }
 
 // RankNumbers names ranks briefly: "ranks 1, 2, 3", cut after a few.

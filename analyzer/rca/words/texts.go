@@ -1,0 +1,336 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package words
+
+import "strings"
+
+// What verdicts say. Each text with verbs has a comment that names its arguments; the test renders it with an example of each.
+
+// Sentences of jobs that stand still.
+const (
+	NotCalled          = "%s has not called %s%s while %s; %s."                                                                                                // Who, op, age, waiting, note
+	NotCalledBySeveral = "%s have not called %s%s while %s for them; %s."                                                                                      // Ranks, op, age, waiters, note
+	NotCalledYet       = "%s %s not called %s%s while %s; %s."                                                                                                 // Ranks, have, op, age, waiting, note
+	AloneAhead         = "%s alone %s inside %s%s. %s %s not called it: this is one call too many, or something holds up all others."                          // Ranks, are, op, age, Ranks, have
+	Died               = "%s: %s."                                                                                                                             // Who, note
+	DiedInside         = "%s: %s; %s in %s%s."                                                                                                                 // Who, note, waiting, op, age
+	Flawed             = "%s %s; %s%s."                                                                                                                        // Who, flaw, waiting, age
+	LinkStalled        = "The link between %s and %s does not deliver. The evidence does not show which end is to blame; %s%s."                                // who, others, waiters, age
+	StillMoves         = "Others wait for %s, which still makes progress: it is slow, not stuck."                                                              // who
+	GPUsSilent         = "The GPUs of %s have given no data for %s%s, while other GPUs are inside it: one of them still computes, or has stopped."             // ranks, op, age
+	HostStalled        = "%s on %s are inside %s%s, and the data stops between them. One of these GPUs or an NVLink is to blame; the flows do not show which." // Ranks, host, op, age
+	SeenAlone          = "%s is the only rank seen inside %s%s, and nothing shows whom it waits for."                                                          // Who, op, age
+	AllAlike           = "All %s are inside %s%s and look alike: not enough evidence to name one."                                                             // members, op, age
+	Unexplained        = "%s stand still. The cause is not visible in this evidence."                                                                          // Count
+	TooWeak            = " This is not enough evidence to name anybody."
+	AlsoFound          = " Also found: %s."                             // others
+	BlastRadius        = " %s of %s stand still."                       // number, count
+	Disagreement       = "Ranks disagree on the %s at place %d of %s: " // field, place, comm
+	EvenSplit          = ". Even split: the evidence does not show which side is wrong."
+	OtherOrder         = "%s called %s on %s, and the others called %s: one operation too many or too few." // Ranks, called, comm, else
+	OtherCall          = "%s called %s at place %d of %s where the others called %s (%s differs)."          // Ranks, called, place, comm, else, field
+	Deadlock           = "Deadlock: "
+	EachWaits          = ". Each side waits for the other."
+	DiedTogether       = "All %d observed processes died at about the same time, and the job had not stood still before. The evidence does not show which died first." // n
+	JobEnds            = "The job is ending: most of its processes have exited in an orderly way, and nobody waits."
+	HalfOf             = "the %s that rank %d's %s needs" // function, rank, op
+	BytesOf            = "%s of %d bytes"                 // function, n
+	CallAsOperation    = "%s number %d as operation %d"   // function, n, n
+)
+
+// Sentences where all waiting ends at ranks that nothing shows.
+const (
+	RivalOdd       = "%s %s; %s. The other members of %s were not seen."                                                                                                                                  // Who, odd, waiters, comm
+	Rivals         = "%s for %s, which were not seen, or for %s, whose neighbours moved past this point. Not enough evidence to name one."                                                                // waiters, ranks, others
+	HostUnobserved = "%s for %s of %s, which were not seen: the host is up and runs no exporter (%s)."                                                                                                    // waiters, ranks, host, why
+	HostSilent     = "%s for %s of %s %s, which does not answer (%s). It is not lost: it last answered %s ago, and its peers last completed an operation with it %s ago. What its ranks do was not seen." // waiters, ranks, what, host, why, length, length
+	RankUnseen     = "%s for rank %d, which was not seen (%s): no other rank can be blocking them."                                                                                                       // waiters, rank, why
+	HostLost       = "%s for %s of %s %s, which does not answer (%s): the host is lost, or only its exporter is."                                                                                         // waiters, ranks, what, host, why
+	RankSuspect    = "%s for rank %d, which was not seen: it is a suspect, no more."                                                                                                                      // waiters, rank
+	HalfCalled     = "%d of %d ranks are inside %s on %s and wait for the rest, which have not called it. The evidence does not show which ranks those are."                                              // n, of, function, comm
+	SuspectsUnseen = "%s for %s, which were not seen. Not enough evidence to name one."                                                                                                                   // waiters, ranks
+)
+
+// What a rank shows of itself: predicates of it.
+const (
+	Undelivered      = "does not deliver its data%s in %s%s, though the receiver has buffers posted and waits: its NIC or link"     // peer, op, channel
+	Unacknowledged   = "gets no acknowledgement for data that it sent%s in %s%s and that has arrived"                               // peer, op, channel
+	Untransmitted    = "does not send ready data%s in %s%s, though the receiver has a buffer posted: its NIC"                       // peer, op, channel
+	ProxyStopped     = "does not send ready data%s in %s%s: its proxy thread does not even try"                                     // peer, op, channel
+	GPUStopped       = "has a GPU that stopped inside %s%s: it has received data and has room to send"                              // op, channel
+	GPUGivesNothing  = "has a GPU that produces no data for %s%s, and waits for nobody there"                                       // op, channel
+	GPUNotCome       = "has a GPU that has given no data for %s, while other GPUs are inside it: it still computes, or has stopped" // op
+	KernelStays      = "has moved all its data of %s, and its kernel does not end"                                                  // op
+	KernelNotStarted = "called %s, but the kernel never started: its GPU is busy, blocked or dead"                                  // op
+	SendNotBegun     = "has not begun to send%s in %s%s: earlier data on that connection has not left, or is not taken"             // peer, op, channel
+	NotFlushed       = "does not hand data that arrived in %s%s to its GPU: PCIe, NIC or driver"                                    // op, channel
+	NoBuffers        = "posts no receive buffers in %s%s, so its sender cannot go on"                                               // op, channel
+	LostOnWire       = "reports data of %s%s as delivered%s, which has not received it"                                             // op, channel, peer
+	PeerLeft         = "still has data of %s%s in flight%s, although one end has finished"                                          // op, channel, peer
+	LinkUnproven     = "gets no acknowledgement for data that it sent%s in %s%s, and the receiver was not seen"                     // peer, op, channel
+	InsideSetup      = "does not return from %s%s"                                                                                  // call, back
+	InsideCall       = "does not return from the call of %s, while others have launched it"                                         // op
+	GPUAlone         = "has a GPU that does not finish %s, which %s"                                                                // op, finished
+	NotReceived      = "does not receive what%s sent in %s%s, and its own node shows why"                                           // from, op, channel
+	NICDown          = "has a NIC that is down, and all members of %s stand still together"                                         // op
+	GPUFaulty        = "has a GPU that shows an error, and its host's members of %s stand still together"                           // op
+	OtherFinished    = "the other member has finished"
+	OthersFinished   = "the other members have finished"
+)
+
+// What a rank does while others wait for it.
+const (
+	RunsOutside       = "its process is running outside NCCL"
+	HardlyBegun       = "the job has hardly begun: compilation, data loading and lazy connections take long in a first step"
+	WritesCheckpoint  = "it is writing a checkpoint"
+	StuckInStorage    = "its process is blocked in storage and no bytes move"
+	InsideLaunch      = "its CPU is still inside an NCCL call"
+	JustActive        = "it was active a moment ago"
+	OutsideAsRecorded = "it is outside NCCL as far as its record shows"
+	MayWaitUnseen     = "each may wait for another of them in a send, a receive or for the store: this source does not record those"
+	EndUnrecorded     = "the end of its %s was not recorded, so it may still be inside it"     // operation
+	EndsUnrecorded    = "the end of their %s was not recorded, so they may still be inside it" // operation
+	StoppedBySignal   = "its process is stopped (SIGSTOP or a debugger)"
+	ProcessDied       = "its process died"
+	ExitedEarly       = "its process ended while others still wait for it"
+	JobEnding         = "the job is ending: most of its processes have exited in an orderly way"
+	NoAnswer          = "it did not answer"
+	CalledElsewhere   = "called %s at place %d of %s, where its neighbours called %s in theirs"                                                              // called, place, comm, else
+	CalledFewer       = "has called %d operations on %s, while its neighbours have called %d in theirs and stand where it does"                              // n, comm, of
+	EnteredElsewhere  = "is inside %s, as its neighbours are, and has not begun %s of %s, which its neighbours finished first; its data has already arrived" // op, operation, comm
+	StackIs           = "its stack is %s"                                                                                                                    // stands
+	StackMayWait      = "its stack is %s, where it may wait for another rank"                                                                                // stands
+)
+
+// Why a rank waits, of the one that it waits for.
+const (
+	WaitNotCalled     = "has not called the operation"
+	WaitQueued        = "has called the operation but is still in another"
+	WaitNotStarted    = "has called the operation but its kernel does not run"
+	WaitDead          = "its process is gone or stopped"
+	WaitSilent        = "was not seen"
+	WaitOdd           = "called something else at this place"
+	WaitNoBuffer      = "has no buffer posted to receive into"
+	WaitNoData        = "has not sent"
+	WaitNotTaken      = "does not take what was sent"
+	WaitHandedOver    = "hands over inside the host and waits itself"
+	WaitLacksMembers  = "is inside an operation that lacks members"
+	WaitInCircle      = "waits in the same circle"
+	WaitSameOperation = "is inside the same operation"
+	WaitUnseen        = "what it waits for was not seen"
+	WaitSeveral       = "several reasons"
+	WaitLaunchedLess  = "has launched %s fewer" // operations
+)
+
+// Culprits that are no single rank, and why.
+const (
+	NotSeen          = "it was not seen"
+	AllRanks         = "all ranks"
+	UnseenMembers    = "unseen members of %s" // comm
+	OneOfGPUs        = "one of their GPUs holds up the others; nothing inside a host shows which"
+	OneOnHost        = "one of them holds up the others; NVLink and shared memory do not show which"
+	OneOfTwo         = "one of them holds up the other, and only one of them was seen"
+	WeakEvidence     = "weak or partial evidence"
+	NobodySeen       = "they were not seen"
+	AllWaitForUnseen = "all others wait for it, and it was not seen"
+	OneHostGroup     = "%s of %s on one host"                                          // ranks, comm
+	OrBehind         = "suspects: %s or a rank behind them"                            // ranks
+	NotSeenBecause   = "all others wait for it, and it was not seen: %s"               // why
+	NoExporterThere  = "all others wait for %s, and no exporter shows what runs there" // ranks
+	HaveNotCalled    = "they have not called %s"                                       // function
+	DoesNotAnswer    = "%s does not answer"                                            // what
+	OrHolder         = ", or what holds up %s"                                         // ranks
+	LinkBetween      = "link between %s and %s"                                        // ranks, else
+)
+
+// What a verdict about a standstill rests on.
+const (
+	ExplainsAll          = "the root cause explains all of them"
+	ExplainsSome         = "the root cause explains %d of them" // n
+	ExplainsIt           = "the root cause explains why"
+	ExplainsNothing      = "the root cause does not explain why"
+	CalledAt             = "The ranks that wait called %s at %s."                                                    // operation, site
+	DeniedByReceiver     = "Rank %d reports that it is outside an operation in which rank %d has received its data." // rank, other rank
+	MoreSentThanReceived = "Rank %d reports more data as delivered to rank %d than that rank has received."          // rank, other rank
+	CalledSoMany         = "%s has called %d operations on %s; the most of any member is %d."                        // Who, n, comm, of
+	ProcessState         = "%s: %sits process is %s."                                                                // Who, source, state
+	WritesStorage        = "%s writes %.0f MB/s to storage."                                                         // Who, percent
+	Stands               = "%s is %s."                                                                               // Who, stands
+	ExplainsNobodyElse   = "it explains no rank that the culprits do not explain already"
+	SilentButExplained   = "it was not seen, and what others show explains the waiting"
+	RanksUnseen          = "%s of %s not seen" // count, total
+)
+
+// Sentences of jobs that are slow.
+const (
+	NobodySlower      = "No rank, link or stage takes noticeably longer than its peers."
+	TooFewIterations  = "Fewer than two iterations were seen: not enough evidence to say who is slow."
+	LastLonger        = "The last iteration took %.3g× as long as any before it: too early to say who is slow."                 // x
+	NobodySeenSlower  = "None of the %s ranks that were seen takes noticeably longer than its peers; %s were not seen."         // number, total
+	SlowerForNoCause  = "Iterations take %.3g× as long as they should. The cause is not visible in this evidence: %s."          // x, limits
+	SlowerThanHealthy = "Iterations take %.3g× as long as when the job was healthy. The cause is not visible in this evidence." // x
+	BusyHosts         = "%s: %s. Threads wait for a CPU on all hosts, so no machine stands out."                                // Who, finding
+	NeverFaster       = " Nobody has seen the job faster, so this may come from how its ranks are placed."
+	TooFewToAccuse    = " Only %s seen, in which the ranks may have paused in turn: not enough evidence to name one." // seen
+	WithoutIt         = "without it, an iteration would be %.0f%% shorter"                                            // percent
+	NoMachine         = ". No rank stands out, so no machine is to blame."
+	Uneven            = "%s: %s. No machine is bad; %s." // group, finding, gain
+	IterationsSeen    = "%d iterations were"             // n
+)
+
+// What makes a job slow: after the names of ranks, a link, a stage or a group.
+const (
+	StageComputes   = "all its ranks compute up to %.0f%% of an iteration longer than other stages" // percent
+	NoPeers         = " (no other rank has its role; compared with its own quicker iterations)"
+	Computes        = "computes %.0f%% of an iteration longer than its peers"        // percent
+	Compute         = "compute up to %.0f%% of an iteration longer than their peers" // percent
+	HostCallsLate   = ", because the CPU calls late while the GPU is idle"
+	MoreTokens      = "they get more tokens than the others and compute longer in proportion"
+	SlowestChanges  = "the slowest rank changes from iteration to iteration (%d ranks in %d iterations)"                                                               // n, of
+	AllSlower       = "all ranks got slower by a factor of %.2f"                                                                                                       // x
+	AllCompute      = "all ranks alike compute for %.2f× as long as before"                                                                                            // x
+	HostComputes    = "compute for %.2f× as long as before, all ranks of the host alike"                                                                               // x
+	AllTransfers    = "transfers of all ranks alike take %.2f× as long as before"                                                                                      // x
+	StageGrew       = "the work of all its ranks grew by a factor of %.2f at once, and that of other stages did not"                                                   // x
+	ComputesLonger  = "%s for %.2f× as long as before, and others do not"                                                                                              // computes, x
+	OrReceiver      = ", or the receiving end at %s"                                                                                                                   // ranks
+	LinkSlow        = "transfers on it are in flight %.1f× longer than before or than elsewhere, and the evidence does not show which end is to blame"                 // x
+	PathSlow        = "transfers on it are in flight %.1f× longer than before or than elsewhere"                                                                       // x
+	EndSlow         = "what %s %s is in flight %.1f× longer than before and than on its peers: %s NIC, link or PCIe"                                                   // it, sends, x, whose
+	ProxyStarves    = "%s transfers are in flight %.1f× longer than before or than elsewhere, and arrived data is handed on late: %s proxy thread does not get to run" // whose, x, whose
+	ProxyLate       = "transfers are in flight no longer than elsewhere, yet data is handed on late: the proxy thread does not get to run"
+	FlushLate       = "transfers are in flight no longer than elsewhere, yet arrived data takes long to reach the GPU: PCIe between NIC and GPU"
+	GroupSlow       = "transfers take %.2f× as long as their peers', and arrivals are normal"                                                 // x
+	MostSlow        = "transfers of most ranks take %.2f× as long as before or as others'"                                                    // x
+	GPUAmongMembers = "transfers take %.2f× as long as before, no network flow holds them up, and of all members only its GPU reports errors" // x
+	StageUneven     = "its work takes %.2f× as long as that of the other stages, evenly on all its ranks"                                     // x
+	OneInside       = "; they run in step inside their host, so nothing shows which of them"
+	NearlyAlways    = "in nearly every iteration"
+	InSome          = "in %d of %d iterations"                                // n, of
+	InSpikes        = "in spikes (%d of %d iterations)"                       // n, of
+	InSpell         = "%s (%d of %d iterations, %.3g× as long as the others)" // how, n, of, x
+)
+
+// Why a slow job could not be explained.
+const (
+	RanksNotSeen     = "%s of %s ranks were not seen" // number, total
+	RecordsLost      = "records were lost"
+	KernelsUnwatched = "kernels were not recorded"
+	NetworkUnwatched = "the network was not recorded"
+)
+
+// What a verdict about a slow job rests on.
+const (
+	LongIterations  = "%d of %d iterations took %.3g× as long as the others, and no rank stands out in them."                                         // n, of, x
+	WouldBe         = "%s: %s; that accounts for %.1f%% of the time."                                                                                 // cause, finding, percent
+	IterationsTake  = "%d iterations took %s on average; without the culprit they would take %s."                                                     // n, length, length
+	WouldGain       = "%s: %s; without it, iterations would be %.1f%% shorter"                                                                        // cause, finding, percent
+	OnCriticalPath  = "Share of the critical path that the culprits hold: computation %.0f%%, late calls %.0f%%, last to arrive at transfers %.0f%%." // percent, percent, percent
+	IfAverage       = "If %s matched the average, an iteration would take %s (−%.0f%%)."                                                              // group, length, percent
+	NetworkFine     = "The network is not the cause: with every transfer at its median, an iteration would be only %.1f%% shorter."                   // percent
+	Paused          = "%s paused for up to %s between two operations in %d of %d iterations and then went on as before"                               // Ranks, length, n, of
+	PausedWriting   = ", and wrote to storage: a checkpoint."
+	PausedRegularly = ", at regular intervals: a checkpoint, an evaluation or a garbage collection."
+	PausedOnce      = ", as for a checkpoint, an evaluation or a garbage collection."
+)
+
+// Sentences about launch counts alone.
+const (
+	CountsOfUnknown     = "Ranks have launched different numbers of operations, and the files do not say which ranks."
+	LaunchesGoOnUntimed = "Ranks go on launching operations, and none is behind by more than in running jobs. Launch counts do not show how long operations take: not enough evidence to say whether the job is slow."
+	LaunchesGoOn        = "Ranks go on launching operations, and none is behind by more than in running jobs."
+	SlightlyBehind      = "%s behind by %s. Running jobs look like this for a moment, too: one report is not enough evidence." // ranksAre, operations
+	LaunchedAlikeTwice  = "All ranks have launched the same operations, and none between the reports. If the job hangs, all ranks are inside one operation."
+	LaunchedAlike       = "All ranks have launched the same operations. Launch counts do not show whether these complete."
+	ConsideredDead      = "%s lost: NCCL considers the process dead, and its peers cannot finish without it." // ranksAre
+	DeadWhy             = "NCCL considers its process dead"
+	NotAnswering        = "%s not answering: the process has exited or is stopped, or its host is stuck or unreachable." // ranksAre
+	NotAnsweringWhy     = "its process did not answer"
+	DeadUnnamed         = "%s missing or dead. The evidence does not show which ranks they are." // processes
+	InError             = " in an error state; the others are not."
+	ErrorsOfSeveral     = "%s report errors. The evidence does not show which error came first."                                                    // Count
+	Finalising          = "A communicator is being finalised by %s: uneven counts are expected while communicators shut down."                      // count
+	Initialising        = "A communicator is being initialised by %s: uneven counts are expected while communicators start."                        // count
+	OtherFunctions      = "%s: %s; the others: %s"                                                                                                  // Ranks, called, else
+	LaunchedOther       = "%s launched other operations than the other %s of communicator %s."                                                      // Ranks, rest, comm
+	LaunchedSplit       = "The ranks of communicator %s launched different operations. Even split: the evidence does not show which half is wrong." // comm
+	MostAhead           = "%s launched more than most others. Launch counts do not show for whom those wait."                                       // Count
+	BehindEachOther     = "Ranks are behind each other in different communicators: launch counts alone do not name the first."
+	BehindBy            = "%s behind in communicator %s" // operations, comm
+	CountUnchanged      = "Its count did not change between two reports."
+	OneReport           = "There is one report only: a slow rank looks the same for a moment."
+	NotLaunched         = "%s not launched what the other ranks have: %s behind in communicator %s." // ranksHave, operations, comm
+	BehindInOneReport   = "behind by %s in one report"                                               // operations
+)
+
+// Sentences about call stacks alone.
+const (
+	StacksShow       = "%s%s %s while %s." // Who, is, stands, rest are
+	OneMoment        = "A stack shows one moment: take another, and see whether it is the same."
+	StacksNameNobody = "Stacks alone are not enough evidence to name a rank: "
+	OtherRankIs      = "the other rank is"
+	OtherRanksAre    = "the other %d ranks are" // n
+)
+
+// Sentences where nothing was found.
+const (
+	NothingSeen      = "Nothing was seen of the job: not enough evidence to name a rank."
+	NoCallsFor       = "No rank has called an operation for %s. All ranks seen have called the same operations, and this source records no completions: not enough evidence to name a rank." // length
+	NothingFinished  = "No rank stands still, and no finished work was recorded that would show who is slow."
+	NobodySeenStands = "No rank of those seen stands still, "
+	SomeUnknown      = "but %s of %s were not seen." // number, total
+	SomeLost         = "but some of their records were lost."
+	NobodyStands     = "No rank stands still."
+	SendsUnrecorded  = "No recorded operation is pending, but this source does not record sends, receives or waits for the store: a hang cannot be ruled out."
+	NeitherProven    = "No file shows a rank that stands still, and none shows a rank that completes anything: a hang cannot be ruled out."
+)
+
+// What to do where class and cause do not say it.
+const (
+	ReadLauncher        = "Read the launcher's log: it says who ended the job, or which process failed first."
+	DumpStackOf         = "Dump the stack of rank %d (py-spy dump --pid PID): it shows whether the rank is inside NCCL or in its own code." // rank
+	RecordBroadcasts    = " To record the end of broadcasts, start the job with NCCL_ALLGATHERV_ENABLE=0."
+	TakeStacksOfThese   = "Take stacks of these ranks: a rank that is in none of those calls holds up the others."
+	FindPeers           = "Take stacks of all ranks to find which rank that call waits for."
+	LookLater           = "Ask again when the job has run for longer."
+	RelieveHosts        = "Look for what else runs on these hosts, and at the CPU limits of the job's containers."
+	CompareRuns         = "Compare with an earlier run of the job, or look again when it has run for longer."
+	LoadPlugin          = "Load the profiler plugin beside the hooks: it records the ends of operations."
+	SecondReport        = "Take a second report some seconds later (ncclras -v), and analyze both: if counts still move, the job does not hang."
+	StacksOrDump        = "Take stacks (py-spy dump --pid PID) or a Flight Recorder dump of every rank: launch counts do not show who holds up the operation."
+	LookInAMinute       = "Take another report in a minute: if it is the same, ranks are stuck there."
+	SecondReportAndDump = "Take a second report, and a Flight Recorder dump or stacks of the ranks behind."
+	SecondStacks        = "Take a second set of stacks of all ranks: a rank that has moved does not hold up the others."
+	WhatEndedThem       = "Look for what ended them: the scheduler's record of the job, the kernel log of the host (oom-kill), or the exception that all raised."
+	DumpAllStacks       = "Dump the stacks of all ranks (py-spy dump --pid PID): one outside NCCL holds up the others. Start the job with kernel events (CULPRIT_EVENTS=+kernelch): they show which GPU does not finish."
+)
+
+// What the papers' methods alone would say.
+const (
+	MethodEnds           = "the ends of all waiting"
+	MethodCounterBehind  = "H1: operation counter behind"
+	MethodTypesDiffer    = "H2: operation type sets differ"
+	MethodNotHanging     = "H2: ranks that do not hang"
+	MethodFewestSteps    = "H3: fewest Send and Recv"
+	MethodNotInIt        = "not in it"
+	MethodSendsFinished  = "its sends are finished"
+	MethodNoIrregularity = "no irregular iteration"
+	MethodNoOperator     = "no abnormal operator on the pivot rank"
+	MethodSearched       = "%s; search from rank %d asked %d ranks" // kind, rank, n
+	MethodPeriod         = "%s about every %.3g iterations"         // kind, x
+	MethodOnPath         = "rank %d computes on %.0f%% of the path" // rank, percent
+	MethodRatio          = "R below its bound"
+	MethodNobodyLate     = "nobody constantly later than %v" // length
+	MethodLate           = "constantly late to start"
+	MethodNormal         = "normal starts, active times and durations"
+	MethodStartsLate     = "first to start late, in %d of %d collectives" // n, of
+	MethodActiveLongest  = "longest active time, in %d of %d collectives" // n, of
+)
+
+// OfSeveral puts what is said of one rank for several.
+func OfSeveral(note string) string { return ofSeveral.Replace(note) }
+
+var ofSeveral = strings.NewReplacer("its process is", "their processes are", ProcessDied, "their processes died", "its process ended", "their processes ended",
+	"its stack is", "their stacks are", "it raised", "each raised", "it is writing", "they are writing", "it was active", "they were active",
+	OutsideAsRecorded, "they are outside NCCL as far as their records show")
