@@ -151,7 +151,7 @@ func (s *settings) addCollectors(app *kingpin.Application) (detail *string, chos
 		chosen[c.name] = new(bool)
 		s.collector[c.name] = app.Flag("collector."+c.name, c.help).Default(c.on).IsSetByUser(chosen[c.name]).Bool()
 	}
-	detail = app.Flag("collector.nccl.detail", "When to export per-flow series: auto (while a communicator is stuck), full or off.").
+	detail = app.Flag("collector.nccl.detail", "When to export per-flow series: auto (while a communicator is stuck or the analyzer looks into its job), full or off.").
 		Default(string(collector.DetailAuto)).Enum(string(collector.DetailAuto), string(collector.DetailFull), string(collector.DetailOff))
 	app.Flag("collector.nccl.detail-after", "With auto: how long a communicator must be stuck.").Default("3s").DurationVar(&s.nccl.DetailAfter)
 	app.Flag("collector.nccl.max-series", "Hard cap of culprit_nccl_* series; what exceeds it is dropped and counted.").Default("20000").IntVar(&s.nccl.MaxSeries)

@@ -23,7 +23,7 @@ type Detail string
 
 // Details.
 const (
-	DetailAuto Detail = "auto" // While a communicator makes no progress.
+	DetailAuto Detail = "auto" // While a communicator makes no progress, or an incident of its job is open.
 	DetailFull Detail = "full" // Always.
 	DetailOff  Detail = "off"
 )

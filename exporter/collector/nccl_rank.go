@@ -175,11 +175,27 @@ type flowName struct {
 	peer    int32
 }
 
+// askedFor is how long detail is exported after the state of a job was asked for: longer than an analyzer lets pass between two analyses
+// of an open incident.
+const askedFor = 3 * time.Minute
+
+// asked reports whether somebody looks into the rank's job.
+func (r *rankMetrics) asked() bool {
+	return r.p.AskedNS != 0 && trace.Since(r.now, r.p.AskedNS) < askedFor
+}
+
 func (r *rankMetrics) flows(opts NCCLOptions) {
 	wanted := map[[2]uint32]trace.CommID{}
 	for _, s := range r.p.Stalls(r.now) {
 		if opts.Detail == DetailFull || s.For >= opts.DetailAfter {
 			wanted[[2]uint32{s.Comm.Index, s.Comm.Generation}] = s.Comm.ID
+		}
+	}
+	if r.asked() { // Between operations, too: the counters of a job that is slow go on.
+		for i := range r.p.Snap.Comms {
+			if c := &r.p.Snap.Comms[i]; !c.Ended {
+				wanted[[2]uint32{c.Index, c.Generation}] = c.ID
+			}
 		}
 	}
 	if len(wanted) == 0 {

@@ -39,15 +39,16 @@ type testNode struct {
 	procs   *proctest.FS
 	sampler *node.Sampler
 	now     time.Time
+	clock   uint64
 }
 
 func newNode(t testing.TB) *testNode {
 	t.Helper()
-	n := &testNode{t: t, dir: t.TempDir(), procs: proctest.New(t), now: time.Unix(1_800_000_000, 0)}
+	n := &testNode{t: t, dir: t.TempDir(), procs: proctest.New(t), now: time.Unix(1_800_000_000, 0), clock: nowNS}
 	var err error
 	n.sampler, err = node.New(node.Options{
 		Dirs: []string{n.dir}, ProcFS: n.procs.Root, HostName: "node-1", Logger: promslog.NewNopLogger(),
-		Clock: func() uint64 { return nowNS }, Now: func() time.Time { return n.now },
+		Clock: func() uint64 { return n.clock }, Now: func() time.Time { return n.now },
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -183,6 +184,47 @@ func TestDetail(t *testing.T) {
 				t.Errorf("%d flows, want %d", got, tt.flows)
 			}
 		})
+	}
+}
+
+// While somebody asks for the state of a job, as the analyzer does during an incident, its flows and queue pairs are shown, though nothing
+// stands still. Other jobs' are not, and neither do requests about no job in particular count.
+func TestDetailDuringAnIncident(t *testing.T) {
+	n := newNode(t)
+	w := n.rank(identity(0), tracetest.Shape{Comms: 2, Channels: 4, Ops: 1, StuckNS: 1_000_000_000})
+	w.PutQP(trace.QP{Index: 0, QPNum: 100, CommIndex: 1, CommGeneration: 1, Device: "mlx5_0"})
+	n.sampler.Sample()
+	opts := collector.NCCLOptions{Detail: collector.DetailAuto, DetailAfter: 3 * time.Second, MaxSeries: 1000}
+	ask := func(jobs ...string) {
+		_, processes := n.sampler.State(node.Query{JobIDs: jobs})
+		for range processes {
+			continue
+		}
+	}
+	ask()
+	ask("other")
+	if body := scrape(t, n.sampler, opts); count(body, "culprit_nccl_flow_info") != 0 || count(body, "culprit_nccl_qp_info") != 0 {
+		t.Errorf("detail without a reason:\n%s", body)
+	}
+	ask("llm")
+	body := scrape(t, n.sampler, opts)
+	if flows, pairs := count(body, "culprit_nccl_flow_info"), count(body, "culprit_nccl_qp_info"); flows != 8 || pairs != 1 {
+		t.Errorf("%d flows and %d queue pairs, want 8 and 1", flows, pairs)
+	}
+	opts.MaxSeries = 40
+	if body := scrape(t, n.sampler, opts); count(body, "culprit_nccl_") > 40 || count(body, "culprit_nccl_process_up") != 1 {
+		t.Errorf("detail breaks the budget:\n%s", body)
+	}
+	opts.MaxSeries, opts.Detail = 1000, collector.DetailOff
+	if got := count(scrape(t, n.sampler, opts), "culprit_nccl_flow_info"); got != 0 {
+		t.Errorf("%d flows though detail is off", got)
+	}
+	opts.Detail = collector.DetailAuto
+	n.clock += uint64(4 * time.Minute)
+	n.sampler.Sample()
+	opts.DetailAfter = time.Hour
+	if got := count(scrape(t, n.sampler, opts), "culprit_nccl_qp_info"); got != 0 {
+		t.Errorf("%d queue pairs long after", got)
 	}
 }
 

@@ -43,6 +43,8 @@ type Process struct {
 	// Iterations are the durations of the training iterations found so far.
 	Iterations prometheus.Histogram
 	Lost       bool // The file became unreadable.
+	// AskedNS is when the state of its job was last asked for, by the sampler's clock; 0: never. Analyzers ask while an incident is open.
+	AskedNS uint64
 
 	path                    string
 	dir                     *directory

@@ -145,6 +145,9 @@ func (s *Sampler) State(q Query) (nowNS uint64, processes func(yield func(nodeap
 		for _, p := range matching {
 			s.mu.Lock()
 			s.askThreadStates(p)
+			if len(q.JobIDs) > 0 {
+				p.AskedNS = s.sampledNS
+			}
 			v := p.view(q, s.opts.Now())
 			s.mu.Unlock()
 			if !yield(v) {
