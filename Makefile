@@ -196,10 +196,23 @@ test-upgrade: build tools ## Parts of this tree with parts of release OLD: shim,
 	@$(GO) build -C build/upgrade/old -buildvcs=false -o bin/culprit-analyzer ./analyzer
 	$(GO) test -tags upgrade -timeout 40m -count=1 -v ./sim/upgrade
 
-test-kubernetes: ## A real kube-apiserver takes the chart's objects, the policies and the recipes' jobs, and asks the webhook. The first build takes a quarter of an hour.
+test-kubernetes: build ## A real kube-apiserver takes the chart's objects, the policies and the recipes' jobs, and asks the webhook. The first build takes a quarter of an hour.
 	@tools/build.sh etcd kube-apiserver kyverno
-	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/culprit-analyzer ./analyzer
 	$(GO) test -C tools/helm -tags server -timeout 20m -count=1 -v -run Server .
+
+test-victoriametrics: build tools ## VictoriaMetrics and vmalert with the rules that ship: the page names the rank, the doctor finds nothing wrong.
+	@tools/build.sh victoria-metrics vmalert
+	$(GO) test -tags victoria -timeout 15m -count=1 -v ./sim/victoria
+
+SYSTEMD_ROOT := .cache/systemd-root
+
+$(SYSTEMD_ROOT):
+	@command -v debootstrap systemd-nspawn >/dev/null || { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends debootstrap systemd-container; }
+	@echo "making a root directory with systemd"
+	@rm -rf $@.new && debootstrap --variant=minbase --include=systemd,systemd-sysv,procps bookworm $@.new $(or $(DEBIAN_MIRROR),http://deb.debian.org/debian) >/dev/null && mv $@.new $@
+
+test-systemd: release $(SYSTEMD_ROOT) ## The packages under a real systemd: installed, started, scraped, upgraded, removed. Needs root and a kernel that lets systemd-nspawn boot.
+	SYSTEMD_ROOT=$(CURDIR)/$(SYSTEMD_ROOT) $(GO) test -C tools/release -tags systemd -count=1 -v -run TestSystemd ./dist
 
 test-chart: ## Render the Helm chart for each kind of site, compare with golden files, check it with the types of Kubernetes and its operators.
 	$(GO) test -C tools/helm -count=1 ./...
