@@ -582,3 +582,42 @@ func (e *exporter) sees(t *testing.T, job string, env []string) {
 		return fmt.Errorf("no process %d among %d", cmd.Process.Pid, len(state.Processes))
 	})
 }
+
+// TestServerKyverno has Kyverno's own command apply the policy to pods, of which one is to load the shim. The policy fits Kyverno's CRD.
+func TestServerKyverno(t *testing.T) {
+	const policy = "deploy/kubernetes/kyverno-policy.yaml"
+	s := startServer(t)
+	s.definitions("github.com/kyverno/kyverno@v1.14.4", "config/crds/kyverno/kyverno.io_clusterpolicies.yaml")
+	s.accepted(read(t, policy))
+	out, err := exec.Command(absolute(t, "bin/tools/kyverno"), "apply", absolute(t, policy), "--resource=testdata/kyverno/pods.yaml",
+		"--values-file=testdata/kyverno/values.yaml").CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	seen := 0
+	for _, text := range strings.Split(string(out), "policy culprit-inject applied to ")[1:] {
+		name, rest, _ := strings.Cut(text, ":\n")
+		object, _, _ := strings.Cut(rest, "\n---")
+		var pod core.Pod
+		if err := yaml.Unmarshal([]byte(object), &pod); err != nil {
+			t.Fatalf("%v: %s", err, object)
+		}
+		seen++
+		changed := len(pod.Spec.Volumes) > 0
+		if changed != (pod.Name == "llama") {
+			t.Errorf("%s becomes %s", name, object)
+		}
+		if !changed {
+			continue
+		}
+		if err := injected(&pod); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if mounts := pod.Spec.Containers[0].VolumeMounts; mounts[0].SubPathExpr != "$(POD_UID)" {
+			t.Errorf("%s mounts %+v", name, mounts)
+		}
+	}
+	if seen != 5 {
+		t.Errorf("%d pods were looked at: %s", seen, out)
+	}
+}
