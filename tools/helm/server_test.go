@@ -540,6 +540,7 @@ func (e *exporter) sees(t *testing.T, job string, env []string) {
 	var out bytes.Buffer
 	cmd := exec.Command(absolute(t, "bin/ringjob"), "--rendezvous="+t.TempDir(), "--layout=dp1", "--steps=0", "--report-every=0")
 	cmd.Env, cmd.Stdout, cmd.Stderr = append(env, "CULPRIT_DIR="+e.traces), &out, &out
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
