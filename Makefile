@@ -14,7 +14,7 @@ PKG     := github.com/prometheus/common/version
 LDFLAGS := -s -w -X $(PKG).Version=$(VERSION) -X $(PKG).Revision=$(REVISION) -X $(PKG).BuildDate=$(DATE) \
            -X $(PKG).Branch=$(shell git rev-parse --abbrev-ref HEAD 2>/dev/null)
 
-.PHONY: all help build release test-release shim ringjob ncclrun go-build tools nccl test test-go test-c test-fakegpu test-ncclrun test-nccl test-nccl-short test-nccl-ci test-nccl-flaky nccl-report test-rules test-pyspy test-recordings record-dumps test-e2e test-slow test-slurm test-chart test-upgrade test-page pictures demo lint bench bench-page bench-latency bench-logs generate \
+.PHONY: all help build release test-release shim ringjob ncclrun go-build tools nccl test test-go test-c test-fakegpu test-ncclrun test-nccl test-nccl-short test-nccl-ci test-nccl-flaky nccl-report test-rules test-pyspy test-recordings record-dumps test-e2e test-slow test-slurm test-launchers test-kubernetes test-victoriametrics test-systemd test-chart test-upgrade test-page pictures demo lint bench bench-page bench-latency bench-logs generate \
         check-generated scorecard scorecard-full gpu-e2e soak sanitizers nccl-behaviour nccl-record bench-nccl fuzz vulncheck clean
 
 all: build
@@ -173,6 +173,17 @@ test-slurm: build tools ## Real slurmctld and slurmd on loopback: the page names
 	@command -v slurmctld munged >/dev/null && [[ -e /usr/include/slurm/spank.h ]] || { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends slurmctld slurmd slurm-client munge libslurm-dev; }
 	$(GO) test -tags slurm -timeout 15m -count=1 -v ./deploy/slurm ./deploy/actions
 
+LAUNCHER_TORCH ?= 2.9.1
+
+test-launchers: build tools ## Real mpirun and torchrun: the page calls the job as they do. Installs them; a wheel is large.
+	@command -v mpirun >/dev/null || { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends openmpi-bin; }
+	@env=.cache/torch-$(LAUNCHER_TORCH); \
+	if [[ ! -e $$env/installed ]]; then \
+	  echo "installing torch $(LAUNCHER_TORCH) into $$env"; \
+	  python3 -m venv $$env && $$env/bin/pip install --quiet --disable-pip-version-check torch==$(LAUNCHER_TORCH) numpy && touch $$env/installed; \
+	fi
+	TORCHRUN=$(CURDIR)/.cache/torch-$(LAUNCHER_TORCH)/bin/torchrun $(GO) test -tags launchers -timeout 15m -count=1 -v ./sim/launchers
+
 # The last release; OLD=commit takes another.
 OLD ?= $(shell git describe --tags --abbrev=0 --match 'v*' 2>/dev/null)
 
@@ -184,6 +195,24 @@ test-upgrade: build tools ## Parts of this tree with parts of release OLD: shim,
 	@$(GO) build -C build/upgrade/old -buildvcs=false -o bin/culprit-exporter ./exporter
 	@$(GO) build -C build/upgrade/old -buildvcs=false -o bin/culprit-analyzer ./analyzer
 	$(GO) test -tags upgrade -timeout 40m -count=1 -v ./sim/upgrade
+
+test-kubernetes: build ## A real kube-apiserver takes the chart's objects, the policies and the recipes' jobs, and asks the webhook. The first build takes a quarter of an hour.
+	@tools/build.sh etcd kube-apiserver kyverno
+	$(GO) test -C tools/helm -tags server -timeout 20m -count=1 -v -run Server .
+
+test-victoriametrics: build tools ## VictoriaMetrics and vmalert with the rules that ship: the page names the rank, the doctor finds nothing wrong.
+	@tools/build.sh victoria-metrics vmalert
+	$(GO) test -tags victoria -timeout 15m -count=1 -v ./sim/victoria
+
+SYSTEMD_ROOT := .cache/systemd-root
+
+$(SYSTEMD_ROOT):
+	@command -v debootstrap systemd-nspawn >/dev/null || { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends debootstrap systemd-container; }
+	@echo "making a root directory with systemd"
+	@rm -rf $@.new && debootstrap --variant=minbase --include=systemd,systemd-sysv,procps bookworm $@.new $(or $(DEBIAN_MIRROR),http://deb.debian.org/debian) >/dev/null && mv $@.new $@
+
+test-systemd: release $(SYSTEMD_ROOT) ## The packages under a real systemd: installed, started, scraped, upgraded, removed. Needs root and a kernel that lets systemd-nspawn boot.
+	SYSTEMD_ROOT=$(CURDIR)/$(SYSTEMD_ROOT) $(GO) test -C tools/release -tags systemd -count=1 -v -run TestSystemd ./dist
 
 test-chart: ## Render the Helm chart for each kind of site, compare with golden files, check it with the types of Kubernetes and its operators.
 	$(GO) test -C tools/helm -count=1 ./...

@@ -140,27 +140,9 @@ static bool slurm_job(const struct culprit_header *h, char *to, size_t bytes) {
   return true;
 }
 
-// cluster_job writes what operators of Kubernetes and Ray call the job. A pod's namespace goes before it: names are unique in
-// a namespace only.
-static bool cluster_job(char *to, size_t bytes) {
-  const char *space = env("POD_NAMESPACE"), *name = env("JOB_NAME"), *ray = env("RAY_JOB_ID"), *leader = env("LWS_LEADER_ADDRESS");
-  if (name == NULL && ray == NULL && leader == NULL) return false;
-  if (space != NULL) join(to, bytes, "%s/", space);
-  if (name != NULL) {
-    join(to, bytes, "%s", name);
-  } else if (ray != NULL) {  // Counted from one in each Ray cluster.
-    const char *cluster = env("RAY_CLUSTER_NAME");
-    if (cluster != NULL) join(to, bytes, "%s/", cluster);
-    join(to, bytes, "%s", ray);
-  } else {
-    join(to, bytes, "%.*s", (int)strcspn(leader, "."), leader);
-  }
-  return true;
-}
-
-// meeting_job writes where the ranks of a job meet, which no two jobs share at a time.
-static bool meeting_job(char *to, size_t bytes) {
-  const char *address = env("MASTER_ADDR"), *port = env("MASTER_PORT"), *space = env("POD_NAMESPACE");
+// meeting writes where the ranks of a job meet, which no two jobs share at a time.
+static bool meeting(char *to, size_t bytes) {
+  const char *address = env("MASTER_ADDR"), *port = env("MASTER_PORT");
   if (address == NULL || port == NULL) return false;
   char name[256] = {0};
   const bool here = strcmp(address, "localhost") == 0 || strncmp(address, "127.", 4) == 0 || strcmp(address, "::1") == 0;
@@ -168,8 +150,35 @@ static bool meeting_job(char *to, size_t bytes) {
     if (gethostname(name, sizeof name - 1) != 0) return false;
     address = name;
   }
-  if (space != NULL) join(to, bytes, "%s/", space);
   join(to, bytes, "%.*s:%s", isdigit((unsigned char)*address) ? (int)strlen(address) : (int)strcspn(address, "."), address, port);
+  return true;
+}
+
+// ray_job_id gives Ray's number of the job, else NULL. Newer Ray starts workers before it knows their job, and gives them its nil number.
+static const char *ray_job_id(void) {
+  const char *id = env("RAY_JOB_ID");
+  return id != NULL && id[strspn(id, "fF")] != '\0' ? id : NULL;
+}
+
+// operator_job writes what operators of Kubernetes and Ray call the job. A pod's namespace goes before it: names are unique in a
+// namespace only.
+static bool operator_job(char *to, size_t bytes) {
+  const char *space = env("POD_NAMESPACE"), *name = env("JOB_NAME"), *leader = env("LWS_LEADER_ADDRESS");
+  const char *ray = ray_job_id(), *cluster = env("RAY_CLUSTER_NAME");
+  char place[320] = {0};
+  const bool meets = meeting(place, sizeof place);
+  if (name == NULL && ray == NULL && cluster == NULL && leader == NULL && !meets) return false;
+  if (space != NULL) join(to, bytes, "%s/", space);
+  if (name != NULL) {
+    join(to, bytes, "%s", name);
+  } else if (ray != NULL || cluster != NULL) {  // A Ray cluster runs many jobs, and counts them from one.
+    const char *job = ray != NULL ? ray : place;
+    join(to, bytes, "%s%s%s", cluster != NULL ? cluster : "", cluster != NULL && *job != '\0' ? "/" : "", job);
+  } else if (leader != NULL) {
+    join(to, bytes, "%.*s", (int)strcspn(leader, "."), leader);
+  } else {
+    join(to, bytes, "%s", place);
+  }
   return true;
 }
 
@@ -217,7 +226,7 @@ static void fill_job(struct culprit_header *h) {
     own = given("TORCHELASTIC_RUN_ID");
     if (own == NULL) own = given("PET_RDZV_ID");
     if (own == NULL) own = first_env(batch);
-    if (own == NULL && !cluster_job(found, sizeof found) && !meeting_job(found, sizeof found)) {
+    if (own == NULL && !operator_job(found, sizeof found)) {
       own = env("PMIX_NAMESPACE");  // Open MPI's name for what one mpirun started.
       if (own == NULL) pod_job(h, found, sizeof found);
     }

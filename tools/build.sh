@@ -33,6 +33,11 @@ golangci-lint  lint          github.com/golangci/golangci-lint/v2/cmd/golangci-l
 gofumpt        lint          mvdan.cc/gofumpt                                      netgo                -       a few seconds
 govulncheck    vuln          golang.org/x/vuln/cmd/govulncheck                      netgo                -       a few seconds
 helm           helm          helm.sh/helm/v3/cmd/helm                               netgo                -       about 3 minutes
+etcd           kubernetes    go.etcd.io/etcd/server/v3                               netgo                -       about a minute
+kube-apiserver kubernetes    k8s.io/kubernetes/cmd/kube-apiserver                    netgo                -       about 10 minutes
+kyverno        kyverno       github.com/kyverno/kyverno/cmd/cli/kubectl-kyverno      netgo                -       about 10 minutes
+victoria-metrics victoriametrics github.com/VictoriaMetrics/VictoriaMetrics/app/victoria-metrics netgo    -       about 2 minutes
+vmalert        victoriametrics github.com/VictoriaMetrics/VictoriaMetrics/app/vmalert netgo               -       about a minute
 TABLE
 }
 

@@ -85,10 +85,10 @@ const (
 	shimVolume  = "culprit-shim"
 )
 
-// jobLabels are those that operators give the pods of a job, with the job's name. What wraps others comes first.
+// jobLabels are those that operators give the pods of a job, with the job's name. What wraps others comes first. The labels of KubeRay and
+// LeaderWorkerSet name what holds many jobs; the shim tells these apart by the variables of both.
 var jobLabels = []string{
-	"jobset.sigs.k8s.io/jobset-name", "training.kubeflow.org/job-name", "volcano.sh/job-name", "leaderworkerset.sigs.k8s.io/name",
-	"ray.io/cluster", "batch.kubernetes.io/job-name", "job-name",
+	"jobset.sigs.k8s.io/jobset-name", "training.kubeflow.org/job-name", "volcano.sh/job-name", "batch.kubernetes.io/job-name", "job-name",
 }
 
 // patch gives what makes a pod load the shim, and why a container was left alone. Nothing that the pod sets itself is lost.

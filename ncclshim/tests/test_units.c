@@ -236,6 +236,10 @@ static void job_ids(void) {
       {"JOB_NAME=llm POD_NAMESPACE=ml", "ml/llm"},
       {"JOB_NAME=llm", "llm"},
       {"RAY_JOB_ID=01000000 RAY_CLUSTER_NAME=rc POD_NAMESPACE=ml MASTER_ADDR=10.0.0.1 MASTER_PORT=9", "ml/rc/01000000"},
+      // Ray 2.60 gives its workers the nil number.
+      {"RAY_JOB_ID=ffffffff RAY_CLUSTER_NAME=rc POD_NAMESPACE=ml MASTER_ADDR=10.0.0.1 MASTER_PORT=9 POD_NAME=rc-gpu-worker-x7k2p", "ml/rc/10.0.0.1:9"},
+      {"RAY_JOB_ID=ffffffff RAY_CLUSTER_NAME=rc POD_NAMESPACE=ml POD_NAME=rc-gpu-worker-x7k2p", "ml/rc"},
+      {"RAY_JOB_ID=ffffffff MASTER_ADDR=10.0.0.1 MASTER_PORT=9", "10.0.0.1:9"},
       {"LWS_LEADER_ADDRESS=llm-0.llm.ml POD_NAMESPACE=ml", "ml/llm-0"},
       // mpirun, and pods that say nothing else.
       {"PMIX_NAMESPACE=prterun-host-91@1", "prterun-host-91@1"},

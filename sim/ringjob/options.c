@@ -102,7 +102,7 @@ static const struct option flags[] = {
 void options_usage(void) {
   puts(
       "ringjob launch --ranks N --hosts H --dir DIR [launch flags] -- [rank flags]\n"
-      "ringjob [rank flags]     with RANK, WORLD_SIZE, LOCAL_WORLD_SIZE in the environment\n"
+      "ringjob [rank flags]     with RANK, WORLD_SIZE, LOCAL_WORLD_SIZE in the environment, or Open MPI's variables\n"
       "\n"
       "Shape of the job:\n"
       "  --layout dpN,ppN,tpN     world size is the product; rank = tp_i + tp*(dp_i + dp*pp_i)   [dp = world size]\n"
@@ -237,9 +237,11 @@ void options_parse(struct options *o, int argc, char **argv) {
     parse_flag(o, flag, flags[index].name, optarg);
   }
   if (optind < argc) die(EXIT_USAGE, "unexpected argument \"%s\"", argv[optind]);
-  o->rank = parse_env("RANK");
-  o->world_size = parse_env("WORLD_SIZE");
-  o->ranks_per_host = getenv("LOCAL_WORLD_SIZE") ? parse_env("LOCAL_WORLD_SIZE") : 1;
+  const bool mpi = getenv("RANK") == NULL && getenv("OMPI_COMM_WORLD_RANK") != NULL;
+  const char *const local_size = mpi ? "OMPI_COMM_WORLD_LOCAL_SIZE" : "LOCAL_WORLD_SIZE";
+  o->rank = parse_env(mpi ? "OMPI_COMM_WORLD_RANK" : "RANK");
+  o->world_size = parse_env(mpi ? "OMPI_COMM_WORLD_SIZE" : "WORLD_SIZE");
+  o->ranks_per_host = getenv(local_size) ? parse_env(local_size) : 1;
   if (o->ranks_per_host < 1) die(EXIT_USAGE, "LOCAL_WORLD_SIZE is at least 1");
   validate(o);
 }

@@ -43,6 +43,11 @@ scrape_configs:
     static_configs: [{targets: ['{{ .Analyzer }}']}]
 `))
 
+// rules are the rule files, as a glob.
+func (s *Stack) rules() string {
+	return cmp.Or(s.cfg.Rules, filepath.Join(s.cfg.Root, "rules", "*.yaml"))
+}
+
 // writeConfig writes Prometheus's configuration and, from the shipped example or the one that is set, with only the addresses
 // changed, Alertmanager's.
 func (s *Stack) writeConfig() error {
@@ -54,7 +59,7 @@ func (s *Stack) writeConfig() error {
 	var b strings.Builder
 	err := prometheusConfig.Execute(&b, map[string]any{
 		"Interval":     s.cfg.Interval,
-		"Rules":        cmp.Or(s.cfg.Rules, filepath.Join(s.cfg.Root, "rules", "*.yaml")),
+		"Rules":        s.rules(),
 		"Alertmanager": s.alertmanagerAddr,
 		"Analyzer":     s.analyzerAddr,
 		"Exporters":    exporters,

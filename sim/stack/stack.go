@@ -23,7 +23,7 @@ import (
 type Config struct {
 	Root     string // Repository root: rules/ and deploy/ are taken from it.
 	BinDir   string // culprit-exporter, culprit-analyzer, ringjob, the shim.
-	ToolsDir string // prometheus, alertmanager.
+	ToolsDir string // prometheus or victoria-metrics and vmalert, alertmanager.
 	Dir      string // Scratch: configuration, logs, data; removed by nobody but the caller.
 	Hosts    int
 	// GPUs is how many GPUs of each host are played to its exporter; 0: the exporter finds no NVML.
@@ -38,6 +38,8 @@ type Config struct {
 	Patience time.Duration
 	// Discovery are URLs of Prometheus's HTTP service discovery that tell of further exporters, such as simulated ones.
 	Discovery []string
+	// Victoria has VictoriaMetrics and vmalert take Prometheus's place.
+	Victoria bool
 	// Interval is Prometheus's scrape and evaluation interval.
 	Interval time.Duration
 	Log      *slog.Logger
@@ -61,6 +63,8 @@ type Stack struct {
 
 	prometheusAddr, alertmanagerAddr, analyzerAddr string
 	prometheus, alertmanager, analyzer             *process
+	vmalertAddr                                    string
+	vmalert                                        *process // Only with Config.Victoria; prometheus is VictoriaMetrics then.
 
 	mu   sync.Mutex
 	jobs []*Job
@@ -74,16 +78,16 @@ func Start(ctx context.Context, cfg Config) (_ *Stack, err error) {
 			s.Close()
 		}
 	}()
-	addrs, err := freeAddrs(3 + cfg.Hosts)
+	addrs, err := freeAddrs(4 + cfg.Hosts)
 	if err != nil {
 		return nil, err
 	}
-	s.prometheusAddr, s.alertmanagerAddr, s.analyzerAddr = addrs[0], addrs[1], addrs[2]
+	s.prometheusAddr, s.alertmanagerAddr, s.analyzerAddr, s.vmalertAddr = addrs[0], addrs[1], addrs[2], addrs[3]
 	if s.pager, err = startPager(); err != nil {
 		return nil, err
 	}
 	for i := range cfg.Hosts {
-		h := host{name: fmt.Sprintf("node%d", i), traces: filepath.Join(s.traceRoot, fmt.Sprintf("host%d", i)), addr: addrs[3+i]}
+		h := host{name: fmt.Sprintf("node%d", i), traces: filepath.Join(s.traceRoot, fmt.Sprintf("host%d", i)), addr: addrs[4+i]}
 		if err := os.MkdirAll(h.traces, 0o755); err != nil {
 			return nil, fmt.Errorf("making the trace directory of %s: %w", h.name, err)
 		}
@@ -121,11 +125,41 @@ func (s *Stack) startExporters() error {
 }
 
 func (s *Stack) startPrometheus() (err error) {
+	if s.cfg.Victoria {
+		return s.startVictoria()
+	}
 	s.prometheus, err = startProcess(s.cfg.Dir, "prometheus", nil, nil, filepath.Join(s.cfg.ToolsDir, "prometheus"),
 		"--config.file="+filepath.Join(s.cfg.Dir, prometheusFile),
 		"--storage.tsdb.path="+filepath.Join(s.cfg.Dir, "prometheus-data"),
 		"--web.listen-address="+s.prometheusAddr,
 		"--log.level=warn",
+	)
+	return err
+}
+
+func (s *Stack) startVictoria() (err error) {
+	// It takes Prometheus's configuration, but for rules, which are vmalert's.
+	s.prometheus, err = startProcess(s.cfg.Dir, "victoria-metrics", nil, nil, filepath.Join(s.cfg.ToolsDir, "victoria-metrics"),
+		"-promscrape.config="+filepath.Join(s.cfg.Dir, prometheusFile),
+		"-promscrape.config.strictParse=false",
+		"-storageDataPath="+filepath.Join(s.cfg.Dir, "victoria-data"),
+		"-httpListenAddr="+s.prometheusAddr,
+		"-search.latencyOffset=0s",
+		"-loggerLevel=WARN",
+	)
+	return err
+}
+
+// startVMAlert starts vmalert, which waits half a minute where it cannot write its first series.
+func (s *Stack) startVMAlert() (err error) {
+	s.vmalert, err = startProcess(s.cfg.Dir, "vmalert", nil, nil, filepath.Join(s.cfg.ToolsDir, "vmalert"),
+		"-rule="+s.rules(),
+		"-datasource.url="+s.PrometheusURL(), "-remoteRead.url="+s.PrometheusURL(), "-remoteWrite.url="+s.PrometheusURL(),
+		"-notifier.url="+s.AlertmanagerURL(),
+		"-evaluationInterval="+s.cfg.Interval.String(),
+		"-rule.evalDelay=0s",
+		"-httpListenAddr="+s.vmalertAddr,
+		"-loggerLevel=WARN",
 	)
 	return err
 }
@@ -166,6 +200,14 @@ func (s *Stack) waitReady(ctx context.Context) error {
 	if err := s.prometheus.waitHTTP(ctx, s.PrometheusURL()+"/-/ready"); err != nil {
 		return err
 	}
+	if s.cfg.Victoria {
+		if err := s.startVMAlert(); err != nil {
+			return err
+		}
+		if err := s.vmalert.waitHTTP(ctx, s.RulesURL()+"/-/ready"); err != nil {
+			return err
+		}
+	}
 	return s.analyzer.waitHTTP(ctx, s.AnalyzerURL()+"/-/ready")
 }
 
@@ -191,7 +233,7 @@ func (s *Stack) Close() {
 
 // processes gives all that have been started.
 func (s *Stack) processes() []*process {
-	procs := []*process{s.analyzer, s.prometheus, s.alertmanager}
+	procs := []*process{s.analyzer, s.vmalert, s.prometheus, s.alertmanager}
 	for _, h := range s.hosts {
 		procs = append(procs, h.proc)
 	}
@@ -200,6 +242,14 @@ func (s *Stack) processes() []*process {
 
 // PrometheusURL, AlertmanagerURL and AnalyzerURL are where one can look.
 func (s *Stack) PrometheusURL() string { return "http://" + s.prometheusAddr }
+
+// RulesURL is where the rules are evaluated: vmalert's address, or Prometheus's.
+func (s *Stack) RulesURL() string {
+	if s.vmalert == nil {
+		return s.PrometheusURL()
+	}
+	return "http://" + s.vmalertAddr
+}
 
 // AlertmanagerURL is Alertmanager's address.
 func (s *Stack) AlertmanagerURL() string { return "http://" + s.alertmanagerAddr }

@@ -1,7 +1,7 @@
 // Copyright 2026 The Culprit Authors
 // SPDX-License-Identifier: Apache-2.0
 
-//go:build dist
+//go:build dist || systemd
 
 // Package dist checks what `make release` has written, as its users would have it. Some tests enter folders as their root
 // directory, which takes root.
