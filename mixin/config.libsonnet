@@ -115,7 +115,7 @@
     // The trigger fires for the window; the analyzer looks at once.
     firstLookIterations: 10,
     firstLookSeconds: 60,
-    firstLookWindowSeconds: std.max(30, 2 * scrape),
+    firstLookWindowSeconds: std.max(15, 2 * scrape),
     // Two evaluations: the window already holds a slow iteration for its length.
     iterationFor: self.slowWindows[0].interval,
 

@@ -169,7 +169,7 @@ func (a *slowAnalysis) becameSlower() (finding, bool) {
 		return r, true
 	}
 	f.cause, _ = a.whyHeavy(slower, g.share[slower[0]])
-	f.what = fmt.Sprintf(words.ComputesLonger, pick(len(slower) == 1, "computes", "compute up to"), g.times[slower[0]])
+	f.what = fmt.Sprintf(words.ComputesLonger, pick(len(slower) == 1, "computes for", "compute for up to"), g.times[slower[0]])
 	if 2*len(a.hostsOf(slower)) > len(slower) && len(slower) > 2 {
 		f.weight = 0.5 // Scattered over the cluster: hardly one cause.
 	}

@@ -8,8 +8,10 @@ package trial
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
+	"github.com/culprit-project/culprit/analyzer/incident"
 	"github.com/culprit-project/culprit/analyzer/rca"
 	"github.com/culprit-project/culprit/sim/cluster"
 	"github.com/culprit-project/culprit/sim/scorecard/baseline"
@@ -87,14 +89,21 @@ func (t *trial) told() {
 	if answer := t.s.job.Answer(); len(answer.Truths) > 0 {
 		at = began(answer)
 	}
-	for _, h := range t.s.heard {
+	heard := t.s.heard
+	if t.Begins() { // The look at each new job told of nothing.
+		heard = slices.DeleteFunc(slices.Clone(heard), func(h told) bool { return h.kind == incident.Start })
+	}
+	if len(heard) == 0 {
+		return
+	}
+	for _, h := range heard {
 		if since := h.at.Seconds() - at; since >= 0 {
 			t.out.Triggered, t.out.Trigger, t.out.Told = true, h.trigger, since
 			return
 		}
 	}
 	if i := t.s.incident; i != nil && (i.ResolvedAt == nil || i.ResolvedAt.Sub(t.s.epoch) >= seconds(at)) {
-		t.out.Triggered, t.out.Trigger = true, t.s.heard[len(t.s.heard)-1].trigger
+		t.out.Triggered, t.out.Trigger = true, heard[len(heard)-1].trigger
 	}
 }
 

@@ -48,6 +48,7 @@ type service struct {
 type told struct {
 	at      time.Duration
 	trigger string
+	kind    incident.Kind
 }
 
 // event is something that the service heard or said.
@@ -116,7 +117,7 @@ func (s *service) receive(m *webhook.Message) error {
 	for i := range found {
 		s.note("%s %s", found[i].Name, map[bool]string{true: "fires", false: "ends"}[found[i].Firing()])
 		if found[i].Firing() {
-			s.heard = append(s.heard, told{s.job.Now(), found[i].Name})
+			s.heard = append(s.heard, told{s.job.Now(), found[i].Name, found[i].Kind})
 		}
 	}
 	return s.manager.Receive(found)
