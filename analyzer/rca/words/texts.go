@@ -193,7 +193,7 @@ const (
 	HostComputes    = "compute for %.2f× as long as before, all ranks of the host alike"                                                                               // x
 	AllTransfers    = "transfers of all ranks alike take %.2f× as long as before"                                                                                      // x
 	StageGrew       = "the work of all its ranks grew by a factor of %.2f at once, and that of other stages did not"                                                   // x
-	ComputesLonger  = "%s %.2f× as long as before, and others do not"                                                                                              // computes, x
+	ComputesLonger  = "%s %.2f× as long as before, and others do not"                                                                                                  // computes, x
 	OrReceiver      = ", or the receiving end at %s"                                                                                                                   // ranks
 	LinkSlow        = "transfers on it are in flight %.1f× longer than before or than elsewhere, and the evidence does not show which end is to blame"                 // x
 	PathSlow        = "transfers on it are in flight %.1f× longer than before or than elsewhere"                                                                       // x
