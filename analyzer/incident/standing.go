@@ -38,6 +38,8 @@ func supersedes(standing, next *rca.Verdict, confirmed bool) bool {
 		return true
 	case standing.Class == rca.Benign && next.Class == rca.Healthy:
 		return false // It is over; what it was is the better record.
+	case standing.Class == rca.GlobalSlow && (next.Class == rca.Healthy || next.Class == rca.Unknown && next.Stalled == 0):
+		return false // It shows beside a faster past alone, which lies too far back by now; or it is over.
 	case !standing.Page:
 		return true
 	case !next.Page:
