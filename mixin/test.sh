@@ -57,6 +57,7 @@ route() {
 }
 route culprit-analyzer alertname=CulpritJobStalled culprit=trigger kind=hang severity=none job_id=7
 route culprit-analyzer alertname=CulpritIterationSlow culprit=trigger kind=slow severity=none job_id=7
+route culprit-analyzer alertname=CulpritFirstLook culprit=trigger kind=start severity=none job_id=7
 route pager alertname=CulpritFound culprit=verdict severity=critical job_id=7
 route pager alertname=CulpritSlow culprit=verdict severity=warning job_id=7
 route pager alertname=CulpritUnknown culprit=verdict severity=warning job_id=7

@@ -12,6 +12,9 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 )
 
+// kinds are what triggers tell of.
+var kinds = map[string]bool{"hang": true, "slow": true, "start": true}
+
 // known are the series that Prometheus makes itself, with the labels they have here.
 var known = Catalogue{
 	"up":                      {Type: "gauge", Labels: map[string]map[string]bool{}},
@@ -22,7 +25,7 @@ var known = Catalogue{
 		"alertstate": {"firing": true, "pending": true},
 		"culprit":    {"trigger": true, "health": true, "ticket": true},
 		"severity":   {"critical": true, "warning": true, "info": true, "none": true},
-		"kind":       {"hang": true, "slow": true},
+		"kind":       kinds,
 	}},
 }
 

@@ -94,7 +94,7 @@ func TestAlertsAreComplete(t *testing.T) {
 			} else if !severity[rule.Labels["severity"]] {
 				t.Errorf("label severity is %q", rule.Labels["severity"])
 			}
-			if kind := rule.Labels["kind"]; (kind == "hang" || kind == "slow") != (rule.Labels["culprit"] == "trigger") {
+			if kind := rule.Labels["kind"]; kinds[kind] != (rule.Labels["culprit"] == "trigger") {
 				t.Errorf("label kind is %q", kind)
 			}
 		})
