@@ -21,13 +21,13 @@ function(config) {
   local started = 'max by (comm, rank) (%s)' % of('culprit_nccl_ops_started_total'),
   // A rank that has called fewer operations than a peer, and is inside none: it is not one that waits for others.
   local behind = '(max by (comm) (%s) - on (comm) group_right () %s > 0) and on (rank) (max by (rank) (%s) == 0)' % [of('culprit_nccl_ops_started_total'), started, of('culprit_nccl_stall_seconds')],
-  // Sent, and not acknowledged by the network.
+  // Sent, and not acknowledged by the network. A process that has exited or is stopped acknowledges nothing, and no link is to blame.
   local undelivered = 'max by (comm, rank, peer) (%s and on (instance, rank, comm, channel, direction, peer) %s)' % [of('culprit_nccl_flow_state_seconds', ', direction="send"'), of('culprit_nccl_flow_info', ', state="send_net"')],
 
   text:: '{{ $job := %s }}{{ if query (printf `job_id:culprit_nccl_process_up:count{%%s} <= %d` $job) }}' % [matchers, config.namesUpToRanks] +
          each(process(of('culprit_nccl_process_up') + ' == 0'), who + ' exited without orderly shutdown.') +
          each(process(of('culprit_nccl_process_stopped') + ' == 1'), who + ' is stopped.') +
          each(named(place('(%s)' % behind)), who + ' has not entered an operation that its peers in ' + comm + ' wait in.') +
-         each(named(place('(%s > %g)' % [undelivered, config.stallFloorSeconds])), who + ' has sent data to peer {{ .Labels.peer }} in ' + comm + ' that the network has not delivered for {{ .Value | humanizeDuration }}.') +
+         each(named(place('(%s > %g unless on () (%s == 0 or %s == 1))' % [undelivered, config.stallFloorSeconds, of('culprit_nccl_process_up'), of('culprit_nccl_process_stopped')])), who + ' has sent data to peer {{ .Labels.peer }} in ' + comm + ' that the network has not delivered for {{ .Value | humanizeDuration }}.') +
          '{{ end }}',
 }
