@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -106,7 +107,8 @@ func TestCallThatDoesNotComeBack(t *testing.T) {
 			t.Errorf("%s: paged %v", job, page.Labels)
 		}
 		triggers, err := s.Triggers(t.Context(), job)
-		if err != nil || len(triggers) != 1 || triggers[0].Labels["alertname"] != "CulpritCallBlocked" {
+		blocked := func(a stack.Alert) bool { return a.Labels["alertname"] == "CulpritCallBlocked" }
+		if err != nil || !slices.ContainsFunc(triggers, blocked) { // A job that had called operations has stopped to, as well.
 			t.Errorf("%s: triggers %v %v", job, triggers, err)
 		}
 	}
