@@ -49,7 +49,7 @@ func (b *baseline) remember(early *timeline) {
 	by := map[transferClass][]int64{}
 	for j := range early.jobs {
 		if jo := &early.jobs[j]; early.complete(jo) {
-			c := early.classOf(jo)
+			c := jo.class
 			by[c] = append(by[c], jo.transfer)
 		}
 	}
@@ -226,14 +226,14 @@ func (b *baseline) transfers() {
 			continue // The shortest stay seen need not be the last arriver's.
 		}
 		s := &t.segs[jo.parts[0]]
-		k := key{class: t.classOf(jo), comm: -1, a: -1, b: -1}
-		if c, ok := t.CommOf[s.Comm]; ok {
+		k := key{class: jo.class, comm: -1, a: -1, b: -1}
+		if c, ok := s.in(); ok {
 			k.comm = c
 		}
 		if jo.p2p {
 			k.comm = -1
 			k.a, k.b = s.node, t.segs[jo.parts[1]].node // From the sender to the receiver.
-			if direction(s.Func) < 0 {
+			if s.dir < 0 {
 				k.a, k.b = k.b, k.a
 			}
 		}
@@ -278,13 +278,13 @@ func (t *timeline) complete(j *joint) bool {
 	if j.p2p {
 		return len(j.parts) == 2
 	}
-	ci, ok := t.CommOf[t.segs[j.parts[0]].Comm]
+	ci, ok := t.segs[j.parts[0]].in()
 	return !ok || t.Comms[ci].Size <= len(j.parts)
 }
 
 func (t *timeline) classOf(j *joint) transferClass {
 	s := &t.segs[j.parts[0]]
-	c := transferClass{fn: t.FuncNumber(s.Func), bytes: s.Bytes, p2p: j.p2p}
+	c := transferClass{fn: s.fn, bytes: s.Bytes, p2p: j.p2p}
 	if job.UnevenSizes(s.Func) {
 		c.bytes = -1
 	}
@@ -294,7 +294,7 @@ func (t *timeline) classOf(j *joint) transferClass {
 		c.cross = peer >= 0 && t.Host(peer) != t.Host(s.node)
 		return c
 	}
-	if ci, ok := t.CommOf[s.Comm]; ok {
+	if ci, ok := s.in(); ok {
 		c.size, c.cross = t.Comms[ci].Size, t.across[ci]
 	}
 	return c

@@ -234,8 +234,8 @@ func (a *slowAnalysis) routing(heavy []int32) (finding, bool) {
 			if s.Kind != rca.SegmentOp || s.Bytes <= 0 {
 				continue
 			}
-			ci, ok := a.CommOf[s.Comm]
-			if job.UnevenSizes(s.Func) || ok && a.exchange[ci] && direction(s.Func) < 0 {
+			ci, ok := s.in()
+			if job.UnevenSizes(s.Func) || ok && a.exchange[ci] && s.dir < 0 {
 				bytes[n] += float64(s.Bytes)
 			}
 		}

@@ -117,12 +117,12 @@ func (a *slowAnalysis) gatherFlows(t *timeline) ([]flowKey, []flowGroup) {
 			continue
 		}
 		j := &t.jobs[s.job]
-		k := flowKey{class: t.classOf(j), comm: -1, node: s.node, peer: -1}
-		if ci, ok := t.CommOf[s.Comm]; ok {
+		k := flowKey{class: j.class, comm: -1, node: s.node, peer: -1}
+		if ci, ok := s.in(); ok {
 			k.comm = ci
 		}
 		if j.p2p {
-			if direction(s.Func) < 0 {
+			if s.dir < 0 {
 				continue
 			}
 			k.peer = t.NodeOf(s.Peer)
@@ -207,10 +207,10 @@ func (a *slowAnalysis) flowPeers() map[commNode][]peerShare {
 	}
 	for i := range a.segs {
 		s := &a.segs[i]
-		if s.SendFlows == 0 || direction(s.Func) != 0 {
+		if s.SendFlows == 0 || s.dir != 0 {
 			continue
 		}
-		if ci, ok := a.CommOf[s.Comm]; ok && !seen[commNode{ci, s.node}] {
+		if ci, ok := s.in(); ok && !seen[commNode{ci, s.node}] {
 			add(commNode{ci, s.node}, s.SendPeer, 1)
 		}
 	}

@@ -110,8 +110,8 @@ func (t *timeline) findExchanges() {
 		peers := map[int32][]int{}
 		for _, i := range t.ranks[n] {
 			s := &t.segs[i]
-			ci, ok := t.CommOf[s.Comm]
-			if !ok || t.exchange[ci] || direction(s.Func) == 0 || s.Peer < 0 || slices.Contains(peers[ci], s.Peer) {
+			ci, ok := s.in()
+			if !ok || t.exchange[ci] || s.dir == 0 || s.Peer < 0 || slices.Contains(peers[ci], s.Peer) {
 				continue
 			}
 			if peers[ci] = append(peers[ci], s.Peer); len(peers[ci]) > pipelinePeers {
@@ -131,16 +131,16 @@ func (t *timeline) numbered() bool {
 }
 
 func (t *timeline) tokenOf(s *seg) token {
-	k := token{fn: t.FuncNumber(s.Func), kind: s.Kind, bytes: s.Bytes, mb: -1}
-	if c, ok := t.CommOf[s.Comm]; ok {
+	k := token{fn: s.fn, kind: s.Kind, bytes: s.Bytes, mb: -1}
+	if c, ok := s.in(); ok {
 		k.size = int32(t.Comms[c].Size)
 	}
 	if job.UnevenSizes(s.Func) {
 		k.bytes = -1 // The size follows the data.
 	}
-	if d := direction(s.Func); d != 0 && s.Peer >= 0 {
+	if d := s.dir; d != 0 && s.Peer >= 0 {
 		k.bytes = -1
-		if ci, ok := t.CommOf[s.Comm]; !ok || !t.exchange[ci] {
+		if ci, ok := s.in(); !ok || !t.exchange[ci] {
 			k.dir = int8(pick(s.Peer > s.Rank, 1, -1))
 		}
 	}
@@ -458,22 +458,22 @@ type turns struct {
 // turnsOf gives the turns of a node.
 func (t *timeline) turnsOf(n int32) *turns {
 	r := &turns{first: map[sequence]int64{}, partner: map[sequence]int32{}}
-	var comms []rca.CommID
-	peers := map[rca.CommID][]int{}
+	var comms []int32
+	peers := map[int32][]int{}
 	for _, i := range t.ranks[n] {
 		s := &t.segs[i]
-		if direction(s.Func) == 0 || s.Peer < 0 || s.Seq < 0 {
+		if s.dir == 0 || s.Peer < 0 || s.Seq < 0 {
 			continue
 		}
 		k := turnOf(s)
 		if first, ok := r.first[k]; !ok || s.Seq < first {
 			r.first[k] = s.Seq
 		}
-		if peers[s.Comm] == nil {
-			comms = append(comms, s.Comm)
+		if peers[s.comm] == nil {
+			comms = append(comms, s.comm)
 		}
-		if !slices.Contains(peers[s.Comm], s.Peer) {
-			peers[s.Comm] = append(peers[s.Comm], s.Peer)
+		if !slices.Contains(peers[s.comm], s.Peer) {
+			peers[s.comm] = append(peers[s.comm], s.Peer)
 		}
 	}
 	rank := t.Nodes[n].ID
@@ -486,14 +486,14 @@ func (t *timeline) turnsOf(n int32) *turns {
 			return cmp.Compare(x, y)
 		})
 		for _, p := range peers[c] {
-			r.partner[sequence{comm: c, peer: p}] = int32(len(r.partner))
+			r.partner[sequence{comm: c, fn: -1, peer: int32(p)}] = int32(len(r.partner))
 		}
 	}
 	return r
 }
 
 func turnOf(s *seg) sequence {
-	return sequence{comm: s.Comm, fn: s.Func, peer: s.Peer, iter: int(s.iter)}
+	return sequence{comm: s.comm, fn: s.fn, peer: int32(s.Peer), iter: s.iter}
 }
 
 // of gives with whom a send or receive is, and its ordinal within the iteration; false for anything else.
@@ -502,7 +502,7 @@ func (r *turns) of(s *seg) (partner, k int32, ok bool) {
 	if !ok || s.Seq < 0 {
 		return 0, 0, false
 	}
-	return r.partner[sequence{comm: s.Comm, peer: s.Peer}], int32(s.Seq - first), true
+	return r.partner[sequence{comm: s.comm, fn: -1, peer: int32(s.Peer)}], int32(s.Seq - first), true
 }
 
 // roleShape is what a rank does in an average iteration.

@@ -348,7 +348,7 @@ func (a *slowAnalysis) slowGroup(gain float64) (finding, bool) {
 	}
 	f := finding{class: rca.SlowComm, cause: rca.CauseUnknown, comm: -1, lane: -1, gain: gain, weight: 0.5}
 	s := &a.segs[a.jobs[slow[0].joints[0]].parts[0]]
-	if ci, ok := a.CommOf[s.Comm]; ok {
+	if ci, ok := s.in(); ok {
 		f.comm = ci
 	}
 	host, one := a.Host(common[0]), true

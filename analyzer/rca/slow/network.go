@@ -188,10 +188,10 @@ func (a *slowAnalysis) lateFlushes() []slowEnd {
 			continue
 		}
 		j := &a.jobs[s.job]
-		k := endKey{class: a.classOf(j), node: s.node, peer: -1}
+		k := endKey{class: j.class, node: s.node, peer: -1}
 		if j.p2p {
 			k.peer = a.NodeOf(s.Peer)
-			k.class.fn = -2 + int32(direction(s.Func)) // Receives are compared with receives.
+			k.class.fn = -2 + int32(s.dir) // Receives are compared with receives.
 		}
 		e, ok := at[k]
 		if !ok {

@@ -64,14 +64,14 @@ func (r *replay) run(c change) float64 {
 		for _, i := range j.parts {
 			e := r.enter(i, &c)
 			r.leave[i] = e // For now the time of entering.
-			if !j.buffered || direction(t.segs[i].Func) > 0 {
+			if !j.buffered || t.segs[i].dir > 0 {
 				all = max(all, e)
 			}
 		}
 		for _, i := range j.parts {
 			s := &t.segs[i]
 			switch {
-			case j.buffered && direction(s.Func) > 0:
+			case j.buffered && s.dir > 0:
 				r.leave[i] += pick(transfer < j.transfer, min(s.stay, transfer), s.stay)
 			case j.buffered:
 				r.leave[i] = max(r.leave[i], all) + transfer

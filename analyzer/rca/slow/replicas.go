@@ -18,10 +18,10 @@ func (a *slowAnalysis) dataComms() []bool {
 	out := make([]bool, len(a.Comms))
 	for i := range a.segs {
 		s := &a.segs[i]
-		if s.Kind != rca.SegmentOp || direction(s.Func) != 0 || s.Bytes <= controlBytes {
+		if s.Kind != rca.SegmentOp || s.dir != 0 || s.Bytes <= controlBytes {
 			continue
 		}
-		if ci, ok := a.CommOf[s.Comm]; ok && !a.exchange[ci] {
+		if ci, ok := s.in(); ok && !a.exchange[ci] {
 			out[ci] = true
 		}
 	}

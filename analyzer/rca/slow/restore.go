@@ -99,7 +99,7 @@ func (t *timeline) seenIn() [][]int32 {
 	out := make([][]int32, len(t.Comms))
 	for i := range t.segs {
 		s := &t.segs[i]
-		if ci, ok := t.CommOf[s.Comm]; ok && s.Kind == rca.SegmentOp {
+		if ci, ok := s.in(); ok && s.Kind == rca.SegmentOp {
 			if l := out[ci]; len(l) == 0 || l[len(l)-1] != s.node {
 				out[ci] = append(l, s.node) // Segments are in the order of nodes.
 			}
@@ -114,7 +114,7 @@ func (t *timeline) absentFrom(j *joint, seen [][]int32, spans [][2]int64) []int3
 		return nil
 	}
 	s := &t.segs[j.parts[0]]
-	ci, ok := t.CommOf[s.Comm]
+	ci, ok := s.in()
 	if !ok || !t.clock[s.node].known {
 		return nil
 	}
@@ -168,13 +168,13 @@ func (t *timeline) usualStays(absent [][]int32) []int64 {
 			continue
 		}
 		s := &t.segs[jo.parts[0]]
-		k := key{class: t.classOf(jo), comm: -1, a: -1, b: -1}
-		if ci, ok := t.CommOf[s.Comm]; ok {
+		k := key{class: jo.class, comm: -1, a: -1, b: -1}
+		if ci, ok := s.in(); ok {
 			k.comm = ci
 		}
 		if jo.p2p {
 			k.a, k.b = s.node, t.NodeOf(s.Peer) // From the sender to the receiver.
-			if direction(s.Func) < 0 {
+			if s.dir < 0 {
 				k.a, k.b = k.b, k.a
 			}
 		}
@@ -248,11 +248,11 @@ func (t *timeline) whoLeavesWhen() *leaving {
 		a, b := &t.segs[jo.parts[0]], &t.segs[jo.parts[1]]
 		if !jo.p2p {
 			mid, ok := t.middleEnd(jo)
-			ci, known := t.CommOf[a.Comm]
+			ci, known := a.in()
 			if !ok || !known {
 				continue
 			}
-			class := t.classOf(jo)
+			class := jo.class
 			for _, p := range jo.parts {
 				s := &t.segs[p]
 				k := transferNode{class, ci, s.node}
@@ -260,7 +260,7 @@ func (t *timeline) whoLeavesWhen() *leaving {
 			}
 			continue
 		}
-		if direction(a.Func) < 0 {
+		if a.dir < 0 {
 			a, b = b, a
 		}
 		if a.node == b.node || !t.clock[a.node].known || t.clock[a.node].root != t.clock[b.node].root {
@@ -301,8 +301,8 @@ func (t *timeline) leftAt(j *joint, n int32, l *leaving) (int64, bool) {
 	case !ok:
 		return 0, false
 	case !j.p2p:
-		end += l.off[transferNode{t.classOf(j), t.CommOf[s.Comm], n}]
-	case direction(s.Func) > 0:
+		end += l.off[transferNode{j.class, s.comm, n}]
+	case s.dir > 0:
 		end += l.after[oneWay{s.node, n}]
 	default:
 		end -= l.after[oneWay{n, s.node}]
@@ -355,10 +355,10 @@ func (t *timeline) refineEntrances(of map[*rca.Segment]*lostRecord) {
 			}
 			l := of[s.Segment]
 			before, after := t.beside(i, places)
-			if e, ok := ends[numbered{s.Comm, s.node, s.Number - 1}]; ok && s.Number >= 0 && e < s.End {
+			if e, ok := ends[numbered{s.comm, s.node, s.Number - 1}]; ok && s.Number >= 0 && e < s.End {
 				before = max(before, e)
 			}
-			if e, ok := begins[numbered{s.Comm, s.node, s.Number + 1}]; ok && s.Number >= 0 && e > before {
+			if e, ok := begins[numbered{s.comm, s.node, s.Number + 1}]; ok && s.Number >= 0 && e > before {
 				s.End, l.latest, after = min(s.End, e), min(l.latest, e), min(after, e)
 			}
 			enter := min(max(l.latest, before), before+around(gaps, counts, k, s.gap))
@@ -385,7 +385,7 @@ func (t *timeline) refineEntrances(of map[*rca.Segment]*lostRecord) {
 
 // numbered is an operation of a rank on a communicator. Those of one communicator run one after another.
 type numbered struct {
-	comm   rca.CommID
+	comm   int32
 	node   int32
 	number int64
 }
@@ -395,10 +395,10 @@ func (t *timeline) numberedTimes() (begins, ends map[numbered]int64) {
 	begins, ends = map[numbered]int64{}, map[numbered]int64{}
 	for i := range t.segs {
 		s := &t.segs[i]
-		if s.restored || s.Number < 0 || direction(s.Func) != 0 {
+		if s.restored || s.Number < 0 || s.dir != 0 {
 			continue
 		}
-		k := numbered{s.Comm, s.node, s.Number}
+		k := numbered{s.comm, s.node, s.Number}
 		begins[k], ends[k] = s.enter, s.End
 	}
 	return begins, ends
@@ -453,8 +453,8 @@ func (t *timeline) findBatches() *batches {
 		grouped := map[int32]bool{}
 		for _, i := range list {
 			s := &t.segs[i]
-			ci, ok := t.CommOf[s.Comm]
-			if !ok || s.restored || direction(s.Func) == 0 {
+			ci, ok := s.in()
+			if !ok || s.restored || s.dir == 0 {
 				continue
 			}
 			k := commNode{ci, int32(n)}
@@ -468,7 +468,7 @@ func (t *timeline) findBatches() *batches {
 			before[ci] = i
 		}
 		for _, i := range list {
-			if s := &t.segs[i]; !s.restored && direction(s.Func) != 0 {
+			if s := &t.segs[i]; !s.restored && s.dir != 0 {
 				b.alone[sequenceOf(s)] += pick(grouped[i], -1, 1)
 			}
 		}
@@ -478,16 +478,16 @@ func (t *timeline) findBatches() *batches {
 
 // sequenceOf is what a rank's sends to, or receives from, one other are numbered in.
 func sequenceOf(s *seg) sequence {
-	return sequence{comm: s.Comm, fn: s.Func, peer: s.Peer, rank: s.Rank}
+	return sequence{comm: s.comm, fn: s.fn, peer: int32(s.Peer), rank: int32(s.Rank)}
 }
 
 // of gives when the group call was entered that a lost send or receive was in, which would have been entered at some time were it
 // alone; false where its kind is called alone, or the one before it had ended by then.
 func (b *batches) of(t *timeline, s *seg, alone int64) (int64, bool) {
-	if direction(s.Func) == 0 || b.alone[sequenceOf(s)] >= 0 {
+	if s.dir == 0 || b.alone[sequenceOf(s)] >= 0 {
 		return 0, false
 	}
-	ci, ok := t.CommOf[s.Comm]
+	ci, ok := s.in()
 	if !ok {
 		return 0, false
 	}

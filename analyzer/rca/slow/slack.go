@@ -31,8 +31,8 @@ func (t *timeline) opKindOf(j *joint) (opKind, bool) {
 	if j.compute || j.p2p || len(j.parts) < 2 {
 		return opKind{}, false
 	}
-	ci, ok := t.CommOf[t.segs[j.parts[0]].Comm]
-	return opKind{t.classOf(j), ci}, ok
+	ci, ok := t.segs[j.parts[0]].in()
+	return opKind{j.class, ci}, ok
 }
 
 // opTimes gives how long operations take in the median once the last that was seen has come, ns.

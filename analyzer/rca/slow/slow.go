@@ -500,7 +500,7 @@ func (a *slowAnalysis) unseenPartners() []int {
 			}
 			continue
 		}
-		if ci, ok := a.CommOf[s.Comm]; ok {
+		if ci, ok := s.in(); ok {
 			for _, n := range a.Comms[ci].At {
 				if n >= 0 && len(a.ranks[n]) == 0 && a.Nodes[n].ID >= 0 {
 					spent[a.Nodes[n].ID] += s.stay

@@ -118,7 +118,7 @@ func sumOf(v []float64) float64 {
 // gapKind and bodyKind tell kinds of work apart: between the messages of the pipeline, before a collective, or as the
 // source names computations.
 func gapKind(s *seg) string {
-	if s.Kind == rca.SegmentOp && direction(s.Func) == 0 {
+	if s.Kind == rca.SegmentOp && s.dir == 0 {
 		return "before " + s.Func
 	}
 	return "between messages"
@@ -209,7 +209,7 @@ func (a *slowAnalysis) stagesOf() []stageOf {
 func (a *slowAnalysis) pipelined() bool {
 	for j := range a.jobs {
 		if a.jobs[j].p2p {
-			if ci, ok := a.CommOf[a.segs[a.jobs[j].parts[0]].Comm]; !ok || !a.exchange[ci] {
+			if ci, ok := a.segs[a.jobs[j].parts[0]].in(); !ok || !a.exchange[ci] {
 				return true
 			}
 		}

@@ -39,6 +39,9 @@ type seg struct {
 	*rca.Segment
 	id    int32
 	node  int32
+	comm  int32 // In Comms; below 0 one that is not there, all segments of one alike.
+	fn    int32 // In FuncNames.
+	dir   int8  // Of data: +1 a send, -1 a receive, 0 a collective or a computation.
 	job   int32
 	pred  int32 // What ended last before this was entered, on the same rank; -1 nothing.
 	enter int64
@@ -61,19 +64,23 @@ type seg struct {
 // joint is an operation across ranks, or one computation.
 type joint struct {
 	parts    []int32 // Segments.
-	transfer int64   // The shortest stay: the last arriver waits for nobody.
-	last     int32   // Segment of the last arriver; -1 none told.
+	class    transferClass
+	transfer int64 // The shortest stay: the last arriver waits for nobody.
+	last     int32 // Segment of the last arriver; -1 none told.
 	p2p      bool
 	buffered bool // The send did not wait for its receiver.
 	compute  bool
 }
 
+// in gives the communicator that the segment was on, if it is in Comms.
+func (s *seg) in() (comm int32, ok bool) { return s.comm, s.comm >= 0 }
+
 type jointKey struct {
 	comm     int32
 	fn       int32
-	iter     int
+	iter     int32
+	src, dst int32 // Ranks.
 	number   int64
-	src, dst int
 }
 
 func newTimeline(x *job.Index, tl []rca.Segment) *timeline {
@@ -100,9 +107,16 @@ func restoredTimeline(x *job.Index, tl []rca.Segment, recorded int, cut bool) *t
 
 // part gives the iterations from up to but not including to as a timeline of its own.
 func (t *timeline) between(from, to int) *timeline {
-	var tl, lost []rca.Segment
+	in := func(s *seg) bool { return s.iter != noIteration && int(s.iter) >= from && int(s.iter) < to }
+	size := 0
 	for i := range t.segs {
-		if s := &t.segs[i]; s.iter != noIteration && int(s.iter) >= from && int(s.iter) < to {
+		if in(&t.segs[i]) {
+			size++
+		}
+	}
+	tl, lost := make([]rca.Segment, 0, size), []rca.Segment(nil)
+	for i := range t.segs {
+		if s := &t.segs[i]; in(s) {
 			c := *s.Segment
 			c.Iteration = int(s.iter)
 			if s.restored {
@@ -140,11 +154,24 @@ func (t *timeline) load(tl []rca.Segment, recorded int) {
 	for n := range t.Nodes {
 		at[n+1] += at[n]
 	}
+	unknown := map[rca.CommID]int32{}
+	comm := func(id rca.CommID) int32 {
+		c, ok := t.CommOf[id]
+		if !ok {
+			if c, ok = unknown[id]; !ok {
+				c = -1 - int32(len(unknown))
+				unknown[id] = c
+			}
+		}
+		return c
+	}
 	t.segs = make([]seg, at[len(t.Nodes)])
 	next := slices.Clone(at)
 	for i := range tl {
 		if n := fits(&tl[i]); n >= 0 {
-			t.segs[next[n]] = seg{Segment: &tl[i], node: n, pred: -1, iter: int32(tl[i].Iteration), pos: -1, job: -1, restored: i >= recorded}
+			s := &t.segs[next[n]]
+			*s = seg{Segment: &tl[i], node: n, pred: -1, iter: int32(tl[i].Iteration), pos: -1, job: -1, restored: i >= recorded}
+			s.comm, s.fn, s.dir = comm(tl[i].Comm), t.FuncNumber(tl[i].Func), direction(tl[i].Func)
 			next[n]++
 		}
 	}
@@ -249,11 +276,11 @@ func (t *timeline) link() {
 
 // sequence is what numbers a rank's operations without holes.
 type sequence struct {
-	comm rca.CommID
-	fn   string // Where only calls of one function are numbered.
-	peer int
-	iter int
-	rank int
+	comm int32
+	fn   int32 // Where only calls of one function are numbered, else -1.
+	peer int32
+	iter int32
+	rank int32
 }
 
 // findHoles marks what lies between two operations of one sequence whose numbers do not follow each other. What was
@@ -267,7 +294,7 @@ func (t *timeline) findHoles() {
 	type found struct{ top, count int64 }
 	for _, list := range t.ranks {
 		before, here := map[sequence]reached{}, map[sequence]found{}
-		put := map[rca.CommID]int64{}
+		put := map[int32]int64{}
 		for from := 0; from < len(list); {
 			to := from + 1
 			for to < len(list) && t.batched(list, to) {
@@ -280,12 +307,12 @@ func (t *timeline) findHoles() {
 					continue
 				}
 				if s.Number == lostNumber {
-					put[s.Comm]++
+					put[s.comm]++
 					continue
 				}
-				k, number := sequence{comm: s.Comm, peer: -1, iter: -1}, s.Number
+				k, number := sequence{comm: s.comm, fn: -1, peer: -1, iter: -1}, s.Number
 				if number < 0 {
-					k.fn, k.peer, k.iter, number = s.Func, s.Peer, s.Iteration, s.Seq
+					k.fn, k.peer, k.iter, number = s.fn, int32(s.Peer), int32(s.Iteration), s.Seq
 				}
 				if b, ok := before[k]; number < 0 || ok && number <= b.number {
 					continue
@@ -296,7 +323,7 @@ func (t *timeline) findHoles() {
 			for k, h := range here {
 				if b, ok := before[k]; ok {
 					missing := h.top - b.number - h.count
-					if k.fn == "" {
+					if k.fn < 0 {
 						missing -= put[k.comm] - b.put
 					}
 					if missing > 0 {
@@ -333,33 +360,29 @@ func (t *timeline) join() {
 		t.jobs[id].parts = append(t.jobs[id].parts, int32(i))
 	}
 	for i := range t.jobs {
+		t.jobs[i].class = t.classOf(&t.jobs[i])
 		t.settleJoint(&t.jobs[i])
 	}
 }
 
 func (t *timeline) keyOfSegment(s *seg) jointKey {
-	k := jointKey{comm: -1, fn: -1, iter: -1, number: s.Number, src: -1, dst: -1}
-	if c, ok := t.CommOf[s.Comm]; ok {
-		k.comm = c
-	} else {
-		k.comm = -2 - t.FuncNumber("comm "+string(s.Comm))
-	}
-	if dir := direction(s.Func); dir != 0 && s.Peer >= 0 {
-		k.src, k.dst, k.number = s.Rank, s.Peer, s.Seq
-		if dir < 0 {
+	k := jointKey{comm: s.comm, fn: -1, iter: -1, number: s.Number, src: -1, dst: -1}
+	if s.dir != 0 && s.Peer >= 0 {
+		k.src, k.dst, k.number = int32(s.Rank), int32(s.Peer), s.Seq
+		if s.dir < 0 {
 			k.src, k.dst = k.dst, k.src
 		}
-		k.iter = pick(t.cut, -1, s.Iteration)
+		k.iter = pick(t.cut, -1, int32(s.Iteration))
 		return k
 	}
 	if s.Number < 0 {
-		k.fn, k.number, k.iter = t.FuncNumber(s.Func), s.Seq, pick(t.cut, -1, s.Iteration)
+		k.fn, k.number, k.iter = s.fn, s.Seq, pick(t.cut, -1, int32(s.Iteration))
 	}
 	return k
 }
 
 // direction is +1 for a send, -1 for a receive, 0 for a collective.
-func direction(fn string) int {
+func direction(fn string) int8 {
 	switch {
 	case fn == "Send" || strings.HasSuffix(fn, "-send"):
 		return 1
@@ -390,7 +413,7 @@ func (t *timeline) settleJoint(j *joint) {
 	}
 	if j.p2p && len(j.parts) == 2 {
 		send := j.parts[0]
-		if direction(t.segs[send].Func) < 0 {
+		if t.segs[send].dir < 0 {
 			send = j.parts[1]
 		}
 		j.buffered = send == shortest

@@ -55,7 +55,7 @@ func rounds(t *timeline) map[int32][]ccld.Round {
 			continue
 		}
 		s := &t.segs[j.parts[0]]
-		ci, ok := t.CommOf[s.Comm]
+		ci, ok := s.in()
 		if !ok {
 			continue
 		}

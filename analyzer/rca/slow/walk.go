@@ -41,7 +41,7 @@ func (t *timeline) walkBack() *walk {
 		if j.compute {
 			w.add(s, pathCompute, s.stay)
 		} else {
-			if j.last >= 0 && t.wait(at) > 0 && !(j.buffered && direction(s.Func) > 0) {
+			if j.last >= 0 && t.wait(at) > 0 && !(j.buffered && s.dir > 0) {
 				at = j.last
 				s = &t.segs[at]
 			}

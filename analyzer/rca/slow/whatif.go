@@ -35,7 +35,7 @@ func (a *slowAnalysis) newIdeals() *ideals {
 	count := map[int32]int64{}
 	for i := range a.segs {
 		if s := &a.segs[i]; s.Kind == rca.SegmentCompute && s.iter != noIteration {
-			fn := a.FuncNumber(s.Func)
+			fn := s.fn
 			d.body[fn] += s.stay
 			count[fn]++
 		}
@@ -96,7 +96,7 @@ func (a *slowAnalysis) evenStages() []float64 {
 func (d *ideals) change(a *slowAnalysis, work func(*seg) bool, transfers func(*joint) bool) change {
 	c := change{
 		body: func(s *seg, was int64) int64 {
-			if ideal, ok := d.body[a.FuncNumber(s.Func)]; ok && work(s) {
+			if ideal, ok := d.body[s.fn]; ok && work(s) {
 				return ideal
 			}
 			return was
@@ -113,7 +113,7 @@ func (d *ideals) change(a *slowAnalysis, work func(*seg) bool, transfers func(*j
 	}
 	if transfers != nil {
 		c.transfer = func(j *joint, was int64) int64 {
-			if ideal, ok := d.transfer[a.classOf(j)]; ok && transfers(j) {
+			if ideal, ok := d.transfer[j.class]; ok && transfers(j) {
 				return min(was, ideal)
 			}
 			return was
@@ -266,7 +266,7 @@ func (t *timeline) usualTransfers() map[transferClass]int64 {
 	by := map[transferClass][]int64{}
 	for j := range t.jobs {
 		if jo := &t.jobs[j]; t.complete(jo) {
-			c := t.classOf(jo)
+			c := jo.class
 			by[c] = append(by[c], jo.transfer)
 		}
 	}
