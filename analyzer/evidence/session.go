@@ -388,7 +388,12 @@ func (s *Session) Evidence() rca.Evidence {
 	}
 	a.finishComms()
 	a.ev.Missing = append(a.ev.Missing, s.untold...)
-	for _, h := range s.told() {
+	told, done := s.told(), 0
+	for i := range told {
+		done += len(told[i].done)
+	}
+	a.ev.Timeline = slices.Grow(a.ev.Timeline, done)
+	for _, h := range told {
 		a.ev.Timeline = append(a.ev.Timeline, h.segments(&a)...)
 	}
 	return a.ev

@@ -18,9 +18,39 @@ import (
 // history is finished work of one node.
 type history struct {
 	host  string
-	lines []nodeapi.ProcessCompletion
+	done  []finished
 	ranks map[string]int // By file.
 	short bool           // Only what the state shows.
+	names map[trace.CommKey]rca.CommID
+}
+
+// finished is one operation that a process recorded. The segment has no rank yet, and its peer is one in its communicator.
+type finished struct {
+	file    string
+	p2p     bool
+	segment rca.Segment
+}
+
+// add keeps a finished operation, if it has times.
+func (h *history) add(file string, c *trace.Completion) {
+	key := trace.CommKey{ID: c.CommID, NRanks: c.NRanks}
+	comm, ok := h.names[key]
+	if !ok {
+		comm = CommID(key)
+		if h.names == nil {
+			h.names = map[trace.CommKey]rca.CommID{}
+		}
+		h.names[key] = comm
+	}
+	s, ok := segment(c, comm)
+	if !ok {
+		return
+	}
+	if len(h.done) == cap(h.done) { // One is large: it is copied less often than append would.
+		h.done = slices.Grow(h.done, max(fewDone, len(h.done)))
+	}
+	s.Peer = int(c.Peer)
+	h.done = append(h.done, finished{file, c.Flags&trace.OpP2P != 0, s})
 }
 
 // AskHistory asks exporters for finished work. One without the trace API, or that fails, gives what its state shows, unless
@@ -33,17 +63,17 @@ func (s *Session) AskHistory(ctx context.Context, nodes []*Node, span time.Durat
 		bytes, err := s.g.Nodes.Trace(ctx, n.Base, s.job.ID, span, func(line *nodeapi.TraceLine) {
 			switch {
 			case line.Header != nil:
-				h.lines, told = nil, map[string]int{}
+				h.done, told = nil, map[string]int{}
 			case line.Process != nil && line.Process.JobID == s.job.ID:
 				h.ranks[line.Process.File] = int(line.Process.Rank)
 			case line.Completion != nil:
 				// A rank that has more than its share leaves room for the others.
-				if told[line.Completion.File]++; told[line.Completion.File] <= mostRankOps && len(h.lines) < mostOps {
-					h.lines = append(h.lines, *line.Completion)
+				if told[line.Completion.File]++; told[line.Completion.File] <= mostRankOps && len(h.done) < mostOps {
+					h.add(line.Completion.File, &line.Completion.Completion)
 				}
 			}
 		})
-		if err != nil || len(h.lines) == 0 {
+		if err != nil || len(h.done) == 0 {
 			h = historyOfState(n.state, s.job.ID)
 			h.short = true
 		}
@@ -87,6 +117,7 @@ const (
 	// Bursts may bring more than was asked for: up to so many are taken of a rank, and of a node.
 	mostRankOps = 4 * historyRankOps
 	mostOps     = historyOps
+	fewDone     = 1024
 )
 
 // Span gives how much of the longest span to fetch from some exporters, so that about so many operations come: jobs differ
@@ -154,32 +185,39 @@ func historyOfState(state *nodeapi.State, jobID string) history {
 		}
 		h.ranks[p.File] = int(p.Rank)
 		for j := range p.Completions {
-			h.lines = append(h.lines, nodeapi.ProcessCompletion{File: p.File, Completion: p.Completions[j]})
+			h.add(p.File, &p.Completions[j])
 		}
 	}
 	return h
 }
 
-// segments converts finished work, by rank and in the order of its start. Work of an older process of a rank is left
+// segments gives finished work, by rank and in the order of its start. Work of an older process of a rank is left
 // out: its clock may be another boot's.
 func (h *history) segments(a *assembly) []rca.Segment {
-	out := make([]rca.Segment, 0, len(h.lines))
-	for i := range h.lines {
-		line := &h.lines[i]
-		rank, known := h.ranks[line.File]
-		if !known || rank < 0 || a.seen[rank].process == nil || a.seen[rank].process.File != line.File {
-			continue
-		}
-		if s, ok := Segment(rank, &line.Completion); ok {
-			if line.Flags&trace.OpP2P != 0 {
-				s.Peer = a.global(s.Comm, int(line.Peer))
-			}
-			out = append(out, s)
+	type place struct {
+		rank, at int
+		start    int64
+	}
+	order := make([]place, 0, len(h.done))
+	for i := range h.done {
+		f := &h.done[i]
+		rank, known := h.ranks[f.file]
+		if known && rank >= 0 && a.seen[rank].process != nil && a.seen[rank].process.File == f.file {
+			order = append(order, place{rank, i, f.segment.Start})
 		}
 	}
-	slices.SortStableFunc(out, func(x, y rca.Segment) int {
-		return cmp.Or(cmp.Compare(x.Rank, y.Rank), cmp.Compare(x.Start, y.Start))
+	slices.SortFunc(order, func(x, y place) int {
+		return cmp.Or(cmp.Compare(x.rank, y.rank), cmp.Compare(x.start, y.start), cmp.Compare(x.at, y.at))
 	})
+	out := make([]rca.Segment, len(order))
+	for i, p := range order {
+		f, s := &h.done[p.at], &out[i]
+		*s = f.segment
+		s.Rank, s.Peer = p.rank, -1
+		if f.p2p {
+			s.Peer = a.global(s.Comm, f.segment.Peer)
+		}
+	}
 	return out
 }
 
@@ -191,17 +229,24 @@ func (a *assembly) global(id rca.CommID, commRank int) int {
 	return -1
 }
 
-// Segment converts one finished operation; Peer is left unknown. False: it has no times.
+// Segment converts one finished operation of a rank; Peer is left unknown. False: it has no times.
 func Segment(rank int, c *trace.Completion) (rca.Segment, bool) {
+	s, ok := segment(c, CommID(trace.CommKey{ID: c.CommID, NRanks: c.NRanks}))
+	s.Rank = rank
+	return s, ok
+}
+
+// segment converts one finished operation on a communicator; rank and peer are left unknown. False: it has no times.
+func segment(c *trace.Completion, comm rca.CommID) (rca.Segment, bool) {
 	start := firstOf(c.EnqueuedNS, c.CalledNS, c.EnteredNS)
 	if start == 0 || c.LeftNS < start || signed(c.LeftNS) < 0 || c.Flags&trace.OpNoCompletion != 0 {
 		return rca.Segment{}, false
 	}
 	s := rca.Segment{
-		Rank:       rank,
+		Rank:       -1,
 		Kind:       rca.SegmentOp,
 		Iteration:  -1,
-		Comm:       CommID(trace.CommKey{ID: c.CommID, NRanks: c.NRanks}),
+		Comm:       comm,
 		Number:     signed(c.Number),
 		Seq:        signed(c.Seq),
 		Func:       c.Func.String(),
