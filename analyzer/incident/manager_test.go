@@ -327,6 +327,42 @@ func TestCostlyAnalysis(t *testing.T) {
 	})
 }
 
+// TestPastThatShowsNothing: finished work that shows nothing is fetched again after recheck, unless a trigger says that the job is slow.
+func TestPastThatShowsNothing(t *testing.T) {
+	for _, c := range []struct {
+		kind  Kind
+		again time.Duration
+	}{{Hang, testOptions.Recheck}, {Start, testOptions.Recheck}, {Slow, testOptions.LookBack}, {"", testOptions.LookBack}} {
+		t.Run(string(c.kind), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t, nil)
+				r.script(func(req Request) (Outcome, error) {
+					return Outcome{Verdict: rca.Verdict{Version: 1, Class: rca.Healthy}, Complete: true, Costly: !req.PresentOnly}, nil
+				})
+				trigger := firing("a", "job")
+				trigger.Kind = c.kind
+				r.receive(t, trigger)
+				pass(c.again - time.Second)
+				past := func() (n int) {
+					for _, req := range r.asked() {
+						if !req.PresentOnly {
+							n++
+						}
+					}
+					return n
+				}
+				if n := past(); n != 1 {
+					t.Errorf("the past was looked at %d times before %v, want once", n, c.again)
+				}
+				pass(testOptions.RetryMax + time.Second)
+				if n := past(); n != 2 {
+					t.Errorf("the past was looked at %d times after %v, want twice", n, c.again)
+				}
+			})
+		})
+	}
+}
+
 // While something is missing the verdict is refined; its incident and its first page stay.
 func TestRefinement(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

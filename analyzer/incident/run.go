@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"time"
 
@@ -223,7 +224,7 @@ func (m *Manager) again(e *entry, out *Outcome, err error, now time.Time) {
 	}
 	if out.Costly && !e.again {
 		e.pastDue = now.Add(m.opt.LookBack)
-		if settled(e, out, err) {
+		if settled(e, out, err) || err == nil && out.Complete && out.Verdict.Class == rca.Healthy && !e.toldOfSlowness() {
 			e.pastDue = now.Add(m.opt.Recheck)
 		}
 	}
@@ -273,6 +274,12 @@ func (m *Manager) accept(e *entry, out *Outcome, a *Analysis, now time.Time) {
 // settled reports whether a verdict pages on complete evidence and nothing newer differs.
 func settled(e *entry, out *Outcome, err error) bool {
 	return err == nil && out.Complete && e.Verdict != nil && e.Verdict.Page && e.Latest == nil
+}
+
+// toldOfSlowness reports whether a trigger that fires, or a person, says that the job is slow. Of the others finished work that shows
+// nothing says so again a little later.
+func (e *entry) toldOfSlowness() bool {
+	return slices.ContainsFunc(e.firing(), func(t Trigger) bool { return t.Kind != Hang && t.Kind != Start })
 }
 
 // wait gives the time until the next analysis. A settled verdict on a job that stands still is only looked at now and then.
