@@ -6,7 +6,8 @@ package cluster
 import "slices"
 
 const (
-	treeChunk       = 512 << 10          // Bytes, at most.
+	treeChunk       = 512 << 10          // Bytes, at most, of what fits in mostTreeSteps.
+	mostTreeSteps   = 1024               // What gigabytes do in more is the same again.
 	maxCoarseChunks = 4 * maxCoarseLoops // Of a channel, in a coarse evaluation.
 )
 
@@ -50,7 +51,7 @@ func (e *evaluation) newTree(ch int) *tree {
 	}
 	t.order = topDown(t.parent, t.children)
 	per := max(1, o.bytes()/int64(len(e.comm.rings)))
-	t.steps = int(max(1, (per+treeChunk-1)/treeChunk))
+	t.steps = int(min(mostTreeSteps, max(1, (per+treeChunk-1)/treeChunk)))
 	scale := 1
 	if e.coarse && t.steps > maxCoarseChunks {
 		scale = (t.steps + maxCoarseChunks - 1) / maxCoarseChunks

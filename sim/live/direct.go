@@ -87,7 +87,7 @@ func (c *Cluster) State(_ context.Context, base, jobID string, ranks []int, comm
 }
 
 // sizedEvery is how often the size of a record is measured: the sum needs no more.
-const sizedEvery = 16
+const sizedEvery = 64
 
 // Trace answers GET /api/v1/trace of the node http://NAME in memory, without samples, and tells how large the answer would be.
 // What yield gets it must not keep.

@@ -3,7 +3,11 @@
 
 package matrix
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/culprit-project/culprit/sim/cluster"
+)
 
 // Scales are the sizes of job that the design asks the full matrix for.
 var Scales = []int{8, 64, 512, 2048, 8192, 10240}
@@ -15,7 +19,7 @@ type plan struct {
 	// to is how far the severities go: the first, which the design's floors are set at where it is half; the papers' harshest as
 	// well; or also all between them, those that are milder, and Holmes' shapes.
 	to position
-	// few: only what the quick matrix runs on hundreds of ranks.
+	// few: only some scenarios.
 	few bool
 }
 
@@ -36,6 +40,12 @@ func planned(w *workload) plan {
 		return plan{seeds: 1, to: harshest, few: true}
 	}
 	return plan{seeds: 1, to: harshest}
+}
+
+// atScale are the scenarios of 8,192 ranks.
+var atScale = []string{
+	string(cluster.NICDown), string(cluster.GPUError), string(cluster.ProcessStopped), string(cluster.NotEntered), string(cluster.SkippedOp),
+	string(cluster.GPUThrottle), string(cluster.NICBandwidth), "healthy", "checkpoint_one",
 }
 
 // runs is how often a scenario is run by the plan.

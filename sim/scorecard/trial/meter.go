@@ -29,7 +29,7 @@ func (m *meter) rest() {
 const (
 	measuredRanks  = 512
 	measuredLarger = 4
-	measuredEvery  = 8
+	measuredEvery  = 32
 )
 
 func measured(o *judge.Outcome) bool {

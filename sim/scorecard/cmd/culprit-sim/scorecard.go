@@ -51,7 +51,7 @@ type scorecardFlags struct {
 func scorecardCommand(app *kingpin.Application, commands map[string]func(context.Context) error) {
 	var f scorecardFlags
 	cmd := app.Command("scorecard", "Run the matrix of faults, judge the engine's verdicts, fail under the committed floors.")
-	cmd.Flag("quick", "Run the part that fits into a minute (default).").Bool()
+	cmd.Flag("quick", "Run the part that fits into a few minutes (default).").Bool()
 	cmd.Flag("full", "Run what is planned for every scale, up to 10,240 ranks: an hour and a half.").BoolVar(&f.full)
 	cmd.Flag("all-severities", "With --full: every severity at every scale.").BoolVar(&f.opt.All)
 	cmd.Flag("seed", "Seed of the first run of each scenario.").Default("1").Uint64Var(&f.opt.Seed)
@@ -157,7 +157,7 @@ func machine() string {
 // of what its runs may take.
 const (
 	matrixGC    = 300
-	quickMemory = 3 << 30
+	quickMemory = 6 << 30
 	fullMemory  = 0.9
 )
 
