@@ -108,7 +108,9 @@ func TestCallThatDoesNotComeBack(t *testing.T) {
 		}
 		triggers, err := s.Triggers(t.Context(), job)
 		blocked := func(a stack.Alert) bool { return a.Labels["alertname"] == "CulpritCallBlocked" }
-		if err != nil || !slices.ContainsFunc(triggers, blocked) { // A job that had called operations has stopped to, as well.
+		// CulpritLaunchesStopped is right as well. It needs Prometheus to have seen the job call operations, which "later" did for
+		// less than a second.
+		if err != nil || !slices.ContainsFunc(triggers, blocked) {
 			t.Errorf("%s: triggers %v %v", job, triggers, err)
 		}
 	}
