@@ -280,9 +280,11 @@ scorecard: ## Run the quick scorecard; fails under the committed floors.
 	$(GO) build -C sim/scorecard -o $(CURDIR)/$(BIN)/culprit-sim ./cmd/culprit-sim
 	$(BIN)/culprit-sim scorecard --quick
 
-scorecard-full: ## Run the scorecard at every scale to 10,240 ranks: an hour and a half on two cores; goes on where it was ended.
+BLIND ?= 1001,1002,1003
+
+scorecard-full: ## Run the scorecard at every scale to 10,240 ranks and on drawn jobs, and write docs/scorecard.md: an hour on two cores; goes on where it was ended.
 	$(GO) build -C sim/scorecard -o $(CURDIR)/$(BIN)/culprit-sim ./cmd/culprit-sim
-	$(BIN)/culprit-sim scorecard --full --resume --out build/scorecard-full
+	$(BIN)/culprit-sim scorecard --full --blind=$(BLIND) --resume --out build/scorecard-full --markdown docs/scorecard.md
 
 STEPS ?= 60
 

@@ -22,7 +22,8 @@ type Outcome struct {
 	Severity string `json:"severity"`
 	Ranks    int    `json:"ranks"`
 	Seed     uint64 `json:"seed"`
-	Level    string `json:"level"` // Of evidence.
+	Level    string `json:"level"`           // Of evidence.
+	Drawn    bool   `json:"drawn,omitempty"` // From a seed, not from the matrix.
 
 	Slowdown float64 `json:"slowdown"` // Mean iteration after the fault over before.
 	// Effect: the fault had any: a hang needs the job to stand still, slowness iterations longer by 10%.
@@ -69,7 +70,7 @@ type Outcome struct {
 func NewOutcome(c *matrix.Case) Outcome {
 	return Outcome{
 		Name: c.Name, Scenario: c.Scenario, Group: c.Group, Workload: c.Workload, Severity: c.Severity, Ranks: c.Ranks,
-		Seed: c.Seed, Level: string(c.Level),
+		Seed: c.Seed, Level: string(c.Level), Drawn: c.Drawn,
 	}
 }
 

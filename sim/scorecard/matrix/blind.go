@@ -45,7 +45,7 @@ func Blind(seed uint64, runs int) []Case {
 		if sc.group == GroupSlow {
 			c.Config.Until += longer(&w, w.watched())
 		}
-		c.Seed = seed
+		c.Seed, c.Drawn = seed, true
 		c.Level, c.Scrape = cluster.Levels[d.n(len(cluster.Levels))], []time.Duration{time.Second, 5 * time.Second, 5 * time.Second, 15 * time.Second}[d.n(4)]
 		c.Config.Level = c.Level
 		if d.n(3) == 0 {

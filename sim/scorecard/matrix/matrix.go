@@ -28,7 +28,8 @@ type Case struct {
 	Config   cluster.Config // What is simulated.
 	Scrape   time.Duration  // Interval.
 	// Ask: the engine is asked at this time even when nothing triggers, as a person would; 0 never.
-	Ask time.Duration
+	Ask   time.Duration
+	Drawn bool // By Blind, not from the matrix.
 	// Harms are those that its evidence suffers as well, each by itself.
 	Harms []string
 }

@@ -7,16 +7,17 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 )
 
 // intro tells what the figures are and how to have them again.
 func (r *Report) intro() []string {
-	what := fmt.Sprintf("%d simulated runs (%s), seed %d, commit %s; %d faults had no effect, or slowed the iterations by less than 10%%: they have a column of their own, and count nowhere else.",
-		r.Summary.Runs, r.Mode, r.Seed, r.Commit, r.Summary.Without)
+	what := fmt.Sprintf("%s: %d simulated runs (%s), seed %d, commit %s; %d faults had no effect, or slowed the iterations by less than 10%%: they have a column of their own, and count nowhere else.",
+		r.Date.UTC().Format(time.DateOnly), r.Summary.Runs, r.Mode, r.Seed, r.Commit, r.Summary.Without)
 	if r.Seconds > 0 {
 		what += fmt.Sprintf(" The run took %.0f s on %s.", r.Seconds, r.Machine)
 	}
-	again := fmt.Sprintf("Again: `culprit-sim scorecard --%s --seed %d`.", r.Mode, r.Seed)
+	again := fmt.Sprintf("Again: `culprit-sim scorecard --%s --seed %d%s`.", r.Mode, r.Seed, r.drawnFlag())
 	if r.Mode == modeSlices {
 		again = "Again: `culprit-sim scorecard --full` with `--min-ranks`, `--ranks`, `--group` and `--only` for each slice, then `culprit-sim scorecard-report` of their journals."
 	}
@@ -32,9 +33,8 @@ func (r *Report) intro() []string {
 }
 
 // planText tells what the full matrix runs where.
-const planText = "The full matrix: up to 64 ranks every severity with three seeds, GPT on 512 with two; FSDP on 512 and GPT on 2,048 and 10,240 ranks every kind of fault at its " +
-	"first severity (half, where the fault takes a share) and at the papers' harshest with one seed, at 2,048 ranks two of hangs and of runs with nothing wrong; on 8,192 ranks a choice of faults; " +
-	"healthy and benign runs at every scale. A run on 10,240 ranks costs a hundred times one on 64: large scales show whether an answer holds there, small ones how often."
+const planText = "The full matrix: up to 64 ranks every severity; GPT on 512 ranks every kind of fault at its first severity (half, where the fault takes a share) and at the papers' harshest; " +
+	"FSDP on 512 and GPT on 2,048 nine scenarios, on 8,192 and 10,240 ranks five. A run on 10,240 ranks costs a hundred times one on 64: large scales show whether an answer holds there, small ones how often."
 
 // modeSlices is the mode of a report on slices of the matrix that were run one after the other.
 const modeSlices = "slices"

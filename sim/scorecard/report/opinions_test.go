@@ -5,9 +5,13 @@ package report
 
 import (
 	"slices"
+	"strconv"
 	"testing"
+	"time"
 
+	"github.com/culprit-project/culprit/sim/cluster"
 	"github.com/culprit-project/culprit/sim/scorecard/judge"
+	"github.com/culprit-project/culprit/sim/scorecard/matrix"
 )
 
 func TestDissent(t *testing.T) {
@@ -30,5 +34,27 @@ func TestDissent(t *testing.T) {
 				t.Errorf("got %v, want %v", got, c.want)
 			}
 		})
+	}
+}
+
+// TestDrawnCountApart: runs drawn beside the matrix are in a table of their own, and in no figure that floors are set on.
+func TestDrawnCountApart(t *testing.T) {
+	var all []judge.Outcome
+	for i := range 4 {
+		all = append(all, judge.Outcome{Name: strconv.Itoa(i), Group: matrix.GroupHang, Level: string(cluster.KernelEvents), Effect: true, Drawn: i > 0, Seed: uint64(7 + i/3)})
+	}
+	r := New("full", 1, "c", "m", time.Time{}, 0, all)
+	if r.Summary.Runs != 1 || len(r.Outcomes) != 1 || len(r.Drawn) != 3 {
+		t.Errorf("%d runs, %d outcomes, %d drawn; want 1, 1 and 3", r.Summary.Runs, len(r.Outcomes), len(r.Drawn))
+	}
+	tables := r.drawn()
+	if len(tables) != 1 || tables[0].rows[0][0] != matrix.GroupHang || tables[0].rows[0][1] != "3" {
+		t.Errorf("tables are %+v", tables)
+	}
+	if got := r.drawnFlag(); got != " --blind 7,8" {
+		t.Errorf("the drawn runs are chosen again by %q", got)
+	}
+	if r := New(ModeBlind, 1, "c", "m", time.Time{}, 0, all); len(r.Outcomes) != 4 || r.drawn() != nil {
+		t.Errorf("of drawn runs alone %d are counted, want all 4", len(r.Outcomes))
 	}
 }

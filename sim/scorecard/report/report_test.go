@@ -16,12 +16,13 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
 
 func sampleReport() *Report {
-	return New("quick", 1, "0123456789ab", "2 cores (linux/amd64, go1.26)", 61.5, mixture())
+	return New("quick", 1, "0123456789ab", "2 cores (linux/amd64, go1.26)", time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC), 61.5, mixture())
 }
 
 func TestMarkdownGolden(t *testing.T) {
@@ -130,7 +131,7 @@ func TestHTMLStandsAlone(t *testing.T) {
 }
 
 func TestReportOfNothing(t *testing.T) {
-	r := New("quick", 1, "c", "m", 0, nil)
+	r := New("quick", 1, "c", "m", time.Time{}, 0, nil)
 	for name, write := range map[string]func(io.Writer) error{"Markdown": func(w io.Writer) error { return r.Markdown(w, "") }, "HTML": r.HTML} {
 		var b bytes.Buffer
 		if err := write(&b); err != nil || b.Len() == 0 {

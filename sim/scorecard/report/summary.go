@@ -6,6 +6,8 @@
 package report
 
 import (
+	"time"
+
 	"github.com/culprit-project/culprit/sim/cluster"
 	"github.com/culprit-project/culprit/sim/scorecard/baseline"
 	"github.com/culprit-project/culprit/sim/scorecard/judge"
@@ -19,9 +21,11 @@ type Report struct {
 	Seed     uint64          `json:"seed"`
 	Commit   string          `json:"commit"`
 	Machine  string          `json:"machine"`
+	Date     time.Time       `json:"date"`    // When the run began.
 	Seconds  float64         `json:"seconds"` // The whole run took so long.
 	Summary  Summary         `json:"summary"`
 	Outcomes []judge.Outcome `json:"outcomes"`
+	Drawn    []judge.Outcome `json:"drawn,omitempty"` // Runs drawn from seeds beside the matrix; they count in a table of their own only.
 }
 
 // Version is the version of the JSON form.
@@ -246,9 +250,12 @@ func reliability(list []judge.Outcome, claim func(*judge.Outcome) float64) (bins
 func abs(x float64) float64 { return max(x, -x) }
 
 // New summarises outcomes.
-func New(mode string, seed uint64, commit, machine string, took float64, outcomes []judge.Outcome) *Report {
-	return &Report{
-		Version: Version, Mode: mode, Seed: seed, Commit: commit, Machine: machine, Seconds: took,
-		Summary: summarize(outcomes), Outcomes: outcomes,
+func New(mode string, seed uint64, commit, machine string, date time.Time, took float64, outcomes []judge.Outcome) *Report {
+	r := &Report{Version: Version, Mode: mode, Seed: seed, Commit: commit, Machine: machine, Date: date, Seconds: took, Outcomes: outcomes}
+	if mode != ModeBlind {
+		r.Outcomes = filter(outcomes, func(o *judge.Outcome) bool { return !o.Drawn })
+		r.Drawn = filter(outcomes, func(o *judge.Outcome) bool { return o.Drawn })
 	}
+	r.Summary = summarize(r.Outcomes)
+	return r
 }

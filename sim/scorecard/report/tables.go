@@ -27,7 +27,9 @@ type table struct {
 // tables are the report's tables, in order.
 func (r *Report) tables() []table {
 	return slices.Concat(
-		[]table{r.coverage(), r.designTable(), r.headline(), r.levelTable(), r.byFault(), r.bySeverity(), r.byScale()},
+		[]table{r.coverage(), r.designTable(), r.headline(), r.levelTable()},
+		r.drawn(),
+		[]table{r.byFault(), r.bySeverity(), r.byScale()},
 		r.papers(),
 		[]table{r.methodTable(), r.secondOpinions(), r.reliabilityTable(), r.harmTable(), r.harmedReliabilityTable(), r.cost(), r.failures(), r.harmFailures()},
 	)

@@ -52,7 +52,7 @@ func scorecardCommand(app *kingpin.Application, commands map[string]func(context
 	var f scorecardFlags
 	cmd := app.Command("scorecard", "Run the matrix of faults, judge the engine's verdicts, fail under the committed floors.")
 	cmd.Flag("quick", "Run the part that fits into a few minutes (default).").Bool()
-	cmd.Flag("full", "Run what is planned for every scale, up to 10,240 ranks: an hour and a half.").BoolVar(&f.full)
+	cmd.Flag("full", "Run what is planned for every scale, up to 10,240 ranks: an hour on two cores.").BoolVar(&f.full)
 	cmd.Flag("all-severities", "With --full: every severity at every scale.").BoolVar(&f.opt.All)
 	cmd.Flag("seed", "Seed of the first run of each scenario.").Default("1").Uint64Var(&f.opt.Seed)
 	cmd.Flag("seeds", "Runs per scenario and workload (0: 1 quick, as planned full).").IntVar(&f.opt.Seeds)
@@ -61,8 +61,8 @@ func scorecardCommand(app *kingpin.Application, commands map[string]func(context
 	cmd.Flag("group", "Run only these: hang, slow, healthy, benign. May be repeated.").EnumsVar(&f.opt.Groups, "hang", "slow", "healthy", "benign")
 	cmd.Flag("only", "Run only cases whose name contains one of these, separated by commas. Floors are checked only on a whole matrix.").StringVar(&f.only)
 	cmd.Flag("level", "Run at these levels of evidence: "+strings.Join(levels(), ", ")+". May be repeated; without it, all runs with kernel events and some jobs at every level.").EnumsVar(&f.levels, levels()...)
-	cmd.Flag("blind", "Run what is drawn from this seed in place of the matrix: jobs, faults, levels and losses that nobody has looked at.").StringVar(&f.blind)
-	cmd.Flag("runs", "With --blind: how many.").Default("100").IntVar(&f.runs)
+	cmd.Flag("blind", "Run what is drawn from these seeds, separated by commas: jobs, faults, levels and losses that nobody has looked at. In place of the quick matrix, beside the full one.").StringVar(&f.blind)
+	cmd.Flag("runs", "With --blind: how many of each seed.").Default("100").IntVar(&f.runs)
 	cmd.Flag("scrape", "Scrape interval.").Default("5s").DurationVar(&f.opt.Scrape)
 	cmd.Flag("harm", "Ask about the same moments with worse evidence, too: none, sample (one harm a run), all, or one of "+strings.Join(harm.Names(), ", ")+".").
 		Default(matrix.HarmSample).EnumVar(&f.opt.Harm, append([]string{matrix.HarmNone, matrix.HarmSample, matrix.HarmAll}, harm.Names()...)...)
@@ -131,8 +131,8 @@ func reportCommand(app *kingpin.Application, commands map[string]func(context.Co
 			entries = append(entries, e...)
 		}
 		outcomes, commits := journal.Latest(entries)
-		outcomes = journal.InOrder(outcomes, matrix.Cases(matrix.Options{Seed: f.opt.Seed, Seeds: 3, All: true}))
-		r := report.New("slices", f.opt.Seed, strings.Join(commits, ", "), machine(), 0, outcomes)
+		outcomes = journal.InOrder(outcomes, matrix.Cases(matrix.Options{Seed: f.opt.Seed, Seeds: 1, All: true}))
+		r := report.New("slices", f.opt.Seed, strings.Join(commits, ", "), machine(), time.Now(), 0, outcomes)
 		if err := writeReports(r, &f); err != nil {
 			return err
 		}
@@ -175,18 +175,24 @@ func (f *scorecardFlags) cases() (list []matrix.Case, of string, err error) {
 	if f.opt.Scrape != 0 && f.opt.Scrape < leastScrape {
 		return nil, "", fmt.Errorf("--scrape=%s is shorter than %s, the shortest that the rules are made for", f.opt.Scrape, leastScrape)
 	}
-	if f.blind == "" {
-		return matrix.Cases(f.opt), mode(f.full), nil
-	}
-	seed, err := strconv.ParseUint(f.blind, 10, 64)
-	if err != nil {
-		return nil, "", fmt.Errorf("--blind=%s is no seed: want a whole number from 0 on", f.blind)
-	}
-	if f.runs < 1 {
+	if f.blind != "" && f.runs < 1 {
 		return nil, "", fmt.Errorf("--runs=%d: want at least one", f.runs)
 	}
-	f.opt.Seed = seed
-	return matrix.Blind(seed, f.runs), report.ModeBlind, nil
+	of = report.ModeBlind
+	if f.blind == "" || f.full {
+		list, of = matrix.Cases(f.opt), mode(f.full)
+	}
+	for i, text := range strings.FieldsFunc(f.blind, func(r rune) bool { return r == ',' }) {
+		seed, err := strconv.ParseUint(text, 10, 64)
+		if err != nil {
+			return nil, "", fmt.Errorf("--blind=%s: %q is no seed: want a whole number from 0 on", f.blind, text)
+		}
+		if i == 0 && !f.full {
+			f.opt.Seed = seed
+		}
+		list = append(list, matrix.Blind(seed, f.runs)...)
+	}
+	return list, of, nil
 }
 
 const leastScrape = time.Second
@@ -212,7 +218,7 @@ func runScorecard(ctx context.Context, f *scorecardFlags, floors *report.Floors,
 	if err != nil {
 		return err
 	}
-	r := report.New(mode, f.opt.Seed, commit(ctx), machine(), time.Since(start).Seconds(), outcomes)
+	r := report.New(mode, f.opt.Seed, commit(ctx), machine(), start, time.Since(start).Seconds(), outcomes)
 	if err := writeReports(r, f); err != nil {
 		return err
 	}
