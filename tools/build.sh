@@ -89,6 +89,13 @@ build() {
   dir=$root/tools/$family
   stamp=$out/.$tool.stamp
 
+  # One lock a tool: a first build of kube-apiserver must not hold up a make that only wants Prometheus.
+  exec 9>"$out/.$tool.lock"
+  if command -v flock >/dev/null && ! flock --nonblock 9; then
+    say "waiting for another build of $tool"
+    flock 9
+  fi
+
   if [[ $floor != - && ${CULPRIT_TOOLS:-} != module ]] && found=$(on_path "$tool" "$floor"); then
     if [[ $(readlink "$out/$tool" 2>/dev/null || true) != "$found" ]]; then
       say "$tool: using $found"
@@ -130,11 +137,6 @@ lower=
 command -v nice >/dev/null && lower="nice -n 5"
 
 mkdir -p "$out"
-exec 9>"$out/.lock"
-if command -v flock >/dev/null && ! flock --nonblock 9; then
-  say "waiting for another build of the tools"
-  flock 9
-fi
 for tool in "$@"; do
   build "$tool"
 done
