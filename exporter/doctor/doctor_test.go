@@ -17,8 +17,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mapped names the environment variable with files that a process of the test has mapped.
-const mapped = "DOCTOR_TEST_MAPPED"
+// Environment variables with files that a process of the test, and one that it starts, have mapped.
+const (
+	mapped      = "DOCTOR_TEST_MAPPED"
+	mappedChild = "DOCTOR_TEST_MAPPED_CHILD"
+)
 
 func TestMain(m *testing.M) {
 	if files := os.Getenv(mapped); files != "" {
@@ -41,6 +44,11 @@ func beJob(files []string) error {
 		if _, err := unix.Mmap(int(f.Fd()), 0, 4096, unix.PROT_READ, unix.MAP_SHARED); err != nil { //nolint:gosec // A descriptor fits.
 			return err
 		}
+	}
+	if files := os.Getenv(mappedChild); files != "" {
+		child := exec.Command(os.Args[0])
+		child.Env, child.Stdin, child.Stdout, child.Stderr = []string{mapped + "=" + files}, os.Stdin, os.Stdout, os.Stderr
+		return child.Run()
 	}
 	fmt.Println("ready")
 	_, err := bufio.NewReader(os.Stdin).ReadByte()
@@ -179,6 +187,7 @@ func TestProcesses(t *testing.T) {
 		{"switched off", []string{on, "CULPRIT_DISABLE=1"}, []string{nccl, shim}, Failed, []string{"CULPRIT_DISABLE"}},
 		{"another directory", []string{on, "CULPRIT_DIR=" + filepath.Join(dir, "elsewhere")}, []string{nccl, shim, elsewhere}, Failed, []string{"--trace.dir=" + filepath.Join(dir, "elsewhere")}},
 		{"no trace file", []string{on}, []string{nccl, shim}, Failed, []string{"no trace file", "mount"}},
+		{"torchrun's agent", []string{on, "LD_LIBRARY_PATH=" + filepath.Dir(shim), mappedChild + "=" + nccl + ":" + shim + ":" + trace}, []string{nccl}, OK, []string{"has started ranks"}},
 		{"all is well", []string{on}, []string{nccl, shim, trace}, OK, []string{"writes a trace file"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
