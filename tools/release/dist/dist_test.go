@@ -128,6 +128,16 @@ func TestTarball(t *testing.T) {
 				}
 				checkVersion(t, output(t, program, "--version"))
 			}
+			for _, name := range []string{"deploy/slurm/culprit-task-prolog", "deploy/charts/culprit/Chart.yaml", "rules/culprit-triggers.yaml"} {
+				if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
+					t.Error(err)
+				}
+			}
+			for _, pattern := range []string{"deploy/*/*.go", "deploy/charts/*/testdata"} {
+				if found, err := filepath.Glob(filepath.Join(dir, pattern)); err != nil || len(found) > 0 {
+					t.Errorf("tests of the repository: %v, %v", found, err)
+				}
+			}
 			for _, folder := range []string{"bin", "lib"} {
 				files, err := filepath.Glob(filepath.Join(dir, folder, "*"))
 				if err != nil || len(files) < 2 {
