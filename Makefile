@@ -194,7 +194,7 @@ test-upgrade: build tools ## Parts of this tree with parts of release OLD: shim,
 	$(GO) test -tags upgrade -timeout 40m -count=1 -v ./sim/upgrade
 
 test-kubernetes: build ## A real kube-apiserver takes the chart's objects, the policies and the recipes' jobs, and asks the webhook. The first build takes a quarter of an hour.
-	@tools/build.sh etcd kube-apiserver kyverno
+	@tools/build.sh etcd kube-apiserver kyverno helm
 	$(GO) test -C tools/helm -tags server -timeout 20m -count=1 -v -run Server .
 
 test-victoriametrics: build tools ## VictoriaMetrics and vmalert with the rules that ship: the page names the rank, the doctor finds nothing wrong.
