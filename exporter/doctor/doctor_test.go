@@ -208,6 +208,48 @@ func TestSearch(t *testing.T) {
 	}
 }
 
+// TestDocumented has docs/install.md quote what the doctor says.
+func TestDocumented(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(root, "docs", "install.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var sources []byte
+	for _, name := range files {
+		source, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.HasSuffix(name, "_test.go") {
+			sources = append(sources, source...)
+		}
+	}
+	_, table, _ := strings.Cut(string(text), "| it says | why |\n|---|---|\n")
+	table, _, _ = strings.Cut(table, "\n\n")
+	quoted := 0
+	for line := range strings.Lines(table) {
+		says, _, _ := strings.Cut(strings.TrimPrefix(line, "|"), "|")
+		for i, quote := range strings.Split(says, "`") {
+			for part := range strings.SplitSeq(quote, "…") {
+				if i%2 == 0 || part == "" { // Between two quotations, or before a value.
+					continue
+				}
+				quoted++
+				if !bytes.Contains(sources, []byte(strings.TrimSpace(part))) {
+					t.Errorf("nothing says %q", part)
+				}
+			}
+		}
+	}
+	if quoted < 20 {
+		t.Errorf("%d parts are quoted", quoted)
+	}
+}
+
 func TestPrint(t *testing.T) {
 	var out bytes.Buffer
 	if Print(&out, []Finding{ok("a", "Fine."), {"b", Failed, "Broken.", "mend it"}}) {
