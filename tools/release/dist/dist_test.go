@@ -13,6 +13,7 @@ import (
 	"compress/gzip"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -420,7 +421,12 @@ func TestNVML(t *testing.T) {
 // gpus counts the exporter's nvml_ series.
 func gpus(t *testing.T, env string) int {
 	t.Helper()
-	const address = "127.0.0.1:19850"
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := l.Addr().String()
+	l.Close()
 	cmd := exec.Command(filepath.Join(tarball(t, runtime.GOARCH), "bin", "culprit-exporter"), "--web.listen-address="+address, "--trace.dir="+t.TempDir())
 	cmd.Env = append(os.Environ(), env)
 	if err := cmd.Start(); err != nil {
