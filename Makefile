@@ -14,6 +14,9 @@ PKG     := github.com/prometheus/common/version
 LDFLAGS := -s -w -X $(PKG).Version=$(VERSION) -X $(PKG).Revision=$(REVISION) -X $(PKG).BuildDate=$(DATE) \
            -X $(PKG).Branch=$(shell git rev-parse --abbrev-ref HEAD 2>/dev/null)
 
+# All of these programs are there: command -v with several names is content with one.
+have = $(foreach program,$(1),command -v $(program) >/dev/null &&) true
+
 .PHONY: all help build release test-release shim ringjob ncclrun go-build tools nccl test test-go test-c test-fakegpu test-ncclrun test-nccl test-nccl-short test-nccl-ci test-nccl-flaky nccl-report test-rules test-pyspy test-recordings record-dumps test-e2e test-slow test-slurm test-launchers test-kubernetes test-victoriametrics test-systemd test-chart test-upgrade test-page pictures demo lint bench bench-page bench-latency bench-logs generate \
         check-generated scorecard scorecard-full gpu-e2e soak sanitizers nccl-behaviour nccl-record bench-nccl fuzz vulncheck clean
 
@@ -61,7 +64,7 @@ release: $(ZIG) ## Build what is published into build/release/dist: tarballs, de
 AGAIN := build/release-again
 
 test-release: build release ## Build the release again elsewhere and compare; install, upgrade and remove it. Needs root and a committed tree.
-	@command -v rpm qemu-aarch64 readelf >/dev/null || { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends rpm qemu-user binutils; }
+	@$(call have,rpm qemu-aarch64 readelf) || { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends rpm qemu-user binutils; }
 	@rm -rf $(AGAIN) && mkdir -p $(AGAIN)
 	git clone --quiet . $(AGAIN)/clone
 	@GOCACHE=$(CURDIR)/$(AGAIN)/gocache ZIG_GLOBAL_CACHE_DIR=$(CURDIR)/$(AGAIN)/zigcache $(MAKE) --no-print-directory -C $(AGAIN)/clone release
@@ -167,7 +170,7 @@ test-slow: build tools ## Real processes that only get slow: every fault names i
 	$(GO) test -tags slow -timeout 30m -count=1 -parallel 1 -v -run 'TestSlow|TestThrottledGPU' ./sim/e2e
 
 test-slurm: build tools ## Real slurmctld and slurmd on loopback: the page names the rank with Slurm's job and step, and a verdict drains a node. Installs them; needs root.
-	@command -v slurmctld munged >/dev/null && [[ -e /usr/include/slurm/spank.h ]] || { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends slurmctld slurmd slurm-client munge libslurm-dev; }
+	@$(call have,slurmctld slurmd srun munged) && [[ -e /usr/include/slurm/spank.h ]] || { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends slurmctld slurmd slurm-client munge libslurm-dev; }
 	$(GO) test -tags slurm -timeout 15m -count=1 -v ./deploy/slurm ./deploy/actions
 
 LAUNCHER_TORCH ?= 2.9.1
@@ -194,7 +197,7 @@ test-upgrade: build tools ## Parts of this tree with parts of release OLD: shim,
 	$(GO) test -tags upgrade -timeout 40m -count=1 -v ./sim/upgrade
 
 test-kubernetes: build ## A real kube-apiserver takes the chart's objects, the policies and the recipes' jobs, and asks the webhook. The first build takes a quarter of an hour.
-	@tools/build.sh etcd kube-apiserver kyverno
+	@tools/build.sh etcd kube-apiserver kyverno helm
 	$(GO) test -C tools/helm -tags server -timeout 20m -count=1 -v -run Server .
 
 test-victoriametrics: build tools ## VictoriaMetrics and vmalert with the rules that ship: the page names the rank, the doctor finds nothing wrong.
@@ -204,7 +207,7 @@ test-victoriametrics: build tools ## VictoriaMetrics and vmalert with the rules 
 SYSTEMD_ROOT := .cache/systemd-root
 
 $(SYSTEMD_ROOT):
-	@command -v debootstrap systemd-nspawn >/dev/null || { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends debootstrap systemd-container; }
+	@$(call have,debootstrap systemd-nspawn) || { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends debootstrap systemd-container; }
 	@echo "making a root directory with systemd"
 	@rm -rf $@.new && debootstrap --variant=minbase --include=systemd,systemd-sysv,procps bookworm $@.new $(or $(DEBIAN_MIRROR),http://deb.debian.org/debian) >/dev/null && mv $@.new $@
 

@@ -83,11 +83,26 @@ release_name() {
   esac
 }
 
+# version_variable TOOL prints the variable that its release's own build sets: others ask the program for it.
+version_variable() {
+  case $1 in
+    prometheus | promtool | alertmanager | amtool) echo github.com/prometheus/common/version.Version ;;
+    kube-apiserver) echo k8s.io/component-base/version.gitVersion ;; # Helm compares it with what a chart needs.
+  esac
+}
+
 build() {
-  local tool=$1 family package tags floor cost dir stamp want found release path version
+  local tool=$1 family package tags floor cost dir stamp want found release path version variable
   lookup "$tool"
   dir=$root/tools/$family
   stamp=$out/.$tool.stamp
+
+  # One lock a tool: a first build of kube-apiserver must not hold up a make that only wants Prometheus.
+  exec 9>"$out/.$tool.lock"
+  if command -v flock >/dev/null && ! flock --nonblock 9; then
+    say "waiting for another build of $tool"
+    flock 9
+  fi
 
   if [[ $floor != - && ${CULPRIT_TOOLS:-} != module ]] && found=$(on_path "$tool" "$floor"); then
     if [[ $(readlink "$out/$tool" 2>/dev/null || true) != "$found" ]]; then
@@ -98,7 +113,8 @@ build() {
     return
   fi
 
-  want=$({ cat "$dir/go.mod" "$dir/go.sum"; printf '%s %s\n' "$package" "$tags"; go version; } | sha256sum | cut -d' ' -f1)
+  variable=$(version_variable "$tool")
+  want=$({ cat "$dir/go.mod" "$dir/go.sum"; printf '%s %s\n' "$package" "$tags${variable:+ $variable}"; go version; } | sha256sum | cut -d' ' -f1)
   if [[ -x $out/$tool && ! -L $out/$tool && -f $stamp && $(<"$stamp") == "$want" ]]; then
     return
   fi
@@ -108,9 +124,8 @@ build() {
   say "building $tool $release from its module ($path $version), $cost the first time"
   local started=$SECONDS ldflags="-s -w"
   case $tool in
-    prometheus | promtool | alertmanager | amtool)
-      ldflags+=" -X github.com/prometheus/common/version.Version=$release"
-      ;;
+    kube-apiserver) ldflags+=" -X $variable=v$release" ;;
+    *) ldflags+="${variable:+ -X $variable=$release}" ;;
   esac
   # Built beside its place and moved there, so that nobody runs half a file.
   (cd "$dir" && CGO_ENABLED=0 $lower go build -trimpath -tags "$tags" -ldflags "$ldflags" -o "$out/.$tool.new" "$package")
@@ -130,11 +145,6 @@ lower=
 command -v nice >/dev/null && lower="nice -n 5"
 
 mkdir -p "$out"
-exec 9>"$out/.lock"
-if command -v flock >/dev/null && ! flock --nonblock 9; then
-  say "waiting for another build of the tools"
-  flock 9
-fi
 for tool in "$@"; do
   build "$tool"
 done

@@ -41,9 +41,8 @@ type Doer interface {
 // RequestVersion is the version of Request's JSON form. New fields do not raise it.
 const RequestVersion = 1
 
-// Request is what a command reads on its standard input and a webhook gets as its body.
-type Request struct {
-	Version  int    `json:"version"`
+// Subject is what an action is about.
+type Subject struct {
 	Action   string `json:"action"`
 	Incident string `json:"incident"`
 	JobID    string `json:"job_id"`
@@ -53,9 +52,15 @@ type Request struct {
 	Cause      rca.Cause         `json:"cause"`
 	Confidence float64           `json:"confidence"`
 	Hosts      []string          `json:"hosts"` // Plain host names, each once.
-	Culprits   []rca.Culprit     `json:"culprits"`
-	Summary    string            `json:"summary"`
-	URL        string            `json:"url,omitempty"` // Of the incident's page.
+}
+
+// Request is what a command reads on its standard input and a webhook gets as its body.
+type Request struct {
+	Version int `json:"version"`
+	Subject
+	Culprits []rca.Culprit `json:"culprits"`
+	Summary  string        `json:"summary"`
+	URL      string        `json:"url,omitempty"` // Of the incident's page.
 }
 
 // Why a rule that matches a verdict does not run.
@@ -99,7 +104,8 @@ func (r *Rule) decide(inc *incident.Incident, now time.Time) (req *Request, refu
 		return nil, ""
 	}
 	req = &Request{
-		Version: RequestVersion, Action: r.Name, Incident: inc.ID, JobID: inc.JobID, JobLabels: inc.JobLabels, Class: v.Class, Cause: v.Cause, Confidence: v.Confidence, Summary: v.Summary,
+		Version: RequestVersion, Summary: v.Summary,
+		Subject: Subject{Action: r.Name, Incident: inc.ID, JobID: inc.JobID, JobLabels: inc.JobLabels, Class: v.Class, Cause: v.Cause, Confidence: v.Confidence},
 	}
 	allowed := true
 	for _, c := range v.Culprits {

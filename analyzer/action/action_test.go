@@ -259,8 +259,10 @@ func TestFailure(t *testing.T) {
 }
 
 var request = &Request{
-	Version: 1, Action: "drain", Incident: "aaaaaaaaaaaa", JobID: `$(reboot)`, Class: rca.Fault, Cause: rca.CauseGPU, Confidence: 0.95,
-	Hosts: []string{"node-1", "node-2"}, Summary: "`reboot`",
+	Version: 1, Summary: "`reboot`",
+	Subject: Subject{
+		Action: "drain", Incident: "aaaaaaaaaaaa", JobID: `$(reboot)`, Class: rca.Fault, Cause: rca.CauseGPU, Confidence: 0.95, Hosts: []string{"node-1", "node-2"},
+	},
 }
 
 func TestCommand(t *testing.T) {

@@ -14,8 +14,6 @@ import (
 	"slices"
 	"sync"
 	"time"
-
-	"github.com/culprit-project/culprit/analyzer/rca"
 )
 
 // Event is what an entry of the audit log tells of.
@@ -32,19 +30,12 @@ const (
 
 // Entry is one line of the audit log.
 type Entry struct {
-	At         time.Time         `json:"at"`
-	Event      Event             `json:"event"`
-	Action     string            `json:"action"`
-	Incident   string            `json:"incident"`
-	JobID      string            `json:"job_id"`
-	JobLabels  map[string]string `json:"job_labels,omitempty"`
-	Class      rca.Class         `json:"class"`
-	Cause      rca.Cause         `json:"cause"`
-	Confidence float64           `json:"confidence"`
-	Hosts      []string          `json:"hosts"`
-	Reason     string            `json:"reason,omitempty"` // Why it was refused, or failed.
-	Output     string            `json:"output,omitempty"` // The beginning of what the command or the receiver said.
-	Seconds    float64           `json:"seconds,omitempty"`
+	At    time.Time `json:"at"`
+	Event Event     `json:"event"`
+	Subject
+	Reason  string  `json:"reason,omitempty"` // Why it was refused, or failed.
+	Output  string  `json:"output,omitempty"` // The beginning of what the command or the receiver said.
+	Seconds float64 `json:"seconds,omitempty"`
 }
 
 // mostEntries bounds what is remembered. The file keeps all.

@@ -137,9 +137,7 @@ func (r *Runner) apply(ctx context.Context, rule *Rule, limits Limits, link func
 	if link != nil {
 		req.URL = link(inc.ID)
 	}
-	entry := Entry{
-		Action: rule.Name, Incident: inc.ID, JobID: inc.JobID, JobLabels: inc.JobLabels, Class: req.Class, Cause: req.Cause, Confidence: req.Confidence, Hosts: req.Hosts,
-	}
+	entry := Entry{Subject: req.Subject}
 	if refused == "" && !rule.DryRun {
 		refused = r.overLimit(req.Hosts, limits)
 	}

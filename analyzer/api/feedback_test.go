@@ -125,7 +125,7 @@ func TestPageOffersWhatIsAllowed(t *testing.T) {
 
 // What rules did is told in JSON and on the page.
 func TestActions(t *testing.T) {
-	entries := []action.Entry{{Event: action.Started, Action: "drain", Incident: "aaaaaaaaaaaa", Hosts: []string{"node-1"}}}
+	entries := []action.Entry{{Event: action.Started, Subject: action.Subject{Action: "drain", Incident: "aaaaaaaaaaaa", Hosts: []string{"node-1"}}}}
 	h := restricted(t, judgedSet(), Options{Actions: func(id string) []action.Entry {
 		if id == "" || id == "aaaaaaaaaaaa" {
 			return entries

@@ -26,7 +26,10 @@ func script(t *testing.T, name string) action.Command {
 
 func request(hosts ...string) *action.Request {
 	return &action.Request{
-		Version: 1, Action: "drain", Incident: "abcdefghijkl", JobID: "train", Class: rca.Fault, Cause: rca.CauseGPU, Confidence: 0.97, Hosts: hosts,
+		Version: 1,
+		Subject: action.Subject{
+			Action: "drain", Incident: "abcdefghijkl", JobID: "train", Class: rca.Fault, Cause: rca.CauseGPU, Confidence: 0.97, Hosts: hosts,
+		},
 	}
 }
 

@@ -17,8 +17,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mapped names the environment variable with files that a process of the test has mapped.
-const mapped = "DOCTOR_TEST_MAPPED"
+// Environment variables with files that a process of the test, and one that it starts, have mapped.
+const (
+	mapped      = "DOCTOR_TEST_MAPPED"
+	mappedChild = "DOCTOR_TEST_MAPPED_CHILD"
+)
 
 func TestMain(m *testing.M) {
 	if files := os.Getenv(mapped); files != "" {
@@ -41,6 +44,11 @@ func beJob(files []string) error {
 		if _, err := unix.Mmap(int(f.Fd()), 0, 4096, unix.PROT_READ, unix.MAP_SHARED); err != nil { //nolint:gosec // A descriptor fits.
 			return err
 		}
+	}
+	if files := os.Getenv(mappedChild); files != "" {
+		child := exec.Command(os.Args[0])
+		child.Env, child.Stdin, child.Stdout, child.Stderr = []string{mapped + "=" + files}, os.Stdin, os.Stdout, os.Stderr
+		return child.Run()
 	}
 	fmt.Println("ready")
 	_, err := bufio.NewReader(os.Stdin).ReadByte()
@@ -179,6 +187,7 @@ func TestProcesses(t *testing.T) {
 		{"switched off", []string{on, "CULPRIT_DISABLE=1"}, []string{nccl, shim}, Failed, []string{"CULPRIT_DISABLE"}},
 		{"another directory", []string{on, "CULPRIT_DIR=" + filepath.Join(dir, "elsewhere")}, []string{nccl, shim, elsewhere}, Failed, []string{"--trace.dir=" + filepath.Join(dir, "elsewhere")}},
 		{"no trace file", []string{on}, []string{nccl, shim}, Failed, []string{"no trace file", "mount"}},
+		{"torchrun's agent", []string{on, "LD_LIBRARY_PATH=" + filepath.Dir(shim), mappedChild + "=" + nccl + ":" + shim + ":" + trace}, []string{nccl}, OK, []string{"has started ranks"}},
 		{"all is well", []string{on}, []string{nccl, shim, trace}, OK, []string{"writes a trace file"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -196,6 +205,48 @@ func TestSearch(t *testing.T) {
 	}
 	if got := search(strings.NewReader("nothing"), versionInText); got != "" {
 		t.Errorf("%q", got)
+	}
+}
+
+// TestDocumented has docs/install.md quote what the doctor says.
+func TestDocumented(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(root, "docs", "install.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var sources []byte
+	for _, name := range files {
+		source, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.HasSuffix(name, "_test.go") {
+			sources = append(sources, source...)
+		}
+	}
+	_, table, _ := strings.Cut(string(text), "| it says | why |\n|---|---|\n")
+	table, _, _ = strings.Cut(table, "\n\n")
+	quoted := 0
+	for line := range strings.Lines(table) {
+		says, _, _ := strings.Cut(strings.TrimPrefix(line, "|"), "|")
+		for i, quote := range strings.Split(says, "`") {
+			for part := range strings.SplitSeq(quote, "…") {
+				if i%2 == 0 || part == "" { // Between two quotations, or before a value.
+					continue
+				}
+				quoted++
+				if !bytes.Contains(sources, []byte(strings.TrimSpace(part))) {
+					t.Errorf("nothing says %q", part)
+				}
+			}
+		}
+	}
+	if quoted < 20 {
+		t.Errorf("%d parts are quoted", quoted)
 	}
 }
 

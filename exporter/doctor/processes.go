@@ -40,6 +40,7 @@ type process struct {
 	shim    string // Path of the plugin; empty: not mapped.
 	hooks   bool
 	traces  bool // Holds a trace file of the exporter's directories.
+	starts  bool // Has started a process that does.
 	env     map[string]string
 	version string
 }
@@ -52,8 +53,9 @@ func processes(procfs string, dirs []string) []Finding {
 	}
 	traces := traceFiles(dirs)
 	versions := map[string]string{} // By file, since reading a library takes a second.
-	var findings []Finding
-	found, hidden := 0, 0
+	var found []*process
+	starts := map[int]bool{} // Processes that have started, themselves or through others, one whose trace file is seen.
+	hidden := 0
 	for _, e := range entries {
 		pid, err := strconv.Atoi(e.Name())
 		if err != nil {
@@ -66,8 +68,15 @@ func processes(procfs string, dirs []string) []Finding {
 		if err != nil || p == nil {
 			continue // It ended meanwhile, or does not use NCCL.
 		}
-		found++
+		found = append(found, p)
+		for at := parent(procfs, pid); p.traces && at > 1 && !starts[at]; at = parent(procfs, at) {
+			starts[at] = true
+		}
+	}
+	var findings []Finding
+	for _, p := range found {
 		p.version = p.ncclVersion(procfs, versions)
+		p.starts = starts[p.pid]
 		findings = append(findings, p.judge(procfs, dirs))
 	}
 	if hidden > 0 && os.Geteuid() != 0 { // Root may be kept from a few that are not jobs.
@@ -75,7 +84,7 @@ func processes(procfs string, dirs []string) []Finding {
 			"processes", Warning, fmt.Sprintf("Processes that may not be looked at: %d.", hidden), "run this as root",
 		})
 	}
-	if found == 0 {
+	if len(found) == 0 {
 		findings = append(findings, Finding{"processes", NotAsked, "No running process has loaded NCCL. Run this again while a job runs.", ""})
 	}
 	return findings
@@ -147,6 +156,18 @@ func inspect(procfs string, pid int, traces map[file]bool) (*process, error) {
 	return p, nil
 }
 
+// parent gives 0 for a process that has gone.
+func parent(procfs string, pid int) int {
+	status, err := os.ReadFile(filepath.Join(procfs, strconv.Itoa(pid), "status"))
+	if err != nil {
+		return 0
+	}
+	_, rest, _ := strings.Cut(string(status), "\nPPid:\t")
+	line, _, _ := strings.Cut(rest, "\n")
+	up, _ := strconv.Atoi(line)
+	return up
+}
+
 // judge says what keeps a process from being seen.
 func (p *process) judge(procfs string, dirs []string) Finding {
 	who := fmt.Sprintf("Process %d (%s, NCCL %s)", p.pid, p.name, cmp.Or(p.version, "of unknown version"))
@@ -155,6 +176,9 @@ func (p *process) judge(procfs string, dirs []string) Finding {
 	switch {
 	case p.shim == "" && p.hooks:
 		return ok("shim", "%s has the preload hooks.", who)
+	case p.shim == "" && p.starts:
+		// PyTorch has NCCL mapped in torchrun's agent, too, which never makes a communicator.
+		return ok("shim", "%s has started ranks that write trace files.", who)
 	case p.shim == "" && p.tooOld():
 		return fail("has no profiler interface that the plugin can use: NCCL 2.24 is the first.", "LD_PRELOAD="+hooks+" in the job's environment, or a newer NCCL")
 	case p.shim == "" && set == "":

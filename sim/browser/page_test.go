@@ -82,8 +82,8 @@ func newSite(t testing.TB) *site {
 	s := &site{shelf: newShelf()}
 	known := newCluster()
 	done := []action.Entry{
-		{At: opened, Event: action.WouldRun, Action: "drain", Incident: "hung00000008", Hosts: []string{"node-0000"}},
-		{At: opened, Event: action.Failed, Action: "tell", Incident: "hung00000008", Hosts: []string{evil}, Reason: evil, Output: evil},
+		{At: opened, Event: action.WouldRun, Subject: action.Subject{Action: "drain", Incident: "hung00000008", Hosts: []string{"node-0000"}}},
+		{At: opened, Event: action.Failed, Subject: action.Subject{Action: "tell", Incident: "hung00000008", Hosts: []string{evil}}, Reason: evil, Output: evil},
 	}
 	a := api.New(s.shelf, api.Options{
 		Jobs: func() api.Jobs { return known },

@@ -75,8 +75,8 @@ func values(t *testing.T, name string) map[string]any {
 	return v
 }
 
-// render gives the objects of a site, one text each, in the order of the templates.
-func render(t *testing.T, given map[string]any) []string {
+// rendered gives what the templates make of a site's values, by their files.
+func rendered(t *testing.T, given map[string]any) map[string]string {
 	t.Helper()
 	c := load(t)
 	all, err := chartutil.ToRenderValues(c, given, chartutil.ReleaseOptions{Name: "culprit", Namespace: "culprit", IsInstall: true}, chartutil.DefaultCapabilities)
@@ -87,6 +87,13 @@ func render(t *testing.T, given map[string]any) []string {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return files
+}
+
+// render gives the objects of a site, one text each, in the order of the templates.
+func render(t *testing.T, given map[string]any) []string {
+	t.Helper()
+	files := rendered(t, given)
 	var names []string
 	for name := range files {
 		if strings.HasSuffix(name, ".yaml") {
@@ -232,6 +239,35 @@ func TestValues(t *testing.T) {
 		}
 		if _, err := chartutil.ToRenderValues(c, v, chartutil.ReleaseOptions{Name: "culprit", Namespace: "culprit"}, nil); err == nil {
 			t.Errorf("%s is accepted", text)
+		}
+	}
+}
+
+// TestNotes has the doctor's command and what is left to do fit the values.
+func TestNotes(t *testing.T) {
+	for _, c := range []struct {
+		values     string
+		has, lacks []string
+	}{
+		{"{}", []string{"--alertmanager.url=http://", "--analyzer.url=http://culprit-analyzer.culprit:9851", "2. Jobs: mount", "4. Alertmanager: send"}, nil},
+		{"analyzer: {enabled: false}", []string{"--alertmanager.url="}, []string{"--analyzer.url", "4. Alertmanager"}},
+		{"injection: {enabled: true}", []string{"2. Jobs: label"}, []string{"2. Jobs: mount"}},
+		{"alertmanagerConfig: {enabled: true}", nil, []string{"4. Alertmanager"}},
+	} {
+		given, err := chartutil.ReadValues([]byte(c.values))
+		if err != nil {
+			t.Fatal(err)
+		}
+		notes := rendered(t, given)["culprit/templates/NOTES.txt"]
+		for _, words := range c.has {
+			if !strings.Contains(notes, words) {
+				t.Errorf("%s: no %q in %s", c.values, words, notes)
+			}
+		}
+		for _, words := range c.lacks {
+			if strings.Contains(notes, words) {
+				t.Errorf("%s: %q in %s", c.values, words, notes)
+			}
 		}
 	}
 }

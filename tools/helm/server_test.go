@@ -35,6 +35,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/discovery/cached/memory"
 	"k8s.io/client-go/dynamic"
@@ -277,6 +278,52 @@ func TestServerTakesChart(t *testing.T) {
 		t.Logf("%s: %d objects", site, len(objects))
 	}
 	s.accepted(read(t, "deploy/kubernetes/culprit-exporter.yaml"))
+}
+
+// TestServerInstalls runs Helm's own command on a real API server as docs/install.md has it.
+func TestServerInstalls(t *testing.T) {
+	commands := regexp.MustCompile(`(?m)^ +helm install culprit (?:.*\\\n)*.*`).FindAllString(read(t, "docs/install.md"), -1)
+	scrapes := []schema.GroupVersionResource{
+		{Group: "monitoring.coreos.com", Version: "v1", Resource: "podmonitors"},
+		{Group: "operator.victoriametrics.com", Version: "v1beta1", Resource: "vmpodscrapes"},
+	}
+	if len(commands) != len(scrapes) {
+		t.Fatalf("docs/install.md has %q", commands)
+	}
+	s := startServer(t)
+	s.definitions("github.com/prometheus-operator/prometheus-operator@v0.85.0", "example/prometheus-operator-crd/*.yaml")
+	s.definitions("github.com/VictoriaMetrics/operator@v0.50.0", "config/crd/overlay/crd.yaml")
+	kubeconfig := filepath.Join(s.dir, "kubeconfig")
+	text := "apiVersion: v1\nkind: Config\nclusters: [{name: c, cluster: {server: '" + s.config.Host + "', certificate-authority: tls.crt}}]\n" +
+		"users: [{name: u, user: {token: " + token + "}}]\ncontexts: [{name: x, context: {cluster: c, user: u}}]\ncurrent-context: x\n"
+	if err := os.WriteFile(kubeconfig, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	helm := func(command string) error {
+		cmd := exec.Command("bash", "-c", command)
+		cmd.Dir = absolute(t, ".")
+		cmd.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig, "HOME="+s.dir, "PATH="+absolute(t, "bin/tools")+":"+os.Getenv("PATH"))
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			err = fmt.Errorf("%w: %s", err, out)
+		}
+		return err
+	}
+	for i, command := range commands {
+		eventually(t, command, func() error {
+			err := helm(command)
+			if err != nil && !strings.Contains(err.Error(), "no matches for kind") { // The CRDs have just been created.
+				t.Fatalf("%s: %v", command, err)
+			}
+			return err
+		})
+		if _, err := s.client.Resource(scrapes[i]).Namespace("culprit").Get(s.ctx, "culprit-exporter", metav1.GetOptions{}); err != nil {
+			t.Errorf("%s: %v", command, err)
+		}
+		if err := helm("helm uninstall culprit --namespace culprit"); err != nil {
+			t.Error(err)
+		}
+	}
 }
 
 func read(t *testing.T, name string) string {

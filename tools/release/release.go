@@ -107,7 +107,10 @@ func (r *release) tarball(arch, dist string) error {
 		if err != nil {
 			return err
 		}
-		entries = append(entries, found...)
+		// Tests of examples and charts are of no use without the repository.
+		entries = append(entries, slices.DeleteFunc(found, func(e archive.Entry) bool {
+			return strings.HasSuffix(e.Name, ".go") || strings.Contains(e.Name, "/testdata/")
+		})...)
 	}
 	for _, file := range []string{"LICENSE", "THIRD_PARTY_NOTICES", "CHANGELOG.md", "README.md"} {
 		e, err := archive.File(path.Join(name, file), filepath.Join(r.source.Root, file), 0o644)

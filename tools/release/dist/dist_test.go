@@ -13,6 +13,7 @@ import (
 	"compress/gzip"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -127,6 +128,16 @@ func TestTarball(t *testing.T) {
 					continue // The images have the C library that emulation needs.
 				}
 				checkVersion(t, output(t, program, "--version"))
+			}
+			for _, name := range []string{"deploy/slurm/culprit-task-prolog", "deploy/charts/culprit/Chart.yaml", "rules/culprit-triggers.yaml"} {
+				if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
+					t.Error(err)
+				}
+			}
+			for _, pattern := range []string{"deploy/*/*.go", "deploy/charts/*/testdata"} {
+				if found, err := filepath.Glob(filepath.Join(dir, pattern)); err != nil || len(found) > 0 {
+					t.Errorf("tests of the repository: %v, %v", found, err)
+				}
 			}
 			for _, folder := range []string{"bin", "lib"} {
 				files, err := filepath.Glob(filepath.Join(dir, folder, "*"))
@@ -410,7 +421,12 @@ func TestNVML(t *testing.T) {
 // gpus counts the exporter's nvml_ series.
 func gpus(t *testing.T, env string) int {
 	t.Helper()
-	const address = "127.0.0.1:19850"
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := l.Addr().String()
+	l.Close()
 	cmd := exec.Command(filepath.Join(tarball(t, runtime.GOARCH), "bin", "culprit-exporter"), "--web.listen-address="+address, "--trace.dir="+t.TempDir())
 	cmd.Env = append(os.Environ(), env)
 	if err := cmd.Start(); err != nil {
