@@ -48,6 +48,7 @@ const (
 	mostSlow       = 10    // Beyond this ratio it is latency that counts, not by how much.
 	leastSlow      = 1.25  // From this ratio to their peers on flows are slow,
 	leastSlower    = 1.1   // from this to their own past.
+	onlyLink       = 0.1   // So much more than a rank's end or a path has one link to explain.
 )
 
 // flowGroups gives the flows seen to send, with what they take now and should take.
@@ -236,10 +237,12 @@ const (
 	endReceive
 )
 
-// place is a part of the network that may be slow: the end of flows at some ranks, or the path between two hosts.
+// place is a part of the network that may be slow: the end of flows at some ranks, the link from one rank to another, or the path
+// between two hosts.
 type place struct {
-	nodes []int32 // Ranks at whose end; nil for a path.
+	nodes []int32 // Ranks at whose end, or sender and receiver of a link; nil for a path.
 	end   end
+	link  bool
 	path  [2]string // From host to host.
 	all   bool      // Every flow.
 }
@@ -260,6 +263,11 @@ func (p *place) share(a *slowAnalysis, g *flowGroup) float64 {
 			}
 		}
 		return sum
+	case p.link:
+		if g.node != p.nodes[0] {
+			return 0
+		}
+		return shareTo(g, p.nodes[1:])
 	}
 	if p.end != endReceive && slices.Contains(p.nodes, g.node) {
 		return 1
@@ -267,9 +275,14 @@ func (p *place) share(a *slowAnalysis, g *flowGroup) float64 {
 	if p.end == endSend {
 		return 0
 	}
+	return shareTo(g, p.nodes)
+}
+
+// shareTo says what part of a group's flows goes to some ranks.
+func shareTo(g *flowGroup, nodes []int32) float64 {
 	sum := 0.0
 	for _, q := range g.peers {
-		if slices.Contains(p.nodes, q.node) {
+		if slices.Contains(nodes, q.node) {
 			sum += q.share
 		}
 	}
@@ -366,6 +379,7 @@ func (x *explainer) fit(p place) fitted {
 // candidates are the places that slow flows touch.
 func (x *explainer) candidates() []place {
 	load := map[int32]float64{}
+	links := map[[2]int32]float64{}
 	pairs := map[[2]string]float64{}
 	for i := range x.groups {
 		g := &x.groups[i]
@@ -376,6 +390,7 @@ func (x *explainer) candidates() []place {
 		load[g.node] += w
 		for _, p := range g.peers {
 			load[p.node] += w * p.share
+			links[[2]int32{g.node, p.node}] += w * p.share
 			if h, q := x.a.Host(g.node), x.a.Host(p.node); h != "" && q != "" && h != q {
 				pairs[[2]string{h, q}] += w * p.share
 			}
@@ -402,6 +417,12 @@ func (x *explainer) candidates() []place {
 			}
 		}
 	}
+	ends := slices.SortedFunc(maps.Keys(links), func(p, q [2]int32) int {
+		return cmp.Or(cmp.Compare(links[q], links[p]), cmp.Compare(p[0], q[0]), cmp.Compare(p[1], q[1]))
+	})
+	for _, l := range ends[:min(most, len(ends))] {
+		out = append(out, place{nodes: l[:], link: true})
+	}
 	keys := slices.SortedFunc(maps.Keys(pairs), func(p, q [2]string) int {
 		return cmp.Or(cmp.Compare(pairs[q], pairs[p]), cmp.Compare(p[0], q[0]), cmp.Compare(p[1], q[1]))
 	})
@@ -414,7 +435,8 @@ func (x *explainer) candidates() []place {
 }
 
 // explain gives the places that explain best, best first: the smaller one where two explain alike, and the one of which
-// the node's own evidence speaks.
+// the node's own evidence speaks. A link is among them only as the first: what one link explains a rank's end explains nearly as well,
+// unless that rank's other flows are as they should be.
 func (x *explainer) explain() []fitted {
 	var out []fitted
 	for _, p := range x.candidates() {
@@ -429,7 +451,10 @@ func (x *explainer) explain() []fitted {
 		out = append(out, f)
 	}
 	slices.SortStableFunc(out, func(p, q fitted) int { return cmp.Compare(q.score, p.score) })
-	return out
+	if len(out) == 0 {
+		return nil
+	}
+	return append(out[:1], slices.DeleteFunc(out[1:], func(f fitted) bool { return f.link })...)
 }
 
 // widen adds ranks of the same host that make the explanation plainly better: they share a NIC.
@@ -462,6 +487,8 @@ func (x *explainer) prior(f *fitted) float64 {
 	switch {
 	case f.all:
 		p = -0.06
+	case f.link:
+		p = -onlyLink
 	case f.nodes == nil:
 		p = -0.02
 		for _, h := range f.path {

@@ -150,3 +150,29 @@ func TestNoPlaceWithoutFit(t *testing.T) {
 		t.Errorf("names %v (%s)", f.nodes, f.what)
 	}
 }
+
+// TestOneLinkOfAPath has the flows of eight real processes on four hosts, one of which sends to one other at a five-hundredth of the
+// rate: the neighbour on the path, whose gradients are as fast as before, weighs less than the slow flow does.
+func TestOneLinkOfAPath(t *testing.T) {
+	ev := rca.Evidence{JobID: "net", WorldSize: 8}
+	for r := range 8 {
+		ev.Ranks = append(ev.Ranks, rca.Rank{ID: r, Host: fmt.Sprintf("node%d", r/2), State: rca.ProcessRunning})
+	}
+	a := &slowAnalysis{timeline: &timeline{Index: job.NewIndex(&ev, rca.Options{}.WithDefaults())}}
+	var gs []flowGroup
+	for _, f := range []struct {
+		from, to      int32
+		ratio, weight float64
+	}{
+		{0, 1, 1.03, 0.63}, {0, 2, 0.93, 0.35}, {0, 4, 1.01, 0.28}, {1, 0, 0.97, 0.62}, {1, 3, 1.10, 0.39}, {1, 5, 0.88, 0.25}, {1, 2, 1.18, 0.32},
+		{2, 3, 1.03, 0.63}, {2, 0, 1.16, 0.40}, {2, 6, 1.00, 0.28}, {3, 2, 0.96, 0.62}, {3, 1, 144, 0.93}, {3, 7, 0.93, 0.26}, {3, 4, 1.07, 0.30},
+		{4, 5, 1.11, 0.65}, {4, 0, 1.47, 0.35}, {4, 6, 1.00, 0.37}, {5, 4, 1.02, 0.63}, {5, 1, 1.43, 0.35}, {5, 7, 0.98, 0.37}, {5, 6, 0.93, 0.28},
+		{6, 7, 1.00, 0.63}, {6, 2, 1.14, 0.30}, {6, 4, 1.24, 0.42}, {7, 6, 1.00, 0.62}, {7, 3, 1.08, 0.29}, {7, 5, 1.19, 0.41}, {7, 0, 1.01, 0.29},
+	} {
+		gs = append(gs, flowGroup{node: f.from, peers: []peerShare{{f.to, 1}}, now: 2e6 * f.ratio, ref: 2e6, ratio: f.ratio, weight: f.weight, lane: -1, slow: f.ratio > leastSlow})
+	}
+	f, ok := a.locateNet(gs, nil, 1.2)
+	if !ok || !slices.Equal(f.nodes, []int32{3}) || f.group != "" || f.weight > 0.6 {
+		t.Errorf("%v %q at weight %.2f, want the sender of the one slow link, not surely", f.nodes, f.group, f.weight)
+	}
+}

@@ -55,6 +55,8 @@ func (a *slowAnalysis) locateNet(groups []flowGroup, flush []slowEnd, gain float
 		return f, true
 	case best.nodes == nil:
 		return a.onPath(f, best, flush), true
+	case best.link:
+		return a.onWire(f, best, groups, flush), true
 	case len(silent) > 0 && !a.anySick(best.nodes):
 		if !slices.ContainsFunc(best.nodes, func(n int32) bool { return !a.Nodes[n].Silent }) {
 			silent = slowSenders(groups) // They are the place itself: the other end is who was seen.
@@ -80,6 +82,25 @@ func (a *slowAnalysis) locateNet(groups []flowGroup, flush []slowEnd, gain float
 	}
 	a.nameEnd(&f, best, groups, flush)
 	return f, true
+}
+
+// onWire names the sender of a link that is slow in one direction only, while its other flows and the receiver's are as they should be:
+// its wire, most likely. The receiver is named where only its own evidence speaks against it.
+func (a *slowAnalysis) onWire(f finding, link *fitted, groups []flowGroup, flush []slowEnd) finding {
+	from, to := link.nodes[:1], link.nodes[1:]
+	one := *link
+	one.link, one.nodes, one.end = false, from, endSend
+	sick := a.anySick(to) && !a.anySick(from)
+	if sick {
+		one.nodes, one.end = to, endReceive
+	}
+	f.nodes = one.nodes
+	a.nameEnd(&f, &one, groups, flush)
+	if !sick {
+		f.weight = min(f.weight, 0.6)
+		f.what += fmt.Sprintf(words.OrReceiver, words.RankNumbers(a.IDs(to)))
+	}
+	return f
 }
 
 // onLink names two places between which nothing tells.
