@@ -172,7 +172,7 @@ func TestHealthyJob(t *testing.T) {
 		return ""
 	})
 	for _, name := range []string{
-		"culprit_nccl_ops_started_total", "culprit_nccl_ops_completed_total", "culprit_nccl_bytes_total", "culprit_nccl_op_seconds_total", "culprit_nccl_kernel_seconds_total", "culprit_nccl_send_steps_total",
+		"culprit_nccl_ops_started_total", "culprit_nccl_ops_completed_total", "culprit_nccl_bytes_total", "culprit_nccl_op_seconds_total", "culprit_nccl_op_bytes_total", "culprit_nccl_kernel_seconds_total", "culprit_nccl_send_steps_total",
 		"culprit_nccl_receive_steps_total", "culprit_nccl_wait_seconds_total", "culprit_nccl_active_seconds_total", "culprit_nccl_process_age_seconds",
 	} {
 		for rank := range 4 {

@@ -37,6 +37,9 @@
     ageInterval: duration(std.max(15, scrape)),
     callInterval: look('5s'),
     healthInterval: '15s',
+    // Bandwidth is for dashboards, and its rules read most series a rank.
+    bandwidthInterval: duration(std.max(30, scrape)),
+    bandwidthWindow: duration(std.max(60, 4 * scrape)),
     ticketInterval: '1m',
 
     // A trigger that flaps because one scrape was missed is one incident.

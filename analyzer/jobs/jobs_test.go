@@ -93,7 +93,7 @@ func training() *prometheus {
 		{"min by (function)", model.Vector{sample(8.2, "function", "Send")}},
 		{"avg by (function) (rate(culprit_nccl_function_ops_total", model.Vector{sample(4, "function", "AllReduce"), sample(16.4, "function", "Send"), sample(0, "function", "Barrier")}},
 		{"avg by (function) (rate(culprit_nccl_bytes_total", model.Vector{sample(4e6, "function", "AllReduce")}},
-		{"avg by (function) (rate(culprit_nccl_op_seconds_total", model.Vector{sample(0.25, "function", "AllReduce")}},
+		{"avg by (function) (sum by (rank, function) (rate(culprit_nccl_op_seconds_total", model.Vector{sample(0.25, "function", "AllReduce")}},
 		{"sum by (rank) (rate(culprit_nccl_op_seconds_total", inside},
 		{"events_lost", model.Vector{sample(7)}},
 	}}

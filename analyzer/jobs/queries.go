@@ -23,9 +23,9 @@ var queries = struct {
 	comms:           "count by (comm_name, nranks, nnodes) ({comms})",
 	ops:             "avg by (function) (rate(" + functionOps + "{job}[{window}])) / scalar(avg(rate(" + iterationSeconds + "_count{job}[{window}])))",
 	bytes:           "avg by (function) (rate(" + functionBytes + "{job}[{window}])) / scalar(avg(rate(" + iterationSeconds + "_count{job}[{window}])))",
-	seconds:         "avg by (function) (rate(" + functionSeconds + "{job}[{window}])) / scalar(avg(rate(" + iterationSeconds + "_count{job}[{window}])))",
+	seconds:         "avg by (function) (sum by (rank, function) (rate(" + functionSeconds + "{job}[{window}]))) / scalar(avg(rate(" + iterationSeconds + "_count{job}[{window}])))",
 	// The time inside an operation holds the waiting for others. Whoever waits least tells most of the network.
-	bandwidth: "max by (function) (rate(" + functionBytes + "{job}[{window}]) / (rate(" + functionSeconds + "{job}[{window}]) > 0))",
+	bandwidth: "max by (function) (rate(" + functionBytes + "{job}[{window}]) / (sum by (instance, job_id, rank, function) (rate(" + functionSeconds + "{job}[{window}])) > 0))",
 	inside:    "sum by (rank) (rate(" + functionSeconds + "{job}[{window}]))",
 	// A rank sends once for each micro-batch at the ends of a pipeline, and twice in between.
 	fewestOps: "min by (function) (rate(" + functionOps + "{job}[{window}]) > 0) / scalar(avg(rate(" + iterationSeconds + "_count{job}[{window}])))",

@@ -1,0 +1,60 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// How fast each communicator moves data, as nccl-tests define it: algorithm bandwidth is bytes over time, bus bandwidth that times a
+// factor by which it compares with the hardware's rate, whatever the function and the number of ranks. The time of an operation holds the
+// waiting for other ranks, so each is that of the rank that waits least. And what the network could do at most.
+{
+  prometheusAlerts+:: {
+    local config = $._config,
+    local q = (import '../lib/promql.libsonnet')(config),
+    local kind = q.job + ', comm, function, algorithm, protocol, path, size',
+    local algorithm(functions) = 'job_id:culprit_nccl_comm_algorithm_bandwidth:max{function%s}' % functions,
+    local rate(metric) = 'rate(%s[%s])' % [q.metric(metric, 'comm!=""'), config.bandwidthWindow],
+
+    groups+: [{
+      name: 'culprit-bandwidth',
+      interval: config.bandwidthInterval,
+      rules: [
+        {
+          record: 'job_id:culprit_nccl_comm_algorithm_bandwidth:max',
+          expr: 'max by (%s) (\n  %s\n  /\n  (%s > 0)\n) > 0' % [kind, rate('culprit_nccl_op_bytes_total'), rate('culprit_nccl_op_seconds_total')],
+        },
+        {
+          // The ranks that are seen stand for all: the fewer of a small communicator are, the lower the factor.
+          record: 'job_id:culprit_nccl_comm_bus_bandwidth:max',
+          expr: |||
+            (
+              2 * %(twice)s
+              or
+              %(once)s
+            )
+            * on (%(comm)s) group_left ()
+            (1 - 1 / count by (%(comm)s) (group by (%(comm)s, rank) (%(info)s)) > 0)
+            or
+            %(plain)s
+          ||| % {
+            twice: algorithm('="AllReduce"'),
+            once: algorithm('=~"AllGather|ReduceScatter|AlltoAll|Gather|Scatter"'),
+            plain: algorithm('=~"Broadcast|Reduce|Send|Recv"'),
+            comm: q.job + ', comm',
+            info: q.metric('culprit_nccl_comm_info'),
+          },
+        },
+        {
+          // Of each node, the share of its ports that falls to the communicator's ranks there; of those, the least.
+          record: 'job_id:culprit_nccl_comm_network_rate:min',
+          expr: |||
+            min by (%(comm)s) (
+              count by (instance, %(comm)s) (%(info)s)
+              / on (instance) group_left ()
+              count by (instance) (%(up)s == 1)
+              * on (instance) group_left ()
+              sum by (instance) (culprit_rdma_port_rate_bytes_per_second and on (instance, device, port) culprit_rdma_port_up == 1)
+            )
+          ||| % { comm: q.job + ', comm', info: q.metric('culprit_nccl_comm_info'), up: q.metric('culprit_nccl_process_up') },
+        },
+      ],
+    }],
+  },
+}
