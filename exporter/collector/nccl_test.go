@@ -363,7 +363,7 @@ func TestDuplicatesDoNotBreakTheScrape(t *testing.T) {
 	n := newNode(t)
 	n.rank(identity(0), tracetest.Shape{Comms: 2, Channels: 2, Ops: 5, StuckNS: 9_000_000_000})
 	impostor := identity(0)
-	impostor.PID, impostor.CreatedNS = 5000, 2
+	impostor.PID, impostor.StartTicks = 5000, 40
 	w := n.rank(impostor, tracetest.Shape{Comms: 2, Channels: 2, Ops: 6, StuckNS: 9_000_000_000})
 	// The same communicator twice, the same flow twice, and no valid numbers.
 	w.PutComm(trace.Comm{Index: 5, ID: tracetest.CommID(0), NRanks: -7, OpsCalled: 1})
@@ -375,7 +375,7 @@ func TestDuplicatesDoNotBreakTheScrape(t *testing.T) {
 	n.sampler.Sample()
 	body := scrape(t, n.sampler, defaults)
 	if got := count(body, `culprit_nccl_ops_started_total{comm="c0ffee0000000000",job_id="llm",rank="0"} 7`); got != 1 {
-		t.Errorf("the younger process does not speak for rank 0:\n%s", body)
+		t.Errorf("the older process does not speak for rank 0:\n%s", body)
 	}
 	if got := count(body, `culprit_nccl_process_info{.*job_id="unknown".*rank="-1"`); got != 1 {
 		t.Errorf("%d unknown processes", got)
