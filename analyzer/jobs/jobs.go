@@ -46,6 +46,7 @@ type Job struct {
 	TransfersOf  int
 	MicroBatches int
 	Late         []Share // Ranks that are inside operations less than others: those wait for them.
+	Claimed      []int   // Ranks that living processes on several nodes claim to be: two jobs have one id.
 	Lost         float64 // Events that exporters could not keep, within Window.
 	Missing      []string
 }
@@ -250,7 +251,9 @@ func (a *asker) ranks(processes []evidence.Process) {
 		}
 		return out
 	}
-	up, stalled := byRank(a.filled(a.s.cfg.Queries.Up)), byRank(a.filled(a.s.cfg.Queries.Stalled))
+	living := a.filled(a.s.cfg.Queries.Up)
+	up, stalled := byRank(living), byRank(a.filled(a.s.cfg.Queries.Stalled))
+	a.j.Claimed = claimed(living)
 	a.hosts = map[int]string{}
 	hosts := map[string]bool{}
 	for i := range processes {
@@ -274,6 +277,29 @@ func (a *asker) ranks(processes []evidence.Process) {
 	}
 	slices.SortFunc(a.j.Ranks, func(x, y incident.RankView) int { return cmp.Compare(x.Rank, y.Rank) })
 	a.j.Hosts = len(hosts)
+}
+
+// claimed gives the ranks that living processes claim to be to more than one exporter.
+func claimed(up model.Vector) []int {
+	where := map[int]map[model.LabelValue]bool{}
+	for _, x := range up {
+		rank, err := strconv.Atoi(string(x.Metric["rank"]))
+		if err != nil || rank < 0 || x.Value != 1 {
+			continue
+		}
+		if where[rank] == nil {
+			where[rank] = map[model.LabelValue]bool{}
+		}
+		where[rank][x.Metric[model.InstanceLabel]] = true
+	}
+	var out []int
+	for rank, instances := range where {
+		if len(instances) > 1 {
+			out = append(out, rank)
+		}
+	}
+	slices.Sort(out)
+	return out
 }
 
 // mostComms bounds the communicators that the layout is inferred from.

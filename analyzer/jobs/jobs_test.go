@@ -8,6 +8,7 @@ import (
 	"errors"
 	"math"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -210,5 +211,24 @@ func TestFamily(t *testing.T) {
 		if got := family(name); got != want {
 			t.Errorf("%q: %q", name, got)
 		}
+	}
+}
+
+// Two jobs with one id on different nodes are one job to Prometheus, of which some ranks are twice.
+func TestClaimedTwice(t *testing.T) {
+	p := training()
+	for i := range p.answers {
+		if p.answers[i].part == "culprit_nccl_process_up" {
+			p.answers[i].v = model.Vector{
+				sample(1, "rank", "0", "instance", "a"), sample(1, "rank", "0", "instance", "b"), sample(1, "rank", "10", "instance", "a"), sample(1, "rank", "10", "instance", "c"),
+				sample(0, "rank", "1", "instance", "a"), sample(1, "rank", "1", "instance", "b"), // It has moved.
+				sample(1, "rank", "2", "instance", "a"), sample(1, "rank", "2", "instance", "a", "replica", "2"),
+				sample(1, "rank", "-1", "instance", "a"), sample(1, "rank", "-1", "instance", "b"),
+			}
+		}
+	}
+	j, err := newSource(p).Get(t.Context(), identity.Job{ID: "train"}, now)
+	if err != nil || !slices.Equal(j.Claimed, []int{0, 10}) {
+		t.Errorf("%v are claimed twice, %v", j.Claimed, err)
 	}
 }

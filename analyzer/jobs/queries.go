@@ -32,7 +32,7 @@ var queries = struct {
 	bytes:           "avg by (function) (rate(" + functionBytes + "{job}[{window}])) / " + iterationRate,
 	seconds:         "avg by (function) (sum by (rank, function) (rate(" + functionSeconds + "{job}[{window}]))) / " + iterationRate,
 	// The time inside an operation holds the waiting for others. Whoever waits least tells most of the network.
-	bandwidth: "max by (function) (sum by (rank, function) (rate(" + functionBytes + "{job}[{window}])) / (sum by (rank, function) (rate(" + functionSeconds + "{job}[{window}])) > 0))",
+	bandwidth:   "max by (function) (sum by (rank, function) (rate(" + functionBytes + "{job}[{window}])) / (sum by (rank, function) (rate(" + functionSeconds + "{job}[{window}])) > 0))",
 	byComm:      "sum by (comm_name, nranks) (" + rankSeconds + ") / scalar(count(count by (rank) ({comms}))) / " + iterationRate,
 	leastByComm: "min by (comm_name, nranks) (sum by (rank, comm_name, nranks) (" + rankSeconds + ")) / " + iterationRate,
 	others:      "sum(rate(" + functionSeconds + "{job, comm=\"\"}[{window}])) / scalar(count(count by (rank) ({comms}))) / " + iterationRate,

@@ -23,6 +23,7 @@ type jobData struct {
 	frame
 	J         *jobs.Job
 	State     string
+	Claimed   string
 	Iteration string
 	Layout    string
 	Grid      *Grid
@@ -60,7 +61,7 @@ const mostPast = 10
 func WriteJob(w io.Writer, j *jobs.Job, all []incident.Incident, o Options) error {
 	d := jobData{
 		frame: frame{Title: "Job " + j.ID.String(), Version: version.Version, Base: "./", Poll: pollSeconds, Warning: o.Warning},
-		J:     j, State: coverage(j), Iteration: iteration(j), Grid: newGrid(j.Ranks, nil), Links: o.Links,
+		J:     j, State: coverage(j), Claimed: claimed(j), Iteration: iteration(j), Grid: newGrid(j.Ranks, nil), Links: o.Links,
 	}
 	if j.Layout != nil {
 		d.Layout, d.Places = layoutText(j.Layout), layoutGrid(j.Layout, j.Ranks, nil)
@@ -179,6 +180,14 @@ func parallel(j *jobs.Job) (string, []parallelRow) {
 
 // mostNames bounds the names of communicators that are listed for a kind.
 const mostNames = 6
+
+// claimed says that two jobs seem to have one id; empty: nothing tells so.
+func claimed(j *jobs.Job) string {
+	if len(j.Claimed) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("Living processes on several nodes claim %s of this job, such as rank %d. Two jobs probably have one id, and this page mixes them. Give each its own CULPRIT_JOB_ID.", ranks(len(j.Claimed)), j.Claimed[0])
+}
 
 // coverage says how many of the job's ranks are watched, and how they are.
 func coverage(j *jobs.Job) string {

@@ -180,6 +180,7 @@ func newCluster() cluster {
 		c[j.ID] = j
 	}
 	h := running(8)
+	h.Claimed = []int{0}
 	h.ID, h.Comms[0].Name, h.Functions[0].Name, h.Late[0].Host, h.Parallel[0].Names[0], h.Missing = identity.Job{ID: evil}, evil, evil, evil, evil, []string{evil}
 	for i := range h.Ranks {
 		h.Ranks[i].Host = evil
