@@ -16,6 +16,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -53,8 +54,15 @@ func buildJob(t *testing.T) (ringjob, shim string) {
 // startRanks runs four ranks on two hosts with a fault and gives the hosts' trace directories.
 func startRanks(t *testing.T, fault string) (host0, host1 string) {
 	t.Helper()
-	ringjob, shim := buildJob(t)
 	dir := t.TempDir()
+	startRanksIn(t, dir, fault)
+	return filepath.Join(dir, "host0"), filepath.Join(dir, "host1")
+}
+
+// startRanksIn does so in a directory, and gives what ends them.
+func startRanksIn(t *testing.T, dir, fault string) (end func()) {
+	t.Helper()
+	ringjob, shim := buildJob(t)
 	args := []string{"launch", "--ranks", "4", "--hosts", "2", "--dir", dir, "--job", "train", "--timeout", "300", "--grace", "1", "--"}
 	args = append(args, "--layout", "dp2,pp2,tp1", "--compute-ms", "10", "--report-every", "0")
 	if fault != "" {
@@ -66,12 +74,12 @@ func startRanks(t *testing.T, fault string) (host0, host1 string) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
+	end = sync.OnceFunc(func() {
 		_ = cmd.Process.Signal(syscall.SIGTERM)
 		_ = cmd.Wait()
 	})
-
-	return filepath.Join(dir, "host0"), filepath.Join(dir, "host1")
+	t.Cleanup(end)
+	return end
 }
 
 // startJob runs four ranks on two hosts with a fault, and an exporter for both hosts.
@@ -172,7 +180,7 @@ func TestHealthyJob(t *testing.T) {
 		return ""
 	})
 	for _, name := range []string{
-		"culprit_nccl_ops_started_total", "culprit_nccl_ops_completed_total", "culprit_nccl_bytes_total", "culprit_nccl_op_seconds_total", "culprit_nccl_kernel_seconds_total", "culprit_nccl_send_steps_total",
+		"culprit_nccl_ops_started_total", "culprit_nccl_ops_completed_total", "culprit_nccl_bytes_total", "culprit_nccl_op_seconds_total", "culprit_nccl_op_bytes_total", "culprit_nccl_kernel_seconds_total", "culprit_nccl_send_steps_total",
 		"culprit_nccl_receive_steps_total", "culprit_nccl_wait_seconds_total", "culprit_nccl_active_seconds_total", "culprit_nccl_process_age_seconds",
 	} {
 		for rank := range 4 {

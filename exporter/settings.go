@@ -154,6 +154,8 @@ func (s *settings) addCollectors(app *kingpin.Application) (detail *string, chos
 	detail = app.Flag("collector.nccl.detail", "When to export per-flow series: auto (while a communicator is stuck or the analyzer looks into its job), full or off.").
 		Default(string(collector.DetailAuto)).Enum(string(collector.DetailAuto), string(collector.DetailFull), string(collector.DetailOff))
 	app.Flag("collector.nccl.detail-after", "With auto: how long a communicator must be stuck.").Default("3s").DurationVar(&s.nccl.DetailAfter)
+	app.Flag("collector.nccl.rank-series", "Series of a healthy rank. What its processes, functions and communicators leave of them goes to the kinds of operations that take most time.").
+		Default("100").IntVar(&s.nccl.RankSeries)
 	app.Flag("collector.nccl.max-series", "Hard cap of culprit_nccl_* series; what exceeds it is dropped and counted.").Default("20000").IntVar(&s.nccl.MaxSeries)
 	app.Flag("collector.ras.address", "Where RAS listens (NCCL_RAS_ADDR).").Default(ras.DefaultAddress).StringVar(&s.ras.address)
 	app.Flag("collector.ras.interval", "How often RAS is asked, whatever the scrape interval.").Default("1m").DurationVar(&s.ras.interval)

@@ -37,7 +37,7 @@ func TestDefaults(t *testing.T) {
 	if diff := cmp.Diff([]string{"/dev/shm/culprit"}, s.node.Dirs); diff != "" {
 		t.Errorf("directories (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff(collector.NCCLOptions{Detail: collector.DetailAuto, DetailAfter: 3 * time.Second, MaxSeries: 20000}, s.nccl); diff != "" {
+	if diff := cmp.Diff(collector.NCCLOptions{Detail: collector.DetailAuto, DetailAfter: 3 * time.Second, RankSeries: 100, MaxSeries: 20000}, s.nccl); diff != "" {
 		t.Errorf("nccl (-want +got):\n%s", diff)
 	}
 	on := map[string]bool{}

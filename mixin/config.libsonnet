@@ -37,6 +37,17 @@
     ageInterval: duration(std.max(15, scrape)),
     callInterval: look('5s'),
     healthInterval: '15s',
+    // Bandwidth is for dashboards, and its rules read most series a rank.
+    bandwidthInterval: duration(std.max(30, scrape)),
+    bandwidthWindow: duration(std.max(60, 4 * scrape)),
+    // A communicator is slow (CCL-D) whose operations take the rank that is inside longest more than so many times as long again as usual.
+    slowdownTheta: 3,
+    // Usual is the lower quarter of the last hour, of so many evaluations at least. The newest minutes do not count.
+    slowdownHistory: '1h',
+    slowdownLag: duration(3 * std.max(60, 4 * scrape)),
+    slowdownSamples: 10,
+    // One long operation, as after a checkpoint, is in the window for its length: it is no slowdown.
+    slowdownFor: duration(2 * std.max(60, 4 * scrape)),
     ticketInterval: '1m',
 
     // A trigger that flaps because one scrape was missed is one incident.

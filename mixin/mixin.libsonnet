@@ -6,4 +6,5 @@
 (import 'rules/rules.libsonnet') +
 (import 'alerts/alerts.libsonnet') +
 (import 'dashboards/dashboards.libsonnet') +
-(import 'lib/runbooks.libsonnet')
+(import 'lib/runbooks.libsonnet') +
+(import 'lib/identity.libsonnet')

@@ -38,11 +38,15 @@ type Job struct {
 	// Iteration is the mean length of an iteration now, seconds, and Before that of the last hour, while no trigger fired.
 	Iteration, Before float64
 	Functions         []Function
+	Parallel          []Parallel
+	// Others is what an average rank is inside operations that have no communicator's series, barriers among them, seconds an iteration.
+	Others float64
 	// Transfers are the last operations by size of rank TransfersOf, as its exporter shows them.
 	Transfers    []Transfer
 	TransfersOf  int
 	MicroBatches int
 	Late         []Share // Ranks that are inside operations less than others: those wait for them.
+	Claimed      []int   // Ranks that living processes on several nodes claim to be: two jobs have one id.
 	Lost         float64 // Events that exporters could not keep, within Window.
 	Missing      []string
 }
@@ -60,6 +64,14 @@ type Function struct {
 	// Bandwidth is bytes over the time inside, by the rank that waits least, bytes a second. Bus is the bus bandwidth as nccl-tests
 	// have it; 0 where the function is used in communicators of several sizes, or has no such.
 	Bandwidth, Bus float64
+}
+
+// Parallel is the time that a rank is inside operations of communicators of one kind in one iteration, seconds. Operations that overlap count each.
+type Parallel struct {
+	Kind  layout.Kind // Empty: nobody knows.
+	Names []string    // Of the communicators, without numbers at their ends.
+	Mean  float64     // Of the job's ranks.
+	Least float64     // Of the rank that is inside least, which waits least for others.
 }
 
 // Share is how much of its time a rank is inside operations, summed over those that overlap: 1.5 with two at a time for half of it.
@@ -159,6 +171,7 @@ func (s *Source) ask(ctx context.Context, id identity.Job, now time.Time) (*Job,
 	a.comms()
 	j.Iteration, j.Before = a.number(queries.iteration), a.number(queries.iterationBefore)
 	a.functions()
+	a.parallel()
 	a.shares()
 	a.transfers(processes)
 	j.Lost = a.number(queries.lost)
@@ -192,6 +205,7 @@ type asker struct {
 	window   string // Of rates: a few iterations of most jobs.
 	j        *Job
 	hosts    map[int]string
+	info     string // The query of the job's communicators.
 }
 
 func (a *asker) note(err error) {
@@ -202,7 +216,7 @@ func (a *asker) note(err error) {
 
 // get asks one of the queries.
 func (a *asker) get(query string) model.Vector {
-	v, err := a.s.vector(a.ctx, strings.NewReplacer("{job}", "{"+a.selector+"}", "{window}", a.window).Replace(query))
+	v, err := a.s.vector(a.ctx, strings.NewReplacer("{job}", "{"+a.selector+"}", "{job,", "{"+a.selector+",", "{window}", a.window).Replace(query))
 	a.note(err)
 	return v
 }
@@ -237,7 +251,9 @@ func (a *asker) ranks(processes []evidence.Process) {
 		}
 		return out
 	}
-	up, stalled := byRank(a.filled(a.s.cfg.Queries.Up)), byRank(a.filled(a.s.cfg.Queries.Stalled))
+	living := a.filled(a.s.cfg.Queries.Up)
+	up, stalled := byRank(living), byRank(a.filled(a.s.cfg.Queries.Stalled))
+	a.j.Claimed = claimed(living)
 	a.hosts = map[int]string{}
 	hosts := map[string]bool{}
 	for i := range processes {
@@ -263,6 +279,29 @@ func (a *asker) ranks(processes []evidence.Process) {
 	a.j.Hosts = len(hosts)
 }
 
+// claimed gives the ranks that living processes claim to be to more than one exporter.
+func claimed(up model.Vector) []int {
+	where := map[int]map[model.LabelValue]bool{}
+	for _, x := range up {
+		rank, err := strconv.Atoi(string(x.Metric["rank"]))
+		if err != nil || rank < 0 || x.Value != 1 {
+			continue
+		}
+		if where[rank] == nil {
+			where[rank] = map[model.LabelValue]bool{}
+		}
+		where[rank][x.Metric[model.InstanceLabel]] = true
+	}
+	var out []int
+	for rank, instances := range where {
+		if len(instances) > 1 {
+			out = append(out, rank)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
 // mostComms bounds the communicators that the layout is inferred from.
 const mostComms = 32
 
@@ -274,6 +313,7 @@ func (a *asker) comms() {
 		return
 	}
 	number := map[Comm]int{}
+	a.info = text
 	for _, x := range a.get(strings.ReplaceAll(queries.comms, "{comms}", text)) {
 		c := Comm{Name: family(string(x.Metric["comm_name"]))}
 		c.Size, _ = strconv.Atoi(string(x.Metric["nranks"]))
@@ -386,6 +426,38 @@ func (a *asker) functions() {
 			a.j.MicroBatches = int(math.Round(float64(x.Value)))
 		}
 	}
+}
+
+// parallel asks how long ranks are inside operations of each kind of communicators.
+func (a *asker) parallel() {
+	if a.info == "" {
+		return
+	}
+	byKind := map[layout.Kind]*Parallel{}
+	set := func(query string, field func(*Parallel) *float64) {
+		for _, x := range a.get(strings.ReplaceAll(query, "{comms}", a.info)) {
+			name := string(x.Metric["comm_name"])
+			size, _ := strconv.Atoi(string(x.Metric["nranks"])) //nolint:errcheck // No axis has 0.
+			kind := a.j.Layout.KindOf(name, size)
+			p := byKind[kind]
+			if p == nil {
+				p = &Parallel{Kind: kind}
+				byKind[kind] = p
+			}
+			if !slices.Contains(p.Names, name) {
+				p.Names = append(p.Names, name)
+			}
+			*field(p) += float64(x.Value)
+		}
+	}
+	set(queries.byComm, func(p *Parallel) *float64 { return &p.Mean })
+	set(queries.leastByComm, func(p *Parallel) *float64 { return &p.Least })
+	for _, p := range byKind {
+		slices.Sort(p.Names)
+		a.j.Parallel = append(a.j.Parallel, *p)
+	}
+	slices.SortFunc(a.j.Parallel, func(x, y Parallel) int { return cmp.Or(cmp.Compare(y.Mean, x.Mean), cmp.Compare(x.Kind, y.Kind)) })
+	a.j.Others = a.number(strings.ReplaceAll(queries.others, "{comms}", a.info))
 }
 
 // onlySize gives the size of the job's communicators where all that have more than one rank have the same, else 0.

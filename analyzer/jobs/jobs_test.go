@@ -8,6 +8,7 @@ import (
 	"errors"
 	"math"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -78,6 +79,11 @@ func training() *prometheus {
 		}
 	}
 	return &prometheus{answers: []answer{
+		{"sum by (comm_name, nranks) (sum by (rank, comm)", model.Vector{
+			sample(0.25, "comm_name", "dp", "nranks", "2"), sample(0.125, "comm_name", "fsdp", "nranks", "2"), sample(0.5, "comm_name", "tp", "nranks", "4"), sample(0.01, "comm_name", "odd", "nranks", "3"),
+		}},
+		{"min by (comm_name, nranks)", model.Vector{sample(0.125, "comm_name", "dp", "nranks", "2"), sample(0.0625, "comm_name", "fsdp", "nranks", "2"), sample(0.25, "comm_name", "tp", "nranks", "4")}},
+		{`{job_id="train", comm=""}`, model.Vector{sample(0.03125)}},
 		{"count by (job_id)", model.Vector{sample(8, "job_id", "tune"), sample(16, "job_id", "train")}},
 		{"count by (comm_name", model.Vector{
 			sample(8, "comm_name", "tp_0", "nranks", "4", "nnodes", "1"), sample(8, "comm_name", "tp_1", "nranks", "4", "nnodes", "1"), sample(16, "comm_name", "pp_0", "nranks", "2", "nnodes", "2"),
@@ -93,7 +99,7 @@ func training() *prometheus {
 		{"min by (function)", model.Vector{sample(8.2, "function", "Send")}},
 		{"avg by (function) (rate(culprit_nccl_function_ops_total", model.Vector{sample(4, "function", "AllReduce"), sample(16.4, "function", "Send"), sample(0, "function", "Barrier")}},
 		{"avg by (function) (rate(culprit_nccl_bytes_total", model.Vector{sample(4e6, "function", "AllReduce")}},
-		{"avg by (function) (rate(culprit_nccl_op_seconds_total", model.Vector{sample(0.25, "function", "AllReduce")}},
+		{"avg by (function) (sum by (rank, function) (rate(culprit_nccl_op_seconds_total", model.Vector{sample(0.25, "function", "AllReduce")}},
 		{"sum by (rank) (rate(culprit_nccl_op_seconds_total", inside},
 		{"events_lost", model.Vector{sample(7)}},
 	}}
@@ -133,6 +139,11 @@ func TestGet(t *testing.T) {
 	// Communicators have two sizes: nobody knows by which factor the bus carries more.
 	if want := []Function{{Name: "AllReduce", Ops: 4, Bytes: 4e6, Seconds: 0.25, Bandwidth: 2e9}, {Name: "Send", Ops: 16.4}}; !reflect.DeepEqual(j.Functions, want) {
 		t.Errorf("functions %+v", j.Functions)
+	}
+	if want := []Parallel{
+		{layout.Tensor, []string{"tp"}, 0.5, 0.25}, {layout.Data, []string{"dp", "fsdp"}, 0.375, 0.1875}, {"", []string{"odd"}, 0.01, 0},
+	}; !reflect.DeepEqual(j.Parallel, want) || j.Others != 0.03125 {
+		t.Errorf("parallel %+v, others %g", j.Parallel, j.Others)
 	}
 	if want := []Share{{9, "node-1", 0.5, 0.8}, {2, "node-0", 0.3, 0.4}}; !reflect.DeepEqual(j.Late, want) {
 		t.Errorf("late are %+v", j.Late)
@@ -200,5 +211,24 @@ func TestFamily(t *testing.T) {
 		if got := family(name); got != want {
 			t.Errorf("%q: %q", name, got)
 		}
+	}
+}
+
+// Two jobs with one id on different nodes are one job to Prometheus, of which some ranks are twice.
+func TestClaimedTwice(t *testing.T) {
+	p := training()
+	for i := range p.answers {
+		if p.answers[i].part == "culprit_nccl_process_up" {
+			p.answers[i].v = model.Vector{
+				sample(1, "rank", "0", "instance", "a"), sample(1, "rank", "0", "instance", "b"), sample(1, "rank", "10", "instance", "a"), sample(1, "rank", "10", "instance", "c"),
+				sample(0, "rank", "1", "instance", "a"), sample(1, "rank", "1", "instance", "b"), // It has moved.
+				sample(1, "rank", "2", "instance", "a"), sample(1, "rank", "2", "instance", "a", "replica", "2"),
+				sample(1, "rank", "-1", "instance", "a"), sample(1, "rank", "-1", "instance", "b"),
+			}
+		}
+	}
+	j, err := newSource(p).Get(t.Context(), identity.Job{ID: "train"}, now)
+	if err != nil || !slices.Equal(j.Claimed, []int{0, 10}) {
+		t.Errorf("%v are claimed twice, %v", j.Claimed, err)
 	}
 }

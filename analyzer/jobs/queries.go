@@ -13,21 +13,31 @@ const (
 	iterationHealthy = "job_id:culprit_nccl_iteration_seconds:mean_long_healthy" // Recorded by the shipped rules, one series a job.
 )
 
-// Queries over {job}, the matcher of the job, and {window}. Each gives few series, however many ranks the job has, but for inside, which gives one a rank.
+// Time inside operations by rank and communicator, with the communicator's name; numbers at its end are left out.
+const rankSeconds = "sum by (rank, comm) (rate(" + functionSeconds + "{job, comm!=\"\"}[{window}]))" +
+	" * on (rank, comm) group_left (comm_name, nranks)" +
+	" topk by (rank, comm) (1, max by (rank, comm, comm_name, nranks) (label_replace({comms}, \"comm_name\", \"$1\", \"comm_name\", \"(.+?)[-_. ]*[0-9]*\")))"
+
+const iterationRate = "scalar(avg(rate(" + iterationSeconds + "_count{job}[{window}])))"
+
+// Queries over {job}, the matcher of the job, {comms}, the series of its communicators, and {window}. Each gives few series, however many ranks the job has, but for inside, which gives one a rank.
 var queries = struct {
-	jobs, iteration, iterationBefore, comms, ops, bytes, seconds, bandwidth, inside, fewestOps, lost string
+	jobs, iteration, iterationBefore, comms, ops, bytes, seconds, bandwidth, byComm, leastByComm, others, inside, fewestOps, lost string
 }{
 	jobs:            "count by ({identity}) ({up})",
 	iteration:       "sum(rate(" + iterationSeconds + "_sum{job}[{window}])) / sum(rate(" + iterationSeconds + "_count{job}[{window}]))",
 	iterationBefore: "avg_over_time(" + iterationHealthy + "{job}[1h])",
 	comms:           "count by (comm_name, nranks, nnodes) ({comms})",
-	ops:             "avg by (function) (rate(" + functionOps + "{job}[{window}])) / scalar(avg(rate(" + iterationSeconds + "_count{job}[{window}])))",
-	bytes:           "avg by (function) (rate(" + functionBytes + "{job}[{window}])) / scalar(avg(rate(" + iterationSeconds + "_count{job}[{window}])))",
-	seconds:         "avg by (function) (rate(" + functionSeconds + "{job}[{window}])) / scalar(avg(rate(" + iterationSeconds + "_count{job}[{window}])))",
+	ops:             "avg by (function) (rate(" + functionOps + "{job}[{window}])) / " + iterationRate,
+	bytes:           "avg by (function) (rate(" + functionBytes + "{job}[{window}])) / " + iterationRate,
+	seconds:         "avg by (function) (sum by (rank, function) (rate(" + functionSeconds + "{job}[{window}]))) / " + iterationRate,
 	// The time inside an operation holds the waiting for others. Whoever waits least tells most of the network.
-	bandwidth: "max by (function) (rate(" + functionBytes + "{job}[{window}]) / (rate(" + functionSeconds + "{job}[{window}]) > 0))",
-	inside:    "sum by (rank) (rate(" + functionSeconds + "{job}[{window}]))",
+	bandwidth:   "max by (function) (sum by (rank, function) (rate(" + functionBytes + "{job}[{window}])) / (sum by (rank, function) (rate(" + functionSeconds + "{job}[{window}])) > 0))",
+	byComm:      "sum by (comm_name, nranks) (" + rankSeconds + ") / scalar(count(count by (rank) ({comms}))) / " + iterationRate,
+	leastByComm: "min by (comm_name, nranks) (sum by (rank, comm_name, nranks) (" + rankSeconds + ")) / " + iterationRate,
+	others:      "sum(rate(" + functionSeconds + "{job, comm=\"\"}[{window}])) / scalar(count(count by (rank) ({comms}))) / " + iterationRate,
+	inside:      "sum by (rank) (rate(" + functionSeconds + "{job}[{window}]))",
 	// A rank sends once for each micro-batch at the ends of a pipeline, and twice in between.
-	fewestOps: "min by (function) (rate(" + functionOps + "{job}[{window}]) > 0) / scalar(avg(rate(" + iterationSeconds + "_count{job}[{window}])))",
+	fewestOps: "min by (function) (rate(" + functionOps + "{job}[{window}]) > 0) / " + iterationRate,
 	lost:      "sum(increase(" + eventsLost + "{job}[{window}]))",
 }

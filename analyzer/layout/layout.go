@@ -74,6 +74,25 @@ func (l *Layout) Axis(k Kind) (Axis, bool) {
 	return l.Axes[i], true
 }
 
+// KindOf gives what a communicator of so many ranks is for: by its name, or where neither it nor those of its size say, as the only axis
+// of that size; empty: nobody knows. A nil layout knows names only.
+func (l *Layout) KindOf(name string, size int) Kind {
+	if k := kindOf(name); k != "" || l == nil {
+		return k
+	}
+	kind := Kind("")
+	for _, a := range l.Axes {
+		if a.Size != size {
+			continue
+		}
+		if a.Named || kind != "" {
+			return ""
+		}
+		kind = a.Kind
+	}
+	return kind
+}
+
 // Infer gives the layout of a job of so many ranks, and nil where its communicators do not tell.
 func Infer(world int, groups []Group) *Layout {
 	if world < 2 {

@@ -95,3 +95,27 @@ func TestKindOf(t *testing.T) {
 		}
 	}
 }
+
+func TestKindOfCommunicator(t *testing.T) {
+	guessed := &Layout{World: 32, Axes: []Axis{{Kind: Tensor, Size: 8, Stride: 1}, {Kind: Data, Size: 2, Stride: 8}, {Kind: Pipeline, Size: 2, Stride: 16}}}
+	named := &Layout{World: 16, Axes: []Axis{{Kind: Tensor, Size: 8, Stride: 1, Named: true}, {Kind: Data, Size: 2, Stride: 8, Named: true}}}
+	for _, tt := range []struct {
+		l    *Layout
+		name string
+		size int
+		want Kind
+	}{
+		{named, "tp_0", 8, Tensor},
+		{named, "mesh_fsdp", 4, Data},
+		{nil, "ep", 4, Expert},
+		{nil, "", 4, ""},
+		{named, "", 8, ""}, // Its tensor-parallel communicators have names, and this one has none.
+		{guessed, "", 8, Tensor},
+		{guessed, "", 2, ""}, // Two axes are as long.
+		{guessed, "", 32, ""},
+	} {
+		if got := tt.l.KindOf(tt.name, tt.size); got != tt.want {
+			t.Errorf("%q of %d ranks: %q, want %q", tt.name, tt.size, got, tt.want)
+		}
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/prometheus/common/version"
@@ -15,17 +16,21 @@ import (
 	"github.com/culprit-project/culprit/analyzer/identity"
 	"github.com/culprit-project/culprit/analyzer/incident"
 	"github.com/culprit-project/culprit/analyzer/jobs"
+	"github.com/culprit-project/culprit/analyzer/layout"
 )
 
 type jobData struct {
 	frame
 	J         *jobs.Job
 	State     string
+	Claimed   string
 	Iteration string
 	Layout    string
 	Grid      *Grid
 	Places    *Grid
 	Functions []functionRow
+	Parallel  []parallelRow
+	DataTime  string
 	Transfers []transferRow
 	Of        string // Whose transfers they are.
 	Comms     []commRow
@@ -36,6 +41,8 @@ type jobData struct {
 }
 
 type functionRow struct{ Name, Ops, Bytes, Seconds, Bandwidth, Bus string }
+
+type parallelRow struct{ Kind, Names, Mean, Share, Least string }
 
 type transferRow struct{ Comm, Function, Ranks, Size, Ops, Took, Bus string }
 
@@ -54,7 +61,7 @@ const mostPast = 10
 func WriteJob(w io.Writer, j *jobs.Job, all []incident.Incident, o Options) error {
 	d := jobData{
 		frame: frame{Title: "Job " + j.ID.String(), Version: version.Version, Base: "./", Poll: pollSeconds, Warning: o.Warning},
-		J:     j, State: coverage(j), Iteration: iteration(j), Grid: newGrid(j.Ranks, nil), Links: o.Links,
+		J:     j, State: coverage(j), Claimed: claimed(j), Iteration: iteration(j), Grid: newGrid(j.Ranks, nil), Links: o.Links,
 	}
 	if j.Layout != nil {
 		d.Layout, d.Places = layoutText(j.Layout), layoutGrid(j.Layout, j.Ranks, nil)
@@ -69,6 +76,7 @@ func WriteJob(w io.Writer, j *jobs.Job, all []incident.Incident, o Options) erro
 		}
 		d.Functions = append(d.Functions, row)
 	}
+	d.DataTime, d.Parallel = parallel(j)
 	d.Of = fmt.Sprintf("rank %d", j.TransfersOf)
 	for i := range j.Transfers {
 		x := &j.Transfers[i]
@@ -126,6 +134,59 @@ func WriteJob(w io.Writer, j *jobs.Job, all []incident.Incident, o Options) erro
 		return fmt.Errorf("rendering the page of job %s: %w", j.ID, err)
 	}
 	return nil
+}
+
+// parallel gives the time of an iteration in communicators of each kind, and in a sentence that of data parallelism.
+func parallel(j *jobs.Job) (string, []parallelRow) {
+	var out []parallelRow
+	data := ""
+	for i := range j.Parallel {
+		p := &j.Parallel[i]
+		row := parallelRow{Kind: "not recorded", Mean: short(p.Mean)}
+		if p.Least > 0 {
+			row.Least = short(p.Least)
+		}
+		if p.Kind != "" {
+			row.Kind = p.Kind.Long()
+		}
+		names := slices.Clone(p.Names)
+		for k := range names {
+			names[k] = cmp.Or(names[k], "no name")
+		}
+		row.Names = strings.Join(names[:min(len(names), mostNames)], ", ")
+		if n := len(names) - mostNames; n > 0 {
+			row.Names += fmt.Sprintf(" and %s more", count(n))
+		}
+		if j.Iteration > 0 {
+			row.Share = percent(p.Mean / j.Iteration)
+		}
+		if p.Kind == layout.Data {
+			data = row.Mean + " an iteration"
+			if row.Least != "" {
+				data += ", " + row.Least + " on the rank that waits least"
+			}
+		}
+		out = append(out, row)
+	}
+	if j.Others > 0 && len(out) > 0 {
+		row := parallelRow{Kind: "others", Names: "barriers, and operations that take little time", Mean: short(j.Others)}
+		if j.Iteration > 0 {
+			row.Share = percent(j.Others / j.Iteration)
+		}
+		out = append(out, row)
+	}
+	return data, out
+}
+
+// mostNames bounds the names of communicators that are listed for a kind.
+const mostNames = 6
+
+// claimed says that two jobs seem to have one id; empty: nothing tells so.
+func claimed(j *jobs.Job) string {
+	if len(j.Claimed) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("Living processes on several nodes claim %s of this job, such as rank %d. Two jobs probably have one id, and this page mixes them. Give each its own CULPRIT_JOB_ID.", ranks(len(j.Claimed)), j.Claimed[0])
 }
 
 // coverage says how many of the job's ranks are watched, and how they are.

@@ -19,6 +19,8 @@ func running(world int) *jobs.Job {
 		ID: identity.Job{ID: "train"}, At: opened, WorldSize: world, Hosts: world / 8, Iteration: 1.8, Before: 1.5, MicroBatches: 8,
 		Comms:     []jobs.Comm{{Name: "dp", Size: world / 8, Nodes: world / 8, Number: 8}, {Name: "tp", Size: 8, Nodes: 1, Number: world / 8}},
 		Functions: []jobs.Function{{Name: "AllReduce", Ops: 4.2, Bytes: 42e6, Seconds: 0.25, Bandwidth: 2e9, Bus: 3.9e9}, {Name: "Send", Ops: 16}},
+		Parallel:  []jobs.Parallel{{Kind: layout.Data, Names: []string{"dp", "fsdp"}, Mean: 0.45, Least: 0.25}, {Kind: layout.Tensor, Names: []string{"tp"}, Mean: 0.09, Least: 0.0005}, {Names: []string{""}, Mean: 0.018}},
+		Others:    0.036,
 		Late:      []jobs.Share{{Rank: 9, Host: "node-1", Inside: 0.1, Median: 0.4}, {Rank: 3, Inside: 0.4, Median: 0.4001}},
 		Layout:    &layout.Layout{World: world, Axes: []layout.Axis{{Kind: layout.Tensor, Size: 8, Stride: 1, Named: true}, {Kind: layout.Data, Size: world / 8, Stride: 8, Named: true}}},
 	}
@@ -30,6 +32,7 @@ func running(world int) *jobs.Job {
 
 func TestJob(t *testing.T) {
 	j := running(10240)
+	j.Claimed = []int{0, 7}
 	j.Ranks[3].State, j.Missing = "gone", []string{"asking prometheus: connection refused"}
 	inc := hung(8, 5, func(int) string { return "stuck" })
 	inc.JobID = "train"
@@ -45,7 +48,7 @@ func TestJob(t *testing.T) {
 	for _, want := range []string{
 		"10,240 of 10,240 ranks watched, on 1,280 hosts. 1 rank exited without orderly shutdown.", "1.8 s, 20% longer than while it was healthy in the last hour (1.5 s)",
 		"data parallel 1280 × tensor parallel 8", "at most 8 an iteration", "connection refused", "rank 9 on node-1", "540 ms an iteration", "2.0 GB/s", "3.9 GB/s", "several sizes of communicators",
-		"one node each", `href="incidents/abcdefghijkl"`, `href="incidents/pastpastpast"`, "Job in Grafana", `data-poll="15"`, "1,279 hosts: node-1,", "replica 0",
+		"one node each", "claim 2 ranks of this job, such as rank 0. Two jobs probably have one id", "450 ms an iteration, 250 ms on the rank that waits least", "dp, fsdp", ">25%<", ">5%<", "500 µs", "no name", "36.0 ms", `href="incidents/abcdefghijkl"`, `href="incidents/pastpastpast"`, "Job in Grafana", `data-poll="15"`, "1,279 hosts: node-1,", "replica 0",
 	} {
 		if !strings.Contains(html, want) {
 			t.Errorf("%q is not in the page", want)
@@ -64,6 +67,12 @@ func TestJobWithoutMuch(t *testing.T) {
 	var b strings.Builder
 	if err := WriteJob(&b, &jobs.Job{ID: identity.Job{ID: "train"}, At: opened, Ranks: []incident.RankView{{State: "unseen"}}, Hosts: 1}, nil, Options{}); err != nil {
 		t.Fatal(err)
+	}
+	if strings.Contains(b.String(), "one id") {
+		t.Error("two jobs are told of where there is one")
+	}
+	if strings.Contains(b.String(), "arallel") {
+		t.Error("parallelism of which nothing is known")
 	}
 	for _, want := range []string{"1 of 1 rank watched, on 1 host. 1 rank not recorded now.", "no iteration was found", "the communicators do not tell"} {
 		if !strings.Contains(b.String(), want) {

@@ -16,10 +16,10 @@ else
   into=$files
   rm -rf "$into/rules" "$into/dashboards"
 fi
-mkdir -p "$into/rules" "$into/dashboards"
+mkdir -p "$into/rules/sources" "$into/dashboards"
 # The comments on top would be in the middle of the objects.
-for file in "$root"/rules/*.yaml; do
-  sed '/^#/d' "$file" > "$into/rules/$(basename "$file")"
+for file in "$root"/rules/*.yaml "$root"/rules/sources/*.yaml; do
+  sed '/^#/d' "$file" > "$into/${file#"$root"/}"
 done
 cp "$root"/dashboards/*.json "$into/dashboards/"
 if [[ $into != "$files" ]]; then

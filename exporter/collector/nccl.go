@@ -32,6 +32,7 @@ const (
 type NCCLOptions struct {
 	Detail      Detail
 	DetailAfter time.Duration // With DetailAuto: how long without progress.
+	RankSeries  int           // Of a healthy rank; 0: 100. What is left of them goes to the kinds of operations that take most time.
 	MaxSeries   int           // Hard cap over all processes; what exceeds it is dropped and counted.
 }
 
@@ -53,6 +54,9 @@ type NCCL struct {
 
 // NewNCCL makes the nccl collector.
 func NewNCCL(processes Processes, opts NCCLOptions) *NCCL {
+	if opts.RankSeries == 0 {
+		opts.RankSeries = 100
+	}
 	return &NCCL{opts: opts, processes: processes}
 }
 
@@ -62,6 +66,8 @@ func (c *NCCL) DroppedSeries() uint64 { return c.dropped.Load() }
 func ncclDesc(name, help string, labels ...string) *series {
 	return newSeries("culprit_nccl_"+name, help, append([]string{"job_id", "rank"}, labels...)...)
 }
+
+var opLabels = []string{"comm", "function", "algorithm", "protocol", "path", "size"}
 
 var (
 	processInfoDesc = ncclDesc("process_info", "Who a traced process is. The value is 1.",
@@ -85,7 +91,10 @@ var (
 	bytesDesc = ncclDesc("bytes_total",
 		"Payload bytes of completed operations.", "function")
 	opSecondsDesc = ncclDesc("op_seconds_total",
-		"Time from enqueued to left, summed over completed operations.", "function")
+		"Time of completed operations from their kernel's start to its end, waiting for other ranks included; from the enqueuing where no kernel is seen. "+
+			"Without communicator: of all that have no series of their own.", opLabels...)
+	opBytesDesc = ncclDesc("op_bytes_total",
+		"Payload bytes of the operations in culprit_nccl_op_seconds_total, as nccl-tests count them: of AllGather, ReduceScatter, AlltoAll, Gather and Scatter those of all ranks.", opLabels...)
 	kernelSecondsDesc = ncclDesc("kernel_seconds_total",
 		"Time that the kernels of completed operations were seen running, waiting for other ranks included.", "function")
 	functionOpsDesc = ncclDesc("function_ops_total",
@@ -150,6 +159,7 @@ func (c *NCCL) Collect(_ context.Context, emit func(prometheus.Metric)) error {
 			r.process()
 			r.comms()
 			r.calls()
+			r.operations(c.opts.RankSeries)
 		})
 		if c.opts.Detail != DetailOff {
 			b.share(slices.DeleteFunc(owners, (*node.Process).Dead), func(p *node.Process) {

@@ -91,7 +91,6 @@ func (r *rankMetrics) process() {
 			name := trace.Func(f).String()
 			r.counter(functionOpsDesc, float64(v.Ops), name)
 			r.counter(bytesDesc, float64(v.Bytes), name)
-			r.counter(opSecondsDesc, seconds(v.NS), name)
 			if v.KernelNS > 0 {
 				r.counter(kernelSecondsDesc, seconds(v.KernelNS), name)
 			}
@@ -104,15 +103,18 @@ func (r *rankMetrics) process() {
 	for _, v := range []struct {
 		reason string
 		count  uint64
+		always bool // An alert waits for its growth, from 0 on.
 	}{
-		{"dropped_comm", st.DroppedComms},
-		{"dropped_op", st.DroppedOps},
-		{"dropped_flow", st.DroppedFlows},
-		{"contended", st.ContendedEvents},
-		{"stale", st.StaleEvents},
-		{"overrun", p.Overrun},
+		{"dropped_comm", st.DroppedComms, true},
+		{"dropped_op", st.DroppedOps, true},
+		{"dropped_flow", st.DroppedFlows, true},
+		{"contended", st.ContendedEvents, false},
+		{"stale", st.StaleEvents, false},
+		{"overrun", p.Overrun, true},
 	} {
-		r.counter(lostDesc, float64(v.count), v.reason)
+		if v.count > 0 || v.always {
+			r.counter(lostDesc, float64(v.count), v.reason)
+		}
 	}
 }
 
@@ -165,6 +167,47 @@ func (r *rankMetrics) comms() {
 			r.gauge(opAgeDesc, age.Seconds(), comm)
 		}
 	}
+}
+
+// What a healthy rank has at most beside its operations: for itself, for each function and for each communicator.
+const (
+	rankOwnSeries      = 37
+	rankFunctionSeries = 4
+	rankCommSeries     = 3
+)
+
+// operations emits time and bytes of the kinds of operations that take most time, as many as fit, and by function the time of all others.
+func (r *rankMetrics) operations(rankSeries int) {
+	live := map[trace.CommID]bool{}
+	comms, functions := 0, 0
+	for i := range r.p.Snap.Comms {
+		if c := &r.p.Snap.Comms[i]; !c.Ended && !live[c.ID] {
+			live[c.ID] = true
+			if c.OpsCalled > 0 || c.OpsStarted > 0 {
+				comms++
+			}
+		}
+	}
+	for i := range r.p.Totals.Func {
+		if r.p.Totals.Func[i].Ops > 0 {
+			functions++
+		}
+	}
+	fit := (rankSeries - rankOwnSeries - rankFunctionSeries*functions - rankCommSeries*comms) / 2
+	ended := func(id trace.CommID) bool { return !live[id] }
+	r.p.Ops.Show(fit, ended, func(k node.OpKind, sum node.OpSum) {
+		labels := []string{k.Comm.String(), k.Func.String(), "", "", k.Path.String(), node.OpSizes[k.Size].Name}
+		if k.Algo != trace.AlgoUnknown {
+			labels[2] = k.Algo.String()
+		}
+		if k.Proto != trace.ProtoUnknown {
+			labels[3] = k.Proto.String()
+		}
+		r.counter(opSecondsDesc, seconds(sum.NS), labels...)
+		r.counter(opBytesDesc, float64(sum.Bytes), labels...)
+	}, func(f trace.Func, ns uint64) {
+		r.counter(opSecondsDesc, seconds(ns), "", f.String(), "", "", "", "")
+	})
 }
 
 // flowName is what tells a process's flow series apart.

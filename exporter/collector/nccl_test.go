@@ -298,6 +298,13 @@ func TestSeriesBudget(t *testing.T) {
 	for i := range uint64(40) {
 		w.Complete(trace.Completion{CommGeneration: 1, Number: i, Func: trace.AllReduce, Bytes: 1 << 30, LeftNS: 1 + i*1e9})
 	}
+	// Their kernels are seen, and they have three sizes.
+	for i := range 9 * comms {
+		w.Complete(trace.Completion{
+			CommID: tracetest.CommID(i % comms), CommIndex: uint32(i % comms), CommGeneration: 1, Func: []trace.Func{trace.AllReduce, trace.AllGather, trace.ReduceScatter}[i/comms%3],
+			Bytes: 1 << (10 + 8*(i/comms/3)), NRanks: 8, EnqueuedNS: 1, EnteredNS: 2, LeftNS: 100 + uint64(i),
+		})
+	}
 	count3(300)
 	n.sampler.Sample()
 	count3(600)
@@ -311,10 +318,42 @@ func TestSeriesBudget(t *testing.T) {
 	}
 	for series, want := range map[string]int{
 		"culprit_nccl_ops_completed_total": comms, "culprit_nccl_function_ops_total": 3, "culprit_nccl_send_rate": 1, "culprit_nccl_receive_rate": 1, "culprit_nccl_iteration_seconds_count": 1,
-		"culprit_nccl_op_age_seconds": 0,
+		"culprit_nccl_op_age_seconds": 0, "culprit_nccl_kernel_seconds_total": 3, "culprit_nccl_op_bytes_total": 1,
 	} {
 		if got := count(body, series+`\{`); got != want {
 			t.Errorf("%d series of %s, want %d:\n%s", got, series, want, body)
+		}
+	}
+}
+
+// TestOperationSeries: what a rank's processes, functions and communicators leave of its series goes to operations.
+func TestOperationSeries(t *testing.T) {
+	n := newNode(t)
+	w := n.rank(identity(0), tracetest.Shape{Comms: 4, Channels: 1, Ops: 100})
+	for i := range 20 {
+		w.Complete(trace.Completion{
+			CommID: tracetest.CommID(i % 4), CommIndex: uint32(i % 4), CommGeneration: 1, Func: trace.AllReduce, Algo: trace.AlgoRing, Proto: trace.ProtoSimple,
+			Bytes: 1 << (12 + 4*(i/4)), NRanks: 8, EnqueuedNS: 1, EnteredNS: 1_000_000_001, LeftNS: 1_500_000_001,
+		})
+	}
+	w.Complete(trace.Completion{CommID: tracetest.CommID(0), CommGeneration: 1, Func: trace.Send, Flags: trace.OpP2P, Bytes: 9, NRanks: 8, EnqueuedNS: 1, LeftNS: 2})
+	n.sampler.Sample()
+	body := scrape(t, n.sampler, defaults)
+	for _, want := range []string{
+		`culprit_nccl_op_seconds_total{algorithm="ring",comm="c0ffee0000000000",function="AllReduce",job_id="llm",path="network",protocol="simple",rank="0",size="<=64KiB"} 1`,
+		`culprit_nccl_op_bytes_total{algorithm="ring",comm="c0ffee0000000000",function="AllReduce",job_id="llm",path="network",protocol="simple",rank="0",size="<=64KiB"} 69632`,
+		`culprit_nccl_op_seconds_total{algorithm="",comm="c0ffee0000000000",function="Send",job_id="llm",path="",protocol="",rank="0",size="<=64KiB"} 1e-09`,
+	} {
+		if !strings.Contains(body, want+"\n") {
+			t.Errorf("no %s in\n%s", want, body)
+		}
+	}
+	const kinds = 4*4 + 1 // Four communicators with four sizes, one of them twice; and the send.
+	for rankSeries, want := range map[int]int{100: kinds, 70: (70 - 37 - 4 - 4*3) / 2, 40: 0} {
+		opts := defaults
+		opts.RankSeries = rankSeries
+		if got := count(scrape(t, n.sampler, opts), `culprit_nccl_op_bytes_total\{`); got != want {
+			t.Errorf("%d kinds of operations have series in %d, want %d", got, rankSeries, want)
 		}
 	}
 }
@@ -324,7 +363,7 @@ func TestDuplicatesDoNotBreakTheScrape(t *testing.T) {
 	n := newNode(t)
 	n.rank(identity(0), tracetest.Shape{Comms: 2, Channels: 2, Ops: 5, StuckNS: 9_000_000_000})
 	impostor := identity(0)
-	impostor.PID, impostor.CreatedNS = 5000, 2
+	impostor.PID, impostor.StartTicks = 5000, 40
 	w := n.rank(impostor, tracetest.Shape{Comms: 2, Channels: 2, Ops: 6, StuckNS: 9_000_000_000})
 	// The same communicator twice, the same flow twice, and no valid numbers.
 	w.PutComm(trace.Comm{Index: 5, ID: tracetest.CommID(0), NRanks: -7, OpsCalled: 1})
@@ -336,7 +375,7 @@ func TestDuplicatesDoNotBreakTheScrape(t *testing.T) {
 	n.sampler.Sample()
 	body := scrape(t, n.sampler, defaults)
 	if got := count(body, `culprit_nccl_ops_started_total{comm="c0ffee0000000000",job_id="llm",rank="0"} 7`); got != 1 {
-		t.Errorf("the younger process does not speak for rank 0:\n%s", body)
+		t.Errorf("the older process does not speak for rank 0:\n%s", body)
 	}
 	if got := count(body, `culprit_nccl_process_info{.*job_id="unknown".*rank="-1"`); got != 1 {
 		t.Errorf("%d unknown processes", got)

@@ -4,9 +4,12 @@
 package node
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/culprit-project/culprit/trace/nodeapi"
 )
 
 // unknownJob is the name of the job of processes that name none.
@@ -35,7 +38,7 @@ func (s *Sampler) arbitrate() {
 // arbitrate decides whose claims stand. A process says itself which job and rank it is. Its user, its container and its
 // Slurm job it cannot choose: the kernel shows them. When two users claim one job, or two containers one rank, the claim
 // that stood before stands, and the other is disputed: it is shown, but never taken for the job. Where neither stood
-// before, nobody can tell, and both are disputed.
+// before, nobody can tell, and both are disputed. Of two living processes in one place the older is believed.
 func arbitrate(processes []*Process) {
 	jobs := map[string][]*Process{}
 	for _, p := range processes {
@@ -105,7 +108,10 @@ func ownerOf(job string, list []*Process) (uid uint32, known bool) {
 func arbitrateRank(rank int32, list []*Process) {
 	holder := holderOf(list)
 	for _, p := range list {
+		elder := elderOf(p, list)
 		switch {
+		case rank >= 0 && elder != nil:
+			p.dispute("rank %d is process %d, which began before and lives: two jobs have one id", rank, elder.Kernel.HostPID)
 		case rank < 0 || p.stands:
 			p.accept()
 		case holder == nil:
@@ -116,6 +122,24 @@ func arbitrateRank(rank int32, list []*Process) {
 			p.dispute("rank %d is another process, in another container or Slurm job", rank)
 		}
 	}
+}
+
+// elderOf gives a living process in the same place that began before p, so that p is no restart of it; nil where there is none. One that
+// cannot be killed, in the driver or in storage, and has done nothing since, does not keep its successor away.
+func elderOf(p *Process, list []*Process) *Process {
+	lives := func(q *Process) bool { return q.Verified() && !q.Dead() }
+	if !lives(p) {
+		return nil
+	}
+	var elder *Process
+	for _, q := range list {
+		began := cmp.Or(cmp.Compare(q.Snap.Identity.StartTicks, p.Snap.Identity.StartTicks), cmp.Compare(q.Snap.Identity.CreatedNS, p.Snap.Identity.CreatedNS))
+		stuck := q.Kernel.State == nodeapi.ProcessDisk && q.Snap.Status.HeartbeatNS <= p.Snap.Identity.CreatedNS
+		if began < 0 && lives(q) && !stuck && samePlace(p, q) && (elder == nil || q.Snap.Identity.StartTicks < elder.Snap.Identity.StartTicks) {
+			elder = q
+		}
+	}
+	return elder
 }
 
 // holderOf gives a process that stands for the rank: a living one where there is one. It is nil when none stood before and

@@ -33,6 +33,16 @@ func inSlurm(job string) func(*Process) {
 	return func(p *Process) { p.watch.cgroup.SlurmJob = job }
 }
 
+// began says when a process did, in clock ticks.
+func began(at uint64) func(*Process) {
+	return func(p *Process) { p.Snap.Identity.StartTicks, p.Snap.Identity.CreatedNS = at, at*1e7 }
+}
+
+// unkillable is what a process is that waits for a driver or for storage, and has done nothing since so many ticks.
+func unkillable(since uint64) func(*Process) {
+	return func(p *Process) { p.Kernel.State, p.Snap.Status.HeartbeatNS = nodeapi.ProcessDisk, since*1e7 }
+}
+
 func unseen(p *Process) { p.Kernel = nodeapi.Kernel{State: nodeapi.ProcessUnknown} }
 
 // TestConflictingClaims has processes come round by round, and says whose claim stands after the last.
@@ -89,6 +99,13 @@ func TestConflictingClaims(t *testing.T) {
 		},
 		{"the user's own program again", []round{come(claimant("a", 1002, "")), die("a"), come(claimant("b", 1002, ""))}, "a b"},
 		{"the user's own program again, at once", []round{come(claimant("a", 1002, "")), come(claimant("b", 1002, ""))}, "a b"},
+		{"two jobs with one id", []round{come(claimant("a", 1002, "").with(began(1))), come(claimant("b", 1002, "").with(began(2)))}, "a"},
+		{"two jobs with one id, found at once", []round{come(claimant("b", 1002, "").with(began(2)), claimant("a", 1002, "").with(began(1)))}, "a"},
+		{"two jobs with one id, until the older ends", []round{come(claimant("a", 1002, "").with(began(1))), come(claimant("b", 1002, "").with(began(2))), die("a")}, "a b"},
+		{"three jobs with one id", []round{come(claimant("c", 0, "").with(began(3)), claimant("b", 0, "").with(began(2)), claimant("a", 0, "").with(began(1)))}, "a"},
+		{"two jobs with one id and other ranks", []round{come(claimant("a", 1002, "").with(began(1)), claimant("b", 1002, "").with(began(2)).with(rank(1)))}, "a b"},
+		{"the rank cannot be killed, and its successor comes", []round{come(claimant("a", 1002, "").with(began(1)).with(unkillable(1)), claimant("b", 1002, "").with(began(2)))}, "a b"},
+		{"the rank waits for storage now and then", []round{come(claimant("a", 1002, "").with(began(1)).with(unkillable(3)), claimant("b", 1002, "").with(began(2)))}, "a"},
 		{"in another Slurm job after the end", []round{come(claimant("a", 1002, "").with(inSlurm("17"))), die("a"), come(claimant("b", 1002, "").with(inSlurm("18")))}, "a b"},
 		{"in another Slurm job meanwhile", []round{come(claimant("a", 1002, "").with(inSlurm("17"))), come(claimant("evil", 1002, "").with(inSlurm("18")))}, "a"},
 		{"another container", []round{come(claimant("a", 0, "one")), come(claimant("evil", 0, "two"))}, "a"},

@@ -38,6 +38,7 @@ type Process struct {
 	Snap    trace.Snapshot
 	Kernel  nodeapi.Kernel
 	Totals  Totals
+	Ops     *Operations
 	Rates   Rates
 	Overrun uint64 // Ring records lost to overwriting.
 	// Iterations are the durations of the training iterations found so far.
@@ -84,7 +85,7 @@ type commSlot struct{ index, generation uint32 }
 func newProcess(path string, id fileID, f *trace.File) *Process {
 	return &Process{
 		path: path, id: id, uid: f.Owner(), file: f, JobID: unknownJob, Rank: -1, Snap: trace.Snapshot{Identity: f.Identity()},
-		recent: map[commSlot]*recentRing{}, detector: iteration.New(),
+		recent: map[commSlot]*recentRing{}, Ops: &Operations{}, detector: iteration.New(),
 		Iterations: prometheus.NewHistogram(iterationOptions),
 	}
 }
@@ -176,6 +177,11 @@ func (p *Process) finished(c *trace.Completion) {
 		return
 	}
 	p.Totals.AddKernel(c)
+	nodes := int32(-1)
+	if i := int(c.CommIndex); i < len(p.ledger.comms) && p.ledger.comms[i].generation == c.CommGeneration {
+		nodes = p.ledger.comms[i].nodes
+	}
+	p.Ops.Add(c, nodes)
 	d, ok := p.detector.Observe(iteration.Op{
 		Comm: uint64(c.CommIndex)<<32 | uint64(c.CommGeneration), Func: uint16(c.Func), Peer: c.Peer, Bytes: c.Bytes,
 		EndNS: c.LeftNS, Barrier: c.Flags&trace.OpBarrier != 0,

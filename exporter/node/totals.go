@@ -19,8 +19,8 @@ type Totals struct {
 
 // FuncTotals sum up one kind of operation.
 type FuncTotals struct {
-	Ops, Bytes, NS uint64
-	KernelNS       uint64 // From the kernel's entering to its leaving, where both were seen.
+	Ops, Bytes uint64
+	KernelNS   uint64 // From the kernel's entering to its leaving, where both were seen.
 }
 
 // DirectionTotals sum up the flows of one direction. Stages are those of trace.Flow; waits are, for sending, gpu, peer
@@ -46,6 +46,7 @@ type ledger struct {
 
 type commEntry struct {
 	generation uint32
+	nodes      int32
 	functions  [trace.NumFunc]FuncTotals
 }
 
@@ -70,13 +71,12 @@ func (p *Process) accountComm(c *trace.Comm) {
 	}
 	last := &p.ledger.comms[c.Index]
 	if last.generation != c.Generation {
-		*last = commEntry{generation: c.Generation}
+		*last = commEntry{generation: c.Generation, nodes: c.NNodes}
 	}
 	for f := range last.functions {
 		seen, total := &last.functions[f], &p.Totals.Func[f]
 		advance(&total.Ops, &seen.Ops, c.FuncCompleted[f])
 		advance(&total.Bytes, &seen.Bytes, c.FuncBytes[f])
-		advance(&total.NS, &seen.NS, c.FuncNS[f])
 	}
 }
 

@@ -3,5 +3,6 @@
 
 (import 'hang.libsonnet') +
 (import 'slow.libsonnet') +
+(import 'bandwidth.libsonnet') +
 (import 'health.libsonnet') +
 (import 'tickets.libsonnet')

@@ -61,6 +61,31 @@
             height=12,
           ),
         ]),
+        g.row('Bandwidth', [
+          g.timeseries(
+            'Bus bandwidth',
+            'Bus bandwidth as nccl-tests define it, by function and size, algorithm and protocol, of the rank that waits least for others. Compare it with the share of the network ports that falls to the ranks of the communicator on a node (dashed), where exporters know it; inside a node with what the links between GPUs do in nccl-tests.',
+            'Bps',
+            [
+              g.query('max by (function, size, algorithm, protocol, path) (job_id:culprit_nccl_comm_bus_bandwidth:max{job_id=~"$job_id", comm=~"$comm"})', '{{function}} {{size}} {{algorithm}} {{protocol}} {{path}}'),
+              g.query('max(job_id:culprit_nccl_comm_network_rate:min{job_id=~"$job_id", comm=~"$comm"})', 'network rate'),
+            ],
+          ) + { fieldConfig+: { overrides: [g.limit('network rate')] } },
+          g.timeseries(
+            'Algorithm bandwidth',
+            'Bytes over time as nccl-tests count them, by function and size, of the rank that waits least for others.',
+            'Bps',
+            [g.query('max by (function, size, algorithm, protocol, path) (job_id:culprit_nccl_comm_algorithm_bandwidth:max{job_id=~"$job_id", comm=~"$comm"})', '{{function}} {{size}} {{algorithm}} {{protocol}} {{path}}')],
+          ),
+          g.timeseries(
+            'Ranks that are inside least',
+            'Share of the time that a rank is inside operations of the communicator, waiting for others included: the ten smallest. The rank that is inside least comes last, and the others wait for it.',
+            'percentunit',
+            [g.query('bottomk(10, sum by (job_id, rank) (rate(%s[$__rate_interval])))' % ofComm('culprit_nccl_op_seconds_total'), 'rank {{rank}}')],
+            width=24,
+            links=[s.seriesToRank],
+          ),
+        ]),
         g.row('Over time', [
           g.timeseries(
             'Behind the first rank',

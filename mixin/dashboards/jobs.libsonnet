@@ -43,6 +43,9 @@
     height=6,
   ),
 
+  // Adds the communicators' names to a vector of one sample a communicator or more. A name's number is left out: tp_0 and tp_1 are one.
+  local named(vector) = '%s\n* on (job_id, comm) group_left (comm_name)\ntopk by (job_id, comm) (1, max by (job_id, comm, comm_name) (label_replace(%s, "comm_name", "$1", "comm_name", "(.*?)[-_. ]*[0-9]*")))' % [vector, s.ofJob('culprit_nccl_comm_info')],
+
   // Names of rows sort as text: ranks of up to five digits get leading zeros.
   local padded(vector) = std.foldl(
     function(v, n) 'label_replace(%s, "row", "%s$1", "rank", "(%s)")' % [v, std.repeat('0', 5 - n), std.repeat('.', n)],
@@ -183,6 +186,17 @@
           ) + { fieldConfig+: { overrides: [g.limit('.* baseline')] } },
         ]),
         g.row('Communicators', [
+          g.timeseries(
+            'Bus bandwidth',
+            'Bus bandwidth as nccl-tests define it, by name of the communicators, function and size: of each communicator that of the rank that waits least, and of those the slowest. Compare it with the share of the network ports that falls to the ranks of such a communicator on a node (dashed), where exporters know it.',
+            'Bps',
+            [
+              g.query('min by (job_id, comm_name, function, size) (%s)' % named('job_id:culprit_nccl_comm_bus_bandwidth:max{job_id=~"$job_id"}'), '{{job_id}} {{comm_name}} {{function}} {{size}}'),
+              g.query('min by (job_id, comm_name) (%s)' % named('job_id:culprit_nccl_comm_network_rate:min{job_id=~"$job_id"}'), '{{job_id}} {{comm_name}} network rate'),
+            ],
+            width=24,
+            links=[s.seriesToJob],
+          ) + { fieldConfig+: { overrides: [g.limit('.* network rate')] } },
           g.table(
             'Communicators',
             'One line a communicator: how many ranks of how many are seen, how far the last rank is behind the first in operations called, and the oldest operation in flight. A lag that stays is a rank that did not enter.',

@@ -133,7 +133,7 @@
           g.timeseries('Bytes by function', 'Payload of completed operations per second, by function.', 'Bps', [g.query('sum by (function) (rate(%s[$__rate_interval]))' % ofRank('culprit_nccl_bytes_total'), '{{function}}')], stack=true),
           g.timeseries(
             'Time in operations',
-            'Time from enqueued to left per operation, by function. The rank with the shortest time came last: the others waited for it.',
+            'Time from the start of the kernel to its end per operation, by function; from the enqueuing where no kernel is seen. The rank with the shortest time came last: the others waited for it.',
             's',
             [g.query('sum by (function) (rate(%s[$__rate_interval]))\n/\n(sum by (function) (rate(%s[$__rate_interval])) > 0)' % [ofRank('culprit_nccl_op_seconds_total'), ofRank('culprit_nccl_function_ops_total')], '{{function}}')],
             width=24,

@@ -1,7 +1,7 @@
 // Copyright 2026 The Culprit Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Renders rules/*.yaml, one file a key: triggers apart from our own health and tickets. Folders have them for longer scrape intervals, and
+// Renders rules/*.yaml, one file a key: triggers apart from our own health, tickets and bandwidth. Folders have them for longer scrape intervals, and
 // what other exporters have under our names.
 local mixin(seconds, sources=[]) = (import '../mixin.libsonnet') + { _config+:: { scrapeIntervalSeconds: seconds, sources: sources } };
 
@@ -18,7 +18,7 @@ local readable(rule) = rule {
 
 local render(groups) = header + std.manifestYamlDoc({ groups: [g { rules: std.map(readable, g.rules) } for g in groups] }, indent_array_in_object=true, quote_keys=false) + '\n';
 
-local own = ['culprit-health', 'culprit-tickets'];
+local own = ['culprit-health', 'culprit-tickets', 'culprit-bandwidth'];
 
 local files(folder, seconds) =
   local groups = mixin(seconds).prometheusAlerts.groups;

@@ -44,6 +44,22 @@ local expect(expr, samples) = { expr: expr, eval_time: '60m', exp_samples: [{ la
         ],
       },
       {
+        name: 'bus bandwidth: the slowest communicator of each name, whatever number the names end with',
+        interval: '1m',
+        input_series: [
+          { series: 'culprit_nccl_comm_info{job_id="j", comm="%s", comm_name="%s", rank="%d"}' % c, values: '1x60' }
+          for c in [['a', 'tp_0', 0], ['a', 'tp_0', 1], ['b', 'tp_1', 2], ['c', 'dp', 0], ['d', '', 0], ['d', 'odd', 1]]
+        ] + [
+          { series: 'job_id:culprit_nccl_comm_bus_bandwidth:max{job_id="j", comm="%s", function="AllReduce", size="<=1MiB", algorithm="%s"}' % x[0], values: '%dx60' % x[1] }
+          for x in [[['a', 'ring'], 7], [['b', 'ring'], 5], [['b', 'tree'], 6], [['c', 'ring'], 3], [['d', 'ring'], 2]]
+        ] + [{ series: 'job_id:culprit_nccl_comm_network_rate:min{job_id="j", comm="c"}', values: '9x60' }],
+        promql_expr_test: [
+          expect('sort(sum by (comm_name) (%s))' % of('culprit-jobs.json', 'Bus bandwidth') + ' != 2', [['{comm_name="dp"}', 3], ['{comm_name="tp"}', 5]]),
+          expect('count(%s)' % of('culprit-jobs.json', 'Bus bandwidth'), [['{}', 3]]),
+          expect(of('culprit-jobs.json', 'Bus bandwidth', 1), [['{job_id="j", comm_name="dp"}', 9]]),
+        ],
+      },
+      {
         name: 'waiting by rank: rows are in the order of ranks',
         interval: '15s',
         input_series: [

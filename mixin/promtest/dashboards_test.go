@@ -5,11 +5,14 @@ package promtest
 
 import (
 	"encoding/json"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/prometheus/prometheus/promql/parser"
 )
 
 type datasource struct {
@@ -62,6 +65,91 @@ type board struct {
 	Annotations struct {
 		List []target `json:"list"`
 	} `json:"annotations"`
+}
+
+// clusterBoards renders the dashboards for jobs that are told apart by cluster and id.
+func clusterBoards(t *testing.T) []board {
+	t.Helper()
+	out, err := exec.Command(filepath.Join(root, "bin", "tools", "jsonnet"), "-e",
+		`((import "`+filepath.Join(root, "mixin", "mixin.libsonnet")+`") + { _config+:: { jobLabels: ["cluster", "job_id"] } }).grafanaDashboards`).Output()
+	if err != nil {
+		t.Fatalf("rendering the dashboards (tools/build.sh jsonnet makes what it takes): %v", err)
+	}
+	var rendered map[string]json.RawMessage
+	if err := json.Unmarshal(out, &rendered); err != nil {
+		t.Fatal(err)
+	}
+	var list []board
+	for file, raw := range rendered {
+		b := board{file: file, raw: string(raw)}
+		if err := json.Unmarshal(raw, &b); err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+		list = append(list, b)
+	}
+	return list
+}
+
+// TestClusterVariable: where jobs are told apart by cluster, every dashboard has a variable for it, every query selects it, and every link
+// keeps it. Without, nothing speaks of it.
+func TestClusterVariable(t *testing.T) {
+	for _, b := range boards(t) {
+		if strings.Contains(b.raw, "$cluster") || strings.Contains(b.raw, "${cluster") || b.variables()["cluster"] {
+			t.Errorf("%s: cluster is in what is rendered without it", b.file)
+		}
+	}
+	found := clusterBoards(t)
+	if want := len(boards(t)); len(found) != want {
+		t.Errorf("%d dashboards, want %d", len(found), want)
+	}
+	for _, b := range found {
+		t.Run(b.file, func(t *testing.T) {
+			list := b.Templating.List
+			if list[1].Name != "cluster" || list[1].Definition != "label_values(culprit_nccl_process_info, cluster)" {
+				t.Errorf("the second variable is %+v", list[1])
+			}
+			selects := func(text string) {
+				expr, err := Parse(text)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				parser.Inspect(expr, func(node parser.Node, _ []parser.Node) error {
+					v, ok := node.(*parser.VectorSelector)
+					if !ok {
+						return nil
+					}
+					has, own := false, strings.HasPrefix(v.Name, "culprit_analyzer_")
+					for _, m := range v.LabelMatchers {
+						has = has || m.String() == `cluster=~"$cluster"`
+						own = own || m.String() == `job="culprit-analyzer"`
+					}
+					if has == own {
+						t.Errorf("%s in %s selects the cluster: %v", v, text, has)
+					}
+					return nil
+				})
+			}
+			for _, v := range list[2:] {
+				if v.Type == "query" {
+					selects(strings.TrimSuffix(strings.TrimPrefix(v.Definition, "label_values("), ", "+v.Name+")"))
+				}
+			}
+			for _, a := range b.Annotations.List {
+				selects(a.Expr)
+			}
+			for _, p := range b.allPanels() {
+				for _, target := range p.Targets {
+					selects(target.Expr)
+				}
+			}
+			for _, link := range regexp.MustCompile(`"(/d/|\$\{analyzer\}/job\?)[^"]*`).FindAllString(b.raw, -1) {
+				if !strings.Contains(link, "${cluster:") {
+					t.Errorf("%s leaves the cluster", link)
+				}
+			}
+		})
+	}
 }
 
 func boards(t *testing.T) []board {

@@ -156,6 +156,7 @@ func running(world int) *jobs.Job {
 		Comms:     []jobs.Comm{{Name: "dp", Size: world / 8, Nodes: world / 8, Number: 8}, {Name: "pp", Size: 2, Nodes: 2, Number: world / 2}, {Name: "tp", Size: 4, Nodes: 1, Number: world / 4}},
 		Functions: []jobs.Function{{Name: "AllReduce", Ops: 4.2, Bytes: 4.2e9, Seconds: 0.25, Bandwidth: 92e9}, {Name: "Send", Ops: 32, Bytes: 1e9, Seconds: 0.1, Bandwidth: 22e9}},
 		Transfers: []jobs.Transfer{{Comm: "dp", Function: "AllReduce", Ranks: world / 8, Bytes: 512e6, Ops: 8, Seconds: 0.02, Bus: 44.8e9}, {Comm: "tp", Function: "AllGather", Ranks: 4, Bytes: 8e6, Ops: 8, Seconds: 0.0001, Bus: 240e9}}, TransfersOf: 5,
+		Parallel: []jobs.Parallel{{Kind: layout.Data, Names: []string{"dp"}, Mean: 0.31, Least: 0.12}, {Kind: layout.Tensor, Names: []string{"tp"}, Mean: 0.22, Least: 0.2}, {Kind: layout.Pipeline, Names: []string{"pp"}, Mean: 0.1, Least: 0.0004}}, Others: 0.002,
 		Late:    []jobs.Share{{Rank: 5, Host: "node-0000", Inside: 0.11, Median: 0.41}, {Rank: 6, Host: "node-0000", Inside: 0.4, Median: 0.41}},
 		Missing: []string{"asking prometheus for up: context deadline exceeded"},
 	}
@@ -179,7 +180,8 @@ func newCluster() cluster {
 		c[j.ID] = j
 	}
 	h := running(8)
-	h.ID, h.Comms[0].Name, h.Functions[0].Name, h.Late[0].Host, h.Missing = identity.Job{ID: evil}, evil, evil, evil, []string{evil}
+	h.Claimed = []int{0}
+	h.ID, h.Comms[0].Name, h.Functions[0].Name, h.Late[0].Host, h.Parallel[0].Names[0], h.Missing = identity.Job{ID: evil}, evil, evil, evil, evil, []string{evil}
 	for i := range h.Ranks {
 		h.Ranks[i].Host = evil
 	}

@@ -18,6 +18,7 @@ import (
 // account sums up what a rank has finished, as the exporter's sampler does from the trace file.
 type account struct {
 	totals     node.Totals
+	ops        *node.Operations
 	shown      node.Totals // What was exported last: counters never fall.
 	detector   *iteration.Detector
 	iterations prometheus.Histogram
@@ -31,6 +32,7 @@ type account struct {
 
 func newAccount() *account {
 	return &account{
+		ops:      &node.Operations{},
 		detector: iteration.New(),
 		iterations: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "culprit_nccl_iteration_seconds", Help: "Duration of the training iterations found in the operation sequence.",
@@ -44,8 +46,8 @@ func (a *account) finished(c *trace.Completion) {
 	f := &a.totals.Func[c.Func]
 	f.Ops++
 	f.Bytes += c.Bytes
-	f.NS += c.LeftNS - c.EnqueuedNS
 	a.totals.AddKernel(c)
+	a.ops.Add(c, -1)
 	addDirection(&a.totals.Send, &c.Send)
 	addDirection(&a.totals.Recv, &c.Recv)
 	d, ok := a.detector.Observe(iteration.Op{
@@ -94,7 +96,7 @@ func (a *account) process(p *nodeapi.Process) *node.Process {
 	keepRising(&totals.Recv, &a.shown.Recv)
 	a.shown = totals
 	out := &node.Process{
-		JobID: p.JobID, Rank: p.Rank, Host: p.Host, GPU: p.GPU, Snap: p.Snapshot, Totals: totals, Rates: a.rates,
+		JobID: p.JobID, Rank: p.Rank, Host: p.Host, GPU: p.GPU, Snap: p.Snapshot, Totals: totals, Ops: a.ops, Rates: a.rates,
 		Overrun: a.lost, Iterations: a.iterations,
 	}
 	if p.Kernel != nil {

@@ -6,6 +6,7 @@ package helm
 
 import (
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -207,7 +208,11 @@ func TestRulesArrive(t *testing.T) {
 		if err := yaml.Unmarshal([]byte(object), &rule); err != nil || rule.Kind != "PrometheusRule" {
 			continue
 		}
-		shipped, err := os.ReadFile(filepath.Join("../../rules", rule.Name+".yaml"))
+		file := rule.Name + ".yaml"
+		if source, ok := map[string]string{"culprit-dcgm-exporter": "dcgm-exporter", "culprit-node-exporter": "node_exporter"}[rule.Name]; ok {
+			file = filepath.Join("sources", source+".yaml")
+		}
+		shipped, err := os.ReadFile(filepath.Join("../../rules", file))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -229,10 +234,55 @@ func TestRulesArrive(t *testing.T) {
 	}
 }
 
+// TestSources: each kind of site gets the rules of the exporters that are named, and no others, and the exporter leaves them what they have.
+func TestSources(t *testing.T) {
+	const dcgm, node = "dcgm-exporter", "node_exporter"
+	rules := map[string]string{"prometheus-operator": "PrometheusRule culprit-%s", "victoria-metrics": "VMRule culprit-%s", "annotations": "ConfigMap culprit-rules-%s", "none": ""}
+	for site, named := range rules {
+		for _, sources := range [][]any{nil, {dcgm}, {node}, {node, dcgm}} {
+			v := map[string]any{"site": site, "rules": map[string]any{"enabled": site != "none", "sources": sources}}
+			kinds := map[string]bool{}
+			daemons := ""
+			for _, object := range render(t, v) {
+				var h head
+				if err := yaml.Unmarshal([]byte(object), &h); err != nil {
+					t.Fatal(err)
+				}
+				kinds[h.Kind+" "+h.Metadata.Name] = true
+				if h.Kind == "DaemonSet" {
+					daemons = object
+				}
+			}
+			for source, x := range map[string]struct{ name, flag string }{dcgm: {"dcgm-exporter", "--no-collector.nvml"}, node: {"node-exporter", "--no-collector.host"}} {
+				want := slices.Contains(sources, any(source))
+				if strings.Contains(daemons, x.flag) != want {
+					t.Errorf("%s with %v: %s is given: %v", site, sources, x.flag, !want)
+				}
+				if named != "" && kinds[fmt.Sprintf(named, x.name)] != want {
+					t.Errorf("%s with %v: rules of %s: %v; there are %v", site, sources, source, !want, kinds)
+				}
+			}
+		}
+	}
+	for _, text := range []string{"exporter: {hostNetwork: false}", "exporter: {port: 9851}"} {
+		v, err := chartutil.ReadValues([]byte(text + "\nrules: {sources: [dcgm-exporter]}"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		all, err := chartutil.ToRenderValues(load(t), v, chartutil.ReleaseOptions{Name: "culprit", Namespace: "culprit"}, chartutil.DefaultCapabilities)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := engine.Render(load(t), all); err == nil || !strings.Contains(err.Error(), "rules.sources") {
+			t.Errorf("%s: the rules cannot find the node, and nobody says so: %v", text, err)
+		}
+	}
+}
+
 // TestValues has mistakes in values refused.
 func TestValues(t *testing.T) {
 	c := load(t)
-	for _, text := range []string{"site: grafana", "sight: none", "analyzer: {replicas: 3}", "scrapeInterval: 30s", "prometheusURL: prometheus:9090", "exporter: {nodeSelectors: {}}"} {
+	for _, text := range []string{"site: grafana", "sight: none", "analyzer: {replicas: 3}", "scrapeInterval: 30s", "prometheusURL: prometheus:9090", "exporter: {nodeSelectors: {}}", "rules: {sources: [dcgm]}", "rules: {sources: [dcgm-exporter, dcgm-exporter]}"} {
 		v, err := chartutil.ReadValues([]byte(text))
 		if err != nil {
 			t.Fatal(err)
