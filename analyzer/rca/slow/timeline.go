@@ -202,8 +202,9 @@ func (s *seg) first() int64 {
 	return s.Start
 }
 
-// Times of consecutive work may overlap a little because they were rounded or taken by different clocks of one rank:
-// by rounding in any case, by a twentieth of the shorter one's length up to mostOverlap.
+// Times of consecutive work may overlap a little because they were rounded or taken by different threads of one rank: the end of a
+// kernel is seen when somebody looks. So much in any case, and by a twentieth of the earlier one's length up to mostOverlap. That
+// something else begins just then is rare, however short it is itself.
 const (
 	rounding    = int64(2 * time.Microsecond)
 	mostOverlap = int64(200 * time.Microsecond)
@@ -211,7 +212,7 @@ const (
 
 // follows says whether p had ended, as far as times tell, when s was entered.
 func (s *seg) follows(p *seg) bool {
-	return p.End <= s.enter || p.enter < s.enter && p.End-s.enter <= max(rounding, min(mostOverlap, min(p.stay, s.stay)/20))
+	return p.End <= s.enter || p.enter < s.enter && p.End-s.enter <= max(rounding, min(mostOverlap, p.stay/20))
 }
 
 // link finds for every segment when it was entered and what came before it. Where the kernel's start is not known, an
