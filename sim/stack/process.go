@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -143,18 +142,4 @@ func poll(ctx context.Context, interval time.Duration, f func() (bool, error)) e
 		case <-ticker.C:
 		}
 	}
-}
-
-// freeAddrs reserves n loopback addresses by binding and releasing them together, so that they differ.
-func freeAddrs(n int) ([]string, error) {
-	addrs := make([]string, n)
-	for i := range addrs {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return nil, fmt.Errorf("finding a free port: %w", err)
-		}
-		defer l.Close()
-		addrs[i] = l.Addr().String()
-	}
-	return addrs, nil
 }
