@@ -86,7 +86,7 @@ NCCL ?=
 nccl: build ## Download the releases NCCL=... (all), once, into .cache/nccl.
 	@$(BIN)/culprit-nccl get $(or $(NCCL),all)
 
-test: build tools test-c test-rules test-go test-page test-pyspy test-e2e test-fakegpu test-nccl-short ## Run every test. NCCL=none downloads no library.
+test: build tools test-c test-rules test-go test-page test-pyspy test-e2e test-slow test-fakegpu test-nccl-short ## Run every test. NCCL=none downloads no library.
 
 test-go:
 	$(GO) test -timeout 30m $$($(GO) list ./... | grep -v -e /sim/e2e -e /sim/ringjob/ -e /sim/fakegpu/ -e /sim/ncclrun/)
@@ -166,8 +166,8 @@ test-recordings: $(PYSPY)/bin/py-spy ## Run PyTorch programs that go wrong, reco
 test-e2e: build tools ## Real processes, Prometheus and Alertmanager: every fault names its rank.
 	$(GO) test -timeout 60m -count=1 -parallel 3 -v ./sim/e2e
 
-test-slow: build tools ## Real processes that only get slow: every fault names its rank. Takes minutes, wants a quiet machine.
-	$(GO) test -tags slow -timeout 30m -count=1 -parallel 1 -v -run 'TestSlow|TestThrottledGPU' ./sim/e2e
+test-slow: build tools ## Real processes that only get slow: every fault names its rank.
+	$(GO) test -tags slow -timeout 30m -count=1 -parallel 3 -v -run 'TestSlow|TestThrottledGPU' ./sim/e2e
 
 test-slurm: build tools ## Real slurmctld and slurmd on loopback: the page names the rank with Slurm's job and step, and a verdict drains a node. Installs them; needs root.
 	@$(call have,slurmctld slurmd srun munged) && [[ -e /usr/include/slurm/spank.h ]] || { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends slurmctld slurmd slurm-client munge libslurm-dev; }
