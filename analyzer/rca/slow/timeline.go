@@ -202,9 +202,10 @@ func (s *seg) first() int64 {
 	return s.Start
 }
 
-// Times of consecutive work may overlap a little because they were rounded or taken by different threads of one rank: the end of a
-// kernel is seen when somebody looks. So much in any case, and by a twentieth of the earlier one's length up to mostOverlap. That
-// something else begins just then is rare, however short it is itself.
+// Times of consecutive work may overlap a little because they were rounded or taken by different threads of one rank: by rounding in
+// any case, by a twentieth of the shorter one's length up to mostOverlap. Between kernels it is a twentieth of the earlier one's: its
+// end is seen when somebody looks, however short the later one is. Without kernels an operation begins when it is called, ahead of the
+// GPU, and a call just before an end is as likely as any other.
 const (
 	rounding    = int64(2 * time.Microsecond)
 	mostOverlap = int64(200 * time.Microsecond)
@@ -212,7 +213,14 @@ const (
 
 // follows says whether p had ended, as far as times tell, when s was entered.
 func (s *seg) follows(p *seg) bool {
-	return p.End <= s.enter || p.enter < s.enter && p.End-s.enter <= max(rounding, min(mostOverlap, p.stay/20))
+	if p.End <= s.enter {
+		return true
+	}
+	length := p.stay
+	if p.Entered == 0 || s.Entered == 0 {
+		length = min(length, s.stay)
+	}
+	return p.enter < s.enter && p.End-s.enter <= max(rounding, min(mostOverlap, length/20))
 }
 
 // link finds for every segment when it was entered and what came before it. Where the kernel's start is not known, an
