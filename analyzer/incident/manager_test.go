@@ -329,15 +329,27 @@ func TestCostlyAnalysis(t *testing.T) {
 
 // TestPastThatShowsNothing: finished work that shows nothing is fetched again after recheck, unless a trigger says that the job is slow.
 func TestPastThatShowsNothing(t *testing.T) {
+	healthy, nobody := rca.Verdict{Version: 1, Class: rca.Healthy}, rca.Verdict{Version: 1, Class: rca.Unknown}
+	suspected := rca.Verdict{Version: 1, Class: rca.Unknown, Culprits: []rca.Culprit{{Rank: 3}}}
 	for _, c := range []struct {
-		kind  Kind
-		again time.Duration
-	}{{Hang, testOptions.Recheck}, {Start, testOptions.Recheck}, {Slow, testOptions.LookBack}, {"", testOptions.LookBack}} {
-		t.Run(string(c.kind), func(t *testing.T) {
+		name    string
+		verdict rca.Verdict
+		kind    Kind
+		again   time.Duration
+	}{
+		{"healthy", healthy, Hang, testOptions.Recheck},
+		{"healthy", healthy, Start, testOptions.Recheck},
+		{"healthy", healthy, Slow, testOptions.LookBack},
+		{"healthy", healthy, "", testOptions.LookBack},
+		{"nobody of those seen", nobody, Start, testOptions.Recheck},
+		{"nobody of those seen", nobody, Slow, testOptions.LookBack},
+		{"suspected", suspected, Start, testOptions.LookBack},
+	} {
+		t.Run(c.name+"/"+string(c.kind), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := newRig(t, nil)
 				r.script(func(req Request) (Outcome, error) {
-					return Outcome{Verdict: rca.Verdict{Version: 1, Class: rca.Healthy}, Complete: true, Costly: !req.PresentOnly}, nil
+					return Outcome{Verdict: c.verdict, Complete: true, Costly: !req.PresentOnly}, nil
 				})
 				trigger := firing("a", "job")
 				trigger.Kind = c.kind

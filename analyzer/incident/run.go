@@ -224,7 +224,7 @@ func (m *Manager) again(e *entry, out *Outcome, err error, now time.Time) {
 	}
 	if out.Costly && !e.again {
 		e.pastDue = now.Add(m.opt.LookBack)
-		if settled(e, out, err) || err == nil && out.Complete && out.Verdict.Class == rca.Healthy && !e.toldOfSlowness() {
+		if settled(e, out, err) || err == nil && showsNothing(out) && !e.toldOfSlowness() {
 			e.pastDue = now.Add(m.opt.Recheck)
 		}
 	}
@@ -274,6 +274,12 @@ func (m *Manager) accept(e *entry, out *Outcome, a *Analysis, now time.Time) {
 // settled reports whether a verdict pages on complete evidence and nothing newer differs.
 func settled(e *entry, out *Outcome, err error) bool {
 	return err == nil && out.Complete && e.Verdict != nil && e.Verdict.Page && e.Latest == nil
+}
+
+// showsNothing reports whether the evidence, as far as it goes, shows nobody who could be to blame.
+func showsNothing(out *Outcome) bool {
+	v := &out.Verdict
+	return out.Complete && (v.Class == rca.Healthy || v.Class == rca.Unknown && len(v.Culprits) == 0)
 }
 
 // toldOfSlowness reports whether a trigger that fires, or a person, says that the job is slow. Of the others finished work that shows
