@@ -165,37 +165,41 @@ func (t *timeline) load(tl []rca.Segment, recorded int) {
 		}
 		return c
 	}
-	t.segs = make([]seg, at[len(t.Nodes)])
+	// Sorted before segs are made of them: records are small to move about, and mostly in order.
+	order := make([]int32, at[len(t.Nodes)])
 	next := slices.Clone(at)
 	for i := range tl {
 		if n := fits(&tl[i]); n >= 0 {
-			s := &t.segs[next[n]]
-			*s = seg{Segment: &tl[i], node: n, pred: -1, iter: int32(tl[i].Iteration), pos: -1, job: -1, restored: i >= recorded}
-			s.comm, s.fn, s.dir = comm(tl[i].Comm), t.FuncNumber(tl[i].Func), direction(tl[i].Func)
+			order[next[n]] = int32(i)
 			next[n]++
 		}
 	}
+	t.segs = make([]seg, len(order))
 	for n := range t.Nodes {
-		own := t.segs[at[n]:at[n+1]]
-		slices.SortFunc(own, func(a, b seg) int { return a.compare(&b) })
-		for i := range own {
-			own[i].id = at[n] + int32(i)
-			t.ranks[n] = append(t.ranks[n], own[i].id)
+		own := order[at[n]:at[n+1]]
+		slices.SortFunc(own, func(a, b int32) int { return compareSegments(&tl[a], &tl[b]) })
+		t.ranks[n] = make([]int32, len(own))
+		for k, i := range own {
+			id := at[n] + int32(k)
+			s := &t.segs[id]
+			*s = seg{Segment: &tl[i], id: id, node: int32(n), pred: -1, iter: int32(tl[i].Iteration), pos: -1, job: -1, restored: int(i) >= recorded}
+			s.comm, s.fn, s.dir = comm(tl[i].Comm), t.FuncNumber(tl[i].Func), direction(tl[i].Func)
+			t.ranks[n][k] = s.id
 		}
 	}
 }
 
-// compare orders a rank's segments by when they began, and so that ties never depend on the order of the input.
-func (s *seg) compare(o *seg) int {
-	if c := cmp.Compare(s.first(), o.first()); c != 0 {
+// compareSegments orders a rank's segments by when they began, and so that ties never depend on the order of the input.
+func compareSegments(s, o *rca.Segment) int {
+	if c := cmp.Compare(first(s), first(o)); c != 0 {
 		return c
 	}
 	return cmp.Or(cmp.Compare(s.End, o.End), cmp.Compare(s.Comm, o.Comm), cmp.Compare(s.Number, o.Number), cmp.Compare(s.Func, o.Func),
 		cmp.Compare(s.Peer, o.Peer), cmp.Compare(s.Seq, o.Seq), cmp.Compare(s.Bytes, o.Bytes), cmp.Compare(s.Start, o.Start))
 }
 
-// first is when the segment began as far as it says itself.
-func (s *seg) first() int64 {
+// first is when a segment began as far as it says itself.
+func first(s *rca.Segment) int64 {
 	if s.Entered > s.Start && s.Entered <= s.End {
 		return s.Entered
 	}
@@ -234,7 +238,7 @@ func (t *timeline) link() {
 		started := int64(-1 << 62)
 		for _, i := range list {
 			s := &t.segs[i]
-			s.enter = s.first()
+			s.enter = first(s.Segment)
 			if s.Kind == rca.SegmentOp && (s.Entered == 0 || s.Entered < s.Start) {
 				if s.Start-started > rounding {
 					started, before = s.Start, lastOp

@@ -145,9 +145,17 @@ type ruleText struct {
 	logger *slog.Logger
 }
 
-// Load implements rules.GroupLoader.
+// Load implements rules.GroupLoader. Annotations are for people, of whom there are none here: they are not rendered.
 func (r ruleText) Load(_ string, ignore bool, names model.ValidationScheme) (*rulefmt.RuleGroups, []error) {
-	return rulefmt.Parse(r.m.opt.Rules, ignore, names, r.m.parser, r.logger)
+	groups, errs := rulefmt.Parse(r.m.opt.Rules, ignore, names, r.m.parser, r.logger)
+	if groups != nil {
+		for i := range groups.Groups {
+			for j := range groups.Groups[i].Rules {
+				groups.Groups[i].Rules[j].Annotations = nil
+			}
+		}
+	}
+	return groups, errs
 }
 
 // Parse implements rules.GroupLoader.
