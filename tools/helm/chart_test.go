@@ -282,7 +282,7 @@ func TestSources(t *testing.T) {
 // TestValues has mistakes in values refused.
 func TestValues(t *testing.T) {
 	c := load(t)
-	for _, text := range []string{"site: grafana", "sight: none", "analyzer: {replicas: 3}", "scrapeInterval: 30s", "prometheusURL: prometheus:9090", "exporter: {nodeSelectors: {}}", "rules: {sources: [dcgm]}", "rules: {sources: [dcgm-exporter, dcgm-exporter]}"} {
+	for _, text := range []string{"site: grafana", "sight: none", "analyzer: {replicas: 3}", "scrapeInterval: 30s", "prometheusURL: prometheus:9090", "exporter: {nodeSelectors: {}}", "rules: {sources: [dcgm]}", "rules: {sources: [dcgm-exporter, dcgm-exporter]}", "alertmanagerURLs: null"} {
 		v, err := chartutil.ReadValues([]byte(text))
 		if err != nil {
 			t.Fatal(err)
@@ -302,7 +302,8 @@ func TestNotes(t *testing.T) {
 		{"{}", []string{"--alertmanager.url=http://", "--analyzer.url=http://culprit-analyzer.culprit:9851", "2. Jobs: mount", "4. Alertmanager: send"}, nil},
 		{"analyzer: {enabled: false}", []string{"--alertmanager.url="}, []string{"--analyzer.url", "4. Alertmanager"}},
 		{"injection: {enabled: true}", []string{"2. Jobs: label"}, []string{"2. Jobs: mount"}},
-		{"alertmanagerConfig: {enabled: true}", nil, []string{"4. Alertmanager"}},
+		{"alertmanagerConfig: {enabled: true}", []string{"4. Pages: alertmanagerConfig.pager names no receiver"}, []string{"4. Alertmanager"}},
+		{"alertmanagerConfig: {enabled: true, pager: {webhookConfigs: [{url: 'http://pager'}]}}", nil, []string{"4. "}},
 	} {
 		given, err := chartutil.ReadValues([]byte(c.values))
 		if err != nil {

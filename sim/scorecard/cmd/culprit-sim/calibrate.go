@@ -30,7 +30,7 @@ import (
 type calibrateFlags struct {
 	opt      matrix.Options
 	only     string
-	blind    uint64
+	blind    string
 	runs     int
 	journals []string
 	feedback string
@@ -45,8 +45,8 @@ func calibrateCommand(app *kingpin.Application, commands map[string]func(context
 	cmd.Arg("journal", "Journals (outcomes.jsonl) of scorecards to fit to; none: the quick matrix is run, and jobs are drawn.").ExistingFilesVar(&f.journals)
 	cmd.Flag("seed", "First seed.").Default("101").Uint64Var(&f.opt.Seed)
 	cmd.Flag("seeds", "So many seeds.").Default("4").IntVar(&f.opt.Seeds)
-	cmd.Flag("blind", "Seed that jobs, faults, levels of evidence and losses are drawn from.").Default("101").Uint64Var(&f.blind)
-	cmd.Flag("runs", "So many drawn runs.").Default("400").IntVar(&f.runs)
+	cmd.Flag("blind", "Seeds that jobs, faults, levels of evidence and losses are drawn from, separated by commas.").Default("101").StringVar(&f.blind)
+	cmd.Flag("runs", "So many drawn runs of each seed.").Default("400").IntVar(&f.runs)
 	cmd.Flag("ranks", "Largest job (0: 512).").IntVar(&f.opt.Ranks)
 	cmd.Flag("only", "Run only cases whose name contains one of these, separated by commas.").StringVar(&f.only)
 	cmd.Flag("feedback", "What people said of verdicts on real jobs, as GET /api/v1/feedback of culprit-analyzer answers; fitted to beside the runs.").ExistingFileVar(&f.feedback)
@@ -64,7 +64,7 @@ func runCalibrate(ctx context.Context, f *calibrateFlags, out, progress io.Write
 	if err != nil {
 		return err
 	}
-	command := fmt.Sprintf("culprit-sim calibrate --seed %d --seeds %d --blind %d --runs %d", f.opt.Seed, f.opt.Seeds, f.blind, f.runs)
+	command := fmt.Sprintf("culprit-sim calibrate --seed %d --seeds %d --blind %s --runs %d", f.opt.Seed, f.opt.Seeds, f.blind, f.runs)
 	if f.opt.Ranks != 0 {
 		command += fmt.Sprintf(" --ranks %d", f.opt.Ranks)
 	}
@@ -131,8 +131,14 @@ func (f *calibrateFlags) outcomes(ctx context.Context, progress io.Writer) (list
 		f.opt.Only = strings.Split(f.only, ",")
 	}
 	cases := matrix.Cases(f.opt)
+	seeds, err := seedsOf(f.blind)
+	if err != nil {
+		return nil, "", err
+	}
 	if f.only == "" {
-		cases = append(cases, matrix.Blind(f.blind, f.runs)...)
+		for _, seed := range seeds {
+			cases = append(cases, matrix.Blind(seed, f.runs)...)
+		}
 	}
 	if len(cases) == 0 {
 		return nil, "", errors.New("no case is chosen")

@@ -15,11 +15,11 @@ import (
 	"github.com/culprit-project/culprit/internal/cli"
 )
 
-// gcPercent lets the heap of small jobs grow: they are many, and little of it stays alive.
-const gcPercent = 200
+// gcPercent keeps the heap of a large job small: most of it stays alive to the end.
+const gcPercent = 40
 
 // memoryLimit is from where on the collector works harder, whatever the percentage: a matrix must not drive out what
-// else runs on the machine, and nearly all of a large job stays alive to its end.
+// else runs on the machine.
 const memoryLimit = 8 << 30
 
 func main() {

@@ -182,17 +182,29 @@ func (f *scorecardFlags) cases() (list []matrix.Case, of string, err error) {
 	if f.blind == "" || f.full {
 		list, of = matrix.Cases(f.opt), mode(f.full)
 	}
-	for i, text := range strings.FieldsFunc(f.blind, func(r rune) bool { return r == ',' }) {
-		seed, err := strconv.ParseUint(text, 10, 64)
-		if err != nil {
-			return nil, "", fmt.Errorf("--blind=%s: %q is no seed: want a whole number from 0 on", f.blind, text)
-		}
+	seeds, err := seedsOf(f.blind)
+	if err != nil {
+		return nil, "", err
+	}
+	for i, seed := range seeds {
 		if i == 0 && !f.full {
 			f.opt.Seed = seed
 		}
 		list = append(list, matrix.Blind(seed, f.runs)...)
 	}
 	return list, of, nil
+}
+
+// seedsOf reads the value of --blind.
+func seedsOf(list string) (seeds []uint64, err error) {
+	for _, text := range strings.FieldsFunc(list, func(r rune) bool { return r == ',' }) {
+		seed, err := strconv.ParseUint(text, 10, 64)
+		if err != nil {
+			return nil, fmt.Errorf("--blind=%s: %q is no seed: want a whole number from 0 on", list, text)
+		}
+		seeds = append(seeds, seed)
+	}
+	return seeds, nil
 }
 
 const leastScrape = time.Second

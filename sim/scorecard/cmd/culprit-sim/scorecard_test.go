@@ -157,3 +157,18 @@ func TestScorecardReportOfJournals(t *testing.T) {
 		t.Error("a report of a journal that is not there")
 	}
 }
+
+// TestBadInput has mistakes on the command line told by the flag that has them.
+func TestBadInput(t *testing.T) {
+	for _, c := range []struct{ args, says string }{
+		{"scorecard --blind=x", `--blind=x: "x" is no seed`},
+		{"scorecard --blind=1 --runs=0", "--runs=0"},
+		{"scorecard --level=flows", "'flows'"},
+		{"scorecard --scrape=10ms", "--scrape=10ms"},
+		{"calibrate --blind=1,-2", `"-2" is no seed`},
+	} {
+		if err := run(t.Context(), strings.Fields(c.args)); err == nil || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: %v, want an error with %s", c.args, err, c.says)
+		}
+	}
+}
