@@ -26,6 +26,7 @@ type flowGroup struct {
 	weight float64
 	lane   int // The one slow channel, -1 none.
 	slow   bool
+	unseen bool // Some of its flows go to members of its communicator of which nothing is known.
 }
 
 // peerShare is the part of a rank's flows that goes to one other.
@@ -73,7 +74,7 @@ func (a *slowAnalysis) flowGroups() []flowGroup {
 	for c := range byClass {
 		slices.Sort(byClass[c])
 	}
-	peers := a.flowPeers()
+	to := a.flowPeers()
 	for i := range groups {
 		g := &groups[i]
 		if p, ok := past[keys[i]]; ok && p > 0 {
@@ -87,11 +88,7 @@ func (a *slowAnalysis) flowGroups() []flowGroup {
 			spent := g.now * float64(len(g.segs)) / float64(max(1, groupFlows(a.timeline, g)))
 			g.weight = g.ref / (g.ref + latencyScale) * spent / (spent + noteworthyTime*a.replay.base)
 		}
-		if keys[i].peer >= 0 {
-			g.peers = []peerShare{{keys[i].peer, 1}}
-		} else {
-			g.peers = peers[commNode{keys[i].comm, g.node}]
-		}
+		g.peers, g.unseen = to.of(&keys[i])
 	}
 	return slices.DeleteFunc(groups, func(g flowGroup) bool { return g.ref <= 0 || g.now <= 0 })
 }
@@ -173,11 +170,31 @@ func (s *seg) overdue(ref float64) float64 {
 // uneven says that one of an operation's channels took much longer than another.
 func (s *seg) uneven() bool { return s.FastestTime > 0 && s.SlowestTime > 2*s.FastestTime }
 
+// receivers are those to whom ranks' flows of collectives go.
+type receivers struct {
+	known  map[commNode][]peerShare
+	unseen map[commNode]bool // Some go to members of whom nothing is known.
+}
+
+// of gives where the flows of a key go.
+func (r *receivers) of(k *flowKey) (known []peerShare, unseen bool) {
+	if k.peer >= 0 {
+		return []peerShare{{k.peer, 1}}, false
+	}
+	at := commNode{k.comm, k.node}
+	return r.known[at], r.unseen[at]
+}
+
 // flowPeers tells where the flows of collectives go: what is in flight shows all of them, finished work the slowest.
-func (a *slowAnalysis) flowPeers() map[commNode][]peerShare {
+func (a *slowAnalysis) flowPeers() receivers {
 	count := map[commNode]map[int32]float64{}
+	unseen := map[commNode]bool{}
 	add := func(k commNode, peer int, w float64) {
-		if k.comm < 0 || peer < 0 || peer >= len(a.Comms[k.comm].At) || a.Comms[k.comm].At[peer] < 0 {
+		if k.comm < 0 || peer < 0 || peer >= len(a.Comms[k.comm].At) {
+			return
+		}
+		if a.Comms[k.comm].At[peer] < 0 {
+			unseen[k] = true
 			return
 		}
 		if count[k] == nil {
@@ -225,7 +242,7 @@ func (a *slowAnalysis) flowPeers() map[commNode][]peerShare {
 			out[k] = append(out[k], peerShare{n, c[n] / sum})
 		}
 	}
-	return out
+	return receivers{out, unseen}
 }
 
 // end is which side of its flows a place slows.

@@ -70,6 +70,39 @@ func TestPlaceOfSlowFlows(t *testing.T) {
 	}
 }
 
+// TestUnseenReceiver: what a rank sends slowly to somebody of whom nothing is known is not thereby that rank's fault, unless it sends
+// slowly to others, too, or its own NIC complains.
+func TestUnseenReceiver(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		slow  func(from, to int) bool
+		facts []rca.Fact
+		ranks []int32
+		group string
+	}{
+		{name: "to the unseen alone", slow: func(from, to int) bool { return from == 5 && to == 7 }, group: "link between rank 5 and a rank that was not seen"},
+		{name: "to others, too", slow: func(from, _ int) bool { return from == 5 }, ranks: []int32{5}},
+		{
+			name: "its NIC complains", slow: func(from, to int) bool { return from == 5 && to == 7 },
+			facts: []rca.Fact{{Host: "node2", Rank: 5, Component: "nic", Kind: "port_rate_reduced"}}, ranks: []int32{5},
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			a, gs := flowNet(c.facts, func(from, to int) float64 { return pick(c.slow(from, to), 3.0, 1.0) })
+			gs = slices.DeleteFunc(gs, func(g flowGroup) bool { return g.node == 7 })
+			for i := range gs {
+				if gs[i].peers[0].node == 7 {
+					gs[i].peers, gs[i].unseen = nil, true
+				}
+			}
+			f, ok := a.locateNet(gs, nil, 1.5)
+			if !ok || !slices.Equal(f.nodes, c.ranks) || f.group != c.group {
+				t.Errorf("%v: %v %q, want %v %q", ok, f.nodes, f.group, c.ranks, c.group)
+			}
+		})
+	}
+}
+
 // TestSharedNICIsNoPath: where two of four ranks send slowly to the same other host, and the others do not, the path is fine: it is
 // one NIC or the other, shared by two.
 func TestSharedNICIsNoPath(t *testing.T) {

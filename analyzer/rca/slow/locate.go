@@ -47,7 +47,7 @@ func (a *slowAnalysis) locateNet(groups []flowGroup, flush []slowEnd, gain float
 	if rival != nil {
 		f.ends = slices.Concat(best.nodes, rival.nodes)
 	}
-	silent := a.silentBehind(groups)
+	silent, behind := a.silentBehind(groups)
 	switch {
 	case best.all:
 		f.class, f.cause, f.nodes = rca.GlobalSlow, rca.CauseUnknown, nil
@@ -57,7 +57,7 @@ func (a *slowAnalysis) locateNet(groups []flowGroup, flush []slowEnd, gain float
 		return a.onPath(f, best, flush), true
 	case best.link:
 		return a.onWire(f, best, groups, flush), true
-	case len(silent) > 0 && !a.anySick(best.nodes):
+	case behind && !a.anySick(best.nodes):
 		if !slices.ContainsFunc(best.nodes, func(n int32) bool { return !a.Nodes[n].Silent }) {
 			silent = slowSenders(groups) // They are the place itself: the other end is who was seen.
 		}
@@ -103,34 +103,38 @@ func (a *slowAnalysis) onWire(f finding, link *fitted, groups []flowGroup, flush
 	return f
 }
 
-// onLink names two places between which nothing tells.
+// onLink names two places between which nothing tells; without a rival the other one is whom nobody has seen.
 func (a *slowAnalysis) onLink(f finding, best *fitted, rival []int32) finding {
 	f.nodes, f.weight = nil, min(f.weight, 0.6)
-	f.group = fmt.Sprintf(words.LinkBetween, words.RankNumbers(a.IDs(best.nodes)), words.RankNumbers(a.IDs(rival)))
+	other := words.UnseenReceiver
+	if len(rival) > 0 {
+		other = words.RankNumbers(a.IDs(rival))
+	}
+	f.group = fmt.Sprintf(words.LinkBetween, words.RankNumbers(a.IDs(best.nodes)), other)
 	f.what = fmt.Sprintf(words.LinkSlow, best.factor)
 	return f
 }
 
-// silentBehind gives the ranks that did not answer when everything slow is sent to them, too: they may hold it back and not tell.
-func (a *slowAnalysis) silentBehind(groups []flowGroup) []int32 {
-	var out []int32
+// silentBehind reports whether everything slow is sent to ranks that did not answer, too, and gives those that are known: they may hold
+// it back and not tell.
+func (a *slowAnalysis) silentBehind(groups []flowGroup) (known []int32, all bool) {
 	for i := range groups {
 		g := &groups[i]
 		if !g.slow {
 			continue
 		}
-		some := false
+		all = g.unseen
 		for _, p := range g.peers {
 			if a.Nodes[p.node].Silent {
-				out, some = append(out, p.node), true
+				known, all = append(known, p.node), true
 			}
 		}
-		if !some {
-			return nil
+		if !all {
+			return nil, false
 		}
 	}
-	slices.Sort(out)
-	return slices.Compact(out)
+	slices.Sort(known)
+	return slices.Compact(known), all
 }
 
 func slowSenders(groups []flowGroup) []int32 {

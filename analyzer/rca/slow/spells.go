@@ -124,7 +124,7 @@ func (a *slowAnalysis) slowInSpells() (finding, bool) {
 // which nobody was slow say nothing.
 func (a *slowAnalysis) flowsInSpells(spells []*spell) []flowGroup {
 	keys, groups := a.gatherFlows(a.timeline)
-	peers := a.flowPeers()
+	to := a.flowPeers()
 	slow := map[transferClass]bool{}
 	for i := range groups {
 		g := &groups[i]
@@ -142,9 +142,7 @@ func (a *slowAnalysis) flowsInSpells(spells []*spell) []flowGroup {
 			slow[keys[i].class] = true
 			a.showIn(g, s)
 		}
-		if g.peers = peers[commNode{keys[i].comm, g.node}]; keys[i].peer >= 0 {
-			g.peers = []peerShare{{keys[i].peer, 1}}
-		}
+		g.peers, g.unseen = to.of(&keys[i])
 	}
 	var out []flowGroup
 	for i := range groups {

@@ -142,6 +142,7 @@ const (
 	DoesNotAnswer    = "%s does not answer"                                            // what
 	OrHolder         = ", or what holds up %s"                                         // ranks
 	LinkBetween      = "link between %s and %s"                                        // ranks, else
+	UnseenReceiver   = "a rank that was not seen"
 )
 
 // What a verdict about a standstill rests on.
