@@ -93,6 +93,7 @@ type entry struct {
 	again     bool // A trigger arrived while an analysis ran.
 	attempt   int
 	pastDue   time.Time     // Until then the present alone is looked at: the past was fetched lately.
+	looks     int           // How often it was since a trigger came.
 	candidate string        // Accusation of the analysis before.
 	crashes   int           // Analyses that crashed, or ended the process, since one ended well.
 	calmUntil time.Time     // When an analysis last found a benign reason.
@@ -334,7 +335,7 @@ func (m *Manager) open(t *Trigger, now time.Time) *entry {
 
 // schedule asks for an analysis at once, and begins its backoff anew.
 func (m *Manager) schedule(e *entry, now time.Time) {
-	e.attempt, e.pastDue = 0, time.Time{}
+	e.attempt, e.looks, e.pastDue = 0, 0, time.Time{}
 	if e.running {
 		e.again = true
 		return

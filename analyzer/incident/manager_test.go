@@ -309,8 +309,8 @@ func TestCostlyAnalysis(t *testing.T) {
 				full++
 			}
 		}
-		if n := len(r.asked()); full != 1 || n < 4 {
-			t.Errorf("%d analyses with the past and %d in all within the distance, want 1 and several", full, n)
+		if n := len(r.asked()); full != 2 || n < 4 {
+			t.Errorf("%d analyses with the past and %d in all within the distance, want 2 and several", full, n)
 		}
 		if v := r.only(t).Verdict; v == nil || v.Class != rca.Unknown {
 			t.Errorf("the present alone took the verdict's place: %+v", v)
@@ -327,7 +327,8 @@ func TestCostlyAnalysis(t *testing.T) {
 	})
 }
 
-// TestPastThatShowsNothing: finished work that shows nothing is fetched again after recheck, unless a trigger says that the job is slow.
+// TestPastThatShowsNothing: finished work that shows nothing is fetched again after recheck; where a trigger says that the job is slow,
+// soon at first.
 func TestPastThatShowsNothing(t *testing.T) {
 	healthy, nobody := rca.Verdict{Version: 1, Class: rca.Healthy}, rca.Verdict{Version: 1, Class: rca.Unknown}
 	suspected := rca.Verdict{Version: 1, Class: rca.Unknown, Culprits: []rca.Culprit{{Rank: 3}}}
@@ -339,10 +340,10 @@ func TestPastThatShowsNothing(t *testing.T) {
 	}{
 		{"healthy", healthy, Hang, testOptions.Recheck},
 		{"healthy", healthy, Start, testOptions.Recheck},
-		{"healthy", healthy, Slow, testOptions.LookBack},
-		{"healthy", healthy, "", testOptions.LookBack},
+		{"healthy", healthy, Slow, testOptions.LookBack / firstLooks},
+		{"healthy", healthy, "", testOptions.LookBack / firstLooks},
 		{"nobody of those seen", nobody, Start, testOptions.Recheck},
-		{"nobody of those seen", nobody, Slow, testOptions.LookBack},
+		{"nobody of those seen", nobody, Slow, testOptions.LookBack / firstLooks},
 		{"suspected", suspected, Start, testOptions.LookBack},
 	} {
 		t.Run(c.name+"/"+string(c.kind), func(t *testing.T) {

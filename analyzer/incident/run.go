@@ -223,7 +223,8 @@ func (m *Manager) again(e *entry, out *Outcome, err error, now time.Time) {
 		}
 	}
 	if out.Costly && !e.again {
-		e.pastDue = now.Add(m.opt.LookBack)
+		e.looks++
+		e.pastDue = now.Add(m.lookAgain(e))
 		if settled(e, out, err) || err == nil && showsNothing(out) && !e.toldOfSlowness() {
 			e.pastDue = now.Add(m.opt.Recheck)
 		}
@@ -269,6 +270,18 @@ func (m *Manager) accept(e *entry, out *Outcome, a *Analysis, now time.Time) {
 	}
 	e.candidate = key
 	e.Benign = unalarming(e.Verdict)
+}
+
+// firstLooks is after how many looks at a slow job's past their distance is the usual one. A rule fires when it sees the first slow
+// iterations, and those may not be enough to name somebody: the first looks come sooner.
+const firstLooks = 3
+
+// lookAgain gives the time until finished work is fetched again.
+func (m *Manager) lookAgain(e *entry) time.Duration {
+	if !e.toldOfSlowness() {
+		return m.opt.LookBack
+	}
+	return m.opt.LookBack * time.Duration(min(e.looks, firstLooks)) / firstLooks
 }
 
 // settled reports whether a verdict pages on complete evidence and nothing newer differs.
