@@ -24,6 +24,8 @@ type Outcome struct {
 	Seed     uint64 `json:"seed"`
 	Level    string `json:"level"`           // Of evidence.
 	Drawn    bool   `json:"drawn,omitempty"` // From a seed, not from the matrix.
+	// Scrape is the interval in seconds where the matrix has the same run at its own; else 0.
+	Scrape float64 `json:"scrape_seconds,omitempty"`
 
 	Slowdown float64 `json:"slowdown"` // Mean iteration after the fault over before.
 	// Effect: the fault had any: a hang needs the job to stand still, slowness iterations longer by 10%.
@@ -68,10 +70,14 @@ type Outcome struct {
 
 // NewOutcome is of a case that has not been run yet.
 func NewOutcome(c *matrix.Case) Outcome {
-	return Outcome{
+	o := Outcome{
 		Name: c.Name, Scenario: c.Scenario, Group: c.Group, Workload: c.Workload, Severity: c.Severity, Ranks: c.Ranks,
 		Seed: c.Seed, Level: string(c.Level), Drawn: c.Drawn,
 	}
+	if c.Rescraped {
+		o.Scrape = c.Scrape.Seconds()
+	}
+	return o
 }
 
 // Tell notes what is true.

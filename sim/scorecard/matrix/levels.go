@@ -18,7 +18,10 @@ const usualScrape = 5 * time.Second
 // pipeline parallelism on several hosts.
 const levelWorkload = "gpt-32"
 
-// atLevels gives a case at each level of evidence that it is run at.
+// otherScrapes are the intervals at which the full matrix runs the jobs of levelWorkload once more.
+var otherScrapes = []time.Duration{time.Second, 15 * time.Second}
+
+// atLevels gives a case at each level of evidence and scrape interval that it is run at.
 func (o *Options) atLevels(c *Case) []Case {
 	levels := o.Levels
 	if len(levels) == 0 {
@@ -27,13 +30,25 @@ func (o *Options) atLevels(c *Case) []Case {
 			levels = levels[:1]
 		}
 	}
+	out := atScrape(c, levels, cmp.Or(o.Scrape, usualScrape), false)
+	if !o.Quick && c.Workload == levelWorkload && c.Seed == o.Seed && (o.Scrape == 0 || o.Scrape == usualScrape) {
+		for _, interval := range otherScrapes {
+			out = append(out, atScrape(c, levels, interval, true)...)
+		}
+	}
+	return out
+}
+
+func atScrape(c *Case, levels []cluster.Level, interval time.Duration, again bool) []Case {
 	var out []Case
 	for _, l := range levels {
 		at := *c
-		at.Level, at.Config.Level, at.Scrape = l, l, cmp.Or(o.Scrape, usualScrape)
+		at.Level, at.Config.Level, at.Scrape, at.Rescraped = l, l, interval, again
 		at.Config.Faults = slices.Clone(c.Config.Faults)
 		if l != cluster.KernelEvents {
 			at.Name += "/" + string(l)
+		}
+		if l != cluster.KernelEvents || again {
 			at.Harms = nil
 		}
 		if at.Scrape != usualScrape {

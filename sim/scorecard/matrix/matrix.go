@@ -27,6 +27,8 @@ type Case struct {
 	Level    cluster.Level
 	Config   cluster.Config // What is simulated.
 	Scrape   time.Duration  // Interval.
+	// Rescraped: the matrix has the same case at its own interval.
+	Rescraped bool
 	// Ask: the engine is asked at this time even when nothing triggers, as a person would; 0 never.
 	Ask   time.Duration
 	Drawn bool // By Blind, not from the matrix.

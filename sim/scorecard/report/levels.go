@@ -97,6 +97,10 @@ func (r *Report) levelTable() table {
 // levelJobs names the workloads that were run at other levels than kernel events.
 func levelJobs(all []judge.Outcome) string {
 	names, _ := groupBy(filter(all, func(o *judge.Outcome) bool { return !usual(o) }), func(o *judge.Outcome) string { return o.Workload })
+	return levelNames(names)
+}
+
+func levelNames(names []string) string {
 	if len(names) == 0 {
 		return "none"
 	}

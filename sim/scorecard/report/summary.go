@@ -25,7 +25,8 @@ type Report struct {
 	Seconds  float64         `json:"seconds"` // The whole run took so long.
 	Summary  Summary         `json:"summary"`
 	Outcomes []judge.Outcome `json:"outcomes"`
-	Drawn    []judge.Outcome `json:"drawn,omitempty"` // Runs drawn from seeds beside the matrix; they count in a table of their own only.
+	Drawn    []judge.Outcome `json:"drawn,omitempty"`   // Runs drawn from seeds beside the matrix; they count in a table of their own only.
+	Scraped  []judge.Outcome `json:"scraped,omitempty"` // Runs at other scrape intervals; they count in the table of what a person waits for only.
 }
 
 // Version is the version of the JSON form.
@@ -253,7 +254,8 @@ func abs(x float64) float64 { return max(x, -x) }
 func New(mode string, seed uint64, commit, machine string, date time.Time, took float64, outcomes []judge.Outcome) *Report {
 	r := &Report{Version: Version, Mode: mode, Seed: seed, Commit: commit, Machine: machine, Date: date, Seconds: took, Outcomes: outcomes}
 	if mode != ModeBlind {
-		r.Outcomes = filter(outcomes, func(o *judge.Outcome) bool { return !o.Drawn })
+		r.Outcomes = filter(outcomes, func(o *judge.Outcome) bool { return !o.Drawn && o.Scrape == 0 })
+		r.Scraped = filter(outcomes, func(o *judge.Outcome) bool { return o.Scrape > 0 })
 		r.Drawn = filter(outcomes, func(o *judge.Outcome) bool { return o.Drawn })
 	}
 	r.Summary = summarize(r.Outcomes)

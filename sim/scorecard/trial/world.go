@@ -48,13 +48,17 @@ func newWorld(cfg cluster.Config, scrape time.Duration, rest func()) (*world, er
 	if err != nil {
 		return nil, err
 	}
+	triggers, err := rules.TriggersAt(scrape)
+	if err != nil {
+		return nil, err
+	}
 	w := &world{job: job, epoch: time.Unix(cfg.Epoch, 0).UTC(), rest: rest}
 	targets := make([]monitor.Target, 0, len(job.Nodes()))
 	for _, n := range job.Nodes() {
 		targets = append(targets, n)
 	}
 	w.mon, err = monitor.New(monitor.Options{
-		Scrape: scrape, Rules: rules.Triggers, Alertmanager: alertmanager.Config, Keep: asked(),
+		Scrape: scrape, Rules: triggers, Alertmanager: alertmanager.Config, Keep: asked(),
 		Deliver: func(m *webhook.Message) error {
 			if w.deliver == nil {
 				return nil

@@ -23,6 +23,7 @@ import (
 
 	"github.com/alecthomas/kingpin/v2"
 
+	"github.com/culprit-project/culprit/rules"
 	"github.com/culprit-project/culprit/sim/cluster"
 	"github.com/culprit-project/culprit/sim/scorecard/harm"
 	"github.com/culprit-project/culprit/sim/scorecard/journal"
@@ -174,6 +175,9 @@ func levels() []string {
 func (f *scorecardFlags) cases() (list []matrix.Case, of string, err error) {
 	if f.opt.Scrape != 0 && f.opt.Scrape < leastScrape {
 		return nil, "", fmt.Errorf("--scrape=%s is shorter than %s, the shortest that the rules are made for", f.opt.Scrape, leastScrape)
+	}
+	if _, err := rules.TriggersAt(f.opt.Scrape); err != nil {
+		return nil, "", fmt.Errorf("--scrape=%s: %w", f.opt.Scrape, err)
 	}
 	if f.blind != "" && f.runs < 1 {
 		return nil, "", fmt.Errorf("--runs=%d: want at least one", f.runs)

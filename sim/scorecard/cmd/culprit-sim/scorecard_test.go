@@ -165,6 +165,7 @@ func TestBadInput(t *testing.T) {
 		{"scorecard --blind=1 --runs=0", "--runs=0"},
 		{"scorecard --level=flows", "'flows'"},
 		{"scorecard --scrape=10ms", "--scrape=10ms"},
+		{"scorecard --scrape=2m", "no rules fit a scrape interval of 2m0s"},
 		{"calibrate --blind=1,-2", `"-2" is no seed`},
 	} {
 		if err := run(t.Context(), strings.Fields(c.args)); err == nil || !strings.Contains(err.Error(), c.says) {
