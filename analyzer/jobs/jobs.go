@@ -437,7 +437,7 @@ func (a *asker) parallel() {
 	set := func(query string, field func(*Parallel) *float64) {
 		for _, x := range a.get(strings.ReplaceAll(query, "{comms}", a.info)) {
 			name := string(x.Metric["comm_name"])
-			size, _ := strconv.Atoi(string(x.Metric["nranks"])) //nolint:errcheck // No axis has 0.
+			size, _ := strconv.Atoi(string(x.Metric["nranks"])) // No axis has 0.
 			kind := a.j.Layout.KindOf(name, size)
 			p := byKind[kind]
 			if p == nil {

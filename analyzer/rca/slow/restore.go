@@ -362,7 +362,7 @@ func (t *timeline) refineEntrances(of map[*rca.Segment]*lostRecord) {
 				s.End, l.latest, after = min(s.End, e), min(l.latest, e), min(after, e)
 			}
 			enter := min(max(l.latest, before), before+around(gaps, counts, k, s.gap))
-			if b, ok := batches.of(t, s, enter); ok {
+			if b, ok := batches.of(s, enter); ok {
 				enter = b
 			} else {
 				s.End = max(s.End, enter+l.end-l.latest)
@@ -483,7 +483,7 @@ func sequenceOf(s *seg) sequence {
 
 // of gives when the group call was entered that a lost send or receive was in, which would have been entered at some time were it
 // alone; false where its kind is called alone, or the one before it had ended by then.
-func (b *batches) of(t *timeline, s *seg, alone int64) (int64, bool) {
+func (b *batches) of(s *seg, alone int64) (int64, bool) {
 	if s.dir == 0 || b.alone[sequenceOf(s)] >= 0 {
 		return 0, false
 	}
