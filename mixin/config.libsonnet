@@ -48,6 +48,8 @@
     slowdownSamples: 10,
     // One long operation, as after a checkpoint, is in the window for its length: it is no slowdown.
     slowdownFor: duration(2 * std.max(60, 4 * scrape)),
+    // A rank's transfers are slow (Pulse) that are in flight so many times as long as usual and as the growth of the job's median rank explains.
+    transferRatio: 1.5,
     ticketInterval: '1m',
 
     // A trigger that flaps because one scrape was missed is one incident.
