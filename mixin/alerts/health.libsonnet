@@ -133,6 +133,13 @@
             'The exporter at {{ $labels.instance }} reached its cap and left out {{ $value | humanize }} series in 10 minutes.',
             pending='1m',
           ),
+        ],
+      },
+      {
+        // A group of its own, as Mimir takes no group of more than 20 rules.
+        name: 'culprit-health-analyzer',
+        interval: config.healthInterval,
+        rules: [
           alert.health(
             'CulpritAnalyzerDown',
             'critical',
