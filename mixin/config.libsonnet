@@ -11,6 +11,10 @@
     analyzerSelector: 'job="culprit-analyzer"',
     ncclSelector: '',
 
+    // Ranks that stand for all in triggers on slowness, as a matcher; empty: all of them are read. For jobs of many thousand ranks: ranks of a job
+    // that gets slow wait for each other, so a tenth of them shows it as well. Take whole hosts, for communicators that do not leave them.
+    sampleSelector: '',
+
     // Exporters that take the place of our own collectors: 'dcgm-exporter' of nvml, 'node_exporter' of host.
     sources: [],
     // How the instance of culprit-exporter follows from a label of theirs, as label_replace takes it.
@@ -37,6 +41,7 @@
     ageInterval: duration(std.max(15, scrape)),
     callInterval: look('5s'),
     healthInterval: '15s',
+    lossInterval: '1m',
     // Bandwidth is for dashboards, and its rules read most series a rank.
     bandwidthInterval: duration(std.max(30, scrape)),
     bandwidthWindow: duration(std.max(60, 4 * scrape)),

@@ -12,7 +12,8 @@
     local q = (import '../lib/promql.libsonnet')(config),
     local kind = q.job + ', comm, function, algorithm, protocol, path, size',
     local algorithm(functions) = 'job_id:culprit_nccl_comm_algorithm_bandwidth:max{function%s}' % functions,
-    local rate(metric, matchers='') = 'rate(%s[%s])' % [q.metric(metric, 'comm!=""' + (if matchers == '' then '' else ', ' + matchers)), config.bandwidthWindow],
+    local rate(metric) = 'rate(%s[%s])' % [q.metric(metric, 'comm!=""'), config.bandwidthWindow],
+    local sampledRate(metric) = 'rate(%s[%s])' % [q.sampled(metric, 'comm!="", function!~"Send|Recv"'), config.bandwidthWindow],
     // How many times its usual value each series of a record has.
     local againstPast(record) = |||
       %(record)s
@@ -70,8 +71,8 @@
           record: 'job_id:culprit_nccl_comm_seconds_per_byte:max',
           expr: 'max by (%s) (\n  %s\n  /\n  (%s > 0)\n) > 0' % [
             kind,
-            rate('culprit_nccl_op_seconds_total', 'function!~"Send|Recv"'),
-            rate('culprit_nccl_op_bytes_total', 'function!~"Send|Recv"'),
+            sampledRate('culprit_nccl_op_seconds_total'),
+            sampledRate('culprit_nccl_op_bytes_total'),
           ],
         },
         {
