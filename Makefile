@@ -17,7 +17,7 @@ LDFLAGS := -s -w -X $(PKG).Version=$(VERSION) -X $(PKG).Revision=$(REVISION) -X 
 # All of these programs are there: command -v with several names is content with one.
 have = $(foreach program,$(1),command -v $(program) >/dev/null &&) true
 
-.PHONY: all help build release test-release shim ringjob ncclrun go-build tools nccl test test-go test-c test-fakegpu test-ncclrun test-nccl test-nccl-short test-nccl-ci test-nccl-flaky nccl-report test-rules test-pyspy test-recordings record-dumps test-e2e test-slow test-slurm test-launchers test-kubernetes test-victoriametrics test-systemd test-chart test-upgrade test-page pictures demo lint bench bench-page bench-latency bench-logs generate \
+.PHONY: all help build release test-release shim ringjob ncclrun go-build tools nccl test test-go test-c test-fakegpu test-ncclrun test-nccl test-nccl-short test-nccl-ci test-nccl-flaky nccl-report test-rules test-pyspy test-recordings record-dumps test-e2e test-slow test-slurm test-launchers test-kubernetes test-victoriametrics test-thanos test-mimir test-systemd test-chart test-upgrade test-page pictures demo lint bench bench-page bench-latency bench-logs generate \
         check-generated scorecard scorecard-full gpu-e2e soak sanitizers nccl-behaviour nccl-record bench-nccl fuzz vulncheck clean
 
 all: build
@@ -202,7 +202,15 @@ test-kubernetes: build ## A real kube-apiserver takes the chart's objects, the p
 
 test-victoriametrics: build tools ## VictoriaMetrics and vmalert with the rules that ship: the page names the rank, the doctor finds nothing wrong.
 	@tools/build.sh victoria-metrics vmalert
-	$(GO) test -tags victoria -timeout 15m -count=1 -v ./sim/victoria
+	$(GO) test -tags storage -timeout 15m -count=1 -v -run VictoriaMetrics ./sim/storage
+
+test-thanos: build tools ## Thanos Query and Ruler over a Prometheus for each host: the page names the rank, also while one of them is down.
+	@tools/build.sh thanos
+	$(GO) test -tags storage -timeout 15m -count=1 -v -run Thanos ./sim/storage
+
+test-mimir: build tools ## Mimir with its ruler, as one of its tenants: the page names the rank.
+	@tools/build.sh mimir
+	$(GO) test -tags storage -timeout 15m -count=1 -v -run Mimir ./sim/storage
 
 SYSTEMD_ROOT := .cache/systemd-root
 

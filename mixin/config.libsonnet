@@ -11,6 +11,10 @@
     analyzerSelector: 'job="culprit-analyzer"',
     ncclSelector: '',
 
+    // Ranks that stand for all in triggers on slowness, as a matcher; empty: all of them are read. For jobs of many thousand ranks: ranks of a job
+    // that gets slow wait for each other, so a tenth of them shows it as well. Take whole hosts, for communicators that do not leave them.
+    sampleSelector: '',
+
     // Exporters that take the place of our own collectors: 'dcgm-exporter' of nvml, 'node_exporter' of host.
     sources: [],
     // How the instance of culprit-exporter follows from a label of theirs, as label_replace takes it.
@@ -37,6 +41,7 @@
     ageInterval: duration(std.max(15, scrape)),
     callInterval: look('5s'),
     healthInterval: '15s',
+    lossInterval: '1m',
     // Bandwidth is for dashboards, and its rules read most series a rank.
     bandwidthInterval: duration(std.max(30, scrape)),
     bandwidthWindow: duration(std.max(60, 4 * scrape)),
@@ -48,6 +53,8 @@
     slowdownSamples: 10,
     // One long operation, as after a checkpoint, is in the window for its length: it is no slowdown.
     slowdownFor: duration(2 * std.max(60, 4 * scrape)),
+    // A rank's transfers are slow (Pulse) that are in flight so many times as long as usual and as the growth of the job's median rank explains.
+    transferRatio: 1.5,
     ticketInterval: '1m',
 
     // A trigger that flaps because one scrape was missed is one incident.

@@ -32,8 +32,9 @@ trap 'rm -rf "$scratch"' EXIT
 jsonnet --ext-str rules="$root/rules" --multi "$scratch" mixin/promtest/intervals.jsonnet >/dev/null
 jsonnet --multi "$scratch" mixin/promtest/clusters.jsonnet >/dev/null
 jsonnet --multi "$scratch" mixin/promtest/dashboards.jsonnet >/dev/null
+jsonnet --multi "$scratch" mixin/promtest/sampled.jsonnet >/dev/null
 jsonnet --ext-str rules="$root/rules" --multi "$scratch" mixin/promtest/sources.jsonnet >/dev/null
-promtool test rules "$scratch"/scrape-*.json "$scratch"/clusters.json "$scratch"/sources.json "$scratch"/dashboards.json
+promtool test rules "$scratch"/scrape-*.json "$scratch"/clusters.json "$scratch"/sources.json "$scratch"/dashboards.json "$scratch"/sampled.json
 
 echo "mixin: expressions, names, links, runbooks"
 # Its inputs lie outside its module, where the test cache does not look.

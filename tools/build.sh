@@ -38,6 +38,8 @@ kube-apiserver kubernetes    k8s.io/kubernetes/cmd/kube-apiserver               
 kyverno        kyverno       github.com/kyverno/kyverno/cmd/cli/kubectl-kyverno      netgo                -       about 10 minutes
 victoria-metrics victoriametrics github.com/VictoriaMetrics/VictoriaMetrics/app/victoria-metrics netgo    -       about 2 minutes
 vmalert        victoriametrics github.com/VictoriaMetrics/VictoriaMetrics/app/vmalert netgo               -       about a minute
+thanos         thanos        github.com/thanos-io/thanos/cmd/thanos                  netgo,slicelabels    -       about 4 minutes
+mimir          mimir         github.com/grafana/mimir/cmd/mimir                      netgo,stringlabels   -       about 5 minutes
 TABLE
 }
 

@@ -15,8 +15,8 @@ import (
 	"github.com/culprit-project/culprit/analyzer/evidence"
 )
 
-// whole refuses answers that are incomplete. Thanos and others leave out what a store did not give and say so in a warning: ranks would
-// be missing from a job that has them.
+// whole marks answers that are incomplete by evidence.ErrIncomplete. Thanos and others leave out what a store did not give and say so in a
+// warning: ranks would be missing from a job that has them.
 type whole struct{ evidence.Querier }
 
 // Query implements evidence.Querier.
@@ -28,7 +28,7 @@ func (w whole) Query(ctx context.Context, query string, ts time.Time, opts ...v1
 	for _, warning := range warnings {
 		// Prometheus's own are about the query, and not about what was left out.
 		if !strings.HasPrefix(warning, "PromQL ") {
-			return nil, warnings, infos, fmt.Errorf("the answer is incomplete: %s", warning)
+			return value, warnings, infos, fmt.Errorf("%w: %s", evidence.ErrIncomplete, warning)
 		}
 	}
 	return value, warnings, infos, nil

@@ -5,11 +5,14 @@ package app
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
 	v1 "github.com/prometheus/client_golang/api/prometheus/v1"
 	"github.com/prometheus/common/model"
+
+	"github.com/culprit-project/culprit/analyzer/evidence"
 )
 
 // warned answers everything with warnings.
@@ -19,7 +22,7 @@ func (w warned) Query(context.Context, string, time.Time, ...v1.Option) (model.V
 	return model.Vector{}, v1.Warnings(w), nil, nil
 }
 
-// An answer that a store is missing from is none.
+// An answer that a store is missing from is an error, with what there is.
 func TestPartialAnswers(t *testing.T) {
 	for _, tc := range []struct {
 		name     string
@@ -32,8 +35,12 @@ func TestPartialAnswers(t *testing.T) {
 		{"both", warned{"PromQL info: metric might not be a counter", "No StoreAPIs matched for this query"}, true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			if _, _, _, err := (whole{tc.warnings}).Query(t.Context(), "up", time.Time{}); (err != nil) != tc.refused {
+			value, _, _, err := (whole{tc.warnings}).Query(t.Context(), "up", time.Time{})
+			if errors.Is(err, evidence.ErrIncomplete) != tc.refused {
 				t.Errorf("error is %v, want one: %t", err, tc.refused)
+			}
+			if _, ok := value.(model.Vector); !ok {
+				t.Errorf("the answer is %v", value)
 			}
 		})
 	}

@@ -79,6 +79,9 @@ func (r *remembered) renew(processes []Process, at time.Time) remembered {
 // rememberFor is how long a job's membership is kept after it was last seen.
 const rememberFor = time.Hour
 
+// ErrIncomplete says that a store is missing from an answer. A Querier gives what there is with it.
+var ErrIncomplete = errors.New("the answer is incomplete")
+
 // errNoPrometheus says that no Prometheus is configured.
 var errNoPrometheus = errors.New("no prometheus is configured")
 
@@ -96,8 +99,8 @@ func (d *Directory) Inherit(from *Directory) {
 }
 
 // Processes gives a job's processes in the order of their ranks: all that claim to be one. Of a job that was looked up a short while ago only what has changed since is
-// asked for: the labels of ten thousand processes take longer to read than all else. When Prometheus does not answer, it
-// gives those remembered, with the error.
+// asked for: the labels of ten thousand processes take longer to read than all else. When Prometheus does not answer, or not for all, it
+// gives those remembered, with the error, and where none are, those of the incomplete answer.
 func (d *Directory) Processes(ctx context.Context, job identity.Job) ([]Process, error) {
 	d.mu.Lock()
 	before := d.known[job]
@@ -114,12 +117,14 @@ func (d *Directory) Processes(ctx context.Context, job identity.Job) ([]Process,
 	processes, err := d.ask(ctx, job.Selector())
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	r, found := d.known[job], perClaim(processes[job])
 	if err != nil {
-		return d.known[job].processes, err
+		if len(r.processes) > 0 {
+			return r.processes, err
+		}
+		return found, err
 	}
-	found := perClaim(processes[job])
 	if len(found) > 0 {
-		r := d.known[job]
 		d.known[job] = r.renew(found, d.clock.Now())
 	}
 	return found, nil
@@ -237,7 +242,7 @@ func (d *Directory) changed(ctx context.Context, job identity.Job, before []Proc
 }
 
 // ask gives processes by job: those scraped now, and those that were within the lookback, for a node that died takes
-// its series with it at the next scrape.
+// its series with it at the next scrape. Of an incomplete answer it gives what there is, with the error.
 func (d *Directory) ask(ctx context.Context, selector string) (map[identity.Job][]Process, error) {
 	text, err := config.Query(d.cfg.Queries.Processes, selector)
 	if err != nil {
@@ -251,9 +256,6 @@ func (d *Directory) ask(ctx context.Context, selector string) (map[identity.Job]
 		gone, goneErr = d.vector(ctx, fmt.Sprintf("last_over_time(%s[%s]) unless %s", text, d.cfg.Lookback, text))
 	})
 	wg.Wait()
-	if err := errors.Join(liveErr, goneErr); err != nil {
-		return nil, err
-	}
 	out := map[identity.Job][]Process{}
 	add := func(vector model.Vector, isLive bool) {
 		for _, s := range vector {
@@ -266,7 +268,7 @@ func (d *Directory) ask(ctx context.Context, selector string) (map[identity.Job]
 	}
 	add(live, true)
 	add(gone, false)
-	return out, nil
+	return out, errors.Join(liveErr, goneErr)
 }
 
 func process(m model.Metric) (Process, bool) {
@@ -446,12 +448,12 @@ func (d *Directory) vector(ctx context.Context, query string) (model.Vector, err
 	v, err := d.answer(ctx, query)
 	d.observe(err)
 	if err != nil {
-		return nil, fmt.Errorf("asking prometheus for %s: %w", query, err)
+		return v, fmt.Errorf("asking prometheus for %s: %w", query, err)
 	}
 	return v, nil
 }
 
-// answer asks one query. Whatever is answered, it comes back: most queries are asked in goroutines of their own.
+// answer asks one query, and gives what there is of an incomplete answer, with the error. Whatever is answered, it comes back: most queries are asked in goroutines of their own.
 func (d *Directory) answer(ctx context.Context, query string) (v model.Vector, err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -459,14 +461,14 @@ func (d *Directory) answer(ctx context.Context, query string) (v model.Vector, e
 		}
 	}()
 	value, _, _, err := d.query.Query(ctx, query, time.Time{})
-	if err != nil {
+	if err != nil && !errors.Is(err, ErrIncomplete) {
 		return nil, err
 	}
 	v, isVector := value.(model.Vector)
 	if !isVector {
-		return nil, fmt.Errorf("the answer is a %T, want a vector", value)
+		return nil, errors.Join(err, fmt.Errorf("the answer is a %T, want a vector", value))
 	}
-	return slices.DeleteFunc(v, func(s *model.Sample) bool { return s == nil }), nil // "null" in JSON.
+	return slices.DeleteFunc(v, func(s *model.Sample) bool { return s == nil }), err // "null" in JSON.
 }
 
 // Selector writes an equality matcher of PromQL.

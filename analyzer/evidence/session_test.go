@@ -41,13 +41,13 @@ func (p *prom) Query(_ context.Context, query string, _ time.Time, _ ...v1.Optio
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.asked = append(p.asked, query)
-	if p.err != nil {
+	if p.err != nil && !errors.Is(p.err, ErrIncomplete) {
 		return nil, nil, nil, p.err
 	}
 	if a, ok := p.answers[query]; ok {
-		return a, nil, nil, nil
+		return a, nil, nil, p.err
 	}
-	return model.Vector{}, nil, nil, nil
+	return model.Vector{}, nil, nil, p.err
 }
 
 func series(labels ...string) *model.Sample {
@@ -107,6 +107,28 @@ func TestProcesses(t *testing.T) {
 	}
 	if none, err := d.Processes(t.Context(), identity.Job{ID: "other"}); err == nil || len(none) != 0 {
 		t.Errorf("of an unknown job: %v, %v", none, err)
+	}
+}
+
+// Half of a job is better than nobody, and worse than all of it as it was a while ago. It is not remembered.
+func TestProcessesOfAnIncompleteAnswer(t *testing.T) {
+	job := identity.Job{ID: "job"}
+	half, all := model.Vector{rankSeries(0, "a", "a:1", "1")}, model.Vector{rankSeries(0, "a", "a:1", "1"), rankSeries(1, "b", "b:1", "1")}
+	p := &prom{answers: map[string]model.Value{liveQuery: half}, err: ErrIncomplete}
+	d := directory(p)
+	if got, err := d.Processes(t.Context(), job); !errors.Is(err, ErrIncomplete) || len(got) != 1 {
+		t.Errorf("of a job that nobody knows: %v, %v", got, err)
+	}
+	if d.Knows(job) {
+		t.Error("half of the job is remembered")
+	}
+	p.answers[liveQuery], p.err = all, nil
+	if got, err := d.Processes(t.Context(), job); err != nil || len(got) != 2 {
+		t.Fatalf("of a whole answer: %v, %v", got, err)
+	}
+	p.answers[liveQuery], p.err = half, ErrIncomplete
+	if got, err := d.Processes(t.Context(), job); !errors.Is(err, ErrIncomplete) || len(got) != 2 {
+		t.Errorf("of a job that is known: %v, %v", got, err)
 	}
 }
 

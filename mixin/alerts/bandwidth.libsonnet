@@ -3,8 +3,8 @@
 
 // How fast each communicator moves data, as nccl-tests define it: algorithm bandwidth is bytes over time, bus bandwidth that times a
 // factor by which it compares with the hardware's rate, whatever the function and the number of ranks. The time of an operation holds the
-// waiting for other ranks, so each is that of the rank that waits least. And what the network could do at most, and a trigger on communicators
-// that got slow.
+// waiting for other ranks, so each is that of the rank that waits least. And what the network could do at most, and triggers on communicators
+// and on transfers that got slow.
 {
   prometheusAlerts+:: {
     local config = $._config,
@@ -12,10 +12,17 @@
     local q = (import '../lib/promql.libsonnet')(config),
     local kind = q.job + ', comm, function, algorithm, protocol, path, size',
     local algorithm(functions) = 'job_id:culprit_nccl_comm_algorithm_bandwidth:max{function%s}' % functions,
-    local rate(metric, matchers='') = 'rate(%s[%s])' % [q.metric(metric, 'comm!=""' + (if matchers == '' then '' else ', ' + matchers)), config.bandwidthWindow],
-    // Names the communicator in an alert about a job; %q quotes what the job calls itself.
+    local rate(metric) = 'rate(%s[%s])' % [q.metric(metric, 'comm!=""'), config.bandwidthWindow],
+    local sampledRate(metric) = 'rate(%s[%s])' % [q.sampled(metric, 'comm!="", function!~"Send|Recv"'), config.bandwidthWindow],
+    // How many times its usual value each series of a record has.
+    local againstPast(record) = |||
+      %(record)s
+      / quantile_over_time(0.25, %(record)s[%(history)s] offset %(lag)s)
+      and count_over_time(%(record)s[%(history)s] offset %(lag)s) >= %(samples)d
+    ||| % { record: record, history: config.slowdownHistory, lag: config.slowdownLag, samples: config.slowdownSamples },
+    // Names in an alert about a job what a record is highest for; %q quotes what the job calls itself.
     local matchers = 'printf `%s` %s' % [std.join(',', [l + '=%q' for l in config.jobLabels]), std.join(' ', ['$labels.' + l for l in config.jobLabels])],
-    local slowest = '{{ $job := %s }}{{ range query (printf `topk(1, job_id:culprit_nccl_comm_slowdown:max{%%s})` $job) }} The slowest is {{ .Labels.comm }}.{{ end }}' % matchers,
+    local highest(record, text) = '{{ $job := %s }}{{ range query (printf `topk(1, %s{%%s})` $job) }} %s{{ end }}' % [matchers, record, text],
 
     groups+: [{
       name: 'culprit-bandwidth',
@@ -64,28 +71,58 @@
           record: 'job_id:culprit_nccl_comm_seconds_per_byte:max',
           expr: 'max by (%s) (\n  %s\n  /\n  (%s > 0)\n) > 0' % [
             kind,
-            rate('culprit_nccl_op_seconds_total', 'function!~"Send|Recv"'),
-            rate('culprit_nccl_op_bytes_total', 'function!~"Send|Recv"'),
+            sampledRate('culprit_nccl_op_seconds_total'),
+            sampledRate('culprit_nccl_op_bytes_total'),
           ],
         },
         {
           // CCL-D's R: by how much of its usual time more an operation takes.
           record: 'job_id:culprit_nccl_comm_slowdown:max',
-          expr: |||
-            max by (%(comm)s) (
-              job_id:culprit_nccl_comm_seconds_per_byte:max
-              / quantile_over_time(0.25, job_id:culprit_nccl_comm_seconds_per_byte:max[%(history)s] offset %(lag)s)
-              - 1
-              and count_over_time(job_id:culprit_nccl_comm_seconds_per_byte:max[%(history)s] offset %(lag)s) >= %(samples)d
-            )
-          ||| % { comm: q.job + ', comm', history: config.slowdownHistory, lag: config.slowdownLag, samples: config.slowdownSamples },
+          expr: 'max by (%s, comm) (\n%s) - 1' % [q.job, againstPast('job_id:culprit_nccl_comm_seconds_per_byte:max')],
         },
         alert.trigger(
           'CulpritCommunicatorSlow',
           'slow',
           'max by (%s) (job_id:culprit_nccl_comm_slowdown:max) > %g' % [q.job, config.slowdownTheta],
           'The operations of a communicator take much longer than they did.',
-          'Operations of a communicator of job {{ $labels.job_id }} take {{ $value | humanizePercentage }} more time than usual on the rank that is inside them longest.' + slowest,
+          'Operations of a communicator of job {{ $labels.job_id }} take {{ $value | humanizePercentage }} more time than usual on the rank that is inside them longest.' + highest('job_id:culprit_nccl_comm_slowdown:max', 'The slowest is {{ .Labels.comm }}.'),
+          pending=config.slowdownFor,
+        ),
+        {
+          // Pulse's actual communication time, by step as traffic varies: gaps, and with them waiting for other ranks, are left out. Of one
+          // process of one run, as its past says nothing of another place in another ring.
+          record: 'job_id:culprit_nccl_step_active_seconds:mean',
+          expr: |||
+            sum by (%(process)s) (rate(%(active)s[%(window)s]))
+            /
+            (sum by (%(process)s) (rate(%(steps)s[%(window)s])) > 0)
+            * on (%(job)s) group_left (run)
+            job_id:culprit_nccl_run:info
+          ||| % {
+            process: q.process,
+            job: q.job,
+            window: config.bandwidthWindow,
+            active: q.metric('culprit_nccl_active_seconds_total'),
+            steps: q.metric('culprit_nccl_send_steps_total', 'stage="done"'),
+          },
+        },
+        {
+          record: 'job_id:culprit_nccl_step_active_seconds:growth',
+          expr: 'max by (%s) (\n%s)' % [q.process, againstPast('job_id:culprit_nccl_step_active_seconds:mean')],
+        },
+        alert.trigger(
+          'CulpritTransfersSlow',
+          'slow',
+          // Where the transfers of most ranks take longer, the job's traffic is another, or its network slow as a whole: no rank stands out.
+          |||
+            max by (%(job)s) (
+              job_id:culprit_nccl_step_active_seconds:growth
+              / on (%(job)s) group_left ()
+              clamp_min(quantile by (%(job)s) (0.5, job_id:culprit_nccl_step_active_seconds:growth), 1)
+            ) > %(ratio)g
+          ||| % { job: q.job, ratio: config.transferRatio },
+          'Transfers of a rank are in flight longer than they were and than on its peers.',
+          'Transfers of a rank of job {{ $labels.job_id }} are in flight {{ printf `%.1f` $value }}× longer than before and than on its peers.' + highest('job_id:culprit_nccl_step_active_seconds:growth', 'The slowest sender is rank {{ .Labels.rank }}.'),
           pending=config.slowdownFor,
         ),
       ],

@@ -119,13 +119,6 @@
             pending='1m',
           ),
           alert.health(
-            'CulpritTraceLoss',
-            'info',
-            'sum by (%s, reason) (increase(%s[10m])) > %g' % [q.job, q.metric('culprit_nccl_events_lost_total', 'reason=~"%s"' % config.eventsLostReasons), config.eventsLostPerTenMinutes],
-            'Trace events of a job are lost.',
-            'Job {{ $labels.job_id }} lost {{ $value | humanize }} trace event(s) in 10 minutes ({{ $labels.reason }}): verdicts about it rest on less.',
-          ),
-          alert.health(
             'CulpritSeriesDropped',
             'warning',
             'increase(culprit_exporter_series_dropped_total{%s}[10m]) > 0' % exporter,
@@ -133,6 +126,27 @@
             'The exporter at {{ $labels.instance }} reached its cap and left out {{ $value | humanize }} series in 10 minutes.',
             pending='1m',
           ),
+        ],
+      },
+      {
+        // It reads ten minutes of four series a rank. At healthInterval that would be half of what all other groups read.
+        name: 'culprit-health-losses',
+        interval: config.lossInterval,
+        rules: [
+          alert.health(
+            'CulpritTraceLoss',
+            'info',
+            'sum by (%s, reason) (increase(%s[10m])) > %g' % [q.job, q.metric('culprit_nccl_events_lost_total', 'reason=~"%s"' % config.eventsLostReasons), config.eventsLostPerTenMinutes],
+            'Trace events of a job are lost.',
+            'Job {{ $labels.job_id }} lost {{ $value | humanize }} trace event(s) in 10 minutes ({{ $labels.reason }}): verdicts about it rest on less.',
+          ),
+        ],
+      },
+      {
+        // A group of its own, as Mimir takes no group of more than 20 rules.
+        name: 'culprit-health-analyzer',
+        interval: config.healthInterval,
+        rules: [
           alert.health(
             'CulpritAnalyzerDown',
             'critical',

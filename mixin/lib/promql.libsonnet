@@ -16,6 +16,9 @@ function(config) {
     local all = std.filter(function(s) s != '', [sel, matchers]);
     name + (if all == [] then '' else '{%s}' % std.join(', ', all)) + suffix,
 
+  // The same of the ranks that stand for all.
+  sampled(name, matchers=''): self.metric(name, std.join(', ', std.filter(function(s) s != '', [config.sampleSelector, matchers]))),
+
   // A vector of the processes that the last scrape saw alive. What a dead process left behind stays readable, and would stall
   // for ever; and a rate goes on for its window after its series ended, and would fall to nothing at the end of every job.
   // The vector's labels must include those of a process.

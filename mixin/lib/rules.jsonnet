@@ -18,12 +18,14 @@ local readable(rule) = rule {
 
 local render(groups) = header + std.manifestYamlDoc({ groups: [g { rules: std.map(readable, g.rules) } for g in groups] }, indent_array_in_object=true, quote_keys=false) + '\n';
 
+// Files of their own, for the groups whose names begin so.
 local own = ['culprit-health', 'culprit-tickets', 'culprit-bandwidth'];
+local of(file, g) = std.startsWith(g.name, file);
 
 local files(folder, seconds) =
   local groups = mixin(seconds).prometheusAlerts.groups;
-  { [folder + 'culprit-triggers.yaml']: render([g for g in groups if !std.member(own, g.name)]) } +
-  { [folder + name + '.yaml']: render([g for g in groups if g.name == name]) for name in own };
+  { [folder + 'culprit-triggers.yaml']: render([g for g in groups if !std.any([of(name, g) for name in own])]) } +
+  { [folder + name + '.yaml']: render([g for g in groups if of(name, g)]) for name in own };
 
 local source(name) = { ['sources/%s.yaml' % name]: render([g for g in mixin(5, [name]).prometheusAlerts.groups if g.name == 'culprit-source-' + name]) };
 

@@ -97,10 +97,39 @@ local test(scrape, folder) = {
   }],
 };
 
+// Triggers against the last hour: usual takes 10 evaluations of 30 s, or a scrape, and stays three windows behind. One rank's transfers, and a
+// communicator's operations, take five times as long from then on.
+local past(scrape, folder) =
+  local window = std.max(60, 4 * scrape);
+  local fault = 4 * window + 12 * std.max(30, scrape);
+  local end = fault + 4 * window;
+  local growing(healthy, faulty) =
+    '0+%gx%d %g+%gx%d' % [healthy * scrape, fault / scrape, healthy * fault, faulty * scrape, (end - fault) / scrape];
+  local ranks(job, faulty) = [{ series: 'job_id:culprit_nccl_run:info{job_id="%s", run="1"}' % job, values: '1x%d' % (end / scrape) }] + std.flatMap(function(rank)
+    local of = 'instance="n%d", job_id="%s", rank="%d"' % [rank, job, rank];
+    local op = of + ', comm="c", function="AllReduce", algorithm="ring", protocol="simple", path="network", size="<=1MiB"';
+    [
+      { series: 'culprit_nccl_active_seconds_total{%s}' % of, values: growing(0.1, if rank == 2 then faulty else 0.1) },
+      { series: 'culprit_nccl_send_steps_total{%s, stage="done"}' % of, values: growing(100, 100) },
+      { series: 'culprit_nccl_op_seconds_total{%s}' % op, values: growing(0.1, faulty) },
+      { series: 'culprit_nccl_op_bytes_total{%s}' % op, values: growing(100, 100) },
+    ], std.range(0, 3));
+  {
+    rule_files: [std.extVar('rules') + '/' + folder + 'culprit-bandwidth.yaml'],
+    evaluation_interval: '%ds' % std.max(30, scrape),
+    tests: [{
+      name: 'against the last hour, scraped every %d s' % scrape,
+      interval: '%ds' % scrape,
+      input_series: ranks('healthy', 0.1) + ranks('slow', 0.5),
+      promql_expr_test: [
+        { expr: 'ALERTS', eval_time: '%ds' % fault, exp_samples: [] },
+        { expr: firing, eval_time: '%ds' % end, exp_samples: samples([['CulpritCommunicatorSlow', 'slow'], ['CulpritTransfersSlow', 'slow']]) },
+      ],
+    }],
+  };
+
 {
-  'scrape-1s.json': test(1, ''),
-  'scrape-5s.json': test(5, ''),
-  'scrape-15s.json': test(15, 'scrape-15s/'),
-  'scrape-30s.json': test(30, 'scrape-30s/'),
-  'scrape-60s.json': test(60, 'scrape-60s/'),
+  ['scrape-%ds%s.json' % [scrape, kind[0]]]: kind[1](scrape, if scrape <= 5 then '' else 'scrape-%ds/' % scrape)
+  for scrape in [1, 5, 15, 30, 60]
+  for kind in [['', test], ['-past', past]]
 }

@@ -67,6 +67,27 @@ func TestRecordsAreUsed(t *testing.T) {
 	}
 }
 
+// TestGroupsFitMimir: Mimir's ruler refuses a group of more rules than max-rules-per-rule-group, by default.
+func TestGroupsFitMimir(t *testing.T) {
+	const most = 20
+	for _, path := range files(t, "rules/*.yaml") {
+		var file struct {
+			Groups []struct {
+				Name  string      `yaml:"name"`
+				Rules []yaml.Node `yaml:"rules"`
+			} `yaml:"groups"`
+		}
+		if err := yaml.Unmarshal([]byte(read(t, path)), &file); err != nil {
+			t.Fatalf("%s: %v", path, err)
+		}
+		for _, g := range file.Groups {
+			if len(g.Rules) > most {
+				t.Errorf("%s: group %s has %d rules", path, g.Name, len(g.Rules))
+			}
+		}
+	}
+}
+
 func TestAlertsAreComplete(t *testing.T) {
 	for _, rule := range alerts(t) {
 		t.Run(rule.Alert, func(t *testing.T) {

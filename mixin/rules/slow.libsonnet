@@ -9,8 +9,8 @@
     local config = $._config,
     local q = (import '../lib/promql.libsonnet')(config),
 
-    local sumOfRates(metric, window) = 'sum by (%s) (rate(%s[%s]))' % [q.job, q.metric(metric), window],
-    local perRank(vector) = '%s\n/\ncount by (%s) (%s == 1)' % [vector, q.job, q.metric('culprit_nccl_process_up')],
+    local sumOfRates(metric, window) = 'sum by (%s) (rate(%s[%s]))' % [q.job, q.sampled(metric), window],
+    local perRank(vector) = '%s\n/\ncount by (%s) (%s == 1)' % [vector, q.job, q.sampled('culprit_nccl_process_up')],
 
     // low: trouble is below the healthy range; otherwise it is above.
     slowSignals:: [

@@ -14,15 +14,25 @@ import (
 	"github.com/prometheus/common/model"
 )
 
-const (
-	prometheusFile   = "prometheus.yml"
-	alertmanagerFile = "alertmanager.yml"
-)
+const alertmanagerFile = "alertmanager.yml"
 
-var prometheusConfig = template.Must(template.New(prometheusFile).Parse(`global:
+var prometheusConfig = template.Must(template.New("prometheus.yml").Parse(`global:
   scrape_interval: {{ .Interval }}
   evaluation_interval: {{ .Interval }}
-rule_files: ['{{ .Rules }}']
+{{- with .External }}
+  external_labels:
+{{- range $name, $value := . }}
+    {{ $name }}: '{{ $value }}'
+{{- end }}
+{{- end }}
+{{- with .Rules }}
+rule_files: ['{{ . }}']
+{{- end }}
+{{- with .RemoteWrite }}
+remote_write:
+  # The default waits for 5 s until a batch is full.
+  - {url: '{{ . }}', queue_config: {batch_send_deadline: 1s}}
+{{- end }}
 alerting:
   alertmanagers:
     - static_configs: [{targets: ['{{ .Alertmanager }}']}]
@@ -39,39 +49,59 @@ scrape_configs:
       - {url: '{{ . }}', refresh_interval: 5s}
 {{- end }}
 {{- end }}
+{{- with .Analyzer }}
   - job_name: culprit-analyzer
-    static_configs: [{targets: ['{{ .Analyzer }}']}]
+    static_configs: [{targets: ['{{ . }}']}]
+{{- end }}
 `))
+
+// prometheusParams are what the Prometheus servers of a stack differ in.
+type prometheusParams struct {
+	External        map[string]string // Labels.
+	Rules           string            // Glob; empty: none.
+	RemoteWrite     string            // URL; empty: none.
+	Exporters       []host
+	WithoutAnalyzer bool // It does not scrape the analyzer.
+}
+
+// writePrometheus writes a Prometheus's configuration.
+func (s *Stack) writePrometheus(name string, params prometheusParams) (file string, err error) {
+	type exporter struct{ Name, Addr string }
+	var exporters []exporter
+	for _, h := range params.Exporters {
+		exporters = append(exporters, exporter{h.name, h.addr})
+	}
+	values := map[string]any{
+		"Interval":     s.cfg.Interval,
+		"External":     params.External,
+		"Rules":        params.Rules,
+		"RemoteWrite":  params.RemoteWrite,
+		"Alertmanager": s.alertmanagerAddr,
+		"Exporters":    exporters,
+		"Discovery":    s.cfg.Discovery,
+	}
+	if !params.WithoutAnalyzer {
+		values["Analyzer"] = s.analyzerAddr
+	}
+	var b strings.Builder
+	if err := prometheusConfig.Execute(&b, values); err != nil {
+		return "", fmt.Errorf("rendering the configuration of Prometheus: %w", err)
+	}
+	file = filepath.Join(s.cfg.Dir, name+".yml")
+	if err := os.WriteFile(file, []byte(b.String()), 0o644); err != nil {
+		return "", fmt.Errorf("writing the configuration of Prometheus: %w", err)
+	}
+	return file, nil
+}
 
 // rules are the rule files, as a glob.
 func (s *Stack) rules() string {
 	return cmp.Or(s.cfg.Rules, filepath.Join(s.cfg.Root, "rules", "*.yaml"))
 }
 
-// writeConfig writes Prometheus's configuration and, from the shipped example or the one that is set, with only the addresses
-// changed, Alertmanager's.
+// writeConfig writes, from the shipped example or the one that is set, with only the addresses changed, Alertmanager's configuration, and the
+// analyzer's where it needs one.
 func (s *Stack) writeConfig() error {
-	type exporter struct{ Name, Addr string }
-	var exporters []exporter
-	for _, h := range s.hosts {
-		exporters = append(exporters, exporter{h.name, h.addr})
-	}
-	var b strings.Builder
-	err := prometheusConfig.Execute(&b, map[string]any{
-		"Interval":     s.cfg.Interval,
-		"Rules":        s.rules(),
-		"Alertmanager": s.alertmanagerAddr,
-		"Analyzer":     s.analyzerAddr,
-		"Exporters":    exporters,
-		"Discovery":    s.cfg.Discovery,
-	})
-	if err != nil {
-		return fmt.Errorf("rendering the configuration of Prometheus: %w", err)
-	}
-	if err := os.WriteFile(filepath.Join(s.cfg.Dir, prometheusFile), []byte(b.String()), 0o644); err != nil {
-		return fmt.Errorf("writing the configuration of Prometheus: %w", err)
-	}
-
 	example := cmp.Or(s.cfg.Alertmanager, filepath.Join(s.cfg.Root, "deploy", "alertmanager", "alertmanager.yml"))
 	text, err := os.ReadFile(example)
 	if err != nil {
@@ -90,11 +120,18 @@ func (s *Stack) writeConfig() error {
 	if err := os.WriteFile(filepath.Join(s.cfg.Dir, alertmanagerFile), []byte(config), 0o644); err != nil {
 		return fmt.Errorf("writing the configuration of Alertmanager: %w", err)
 	}
-	if s.cfg.Patience == 0 {
+	var analyzer strings.Builder
+	if s.cfg.Patience != 0 {
+		fmt.Fprintf(&analyzer, "analysis: {patience: {at_least: %s}}\n", model.Duration(s.cfg.Patience))
+	}
+	if s.cfg.Storage == Mimir {
+		fmt.Fprintf(&analyzer, "prometheus: {http_config: {http_headers: {%s: {values: [%s]}}}}\n", tenantHeader, tenant)
+	}
+	if analyzer.Len() == 0 {
 		return nil
 	}
 	s.analyzerFile = filepath.Join(s.cfg.Dir, "analyzer.yml")
-	if err := os.WriteFile(s.analyzerFile, fmt.Appendf(nil, "analysis: {patience: {at_least: %s}}\n", model.Duration(s.cfg.Patience)), 0o644); err != nil {
+	if err := os.WriteFile(s.analyzerFile, []byte(analyzer.String()), 0o644); err != nil {
 		return fmt.Errorf("writing the configuration of the analyzer: %w", err)
 	}
 	return nil

@@ -5,8 +5,10 @@ package stack
 
 import (
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"net"
+	"net/netip"
 	"strconv"
 	"sync/atomic"
 )
@@ -42,4 +44,13 @@ func freeAddrs(n int) ([]string, error) {
 		addrs = append(addrs, addr)
 	}
 	return nil, errors.New("finding free ports: all are taken")
+}
+
+// split gives host and port of an address.
+func split(addr string) (string, int, error) {
+	a, err := netip.ParseAddrPort(addr)
+	if err != nil {
+		return "", 0, fmt.Errorf("reading an address: %w", err)
+	}
+	return a.Addr().String(), int(a.Port()), nil
 }

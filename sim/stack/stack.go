@@ -23,7 +23,7 @@ import (
 type Config struct {
 	Root     string // Repository root: rules/ and deploy/ are taken from it.
 	BinDir   string // culprit-exporter, culprit-analyzer, ringjob, the shim.
-	ToolsDir string // prometheus or victoria-metrics and vmalert, alertmanager.
+	ToolsDir string // alertmanager, and what Storage needs: prometheus, victoria-metrics and vmalert, thanos, mimir.
 	Dir      string // Scratch: configuration, logs, data; removed by nobody but the caller.
 	Hosts    int
 	// GPUs is how many GPUs of each host are played to its exporter; 0: the exporter finds no NVML.
@@ -38,8 +38,8 @@ type Config struct {
 	Patience time.Duration
 	// Discovery are URLs of Prometheus's HTTP service discovery that tell of further exporters, such as simulated ones.
 	Discovery []string
-	// Victoria has VictoriaMetrics and vmalert take Prometheus's place.
-	Victoria bool
+	// Storage is what keeps the series, evaluates the rules and answers queries.
+	Storage Storage
 	// Interval is Prometheus's scrape and evaluation interval.
 	Interval time.Duration
 	Log      *slog.Logger
@@ -62,9 +62,11 @@ type Stack struct {
 	analyzerFile string // Written for Config.Patience; empty: none.
 
 	prometheusAddr, alertmanagerAddr, analyzerAddr string
-	prometheus, alertmanager, analyzer             *process
-	vmalertAddr                                    string
-	vmalert                                        *process // Only with Config.Victoria; prometheus is VictoriaMetrics then.
+	prometheus, alertmanager, analyzer             *process // prometheus is what answers queries, whatever Config.Storage is.
+	rulerAddr                                      string
+	ruler                                          *process     // Of Victoria and Thanos: what evaluates the rules.
+	scrapers                                       []scraper    // Of Thanos and Mimir.
+	gateway                                        *http.Server // Of Mimir.
 
 	mu   sync.Mutex
 	jobs []*Job
@@ -82,7 +84,7 @@ func Start(ctx context.Context, cfg Config) (_ *Stack, err error) {
 	if err != nil {
 		return nil, err
 	}
-	s.prometheusAddr, s.alertmanagerAddr, s.analyzerAddr, s.vmalertAddr = addrs[0], addrs[1], addrs[2], addrs[3]
+	s.prometheusAddr, s.alertmanagerAddr, s.analyzerAddr, s.rulerAddr = addrs[0], addrs[1], addrs[2], addrs[3]
 	if s.pager, err = startPager(); err != nil {
 		return nil, err
 	}
@@ -96,7 +98,7 @@ func Start(ctx context.Context, cfg Config) (_ *Stack, err error) {
 	if err := s.writeConfig(); err != nil {
 		return nil, err
 	}
-	for _, start := range []func() error{s.startExporters, s.startAlertmanager, s.startPrometheus, s.startAnalyzer} {
+	for _, start := range []func() error{s.startExporters, s.startAlertmanager, s.startStorage, s.startAnalyzer} {
 		if err := start(); err != nil {
 			return nil, err
 		}
@@ -124,46 +126,6 @@ func (s *Stack) startExporters() error {
 	return nil
 }
 
-func (s *Stack) startPrometheus() (err error) {
-	if s.cfg.Victoria {
-		return s.startVictoria()
-	}
-	s.prometheus, err = startProcess(s.cfg.Dir, "prometheus", nil, nil, filepath.Join(s.cfg.ToolsDir, "prometheus"),
-		"--config.file="+filepath.Join(s.cfg.Dir, prometheusFile),
-		"--storage.tsdb.path="+filepath.Join(s.cfg.Dir, "prometheus-data"),
-		"--web.listen-address="+s.prometheusAddr,
-		"--log.level=warn",
-	)
-	return err
-}
-
-func (s *Stack) startVictoria() (err error) {
-	// It takes Prometheus's configuration, but for rules, which are vmalert's.
-	s.prometheus, err = startProcess(s.cfg.Dir, "victoria-metrics", nil, nil, filepath.Join(s.cfg.ToolsDir, "victoria-metrics"),
-		"-promscrape.config="+filepath.Join(s.cfg.Dir, prometheusFile),
-		"-promscrape.config.strictParse=false",
-		"-storageDataPath="+filepath.Join(s.cfg.Dir, "victoria-data"),
-		"-httpListenAddr="+s.prometheusAddr,
-		"-search.latencyOffset=0s",
-		"-loggerLevel=WARN",
-	)
-	return err
-}
-
-// startVMAlert starts vmalert, which waits half a minute where it cannot write its first series.
-func (s *Stack) startVMAlert() (err error) {
-	s.vmalert, err = startProcess(s.cfg.Dir, "vmalert", nil, nil, filepath.Join(s.cfg.ToolsDir, "vmalert"),
-		"-rule="+s.rules(),
-		"-datasource.url="+s.PrometheusURL(), "-remoteRead.url="+s.PrometheusURL(), "-remoteWrite.url="+s.PrometheusURL(),
-		"-notifier.url="+s.AlertmanagerURL(),
-		"-evaluationInterval="+s.cfg.Interval.String(),
-		"-rule.evalDelay=0s",
-		"-httpListenAddr="+s.vmalertAddr,
-		"-loggerLevel=WARN",
-	)
-	return err
-}
-
 func (s *Stack) startAlertmanager() (err error) {
 	s.alertmanager, err = startProcess(s.cfg.Dir, "alertmanager", nil, nil, filepath.Join(s.cfg.ToolsDir, "alertmanager"),
 		"--config.file="+filepath.Join(s.cfg.Dir, alertmanagerFile),
@@ -179,7 +141,7 @@ func (s *Stack) startAnalyzer() (err error) {
 	s.analyzer, err = startProcess(s.cfg.Dir, "analyzer", nil, nil, filepath.Join(s.cfg.BinDir, "culprit-analyzer"), "serve",
 		"--web.listen-address="+s.analyzerAddr,
 		"--web.external-url="+s.AnalyzerURL(),
-		"--prometheus.url=http://"+s.prometheusAddr,
+		"--prometheus.url="+s.PrometheusURL(),
 		"--alertmanager.url=http://"+s.alertmanagerAddr,
 		"--config.file="+cmp.Or(s.cfg.Analyzer, s.analyzerFile),
 	)
@@ -197,16 +159,8 @@ func (s *Stack) waitReady(ctx context.Context) error {
 	if err := s.alertmanager.waitHTTP(ctx, s.AlertmanagerURL()+"/-/ready"); err != nil {
 		return err
 	}
-	if err := s.prometheus.waitHTTP(ctx, s.PrometheusURL()+"/-/ready"); err != nil {
+	if err := s.waitStorage(ctx); err != nil {
 		return err
-	}
-	if s.cfg.Victoria {
-		if err := s.startVMAlert(); err != nil {
-			return err
-		}
-		if err := s.vmalert.waitHTTP(ctx, s.RulesURL()+"/-/ready"); err != nil {
-			return err
-		}
 	}
 	return s.analyzer.waitHTTP(ctx, s.AnalyzerURL()+"/-/ready")
 }
@@ -226,6 +180,9 @@ func (s *Stack) Close() {
 		wg.Go(p.stop)
 	}
 	wg.Wait()
+	if s.gateway != nil {
+		_ = s.gateway.Close()
+	}
 	if s.pager != nil {
 		s.pager.stop()
 	}
@@ -233,7 +190,10 @@ func (s *Stack) Close() {
 
 // processes gives all that have been started.
 func (s *Stack) processes() []*process {
-	procs := []*process{s.analyzer, s.vmalert, s.prometheus, s.alertmanager}
+	procs := []*process{s.analyzer, s.ruler, s.prometheus, s.alertmanager}
+	for _, sc := range s.scrapers {
+		procs = append(procs, sc.sidecar, sc.prometheus)
+	}
 	for _, h := range s.hosts {
 		procs = append(procs, h.proc)
 	}
@@ -241,14 +201,19 @@ func (s *Stack) processes() []*process {
 }
 
 // PrometheusURL, AlertmanagerURL and AnalyzerURL are where one can look.
-func (s *Stack) PrometheusURL() string { return "http://" + s.prometheusAddr }
+func (s *Stack) PrometheusURL() string {
+	if s.cfg.Storage == Mimir {
+		return "http://" + s.prometheusAddr + "/prometheus"
+	}
+	return "http://" + s.prometheusAddr
+}
 
-// RulesURL is where the rules are evaluated: vmalert's address, or Prometheus's.
+// RulesURL is where the rules are evaluated.
 func (s *Stack) RulesURL() string {
-	if s.vmalert == nil {
+	if s.ruler == nil {
 		return s.PrometheusURL()
 	}
-	return "http://" + s.vmalertAddr
+	return "http://" + s.rulerAddr
 }
 
 // AlertmanagerURL is Alertmanager's address.

@@ -138,6 +138,7 @@ func getJSON(ctx context.Context, address string, into any) error {
 }
 
 func doJSON(req *http.Request, into any) error {
+	req.Header.Set(tenantHeader, tenant) // Only Mimir looks at it.
 	resp, err := client.Do(req)
 	if err != nil {
 		return fmt.Errorf("asking %s: %w", req.URL, err)
