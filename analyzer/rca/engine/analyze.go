@@ -88,6 +88,10 @@ func analyze(ev rca.Evidence, opt rca.Options) rca.Verdict {
 	default:
 		v.Class, v.Confidence = rca.Healthy, rca.Round(0.9*(1-0.4*x.Unseen()))
 		v.Summary = words.NobodyStands
+		if n > 0 && !ev.Partial {
+			v.Summary = words.NobodySeenStands + fmt.Sprintf(words.SomeUnknown, words.Count(n), words.Count(x.World))
+			v.Missing = append(v.Missing, fmt.Sprintf(words.RanksUnseen, words.Plural(n, "rank"), words.Count(x.World)))
+		}
 		return v
 	}
 	v.Action = cmp.Or(v.Action, rca.ActionFor(rca.Unknown, rca.CauseUnknown))

@@ -98,6 +98,24 @@ func TestUnseenSenderHasNoStandIn(t *testing.T) {
 	}
 }
 
+// TestHealthyOfThoseSeen: where nobody of those seen stands still and others were not seen, the verdict says so.
+func TestHealthyOfThoseSeen(t *testing.T) {
+	j := newHungJob(4).comm("dp", 0, 1, 2, 3)
+	whole := j.verdict()
+	j.ev.Ranks = j.ev.Ranks[:2] // Prometheus told of two alone.
+	half := j.verdict()
+	if whole.Class != rca.Healthy || strings.Contains(whole.Summary, "seen") || len(whole.Missing) > 0 {
+		t.Errorf("all seen: %s %q, missing %q", whole.Class, whole.Summary, whole.Missing)
+	}
+	if !strings.Contains(half.Summary, "2 of 4 were not seen") || len(half.Missing) != 1 || half.Confidence >= whole.Confidence {
+		t.Errorf("half seen: %s %q, missing %q, %g of %g", half.Class, half.Summary, half.Missing, half.Confidence, whole.Confidence)
+	}
+	j.ev.Partial = true // Of a large job a few are asked on purpose.
+	if v := j.verdict(); strings.Contains(v.Summary, "seen") {
+		t.Errorf("a part asked: %q", v.Summary)
+	}
+}
+
 // TestNoPastIsNotHealthy: that nobody stands still says nothing of who is slow.
 func TestNoPastIsNotHealthy(t *testing.T) {
 	j := newHungJob(2).comm("dp", 0, 1)
