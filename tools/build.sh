@@ -62,7 +62,7 @@ at_least() { [[ $(printf '%s\n%s\n' "$1" "$2" | sort -V | head -n 1) == "$1" ]];
 on_path() {
   local candidate version
   while read -r candidate; do
-    [[ $(dirname "$(readlink -f "$candidate")") == "$out" ]] && continue
+    [[ $(readlink -f "$(dirname "$candidate")") == "$out" || $(dirname "$(readlink -f "$candidate")") == "$out" ]] && continue
     version=$("$candidate" --version 2>&1 | sed -n 's/.*version \([0-9][0-9.]*\).*/\1/p' | head -n 1) || continue
     if [[ -n $version ]] && at_least "$2" "$version"; then
       printf '%s\n' "$candidate"
