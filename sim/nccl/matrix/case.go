@@ -31,9 +31,9 @@ const (
 	// Multi is Net with one process a host, which drives several GPUs.
 	Multi Mode = "multi"
 	// JAX is Multi with a communicator for each group of GPUs, each made by itself: one inside each process, and one of the GPUs of
-	// the same number in all processes. None has all ranks.
+	// the same number in all processes. None has all ranks. The program calls a step ahead of its GPUs.
 	JAX Mode = "jax"
-	// Apart is JAX without the communicators inside a process: no communicator has two GPUs of a process.
+	// Apart is JAX without the communicators inside a process, and not ahead: no communicator has two GPUs of a process.
 	Apart Mode = "apart"
 )
 
@@ -53,8 +53,8 @@ var Modes = []Described{
 	{Hooks, "the preload hooks alone; NET"},
 	{Chain, "the plugin with a second plugin behind it; NET"},
 	{Multi, "the plugin alone in one process a host, with four ranks each; NET"},
-	{JAX, "as multi; communicators made one by one inside a process and across them, none of all ranks"},
-	{Apart, "as jax, without the communicators inside a process"},
+	{JAX, "as multi; communicators made one by one inside a process and across them, none of all ranks; called a step ahead"},
+	{Apart, "as jax, not ahead, without the communicators inside a process"},
 }
 
 // Faults are the columns of the matrix, by name.

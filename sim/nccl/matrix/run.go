@@ -149,7 +149,7 @@ func (r *Runner) job(c Case, lib nccl.Library, w *watch) stack.JobConfig {
 	}
 	switch c.Mode {
 	case JAX:
-		cfg.Layout, cfg.Args = fmt.Sprintf("dp%d,tp%d", r.Hosts, ranksPerProcess), []string{"--cliques=dp,tp"}
+		cfg.Layout, cfg.Args = fmt.Sprintf("dp%d,tp%d", r.Hosts, ranksPerProcess), []string{"--cliques=dp,tp", "--ahead=1"}
 	case Apart:
 		cfg.Layout, cfg.Args = fmt.Sprintf("dp%d,tp%d", r.Hosts, ranksPerProcess), []string{"--cliques=dp"}
 	}
