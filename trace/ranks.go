@@ -35,7 +35,6 @@ type ranks struct {
 	outside  bool     // Some communicator has members in other processes.
 	number   place    // Rank and size of all communicators that have one member here, where they agree; else 0.
 
-	spread  bool             // There are communicators on more than one GPU.
 	threads map[uint32]int32 // GPU by the thread that calls on it.
 	shared  bool             // A thread calls on more than one.
 }
@@ -53,9 +52,6 @@ type place struct {
 const (
 	// neverLooked is what a File has looked at before its first look.
 	neverLooked = -1
-	// ownThreadCalls is how many operations each GPU's thread has called before they count as ranks: a first call may be made by a
-	// thread that makes no other.
-	ownThreadCalls = 4
 	// maxThreads bounds the threads that are told apart.
 	maxThreads = 1024
 )
@@ -77,7 +73,6 @@ func (f *File) look(places []place) {
 		seen[p.key] = p
 		here[p.key]++
 	}
-	r.several = r.several || r.threadForEach(places)
 	if !r.several {
 		return
 	}
@@ -87,26 +82,26 @@ func (f *File) look(places []place) {
 		}
 	}
 	if len(r.members) > maxMembers {
-		*r = ranks{}
+		*r = ranks{shared: true}
 		return
 	}
 	r.count(places, here)
 }
 
-// threadForEach says that each GPU with communicators has a thread of its own that calls on it. Frameworks with one rank in a process
-// name their communicators.
+// threadForEach says that more than one GPU has a thread of its own that calls on it; it remembers which threads have called where.
+// Frameworks with one rank in a process name their communicators.
 func (r *ranks) threadForEach(places []place) bool {
-	calls := map[int32]uint64{}
-	named := false
+	called, several, named := int32(-1), false, false
 	for _, p := range places {
 		if p.device < 0 {
 			return false
 		}
-		calls[p.device] += p.calls
 		named = named || p.named
-		if p.thread == 0 || r.shared {
+		if p.thread == 0 || p.calls == 0 || r.shared {
 			continue
 		}
+		several = several || called >= 0 && called != p.device
+		called = p.device
 		if r.threads == nil {
 			r.threads = map[uint32]int32{}
 		}
@@ -114,16 +109,7 @@ func (r *ranks) threadForEach(places []place) bool {
 		r.shared = known && device != p.device || len(r.threads) >= maxThreads
 		r.threads[p.thread] = p.device
 	}
-	r.spread = len(calls) > 1
-	if !r.spread || r.shared || named {
-		return false
-	}
-	for _, n := range calls {
-		if n < ownThreadCalls {
-			return false
-		}
-	}
-	return true
+	return several && !named && !r.shared
 }
 
 func (f *File) addMember(p place) {

@@ -209,8 +209,8 @@ func TestRankNumbers(t *testing.T) {
 	}
 }
 
-// TestThreadForEachGPU: a process without two members of any communicator is several ranks if a thread for each GPU calls there, once
-// they have called a few operations.
+// TestThreadForEachGPU: a process without two members of any communicator is several ranks if a thread for each GPU calls there, from
+// the first operation on.
 func TestThreadForEachGPU(t *testing.T) {
 	comm := func(index, device int32, thread uint32, calls uint64) trace.Comm {
 		return trace.Comm{
@@ -228,7 +228,9 @@ func TestThreadForEachGPU(t *testing.T) {
 		{"a thread each, from the second look on", [][]trace.Comm{{comm(0, 0, 10, 9), comm(1, 1, 0, 0)}, {comm(0, 0, 10, 9), comm(1, 1, 11, 9)}}, true},
 		{"one thread", [][]trace.Comm{{comm(0, 0, 10, 9), comm(1, 1, 10, 9)}}, false},
 		{"two threads, one of which calls on both", [][]trace.Comm{{comm(0, 0, 10, 9), comm(1, 1, 0, 0)}, {comm(0, 0, 11, 9), comm(1, 1, 10, 9)}}, false},
-		{"hardly called", [][]trace.Comm{{comm(0, 0, 10, 9), comm(1, 1, 11, 1)}}, false},
+		{"in the first operation", [][]trace.Comm{{comm(0, 0, 10, 1), comm(1, 1, 11, 1), comm(2, 2, 0, 0)}}, true},
+		{"only one has called", [][]trace.Comm{{comm(0, 0, 10, 9), comm(1, 1, 0, 0)}}, false},
+		{"one thread called on one GPU before, and calls on another now", [][]trace.Comm{{comm(0, 0, 11, 1)}, {comm(0, 0, 10, 9), comm(1, 1, 11, 1)}}, false},
 		{"with names", [][]trace.Comm{{comm(0, 0, 10, 9), named}}, false},
 		{"one GPU", [][]trace.Comm{{comm(0, 0, 10, 9), comm(1, 0, 11, 9)}}, false},
 	} {
@@ -248,8 +250,8 @@ func TestThreadForEachGPU(t *testing.T) {
 			}
 			rank := f.Rank(1)
 			t.Cleanup(func() { rank.Close() })
-			if id := snapshot(t, rank).Identity; id.Rank != 3 || id.WorldSize != 4 || id.GPUIndex != 1 {
-				t.Errorf("rank %d of %d on GPU %d, want 3 of 4 on GPU 1", id.Rank, id.WorldSize, id.GPUIndex)
+			if id := snapshot(t, rank).Identity; id.Rank != int32(len(f.Devices()))+1 || id.WorldSize != 2*int32(len(f.Devices())) || id.GPUIndex != 1 {
+				t.Errorf("rank %d of %d on GPU %d, devices %v", id.Rank, id.WorldSize, id.GPUIndex, f.Devices())
 			}
 		})
 	}

@@ -86,8 +86,10 @@ func (f *File) copyComms(s *Snapshot, high uint32) {
 		}
 	}
 	s.cache.places = places
-	// Which threads call may show more later.
-	if changed || len(places) != f.looked || f.ranks.spread && !f.ranks.several {
+	// Which threads call is seen later than the communicators.
+	apart := !f.ranks.several && f.ranks.threadForEach(places)
+	if changed || len(places) != f.looked || apart {
+		f.ranks.several = f.ranks.several || apart
 		f.looked = len(places)
 		f.look(places)
 	}
