@@ -12,7 +12,7 @@ import (
 )
 
 // TestTwoFaults: two ranks that have nothing to do with each other fail at once. Each is paged for, with its own class and cause, and
-// nobody else.
+// nobody else; the one that lives and has not called only after as long as it would be alone.
 func TestTwoFaults(t *testing.T) {
 	t.Parallel()
 	const stalled, away = 1, 4 // In two data-parallel groups.
@@ -22,13 +22,20 @@ func TestTwoFaults(t *testing.T) {
 			fmt.Sprintf("--fault=link-stall:rank=%d:step=%d", stalled, healthySteps), fmt.Sprintf("--fault=op-not-entered:rank=%d:step=%d", away, healthySteps),
 		},
 	})
-	train(t, job, healthySteps)
-	ctx := within(t, deadline+patience)
+	at, err := job.WaitFault(within(t, time.Minute))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx := within(t, deadline+2*patience)
 	for want := (map[string]string{fmt.Sprint(stalled): "link-stall", fmt.Sprint(away): "op-not-entered"}); len(want) > 0; {
 		for _, page := range cluster.Pages(job.Config.ID) {
 			rank := page.Labels["rank"]
 			if name, due := want[rank]; due {
-				t.Logf("paged: %s", page.Annotations["summary"])
+				took := page.At.Sub(at)
+				t.Logf("rank %s paged after %.1f s: %s", rank, took.Seconds(), page.Annotations["summary"])
+				if name == "op-not-entered" && took < patience {
+					t.Errorf("rank %s lives and is paged for after %s, want %s at least", rank, took, patience)
+				}
 				fault, _ := stack.FindFault(name)
 				var r int
 				_, _ = fmt.Sscan(rank, &r)
