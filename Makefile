@@ -17,7 +17,7 @@ LDFLAGS := -s -w -X $(PKG).Version=$(VERSION) -X $(PKG).Revision=$(REVISION) -X 
 # All of these programs are there: command -v with several names is content with one.
 have = $(foreach program,$(1),command -v $(program) >/dev/null &&) true
 
-.PHONY: all help build release test-release shim ringjob ncclrun go-build tools nccl test test-go test-c test-fakegpu test-ncclrun test-nccl test-nccl-short test-nccl-ci test-nccl-flaky nccl-report test-rules test-pyspy test-recordings record-dumps test-e2e test-slow test-slurm test-launchers test-kubernetes test-victoriametrics test-thanos test-mimir test-systemd test-chart test-upgrade test-page pictures demo lint bench bench-page bench-latency bench-logs generate \
+.PHONY: all help build release test-release shim ringjob ncclrun go-build tools nccl test test-go test-c test-fakegpu test-ncclrun test-nccl test-nccl-short test-nccl-ci test-nccl-flaky nccl-report test-rules test-pyspy test-recordings record-dumps test-e2e test-levels test-slow test-slurm test-launchers test-kubernetes test-victoriametrics test-thanos test-mimir test-systemd test-chart test-upgrade test-page pictures demo lint bench bench-page bench-latency bench-logs generate \
         check-generated scorecard scorecard-full gpu-e2e soak sanitizers nccl-behaviour nccl-record bench-nccl fuzz vulncheck clean
 
 all: build
@@ -165,6 +165,9 @@ test-recordings: $(PYSPY)/bin/py-spy ## Run PyTorch programs that go wrong, reco
 
 test-e2e: build tools ## Real processes, Prometheus and Alertmanager: every fault names its rank.
 	$(GO) test -timeout 60m -count=1 -parallel 3 -v ./sim/e2e
+
+test-levels: build tools ## Real processes at each level of evidence: every fault at which a job stands still names its rank or nobody.
+	$(GO) test -timeout 30m -count=1 -parallel 3 -v -run TestLevelsOfEvidence ./sim/e2e -e2e.levels
 
 test-slow: build tools ## Real processes that only get slow: every fault names its rank.
 	$(GO) test -tags slow -timeout 30m -count=1 -parallel 3 -v -run 'TestSlow|TestThrottledGPU' ./sim/e2e

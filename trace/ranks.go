@@ -20,17 +20,23 @@ type member struct {
 	gpuIndex    int32
 	gpuUUID     string
 	gpuPCIBusID string
-	widest      int32 // Its rank in the widest communicator; -1: it is no member.
+	widest      int32 // Its rank in the widest communicator that has all ranks of the process; -1: there is none.
 }
 
 // ranks finds out which ranks a process has. A process with two members of one communicator is several ranks, one on each GPU that
-// it has a communicator on: NCCL wants members of a communicator on GPUs of their own. One rank may use a second GPU by mistake, but
-// then no communicator has it twice.
+// it has a communicator on: NCCL wants members of a communicator on GPUs of their own. So is one in which a thread for each GPU calls
+// what communicators do there. One rank may use a second GPU by mistake, but then no communicator has it twice, and a thread of its
+// calls on both.
 type ranks struct {
 	several  bool
 	members  []member // By device.
-	widest   int32    // Size of the widest communicator seen.
+	widest   CommKey  // The widest communicator seen that has all of them.
 	homeless uint64   // Communicators that nobody knows the GPU of.
+	outside  bool     // Some communicator has members in other processes.
+	number   place    // Rank and size of all communicators that have one member here, where they agree; else 0.
+
+	threads map[uint32]int32 // GPU by the thread that calls on it.
+	shared  bool             // A thread calls on more than one.
 }
 
 // place is a communicator of the process, in use or ended.
@@ -38,16 +44,24 @@ type place struct {
 	slot         uint32
 	key          CommKey
 	rank, device int32
+	thread       uint32 // That last called an operation.
+	calls        uint64
+	named        bool
 }
 
-// neverLooked is what a File has looked at before its first look.
-const neverLooked = -1
+const (
+	// neverLooked is what a File has looked at before its first look.
+	neverLooked = -1
+	// maxThreads bounds the threads that are told apart.
+	maxThreads = 1024
+)
 
 // look takes in all communicators in the table. What was found before stays: they come and go.
 func (f *File) look(places []place) {
 	r := &f.ranks
 	r.homeless = 0
 	seen := make(map[CommKey]place, len(places))
+	here := make(map[CommKey]int32, len(places)) // Members.
 	for _, p := range places {
 		if p.device < 0 {
 			r.homeless++
@@ -57,37 +71,95 @@ func (f *File) look(places []place) {
 			r.several = true
 		}
 		seen[p.key] = p
+		here[p.key]++
+	}
+	if !r.several {
+		return
 	}
 	for _, p := range places {
-		if r.several && p.device >= 0 {
+		if p.device >= 0 {
 			f.addMember(p)
 		}
 	}
 	if len(r.members) > maxMembers {
-		*r = ranks{}
+		*r = ranks{shared: true}
+		return
 	}
+	r.count(places, here)
+}
+
+// threadForEach says that more than one GPU has a thread of its own that calls on it; it remembers which threads have called where.
+// Frameworks with one rank in a process name their communicators.
+func (r *ranks) threadForEach(places []place) bool {
+	called, several, named := int32(-1), false, false
+	for _, p := range places {
+		if p.device < 0 {
+			return false
+		}
+		named = named || p.named
+		if p.thread == 0 || p.calls == 0 || r.shared {
+			continue
+		}
+		several = several || called >= 0 && called != p.device
+		called = p.device
+		if r.threads == nil {
+			r.threads = map[uint32]int32{}
+		}
+		device, known := r.threads[p.thread]
+		r.shared = known && device != p.device || len(r.threads) >= maxThreads
+		r.threads[p.thread] = p.device
+	}
+	return several && !named && !r.shared
 }
 
 func (f *File) addMember(p place) {
 	r := &f.ranks
 	at, known := slices.BinarySearchFunc(r.members, p.device, func(m member, device int32) int { return cmp.Compare(m.device, device) })
-	if !known {
-		w := &f.scratch.comm
-		if !readSlot(f.comms, p.slot, w) || w.Device != p.device {
-			return // Its slot is somebody else's by now: the next look will have that.
-		}
-		r.members = slices.Insert(r.members, at, member{
-			device: p.device, gpuIndex: max(w.GPUIndex, -1), gpuUUID: text(w.GPUUUID[:]), gpuPCIBusID: text(w.GPUPCIBusID[:]), widest: -1,
-		})
+	if known {
+		return
 	}
-	if p.key.NRanks > r.widest {
-		r.widest = p.key.NRanks
-		for i := range r.members {
-			r.members[i].widest = -1
+	w := &f.scratch.comm
+	if !readSlot(f.comms, p.slot, w) || w.Device != p.device {
+		return // Its slot is somebody else's by now: the next look will have that.
+	}
+	r.members = slices.Insert(r.members, at, member{
+		device: p.device, gpuIndex: max(w.GPUIndex, -1), gpuUUID: text(w.GPUUUID[:]), gpuPCIBusID: text(w.GPUPCIBusID[:]), widest: -1,
+	})
+}
+
+// count finds what tells the ranks' numbers: the widest communicator that all of them are in, and those across processes that each of
+// them is in alone.
+func (r *ranks) count(places []place, here map[CommKey]int32) {
+	members := int32(len(r.members)) //nolint:gosec // At most maxMembers.
+	for key, n := range here {
+		if n == members && key.NRanks > r.widest.NRanks {
+			r.widest = key
 		}
 	}
-	if m := &r.members[at]; p.key.NRanks == r.widest && m.widest < 0 {
-		m.widest = max(p.rank, -1)
+	r.outside, r.number = false, place{}
+	agree := true
+	for _, p := range places {
+		at := slices.IndexFunc(r.members, func(m member) bool { return m.device == p.device })
+		if at < 0 {
+			continue
+		}
+		if p.key == r.widest {
+			r.members[at].widest = max(p.rank, -1)
+		}
+		if p.key.NRanks <= here[p.key] {
+			continue
+		}
+		r.outside = true
+		if here[p.key] > 1 {
+			continue
+		}
+		if r.number.key.NRanks == 0 {
+			r.number = p
+		}
+		agree = agree && r.number.rank == p.rank && r.number.key.NRanks == p.key.NRanks
+	}
+	if !agree {
+		r.number = place{}
 	}
 }
 
@@ -100,9 +172,18 @@ func (r *ranks) identity(id Identity, device int32) Identity {
 	}
 	m, here := &r.members[at], int32(len(r.members)) //nolint:gosec // At most maxMembers.
 	id.GPUIndex, id.GPUUUID, id.GPUPCIBusID = m.gpuIndex, m.gpuUUID, m.gpuPCIBusID
-	if m.widest >= 0 && int64(r.widest) >= int64(here)*int64(max(id.WorldSize, 1)) {
-		id.Rank, id.WorldSize = m.widest, r.widest
+	world := r.widest.NRanks
+	if m.widest >= 0 && int64(world) >= int64(here)*int64(max(id.WorldSize, 1)) && (id.WorldSize > 0 || world > here || !r.outside) {
+		id.Rank, id.WorldSize = m.widest, world
 		return id
+	}
+	if id.Rank < 0 && r.outside {
+		// No launcher tells which process it is.
+		if r.number.key.NRanks <= 0 || r.number.rank < 0 {
+			id.WorldSize = -1
+			return id
+		}
+		id.Rank, id.WorldSize = r.number.rank, r.number.key.NRanks
 	}
 	if id.WorldSize > 0 {
 		id.WorldSize = multiplied(id.WorldSize, here)
@@ -135,7 +216,7 @@ func (f *File) Devices() []int32 {
 // Rank gives a File that shows the rank on one GPU alone, as a process of its own. It has to be closed, too.
 func (f *File) Rank(device int32) *File {
 	own := *f
-	own.intern, own.own, own.ranks = map[[16]byte]string{}, nil, ranks{}
+	own.intern, own.own, own.ranks = map[[16]byte]string{}, nil, ranks{several: f.ranks.several}
 	own.device, own.looked = device, neverLooked
 	*own.users++
 	return &own

@@ -165,6 +165,33 @@ func TestRankNumbers(t *testing.T) {
 			1, 2,
 		},
 		{
+			"one communicator for each GPU across the processes, and one inside",
+			trace.Identity{Rank: 1, WorldSize: 2},
+			[]trace.Comm{{ID: 1, NRanks: 2, Rank: 1, Device: 0}, {ID: 2, NRanks: 2, Rank: 1, Device: 1}, {ID: 3, NRanks: 2, Rank: 0, Device: 0}, {ID: 3, NRanks: 2, Rank: 1, Device: 1}},
+			3, 4,
+		},
+		{
+			"as that, and no launcher numbers the processes",
+			trace.Identity{Rank: -1, WorldSize: -1},
+			[]trace.Comm{{ID: 1, NRanks: 8, Rank: 5, Device: 0}, {ID: 2, NRanks: 8, Rank: 5, Device: 1}, {ID: 3, NRanks: 2, Rank: 0, Device: 0}, {ID: 3, NRanks: 2, Rank: 1, Device: 1}},
+			11, 16,
+		},
+		{
+			"no launcher, and the processes are neighbours in two ways",
+			trace.Identity{Rank: -1, WorldSize: -1},
+			[]trace.Comm{
+				{ID: 1, NRanks: 2, Rank: 1, Device: 0}, {ID: 2, NRanks: 2, Rank: 1, Device: 1}, {ID: 3, NRanks: 2, Rank: 0, Device: 0}, {ID: 3, NRanks: 2, Rank: 1, Device: 1},
+				{ID: 4, NRanks: 2, Rank: 0, Device: 0}, {ID: 5, NRanks: 2, Rank: 0, Device: 1},
+			},
+			-1, -1,
+		},
+		{
+			"no launcher, and a communicator spans all processes",
+			trace.Identity{Rank: -1, WorldSize: -1},
+			[]trace.Comm{{ID: 1, NRanks: 2, Rank: 1, Device: 0}, {ID: 2, NRanks: 2, Rank: 1, Device: 1}, {ID: 3, NRanks: 4, Rank: 2, Device: 0}, {ID: 3, NRanks: 4, Rank: 3, Device: 1}},
+			3, 4,
+		},
+		{
 			"a claim beyond reason",
 			trace.Identity{Rank: 1 << 30, WorldSize: 1 << 30},
 			[]trace.Comm{{ID: 1, NRanks: 2, Rank: 0, Device: 0}, {ID: 1, NRanks: 2, Rank: 1, Device: 1}},
@@ -177,6 +204,54 @@ func TestRankNumbers(t *testing.T) {
 			t.Cleanup(func() { f.Close() })
 			if id := snapshot(t, f).Identity; id.Rank != tt.rank || id.WorldSize != tt.world {
 				t.Errorf("rank %d of %d, want %d of %d", id.Rank, id.WorldSize, tt.rank, tt.world)
+			}
+		})
+	}
+}
+
+// TestThreadForEachGPU: a process without two members of any communicator is several ranks if a thread for each GPU calls there, from
+// the first operation on.
+func TestThreadForEachGPU(t *testing.T) {
+	comm := func(index, device int32, thread uint32, calls uint64) trace.Comm {
+		return trace.Comm{
+			Index: uint32(index), Generation: 1, ID: trace.CommID(1 + index), NRanks: 2, Rank: 1, Device: device, UserTID: thread, OpsCalled: calls,
+		}
+	}
+	named := comm(1, 1, 11, 9)
+	named.Name = "default_pg"
+	for _, tt := range []struct {
+		name    string
+		looks   [][]trace.Comm
+		several bool
+	}{
+		{"a thread each", [][]trace.Comm{{comm(0, 0, 10, 9), comm(1, 1, 11, 9)}}, true},
+		{"a thread each, from the second look on", [][]trace.Comm{{comm(0, 0, 10, 9), comm(1, 1, 0, 0)}, {comm(0, 0, 10, 9), comm(1, 1, 11, 9)}}, true},
+		{"one thread", [][]trace.Comm{{comm(0, 0, 10, 9), comm(1, 1, 10, 9)}}, false},
+		{"two threads, one of which calls on both", [][]trace.Comm{{comm(0, 0, 10, 9), comm(1, 1, 0, 0)}, {comm(0, 0, 11, 9), comm(1, 1, 10, 9)}}, false},
+		{"in the first operation", [][]trace.Comm{{comm(0, 0, 10, 1), comm(1, 1, 11, 1), comm(2, 2, 0, 0)}}, true},
+		{"only one has called", [][]trace.Comm{{comm(0, 0, 10, 9), comm(1, 1, 0, 0)}}, false},
+		{"one thread called on one GPU before, and calls on another now", [][]trace.Comm{{comm(0, 0, 11, 1)}, {comm(0, 0, 10, 9), comm(1, 1, 11, 1)}}, false},
+		{"with names", [][]trace.Comm{{comm(0, 0, 10, 9), named}}, false},
+		{"one GPU", [][]trace.Comm{{comm(0, 0, 10, 9), comm(1, 0, 11, 9)}}, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w, f := process(t, trace.Identity{Rank: 1, WorldSize: 2})
+			for _, comms := range tt.looks {
+				for _, c := range comms {
+					w.PutComm(c)
+				}
+				snapshot(t, f)
+			}
+			if several := len(f.Devices()) > 0; several != tt.several {
+				t.Fatalf("devices %v", f.Devices())
+			}
+			if !tt.several {
+				return
+			}
+			rank := f.Rank(1)
+			t.Cleanup(func() { rank.Close() })
+			if id := snapshot(t, rank).Identity; id.Rank != int32(len(f.Devices()))+1 || id.WorldSize != 2*int32(len(f.Devices())) || id.GPUIndex != 1 {
+				t.Errorf("rank %d of %d on GPU %d, devices %v", id.Rank, id.WorldSize, id.GPUIndex, f.Devices())
 			}
 		})
 	}

@@ -65,7 +65,10 @@ func (f *File) copyComms(s *Snapshot, high uint32) {
 		owner := commOwner{}
 		if taken {
 			owner = ownerOf(w)
-			places = append(places, place{i, CommKey{CommID(w.CommID), w.NRanks}, w.Rank, max(w.Device, -1)})
+			places = append(places, place{
+				slot: i, key: CommKey{CommID(w.CommID), w.NRanks}, rank: w.Rank, device: max(w.Device, -1),
+				thread: w.UserTID, calls: w.OpsCalled, named: w.Name[0] != 0,
+			})
 		}
 		changed = changed || s.cache.known[i] != owner
 		s.cache.known[i] = owner
@@ -83,7 +86,10 @@ func (f *File) copyComms(s *Snapshot, high uint32) {
 		}
 	}
 	s.cache.places = places
-	if changed || len(places) != f.looked {
+	// Which threads call is seen later than the communicators.
+	apart := !f.ranks.several && f.ranks.threadForEach(places)
+	if changed || len(places) != f.looked || apart {
+		f.ranks.several = f.ranks.several || apart
 		f.looked = len(places)
 		f.look(places)
 	}

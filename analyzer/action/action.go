@@ -115,6 +115,9 @@ func (r *Rule) decide(inc *incident.Incident, now time.Time) (req *Request, refu
 		if rca.KeepsHost(cmp.Or(c.Action, v.Action)) && len(r.Causes) == 0 {
 			continue // A setting is wrong, such as a power limit: only a rule that names the cause is meant.
 		}
+		if c.PageIn > 0 {
+			continue // It may still get on.
+		}
 		req.Culprits = append(req.Culprits, c)
 		allowed = allowed && PlainHost(c.Host) && (r.Hosts == nil || r.Hosts.MatchString(c.Host))
 		if !slices.Contains(req.Hosts, c.Host) {

@@ -122,6 +122,9 @@ func TestRefuses(t *testing.T) {
 		"one of two": {func(i *incident.Incident) {
 			i.Verdict.Culprits = append(i.Verdict.Culprits, rca.Culprit{Host: "node-2", Class: rca.NotEntered, Cause: rca.CauseException})
 		}, nil, ""},
+		"may get on beside another": {func(i *incident.Incident) {
+			i.Verdict.Culprits[0].PageIn = 3
+		}, nil, "silent"},
 		"no budget": {nil, func(_ *Rule, l *Limits) { l.MaxHosts = 0 }, refusedBudget},
 		"dry run":   {nil, func(r *Rule, _ *Limits) { r.DryRun = true }, string(WouldRun)},
 	} {

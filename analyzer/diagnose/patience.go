@@ -27,7 +27,7 @@ func (d *Diagnoser) settle(ctx context.Context, s *evidence.Session, req *incide
 		}
 	}
 	c.Name(v)
-	if kept.MayPass(v) {
+	if kept.MayPass(v) || kept.MayPassInPart(v) {
 		longest := s.LongestWait(ctx)
 		if v.Standstill > 0 {
 			longest = max(longest, s.LongestPause(ctx))

@@ -433,6 +433,30 @@ func TestAccusationStands(t *testing.T) {
 	})
 }
 
+// TestPagesForOneMoreLater: a verdict that pages for one and will for another is looked at again when it may, and not when settled ones
+// are.
+func TestPagesForOneMoreLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, nil)
+		held := blame(3)
+		held.Culprits = append(held.Culprits, rca.Culprit{Rank: 5, Host: "node-5", PageIn: 1.5})
+		both := blame(3)
+		both.Culprits = append(both.Culprits, rca.Culprit{Rank: 5, Host: "node-5"})
+		n := 0
+		r.script(func(Request) (Outcome, error) {
+			if n++; n == 1 {
+				return Outcome{Verdict: held, Complete: true}, nil
+			}
+			return Outcome{Verdict: both, Complete: true}, nil
+		})
+		r.receive(t, firing("a", "job"))
+		pass(2 * time.Second)
+		if inc := r.only(t); n != 2 || inc.Verdict.Culprits[1].PageIn != 0 {
+			t.Errorf("%d analyses at %v, culprits %+v", n, r.at(), inc.Verdict.Culprits)
+		}
+	})
+}
+
 func TestAnalysisFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, nil)

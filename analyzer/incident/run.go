@@ -305,15 +305,31 @@ func (e *entry) toldOfSlowness() bool {
 // Anything else is looked at again soon, with a distance that grows a little: what looks like a checkpoint may turn out a
 // hang, and a slow job may come to stand still while the trigger of a hang still fires for what was before.
 func (m *Manager) wait(e *entry, out *Outcome, err error) time.Duration {
-	if settled(e, out, err) && e.Verdict.Class.StandsStill() {
+	pageIn := 0.0
+	if err == nil {
+		pageIn = nextPage(&out.Verdict)
+	}
+	if pageIn == 0 && settled(e, out, err) && e.Verdict.Class.StandsStill() {
 		return m.opt.Recheck
 	}
 	d := m.opt.RetryMin << min(max(e.attempt-1, 0), 30) // A trigger that came during the analysis began the count anew.
 	if d <= 0 || d > m.opt.RetryMax {
 		d = m.opt.RetryMax
 	}
-	if err == nil && out.Verdict.PageIn > 0 { // It may page then.
-		d = min(d, time.Duration(out.Verdict.PageIn*float64(time.Second))+time.Millisecond)
+	if pageIn > 0 {
+		d = min(d, time.Duration(pageIn*float64(time.Second))+time.Millisecond)
 	}
 	return d
+}
+
+// nextPage gives the seconds until a verdict may page, or may page for one more of those that it accuses; 0: it pages for all, or will
+// for nobody.
+func nextPage(v *rca.Verdict) float64 {
+	next := v.PageIn
+	for i := range v.Culprits {
+		if in := v.Culprits[i].PageIn; in > 0 && (next == 0 || in < next) {
+			next = in
+		}
+	}
+	return next
 }

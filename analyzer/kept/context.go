@@ -76,13 +76,30 @@ func (c *Context) withhold(v *rca.Verdict) {
 // MayPass reports whether what a verdict tells of may end by itself, so that patience counts.
 func MayPass(v *rca.Verdict) bool { return v.Standstill > 0 || v.Page && mayGetOn(v) }
 
+// MayPassInPart reports whether some of those that a verdict pages for may still get on, so that patience counts for them.
+func MayPassInPart(v *rca.Verdict) bool {
+	return v.Page && !MayPass(v) && slices.ContainsFunc(v.Culprits, func(c rca.Culprit) bool { return livesAndStaysAway(v, &c) })
+}
+
 // HoldBack keeps a verdict from paging while its culprits may still get on by themselves: processes that live and have not
 // called what their peers wait in, or are still inside the call. An evaluation or a slow batch looks the same; so does the
 // first operation of a communicator, which connects inside its call and takes seconds where a host is short of processors, and a GPU
 // in the first operations of a job, whose kernels are loaded when they are first used. A job that stands still without anybody
-// to be named pages after the same time, and says what would decide it. Every other fault pages at once.
+// to be named pages after the same time, and says what would decide it. Every other fault pages at once, and
+// those beside it who may get on are told of in a warning.
 func (c *Context) HoldBack(v *rca.Verdict) {
-	if !c.Patient || !MayPass(v) {
+	if !c.Patient {
+		return
+	}
+	if MayPassInPart(v) {
+		for i := range v.Culprits {
+			k := &v.Culprits[i]
+			if left := c.Patience.Seconds() - cmp.Or(k.Waited, c.Told.Seconds()); left > 0 && livesAndStaysAway(v, k) {
+				k.PageIn = rca.Round(left)
+			}
+		}
+	}
+	if !MayPass(v) {
 		return
 	}
 	waited := v.Standstill
@@ -105,11 +122,10 @@ func mayGetOn(v *rca.Verdict) bool {
 	if v.MayGetOn {
 		return true
 	}
-	if v.Class != rca.NotEntered || len(v.Culprits) == 0 {
-		return false
-	}
-	return !slices.ContainsFunc(v.Culprits, func(c rca.Culprit) bool {
-		cause := cmp.Or(c.Cause, v.Cause)
-		return cause != rca.CauseNotCalled && cause != rca.CauseStorage && cause != rca.CauseCPU
-	})
+	return len(v.Culprits) > 0 && !slices.ContainsFunc(v.Culprits, func(c rca.Culprit) bool { return !livesAndStaysAway(v, &c) })
+}
+
+func livesAndStaysAway(v *rca.Verdict, c *rca.Culprit) bool {
+	cause := cmp.Or(c.Cause, v.Cause)
+	return cmp.Or(c.Class, v.Class) == rca.NotEntered && (cause == rca.CauseNotCalled || cause == rca.CauseStorage || cause == rca.CauseCPU)
 }

@@ -5,6 +5,7 @@ package kept
 
 import (
 	"testing"
+	"time"
 
 	"github.com/culprit-project/culprit/analyzer/rca"
 )
@@ -39,6 +40,32 @@ func TestMayGetOn(t *testing.T) {
 		v.MayGetOn = false
 		if got := mayGetOn(&v); got != x.want {
 			t.Errorf("%s, %s, culprits %v: %t", x.class, x.cause, x.causes, got)
+		}
+	}
+}
+
+// TestHeldBackBesideOthers: of two faults at once the one that pages at once does, and a rank that lives and stays away is waited for as
+// long as if it were alone.
+func TestHeldBackBesideOthers(t *testing.T) {
+	for _, x := range []struct {
+		name   string
+		other  rca.Cause // Of the second culprit, who has not entered.
+		waited float64
+		told   time.Duration
+		pageIn float64
+	}{
+		{"away for 8 s", rca.CauseNotCalled, 8, 0, 22},
+		{"away for 40 s", rca.CauseNotCalled, 40, 0, 0},
+		{"the trigger tells how long", rca.CauseNotCalled, 0, 12 * time.Second, 18},
+		{"stopped", rca.CauseProcessStopped, 8, 0, 0},
+	} {
+		v := rca.Verdict{Class: rca.Fault, Cause: rca.CauseNetworkSend, Page: true, Culprits: []rca.Culprit{
+			{Rank: 1, Waited: 9}, {Rank: 4, Class: rca.NotEntered, Cause: x.other, Waited: x.waited},
+		}}
+		c := Context{Patient: true, Patience: 30 * time.Second, Told: x.told}
+		c.HoldBack(&v)
+		if !v.Page || v.PageIn != 0 || v.Culprits[0].PageIn != 0 || v.Culprits[1].PageIn != x.pageIn {
+			t.Errorf("%s: page %t, page in %g s, culprits %+v; want the second paged for in %g s", x.name, v.Page, v.PageIn, v.Culprits, x.pageIn)
 		}
 	}
 }

@@ -48,8 +48,8 @@ type Style struct{ Name, Severity string }
 const maxList = 20
 
 // Alerts gives the alerts that hold for an incident: none unless it is open and its verdict pages, or will unless the
-// culprit gets on; those are warnings under a name of their own. Each culprit has its own alert with its own class, cause
-// and action, so that routes, silences and dashboards can go by host and rank, and the summary of each names them all;
+// culprit gets on; those are warnings under a name of their own, also for one culprit beside others that are paged for.
+// Each culprit has its own alert with its own class, cause and action, so that routes, silences and dashboards can go by host and rank, and the summary of each names them all;
 // ranks of one process share one, as they share their fate. Beyond MaxAlerts alerts, each host has one, and beyond as many hosts, one
 // alert stands for all.
 func (f *Format) Alerts(inc *incident.Incident) []Alert {
@@ -65,7 +65,7 @@ func (f *Format) Alerts(inc *incident.Incident) []Alert {
 	for _, p := range f.places(v) {
 		annotations := f.annotations(inc, &p)
 		style, role := f.style(p.class), "verdict"
-		if !v.Page {
+		if !v.Page || p.held {
 			style, role = f.Warning, "suspect"
 		}
 		labels := map[string]string{
@@ -111,6 +111,7 @@ type place struct {
 	class           rca.Class
 	cause           rca.Cause
 	action          string
+	held            bool // It does not page yet, while others do.
 }
 
 func (f *Format) places(v *rca.Verdict) []place {
@@ -122,6 +123,7 @@ func (f *Format) places(v *rca.Verdict) []place {
 		if c.Class != "" {
 			p.class, p.cause, p.action = c.Class, c.Cause, c.Action
 		}
+		p.held = c.PageIn > 0
 		if c.Rank >= 0 {
 			p.rank = strconv.Itoa(c.Rank)
 		}

@@ -181,6 +181,22 @@ func TestWarning(t *testing.T) {
 	}
 }
 
+// TestWarningBesideAPage: a culprit that may still get on is warned of while another is paged for.
+func TestWarningBesideAPage(t *testing.T) {
+	alerts := format().Alerts(paged(
+		rca.Culprit{Rank: 3, Host: "node-1"},
+		rca.Culprit{Rank: 5, Host: "node-2", Class: rca.NotEntered, Cause: rca.CauseNotCalled, PageIn: 22},
+	))
+	if len(alerts) != 2 {
+		t.Fatalf("%d alerts, want 2", len(alerts))
+	}
+	for i, want := range []struct{ rank, name, role string }{{"3", "CulpritFound", "verdict"}, {"5", "CulpritSuspected", "suspect"}} {
+		if l := alerts[i].Labels; l["rank"] != want.rank || l["alertname"] != want.name || l["culprit"] != want.role {
+			t.Errorf("alert %d has labels %v, want %+v", i, l, want)
+		}
+	}
+}
+
 func TestSeverity(t *testing.T) {
 	for class, want := range map[rca.Class]string{
 		rca.NotEntered: "critical", rca.Inconsistent: "critical", rca.Fault: "critical", rca.SlowCompute: "warning", rca.SlowComm: "warning",

@@ -130,6 +130,11 @@ type Culprit struct {
 	Class  Class  `json:"class,omitempty"`
 	Cause  Cause  `json:"cause,omitempty"`
 	Action string `json:"action,omitempty"`
+	// PageIn is the time in seconds after which this one pages, where the verdict pages for others already: its process lives and may
+	// still get on.
+	PageIn float64 `json:"page_in_seconds,omitempty"`
+	// Waited is how long others have waited for it, in seconds; 0 not known.
+	Waited float64 `json:"-"`
 }
 
 // Link is one step of the chain of waiting.

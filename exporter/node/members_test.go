@@ -88,3 +88,27 @@ func TestSeveralRanksOfAProcess(t *testing.T) {
 	late.after(0)
 	gone(late.processes())
 }
+
+// TestNumbersWithoutALauncher: the sixth of eight processes with two GPUs each, whose communicators alone tell which it is: one inside
+// the process, and one for each GPU across all processes.
+func TestNumbersWithoutALauncher(t *testing.T) {
+	r := newRig(t, nil)
+	r.procs.Put(proctest.Process{PID: 4001, StartTicks: 50})
+	id := identity(-1)
+	id.WorldSize = -1
+	w := r.file("a.trace", id)
+	for device := range int32(2) {
+		w.PutComm(trace.Comm{Index: uint32(device), Generation: 1, ID: 7, NRanks: 2, Rank: device, Device: device})
+		w.PutComm(trace.Comm{Index: 2 + uint32(device), Generation: 1, ID: trace.CommID(8 + device), NRanks: 8, Rank: 5, Device: device})
+	}
+	r.after(time.Second)
+	r.after(time.Second)
+	for _, p := range r.processes() {
+		if want := 10 + p.Comms[0].Device; p.Rank != want || p.Identity.WorldSize != 16 {
+			t.Errorf("GPU %s: rank %d of %d, want %d of 16", p.GPU, p.Rank, p.Identity.WorldSize, want)
+		}
+	}
+	if n := len(r.processes()); n != 2 {
+		t.Errorf("%d ranks", n)
+	}
+}

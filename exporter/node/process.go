@@ -160,7 +160,7 @@ func (p *Process) identify(host string) {
 		p.JobID = "comm-" + world.ID.String()
 	}
 	switch {
-	case id.Rank >= 0:
+	case id.Rank >= 0 || p.file.Device() >= 0: // One of several: what communicators tell of its number is in there.
 		p.Rank = id.Rank
 	case world != nil && world.NRanks > p.worldRanks:
 		p.Rank = max(world.Rank, -1)

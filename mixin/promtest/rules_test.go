@@ -36,6 +36,23 @@ func TestRecordsAreNamedByLevelMetricAndOperations(t *testing.T) {
 	}
 }
 
+// TestRulesCompareNoClocks: ages are reckoned on the host that they are of. Against Prometheus's clock, a host whose clock is ahead would
+// mute rules for as long as that.
+func TestRulesCompareNoClocks(t *testing.T) {
+	for _, rule := range rules(t) {
+		expr, err := Parse(rule.Expr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		parser.Inspect(expr, func(node parser.Node, _ []parser.Node) error {
+			if call, ok := node.(*parser.Call); ok && (call.Func.Name == "time" || call.Func.Name == "timestamp") {
+				t.Errorf("%s%s asks for %s()", rule.Record, rule.Alert, call.Func.Name)
+			}
+			return nil
+		})
+	}
+}
+
 func TestRecordsAreUsed(t *testing.T) {
 	used := map[string]bool{}
 	note := func(text string) {

@@ -74,6 +74,14 @@ bool comm_split(struct comm *parent, int color, int key, const char *name, int n
   return *child != NULL;
 }
 
+bool comm_clique(const struct rank *rank, const struct nccl_id *id, const char *name, int nranks, int member, struct comm **comm) {
+  nccl_comm handle = NULL;
+  fault_hold(SPLIT_HANG, name, false);
+  if (abort_requested() || !nccl_ok(nccl.CommInitRankConfig(&handle, nranks, *id, member, NULL), "ncclCommInitRankConfig")) return false;
+  *comm = comm_new(rank, handle, name, nranks, member);
+  return *comm != NULL;
+}
+
 static void forget(struct comm *comm) {
   pthread_mutex_lock(&self.lock);
   for (struct comm **at = &self.all; *at; at = &(*at)->next) {

@@ -43,47 +43,81 @@ struct life {
   bool orderly;
 };
 
-// The ncclUniqueId, as hexadecimal digits in a file of the rendezvous.
-static void share_id(const struct rank *rank, struct nccl_id *id) {
+// The ncclUniqueId of a communicator, as hexadecimal digits in a file of the rendezvous. Its first member makes it.
+static void share_id(const char *file, bool first, struct nccl_id *id) {
   char text[2 * sizeof id->bytes + 2];
   size_t n = sizeof id->bytes;
-  if (rank->rank == 0) {
+  if (first) {
     if (nccl.GetUniqueId(id) != NCCL_SUCCESS) die(EXIT_SYSTEM, "ncclGetUniqueId failed");
     for (size_t i = 0; i < n; i++) snprintf(text + 2 * i, 3, "%02x", (unsigned char)id->bytes[i]);
     snprintf(text + 2 * n, 2, "\n");
-    rendezvous_publish("unique_id", text);
+    rendezvous_publish(file, text);
     return;
   }
-  rendezvous_await("unique_id", text, sizeof text);
+  rendezvous_await(file, text, sizeof text);
   for (size_t i = 0; i < n; i++) {
     unsigned byte;
-    if (sscanf(text + 2 * i, "%2x", &byte) != 1) die(EXIT_SYSTEM, "rendezvous: unique_id is broken");
+    if (sscanf(text + 2 * i, "%2x", &byte) != 1) die(EXIT_SYSTEM, "rendezvous: %s is broken", file);
     id->bytes[i] = (char)byte;
   }
 }
 
-// Megatron's communicators, and expert parallelism inside data parallelism. Every rank takes part in every split; one of one
-// member is not made.
-static bool make_groups(struct groups *g) {
+// A communicator that a rank is in: which of those of the name, and as what.
+struct place {
+  struct comm **comm;
+  int color, size, member;
+};
+
+// Megatron's communicators, and expert parallelism inside data parallelism.
+static struct place place_of(struct groups *g, const char *name) {
   const struct options *o = g->rank->options;
   int rank = g->rank->rank, tp = rank % o->tp, dp = rank / o->tp % o->dp, pp = rank / (o->tp * o->dp), ep = dp % o->ep;
+  if (strcmp(name, "tp") == 0) return (struct place){&g->tp, dp + o->dp * pp, o->tp, tp};
+  if (strcmp(name, "dp") == 0) return (struct place){&g->dp, tp + o->tp * pp, o->dp, dp};
+  if (strcmp(name, "pp") == 0) return (struct place){&g->pp, tp + o->tp * dp, o->pp, pp};
+  if (strcmp(name, "ep") == 0) return (struct place){&g->ep, tp + o->tp * (pp + o->pp * (dp / o->ep)), o->ep, ep};
+  return (struct place){&g->world, 0, o->world_size, rank};
+}
+
+// Every rank takes part in every split; one of one member is not made.
+static bool make_splits(struct groups *g) {
+  static const char *const names[] = {"tp", "dp", "pp", "ep"};
   bool ok = true;
-  if (ok && o->tp > 1) ok = comm_split(g->world, dp + o->dp * pp, tp, "tp", o->tp, tp, &g->tp);
-  if (ok && o->dp > 1) ok = comm_split(g->world, tp + o->tp * pp, dp, "dp", o->dp, dp, &g->dp);
-  if (ok && o->pp > 1) ok = comm_split(g->world, tp + o->tp * dp, pp, "pp", o->pp, pp, &g->pp);
-  if (ok && o->ep > 1) ok = comm_split(g->world, tp + o->tp * (pp + o->pp * (dp / o->ep)), ep, "ep", o->ep, ep, &g->ep);
+  for (size_t i = 0; ok && i < sizeof names / sizeof *names; i++) {
+    struct place p = place_of(g, names[i]);
+    if (p.size > 1) ok = comm_split(g->world, p.color, p.member, names[i], p.size, p.member, p.comm);
+  }
+  return ok;
+}
+
+// Those that were asked for, each by itself and in that order, as JAX makes one for each group of devices that it needs.
+static bool make_cliques(struct groups *g) {
+  char names[64];
+  snprintf(names, sizeof names, "%s", g->rank->options->cliques);
+  fault_hold(INIT_HANG, NULL, false);
+  bool ok = true;
+  for (char *rest = names, *name; ok && (name = strsep(&rest, ",")) != NULL;) {
+    struct place p = place_of(g, name);
+    if (p.size < 2) continue;
+    struct nccl_id id;
+    char file[64];
+    snprintf(file, sizeof file, "unique_id-%s-%d", name, p.color);
+    share_id(file, p.member == 0, &id);
+    ok = comm_clique(g->rank, &id, name, p.size, p.member, p.comm);
+  }
   return ok;
 }
 
 static bool open_groups(struct life *life, struct groups *g) {
   struct nccl_id id;
   *g = (struct groups){.rank = &life->rank, .world = life->world};
+  if (!g->world && !rank_open(&life->rank, life->options, life->number)) return false;
+  if (life->options->cliques) return make_cliques(g);
   if (!g->world) {
-    if (!rank_open(&life->rank, life->options, life->number)) return false;
-    share_id(&life->rank, &id);
+    share_id("unique_id", life->rank.rank == 0, &id);
     g->world = comm_world(&life->rank, &id);
   }
-  return g->world && cuda_ok(cudaSetDevice(life->number), "cudaSetDevice") && make_groups(g);
+  return g->world && cuda_ok(cudaSetDevice(life->number), "cudaSetDevice") && make_splits(g);
 }
 
 static bool close_groups(const struct groups *g) {
@@ -136,7 +170,7 @@ static bool live_all(struct options *options) {
   int count = options->per_process;
   struct life *lives = must_calloc((size_t)count, sizeof *lives);
   for (int i = 0; i < count; i++) lives[i] = (struct life){.options = options, .number = i};
-  bool ok = count == 1 || count < options->world_size || init_all(lives, count);
+  bool ok = count == 1 || count < options->world_size || options->cliques || init_all(lives, count);
   for (int i = 0; ok && i < count; i++) {
     if (pthread_create(&lives[i].thread, NULL, live, &lives[i]) != 0) die(EXIT_SYSTEM, "starting the thread of a rank");
   }

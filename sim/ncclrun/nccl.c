@@ -29,6 +29,7 @@ void nccl_load(const char *library, const char *layout) {
   FIND(GetErrorString);
   FIND(GetUniqueId);
   FIND(CommInitRank);
+  FIND(CommInitRankConfig);
   FIND(CommInitAll);
   FIND(CommSplit);
   FIND(CommFinalize);

@@ -29,6 +29,7 @@ struct nccl_api {
   const char *(*GetErrorString)(int result);
   int (*GetUniqueId)(struct nccl_id *id);
   int (*CommInitRank)(nccl_comm *comm, int nranks, struct nccl_id id, int rank);
+  int (*CommInitRankConfig)(nccl_comm *comm, int nranks, struct nccl_id id, int rank, void *config);
   int (*CommInitAll)(nccl_comm *comms, int ndev, const int *devices);
   int (*CommSplit)(nccl_comm comm, int color, int key, nccl_comm *child, void *config);
   int (*CommFinalize)(nccl_comm comm);

@@ -45,6 +45,7 @@ static struct options o;
 static const struct flag flags[] = {
     {.help = "Shape of the job:"},
     {"layout", "dpN,ppN,tpN[,epN]", "world size is dp*pp*tp; ep divides dp                     [dp = world size]", SHAPE, NULL, 0, {0}},
+    {"cliques", "NAME,…", "make these of world, dp, pp, tp, ep alone, each by itself, as JAX [world and its splits]", TEXT, &o.cliques, 0, {0}},
     {"steps", "N", "training steps; 0: until SIGTERM                           [0]", WHOLE, &o.steps, 0, {0}},
     {"compute-ms", "MS", "one forward or backward pass of one microbatch             [10]", SCALED, &o.compute_ns, NS_PER_MS, {0}},
     {"jitter", "SHARE", "a pass takes up to this share less or more                 [0]", NUMBER, &o.jitter, 1, {0}},
@@ -156,6 +157,18 @@ static void validate_shape(void) {
   if (o.dp % o.ep != 0) die(EXIT_USAGE, "layout: ep%d does not divide dp%d", o.ep, o.dp);
 }
 
+static void validate_cliques(void) {
+  char names[64], *rest = names;
+  if (!o.cliques) return;
+  if (snprintf(names, sizeof names, "%s", o.cliques) >= (int)sizeof names) die(EXIT_USAGE, "--cliques is too long");
+  for (const char *name; (name = strsep(&rest, ",")) != NULL;) {
+    bool known = strlen(name) == 2 && strstr("dp pp tp ep", name);
+    if (!known && strcmp(name, "world") != 0) die(EXIT_USAGE, "--cliques: no communicator is called \"%s\"", name);
+  }
+  if (o.pp > 1 && !strstr(o.cliques, "pp")) die(EXIT_USAGE, "--cliques: a pipeline needs pp");
+  if (o.selftest) die(EXIT_USAGE, "--selftest needs world and its splits, not --cliques");
+}
+
 static void part_of_gradient(uint64_t *bytes) {
   if (*bytes == 0) *bytes = o.bytes / 4;
   if (*bytes < sizeof(float)) *bytes = sizeof(float);
@@ -163,6 +176,7 @@ static void part_of_gradient(uint64_t *bytes) {
 
 static void validate(void) {
   validate_shape();
+  validate_cliques();
   if (o.microbatches < 1 || o.dp_buckets < 1) die(EXIT_USAGE, "--microbatches and --dp-buckets are at least 1");
   if (o.jitter >= 1) die(EXIT_USAGE, "--jitter is less than 1");
   if (o.bytes < sizeof(float)) die(EXIT_USAGE, "--bytes: at least 4");

@@ -23,6 +23,7 @@ struct options {
   int ranks_per_host;
   // Shape: world_size = tp x dp x pp; rank = tp_i + tp x (dp_i + dp x pp_i), Megatron's order. ep divides dp.
   int tp, dp, pp, ep;
+  const char *cliques;  // Communicators made each by itself, by name and in order; NULL: world and its splits.
   // Training loop.
   uint64_t steps;       // 0: until SIGTERM.
   uint64_t compute_ns;  // Of one forward or backward pass of one microbatch at the GPU's full speed.

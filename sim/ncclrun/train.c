@@ -196,7 +196,7 @@ static void evaluate(struct train *t) {
 
 static bool enqueue_step(struct train *t) {
   const struct options *o = t->options;
-  bool many = o->world_size > 1;
+  bool many = t->groups->world && o->world_size > 1;
   bool barrier = many && due(o->barrier_every, t->step);
   t->swapped = barrier && fault_swap_order();
   if (t->batch.comm && due(o->broadcast_every, t->step) && !broadcast_batch(t)) return false;
@@ -239,7 +239,7 @@ static bool train_step(struct train *t) {
 
 static bool open_buffers(struct train *t) {
   const struct groups *g = t->groups;
-  bool ok = buffers_init(&t->world, g->world, NORM_COUNT);
+  bool ok = !g->world || buffers_init(&t->world, g->world, NORM_COUNT);
   if (ok && g->tp) ok = buffers_init(&t->tp, g->tp, t->tp_count);
   if (ok && g->dp) ok = buffers_init(&t->dp, g->dp, t->dp_count + (size_t)g->dp->nranks);
   if (ok && g->ep) ok = buffers_init(&t->ep, g->ep, t->ep_count * (size_t)g->ep->nranks);

@@ -10,7 +10,7 @@
 
 #include "comm.h"
 
-// The communicators of a rank; NULL where they would have one member.
+// The communicators of a rank; NULL where they would have one member, or were not asked for.
 struct groups {
   const struct rank *rank;
   struct comm *world, *tp, *dp, *pp, *ep;

@@ -289,6 +289,7 @@ func (w *waitFor) addCulprits(r *root, v *rca.Verdict) {
 		if r.leaf.class != v.Class || r.leaf.cause != v.Cause {
 			c.Class, c.Cause, c.Action = r.leaf.class, r.leaf.cause, cmp.Or(r.leaf.action, rca.ActionFor(r.leaf.class, r.leaf.cause))
 		}
+		c.Waited = w.waited(r).Seconds()
 		v.Culprits = append(v.Culprits, c)
 	}
 }

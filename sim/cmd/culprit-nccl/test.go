@@ -48,7 +48,7 @@ func testCommand(app *kingpin.Application, commands map[string]func(context.Cont
 	cmd.Flag("nccl", "Releases: versions, minors, all, ci, short; none: run nothing and say how much.").Default("all").Envar("NCCL").StringVar(&t.releases)
 	cmd.Flag("lib", "A libnccl.so.2 to run instead of releases.").Envar("NCCL_LIB").StringVar(&t.library)
 	cmd.Flag("list", "Which cases: "+strings.Join(matrix.Lists, ", ")+".").Default("all").EnumVar(&t.list, matrix.Lists...)
-	cmd.Flag("modes", "Only these modes: net, shm, hooks, chain, multi.").Envar("MODES").StringVar(&t.modes)
+	cmd.Flag("modes", "Only these modes: net, shm, hooks, chain, multi, jax, apart.").Envar("MODES").StringVar(&t.modes)
 	cmd.Flag("faults", "Only these faults: "+strings.Join(matrix.Faults, ", ")+".").Envar("FAULTS").StringVar(&t.faults)
 	cmd.Flag("out", "Where results and evidence are kept; empty: build/nccl.").StringVar(&t.out)
 	cmd.Flag("fresh", "Forget earlier results; otherwise what is known of this build is not run again.").BoolVar(&t.fresh)

@@ -30,7 +30,15 @@ const (
 	Chain Mode = "chain"
 	// Multi is Net with one process a host, which drives several GPUs.
 	Multi Mode = "multi"
+	// JAX is Multi with a communicator for each group of GPUs, each made by itself: one inside each process, and one of the GPUs of
+	// the same number in all processes. None has all ranks. The program calls a step ahead of its GPUs.
+	JAX Mode = "jax"
+	// Apart is JAX without the communicators inside a process, and not ahead: no communicator has two GPUs of a process.
+	Apart Mode = "apart"
 )
+
+// several says whether a process drives several GPUs.
+func (m Mode) several() bool { return m == Multi || m == JAX || m == Apart }
 
 // Described is a mode with what it means.
 type Described struct {
@@ -45,6 +53,8 @@ var Modes = []Described{
 	{Hooks, "the preload hooks alone; NET"},
 	{Chain, "the plugin with a second plugin behind it; NET"},
 	{Multi, "the plugin alone in one process a host, with four ranks each; NET"},
+	{JAX, "as multi; communicators made one by one inside a process and across them, none of all ranks; called a step ahead"},
+	{Apart, "as jax, not ahead, without the communicators inside a process"},
 }
 
 // Faults are the columns of the matrix, by name.
@@ -66,7 +76,7 @@ func (c Case) Name() string { return fmt.Sprintf("%s/%s/%s", c.Mode, c.Version, 
 // The short list and that of continuous integration: what each version has to show in little time. Together they hold one
 // fault of each kind of evidence, a benign pause and a healthy run.
 var (
-	shortList = []cell{{Net, "link-stall"}, {SHM, "op-not-entered"}, {Multi, "gpu-freeze"}, {Net, "none"}}
+	shortList = []cell{{Net, "link-stall"}, {SHM, "op-not-entered"}, {Multi, "gpu-freeze"}, {Apart, "op-not-entered"}, {Net, "none"}}
 	ciList    = []cell{
 		{Net, "link-stall"},
 		{SHM, "op-not-entered"},
@@ -76,6 +86,8 @@ var (
 		{Net, "none"},
 		{Multi, "kernel-stall"},
 		{Multi, "stop"},
+		{JAX, "op-not-entered"},
+		{Apart, "gpu-freeze"},
 	}
 )
 
@@ -117,7 +129,7 @@ func ByList(list string, versions []string) ([]Case, error) {
 func Only(cases []Case, modes, faults []string) ([]Case, error) {
 	for _, m := range modes {
 		if !slices.ContainsFunc(Modes, func(d Described) bool { return string(d.Mode) == m }) {
-			return nil, fmt.Errorf("no mode %q; known: net, shm, hooks, chain, multi", m)
+			return nil, fmt.Errorf("no mode %q; known: net, shm, hooks, chain, multi, jax, apart", m)
 		}
 	}
 	for _, f := range faults {

@@ -20,6 +20,7 @@ type Said struct {
 	Seconds    float64   `json:"seconds"`
 	Ranks      []int     `json:"ranks,omitempty"`
 	Host       string    `json:"host,omitempty"`
+	GPU        string    `json:"gpu,omitempty"` // Of one rank.
 	Class      rca.Class `json:"class"`
 	Cause      rca.Cause `json:"cause"`
 	Confidence float64   `json:"confidence,omitempty"`
@@ -35,7 +36,8 @@ type Seen struct {
 	Duty  Duty
 	Rank  int    // Where the fault is,
 	With  []int  // ranks that it befalls with it,
-	Host  string // and their host.
+	Host  string // their host,
+	GPU   string // and the GPU of the first.
 	// Triggers are the names of the triggers that fired.
 	Triggers []string
 	Pages    []Said // In the order in which they came.
@@ -151,6 +153,8 @@ func (s *Seen) mistaken(said *Said) string {
 		return fmt.Sprintf("class %s, cause %s; want one of %v, %v: %s", said.Class, said.Cause, s.Fault.Classes, s.Fault.Causes, said.Summary)
 	case said.Host != s.Host:
 		return fmt.Sprintf("host %q, want %q: %s", said.Host, s.Host, said.Summary)
+	case len(said.Ranks) == 1 && said.GPU != s.GPU:
+		return fmt.Sprintf("GPU %q, want %q: %s", said.GPU, s.GPU, said.Summary)
 	}
 	return ""
 }
@@ -158,7 +162,7 @@ func (s *Seen) mistaken(said *Said) string {
 // pageSaid gives what an alert that paged somebody says; zero is the moment of the fault.
 func pageSaid(labels, annotations map[string]string, at, zero time.Time) Said {
 	s := Said{
-		Seconds: at.Sub(zero).Seconds(), Host: labels["host"], Page: true,
+		Seconds: at.Sub(zero).Seconds(), Host: labels["host"], GPU: labels["gpu"], Page: true,
 		Class: rca.Class(labels["class"]), Cause: rca.Cause(labels["cause"]), Summary: annotations["summary"],
 	}
 	s.Ranks = ranksOf(labels["rank"])
@@ -193,7 +197,7 @@ func verdictSaid(v *rca.Verdict, over bool) Said {
 	for i := range v.Culprits {
 		if c := &v.Culprits[i]; c.Rank >= 0 {
 			s.Ranks = append(s.Ranks, c.Rank)
-			s.Host = c.Host
+			s.Host, s.GPU = c.Host, c.GPU
 		}
 	}
 	return s

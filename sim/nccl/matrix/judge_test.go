@@ -14,7 +14,7 @@ import (
 
 // page is a right page for a link stalled at rank 3 unless changed.
 func page(change func(*Said)) Said {
-	s := Said{Seconds: 4.5, Ranks: []int{3}, Host: "node1", Class: rca.Fault, Cause: rca.CauseNetworkSend, Page: true, Summary: "s"}
+	s := Said{Seconds: 4.5, Ranks: []int{3}, Host: "node1", GPU: "1", Class: rca.Fault, Cause: rca.CauseNetworkSend, Page: true, Summary: "s"}
 	if change != nil {
 		change(&s)
 	}
@@ -28,6 +28,7 @@ func TestJudge(t *testing.T) {
 	nobody := page(func(s *Said) { s.Ranks = nil; s.Class, s.Cause = rca.Unknown, rca.CauseUnknown })
 	cause := page(func(s *Said) { s.Cause = rca.CauseGPU })
 	host := page(func(s *Said) { s.Host = "node0" })
+	gpu := page(func(s *Said) { s.GPU = "0" })
 	both := page(func(s *Said) { s.Ranks = []int{3, 5} })
 	quiet := page(func(s *Said) { s.Page, s.Class, s.Cause = false, rca.Benign, rca.CauseCheckpoint })
 	warned := page(func(s *Said) { s.Page, s.Ranks, s.Over = false, []int{1}, true })
@@ -49,6 +50,7 @@ func TestJudge(t *testing.T) {
 		"before the fault":            {"link-stall", MustName, triggers, []Said{early, good}, []Said{good}, Wrong, "3.0 s before"},
 		"wrong cause":                 {"link-stall", MustName, triggers, []Said{cause}, []Said{cause}, Wrong, "cause gpu"},
 		"wrong host":                  {"link-stall", MustName, triggers, []Said{host}, []Said{host}, Wrong, `want "node1"`},
+		"another GPU of the process":  {"link-stall", MustName, triggers, []Said{gpu}, []Said{gpu}, Wrong, `GPU "0", want "1"`},
 		"the verdict changed":         {"link-stall", MustName, triggers, []Said{good}, []Said{cause}, Wrong, "verdict behind it"},
 		"page without a name":         {"link-stall", MustName, triggers, []Said{nobody}, nil, Wrong, "names nobody"},
 		"unknown where a name is due": {"link-stall", MustName, triggers, nil, []Said{nobody}, Wrong, "nobody was paged; the verdict: unknown"},
@@ -77,7 +79,7 @@ func TestJudge(t *testing.T) {
 			if !ok {
 				t.Fatalf("no fault %s", x.fault)
 			}
-			got := Judge(&Seen{Fault: f, Duty: x.duty, Rank: 3, Host: "node1", Triggers: x.triggers, Pages: x.pages, Verdicts: x.verdicts})
+			got := Judge(&Seen{Fault: f, Duty: x.duty, Rank: 3, Host: "node1", GPU: "1", Triggers: x.triggers, Pages: x.pages, Verdicts: x.verdicts})
 			if got.Status != x.status || !strings.Contains(got.Why, x.why) || (got.Why == "") != (x.status != Wrong) {
 				t.Errorf("%+v, want %s, %q", got, x.status, x.why)
 			}

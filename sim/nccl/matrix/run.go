@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/culprit-project/culprit/sim/nccl"
@@ -82,7 +83,7 @@ func (r *Runner) Run(ctx context.Context, c Case, lib nccl.Library) (Result, err
 		cluster: r.Cluster, jobID: fmt.Sprintf("%s-%s-%s-%d", c.Fault, c.Mode, c.Version, r.runs),
 		seen: Seen{
 			Fault: shown(c, fault), Duty: DutyOf(c, fault), Rank: rank, With: r.fellows(c, fault, rank),
-			Host: r.Cluster.HostName(r.Cluster.HostOfRank(rank, ranks)),
+			Host: r.Cluster.HostName(r.Cluster.HostOfRank(rank, ranks)), GPU: strconv.Itoa(rank % (ranks / r.Hosts)),
 		},
 	}
 	err := w.run(ctx, r.job(c, lib, w))
@@ -113,12 +114,12 @@ func rankOf(c Case, ranks int) int {
 	return 1 + int(h.Sum32()%uint32(ranks-1))
 }
 
-// ranksPerProcess is how many ranks a process of mode Multi has.
+// ranksPerProcess is how many ranks a process that drives several GPUs has.
 const ranksPerProcess = 4
 
 // ranks is how many ranks the job of a case has.
 func (r *Runner) ranks(c Case) int {
-	if c.Mode == Multi {
+	if c.Mode.several() {
 		return ranksPerProcess * r.Hosts
 	}
 	return r.Ranks
@@ -126,7 +127,7 @@ func (r *Runner) ranks(c Case) int {
 
 // fellows gives the ranks that a fault befalls beside its own: what happens to a process happens to all its ranks.
 func (r *Runner) fellows(c Case, f stack.Fault, rank int) []int {
-	if c.Mode != Multi || f.Kind() != "stop" && f.Kind() != "kill" {
+	if !c.Mode.several() || f.Kind() != "stop" && f.Kind() != "kill" {
 		return nil
 	}
 	var out []int
@@ -143,8 +144,14 @@ func (r *Runner) job(c Case, lib nccl.Library, w *watch) stack.JobConfig {
 	cfg := stack.JobConfig{
 		ID: w.jobID, Ranks: r.ranks(c), Layout: r.Layout, Fault: w.seen.Fault.Name, Rank: w.seen.Rank, FaultAtStep: -1,
 	}
-	if c.Mode == Multi {
+	if c.Mode.several() {
 		cfg.RanksPerProcess, cfg.Layout = ranksPerProcess, fmt.Sprintf("dp%d,tp2", cfg.Ranks/2)
+	}
+	switch c.Mode {
+	case JAX:
+		cfg.Layout, cfg.Args = fmt.Sprintf("dp%d,tp%d", r.Hosts, ranksPerProcess), []string{"--cliques=dp,tp", "--ahead=1"}
+	case Apart:
+		cfg.Layout, cfg.Args = fmt.Sprintf("dp%d,tp%d", r.Hosts, ranksPerProcess), []string{"--cliques=dp"}
 	}
 	OnLibrary(&cfg, lib, c.Mode, r.BinDir)
 	if c.Mode == Chain {

@@ -44,6 +44,8 @@ func TestTraining(t *testing.T) {
 			{ranks: 3, flags: "--layout pp3 --microbatches 4 --schedule gpipe --broadcast-every 1"},
 			{ranks: 4, hosts: 2, flags: "--layout dp2,tp2", launch: "--ranks-per-process 2"},
 			{ranks: 2, hosts: 1, flags: "--layout dp2", launch: "--ranks-per-process 2"},
+			{ranks: 4, hosts: 2, flags: "--layout dp2,tp2 --cliques dp,tp,world --ahead 1", launch: "--ranks-per-process 2"},
+			{ranks: 4, hosts: 2, flags: "--layout dp2,tp2 --cliques dp", launch: "--ranks-per-process 2"},
 			{ranks: 2, hosts: 1, flags: "--layout tp2 --algo Tree --proto Simple --check off"},
 		} {
 			t.Run(fmt.Sprintf("%d%s%s", s.ranks, s.flags, s.launch), func(t *testing.T) {
@@ -80,7 +82,7 @@ func TestSelftestList(t *testing.T) {
 func TestBadFlags(t *testing.T) {
 	newestLibrary(t, func(t *testing.T, lib nccl.Library) {
 		for _, flags := range []string{
-			"--layout dp3", "--layout dp2,ep3", "--bytes x", "--jitter 1", "stray", "--nccl /nowhere/libnccl.so.2", "--nccl-layout /nowhere/layout",
+			"--layout dp3", "--layout dp2,ep3", "--cliques dp,xp", "--layout pp2 --cliques dp", "--selftest ops --cliques dp", "--bytes x", "--jitter 1", "stray", "--nccl /nowhere/libnccl.so.2", "--nccl-layout /nowhere/layout",
 			"--fault gpu-freeze", "--fault flush-stall:rank=0", "--fault link-slow=2:rank=0", "--fault gpu-slow=0:rank=0",
 			"--fault control=lost:rank=0",
 		} {

@@ -1,0 +1,82 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/culprit-project/culprit/sim/stack"
+)
+
+// TestTwoFaults: two ranks that have nothing to do with each other fail at once. Each is paged for, with its own class and cause, and
+// nobody else; the one that lives and has not called only after as long as it would be alone.
+func TestTwoFaults(t *testing.T) {
+	t.Parallel()
+	const stalled, away = 1, 4 // In two data-parallel groups.
+	job := startJob(t, stack.JobConfig{
+		ID: "two-faults", Rank: -1, FaultAtStep: -1,
+		Args: []string{
+			fmt.Sprintf("--fault=link-stall:rank=%d:step=%d", stalled, healthySteps), fmt.Sprintf("--fault=op-not-entered:rank=%d:step=%d", away, healthySteps),
+		},
+	})
+	at, err := job.WaitFault(within(t, time.Minute))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx := within(t, deadline+2*patience)
+	for want := (map[string]string{fmt.Sprint(stalled): "link-stall", fmt.Sprint(away): "op-not-entered"}); len(want) > 0; {
+		for _, page := range cluster.Pages(job.Config.ID) {
+			rank := page.Labels["rank"]
+			if name, due := want[rank]; due {
+				took := page.At.Sub(at)
+				t.Logf("rank %s paged after %.1f s: %s", rank, took.Seconds(), page.Annotations["summary"])
+				if name == "op-not-entered" && took < patience {
+					t.Errorf("rank %s lives and is paged for after %s, want %s at least", rank, took, patience)
+				}
+				fault, _ := stack.FindFault(name)
+				var r int
+				_, _ = fmt.Sscan(rank, &r)
+				checkPage(t, page, fault, r)
+				delete(want, rank)
+			} else if rank != fmt.Sprint(stalled) && rank != fmt.Sprint(away) {
+				t.Fatalf("paged for an innocent, %v: %s", page.Labels, page.Annotations["summary"])
+			}
+		}
+		select {
+		case <-ctx.Done():
+			t.Fatalf("not paged for: %v\n%s", want, describe(t, cluster, job.Config.ID))
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
+}
+
+// TestHangBehindTrouble: a job that was stopped for a moment, or has become slow, comes to stand still. The trigger and the verdict of
+// the earlier trouble hide neither the hang nor its rank.
+func TestHangBehindTrouble(t *testing.T) {
+	t.Parallel()
+	const other, rank = 2, 5
+	for name, before := range map[string]string{
+		"blip": "stop:for=4",
+		"slow": "proxy-delay=20",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			fault, _ := stack.FindFault("link-stall")
+			job := startJob(t, stack.JobConfig{
+				ID: "behind-" + name, Fault: fault.Name, Rank: rank, FaultAtStep: 2 * healthySteps,
+				Args: []string{fmt.Sprintf("--fault=%s:rank=%d:step=%d", before, other, healthySteps)},
+			})
+			train(t, job, 2*healthySteps-1)
+			at := time.Now()
+			page, err := cluster.WaitPage(within(t, deadline), job.Config.ID)
+			if err != nil {
+				t.Fatalf("%v\n%s", err, describe(t, cluster, job.Config.ID))
+			}
+			t.Logf("paged after %.1f s: %s", page.At.Sub(at).Seconds(), page.Annotations["summary"])
+			checkPage(t, page, fault, rank)
+		})
+	}
+}
