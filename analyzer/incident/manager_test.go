@@ -330,7 +330,8 @@ func TestCostlyAnalysis(t *testing.T) {
 // TestPastThatShowsNothing: finished work that shows nothing is fetched again after recheck; where a trigger says that the job is slow,
 // soon at first.
 func TestPastThatShowsNothing(t *testing.T) {
-	healthy, nobody := rca.Verdict{Version: 1, Class: rca.Healthy}, rca.Verdict{Version: 1, Class: rca.Unknown}
+	healthy, nobody := rca.Verdict{Version: 1, Class: rca.Healthy}, rca.Verdict{Version: 1, Class: rca.Unknown, Ask: []int{5}}
+	unrecorded := rca.Verdict{Version: 1, Class: rca.Unknown}
 	suspected := rca.Verdict{Version: 1, Class: rca.Unknown, Culprits: []rca.Culprit{{Rank: 3}}}
 	for _, c := range []struct {
 		name    string
@@ -345,6 +346,7 @@ func TestPastThatShowsNothing(t *testing.T) {
 		{"nobody of those seen", nobody, Start, testOptions.Recheck},
 		{"nobody of those seen", nobody, Slow, testOptions.LookBack / firstLooks},
 		{"suspected", suspected, Start, testOptions.LookBack},
+		{"no finished work", unrecorded, Hang, testOptions.LookBack},
 	} {
 		t.Run(c.name+"/"+string(c.kind), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

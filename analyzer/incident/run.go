@@ -289,10 +289,10 @@ func settled(e *entry, out *Outcome, err error) bool {
 	return err == nil && out.Complete && e.Verdict != nil && e.Verdict.Page && e.Latest == nil
 }
 
-// showsNothing reports whether the evidence, as far as it goes, shows nobody who could be to blame.
+// showsNothing reports whether the evidence, of a large job as far as it was asked for, shows nobody who could be to blame.
 func showsNothing(out *Outcome) bool {
 	v := &out.Verdict
-	return out.Complete && (v.Class == rca.Healthy || v.Class == rca.Unknown && len(v.Culprits) == 0)
+	return out.Complete && (v.Class == rca.Healthy || v.Class == rca.Unknown && len(v.Culprits) == 0 && len(v.Ask) > 0)
 }
 
 // toldOfSlowness reports whether a trigger that fires, or a person, says that the job is slow. Of the others finished work that shows
