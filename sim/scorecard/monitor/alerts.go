@@ -57,7 +57,9 @@ func (a *grouping) take(at time.Time, sent []*rules.Alert) {
 	for _, s := range sent {
 		set := map[string]string{}
 		s.Labels.Range(func(l labels.Label) { set[l.Name] = l.Value })
-		n := &webhook.Alert{Labels: set, StartsAt: s.FiredAt, EndsAt: s.ValidUntil, Fingerprint: webhook.Fingerprint(set)}
+		notes := map[string]string{}
+		s.Annotations.Range(func(l labels.Label) { notes[l.Name] = l.Value })
+		n := &webhook.Alert{Labels: set, Annotations: notes, StartsAt: s.FiredAt, EndsAt: s.ValidUntil, Fingerprint: webhook.Fingerprint(set)}
 		if !s.ResolvedAt.IsZero() {
 			n.EndsAt = s.ResolvedAt
 		}

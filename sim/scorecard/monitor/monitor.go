@@ -31,6 +31,7 @@ import (
 type Options struct {
 	Scrape       time.Duration // Interval.
 	Rules        []byte        // A rule file.
+	Unread       bool          // Nobody reads annotations: they are not rendered.
 	Alertmanager []byte        // Its configuration.
 	// Keep chooses the metrics that are kept, as metric_relabel_configs do; nil: all.
 	Keep func(name string) bool
@@ -145,10 +146,10 @@ type ruleText struct {
 	logger *slog.Logger
 }
 
-// Load implements rules.GroupLoader. Annotations are for people, of whom there are none here: they are not rendered.
+// Load implements rules.GroupLoader.
 func (r ruleText) Load(_ string, ignore bool, names model.ValidationScheme) (*rulefmt.RuleGroups, []error) {
 	groups, errs := rulefmt.Parse(r.m.opt.Rules, ignore, names, r.m.parser, r.logger)
-	if groups != nil {
+	if groups != nil && r.m.opt.Unread {
 		for i := range groups.Groups {
 			for j := range groups.Groups[i].Rules {
 				groups.Groups[i].Rules[j].Annotations = nil

@@ -58,7 +58,7 @@ func newWorld(cfg cluster.Config, scrape time.Duration, rest func()) (*world, er
 		targets = append(targets, n)
 	}
 	w.mon, err = monitor.New(monitor.Options{
-		Scrape: scrape, Rules: triggers, Alertmanager: alertmanager.Config, Keep: asked(),
+		Scrape: scrape, Rules: triggers, Unread: true, Alertmanager: alertmanager.Config, Keep: asked(),
 		Deliver: func(m *webhook.Message) error {
 			if w.deliver == nil {
 				return nil
