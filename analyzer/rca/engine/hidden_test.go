@@ -219,6 +219,12 @@ func TestEndsInsideAHostAreUnseen(t *testing.T) {
 			j.rank(1).State = rca.ProcessStopped
 			return j.in("dp", "AllReduce", []int{0, 3}, func(_ int, o *rca.Op) { o.State, o.KernelStarted, o.NoCompletion = rca.OpEnqueued, -1, true })
 		}, []int{1}, rca.CauseProcessStopped},
+		{"a rank stops that has called ahead of its data, and a third cannot leave", func() *hungJob {
+			j := newHungJob(4).comm("dp", 0, 1, 2, 3).comm("pp", 1, 3).without("dp", 7*time.Second, 0, 1, 2, 3)
+			j.rank(1).State = rca.ProcessStopped
+			j.on(1, "pp").SinceCalled = 6900 * time.Millisecond
+			return j.in("dp", "AllReduce", []int{0, 3}, func(_ int, o *rca.Op) { o.State, o.KernelStarted, o.NoCompletion = rca.OpEnqueued, -1, true })
+		}, []int{1}, rca.CauseProcessStopped},
 		{"two have called collectives after a broadcast, and one of them the next", func() *hungJob {
 			j := newHungJob(4).comm("tp", 0, 1).comm("dp", 1, 3).without("tp", 0)
 			for r := range 2 {

@@ -78,10 +78,11 @@ func (x *standstill) mayHold(r *rca.Rank, m *rca.Membership, o *rca.Op) bool {
 		if other.Membership == nil || other.Membership == m {
 			continue
 		}
-		if r := x.Nodes[other.Node].Rank; x.calledAfter(r, other.Membership, o) {
+		switch r := x.Nodes[other.Node].Rank; {
+		case r.State == rca.ProcessGone || r.State == rca.ProcessStopped:
+			gone = true // It may have passed on to some and not to this one, or have called ahead of its data.
+		case x.calledAfter(r, other.Membership, o):
 			ahead = true
-		} else if r.State == rca.ProcessGone || r.State == rca.ProcessStopped {
-			gone = true // It may have passed on to some and not to this one.
 		}
 	}
 	return gone || !ahead
