@@ -20,7 +20,7 @@
       [s.job, s.comm] + s.analyzer,
       [
         g.row('Communicator', [
-          g.stat('Name', 'What the job calls the communicator.', 'short', [g.query('max by (comm_name) (%s)' % ofComm('culprit_nccl_comm_info'), '{{comm_name}}')], width=6, text=true),
+          g.stat('Name', 'What the job calls the communicator, if anything.', 'short', [g.query('max by (comm_name) (label_replace(%s, "comm_name", "none", "comm_name", ""))' % ofComm('culprit_nccl_comm_info'), '{{comm_name}}')], width=6, text=true),
           g.stat('Size', 'Ranks that the communicator was made for.', 'short', [g.query('max by (nranks) (%s)' % ofComm('culprit_nccl_comm_info'), '{{nranks}}')], width=4, text=true),
           g.stat('Ranks seen', 'Ranks whose exporter shows the communicator. Fewer than its size: some are not watched, or never called an operation.', 'short', [g.query('count(%s)' % started)], width=4),
           g.stat('Lag', 'Operations that the last rank is behind the first. More than 0 for long: a rank did not enter.', 'short', [g.query('max(%s) - min(%s)' % [started, started])], width=5, steps=[{ color: 'orange', value: 1 }]),
