@@ -26,7 +26,7 @@ await build({
   define: { 'process.env.NODE_ENV': '"production"', global: 'window' },
   // The runtime package wants the router's version 5 beside 6; what it takes of it is in 6.
   alias: { 'react-router-dom-v5-compat': 'react-router-dom' },
-  loader: { '.woff': 'empty', '.woff2': 'dataurl', '.svg': 'dataurl', '.ttf': 'empty' },
+  loader: { '.svg': 'dataurl', '.ttf': 'empty' },
   plugins: [tableDefaults],
   logLevel: 'warning',
 });

@@ -5,8 +5,6 @@
 // The server gives /dashboards and forwards /api to Prometheus. window.drawn() says what each panel shows, for the program that takes the picture.
 
 import './boot';
-import '@fontsource/inter/latin-400.css';
-import '@fontsource/inter/latin-500.css';
 import './page.css';
 
 import { createRoot } from 'react-dom/client';

@@ -1,0 +1,43 @@
+#!/usr/bin/env bash
+# Copyright 2026 The Culprit Authors
+# SPDX-License-Identifier: Apache-2.0
+#
+# dashboards.sh: draws the shipped dashboards from two runs of the demo on a real NCCL with played GPUs: one job stands still, one gets slow. Checks
+# that queries return data before and after, and puts pictures into docs/pictures. Called by make dashboard-pictures.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+out=$PWD/docs/pictures
+log=$(mktemp)
+demo=
+stop() {
+  [[ -z $demo ]] || { kill -INT "$demo" && wait "$demo"; } 2>/dev/null || true
+  demo=
+}
+trap 'stop; rm -f "$log"' EXIT
+
+# until_said waits for what the demo prints.
+until_said() {
+  until grep -q "$1" "$log"; do
+    kill -0 "$demo" 2>/dev/null || { cat "$log" >&2; echo "the demo ended" >&2; exit 1; }
+    sleep 0.2
+  done
+}
+
+draw() {
+  bin/culprit-demo --stay --nccl="${NCCL:-2.30.7}" --fault="$2" --rank=3 --warmup=500 --timeout=5m >"$log" 2>&1 &
+  demo=$!
+  until_said "fault $2"
+  local onset
+  onset=$(date --utc +%FT%TZ)
+  until_said 'staying up'
+  local prometheus
+  prometheus=$(sed -n 's/^ *prometheus  *\(http[^ ]*\).*/\1/p' "$log")
+  # The pictures show a minute of the fault, and the test says what it lacks.
+  until [[ $(date +%s) -gt $(($(date --date "$onset" +%s) + 62)) ]]; do sleep 1; done
+  PROMETHEUS=$prometheus FAULT=$1 ONSET=$onset PICTURES=$out DASHBOARDS=$PWD/.cache/dashboards \
+    go test -C sim/browser -tags pictures -count=1 -v -run 'TestDashboards$' ./...
+  stop
+}
+
+draw hang link-stall
+draw slow gpu-slow
