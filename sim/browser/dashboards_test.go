@@ -32,7 +32,6 @@ import (
 
 const (
 	before = 60 * time.Second // How much of the healthy job a picture shows.
-	after  = 60 * time.Second // How much of the faulty job a picture shows.
 	// margin keeps the healthy look clear of the fault: rates reach back four scrapes.
 	margin = 10 * time.Second
 	// heaviest is how many bytes a picture may have.
@@ -63,12 +62,12 @@ type drawn struct {
 	}
 }
 
-// empty says why queries return nothing: by state of the job or always, dashboard, and panel or panel:query. Where the reason starts with sometimes,
+// empty says why queries return nothing: by state of the job, always, or where the job is ringjob; dashboard, and panel or panel:query. Where the reason starts with sometimes,
 // they may return something as well.
 type empty map[string]map[string]map[string]string
 
 // TestDashboards draws the shipped dashboards with Grafana's panels from the Prometheus at $PROMETHEUS, which watches a job that has had the fault
-// $FAULT, hang or slow, at rank 3. Before and after the fault each query returns values or is in testdata/empty.json, with the reason.
+// $FAULT, hang or slow, at rank 3 from $ONSET to $UNTIL. Before and after the fault each query returns values or is in testdata/empty.json, with the reason.
 func TestDashboards(t *testing.T) {
 	prometheus, fault, dist := os.Getenv("PROMETHEUS"), os.Getenv("FAULT"), os.Getenv("DASHBOARDS")
 	if prometheus == "" || fault == "" || dist == "" {
@@ -87,13 +86,23 @@ func TestDashboards(t *testing.T) {
 		t.Fatalf("ONSET is not when the fault was injected: %v", err)
 	}
 	s := &site{browser: newBrowser(t), url: gallery(t, prometheus, dist)}
-	comm := label(t, prometheus, onset.Add(after/2), `topk(1, culprit_nccl_op_age_seconds{rank="3"}) or topk(1, culprit_nccl_ops_started_total{rank="3"})`, "comm")
+	until, err := time.Parse(time.RFC3339, os.Getenv("UNTIL"))
+	if err != nil {
+		t.Fatalf("UNTIL is not when the verdict was there: %v", err)
+	}
+	const slowest, busiest = `topk(1, culprit_nccl_op_age_seconds{rank="3"})`,
+		`topk(1, culprit_nccl_comm_info{rank="3"} * on (job_id, comm) group_left () max by (job_id, comm) (job_id:culprit_nccl_comm_bus_bandwidth:max))`
+	wanted, at := slowest, until
+	if fault == "slow" {
+		wanted, at = busiest, onset
+	}
+	comm := label(t, prometheus, at, wanted, "comm")
 	host := label(t, prometheus, onset, `culprit_nccl_process_info{rank="3"}`, "instance")
 	for _, d := range drawings {
 		ask := url.Values{"dashboard": {d.dashboard}, "var-rank": {"3"}, "var-comm": {comm}, "var-instance": {host}}
 		for state, at := range map[string][2]time.Time{
 			"healthy": {onset.Add(-before - margin), onset.Add(-margin)},
-			fault:     {onset.Add(-before), onset.Add(after)},
+			fault:     {onset.Add(-before), until},
 		} {
 			t.Run(state+"/"+d.dashboard, func(t *testing.T) {
 				q := maps.Clone(ask)
@@ -101,6 +110,9 @@ func TestDashboards(t *testing.T) {
 				b := s.tab(t, emulation.SetDeviceMetricsOverride(1600, 1000, 1, false))
 				mayLack := maps.Clone(known["always"][d.dashboard])
 				maps.Copy(mayLack, known[state][d.dashboard])
+				if fault == "slow" {
+					maps.Copy(mayLack, known["ringjob"][d.dashboard])
+				}
 				judge(t, b.draw(s.url, q, at), mayLack)
 			})
 		}
@@ -109,7 +121,7 @@ func TestDashboards(t *testing.T) {
 				q := maps.Clone(ask)
 				q["expand"] = d.expand
 				b := s.tab(t, emulation.SetDeviceMetricsOverride(1600, d.height, 1, false), emulation.SetScrollbarsHidden(true))
-				b.draw(s.url, q, [2]time.Time{onset.Add(-before), onset.Add(after)})
+				b.draw(s.url, q, [2]time.Time{onset.Add(-before), until})
 				b.paint(filepath.Join(dir, "dashboard-"+strings.TrimPrefix(d.dashboard, "culprit-")+".png"), d.height)
 			})
 		}
