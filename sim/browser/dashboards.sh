@@ -14,6 +14,8 @@ stop() {
   [[ -z $demo ]] || { kill -INT "$demo" && wait "$demo"; } 2>/dev/null || true
   demo=
 }
+# A container names itself so, and the name would be in the pictures.
+unset CONTAINER_NAME POD_NAME POD_NAMESPACE POD_UID KUBERNETES_SERVICE_HOST
 trap 'stop; rm -f "$log"' EXIT
 
 # until_said waits for what the demo prints.
