@@ -17,7 +17,7 @@ LDFLAGS := -s -w -X $(PKG).Version=$(VERSION) -X $(PKG).Revision=$(REVISION) -X 
 # All of these programs are there: command -v with several names is content with one.
 have = $(foreach program,$(1),command -v $(program) >/dev/null &&) true
 
-.PHONY: all help build release test-release shim ringjob ncclrun go-build tools nccl test test-go test-c test-fakegpu test-ncclrun test-nccl test-nccl-short test-nccl-ci test-nccl-flaky nccl-report test-rules test-pyspy test-recordings record-dumps test-e2e test-levels test-slow test-slurm test-launchers test-kubernetes test-victoriametrics test-thanos test-mimir test-systemd test-chart test-upgrade test-page pictures demo lint bench bench-page bench-latency bench-logs generate \
+.PHONY: all help build release test-release shim ringjob ncclrun go-build tools nccl test test-go test-c test-fakegpu test-ncclrun test-nccl test-nccl-short test-nccl-ci test-nccl-flaky nccl-report test-rules test-pyspy test-recordings record-dumps test-e2e test-levels test-slow test-slurm test-launchers test-kubernetes test-victoriametrics test-thanos test-mimir test-systemd test-chart test-upgrade test-page pictures dashboard-pictures check-dashboards demo lint bench bench-page bench-latency bench-logs generate \
         check-generated scorecard scorecard-full gpu-e2e soak sanitizers nccl-behaviour nccl-record bench-nccl fuzz vulncheck clean
 
 all: build
@@ -252,6 +252,13 @@ bench-page: chromium ## How long after it is asked for the page of 8 to 102,400 
 
 pictures: build tools chromium $(AXE) ## Take pictures of the analyzer's pages from runs of the demo, into docs/pictures. Takes minutes.
 	AXE=$(CURDIR)/$(AXE) sim/browser/pictures.sh
+
+check-dashboards: ## Hold the dashboards against the types of Grafana's schema, and build the page that draws them. The first time npm installs 600 MB.
+	@command -v npm >/dev/null || { apt-get update -qq && apt-get install -y -qq --no-install-recommends npm >/dev/null; }
+	tools/dashboards/build.sh
+
+dashboard-pictures: build tools chromium check-dashboards ## Draw the dashboards with Grafana's panels from runs of the demo, into docs/pictures; each query returns data. Takes minutes.
+	sim/browser/dashboards.sh
 
 lint: ## Run the pinned linters.
 	@tools/build.sh golangci-lint

@@ -7,6 +7,7 @@
   local g = import '../lib/grafana.libsonnet',
   local s = (import 'shared.libsonnet')(config),
   local ofComm(metric, matchers='') = s.ofJob(metric, std.join(', ', ['comm=~"$comm"'] + (if matchers == '' then [] else [matchers]))),
+  local ofMembers(metric) = '%s\nand on (instance, job_id, rank) %s' % [s.ofJob(metric), ofComm('culprit_nccl_comm_info')],
   local started = ofComm('culprit_nccl_ops_started_total'),
   local completed = ofComm('culprit_nccl_ops_completed_total'),
 
@@ -19,7 +20,7 @@
       [s.job, s.comm] + s.analyzer,
       [
         g.row('Communicator', [
-          g.stat('Name', 'What the job calls the communicator.', 'short', [g.query('max by (comm_name) (%s)' % ofComm('culprit_nccl_comm_info'), '{{comm_name}}')], width=6, text=true),
+          g.stat('Name', 'What the job calls the communicator, if anything.', 'short', [g.query('max by (comm_name) (label_replace(%s, "comm_name", "none", "comm_name", ""))' % ofComm('culprit_nccl_comm_info'), '{{comm_name}}')], width=6, text=true),
           g.stat('Size', 'Ranks that the communicator was made for.', 'short', [g.query('max by (nranks) (%s)' % ofComm('culprit_nccl_comm_info'), '{{nranks}}')], width=4, text=true),
           g.stat('Ranks seen', 'Ranks whose exporter shows the communicator. Fewer than its size: some are not watched, or never called an operation.', 'short', [g.query('count(%s)' % started)], width=4),
           g.stat('Lag', 'Operations that the last rank is behind the first. More than 0 for long: a rank did not enter.', 'short', [g.query('max(%s) - min(%s)' % [started, started])], width=5, steps=[{ color: 'orange', value: 1 }]),
@@ -31,14 +32,14 @@
             'Operations called and left by each rank. The rank that called fewest is the one the others wait for, if it stays so; ranks inside the same operation wait for whoever is not.',
             [
               g.now('max by (rank, comm_rank) (%s)' % ofComm('culprit_nccl_comm_info')),
-              g.now('max by (rank, host, gpu, pid) (%s)' % s.ofJob('culprit_nccl_process_info')),
+              g.now('max by (rank, host, gpu, pid) (%s)' % ofMembers('culprit_nccl_process_info')),
               g.now('max by (rank) (%s)' % started),
               g.now('scalar(max(%s)) - max by (rank) (%s)' % [started, started]),
               g.now('max by (rank) (%s)' % completed),
               g.now('max by (rank) (%s - %s)' % [started, completed]),
               g.now('max by (rank) (%s)' % ofComm('culprit_nccl_op_age_seconds')),
-              g.now('max by (rank) (%s)' % s.ofJob('culprit_nccl_stall_seconds')),
-              g.now('max by (rank) (%s)' % s.ofJob('culprit_nccl_process_up')),
+              g.now('max by (rank) (%s)' % ofMembers('culprit_nccl_stall_seconds')),
+              g.now('max by (rank) (%s)' % ofMembers('culprit_nccl_process_up')),
             ],
             {
               rank: { title: 'Rank', links: [s.toRank()] },

@@ -38,7 +38,7 @@
       alertname: { title: 'Trigger', links: [g.external('Runbook', config.runbookURLPattern % '${__value.text}')] },
       kind: { title: 'Kind' },
     },
-    hidden=['alertstate', 'culprit', 'Value'],
+    hidden=['alertstate', 'culprit', 'severity', 'Value'],
     order=['job_id', 'alertname', 'kind'],
     height=6,
   ),

@@ -122,7 +122,7 @@ local datasource = { type: 'prometheus', uid: '${datasource}' };
 
   // A table of instant queries. columns: field name -> { title, unit, links, width, mappings }; hidden: field names left out.
   // join: the label by which several queries become one row.
-  table(title, description, queries, columns, hidden=[], join='', order=[], sort='', width=24, height=8):: panel('table', title, description, 'short', queries, width, height) + {
+  table(title, description, queries, columns, hidden=[], join='', order=[], sort='', width=24, height=8):: panel('table', title, description, 'none', queries, width, height) + {
     transformations:
       (if join != '' then [{ id: 'joinByField', options: { byField: join, mode: 'outer' } }] else []) + [
         {
@@ -135,7 +135,8 @@ local datasource = { type: 'prometheus', uid: '${datasource}' };
         },
       ],
     fieldConfig+: {
-      defaults+: { custom: { align: 'auto', filterable: true } },
+      // Ten columns fit beside another panel; Grafana's own 150 pixels push the last ones out of sight.
+      defaults+: { custom: { align: 'auto', filterable: true, minWidth: 80 } },
       overrides: [
         local column = columns[name];
         {
