@@ -93,6 +93,43 @@ func TestOneOrderIsNoDeadlock(t *testing.T) {
 	}
 }
 
+// TestOppositeOrdersShownByDataThatArrived: one rank calls two operations the other way round within a millisecond. Nothing of its own
+// shows which its GPU is in; that others' data lies there for both does, since those others are in them.
+func TestOppositeOrdersShownByDataThatArrived(t *testing.T) {
+	j := newHungJob(4).comm("dp_0", 0, 2).comm("dp_1", 1, 3).comm("world", 0, 1, 2, 3)
+	for r := range 4 {
+		j.rank(r).Caps &^= rca.SeesKernels
+	}
+	for _, r := range []int{1, 3} {
+		m := j.on(r, "dp_1")
+		m.Called, m.Started, m.Completed = 101, 101, 101
+	}
+	const breath = 20 * time.Microsecond
+	at := func(first int) func(int, *rca.Op) {
+		return func(r int, o *rca.Op) {
+			o.KernelStarted, o.KernelStopped, o.State = -1, -1, rca.OpEnqueued
+			if r != first {
+				o.Age -= breath
+			}
+		}
+	}
+	j.in("dp_0", "AllGather", []int{0, 2}, at(0), flows(map[int][]rca.Flow{
+		0: {send(1, 4, 2, 2, 2), recv(1, 4, 0, 0, 0)},
+		2: {send(0, 4, 0, 0, 0), recv(0, 4, 2, 2, 0)},
+	}))
+	tree := func(_ int, o *rca.Op) { o.Algo = "tree" }
+	j.in("world", "AllReduce", []int{1, 2, 3}, at(2), tree, flows(map[int][]rca.Flow{
+		1: {recv(2, 1, 0, 0, 0)}, // What it gave is no longer recorded.
+		2: {send(0, 1, 0, 0, 0), recv(0, 1, 0, 0, 0), recv(1, 1, 1, 1, 0), recv(3, 1, 1, 1, 0)},
+		3: {recv(2, 1, 0, 0, 0)},
+	}))
+	j.in("world", "AllReduce", []int{0}, at(-1), tree, flows(map[int][]rca.Flow{0: {send(2, 1, 0, 0, 0), recv(2, 1, 0, 0, 0)}}))
+	v := j.verdict()
+	if v.Cause != rca.CauseDeadlock || !slices.Equal(rcatest.Accused(v), []int{2}) {
+		t.Errorf("%s/%s accuses %v: %s", v.Class, v.Cause, rcatest.Accused(v), v.Summary)
+	}
+}
+
 // TestGPUThatFreezesInTheOldestOfThree is as the real library showed it: all have called three operations at once, no kernels are
 // seen, broadcasts before them have no end but what ended after them. The one that does not take its data in the oldest is named.
 func TestGPUThatFreezesInTheOldestOfThree(t *testing.T) {

@@ -56,6 +56,22 @@ func wouldShow(o *rca.Op) bool {
 	})
 }
 
+// markGivers marks the members whose data has come to others as begun: only their kernels can have given it, and their own record of a
+// flow that is done is no longer there.
+func (in *instance) markGivers() {
+	for i := range in.joins {
+		for k := range in.joins[i].op.Flows {
+			f := &in.joins[i].op.Flows[k]
+			if f.Send || f.Ready <= 0 || f.Peer < 0 {
+				continue
+			}
+			if giver := in.at(int32(f.Peer)); giver != nil && giver.started == startUnknown {
+				giver.started = startYes
+			}
+		}
+	}
+}
+
 // countBegun counts a member in or out of an operation, if its GPU shows which.
 func (x *standstill) countBegun(in *instance, j *join) {
 	switch {
@@ -80,23 +96,38 @@ func (b *builder) computes(n int32, a *active, in *instance) bool {
 	return true
 }
 
-// heldBefore says that a rank called another operation before one, which others are known to be in and which stands: that holds it, and
-// who holds that is asked there.
-func (b *builder) heldBefore(n int32, a *active) bool {
-	r := b.x.Nodes[n].Rank
+// holdQueued takes ranks of which nothing shows that their GPU has come to an operation out of it, where another one holds them: what they
+// wait for, they wait for there.
+func (x *standstill) holdQueued(i int32) {
+	in := &x.insts[i]
+	if in.begun == 0 {
+		return
+	}
+	for k := range in.joins {
+		if j := &in.joins[k]; j.active && x.unseenKernel(j) && x.heldBefore(in.key.comm, j) {
+			j.active = false
+			in.inside--
+			x.acts[j.node] = slices.DeleteFunc(x.acts[j.node], func(a active) bool { return a.inst == i })
+		}
+	}
+}
+
+// heldBefore says that a rank called another operation before one, which others are known to be in and which stands.
+func (x *standstill) heldBefore(comm int32, j *join) bool {
+	r := x.Nodes[j.node].Rank
 	for i := range r.Memberships {
 		m := &r.Memberships[i]
-		ci := b.x.CommOf[m.Comm]
-		mem := b.x.Comms[ci].Find(n)
-		if ci == a.comm || mem == nil {
+		ci := x.CommOf[m.Comm]
+		mem := x.Comms[ci].Find(j.node)
+		if ci == comm || mem == nil {
 			continue
 		}
 		for k := range m.InFlight {
 			o := &m.InFlight[k]
-			if o.NoCompletion || o.Age < a.op.Age {
+			if o.NoCompletion || o.Age < j.op.Age {
 				continue
 			}
-			if id := b.x.instanceOf(mem, o); id >= 0 && b.x.insts[id].stuck && b.x.insts[id].begun > 0 {
+			if id := x.instanceOf(mem, o); id >= 0 && x.insts[id].stuck && x.insts[id].begun > 0 {
 				return true
 			}
 		}

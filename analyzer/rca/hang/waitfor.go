@@ -35,13 +35,19 @@ func buildWaitFor(idx *job.Index) *waitFor {
 	w.lies = b.lies
 	for i := range x.insts {
 		in := &x.insts[i]
+		in.markGivers()
 		for k := range in.joins {
 			if in.joins[k].active {
 				in.inside++
 				x.countBegun(in, &in.joins[k])
 			}
 		}
-		if in.stuck {
+	}
+	for i := range x.insts {
+		x.holdQueued(int32(i))
+	}
+	for i := range x.insts {
+		if in := &x.insts[i]; in.stuck {
 			in.odd = x.compareSignatures(in)
 		}
 		b.instance(int32(i))
@@ -204,9 +210,6 @@ func (b *builder) rank(n int32, r *rca.Rank) {
 		a := &x.acts[n][k]
 		in := &x.insts[a.inst]
 		before := len(b.edges) + len(b.owns)
-		if j := x.part(in, n); j != nil && x.unseenKernel(j) && in.begun > 0 && b.heldBefore(n, a) {
-			continue // What it waits for, it waits for there.
-		}
 		if in.odd == nil {
 			b.flows(n, a)
 		}
