@@ -66,6 +66,28 @@ func waitsForKernel(completed int64) *hungJob {
 	})
 }
 
+// beforeTheirSends is a pipeline of two hosts without kernel events: both ranks of the first have called an operation between them, over
+// NVLink, and then a send to the second and a receive from it. Nothing is given, and what has arrived is not taken.
+func beforeTheirSends() *hungJob {
+	j := newHungJob(4).paired().comm("tp_0", 0, 1).comm("tp_1", 2, 3).comm("pp_0", 0, 2).comm("pp_1", 1, 3)
+	for r := range 4 {
+		j.rank(r).Caps &^= rca.SeesKernels
+	}
+	unseen := func(_ int, o *rca.Op) { o.State, o.KernelStarted, o.KernelStopped = rca.OpEnqueued, -1, -1 }
+	all := func(f rca.Flow) rca.Flow {
+		f.Total = f.Posted
+		return f
+	}
+	j.in("tp_0", "AllReduce", []int{0, 1}, unseen, func(_ int, o *rca.Op) { o.Age, o.NoCompletion = 7*time.Second, true })
+	for r, comm := range []string{"pp_0", "pp_1"} {
+		j.in(comm, "Send", []int{r}, unseen, func(_ int, o *rca.Op) { o.Peer, o.Seq = 1, 40 }, flows(map[int][]rca.Flow{r: {send(1, 4, 0, 0, 0)}}))
+		j.in(comm, "Recv", []int{r}, unseen, func(_ int, o *rca.Op) { o.Peer, o.Seq = 1, 40 }, flows(map[int][]rca.Flow{r: {all(recv(1, 4, 4, 4, 0))}}))
+		j.in(comm, "Send", []int{r + 2}, unseen, func(_ int, o *rca.Op) { o.Peer, o.Seq = 0, 40 }, flows(map[int][]rca.Flow{r + 2: {all(send(0, 4, 4, 4, 4))}}))
+		j.in(comm, "Recv", []int{r + 2}, unseen, func(_ int, o *rca.Op) { o.Peer, o.Seq = 0, 40 }, flows(map[int][]rca.Flow{r + 2: {recv(0, 4, 0, 0, 0)}}))
+	}
+	return j
+}
+
 // TestSiblingsWithoutNames: NCCL gives communicators no names unless it is told them. Which of two ranks called something else, the other
 // groups of the same kind tell all the same.
 func TestSiblingsWithoutNames(t *testing.T) {
@@ -116,12 +138,18 @@ func TestInsideAHost(t *testing.T) {
 			}
 			return j
 		}, nil, rca.CauseUnknown},
+		{"sends behind an operation that nobody sees the end of", beforeTheirSends, nil, rca.CauseGPU},
+		{"the same, and one GPU shows an error", func() *hungJob {
+			j := beforeTheirSends()
+			j.ev.Facts = []rca.Fact{{Host: "node0", Rank: 1, Component: "nvlink", Kind: "nvlink_down", Value: 1}}
+			return j
+		}, []int{1}, rca.CauseGPU},
 		{"a kernel that does not start", func() *hungJob { return waitsForKernel(100) }, []int{2}, rca.CauseKernelNotRunning},
 		{"a job's first kernel", func() *hungJob { return waitsForKernel(0) }, nil, rca.CauseUnknown},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			v := c.job().verdict()
-			if !slices.Equal(rcatest.Accused(v), c.accused) || v.Cause != c.cause {
+			if !slices.Equal(rcatest.Accused(v), c.accused) || v.Cause != c.cause || len(v.Culprits) > 1 {
 				t.Errorf("%s/%s (%g) accuses %v, want %v %s: %s", v.Class, v.Cause, v.Confidence, rcatest.Accused(v), c.accused, c.cause, v.Summary)
 			}
 		})

@@ -79,7 +79,28 @@ func (w *waitFor) findRoots() (hard, soft []root) {
 	byPlace := func(a, b root) int { return cmp.Compare(a.vertex[0], b.vertex[0]) }
 	slices.SortStableFunc(hard, byPlace)
 	slices.SortStableFunc(soft, byPlace)
-	return hard, soft
+	return hard, oneOfEach(soft)
+}
+
+// oneOfEach makes one root of those that name the same group: each of its members may show that one of them holds it.
+func oneOfEach(soft []root) []root {
+	at := map[int32][]int{} // Groups so far, by their first member.
+	var out []root
+	for _, r := range soft {
+		if r.kind != rootGroup || len(r.nodes) == 0 {
+			out = append(out, r)
+			continue
+		}
+		known := slices.IndexFunc(at[r.nodes[0]], func(i int) bool { return out[i].leaf == r.leaf && slices.Equal(out[i].nodes, r.nodes) })
+		if known < 0 {
+			at[r.nodes[0]] = append(at[r.nodes[0]], len(out))
+			out = append(out, r)
+			continue
+		}
+		o := &out[at[r.nodes[0]][known]]
+		o.vertex = append(slices.Clone(o.vertex), r.vertex...)
+	}
+	return out
 }
 
 // seenLocks gives the deadlocks among ranks that were seen, where all waiting seems to end at silent ones: a rank waits for
@@ -376,8 +397,13 @@ func (w *waitFor) weakFlaw(o *own, vs []int32) root {
 			r.kind, r.nodes = rootGroup, mates
 		}
 	case flawGPU, flawGPUStart:
-		// What it waits for comes or goes over NVLink, where nothing is seen: any GPU on the host may hold it.
-		if mates := w.matesIn(o.node, o.inst); len(mates) > 1 {
+		// What it waits for comes or goes over NVLink, where nothing is seen: any GPU on the host may hold it, in this operation or,
+		// where nothing shows that it has come to this one, in one before it.
+		mates := w.matesIn(o.node, o.inst)
+		if j := w.part(&w.insts[o.inst], o.node); len(mates) <= 1 && j != nil && j.started == startUnknown {
+			mates = w.besideUnseen(o.node, o.inst)
+		}
+		if len(mates) > 1 {
 			r.kind, r.nodes, r.channel = rootGroup, mates, -1
 			if !o.doubted {
 				r.leaf.weight = max(0.5, r.leaf.weight)
