@@ -58,6 +58,11 @@ func analyze(ev rca.Evidence, opt rca.Options) rca.Verdict {
 	if v, ok := stackVerdict(x); ok {
 		return v
 	}
+	if blind {
+		if v, ok := faultyGPU(x, still); ok {
+			return v
+		}
+	}
 	v := job.NewVerdict(x)
 	for i := range ev.Facts {
 		if f := &ev.Facts[i]; f.Kind == "ended_together" {

@@ -317,6 +317,12 @@ func TestRobustEndsUnseen(t *testing.T) {
 	if v.Standstill < 2 {
 		t.Errorf("has lasted for %g s", v.Standstill)
 	}
+	j.ev.Facts = []rca.Fact{{Host: "node3", Rank: 3, Component: "gpu", Kind: "xid", Value: 79, Text: "GPU has fallen off the bus"}}
+	faulty := j.verdict()
+	want{class: rca.Fault, cause: rca.CauseGPU, ranks: []int{3}, page: true, phrase: "has a GPU that shows an error"}.check(t, faulty)
+	if !faulty.MayGetOn || faulty.Standstill < 2 {
+		t.Errorf("pages at once: %+v", faulty)
+	}
 	j.rank(1).WriteBytesPerSec = 50e6 // A checkpoint of one that all wait for elsewhere.
 	if v := j.verdict(); v.Class != rca.Unknown || v.Standstill != 0 {
 		t.Errorf("while bytes move: %s, has lasted for %g s", v.Class, v.Standstill)

@@ -278,6 +278,8 @@ const (
 const (
 	NothingSeen      = "Nothing was seen of the job: not enough evidence to name a rank."
 	NoCallsFor       = "No rank has called an operation for %s. All ranks seen have called the same operations, and this source records no completions: not enough evidence to name a rank." // length
+	FaultyAlone      = "%s has a GPU that shows an error, and no rank has called an operation for %s. All ranks seen have called the same operations, so nothing else tells them apart."     // Who, length
+	GPUShowsError    = "its GPU shows an error"
 	NothingFinished  = "No rank stands still, and no finished work was recorded that would show who is slow."
 	NobodySeenStands = "No rank of those seen stands still, "
 	SomeUnknown      = "but %s of %s were not seen." // number, total

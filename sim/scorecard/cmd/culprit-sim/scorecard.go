@@ -100,7 +100,7 @@ func explainCommand(app *kingpin.Application, commands map[string]func(context.C
 	cmd.Flag("runs", "With --blind: of how many.").Default("100").IntVar(&f.runs)
 	cmd.Flag("harm", "Also print the verdict on worse evidence: all, or one of the scorecard's.").Default(matrix.HarmNone).StringVar(&f.opt.Harm)
 	commands[cmd.FullCommand()] = func(ctx context.Context) error {
-		f.opt.Seeds, f.opt.All, f.opt.Only = 1, true, []string{only}
+		f.opt.Seeds, f.opt.All, f.opt.Only, f.opt.Levels = 1, true, []string{only}, cluster.Levels
 		cases, _, err := f.cases()
 		if err != nil {
 			return err
