@@ -21,13 +21,17 @@ const levelWorkload = "gpt-32"
 // otherScrapes are the intervals at which the full matrix runs the jobs of levelWorkload once more.
 var otherScrapes = []time.Duration{time.Second, 15 * time.Second}
 
-// atLevels gives a case at each level of evidence and scrape interval that it is run at.
+// atLevels gives a case at each level of evidence and scrape interval that it is run at. The quick matrix leaves out slowness that
+// calls alone would have to show: almost all of it is told as unknown.
 func (o *Options) atLevels(c *Case) []Case {
 	levels := o.Levels
 	if len(levels) == 0 {
 		levels = cluster.Levels
 		if c.Workload != levelWorkload {
 			levels = levels[:1]
+		}
+		if o.Quick && c.Group == GroupSlow {
+			levels = slices.DeleteFunc(slices.Clone(levels), func(l cluster.Level) bool { return l == cluster.Calls })
 		}
 	}
 	out := atScrape(c, levels, cmp.Or(o.Scrape, usualScrape), false)

@@ -4,6 +4,7 @@
 package trial
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"sync"
@@ -29,8 +30,9 @@ const (
 func memory(c *matrix.Case) int64 { return bytesPerCase + int64(c.Ranks)*bytesPerRank }
 
 // Run runs the cases, as many at the same time as the resources allow, and reports each as it is done. Small jobs come
-// first and all runs of a scale together, so that a matrix that is ended has whole scales. The outcomes are in the order
-// of the cases; those that were not run, because of an error or the context, are missing.
+// first and all runs of a scale together, so that a matrix that is ended has whole scales; those that are watched longest
+// come first in each, so that no core idles at the end of one. The outcomes are in the order of the cases; those that were not
+// run, because of an error or the context, are missing.
 func Run(ctx context.Context, cases []matrix.Case, res Resources, done func(*judge.Outcome)) ([]judge.Outcome, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -72,7 +74,7 @@ func Run(ctx context.Context, cases []matrix.Case, res Resources, done func(*jud
 	return list, context.Cause(ctx)
 }
 
-// bySize orders cases by their ranks, each scale's first seeds first.
+// bySize orders cases by their ranks, each scale's first seeds first, and by how long they are watched.
 func bySize(cases []matrix.Case) []int {
 	order := make([]int, len(cases))
 	for i := range order {
@@ -80,10 +82,7 @@ func bySize(cases []matrix.Case) []int {
 	}
 	slices.SortStableFunc(order, func(a, b int) int {
 		x, y := &cases[a], &cases[b]
-		if x.Ranks != y.Ranks {
-			return x.Ranks - y.Ranks
-		}
-		return int(x.Seed) - int(y.Seed) //nolint:gosec // Small.
+		return cmp.Or(cmp.Compare(x.Ranks, y.Ranks), cmp.Compare(x.Seed, y.Seed), cmp.Compare(y.Config.Until, x.Config.Until))
 	})
 	return order
 }
