@@ -52,8 +52,8 @@ type Outcome struct {
 	BytesFetched int64   `json:"bytes_fetched"`
 	AnalysisMS   float64 `json:"analysis_ms"`     // Wall time of the engine, all its looks together.
 	AnalysisCPU  float64 `json:"analysis_cpu_ms"` // CPU time of it.
-	// AllocMiB is what the engine allocated, an upper bound of its memory. Measured where nothing else ran, of a
-	// sample of the runs; 0 not measured.
+	// AllocMiB is what the engine allocated in the look that took longest, an upper bound of its memory. Measured where nothing
+	// else ran, of a sample of the runs; 0 not measured.
 	AllocMiB   float64 `json:"alloc_mib,omitempty"`
 	SimSeconds float64 `json:"sim_seconds"`
 	Seconds    float64 `json:"seconds"` // The whole run, wall time, beside whatever ran at the same time.

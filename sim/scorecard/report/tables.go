@@ -184,7 +184,7 @@ func (r *Report) cost() table {
 	t := table{
 		title: "What an analysis costs",
 		note: "All nodes are asked up to 64 hosts, above it those that the search comes to, for their history at most 64. Bytes are JSON before compression. Analysis is the engine's CPU time, and beside it its wall time on the reporting machine, which did other work as well, of all looks of a run together. " +
-			"Allocated is what it asked the allocator for, an upper bound of its memory, measured of one run in four of 512 ranks and more and of one in thirty-two smaller ones.",
+			"Allocated is what it asked the allocator for in the look that took longest, an upper bound of its memory, measured of one run in four of 512 ranks and more and of one in thirty-two smaller ones.",
 		head: []string{"ranks", "runs", "ranks asked p50", "fetched p50 / max", "analysis CPU p50 / p90 / max", "wall p50 / max", "allocated p50 / max"},
 	}
 	list := filter(r.usual(), func(o *judge.Outcome) bool { return o.RanksFetched > 0 })

@@ -15,8 +15,8 @@ import (
 	"github.com/culprit-project/culprit/sim/scorecard/judge"
 )
 
-// meter measures what analyses cost. Allocation can only be counted for the whole process, so that a measured analysis
-// has it to itself: everything else that allocates holds the lock for reading, and lets go of it now and then.
+// meter measures what analyses cost. Allocation can only be counted for the whole process, so that an analysis of which it is measured
+// has that to itself: everything else that allocates holds the lock for reading, and lets go of it now and then.
 type meter struct{ alone sync.RWMutex }
 
 // rest lets an analysis that is to be measured go first. The caller holds the lock for reading.
@@ -41,10 +41,33 @@ func measured(o *judge.Outcome) bool {
 	return h.Sum32()%measuredEvery == 0
 }
 
-// analyze asks the engine and adds what it cost to the outcome. The caller holds the lock for reading.
-func (m *meter) analyze(out *judge.Outcome, ev *rca.Evidence, opt rca.Options) rca.Verdict {
-	if !measured(out) {
-		return m.time(out, ev, opt)
+// dearest is the analysis of a run that took longest.
+type dearest struct {
+	ev   rca.Evidence
+	opt  rca.Options
+	took time.Duration
+}
+
+// time asks the engine and adds what that took to the outcome.
+func (d *dearest) time(out *judge.Outcome, ev rca.Evidence, opt rca.Options) rca.Verdict {
+	// The engine works on one thread; its CPU time is that thread's.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	start, cpu := time.Now(), threadTime()
+	v := engine.Analyze(ev, opt)
+	took := time.Since(start)
+	out.AnalysisMS += milliseconds(took)
+	out.AnalysisCPU += milliseconds(threadTime() - cpu)
+	if took > d.took && measured(out) {
+		*d = dearest{ev, opt, took}
+	}
+	return v
+}
+
+// measure repeats the dearest analysis of a run, where nothing else runs, and notes what it allocates. The caller holds the lock for reading.
+func (m *meter) measure(out *judge.Outcome, d *dearest) {
+	if d.took == 0 {
+		return
 	}
 	m.alone.RUnlock()
 	m.alone.Lock()
@@ -54,21 +77,10 @@ func (m *meter) analyze(out *judge.Outcome, ev *rca.Evidence, opt rca.Options) r
 	}()
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	v := m.time(out, ev, opt)
+	engine.Analyze(d.ev, d.opt)
 	runtime.ReadMemStats(&after)
-	out.AllocMiB += float64(after.TotalAlloc-before.TotalAlloc) / (1 << 20)
-	return v
-}
-
-func (m *meter) time(out *judge.Outcome, ev *rca.Evidence, opt rca.Options) rca.Verdict {
-	// The engine works on one thread; its CPU time is that thread's.
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	start, cpu := time.Now(), threadTime()
-	v := engine.Analyze(*ev, opt)
-	out.AnalysisMS += milliseconds(time.Since(start))
-	out.AnalysisCPU += milliseconds(threadTime() - cpu)
-	return v
+	out.AllocMiB = float64(after.TotalAlloc-before.TotalAlloc) / (1 << 20)
+	*d = dearest{}
 }
 
 func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

@@ -47,7 +47,8 @@ func (t *trial) perform(ctx context.Context, m *meter) error {
 	if err != nil {
 		return err
 	}
-	t.s, err = newService(w, func(ev rca.Evidence, opt rca.Options) rca.Verdict { return m.analyze(&t.out, &ev, opt) })
+	var d dearest
+	t.s, err = newService(w, func(ev rca.Evidence, opt rca.Options) rca.Verdict { return d.time(&t.out, ev, opt) })
 	if err != nil {
 		return err
 	}
@@ -62,6 +63,7 @@ func (t *trial) perform(ctx context.Context, m *meter) error {
 		}
 	}
 	t.costs()
+	m.measure(&t.out, &d)
 	if err := t.compareSearch(ctx); err != nil {
 		return err
 	}
