@@ -59,7 +59,7 @@ func analyze(ev rca.Evidence, opt rca.Options) rca.Verdict {
 		return v
 	}
 	if blind {
-		if v, ok := faultyGPU(x, still); ok {
+		if v, ok := faulty(x, still); ok {
 			return v
 		}
 	}

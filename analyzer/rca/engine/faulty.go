@@ -5,6 +5,7 @@ package engine
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/culprit-project/culprit/analyzer/rca"
@@ -12,32 +13,88 @@ import (
 	"github.com/culprit-project/culprit/analyzer/rca/words"
 )
 
-// faultyWeight is the weight of a GPU's own error where nothing else tells one rank from another: an error of half an hour ago may
-// have nothing to do with it.
+// faultyWeight is the weight of what a node shows where nothing else tells one rank from another: an error of half an hour ago may have
+// nothing to do with it.
 const faultyWeight = 0.7
 
-// faultyGPU names the one GPU that reports an error where all ranks have called the same and then nothing for a while. Every rank is a
+// faulty names whom the nodes' own evidence shows as faulty where all ranks have called the same and then nothing for a while: the one GPU
+// that reports an error, the ranks of the one NIC that is down or, where it is not known whose that is, those of its host, or those of the one host that fell silent when the job stopped. Every rank is a
 // suspect then, as the members of a group that stands still are. While a rank moves bytes to or from storage all may wait for that.
-func faultyGPU(x *job.Index, still time.Duration) (rca.Verdict, bool) {
-	nodes := make([]int32, len(x.Nodes))
-	for i := range nodes {
-		nodes[i] = int32(i) //nolint:gosec // Far fewer than 2^31 ranks.
-	}
-	n := x.OnlyAiling(nodes, job.GPUAilment)
-	if n < 0 || stores(x) {
+func faulty(x *job.Index, still time.Duration) (rca.Verdict, bool) {
+	if stores(x) {
 		return rca.Verdict{}, false
 	}
 	v := job.NewVerdict(x)
 	v.Class, v.Code, v.Cause = rca.Fault, rca.Fault.Code(), rca.CauseGPU
 	v.RanksVisited = x.Seen
 	v.Confidence = rca.Round(faultyWeight * (1 - 0.4*x.Unseen()))
-	c := x.Culprit(n)
-	c.Why = words.GPUShowsError
-	v.Culprits = append(v.Culprits, c)
-	v.Summary = fmt.Sprintf(words.FaultyAlone, words.Opener(x.RankName(n)), words.Span(still))
-	v.Evidence = x.FactsOf(n)
-	v.Action = rca.ActionFor(v.Class, v.Cause)
 	v.Standstill, v.MayGetOn = still.Seconds(), true
+	if n := ailing(x, job.GPUAilment); len(n) == 1 {
+		accuse(x, &v, n, words.GPUShowsError)
+		v.Summary = fmt.Sprintf(words.FaultyGPU, words.Opener(x.RankName(n[0])), words.Span(still))
+	} else if n := ailing(x, job.DeadNIC); onOneNIC(x, n) {
+		nic := x.AilingNIC(n[0])
+		v.Cause = rca.CauseNetworkSend
+		v.Summary = fmt.Sprintf(words.FaultyNIC, nic, x.Host(n[0]), words.Span(still))
+		if x.NIC(x.Nodes[n[0]].Rank) == "" && len(n) > 1 {
+			v.Culprits = []rca.Culprit{{Rank: -1, Channel: -1, Host: x.Host(n[0]), NIC: nic, Group: words.RankNumbers(x.IDs(n)), Why: words.NICOfOneDown}}
+			v.Evidence = x.FactsOf(n[0])
+		} else {
+			accuse(x, &v, n, words.NICShownDown)
+		}
+	} else if m := fellSilent(x, still); m != nil {
+		v.Cause, v.Confidence = rca.CauseHostLost, faultyWeight // That it was not seen is what speaks against it.
+		for _, id := range m.Ranks {
+			v.Culprits = append(v.Culprits, rca.Culprit{Rank: id, Channel: -1, Group: m.Name, Why: fmt.Sprintf(words.DoesNotAnswer, m.What)})
+		}
+		v.Summary = fmt.Sprintf(words.FellSilent, words.Opener(m.What), m.Name, m.Why, words.RankNumbers(m.Ranks), words.Span(still))
+	} else {
+		return rca.Verdict{}, false
+	}
+	v.Action = rca.ActionFor(v.Class, v.Cause)
 	v.Page = x.Carries(v.Class, v.Confidence)
 	return v, true
+}
+
+func accuse(x *job.Index, v *rca.Verdict, nodes []int32, why string) {
+	for _, n := range nodes {
+		c := x.Culprit(n)
+		c.Why = why
+		v.Culprits = append(v.Culprits, c)
+	}
+	v.Evidence = x.FactsOf(nodes[0])
+}
+
+// ailing gives the ranks whose node shows an ailment of them.
+func ailing(x *job.Index, ailment func(*rca.Fact) bool) []int32 {
+	var out []int32
+	for n := range int32(len(x.Nodes)) { //nolint:gosec // Far fewer than 2^31 ranks.
+		if x.Ailing(n, ailment) {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+// onOneNIC says that there are ranks, and that what ails them is one NIC of one host.
+func onOneNIC(x *job.Index, nodes []int32) bool {
+	return len(nodes) > 0 && !slices.ContainsFunc(nodes, func(n int32) bool {
+		return x.Host(n) != x.Host(nodes[0]) || x.AilingNIC(n) == "" || x.AilingNIC(n) != x.AilingNIC(nodes[0])
+	})
+}
+
+// silentWithin is how much later than a host's last word the job may come to stand: it is heard of once a scrape, and others may still
+// have had something to call.
+const silentWithin = time.Minute
+
+// fellSilent gives the one host that does not answer, if it was last heard of when the job stopped; nil: none, or several.
+func fellSilent(x *job.Index, still time.Duration) *rca.Missing {
+	if len(x.Ev.Missing) != 1 {
+		return nil
+	}
+	m := &x.Ev.Missing[0]
+	if m.What == "rank" || m.Alive || len(m.Ranks) == 0 || m.Heard <= 0 || m.Heard > still+silentWithin || m.Heard+silentWithin < still {
+		return nil
+	}
+	return m
 }

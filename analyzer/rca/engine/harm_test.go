@@ -317,12 +317,49 @@ func TestRobustEndsUnseen(t *testing.T) {
 	if v.Standstill < 2 {
 		t.Errorf("has lasted for %g s", v.Standstill)
 	}
-	j.ev.Facts = []rca.Fact{{Host: "node3", Rank: 3, Component: "gpu", Kind: "xid", Value: 79, Text: "GPU has fallen off the bus"}}
-	faulty := j.verdict()
-	want{class: rca.Fault, cause: rca.CauseGPU, ranks: []int{3}, page: true, phrase: "has a GPU that shows an error"}.check(t, faulty)
-	if !faulty.MayGetOn || faulty.Standstill < 2 {
-		t.Errorf("pages at once: %+v", faulty)
+	larger := &j.on(0, "dp").InFlight[1]
+	larger.Bytes *= 2
+	want{class: rca.Inconsistent, cause: rca.CauseOtherOp, ranks: []int{0}, page: true, phrase: "2097152 bytes"}.check(t, j.verdict())
+	j.on(2, "dp").SinceCalled = time.Second // It goes on all the same.
+	if v := j.verdict(); v.Class == rca.Inconsistent {
+		t.Errorf("while ranks call: %s", v.Summary)
 	}
+	j.on(2, "dp").SinceCalled = 9 * time.Second
+	larger.Bytes /= 2
+
+	j.ev.Facts = []rca.Fact{{Host: "node3", Rank: 3, Component: "gpu", Kind: "xid", Value: 79, Text: "GPU has fallen off the bus"}}
+	shown := j.verdict()
+	want{class: rca.Fault, cause: rca.CauseGPU, ranks: []int{3}, page: true, phrase: "has a GPU that shows an error"}.check(t, shown)
+	if !shown.MayGetOn || shown.Standstill < 2 {
+		t.Errorf("pages at once: %+v", shown)
+	}
+	j.ev.Facts = append(j.ev.Facts, rca.Fact{Host: "node0", Rank: 0, Component: "gpu", Kind: "xid", Value: 79})
+	if v := j.verdict(); v.Class != rca.Unknown {
+		t.Errorf("of two GPUs with errors: %s", v.Summary)
+	}
+	j.rank(3).NIC = "mlx5_0"
+	j.ev.Facts = []rca.Fact{{Host: "node3", Rank: -1, Component: "nic", Device: "mlx5_0", Kind: "port_down"}}
+	want{class: rca.Fault, cause: rca.CauseNetworkSend, ranks: []int{3}, page: true, phrase: "The NIC mlx5_0 of node3 is down"}.check(t, j.verdict())
+	j.ev.Facts = nil
+
+	lost := newHungJob(4)
+	*lost = *j
+	lost.ev.Ranks = j.ev.Ranks[:3]
+	lost.ev.Missing = []rca.Missing{{What: "exporter", Name: "node3:9400", Ranks: []int{3}, Why: "no answer in 2 s", Heard: 10 * time.Second}}
+	want{class: rca.Fault, cause: rca.CauseHostLost, ranks: []int{3}, page: true, phrase: "It fell silent when the job stopped"}.check(t, lost.verdict())
+	for _, spoil := range []func(m *rca.Missing){
+		func(m *rca.Missing) { m.Alive = true },
+		func(m *rca.Missing) { m.Heard = time.Hour },
+		func(m *rca.Missing) { m.Heard = 0 },
+	} {
+		m := lost.ev.Missing[0]
+		spoil(&lost.ev.Missing[0])
+		if v := lost.verdict(); v.Class != rca.Unknown {
+			t.Errorf("%+v: %s", lost.ev.Missing[0], v.Summary)
+		}
+		lost.ev.Missing[0] = m
+	}
+	j.ev.Facts = []rca.Fact{{Host: "node3", Rank: 3, Component: "gpu", Kind: "xid", Value: 79}}
 	j.rank(1).WriteBytesPerSec = 50e6 // A checkpoint of one that all wait for elsewhere.
 	if v := j.verdict(); v.Class != rca.Unknown || v.Standstill != 0 {
 		t.Errorf("while bytes move: %s, has lasted for %g s", v.Class, v.Standstill)

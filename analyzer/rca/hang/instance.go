@@ -175,8 +175,39 @@ func leastCalled(x *job.Index) []int64 {
 				out[i] = m.Called
 			}
 		}
+		if odd := oddCalled(x, &x.Comms[i]); out[i] >= 0 && odd >= 0 {
+			out[i] = min(out[i], odd)
+		}
 	}
 	return out
+}
+
+// oddCalled gives the first of a communicator's collectives without a recorded end that its members have called with different
+// arguments, -1 none. What differs and holds nobody up is none: the members must have called nothing for a while.
+func oddCalled(x *job.Index, c *job.Comm) int64 {
+	calls := map[int64][]join{}
+	for k := range c.Members {
+		m := c.Members[k].Membership
+		if m == nil {
+			continue
+		}
+		if m.SinceCalled < x.Opt.HangAfter {
+			return -1
+		}
+		for i := range m.InFlight {
+			if o := &m.InFlight[i]; o.NoCompletion && o.Number >= 0 && !job.IsP2P(o) {
+				calls[o.Number] = append(calls[o.Number], join{op: o})
+			}
+		}
+	}
+	first := int64(-1)
+	for number, parts := range calls {
+		differs := slices.ContainsFunc(signatureFields, func(f signatureField) bool { return !agree(parts, f.get) })
+		if differs && (first < 0 || number < first) {
+			first = number
+		}
+	}
+	return first
 }
 
 // buildInstances gathers what every rank has in flight into instances and decides what each rank is really in: the

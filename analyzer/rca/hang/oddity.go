@@ -32,11 +32,14 @@ type signature struct {
 	s string
 }
 
-// signatureFields are compared in this order; the first that differs is reported.
-var signatureFields = []struct {
+// signatureField is a property by its name for people.
+type signatureField struct {
 	name string
 	get  func(*rca.Op) signature
-}{
+}
+
+// signatureFields are compared in this order; the first that differs is reported.
+var signatureFields = []signatureField{
 	{"operation", func(o *rca.Op) signature { return signature{s: o.Func} }},
 	{"root", func(o *rca.Op) signature {
 		switch o.Func {

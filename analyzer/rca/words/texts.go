@@ -278,8 +278,12 @@ const (
 const (
 	NothingSeen      = "Nothing was seen of the job: not enough evidence to name a rank."
 	NoCallsFor       = "No rank has called an operation for %s. All ranks seen have called the same operations, and this source records no completions: not enough evidence to name a rank." // length
-	FaultyAlone      = "%s has a GPU that shows an error, and no rank has called an operation for %s. All ranks seen have called the same operations, so nothing else tells them apart."     // Who, length
+	FaultyGPU        = "%s has a GPU that shows an error, and no rank has called an operation for %s. All ranks seen have called the same operations, so nothing else tells them apart."     // Who, length
+	FaultyNIC        = "The NIC %s of %s is down, and no rank has called an operation for %s. All ranks seen have called the same operations, so nothing else tells them apart."             // nic, host, length
+	FellSilent       = "%s %s does not answer (%s): %s run there. It fell silent when the job stopped: no rank has called an operation for %s."                                              // what, host, why, ranks, length
 	GPUShowsError    = "its GPU shows an error"
+	NICShownDown     = "its NIC is down"
+	NICOfOneDown     = "a NIC of their host is down; which of them use it is not known"
 	NothingFinished  = "No rank stands still, and no finished work was recorded that would show who is slow."
 	NobodySeenStands = "No rank of those seen stands still, "
 	SomeUnknown      = "but %s of %s were not seen." // number, total
