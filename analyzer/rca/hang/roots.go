@@ -397,16 +397,19 @@ func (w *waitFor) weakFlaw(o *own, vs []int32) root {
 			r.kind, r.nodes = rootGroup, mates
 		}
 	case flawGPU, flawGPUStart:
-		// What it waits for comes or goes over NVLink, where nothing is seen: any GPU on the host may hold it, in this operation or,
-		// where nothing shows that it has come to this one, in one before it.
-		mates := w.matesIn(o.node, o.inst)
-		if j := w.part(&w.insts[o.inst], o.node); len(mates) <= 1 && j != nil && j.started == startUnknown {
-			mates = w.besideUnseen(o.node, o.inst)
-		}
-		if len(mates) > 1 {
+		// What it waits for comes or goes over NVLink, where nothing is seen: any GPU on the host may hold it.
+		if mates := w.matesIn(o.node, o.inst); len(mates) > 1 {
 			r.kind, r.nodes, r.channel = rootGroup, mates, -1
 			if !o.doubted {
 				r.leaf.weight = max(0.5, r.leaf.weight)
+			}
+			return r
+		}
+		// Where nothing shows that it has come to this operation, it may be in one before it, or still compute.
+		if j := w.part(&w.insts[o.inst], o.node); j != nil && j.started == startUnknown {
+			if mates := w.besideUnseen(o.node, o.inst); len(mates) > 1 {
+				r.kind, r.nodes, r.channel = rootGroup, mates, -1
+				r.leaf.weight = min(r.leaf.weight, hiddenWeight)
 			}
 		}
 	}
