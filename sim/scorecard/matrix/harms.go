@@ -41,3 +41,10 @@ func (o *Options) harmsOf(c *Case) []string {
 	}
 	return []string{o.Harm}
 }
+
+// Spoil replaces what was drawn for a case by what the options choose, unless they leave it to chance.
+func (o *Options) Spoil(c *Case) {
+	if o.Harm != "" && o.Harm != HarmSample {
+		c.Harms = o.harmsOf(c)
+	}
+}

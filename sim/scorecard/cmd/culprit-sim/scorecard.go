@@ -194,7 +194,11 @@ func (f *scorecardFlags) cases() (list []matrix.Case, of string, err error) {
 		if i == 0 && !f.full {
 			f.opt.Seed = seed
 		}
-		list = append(list, matrix.Blind(seed, f.runs)...)
+		drawn := matrix.Blind(seed, f.runs)
+		for k := range drawn {
+			f.opt.Spoil(&drawn[k])
+		}
+		list = append(list, drawn...)
 	}
 	return list, of, nil
 }

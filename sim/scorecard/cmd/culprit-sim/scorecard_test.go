@@ -173,3 +173,28 @@ func TestBadInput(t *testing.T) {
 		}
 	}
 }
+
+// What a drawn case is harmed by is drawn, too, unless --harm chooses.
+func TestHarmsOfDrawnCases(t *testing.T) {
+	for harm, want := range map[string]func(harmed, of int) bool{
+		matrix.HarmSample: func(harmed, of int) bool { return harmed > 0 && harmed < of },
+		matrix.HarmNone:   func(harmed, _ int) bool { return harmed == 0 },
+		"clock":           func(harmed, of int) bool { return harmed == of },
+	} {
+		f := scorecardFlags{blind: "7", runs: 60}
+		f.opt.Harm = harm
+		cases, _, err := f.cases()
+		if err != nil {
+			t.Fatal(err)
+		}
+		harmed := 0
+		for i := range cases {
+			if len(cases[i].Harms) > 0 {
+				harmed++
+			}
+		}
+		if !want(harmed, len(cases)) {
+			t.Errorf("--harm=%s: %d of %d", harm, harmed, len(cases))
+		}
+	}
+}
