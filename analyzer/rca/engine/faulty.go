@@ -18,8 +18,9 @@ import (
 const faultyWeight = 0.7
 
 // faulty names whom the nodes' own evidence shows as faulty where all ranks have called the same and then nothing for a while: the one GPU
-// that reports an error, the ranks of the one NIC that is down or, where it is not known whose that is, those of its host, or those of the one host that fell silent when the job stopped. Every rank is a
-// suspect then, as the members of a group that stands still are. While a rank moves bytes to or from storage all may wait for that.
+// that reports an error; the ranks of the one NIC that is down or, where it is not known whose that is, those of its host; or those of the
+// one host that fell silent when the job stopped. Every rank is a suspect then, as the members of a group that stands still are. While a
+// rank moves bytes to or from storage all may wait for that.
 func faulty(x *job.Index, still time.Duration) (rca.Verdict, bool) {
 	if stores(x) {
 		return rca.Verdict{}, false

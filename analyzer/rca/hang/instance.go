@@ -160,8 +160,8 @@ func (x *standstill) unmatched(ci int32, m *rca.Membership, o *rca.Op) bool {
 	return last == o.Seq-1
 }
 
-// leastCalled gives by communicator how many operations every member that was seen has called; -1 where that is not known,
-// or where sends and receives among them make the numbers differ.
+// leastCalled gives by communicator how many operations every member that was seen has called, with the same arguments where nothing
+// shows their ends; -1 where that is not known, or where sends and receives among them make the numbers differ.
 func leastCalled(x *job.Index) []int64 {
 	out := make([]int64, len(x.Comms))
 	for i := range x.Comms {
@@ -175,7 +175,10 @@ func leastCalled(x *job.Index) []int64 {
 				out[i] = m.Called
 			}
 		}
-		if odd := oddCalled(x, &x.Comms[i]); out[i] >= 0 && odd >= 0 {
+		if out[i] < 0 {
+			continue
+		}
+		if odd := oddCalled(x, &x.Comms[i]); odd >= 0 {
 			out[i] = min(out[i], odd)
 		}
 	}
