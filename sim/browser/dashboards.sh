@@ -8,36 +8,19 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 out=$PWD/docs/pictures
-log=$(mktemp)
-demo=
-stop() {
-  [[ -z $demo ]] || { kill -INT "$demo" && wait "$demo"; } 2>/dev/null || true
-  demo=
-}
+. sim/browser/demo.sh
 # A container names itself so, and the name would be in the pictures.
 unset CONTAINER_NAME POD_NAME POD_NAMESPACE POD_UID KUBERNETES_SERVICE_HOST
-trap 'stop; rm -f "$log"' EXIT
-
-# until_said waits for what the demo prints.
-until_said() {
-  until grep -q "$1" "$log"; do
-    kill -0 "$demo" 2>/dev/null || { cat "$log" >&2; echo "the demo ended" >&2; exit 1; }
-    sleep 0.2
-  done
-}
 
 draw() {
-  bin/culprit-demo --stay --rank=3 --timeout=5m --fault="${@:2}" >"$log" 2>&1 &
-  demo=$!
+  start --rank=3 --timeout=5m --fault="${@:2}"
   until_said "fault $2"
   local onset
   onset=$(date --utc +%FT%TZ)
   until_said 'staying up'
-  local prometheus
-  prometheus=$(sed -n 's/^ *prometheus  *\(http[^ ]*\).*/\1/p' "$log")
   # A picture shows at least a minute of the fault: a verdict on one that stands still is there earlier.
   until [[ $(date +%s) -gt $(($(date --date "$onset" +%s) + 60)) ]]; do sleep 1; done
-  PROMETHEUS=$prometheus FAULT=$1 ONSET=$onset UNTIL=$(date --utc +%FT%TZ) PICTURES=$out DASHBOARDS=$PWD/.cache/dashboards \
+  PROMETHEUS=$(address prometheus) FAULT=$1 ONSET=$onset UNTIL=$(date --utc +%FT%TZ) PICTURES=$out DASHBOARDS=$PWD/.cache/dashboards \
     go test -C sim/browser -tags pictures -count=1 -v -run 'TestDashboards$' ./...
   stop
 }
