@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/culprit-project/culprit/analyzer/rca"
+	"github.com/culprit-project/culprit/analyzer/rca/words"
 )
 
 // TestConnectionRefused: a host that refuses the connection is up. What the others show of its rank is said, and nobody is lost.
@@ -42,6 +43,35 @@ func TestFirstOperationConnects(t *testing.T) {
 		j.rank(3).GroupOpen = 6 * time.Second
 		if v := j.verdict(); v.Class != rca.NotEntered || v.Cause != c.want || len(v.Culprits) != 1 || v.Culprits[0].Rank != 3 {
 			t.Errorf("operation %d: %s/%s %+v: %s", c.number, v.Class, v.Cause, v.Culprits, v.Summary)
+		}
+	}
+}
+
+// TestFirstCallOfAJob: in a job that has completed hardly anything, who is inside the call of a first operation connects and loads, as
+// one that has not called it does, and nobody is paged for it before a first step has taken too long.
+func TestFirstCallOfAJob(t *testing.T) {
+	for _, c := range []struct {
+		age  time.Duration
+		want rca.Class
+	}{{11 * time.Second, rca.Benign}, {21 * time.Minute, rca.NotEntered}} {
+		j := newHungJob(4).comm("dp", 0, 1, 2, 3)
+		for r := range 4 {
+			m := j.on(r, "dp")
+			m.Called, m.Started, m.Completed = 0, 0, 0
+		}
+		j.in("dp", "AllReduce", []int{0, 1, 2, 3}, func(r int, o *rca.Op) {
+			o.Age, o.Stuck = c.age, c.age
+			if r == 3 {
+				o.State, o.KernelStarted = rca.OpCalled, 0
+			}
+		})
+		j.rank(3).GroupOpen = c.age
+		v := j.verdict()
+		if v.Class != c.want || v.Page != (c.want != rca.Benign) || len(v.Culprits) != 1 || v.Culprits[0].Rank != 3 {
+			t.Errorf("after %s: %s/%s, page %v, %+v: %s", c.age, v.Class, v.Cause, v.Page, v.Culprits, v.Summary)
+		}
+		if c.want == rca.Benign && (v.Cause != rca.CauseFirstStep || !strings.Contains(v.Summary, words.HardlyBegun)) {
+			t.Errorf("after %s: %s: %s", c.age, v.Cause, v.Summary)
 		}
 	}
 }

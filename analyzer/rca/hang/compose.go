@@ -212,6 +212,9 @@ func (w *waitFor) sentence(r *root, d *decision) string {
 		}
 		return fmt.Sprintf(words.DiedInside, w.RankList(r.nodes), note, wait, w.opName(r.inst), age)
 	case rootFlaw:
+		if r.leaf.class == rca.Benign {
+			return fmt.Sprintf(words.FlawedYet, w.RankName(r.nodes[0]), w.flawText(r), wait, age, note)
+		}
 		return fmt.Sprintf(words.Flawed, w.RankName(r.nodes[0]), w.flawText(r), wait, age)
 	case rootLink:
 		return fmt.Sprintf(words.LinkStalled,

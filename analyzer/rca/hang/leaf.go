@@ -31,10 +31,7 @@ func (w *waitFor) leafOf(n, inst int32) leaf {
 	l := leaf{class: rca.NotEntered, cause: rca.CauseNotCalled, weight: 0.93, hard: true, note: words.RunsOutside}
 	switch {
 	case w.firstStep(n, inst):
-		l = leaf{
-			class: rca.Benign, cause: rca.CauseFirstStep, weight: pick(w.busy(r), 0.9, 0.65), hard: true,
-			note: words.HardlyBegun,
-		}
+		l = w.begins(n)
 	case w.checkpoints(r):
 		l = leaf{class: rca.Benign, cause: rca.CauseCheckpoint, weight: 0.92, hard: true, note: words.WritesCheckpoint}
 	case r.State == rca.ProcessDisk || storageStuck(r):
@@ -72,6 +69,14 @@ func (w *waitFor) leafOf(n, inst int32) leaf {
 		}
 	}
 	return l
+}
+
+// begins is what a rank shows that is in its job's first step.
+func (w *waitFor) begins(n int32) leaf {
+	return leaf{
+		class: rca.Benign, cause: rca.CauseFirstStep, weight: pick(w.busy(w.Nodes[n].Rank), 0.9, 0.65), hard: true,
+		note: words.HardlyBegun,
+	}
 }
 
 // mayWaitUnseen says that another rank is outside the operation, too, for which this one may wait in a call that is not

@@ -189,6 +189,9 @@ func (w *waitFor) flawRoot(o *own, all []own) root {
 		kind: rootFlaw, nodes: []int32{o.node}, peer: o.peer, inst: o.inst, channel: o.channel, what: o.what, vertex: []int32{o.node},
 		leaf: leaf{class: class, cause: o.cause, weight: o.weight, hard: o.strong},
 	}
+	if o.what == flawCall && !w.Comms[w.insts[o.inst].key.comm].Call && w.firstStep(o.node, o.inst) {
+		r.leaf = w.begins(o.node)
+	}
 	for i := range all {
 		if all[i].cause == o.cause && all[i].inst == o.inst && all[i].channel != o.channel {
 			r.channel = -1 // More than one channel: no single one is meant.

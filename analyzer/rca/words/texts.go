@@ -16,6 +16,7 @@ const (
 	Died               = "%s: %s."                                                                                                                             // Who, note
 	DiedInside         = "%s: %s; %s in %s%s."                                                                                                                 // Who, note, waiting, op, age
 	Flawed             = "%s %s; %s%s."                                                                                                                        // Who, flaw, waiting, age
+	FlawedYet          = "%s %s; %s%s; %s."                                                                                                                    // Who, flaw, waiting, age, note
 	LinkStalled        = "The link between %s and %s does not deliver. The evidence does not show which end is to blame; %s%s."                                // who, others, waiters, age
 	StillMoves         = "Others wait for %s, which still makes progress: it is slow, not stuck."                                                              // who
 	GPUsSilent         = "The GPUs of %s have given no data for %s%s, while other GPUs are inside it: one of them still computes, or has stopped."             // ranks, op, age
