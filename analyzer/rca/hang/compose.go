@@ -29,6 +29,7 @@ func (w *waitFor) compose(d *decision) rca.Verdict {
 		v.Standstill = w.still().Seconds()
 		return v
 	}
+	d.chosen = w.joinProcesses(d.chosen)
 	first := &d.chosen[0]
 	if d.silent {
 		w.composeSilent(d, &v)
@@ -207,10 +208,11 @@ func (w *waitFor) sentence(r *root, d *decision) string {
 		return fmt.Sprintf(words.AloneAhead,
 			w.RankList(r.nodes), pick(len(r.nodes) == 1, "is", "are"), w.opName(r.inst), age, words.Opener(words.RankNumbers(w.IDs(r.others))), pick(len(r.others) == 1, "has", "have"))
 	case rootDead:
+		who, note := w.endsOf(r)
 		if r.inst < 0 {
-			return fmt.Sprintf(words.Died, w.RankList(r.nodes), note)
+			return fmt.Sprintf(words.Died, who, note)
 		}
-		return fmt.Sprintf(words.DiedInside, w.RankList(r.nodes), note, wait, w.opName(r.inst), age)
+		return fmt.Sprintf(words.DiedInside, who, note, wait, w.opName(r.inst), age)
 	case rootFlaw:
 		if r.leaf.class == rca.Benign {
 			return fmt.Sprintf(words.FlawedYet, w.RankName(r.nodes[0]), w.flawText(r), wait, age, note)

@@ -14,6 +14,7 @@ const (
 	NotCalledYet       = "%s %s not called %s%s while %s; %s."                                                                                                 // Ranks, have, op, age, waiting, note
 	AloneAhead         = "%s alone %s inside %s%s. %s %s not called it: this is one call too many, or something holds up all others."                          // Ranks, are, op, age, Ranks, have
 	Died               = "%s: %s."                                                                                                                             // Who, note
+	RanksOfProcess     = "%s (%s, process %d)"                                                                                                                 // Ranks, host, pid
 	DiedInside         = "%s: %s; %s in %s%s."                                                                                                                 // Who, note, waiting, op, age
 	Flawed             = "%s %s; %s%s."                                                                                                                        // Who, flaw, waiting, age
 	FlawedYet          = "%s %s; %s%s; %s."                                                                                                                    // Who, flaw, waiting, age, note
@@ -338,6 +339,9 @@ const (
 
 // OfSeveral puts what is said of one rank for several.
 func OfSeveral(note string) string { return ofSeveral.Replace(note) }
+
+// OfProcess puts what is said of a rank's process for several ranks of one.
+func OfProcess(note string) string { return strings.ReplaceAll(note, "its process", "their process") }
 
 var ofSeveral = strings.NewReplacer("its process is", "their processes are", ProcessDied, "their processes died", "its process ended", "their processes ended",
 	"its stack is", "their stacks are", "it raised", "each raised", "it is writing", "they are writing", "it was active", "they were active",
