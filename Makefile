@@ -17,7 +17,7 @@ LDFLAGS := -s -w -X $(PKG).Version=$(VERSION) -X $(PKG).Revision=$(REVISION) -X 
 # All of these programs are there: command -v with several names is content with one.
 have = $(foreach program,$(1),command -v $(program) >/dev/null &&) true
 
-.PHONY: all help build release test-release shim ringjob ncclrun go-build tools nccl test test-go test-c test-fakegpu test-ncclrun test-nccl test-nccl-short test-nccl-ci test-nccl-flaky nccl-report test-rules test-pyspy test-recordings record-dumps test-e2e test-levels test-slow test-slurm test-launchers test-kubernetes test-victoriametrics test-thanos test-mimir test-systemd test-chart test-upgrade test-page pictures dashboard-pictures check-dashboards demo lint bench bench-page bench-latency bench-logs generate \
+.PHONY: all help build release test-release shim ringjob ncclrun go-build tools nccl test test-go test-c test-fakegpu test-ncclrun test-nccl test-nccl-short test-nccl-ci test-nccl-flaky nccl-report test-rules test-pyspy test-recordings record-dumps test-e2e test-levels test-slow test-transfers test-slurm test-launchers test-kubernetes test-victoriametrics test-thanos test-mimir test-systemd test-chart test-upgrade test-page pictures dashboard-pictures check-dashboards demo lint bench bench-page bench-latency bench-logs generate \
         check-generated scorecard scorecard-full gpu-e2e soak sanitizers nccl-behaviour nccl-record bench-nccl fuzz vulncheck clean
 
 all: build
@@ -102,7 +102,7 @@ test-ncclrun: build ## The training program on the newest and the oldest release
 	@$(if $(filter none,$(NCCL)),,$(BIN)/culprit-nccl get $(or $(NCCL),short))
 	$(GO) test -timeout 60m -count=1 ./sim/ncclrun/...
 
-test-nccl: build tools ## Every fault on every release of NCCL, to the page; goes on where it was ended. VERSIONS= FAULTS= MODES= FRESH=1 FORGET=1. Takes hours.
+test-nccl: build tools ## Every fault on every release of NCCL, to the page; goes on where it was ended. VERSIONS= FAULTS= MODES= PARALLEL= FRESH=1 FORGET=1. Takes hours.
 	@$(BIN)/culprit-nccl test --nccl='$(or $(VERSIONS),$(NCCL),all)' --faults='$(FAULTS)' --modes='$(MODES)' $(if $(FRESH),--fresh) $(if $(FORGET),--forget-wrong)
 
 test-nccl-short test-nccl-ci: test-nccl-%: build tools ## A few faults on the newest and the oldest release of NCCL; on four releases.
@@ -171,6 +171,9 @@ test-levels: build tools ## Real processes at each level of evidence: every faul
 
 test-slow: build tools ## Real processes that only get slow: every fault names its rank.
 	$(GO) test -tags slow -timeout 30m -count=1 -parallel 3 -v -run 'TestSlow|TestThrottledGPU' ./sim/e2e
+
+test-transfers: build tools ## A job with ten minutes of history whose transfers get slow: CulpritTransfersSlow names the rank. Takes a quarter of an hour.
+	$(GO) test -tags transfers -timeout 30m -count=1 -v -run 'TestTransfersSlow' ./sim/e2e
 
 test-slurm: build tools ## Real slurmctld and slurmd on loopback: the page names the rank with Slurm's job and step, and a verdict drains a node. Installs them; needs root.
 	@$(call have,slurmctld slurmd srun munged) && [[ -e /usr/include/slurm/spank.h ]] || { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends slurmctld slurmd slurm-client munge libslurm-dev; }

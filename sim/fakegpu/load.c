@@ -16,6 +16,7 @@
 #include "fakegpu.h"
 #include "link.h"
 #include "log.h"
+#include "poll.h"
 #include "symbols.h"
 
 struct diverted {
@@ -71,6 +72,7 @@ void *fakegpu_load_nccl(const char *path, const char *layout, char *why, size_t 
   if (!handle) return snprintf(why, size, "%s", dlerror()), NULL;
   if (!divert_runtime(handle, self, why, size)) return NULL;
   if (!link_divert(handle, why, size)) return NULL;
+  if (!poll_divert(handle, why, size)) return NULL;
   if (!device_open(layout, why, size)) return NULL;
   return handle;
 }

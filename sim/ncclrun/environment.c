@@ -83,6 +83,12 @@ static void set_from_flag(const char *name, const char *value) {
   if (value) setenv(name, value, 1);
 }
 
+static void set_number(const char *name, int value, bool replace) {
+  char text[16];
+  snprintf(text, sizeof text, "%d", value);
+  setenv(name, text, replace);
+}
+
 // A port that was free a moment ago; RAS does without if somebody else was faster.
 static int free_port(void) {
   struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -117,11 +123,8 @@ void environment_of_nccl(const struct options *o) {
   };
   for (size_t i = 0; i < sizeof defaults / sizeof *defaults; i++) set_default(defaults[i].name, defaults[i].value);
   if (o->intra == INTRA_NET) set_default("NCCL_SHM_DISABLE", "1");
-  if (o->channels > 0) {
-    char text[16];
-    snprintf(text, sizeof text, "%d", o->channels);
-    set_default("NCCL_MAX_CTAS", text);
-  }
+  if (o->channels > 0) set_number("NCCL_MAX_CTAS", o->channels, false);
+  if (o->poll_us > 0) set_number("FAKEGPU_POLL_US", o->poll_us, true);
   set_from_flag("NCCL_ALGO", o->algo);
   set_from_flag("NCCL_PROTO", o->proto);
   set_ras(o->ras);

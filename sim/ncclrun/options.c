@@ -71,6 +71,7 @@ static const struct flag flags[] = {
     {"proto", "NAME", "NCCL_PROTO                                                 [NCCL's choice]", TEXT, &o.proto, 0, {0}},
     {"channels", "N", "NCCL_MAX_CTAS, unless the environment has it; 0: NCCL's    [2]", COUNT, &o.channels, 0, {0}},
     {"link-mbps", "MB/S", "what link-slow takes a fraction of                         [500]", NUMBER, &o.link_bytes_per_s, 1e6, {0}},
+    {"poll-us", "US", "that NCCL's threads sleep between two looks; 0: they poll      [0]", COUNT, &o.poll_us, 0, {0}},
     {"ras", NULL, "RAS on a free port, named by rank_ready; without it RAS is off", SET, &o.ras, 0, {0}},
     {.help = "Running:"},
     {"ranks-per-process", "N", "each with a GPU and a thread of its own; also of launch    [1]", COUNT, &o.per_process, 0, {0}},

@@ -47,6 +47,7 @@ struct options {
   int channels;
   double link_bytes_per_s;   // What link-slow takes a fraction of.
   bool ras;                  // RAS on a free port.
+  int poll_us;               // Sleep of a thread of NCCL's that waits; 0: it polls, as published.
   // Running.
   const char *rendezvous;    // Directory.
   uint64_t rendezvous_ns;    // Longest wait for the others.

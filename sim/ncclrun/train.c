@@ -19,6 +19,8 @@ enum { SALT_OP = 3, SALT_FORWARD = 7, SALT_BACKWARD = 29, SALT_STEP = 13 };
 enum { NORM_COUNT = 2, BARRIER_COUNT = 1 };
 // An evaluation is passes of this length.
 #define EVAL_PASS_MS 20.0
+// How often a rank looks whether the others of its process have ended their first step.
+#define MEET_NS NS_PER_MS
 // What one round of the ring takes of a rank on one channel at most, bytes; and the channels if NCCL chooses them.
 enum { RING_CHUNK = 2 << 20, RING_CHANNELS = 16 };
 
@@ -215,11 +217,21 @@ static bool enqueue_step(struct train *t) {
 
 static uint64_t slot_of(const struct train *t, uint64_t step) { return step % (uint64_t)(t->options->ahead + 1); }
 
+// The ranks of a process begin together: its program compiles and connects once for all of its GPUs. Where no communicator joins them,
+// nothing else would keep one from being hundreds of steps ahead of another's first operation.
+static bool meet_after_first_step(const struct options *o) {
+  static int arrived;
+  __atomic_fetch_add(&arrived, 1, __ATOMIC_ACQ_REL);
+  while (__atomic_load_n(&arrived, __ATOMIC_ACQUIRE) < o->per_process && !abort_requested()) sleep_ns(MEET_NS);
+  return !abort_requested();
+}
+
 // Waits for the GPU to end a step, and reports it.
 static bool finish_step(struct train *t, uint64_t step) {
   const struct options *o = t->options;
   uint64_t slot = slot_of(t, step);
   if (!gpu_await(t->done[slot])) return false;
+  if (step == 0 && !meet_after_first_step(o)) return false;
   if (t->groups->rank->rank == 0 && due(o->report_every, step)) {
     event_emit("step", ",\"step\":%llu,\"seconds\":%.6f", (unsigned long long)step, (double)(now_ns() - t->began_ns[slot]) / NS_PER_S);
   }

@@ -11,10 +11,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
+	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/alecthomas/kingpin/v2"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/culprit-project/culprit/sim/jsonl"
 	"github.com/culprit-project/culprit/sim/nccl"
@@ -31,16 +35,22 @@ type test struct {
 	load          float64
 	hosts, ranks  int
 	layout        string
+	parallel      int
 
 	libraries map[string]nccl.Library // By version.
 	failed    []string                // Releases that could not be had.
-	journal   *jsonl.File[matrix.Result]
-	results   []matrix.Result // Also those of earlier runs.
 	build     string
 	commit    string
+
+	mu      sync.Mutex // Of what follows.
+	journal *jsonl.File[matrix.Result]
+	results []matrix.Result // Also those of earlier runs.
 }
 
 const quickPatience = 10 * time.Second
+
+// maxParallel keeps the memory of the jobs below that of a large laptop.
+const maxParallel = 8
 
 func testCommand(app *kingpin.Application, commands map[string]func(context.Context, *settings) error) {
 	cmd := app.Command("test", "Run faults on releases, and judge what was paged.")
@@ -58,6 +68,7 @@ func testCommand(app *kingpin.Application, commands map[string]func(context.Cont
 	cmd.Flag("hosts", "Played hosts, one exporter each.").Default("2").IntVar(&t.hosts)
 	cmd.Flag("ranks", "Ranks of each job, one process each.").Default("4").IntVar(&t.ranks)
 	cmd.Flag("layout", "Parallelism of each job.").Default("dp2,tp2").StringVar(&t.layout)
+	cmd.Flag("parallel", "Jobs side by side, each on a cluster of its own; 0: as many as the machine has cores, but no more than 8.").Default("0").Envar("PARALLEL").IntVar(&t.parallel)
 	commands[cmd.FullCommand()] = t.run
 }
 
@@ -67,6 +78,9 @@ func (t *test) run(ctx context.Context, s *settings) error {
 	}
 	if t.ranks%t.hosts != 0 || t.ranks < 2 {
 		return fmt.Errorf("%d ranks do not divide over %d hosts", t.ranks, t.hosts)
+	}
+	if t.parallel <= 0 {
+		t.parallel = min(runtime.NumCPU(), maxParallel)
 	}
 	cases, err := t.cases(ctx, s)
 	if err != nil {
@@ -217,7 +231,7 @@ func (t *test) reportFailed() {
 	}
 }
 
-// runAll runs cases one after another on one cluster.
+// runAll runs cases, some side by side. A job has a cluster of its own, since what is asked of a played GPU is asked of all jobs on it.
 func (t *test) runAll(ctx context.Context, s *settings, cases []matrix.Case) error {
 	if len(cases) == 0 {
 		return nil
@@ -227,7 +241,21 @@ func (t *test) runAll(ctx context.Context, s *settings, cases []matrix.Case) err
 		return fmt.Errorf("making a scratch directory: %w", err)
 	}
 	defer os.RemoveAll(dir)
-	say("starting %d exporters, Prometheus, Alertmanager and the analyzer", t.hosts)
+	clusters := min(t.parallel, len(cases))
+	say("starting %d exporters, Prometheus, Alertmanager and the analyzer, %d times", t.hosts, clusters)
+	left := newQueue(cases)
+	group, ctx := errgroup.WithContext(ctx)
+	for i := range clusters {
+		group.Go(func() error { return t.runSome(ctx, s, left, filepath.Join(dir, strconv.Itoa(i))) })
+	}
+	return group.Wait()
+}
+
+// runSome takes cases from the queue until it is empty, and runs them one after another on a cluster in dir.
+func (t *test) runSome(ctx context.Context, s *settings, left *queue, dir string) error {
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		return fmt.Errorf("making a cluster's directory: %w", err)
+	}
 	cluster, err := stack.Start(ctx, stack.Config{
 		Root: s.root, BinDir: s.bin(), ToolsDir: filepath.Join(s.bin(), "tools"),
 		Dir: dir, Hosts: t.hosts, GPUs: t.ranks / t.hosts, Interval: time.Second, Patience: t.patience(), Log: slog.Default(),
@@ -240,20 +268,29 @@ func (t *test) runAll(ctx context.Context, s *settings, cases []matrix.Case) err
 		Cluster: cluster, BinDir: s.bin(), Scratch: dir, Evidence: filepath.Join(t.out, "evidence"),
 		Hosts: t.hosts, Ranks: t.ranks, Layout: t.layout,
 	}
-	started := time.Now()
-	for i, c := range cases {
+	for {
+		c, ok := left.next()
+		if !ok {
+			return nil
+		}
 		result, err := r.Run(ctx, c, t.libraries[c.Version])
 		if err != nil {
 			return err
 		}
 		result.Build, result.Commit = t.build, t.commit
-		t.results = append(t.results, result)
-		if err := t.journal.Add(&result); err != nil {
-			return fmt.Errorf("keeping a result: %w", err)
+		if err := t.keep(result); err != nil {
+			return err
 		}
-		each := time.Since(started) / time.Duration(i+1)
-		say("%d/%d %-40s %s (%.0f s, load %.1f; about %s left)", i+1, len(cases), c.Name(), matrix.Describe(result),
-			result.Seconds, result.Load, (each * time.Duration(len(cases)-i-1)).Round(time.Minute))
+		say("%s %-40s %s (%.0f s, load %.1f)", left.done(), c.Name(), matrix.Describe(result), result.Seconds, result.Load)
+	}
+}
+
+func (t *test) keep(r matrix.Result) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.results = append(t.results, r)
+	if err := t.journal.Add(&r); err != nil {
+		return fmt.Errorf("keeping a result: %w", err)
 	}
 	return nil
 }

@@ -49,8 +49,11 @@ const (
 	openLimit = 45 * time.Second
 	// settle is how long after the page more may come.
 	settle = 5 * time.Second
-	pollAt = 100 * time.Millisecond
 )
+
+// pollUS is how many microseconds NCCL's threads sleep between two looks. Else those of one job keep two cores busy, and ranks wait
+// for a processor where on a real host they would not.
+const pollUS = 500
 
 // Result is what came of a case.
 type Result struct {
@@ -168,7 +171,7 @@ func OnLibrary(cfg *stack.JobConfig, lib nccl.Library, mode Mode, binDir string)
 	if mode == SHM {
 		intra = "shm"
 	}
-	cfg.Args = append(cfg.Args, "--intra="+intra)
+	cfg.Args = append(cfg.Args, "--intra="+intra, "--poll-us="+strconv.Itoa(pollUS))
 	if mode != Hooks {
 		// Some releases take no path for the plugin, others no short name; all take a file name on the library path.
 		cfg.Env = append(cfg.Env, "NCCL_PROFILER_PLUGIN=libnccl-profiler-culprit.so", "LD_LIBRARY_PATH="+binDir)
