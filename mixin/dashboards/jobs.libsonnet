@@ -144,7 +144,8 @@
             's',
             [
               g.query('job_id:culprit_nccl_iteration_seconds:mean_short{job_id=~"$job_id"}', '{{job_id}}'),
-              g.query('last_over_time(job_id:culprit_nccl_iteration_seconds:mean_short_baseline{job_id=~"$job_id"}[%s])' % config.baselineMemory, '{{job_id}} baseline'),
+              // Until it is known the baseline is infinite, so that nothing is above it; no axis has room for that.
+              g.query('last_over_time(job_id:culprit_nccl_iteration_seconds:mean_short_baseline{job_id=~"$job_id"}[%s]) < Inf' % config.baselineMemory, '{{job_id}} baseline'),
             ],
             links=[s.seriesToJob],
           ) + { fieldConfig+: { overrides: [g.limit('.* baseline')] } },

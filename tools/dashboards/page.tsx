@@ -131,12 +131,14 @@ async function main() {
       const runner = transformer.state.$data as SceneQueryRunner;
       const data = transformer.state.data;
       const values = (refId: string) =>
-        (runner.state.data?.series ?? []).filter((f) => f.refId === refId).flatMap((f) => f.fields.filter((x) => x.type === FieldType.number).flatMap((x) => x.values)).filter((v) => v !== null).length;
+        (runner.state.data?.series ?? []).filter((f) => f.refId === refId).flatMap((f) => f.fields.filter((x) => x.type === FieldType.number).flatMap((x) => x.values)).filter((v) => v !== null);
+      const endless = panel.state.pluginId === 'timeseries' ? runner.state.queries.filter((q) => values(q.refId).some((v) => Math.abs(v) === Infinity)).map((q) => q.refId) : [];
       return {
         title: panel.state.title,
         state: data?.state ?? LoadingState.Loading,
-        error: panel.state._pluginLoadError ?? data?.errors?.[0]?.message ?? '',
-        queries: Object.fromEntries(runner.state.queries.map((q) => [q.refId, values(q.refId)])),
+        // Grafana finds no scale for an axis with an infinite value, and draws nothing.
+        error: panel.state._pluginLoadError ?? data?.errors?.[0]?.message ?? (endless.length ? `infinite values in query ${endless.join(', ')}` : ''),
+        queries: Object.fromEntries(runner.state.queries.map((q) => [q.refId, values(q.refId).length])),
       };
     }),
   });

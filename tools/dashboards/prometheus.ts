@@ -105,11 +105,14 @@ export class Prometheus extends RuntimeDataSource<Query> {
   }
 }
 
+// sample reads a number as Prometheus writes it: with +Inf and -Inf.
+const sample = (text: string) => Number(text.replace('Inf', 'Infinity'));
+
 // series has null where Prometheus has nothing, so that lines have gaps.
 function series(target: Query, s: Series, steps: number[]): DataFrame {
   const samples = s.values ?? [s.value!];
   const times = steps.length ? steps : samples.map(([t]) => t * 1000);
-  const at = new Map(samples.map(([t, v]) => [Math.round(t * 1000), Number(v)]));
+  const at = new Map(samples.map(([t, v]) => [Math.round(t * 1000), sample(v)]));
   const name = legend(target.legendFormat, s.metric);
   return {
     refId: target.refId,
@@ -124,7 +127,7 @@ function series(target: Query, s: Series, steps: number[]): DataFrame {
 
 function table(target: Query, result: Series[], targets: number): DataFrame {
   const labels = [...new Set(result.flatMap((s) => Object.keys(s.metric)))].sort();
-  const rows = result.flatMap((s) => (s.values ?? [s.value!]).map(([t, v]) => ({ t: t * 1000, v: Number(v), metric: s.metric })));
+  const rows = result.flatMap((s) => (s.values ?? [s.value!]).map(([t, v]) => ({ t: t * 1000, v: sample(v), metric: s.metric })));
   return {
     refId: target.refId,
     length: rows.length,
@@ -138,7 +141,7 @@ function table(target: Query, result: Series[], targets: number): DataFrame {
 
 // buckets takes from each bucket of a histogram what is in the ones below it.
 function buckets(frames: DataFrame[]): DataFrame[] {
-  const bound = (f: DataFrame) => Number((f.fields[1].labels?.le ?? '').replace('+Inf', 'Infinity'));
+  const bound = (f: DataFrame) => sample(f.fields[1].labels?.le ?? '');
   const sorted = [...frames].sort((a, b) => bound(a) - bound(b));
   return sorted.map((f, i) =>
     i === 0 ? f : { ...f, fields: [f.fields[0], { ...f.fields[1], values: f.fields[1].values.map((v, k) => (v === null ? null : Math.max(0, v - sorted[i - 1].fields[1].values[k]))) }] }
