@@ -156,6 +156,14 @@
             pending=config.analyzerDownFor,
           ),
           alert.health(
+            'CulpritAnalyzerReplicaDown',
+            'warning',
+            'up{%(x)s} == 0 and on () up{%(x)s} == 1' % { x: analyzer },
+            'One of the Culprit analyzers is down.',
+            'The analyzer at {{ $labels.instance }} cannot be scraped. Another one is up and makes the verdicts; if that fails too, nobody is paged for a hanging job.',
+            pending=config.analyzerDownFor,
+          ),
+          alert.health(
             'CulpritNoVerdict',
             'critical',
             'group by (%(job)s) (%(triggered)s)\nunless on (%(job)s) group by (%(job)s) (culprit_verdict_info)' % { job: q.job, triggered: q.triggered },
