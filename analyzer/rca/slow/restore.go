@@ -58,17 +58,7 @@ func (t *timeline) restore() *timeline {
 
 // lostRecords finds them.
 func (t *timeline) lostRecords() []lostRecord {
-	seen := t.seenIn()
-	spans := make([][2]int64, len(t.Nodes)) // Of ends, by node.
-	for n, list := range t.ranks {
-		for k, i := range list {
-			if e := t.segs[i].End; k == 0 {
-				spans[n] = [2]int64{e, e}
-			} else {
-				spans[n] = [2]int64{min(spans[n][0], e), max(spans[n][1], e)}
-			}
-		}
-	}
+	seen, spans := t.seenIn(), t.spans()
 	absent := make([][]int32, len(t.jobs))
 	some := false
 	for j := range t.jobs {
@@ -92,6 +82,31 @@ func (t *timeline) lostRecords() []lostRecord {
 		}
 	}
 	return out
+}
+
+// spans gives, by node, from when to when anything that the rank did ended, by its own clock.
+func (t *timeline) spans() [][2]int64 {
+	out := make([][2]int64, len(t.Nodes))
+	for n, list := range t.ranks {
+		for k, i := range list {
+			if e := t.segs[i].End; k == 0 {
+				out[n] = [2]int64{e, e}
+			} else {
+				out[n] = [2]int64{min(out[n][0], e), max(out[n][1], e)}
+			}
+		}
+	}
+	return out
+}
+
+// within says that a segment ended while another rank was seen, as far as clocks can be compared.
+func (t *timeline) within(s *seg, n int32, spans [][2]int64) bool {
+	c, own := &t.clock[n], &t.clock[s.node]
+	if !own.known || !c.known || c.root != own.root {
+		return false
+	}
+	end := c.fromReference(own.toReference(s.End))
+	return end > spans[n][0] && end < spans[n][1]
 }
 
 // seenIn gives, by communicator, the ranks that were seen in operations of it.
@@ -118,14 +133,7 @@ func (t *timeline) absentFrom(j *joint, seen [][]int32, spans [][2]int64) []int3
 	if !ok || !t.clock[s.node].known {
 		return nil
 	}
-	might := func(n int32) bool {
-		c := &t.clock[n]
-		if !c.known || c.root != t.clock[s.node].root {
-			return false
-		}
-		end := c.fromReference(t.clock[s.node].toReference(s.End))
-		return end > spans[n][0] && end < spans[n][1]
-	}
+	might := func(n int32) bool { return t.within(s, n, spans) }
 	if j.p2p {
 		n := t.NodeOf(s.Peer)
 		if _, in := slices.BinarySearch(seen[ci], n); n >= 0 && in && might(n) {

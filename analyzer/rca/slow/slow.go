@@ -46,6 +46,7 @@ type slowAnalysis struct {
 	iterTime float64 // Mean length of an iteration, ns.
 	series   []int64 // Length of each iteration as the median rank saw it, ns.
 	paused   *pauses // nil: none.
+	doubted  []int32 // Ranks whose records contradict the others' and are left out.
 	holes    float64 // Share of the work that has no record, or comes after some that may have none.
 }
 
@@ -64,8 +65,9 @@ func newSlowAnalysis(x *job.Index) *slowAnalysis {
 	if len(t.segs) == 0 {
 		return nil
 	}
-	t = t.uncover().restore()
-	a := &slowAnalysis{timeline: t, whole: t, onset: 1, series: t.iterationTimes()}
+	doubted := t.contradicted()
+	t = t.without(doubted).uncover().restore()
+	a := &slowAnalysis{timeline: t, whole: t, doubted: doubted, onset: 1, series: t.iterationTimes()}
 	if k, ratio := changePoint(a.series); ratio >= leastOnset {
 		early, late := t.between(0, k), t.between(k, t.iters)
 		if late.iters >= 3 && asMany(early.busiest(), late.busiest()) {
@@ -297,6 +299,9 @@ func (a *slowAnalysis) verdict() rca.Verdict {
 	for i := range a.Ev.Missing {
 		m := &a.Ev.Missing[i]
 		v.Missing = append(v.Missing, fmt.Sprintf("%s %s: %s", m.What, m.Name, m.Why))
+	}
+	for _, n := range a.doubted {
+		v.Missing = append(v.Missing, fmt.Sprintf(words.Contradicted, a.RankName(n)))
 	}
 	fs := a.findings()
 	if len(fs) == 0 && a.paused != nil && a.iters >= 2 {

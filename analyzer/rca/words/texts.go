@@ -221,6 +221,7 @@ const (
 	RecordsLost      = "records were lost"
 	KernelsUnwatched = "kernels were not recorded"
 	NetworkUnwatched = "the network was not recorded"
+	Contradicted     = "%s: what it recorded contradicts what the ranks that it works with recorded, and is left out" // who
 )
 
 // What a verdict about a slow job rests on.

@@ -1,0 +1,137 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package slow
+
+import (
+	"slices"
+
+	"github.com/culprit-project/culprit/analyzer/rca"
+)
+
+// A rank writes its own records, so they can say anything: a bug or a liar shows where they contradict the records of the ranks that it
+// works with. Whose word it is that nobody confirms is told by whom most contradict; its records are then taken as if it had not
+// been seen, as wrong ones would have others' waiting look like work. Lost records contradict nobody: they are a hole, and few.
+
+// mostContradicted is the share of what others confirm or deny of a rank's records from which on those are not believed.
+const mostContradicted = 0.5
+
+// leastContradicted is from how many contradictions on that is asked.
+const leastContradicted = 8
+
+// without is the timeline without the records of ranks; itself where there are none.
+func (t *timeline) without(ranks []int32) *timeline {
+	if len(ranks) == 0 {
+		return t
+	}
+	tl := make([]rca.Segment, 0, len(t.segs))
+	for i := range t.segs {
+		if s := &t.segs[i]; !slices.Contains(ranks, s.node) {
+			tl = append(tl, *s.Segment)
+		}
+	}
+	return newTimeline(t.Index, tl)
+}
+
+// said counts what other ranks' records say of a rank's.
+type said struct {
+	checked int             // Records of which another rank's tell.
+	odd     int             // How many of them most members of a communicator contradict,
+	denied  map[int32]int32 // and how many one other rank does, by rank.
+}
+
+// contradicted gives the ranks whose records most of the others' deny, all of one host: where several hosts would have to lie, nobody is
+// known to.
+func (t *timeline) contradicted() []int32 {
+	of, spans := make([]said, len(t.Nodes)), t.spans()
+	for j := range t.jobs {
+		t.compareWords(&t.jobs[j], of, spans)
+	}
+	var out []int32
+	for {
+		worst, most := int32(-1), 0
+		for n := range of {
+			sum := of[n].odd
+			for by, count := range of[n].denied {
+				if !slices.Contains(out, by) {
+					sum += int(count)
+				}
+			}
+			if sum > most && !slices.Contains(out, int32(n)) {
+				worst, most = int32(n), sum
+			}
+		}
+		if most < leastContradicted || float64(most) < mostContradicted*float64(of[worst].checked) {
+			return out
+		}
+		if len(out) > 0 && t.Host(out[0]) != t.Host(worst) {
+			return nil
+		}
+		out = append(out, worst)
+	}
+}
+
+// compareWords notes of an operation what its members' records say of each other's.
+func (t *timeline) compareWords(j *joint, of []said, spans [][2]int64) {
+	switch {
+	case j.compute:
+	case j.p2p:
+		for _, p := range j.parts {
+			of[t.segs[p].node].checked++
+		}
+		s := &t.segs[j.parts[0]]
+		if other := t.NodeOf(s.Peer); len(j.parts) == 1 && other >= 0 && t.within(s, other, spans) {
+			of[other].checked++
+			deny(of, s.node, other)
+		}
+	case len(j.parts) == 2:
+		a, b := &t.segs[j.parts[0]], &t.segs[j.parts[1]]
+		of[a.node].checked++
+		of[b.node].checked++
+		if a.fn != b.fn {
+			deny(of, a.node, b.node)
+		}
+	case len(j.parts) > 2:
+		fn := t.functionOfMost(j)
+		for _, p := range j.parts {
+			s := &t.segs[p]
+			of[s.node].checked++
+			if fn >= 0 && s.fn != fn {
+				of[s.node].odd++
+			}
+		}
+	}
+}
+
+// functionOfMost gives the function that more than half of an operation's members recorded; -1 there is none.
+func (t *timeline) functionOfMost(j *joint) int32 {
+	fn, lead := int32(-1), 0 // Boyer and Moore's vote: whoever has a majority leads at the end.
+	for _, p := range j.parts {
+		switch s := &t.segs[p]; {
+		case lead == 0:
+			fn, lead = s.fn, 1
+		case s.fn == fn:
+			lead++
+		default:
+			lead--
+		}
+	}
+	count := 0
+	for _, p := range j.parts {
+		if t.segs[p].fn == fn {
+			count++
+		}
+	}
+	return pick(2*count > len(j.parts), fn, -1)
+}
+
+// deny notes that the records of two ranks contradict each other.
+func deny(of []said, a, b int32) {
+	for _, pair := range [][2]int32{{a, b}, {b, a}} {
+		s := &of[pair[0]]
+		if s.denied == nil {
+			s.denied = map[int32]int32{}
+		}
+		s.denied[pair[1]]++
+	}
+}
