@@ -169,21 +169,6 @@ func Repeated(windows [][]Round, base time.Duration, o Options) Result {
 	return best
 }
 
-// SampledRate is SendRate or RecvRate (C2): the reciprocal of how often the count changed within the sampling window,
-// one over the number of changes, 0 without any. A slow rank spreads the same steps over more samples.
-func SampledRate(counts []int64) float64 {
-	changes := 0
-	for i := 1; i < len(counts); i++ {
-		if counts[i] != counts[i-1] {
-			changes++
-		}
-	}
-	if changes == 0 {
-		return 0
-	}
-	return 1 / float64(changes)
-}
-
 // Theta is the bound of R from the statistics of healthy windows: their mean and three standard deviations. What is known
 // of fewer than 30 windows says less than the bound that CCL-D found on its clusters, which is given as usual (near 3).
 func Theta(healthy []float64, usual float64) float64 {
@@ -199,35 +184,4 @@ func Theta(healthy []float64, usual float64) float64 {
 		square += (r - mean) * (r - mean) / float64(len(healthy))
 	}
 	return mean + sigmas*math.Sqrt(square)
-}
-
-// Layers gives the depth of every rank in a tree, by its parent's place; -1 has none. Under a tree only ranks of one layer
-// have like counts (C7); in a ring all have, which is one layer.
-func Layers(parents []int) []int {
-	out := make([]int, len(parents))
-	for i := range parents {
-		for at := i; parents[at] >= 0 && out[i] < len(parents); at = parents[at] {
-			out[i]++
-		}
-	}
-	return out
-}
-
-// Fewest gives the ranks with the fewest Send and Recv of their layer (H3), where a layer has ranks with more.
-func Fewest(counts []int64, layers []int) []int {
-	least, most := map[int]int64{}, map[int]int64{}
-	for i, n := range counts {
-		l := layers[i]
-		if v, ok := least[l]; !ok || n < v {
-			least[l] = n
-		}
-		most[l] = max(most[l], n)
-	}
-	var out []int
-	for i, n := range counts {
-		if l := layers[i]; n == least[l] && n < most[l] {
-			out = append(out, i)
-		}
-	}
-	return out
 }

@@ -6,7 +6,6 @@ package ccld
 import (
 	"math"
 	"math/rand/v2"
-	"slices"
 	"testing"
 	"time"
 )
@@ -104,19 +103,6 @@ func TestC5BarriersAreExcluded(t *testing.T) {
 	}
 }
 
-// TestC2RateOfFigure6: eight sends in two changes are a rate of 1/2, in seven changes 1/7.
-func TestC2RateOfFigure6(t *testing.T) {
-	if r := SampledRate([]int64{0, 4, 4, 8, 8, 8, 8, 8, 8}); r != 0.5 {
-		t.Errorf("normal %g, want 1/2", r)
-	}
-	if r := SampledRate([]int64{0, 1, 2, 3, 4, 5, 6, 8, 8}); r != 1.0/7 {
-		t.Errorf("slow %g, want 1/7", r)
-	}
-	if r := SampledRate([]int64{3, 3}); r != 0 {
-		t.Errorf("still %g, want 0", r)
-	}
-}
-
 // TestC5ThetaFromStatistics: healthy windows that scatter as CCL-D's do give a bound near 3.
 func TestC5ThetaFromStatistics(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
@@ -160,27 +146,5 @@ func TestC6SlowAtStart(t *testing.T) {
 	}
 	if r := Analyze(rounds, base, options); r.Kind != Compute || r.Rank != 2 {
 		t.Errorf("%+v", r)
-	}
-}
-
-// TestC7RingAndTree: in a tree only ranks of one layer are compared: a leaf has fewer Send and Recv than the root and is
-// not slow for that.
-func TestC7RingAndTree(t *testing.T) {
-	// 0 is the root; 1 and 2 are below it; 3, 4, 5, 6 are leaves.
-	layers := Layers([]int{-1, 0, 0, 1, 1, 2, 2})
-	if want := []int{0, 1, 1, 2, 2, 2, 2}; !slices.Equal(layers, want) {
-		t.Fatalf("layers %v, want %v", layers, want)
-	}
-	if got := Fewest([]int64{40, 60, 60, 20, 20, 20, 20}, layers); got != nil {
-		t.Errorf("healthy: %v", got)
-	}
-	if got := Fewest([]int64{40, 60, 55, 20, 20, 20, 17}, layers); !slices.Equal(got, []int{2, 6}) {
-		t.Errorf("least of their layers: %v, want 2 and 6", got)
-	}
-	if got := Fewest([]int64{20, 20, 17, 20}, make([]int, 4)); !slices.Equal(got, []int{2}) {
-		t.Errorf("in a ring: %v, want 2", got)
-	}
-	if got := Layers([]int{1, 0}); len(got) != 2 {
-		t.Errorf("a circle: %v", got)
 	}
 }

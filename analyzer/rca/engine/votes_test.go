@@ -76,6 +76,63 @@ func TestM7Algorithm2(t *testing.T) {
 	if !slices.Equal(m.Ranks, []int{1}) || !strings.Contains(m.Note, "CheckMinData on dp: not delivered (here: RDMA issue, receiver: receiver failed)") {
 		t.Errorf("%v: %s", m.Ranks, m.Note)
 	}
+	// Its receiver has used all that came (M8, section 5.3), and it is on this channel that it moved least (M9).
+	if !strings.Contains(m.Note, "so it is the receiver; broken: each rank should transmit the same amount of data (channel 0)") {
+		t.Errorf("neither side nor channel: %s", m.Note)
+	}
+}
+
+// TestM9TheOneChannelThatStands: of four channels of a ring one does not get on, and is named.
+func TestM9TheOneChannelThatStands(t *testing.T) {
+	all := map[int][]rca.Flow{}
+	for r := range 3 {
+		for ch := range 4 {
+			s, v := send((r+1)%3, 14, 10, 10, 10), recv((r+2)%3, 14, 10, 10, 10)
+			s.Channel, v.Channel = ch, ch
+			if r == 1 && ch == 2 {
+				s = send(2, 8, 8, 8, 4)
+				s.Channel = ch
+			}
+			all[r] = append(all[r], s, v)
+		}
+	}
+	j := newHungJob(3).comm("dp", 0, 1, 2).in("dp", "AllReduce", []int{0, 1, 2}, flows(all))
+	if m := rcatest.VoteOf(t, j.verdict(), "mycroft"); !strings.Contains(m.Note, "(channel 2)") {
+		t.Errorf("%v: %s", m.Ranks, m.Note)
+	}
+}
+
+// TestP5PulseVotesOnHangs: who has not begun, else who has sent least; nobody where no volumes are seen.
+func TestP5PulseVotesOnHangs(t *testing.T) {
+	ring := map[int][]rca.Flow{
+		0: {send(1, 14, 10, 10, 10), recv(2, 12, 9, 9, 9)}, 1: {send(2, 8, 8, 8, 4), recv(0, 12, 9, 9, 9)}, 2: {send(0, 14, 10, 10, 10), recv(1, 8, 4, 4, 4)},
+	}
+	for _, c := range []struct {
+		name  string
+		job   *hungJob
+		class rca.Class
+		ranks []int
+	}{
+		{"one has not begun", newHungJob(3).comm("dp", 0, 1, 2).in("dp", "AllReduce", []int{0, 2}), rca.NotEntered, []int{1}},
+		{"one has sent least", newHungJob(3).comm("dp", 0, 1, 2).in("dp", "AllReduce", []int{0, 1, 2}, flows(ring)), rca.Fault, []int{1}},
+		{"no volumes", newHungJob(3).comm("dp", 0, 1, 2).in("dp", "AllReduce", []int{0, 1, 2}), rca.Unknown, []int{}},
+	} {
+		if m := rcatest.VoteOf(t, c.job.verdict(), "pulse"); m.Class != c.class || !slices.Equal(m.Ranks, c.ranks) {
+			t.Errorf("%s: %s %v (%s)", c.name, m.Class, m.Ranks, m.Note)
+		}
+	}
+}
+
+// TestP6PulseVotesOnTransfers: of an exchange by sends and receives that does not end, every transfer that stands has the faulty rank at
+// an end.
+func TestP6PulseVotesOnTransfers(t *testing.T) {
+	j := newHungJob(4).comm("ep", 0, 1, 2, 3)
+	for _, r := range []int{0, 1, 3} {
+		j.in("ep", "Recv", []int{r}, func(_ int, o *rca.Op) { o.Peer, o.Number = 2, -1 })
+	}
+	if m := rcatest.VoteOf(t, j.verdict(), "pulse"); !slices.Equal(m.Ranks, []int{2}) {
+		t.Errorf("%s %v (%s)", m.Class, m.Ranks, m.Note)
+	}
 }
 
 // TestC7TreeLayersInAHang: a leaf of a tree has moved less than its root because it has less to move.

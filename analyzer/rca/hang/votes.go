@@ -5,11 +5,9 @@ package hang
 
 import (
 	"slices"
-	"strings"
 
 	"github.com/culprit-project/culprit/analyzer/rca"
 	"github.com/culprit-project/culprit/analyzer/rca/job"
-	"github.com/culprit-project/culprit/analyzer/rca/mycroft"
 	"github.com/culprit-project/culprit/analyzer/rca/words"
 )
 
@@ -17,10 +15,13 @@ import (
 func (w *waitFor) votes(d *decision) []rca.Vote {
 	out := []rca.Vote{w.waitForVote(d)}
 	c := w.affected()
-	if c < 0 {
-		return out
+	if c >= 0 {
+		out = append(out, w.mycroftVote(c), w.ccldVote(c))
 	}
-	return append(out, w.mycroftVote(c), w.ccldVote(c))
+	if v, ok := w.pulseVote(c); ok {
+		out = append(out, v)
+	}
+	return out
 }
 
 func (w *waitFor) waitForVote(d *decision) rca.Vote {
@@ -47,28 +48,6 @@ func (w *waitFor) affected() int32 {
 		}
 	}
 	return best
-}
-
-// mycroftVote is Mycroft's algorithm 2 for failures (M7): the rank with the lowest operation number (CheckMinOp), else
-// the one whose flows moved least (CheckMinData); then the state table for its kind (CheckRCTable).
-func (w *waitFor) mycroftVote(inst int32) rca.Vote {
-	v := rca.Vote{Method: "mycroft", Class: rca.NotEntered, Ranks: []int{}}
-	c := &w.Comms[w.insts[inst].key.comm]
-	if low := lowest(c, calledOf); len(low) > 0 {
-		v.Note = "CheckMinOp on " + c.Name
-		v.Ranks = w.IDs(low)
-		return v
-	}
-	low := w.leastData(&w.insts[inst])
-	v.Class, v.Note = rca.Fault, "CheckMinData on "+c.Name
-	v.Ranks = w.IDs(low)
-	if len(low) == 0 {
-		v.Class = rca.Unknown
-	}
-	if len(low) == 1 {
-		v.Note += ": " + w.tableOf(low[0], inst)
-	}
-	return v
 }
 
 // ccldVote is CCL-D's decision tree for hangs (C6): H1, a rank's counter did not advance; H2, some ranks do not hang or
@@ -173,32 +152,4 @@ func (w *waitFor) leastData(in *instance) []int32 {
 	}
 	slices.Sort(low)
 	return low
-}
-
-// tableOf is CheckRCTable: the rows of table 4 that hold for the sends of a rank, with local and remote causes.
-func (w *waitFor) tableOf(n, inst int32) string {
-	j := w.part(&w.insts[inst], n)
-	if j == nil {
-		return words.MethodNotInIt
-	}
-	var rows []mycroft.Row
-	for i := range j.op.Flows {
-		f := &j.op.Flows[i]
-		if !f.Send || f.Finished() {
-			continue
-		}
-		for _, r := range mycroft.Table(mycroft.Counters{Ready: f.Ready, Transmitted: f.Transmitted, Done: f.Done}) {
-			if !slices.Contains(rows, r) {
-				rows = append(rows, r)
-			}
-		}
-	}
-	if len(rows) == 0 {
-		return words.MethodSendsFinished
-	}
-	var s strings.Builder
-	for i, r := range rows {
-		s.WriteString(pick(i > 0, "; ", "") + r.State + " (here: " + r.Local + pick(r.Remote != "", ", receiver: "+r.Remote, "") + ")")
-	}
-	return s.String()
 }

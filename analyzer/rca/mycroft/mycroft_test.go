@@ -11,75 +11,6 @@ import (
 
 const ms = time.Millisecond
 
-func TestM6Sampling(t *testing.T) {
-	groups := func(n, size int) (out [][]int) {
-		for g := range n {
-			var members []int
-			for d := range size {
-				members = append(members, d*n+g)
-			}
-			out = append(out, members)
-		}
-		return out
-	}
-	for _, c := range []struct {
-		name   string
-		groups [][]int
-		all    []int
-		want   []int
-	}{
-		{"one of each group", groups(4, 8), nil, []int{0, 1, 2, 3}},
-		{"ten at most, evenly", groups(64, 160), nil, []int{0, 6, 12, 19, 25, 32, 38, 44, 51, 57}},
-		{"no groups known", nil, []int{5, 3, 4}, []int{3, 4, 5}},
-		{"a group without members", [][]int{{}, {7, 9}}, nil, []int{7}},
-	} {
-		if got := Sample(c.groups, c.all); !slices.Equal(got, c.want) {
-			t.Errorf("%s: %v, want %v", c.name, got, c.want)
-		}
-	}
-}
-
-func TestM6Algorithm1(t *testing.T) {
-	healthy := Window{Completed: 100, Throughput: 10, Interval: 100 * ms}
-	with := func(f func(*Window)) Window { w := healthy; f(&w); return w }
-	for _, c := range []struct {
-		name    string
-		windows []Window
-		want    []Kind
-	}{
-		{"healthy", []Window{healthy, healthy}, []Kind{None, None}},
-		{"none completed while one is under way", []Window{healthy, {InProgress: true}}, []Kind{None, Failure}},
-		{"none begun", []Window{healthy, {}}, []Kind{None, None}},
-		{"a failure needs no baseline", []Window{{InProgress: true}}, []Kind{Failure}},
-		{"throughput at half", []Window{healthy, with(func(w *Window) { w.Throughput = 5 })}, []Kind{None, None}},
-		{"throughput under half", []Window{healthy, with(func(w *Window) { w.Throughput = 4.9 })}, []Kind{None, Straggler}},
-		{"interval at twice", []Window{healthy, with(func(w *Window) { w.Interval = 200 * ms })}, []Kind{None, None}},
-		{"interval over twice", []Window{healthy, with(func(w *Window) { w.Interval = 201 * ms })}, []Kind{None, Straggler}},
-		{
-			"the baseline does not follow what is slow",
-			[]Window{healthy, with(func(w *Window) { w.Throughput = 4 }), with(func(w *Window) { w.Throughput = 4 }), healthy},
-			[]Kind{None, Straggler, Straggler, None},
-		},
-		{
-			"it follows what is healthy",
-			[]Window{healthy, with(func(w *Window) { w.Throughput = 6 }), with(func(w *Window) { w.Throughput = 4 }), with(func(w *Window) { w.Throughput = 1.9 })},
-			[]Kind{None, None, None, Straggler},
-		},
-	} {
-		var tr Trigger
-		for i, w := range c.windows {
-			if got := tr.Observe(w); got != c.want[i] {
-				t.Errorf("%s, window %d: %v, want %v", c.name, i, got, c.want[i])
-			}
-		}
-	}
-	strict := Trigger{Drop: 0.9, Rise: 1.1}
-	strict.Observe(healthy)
-	if strict.Observe(with(func(w *Window) { w.Throughput = 8 })) != Straggler {
-		t.Error("the bounds are not configurable")
-	}
-}
-
 func TestM8Table4(t *testing.T) {
 	for _, c := range []struct {
 		counters Counters
@@ -176,22 +107,5 @@ func TestM9Principles(t *testing.T) {
 		if p.String() == "" {
 			t.Errorf("principle %d has no words", p)
 		}
-	}
-}
-
-// TestM10Figure5: GPUs 1, 2 and 3 are a data-parallel group, 2 and 4 a pipeline. GPU 1 is slow: both groups are, GPU 4 waits
-// for GPU 2, and GPU 1 alone is named.
-func TestM10Figure5(t *testing.T) {
-	dp, pp := Group{"dp", []int{1, 2, 3}, 1}, Group{"pp", []int{2, 4}, 2}
-	for _, groups := range [][]Group{{dp, pp}, {pp, dp}} {
-		if got := Root(groups); !slices.Equal(got, []int{1}) {
-			t.Errorf("%v, want 1", got)
-		}
-	}
-	if got := Root([]Group{dp, {"tp", []int{8, 9}, 9}}); !slices.Equal(got, []int{1, 9}) {
-		t.Errorf("two culprits: %v", got)
-	}
-	if got := Root([]Group{{"a", []int{1, 2}, 1}, {"b", []int{1, 2}, 2}}); len(got) != 0 {
-		t.Errorf("a circle has no root, got %v", got)
 	}
 }

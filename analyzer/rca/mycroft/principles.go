@@ -120,24 +120,3 @@ func failure(flows []Flow) []Violation {
 	}
 	return out
 }
-
-// Group is a communication group that is slow, and the rank in it that the others wait for.
-type Group struct {
-	Name    string
-	Ranks   []int
-	Blocker int
-}
-
-// Root follows slowness across groups: of the ranks that others wait for, those that wait for nobody in another group
-// themselves.
-func Root(groups []Group) []int {
-	var out []int
-	for _, g := range groups {
-		victim := slices.ContainsFunc(groups, func(o Group) bool { return slices.Contains(o.Ranks, g.Blocker) && o.Blocker != g.Blocker })
-		if !victim && !slices.Contains(out, g.Blocker) {
-			out = append(out, g.Blocker)
-		}
-	}
-	slices.Sort(out)
-	return out
-}

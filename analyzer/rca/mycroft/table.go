@@ -1,6 +1,8 @@
 // Copyright 2026 The Culprit Authors
 // SPDX-License-Identifier: Apache-2.0
 
+// Package mycroft has what Mycroft says of plain numbers: the state table of a flow with local and remote causes (M8), and the principles
+// of chunks and flows (M9). Its triggers (M6) run in Prometheus.
 package mycroft
 
 // Counters are a flow's chunks: made ready by the GPU, handed to the network, and done. Of a receiver: received, given to

@@ -134,23 +134,6 @@ func SlowestRate(byRank map[int][]Exchange) int {
 	return -1
 }
 
-// Timeline is one operation of a group in time order, as its ranks show it.
-type Timeline struct {
-	Operation string
-	Samples   []Sample
-}
-
-// First scans a group's operations in time order for the first one whose start is late or missing (P7): what computation
-// held shows there, and everything after it is its echo. at is -1 when there is none.
-func First(operations []Timeline) (at, rank int, kind Kind) {
-	for i, op := range operations {
-		if r, k := Locate(op.Samples, 0); k == SlowCompute || k == StopCompute {
-			return i, r, k
-		}
-	}
-	return -1, -1, Normal
-}
-
 // Transfer is one send or receive of a custom collective: what it moved, and what it should.
 type Transfer struct {
 	Rank, Peer       int

@@ -168,35 +168,6 @@ func TestP8Parallelism(t *testing.T) {
 	}
 }
 
-// TestP7FirstLateFirstMissing: in time order the first operation that begins late, or never, shows whose computation it was.
-func TestP7FirstLateFirstMissing(t *testing.T) {
-	op := func(name string, edit func([]Sample)) Timeline {
-		var s []Sample
-		for r := range 4 {
-			s = append(s, Sample{Rank: r, Started: true, Complete: true, Duration: 20 * time.Millisecond, Active: 15 * time.Millisecond, Volume: 100})
-		}
-		edit(s)
-		return Timeline{name, s}
-	}
-	fine := func([]Sample) {}
-	late := func(r int) func([]Sample) { return func(s []Sample) { s[r].Start = 40 * time.Millisecond } }
-	never := func(r int) func([]Sample) { return func(s []Sample) { s[r].Started = false } }
-	for _, c := range []struct {
-		name       string
-		operations []Timeline
-		at, rank   int
-		kind       Kind
-	}{
-		{"late, and its echo", []Timeline{op("a", fine), op("b", late(2)), op("c", late(0))}, 1, 2, SlowCompute},
-		{"missing, and its echo", []Timeline{op("a", fine), op("b", fine), op("c", never(3)), op("d", never(1))}, 2, 3, StopCompute},
-		{"healthy", []Timeline{op("a", fine), op("b", fine)}, -1, -1, Normal},
-	} {
-		if at, rank, kind := First(c.operations); at != c.at || rank != c.rank || kind != c.kind {
-			t.Errorf("%s: operation %d rank %d kind %d, want %d %d %d", c.name, at, rank, kind, c.at, c.rank, c.kind)
-		}
-	}
-}
-
 // TestP6CompletionOfEachTransfer: in an all-to-all every unfinished transfer has the faulty rank at one end.
 func TestP6CompletionOfEachTransfer(t *testing.T) {
 	mesh := func(faulty int) (out []Transfer) {

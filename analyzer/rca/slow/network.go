@@ -13,6 +13,7 @@ import (
 
 // What the parts of SendWait and RecvWait mean.
 const (
+	sendGPU   = 0 // Not given by the GPU yet.
 	sendNet   = 2 // Sent, not acknowledged: the time a transfer was outstanding.
 	recvFlush = 1 // Arrived, not given to the GPU.
 	recvGPU   = 2 // Given to the GPU, not consumed.

@@ -1,0 +1,95 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package slow
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/culprit-project/culprit/analyzer/rca"
+	"github.com/culprit-project/culprit/analyzer/rca/mycroft"
+	"github.com/culprit-project/culprit/analyzer/rca/words"
+)
+
+// mycroftVote names the rank that constantly starts late in its groups (algorithm 2 for stragglers).
+func (a *slowAnalysis) mycroftVote() rca.Vote {
+	v := rca.Vote{Method: "mycroft", Class: rca.Unknown, Ranks: []int{}, Note: fmt.Sprintf(words.MethodNobodyLate, a.Opt.LateAfter)}
+	late, all := make([]int, len(a.Nodes)), make([]int, len(a.Nodes))
+	for i := range a.jobs {
+		j := &a.jobs[i]
+		if j.compute || j.p2p || len(j.parts) < 2 {
+			continue
+		}
+		starts := make([]int64, len(j.parts))
+		for k, p := range j.parts {
+			starts[k] = a.clock[a.segs[p].node].toReference(a.segs[p].enter)
+			all[a.segs[p].node]++
+		}
+		// The middle of two is the earlier: one of two can be late.
+		sorted := slices.Clone(starts)
+		slices.Sort(sorted)
+		mid := sorted[(len(sorted)-1)/2]
+		for k, p := range j.parts {
+			if time.Duration(starts[k]-mid) >= a.Opt.LateAfter {
+				late[a.segs[p].node]++
+			}
+		}
+	}
+	best := -1
+	for n := range late {
+		if late[n] > 0 && 2*late[n]*max(1, a.iters) >= all[n] && (best < 0 || late[n] > late[best]) {
+			best = n
+		}
+	}
+	if best >= 0 && late[best] >= max(2, a.iters/2) {
+		v.Class, v.Ranks, v.Note = rca.SlowCompute, []int{a.Nodes[best].ID}, words.MethodLate
+		return v
+	}
+	a.slowComponent(&v)
+	return v
+}
+
+// slowComponent holds the ranks of every collective against Mycroft's principles (M9): the rank of which the GPU or the network takes longer
+// than those of the others, and explains what its part takes longer.
+func (a *slowAnalysis) slowComponent(v *rca.Vote) {
+	type hit struct {
+		rank      int
+		component string
+	}
+	count, total := map[hit]int{}, 0
+	for i := range a.jobs {
+		j := &a.jobs[i]
+		if j.compute || j.p2p || len(j.parts) < 2 {
+			continue
+		}
+		total++
+		flows := make([]mycroft.Flow, 0, len(j.parts))
+		for _, p := range j.parts {
+			s := &a.segs[p]
+			start := time.Duration(a.clock[s.node].toReference(s.enter))
+			// All leave together, so the whole stay tells nothing of one of them: what its own parts took does.
+			took := s.SendWait[sendGPU] + s.SendWait[sendNet]
+			flows = append(flows, mycroft.Flow{
+				Rank: s.Rank, Channel: s.SlowestChannel, Start: start, End: start + max(1, took), GPU: s.SendWait[sendGPU], Network: s.SendWait[sendNet],
+			})
+		}
+		for _, b := range mycroft.Check(flows) {
+			if b.Principle == mycroft.SlowComponent {
+				count[hit{b.Rank, b.Component}]++
+			}
+		}
+	}
+	var best hit
+	for h, n := range count {
+		if n > count[best] || n == count[best] && cmp.Or(cmp.Compare(h.rank, best.rank), cmp.Compare(h.component, best.component)) < 0 {
+			best = h
+		}
+	}
+	if n := count[best]; n >= max(2, a.iters/2) {
+		v.Class, v.Ranks = pick(best.component == "network", rca.SlowComm, rca.SlowCompute), []int{best.rank}
+		v.Note = fmt.Sprintf(words.MethodComponent, mycroft.SlowComponent, best.component, n, total)
+	}
+}

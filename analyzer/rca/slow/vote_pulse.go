@@ -1,0 +1,125 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package slow
+
+import (
+	"cmp"
+	"fmt"
+	"time"
+
+	"github.com/culprit-project/culprit/analyzer/rca"
+	"github.com/culprit-project/culprit/analyzer/rca/pulse"
+	"github.com/culprit-project/culprit/analyzer/rca/words"
+)
+
+// shape is what operations have in common that take about as long.
+type shape struct {
+	comm, fn int32
+	bytes    int64
+}
+
+func shapeOf(s *seg) shape { return shape{s.comm, s.fn, s.Bytes} }
+
+// pulseVote sums up what Pulse says of every collective: who is late for it, else whose transfers were outstanding longest (P5), or who was
+// in it for long without either (P7). Where that is nobody, it is whose exchanges by sends are slowest (P6).
+func (a *slowAnalysis) pulseVote() rca.Vote {
+	v := rca.Vote{Method: "pulse", Class: rca.Unknown, Ranks: []int{}, Note: words.MethodNormal}
+	type hit struct {
+		rank int
+		kind pulse.Kind
+	}
+	count, total := map[hit]int{}, 0
+	usual := a.usualDurations()
+	samples := []pulse.Sample{}
+	for i := range a.jobs {
+		j := &a.jobs[i]
+		if j.compute || j.p2p || len(j.parts) < 2 {
+			continue
+		}
+		samples = samples[:0]
+		for _, p := range j.parts {
+			s := &a.segs[p]
+			samples = append(samples, pulse.Sample{
+				Rank: s.Rank, Started: true, Complete: true, Duration: time.Duration(s.stay), Active: s.SendWait[sendNet], Volume: s.Bytes,
+				Start: time.Duration(a.clock[s.node].toReference(s.enter)),
+			})
+		}
+		total++
+		if r, k := pulse.Locate(samples, usual[shapeOf(&a.segs[j.parts[0]])]); k != pulse.Normal {
+			count[hit{r, k}]++
+		}
+	}
+	var best hit
+	for h, n := range count {
+		if n > count[best] || n == count[best] && cmp.Or(cmp.Compare(h.rank, best.rank), cmp.Compare(h.kind, best.kind)) < 0 {
+			best = h
+		}
+	}
+	n := count[best]
+	if n < max(2, a.iters/2) {
+		if rank := pulse.SlowestRate(a.exchanges()); rank >= 0 {
+			v.Class, v.Ranks, v.Note = rca.SlowComm, []int{rank}, words.MethodSlowestRate
+		}
+		return v
+	}
+	v.Ranks = []int{best.rank}
+	switch best.kind {
+	case pulse.SlowCompute:
+		v.Class, v.Note = rca.SlowCompute, fmt.Sprintf(words.MethodStartsLate, n, total)
+	case pulse.SlowNetwork:
+		v.Class, v.Note = rca.SlowComm, fmt.Sprintf(words.MethodActiveLongest, n, total)
+	case pulse.SlowInside:
+		v.Class, v.Note = rca.SlowComm, fmt.Sprintf(words.MethodInside, n, total)
+	case pulse.Normal, pulse.StopNetwork, pulse.StopCompute: // Of work that has not ended.
+	}
+	return v
+}
+
+// usualDurations gives how long collectives take, by what they have in common: before the job became slower, where that was seen.
+func (a *slowAnalysis) usualDurations() map[shape]time.Duration {
+	if a.early == nil {
+		return nil
+	}
+	all := map[shape][]int64{}
+	for i := range a.early.jobs {
+		j := &a.early.jobs[i]
+		if j.compute || j.p2p || len(j.parts) < 2 {
+			continue
+		}
+		longest := int64(0)
+		for _, p := range j.parts {
+			longest = max(longest, a.early.segs[p].stay)
+		}
+		k := shapeOf(&a.early.segs[j.parts[0]])
+		all[k] = append(all[k], longest)
+	}
+	out := make(map[shape]time.Duration, len(all))
+	for k, v := range all {
+		out[k] = time.Duration(median64(v))
+	}
+	return out
+}
+
+// exchanges gives, by rank, its parts in exchanges that programs make of sends, in order: what was sent together is one.
+func (a *slowAnalysis) exchanges() map[int][]pulse.Exchange {
+	out := map[int][]pulse.Exchange{}
+	for n, list := range a.ranks {
+		id, open := a.Nodes[n].ID, false
+		for _, i := range list {
+			s := &a.segs[i]
+			if ci, ok := s.in(); !ok || s.dir <= 0 || !a.exchange[ci] {
+				open = open && s.also
+				continue
+			}
+			active := time.Duration(max(s.SendActive, s.SendWait[sendNet]))
+			if !open || !s.also {
+				out[id] = append(out[id], pulse.Exchange{})
+				open = true
+			}
+			e := &out[id][len(out[id])-1]
+			e.Bytes, e.Active = e.Bytes+s.Bytes, max(e.Active, active)
+		}
+	}
+	return out
+}
