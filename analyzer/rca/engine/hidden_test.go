@@ -258,3 +258,29 @@ func TestEndsInsideAHostAreUnseen(t *testing.T) {
 		})
 	}
 }
+
+// TestBehindAMemberThatStands: two ranks of a tree's four have an operation behind them. The third is seen to stand in it, and the fourth,
+// which gets its data from the third inside the host, where no ends are seen, may be in it as well: it is not outside.
+func TestBehindAMemberThatStands(t *testing.T) {
+	j := newHungJob(4).comm("world", 0, 1, 2, 3).comm("dp_0", 0, 2).comm("dp_1", 1, 3)
+	for r := range 4 {
+		j.rank(r).Host = []string{"node0", "node0", "node1", "node1"}[r]
+	}
+	unseen := func(r int, o *rca.Op) {
+		o.Algo, o.State, o.KernelStarted, o.KernelStopped = "tree", rca.OpEnqueued, -1, -1
+		o.NoCompletion = r == 3
+		if r == 2 {
+			o.Flows = []rca.Flow{recv(0, 1, 1, 1, 0)}
+		}
+	}
+	j.in("world", "AllReduce", []int{2, 3}, unseen)
+	for _, r := range []int{0, 1} {
+		m := j.on(r, "world")
+		m.Called, m.Started, m.Completed = m.Called+1, m.Started+1, m.Completed+1
+	}
+	waiting := func(_ int, o *rca.Op) { o.KernelStarted, o.KernelStopped = -1, -1 }
+	j.in("dp_0", "AllReduce", []int{0}, waiting).in("dp_1", "AllReduce", []int{1}, waiting).in("world", "AllReduce", []int{0, 1}, waiting)
+	if v := j.verdict(); len(rcatest.Accused(v)) > 0 || v.Class != rca.Fault || !strings.HasPrefix(v.Summary, "Ranks 2 and 3 on node1") {
+		t.Errorf("%s %v (%g): %s", v.Class, rcatest.CulpritRanks(v), v.Confidence, v.Summary)
+	}
+}

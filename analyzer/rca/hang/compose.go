@@ -232,7 +232,7 @@ func (w *waitFor) sentence(r *root, d *decision) string {
 			return fmt.Sprintf(words.GPUsSilent,
 				words.RankNumbers(w.IDs(r.nodes)), w.opName(r.inst), age)
 		}
-		if r.leaf.class == rca.Fault {
+		if r.leaf.class == rca.Fault && len(r.nodes) > 1 {
 			return fmt.Sprintf(words.HostStalled,
 				w.RankList(r.nodes), w.Host(r.nodes[0]), w.opName(r.inst), age)
 		}

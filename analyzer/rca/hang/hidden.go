@@ -62,8 +62,9 @@ func passed(r *rca.Rank, m *rca.Membership, o *rca.Op) bool {
 
 // mayHold says that a rank may still be inside an operation without a recorded end. Members leave most collectives together, and
 // run one program: where another one has called anything since, it has left, or calls ahead as this one would. That holds while
-// all of them run: one whose process ended or stopped in the operation leaves some of them inside. An operation that they need
-// not leave together holds a rank no longer either when a later one of the communicator does not.
+// all of them run: one whose process ended or stopped in the operation leaves some of them inside, and one that is seen to stand in
+// it may hold those behind it in a tree. An operation that they need not leave together holds a rank no longer either when a later one
+// of the communicator does not.
 func (x *standstill) mayHold(r *rca.Rank, m *rca.Membership, o *rca.Op) bool {
 	if o.State == rca.OpLeft || job.IsP2P(o) {
 		return false
@@ -81,6 +82,8 @@ func (x *standstill) mayHold(r *rca.Rank, m *rca.Membership, o *rca.Op) bool {
 		switch r := x.Nodes[other.Node].Rank; {
 		case r.State == rca.ProcessGone || r.State == rca.ProcessStopped:
 			gone = true // It may have passed on to some and not to this one, or have called ahead of its data.
+		case x.standsIn(other.Membership, o):
+			gone = true
 		case x.calledAfter(r, other.Membership, o):
 			ahead = true
 		}
@@ -90,19 +93,31 @@ func (x *standstill) mayHold(r *rca.Rank, m *rca.Membership, o *rca.Op) bool {
 
 // calledAfter says that a member has called an operation, and something else after it.
 func (x *standstill) calledAfter(r *rca.Rank, m *rca.Membership, o *rca.Op) bool {
-	p2p := x.Comms[x.CommOf[m.Comm]].P2P // Members have different numbers then.
-	if !p2p && m.Called > o.Number+1 {
+	if !x.Comms[x.CommOf[m.Comm]].P2P && m.Called > o.Number+1 {
 		return true
 	}
-	at := slices.IndexFunc(m.InFlight, func(i rca.Op) bool {
-		return i.Func == o.Func && (p2p && i.Seq == o.Seq || !p2p && i.Number == o.Number)
-	})
+	at := x.partIn(m, o)
 	if at < 0 || m.InFlight[at].Age < 0 {
 		return false
 	}
 	since := func(d time.Duration) bool { return d > 0 && d < m.InFlight[at].Age }
 	return slices.ContainsFunc(r.Memberships, func(other rca.Membership) bool { return other.Comm != m.Comm && since(other.SinceCalled) }) ||
 		slices.ContainsFunc(r.Calls, func(c rca.Call) bool { return since(c.Since) })
+}
+
+// partIn gives where a member has an operation among those that it has in flight; -1 nowhere. Where there are sends and receives, too,
+// members have different numbers for one operation.
+func (x *standstill) partIn(m *rca.Membership, o *rca.Op) int {
+	p2p := x.Comms[x.CommOf[m.Comm]].P2P
+	return slices.IndexFunc(m.InFlight, func(i rca.Op) bool {
+		return i.Func == o.Func && (p2p && i.Seq == o.Seq || !p2p && i.Number == o.Number)
+	})
+}
+
+// standsIn says that a member is seen to be inside an operation and does not get on in it.
+func (x *standstill) standsIn(m *rca.Membership, o *rca.Op) bool {
+	at := x.partIn(m, o)
+	return at >= 0 && !m.InFlight[at].NoCompletion && m.InFlight[at].Stuck >= x.Opt.HangAfter
 }
 
 // mostCalled says that more members have called a collective than not, and more than one: where only its root has, that may be
