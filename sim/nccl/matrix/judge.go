@@ -153,6 +153,7 @@ func (s *Seen) mistaken(said *Said) string {
 		return fmt.Sprintf("class %s, cause %s; want one of %v, %v: %s", said.Class, said.Cause, s.Fault.Classes, s.Fault.Causes, said.Summary)
 	case said.Host != s.Host:
 		return fmt.Sprintf("host %q, want %q: %s", said.Host, s.Host, said.Summary)
+	case said.GPU == "" && s.Fault.Kind() == "init-hang": // NCCL tells of a GPU when a communicator is made.
 	case len(said.Ranks) == 1 && said.GPU != s.GPU:
 		return fmt.Sprintf("GPU %q, want %q: %s", said.GPU, s.GPU, said.Summary)
 	}

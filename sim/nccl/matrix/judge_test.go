@@ -29,6 +29,9 @@ func TestJudge(t *testing.T) {
 	cause := page(func(s *Said) { s.Cause = rca.CauseGPU })
 	host := page(func(s *Said) { s.Host = "node0" })
 	gpu := page(func(s *Said) { s.GPU = "0" })
+	place := func(gpu string) []Said {
+		return []Said{page(func(s *Said) { s.Class, s.Cause, s.GPU = rca.NotEntered, rca.CauseNotCalled, gpu })}
+	}
 	both := page(func(s *Said) { s.Ranks = []int{3, 5} })
 	quiet := page(func(s *Said) { s.Page, s.Class, s.Cause = false, rca.Benign, rca.CauseCheckpoint })
 	warned := page(func(s *Said) { s.Page, s.Ranks, s.Over = false, []int{1}, true })
@@ -51,6 +54,9 @@ func TestJudge(t *testing.T) {
 		"wrong cause":                 {"link-stall", MustName, triggers, []Said{cause}, []Said{cause}, Wrong, "cause gpu"},
 		"wrong host":                  {"link-stall", MustName, triggers, []Said{host}, []Said{host}, Wrong, `want "node1"`},
 		"another GPU of the process":  {"link-stall", MustName, triggers, []Said{gpu}, []Said{gpu}, Wrong, `GPU "0", want "1"`},
+		"no GPU is known yet":         {"init-hang", MustName, triggers, place(""), place(""), Right, ""},
+		"no communicator, other GPU":  {"init-hang", MustName, triggers, place("0"), place("0"), Wrong, `GPU "0", want "1"`},
+		"a GPU is known":              {"link-stall", MustName, triggers, []Said{page(func(s *Said) { s.GPU = "" })}, nil, Wrong, `GPU "", want "1"`},
 		"the verdict changed":         {"link-stall", MustName, triggers, []Said{good}, []Said{cause}, Wrong, "verdict behind it"},
 		"page without a name":         {"link-stall", MustName, triggers, []Said{nobody}, nil, Wrong, "names nobody"},
 		"unknown where a name is due": {"link-stall", MustName, triggers, nil, []Said{nobody}, Wrong, "nobody was paged; the verdict: unknown"},
