@@ -284,3 +284,20 @@ func TestBehindAMemberThatStands(t *testing.T) {
 		t.Errorf("%s %v (%g): %s", v.Class, rcatest.CulpritRanks(v), v.Confidence, v.Summary)
 	}
 }
+
+// TestDeadBehindWeakEvidence: the process of one rank is gone. What shows is a kernel of its neighbour that has not started, behind
+// operations inside the host of which no ends are seen: too weak to name the neighbour, and no reason to keep quiet about the dead.
+func TestDeadBehindWeakEvidence(t *testing.T) {
+	j := newHungJob(4).comm("dp", 1, 3).comm("tp", 2, 3)
+	for r := range 4 {
+		j.rank(r).Host = []string{"node0", "node0", "node1", "node1"}[r]
+	}
+	j.rank(2).State = rca.ProcessGone
+	j.in("tp", "AllReduce", []int{2, 3}, func(_ int, o *rca.Op) { o.State, o.KernelStarted, o.KernelStopped, o.NoCompletion = rca.OpEnqueued, -1, -1, true })
+	j.in("dp", "AllReduce", []int{1, 3}, func(r int, o *rca.Op) {
+		if r == 3 {
+			o.KernelStarted, o.State = 0, rca.OpEnqueued
+		}
+	})
+	want{class: rca.NotEntered, cause: rca.CauseProcessGone, ranks: []int{2}, page: true}.check(t, j.verdict())
+}

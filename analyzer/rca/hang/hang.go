@@ -72,7 +72,10 @@ func (w *waitFor) decide(hard, soft []root) decision {
 		d.aside = append(d.aside, benign...)
 	}
 	d.covered, d.dist = w.cover(d.chosen)
-	if d.covered < 1 && d.benign || len(d.chosen) == 0 {
+	if dead := w.dead(); len(d.chosen) == 0 && len(dead) > 0 {
+		// What others show is weak, and a process that is gone holds whoever needs it, in ways that may not be seen.
+		d.chosen, d.covered, d.aside = dead, 1, append(d.aside, soft...)
+	} else if d.covered < 1 && d.benign || len(d.chosen) == 0 {
 		d.soft(w, soft)
 	} else {
 		d.aside = append(d.aside, soft...)
@@ -322,27 +325,28 @@ func diedTogether(x *job.Index) rca.Verdict {
 	return v
 }
 
-// nobodyStuck looks at processes alone: one that died while others live is a culprit before anybody waits for it.
-func (w *waitFor) nobodyStuck() (rca.Verdict, bool) {
-	var d decision
-	exited := 0
+// dead gives the processes that have died or are stopped, as roots that nobody is seen to wait for.
+func (w *waitFor) dead() []root {
+	var out []root
 	for n := range w.Nodes {
-		r := w.Nodes[n].Rank
-		switch {
-		case r == nil:
-		case r.State == rca.ProcessExited:
-			exited++
-		case r.State == rca.ProcessGone || r.State == rca.ProcessStopped:
-			d.chosen = append(d.chosen, root{kind: rootDead, nodes: []int32{int32(n)}, peer: -1, inst: -1, channel: -1, leaf: w.deadLeaf(int32(n), -1), vertex: []int32{int32(n)}})
+		if r := w.Nodes[n].Rank; r != nil && (r.State == rca.ProcessGone || r.State == rca.ProcessStopped) {
+			out = append(out, root{kind: rootDead, nodes: []int32{int32(n)}, peer: -1, inst: -1, channel: -1, leaf: w.deadLeaf(int32(n), -1), vertex: []int32{int32(n)}})
 		}
 	}
+	return out
+}
+
+// nobodyStuck looks at processes alone: one that died while others live is a culprit before anybody waits for it.
+func (w *waitFor) nobodyStuck() (rca.Verdict, bool) {
+	d := decision{chosen: w.dead()}
+	exited := slices.ContainsFunc(w.Nodes, func(n job.Node) bool { return n.Rank != nil && n.Rank.State == rca.ProcessExited })
 	switch {
 	case len(d.chosen) > 0:
 		d.dist = make([]int32, w.n)
 		d.covered = 1
 		v := w.compose(&d)
 		return v, true
-	case exited > 0 && w.jobEnding():
+	case exited && w.jobEnding():
 		v := job.NewVerdict(w.Index)
 		v.Class, v.Cause, v.Confidence = rca.Benign, rca.CauseJobEnd, 0.9
 		v.Summary = words.JobEnds
