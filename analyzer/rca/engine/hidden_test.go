@@ -293,11 +293,38 @@ func TestDeadBehindWeakEvidence(t *testing.T) {
 		j.rank(r).Host = []string{"node0", "node0", "node1", "node1"}[r]
 	}
 	j.rank(2).State = rca.ProcessGone
-	j.in("tp", "AllReduce", []int{2, 3}, func(_ int, o *rca.Op) { o.State, o.KernelStarted, o.KernelStopped, o.NoCompletion = rca.OpEnqueued, -1, -1, true })
+	j.in("tp", "AllReduce", []int{2, 3}, func(_ int, o *rca.Op) {
+		o.State, o.KernelStarted, o.KernelStopped, o.NoCompletion = rca.OpEnqueued, -1, -1, true
+	})
 	j.in("dp", "AllReduce", []int{1, 3}, func(r int, o *rca.Op) {
 		if r == 3 {
 			o.KernelStarted, o.State = 0, rca.OpEnqueued
 		}
 	})
 	want{class: rca.NotEntered, cause: rca.CauseProcessGone, ranks: []int{2}, page: true}.check(t, j.verdict())
+}
+
+// TestSeveralThatStoppedCallingAtOnce: where calls alone are seen, two ranks have called nothing since an operation that the others have
+// got past. That holds both of them, as a link does that delivers nothing further down a tree; neither is said to be outside.
+func TestSeveralThatStoppedCallingAtOnce(t *testing.T) {
+	for _, held := range [][]int{{1, 3}, {3}} {
+		j := newHungJob(4).comm("world", 0, 1, 2, 3).comm("tp_0", 0, 1).comm("tp_1", 2, 3)
+		calls := func(_ int, o *rca.Op) {
+			o.State, o.KernelStarted, o.KernelStopped, o.NoCompletion = rca.OpEnqueued, -1, -1, true
+		}
+		j.in("world", "AllReduce", []int{0, 1, 2, 3}, calls)
+		for r := range 4 {
+			j.rank(r).Caps = rca.SeesCalls | rca.SeesProcess
+			if slices.Contains(held, r) {
+				continue
+			}
+			name := []string{"tp_0", "tp_0", "tp_1", "tp_1"}[r]
+			j.in(name, "AllReduce", []int{r}, calls, func(_ int, o *rca.Op) { o.Age, o.Stuck = 5*time.Second, 5*time.Second })
+			j.on(r, name).SinceCalled = 5 * time.Second
+		}
+		v := j.verdict()
+		if named := slices.Equal(rcatest.Accused(v), held); named != (len(held) == 1) || !named && len(rcatest.Accused(v)) > 0 {
+			t.Errorf("%v: %s %v (%g): %s", held, v.Class, rcatest.CulpritRanks(v), v.Confidence, v.Summary)
+		}
+	}
 }

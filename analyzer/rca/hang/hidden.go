@@ -63,7 +63,7 @@ func passed(r *rca.Rank, m *rca.Membership, o *rca.Op) bool {
 // mayHold says that a rank may still be inside an operation without a recorded end. Members leave most collectives together, and
 // run one program: where another one has called anything since, it has left, or calls ahead as this one would. That holds while
 // all of them run: one whose process ended or stopped in the operation leaves some of them inside, and one that is seen to stand in
-// it may hold those behind it in a tree. An operation that they need not leave together holds a rank no longer either when a later one
+// it may hold those behind it in a tree. Several that have called nothing since are likelier held by it than outside, each by itself. An operation that they need not leave together holds a rank no longer either when a later one
 // of the communicator does not.
 func (x *standstill) mayHold(r *rca.Rank, m *rca.Membership, o *rca.Op) bool {
 	if o.State == rca.OpLeft || job.IsP2P(o) {
@@ -74,7 +74,7 @@ func (x *standstill) mayHold(r *rca.Rank, m *rca.Membership, o *rca.Op) bool {
 			return later.Number > o.Number && !oneSided(later.Func) && !job.IsP2P(&later) && !x.mayHold(r, m, &later)
 		})
 	}
-	gone, ahead := false, false
+	gone, ahead, alike := false, false, false
 	for _, other := range x.Comms[x.CommOf[m.Comm]].Members {
 		if other.Membership == nil || other.Membership == m {
 			continue
@@ -86,9 +86,11 @@ func (x *standstill) mayHold(r *rca.Rank, m *rca.Membership, o *rca.Op) bool {
 			gone = true
 		case x.calledAfter(r, other.Membership, o):
 			ahead = true
+		case x.partIn(other.Membership, o) >= 0:
+			alike = true
 		}
 	}
-	return gone || !ahead
+	return gone || alike || !ahead
 }
 
 // calledAfter says that a member has called an operation, and something else after it.
