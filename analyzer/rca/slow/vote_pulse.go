@@ -112,7 +112,7 @@ func (a *slowAnalysis) exchanges() map[int][]pulse.Exchange {
 				open = open && s.also
 				continue
 			}
-			active := time.Duration(max(s.SendActive, s.SendWait[sendNet]))
+			active := max(s.SendActive, s.SendWait[sendNet])
 			if !open || !s.also {
 				out[id] = append(out[id], pulse.Exchange{})
 				open = true
