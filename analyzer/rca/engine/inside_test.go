@@ -52,6 +52,25 @@ func (j *hungJob) unseen(comm string, a, b int) *hungJob {
 	return j
 }
 
+// behindInATree is tree(3) as NCCL before 2.27 shows it, without kernels: the proxies of the others have finished the operation, and they
+// wait in the next one.
+func behindInATree() *hungJob {
+	j := newHungJob(4).paired().comm("world", 0, 1, 2, 3)
+	for r := range 4 {
+		j.rank(r).Caps &^= rca.SeesKernels | rca.SeesCompletion
+	}
+	j.tree(3, 0, 1, 2)
+	for r := range 3 {
+		j.on(r, "world").Recent = nil
+	}
+	j.on(3, "world").InFlight[0].KernelStarted = -1
+	next := map[int][]rca.Flow{2: {send(0, 1, 0, 0, 0), recv(0, 1, 0, 0, 0)}, 0: {recv(2, 1, 0, 0, 0)}, 1: {recv(2, 1, 0, 0, 0)}}
+	for _, peer := range []int{1, 3} {
+		next[2] = append(next[2], send(peer, 1, 0, 0, 0), recv(peer, 1, 0, 0, 0))
+	}
+	return j.in("world", "AllReduce", []int{0, 1, 2}, func(_ int, o *rca.Op) { o.Algo, o.KernelStarted = "tree", -1 }, flows(next))
+}
+
 // waitsForKernel is a job that has done so many operations, and in the next the kernel of rank 2 does not run.
 func waitsForKernel(completed int64) *hungJob {
 	j := newHungJob(4).comm("world", 0, 1, 2, 3)
@@ -125,6 +144,8 @@ func TestInsideAHost(t *testing.T) {
 			return j.tree(2, 0)
 		}, []int{2}, rca.CauseGPU},
 		{"the others have left", func() *hungJob { return world().tree(3, 0, 1, 2) }, []int{3}, rca.CauseGPU},
+		{"the others wait in the next operation, which shows the whole tree", func() *hungJob { return behindInATree() }, []int{3}, rca.CauseGPU},
+		{"the same, its edge to rank 3 over NVLink", func() *hungJob { return behindInATree().unseen("world", 2, 3) }, nil, rca.CauseUnknown},
 		{"kernels that wait behind operations whose ends nobody sees", func() *hungJob {
 			j := newHungJob(4).paired().comm("tp", 0, 1).comm("dp_0", 0, 2).comm("dp_1", 1, 3)
 			j.in("tp", "AllReduce", []int{0, 1}, func(_ int, o *rca.Op) {

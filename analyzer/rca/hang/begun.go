@@ -72,6 +72,29 @@ func (in *instance) markGivers() {
 	}
 }
 
+// markContributors marks all members of a collective as begun that one of them has finished with the data of all, as its network flows
+// showed: only their kernels can have given it.
+func (x *standstill) markContributors(in *instance) {
+	if in.key.p2p() || in.key.fn >= 0 || oneSided(in.op().Func) {
+		return
+	}
+	c := &x.Comms[in.key.comm]
+	if !slices.ContainsFunc(c.Members, func(m job.Member) bool { return !in.has(&m) && x.finished(in, &m) && showsFlows(m.Membership) }) {
+		return
+	}
+	for i := range in.joins {
+		if j := &in.joins[i]; j.started == startUnknown {
+			j.started = startYes
+		}
+	}
+}
+
+// showsFlows says that a member's part in its communicator's operations goes over the network, so that their end is seen there. The
+// end of others is taken from what was called after them.
+func showsFlows(m *rca.Membership) bool {
+	return slices.ContainsFunc(m.InFlight, func(o rca.Op) bool { return len(o.Flows) > 0 && !job.IsP2P(&o) && !o.NoCompletion })
+}
+
 // countBegun counts a member in or out of an operation, if its GPU shows which.
 func (x *standstill) countBegun(in *instance, j *join) {
 	switch {

@@ -57,8 +57,8 @@ type builder struct {
 	// whole: all flows of the channel being looked at are there.
 	whole bool
 	lies  map[int32]int32
-	// trees are the channels of trees that were looked at, and whether all their edges were seen.
-	trees map[treeChannel]bool
+	// trees are the edges seen of each tree; nil before one is asked for.
+	trees map[treeChannel]map[[2]int32]bool
 	// weak: that a member lacks the operation being looked at holds nobody for sure.
 	weak bool
 }

@@ -104,40 +104,47 @@ func wholeChannel(o *rca.Op, ch int) bool {
 	return send && recv
 }
 
-// treeChannel is one channel of an operation.
-type treeChannel struct {
-	op      *instance
-	channel int
-}
+// treeChannel is one channel of a communicator.
+type treeChannel struct{ comm, channel int32 }
 
 // wholeTree says that a channel's tree over n members shows n-1 edges on the network: then no two of them are connected inside a
-// host.
+// host. A communicator's trees are the same in all its operations (NCCL connects them when it is made), so what any of them shows counts.
 func (b *builder) wholeTree(in *instance, ch int) bool {
 	if in.op().Algo != "tree" {
 		return false
 	}
-	key := treeChannel{in, ch}
-	if whole, known := b.trees[key]; known {
-		return whole
+	if b.trees == nil {
+		b.trees = b.x.treeEdges()
 	}
-	edges := map[[2]int32]bool{}
-	for i := range in.joins {
-		j := &in.joins[i]
-		if j.op == nil {
-			continue
-		}
-		for k := range j.op.Flows {
-			if f := &j.op.Flows[k]; f.Channel == ch && f.Peer >= 0 && int32(f.Peer) != j.commRank {
-				edges[[2]int32{min(j.commRank, int32(f.Peer)), max(j.commRank, int32(f.Peer))}] = true
+	key := treeChannel{in.key.comm, int32(ch)} //nolint:gosec // Channels are few.
+	return len(b.trees[key]) == b.x.Comms[in.key.comm].Size-1
+}
+
+// treeEdges gives the pairs of ranks between which each tree's flows were seen.
+func (x *standstill) treeEdges() map[treeChannel]map[[2]int32]bool {
+	out := map[treeChannel]map[[2]int32]bool{}
+	for i := range x.insts {
+		in := &x.insts[i]
+		for k := range in.joins {
+			j := &in.joins[k]
+			if j.op == nil || j.op.Algo != "tree" {
+				continue
+			}
+			for l := range j.op.Flows {
+				f := &j.op.Flows[l]
+				peer := int32(f.Peer) //nolint:gosec // Below the communicator's size.
+				if peer < 0 || peer == j.commRank {
+					continue
+				}
+				key := treeChannel{in.key.comm, int32(f.Channel)} //nolint:gosec // As above.
+				if out[key] == nil {
+					out[key] = map[[2]int32]bool{}
+				}
+				out[key][[2]int32{min(j.commRank, peer), max(j.commRank, peer)}] = true
 			}
 		}
 	}
-	if b.trees == nil {
-		b.trees = map[treeChannel]bool{}
-	}
-	whole := len(edges) == b.x.Comms[in.key.comm].Size-1
-	b.trees[key] = whole
-	return whole
+	return out
 }
 
 func (b *builder) look(v *view, in *instance, mem *job.Member, a *active) {

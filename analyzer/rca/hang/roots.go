@@ -472,17 +472,13 @@ func (w *waitFor) groupRoot(vs, ranks, insts []int32) root {
 		return r
 	}
 	call := w.Comms[w.insts[r.inst].key.comm].Call
-	host, same := "", true
 	for k := range w.insts[r.inst].joins {
-		n := w.insts[r.inst].joins[k].node
-		r.nodes = append(r.nodes, n)
-		if h := w.Host(n); k == 0 {
-			host = h
-		} else if h != host {
-			same = false
-		}
+		r.nodes = append(r.nodes, w.insts[r.inst].joins[k].node)
 	}
-	if same && host != "" && !call && !connects(w.insts[r.inst].op()) {
+	c := &w.Comms[w.insts[r.inst].key.comm]
+	host := w.Host(c.Members[0].Node)
+	same := !slices.ContainsFunc(c.Members, func(m job.Member) bool { return w.Host(m.Node) != host })
+	if same && c.Ghost < 0 && host != "" && !call && !connects(w.insts[r.inst].op()) {
 		// Inside one host nothing but its GPUs and their links can hold it.
 		r.leaf = leaf{class: rca.Fault, cause: rca.CauseGPU, weight: 0.5}
 	}

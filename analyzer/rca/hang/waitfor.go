@@ -36,6 +36,7 @@ func buildWaitFor(idx *job.Index) *waitFor {
 	for i := range x.insts {
 		in := &x.insts[i]
 		in.markGivers()
+		x.markContributors(in)
 		for k := range in.joins {
 			if in.joins[k].active {
 				in.inside++
