@@ -15,6 +15,8 @@ import (
 
 	"github.com/alecthomas/kingpin/v2"
 	"github.com/prometheus/common/promslog"
+
+	"github.com/culprit-project/culprit/sim/ports"
 )
 
 // command parses a command line and gives what runs it.
@@ -63,14 +65,11 @@ func TestConfigCheck(t *testing.T) {
 // The program as it is started: it serves, reloads, and ends in good order.
 func TestServe(t *testing.T) {
 	c, am := newCluster(t, 1), newAlertmanager(t)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	free, err := ports.Free(1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	address := l.Addr().String()
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
+	address := free[0]
 	config := file(t, "notify: {alert_name: Found}")
 	run := command(t, "--web.listen-address="+address, "--prometheus.url="+c.prometheus.URL, "--alertmanager.url="+am.server.URL,
 		"--config.file="+config, "--web.enable-lifecycle", "--storage.path="+t.TempDir())

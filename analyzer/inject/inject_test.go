@@ -19,7 +19,6 @@ import (
 	"log/slog"
 	"maps"
 	"math/big"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -30,6 +29,8 @@ import (
 
 	"github.com/alecthomas/kingpin/v2"
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/culprit-project/culprit/sim/ports"
 )
 
 // site is a running webhook, as the API server sees it.
@@ -68,12 +69,11 @@ func start(t *testing.T) *site {
 			t.Fatal(err)
 		}
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	free, err := ports.Free(1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	addr := l.Addr().String()
-	l.Close()
+	addr := free[0]
 	app := kingpin.New("test", "")
 	_, run := Command(app)
 	if _, err := app.Parse([]string{"inject", "--web.listen-address=" + addr, "--web.config.file=" + filepath.Join(dir, "web.yml")}); err != nil {

@@ -23,6 +23,7 @@ import (
 	"github.com/culprit-project/culprit/analyzer/clock"
 	"github.com/culprit-project/culprit/analyzer/incident"
 	"github.com/culprit-project/culprit/analyzer/rca"
+	"github.com/culprit-project/culprit/sim/ports"
 )
 
 // patience bounds how long Slurm may take on a busy machine.
@@ -36,7 +37,7 @@ type slurm struct {
 
 const slurmConf = `ClusterName=culprit
 SlurmctldHost=%[1]s(127.0.0.1)
-SlurmctldPort=%[2]d
+SlurmctldPort=%[2]s
 SlurmUser=root
 SlurmdUser=root
 AuthType=auth/munge
@@ -57,16 +58,16 @@ JobAcctGatherType=jobacct_gather/none
 AccountingStorageType=accounting_storage/none
 `
 
-func ports(t *testing.T, n int) []int {
+func free(t *testing.T, n int) []string {
 	t.Helper()
-	var out []int
-	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer l.Close()
-		out = append(out, l.Addr().(*net.TCPAddr).Port)
+	addrs, err := ports.Free(n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []string
+	for _, addr := range addrs {
+		_, port, _ := net.SplitHostPort(addr)
+		out = append(out, port)
 	}
 	return out
 }
@@ -84,10 +85,10 @@ func startSlurm(t *testing.T, nodes ...string) *slurm {
 	if err != nil {
 		t.Fatal(err)
 	}
-	free := ports(t, 1+len(nodes))
-	conf := fmt.Sprintf(slurmConf, host, free[0], s.dir)
+	ports := free(t, 1+len(nodes))
+	conf := fmt.Sprintf(slurmConf, host, ports[0], s.dir)
 	for i, n := range nodes {
-		conf += fmt.Sprintf("NodeName=%s NodeHostname=%s NodeAddr=127.0.0.1 Port=%d CPUs=1 State=UNKNOWN\n", n, host, free[1+i])
+		conf += fmt.Sprintf("NodeName=%s NodeHostname=%s NodeAddr=127.0.0.1 Port=%s CPUs=1 State=UNKNOWN\n", n, host, ports[1+i])
 	}
 	conf += "PartitionName=all Nodes=" + strings.Join(nodes, ",") + " Default=YES State=UP\n"
 	s.write("slurm.conf", conf)

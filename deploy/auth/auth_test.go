@@ -27,6 +27,8 @@ import (
 	"time"
 
 	"golang.org/x/crypto/bcrypt"
+
+	"github.com/culprit-project/culprit/sim/ports"
 )
 
 // patience is how long anything may take before the test gives up on it.
@@ -103,15 +105,14 @@ func newSite(t *testing.T, withCertificates bool) *site {
 	t.Helper()
 	s := &site{t: t, dir: t.TempDir(), addr: map[string]string{}, pool: x509.NewCertPool()}
 	s.certify("ca")
-	var ports []string
+	var replace []string
 	for part, port := range parts {
-		l, err := net.Listen("tcp", "localhost:0")
+		free, err := ports.Free(1)
 		s.must(err)
-		_, free, err := net.SplitHostPort(l.Addr().String())
+		_, own, err := net.SplitHostPort(free[0])
 		s.must(err)
-		s.must(l.Close())
-		s.addr[part] = "localhost:" + free
-		ports = append(ports, "localhost:"+port, s.addr[part])
+		s.addr[part] = "localhost:" + own
+		replace = append(replace, "localhost:"+port, s.addr[part])
 		s.certify(part)
 	}
 	for _, client := range []string{"prometheus", "analyzer", "alertmanager", "operator", "viewer"} {
@@ -131,7 +132,7 @@ func newSite(t *testing.T, withCertificates bool) *site {
 		if withCertificates {
 			text = mutual.ReplaceAllString(text, "$1$2")
 		}
-		text = strings.NewReplacer(ports...).Replace(text)
+		text = strings.NewReplacer(replace...).Replace(text)
 		if name == "prometheus.yml" {
 			text += "rule_files: [rule.yaml]\n"
 		}

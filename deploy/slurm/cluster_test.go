@@ -21,6 +21,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/culprit-project/culprit/sim/ports"
 	"github.com/culprit-project/culprit/sim/stack"
 	"github.com/culprit-project/culprit/trace/nodeapi"
 )
@@ -63,12 +64,11 @@ PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 
 func free(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	addrs, err := ports.Free(1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
-	_, port, _ := net.SplitHostPort(l.Addr().String())
+	_, port, _ := net.SplitHostPort(addrs[0])
 	return port
 }
 

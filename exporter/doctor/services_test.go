@@ -6,7 +6,6 @@ package doctor
 import (
 	"context"
 	"fmt"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -16,6 +15,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/culprit-project/culprit/sim/ports"
 )
 
 const root = "../.."
@@ -23,12 +24,11 @@ const root = "../.."
 // address gives a free one.
 func address(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	addrs, err := ports.Free(1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
-	return l.Addr().String()
+	return addrs[0]
 }
 
 // run starts one of the programs of bin/tools and waits until it is ready.

@@ -17,6 +17,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/culprit-project/culprit/sim/ports"
 )
 
 // Config says where things are. All paths are absolute.
@@ -80,7 +82,7 @@ func Start(ctx context.Context, cfg Config) (_ *Stack, err error) {
 			s.Close()
 		}
 	}()
-	addrs, err := freeAddrs(4 + cfg.Hosts)
+	addrs, err := ports.Free(4 + cfg.Hosts)
 	if err != nil {
 		return nil, err
 	}

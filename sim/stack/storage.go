@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httputil"
+	"net/netip"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -19,6 +20,8 @@ import (
 	"time"
 
 	"go.yaml.in/yaml/v2"
+
+	"github.com/culprit-project/culprit/sim/ports"
 )
 
 // Storage is what keeps the series, evaluates the rules and answers queries.
@@ -138,7 +141,7 @@ func (s *Stack) startVMAlert() (err error) {
 // By default the ruler evaluates nothing while a store does not answer.
 func (s *Stack) startThanos() error {
 	const perHost = 3 // Addresses: Prometheus, sidecar, its store.
-	addrs, err := freeAddrs(perHost*len(s.hosts) + 2)
+	addrs, err := ports.Free(perHost*len(s.hosts) + 2)
 	if err != nil {
 		return err
 	}
@@ -236,7 +239,7 @@ func (s *Stack) startGateway() (addr string, err error) {
 
 // startMimir starts all of Mimir in one process, which tells nobody of itself.
 func (s *Stack) startMimir() error {
-	addrs, err := freeAddrs(3)
+	addrs, err := ports.Free(3)
 	if err != nil {
 		return err
 	}
@@ -331,4 +334,13 @@ func (s *Stack) loadRules(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// split gives host and port of an address.
+func split(addr string) (string, int, error) {
+	a, err := netip.ParseAddrPort(addr)
+	if err != nil {
+		return "", 0, fmt.Errorf("reading an address: %w", err)
+	}
+	return a.Addr().String(), int(a.Port()), nil
 }

@@ -7,7 +7,6 @@ import (
 	"bytes"
 	"context"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -16,6 +15,7 @@ import (
 	"time"
 
 	"github.com/culprit-project/culprit/sim/catalog"
+	"github.com/culprit-project/culprit/sim/ports"
 	"github.com/culprit-project/culprit/sim/replay"
 )
 
@@ -70,14 +70,11 @@ func TestRecord(t *testing.T) {
 
 // A served job answers on its address, goes on with time, and ends with its context.
 func TestServe(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	free, err := ports.Free(1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	address := l.Addr().String()
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
+	address := free[0]
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() {

@@ -1,20 +1,19 @@
 // Copyright 2026 The Culprit Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package stack
+// Package ports finds ports for programs that are about to be started.
+package ports
 
 import (
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"net"
-	"net/netip"
 	"strconv"
 	"sync/atomic"
 )
 
 // Ports are taken from below Linux's usual range for outgoing connections and port 0 (ip_local_port_range begins at
-// 32768): between the moment a port is found free and the moment its program listens, no connection of another stack
+// 32768): between the moment a port is found free and the moment its program listens, no connection of another program
 // can be given it.
 const (
 	firstPort = 10000
@@ -26,9 +25,8 @@ var nextPort atomic.Uint32
 
 func init() { nextPort.Store(rand.Uint32N(portCount)) }
 
-// freeAddrs gives n loopback addresses on which nothing listens. No two calls give the same one until all ports have
-// had their turn.
-func freeAddrs(n int) ([]string, error) {
+// Free gives n loopback addresses on which nothing listens. No two calls give the same one until all ports have had their turn.
+func Free(n int) ([]string, error) {
 	addrs := make([]string, 0, n)
 	for range portCount {
 		if len(addrs) == n {
@@ -44,13 +42,4 @@ func freeAddrs(n int) ([]string, error) {
 		addrs = append(addrs, addr)
 	}
 	return nil, errors.New("finding free ports: all are taken")
-}
-
-// split gives host and port of an address.
-func split(addr string) (string, int, error) {
-	a, err := netip.ParseAddrPort(addr)
-	if err != nil {
-		return "", 0, fmt.Errorf("reading an address: %w", err)
-	}
-	return a.Addr().String(), int(a.Port()), nil
 }

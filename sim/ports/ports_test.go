@@ -1,7 +1,7 @@
 // Copyright 2026 The Culprit Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package stack
+package ports
 
 import (
 	"net"
@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// TestFreeAddrs: what is reserved for a program stays free until it listens, whatever connections are made meanwhile.
-func TestFreeAddrs(t *testing.T) {
+// TestFree: what is reserved for a program stays free until it listens, whatever connections are made meanwhile.
+func TestFree(t *testing.T) {
 	b, err := os.ReadFile("/proc/sys/net/ipv4/ip_local_port_range")
 	if err != nil {
 		t.Fatal(err)
@@ -23,7 +23,7 @@ func TestFreeAddrs(t *testing.T) {
 	}
 	seen := map[string]bool{}
 	for range 100 {
-		addrs, err := freeAddrs(8)
+		addrs, err := Free(8)
 		if err != nil {
 			t.Fatal(err)
 		}
