@@ -156,7 +156,8 @@ func (o *Options) Whole() bool {
 	return len(o.Only) == 0 && len(o.Groups) == 0 && len(o.Levels) == 0 && (o.Scrape == 0 || o.Scrape == usualScrape) && o.MinRanks == 0 && o.Ranks == 0
 }
 
-func (o *Options) wants(c *Case) bool {
+// Wants reports whether a case is among those that Ranks, Groups and Only choose.
+func (o *Options) Wants(c *Case) bool {
 	if c.Ranks < o.MinRanks || (len(o.Groups) > 0 && !slices.Contains(o.Groups, c.Group)) {
 		return false
 	}
@@ -194,7 +195,7 @@ func Cases(opt Options) []Case {
 			for seed := range opt.seeds(&sc, &w) {
 				c := makeCase(sc, &w, opt.Seed+uint64(seed)) //nolint:gosec // Small.
 				c.Harms = opt.harmsOf(&c)
-				out = append(out, slices.DeleteFunc(opt.atLevels(&c), func(at Case) bool { return !opt.wants(&at) })...)
+				out = append(out, slices.DeleteFunc(opt.atLevels(&c), func(at Case) bool { return !opt.Wants(&at) })...)
 			}
 		}
 	}

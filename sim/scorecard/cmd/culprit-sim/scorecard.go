@@ -194,11 +194,12 @@ func (f *scorecardFlags) cases() (list []matrix.Case, of string, err error) {
 		if i == 0 && !f.full {
 			f.opt.Seed = seed
 		}
-		drawn := matrix.Blind(seed, f.runs)
-		for k := range drawn {
-			f.opt.Spoil(&drawn[k])
+		for _, c := range matrix.Blind(seed, f.runs) {
+			if f.opt.Wants(&c) {
+				f.opt.Spoil(&c)
+				list = append(list, c)
+			}
 		}
-		list = append(list, drawn...)
 	}
 	return list, of, nil
 }
