@@ -42,13 +42,12 @@ func Releases() []Release {
 // None asks for no release at all.
 const None = "none"
 
-// Select gives the releases of a comma-separated list of versions, minors (2.27 is its newest patch), "all", "ci", "short"
+// Select gives the releases of a list, separated by commas or spaces, of versions, minors (2.27 is its newest patch), "all", "ci", "short"
 // and "none", newest first and each once.
 func Select(list string) ([]Release, error) {
 	all := Releases()
 	chosen := map[string]bool{}
-	for name := range strings.SplitSeq(list, ",") {
-		name = strings.TrimSpace(name)
+	for _, name := range names(list) {
 		if name == None {
 			continue
 		}
@@ -61,6 +60,14 @@ func Select(list string) ([]Release, error) {
 		}
 	}
 	return slices.DeleteFunc(all, func(r Release) bool { return !chosen[r.Version] }), nil
+}
+
+// names divides a list. An empty one is one name, which nothing has.
+func names(list string) []string {
+	if out := strings.FieldsFunc(list, func(r rune) bool { return r == ',' || r == ' ' }); len(out) > 0 {
+		return out
+	}
+	return []string{""}
 }
 
 func matching(all []Release, name string) []Release {
