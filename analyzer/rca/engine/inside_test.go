@@ -144,7 +144,7 @@ func TestInsideAHost(t *testing.T) {
 			return j.tree(2, 0)
 		}, []int{2}, rca.CauseGPU},
 		{"the others have left", func() *hungJob { return world().tree(3, 0, 1, 2) }, []int{3}, rca.CauseGPU},
-		{"the others wait in the next operation, which shows the whole tree", func() *hungJob { return behindInATree() }, []int{3}, rca.CauseGPU},
+		{"the others wait in the next operation, which shows the whole tree", behindInATree, []int{3}, rca.CauseGPU},
 		{"the same, its edge to rank 3 over NVLink", func() *hungJob { return behindInATree().unseen("world", 2, 3) }, nil, rca.CauseUnknown},
 		{"kernels that wait behind operations whose ends nobody sees", func() *hungJob {
 			j := newHungJob(4).paired().comm("tp", 0, 1).comm("dp_0", 0, 2).comm("dp_1", 1, 3)

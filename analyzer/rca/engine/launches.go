@@ -162,20 +162,12 @@ func who(fs []*rca.Fact) []int {
 
 func (l *launches) accuse(v *rca.Verdict, ids []int, why string) {
 	for _, id := range ids {
-		if n := l.nodeOf(id); n >= 0 && len(v.Culprits) < rca.MaxCulprits {
+		if n := l.NodeOf(id); n >= 0 && len(v.Culprits) < rca.MaxCulprits {
 			c := l.Culprit(n)
 			c.Why = why
 			v.Culprits = append(v.Culprits, c)
 		}
 	}
-}
-
-func (l *launches) nodeOf(id int) int32 {
-	n, found := slices.BinarySearchFunc(l.Nodes, id, func(a job.Node, id int) int { return cmp.Compare(a.ID, id) })
-	if !found {
-		return -1
-	}
-	return int32(n) //nolint:gosec // Far fewer than 2^31 ranks.
 }
 
 func (l *launches) missing(v *rca.Verdict) {
@@ -262,7 +254,7 @@ func (l *launches) failed() (rca.Verdict, bool) {
 		v.Evidence = append(v.Evidence, f.Text)
 	}
 	v.Action = rca.ActionFor(v.Class, v.Cause)
-	v.Page = v.Class != rca.Unknown
+	v.Page = v.Class != rca.Unknown && l.Carries(v.Class, v.Confidence)
 	l.missing(&v)
 	return v, true
 }
@@ -412,9 +404,24 @@ func (l *launches) behind() (rca.Verdict, bool) {
 			break
 		}
 	}
+	v.Waited = rca.Round(l.idle(ends).Seconds())
 	v.Action = rca.ActionFor(v.Class, v.Cause)
 	v.Page = l.Carries(v.Class, v.Confidence)
 	return v, true
+}
+
+// idle is for how long none of these ranks has called anything on any communicator, 0 unknown. A trigger may stand since an earlier wait,
+// which ended.
+func (l *launches) idle(ns []int32) time.Duration {
+	least := time.Duration(0)
+	for _, n := range ns {
+		for i := range l.Nodes[n].Rank.Memberships {
+			if d := l.Nodes[n].Rank.Memberships[i].SinceCalled; d > 0 && (least == 0 || d < least) {
+				least = d
+			}
+		}
+	}
+	return least
 }
 
 func (l *launches) ranksHave(ns []int32) string {
@@ -458,7 +465,7 @@ func (l *launches) compare(c int32) {
 		return
 	}
 	var low, ahead []int32
-	confirmed, moving := true, false
+	confirmed, moving, waiting := true, false, false
 	for i := range l.Comms[c].Members {
 		m := &l.Comms[c].Members[i]
 		switch {
@@ -469,12 +476,13 @@ func (l *launches) compare(c int32) {
 			confirmed = confirmed && m.Membership.SinceCalled >= l.Opt.HangAfter
 		default:
 			ahead = append(ahead, m.Node)
+			waiting = waiting || l.waits(c, m, lowest)
 		}
 		if l.counted(m) && m.Membership.SinceCalled == 0 {
 			confirmed = false // It launched something between the reports: the communicator moves.
 		}
 	}
-	if moving || most-lowest < 2 && !confirmed {
+	if moving || !waiting || most-lowest < 2 && !confirmed {
 		l.slight = max(l.slight, most-lowest)
 		l.late = append(l.late, low...)
 		return
@@ -489,4 +497,18 @@ func (l *launches) compare(c int32) {
 			}
 		}
 	}
+}
+
+// waits says that a member has launched what the others have not long enough ago to wait for them; where that is not known, that it has.
+func (l *launches) waits(c int32, m *job.Member, lowest int64) bool {
+	known := false
+	for i := range m.Membership.InFlight {
+		if o := &m.Membership.InFlight[i]; !l.Comms[c].P2P && o.Number >= lowest {
+			if o.Age >= l.Opt.HangAfter {
+				return true
+			}
+			known = true
+		}
+	}
+	return !known
 }

@@ -177,3 +177,51 @@ func TestLaunchesTellNothingOfSlowness(t *testing.T) {
 		}
 	}
 }
+
+// TestBehindSince: whoever is behind is waited for since it last called something, not since the alert fired.
+func TestBehindSince(t *testing.T) {
+	ev := launched(alike(4, 30, map[int]int64{2: 28}), alike(4, 9, nil))
+	for i := range ev.Ranks {
+		for k := range ev.Ranks[i].Memberships {
+			ev.Ranks[i].Memberships[k].SinceCalled = time.Duration(4+3*k) * time.Second
+		}
+	}
+	if v := Analyze(ev, rca.Options{}); !slices.Equal(rcatest.Accused(v), []int{2}) || v.Waited != 4 {
+		t.Errorf("accuses %v, waited for %g s, want rank 2 and 4 s: %s", rcatest.Accused(v), v.Waited, v.Summary)
+	}
+}
+
+// TestLastRanksBesideUnseen: members that nobody can name do not hide the job's last ranks.
+func TestLastRanksBesideUnseen(t *testing.T) {
+	ev := launched(alike(8, 5, nil), map[int]int64{0: 5, 1: 5}, map[int]int64{2: 5, 3: 5})
+	for _, c := range []int{1, 2} { // Each of two communicators has a member more than ranks are known of.
+		ev.Comms[c].Size, ev.Comms[c].Members = 3, nil
+	}
+	v := Analyze(fact(ev, 7, "ras_dead", "rank 7 is dead"), rca.Options{})
+	if !slices.Equal(rcatest.Accused(v), []int{7}) {
+		t.Errorf("accuses %v, want rank 7: %s", rcatest.Accused(v), v.Summary)
+	}
+}
+
+// TestPauseBegins: a rank that pauses is not behind before its peers have waited for it as long as in any hang. Launches run ahead of the
+// GPUs, so a peer may have launched several operations more in a moment.
+func TestPauseBegins(t *testing.T) {
+	for _, c := range []struct {
+		waited time.Duration
+		want   []int
+	}{{1500 * time.Millisecond, nil}, {2500 * time.Millisecond, []int{3}}} {
+		ev := launched(alike(4, 64, map[int]int64{3: 62}))
+		for i := range ev.Ranks {
+			m := &ev.Ranks[i].Memberships[0]
+			m.SinceCalled = pick(ev.Ranks[i].ID == 3, c.waited+time.Second, 1200*time.Millisecond)
+			if ev.Ranks[i].ID != 3 {
+				for k := range int64(2) {
+					m.InFlight = append(m.InFlight, rca.Op{Number: 62 + k, Func: "AllReduce", State: rca.OpLeft, Age: c.waited - time.Duration(k)*200*time.Millisecond, NoCompletion: true})
+				}
+			}
+		}
+		if v := Analyze(ev, rca.Options{}); !slices.Equal(rcatest.Accused(v), c.want) {
+			t.Errorf("after %s: %s/%s accuses %v, want %v: %s", c.waited, v.Class, v.Cause, rcatest.Accused(v), c.want, v.Summary)
+		}
+	}
+}
