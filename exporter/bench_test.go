@@ -21,7 +21,7 @@ import (
 	"github.com/culprit-project/culprit/exporter/history"
 	"github.com/culprit-project/culprit/exporter/node"
 	"github.com/culprit-project/culprit/exporter/proc"
-	"github.com/culprit-project/culprit/sim/ports"
+	"github.com/culprit-project/culprit/internal/ports"
 	"github.com/culprit-project/culprit/trace"
 	"github.com/culprit-project/culprit/trace/nodeapi"
 	"github.com/culprit-project/culprit/trace/tracetest"

@@ -16,7 +16,7 @@ import (
 	"github.com/alecthomas/kingpin/v2"
 	"github.com/prometheus/common/promslog"
 
-	"github.com/culprit-project/culprit/sim/ports"
+	"github.com/culprit-project/culprit/internal/ports"
 )
 
 // command parses a command line and gives what runs it.

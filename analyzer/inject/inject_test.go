@@ -30,7 +30,7 @@ import (
 	"github.com/alecthomas/kingpin/v2"
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/culprit-project/culprit/sim/ports"
+	"github.com/culprit-project/culprit/internal/ports"
 )
 
 // site is a running webhook, as the API server sees it.

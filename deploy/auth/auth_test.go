@@ -28,7 +28,7 @@ import (
 
 	"golang.org/x/crypto/bcrypt"
 
-	"github.com/culprit-project/culprit/sim/ports"
+	"github.com/culprit-project/culprit/internal/ports"
 )
 
 // patience is how long anything may take before the test gives up on it.

@@ -21,7 +21,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/culprit-project/culprit/sim/ports"
+	"github.com/culprit-project/culprit/internal/ports"
 	"github.com/culprit-project/culprit/sim/stack"
 	"github.com/culprit-project/culprit/trace/nodeapi"
 )

@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/culprit-project/culprit/sim/ports"
+	"github.com/culprit-project/culprit/internal/ports"
 )
 
 const root = "../.."

@@ -18,7 +18,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/culprit-project/culprit/sim/ports"
+	"github.com/culprit-project/culprit/internal/ports"
 )
 
 // Config says where things are. All paths are absolute.

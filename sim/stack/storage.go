@@ -21,7 +21,7 @@ import (
 
 	"go.yaml.in/yaml/v2"
 
-	"github.com/culprit-project/culprit/sim/ports"
+	"github.com/culprit-project/culprit/internal/ports"
 )
 
 // Storage is what keeps the series, evaluates the rules and answers queries.

@@ -14,8 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/culprit-project/culprit/internal/ports"
 	"github.com/culprit-project/culprit/sim/catalog"
-	"github.com/culprit-project/culprit/sim/ports"
 	"github.com/culprit-project/culprit/sim/replay"
 )
 
