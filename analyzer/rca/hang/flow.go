@@ -3,109 +3,528 @@
 
 package hang
 
-import "github.com/culprit-project/culprit/analyzer/rca"
+import (
+	"slices"
 
-// own is a fault that a rank shows in itself: a leaf of the graph, whomever else it also waits for.
-type own struct {
-	node    int32
-	peer    int32 // Other end of a link, -1 none.
-	inst    int32
-	channel int16
-	weight  float64
-	strong  bool // Explained by nobody else's waiting.
-	cause   rca.Cause
-	what    flawKind
-	// doubted: the rank says that it gets on there, and is not believed.
-	doubted bool
-}
-
-// flawKind is what was seen, for the words of the verdict.
-type flawKind uint8
-
-const (
-	flawUndelivered  flawKind = iota // Sent, not acknowledged, receiver waits.
-	flawUnacked                      // Arrived, not acknowledged.
-	flawUntransmit                   // Receiver has buffers posted, sender does not send.
-	flawProxy                        // As before, and the proxy thread does not even poll.
-	flawGPU                          // The kernel has data and room and does nothing.
-	flawGPUStart                     // The kernel never produced its first part.
-	flawNotCome                      // The GPU has given nothing, and whether it has come to the operation is not seen.
-	flawGPUIdle                      // All data has moved, the kernel does not end.
-	flawKernel                       // The kernel never started.
-	flawFlush                        // Data arrived and is not given to the GPU.
-	flawNoBuffers                    // Receiver posts no buffers.
-	flawLostOnWire                   // Sender says delivered, receiver says no.
-	flawPeerLeft                     // Peer has finished, data is missing.
-	flawLinkUnproven                 // Sent, not acknowledged, receiver unseen.
-	flawReceiving                    // Sent, not acknowledged; the receiver's node shows why.
-	flawGPUError                     // The node shows an error of the GPU.
-	flawNICDown                      // The node shows that the NIC is down.
-	flawCall                         // The CPU does not come out of the call.
-	flawAlone                        // The others have finished the operation.
-	flawNotBegun                     // The proxy has not begun to send: something is in front of it.
+	"github.com/culprit-project/culprit/analyzer/rca"
+	"github.com/culprit-project/culprit/analyzer/rca/job"
 )
 
-// builder makes the wait-for graph out of the index.
-type builder struct {
-	x     *standstill
-	edges []edge
-	owns  []own
-	// moving: the operation being looked at makes progress on the rank being looked at.
-	moving bool
-	// doubted: it says so, and the other hosts say that the operation stands.
-	doubted bool
-	// whole: all flows of the channel being looked at are there.
-	whole bool
-	lies  map[int32]int32
-	// trees are the edges seen of each tree; nil before one is asked for.
-	trees map[treeChannel]map[[2]int32]bool
-	// weak: that a member lacks the operation being looked at holds nobody for sure.
-	weak bool
+// view is one end of one flow with what is known of the other end.
+type view struct {
+	node  int32
+	inst  int32
+	op    *rca.Op
+	flow  *rca.Flow
+	peer  int32 // Node, -1 unknown.
+	other *join // Peer's part in the operation, nil: not in it.
+	seen  bool  // The peer is a rank that was seen.
+	alive bool
+	left  bool // The peer's kernel has finished the operation.
+	sure  bool // Of the peer's absence.
+	pf    *rca.Flow
+	// leftOp is the operation as a peer that has left it recorded it: its proxy may still be at it.
+	leftOp *rca.Op
+	alone  bool // Everything the kernel takes or gives on this channel is seen: no edge inside the host is left out.
 }
 
-func (b *builder) edge(from, to, inst int32, ch int, kind edgeKind, sure bool) {
-	b.edges = append(b.edges, edge{from: from, to: to, inst: inst, channel: int16(ch), kind: kind, sure: sure})
+// flows adds what the flows of one rank in one operation say.
+func (b *builder) flows(n int32, a *active) {
+	x := b.x
+	if a.op.ProxyUnreliable {
+		return
+	}
+	in := &x.insts[a.inst]
+	mem := x.Comms[a.comm].Find(n)
+	age := stuckFor(a.op)
+	gets := age >= 0 && age < x.Opt.HangAfter
+	if b.computes(n, a, in) {
+		return
+	}
+	b.moving, b.doubted = gets && !in.stuck, gets && in.stuck
+	defer func() { b.moving, b.doubted, b.whole = false, false, false }()
+	lonely := b.lonely(n, in)
+	for i := range a.op.Flows {
+		f := &a.op.Flows[i]
+		if f.Finished() {
+			continue
+		}
+		b.whole = wholeChannel(a.op, f.Channel) || b.wholeTree(in, f.Channel)
+		v := view{node: n, inst: a.inst, op: a.op, flow: f, peer: -1, alone: lonely || b.whole}
+		b.look(&v, in, mem, a)
+		if f.Send {
+			b.sendSide(&v)
+		} else {
+			b.recvSide(&v)
+		}
+	}
 }
 
-// rests says that all is there that a rank's flaw rests on. Some flaws are the absence of something else that would explain them,
-// which may be what was lost.
-func (b *builder) rests(n int32, what flawKind) bool {
-	r := b.x.Nodes[n].Rank
-	if r == nil || r.Lost == 0 {
+// lonely says that nothing of the operation is still to come to or from the rank inside its host: no other member of the communicator
+// is there, the library takes each rank for a node of its own, or the other members' kernels have left, and what they gave is in
+// the rank's memory. Where only some ranks were asked, a member of which nothing is known may be on the host.
+func (b *builder) lonely(n int32, in *instance) bool {
+	c := &b.x.Comms[in.key.comm]
+	if m := c.Find(n).Membership; m != nil && m.Nodes > 0 && m.Nodes == c.Size {
 		return true
 	}
-	switch what {
-	case flawKernel, flawCall:
-		return showsAll(r)
-	case flawGPU, flawGPUStart, flawNotCome:
-		return b.whole && showsAll(r)
-	case flawGPUIdle, flawNoBuffers, flawAlone:
+	if b.x.Ev.Partial && (c.Ghost >= 0 || slices.ContainsFunc(c.Members, func(m job.Member) bool { return b.x.Nodes[m.Node].Rank == nil })) {
 		return false
 	}
-	return true
-}
-
-// showsAll says that none of a rank's operations in flight is among the records that were lost: it shows as many as it has called
-// and not finished.
-func showsAll(r *rca.Rank) bool {
-	for i := range r.Memberships {
-		m := &r.Memberships[i]
-		if m.Called < 0 || m.Completed < 0 || m.Called-m.Completed != int64(len(m.InFlight)) {
+	for _, m := range b.x.Mates[b.x.Host(n)] {
+		if mem := c.Find(m); m != n && mem != nil && !b.x.hasLeft(in, mem) {
 			return false
 		}
 	}
 	return true
 }
 
-func (b *builder) own(n, peer, inst int32, ch int, weight float64, strong bool, cause rca.Cause, what flawKind) {
-	if b.moving {
-		return // Its counters change: what they show now is a moment of healthy work.
+// part gives a node's part in an instance, nil when it is not in it.
+func (x *standstill) part(in *instance, n int32) *join {
+	if mem := x.Comms[in.key.comm].Find(n); mem != nil && mem.CommRank >= 0 {
+		return in.at(mem.CommRank)
 	}
-	if b.doubted {
-		weight, strong = 0.6*weight, false
+	return nil
+}
+
+// wholeChannel: a send or receive has one edge, a ring two; when all are network edges, nothing is hidden.
+func wholeChannel(o *rca.Op, ch int) bool {
+	if job.IsP2P(o) {
+		return true
 	}
-	if !b.rests(n, what) {
-		weight, strong = 0.6*weight, false
+	if !ringLike(o.Algo) {
+		return false
 	}
-	b.owns = append(b.owns, own{node: n, peer: peer, inst: inst, channel: int16(ch), weight: weight, strong: strong, cause: cause, what: what, doubted: b.doubted})
+	send, recv := false, false
+	for i := range o.Flows {
+		if f := &o.Flows[i]; f.Channel == ch {
+			send, recv = send || f.Send, recv || !f.Send
+		}
+	}
+	return send && recv
+}
+
+// treeChannel is one channel of a communicator.
+type treeChannel struct{ comm, channel int32 }
+
+// wholeTree says that a channel's tree over n members shows n-1 edges on the network: then no two of them are connected inside a
+// host. A communicator's trees are the same in all its operations (NCCL connects them when it is made), so what any of them shows counts.
+func (b *builder) wholeTree(in *instance, ch int) bool {
+	if in.op().Algo != "tree" {
+		return false
+	}
+	if b.trees == nil {
+		b.trees = b.x.treeEdges()
+	}
+	key := treeChannel{in.key.comm, int32(ch)} //nolint:gosec // Channels are few.
+	return len(b.trees[key]) == b.x.Comms[in.key.comm].Size-1
+}
+
+// treeEdges gives the pairs of ranks between which each tree's flows were seen.
+func (x *standstill) treeEdges() map[treeChannel]map[[2]int32]bool {
+	out := map[treeChannel]map[[2]int32]bool{}
+	for i := range x.insts {
+		in := &x.insts[i]
+		for k := range in.joins {
+			j := &in.joins[k]
+			if j.op == nil || j.op.Algo != "tree" {
+				continue
+			}
+			for l := range j.op.Flows {
+				f := &j.op.Flows[l]
+				peer := int32(f.Peer) //nolint:gosec // Below the communicator's size.
+				if peer < 0 || peer == j.commRank {
+					continue
+				}
+				key := treeChannel{in.key.comm, int32(f.Channel)} //nolint:gosec // As above.
+				if out[key] == nil {
+					out[key] = map[[2]int32]bool{}
+				}
+				out[key][[2]int32{min(j.commRank, peer), max(j.commRank, peer)}] = true
+			}
+		}
+	}
+	return out
+}
+
+func (b *builder) look(v *view, in *instance, mem *job.Member, a *active) {
+	x := b.x
+	c := &x.Comms[a.comm]
+	if p := v.flow.Peer; p >= 0 && p < len(c.At) {
+		v.peer = c.At[p]
+	}
+	v.sure = true
+	if v.peer < 0 {
+		if c.Ghost >= 0 {
+			v.peer = c.Ghost
+		}
+		return
+	}
+	r := x.Nodes[v.peer].Rank
+	v.seen = r != nil
+	v.alive = v.seen && !job.Dead(r)
+	if v.other = in.at(int32(v.flow.Peer)); v.other != nil {
+		v.pf = matching(v.other.op, v.flow, mem.CommRank)
+		return
+	}
+	if v.seen && in.key.p2p() && x.counted(v.peer) {
+		v.seen, v.alive = false, false
+		x.unclear[v.peer] = true
+	}
+	if !v.seen {
+		v.sure = false
+		return
+	}
+	if pm := c.Find(v.peer); pm != nil {
+		p, sure := x.presenceOf(in, pm)
+		v.left, v.sure = p == leftIt, sure
+		if v.left && x.counted(v.peer) && !x.finished(in, pm) {
+			v.seen, v.alive, v.left, v.sure = false, false, false, false // It has called it; whether it is in it, its node knows.
+			x.unclear[v.peer] = true
+		}
+		if v.left {
+			v.leftOp = leftOp(in, pm)
+			v.pf = matching(v.leftOp, v.flow, mem.CommRank)
+		}
+	}
+}
+
+// leftOp gives a member's record of an operation that it has left, nil none.
+func leftOp(in *instance, mem *job.Member) *rca.Op {
+	like := in.op()
+	fn := like.Func
+	if in.key.p2p() {
+		fn = pick(mem.CommRank == in.key.src, "Send", "Recv")
+	}
+	for i := range mem.Membership.Recent {
+		o := &mem.Membership.Recent[i]
+		var same bool
+		switch {
+		case in.key.p2p(): // Only the other end is asked about.
+			same = o.Seq == in.key.place && int32(o.Peer) == in.key.src+in.key.dst-mem.CommRank
+		case in.key.fn >= 0:
+			same = o.Seq == like.Seq
+		default:
+			same = o.Number == like.Number
+		}
+		if same && o.Func == fn {
+			return o
+		}
+	}
+	return nil
+}
+
+// finished says that a member of which counts are known has completed a collective.
+func (x *standstill) finished(in *instance, mem *job.Member) bool {
+	return mem.Membership != nil && in.key.fn < 0 && mem.Membership.Completed > in.key.place
+}
+
+func matching(o *rca.Op, f *rca.Flow, me int32) *rca.Flow {
+	if o == nil {
+		return nil
+	}
+	for i := range o.Flows {
+		g := &o.Flows[i]
+		if g.Channel == f.Channel && g.Send != f.Send && int32(g.Peer) == me {
+			return g
+		}
+	}
+	return nil
+}
+
+// away handles a peer that is not in the operation, or whose process is dead; true when that settles the flow.
+func (b *builder) away(v *view, kind edgeKind) bool {
+	switch {
+	case v.peer < 0:
+		return true
+	case !v.seen:
+		b.edge(v.node, v.peer, v.inst, v.flow.Channel, edgeSilent, false)
+		return false
+	case !v.alive:
+		b.edge(v.node, v.peer, v.inst, v.flow.Channel, edgeDead, true)
+		return true
+	case v.left:
+		return false
+	case v.other == nil:
+		if !v.flow.Send && v.flow.Ready > 0 {
+			if _, ok := b.lies[v.peer]; !ok {
+				b.lies[v.peer] = v.node // It says it is not inside, yet its data arrived.
+			}
+		}
+		b.edge(v.node, v.peer, v.inst, v.flow.Channel, edgeNotCalled, v.sure)
+		return true
+	case !v.other.active:
+		b.edge(v.node, v.peer, v.inst, v.flow.Channel, kind, true)
+		return true
+	}
+	return false
+}
+
+func (b *builder) sendSide(v *view) {
+	f := v.flow
+	switch {
+	case f.Transmitted > f.Done:
+		b.notDelivered(v)
+	case f.Ready > f.Transmitted:
+		b.notTransmitted(v)
+	default:
+		b.kernelOwesData(v)
+	}
+}
+
+// notDelivered: 2>3. The receiver's counters decide between the wire and the receiver (M8).
+func (b *builder) notDelivered(v *view) {
+	if b.away(v, edgeDelivery) {
+		return
+	}
+	f, ch := v.flow, v.flow.Channel
+	unknownState := v.seen && b.x.Nodes[v.peer].Rank.State == rca.ProcessUnknown
+	switch {
+	case !v.seen:
+		b.own(v.node, v.peer, v.inst, ch, receiverUnseen)
+	case v.left:
+		b.own(v.node, v.peer, v.inst, ch, peerLeft)
+	case v.pf == nil:
+		if senderDone(v.other.op) {
+			b.edge(v.node, v.peer, v.inst, ch, edgeDelivery, false)
+			b.own(v.peer, v.node, v.inst, ch, noBuffersPerhaps)
+			return
+		}
+		b.own(v.node, v.peer, v.inst, ch, linkUnproven)
+	case v.pf.Ready < f.Done && v.pf.Posted > v.pf.Ready:
+		b.own(v.node, v.peer, v.inst, ch, lostOnWire)
+	case v.pf.Ready >= f.Transmitted && v.pf.Posted > v.pf.Ready:
+		b.own(v.node, v.peer, v.inst, ch, unacknowledged)
+	case v.pf.Posted > v.pf.Ready:
+		b.own(v.node, v.peer, v.inst, ch, pick(unknownState, undeliveredPerhaps, undelivered))
+	default:
+		b.edge(v.node, v.peer, v.inst, ch, edgeDelivery, true)
+	}
+}
+
+// senderDone: all of the operation's send flows stand at 1=2=3>0, Mycroft's sign of a receiver that stopped.
+func senderDone(o *rca.Op) bool {
+	some := false
+	for i := range o.Flows {
+		if f := &o.Flows[i]; f.Send {
+			if f.Conditions()&(rca.NotTransmitted|rca.NotDelivered|rca.NotStarted) != 0 {
+				return false
+			}
+			some = true
+		}
+	}
+	return some
+}
+
+// notTransmitted: 1>2. With a buffer posted for the next step the receiver is ready and the trouble is local.
+func (b *builder) notTransmitted(v *view) {
+	if b.away(v, edgeReceiver) {
+		return
+	}
+	f, ch := v.flow, v.flow.Channel
+	switch {
+	case !v.seen:
+	case v.left:
+		b.own(v.node, v.peer, v.inst, ch, peerLeft)
+	case v.pf == nil || v.pf.Ready > f.Transmitted:
+		// A receiver that claims more than was ever sent is no witness.
+		b.edge(v.node, v.peer, v.inst, ch, edgeReceiver, false)
+	case v.pf.Posted > f.Transmitted && f.PeerPolls == 0 && b.x.Nodes[v.node].Rank.Caps&rca.SeesPeerWait != 0:
+		b.own(v.node, v.peer, v.inst, ch, proxyStopped)
+	case v.pf.Posted > f.Transmitted:
+		b.own(v.node, v.peer, v.inst, ch, untransmitted)
+	default:
+		b.edge(v.node, v.peer, v.inst, ch, edgeReceiver, true)
+	}
+}
+
+// kernelOwesData: everything ready was sent. The kernel waits for what this rank receives on the same channel, for a
+// neighbour inside the host, or for nobody.
+func (b *builder) kernelOwesData(v *view) {
+	f, ch := v.flow, v.flow.Channel
+	recvs, starved, fed := 0, (*rca.Flow)(nil), false
+	for i := range v.op.Flows {
+		g := &v.op.Flows[i]
+		if g.Send || g.Channel != f.Channel {
+			continue
+		}
+		recvs++
+		if g.Starved() {
+			starved = g
+		} else if !g.Finished() {
+			fed = true
+		}
+	}
+	switch {
+	case fed && starved == nil:
+		return // The receive side says why.
+	case starved != nil:
+		if recvs == 1 && freeFirstStep(v.op.Func) && ringLike(v.op.Algo) && f.Ready <= starved.Done && !b.blind(v) {
+			b.own(v.node, -1, v.inst, ch, gpuOwesFirst)
+		}
+	case recvs == 0 && !v.alone:
+		b.neighbours(v.node, v.inst)
+		b.own(v.node, -1, v.inst, ch, gpuGivesNothingUnseen)
+	case b.blind(v):
+		b.own(v.node, -1, v.inst, ch, gpuGivesNothingUnseen)
+	case unbegun(b.x.Nodes[v.node].Rank, v.op):
+		b.own(v.node, -1, v.inst, ch, gpuGivesNothingPerhaps)
+	default:
+		sure := v.alone && !b.hidden(v.inst)
+		b.own(v.node, -1, v.inst, ch, pick(sure, gpuGivesNothing, gpuGivesNothingPerhaps))
+	}
+}
+
+// unbegun says that nothing shows an operation's kernel to run, at a rank whose source would not show it.
+func unbegun(r *rca.Rank, o *rca.Op) bool {
+	if r.Caps&rca.SeesKernels != 0 || o.KernelStarted > 0 || o.State == rca.OpEntered {
+		return false
+	}
+	return !slices.ContainsFunc(o.Flows, func(f rca.Flow) bool { return f.Send && f.Ready > 0 || !f.Send && f.Done > 0 })
+}
+
+// blind says that nothing shows the operation's kernel to run, and that what may be in front of it on its stream does not go on
+// either: an operation called before it, or one whose end nobody sees.
+func (b *builder) blind(v *view) bool {
+	r := b.x.Nodes[v.node].Rank
+	if !unbegun(r, v.op) {
+		return false
+	}
+	for i := range r.Memberships {
+		m := &r.Memberships[i]
+		unseen := func(o rca.Op) bool { return o.NoCompletion && (o.Age < 0 || o.Age >= v.op.Age) && !passed(r, m, &o) }
+		sameComm := b.x.CommOf[m.Comm] == b.x.insts[v.inst].key.comm
+		if slices.ContainsFunc(m.Recent, unseen) || slices.ContainsFunc(m.InFlight, func(o rca.Op) bool {
+			return unseen(o) || inFront(&o, v.op, sameComm)
+		}) {
+			return true
+		}
+	}
+	return false
+}
+
+// inFront says that an operation keeps a later one of its rank from running, as far as calls tell. Sends and receives of one group
+// run side by side, but for one that waits for its sender: nobody sees whether it is of the group.
+func inFront(o, later *rca.Op, sameComm bool) bool {
+	if o.State == rca.OpLeft || o.Age <= later.Age {
+		return false
+	}
+	mates := sameComm && job.IsP2P(o) && job.IsP2P(later) && together(o, later)
+	return !mates || slices.ContainsFunc(o.Flows, func(f rca.Flow) bool { return f.Starved() })
+}
+
+// hidden says that members of the operation's communicator were not seen: what they called is not known.
+func (b *builder) hidden(inst int32) bool {
+	c := &b.x.Comms[b.x.insts[inst].key.comm]
+	return c.Ghost >= 0 || slices.ContainsFunc(c.Members, func(m job.Member) bool { return m.Membership == nil })
+}
+
+// freeFirstStep names the ring operations in which every rank's first send needs nothing from the others.
+func freeFirstStep(fn string) bool {
+	return fn == "AllReduce" || fn == "AllGather" || fn == "ReduceScatter"
+}
+
+func ringLike(algo string) bool { return algo == "" || algo == "ring" || algo == "unknown" }
+
+// neighbours: what this rank sends comes over NVLink or shared memory from a member on its host whose own flows are
+// seen to wait.
+func (b *builder) neighbours(n, inst int32) {
+	in := &b.x.insts[inst]
+	for _, m := range b.x.Mates[b.x.Host(n)] {
+		if j := b.x.part(in, m); m != n && j != nil && j.active && len(j.op.Flows) > 0 {
+			b.edge(n, m, inst, -1, edgeLocal, false)
+		}
+	}
+}
+
+func (b *builder) recvSide(v *view) {
+	f := v.flow
+	switch {
+	case f.Transmitted > f.Done:
+		b.notConsumed(v)
+	case f.Ready > f.Transmitted:
+		b.own(v.node, v.peer, v.inst, f.Channel, notFlushed)
+	case f.Posted > f.Ready:
+		b.noData(v)
+	default:
+		b.noBuffers(v)
+	}
+}
+
+// notConsumed: the data is on the GPU and its kernel does not take it, though it has room for what it must send on.
+func (b *builder) notConsumed(v *view) {
+	for i := range v.op.Flows {
+		g := &v.op.Flows[i]
+		if g.Channel != v.flow.Channel || g == v.flow {
+			continue
+		}
+		if g.NoCredit() {
+			return // The send side says why.
+		}
+		if g.Send && g.Posted <= 0 {
+			b.notBegun(v, g)
+			return
+		}
+		if g.Starved() {
+			return // A tree's kernel takes what all below it have sent together: the one that has not says why.
+		}
+	}
+	if b.blind(v) {
+		b.own(v.node, -1, v.inst, v.flow.Channel, gpuStoppedUnseen)
+	} else {
+		b.own(v.node, -1, v.inst, v.flow.Channel, pick(v.alone, gpuStopped, gpuStoppedPerhaps))
+	}
+	if !v.alone {
+		b.neighbours(v.node, v.inst)
+	}
+}
+
+// notBegun: no buffer of a send is posted, which needs neither kernel nor peer. The proxy serves a connection in order, so what is
+// in front of it there has not left or is not taken: the link, or the other end.
+func (b *builder) notBegun(v *view, send *rca.Flow) {
+	w := view{node: v.node, inst: v.inst, op: v.op, flow: send, peer: -1, alone: v.alone}
+	b.look(&w, &b.x.insts[v.inst], b.x.Comms[b.x.insts[v.inst].key.comm].Find(v.node), &active{comm: b.x.insts[v.inst].key.comm})
+	if w.peer < 0 {
+		return
+	}
+	if !w.alive || w.other == nil || !w.other.active {
+		b.away(&w, edgeReceiver)
+	}
+	b.own(v.node, w.peer, v.inst, send.Channel, sendNotBegun)
+}
+
+func (b *builder) noData(v *view) {
+	if b.away(v, edgeNoData) || !v.seen {
+		return
+	}
+	ch := v.flow.Channel
+	switch {
+	case v.left && v.pf != nil && v.pf.Ready > v.pf.Done:
+		// What the peer's kernel has handed to its proxy is still with that, or under way.
+		b.edge(v.node, v.peer, v.inst, ch, edgeNoData, true)
+		mine := b.x.part(&b.x.insts[v.inst], v.node)
+		b.sendSide(&view{node: v.peer, inst: v.inst, op: v.leftOp, flow: v.pf, peer: v.node, other: mine, seen: true, alive: true, sure: true, pf: v.flow})
+	case v.left:
+		b.edge(v.node, v.peer, v.inst, ch, edgeNoData, false)
+		// A send that fits into its buffers ends before its data has arrived.
+		sending := v.sure && job.IsP2P(v.op) && b.x.Nodes[v.node].Rank.Lost == 0
+		b.own(v.peer, v.node, v.inst, ch, pick(sending, peerLeftSending, peerLeft))
+	case v.pf == nil:
+		b.edge(v.node, v.peer, v.inst, ch, edgeNoData, false)
+	case v.pf.Done > v.flow.Ready:
+		b.edge(v.node, v.peer, v.inst, ch, edgeNoData, false)
+		b.own(v.peer, v.node, v.inst, ch, lostOnWire)
+	default:
+		b.edge(v.node, v.peer, v.inst, ch, edgeNoData, true)
+	}
+}
+
+// noBuffers: a receiver that has consumed everything and posts nothing more, while its sender has something to send.
+func (b *builder) noBuffers(v *view) {
+	wanted := v.pf != nil && v.pf.Ready > v.pf.Done
+	if v.flow.Posted <= 0 && !wanted {
+		b.own(v.node, v.peer, v.inst, v.flow.Channel, neverPosted)
+		return
+	}
+	b.own(v.node, v.peer, v.inst, v.flow.Channel, pick(wanted, noBuffers, nothingPosted))
 }

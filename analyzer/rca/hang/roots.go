@@ -181,13 +181,9 @@ func (w *waitFor) oddRoot(v int32, in *instance) root {
 }
 
 func (w *waitFor) flawRoot(o *own, all []own) root {
-	class := rca.Fault
-	if o.cause == rca.CauseKernelNotRunning || o.what == flawCall {
-		class = rca.NotEntered
-	}
 	r := root{
 		kind: rootFlaw, nodes: []int32{o.node}, peer: o.peer, inst: o.inst, channel: o.channel, what: o.what, vertex: []int32{o.node},
-		leaf: leaf{class: class, cause: o.cause, weight: o.weight, hard: o.strong},
+		leaf: leaf{class: o.class, cause: o.cause, weight: o.weight, hard: o.strong},
 	}
 	if o.what == flawCall && !w.Comms[w.insts[o.inst].key.comm].Call && w.firstStep(o.node, o.inst) {
 		r.leaf = w.begins(o.node)
@@ -390,11 +386,10 @@ func (w *waitFor) withHandedOver(ranks []int32) []int32 {
 func (w *waitFor) weakFlaw(o *own, vs []int32) root {
 	r := w.flawRoot(o, w.ownsOf(o.node))
 	r.vertex = vs
+	if o.link && o.peer >= 0 {
+		r.kind = rootLink
+	}
 	switch o.what {
-	case flawUnacked, flawLostOnWire, flawPeerLeft, flawLinkUnproven, flawNotBegun:
-		if o.peer >= 0 {
-			r.kind = rootLink
-		}
 	case flawNotCome:
 		if mates := w.besideUnseen(o.node, o.inst); len(mates) > 1 {
 			r.kind, r.nodes = rootGroup, mates

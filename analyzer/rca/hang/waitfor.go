@@ -25,6 +25,28 @@ type waitFor struct {
 // ownsOf gives what a node shows of itself.
 func (w *waitFor) ownsOf(n int32) []own { return w.owns[w.ownRow[n]:w.ownRow[n+1]] }
 
+// builder makes the wait-for graph out of the index.
+type builder struct {
+	x     *standstill
+	edges []edge
+	owns  []own
+	// moving: the operation being looked at makes progress on the rank being looked at.
+	moving bool
+	// doubted: it says so, and the other hosts say that the operation stands.
+	doubted bool
+	// whole: all flows of the channel being looked at are there.
+	whole bool
+	lies  map[int32]int32
+	// trees are the edges seen of each tree; nil before one is asked for.
+	trees map[treeChannel]map[[2]int32]bool
+	// weak: that a member lacks the operation being looked at holds nobody for sure.
+	weak bool
+}
+
+func (b *builder) edge(from, to, inst int32, ch int, kind edgeKind, sure bool) {
+	b.edges = append(b.edges, edge{from: from, to: to, inst: inst, channel: int16(ch), kind: kind, sure: sure})
+}
+
 // buildWaitFor makes the graph. A rank inside an operation waits for the operation if that lacks somebody, and for
 // whom its flows show; an operation waits for the members that are not inside. Dead processes wait for nobody.
 func buildWaitFor(idx *job.Index) *waitFor {
@@ -266,7 +288,7 @@ func (b *builder) unobserved(n int32, a *active, r *rca.Rank) {
 		b.alone(n, a, r)
 	}
 	if all && r.Caps&rca.SeesCompletion != 0 && !a.op.ProxyUnreliable {
-		b.own(n, -1, a.inst, -1, 0.4, false, rca.CauseGPU, flawGPUIdle)
+		b.own(n, -1, a.inst, -1, kernelStays)
 	}
 	if in.stuck {
 		b.edge(n, int32(len(b.x.Nodes))+a.inst, a.inst, -1, edgeIn, true)
@@ -283,22 +305,21 @@ func (b *builder) alone(n int32, a *active, r *rca.Rank) {
 	}
 	left := b.x.completed(in)
 	if call && b.x.Comms[in.key.comm].Size == 1 {
-		b.own(n, -1, a.inst, -1, 0.6, false, rca.CauseCPU, flawCall)
+		b.own(n, -1, a.inst, -1, insideCallPerhaps)
 		return
 	}
 	if left == 0 || left < len(in.joins) {
 		return
 	}
 	if call {
-		sure := len(in.joins) == 1
-		b.own(n, -1, a.inst, -1, pick(sure, 0.85, 0.55), sure, rca.CauseCPU, flawCall)
+		b.own(n, -1, a.inst, -1, pick(len(in.joins) == 1, insideCall, insideCallPerhaps))
 		return
 	}
 	if len(in.joins) > 1 || oneSided(a.op.Func) {
-		b.own(n, -1, a.inst, -1, 0.55, false, rca.CauseGPU, flawAlone)
+		b.own(n, -1, a.inst, -1, alonePerhaps)
 		return
 	}
-	b.own(n, -1, a.inst, -1, 0.85, true, rca.CauseGPU, flawAlone)
+	b.own(n, -1, a.inst, -1, alone)
 }
 
 // oneSided names the collectives of which a member may have finished its part long before the data is where it should be.
@@ -369,12 +390,16 @@ func (b *builder) idle(n int32, r *rca.Rank) {
 		late := first.Age < 0 || first.Age >= b.x.Opt.HangAfter
 		if first.State == rca.OpCalled {
 			sure := late && r.GroupOpen >= b.x.Opt.HangAfter
-			b.own(n, -1, inst, -1, pick(sure, 0.85, 0.6), sure, pick(connects(first), rca.CauseNotCalled, rca.CauseCPU), flawCall)
+			f := pick(sure, insideCall, insideCallPerhaps)
+			if connects(first) {
+				f = pick(sure, connecting, connectingPerhaps)
+			}
+			b.own(n, -1, inst, -1, f)
 			return
 		}
 		// A job's first kernels wait for modules to be loaded or compiled.
 		late = late && b.x.hiddenBefore(r, first) == nil && !b.x.firstStep(n, inst)
-		b.own(n, -1, inst, -1, pick(late, 0.85, 0.4), late, rca.CauseKernelNotRunning, flawKernel)
+		b.own(n, -1, inst, -1, pick(late, kernelNotStarted, kernelNotStartedYet))
 	}
 }
 
