@@ -66,7 +66,7 @@ func analyze(ev rca.Evidence, opt rca.Options) rca.Verdict {
 	v := job.NewVerdict(x)
 	for i := range ev.Facts {
 		if f := &ev.Facts[i]; f.Kind == "ended_together" {
-			v.Confidence, v.Summary = 0.6, words.Opener(f.Text)+"."
+			v.Confidence, v.Summary = endedTogetherWeight, words.Opener(f.Text)+"."
 			v.Action = words.WhatEndedThem
 			return v
 		}
@@ -76,22 +76,22 @@ func analyze(ev rca.Evidence, opt rca.Options) rca.Verdict {
 	case x.Seen == 0 || silent(x.Ev):
 		v.Summary = words.NothingSeen
 	case blind:
-		v.Confidence = 0.1
+		v.Confidence = blindWeight
 		v.Summary = fmt.Sprintf(words.NoCallsFor, words.Span(still))
 		v.Action = words.DumpAllStacks
 		if !stores(x) {
 			v.Standstill = still.Seconds()
 		}
 	case ev.PastAsked:
-		v.Confidence = 0.3
+		v.Confidence = unknownWeight
 		v.Summary = words.NothingFinished
 	case x.Opt.Incident && (n > 0 || x.Lossy() > 0):
-		v.Confidence = 0.2
+		v.Confidence = partlySeenWeight
 		v.Summary = words.NobodySeenStands + pick(n > 0, fmt.Sprintf(words.SomeUnknown, words.Count(n), words.Count(x.World)), words.SomeLost)
 	case gap != "":
-		v.Confidence, v.Summary = 0.2, gap
+		v.Confidence, v.Summary = partlySeenWeight, gap
 	default:
-		v.Class, v.Confidence = rca.Healthy, rca.Round(0.9*(1-0.4*x.Unseen()))
+		v.Class, v.Confidence = rca.Healthy, rca.Round(healthyWeight*x.SeenFactor())
 		v.Summary = words.NobodyStands
 		if n > 0 && !ev.Partial {
 			v.Summary = words.NobodySeenStands + fmt.Sprintf(words.SomeUnknown, words.Count(n), words.Count(x.World))

@@ -13,10 +13,6 @@ import (
 	"github.com/culprit-project/culprit/analyzer/rca/words"
 )
 
-// faultyWeight is the weight of what a node shows where nothing else tells one rank from another: an error of half an hour ago may have
-// nothing to do with it.
-const faultyWeight = 0.7
-
 // faulty names whom the nodes' own evidence shows as faulty where all ranks have called the same and then nothing for a while: the one GPU
 // that reports an error; the ranks of the one NIC that is down or, where it is not known whose that is, those of its host; or those of the
 // one host that fell silent when the job stopped. Every rank is a suspect then, as the members of a group that stands still are. While a
@@ -28,7 +24,7 @@ func faulty(x *job.Index, still time.Duration) (rca.Verdict, bool) {
 	v := job.NewVerdict(x)
 	v.Class, v.Code, v.Cause = rca.Fault, rca.Fault.Code(), rca.CauseGPU
 	v.RanksVisited = x.Seen
-	v.Confidence = rca.Round(faultyWeight * (1 - 0.4*x.Unseen()))
+	v.Confidence = rca.Round(faultyWeight * x.SeenFactor())
 	v.Standstill, v.MayGetOn = still.Seconds(), true
 	if n := ailing(x, job.GPUAilment); len(n) == 1 {
 		accuse(x, &v, n, words.GPUShowsError)

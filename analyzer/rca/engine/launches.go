@@ -35,7 +35,7 @@ func launchVerdict(x *job.Index) (v rca.Verdict, ok bool) {
 	}
 	v = job.NewVerdict(x)
 	if fs := l.facts["unsettled"]; len(fs) > 0 {
-		v.Confidence, v.Action = 0.2, rca.ActionFor(rca.Unknown, rca.CauseUnknown)
+		v.Confidence, v.Action = partlySeenWeight, rca.ActionFor(rca.Unknown, rca.CauseUnknown)
 		v.Summary = words.CountsOfUnknown
 		for _, f := range fs {
 			v.Evidence = append(v.Evidence, f.Text)
@@ -53,17 +53,17 @@ func launchVerdict(x *job.Index) (v rca.Verdict, ok bool) {
 func (l *launches) alike(v *rca.Verdict) {
 	moved, again := l.moved()
 	if moved && l.Ev.PastAsked {
-		v.Confidence = 0.3
+		v.Confidence = unknownWeight
 		v.Summary = words.LaunchesGoOnUntimed
 		v.Action = words.LoadPlugin
 		return
 	}
 	if moved {
-		v.Class, v.Confidence = rca.Healthy, rca.Round(0.6*(1-0.4*l.Unseen()))
+		v.Class, v.Confidence = rca.Healthy, rca.Round(launchesGoOnWeight*l.SeenFactor())
 		v.Summary = words.LaunchesGoOn
 		return
 	}
-	v.Confidence, v.Action = 0.3, words.SecondReport
+	v.Confidence, v.Action = unknownWeight, words.SecondReport
 	slices.Sort(l.late)
 	l.late = slices.Compact(l.late)
 	switch {
@@ -203,18 +203,18 @@ func (l *launches) unreachable() (rca.Verdict, bool) {
 	v.RanksVisited = l.Seen
 	switch {
 	case len(dead) > 0:
-		v.Cause, v.Confidence = rca.CauseProcessGone, 0.9
+		v.Cause, v.Confidence = rca.CauseProcessGone, saidDeadWeight
 		v.Summary = fmt.Sprintf(words.ConsideredDead, ranksAre(dead))
 		l.accuse(&v, dead, words.DeadWhy)
 	case len(gone) > 0:
-		v.Cause, v.Confidence = rca.CauseProcessStopped, 0.7
+		v.Cause, v.Confidence = rca.CauseProcessStopped, notAnsweringWeight
 		v.Summary = fmt.Sprintf(words.NotAnswering, ranksAre(gone))
 		l.accuse(&v, gone, words.NotAnsweringWhy)
 	default:
-		v.Class, v.Code, v.Cause, v.Confidence = rca.Unknown, "", rca.CauseUnknown, 0.3
+		v.Class, v.Code, v.Cause, v.Confidence = rca.Unknown, "", rca.CauseUnknown, unknownWeight
 		v.Summary = fmt.Sprintf(words.DeadUnnamed, words.Opener(words.Plural(nameless, "process")))
 	}
-	v.Confidence = rca.Round(v.Confidence * (1 - 0.4*max(0, float64(len(all)-1))/float64(max(1, l.World))))
+	v.Confidence = rca.Round(v.Confidence * (1 - job.UnseenDiscount*max(0, float64(len(all)-1))/float64(max(1, l.World))))
 	v.Action = rca.ActionFor(v.Class, v.Cause)
 	v.Page = v.Class != rca.Unknown && l.Carries(v.Class, v.Confidence)
 	for _, f := range slices.Concat(l.facts["dead"], l.facts["unresponsive"], l.facts["async_error"]) {
@@ -243,11 +243,11 @@ func (l *launches) failed() (rca.Verdict, bool) {
 	v.Class, v.Code = rca.Fault, rca.Fault.Code()
 	ids := who(own)
 	if len(ids) > 0 && 2*len(ids) <= l.Seen {
-		v.Confidence = 0.75
+		v.Confidence = ownErrorWeight
 		v.Summary = ranksAre(ids) + words.InError
 		l.accuse(&v, ids, own[0].Text)
 	} else {
-		v.Class, v.Code, v.Confidence = rca.Unknown, "", 0.3
+		v.Class, v.Code, v.Confidence = rca.Unknown, "", unknownWeight
 		v.Summary = fmt.Sprintf(words.ErrorsOfSeveral, words.Opener(words.Plural(len(who(fs)), "rank")))
 	}
 	for _, f := range fs {
@@ -266,7 +266,7 @@ func (l *launches) transition() (rca.Verdict, bool) {
 		return rca.Verdict{}, false
 	}
 	v := job.NewVerdict(l.Index)
-	v.Class, v.Cause, v.Confidence = rca.Benign, rca.CauseJobEnd, 0.7
+	v.Class, v.Cause, v.Confidence = rca.Benign, rca.CauseJobEnd, transitionWeight
 	v.Summary = fmt.Sprintf(words.Finalising, words.Plural(ending, "rank"))
 	if starting > ending {
 		v.Cause = rca.CauseFirstStep
@@ -307,10 +307,10 @@ func (l *launches) otherFunction() (rca.Verdict, bool) {
 		v.Class, v.Code, v.Cause, v.Comm = rca.Inconsistent, rca.Inconsistent.Code(), rca.CauseOtherOp, l.Comms[c].Name
 		v.RanksVisited = l.Seen
 		v.Evidence = []string{fmt.Sprintf(words.OtherFunctions, l.RankList(few), keys[0], keys[1])}
-		v.Confidence = 0.7
+		v.Confidence = oneReportWeight
 		v.Summary = fmt.Sprintf(words.LaunchedOther, words.Opener(l.RankList(few)), words.Plural(len(many), "rank"), l.Comms[c].Name)
 		if 2*len(few) >= len(few)+len(many) {
-			v.Confidence = 0.4
+			v.Confidence = splitWeight
 			v.Summary = fmt.Sprintf(words.LaunchedSplit, l.Comms[c].Name)
 		}
 		for _, n := range few {
@@ -365,7 +365,7 @@ func (l *launches) behind() (rca.Verdict, bool) {
 	v.RanksVisited = l.Seen
 	l.missing(&v)
 	if len(ends) == 0 || 2*len(ends) > l.Seen {
-		v.Confidence = 0.3
+		v.Confidence = unknownWeight
 		v.Summary = fmt.Sprintf(words.MostAhead, words.Opener(words.Plural(len(waits), "rank")))
 		if len(ends) == 0 {
 			v.Summary = words.BehindEachOther
@@ -383,14 +383,14 @@ func (l *launches) behind() (rca.Verdict, bool) {
 		v.Culprits = append(v.Culprits, cu)
 	}
 	v.Class, v.Code, v.Cause, v.Comm = rca.NotEntered, rca.NotEntered.Code(), rca.CauseNotCalled, l.Comms[worst.comm].Name
-	v.Confidence = 0.7
+	v.Confidence = oneReportWeight
 	if worst.confirmed {
-		v.Confidence = 0.9
+		v.Confidence = twoReportsWeight
 		v.Evidence = append(v.Evidence, words.CountUnchanged)
 	} else {
 		v.Contradictions = append(v.Contradictions, words.OneReport)
 	}
-	v.Confidence = rca.Round(v.Confidence * (1 - 0.4*l.Unseen()))
+	v.Confidence = rca.Round(v.Confidence * l.SeenFactor())
 	v.Summary = fmt.Sprintf(words.NotLaunched, l.ranksHave(ends), words.Plural(int(worst.count), "operation"), l.Comms[worst.comm].Name)
 	if worst.confirmed && l.Nodes[ends[0]].Rank.State == rca.ProcessStopped {
 		v.Cause = rca.CauseProcessStopped

@@ -15,14 +15,6 @@ import (
 	"github.com/culprit-project/culprit/analyzer/rca/words"
 )
 
-// How much stacks alone weigh: that of a rank that stands where only its own host holds it, that of one in code of its own,
-// and that of one where the others are not seen to communicate but stand at one place.
-const (
-	blockedWeight = 0.7
-	outsideWeight = 0.6
-	alikeWeight   = 0.5
-)
-
 // standings are the ranks by where their stacks stand.
 type standings struct {
 	*job.Index
@@ -59,7 +51,7 @@ func stackVerdict(x *job.Index) (rca.Verdict, bool) {
 		s.undecided(&v, held)
 		return v, true
 	}
-	v.Class, v.Code, v.Cause, v.Confidence = rca.NotEntered, rca.NotEntered.Code(), rca.CauseNotCalled, rca.Round(weight*(1-0.4*x.Unseen()))
+	v.Class, v.Code, v.Cause, v.Confidence = rca.NotEntered, rca.NotEntered.Code(), rca.CauseNotCalled, rca.Round(weight*x.SeenFactor())
 	first := s.at[held[0]]
 	v.Summary = fmt.Sprintf(words.StacksShow, words.Opener(x.RankList(held)), is(len(held)), first, s.others(held))
 	v.Action = first.Action()
@@ -170,7 +162,7 @@ func (s *standings) others(held []int32) string {
 
 // undecided says what stacks show that do not name anybody.
 func (s *standings) undecided(v *rca.Verdict, suspects []int32) {
-	v.Confidence = 0.2
+	v.Confidence = partlySeenWeight
 	v.Action = words.SecondStacks
 	var parts []string
 	for _, p := range s.places() {

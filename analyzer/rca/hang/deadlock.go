@@ -53,7 +53,7 @@ func (w *waitFor) deadlock(vs, ranks []int32) (root, bool) {
 	}
 	r := root{
 		kind: rootDeadlock, peer: -1, channel: -1, vertex: vs,
-		leaf: leaf{class: rca.Inconsistent, cause: rca.CauseDeadlock, weight: pick(sure, 0.9, 0.7), hard: sure},
+		leaf: leaf{class: rca.Inconsistent, cause: rca.CauseDeadlock, weight: pick(sure, deadlockWeight, deadlockPerhapsWeight), hard: sure},
 	}
 	for i, ns := range byInst {
 		r.order = append(r.order, orderSide{i, ns})

@@ -27,9 +27,6 @@ const (
 	nothingLost
 )
 
-// doubtWeight is by how much a flaw is believed less whose record is incomplete, or whose rank says that it gets on there.
-const doubtWeight = 0.6
-
 // The flaws. Weights of strong ones are above 0.7 and differ by how many other explanations a second fault would give; from 0.5 on one is
 // named when nothing rivals it (Options.NameConfidence); below, it makes a suspect.
 var (

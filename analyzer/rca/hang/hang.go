@@ -201,12 +201,12 @@ func (w *waitFor) behind(unseen []root) []root {
 		}
 		h, ok := w.hardRoot(v)
 		if !ok && w.isIdle(v) {
-			if l := w.leafOf(v, -1); l.class == rca.NotEntered && l.weight >= 0.5 {
+			if l := w.leafOf(v, -1); l.class == rca.NotEntered && l.weight >= w.Opt.NameConfidence {
 				h, ok = root{kind: rootOutside, nodes: []int32{v}, peer: -1, inst: -1, channel: -1, vertex: []int32{v}, leaf: l}, true
 			}
 		}
 		if ok {
-			h.leaf.weight *= 0.6
+			h.leaf.weight *= doubtWeight
 			out = append(out, h)
 		}
 	}
@@ -279,20 +279,18 @@ func (d *decision) order(w *waitFor) {
 // never makes surer.
 func (w *waitFor) confidence(d *decision) float64 {
 	if len(d.chosen) == 0 {
-		return 0.1
+		return nobodyWeight
 	}
 	c := 1.0
 	for _, r := range d.chosen {
 		c = min(c, r.leaf.weight)
 	}
 	for range min(len(d.chosen)-1, 4) {
-		c *= 0.95
+		c *= severalFactor
 	}
-	c *= 0.5 + 0.5*d.covered
-	c *= 1 - 0.4*w.unseen()
-	c *= 1 - 0.2*w.Lossy()
+	c *= d.explained() * (1 - job.UnseenDiscount*w.unseen()) * w.KeptFactor()
 	if d.silent && len(d.chosen) > 1 {
-		c *= 0.5
+		c *= silentRivalsFactor
 	}
 	return c
 }
@@ -319,7 +317,7 @@ func (w *waitFor) unseen() float64 {
 func diedTogether(x *job.Index) rca.Verdict {
 	v := job.NewVerdict(x)
 	v.RanksVisited = x.Seen
-	v.Confidence = 0.3
+	v.Confidence = groupWeight
 	v.Summary = fmt.Sprintf(words.DiedTogether, x.Seen)
 	v.Action = words.ReadLauncher
 	return v
@@ -348,7 +346,7 @@ func (w *waitFor) nobodyStuck() (rca.Verdict, bool) {
 		return v, true
 	case exited && w.jobEnding():
 		v := job.NewVerdict(w.Index)
-		v.Class, v.Cause, v.Confidence = rca.Benign, rca.CauseJobEnd, 0.9
+		v.Class, v.Cause, v.Confidence = rca.Benign, rca.CauseJobEnd, jobEndWeight
 		v.Summary = words.JobEnds
 		v.Action = rca.ActionFor(rca.Benign, rca.CauseJobEnd)
 		return v, true

@@ -13,9 +13,6 @@ import (
 	"github.com/culprit-project/culprit/analyzer/rca/words"
 )
 
-// hiddenWeight is what speaks against a rank that may as well be inside an operation whose end nobody sees: it makes a suspect.
-const hiddenWeight = 0.45
-
 // hidden says that the source tells an operation's call and no end (Broadcast from NCCL 2.29 on), and that its members need
 // not leave it together: who has called it may be in it, or out of it and anywhere.
 func hidden(o *rca.Op) bool { return o.NoCompletion && o.State != rca.OpLeft && oneSided(o.Func) }

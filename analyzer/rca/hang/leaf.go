@@ -28,29 +28,29 @@ type leaf struct {
 // leafOf reads the state of a living rank that is outside every operation, while the operation inst lacks it.
 func (w *waitFor) leafOf(n, inst int32) leaf {
 	r := w.Nodes[n].Rank
-	l := leaf{class: rca.NotEntered, cause: rca.CauseNotCalled, weight: 0.93, hard: true, note: words.RunsOutside}
+	l := leaf{class: rca.NotEntered, cause: rca.CauseNotCalled, weight: outsideWeight, hard: true, note: words.RunsOutside}
 	switch {
 	case w.firstStep(n, inst):
 		l = w.begins(n)
 	case w.checkpoints(r):
-		l = leaf{class: rca.Benign, cause: rca.CauseCheckpoint, weight: 0.92, hard: true, note: words.WritesCheckpoint}
+		l = leaf{class: rca.Benign, cause: rca.CauseCheckpoint, weight: checkpointWeight, hard: true, note: words.WritesCheckpoint}
 	case r.State == rca.ProcessDisk || storageStuck(r):
-		l.cause, l.weight, l.note = rca.CauseStorage, 0.88, words.StuckInStorage
+		l.cause, l.weight, l.note = rca.CauseStorage, storageWeight, words.StuckInStorage
 	case r.GroupOpen >= w.Opt.HangAfter:
-		l.cause, l.weight, l.note = rca.CauseCPU, 0.7, words.InsideLaunch
+		l.cause, l.weight, l.note = rca.CauseCPU, launchWeight, words.InsideLaunch
 	}
 	if idle := idleFor(r); idle >= 0 && idle < w.Opt.HangAfter {
-		l.hard, l.weight = false, 0.3
+		l.hard, l.weight = false, justActiveWeight
 		l.note = words.JustActive
 	}
 	if r.Caps&rca.SeesCalls == 0 {
-		l.hard, l.weight = false, min(l.weight, 0.5)
+		l.hard, l.weight = false, min(l.weight, callsUnseenWeight)
 	}
 	if r.Lost > 0 && !showsAll(r) {
-		l.hard, l.weight = false, 0.6*l.weight
+		l.hard, l.weight = false, doubtWeight*l.weight
 	}
 	if r.State == rca.ProcessUnknown {
-		l.weight *= 0.95
+		l.weight *= stateUnknownFactor
 		if l.cause == rca.CauseNotCalled && l.class == rca.NotEntered {
 			l.note = words.OutsideAsRecorded
 		}
@@ -74,7 +74,7 @@ func (w *waitFor) leafOf(n, inst int32) leaf {
 // begins is what a rank shows that is in its job's first step.
 func (w *waitFor) begins(n int32) leaf {
 	return leaf{
-		class: rca.Benign, cause: rca.CauseFirstStep, weight: pick(w.busy(w.Nodes[n].Rank), 0.9, 0.65), hard: true,
+		class: rca.Benign, cause: rca.CauseFirstStep, weight: pick(w.busy(w.Nodes[n].Rank), beginsBusyWeight, beginsWeight), hard: true,
 		note: words.HardlyBegun,
 	}
 }
@@ -97,13 +97,6 @@ func (w *waitFor) mayWaitUnseen(n, inst int32) bool {
 	}
 	return false
 }
-
-// unseenWaitWeight is that of a rank which has not called what the others wait in, while its stack stands where it may wait
-// for one of them. seenOutsideWeight is the least of one whose stack stands elsewhere.
-const (
-	unseenWaitWeight  = 0.4
-	seenOutsideWeight = 0.75
-)
 
 // stands corrects the counters by the rank's stack. What the source does not record, such as a receive, is no absence.
 func (l *leaf) stands(r *rca.Rank) {
@@ -209,7 +202,7 @@ func (x *standstill) busy(r *rca.Rank) bool {
 // deadLeaf reads a process that cannot take part.
 func (w *waitFor) deadLeaf(n, inst int32) leaf {
 	r := w.Nodes[n].Rank
-	l := leaf{class: rca.NotEntered, cause: rca.CauseProcessStopped, weight: 0.97, hard: true, note: words.StoppedBySignal}
+	l := leaf{class: rca.NotEntered, cause: rca.CauseProcessStopped, weight: deadWeight, hard: true, note: words.StoppedBySignal}
 	if inst >= 0 {
 		if j := w.part(&w.insts[inst], n); j != nil && j.active {
 			l.class = rca.Fault
@@ -225,9 +218,9 @@ func (w *waitFor) deadLeaf(n, inst int32) leaf {
 			l.class, l.cause, l.note = rca.Fault, rca.CauseException, f
 		}
 	case rca.ProcessExited:
-		l.cause, l.weight, l.note = rca.CauseProcessGone, 0.85, words.ExitedEarly
+		l.cause, l.weight, l.note = rca.CauseProcessGone, exitedWeight, words.ExitedEarly
 		if w.jobEnding() {
-			l = leaf{class: rca.Benign, cause: rca.CauseJobEnd, weight: 0.9, hard: true, note: words.JobEnding}
+			l = leaf{class: rca.Benign, cause: rca.CauseJobEnd, weight: jobEndWeight, hard: true, note: words.JobEnding}
 		}
 	}
 	return l

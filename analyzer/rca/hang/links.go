@@ -68,7 +68,7 @@ func (w *waitFor) coverLinks(roots []root) []root {
 func bothWays(links []root) root {
 	r := links[0]
 	r.kind, r.vertex = rootLink, []int32{r.nodes[0], r.peer}
-	r.leaf.weight *= 0.7
+	r.leaf.weight *= bothWaysFactor
 	return r
 }
 

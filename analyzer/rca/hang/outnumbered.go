@@ -50,7 +50,7 @@ func (w *waitFor) areMost(inst int32, out []root) bool {
 
 func (w *waitFor) aheadRoot(inst int32, out []root) root {
 	in := &w.insts[inst]
-	r := root{kind: rootAhead, peer: -1, inst: inst, channel: -1, leaf: leaf{class: rca.Unknown, cause: rca.CauseUnknown, weight: 0.4}}
+	r := root{kind: rootAhead, peer: -1, inst: inst, channel: -1, leaf: leaf{class: rca.Unknown, cause: rca.CauseUnknown, weight: undecidedWeight}}
 	for i := range in.joins {
 		if in.joins[i].active {
 			r.nodes = append(r.nodes, in.joins[i].node)

@@ -27,11 +27,11 @@ func (w *waitFor) refineLink(r *root) {
 	switch {
 	case from && !to:
 		r.kind = rootFlaw
-		r.leaf.weight = max(r.leaf.weight, 0.9)
+		r.leaf.weight = max(r.leaf.weight, nodeShowsWeight)
 	case to && !from:
 		r.kind = rootFlaw
 		r.nodes, r.peer = []int32{r.peer}, r.nodes[0]
-		r.leaf.weight = max(r.leaf.weight, 0.88)
+		r.leaf.weight = max(r.leaf.weight, nodeShowsWeight)
 		r.what = flawReceiving
 	default:
 		return
@@ -43,13 +43,13 @@ func (w *waitFor) refineLink(r *root) {
 func (w *waitFor) refineGroup(r *root) {
 	if n := w.OnlyAiling(r.nodes, job.GPUAilment); n >= 0 {
 		r.kind, r.nodes, r.what = rootFlaw, []int32{n}, flawGPUError
-		r.leaf = leaf{class: rca.Fault, cause: rca.CauseGPU, weight: 0.9, hard: true}
+		r.leaf = leaf{class: rca.Fault, cause: rca.CauseGPU, weight: nodeShowsWeight, hard: true}
 	} else if n := w.OnlyAiling(r.nodes, job.DeadNIC); n >= 0 && r.leaf.class != rca.Fault {
 		r.kind, r.nodes, r.what = rootFlaw, []int32{n}, flawNICDown
-		r.leaf = leaf{class: rca.Fault, cause: rca.CauseNetworkSend, weight: 0.8, hard: true}
+		r.leaf = leaf{class: rca.Fault, cause: rca.CauseNetworkSend, weight: nicDownWeight, hard: true}
 		if w.NIC(w.Nodes[n].Rank) == "" && !w.FactOf(n, job.DeadNIC) {
 			// A NIC of its host, nobody knows whose.
-			r.leaf.weight, r.leaf.hard = 0.45, false
+			r.leaf.weight, r.leaf.hard = hiddenWeight, false
 		}
 	}
 }

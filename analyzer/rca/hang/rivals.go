@@ -172,17 +172,13 @@ func (w *waitFor) together(a, b int32) bool {
 	})
 }
 
-// rivalWeight is the weight of a wrong call that the caller's neighbours show: the operation itself was not compared, for who
-// else is in it was not seen.
-const rivalWeight = 0.75
-
 // composeRivals: the waiting ends at ranks of which nothing is known, and somebody who was seen may hold these. The one that
 // called something else than its neighbours is named; else it and the unseen are suspects together.
 func (w *waitFor) composeRivals(d *decision, rivals []rival, v *rca.Verdict) {
 	if odd := slices.DeleteFunc(slices.Clone(rivals), func(r rival) bool { return r.odd == "" }); len(odd) == 1 {
 		r := &odd[0]
 		v.Class, v.Cause = rca.Inconsistent, r.cause
-		v.Confidence = rca.Round(rivalWeight * (0.5 + 0.5*d.covered) * (1 - 0.2*w.Lossy()))
+		v.Confidence = rca.Round(rivalWeight * d.explained() * w.KeptFactor())
 		c := w.Culprit(r.node)
 		c.Why = r.odd
 		v.Culprits = append(v.Culprits, c)
@@ -213,7 +209,7 @@ func (w *waitFor) composeRivals(d *decision, rivals []rival, v *rca.Verdict) {
 	if len(hosts) > 0 {
 		silent += " of " + strings.Join(hosts, ", ")
 	}
-	v.Confidence = rca.Round(min(v.Confidence, 0.4))
+	v.Confidence = rca.Round(min(v.Confidence, undecidedWeight))
 	v.Culprits = append(v.Culprits, rca.Culprit{
 		Rank: -1, Channel: -1, Group: fmt.Sprintf("suspects: %s or %s", words.RankNumbers(seen), silent),
 		Why: words.OneOfTwo,

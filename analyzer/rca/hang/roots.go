@@ -169,10 +169,10 @@ func (w *waitFor) hardRoot(v int32) (root, bool) {
 func (w *waitFor) oddRoot(v int32, in *instance) root {
 	r := root{
 		kind: rootOdd, peer: -1, inst: v - int32(len(w.Nodes)), channel: -1, vertex: []int32{v},
-		leaf: leaf{class: rca.Inconsistent, cause: rca.CauseOtherOp, weight: 0.94, hard: true},
+		leaf: leaf{class: rca.Inconsistent, cause: rca.CauseOtherOp, weight: otherOpWeight, hard: true},
 	}
 	if in.odd.tie {
-		r.leaf.weight = 0.8
+		r.leaf.weight = otherOpTieWeight
 	}
 	for _, o := range in.odd.odd {
 		r.nodes = append(r.nodes, o.node)
@@ -219,14 +219,14 @@ func (w *waitFor) onlyChannel(o *own) int16 {
 func (w *waitFor) outside(v, inst int32) root {
 	r := root{kind: rootOutside, nodes: []int32{v}, peer: -1, inst: inst, channel: -1, vertex: []int32{v}, leaf: w.leafOf(v, inst)}
 	if _, lies := w.lies[v]; lies {
-		r.leaf.hard, r.leaf.weight = false, 0.25
+		r.leaf.hard, r.leaf.weight = false, deniedWeight
 	}
 	for _, e := range w.in[w.rrow[v]:w.rrow[v+1]] {
 		if w.edges[e].sure {
 			return r
 		}
 	}
-	r.leaf.hard, r.leaf.weight = false, min(r.leaf.weight, 0.5)
+	r.leaf.hard, r.leaf.weight = false, min(r.leaf.weight, callsUnseenWeight)
 	return r
 }
 
@@ -336,7 +336,7 @@ func (w *waitFor) softRoot(vs []int32) root {
 	case len(vs) == 1 && len(ranks) == 1:
 		return root{
 			kind: rootMoving, nodes: ranks, peer: -1, inst: w.wantedIn(ranks[0]), channel: -1, vertex: vs,
-			leaf: leaf{class: rca.Unknown, cause: rca.CauseUnknown, weight: 0.2},
+			leaf: leaf{class: rca.Unknown, cause: rca.CauseUnknown, weight: faintWeight},
 		}
 	}
 	if locked {
@@ -399,7 +399,7 @@ func (w *waitFor) weakFlaw(o *own, vs []int32) root {
 		if mates := w.matesIn(o.node, o.inst); len(mates) > 1 {
 			r.kind, r.nodes, r.channel = rootGroup, mates, -1
 			if !o.doubted {
-				r.leaf.weight = max(0.5, r.leaf.weight)
+				r.leaf.weight = max(hostGroupWeight, r.leaf.weight)
 			}
 			return r
 		}
@@ -430,10 +430,10 @@ func (w *waitFor) silentRoot(v int32) root {
 	n := &w.Nodes[v]
 	r := root{
 		kind: rootSilent, nodes: []int32{v}, peer: -1, inst: w.wantedIn(v), channel: -1, vertex: []int32{v},
-		leaf: leaf{class: rca.Unknown, cause: rca.CauseUnknown, weight: pick(n.Silent, 0.6, 0.45), note: words.NoAnswer},
+		leaf: leaf{class: rca.Unknown, cause: rca.CauseUnknown, weight: pick(n.Silent, noAnswerWeight, hiddenWeight), note: words.NoAnswer},
 	}
 	if n.ID < 0 {
-		r.leaf.weight = 0.2
+		r.leaf.weight = faintWeight
 	}
 	// If one rank alone points at it, that one may as well have failed to deliver.
 	only, several := int32(-1), false
@@ -457,7 +457,7 @@ func (w *waitFor) silentRoot(v int32) root {
 
 // groupRoot: all are inside and nobody shows more than the others. The group is named, not a rank in it.
 func (w *waitFor) groupRoot(vs, ranks, insts []int32) root {
-	r := root{kind: rootGroup, peer: -1, inst: -1, channel: -1, vertex: vs, leaf: leaf{class: rca.Unknown, cause: rca.CauseUnknown, weight: 0.3}}
+	r := root{kind: rootGroup, peer: -1, inst: -1, channel: -1, vertex: vs, leaf: leaf{class: rca.Unknown, cause: rca.CauseUnknown, weight: groupWeight}}
 	if len(insts) > 0 {
 		r.inst = insts[0]
 	} else if len(ranks) > 0 && len(w.acts[ranks[0]]) > 0 {
@@ -475,7 +475,7 @@ func (w *waitFor) groupRoot(vs, ranks, insts []int32) root {
 	same := !slices.ContainsFunc(c.Members, func(m job.Member) bool { return w.Host(m.Node) != host })
 	if same && c.Ghost < 0 && host != "" && !call && !connects(w.insts[r.inst].op()) {
 		// Inside one host nothing but its GPUs and their links can hold it.
-		r.leaf = leaf{class: rca.Fault, cause: rca.CauseGPU, weight: 0.5}
+		r.leaf = leaf{class: rca.Fault, cause: rca.CauseGPU, weight: hostGroupWeight}
 	}
 	return r
 }

@@ -47,7 +47,7 @@ func (w *waitFor) lastWith(ranks []int) (last time.Duration, known bool) {
 // composeSilentAlive: all waiting ends at ranks of a host that does not answer, for another reason than that it is lost. What they
 // do, a checkpoint or nothing, nobody saw.
 func (w *waitFor) composeSilentAlive(m *rca.Missing, ids []int, v *rca.Verdict) {
-	v.Confidence = rca.Round(min(v.Confidence, 0.4))
+	v.Confidence = rca.Round(min(v.Confidence, undecidedWeight))
 	who := words.RankNumbers(ids) + " or " + pick(len(ids) == 1, "its host", "their host") + ", not observed"
 	v.Culprits = append(v.Culprits, rca.Culprit{
 		Rank: -1, Channel: -1, Host: m.Name, Group: who, Why: fmt.Sprintf(words.NoExporterThere, words.RankNumbers(ids)),

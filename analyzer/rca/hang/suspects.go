@@ -44,14 +44,6 @@ func (w *waitFor) composeSuspects(d *decision, v *rca.Verdict) {
 	}
 }
 
-// silentHostWeight is the confidence in one silent host at which all waiting ends. That it is lost, or that a culprit on
-// it hides behind its silent exporter, names the same host; what is left is a second fault that nobody shows.
-const silentHostWeight = 0.8
-
-// silentRankWeight is the same of one rank whose file is not there, which may have been lost on its way: it may still be
-// that the ranks seen wait in what the unseen one rightly did not call.
-const silentRankWeight = 0.7
-
 // composeSilent: all waiting ends at ranks of which nothing is known. One host that did not answer, or one rank, is
 // named; several are suspects together.
 func (w *waitFor) composeSilent(d *decision, v *rca.Verdict) {
@@ -77,7 +69,7 @@ func (w *waitFor) composeSilent(d *decision, v *rca.Verdict) {
 		// A file that is not there says nothing of a host: the others' waiting alone names the rank.
 		rank := m.Ranks[0]
 		v.Class, v.Cause = rca.NotEntered, rca.CauseUnknown
-		v.Confidence = rca.Round(silentRankWeight * (0.5 + 0.5*d.covered) * (1 - 0.2*w.Lossy()))
+		v.Confidence = rca.Round(silentRankWeight * d.explained() * w.KeptFactor())
 		v.Culprits = append(v.Culprits, rca.Culprit{Rank: rank, Channel: -1, Why: fmt.Sprintf(words.NotSeenBecause, m.Why)})
 		v.Summary = fmt.Sprintf(words.RankUnseen,
 			words.Opener(w.waiters()), rank, m.Why)
@@ -95,7 +87,7 @@ func (w *waitFor) composeSilent(d *decision, v *rca.Verdict) {
 		slices.Sort(ids)
 		v.Class, v.Cause = rca.Fault, rca.CauseHostLost
 		// One silence explains all of them: they are not rivals.
-		v.Confidence = rca.Round(silentHostWeight * (0.5 + 0.5*d.covered) * (1 - 0.2*w.Lossy()))
+		v.Confidence = rca.Round(silentHostWeight * d.explained() * w.KeptFactor())
 		for _, id := range ids {
 			v.Culprits = append(v.Culprits, rca.Culprit{Rank: id, Channel: -1, Group: m.Name, Why: fmt.Sprintf(words.DoesNotAnswer, m.What)})
 		}
@@ -143,7 +135,7 @@ func (w *waitFor) mustBeUnseen(d *decision) bool {
 		}
 	}
 	for i := range w.owns {
-		if o := &w.owns[i]; o.weight >= 0.3 && o.what != flawLinkUnproven && w.lonelyOwn(o) {
+		if o := &w.owns[i]; o.weight >= suspectFrom && o.what != flawLinkUnproven && w.lonelyOwn(o) {
 			return false
 		}
 	}

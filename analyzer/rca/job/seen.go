@@ -3,6 +3,18 @@
 
 package job
 
+// How much less a verdict is believed the less of the job was seen: all but nothing of its ranks, or records lost at all of them.
+const (
+	UnseenDiscount = 0.4
+	lossDiscount   = 0.2
+)
+
+// SeenFactor is what a weight is multiplied by for the ranks of which nothing is known.
+func (x *Index) SeenFactor() float64 { return 1 - UnseenDiscount*x.Unseen() }
+
+// KeptFactor is what a weight is multiplied by for the ranks whose source lost records.
+func (x *Index) KeptFactor() float64 { return 1 - lossDiscount*x.Lossy() }
+
 // Unseen is the share of the job's ranks of which nothing is known.
 func (x *Index) Unseen() float64 {
 	return float64(x.World-x.Seen) / float64(max(1, x.World))

@@ -346,8 +346,7 @@ func (b *baseline) class(groups []transferGroup, ids []int) {
 		for _, j := range gr.inferred {
 			b.transfer[j] = min(t.jobs[j].transfer, ideal)
 		}
-		const noteworthy = 1.15
-		if ratio := float64(gr.median) / float64(max(1, ideal)); ratio >= noteworthy {
+		if ratio := float64(gr.median) / float64(max(1, ideal)); ratio >= slowTransfers {
 			sc := slowComm{joints: gr.joints, ratio: ratio}
 			seen := map[int32]bool{}
 			for _, j := range gr.joints {

@@ -13,12 +13,6 @@ import (
 // works with. Whose word it is that nobody confirms is told by whom most contradict; its records are then taken as if it had not
 // been seen, as wrong ones would have others' waiting look like work. Lost records contradict nobody: they are a hole, and few.
 
-// mostContradicted is the share of what others confirm or deny of a rank's records from which on those are not believed.
-const mostContradicted = 0.5
-
-// leastContradicted is from how many contradictions on that is asked.
-const leastContradicted = 8
-
 // without is the timeline without the records of ranks; itself where there are none.
 func (t *timeline) without(ranks []int32) *timeline {
 	if len(ranks) == 0 {

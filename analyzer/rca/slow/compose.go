@@ -62,10 +62,10 @@ func (a *slowAnalysis) verdict() rca.Verdict {
 
 // composeNobody: nothing explains why the job would be slower than it was.
 func (a *slowAnalysis) composeNobody(v *rca.Verdict) {
-	v.Class, v.Confidence = rca.Healthy, rca.Round(0.8*(1-0.4*a.Unseen())*a.clarity())
+	v.Class, v.Confidence = rca.Healthy, rca.Round(nobodyWeight*a.SeenFactor()*a.clarity())
 	v.Summary = words.NobodySlower
 	unknown := func(summary string) {
-		v.Class, v.Confidence, v.Summary = rca.Unknown, 0.3, summary
+		v.Class, v.Confidence, v.Summary = rca.Unknown, unknownWeight, summary
 	}
 	if a.iters < 2 {
 		unknown(words.TooFewIterations)
@@ -89,7 +89,7 @@ func (a *slowAnalysis) composeNobody(v *rca.Verdict) {
 // show more, or the job has lost far more than its suspects account for.
 func (a *slowAnalysis) tooLittle(f *finding, v *rca.Verdict) bool {
 	if limits := a.limits(); f.class == rca.GlobalSlow && f.weight < evenly && len(limits) > 0 {
-		v.Class, v.Confidence = rca.Unknown, 0.3
+		v.Class, v.Confidence = rca.Unknown, unknownWeight
 		v.Summary = fmt.Sprintf(words.SlowerForNoCause, f.gain, strings.Join(limits, "; "))
 		v.Ask = a.unseenPartners()
 		return true
@@ -108,7 +108,7 @@ func (a *slowAnalysis) accuse(f *finding, v *rca.Verdict) {
 	v.Class, v.Cause = f.class, f.cause
 	v.Code = v.Class.Code()
 	v.Slowdown = rca.Round(f.gain)
-	v.Confidence = rca.Round(f.weight * a.coverage() * (1 - 0.2*a.Lossy()))
+	v.Confidence = rca.Round(f.weight * a.coverage() * a.KeptFactor())
 	a.narrow(f)
 	v.Culprits, v.Evidence = a.culprits(f)
 	switch {
@@ -193,20 +193,15 @@ func length(ms float64) string {
 
 // takeTurns keeps several ranks that were late in a few iterations from being accused together: one after the other may have paused.
 func (a *slowAnalysis) takeTurns(f *finding, v *rca.Verdict) {
-	v.Class, v.Code, v.Cause, v.Confidence = rca.Unknown, "", rca.CauseUnknown, 0.3
+	v.Class, v.Code, v.Cause, v.Confidence = rca.Unknown, "", rca.CauseUnknown, unknownWeight
 	v.Culprits = []rca.Culprit{{Rank: -1, Channel: -1, Group: "suspects: " + words.RankNumbers(a.IDs(f.nodes)), Why: f.what}}
 	v.Summary += fmt.Sprintf(words.TooFewToAccuse, pick(a.iters == 1, "1 iteration was", fmt.Sprintf(words.IterationsSeen, a.iters)))
 	v.Action = words.LookLater
 }
 
-// A rank's own work pages only where it was seen often enough. With iterations from before the job became slower to compare with,
-// those that show a lasting change are enough. Without, pauses that take turns look in few iterations as if all who paused were
-// slow in each. leastBesidePause is from how many iterations on a rank's own work is judged where one of them held a pause.
-const leastBesidePause = 12
-
 // verdictOfBusyHosts is the verdict where a rank stands out, and all hosts share what would explain it.
 func (a *slowAnalysis) verdictOfBusyHosts(v rca.Verdict, f *finding) rca.Verdict {
-	v.Class, v.Cause, v.Confidence, v.Slowdown = rca.Unknown, rca.CauseUnknown, 0.3, rca.Round(f.gain)
+	v.Class, v.Cause, v.Confidence, v.Slowdown = rca.Unknown, rca.CauseUnknown, unknownWeight, rca.Round(f.gain)
 	v.Summary = fmt.Sprintf(words.BusyHosts, words.Opener(a.RankList(f.nodes)), f.what)
 	v.Action = words.RelieveHosts
 	return v

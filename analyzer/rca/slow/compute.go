@@ -13,11 +13,6 @@ import (
 	"github.com/culprit-project/culprit/analyzer/rca/words"
 )
 
-const (
-	leastGain  = 1.03 // What an explanation must gain to be one.
-	heavyShare = 0.02 // Own work beyond the peers' that counts, as a share of an iteration.
-)
-
 // over gives each rank's mean own work beyond its peers', as a share of an iteration; ranks without work are left out.
 func (a *slowAnalysis) over() (nodes []int32, share []float64) {
 	for n := range a.Nodes {
@@ -39,11 +34,11 @@ func (a *slowAnalysis) over() (nodes []int32, share []float64) {
 func (a *slowAnalysis) heavyRanks() (finding, bool) {
 	nodes, share := a.over()
 	mid, spread := center(share)
-	along := 0.3
+	along := alongFrom
 	if a.startsUnseen() {
-		spread, along = min(spread, a.unsteady(nodes)), 0.5
+		spread, along = min(spread, a.unsteady(nodes)), alongUnseenFrom
 	}
-	limit := max(heavyShare, 6*spread)
+	limit := max(heavyShare, heavySpreads*spread)
 	var heavy []int32
 	for i, n := range nodes {
 		if share[i]-mid > limit && share[i] > 0 && !a.bothWays(n) {
@@ -61,9 +56,9 @@ func (a *slowAnalysis) heavyRanks() (finding, bool) {
 	// Those far below the worst came along with it.
 	heavy = slices.DeleteFunc(heavy, func(n int32) bool { return of[n] < along*of[heavy[0]] })
 	f := finding{class: rca.SlowCompute, comm: -1, lane: -1, nodes: heavy, gain: a.idealise(heavy)}
-	f.weight = 0.9
+	f.weight = heavyWeight
 	if least := a.leastGainOf(of[heavy[0]]); f.gain < least {
-		f.gain, f.weight = least, pick(a.early == nil, 0.7, 0.85)
+		f.gain, f.weight = least, pick(a.early == nil, heavyAlwaysWeight, heavyGrownWeight)
 	}
 	if f.gain < leastGain {
 		return f, false
@@ -79,7 +74,7 @@ func (a *slowAnalysis) heavyRanks() (finding, bool) {
 	}
 	f.cause, f.what = a.whyHeavy(heavy, of[heavy[0]])
 	if len(a.peersOf(heavy[0])) == 0 {
-		f.weight = 0.6
+		f.weight = noPeersWeight
 		f.what += words.NoPeers
 	}
 	slices.Sort(f.nodes)
@@ -106,12 +101,11 @@ func (a *slowAnalysis) unsteady(nodes []int32) float64 {
 // bothWays says that a rank's own work falls short of its peers' about as much in some iterations as it exceeds it in others: what its
 // mean shows beyond them is chance, as uneven data has it. A machine that is slow now and then is never the quicker for it.
 func (a *slowAnalysis) bothWays(n int32) bool {
-	const most = 0.15
 	var more, less int64
 	for _, e := range a.base.excess[n] {
 		more, less = more+max(0, e), less+max(0, -e)
 	}
-	return float64(less) > most*float64(more)
+	return float64(less) > chanceShare*float64(more)
 }
 
 // idealise gives the gain when the ranks' own work takes what their peers' takes.
@@ -153,7 +147,7 @@ func (a *slowAnalysis) whyHeavy(heavy []int32, share float64) (rca.Cause, string
 	switch c := a.factCause(heavy); {
 	case c != rca.CauseUnknown:
 		return c, own
-	case host > 0.6:
+	case host > mostlyHost:
 		return rca.CauseCPU, own + words.HostCallsLate
 	}
 	return rca.CauseGPU, own
@@ -189,9 +183,6 @@ func (a *slowAnalysis) factCause(ns []int32) rca.Cause {
 	return slowParts[best%len(slowParts)].cause
 }
 
-// often is in how many iterations those of a rank that fluctuates must show it.
-const often = 6
-
 // modeOf tells persistent degradation from fluctuation and spikes (H7). What comes in spikes, or was seen a few times only, is rare.
 func (a *slowAnalysis) modeOf(heavy []int32) (mode string, rare bool) {
 	hit := 0
@@ -205,9 +196,9 @@ func (a *slowAnalysis) modeOf(heavy []int32) (mode string, rare bool) {
 		}
 	}
 	switch s := float64(hit) / float64(max(1, a.iters)); {
-	case s >= 0.7:
+	case s >= persistentFrom:
 		return words.NearlyAlways, false
-	case s >= 0.25:
+	case s >= fluctuatesFrom:
 		return fmt.Sprintf(words.InSome, hit, a.iters), hit < often
 	}
 	return fmt.Sprintf(words.InSpikes, hit, a.iters), true
@@ -248,19 +239,16 @@ func (a *slowAnalysis) routing(heavy []int32) (finding, bool) {
 	}
 	mid, _ := center(all)
 	for _, n := range heavy {
-		if bytes[n] < 1.1*mid {
+		if bytes[n] < moreTokens*mid {
 			return finding{}, false
 		}
 	}
 	ids := a.IDs(heavy)
 	return finding{
-		class: rca.Imbalance, cause: rca.CauseRouting, comm: -1, lane: -1, weight: 0.8, gain: a.idealise(heavy),
+		class: rca.Imbalance, cause: rca.CauseRouting, comm: -1, lane: -1, weight: routingWeight, gain: a.idealise(heavy),
 		group: "experts on " + words.RankNumbers(ids), what: words.MoreTokens,
 	}, true
 }
-
-// leastScatter is what evening out all ranks must gain before their scatter is more than a machine's noise.
-const leastScatter = 1.15
 
 // rotating: the heavy rank changes from iteration to iteration: uneven data, no bad machine. It is no rotation where those who are
 // heavy all the time, a host's ranks alike say, account for most of it: constant is what it gains to be rid of them.
@@ -287,12 +275,12 @@ func (a *slowAnalysis) rotating(constant float64) (finding, bool) {
 		return finding{}, false
 	}
 	for _, d := range tops {
-		if float64(d) > 0.4*float64(sum) {
+		if float64(d) > oneOfRotating*float64(sum) {
 			return finding{}, false
 		}
 	}
 	return finding{
-		class: rca.Imbalance, cause: rca.CauseData, comm: -1, lane: -1, weight: 0.75, gain: g,
+		class: rca.Imbalance, cause: rca.CauseData, comm: -1, lane: -1, weight: rotatingWeight, gain: g,
 		group: "uneven data", what: fmt.Sprintf(words.SlowestChanges, len(tops), a.iters),
 	}, true
 }
@@ -303,20 +291,20 @@ func (a *slowAnalysis) global() (finding, bool) {
 		return finding{}, false
 	}
 	f := finding{
-		class: rca.GlobalSlow, cause: rca.CauseUnknown, comm: -1, lane: -1, gain: a.onset, weight: 0.35,
+		class: rca.GlobalSlow, cause: rca.CauseUnknown, comm: -1, lane: -1, gain: a.onset, weight: globalWeight,
 		what: fmt.Sprintf(words.AllSlower, a.onset),
 	}
 	before, after := ownWorkOf(a.early), ownWorkOf(a.timeline)
-	if r, even := a.evenly(before, after); even && r >= 1.05 && a.fitsOnset(before, after) {
-		f.weight = 0.85
+	if r, even := a.evenly(before, after); even && r >= leastEven && a.fitsOnset(before, after) {
+		f.weight = evenWeight
 		f.what = fmt.Sprintf(words.AllCompute, r)
 		if nodes := a.withWork(); a.oneHostAiling(nodes) {
-			f.class, f.nodes, f.weight = rca.SlowCompute, nodes, 0.75
+			f.class, f.nodes, f.weight = rca.SlowCompute, nodes, evenHostWeight
 			f.cause = a.factCause(nodes)
 			f.what = fmt.Sprintf(words.HostComputes, r)
 		}
-	} else if r, even := a.evenly(sendTimeOf(a.early), sendTimeOf(a.timeline)); even && r >= 1.2 && !a.networkHasSlack() {
-		f.weight = 0.85
+	} else if r, even := a.evenly(sendTimeOf(a.early), sendTimeOf(a.timeline)); even && r >= leastEvenSends && !a.networkHasSlack() {
+		f.weight = evenWeight
 		f.what = fmt.Sprintf(words.AllTransfers, r)
 	}
 	return f, true
@@ -324,7 +312,6 @@ func (a *slowAnalysis) global() (finding, bool) {
 
 // fitsOnset says that own work has not grown by more than the iterations have: else it was not seen whole before.
 func (a *slowAnalysis) fitsOnset(before, after []float64) bool {
-	const room = 1.5
 	var more []float64
 	for n := range before {
 		if before[n] > 0 && after[n] > 0 {
@@ -332,7 +319,7 @@ func (a *slowAnalysis) fitsOnset(before, after []float64) bool {
 		}
 	}
 	usual, _ := center(more)
-	return usual <= room*a.iterTime*(1-1/a.onset)
+	return usual <= onsetRoom*a.iterTime*(1-1/a.onset)
 }
 
 // withWork lists the ranks that were seen at work.
@@ -361,11 +348,11 @@ func (a *slowAnalysis) evenly(before, after []float64) (ratio float64, even bool
 	ratio, _ = center(rs)
 	alike := 0
 	for _, r := range rs {
-		if (r-1) > 0.6*(ratio-1) && (r-1) < 1.6*(ratio-1) {
+		if (r-1) > evenLow*(ratio-1) && (r-1) < evenHigh*(ratio-1) {
 			alike++
 		}
 	}
-	return ratio, float64(alike) >= 0.8*float64(len(rs))
+	return ratio, float64(alike) >= nearlyAll*float64(len(rs))
 }
 
 // ownWorkOf gives each rank's own work per iteration, ns.

@@ -42,16 +42,6 @@ type flowKey struct {
 	peer  int32 // Send/recv only, else -1.
 }
 
-const (
-	latencyScale   = 100e3 // Outstanding times of this many ns count half.
-	leastWeight    = 0.2   // Flows of less say little of who uses a path.
-	noteworthyTime = 0.01  // Times that make this share of the window count half.
-	mostSlow       = 10    // Beyond this ratio it is latency that counts, not by how much.
-	leastSlow      = 1.25  // From this ratio to their peers on flows are slow,
-	leastSlower    = 1.1   // from this to their own past.
-	onlyLink       = 0.1   // So much more than a rank's end or a path has one link to explain.
-)
-
 // flowGroups gives the flows seen to send, with what they take now and should take.
 func (a *slowAnalysis) flowGroups() []flowGroup {
 	keys, groups := a.gatherFlows(a.timeline)
@@ -476,7 +466,6 @@ func (x *explainer) explain() []fitted {
 
 // widen adds ranks of the same host that make the explanation plainly better: they share a NIC.
 func (x *explainer) widen(f fitted) fitted {
-	const plainly = 0.08
 	for {
 		best := f
 		for _, n := range x.a.Mates[x.a.Host(f.nodes[0])] {
@@ -490,7 +479,7 @@ func (x *explainer) widen(f fitted) fitted {
 				best = g
 			}
 		}
-		if best.fit < f.fit+plainly {
+		if best.fit < f.fit+widerFit {
 			return f
 		}
 		f = best
@@ -503,24 +492,24 @@ func (x *explainer) prior(f *fitted) float64 {
 	p := 0.0
 	switch {
 	case f.all:
-		p = -0.06
+		p = -everywherePrior
 	case f.link:
 		p = -onlyLink
 	case f.nodes == nil:
-		p = -0.02
+		p = -pathPrior
 		for _, h := range f.path {
 			if mates := x.a.Mates[h]; len(mates) > 0 && x.a.endSick(mates[0], nil) {
-				p += 0.05
+				p += sickPathPrior
 			}
 		}
 	default:
-		p = -0.01 * float64(min(4, len(f.nodes)-1))
+		p = -rankPrior * float64(min(4, len(f.nodes)-1))
 		if f.end != endBoth {
-			p -= 0.01
+			p -= oneEndPrior
 		}
 		for _, n := range f.nodes {
 			if x.a.endSick(n, nil) {
-				p += 0.1 / float64(len(f.nodes))
+				p += sickEndPrior / float64(len(f.nodes))
 			}
 		}
 	}

@@ -12,11 +12,6 @@ import (
 	"github.com/culprit-project/culprit/analyzer/rca/words"
 )
 
-const (
-	leastGrowth = 1.1 // Own work over what it was, from which a rank has become slower.
-	alikeGrowth = 0.5 // The share of the worst's growth that others of the same cause have.
-)
-
 // growth is what became of the ranks' own work since the job got slower.
 type growth struct {
 	times []float64 // By node: own work now over what it was; 0 unknown.
@@ -44,8 +39,7 @@ func (a *slowAnalysis) grown() *growth {
 // asMany says whether two iterations are made of as many pieces. Where they are not, records are lost or iterations are cut
 // otherwise, and what the one takes says nothing of the other.
 func asMany(before, now int64) bool {
-	const most = 1.25
-	return float64(max(before, now)) <= most*float64(min(before, now))
+	return float64(max(before, now)) <= asManyRoom*float64(min(before, now))
 }
 
 // usualWork gives each rank's own work in its usual iteration, ns, and of how many pieces it is: what each place in the
@@ -152,7 +146,7 @@ func (a *slowAnalysis) becameSlower() (finding, bool) {
 	if len(slower) == 0 || 10*len(slower) > 9*g.known() {
 		return finding{}, false
 	}
-	f := finding{class: rca.SlowCompute, comm: -1, lane: -1, nodes: slower, weight: 0.85}
+	f := finding{class: rca.SlowCompute, comm: -1, lane: -1, nodes: slower, weight: heavyGrownWeight}
 	f.gain = max(a.asBefore(g, slower), a.leastGainOf(g.share[slower[0]]))
 	if f.gain < leastGain {
 		return f, false
@@ -171,7 +165,7 @@ func (a *slowAnalysis) becameSlower() (finding, bool) {
 	f.cause, _ = a.whyHeavy(slower, g.share[slower[0]])
 	f.what = fmt.Sprintf(words.ComputesLonger, pick(len(slower) == 1, "computes for", "compute for up to"), g.times[slower[0]])
 	if 2*len(a.hostsOf(slower)) > len(slower) && len(slower) > 2 {
-		f.weight = 0.5 // Scattered over the cluster: hardly one cause.
+		f.weight = scatteredWeight
 	}
 	slices.Sort(f.nodes)
 	return f, true

@@ -15,13 +15,6 @@ import (
 // them apart: work that is taken away makes the job shorter, waiting does not, since what was waited for still has to
 // come. Waiting that was taken for work would stand between the culprit and everything that its mending could gain.
 
-const (
-	idleShare    = 0.002 // Of all ranks' time, from which an entrance's idle time is asked about.
-	idleEffect   = 0.5   // Of its mean: what taking it away must gain to be work.
-	idleEntrance = 16    // Entrances asked about, those with most idle time first.
-	recordedWork = 0.5   // Of a rank's own work, from which on a source records computations.
-)
-
 // entrance is what ranks begin after a gap.
 type entrance struct {
 	kind rca.SegmentKind

@@ -230,7 +230,6 @@ func (t *timeline) cutAll(tokens []int32, often []float64) {
 // countStretches numbers the stretches that begin at some places of a rank's work, and says how many there are in all.
 // One with a lost record that is as long as several is several, whose beginnings are not known: it has number -1.
 func (t *timeline) countStretches(list []int32, starts []int, per int) (index []int, all int) {
-	const several = 1.5
 	index = make([]int, len(starts))
 	size := func(k int) int {
 		if k+1 < len(starts) {
@@ -249,7 +248,7 @@ func (t *timeline) countStretches(list []int32, starts []int, per int) (index []
 	for k := range starts {
 		index[k] = all
 		all++
-		if n := float64(size(k)) / usual; n >= several && slices.ContainsFunc(list[starts[k]:starts[k+1]], func(i int32) bool { return t.segs[i].holed }) {
+		if n := float64(size(k)) / usual; n >= severalFrom && slices.ContainsFunc(list[starts[k]:starts[k+1]], func(i int32) bool { return t.segs[i].holed }) {
 			index[k] = -1
 			all += int(n+0.5) - 1
 		}
@@ -315,7 +314,7 @@ func stretch(shape []uint64) int {
 				same++
 			}
 		}
-		if a := float64(same) / float64(len(shape)-per); a > alike+0.3 {
+		if a := float64(same) / float64(len(shape)-per); a > alike+stretchGain {
 			best, alike = per, a
 		}
 	}
@@ -558,7 +557,7 @@ func (a *roleShape) like(b *roleShape) bool {
 			i++
 			j++
 		}
-		if d := max(x-y, y-x); d > max(0.7, 0.15*max(x, y)) {
+		if d := max(x-y, y-x); d > max(countRoom, countShare*max(x, y)) {
 			return false
 		}
 	}

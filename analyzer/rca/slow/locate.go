@@ -14,12 +14,6 @@ import (
 	"github.com/culprit-project/culprit/analyzer/rca/words"
 )
 
-// leastFit is the share of the slowness that a place must explain to be named.
-const (
-	leastFit = 0.4
-	sureFit  = 0.7 // From which it is sure.
-)
-
 // locateNet names the place that explains which flows are slow and which are not: the end of a rank, what the ranks of a
 // host share, a path.
 func (a *slowAnalysis) locateNet(groups []flowGroup, flush []slowEnd, gain float64) (finding, bool) {
@@ -43,7 +37,7 @@ func (a *slowAnalysis) locateNet(groups []flowGroup, flush []slowEnd, gain float
 		}
 	}
 	rival := rivalOf(fs)
-	f := finding{class: rca.SlowComm, cause: rca.CauseNetworkSend, comm: -1, lane: -1, gain: gain, weight: 0.5 + 0.4*best.fit, nodes: best.nodes, link: best.fit >= sureFit, times: best.factor}
+	f := finding{class: rca.SlowComm, cause: rca.CauseNetworkSend, comm: -1, lane: -1, gain: gain, weight: fitWeight + fitSlope*best.fit, nodes: best.nodes, link: best.fit >= sureFit, times: best.factor}
 	if rival != nil {
 		f.ends = slices.Concat(best.nodes, rival.nodes)
 	}
@@ -69,12 +63,12 @@ func (a *slowAnalysis) locateNet(groups []flowGroup, flush []slowEnd, gain float
 	case rival != nil && best.end == endSend && rival.end == endReceive:
 		// One link, and only in one direction: its sender's wire, most likely.
 		a.nameEnd(&f, best, groups, flush)
-		f.weight = min(f.weight, 0.6)
+		f.weight = min(f.weight, twoEndsWeight)
 		f.what += fmt.Sprintf(words.OrReceiver, words.RankNumbers(a.IDs(rival.nodes)))
 		return f, true
 	case rival != nil && rival.end == endSend && best.end == endReceive:
 		a.nameEnd(&f, rival, groups, flush)
-		f.nodes, f.weight = rival.nodes, min(f.weight, 0.55)
+		f.nodes, f.weight = rival.nodes, min(f.weight, otherEndWeight)
 		f.what += fmt.Sprintf(words.OrReceiver, words.RankNumbers(a.IDs(best.nodes)))
 		return f, true
 	case rival != nil:
@@ -97,7 +91,7 @@ func (a *slowAnalysis) onWire(f finding, link *fitted, groups []flowGroup, flush
 	f.nodes = one.nodes
 	a.nameEnd(&f, &one, groups, flush)
 	if !sick {
-		f.weight = min(f.weight, 0.6)
+		f.weight = min(f.weight, twoEndsWeight)
 		f.what += fmt.Sprintf(words.OrReceiver, words.RankNumbers(a.IDs(to)))
 	}
 	return f
@@ -105,7 +99,7 @@ func (a *slowAnalysis) onWire(f finding, link *fitted, groups []flowGroup, flush
 
 // onLink names two places between which nothing tells; without a rival the other one is whom nobody has seen.
 func (a *slowAnalysis) onLink(f finding, best *fitted, rival []int32) finding {
-	f.nodes, f.weight = nil, min(f.weight, 0.6)
+	f.nodes, f.weight = nil, min(f.weight, twoEndsWeight)
 	other := words.UnseenReceiver
 	if len(rival) > 0 {
 		other = words.RankNumbers(a.IDs(rival))
@@ -156,9 +150,8 @@ func sendsAll(groups []flowGroup, nodes []int32) bool {
 // everywhere gives the explanation that every flow is slow, if it is as good as the best: between two hosts nothing
 // tells one of them from both.
 func everywhere(fs []fitted) *fitted {
-	const alike = 0.02
 	for i := range fs {
-		if fs[i].all && fs[i].fit >= fs[0].fit-alike {
+		if fs[i].all && fs[i].fit >= fs[0].fit-alikeFit {
 			return &fs[i]
 		}
 	}
@@ -171,10 +164,9 @@ func (a *slowAnalysis) anySick(nodes []int32) bool {
 
 // rivalOf gives an explanation that is as good as the first and names others, nil none.
 func rivalOf(fs []fitted) *fitted {
-	const alike = 0.03
 	for i := range fs[1:] {
 		f := &fs[i+1]
-		if f.score < fs[0].score-alike {
+		if f.score < fs[0].score-alikeFit {
 			return nil
 		}
 		if f.all || fs[0].nodes == nil || f.nodes == nil && f.from == 1 && len(fs[0].nodes) == 1 {
@@ -190,9 +182,8 @@ func rivalOf(fs []fitted) *fitted {
 // pathOf gives the path that explains as much as the best place does, by what several ranks send on it: it is less that one path is
 // slow than that several NICs at once are. nil none.
 func pathOf(fs []fitted, best *fitted) *fitted {
-	const alike = 0.02
 	for i := range fs {
-		if f := &fs[i]; f.nodes == nil && !f.all && f.from > 1 && len(best.nodes) > 1 && f.fit >= best.fit-alike {
+		if f := &fs[i]; f.nodes == nil && !f.all && f.from > 1 && len(best.nodes) > 1 && f.fit >= best.fit-alikeFit {
 			return f
 		}
 	}
@@ -294,7 +285,7 @@ func (a *slowAnalysis) locateProxy(flush []slowEnd, gain float64) (finding, bool
 	slices.Sort(nodes)
 	nodes = slices.Compact(nodes)
 	f := finding{
-		class: rca.SlowComm, cause: rca.CauseProxy, comm: -1, lane: -1, gain: gain, weight: 0.75, nodes: nodes,
+		class: rca.SlowComm, cause: rca.CauseProxy, comm: -1, lane: -1, gain: gain, weight: proxyWeight, nodes: nodes,
 		what: words.ProxyLate,
 	}
 	if !a.lateAllOver(flush, nodes) {
@@ -310,7 +301,7 @@ func (a *slowAnalysis) locateProxy(flush []slowEnd, gain float64) (finding, bool
 		f.cause = rca.CauseCPU
 	}
 	if !one {
-		f.weight = 0.4
+		f.weight = severalHostsWeight
 	}
 	return f, true
 }
@@ -337,7 +328,7 @@ func (a *slowAnalysis) lateAllOver(flush []slowEnd, nodes []int32) bool {
 			least = share
 		}
 	}
-	return least > 0.4
+	return least > takenLate
 }
 
 // startsUnseen says that the records come from calls, without kernels: an operation seems to begin when it is queued, so that
@@ -364,14 +355,14 @@ func (a *slowAnalysis) slowGroup(gain float64) (finding, bool) {
 	// What all that matter have in common.
 	common := slices.Clone(slow[0].nodes)
 	for _, s := range slow[1:] {
-		if s.excess(a)*float64(len(s.joints)) < 0.3*slow[0].excess(a)*float64(len(slow[0].joints)) {
+		if s.excess(a)*float64(len(s.joints)) < mattersFrom*slow[0].excess(a)*float64(len(slow[0].joints)) {
 			continue
 		}
 		if both := intersect(common, s.nodes); len(both) > 0 {
 			common = both
 		}
 	}
-	f := finding{class: rca.SlowComm, cause: rca.CauseUnknown, comm: -1, lane: -1, gain: gain, weight: 0.5}
+	f := finding{class: rca.SlowComm, cause: rca.CauseUnknown, comm: -1, lane: -1, gain: gain, weight: groupWeight}
 	s := &a.segs[a.jobs[slow[0].joints[0]].parts[0]]
 	if ci, ok := s.in(); ok {
 		f.comm = ci
@@ -383,18 +374,18 @@ func (a *slowAnalysis) slowGroup(gain float64) (finding, bool) {
 	f.what = fmt.Sprintf(words.GroupSlow, slow[0].ratio)
 	sick := a.onlyAiling(common)
 	if sick >= 0 && gain >= leastOnset {
-		f.nodes, f.weight, f.cause = []int32{sick}, 0.75, rca.CauseGPU
+		f.nodes, f.weight, f.cause = []int32{sick}, sickMemberWeight, rca.CauseGPU
 		return f, true
 	}
-	if 2*len(common) > a.visitedRanks() && gain < a.Opt.IrregularFactor || a.waitsSeen(&slow[0]) && slow[0].ratio < 1.5 {
+	if 2*len(common) > a.visitedRanks() && gain < a.Opt.IrregularFactor || a.waitsSeen(&slow[0]) && slow[0].ratio < noisyRatio {
 		return f, false // Everybody's and not much, or seen inside without any end standing out: the noise of a network.
 	}
 	switch {
 	case 2*len(common) > a.visitedRanks() && len(common) > 2:
-		f.class, f.weight = rca.GlobalSlow, 0.4
+		f.class, f.weight = rca.GlobalSlow, severalHostsWeight
 		f.what = fmt.Sprintf(words.MostSlow, slow[0].ratio)
 	case len(common) == 1:
-		f.nodes, f.weight = common, 0.65
+		f.nodes, f.weight = common, commonWeight
 	case one && host != "":
 		f.group, f.cause = fmt.Sprintf("%s on %s", words.RankNumbers(a.IDs(common)), host), rca.CauseGPU
 	default:

@@ -42,7 +42,7 @@ func (a *slowAnalysis) network() []finding {
 	}
 	// What the slow ends explain, or, where their delays add up in a pipeline of steps, plainly dominate.
 	g := a.gainOfTransfers(a.idealTransfers(false, net, flush))
-	if g >= leastGain && g-1 >= 0.3*(all-1) || a.dominate(net) || a.dominate(flush) {
+	if g >= leastGain && g-1 >= mattersFrom*(all-1) || a.dominate(net) || a.dominate(flush) {
 		if len(net) > 0 {
 			if f, ok := a.locateNet(groups, flush, all); ok && (f.weight >= surePlace || sumTotal(net) >= sumTotal(flush)) {
 				return []finding{f}
@@ -85,19 +85,12 @@ func (a *slowAnalysis) inAllSlow(flush []slowEnd) bool {
 	}
 	for i := range a.base.slowComm {
 		s := &a.base.slowComm[i]
-		if s.excess(a)*float64(len(s.joints)) >= 0.3*worst && !slices.Contains(s.nodes, flush[0].node) {
+		if s.excess(a)*float64(len(s.joints)) >= mattersFrom*worst && !slices.Contains(s.nodes, flush[0].node) {
 			return false
 		}
 	}
 	return true
 }
-
-// A place that explains more than two thirds of what is slow is sure from this weight on; its flows must hold a part of the
-// delay: steps that come late leave less in flight, and so every flow of a delayed operation looks a little slower.
-const (
-	surePlace = 0.78
-	leastPart = 0.15
-)
 
 // slowSends gives the flow groups that are slow, those that matter most first.
 func (a *slowAnalysis) slowSends(groups []flowGroup) []slowEnd {
@@ -105,7 +98,7 @@ func (a *slowAnalysis) slowSends(groups []flowGroup) []slowEnd {
 	for i := range groups {
 		g := &groups[i]
 		total := int64((g.now - g.ref) * float64(len(g.segs)))
-		if !g.slow || float64(total) < 0.005*a.replay.base {
+		if !g.slow || float64(total) < noticeable*a.replay.base {
 			continue
 		}
 		e := slowEnd{node: g.node, peer: -1, segs: g.segs, times: g.ratio, ref: int64(g.ref), total: total, lane: g.lane}
@@ -127,7 +120,7 @@ func sumTotal(es []slowEnd) int64 {
 
 // dominate says that the worst of the slow ends takes several times what its peers take, and a good part of the window.
 func (a *slowAnalysis) dominate(es []slowEnd) bool {
-	return len(es) > 0 && es[0].times >= 3 && float64(es[0].total) >= 0.03*a.replay.base
+	return len(es) > 0 && es[0].times >= dominantTimes && float64(es[0].total) >= dominantShare*a.replay.base
 }
 
 // idealTransfers gives transfers what they take without the slow ends' extra time, and, if elsewhere, what they take
@@ -228,13 +221,12 @@ func heaviest(es []slowEnd) []slowEnd {
 		return es
 	}
 	top := es[0]
-	return slices.DeleteFunc(es, func(e slowEnd) bool { return e.total < top.total/10 || e.times-1 < 0.3*(top.times-1) })
+	return slices.DeleteFunc(es, func(e slowEnd) bool { return e.total < top.total/10 || e.times-1 < mattersFrom*(top.times-1) })
 }
 
 // lateIn gives the ends of one class whose mean is several times the others', and that take a noticeable part of the
 // window.
 func (a *slowAnalysis) lateIn(ends []endTimes, ids []int) []slowEnd {
-	const factor = 3
 	var sorted []int64
 	for _, e := range ids {
 		if m := ends[e].flush / int64(len(ends[e].segs)); m > 0 {
@@ -250,7 +242,7 @@ func (a *slowAnalysis) lateIn(ends []endTimes, ids []int) []slowEnd {
 	for _, e := range ids {
 		t := &ends[e]
 		mean, total := t.flush/int64(len(t.segs)), t.flush-ref*int64(len(t.segs))
-		if mean >= factor*ref && float64(total) >= 0.005*a.replay.base {
+		if mean >= dominantTimes*ref && float64(total) >= noticeable*a.replay.base {
 			out = append(out, slowEnd{node: t.key.node, peer: t.key.peer, segs: t.segs, times: float64(mean) / float64(ref), ref: ref, total: total, lane: -1, flush: true})
 		}
 	}

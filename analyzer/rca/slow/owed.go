@@ -14,9 +14,6 @@ import (
 // The job's own past says by how much it is slower, whatever the finished work that was read shows. An answer has to account for that. Of a
 // job that has no past nobody knows whether it is slow at all.
 
-// leastOwed is the least part of a job's slowdown that an explanation has to account for, as far as the replay can tell.
-const leastOwed = 0.5
-
 // owes says that the job is slower than in its past, and by how much.
 func (a *slowAnalysis) owes() (times float64, ok bool) {
 	return a.Ev.Slowdown, a.Ev.Slowdown >= a.Opt.IrregularFactor
@@ -31,18 +28,13 @@ func (a *slowAnalysis) fallsShort(f *finding) bool {
 
 // unexplained is what is said of a job that is slower than in its past where nothing that was seen shows why.
 func (a *slowAnalysis) unexplained(v *rca.Verdict, times float64) {
-	v.Class, v.Confidence = rca.Unknown, 0.3
+	v.Class, v.Confidence = rca.Unknown, unknownWeight
 	v.Summary = fmt.Sprintf(words.SlowerThanHealthy, times)
 	if limits := a.limits(); len(limits) > 0 {
 		v.Summary = strings.TrimSuffix(v.Summary, ".") + ": " + strings.Join(limits, "; ") + "."
 	}
 	v.Ask = a.unseenPartners()
 }
-
-// leastTimes is by what factor transfers must be outstanding longer than elsewhere before a place in the network is accused in a job that
-// is not known to have been faster: that of a NIC at half its rate. By less places differ in healthy networks, too: hosts with fewer ranks,
-// the ends of a pipeline, longer paths.
-const leastTimes = 2
 
 // unproven says that a place in the network differs from others by no more than places do, that the job is not known to have been
 // faster, and that the place's node complains of nothing.
@@ -56,7 +48,7 @@ func (a *slowAnalysis) verdictWithoutPast(v rca.Verdict, f *finding) rca.Verdict
 	if len(f.nodes) > 0 {
 		who = words.RankNumbers(a.IDs(f.nodes))
 	}
-	v.Class, v.Confidence, v.Slowdown = rca.Unknown, 0.3, rca.Round(f.gain)
+	v.Class, v.Confidence, v.Slowdown = rca.Unknown, unknownWeight, rca.Round(f.gain)
 	v.Culprits = []rca.Culprit{{Rank: -1, Channel: f.lane, Group: "suspects: " + who, Why: f.what}}
 	v.Summary = a.slowSentence(f) + words.NeverFaster
 	v.Action = words.CompareRuns

@@ -9,28 +9,25 @@ import (
 	"time"
 
 	"github.com/culprit-project/culprit/analyzer/rca"
+	"github.com/culprit-project/culprit/analyzer/rca/job"
 	"github.com/culprit-project/culprit/analyzer/rca/words"
 )
 
 // coverage is what is left of an explanation's weight for what was not seen. A search was led to whom it asked by what is
 // known of all ranks; who else was not seen might have said anything.
 func (a *slowAnalysis) coverage() float64 {
-	const led = 0.95
 	if !a.Ev.Partial {
-		return 1 - 0.4*a.Unseen()
+		return a.SeenFactor()
 	}
 	silent := 0
 	for i := range a.Ev.Missing {
 		silent += len(a.Ev.Missing[i].Ranks)
 	}
-	return led * (1 - 0.4*float64(min(silent, a.World))/float64(max(1, a.World)))
+	return led * (1 - job.UnseenDiscount*float64(min(silent, a.World))/float64(max(1, a.World)))
 }
 
 // seenWhole says that the replay knows who waited for whom: all ranks were seen, and hardly any records are lost.
 func (a *slowAnalysis) seenWhole() bool { return a.visitedRanks() >= a.World && a.holes <= fewHoles }
-
-// fewHoles is the share of work beside holes up to which nothing is lost: histories of ranks end at different operations.
-const fewHoles = 0.02
 
 // holeShare is the share of the work that has no record, or comes after some that may have none.
 func (t *timeline) holeShare() float64 {
@@ -48,12 +45,11 @@ func (t *timeline) holeShare() float64 {
 // what was not seen waiting as long as they did. Ranks in lockstep have iterations of one length, so what one of them does without
 // everybody does without, unless another is nearly as late. The job's own slowing down says how much that can be.
 func (a *slowAnalysis) leastGainOf(share float64) float64 {
-	const likely = 0.5 // Of the share, where nothing says how much slower the job became.
 	switch {
 	case a.seenWhole() || share <= 0:
 		return 1
 	case a.early == nil:
-		return 1 + likely*share
+		return 1 + likelyShare*share
 	}
 	return 1 / (1 - min(share, 1-1/a.onset))
 }
@@ -79,9 +75,9 @@ func (a *slowAnalysis) gainOfTransfers(ideal func(*joint, int64) int64) float64 
 // clarity is what is left of the weight of having found nothing, where what was seen would not show everything: how long ranks
 // compute is not known where operations seem to begin when they are called, and little of it where records are lost.
 func (a *slowAnalysis) clarity() float64 {
-	c := 1 - 0.4*min(1, a.holes)
+	c := 1 - holesDiscount*min(1, a.holes)
 	if a.startsUnseen() {
-		c *= 0.6
+		c *= startsUnseenFactor
 	}
 	return c
 }
@@ -90,8 +86,7 @@ func (a *slowAnalysis) clarity() float64 {
 // is then no computation: the GPU computes while the next one is queued already. It shows only who calls late, and who waits in
 // operations of which there is no record does so, too; so it is believed of one host alone beside its peers, and not much.
 func (a *slowAnalysis) believable(f finding, ok bool) (finding, bool) {
-	const most = 0.6
-	f.weight = min(f.weight, most)
+	f.weight = min(f.weight, startsUnseenFactor)
 	if !ok || len(f.nodes) == 0 || len(a.hostsOf(f.nodes)) != 1 || len(a.replicasOf(f.nodes)) == len(f.nodes) {
 		return f, false
 	}
@@ -110,7 +105,7 @@ func (a *slowAnalysis) mirrored(nodes []int32) bool {
 		of[n] = share[i]
 	}
 	return slices.ContainsFunc(nodes, func(n int32) bool {
-		return slices.ContainsFunc(a.peersOf(n), func(p int32) bool { return of[p] <= -0.5*of[n] })
+		return slices.ContainsFunc(a.peersOf(n), func(p int32) bool { return of[p] <= -mirroredShare*of[n] })
 	})
 }
 

@@ -21,14 +21,6 @@ type pauses struct {
 	regular bool    // They come at even distances.
 }
 
-// Bounds of a pause: a share of the usual iteration from which one gap is one, and the share of iterations up to which
-// they are the exception. A job that pauses in every other iteration is slow.
-const (
-	leastPause  = 0.25
-	mostPaused  = 0.4
-	regularFrom = 3 // Pauses from which their distances tell something.
-)
-
 // findPauses finds them, and takes them out of the ranks' own work. A machine that is slow now and then is slow all
 // through such an iteration, and seldom at even distances; who writes a checkpoint, evaluates or collects garbage stops
 // once.
@@ -51,7 +43,7 @@ func (a *slowAnalysis) findPauses() *pauses {
 				continue
 			}
 			extra := s.gap - a.base.gap[i]
-			if float64(extra) < leastPause*usual || a.timeline.early && float64(s.host) < 0.8*float64(extra) {
+			if float64(extra) < leastPause*usual || a.timeline.early && float64(s.host) < nearlyAll*float64(extra) {
 				continue
 			}
 			stops = append(stops, stop{int32(n), s.iter, i, extra})
@@ -121,11 +113,11 @@ func (p *pauses) sentence(a *slowAnalysis) string {
 
 // verdictOfPauses is the verdict when pauses are all that was found.
 func (a *slowAnalysis) verdictOfPauses(v rca.Verdict) rca.Verdict {
-	v.Class, v.Cause, v.Confidence = rca.Benign, rca.CauseCheckpoint, 0.6
+	v.Class, v.Cause, v.Confidence = rca.Benign, rca.CauseCheckpoint, pausesWeight
 	if a.paused.writing || a.paused.regular {
-		v.Confidence = 0.85
+		v.Confidence = regularPausesWeight
 	}
-	v.Confidence = rca.Round(v.Confidence * (1 - 0.4*a.Unseen()) * a.clarity())
+	v.Confidence = rca.Round(v.Confidence * a.SeenFactor() * a.clarity())
 	v.Summary = a.paused.sentence(a)
 	v.Action = rca.ActionFor(v.Class, v.Cause)
 	return v

@@ -9,9 +9,6 @@ import (
 	"github.com/culprit-project/culprit/analyzer/rca"
 )
 
-// controlBytes is the size up to which operations carry counts, norms and flags, not a model's data.
-const controlBytes = 4096
-
 // dataComms tells of every communicator whether its collectives carry a model's data: those of tensor and data
 // parallelism, which keep to one pipeline stage, but not the norms that all stages agree on.
 func (a *slowAnalysis) dataComms() []bool {

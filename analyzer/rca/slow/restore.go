@@ -25,10 +25,6 @@ type lostRecord struct {
 // lostNumber is the number of a send or receive that has one, as the other side's record shows, and is not known.
 const lostNumber = -2
 
-// leastLost is the share of a timeline from which on putting lost records back is worth building it again: histories that do not
-// end at the same operation lack a few.
-const leastLost = 0.002
-
 // restore puts lost records back. Operations are matched by number, so that a lost record is a hole and no shift; when the
 // operation ended the other members tell, and what it was. Before it the rank is taken to have computed as long as it does at
 // this place in the iterations around; if that makes it last, cap its entry time at when all others were waiting. That they
@@ -156,10 +152,6 @@ func (t *timeline) absentFrom(j *joint, seen [][]int32, spans [][2]int64) []int3
 	}
 	return out
 }
-
-// aside is how many operations of a class before and after one tell what it takes: few enough to follow a job that gets
-// slower, and enough to have nearly always more that are whole than not.
-const aside = 4
 
 // usualStays gives what every operation with lost records takes once all are there: the median of those of its class around
 // it on the communicator, as far as most of their records are left.

@@ -9,13 +9,6 @@ import (
 	"github.com/culprit-project/culprit/analyzer/rca"
 )
 
-// A thread that is ready and gets no CPU tells of its host only as far as the other hosts' threads fare better, and it did itself
-// before: on machines that are busy as a whole all of them wait, and a thread that always waited did not make the job slow.
-const (
-	longDelay  = 0.2 // Share of time without a CPU that is worth a look.
-	timesOther = 2   // So many times the usual of the other hosts, or of the thread itself.
-)
-
 // shortOfCPU says that a rank's proxy thread waits for a CPU more than those of other hosts do, and more than it did before.
 func (a *slowAnalysis) shortOfCPU(n int32) bool {
 	r := a.Nodes[n].Rank
@@ -80,10 +73,6 @@ func (a *slowAnalysis) allShortOfCPU() bool {
 	usual, known := a.usualDelay("")
 	return len(a.Mates) > 1 && (known && usual > longDelay || a.common("cpu"))
 }
-
-// plainly is how many times longer an iteration must be because of a rank that computes, before its hosts' being short of CPU no longer
-// explains it.
-const plainly = 2
 
 // sharedBy says that a finding's cause is one that all hosts share: it accuses nobody.
 func (a *slowAnalysis) sharedBy(f *finding) bool {

@@ -12,14 +12,6 @@ import (
 	"github.com/culprit-project/culprit/analyzer/rca/words"
 )
 
-// In a ring all wait for the slowest link, step by step: less is in flight at a time, each transfer stays outstanding longer, and so
-// every flow looks slower. But only the link that they wait for is busy as long as the operation lasts: where an operation
-// takes twice as long, so do its transfers, and all others have slack.
-const (
-	slackFrom = 1.1 // An operation that takes so many times as long as before tells its flows apart.
-	fullShare = 0.6 // What a flow must have become slower by, of what its operation did, to be what it waited for.
-)
-
 // opKind is the operations of a communicator that are alike; of send/recv, of a pair.
 type opKind struct {
 	class transferClass
@@ -115,7 +107,7 @@ func (a *slowAnalysis) insideHost() (finding, bool) {
 	if sick < 0 || lost[worst] <= 0 {
 		return finding{}, false
 	}
-	f := finding{class: rca.SlowComm, cause: rca.CauseGPU, nodes: []int32{sick}, comm: worst.comm, lane: -1, weight: 0.65}
+	f := finding{class: rca.SlowComm, cause: rca.CauseGPU, nodes: []int32{sick}, comm: worst.comm, lane: -1, weight: commonWeight}
 	f.gain = a.gainOfTransfers(func(j *joint, is int64) int64 {
 		if k, ok := a.opKindOf(j); ok && before[k] > 0 {
 			return min(is, before[k])

@@ -100,9 +100,6 @@ func (t *timeline) busiest() int64 {
 	return median64(most)
 }
 
-// leastOnset is the factor from which a lasting change of the iteration time is one.
-const leastOnset = 1.05
-
 // changePoint finds where the iterations became longer for good; ratio 1 when they did not. Trouble that comes and goes
 // shows in the mean of several iterations, not in their median.
 func changePoint(series []int64) (at int, ratio float64) {
@@ -131,14 +128,14 @@ func changePoint(series []int64) (at int, ratio float64) {
 // jump finds a change so recent that only two iterations show it, of a job whose iterations are long: both are longer than
 // any before, by more than one pause in either would explain.
 func jump(v []float64) (at int, ratio float64) {
-	const after, before, factor = 2, 4, 1.2
+	const after, before = 2, 4
 	k := len(v) - after
 	if k < before {
 		return 0, 1
 	}
 	usual, spread := center(v[:k])
 	least, most := slices.Min(v[k:]), slices.Max(v[:k])
-	if usual <= 0 || least < factor*most || least-most <= 4*spread {
+	if usual <= 0 || least < jumpFactor*most || least-most <= 4*spread {
 		return 0, 1
 	}
 	return k, least / usual
@@ -174,13 +171,13 @@ func cut(v []float64) (at int, ratio float64) {
 
 // lastLonger gives by what factor the last whole iteration was longer than any before it, 1 when it was not by much.
 func (a *slowAnalysis) lastLonger() float64 {
-	const before, factor = 2, 1.2
+	const before = 2
 	k := len(a.series) - 1
 	if k < before {
 		return 1
 	}
 	r := float64(a.series[k]) / float64(max(1, slices.Max(a.series[:k])))
-	return pick(r >= factor, r, 1)
+	return pick(r >= jumpFactor, r, 1)
 }
 
 // distance gives the sum of distances from the median.
@@ -255,19 +252,13 @@ func (a *slowAnalysis) findings() []finding {
 	return a.localFirst(out)
 }
 
-// Weights from which it was seen to be everybody alike, and from which one place or rank is the reason.
-const (
-	evenly = 0.5
-	placed = 0.6
-)
-
 // localFirst: that everybody got slower follows from one rank's getting slower, too. A local explanation that accounts
 // for half of it comes first; where it was not seen to be everybody alike, one that gains a tenth does, or, where those who
 // wait for it were not all seen, half of that.
 func (a *slowAnalysis) localFirst(fs []finding) []finding {
-	enough, sure := 1.1, placed
+	enough, sure := localGain, placed
 	if a.visitedRanks() < a.World {
-		enough, sure = 1.05, 0.55
+		enough, sure = localGainUnseen, placedUnseen
 	}
 	if len(fs) < 2 || fs[0].class != rca.GlobalSlow {
 		return fs
@@ -277,7 +268,7 @@ func (a *slowAnalysis) localFirst(fs []finding) []finding {
 		if f.class == rca.GlobalSlow || f.weight < sure && !f.link {
 			continue
 		}
-		if f.gain-1 >= 0.5*(fs[0].gain-1) || fs[0].weight < evenly && f.gain >= enough {
+		if f.gain-1 >= localShare*(fs[0].gain-1) || fs[0].weight < evenly && f.gain >= enough {
 			local := *f
 			return append([]finding{local}, slices.Delete(slices.Clone(fs), i, i+1)...)
 		}

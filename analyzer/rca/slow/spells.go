@@ -11,18 +11,6 @@ import (
 	"github.com/culprit-project/culprit/analyzer/rca/words"
 )
 
-// Trouble that comes and goes (H7: spikes) is diluted in the mean of all iterations and does not move their median. Where the
-// whole window shows nobody, the iterations that took longer are therefore laid beside the others, as now beside before. Each
-// rank's are its own: stages begin their iterations with different operations, so that what delays one rank's sixth delays
-// another's seventh.
-const (
-	spellFactor = 1.2 // Over the usual iteration, from which one belongs to a spell.
-	usualFactor = 1.1 // Up to which one is usual.
-	leastUsual  = 3   // So many must be usual.
-	spellShare  = 0.3 // Of what they took longer, that the flows of a place must have been outstanding longer.
-	oncePlace   = 0.8 // The weight that a place must have where it was slow in one iteration alone.
-)
-
 // spell is how one rank's iterations differ.
 type spell struct {
 	long, usual []bool // By iteration.

@@ -45,7 +45,7 @@ func (a *slowAnalysis) stage() (finding, bool) {
 				rest += by[i] / float64(len(by)-1)
 			}
 		}
-		if by[worst] < 1.05*rest || rest <= 0 {
+		if by[worst] < leastStageWork*rest || rest <= 0 {
 			continue
 		}
 		even := (by[worst] + rest*float64(len(by)-1)) / float64(len(by))
@@ -59,7 +59,7 @@ func (a *slowAnalysis) stage() (finding, bool) {
 		factor[kind] = fs
 		own, others = own+by[worst], others+rest
 	}
-	if others <= 0 || total[worst] < 1.05*(sumOf(total)-total[worst])/float64(len(total)-1) {
+	if others <= 0 || total[worst] < leastStageWork*(sumOf(total)-total[worst])/float64(len(total)-1) {
 		return finding{}, false
 	}
 	at := make([]int, len(a.Nodes))
@@ -78,7 +78,7 @@ func (a *slowAnalysis) stage() (finding, bool) {
 		return was
 	}
 	f := finding{
-		class: rca.Imbalance, cause: rca.CauseStage, comm: -1, lane: -1, weight: 0.85,
+		class: rca.Imbalance, cause: rca.CauseStage, comm: -1, lane: -1, weight: stageWeight,
 		gain: a.replay.gain(change{
 			gap:  func(s *seg, was int64) int64 { return scale(s, gapKind(s), was) },
 			body: func(s *seg, was int64) int64 { return scale(s, bodyKind(s), was) },
@@ -101,7 +101,7 @@ func (a *slowAnalysis) allOfIt(nodes []int32) float64 {
 	alone := a.replay.gain(d.change(a, func(s *seg) bool { return in[s.node] }, nil))
 	all := a.replay.gain(d.change(a, func(*seg) bool { return true }, func(*joint) bool { return true }))
 	one := a.replay.gain(a.toPeers(func(n int32) bool { return in[n] }))
-	if alone-1 < 0.8*(all-1) || one-1 > 0.5*(alone-1) {
+	if alone-1 < nearlyAll*(all-1) || one-1 > localShare*(alone-1) {
 		return 1 // Not the stage, or not all of it but some ranks in it.
 	}
 	return all
@@ -152,15 +152,6 @@ func (a *slowAnalysis) stageWork(stages []stageOf) map[string][]float64 {
 	}
 	return work
 }
-
-// Pipelines are seldom cut quite evenly: evening out must gain leastStageGain. Where a stage has plainCut times the work of the
-// others, less will do: with few micro-batches in flight most of what it costs is lost in filling and draining the pipeline, and no
-// even cut of the same work wins that back.
-const (
-	leastStageGain = 1.04
-	leastCutGain   = 1.02
-	plainCut       = 1.25
-)
 
 type stageOf struct {
 	number int // -1 unknown.

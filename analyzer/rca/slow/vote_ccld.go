@@ -59,9 +59,6 @@ func (t *timeline) round(j *joint, first int64) ccld.Round {
 	return r
 }
 
-// repeat is in how many iterations CCL-D's ratio must be over its bound: one alone is a blip.
-const repeat = 2
-
 // ccldVote is CCL-D's slowdown ratio (C5) against the baseline of the first rounds, with a bound that comes from the healthy iterations
 // where enough were seen, and the class by the share of waiting in it (C6).
 func (a *slowAnalysis) ccldVote() rca.Vote {

@@ -29,7 +29,7 @@ func (a *slowAnalysis) walkVote() rca.Vote {
 	}
 	share := float64(most) / float64(a.walk.total)
 	v.Note = fmt.Sprintf(words.MethodOnPath, a.Nodes[best].ID, 100*share)
-	if share > 2/float64(max(2, a.visitedRanks())) && share > 0.2 {
+	if share > 2/float64(max(2, a.visitedRanks())) && share > pathShare {
 		v.Class, v.Ranks = rca.SlowCompute, []int{a.Nodes[best].ID}
 	}
 	return v

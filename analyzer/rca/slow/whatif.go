@@ -50,9 +50,6 @@ func (a *slowAnalysis) newIdeals() *ideals {
 	return d
 }
 
-// unrecorded is the share of the ranks' own work from which the time between operations stands for computation.
-const unrecorded = 0.2
-
 // evenStages gives for every rank by what the time between its operations must be stretched to be that of the mean
 // stage; nil where computations were recorded and little lies between.
 func (a *slowAnalysis) evenStages() []float64 {
@@ -247,14 +244,12 @@ func (a *slowAnalysis) whatIfEvidence(v *rca.Verdict) []string {
 			continue
 		}
 		told[w.Kind] = true
-		const worthTelling = 0.02
 		if w.Saved >= worthTelling {
 			out = append(out, fmt.Sprintf(words.IfAverage, w.Name, length(w.StepSeconds*1e3), 100*w.Saved))
 		}
 	}
 	for i := range v.WhatIf {
-		const innocent = 0.02
-		if w := &v.WhatIf[i]; w.Kind == "transfers" && w.Saved < innocent && v.Class != rca.SlowComm && v.Class != rca.SlowMixed && v.Slowdown >= leastGain {
+		if w := &v.WhatIf[i]; w.Kind == "transfers" && w.Saved < worthTelling && v.Class != rca.SlowComm && v.Class != rca.SlowMixed && v.Slowdown >= leastGain {
 			out = append(out, fmt.Sprintf(words.NetworkFine, 100*max(0, w.Saved)))
 		}
 	}
