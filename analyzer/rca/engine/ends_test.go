@@ -49,6 +49,17 @@ func TestEndsOfProcesses(t *testing.T) {
 			[]int{2},
 			rca.CauseProcessGone,
 		},
+		{"it hung and was killed, and an exporter has not seen it of one", undelivered().died(map[int]time.Duration{0: now, 1: now, 2: now}), []int{1}, rca.CauseNetworkSend},
+		{"it hung, and a watchdog ended one that waits", undelivered().died(map[int]time.Duration{3: now}), []int{1}, rca.CauseNetworkSend},
+		{"the others waited for one that was outside, and it died", func() *hungJob {
+			j := newHungJob(4).comm("world", 0, 1, 2, 3).in("world", "AllReduce", []int{0, 1, 3})
+			return j.died(map[int]time.Duration{2: now})
+		}(), []int{2}, rca.CauseProcessGone},
+		{"one died while it waited, and the job got on since", func() *hungJob {
+			j := undelivered().died(map[int]time.Duration{2: 8 * time.Second})
+			j.on(2, "world").InFlight[0].Stuck = 20 * time.Second
+			return j
+		}(), []int{2}, rca.CauseProcessGone},
 		{"one died and the others wait for it", undelivered().died(map[int]time.Duration{2: 7 * time.Second}), []int{2}, rca.CauseProcessGone},
 	} {
 		t.Run(c.name, func(t *testing.T) {

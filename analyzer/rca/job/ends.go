@@ -60,12 +60,56 @@ func forgetLaterEnds(ev *rca.Evidence, hangAfter time.Duration) {
 	}
 }
 
+// forgetVictims: a process that ended while it had long stood still in an operation, in a job that has not got on since, held nobody up by
+// ending: a watchdog or an operator ended it, and of some hosts that is not seen yet. It shows what it did before.
+func forgetVictims(ev *rca.Evidence, hangAfter time.Duration) {
+	moved := lastMove(ev)
+	victim := func(r rca.Rank) bool {
+		return ended(&r) && r.Ended > 0 && moved > r.Ended && stands(&r, r.Ended+hangAfter)
+	}
+	if !slices.ContainsFunc(ev.Ranks, victim) {
+		return
+	}
+	ev.Ranks = slices.Clone(ev.Ranks)
+	for i := range ev.Ranks {
+		if victim(ev.Ranks[i]) {
+			ev.Ranks[i].State = rca.ProcessUnknown
+		}
+	}
+}
+
+// lastMove is how long ago any rank last called or finished something or got on in an operation; 0 not known.
+func lastMove(ev *rca.Evidence) time.Duration {
+	least := time.Duration(0)
+	note := func(d time.Duration) {
+		if d > 0 && (least == 0 || d < least) {
+			least = d
+		}
+	}
+	for i := range ev.Ranks {
+		for k := range ev.Ranks[i].Memberships {
+			m := &ev.Ranks[i].Memberships[k]
+			note(m.SinceCalled)
+			note(m.SinceCompleted)
+			for o := range m.InFlight {
+				if !m.InFlight[o].NoCompletion {
+					note(m.InFlight[o].Stuck)
+				}
+			}
+		}
+	}
+	return least
+}
+
 // stoodStill says that an operation has made no progress for so long.
 func stoodStill(ev *rca.Evidence, since time.Duration) bool {
-	return slices.ContainsFunc(ev.Ranks, func(r rca.Rank) bool {
-		return slices.ContainsFunc(r.Memberships, func(m rca.Membership) bool {
-			return slices.ContainsFunc(m.InFlight, func(o rca.Op) bool { return !o.NoCompletion && o.Stuck >= since })
-		})
+	return slices.ContainsFunc(ev.Ranks, func(r rca.Rank) bool { return stands(&r, since) })
+}
+
+// stands says that a rank is inside an operation that has made no progress there for so long.
+func stands(r *rca.Rank, since time.Duration) bool {
+	return slices.ContainsFunc(r.Memberships, func(m rca.Membership) bool {
+		return slices.ContainsFunc(m.InFlight, func(o rca.Op) bool { return !o.NoCompletion && o.Stuck >= since })
 	})
 }
 

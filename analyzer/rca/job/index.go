@@ -66,6 +66,7 @@ func NewIndex(ev *rca.Evidence, opt rca.Options) *Index {
 	forgetEarlierRuns(ev)
 	forgetOrderlyEnds(ev)
 	forgetLaterEnds(ev, opt.HangAfter)
+	forgetVictims(ev, opt.HangAfter)
 	joinCalls(ev)
 	x.addNodes()
 	x.addComms()
