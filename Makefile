@@ -18,7 +18,7 @@ LDFLAGS := -s -w -X $(PKG).Version=$(VERSION) -X $(PKG).Revision=$(REVISION) -X 
 have = $(foreach program,$(1),command -v $(program) >/dev/null &&) true
 
 .PHONY: all help build release test-release shim ringjob ncclrun go-build tools nccl test test-go test-c test-fakegpu test-ncclrun test-nccl test-nccl-short test-nccl-ci test-nccl-flaky nccl-report test-rules test-pyspy test-recordings record-dumps test-e2e test-levels test-slow test-transfers test-slurm test-launchers test-kubernetes test-victoriametrics test-thanos test-mimir test-systemd test-chart test-upgrade test-page pictures dashboard-pictures check-dashboards demo lint bench bench-page bench-latency bench-logs generate \
-        check-generated scorecard scorecard-full gpu-e2e soak sanitizers nccl-behaviour nccl-record bench-nccl fuzz vulncheck clean
+        check-generated scorecard scorecard-full gpu-e2e soak sanitizers nccl-behaviour nccl-record bench-nccl chaos fuzz vulncheck clean
 
 all: build
 
@@ -174,6 +174,10 @@ test-slow: build tools ## Real processes that only get slow: every fault names i
 
 test-transfers: build tools ## A job with ten minutes of history whose transfers get slow: CulpritTransfersSlow names the rank. Takes eleven minutes.
 	$(GO) test -tags transfers -timeout 30m -count=1 -v -run 'TestTransfersSlow' ./sim/e2e
+
+MINUTES ?= 5
+chaos: build tools ## For MINUTES= kill, stop, delay and fill the disks of all services at random beside faulty jobs: nothing lost, told twice or told of an innocent. CLOCK=yes lets the machine's clock jump, too. SEED= repeats. Needs root.
+	$(GO) test -tags chaos -timeout 0 -count=1 -v ./sim/chaos -minutes $(MINUTES) $(if $(CLOCK),-clock) $(if $(SEED),-seed $(SEED))
 
 test-slurm: build tools ## Real slurmctld and slurmd on loopback: the page names the rank with Slurm's job and step, and a verdict drains a node. Installs them; needs root.
 	@$(call have,slurmctld slurmd srun munged) && [[ -e /usr/include/slurm/spank.h ]] || { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends slurmctld slurmd slurm-client munge libslurm-dev; }

@@ -35,7 +35,7 @@ remote_write:
 {{- end }}
 alerting:
   alertmanagers:
-    - static_configs: [{targets: ['{{ .Alertmanager }}']}]
+    - static_configs: [{targets: [{{ range $i, $a := .Alertmanagers }}{{ if $i }}, {{ end }}'{{ $a }}'{{ end }}]}]
 scrape_configs:
   - job_name: culprit-exporter
     static_configs:
@@ -49,9 +49,9 @@ scrape_configs:
       - {url: '{{ . }}', refresh_interval: 5s}
 {{- end }}
 {{- end }}
-{{- with .Analyzer }}
+{{- with .Analyzers }}
   - job_name: culprit-analyzer
-    static_configs: [{targets: ['{{ . }}']}]
+    static_configs: [{targets: [{{ range $i, $a := . }}{{ if $i }}, {{ end }}'{{ $a }}'{{ end }}]}]
 {{- end }}
 `))
 
@@ -72,16 +72,16 @@ func (s *Stack) writePrometheus(name string, params prometheusParams) (file stri
 		exporters = append(exporters, exporter{h.name, h.addr})
 	}
 	values := map[string]any{
-		"Interval":     s.cfg.Interval,
-		"External":     params.External,
-		"Rules":        params.Rules,
-		"RemoteWrite":  params.RemoteWrite,
-		"Alertmanager": s.alertmanagerAddr,
-		"Exporters":    exporters,
-		"Discovery":    s.cfg.Discovery,
+		"Interval":      s.cfg.Interval,
+		"External":      params.External,
+		"Rules":         params.Rules,
+		"RemoteWrite":   params.RemoteWrite,
+		"Alertmanagers": addrsOf(s.alertmanagers),
+		"Exporters":     exporters,
+		"Discovery":     s.cfg.Discovery,
 	}
 	if !params.WithoutAnalyzer {
-		values["Analyzer"] = s.analyzerAddr
+		values["Analyzers"] = addrsOf(s.analyzers)
 	}
 	var b strings.Builder
 	if err := prometheusConfig.Execute(&b, values); err != nil {
@@ -92,6 +92,14 @@ func (s *Stack) writePrometheus(name string, params prometheusParams) (file stri
 		return "", fmt.Errorf("writing the configuration of Prometheus: %w", err)
 	}
 	return file, nil
+}
+
+func addrsOf(instances []instance) []string {
+	var out []string
+	for _, i := range instances {
+		out = append(out, i.addr)
+	}
+	return out
 }
 
 // rules are the rule files, as a glob.
@@ -109,13 +117,21 @@ func (s *Stack) writeConfig() error {
 	}
 	config := string(text)
 	for _, address := range [][2]string{
-		{"http://localhost:9851", "http://" + s.analyzerAddr},
+		{"http://localhost:9851", "http://" + s.analyzers[0].addr},
 		{"http://pager.example.org", "http://" + s.pager.addr},
 	} {
 		if !strings.Contains(config, address[0]) {
 			return fmt.Errorf("%s does not name %s", example, address[0])
 		}
 		config = strings.ReplaceAll(config, address[0], address[1])
+	}
+	if s.cfg.Pairs {
+		const hook = "      - url: http://%s/api/v1/alerts\n        send_resolved: true\n        # A group may hold every trigger of a job; none may be cut.\n        max_alerts: 0\n"
+		first := fmt.Sprintf(hook, s.analyzers[0].addr)
+		if !strings.Contains(config, first) {
+			return fmt.Errorf("%s has no receiver that can be doubled", example)
+		}
+		config = strings.ReplaceAll(config, first, first+fmt.Sprintf(hook, s.analyzers[1].addr))
 	}
 	if err := os.WriteFile(filepath.Join(s.cfg.Dir, alertmanagerFile), []byte(config), 0o644); err != nil {
 		return fmt.Errorf("writing the configuration of Alertmanager: %w", err)

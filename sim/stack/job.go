@@ -116,8 +116,9 @@ func (s *Stack) StartJob(ctx context.Context, cfg JobConfig) (*Job, error) {
 	}
 	j.proc = proc
 	go j.readEvents(read)
+	_, done := proc.now()
 	go func() {
-		<-proc.done
+		<-done
 		write.Close()
 	}()
 	s.mu.Lock()
@@ -149,6 +150,7 @@ func (j *Job) readEvents(r io.Reader) {
 
 // wait blocks until cond, called with the lock held, holds.
 func (j *Job) wait(ctx context.Context, what string, cond func() bool) error {
+	_, done := j.proc.now()
 	for {
 		j.mu.Lock()
 		ok, changed := cond(), j.changed
@@ -158,7 +160,7 @@ func (j *Job) wait(ctx context.Context, what string, cond func() bool) error {
 		}
 		select {
 		case <-changed:
-		case <-j.proc.done:
+		case <-done:
 			return fmt.Errorf("waiting for %s: job %s ended: %w\n%s", what, j.Config.ID, errEnded, j.proc.tail())
 		case <-ctx.Done():
 			return fmt.Errorf("waiting for %s of job %s: %w\n%s", what, j.Config.ID, ctx.Err(), j.proc.tail())
@@ -211,7 +213,10 @@ func (j *Job) WaitFault(ctx context.Context) (time.Time, error) {
 func (j *Job) Log() string { return j.proc.log }
 
 // Done is closed when the job has ended.
-func (j *Job) Done() <-chan struct{} { return j.proc.done }
+func (j *Job) Done() <-chan struct{} {
+	_, done := j.proc.now()
+	return done
+}
 
 // Stop ends the job: orderly where the ranks still can, killed where not.
 func (j *Job) Stop() { j.proc.stop() }

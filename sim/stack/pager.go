@@ -20,6 +20,8 @@ type Page struct {
 	Labels      map[string]string
 	Annotations map[string]string
 	StartsAt    time.Time
+	// Notification numbers what arrived together, from 0.
+	Notification int
 }
 
 // pager stands where an on-call service would: a receiver of Alertmanager's webhooks that keeps what it got.
@@ -27,8 +29,9 @@ type pager struct {
 	addr   string
 	server *http.Server
 
-	mu    sync.Mutex
-	pages []Page
+	mu            sync.Mutex
+	pages         []Page
+	notifications int
 }
 
 func startPager() (*pager, error) {
@@ -60,9 +63,10 @@ func (p *pager) receive(w http.ResponseWriter, r *http.Request) {
 	defer p.mu.Unlock()
 	for _, a := range body.Alerts {
 		p.pages = append(p.pages, Page{
-			At: now, Status: a.Status, Labels: a.Labels, Annotations: a.Annotations, StartsAt: a.StartsAt,
+			At: now, Status: a.Status, Labels: a.Labels, Annotations: a.Annotations, StartsAt: a.StartsAt, Notification: p.notifications,
 		})
 	}
+	p.notifications++
 }
 
 // forJob gives the firing pages of a job, oldest first.

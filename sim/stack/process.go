@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync"
 	"syscall"
 	"time"
 )
@@ -19,41 +20,74 @@ import (
 // process is a child that dies with this program: it gets SIGTERM, then SIGKILL, and the kernel kills it when the
 // parent vanishes without saying so.
 type process struct {
-	name string
-	log  string
+	name   string
+	log    string
+	launch func() (*exec.Cmd, error)
+
+	mu   sync.Mutex
 	cmd  *exec.Cmd
 	done chan struct{} // Closed when the child has been reaped.
-	err  error         // Its end, valid once done is closed.
 }
 
 // startProcess runs a program with its output in dir/name.log. stdout, when not nil, receives the standard output
 // instead.
 func startProcess(dir, name string, env []string, stdout io.Writer, path string, args ...string) (*process, error) {
-	logPath := filepath.Join(dir, name+".log")
-	logFile, err := os.Create(logPath)
-	if err != nil {
+	p := &process{name: name, log: filepath.Join(dir, name+".log")}
+	if err := os.WriteFile(p.log, nil, 0o644); err != nil {
 		return nil, fmt.Errorf("creating the log of %s: %w", name, err)
 	}
-	defer logFile.Close()
-	cmd := exec.Command(path, args...)
-	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), env...)
-	cmd.Stderr = logFile
-	cmd.Stdout = logFile
-	if stdout != nil {
-		cmd.Stdout = stdout
+	p.launch = func() (*exec.Cmd, error) {
+		logFile, err := os.OpenFile(p.log, os.O_WRONLY|os.O_APPEND, 0)
+		if err != nil {
+			return nil, fmt.Errorf("opening the log of %s: %w", name, err)
+		}
+		defer logFile.Close()
+		cmd := exec.Command(path, args...)
+		cmd.Dir = dir
+		cmd.Env = append(os.Environ(), env...)
+		cmd.Stderr = logFile
+		cmd.Stdout = logFile
+		if stdout != nil {
+			cmd.Stdout = stdout
+		}
+		cmd.WaitDelay = 2 * time.Second // Descendants may hold the pipe of the output.
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+		if err := cmd.Start(); err != nil {
+			return nil, fmt.Errorf("starting %s: %w", name, err)
+		}
+		return cmd, nil
 	}
-	cmd.WaitDelay = 2 * time.Second // Descendants may hold the pipe of the output.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	if err := cmd.Start(); err != nil {
-		return nil, fmt.Errorf("starting %s: %w", name, err)
+	return p, p.start()
+}
+
+// start launches the program, again where it has ended.
+func (p *process) start() error {
+	cmd, err := p.launch()
+	if err != nil {
+		return err
 	}
-	p := &process{name: name, log: logPath, cmd: cmd, done: make(chan struct{})}
+	done := make(chan struct{})
+	p.mu.Lock()
+	p.cmd, p.done = cmd, done
+	p.mu.Unlock()
 	go func() {
-		p.err = cmd.Wait()
-		close(p.done)
+		_ = cmd.Wait() // How it ended is in cmd.ProcessState.
+		close(done)
 	}()
-	return p, nil
+	return nil
+}
+
+// now gives the child that runs or ran last.
+func (p *process) now() (cmd *exec.Cmd, done <-chan struct{}) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.cmd, p.done
+}
+
+// pid is the child's number.
+func (p *process) pid() int {
+	cmd, _ := p.now()
+	return cmd.Process.Pid
 }
 
 // stopGrace is how long a process may take to end by itself.
@@ -61,27 +95,29 @@ const stopGrace = 3 * time.Second
 
 // stop ends the process and everything in its group, and waits until it is reaped.
 func (p *process) stop() {
+	cmd, done := p.now()
 	select {
-	case <-p.done:
+	case <-done:
 		return
 	default:
 	}
-	_ = p.cmd.Process.Signal(syscall.SIGTERM)
+	_ = cmd.Process.Signal(syscall.SIGTERM)
 	select {
-	case <-p.done:
+	case <-done:
 	case <-time.After(stopGrace):
-		_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
-		<-p.done
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+		<-done
 	}
 	// Whatever the leader left behind.
-	_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
+	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
 }
 
 // ended says how the process ended, and its last words, when it has.
 func (p *process) ended() (string, bool) {
+	cmd, done := p.now()
 	select {
-	case <-p.done:
-		return fmt.Sprintf("%s ended: %v\n%s", p.name, p.cmd.ProcessState, p.tail()), true
+	case <-done:
+		return fmt.Sprintf("%s ended: %v\n%s", p.name, cmd.ProcessState, p.tail()), true
 	default:
 		return "", false
 	}
@@ -102,10 +138,11 @@ func (p *process) tail() string {
 
 // waitHTTP polls url until it answers 200, the process ends or ctx is done.
 func (p *process) waitHTTP(ctx context.Context, url string) error {
+	_, done := p.now()
 	err := poll(ctx, 50*time.Millisecond, func() (bool, error) {
 		select {
-		case <-p.done:
-			return false, fmt.Errorf("%s ended: %w\n%s", p.name, errors.Join(p.err, errEnded), p.tail())
+		case <-done:
+			return false, fmt.Errorf("%s ended: %w\n%s", p.name, errEnded, p.tail())
 		default:
 		}
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)

@@ -42,6 +42,10 @@ type Config struct {
 	Discovery []string
 	// Storage is what keeps the series, evaluates the rules and answers queries.
 	Storage Storage
+	// Pairs runs two analyzers and two Alertmanagers side by side, as a site has them whose pages may not fail with one of them.
+	Pairs bool
+	// AnalyzerStorage keeps incidents over a restart.
+	AnalyzerStorage bool
 	// Interval is Prometheus's scrape and evaluation interval.
 	Interval time.Duration
 	Log      *slog.Logger
@@ -54,6 +58,13 @@ type host struct {
 	proc   *process
 }
 
+// instance is one of several processes of a service.
+type instance struct {
+	addr string
+	mesh string // Where Alertmanagers tell each other what they have sent.
+	proc *process
+}
+
 // Stack is the running cluster.
 type Stack struct {
 	cfg       Config
@@ -63,12 +74,14 @@ type Stack struct {
 
 	analyzerFile string // Written for Config.Patience; empty: none.
 
-	prometheusAddr, alertmanagerAddr, analyzerAddr string
-	prometheus, alertmanager, analyzer             *process // prometheus is what answers queries, whatever Config.Storage is.
-	rulerAddr                                      string
-	ruler                                          *process     // Of Victoria and Thanos: what evaluates the rules.
-	scrapers                                       []scraper    // Of Thanos and Mimir.
-	gateway                                        *http.Server // Of Mimir.
+	prometheusAddr string
+	prometheus     *process   // What answers queries, whatever Config.Storage is.
+	alertmanagers  []instance // One, or a pair.
+	analyzers      []instance
+	rulerAddr      string
+	ruler          *process     // Of Victoria and Thanos: what evaluates the rules.
+	scrapers       []scraper    // Of Thanos and Mimir.
+	gateway        *http.Server // Of Mimir.
 
 	mu   sync.Mutex
 	jobs []*Job
@@ -82,16 +95,29 @@ func Start(ctx context.Context, cfg Config) (_ *Stack, err error) {
 			s.Close()
 		}
 	}()
-	addrs, err := ports.Free(4 + cfg.Hosts)
+	each := 1
+	if cfg.Pairs {
+		each = 2
+	}
+	addrs, err := ports.Free(2 + 3*each + cfg.Hosts)
 	if err != nil {
 		return nil, err
 	}
-	s.prometheusAddr, s.alertmanagerAddr, s.analyzerAddr, s.rulerAddr = addrs[0], addrs[1], addrs[2], addrs[3]
+	take := func() string {
+		next := addrs[0]
+		addrs = addrs[1:]
+		return next
+	}
+	s.prometheusAddr, s.rulerAddr = take(), take()
+	for range each {
+		s.alertmanagers = append(s.alertmanagers, instance{addr: take(), mesh: take()})
+		s.analyzers = append(s.analyzers, instance{addr: take()})
+	}
 	if s.pager, err = startPager(); err != nil {
 		return nil, err
 	}
 	for i := range cfg.Hosts {
-		h := host{name: fmt.Sprintf("node%d", i), traces: filepath.Join(s.traceRoot, fmt.Sprintf("host%d", i)), addr: addrs[4+i]}
+		h := host{name: fmt.Sprintf("node%d", i), traces: filepath.Join(s.traceRoot, fmt.Sprintf("host%d", i)), addr: take()}
 		if err := os.MkdirAll(h.traces, 0o755); err != nil {
 			return nil, fmt.Errorf("making the trace directory of %s: %w", h.name, err)
 		}
@@ -100,7 +126,7 @@ func Start(ctx context.Context, cfg Config) (_ *Stack, err error) {
 	if err := s.writeConfig(); err != nil {
 		return nil, err
 	}
-	for _, start := range []func() error{s.startExporters, s.startAlertmanager, s.startStorage, s.startAnalyzer} {
+	for _, start := range []func() error{s.startExporters, s.startAlertmanagers, s.startStorage, s.startAnalyzers} {
 		if err := start(); err != nil {
 			return nil, err
 		}
@@ -128,26 +154,57 @@ func (s *Stack) startExporters() error {
 	return nil
 }
 
-func (s *Stack) startAlertmanager() (err error) {
-	s.alertmanager, err = startProcess(s.cfg.Dir, "alertmanager", nil, nil, filepath.Join(s.cfg.ToolsDir, "alertmanager"),
-		"--config.file="+filepath.Join(s.cfg.Dir, alertmanagerFile),
-		"--storage.path="+filepath.Join(s.cfg.Dir, "alertmanager-data"),
-		"--web.listen-address="+s.alertmanagerAddr,
-		"--cluster.listen-address=",
-		"--log.level=warn",
-	)
-	return err
+// numbered is the name of a process of a service: the first has the service's own.
+func numbered(service string, i int) string {
+	if i == 0 {
+		return service
+	}
+	return fmt.Sprintf("%s-%d", service, i)
 }
 
-func (s *Stack) startAnalyzer() (err error) {
-	s.analyzer, err = startProcess(s.cfg.Dir, "analyzer", nil, nil, filepath.Join(s.cfg.BinDir, "culprit-analyzer"), "serve",
-		"--web.listen-address="+s.analyzerAddr,
-		"--web.external-url="+s.AnalyzerURL(),
-		"--prometheus.url="+s.PrometheusURL(),
-		"--alertmanager.url=http://"+s.alertmanagerAddr,
-		"--config.file="+cmp.Or(s.cfg.Analyzer, s.analyzerFile),
-	)
-	return err
+func (s *Stack) startAlertmanagers() (err error) {
+	for i := range s.alertmanagers {
+		name := numbered("alertmanager", i)
+		args := []string{
+			"--config.file=" + filepath.Join(s.cfg.Dir, alertmanagerFile),
+			"--storage.path=" + filepath.Join(s.cfg.Dir, name+"-data"),
+			"--web.listen-address=" + s.alertmanagers[i].addr,
+			"--log.level=warn",
+		}
+		if s.cfg.Pairs {
+			args = append(args, "--cluster.listen-address="+s.alertmanagers[i].mesh, "--cluster.peer="+s.alertmanagers[1-i].mesh,
+				"--cluster.advertise-address="+s.alertmanagers[i].mesh, "--cluster.peer-timeout=2s")
+		} else {
+			args = append(args, "--cluster.listen-address=")
+		}
+		if s.alertmanagers[i].proc, err = startProcess(s.cfg.Dir, name, nil, nil, filepath.Join(s.cfg.ToolsDir, "alertmanager"), args...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Stack) startAnalyzers() (err error) {
+	for i := range s.analyzers {
+		name := numbered("analyzer", i)
+		args := []string{
+			"serve",
+			"--web.listen-address=" + s.analyzers[i].addr,
+			"--web.external-url=" + s.AnalyzerURL(), // One address for both, as behind a load balancer.
+			"--prometheus.url=" + s.PrometheusURL(),
+			"--config.file=" + cmp.Or(s.cfg.Analyzer, s.analyzerFile),
+		}
+		for _, a := range s.alertmanagers {
+			args = append(args, "--alertmanager.url=http://"+a.addr)
+		}
+		if s.cfg.AnalyzerStorage {
+			args = append(args, "--storage.path="+filepath.Join(s.cfg.Dir, name+"-data"))
+		}
+		if s.analyzers[i].proc, err = startProcess(s.cfg.Dir, name, nil, nil, filepath.Join(s.cfg.BinDir, "culprit-analyzer"), args...); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (s *Stack) waitReady(ctx context.Context) error {
@@ -158,13 +215,20 @@ func (s *Stack) waitReady(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := s.alertmanager.waitHTTP(ctx, s.AlertmanagerURL()+"/-/ready"); err != nil {
-		return err
+	for _, a := range s.alertmanagers {
+		if err := a.proc.waitHTTP(ctx, "http://"+a.addr+"/-/ready"); err != nil {
+			return err
+		}
 	}
 	if err := s.waitStorage(ctx); err != nil {
 		return err
 	}
-	return s.analyzer.waitHTTP(ctx, s.AnalyzerURL()+"/-/ready")
+	for _, a := range s.analyzers {
+		if err := a.proc.waitHTTP(ctx, "http://"+a.addr+"/-/ready"); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Close ends every process. It is safe on a stack that came up half.
@@ -192,7 +256,10 @@ func (s *Stack) Close() {
 
 // processes gives all that have been started.
 func (s *Stack) processes() []*process {
-	procs := []*process{s.analyzer, s.ruler, s.prometheus, s.alertmanager}
+	procs := []*process{s.ruler, s.prometheus}
+	for _, i := range slices.Concat(s.analyzers, s.alertmanagers) {
+		procs = append(procs, i.proc)
+	}
 	for _, sc := range s.scrapers {
 		procs = append(procs, sc.sidecar, sc.prometheus)
 	}
@@ -218,11 +285,11 @@ func (s *Stack) RulesURL() string {
 	return "http://" + s.rulerAddr
 }
 
-// AlertmanagerURL is Alertmanager's address.
-func (s *Stack) AlertmanagerURL() string { return "http://" + s.alertmanagerAddr }
+// AlertmanagerURL is Alertmanager's address, of a pair the first one's.
+func (s *Stack) AlertmanagerURL() string { return "http://" + s.alertmanagers[0].addr }
 
-// AnalyzerURL is the analyzer's address.
-func (s *Stack) AnalyzerURL() string { return "http://" + s.analyzerAddr }
+// AnalyzerURL is the analyzer's address, of a pair the first one's.
+func (s *Stack) AnalyzerURL() string { return "http://" + s.analyzers[0].addr }
 
 // ExporterURL is the address of a host's exporter.
 func (s *Stack) ExporterURL(host int) string { return "http://" + s.hosts[host].addr }
@@ -269,7 +336,7 @@ func (s *Stack) Ended() []string {
 
 // PIDs gives the numbers of the services' processes by name.
 func (s *Stack) PIDs() map[string]int {
-	return map[string]int{"prometheus": s.prometheus.cmd.Process.Pid, "analyzer": s.analyzer.cmd.Process.Pid}
+	return map[string]int{"prometheus": s.prometheus.pid(), "analyzer": s.analyzers[0].proc.pid()}
 }
 
 // StopExporter ends a host's exporter, to see what its silence does.
