@@ -11,8 +11,7 @@ import (
 )
 
 // coverLinks turns several links that do not deliver into what they share. One link alone is its sender's. Links that
-// all begin or end at one rank are that rank's NIC; failing that, at one host, that host's. Two directions between the
-// same two ends tell nobody apart: the link is named.
+// all begin or end at one rank are that rank's NIC. Two directions between the same two ends tell nobody apart: the link is named.
 func (w *waitFor) coverLinks(roots []root) []root {
 	var links, rest []root
 	for _, r := range roots {
@@ -25,7 +24,7 @@ func (w *waitFor) coverLinks(roots []root) []root {
 	if len(links) < 2 {
 		return append(rest, links...)
 	}
-	if hub := shared(links, func(n int32) int32 { return n }); hub >= 0 {
+	if hub := shared(links); hub >= 0 {
 		return append(rest, hubRoot(links, hub))
 	}
 	// Greedy cover: the rank that most uncovered links touch, until none is left.
@@ -54,7 +53,7 @@ func (w *waitFor) coverLinks(roots []root) []root {
 				others = append(others, l)
 			}
 		}
-		if shared(mine, func(n int32) int32 { return n }) >= 0 {
+		if shared(mine) >= 0 {
 			rest = append(rest, hubRoot(mine, best))
 		} else {
 			rest = append(rest, bothWays(mine)) // The other end explains as much.
@@ -90,12 +89,12 @@ func (w *waitFor) allLinks(r root) []root {
 }
 
 // shared gives the one end that all links have and no other, -1 when there is none or there are two.
-func shared(links []root, of func(int32) int32) int32 {
+func shared(links []root) int32 {
 	hub := int32(-1)
-	for _, n := range [2]int32{of(links[0].nodes[0]), of(links[0].peer)} {
+	for _, n := range [2]int32{links[0].nodes[0], links[0].peer} {
 		all := true
 		for _, l := range links {
-			all = all && (of(l.nodes[0]) == n || of(l.peer) == n)
+			all = all && (l.nodes[0] == n || l.peer == n)
 		}
 		if all && hub >= 0 {
 			return -1

@@ -155,7 +155,6 @@ func (a *slowAnalysis) stageWork(stages []stageOf) map[string][]float64 {
 
 type stageOf struct {
 	number int // -1 unknown.
-	roles  []int32
 	nodes  []int32
 }
 
@@ -183,9 +182,6 @@ func (a *slowAnalysis) stagesOf() []stageOf {
 			st = &stageOf{number: k}
 			byStage[key] = st
 			keys = append(keys, key)
-		}
-		if !slices.Contains(st.roles, a.role[n]) {
-			st.roles = append(st.roles, a.role[n])
 		}
 		st.nodes = append(st.nodes, int32(n))
 	}

@@ -17,14 +17,11 @@ const (
 // computation on the rank. What it visits is what the window's length was made of; everything else waited.
 type walk struct {
 	time  []([pathKinds]int64) // By node.
-	iters []map[int32]int64    // By node: time by iteration, transfers left out.
-	jobs  map[int32]int64      // Transfers by joint.
 	total int64
-	steps int
 }
 
 func (t *timeline) walkBack() *walk {
-	w := &walk{time: make([][pathKinds]int64, len(t.Nodes)), iters: make([]map[int32]int64, len(t.Nodes)), jobs: map[int32]int64{}}
+	w := &walk{time: make([][pathKinds]int64, len(t.Nodes))}
 	at := int32(-1)
 	var latest int64
 	for n, list := range t.ranks {
@@ -34,8 +31,10 @@ func (t *timeline) walkBack() *walk {
 			}
 		}
 	}
-	for at >= 0 && w.steps <= len(t.segs) {
-		w.steps++
+	for range len(t.segs) + 1 {
+		if at < 0 {
+			break
+		}
 		s := &t.segs[at]
 		j := &t.jobs[s.job]
 		if j.compute {
@@ -45,7 +44,6 @@ func (t *timeline) walkBack() *walk {
 				at = j.last
 				s = &t.segs[at]
 			}
-			w.jobs[s.job] += j.transfer
 			w.time[s.node][pathTransfer] += j.transfer
 			w.total += j.transfer
 		}
@@ -62,8 +60,4 @@ func (w *walk) add(s *seg, k pathKind, d int64) {
 	}
 	w.time[s.node][k] += d
 	w.total += d
-	if w.iters[s.node] == nil {
-		w.iters[s.node] = map[int32]int64{}
-	}
-	w.iters[s.node][s.iter] += d
 }
