@@ -24,7 +24,8 @@ type Node struct {
 // Comm is a communicator with its members resolved to nodes.
 type Comm struct {
 	id      rca.CommID
-	Name    string
+	Name    string // Its framework's, or else its id.
+	Named   bool   // Its framework gave it one.
 	Size    int
 	At      []int32 // Node by rank in the communicator; -1 unknown.
 	Members []Member
@@ -194,7 +195,7 @@ func (x *Index) addComms() {
 		k := &x.Comms[x.CommOf[c.ID]]
 		k.Call = k.Call || isCall(c.ID)
 		if c.Name != "" {
-			k.Name = c.Name
+			k.Name, k.Named = c.Name, c.Name != string(c.ID)
 		}
 		k.Size = max(k.Size, c.Size, len(c.Members))
 		k.place(len(c.Members))

@@ -139,6 +139,9 @@ func (a *slowAnalysis) addEvidence(f *finding, others []finding, v *rca.Verdict)
 	v.Evidence = append([]string{fmt.Sprintf(words.IterationsTake, a.iters, length(a.iterTime/1e6), length(a.iterTime/f.gain/1e6))}, v.Evidence...)
 	v.Evidence = append(v.Evidence, a.pathEvidence(f)...)
 	v.Evidence = append(v.Evidence, a.whatIfEvidence(v)...)
+	if s := a.parallelismEvidence(); s != "" {
+		v.Evidence = append(v.Evidence, s)
+	}
 	for _, g := range others[:min(len(others), maxRuledOut)] {
 		c := rca.Candidate{Rank: -1, Group: g.group, Reason: fmt.Sprintf(words.WouldGain, g.cause, g.what, shorter(g.gain))}
 		if len(g.nodes) > 0 {

@@ -228,6 +228,8 @@ const (
 const (
 	LongIterations  = "%d of %d iterations took %.3g× as long as the others, and no rank stands out in them."                                         // n, of, x
 	WouldBe         = "%s: %s; that accounts for %.1f%% of the time."                                                                                 // cause, finding, percent
+	Parallelism     = "By what they carry, communicators without names serve %s."                                                                     // divided
+	ServedBy        = "%s parallelism: %d of %s"                                                                                                      // parallelism, n, members
 	IterationsTake  = "%d iterations took %s on average; without the culprit they would take %s."                                                     // n, length, length
 	WouldGain       = "%s: %s; without it, iterations would be %.1f%% shorter"                                                                        // cause, finding, percent
 	OnCriticalPath  = "Share of the critical path that the culprits hold: computation %.0f%%, late calls %.0f%%, last to arrive at transfers %.0f%%." // percent, percent, percent
