@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -302,6 +303,21 @@ func TestParquetIsTheSame(t *testing.T) {
 		if _, err := Read("cut", cut, nil, -1); err == nil {
 			t.Fatalf("%d of %d bytes were read", len(cut), buf.Len())
 		}
+	}
+}
+
+// TestParquetFooterThatIsNotThere: a file of a few bytes that claims a footer of gigabytes costs no more than its bytes.
+func TestParquetFooterThatIsNotThere(t *testing.T) {
+	data := []byte("PAR1" + strings.Repeat("x", 100) + "\x01\x00\x00\xe4PAR1")
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	_, err := Read("x", data, nil, -1)
+	runtime.ReadMemStats(&after)
+	if err == nil {
+		t.Error("no error")
+	}
+	if more := after.TotalAlloc - before.TotalAlloc; more > 1<<20 {
+		t.Errorf("%d MiB for a file of %d bytes: %v", more>>20, len(data), err)
 	}
 }
 

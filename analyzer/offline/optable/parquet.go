@@ -5,6 +5,7 @@ package optable
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -27,6 +28,9 @@ func readParquet(file string, data []byte, columns map[string]string, rank int) 
 			t, err = nil, fmt.Errorf("malformed Parquet: %v", p)
 		}
 	}()
+	if err := footerFits(data); err != nil {
+		return nil, fmt.Errorf("opening Parquet: %w", err)
+	}
 	f, err := parquet.OpenFile(bytes.NewReader(data), int64(len(data)), parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true))
 	if err != nil {
 		return nil, fmt.Errorf("opening Parquet: %w", err)
@@ -55,6 +59,19 @@ func readParquet(file string, data []byte, columns map[string]string, rank int) 
 		}
 	}
 	return b.finish()
+}
+
+// footerFits says why a file's footer cannot be in it: the library makes room for as many bytes as the file claims, up to 4 GiB, before it
+// looks for them.
+func footerFits(data []byte) error {
+	const ends = 4 + 4 + 4 // The magic at both ends, and the footer's length before the last one.
+	if len(data) < ends {
+		return fmt.Errorf("%d bytes are too few", len(data))
+	}
+	if n := binary.LittleEndian.Uint32(data[len(data)-8:]); uint64(n) > uint64(len(data)-ends) {
+		return fmt.Errorf("the footer claims %d bytes of %d", n, len(data))
+	}
+	return nil
 }
 
 func (b *builder) rowGroup(g parquet.RowGroup, width int) error {
