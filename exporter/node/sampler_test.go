@@ -414,7 +414,8 @@ func TestLongDeadFilesAreIgnored(t *testing.T) {
 	w.SetStatus(trace.Status{HeartbeatNS: r.clock - uint64(time.Minute)})
 	other := newRig(t, func(o *node.Options) { o.Dirs, o.ProcFS = []string{r.dir}, r.procs.Root })
 	other.after(0)
-	if p := other.only(); p.Kernel.State != nodeapi.ProcessGone || p.Kernel.GoneForSeconds < 59 || p.Kernel.GoneForSeconds > 61 {
+	// It may have stood still for a minute before it was killed.
+	if p := other.only(); p.Kernel.State != nodeapi.ProcessGone || p.Kernel.GoneForSeconds != 0 {
 		t.Errorf("%+v", p.Kernel)
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/culprit-project/culprit/trace"
+	"github.com/culprit-project/culprit/trace/nodeapi"
 )
 
 const (
@@ -257,7 +258,7 @@ func (s *Sampler) consider(d *directory, found found, now time.Time) {
 			f.Close()
 			return
 		}
-		p.deadSince = now.Add(-p.silence(s.opts.Clock()))
+		p.deadSince, p.foundDead = now.Add(-p.silence(s.opts.Clock())), p.Kernel.State == nodeapi.ProcessGone
 		if now.Sub(p.deadSince) >= s.opts.KeepDead {
 			s.ignore(p)
 			f.Close()

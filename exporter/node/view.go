@@ -214,7 +214,7 @@ func (p *Process) view(q Query, now time.Time) nodeapi.Process {
 	}
 	kernel := p.Kernel
 	kernel.Threads = slices.Clone(kernel.Threads)
-	if p.Dead() {
+	if p.Dead() && !p.foundDead {
 		kernel.GoneForSeconds = max(0, now.Sub(p.deadSince).Seconds())
 	}
 	v.Kernel = &kernel

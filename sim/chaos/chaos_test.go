@@ -41,8 +41,8 @@ const (
 	patience     = 10 * time.Second
 	// healthySteps is the least that a job trains before its fault.
 	healthySteps = 60
-	// diskSize is that of each service's data, and of a host's trace files.
-	diskSize = "size=96m"
+	// diskSize is that of each service's data, and of a host's trace files: Prometheus writes 100 MiB an hour here.
+	diskSize = "size=512m"
 )
 
 // faults that are drawn: what makes a job stand still, and what only looks so.

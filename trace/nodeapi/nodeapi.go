@@ -80,7 +80,7 @@ const (
 // Kernel holds what /proc says. Rates are over the exporter's last sampling period.
 type Kernel struct {
 	State            ProcessState `json:"state"`
-	GoneForSeconds   float64      `json:"gone_for_seconds,omitempty"`
+	GoneForSeconds   float64      `json:"gone_for_seconds,omitempty"` // 0: it lives, or was killed before the exporter found it, nobody knows when.
 	HostPID          int          `json:"host_pid,omitempty"`
 	Verified         bool         `json:"verified"` // The claim of pid and start time matches the kernel's.
 	CPUCores         float64      `json:"cpu_cores"`

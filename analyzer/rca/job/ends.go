@@ -61,11 +61,17 @@ func forgetLaterEnds(ev *rca.Evidence, hangAfter time.Duration) {
 }
 
 // forgetVictims: a process that ended while it had long stood still in an operation, in a job that has not got on since, held nobody up by
-// ending: a watchdog or an operator ended it, and of some hosts that is not seen yet. It shows what it did before.
+// ending: a watchdog or an operator ended it, and of some hosts that is not seen yet. Of an end whose time nobody knows, since an exporter
+// was started after it, the same is taken where others ended so, or all have ended. Such a process shows what it did before.
 func forgetVictims(ev *rca.Evidence, hangAfter time.Duration) {
 	moved := lastMove(ev)
-	victim := func(r rca.Rank) bool {
+	known := func(r rca.Rank) bool {
 		return ended(&r) && r.Ended > 0 && moved > r.Ended && stands(&r, r.Ended+hangAfter)
+	}
+	lives := func(r rca.Rank) bool { return !ended(&r) }
+	some := slices.ContainsFunc(ev.Ranks, known) || len(ev.Ranks) > 1 && !slices.ContainsFunc(ev.Ranks, lives)
+	victim := func(r rca.Rank) bool {
+		return known(r) || some && ended(&r) && r.Ended <= 0 && moved >= hangAfter && stands(&r, hangAfter)
 	}
 	if !slices.ContainsFunc(ev.Ranks, victim) {
 		return
