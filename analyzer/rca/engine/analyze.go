@@ -41,8 +41,16 @@ func othersOnly(v *rca.Verdict) []rca.Candidate {
 }
 
 func analyze(ev rca.Evidence, opt rca.Options) rca.Verdict {
+	was := ev
 	x := job.NewIndex(&ev, opt.WithDefaults())
-	if v, ok := hang.Analyze(x); ok {
+	v, ok := hang.Analyze(x)
+	if x.Victim && (!ok || v.Class == rca.Unknown) {
+		// Nothing that was there before it names anybody: then it did not die of the standstill, the standstill is of what it died of.
+		ev = was
+		x = job.NewIndexKeepingEnds(&ev, opt.WithDefaults())
+		v, ok = hang.Analyze(x)
+	}
+	if ok {
 		if s, ok := slowRather(x, &v); ok {
 			return s
 		}
@@ -63,7 +71,7 @@ func analyze(ev rca.Evidence, opt rca.Options) rca.Verdict {
 			return v
 		}
 	}
-	v := job.NewVerdict(x)
+	v = job.NewVerdict(x)
 	for i := range ev.Facts {
 		if f := &ev.Facts[i]; f.Kind == "ended_together" {
 			v.Confidence, v.Summary = endedTogetherWeight, words.Opener(f.Text)+"."

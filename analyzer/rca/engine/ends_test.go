@@ -53,6 +53,9 @@ func TestEndsOfProcesses(t *testing.T) {
 		{"it hung and was killed, and an exporter was started after that", undelivered().died(map[int]time.Duration{0: now, 1: now, 2: 0, 3: 0}), []int{1}, rca.CauseNetworkSend},
 		{"it hung and was killed, and all exporters were started after that", undelivered().died(all(0)), []int{1}, rca.CauseNetworkSend},
 		{"one died, its exporter was started after that, and the others wait for it", undelivered().died(map[int]time.Duration{2: 0}), []int{2}, rca.CauseProcessGone},
+		{"it stood still without a sign of why, and one of them crashed", func() *hungJob {
+			return newHungJob(4).comm("world", 0, 1, 2, 3).in("world", "AllReduce", []int{0, 1, 2, 3}).died(map[int]time.Duration{2: now})
+		}(), []int{2}, rca.CauseProcessGone},
 		{"it hung, and a watchdog ended one that waits", undelivered().died(map[int]time.Duration{3: now}), []int{1}, rca.CauseNetworkSend},
 		{"the others waited for one that was outside, and it died", func() *hungJob {
 			j := newHungJob(4).comm("world", 0, 1, 2, 3).in("world", "AllReduce", []int{0, 1, 3})

@@ -27,7 +27,7 @@ const (
 	nothingLost
 )
 
-// The flaws. Weights of strong ones are above 0.7 and differ by how many other explanations a second fault would give; from 0.5 on one is
+// The flaws. Weights of strong ones begin at 0.7 and differ by how many other explanations a second fault would give; from 0.5 on one is
 // named when nothing rivals it (Options.NameConfidence); below, it makes a suspect.
 var (
 	// A send, from what the receiver has (Mycroft section 5.2, CheckMinData).

@@ -63,7 +63,8 @@ func forgetLaterEnds(ev *rca.Evidence, hangAfter time.Duration) {
 // forgetVictims: a process that ended while it had long stood still in an operation, in a job that has not got on since, held nobody up by
 // ending: a watchdog or an operator ended it, and of some hosts that is not seen yet. Of an end whose time nobody knows, since an exporter
 // was started after it, the same is taken where others ended so, or all have ended. Such a process shows what it did before.
-func forgetVictims(ev *rca.Evidence, hangAfter time.Duration) {
+// It gives of how many ranks.
+func forgetVictims(ev *rca.Evidence, hangAfter time.Duration) (n int) {
 	moved := lastMove(ev)
 	known := func(r rca.Rank) bool {
 		return ended(&r) && r.Ended > 0 && moved > r.Ended && stands(&r, r.Ended+hangAfter)
@@ -74,14 +75,16 @@ func forgetVictims(ev *rca.Evidence, hangAfter time.Duration) {
 		return known(r) || some && ended(&r) && r.Ended <= 0 && moved >= hangAfter && stands(&r, hangAfter)
 	}
 	if !slices.ContainsFunc(ev.Ranks, victim) {
-		return
+		return 0
 	}
 	ev.Ranks = slices.Clone(ev.Ranks)
 	for i := range ev.Ranks {
 		if victim(ev.Ranks[i]) {
 			ev.Ranks[i].State = rca.ProcessUnknown
+			n++
 		}
 	}
+	return n
 }
 
 // lastMove is how long ago any rank last called or finished something or got on in an operation; 0 not known.

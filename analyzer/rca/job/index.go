@@ -59,15 +59,23 @@ type Index struct {
 	Seen      int                // Nodes with a rank.
 	World     int                // Ranks the job should have.
 	Mates     map[string][]int32 // Nodes by host.
+	Victim    bool               // The end of one process was set aside: it had long stood still, which may as well have ended it.
 }
 
 // NewIndex resolves the evidence. What it has to change for that it changes in its own copy of the lists.
-func NewIndex(ev *rca.Evidence, opt rca.Options) *Index {
+func NewIndex(ev *rca.Evidence, opt rca.Options) *Index { return newIndex(ev, opt, false) }
+
+// NewIndexKeepingEnds is NewIndex without setting aside the ends of processes that had long stood still.
+func NewIndexKeepingEnds(ev *rca.Evidence, opt rca.Options) *Index { return newIndex(ev, opt, true) }
+
+func newIndex(ev *rca.Evidence, opt rca.Options, keepEnds bool) *Index {
 	x := &Index{Ev: ev, Opt: opt, Level: ev.Level(), funcs: map[string]int32{}, CommOf: map[rca.CommID]int32{}}
 	forgetEarlierRuns(ev)
 	forgetOrderlyEnds(ev)
 	forgetLaterEnds(ev, opt.HangAfter)
-	forgetVictims(ev, opt.HangAfter)
+	if !keepEnds {
+		x.Victim = forgetVictims(ev, opt.HangAfter) == 1
+	}
 	joinCalls(ev)
 	x.addNodes()
 	x.addComms()
