@@ -15,6 +15,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -73,7 +74,8 @@ func TestChaos(t *testing.T) {
 	t.Logf("seed %d", *seed)
 	s := start(t)
 	d := &disturber{t: t, s: s, rng: rand.New(rand.NewPCG(*seed, 1)), done: map[string]int{}}
-	ctx, cancel := context.WithCancel(t.Context())
+	// Whoever interrupts it gets the machine's clock and file systems back.
+	ctx, cancel := signal.NotifyContext(t.Context(), os.Interrupt, syscall.SIGTERM)
 	var loops sync.WaitGroup
 	for kind, every := range map[string]time.Duration{"exporter": 12 * time.Second, "prometheus": 40 * time.Second, "alertmanager": 30 * time.Second, "analyzer": 15 * time.Second} {
 		loops.Go(func() { d.disturb(ctx, kind, every) })
@@ -87,7 +89,7 @@ func TestChaos(t *testing.T) {
 	rng := rand.New(rand.NewPCG(*seed, 2))
 	var rounds []round
 	// The deadline is of the monotonic clock: jumps of the other do not move it.
-	for end := time.Now().Add(time.Duration(*minutes * float64(time.Minute))); time.Now().Before(end); {
+	for end := time.Now().Add(time.Duration(*minutes * float64(time.Minute))); time.Now().Before(end) && ctx.Err() == nil; {
 		r := play(t, d, rng, len(rounds))
 		rounds = append(rounds, r)
 		t.Logf("%3d %-16s rank %d: %s", len(rounds), r.fault.Name, r.rank, r.outcome())
