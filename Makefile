@@ -18,7 +18,7 @@ LDFLAGS := -s -w -X $(PKG).Version=$(VERSION) -X $(PKG).Revision=$(REVISION) -X 
 have = $(foreach program,$(1),command -v $(program) >/dev/null &&) true
 
 .PHONY: all help build release test-release shim ringjob ncclrun go-build tools nccl test test-go test-c test-fakegpu test-ncclrun test-nccl test-nccl-short test-nccl-ci test-nccl-flaky nccl-report test-rules test-pyspy test-recordings record-dumps test-e2e test-levels test-slow test-transfers test-slurm test-launchers test-kubernetes test-victoriametrics test-thanos test-mimir test-systemd test-chart test-upgrade test-page pictures dashboard-pictures check-dashboards demo lint bench bench-page bench-latency bench-logs generate \
-        check-generated scorecard scorecard-full gpu-e2e soak sanitizers nccl-behaviour nccl-record bench-nccl chaos fuzz vulncheck clean
+        check-generated scorecard scorecard-full gpu-e2e soak sanitizers nccl-behaviour nccl-record bench-nccl chaos fuzz corpus vulncheck clean
 
 all: build
 
@@ -110,8 +110,8 @@ test-nccl-short test-nccl-ci: test-nccl-%: build tools ## A few faults on the ne
 
 N ?= 20
 
-test-nccl-flaky: build tools ## The list of test-nccl-ci N times on a machine kept busy.
-	@$(BIN)/culprit-nccl test --list=ci --nccl='$(or $(NCCL),ci)' --fresh --out=build/nccl-flaky --repeat=$(N) --load=4
+test-nccl-flaky: build tools ## The list of test-nccl-ci N times on a machine kept busy; goes on where it was interrupted, FRESH=1 starts over.
+	@$(BIN)/culprit-nccl test --list=ci --nccl='$(or $(NCCL),ci)' $(if $(FRESH),--fresh) --out=build/nccl-flaky --repeat=$(N) --load=4
 
 nccl-report: ## Print the results of test-nccl again.
 	@$(BIN)/culprit-nccl report
@@ -303,6 +303,9 @@ TIME ?= 10s
 
 fuzz: ## Run every fuzz target for TIME, one after another, and print what each did. PACKAGES="./trace …" runs some.
 	@tools/fuzz.sh $(TIME) $(PACKAGES)
+
+corpus: ## Keep in testdata/fuzz the smallest inputs of earlier fuzzing that reach what all of them do. PACKAGES="./trace …" takes some.
+	@tools/corpus.sh $(PACKAGES)
 
 scorecard: ## Run the quick scorecard; fails under the committed floors.
 	$(GO) build -C sim/scorecard -o $(CURDIR)/$(BIN)/culprit-sim ./cmd/culprit-sim

@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -63,7 +64,7 @@ func testCommand(app *kingpin.Application, commands map[string]func(context.Cont
 	cmd.Flag("out", "Where results and evidence are kept; empty: build/nccl.").StringVar(&t.out)
 	cmd.Flag("fresh", "Forget earlier results; otherwise what is known of this build is not run again.").BoolVar(&t.fresh)
 	cmd.Flag("forget-wrong", "Run again what was wrong.").BoolVar(&t.forget)
-	cmd.Flag("repeat", "Run the list so many times, each time anew.").Default("1").IntVar(&t.repeat)
+	cmd.Flag("repeat", "Run the list so many times, each time on a new cluster; rounds that this build has run are not run again.").Default("1").IntVar(&t.repeat)
 	cmd.Flag("load", "Keep the machine's load average at this by work of our own; 0: leave it.").Default("0").Float64Var(&t.load)
 	cmd.Flag("hosts", "Played hosts, one exporter each.").Default("2").IntVar(&t.hosts)
 	cmd.Flag("ranks", "Ranks of each job, one process each.").Default("4").IntVar(&t.ranks)
@@ -303,25 +304,35 @@ func (t *test) patience() time.Duration {
 	return quickPatience
 }
 
-// repeatAll runs all cases again and again, on a new cluster each time, and tells of every failure.
+// repeatAll runs all cases again and again, on a new cluster each time, and tells of every failure. What this build has run of it before
+// is not run again.
 func (t *test) repeatAll(ctx context.Context, s *settings, cases []matrix.Case) error {
-	var all []matrix.Result
 	var err error
-	for i := range t.repeat {
-		say("round %d of %d", i+1, t.repeat)
-		before := len(t.results)
-		err = t.runAll(ctx, s, cases)
-		all = append(all, t.results[before:]...)
-		if err != nil {
-			break
-		}
+	for i := 0; i < t.repeat && err == nil; i++ {
+		left := unrepeated(cases, t.ofBuild(cases), i)
+		say("round %d of %d: %d of %d cases", i+1, t.repeat, len(left), len(cases))
+		err = t.runAll(ctx, s, left)
 	}
-	wrong := matrix.ReportRepeated(os.Stdout, all)
+	wrong := matrix.ReportRepeated(os.Stdout, t.ofBuild(cases))
 	t.reportFailed()
 	if err == nil && wrong {
 		err = errWrong
 	}
 	return err
+}
+
+// ofBuild gives all results that this build has of some cases.
+func (t *test) ofBuild(cases []matrix.Case) []matrix.Result {
+	return slices.DeleteFunc(slices.Clone(t.results), func(r matrix.Result) bool { return r.Build != t.build || !slices.Contains(cases, r.Case) })
+}
+
+// unrepeated gives the cases that have no more results than so many rounds.
+func unrepeated(cases []matrix.Case, results []matrix.Result, rounds int) []matrix.Case {
+	run := map[matrix.Case]int{}
+	for i := range results {
+		run[results[i].Case]++
+	}
+	return slices.DeleteFunc(slices.Clone(cases), func(c matrix.Case) bool { return run[c] > rounds })
 }
 
 func reportCommand(app *kingpin.Application, commands map[string]func(context.Context, *settings) error) {
