@@ -372,7 +372,10 @@ func (s *Session) Evidence() rca.Evidence {
 		case n.state != nil:
 			a.node(n, s)
 		case n.asked:
-			a.ev.Missing = append(a.ev.Missing, rca.Missing{What: "exporter", Name: s.nodeName(n), Ranks: slices.Clone(n.Ranks), Why: reason(n.err), Heard: n.heard, Alive: errors.Is(n.err, syscall.ECONNREFUSED)})
+			a.ev.Missing = append(a.ev.Missing, rca.Missing{
+				What: "exporter", Name: s.nodeName(n), Ranks: slices.Clone(n.Ranks), Why: reason(n.err), Heard: n.heard,
+				Alive: errors.Is(n.err, syscall.ECONNREFUSED), Reached: errors.As(n.err, new(errReached)),
+			})
 		}
 	}
 	a.ev.Facts = append(a.ev.Facts, s.facts...)
@@ -600,6 +603,8 @@ func reason(err error) string {
 	switch {
 	case err == nil:
 		return "empty response"
+	case errors.As(err, new(errReached)):
+		return "no answer in time, although it takes connections"
 	case errors.Is(err, context.DeadlineExceeded):
 		return "no answer in time"
 	case errors.Is(err, syscall.ECONNREFUSED):
