@@ -393,11 +393,11 @@ func (s *Session) Evidence() rca.Evidence {
 	a.ev.Missing = append(a.ev.Missing, s.untold...)
 	told, done := s.told(), 0
 	for i := range told {
-		done += len(told[i].done)
+		done += told[i].done.len()
 	}
 	a.ev.Timeline = slices.Grow(a.ev.Timeline, done)
-	for _, h := range told {
-		a.ev.Timeline = append(a.ev.Timeline, h.segments(&a)...)
+	for i := range told {
+		a.ev.Timeline = told[i].appendSegments(a.ev.Timeline, &a)
 	}
 	return a.ev
 }
