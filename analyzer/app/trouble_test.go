@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -14,6 +15,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -31,19 +33,47 @@ import (
 	"github.com/culprit-project/culprit/trace/nodeapi"
 )
 
-// A host that is lost answers neither scrapes nor us. Its ranks are named all the same, with the host from before.
-func TestHostLost(t *testing.T) {
-	c, am := newCluster(t, 4), newAlertmanager(t)
+// unreachable gives an address that takes no connections and refuses none, as that of a host that is gone.
+func unreachable(t *testing.T) string {
+	t.Helper()
+	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = syscall.Close(fd) })
+	if err := errors.Join(syscall.Bind(fd, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}), syscall.Listen(fd, 0)); err != nil {
+		t.Fatal(err)
+	}
+	name, err := syscall.Getsockname(fd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := fmt.Sprintf("127.0.0.1:%d", name.(*syscall.SockaddrInet4).Port)
+	for { // Until nobody accepts what waits to be accepted, and no more may wait.
+		conn, err := net.DialTimeout("tcp", address, 100*time.Millisecond)
+		if err != nil {
+			return address
+		}
+		t.Cleanup(func() { _ = conn.Close() })
+	}
+}
+
+// silence has all ranks but those of node-2 wait for those.
+func (c *cluster) silence() {
 	c.hang(5, nodeapi.ProcessSleep)
 	c.change(func() {
 		for _, p := range c.processes {
 			p.Flows = nil
 		}
-	})
-	c.change(func() {
-		c.nodes[2].broken = func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
 		c.dead[2] = true
 	})
+}
+
+// A host that is lost answers neither scrapes nor us. Its ranks are named all the same, with the host from before.
+func TestHostLost(t *testing.T) {
+	c, am := newCluster(t, 4), newAlertmanager(t)
+	c.silence()
+	c.nodes[2].server.URL = "http://" + unreachable(t)
 	cfg := quick(c, am)
 	cfg.Exporters.Timeout = model.Duration(100 * time.Millisecond)
 	a := start(t, cfg, "")
@@ -63,6 +93,30 @@ func TestHostLost(t *testing.T) {
 		if p.Labels["host"] != "node-2" {
 			t.Errorf("page's labels are %v", p.Labels)
 		}
+	}
+}
+
+// A host that takes connections is there. That its exporter hangs says nothing of its ranks, which may write a checkpoint: they are
+// waited for as any that live.
+func TestExporterHangs(t *testing.T) {
+	for waited, page := range map[time.Duration]bool{5 * time.Second: false, 31 * time.Second: true} {
+		t.Run(waited.String(), func(t *testing.T) {
+			c, am := newCluster(t, 4), newAlertmanager(t)
+			c.silence()
+			c.change(func() {
+				c.later = waited - 5*time.Second
+				c.nodes[2].broken = func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
+			})
+			cfg := quick(c, am)
+			cfg.Exporters.Timeout = model.Duration(100 * time.Millisecond)
+			a := start(t, cfg, "")
+			a.push(0, trouble("NCCLStall", "rank", "0"))
+			eventually(t, "a verdict", func() bool { list := a.incidents(); return len(list) == 1 && list[0].Verdict != nil })
+			v := a.incidents()[0].Verdict
+			if v.Cause != rca.CauseHostLost || v.Page != page || !strings.Contains(v.Summary, "takes connections): all processes of the host hang, or only the exporter does") {
+				t.Errorf("verdict is %+v", v)
+			}
+		})
 	}
 }
 

@@ -64,6 +64,11 @@ func view(ev *rca.Evidence, v *rca.Verdict, s *evidence.Session, hangAfter time.
 	return out
 }
 
+// ended reports whether ranks were seen, and the process of none of them lives.
+func ended(ev *rca.Evidence) bool {
+	return len(ev.Ranks) > 0 && !slices.ContainsFunc(ev.Ranks, func(r rca.Rank) bool { return r.State != rca.ProcessGone && r.State != rca.ProcessExited })
+}
+
 // rankState gives a rank's state and what it is in.
 func rankState(r *rca.Rank, names map[rca.CommID]string, hangAfter time.Duration) (state, text string) {
 	switch r.State {

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -50,6 +51,32 @@ type errStatus struct {
 }
 
 func (e errStatus) Error() string { return fmt.Sprintf("it answered %d: %s", e.code, e.text) }
+
+// errReached marks a request that was not answered in time although the host takes connections: the host is there, and it is the exporter
+// that hangs, or all of its processes.
+type errReached struct{ error }
+
+func (e errReached) Unwrap() error { return e.error }
+
+// reachWithin is how long a host may take to accept a connection.
+const reachWithin = time.Second
+
+// reaches reports whether the host of an address takes a connection there.
+func reaches(ctx context.Context, address string) bool {
+	u, err := url.Parse(address)
+	if err != nil {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, reachWithin)
+	defer cancel()
+	var d net.Dialer
+	conn, err := d.DialContext(ctx, "tcp", net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), u.Scheme)))
+	if err != nil {
+		return false
+	}
+	_ = conn.Close()
+	return true
+}
 
 // errFinal marks what another attempt cannot mend.
 type errFinal struct{ error }
@@ -113,6 +140,9 @@ func (n *Nodes) get(ctx context.Context, timeout time.Duration, address string, 
 	for attempt := 0; ; attempt++ {
 		size, err = n.once(ctx, timeout, address, read)
 		n.Observe(err)
+		if errors.Is(err, context.DeadlineExceeded) && reaches(ctx, address) {
+			return size, errReached{err}
+		}
 		if err == nil || attempt >= n.Retries || !passing(err) {
 			return size, err
 		}

@@ -372,7 +372,10 @@ func (s *Session) Evidence() rca.Evidence {
 		case n.state != nil:
 			a.node(n, s)
 		case n.asked:
-			a.ev.Missing = append(a.ev.Missing, rca.Missing{What: "exporter", Name: s.nodeName(n), Ranks: slices.Clone(n.Ranks), Why: reason(n.err), Heard: n.heard, Alive: errors.Is(n.err, syscall.ECONNREFUSED)})
+			a.ev.Missing = append(a.ev.Missing, rca.Missing{
+				What: "exporter", Name: s.nodeName(n), Ranks: slices.Clone(n.Ranks), Why: reason(n.err), Heard: n.heard,
+				Alive: errors.Is(n.err, syscall.ECONNREFUSED), Reached: errors.As(n.err, new(errReached)),
+			})
 		}
 	}
 	a.ev.Facts = append(a.ev.Facts, s.facts...)
@@ -390,11 +393,11 @@ func (s *Session) Evidence() rca.Evidence {
 	a.ev.Missing = append(a.ev.Missing, s.untold...)
 	told, done := s.told(), 0
 	for i := range told {
-		done += len(told[i].done)
+		done += told[i].done.len()
 	}
 	a.ev.Timeline = slices.Grow(a.ev.Timeline, done)
-	for _, h := range told {
-		a.ev.Timeline = append(a.ev.Timeline, h.segments(&a)...)
+	for i := range told {
+		a.ev.Timeline = told[i].appendSegments(a.ev.Timeline, &a)
 	}
 	return a.ev
 }
@@ -600,6 +603,8 @@ func reason(err error) string {
 	switch {
 	case err == nil:
 		return "empty response"
+	case errors.As(err, new(errReached)):
+		return "no answer in time, although it takes connections"
 	case errors.Is(err, context.DeadlineExceeded):
 		return "no answer in time"
 	case errors.Is(err, syscall.ECONNREFUSED):

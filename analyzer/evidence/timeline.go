@@ -18,7 +18,7 @@ import (
 // history is finished work of one node.
 type history struct {
 	host  string
-	done  []finished
+	done  finishedOps
 	ranks map[string]int // By file.
 	short bool           // Only what the state shows.
 	names map[trace.CommKey]rca.CommID
@@ -29,6 +29,30 @@ type finished struct {
 	file    string
 	p2p     bool
 	segment rca.Segment
+}
+
+// finishedOps is a list of operations that grows without being copied: one is hundreds of bytes, and there are many.
+type finishedOps struct {
+	parts [][]finished // Each full but the last.
+}
+
+const partOps = 1024
+
+func (l *finishedOps) len() int {
+	if len(l.parts) == 0 {
+		return 0
+	}
+	return (len(l.parts)-1)*partOps + len(l.parts[len(l.parts)-1])
+}
+
+func (l *finishedOps) at(i int) *finished { return &l.parts[i/partOps][i%partOps] }
+
+func (l *finishedOps) add(f finished) {
+	if l.len()%partOps == 0 {
+		l.parts = append(l.parts, make([]finished, 0, partOps))
+	}
+	last := &l.parts[len(l.parts)-1]
+	*last = append(*last, f)
 }
 
 // add keeps a finished operation, if it has times.
@@ -46,11 +70,8 @@ func (h *history) add(file string, c *trace.Completion) {
 	if !ok {
 		return
 	}
-	if len(h.done) == cap(h.done) { // One is large: it is copied less often than append would.
-		h.done = slices.Grow(h.done, max(fewDone, len(h.done)))
-	}
 	s.Peer = int(c.Peer)
-	h.done = append(h.done, finished{file, c.Flags&trace.OpP2P != 0, s})
+	h.done.add(finished{file, c.Flags&trace.OpP2P != 0, s})
 }
 
 // AskHistory asks exporters for finished work. One without the trace API, or that fails, gives what its state shows, unless
@@ -63,17 +84,17 @@ func (s *Session) AskHistory(ctx context.Context, nodes []*Node, span time.Durat
 		bytes, err := s.g.Nodes.Trace(ctx, n.Base, s.job.ID, span, func(line *nodeapi.TraceLine) {
 			switch {
 			case line.Header != nil:
-				h.done, told = nil, map[string]int{}
+				h.done, told = finishedOps{}, map[string]int{}
 			case line.Process != nil && line.Process.JobID == s.job.ID:
 				h.ranks[line.Process.File] = int(line.Process.Rank)
 			case line.Completion != nil:
 				// A rank that has more than its share leaves room for the others.
-				if told[line.Completion.File]++; told[line.Completion.File] <= mostRankOps && len(h.done) < mostOps {
+				if told[line.Completion.File]++; told[line.Completion.File] <= mostRankOps && h.done.len() < mostOps {
 					h.add(line.Completion.File, &line.Completion.Completion)
 				}
 			}
 		})
-		if err != nil || len(h.done) == 0 {
+		if err != nil || h.done.len() == 0 {
 			h = historyOfState(n.state, s.job.ID)
 			h.short = true
 		}
@@ -117,7 +138,6 @@ const (
 	// Bursts may bring more than was asked for: up to so many are taken of a rank, and of a node.
 	mostRankOps = 4 * historyRankOps
 	mostOps     = historyOps
-	fewDone     = 1024
 )
 
 // Span gives how much of the longest span to fetch from some exporters, so that about so many operations come: jobs differ
@@ -191,16 +211,16 @@ func historyOfState(state *nodeapi.State, jobID string) history {
 	return h
 }
 
-// segments gives finished work, by rank and in the order of its start. Work of an older process of a rank is left
+// appendSegments appends finished work to a timeline, by rank and in the order of its start. Work of an older process of a rank is left
 // out: its clock may be another boot's.
-func (h *history) segments(a *assembly) []rca.Segment {
+func (h *history) appendSegments(timeline []rca.Segment, a *assembly) []rca.Segment {
 	type place struct {
 		rank, at int
 		start    int64
 	}
-	order := make([]place, 0, len(h.done))
-	for i := range h.done {
-		f := &h.done[i]
+	order := make([]place, 0, h.done.len())
+	for i := range h.done.len() {
+		f := h.done.at(i)
 		rank, known := h.ranks[f.file]
 		if known && rank >= 0 && a.seen[rank].process != nil && a.seen[rank].process.File == f.file {
 			order = append(order, place{rank, i, f.segment.Start})
@@ -209,16 +229,16 @@ func (h *history) segments(a *assembly) []rca.Segment {
 	slices.SortFunc(order, func(x, y place) int {
 		return cmp.Or(cmp.Compare(x.rank, y.rank), cmp.Compare(x.start, y.start), cmp.Compare(x.at, y.at))
 	})
-	out := make([]rca.Segment, len(order))
-	for i, p := range order {
-		f, s := &h.done[p.at], &out[i]
-		*s = f.segment
+	for _, p := range order {
+		f := h.done.at(p.at)
+		s := f.segment
 		s.Rank, s.Peer = p.rank, -1
 		if f.p2p {
 			s.Peer = a.global(s.Comm, f.segment.Peer)
 		}
+		timeline = append(timeline, s)
 	}
-	return out
+	return timeline
 }
 
 // global gives the global rank of a rank in a communicator, -1 unknown.

@@ -160,6 +160,7 @@ type Outcome struct {
 	Rounds   []Round
 	Labels   map[string]string // Of the job, for its alerts.
 	Complete bool              // Nothing was missing.
+	Ended    bool              // No process lives of those that were seen: what they show is what they left behind.
 	Costly   bool              // Much was fetched: not to be repeated soon.
 	Nodes    int
 	Asked    int

@@ -435,6 +435,23 @@ func TestAccusationStands(t *testing.T) {
 	})
 }
 
+// TestWhatProcessesLeftBehind: once all processes have ended, at the hands of whoever was paged for instance, what their files show is no
+// better than what was found while they lived.
+func TestWhatProcessesLeftBehind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, nil)
+		r.receive(t, firing("a", "train"))
+		surer := blame(5)
+		surer.Confidence = 0.99
+		r.script(func(Request) (Outcome, error) { return Outcome{Verdict: surer, Complete: true, Ended: true}, nil })
+		r.receive(t, firing("b", "train"))
+		pass(5 * time.Minute)
+		if inc := r.only(t); inc.Verdict.Culprits[0].Rank != 3 || inc.Latest == nil {
+			t.Errorf("stands %+v beside %+v", inc.Verdict, inc.Latest)
+		}
+	})
+}
+
 // TestPagesForOneMoreLater: a verdict that pages for one and will for another is looked at again when it may, and not when settled ones
 // are.
 func TestPagesForOneMoreLater(t *testing.T) {

@@ -251,7 +251,8 @@ func (m *Manager) accept(e *entry, out *Outcome, a *Analysis, now time.Time) {
 		e.calmUntil = now
 	}
 	key := accusation(v)
-	if supersedes(e.Verdict, v, key == e.candidate) {
+	told := e.Verdict != nil && e.Verdict.Page && e.Verdict.Class.StandsStill()
+	if late := told && out.Ended; !late && supersedes(e.Verdict, v, key == e.candidate, told && e.unmoved(v, now)) {
 		if e.Verdict == nil || accusation(e.Verdict) != key || e.Verdict.Page != v.Page {
 			e.VerdictAt = &now
 			m.metrics.verdicts.WithLabelValues(string(v.Class)).Inc()

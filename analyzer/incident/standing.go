@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/culprit-project/culprit/analyzer/rca"
 )
@@ -31,8 +32,10 @@ func accusation(v *rca.Verdict) string {
 
 // supersedes decides whether next takes the place of the standing verdict. An accusation that has paged stands until
 // the incident ends, or until another that pages is surer, or is found twice in a row (confirmed): a page that names
-// another rank every few seconds helps nobody, and evidence decays after a crash, when nodes reboot and files go.
-func supersedes(standing, next *rca.Verdict, confirmed bool) bool {
+// another rank every few seconds helps nobody, and evidence decays after a crash, when nodes reboot and files go. Of a job that has
+// stood still ever since it paged (unmoved), what was found first rests on the better evidence: nobody's name does not take the place
+// of somebody's, and being found twice does not help a verdict that tells of the same ranks, or rests on less.
+func supersedes(standing, next *rca.Verdict, confirmed, unmoved bool) bool {
 	switch {
 	case standing == nil:
 		return true
@@ -46,9 +49,31 @@ func supersedes(standing, next *rca.Verdict, confirmed bool) bool {
 		return false
 	case accusation(standing) == accusation(next):
 		return true
+	case unmoved && len(accused(standing)) > 0 && len(accused(next)) == 0:
+		return false
+	case unmoved && (slices.Equal(accused(standing), accused(next)) || len(next.Missing) > len(standing.Missing)):
+		return next.Confidence > standing.Confidence
 	default:
 		return confirmed || next.Confidence > standing.Confidence
 	}
+}
+
+// accused gives the ranks that a verdict accuses, in order.
+func accused(v *rca.Verdict) []int {
+	var out []int
+	for i := range v.Culprits {
+		if v.Culprits[i].Rank >= 0 {
+			out = append(out, v.Culprits[i].Rank)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// unmoved reports whether the job of which next tells now has stood still since before the standing verdict was found.
+func (i *Incident) unmoved(next *rca.Verdict, now time.Time) bool {
+	waited := max(next.Waited, next.Standstill)
+	return i.VerdictAt != nil && waited > 0 && now.Sub(*i.VerdictAt).Seconds() < waited
 }
 
 // unalarming reports whether a verdict says that nothing is broken.

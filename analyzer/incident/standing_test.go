@@ -14,31 +14,54 @@ func TestSupersedes(t *testing.T) {
 		v.Confidence = confidence
 		return &v
 	}
+	less := func(v rca.Verdict, confidence float64) *rca.Verdict {
+		v.Confidence, v.Missing = confidence, []string{"exporter node-3: no answer in time"}
+		return &v
+	}
+	otherwise := func(rank int) rca.Verdict {
+		v := blame(rank)
+		v.Cause = rca.CauseKernelNotRunning
+		return v
+	}
+	nobody := func() rca.Verdict {
+		v := unknown()
+		v.Page = true
+		return v
+	}
 	for _, tc := range []struct {
 		name           string
 		standing, next *rca.Verdict
 		confirmed      bool
+		unmoved        bool
 		want           bool
 	}{
-		{"first", nil, with(unknown(), 0), false, true},
-		{"page over benign", with(benign(), 0.9), with(blame(1), 0.5), false, true},
-		{"benign over unknown", with(unknown(), 0.9), with(benign(), 0.1), false, true},
-		{"healthy over unknown", with(unknown(), 0.9), with(healthy(), 0.9), false, true},
-		{"healthy over benign", with(benign(), 0.5), with(healthy(), 0.9), true, false},
-		{"unknown over benign", with(benign(), 0.5), with(unknown(), 0.9), false, true},
-		{"unknown over everybody slower", with(rca.Verdict{Class: rca.GlobalSlow}, 0.8), with(unknown(), 0.3), true, false},
-		{"healthy over everybody slower", with(rca.Verdict{Class: rca.GlobalSlow}, 0.8), with(healthy(), 0.9), true, false},
-		{"unknown standstill over everybody slower", with(rca.Verdict{Class: rca.GlobalSlow}, 0.8), with(rca.Verdict{Class: rca.Unknown, Stalled: 8}, 0.3), true, true},
-		{"page over uneven work", with(rca.Verdict{Class: rca.Imbalance}, 0.8), with(blame(1), 0.5), false, true},
-		{"benign over page", with(blame(1), 0.5), with(benign(), 0.9), true, false},
-		{"unknown over page", with(blame(1), 0.5), with(unknown(), 0.9), true, false},
-		{"the same, less sure", with(blame(1), 0.9), with(blame(1), 0.6), false, true},
-		{"another, surer", with(blame(1), 0.6), with(blame(2), 0.9), false, true},
-		{"another, as sure", with(blame(1), 0.9), with(blame(2), 0.9), false, false},
-		{"another, less sure, twice", with(blame(1), 0.9), with(blame(2), 0.6), true, true},
+		{"first", nil, with(unknown(), 0), false, false, true},
+		{"page over benign", with(benign(), 0.9), with(blame(1), 0.5), false, false, true},
+		{"benign over unknown", with(unknown(), 0.9), with(benign(), 0.1), false, false, true},
+		{"healthy over unknown", with(unknown(), 0.9), with(healthy(), 0.9), false, false, true},
+		{"healthy over benign", with(benign(), 0.5), with(healthy(), 0.9), true, false, false},
+		{"unknown over benign", with(benign(), 0.5), with(unknown(), 0.9), false, false, true},
+		{"unknown over everybody slower", with(rca.Verdict{Class: rca.GlobalSlow}, 0.8), with(unknown(), 0.3), true, false, false},
+		{"healthy over everybody slower", with(rca.Verdict{Class: rca.GlobalSlow}, 0.8), with(healthy(), 0.9), true, false, false},
+		{"unknown standstill over everybody slower", with(rca.Verdict{Class: rca.GlobalSlow}, 0.8), with(rca.Verdict{Class: rca.Unknown, Stalled: 8}, 0.3), true, false, true},
+		{"page over uneven work", with(rca.Verdict{Class: rca.Imbalance}, 0.8), with(blame(1), 0.5), false, false, true},
+		{"benign over page", with(blame(1), 0.5), with(benign(), 0.9), true, false, false},
+		{"unknown over page", with(blame(1), 0.5), with(unknown(), 0.9), true, false, false},
+		{"the same, less sure", with(blame(1), 0.9), with(blame(1), 0.6), false, false, true},
+		{"another, surer", with(blame(1), 0.6), with(blame(2), 0.9), false, false, true},
+		{"another, as sure", with(blame(1), 0.9), with(blame(2), 0.9), false, false, false},
+		{"another, less sure, twice", with(blame(1), 0.9), with(blame(2), 0.6), true, false, true},
+		{"another, less sure, twice, of the same standstill", with(blame(1), 0.9), with(blame(2), 0.6), true, true, true},
+		{"another, less sure, twice, on less evidence", with(blame(1), 0.9), less(blame(2), 0.6), true, true, false},
+		{"another, surer, on less evidence", with(blame(1), 0.6), less(blame(2), 0.9), false, true, true},
+		{"another cause, less sure, twice", with(blame(1), 0.9), with(otherwise(1), 0.6), true, true, false},
+		{"another cause, surer", with(blame(1), 0.6), with(otherwise(1), 0.9), false, true, true},
+		{"another cause, less sure, twice, of a later standstill", with(blame(1), 0.9), with(otherwise(1), 0.6), true, false, true},
+		{"nobody, surer, twice", with(blame(1), 0.3), with(nobody(), 0.9), true, true, false},
+		{"nobody, twice, of a later standstill", with(blame(1), 0.9), with(nobody(), 0.3), true, false, true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			if got := supersedes(tc.standing, tc.next, tc.confirmed); got != tc.want {
+			if got := supersedes(tc.standing, tc.next, tc.confirmed, tc.unmoved); got != tc.want {
 				t.Errorf("supersedes is %v", got)
 			}
 		})

@@ -6,6 +6,7 @@ package kept
 
 import (
 	"archive/tar"
+	"bufio"
 	"bytes"
 	"compress/gzip"
 	"encoding/json"
@@ -17,10 +18,11 @@ import (
 	"github.com/culprit-project/culprit/analyzer/rca"
 )
 
-// Format names the document, and Version its form. New fields do not raise it.
+// Format names the document, and Version its form. New fields do not raise it. Since version 2 the timeline stands beside the other
+// evidence, so that it can be written piece by piece.
 const (
 	Format  = "culprit-evidence"
-	Version = 1
+	Version = 2
 )
 
 // Bounds of a record, unpacked. A file of evidence may come from anywhere, and "{}" becomes a record of several hundred bytes.
@@ -49,6 +51,8 @@ type Record struct {
 	// Topology and Operators say that the engine knew the network, or a trained model, which are not in the record.
 	Topology  bool `json:"topology,omitempty"`
 	Operators bool `json:"operators,omitempty"`
+	// Timeline is the evidence's where the document is written, and empty in a record that was read.
+	Timeline []rca.Segment `json:"timeline,omitempty"`
 }
 
 // New makes a record of a verdict.
@@ -78,6 +82,9 @@ func Parse(data []byte) (*Record, error) {
 	case r.Version > Version:
 		return nil, ErrVersion
 	}
+	if r.Timeline != nil {
+		r.Evidence.Timeline, r.Timeline = r.Timeline, nil
+	}
 	return &r, nil
 }
 
@@ -98,16 +105,17 @@ func Read(r io.Reader) (*Record, error) {
 	return Parse(text)
 }
 
-// Write writes a record as the archive that analyze reads.
+// Write writes a record as the archive that analyze reads. It holds a piece of the document at a time in memory: a timeline of several
+// minutes is tens of megabytes as text.
 func (r *Record) Write(w io.Writer) error {
 	if r.objects() > maxObjects {
 		return ErrTooLarge
 	}
-	text, err := json.Marshal(r)
-	if err != nil {
-		return fmt.Errorf("writing evidence: %w", err)
+	var size measure
+	if err := r.encode(&size); err != nil {
+		return err
 	}
-	if len(text) > maxBytes || bytes.Count(text, []byte{'{'}) > maxObjects {
+	if size.bytes > maxBytes || size.objects > maxObjects {
 		return ErrTooLarge
 	}
 	zw, err := gzip.NewWriterLevel(w, gzip.BestSpeed)
@@ -119,11 +127,46 @@ func (r *Record) Write(w io.Writer) error {
 	if r.Incident != "" {
 		name = r.Incident + "/" + name
 	}
-	if err := tw.WriteHeader(&tar.Header{Name: name, Mode: 0o644, Size: int64(len(text)), ModTime: r.At}); err != nil {
+	if err := tw.WriteHeader(&tar.Header{Name: name, Mode: 0o644, Size: int64(size.bytes), ModTime: r.At}); err != nil {
 		return fmt.Errorf("writing evidence: %w", err)
 	}
-	_, err = tw.Write(text)
-	return errors.Join(err, tw.Close(), zw.Close())
+	return errors.Join(r.encode(tw), tw.Close(), zw.Close())
+}
+
+// encode writes the document.
+func (r *Record) encode(w io.Writer) error {
+	head := *r
+	head.Evidence.Timeline, head.Timeline = nil, nil
+	text, err := json.Marshal(&head)
+	if err != nil {
+		return fmt.Errorf("writing evidence: %w", err)
+	}
+	b := bufio.NewWriter(w)
+	if len(r.Evidence.Timeline) == 0 {
+		_, _ = b.Write(text)
+		return b.Flush() // Which gives the first error of all writes.
+	}
+	_, _ = b.Write(bytes.TrimSuffix(text, []byte{'}'}))
+	segments := json.NewEncoder(b)
+	before := `,"timeline":[`
+	for i := range r.Evidence.Timeline {
+		_, _ = b.WriteString(before)
+		if err := segments.Encode(&r.Evidence.Timeline[i]); err != nil {
+			return fmt.Errorf("writing evidence: %w", err)
+		}
+		before = ","
+	}
+	_, _ = b.WriteString("]}")
+	return b.Flush()
+}
+
+// measure counts what is written to it.
+type measure struct{ bytes, objects int }
+
+func (m *measure) Write(p []byte) (int, error) {
+	m.bytes += len(p)
+	m.objects += bytes.Count(p, []byte{'{'})
+	return len(p), nil
 }
 
 // objects is about how many objects the record is made of, cheaply, before any of them is written.

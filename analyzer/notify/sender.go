@@ -259,6 +259,9 @@ func (s *Sender) post(ctx context.Context, p *peer, batch []*held) error {
 		if !h.endedAt.IsZero() {
 			alerts[i].EndsAt = h.endedAt
 		}
+		if alerts[i].StartsAt.After(alerts[i].EndsAt) { // The clock was set back. Alertmanager refuses such, and says so of the whole batch.
+			alerts[i].StartsAt = alerts[i].EndsAt
+		}
 	}
 	s.mu.Unlock()
 	err := p.client.Post(ctx, alerts)

@@ -55,6 +55,9 @@ func (p *peerStub) RoundTrip(r *http.Request) (*http.Response, error) {
 			return nil, err
 		}
 		for _, a := range alerts {
+			if a.StartsAt.After(a.EndsAt) { // As Alertmanager does.
+				return &http.Response{StatusCode: http.StatusBadRequest, Body: io.NopCloser(bytes.NewBufferString("start time must be before end time")), Request: r}, nil
+			}
 			state := "firing"
 			if !a.EndsAt.After(time.Now()) {
 				state = "resolved"
@@ -149,6 +152,20 @@ func TestSaidAgainUntilResolved(t *testing.T) {
 }
 
 // Another culprit takes over: the old alert ends and the new one begins in one go.
+// TestClockSetBack: an alert that began later than now, by a clock that has been set back since, still ends.
+func TestClockSetBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &peerStub{}
+		s, _ := runSender(t, p)
+		a := rankAlert("5", "a")
+		a.StartsAt = time.Now().Add(time.Minute)
+		s.Set("i", []Alert{a})
+		want(t, p.take(), "0s firing rank=5")
+		s.Set("i", nil)
+		want(t, p.take(), "0s resolved rank=5")
+	})
+}
+
 func TestCulpritChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &peerStub{}

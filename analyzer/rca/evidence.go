@@ -262,4 +262,6 @@ type Missing struct {
 	Heard time.Duration
 	// Alive: the host itself answered that nothing listens there.
 	Alive bool
+	// Reached: the host took a connection and nothing answered. The exporter hangs, or all processes of the host do.
+	Reached bool
 }

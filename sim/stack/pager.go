@@ -22,6 +22,9 @@ type Page struct {
 	StartsAt    time.Time
 	// Notification numbers what arrived together, from 0.
 	Notification int
+	// Calls: somebody is called, since no alert of the group was firing before. On-call services take what follows until the group is
+	// resolved for news of the same trouble.
+	Calls bool
 }
 
 // pager stands where an on-call service would: a receiver of Alertmanager's webhooks that keeps what it got.
@@ -32,6 +35,7 @@ type pager struct {
 	mu            sync.Mutex
 	pages         []Page
 	notifications int
+	firing        map[string]bool // Groups of alerts, by Alertmanager's key.
 }
 
 func startPager() (*pager, error) {
@@ -39,7 +43,7 @@ func startPager() (*pager, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listening for pages: %w", err)
 	}
-	p := &pager{addr: l.Addr().String()}
+	p := &pager{addr: l.Addr().String(), firing: map[string]bool{}}
 	p.server = &http.Server{Handler: http.HandlerFunc(p.receive), ReadHeaderTimeout: 5 * time.Second}
 	go func() { _ = p.server.Serve(l) }()
 	return p, nil
@@ -47,7 +51,9 @@ func startPager() (*pager, error) {
 
 func (p *pager) receive(w http.ResponseWriter, r *http.Request) {
 	var body struct {
-		Alerts []struct {
+		Status   string `json:"status"`
+		GroupKey string `json:"groupKey"`
+		Alerts   []struct {
 			Status      string            `json:"status"`
 			Labels      map[string]string `json:"labels"`
 			Annotations map[string]string `json:"annotations"`
@@ -61,9 +67,11 @@ func (p *pager) receive(w http.ResponseWriter, r *http.Request) {
 	now := time.Now()
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	calls := body.Status == "firing" && !p.firing[body.GroupKey]
+	p.firing[body.GroupKey] = body.Status == "firing"
 	for _, a := range body.Alerts {
 		p.pages = append(p.pages, Page{
-			At: now, Status: a.Status, Labels: a.Labels, Annotations: a.Annotations, StartsAt: a.StartsAt, Notification: p.notifications,
+			At: now, Status: a.Status, Labels: a.Labels, Annotations: a.Annotations, StartsAt: a.StartsAt, Notification: p.notifications, Calls: calls,
 		})
 	}
 	p.notifications++

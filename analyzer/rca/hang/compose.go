@@ -70,7 +70,7 @@ func (w *waitFor) compose(d *decision) rca.Verdict {
 	w.addEvidence(d, &v)
 	w.setAside(d, &v)
 	v.Page = w.pages(&v)
-	v.MayGetOn = !slices.ContainsFunc(d.chosen, func(r root) bool { return !w.mayGetOn(&r) })
+	v.MayGetOn = v.MayGetOn || !slices.ContainsFunc(d.chosen, func(r root) bool { return !w.mayGetOn(&r) })
 	if v.Class == rca.Unknown {
 		v.Standstill = w.still().Seconds()
 	}

@@ -86,12 +86,13 @@ func (w *waitFor) composeSilent(d *decision, v *rca.Verdict) {
 		ids = slices.Clone(m.Ranks)
 		slices.Sort(ids)
 		v.Class, v.Cause = rca.Fault, rca.CauseHostLost
+		v.MayGetOn = m.Reached // It may be the exporter alone, and its ranks may write a checkpoint.
 		// One silence explains all of them: they are not rivals.
 		v.Confidence = rca.Round(silentHostWeight * d.explained() * w.KeptFactor())
 		for _, id := range ids {
 			v.Culprits = append(v.Culprits, rca.Culprit{Rank: id, Channel: -1, Group: m.Name, Why: fmt.Sprintf(words.DoesNotAnswer, m.What)})
 		}
-		v.Summary = fmt.Sprintf(words.HostLost,
+		v.Summary = fmt.Sprintf(pick(m.Reached, words.HostHangs, words.HostLost),
 			words.Opener(w.waiters()), words.RankNumbers(ids), m.What, m.Name, m.Why)
 		return
 	}
