@@ -17,7 +17,7 @@ import (
 // Thresholds of cutting.
 const (
 	shortestGap = time.Millisecond // Between operations; those inside are of microseconds (Pulse, 5.2).
-	gapEpochs   = 3                // A gap is at least so many intervals long: one may be lost, and intervals jitter.
+	gapEpochs   = 3                // A gap is so many times as long as the time between two lines with traffic: one may be lost, and it varies.
 	largeSlice  = 1 << 20          // Bytes of NCCL's largest slice.
 	straggler   = 2                // A link of 1/2 of its bandwidth should be seen.
 	likeVolume  = 0.1              // Volumes that differ by no more are of the same operation: headers, retransmissions.
@@ -26,7 +26,9 @@ const (
 	asGood      = 0.98             // Of the best share.
 	recurs      = 3                // So often a volume must come on a rank to be the operation's.
 	busyShare   = 0.5              // Of an operation that some rank must be seen to send in: else the counters move in steps too large.
+	lower       = 0.99             // Of the volume learned: the least that an operation moves.
 	minorPeer   = 0.01             // Of a rank's bytes; less to a peer is synchronisation (Pulse, 5.2).
+	usualPeak   = 0.9              // Share of intervals that move no more than a link can.
 	usualJitter = 0.1              // Share of lines that come earlier than the recording's interval says.
 )
 
@@ -197,9 +199,9 @@ func (s *stream) cut(length time.Duration, gbps float64) {
 	if s.speed == 0 {
 		s.speed = s.fastest(length)
 	}
-	s.delta = max(shortestGap, gapEpochs*length)
+	s.delta = max(shortestGap, gapEpochs*s.rhythm(length))
 	volume := s.volumeOf()
-	learned, delta := s.learn(length)
+	learned := s.learn(length)
 	s.stated = volume > 0 && !(learned > 0 && float64(learned) < (1-likeVolume)*float64(volume))
 	s.unfit = volume > 0 && !s.stated
 	if !s.stated {
@@ -208,11 +210,24 @@ func (s *stream) cut(length time.Duration, gbps float64) {
 	s.delta = max(s.delta, pulse.Granularity(s.slice(volume), s.speed, s.channels, straggler))
 	s.expected = volume
 	if !s.stated {
-		s.expected, s.delta = int64((1-likeVolume)*float64(volume)), max(s.delta, delta)
+		s.expected = int64(lower * float64(volume))
 	}
 	for _, r := range s.ranks {
 		s.ops[r] = pulse.Segment(s.curves[r], length, s.expected, s.delta)
 	}
+}
+
+// rhythm is how far apart intervals with traffic mostly are: the recording's interval, or where counters move in steps, as they do
+// for each transfer, the time of one.
+func (s *stream) rhythm(length time.Duration) time.Duration {
+	var h histogram
+	for _, c := range s.curves {
+		for i := 1; i < len(c); i++ {
+			h.add(c[i].At - c[i-1].At)
+		}
+	}
+	const half = 0.5
+	return max(length, h.share(half))
 }
 
 // volumeOf is what a rank sends at least in the operation that the recording states (P3); 0 where it states none. A tree
@@ -234,15 +249,17 @@ func (s *stream) slice(volume int64) int64 {
 	return max(1, min(largeSlice, volume/steps))
 }
 
-// fastest is the highest rate of a rank in an interval, in bits per second: its link has at least that speed.
+// fastest is the highest rate of a rank in an interval, in bits per second: its link has at least that speed. The few
+// intervals that count for more, as samples come late, are left aside.
 func (s *stream) fastest(length time.Duration) float64 {
-	most := int64(0)
+	var all []int64
 	for _, c := range s.curves {
 		for _, e := range c {
-			most = max(most, e.Bytes)
+			all = append(all, e.Bytes)
 		}
 	}
-	return max(1, 8*float64(most)/length.Seconds())
+	slices.Sort(all)
+	return max(1, 8*float64(all[int(usualPeak*float64(len(all)-1))])/length.Seconds())
 }
 
 // granularity is how fine the recording must be to show the gaps that a link of half its bandwidth makes on the others.
@@ -250,11 +267,12 @@ func (s *stream) granularity() time.Duration {
 	return pulse.Granularity(s.slice(s.expected), s.speed, s.channels, straggler)
 }
 
-// learn finds the volume that comes again and again between gaps, on all ranks alike, and the gap that it comes between; 0
-// where none does. Operations come periodically, and each moves the same again (Pulse, 5.2): so of all lengths of a gap the
-// right one is that between which most of the bytes come in portions of one volume. Of several that do as well it is the
-// longest: a shorter one may cut an operation into its slices, which are alike too.
-func (s *stream) learn(length time.Duration) (volume int64, delta time.Duration) {
+// learn finds the volume that comes again and again between gaps, on all ranks alike; 0 where none does. Operations come
+// periodically, and each moves the same again (Pulse, 5.2): so of all lengths of a gap that one tells the volume between which
+// most of the bytes come in portions alike. Of several that do as well it is a long one: a short one may cut an operation
+// into its slices, which are alike too. It tells the volume only: who waits for a late rank has sent its first chunk, and the
+// gap until the rank comes may be longer than the one between operations.
+func (s *stream) learn(length time.Duration) int64 {
 	floor, widest := s.delta, time.Duration(0)
 	var total int64
 	for _, c := range s.curves {
@@ -266,7 +284,6 @@ func (s *stream) learn(length time.Duration) (volume int64, delta time.Duration)
 		}
 	}
 	type try struct {
-		delta  time.Duration
 		volume int64
 		share  float64
 	}
@@ -274,11 +291,11 @@ func (s *stream) learn(length time.Duration) (volume int64, delta time.Duration)
 	best := 0.0
 	for d := floor; d <= widest; d += max(1, time.Duration(gapStep*float64(d))) {
 		v, sum := s.recurring(length, d)
-		tries = append(tries, try{d, v, sum / float64(total)})
+		tries = append(tries, try{v, sum / float64(total)})
 		best = max(best, sum/float64(total))
 	}
 	if best < recurShare {
-		return 0, 0
+		return 0
 	}
 	// The middle of the last run that is as good: gaps between operations and within them vary.
 	last := len(tries) - 1
@@ -289,8 +306,7 @@ func (s *stream) learn(length time.Duration) (volume int64, delta time.Duration)
 	for first > 0 && tries[first-1].share >= asGood*best {
 		first--
 	}
-	m := tries[(first+last)/2]
-	return m.volume, m.delta
+	return tries[(first+last)/2].volume
 }
 
 // recurring is the volume that moves most bytes, of those that recur between gaps of a length, and how many it moves.
@@ -309,7 +325,7 @@ func (s *stream) recurring(length, delta time.Duration) (volume int64, moved flo
 			to++
 		}
 		if sum > moved && to-from >= recurs*len(s.ranks) {
-			volume, moved = all[(from+to)/2], sum
+			volume, moved = all[from+(to-from)/4], sum // Rather one without retransmissions.
 		}
 		sum -= float64(all[from])
 	}

@@ -5,6 +5,7 @@ package flows
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"time"
 
@@ -128,21 +129,38 @@ func (m *matched) align() {
 	}
 }
 
-// together says that the numbering holds: in most instances all ranks take part and leave together.
+// together says that the numbering holds: in most instances all ranks take part and leave together. Before the first that
+// shows so the recording has begun within operations; these are left out.
 func (m *matched) together(s *stream) bool {
 	const most = 0.8
-	fit := 0
 	done := m.finished()
-	for _, at := range done {
+	fits := make([]bool, len(done))
+	for i, at := range done {
 		var ends []time.Duration
 		for r, o := range at {
 			ends = append(ends, o.End-m.offset[r])
 		}
-		if len(at) == len(s.ranks) && float64(slices.Max(ends)-slices.Min(ends)) <= max(endShare*float64(m.period), float64(s.delta)) {
-			fit++
-		}
+		fits[i] = len(at) == len(s.ranks) && float64(slices.Max(ends)-slices.Min(ends)) <= max(endShare*float64(m.period), float64(s.delta)) && (s.shape.next == nil || alikeVolumes(at))
 	}
-	return float64(fit) >= most*float64(len(done))
+	from := max(0, slices.Index(fits, true))
+	if from > len(fits)/2 {
+		return false
+	}
+	m.ops = m.ops[from:]
+	fit := 0
+	for _, ok := range fits[from:] {
+		fit += pick(ok, 1, 0)
+	}
+	return float64(fit) >= most*float64(len(fits)-from)
+}
+
+// alikeVolumes says that no rank's operation is two, or a piece of one: in a ring all send as much.
+func alikeVolumes(at map[int]pulse.Operation) bool {
+	least, most := int64(math.MaxInt64), int64(0)
+	for _, o := range at {
+		least, most = min(least, o.Volume), max(most, o.Volume)
+	}
+	return float64(least) >= (1-2*likeVolume)*float64(most)
 }
 
 func middle(v []time.Duration) time.Duration {
