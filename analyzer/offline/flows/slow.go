@@ -78,7 +78,7 @@ func (t *table) hits(s *stream, m *matched, done []map[int]pulse.Operation) (hit
 				})
 			}
 		}
-		h, d := s.hit(samples, normal, t.length)
+		h, d := s.hit(samples, m.offset, normal, t.length)
 		hits, lost = append(hits, h), append(lost, d)
 	}
 	return hits, lost
@@ -99,19 +99,18 @@ func usualDuration(done []map[int]pulse.Operation) time.Duration {
 }
 
 // hit is what pulse.Locate says of an operation, as far as the recording's interval and the group's shape let it be believed.
-func (s *stream) hit(samples []pulse.Sample, normal, interval time.Duration) (hit, time.Duration) {
+func (s *stream) hit(samples []pulse.Sample, offset map[int]time.Duration, normal, interval time.Duration) (hit, time.Duration) {
 	doubt := gapEpochs * interval
 	_, kind := pulse.Locate(samples, normal)
 	if kind == pulse.SlowCompute {
-		starts := middleOf(samples, func(x pulse.Sample) time.Duration { return x.Start })
-		var late []int
-		most := time.Duration(0)
-		for _, x := range samples {
-			if d := x.Start - starts; d > max(lateness, doubt) {
-				late, most = append(late, x.Rank), max(most, d)
-			}
-		}
-		if len(late) > 0 {
+		bound := max(lateness, doubt)
+		late, most := lateBy(samples, bound, func(x pulse.Sample) time.Duration { return x.Start })
+		raw, _ := lateBy(samples, bound, func(x pulse.Sample) time.Duration { return x.Start + offset[x.Rank] })
+		switch {
+		case len(late) > 0 && !slices.Equal(late, raw):
+			// Either a clock is ahead, or a rank's last data comes earlier than the others' in each operation.
+			return hit{-1, kind}, most
+		case len(late) > 0:
 			return hit{s.shape.holder(late, func(int) bool { return true }), kind}, most
 		}
 		for i := range samples {
@@ -138,6 +137,17 @@ func (s *stream) hit(samples []pulse.Sample, normal, interval time.Duration) (hi
 		return hit{-1, kind}, most
 	}
 	return hit{single(long), kind}, most
+}
+
+// lateBy gives the ranks that begin later than most by more than a bound, and by how much the last does.
+func lateBy(samples []pulse.Sample, bound time.Duration, start func(pulse.Sample) time.Duration) (late []int, most time.Duration) {
+	usual := middleOf(samples, start)
+	for _, x := range samples {
+		if d := start(x) - usual; d > bound {
+			late, most = append(late, x.Rank), max(most, d)
+		}
+	}
+	return late, most
 }
 
 func middleOf(samples []pulse.Sample, of func(pulse.Sample) time.Duration) time.Duration {

@@ -201,11 +201,10 @@ func (s *stream) notBegun(f *finding, at map[int]pulse.Operation, usual map[int]
 // In a ring whoever stops sends no more, and each rank after it passes on what it has got and its own first chunk: one
 // chunk more than the one before it. So the volumes climb around the ring in even steps from the one that sent least. It
 // is not always at fault: it sends least as well where nothing reaches it any more, since what the rank before it has sent
-// counts there and is not delivered. The fault is at the one that sent least or on the way to it. Where the first step is
-// lower than the next, the second rank has not passed on all that it got: it stopped together with the first, as with a
-// NIC that fails both ways, and the fault is at either of the two or between them.
+// counts there and is not delivered. The fault is at the one that sent least or on the way to it.
 //
-// Without two even steps the least is chance: a job that is ended in the middle of an operation leaves uneven volumes, too.
+// Without even steps the least is chance: a job that is ended in the middle of an operation leaves uneven volumes, too. So
+// two ranks that stop together, as with a NIC that fails both ways, may not be told.
 func (s *stream) least(f *finding, at map[int]pulse.Operation, silent string) {
 	f.text = fmt.Sprintf(words.FlowsNobodyLeast, silent, s.name())
 	if s.shape.next == nil || len(s.ranks) < fewestRanks || len(at) < len(s.ranks) {
@@ -216,7 +215,7 @@ func (s *stream) least(f *finding, at map[int]pulse.Operation, silent string) {
 	})
 	order := s.shape.order(low)
 	before := order[len(order)-1]
-	var steps [3]float64
+	var steps [2]float64
 	for i := range steps {
 		steps[i] = float64(at[order[i+1]].Volume - at[order[i]].Volume)
 	}
@@ -224,16 +223,11 @@ func (s *stream) least(f *finding, at map[int]pulse.Operation, silent string) {
 		return
 	}
 	alike := func(a, b float64) bool { return a > 0 && b > 0 && max(a, b)-min(a, b) <= sameStep*max(a, b) }
-	switch {
-	case alike(steps[0], steps[1]):
-		f.rank, f.to = before, low
-		f.text = fmt.Sprintf(words.FlowsSentLeast, low, s.name(), before, silent)
-	case alike(steps[1], steps[2]) && steps[0] < steps[1]:
-		f.rank, f.to = low, order[1]
-		f.text = fmt.Sprintf(words.FlowsLink, low, order[1], s.name(), silent)
-	default:
+	if !alike(steps[0], steps[1]) {
 		return
 	}
+	f.rank, f.to = before, low
+	f.text = fmt.Sprintf(words.FlowsSentLeast, low, s.name(), before, silent)
 	f.why = words.FlowsEitherEnd
 }
 
