@@ -39,7 +39,7 @@ func (t *table) slow(s *stream, m *matched) finding {
 		return f
 	}
 	if s.shape.mesh {
-		if rank := pulse.SlowestRate(exchanges(done)); rank >= 0 {
+		if rank := pulse.SlowestRate(exchanges(done)); rank >= 0 && t.longest(done) == rank {
 			f.rank, f.kind, f.share = rank, pulse.SlowNetwork, worth
 			f.text = fmt.Sprintf(words.FlowsSlowestRate, rank, s.name())
 			f.why = words.MethodSlowestRate
@@ -64,6 +64,29 @@ func exchanges(done []map[int]pulse.Operation) map[int][]pulse.Exchange {
 		}
 	}
 	return out
+}
+
+// longest is the one rank that is active for longer than the others in the middle of all operations; -1 none or several. A rank that
+// has little to send has a low rate, too, where its few bytes spread over as many intervals.
+func (t *table) longest(done []map[int]pulse.Operation) int {
+	of := map[int][]time.Duration{}
+	for _, at := range done {
+		for r, o := range at {
+			of[r] = append(of[r], o.Active)
+		}
+	}
+	var all []time.Duration
+	for r := range of {
+		all = append(all, middle(of[r]))
+	}
+	usual := middle(all)
+	var long []int
+	for r := range of {
+		if d := middle(of[r]); float64(d) > longer*float64(usual) && d-usual > gapEpochs*t.length {
+			long = append(long, r)
+		}
+	}
+	return single(long)
 }
 
 // hits says of each operation whom it points at, and how much time that costs.
