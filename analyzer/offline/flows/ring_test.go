@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/culprit-project/culprit/analyzer/rca/rcatest"
 )
 
 // ring makes recordings of collectives as a ring moves them: each rank sends its own chunk, then what it gets, slice by slice,
@@ -173,6 +175,7 @@ func blamed(t testing.TB, g *ring) (class string, who []string) {
 	if v.Page || v.Confidence > 0.5 {
 		t.Errorf("pages %v with confidence %v", v.Page, v.Confidence)
 	}
+	rcatest.CheckPair(t, &v)
 	if v.Summary == "" || strings.Contains(v.Summary, "%!") {
 		t.Errorf("summary %q", v.Summary)
 	}
