@@ -63,12 +63,12 @@ func TestP6MeshOfFlows(t *testing.T) {
 
 // TestTwoGroups: groups that point at different ranks accuse nobody, and one that points at nobody takes the other's word away.
 func TestTwoGroups(t *testing.T) {
-	text := strings.Replace(mesh(10, func(_, r int) (float64, int, int) {
+	text := strings.ReplaceAll(mesh(10, func(_, r int) (float64, int, int) {
 		return pick(r == 1, 29.0, 20), pick(r == 1, 60, 150), pick(r == 1, 5<<19, 1<<20)
-	}), "\n", ",a\n", -1)
-	other := strings.Replace(mesh(10, func(_, r int) (float64, int, int) {
+	}), "\n", ",a\n")
+	other := strings.ReplaceAll(mesh(10, func(_, r int) (float64, int, int) {
 		return pick(r == 3, 29.0, 20), pick(r == 3, 60, 150), pick(r == 3, 5<<19, 1<<20)
-	}), "\n", ",b\n", -1)
+	}), "\n", ",b\n")
 	_, other, _ = strings.Cut(other, "\n")
 	text = strings.Replace(text, "bytes,a", "bytes,group", 1)
 	r, err := Read("x", []byte(text))

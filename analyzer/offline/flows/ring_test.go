@@ -348,7 +348,7 @@ func TestBlackoutOfARecorder(t *testing.T) {
 	g := newRing(6)
 	g.absent = func(op, r int) bool { return op == g.ops-1 && r == 2 }
 	var kept []string
-	for _, line := range strings.Split(g.record(), "\n") {
+	for line := range strings.SplitSeq(g.record(), "\n") {
 		f := strings.Split(line, ",")
 		if len(f) > 1 && f[1] == "2" {
 			if at, err := time.ParseDuration(f[0] + "s"); err == nil && at > time.Second {

@@ -231,18 +231,18 @@ func (s *stream) least(f *finding, at map[int]pulse.Operation, silent string) {
 	f.why = words.FlowsEitherEnd
 }
 
-// class of what is found.
-func (f *finding) class() (rca.Class, rca.Cause) {
+// class of what is found. Bytes show no cause.
+func (f *finding) class() rca.Class {
 	switch f.kind {
 	case pulse.StopCompute:
-		return rca.NotEntered, rca.CauseUnknown
+		return rca.NotEntered
 	case pulse.StopNetwork:
-		return rca.Fault, rca.CauseUnknown
+		return rca.Fault
 	case pulse.SlowCompute:
-		return rca.SlowCompute, rca.CauseUnknown
+		return rca.SlowCompute
 	case pulse.SlowNetwork:
-		return rca.SlowComm, rca.CauseUnknown
+		return rca.SlowComm
 	case pulse.Normal, pulse.SlowInside:
 	}
-	return rca.Unknown, rca.CauseUnknown
+	return rca.Unknown
 }

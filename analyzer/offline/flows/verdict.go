@@ -106,7 +106,7 @@ func name(v *rca.Verdict, found []finding) {
 		return
 	}
 	v.Summary = f.text
-	v.Class, v.Cause = f.class()
+	v.Class = f.class()
 	v.Comm = f.s.name()
 	v.Weight = map[pulse.Kind]float64{
 		pulse.StopCompute: notBegunWeight, pulse.SlowCompute: lateWeight, pulse.SlowNetwork: longWeight,
