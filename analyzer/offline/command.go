@@ -38,7 +38,8 @@ PATH is a file, a directory (read with everything below it) or - for standard in
 job. Files are recognised by content, also inside .gz, .tar and .tar.gz: PyTorch Flight Recorder and TorchComms dumps,
 NCCL RAS reports, job logs (PyTorch, gloo, torchrun, Ray, NVRx, dlrover), NCCL
 and RCCL Inspector logs, trace files and recorded exporter answers, an
-incident's kept evidence, op tables (CSV, TSV, Parquet, Chrome traces),
+incident's kept evidence, op tables (CSV, TSV, Parquet, Chrome traces), byte
+counters of flows (CSV),
 Chrome/Kineto traces, stacks (py-spy, faulthandler, gdb, pystack, eu-stack).
 
   culprit-analyzer analyze /tmp/nccl_trace_rank_*       Flight Recorder dumps of a hung job

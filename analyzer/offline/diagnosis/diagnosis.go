@@ -49,7 +49,7 @@ type Options struct {
 func Diagnose(c *load.Collection, opt Options) *Result {
 	r := &Result{Files: c.Files}
 	frozen := false
-	var joined []rca.Evidence
+	var joined, alone []rca.Evidence // Alone: with verdicts of their own.
 	for _, s := range c.Sources() {
 		s.Evidence.JobID = cmp.Or(opt.JobID, s.Evidence.JobID)
 		if opt.WorldSize > s.Evidence.WorldSize {
@@ -62,8 +62,15 @@ func Diagnose(c *load.Collection, opt Options) *Result {
 			r.Sources[len(r.Sources)-1].Notes = append(slices.Clone(s.Notes), "its rank numbers are per communicator, so it was not joined with the other sources")
 			continue
 		}
+		if s.Own != nil {
+			alone = append(alone, s.Evidence)
+			continue
+		}
 		frozen = frozen || s.Frozen
 		joined = append(joined, s.Evidence)
+	}
+	if len(joined) == 0 {
+		joined = alone
 	}
 	r.Evidence = merge(joined)
 	r.Verdict = engine.Analyze(r.Evidence, opt.engine(frozen))
@@ -113,6 +120,11 @@ func stands(ev *rca.Evidence) bool {
 
 // verdict is what one source alone would say. What the service has kept says what it said then.
 func (o *Options) verdict(s *load.Source) rca.Verdict {
+	if s.Own != nil {
+		v := *s.Own
+		v.JobID = s.Evidence.JobID
+		return v
+	}
 	if s.Kept == nil {
 		return engine.Analyze(s.Evidence, o.engine(s.Frozen))
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/culprit-project/culprit/analyzer/kept"
 	"github.com/culprit-project/culprit/analyzer/offline/flightrecorder"
+	"github.com/culprit-project/culprit/analyzer/offline/flows"
 	"github.com/culprit-project/culprit/analyzer/offline/inspector"
 	"github.com/culprit-project/culprit/analyzer/offline/joblog"
 	"github.com/culprit-project/culprit/analyzer/offline/kineto"
@@ -32,6 +33,7 @@ type Collection struct {
 	nodes  []*recording.Node
 	logs   []*inspector.Log
 	traces []*kineto.Trace
+	flows  []*flows.Recording
 	stacks []stackdump.Process
 	jobLog []*joblog.Log
 	kept   []*kept.Record
@@ -58,6 +60,7 @@ func (c *Collection) sort() {
 	})
 	slices.SortStableFunc(c.jobLog, func(a, b *joblog.Log) int { return cmp.Compare(a.File, b.File) })
 	slices.SortStableFunc(c.quiet, func(a, b *joblog.Log) int { return cmp.Compare(a.File, b.File) })
+	slices.SortStableFunc(c.flows, func(a, b *flows.Recording) int { return cmp.Compare(a.File, b.File) })
 	slices.SortStableFunc(c.ras, func(a, b *ras.Report) int { return cmp.Compare(a.File, b.File) })
 }
 
@@ -84,6 +87,9 @@ type Source struct {
 	Local bool
 	// Kept is the record that the evidence is from, with which the same verdict comes out again; nil: none.
 	Kept *kept.Record
+	// Own is the source's verdict where it does not come from the engine, which would take its evidence for more than it is; the evidence
+	// is then not joined with that of other sources. Nil: the engine's.
+	Own *rca.Verdict
 }
 
 // Sources turns the collection into evidence, the richest kind first.
@@ -128,6 +134,10 @@ func (c *Collection) Sources() []Source {
 	}
 	if len(c.stacks) > 0 {
 		out = append(out, c.stackSource(out))
+	}
+	if len(c.flows) > 0 {
+		v, ev, notes := flows.Analyze(c.flows)
+		out = append(out, Source{Name: "flows", Files: len(c.flows), Evidence: ev, Notes: notes, Own: &v})
 	}
 	return out
 }

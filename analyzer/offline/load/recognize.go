@@ -14,6 +14,7 @@ import (
 
 	"github.com/culprit-project/culprit/analyzer/kept"
 	"github.com/culprit-project/culprit/analyzer/offline/flightrecorder"
+	"github.com/culprit-project/culprit/analyzer/offline/flows"
 	"github.com/culprit-project/culprit/analyzer/offline/inspector"
 	"github.com/culprit-project/culprit/analyzer/offline/joblog"
 	"github.com/culprit-project/culprit/analyzer/offline/kineto"
@@ -29,6 +30,7 @@ const (
 	kindFlightRecorder = "Flight Recorder dump"
 	kindRAS            = "NCCL RAS report"
 	kindOpTable        = "op table"
+	kindFlows          = "flows' byte counters"
 	kindTrace          = "trace file"
 	kindKept           = "kept evidence"
 	kindNodeAPI        = "recorded exporter answer"
@@ -53,6 +55,7 @@ func (l *Loader) readers() []reader {
 	return []reader{
 		{kindTrace, recording.SniffTrace, readRecording(one(recording.ReadTrace))},
 		{kindFlightRecorder, pickle.Sniff, readFlightRecorder},
+		{kindFlows, func(b []byte) bool { return len(l.Columns) == 0 && flows.Sniff(b) }, readFlows},
 		{kindKept, func(b []byte) bool { return looksJSON(b) && kept.Sniff(b) }, readKept},
 		{kindRAS, ras.SniffJSON, readRASJSON},
 		{kindNodeAPI, func(b []byte) bool { return looksJSON(b) && recording.SniffJSON(b) }, readRecording(recording.ReadJSON)},
@@ -257,6 +260,18 @@ func (l *Loader) readOpTable(name string, data []byte, got *Collection) (string,
 	}
 	add(got, &got.tables, t)
 	return tableWarning(t), nil
+}
+
+func readFlows(name string, data []byte, got *Collection) (string, error) {
+	r, err := flows.Read(name, data)
+	if err != nil {
+		return "", err
+	}
+	add(got, &got.flows, r)
+	if r.CutOff {
+		return "cut off: used what came before", nil
+	}
+	return "", nil
 }
 
 func tableWarning(t *optable.Table) string {

@@ -74,7 +74,7 @@ func unknownSteps(r *diagnosis.Result) []string {
 		have[s.Name] = true
 	}
 	var out []string
-	timed := have["op table"] || have["Chrome traces"] || have["NCCL Inspector"] // Of jobs that get on.
+	timed := have["op table"] || have["Chrome traces"] || have["NCCL Inspector"] || have["flows"] // Of jobs that get on, or with advice of their own.
 	if !have["stacks"] && len(have) > 0 && !timed {
 		out = append(out, "while the job hangs, take stacks of all ranks: "+TakeStacks)
 	}

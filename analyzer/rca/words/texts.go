@@ -351,6 +351,51 @@ const (
 	MethodActiveLongest   = "longest active time, in %d of %d collectives" // n, of
 )
 
+// What byte counters of flows show, of a collective library without a profiler.
+const (
+	FlowsMethod          = "begin, active time and volume of operations that were cut out of flows' bytes"
+	FlowsNotBegun        = "Rank %d has sent nothing in the last of the %s, which %s began and nobody has finished; nothing has been sent for %s. The rank has not come to it, or its network moves nothing." // rank, group operations, others, length
+	FlowsSeveralNotBegun = "%s have sent nothing in the last of the %s, which others began. One of them may hold up the others, or what they share; bytes do not tell which."                                 // ranks, group operations
+	FlowsSentLeast       = "Rank %d has sent least in the last of the %s, and each rank after it in the ring one chunk more: it stopped, or nothing reaches it from rank %d. Nothing has been sent for %s."   // rank, group operations, other rank, length
+	FlowsNobodyLeast     = "Nothing has been sent for %s, and the last of the %s has not ended. All ranks began it, and their volumes do not show who stopped first."                                         // length, group operations
+	FlowsSomeFinished    = "Nothing has been sent for %s, and the last of the %s has ended on some ranks only. Their volumes do not show who stopped first."                                                  // length, group operations
+	FlowsVolumeUnknown   = "Nothing has been sent for %s. How much the last of the %s should move is not known, so it may have ended."                                                                        // length, group operations
+	FlowsRecordEnds      = "%s has no lines up to the end of the recording, while the last of the %s stands still: nothing has been sent for %s. Its counters, its host or its process may be gone."          // Rank, group operations, length
+	FlowsLate            = "Rank %d begins late in the %s: in %d of %d, by %s. What it does before it sends is not seen in bytes."                                                                            // rank, group operations, n, of, length
+	FlowsSeveralLate     = "Several ranks begin the %s late, or in turn: %d of %d show it. Bytes do not tell which of them holds up the others."                                                              // group operations, n, of
+	FlowsLong            = "Rank %d sends to rank %d for longer than the others send, in the %s: %d of %d show it. Its network sends slowly, or the way to that rank is slow."                                // rank, other rank, group operations, n, of
+	FlowsSeveralLong     = "Several ranks send for longer than the others in the %s: %d of %d show it. A finer recording shows which of them makes the gaps on the others."                                   // group operations, n, of
+	FlowsSlowestRate     = "Rank %d sends at the lowest rate in the %s, over the last ten of them."                                                                                                           // rank, group operations
+	FlowsInside          = "The %s take longer than they did, in %d of %d, but begin in time and send for as long as before. A CPU or a GPU is slow inside them; bytes do not tell which."                    // group operations, n, of
+	FlowsEitherEnd       = "one of its two ends stopped, or the network between them"
+	FlowsDisagree        = "%d groups of flows show trouble, and they do not point at one rank. The ranks may share a host, a switch or a group that is not recorded." // n
+	FlowsUnmatched       = "The operations of the ranks cannot be matched with each other: the flows belong to several groups, form no ring, or the ranks' clocks differ by much."
+	FlowsTooFew          = "The recording holds too few whole operations to compare the ranks."
+	FlowsSilent          = "The last operations ended on all ranks, and no flow has moved anything since: the job computes, ended, or stands still outside communication."
+	FlowsCoarse          = "No rank begins late, and nothing stands still. The recording is too coarse to show a slow link."
+	FlowsHealthy         = "Nothing stands still in the flows: no rank begins late, sends for longer or sends less than the others."
+	FlowsStated          = "as stated"
+	FlowsLearned         = "the volume that recurs between gaps"
+	FlowsStatedSpeed     = "as stated"
+	FlowsFastest         = "the fastest interval in the recording"
+	FlowsCut             = "%s: %d found, each rank sends at least %s bytes in one (%s); a gap of %s ends one"                                                    // group operations, n, total, how, length
+	FlowsNoVolume        = "%s: no volume recurs between gaps, so it is not known where one ends; give operation and size_bytes"                                  // group operations
+	FlowsUnfit           = "%s: the flows move less than the stated operation needs, so its volume was learned; a flow may be missing"                            // group operations
+	FlowsCoarseNote      = "an interval of %s hides the gaps that a link of half its bandwidth makes on the others: %s would show them, for %s at %.3g Gb/s (%s)" // length, length, group operations, x, how
+	FlowsUnrecorded      = "%s: sent to by the %s, but no line is theirs"                                                                                         // Ranks, group operations
+	FlowsSentNothing     = "rank %d: nothing sent in the last of the %s"                                                                                          // rank, group operations
+	FlowsSent            = "rank %d: %s bytes sent in the last of the %s"                                                                                         // rank, total, group operations
+)
+
+// What to do about flows.
+const (
+	FlowsConfirm     = "Bytes are weak evidence: take the stack of this rank (py-spy dump --pid PID), and read the counters of its NIC and of the switch port."
+	FlowsStacksOfAll = "Take stacks of all ranks (py-spy dump --pid PID): one outside the collective library holds up the others."
+	FlowsLabel       = "Give the group of each flow (column group), all flows of all ranks, and times of one clock."
+	FlowsLonger      = "Record more operations of all ranks."
+	FlowsFiner       = "Record at a finer interval: the notes say how fine."
+)
+
 // OfSeveral puts what is said of one rank for several.
 func OfSeveral(note string) string { return ofSeveral.Replace(note) }
 

@@ -21,7 +21,7 @@ var update = flag.Bool("update", false, "write the golden files anew")
 
 // examples are what the arguments of texts look like.
 var examples = map[string]any{
-	"who": "rank 5 (node-1, GPU 1)", "Who": "Rank 5 (node-1, GPU 1)", "ranks": "ranks 3, 4", "Ranks": "Ranks 3, 4", "others": "rank 7 (node-2, GPU 1)",
+	"who": "rank 5 (node-1, GPU 1)", "Who": "Rank 5 (node-1, GPU 1)", "ranks": "ranks 3, 4", "Ranks": "Ranks 3, 4", "Rank": "Rank 5", "group operations": "AllReduce on dp_1", "others": "rank 7 (node-2, GPU 1)",
 	"rank": 5, "other rank": 7, "pid": 4711, "count": "7 ranks", "Count": "7 ranks", "members": "8 members", "rest": "6 ranks", "processes": "2 processes", "n": 7, "of": 8, "number": "3,071", "total": "10,240",
 	"peer": " to rank 7 (node-2, GPU 1)", "from": " rank 7 (node-2, GPU 1)", "op": "AllReduce #1204 on dp_1", "operation": "AllReduce #1204", "function": "AllReduce",
 	"call": "ncclCommInitRank on a new communicator of 8 ranks", "comm": "dp_1", "channel": " on channel 3", "place": 1204, "field": "size",
