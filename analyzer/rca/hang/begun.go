@@ -187,7 +187,7 @@ func (x *standstill) besideUnseen(n, inst int32) []int32 {
 
 // insideHost says that all members of a communicator that are known are on a rank's host.
 func (x *standstill) insideHost(comm, n int32) bool {
-	return x.Comms[comm].Ghost < 0 && !slices.ContainsFunc(x.Comms[comm].Members, func(m job.Member) bool { return x.Host(m.Node) != x.Host(n) })
+	return x.Comms[comm].Unnamed < 0 && !slices.ContainsFunc(x.Comms[comm].Members, func(m job.Member) bool { return x.Host(m.Node) != x.Host(n) })
 }
 
 // unseenInFront says that a rank called an operation of a communicator before another one, and nothing would show its end.

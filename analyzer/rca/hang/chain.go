@@ -115,7 +115,7 @@ func (k edgeKind) reason() string {
 		return words.WaitNotStarted
 	case edgeDead:
 		return words.WaitDead
-	case edgeSilent:
+	case edgeUnseen:
 		return words.WaitSilent
 	case edgeOdd:
 		return words.WaitOdd

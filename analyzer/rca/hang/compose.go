@@ -402,7 +402,7 @@ func (w *waitFor) ask(d *decision) []int {
 		for i := range rs {
 			for _, n := range rs[i].ends() {
 				nd := &w.Nodes[n]
-				if nd.ID >= 0 && !known[n] && (nd.Rank == nil || w.unclear[n] || w.counted(n)) {
+				if nd.ID >= 0 && !known[n] && w.Unseen(n) {
 					known[n] = true
 					out = append(out, nd.ID)
 				}
@@ -434,7 +434,7 @@ func (w *waitFor) partners(rs []root) []int {
 			for k := range w.acts[n] {
 				a := &w.acts[n][k]
 				for _, p := range w.PeersOn(a.comm, a.op) {
-					if o := &w.Nodes[p]; o.ID >= 0 && (o.Rank == nil || w.counted(p)) {
+					if o := &w.Nodes[p]; o.ID >= 0 && w.Unseen(p) {
 						out = append(out, o.ID)
 					}
 				}
@@ -458,10 +458,10 @@ func (w *waitFor) setAside(d *decision, v *rca.Verdict) {
 		}
 		c := rca.Candidate{Rank: -1, Reason: words.ExplainsNobodyElse}
 		switch {
-		case r.kind == rootSilent && w.Nodes[r.nodes[0]].ID >= 0:
+		case r.kind == rootUnseen && w.Nodes[r.nodes[0]].ID >= 0:
 			c.Rank, c.Reason = w.Nodes[r.nodes[0]].ID, words.SilentButExplained
-		case r.kind == rootSilent:
-			c.Group, c.Reason = fmt.Sprintf(words.UnseenMembers, w.Comms[w.Nodes[r.nodes[0]].Ghost].Name), words.NobodySeen
+		case r.kind == rootUnseen:
+			c.Group, c.Reason = fmt.Sprintf(words.UnseenMembers, w.Comms[w.Nodes[r.nodes[0]].Comm].Name), words.NobodySeen
 		case r.leaf.class == rca.Benign:
 			c.Rank, c.Reason = w.Nodes[r.nodes[0]].ID, r.leaf.note
 		case len(r.nodes) > 0 && r.kind != rootGroup:
@@ -477,7 +477,7 @@ func (w *waitFor) setAside(d *decision, v *rca.Verdict) {
 
 // chosenFor says what a root that was chosen shows.
 func (w *waitFor) chosenFor(r *root, d *decision) string {
-	if r.kind == rootSilent {
+	if r.kind == rootUnseen {
 		return words.NotSeen
 	}
 	if len(r.nodes) > 0 && (r.kind == rootFlaw || r.kind == rootOutside || r.kind == rootDead) {
@@ -506,8 +506,8 @@ func (w *waitFor) weighed(r *root, reason string, chosen bool, v *rca.Verdict) {
 	slices.Sort(h.Ranks)
 	if len(h.Ranks) == 0 {
 		h.Group = w.opGroup(r)
-		if r.kind == rootSilent {
-			h.Group = fmt.Sprintf(words.UnseenMembers, w.Comms[w.Nodes[r.nodes[0]].Ghost].Name)
+		if r.kind == rootUnseen {
+			h.Group = fmt.Sprintf(words.UnseenMembers, w.Comms[w.Nodes[r.nodes[0]].Comm].Name)
 		}
 	}
 	v.Hypotheses = append(v.Hypotheses, h)

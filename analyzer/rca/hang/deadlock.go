@@ -92,8 +92,8 @@ func (w *waitFor) deadlock(vs, ranks []int32) (root, bool) {
 // then comes to them in that order, and what seems to be entered first is what has not ended: no deadlock.
 func (w *waitFor) inOneOrder(insts, ranks []int32) bool {
 	const most = 64 // Operations; a longer cycle is told by other means.
-	blind := func(n int32) bool { r := w.Nodes[n].Rank; return r != nil && r.Caps&rca.SeesKernels == 0 }
-	if len(insts) > most || !slices.ContainsFunc(ranks, blind) {
+	noKernels := func(n int32) bool { r := w.Nodes[n].Rank; return r != nil && r.Caps&rca.SeesKernels == 0 }
+	if len(insts) > most || !slices.ContainsFunc(ranks, noKernels) {
 		return false
 	}
 	before := make([][]bool, len(insts))

@@ -68,7 +68,7 @@ func (b *builder) lonely(n int32, in *instance) bool {
 	if m := c.Find(n).Membership; m != nil && m.Nodes > 0 && m.Nodes == c.Size {
 		return true
 	}
-	if b.x.Ev.Partial && (c.Ghost >= 0 || slices.ContainsFunc(c.Members, func(m job.Member) bool { return b.x.Nodes[m.Node].Rank == nil })) {
+	if b.x.Ev.Partial && b.x.UnseenMember(c) {
 		return false
 	}
 	for _, m := range b.x.Mates[b.x.Host(n)] {
@@ -155,9 +155,7 @@ func (b *builder) look(v *view, in *instance, mem *job.Member, a *active) {
 	}
 	v.sure = true
 	if v.peer < 0 {
-		if c.Ghost >= 0 {
-			v.peer = c.Ghost
-		}
+		v.peer = c.Unnamed
 		return
 	}
 	r := x.Nodes[v.peer].Rank
@@ -167,9 +165,9 @@ func (b *builder) look(v *view, in *instance, mem *job.Member, a *active) {
 		v.pf = matching(v.other.op, v.flow, mem.CommRank)
 		return
 	}
-	if v.seen && in.key.p2p() && x.counted(v.peer) {
+	counts := x.Nodes[v.peer].Visibility == job.CountsOnly
+	if counts && in.key.p2p() {
 		v.seen, v.alive = false, false
-		x.unclear[v.peer] = true
 	}
 	if !v.seen {
 		v.sure = false
@@ -178,9 +176,8 @@ func (b *builder) look(v *view, in *instance, mem *job.Member, a *active) {
 	if pm := c.Find(v.peer); pm != nil {
 		p, sure := x.presenceOf(in, pm)
 		v.left, v.sure = p == leftIt, sure
-		if v.left && x.counted(v.peer) && !x.finished(in, pm) {
-			v.seen, v.alive, v.left, v.sure = false, false, false, false // It has called it; whether it is in it, its node knows.
-			x.unclear[v.peer] = true
+		if v.left && counts && !x.finished(in, pm) {
+			v.seen, v.alive, v.left, v.sure = false, false, false, false // It has called it; whether it is in it, its host knows.
 		}
 		if v.left {
 			v.leftOp = leftOp(in, pm)
@@ -238,7 +235,7 @@ func (b *builder) away(v *view, kind edgeKind) bool {
 	case v.peer < 0:
 		return true
 	case !v.seen:
-		b.edge(v.node, v.peer, v.inst, v.flow.Channel, edgeSilent, false)
+		b.edge(v.node, v.peer, v.inst, v.flow.Channel, edgeUnseen, false)
 		return false
 	case !v.alive:
 		b.edge(v.node, v.peer, v.inst, v.flow.Channel, edgeDead, true)
@@ -359,18 +356,18 @@ func (b *builder) kernelOwesData(v *view) {
 	case fed && starved == nil:
 		return // The receive side says why.
 	case starved != nil:
-		if recvs == 1 && freeFirstStep(v.op.Func) && ringLike(v.op.Algo) && f.Ready <= starved.Done && !b.blind(v) {
+		if recvs == 1 && freeFirstStep(v.op.Func) && ringLike(v.op.Algo) && f.Ready <= starved.Done && !b.mayBeQueued(v) {
 			b.own(v.node, -1, v.inst, ch, gpuOwesFirst)
 		}
 	case recvs == 0 && !v.alone:
 		b.neighbours(v.node, v.inst)
 		b.own(v.node, -1, v.inst, ch, gpuGivesNothingUnseen)
-	case b.blind(v):
+	case b.mayBeQueued(v):
 		b.own(v.node, -1, v.inst, ch, gpuGivesNothingUnseen)
 	case unbegun(b.x.Nodes[v.node].Rank, v.op):
 		b.own(v.node, -1, v.inst, ch, gpuGivesNothingPerhaps)
 	default:
-		sure := v.alone && !b.hidden(v.inst)
+		sure := v.alone && !b.unseenMember(v.inst)
 		b.own(v.node, -1, v.inst, ch, pick(sure, gpuGivesNothing, gpuGivesNothingPerhaps))
 	}
 }
@@ -383,9 +380,9 @@ func unbegun(r *rca.Rank, o *rca.Op) bool {
 	return !slices.ContainsFunc(o.Flows, func(f rca.Flow) bool { return f.Send && f.Ready > 0 || !f.Send && f.Done > 0 })
 }
 
-// blind says that nothing shows the operation's kernel to run, and that what may be in front of it on its stream does not go on
+// mayBeQueued says that nothing shows the operation's kernel to run, and that what may be in front of it on its stream does not go on
 // either: an operation called before it, or one whose end nobody sees.
-func (b *builder) blind(v *view) bool {
+func (b *builder) mayBeQueued(v *view) bool {
 	r := b.x.Nodes[v.node].Rank
 	if !unbegun(r, v.op) {
 		return false
@@ -413,10 +410,10 @@ func inFront(o, later *rca.Op, sameComm bool) bool {
 	return !mates || slices.ContainsFunc(o.Flows, func(f rca.Flow) bool { return f.Starved() })
 }
 
-// hidden says that members of the operation's communicator were not seen: what they called is not known.
-func (b *builder) hidden(inst int32) bool {
+// unseenMember says that members of the operation's communicator were not seen: what they called is not known.
+func (b *builder) unseenMember(inst int32) bool {
 	c := &b.x.Comms[b.x.insts[inst].key.comm]
-	return c.Ghost >= 0 || slices.ContainsFunc(c.Members, func(m job.Member) bool { return m.Membership == nil })
+	return c.Unnamed >= 0 || slices.ContainsFunc(c.Members, func(m job.Member) bool { return m.Membership == nil })
 }
 
 // freeFirstStep names the ring operations in which every rank's first send needs nothing from the others.
@@ -469,7 +466,7 @@ func (b *builder) notConsumed(v *view) {
 			return // A tree's kernel takes what all below it have sent together: the one that has not says why.
 		}
 	}
-	if b.blind(v) {
+	if b.mayBeQueued(v) {
 		b.own(v.node, -1, v.inst, v.flow.Channel, gpuStoppedUnseen)
 	} else {
 		b.own(v.node, -1, v.inst, v.flow.Channel, pick(v.alone, gpuStopped, gpuStoppedPerhaps))

@@ -12,7 +12,7 @@ const (
 	edgeQueued                     // It called, but another operation runs before it.
 	edgeNotStarted                 // It called, but its kernel does not run.
 	edgeDead                       // Its process is gone or stopped.
-	edgeSilent                     // Nothing was seen of it.
+	edgeUnseen                     // Nothing was seen of it.
 	edgeOdd                        // It called something else.
 	edgeReceiver                   // Its buffers are not posted.
 	edgeNoData                     // It has not sent.

@@ -127,7 +127,7 @@ func (w *waitFor) firstOdd(rs []root) []root {
 func (d *decision) soft(w *waitFor, soft []root) {
 	var seen, unseen []root
 	for _, r := range soft {
-		if r.kind == rootSilent {
+		if r.kind == rootUnseen {
 			unseen = append(unseen, r)
 		} else {
 			seen = append(seen, r)
@@ -181,7 +181,7 @@ func (w *waitFor) behind(unseen []root) []root {
 	near := make(map[int32]bool)
 	for c := range w.Comms {
 		k := &w.Comms[c]
-		touches := func(r root) bool { return k.Ghost == r.nodes[0] || k.Find(r.nodes[0]) != nil }
+		touches := func(r root) bool { return k.Unnamed == r.nodes[0] || k.Find(r.nodes[0]) != nil }
 		if !slices.ContainsFunc(unseen, touches) {
 			continue
 		}
@@ -195,8 +195,7 @@ func (w *waitFor) behind(unseen []root) []root {
 	}
 	var out []root
 	for v := range int32(len(w.Nodes)) {
-		r := w.Nodes[v].Rank
-		if r == nil || !near[v] || w.counted(v) {
+		if !near[v] || w.Unseen(v) {
 			continue
 		}
 		h, ok := w.hardRoot(v)
@@ -215,8 +214,7 @@ func (w *waitFor) behind(unseen []root) []root {
 
 // isIdle says that a living rank waits for nobody and is in nothing.
 func (w *waitFor) isIdle(v int32) bool {
-	r := w.Nodes[v].Rank
-	return r != nil && !w.counted(v) && !job.Dead(r) && w.row[v] == w.row[v+1] && !w.inFlight(v)
+	return !w.Unseen(v) && !job.Dead(w.Nodes[v].Rank) && w.row[v] == w.row[v+1] && !w.inFlight(v)
 }
 
 func (w *waitFor) idleIn(c *job.Comm) int {
@@ -288,17 +286,17 @@ func (w *waitFor) confidence(d *decision) float64 {
 	for range min(len(d.chosen)-1, 4) {
 		c *= severalFactor
 	}
-	c *= d.explained() * (1 - job.UnseenDiscount*w.unseen()) * w.KeptFactor()
+	c *= d.explained() * (1 - job.UnseenDiscount*w.unseenShare()) * w.KeptFactor()
 	if d.silent && len(d.chosen) > 1 {
 		c *= silentRivalsFactor
 	}
 	return c
 }
 
-// unseen is the share of the job's ranks of which nothing is known; in a search, of the ranks that it came to.
-func (w *waitFor) unseen() float64 {
+// unseenShare is the share of the job's ranks of which nothing is known; in a search, of the ranks that it came to.
+func (w *waitFor) unseenShare() float64 {
 	if !w.Ev.Partial {
-		return w.Index.Unseen()
+		return w.UnseenShare()
 	}
 	came, unseen := 0, 0
 	for v, reached := range w.reach(w.stuck)[:len(w.Nodes)] {
@@ -306,7 +304,7 @@ func (w *waitFor) unseen() float64 {
 			continue
 		}
 		came++
-		if w.Nodes[v].Rank == nil || w.counted(int32(v)) {
+		if w.Unseen(int32(v)) {
 			unseen++
 		}
 	}

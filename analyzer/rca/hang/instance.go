@@ -490,7 +490,7 @@ func (x *standstill) presenceOf(in *instance, mem *job.Member) (p presence, sure
 	sure = r.Caps&rca.SeesCalls != 0 && r.Lost == 0
 	o := in.op()
 	if in.key.p2p() {
-		if x.counted(mem.Node) {
+		if x.Nodes[mem.Node].Visibility == job.CountsOnly {
 			return presenceUnknown, false // Counts do not tell one peer's messages from another's.
 		}
 		return p2pPresence(in, mem, m), sure
@@ -520,12 +520,6 @@ func (x *standstill) presenceOf(in *instance, mem *job.Member) (p presence, sure
 		return notCalled, false
 	}
 	return presenceUnknown, false
-}
-
-// counted says that nothing but a rank's operation counts is known: a search has not come to its node.
-func (x *standstill) counted(n int32) bool {
-	r := x.Nodes[n].Rank
-	return r != nil && x.Ev.Partial && r.Caps == rca.SeesCalls && r.State == rca.ProcessUnknown
 }
 
 func lastSeq(ops []rca.Op, like *rca.Op) int64 {

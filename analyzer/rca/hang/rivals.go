@@ -34,7 +34,7 @@ func (w *waitFor) rivals() []rival {
 			continue
 		}
 		for k := range c.Members {
-			if s := &c.Members[k]; s.Membership != nil && !w.counted(s.Node) {
+			if s := &c.Members[k]; s.Membership != nil && !w.Unseen(s.Node) {
 				if r, ok := w.rivalIn(int32(ci), s); ok {
 					out = append(out, r)
 				}
@@ -87,7 +87,7 @@ func (w *waitFor) missesUnseen(m *job.Member) bool {
 			return false
 		}
 		for _, e := range w.out[w.row[int32(len(w.Nodes))+a.inst]:w.row[int32(len(w.Nodes))+a.inst+1]] {
-			if w.edges[e].kind == edgeSilent {
+			if w.edges[e].kind == edgeUnseen {
 				return true
 			}
 		}

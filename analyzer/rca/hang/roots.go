@@ -36,7 +36,7 @@ const (
 	rootOdd               // Called something else.
 	rootDeadlock          // Operations entered in different orders.
 	rootGroup             // All inside, nobody shows more.
-	rootSilent            // Nothing is known of it.
+	rootUnseen            // Nothing is known of it.
 	rootMoving            // It makes progress: not hung.
 	rootAhead             // It is in an operation that most members have not called, or something holds all of those.
 )
@@ -73,7 +73,7 @@ func (w *waitFor) findRoots() (hard, soft []root) {
 			}
 		}
 	}
-	if len(hard) == 0 && !slices.ContainsFunc(soft, func(r root) bool { return r.kind != rootSilent }) {
+	if len(hard) == 0 && !slices.ContainsFunc(soft, func(r root) bool { return r.kind != rootUnseen }) {
 		hard = w.seenLocks(of, sink)
 	}
 	byPlace := func(a, b root) int { return cmp.Compare(a.vertex[0], b.vertex[0]) }
@@ -103,7 +103,7 @@ func oneOfEach(soft []root) []root {
 	return out
 }
 
-// seenLocks gives the deadlocks among ranks that were seen, where all waiting seems to end at silent ones: a rank waits for
+// seenLocks gives the deadlocks among ranks that were seen, where all waiting seems to end at unseen ones: a rank waits for
 // all that its operation lacks, so one that waits in a circle is not released by whoever else it waits for. A lost host
 // makes no circle.
 func (w *waitFor) seenLocks(of []int32, sink []bool) []root {
@@ -141,7 +141,7 @@ func (w *waitFor) hardRoot(v int32) (root, bool) {
 		return w.oddRoot(v, in), true
 	}
 	n := &w.Nodes[v]
-	if n.Rank == nil || w.counted(v) {
+	if w.Unseen(v) {
 		return root{}, false // Counts alone accuse nobody: it can be asked.
 	}
 	if job.Dead(n.Rank) {
@@ -325,8 +325,8 @@ func (w *waitFor) softRoot(vs []int32) root {
 		lock, locked = w.deadlock(vs, ranks)
 	}
 	switch {
-	case len(vs) == 1 && len(ranks) == 1 && (w.Nodes[ranks[0]].Rank == nil || w.counted(ranks[0])):
-		return w.silentRoot(ranks[0])
+	case len(vs) == 1 && len(ranks) == 1 && w.Unseen(ranks[0]):
+		return w.unseenRoot(ranks[0])
 	case locked && lock.leaf.hard:
 		return lock
 	case best != nil && w.Nodes[best.node].Rank != nil:
@@ -426,11 +426,11 @@ func (w *waitFor) matesIn(n, inst int32) []int32 {
 	return out
 }
 
-func (w *waitFor) silentRoot(v int32) root {
+func (w *waitFor) unseenRoot(v int32) root {
 	n := &w.Nodes[v]
 	r := root{
-		kind: rootSilent, nodes: []int32{v}, peer: -1, inst: w.wantedIn(v), channel: -1, vertex: []int32{v},
-		leaf: leaf{class: rca.Unknown, cause: rca.CauseUnknown, weight: pick(n.Silent, noAnswerWeight, hiddenWeight), note: words.NoAnswer},
+		kind: rootUnseen, nodes: []int32{v}, peer: -1, inst: w.wantedIn(v), channel: -1, vertex: []int32{v},
+		leaf: leaf{class: rca.Unknown, cause: rca.CauseUnknown, weight: pick(n.Visibility == job.NoAnswer, noAnswerWeight, hiddenWeight), note: words.NoAnswer},
 	}
 	if n.ID < 0 {
 		r.leaf.weight = faintWeight
@@ -473,7 +473,7 @@ func (w *waitFor) groupRoot(vs, ranks, insts []int32) root {
 	c := &w.Comms[w.insts[r.inst].key.comm]
 	host := w.Host(c.Members[0].Node)
 	same := !slices.ContainsFunc(c.Members, func(m job.Member) bool { return w.Host(m.Node) != host })
-	if same && c.Ghost < 0 && host != "" && !call && !connects(w.insts[r.inst].op()) {
+	if same && c.Unnamed < 0 && host != "" && !call && !connects(w.insts[r.inst].op()) {
 		// Inside one host nothing but its GPUs and their links can hold it.
 		r.leaf = leaf{class: rca.Fault, cause: rca.CauseGPU, weight: hostGroupWeight}
 	}

@@ -122,7 +122,7 @@ func (w *waitFor) composeSilent(d *decision, v *rca.Verdict) {
 func (w *waitFor) mustBeUnseen(d *decision) bool {
 	seen := 0
 	for n := range w.Nodes {
-		if w.Nodes[n].Rank != nil && !w.counted(int32(n)) {
+		if !w.Unseen(int32(n)) {
 			seen++
 		}
 	}

@@ -156,7 +156,7 @@ func (b *builder) instance(i int32) {
 		}
 		return
 	}
-	if len(in.joins) >= len(c.Members) && c.Ghost < 0 {
+	if len(in.joins) >= len(c.Members) && c.Unnamed < 0 {
 		return
 	}
 	// What somebody has finished all have entered, seen or not.
@@ -168,8 +168,8 @@ func (b *builder) instance(i int32) {
 		}
 	}
 	b.weak = false
-	if c.Ghost >= 0 && !entered {
-		b.edge(v, c.Ghost, i, -1, edgeSilent, false)
+	if c.Unnamed >= 0 && !entered {
+		b.edge(v, c.Unnamed, i, -1, edgeUnseen, false)
 		in.gap = true
 	}
 	if in.gap && in.key.fn < 0 {
@@ -182,14 +182,14 @@ func (b *builder) instance(i int32) {
 func (b *builder) called(v, i int32, in *instance) {
 	c := &b.x.Comms[in.key.comm]
 	for k := range c.Members {
-		if m := &c.Members[k]; m.Membership != nil && b.x.counted(m.Node) && m.Membership.Called > in.key.place && m.Membership.Completed >= 0 && m.Membership.Completed <= in.key.place {
+		if m := &c.Members[k]; m.Membership != nil && b.x.Nodes[m.Node].Visibility == job.CountsOnly && m.Membership.Called > in.key.place && m.Membership.Completed >= 0 && m.Membership.Completed <= in.key.place {
 			b.edge(m.Node, v, i, -1, edgeIn, false)
 		}
 	}
 }
 
 func (b *builder) p2pMember(c *job.Comm, commRank int32) *job.Member {
-	n := c.Ghost
+	n := c.Unnamed
 	if int(commRank) < len(c.At) && c.At[commRank] >= 0 {
 		n = c.At[commRank]
 	}
@@ -212,10 +212,9 @@ func (b *builder) absent(v, i int32, in *instance, mem *job.Member) {
 	case p == leftIt:
 		return
 	case r == nil:
-		b.edge(v, mem.Node, i, -1, edgeSilent, false)
-	case p == presenceUnknown && b.x.counted(mem.Node):
-		b.x.unclear[mem.Node] = true
-		b.edge(v, mem.Node, i, -1, edgeSilent, false)
+		b.edge(v, mem.Node, i, -1, edgeUnseen, false)
+	case p == presenceUnknown && b.x.Nodes[mem.Node].Visibility == job.CountsOnly:
+		b.edge(v, mem.Node, i, -1, edgeUnseen, false)
 	case job.Dead(r):
 		b.edge(v, mem.Node, i, -1, edgeDead, true)
 	case p == notCalled:
