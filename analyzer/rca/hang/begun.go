@@ -114,7 +114,7 @@ func (b *builder) computes(n int32, a *active, in *instance) bool {
 		return false
 	}
 	if in.begun > 0 && in.idle <= in.begun {
-		b.own(n, -1, a.inst, -1, gpuNotCome)
+		b.own(n, -1, a.inst, -1, &gpuNotCome)
 	}
 	return true
 }

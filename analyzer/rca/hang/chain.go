@@ -17,7 +17,7 @@ const maxChain = 12 // Longer walks repeat themselves.
 
 // chain walks from a rank that suffers to the root, the shortest way from as far as is readable. It comes to the root in the
 // operation that the verdict names, where any way does: one story, told once.
-func (w *waitFor) chain(r *root) []rca.Link {
+func (w *waitFor) chain(r *candidate) []rca.Link {
 	links, whole := w.walk(r, w.waysTo(r))
 	if !whole {
 		links, _ = w.walk(r, w.distances(r.accused()))
@@ -26,7 +26,7 @@ func (w *waitFor) chain(r *root) []rca.Link {
 }
 
 // walk follows distances to a root. whole: it has come there, or as far as a reader follows.
-func (w *waitFor) walk(r *root, dist []int32) (links []rca.Link, whole bool) {
+func (w *waitFor) walk(r *candidate, dist []int32) (links []rca.Link, whole bool) {
 	start := int32(-1)
 	for _, s := range w.stuck {
 		if dist[s] > 0 && dist[s] <= 2*maxChain && !slices.Contains(r.nodes, s) && (start < 0 || dist[s] > dist[start]) {
@@ -49,23 +49,23 @@ func (w *waitFor) walk(r *root, dist []int32) (links []rca.Link, whole bool) {
 		links = append(links, w.link(from, at, step))
 		from = at
 	}
-	if r.kind == rootFlaw && len(links) > 0 {
+	if r.kind == kindFlaw && len(links) > 0 {
 		n := w.Nodes[r.nodes[0]].ID
 		comm := links[len(links)-1].Comm
 		if r.inst >= 0 {
 			comm = w.opGroup(r)
 		}
-		links = append(links, rca.Link{From: n, To: n, Reason: w.flawText(r), Comm: comm, Op: w.opLabelOf(r.inst), Sure: r.leaf.hard})
+		links = append(links, rca.Link{From: n, To: n, Reason: w.flawText(r), Comm: comm, Op: w.opLabelOf(r.inst), Sure: r.strong()})
 	}
 	return links, true
 }
 
 // waysTo gives the distance of every vertex to a root: over the operation in which the root shows if that is a way, else over any.
-func (w *waitFor) waysTo(r *root) []int32 {
+func (w *waitFor) waysTo(r *candidate) []int32 {
 	var last []int32 // From which the next step, in that operation, is the root.
 	ends := r.accused()
 	for _, v := range ends {
-		for _, i := range w.in[w.rrow[v]:w.rrow[v+1]] {
+		for _, i := range w.into(v) {
 			if e := &w.edges[i]; r.inst >= 0 && e.inst == r.inst && !slices.Contains(ends, e.from) {
 				last = append(last, e.from)
 			}
@@ -151,7 +151,7 @@ func (w *waitFor) addEvidence(d *decision, v *rca.Verdict) {
 			break
 		}
 		for k, n := range r.nodes {
-			if k == 4 || r.kind == rootGroup {
+			if k == 4 || r.kind == kindGroup {
 				break
 			}
 			w.rankEvidence(n, r, v)
@@ -168,7 +168,7 @@ func (w *waitFor) addEvidence(d *decision, v *rca.Verdict) {
 	}
 	for i := range w.owns {
 		o := &w.owns[i]
-		if o.what == flawLostOnWire && o.peer >= 0 && len(v.Contradictions) < 8 {
+		if o.is(&lostOnWire) && o.peer >= 0 && len(v.Contradictions) < 8 {
 			v.Contradictions = append(v.Contradictions, fmt.Sprintf(words.MoreSentThanReceived,
 				w.Nodes[o.node].ID, w.Nodes[o.peer].ID))
 		}
@@ -176,7 +176,7 @@ func (w *waitFor) addEvidence(d *decision, v *rca.Verdict) {
 }
 
 // callSite is the line of the user's program at which those called an operation that wait in it; empty unknown, or several.
-func (w *waitFor) callSite(r *root) string {
+func (w *waitFor) callSite(r *candidate) string {
 	if r.inst < 0 {
 		return ""
 	}
@@ -192,7 +192,7 @@ func (w *waitFor) callSite(r *root) string {
 }
 
 // rankEvidence says what is known of one accused rank.
-func (w *waitFor) rankEvidence(n int32, r *root, v *rca.Verdict) {
+func (w *waitFor) rankEvidence(n int32, r *candidate, v *rca.Verdict) {
 	rk := w.Nodes[n].Rank
 	if rk == nil {
 		return

@@ -278,22 +278,22 @@ func (b *builder) notDelivered(v *view) {
 	unknownState := v.seen && b.x.Nodes[v.peer].Rank.State == rca.ProcessUnknown
 	switch {
 	case !v.seen:
-		b.own(v.node, v.peer, v.inst, ch, receiverUnseen)
+		b.own(v.node, v.peer, v.inst, ch, &receiverUnseen)
 	case v.left:
-		b.own(v.node, v.peer, v.inst, ch, peerLeft)
+		b.own(v.node, v.peer, v.inst, ch, &peerLeft)
 	case v.pf == nil:
 		if senderDone(v.other.op) {
 			b.edge(v.node, v.peer, v.inst, ch, edgeDelivery, false)
-			b.own(v.peer, v.node, v.inst, ch, noBuffersPerhaps)
+			b.own(v.peer, v.node, v.inst, ch, &noBuffersPerhaps)
 			return
 		}
-		b.own(v.node, v.peer, v.inst, ch, linkUnproven)
+		b.own(v.node, v.peer, v.inst, ch, &linkUnproven)
 	case v.pf.Ready < f.Done && v.pf.Posted > v.pf.Ready:
-		b.own(v.node, v.peer, v.inst, ch, lostOnWire)
+		b.own(v.node, v.peer, v.inst, ch, &lostOnWire)
 	case v.pf.Ready >= f.Transmitted && v.pf.Posted > v.pf.Ready:
-		b.own(v.node, v.peer, v.inst, ch, unacknowledged)
+		b.own(v.node, v.peer, v.inst, ch, &unacknowledged)
 	case v.pf.Posted > v.pf.Ready:
-		b.own(v.node, v.peer, v.inst, ch, pick(unknownState, undeliveredPerhaps, undelivered))
+		b.own(v.node, v.peer, v.inst, ch, pick(unknownState, &undeliveredPerhaps, &undelivered))
 	default:
 		b.edge(v.node, v.peer, v.inst, ch, edgeDelivery, true)
 	}
@@ -322,14 +322,14 @@ func (b *builder) notTransmitted(v *view) {
 	switch {
 	case !v.seen:
 	case v.left:
-		b.own(v.node, v.peer, v.inst, ch, peerLeft)
+		b.own(v.node, v.peer, v.inst, ch, &peerLeft)
 	case v.pf == nil || v.pf.Ready > f.Transmitted:
 		// A receiver that claims more than was ever sent is no witness.
 		b.edge(v.node, v.peer, v.inst, ch, edgeReceiver, false)
 	case v.pf.Posted > f.Transmitted && f.PeerPolls == 0 && b.x.Nodes[v.node].Rank.Caps&rca.SeesPeerWait != 0:
-		b.own(v.node, v.peer, v.inst, ch, proxyStopped)
+		b.own(v.node, v.peer, v.inst, ch, &proxyStopped)
 	case v.pf.Posted > f.Transmitted:
-		b.own(v.node, v.peer, v.inst, ch, untransmitted)
+		b.own(v.node, v.peer, v.inst, ch, &untransmitted)
 	default:
 		b.edge(v.node, v.peer, v.inst, ch, edgeReceiver, true)
 	}
@@ -357,18 +357,18 @@ func (b *builder) kernelOwesData(v *view) {
 		return // The receive side says why.
 	case starved != nil:
 		if recvs == 1 && freeFirstStep(v.op.Func) && ringLike(v.op.Algo) && f.Ready <= starved.Done && !b.mayBeQueued(v) {
-			b.own(v.node, -1, v.inst, ch, gpuOwesFirst)
+			b.own(v.node, -1, v.inst, ch, &gpuOwesFirst)
 		}
 	case recvs == 0 && !v.alone:
 		b.neighbours(v.node, v.inst)
-		b.own(v.node, -1, v.inst, ch, gpuGivesNothingUnseen)
+		b.own(v.node, -1, v.inst, ch, &gpuGivesNothingUnseen)
 	case b.mayBeQueued(v):
-		b.own(v.node, -1, v.inst, ch, gpuGivesNothingUnseen)
+		b.own(v.node, -1, v.inst, ch, &gpuGivesNothingUnseen)
 	case unbegun(b.x.Nodes[v.node].Rank, v.op):
-		b.own(v.node, -1, v.inst, ch, gpuGivesNothingPerhaps)
+		b.own(v.node, -1, v.inst, ch, &gpuGivesNothingPerhaps)
 	default:
 		sure := v.alone && !b.unseenMember(v.inst)
-		b.own(v.node, -1, v.inst, ch, pick(sure, gpuGivesNothing, gpuGivesNothingPerhaps))
+		b.own(v.node, -1, v.inst, ch, pick(sure, &gpuGivesNothing, &gpuGivesNothingPerhaps))
 	}
 }
 
@@ -440,7 +440,7 @@ func (b *builder) recvSide(v *view) {
 	case f.Transmitted > f.Done:
 		b.notConsumed(v)
 	case f.Ready > f.Transmitted:
-		b.own(v.node, v.peer, v.inst, f.Channel, notFlushed)
+		b.own(v.node, v.peer, v.inst, f.Channel, &notFlushed)
 	case f.Posted > f.Ready:
 		b.noData(v)
 	default:
@@ -467,9 +467,9 @@ func (b *builder) notConsumed(v *view) {
 		}
 	}
 	if b.mayBeQueued(v) {
-		b.own(v.node, -1, v.inst, v.flow.Channel, gpuStoppedUnseen)
+		b.own(v.node, -1, v.inst, v.flow.Channel, &gpuStoppedUnseen)
 	} else {
-		b.own(v.node, -1, v.inst, v.flow.Channel, pick(v.alone, gpuStopped, gpuStoppedPerhaps))
+		b.own(v.node, -1, v.inst, v.flow.Channel, pick(v.alone, &gpuStopped, &gpuStoppedPerhaps))
 	}
 	if !v.alone {
 		b.neighbours(v.node, v.inst)
@@ -487,7 +487,7 @@ func (b *builder) notBegun(v *view, send *rca.Flow) {
 	if !w.alive || w.other == nil || !w.other.active {
 		b.away(&w, edgeReceiver)
 	}
-	b.own(v.node, w.peer, v.inst, send.Channel, sendNotBegun)
+	b.own(v.node, w.peer, v.inst, send.Channel, &sendNotBegun)
 }
 
 func (b *builder) noData(v *view) {
@@ -505,12 +505,12 @@ func (b *builder) noData(v *view) {
 		b.edge(v.node, v.peer, v.inst, ch, edgeNoData, false)
 		// A send that fits into its buffers ends before its data has arrived.
 		sending := v.sure && job.IsP2P(v.op) && b.x.Nodes[v.node].Rank.Lost == 0
-		b.own(v.peer, v.node, v.inst, ch, pick(sending, peerLeftSending, peerLeft))
+		b.own(v.peer, v.node, v.inst, ch, pick(sending, &peerLeftSending, &peerLeft))
 	case v.pf == nil:
 		b.edge(v.node, v.peer, v.inst, ch, edgeNoData, false)
 	case v.pf.Done > v.flow.Ready:
 		b.edge(v.node, v.peer, v.inst, ch, edgeNoData, false)
-		b.own(v.peer, v.node, v.inst, ch, lostOnWire)
+		b.own(v.peer, v.node, v.inst, ch, &lostOnWire)
 	default:
 		b.edge(v.node, v.peer, v.inst, ch, edgeNoData, true)
 	}
@@ -520,8 +520,8 @@ func (b *builder) noData(v *view) {
 func (b *builder) noBuffers(v *view) {
 	wanted := v.pf != nil && v.pf.Ready > v.pf.Done
 	if v.flow.Posted <= 0 && !wanted {
-		b.own(v.node, v.peer, v.inst, v.flow.Channel, neverPosted)
+		b.own(v.node, v.peer, v.inst, v.flow.Channel, &neverPosted)
 		return
 	}
-	b.own(v.node, v.peer, v.inst, v.flow.Channel, pick(wanted, noBuffers, nothingPosted))
+	b.own(v.node, v.peer, v.inst, v.flow.Channel, pick(wanted, &noBuffers, &nothingPosted))
 }

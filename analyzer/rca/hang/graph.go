@@ -64,6 +64,10 @@ func rows(n int, edges []edge, of func(*edge) int32) (row, list []int32) {
 	return row, list
 }
 
+// outOf gives the edges that leave a vertex, into those that end at it.
+func (g *graph) outOf(v int32) []int32 { return g.out[g.row[v]:g.row[v+1]] }
+func (g *graph) into(v int32) []int32  { return g.in[g.rrow[v]:g.rrow[v+1]] }
+
 // reach marks what can be reached from the starts.
 func (g *graph) reach(starts []int32) []bool {
 	seen := make([]bool, g.n)
@@ -77,7 +81,7 @@ func (g *graph) reach(starts []int32) []bool {
 	for len(stack) > 0 {
 		v := stack[len(stack)-1]
 		stack = stack[:len(stack)-1]
-		for _, e := range g.out[g.row[v]:g.row[v+1]] {
+		for _, e := range g.outOf(v) {
 			if w := g.edges[e].to; !seen[w] {
 				seen[w] = true
 				stack = append(stack, w)
@@ -102,7 +106,7 @@ func (g *graph) distances(targets []int32) []int32 {
 	}
 	for i := 0; i < len(queue); i++ {
 		v := queue[i]
-		for _, e := range g.in[g.rrow[v]:g.rrow[v+1]] {
+		for _, e := range g.into(v) {
 			if u := g.edges[e].from; dist[u] < 0 {
 				dist[u] = dist[v] + 1
 				queue = append(queue, u)

@@ -90,15 +90,15 @@ func accusesAll(culprits []rca.Culprit, ranks []int) bool {
 }
 
 // root makes the group of a root. Beyond a few, roots share one.
-func (g *grouping) root(r *root) {
+func (g *grouping) root(r *candidate) {
 	at := len(g.out)
 	if at == mostRootGroups {
 		at--
 		g.out[at].Reason, g.out[at].Op, g.out[at].Comm = words.WaitSeveral, "", ""
 	} else {
-		why := r.leaf.note
-		if len(r.nodes) > 0 && (r.kind == rootFlaw || r.kind == rootOdd || r.kind == rootDeadlock) {
-			why = g.w.why(r, 0)
+		why := r.note
+		if len(r.nodes) > 0 && r.kind != kindLink && r.kind != kindGroup {
+			why = g.w.why(r, r.nodes[0])
 		}
 		g.add(groupKey{on: -1, reason: why}, r.inst)
 		g.out[at].Root = true
@@ -116,11 +116,11 @@ func (g *grouping) root(r *root) {
 }
 
 // accused gives the vertices at which the waiting ends that a root explains: the ranks that it accuses.
-func (r *root) accused() []int32 {
+func (r *candidate) accused() []int32 {
 	switch {
 	case len(r.nodes) == 0:
 		return r.vertex
-	case r.kind == rootLink:
+	case r.kind == kindLink:
 		return r.ends()
 	}
 	return r.nodes
@@ -168,7 +168,7 @@ func (w *waitFor) step(at int32, dist []int32, inst int32) *edge {
 		}
 		return e.sure && !best.sure
 	}
-	for _, i := range w.out[w.row[at]:w.row[at+1]] {
+	for _, i := range w.outOf(at) {
 		if e := &w.edges[i]; dist[e.to] == dist[at]-1 && better(e) {
 			best = e
 		}

@@ -27,8 +27,8 @@ func (w *waitFor) votes(d *decision) []rca.Vote {
 func (w *waitFor) waitForVote(d *decision) rca.Vote {
 	v := rca.Vote{Method: "wait-for", Class: rca.Unknown, Ranks: []int{}, Note: words.MethodEnds}
 	for i := range d.chosen {
-		if i == 0 && !d.silent {
-			v.Class = d.chosen[i].leaf.class
+		if i == 0 && !d.unseen {
+			v.Class = d.chosen[i].class
 		}
 		for _, n := range d.chosen[i].nodes {
 			if len(v.Ranks) < rca.MaxCulprits && w.Nodes[n].ID >= 0 {

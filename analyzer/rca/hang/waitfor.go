@@ -287,7 +287,7 @@ func (b *builder) unobserved(n int32, a *active, r *rca.Rank) {
 		b.alone(n, a, r)
 	}
 	if all && r.Caps&rca.SeesCompletion != 0 && !a.op.ProxyUnreliable {
-		b.own(n, -1, a.inst, -1, kernelStays)
+		b.own(n, -1, a.inst, -1, &kernelStays)
 	}
 	if in.stuck {
 		b.edge(n, int32(len(b.x.Nodes))+a.inst, a.inst, -1, edgeIn, true)
@@ -304,21 +304,21 @@ func (b *builder) alone(n int32, a *active, r *rca.Rank) {
 	}
 	left := b.x.completed(in)
 	if call && b.x.Comms[in.key.comm].Size == 1 {
-		b.own(n, -1, a.inst, -1, insideCallPerhaps)
+		b.own(n, -1, a.inst, -1, &insideSetupPerhaps)
 		return
 	}
 	if left == 0 || left < len(in.joins) {
 		return
 	}
 	if call {
-		b.own(n, -1, a.inst, -1, pick(len(in.joins) == 1, insideCall, insideCallPerhaps))
+		b.own(n, -1, a.inst, -1, pick(len(in.joins) == 1, &insideSetup, &insideSetupPerhaps))
 		return
 	}
 	if len(in.joins) > 1 || oneSided(a.op.Func) {
-		b.own(n, -1, a.inst, -1, alonePerhaps)
+		b.own(n, -1, a.inst, -1, &alonePerhaps)
 		return
 	}
-	b.own(n, -1, a.inst, -1, alone)
+	b.own(n, -1, a.inst, -1, &alone)
 }
 
 // oneSided names the collectives of which a member may have finished its part long before the data is where it should be.
@@ -389,16 +389,16 @@ func (b *builder) idle(n int32, r *rca.Rank) {
 		late := first.Age < 0 || first.Age >= b.x.Opt.HangAfter
 		if first.State == rca.OpCalled {
 			sure := late && r.GroupOpen >= b.x.Opt.HangAfter
-			f := pick(sure, insideCall, insideCallPerhaps)
+			f := pick(sure, &insideCall, &insideCallPerhaps)
 			if connects(first) {
-				f = pick(sure, connecting, connectingPerhaps)
+				f = pick(sure, &connecting, &connectingPerhaps)
 			}
 			b.own(n, -1, inst, -1, f)
 			return
 		}
 		// A job's first kernels wait for modules to be loaded or compiled.
 		late = late && b.x.hiddenBefore(r, first) == nil && !b.x.firstStep(n, inst)
-		b.own(n, -1, inst, -1, pick(late, kernelNotStarted, kernelNotStartedYet))
+		b.own(n, -1, inst, -1, pick(late, &kernelNotStarted, &kernelNotStartedYet))
 	}
 }
 

@@ -6,115 +6,92 @@ package hang
 import (
 	"fmt"
 	"slices"
-	"strings"
+	"time"
 
 	"github.com/culprit-project/culprit/analyzer/rca"
 	"github.com/culprit-project/culprit/analyzer/rca/job"
 	"github.com/culprit-project/culprit/analyzer/rca/words"
 )
 
-func anyHard(rs []root) bool {
-	return slices.ContainsFunc(rs, func(r root) bool { return r.leaf.hard })
-}
-
-// composeSuspects: what was seen points somewhere, and is too weak to accuse anybody.
-func (w *waitFor) composeSuspects(d *decision, v *rca.Verdict) {
-	var group strings.Builder
+// ofUnseen is the answer where all waiting ends at ranks without a record. One source that did not answer, or one rank, is named where
+// nobody else can hold the others; several are suspects together.
+func (w *waitFor) ofUnseen(d *decision, confidence float64) answer {
+	var nodes []int32
 	for i := range d.chosen {
-		r := &d.chosen[i]
-		if i == 4 {
-			group.WriteString(", …")
-			break
-		}
-		group.WriteString(pick(i > 0, ", ", ""))
-		switch {
-		case r.kind == rootLink:
-			group.WriteString(fmt.Sprintf("link %d->%d", w.Nodes[r.nodes[0]].ID, w.Nodes[r.peer].ID))
-		case r.kind == rootAhead:
-			group.WriteString(words.RankNumbers(w.IDs(r.nodes)) + fmt.Sprintf(words.OrHolder, words.RankNumbers(w.IDs(r.others))))
-		case r.kind == rootGroup || len(r.nodes) == 0:
-			group.WriteString("members of " + w.opGroup(r))
-		default:
-			group.WriteString(words.RankNumbers(w.IDs(r.nodes)))
-		}
+		nodes = append(nodes, d.chosen[i].nodes...)
 	}
-	v.Summary = words.Opener(w.sentence(&d.chosen[0], d)) + words.TooWeak
-	if d.chosen[0].kind != rootMoving {
-		v.Culprits = append(v.Culprits, rca.Culprit{Rank: -1, Channel: -1, Group: "suspects: " + group.String(), Why: words.WeakEvidence})
-	}
-}
-
-// composeSilent: all waiting ends at ranks of which nothing is known. One host that did not answer, or one rank, is
-// named; several are suspects together.
-func (w *waitFor) composeSilent(d *decision, v *rca.Verdict) {
-	var ids []int
-	named := true
-	for _, r := range d.chosen {
-		for _, n := range r.nodes {
-			if w.Nodes[n].ID >= 0 {
-				ids = append(ids, w.Nodes[n].ID)
-			} else {
-				named = false // Unless all unseen ranks are accounted for.
-			}
-		}
-	}
-	slices.Sort(ids)
-	unseen := w.World - w.Seen
+	ids := w.allIDs(nodes)
+	named := len(ids) == len(nodes)
 	if rivals := w.rivals(); len(rivals) > 0 {
-		w.composeRivals(d, rivals, v)
-		return
+		return w.ofRivals(d, rivals, ids, confidence)
 	}
-	certain := w.mustBeUnseen(d)
-	if m := w.oneMissing(); m != nil && certain && named && m.What == "rank" && len(m.Ranks) == 1 {
+	wait, certain := words.Opener(w.waiters()), w.mustBeUnseen(d)
+	believed := func(r row) row {
+		r.weight *= d.explained() * w.KeptFactor()
+		return r
+	}
+	undecided := func(r row) row {
+		r.weight = min(r.weight, confidence)
+		return r
+	}
+	m := w.oneMissing()
+	switch {
+	case m != nil && certain && named && m.What == "rank" && len(m.Ranks) == 1:
 		// A file that is not there says nothing of a host: the others' waiting alone names the rank.
-		rank := m.Ranks[0]
-		v.Class, v.Cause = rca.NotEntered, rca.CauseUnknown
-		v.Confidence = rca.Round(silentRankWeight * d.explained() * w.KeptFactor())
-		v.Culprits = append(v.Culprits, rca.Culprit{Rank: rank, Channel: -1, Why: fmt.Sprintf(words.NotSeenBecause, m.Why)})
-		v.Summary = fmt.Sprintf(words.RankUnseen,
-			words.Opener(w.waiters()), rank, m.Why)
-		return
-	}
-	if m := w.oneMissing(); m != nil && certain && m.What != "rank" && (!w.Ev.Partial || leadsTo(m, ids)) {
-		if !w.silencedByLoss(m) {
-			if !leadsTo(m, ids) {
-				ids = m.Ranks
-			}
-			w.composeSilentAlive(m, ids, v)
-			return
+		return answer{
+			row: believed(recordLost), summary: fmt.Sprintf(words.RankUnseen, wait, m.Ranks[0], m.Why),
+			culprits: []rca.Culprit{{Rank: m.Ranks[0], Channel: -1, Why: fmt.Sprintf(words.NotSeenBecause, m.Why)}},
 		}
-		ids = slices.Clone(m.Ranks)
-		slices.Sort(ids)
-		v.Class, v.Cause = rca.Fault, rca.CauseHostLost
+	case m != nil && certain && m.What != "rank" && (!w.Ev.Partial || leadsTo(m, ids)) && w.silentSinceStop(m):
 		// One silence explains all of them: they are not rivals.
-		v.Confidence = rca.Round(silentHostWeight * d.explained() * w.KeptFactor())
+		ids = slices.Sorted(slices.Values(m.Ranks))
+		a := answer{row: believed(hostLost), summary: fmt.Sprintf(words.HostLost, wait, words.RankNumbers(ids), m.What, m.Name, m.Why)}
 		for _, id := range ids {
-			v.Culprits = append(v.Culprits, rca.Culprit{Rank: id, Channel: -1, Group: m.Name, Why: fmt.Sprintf(words.DoesNotAnswer, m.What)})
+			a.culprits = append(a.culprits, rca.Culprit{Rank: id, Channel: -1, Group: m.Name, Why: fmt.Sprintf(words.DoesNotAnswer, m.What)})
 		}
-		v.Summary = fmt.Sprintf(words.HostLost,
-			words.Opener(w.waiters()), words.RankNumbers(ids), m.What, m.Name, m.Why)
-		return
-	}
-	if named && len(ids) == 1 && unseen == 1 && certain {
+		return a
+	case m != nil && certain && m.What != "rank" && (!w.Ev.Partial || leadsTo(m, ids)):
+		if !leadsTo(m, ids) {
+			ids = m.Ranks
+		}
+		a := answer{row: undecided(hostUnobserved), summary: fmt.Sprintf(words.HostUnobserved, wait, words.RankNumbers(ids), m.Name, m.Why)}
+		if !m.Alive {
+			stopped, _ := w.lastWith(m.Ranks)
+			a.summary = fmt.Sprintf(words.HostSilent, wait, words.RankNumbers(ids), m.What, m.Name, m.Why, words.Span(m.Heard), words.Span(stopped))
+		}
+		who := words.RankNumbers(ids) + " or " + pick(len(ids) == 1, "its host", "their host") + ", not observed"
+		a.culprits = []rca.Culprit{{Rank: -1, Channel: -1, Host: m.Name, Group: who, Why: fmt.Sprintf(words.NoExporterThere, words.RankNumbers(ids))}}
+		return a
+	case named && len(ids) == 1 && w.World-w.Seen == 1 && certain:
 		c := rca.Culprit{Rank: ids[0], Channel: -1, Why: words.AllWaitForUnseen}
-		if v.Confidence < w.Opt.NameConfidence {
+		if confidence < w.Opt.NameConfidence {
 			c.Rank, c.Group = -1, "suspects: "+words.RankNumbers(ids)
 		}
-		v.Culprits = append(v.Culprits, c)
-		v.Summary = fmt.Sprintf(words.RankSuspect,
-			words.Opener(w.waiters()), ids[0])
-		return
+		return answer{row: undecided(oneUnseen), summary: fmt.Sprintf(words.RankSuspect, wait, ids[0]), culprits: []rca.Culprit{c}}
 	}
 	if in := w.halfCalled(d); in != nil {
 		c := &w.Comms[in.key.comm]
-		v.Culprits = append(v.Culprits, rca.Culprit{Rank: -1, Channel: -1, Group: "members of " + c.Name, Why: fmt.Sprintf(words.HaveNotCalled, in.op().Func)})
-		v.Summary = fmt.Sprintf(words.HalfCalled,
-			in.inside, c.Size, in.op().Func, c.Name)
-		return
+		return answer{
+			row: undecided(restNotCalled), summary: fmt.Sprintf(words.HalfCalled, in.inside, c.Size, in.op().Func, c.Name),
+			culprits: []rca.Culprit{{Rank: -1, Channel: -1, Group: "members of " + c.Name, Why: fmt.Sprintf(words.HaveNotCalled, in.op().Func)}},
+		}
 	}
-	v.Culprits = append(v.Culprits, rca.Culprit{Rank: -1, Channel: -1, Group: fmt.Sprintf(words.OrBehind, words.RankNumbers(ids)), Why: words.NobodySeen})
-	v.Summary = fmt.Sprintf(words.SuspectsUnseen,
-		words.Opener(w.waiters()), words.RankNumbers(ids))
+	return answer{
+		row: undecided(severalUnseen), summary: fmt.Sprintf(words.SuspectsUnseen, wait, words.RankNumbers(ids)),
+		culprits: []rca.Culprit{{Rank: -1, Channel: -1, Group: fmt.Sprintf(words.OrBehind, words.RankNumbers(ids)), Why: words.NobodySeen}},
+	}
+}
+
+// allIDs gives the global ranks of nodes that have one, sorted.
+func (w *waitFor) allIDs(nodes []int32) []int {
+	var ids []int
+	for _, n := range nodes {
+		if w.Nodes[n].ID >= 0 {
+			ids = append(ids, w.Nodes[n].ID)
+		}
+	}
+	slices.Sort(ids)
+	return slices.Compact(ids)
 }
 
 // mustBeUnseen says that the culprit can only be among the unseen: every rank that was seen waits, nobody shows a fault,
@@ -130,12 +107,16 @@ func (w *waitFor) mustBeUnseen(d *decision) bool {
 		return false
 	}
 	for _, s := range w.stuck {
-		if d.dist[s] < 0 || w.broken(s) {
+		// Where its node shows what stops a GPU or a NIC, that may be what all wait for, and then silence is no more than silence.
+		if d.dist[s] < 0 || w.Ailing(s, job.GPUAilment) || w.Ailing(s, job.DeadNIC) {
 			return false
 		}
 	}
 	for i := range w.owns {
-		if o := &w.owns[i]; o.weight >= suspectFrom && o.what != flawLinkUnproven && w.lonelyOwn(o) {
+		// A weak one of a GPU may be the shadow of an unseen neighbour inside the host, one of a link that of its unseen end.
+		o := &w.owns[i]
+		shadow := o.is(&linkUnproven, &receiverUnseen) || o.strength != strong && o.mayBeInsideHost()
+		if o.weight >= suspectFrom && !shadow {
 			return false
 		}
 	}
@@ -147,7 +128,7 @@ func (w *waitFor) mustBeUnseen(d *decision) bool {
 	var pointing []int32
 	for i := range d.chosen {
 		for _, n := range d.chosen[i].nodes {
-			for _, e := range w.in[w.rrow[n]:w.rrow[n+1]] {
+			for _, e := range w.into(n) {
 				from := w.edges[e].from
 				if int(from) < len(w.Nodes) {
 					pointing = append(pointing, from)
@@ -163,17 +144,6 @@ func (w *waitFor) mustBeUnseen(d *decision) bool {
 	return len(slices.Compact(pointing)) > 1 && !w.doubtful(d)
 }
 
-// broken: the rank's own node shows what stops a GPU or a NIC. It may be what all wait for, and then silence is no more than
-// silence.
-func (w *waitFor) broken(n int32) bool {
-	return w.Ailing(n, job.GPUAilment) || w.Ailing(n, job.DeadNIC)
-}
-
-// lonelyOwn: the fault cannot be the shadow of an unseen neighbour inside the host or behind a silent link.
-func (w *waitFor) lonelyOwn(o *own) bool {
-	return o.strong || o.what != flawGPU && o.what != flawGPUStart
-}
-
 // doubtful: an operation of which one member alone was seen points at the unseen, and that member may be the one that
 // called what it should not have.
 func (w *waitFor) doubtful(d *decision) bool {
@@ -182,7 +152,7 @@ func (w *waitFor) doubtful(d *decision) bool {
 	}
 	for i := range d.chosen {
 		for _, n := range d.chosen[i].nodes {
-			for _, e := range w.in[w.rrow[n]:w.rrow[n+1]] {
+			for _, e := range w.into(n) {
 				in := w.edges[e].inst
 				if in >= 0 && len(w.insts[in].joins) == 1 && w.aloneInDoubt(&w.insts[in], w.edges[e].to) {
 					return true
@@ -202,7 +172,7 @@ func (w *waitFor) aloneInDoubt(in *instance, unseen int32) bool {
 	if !in.key.p2p() {
 		return w.unusual(in)
 	}
-	for _, e := range w.in[w.rrow[unseen]:w.rrow[unseen+1]] {
+	for _, e := range w.into(unseen) {
 		if i := w.edges[e].inst; i >= 0 && w.insts[i].key.p2p() && w.insts[i].joins[0].node != in.joins[0].node {
 			return false
 		}
@@ -239,7 +209,7 @@ func (w *waitFor) oneMissing() *rca.Missing {
 		if w.accountsFor(m.Ranks) {
 			return m
 		}
-		if m.Heard <= 0 || w.silencedByLoss(m) {
+		if m.Heard <= 0 || w.silentSinceStop(m) {
 			lost, candidates = m, candidates+1
 		}
 	}
@@ -289,4 +259,36 @@ func (w *waitFor) halfCalled(d *decision) *instance {
 		return nil
 	}
 	return in
+}
+
+// scrapes is how long a living exporter may at most not have been heard of: a few scrapes that fail in a row.
+const scrapes = time.Minute
+
+// silentSinceStop says that a host may have fallen silent when the job stopped. One that was silent long before, while others
+// still completed operations with it, was alive then and may be now; one that was heard of afterwards is.
+func (w *waitFor) silentSinceStop(m *rca.Missing) bool {
+	if m.Alive {
+		return false
+	}
+	stopped, known := w.lastWith(m.Ranks)
+	if m.Heard <= 0 || !known {
+		return true
+	}
+	return m.Heard <= stopped+scrapes && m.Heard+w.Opt.HangAfter >= stopped
+}
+
+// lastWith is how long ago somebody last completed an operation in a communicator that some of these ranks belong to.
+func (w *waitFor) lastWith(ranks []int) (last time.Duration, known bool) {
+	for i := range w.Comms {
+		c := &w.Comms[i]
+		if c.Call || !slices.ContainsFunc(ranks, func(r int) bool { n := w.NodeOf(r); return n >= 0 && c.Find(n) != nil }) {
+			continue
+		}
+		for k := range c.Members {
+			if m := c.Members[k].Membership; m != nil && m.Completed > 0 && m.SinceCompleted > 0 && (!known || m.SinceCompleted < last) {
+				last, known = m.SinceCompleted, true
+			}
+		}
+	}
+	return last, known
 }
