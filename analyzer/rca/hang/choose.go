@@ -32,13 +32,14 @@ func (c *candidate) cost() float64 {
 }
 
 // choose gives the cheapest candidates that explain the ranks that stand still: one explains every rank that waits for it, directly or
-// through others. What costs nothing is chosen, all of it; what costs something only where nothing else explains anybody. In order:
+// through others. Of the following, in order, it takes the first of which there are any, all that cost nothing, and of the others the
+// cheapest until no rank more is explained:
 //
 //  1. strong faults;
 //  2. strong benign reasons, for a fault beside one is none the less a fault;
 //  3. processes that are gone, which hold whoever needs them in ways that may not be seen;
 //  4. what ranks show for which unseen ranks may wait;
-//  5. the seen, cheapest first, where the best of them beats the unseen, else these.
+//  5. the seen where the best of them beats the best of the unseen, else these, all of them.
 func (w *waitFor) choose(cs []candidate) decision {
 	var faults, benign, weaker, seen, unseen []candidate
 	for _, c := range cs {
@@ -56,32 +57,28 @@ func (w *waitFor) choose(cs []candidate) decision {
 			faults = append(faults, c)
 		}
 	}
-	faults, echoes := w.withoutEchoes(w.firstOdd(faults))
-	d := decision{chosen: faults, aside: echoes}
-	explaining := faults // Whose waiting ranks count as explained.
-	switch dead := w.dead(); {
-	case len(faults) > 0:
-		d.aside = slices.Concat(d.aside, benign, weaker)
-	case len(benign) > 0:
-		d.chosen, d.aside, explaining = benign, weaker, benign
-	case len(dead) > 0:
-		d.chosen, d.aside, explaining = dead, weaker, nil
-	default:
-		if d.chosen = w.behind(unseen); len(d.chosen) > 0 {
-			d.aside, explaining = slices.Concat(seen, unseen), unseen
-			break
-		}
-		if beats(seen, unseen) {
-			d.chosen, d.aside = w.cheapest(seen)
-			d.aside = append(unseen, d.aside...)
-		} else {
-			d.chosen, d.aside, d.unseen = unseen, seen, true
-		}
-		explaining = d.chosen
-	}
-	d.covered, d.dist = w.cover(explaining)
-	if d.chosen != nil && explaining == nil {
+	var d decision
+	faults, d.aside = w.withoutEchoes(w.firstOdd(faults))
+	waits := func(cs []candidate) { d.covered, d.dist = w.cover(cs) }
+	if len(faults)+len(benign) > 0 {
+		free := pick(len(faults) > 0, faults, benign)
+		d.chosen, _ = w.cheapest(free)
+		d.aside = slices.Concat(d.aside, pick(len(faults) > 0, benign, nil), weaker)
+		waits(d.chosen)
+	} else if dead := w.dead(); len(dead) > 0 {
+		d.chosen, d.aside = dead, weaker
+		waits(nil)
 		d.covered = 1 // They may hold anybody.
+	} else if behind := w.behind(unseen); len(behind) > 0 {
+		d.chosen, d.aside = behind, slices.Concat(seen, unseen)
+		waits(unseen)
+	} else if beats(seen, unseen) {
+		d.chosen, d.aside = w.cheapest(seen)
+		d.aside = slices.Concat(unseen, d.aside)
+		waits(d.chosen)
+	} else {
+		d.chosen, d.aside, d.unseen = unseen, seen, true
+		waits(unseen)
 	}
 	w.byShare(d.chosen)
 	return d
@@ -99,19 +96,21 @@ func beats(cs, rivals []candidate) bool {
 	return len(rivals) == 0 || least(cs) < least(rivals)
 }
 
-// cheapest takes the cheapest candidates until every rank that can be explained is.
+// cheapest takes what costs nothing, and of the rest the cheapest until every rank that can be explained is.
 func (w *waitFor) cheapest(cs []candidate) (chosen, aside []candidate) {
 	cs = slices.Clone(cs)
 	slices.SortStableFunc(cs, func(a, b candidate) int { return cmp.Compare(a.cost(), b.cost()) })
 	const few = 32
 	covered := 0.0
 	for i, c := range cs {
-		share, _ := w.cover(append(slices.Clone(chosen), c))
-		if share <= covered || i >= few {
-			aside = append(aside, c)
-			continue
+		if c.cost() > 0 {
+			share, _ := w.cover(append(slices.Clone(chosen), c))
+			if share <= covered || i >= few {
+				aside = append(aside, c)
+				continue
+			}
+			covered = share
 		}
-		covered = share
 		chosen = append(chosen, c)
 	}
 	return chosen, aside

@@ -46,18 +46,19 @@ func newGraph(n int, edges []edge) *graph {
 	return g
 }
 
-func rows(n int, edges []edge, of func(*edge) int32) (row, list []int32) {
+// rows sorts things by vertex: those of a vertex are list[row[v]:row[v+1]].
+func rows[T any](n int, things []T, of func(*T) int32) (row, list []int32) {
 	row = make([]int32, n+1)
-	for i := range edges {
-		row[of(&edges[i])+1]++
+	for i := range things {
+		row[of(&things[i])+1]++
 	}
 	for i := range n {
 		row[i+1] += row[i]
 	}
-	list = make([]int32, len(edges))
+	list = make([]int32, len(things))
 	next := append([]int32(nil), row[:n]...)
-	for i := range edges {
-		v := of(&edges[i])
+	for i := range things {
+		v := of(&things[i])
 		list[next[v]] = int32(i)
 		next[v]++
 	}

@@ -24,7 +24,6 @@ type instance struct {
 	begun, idle int
 	gap         bool // Somebody it needs is not in it.
 	odd         *oddity
-	hasNet      bool // Some member shows network flows.
 	hidden      bool // Only the calls are seen, and a member may have finished its part before others have begun theirs.
 }
 
@@ -59,7 +58,6 @@ const (
 type active struct {
 	inst  int32
 	op    *rca.Op
-	m     *rca.Membership
 	comm  int32
 	stuck bool
 }
@@ -241,7 +239,7 @@ func (x *standstill) buildInstances() {
 			in.hidden = in.hidden || hidden(h.op)
 			in.joins = append(in.joins, join{int32(n), mem.CommRank, h.op, act[i], h.started, standsFor(h.op, h.m, r)})
 			if act[i] {
-				x.acts[n] = append(x.acts[n], active{inst: id, op: h.op, m: h.m, comm: h.comm})
+				x.acts[n] = append(x.acts[n], active{inst: id, op: h.op, comm: h.comm})
 			}
 		}
 	}
@@ -269,7 +267,6 @@ func (x *standstill) settle(in *instance, by *hostVotes) {
 	seen := false
 	for i := range in.joins {
 		j := &in.joins[i]
-		in.hasNet = in.hasNet || len(j.op.Flows) > 0
 		seen = seen || j.active && showsProgress(j.op)
 	}
 	by.clear()

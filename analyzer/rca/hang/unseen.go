@@ -126,22 +126,27 @@ func (w *waitFor) mustBeUnseen(d *decision) bool {
 		}
 	}
 	var pointing []int32
-	for i := range d.chosen {
-		for _, n := range d.chosen[i].nodes {
-			for _, e := range w.into(n) {
-				from := w.edges[e].from
-				if int(from) < len(w.Nodes) {
-					pointing = append(pointing, from)
-					continue
-				}
-				for k := range w.insts[int(from)-len(w.Nodes)].joins {
-					pointing = append(pointing, w.insts[int(from)-len(w.Nodes)].joins[k].node)
-				}
+	for _, e := range w.pointsAt(d) {
+		if from := w.edges[e].from; int(from) < len(w.Nodes) {
+			pointing = append(pointing, from)
+		} else {
+			for _, j := range w.insts[int(from)-len(w.Nodes)].joins {
+				pointing = append(pointing, j.node)
 			}
 		}
 	}
 	slices.Sort(pointing)
 	return len(slices.Compact(pointing)) > 1 && !w.doubtful(d)
+}
+
+// pointsAt gives the edges that end at the chosen.
+func (w *waitFor) pointsAt(d *decision) (out []int32) {
+	for i := range d.chosen {
+		for _, n := range d.chosen[i].nodes {
+			out = append(out, w.into(n)...)
+		}
+	}
+	return out
 }
 
 // doubtful: an operation of which one member alone was seen points at the unseen, and that member may be the one that
@@ -150,17 +155,10 @@ func (w *waitFor) doubtful(d *decision) bool {
 	if m := w.oneMissing(); m != nil && len(m.Ranks) > 1 && len(d.chosen) > 1 {
 		return false // A whole host is silent and several operations point at it: one wrong call is the lesser story.
 	}
-	for i := range d.chosen {
-		for _, n := range d.chosen[i].nodes {
-			for _, e := range w.into(n) {
-				in := w.edges[e].inst
-				if in >= 0 && len(w.insts[in].joins) == 1 && w.aloneInDoubt(&w.insts[in], w.edges[e].to) {
-					return true
-				}
-			}
-		}
-	}
-	return false
+	return slices.ContainsFunc(w.pointsAt(d), func(e int32) bool {
+		in := w.edges[e].inst
+		return in >= 0 && len(w.insts[in].joins) == 1 && w.aloneInDoubt(&w.insts[in], w.edges[e].to)
+	})
 }
 
 // aloneInDoubt says that the one seen member of an operation may have called what it should not have: nothing shows that

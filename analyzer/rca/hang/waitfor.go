@@ -5,6 +5,7 @@
 package hang
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -80,42 +81,18 @@ func buildWaitFor(idx *job.Index) *waitFor {
 		if r == nil {
 			continue
 		}
-		if isStuck(x.acts[n]) {
+		if slices.ContainsFunc(x.acts[n], func(a active) bool { return a.stuck }) {
 			w.stuck = append(w.stuck, int32(n))
 		}
 		if !job.Dead(r) {
 			b.rank(int32(n), r)
 		}
 	}
-	w.owns, w.ownRow = groupOwns(len(x.Nodes), b.owns)
+	w.owns = b.owns
+	slices.SortStableFunc(w.owns, func(a, b own) int { return cmp.Compare(a.node, b.node) })
+	w.ownRow, _ = rows(len(x.Nodes), w.owns, func(o *own) int32 { return o.node })
 	w.graph = newGraph(len(x.Nodes)+len(x.insts), b.edges)
 	return w
-}
-
-func isStuck(acts []active) bool {
-	for i := range acts {
-		if acts[i].stuck {
-			return true
-		}
-	}
-	return false
-}
-
-func groupOwns(n int, owns []own) ([]own, []int32) {
-	row := make([]int32, n+1)
-	for i := range owns {
-		row[owns[i].node+1]++
-	}
-	for i := range n {
-		row[i+1] += row[i]
-	}
-	out := make([]own, len(owns))
-	next := append([]int32(nil), row[:n]...)
-	for i := range owns {
-		out[next[owns[i].node]] = owns[i]
-		next[owns[i].node]++
-	}
-	return out, row
 }
 
 // instance adds the edges from an operation to the members that are not in it.
