@@ -15,7 +15,7 @@ import (
 
 const maxChain = 12 // Longer walks repeat themselves.
 
-// chain walks from a rank that suffers to the root, the shortest way from as far as is readable. It comes to the root in the
+// chain walks from a rank that suffers to a candidate, the shortest way from as far as is readable. It comes there in the
 // operation that the verdict names, where any way does: one story, told once.
 func (w *waitFor) chain(r *candidate) []rca.Link {
 	links, whole := w.walk(r, w.waysTo(r))
@@ -25,7 +25,7 @@ func (w *waitFor) chain(r *candidate) []rca.Link {
 	return links
 }
 
-// walk follows distances to a root. whole: it has come there, or as far as a reader follows.
+// walk follows distances to a candidate. whole: it has come there, or as far as a reader follows.
 func (w *waitFor) walk(r *candidate, dist []int32) (links []rca.Link, whole bool) {
 	start := int32(-1)
 	for _, s := range w.stuck {
@@ -60,9 +60,9 @@ func (w *waitFor) walk(r *candidate, dist []int32) (links []rca.Link, whole bool
 	return links, true
 }
 
-// waysTo gives the distance of every vertex to a root: over the operation in which the root shows if that is a way, else over any.
+// waysTo gives the distance of every vertex to a candidate: over the operation in which it shows if that is a way, else over any.
 func (w *waitFor) waysTo(r *candidate) []int32 {
-	var last []int32 // From which the next step, in that operation, is the root.
+	var last []int32 // From which the next step, in that operation, is the candidate.
 	ends := r.accused()
 	for _, v := range ends {
 		for _, i := range w.into(v) {
@@ -116,7 +116,7 @@ func (k edgeKind) reason() string {
 	case edgeDead:
 		return words.WaitDead
 	case edgeUnseen:
-		return words.WaitSilent
+		return words.WaitUnrecorded
 	case edgeOdd:
 		return words.WaitOdd
 	case edgeReceiver:

@@ -97,7 +97,7 @@ func (w *waitFor) compose(d *decision) rca.Verdict {
 	return v
 }
 
-// mayGetOn says that a root is GPUs that may get on by themselves: they load kernels for one of the job's first operations, or
+// mayGetOn says that a candidate is GPUs that may get on by themselves: they load kernels for one of the job's first operations, or
 // compute what comes before one that no GPU is known to be in, or where no kernels are seen; and their nodes show no error of them.
 func (w *waitFor) mayGetOn(r *candidate) bool {
 	gpu := r.cause == rca.CauseGPU || r.cause == rca.CauseKernelNotRunning
@@ -140,7 +140,7 @@ func (w *waitFor) pages(v *rca.Verdict) bool {
 	return v.Class != rca.Unknown && w.Carries(v.Class, v.Confidence)
 }
 
-// waited gives how long others have waited in the operation that a root keeps from going on.
+// waited gives how long others have waited in the operation that a candidate keeps from going on.
 func (w *waitFor) waited(r *candidate) time.Duration {
 	if r.inst < 0 {
 		return w.longest()
@@ -170,7 +170,7 @@ func (w *waitFor) visited() int {
 	return n
 }
 
-// waiting counts the ranks that stand still for a root, the root itself not counted.
+// waiting counts the ranks that stand still for a candidate, itself not counted.
 func (w *waitFor) waiting(r *candidate) int {
 	_, dist := w.cover([]candidate{*r})
 	n := 0
@@ -425,7 +425,7 @@ func (w *waitFor) ask(d *decision) []int {
 	return out
 }
 
-// ends gives the nodes that a root is about: the culprits, and the other end of a link.
+// ends gives the nodes that a candidate is about: the culprits, and the other end of a link.
 func (r *candidate) ends() []int32 {
 	if r.peer < 0 {
 		return r.nodes
@@ -487,7 +487,7 @@ func (w *waitFor) weigh(d *decision, a *answer, v *rca.Verdict) {
 		}
 		switch {
 		case c.kind == kindUnseen && k.Rank >= 0:
-			k.Reason = words.SilentButExplained
+			k.Reason = words.UnseenButExplained
 		case c.kind == kindUnseen:
 			k.Group, k.Reason = w.unseenMembers(c), words.NobodySeen
 		case c.class == rca.Benign:

@@ -65,16 +65,15 @@ func (w *waitFor) deadlock(vs, ranks []int32) (candidate, bool) {
 	w.breakTie(&r)
 	r.inst = r.order[0].inst
 	last := r.order[len(r.order)-1]
-	if len(r.nodes) == 0 && len(r.order) > 2 && len(r.order[0].ranks) < len(r.order[1].ranks) {
+	switch first := len(r.order[0].ranks); {
+	case len(r.nodes) > 0: // The ranks outside told.
+	case len(r.order) > 2 && first < len(r.order[1].ranks):
 		r.nodes = slices.Clone(r.order[0].ranks) // The other small camps wait like the large one.
-	}
-	told := len(r.nodes) > 0
-	for _, s := range r.order {
-		if told {
-			break
-		}
-		if len(s.ranks) < len(last.ranks) || len(r.order[0].ranks) == len(last.ranks) {
-			r.nodes = append(r.nodes, s.ranks...)
+	default:
+		for _, s := range r.order {
+			if len(s.ranks) < len(last.ranks) || first == len(last.ranks) {
+				r.nodes = append(r.nodes, s.ranks...)
+			}
 		}
 	}
 	slices.Sort(r.nodes)

@@ -211,11 +211,11 @@ var (
 	// Members of a communicator that nobody could name.
 	unnamed = row{"unnamed_members", kindUnseen, rca.Unknown, rca.CauseUnknown, faintWeight, weak, anyRecord, words.NoAnswer}
 
-	// Where all waiting ends at them. That a host is lost, or that a culprit on it hides behind its silent exporter, names the same host;
+	// Where all waiting ends at them. That a host is lost, or that a culprit on it hides behind its exporter, which does not answer, names the same host;
 	// what is left is a second fault that nobody shows. A rank whose file is not there may have lost it on the way, and the others may
 	// wait in what it rightly did not call.
 
-	// One source fell silent when the job stopped, and all wait for its ranks.
+	// One source has not answered since the job stopped, and all wait for its ranks.
 	hostLost = row{"host_lost", kindUnseen, rca.Fault, rca.CauseHostLost, 0.8, strong, anyRecord, words.DoesNotAnswer}
 	// One rank's record is not there, and all wait for it.
 	recordLost = row{"record_lost", kindUnseen, rca.NotEntered, rca.CauseUnknown, 0.7, strong, anyRecord, words.NotSeenBecause}

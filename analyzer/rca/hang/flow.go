@@ -35,7 +35,6 @@ func (b *builder) flows(n int32, a *active) {
 		return
 	}
 	in := &x.insts[a.inst]
-	mem := x.Comms[a.comm].Find(n)
 	age := stuckFor(a.op)
 	gets := age >= 0 && age < x.Opt.HangAfter
 	if b.computes(n, a, in) {
@@ -51,7 +50,7 @@ func (b *builder) flows(n int32, a *active) {
 		}
 		b.whole = wholeChannel(a.op, f.Channel) || b.wholeTree(in, f.Channel)
 		v := view{node: n, inst: a.inst, op: a.op, flow: f, peer: -1, alone: lonely || b.whole}
-		b.look(&v, in, mem, a)
+		b.look(&v)
 		if f.Send {
 			b.sendSide(&v)
 		} else {
@@ -147,9 +146,12 @@ func (x *standstill) treeEdges() map[treeChannel]map[[2]int32]bool {
 	return out
 }
 
-func (b *builder) look(v *view, in *instance, mem *job.Member, a *active) {
+// look fills in what is known of the other end.
+func (b *builder) look(v *view) {
 	x := b.x
-	c := &x.Comms[a.comm]
+	in := &x.insts[v.inst]
+	c := &x.Comms[in.key.comm]
+	me := c.Find(v.node).CommRank
 	if p := v.flow.Peer; p >= 0 && p < len(c.At) {
 		v.peer = c.At[p]
 	}
@@ -162,7 +164,7 @@ func (b *builder) look(v *view, in *instance, mem *job.Member, a *active) {
 	v.seen = r != nil
 	v.alive = v.seen && !job.Dead(r)
 	if v.other = in.at(int32(v.flow.Peer)); v.other != nil {
-		v.pf = matching(v.other.op, v.flow, mem.CommRank)
+		v.pf = matching(v.other.op, v.flow, me)
 		return
 	}
 	counts := x.Nodes[v.peer].Visibility == job.CountsOnly
@@ -181,7 +183,7 @@ func (b *builder) look(v *view, in *instance, mem *job.Member, a *active) {
 		}
 		if v.left {
 			v.leftOp = leftOp(in, pm)
-			v.pf = matching(v.leftOp, v.flow, mem.CommRank)
+			v.pf = matching(v.leftOp, v.flow, me)
 		}
 	}
 }
@@ -480,7 +482,7 @@ func (b *builder) notConsumed(v *view) {
 // in front of it there has not left or is not taken: the link, or the other end.
 func (b *builder) notBegun(v *view, send *rca.Flow) {
 	w := view{node: v.node, inst: v.inst, op: v.op, flow: send, peer: -1, alone: v.alone}
-	b.look(&w, &b.x.insts[v.inst], b.x.Comms[b.x.insts[v.inst].key.comm].Find(v.node), &active{comm: b.x.insts[v.inst].key.comm})
+	b.look(&w)
 	if w.peer < 0 {
 		return
 	}

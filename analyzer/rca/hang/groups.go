@@ -115,7 +115,7 @@ func (g *grouping) root(r *candidate) {
 	}
 }
 
-// accused gives the vertices at which the waiting ends that a root explains: the ranks that it accuses.
+// accused gives the vertices at which the waiting ends that a candidate explains: the ranks that it accuses.
 func (r *candidate) accused() []int32 {
 	switch {
 	case len(r.nodes) == 0:

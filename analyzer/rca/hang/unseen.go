@@ -35,22 +35,25 @@ func (w *waitFor) ofUnseen(d *decision, confidence float64) answer {
 		return r
 	}
 	m := w.oneMissing()
+	if !certain || m != nil && m.What != "rank" && w.Ev.Partial && !leadsTo(m, ids) {
+		m = nil
+	}
 	switch {
-	case m != nil && certain && named && m.What == "rank" && len(m.Ranks) == 1:
+	case m != nil && named && m.What == "rank" && len(m.Ranks) == 1:
 		// A file that is not there says nothing of a host: the others' waiting alone names the rank.
 		return answer{
 			row: believed(recordLost), summary: fmt.Sprintf(words.RankUnseen, wait, m.Ranks[0], m.Why),
 			culprits: []rca.Culprit{{Rank: m.Ranks[0], Channel: -1, Why: fmt.Sprintf(words.NotSeenBecause, m.Why)}},
 		}
-	case m != nil && certain && m.What != "rank" && (!w.Ev.Partial || leadsTo(m, ids)) && w.silentSinceStop(m):
-		// One silence explains all of them: they are not rivals.
+	case m != nil && m.What != "rank" && w.stoppedAnswering(m):
+		// One missing answer explains all of them: they are not rivals.
 		ids = slices.Sorted(slices.Values(m.Ranks))
 		a := answer{row: believed(hostLost), summary: fmt.Sprintf(words.HostLost, wait, words.RankNumbers(ids), m.What, m.Name, m.Why)}
 		for _, id := range ids {
 			a.culprits = append(a.culprits, rca.Culprit{Rank: id, Channel: -1, Group: m.Name, Why: fmt.Sprintf(words.DoesNotAnswer, m.What)})
 		}
 		return a
-	case m != nil && certain && m.What != "rank" && (!w.Ev.Partial || leadsTo(m, ids)):
+	case m != nil && m.What != "rank":
 		if !leadsTo(m, ids) {
 			ids = m.Ranks
 		}
@@ -107,7 +110,7 @@ func (w *waitFor) mustBeUnseen(d *decision) bool {
 		return false
 	}
 	for _, s := range w.stuck {
-		// Where its node shows what stops a GPU or a NIC, that may be what all wait for, and then silence is no more than silence.
+		// Where its node shows what stops a GPU or a NIC, that may be what all wait for, and then no answer is no more than that.
 		if d.dist[s] < 0 || w.Ailing(s, job.GPUAilment) || w.Ailing(s, job.DeadNIC) {
 			return false
 		}
@@ -153,7 +156,7 @@ func (w *waitFor) pointsAt(d *decision) (out []int32) {
 // called what it should not have.
 func (w *waitFor) doubtful(d *decision) bool {
 	if m := w.oneMissing(); m != nil && len(m.Ranks) > 1 && len(d.chosen) > 1 {
-		return false // A whole host is silent and several operations point at it: one wrong call is the lesser story.
+		return false // A whole host does not answer and several operations point at it: one wrong call is the lesser story.
 	}
 	return slices.ContainsFunc(w.pointsAt(d), func(e int32) bool {
 		in := w.edges[e].inst
@@ -183,8 +186,8 @@ func fromOthers(o *rca.Op) bool {
 	return slices.ContainsFunc(o.Flows, func(f rca.Flow) bool { return f.Send && f.Done > 0 || !f.Send && f.Ready > 0 })
 }
 
-// oneMissing gives the one source whose silence explains every rank that was not seen; or, of several, the one that fell silent
-// when the job stopped, where the others are known to be silent for another reason.
+// oneMissing gives the one source whose missing answer explains every rank that was not seen; or, of several, the one that stopped answering
+// with the job, where the others are known not to answer for another reason.
 func (w *waitFor) oneMissing() *rca.Missing {
 	if w.Ev.Partial {
 		for i := range w.Ev.Missing {
@@ -207,7 +210,7 @@ func (w *waitFor) oneMissing() *rca.Missing {
 		if w.accountsFor(m.Ranks) {
 			return m
 		}
-		if m.Heard <= 0 || w.silentSinceStop(m) {
+		if m.Heard <= 0 || w.stoppedAnswering(m) {
 			lost, candidates = m, candidates+1
 		}
 	}
@@ -262,9 +265,9 @@ func (w *waitFor) halfCalled(d *decision) *instance {
 // scrapes is how long a living exporter may at most not have been heard of: a few scrapes that fail in a row.
 const scrapes = time.Minute
 
-// silentSinceStop says that a host may have fallen silent when the job stopped. One that was silent long before, while others
+// stoppedAnswering says that a host may have stopped answering with the job. One that did long before, while others
 // still completed operations with it, was alive then and may be now; one that was heard of afterwards is.
-func (w *waitFor) silentSinceStop(m *rca.Missing) bool {
+func (w *waitFor) stoppedAnswering(m *rca.Missing) bool {
 	if m.Alive {
 		return false
 	}

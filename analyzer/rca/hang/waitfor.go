@@ -100,11 +100,7 @@ func (b *builder) instance(i int32) {
 	x := b.x
 	in := &x.insts[i]
 	v := int32(len(x.Nodes)) + i
-	inside := false
-	for k := range in.joins {
-		inside = inside || in.joins[k].active
-	}
-	if !inside {
+	if in.inside == 0 {
 		return
 	}
 	if in.odd != nil {

@@ -12,7 +12,7 @@ const (
 	undecidedWeight   = 0.4  // Two stories that explain as much.
 	justActiveWeight  = 0.3  // It called or finished something a moment ago.
 	groupWeight       = 0.3  // All are alike.
-	suspectFrom       = 0.3  // From which a flaw counts as one when silence is weighed.
+	suspectFrom       = 0.3  // From which a flaw counts as one when missing answers are weighed.
 	deniedWeight      = 0.25 // Its data arrived where it says that it has not called.
 	faintWeight       = 0.2  // Members that nobody could name, or a rank that moves.
 	nobodyWeight      = 0.1

@@ -109,7 +109,7 @@ const (
 	WaitQueued        = "has called the operation but is still in another"
 	WaitNotStarted    = "has called the operation but its kernel does not run"
 	WaitDead          = "its process is gone or stopped"
-	WaitSilent        = "was not seen"
+	WaitUnrecorded    = "was not seen"
 	WaitOdd           = "called something else at this place"
 	WaitNoBuffer      = "has no buffer posted to receive into"
 	WaitNoData        = "has not sent"
@@ -159,7 +159,7 @@ const (
 	WritesStorage        = "%s writes %.0f MB/s to storage."                                                         // Who, percent
 	Stands               = "%s is %s."                                                                               // Who, stands
 	ExplainsNobodyElse   = "it explains no rank that the culprits do not explain already"
-	SilentButExplained   = "it was not seen, and what others show explains the waiting"
+	UnseenButExplained   = "it was not seen, and what others show explains the waiting"
 	RanksUnseen          = "%s of %s not seen" // count, total
 )
 
