@@ -5,6 +5,7 @@ package hang
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	"github.com/culprit-project/culprit/analyzer/rca"
@@ -58,25 +59,14 @@ func (w *waitFor) candidates() []candidate {
 		}
 	}
 	out = w.coverLinks(out)
-	members := make([][]int32, len(sink))
-	for v := range int32(w.n) {
-		if c := of[v]; c >= 0 && !explained[c] {
-			members[c] = append(members[c], v)
-		}
-	}
-	for c := range members {
-		if sink[c] && len(members[c]) > 0 {
-			out = append(out, w.ofComponent(members[c]))
-		}
+	for _, vs := range w.membersOf(of, func(c int32) bool { return sink[c] && !explained[c] }) {
+		out = append(out, w.ofComponent(vs))
 	}
 	if !slices.ContainsFunc(out, func(c candidate) bool { return c.kind != kindUnseen }) {
 		// A rank waits for all that its operation lacks, so one that waits in a circle is not released by whoever else it waits for. A
 		// lost host makes no circle.
-		for c := range members {
-			if sink[c] {
-				continue
-			}
-			if lock, ok := w.deadlock(members[c], w.ranksOf(members[c])); ok && lock.strong() {
+		for _, vs := range w.membersOf(of, func(c int32) bool { return !sink[c] }) {
+			if lock, ok := w.deadlock(vs, w.ranksOf(vs)); ok && lock.strong() {
 				out = append(out, lock)
 			}
 		}
@@ -87,6 +77,21 @@ func (w *waitFor) candidates() []candidate {
 		w.settleByNode(&out[i])
 	}
 	return w.mayBeInside(w.outnumbered(out))
+}
+
+// membersOf gives the vertices of each of some components.
+func (w *waitFor) membersOf(of []int32, component func(int32) bool) [][]int32 {
+	members := map[int32][]int32{}
+	for v := range int32(w.n) {
+		if c := of[v]; c >= 0 && component(c) {
+			members[c] = append(members[c], v)
+		}
+	}
+	var out [][]int32
+	for _, c := range slices.Sorted(maps.Keys(members)) {
+		out = append(out, members[c])
+	}
+	return out
 }
 
 // ranksOf gives those of some vertices that are ranks.
