@@ -189,33 +189,30 @@ func fromOthers(o *rca.Op) bool {
 // oneMissing gives the one source whose missing answer explains every rank that was not seen; or, of several, the one that stopped answering
 // with the job, where the others are known not to answer for another reason.
 func (w *waitFor) oneMissing() *rca.Missing {
-	if w.Ev.Partial {
-		for i := range w.Ev.Missing {
-			if m := &w.Ev.Missing[i]; len(m.Ranks) > 0 {
-				return pick(w.onlyMissing(m), m, nil)
-			}
-		}
-		return nil
-	}
+	var sources []*rca.Missing
 	var all []int
-	var lost *rca.Missing
-	sources, candidates := 0, 0
 	for i := range w.Ev.Missing {
-		m := &w.Ev.Missing[i]
-		if len(m.Ranks) == 0 {
-			continue
+		if m := &w.Ev.Missing[i]; len(m.Ranks) > 0 {
+			sources, all = append(sources, m), append(all, m.Ranks...)
 		}
-		sources++
-		all = append(all, m.Ranks...)
+	}
+	if w.Ev.Partial {
+		if len(sources) != 1 {
+			return nil
+		}
+		return sources[0]
+	}
+	var lost []*rca.Missing
+	for _, m := range sources {
 		if w.accountsFor(m.Ranks) {
 			return m
 		}
 		if m.Heard <= 0 || w.stoppedAnswering(m) {
-			lost, candidates = m, candidates+1
+			lost = append(lost, m)
 		}
 	}
-	if candidates == 1 && lost.Heard > 0 && sources > 1 && w.accountsFor(all) {
-		return lost
+	if len(lost) == 1 && lost[0].Heard > 0 && len(sources) > 1 && w.accountsFor(all) {
+		return lost[0]
 	}
 	return nil
 }
@@ -228,16 +225,6 @@ func (w *waitFor) accountsFor(ranks []int) bool {
 		}
 	}
 	return w.World-w.Seen <= len(ranks)
-}
-
-// onlyMissing: nobody else was asked and did not answer.
-func (x *standstill) onlyMissing(m *rca.Missing) bool {
-	for i := range x.Ev.Missing {
-		if o := &x.Ev.Missing[i]; o != m && len(o.Ranks) > 0 {
-			return false
-		}
-	}
-	return true
 }
 
 // leadsTo says that everything waits for ranks of the source, as far as their numbers are known.
