@@ -51,11 +51,11 @@ func (w *waitFor) walk(r *candidate, dist []int32) (links []rca.Link, whole bool
 	}
 	if r.kind == kindFlaw && len(links) > 0 {
 		n := w.Nodes[r.nodes[0]].ID
-		comm := links[len(links)-1].Comm
-		if r.inst >= 0 {
-			comm = w.opGroup(r)
+		l := rca.Link{From: n, To: n, Reason: w.flawText(r), Sure: r.strong()}
+		if l.Comm, l.Op = w.place(r.inst); r.inst < 0 {
+			l.Comm = links[len(links)-1].Comm
 		}
-		links = append(links, rca.Link{From: n, To: n, Reason: w.flawText(r), Comm: comm, Op: w.opLabelOf(r.inst), Sure: r.strong()})
+		links = append(links, l)
 	}
 	return links, true
 }
@@ -86,49 +86,22 @@ func (w *waitFor) waysTo(r *candidate) []int32 {
 	return dist
 }
 
-func (w *waitFor) opLabelOf(inst int32) string {
+// place names an operation and its communicator; both empty where there is none.
+func (x *standstill) place(inst int32) (comm, op string) {
 	if inst < 0 {
-		return ""
+		return "", ""
 	}
-	return job.OpLabel(w.insts[inst].op())
+	in := &x.insts[inst]
+	return x.Comms[in.key.comm].Name, job.OpLabel(in.op())
 }
 
 func (w *waitFor) link(from, to int32, e *edge) rca.Link {
-	l := rca.Link{From: w.Nodes[from].ID, To: w.Nodes[to].ID, Reason: e.kind.reason(), Sure: e.sure}
+	l := rca.Link{From: w.Nodes[from].ID, To: w.Nodes[to].ID, Reason: reasons[e.kind], Sure: e.sure}
 	if e.channel >= 0 {
 		l.Reason += fmt.Sprintf(" (channel %d)", e.channel)
 	}
-	if e.inst >= 0 {
-		l.Comm = w.Comms[w.insts[e.inst].key.comm].Name
-		l.Op = job.OpLabel(w.insts[e.inst].op())
-	}
+	l.Comm, l.Op = w.place(e.inst)
 	return l
-}
-
-func (k edgeKind) reason() string {
-	switch k {
-	case edgeNotCalled:
-		return words.WaitNotCalled
-	case edgeQueued:
-		return words.WaitQueued
-	case edgeNotStarted:
-		return words.WaitNotStarted
-	case edgeDead:
-		return words.WaitDead
-	case edgeUnseen:
-		return words.WaitUnrecorded
-	case edgeOdd:
-		return words.WaitOdd
-	case edgeReceiver:
-		return words.WaitNoBuffer
-	case edgeNoData:
-		return words.WaitNoData
-	case edgeDelivery:
-		return words.WaitNotTaken
-	case edgeLocal:
-		return words.WaitHandedOver
-	}
-	return words.WaitLacksMembers
 }
 
 // addEvidence lists what the verdict rests on and what speaks against it.

@@ -77,10 +77,7 @@ func (w *waitFor) compose(d *decision) rca.Verdict {
 	if w.Ev.Partial && w.Ev.Standing > 0 {
 		v.Summary += fmt.Sprintf(words.BlastRadius, words.Count(w.Ev.Standing), words.Plural(w.World, "rank"))
 	}
-	if first.inst >= 0 {
-		v.Comm = w.Comms[w.insts[first.inst].key.comm].Name
-		v.Op = job.OpLabel(w.insts[first.inst].op())
-	}
+	v.Comm, v.Op = w.place(first.inst)
 	v.Action = cmp.Or(first.action, rca.ActionFor(v.Class, v.Cause))
 	if len(v.Culprits) > 0 {
 		v.Action = cmp.Or(first.action, rca.ActionForFacts(v.Cause, &v.Culprits[0], w.Ev.Facts), v.Action)

@@ -3,6 +3,8 @@
 
 package hang
 
+import "github.com/culprit-project/culprit/analyzer/rca/words"
+
 // edgeKind says why somebody waits for somebody.
 type edgeKind uint8
 
@@ -19,6 +21,21 @@ const (
 	edgeDelivery                   // It does not take what was sent.
 	edgeLocal                      // It is a neighbour over NVLink or shared memory, where no flow is seen.
 )
+
+// reasons say so to people, of the one that is waited for.
+var reasons = [...]string{
+	edgeIn:         words.WaitLacksMembers,
+	edgeNotCalled:  words.WaitNotCalled,
+	edgeQueued:     words.WaitQueued,
+	edgeNotStarted: words.WaitNotStarted,
+	edgeDead:       words.WaitDead,
+	edgeUnseen:     words.WaitUnrecorded,
+	edgeOdd:        words.WaitOdd,
+	edgeReceiver:   words.WaitNoBuffer,
+	edgeNoData:     words.WaitNoData,
+	edgeDelivery:   words.WaitNotTaken,
+	edgeLocal:      words.WaitHandedOver,
+}
 
 // edge is one reason to wait. Nodes are numbered first, instances behind them.
 type edge struct {

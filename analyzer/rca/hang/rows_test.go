@@ -90,7 +90,7 @@ func recv(peer int, posted, received, given, consumed int64) rca.Flow {
 	return rca.Flow{Peer: peer, Total: 100, Posted: posted, Ready: received, Transmitted: given, Done: consumed, Stuck: 6 * time.Second}
 }
 
-// edge is a job of two ranks in a reduction, of which the first sends to the second.
+// edgeOf is a job of two ranks in a reduction, of which the first sends to the second.
 func edgeOf(from, to rca.Flow) *standing {
 	s := ranks(2).comm("c", 100, 0, 1)
 	s.in(0, "c", "AllReduce", from)
@@ -123,19 +123,16 @@ func pair(fn string, f rca.Flow) (s *standing, o *rca.Op) {
 
 // setup is a job of ranks of which some are inside a call that ends a communicator, and the others have come back from it.
 func setup(world, inside int) *standing {
-	s := ranks(world).comm("c", 100, slices.Collect(seq(world))...)
+	var members []int
+	for r := range world {
+		members = append(members, r)
+	}
+	s := ranks(world).comm("c", 100, members...)
 	for r := range world {
 		c := rca.Call{Name: "ncclCommDestroy", ID: "7", Size: world, On: "c", Since: 20 * time.Second, Returned: r >= inside, Done: r >= inside}
 		s.set(r, func(k *rca.Rank) { k.Caps |= rca.SeesInit; k.Calls = []rca.Call{c} })
 	}
 	return s
-}
-
-func seq(n int) func(func(int) bool) {
-	return func(yield func(int) bool) {
-		for i := 0; i < n && yield(i); i++ {
-		}
-	}
 }
 
 // family is a job whose host 0 has ranks 0, 2 and 4, each in a communicator with a rank of host 1, which was not seen.
