@@ -26,7 +26,7 @@ func (x *standstill) freeQueued() {
 	var queued []int32
 	for i := range x.insts {
 		if in := &x.insts[i]; in.stuck && x.queued(in) {
-			queued = append(queued, int32(i)) //nolint:gosec // Far fewer than 2^31 operations.
+			queued = append(queued, int32(i))
 		}
 	}
 	for _, i := range queued {

@@ -166,7 +166,7 @@ func (w *waitFor) flawed(o *own, all []own) candidate {
 func (w *waitFor) onlyChannel(o *own) int16 {
 	for i := range w.acts[o.node] {
 		a := &w.acts[o.node][i]
-		if a.inst == o.inst && slices.ContainsFunc(a.op.Flows, func(f rca.Flow) bool { return int16(f.Channel) != o.channel }) { //nolint:gosec // Channels are few.
+		if a.inst == o.inst && slices.ContainsFunc(a.op.Flows, func(f rca.Flow) bool { return int16(f.Channel) != o.channel }) {
 			return o.channel
 		}
 	}
@@ -262,7 +262,7 @@ func (w *waitFor) ofComponent(vs []int32) candidate {
 	best := w.likeliest(ranks)
 	switch {
 	case single && w.Unseen(ranks[0]):
-		return w.unseen(ranks[0])
+		return w.withoutRecord(ranks[0])
 	case locked && lock.strong():
 		return lock
 	case best != nil && w.Nodes[best.node].Rank != nil:
@@ -310,7 +310,7 @@ func (w *waitFor) moved(o *own) int64 {
 	least := int64(-1)
 	if j := w.part(&w.insts[o.inst], o.node); j != nil {
 		for i := range j.op.Flows {
-			if f := &j.op.Flows[i]; (o.channel < 0 || int16(f.Channel) == o.channel) && (least < 0 || f.Done < least) { //nolint:gosec // Channels are few.
+			if f := &j.op.Flows[i]; (o.channel < 0 || int16(f.Channel) == o.channel) && (least < 0 || f.Done < least) {
 				least = f.Done
 			}
 		}
@@ -318,8 +318,8 @@ func (w *waitFor) moved(o *own) int64 {
 	return least
 }
 
-// unseen makes the candidate of a rank, or members, without a record.
-func (w *waitFor) unseen(v int32) candidate {
+// withoutRecord makes the candidate of a rank, or members, without a record.
+func (w *waitFor) withoutRecord(v int32) candidate {
 	n := &w.Nodes[v]
 	r := notSeen
 	switch n.Visibility {

@@ -59,29 +59,40 @@ func (w *waitFor) choose(cs []candidate) decision {
 	}
 	var d decision
 	faults, d.aside = w.withoutEchoes(w.firstOdd(faults))
-	waits := func(cs []candidate) { d.covered, d.dist = w.cover(cs) }
-	if len(faults)+len(benign) > 0 {
-		free := pick(len(faults) > 0, faults, benign)
+	free := faults
+	if len(free) == 0 {
+		free, benign = benign, nil
+	}
+	switch dead := w.dead(); {
+	case len(free) > 0:
 		d.chosen, _ = w.cheapest(free)
-		d.aside = slices.Concat(d.aside, pick(len(faults) > 0, benign, nil), weaker)
-		waits(d.chosen)
-	} else if dead := w.dead(); len(dead) > 0 {
+		d.aside = slices.Concat(d.aside, benign, weaker)
+		d.covered, d.dist = w.cover(d.chosen)
+	case len(dead) > 0:
 		d.chosen, d.aside = dead, weaker
-		waits(nil)
+		_, d.dist = w.cover(nil)
 		d.covered = 1 // They may hold anybody.
-	} else if behind := w.behind(unseen); len(behind) > 0 {
-		d.chosen, d.aside = behind, slices.Concat(seen, unseen)
-		waits(unseen)
-	} else if beats(seen, unseen) {
-		d.chosen, d.aside = w.cheapest(seen)
-		d.aside = slices.Concat(unseen, d.aside)
-		waits(d.chosen)
-	} else {
-		d.chosen, d.aside, d.unseen = unseen, seen, true
-		waits(unseen)
+	default:
+		w.chooseWeaker(&d, seen, unseen)
 	}
 	w.byShare(d.chosen)
 	return d
+}
+
+// chooseWeaker chooses where nothing strong explains anybody.
+func (w *waitFor) chooseWeaker(d *decision, seen, unseen []candidate) {
+	explaining := unseen
+	switch behind := w.behind(unseen); {
+	case len(behind) > 0:
+		d.chosen, d.aside = behind, slices.Concat(seen, unseen)
+	case beats(seen, unseen):
+		d.chosen, d.aside = w.cheapest(seen)
+		d.aside = slices.Concat(unseen, d.aside)
+		explaining = d.chosen
+	default:
+		d.chosen, d.aside, d.unseen = unseen, seen, true
+	}
+	d.covered, d.dist = w.cover(explaining)
 }
 
 // beats says that the best of some candidates costs less than the best of their rivals.

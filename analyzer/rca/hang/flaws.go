@@ -262,7 +262,7 @@ func (b *builder) own(n, peer, inst int32, ch int, r *row) {
 	if b.moving {
 		return // Its counters change: what they show now is a moment of healthy work.
 	}
-	o := own{row: r, weight: r.weight, strength: r.strength, node: n, peer: peer, inst: inst, channel: int16(ch), doubted: b.doubted} //nolint:gosec // Channels are few.
+	o := own{row: r, weight: r.weight, strength: r.strength, node: n, peer: peer, inst: inst, channel: int16(ch), doubted: b.doubted}
 	if b.doubted {
 		o.doubt()
 	}

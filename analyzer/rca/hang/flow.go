@@ -115,7 +115,7 @@ func (b *builder) wholeTree(in *instance, ch int) bool {
 	if b.trees == nil {
 		b.trees = b.x.treeEdges()
 	}
-	key := treeChannel{in.key.comm, int32(ch)} //nolint:gosec // Channels are few.
+	key := treeChannel{in.key.comm, int32(ch)}
 	return len(b.trees[key]) == b.x.Comms[in.key.comm].Size-1
 }
 
@@ -131,11 +131,11 @@ func (x *standstill) treeEdges() map[treeChannel]map[[2]int32]bool {
 			}
 			for l := range j.op.Flows {
 				f := &j.op.Flows[l]
-				peer := int32(f.Peer) //nolint:gosec // Below the communicator's size.
+				peer := int32(f.Peer)
 				if peer < 0 || peer == j.commRank {
 					continue
 				}
-				key := treeChannel{in.key.comm, int32(f.Channel)} //nolint:gosec // As above.
+				key := treeChannel{in.key.comm, int32(f.Channel)}
 				if out[key] == nil {
 					out[key] = map[[2]int32]bool{}
 				}

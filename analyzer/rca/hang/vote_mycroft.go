@@ -51,7 +51,7 @@ func (w *waitFor) tableOf(n, inst int32) string {
 		if !f.Send || f.Finished() {
 			continue
 		}
-		if to := w.insts[inst].at(int32(f.Peer)); to != nil && side == mycroft.Unclear { //nolint:gosec // Below the communicator's size.
+		if to := w.insts[inst].at(int32(f.Peer)); to != nil && side == mycroft.Unclear {
 			if r := matching(to.op, f, j.commRank); r != nil {
 				side = mycroft.Compare(countersOf(f), countersOf(r))
 			}
