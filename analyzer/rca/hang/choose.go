@@ -18,8 +18,7 @@ type decision struct {
 	aside   []candidate // Reached, but not needed to explain anybody.
 	covered float64
 	dist    []int32 // From every vertex to the nearest chosen candidate.
-	benign  bool
-	unseen  bool // Only ranks of which nothing is known explain the rest.
+	unseen  bool    // Only ranks of which nothing is known explain the rest.
 }
 
 // cost is what it takes to believe a candidate: nothing where nobody else's waiting explains what it shows, for that is there whatever
