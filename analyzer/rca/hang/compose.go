@@ -20,6 +20,7 @@ type answer struct {
 	row
 	culprits []rca.Culprit
 	summary  string
+	ask      []int // Ranks that would decide, beside those at which the waiting ends.
 }
 
 // answer names the chosen where one of them is strong or all that speaks against them leaves enough (Options.NameConfidence); else it
@@ -37,6 +38,9 @@ func (w *waitFor) answer(d *decision) answer {
 		a.row = first.row
 		a.class, a.cause = rca.Unknown, rca.CauseUnknown
 		a.summary = words.Opener(w.sentence(first)) + words.TooWeak
+		if w.Ev.Partial {
+			a.ask = w.partners(d.chosen)
+		}
 		if first.kind != kindMoving {
 			a.culprits = append(a.culprits, rca.Culprit{Rank: -1, Channel: -1, Group: "suspects: " + w.listed(d.chosen, w.suspect), Why: words.WeakEvidence})
 		}
@@ -65,6 +69,9 @@ func (w *waitFor) compose(d *decision) rca.Verdict {
 	v.RanksVisited = w.visited()
 	v.Stalled, v.WorldSize = max(len(w.stuck), w.Ev.Standing), w.World
 	w.reportMissing(d, &v)
+	if len(v.Ask) == 0 {
+		v.Ask = a.ask
+	}
 	v.Page = w.pages(&v)
 	if v.Class == rca.Unknown {
 		v.Standstill = w.still().Seconds()

@@ -274,7 +274,7 @@ var rowCases = map[string]func() *standing{
 	"other_call_tie": func() *standing {
 		return ranks(2).comm("c", 100, 0, 1).inside("c", "AllReduce", 0).inside("c", "Broadcast", 1)
 	},
-	"deadlock": func() *standing { return crossed() },
+	"deadlock": crossed,
 	"deadlock_perhaps": func() *standing {
 		s := ranks(2).comm("c", 100, 0, 1).comm("d", 50, 0, 1).inside("c", "AllReduce", 0).inside("d", "AllReduce", 1)
 		lost := func(r *rca.Rank) { r.Lost = 1 }
@@ -282,8 +282,8 @@ var rowCases = map[string]func() *standing{
 	},
 	"ahead_of_most":   func() *standing { return ranks(3).comm("c", 100, 0, 1, 2).inside("c", "AllReduce", 0) },
 	"one_host_stands": func() *standing { return all().set(1, onNode0).set(2, onNode0) },
-	"all_alike":       func() *standing { return all() },
-	"unexplained":     func() *standing { return all() },
+	"all_alike":       all,
+	"unexplained":     all,
 	"still_moves": func() *standing {
 		s := missing().comm("d", 100, 2)
 		s.in(2, "d", "AllReduce").Stuck = 100 * time.Millisecond
@@ -430,5 +430,21 @@ func TestRowsAreTested(t *testing.T) {
 	})
 	if len(seen) != len(rowCases) {
 		t.Errorf("%d rows, %d jobs", len(seen), len(rowCases))
+	}
+}
+
+// TestSuspectsAskTheirPartners: where a search has come to suspects and the waiting ends at nobody who could be asked, it goes on to
+// those that the suspects exchange data with.
+func TestSuspectsAskTheirPartners(t *testing.T) {
+	s := ranks(3).comm("c", 100, 0, 1, 2)
+	s.ev.Partial = true
+	for r := range 2 {
+		s.in(r, "c", "AllReduce", send((r+1)%3, 100, 100, 100, 100), recv((r+2)%3, 100, 100, 100, 100))
+	}
+	s.on(2, "c").Called, s.on(2, "c").Completed = 101, 101
+	s.set(2, func(r *rca.Rank) { r.Caps, r.State = rca.SeesCalls, rca.ProcessUnknown })
+	v, ok := Analyze(job.NewIndex(&s.ev, rca.Options{}.WithDefaults()))
+	if !ok || v.Class != rca.Unknown || !slices.Equal(v.Ask, []int{2}) {
+		t.Errorf("%v %s, asks %v: %s", ok, v.Class, v.Ask, v.Summary)
 	}
 }
