@@ -169,7 +169,10 @@ func oneOfEach(cs []candidate) []candidate {
 			continue
 		}
 		first := c.nodes[0]
-		known := slices.IndexFunc(at[first], func(i int) bool { return out[i].row == c.row && slices.Equal(out[i].nodes, c.nodes) })
+		known := slices.IndexFunc(at[first], func(i int) bool {
+			o := &out[i]
+			return o.class == c.class && o.cause == c.cause && o.weight == c.weight && o.strength == c.strength && slices.Equal(o.nodes, c.nodes)
+		})
 		if known >= 0 {
 			out[at[first][known]].join(nil, c.vertex)
 			continue
