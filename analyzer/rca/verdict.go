@@ -170,6 +170,8 @@ type Candidate struct {
 
 // Hypothesis is one explanation of the trouble, with what decided between it and the others.
 type Hypothesis struct {
+	// Row names what says so: a row of the table in analyzer/rca/hang/flaws.go. Empty of a slow job.
+	Row   string `json:"row,omitempty"`
 	Ranks []int  `json:"ranks,omitempty"` // Empty where a group is meant.
 	Group string `json:"group,omitempty"`
 	Class Class  `json:"class"`

@@ -40,10 +40,10 @@ var headlines = map[rca.Class]map[rca.Cause]string{
 		rca.CauseDeadlock: words.Deadlock + "ranks 0, 1 entered " + op + " first, ranks 2, 3 entered AllGather #7 on tp first" + words.EachWaits,
 	},
 	rca.Fault: {
-		rca.CauseGPU: flawed(words.GPUStopped, op, ""), rca.CauseNetworkSend: flawed(words.Undelivered, " to rank 7 (node-2, GPU 1)", op, ""), rca.CauseReceiver: flawed(words.NoBuffers, op, ""),
-		rca.CausePCIe: flawed(words.NotFlushed, op, ""), rca.CauseProxy: flawed(words.ProxyStopped, " to rank 7 (node-2, GPU 1)", op, ""), rca.CauseHostLost: hostLost,
+		rca.CauseGPU: flawed(words.GPUStopped, op, ""), rca.CauseNetworkSend: flawed(words.Undelivered, op, "", " to rank 7 (node-2, GPU 1)"), rca.CauseReceiver: flawed(words.NoBuffers, op, ""),
+		rca.CausePCIe: flawed(words.NotFlushed, op, ""), rca.CauseProxy: flawed(words.ProxyStopped, op, "", " to rank 7 (node-2, GPU 1)"), rca.CauseHostLost: hostLost,
 		rca.CauseProcessStopped: died(words.StoppedBySignal), rca.CauseProcessGone: died(words.ProcessDied), rca.CauseException: died("it raised RuntimeError: CUDA error"),
-		rca.CauseUnknown: flawed(words.LinkUnproven, " to rank 7 (node-2, GPU 1)", op, ""),
+		rca.CauseUnknown: flawed(words.LinkUnproven, op, "", " to rank 7 (node-2, GPU 1)"),
 	},
 	rca.SlowCompute: {
 		rca.CauseGPU: slow(words.Computes, 37.0), rca.CauseCPU: slow(words.Computes+words.HostCallsLate, 37.0), rca.CauseStorage: slow(words.Computes, 37.0),
@@ -79,7 +79,7 @@ var (
 )
 
 func outside(note string) string {
-	return fmt.Sprintf(words.NotCalled, who, op, " for 9 s", "7 ranks wait for it", note)
+	return fmt.Sprintf(words.NotCalled, who, "has", op, " for 9 s", "7 ranks wait for it", note)
 }
 
 func died(note string) string {

@@ -26,7 +26,7 @@ func (x *standstill) freeQueued() {
 	var queued []int32
 	for i := range x.insts {
 		if in := &x.insts[i]; in.stuck && x.queued(in) {
-			queued = append(queued, int32(i)) //nolint:gosec // Far fewer than 2^31 operations.
+			queued = append(queued, int32(i))
 		}
 	}
 	for _, i := range queued {
@@ -114,7 +114,7 @@ func (b *builder) computes(n int32, a *active, in *instance) bool {
 		return false
 	}
 	if in.begun > 0 && in.idle <= in.begun {
-		b.own(n, -1, a.inst, -1, gpuNotCome)
+		b.own(n, -1, a.inst, -1, &gpuNotCome)
 	}
 	return true
 }
@@ -187,7 +187,7 @@ func (x *standstill) besideUnseen(n, inst int32) []int32 {
 
 // insideHost says that all members of a communicator that are known are on a rank's host.
 func (x *standstill) insideHost(comm, n int32) bool {
-	return x.Comms[comm].Ghost < 0 && !slices.ContainsFunc(x.Comms[comm].Members, func(m job.Member) bool { return x.Host(m.Node) != x.Host(n) })
+	return x.Comms[comm].Unnamed < 0 && !slices.ContainsFunc(x.Comms[comm].Members, func(m job.Member) bool { return x.Host(m.Node) != x.Host(n) })
 }
 
 // unseenInFront says that a rank called an operation of a communicator before another one, and nothing would show its end.

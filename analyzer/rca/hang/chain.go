@@ -15,9 +15,9 @@ import (
 
 const maxChain = 12 // Longer walks repeat themselves.
 
-// chain walks from a rank that suffers to the root, the shortest way from as far as is readable. It comes to the root in the
+// chain walks from a rank that suffers to a candidate, the shortest way from as far as is readable. It comes there in the
 // operation that the verdict names, where any way does: one story, told once.
-func (w *waitFor) chain(r *root) []rca.Link {
+func (w *waitFor) chain(r *candidate) []rca.Link {
 	links, whole := w.walk(r, w.waysTo(r))
 	if !whole {
 		links, _ = w.walk(r, w.distances(r.accused()))
@@ -25,8 +25,8 @@ func (w *waitFor) chain(r *root) []rca.Link {
 	return links
 }
 
-// walk follows distances to a root. whole: it has come there, or as far as a reader follows.
-func (w *waitFor) walk(r *root, dist []int32) (links []rca.Link, whole bool) {
+// walk follows distances to a candidate. whole: it has come there, or as far as a reader follows.
+func (w *waitFor) walk(r *candidate, dist []int32) (links []rca.Link, whole bool) {
 	start := int32(-1)
 	for _, s := range w.stuck {
 		if dist[s] > 0 && dist[s] <= 2*maxChain && !slices.Contains(r.nodes, s) && (start < 0 || dist[s] > dist[start]) {
@@ -49,23 +49,23 @@ func (w *waitFor) walk(r *root, dist []int32) (links []rca.Link, whole bool) {
 		links = append(links, w.link(from, at, step))
 		from = at
 	}
-	if r.kind == rootFlaw && len(links) > 0 {
+	if r.kind == kindFlaw && len(links) > 0 {
 		n := w.Nodes[r.nodes[0]].ID
-		comm := links[len(links)-1].Comm
-		if r.inst >= 0 {
-			comm = w.opGroup(r)
+		l := rca.Link{From: n, To: n, Reason: w.flawText(r), Sure: r.strong()}
+		if l.Comm, l.Op = w.place(r.inst); r.inst < 0 {
+			l.Comm = links[len(links)-1].Comm
 		}
-		links = append(links, rca.Link{From: n, To: n, Reason: w.flawText(r), Comm: comm, Op: w.opLabelOf(r.inst), Sure: r.leaf.hard})
+		links = append(links, l)
 	}
 	return links, true
 }
 
-// waysTo gives the distance of every vertex to a root: over the operation in which the root shows if that is a way, else over any.
-func (w *waitFor) waysTo(r *root) []int32 {
-	var last []int32 // From which the next step, in that operation, is the root.
+// waysTo gives the distance of every vertex to a candidate: over the operation in which it shows if that is a way, else over any.
+func (w *waitFor) waysTo(r *candidate) []int32 {
+	var last []int32 // From which the next step, in that operation, is the candidate.
 	ends := r.accused()
 	for _, v := range ends {
-		for _, i := range w.in[w.rrow[v]:w.rrow[v+1]] {
+		for _, i := range w.into(v) {
 			if e := &w.edges[i]; r.inst >= 0 && e.inst == r.inst && !slices.Contains(ends, e.from) {
 				last = append(last, e.from)
 			}
@@ -86,49 +86,22 @@ func (w *waitFor) waysTo(r *root) []int32 {
 	return dist
 }
 
-func (w *waitFor) opLabelOf(inst int32) string {
+// place names an operation and its communicator; both empty where there is none.
+func (x *standstill) place(inst int32) (comm, op string) {
 	if inst < 0 {
-		return ""
+		return "", ""
 	}
-	return job.OpLabel(w.insts[inst].op())
+	in := &x.insts[inst]
+	return x.Comms[in.key.comm].Name, job.OpLabel(in.op())
 }
 
 func (w *waitFor) link(from, to int32, e *edge) rca.Link {
-	l := rca.Link{From: w.Nodes[from].ID, To: w.Nodes[to].ID, Reason: e.kind.reason(), Sure: e.sure}
+	l := rca.Link{From: w.Nodes[from].ID, To: w.Nodes[to].ID, Reason: reasons[e.kind], Sure: e.sure}
 	if e.channel >= 0 {
 		l.Reason += fmt.Sprintf(" (channel %d)", e.channel)
 	}
-	if e.inst >= 0 {
-		l.Comm = w.Comms[w.insts[e.inst].key.comm].Name
-		l.Op = job.OpLabel(w.insts[e.inst].op())
-	}
+	l.Comm, l.Op = w.place(e.inst)
 	return l
-}
-
-func (k edgeKind) reason() string {
-	switch k {
-	case edgeNotCalled:
-		return words.WaitNotCalled
-	case edgeQueued:
-		return words.WaitQueued
-	case edgeNotStarted:
-		return words.WaitNotStarted
-	case edgeDead:
-		return words.WaitDead
-	case edgeSilent:
-		return words.WaitSilent
-	case edgeOdd:
-		return words.WaitOdd
-	case edgeReceiver:
-		return words.WaitNoBuffer
-	case edgeNoData:
-		return words.WaitNoData
-	case edgeDelivery:
-		return words.WaitNotTaken
-	case edgeLocal:
-		return words.WaitHandedOver
-	}
-	return words.WaitLacksMembers
 }
 
 // addEvidence lists what the verdict rests on and what speaks against it.
@@ -151,7 +124,7 @@ func (w *waitFor) addEvidence(d *decision, v *rca.Verdict) {
 			break
 		}
 		for k, n := range r.nodes {
-			if k == 4 || r.kind == rootGroup {
+			if k == 4 || r.kind == kindGroup {
 				break
 			}
 			w.rankEvidence(n, r, v)
@@ -168,7 +141,7 @@ func (w *waitFor) addEvidence(d *decision, v *rca.Verdict) {
 	}
 	for i := range w.owns {
 		o := &w.owns[i]
-		if o.what == flawLostOnWire && o.peer >= 0 && len(v.Contradictions) < 8 {
+		if o.is(&lostOnWire) && o.peer >= 0 && len(v.Contradictions) < 8 {
 			v.Contradictions = append(v.Contradictions, fmt.Sprintf(words.MoreSentThanReceived,
 				w.Nodes[o.node].ID, w.Nodes[o.peer].ID))
 		}
@@ -176,7 +149,7 @@ func (w *waitFor) addEvidence(d *decision, v *rca.Verdict) {
 }
 
 // callSite is the line of the user's program at which those called an operation that wait in it; empty unknown, or several.
-func (w *waitFor) callSite(r *root) string {
+func (w *waitFor) callSite(r *candidate) string {
 	if r.inst < 0 {
 		return ""
 	}
@@ -192,7 +165,7 @@ func (w *waitFor) callSite(r *root) string {
 }
 
 // rankEvidence says what is known of one accused rank.
-func (w *waitFor) rankEvidence(n int32, r *root, v *rca.Verdict) {
+func (w *waitFor) rankEvidence(n int32, r *candidate, v *rca.Verdict) {
 	rk := w.Nodes[n].Rank
 	if rk == nil {
 		return

@@ -15,51 +15,79 @@ import (
 	"github.com/culprit-project/culprit/analyzer/rca/words"
 )
 
+// answer is what a verdict says of a decision: a row of the table, whose weight is how far all of it is believed, with whom it accuses.
+type answer struct {
+	row
+	culprits []rca.Culprit
+	summary  string
+	ask      []int // Ranks that would decide, beside those at which the waiting ends.
+}
+
+// answer names the chosen where one of them is strong or all that speaks against them leaves enough (Options.NameConfidence); else it
+// widens to a group of suspects.
+func (w *waitFor) answer(d *decision) answer {
+	a := answer{culprits: []rca.Culprit{}}
+	confidence := w.confidence(d)
+	switch {
+	case len(d.chosen) == 0:
+		a.row, a.summary = unexplained, fmt.Sprintf(words.Unexplained, words.Opener(words.Plural(len(w.stuck), "rank")))
+	case d.unseen:
+		return w.ofUnseen(d, confidence)
+	case !slices.ContainsFunc(d.chosen, func(c candidate) bool { return c.strong() }) && confidence < w.Opt.NameConfidence:
+		first := &d.chosen[0]
+		a.row = first.row
+		a.class, a.cause = rca.Unknown, rca.CauseUnknown
+		a.summary = words.Opener(w.sentence(first)) + words.TooWeak
+		if w.Ev.Partial {
+			a.ask = w.partners(d.chosen)
+		}
+		if first.kind != kindMoving {
+			a.culprits = append(a.culprits, rca.Culprit{Rank: -1, Channel: -1, Group: "suspects: " + w.listed(d.chosen, w.suspect), Why: words.WeakEvidence})
+		}
+	default:
+		a.row = d.chosen[0].row
+		first, rest := alike(d.chosen)
+		a.summary = words.Opener(w.sentence(&first))
+		for i := range d.chosen {
+			a.accuse(w, &d.chosen[i])
+		}
+		if len(rest) > 0 {
+			a.summary += fmt.Sprintf(words.AlsoFound, w.listed(rest, w.alsoFound))
+		}
+	}
+	a.weight = confidence
+	return a
+}
+
 // compose writes the verdict of a job that stands still.
 func (w *waitFor) compose(d *decision) rca.Verdict {
+	d.chosen = w.joinProcesses(d.chosen)
+	a := w.answer(d)
 	v := job.NewVerdict(w.Index)
-	v.Confidence = rca.Round(w.confidence(d))
+	v.Class, v.Cause, v.Code, v.Confidence = a.class, a.cause, a.class.Code(), rca.Round(a.weight)
+	v.Culprits, v.Summary = a.culprits, a.summary
 	v.RanksVisited = w.visited()
 	v.Stalled, v.WorldSize = max(len(w.stuck), w.Ev.Standing), w.World
 	w.reportMissing(d, &v)
-	if len(d.chosen) == 0 {
-		v.Summary = fmt.Sprintf(words.Unexplained, words.Opener(words.Plural(len(w.stuck), "rank")))
-		v.Action = rca.ActionFor(rca.Unknown, rca.CauseUnknown)
-		v.Page = w.longest() >= w.Opt.UnexplainedAfter
+	if len(v.Ask) == 0 {
+		v.Ask = a.ask
+	}
+	v.Page = w.pages(&v)
+	if v.Class == rca.Unknown {
 		v.Standstill = w.still().Seconds()
+	}
+	if len(d.chosen) == 0 {
+		v.Action = rca.ActionFor(rca.Unknown, rca.CauseUnknown)
 		return v
 	}
-	d.chosen = w.joinProcesses(d.chosen)
 	first := &d.chosen[0]
-	if d.silent {
-		w.composeSilent(d, &v)
-	} else if !anyHard(d.chosen) && v.Confidence < w.Opt.NameConfidence {
-		w.composeSuspects(d, &v)
-		if w.Ev.Partial && len(v.Ask) == 0 {
-			v.Ask = w.partners(d.chosen)
-		}
-	} else {
-		v.Class, v.Cause = first.leaf.class, first.leaf.cause
-		alike, rest := w.alike(d.chosen)
-		v.Summary = words.Opener(w.sentence(&alike, d))
-		for i := range d.chosen {
-			w.addCulprits(&d.chosen[i], &v)
-		}
-		if n := len(rest); n > 0 {
-			v.Summary += fmt.Sprintf(words.AlsoFound, w.others(rest))
-		}
-	}
 	if w.Ev.Partial && w.Ev.Standing > 0 {
 		v.Summary += fmt.Sprintf(words.BlastRadius, words.Count(w.Ev.Standing), words.Plural(w.World, "rank"))
 	}
-	v.Code = v.Class.Code()
-	if first.inst >= 0 {
-		v.Comm = w.Comms[w.insts[first.inst].key.comm].Name
-		v.Op = job.OpLabel(w.insts[first.inst].op())
-	}
-	v.Action = cmp.Or(first.leaf.action, rca.ActionFor(v.Class, v.Cause))
+	v.Comm, v.Op = w.place(first.inst)
+	v.Action = cmp.Or(first.action, rca.ActionFor(v.Class, v.Cause))
 	if len(v.Culprits) > 0 {
-		v.Action = cmp.Or(first.leaf.action, rca.ActionForFacts(v.Cause, &v.Culprits[0], w.Ev.Facts), v.Action)
+		v.Action = cmp.Or(first.action, rca.ActionForFacts(v.Cause, &v.Culprits[0], w.Ev.Facts), v.Action)
 	}
 	v.Waited = rca.Round(w.waited(first).Seconds())
 	v.Chain = w.chain(first)
@@ -68,24 +96,20 @@ func (w *waitFor) compose(d *decision) rca.Verdict {
 		v.RestsOn = append(v.RestsOn, w.IDs(d.chosen[i].ends())...)
 	}
 	w.addEvidence(d, &v)
-	w.setAside(d, &v)
-	v.Page = w.pages(&v)
-	v.MayGetOn = v.MayGetOn || !slices.ContainsFunc(d.chosen, func(r root) bool { return !w.mayGetOn(&r) })
-	if v.Class == rca.Unknown {
-		v.Standstill = w.still().Seconds()
-	}
+	w.weigh(d, &a, &v)
+	v.MayGetOn = a.is(&hostHangs) || !slices.ContainsFunc(d.chosen, func(c candidate) bool { return !w.mayGetOn(&c) })
 	return v
 }
 
-// mayGetOn says that a root is GPUs that may get on by themselves: they load kernels for one of the job's first operations, or
+// mayGetOn says that a candidate is GPUs that may get on by themselves: they load kernels for one of the job's first operations, or
 // compute what comes before one that no GPU is known to be in, or where no kernels are seen; and their nodes show no error of them.
-func (w *waitFor) mayGetOn(r *root) bool {
-	gpu := r.leaf.cause == rca.CauseGPU || r.leaf.cause == rca.CauseKernelNotRunning
-	if !gpu || r.kind != rootFlaw && r.kind != rootGroup || r.inst < 0 {
+func (w *waitFor) mayGetOn(r *candidate) bool {
+	gpu := r.cause == rca.CauseGPU || r.cause == rca.CauseKernelNotRunning
+	if !gpu || r.kind != kindFlaw && r.kind != kindGroup || r.inst < 0 {
 		return false
 	}
 	in := &w.insts[r.inst]
-	computes := r.leaf.cause == rca.CauseKernelNotRunning && in.begun == 0
+	computes := r.cause == rca.CauseKernelNotRunning && in.begun == 0
 	for _, n := range r.nodes {
 		if w.Ailing(n, job.GPUAilment) {
 			return false
@@ -93,7 +117,7 @@ func (w *waitFor) mayGetOn(r *root) bool {
 		j := w.part(in, n)
 		computes = computes || j == nil || unbegun(w.Nodes[n].Rank, j.op)
 	}
-	return computes || r.kind == rootFlaw && w.firstStep(r.nodes[0], r.inst)
+	return computes || r.kind == kindFlaw && w.firstStep(r.nodes[0], r.inst)
 }
 
 // still is for how long ranks stand still and nobody who was seen has completed anything.
@@ -109,26 +133,6 @@ func (w *waitFor) still() time.Duration {
 	return still
 }
 
-// alike joins the first root with those of which the same is to be said.
-func (w *waitFor) alike(rs []root) (first root, rest []root) {
-	first = rs[0]
-	for _, r := range rs[1:] {
-		if first.what == flawNotCome && r.what == flawNotCome && slices.Equal(first.nodes, r.nodes) {
-			first.vertex = append(slices.Clone(first.vertex), r.vertex...)
-			continue
-		}
-		same := r.kind == first.kind && r.inst == first.inst && r.leaf.class == first.leaf.class && r.leaf.cause == first.leaf.cause
-		if !same || r.kind != rootOutside && r.kind != rootDead || r.leaf.note != first.leaf.note {
-			rest = append(rest, r)
-			continue
-		}
-		first.nodes = append(slices.Clone(first.nodes), r.nodes...)
-		first.vertex = append(slices.Clone(first.vertex), r.vertex...)
-	}
-	slices.Sort(first.nodes)
-	return first, rest
-}
-
 // pages says whether somebody is woken: for an accusation that is likely right, or for a hang that lasts whoever did it.
 func (w *waitFor) pages(v *rca.Verdict) bool {
 	if v.Class == rca.Benign || v.Class == rca.Healthy {
@@ -140,8 +144,8 @@ func (w *waitFor) pages(v *rca.Verdict) bool {
 	return v.Class != rca.Unknown && w.Carries(v.Class, v.Confidence)
 }
 
-// waited gives how long others have waited in the operation that a root keeps from going on.
-func (w *waitFor) waited(r *root) time.Duration {
+// waited gives how long others have waited in the operation that a candidate keeps from going on.
+func (w *waitFor) waited(r *candidate) time.Duration {
 	if r.inst < 0 {
 		return w.longest()
 	}
@@ -170,9 +174,9 @@ func (w *waitFor) visited() int {
 	return n
 }
 
-// waiting counts the ranks that stand still for a root, the root itself not counted.
-func (w *waitFor) waiting(r *root) int {
-	_, dist := w.cover([]root{*r})
+// waiting counts the ranks that stand still for a candidate, itself not counted.
+func (w *waitFor) waiting(r *candidate) int {
+	_, dist := w.cover([]candidate{*r})
 	n := 0
 	for _, s := range w.stuck {
 		if dist[s] >= 0 && !slices.Contains(r.nodes, s) {
@@ -183,70 +187,99 @@ func (w *waitFor) waiting(r *root) int {
 }
 
 // sentence says what happened, for a tired person.
-func (w *waitFor) sentence(r *root, d *decision) string {
-	age, n := "", w.waiting(r)
+func (w *waitFor) sentence(c *candidate) string {
+	age, n, op := "", w.waiting(c), w.opName(c.inst)
 	// Younger ones are lower bounds, of sources that do not tell when they were asked and to which anything pending is stuck.
-	if r.inst >= 0 && w.insts[r.inst].age >= max(w.Opt.HangAfter, time.Second) {
-		age = " for " + words.Span(w.insts[r.inst].age)
+	if c.inst >= 0 && w.insts[c.inst].age >= max(w.Opt.HangAfter, time.Second) {
+		age = " for " + words.Span(w.insts[c.inst].age)
 	}
-	wait := pick(w.Ev.Partial, "at least ", "") + words.Plural(n, "rank") + pick(n == 1, " waits", " wait") + " for it" // Of those asked.
-	note := r.leaf.note
-	if len(r.nodes) > 1 {
-		wait, note = strings.TrimSuffix(wait, "it")+"them", words.OfSeveral(note)
+	one := len(c.nodes) == 1
+	waiters := words.Plural(n, "rank") + pick(n == 1, " waits", " wait")
+	wait := pick(w.Ev.Partial, "at least ", "") + waiters + pick(len(c.nodes) > 1, " for them", " for it") // Of those asked.
+	note := pick(len(c.nodes) > 1, words.OfSeveral(c.note), c.note)
+	who := ""
+	if len(c.nodes) > 0 {
+		who = w.RankList(c.nodes)
 	}
-	switch r.kind {
-	case rootOutside:
-		if d.benign {
-			return fmt.Sprintf(words.NotCalledYet, w.RankList(r.nodes), pick(len(r.nodes) == 1, "has", "have"), w.opName(r.inst), age, wait, note)
-		}
-		if len(r.nodes) > 1 {
-			return fmt.Sprintf(words.NotCalledBySeveral, w.RankList(r.nodes), w.missedName(r.inst), age,
-				strings.TrimSuffix(wait, " for them"), note)
-		}
-		return fmt.Sprintf(words.NotCalled, w.RankName(r.nodes[0]), w.missedName(r.inst), age, wait, r.leaf.note)
-	case rootAhead:
+	switch c.kind {
+	case kindOutside:
+		return fmt.Sprintf(words.NotCalled, who, pick(one, "has", "have"), w.missedName(c.inst), age, wait, note)
+	case kindAhead:
 		return fmt.Sprintf(words.AloneAhead,
-			w.RankList(r.nodes), pick(len(r.nodes) == 1, "is", "are"), w.opName(r.inst), age, words.Opener(words.RankNumbers(w.IDs(r.others))), pick(len(r.others) == 1, "has", "have"))
-	case rootDead:
-		who, note := w.endsOf(r)
-		if r.inst < 0 {
+			who, pick(one, "is", "are"), op, age, words.Opener(words.RankNumbers(w.IDs(c.others))), pick(len(c.others) == 1, "has", "have"))
+	case kindDead:
+		who, note := w.endsOf(c)
+		if c.inst < 0 {
 			return fmt.Sprintf(words.Died, who, note)
 		}
-		return fmt.Sprintf(words.DiedInside, who, note, wait, w.opName(r.inst), age)
-	case rootFlaw:
-		if r.leaf.class == rca.Benign {
-			return fmt.Sprintf(words.FlawedYet, w.RankName(r.nodes[0]), w.flawText(r), wait, age, note)
+		return fmt.Sprintf(words.DiedInside, who, note, wait, op, age)
+	case kindFlaw:
+		if c.class == rca.Benign {
+			return fmt.Sprintf(words.FlawedYet, who, w.flawText(c), wait, age, note)
 		}
-		return fmt.Sprintf(words.Flawed, w.RankName(r.nodes[0]), w.flawText(r), wait, age)
-	case rootLink:
-		return fmt.Sprintf(words.LinkStalled,
-			w.RankName(r.nodes[0]), w.RankName(r.peer), words.Plural(n, "rank")+pick(n == 1, " waits", " wait"), age)
-	case rootOdd:
-		return w.oddSentence(r)
-	case rootDeadlock:
-		return w.deadlockSentence(r)
-	case rootMoving:
-		return fmt.Sprintf(words.StillMoves, w.RankName(r.nodes[0]))
-	case rootGroup:
-		if r.what == flawNotCome {
-			return fmt.Sprintf(words.GPUsSilent,
-				words.RankNumbers(w.IDs(r.nodes)), w.opName(r.inst), age)
-		}
-		if r.leaf.class == rca.Fault && len(r.nodes) > 1 {
-			return fmt.Sprintf(words.HostStalled,
-				w.RankList(r.nodes), w.Host(r.nodes[0]), w.opName(r.inst), age)
-		}
-		fallthrough
-	default:
-		if len(r.nodes) == 1 {
-			return fmt.Sprintf(words.SeenAlone, words.Opener(w.RankList(r.nodes)), w.opName(r.inst), age)
-		}
-		return fmt.Sprintf(words.AllAlike,
-			words.Plural(len(r.nodes), "member"), w.opName(r.inst), age)
+		return fmt.Sprintf(words.Flawed, who, w.flawText(c), wait, age)
+	case kindLink:
+		return fmt.Sprintf(words.LinkStalled, who, w.RankName(c.peer), waiters, age)
+	case kindOdd:
+		return w.oddSentence(c)
+	case kindDeadlock:
+		return w.deadlockSentence(c)
+	case kindMoving:
+		return fmt.Sprintf(words.StillMoves, who)
 	}
+	switch {
+	case c.kind == kindGroup && c.is(&gpuNotCome):
+		return fmt.Sprintf(words.GPUsSilent, words.RankNumbers(w.IDs(c.nodes)), op, age)
+	case c.kind == kindGroup && c.class == rca.Fault && !one:
+		return fmt.Sprintf(words.HostStalled, who, w.Host(c.nodes[0]), op, age)
+	case one:
+		return fmt.Sprintf(words.SeenAlone, words.Opener(who), op, age)
+	}
+	return fmt.Sprintf(words.AllAlike, words.Plural(len(c.nodes), "member"), op, age)
 }
 
-func (w *waitFor) oddSentence(r *root) string {
+// listed joins what is to be said of some candidates, the first few of them.
+func (w *waitFor) listed(cs []candidate, say func(*candidate) string) string {
+	const few = 4
+	var parts []string
+	for i := range cs[:min(few, len(cs))] {
+		parts = append(parts, say(&cs[i]))
+	}
+	if len(cs) > few {
+		parts = append(parts, "…")
+	}
+	return strings.Join(parts, ", ")
+}
+
+// suspect names a candidate that is too weak to accuse.
+func (w *waitFor) suspect(c *candidate) string {
+	switch {
+	case c.kind == kindLink:
+		return w.linkName(c)
+	case c.kind == kindAhead:
+		return words.RankNumbers(w.IDs(c.nodes)) + fmt.Sprintf(words.OrHolder, words.RankNumbers(w.IDs(c.others)))
+	case c.kind == kindGroup || len(c.nodes) == 0:
+		return "members of " + w.opGroup(c)
+	}
+	return words.RankNumbers(w.IDs(c.nodes))
+}
+
+// alsoFound names a candidate beside the first.
+func (w *waitFor) alsoFound(c *candidate) string {
+	switch {
+	case c.kind == kindLink:
+		return w.linkName(c)
+	case len(c.nodes) > 0:
+		return w.RankList(c.nodes) + " (" + string(c.cause) + ")"
+	}
+	return w.opGroup(c)
+}
+
+func (w *waitFor) linkName(c *candidate) string {
+	return fmt.Sprintf("link %d->%d", w.Nodes[c.nodes[0]].ID, w.Nodes[c.peer].ID)
+}
+
+func (w *waitFor) oddSentence(r *candidate) string {
 	in := &w.insts[r.inst]
 	od := in.odd
 	if od.tie {
@@ -269,7 +302,7 @@ func (w *waitFor) oddSentence(r *root) string {
 		w.RankList(r.nodes), od.odd[0].value, in.key.place, w.Comms[in.key.comm].Name, od.common, od.field)
 }
 
-func (w *waitFor) deadlockSentence(r *root) string {
+func (w *waitFor) deadlockSentence(r *candidate) string {
 	var s strings.Builder
 	s.WriteString(words.Deadlock)
 	for i, o := range r.order {
@@ -282,101 +315,80 @@ func (w *waitFor) deadlockSentence(r *root) string {
 	return s.String() + words.EachWaits
 }
 
-// addCulprits adds the root's culprits to the verdict; those of another class or cause than the verdict's say so.
-func (w *waitFor) addCulprits(r *root, v *rca.Verdict) {
-	for _, c := range w.culpritsOf(r) {
-		if len(v.Culprits) >= rca.MaxCulprits {
+// accuse adds a candidate's culprits to an answer; those of another class or cause than the answer's say so.
+func (a *answer) accuse(w *waitFor, c *candidate) {
+	for _, k := range w.culpritsOf(c) {
+		if len(a.culprits) >= rca.MaxCulprits {
 			return
 		}
-		if slices.ContainsFunc(v.Culprits, func(o rca.Culprit) bool { return o.Rank == c.Rank && (c.Rank >= 0 || o.Group == c.Group) }) {
+		if slices.ContainsFunc(a.culprits, func(o rca.Culprit) bool { return o.Rank == k.Rank && (k.Rank >= 0 || o.Group == k.Group) }) {
 			continue
 		}
-		if r.leaf.class != v.Class || r.leaf.cause != v.Cause {
-			c.Class, c.Cause, c.Action = r.leaf.class, r.leaf.cause, cmp.Or(r.leaf.action, rca.ActionFor(r.leaf.class, r.leaf.cause))
+		if c.class != a.class || c.cause != a.cause {
+			k.Class, k.Cause, k.Action = c.class, c.cause, cmp.Or(c.action, rca.ActionFor(c.class, c.cause))
 		}
-		c.Waited = w.waited(r).Seconds()
-		v.Culprits = append(v.Culprits, c)
+		k.Waited = w.waited(c).Seconds()
+		a.culprits = append(a.culprits, k)
 	}
 }
 
-func (w *waitFor) culpritsOf(r *root) []rca.Culprit {
-	switch r.kind {
-	case rootLink:
-		a, b := w.Nodes[r.nodes[0]].ID, w.Nodes[r.peer].ID
-		return []rca.Culprit{{
-			Rank: -1, Host: pick(w.Host(r.nodes[0]) == w.Host(r.peer), w.Host(r.peer), ""),
-			Channel: int(r.channel), Group: fmt.Sprintf("link %d->%d", a, b), Why: fmt.Sprintf("rank %d %s", a, w.flawText(r)),
-		}}
-	case rootGroup:
-		if r.leaf.class != rca.Fault {
-			return nil
-		}
-		if r.what == flawNotCome {
-			return []rca.Culprit{{
-				Rank: -1, Channel: -1, Host: w.Host(r.nodes[0]), Group: words.RankNumbers(w.IDs(r.nodes)),
-				Why: words.OneOfGPUs,
-			}}
-		}
-		return []rca.Culprit{{
-			Rank: -1, Channel: -1, Host: w.Host(r.nodes[0]),
-			Group: fmt.Sprintf(words.OneHostGroup, words.RankNumbers(w.IDs(r.nodes)), w.opGroup(r)), Why: words.OneOnHost,
-		}}
-	case rootMoving:
+func (w *waitFor) culpritsOf(c *candidate) []rca.Culprit {
+	if c.kind == kindMoving || c.kind == kindGroup && c.class != rca.Fault {
 		return nil
 	}
-	var out []rca.Culprit
-	for i, n := range r.nodes {
-		c := w.Culprit(n)
-		if c.NIC == "" && r.leaf.cause == rca.CauseNetworkSend {
-			c.NIC = w.AilingNIC(n)
+	if c.kind == kindLink || c.kind == kindGroup {
+		k := rca.Culprit{Rank: -1, Channel: -1, Host: w.Host(c.nodes[0]), Group: words.RankNumbers(w.IDs(c.nodes)), Why: words.OneOfGPUs}
+		switch {
+		case c.kind == kindLink:
+			k.Channel, k.Group = int(c.channel), w.linkName(c)
+			k.Why = fmt.Sprintf("rank %d %s", w.Nodes[c.nodes[0]].ID, w.flawText(c))
+			if w.Host(c.peer) != k.Host {
+				k.Host = ""
+			}
+		case !c.is(&gpuNotCome):
+			k.Group, k.Why = fmt.Sprintf(words.OneHostGroup, k.Group, w.opGroup(c)), words.OneOnHost
 		}
-		c.Channel = int(r.channel)
-		c.Why = w.why(r, i)
-		out = append(out, c)
+		return []rca.Culprit{k}
+	}
+	var out []rca.Culprit
+	for _, n := range c.nodes {
+		k := w.Culprit(n)
+		if k.NIC == "" && c.cause == rca.CauseNetworkSend {
+			k.NIC = w.AilingNIC(n)
+		}
+		k.Channel = int(c.channel)
+		k.Why = w.why(c, n)
+		out = append(out, k)
 	}
 	return out
 }
 
-func (w *waitFor) opGroup(r *root) string {
-	if r.inst < 0 {
+func (w *waitFor) opGroup(c *candidate) string {
+	if c.inst < 0 {
 		return "the group"
 	}
-	return w.Comms[w.insts[r.inst].key.comm].Name
+	return w.Comms[w.insts[c.inst].key.comm].Name
 }
 
-func (w *waitFor) why(r *root, i int) string {
-	switch r.kind {
-	case rootFlaw:
-		return w.flawText(r)
-	case rootOdd:
-		return "called " + w.insts[r.inst].odd.odd[i].value
-	case rootDeadlock:
-		for _, o := range r.order {
-			if slices.Contains(o.ranks, r.nodes[i]) {
+// why says what a candidate shows of one of its ranks.
+func (w *waitFor) why(c *candidate, n int32) string {
+	switch c.kind {
+	case kindFlaw:
+		return w.flawText(c)
+	case kindOdd:
+		for _, o := range w.insts[c.inst].odd.odd {
+			if o.node == n {
+				return "called " + o.value
+			}
+		}
+	case kindDeadlock:
+		for _, o := range c.order {
+			if slices.Contains(o.ranks, n) {
 				return "entered " + w.opName(o.inst) + " first"
 			}
 		}
 	}
-	return r.leaf.note
-}
-
-func (w *waitFor) others(rs []root) string {
-	s := ""
-	for i := range rs {
-		if i == 4 {
-			return s + ", …"
-		}
-		s += pick(i > 0, ", ", "")
-		switch {
-		case rs[i].kind == rootLink:
-			s += fmt.Sprintf("link %d->%d", w.Nodes[rs[i].nodes[0]].ID, w.Nodes[rs[i].peer].ID)
-		case len(rs[i].nodes) > 0:
-			s += w.RankList(rs[i].nodes) + " (" + string(rs[i].leaf.cause) + ")"
-		default:
-			s += w.opGroup(&rs[i])
-		}
-	}
-	return s
+	return c.note
 }
 
 func (w *waitFor) reportMissing(d *decision, v *rca.Verdict) {
@@ -397,12 +409,12 @@ func (w *waitFor) reportMissing(d *decision, v *rca.Verdict) {
 func (w *waitFor) ask(d *decision) []int {
 	var out []int
 	known := map[int32]bool{}
-	add := func(rs []root) {
+	add := func(rs []candidate) {
 		from := len(out)
 		for i := range rs {
 			for _, n := range rs[i].ends() {
 				nd := &w.Nodes[n]
-				if nd.ID >= 0 && !known[n] && (nd.Rank == nil || w.unclear[n] || w.counted(n)) {
+				if nd.ID >= 0 && !known[n] && w.Unseen(n) {
 					known[n] = true
 					out = append(out, nd.ID)
 				}
@@ -411,14 +423,14 @@ func (w *waitFor) ask(d *decision) []int {
 		slices.Sort(out[from:])
 	}
 	add(d.chosen)
-	if d.covered < 1 || !slices.ContainsFunc(d.chosen, func(r root) bool { return r.leaf.hard }) {
+	if d.covered < 1 || !slices.ContainsFunc(d.chosen, func(r candidate) bool { return r.strong() }) {
 		add(d.aside)
 	}
 	return out
 }
 
-// ends gives the nodes that a root is about: the culprits, and the other end of a link.
-func (r *root) ends() []int32 {
+// ends gives the nodes that a candidate is about: the culprits, and the other end of a link.
+func (r *candidate) ends() []int32 {
 	if r.peer < 0 {
 		return r.nodes
 	}
@@ -427,14 +439,14 @@ func (r *root) ends() []int32 {
 
 // partners gives the ranks, of those not seen, that the suspects exchange data with: where no end is in sight the search goes
 // on along the rings.
-func (w *waitFor) partners(rs []root) []int {
+func (w *waitFor) partners(rs []candidate) []int {
 	var out []int
 	for _, r := range rs {
 		for _, n := range r.ends() {
 			for k := range w.acts[n] {
 				a := &w.acts[n][k]
 				for _, p := range w.PeersOn(a.comm, a.op) {
-					if o := &w.Nodes[p]; o.ID >= 0 && (o.Rank == nil || w.counted(p)) {
+					if o := &w.Nodes[p]; o.ID >= 0 && w.Unseen(p) {
 						out = append(out, o.ID)
 					}
 				}
@@ -445,69 +457,69 @@ func (w *waitFor) partners(rs []root) []int {
 	return slices.Compact(out)
 }
 
-// setAside lists who was considered and is not accused, and all explanations that were weighed.
-func (w *waitFor) setAside(d *decision, v *rca.Verdict) {
-	chosen := len(v.Hypotheses) == 0 // Else another has been accused in their place.
+// weigh lists who was considered and is not accused, and all explanations that were weighed, each with its row of the table.
+func (w *waitFor) weigh(d *decision, a *answer, v *rca.Verdict) {
+	chosen := !d.unseen || a.class == rca.Unknown
+	if !chosen { // It names more than one of the candidates, or another one in their place.
+		h := rca.Hypothesis{Row: a.name, Class: a.class, Cause: a.cause, Weight: v.Confidence, Explains: len(w.stuck), Chosen: true, Reason: words.Opener(v.Culprits[0].Why)}
+		for i := range v.Culprits {
+			h.Ranks = append(h.Ranks, v.Culprits[i].Rank)
+		}
+		v.Hypotheses = append(v.Hypotheses, h)
+	}
 	for i := range d.chosen {
-		w.weighed(&d.chosen[i], words.Opener(w.chosenFor(&d.chosen[i], d)), chosen, v)
+		c := &d.chosen[i]
+		reason := ""
+		switch {
+		case c.kind == kindUnseen:
+			reason = words.NotSeen
+		case len(c.nodes) > 0 && (c.kind == kindFlaw || c.kind == kindOutside || c.kind == kindDead):
+			reason = w.why(c, c.nodes[0])
+		default:
+			reason = w.sentence(c)
+		}
+		w.weighed(c, pick(d.unseen && chosen, a.name, c.name), words.Opener(reason), chosen, v)
 	}
 	for i := range d.aside {
-		r := &d.aside[i]
+		c := &d.aside[i]
 		if len(v.RuledOut) == 16 {
 			break
 		}
-		c := rca.Candidate{Rank: -1, Reason: words.ExplainsNobodyElse}
-		switch {
-		case r.kind == rootSilent && w.Nodes[r.nodes[0]].ID >= 0:
-			c.Rank, c.Reason = w.Nodes[r.nodes[0]].ID, words.SilentButExplained
-		case r.kind == rootSilent:
-			c.Group, c.Reason = fmt.Sprintf(words.UnseenMembers, w.Comms[w.Nodes[r.nodes[0]].Ghost].Name), words.NobodySeen
-		case r.leaf.class == rca.Benign:
-			c.Rank, c.Reason = w.Nodes[r.nodes[0]].ID, r.leaf.note
-		case len(r.nodes) > 0 && r.kind != rootGroup:
-			c.Rank = w.Nodes[r.nodes[0]].ID
-		default:
-			c.Group = w.opGroup(r)
+		k := rca.Candidate{Rank: -1, Group: w.opGroup(c), Reason: words.ExplainsNobodyElse}
+		if len(c.nodes) > 0 && c.kind != kindGroup {
+			k.Rank, k.Group = w.Nodes[c.nodes[0]].ID, ""
 		}
-		v.RuledOut = append(v.RuledOut, c)
-		w.weighed(r, words.Opener(c.Reason), false, v)
+		switch {
+		case c.kind == kindUnseen && k.Rank >= 0:
+			k.Reason = words.UnseenButExplained
+		case c.kind == kindUnseen:
+			k.Group, k.Reason = w.unseenMembers(c), words.NobodySeen
+		case c.class == rca.Benign:
+			k.Reason = c.note
+		}
+		v.RuledOut = append(v.RuledOut, k)
+		w.weighed(c, c.name, words.Opener(k.Reason), false, v)
 	}
 	slices.SortStableFunc(v.RuledOut, func(a, b rca.Candidate) int { return cmp.Compare(a.Rank, b.Rank) })
 }
 
-// chosenFor says what a root that was chosen shows.
-func (w *waitFor) chosenFor(r *root, d *decision) string {
-	if r.kind == rootSilent {
-		return words.NotSeen
-	}
-	if len(r.nodes) > 0 && (r.kind == rootFlaw || r.kind == rootOutside || r.kind == rootDead) {
-		return w.why(r, 0)
-	}
-	return w.sentence(r, d)
+func (w *waitFor) unseenMembers(c *candidate) string {
+	return fmt.Sprintf(words.UnseenMembers, w.Comms[w.Nodes[c.nodes[0]].Comm].Name)
 }
 
-// weighed adds a root to the explanations that were weighed.
-func (w *waitFor) weighed(r *root, reason string, chosen bool, v *rca.Verdict) {
+// weighed adds a candidate to the explanations that were weighed.
+func (w *waitFor) weighed(c *candidate, name, reason string, chosen bool, v *rca.Verdict) {
 	if len(v.Hypotheses) >= rca.MaxHypotheses {
 		return
 	}
 	h := rca.Hypothesis{
-		Class: r.leaf.class, Cause: r.leaf.cause, Weight: rca.Round(r.leaf.weight), Explains: w.waiting(r), Chosen: chosen, Reason: reason,
+		Row: name, Class: c.class, Cause: c.cause, Weight: rca.Round(c.weight), Explains: w.waiting(c), Chosen: chosen, Reason: reason,
 	}
-	who := r.nodes
-	if r.kind == rootLink {
-		who = r.ends()
-	}
-	for _, n := range who {
-		if id := w.Nodes[n].ID; id >= 0 && len(h.Ranks) < rca.MaxCulprits {
-			h.Ranks = append(h.Ranks, id)
-		}
-	}
-	slices.Sort(h.Ranks)
+	h.Ranks = w.IDs(pick(c.kind == kindLink, c.ends(), c.nodes))
 	if len(h.Ranks) == 0 {
-		h.Group = w.opGroup(r)
-		if r.kind == rootSilent {
-			h.Group = fmt.Sprintf(words.UnseenMembers, w.Comms[w.Nodes[r.nodes[0]].Ghost].Name)
+		h.Ranks, h.Group = nil, w.opGroup(c)
+		if c.kind == kindUnseen {
+			h.Group = w.unseenMembers(c)
 		}
 	}
 	v.Hypotheses = append(v.Hypotheses, h)

@@ -19,16 +19,16 @@ type orderSide struct {
 // deadlock recognises a component in which ranks wait for each other through two or more operations: the groups were
 // entered in different orders. Operations of one communicator mean that its ranks called in different orders (H2).
 // Only ranks that belong to both sides have an order; of those the fewer are named.
-func (w *waitFor) deadlock(vs, ranks []int32) (root, bool) {
+func (w *waitFor) deadlock(vs, ranks []int32) (candidate, bool) {
 	insts := w.cyclicInstances(vs, true)
 	sure := len(insts) >= 2
 	if !sure {
 		if insts = w.cyclicInstances(vs, false); len(insts) < 2 {
-			return root{}, false
+			return candidate{}, false
 		}
 	}
 	if w.inOneOrder(insts, ranks) {
-		return root{}, false
+		return candidate{}, false
 	}
 	byInst := map[int32][]int32{}
 	for _, both := range [2]bool{true, false} {
@@ -49,16 +49,13 @@ func (w *waitFor) deadlock(vs, ranks []int32) (root, bool) {
 		}
 	}
 	if len(byInst) < 2 {
-		return root{}, false
+		return candidate{}, false
 	}
-	r := root{
-		kind: rootDeadlock, peer: -1, channel: -1, vertex: vs,
-		leaf: leaf{class: rca.Inconsistent, cause: rca.CauseDeadlock, weight: pick(sure, deadlockWeight, deadlockPerhapsWeight), hard: sure},
-	}
+	r := candidate{row: pick(sure, deadlockSeen, deadlockPerhaps), peer: -1, channel: -1, vertex: vs}
 	for i, ns := range byInst {
 		r.order = append(r.order, orderSide{i, ns})
 		if w.insts[i].hidden {
-			r.leaf.weight, r.leaf.hard = hiddenWeight, false
+			r.strength, r.weight = weak, hiddenWeight
 		}
 	}
 	// The smaller camp first: it is more likely the one that differs from the program of the others.
@@ -68,22 +65,21 @@ func (w *waitFor) deadlock(vs, ranks []int32) (root, bool) {
 	w.breakTie(&r)
 	r.inst = r.order[0].inst
 	last := r.order[len(r.order)-1]
-	if len(r.nodes) == 0 && len(r.order) > 2 && len(r.order[0].ranks) < len(r.order[1].ranks) {
+	switch first := len(r.order[0].ranks); {
+	case len(r.nodes) > 0: // The ranks outside told.
+	case len(r.order) > 2 && first < len(r.order[1].ranks):
 		r.nodes = slices.Clone(r.order[0].ranks) // The other small camps wait like the large one.
-	}
-	told := len(r.nodes) > 0
-	for _, s := range r.order {
-		if told {
-			break
-		}
-		if len(s.ranks) < len(last.ranks) || len(r.order[0].ranks) == len(last.ranks) {
-			r.nodes = append(r.nodes, s.ranks...)
+	default:
+		for _, s := range r.order {
+			if len(s.ranks) < len(last.ranks) || first == len(last.ranks) {
+				r.nodes = append(r.nodes, s.ranks...)
+			}
 		}
 	}
 	slices.Sort(r.nodes)
 	r.nodes = slices.Compact(r.nodes)
 	if w.skipped(&r, last) {
-		r.leaf.cause = rca.CauseOtherOp
+		r.cause = rca.CauseOtherOp
 	}
 	return r, true
 }
@@ -92,8 +88,8 @@ func (w *waitFor) deadlock(vs, ranks []int32) (root, bool) {
 // then comes to them in that order, and what seems to be entered first is what has not ended: no deadlock.
 func (w *waitFor) inOneOrder(insts, ranks []int32) bool {
 	const most = 64 // Operations; a longer cycle is told by other means.
-	blind := func(n int32) bool { r := w.Nodes[n].Rank; return r != nil && r.Caps&rca.SeesKernels == 0 }
-	if len(insts) > most || !slices.ContainsFunc(ranks, blind) {
+	noKernels := func(n int32) bool { r := w.Nodes[n].Rank; return r != nil && r.Caps&rca.SeesKernels == 0 }
+	if len(insts) > most || !slices.ContainsFunc(ranks, noKernels) {
 		return false
 	}
 	before := make([][]bool, len(insts))
@@ -164,7 +160,7 @@ func withoutOrder(byInst map[int32][]int32) {
 }
 
 // breakTie names one of two equal camps when the ranks outside the deadlock know the program's order.
-func (w *waitFor) breakTie(r *root) {
+func (w *waitFor) breakTie(r *candidate) {
 	if len(r.order) != 2 || len(r.order[0].ranks) != len(r.order[1].ranks) {
 		return
 	}
@@ -230,7 +226,7 @@ func (w *waitFor) cyclicInstances(vs []int32, sureOnly bool) []int32 {
 			continue
 		}
 		// Sends and receives are waited for directly, without their instance's vertex.
-		for _, e := range w.out[w.row[v]:w.row[v+1]] {
+		for _, e := range w.outOf(v) {
 			if d := &w.edges[e]; of[d.to] == c && d.inst >= 0 && w.insts[d.inst].gap && (!sureOnly || d.sure) && d.kind != edgeIn {
 				by[c] = append(by[c], d.inst)
 			}
@@ -266,7 +262,7 @@ func (w *waitFor) inSeveral(n int32, insts []int32) bool {
 // skipped says that the odd ranks have not called what the others are in, although those have called both: an
 // operation was left out, or another called, rather than two entered in different orders. The same where both sides
 // are on one communicator.
-func (w *waitFor) skipped(r *root, last orderSide) bool {
+func (w *waitFor) skipped(r *candidate, last orderSide) bool {
 	if !slices.ContainsFunc(r.order, func(s orderSide) bool { return w.insts[s.inst].key.comm != w.insts[r.inst].key.comm }) {
 		return !w.insts[r.inst].key.p2p()
 	}

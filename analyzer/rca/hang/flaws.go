@@ -3,20 +3,50 @@
 
 package hang
 
-import "github.com/culprit-project/culprit/analyzer/rca"
+import (
+	"github.com/culprit-project/culprit/analyzer/rca"
+	"github.com/culprit-project/culprit/analyzer/rca/words"
+)
 
-// flaw is a row of the table below: something that a rank's flows, kernels or calls show of the rank itself.
-type flaw struct {
-	what   flawKind
-	class  rca.Class
-	cause  rca.Cause
-	weight float64 // How far it is believed, 0 to 1.
-	strong bool    // Nobody else's waiting explains it, so it stands by itself. Others count where nothing strong explains a rank that waits.
-	needs  record
-	link   bool // Either end of the link may be at fault.
+// row is a row of the table below: something that is seen of a rank, a link or a group, and what it says of them. A verdict carries
+// the names of the rows that it rests on.
+type row struct {
+	name     string
+	kind     kind
+	class    rca.Class
+	cause    rca.Cause
+	weight   float64 // How far it is believed, 0 to 1.
+	strength strength
+	needs    record
+	text     string // What it is, for people: of a flaw a predicate of the rank, with verbs (flawText).
 }
 
-// record is what must not have been lost of a rank's record for a flaw to count in full: some are the absence of something that would
+// kind is what sort of explanation a row is: where it comes from, and what is written of it.
+type kind uint8
+
+const (
+	kindFlaw     kind = iota // A fault that a rank shows in itself.
+	kindLink                 // Two ends of a link, not told apart.
+	kindGroup                // Several ranks, not told apart.
+	kindDead                 // A process that cannot take part.
+	kindOutside              // A living rank outside every operation.
+	kindOdd                  // It called something else.
+	kindDeadlock             // Operations entered in different orders.
+	kindAhead                // It is in an operation that most members have not called, or something holds all of those.
+	kindUnseen               // Nothing is known of it.
+	kindMoving               // It makes progress: not hung.
+)
+
+// strength is what it takes to believe a row.
+type strength uint8
+
+const (
+	weak      strength = iota // Others' waiting may explain it: it counts where nothing strong explains a rank that waits.
+	eitherEnd                 // The same, and either end of the link may be at fault.
+	strong                    // Nobody else's waiting explains it, so it stands by itself.
+)
+
+// record is what must not have been lost of a rank's record for a row to count in full: some are the absence of something that would
 // explain them, which may be what was lost.
 type record uint8
 
@@ -27,115 +57,233 @@ const (
 	nothingLost
 )
 
-// The flaws. Weights of strong ones begin at 0.7 and differ by how many other explanations a second fault would give; from 0.5 on one is
-// named when nothing rivals it (Options.NameConfidence); below, it makes a suspect.
+// The table. Weights of strong rows begin at 0.7 and differ by how many other explanations a second fault would give; from 0.5 on
+// (Options.NameConfidence) somebody is named when nothing rivals it; below, it makes a suspect. What a person is told as confidence is
+// fitted on simulated jobs (calibration.json).
 var (
 	// A send, from what the receiver has (Mycroft section 5.2, CheckMinData).
 
 	// The receiver has posted a buffer and waits.
-	undelivered = flaw{flawUndelivered, rca.Fault, rca.CauseNetworkSend, 0.93, true, anyRecord, false}
+	undelivered = row{"undelivered", kindFlaw, rca.Fault, rca.CauseNetworkSend, 0.93, strong, anyRecord, words.Undelivered}
 	// The same, and whether the receiver's process lives is not known.
-	undeliveredPerhaps = flaw{flawUndelivered, rca.Fault, rca.CauseNetworkSend, 0.75, true, anyRecord, false}
+	undeliveredPerhaps = row{"undelivered_perhaps", kindFlaw, rca.Fault, rca.CauseNetworkSend, 0.75, strong, anyRecord, words.Undelivered}
 	// It has arrived, and the sender does not learn of it.
-	unacknowledged = flaw{flawUnacked, rca.Fault, rca.CauseNetworkSend, 0.5, false, anyRecord, true}
+	unacknowledged = row{"unacknowledged", kindFlaw, rca.Fault, rca.CauseNetworkSend, 0.5, eitherEnd, anyRecord, words.Unacknowledged}
 	// The sender says delivered, the receiver says no: one of the two is wrong.
-	lostOnWire = flaw{flawLostOnWire, rca.Fault, rca.CauseNetworkSend, 0.5, false, anyRecord, true}
+	lostOnWire = row{"lost_on_wire", kindFlaw, rca.Fault, rca.CauseNetworkSend, 0.5, eitherEnd, anyRecord, words.LostOnWire}
 	// The receiver is in the operation, and shows no such flow.
-	linkUnproven = flaw{flawLinkUnproven, rca.Fault, rca.CauseNetworkSend, 0.5, false, anyRecord, true}
+	linkUnproven = row{"link_unproven", kindFlaw, rca.Fault, rca.CauseNetworkSend, 0.5, eitherEnd, anyRecord, words.LinkUnproven}
 	// The receiver was not seen.
-	receiverUnseen = flaw{flawLinkUnproven, rca.Fault, rca.CauseNetworkSend, 0.35, false, anyRecord, true}
+	receiverUnseen = row{"receiver_unseen", kindFlaw, rca.Fault, rca.CauseNetworkSend, 0.35, eitherEnd, anyRecord, words.LinkUnproven}
 	// One end has finished, and a send may have ended before its data arrived.
-	peerLeft = flaw{flawPeerLeft, rca.Fault, rca.CauseNetworkSend, 0.4, false, anyRecord, true}
+	peerLeft = row{"peer_left", kindFlaw, rca.Fault, rca.CauseNetworkSend, 0.4, eitherEnd, anyRecord, words.PeerLeft}
 	// The same of a single send whose record is complete: only the wire is left.
-	peerLeftSending = flaw{flawPeerLeft, rca.Fault, rca.CauseNetworkSend, 0.6, false, anyRecord, true}
+	peerLeftSending = row{"peer_left_sending", kindFlaw, rca.Fault, rca.CauseNetworkSend, 0.6, eitherEnd, anyRecord, words.PeerLeft}
 	// Data is ready and a buffer posted for it, and it is not sent.
-	untransmitted = flaw{flawUntransmit, rca.Fault, rca.CauseNetworkSend, 0.75, true, anyRecord, false}
+	untransmitted = row{"untransmitted", kindFlaw, rca.Fault, rca.CauseNetworkSend, 0.75, strong, anyRecord, words.Untransmitted}
 	// And the proxy does not even ask whether the receiver is ready (SendPeerWait, from ABI v4 on).
-	proxyStopped = flaw{flawProxy, rca.Fault, rca.CauseProxy, 0.7, true, anyRecord, false}
+	proxyStopped = row{"proxy_stopped", kindFlaw, rca.Fault, rca.CauseProxy, 0.7, strong, anyRecord, words.ProxyStopped}
 	// No buffer of a send is posted: what is in front of it on its connection has not left or is not taken.
-	sendNotBegun = flaw{flawNotBegun, rca.Fault, rca.CauseNetworkSend, hiddenWeight, false, anyRecord, true}
+	sendNotBegun = row{"send_not_begun", kindFlaw, rca.Fault, rca.CauseNetworkSend, 0.45, eitherEnd, anyRecord, words.SendNotBegun}
 
 	// A receive.
 
 	// Data that arrived is not given to the GPU.
-	notFlushed = flaw{flawFlush, rca.Fault, rca.CausePCIe, 0.85, true, anyRecord, false}
+	notFlushed = row{"not_flushed", kindFlaw, rca.Fault, rca.CausePCIe, 0.85, strong, anyRecord, words.NotFlushed}
 	// Nothing is posted for data that the sender has ready.
-	noBuffers = flaw{flawNoBuffers, rca.Fault, rca.CauseReceiver, 0.82, true, nothingLost, false}
+	noBuffers = row{"no_buffers", kindFlaw, rca.Fault, rca.CauseReceiver, 0.82, strong, nothingLost, words.NoBuffers}
 	// The same where the sender is seen to have sent all it could (1=2=3).
-	noBuffersPerhaps = flaw{flawNoBuffers, rca.Fault, rca.CauseReceiver, 0.5, false, nothingLost, false}
+	noBuffersPerhaps = row{"no_buffers_perhaps", kindFlaw, rca.Fault, rca.CauseReceiver, 0.5, weak, nothingLost, words.NoBuffers}
 	// Nothing is posted, and whether anything is wanted is not seen.
-	nothingPosted = flaw{flawNoBuffers, rca.Fault, rca.CauseReceiver, 0.45, false, nothingLost, false}
+	nothingPosted = row{"nothing_posted", kindFlaw, rca.Fault, rca.CauseReceiver, 0.45, weak, nothingLost, words.NoBuffers}
 	// Nothing ever was.
-	neverPosted = flaw{flawNoBuffers, rca.Fault, rca.CauseProxy, 0.3, false, nothingLost, false}
+	neverPosted = row{"never_posted", kindFlaw, rca.Fault, rca.CauseProxy, 0.3, weak, nothingLost, words.NoBuffers}
 
 	// A GPU, between what it has and what it gives.
 
 	// It has data and room, and nothing else is still to come to it.
-	gpuStopped = flaw{flawGPU, rca.Fault, rca.CauseGPU, 0.92, true, allFlows, false}
+	gpuStopped = row{"gpu_stopped", kindFlaw, rca.Fault, rca.CauseGPU, 0.92, strong, allFlows, words.GPUStopped}
 	// The same, but for what may come over NVLink or shared memory, where nothing is seen.
-	gpuStoppedPerhaps = flaw{flawGPU, rca.Fault, rca.CauseGPU, 0.6, false, allFlows, false}
+	gpuStoppedPerhaps = row{"gpu_stopped_perhaps", kindFlaw, rca.Fault, rca.CauseGPU, 0.6, weak, allFlows, words.GPUStopped}
 	// Nothing shows that it has come to the operation, and what is in front of that stands, too.
-	gpuStoppedUnseen = flaw{flawGPU, rca.Fault, rca.CauseGPU, 0.3, false, allFlows, false}
+	gpuStoppedUnseen = row{"gpu_stopped_unseen", kindFlaw, rca.Fault, rca.CauseGPU, 0.3, weak, allFlows, words.GPUStopped}
 	// It has never given anything, and waits for nobody there.
-	gpuGivesNothing = flaw{flawGPUStart, rca.Fault, rca.CauseGPU, 0.85, true, allFlows, false}
+	gpuGivesNothing = row{"gpu_gives_nothing", kindFlaw, rca.Fault, rca.CauseGPU, 0.85, strong, allFlows, words.GPUGivesNothing}
 	// It starves, and a ring's first send needs nothing from others.
-	gpuOwesFirst = flaw{flawGPUStart, rca.Fault, rca.CauseGPU, 0.6, false, allFlows, false}
+	gpuOwesFirst = row{"gpu_owes_first", kindFlaw, rca.Fault, rca.CauseGPU, 0.6, weak, allFlows, words.GPUGivesNothing}
 	// It gives nothing, and may wait inside its host, for members that were not seen, or still compute.
-	gpuGivesNothingPerhaps = flaw{flawGPUStart, rca.Fault, rca.CauseGPU, 0.5, false, allFlows, false}
+	gpuGivesNothingPerhaps = row{"gpu_gives_nothing_perhaps", kindFlaw, rca.Fault, rca.CauseGPU, 0.5, weak, allFlows, words.GPUGivesNothing}
 	// Nothing shows that it has come to the operation, and its neighbours may hold it.
-	gpuGivesNothingUnseen = flaw{flawGPUStart, rca.Fault, rca.CauseGPU, 0.3, false, allFlows, false}
+	gpuGivesNothingUnseen = row{"gpu_gives_nothing_unseen", kindFlaw, rca.Fault, rca.CauseGPU, 0.3, weak, allFlows, words.GPUGivesNothing}
 	// Most members' GPUs are known to be in the operation, and this one has given nothing.
-	gpuNotCome = flaw{flawNotCome, rca.Fault, rca.CauseGPU, 0.5, false, allFlows, false}
+	gpuNotCome = row{"gpu_not_come", kindFlaw, rca.Fault, rca.CauseGPU, 0.5, weak, allFlows, words.GPUNotCome}
 	// All its data has moved, and its kernel does not end.
-	kernelStays = flaw{flawGPUIdle, rca.Fault, rca.CauseGPU, 0.4, false, nothingLost, false}
+	kernelStays = row{"kernel_stays", kindFlaw, rca.Fault, rca.CauseGPU, 0.4, weak, nothingLost, words.KernelStays}
 	// All others have finished what none of them can without its part.
-	alone = flaw{flawAlone, rca.Fault, rca.CauseGPU, 0.85, true, nothingLost, false}
+	alone = row{"alone", kindFlaw, rca.Fault, rca.CauseGPU, 0.85, strong, nothingLost, words.GPUAlone}
 	// The same of several, or of an operation that others may finish before it.
-	alonePerhaps = flaw{flawAlone, rca.Fault, rca.CauseGPU, 0.55, false, nothingLost, false}
+	alonePerhaps = row{"alone_perhaps", kindFlaw, rca.Fault, rca.CauseGPU, 0.55, weak, nothingLost, words.GPUAlone}
 
 	// The way to the GPU.
 
 	// Launched long ago, and the kernel does not start.
-	kernelNotStarted = flaw{flawKernel, rca.NotEntered, rca.CauseKernelNotRunning, 0.85, true, allInFlight, false}
+	kernelNotStarted = row{"kernel_not_started", kindFlaw, rca.NotEntered, rca.CauseKernelNotRunning, 0.85, strong, allInFlight, words.KernelNotStarted}
 	// Not so long, or in a job that has only begun, or behind something whose end is not seen.
-	kernelNotStartedYet = flaw{flawKernel, rca.NotEntered, rca.CauseKernelNotRunning, 0.4, false, allInFlight, false}
+	kernelNotStartedYet = row{"kernel_not_started_yet", kindFlaw, rca.NotEntered, rca.CauseKernelNotRunning, 0.4, weak, allInFlight, words.KernelNotStarted}
 	// Inside a call out of which others have come.
-	insideCall = flaw{flawCall, rca.NotEntered, rca.CauseCPU, 0.85, true, allInFlight, false}
+	insideCall = row{"inside_call", kindFlaw, rca.NotEntered, rca.CauseCPU, 0.85, strong, allInFlight, words.InsideCall}
 	// The same of several, or without the group's own record.
-	insideCallPerhaps = flaw{flawCall, rca.NotEntered, rca.CauseCPU, 0.6, false, allInFlight, false}
+	insideCallPerhaps = row{"inside_call_perhaps", kindFlaw, rca.NotEntered, rca.CauseCPU, 0.6, weak, allInFlight, words.InsideCall}
 	// Inside a call that makes connections: it is as late as the slowest peer.
-	connecting        = flaw{flawCall, rca.NotEntered, rca.CauseNotCalled, 0.85, true, allInFlight, false}
-	connectingPerhaps = flaw{flawCall, rca.NotEntered, rca.CauseNotCalled, 0.6, false, allInFlight, false}
+	connecting        = row{"connecting", kindFlaw, rca.NotEntered, rca.CauseNotCalled, 0.85, strong, allInFlight, words.InsideCall}
+	connectingPerhaps = row{"connecting_perhaps", kindFlaw, rca.NotEntered, rca.CauseNotCalled, 0.6, weak, allInFlight, words.InsideCall}
+	// Inside a call that makes or ends a communicator, out of which others have come.
+	insideSetup        = row{"inside_setup", kindFlaw, rca.NotEntered, rca.CauseCPU, 0.85, strong, allInFlight, words.InsideSetup}
+	insideSetupPerhaps = row{"inside_setup_perhaps", kindFlaw, rca.NotEntered, rca.CauseCPU, 0.6, weak, allInFlight, words.InsideSetup}
+
+	// What the node shows settles between those whom the flows suspect.
+
+	// An error of the NIC at the sending or at the receiving end.
+	senderAils   = row{"sender_ails", kindFlaw, rca.Fault, rca.CauseNetworkSend, 0.9, strong, anyRecord, words.Undelivered}
+	receiverAils = row{"receiver_ails", kindFlaw, rca.Fault, rca.CauseNetworkSend, 0.9, strong, anyRecord, words.NotReceived}
+	// The one GPU of a group that shows an error.
+	gpuError = row{"gpu_error", kindFlaw, rca.Fault, rca.CauseGPU, 0.9, strong, anyRecord, words.GPUFaulty}
+	// The one NIC that is down, in a group that shows nothing else.
+	nicDown = row{"nic_down", kindFlaw, rca.Fault, rca.CauseNetworkSend, 0.8, strong, anyRecord, words.NICDown}
+	// A NIC of its host, nobody knows whose.
+	nicDownSomewhere = row{"nic_down_somewhere", kindFlaw, rca.Fault, rca.CauseNetworkSend, 0.45, weak, anyRecord, words.NICDown}
+
+	// A process that cannot take part. One that was inside the operation is a fault.
+
+	// The kernel says that it is stopped, or gone.
+	processStopped = row{"process_stopped", kindDead, rca.NotEntered, rca.CauseProcessStopped, 0.97, strong, anyRecord, words.StoppedBySignal}
+	processGone    = row{"process_gone", kindDead, rca.NotEntered, rca.CauseProcessGone, 0.97, strong, anyRecord, words.ProcessDied}
+	// Its last words are an exception that nothing caught.
+	processRaised = row{"process_raised", kindDead, rca.Fault, rca.CauseException, 0.97, strong, anyRecord, ""}
+	// It ended in good order, and the others did not: a program may do that.
+	processExited = row{"process_exited", kindDead, rca.NotEntered, rca.CauseProcessGone, 0.85, strong, anyRecord, words.ExitedEarly}
+	// At least half of the job did, too.
+	jobEnds = row{"job_ends", kindDead, rca.Benign, rca.CauseJobEnd, 0.9, strong, anyRecord, words.JobEnding}
+
+	// A living rank that waits for nobody, while others wait for it.
+
+	// It has not called what the others wait in.
+	notCalledIt = row{"not_called", kindOutside, rca.NotEntered, rca.CauseNotCalled, 0.93, strong, allInFlight, words.RunsOutside}
+	// The same, and it writes to storage.
+	checkpoint = row{"checkpoint", kindOutside, rca.Benign, rca.CauseCheckpoint, 0.92, strong, allInFlight, words.WritesCheckpoint}
+	// It is blocked in storage, or nothing moves where its stack writes.
+	storageBlocked = row{"storage_blocked", kindOutside, rca.NotEntered, rca.CauseStorage, 0.88, strong, allInFlight, words.StuckInStorage}
+	// It is inside a group's launch: it may wait there for others.
+	insideLaunch = row{"inside_launch", kindOutside, rca.NotEntered, rca.CauseCPU, 0.7, strong, allInFlight, words.InsideLaunch}
+	// The job has hardly begun, and the rank computes or reads; or does neither.
+	firstStepBusy = row{"first_step_busy", kindOutside, rca.Benign, rca.CauseFirstStep, 0.9, strong, allInFlight, words.HardlyBegun}
+	firstStepIdle = row{"first_step_idle", kindOutside, rca.Benign, rca.CauseFirstStep, 0.65, strong, allInFlight, words.HardlyBegun}
+
+	// Calls that cannot meet.
+
+	// Some called something else than all others.
+	otherCall = row{"other_call", kindOdd, rca.Inconsistent, rca.CauseOtherOp, 0.94, strong, anyRecord, ""}
+	// One against one: both are named.
+	otherCallTie = row{"other_call_tie", kindOdd, rca.Inconsistent, rca.CauseOtherOp, 0.8, strong, anyRecord, ""}
+	// Operations entered in different orders, all of them seen; or some of them not.
+	deadlockSeen    = row{"deadlock", kindDeadlock, rca.Inconsistent, rca.CauseDeadlock, 0.9, strong, anyRecord, ""}
+	deadlockPerhaps = row{"deadlock_perhaps", kindDeadlock, rca.Inconsistent, rca.CauseDeadlock, 0.7, weak, anyRecord, ""}
+	// Most have not called what a few are in.
+	aheadOfMost = row{"ahead_of_most", kindAhead, rca.Unknown, rca.CauseUnknown, undecidedWeight, weak, anyRecord, ""}
+
+	// Ranks that are not told apart.
+
+	// GPUs of one host, one of which holds the others: nothing else can.
+	oneHostStands = row{"one_host_stands", kindGroup, rca.Fault, rca.CauseGPU, 0.5, weak, anyRecord, ""}
+	// All members are inside and alike.
+	allAlike = row{"all_alike", kindGroup, rca.Unknown, rca.CauseUnknown, groupWeight, weak, anyRecord, ""}
+	// Nobody shows anything.
+	unexplained = row{"unexplained", kindGroup, rca.Unknown, rca.CauseUnknown, nobodyWeight, weak, anyRecord, words.Unexplained}
+	// It gets on.
+	stillMoves = row{"still_moves", kindMoving, rca.Unknown, rca.CauseUnknown, faintWeight, weak, anyRecord, ""}
+
+	// Ranks without a record (job.Visibility).
+
+	// Its source was asked and did not answer.
+	noAnswer = row{"no_answer", kindUnseen, rca.Unknown, rca.CauseUnknown, 0.6, weak, anyRecord, words.NoAnswer}
+	// It was not asked, or no source has a record of it.
+	notSeen = row{"not_seen", kindUnseen, rca.Unknown, rca.CauseUnknown, 0.45, weak, anyRecord, words.NoAnswer}
+	// Members of a communicator that nobody could name.
+	unnamed = row{"unnamed_members", kindUnseen, rca.Unknown, rca.CauseUnknown, faintWeight, weak, anyRecord, words.NoAnswer}
+
+	// Where all waiting ends at them. That a host is lost, or that a culprit on it hides behind its exporter, which does not answer, names the same host;
+	// what is left is a second fault that nobody shows. A rank whose file is not there may have lost it on the way, and the others may
+	// wait in what it rightly did not call.
+
+	// One source has not answered since the job stopped, and all wait for its ranks.
+	hostLost = row{"host_lost", kindUnseen, rca.Fault, rca.CauseHostLost, 0.8, strong, anyRecord, words.DoesNotAnswer}
+	// The same, of a host that takes connections: it may be the exporter alone, and the ranks may write a checkpoint.
+	hostHangs = row{"host_hangs", kindUnseen, rca.Fault, rca.CauseHostLost, 0.8, strong, anyRecord, words.DoesNotAnswer}
+	// One rank's record is not there, and all wait for it.
+	recordLost = row{"record_lost", kindUnseen, rca.NotEntered, rca.CauseUnknown, 0.7, strong, anyRecord, words.NotSeenBecause}
+	// One source does not answer for another reason than that its host is lost: what its ranks do, a checkpoint or nothing, nobody saw.
+	hostUnobserved = row{"host_unobserved", kindUnseen, rca.Unknown, rca.CauseUnknown, undecidedWeight, weak, anyRecord, words.NoExporterThere}
+	// The only rank without a record.
+	oneUnseen = row{"one_unseen", kindUnseen, rca.Unknown, rca.CauseUnknown, 1, weak, anyRecord, words.AllWaitForUnseen}
+	// Some are inside a call that makes or ends a communicator, and nobody can say who the others are.
+	restNotCalled = row{"rest_not_called", kindUnseen, rca.Unknown, rca.CauseUnknown, 1, weak, anyRecord, words.HaveNotCalled}
+	// Several, each of which would explain as much.
+	severalUnseen = row{"several_unseen", kindUnseen, rca.Unknown, rca.CauseUnknown, 1, weak, anyRecord, words.NobodySeen}
+	// One that was seen called, or entered, something else than its neighbours: who else is in it was not seen.
+	calledElsewhere  = row{"called_elsewhere", kindOdd, rca.Inconsistent, rca.CauseOtherOp, 0.75, strong, anyRecord, words.CalledElsewhere}
+	enteredElsewhere = row{"entered_elsewhere", kindOdd, rca.Inconsistent, rca.CauseDeadlock, 0.75, strong, anyRecord, words.EnteredElsewhere}
+	// Ranks that were seen stand where their neighbours have got on, and may hold the unseen, or these them.
+	unseenOrRival = row{"unseen_or_rival", kindUnseen, rca.Unknown, rca.CauseUnknown, undecidedWeight, weak, anyRecord, words.OneOfTwo}
 )
+
+// is says that it is one of some rows, however far it is believed here.
+func (r *row) is(rows ...*row) bool {
+	for _, o := range rows {
+		if r.name == o.name {
+			return true
+		}
+	}
+	return false
+}
 
 // own is a flaw that a rank shows: a leaf of the graph, whomever else it also waits for.
 type own struct {
-	flaw
-	node    int32
-	peer    int32 // Other end of a link, -1 none.
-	inst    int32
-	channel int16
+	*row
+	weight   float64 // Of the row, or less.
+	strength strength
+	node     int32
+	peer     int32 // Other end of a link, -1 none.
+	inst     int32
+	channel  int16
 	// doubted: the rank says that it gets on there, and is not believed.
 	doubted bool
 }
 
 // own notes a flaw.
-func (b *builder) own(n, peer, inst int32, ch int, f flaw) {
+func (b *builder) own(n, peer, inst int32, ch int, r *row) {
 	if b.moving {
 		return // Its counters change: what they show now is a moment of healthy work.
 	}
+	o := own{row: r, weight: r.weight, strength: r.strength, node: n, peer: peer, inst: inst, channel: int16(ch), doubted: b.doubted}
 	if b.doubted {
-		f.weight, f.strong = doubtWeight*f.weight, false
+		o.doubt()
 	}
-	if !b.kept(n, f.needs) {
-		f.weight, f.strong = doubtWeight*f.weight, false
+	if !b.x.kept(n, r.needs, b.whole) {
+		o.doubt()
 	}
-	b.owns = append(b.owns, own{flaw: f, node: n, peer: peer, inst: inst, channel: int16(ch), doubted: b.doubted}) //nolint:gosec // Channels are few.
+	b.owns = append(b.owns, o)
 }
 
-// kept says that all is there of a rank's record that a flaw needs.
-func (b *builder) kept(n int32, what record) bool {
-	r := b.x.Nodes[n].Rank
+func (o *own) doubt() {
+	o.weight *= doubtWeight
+	if o.strength == strong {
+		o.strength = weak
+	}
+}
+
+// kept says that all is there of a rank's record that a row needs; whole, that all flows of its channel are.
+func (x *standstill) kept(n int32, what record, whole bool) bool {
+	r := x.Nodes[n].Rank
 	if r == nil || r.Lost == 0 {
 		return true
 	}
@@ -143,7 +291,7 @@ func (b *builder) kept(n int32, what record) bool {
 	case allInFlight:
 		return showsAll(r)
 	case allFlows:
-		return b.whole && showsAll(r)
+		return whole && showsAll(r)
 	case nothingLost:
 		return false
 	}
@@ -162,28 +310,12 @@ func showsAll(r *rca.Rank) bool {
 	return true
 }
 
-// flawKind is what was seen, for the words of the verdict.
-type flawKind uint8
+// mayBeInsideHost are flaws of a GPU that anything over NVLink may explain, where nothing is seen: any GPU on the host may hold it.
+func (r *row) mayBeInsideHost() bool {
+	return r.is(&gpuStopped, &gpuStoppedPerhaps, &gpuStoppedUnseen, &gpuGivesNothing, &gpuOwesFirst, &gpuGivesNothingPerhaps, &gpuGivesNothingUnseen)
+}
 
-const (
-	flawUndelivered  flawKind = iota // Sent, not acknowledged, receiver waits.
-	flawUnacked                      // Arrived, not acknowledged.
-	flawUntransmit                   // Receiver has buffers posted, sender does not send.
-	flawProxy                        // As before, and the proxy thread does not even poll.
-	flawGPU                          // The kernel has data and room and does nothing.
-	flawGPUStart                     // The kernel never produced its first part.
-	flawNotCome                      // The GPU has given nothing, and whether it has come to the operation is not seen.
-	flawGPUIdle                      // All data has moved, the kernel does not end.
-	flawKernel                       // The kernel never started.
-	flawFlush                        // Data arrived and is not given to the GPU.
-	flawNoBuffers                    // Receiver posts no buffers.
-	flawLostOnWire                   // Sender says delivered, receiver says no.
-	flawPeerLeft                     // Peer has finished, data is missing.
-	flawLinkUnproven                 // Sent, not acknowledged, receiver unseen.
-	flawReceiving                    // Sent, not acknowledged; the receiver's node shows why.
-	flawGPUError                     // The node shows an error of the GPU.
-	flawNICDown                      // The node shows that the NIC is down.
-	flawCall                         // The CPU does not come out of the call.
-	flawAlone                        // The others have finished the operation.
-	flawNotBegun                     // The proxy has not begun to send: something is in front of it.
-)
+// inCall says that a rank's CPU is inside a call that launches operations.
+func (r *row) inCall() bool {
+	return r.is(&insideCall, &insideCallPerhaps, &connecting, &connectingPerhaps)
+}

@@ -35,7 +35,6 @@ func (b *builder) flows(n int32, a *active) {
 		return
 	}
 	in := &x.insts[a.inst]
-	mem := x.Comms[a.comm].Find(n)
 	age := stuckFor(a.op)
 	gets := age >= 0 && age < x.Opt.HangAfter
 	if b.computes(n, a, in) {
@@ -51,7 +50,7 @@ func (b *builder) flows(n int32, a *active) {
 		}
 		b.whole = wholeChannel(a.op, f.Channel) || b.wholeTree(in, f.Channel)
 		v := view{node: n, inst: a.inst, op: a.op, flow: f, peer: -1, alone: lonely || b.whole}
-		b.look(&v, in, mem, a)
+		b.look(&v)
 		if f.Send {
 			b.sendSide(&v)
 		} else {
@@ -68,7 +67,7 @@ func (b *builder) lonely(n int32, in *instance) bool {
 	if m := c.Find(n).Membership; m != nil && m.Nodes > 0 && m.Nodes == c.Size {
 		return true
 	}
-	if b.x.Ev.Partial && (c.Ghost >= 0 || slices.ContainsFunc(c.Members, func(m job.Member) bool { return b.x.Nodes[m.Node].Rank == nil })) {
+	if b.x.Ev.Partial && b.x.UnseenMember(c) {
 		return false
 	}
 	for _, m := range b.x.Mates[b.x.Host(n)] {
@@ -116,7 +115,7 @@ func (b *builder) wholeTree(in *instance, ch int) bool {
 	if b.trees == nil {
 		b.trees = b.x.treeEdges()
 	}
-	key := treeChannel{in.key.comm, int32(ch)} //nolint:gosec // Channels are few.
+	key := treeChannel{in.key.comm, int32(ch)}
 	return len(b.trees[key]) == b.x.Comms[in.key.comm].Size-1
 }
 
@@ -132,11 +131,11 @@ func (x *standstill) treeEdges() map[treeChannel]map[[2]int32]bool {
 			}
 			for l := range j.op.Flows {
 				f := &j.op.Flows[l]
-				peer := int32(f.Peer) //nolint:gosec // Below the communicator's size.
+				peer := int32(f.Peer)
 				if peer < 0 || peer == j.commRank {
 					continue
 				}
-				key := treeChannel{in.key.comm, int32(f.Channel)} //nolint:gosec // As above.
+				key := treeChannel{in.key.comm, int32(f.Channel)}
 				if out[key] == nil {
 					out[key] = map[[2]int32]bool{}
 				}
@@ -147,29 +146,30 @@ func (x *standstill) treeEdges() map[treeChannel]map[[2]int32]bool {
 	return out
 }
 
-func (b *builder) look(v *view, in *instance, mem *job.Member, a *active) {
+// look fills in what is known of the other end.
+func (b *builder) look(v *view) {
 	x := b.x
-	c := &x.Comms[a.comm]
+	in := &x.insts[v.inst]
+	c := &x.Comms[in.key.comm]
+	me := c.Find(v.node).CommRank
 	if p := v.flow.Peer; p >= 0 && p < len(c.At) {
 		v.peer = c.At[p]
 	}
 	v.sure = true
 	if v.peer < 0 {
-		if c.Ghost >= 0 {
-			v.peer = c.Ghost
-		}
+		v.peer = c.Unnamed
 		return
 	}
 	r := x.Nodes[v.peer].Rank
 	v.seen = r != nil
 	v.alive = v.seen && !job.Dead(r)
 	if v.other = in.at(int32(v.flow.Peer)); v.other != nil {
-		v.pf = matching(v.other.op, v.flow, mem.CommRank)
+		v.pf = matching(v.other.op, v.flow, me)
 		return
 	}
-	if v.seen && in.key.p2p() && x.counted(v.peer) {
+	counts := x.Nodes[v.peer].Visibility == job.CountsOnly
+	if counts && in.key.p2p() {
 		v.seen, v.alive = false, false
-		x.unclear[v.peer] = true
 	}
 	if !v.seen {
 		v.sure = false
@@ -178,13 +178,12 @@ func (b *builder) look(v *view, in *instance, mem *job.Member, a *active) {
 	if pm := c.Find(v.peer); pm != nil {
 		p, sure := x.presenceOf(in, pm)
 		v.left, v.sure = p == leftIt, sure
-		if v.left && x.counted(v.peer) && !x.finished(in, pm) {
-			v.seen, v.alive, v.left, v.sure = false, false, false, false // It has called it; whether it is in it, its node knows.
-			x.unclear[v.peer] = true
+		if v.left && counts && !x.finished(in, pm) {
+			v.seen, v.alive, v.left, v.sure = false, false, false, false // It has called it; whether it is in it, its host knows.
 		}
 		if v.left {
 			v.leftOp = leftOp(in, pm)
-			v.pf = matching(v.leftOp, v.flow, mem.CommRank)
+			v.pf = matching(v.leftOp, v.flow, me)
 		}
 	}
 }
@@ -238,7 +237,7 @@ func (b *builder) away(v *view, kind edgeKind) bool {
 	case v.peer < 0:
 		return true
 	case !v.seen:
-		b.edge(v.node, v.peer, v.inst, v.flow.Channel, edgeSilent, false)
+		b.edge(v.node, v.peer, v.inst, v.flow.Channel, edgeUnseen, false)
 		return false
 	case !v.alive:
 		b.edge(v.node, v.peer, v.inst, v.flow.Channel, edgeDead, true)
@@ -281,22 +280,22 @@ func (b *builder) notDelivered(v *view) {
 	unknownState := v.seen && b.x.Nodes[v.peer].Rank.State == rca.ProcessUnknown
 	switch {
 	case !v.seen:
-		b.own(v.node, v.peer, v.inst, ch, receiverUnseen)
+		b.own(v.node, v.peer, v.inst, ch, &receiverUnseen)
 	case v.left:
-		b.own(v.node, v.peer, v.inst, ch, peerLeft)
+		b.own(v.node, v.peer, v.inst, ch, &peerLeft)
 	case v.pf == nil:
 		if senderDone(v.other.op) {
 			b.edge(v.node, v.peer, v.inst, ch, edgeDelivery, false)
-			b.own(v.peer, v.node, v.inst, ch, noBuffersPerhaps)
+			b.own(v.peer, v.node, v.inst, ch, &noBuffersPerhaps)
 			return
 		}
-		b.own(v.node, v.peer, v.inst, ch, linkUnproven)
+		b.own(v.node, v.peer, v.inst, ch, &linkUnproven)
 	case v.pf.Ready < f.Done && v.pf.Posted > v.pf.Ready:
-		b.own(v.node, v.peer, v.inst, ch, lostOnWire)
+		b.own(v.node, v.peer, v.inst, ch, &lostOnWire)
 	case v.pf.Ready >= f.Transmitted && v.pf.Posted > v.pf.Ready:
-		b.own(v.node, v.peer, v.inst, ch, unacknowledged)
+		b.own(v.node, v.peer, v.inst, ch, &unacknowledged)
 	case v.pf.Posted > v.pf.Ready:
-		b.own(v.node, v.peer, v.inst, ch, pick(unknownState, undeliveredPerhaps, undelivered))
+		b.own(v.node, v.peer, v.inst, ch, pick(unknownState, &undeliveredPerhaps, &undelivered))
 	default:
 		b.edge(v.node, v.peer, v.inst, ch, edgeDelivery, true)
 	}
@@ -325,14 +324,14 @@ func (b *builder) notTransmitted(v *view) {
 	switch {
 	case !v.seen:
 	case v.left:
-		b.own(v.node, v.peer, v.inst, ch, peerLeft)
+		b.own(v.node, v.peer, v.inst, ch, &peerLeft)
 	case v.pf == nil || v.pf.Ready > f.Transmitted:
 		// A receiver that claims more than was ever sent is no witness.
 		b.edge(v.node, v.peer, v.inst, ch, edgeReceiver, false)
 	case v.pf.Posted > f.Transmitted && f.PeerPolls == 0 && b.x.Nodes[v.node].Rank.Caps&rca.SeesPeerWait != 0:
-		b.own(v.node, v.peer, v.inst, ch, proxyStopped)
+		b.own(v.node, v.peer, v.inst, ch, &proxyStopped)
 	case v.pf.Posted > f.Transmitted:
-		b.own(v.node, v.peer, v.inst, ch, untransmitted)
+		b.own(v.node, v.peer, v.inst, ch, &untransmitted)
 	default:
 		b.edge(v.node, v.peer, v.inst, ch, edgeReceiver, true)
 	}
@@ -359,19 +358,19 @@ func (b *builder) kernelOwesData(v *view) {
 	case fed && starved == nil:
 		return // The receive side says why.
 	case starved != nil:
-		if recvs == 1 && freeFirstStep(v.op.Func) && ringLike(v.op.Algo) && f.Ready <= starved.Done && !b.blind(v) {
-			b.own(v.node, -1, v.inst, ch, gpuOwesFirst)
+		if recvs == 1 && freeFirstStep(v.op.Func) && ringLike(v.op.Algo) && f.Ready <= starved.Done && !b.mayBeQueued(v) {
+			b.own(v.node, -1, v.inst, ch, &gpuOwesFirst)
 		}
 	case recvs == 0 && !v.alone:
 		b.neighbours(v.node, v.inst)
-		b.own(v.node, -1, v.inst, ch, gpuGivesNothingUnseen)
-	case b.blind(v):
-		b.own(v.node, -1, v.inst, ch, gpuGivesNothingUnseen)
+		b.own(v.node, -1, v.inst, ch, &gpuGivesNothingUnseen)
+	case b.mayBeQueued(v):
+		b.own(v.node, -1, v.inst, ch, &gpuGivesNothingUnseen)
 	case unbegun(b.x.Nodes[v.node].Rank, v.op):
-		b.own(v.node, -1, v.inst, ch, gpuGivesNothingPerhaps)
+		b.own(v.node, -1, v.inst, ch, &gpuGivesNothingPerhaps)
 	default:
-		sure := v.alone && !b.hidden(v.inst)
-		b.own(v.node, -1, v.inst, ch, pick(sure, gpuGivesNothing, gpuGivesNothingPerhaps))
+		sure := v.alone && !b.unseenMember(v.inst)
+		b.own(v.node, -1, v.inst, ch, pick(sure, &gpuGivesNothing, &gpuGivesNothingPerhaps))
 	}
 }
 
@@ -383,9 +382,9 @@ func unbegun(r *rca.Rank, o *rca.Op) bool {
 	return !slices.ContainsFunc(o.Flows, func(f rca.Flow) bool { return f.Send && f.Ready > 0 || !f.Send && f.Done > 0 })
 }
 
-// blind says that nothing shows the operation's kernel to run, and that what may be in front of it on its stream does not go on
+// mayBeQueued says that nothing shows the operation's kernel to run, and that what may be in front of it on its stream does not go on
 // either: an operation called before it, or one whose end nobody sees.
-func (b *builder) blind(v *view) bool {
+func (b *builder) mayBeQueued(v *view) bool {
 	r := b.x.Nodes[v.node].Rank
 	if !unbegun(r, v.op) {
 		return false
@@ -413,10 +412,10 @@ func inFront(o, later *rca.Op, sameComm bool) bool {
 	return !mates || slices.ContainsFunc(o.Flows, func(f rca.Flow) bool { return f.Starved() })
 }
 
-// hidden says that members of the operation's communicator were not seen: what they called is not known.
-func (b *builder) hidden(inst int32) bool {
+// unseenMember says that members of the operation's communicator were not seen: what they called is not known.
+func (b *builder) unseenMember(inst int32) bool {
 	c := &b.x.Comms[b.x.insts[inst].key.comm]
-	return c.Ghost >= 0 || slices.ContainsFunc(c.Members, func(m job.Member) bool { return m.Membership == nil })
+	return c.Unnamed >= 0 || slices.ContainsFunc(c.Members, func(m job.Member) bool { return m.Membership == nil })
 }
 
 // freeFirstStep names the ring operations in which every rank's first send needs nothing from the others.
@@ -443,7 +442,7 @@ func (b *builder) recvSide(v *view) {
 	case f.Transmitted > f.Done:
 		b.notConsumed(v)
 	case f.Ready > f.Transmitted:
-		b.own(v.node, v.peer, v.inst, f.Channel, notFlushed)
+		b.own(v.node, v.peer, v.inst, f.Channel, &notFlushed)
 	case f.Posted > f.Ready:
 		b.noData(v)
 	default:
@@ -469,10 +468,10 @@ func (b *builder) notConsumed(v *view) {
 			return // A tree's kernel takes what all below it have sent together: the one that has not says why.
 		}
 	}
-	if b.blind(v) {
-		b.own(v.node, -1, v.inst, v.flow.Channel, gpuStoppedUnseen)
+	if b.mayBeQueued(v) {
+		b.own(v.node, -1, v.inst, v.flow.Channel, &gpuStoppedUnseen)
 	} else {
-		b.own(v.node, -1, v.inst, v.flow.Channel, pick(v.alone, gpuStopped, gpuStoppedPerhaps))
+		b.own(v.node, -1, v.inst, v.flow.Channel, pick(v.alone, &gpuStopped, &gpuStoppedPerhaps))
 	}
 	if !v.alone {
 		b.neighbours(v.node, v.inst)
@@ -483,14 +482,14 @@ func (b *builder) notConsumed(v *view) {
 // in front of it there has not left or is not taken: the link, or the other end.
 func (b *builder) notBegun(v *view, send *rca.Flow) {
 	w := view{node: v.node, inst: v.inst, op: v.op, flow: send, peer: -1, alone: v.alone}
-	b.look(&w, &b.x.insts[v.inst], b.x.Comms[b.x.insts[v.inst].key.comm].Find(v.node), &active{comm: b.x.insts[v.inst].key.comm})
+	b.look(&w)
 	if w.peer < 0 {
 		return
 	}
 	if !w.alive || w.other == nil || !w.other.active {
 		b.away(&w, edgeReceiver)
 	}
-	b.own(v.node, w.peer, v.inst, send.Channel, sendNotBegun)
+	b.own(v.node, w.peer, v.inst, send.Channel, &sendNotBegun)
 }
 
 func (b *builder) noData(v *view) {
@@ -508,12 +507,12 @@ func (b *builder) noData(v *view) {
 		b.edge(v.node, v.peer, v.inst, ch, edgeNoData, false)
 		// A send that fits into its buffers ends before its data has arrived.
 		sending := v.sure && job.IsP2P(v.op) && b.x.Nodes[v.node].Rank.Lost == 0
-		b.own(v.peer, v.node, v.inst, ch, pick(sending, peerLeftSending, peerLeft))
+		b.own(v.peer, v.node, v.inst, ch, pick(sending, &peerLeftSending, &peerLeft))
 	case v.pf == nil:
 		b.edge(v.node, v.peer, v.inst, ch, edgeNoData, false)
 	case v.pf.Done > v.flow.Ready:
 		b.edge(v.node, v.peer, v.inst, ch, edgeNoData, false)
-		b.own(v.peer, v.node, v.inst, ch, lostOnWire)
+		b.own(v.peer, v.node, v.inst, ch, &lostOnWire)
 	default:
 		b.edge(v.node, v.peer, v.inst, ch, edgeNoData, true)
 	}
@@ -523,8 +522,8 @@ func (b *builder) noData(v *view) {
 func (b *builder) noBuffers(v *view) {
 	wanted := v.pf != nil && v.pf.Ready > v.pf.Done
 	if v.flow.Posted <= 0 && !wanted {
-		b.own(v.node, v.peer, v.inst, v.flow.Channel, neverPosted)
+		b.own(v.node, v.peer, v.inst, v.flow.Channel, &neverPosted)
 		return
 	}
-	b.own(v.node, v.peer, v.inst, v.flow.Channel, pick(wanted, noBuffers, nothingPosted))
+	b.own(v.node, v.peer, v.inst, v.flow.Channel, pick(wanted, &noBuffers, &nothingPosted))
 }

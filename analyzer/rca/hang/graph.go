@@ -3,6 +3,8 @@
 
 package hang
 
+import "github.com/culprit-project/culprit/analyzer/rca/words"
+
 // edgeKind says why somebody waits for somebody.
 type edgeKind uint8
 
@@ -12,13 +14,28 @@ const (
 	edgeQueued                     // It called, but another operation runs before it.
 	edgeNotStarted                 // It called, but its kernel does not run.
 	edgeDead                       // Its process is gone or stopped.
-	edgeSilent                     // Nothing was seen of it.
+	edgeUnseen                     // Nothing was seen of it.
 	edgeOdd                        // It called something else.
 	edgeReceiver                   // Its buffers are not posted.
 	edgeNoData                     // It has not sent.
 	edgeDelivery                   // It does not take what was sent.
 	edgeLocal                      // It is a neighbour over NVLink or shared memory, where no flow is seen.
 )
+
+// reasons say so to people, of the one that is waited for.
+var reasons = [...]string{
+	edgeIn:         words.WaitLacksMembers,
+	edgeNotCalled:  words.WaitNotCalled,
+	edgeQueued:     words.WaitQueued,
+	edgeNotStarted: words.WaitNotStarted,
+	edgeDead:       words.WaitDead,
+	edgeUnseen:     words.WaitUnrecorded,
+	edgeOdd:        words.WaitOdd,
+	edgeReceiver:   words.WaitNoBuffer,
+	edgeNoData:     words.WaitNoData,
+	edgeDelivery:   words.WaitNotTaken,
+	edgeLocal:      words.WaitHandedOver,
+}
 
 // edge is one reason to wait. Nodes are numbered first, instances behind them.
 type edge struct {
@@ -46,23 +63,28 @@ func newGraph(n int, edges []edge) *graph {
 	return g
 }
 
-func rows(n int, edges []edge, of func(*edge) int32) (row, list []int32) {
+// rows sorts things by vertex: those of a vertex are list[row[v]:row[v+1]].
+func rows[T any](n int, things []T, of func(*T) int32) (row, list []int32) {
 	row = make([]int32, n+1)
-	for i := range edges {
-		row[of(&edges[i])+1]++
+	for i := range things {
+		row[of(&things[i])+1]++
 	}
 	for i := range n {
 		row[i+1] += row[i]
 	}
-	list = make([]int32, len(edges))
+	list = make([]int32, len(things))
 	next := append([]int32(nil), row[:n]...)
-	for i := range edges {
-		v := of(&edges[i])
+	for i := range things {
+		v := of(&things[i])
 		list[next[v]] = int32(i)
 		next[v]++
 	}
 	return row, list
 }
+
+// outOf gives the edges that leave a vertex, into those that end at it.
+func (g *graph) outOf(v int32) []int32 { return g.out[g.row[v]:g.row[v+1]] }
+func (g *graph) into(v int32) []int32  { return g.in[g.rrow[v]:g.rrow[v+1]] }
 
 // reach marks what can be reached from the starts.
 func (g *graph) reach(starts []int32) []bool {
@@ -77,7 +99,7 @@ func (g *graph) reach(starts []int32) []bool {
 	for len(stack) > 0 {
 		v := stack[len(stack)-1]
 		stack = stack[:len(stack)-1]
-		for _, e := range g.out[g.row[v]:g.row[v+1]] {
+		for _, e := range g.outOf(v) {
 			if w := g.edges[e].to; !seen[w] {
 				seen[w] = true
 				stack = append(stack, w)
@@ -102,7 +124,7 @@ func (g *graph) distances(targets []int32) []int32 {
 	}
 	for i := 0; i < len(queue); i++ {
 		v := queue[i]
-		for _, e := range g.in[g.rrow[v]:g.rrow[v+1]] {
+		for _, e := range g.into(v) {
 			if u := g.edges[e].from; dist[u] < 0 {
 				dist[u] = dist[v] + 1
 				queue = append(queue, u)

@@ -90,15 +90,15 @@ func accusesAll(culprits []rca.Culprit, ranks []int) bool {
 }
 
 // root makes the group of a root. Beyond a few, roots share one.
-func (g *grouping) root(r *root) {
+func (g *grouping) root(r *candidate) {
 	at := len(g.out)
 	if at == mostRootGroups {
 		at--
 		g.out[at].Reason, g.out[at].Op, g.out[at].Comm = words.WaitSeveral, "", ""
 	} else {
-		why := r.leaf.note
-		if len(r.nodes) > 0 && (r.kind == rootFlaw || r.kind == rootOdd || r.kind == rootDeadlock) {
-			why = g.w.why(r, 0)
+		why := r.note
+		if len(r.nodes) > 0 && r.kind != kindLink && r.kind != kindGroup {
+			why = g.w.why(r, r.nodes[0])
 		}
 		g.add(groupKey{on: -1, reason: why}, r.inst)
 		g.out[at].Root = true
@@ -115,12 +115,12 @@ func (g *grouping) root(r *root) {
 	}
 }
 
-// accused gives the vertices at which the waiting ends that a root explains: the ranks that it accuses.
-func (r *root) accused() []int32 {
+// accused gives the vertices at which the waiting ends that a candidate explains: the ranks that it accuses.
+func (r *candidate) accused() []int32 {
 	switch {
 	case len(r.nodes) == 0:
 		return r.vertex
-	case r.kind == rootLink:
+	case r.kind == kindLink:
 		return r.ends()
 	}
 	return r.nodes
@@ -149,7 +149,7 @@ func (g *grouping) follow(n int32, dist []int32) {
 	if !known || last == nil {
 		return
 	}
-	key := groupKey{on: on, reason: last.kind.reason()}
+	key := groupKey{on: on, reason: reasons[last.kind]}
 	if last.inst >= 0 {
 		key.fn = w.insts[last.inst].op().Func
 	}
@@ -168,7 +168,7 @@ func (w *waitFor) step(at int32, dist []int32, inst int32) *edge {
 		}
 		return e.sure && !best.sure
 	}
-	for _, i := range w.out[w.row[at]:w.row[at+1]] {
+	for _, i := range w.outOf(at) {
 		if e := &w.edges[i]; dist[e.to] == dist[at]-1 && better(e) {
 			best = e
 		}
@@ -189,9 +189,7 @@ func (g *grouping) put(n int32, key groupKey, inst int32, sure bool) {
 
 func (g *grouping) add(key groupKey, inst int32) int {
 	group := rca.WaitGroup{On: key.on, Reason: key.reason}
-	if inst >= 0 {
-		group.Op = job.OpLabel(g.w.insts[inst].op())
-	}
+	_, group.Op = g.w.place(inst)
 	g.out, g.keys, g.places = append(g.out, group), append(g.keys, key), append(g.places, map[int32]bool{})
 	return len(g.out) - 1
 }
@@ -220,49 +218,47 @@ func (g *grouping) join(n int32, at int, inst int32) {
 
 // fold leaves as many groups as can be drawn: the smallest of those for which nobody waits go into one beside them.
 func (g *grouping) fold() []rca.WaitGroup {
-	kept := make([]bool, len(g.out))
 	children := make([]int, len(g.out))
-	left := 0
 	for i := range g.out {
-		kept[i] = true
-		left++
 		if on := g.out[i].On; on >= 0 {
 			children[on]++
 		}
 	}
+	gone := map[int]bool{}
 	rest := map[int]int{} // The group that takes the others in, by whom they wait for.
-	for left > mostGroups {
+	for len(g.out)-len(gone) > mostGroups {
 		least := -1
 		for i := range g.out {
-			if k := &g.out[i]; kept[i] && !k.Root && children[i] == 0 && !isRest(rest, i) && (least < 0 || k.Count < g.out[least].Count) {
+			k := &g.out[i]
+			into, known := rest[k.On]
+			leaf := !gone[i] && !k.Root && children[i] == 0 && !(known && into == i)
+			if leaf && (least < 0 || k.Count < g.out[least].Count) {
 				least = i
 			}
 		}
 		if least < 0 {
 			break
 		}
-		on := g.out[least].On
-		at, known := rest[on]
+		k := &g.out[least]
+		at, known := rest[k.On]
 		if !known {
-			rest[on] = least
-			g.out[least].Reason, g.out[least].Op, g.out[least].Comm, g.out[least].Comms = words.WaitSeveral, "", "", 0
+			rest[k.On] = least
+			k.Reason, k.Op, k.Comm, k.Comms = words.WaitSeveral, "", "", 0
 			continue
 		}
 		to := &g.out[at]
-		to.Count += g.out[least].Count
-		to.Ranks = append(to.Ranks, g.out[least].Ranks[:min(len(g.out[least].Ranks), groupRanks-len(to.Ranks))]...)
-		to.Sure = to.Sure && g.out[least].Sure
-		kept[least] = false
-		left--
-		if on >= 0 {
-			children[on]--
+		to.Count += k.Count
+		to.Ranks = append(to.Ranks, k.Ranks[:min(len(k.Ranks), groupRanks-len(to.Ranks))]...)
+		to.Sure = to.Sure && k.Sure
+		gone[least] = true
+		if k.On >= 0 {
+			children[k.On]--
 		}
 	}
 	number := make([]int, len(g.out))
 	var out []rca.WaitGroup
 	for i := range g.out {
-		if kept[i] {
-			number[i] = len(out)
+		if number[i] = len(out); !gone[i] {
 			out = append(out, g.out[i])
 		}
 	}
@@ -273,13 +269,4 @@ func (g *grouping) fold() []rca.WaitGroup {
 		slices.Sort(out[i].Ranks)
 	}
 	return out
-}
-
-func isRest(rest map[int]int, group int) bool {
-	for _, g := range rest {
-		if g == group {
-			return true
-		}
-	}
-	return false
 }

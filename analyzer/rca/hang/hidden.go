@@ -135,55 +135,6 @@ func (x *standstill) mostCalled(in *instance) bool {
 	return called > 1 && called > not
 }
 
-func hiddenNote(o *rca.Op) string {
-	return fmt.Sprintf(words.EndUnrecorded, job.OpLabel(o))
-}
-
-// mayBeInside makes one root of those that miss in one operation and may all be inside a hidden one before it, or wait for each
-// other unseen: whoever of them holds the others there, or nobody of them.
-func (w *waitFor) mayBeInside(soft []root) []root {
-	first := map[int32]int{}
-	var out []root
-	for _, r := range soft {
-		if r.kind != rootOutside || r.leaf.inside == nil && !r.leaf.rivals || r.inst < 0 {
-			out = append(out, r)
-			continue
-		}
-		at, known := first[r.inst]
-		if !known {
-			first[r.inst] = len(out)
-			out = append(out, r)
-			continue
-		}
-		o := &out[at]
-		o.nodes = append(slices.Clone(o.nodes), r.nodes...)
-		o.vertex = append(slices.Clone(o.vertex), r.vertex...)
-		if o.leaf.inside == nil {
-			continue
-		}
-		o.leaf.note = fmt.Sprintf(words.EndsUnrecorded, job.OpLabel(o.leaf.inside))
-	}
-	for i := range out {
-		w.heldOnTheWay(&out[i])
-	}
-	return out
-}
-
-// heldOnTheWay: a member that has gone on cannot send to one of those that may be inside, for data in front of it on that
-// connection. What those lack is on its way there.
-func (w *waitFor) heldOnTheWay(r *root) {
-	if r.kind != rootOutside || r.leaf.inside == nil {
-		return
-	}
-	for i := range w.owns {
-		if o := &w.owns[i]; o.what == flawNotBegun && slices.Contains(r.nodes, o.peer) {
-			r.kind, r.nodes, r.peer, r.channel, r.what = rootLink, []int32{o.node}, o.peer, -1, o.what
-			r.leaf.action = ""
-			return
-		}
-	}
-}
-
 func (w *waitFor) hiddenAction(n int32, o *rca.Op) string {
 	s := fmt.Sprintf(words.DumpStackOf, w.Nodes[n].ID)
 	if o.Func == "Broadcast" {

@@ -27,10 +27,10 @@ func newHostVotes(x *job.Index) *hostVotes {
 	v := &hostVotes{of: make([]int32, len(x.Nodes))}
 	number := make(map[string]int32, len(x.Mates))
 	for n := range x.Nodes {
-		h := x.Host(int32(n)) //nolint:gosec // Far fewer than 2^31 ranks.
+		h := x.Host(int32(n))
 		k, known := number[h]
 		if !known || h == "" {
-			k = int32(len(v.tally)) //nolint:gosec // As above.
+			k = int32(len(v.tally))
 			number[h] = k
 			v.tally = append(v.tally, tally{})
 		}

@@ -24,7 +24,6 @@ type instance struct {
 	begun, idle int
 	gap         bool // Somebody it needs is not in it.
 	odd         *oddity
-	hasNet      bool // Some member shows network flows.
 	hidden      bool // Only the calls are seen, and a member may have finished its part before others have begun theirs.
 }
 
@@ -59,7 +58,6 @@ const (
 type active struct {
 	inst  int32
 	op    *rca.Op
-	m     *rca.Membership
 	comm  int32
 	stuck bool
 }
@@ -241,7 +239,7 @@ func (x *standstill) buildInstances() {
 			in.hidden = in.hidden || hidden(h.op)
 			in.joins = append(in.joins, join{int32(n), mem.CommRank, h.op, act[i], h.started, standsFor(h.op, h.m, r)})
 			if act[i] {
-				x.acts[n] = append(x.acts[n], active{inst: id, op: h.op, m: h.m, comm: h.comm})
+				x.acts[n] = append(x.acts[n], active{inst: id, op: h.op, comm: h.comm})
 			}
 		}
 	}
@@ -269,7 +267,6 @@ func (x *standstill) settle(in *instance, by *hostVotes) {
 	seen := false
 	for i := range in.joins {
 		j := &in.joins[i]
-		in.hasNet = in.hasNet || len(j.op.Flows) > 0
 		seen = seen || j.active && showsProgress(j.op)
 	}
 	by.clear()
@@ -490,7 +487,7 @@ func (x *standstill) presenceOf(in *instance, mem *job.Member) (p presence, sure
 	sure = r.Caps&rca.SeesCalls != 0 && r.Lost == 0
 	o := in.op()
 	if in.key.p2p() {
-		if x.counted(mem.Node) {
+		if x.Nodes[mem.Node].Visibility == job.CountsOnly {
 			return presenceUnknown, false // Counts do not tell one peer's messages from another's.
 		}
 		return p2pPresence(in, mem, m), sure
@@ -520,12 +517,6 @@ func (x *standstill) presenceOf(in *instance, mem *job.Member) (p presence, sure
 		return notCalled, false
 	}
 	return presenceUnknown, false
-}
-
-// counted says that nothing but a rank's operation counts is known: a search has not come to its node.
-func (x *standstill) counted(n int32) bool {
-	r := x.Nodes[n].Rank
-	return r != nil && x.Ev.Partial && r.Caps == rca.SeesCalls && r.State == rca.ProcessUnknown
 }
 
 func lastSeq(ops []rca.Op, like *rca.Op) int64 {

@@ -10,73 +10,65 @@ import (
 
 	"github.com/culprit-project/culprit/analyzer/rca"
 	"github.com/culprit-project/culprit/analyzer/rca/frames"
+	"github.com/culprit-project/culprit/analyzer/rca/job"
 	"github.com/culprit-project/culprit/analyzer/rca/words"
 )
 
-// leaf is what a rank that waits for nobody shows: why the others wait for it.
-type leaf struct {
-	class  rca.Class
-	cause  rca.Cause
-	weight float64
-	hard   bool // Nobody else's waiting can explain it.
-	note   string
-	action string  // What would decide it, where the class and cause do not say what to do.
-	inside *rca.Op // A hidden operation that it may be inside, nil none.
-	rivals bool    // It may wait unseen for another that is outside like itself.
-}
-
-// leafOf reads the state of a living rank that is outside every operation, while the operation inst lacks it.
-func (w *waitFor) leafOf(n, inst int32) leaf {
+// outside makes the candidate of a living rank that is outside every operation, while the operation inst lacks it.
+func (w *waitFor) outside(n, inst int32) candidate {
 	r := w.Nodes[n].Rank
-	l := leaf{class: rca.NotEntered, cause: rca.CauseNotCalled, weight: outsideWeight, hard: true, note: words.RunsOutside}
-	switch {
-	case w.firstStep(n, inst):
-		l = w.begins(n)
-	case w.checkpoints(r):
-		l = leaf{class: rca.Benign, cause: rca.CauseCheckpoint, weight: checkpointWeight, hard: true, note: words.WritesCheckpoint}
-	case r.State == rca.ProcessDisk || storageStuck(r):
-		l.cause, l.weight, l.note = rca.CauseStorage, storageWeight, words.StuckInStorage
-	case r.GroupOpen >= w.Opt.HangAfter:
-		l.cause, l.weight, l.note = rca.CauseCPU, launchWeight, words.InsideLaunch
-	}
+	c := candidateOf(w.outsideRow(n, inst), n, inst)
 	if idle := idleFor(r); idle >= 0 && idle < w.Opt.HangAfter {
-		l.hard, l.weight = false, justActiveWeight
-		l.note = words.JustActive
+		c.doubt(justActiveWeight)
+		c.note = words.JustActive
 	}
 	if r.Caps&rca.SeesCalls == 0 {
-		l.hard, l.weight = false, min(l.weight, callsUnseenWeight)
+		c.doubt(callsUnseenWeight)
 	}
-	if r.Lost > 0 && !showsAll(r) {
-		l.hard, l.weight = false, doubtWeight*l.weight
+	if !w.kept(n, c.needs, false) {
+		c.doubt(doubtWeight * c.weight)
 	}
 	if r.State == rca.ProcessUnknown {
-		l.weight *= stateUnknownFactor
-		if l.cause == rca.CauseNotCalled && l.class == rca.NotEntered {
-			l.note = words.OutsideAsRecorded
+		c.weight *= stateUnknownFactor
+		if c.is(&notCalledIt) {
+			c.note = words.OutsideAsRecorded
 		}
 	}
-	if h := w.hiddenBefore(r, nil); h != nil && l.cause == rca.CauseNotCalled {
-		l.hard, l.weight = false, min(l.weight, hiddenWeight)
-		l.note, l.action, l.inside = hiddenNote(h), w.hiddenAction(n, h), h
+	if h := w.hiddenBefore(r, nil); h != nil && c.cause == rca.CauseNotCalled {
+		c.doubt(hiddenWeight)
+		c.note, c.action, c.inside = fmt.Sprintf(words.EndUnrecorded, job.OpLabel(h)), w.hiddenAction(n, h), h
 	}
-	if l.class != rca.Benign {
-		l.stands(r)
+	if c.class != rca.Benign {
+		c.stands(r)
 		if r.Caps&rca.MissesCalls != 0 && frames.Of(r.Stack).Kind == frames.None && w.mayWaitUnseen(n, inst) {
-			l.hard, l.weight = false, min(l.weight, unseenWaitWeight)
-			l.rivals = true
-			l.note = words.MayWaitUnseen
-			l.action = words.TakeStacksOfThese
+			c.doubt(unseenWaitWeight)
+			c.rivals = true
+			c.note = words.MayWaitUnseen
+			c.action = words.TakeStacksOfThese
 		}
 	}
-	return l
+	return c
+}
+
+// outsideRow reads what the process of a living rank does instead.
+func (w *waitFor) outsideRow(n, inst int32) row {
+	r := w.Nodes[n].Rank
+	switch {
+	case w.firstStep(n, inst):
+		return w.begins(n)
+	case r.WriteBytesPerSec >= w.Opt.StorageBytesPerSec: // It gets on: bytes move. A stack alone is no proof of that.
+		return checkpoint
+	case r.State == rca.ProcessDisk || storageStuck(r):
+		return storageBlocked
+	case r.GroupOpen >= w.Opt.HangAfter:
+		return insideLaunch
+	}
+	return notCalledIt
 }
 
 // begins is what a rank shows that is in its job's first step.
-func (w *waitFor) begins(n int32) leaf {
-	return leaf{
-		class: rca.Benign, cause: rca.CauseFirstStep, weight: pick(w.busy(w.Nodes[n].Rank), beginsBusyWeight, beginsWeight), hard: true,
-		note: words.HardlyBegun,
-	}
+func (w *waitFor) begins(n int32) row {
+	return pick(w.busy(w.Nodes[n].Rank), firstStepBusy, firstStepIdle)
 }
 
 // mayWaitUnseen says that another rank is outside the operation, too, for which this one may wait in a call that is not
@@ -99,20 +91,20 @@ func (w *waitFor) mayWaitUnseen(n, inst int32) bool {
 }
 
 // stands corrects the counters by the rank's stack. What the source does not record, such as a receive, is no absence.
-func (l *leaf) stands(r *rca.Rank) {
+func (c *candidate) stands(r *rca.Rank) {
 	switch st := frames.Of(r.Stack); st.Kind {
 	case frames.None:
 	case frames.Device: // For its own work: it has called nothing that is not finished.
-		l.note = fmt.Sprintf(words.StackIs, st)
+		c.note = fmt.Sprintf(words.StackIs, st)
 	case frames.Communicate, frames.Backward:
-		l.hard, l.weight = false, min(l.weight, unseenWaitWeight)
-		l.note = fmt.Sprintf(words.StackMayWait, st)
-		l.action = words.FindPeers
+		c.doubt(unseenWaitWeight)
+		c.note = fmt.Sprintf(words.StackMayWait, st)
+		c.action = words.FindPeers
 	default:
-		l.weight = max(l.weight, seenOutsideWeight)
-		if l.cause == rca.CauseNotCalled {
-			l.note = fmt.Sprintf(words.StackIs, st)
-			l.action = st.Action()
+		c.weight = max(c.weight, seenOutsideWeight)
+		if c.cause == rca.CauseNotCalled {
+			c.note = fmt.Sprintf(words.StackIs, st)
+			c.action = st.Action()
 		}
 	}
 }
@@ -130,11 +122,6 @@ func idleFor(r *rca.Rank) time.Duration {
 		}
 	}
 	return least
-}
-
-// checkpoints says that the process writes to storage and gets on with it: bytes move. A stack alone is no proof of that.
-func (w *waitFor) checkpoints(r *rca.Rank) bool {
-	return r.WriteBytesPerSec >= w.Opt.StorageBytesPerSec
 }
 
 // storageStuck: the stack is writing a checkpoint, and nothing moves.
@@ -199,31 +186,28 @@ func (x *standstill) busy(r *rca.Rank) bool {
 	return r.CPUCores >= x.Opt.BusyCores || r.ReadBytesPerSec >= x.Opt.StorageBytesPerSec
 }
 
-// deadLeaf reads a process that cannot take part.
-func (w *waitFor) deadLeaf(n, inst int32) leaf {
-	r := w.Nodes[n].Rank
-	l := leaf{class: rca.NotEntered, cause: rca.CauseProcessStopped, weight: deadWeight, hard: true, note: words.StoppedBySignal}
-	if inst >= 0 {
-		if j := w.part(&w.insts[inst], n); j != nil && j.active {
-			l.class = rca.Fault
-		}
-	}
-	switch r.State {
+// died makes the candidate of a process that cannot take part, while the operation inst lacks it.
+func (w *waitFor) died(n, inst int32) candidate {
+	id := w.Nodes[n].ID
+	c := candidateOf(processStopped, n, inst)
+	switch w.Nodes[n].Rank.State {
 	case rca.ProcessGone:
-		l.cause, l.note = rca.CauseProcessGone, words.ProcessDied
-		if f := w.lastWords(r.ID, "ended"); f != "" {
-			l.note += " (" + f + ")"
+		c = candidateOf(processGone, n, inst)
+		if f := w.lastWords(id, "ended"); f != "" {
+			c.note += " (" + f + ")"
 		}
-		if f := w.lastWords(r.ID, "raised"); f != "" {
-			l.class, l.cause, l.note = rca.Fault, rca.CauseException, f
+		if f := w.lastWords(id, "raised"); f != "" {
+			c.row, c.note = processRaised, f
 		}
 	case rca.ProcessExited:
-		l.cause, l.weight, l.note = rca.CauseProcessGone, exitedWeight, words.ExitedEarly
-		if w.jobEnding() {
-			l = leaf{class: rca.Benign, cause: rca.CauseJobEnd, weight: jobEndWeight, hard: true, note: words.JobEnding}
+		c = candidateOf(pick(w.jobEnding(), jobEnds, processExited), n, inst)
+	}
+	if inst >= 0 && c.class == rca.NotEntered {
+		if j := w.part(&w.insts[inst], n); j != nil && j.active {
+			c.class = rca.Fault
 		}
 	}
-	return l
+	return c
 }
 
 // lastWords gives what is known of how a rank's process ended.

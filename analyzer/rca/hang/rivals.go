@@ -17,10 +17,10 @@ import (
 // one of them it stands where all its mates, the ranks of its host that do the same in communicators of their own, have got
 // on. A lost host holds all of them alike; one of its ranks that hangs, or a wrong call of the rival's, holds the rival alone.
 type rival struct {
-	node  int32
-	comm  int32
-	odd   string // What it called otherwise than its mates, for people; empty when nothing shows that.
-	cause rca.Cause
+	node int32
+	comm int32
+	odd  string // What it called otherwise than its mates, for people; empty when nothing shows that.
+	row  row    // Which says so.
 }
 
 const fewestMates = 2 // Of one alone nobody could say which of the two is odd.
@@ -34,7 +34,7 @@ func (w *waitFor) rivals() []rival {
 			continue
 		}
 		for k := range c.Members {
-			if s := &c.Members[k]; s.Membership != nil && !w.counted(s.Node) {
+			if s := &c.Members[k]; s.Membership != nil && !w.Unseen(s.Node) {
 				if r, ok := w.rivalIn(int32(ci), s); ok {
 					out = append(out, r)
 				}
@@ -49,9 +49,9 @@ func (w *waitFor) rivalIn(ci int32, s *job.Member) (rival, bool) {
 	if len(mates) < fewestMates {
 		return rival{}, false
 	}
-	r := rival{node: s.Node, comm: ci, odd: w.calledOtherwise(s, mates), cause: rca.CauseOtherOp}
+	r := rival{node: s.Node, comm: ci, odd: w.calledOtherwise(s, mates), row: calledElsewhere}
 	if r.odd == "" {
-		r.odd, r.cause = w.enteredOtherwise(s, mates), rca.CauseDeadlock
+		r.odd, r.row = w.enteredOtherwise(s, mates), enteredElsewhere
 	}
 	if slices.ContainsFunc(mates, w.missesUnseen) {
 		return rival{}, false // One lacks somebody unseen like this one.
@@ -87,7 +87,7 @@ func (w *waitFor) missesUnseen(m *job.Member) bool {
 			return false
 		}
 		for _, e := range w.out[w.row[int32(len(w.Nodes))+a.inst]:w.row[int32(len(w.Nodes))+a.inst+1]] {
-			if w.edges[e].kind == edgeSilent {
+			if w.edges[e].kind == edgeUnseen {
 				return true
 			}
 		}
@@ -172,48 +172,35 @@ func (w *waitFor) together(a, b int32) bool {
 	})
 }
 
-// composeRivals: the waiting ends at ranks of which nothing is known, and somebody who was seen may hold these. The one that
+// ofRivals is the answer where the waiting ends at ranks without a record, and somebody who was seen may hold these. The one that
 // called something else than its neighbours is named; else it and the unseen are suspects together.
-func (w *waitFor) composeRivals(d *decision, rivals []rival, v *rca.Verdict) {
+func (w *waitFor) ofRivals(d *decision, rivals []rival, unseen []int, confidence float64) answer {
 	if odd := slices.DeleteFunc(slices.Clone(rivals), func(r rival) bool { return r.odd == "" }); len(odd) == 1 {
 		r := &odd[0]
-		v.Class, v.Cause = rca.Inconsistent, r.cause
-		v.Confidence = rca.Round(rivalWeight * d.explained() * w.KeptFactor())
+		a := answer{row: r.row}
+		a.weight *= d.explained() * w.KeptFactor()
 		c := w.Culprit(r.node)
 		c.Why = r.odd
-		v.Culprits = append(v.Culprits, c)
-		v.Hypotheses = append(v.Hypotheses, rca.Hypothesis{
-			Ranks: []int{c.Rank}, Class: v.Class, Cause: v.Cause, Weight: rivalWeight, Explains: len(w.stuck), Chosen: true, Reason: words.Opener(r.odd),
-		})
-		v.Summary = fmt.Sprintf(words.RivalOdd,
-			words.Opener(w.RankName(r.node)), r.odd, w.waiters(), w.Comms[r.comm].Name)
-		return
+		a.culprits = []rca.Culprit{c}
+		a.summary = fmt.Sprintf(words.RivalOdd, words.Opener(w.RankName(r.node)), r.odd, w.waiters(), w.Comms[r.comm].Name)
+		return a
 	}
-	var seen, unseen []int
+	var nodes []int32
 	for _, r := range rivals {
-		seen = append(seen, w.Nodes[r.node].ID)
+		nodes = append(nodes, r.node)
 	}
-	for _, r := range d.chosen {
-		unseen = append(unseen, w.IDs(r.nodes)...)
-	}
-	slices.Sort(seen)
-	slices.Sort(unseen)
-	seen, unseen = slices.Compact(seen), slices.Compact(unseen)
+	seen, others := words.RankNumbers(w.allIDs(nodes)), words.RankNumbers(unseen)
 	var hosts []string
 	for i := range w.Ev.Missing {
 		if m := &w.Ev.Missing[i]; slices.ContainsFunc(m.Ranks, func(r int) bool { return slices.Contains(unseen, r) }) {
 			hosts = append(hosts, m.Name)
 		}
 	}
-	silent := words.RankNumbers(unseen)
 	if len(hosts) > 0 {
-		silent += " of " + strings.Join(hosts, ", ")
+		others += " of " + strings.Join(hosts, ", ")
 	}
-	v.Confidence = rca.Round(min(v.Confidence, undecidedWeight))
-	v.Culprits = append(v.Culprits, rca.Culprit{
-		Rank: -1, Channel: -1, Group: fmt.Sprintf("suspects: %s or %s", words.RankNumbers(seen), silent),
-		Why: words.OneOfTwo,
-	})
-	v.Summary = fmt.Sprintf(words.Rivals,
-		words.Opener(w.waiters()), silent, words.RankNumbers(seen))
+	a := answer{row: unseenOrRival, summary: fmt.Sprintf(words.Rivals, words.Opener(w.waiters()), others, seen)}
+	a.weight = min(a.weight, confidence)
+	a.culprits = []rca.Culprit{{Rank: -1, Channel: -1, Group: fmt.Sprintf("suspects: %s or %s", seen, others), Why: words.OneOfTwo}}
+	return a
 }

@@ -8,16 +8,15 @@ import "github.com/culprit-project/culprit/analyzer/rca/job"
 // standstill is the job at one moment: what every rank is in.
 type standstill struct {
 	*job.Index
-	acts    [][]active // Heads by node.
-	insts   []instance
-	instAt  map[instKey]int32
-	least   []int64        // Operations that all members of a communicator have called, -1 unknown.
-	left    []int64        // Operations that some member of a communicator has left, -1 none.
-	unclear map[int32]bool // Nodes of which only counts are known, that do not tell what others wait for.
+	acts   [][]active // Heads by node.
+	insts  []instance
+	instAt map[instKey]int32
+	least  []int64 // Operations that all members of a communicator have called, -1 unknown.
+	left   []int64 // Operations that some member of a communicator has left, -1 none.
 }
 
 func newStandstill(x *job.Index) *standstill {
-	s := &standstill{Index: x, unclear: map[int32]bool{}, least: leastCalled(x), left: leftBy(x)}
+	s := &standstill{Index: x, least: leastCalled(x), left: leftBy(x)}
 	s.buildInstances()
 	return s
 }

@@ -18,7 +18,7 @@ import (
 func (w *waitFor) mycroftVote(inst int32) rca.Vote {
 	v := rca.Vote{Method: "mycroft", Class: rca.NotEntered, Ranks: []int{}}
 	c := &w.Comms[w.insts[inst].key.comm]
-	if low := lowest(c, calledOf); len(low) > 0 {
+	if low := behindInCalls(c); len(low) > 0 {
 		v.Note = "CheckMinOp on " + c.Name
 		v.Ranks = w.IDs(low)
 		return v
@@ -51,8 +51,10 @@ func (w *waitFor) tableOf(n, inst int32) string {
 		if !f.Send || f.Finished() {
 			continue
 		}
-		if r := receiverOf(&w.insts[inst], j, f); r != nil && side == mycroft.Unclear {
-			side = mycroft.Compare(countersOf(f), countersOf(r))
+		if to := w.insts[inst].at(int32(f.Peer)); to != nil && side == mycroft.Unclear {
+			if r := matching(to.op, f, j.commRank); r != nil {
+				side = mycroft.Compare(countersOf(f), countersOf(r))
+			}
 		}
 		for _, r := range mycroft.Table(countersOf(f)) {
 			if !slices.Contains(rows, r) {
@@ -79,21 +81,6 @@ func (w *waitFor) tableOf(n, inst int32) string {
 
 func countersOf(f *rca.Flow) mycroft.Counters {
 	return mycroft.Counters{Ready: f.Ready, Transmitted: f.Transmitted, Done: f.Done}
-}
-
-// receiverOf gives the other end of a flow that a member sends; nil where it was not seen.
-func receiverOf(in *instance, sender *join, f *rca.Flow) *rca.Flow {
-	for i := range in.joins {
-		if in.joins[i].commRank != int32(f.Peer) {
-			continue
-		}
-		for k := range in.joins[i].op.Flows {
-			if r := &in.joins[i].op.Flows[k]; !r.Send && r.Channel == f.Channel && int32(r.Peer) == sender.commRank {
-				return r
-			}
-		}
-	}
-	return nil
 }
 
 // leastMoved gives the channel on which a rank sent least of all flows of an operation (M9); -1 where none stands out.

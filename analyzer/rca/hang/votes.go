@@ -27,8 +27,8 @@ func (w *waitFor) votes(d *decision) []rca.Vote {
 func (w *waitFor) waitForVote(d *decision) rca.Vote {
 	v := rca.Vote{Method: "wait-for", Class: rca.Unknown, Ranks: []int{}, Note: words.MethodEnds}
 	for i := range d.chosen {
-		if i == 0 && !d.silent {
-			v.Class = d.chosen[i].leaf.class
+		if i == 0 && !d.unseen {
+			v.Class = d.chosen[i].class
 		}
 		for _, n := range d.chosen[i].nodes {
 			if len(v.Ranks) < rca.MaxCulprits && w.Nodes[n].ID >= 0 {
@@ -56,7 +56,7 @@ func (w *waitFor) ccldVote(inst int32) rca.Vote {
 	v := rca.Vote{Method: "ccl-d", Class: rca.NotEntered, Ranks: []int{}, Note: words.MethodCounterBehind}
 	in := &w.insts[inst]
 	c := &w.Comms[in.key.comm]
-	if low := lowest(c, calledOf); len(low) > 0 {
+	if low := behindInCalls(c); len(low) > 0 {
 		v.Ranks = w.IDs(low)
 		return v
 	}
@@ -85,34 +85,24 @@ func (w *waitFor) ccldVote(inst int32) rca.Vote {
 	return v
 }
 
-func calledOf(m *job.Member) int64 {
-	if m.Membership == nil {
-		return -1
-	}
-	return m.Membership.Called
-}
-
-// lowest gives the members whose value is lowest, when it is not everybody's.
-func lowest(c *job.Comm, value func(*job.Member) int64) []int32 {
+// behindInCalls gives the members that have called fewest operations, when those are not all.
+func behindInCalls(c *job.Comm) []int32 {
 	least, most := int64(-1), int64(-1)
-	for i := range c.Members {
-		if n := value(&c.Members[i]); n >= 0 {
-			if least < 0 || n < least {
-				least = n
-			}
-			most = max(most, n)
-		}
-	}
-	if least == most {
-		return nil
-	}
 	var low []int32
 	for i := range c.Members {
-		if value(&c.Members[i]) == least {
+		m := c.Members[i].Membership
+		if m == nil || m.Called < 0 {
+			continue
+		}
+		if least < 0 || m.Called < least {
+			least, low = m.Called, nil
+		}
+		if m.Called == least {
 			low = append(low, c.Members[i].Node)
 		}
+		most = max(most, m.Called)
 	}
-	return low
+	return pick(least == most, nil, low)
 }
 
 // leastData gives the ranks of an operation whose flows moved the least. Ranks are compared with those that have the

@@ -5,6 +5,7 @@
 package hang
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -80,42 +81,18 @@ func buildWaitFor(idx *job.Index) *waitFor {
 		if r == nil {
 			continue
 		}
-		if isStuck(x.acts[n]) {
+		if slices.ContainsFunc(x.acts[n], func(a active) bool { return a.stuck }) {
 			w.stuck = append(w.stuck, int32(n))
 		}
 		if !job.Dead(r) {
 			b.rank(int32(n), r)
 		}
 	}
-	w.owns, w.ownRow = groupOwns(len(x.Nodes), b.owns)
+	w.owns = b.owns
+	slices.SortStableFunc(w.owns, func(a, b own) int { return cmp.Compare(a.node, b.node) })
+	w.ownRow, _ = rows(len(x.Nodes), w.owns, func(o *own) int32 { return o.node })
 	w.graph = newGraph(len(x.Nodes)+len(x.insts), b.edges)
 	return w
-}
-
-func isStuck(acts []active) bool {
-	for i := range acts {
-		if acts[i].stuck {
-			return true
-		}
-	}
-	return false
-}
-
-func groupOwns(n int, owns []own) ([]own, []int32) {
-	row := make([]int32, n+1)
-	for i := range owns {
-		row[owns[i].node+1]++
-	}
-	for i := range n {
-		row[i+1] += row[i]
-	}
-	out := make([]own, len(owns))
-	next := append([]int32(nil), row[:n]...)
-	for i := range owns {
-		out[next[owns[i].node]] = owns[i]
-		next[owns[i].node]++
-	}
-	return out, row
 }
 
 // instance adds the edges from an operation to the members that are not in it.
@@ -123,11 +100,7 @@ func (b *builder) instance(i int32) {
 	x := b.x
 	in := &x.insts[i]
 	v := int32(len(x.Nodes)) + i
-	inside := false
-	for k := range in.joins {
-		inside = inside || in.joins[k].active
-	}
-	if !inside {
+	if in.inside == 0 {
 		return
 	}
 	if in.odd != nil {
@@ -156,7 +129,7 @@ func (b *builder) instance(i int32) {
 		}
 		return
 	}
-	if len(in.joins) >= len(c.Members) && c.Ghost < 0 {
+	if len(in.joins) >= len(c.Members) && c.Unnamed < 0 {
 		return
 	}
 	// What somebody has finished all have entered, seen or not.
@@ -168,8 +141,8 @@ func (b *builder) instance(i int32) {
 		}
 	}
 	b.weak = false
-	if c.Ghost >= 0 && !entered {
-		b.edge(v, c.Ghost, i, -1, edgeSilent, false)
+	if c.Unnamed >= 0 && !entered {
+		b.edge(v, c.Unnamed, i, -1, edgeUnseen, false)
 		in.gap = true
 	}
 	if in.gap && in.key.fn < 0 {
@@ -182,14 +155,14 @@ func (b *builder) instance(i int32) {
 func (b *builder) called(v, i int32, in *instance) {
 	c := &b.x.Comms[in.key.comm]
 	for k := range c.Members {
-		if m := &c.Members[k]; m.Membership != nil && b.x.counted(m.Node) && m.Membership.Called > in.key.place && m.Membership.Completed >= 0 && m.Membership.Completed <= in.key.place {
+		if m := &c.Members[k]; m.Membership != nil && b.x.Nodes[m.Node].Visibility == job.CountsOnly && m.Membership.Called > in.key.place && m.Membership.Completed >= 0 && m.Membership.Completed <= in.key.place {
 			b.edge(m.Node, v, i, -1, edgeIn, false)
 		}
 	}
 }
 
 func (b *builder) p2pMember(c *job.Comm, commRank int32) *job.Member {
-	n := c.Ghost
+	n := c.Unnamed
 	if int(commRank) < len(c.At) && c.At[commRank] >= 0 {
 		n = c.At[commRank]
 	}
@@ -212,10 +185,9 @@ func (b *builder) absent(v, i int32, in *instance, mem *job.Member) {
 	case p == leftIt:
 		return
 	case r == nil:
-		b.edge(v, mem.Node, i, -1, edgeSilent, false)
-	case p == presenceUnknown && b.x.counted(mem.Node):
-		b.x.unclear[mem.Node] = true
-		b.edge(v, mem.Node, i, -1, edgeSilent, false)
+		b.edge(v, mem.Node, i, -1, edgeUnseen, false)
+	case p == presenceUnknown && b.x.Nodes[mem.Node].Visibility == job.CountsOnly:
+		b.edge(v, mem.Node, i, -1, edgeUnseen, false)
 	case job.Dead(r):
 		b.edge(v, mem.Node, i, -1, edgeDead, true)
 	case p == notCalled:
@@ -288,7 +260,7 @@ func (b *builder) unobserved(n int32, a *active, r *rca.Rank) {
 		b.alone(n, a, r)
 	}
 	if all && r.Caps&rca.SeesCompletion != 0 && !a.op.ProxyUnreliable {
-		b.own(n, -1, a.inst, -1, kernelStays)
+		b.own(n, -1, a.inst, -1, &kernelStays)
 	}
 	if in.stuck {
 		b.edge(n, int32(len(b.x.Nodes))+a.inst, a.inst, -1, edgeIn, true)
@@ -305,21 +277,21 @@ func (b *builder) alone(n int32, a *active, r *rca.Rank) {
 	}
 	left := b.x.completed(in)
 	if call && b.x.Comms[in.key.comm].Size == 1 {
-		b.own(n, -1, a.inst, -1, insideCallPerhaps)
+		b.own(n, -1, a.inst, -1, &insideSetupPerhaps)
 		return
 	}
 	if left == 0 || left < len(in.joins) {
 		return
 	}
 	if call {
-		b.own(n, -1, a.inst, -1, pick(len(in.joins) == 1, insideCall, insideCallPerhaps))
+		b.own(n, -1, a.inst, -1, pick(len(in.joins) == 1, &insideSetup, &insideSetupPerhaps))
 		return
 	}
 	if len(in.joins) > 1 || oneSided(a.op.Func) {
-		b.own(n, -1, a.inst, -1, alonePerhaps)
+		b.own(n, -1, a.inst, -1, &alonePerhaps)
 		return
 	}
-	b.own(n, -1, a.inst, -1, alone)
+	b.own(n, -1, a.inst, -1, &alone)
 }
 
 // oneSided names the collectives of which a member may have finished its part long before the data is where it should be.
@@ -390,16 +362,16 @@ func (b *builder) idle(n int32, r *rca.Rank) {
 		late := first.Age < 0 || first.Age >= b.x.Opt.HangAfter
 		if first.State == rca.OpCalled {
 			sure := late && r.GroupOpen >= b.x.Opt.HangAfter
-			f := pick(sure, insideCall, insideCallPerhaps)
+			f := pick(sure, &insideCall, &insideCallPerhaps)
 			if connects(first) {
-				f = pick(sure, connecting, connectingPerhaps)
+				f = pick(sure, &connecting, &connectingPerhaps)
 			}
 			b.own(n, -1, inst, -1, f)
 			return
 		}
 		// A job's first kernels wait for modules to be loaded or compiled.
 		late = late && b.x.hiddenBefore(r, first) == nil && !b.x.firstStep(n, inst)
-		b.own(n, -1, inst, -1, pick(late, kernelNotStarted, kernelNotStartedYet))
+		b.own(n, -1, inst, -1, pick(late, &kernelNotStarted, &kernelNotStartedYet))
 	}
 }
 

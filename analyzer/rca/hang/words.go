@@ -5,7 +5,6 @@ package hang
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/culprit-project/culprit/analyzer/rca/job"
 	"github.com/culprit-project/culprit/analyzer/rca/words"
@@ -31,80 +30,34 @@ func (x *standstill) missedName(inst int32) string {
 }
 
 // flawText says what a rank shows of itself, without ages.
-func (x *standstill) flawText(r *root) string {
-	peer := ""
-	if r.peer >= 0 {
-		peer = " to " + x.RankName(r.peer)
+func (x *standstill) flawText(c *candidate) string {
+	from, ch := "", ""
+	if c.peer >= 0 {
+		from = " " + x.RankName(c.peer)
 	}
-	on := x.opName(r.inst)
-	ch := ""
-	if r.channel >= 0 {
-		ch = fmt.Sprintf(" on channel %d", r.channel)
+	if c.channel >= 0 {
+		ch = fmt.Sprintf(" on channel %d", c.channel)
 	}
-	switch r.what {
-	case flawUndelivered:
-		return fmt.Sprintf(words.Undelivered, peer, on, ch)
-	case flawUnacked:
-		return fmt.Sprintf(words.Unacknowledged, peer, on, ch)
-	case flawUntransmit:
-		return fmt.Sprintf(words.Untransmitted, peer, on, ch)
-	case flawProxy:
-		return fmt.Sprintf(words.ProxyStopped, peer, on, ch)
-	case flawGPU:
-		return fmt.Sprintf(words.GPUStopped, on, ch)
-	case flawGPUStart:
-		return fmt.Sprintf(words.GPUGivesNothing, on, ch)
-	case flawNotCome:
-		return fmt.Sprintf(words.GPUNotCome, on)
-	case flawGPUIdle:
-		return fmt.Sprintf(words.KernelStays, on)
-	case flawKernel:
-		return fmt.Sprintf(words.KernelNotStarted, on)
-	case flawNotBegun:
-		return fmt.Sprintf(words.SendNotBegun, peer, on, ch)
-	case flawFlush:
-		return fmt.Sprintf(words.NotFlushed, on, ch)
-	case flawNoBuffers:
-		return fmt.Sprintf(words.NoBuffers, on, ch)
-	case flawLostOnWire:
-		return fmt.Sprintf(words.LostOnWire, on, ch, peer)
-	case flawPeerLeft:
-		return fmt.Sprintf(words.PeerLeft, on, ch, peer)
-	case flawLinkUnproven:
-		return fmt.Sprintf(words.LinkUnproven, peer, on, ch)
-	case flawCall:
-		if x.Comms[x.insts[r.inst].key.comm].Call {
-			return fmt.Sprintf(words.InsideSetup, on, x.through(r))
-		}
-		return fmt.Sprintf(words.InsideCall, on)
-	case flawAlone:
-		return fmt.Sprintf(words.GPUAlone, on, x.finishers(r))
-	case flawReceiving:
-		return fmt.Sprintf(words.NotReceived, strings.TrimPrefix(peer, " to"), on, ch)
-	case flawNICDown:
-		return fmt.Sprintf(words.NICDown, on)
-	case flawGPUError:
-		return fmt.Sprintf(words.GPUFaulty, on)
-	}
-	return ""
+	return fmt.Sprintf(c.text, x.opName(c.inst), ch, pick(from == "", "", " to")+from, from, x.finishers(c))
 }
 
-// finishers says who has finished what the culprit has not.
-func (x *standstill) finishers(r *root) string {
-	in := &x.insts[r.inst]
+// finishers says who has finished what the culprit has not, or returned from the call that it is in.
+func (x *standstill) finishers(c *candidate) string {
+	if c.inst < 0 {
+		return ""
+	}
+	in := &x.insts[c.inst]
 	left := x.completed(in)
-	if left+len(in.joins) >= len(x.Comms[in.key.comm].Members) && len(in.joins) == 1 {
+	has := pick(left == 1, " has", " have")
+	switch {
+	case x.Comms[in.key.comm].Call && left == 0:
+		return ""
+	case x.Comms[in.key.comm].Call:
+		return ", from which " + words.Plural(left, "other member") + has + " returned"
+	case left+len(in.joins) >= len(x.Comms[in.key.comm].Members) && len(in.joins) == 1:
 		return pick(left == 1, words.OtherFinished, words.OthersFinished)
 	}
-	return words.Plural(left, "member") + pick(left == 1, " has finished", " have finished")
-}
-
-// through says who has come back from the call that the culprit is in.
-func (x *standstill) through(r *root) string {
-	if n := x.completed(&x.insts[r.inst]); n > 0 {
-		return ", from which " + words.Plural(n, "other member") + pick(n == 1, " has", " have") + " returned"
-	}
-	return ""
+	return words.Plural(left, "member") + has + " finished"
 }
 
 // pick gives one of two values.

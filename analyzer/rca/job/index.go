@@ -12,13 +12,23 @@ import (
 	"github.com/culprit-project/culprit/analyzer/rca"
 )
 
-// Node is a rank as the engine knows it: seen, or only spoken of by others.
+// Visibility is what the evidence shows of a rank, and why it shows no more.
+type Visibility uint8
+
+const (
+	NotRecorded Visibility = iota // Others name it, and no source has a record of it.
+	NoAnswer                      // Its source was asked and did not answer.
+	Unnamed                       // It stands for all members of a communicator that nobody could name.
+	CountsOnly                    // Its host was not asked. Prometheus has its counts of operations.
+	Recorded                      // Its source's record is there.
+)
+
+// Node is a rank as the engine knows it: recorded, or only named by others.
 type Node struct {
-	ID     int       // Global rank; -1 for the unseen members of a communicator.
-	Rank   *rca.Rank // nil: nothing was seen of it.
-	Silent bool      // It was asked and did not answer.
-	Ghost  int32     // Communicator whose unseen members this stands for, else -1.
-	why    string
+	ID         int       // Global rank; -1 of unnamed members.
+	Rank       *rca.Rank // nil: there is no record of it, and no count.
+	Visibility Visibility
+	Comm       int32 // Communicator whose unnamed members this stands for, else -1.
 }
 
 // Comm is a communicator with its members resolved to nodes.
@@ -31,9 +41,9 @@ type Comm struct {
 	Members []Member
 	// P2P: send/recv runs on it too, so call numbers differ legitimately between ranks and collectives are told apart
 	// by function and sequence number.
-	P2P   bool
-	Call  bool  // It stands for the ranks of a Call.
-	Ghost int32 // Node standing for members that nobody could name, -1 none.
+	P2P     bool
+	Call    bool  // It stands for the ranks of a Call.
+	Unnamed int32 // Node standing for members that nobody could name, -1 none.
 }
 
 // Member is one rank's view of one communicator.
@@ -97,7 +107,7 @@ func (x *Index) addNodes() {
 	ev := x.Ev
 	x.Nodes = make([]Node, 0, len(ev.Ranks)+16)
 	for i := range ev.Ranks {
-		x.Nodes = append(x.Nodes, Node{ID: ev.Ranks[i].ID, Rank: &ev.Ranks[i], Ghost: -1})
+		x.Nodes = append(x.Nodes, Node{ID: ev.Ranks[i].ID, Rank: &ev.Ranks[i], Visibility: visibility(ev, &ev.Ranks[i]), Comm: -1})
 	}
 	slices.SortStableFunc(x.Nodes, func(a, b Node) int {
 		if c := cmp.Compare(a.ID, b.ID); c != 0 {
@@ -112,31 +122,47 @@ func (x *Index) addNodes() {
 	for i := range x.Nodes {
 		known[x.Nodes[i].ID] = struct{}{}
 	}
-	add := func(id int, silent bool, why string) {
+	add := func(id int, v Visibility) {
 		if _, ok := known[id]; ok || id < 0 {
 			return
 		}
 		known[id] = struct{}{}
-		x.Nodes = append(x.Nodes, Node{ID: id, Silent: silent, why: why, Ghost: -1})
+		x.Nodes = append(x.Nodes, Node{ID: id, Visibility: v, Comm: -1})
 	}
 	for i := range ev.Missing {
 		for _, r := range ev.Missing[i].Ranks {
-			add(r, true, ev.Missing[i].Why)
+			add(r, NoAnswer)
 		}
 	}
 	for i := range ev.Comms {
 		for _, r := range ev.Comms[i].Members {
-			add(r, false, "")
+			add(r, NotRecorded)
 		}
 	}
 	if ev.WorldSize > 0 && ev.WorldSize <= 4*len(known)+1024 {
 		for r := range ev.WorldSize {
-			add(r, false, "")
+			add(r, NotRecorded)
 		}
 	}
 	slices.SortStableFunc(x.Nodes, func(a, b Node) int { return cmp.Compare(a.ID, b.ID) })
 	x.World = max(ev.WorldSize, len(x.Nodes))
 	x.indexIDs()
+}
+
+// visibility is what the evidence shows of a rank that it has anything of.
+func visibility(ev *rca.Evidence, r *rca.Rank) Visibility {
+	if ev.Partial && r.Caps == rca.SeesCalls && r.State == rca.ProcessUnknown {
+		return CountsOnly
+	}
+	return Recorded
+}
+
+// Unseen says that nothing but counts is known of a rank: it is accused of nothing, and can be asked.
+func (x *Index) Unseen(n int32) bool { return x.Nodes[n].Visibility != Recorded }
+
+// UnseenMember says that a communicator has members without a record, named or not.
+func (x *Index) UnseenMember(c *Comm) bool {
+	return c.Unnamed >= 0 || slices.ContainsFunc(c.Members, func(m Member) bool { return x.Nodes[m.Node].Rank == nil })
 }
 
 func (x *Index) indexIDs() {
@@ -195,7 +221,7 @@ func (x *Index) addComms() {
 	ids = slices.Compact(ids)
 	x.Comms = make([]Comm, len(ids))
 	for i, id := range ids {
-		x.Comms[i] = Comm{id: id, Name: string(id), Ghost: -1}
+		x.Comms[i] = Comm{id: id, Name: string(id), Unnamed: -1}
 		x.CommOf[id] = int32(i)
 	}
 	for i := range x.Ev.Comms {
@@ -276,8 +302,8 @@ func (x *Index) finishComm(ci int32) {
 	slices.SortStableFunc(c.Members, func(a, b Member) int { return cmp.Compare(a.Node, b.Node) })
 	c.Members = slices.CompactFunc(c.Members, func(a, b Member) bool { return a.Node == b.Node })
 	if c.Size > len(c.Members) {
-		c.Ghost = int32(len(x.Nodes))
-		x.Nodes = append(x.Nodes, Node{ID: -1, Ghost: ci})
+		c.Unnamed = int32(len(x.Nodes))
+		x.Nodes = append(x.Nodes, Node{ID: -1, Visibility: Unnamed, Comm: ci})
 	}
 }
 

@@ -16,7 +16,7 @@ import (
 func (x *Index) RankName(n int32) string {
 	nd := &x.Nodes[n]
 	if nd.ID < 0 {
-		return "an unseen member of " + x.Comms[nd.Ghost].Name
+		return "an unseen member of " + x.Comms[nd.Comm].Name
 	}
 	s := "rank " + strconv.Itoa(nd.ID)
 	if nd.Rank == nil {

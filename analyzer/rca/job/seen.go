@@ -10,13 +10,13 @@ const (
 )
 
 // SeenFactor is what a weight is multiplied by for the ranks of which nothing is known.
-func (x *Index) SeenFactor() float64 { return 1 - UnseenDiscount*x.Unseen() }
+func (x *Index) SeenFactor() float64 { return 1 - UnseenDiscount*x.UnseenShare() }
 
 // KeptFactor is what a weight is multiplied by for the ranks whose source lost records.
 func (x *Index) KeptFactor() float64 { return 1 - lossDiscount*x.Lossy() }
 
-// Unseen is the share of the job's ranks of which nothing is known.
-func (x *Index) Unseen() float64 {
+// UnseenShare is the share of the job's ranks of which nothing is known.
+func (x *Index) UnseenShare() float64 {
 	return float64(x.World-x.Seen) / float64(max(1, x.World))
 }
 

@@ -52,7 +52,7 @@ func (a *slowAnalysis) locateNet(groups []flowGroup, flush []slowEnd, gain float
 	case best.link:
 		return a.onWire(f, best, groups, flush), true
 	case behind && !a.anySick(best.nodes):
-		if !slices.ContainsFunc(best.nodes, func(n int32) bool { return !a.Nodes[n].Silent }) {
+		if !slices.ContainsFunc(best.nodes, func(n int32) bool { return a.Nodes[n].Visibility != job.NoAnswer }) {
 			silent = slowSenders(groups) // They are the place itself: the other end is who was seen.
 		}
 		return a.onLink(f, best, silent), true
@@ -119,7 +119,7 @@ func (a *slowAnalysis) silentBehind(groups []flowGroup) (known []int32, all bool
 		}
 		all = g.unseen
 		for _, p := range g.peers {
-			if a.Nodes[p.node].Silent {
+			if a.Nodes[p.node].Visibility == job.NoAnswer {
 				known, all = append(known, p.node), true
 			}
 		}

@@ -69,7 +69,7 @@ func (a *slowAnalysis) together(nodes []int32) []int32 {
 	var group []int32
 	for c := range a.Comms {
 		members := a.Comms[c].Members
-		inside := a.Comms[c].Ghost < 0 && !slices.ContainsFunc(members, func(m job.Member) bool { return a.Host(m.Node) != a.Host(nodes[0]) })
+		inside := a.Comms[c].Unnamed < 0 && !slices.ContainsFunc(members, func(m job.Member) bool { return a.Host(m.Node) != a.Host(nodes[0]) })
 		if !inside || group != nil && len(members) >= len(group) || slices.ContainsFunc(nodes, func(n int32) bool { return a.Comms[c].Find(n) == nil }) {
 			continue
 		}

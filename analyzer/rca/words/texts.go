@@ -9,36 +9,34 @@ import "strings"
 
 // Sentences of jobs that stand still.
 const (
-	NotCalled          = "%s has not called %s%s while %s; %s."                                                                                                // Who, op, age, waiting, note
-	NotCalledBySeveral = "%s have not called %s%s while %s for them; %s."                                                                                      // Ranks, op, age, waiters, note
-	NotCalledYet       = "%s %s not called %s%s while %s; %s."                                                                                                 // Ranks, have, op, age, waiting, note
-	AloneAhead         = "%s alone %s inside %s%s. %s %s not called it: this is one call too many, or something holds up all others."                          // Ranks, are, op, age, Ranks, have
-	Died               = "%s: %s."                                                                                                                             // Who, note
-	RanksOfProcess     = "%s (%s, process %d)"                                                                                                                 // Ranks, host, pid
-	DiedInside         = "%s: %s; %s in %s%s."                                                                                                                 // Who, note, waiting, op, age
-	Flawed             = "%s %s; %s%s."                                                                                                                        // Who, flaw, waiting, age
-	FlawedYet          = "%s %s; %s%s; %s."                                                                                                                    // Who, flaw, waiting, age, note
-	LinkStalled        = "The link between %s and %s does not deliver. The evidence does not show which end is to blame; %s%s."                                // who, others, waiters, age
-	StillMoves         = "Others wait for %s, which still makes progress: it is slow, not stuck."                                                              // who
-	GPUsSilent         = "The GPUs of %s have given no data for %s%s, while other GPUs are inside it: one of them still computes, or has stopped."             // ranks, op, age
-	HostStalled        = "%s on %s are inside %s%s, and the data stops between them. One of these GPUs or an NVLink is to blame; the flows do not show which." // Ranks, host, op, age
-	SeenAlone          = "%s is the only rank seen inside %s%s, and nothing shows whom it waits for."                                                          // Who, op, age
-	AllAlike           = "All %s are inside %s%s and look alike: not enough evidence to name one."                                                             // members, op, age
-	Unexplained        = "%s stand still. The cause is not visible in this evidence."                                                                          // Count
-	TooWeak            = " This is not enough evidence to name anybody."
-	AlsoFound          = " Also found: %s."                             // others
-	BlastRadius        = " %s of %s stand still."                       // number, count
-	Disagreement       = "Ranks disagree on the %s at place %d of %s: " // field, place, comm
-	EvenSplit          = ". Even split: the evidence does not show which side is wrong."
-	OtherOrder         = "%s called %s on %s, and the others called %s: one operation too many or too few." // Ranks, called, comm, else
-	OtherCall          = "%s called %s at place %d of %s where the others called %s (%s differs)."          // Ranks, called, place, comm, else, field
-	Deadlock           = "Deadlock: "
-	EachWaits          = ". Each side waits for the other."
-	DiedTogether       = "All %d observed processes died at about the same time, and the job had not stood still before. The evidence does not show which died first." // n
-	JobEnds            = "The job is ending: most of its processes have exited in an orderly way, and nobody waits."
-	HalfOf             = "the %s that rank %d's %s needs" // function, rank, op
-	BytesOf            = "%s of %d bytes"                 // function, n
-	CallAsOperation    = "%s number %d as operation %d"   // function, n, n
+	NotCalled       = "%s %s not called %s%s while %s; %s."                                                                                                 // Ranks, have, op, age, waiting, note
+	AloneAhead      = "%s alone %s inside %s%s. %s %s not called it: this is one call too many, or something holds up all others."                          // Ranks, are, op, age, Ranks, have
+	Died            = "%s: %s."                                                                                                                             // Who, note
+	RanksOfProcess  = "%s (%s, process %d)"                                                                                                                 // Ranks, host, pid
+	DiedInside      = "%s: %s; %s in %s%s."                                                                                                                 // Who, note, waiting, op, age
+	Flawed          = "%s %s; %s%s."                                                                                                                        // Who, flaw, waiting, age
+	FlawedYet       = "%s %s; %s%s; %s."                                                                                                                    // Who, flaw, waiting, age, note
+	LinkStalled     = "The link between %s and %s does not deliver. The evidence does not show which end is to blame; %s%s."                                // who, others, waiters, age
+	StillMoves      = "Others wait for %s, which still makes progress: it is slow, not stuck."                                                              // who
+	GPUsSilent      = "The GPUs of %s have given no data for %s%s, while other GPUs are inside it: one of them still computes, or has stopped."             // ranks, op, age
+	HostStalled     = "%s on %s are inside %s%s, and the data stops between them. One of these GPUs or an NVLink is to blame; the flows do not show which." // Ranks, host, op, age
+	SeenAlone       = "%s is the only rank seen inside %s%s, and nothing shows whom it waits for."                                                          // Who, op, age
+	AllAlike        = "All %s are inside %s%s and look alike: not enough evidence to name one."                                                             // members, op, age
+	Unexplained     = "%s stand still. The cause is not visible in this evidence."                                                                          // Count
+	TooWeak         = " This is not enough evidence to name anybody."
+	AlsoFound       = " Also found: %s."                             // others
+	BlastRadius     = " %s of %s stand still."                       // number, count
+	Disagreement    = "Ranks disagree on the %s at place %d of %s: " // field, place, comm
+	EvenSplit       = ". Even split: the evidence does not show which side is wrong."
+	OtherOrder      = "%s called %s on %s, and the others called %s: one operation too many or too few." // Ranks, called, comm, else
+	OtherCall       = "%s called %s at place %d of %s where the others called %s (%s differs)."          // Ranks, called, place, comm, else, field
+	Deadlock        = "Deadlock: "
+	EachWaits       = ". Each side waits for the other."
+	DiedTogether    = "All %d observed processes died at about the same time, and the job had not stood still before. The evidence does not show which died first." // n
+	JobEnds         = "The job is ending: most of its processes have exited in an orderly way, and nobody waits."
+	HalfOf          = "the %s that rank %d's %s needs" // function, rank, op
+	BytesOf         = "%s of %d bytes"                 // function, n
+	CallAsOperation = "%s number %d as operation %d"   // function, n, n
 )
 
 // Sentences where all waiting ends at ranks that nothing shows.
@@ -57,27 +55,27 @@ const (
 
 // What a rank shows of itself: predicates of it.
 const (
-	Undelivered      = "does not deliver its data%s in %s%s, though the receiver has buffers posted and waits: its NIC or link"     // peer, op, channel
-	Unacknowledged   = "gets no acknowledgement for data that it sent%s in %s%s and that has arrived"                               // peer, op, channel
-	Untransmitted    = "does not send ready data%s in %s%s, though the receiver has a buffer posted: its NIC"                       // peer, op, channel
-	ProxyStopped     = "does not send ready data%s in %s%s: its proxy thread does not even try"                                     // peer, op, channel
-	GPUStopped       = "has a GPU that stopped inside %s%s: it has received data and has room to send"                              // op, channel
-	GPUGivesNothing  = "has a GPU that produces no data for %s%s, and waits for nobody there"                                       // op, channel
-	GPUNotCome       = "has a GPU that has given no data for %s, while other GPUs are inside it: it still computes, or has stopped" // op
-	KernelStays      = "has moved all its data of %s, and its kernel does not end"                                                  // op
-	KernelNotStarted = "called %s, but the kernel never started: its GPU is busy, blocked or dead"                                  // op
-	SendNotBegun     = "has not begun to send%s in %s%s: earlier data on that connection has not left, or is not taken"             // peer, op, channel
-	NotFlushed       = "does not hand data that arrived in %s%s to its GPU: PCIe, NIC or driver"                                    // op, channel
-	NoBuffers        = "posts no receive buffers in %s%s, so its sender cannot go on"                                               // op, channel
-	LostOnWire       = "reports data of %s%s as delivered%s, which has not received it"                                             // op, channel, peer
-	PeerLeft         = "still has data of %s%s in flight%s, although one end has finished"                                          // op, channel, peer
-	LinkUnproven     = "gets no acknowledgement for data that it sent%s in %s%s, and the receiver was not seen"                     // peer, op, channel
-	InsideSetup      = "does not return from %s%s"                                                                                  // call, back
-	InsideCall       = "does not return from the call of %s, while others have launched it"                                         // op
-	GPUAlone         = "has a GPU that does not finish %s, which %s"                                                                // op, finished
-	NotReceived      = "does not receive what%s sent in %s%s, and its own node shows why"                                           // from, op, channel
-	NICDown          = "has a NIC that is down, and all members of %s stand still together"                                         // op
-	GPUFaulty        = "has a GPU that shows an error, and its host's members of %s stand still together"                           // op
+	Undelivered      = "does not deliver its data%[3]s in %[1]s%[2]s, though the receiver has buffers posted and waits: its NIC or link" // op, channel, peer
+	Unacknowledged   = "gets no acknowledgement for data that it sent%[3]s in %[1]s%[2]s and that has arrived"                           // op, channel, peer
+	Untransmitted    = "does not send ready data%[3]s in %[1]s%[2]s, though the receiver has a buffer posted: its NIC"                   // op, channel, peer
+	ProxyStopped     = "does not send ready data%[3]s in %[1]s%[2]s: its proxy thread does not even try"                                 // op, channel, peer
+	GPUStopped       = "has a GPU that stopped inside %[1]s%[2]s: it has received data and has room to send"                             // op, channel
+	GPUGivesNothing  = "has a GPU that produces no data for %[1]s%[2]s, and waits for nobody there"                                      // op, channel
+	GPUNotCome       = "has a GPU that has given no data for %[1]s, while other GPUs are inside it: it still computes, or has stopped"   // op
+	KernelStays      = "has moved all its data of %[1]s, and its kernel does not end"                                                    // op
+	KernelNotStarted = "called %[1]s, but the kernel never started: its GPU is busy, blocked or dead"                                    // op
+	SendNotBegun     = "has not begun to send%[3]s in %[1]s%[2]s: earlier data on that connection has not left, or is not taken"         // op, channel, peer
+	NotFlushed       = "does not hand data that arrived in %[1]s%[2]s to its GPU: PCIe, NIC or driver"                                   // op, channel
+	NoBuffers        = "posts no receive buffers in %[1]s%[2]s, so its sender cannot go on"                                              // op, channel
+	LostOnWire       = "reports data of %[1]s%[2]s as delivered%[3]s, which has not received it"                                         // op, channel, peer
+	PeerLeft         = "still has data of %[1]s%[2]s in flight%[3]s, although one end has finished"                                      // op, channel, peer
+	LinkUnproven     = "gets no acknowledgement for data that it sent%[3]s in %[1]s%[2]s, and the receiver was not seen"                 // op, channel, peer
+	InsideSetup      = "does not return from %[1]s%[5]s"                                                                                 // call, channel, peer, from, back
+	InsideCall       = "does not return from the call of %[1]s, while others have launched it"                                           // op
+	GPUAlone         = "has a GPU that does not finish %[1]s, which %[5]s"                                                               // op, channel, peer, from, finished
+	NotReceived      = "does not receive what%[4]s sent in %[1]s%[2]s, and its own node shows why"                                       // op, channel, peer, from
+	NICDown          = "has a NIC that is down, and all members of %[1]s stand still together"                                           // op
+	GPUFaulty        = "has a GPU that shows an error, and its host's members of %[1]s stand still together"                             // op
 	OtherFinished    = "the other member has finished"
 	OthersFinished   = "the other members have finished"
 )
@@ -112,7 +110,7 @@ const (
 	WaitQueued        = "has called the operation but is still in another"
 	WaitNotStarted    = "has called the operation but its kernel does not run"
 	WaitDead          = "its process is gone or stopped"
-	WaitSilent        = "was not seen"
+	WaitUnrecorded    = "was not seen"
 	WaitOdd           = "called something else at this place"
 	WaitNoBuffer      = "has no buffer posted to receive into"
 	WaitNoData        = "has not sent"
@@ -162,7 +160,7 @@ const (
 	WritesStorage        = "%s writes %.0f MB/s to storage."                                                         // Who, percent
 	Stands               = "%s is %s."                                                                               // Who, stands
 	ExplainsNobodyElse   = "it explains no rank that the culprits do not explain already"
-	SilentButExplained   = "it was not seen, and what others show explains the waiting"
+	UnseenButExplained   = "it was not seen, and what others show explains the waiting"
 	RanksUnseen          = "%s of %s not seen" // count, total
 )
 
