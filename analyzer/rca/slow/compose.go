@@ -15,7 +15,7 @@ import (
 )
 
 // verdict writes what was found.
-func (a *slowAnalysis) verdict() rca.Verdict {
+func (a *analysis) verdict() rca.Verdict {
 	v := job.NewVerdict(a.Index)
 	v.RanksVisited = a.visitedRanks()
 	v.Methods = a.votes()
@@ -28,7 +28,7 @@ func (a *slowAnalysis) verdict() rca.Verdict {
 		v.Missing = append(v.Missing, fmt.Sprintf(words.Contradicted, a.RankName(n)))
 	}
 	fs := a.findings()
-	if len(fs) == 0 && a.paused != nil && a.iters >= 2 {
+	if len(fs) == 0 && a.paused != nil && a.now.iters >= 2 {
 		return a.verdictOfPauses(v)
 	}
 	if len(fs) == 0 {
@@ -54,26 +54,26 @@ func (a *slowAnalysis) verdict() rca.Verdict {
 	a.accuse(f, &v)
 	a.addEvidence(f, fs[1:], &v)
 	v.Page = a.pages(f, &v)
-	if f.class == rca.SlowCompute && a.early == nil && a.iters < often && len(f.nodes) > 1 {
+	if f.class == rca.SlowCompute && a.past == nil && a.now.iters < often && len(f.nodes) > 1 {
 		a.takeTurns(f, &v)
 	}
 	return v
 }
 
 // composeNobody: nothing explains why the job would be slower than it was.
-func (a *slowAnalysis) composeNobody(v *rca.Verdict) {
+func (a *analysis) composeNobody(v *rca.Verdict) {
 	v.Class, v.Confidence = rca.Healthy, rca.Round(nobodyWeight*a.SeenFactor()*a.clarity())
 	v.Summary = words.NobodySlower
 	unknown := func(summary string) {
 		v.Class, v.Confidence, v.Summary = rca.Unknown, unknownWeight, summary
 	}
-	if a.iters < 2 {
+	if a.now.iters < 2 {
 		unknown(words.TooFewIterations)
 	}
 	if r := a.lastLonger(); r > 1 {
 		unknown(fmt.Sprintf(words.LastLonger, r))
 	}
-	if seen := a.visitedRanks(); seen < a.World && a.iters >= 2 {
+	if seen := a.visitedRanks(); seen < a.World && a.now.iters >= 2 {
 		unknown(fmt.Sprintf(words.NobodySeenSlower, words.Count(seen), words.Count(a.World-seen)))
 		v.Ask = a.unseenPartners()
 	}
@@ -87,7 +87,7 @@ func (a *slowAnalysis) composeNobody(v *rca.Verdict) {
 
 // tooLittle writes the verdict where the best explanation explains too little: everybody is slower and the evidence says why it may not
 // show more, or the job has lost far more than its suspects account for.
-func (a *slowAnalysis) tooLittle(f *finding, v *rca.Verdict) bool {
+func (a *analysis) tooLittle(f *finding, v *rca.Verdict) bool {
 	if limits := a.limits(); f.class == rca.GlobalSlow && f.weight < evenly && len(limits) > 0 {
 		v.Class, v.Confidence = rca.Unknown, unknownWeight
 		v.Summary = fmt.Sprintf(words.SlowerForNoCause, f.gain, strings.Join(limits, "; "))
@@ -104,7 +104,7 @@ func (a *slowAnalysis) tooLittle(f *finding, v *rca.Verdict) bool {
 }
 
 // accuse names whom the finding is about, and whom else to ask.
-func (a *slowAnalysis) accuse(f *finding, v *rca.Verdict) {
+func (a *analysis) accuse(f *finding, v *rca.Verdict) {
 	v.Class, v.Cause = f.class, f.cause
 	v.Code = v.Class.Code()
 	v.Slowdown = rca.Round(f.gain)
@@ -132,11 +132,11 @@ func (a *slowAnalysis) accuse(f *finding, v *rca.Verdict) {
 }
 
 // addEvidence adds what speaks for the finding, and the explanations that were set aside.
-func (a *slowAnalysis) addEvidence(f *finding, others []finding, v *rca.Verdict) {
+func (a *analysis) addEvidence(f *finding, others []finding, v *rca.Verdict) {
 	if a.paused != nil {
 		v.Evidence = append(v.Evidence, a.paused.sentence(a))
 	}
-	v.Evidence = append([]string{fmt.Sprintf(words.IterationsTake, a.iters, length(a.iterTime/1e6), length(a.iterTime/f.gain/1e6))}, v.Evidence...)
+	v.Evidence = append([]string{fmt.Sprintf(words.IterationsTake, a.now.iters, length(a.iterTime/1e6), length(a.iterTime/f.gain/1e6))}, v.Evidence...)
 	v.Evidence = append(v.Evidence, a.pathEvidence(f)...)
 	v.Evidence = append(v.Evidence, a.whatIfEvidence(v)...)
 	if s := a.parallelismEvidence(); s != "" {
@@ -155,11 +155,11 @@ func (a *slowAnalysis) addEvidence(f *finding, others []finding, v *rca.Verdict)
 const maxRuledOut = 8
 
 // pages says that a person is called: somebody is named who costs enough, and not once, rarely or within few iterations.
-func (a *slowAnalysis) pages(f *finding, v *rca.Verdict) bool {
+func (a *analysis) pages(f *finding, v *rca.Verdict) bool {
 	if v.Class != rca.SlowCompute && v.Class != rca.SlowComm && v.Class != rca.SlowMixed {
 		return false
 	}
-	if f.class == rca.SlowCompute && (f.rare || a.paused != nil && a.iters < leastBesidePause || a.early == nil && a.iters < often) {
+	if f.class == rca.SlowCompute && (f.rare || a.paused != nil && a.now.iters < leastBesidePause || a.past == nil && a.now.iters < often) {
 		return false
 	}
 	return a.Carries(v.Class, v.Confidence) && len(f.nodes) > 0 && !f.once && f.gain >= a.Opt.IrregularFactor
@@ -169,7 +169,7 @@ func (a *slowAnalysis) pages(f *finding, v *rca.Verdict) bool {
 func shorter(gain float64) float64 { return 100 * (1 - 1/gain) }
 
 // hypotheses gives the explanations with what decides between them, best first.
-func (a *slowAnalysis) hypotheses(fs []finding) []rca.Hypothesis {
+func (a *analysis) hypotheses(fs []finding) []rca.Hypothesis {
 	var out []rca.Hypothesis
 	for i := range fs[:min(len(fs), rca.MaxHypotheses)] {
 		f := &fs[i]
@@ -195,15 +195,15 @@ func length(ms float64) string {
 }
 
 // takeTurns keeps several ranks that were late in a few iterations from being accused together: one after the other may have paused.
-func (a *slowAnalysis) takeTurns(f *finding, v *rca.Verdict) {
+func (a *analysis) takeTurns(f *finding, v *rca.Verdict) {
 	v.Class, v.Code, v.Cause, v.Confidence = rca.Unknown, "", rca.CauseUnknown, unknownWeight
 	v.Culprits = []rca.Culprit{{Rank: -1, Channel: -1, Group: "suspects: " + words.RankNumbers(a.IDs(f.nodes)), Why: f.what}}
-	v.Summary += fmt.Sprintf(words.TooFewToAccuse, pick(a.iters == 1, "1 iteration was", fmt.Sprintf(words.IterationsSeen, a.iters)))
+	v.Summary += fmt.Sprintf(words.TooFewToAccuse, pick(a.now.iters == 1, "1 iteration was", fmt.Sprintf(words.IterationsSeen, a.now.iters)))
 	v.Action = words.LookLater
 }
 
 // verdictOfBusyHosts is the verdict where a rank stands out, and all hosts share what would explain it.
-func (a *slowAnalysis) verdictOfBusyHosts(v rca.Verdict, f *finding) rca.Verdict {
+func (a *analysis) verdictOfBusyHosts(v rca.Verdict, f *finding) rca.Verdict {
 	v.Class, v.Cause, v.Confidence, v.Slowdown = rca.Unknown, rca.CauseUnknown, unknownWeight, rca.Round(f.gain)
 	v.Summary = fmt.Sprintf(words.BusyHosts, words.Opener(a.RankList(f.nodes)), f.what)
 	v.Action = words.RelieveHosts
@@ -212,7 +212,7 @@ func (a *slowAnalysis) verdictOfBusyHosts(v rca.Verdict, f *finding) rca.Verdict
 
 // mix turns a computation and a communication finding of like size on the same ranks into CCL-D's S3. It gives which finding it joined to
 // the first, 0 none.
-func (a *slowAnalysis) mix(fs []finding) int {
+func (a *analysis) mix(fs []finding) int {
 	if len(fs) < 2 || fs[0].class != rca.SlowCompute && fs[0].class != rca.SlowComm {
 		return 0
 	}
@@ -232,7 +232,7 @@ func (a *slowAnalysis) mix(fs []finding) int {
 	return 0
 }
 
-func (a *slowAnalysis) slowSentence(f *finding) string {
+func (a *analysis) slowSentence(f *finding) string {
 	gain := fmt.Sprintf(words.WithoutIt, shorter(f.gain))
 	mode := pick(f.mode == "", "", ", "+f.mode)
 	switch {
@@ -247,22 +247,22 @@ func (a *slowAnalysis) slowSentence(f *finding) string {
 }
 
 // unseenPartners gives the unseen ranks in whose operations the others spend most time.
-func (a *slowAnalysis) unseenPartners() []int {
+func (a *analysis) unseenPartners() []int {
 	spent := map[int]int64{}
-	for i := range a.segs {
-		s := &a.segs[i]
-		if s.Kind != rca.SegmentOp || a.complete(&a.jobs[s.job]) {
+	for i := range a.now.segs {
+		s := &a.now.segs[i]
+		if s.Kind != rca.SegmentOp || a.now.complete(&a.now.jobs[s.job]) {
 			continue
 		}
 		if s.Peer >= 0 {
-			if n := a.NodeOf(s.Peer); n >= 0 && len(a.ranks[n]) == 0 {
+			if n := a.NodeOf(s.Peer); n >= 0 && len(a.now.ranks[n]) == 0 {
 				spent[s.Peer] += s.stay
 			}
 			continue
 		}
 		if ci, ok := s.in(); ok {
 			for _, n := range a.Comms[ci].At {
-				if n >= 0 && len(a.ranks[n]) == 0 && a.Nodes[n].ID >= 0 {
+				if n >= 0 && len(a.now.ranks[n]) == 0 && a.Nodes[n].ID >= 0 {
 					spent[a.Nodes[n].ID] += s.stay
 				}
 			}
@@ -277,10 +277,10 @@ func (a *slowAnalysis) unseenPartners() []int {
 	return ids[:min(most, len(ids))]
 }
 
-func (a *slowAnalysis) visitedRanks() int {
+func (a *analysis) visitedRanks() int {
 	n := 0
-	for i := range a.ranks {
-		if len(a.ranks[i]) > 0 {
+	for i := range a.now.ranks {
+		if len(a.now.ranks[i]) > 0 {
 			n++
 		}
 	}
@@ -288,7 +288,7 @@ func (a *slowAnalysis) visitedRanks() int {
 }
 
 // pathEvidence says how much of the critical path the accused hold.
-func (a *slowAnalysis) pathEvidence(f *finding) []string {
+func (a *analysis) pathEvidence(f *finding) []string {
 	if len(f.nodes) == 0 || a.walk.total == 0 {
 		return nil
 	}

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/culprit-project/culprit/analyzer/rca"
-	"github.com/culprit-project/culprit/analyzer/rca/job"
 	"github.com/culprit-project/culprit/analyzer/rca/rcatest"
 )
 
@@ -46,7 +45,7 @@ func TestConstantOffendersAreNoRotation(t *testing.T) {
 		return pick(ok && n == r, 350*time.Millisecond, 0)
 	}
 	ev := j.Evidence()
-	a := newSlowAnalysis(job.NewIndex(&ev, rca.Options{}.WithDefaults()))
+	a := analysisOf(&ev, rca.Options{})
 	heavy, ok := a.heavyRanks()
 	if !ok || !slices.Equal(heavy.nodes, []int32{4, 5, 6, 7}) {
 		t.Fatalf("heavy: %v", heavy.nodes)

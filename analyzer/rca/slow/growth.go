@@ -20,12 +20,12 @@ type growth struct {
 
 // grown compares every rank with its own healthy past; nil without one. Half of the ranks may have become slower at
 // once: against their peers they would not stand out.
-func (a *slowAnalysis) grown() *growth {
-	if a.early == nil || a.iterTime == 0 {
+func (a *analysis) grown() *growth {
+	if a.past == nil || a.iterTime == 0 {
 		return nil
 	}
-	before, piecesBefore := usualWork(a.early)
-	now, pieces := usualWork(a.timeline)
+	before, piecesBefore := usualWork(a.past)
+	now, pieces := usualWork(a.now)
 	g := &growth{times: make([]float64, len(before)), share: make([]float64, len(before))}
 	for n := range before {
 		if before[n] > 0 && now[n] > 0 && asMany(piecesBefore[n], pieces[n]) {
@@ -122,7 +122,7 @@ func (g *growth) known() int {
 }
 
 // asBefore gives what it would gain if the ranks' own work took what it did before.
-func (a *slowAnalysis) asBefore(g *growth, nodes []int32) float64 {
+func (a *analysis) asBefore(g *growth, nodes []int32) float64 {
 	by := make([]float64, len(a.Nodes))
 	for _, n := range nodes {
 		by[n] = g.times[n]
@@ -137,7 +137,7 @@ func (a *slowAnalysis) asBefore(g *growth, nodes []int32) float64 {
 }
 
 // becameSlower finds the ranks, or the stage, whose own work has grown while that of others has not.
-func (a *slowAnalysis) becameSlower() (finding, bool) {
+func (a *analysis) becameSlower() (finding, bool) {
 	g := a.grown()
 	if g == nil {
 		return finding{}, false
@@ -172,7 +172,7 @@ func (a *slowAnalysis) becameSlower() (finding, bool) {
 }
 
 // wholeStage gives the pipeline stage whose ranks these are, all of them that were seen; nil none.
-func (a *slowAnalysis) wholeStage(nodes []int32) *stageOf {
+func (a *analysis) wholeStage(nodes []int32) *stageOf {
 	if !a.pipelined() {
 		return nil
 	}
@@ -187,7 +187,7 @@ func (a *slowAnalysis) wholeStage(nodes []int32) *stageOf {
 
 // allReplicas gives the pipeline stage whose ranks these are, if they are on several hosts and all that were seen of it:
 // stages in the middle do the same work, and so have one role. nil none.
-func (a *slowAnalysis) allReplicas(nodes []int32) *stageOf {
+func (a *analysis) allReplicas(nodes []int32) *stageOf {
 	if !a.pipelined() {
 		return nil
 	}
@@ -203,11 +203,11 @@ func sameNodes(x, y []int32) bool {
 }
 
 // oneHostAiling says that the ranks are one host's and that host's own evidence speaks of GPU or CPU.
-func (a *slowAnalysis) oneHostAiling(nodes []int32) bool {
+func (a *analysis) oneHostAiling(nodes []int32) bool {
 	return len(a.hostsOf(nodes)) == 1 && a.factCause(nodes) != rca.CauseUnknown
 }
 
-func (a *slowAnalysis) hostsOf(nodes []int32) []string {
+func (a *analysis) hostsOf(nodes []int32) []string {
 	var out []string
 	for _, n := range nodes {
 		if h := a.Host(n); !slices.Contains(out, h) {

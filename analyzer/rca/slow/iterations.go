@@ -563,3 +563,42 @@ func (a *roleShape) like(b *roleShape) bool {
 	}
 	return true
 }
+
+// iterationStarts gives when each iteration began on each rank, on its own clock; nil for ranks without work, 0 unknown.
+func (t *timeline) iterationStarts() [][]int64 {
+	out := make([][]int64, len(t.ranks))
+	for n, list := range t.ranks {
+		if len(list) == 0 {
+			continue
+		}
+		out[n] = make([]int64, t.iters)
+		for _, i := range list {
+			if s := &t.segs[i]; s.iter != noIteration && out[n][s.iter] == 0 {
+				out[n][s.iter] = s.enter
+			}
+		}
+	}
+	return out
+}
+
+// iterationTimes gives the length of every iteration but the last, as the median rank saw it.
+func (t *timeline) iterationTimes() []int64 {
+	if t.iters < 2 {
+		return nil
+	}
+	lengths := make([][]int64, t.iters-1)
+	for _, begun := range t.iterationStarts() {
+		for k := 0; k+1 < len(begun); k++ {
+			if begun[k] != 0 && begun[k+1] > begun[k] {
+				lengths[k] = append(lengths[k], begun[k+1]-begun[k])
+			}
+		}
+	}
+	var out []int64
+	for _, v := range lengths {
+		if len(v) > 0 {
+			out = append(out, median64(v))
+		}
+	}
+	return out
+}

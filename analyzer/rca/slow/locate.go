@@ -16,7 +16,7 @@ import (
 
 // locateNet names the place that explains which flows are slow and which are not: the end of a rank, what the ranks of a
 // host share, a path.
-func (a *slowAnalysis) locateNet(groups []flowGroup, flush []slowEnd, gain float64) (finding, bool) {
+func (a *analysis) locateNet(groups []flowGroup, flush []slowEnd, gain float64) (finding, bool) {
 	fs := a.newExplainer(groups).explain()
 	if len(fs) == 0 || fs[0].fit < leastFit {
 		return finding{}, false
@@ -80,7 +80,7 @@ func (a *slowAnalysis) locateNet(groups []flowGroup, flush []slowEnd, gain float
 
 // onWire names the sender of a link that is slow in one direction only, while its other flows and the receiver's are as they should be:
 // its wire, most likely. The receiver is named where only its own evidence speaks against it.
-func (a *slowAnalysis) onWire(f finding, link *fitted, groups []flowGroup, flush []slowEnd) finding {
+func (a *analysis) onWire(f finding, link *fitted, groups []flowGroup, flush []slowEnd) finding {
 	from, to := link.nodes[:1], link.nodes[1:]
 	one := *link
 	one.link, one.nodes, one.end = false, from, endSend
@@ -98,7 +98,7 @@ func (a *slowAnalysis) onWire(f finding, link *fitted, groups []flowGroup, flush
 }
 
 // onLink names two places between which nothing tells; without a rival the other one is whom nobody has seen.
-func (a *slowAnalysis) onLink(f finding, best *fitted, rival []int32) finding {
+func (a *analysis) onLink(f finding, best *fitted, rival []int32) finding {
 	f.nodes, f.weight = nil, min(f.weight, twoEndsWeight)
 	other := words.UnseenReceiver
 	if len(rival) > 0 {
@@ -111,7 +111,7 @@ func (a *slowAnalysis) onLink(f finding, best *fitted, rival []int32) finding {
 
 // silentBehind reports whether everything slow is sent to ranks that did not answer, too, and gives those that are known: they may hold
 // it back and not tell.
-func (a *slowAnalysis) silentBehind(groups []flowGroup) (known []int32, all bool) {
+func (a *analysis) silentBehind(groups []flowGroup) (known []int32, all bool) {
 	for i := range groups {
 		g := &groups[i]
 		if !g.slow {
@@ -158,7 +158,7 @@ func everywhere(fs []fitted) *fitted {
 	return nil
 }
 
-func (a *slowAnalysis) anySick(nodes []int32) bool {
+func (a *analysis) anySick(nodes []int32) bool {
 	return slices.ContainsFunc(nodes, func(n int32) bool { return a.endSick(n, nil) })
 }
 
@@ -191,7 +191,7 @@ func pathOf(fs []fitted, best *fitted) *fitted {
 }
 
 // onPath names a path between two hosts, or those hosts' proxies where they hand on late.
-func (a *slowAnalysis) onPath(f finding, p *fitted, flush []slowEnd) finding {
+func (a *analysis) onPath(f finding, p *fitted, flush []slowEnd) finding {
 	elsewhere := func(e slowEnd) bool {
 		h := a.Host(e.node)
 		return h != p.path[0] && h != p.path[1]
@@ -213,7 +213,7 @@ var (
 )
 
 // nameEnd says what is slow at the ranks found: the network, PCIe, or the thread that serves it.
-func (a *slowAnalysis) nameEnd(f *finding, p *fitted, groups []flowGroup, flush []slowEnd) {
+func (a *analysis) nameEnd(f *finding, p *fitted, groups []flowGroup, flush []slowEnd) {
 	for i := range groups {
 		if g := &groups[i]; g.node == p.nodes[0] && g.slow {
 			f.lane = max(f.lane, g.lane)
@@ -258,21 +258,21 @@ func countFunc[T any](v []T, is func(T) bool) (n int) {
 }
 
 // endSick says whether the node's own evidence, or its proxy's lateness, speaks against a rank.
-func (a *slowAnalysis) endSick(n int32, flush []slowEnd) bool {
+func (a *analysis) endSick(n int32, flush []slowEnd) bool {
 	return a.Ailing(n, job.NetAilment) || a.starved(n, flush)
 }
 
 // starved says that a rank's proxy thread is late in everything it does, not only in what the network answers.
-func (a *slowAnalysis) starved(n int32, flush []slowEnd) bool {
+func (a *analysis) starved(n int32, flush []slowEnd) bool {
 	return slices.ContainsFunc(flush, func(e slowEnd) bool { return e.node == n }) || a.shortOfCPU(n) || a.ailing(n, "cpu")
 }
 
-func (a *slowAnalysis) hasFact(n int32, component string) bool {
+func (a *analysis) hasFact(n int32, component string) bool {
 	return a.Ailing(n, func(f *rca.Fact) bool { return f.Component == component })
 }
 
 // locateProxy: nothing is outstanding longer, but what has arrived is handed on late: the thread that does it starves.
-func (a *slowAnalysis) locateProxy(flush []slowEnd, gain float64) (finding, bool) {
+func (a *analysis) locateProxy(flush []slowEnd, gain float64) (finding, bool) {
 	if len(flush) == 0 {
 		return finding{}, false
 	}
@@ -308,7 +308,7 @@ func (a *slowAnalysis) locateProxy(flush []slowEnd, gain float64) (finding, bool
 
 // lateAllOver says that it is not the flush alone that takes long on these ranks: a thread that does not get to run is
 // late to see the GPU take the data, too, whatever the operation.
-func (a *slowAnalysis) lateAllOver(flush []slowEnd, nodes []int32) bool {
+func (a *analysis) lateAllOver(flush []slowEnd, nodes []int32) bool {
 	for _, n := range nodes {
 		if a.shortOfCPU(n) || a.ailing(n, "cpu") {
 			return true
@@ -321,8 +321,8 @@ func (a *slowAnalysis) lateAllOver(flush []slowEnd, nodes []int32) bool {
 	for i := range flush {
 		var late, taking int64
 		for _, g := range flush[i].segs {
-			late += int64(a.segs[g].RecvWait[recvFlush])
-			taking += int64(a.segs[g].RecvWait[recvGPU])
+			late += int64(a.now.segs[g].RecvWait[recvFlush])
+			taking += int64(a.now.segs[g].RecvWait[recvGPU])
 		}
 		if share := float64(taking) / float64(max(1, late)); least < 0 || share < least {
 			least = share
@@ -333,10 +333,10 @@ func (a *slowAnalysis) lateAllOver(flush []slowEnd, nodes []int32) bool {
 
 // startsUnseen says that the records come from calls, without kernels: an operation seems to begin when it is queued, so that
 // neither what it takes nor who arrives late is known.
-func (a *slowAnalysis) startsUnseen() bool {
-	for n := range a.ranks {
+func (a *analysis) startsUnseen() bool {
+	for n := range a.now.ranks {
 		r := a.Nodes[n].Rank
-		if len(a.ranks[n]) > 0 && r != nil && r.Caps&rca.SeesCalls != 0 && r.Caps&rca.SeesCompletion != 0 && r.Caps&rca.SeesKernels == 0 {
+		if len(a.now.ranks[n]) > 0 && r != nil && r.Caps&rca.SeesCalls != 0 && r.Caps&rca.SeesCompletion != 0 && r.Caps&rca.SeesKernels == 0 {
 			return true
 		}
 	}
@@ -344,7 +344,7 @@ func (a *slowAnalysis) startsUnseen() bool {
 }
 
 // slowGroup names the communicator or pair whose transfers take longer than their peers', when no end stands out.
-func (a *slowAnalysis) slowGroup(gain float64) (finding, bool) {
+func (a *analysis) slowGroup(gain float64) (finding, bool) {
 	if len(a.base.slowComm) == 0 || a.startsUnseen() {
 		return finding{}, false
 	}
@@ -363,7 +363,7 @@ func (a *slowAnalysis) slowGroup(gain float64) (finding, bool) {
 		}
 	}
 	f := finding{class: rca.SlowComm, cause: rca.CauseUnknown, comm: -1, lane: -1, gain: gain, weight: groupWeight}
-	s := &a.segs[a.jobs[slow[0].joints[0]].parts[0]]
+	s := &a.now.segs[a.now.jobs[slow[0].joints[0]].parts[0]]
 	if ci, ok := s.in(); ok {
 		f.comm = ci
 	}
@@ -395,9 +395,9 @@ func (a *slowAnalysis) slowGroup(gain float64) (finding, bool) {
 }
 
 // waitsSeen says that the flows of the slow transfers were seen.
-func (a *slowAnalysis) waitsSeen(s *slowComm) bool {
-	for _, p := range a.jobs[s.joints[0]].parts {
-		if a.segs[p].SendWait != [3]time.Duration{} || a.segs[p].RecvWait != [3]time.Duration{} {
+func (a *analysis) waitsSeen(s *slowComm) bool {
+	for _, p := range a.now.jobs[s.joints[0]].parts {
+		if a.now.segs[p].SendWait != [3]time.Duration{} || a.now.segs[p].RecvWait != [3]time.Duration{} {
 			return true
 		}
 	}
@@ -406,7 +406,7 @@ func (a *slowAnalysis) waitsSeen(s *slowComm) bool {
 
 // onlyAiling gives the one of the ranks whose GPU or NVLink shows an error, -1 none or several. A low clock slows
 // computation, not transfers.
-func (a *slowAnalysis) onlyAiling(ns []int32) int32 {
+func (a *analysis) onlyAiling(ns []int32) int32 {
 	sick := int32(-1)
 	for _, n := range ns {
 		if a.Ailing(n, job.GPUAilment) {
@@ -419,7 +419,7 @@ func (a *slowAnalysis) onlyAiling(ns []int32) int32 {
 	return sick
 }
 
-func (s *slowComm) excess(a *slowAnalysis) float64 {
+func (s *slowComm) excess(a *analysis) float64 {
 	j := s.joints[0]
 	return (s.ratio - 1) * float64(max(1, a.base.transfer[j]))
 }

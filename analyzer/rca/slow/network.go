@@ -33,7 +33,7 @@ type slowEnd struct {
 
 // network finds transfers that take longer than they should, and whose NIC, PCIe, proxy or path that is. What decides
 // is the time a transfer was outstanding: waiting does not pollute it (Pulse's actual communication time, P5).
-func (a *slowAnalysis) network() []finding {
+func (a *analysis) network() []finding {
 	groups := a.flowGroups()
 	net, flush := a.slowSends(groups), a.lateFlushes()
 	all := a.gainOfTransfers(a.idealTransfers(true, net, flush))
@@ -70,7 +70,7 @@ func (a *slowAnalysis) network() []finding {
 
 // inAllSlow says that one rank hands on late and is in every communicator that is noticeably slow: a thread that sleeps
 // now and then delays all that it does, and only a part of that shows as late handing on.
-func (a *slowAnalysis) inAllSlow(flush []slowEnd) bool {
+func (a *analysis) inAllSlow(flush []slowEnd) bool {
 	if len(flush) == 0 || len(a.base.slowComm) == 0 {
 		return false
 	}
@@ -93,7 +93,7 @@ func (a *slowAnalysis) inAllSlow(flush []slowEnd) bool {
 }
 
 // slowSends gives the flow groups that are slow, those that matter most first.
-func (a *slowAnalysis) slowSends(groups []flowGroup) []slowEnd {
+func (a *analysis) slowSends(groups []flowGroup) []slowEnd {
 	var out []slowEnd
 	for i := range groups {
 		g := &groups[i]
@@ -119,34 +119,34 @@ func sumTotal(es []slowEnd) int64 {
 }
 
 // dominate says that the worst of the slow ends takes several times what its peers take, and a good part of the window.
-func (a *slowAnalysis) dominate(es []slowEnd) bool {
+func (a *analysis) dominate(es []slowEnd) bool {
 	return len(es) > 0 && es[0].times >= dominantTimes && float64(es[0].total) >= dominantShare*a.replay.base
 }
 
 // idealTransfers gives transfers what they take without the slow ends' extra time, and, if elsewhere, what they take
 // elsewhere.
-func (a *slowAnalysis) idealTransfers(elsewhere bool, ends ...[]slowEnd) func(*joint, int64) int64 {
+func (a *analysis) idealTransfers(elsewhere bool, ends ...[]slowEnd) func(*joint, int64) int64 {
 	best := make(map[*joint]int64)
 	lower := func(j *joint, to int64) {
 		if old, ok := best[j]; to < j.transfer && (!ok || to < old) {
 			best[j] = to
 		}
 	}
-	for j := range a.jobs {
+	for j := range a.now.jobs {
 		if elsewhere {
-			lower(&a.jobs[j], a.base.transfer[j])
+			lower(&a.now.jobs[j], a.base.transfer[j])
 		}
 	}
 	for _, es := range ends {
 		for i := range es {
 			e := &es[i]
 			for _, g := range e.segs {
-				s := &a.segs[g]
+				s := &a.now.segs[g]
 				over := int64(s.overdue(float64(e.ref)))
 				if e.flush {
 					over = (int64(s.RecvWait[recvFlush]) - e.ref) / int64(max(1, s.SendFlows))
 				}
-				if j := &a.jobs[s.job]; over > 0 {
+				if j := &a.now.jobs[s.job]; over > 0 {
 					lower(j, max(j.transfer/10, j.transfer-over))
 				}
 			}
@@ -173,15 +173,15 @@ type endTimes struct {
 }
 
 // lateFlushes gives the ranks on which what has arrived is handed on later than on others in the same class of transfer.
-func (a *slowAnalysis) lateFlushes() []slowEnd {
+func (a *analysis) lateFlushes() []slowEnd {
 	at := map[endKey]int{}
 	var ends []endTimes
-	for i := range a.segs {
-		s := &a.segs[i]
+	for i := range a.now.segs {
+		s := &a.now.segs[i]
 		if s.Kind != rca.SegmentOp || s.SendWait == [3]time.Duration{} && s.RecvWait == [3]time.Duration{} {
 			continue
 		}
-		j := &a.jobs[s.job]
+		j := &a.now.jobs[s.job]
 		k := endKey{class: j.class, node: s.node, peer: -1}
 		if j.p2p {
 			k.peer = a.NodeOf(s.Peer)
@@ -226,7 +226,7 @@ func heaviest(es []slowEnd) []slowEnd {
 
 // lateIn gives the ends of one class whose mean is several times the others', and that take a noticeable part of the
 // window.
-func (a *slowAnalysis) lateIn(ends []endTimes, ids []int) []slowEnd {
+func (a *analysis) lateIn(ends []endTimes, ids []int) []slowEnd {
 	var sorted []int64
 	for _, e := range ids {
 		if m := ends[e].flush / int64(len(ends[e].segs)); m > 0 {

@@ -15,19 +15,19 @@ import (
 // job that has no past nobody knows whether it is slow at all.
 
 // owes says that the job is slower than in its past, and by how much.
-func (a *slowAnalysis) owes() (times float64, ok bool) {
+func (a *analysis) owes() (times float64, ok bool) {
 	return a.Ev.Slowdown, a.Ev.Slowdown >= a.Opt.IrregularFactor
 }
 
 // fallsShort says that an explanation accounts for little of the slowdown, while most of the work that could account for the rest is not
 // seen.
-func (a *slowAnalysis) fallsShort(f *finding) bool {
+func (a *analysis) fallsShort(f *finding) bool {
 	times, ok := a.owes()
 	return ok && a.startsUnseen() && f.gain-1 < leastOwed*(times-1)
 }
 
 // unexplained is what is said of a job that is slower than in its past where nothing that was seen shows why.
-func (a *slowAnalysis) unexplained(v *rca.Verdict, times float64) {
+func (a *analysis) unexplained(v *rca.Verdict, times float64) {
 	v.Class, v.Confidence = rca.Unknown, unknownWeight
 	v.Summary = fmt.Sprintf(words.SlowerThanHealthy, times)
 	if limits := a.limits(); len(limits) > 0 {
@@ -38,12 +38,12 @@ func (a *slowAnalysis) unexplained(v *rca.Verdict, times float64) {
 
 // unproven says that a place in the network differs from others by no more than places do, that the job is not known to have been
 // faster, and that the place's node complains of nothing.
-func (a *slowAnalysis) unproven(f *finding) bool {
+func (a *analysis) unproven(f *finding) bool {
 	_, slower := a.owes()
-	return f.class == rca.SlowComm && f.times > 0 && f.times < leastTimes && a.early == nil && !slower && !a.anySick(f.nodes)
+	return f.class == rca.SlowComm && f.times > 0 && f.times < leastTimes && a.past == nil && !slower && !a.anySick(f.nodes)
 }
 
-func (a *slowAnalysis) verdictWithoutPast(v rca.Verdict, f *finding) rca.Verdict {
+func (a *analysis) verdictWithoutPast(v rca.Verdict, f *finding) rca.Verdict {
 	who := f.group
 	if len(f.nodes) > 0 {
 		who = words.RankNumbers(a.IDs(f.nodes))
