@@ -70,7 +70,9 @@ type Verdict struct {
 	// Level is what the evidence can tell; Confidence is how often such verdicts were right at this level.
 	Level   Level  `json:"level,omitempty"`
 	Summary string `json:"summary"` // One sentence for a tired person.
-	Page    bool   `json:"page"`    // Whether somebody should be woken.
+	// Rule names the row of the engine's tables that gave the verdict on slowness (docs/rca.md); empty of a job that stands still.
+	Rule string `json:"rule,omitempty"`
+	Page bool   `json:"page"` // Whether somebody should be woken.
 	// PageIn is the time in seconds after which a verdict that does not page yet will, unless its culprit gets on: a
 	// process that lives may still call what its peers wait in. 0: it pages now or not at all.
 	PageIn float64 `json:"page_in_seconds,omitempty"`
@@ -182,6 +184,7 @@ type Hypothesis struct {
 	Saves  float64 `json:"saves,omitempty"`
 	Chosen bool    `json:"chosen,omitempty"` // The verdict rests on it.
 	Reason string  `json:"reason,omitempty"` // What it is; of one that was not chosen why not.
+	Rule   string  `json:"rule,omitempty"`   // The row of the engine's table of slowness that found it.
 }
 
 // WhatIf is the answer to one what-if question: the iteration replayed with some work taking what it takes elsewhere.

@@ -301,7 +301,7 @@ func (p *printer) candidates() {
 		if h.Chosen {
 			mark = "*"
 		}
-		items = append(items, fmt.Sprintf("%s %s: %s, %s, weight %.2f, %s%s", mark, who, h.Class, h.Cause, h.Weight, effect, prefixed(". ", h.Reason)))
+		items = append(items, fmt.Sprintf("%s %s: %s, %s, weight %.2f, %s%s", mark, who, h.Class, h.Cause, h.Weight, effect, prefixed(". ", h.Reason)+prefixed(". Row: ", h.Rule)))
 	}
 	if len(items) > 0 {
 		p.list("Hypotheses (* the verdict rests on it)", items, 0)

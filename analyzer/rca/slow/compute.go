@@ -30,8 +30,27 @@ func (a *analysis) over() (nodes []int32, share []float64) {
 	return nodes, share
 }
 
-// heavyRanks finds ranks whose own work takes longer than their peers', iteration after iteration or now and then.
-func (a *analysis) heavyRanks() (finding, bool) {
+// suspects are ranks whose own work stands out.
+type suspects struct {
+	nodes  []int32 // The worst first.
+	share  float64 // What the worst's takes longer, as a share of an iteration.
+	times  float64 // By what factor the worst's has grown; 0 where it is compared with peers.
+	gain   float64
+	weight float64
+	mode   string
+	rare   bool
+}
+
+func againstPeers(a *analysis) *suspects { return a.beyondPeers() }
+func againstPast(a *analysis) *suspects  { return a.beyondPast() }
+
+// finding gives what is found of the suspects, but for whom or what it is.
+func (s *suspects) finding(what string) finding {
+	return finding{gain: s.gain, weight: s.weight, mode: s.mode, rare: s.rare, what: what, lane: -1}
+}
+
+// heavyRanks finds ranks whose own work takes longer than their peers', iteration after iteration or now and then; nil none.
+func (a *analysis) heavyRanks() *suspects {
 	nodes, share := a.over()
 	mid, spread := center(share)
 	along := alongFrom
@@ -40,44 +59,54 @@ func (a *analysis) heavyRanks() (finding, bool) {
 	}
 	limit := max(heavyShare, heavySpreads*spread)
 	var heavy []int32
+	of := map[int32]float64{}
 	for i, n := range nodes {
+		of[n] = share[i]
 		if share[i]-mid > limit && share[i] > 0 && !a.bothWays(n) {
 			heavy = append(heavy, n)
 		}
 	}
 	if len(heavy) == 0 || 2*len(heavy) > len(nodes) {
-		return finding{}, false
-	}
-	of := map[int32]float64{}
-	for i, n := range nodes {
-		of[n] = share[i]
+		return nil
 	}
 	slices.SortFunc(heavy, func(x, y int32) int { return cmp.Or(cmp.Compare(of[y], of[x]), cmp.Compare(x, y)) })
 	// Those far below the worst came along with it.
 	heavy = slices.DeleteFunc(heavy, func(n int32) bool { return of[n] < along*of[heavy[0]] })
-	f := finding{class: rca.SlowCompute, comm: -1, lane: -1, nodes: heavy, gain: a.idealise(heavy)}
-	f.weight = heavyWeight
-	if least := a.leastGainOf(of[heavy[0]]); f.gain < least {
-		f.gain, f.weight = least, pick(a.past == nil, heavyAlwaysWeight, heavyGrownWeight)
+	s := &suspects{nodes: heavy, share: of[heavy[0]], gain: a.idealise(heavy), weight: heavyWeight}
+	if least := a.leastGainOf(s.share); s.gain < least {
+		s.gain, s.weight = least, pick(a.past == nil, heavyAlwaysWeight, heavyGrownWeight)
 	}
-	if f.gain < leastGain {
+	if s.gain < leastGain {
+		return nil
+	}
+	s.mode, s.rare = a.modeOf(heavy)
+	return s
+}
+
+// stageBeyondPeers: all of a stage's ranks take longer, on several hosts.
+func (a *analysis) stageBeyondPeers(s *suspects) (finding, bool) {
+	f := s.finding(fmt.Sprintf(words.StageComputes, 100*s.share))
+	st := a.allReplicas(s.nodes)
+	if st == nil {
 		return f, false
 	}
-	f.mode, f.rare = a.modeOf(heavy)
-	if st := a.allReplicas(heavy); st != nil {
-		f.class, f.cause, f.nodes, f.group = rca.Imbalance, rca.CauseStage, nil, stageName(st, a.IDs(st.nodes))
-		f.what = fmt.Sprintf(words.StageComputes, 100*of[heavy[0]])
-		return f, true
-	}
-	if r, ok := a.routing(heavy); ok {
-		return r, true
-	}
-	f.cause, f.what = a.whyHeavy(heavy, of[heavy[0]])
-	if len(a.peersOf(heavy[0])) == 0 {
+	f.group = stageName(st, a.IDs(st.nodes))
+	return f, true
+}
+
+// rankBeyondPeers: ranks compute, or call, longer than those that do the same work.
+func (a *analysis) rankBeyondPeers(s *suspects) (finding, bool) {
+	f := s.finding("")
+	f.nodes = slices.Sorted(slices.Values(s.nodes))
+	f.cause, f.what = a.whyHeavy(s.nodes, s.share)
+	if len(a.peersOf(s.nodes[0])) == 0 {
 		f.weight = noPeersWeight
 		f.what += words.NoPeers
 	}
-	slices.Sort(f.nodes)
+	if a.startsUnseen() {
+		f.weight = min(f.weight, startsUnseenFactor)
+		return f, a.believable(f.nodes)
+	}
 	return f, true
 }
 
@@ -215,8 +244,20 @@ func (a *analysis) peersOf(n int32) []int32 {
 	return out
 }
 
-// routing: the heavy ranks are those that get most of an uneven exchange: experts with more tokens, not bad machines.
-func (a *analysis) routing(heavy []int32) (finding, bool) {
+// experts: the suspects are those that get most of an uneven exchange: experts with more tokens, not bad machines.
+func (a *analysis) experts(s *suspects) (finding, bool) {
+	if !a.sentMore(s.nodes) {
+		return finding{}, false
+	}
+	f := finding{gain: a.idealise(s.nodes), weight: routingWeight, group: "experts on " + words.RankNumbers(a.IDs(s.nodes)), what: words.MoreTokens, lane: -1}
+	if s.times > 0 {
+		f.gain = max(f.gain, s.gain)
+	}
+	return f, true
+}
+
+// sentMore says that ranks get more of an uneven exchange than others.
+func (a *analysis) sentMore(nodes []int32) bool {
 	bytes := make([]float64, len(a.Nodes))
 	var all []float64
 	for n := range a.now.ranks {
@@ -234,25 +275,19 @@ func (a *analysis) routing(heavy []int32) (finding, bool) {
 			all = append(all, bytes[n])
 		}
 	}
-	if len(all) == 0 {
-		return finding{}, false
-	}
 	mid, _ := center(all)
-	for _, n := range heavy {
-		if bytes[n] < moreTokens*mid {
-			return finding{}, false
-		}
-	}
-	ids := a.IDs(heavy)
-	return finding{
-		class: rca.Imbalance, cause: rca.CauseRouting, comm: -1, lane: -1, weight: routingWeight, gain: a.idealise(heavy),
-		group: "experts on " + words.RankNumbers(ids), what: words.MoreTokens,
-	}, true
+	return len(all) > 0 && !slices.ContainsFunc(nodes, func(n int32) bool { return bytes[n] < moreTokens*mid })
 }
 
 // rotating: the heavy rank changes from iteration to iteration: uneven data, no bad machine. It is no rotation where those who are
-// heavy all the time, a host's ranks alike say, account for most of it: constant is what it gains to be rid of them.
-func (a *analysis) rotating(constant float64) (finding, bool) {
+// heavy all the time, a host's ranks alike say, account for most of it.
+func (a *analysis) rotating(before []finding) (finding, bool) {
+	constant := 1.0 // What it gains to be rid of them.
+	for i := range before {
+		if before[i].symptom == ownExcess {
+			constant = before[i].gain
+		}
+	}
 	g := a.replay.gain(a.toPeers(func(int32) bool { return true }))
 	if g < leastScatter*constant || a.now.iters < 4 {
 		return finding{}, false
@@ -280,34 +315,39 @@ func (a *analysis) rotating(constant float64) (finding, bool) {
 		}
 	}
 	return finding{
-		class: rca.Imbalance, cause: rca.CauseData, comm: -1, lane: -1, weight: rotatingWeight, gain: g,
+		weight: rotatingWeight, gain: g, lane: -1,
 		group: "uneven data", what: fmt.Sprintf(words.SlowestChanges, len(tops), a.now.iters),
 	}, true
 }
 
-// global: everybody became slower alike, in computing or in sending.
-func (a *analysis) global() (finding, bool) {
-	if a.past == nil || a.onset < a.Opt.IrregularFactor {
-		return finding{}, false
-	}
-	f := finding{
-		class: rca.GlobalSlow, cause: rca.CauseUnknown, comm: -1, lane: -1, gain: a.onset, weight: globalWeight,
-		what: fmt.Sprintf(words.AllSlower, a.onset),
-	}
+// computeAlike says that everybody's own work has grown alike, and by what factor.
+func (a *analysis) computeAlike() (times float64, ok bool) {
 	before, after := ownWorkOf(a.past), ownWorkOf(a.now)
-	if r, even := a.evenly(before, after); even && r >= leastEven && a.fitsOnset(before, after) {
-		f.weight = evenWeight
-		f.what = fmt.Sprintf(words.AllCompute, r)
-		if nodes := a.withWork(); a.oneHostAiling(nodes) {
-			f.class, f.nodes, f.weight = rca.SlowCompute, nodes, evenHostWeight
-			f.cause = a.factCause(nodes)
-			f.what = fmt.Sprintf(words.HostComputes, r)
-		}
-	} else if r, even := a.evenly(sendTimeOf(a.past), sendTimeOf(a.now)); even && r >= leastEvenSends && !a.networkHasSlack() {
-		f.weight = evenWeight
-		f.what = fmt.Sprintf(words.AllTransfers, r)
-	}
-	return f, true
+	times, even := a.evenly(before, after)
+	return times, even && times >= leastEven && a.fitsOnset(before, after)
+}
+
+// ailingHost: all ranks are of one host, and its node says what of.
+func (a *analysis) ailingHost() (finding, bool) {
+	times, ok := a.computeAlike()
+	nodes := a.withWork()
+	f := finding{nodes: nodes, gain: a.onset, weight: evenHostWeight, what: fmt.Sprintf(words.HostComputes, times), lane: -1}
+	f.cause = a.factCause(nodes)
+	return f, ok && a.oneHostAiling(nodes)
+}
+
+func (a *analysis) allCompute() (finding, bool) {
+	times, ok := a.computeAlike()
+	return finding{gain: a.onset, weight: evenWeight, what: fmt.Sprintf(words.AllCompute, times), lane: -1}, ok
+}
+
+func (a *analysis) allSend() (finding, bool) {
+	times, even := a.evenly(sendTimeOf(a.past), sendTimeOf(a.now))
+	return finding{gain: a.onset, weight: evenWeight, what: fmt.Sprintf(words.AllTransfers, times), lane: -1}, even && times >= leastEvenSends && !a.networkHasSlack()
+}
+
+func (a *analysis) allSlower() (finding, bool) {
+	return finding{gain: a.onset, weight: globalWeight, what: fmt.Sprintf(words.AllSlower, a.onset), lane: -1}, true
 }
 
 // fitsOnset says that own work has not grown by more than the iterations have: else it was not seen whole before.
@@ -393,22 +433,4 @@ func (t *timeline) perIteration(value func(*seg) int64) []float64 {
 		out[n] = float64(sum) / float64(max(1, iters))
 	}
 	return out
-}
-
-// center gives the median and the median distance from it (scaled to a standard deviation).
-func center(v []float64) (mid, spread float64) {
-	if len(v) == 0 {
-		return 0, 0
-	}
-	s := slices.Clone(v)
-	slices.Sort(s)
-	mid = s[(len(s)-1)/2]
-	for i := range s {
-		s[i] -= mid
-		if s[i] < 0 {
-			s[i] = -s[i]
-		}
-	}
-	slices.Sort(s)
-	return mid, 1.4826 * s[(len(s)-1)/2]
 }

@@ -136,38 +136,44 @@ func (a *analysis) asBefore(g *growth, nodes []int32) float64 {
 	return a.replay.gain(change{gap: scale, body: scale})
 }
 
-// becameSlower finds the ranks, or the stage, whose own work has grown while that of others has not.
-func (a *analysis) becameSlower() (finding, bool) {
+// grownRanks finds the ranks whose own work has grown while that of others has not; nil none.
+func (a *analysis) grownRanks() *suspects {
 	g := a.grown()
 	if g == nil {
-		return finding{}, false
+		return nil
 	}
 	slower := g.slower()
 	if len(slower) == 0 || 10*len(slower) > 9*g.known() {
-		return finding{}, false
+		return nil
 	}
-	f := finding{class: rca.SlowCompute, comm: -1, lane: -1, nodes: slower, weight: heavyGrownWeight}
-	f.gain = max(a.asBefore(g, slower), a.leastGainOf(g.share[slower[0]]))
-	if f.gain < leastGain {
+	worst := slower[0]
+	s := &suspects{nodes: slower, share: g.share[worst], times: g.times[worst], weight: heavyGrownWeight}
+	s.gain = max(a.asBefore(g, slower), a.leastGainOf(s.share))
+	if s.gain < leastGain {
+		return nil
+	}
+	return s
+}
+
+// stageBeyondPast: the work of all of a stage's ranks has grown, and no node says why.
+func (a *analysis) stageBeyondPast(s *suspects) (finding, bool) {
+	f := s.finding(fmt.Sprintf(words.StageGrew, s.times))
+	st := a.wholeStage(s.nodes)
+	if st == nil || a.oneHostAiling(s.nodes) {
 		return f, false
 	}
-	if st := a.wholeStage(slower); st != nil && !a.oneHostAiling(slower) {
-		ids := a.IDs(st.nodes)
-		f.class, f.cause, f.nodes = rca.Imbalance, rca.CauseStage, nil
-		f.group = stageName(st, ids)
-		f.what = fmt.Sprintf(words.StageGrew, g.times[slower[0]])
-		return f, true
-	}
-	if r, ok := a.routing(slower); ok {
-		r.gain = max(r.gain, f.gain)
-		return r, true
-	}
-	f.cause, _ = a.whyHeavy(slower, g.share[slower[0]])
-	f.what = fmt.Sprintf(words.ComputesLonger, pick(len(slower) == 1, "computes for", "compute for up to"), g.times[slower[0]])
-	if 2*len(a.hostsOf(slower)) > len(slower) && len(slower) > 2 {
+	f.group = stageName(st, a.IDs(st.nodes))
+	return f, true
+}
+
+// rankBeyondPast: ranks compute, or call, longer than they did.
+func (a *analysis) rankBeyondPast(s *suspects) (finding, bool) {
+	f := s.finding(fmt.Sprintf(words.ComputesLonger, pick(len(s.nodes) == 1, "computes for", "compute for up to"), s.times))
+	f.nodes = slices.Sorted(slices.Values(s.nodes))
+	f.cause, _ = a.whyHeavy(s.nodes, s.share)
+	if 2*len(a.hostsOf(s.nodes)) > len(s.nodes) && len(s.nodes) > 2 {
 		f.weight = scatteredWeight
 	}
-	slices.Sort(f.nodes)
 	return f, true
 }
 

@@ -31,41 +31,50 @@ type slowEnd struct {
 	flush bool // It is what arrives that is late, not what is sent.
 }
 
-// network finds transfers that take longer than they should, and whose NIC, PCIe, proxy or path that is. What decides
-// is the time a transfer was outstanding: waiting does not pollute it (Pulse's actual communication time, P5).
-func (a *analysis) network() []finding {
-	groups := a.flowGroups()
-	net, flush := a.slowSends(groups), a.lateFlushes()
-	all := a.gainOfTransfers(a.idealTransfers(true, net, flush))
-	if all < leastGain {
-		return nil
+// transfers are those that take longer than they should. What decides whose NIC, PCIe, proxy or path that is is the time a transfer was
+// outstanding: waiting does not pollute it (Pulse's actual communication time, P5).
+type transfers struct {
+	net    []slowEnd // Sent late,
+	flush  []slowEnd // handed on late.
+	gain   float64   // If all took what they take elsewhere.
+	ofEnds float64   // If those of the slow ends did.
+	// explained: by the slow ends, or these plainly dominate where their delays add up in a pipeline of steps.
+	explained bool
+}
+
+// longTransfers finds them.
+func (a *analysis) longTransfers() *transfers {
+	t := &transfers{net: a.slowSends(a.flows()), flush: a.lateFlushes()}
+	if t.gain = a.gainOfTransfers(a.idealTransfers(true, t.net, t.flush)); t.gain < leastGain {
+		return t
 	}
-	// What the slow ends explain, or, where their delays add up in a pipeline of steps, plainly dominate.
-	g := a.gainOfTransfers(a.idealTransfers(false, net, flush))
-	if g >= leastGain && g-1 >= mattersFrom*(all-1) || a.dominate(net) || a.dominate(flush) {
-		if len(net) > 0 {
-			if f, ok := a.locateNet(groups, flush, all); ok && (f.weight >= surePlace || sumTotal(net) >= sumTotal(flush)) {
-				return []finding{f}
-			}
-		}
-		if f, ok := a.locateProxy(flush, all); ok {
-			return []finding{f}
-		}
+	t.ofEnds = a.gainOfTransfers(a.idealTransfers(false, t.net, t.flush))
+	t.explained = t.ofEnds >= leastGain && t.ofEnds-1 >= mattersFrom*(t.gain-1) || a.dominate(t.net) || a.dominate(t.flush)
+	return t
+}
+
+// slowPlace names the place that explains which flows are slow: where the slow ends account for the delay, or, if it is sure, where the
+// delays of its steps add up to more than its flows show.
+func (a *analysis) slowPlace() (finding, bool) {
+	t := a.transfers()
+	f, ok := a.locateNet(a.flows(), t.flush, t.gain)
+	if !ok {
+		return f, false
 	}
-	// One place that explains which flows are slow and which are not is the reason even where the delays of its steps
-	// add up to more than its flows show.
-	if f, ok := a.locateNet(groups, flush, all); ok && f.weight >= surePlace && g-1 >= leastPart*(all-1) {
-		return []finding{f}
+	sure := f.weight >= surePlace
+	if t.explained && len(t.net) > 0 && (sure || sumTotal(t.net) >= sumTotal(t.flush)) {
+		return f, true
 	}
-	if a.inAllSlow(flush) {
-		if f, ok := a.locateProxy(flush, all); ok {
-			return []finding{f}
-		}
+	return f, sure && t.ofEnds-1 >= leastPart*(t.gain-1) && !(t.explained && len(t.flush) > 0)
+}
+
+// lateHandingOn: what has arrived is handed on late, and that accounts for the delay, or is in all that is slow.
+func (a *analysis) lateHandingOn() (finding, bool) {
+	t := a.transfers()
+	if !t.explained && !a.inAllSlow(t.flush) {
+		return finding{}, false
 	}
-	if f, ok := a.slowGroup(all); ok {
-		return []finding{f}
-	}
-	return nil
+	return a.locateProxy(t.flush, t.gain)
 }
 
 // inAllSlow says that one rank hands on late and is in every communicator that is noticeably slow: a thread that sleeps
@@ -81,11 +90,11 @@ func (a *analysis) inAllSlow(flush []slowEnd) bool {
 	}
 	worst := 0.0
 	for i := range a.base.slowComm {
-		worst = max(worst, a.base.slowComm[i].excess(a)*float64(len(a.base.slowComm[i].joints)))
+		worst = max(worst, a.lostIn(&a.base.slowComm[i]))
 	}
 	for i := range a.base.slowComm {
 		s := &a.base.slowComm[i]
-		if s.excess(a)*float64(len(s.joints)) >= mattersFrom*worst && !slices.Contains(s.nodes, flush[0].node) {
+		if a.lostIn(s) >= mattersFrom*worst && !slices.Contains(s.nodes, flush[0].node) {
 			return false
 		}
 	}

@@ -108,23 +108,6 @@ func cut(v []float64) (at int, ratio float64) {
 	return at, l / b
 }
 
-// distance gives the sum of distances from the median.
-func distance(v []float64) (sum float64) {
-	mid, _ := center(v)
-	for _, x := range v {
-		sum += max(x-mid, mid-x)
-	}
-	return sum
-}
-
-func toFloats(v []int64) []float64 {
-	out := make([]float64, len(v))
-	for i := range v {
-		out[i] = float64(v[i])
-	}
-	return out
-}
-
 // lastLonger gives by what factor the last whole iteration was longer than any before it, 1 when it was not by much.
 func (a *analysis) lastLonger() float64 {
 	const before = 2

@@ -4,6 +4,7 @@
 package slow
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -82,18 +83,17 @@ func (a *analysis) clarity() float64 {
 	return c
 }
 
-// believable tempers what is said of ranks' own work where operations seem to begin when they are called. The time between two
+// believable says that ranks' own work is to be believed where operations seem to begin when they are called. The time between two
 // is then no computation: the GPU computes while the next one is queued already. It shows only who calls late, and who waits in
 // operations of which there is no record does so, too; so it is believed of one host alone beside its peers, and not much.
-func (a *analysis) believable(f finding, ok bool) (finding, bool) {
-	f.weight = min(f.weight, startsUnseenFactor)
-	if !ok || len(f.nodes) == 0 || len(a.hostsOf(f.nodes)) != 1 || len(a.replicasOf(f.nodes)) == len(f.nodes) {
-		return f, false
+func (a *analysis) believable(nodes []int32) bool {
+	if len(a.hostsOf(nodes)) != 1 || len(a.replicasOf(nodes)) == len(nodes) || a.sentMore(nodes) {
+		return false
 	}
 	if g := a.grown(); g != nil {
-		return f, slices.ContainsFunc(f.nodes, func(n int32) bool { return g.times[n] == 0 || g.times[n] >= leastGrowth })
+		return slices.ContainsFunc(nodes, func(n int32) bool { return g.times[n] == 0 || g.times[n] >= leastGrowth })
 	}
-	return f, !a.mirrored(f.nodes) || a.factCause(f.nodes) == rca.CauseGPU
+	return !a.mirrored(nodes) || a.factCause(nodes) == rca.CauseGPU
 }
 
 // mirrored says that ranks' own work exceeds that of the only others who do the same by about what those fall short of it: which of both
@@ -127,10 +127,63 @@ func (a *analysis) limits() []string {
 	return out
 }
 
+// startsUnseen says that the records come from calls, without kernels: an operation seems to begin when it is queued, so that
+// neither what it takes nor who arrives late is known.
+func (a *analysis) startsUnseen() bool {
+	for n := range a.now.ranks {
+		r := a.Nodes[n].Rank
+		if len(a.now.ranks[n]) > 0 && r != nil && r.Caps&rca.SeesCalls != 0 && r.Caps&rca.SeesCompletion != 0 && r.Caps&rca.SeesKernels == 0 {
+			return true
+		}
+	}
+	return false
+}
+
 // networkSeen says that somebody showed what it sends over the network, or nobody would: the job is on one host.
 func (a *analysis) networkSeen() bool {
 	if !slices.Contains(a.now.across, true) {
 		return true
 	}
 	return slices.ContainsFunc(a.now.segs, func(s seg) bool { return s.SendFlows > 0 || s.SendWait != [3]time.Duration{} })
+}
+
+// unseenPartners gives the unseen ranks in whose operations the others spend most time.
+func (a *analysis) unseenPartners() []int {
+	spent := map[int]int64{}
+	for i := range a.now.segs {
+		s := &a.now.segs[i]
+		if s.Kind != rca.SegmentOp || a.now.complete(&a.now.jobs[s.job]) {
+			continue
+		}
+		if s.Peer >= 0 {
+			if n := a.NodeOf(s.Peer); n >= 0 && len(a.now.ranks[n]) == 0 {
+				spent[s.Peer] += s.stay
+			}
+			continue
+		}
+		if ci, ok := s.in(); ok {
+			for _, n := range a.Comms[ci].At {
+				if n >= 0 && len(a.now.ranks[n]) == 0 && a.Nodes[n].ID >= 0 {
+					spent[a.Nodes[n].ID] += s.stay
+				}
+			}
+		}
+	}
+	ids := make([]int, 0, len(spent))
+	for id := range spent {
+		ids = append(ids, id)
+	}
+	slices.SortFunc(ids, func(x, y int) int { return cmp.Or(cmp.Compare(spent[y], spent[x]), cmp.Compare(x, y)) })
+	const most = 64
+	return ids[:min(most, len(ids))]
+}
+
+func (a *analysis) visitedRanks() int {
+	n := 0
+	for i := range a.now.ranks {
+		if len(a.now.ranks[i]) > 0 {
+			n++
+		}
+	}
+	return n
 }

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/culprit-project/culprit/analyzer/rca"
 	"github.com/culprit-project/culprit/analyzer/rca/words"
 )
 
@@ -105,16 +104,4 @@ func (p *pauses) sentence(a *analysis) string {
 		return s + words.PausedRegularly
 	}
 	return s + words.PausedOnce
-}
-
-// verdictOfPauses is the verdict when pauses are all that was found.
-func (a *analysis) verdictOfPauses(v rca.Verdict) rca.Verdict {
-	v.Class, v.Cause, v.Confidence = rca.Benign, rca.CauseCheckpoint, pausesWeight
-	if a.paused.writing || a.paused.regular {
-		v.Confidence = regularPausesWeight
-	}
-	v.Confidence = rca.Round(v.Confidence * a.SeenFactor() * a.clarity())
-	v.Summary = a.paused.sentence(a)
-	v.Action = rca.ActionFor(v.Class, v.Cause)
-	return v
 }

@@ -73,12 +73,3 @@ func (a *analysis) allShortOfCPU() bool {
 	usual, known := a.usualDelay("")
 	return len(a.Mates) > 1 && (known && usual > longDelay || a.common("cpu"))
 }
-
-// sharedBy says that a finding's cause is one that all hosts share: it accuses nobody.
-func (a *analysis) sharedBy(f *finding) bool {
-	if f.class != rca.SlowCompute && f.class != rca.SlowMixed && f.cause != rca.CauseProxy && f.cause != rca.CauseCPU || len(f.nodes) == 0 {
-		return false
-	}
-	sick := slices.ContainsFunc(f.nodes, func(n int32) bool { return a.hasFact(n, "gpu") || a.shortOfCPU(n) })
-	return a.allShortOfCPU() && f.gain < plainly && !sick
-}

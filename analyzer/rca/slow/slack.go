@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/culprit-project/culprit/analyzer/rca"
 	"github.com/culprit-project/culprit/analyzer/rca/words"
 )
 
@@ -75,10 +74,7 @@ func (a *analysis) longest(g *flowGroup) float64 {
 // insideHost names the one rank whose GPU or NVLink reports an error where operations take longer than before and every flow over the
 // network had slack: what they wait for has no counters of its own.
 func (a *analysis) insideHost() (finding, bool) {
-	if a.past == nil {
-		return finding{}, false
-	}
-	held, some := a.withoutSlack(a.flowGroups())
+	held, some := a.withoutSlack(a.flows())
 	if !some || slices.ContainsFunc(held, func(g flowGroup) bool { return g.slow }) {
 		return finding{}, false
 	}
@@ -107,7 +103,7 @@ func (a *analysis) insideHost() (finding, bool) {
 	if sick < 0 || lost[worst] <= 0 {
 		return finding{}, false
 	}
-	f := finding{class: rca.SlowComm, cause: rca.CauseGPU, nodes: []int32{sick}, comm: worst.comm, lane: -1, weight: commonWeight}
+	f := finding{nodes: []int32{sick}, comm: a.Comms[worst.comm].Name, weight: commonWeight, lane: -1}
 	f.gain = a.gainOfTransfers(func(j *joint, is int64) int64 {
 		if k, ok := a.now.opKindOf(j); ok && before[k] > 0 {
 			return min(is, before[k])
@@ -121,7 +117,7 @@ func (a *analysis) insideHost() (finding, bool) {
 
 // networkHasSlack says that most flows that were seen had slack: whatever is slow, it is not all of the network.
 func (a *analysis) networkHasSlack() bool {
-	groups := a.flowGroups()
+	groups := a.flows()
 	held, _ := a.withoutSlack(groups)
 	slow, full := 0, 0
 	for i := range groups {

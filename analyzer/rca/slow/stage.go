@@ -15,9 +15,6 @@ import (
 // stage finds a pipeline stage all of whose ranks take longer than the other stages: the cut is uneven. What the stage
 // has more of is spread evenly over all stages to see what that would gain.
 func (a *analysis) stage() (finding, bool) {
-	if !a.pipelined() || a.now.roles < 2 {
-		return finding{}, false
-	}
 	stages := a.stagesOf()
 	if len(stages) < 2 {
 		return finding{}, false
@@ -78,7 +75,7 @@ func (a *analysis) stage() (finding, bool) {
 		return was
 	}
 	f := finding{
-		class: rca.Imbalance, cause: rca.CauseStage, comm: -1, lane: -1, weight: stageWeight,
+		weight: stageWeight, lane: -1,
 		gain: a.replay.gain(change{
 			gap:  func(s *seg, was int64) int64 { return scale(s, gapKind(s), was) },
 			body: func(s *seg, was int64) int64 { return scale(s, bodyKind(s), was) },
@@ -105,14 +102,6 @@ func (a *analysis) allOfIt(nodes []int32) float64 {
 		return 1 // Not the stage, or not all of it but some ranks in it.
 	}
 	return all
-}
-
-func sumOf(v []float64) float64 {
-	sum := 0.0
-	for _, x := range v {
-		sum += x
-	}
-	return sum
 }
 
 // gapKind and bodyKind tell kinds of work apart: between the messages of the pipeline, before a collective, or as the
