@@ -5,6 +5,7 @@ package slow
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"time"
 
@@ -270,9 +271,15 @@ func (t *timeline) stretches(list, tokens []int32, often []float64) (starts []in
 			count[tokens[i]]++
 		}
 	}
-	rarest := int32(-1)
+	least := math.Inf(1)
 	for k, c := range count {
-		if c >= 3 && (rarest < 0 || often[k] < often[rarest]-0.5 || often[k] <= often[rarest]+0.5 && k < rarest) {
+		if c >= 3 {
+			least = min(least, often[k])
+		}
+	}
+	rarest := int32(-1) // The first of those that are as rare, give or take what the window cuts off.
+	for k, c := range count {
+		if c >= 3 && often[k] <= least+0.5 && (rarest < 0 || k < rarest) {
 			rarest = k
 		}
 	}

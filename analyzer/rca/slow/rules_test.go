@@ -1,0 +1,96 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package slow
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/culprit-project/culprit/analyzer/rca"
+	"github.com/culprit-project/culprit/analyzer/rca/rcatest"
+)
+
+// late gives a rank's factor from the middle of the job on.
+func late(is func(r int) bool, factor float64) func(r, it int) float64 {
+	return func(r, it int) float64 { return pick(is(r) && it >= 8, factor, 1.0) }
+}
+
+// ruleCases has, for a row of the tables, a job that it speaks for.
+var ruleCases = []struct {
+	rule       string
+	dp, pp, tp int
+	edit       func(*rcatest.SlowJob)
+	seen       func(*rca.Evidence)
+}{
+	{"rank beyond its peers", 4, 2, 2, func(j *rcatest.SlowJob) { j.Compute = rcatest.One(5, 1.5) }, nil},
+	{"stage beyond its past", 2, 2, 2, func(j *rcatest.SlowJob) { j.Compute = late(func(r int) bool { return r >= 4 }, 1.5) }, nil},
+	{"rank beyond its past", 4, 1, 2, func(j *rcatest.SlowJob) { j.Compute = late(func(r int) bool { return r < 5 }, 1.5) }, nil},
+	{"uneven stages", 2, 4, 1, func(j *rcatest.SlowJob) { j.Compute = func(r, _ int) float64 { return pick(r/2 == 3, 1.6, 1.0) } }, nil},
+	{"rotating load", 8, 1, 1, func(j *rcatest.SlowJob) {
+		j.Compute = func(r, it int) float64 { return pick(r == (it*5)%8, 1.6, 1.0) }
+	}, nil},
+	{"place in the network: end", 4, 2, 2, func(j *rcatest.SlowJob) { j.Send = rcatest.One(5, 4) }, nil},
+	{"thread that hands on late", 4, 2, 2, func(j *rcatest.SlowJob) { j.Flush = rcatest.One(5, 80) }, nil},
+	{"everybody computes longer", 4, 2, 2, func(j *rcatest.SlowJob) { j.Compute = late(func(int) bool { return true }, 1.4) }, nil},
+	{"place in the network, in spells: end", 4, 1, 2, func(j *rcatest.SlowJob) {
+		j.Iters = 200
+		j.Send = func(r, it int) float64 { return pick(r == 5 && (it == 168 || it == 171), 10, 1.0) }
+	}, nil},
+	{"pauses", 4, 2, 2, func(j *rcatest.SlowJob) {
+		j.Iters = 24
+		j.Host = func(r, it int) time.Duration { return pick(r == 2 && it%6 == 5, 20*time.Second, 0) }
+	}, nil},
+	{"nobody", 4, 2, 2, func(*rcatest.SlowJob) {}, nil},
+	{"too few iterations", 2, 1, 1, func(j *rcatest.SlowJob) { j.Iters = 1 }, nil},
+	{"nobody who was seen", 4, 2, 2, func(*rcatest.SlowJob) {}, func(ev *rca.Evidence) {
+		ev.Timeline = slices.DeleteFunc(ev.Timeline, func(s rca.Segment) bool { return s.Rank == 3 })
+	}},
+	{"slower than its past, unexplained", 4, 2, 2, func(*rcatest.SlowJob) {}, func(ev *rca.Evidence) { ev.Slowdown = 1.5 }},
+	{"network was never faster", 4, 2, 2, func(j *rcatest.SlowJob) { j.Send = rcatest.One(5, 1.8) }, nil},
+}
+
+// TestRules: each job's verdict names the row that speaks for it.
+func TestRules(t *testing.T) {
+	for _, c := range ruleCases {
+		t.Run(c.rule, func(t *testing.T) {
+			j := rcatest.NewSlowJob(c.dp, c.pp, c.tp)
+			j.Iters = 16
+			c.edit(j)
+			ev := j.Evidence()
+			if c.seen != nil {
+				c.seen(&ev)
+			}
+			v := verdictOf(ev, rca.Options{})
+			if v.Rule != c.rule {
+				t.Errorf("%q says %s: %s", v.Rule, v.Class, v.Summary)
+			}
+		})
+	}
+}
+
+// TestRulesHaveNames: no two rows have one name, and those of a verdict are in the tables.
+func TestRulesHaveNames(t *testing.T) {
+	var names []string
+	for _, h := range hypotheses {
+		names = append(names, h.name)
+	}
+	for _, d := range doubts {
+		names = append(names, d.name)
+	}
+	for _, s := range silences {
+		names = append(names, s.name)
+	}
+	for i, name := range names {
+		if name == "" || slices.Contains(names[:i], name) {
+			t.Errorf("row %d is named %q", i, name)
+		}
+	}
+	for _, c := range ruleCases {
+		if name, _, _ := strings.Cut(c.rule, ": "); !slices.Contains(names, name) {
+			t.Errorf("no row is named %q", name)
+		}
+	}
+}
