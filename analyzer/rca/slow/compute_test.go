@@ -45,7 +45,7 @@ func TestConstantOffendersAreNoRotation(t *testing.T) {
 		return pick(ok && n == r, 350*time.Millisecond, 0)
 	}
 	ev := j.Evidence()
-	a := analysisOf(&ev, rca.Options{})
+	a := analysisOf(&ev)
 	heavy := a.heavyRanks()
 	if heavy == nil || !slices.Equal(slices.Sorted(slices.Values(heavy.nodes)), []int32{4, 5, 6, 7}) {
 		t.Fatalf("heavy: %v", heavy)

@@ -35,6 +35,11 @@ func TestRepairsChangeNoTimeline(t *testing.T) {
 			changed[s.name] = changed[s.name] || did.changed > 0
 			tl = next
 		}
+		for _, r := range analysisOf(&ev).repairs {
+			if r.changed > 0 && !changed[r.step] {
+				t.Errorf("the history tells of %d segments changed by %s", r.changed, r.step)
+			}
+		}
 	}
 	for _, name := range []string{"lost records", "pauses"} {
 		if !changed[name] {
@@ -50,7 +55,7 @@ func TestSpellsAreWeighedInTheirOwnWindow(t *testing.T) {
 	j.Iters = 40
 	j.Compute = func(_, it int) float64 { return pick(it >= 34, 1.5, 1.0) }
 	ev := j.Evidence()
-	a := analysisOf(&ev, rca.Options{})
+	a := analysisOf(&ev)
 	if a.past == nil {
 		t.Fatal("the job did not become slower")
 	}

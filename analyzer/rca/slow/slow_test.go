@@ -23,8 +23,8 @@ func verdictOf(ev rca.Evidence, opt rca.Options) rca.Verdict {
 }
 
 // analysisOf repairs the finished work of the evidence and prepares what is asked of it.
-func analysisOf(ev *rca.Evidence, opt rca.Options) *analysis {
-	return newAnalysis(repaired(newTimeline(job.NewIndex(ev, opt.WithDefaults()), ev.Timeline)))
+func analysisOf(ev *rca.Evidence) *analysis {
+	return newAnalysis(repaired(newTimeline(job.NewIndex(ev, rca.Options{}.WithDefaults()), ev.Timeline)))
 }
 
 // unseenWork is an analysis of ranks of whose finished work nothing was seen.
