@@ -22,11 +22,11 @@ type doubt struct {
 
 // doubts is the table; the first row that holds is said.
 var doubts = []doubt{
-	{name: "everybody is slower and not all was seen", holds: (*analysis).mayNotShow, say: (*analysis).sayMayNotShow},
-	{name: "suspects account for too little", holds: (*analysis).fallsShort, say: (*analysis).sayFallsShort},
-	{name: "network was never faster", holds: (*analysis).unproven, say: (*analysis).sayUnproven},
-	{name: "all hosts are short of CPU", holds: (*analysis).sharedBy, say: (*analysis).sayShared},
-	{name: "ranks may take turns", holds: (*analysis).fewIterations, say: (*analysis).sayTakeTurns, after: true},
+	{name: "everybody_partly_seen", holds: (*analysis).mayNotShow, say: (*analysis).sayMayNotShow},
+	{name: "accounts_for_too_little", holds: (*analysis).fallsShort, say: (*analysis).sayFallsShort},
+	{name: "never_faster", holds: (*analysis).unproven, say: (*analysis).sayUnproven},
+	{name: "all_hosts_busy", holds: (*analysis).sharedBy, say: (*analysis).sayShared},
+	{name: "may_take_turns", holds: (*analysis).fewIterations, say: (*analysis).sayTakeTurns, after: true},
 }
 
 // doubt says the first doubt that holds; false when none does.
@@ -134,10 +134,10 @@ type silence struct {
 // silences is the table; the first row that holds is said.
 var silences = []silence{
 	{"pauses", func(a *analysis) bool { return a.paused != nil && a.repeats() }, (*analysis).sayPaused},
-	{"nobody who was seen", func(a *analysis) bool { return a.visitedRanks() < a.World && a.repeats() }, (*analysis).sayNobodySeen},
-	{"the last iteration is longer", func(a *analysis) bool { return a.lastLonger() > 1 }, (*analysis).sayLastLonger},
-	{"too few iterations", func(a *analysis) bool { return !a.repeats() }, func(_ *analysis, v *rca.Verdict) { v.Summary = words.TooFewIterations }},
-	{"slower than its past, unexplained", func(a *analysis) bool { _, ok := a.owes(); return ok }, (*analysis).sayUnexplained},
+	{"nobody_seen", func(a *analysis) bool { return a.visitedRanks() < a.World && a.repeats() }, (*analysis).sayNobodySeen},
+	{"last_iteration", func(a *analysis) bool { return a.lastLonger() > 1 }, (*analysis).sayLastLonger},
+	{"too_few_iterations", func(a *analysis) bool { return !a.repeats() }, func(_ *analysis, v *rca.Verdict) { v.Summary = words.TooFewIterations }},
+	{"unexplained", func(a *analysis) bool { _, ok := a.owes(); return ok }, (*analysis).sayUnexplained},
 	{"nobody", func(*analysis) bool { return true }, (*analysis).sayHealthy},
 }
 

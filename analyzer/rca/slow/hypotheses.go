@@ -14,13 +14,13 @@ import (
 type symptom string
 
 const (
-	ownExcess    symptom = "own work beyond the peers'"
-	ownGrowth    symptom = "own work beyond the past"
-	unevenCut    symptom = "stages differ"
-	unevenLoad   symptom = "ranks take turns"
-	transferTime symptom = "transfers take longer"
-	longerForAll symptom = "iterations became longer"
-	longSpells   symptom = "some iterations are longer"
+	ownExcess    symptom = "own_excess"
+	ownGrowth    symptom = "own_growth"
+	unevenCut    symptom = "stages_differ"
+	unevenLoad   symptom = "load_rotates"
+	transferTime symptom = "transfers"
+	longerForAll symptom = "onset"
+	longSpells   symptom = "spells"
 )
 
 // hypothesis is one reason why a job may be slow: a row of the table.
@@ -37,25 +37,25 @@ type hypothesis struct {
 
 // hypotheses is the table. To look for another cause is to add a row here and a test of it.
 var hypotheses = []hypothesis{
-	{"stage beyond the others", ownExcess, rca.Imbalance, rca.CauseStage, (*analysis).seesWork, suspected(againstPeers, (*analysis).stageBeyondPeers)},
-	{"experts beyond the others", ownExcess, rca.Imbalance, rca.CauseRouting, (*analysis).seesWork, suspected(againstPeers, (*analysis).experts)},
-	{"rank beyond its peers", ownExcess, rca.SlowCompute, rca.CauseGPU, (*analysis).repeats, suspected(againstPeers, (*analysis).rankBeyondPeers)},
-	{"stage beyond its past", ownGrowth, rca.Imbalance, rca.CauseStage, (*analysis).seesWork, suspected(againstPast, (*analysis).stageBeyondPast)},
-	{"experts beyond their past", ownGrowth, rca.Imbalance, rca.CauseRouting, (*analysis).seesWork, suspected(againstPast, (*analysis).experts)},
-	{"rank beyond its past", ownGrowth, rca.SlowCompute, rca.CauseGPU, (*analysis).seesWork, suspected(againstPast, (*analysis).rankBeyondPast)},
-	{"uneven stages", unevenCut, rca.Imbalance, rca.CauseStage, (*analysis).seesStages, alone((*analysis).stage)},
-	{"rotating load", unevenLoad, rca.Imbalance, rca.CauseData, (*analysis).seesWork, (*analysis).rotating},
-	{"place in the network", transferTime, rca.SlowComm, rca.CauseNetworkSend, (*analysis).losesInTransfers, alone((*analysis).slowPlace)},
-	{"thread that hands on late", transferTime, rca.SlowComm, rca.CauseProxy, (*analysis).losesInTransfers, alone((*analysis).lateHandingOn)},
-	{"GPU of a slow group", transferTime, rca.SlowComm, rca.CauseGPU, (*analysis).seesSlowGroups, alone((*analysis).ailingInSlowGroups)},
-	{"most groups", transferTime, rca.GlobalSlow, rca.CauseUnknown, (*analysis).seesSlowGroups, alone((*analysis).mostGroups)},
-	{"slow group", transferTime, rca.SlowComm, rca.CauseUnknown, (*analysis).seesSlowGroups, alone((*analysis).slowGroup)},
-	{"GPU inside a host", transferTime, rca.SlowComm, rca.CauseGPU, (*analysis).hasPast, alone((*analysis).insideHost)},
-	{"host where all compute longer", longerForAll, rca.SlowCompute, rca.CauseUnknown, (*analysis).becameSlower, alone((*analysis).ailingHost)},
-	{"everybody computes longer", longerForAll, rca.GlobalSlow, rca.CauseUnknown, (*analysis).becameSlower, alone((*analysis).allCompute)},
-	{"everybody sends longer", longerForAll, rca.GlobalSlow, rca.CauseUnknown, (*analysis).becameSlower, alone((*analysis).allSend)},
-	{"everybody is slower", longerForAll, rca.GlobalSlow, rca.CauseUnknown, (*analysis).becameSlower, alone((*analysis).allSlower)},
-	{"place in the network, in spells", longSpells, rca.SlowComm, rca.CauseNetworkSend, (*analysis).unpaused, (*analysis).slowInSpells},
+	{"stage_beyond_others", ownExcess, rca.Imbalance, rca.CauseStage, (*analysis).seesWork, suspected(againstPeers, (*analysis).stageBeyondPeers)},
+	{"experts_beyond_others", ownExcess, rca.Imbalance, rca.CauseRouting, (*analysis).seesWork, suspected(againstPeers, (*analysis).experts)},
+	{"rank_beyond_peers", ownExcess, rca.SlowCompute, rca.CauseGPU, (*analysis).repeats, suspected(againstPeers, (*analysis).rankBeyondPeers)},
+	{"stage_beyond_past", ownGrowth, rca.Imbalance, rca.CauseStage, (*analysis).seesWork, suspected(againstPast, (*analysis).stageBeyondPast)},
+	{"experts_beyond_past", ownGrowth, rca.Imbalance, rca.CauseRouting, (*analysis).seesWork, suspected(againstPast, (*analysis).experts)},
+	{"rank_beyond_past", ownGrowth, rca.SlowCompute, rca.CauseGPU, (*analysis).seesWork, suspected(againstPast, (*analysis).rankBeyondPast)},
+	{"uneven_stages", unevenCut, rca.Imbalance, rca.CauseStage, (*analysis).seesStages, alone((*analysis).stage)},
+	{"rotating_load", unevenLoad, rca.Imbalance, rca.CauseData, (*analysis).seesWork, (*analysis).rotating},
+	{"network_place", transferTime, rca.SlowComm, rca.CauseNetworkSend, (*analysis).losesInTransfers, alone((*analysis).slowPlace)},
+	{"late_thread", transferTime, rca.SlowComm, rca.CauseProxy, (*analysis).losesInTransfers, alone((*analysis).lateHandingOn)},
+	{"gpu_of_slow_group", transferTime, rca.SlowComm, rca.CauseGPU, (*analysis).seesSlowGroups, alone((*analysis).ailingInSlowGroups)},
+	{"most_groups", transferTime, rca.GlobalSlow, rca.CauseUnknown, (*analysis).seesSlowGroups, alone((*analysis).mostGroups)},
+	{"slow_group", transferTime, rca.SlowComm, rca.CauseUnknown, (*analysis).seesSlowGroups, alone((*analysis).slowGroup)},
+	{"gpu_inside_host", transferTime, rca.SlowComm, rca.CauseGPU, (*analysis).hasPast, alone((*analysis).insideHost)},
+	{"whole_host_computes", longerForAll, rca.SlowCompute, rca.CauseUnknown, (*analysis).becameSlower, alone((*analysis).ailingHost)},
+	{"everybody_computes", longerForAll, rca.GlobalSlow, rca.CauseUnknown, (*analysis).becameSlower, alone((*analysis).allCompute)},
+	{"everybody_sends", longerForAll, rca.GlobalSlow, rca.CauseUnknown, (*analysis).becameSlower, alone((*analysis).allSend)},
+	{"everybody_slower", longerForAll, rca.GlobalSlow, rca.CauseUnknown, (*analysis).becameSlower, alone((*analysis).allSlower)},
+	{"network_place_in_spells", longSpells, rca.SlowComm, rca.CauseNetworkSend, (*analysis).unpaused, (*analysis).slowInSpells},
 }
 
 // alone is an explanation that asks nothing of the rows above.
@@ -110,7 +110,7 @@ func (a *analysis) findings() []finding {
 		if !ok {
 			continue
 		}
-		f.rule, f.symptom = h.name+pick(f.rule == "", "", ": ")+f.rule, h.symptom
+		f.rule, f.symptom = h.name+pick(f.rule == "", "", "/")+f.rule, h.symptom
 		f.class, f.cause = cmp.Or(f.class, h.class), cmp.Or(f.cause, h.cause)
 		out = append(out, f)
 	}

@@ -32,14 +32,14 @@ type reading struct {
 
 // readings is the table; the first row that fits holds. What one end explains comes last: everything else is a reason to doubt that end.
 var readings = []reading{
-	{"every transfer", func(s *sight) bool { return s.best.all }, (*sight).everyTransfer},
+	{"every_transfer", func(s *sight) bool { return s.best.all }, (*sight).everyTransfer},
 	{"path", func(s *sight) bool { return s.best.nodes == nil }, func(s *sight, f finding) finding { return s.path(f, s.best) }},
-	{"wire of one link", func(s *sight) bool { return s.best.link }, (*sight).wire},
-	{"receivers that did not answer", func(s *sight) bool { return s.behind && !s.anySick(s.best.nodes) }, (*sight).unansweredReceivers},
-	{"path or end", func(s *sight) bool { return s.rival != nil && s.rival.nodes == nil }, func(s *sight, f finding) finding { return s.path(f, s.rival) }},
-	{"path that several send on", func(s *sight) bool { return s.rival != nil && s.sharedPath() != nil }, func(s *sight, f finding) finding { return s.path(f, s.sharedPath()) }},
-	{"one direction of a link", (*sight).oneDirection, (*sight).sender},
-	{"one of two ends", func(s *sight) bool { return s.rival != nil }, func(s *sight, f finding) finding { return s.between(f, s.rival.nodes) }},
+	{"wire", func(s *sight) bool { return s.best.link }, (*sight).wire},
+	{"silent_receivers", func(s *sight) bool { return s.behind && !s.anySick(s.best.nodes) }, (*sight).unansweredReceivers},
+	{"path_or_end", func(s *sight) bool { return s.rival != nil && s.rival.nodes == nil }, func(s *sight, f finding) finding { return s.path(f, s.rival) }},
+	{"shared_path", func(s *sight) bool { return s.rival != nil && s.sharedPath() != nil }, func(s *sight, f finding) finding { return s.path(f, s.sharedPath()) }},
+	{"one_direction", (*sight).oneDirection, (*sight).sender},
+	{"two_ends", func(s *sight) bool { return s.rival != nil }, func(s *sight, f finding) finding { return s.between(f, s.rival.nodes) }},
 	{"end", func(*sight) bool { return true }, func(s *sight, f finding) finding { return s.end(f, s.best.nodes, s.best) }},
 }
 

@@ -27,12 +27,12 @@ type repair struct {
 // Clocks are aligned and holes are marked wherever a timeline is built.
 var (
 	mendRecords = []step{
-		{"contradicted records", (*timeline).believed},
-		{"hidden operations", (*timeline).uncover},
-		{"lost records", (*timeline).restore},
+		{"contradicted_records", (*timeline).believed},
+		{"hidden_operations", (*timeline).uncover},
+		{"lost_records", (*timeline).restore},
 	}
 	mendWork = []step{
-		{"unrecorded waits", (*timeline).withoutWaits},
+		{"unrecorded_waits", (*timeline).withoutWaits},
 		{"pauses", (*timeline).withoutPauses},
 	}
 )

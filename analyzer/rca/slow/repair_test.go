@@ -41,7 +41,7 @@ func TestRepairsChangeNoTimeline(t *testing.T) {
 			}
 		}
 	}
-	for _, name := range []string{"lost records", "pauses"} {
+	for _, name := range []string{"lost_records", "pauses"} {
 		if !changed[name] {
 			t.Errorf("nothing was changed by %s", name)
 		}

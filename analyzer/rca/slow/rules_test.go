@@ -43,39 +43,39 @@ var ruleCases = []struct {
 	edit       func(*rcatest.SlowJob)
 	seen       func(*rca.Evidence)
 }{
-	{"rank beyond its peers", 4, 2, 2, func(j *rcatest.SlowJob) { j.Compute = rcatest.One(5, 1.5) }, nil},
-	{"stage beyond its past", 2, 2, 2, func(j *rcatest.SlowJob) { j.Compute = late(func(r int) bool { return r >= 4 }, 1.5) }, nil},
-	{"rank beyond its past", 4, 1, 2, func(j *rcatest.SlowJob) { j.Compute = late(func(r int) bool { return r < 5 }, 1.5) }, nil},
-	{"uneven stages", 2, 4, 1, func(j *rcatest.SlowJob) { j.Compute = func(r, _ int) float64 { return pick(r/2 == 3, 1.6, 1.0) } }, nil},
-	{"rotating load", 8, 1, 1, func(j *rcatest.SlowJob) {
+	{"rank_beyond_peers", 4, 2, 2, func(j *rcatest.SlowJob) { j.Compute = rcatest.One(5, 1.5) }, nil},
+	{"stage_beyond_past", 2, 2, 2, func(j *rcatest.SlowJob) { j.Compute = late(func(r int) bool { return r >= 4 }, 1.5) }, nil},
+	{"rank_beyond_past", 4, 1, 2, func(j *rcatest.SlowJob) { j.Compute = late(func(r int) bool { return r < 5 }, 1.5) }, nil},
+	{"uneven_stages", 2, 4, 1, func(j *rcatest.SlowJob) { j.Compute = func(r, _ int) float64 { return pick(r/2 == 3, 1.6, 1.0) } }, nil},
+	{"rotating_load", 8, 1, 1, func(j *rcatest.SlowJob) {
 		j.Compute = func(r, it int) float64 { return pick(r == (it*5)%8, 1.6, 1.0) }
 	}, nil},
-	{"place in the network: end", 4, 2, 2, func(j *rcatest.SlowJob) { j.Send = rcatest.One(5, 4) }, nil},
-	{"thread that hands on late", 4, 2, 2, func(j *rcatest.SlowJob) { j.Flush = rcatest.One(5, 80) }, nil},
-	{"everybody computes longer", 4, 2, 2, func(j *rcatest.SlowJob) { j.Compute = late(func(int) bool { return true }, 1.4) }, nil},
-	{"place in the network, in spells: end", 4, 1, 2, func(j *rcatest.SlowJob) {
+	{"network_place/end", 4, 2, 2, func(j *rcatest.SlowJob) { j.Send = rcatest.One(5, 4) }, nil},
+	{"late_thread", 4, 2, 2, func(j *rcatest.SlowJob) { j.Flush = rcatest.One(5, 80) }, nil},
+	{"everybody_computes", 4, 2, 2, func(j *rcatest.SlowJob) { j.Compute = late(func(int) bool { return true }, 1.4) }, nil},
+	{"network_place_in_spells/end", 4, 1, 2, func(j *rcatest.SlowJob) {
 		j.Iters = 200
 		j.Send = func(r, it int) float64 { return pick(r == 5 && (it == 168 || it == 171), 10, 1.0) }
 	}, nil},
-	{"stage beyond the others", 4, 6, 1, func(j *rcatest.SlowJob) { j.Compute = func(r, _ int) float64 { return pick(r/4 == 2, 1.6, 1.0) } }, nil},
-	{"experts beyond the others", 8, 1, 1, func(j *rcatest.SlowJob) { j.Compute = rcatest.One(5, 1.5) }, exchangesOf(func(r int) bool { return r == 5 })},
-	{"experts beyond their past", 8, 1, 1, func(j *rcatest.SlowJob) { j.Compute = late(func(r int) bool { return r < 4 }, 1.5) }, exchangesOf(func(r int) bool { return r < 4 })},
-	{"place in the network: every transfer", 4, 1, 1, func(j *rcatest.SlowJob) { j.Send = late(func(int) bool { return true }, 8) }, nil},
-	{"slow group", 4, 2, 2, func(j *rcatest.SlowJob) { j.Send = func(r, _ int) float64 { return pick(r < 4, 8.0, 1.0) } }, withoutFlows},
-	{"GPU of a slow group", 4, 2, 2, func(j *rcatest.SlowJob) {
+	{"stage_beyond_others", 4, 6, 1, func(j *rcatest.SlowJob) { j.Compute = func(r, _ int) float64 { return pick(r/4 == 2, 1.6, 1.0) } }, nil},
+	{"experts_beyond_others", 8, 1, 1, func(j *rcatest.SlowJob) { j.Compute = rcatest.One(5, 1.5) }, exchangesOf(func(r int) bool { return r == 5 })},
+	{"experts_beyond_past", 8, 1, 1, func(j *rcatest.SlowJob) { j.Compute = late(func(r int) bool { return r < 4 }, 1.5) }, exchangesOf(func(r int) bool { return r < 4 })},
+	{"network_place/every_transfer", 4, 1, 1, func(j *rcatest.SlowJob) { j.Send = late(func(int) bool { return true }, 8) }, nil},
+	{"slow_group", 4, 2, 2, func(j *rcatest.SlowJob) { j.Send = func(r, _ int) float64 { return pick(r < 4, 8.0, 1.0) } }, withoutFlows},
+	{"gpu_of_slow_group", 4, 2, 2, func(j *rcatest.SlowJob) {
 		j.Send = func(r, _ int) float64 { return pick(r < 4, 8.0, 1.0) }
 		j.Facts = []rca.Fact{{Host: "node0", Rank: 0, Component: "gpu", Kind: "xid", Value: 63}}
 	}, withoutFlows},
-	{"host where all compute longer", 2, 1, 1, func(j *rcatest.SlowJob) {
+	{"whole_host_computes", 2, 1, 1, func(j *rcatest.SlowJob) {
 		j.Compute = late(func(int) bool { return true }, 1.5)
 		j.Facts = []rca.Fact{{Host: "node0", Rank: -1, Component: "cpu", Kind: "cpu_pressure", Value: 0.7}}
 	}, nil},
-	{"everybody sends longer", 4, 2, 2, func(j *rcatest.SlowJob) { j.Send = late(func(int) bool { return true }, 4) }, nil},
-	{"ranks may take turns", 4, 1, 2, func(j *rcatest.SlowJob) {
+	{"everybody_sends", 4, 2, 2, func(j *rcatest.SlowJob) { j.Send = late(func(int) bool { return true }, 4) }, nil},
+	{"may_take_turns", 4, 1, 2, func(j *rcatest.SlowJob) {
 		j.Iters = 4
 		j.Compute = func(r, _ int) float64 { return pick(r/2 == 1, 1.5, 1.0) }
 	}, nil},
-	{"the last iteration is longer", 4, 1, 2, func(j *rcatest.SlowJob) {
+	{"last_iteration", 4, 1, 2, func(j *rcatest.SlowJob) {
 		j.Iters = 8
 		j.Compute = func(_, it int) float64 { return pick(it == 6, 2, 1.0) }
 	}, nil},
@@ -84,12 +84,12 @@ var ruleCases = []struct {
 		j.Host = func(r, it int) time.Duration { return pick(r == 2 && it%6 == 5, 20*time.Second, 0) }
 	}, nil},
 	{"nobody", 4, 2, 2, func(*rcatest.SlowJob) {}, nil},
-	{"too few iterations", 2, 1, 1, func(j *rcatest.SlowJob) { j.Iters = 1 }, nil},
-	{"nobody who was seen", 4, 2, 2, func(*rcatest.SlowJob) {}, func(ev *rca.Evidence) {
+	{"too_few_iterations", 2, 1, 1, func(j *rcatest.SlowJob) { j.Iters = 1 }, nil},
+	{"nobody_seen", 4, 2, 2, func(*rcatest.SlowJob) {}, func(ev *rca.Evidence) {
 		ev.Timeline = slices.DeleteFunc(ev.Timeline, func(s rca.Segment) bool { return s.Rank == 3 })
 	}},
-	{"slower than its past, unexplained", 4, 2, 2, func(*rcatest.SlowJob) {}, func(ev *rca.Evidence) { ev.Slowdown = 1.5 }},
-	{"network was never faster", 4, 2, 2, func(j *rcatest.SlowJob) { j.Send = rcatest.One(5, 1.8) }, nil},
+	{"unexplained", 4, 2, 2, func(*rcatest.SlowJob) {}, func(ev *rca.Evidence) { ev.Slowdown = 1.5 }},
+	{"never_faster", 4, 2, 2, func(j *rcatest.SlowJob) { j.Send = rcatest.One(5, 1.8) }, nil},
 }
 
 // TestRules: each job's verdict names the row that speaks for it, or has it among the hypotheses.
@@ -130,7 +130,7 @@ func TestRulesHaveNames(t *testing.T) {
 		}
 	}
 	for _, c := range ruleCases {
-		if name, _, _ := strings.Cut(c.rule, ": "); !slices.Contains(names, name) {
+		if name, _, _ := strings.Cut(c.rule, "/"); !slices.Contains(names, name) {
 			t.Errorf("no row is named %q", name)
 		}
 	}
