@@ -70,7 +70,9 @@ type Verdict struct {
 	// Level is what the evidence can tell; Confidence is how often such verdicts were right at this level.
 	Level   Level  `json:"level,omitempty"`
 	Summary string `json:"summary"` // One sentence for a tired person.
-	Page    bool   `json:"page"`    // Whether somebody should be woken.
+	// Row names the row of the engine's tables that the verdict is said by (docs/rca.md).
+	Row  string `json:"row,omitempty"`
+	Page bool   `json:"page"` // Whether somebody should be woken.
 	// PageIn is the time in seconds after which a verdict that does not page yet will, unless its culprit gets on: a
 	// process that lives may still call what its peers wait in. 0: it pages now or not at all.
 	PageIn float64 `json:"page_in_seconds,omitempty"`
@@ -170,7 +172,7 @@ type Candidate struct {
 
 // Hypothesis is one explanation of the trouble, with what decided between it and the others.
 type Hypothesis struct {
-	// Row names what says so: a row of the table in analyzer/rca/hang/flaws.go. Empty of a slow job.
+	// Row names what says so: a row of the tables in analyzer/rca/hang/flaws.go and analyzer/rca/slow/hypotheses.go.
 	Row   string `json:"row,omitempty"`
 	Ranks []int  `json:"ranks,omitempty"` // Empty where a group is meant.
 	Group string `json:"group,omitempty"`

@@ -65,7 +65,7 @@ func (w *waitFor) compose(d *decision) rca.Verdict {
 	a := w.answer(d)
 	v := job.NewVerdict(w.Index)
 	v.Class, v.Cause, v.Code, v.Confidence = a.class, a.cause, a.class.Code(), rca.Round(a.weight)
-	v.Culprits, v.Summary = a.culprits, a.summary
+	v.Row, v.Culprits, v.Summary = a.name, a.culprits, a.summary
 	v.RanksVisited = w.visited()
 	v.Stalled, v.WorldSize = max(len(w.stuck), w.Ev.Standing), w.World
 	w.reportMissing(d, &v)

@@ -14,10 +14,8 @@ import (
 // baseline says how long everything takes on peers in the same position: own work (the gap before an operation, the
 // length of a computation) by rank, transfers by communicator.
 type baseline struct {
+	*peerWork
 	t        *timeline
-	gap      []int64 // By segment: what its peers take.
-	own      []int64 // What its rank usually takes there.
-	body     []int64
 	transfer []int64 // By joint.
 	// excess is own work beyond the peers', by node and iteration; nil rows for ranks without segments.
 	excess   [][]int64
@@ -27,6 +25,13 @@ type baseline struct {
 	before   map[transferClass]int64 // Before the job became slower.
 }
 
+// peerWork is what work takes on a segment's peers: ranks of its role, at its position.
+type peerWork struct {
+	gap  []int64 // By segment: what its peers take.
+	own  []int64 // What its rank usually takes there.
+	body []int64
+}
+
 // slowComm is a communicator or pair whose transfers take longer than its peers'.
 type slowComm struct {
 	joints []int32
@@ -34,28 +39,14 @@ type slowComm struct {
 	nodes  []int32
 }
 
-func newBaseline(t, early *timeline) *baseline {
-	b := &baseline{t: t, before: map[transferClass]int64{}}
-	if early != nil {
-		b.remember(early)
+func newBaseline(t, past *timeline) *baseline {
+	b := &baseline{peerWork: t.peerWork(), t: t}
+	if past != nil {
+		b.before = past.usualTransfers()
 	}
-	b.ownWork()
+	b.excessWork()
 	b.transfers()
 	return b
-}
-
-// remember takes how long each class of transfer took before the job became slower.
-func (b *baseline) remember(early *timeline) {
-	by := map[transferClass][]int64{}
-	for j := range early.jobs {
-		if jo := &early.jobs[j]; early.complete(jo) {
-			c := jo.class
-			by[c] = append(by[c], jo.transfer)
-		}
-	}
-	for c, v := range by {
-		b.before[c] = median64(v)
-	}
 }
 
 // group is the values of one rank at one position.
@@ -65,14 +56,15 @@ type group struct {
 	median   int64
 }
 
-func (b *baseline) ownWork() {
-	t := b.t
-	b.gap = make([]int64, len(t.segs))
-	b.own = make([]int64, len(t.segs))
-	b.body = make([]int64, len(t.segs))
+// peerWork works out what the peers take; once, for a timeline does not change.
+func (t *timeline) peerWork() *peerWork {
+	if t.peers != nil {
+		return t.peers
+	}
+	w := &peerWork{gap: make([]int64, len(t.segs)), own: make([]int64, len(t.segs)), body: make([]int64, len(t.segs))}
 	list := make([]int32, 0, len(t.segs))
 	for i := range t.segs {
-		b.gap[i], b.body[i] = t.segs[i].gap, t.segs[i].stay
+		w.gap[i], w.body[i] = t.segs[i].gap, t.segs[i].stay
 		if t.segs[i].pos >= 0 && t.segs[i].iter != noIteration {
 			list = append(list, int32(i))
 		}
@@ -85,12 +77,19 @@ func (b *baseline) ownWork() {
 		for to < len(list) && t.segs[list[to]].pos == t.segs[list[from]].pos {
 			to++
 		}
-		b.position(list[from:to], func(s *seg) int64 { return s.gap }, b.gap, b.own)
+		t.position(list[from:to], func(s *seg) int64 { return s.gap }, w.gap, w.own)
 		if t.segs[list[from]].Kind == rca.SegmentCompute {
-			b.position(list[from:to], func(s *seg) int64 { return s.stay }, b.body, nil)
+			t.position(list[from:to], func(s *seg) int64 { return s.stay }, w.body, nil)
 		}
 		from = to
 	}
+	t.peers = w
+	return w
+}
+
+// excessWork sets what ranks' own work takes beyond their peers'.
+func (b *baseline) excessWork() {
+	t := b.t
 	b.excess = make([][]int64, len(t.Nodes))
 	b.hostPart = make([]float64, len(t.Nodes))
 	for n := range t.Nodes {
@@ -129,8 +128,7 @@ func (b *baseline) bodyOf(s *seg) int64 { return b.body[s.id] }
 
 // position sets what the peers take at one position: the lower median of the other ranks' medians; of a rank alone in
 // its role, what it takes in its quicker iterations.
-func (b *baseline) position(list []int32, value func(*seg) int64, out, own []int64) {
-	t := b.t
+func (t *timeline) position(list []int32, value func(*seg) int64, out, own []int64) {
 	var groups []group
 	var vals, holed []int64
 	for from := 0; from < len(list); {

@@ -13,10 +13,11 @@ import (
 // works with. Whose word it is that nobody confirms is told by whom most contradict; its records are then taken as if it had not
 // been seen, as wrong ones would have others' waiting look like work. Lost records contradict nobody: they are a hole, and few.
 
-// without is the timeline without the records of ranks; itself where there are none.
-func (t *timeline) without(ranks []int32) *timeline {
+// believed leaves out the records of ranks that most others contradict.
+func (t *timeline) believed() (*timeline, repair) {
+	ranks, left := t.contradicted()
 	if len(ranks) == 0 {
-		return t
+		return t, repair{left: left}
 	}
 	tl := make([]rca.Segment, 0, len(t.segs))
 	for i := range t.segs {
@@ -24,7 +25,7 @@ func (t *timeline) without(ranks []int32) *timeline {
 			tl = append(tl, *s.Segment)
 		}
 	}
-	return newTimeline(t.Index, tl)
+	return newTimeline(t.Index, tl), repair{changed: len(t.segs) - len(tl), doubted: ranks}
 }
 
 // said counts what other ranks' records say of a rank's.
@@ -35,33 +36,35 @@ type said struct {
 }
 
 // contradicted gives the ranks whose records most of the others' deny, all of one host: where several hosts would have to lie, nobody is
-// known to.
-func (t *timeline) contradicted() []int32 {
+// known to, and left is how many records may be false.
+func (t *timeline) contradicted() (ranks []int32, left int) {
 	of, spans := make([]said, len(t.Nodes)), t.spans()
 	for j := range t.jobs {
 		t.compareWords(&t.jobs[j], of, spans)
 	}
-	var out []int32
 	for {
 		worst, most := int32(-1), 0
 		for n := range of {
 			sum := of[n].odd
 			for by, count := range of[n].denied {
-				if !slices.Contains(out, by) {
+				if !slices.Contains(ranks, by) {
 					sum += int(count)
 				}
 			}
-			if sum > most && !slices.Contains(out, int32(n)) {
+			if sum > most && !slices.Contains(ranks, int32(n)) {
 				worst, most = int32(n), sum
 			}
 		}
 		if most < leastContradicted || float64(most) < mostContradicted*float64(of[worst].checked) {
-			return out
+			return ranks, 0
 		}
-		if len(out) > 0 && t.Host(out[0]) != t.Host(worst) {
-			return nil
+		ranks = append(ranks, worst)
+		if t.Host(ranks[0]) != t.Host(worst) {
+			for _, n := range ranks {
+				left += len(t.ranks[n])
+			}
+			return nil, left
 		}
-		out = append(out, worst)
 	}
 }
 

@@ -147,14 +147,6 @@ func diffs[T any](ss []T, of func(T) int64) []int64 {
 	return out
 }
 
-func median64(v []int64) int64 {
-	if len(v) == 0 {
-		return 0
-	}
-	slices.Sort(v)
-	return v[len(v)/2]
-}
-
 // compose gives the clock of the far end of a pair from that of the near end. The pair's line gives b - a as a
 // function of a's time.
 func compose(near, d line, nearIsA bool) line {

@@ -7,15 +7,14 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/culprit-project/culprit/analyzer/rca"
 	"github.com/culprit-project/culprit/analyzer/rca/job"
 	"github.com/culprit-project/culprit/analyzer/rca/words"
 )
 
-// verdict writes what was found.
-func (a *slowAnalysis) verdict() rca.Verdict {
+// verdict writes what was found: the best explanation, unless there is a reason to doubt it.
+func (a *analysis) verdict() rca.Verdict {
 	v := job.NewVerdict(a.Index)
 	v.RanksVisited = a.visitedRanks()
 	v.Methods = a.votes()
@@ -28,83 +27,52 @@ func (a *slowAnalysis) verdict() rca.Verdict {
 		v.Missing = append(v.Missing, fmt.Sprintf(words.Contradicted, a.RankName(n)))
 	}
 	fs := a.findings()
-	if len(fs) == 0 && a.paused != nil && a.iters >= 2 {
-		return a.verdictOfPauses(v)
-	}
 	if len(fs) == 0 {
-		a.composeNobody(&v)
+		a.sayNobody(&v)
 		return v
 	}
-	v.Hypotheses = a.hypotheses(fs)
-	f := &fs[0]
-	if a.tooLittle(f, &v) {
+	v.Hypotheses = a.weighed(fs)
+	c := a.choose(fs)
+	if a.doubt(&c, &v, false) {
 		return v
 	}
-	if a.unproven(f) {
-		return a.verdictWithoutPast(v, f)
-	}
-	with := a.mix(fs)
-	if a.sharedBy(f) {
-		return a.verdictOfBusyHosts(v, f)
-	}
+	v.Row = c.rule
 	v.Hypotheses[0].Chosen = true
-	if with > 0 && with < len(v.Hypotheses) {
-		v.Hypotheses[with].Chosen = true
+	if c.with > 0 && c.with < len(v.Hypotheses) {
+		v.Hypotheses[c.with].Chosen = true
 	}
-	a.accuse(f, &v)
-	a.addEvidence(f, fs[1:], &v)
-	v.Page = a.pages(f, &v)
-	if f.class == rca.SlowCompute && a.early == nil && a.iters < often && len(f.nodes) > 1 {
-		a.takeTurns(f, &v)
-	}
+	a.accuse(&c.finding, &v)
+	a.addEvidence(&c.finding, fs[1:], &v)
+	v.Page = a.pages(&c.finding, &v)
+	a.doubt(&c, &v, true)
 	return v
 }
 
-// composeNobody: nothing explains why the job would be slower than it was.
-func (a *slowAnalysis) composeNobody(v *rca.Verdict) {
-	v.Class, v.Confidence = rca.Healthy, rca.Round(nobodyWeight*a.SeenFactor()*a.clarity())
-	v.Summary = words.NobodySlower
-	unknown := func(summary string) {
-		v.Class, v.Confidence, v.Summary = rca.Unknown, unknownWeight, summary
-	}
-	if a.iters < 2 {
-		unknown(words.TooFewIterations)
-	}
-	if r := a.lastLonger(); r > 1 {
-		unknown(fmt.Sprintf(words.LastLonger, r))
-	}
-	if seen := a.visitedRanks(); seen < a.World && a.iters >= 2 {
-		unknown(fmt.Sprintf(words.NobodySeenSlower, words.Count(seen), words.Count(a.World-seen)))
-		v.Ask = a.unseenPartners()
-	}
-	if times, ok := a.owes(); ok && v.Class == rca.Healthy {
-		a.unexplained(v, times)
-	}
-	if s := spellOf(a.series); s != nil {
-		v.Evidence = append(v.Evidence, fmt.Sprintf(words.LongIterations, count(s.long), len(a.series), s.times))
-	}
+// choice is the explanation that a verdict rests on.
+type choice struct {
+	finding
+	alone *finding // Without what is mixed into it.
+	with  int      // Which explanation that is, 0 none.
 }
 
-// tooLittle writes the verdict where the best explanation explains too little: everybody is slower and the evidence says why it may not
-// show more, or the job has lost far more than its suspects account for.
-func (a *slowAnalysis) tooLittle(f *finding, v *rca.Verdict) bool {
-	if limits := a.limits(); f.class == rca.GlobalSlow && f.weight < evenly && len(limits) > 0 {
-		v.Class, v.Confidence = rca.Unknown, unknownWeight
-		v.Summary = fmt.Sprintf(words.SlowerForNoCause, f.gain, strings.Join(limits, "; "))
-		v.Ask = a.unseenPartners()
-		return true
+// choose takes the best explanation. A computation and a communication of like size on the same ranks make CCL-D's S3 together.
+func (a *analysis) choose(fs []finding) choice {
+	f := &fs[0]
+	c := choice{finding: *f, alone: f}
+	slow := func(g *finding) bool { return g.class == rca.SlowCompute || g.class == rca.SlowComm }
+	i := slices.IndexFunc(fs, func(g finding) bool { return slow(&g) && g.class != f.class })
+	if !slow(f) || i < 0 || len(f.nodes) == 0 || !slices.Contains(fs[i].nodes, f.nodes[0]) {
+		return c
 	}
-	if times, _ := a.owes(); len(f.nodes) > 0 && a.fallsShort(f) {
-		a.unexplained(v, times)
-		v.Culprits = append(v.Culprits, rca.Culprit{Rank: -1, Channel: -1, Group: "suspects: " + words.RankNumbers(a.IDs(f.nodes)), Why: f.what})
-		v.Evidence = append(v.Evidence, fmt.Sprintf(words.WouldBe, f.cause, f.what, shorter(f.gain)))
-		return true
+	if share := (f.gain - 1) / (f.gain + fs[i].gain - 2); share <= a.Opt.Beta {
+		c.with, c.class = i, rca.SlowMixed
+		c.what += "; " + fs[i].what
 	}
-	return false
+	return c
 }
 
 // accuse names whom the finding is about, and whom else to ask.
-func (a *slowAnalysis) accuse(f *finding, v *rca.Verdict) {
+func (a *analysis) accuse(f *finding, v *rca.Verdict) {
 	v.Class, v.Cause = f.class, f.cause
 	v.Code = v.Class.Code()
 	v.Slowdown = rca.Round(f.gain)
@@ -121,9 +89,7 @@ func (a *slowAnalysis) accuse(f *finding, v *rca.Verdict) {
 	if len(f.nodes) == 0 && f.group != "" {
 		v.Culprits = append(v.Culprits, rca.Culprit{Rank: -1, Channel: f.lane, Group: f.group, Why: f.what})
 	}
-	if f.comm >= 0 {
-		v.Comm = a.Comms[f.comm].Name
-	}
+	v.Comm = f.comm
 	v.Summary = a.slowSentence(f)
 	v.Action = rca.ActionFor(v.Class, v.Cause)
 	if len(v.Culprits) > 0 {
@@ -132,11 +98,11 @@ func (a *slowAnalysis) accuse(f *finding, v *rca.Verdict) {
 }
 
 // addEvidence adds what speaks for the finding, and the explanations that were set aside.
-func (a *slowAnalysis) addEvidence(f *finding, others []finding, v *rca.Verdict) {
+func (a *analysis) addEvidence(f *finding, others []finding, v *rca.Verdict) {
 	if a.paused != nil {
 		v.Evidence = append(v.Evidence, a.paused.sentence(a))
 	}
-	v.Evidence = append([]string{fmt.Sprintf(words.IterationsTake, a.iters, length(a.iterTime/1e6), length(a.iterTime/f.gain/1e6))}, v.Evidence...)
+	v.Evidence = append([]string{fmt.Sprintf(words.IterationsTake, a.now.iters, length(a.iterTime/1e6), length(a.iterTime/f.gain/1e6))}, v.Evidence...)
 	v.Evidence = append(v.Evidence, a.pathEvidence(f)...)
 	v.Evidence = append(v.Evidence, a.whatIfEvidence(v)...)
 	if s := a.parallelismEvidence(); s != "" {
@@ -155,11 +121,11 @@ func (a *slowAnalysis) addEvidence(f *finding, others []finding, v *rca.Verdict)
 const maxRuledOut = 8
 
 // pages says that a person is called: somebody is named who costs enough, and not once, rarely or within few iterations.
-func (a *slowAnalysis) pages(f *finding, v *rca.Verdict) bool {
+func (a *analysis) pages(f *finding, v *rca.Verdict) bool {
 	if v.Class != rca.SlowCompute && v.Class != rca.SlowComm && v.Class != rca.SlowMixed {
 		return false
 	}
-	if f.class == rca.SlowCompute && (f.rare || a.paused != nil && a.iters < leastBesidePause || a.early == nil && a.iters < often) {
+	if f.class == rca.SlowCompute && (f.rare || a.paused != nil && a.now.iters < leastBesidePause || a.past == nil && a.now.iters < often) {
 		return false
 	}
 	return a.Carries(v.Class, v.Confidence) && len(f.nodes) > 0 && !f.once && f.gain >= a.Opt.IrregularFactor
@@ -168,13 +134,13 @@ func (a *slowAnalysis) pages(f *finding, v *rca.Verdict) bool {
 // shorter gives, in percent, by how much iterations would be shorter without what makes them gain times as long.
 func shorter(gain float64) float64 { return 100 * (1 - 1/gain) }
 
-// hypotheses gives the explanations with what decides between them, best first.
-func (a *slowAnalysis) hypotheses(fs []finding) []rca.Hypothesis {
+// weighed gives the explanations with what decides between them, best first.
+func (a *analysis) weighed(fs []finding) []rca.Hypothesis {
 	var out []rca.Hypothesis
 	for i := range fs[:min(len(fs), rca.MaxHypotheses)] {
 		f := &fs[i]
 		h := rca.Hypothesis{
-			Class: f.class, Cause: f.cause, Weight: rca.Round(f.weight), Saves: rca.Round(1 - 1/f.gain), Group: pick(len(f.nodes) == 0, cmp.Or(f.group, words.AllRanks), f.group), Reason: words.Opener(f.what),
+			Row: f.rule, Class: f.class, Cause: f.cause, Weight: rca.Round(f.weight), Saves: rca.Round(1 - 1/f.gain), Group: pick(len(f.nodes) == 0, cmp.Or(f.group, words.AllRanks), f.group), Reason: words.Opener(f.what),
 		}
 		for _, id := range a.IDs(f.nodes) {
 			if id >= 0 && len(h.Ranks) < rca.MaxCulprits {
@@ -194,45 +160,7 @@ func length(ms float64) string {
 	return fmt.Sprintf("%.4g s", ms/1e3)
 }
 
-// takeTurns keeps several ranks that were late in a few iterations from being accused together: one after the other may have paused.
-func (a *slowAnalysis) takeTurns(f *finding, v *rca.Verdict) {
-	v.Class, v.Code, v.Cause, v.Confidence = rca.Unknown, "", rca.CauseUnknown, unknownWeight
-	v.Culprits = []rca.Culprit{{Rank: -1, Channel: -1, Group: "suspects: " + words.RankNumbers(a.IDs(f.nodes)), Why: f.what}}
-	v.Summary += fmt.Sprintf(words.TooFewToAccuse, pick(a.iters == 1, "1 iteration was", fmt.Sprintf(words.IterationsSeen, a.iters)))
-	v.Action = words.LookLater
-}
-
-// verdictOfBusyHosts is the verdict where a rank stands out, and all hosts share what would explain it.
-func (a *slowAnalysis) verdictOfBusyHosts(v rca.Verdict, f *finding) rca.Verdict {
-	v.Class, v.Cause, v.Confidence, v.Slowdown = rca.Unknown, rca.CauseUnknown, unknownWeight, rca.Round(f.gain)
-	v.Summary = fmt.Sprintf(words.BusyHosts, words.Opener(a.RankList(f.nodes)), f.what)
-	v.Action = words.RelieveHosts
-	return v
-}
-
-// mix turns a computation and a communication finding of like size on the same ranks into CCL-D's S3. It gives which finding it joined to
-// the first, 0 none.
-func (a *slowAnalysis) mix(fs []finding) int {
-	if len(fs) < 2 || fs[0].class != rca.SlowCompute && fs[0].class != rca.SlowComm {
-		return 0
-	}
-	for i := range fs[1:] {
-		g := &fs[i+1]
-		if g.class == fs[0].class || g.class != rca.SlowCompute && g.class != rca.SlowComm {
-			continue
-		}
-		share := (fs[0].gain - 1) / (fs[0].gain + g.gain - 2)
-		if share <= a.Opt.Beta && len(g.nodes) > 0 && len(fs[0].nodes) > 0 && slices.Contains(g.nodes, fs[0].nodes[0]) {
-			fs[0].class = rca.SlowMixed
-			fs[0].what += "; " + g.what
-			return i + 1
-		}
-		return 0
-	}
-	return 0
-}
-
-func (a *slowAnalysis) slowSentence(f *finding) string {
+func (a *analysis) slowSentence(f *finding) string {
 	gain := fmt.Sprintf(words.WithoutIt, shorter(f.gain))
 	mode := pick(f.mode == "", "", ", "+f.mode)
 	switch {
@@ -246,49 +174,8 @@ func (a *slowAnalysis) slowSentence(f *finding) string {
 	return fmt.Sprintf("%s: %s%s; %s.", words.Opener(f.group), f.what, mode, gain)
 }
 
-// unseenPartners gives the unseen ranks in whose operations the others spend most time.
-func (a *slowAnalysis) unseenPartners() []int {
-	spent := map[int]int64{}
-	for i := range a.segs {
-		s := &a.segs[i]
-		if s.Kind != rca.SegmentOp || a.complete(&a.jobs[s.job]) {
-			continue
-		}
-		if s.Peer >= 0 {
-			if n := a.NodeOf(s.Peer); n >= 0 && len(a.ranks[n]) == 0 {
-				spent[s.Peer] += s.stay
-			}
-			continue
-		}
-		if ci, ok := s.in(); ok {
-			for _, n := range a.Comms[ci].At {
-				if n >= 0 && len(a.ranks[n]) == 0 && a.Nodes[n].ID >= 0 {
-					spent[a.Nodes[n].ID] += s.stay
-				}
-			}
-		}
-	}
-	ids := make([]int, 0, len(spent))
-	for id := range spent {
-		ids = append(ids, id)
-	}
-	slices.SortFunc(ids, func(x, y int) int { return cmp.Or(cmp.Compare(spent[y], spent[x]), cmp.Compare(x, y)) })
-	const most = 64
-	return ids[:min(most, len(ids))]
-}
-
-func (a *slowAnalysis) visitedRanks() int {
-	n := 0
-	for i := range a.ranks {
-		if len(a.ranks[i]) > 0 {
-			n++
-		}
-	}
-	return n
-}
-
 // pathEvidence says how much of the critical path the accused hold.
-func (a *slowAnalysis) pathEvidence(f *finding) []string {
+func (a *analysis) pathEvidence(f *finding) []string {
 	if len(f.nodes) == 0 || a.walk.total == 0 {
 		return nil
 	}

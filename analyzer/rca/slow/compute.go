@@ -14,7 +14,7 @@ import (
 )
 
 // over gives each rank's mean own work beyond its peers', as a share of an iteration; ranks without work are left out.
-func (a *slowAnalysis) over() (nodes []int32, share []float64) {
+func (a *analysis) over() (nodes []int32, share []float64) {
 	for n := range a.Nodes {
 		e := a.base.excess[n]
 		if e == nil || a.iterTime == 0 {
@@ -25,13 +25,32 @@ func (a *slowAnalysis) over() (nodes []int32, share []float64) {
 			sum += d
 		}
 		nodes = append(nodes, int32(n))
-		share = append(share, float64(sum)/float64(max(1, a.iters))/a.iterTime)
+		share = append(share, float64(sum)/float64(max(1, a.now.iters))/a.iterTime)
 	}
 	return nodes, share
 }
 
-// heavyRanks finds ranks whose own work takes longer than their peers', iteration after iteration or now and then.
-func (a *slowAnalysis) heavyRanks() (finding, bool) {
+// suspects are ranks whose own work stands out.
+type suspects struct {
+	nodes  []int32 // The worst first.
+	share  float64 // What the worst's takes longer, as a share of an iteration.
+	times  float64 // By what factor the worst's has grown; 0 where it is compared with peers.
+	gain   float64
+	weight float64
+	mode   string
+	rare   bool
+}
+
+func againstPeers(a *analysis) *suspects { return a.beyondPeers() }
+func againstPast(a *analysis) *suspects  { return a.beyondPast() }
+
+// finding gives what is found of the suspects, but for whom or what it is.
+func (s *suspects) finding(what string) finding {
+	return finding{gain: s.gain, weight: s.weight, mode: s.mode, rare: s.rare, what: what, lane: -1}
+}
+
+// heavyRanks finds ranks whose own work takes longer than their peers', iteration after iteration or now and then; nil none.
+func (a *analysis) heavyRanks() *suspects {
 	nodes, share := a.over()
 	mid, spread := center(share)
 	along := alongFrom
@@ -40,51 +59,61 @@ func (a *slowAnalysis) heavyRanks() (finding, bool) {
 	}
 	limit := max(heavyShare, heavySpreads*spread)
 	var heavy []int32
+	of := map[int32]float64{}
 	for i, n := range nodes {
+		of[n] = share[i]
 		if share[i]-mid > limit && share[i] > 0 && !a.bothWays(n) {
 			heavy = append(heavy, n)
 		}
 	}
 	if len(heavy) == 0 || 2*len(heavy) > len(nodes) {
-		return finding{}, false
-	}
-	of := map[int32]float64{}
-	for i, n := range nodes {
-		of[n] = share[i]
+		return nil
 	}
 	slices.SortFunc(heavy, func(x, y int32) int { return cmp.Or(cmp.Compare(of[y], of[x]), cmp.Compare(x, y)) })
 	// Those far below the worst came along with it.
 	heavy = slices.DeleteFunc(heavy, func(n int32) bool { return of[n] < along*of[heavy[0]] })
-	f := finding{class: rca.SlowCompute, comm: -1, lane: -1, nodes: heavy, gain: a.idealise(heavy)}
-	f.weight = heavyWeight
-	if least := a.leastGainOf(of[heavy[0]]); f.gain < least {
-		f.gain, f.weight = least, pick(a.early == nil, heavyAlwaysWeight, heavyGrownWeight)
+	s := &suspects{nodes: heavy, share: of[heavy[0]], gain: a.idealise(heavy), weight: heavyWeight}
+	if least := a.leastGainOf(s.share); s.gain < least {
+		s.gain, s.weight = least, pick(a.past == nil, heavyAlwaysWeight, heavyGrownWeight)
 	}
-	if f.gain < leastGain {
+	if s.gain < leastGain {
+		return nil
+	}
+	s.mode, s.rare = a.modeOf(heavy)
+	return s
+}
+
+// stageBeyondPeers: all of a stage's ranks take longer, on several hosts.
+func (a *analysis) stageBeyondPeers(s *suspects) (finding, bool) {
+	f := s.finding(fmt.Sprintf(words.StageComputes, 100*s.share))
+	st := a.allReplicas(s.nodes)
+	if st == nil {
 		return f, false
 	}
-	f.mode, f.rare = a.modeOf(heavy)
-	if st := a.allReplicas(heavy); st != nil {
-		f.class, f.cause, f.nodes, f.group = rca.Imbalance, rca.CauseStage, nil, stageName(st, a.IDs(st.nodes))
-		f.what = fmt.Sprintf(words.StageComputes, 100*of[heavy[0]])
-		return f, true
-	}
-	if r, ok := a.routing(heavy); ok {
-		return r, true
-	}
-	f.cause, f.what = a.whyHeavy(heavy, of[heavy[0]])
-	if len(a.peersOf(heavy[0])) == 0 {
+	f.group = stageName(st, a.IDs(st.nodes))
+	return f, true
+}
+
+// rankBeyondPeers: ranks compute, or call, longer than those that do the same work.
+func (a *analysis) rankBeyondPeers(s *suspects) (finding, bool) {
+	f := s.finding("")
+	f.nodes = slices.Sorted(slices.Values(s.nodes))
+	f.cause, f.what = a.whyHeavy(s.nodes, s.share)
+	if len(a.peersOf(s.nodes[0])) == 0 {
 		f.weight = noPeersWeight
 		f.what += words.NoPeers
 	}
-	slices.Sort(f.nodes)
+	if a.startsUnseen() {
+		f.weight = min(f.weight, startsUnseenFactor)
+		return f, a.believable(f.nodes)
+	}
 	return f, true
 }
 
 // unsteady is how far ranks' own work beyond their peers' differs from one iteration to the next, as a share of an iteration. Where kernels
 // are not seen whole groups of ranks are late with one of them, so that ranks differ much from each other: what counts is that each
 // is late time and again.
-func (a *slowAnalysis) unsteady(nodes []int32) float64 {
+func (a *analysis) unsteady(nodes []int32) float64 {
 	var each []float64
 	for _, n := range nodes {
 		series := make([]float64, 0, len(a.base.excess[n]))
@@ -100,7 +129,7 @@ func (a *slowAnalysis) unsteady(nodes []int32) float64 {
 
 // bothWays says that a rank's own work falls short of its peers' about as much in some iterations as it exceeds it in others: what its
 // mean shows beyond them is chance, as uneven data has it. A machine that is slow now and then is never the quicker for it.
-func (a *slowAnalysis) bothWays(n int32) bool {
+func (a *analysis) bothWays(n int32) bool {
 	var more, less int64
 	for _, e := range a.base.excess[n] {
 		more, less = more+max(0, e), less+max(0, -e)
@@ -109,7 +138,7 @@ func (a *slowAnalysis) bothWays(n int32) bool {
 }
 
 // idealise gives the gain when the ranks' own work takes what their peers' takes.
-func (a *slowAnalysis) idealise(heavy []int32) float64 {
+func (a *analysis) idealise(heavy []int32) float64 {
 	in := make([]bool, len(a.Nodes))
 	for _, n := range heavy {
 		in[n] = true
@@ -117,7 +146,7 @@ func (a *slowAnalysis) idealise(heavy []int32) float64 {
 	return a.replay.gain(a.toPeers(func(n int32) bool { return in[n] }))
 }
 
-func (a *slowAnalysis) toPeers(in func(int32) bool) change {
+func (a *analysis) toPeers(in func(int32) bool) change {
 	return change{
 		gap: func(s *seg, was int64) int64 {
 			if in(s.node) {
@@ -135,7 +164,7 @@ func (a *slowAnalysis) toPeers(in func(int32) bool) change {
 }
 
 // whyHeavy tells the GPU from the host: is the extra time before the call comes, or after?
-func (a *slowAnalysis) whyHeavy(heavy []int32, share float64) (rca.Cause, string) {
+func (a *analysis) whyHeavy(heavy []int32, share float64) (rca.Cause, string) {
 	host := 0.0
 	for _, n := range heavy {
 		host += a.base.hostPart[n] / float64(len(heavy))
@@ -161,7 +190,7 @@ var slowParts = []struct {
 
 // factCause reads the node's own evidence about the ranks (X2). What it says of a rank counts before what it says of its
 // host: the CPUs of most hosts are busy at some time.
-func (a *slowAnalysis) factCause(ns []int32) rca.Cause {
+func (a *analysis) factCause(ns []int32) rca.Cause {
 	best := 2 * len(slowParts)
 	for i := range a.Ev.Facts {
 		f := &a.Ev.Facts[i]
@@ -184,9 +213,9 @@ func (a *slowAnalysis) factCause(ns []int32) rca.Cause {
 }
 
 // modeOf tells persistent degradation from fluctuation and spikes (H7). What comes in spikes, or was seen a few times only, is rare.
-func (a *slowAnalysis) modeOf(heavy []int32) (mode string, rare bool) {
+func (a *analysis) modeOf(heavy []int32) (mode string, rare bool) {
 	hit := 0
-	for i := range a.iters {
+	for i := range a.now.iters {
 		sum := int64(0)
 		for _, n := range heavy {
 			sum += a.base.excess[n][i]
@@ -195,38 +224,50 @@ func (a *slowAnalysis) modeOf(heavy []int32) (mode string, rare bool) {
 			hit++
 		}
 	}
-	switch s := float64(hit) / float64(max(1, a.iters)); {
+	switch s := float64(hit) / float64(max(1, a.now.iters)); {
 	case s >= persistentFrom:
 		return words.NearlyAlways, false
 	case s >= fluctuatesFrom:
-		return fmt.Sprintf(words.InSome, hit, a.iters), hit < often
+		return fmt.Sprintf(words.InSome, hit, a.now.iters), hit < often
 	}
-	return fmt.Sprintf(words.InSpikes, hit, a.iters), true
+	return fmt.Sprintf(words.InSpikes, hit, a.now.iters), true
 }
 
 // peersOf gives the other ranks of a rank's role.
-func (a *slowAnalysis) peersOf(n int32) []int32 {
+func (a *analysis) peersOf(n int32) []int32 {
 	var out []int32
-	for m := range a.role {
-		if a.role[m] == a.role[n] && int32(m) != n {
+	for m := range a.now.role {
+		if a.now.role[m] == a.now.role[n] && int32(m) != n {
 			out = append(out, int32(m))
 		}
 	}
 	return out
 }
 
-// routing: the heavy ranks are those that get most of an uneven exchange: experts with more tokens, not bad machines.
-func (a *slowAnalysis) routing(heavy []int32) (finding, bool) {
+// experts: the suspects are those that get most of an uneven exchange: experts with more tokens, not bad machines.
+func (a *analysis) experts(s *suspects) (finding, bool) {
+	if !a.sentMore(s.nodes) {
+		return finding{}, false
+	}
+	f := finding{gain: a.idealise(s.nodes), weight: routingWeight, group: "experts on " + words.RankNumbers(a.IDs(s.nodes)), what: words.MoreTokens, lane: -1}
+	if s.times > 0 {
+		f.gain = max(f.gain, s.gain)
+	}
+	return f, true
+}
+
+// sentMore says that ranks get more of an uneven exchange than others.
+func (a *analysis) sentMore(nodes []int32) bool {
 	bytes := make([]float64, len(a.Nodes))
 	var all []float64
-	for n := range a.ranks {
-		for _, i := range a.ranks[n] {
-			s := &a.segs[i]
+	for n := range a.now.ranks {
+		for _, i := range a.now.ranks[n] {
+			s := &a.now.segs[i]
 			if s.Kind != rca.SegmentOp || s.Bytes <= 0 {
 				continue
 			}
 			ci, ok := s.in()
-			if job.UnevenSizes(s.Func) || ok && a.exchange[ci] && s.dir < 0 {
+			if job.UnevenSizes(s.Func) || ok && a.now.exchange[ci] && s.dir < 0 {
 				bytes[n] += float64(s.Bytes)
 			}
 		}
@@ -234,32 +275,26 @@ func (a *slowAnalysis) routing(heavy []int32) (finding, bool) {
 			all = append(all, bytes[n])
 		}
 	}
-	if len(all) == 0 {
-		return finding{}, false
-	}
 	mid, _ := center(all)
-	for _, n := range heavy {
-		if bytes[n] < moreTokens*mid {
-			return finding{}, false
-		}
-	}
-	ids := a.IDs(heavy)
-	return finding{
-		class: rca.Imbalance, cause: rca.CauseRouting, comm: -1, lane: -1, weight: routingWeight, gain: a.idealise(heavy),
-		group: "experts on " + words.RankNumbers(ids), what: words.MoreTokens,
-	}, true
+	return len(all) > 0 && !slices.ContainsFunc(nodes, func(n int32) bool { return bytes[n] < moreTokens*mid })
 }
 
 // rotating: the heavy rank changes from iteration to iteration: uneven data, no bad machine. It is no rotation where those who are
-// heavy all the time, a host's ranks alike say, account for most of it: constant is what it gains to be rid of them.
-func (a *slowAnalysis) rotating(constant float64) (finding, bool) {
+// heavy all the time, a host's ranks alike say, account for most of it.
+func (a *analysis) rotating(before []finding) (finding, bool) {
+	constant := 1.0 // What it gains to be rid of them.
+	for i := range before {
+		if before[i].symptom == ownExcess {
+			constant = before[i].gain
+		}
+	}
 	g := a.replay.gain(a.toPeers(func(int32) bool { return true }))
-	if g < leastScatter*constant || a.iters < 4 {
+	if g < leastScatter*constant || a.now.iters < 4 {
 		return finding{}, false
 	}
 	tops := map[int32]int64{}
 	var sum int64
-	for i := range a.iters {
+	for i := range a.now.iters {
 		top, most := int32(-1), int64(0)
 		for n := range a.Nodes {
 			if e := a.base.excess[n]; e != nil && e[i] > most {
@@ -280,38 +315,43 @@ func (a *slowAnalysis) rotating(constant float64) (finding, bool) {
 		}
 	}
 	return finding{
-		class: rca.Imbalance, cause: rca.CauseData, comm: -1, lane: -1, weight: rotatingWeight, gain: g,
-		group: "uneven data", what: fmt.Sprintf(words.SlowestChanges, len(tops), a.iters),
+		weight: rotatingWeight, gain: g, lane: -1,
+		group: "uneven data", what: fmt.Sprintf(words.SlowestChanges, len(tops), a.now.iters),
 	}, true
 }
 
-// global: everybody became slower alike, in computing or in sending.
-func (a *slowAnalysis) global() (finding, bool) {
-	if a.early == nil || a.onset < a.Opt.IrregularFactor {
-		return finding{}, false
-	}
-	f := finding{
-		class: rca.GlobalSlow, cause: rca.CauseUnknown, comm: -1, lane: -1, gain: a.onset, weight: globalWeight,
-		what: fmt.Sprintf(words.AllSlower, a.onset),
-	}
-	before, after := ownWorkOf(a.early), ownWorkOf(a.timeline)
-	if r, even := a.evenly(before, after); even && r >= leastEven && a.fitsOnset(before, after) {
-		f.weight = evenWeight
-		f.what = fmt.Sprintf(words.AllCompute, r)
-		if nodes := a.withWork(); a.oneHostAiling(nodes) {
-			f.class, f.nodes, f.weight = rca.SlowCompute, nodes, evenHostWeight
-			f.cause = a.factCause(nodes)
-			f.what = fmt.Sprintf(words.HostComputes, r)
-		}
-	} else if r, even := a.evenly(sendTimeOf(a.early), sendTimeOf(a.timeline)); even && r >= leastEvenSends && !a.networkHasSlack() {
-		f.weight = evenWeight
-		f.what = fmt.Sprintf(words.AllTransfers, r)
-	}
-	return f, true
+// computeAlike says that everybody's own work has grown alike, and by what factor.
+func (a *analysis) computeAlike() (times float64, ok bool) {
+	before, after := ownWorkOf(a.past), ownWorkOf(a.now)
+	times, even := a.evenly(before, after)
+	return times, even && times >= leastEven && a.fitsOnset(before, after)
+}
+
+// ailingHost: all ranks are of one host, and its node says what of.
+func (a *analysis) ailingHost() (finding, bool) {
+	times, ok := a.computeAlike()
+	nodes := a.withWork()
+	f := finding{nodes: nodes, gain: a.onset, weight: evenHostWeight, what: fmt.Sprintf(words.HostComputes, times), lane: -1}
+	f.cause = a.factCause(nodes)
+	return f, ok && a.oneHostAiling(nodes)
+}
+
+func (a *analysis) allCompute() (finding, bool) {
+	times, ok := a.computeAlike()
+	return finding{gain: a.onset, weight: evenWeight, what: fmt.Sprintf(words.AllCompute, times), lane: -1}, ok
+}
+
+func (a *analysis) allSend() (finding, bool) {
+	times, even := a.evenly(sendTimeOf(a.past), sendTimeOf(a.now))
+	return finding{gain: a.onset, weight: evenWeight, what: fmt.Sprintf(words.AllTransfers, times), lane: -1}, even && times >= leastEvenSends && !a.networkHasSlack()
+}
+
+func (a *analysis) allSlower() (finding, bool) {
+	return finding{gain: a.onset, weight: globalWeight, what: fmt.Sprintf(words.AllSlower, a.onset), lane: -1}, true
 }
 
 // fitsOnset says that own work has not grown by more than the iterations have: else it was not seen whole before.
-func (a *slowAnalysis) fitsOnset(before, after []float64) bool {
+func (a *analysis) fitsOnset(before, after []float64) bool {
 	var more []float64
 	for n := range before {
 		if before[n] > 0 && after[n] > 0 {
@@ -323,10 +363,10 @@ func (a *slowAnalysis) fitsOnset(before, after []float64) bool {
 }
 
 // withWork lists the ranks that were seen at work.
-func (a *slowAnalysis) withWork() []int32 {
+func (a *analysis) withWork() []int32 {
 	var out []int32
-	for n := range a.ranks {
-		if len(a.ranks[n]) > 0 {
+	for n := range a.now.ranks {
+		if len(a.now.ranks[n]) > 0 {
 			out = append(out, int32(n))
 		}
 	}
@@ -334,7 +374,7 @@ func (a *slowAnalysis) withWork() []int32 {
 }
 
 // evenly compares what each rank took before and after: the median ratio, and whether nearly all ranks share it.
-func (a *slowAnalysis) evenly(before, after []float64) (ratio float64, even bool) {
+func (a *analysis) evenly(before, after []float64) (ratio float64, even bool) {
 	var rs []float64
 	most := slices.Max(before)
 	for n := range before {
@@ -393,22 +433,4 @@ func (t *timeline) perIteration(value func(*seg) int64) []float64 {
 		out[n] = float64(sum) / float64(max(1, iters))
 	}
 	return out
-}
-
-// center gives the median and the median distance from it (scaled to a standard deviation).
-func center(v []float64) (mid, spread float64) {
-	if len(v) == 0 {
-		return 0, 0
-	}
-	s := slices.Clone(v)
-	slices.Sort(s)
-	mid = s[(len(s)-1)/2]
-	for i := range s {
-		s[i] -= mid
-		if s[i] < 0 {
-			s[i] = -s[i]
-		}
-	}
-	slices.Sort(s)
-	return mid, 1.4826 * s[(len(s)-1)/2]
 }

@@ -43,12 +43,12 @@ type flowKey struct {
 }
 
 // flowGroups gives the flows seen to send, with what they take now and should take.
-func (a *slowAnalysis) flowGroups() []flowGroup {
-	keys, groups := a.gatherFlows(a.timeline)
+func (a *analysis) flowGroups() []flowGroup {
+	keys, groups := a.gatherFlows(a.now)
 	var past map[flowKey]float64
-	if a.early != nil {
+	if a.past != nil {
 		past = map[flowKey]float64{}
-		ks, gs := a.gatherFlows(a.early)
+		ks, gs := a.gatherFlows(a.past)
 		for i := range gs {
 			past[ks[i]] = gs[i].now
 		}
@@ -56,7 +56,7 @@ func (a *slowAnalysis) flowGroups() []flowGroup {
 	byClass := map[flowClass][]float64{}
 	class := func(i int) flowClass {
 		k := &keys[i]
-		return flowClass{k.class, groupFlows(a.timeline, &groups[i])}
+		return flowClass{k.class, groupFlows(a.now, &groups[i])}
 	}
 	for i := range groups {
 		byClass[class(i)] = append(byClass[class(i)], groups[i].now)
@@ -75,7 +75,7 @@ func (a *slowAnalysis) flowGroups() []flowGroup {
 		}
 		if g.ref > 0 {
 			g.ratio = g.now / g.ref
-			spent := g.now * float64(len(g.segs)) / float64(max(1, groupFlows(a.timeline, g)))
+			spent := g.now * float64(len(g.segs)) / float64(max(1, groupFlows(a.now, g)))
 			g.weight = g.ref / (g.ref + latencyScale) * spent / (spent + noteworthyTime*a.replay.base)
 		}
 		g.peers, g.unseen = to.of(&keys[i])
@@ -94,7 +94,7 @@ func groupFlows(t *timeline, g *flowGroup) int { return t.segs[g.segs[0]].SendFl
 type commNode struct{ comm, node int32 }
 
 // gatherFlows groups a timeline's sends over the network.
-func (a *slowAnalysis) gatherFlows(t *timeline) ([]flowKey, []flowGroup) {
+func (a *analysis) gatherFlows(t *timeline) ([]flowKey, []flowGroup) {
 	at := map[flowKey]int{}
 	var keys []flowKey
 	var groups []flowGroup
@@ -176,7 +176,7 @@ func (r *receivers) of(k *flowKey) (known []peerShare, unseen bool) {
 }
 
 // flowPeers tells where the flows of collectives go: what is in flight shows all of them, finished work the slowest.
-func (a *slowAnalysis) flowPeers() receivers {
+func (a *analysis) flowPeers() receivers {
 	count := map[commNode]map[int32]float64{}
 	unseen := map[commNode]bool{}
 	add := func(k commNode, peer int, w float64) {
@@ -213,8 +213,8 @@ func (a *slowAnalysis) flowPeers() receivers {
 			}
 		}
 	}
-	for i := range a.segs {
-		s := &a.segs[i]
+	for i := range a.now.segs {
+		s := &a.now.segs[i]
 		if s.SendFlows == 0 || s.dir != 0 {
 			continue
 		}
@@ -255,7 +255,7 @@ type place struct {
 }
 
 // share says what part of a group's flows goes through the place.
-func (p *place) share(a *slowAnalysis, g *flowGroup) float64 {
+func (p *place) share(a *analysis, g *flowGroup) float64 {
 	switch {
 	case p.all:
 		return 1
@@ -308,14 +308,14 @@ type fitted struct {
 
 // explainer looks for the place that explains which flows are slow and which are not.
 type explainer struct {
-	a      *slowAnalysis
+	a      *analysis
 	groups []flowGroup
 	sends  map[int32][]int // Groups by sender, by receiver.
 	takes  map[int32][]int
 	total  float64
 }
 
-func (a *slowAnalysis) newExplainer(groups []flowGroup) *explainer {
+func (a *analysis) newExplainer(groups []flowGroup) *explainer {
 	x := &explainer{a: a, groups: groups, sends: map[int32][]int{}, takes: map[int32][]int{}}
 	for i := range groups {
 		g := &groups[i]

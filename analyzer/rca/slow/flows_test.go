@@ -9,18 +9,17 @@ import (
 	"testing"
 
 	"github.com/culprit-project/culprit/analyzer/rca"
-	"github.com/culprit-project/culprit/analyzer/rca/job"
 )
 
 // flowNet is a network of six hosts with two ranks each: every rank sends to the same rank of the next host, as a ring over
 // hosts does, and back, as a pipeline does; slow gives by how much a flow is slower.
-func flowNet(facts []rca.Fact, slow func(from, to int) float64) (*slowAnalysis, []flowGroup) {
+func flowNet(facts []rca.Fact, slow func(from, to int) float64) (*analysis, []flowGroup) {
 	const hosts = 6
 	ev := rca.Evidence{JobID: "net", WorldSize: 2 * hosts, Facts: facts}
 	for r := range 2 * hosts {
 		ev.Ranks = append(ev.Ranks, rca.Rank{ID: r, Host: fmt.Sprintf("node%d", r/2), State: rca.ProcessRunning})
 	}
-	a := &slowAnalysis{timeline: &timeline{Index: job.NewIndex(&ev, rca.Options{}.WithDefaults())}}
+	a := unseenWork(&ev)
 	var gs []flowGroup
 	for r := range 2 * hosts {
 		for _, d := range []int{2, -2} {
@@ -120,7 +119,7 @@ func TestSharedNICIsNoPath(t *testing.T) {
 			for r := range 16 {
 				ev.Ranks = append(ev.Ranks, rca.Rank{ID: r, Host: fmt.Sprintf("node%d", r/4), State: rca.ProcessRunning})
 			}
-			a := &slowAnalysis{timeline: &timeline{Index: job.NewIndex(&ev, rca.Options{}.WithDefaults())}}
+			a := unseenWork(&ev)
 			var gs []flowGroup
 			for r := range 16 {
 				f := pick(c.slow(r), 3.0, 1.0)
@@ -191,7 +190,7 @@ func TestOneLinkOfAPath(t *testing.T) {
 	for r := range 8 {
 		ev.Ranks = append(ev.Ranks, rca.Rank{ID: r, Host: fmt.Sprintf("node%d", r/2), State: rca.ProcessRunning})
 	}
-	a := &slowAnalysis{timeline: &timeline{Index: job.NewIndex(&ev, rca.Options{}.WithDefaults())}}
+	a := unseenWork(&ev)
 	var gs []flowGroup
 	for _, f := range []struct {
 		from, to      int32

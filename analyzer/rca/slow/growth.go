@@ -20,12 +20,12 @@ type growth struct {
 
 // grown compares every rank with its own healthy past; nil without one. Half of the ranks may have become slower at
 // once: against their peers they would not stand out.
-func (a *slowAnalysis) grown() *growth {
-	if a.early == nil || a.iterTime == 0 {
+func (a *analysis) grown() *growth {
+	if a.past == nil || a.iterTime == 0 {
 		return nil
 	}
-	before, piecesBefore := usualWork(a.early)
-	now, pieces := usualWork(a.timeline)
+	before, piecesBefore := usualWork(a.past)
+	now, pieces := usualWork(a.now)
 	g := &growth{times: make([]float64, len(before)), share: make([]float64, len(before))}
 	for n := range before {
 		if before[n] > 0 && now[n] > 0 && asMany(piecesBefore[n], pieces[n]) {
@@ -122,7 +122,7 @@ func (g *growth) known() int {
 }
 
 // asBefore gives what it would gain if the ranks' own work took what it did before.
-func (a *slowAnalysis) asBefore(g *growth, nodes []int32) float64 {
+func (a *analysis) asBefore(g *growth, nodes []int32) float64 {
 	by := make([]float64, len(a.Nodes))
 	for _, n := range nodes {
 		by[n] = g.times[n]
@@ -136,43 +136,49 @@ func (a *slowAnalysis) asBefore(g *growth, nodes []int32) float64 {
 	return a.replay.gain(change{gap: scale, body: scale})
 }
 
-// becameSlower finds the ranks, or the stage, whose own work has grown while that of others has not.
-func (a *slowAnalysis) becameSlower() (finding, bool) {
+// grownRanks finds the ranks whose own work has grown while that of others has not; nil none.
+func (a *analysis) grownRanks() *suspects {
 	g := a.grown()
 	if g == nil {
-		return finding{}, false
+		return nil
 	}
 	slower := g.slower()
 	if len(slower) == 0 || 10*len(slower) > 9*g.known() {
-		return finding{}, false
+		return nil
 	}
-	f := finding{class: rca.SlowCompute, comm: -1, lane: -1, nodes: slower, weight: heavyGrownWeight}
-	f.gain = max(a.asBefore(g, slower), a.leastGainOf(g.share[slower[0]]))
-	if f.gain < leastGain {
+	worst := slower[0]
+	s := &suspects{nodes: slower, share: g.share[worst], times: g.times[worst], weight: heavyGrownWeight}
+	s.gain = max(a.asBefore(g, slower), a.leastGainOf(s.share))
+	if s.gain < leastGain {
+		return nil
+	}
+	return s
+}
+
+// stageBeyondPast: the work of all of a stage's ranks has grown, and no node says why.
+func (a *analysis) stageBeyondPast(s *suspects) (finding, bool) {
+	f := s.finding(fmt.Sprintf(words.StageGrew, s.times))
+	st := a.wholeStage(s.nodes)
+	if st == nil || a.oneHostAiling(s.nodes) {
 		return f, false
 	}
-	if st := a.wholeStage(slower); st != nil && !a.oneHostAiling(slower) {
-		ids := a.IDs(st.nodes)
-		f.class, f.cause, f.nodes = rca.Imbalance, rca.CauseStage, nil
-		f.group = stageName(st, ids)
-		f.what = fmt.Sprintf(words.StageGrew, g.times[slower[0]])
-		return f, true
-	}
-	if r, ok := a.routing(slower); ok {
-		r.gain = max(r.gain, f.gain)
-		return r, true
-	}
-	f.cause, _ = a.whyHeavy(slower, g.share[slower[0]])
-	f.what = fmt.Sprintf(words.ComputesLonger, pick(len(slower) == 1, "computes for", "compute for up to"), g.times[slower[0]])
-	if 2*len(a.hostsOf(slower)) > len(slower) && len(slower) > 2 {
+	f.group = stageName(st, a.IDs(st.nodes))
+	return f, true
+}
+
+// rankBeyondPast: ranks compute, or call, longer than they did.
+func (a *analysis) rankBeyondPast(s *suspects) (finding, bool) {
+	f := s.finding(fmt.Sprintf(words.ComputesLonger, pick(len(s.nodes) == 1, "computes for", "compute for up to"), s.times))
+	f.nodes = slices.Sorted(slices.Values(s.nodes))
+	f.cause, _ = a.whyHeavy(s.nodes, s.share)
+	if 2*len(a.hostsOf(s.nodes)) > len(s.nodes) && len(s.nodes) > 2 {
 		f.weight = scatteredWeight
 	}
-	slices.Sort(f.nodes)
 	return f, true
 }
 
 // wholeStage gives the pipeline stage whose ranks these are, all of them that were seen; nil none.
-func (a *slowAnalysis) wholeStage(nodes []int32) *stageOf {
+func (a *analysis) wholeStage(nodes []int32) *stageOf {
 	if !a.pipelined() {
 		return nil
 	}
@@ -187,7 +193,7 @@ func (a *slowAnalysis) wholeStage(nodes []int32) *stageOf {
 
 // allReplicas gives the pipeline stage whose ranks these are, if they are on several hosts and all that were seen of it:
 // stages in the middle do the same work, and so have one role. nil none.
-func (a *slowAnalysis) allReplicas(nodes []int32) *stageOf {
+func (a *analysis) allReplicas(nodes []int32) *stageOf {
 	if !a.pipelined() {
 		return nil
 	}
@@ -203,11 +209,11 @@ func sameNodes(x, y []int32) bool {
 }
 
 // oneHostAiling says that the ranks are one host's and that host's own evidence speaks of GPU or CPU.
-func (a *slowAnalysis) oneHostAiling(nodes []int32) bool {
+func (a *analysis) oneHostAiling(nodes []int32) bool {
 	return len(a.hostsOf(nodes)) == 1 && a.factCause(nodes) != rca.CauseUnknown
 }
 
-func (a *slowAnalysis) hostsOf(nodes []int32) []string {
+func (a *analysis) hostsOf(nodes []int32) []string {
 	var out []string
 	for _, n := range nodes {
 		if h := a.Host(n); !slices.Contains(out, h) {

@@ -81,22 +81,25 @@ func (t *timeline) hiddenSyncs() map[string]bool {
 	return out
 }
 
-// uncover gives the timeline with hidden operations as what they are, itself when there are none.
-func (t *timeline) uncover() *timeline {
+// uncover turns hidden operations into what they are. Those outside a whole iteration have nobody to be matched with, and are left out.
+func (t *timeline) uncover() (*timeline, repair) {
 	hidden := t.hiddenSyncs()
 	if len(hidden) == 0 {
-		return t
+		return t, repair{}
 	}
+	r := repair{}
 	tl := make([]rca.Segment, 0, len(t.segs))
 	for i := range t.segs {
 		s := *t.segs[i].Segment
 		if s.Kind == rca.SegmentCompute && hidden[s.Func] {
 			if t.segs[i].iter == noIteration {
+				r.left++
 				continue
 			}
+			r.changed++
 			s.Kind, s.Comm, s.Number, s.Seq, s.Peer = rca.SegmentOp, hiddenComm, -1, int64(t.segs[i].iter), -1
 		}
 		tl = append(tl, s)
 	}
-	return newTimeline(t.Index, tl)
+	return newTimeline(t.Index, tl), r
 }

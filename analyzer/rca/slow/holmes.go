@@ -16,7 +16,7 @@ import (
 
 // operators is Holmes' graph over the timeline: a segment is an operator.
 type operators struct {
-	*slowAnalysis
+	*analysis
 	usual    map[token][]float64 // Times of the same operator when all was well.
 	length   float64             // Of an iteration, s.
 	asked    map[int32]bool      // Ranks whose operators were looked at (H6).
@@ -24,7 +24,7 @@ type operators struct {
 }
 
 func (o *operators) Group(op int) []int {
-	parts := o.jobs[o.segs[op].job].parts
+	parts := o.now.jobs[o.now.segs[op].job].parts
 	out := make([]int, len(parts))
 	for i, p := range parts {
 		out[i] = int(p)
@@ -33,7 +33,7 @@ func (o *operators) Group(op int) []int {
 }
 
 func (o *operators) Peer(op int) int {
-	for _, p := range o.jobs[o.segs[op].job].parts {
+	for _, p := range o.now.jobs[o.now.segs[op].job].parts {
 		if int(p) != op {
 			return int(p)
 		}
@@ -41,17 +41,17 @@ func (o *operators) Peer(op int) int {
 	return -1
 }
 
-func (o *operators) P2P(op int) bool { return o.jobs[o.segs[op].job].p2p }
+func (o *operators) P2P(op int) bool { return o.now.jobs[o.now.segs[op].job].p2p }
 
 func (o *operators) Before(op int) []int {
-	s := &o.segs[op]
+	s := &o.now.segs[op]
 	var out []int
-	list := o.ranks[s.node]
-	at, _ := slices.BinarySearchFunc(list, s.enter, func(i int32, t int64) int { return cmp.Compare(o.segs[i].enter, t) })
+	list := o.now.ranks[s.node]
+	at, _ := slices.BinarySearchFunc(list, s.enter, func(i int32, t int64) int { return cmp.Compare(o.now.segs[i].enter, t) })
 	const far = 4096
 	// Back to the same operation of the iteration before.
-	for k := at - 1; k >= 0 && len(out) < far && o.segs[list[k]].pos != s.pos; k-- {
-		if o.segs[list[k]].Kind == rca.SegmentOp {
+	for k := at - 1; k >= 0 && len(out) < far && o.now.segs[list[k]].pos != s.pos; k-- {
+		if o.now.segs[list[k]].Kind == rca.SegmentOp {
 			out = append(out, int(list[k]))
 		}
 	}
@@ -59,28 +59,28 @@ func (o *operators) Before(op int) []int {
 }
 
 func (o *operators) Abnormal(op int) bool {
-	s := &o.segs[op]
+	s := &o.now.segs[op]
 	o.asked[s.node] = true
 	f := o.features(s)
 	return o.detector.Abnormal(&f)
 }
 
 func (o *operators) features(s *seg) holmes.Features {
-	f := holmes.FeaturesOf(float64(s.stay)/1e9, o.length, o.usual[o.tokenOf(s)])
+	f := holmes.FeaturesOf(float64(s.stay)/1e9, o.length, o.usual[o.now.tokenOf(s)])
 	f.Rank, f.Bytes, f.Pattern = s.Rank, s.Bytes, s.Func
 	return f
 }
 
 // operators prepares Holmes' graph, its detector, and the irregular iterations.
-func (a *slowAnalysis) operators() (o *operators, irregular []int) {
-	o = &operators{slowAnalysis: a, usual: map[token][]float64{}, length: a.iterTime / 1e9, asked: map[int32]bool{}, detector: holmes.Unsupervised{}}
-	normal := a.early
+func (a *analysis) operators() (o *operators, irregular []int) {
+	o = &operators{analysis: a, usual: map[token][]float64{}, length: a.iterTime / 1e9, asked: map[int32]bool{}, detector: holmes.Unsupervised{}}
+	normal := a.past
 	if normal == nil {
-		normal = a.timeline
+		normal = a.now
 		lengths := toFloats(a.series)
 		irregular = holmes.Irregular(lengths, len(lengths), a.Opt.IrregularFactor)
 	} else {
-		for i := range a.iters {
+		for i := range a.now.iters {
 			irregular = append(irregular, i)
 		}
 	}
@@ -122,26 +122,26 @@ type irregularity struct {
 
 // holmesVotes searches the graph from the abnormal operators of a pivot rank in the latest irregular iterations: who is
 // named most, and which devices lie under all of it.
-func (a *slowAnalysis) holmesVotes() []rca.Vote {
+func (a *analysis) holmesVotes() []rca.Vote {
 	v := rca.Vote{Method: "holmes", Class: rca.Unknown, Ranks: []int{}, Note: words.MethodNoIrregularity}
 	o, irregular := a.operators()
 	if len(irregular) == 0 {
 		return []rca.Vote{v}
 	}
-	pivot := slices.IndexFunc(a.ranks, func(l []int32) bool { return len(l) > 0 })
+	pivot := slices.IndexFunc(a.now.ranks, func(l []int32) bool { return len(l) > 0 })
 	lengths := a.lengths()
 	rates := map[token]float64{}
 	var found []irregularity
 	const last, perIteration = 4, 8
 	for _, it := range irregular[max(0, len(irregular)-last):] {
 		n := 0
-		for _, i := range a.ranks[pivot] {
-			s := &a.segs[i]
+		for _, i := range a.now.ranks[pivot] {
+			s := &a.now.segs[i]
 			if int(s.iter) != it || s.Kind != rca.SegmentOp || n == perIteration || !o.Abnormal(int(i)) {
 				continue
 			}
 			n++
-			k := a.tokenOf(s)
+			k := a.now.tokenOf(s)
 			if _, known := rates[k]; !known {
 				rates[k] = holmes.Pearson(a.times(int32(pivot), k), lengths)
 			}
@@ -160,7 +160,7 @@ func (a *slowAnalysis) holmesVotes() []rca.Vote {
 }
 
 // mostFound names whom most searches ended at.
-func (a *slowAnalysis) mostFound(v *rca.Vote, found []irregularity) {
+func (a *analysis) mostFound(v *rca.Vote, found []irregularity) {
 	type end struct {
 		rank  int
 		cause holmes.Cause
@@ -170,7 +170,7 @@ func (a *slowAnalysis) mostFound(v *rca.Vote, found []irregularity) {
 	for _, f := range found {
 		if !seen[f.Found] {
 			seen[f.Found] = true
-			count[end{a.segs[f.Op].Rank, f.Cause}]++
+			count[end{a.now.segs[f.Op].Rank, f.Cause}]++
 		}
 	}
 	best := end{-1, holmes.Compute}
@@ -185,9 +185,9 @@ func (a *slowAnalysis) mostFound(v *rca.Vote, found []irregularity) {
 	}
 	v.Class = rca.SlowComm
 	for _, f := range found {
-		if f.Cause == holmes.Network && a.segs[f.Op].Rank == best.rank {
-			for _, p := range a.jobs[a.segs[f.Op].job].parts {
-				if r := a.segs[p].Rank; !slices.Contains(v.Ranks, r) && len(v.Ranks) < rca.MaxCulprits {
+		if f.Cause == holmes.Network && a.now.segs[f.Op].Rank == best.rank {
+			for _, p := range a.now.jobs[a.now.segs[f.Op].job].parts {
+				if r := a.now.segs[p].Rank; !slices.Contains(v.Ranks, r) && len(v.Ranks) < rca.MaxCulprits {
 					v.Ranks = append(v.Ranks, r)
 				}
 			}
@@ -197,8 +197,8 @@ func (a *slowAnalysis) mostFound(v *rca.Vote, found []irregularity) {
 }
 
 // irregularKind says which of Holmes' three irregularities it is (H7).
-func (a *slowAnalysis) irregularKind(irregular []int) string {
-	if a.early != nil {
+func (a *analysis) irregularKind(irregular []int) string {
+	if a.past != nil {
 		return holmes.Degradation.String()
 	}
 	kind := holmes.Classify(irregular, len(a.series))
@@ -209,16 +209,16 @@ func (a *slowAnalysis) irregularKind(irregular []int) string {
 }
 
 // lengths gives the iterations' lengths, of those before the change too.
-func (a *slowAnalysis) lengths() []float64 {
+func (a *analysis) lengths() []float64 {
 	var out []float64
-	if a.early != nil {
-		out = toFloats(a.early.iterationTimes())
+	if a.past != nil {
+		out = toFloats(a.past.iterationTimes())
 	}
-	return append(out, toFloats(a.iterationTimes())...)
+	return append(out, toFloats(a.now.iterationTimes())...)
 }
 
 // times gives, for the same iterations, what a rank's operators of one kind took.
-func (a *slowAnalysis) times(n int32, k token) []float64 {
+func (a *analysis) times(n int32, k token) []float64 {
 	var out []float64
 	add := func(t *timeline) {
 		sums := make([]float64, max(0, t.iters-1))
@@ -229,15 +229,15 @@ func (a *slowAnalysis) times(n int32, k token) []float64 {
 		}
 		out = append(out, sums...)
 	}
-	if a.early != nil {
-		add(a.early)
+	if a.past != nil {
+		add(a.past)
 	}
-	add(a.timeline)
+	add(a.now)
 	return out
 }
 
 // deviceVote ranks GPUs, NICs, links and switches over all irregularities (H5).
-func (a *slowAnalysis) deviceVote(found []irregularity) rca.Vote {
+func (a *analysis) deviceVote(found []irregularity) rca.Vote {
 	const (
 		strength = 1.0 // Of the prior.
 		topK     = 2
@@ -247,14 +247,14 @@ func (a *slowAnalysis) deviceVote(found []irregularity) rca.Vote {
 	rates := map[topology.Device][]float64{}
 	for _, f := range found {
 		if f.Cause == holmes.Compute {
-			d := top.GPU(a.Place(a.segs[f.Op].node))
+			d := top.GPU(a.Place(a.now.segs[f.Op].node))
 			rates[d] = append(rates[d], f.rate)
 			continue
 		}
 		used := map[topology.Device]bool{}
-		parts := a.jobs[a.segs[f.Op].job].parts
+		parts := a.now.jobs[a.now.segs[f.Op].job].parts
 		for i := range parts[:min(most, len(parts))] {
-			from, to := a.segs[parts[i]].node, a.segs[parts[(i+1)%len(parts)]].node
+			from, to := a.now.segs[parts[i]].node, a.now.segs[parts[(i+1)%len(parts)]].node
 			for _, d := range top.Path(a.Place(from), a.Place(to)) {
 				used[d] = true
 			}
@@ -281,7 +281,7 @@ func (a *slowAnalysis) deviceVote(found []irregularity) rca.Vote {
 }
 
 // ranksOf gives the ranks that a GPU or NIC serves.
-func (a *slowAnalysis) ranksOf(device string) []int {
+func (a *analysis) ranksOf(device string) []int {
 	var out []int
 	for n := range a.Nodes {
 		if a.Nodes[n].Rank == nil {

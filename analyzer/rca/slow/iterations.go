@@ -5,6 +5,7 @@ package slow
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"time"
 
@@ -270,9 +271,15 @@ func (t *timeline) stretches(list, tokens []int32, often []float64) (starts []in
 			count[tokens[i]]++
 		}
 	}
-	rarest := int32(-1)
+	least := math.Inf(1)
 	for k, c := range count {
-		if c >= 3 && (rarest < 0 || often[k] < often[rarest]-0.5 || often[k] <= often[rarest]+0.5 && k < rarest) {
+		if c >= 3 {
+			least = min(least, often[k])
+		}
+	}
+	rarest := int32(-1) // The first of those that are as rare, give or take what the window cuts off.
+	for k, c := range count {
+		if c >= 3 && often[k] <= least+0.5 && (rarest < 0 || k < rarest) {
 			rarest = k
 		}
 	}
@@ -562,4 +569,43 @@ func (a *roleShape) like(b *roleShape) bool {
 		}
 	}
 	return true
+}
+
+// iterationStarts gives when each iteration began on each rank, on its own clock; nil for ranks without work, 0 unknown.
+func (t *timeline) iterationStarts() [][]int64 {
+	out := make([][]int64, len(t.ranks))
+	for n, list := range t.ranks {
+		if len(list) == 0 {
+			continue
+		}
+		out[n] = make([]int64, t.iters)
+		for _, i := range list {
+			if s := &t.segs[i]; s.iter != noIteration && out[n][s.iter] == 0 {
+				out[n][s.iter] = s.enter
+			}
+		}
+	}
+	return out
+}
+
+// iterationTimes gives the length of every iteration but the last, as the median rank saw it.
+func (t *timeline) iterationTimes() []int64 {
+	if t.iters < 2 {
+		return nil
+	}
+	lengths := make([][]int64, t.iters-1)
+	for _, begun := range t.iterationStarts() {
+		for k := 0; k+1 < len(begun); k++ {
+			if begun[k] != 0 && begun[k+1] > begun[k] {
+				lengths[k] = append(lengths[k], begun[k+1]-begun[k])
+			}
+		}
+	}
+	var out []int64
+	for _, v := range lengths {
+		if len(v) > 0 {
+			out = append(out, median64(v))
+		}
+	}
+	return out
 }

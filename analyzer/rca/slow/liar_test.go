@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/culprit-project/culprit/analyzer/rca"
-	"github.com/culprit-project/culprit/analyzer/rca/job"
 	"github.com/culprit-project/culprit/analyzer/rca/rcatest"
 )
 
@@ -154,8 +153,7 @@ func TestLostRecordsContradictNobody(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 3))
 	ev := rcatest.NewSlowJob(4, 2, 2).Evidence()
 	ev.Timeline = slices.DeleteFunc(ev.Timeline, func(s rca.Segment) bool { return s.Rank/2 == 2 && rng.IntN(3) == 0 })
-	opt := rca.Options{}
-	if a := newSlowAnalysis(job.NewIndex(&ev, opt.WithDefaults())); len(a.doubted) > 0 {
+	if a := analysisOf(&ev); len(a.doubted) > 0 {
 		t.Errorf("of nodes %v nothing is believed", a.doubted)
 	}
 }
@@ -166,8 +164,7 @@ func TestShortHistoryContradictsNobody(t *testing.T) {
 	ev := j.Evidence()
 	latest := slices.MaxFunc(ev.Timeline, func(a, b rca.Segment) int { return int(a.End - b.End) }).End
 	ev.Timeline = slices.DeleteFunc(ev.Timeline, func(s rca.Segment) bool { return s.Rank == 3 && s.End < latest-int64(time.Second) })
-	opt := rca.Options{}
-	if a := newSlowAnalysis(job.NewIndex(&ev, opt.WithDefaults())); len(a.doubted) > 0 {
+	if a := analysisOf(&ev); len(a.doubted) > 0 {
 		t.Errorf("of nodes %v nothing is believed", a.doubted)
 	}
 }

@@ -31,46 +31,55 @@ type slowEnd struct {
 	flush bool // It is what arrives that is late, not what is sent.
 }
 
-// network finds transfers that take longer than they should, and whose NIC, PCIe, proxy or path that is. What decides
-// is the time a transfer was outstanding: waiting does not pollute it (Pulse's actual communication time, P5).
-func (a *slowAnalysis) network() []finding {
-	groups := a.flowGroups()
-	net, flush := a.slowSends(groups), a.lateFlushes()
-	all := a.gainOfTransfers(a.idealTransfers(true, net, flush))
-	if all < leastGain {
-		return nil
+// transfers are those that take longer than they should. What decides whose NIC, PCIe, proxy or path that is is the time a transfer was
+// outstanding: waiting does not pollute it (Pulse's actual communication time, P5).
+type transfers struct {
+	net    []slowEnd // Sent late,
+	flush  []slowEnd // handed on late.
+	gain   float64   // If all took what they take elsewhere.
+	ofEnds float64   // If those of the slow ends did.
+	// explained: by the slow ends, or these plainly dominate where their delays add up in a pipeline of steps.
+	explained bool
+}
+
+// longTransfers finds them.
+func (a *analysis) longTransfers() *transfers {
+	t := &transfers{net: a.slowSends(a.flows()), flush: a.lateFlushes()}
+	if t.gain = a.gainOfTransfers(a.idealTransfers(true, t.net, t.flush)); t.gain < leastGain {
+		return t
 	}
-	// What the slow ends explain, or, where their delays add up in a pipeline of steps, plainly dominate.
-	g := a.gainOfTransfers(a.idealTransfers(false, net, flush))
-	if g >= leastGain && g-1 >= mattersFrom*(all-1) || a.dominate(net) || a.dominate(flush) {
-		if len(net) > 0 {
-			if f, ok := a.locateNet(groups, flush, all); ok && (f.weight >= surePlace || sumTotal(net) >= sumTotal(flush)) {
-				return []finding{f}
-			}
-		}
-		if f, ok := a.locateProxy(flush, all); ok {
-			return []finding{f}
-		}
+	t.ofEnds = a.gainOfTransfers(a.idealTransfers(false, t.net, t.flush))
+	t.explained = t.ofEnds >= leastGain && t.ofEnds-1 >= mattersFrom*(t.gain-1) || a.dominate(t.net) || a.dominate(t.flush)
+	return t
+}
+
+// slowPlace names the place that explains which flows are slow: where the slow ends account for the delay, or, if it is sure, where the
+// delays of its steps add up to more than its flows show.
+func (a *analysis) slowPlace() (finding, bool) {
+	t := a.transfers()
+	f, ok := a.locateNet(a.flows(), t.flush, t.gain)
+	if !ok {
+		return f, false
 	}
-	// One place that explains which flows are slow and which are not is the reason even where the delays of its steps
-	// add up to more than its flows show.
-	if f, ok := a.locateNet(groups, flush, all); ok && f.weight >= surePlace && g-1 >= leastPart*(all-1) {
-		return []finding{f}
+	sure := f.weight >= surePlace
+	if t.explained && len(t.net) > 0 && (sure || sumTotal(t.net) >= sumTotal(t.flush)) {
+		return f, true
 	}
-	if a.inAllSlow(flush) {
-		if f, ok := a.locateProxy(flush, all); ok {
-			return []finding{f}
-		}
+	return f, sure && t.ofEnds-1 >= leastPart*(t.gain-1) && !(t.explained && len(t.flush) > 0)
+}
+
+// lateHandingOn: what has arrived is handed on late, and that accounts for the delay, or is in all that is slow.
+func (a *analysis) lateHandingOn() (finding, bool) {
+	t := a.transfers()
+	if !t.explained && !a.inAllSlow(t.flush) {
+		return finding{}, false
 	}
-	if f, ok := a.slowGroup(all); ok {
-		return []finding{f}
-	}
-	return nil
+	return a.locateProxy(t.flush, t.gain)
 }
 
 // inAllSlow says that one rank hands on late and is in every communicator that is noticeably slow: a thread that sleeps
 // now and then delays all that it does, and only a part of that shows as late handing on.
-func (a *slowAnalysis) inAllSlow(flush []slowEnd) bool {
+func (a *analysis) inAllSlow(flush []slowEnd) bool {
 	if len(flush) == 0 || len(a.base.slowComm) == 0 {
 		return false
 	}
@@ -81,11 +90,11 @@ func (a *slowAnalysis) inAllSlow(flush []slowEnd) bool {
 	}
 	worst := 0.0
 	for i := range a.base.slowComm {
-		worst = max(worst, a.base.slowComm[i].excess(a)*float64(len(a.base.slowComm[i].joints)))
+		worst = max(worst, a.lostIn(&a.base.slowComm[i]))
 	}
 	for i := range a.base.slowComm {
 		s := &a.base.slowComm[i]
-		if s.excess(a)*float64(len(s.joints)) >= mattersFrom*worst && !slices.Contains(s.nodes, flush[0].node) {
+		if a.lostIn(s) >= mattersFrom*worst && !slices.Contains(s.nodes, flush[0].node) {
 			return false
 		}
 	}
@@ -93,7 +102,7 @@ func (a *slowAnalysis) inAllSlow(flush []slowEnd) bool {
 }
 
 // slowSends gives the flow groups that are slow, those that matter most first.
-func (a *slowAnalysis) slowSends(groups []flowGroup) []slowEnd {
+func (a *analysis) slowSends(groups []flowGroup) []slowEnd {
 	var out []slowEnd
 	for i := range groups {
 		g := &groups[i]
@@ -119,34 +128,34 @@ func sumTotal(es []slowEnd) int64 {
 }
 
 // dominate says that the worst of the slow ends takes several times what its peers take, and a good part of the window.
-func (a *slowAnalysis) dominate(es []slowEnd) bool {
+func (a *analysis) dominate(es []slowEnd) bool {
 	return len(es) > 0 && es[0].times >= dominantTimes && float64(es[0].total) >= dominantShare*a.replay.base
 }
 
 // idealTransfers gives transfers what they take without the slow ends' extra time, and, if elsewhere, what they take
 // elsewhere.
-func (a *slowAnalysis) idealTransfers(elsewhere bool, ends ...[]slowEnd) func(*joint, int64) int64 {
+func (a *analysis) idealTransfers(elsewhere bool, ends ...[]slowEnd) func(*joint, int64) int64 {
 	best := make(map[*joint]int64)
 	lower := func(j *joint, to int64) {
 		if old, ok := best[j]; to < j.transfer && (!ok || to < old) {
 			best[j] = to
 		}
 	}
-	for j := range a.jobs {
+	for j := range a.now.jobs {
 		if elsewhere {
-			lower(&a.jobs[j], a.base.transfer[j])
+			lower(&a.now.jobs[j], a.base.transfer[j])
 		}
 	}
 	for _, es := range ends {
 		for i := range es {
 			e := &es[i]
 			for _, g := range e.segs {
-				s := &a.segs[g]
+				s := &a.now.segs[g]
 				over := int64(s.overdue(float64(e.ref)))
 				if e.flush {
 					over = (int64(s.RecvWait[recvFlush]) - e.ref) / int64(max(1, s.SendFlows))
 				}
-				if j := &a.jobs[s.job]; over > 0 {
+				if j := &a.now.jobs[s.job]; over > 0 {
 					lower(j, max(j.transfer/10, j.transfer-over))
 				}
 			}
@@ -173,15 +182,15 @@ type endTimes struct {
 }
 
 // lateFlushes gives the ranks on which what has arrived is handed on later than on others in the same class of transfer.
-func (a *slowAnalysis) lateFlushes() []slowEnd {
+func (a *analysis) lateFlushes() []slowEnd {
 	at := map[endKey]int{}
 	var ends []endTimes
-	for i := range a.segs {
-		s := &a.segs[i]
+	for i := range a.now.segs {
+		s := &a.now.segs[i]
 		if s.Kind != rca.SegmentOp || s.SendWait == [3]time.Duration{} && s.RecvWait == [3]time.Duration{} {
 			continue
 		}
-		j := &a.jobs[s.job]
+		j := &a.now.jobs[s.job]
 		k := endKey{class: j.class, node: s.node, peer: -1}
 		if j.p2p {
 			k.peer = a.NodeOf(s.Peer)
@@ -226,7 +235,7 @@ func heaviest(es []slowEnd) []slowEnd {
 
 // lateIn gives the ends of one class whose mean is several times the others', and that take a noticeable part of the
 // window.
-func (a *slowAnalysis) lateIn(ends []endTimes, ids []int) []slowEnd {
+func (a *analysis) lateIn(ends []endTimes, ids []int) []slowEnd {
 	var sorted []int64
 	for _, e := range ids {
 		if m := ends[e].flush / int64(len(ends[e].segs)); m > 0 {

@@ -22,7 +22,7 @@ type served struct {
 
 // parallelismEvidence says what communicators without names serve, by what they carry in an iteration (Pulse P8, figure 5): NCCL names
 // none unless the framework does, and a verdict then speaks of hashes. Empty where all have names, or nothing was seen of them.
-func (a *slowAnalysis) parallelismEvidence() string {
+func (a *analysis) parallelismEvidence() string {
 	var all []served
 	for ci, t := range a.traffic() {
 		kind := pulse.Infer(t)
@@ -48,15 +48,15 @@ func (a *slowAnalysis) parallelismEvidence() string {
 }
 
 // traffic gives what each communicator without a name carries in an iteration: collectives as one of its members saw them, sends of all.
-func (a *slowAnalysis) traffic() map[int32]pulse.Traffic {
-	if a.iters < 1 {
+func (a *analysis) traffic() map[int32]pulse.Traffic {
+	if a.now.iters < 1 {
 		return nil
 	}
 	type pair struct{ from, to int32 }
 	out, pairs := map[int32]pulse.Traffic{}, map[int32]map[pair]bool{}
-	for n, list := range a.ranks {
+	for n, list := range a.now.ranks {
 		for _, i := range list {
-			s := &a.segs[i]
+			s := &a.now.segs[i]
 			ci, ok := s.in()
 			if !ok || s.iter == noIteration || s.restored || a.Comms[ci].Named || a.Comms[ci].Size < 2 {
 				continue
@@ -84,8 +84,8 @@ func (a *slowAnalysis) traffic() map[int32]pulse.Traffic {
 		}
 	}
 	for ci, t := range out {
-		t.Collectives, t.CollectiveBytes = t.Collectives/a.iters, t.CollectiveBytes/int64(a.iters)
-		t.P2P, t.P2PBytes, t.Pairs = t.P2P/a.iters, t.P2PBytes/int64(a.iters), len(pairs[ci])
+		t.Collectives, t.CollectiveBytes = t.Collectives/a.now.iters, t.CollectiveBytes/int64(a.now.iters)
+		t.P2P, t.P2PBytes, t.Pairs = t.P2P/a.now.iters, t.P2PBytes/int64(a.now.iters), len(pairs[ci])
 		out[ci] = t
 	}
 	return out

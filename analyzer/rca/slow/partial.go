@@ -4,6 +4,7 @@
 package slow
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -15,7 +16,7 @@ import (
 
 // coverage is what is left of an explanation's weight for what was not seen. A search was led to whom it asked by what is
 // known of all ranks; who else was not seen might have said anything.
-func (a *slowAnalysis) coverage() float64 {
+func (a *analysis) coverage() float64 {
 	if !a.Ev.Partial {
 		return a.SeenFactor()
 	}
@@ -27,7 +28,7 @@ func (a *slowAnalysis) coverage() float64 {
 }
 
 // seenWhole says that the replay knows who waited for whom: all ranks were seen, and hardly any records are lost.
-func (a *slowAnalysis) seenWhole() bool { return a.visitedRanks() >= a.World && a.holes <= fewHoles }
+func (a *analysis) seenWhole() bool { return a.visitedRanks() >= a.World && a.holes <= fewHoles }
 
 // holeShare is the share of the work that has no record, or comes after some that may have none.
 func (t *timeline) holeShare() float64 {
@@ -44,37 +45,37 @@ func (t *timeline) holeShare() float64 {
 // not all ranks were seen, or not all records; 1 when they were. The replay cannot know it then: it leaves those who waited for
 // what was not seen waiting as long as they did. Ranks in lockstep have iterations of one length, so what one of them does without
 // everybody does without, unless another is nearly as late. The job's own slowing down says how much that can be.
-func (a *slowAnalysis) leastGainOf(share float64) float64 {
+func (a *analysis) leastGainOf(share float64) float64 {
 	switch {
 	case a.seenWhole() || share <= 0:
 		return 1
-	case a.early == nil:
+	case a.past == nil:
 		return 1 + likelyShare*share
 	}
 	return 1 / (1 - min(share, 1-1/a.onset))
 }
 
 // gainOfTransfers gives what shorter transfers would gain.
-func (a *slowAnalysis) gainOfTransfers(ideal func(*joint, int64) int64) float64 {
+func (a *analysis) gainOfTransfers(ideal func(*joint, int64) int64) float64 {
 	g := a.replay.gain(change{transfer: ideal})
 	if a.seenWhole() || a.iterTime == 0 {
 		return g
 	}
 	most := int64(0)
 	lost := make([]int64, len(a.Nodes))
-	for i := range a.segs {
-		s := &a.segs[i]
-		if j := &a.jobs[s.job]; !j.compute && s.iter != noIteration {
+	for i := range a.now.segs {
+		s := &a.now.segs[i]
+		if j := &a.now.jobs[s.job]; !j.compute && s.iter != noIteration {
 			lost[s.node] += max(0, j.transfer-ideal(j, j.transfer))
 			most = max(most, lost[s.node])
 		}
 	}
-	return max(g, a.leastGainOf(float64(most)/float64(max(1, a.iters))/a.iterTime))
+	return max(g, a.leastGainOf(float64(most)/float64(max(1, a.now.iters))/a.iterTime))
 }
 
 // clarity is what is left of the weight of having found nothing, where what was seen would not show everything: how long ranks
 // compute is not known where operations seem to begin when they are called, and little of it where records are lost.
-func (a *slowAnalysis) clarity() float64 {
+func (a *analysis) clarity() float64 {
 	c := 1 - holesDiscount*min(1, a.holes)
 	if a.startsUnseen() {
 		c *= startsUnseenFactor
@@ -82,23 +83,22 @@ func (a *slowAnalysis) clarity() float64 {
 	return c
 }
 
-// believable tempers what is said of ranks' own work where operations seem to begin when they are called. The time between two
+// believable says that ranks' own work is to be believed where operations seem to begin when they are called. The time between two
 // is then no computation: the GPU computes while the next one is queued already. It shows only who calls late, and who waits in
 // operations of which there is no record does so, too; so it is believed of one host alone beside its peers, and not much.
-func (a *slowAnalysis) believable(f finding, ok bool) (finding, bool) {
-	f.weight = min(f.weight, startsUnseenFactor)
-	if !ok || len(f.nodes) == 0 || len(a.hostsOf(f.nodes)) != 1 || len(a.replicasOf(f.nodes)) == len(f.nodes) {
-		return f, false
+func (a *analysis) believable(nodes []int32) bool {
+	if len(a.hostsOf(nodes)) != 1 || len(a.replicasOf(nodes)) == len(nodes) || a.sentMore(nodes) {
+		return false
 	}
 	if g := a.grown(); g != nil {
-		return f, slices.ContainsFunc(f.nodes, func(n int32) bool { return g.times[n] == 0 || g.times[n] >= leastGrowth })
+		return slices.ContainsFunc(nodes, func(n int32) bool { return g.times[n] == 0 || g.times[n] >= leastGrowth })
 	}
-	return f, !a.mirrored(f.nodes) || a.factCause(f.nodes) == rca.CauseGPU
+	return !a.mirrored(nodes) || a.factCause(nodes) == rca.CauseGPU
 }
 
 // mirrored says that ranks' own work exceeds that of the only others who do the same by about what those fall short of it: which of both
 // is not as it should be cannot be told.
-func (a *slowAnalysis) mirrored(nodes []int32) bool {
+func (a *analysis) mirrored(nodes []int32) bool {
 	all, share := a.over()
 	of := map[int32]float64{}
 	for i, n := range all {
@@ -110,7 +110,7 @@ func (a *slowAnalysis) mirrored(nodes []int32) bool {
 }
 
 // limits says what of the job was not seen, so that nobody's standing out says little.
-func (a *slowAnalysis) limits() []string {
+func (a *analysis) limits() []string {
 	var out []string
 	if seen := a.visitedRanks(); seen < a.World {
 		out = append(out, fmt.Sprintf(words.RanksNotSeen, words.Count(a.World-seen), words.Count(a.World)))
@@ -127,10 +127,63 @@ func (a *slowAnalysis) limits() []string {
 	return out
 }
 
+// startsUnseen says that the records come from calls, without kernels: an operation seems to begin when it is queued, so that
+// neither what it takes nor who arrives late is known.
+func (a *analysis) startsUnseen() bool {
+	for n := range a.now.ranks {
+		r := a.Nodes[n].Rank
+		if len(a.now.ranks[n]) > 0 && r != nil && r.Caps&rca.SeesCalls != 0 && r.Caps&rca.SeesCompletion != 0 && r.Caps&rca.SeesKernels == 0 {
+			return true
+		}
+	}
+	return false
+}
+
 // networkSeen says that somebody showed what it sends over the network, or nobody would: the job is on one host.
-func (a *slowAnalysis) networkSeen() bool {
-	if !slices.Contains(a.across, true) {
+func (a *analysis) networkSeen() bool {
+	if !slices.Contains(a.now.across, true) {
 		return true
 	}
-	return slices.ContainsFunc(a.segs, func(s seg) bool { return s.SendFlows > 0 || s.SendWait != [3]time.Duration{} })
+	return slices.ContainsFunc(a.now.segs, func(s seg) bool { return s.SendFlows > 0 || s.SendWait != [3]time.Duration{} })
+}
+
+// unseenPartners gives the unseen ranks in whose operations the others spend most time.
+func (a *analysis) unseenPartners() []int {
+	spent := map[int]int64{}
+	for i := range a.now.segs {
+		s := &a.now.segs[i]
+		if s.Kind != rca.SegmentOp || a.now.complete(&a.now.jobs[s.job]) {
+			continue
+		}
+		if s.Peer >= 0 {
+			if n := a.NodeOf(s.Peer); n >= 0 && len(a.now.ranks[n]) == 0 {
+				spent[s.Peer] += s.stay
+			}
+			continue
+		}
+		if ci, ok := s.in(); ok {
+			for _, n := range a.Comms[ci].At {
+				if n >= 0 && len(a.now.ranks[n]) == 0 && a.Nodes[n].ID >= 0 {
+					spent[a.Nodes[n].ID] += s.stay
+				}
+			}
+		}
+	}
+	ids := make([]int, 0, len(spent))
+	for id := range spent {
+		ids = append(ids, id)
+	}
+	slices.SortFunc(ids, func(x, y int) int { return cmp.Or(cmp.Compare(spent[y], spent[x]), cmp.Compare(x, y)) })
+	const most = 64
+	return ids[:min(most, len(ids))]
+}
+
+func (a *analysis) visitedRanks() int {
+	n := 0
+	for i := range a.now.ranks {
+		if len(a.now.ranks[i]) > 0 {
+			n++
+		}
+	}
+	return n
 }

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/culprit-project/culprit/analyzer/rca"
 	"github.com/culprit-project/culprit/analyzer/rca/words"
 )
 
@@ -21,69 +20,65 @@ type pauses struct {
 	regular bool    // They come at even distances.
 }
 
-// findPauses finds them, and takes them out of the ranks' own work. A machine that is slow now and then is slow all
-// through such an iteration, and seldom at even distances; who writes a checkpoint, evaluates or collects garbage stops
-// once.
-func (a *slowAnalysis) findPauses() *pauses {
-	usual := a.usualIteration()
+// stop is a gap that is a pause.
+type stop struct {
+	seg  int32
+	long int64 // Beyond what its peers take, ns.
+}
+
+// stops finds the gaps that are longer than their peers' by a good part of an iteration, all of it the host's.
+func (t *timeline) stops() []stop {
+	usual, _ := center(toFloats(t.iterationTimes()))
 	if usual <= 0 {
 		return nil
 	}
-	type stop struct {
-		node, iter int32
-		seg        int32
-		long       int64
-	}
-	var stops []stop
-	at := map[int32]int{}
-	for n := range a.ranks {
-		for _, i := range a.ranks[n] {
-			s := &a.segs[i]
+	var out []stop
+	peers := t.peerWork()
+	for _, list := range t.ranks {
+		for _, i := range list {
+			s := &t.segs[i]
 			if s.iter == noIteration || s.pred < 0 || s.also {
 				continue
 			}
-			extra := s.gap - a.base.gap[i]
-			if float64(extra) < leastPause*usual || a.timeline.early && float64(s.host) < nearlyAll*float64(extra) {
+			extra := s.gap - peers.gap[i]
+			if float64(extra) < leastPause*usual || t.ahead && float64(s.host) < nearlyAll*float64(extra) {
 				continue
 			}
-			stops = append(stops, stop{int32(n), s.iter, i, extra})
-			at[s.iter]++
+			out = append(out, stop{i, extra})
 		}
 	}
-	p := &pauses{}
-	for it := range at {
-		p.iters = append(p.iters, it)
-	}
-	slices.Sort(p.iters)
-	if len(stops) == 0 || float64(len(p.iters)) > mostPaused*float64(a.iters) {
-		return nil
-	}
-	in := map[int32]bool{}
-	for _, s := range stops {
-		p.longest = max(p.longest, s.long)
-		if in[s.node] {
-			continue
-		}
-		in[s.node] = true
-		p.nodes = append(p.nodes, s.node)
-		if r := a.Nodes[s.node].Rank; r != nil && r.WriteBytesPerSec >= a.Opt.StorageBytesPerSec {
-			p.writing = true
-		}
-	}
-	p.regular = evenSpaced(p.iters)
-	if !p.writing && len(p.iters) >= regularFrom && !p.regular {
-		return nil // Now and then, for no reason that can be seen: that is what a bad machine does, too.
-	}
-	for _, s := range stops {
-		a.segs[s.seg].gap, a.segs[s.seg].host = a.base.gap[s.seg], min(a.segs[s.seg].host, a.base.gap[s.seg])
-	}
-	return p
+	return out
 }
 
-// usualIteration is the median length of an iteration, ns.
-func (a *slowAnalysis) usualIteration() float64 {
-	mid, _ := center(toFloats(a.timeline.iterationTimes()))
-	return mid
+// withoutPauses takes pauses out of the ranks' own work. A machine that is slow now and then is slow all through such an iteration, and
+// seldom at even distances; who writes a checkpoint, evaluates or collects garbage stops once.
+func (t *timeline) withoutPauses() (*timeline, repair) {
+	stops := t.stops()
+	if len(stops) == 0 {
+		return t, repair{}
+	}
+	p := &pauses{}
+	gaps := t.gaps()
+	for _, stop := range stops {
+		s := &t.segs[stop.seg]
+		p.longest = max(p.longest, stop.long)
+		p.iters = append(p.iters, s.iter)
+		if !slices.Contains(p.nodes, s.node) {
+			p.nodes = append(p.nodes, s.node)
+		}
+		if r := t.Nodes[s.node].Rank; r != nil && r.WriteBytesPerSec >= t.Opt.StorageBytesPerSec {
+			p.writing = true
+		}
+		gaps[stop.seg] = t.peerWork().gap[stop.seg]
+	}
+	slices.Sort(p.iters)
+	p.iters = slices.Compact(p.iters)
+	p.regular = evenSpaced(p.iters)
+	tooOften := float64(len(p.iters)) > mostPaused*float64(t.iters)
+	if tooOften || !p.writing && len(p.iters) >= regularFrom && !p.regular {
+		return t, repair{left: len(stops)} // Now and then, for no reason that can be seen: that is what a bad machine does, too.
+	}
+	return t.withGaps(gaps), repair{changed: len(stops), paused: p}
 }
 
 // evenSpaced says that numbers in ascending order lie at equal distances, give or take one.
@@ -99,9 +94,9 @@ func evenSpaced(at []int32) bool {
 }
 
 // sentence says what was seen.
-func (p *pauses) sentence(a *slowAnalysis) string {
+func (p *pauses) sentence(a *analysis) string {
 	s := fmt.Sprintf(words.Paused,
-		words.Opener(a.RankList(p.nodes)), words.Span(time.Duration(p.longest)), len(p.iters), a.iters)
+		words.Opener(a.RankList(p.nodes)), words.Span(time.Duration(p.longest)), len(p.iters), a.now.iters)
 	switch {
 	case p.writing:
 		return s + words.PausedWriting
@@ -109,16 +104,4 @@ func (p *pauses) sentence(a *slowAnalysis) string {
 		return s + words.PausedRegularly
 	}
 	return s + words.PausedOnce
-}
-
-// verdictOfPauses is the verdict when pauses are all that was found.
-func (a *slowAnalysis) verdictOfPauses(v rca.Verdict) rca.Verdict {
-	v.Class, v.Cause, v.Confidence = rca.Benign, rca.CauseCheckpoint, pausesWeight
-	if a.paused.writing || a.paused.regular {
-		v.Confidence = regularPausesWeight
-	}
-	v.Confidence = rca.Round(v.Confidence * a.SeenFactor() * a.clarity())
-	v.Summary = a.paused.sentence(a)
-	v.Action = rca.ActionFor(v.Class, v.Cause)
-	return v
 }

@@ -11,14 +11,14 @@ import (
 
 // dataComms tells of every communicator whether its collectives carry a model's data: those of tensor and data
 // parallelism, which keep to one pipeline stage, but not the norms that all stages agree on.
-func (a *slowAnalysis) dataComms() []bool {
+func (a *analysis) dataComms() []bool {
 	out := make([]bool, len(a.Comms))
-	for i := range a.segs {
-		s := &a.segs[i]
+	for i := range a.now.segs {
+		s := &a.now.segs[i]
 		if s.Kind != rca.SegmentOp || s.dir != 0 || s.Bytes <= controlBytes {
 			continue
 		}
-		if ci, ok := s.in(); ok && !a.exchange[ci] {
+		if ci, ok := s.in(); ok && !a.now.exchange[ci] {
 			out[ci] = true
 		}
 	}
@@ -27,7 +27,7 @@ func (a *slowAnalysis) dataComms() []bool {
 
 // replicasOf gives the ranks seen that work on the same part of the model as some do: whoever is tied to them by
 // collectives that carry data.
-func (a *slowAnalysis) replicasOf(nodes []int32) []int32 {
+func (a *analysis) replicasOf(nodes []int32) []int32 {
 	carries := a.dataComms()
 	in := make([]bool, len(a.Nodes))
 	out := slices.Clone(nodes)
@@ -42,7 +42,7 @@ func (a *slowAnalysis) replicasOf(nodes []int32) []int32 {
 			}
 			done[ci] = true
 			for _, n := range a.Comms[ci].At {
-				if n >= 0 && !in[n] && len(a.ranks[n]) > 0 {
+				if n >= 0 && !in[n] && len(a.now.ranks[n]) > 0 {
 					in[n] = true
 					out = append(out, n)
 				}
@@ -55,7 +55,7 @@ func (a *slowAnalysis) replicasOf(nodes []int32) []int32 {
 
 // unseenReplicas gives ranks to compare the accused with before they are accused, where too few of those who do the same
 // work have been seen: a whole stage that is slow is nobody's fault.
-func (a *slowAnalysis) unseenReplicas(accused []int32) []int {
+func (a *analysis) unseenReplicas(accused []int32) []int {
 	const enough, most = 2, 4 // Hosts besides the accused's.
 	if len(a.hostsOf(a.replicasOf(accused)))-len(a.hostsOf(accused)) >= enough {
 		return nil
@@ -64,12 +64,12 @@ func (a *slowAnalysis) unseenReplicas(accused []int32) []int {
 	var out []int
 	for ci := range a.Comms {
 		at := a.Comms[ci].At
-		if !carries[ci] || !a.across[ci] || !slices.ContainsFunc(accused, func(n int32) bool { return slices.Contains(at, n) }) {
+		if !carries[ci] || !a.now.across[ci] || !slices.ContainsFunc(accused, func(n int32) bool { return slices.Contains(at, n) }) {
 			continue
 		}
 		var unseen []int
 		for _, n := range at {
-			if n >= 0 && len(a.ranks[n]) == 0 && a.Nodes[n].ID >= 0 {
+			if n >= 0 && len(a.now.ranks[n]) == 0 && a.Nodes[n].ID >= 0 {
 				unseen = append(unseen, a.Nodes[n].ID)
 			}
 		}
@@ -85,11 +85,11 @@ func (a *slowAnalysis) unseenReplicas(accused []int32) []int {
 
 // unseenEnds gives the accused of which nothing finished is known, and the ranks at the other ends of what they send and receive,
 // as far as nothing is known of those: whether an end or the one before it is slow shows on both.
-func (a *slowAnalysis) unseenEnds(accused []int32) []int {
+func (a *analysis) unseenEnds(accused []int32) []int {
 	const most = 8
 	var out []int
 	for _, n := range accused {
-		if id := a.Nodes[n].ID; len(a.ranks[n]) == 0 && id >= 0 && len(out) < most && !slices.Contains(out, id) {
+		if id := a.Nodes[n].ID; len(a.now.ranks[n]) == 0 && id >= 0 && len(out) < most && !slices.Contains(out, id) {
 			out = append(out, id)
 		}
 		r := a.Nodes[n].Rank
@@ -104,7 +104,7 @@ func (a *slowAnalysis) unseenEnds(accused []int32) []int {
 			}
 			for k := range m.InFlight {
 				for _, p := range a.PeersOn(ci, &m.InFlight[k]) {
-					if id := a.Nodes[p].ID; len(a.ranks[p]) == 0 && id >= 0 && len(out) < most && !slices.Contains(out, id) {
+					if id := a.Nodes[p].ID; len(a.now.ranks[p]) == 0 && id >= 0 && len(out) < most && !slices.Contains(out, id) {
 						out = append(out, id)
 					}
 				}

@@ -108,7 +108,7 @@ func TestH6OtherEndsAreSeenFirst(t *testing.T) {
 func TestH6AccusedIsSeenFirst(t *testing.T) {
 	ev := rca.Evidence{WorldSize: 2, Ranks: []rca.Rank{{ID: 0, Host: "node0"}}, Comms: []rca.Comm{{ID: "dp", Size: 2, Members: []int{0, 1}}}}
 	x := job.NewIndex(&ev, rca.Options{}.WithDefaults())
-	a := &slowAnalysis{timeline: &timeline{Index: x, ranks: make([][]int32, len(x.Nodes))}}
+	a := unseenWork(&ev)
 	if got := a.unseenEnds([]int32{x.NodeOf(1)}); !slices.Equal(got, []int{1}) {
 		t.Errorf("asks %v, want rank 1", got)
 	}

@@ -31,10 +31,10 @@ const lostNumber = -2
 // waited alone does not make it the last: the transfer may have taken long.
 // Without it iterations could not be told apart, the others' waiting would look like work that nothing can shorten, and the
 // time of the operation like a computation of the rank's. The timeline itself when nothing is lost.
-func (t *timeline) restore() *timeline {
+func (t *timeline) restore() (*timeline, repair) {
 	lost := t.lostRecords()
 	if float64(len(lost)) < leastLost*float64(len(t.segs)) || len(lost) == 0 {
-		return t
+		return t, repair{left: len(lost)}
 	}
 	tl := make([]rca.Segment, 0, len(t.segs)+len(lost))
 	for i := range t.segs {
@@ -44,12 +44,17 @@ func (t *timeline) restore() *timeline {
 		tl = append(tl, t.lostSegment(&lost[i]))
 	}
 	recorded := len(t.segs)
-	of := make(map[*rca.Segment]*lostRecord, len(lost))
+	of := make(map[*rca.Segment]int, len(lost))
 	for i := range lost {
-		of[&tl[recorded+i]] = &lost[i]
+		of[&tl[recorded+i]] = i
 	}
-	restoredTimeline(t.Index, tl, recorded, false).refineEntrances(of)
-	return restoredTimeline(t.Index, tl, recorded, false)
+	stays := restoredTimeline(t.Index, tl, recorded, false).restoredStays(lost, of)
+	for i := range lost {
+		s := &tl[recorded+i]
+		s.Start, s.Entered, s.End = stays[i].enter, stays[i].enter, stays[i].end
+	}
+	out := restoredTimeline(t.Index, tl, recorded, false)
+	return out, repair{changed: len(lost), left: countFunc(out.segs, func(s seg) bool { return s.holed })}
 }
 
 // lostRecords finds them.
@@ -326,22 +331,28 @@ func (t *timeline) lostSegment(l *lostRecord) rca.Segment {
 	return c
 }
 
-// refineEntrances sets when the ranks entered what they have no record of.
-func (t *timeline) refineEntrances(of map[*rca.Segment]*lostRecord) {
+// restoredStay is when a rank was in an operation of which it has no record, on its own clock.
+type restoredStay struct {
+	enter, end int64
+	latest     int64 // When it entered at the latest.
+	placed     bool  // What it does at this place in other iterations is known.
+}
+
+// restoredStays infers them from a draft, in which the ranks entered as late as they can have; of is whose segment each is.
+func (t *timeline) restoredStays(lost []lostRecord, of map[*rca.Segment]int) []restoredStay {
 	type place struct{ node, pos int32 }
+	out := make([]restoredStay, len(lost))
+	for i, l := range lost {
+		out[i] = restoredStay{enter: l.latest, end: l.end, latest: l.latest}
+	}
 	at := map[place][]int32{}
 	for i := range t.segs {
 		if s := &t.segs[i]; s.pos >= 0 && s.Kind == rca.SegmentOp {
 			at[place{s.node, s.pos}] = append(at[place{s.node, s.pos}], int32(i))
 		}
 	}
-	begins, ends := t.numberedTimes()
-	type choice struct {
-		seg   int32
-		early int64 // By how much it would be before the latest.
-	}
-	batches, places := t.findBatches(), t.places()
-	last := map[int32]choice{} // By joint: who of those without a record came last.
+	d := &draft{timeline: t, batches: t.findBatches(), places: t.places()}
+	d.begins, d.ends = t.numberedTimes()
 	for _, list := range at {
 		gaps, counts := make([]int64, len(list)), make([]bool, len(list))
 		for k, i := range list {
@@ -349,37 +360,62 @@ func (t *timeline) refineEntrances(of map[*rca.Segment]*lostRecord) {
 			gaps[k], counts[k] = s.gap, s.pred >= 0 && !s.restored
 		}
 		for k, i := range list {
-			s := &t.segs[i]
-			if !s.restored || s.pred < 0 {
-				continue
-			}
-			l := of[s.Segment]
-			before, after := t.beside(i, places)
-			if e, ok := ends[numbered{s.comm, s.node, s.Number - 1}]; ok && s.Number >= 0 && e < s.End {
-				before = max(before, e)
-			}
-			if e, ok := begins[numbered{s.comm, s.node, s.Number + 1}]; ok && s.Number >= 0 && e > before {
-				s.End, l.latest, after = min(s.End, e), min(l.latest, e), min(after, e)
-			}
-			enter := min(max(l.latest, before), before+around(gaps, counts, k, s.gap))
-			if b, ok := batches.of(s, enter); ok {
-				enter = b
-			} else {
-				s.End = max(s.End, enter+l.end-l.latest)
-				if s.End > after && s.End-after <= max(2*mostOverlap, (l.end-l.latest)/4) {
-					s.End = max(enter, after)
-				}
-			}
-			s.Start, s.Entered = enter, enter
-			if c, ok := last[l.job]; enter > l.seen && (!ok || l.latest-enter < c.early || l.latest-enter == c.early && i < c.seg) {
-				last[l.job] = choice{i, l.latest - enter}
+			if s := &t.segs[i]; s.restored && s.pred >= 0 {
+				out[of[s.Segment]] = d.stayOf(s, out[of[s.Segment]], around(gaps, counts, k, s.gap))
 			}
 		}
 	}
-	for _, c := range last {
-		s := &t.segs[c.seg]
-		s.Start = max(s.Start, of[s.Segment].latest)
-		s.Entered = s.Start
+	capLast(out, lost)
+	return out
+}
+
+// draft is a timeline with lost records where they can be at the latest, and what bounds them.
+type draft struct {
+	*timeline
+	begins, ends map[numbered]int64
+	batches      *batches
+	places       []int32
+}
+
+// stayOf infers when a rank was in an operation before which it computes for so long.
+func (d *draft) stayOf(s *seg, r restoredStay, computes int64) restoredStay {
+	r.placed = true
+	takes := r.end - r.latest
+	before, after := d.beside(s, d.places)
+	if e, ok := d.ends[numbered{s.comm, s.node, s.Number - 1}]; ok && s.Number >= 0 && e < r.end {
+		before = max(before, e)
+	}
+	if e, ok := d.begins[numbered{s.comm, s.node, s.Number + 1}]; ok && s.Number >= 0 && e > before {
+		end := r.end
+		r.end, r.latest, after = min(end, e), min(r.latest, e), min(after, e)
+		takes = end - r.latest
+	}
+	r.enter = min(max(r.latest, before), before+computes)
+	if b, ok := d.batches.of(s, r.enter); ok {
+		r.enter = b
+		return r
+	}
+	r.end = max(r.end, r.enter+takes)
+	if r.end > after && r.end-after <= max(2*mostOverlap, takes/4) {
+		r.end = max(r.enter, after)
+	}
+	return r
+}
+
+// capLast caps the entry of whoever would be last in an operation, of those without a record, at when all others were waiting.
+func capLast(stays []restoredStay, lost []lostRecord) {
+	last := map[int32]*restoredStay{} // By joint.
+	for i := range stays {
+		r := &stays[i]
+		if !r.placed || r.enter <= lost[i].seen {
+			continue
+		}
+		if l := last[lost[i].job]; l == nil || r.latest-r.enter < l.latest-l.enter {
+			last[lost[i].job] = r
+		}
+	}
+	for _, r := range last {
+		r.enter = max(r.enter, r.latest)
 	}
 }
 
@@ -418,10 +454,9 @@ func (t *timeline) places() []int32 {
 // beside gives when what came before a lost record ended and what came after it was entered, on the same rank. The record's
 // own times come from others' clocks, and so it may seem to overlap with either by as much as those are off, or as members leave
 // at different times.
-func (t *timeline) beside(i int32, places []int32) (before, after int64) {
+func (t *timeline) beside(s *seg, places []int32) (before, after int64) {
 	const near = 32 // Operations that may be under way at once.
-	s := &t.segs[i]
-	list, at := t.ranks[s.node], int(places[i])
+	list, at := t.ranks[s.node], int(places[s.id])
 	before, after = t.segs[s.pred].End, math.MaxInt64
 	for k := at - 1; k >= max(0, at-near); k-- {
 		if p := &t.segs[list[k]]; p.enter < s.enter && p.End > before && p.End <= s.enter+mostOverlap {

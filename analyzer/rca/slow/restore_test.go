@@ -76,7 +76,7 @@ func TestLostRecordsArePutBack(t *testing.T) {
 	whole := timelineOf(&ev)
 	kept, lost := without(ev.Timeline, 1)
 	ev.Timeline = kept
-	tl := timelineOf(&ev).restore()
+	tl, did := timelineOf(&ev).restore()
 	type key struct {
 		rank, peer int
 		comm       rca.CommID
@@ -104,6 +104,9 @@ func TestLostRecordsArePutBack(t *testing.T) {
 			enters++
 		}
 	}
+	if did.changed != len(put) {
+		t.Errorf("restore says that it put %d back, and did %d", did.changed, len(put))
+	}
 	t.Logf("of %d lost %d are put back, %d end right and %d are entered right", len(lost), found, ends, enters)
 	if len(put) > found {
 		t.Errorf("%d were put in that never were", len(put)-found)
@@ -124,7 +127,8 @@ func TestUsualWorkDespiteHoles(t *testing.T) {
 		ev := j.Evidence()
 		want, _ := usualWork(timelineOf(&ev))
 		ev.Timeline, _ = without(ev.Timeline, 2)
-		got, _ := usualWork(timelineOf(&ev).restore())
+		restored, _ := timelineOf(&ev).restore()
+		got, _ := usualWork(restored)
 		for n := range want {
 			if r := got[n] / want[n]; math.Abs(r-1) > 0.03 {
 				t.Errorf("tp %d, rank %d: %.4g ms, with all records %.4g ms", tp, n, got[n]/1e6, want[n]/1e6)
@@ -170,7 +174,7 @@ func TestLostPartOfAGroupCall(t *testing.T) {
 	whole := timelineOf(&ev)
 	kept, lost := without(ev.Timeline, 3)
 	ev.Timeline = kept
-	tl := timelineOf(&ev).restore()
+	tl, _ := timelineOf(&ev).restore()
 	entered := map[int64]bool{}
 	for _, s := range whole.segs {
 		entered[s.enter] = true

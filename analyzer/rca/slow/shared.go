@@ -10,7 +10,7 @@ import (
 )
 
 // shortOfCPU says that a rank's proxy thread waits for a CPU more than those of other hosts do, and more than it did before.
-func (a *slowAnalysis) shortOfCPU(n int32) bool {
+func (a *analysis) shortOfCPU(n int32) bool {
 	r := a.Nodes[n].Rank
 	if r == nil || r.ProxyRunDelay <= longDelay {
 		return false
@@ -28,7 +28,7 @@ func alwaysWaited(r *rca.Rank) bool {
 }
 
 // usualDelay is the median over hosts, but for one, of the share of time that their proxy threads wait for a CPU.
-func (a *slowAnalysis) usualDelay(but string) (median float64, known bool) {
+func (a *analysis) usualDelay(but string) (median float64, known bool) {
 	worst := map[string]float64{}
 	for n := range a.Nodes {
 		if r := a.Nodes[n].Rank; r != nil && r.Host != "" && r.Host != but && r.ProxyRunDelay >= 0 && r.Caps&rca.SeesProcess != 0 {
@@ -47,7 +47,7 @@ func (a *slowAnalysis) usualDelay(but string) (median float64, known bool) {
 }
 
 // ailing says that the node complains of a rank's CPU or another component, and neither did before nor do most nodes of theirs alike.
-func (a *slowAnalysis) ailing(n int32, component string) bool {
+func (a *analysis) ailing(n int32, component string) bool {
 	if r := a.Nodes[n].Rank; component == "cpu" && r != nil && alwaysWaited(r) {
 		return false
 	}
@@ -55,7 +55,7 @@ func (a *slowAnalysis) ailing(n int32, component string) bool {
 }
 
 // common says that more than half of two hosts or more complain of the same component.
-func (a *slowAnalysis) common(component string) bool {
+func (a *analysis) common(component string) bool {
 	hosts, sick := map[string]bool{}, map[string]bool{}
 	for n := range a.Nodes {
 		if r := a.Nodes[n].Rank; r != nil && r.Host != "" {
@@ -69,16 +69,7 @@ func (a *slowAnalysis) common(component string) bool {
 }
 
 // allShortOfCPU says that the hosts as a whole are short of CPU, so that who computes or calls late is chance.
-func (a *slowAnalysis) allShortOfCPU() bool {
+func (a *analysis) allShortOfCPU() bool {
 	usual, known := a.usualDelay("")
 	return len(a.Mates) > 1 && (known && usual > longDelay || a.common("cpu"))
-}
-
-// sharedBy says that a finding's cause is one that all hosts share: it accuses nobody.
-func (a *slowAnalysis) sharedBy(f *finding) bool {
-	if f.class != rca.SlowCompute && f.class != rca.SlowMixed && f.cause != rca.CauseProxy && f.cause != rca.CauseCPU || len(f.nodes) == 0 {
-		return false
-	}
-	sick := slices.ContainsFunc(f.nodes, func(n int32) bool { return a.hasFact(n, "gpu") || a.shortOfCPU(n) })
-	return a.allShortOfCPU() && f.gain < plainly && !sick
 }

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/culprit-project/culprit/analyzer/rca"
 	"github.com/culprit-project/culprit/analyzer/rca/words"
 )
 
@@ -44,11 +43,11 @@ func (t *timeline) opTimes() map[opKind]int64 {
 
 // withoutSlack gives the flows with those that had slack as they would be if nobody had to be waited for. some is false where
 // none is known to have had any.
-func (a *slowAnalysis) withoutSlack(groups []flowGroup) (out []flowGroup, some bool) {
-	if a.early == nil {
+func (a *analysis) withoutSlack(groups []flowGroup) (out []flowGroup, some bool) {
+	if a.past == nil {
 		return groups, false
 	}
-	before, now := a.early.opTimes(), a.opTimes()
+	before, now := a.past.opTimes(), a.now.opTimes()
 	out = slices.Clone(groups)
 	for i := range out {
 		g := &out[i]
@@ -63,10 +62,10 @@ func (a *slowAnalysis) withoutSlack(groups []flowGroup) (out []flowGroup, some b
 }
 
 // longest gives how many times as long the slowest flow of a group was outstanding.
-func (a *slowAnalysis) longest(g *flowGroup) float64 {
+func (a *analysis) longest(g *flowGroup) float64 {
 	sum := 0.0
 	for _, i := range g.segs {
-		s := &a.segs[i]
+		s := &a.now.segs[i]
 		sum += 1 + s.overdue(g.ref)*float64(max(1, s.SendFlows))/g.ref
 	}
 	return sum / float64(len(g.segs))
@@ -74,19 +73,16 @@ func (a *slowAnalysis) longest(g *flowGroup) float64 {
 
 // insideHost names the one rank whose GPU or NVLink reports an error where operations take longer than before and every flow over the
 // network had slack: what they wait for has no counters of its own.
-func (a *slowAnalysis) insideHost() (finding, bool) {
-	if a.early == nil {
-		return finding{}, false
-	}
-	held, some := a.withoutSlack(a.flowGroups())
+func (a *analysis) insideHost() (finding, bool) {
+	held, some := a.withoutSlack(a.flows())
 	if !some || slices.ContainsFunc(held, func(g flowGroup) bool { return g.slow }) {
 		return finding{}, false
 	}
-	before, now := a.early.opTimes(), a.opTimes()
+	before, now := a.past.opTimes(), a.now.opTimes()
 	lost := map[opKind]int64{}
 	var kinds []opKind
-	for j := range a.jobs {
-		if k, ok := a.opKindOf(&a.jobs[j]); ok && before[k] > 0 {
+	for j := range a.now.jobs {
+		if k, ok := a.now.opKindOf(&a.now.jobs[j]); ok && before[k] > 0 {
 			if _, seen := lost[k]; !seen {
 				kinds = append(kinds, k)
 			}
@@ -99,7 +95,7 @@ func (a *slowAnalysis) insideHost() (finding, bool) {
 	worst := slices.MaxFunc(kinds, func(x, y opKind) int { return cmp.Compare(lost[x], lost[y]) })
 	var members []int32
 	for _, n := range a.Comms[worst.comm].At {
-		if n >= 0 && len(a.ranks[n]) > 0 {
+		if n >= 0 && len(a.now.ranks[n]) > 0 {
 			members = append(members, n)
 		}
 	}
@@ -107,9 +103,9 @@ func (a *slowAnalysis) insideHost() (finding, bool) {
 	if sick < 0 || lost[worst] <= 0 {
 		return finding{}, false
 	}
-	f := finding{class: rca.SlowComm, cause: rca.CauseGPU, nodes: []int32{sick}, comm: worst.comm, lane: -1, weight: commonWeight}
+	f := finding{nodes: []int32{sick}, comm: a.Comms[worst.comm].Name, weight: commonWeight, lane: -1}
 	f.gain = a.gainOfTransfers(func(j *joint, is int64) int64 {
-		if k, ok := a.opKindOf(j); ok && before[k] > 0 {
+		if k, ok := a.now.opKindOf(j); ok && before[k] > 0 {
 			return min(is, before[k])
 		}
 		return is
@@ -120,8 +116,8 @@ func (a *slowAnalysis) insideHost() (finding, bool) {
 }
 
 // networkHasSlack says that most flows that were seen had slack: whatever is slow, it is not all of the network.
-func (a *slowAnalysis) networkHasSlack() bool {
-	groups := a.flowGroups()
+func (a *analysis) networkHasSlack() bool {
+	groups := a.flows()
 	held, _ := a.withoutSlack(groups)
 	slow, full := 0, 0
 	for i := range groups {

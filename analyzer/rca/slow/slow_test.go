@@ -22,6 +22,18 @@ func verdictOf(ev rca.Evidence, opt rca.Options) rca.Verdict {
 	return v
 }
 
+// analysisOf repairs the finished work of the evidence and prepares what is asked of it.
+func analysisOf(ev *rca.Evidence) *analysis {
+	return newAnalysis(repaired(newTimeline(job.NewIndex(ev, rca.Options{}.WithDefaults()), ev.Timeline)))
+}
+
+// unseenWork is an analysis of ranks of whose finished work nothing was seen.
+func unseenWork(ev *rca.Evidence) *analysis {
+	x := job.NewIndex(ev, rca.Options{}.WithDefaults())
+	t := &timeline{Index: x, ranks: make([][]int32, len(x.Nodes))}
+	return &analysis{Index: x, history: history{whole: t, now: t}}
+}
+
 // slowWant is a verdict on slowness.
 type slowWant struct {
 	class  rca.Class

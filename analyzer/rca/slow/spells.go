@@ -23,13 +23,13 @@ type spell struct {
 
 // spells finds the ranks' iterations that took longer than others; nil for ranks that had none, or for which they were not
 // the exception.
-func (a *slowAnalysis) spells() []*spell {
+func (a *analysis) spells() []*spell {
 	var out []*spell
-	for n, begun := range a.iterationStarts() {
+	for n, begun := range a.now.iterationStarts() {
 		if begun == nil {
 			continue
 		}
-		lengths := make([]int64, a.iters)
+		lengths := make([]int64, a.now.iters)
 		for k := 0; k+1 < len(begun); k++ {
 			if begun[k] != 0 && begun[k+1] > begun[k] {
 				lengths[k] = begun[k+1] - begun[k]
@@ -37,7 +37,7 @@ func (a *slowAnalysis) spells() []*spell {
 		}
 		if s := spellOf(lengths); s != nil {
 			if out == nil {
-				out = make([]*spell, len(a.ranks))
+				out = make([]*spell, len(a.now.ranks))
 			}
 			out[n] = s
 		}
@@ -77,9 +77,17 @@ func spellOf(lengths []int64) *spell {
 	return s
 }
 
-// slowInSpells finds the place in the network that is slow in the iterations that took longer, and in them alone. What was so in
-// one iteration is said, and pages nobody: a blip (C5).
-func (a *slowAnalysis) slowInSpells() (finding, bool) {
+// slowInSpells finds the place in the network that is slow in the iterations that took longer, and in them alone, of all that were seen;
+// where the iterations as a whole show nobody. What was so in one iteration is said, and pages nobody: a blip (C5).
+func (a *analysis) slowInSpells(before []finding) (finding, bool) {
+	told := func(f finding) bool { return f.weight >= pick(f.class == rca.GlobalSlow, evenly, placed) }
+	if slices.ContainsFunc(before, told) {
+		return finding{}, false
+	}
+	return a.overall().placeInSpells()
+}
+
+func (a *analysis) placeInSpells() (finding, bool) {
 	spells := a.spells()
 	if spells == nil {
 		return finding{}, false
@@ -110,8 +118,8 @@ func (a *slowAnalysis) slowInSpells() (finding, bool) {
 // flowsInSpells gives the flows as they are in long iterations and were in the usual ones, and notes what part of the time that
 // they took longer a rank's flows were outstanding longer. Trouble need not last for a whole iteration: classes of operation in
 // which nobody was slow say nothing.
-func (a *slowAnalysis) flowsInSpells(spells []*spell) []flowGroup {
-	keys, groups := a.gatherFlows(a.timeline)
+func (a *analysis) flowsInSpells(spells []*spell) []flowGroup {
+	keys, groups := a.gatherFlows(a.now)
 	to := a.flowPeers()
 	slow := map[transferClass]bool{}
 	for i := range groups {
@@ -142,10 +150,10 @@ func (a *slowAnalysis) flowsInSpells(spells []*spell) []flowGroup {
 }
 
 // outstandingIn gives how long a rank's sends were outstanding in operations of some iterations, in the mean, ns.
-func (a *slowAnalysis) outstandingIn(segs []int32, in []bool) float64 {
+func (a *analysis) outstandingIn(segs []int32, in []bool) float64 {
 	sum, n := 0.0, 0
 	for _, i := range segs {
-		if s := &a.segs[i]; s.iter != noIteration && in[s.iter] {
+		if s := &a.now.segs[i]; s.iter != noIteration && in[s.iter] {
 			sum += outstanding(s)
 			n++
 		}
@@ -154,34 +162,17 @@ func (a *slowAnalysis) outstandingIn(segs []int32, in []bool) float64 {
 }
 
 // showIn adds up what a group's operations were held up in long iterations, and marks those in which one was slow.
-func (a *slowAnalysis) showIn(g *flowGroup, s *spell) {
+func (a *analysis) showIn(g *flowGroup, s *spell) {
 	for _, i := range g.segs {
-		k := a.segs[i].iter
+		k := a.now.segs[i].iter
 		if k == noIteration || !s.long[k] {
 			continue
 		}
-		s.share += max(0, a.segs[i].overdue(g.ref)) / s.extra
-		if outstanding(&a.segs[i]) >= leastSlow*g.ref {
+		s.share += max(0, a.now.segs[i].overdue(g.ref)) / s.extra
+		if outstanding(&a.now.segs[i]) >= leastSlow*g.ref {
 			s.shown[k] = true
 		}
 	}
 }
 
 func count(v []bool) int { return countFunc(v, func(b bool) bool { return b }) }
-
-// iterationStarts gives when each iteration began on each rank, on its own clock; nil for ranks without work, 0 unknown.
-func (t *timeline) iterationStarts() [][]int64 {
-	out := make([][]int64, len(t.ranks))
-	for n, list := range t.ranks {
-		if len(list) == 0 {
-			continue
-		}
-		out[n] = make([]int64, t.iters)
-		for _, i := range list {
-			if s := &t.segs[i]; s.iter != noIteration && out[n][s.iter] == 0 {
-				out[n][s.iter] = s.enter
-			}
-		}
-	}
-	return out
-}

@@ -14,10 +14,7 @@ import (
 
 // stage finds a pipeline stage all of whose ranks take longer than the other stages: the cut is uneven. What the stage
 // has more of is spread evenly over all stages to see what that would gain.
-func (a *slowAnalysis) stage() (finding, bool) {
-	if !a.pipelined() || a.roles < 2 {
-		return finding{}, false
-	}
+func (a *analysis) stage() (finding, bool) {
 	stages := a.stagesOf()
 	if len(stages) < 2 {
 		return finding{}, false
@@ -78,7 +75,7 @@ func (a *slowAnalysis) stage() (finding, bool) {
 		return was
 	}
 	f := finding{
-		class: rca.Imbalance, cause: rca.CauseStage, comm: -1, lane: -1, weight: stageWeight,
+		weight: stageWeight, lane: -1,
 		gain: a.replay.gain(change{
 			gap:  func(s *seg, was int64) int64 { return scale(s, gapKind(s), was) },
 			body: func(s *seg, was int64) int64 { return scale(s, bodyKind(s), was) },
@@ -92,7 +89,7 @@ func (a *slowAnalysis) stage() (finding, bool) {
 
 // allOfIt gives what it would gain if everything took its mean, if what these ranks have beyond it accounts for most of
 // that, and they have it alike; 1 otherwise.
-func (a *slowAnalysis) allOfIt(nodes []int32) float64 {
+func (a *analysis) allOfIt(nodes []int32) float64 {
 	d := a.newIdeals()
 	in := make([]bool, len(a.Nodes))
 	for _, n := range nodes {
@@ -107,14 +104,6 @@ func (a *slowAnalysis) allOfIt(nodes []int32) float64 {
 	return all
 }
 
-func sumOf(v []float64) float64 {
-	sum := 0.0
-	for _, x := range v {
-		sum += x
-	}
-	return sum
-}
-
 // gapKind and bodyKind tell kinds of work apart: between the messages of the pipeline, before a collective, or as the
 // source names computations.
 func gapKind(s *seg) string {
@@ -127,10 +116,10 @@ func gapKind(s *seg) string {
 func bodyKind(s *seg) string { return "compute " + s.Func }
 
 // stageWork gives, for each kind of work, every stage's mean per rank and iteration, ns.
-func (a *slowAnalysis) stageWork(stages []stageOf) map[string][]float64 {
+func (a *analysis) stageWork(stages []stageOf) map[string][]float64 {
 	work := map[string][]float64{}
 	for i, st := range stages {
-		share := 1 / float64(max(1, a.iters)) / float64(len(st.nodes))
+		share := 1 / float64(max(1, a.now.iters)) / float64(len(st.nodes))
 		add := func(kind string, d int64) {
 			if work[kind] == nil {
 				work[kind] = make([]float64, len(stages))
@@ -138,8 +127,8 @@ func (a *slowAnalysis) stageWork(stages []stageOf) map[string][]float64 {
 			work[kind][i] += float64(d) * share
 		}
 		for _, n := range st.nodes {
-			for _, k := range a.ranks[n] {
-				s := &a.segs[k]
+			for _, k := range a.now.ranks[n] {
+				s := &a.now.segs[k]
 				if s.iter == noIteration || s.pred < 0 || s.also {
 					continue
 				}
@@ -159,23 +148,23 @@ type stageOf struct {
 }
 
 // stagesOf gives the pipeline's stages: as the source numbers them, else one a role.
-func (a *slowAnalysis) stagesOf() []stageOf {
+func (a *analysis) stagesOf() []stageOf {
 	byStage := map[int]*stageOf{}
 	var keys []int
-	for n := range a.ranks {
-		if a.role[n] < 0 {
+	for n := range a.now.ranks {
+		if a.now.role[n] < 0 {
 			continue
 		}
 		k := -1
-		for _, i := range a.ranks[n] {
-			if st := a.segs[i].Stage; st >= 0 {
+		for _, i := range a.now.ranks[n] {
+			if st := a.now.segs[i].Stage; st >= 0 {
 				k = st
 				break
 			}
 		}
 		key := k
 		if k < 0 {
-			key = -2 - int(a.role[n])
+			key = -2 - int(a.now.role[n])
 		}
 		st := byStage[key]
 		if st == nil {
@@ -193,10 +182,10 @@ func (a *slowAnalysis) stagesOf() []stageOf {
 	return out
 }
 
-func (a *slowAnalysis) pipelined() bool {
-	for j := range a.jobs {
-		if a.jobs[j].p2p {
-			if ci, ok := a.segs[a.jobs[j].parts[0]].in(); !ok || !a.exchange[ci] {
+func (a *analysis) pipelined() bool {
+	for j := range a.now.jobs {
+		if a.now.jobs[j].p2p {
+			if ci, ok := a.now.segs[a.now.jobs[j].parts[0]].in(); !ok || !a.now.exchange[ci] {
 				return true
 			}
 		}

@@ -43,6 +43,7 @@ const (
 // When the job became slower.
 const (
 	leastOnset = 1.05 // The factor from which a lasting change of the iteration time is one,
+	leastSince = 3    // seen in so many iterations,
 	jumpFactor = 1.2  // and from which one is that only an iteration or two show.
 
 	// Trouble that comes and goes (H7: spikes) is diluted in the mean of all iterations and does not move their median. Where the
@@ -216,11 +217,11 @@ const (
 	// slower, and enough to have nearly always more that are whole than not.
 	aside = 4
 
-	idleShare    = 0.002 // Of all ranks' time, from which an entrance's idle time is asked about.
-	idleEffect   = 0.5   // Of its mean: what taking it away must gain to be work.
-	idleEntrance = 16    // Entrances asked about, those with most idle time first.
-	recordedWork = 0.5   // Of a rank's own work, from which on a source records computations.
-	unrecorded   = 0.2   // Share of the ranks' own work from which the time between operations stands for computation.
+	idleShare          = 0.002 // Of all ranks' time, from which an entrance's idle time is asked about.
+	idleEffect         = 0.5   // Of its mean: what taking it away must gain to be work.
+	idleEntrancesAsked = 16    // Entrances asked about, those with most idle time first.
+	recordedWork       = 0.5   // Of a rank's own work, from which on a source records computations.
+	unrecorded         = 0.2   // Share of the ranks' own work from which the time between operations stands for computation.
 
 	// mostContradicted is the share of what others confirm or deny of a rank's records from which on those are not believed, and
 	// leastContradicted from how many contradictions on that is asked.

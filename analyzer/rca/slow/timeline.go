@@ -28,10 +28,11 @@ type timeline struct {
 	iters    int       // Number of iterations, 0 unknown.
 	role     []int32   // By node: ranks that run the same program share a role; -1 no segments.
 	roles    int
-	early    bool   // The source tells the call from the kernel's start: the host runs ahead of the GPU.
+	ahead    bool   // The source tells the call from the kernel's start: the host runs ahead of the GPU.
 	exchange []bool // By communicator: its sends and receives make all-to-all exchanges.
 	across   []bool // By communicator: its members are on more than one host.
 	clock    []line // By node: its clock against the reference's (X6).
+	peers    *peerWork
 }
 
 // seg is one segment with its place.
@@ -150,7 +151,7 @@ func (t *timeline) load(tl []rca.Segment, recorded int) {
 			at[n+1]++
 		}
 	}
-	t.early = 10*ahead >= ops
+	t.ahead = 10*ahead >= ops
 	for n := range t.Nodes {
 		at[n+1] += at[n]
 	}
@@ -276,7 +277,7 @@ func (t *timeline) link() {
 			if s.pred >= 0 {
 				p := &t.segs[s.pred]
 				s.gap = max(0, s.enter-p.End)
-				if s.Kind == rca.SegmentOp && t.early && s.Start > p.End && !s.restored {
+				if s.Kind == rca.SegmentOp && t.ahead && s.Start > p.End && !s.restored {
 					s.host = min(s.gap, s.Start-p.End)
 				}
 				if s.Kind == rca.SegmentCompute {

@@ -16,7 +16,7 @@ import (
 
 // narrow leaves of such ranks those whose GPU the node complains of, and puts all of a group in the place of some: who waits for the
 // slow one of them shows more than it does itself.
-func (a *slowAnalysis) narrow(f *finding) {
+func (a *analysis) narrow(f *finding) {
 	if f.class != rca.SlowCompute {
 		return
 	}
@@ -36,7 +36,7 @@ func (a *slowAnalysis) narrow(f *finding) {
 }
 
 // culprits are a finding's ranks with what their nodes say of them; one group of those that are not told apart.
-func (a *slowAnalysis) culprits(f *finding) (out []rca.Culprit, facts []string) {
+func (a *analysis) culprits(f *finding) (out []rca.Culprit, facts []string) {
 	for _, n := range f.nodes {
 		if len(out) == rca.MaxCulprits {
 			break
@@ -57,7 +57,7 @@ func (a *slowAnalysis) culprits(f *finding) (out []rca.Culprit, facts []string) 
 
 // together gives the members of the smallest communicator inside a host that several ranks belong to and whose operations are not seen to
 // begin or end; nil: there is none.
-func (a *slowAnalysis) together(nodes []int32) []int32 {
+func (a *analysis) together(nodes []int32) []int32 {
 	if len(nodes) < 2 {
 		return nil
 	}

@@ -61,12 +61,12 @@ func (t *timeline) round(j *joint, first int64) ccld.Round {
 
 // ccldVote is CCL-D's slowdown ratio (C5) against the baseline of the first rounds, with a bound that comes from the healthy iterations
 // where enough were seen, and the class by the share of waiting in it (C6).
-func (a *slowAnalysis) ccldVote() rca.Vote {
+func (a *analysis) ccldVote() rca.Vote {
 	v := rca.Vote{Method: "ccl-d", Class: rca.Unknown, Ranks: []int{}, Note: words.MethodRatio}
-	now := windows(a.timeline)
+	now := windows(a.now)
 	before := now
-	if a.early != nil {
-		before = windows(a.early)
+	if a.past != nil {
+		before = windows(a.past)
 	}
 	var best ccld.Result
 	for ci := range a.Comms {
@@ -76,7 +76,7 @@ func (a *slowAnalysis) ccldVote() rca.Vote {
 		}
 		base, _ := ccld.Baseline(slices.Concat(healthy...), 0)
 		o := ccld.Options{Alpha: a.Opt.Alpha, Beta: a.Opt.Beta, Theta: a.Opt.Theta, Repeat: min(repeat, len(w))}
-		if a.early != nil {
+		if a.past != nil {
 			o.Theta = ccld.Theta(ratios(healthy, base), a.Opt.Theta)
 		}
 		if r := ccld.Repeated(w, base, o); r.Kind != ccld.Normal && r.TMax-r.TBase > best.TMax-best.TBase {

@@ -15,18 +15,18 @@ import (
 )
 
 // mycroftVote names the rank that constantly starts late in its groups (algorithm 2 for stragglers).
-func (a *slowAnalysis) mycroftVote() rca.Vote {
+func (a *analysis) mycroftVote() rca.Vote {
 	v := rca.Vote{Method: "mycroft", Class: rca.Unknown, Ranks: []int{}, Note: fmt.Sprintf(words.MethodNobodyLate, a.Opt.LateAfter)}
 	late, all := make([]int, len(a.Nodes)), make([]int, len(a.Nodes))
-	for i := range a.jobs {
-		j := &a.jobs[i]
+	for i := range a.now.jobs {
+		j := &a.now.jobs[i]
 		if j.compute || j.p2p || len(j.parts) < 2 {
 			continue
 		}
 		starts := make([]int64, len(j.parts))
 		for k, p := range j.parts {
-			starts[k] = a.clock[a.segs[p].node].toReference(a.segs[p].enter)
-			all[a.segs[p].node]++
+			starts[k] = a.now.clock[a.now.segs[p].node].toReference(a.now.segs[p].enter)
+			all[a.now.segs[p].node]++
 		}
 		// The middle of two is the earlier: one of two can be late.
 		sorted := slices.Clone(starts)
@@ -34,17 +34,17 @@ func (a *slowAnalysis) mycroftVote() rca.Vote {
 		mid := sorted[(len(sorted)-1)/2]
 		for k, p := range j.parts {
 			if time.Duration(starts[k]-mid) >= a.Opt.LateAfter {
-				late[a.segs[p].node]++
+				late[a.now.segs[p].node]++
 			}
 		}
 	}
 	best := -1
 	for n := range late {
-		if late[n] > 0 && 2*late[n]*max(1, a.iters) >= all[n] && (best < 0 || late[n] > late[best]) {
+		if late[n] > 0 && 2*late[n]*max(1, a.now.iters) >= all[n] && (best < 0 || late[n] > late[best]) {
 			best = n
 		}
 	}
-	if best >= 0 && late[best] >= max(2, a.iters/2) {
+	if best >= 0 && late[best] >= max(2, a.now.iters/2) {
 		v.Class, v.Ranks, v.Note = rca.SlowCompute, []int{a.Nodes[best].ID}, words.MethodLate
 		return v
 	}
@@ -54,22 +54,22 @@ func (a *slowAnalysis) mycroftVote() rca.Vote {
 
 // slowComponent holds the ranks of every collective against Mycroft's principles (M9): the rank of which the GPU or the network takes longer
 // than those of the others, and explains what its part takes longer.
-func (a *slowAnalysis) slowComponent(v *rca.Vote) {
+func (a *analysis) slowComponent(v *rca.Vote) {
 	type hit struct {
 		rank      int
 		component string
 	}
 	count, total := map[hit]int{}, 0
-	for i := range a.jobs {
-		j := &a.jobs[i]
+	for i := range a.now.jobs {
+		j := &a.now.jobs[i]
 		if j.compute || j.p2p || len(j.parts) < 2 {
 			continue
 		}
 		total++
 		flows := make([]mycroft.Flow, 0, len(j.parts))
 		for _, p := range j.parts {
-			s := &a.segs[p]
-			start := time.Duration(a.clock[s.node].toReference(s.enter))
+			s := &a.now.segs[p]
+			start := time.Duration(a.now.clock[s.node].toReference(s.enter))
 			// All leave together, so the whole stay tells nothing of one of them: what its own parts took does.
 			took := s.SendWait[sendGPU] + s.SendWait[sendNet]
 			flows = append(flows, mycroft.Flow{
@@ -88,7 +88,7 @@ func (a *slowAnalysis) slowComponent(v *rca.Vote) {
 			best = h
 		}
 	}
-	if n := count[best]; n >= max(2, a.iters/2) {
+	if n := count[best]; n >= max(2, a.now.iters/2) {
 		v.Class, v.Ranks = pick(best.component == "network", rca.SlowComm, rca.SlowCompute), []int{best.rank}
 		v.Note = fmt.Sprintf(words.MethodComponent, mycroft.SlowComponent, best.component, n, total)
 	}

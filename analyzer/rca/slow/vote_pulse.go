@@ -23,7 +23,7 @@ func shapeOf(s *seg) shape { return shape{s.comm, s.fn, s.Bytes} }
 
 // pulseVote sums up what Pulse says of every collective: who is late for it, else whose transfers were outstanding longest (P5), or who was
 // in it for long without either (P7). Where that is nobody, it is whose exchanges by sends are slowest (P6).
-func (a *slowAnalysis) pulseVote() rca.Vote {
+func (a *analysis) pulseVote() rca.Vote {
 	v := rca.Vote{Method: "pulse", Class: rca.Unknown, Ranks: []int{}, Note: words.MethodNormal}
 	type hit struct {
 		rank int
@@ -32,21 +32,21 @@ func (a *slowAnalysis) pulseVote() rca.Vote {
 	count, total := map[hit]int{}, 0
 	usual := a.usualDurations()
 	samples := []pulse.Sample{}
-	for i := range a.jobs {
-		j := &a.jobs[i]
+	for i := range a.now.jobs {
+		j := &a.now.jobs[i]
 		if j.compute || j.p2p || len(j.parts) < 2 {
 			continue
 		}
 		samples = samples[:0]
 		for _, p := range j.parts {
-			s := &a.segs[p]
+			s := &a.now.segs[p]
 			samples = append(samples, pulse.Sample{
 				Rank: s.Rank, Started: true, Complete: true, Duration: time.Duration(s.stay), Active: s.SendWait[sendNet], Volume: s.Bytes,
-				Start: time.Duration(a.clock[s.node].toReference(s.enter)),
+				Start: time.Duration(a.now.clock[s.node].toReference(s.enter)),
 			})
 		}
 		total++
-		if r, k := pulse.Locate(samples, usual[shapeOf(&a.segs[j.parts[0]])]); k != pulse.Normal {
+		if r, k := pulse.Locate(samples, usual[shapeOf(&a.now.segs[j.parts[0]])]); k != pulse.Normal {
 			count[hit{r, k}]++
 		}
 	}
@@ -57,7 +57,7 @@ func (a *slowAnalysis) pulseVote() rca.Vote {
 		}
 	}
 	n := count[best]
-	if n < max(2, a.iters/2) {
+	if n < max(2, a.now.iters/2) {
 		if rank := pulse.SlowestRate(a.exchanges()); rank >= 0 {
 			v.Class, v.Ranks, v.Note = rca.SlowComm, []int{rank}, words.MethodSlowestRate
 		}
@@ -77,21 +77,21 @@ func (a *slowAnalysis) pulseVote() rca.Vote {
 }
 
 // usualDurations gives how long collectives take, by what they have in common: before the job became slower, where that was seen.
-func (a *slowAnalysis) usualDurations() map[shape]time.Duration {
-	if a.early == nil {
+func (a *analysis) usualDurations() map[shape]time.Duration {
+	if a.past == nil {
 		return nil
 	}
 	all := map[shape][]int64{}
-	for i := range a.early.jobs {
-		j := &a.early.jobs[i]
+	for i := range a.past.jobs {
+		j := &a.past.jobs[i]
 		if j.compute || j.p2p || len(j.parts) < 2 {
 			continue
 		}
 		longest := int64(0)
 		for _, p := range j.parts {
-			longest = max(longest, a.early.segs[p].stay)
+			longest = max(longest, a.past.segs[p].stay)
 		}
-		k := shapeOf(&a.early.segs[j.parts[0]])
+		k := shapeOf(&a.past.segs[j.parts[0]])
 		all[k] = append(all[k], longest)
 	}
 	out := make(map[shape]time.Duration, len(all))
@@ -102,13 +102,13 @@ func (a *slowAnalysis) usualDurations() map[shape]time.Duration {
 }
 
 // exchanges gives, by rank, its parts in exchanges that programs make of sends, in order: what was sent together is one.
-func (a *slowAnalysis) exchanges() map[int][]pulse.Exchange {
+func (a *analysis) exchanges() map[int][]pulse.Exchange {
 	out := map[int][]pulse.Exchange{}
-	for n, list := range a.ranks {
+	for n, list := range a.now.ranks {
 		id, open := a.Nodes[n].ID, false
 		for _, i := range list {
-			s := &a.segs[i]
-			if ci, ok := s.in(); !ok || s.dir <= 0 || !a.exchange[ci] {
+			s := &a.now.segs[i]
+			if ci, ok := s.in(); !ok || s.dir <= 0 || !a.now.exchange[ci] {
 				open = open && s.also
 				continue
 			}

@@ -11,12 +11,12 @@ import (
 )
 
 // votes gives what each method alone would say of slowness.
-func (a *slowAnalysis) votes() []rca.Vote {
+func (a *analysis) votes() []rca.Vote {
 	return append([]rca.Vote{a.walkVote(), a.ccldVote(), a.mycroftVote(), a.pulseVote()}, a.holmesVotes()...)
 }
 
 // walkVote names who holds most of the critical path beyond an even share.
-func (a *slowAnalysis) walkVote() rca.Vote {
+func (a *analysis) walkVote() rca.Vote {
 	v := rca.Vote{Method: "critical-path", Class: rca.Unknown, Ranks: []int{}}
 	best, most := int32(-1), int64(0)
 	for n := range a.walk.time {

@@ -30,11 +30,11 @@ type ideals struct {
 	stretch  []float64 // By node: own work between operations times this is the mean stage's; nil: computations tell.
 }
 
-func (a *slowAnalysis) newIdeals() *ideals {
+func (a *analysis) newIdeals() *ideals {
 	d := &ideals{body: map[int32]int64{}}
 	count := map[int32]int64{}
-	for i := range a.segs {
-		if s := &a.segs[i]; s.Kind == rca.SegmentCompute && s.iter != noIteration {
+	for i := range a.now.segs {
+		if s := &a.now.segs[i]; s.Kind == rca.SegmentCompute && s.iter != noIteration {
 			fn := s.fn
 			d.body[fn] += s.stay
 			count[fn]++
@@ -43,7 +43,7 @@ func (a *slowAnalysis) newIdeals() *ideals {
 	for fn, n := range count {
 		d.body[fn] /= n
 	}
-	d.transfer = a.usualTransfers()
+	d.transfer = a.now.usualTransfers()
 	if a.pipelined() {
 		d.stretch = a.evenStages()
 	}
@@ -52,12 +52,12 @@ func (a *slowAnalysis) newIdeals() *ideals {
 
 // evenStages gives for every rank by what the time between its operations must be stretched to be that of the mean
 // stage; nil where computations were recorded and little lies between.
-func (a *slowAnalysis) evenStages() []float64 {
+func (a *analysis) evenStages() []float64 {
 	stages := a.stagesOf()
 	between := make([]float64, len(a.Nodes))
 	bodies, all := 0.0, 0.0
-	for i := range a.segs {
-		s := &a.segs[i]
+	for i := range a.now.segs {
+		s := &a.now.segs[i]
 		if s.pred < 0 || s.also || s.iter == noIteration {
 			continue
 		}
@@ -90,7 +90,7 @@ func (a *slowAnalysis) evenStages() []float64 {
 }
 
 // change makes ideal what pick says: work by segment, transfers by joint.
-func (d *ideals) change(a *slowAnalysis, work func(*seg) bool, transfers func(*joint) bool) change {
+func (d *ideals) change(a *analysis, work func(*seg) bool, transfers func(*joint) bool) change {
 	c := change{
 		body: func(s *seg, was int64) int64 {
 			if ideal, ok := d.body[s.fn]; ok && work(s) {
@@ -120,15 +120,15 @@ func (d *ideals) change(a *slowAnalysis, work func(*seg) bool, transfers func(*j
 }
 
 // whatIfs replays an iteration with one element after the other made ideal.
-func (a *slowAnalysis) whatIfs() []rca.WhatIf {
-	if a.iters < 2 || a.replay.base <= 0 {
+func (a *analysis) whatIfs() []rca.WhatIf {
+	if a.now.iters < 2 || a.replay.base <= 0 {
 		return nil
 	}
 	d := a.newIdeals()
 	every := func(*seg) bool { return true }
 	out := []rca.WhatIf{a.whatIf("all", "everything", nil, d.change(a, every, func(*joint) bool { return true }))}
 	out = append(out, a.whatIf("transfers", "all transfers", nil, d.change(a, func(*seg) bool { return false }, func(*joint) bool { return true })))
-	if len(a.segs) > whatIfSegments {
+	if len(a.now.segs) > whatIfSegments {
 		return out
 	}
 	out = append(out, a.whatIfStages(d)...)
@@ -137,7 +137,7 @@ func (a *slowAnalysis) whatIfs() []rca.WhatIf {
 	return append(out, a.whatIfOpTypes(d)...)
 }
 
-func (a *slowAnalysis) whatIf(kind, name string, ranks []int, c change) rca.WhatIf {
+func (a *analysis) whatIf(kind, name string, ranks []int, c change) rca.WhatIf {
 	g := a.replay.gain(c)
 	return rca.WhatIf{Kind: kind, Name: name, Ranks: ranks, StepSeconds: micro(a.iterTime / g / 1e9), Saved: rca.Round(1 - 1/g)}
 }
@@ -145,7 +145,7 @@ func (a *slowAnalysis) whatIf(kind, name string, ranks []int, c change) rca.What
 // micro rounds seconds to microseconds.
 func micro(seconds float64) float64 { return float64(int64(seconds*1e6+0.5)) / 1e6 }
 
-func (a *slowAnalysis) whatIfStages(d *ideals) []rca.WhatIf {
+func (a *analysis) whatIfStages(d *ideals) []rca.WhatIf {
 	if !a.pipelined() {
 		return nil
 	}
@@ -171,13 +171,13 @@ func (a *slowAnalysis) whatIfStages(d *ideals) []rca.WhatIf {
 	return mostSaved(out, whatIfGroups)
 }
 
-func (a *slowAnalysis) whatIfDataRanks(d *ideals) []rca.WhatIf {
+func (a *analysis) whatIfDataRanks(d *ideals) []rca.WhatIf {
 	ranks := map[int][]int{}
 	of := make([]int, len(a.Nodes))
-	for n := range a.ranks {
+	for n := range a.now.ranks {
 		of[n] = -1
-		if len(a.ranks[n]) > 0 {
-			if of[n] = a.segs[a.ranks[n][0]].DataRank; of[n] >= 0 {
+		if len(a.now.ranks[n]) > 0 {
+			if of[n] = a.now.segs[a.now.ranks[n][0]].DataRank; of[n] >= 0 {
 				ranks[of[n]] = append(ranks[of[n]], a.Nodes[n].ID)
 			}
 		}
@@ -195,11 +195,11 @@ func (a *slowAnalysis) whatIfDataRanks(d *ideals) []rca.WhatIf {
 }
 
 // whatIfRanksAlone asks about the ranks with most work beyond their peers'.
-func (a *slowAnalysis) whatIfRanksAlone(d *ideals) []rca.WhatIf {
-	work := ownWorkOf(a.timeline)
+func (a *analysis) whatIfRanksAlone(d *ideals) []rca.WhatIf {
+	work := ownWorkOf(a.now)
 	nodes := make([]int32, 0, len(work))
 	for n := range work {
-		if len(a.ranks[n]) > 0 {
+		if len(a.now.ranks[n]) > 0 {
 			nodes = append(nodes, int32(n))
 		}
 	}
@@ -213,15 +213,15 @@ func (a *slowAnalysis) whatIfRanksAlone(d *ideals) []rca.WhatIf {
 	return mostSaved(out, whatIfRanks)
 }
 
-func (a *slowAnalysis) whatIfOpTypes(d *ideals) []rca.WhatIf {
+func (a *analysis) whatIfOpTypes(d *ideals) []rca.WhatIf {
 	spent := map[string]int64{}
-	for i := range a.segs {
-		spent[a.segs[i].Func] += a.segs[i].stay
+	for i := range a.now.segs {
+		spent[a.now.segs[i].Func] += a.now.segs[i].stay
 	}
 	names := slices.SortedFunc(maps.Keys(spent), func(x, y string) int { return cmp.Or(cmp.Compare(spent[y], spent[x]), cmp.Compare(x, y)) })
 	out := make([]rca.WhatIf, 0, len(names))
 	for _, name := range names[:min(whatIfTypes, len(names))] {
-		c := d.change(a, func(s *seg) bool { return s.Kind == rca.SegmentCompute && s.Func == name }, func(j *joint) bool { return a.segs[j.parts[0]].Func == name })
+		c := d.change(a, func(s *seg) bool { return s.Kind == rca.SegmentCompute && s.Func == name }, func(j *joint) bool { return a.now.segs[j.parts[0]].Func == name })
 		c.gap = nil
 		out = append(out, a.whatIf("op_type", name, nil, c))
 	}
@@ -235,7 +235,7 @@ func mostSaved(ws []rca.WhatIf, most int) []rca.WhatIf {
 }
 
 // whatIfEvidence puts the most telling answers into words.
-func (a *slowAnalysis) whatIfEvidence(v *rca.Verdict) []string {
+func (a *analysis) whatIfEvidence(v *rca.Verdict) []string {
 	var out []string
 	told := map[string]bool{"all": true, "transfers": true}
 	for i := range v.WhatIf {

@@ -131,7 +131,7 @@ func TestRestoreAddsTheLastArriver(t *testing.T) {
 	lost := ev.Timeline[gone]
 	ev.Timeline = slices.Delete(slices.Clone(ev.Timeline), gone, gone+1)
 	x := job.NewIndex(&ev, rca.Options{}.WithDefaults())
-	tl := newTimeline(x, ev.Timeline).restore()
+	tl, _ := newTimeline(x, ev.Timeline).restore()
 	if len(tl.segs) != len(ev.Timeline)+1 {
 		t.Fatalf("%d segments, want %d", len(tl.segs), len(ev.Timeline)+1)
 	}

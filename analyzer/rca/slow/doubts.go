@@ -1,0 +1,185 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package slow
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/culprit-project/culprit/analyzer/rca"
+	"github.com/culprit-project/culprit/analyzer/rca/words"
+)
+
+// doubt is a reason not to say the best explanation: a row of the table. What is said in its place tells what would decide it.
+type doubt struct {
+	name  string
+	holds func(*analysis, *choice) bool
+	say   func(*analysis, *choice, *rca.Verdict)
+	after bool // It leaves the evidence in the verdict, and takes back the accusation.
+}
+
+// doubts is the table; the first row that holds is said.
+var doubts = []doubt{
+	{name: "everybody_partly_seen", holds: (*analysis).mayNotShow, say: (*analysis).sayMayNotShow},
+	{name: "accounts_for_too_little", holds: (*analysis).fallsShort, say: (*analysis).sayFallsShort},
+	{name: "never_faster", holds: (*analysis).unproven, say: (*analysis).sayUnproven},
+	{name: "all_hosts_busy", holds: (*analysis).sharedBy, say: (*analysis).sayShared},
+	{name: "may_take_turns", holds: (*analysis).fewIterations, say: (*analysis).sayTakeTurns, after: true},
+}
+
+// doubt says the first doubt that holds; false when none does.
+func (a *analysis) doubt(c *choice, v *rca.Verdict, after bool) bool {
+	i := slices.IndexFunc(doubts, func(d doubt) bool { return d.after == after && d.holds(a, c) })
+	if i < 0 {
+		return false
+	}
+	v.Row = doubts[i].name
+	v.Class, v.Code, v.Cause, v.Confidence = rca.Unknown, "", rca.CauseUnknown, unknownWeight
+	doubts[i].say(a, c, v)
+	return true
+}
+
+// suspect lists whom an explanation means without accusing them.
+func (a *analysis) suspect(f *finding) rca.Culprit {
+	who := f.group
+	if len(f.nodes) > 0 {
+		who = words.RankNumbers(a.IDs(f.nodes))
+	}
+	return rca.Culprit{Rank: -1, Channel: f.lane, Group: "suspects: " + who, Why: f.what}
+}
+
+// mayNotShow: everybody is slower, not alike, and the evidence may not show more.
+func (a *analysis) mayNotShow(c *choice) bool {
+	return c.alone.class == rca.GlobalSlow && c.weight < evenly && len(a.limits()) > 0
+}
+
+func (a *analysis) sayMayNotShow(c *choice, v *rca.Verdict) {
+	v.Summary = fmt.Sprintf(words.SlowerForNoCause, c.gain, strings.Join(a.limits(), "; "))
+	v.Ask = a.unseenPartners()
+}
+
+// The job's own past says by how much it is slower, whatever the finished work that was read shows. An answer has to account for that. Of a
+// job that has no past nobody knows whether it is slow at all.
+
+// owes says that the job is slower than in its past, and by how much.
+func (a *analysis) owes() (times float64, ok bool) {
+	return a.Ev.Slowdown, a.Ev.Slowdown >= a.Opt.IrregularFactor
+}
+
+// fallsShort: the explanation accounts for little of the slowdown, while most of the work that could account for the rest is not seen.
+func (a *analysis) fallsShort(c *choice) bool {
+	times, ok := a.owes()
+	return ok && len(c.nodes) > 0 && a.startsUnseen() && c.gain-1 < leastOwed*(times-1)
+}
+
+func (a *analysis) sayFallsShort(c *choice, v *rca.Verdict) {
+	a.sayUnexplained(v)
+	suspects := a.suspect(c.alone)
+	suspects.Channel = -1
+	v.Culprits = append(v.Culprits, suspects)
+	v.Evidence = append(v.Evidence, fmt.Sprintf(words.WouldBe, c.cause, c.alone.what, shorter(c.gain)))
+}
+
+// unproven: a place in the network differs from others by no more than places do, the job is not known to have been faster, and the
+// place's node complains of nothing.
+func (a *analysis) unproven(c *choice) bool {
+	_, slower := a.owes()
+	return c.alone.class == rca.SlowComm && c.times > 0 && c.times < leastTimes && a.past == nil && !slower && !a.anySick(c.nodes)
+}
+
+func (a *analysis) sayUnproven(c *choice, v *rca.Verdict) {
+	v.Slowdown = rca.Round(c.gain)
+	v.Culprits = []rca.Culprit{a.suspect(c.alone)}
+	v.Summary = a.slowSentence(c.alone) + words.NeverFaster
+	v.Action = words.CompareRuns
+}
+
+// sharedBy: all hosts share what would explain it.
+func (a *analysis) sharedBy(c *choice) bool {
+	if c.class != rca.SlowCompute && c.class != rca.SlowMixed && c.cause != rca.CauseProxy && c.cause != rca.CauseCPU || len(c.nodes) == 0 {
+		return false
+	}
+	sick := slices.ContainsFunc(c.nodes, func(n int32) bool { return a.hasFact(n, "gpu") || a.shortOfCPU(n) })
+	return a.allShortOfCPU() && c.gain < plainly && !sick
+}
+
+func (a *analysis) sayShared(c *choice, v *rca.Verdict) {
+	v.Slowdown = rca.Round(c.gain)
+	v.Summary = fmt.Sprintf(words.BusyHosts, words.Opener(a.RankList(c.nodes)), c.what)
+	v.Action = words.RelieveHosts
+}
+
+// fewIterations: several ranks were late in a few iterations; one after the other may have paused.
+func (a *analysis) fewIterations(c *choice) bool {
+	return c.class == rca.SlowCompute && a.past == nil && a.now.iters < often && len(c.nodes) > 1
+}
+
+func (a *analysis) sayTakeTurns(c *choice, v *rca.Verdict) {
+	suspects := a.suspect(&c.finding)
+	suspects.Channel = -1
+	v.Culprits = []rca.Culprit{suspects}
+	v.Summary += fmt.Sprintf(words.TooFewToAccuse, pick(a.now.iters == 1, "1 iteration was", fmt.Sprintf(words.IterationsSeen, a.now.iters)))
+	v.Action = words.LookLater
+}
+
+// silence is what is said where no row explains anything: a row of the table.
+type silence struct {
+	name  string
+	holds func(*analysis) bool
+	say   func(*analysis, *rca.Verdict)
+}
+
+// silences is the table; the first row that holds is said.
+var silences = []silence{
+	{"pauses", func(a *analysis) bool { return a.paused != nil && a.repeats() }, (*analysis).sayPaused},
+	{"nobody_seen", func(a *analysis) bool { return a.visitedRanks() < a.World && a.repeats() }, (*analysis).sayNobodySeen},
+	{"last_iteration", func(a *analysis) bool { return a.lastLonger() > 1 }, (*analysis).sayLastLonger},
+	{"too_few_iterations", func(a *analysis) bool { return !a.repeats() }, func(_ *analysis, v *rca.Verdict) { v.Summary = words.TooFewIterations }},
+	{"unexplained", func(a *analysis) bool { _, ok := a.owes(); return ok }, (*analysis).sayUnexplained},
+	{"nobody", func(*analysis) bool { return true }, (*analysis).sayHealthy},
+}
+
+// sayNobody: nothing explains why the job would be slower than it was.
+func (a *analysis) sayNobody(v *rca.Verdict) {
+	s := silences[slices.IndexFunc(silences, func(s silence) bool { return s.holds(a) })]
+	v.Row, v.Class, v.Confidence = s.name, rca.Unknown, unknownWeight
+	s.say(a, v)
+	if s := spellOf(a.series); s != nil && v.Class != rca.Benign {
+		v.Evidence = append(v.Evidence, fmt.Sprintf(words.LongIterations, count(s.long), len(a.series), s.times))
+	}
+}
+
+func (a *analysis) sayPaused(v *rca.Verdict) {
+	v.Class, v.Cause = rca.Benign, rca.CauseCheckpoint
+	weight := pick(a.paused.writing || a.paused.regular, regularPausesWeight, pausesWeight)
+	v.Confidence = rca.Round(weight * a.SeenFactor() * a.clarity())
+	v.Summary = a.paused.sentence(a)
+	v.Action = rca.ActionFor(v.Class, v.Cause)
+}
+
+func (a *analysis) sayNobodySeen(v *rca.Verdict) {
+	seen := a.visitedRanks()
+	v.Summary = fmt.Sprintf(words.NobodySeenSlower, words.Count(seen), words.Count(a.World-seen))
+	v.Ask = a.unseenPartners()
+}
+
+func (a *analysis) sayLastLonger(v *rca.Verdict) {
+	v.Summary = fmt.Sprintf(words.LastLonger, a.lastLonger())
+}
+
+// sayUnexplained: the job is slower than in its past, and nothing that was seen shows why.
+func (a *analysis) sayUnexplained(v *rca.Verdict) {
+	times, _ := a.owes()
+	v.Summary = fmt.Sprintf(words.SlowerThanHealthy, times)
+	if limits := a.limits(); len(limits) > 0 {
+		v.Summary = strings.TrimSuffix(v.Summary, ".") + ": " + strings.Join(limits, "; ") + "."
+	}
+	v.Ask = a.unseenPartners()
+}
+
+func (a *analysis) sayHealthy(v *rca.Verdict) {
+	v.Class, v.Confidence = rca.Healthy, rca.Round(nobodyWeight*a.SeenFactor()*a.clarity())
+	v.Summary = words.NobodySlower
+}

@@ -1,0 +1,75 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package slow
+
+import "slices"
+
+func median64(v []int64) int64 {
+	if len(v) == 0 {
+		return 0
+	}
+	slices.Sort(v)
+	return v[len(v)/2]
+}
+
+// center gives the median and the median distance from it (scaled to a standard deviation).
+func center(v []float64) (mid, spread float64) {
+	if len(v) == 0 {
+		return 0, 0
+	}
+	s := slices.Clone(v)
+	slices.Sort(s)
+	mid = s[(len(s)-1)/2]
+	for i := range s {
+		s[i] -= mid
+		if s[i] < 0 {
+			s[i] = -s[i]
+		}
+	}
+	slices.Sort(s)
+	return mid, 1.4826 * s[(len(s)-1)/2]
+}
+
+// distance gives the sum of distances from the median.
+func distance(v []float64) (sum float64) {
+	mid, _ := center(v)
+	for _, x := range v {
+		sum += max(x-mid, mid-x)
+	}
+	return sum
+}
+
+func sumOf(v []float64) float64 {
+	sum := 0.0
+	for _, x := range v {
+		sum += x
+	}
+	return sum
+}
+
+func toFloats(v []int64) []float64 {
+	out := make([]float64, len(v))
+	for i := range v {
+		out[i] = float64(v[i])
+	}
+	return out
+}
+
+// countFunc counts the elements of which something holds.
+func countFunc[T any](v []T, is func(T) bool) (n int) {
+	for _, e := range v {
+		if is(e) {
+			n++
+		}
+	}
+	return n
+}
+
+// pick gives one of two values.
+func pick[T any](cond bool, yes, no T) T {
+	if cond {
+		return yes
+	}
+	return no
+}

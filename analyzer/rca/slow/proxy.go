@@ -1,0 +1,84 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package slow
+
+import (
+	"slices"
+
+	"github.com/culprit-project/culprit/analyzer/rca"
+	"github.com/culprit-project/culprit/analyzer/rca/job"
+	"github.com/culprit-project/culprit/analyzer/rca/words"
+)
+
+// locateProxy: nothing is outstanding longer, but what has arrived is handed on late: the thread that does it starves.
+func (a *analysis) locateProxy(flush []slowEnd, gain float64) (finding, bool) {
+	if len(flush) == 0 {
+		return finding{}, false
+	}
+	var nodes []int32
+	for _, e := range flush {
+		if e.total*3 >= flush[0].total {
+			nodes = append(nodes, e.node)
+		}
+	}
+	slices.Sort(nodes)
+	nodes = slices.Compact(nodes)
+	f := finding{class: rca.SlowComm, cause: rca.CauseProxy, gain: gain, weight: proxyWeight, nodes: nodes, what: words.ProxyLate, lane: -1}
+	if !a.lateAllOver(flush, nodes) {
+		f.cause = rca.CausePCIe
+		f.what = words.FlushLate
+		return f, true
+	}
+	one := len(a.hostsOf(nodes)) == 1
+	if one && (len(nodes) > 1 || a.ailing(nodes[0], "cpu")) {
+		f.cause = rca.CauseCPU
+	}
+	if !one {
+		f.weight = severalHostsWeight
+	}
+	return f, true
+}
+
+// lateAllOver says that it is not the flush alone that takes long on these ranks: a thread that does not get to run is
+// late to see the GPU take the data, too, whatever the operation.
+func (a *analysis) lateAllOver(flush []slowEnd, nodes []int32) bool {
+	for _, n := range nodes {
+		if a.shortOfCPU(n) || a.ailing(n, "cpu") {
+			return true
+		}
+		if a.hasFact(n, "pcie") {
+			return false
+		}
+	}
+	least := -1.0
+	for i := range flush {
+		var late, taking int64
+		for _, g := range flush[i].segs {
+			late += int64(a.now.segs[g].RecvWait[recvFlush])
+			taking += int64(a.now.segs[g].RecvWait[recvGPU])
+		}
+		if share := float64(taking) / float64(max(1, late)); least < 0 || share < least {
+			least = share
+		}
+	}
+	return least > takenLate
+}
+
+func (a *analysis) anySick(nodes []int32) bool {
+	return slices.ContainsFunc(nodes, func(n int32) bool { return a.endSick(n, nil) })
+}
+
+// endSick says whether the node's own evidence, or its proxy's lateness, speaks against a rank.
+func (a *analysis) endSick(n int32, flush []slowEnd) bool {
+	return a.Ailing(n, job.NetAilment) || a.starved(n, flush)
+}
+
+// starved says that a rank's proxy thread is late in everything it does, not only in what the network answers.
+func (a *analysis) starved(n int32, flush []slowEnd) bool {
+	return slices.ContainsFunc(flush, func(e slowEnd) bool { return e.node == n }) || a.shortOfCPU(n) || a.ailing(n, "cpu")
+}
+
+func (a *analysis) hasFact(n int32, component string) bool {
+	return a.Ailing(n, func(f *rca.Fact) bool { return f.Component == component })
+}

@@ -1,0 +1,137 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package slow
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/culprit-project/culprit/analyzer/rca"
+	"github.com/culprit-project/culprit/analyzer/rca/rcatest"
+)
+
+// late gives a rank's factor from the middle of the job on.
+func late(is func(r int) bool, factor float64) func(r, it int) float64 {
+	return func(r, it int) float64 { return pick(is(r) && it >= 8, factor, 1.0) }
+}
+
+// exchangesOf makes the collectives exchanges in which some ranks get three times as much.
+func exchangesOf(more func(r int) bool) func(*rca.Evidence) {
+	return func(ev *rca.Evidence) {
+		for i := range ev.Timeline {
+			s := &ev.Timeline[i]
+			s.Func, s.Bytes = "AllToAllv", pick[int64](more(s.Rank), 3<<20, 1<<20)
+		}
+	}
+}
+
+// withoutFlows is a source that does not see the network.
+func withoutFlows(ev *rca.Evidence) {
+	for i := range ev.Timeline {
+		s := &ev.Timeline[i]
+		s.SendFlows, s.RecvFlows, s.SendActive, s.SendWait, s.RecvWait = 0, 0, 0, [3]time.Duration{}, [3]time.Duration{}
+	}
+}
+
+// ruleCases has, for a row of the tables, a job that it speaks for.
+var ruleCases = []struct {
+	rule       string
+	dp, pp, tp int
+	edit       func(*rcatest.SlowJob)
+	seen       func(*rca.Evidence)
+}{
+	{"rank_beyond_peers", 4, 2, 2, func(j *rcatest.SlowJob) { j.Compute = rcatest.One(5, 1.5) }, nil},
+	{"stage_beyond_past", 2, 2, 2, func(j *rcatest.SlowJob) { j.Compute = late(func(r int) bool { return r >= 4 }, 1.5) }, nil},
+	{"rank_beyond_past", 4, 1, 2, func(j *rcatest.SlowJob) { j.Compute = late(func(r int) bool { return r < 5 }, 1.5) }, nil},
+	{"uneven_stages", 2, 4, 1, func(j *rcatest.SlowJob) { j.Compute = func(r, _ int) float64 { return pick(r/2 == 3, 1.6, 1.0) } }, nil},
+	{"rotating_load", 8, 1, 1, func(j *rcatest.SlowJob) {
+		j.Compute = func(r, it int) float64 { return pick(r == (it*5)%8, 1.6, 1.0) }
+	}, nil},
+	{"network_place/end", 4, 2, 2, func(j *rcatest.SlowJob) { j.Send = rcatest.One(5, 4) }, nil},
+	{"late_thread", 4, 2, 2, func(j *rcatest.SlowJob) { j.Flush = rcatest.One(5, 80) }, nil},
+	{"everybody_computes", 4, 2, 2, func(j *rcatest.SlowJob) { j.Compute = late(func(int) bool { return true }, 1.4) }, nil},
+	{"network_place_in_spells/end", 4, 1, 2, func(j *rcatest.SlowJob) {
+		j.Iters = 200
+		j.Send = func(r, it int) float64 { return pick(r == 5 && (it == 168 || it == 171), 10, 1.0) }
+	}, nil},
+	{"stage_beyond_others", 4, 6, 1, func(j *rcatest.SlowJob) { j.Compute = func(r, _ int) float64 { return pick(r/4 == 2, 1.6, 1.0) } }, nil},
+	{"experts_beyond_others", 8, 1, 1, func(j *rcatest.SlowJob) { j.Compute = rcatest.One(5, 1.5) }, exchangesOf(func(r int) bool { return r == 5 })},
+	{"experts_beyond_past", 8, 1, 1, func(j *rcatest.SlowJob) { j.Compute = late(func(r int) bool { return r < 4 }, 1.5) }, exchangesOf(func(r int) bool { return r < 4 })},
+	{"network_place/every_transfer", 4, 1, 1, func(j *rcatest.SlowJob) { j.Send = late(func(int) bool { return true }, 8) }, nil},
+	{"slow_group", 4, 2, 2, func(j *rcatest.SlowJob) { j.Send = func(r, _ int) float64 { return pick(r < 4, 8.0, 1.0) } }, withoutFlows},
+	{"gpu_of_slow_group", 4, 2, 2, func(j *rcatest.SlowJob) {
+		j.Send = func(r, _ int) float64 { return pick(r < 4, 8.0, 1.0) }
+		j.Facts = []rca.Fact{{Host: "node0", Rank: 0, Component: "gpu", Kind: "xid", Value: 63}}
+	}, withoutFlows},
+	{"whole_host_computes", 2, 1, 1, func(j *rcatest.SlowJob) {
+		j.Compute = late(func(int) bool { return true }, 1.5)
+		j.Facts = []rca.Fact{{Host: "node0", Rank: -1, Component: "cpu", Kind: "cpu_pressure", Value: 0.7}}
+	}, nil},
+	{"everybody_sends", 4, 2, 2, func(j *rcatest.SlowJob) { j.Send = late(func(int) bool { return true }, 4) }, nil},
+	{"may_take_turns", 4, 1, 2, func(j *rcatest.SlowJob) {
+		j.Iters = 4
+		j.Compute = func(r, _ int) float64 { return pick(r/2 == 1, 1.5, 1.0) }
+	}, nil},
+	{"last_iteration", 4, 1, 2, func(j *rcatest.SlowJob) {
+		j.Iters = 8
+		j.Compute = func(_, it int) float64 { return pick(it == 6, 2, 1.0) }
+	}, nil},
+	{"pauses", 4, 2, 2, func(j *rcatest.SlowJob) {
+		j.Iters = 24
+		j.Host = func(r, it int) time.Duration { return pick(r == 2 && it%6 == 5, 20*time.Second, 0) }
+	}, nil},
+	{"nobody", 4, 2, 2, func(*rcatest.SlowJob) {}, nil},
+	{"too_few_iterations", 2, 1, 1, func(j *rcatest.SlowJob) { j.Iters = 1 }, nil},
+	{"nobody_seen", 4, 2, 2, func(*rcatest.SlowJob) {}, func(ev *rca.Evidence) {
+		ev.Timeline = slices.DeleteFunc(ev.Timeline, func(s rca.Segment) bool { return s.Rank == 3 })
+	}},
+	{"unexplained", 4, 2, 2, func(*rcatest.SlowJob) {}, func(ev *rca.Evidence) { ev.Slowdown = 1.5 }},
+	{"never_faster", 4, 2, 2, func(j *rcatest.SlowJob) { j.Send = rcatest.One(5, 1.8) }, nil},
+}
+
+// TestRules: each job's verdict names the row that speaks for it, or has it among the hypotheses.
+func TestRules(t *testing.T) {
+	for _, c := range ruleCases {
+		t.Run(c.rule, func(t *testing.T) {
+			j := rcatest.NewSlowJob(c.dp, c.pp, c.tp)
+			j.Iters = 16
+			c.edit(j)
+			ev := j.Evidence()
+			if c.seen != nil {
+				c.seen(&ev)
+			}
+			v := verdictOf(ev, rca.Options{})
+			weighed := func(h rca.Hypothesis) bool { return h.Row == c.rule }
+			if v.Row != c.rule && !slices.ContainsFunc(v.Hypotheses, weighed) {
+				t.Errorf("%q says %s: %s", v.Row, v.Class, v.Summary)
+			}
+		})
+	}
+}
+
+// TestRulesHaveNames: no two rows have one name, and those of a verdict are in the tables.
+func TestRulesHaveNames(t *testing.T) {
+	var names []string
+	for _, h := range hypotheses {
+		names = append(names, h.name)
+	}
+	for _, d := range doubts {
+		names = append(names, d.name)
+	}
+	for _, s := range silences {
+		names = append(names, s.name)
+	}
+	for i, name := range names {
+		if name == "" || slices.Contains(names[:i], name) {
+			t.Errorf("row %d is named %q", i, name)
+		}
+	}
+	for _, c := range ruleCases {
+		if name, _, _ := strings.Cut(c.rule, "/"); !slices.Contains(names, name) {
+			t.Errorf("no row is named %q", name)
+		}
+	}
+}

@@ -1,0 +1,126 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package slow
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/culprit-project/culprit/analyzer/rca"
+	"github.com/culprit-project/culprit/analyzer/rca/job"
+	"github.com/culprit-project/culprit/analyzer/rca/words"
+)
+
+// slowMembers are who the slow communicators or pairs that matter have in common, where no end of a flow stands out.
+type slowMembers struct {
+	worst *slowComm
+	nodes []int32
+	most  bool // More than half of the ranks that were seen.
+}
+
+// membersOfSlow finds them.
+func (a *analysis) membersOfSlow() *slowMembers {
+	slow := slices.Clone(a.base.slowComm)
+	slices.SortStableFunc(slow, func(x, y slowComm) int { return cmp.Compare(a.lostIn(&y), a.lostIn(&x)) })
+	common := slices.Clone(slow[0].nodes)
+	for i := range slow[1:] {
+		s := &slow[i+1]
+		if a.lostIn(s) < mattersFrom*a.lostIn(&slow[0]) {
+			continue
+		}
+		if both := intersect(common, s.nodes); len(both) > 0 {
+			common = both
+		}
+	}
+	return &slowMembers{worst: &slow[0], nodes: common, most: 2*len(common) > a.visitedRanks()}
+}
+
+// lostIn is what a slow communicator's transfers take longer in all, ns.
+func (a *analysis) lostIn(s *slowComm) float64 {
+	return (s.ratio - 1) * float64(max(1, a.base.transfer[s.joints[0]])) * float64(len(s.joints))
+}
+
+// finding is what is found of them, but for whom it is.
+func (m *slowMembers) finding(a *analysis) finding {
+	f := finding{gain: a.transfers().gain, weight: groupWeight, what: fmt.Sprintf(words.GroupSlow, m.worst.ratio), lane: -1}
+	if ci, ok := a.now.segs[a.now.jobs[m.worst.joints[0]].parts[0]].in(); ok {
+		f.comm = a.Comms[ci].Name
+	}
+	return f
+}
+
+// ailingInSlowGroups names the one member that the slow communicators have in common whose GPU or NVLink reports an error.
+func (a *analysis) ailingInSlowGroups() (finding, bool) {
+	m := a.slowMembers()
+	f := m.finding(a)
+	sick := a.onlyAiling(m.nodes)
+	f.nodes, f.weight = []int32{sick}, sickMemberWeight
+	return f, sick >= 0 && f.gain >= leastOnset
+}
+
+// noisy says that it is everybody's and not much, or seen inside without any end standing out: the noise of a network.
+func (a *analysis) noisy(m *slowMembers) bool {
+	return m.most && a.transfers().gain < a.Opt.IrregularFactor || a.waitsSeen(m.worst) && m.worst.ratio < noisyRatio
+}
+
+// mostGroups: the slow communicators are those of most ranks.
+func (a *analysis) mostGroups() (finding, bool) {
+	m := a.slowMembers()
+	f := m.finding(a)
+	f.weight, f.what = severalHostsWeight, fmt.Sprintf(words.MostSlow, m.worst.ratio)
+	return f, m.most && len(m.nodes) > 2 && !a.noisy(m)
+}
+
+// slowGroup names the communicator or pair whose transfers take longer than their peers'.
+func (a *analysis) slowGroup() (finding, bool) {
+	m := a.slowMembers()
+	f := m.finding(a)
+	hosts := a.hostsOf(m.nodes)
+	switch {
+	case len(m.nodes) == 1:
+		f.nodes, f.weight = m.nodes, commonWeight
+	case len(hosts) == 1 && hosts[0] != "":
+		f.group, f.cause = fmt.Sprintf("%s on %s", words.RankNumbers(a.IDs(m.nodes)), hosts[0]), rca.CauseGPU
+	default:
+		f.group = words.RankNumbers(a.IDs(m.nodes))
+	}
+	return f, !a.noisy(m)
+}
+
+// waitsSeen says that the flows of the slow transfers were seen.
+func (a *analysis) waitsSeen(s *slowComm) bool {
+	for _, p := range a.now.jobs[s.joints[0]].parts {
+		if a.now.segs[p].SendWait != [3]time.Duration{} || a.now.segs[p].RecvWait != [3]time.Duration{} {
+			return true
+		}
+	}
+	return false
+}
+
+// onlyAiling gives the one of the ranks whose GPU or NVLink shows an error, -1 none or several. A low clock slows
+// computation, not transfers.
+func (a *analysis) onlyAiling(ns []int32) int32 {
+	sick := int32(-1)
+	for _, n := range ns {
+		if a.Ailing(n, job.GPUAilment) {
+			if sick >= 0 {
+				return -1
+			}
+			sick = n
+		}
+	}
+	return sick
+}
+
+func intersect(a, b []int32) []int32 {
+	var out []int32
+	for _, x := range a {
+		if slices.Contains(b, x) {
+			out = append(out, x)
+		}
+	}
+	return out
+}
