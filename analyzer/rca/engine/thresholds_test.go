@@ -18,8 +18,7 @@ var tables = []string{"flaws.go", "weights.go", "thresholds.go"}
 
 // noThresholds are fractions that decide nothing.
 var noThresholds = map[string]string{
-	"../slow/compute.go 1.4826": "a normal distribution's spread over its median distance",
-	"../slow/idle.go 0.5":       "the median, as a quantile",
+	"../slow/numbers.go 1.4826": "a normal distribution's spread over its median distance",
 }
 
 // TestFractionsAreInTheTables: a threshold or weight of hangs, slowness and what is beside them stands in a table, with its reason.
