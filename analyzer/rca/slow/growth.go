@@ -95,9 +95,8 @@ func usualWork(t *timeline) (work []float64, pieces []int64) {
 	return work, pieces
 }
 
-// slower gives the ranks that have become slower, the worst first.
-func (g *growth) slower() []int32 {
-	var out []int32
+// slower gives the ranks that have become slower and of those, as out, the ones that have about as the worst has, that one first.
+func (g *growth) slower() (out []int32, some int) {
 	top := 0.0
 	for n, t := range g.times {
 		if t >= leastGrowth && g.share[n] >= heavyShare {
@@ -105,9 +104,17 @@ func (g *growth) slower() []int32 {
 			top = max(top, t)
 		}
 	}
+	some = len(out)
 	out = slices.DeleteFunc(out, func(n int32) bool { return g.times[n]-1 < alikeGrowth*(top-1) })
 	slices.SortFunc(out, func(x, y int32) int { return cmp.Or(cmp.Compare(g.times[y], g.times[x]), cmp.Compare(x, y)) })
-	return out
+	return out, some
+}
+
+// everybody says that nobody stands out of so many ranks that have become slower: they are nearly all, and most of them about alike. What
+// slows all of them slows some of them more.
+func (g *growth) everybody(alike, some int) bool {
+	nearlyAll := func(n int) bool { return 10*n > 9*g.known() }
+	return nearlyAll(alike) || 2*alike > g.known() && nearlyAll(some)
 }
 
 // known counts the ranks that can be compared.
@@ -142,8 +149,8 @@ func (a *analysis) grownRanks() *suspects {
 	if g == nil {
 		return nil
 	}
-	slower := g.slower()
-	if len(slower) == 0 || 10*len(slower) > 9*g.known() {
+	slower, some := g.slower()
+	if len(slower) == 0 || g.everybody(len(slower), some) {
 		return nil
 	}
 	worst := slower[0]

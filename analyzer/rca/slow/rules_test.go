@@ -53,6 +53,9 @@ var ruleCases = []struct {
 	{"network_place/end", 4, 2, 2, func(j *rcatest.SlowJob) { j.Send = rcatest.One(5, 4) }, nil},
 	{"late_thread", 4, 2, 2, func(j *rcatest.SlowJob) { j.Flush = rcatest.One(5, 80) }, nil},
 	{"everybody_computes", 4, 2, 2, func(j *rcatest.SlowJob) { j.Compute = late(func(int) bool { return true }, 1.4) }, nil},
+	{"everybody_slower", 4, 2, 2, func(j *rcatest.SlowJob) { // Six of eight stand out, of hosts that are all short of something.
+		j.Compute = func(r, it int) float64 { return pick(it >= 8, pick(r%8 < 6, 1.8, 1.2), 1.0) }
+	}, nil},
 	{"network_place_in_spells/end", 4, 1, 2, func(j *rcatest.SlowJob) {
 		j.Iters = 200
 		j.Send = func(r, it int) float64 { return pick(r == 5 && (it == 168 || it == 171), 10, 1.0) }
