@@ -19,7 +19,7 @@ type token struct {
 	kind  rca.SegmentKind
 	bytes int64
 	size  int32 // Of the communicator.
-	dir   int8  // Send or receive to a higher or lower rank.
+	dir   int8  // Send or receive to a higher or lower rank of the communicator.
 	mb    int32
 }
 
@@ -38,6 +38,7 @@ func fnv1a(b []byte) uint64 {
 // positions.
 func (t *timeline) findIterations() {
 	t.findExchanges()
+	t.findSeats()
 	tokens := make([]int32, len(t.segs))
 	ids := map[token]int32{}
 	for i := range t.segs {
@@ -122,6 +123,38 @@ func (t *timeline) findExchanges() {
 	}
 }
 
+// seat is a rank in a communicator.
+type seat struct{ comm, node int32 }
+
+// findSeats gives the members' ranks in the communicators in which something is sent. Their order is that of a pipeline's stages, whatever
+// the ranks' numbers in the job are.
+func (t *timeline) findSeats() {
+	t.seats = map[seat]int32{}
+	seen := make([]bool, len(t.Comms))
+	for i := range t.segs {
+		ci, ok := t.segs[i].in()
+		if !ok || t.segs[i].dir == 0 || seen[ci] {
+			continue
+		}
+		seen[ci] = true
+		for r, n := range t.Comms[ci].At {
+			if n >= 0 {
+				t.seats[seat{ci, n}] = int32(r)
+			}
+		}
+	}
+}
+
+// before compares two ranks of the job by their ranks in a communicator or, where one is not known there, by their numbers.
+func (t *timeline) before(comm int32, x, y int) int {
+	px, known := t.seats[seat{comm, t.NodeOf(x)}]
+	py, both := t.seats[seat{comm, t.NodeOf(y)}]
+	if known && both {
+		return cmp.Compare(px, py)
+	}
+	return cmp.Compare(x, y)
+}
+
 func (t *timeline) numbered() bool {
 	for i := range t.segs {
 		if t.segs[i].Iteration < 0 {
@@ -142,7 +175,7 @@ func (t *timeline) tokenOf(s *seg) token {
 	if d := s.dir; d != 0 && s.Peer >= 0 {
 		k.bytes = -1
 		if ci, ok := s.in(); !ok || !t.exchange[ci] {
-			k.dir = int8(pick(s.Peer > s.Rank, 1, -1))
+			k.dir = int8(pick(t.before(s.comm, s.Rank, s.Peer) < 0, 1, -1))
 		}
 	}
 	return k
@@ -416,8 +449,8 @@ func (t *timeline) renumber() {
 func (t *timeline) assignRoles(tokens []int32) {
 	t.role = make([]int32, len(t.Nodes))
 	var shapes []roleShape
-	type place struct{ role, token, partner, k int32 }
-	posID := map[place]int32{}
+	type turn struct{ role, token, partner, k int32 }
+	posID := map[turn]int32{}
 	for n := range t.ranks {
 		t.role[n] = -1
 		if len(t.ranks[n]) == 0 {
@@ -439,7 +472,7 @@ func (t *timeline) assignRoles(tokens []int32) {
 				clear(seen)
 				at = s.iter
 			}
-			p := place{role: id, token: tokens[i], k: seen[tokens[i]]}
+			p := turn{role: id, token: tokens[i], k: seen[tokens[i]]}
 			seen[tokens[i]]++
 			if partner, k, ok := turns.of(s); ok {
 				p.partner, p.k = partner, k
@@ -486,10 +519,10 @@ func (t *timeline) turnsOf(n int32) *turns {
 	for _, c := range comms {
 		// Those above first, then round to those below.
 		slices.SortFunc(peers[c], func(x, y int) int {
-			if (x > rank) != (y > rank) {
-				return cmp.Compare(y, x)
+			if above := t.before(c, x, rank) > 0; above != (t.before(c, y, rank) > 0) {
+				return pick(above, -1, 1)
 			}
-			return cmp.Compare(x, y)
+			return t.before(c, x, y)
 		})
 		for _, p := range peers[c] {
 			r.partner[sequence{comm: c, fn: -1, peer: int32(p)}] = int32(len(r.partner))

@@ -28,10 +28,11 @@ type timeline struct {
 	iters    int       // Number of iterations, 0 unknown.
 	role     []int32   // By node: ranks that run the same program share a role; -1 no segments.
 	roles    int
-	ahead    bool   // The source tells the call from the kernel's start: the host runs ahead of the GPU.
-	exchange []bool // By communicator: its sends and receives make all-to-all exchanges.
-	across   []bool // By communicator: its members are on more than one host.
-	clock    []line // By node: its clock against the reference's (X6).
+	ahead    bool           // The source tells the call from the kernel's start: the host runs ahead of the GPU.
+	exchange []bool         // By communicator: its sends and receives make all-to-all exchanges.
+	seats    map[seat]int32 // Ranks in the communicators in which something is sent.
+	across   []bool         // By communicator: its members are on more than one host.
+	clock    []line         // By node: its clock against the reference's (X6).
 	peers    *peerWork
 }
 
