@@ -92,12 +92,13 @@ func (b *baseline) excessWork() {
 	t := b.t
 	b.excess = make([][]int64, len(t.Nodes))
 	b.hostPart = make([]float64, len(t.Nodes))
+	over, late := make([][]int64, len(t.Nodes)), make([][]int64, len(t.Nodes))
+	var usual []int64
 	for n := range t.Nodes {
 		if len(t.ranks[n]) == 0 {
 			continue
 		}
-		b.excess[n] = make([]int64, t.iters)
-		var over, late int64
+		b.excess[n], over[n], late[n] = make([]int64, t.iters), make([]int64, t.iters), make([]int64, t.iters)
 		for _, i := range t.ranks[n] {
 			s := &t.segs[i]
 			if s.iter == noIteration || s.pred < 0 || s.also {
@@ -112,14 +113,33 @@ func (b *baseline) excessWork() {
 			}
 			b.excess[n][s.iter] += d
 			if d > 0 && !s.restored { // Whether the call came late its record would tell.
-				over += d
-				late += min(d, s.host)
+				over[n][s.iter] += d
+				late[n][s.iter] += min(d, s.host)
 			}
 		}
-		if over > 0 {
-			b.hostPart[n] = float64(late) / float64(over)
+		if t.iters > 0 {
+			usual = append(usual, max(0, median64(slices.Clone(b.excess[n]))))
 		}
 	}
+	for n := range t.Nodes {
+		b.hostPart[n] = hostPart(b.excess[n], over[n], late[n], median64(usual))
+	}
+}
+
+// hostPart gives the share of a rank's excess in which its host was late: of each iteration what of its longer pieces was, and iterations
+// count as far as their excess is above the usual one, which is the noise of computation that takes now longer, now shorter.
+func hostPart(excess, over, late []int64, usual int64) float64 {
+	sum, part := 0.0, 0.0
+	for i := range excess {
+		if e := excess[i] - usual; e > 0 && over[i] > 0 {
+			sum += float64(e)
+			part += float64(e) * float64(late[i]) / float64(over[i])
+		}
+	}
+	if sum == 0 {
+		return 0
+	}
+	return part / sum
 }
 
 // gapOf and bodyOf give what the peers of a segment take.
