@@ -91,9 +91,9 @@ func threeTimes(_ *rand.Rand, ev *rca.Evidence, opt *rca.Options) func(int) int 
 func stretch(v reflect.Value, factor int64) {
 	switch v.Kind() { //nolint:exhaustive // The others hold nothing.
 	case reflect.Struct:
-		for i := range v.NumField() {
-			if v.Field(i).CanSet() {
-				stretch(v.Field(i), factor)
+		for _, field := range v.Fields() {
+			if field.CanSet() {
+				stretch(field, factor)
 			}
 		}
 	case reflect.Slice, reflect.Array:
