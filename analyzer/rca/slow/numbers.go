@@ -5,6 +5,7 @@ package slow
 
 import "slices"
 
+// median64 gives the upper median, 0 of nothing. It sorts v: who needs its order hands in a copy.
 func median64(v []int64) int64 {
 	if len(v) == 0 {
 		return 0
