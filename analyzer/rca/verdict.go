@@ -103,7 +103,9 @@ type Verdict struct {
 	// Hypotheses are the explanations that the engine weighed against each other, those that the verdict rests on first; at most
 	// MaxHypotheses.
 	Hypotheses []Hypothesis `json:"hypotheses,omitempty"`
-	Methods    []Vote       `json:"methods,omitempty"`
+	// Repairs is what was mended in the records of finished work before anybody was compared. Empty when the job stands still.
+	Repairs []Repair `json:"repairs,omitempty"`
+	Methods []Vote   `json:"methods,omitempty"`
 	// Slowdown is the iteration time over what it would be without the culprit (what-if replay), 0 not applicable.
 	Slowdown float64 `json:"slowdown,omitempty"`
 	// WhatIf says how long an iteration would take with one element made ideal, by kind; within a kind what saves most
@@ -186,6 +188,13 @@ type Hypothesis struct {
 	Saves  float64 `json:"saves,omitempty"`
 	Chosen bool    `json:"chosen,omitempty"` // The verdict rests on it.
 	Reason string  `json:"reason,omitempty"` // What it is; of one that was not chosen why not.
+}
+
+// Repair is what one step of the repair of finished work did.
+type Repair struct {
+	Step    string `json:"step"`           // "lost_records": analyzer/rca/slow/repair.go lists them.
+	Changed int    `json:"changed"`        // Pieces of work that it left out, put in or shortened.
+	Left    int    `json:"left,omitempty"` // Pieces that it saw to be wrong and could not mend.
 }
 
 // WhatIf is the answer to one what-if question: the iteration replayed with some work taking what it takes elsewhere.

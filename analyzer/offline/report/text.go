@@ -60,6 +60,7 @@ func Text(w io.Writer, r *diagnosis.Result, s Style) error {
 	p.list("Evidence", r.Verdict.Evidence, p.limit(listShown))
 	p.list("Against it", r.Verdict.Contradictions, p.limit(listShown))
 	if s.Explain {
+		p.reasoning()
 		p.candidates()
 		p.methods()
 	}
@@ -286,6 +287,25 @@ func (p *printer) stacks() {
 		for _, f := range slices.Backward(stack) {
 			p.line("      %s", f)
 		}
+	}
+}
+
+// reasoning says by which row of the engine's tables the verdict is said, and what was mended in the records before.
+func (p *printer) reasoning() {
+	v := &p.r.Verdict
+	var items []string
+	if v.Row != "" {
+		items = append(items, "said by the row "+v.Row)
+	}
+	for _, r := range v.Repairs {
+		left := ""
+		if r.Left > 0 {
+			left = fmt.Sprintf("; %d could not be", r.Left)
+		}
+		items = append(items, fmt.Sprintf("%s: %d pieces of work mended%s", r.Step, r.Changed, left))
+	}
+	if len(items) > 0 {
+		p.list("Reasoning", items, 0)
 	}
 }
 

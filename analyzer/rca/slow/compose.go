@@ -17,6 +17,7 @@ import (
 func (a *analysis) verdict() rca.Verdict {
 	v := job.NewVerdict(a.Index)
 	v.RanksVisited = a.visitedRanks()
+	v.Repairs = a.repairs
 	v.Methods = a.votes()
 	v.WhatIf = a.whatIfs()
 	for i := range a.Ev.Missing {

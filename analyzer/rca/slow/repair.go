@@ -3,7 +3,11 @@
 
 package slow
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/culprit-project/culprit/analyzer/rca"
+)
 
 // Repair before reasoning: records may be false, missing, or of another kind than they say, and what is in them may be waiting that
 // looks like work. All of that is mended here, in this order, before anything asks whose time it is. A step never changes the timeline
@@ -15,13 +19,11 @@ type step struct {
 	mend func(*timeline) (*timeline, repair)
 }
 
-// repair is what a step did.
+// repair is what a step did: how many segments it left out, put in or shortened, and how many it saw to be wrong and could not mend.
 type repair struct {
-	step    string
-	changed int // Segments that it left out, put in, made another kind of or shortened.
-	left    int // Segments that it saw to be wrong and could not mend.
-	doubted []int32
-	paused  *pauses
+	changed, left int
+	doubted       []int32
+	paused        *pauses
 }
 
 // Clocks are aligned and holes are marked wherever a timeline is built.
@@ -39,14 +41,14 @@ var (
 
 // history is a job's finished work, repaired.
 type history struct {
-	whole   *timeline // Everything that is believed.
-	past    *timeline // The iterations before the job became slower; nil when it did not while watched.
-	now     *timeline // Those since, without waits and pauses: what is asked about.
-	onset   float64   // By what factor it became slower, 1 not.
-	series  []int64   // Length of each iteration as the median rank saw it, ns.
-	doubted []int32   // Ranks whose records contradict the others' and are left out.
-	paused  *pauses   // nil: none.
-	repairs []repair
+	whole   *timeline    // Everything that is believed.
+	past    *timeline    // The iterations before the job became slower; nil when it did not while watched.
+	now     *timeline    // Those since, without waits and pauses: what is asked about.
+	onset   float64      // By what factor it became slower, 1 not.
+	series  []int64      // Length of each iteration as the median rank saw it, ns.
+	doubted []int32      // Ranks whose records contradict the others' and are left out.
+	paused  *pauses      // nil: none.
+	repairs []rca.Repair // Of the steps that had anything to do.
 }
 
 // repaired runs the steps; nil without finished work.
@@ -67,8 +69,9 @@ func (h *history) mend(t *timeline, steps []step) *timeline {
 	for _, s := range steps {
 		var r repair
 		t, r = s.mend(t)
-		r.step = s.name
-		h.repairs = append(h.repairs, r)
+		if r.changed+r.left > 0 {
+			h.repairs = append(h.repairs, rca.Repair{Step: s.name, Changed: r.changed, Left: r.left})
+		}
 		if r.doubted != nil {
 			h.doubted = r.doubted
 		}

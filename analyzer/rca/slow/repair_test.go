@@ -35,9 +35,9 @@ func TestRepairsChangeNoTimeline(t *testing.T) {
 			changed[s.name] = changed[s.name] || did.changed > 0
 			tl = next
 		}
-		for _, r := range analysisOf(&ev).repairs {
-			if r.changed > 0 && !changed[r.step] {
-				t.Errorf("the history tells of %d segments changed by %s", r.changed, r.step)
+		for _, r := range verdictOf(ev, rca.Options{}).Repairs {
+			if r.Changed+r.Left == 0 || r.Changed > 0 && !changed[r.Step] {
+				t.Errorf("the verdict tells of %d segments changed by %s", r.Changed, r.Step)
 			}
 		}
 	}
