@@ -360,7 +360,8 @@ func (x *explainer) fit(p place) fitted {
 			continue
 		}
 		ratio := min(max(1, g.ratio), mostSlow)
-		c := covered{s, math.Log(ratio), g.weight, 1 + (ratio-1)/s}
+		// What few flows go through would have to be slower than is measured of any: it explains as much as it can.
+		c := covered{s, math.Log(ratio), g.weight, min(1+(ratio-1)/s, mostSlow)}
 		in = append(in, c)
 		if g.weight >= leastWeight && !slices.Contains(senders, g.node) {
 			senders = append(senders, g.node)

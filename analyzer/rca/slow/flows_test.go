@@ -176,6 +176,22 @@ func TestTreeFlowsShareOneEnd(t *testing.T) {
 	}
 }
 
+// TestFewFlowsExplainLittle: a fiftieth of what a rank sends slowly goes to a rank that nobody else is seen to send to. That rank would have
+// to be hundreds of times slower than its peers to explain it.
+func TestFewFlowsExplainLittle(t *testing.T) {
+	a, gs := flowNet(nil, func(from, to int) float64 { return pick(from == 0 && to == 2, 20.0, 1.0) })
+	gs = slices.DeleteFunc(gs, func(g flowGroup) bool { return g.peers[0].node == 4 })
+	for i := range gs {
+		if g := &gs[i]; g.slow {
+			g.peers = []peerShare{{2, 0.98}, {4, 0.02}}
+		}
+	}
+	f, ok := a.locateNet(gs, nil, 1.5)
+	if !ok || slices.Contains(f.nodes, 4) || f.times > mostSlow+1 {
+		t.Errorf("%v %q, %.0f times", f.nodes, f.group, f.times)
+	}
+}
+
 func TestNoPlaceWithoutFit(t *testing.T) {
 	a, gs := flowNet(nil, func(from, to int) float64 { return 1 + 0.5*float64((from*7+to*3)%5) })
 	if f, ok := a.locateNet(gs, nil, 1.5); ok && len(f.nodes) > 0 {
