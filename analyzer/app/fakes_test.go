@@ -37,6 +37,7 @@ type cluster struct {
 	longest   time.Duration                    // The longest wait that Prometheus has seen end by itself; 0 none.
 	pause     time.Duration                    // And the longest time in which nobody called.
 	alerts    []map[string]any                 // What Prometheus has of alerts that fire.
+	evaluated time.Time                        // When rules found them true; zero: just now.
 	labels    func(rank int) map[string]string // Further ones of processes; nil: none.
 	later     time.Duration                    // By how much the nodes' time has gone on with nothing else changed.
 	processes []*nodeapi.Process
@@ -185,8 +186,18 @@ func (c *cluster) query(w http.ResponseWriter, r *http.Request) {
 	if strings.Contains(query, "job_id:culprit_nccl_launch_pause_seconds:max") && c.pause > 0 {
 		result = append(result, map[string]any{"value": []any{1, strconv.FormatFloat(c.pause.Seconds(), 'f', -1, 64)}, "metric": map[string]string{}})
 	}
-	if strings.Contains(query, "ALERTS_FOR_STATE") {
+	switch {
+	case strings.Contains(query, "ALERTS_FOR_STATE"):
 		result = append(result, c.alerts...)
+	case strings.Contains(query, "timestamp(ALERTS"):
+		evaluated := c.evaluated
+		if evaluated.IsZero() {
+			evaluated = time.Now()
+		}
+		for _, a := range c.alerts {
+			at := strconv.FormatFloat(float64(evaluated.UnixMilli())/1000, 'f', 3, 64)
+			result = append(result, map[string]any{"metric": a["metric"], "value": []any{1, at}})
+		}
 	}
 	for i, p := range c.processes {
 		n := i / ranksPerNode

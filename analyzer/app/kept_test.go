@@ -36,10 +36,11 @@ func TestEvidenceOutlivesTheJob(t *testing.T) {
 	a.push(0, stall.resolved())
 	eventually(t, "the end", func() bool { return a.incidents()[0].State == incident.Resolved })
 	id := a.incidents()[0].ID
-	var text string
-	if a.get("/incidents/"+id, &text); !strings.Contains(text, "evidence.tar.gz") {
-		t.Error("the page does not lead to the evidence")
-	}
+	eventually(t, "a page that leads to the evidence, once that is written", func() bool {
+		var text string
+		a.get("/incidents/"+id, &text)
+		return strings.Contains(text, "evidence.tar.gz")
+	})
 	a.stop()
 
 	a = start(t, cfg, storage)

@@ -33,16 +33,32 @@ func (a *App) inPrometheus(ctx context.Context) ([]incident.Trigger, bool) {
 		return nil, false
 	}
 	found, _ := Triggers(alerts, s.config.Labels, time.Now())
+	a.noteEvaluated(ctx, s, found)
 	return found, true
 }
 
-// sightings are when alerts were first seen of which it is not told when they began. Only the watch uses them.
-type sightings map[string]time.Time
+// noteEvaluated notes when rules last found triggers true. An alert whose end Prometheus could not write stays in its answers for a while.
+func (a *App) noteEvaluated(ctx context.Context, s *settings, triggers []incident.Trigger) {
+	if len(triggers) == 0 {
+		return
+	}
+	vector, err := a.triggerQuery(ctx, s, s.config.Prometheus.Queries.Evaluated)
+	if err != nil {
+		a.logger.Warn("not asked when triggers were last true", "err", err)
+		return
+	}
+	at := make(map[string]time.Time, len(vector))
+	for _, sample := range vector {
+		at[webhook.Fingerprint(labelsOf(sample.Metric))] = time.UnixMilli(int64(float64(sample.Value) * 1000))
+	}
+	for i := range triggers {
+		triggers[i].TrueAt = at[triggers[i].Key]
+	}
+}
 
-// ruleAlerts gives the alerts of the query for triggers. Its value is when each began, in seconds of Unix time; vmalert tells that only
-// of alerts that are pending for a while first.
-func (a *App) ruleAlerts(ctx context.Context, s *settings) ([]webhook.Alert, error) {
-	query, err := config.Query(s.config.Prometheus.Queries.Triggers, fmt.Sprintf("%s=%q", triggerLabel, triggerValue))
+// triggerQuery runs a query over the triggers.
+func (a *App) triggerQuery(ctx context.Context, s *settings, template string) (model.Vector, error) {
+	query, err := config.Query(template, fmt.Sprintf("%s=%q", triggerLabel, triggerValue))
 	if err != nil {
 		return nil, fmt.Errorf("filling the query for triggers: %w", err)
 	}
@@ -56,15 +72,34 @@ func (a *App) ruleAlerts(ctx context.Context, s *settings) ([]webhook.Alert, err
 	if !ok {
 		return nil, fmt.Errorf("the query for triggers gives a %s, want a vector", value.Type())
 	}
+	return vector, nil
+}
+
+// labelsOf gives a series' labels without its name.
+func labelsOf(m model.Metric) map[string]string {
+	labels := make(map[string]string, len(m))
+	for name, v := range m {
+		if name != model.MetricNameLabel {
+			labels[string(name)] = string(v)
+		}
+	}
+	return labels
+}
+
+// sightings are when alerts were first seen of which it is not told when they began. Only the watch uses them.
+type sightings map[string]time.Time
+
+// ruleAlerts gives the alerts of the query for triggers. Its value is when each began, in seconds of Unix time; vmalert tells that only
+// of alerts that are pending for a while first.
+func (a *App) ruleAlerts(ctx context.Context, s *settings) ([]webhook.Alert, error) {
+	vector, err := a.triggerQuery(ctx, s, s.config.Prometheus.Queries.Triggers)
+	if err != nil {
+		return nil, err
+	}
 	now, sighted := time.Now(), sightings{}
 	alerts := make([]webhook.Alert, 0, len(vector))
 	for _, sample := range vector {
-		labels := make(map[string]string, len(sample.Metric))
-		for name, v := range sample.Metric {
-			if name != model.MetricNameLabel {
-				labels[string(name)] = string(v)
-			}
-		}
+		labels := labelsOf(sample.Metric)
 		alert := webhook.Alert{Status: webhook.Firing, Labels: labels, StartsAt: time.Unix(int64(sample.Value), 0), Fingerprint: webhook.Fingerprint(labels)}
 		if sample.Value <= 1 {
 			alert.StartsAt = now
@@ -90,7 +125,7 @@ func (a *App) takeUnheard(ctx context.Context, firing []incident.Trigger) {
 	cfg := a.current.Load().config
 	now := time.Now()
 	late := slices.DeleteFunc(slices.Clone(firing), func(t incident.Trigger) bool {
-		return now.Sub(t.StartedAt) < time.Duration(cfg.Alertmanager.PollInterval) || a.heard(&t) || coveredByHang(&t, firing)
+		return now.Sub(t.StartedAt) < time.Duration(cfg.Alertmanager.PollInterval) || a.heard(&t) || a.incidents.Past(&t) || coveredByHang(&t, firing)
 	})
 	if len(late) == 0 {
 		return
@@ -103,6 +138,7 @@ func (a *App) takeUnheard(ctx context.Context, firing []incident.Trigger) {
 			continue
 		}
 		if at != nil {
+			at.TrueAt = t.TrueAt
 			t = *at
 		}
 		if a.heard(&t) { // An HA pair of Prometheus has each alert twice.

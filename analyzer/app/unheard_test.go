@@ -6,6 +6,7 @@ package app
 import (
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -125,4 +126,46 @@ func TestUnheardTriggerIsHeardLater(t *testing.T) {
 	}
 	c.fires()
 	eventually(t, "the end", func() bool { return a.incidents()[0].State == incident.Resolved })
+}
+
+// Prometheus gives the last sample of an alert for five minutes where it could not write that the alert ended. That is no new trouble.
+func TestUnheardTriggerOfThePast(t *testing.T) {
+	c, am := newCluster(t, 2), newAlertmanager(t)
+	c.hang(1, nodeapi.ProcessGone)
+	hang := trouble("CulpritJobStalled")
+	c.fires(hang)
+	cfg := quick(c, am)
+	cfg.Alertmanager.PollInterval = model.Duration(5 * time.Millisecond)
+	cfg.Incidents.LostTriggers = model.Duration(20 * time.Millisecond)
+	a := start(t, cfg, "")
+	eventually(t, "the page", func() bool { return len(am.verdicts()) == 1 })
+	was := time.Now()
+	c.fires()
+	eventually(t, "the end", func() bool { return a.incidents()[0].State == incident.Resolved })
+	c.mu.Lock()
+	c.evaluated = was
+	c.mu.Unlock()
+	c.fires(hang)
+	looks := func() (n int) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		for _, q := range c.queries {
+			if strings.Contains(q, "timestamp(ALERTS") {
+				n++
+			}
+		}
+		return n
+	}
+	before := looks()
+	eventually(t, "a few looks at Prometheus", func() bool { return looks() > before+5 })
+	if got := a.incidents(); len(got) != 1 || got[0].State != incident.Resolved {
+		t.Errorf("a trigger of the past opened an incident: %+v", got)
+	}
+	c.mu.Lock()
+	c.evaluated = time.Time{}
+	c.mu.Unlock()
+	eventually(t, "an incident of what is true now", func() bool {
+		_, open := a.app.incidents.OpenFor(identity.Job{ID: jobID})
+		return open
+	})
 }

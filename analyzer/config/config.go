@@ -73,6 +73,7 @@ type Prometheus struct {
 // .Offset, which is empty or an offset modifier; LongestWait and LongestPause over .Window, a duration.
 type Queries struct {
 	Triggers  string `yaml:"triggers"`  // Gives the triggers that fire; the value is when each began, in seconds of Unix time, or 1.
+	Evaluated string `yaml:"evaluated"` // Gives the same triggers; the value is when a rule last found each true, in seconds of Unix time.
 	Processes string `yaml:"processes"` // Gives culprit_nccl_process_info.
 	Comms     string `yaml:"comms"`     // Gives culprit_nccl_comm_info.
 	Up        string `yaml:"up"`        // Gives culprit_nccl_process_up.
@@ -310,6 +311,7 @@ func Default() *Config {
 			RefreshInterval: model.Duration(time.Minute),
 			Queries: Queries{
 				Triggers:  `ALERTS_FOR_STATE{ {{- .Selector -}} } and ignoring (alertstate) ALERTS{ {{- .Selector -}} ,alertstate="firing"} or sum without (alertstate) (ALERTS{ {{- .Selector -}} ,alertstate="firing"})`,
+				Evaluated: `max without (alertstate) (timestamp(ALERTS{ {{- .Selector -}} ,alertstate="firing"}))`,
 				Processes: "culprit_nccl_process_info{ {{- .Selector -}} }",
 				Comms:     "culprit_nccl_comm_info{ {{- .Selector -}} }",
 				Up:        "culprit_nccl_process_up{ {{- .Selector -}} }",
@@ -495,7 +497,7 @@ var selectorPattern = regexp.MustCompile(`\{\{-?\s*\.Selector\s*-?\}\}`)
 // all gives the queries by their names in the file.
 func (q *Queries) all() map[string]*string {
 	return map[string]*string{
-		"triggers": &q.Triggers, "processes": &q.Processes, "comms": &q.Comms, "up": &q.Up, "exporters": &q.Exporters, "ages": &q.Ages,
+		"triggers": &q.Triggers, "evaluated": &q.Evaluated, "processes": &q.Processes, "comms": &q.Comms, "up": &q.Up, "exporters": &q.Exporters, "ages": &q.Ages,
 		"stalled": &q.Stalled, "calls": &q.Calls, "started": &q.Started, "completed": &q.Completed, "pace": &q.Pace, "waits": &q.Waits,
 		"kernels": &q.Kernels, "run_delay": &q.RunDelay, "slowdown": &q.Slowdown, "longest_wait": &q.LongestWait, "longest_pause": &q.LongestPause,
 	}

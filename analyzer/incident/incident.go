@@ -84,6 +84,8 @@ type Trigger struct {
 	ReceivedAt  time.Time         `json:"received_at"`
 	LastHeardAt time.Time         `json:"last_heard_at"`
 	EndedAt     *time.Time        `json:"ended_at,omitempty"`
+	// TrueAt is when a rule last found the alert true, where that is known and not now.
+	TrueAt time.Time `json:"-"`
 }
 
 // Kind is what a trigger tells of.

@@ -277,6 +277,10 @@ func (m *Manager) receive(t *Trigger, now time.Time) *entry {
 		if !t.Firing() {
 			return nil // The end of something that nobody knows here.
 		}
+		if m.past(t, now) {
+			m.metrics.refused.WithLabelValues("past").Inc()
+			return nil
+		}
 		e = m.open(t, now)
 	}
 	known := e.trigger(t.Key)
@@ -310,6 +314,29 @@ func (m *Manager) receive(t *Trigger, now time.Time) *entry {
 		m.schedule(e, now)
 	}
 	return e
+}
+
+// Past reports whether a trigger tells of the time before the end of its job's last incident. Nothing new is known then.
+func (m *Manager) Past(t *Trigger) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.past(t, m.clock.Now())
+}
+
+// past compares when the trigger was true with the ends of its job's incidents. It was true before one where Prometheus could not note
+// that the alert ended, since it was killed or its disk was full: queries then give the last sample for five minutes. And where the
+// machine's clock has been set back: rules and queries see the past again. A person who asks always means now.
+func (m *Manager) past(t *Trigger, now time.Time) bool {
+	if t.Passive {
+		return false
+	}
+	at := cmp.Or(t.TrueAt, now).Round(0) // Without the monotonic clock, which is never set back.
+	for _, e := range m.entries {
+		if e.ResolvedAt != nil && at.Before(e.ResolvedAt.Round(0)) && e.Job() == t.Job() {
+			return true
+		}
+	}
+	return false
 }
 
 func (m *Manager) open(t *Trigger, now time.Time) *entry {

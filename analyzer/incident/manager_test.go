@@ -237,6 +237,80 @@ func TestReopened(t *testing.T) {
 	})
 }
 
+// What was last true before the job's last incident ended opens none: Prometheus was killed before it could write that an alert ended, or
+// the machine's clock has been set back, so that rules see the past. What is true later does, and so does a person who asks.
+func TestPastIsNoNews(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, nil)
+		a := firing("a", "job")
+		r.receive(t, a)
+		id := r.only(t).ID
+		r.receive(t, ended(a))
+		pass(time.Minute)
+		resolved := *r.only(t).ResolvedAt
+		trueAt := func(key string, at time.Time) Trigger {
+			tr := firing(key, "job")
+			tr.StartedAt, tr.TrueAt = a.StartedAt.Add(time.Second), at
+			return tr
+		}
+		r.receive(t, trueAt("stale", resolved.Add(-time.Millisecond)))
+		pass(time.Minute)
+		if got := r.List(); len(got) != 1 || got[0].State != Resolved {
+			t.Fatalf("incidents are %+v", got)
+		}
+		if n := testutil.ToFloat64(r.metrics.refused.WithLabelValues("past")); n != 1 {
+			t.Errorf("%v refused, want 1", n)
+		}
+		other := firing("stale", "another job")
+		other.TrueAt = resolved.Add(-time.Minute)
+		r.receive(t, trueAt("true since", resolved.Add(time.Second)), other)
+		pass(time.Second)
+		open := 0
+		for _, inc := range r.List() {
+			if inc.State == Open && inc.ID != id {
+				open++
+			}
+		}
+		if open != 2 {
+			t.Errorf("%d new incidents, want the one of this job and the one of the other", open)
+		}
+	})
+}
+
+// setBack is the machine's clock after somebody has set it.
+type setBack struct {
+	clock.Clock
+	by time.Duration
+}
+
+func (c *setBack) Now() time.Time { return c.Clock.Now().Round(0).Add(-c.by) }
+
+func TestClockIsSetBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, nil)
+		a := firing("a", "job")
+		r.receive(t, a)
+		r.receive(t, ended(a))
+		pass(time.Minute)
+		clk := &setBack{r.clock, time.Minute}
+		r.mu.Lock()
+		r.Manager.mu.Lock()
+		r.clock = clk
+		r.Manager.mu.Unlock()
+		r.mu.Unlock()
+		again, asked := firing("b", "job"), firing("api-1", "job")
+		asked.Passive = true
+		r.receive(t, again)
+		if got := r.List(); len(got) != 1 || got[0].State != Resolved {
+			t.Errorf("incidents are %+v", got)
+		}
+		r.receive(t, asked)
+		if got := r.List(); len(got) != 2 {
+			t.Errorf("a person asked, and %d incidents are there", len(got))
+		}
+	})
+}
+
 // Peers of an analyzer pair agree on the id, whatever the order in which they learn of things.
 func TestIDsAgree(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

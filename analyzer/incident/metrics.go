@@ -66,7 +66,7 @@ func newMetrics(reg prometheus.Registerer, m *Manager) *metrics {
 	} {
 		out.verdicts.WithLabelValues(string(c))
 	}
-	for _, reason := range []string{"incidents", "triggers", "labels", "names"} {
+	for _, reason := range []string{"incidents", "triggers", "labels", "names", "past"} {
 		out.refused.WithLabelValues(reason)
 	}
 	reg.MustRegister(out.duration, out.verdicts, out.panics, out.refused, newCollector(m))

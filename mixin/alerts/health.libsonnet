@@ -200,7 +200,7 @@
           alert.health(
             'CulpritTriggersRefused',
             'warning',
-            'sum by (instance, reason) (increase(culprit_analyzer_triggers_refused_total{%s}[5m])) > 0' % analyzer,
+            'sum by (instance, reason) (increase(culprit_analyzer_triggers_refused_total{%s, reason!="past"}[5m])) > 0' % analyzer,
             'The Culprit analyzer refuses triggers.',
             'The analyzer at {{ $labels.instance }} refused or cut {{ $value | humanize }} trigger(s) in 5 minutes: too many, or too large ({{ $labels.reason }}).',
           ),
