@@ -110,8 +110,8 @@ func (a *App) list(ctx context.Context, receiver string, matchers ...string) (ou
 	return out, answered
 }
 
-// poll ends the triggers of open incidents that Alertmanager has not had for a while, and that are not among those that fire in
-// Prometheus. absent remembers since when.
+// poll ends the triggers of open incidents that Alertmanager has not had for a while, and that no rule of Prometheus has found true for as
+// long. absent remembers since when.
 func (a *App) poll(ctx context.Context, absent map[string]time.Time, firing []incident.Trigger) {
 	cfg := a.current.Load().config
 	mentioned := map[string]bool{}
@@ -133,7 +133,10 @@ func (a *App) poll(ctx context.Context, absent map[string]time.Time, firing []in
 		var ended []string
 		now := time.Now()
 		for _, t := range inc.Triggers {
-			if !t.Firing() || t.Passive || fires[t.Key] || slices.ContainsFunc(firing, func(o incident.Trigger) bool { return alike(&o, &t) }) {
+			stillTrue := func(o incident.Trigger) bool {
+				return alike(&o, &t) && (o.TrueAt.IsZero() || now.Sub(o.TrueAt) < time.Duration(cfg.Incidents.LostTriggers))
+			}
+			if !t.Firing() || t.Passive || fires[t.Key] || slices.ContainsFunc(firing, stillTrue) {
 				continue
 			}
 			mentioned[t.Key] = true
