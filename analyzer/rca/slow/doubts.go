@@ -96,12 +96,13 @@ func (a *analysis) sayUnproven(c *choice, v *rca.Verdict) {
 	v.Action = words.CompareRuns
 }
 
-// sharedBy: all hosts share what would explain it.
+// sharedBy: all hosts share what would explain it. Threads wait for a CPU on all of them, and times in flight hold that waiting, too: a
+// thread that does not run sees late that a transfer has ended.
 func (a *analysis) sharedBy(c *choice) bool {
-	if c.class != rca.SlowCompute && c.class != rca.SlowMixed && c.cause != rca.CauseProxy && c.cause != rca.CauseCPU || len(c.nodes) == 0 {
+	if c.class != rca.SlowCompute && c.class != rca.SlowComm && c.class != rca.SlowMixed || len(c.nodes) == 0 {
 		return false
 	}
-	sick := slices.ContainsFunc(c.nodes, func(n int32) bool { return a.hasFact(n, "gpu") || a.shortOfCPU(n) })
+	sick := a.anySick(c.nodes) || slices.ContainsFunc(c.nodes, func(n int32) bool { return a.hasFact(n, "gpu") })
 	return a.allShortOfCPU() && c.gain < plainly && !sick
 }
 

@@ -101,3 +101,32 @@ func TestHostsThatAreAllShortOfCPU(t *testing.T) {
 		})
 	}
 }
+
+// TestSlowNICOnBusyHosts: where threads wait for a CPU on all hosts, times in flight hold that waiting, and no NIC is accused by them, unless
+// its node complains.
+func TestSlowNICOnBusyHosts(t *testing.T) {
+	errors := []rca.Fact{{Host: "node2", Rank: 5, Component: "nic", Kind: "port_rate_reduced"}}
+	for _, c := range []struct {
+		name  string
+		delay float64
+		facts []rca.Fact
+		named bool
+	}{
+		{"busy", 0.6, nil, false},
+		{"busy, and its port is slower", 0.6, errors, true},
+		{"not busy", 0.01, nil, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			j := rcatest.NewSlowJob(4, 2, 2)
+			j.Send, j.Facts = rcatest.One(5, 4), c.facts
+			ev := j.Evidence()
+			for i := range ev.Ranks {
+				ev.Ranks[i].ProxyRunDelay = c.delay
+			}
+			v := verdictOf(ev, rca.Options{})
+			if named := slices.Contains(rcatest.Accused(v), 5); named != c.named || v.Page != c.named {
+				t.Errorf("%s/%s %v page %v: %s", v.Class, v.Cause, rcatest.CulpritRanks(v), v.Page, v.Summary)
+			}
+		})
+	}
+}
