@@ -29,6 +29,9 @@ const (
 // Sender keeps every Alertmanager peer told of the alerts that hold. Set declares them by incident; what is not
 // declared any more is resolved. Alerts carry an end a few resends ahead, so that they end by themselves should the
 // analyzer die.
+//
+// Of two analyzers one may see the end of an incident before the other. If it resolved the alert, the other would soon say that it fires,
+// and somebody would be called again. An alert that another analyzer tells of, too, is therefore left to the last of them, or to its end.
 type Sender struct {
 	logger *slog.Logger
 	sent   *prometheus.CounterVec
@@ -51,6 +54,7 @@ type held struct {
 	alert       Alert
 	serial      uint64 // Of its last change.
 	endedAt     time.Time
+	over        bool // Its incident is over: no other alert has taken its place.
 }
 
 // peer is one Alertmanager and what it was told.
@@ -64,6 +68,8 @@ type peer struct {
 type telling struct {
 	serial uint64
 	at     time.Time
+	endsAt time.Time // The end that was told.
+	shared time.Time // When another analyzer was last seen to tell of it.
 }
 
 // NewSender makes a sender without peers. source counts requests by outcome under source="alertmanager".
@@ -136,7 +142,7 @@ func (s *Sender) Set(incidentID string, alerts []Alert) {
 	for fp, h := range s.held {
 		if h.incident == incidentID && !holds[fp] && h.endedAt.IsZero() {
 			s.serial++
-			h.endedAt, h.serial = now, s.serial
+			h.endedAt, h.serial, h.over = now, s.serial, len(alerts) == 0
 			changed = true
 		}
 	}
@@ -249,13 +255,27 @@ func (s *Sender) forget(h *held, now time.Time) {
 }
 
 func (s *Sender) post(ctx context.Context, p *peer, batch []*held) error {
+	listed := p.listed(ctx)
 	s.mu.Lock()
 	now := time.Now()
+	batch = slices.DeleteFunc(batch, func(h *held) bool {
+		t := p.told[h.fingerprint]
+		if l, there := listed[h.fingerprint]; there && !l.EndsAt.Equal(t.endsAt) {
+			t.shared = now
+		}
+		left := h.over && !t.shared.IsZero() && now.Sub(t.shared) < s.resend+s.resend/2
+		if left {
+			t.serial = h.serial
+		}
+		p.told[h.fingerprint] = t
+		return left
+	})
 	alerts := make([]Alert, len(batch))
 	serials := make([]uint64, len(batch))
 	for i, h := range batch {
 		alerts[i], serials[i] = h.alert, h.serial
-		alerts[i].EndsAt = now.Add(4 * s.resend)
+		// Alertmanager keeps milliseconds: the same end comes back.
+		alerts[i].EndsAt = now.Add(4 * s.resend).Truncate(time.Millisecond)
 		if !h.endedAt.IsZero() {
 			alerts[i].EndsAt = h.endedAt
 		}
@@ -264,6 +284,9 @@ func (s *Sender) post(ctx context.Context, p *peer, batch []*held) error {
 		}
 	}
 	s.mu.Unlock()
+	if len(batch) == 0 {
+		return nil
+	}
 	err := p.client.Post(ctx, alerts)
 	outcome := "ok"
 	if err != nil {
@@ -277,9 +300,22 @@ func (s *Sender) post(ctx context.Context, p *peer, batch []*held) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i, h := range batch {
-		p.told[h.fingerprint] = telling{serials[i], now}
+		p.told[h.fingerprint] = telling{serials[i], now, alerts[i].EndsAt, p.told[h.fingerprint].shared}
 	}
 	return nil
+}
+
+// listed gives the verdicts that the peer has, by fingerprint; none where it does not answer.
+func (p *peer) listed(ctx context.Context) map[string]Listed {
+	list, err := p.client.List(ctx, "", `culprit=~"verdict|suspect"`)
+	if err != nil {
+		return nil // Posting says so.
+	}
+	out := make(map[string]Listed, len(list))
+	for _, l := range list {
+		out[l.Fingerprint] = l
+	}
+	return out
 }
 
 func (p *peer) poke() {

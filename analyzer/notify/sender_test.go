@@ -20,6 +20,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/prometheus/common/promslog"
+
+	"github.com/culprit-project/culprit/analyzer/webhook"
 )
 
 // peerStub is an Alertmanager behind a transport, so that a test's clock rules.
@@ -33,6 +35,7 @@ type peerStub struct {
 	urls   []string
 	log    []string // "10s firing rank=5", in order.
 	ends   []time.Time
+	lists  map[string]Listed // What it has, by fingerprint; nil: it lists nothing.
 }
 
 func (p *peerStub) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -64,7 +67,23 @@ func (p *peerStub) RoundTrip(r *http.Request) (*http.Response, error) {
 			}
 			p.log = append(p.log, time.Since(p.begin).String()+" "+state+" rank="+a.Labels["rank"])
 			p.ends = append(p.ends, a.EndsAt)
+			if fp := webhook.Fingerprint(a.Labels); p.lists != nil {
+				p.lists[fp] = Listed{Fingerprint: fp, Labels: a.Labels, EndsAt: a.EndsAt}
+			}
 		}
+	}
+	if r.Method == http.MethodGet && p.lists != nil {
+		active := []Listed{}
+		for _, l := range p.lists {
+			if l.EndsAt.After(time.Now()) {
+				active = append(active, l)
+			}
+		}
+		b, err := json.Marshal(active)
+		if err != nil {
+			return nil, err
+		}
+		p.answer = string(b)
 	}
 	status := p.status
 	if status == 0 {
@@ -151,7 +170,6 @@ func TestSaidAgainUntilResolved(t *testing.T) {
 	})
 }
 
-// Another culprit takes over: the old alert ends and the new one begins in one go.
 // TestClockSetBack: an alert that began later than now, by a clock that has been set back since, still ends.
 func TestClockSetBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -166,6 +184,68 @@ func TestClockSetBack(t *testing.T) {
 	})
 }
 
+// TestPairEndsOnce: of two analyzers the first to see the end of an incident does not resolve the alert that the other still tells of. The
+// last resolves it, or it ends by itself. Another culprit takes over at once.
+func TestPairEndsOnce(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		later time.Duration // By how much the second sees the end later.
+		ends  string        // When the alert is resolved; empty: by itself.
+	}{
+		{"one after another", 20 * time.Second, ""},
+		{"much later", 4 * time.Minute, "5m40s"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p := &peerStub{lists: map[string]Listed{}}
+				one, _ := runSender(t, p)
+				two, _ := runSender(t, p)
+				one.Set("i", []Alert{rankAlert("5", "a")})
+				want(t, p.take(), "0s firing rank=5")
+				time.Sleep(time.Second)
+				two.Set("i", []Alert{rankAlert("5", "a")})
+				want(t, p.take(), "1s firing rank=5")
+				time.Sleep(99 * time.Second)
+				p.take()
+				one.Set("i", nil)
+				want(t, p.take())
+				time.Sleep(tc.later)
+				two.Set("i", nil)
+				time.Sleep(10 * time.Minute)
+				var resolved []string
+				for _, line := range p.take() {
+					if at, is := strings.CutSuffix(line, " resolved rank=5"); is {
+						resolved = append(resolved, at)
+					}
+				}
+				if got := strings.Join(resolved, " "); got != tc.ends {
+					t.Errorf("resolved at %q, want %q", got, tc.ends)
+				}
+				for _, l := range p.lists {
+					if l.EndsAt.After(time.Now()) {
+						t.Error("it has not ended")
+					}
+				}
+			})
+		})
+	}
+	synctest.Test(t, func(t *testing.T) {
+		p := &peerStub{lists: map[string]Listed{}}
+		one, _ := runSender(t, p)
+		two, _ := runSender(t, p)
+		for _, s := range []*Sender{one, two} {
+			s.Set("i", []Alert{rankAlert("5", "a")})
+			synctest.Wait()
+		}
+		p.take()
+		one.Set("i", []Alert{rankAlert("6", "a")})
+		got := p.take()
+		slices.Sort(got)
+		want(t, got, "0s firing rank=6", "0s resolved rank=5")
+	})
+}
+
+// Another culprit takes over: the old alert ends and the new one begins in one go.
 func TestCulpritChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &peerStub{}

@@ -307,47 +307,42 @@ func (r *round) innocent(p stack.Page) bool {
 	return named && (!r.fault.Pages() || rank != strconv.Itoa(r.rank))
 }
 
-// evidence counts, by job, the pages that named an innocent when its evidence was saved. It is saved soon: what was paged an hour ago,
-// the analyzer may have forgotten.
-type evidence map[string]int
+// evidence holds the incidents whose evidence was saved: those of which a page named an innocent. It is saved soon. What was paged an hour
+// ago, the analyzers may have forgotten.
+type evidence map[string]bool
 
 func (e evidence) save(t *testing.T, s *stack.Stack, rounds []round) {
 	t.Helper()
 	for i := range rounds {
-		r, wrong := &rounds[i], 0
+		r := &rounds[i]
 		for _, p := range s.Pages(r.job) {
-			if r.innocent(p) {
-				wrong++
+			id := p.Labels["incident"]
+			if *keep == "" || !r.innocent(p) || e[id] {
+				continue
 			}
-		}
-		if *keep != "" && wrong > e[r.job] {
-			e[r.job] = wrong
-			saveEvidence(t, s, r.job)
+			e[id] = true
+			for n, url := range s.AnalyzerURLs() {
+				if err := save(url+"/api/v1/incidents/"+id+"/evidence.tar.gz", filepath.Join(*keep, fmt.Sprintf("%s-%s-%d.tar.gz", r.job, id, n))); err != nil {
+					t.Logf("evidence of %s: %v", r.job, err)
+				}
+			}
 		}
 	}
 }
 
-// saveEvidence keeps what the verdicts on a job rest on, for `culprit-analyzer analyze`.
-func saveEvidence(t *testing.T, s *stack.Stack, job string) {
-	t.Helper()
-	incidents, err := s.Incidents(within(t, 10*time.Second), job)
+// save keeps what an analyzer's verdict rests on, for `culprit-analyzer analyze`.
+func save(url, name string) error {
+	resp, err := http.Get(url)
 	if err != nil {
-		t.Logf("incidents of %s: %v", job, err)
-		return
+		return err
 	}
-	for _, i := range incidents {
-		resp, err := http.Get(s.AnalyzerURL() + "/api/v1/incidents/" + i.ID + "/evidence.tar.gz")
-		if err != nil {
-			t.Logf("evidence of %s: %v", job, err)
-			continue
-		}
-		b, err := io.ReadAll(resp.Body)
-		resp.Body.Close()
-		if err == nil {
-			err = os.WriteFile(filepath.Join(*keep, job+"-"+i.ID+".tar.gz"), b, 0o644)
-		}
-		if err != nil {
-			t.Logf("evidence of %s: %v", job, err)
-		}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s: %s", url, resp.Status)
 	}
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(name, b, 0o644)
 }

@@ -291,6 +291,15 @@ func (s *Stack) AlertmanagerURL() string { return "http://" + s.alertmanagers[0]
 // AnalyzerURL is the analyzer's address, of a pair the first one's.
 func (s *Stack) AnalyzerURL() string { return "http://" + s.analyzers[0].addr }
 
+// AnalyzerURLs are the addresses of all analyzers: of a pair each has evidence of its own.
+func (s *Stack) AnalyzerURLs() []string {
+	var out []string
+	for _, a := range s.analyzers {
+		out = append(out, "http://"+a.addr)
+	}
+	return out
+}
+
 // ExporterURL is the address of a host's exporter.
 func (s *Stack) ExporterURL(host int) string { return "http://" + s.hosts[host].addr }
 
