@@ -56,7 +56,8 @@ type choice struct {
 	with  int      // Which explanation that is, 0 none.
 }
 
-// choose takes the best explanation. A computation and a communication of like size on the same ranks make CCL-D's S3 together.
+// choose takes the best explanation. A computation and a communication of like size on the same ranks make CCL-D's S3 together. Where the
+// job's past tells by how much it became slower, neither may account for that alone: two explanations of the same time are no mixture.
 func (a *analysis) choose(fs []finding) choice {
 	f := &fs[0]
 	c := choice{finding: *f, alone: f}
@@ -65,7 +66,11 @@ func (a *analysis) choose(fs []finding) choice {
 	if !slow(f) || i < 0 || len(f.nodes) == 0 || !slices.Contains(fs[i].nodes, f.nodes[0]) {
 		return c
 	}
-	if share := (f.gain - 1) / (f.gain + fs[i].gain - 2); share <= a.Opt.Beta {
+	lost := f.gain + fs[i].gain - 2
+	if a.becameSlower() {
+		lost = min(lost, a.onset-1)
+	}
+	if share := (f.gain - 1) / lost; share <= a.Opt.Beta {
 		c.with, c.class = i, rca.SlowMixed
 		c.what += "; " + fs[i].what
 	}
