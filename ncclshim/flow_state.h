@@ -104,7 +104,7 @@ static inline void flow_count(struct proxy_ctl *p, struct culprit_flow *s, unsig
 
 // flow_sums gives a proxy operation's own figures. shown: its times are in the slot.
 void flow_sums(const struct flow_ctl *f, const struct culprit_flow *s, const struct proxy_ctl *p, bool shown,
-               struct flow_share *out);
+               struct flow_share *share);
 
 // flow_close takes a finished proxy operation out of the count: sums are made, the slot goes idle or to the next one.
 void flow_close(struct flow_ctl *f, struct culprit_flow *s, uint32_t proxy, uint64_t now, struct flow_share *share);

@@ -120,10 +120,10 @@ var (
 		"Operations of the communicator that completed.", "comm")
 	sendProbesDesc = ncclDesc("send_probes_total",
 		"Probes, one every 1.05 ms, that found SendCount of an operation changed, summed over the communicator's completed operations. "+
-			"Completed operations divided by it are their mean SendRate (CCL-D).", "comm")
+			"Completed operations divided by it are the SendRate (CCL-D) of the mean operation.", "comm")
 	receiveProbesDesc = ncclDesc("receive_probes_total",
 		"Probes, one every 1.05 ms, that found RecvCount of an operation changed, summed over the communicator's completed operations. "+
-			"Completed operations divided by it are their mean RecvRate (CCL-D).", "comm")
+			"Completed operations divided by it are the RecvRate (CCL-D) of the mean operation.", "comm")
 	opAgeDesc = ncclDesc("op_age_seconds",
 		"Age of the communicator's oldest operation in flight since it was called, barriers left out; absent below one second.", "comm")
 
