@@ -30,9 +30,11 @@ void completion_write(const struct op_ctl *o, uint64_t left_ns) {
       .entered_ns = o->entered_ns,
       .left_ns = left_ns,
       .gpu_ns = o->gpu_ns,
-      .send = o->directions[1],
-      .recv = o->directions[0],
+      .send = o->directions[1].sums,
+      .recv = o->directions[0].sums,
       .gpu_ready_ns = o->gpu_ready_ns,
+      .send_probes = o->directions[1].probes,
+      .recv_probes = o->directions[0].probes,
   };
   const size_t ticket = sizeof record.ticket;
   const uint64_t n = __atomic_fetch_add(&shim.file.header->completions_head, 1, __ATOMIC_RELAXED);
@@ -56,7 +58,7 @@ void completion_write(const struct op_ctl *o, uint64_t left_ns) {
 
 static uint64_t larger(uint64_t a, uint64_t b) { return a > b ? a : b; }
 
-void direction_add(struct culprit_direction *to, const struct culprit_direction *flow) {
+static void direction_add(struct culprit_direction *to, const struct culprit_direction *flow) {
   const uint64_t took = flow->first_step_ns == 0 ? 0 : clock_since(flow->last_step_ns, flow->first_step_ns);
   if (to->flows == 0 || took < to->fastest_ns) to->fastest_ns = took;
   if (to->flows == 0 || flow->last_step_ns >= to->last_step_ns) {
@@ -74,4 +76,9 @@ void direction_add(struct culprit_direction *to, const struct culprit_direction 
     to->first_step_ns = flow->first_step_ns;
   }
   to->last_step_ns = larger(to->last_step_ns, flow->last_step_ns);
+}
+
+void share_add(struct flow_share *to, const struct flow_share *flow) {
+  direction_add(&to->sums, &flow->sums);
+  if (flow->probes > to->probes) to->probes = flow->probes;  // A rate is one flow's: more flows make a rank no slower.
 }

@@ -10,7 +10,7 @@
 // holds the operation's slot.
 void completion_write(const struct op_ctl *o, uint64_t left_ns);
 
-// direction_add sums one flow's share (flows == 1) into a direction.
-void direction_add(struct culprit_direction *to, const struct culprit_direction *flow);
+// share_add adds what one flow has (flows == 1) to what the others of its direction have.
+void share_add(struct flow_share *to, const struct flow_share *flow);
 
 #endif

@@ -26,12 +26,13 @@
 
 #define CULPRIT_TRACE_MAGIC "culprit"  // 8 bytes with the NUL.
 #define CULPRIT_TRACE_MAJOR 1
-#define CULPRIT_TRACE_MINOR 4
+#define CULPRIT_TRACE_MINOR 5
 #define CULPRIT_TRACE_SUFFIX ".trace"
 
 #define CULPRIT_MAX_SECTIONS 16
 #define CULPRIT_MAX_CHANNELS 64
 #define CULPRIT_EPOCH_NS 32768u  // Length of one activity epoch (Pulse P1: 32 us), a power of two for a shift.
+#define CULPRIT_PROBE_NS 1048576u  // Time between two probes of a count (CCL-D C2: 1 ms), a power of two for a shift.
 
 enum culprit_section_kind {
   CULPRIT_SECTION_COMMS = 1,
@@ -354,6 +355,8 @@ struct culprit_completion {
   struct culprit_direction send;
   struct culprit_direction recv;
   uint64_t gpu_ready_ns;  // As culprit_op.gpu_ready_ns.
+  uint32_t send_probes;   // Probes every CULPRIT_PROBE_NS that find SendCount (done) changed, most of the flows; 0: none recorded.
+  uint32_t recv_probes;   // The same of RecvCount (received).
 };
 
 enum culprit_lifecycle_kind {

@@ -130,8 +130,9 @@ static uint32_t obtain(uint32_t comm, uint32_t channel, bool is_send, int32_t pe
 }
 
 void flow_sums(const struct flow_ctl *f, const struct culprit_flow *s, const struct proxy_ctl *p, bool shown,
-               struct culprit_direction *out) {
-  put_zero(out, sizeof *out);
+               struct flow_share *share) {
+  struct culprit_direction *out = &share->sums;
+  put_zero(share, sizeof *share);
   out->flows = 1;
   out->steps = p->counts[STAGE_DONE];
   out->bytes = shown ? GET(s->bytes) : p->bytes;
@@ -139,6 +140,7 @@ void flow_sums(const struct flow_ctl *f, const struct culprit_flow *s, const str
     for (int k = 0; k < 3; k++) out->wait_ns[k] = GET(s->wait_ns[k]);
     out->active_ns = GET(s->active_ns);
     out->largest_gap_ns = GET(s->largest_gap_ns);
+    share->probes = f->probes;
   }
   out->first_step_ns = p->first_step_ns;
   out->last_step_ns = p->last_step_ns;
@@ -152,6 +154,7 @@ static void show(struct flow_ctl *f, struct culprit_flow *s, uint32_t proxy, uin
   f->current = proxy;
   f->active = 0;
   f->last_progress = now;
+  f->last_probe = f->probes = 0;
   PUT(s->op_index, p->op != 0 ? handle_index(p->op) : 0);
   PUT(s->op_generation, p->op != 0 ? shim.ops[handle_index(p->op)].generation : 0);
   PUT(s->op_number, p->number);
@@ -189,10 +192,10 @@ void flow_promote(struct flow_ctl *f, struct culprit_flow *s, uint64_t now) {
   flow_enter(f, s, CULPRIT_FLOW_IDLE, now);  // The last one's counters stay readable.
 }
 
-void flow_close(struct flow_ctl *f, struct culprit_flow *s, uint32_t proxy, uint64_t now, struct culprit_direction *sums) {
+void flow_close(struct flow_ctl *f, struct culprit_flow *s, uint32_t proxy, uint64_t now, struct flow_share *share) {
   struct proxy_ctl *p = &shim.proxies[proxy];
   const bool shown = f->current == proxy;
-  flow_sums(f, s, p, shown, sums);
+  flow_sums(f, s, p, shown, share);
   p->closed = true;
   BUMP(s->total_ops, 1);
   if (shown) flow_promote(f, s, now);
@@ -225,15 +228,17 @@ static void free_proxy(uint32_t proxy) {
 // end_proxy finishes a proxy operation whose stop has come: whatever events are missing, all its steps are done.
 // Returns false when it had been summed up before.
 static bool end_proxy(struct flow_ctl *f, struct culprit_flow *s, uint32_t proxy, uint64_t now,
-                      struct culprit_direction *sums) {
+                      struct flow_share *share) {
   struct proxy_ctl *p = &shim.proxies[proxy];
   bool counted = false;
   if (!p->closed) {
     const bool shown = f->current == proxy;
     if (shown) flow_charge(f, s, p->is_send != 0, now);
+    const uint32_t *count = &p->counts[flow_counted(p->is_send != 0)];
+    if (shown && *count < p->total) flow_probed(f, now);
     for (unsigned k = 0; k < 4; k++) flow_count(p, s, k, p->total, shown);
     if (shown) flow_activity(f, s, p, p->is_send != 0, now);
-    flow_close(f, s, proxy, now, sums);
+    flow_close(f, s, proxy, now, share);
     counted = true;
   }
   unlink_proxy(f, s, proxy);
@@ -249,11 +254,11 @@ static void lost(handle op, uint64_t now) {
 
 // append queues a proxy operation on its flow; a stop that was missed there is made up for first.
 static void append(struct flow_ctl *f, struct culprit_flow *s, uint32_t proxy, uint64_t now, handle *ended_op,
-                   struct culprit_direction *ended_sums) {
+                   struct flow_share *ended_share) {
   const uint32_t head = f->current;
   if (head != NONE && GET(shim.proxies[head].stop_missed) != 0) {
     const handle op = shim.proxies[head].op;
-    if (end_proxy(f, s, head, now, ended_sums)) *ended_op = op;
+    if (end_proxy(f, s, head, now, ended_share)) *ended_op = op;
   }
   struct proxy_ctl *p = &shim.proxies[proxy];
   p->queued = true;
@@ -327,10 +332,10 @@ handle flow_proxy_started(uint32_t comm, handle op, const struct culprit_nccl_pr
   __atomic_store_n(&p->step_tag, handle_tag(handle_as(h, HANDLE_STEP, 0)), __ATOMIC_RELEASE);
 
   handle ended_op = 0;
-  struct culprit_direction ended_sums;
-  append(f, s, pi, now, &ended_op, &ended_sums);
+  struct flow_share ended_share;
+  append(f, s, pi, now, &ended_op, &ended_share);
   flow_drop(f, &s->version, hold);
-  if (ended_op != 0) op_proxy_closed(ended_op, is_send, &ended_sums, true, now);
+  if (ended_op != 0) op_proxy_closed(ended_op, is_send, &ended_share, true, now);
   return h;
 }
 
@@ -418,10 +423,10 @@ void flow_proxy_stopped(handle proxy, uint64_t now) {
   }
   const handle op = p->op;
   const bool is_send = p->is_send != 0;
-  struct culprit_direction sums;
-  const bool counted = end_proxy(f, s, i, now, &sums);
+  struct flow_share share;
+  const bool counted = end_proxy(f, s, i, now, &share);
   flow_drop(f, &s->version, hold);
-  if (counted && op != 0) op_proxy_closed(op, is_send, &sums, true, now);
+  if (counted && op != 0) op_proxy_closed(op, is_send, &share, true, now);
 }
 
 // release_proxy hands the figures of an unfinished proxy operation to its operation and frees it, unless its stop comes first.
@@ -437,12 +442,12 @@ static void release_proxy(uint32_t i, uint32_t fi, uint64_t now) {
   }
   const handle op = p->closed ? 0 : p->op;
   const bool is_send = p->is_send != 0;
-  struct culprit_direction sums;
-  flow_sums(f, s, p, f->last == i, &sums);
+  struct flow_share share;
+  flow_sums(f, s, p, f->last == i, &share);
   p->queued = false;
   free_proxy(i);
   flow_drop(f, &s->version, hold);
-  if (op != 0) op_proxy_closed(op, is_send, &sums, false, now);
+  if (op != 0) op_proxy_closed(op, is_send, &share, false, now);
 }
 
 // flow_release_all runs when NCCL has ended the communicator's threads. A callback may come all the same, and at the same time: a flow

@@ -14,6 +14,8 @@ static_assert(offsetof(struct culprit_flow, done) == offsetof(struct culprit_flo
 static_assert(offsetof(struct culprit_flow, total_done) == offsetof(struct culprit_flow, total_posted) + 24, "totals in a row");
 static_assert(CULPRIT_EPOCH_NS == 1u << 15, "epoch is a shift");
 #define EPOCH_SHIFT 15
+static_assert(CULPRIT_PROBE_NS == 1u << 20, "probe is a shift");
+#define PROBE_SHIFT 20
 
 static inline uint32_t *flow_counter(struct culprit_flow *s, unsigned stage) {
   return (uint32_t *)(void *)((unsigned char *)s + offsetof(struct culprit_flow, posted)) + stage;
@@ -80,6 +82,18 @@ static inline void flow_activity(struct flow_ctl *f, struct culprit_flow *s, con
                       : p->counts[STAGE_POSTED] > p->counts[STAGE_READY];
 }
 
+// flow_counted is the stage whose counter is CCL-D's SendCount or RecvCount.
+static inline unsigned flow_counted(bool is_send) { return is_send ? STAGE_DONE : STAGE_READY; }
+
+// flow_probed notes that this counter has changed. A probe every CULPRIT_PROBE_NS would find it changed once, however often it did
+// in between. Time that runs back over a probe by the microsecond of a clock's refresh counts as none.
+static inline void flow_probed(struct flow_ctl *f, uint64_t now) {
+  const uint64_t probe = now >> PROBE_SHIFT;
+  if (probe <= f->last_probe) return;
+  f->last_probe = probe;
+  f->probes++;
+}
+
 // flow_count raises a counter of p to n, in the slot too when p is the one shown there.
 static inline void flow_count(struct proxy_ctl *p, struct culprit_flow *s, unsigned stage, uint32_t n, bool shown) {
   if (p->counts[stage] >= n) return;
@@ -90,10 +104,10 @@ static inline void flow_count(struct proxy_ctl *p, struct culprit_flow *s, unsig
 
 // flow_sums gives a proxy operation's own figures. shown: its times are in the slot.
 void flow_sums(const struct flow_ctl *f, const struct culprit_flow *s, const struct proxy_ctl *p, bool shown,
-               struct culprit_direction *out);
+               struct flow_share *share);
 
 // flow_close takes a finished proxy operation out of the count: sums are made, the slot goes idle or to the next one.
-void flow_close(struct flow_ctl *f, struct culprit_flow *s, uint32_t proxy, uint64_t now, struct culprit_direction *sums);
+void flow_close(struct flow_ctl *f, struct culprit_flow *s, uint32_t proxy, uint64_t now, struct flow_share *share);
 
 // flow_promote shows the next live proxy operation of the queue.
 void flow_promote(struct flow_ctl *f, struct culprit_flow *s, uint64_t now);

@@ -75,8 +75,8 @@ void op_moving(handle op, uint64_t now);
 void op_on_gpu(handle op, bool is_send, uint64_t now);
 
 // op_proxy_closed: a proxy operation has ended, or (ended false) only its figures are handed in because the
-// communicator goes. sums: its figures as a direction of one flow, NULL when there are none.
-void op_proxy_closed(handle op, bool is_send, const struct culprit_direction *sums, bool ended, uint64_t now);
+// communicator goes. share: its figures as those of one flow, NULL when there are none.
+void op_proxy_closed(handle op, bool is_send, const struct flow_share *share, bool ended, uint64_t now);
 
 // op_proxy_lost: a proxy operation could not be followed; the others prove nothing about the operation's end.
 void op_proxy_lost(handle op);

@@ -43,7 +43,7 @@ void op_finish(uint32_t i, uint32_t flags, uint64_t left_ns) {
   PUT(s->in_use, 0);
   completion_write(o, left_ns);
   for (int k = 0; k < 2; k++) {
-    if (o->directions[k].flows != 0) put_zero(&o->directions[k], sizeof o->directions[k]);
+    if (o->directions[k].sums.flows != 0) put_zero(&o->directions[k], sizeof o->directions[k]);
   }
 
   uint64_t mine = op_handle(i, HANDLE_OP);

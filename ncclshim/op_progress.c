@@ -80,18 +80,18 @@ static void proxy_missed(handle op) {
   COUNT(shim.comms[o->comm_index].proxies_open, UINT32_MAX);
 }
 
-void op_proxy_closed(handle op, bool is_send, const struct culprit_direction *sums, bool ended, uint64_t now) {
+void op_proxy_closed(handle op, bool is_send, const struct flow_share *share, bool ended, uint64_t now) {
   const uint32_t i = op_lock(op);
   if (i == NONE) {
     if (ended) proxy_missed(op);
     return;
   }
   struct op_ctl *o = &shim.ops[i];
-  if (sums != NULL) direction_add(&o->directions[is_send ? 1 : 0], sums);
+  if (share != NULL) share_add(&o->directions[is_send ? 1 : 0], share);
   if (ended) {
     o->proxy_stopped++;
     COUNT(shim.comms[o->comm_index].proxies_open, UINT32_MAX);
-    o->last_proxy_ns = op_later(o->last_proxy_ns, sums != NULL && sums->last_step_ns != 0 ? sums->last_step_ns : now);
+    o->last_proxy_ns = op_later(o->last_proxy_ns, share != NULL && share->sums.last_step_ns != 0 ? share->sums.last_step_ns : now);
   }
   PUT(trace_comm(&shim.file, o->comm_index)->last_progress_ns, now);
   op_settle(i);

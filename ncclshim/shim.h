@@ -95,6 +95,12 @@ struct comm_ctl {
   struct kernel_start kernel_starts[CULPRIT_MAX_CHANNELS];
 };
 
+// What flows add to one direction of an operation: what the record has as a direction, and what it has beside it.
+struct flow_share {
+  struct culprit_direction sums;
+  uint32_t probes;
+};
+
 struct op_ctl {
   _Alignas(64) uint32_t generation;
   bool used;
@@ -121,7 +127,7 @@ struct op_ctl {
   uint64_t gpu_ns;
 
   // Not cleared with the rest: an operation's end leaves the first clean, and kernel_started says what of the second holds.
-  struct culprit_direction directions[2];  // [is_send].
+  struct flow_share directions[2];  // [is_send].
   uint64_t gpu_start[CULPRIT_MAX_CHANNELS];
 };
 
@@ -138,6 +144,8 @@ struct flow_ctl {
   uint8_t active;
   uint16_t channel;
   uint64_t state_since, last_progress, last_epoch;
+  uint64_t last_probe;  // When the count changed last in the operation shown, in CULPRIT_PROBE_NS; 0: it has not.
+  uint32_t probes;      // Probes of this operation that find the count changed.
   uint32_t generation;
   uint32_t tail;  // Last of the queue.
 

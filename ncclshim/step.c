@@ -75,7 +75,9 @@ static inline void put_progress(struct culprit_flow *s, const struct proxy_ctl *
 static unsigned advance_shown(struct flow_ctl *f, struct culprit_flow *s, struct proxy_ctl *p, bool is_send, unsigned stage,
                               uint32_t n, uint64_t bytes, uint64_t now) {
   const uint32_t done = p->counts[STAGE_DONE];
+  const uint32_t counted = p->counts[flow_counted(is_send)];
   for (unsigned k = 0; k <= stage; k++) flow_count(p, s, k, n, true);
+  if (p->counts[flow_counted(is_send)] != counted) flow_probed(f, now);
   const uint8_t state = flow_state_of(p, is_send);
   if (state != f->state || p->counts[STAGE_DONE] != done) {
     flow_charge(f, s, is_send, now);
@@ -106,13 +108,13 @@ static void conclude(struct flow_ctl *f, uint32_t proxy, unsigned outcome, uint6
   struct culprit_flow *s = trace_flow(&shim.file, GET(p->flow));
   const handle op = p->op;
   const bool is_send = p->is_send != 0;
-  struct culprit_direction sums;
-  if ((outcome & OUTCOME_CLOSED) != 0) flow_close(f, s, proxy, now, &sums);
+  struct flow_share share;
+  if ((outcome & OUTCOME_CLOSED) != 0) flow_close(f, s, proxy, now, &share);
   flow_drop(f, &s->version, hold);
   if (op == 0) return;
   if ((outcome & OUTCOME_FIRST) != 0) op_moving(op, now);
   if ((outcome & OUTCOME_ON_GPU) != 0) op_on_gpu(op, is_send, now);
-  if ((outcome & OUTCOME_CLOSED) != 0) op_proxy_closed(op, is_send, &sums, true, now);
+  if ((outcome & OUTCOME_CLOSED) != 0) op_proxy_closed(op, is_send, &share, true, now);
 }
 
 static __attribute__((noinline)) void repeated(const struct proxy_ctl *p, unsigned stage) {
@@ -222,6 +224,7 @@ static inline __attribute__((always_inline)) void advance_usual(handle h, struct
   if (stage == (is_send ? STAGE_TRANSMITTED : STAGE_POSTED)) f->active = 1;
   if (stage == (is_send ? STAGE_DONE : STAGE_READY)) f->active = p->counts[stage - 1] > n;
   put_progress(s, p, then, now);
+  if (stage == flow_counted(is_send)) flow_probed(f, now);
   f->last_progress = now;
   p->last_step_ns = now;
   if (stage == (is_send ? STAGE_TRANSMITTED : STAGE_READY)) {

@@ -45,6 +45,7 @@ var constants = map[string]uint64{
 	"CULPRIT_MAX_SECTIONS":             wire.MaxSections,
 	"CULPRIT_MAX_CHANNELS":             wire.MaxChannels,
 	"CULPRIT_EPOCH_NS":                 wire.EpochNS,
+	"CULPRIT_PROBE_NS":                 wire.ProbeNS,
 	"CULPRIT_SECTION_COMMS":            wire.SectionComms,
 	"CULPRIT_SECTION_OPS":              wire.SectionOps,
 	"CULPRIT_SECTION_FLOWS":            wire.SectionFlows,

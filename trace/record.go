@@ -258,6 +258,10 @@ type Completion struct {
 	Send           Direction `json:"send,omitzero"` // Of an operation with network flows of this direction.
 	Recv           Direction `json:"recv,omitzero"`
 	GPUReadyNS     uint64    `json:"gpu_ready_ns,omitempty"` // As Op.GPUReadyNS.
+	// SendProbes and RecvProbes are how many probes, one every 2^20 ns (1.05 ms), find SendCount (Done) or RecvCount (Ready) changed, the
+	// most of the direction's flows. SendRate and RecvRate of CCL-D are their reciprocals. 0: no flows, or a writer before version 1.5.
+	SendProbes uint32 `json:"send_probes,omitempty"`
+	RecvProbes uint32 `json:"recv_probes,omitempty"`
 }
 
 // LifecycleEvent is something that happened to the process or a communicator.

@@ -6,14 +6,18 @@ package trace_test
 import (
 	"encoding/json"
 	"fmt"
+	"os"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/culprit-project/culprit/trace"
+	"github.com/culprit-project/culprit/trace/internal/wire"
 	"github.com/culprit-project/culprit/trace/tracetest"
 )
 
@@ -350,5 +354,42 @@ func BenchmarkSnapshot(b *testing.B) {
 			}
 			b.ReportMetric(float64(reading.Nanoseconds())/float64(b.N), "read-ns/op")
 		})
+	}
+}
+
+// TestProbes: what probes found of an operation's counts is read as it was written, and is 0 where the writer's records end before it.
+func TestProbes(t *testing.T) {
+	w := create(t, trace.Identity{}, tracetest.Size{})
+	want := trace.Completion{Ticket: 1, Number: 3, LeftNS: 4, GPUReadyNS: 5, SendProbes: 7, RecvProbes: 2}
+	w.Complete(want)
+	read := func() trace.Completion {
+		t.Helper()
+		done, _, err := open(t, w.Path()).Completions(0, nil)
+		if err != nil || len(done) != 1 {
+			t.Fatalf("%d records, %v", len(done), err)
+		}
+		return done[0]
+	}
+	if got := read(); got != want {
+		t.Errorf("read %+v, want %+v", got, want)
+	}
+	file, err := os.OpenFile(w.Path(), os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	header := make([]byte, unsafe.Sizeof(wire.Header{}))
+	if _, err := file.ReadAt(header, 0); err != nil {
+		t.Fatal(err)
+	}
+	sections := (*wire.Header)(unsafe.Pointer(&header[0])).Sections[:]
+	i := slices.IndexFunc(sections, func(s wire.Section) bool { return s.Kind == wire.SectionCompletions })
+	sections[i].EntryBytes = uint32(unsafe.Offsetof(wire.Completion{}.SendProbes)) // As long as version 1.4 had it.
+	if _, err := file.WriteAt(header, 0); err != nil {
+		t.Fatal(err)
+	}
+	want.SendProbes, want.RecvProbes = 0, 0
+	if got := read(); got != want {
+		t.Errorf("of version 1.4 read %+v, want %+v", got, want)
 	}
 }

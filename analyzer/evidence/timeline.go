@@ -287,6 +287,9 @@ func segment(c *trace.Completion, comm rca.CommID) (rca.Segment, bool) {
 	}
 	s.SendFlows, s.SendBytes, s.SendActive, s.SendPeer = int(c.Send.Flows), signed(c.Send.Bytes), nanoseconds(c.Send.ActiveNS), int(c.Send.SlowestPeer)
 	s.RecvFlows, s.RecvBytes, s.RecvActive, s.RecvPeer = int(c.Recv.Flows), signed(c.Recv.Bytes), nanoseconds(c.Recv.ActiveNS), int(c.Recv.SlowestPeer)
+	if c.Algo == trace.AlgoRing { // In a tree the ranks of one layer are alike, and nothing tells the layers.
+		s.SendProbes, s.RecvProbes = int(c.SendProbes), int(c.RecvProbes)
+	}
 	slowest := &c.Send
 	if c.Recv.SlowestNS > slowest.SlowestNS {
 		slowest = &c.Recv

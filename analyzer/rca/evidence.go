@@ -231,6 +231,9 @@ type Segment struct {
 	SendBytes, RecvBytes   int64
 	SendActive, RecvActive time.Duration
 	SendPeer, RecvPeer     int
+	// SendProbes and RecvProbes are how many probes, one a millisecond, found SendCount or RecvCount changed, the most of the flows (C2); 0:
+	// unknown, or not comparable between ranks.
+	SendProbes, RecvProbes int
 	// Slowest channel of the operation and its time, with the fastest's; 0 unknown.
 	SlowestChannel           int
 	SlowestPeer              int

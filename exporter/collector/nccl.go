@@ -103,10 +103,6 @@ var (
 		"Network steps of sending, by how far they have come. SendCount is the stage done.", "stage")
 	receiveStepsDesc = ncclDesc("receive_steps_total",
 		"Network steps of receiving, by how far they have come. RecvCount is the stage received.", "stage")
-	sendRateDesc = ncclDesc("send_rate",
-		"Reciprocal of how often SendCount changed in the last second; absent without traffic.")
-	receiveRateDesc = ncclDesc("receive_rate",
-		"Reciprocal of how often RecvCount changed in the last second; absent without traffic.")
 	waitDesc = ncclDesc("wait_seconds_total",
 		"Time that the flows' oldest unfinished steps waited, by what for, summed over flows.", "reason")
 	activeDesc = ncclDesc("active_seconds_total",
@@ -122,6 +118,12 @@ var (
 		"Operations called on the communicator; where calls are not seen, enqueued on it.", "comm")
 	opsCompletedDesc = ncclDesc("ops_completed_total",
 		"Operations of the communicator that completed.", "comm")
+	sendProbesDesc = ncclDesc("send_probes_total",
+		"Probes, one every 1.05 ms, that found SendCount of an operation changed, summed over the communicator's completed operations. "+
+			"Completed operations divided by it are the SendRate (CCL-D) of the mean operation.", "comm")
+	receiveProbesDesc = ncclDesc("receive_probes_total",
+		"Probes, one every 1.05 ms, that found RecvCount of an operation changed, summed over the communicator's completed operations. "+
+			"Completed operations divided by it are the RecvRate (CCL-D) of the mean operation.", "comm")
 	opAgeDesc = ncclDesc("op_age_seconds",
 		"Age of the communicator's oldest operation in flight since it was called, barriers left out; absent below one second.", "comm")
 

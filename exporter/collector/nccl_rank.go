@@ -79,12 +79,6 @@ func (r *rankMetrics) process() {
 			r.gauge(launchAgeDesc, age.Seconds())
 		}
 		r.gauge(groupOpenDesc, trace.Since(r.now, st.GroupOpenSinceNS).Seconds())
-		if n := p.Rates.SendSteps; n > 0 {
-			r.gauge(sendRateDesc, 1/float64(n))
-		}
-		if n := p.Rates.ReceiveSteps; n > 0 {
-			r.gauge(receiveRateDesc, 1/float64(n))
-		}
 	}
 	for f, v := range t.Func {
 		if v.Ops > 0 {
@@ -171,12 +165,14 @@ func (r *rankMetrics) comms() {
 
 // What a healthy rank has at most beside its operations: for itself, for each function and for each communicator.
 const (
-	rankOwnSeries      = 37
+	rankOwnSeries      = 35
 	rankFunctionSeries = 4
 	rankCommSeries     = 3
+	commProbeSeries    = 2
 )
 
-// operations emits time and bytes of the kinds of operations that take most time, as many as fit, and by function the time of all others.
+// operations emits what has room: the probes of the communicators that have most, in at most half of it; time and bytes of the kinds of
+// operations that take most time, in the rest; and by function the time of all others.
 func (r *rankMetrics) operations(rankSeries int) {
 	live := map[trace.CommID]bool{}
 	comms, functions := 0, 0
@@ -193,8 +189,15 @@ func (r *rankMetrics) operations(rankSeries int) {
 			functions++
 		}
 	}
-	fit := (rankSeries - rankOwnSeries - rankFunctionSeries*functions - rankCommSeries*comms) / 2
+	room := rankSeries - rankOwnSeries - rankFunctionSeries*functions - rankCommSeries*comms
 	ended := func(id trace.CommID) bool { return !live[id] }
+	r.p.Probes.Show(room/2/commProbeSeries, ended, func(id trace.CommID, sum node.ProbeSum) {
+		comm := id.String()
+		r.counter(sendProbesDesc, float64(sum.Send), comm)
+		r.counter(receiveProbesDesc, float64(sum.Recv), comm)
+		room -= commProbeSeries
+	})
+	fit := room / 2
 	r.p.Ops.Show(fit, ended, func(k node.OpKind, sum node.OpSum) {
 		labels := []string{k.Comm.String(), k.Func.String(), "", "", k.Path.String(), node.OpSizes[k.Size].Name}
 		if k.Algo != trace.AlgoUnknown {

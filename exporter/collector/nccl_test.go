@@ -137,6 +137,7 @@ func TestMetrics(t *testing.T) {
 	} {
 		healthy.PutFlow(f)
 	}
+	healthy.Complete(trace.Completion{CommID: tracetest.CommID(0), CommGeneration: 1, Func: trace.AllReduce, SendProbes: 7, RecvProbes: 2})
 	n.now = n.now.Add(time.Second)
 	n.sampler.Sample()
 	golden(t, "metrics.txt", scrape(t, n.sampler, defaults))
@@ -146,6 +147,7 @@ func TestLint(t *testing.T) {
 	n := newNode(t)
 	w := n.rank(identity(0), tracetest.Shape{Comms: 2, Channels: 2, Ops: 100, StuckNS: 5_000_000_000})
 	w.PutQP(trace.QP{Index: 0, QPNum: 100, CommIndex: 0, CommGeneration: 1, Device: "mlx5_0"})
+	w.Complete(trace.Completion{CommID: tracetest.CommID(0), CommGeneration: 1, Func: trace.AllReduce, SendProbes: 7, RecvProbes: 2})
 	n.sampler.Sample()
 	nccl := collector.NewNCCL(n.sampler, collector.NCCLOptions{Detail: collector.DetailFull, MaxSeries: 1000})
 	set := collector.NewSet(promslog.NewNopLogger())
@@ -302,7 +304,7 @@ func TestSeriesBudget(t *testing.T) {
 	for i := range 9 * comms {
 		w.Complete(trace.Completion{
 			CommID: tracetest.CommID(i % comms), CommIndex: uint32(i % comms), CommGeneration: 1, Func: []trace.Func{trace.AllReduce, trace.AllGather, trace.ReduceScatter}[i/comms%3],
-			Bytes: 1 << (10 + 8*(i/comms/3)), NRanks: 8, EnqueuedNS: 1, EnteredNS: 2, LeftNS: 100 + uint64(i),
+			Bytes: 1 << (10 + 8*(i/comms/3)), NRanks: 8, EnqueuedNS: 1, EnteredNS: 2, LeftNS: 100 + uint64(i), SendProbes: 7, RecvProbes: 2,
 		})
 	}
 	count3(300)
@@ -317,7 +319,7 @@ func TestSeriesBudget(t *testing.T) {
 		t.Errorf("%d series, more than 100", got)
 	}
 	for series, want := range map[string]int{
-		"culprit_nccl_ops_completed_total": comms, "culprit_nccl_function_ops_total": 3, "culprit_nccl_send_rate": 1, "culprit_nccl_receive_rate": 1, "culprit_nccl_iteration_seconds_count": 1,
+		"culprit_nccl_ops_completed_total": comms, "culprit_nccl_function_ops_total": 3, "culprit_nccl_send_probes_total": 1, "culprit_nccl_receive_probes_total": 1, "culprit_nccl_iteration_seconds_count": 1,
 		"culprit_nccl_op_age_seconds": 0, "culprit_nccl_kernel_seconds_total": 3, "culprit_nccl_op_bytes_total": 1,
 	} {
 		if got := count(body, series+`\{`); got != want {
@@ -349,11 +351,48 @@ func TestOperationSeries(t *testing.T) {
 		}
 	}
 	const kinds = 4*4 + 1 // Four communicators with four sizes, one of them twice; and the send.
-	for rankSeries, want := range map[int]int{100: kinds, 70: (70 - 37 - 4 - 4*3) / 2, 40: 0} {
+	for rankSeries, want := range map[int]int{100: kinds, 70: (70 - 35 - 4 - 4*3) / 2, 40: 0} {
 		opts := defaults
 		opts.RankSeries = rankSeries
 		if got := count(scrape(t, n.sampler, opts), `culprit_nccl_op_bytes_total\{`); got != want {
 			t.Errorf("%d kinds of operations have series in %d, want %d", got, rankSeries, want)
+		}
+	}
+}
+
+// TestProbeSeries: a communicator's probes are summed over its operations; those with most come first, in half of what is left of the rank's series.
+func TestProbeSeries(t *testing.T) {
+	n := newNode(t)
+	w := n.rank(identity(0), tracetest.Shape{Comms: 4, Channels: 1, Ops: 100})
+	for i := range uint32(8) {
+		comm := i % 4
+		c := trace.Completion{CommID: tracetest.CommID(int(comm)), CommIndex: comm, CommGeneration: 1, Func: trace.AllReduce, NRanks: 8, EnqueuedNS: 1, LeftNS: 2}
+		if comm > 0 { // The first has no network flows.
+			c.SendProbes, c.RecvProbes = 7*comm, 2*comm
+		}
+		w.Complete(c)
+	}
+	w.Complete(trace.Completion{CommID: tracetest.CommID(3), CommIndex: 3, CommGeneration: 1, Func: trace.AllReduce, Flags: trace.OpAbandoned, SendProbes: 1000})
+	w.Complete(trace.Completion{CommID: 1, CommIndex: 9, CommGeneration: 1, Func: trace.AllReduce, EnqueuedNS: 1, LeftNS: 2, SendProbes: 1000}) // It has ended.
+	n.sampler.Sample()
+	body := scrape(t, n.sampler, defaults)
+	for _, want := range []string{
+		`culprit_nccl_send_probes_total{comm="c0ffee0000000001",job_id="llm",rank="0"} 14`,
+		`culprit_nccl_receive_probes_total{comm="c0ffee0000000003",job_id="llm",rank="0"} 12`,
+	} {
+		if !strings.Contains(body, want+"\n") {
+			t.Errorf("no %s in\n%s", want, body)
+		}
+	}
+	for rankSeries, want := range map[int]int{100: 3, 35 + 4 + 4*3 + 8: 2, 35 + 4 + 4*3 + 3: 0} {
+		opts := defaults
+		opts.RankSeries = rankSeries
+		body := scrape(t, n.sampler, opts)
+		if got := count(body, `culprit_nccl_send_probes_total\{`); got != want {
+			t.Errorf("%d communicators have probes in %d series, want %d", got, rankSeries, want)
+		}
+		if want == 2 && strings.Contains(body, `send_probes_total{comm="c0ffee0000000001"`) {
+			t.Error("of the communicators with probes the one with least was preferred")
 		}
 	}
 }

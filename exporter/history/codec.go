@@ -64,6 +64,8 @@ func (w *words) completion(c *trace.Completion) {
 	w.direction(&c.Send)
 	w.direction(&c.Recv)
 	num(w, &c.GPUReadyNS)
+	num(w, &c.SendProbes)
+	num(w, &c.RecvProbes)
 }
 
 func (w *words) direction(d *trace.Direction) {
@@ -247,7 +249,7 @@ func (l *flowList) appendDelta(b []byte, mask uint64, before []uint64) []byte {
 type completionList [completionFields]uint64
 
 // completionFields is the number of a completion's words, as an array needs it.
-const completionFields = 52
+const completionFields = 54
 
 func (l *completionList) set(c *trace.Completion) {
 	s, r := &c.Send, &c.Recv
@@ -260,7 +262,7 @@ func (l *completionList) set(c *trace.Completion) {
 		s.LastStepNS, uint64(s.SlowestChannel), uint64(int64(s.SlowestPeer)), s.SlowestNS, s.FastestNS, //nolint:gosec // Round trip.
 		uint64(r.Flows), uint64(r.Steps), r.Bytes, r.WaitNS[0], r.WaitNS[1], r.WaitNS[2], r.ActiveNS, r.LargestGapNS, r.FirstStepNS,
 		r.LastStepNS, uint64(r.SlowestChannel), uint64(int64(r.SlowestPeer)), r.SlowestNS, r.FastestNS, //nolint:gosec // Round trip.
-		c.GPUReadyNS,
+		c.GPUReadyNS, uint64(c.SendProbes), uint64(c.RecvProbes),
 	}
 }
 

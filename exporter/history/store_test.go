@@ -122,7 +122,7 @@ func someCompletion(rng *rand.Rand, n uint64) trace.Completion {
 		CommID: trace.CommID(rng.Uint64()), CommIndex: uint32(n % 100), CommGeneration: uint32(n), NRanks: 8, Rank: -1, Number: n,
 		Seq: n / 2, Func: trace.Func(n % 11), Algo: trace.AlgoRing, Proto: trace.ProtoSimple, DatatypeBytes: 4, Count: rng.Uint64(),
 		Bytes: n << 20, Peer: int32(n) - 50, Root: -1 << 31, Channels: 4, Flags: trace.OpFlags(rng.Uint32()), CalledNS: n,
-		EnqueuedNS: n + 1, EnteredNS: n + 2, LeftNS: 1000*n + 3, GPUNS: n, Send: d(), Recv: d(),
+		EnqueuedNS: n + 1, EnteredNS: n + 2, LeftNS: 1000*n + 3, GPUNS: n, Send: d(), Recv: d(), SendProbes: rng.Uint32(), RecvProbes: uint32(n),
 	}
 }
 

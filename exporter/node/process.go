@@ -39,7 +39,7 @@ type Process struct {
 	Kernel  nodeapi.Kernel
 	Totals  Totals
 	Ops     *Operations
-	Rates   Rates
+	Probes  *Probes
 	Overrun uint64 // Ring records lost to overwriting.
 	// Iterations are the durations of the training iterations found so far.
 	Iterations prometheus.Histogram
@@ -74,7 +74,6 @@ type Process struct {
 	worldRanks  int32 // Size of the communicator that the identity was derived from.
 	calls       trace.Calls
 	ledger      ledger
-	window      rateWindow
 	watch       kernelWatch
 	recent      map[commSlot]*recentRing
 	lastRecent  [recentCache]*recentRing // By communicator slot: those used last.
@@ -86,7 +85,7 @@ type commSlot struct{ index, generation uint32 }
 func newProcess(path string, id fileID, f *trace.File) *Process {
 	return &Process{
 		path: path, id: id, uid: f.Owner(), file: f, JobID: unknownJob, Rank: -1, Snap: trace.Snapshot{Identity: f.Identity()},
-		recent: map[commSlot]*recentRing{}, Ops: &Operations{}, detector: iteration.New(),
+		recent: map[commSlot]*recentRing{}, Ops: &Operations{}, Probes: &Probes{}, detector: iteration.New(),
 		Iterations: prometheus.NewHistogram(iterationOptions),
 	}
 }
@@ -183,6 +182,7 @@ func (p *Process) finished(c *trace.Completion) {
 		nodes = p.ledger.comms[i].nodes
 	}
 	p.Ops.Add(c, nodes)
+	p.Probes.Add(c)
 	d, ok := p.detector.Observe(iteration.Op{
 		Comm: uint64(c.CommIndex)<<32 | uint64(c.CommGeneration), Func: uint16(c.Func), Peer: c.Peer, Bytes: c.Bytes,
 		EndNS: c.LeftNS, Barrier: c.Flags&trace.OpBarrier != 0,

@@ -260,7 +260,6 @@ func (s *Sampler) sample(p *Process, now time.Time, askKernel, whole bool) {
 	}
 	s.absorb(p, now)
 	if askKernel {
-		p.updateRates(now)
 		// What reading the rings maps in counts as this process's memory.
 		switch {
 		case now.Sub(p.released) >= releasePeriod:

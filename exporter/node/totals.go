@@ -4,8 +4,6 @@
 package node
 
 import (
-	"time"
-
 	"github.com/culprit-project/culprit/trace"
 )
 
@@ -30,12 +28,6 @@ type DirectionTotals struct {
 	WaitNS                           [3]uint64
 	ActiveNS                         uint64
 	Bytes                            uint64
-}
-
-// Rates are over the last kernelPeriod.
-type Rates struct {
-	// SendSteps and ReceiveSteps are how often the send and receive counts changed.
-	SendSteps, ReceiveSteps uint64
 }
 
 // ledger remembers what each slot showed last, to add up differences.
@@ -116,20 +108,4 @@ func advance(total, seen *uint64, now uint64) {
 		*total += now - *seen
 		*seen = now
 	}
-}
-
-// rateWindow holds the totals at the window's start.
-type rateWindow struct {
-	start          time.Time
-	sent, received uint64
-}
-
-// updateRates closes a rate window and opens the next.
-func (p *Process) updateRates(now time.Time) {
-	w := &p.window
-	sent, received := p.Totals.Send.Done, p.Totals.Recv.Ready
-	if !w.start.IsZero() {
-		p.Rates = Rates{SendSteps: sent - w.sent, ReceiveSteps: received - w.received}
-	}
-	w.start, w.sent, w.received = now, sent, received
 }

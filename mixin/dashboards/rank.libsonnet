@@ -24,6 +24,14 @@
     g.query('quantile(0.5, sum by (rank) (rate(%s[$__rate_interval])))' % others(metric, matchers), 'median of the others'),
   ],
 
+  // Operations of each communicator divided by the probes that found their counts changed, of this rank and the lowest of the job's.
+  local rates(metric, name) =
+    local by(labels, of) = 'sum by (%s) (rate(%s[$__rate_interval])) / sum by (%s) (rate(%s[$__rate_interval]))' % [labels, of('culprit_nccl_ops_completed_total'), labels, of(metric)];
+    [
+      g.query(by('comm', ofRank), '{{comm}} ' + name),
+      g.query('min by (comm) (%s and on (comm) %s)' % [by('comm, rank', s.ofJob), ofRank(metric)], '{{comm}} lowest ' + name + ' of the job'),
+    ],
+
   grafanaDashboards+:: {
     'culprit-rank.json': g.dashboard(
       config,
@@ -121,14 +129,9 @@
           g.timeseries('Receive steps', 'Steps per second through each stage of receiving. Where the stages part, steps pile up.', 'ops', [g.query('sum by (stage) (rate(%s[$__rate_interval]))' % ofRank('culprit_nccl_receive_steps_total'), '{{stage}}')]),
           g.timeseries(
             'Send and receive rate',
-            'Reciprocal of the number of changes of SendCount and RecvCount in the sampling window, as CCL-D defines them, here and the lowest of the job: low means few, large bursts.',
+            'SendRate and RecvRate of CCL-D by communicator: one divided by the number of 1 ms probes that find the count changed during an operation, here and the lowest of the job. A slow link spreads its steps over more probes. In a ring the other links follow its pace, and rates differ little.',
             'short',
-            [
-              g.query('max(%s)' % ofRank('culprit_nccl_send_rate'), 'send'),
-              g.query('max(%s)' % ofRank('culprit_nccl_receive_rate'), 'receive'),
-              g.query('min(%s)' % s.ofJob('culprit_nccl_send_rate'), 'lowest send of the job'),
-              g.query('min(%s)' % s.ofJob('culprit_nccl_receive_rate'), 'lowest receive of the job'),
-            ],
+            rates('culprit_nccl_send_probes_total', 'send') + rates('culprit_nccl_receive_probes_total', 'receive'),
           ),
           g.timeseries('Bytes by function', 'Payload of completed operations per second, by function.', 'Bps', [g.query('sum by (function) (rate(%s[$__rate_interval]))' % ofRank('culprit_nccl_bytes_total'), '{{function}}')], stack=true),
           g.timeseries(

@@ -268,6 +268,8 @@ int main(void) {
   FIELD(culprit_completion, send);
   FIELD(culprit_completion, recv);
   FIELD(culprit_completion, gpu_ready_ns);
+  FIELD(culprit_completion, send_probes);
+  FIELD(culprit_completion, recv_probes);
   STRUCT(culprit_lifecycle);
   FIELD(culprit_lifecycle, ticket);
   FIELD(culprit_lifecycle, at_ns);

@@ -189,6 +189,60 @@ static void epoch_counted_once(void) {
   CHECK(f.active_ns <= f.last_progress_ns - f.first_step_ns);
 }
 
+static struct culprit_completion completed(uint64_t number) {
+  struct culprit_completion done;
+  for (uint64_t n = 0; view_completion(&v, n, &done); n++) {
+    if (done.number == number) return done;
+  }
+  CHECK(!"a completion record");
+  return done;
+}
+
+// send_spaced sends steps with a pause behind each pair and gives how many probes find the count changed, by the flow's own stamps.
+static uint32_t send_spaced(void *p, int steps, uint64_t pause) {
+  uint64_t last = 0;
+  uint32_t probes = 0;
+  for (int i = 0; i < steps; i++) {
+    nccl_send_steps(comm, p, i, i + 1, 1);
+    const uint64_t probe = flow_of(0, 1, 1).last_progress_ns / CULPRIT_PROBE_NS;
+    if (probe != last) probes++;
+    last = probe;
+    if (i % 2 == 1) spend(pause);
+  }
+  return probes;
+}
+
+// SendRate and RecvRate of CCL-D: a probe counts once for each flow, the operation has the most of its flows, and the next begins anew.
+static void probes_of_changes(void) {
+  begin(6);
+  void *op = new_op();
+  void *slow = nccl_proxy(comm, op, 0, 1, 8, 1), *quick = nccl_proxy(comm, op, 1, 1, 8, 1), *received = nccl_proxy(comm, op, 0, 3, 8, 0);
+  const uint32_t want = send_spaced(slow, 8, 2 * CULPRIT_PROBE_NS);
+  CHECK(want >= 4);  // Pauses are longer than the time between two probes.
+  CHECK(want <= 8);
+  nccl_send_steps(comm, quick, 0, 8, 1);
+  void *s = nccl_step(comm, received, 0);
+  nccl_state(s, CULPRIT_NCCL_RECV_WAIT, 0);
+  nccl_state(s, CULPRIT_NCCL_RECV_FLUSH_WAIT, 1);
+  spend(2 * CULPRIT_PROBE_NS);
+  nccl_state(s, CULPRIT_NCCL_RECV_GPU_WAIT, 0);  // Neither this nor the stop changes RecvCount.
+  spend(2 * CULPRIT_PROBE_NS);
+  nccl_stop(s);
+  nccl_stop(received);  // Makes up for seven steps that were not seen: one change.
+  nccl_stop(slow);
+  nccl_stop(quick);
+
+  void *next = new_op();
+  void *again = nccl_proxy(comm, next, 0, 1, 1, 1);
+  nccl_send_steps(comm, again, 0, 1, 1);
+  nccl_stop(again);
+  nccl_finalize(comm);
+  CHECK_EQ(completed(0).send_probes, want);
+  CHECK_EQ(completed(0).recv_probes, 2);
+  CHECK_EQ(completed(1).send_probes, 1);
+  CHECK_EQ(completed(1).recv_probes, 0);
+}
+
 // A second operation waits behind the first on its flow and takes the slot over when that has ended.
 static void queueing(void) {
   begin(6);
@@ -383,6 +437,7 @@ static const struct test_case cases[] = {
     {"head_step_rules", head_step_rules},
     {"times", times},
     {"epoch_counted_once", epoch_counted_once},
+    {"probes_of_changes", probes_of_changes},
     {"queueing", queueing},
     {"overlapping", overlapping},
     {"overtaking", overtaking},

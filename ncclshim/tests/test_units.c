@@ -4,6 +4,7 @@
 // The parts that need no NCCL: words, settings, clock, handles, pools, identity.
 
 #include "../clock.h"
+#include "../flow_state.h"
 #include "../gpu.h"
 #include "../handle.h"
 #include "../identity.h"
@@ -33,6 +34,25 @@ static void names(void) {
   CHECK_EQ(name_proto("LL128"), CULPRIT_PROTO_LL128);
   CHECK_EQ(name_proto("Simple"), CULPRIT_PROTO_SIMPLE);
   for (uint16_t f = 1; f <= CULPRIT_FUNC_RECV; f++) CHECK_EQ(name_func(func_text(f)), f);
+}
+
+// Figure 6 of CCL-D: eight changes within two milliseconds are found by two probes, spread over seven by seven.
+static void probes(void) {
+  const struct {
+    uint32_t found;
+    uint64_t at[8];  // In eighths of a probe.
+  } cases[] = {
+      {2, {8, 9, 10, 11, 16, 17, 18, 23}},
+      {7, {8, 16, 24, 32, 40, 48, 56, 63}},
+      {8, {8, 24, 40, 56, 72, 88, 104, 120}},  // A probe that finds no change does not count.
+      {1, {15, 15, 14, 15, 15, 15, 15, 15}},   // Nor does time that runs back.
+      {1, {16, 15, 16, 16, 16, 16, 16, 16}},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    struct flow_ctl f = {0};
+    for (int k = 0; k < 8; k++) flow_probed(&f, (uint64_t)CULPRIT_PROBE_NS / 8 * cases[i].at[k]);
+    CHECK_EQ(f.probes, cases[i].found);
+  }
 }
 
 static void datatypes(void) {
@@ -316,6 +336,7 @@ static void masks(void) {
 }
 
 static const struct test_case cases[] = {
+    {"probes", probes},
     {"names", names},
     {"datatypes", datatypes},
     {"event_lists", event_lists},

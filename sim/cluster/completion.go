@@ -61,7 +61,8 @@ func (s *sim) completion(r *rank, o *op, m int32, index uint32, ticket uint64) t
 	if o.comm.hosts > 1 && s.cfg.Level.steps() {
 		d := s.dirsOf(o, m)
 		c.Send, c.Recv = d.send.record(host), d.recv.record(host)
-		c.GPUReadyNS = c.Send.FirstStepNS // Posting a buffer is no step here: the first is the GPU's data.
+		c.SendProbes, c.RecvProbes = uint32(d.send.probes), uint32(d.recv.probes) //nolint:gosec // Counts.
+		c.GPUReadyNS = c.Send.FirstStepNS                                         // Posting a buffer is no step here: the first is the GPU's data.
 	}
 	return c
 }

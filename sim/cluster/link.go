@@ -68,6 +68,8 @@ type side struct {
 	active                           Time
 	first, last                      Time // First and last change of a counter.
 	gap                              Time
+	probes                           int   // That find the count changed: of sending the acknowledged, of receiving the arrived.
+	probe                            int64 // The last of them.
 	head                             trace.FlowState
 	since                            Time
 	headSet                          bool
@@ -80,6 +82,18 @@ func (s *side) moved(t Time) {
 		s.gap = max(s.gap, t-s.last)
 	}
 	s.last = max(s.last, t)
+}
+
+// counted notes a change of the side's count at t, for as many real steps since the one before as one simulated step stands for.
+func (s *side) counted(t Time, steps int) {
+	const probe = int64(1 << 20) // Of the shim, ns.
+	at := int64(t) / probe
+	if s.probes == 0 {
+		s.probes = 1
+	} else {
+		s.probes += int(min(int64(steps), max(0, at-s.probe)))
+	}
+	s.probe = at
 }
 
 // finish gives the time at which bytes put on the wire at start have left it.
@@ -166,6 +180,7 @@ func (l *link) push(k int, g Time) {
 	if rc <= l.until {
 		l.recv.ready++
 		l.recv.moved(rc)
+		l.recv.counted(rc, l.scale)
 	}
 	if gv <= l.until {
 		l.recv.transmitted++
@@ -192,6 +207,7 @@ func (l *link) noteSend(k int, vis, tr, dn Time) {
 	if dn <= l.until {
 		s.done++
 		s.moved(dn)
+		s.counted(dn, l.scale)
 		s.wait[2] += max(0, dn-max(tr, base))
 		s.active += dn - max(tr, l.lastDone)
 	} else if !s.headSet {

@@ -52,6 +52,7 @@ type memberDirs struct{ send, recv dir }
 // dir sums one direction's flows.
 type dir struct {
 	flows, steps     int
+	probes           int // Most of the flows.
 	bytes            int64
 	wait             [3]Time
 	active, gap      Time

@@ -268,3 +268,29 @@ func fluidAgrees(t *testing.T, job Job, faults ...Fault) {
 		}
 	}
 }
+
+// TestProbesFindChangedCounts is CCL-D's figure 6: eight steps within two probes, or spread over seven. A simulated step that stands for
+// several real ones changes the count in between, too.
+func TestProbesFindChangedCounts(t *testing.T) {
+	const probe = 1 << 20
+	for _, c := range []struct {
+		name  string
+		at    []Time // In eighths of a probe.
+		scale int
+		want  int
+	}{
+		{"within two", []Time{8, 9, 10, 11, 16, 17, 18, 23}, 1, 2},
+		{"over seven", []Time{8, 16, 24, 32, 40, 48, 56, 63}, 1, 7},
+		{"each in its own, with gaps", []Time{8, 40, 80}, 1, 3},
+		{"of four real steps each, with gaps", []Time{8, 40, 80}, 4, 1 + 4 + 4},
+		{"of twenty real steps each, with gaps", []Time{8, 40, 80}, 20, 1 + 4 + 5},
+	} {
+		var s side
+		for _, at := range c.at {
+			s.counted(at*probe/8, c.scale)
+		}
+		if s.probes != c.want {
+			t.Errorf("%s: %d probes, want %d", c.name, s.probes, c.want)
+		}
+	}
+}

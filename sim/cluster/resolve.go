@@ -282,6 +282,7 @@ func (d *dir) add(s *side, l *link, peer int32) {
 	}
 	d.active = max(d.active, s.active)
 	d.gap = max(d.gap, s.gap)
+	d.probes = max(d.probes, s.probes)
 	if d.first == 0 || (s.first > 0 && s.first < d.first) {
 		d.first = s.first
 	}

@@ -19,20 +19,17 @@ import (
 type account struct {
 	totals     node.Totals
 	ops        *node.Operations
+	probes     *node.Probes
 	shown      node.Totals // What was exported last: counters never fall.
 	detector   *iteration.Detector
 	iterations prometheus.Histogram
 	lost       uint64
-
-	rates      node.Rates
-	windowAt   time.Duration
-	windowSent uint64
-	windowRecv uint64
 }
 
 func newAccount() *account {
 	return &account{
 		ops:      &node.Operations{},
+		probes:   &node.Probes{},
 		detector: iteration.New(),
 		iterations: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "culprit_nccl_iteration_seconds", Help: "Duration of the training iterations found in the operation sequence.",
@@ -48,6 +45,7 @@ func (a *account) finished(c *trace.Completion) {
 	f.Bytes += c.Bytes
 	a.totals.AddKernel(c)
 	a.ops.Add(c, -1)
+	a.probes.Add(c)
 	addDirection(&a.totals.Send, &c.Send)
 	addDirection(&a.totals.Recv, &c.Recv)
 	d, ok := a.detector.Observe(iteration.Op{
@@ -72,15 +70,6 @@ func addDirection(t *node.DirectionTotals, d *trace.Direction) {
 	t.Bytes += d.Bytes
 }
 
-// window closes a second of rates.
-func (a *account) window(now time.Duration) {
-	if now-a.windowAt < time.Second {
-		return
-	}
-	a.rates = node.Rates{SendSteps: a.totals.Send.Done - a.windowSent, ReceiveSteps: a.totals.Recv.Ready - a.windowRecv}
-	a.windowAt, a.windowSent, a.windowRecv = now, a.totals.Send.Done, a.totals.Recv.Ready
-}
-
 // process is what the exporter's collector reads of a rank.
 func (a *account) process(p *nodeapi.Process) *node.Process {
 	totals := a.totals
@@ -96,7 +85,7 @@ func (a *account) process(p *nodeapi.Process) *node.Process {
 	keepRising(&totals.Recv, &a.shown.Recv)
 	a.shown = totals
 	out := &node.Process{
-		JobID: p.JobID, Rank: p.Rank, Host: p.Host, GPU: p.GPU, Snap: p.Snapshot, Totals: totals, Ops: a.ops, Rates: a.rates,
+		JobID: p.JobID, Rank: p.Rank, Host: p.Host, GPU: p.GPU, Snap: p.Snapshot, Totals: totals, Ops: a.ops, Probes: a.probes,
 		Overrun: a.lost, Iterations: a.iterations,
 	}
 	if p.Kernel != nil {
@@ -150,7 +139,6 @@ func newLedger(ranks int) *ledger {
 func (l *ledger) follow(rec *cluster.Recording, now time.Duration) {
 	for r, a := range l.accounts {
 		rec.Finished(r, l.at, a.finished)
-		a.window(now)
 	}
 	l.at = cluster.At(now)
 }

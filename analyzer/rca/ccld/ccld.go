@@ -11,13 +11,15 @@ import (
 	"time"
 )
 
-// Round is one collective operation: how long each rank was in it, and at what rate it sent (0 unknown).
+// Round is one collective operation: how long each rank was in it, and how its sends and receives were spread over that time.
 type Round struct {
 	Ranks    []int
 	Duration []time.Duration
-	Rate     []float64
-	Barrier  bool          // Left out: waiting is its purpose.
-	At       time.Duration // Since the job's start, for the baseline's two minutes.
+	// Send and Recv are how many probes, one a millisecond, found a rank's SendCount or RecvCount changed (C2): SendRate and RecvRate are
+	// their reciprocals. 0: it sends or receives nothing that is seen. Empty where the rates cannot be compared.
+	Send, Recv []int
+	Barrier    bool          // Left out: waiting is its purpose.
+	At         time.Duration // Since the job's start, for the baseline's two minutes.
 }
 
 func (r *Round) bounds() (least, most time.Duration) {
@@ -72,7 +74,7 @@ type Options struct {
 type Result struct {
 	Kind       Kind
 	Rank       int // Root cause, -1 none.
-	Second     int // Mixed: the communication suspect beside the computation one, else -1.
+	Second     int // Mixed: the communication suspect beside the computation one. Comm: the receiving end beside the sending one. Else -1.
 	R, P       float64
 	TMax, TMin time.Duration
 	TBase      time.Duration
@@ -80,7 +82,7 @@ type Result struct {
 
 // Analyze judges one window against the baseline (equations 2 to 4): of the round with the largest spread, R over Theta
 // is slow; P near 1 means that most of it is waiting for a late rank, which itself was in it shortest; P near 0 that
-// all were in it long, and the lowest rate is the cause.
+// all were in it long, and the lowest SendRate and RecvRate are the ends of the cause.
 func Analyze(window []Round, base time.Duration, o Options) Result {
 	res := Result{Rank: -1, Second: -1, TBase: base}
 	widest := widestRound(window)
@@ -93,14 +95,16 @@ func Analyze(window []Round, base time.Duration, o Options) Result {
 		return res
 	}
 	res.P = float64(res.TMax-res.TMin) / float64(res.TMax-base)
-	late, slow := widest.latest(), widest.slowest()
+	late := widest.latest()
+	sends := lowestRate(window, func(r *Round) []int { return r.Send })
 	switch {
 	case res.P > o.Beta:
 		res.Kind, res.Rank = Compute, late
 	case res.P < o.Alpha:
-		res.Kind, res.Rank = Comm, slow
+		res.Kind, res.Rank = Comm, sends
+		res.Second = lowestRate(window, func(r *Round) []int { return r.Recv })
 	default:
-		res.Kind, res.Rank, res.Second = Mixed, late, slow
+		res.Kind, res.Rank, res.Second = Mixed, late, sends
 	}
 	return res
 }
@@ -132,18 +136,46 @@ func (r *Round) latest() int {
 	return r.Ranks[best]
 }
 
-// slowest gives the rank with the lowest rate, -1 where no rates are known.
-func (r *Round) slowest() int {
-	best := -1
-	for i := range r.Rate {
-		if r.Rate[i] > 0 && (best < 0 || r.Rate[i] < r.Rate[best]) {
-			best = i
+// lowestRate gives the rank whose rate is the lowest, by itself, in most of the window's rounds; -1 none. In a ring all links go at the
+// pace of the slowest, and rates differ by a few probes (docs/rca.md): one round alone shows where its probes happened to fall.
+func lowestRate(window []Round, probes func(*Round) []int) int {
+	rounds, lowest := 0, map[int]int{}
+	for i := range window {
+		r := &window[i]
+		if r.Barrier || len(probes(r)) == 0 {
+			continue
+		}
+		rounds++
+		if at := mostProbes(probes(r)); at >= 0 {
+			lowest[r.Ranks[at]]++
 		}
 	}
-	if best < 0 {
+	for rank, n := range lowest {
+		if 2*n > rounds {
+			return rank
+		}
+	}
+	return -1
+}
+
+// mostProbes gives the place of the largest number, -1 where two have it or fewer than two ranks have any.
+func mostProbes(probes []int) int {
+	best, ranks, alone := 0, 0, false
+	for i, n := range probes {
+		if n > 0 {
+			ranks++
+		}
+		switch {
+		case n > probes[best] || i == best:
+			best, alone = i, true
+		case n == probes[best]:
+			alone = false
+		}
+	}
+	if ranks < 2 || !alone {
 		return -1
 	}
-	return r.Ranks[best]
+	return best
 }
 
 // Repeated judges several windows: what was slow in fewer than Repeat of them is a blip. The rank named most often

@@ -61,7 +61,7 @@ func TestC5TheRoundWithTheLargestSpread(t *testing.T) {
 }
 
 func TestC6SlowClasses(t *testing.T) {
-	rates := func(r Round, v ...float64) Round { r.Rate = v; return r }
+	probes := func(r Round, v ...int) Round { r.Send = v; return r }
 	for _, c := range []struct {
 		name         string
 		round        Round
@@ -70,8 +70,8 @@ func TestC6SlowClasses(t *testing.T) {
 		p            float64
 	}{
 		{"S1: others wait for 2", round(100*ms, 98*ms, 11*ms), Compute, 2, -1, 0.989},
-		{"S2: all long, 1 slowest", rates(round(100*ms, 99*ms, 98*ms), 1, 0.2, 1), Comm, 1, -1, 0.022},
-		{"S3: both", rates(round(100*ms, 95*ms, 55*ms), 1, 0.3, 1), Mixed, 2, 1, 0.5},
+		{"S2: all long, 1 slowest", probes(round(100*ms, 99*ms, 98*ms), 2, 7, 2), Comm, 1, -1, 0.022},
+		{"S3: both", probes(round(100*ms, 95*ms, 55*ms), 2, 7, 2), Mixed, 2, 1, 0.5},
 		{"not slow enough", round(39*ms, 12*ms), Normal, -1, -1, 0},
 	} {
 		r := Analyze([]Round{c.round}, 10*ms, options)
@@ -80,8 +80,37 @@ func TestC6SlowClasses(t *testing.T) {
 		}
 	}
 	// P is exactly between: at alpha and beta themselves it is mixed.
-	if r := Analyze([]Round{rates(round(110*ms, 70*ms), 1, 0.5)}, 10*ms, options); r.Kind != Mixed || r.P != 0.4 {
+	if r := Analyze([]Round{probes(round(110*ms, 70*ms), 1, 2)}, 10*ms, options); r.Kind != Mixed || r.P != 0.4 {
 		t.Errorf("at alpha: %+v", r)
+	}
+}
+
+// TestC2RatesNameTheEndsOfASlowLink: figure 6 has 1/2 on normal ranks and 1/7 on the slow one; a link has an end that sends and one that
+// receives.
+func TestC2RatesNameTheEndsOfASlowLink(t *testing.T) {
+	slow := func(send, recv []int) Round {
+		r := round(100*ms, 99*ms, 98*ms, 100*ms)
+		r.Send, r.Recv = send, recv
+		return r
+	}
+	normal := []int{2, 2, 2, 2}
+	for _, c := range []struct {
+		name         string
+		window       []Round
+		rank, second int
+	}{
+		{"1 to 2", []Round{slow([]int{2, 7, 2, 2}, []int{2, 2, 7, 2})}, 1, 2},
+		{"all at the same rate", []Round{slow(normal, normal)}, -1, -1},
+		{"two share the lowest", []Round{slow([]int{2, 7, 7, 2}, normal)}, -1, -1},
+		{"in most rounds", []Round{slow([]int{2, 7, 2, 2}, nil), slow([]int{2, 7, 2, 2}, nil), slow([]int{9, 7, 2, 2}, nil)}, 1, -1},
+		{"in half of the rounds", []Round{slow([]int{2, 7, 2, 2}, nil), slow([]int{9, 7, 2, 2}, nil)}, -1, -1},
+		{"only one sends over the network", []Round{slow([]int{0, 7, 0, 0}, nil)}, -1, -1},
+		{"those inside a host have none", []Round{slow([]int{0, 7, 0, 2}, []int{2, 0, 7, 0})}, 1, 2},
+		{"no rates are known", []Round{slow(nil, nil)}, -1, -1},
+	} {
+		if r := Analyze(c.window, 10*ms, options); r.Kind != Comm || r.Rank != c.rank || r.Second != c.second {
+			t.Errorf("%s: %+v, want ranks %d and %d", c.name, r, c.rank, c.second)
+		}
 	}
 }
 
@@ -130,7 +159,7 @@ func TestC6PAtItsEnds(t *testing.T) {
 		{"the last one in takes what it should", round(100*ms, 100*ms, 10*ms), 1, Compute},
 		{"half and half", round(100*ms, 100*ms, 55*ms), 0.5, Mixed},
 	} {
-		c.round.Rate = []float64{1, 0.5, 1}
+		c.round.Send = []int{2, 7, 2}
 		if r := Analyze([]Round{c.round}, 10*ms, options); math.Abs(r.P-c.p) > 1e-9 || r.Kind != c.kind {
 			t.Errorf("%s: P %g kind %d, want %g kind %d", c.name, r.P, r.Kind, c.p, c.kind)
 		}

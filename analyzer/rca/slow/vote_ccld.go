@@ -50,13 +50,24 @@ func (t *timeline) round(j *joint, first int64) ccld.Round {
 		g := &t.segs[p]
 		r.Ranks = append(r.Ranks, g.Rank)
 		r.Duration = append(r.Duration, time.Duration(g.stay))
-		rate := 0.0
-		if busy := max(int64(g.SendWait[sendNet]), int64(g.Active)); busy > 0 && g.Steps > 0 {
-			rate = float64(g.Steps) / float64(busy)
-		}
-		r.Rate = append(r.Rate, rate)
 	}
+	r.Send = t.probes(j, func(g *seg) (int, int) { return g.SendFlows, g.SendProbes })
+	r.Recv = t.probes(j, func(g *seg) (int, int) { return g.RecvFlows, g.RecvProbes })
 	return r
+}
+
+// probes gives what probes found of one direction at each member of a collective. Nil where a member with flows has none: its rate may be
+// the lowest.
+func (t *timeline) probes(j *joint, of func(*seg) (flows, probes int)) []int {
+	out := make([]int, 0, len(j.parts))
+	for _, p := range j.parts {
+		flows, n := of(&t.segs[p])
+		if flows > 0 && n == 0 {
+			return nil
+		}
+		out = append(out, n)
+	}
+	return out
 }
 
 // ccldVote is CCL-D's slowdown ratio (C5) against the baseline of the first rounds, with a bound that comes from the healthy iterations

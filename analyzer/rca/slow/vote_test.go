@@ -36,6 +36,37 @@ func TestC5OneSlowIterationIsABlip(t *testing.T) {
 	}
 }
 
+// TestC2VoteOfRates: collectives got longer for all alike, and probes find rank 5's sends and rank 6's receives spread over seven
+// milliseconds, the others' over two. A member with flows and no probes may be the slowest: then nobody is named.
+func TestC2VoteOfRates(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		unknown int // The rank without probes, -1 none.
+		want    []int
+	}{
+		{"all ranks have probes", -1, []int{5, 6}},
+		{"a writer before version 1.5", 2, []int{}},
+	} {
+		j := rcatest.NewSlowJob(8, 1, 1)
+		j.Iters = 16
+		j.Send = func(r, it int) float64 { return pick(r == 5 && it >= 8, 30, 1.0) }
+		ev := j.Evidence()
+		for i := range ev.Timeline {
+			s := &ev.Timeline[i]
+			if s.Kind != rca.SegmentOp || s.Rank == c.unknown {
+				s.SendFlows, s.RecvFlows = 1, 1
+				continue
+			}
+			s.SendFlows, s.SendProbes = 1, pick(s.Rank == 5, 7, 2)
+			s.RecvFlows, s.RecvProbes = 1, pick(s.Rank == 6, 7, 2)
+		}
+		m := rcatest.VoteOf(t, verdictOf(ev, rca.Options{}), "ccl-d")
+		if m.Class != rca.SlowComm || !slices.Equal(m.Ranks, c.want) {
+			t.Errorf("%s: %s %v (%s), want ranks %v", c.name, m.Class, m.Ranks, m.Note, c.want)
+		}
+	}
+}
+
 // TestP7LongInsideAnOperation: operations got longer for all, nobody is late and nobody sends for longer: it is not the network.
 func TestP7LongInsideAnOperation(t *testing.T) {
 	j := rcatest.NewSlowJob(4, 2, 2)

@@ -11,13 +11,14 @@ package wire
 const (
 	Magic        = "culprit\x00"
 	Major        = 1
-	Minor        = 4
+	Minor        = 5
 	Suffix       = ".trace"
 	HeaderBytes  = 4096
 	MaxSections  = 16
 	MaxChannels  = 64
 	NumFunc      = 16
 	EpochNS      = 32768
+	ProbeNS      = 1 << 20
 	SectionAlign = 4096
 )
 
@@ -262,6 +263,8 @@ type Completion struct {
 	Send           Direction `c:"send"`
 	Recv           Direction `c:"recv"`
 	GPUReadyNS     uint64    `c:"gpu_ready_ns"`
+	SendProbes     uint32    `c:"send_probes"`
+	RecvProbes     uint32    `c:"recv_probes"`
 }
 
 // Lifecycle is struct culprit_lifecycle.
