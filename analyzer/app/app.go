@@ -88,7 +88,7 @@ func New(cfg *config.Config, storage string, logger *slog.Logger, reg *prometheu
 	a := &App{logger: logger, storage: storage, refill: make(chan refill, maxRefills), budget: fetch.NewBudget(maxAnswers), allowance: evidence.NewAllowance(evidence.ServiceObjects)}
 	a.source = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "culprit_analyzer_source_requests_total",
-		Help: "Requests to what evidence comes from, by outcome.",
+		Help: "Requests to the sources of evidence, by outcome.",
 	}, []string{"source", "outcome"})
 	for _, source := range []string{"prometheus", "exporter", "alertmanager"} {
 		a.observer(source)

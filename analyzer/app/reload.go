@@ -26,11 +26,11 @@ func newReloader(load func() (*config.Config, error), app *App, logger *slog.Log
 		load: load, app: app, logger: logger,
 		success: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "culprit_analyzer_config_last_reload_successful",
-			Help: "1 when the configuration was taken the last time it was read.",
+			Help: "1 when the configuration was valid the last time it was read.",
 		}),
 		at: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "culprit_analyzer_config_last_reload_success_timestamp_seconds",
-			Help: "When the configuration was last taken.",
+			Help: "When a valid configuration was last read.",
 		}),
 	}
 	reg.MustRegister(r.success, r.at)

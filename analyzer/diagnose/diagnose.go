@@ -1,8 +1,8 @@
 // Copyright 2026 The Culprit Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package diagnose runs one analysis: it gathers evidence, asks the engine, gathers what the answer lacks, and looks
-// twice before a hang pages.
+// Package diagnose runs one analysis: it gathers evidence, asks the engine, gathers what the engine still needs, and looks a
+// second time before a hang pages.
 package diagnose
 
 import (
@@ -23,19 +23,19 @@ import (
 	"github.com/culprit-project/culprit/analyzer/stacks"
 )
 
-// Stacks gives call stacks by rank, innermost frame last (M11). Those it has count, whatever the error says of others.
+// Stacks gives call stacks by rank, innermost frame last (M11). With an error, the returned stacks are still valid.
 type Stacks interface {
 	Dump(ctx context.Context, processes []stacks.Process) (map[int][]string, error)
 }
 
-// Diagnoser runs analyses. It is safe for use by several at once.
+// Diagnoser runs analyses. Several may run at once.
 type Diagnoser struct {
 	Gatherer *evidence.Gatherer
 	Config   config.Analysis
-	Stacks   Stacks // Nil: none are taken.
+	Stacks   Stacks // Nil: no stacks are taken.
 	Logger   *slog.Logger
 	Clock    clock.Clock
-	// Engine gives the verdict on evidence; nil: engine.Analyze.
+	// Engine makes the verdict from evidence; nil: engine.Analyze.
 	Engine func(rca.Evidence, rca.Options) rca.Verdict
 }
 
@@ -87,7 +87,7 @@ func hints(triggers []incident.Trigger) []evidence.Hint {
 	return out
 }
 
-// search asks all exporters of a small job, of a large one only about the ranks that the search comes to.
+// search asks all exporters of a small job. Of a large one it asks only about the ranks that the search visits.
 func (d *Diagnoser) search(ctx context.Context, s *evidence.Session, req incident.Request) (rca.Evidence, rca.Verdict) {
 	var plan search.Plan
 	all := s.AllNodes()
@@ -131,22 +131,22 @@ func ranks(triggers []incident.Trigger) []int {
 	return out
 }
 
-// shortHistory is the span below which finished work says nothing of slowness.
+// shortHistory is the span below which finished work shows nothing about slowness.
 const shortHistory = 5 * time.Second
 
-// toldOfSlowness reports whether any trigger is not a hang trigger. One that is told of only and is not seen any
-// more may be slowness that comes in long waits; one that is seen and not understood is asked about again soon instead.
+// toldOfSlowness reports whether any trigger is not a hang trigger. A reported hang that is no longer seen may be slowness that
+// shows in long waits. One that is seen and not understood is looked at again soon instead.
 func (d *Diagnoser) toldOfSlowness(req *incident.Request) bool {
 	other := func(t incident.Trigger) bool { return t.Kind != incident.Hang }
 	return len(req.Triggers) == 0 || slices.ContainsFunc(req.Triggers, other)
 }
 
-// wantsPast says that finished work may explain what the present state does not.
+// wantsPast reports whether finished work may explain what the present state does not.
 func (d *Diagnoser) wantsPast(req *incident.Request, v *rca.Verdict) bool {
 	return !explained(v) && (d.toldOfSlowness(req) || v.Class == rca.Healthy || v.Moving)
 }
 
-// history gives how far to look back for slowness, 0 not at all: when all that lies behind is a benign pause.
+// history gives how far to look back for slowness; 0: not at all, because everything before is a benign pause.
 func (d *Diagnoser) history(req *incident.Request, now time.Time) time.Duration {
 	span := time.Duration(d.Config.History)
 	if !req.CalmUntil.IsZero() {
@@ -158,11 +158,11 @@ func (d *Diagnoser) history(req *incident.Request, now time.Time) time.Duration 
 	return span
 }
 
-// warmUp is the beginning of a job in which iterations are as long as connecting, compiling and filling caches make them. The
-// rules leave it out of their baselines, too.
+// warmUp is the beginning of a job, in which connecting, compiling and filling caches determine the iteration time. The rules
+// also leave it out of their baselines.
 const warmUp = 20 * time.Second
 
-// settledPast cuts the beginning of a job of some age, 0 unknown, off a look back; 0 when too little is left.
+// settledPast cuts the warm-up of a job of this age (0 unknown) off a look back; 0 when too little is left.
 func settledPast(span, age time.Duration) time.Duration {
 	if age == 0 {
 		return span
@@ -173,8 +173,9 @@ func settledPast(span, age time.Duration) time.Duration {
 	return span
 }
 
-// Bounds of a look back: exporters up to which finished work is fetched from all; in a larger job those that it is fetched
-// from at first, so that each rank's reaches further back; how often that widens to whom the engine names, and to how many.
+// Bounds of a look back. Up to backAll exporters, finished work is fetched from all. In a larger job it is fetched from backNodes
+// at first, so that each rank's history reaches further back. The look back widens backRounds times to ranks that the engine
+// names, backNext exporters each time.
 const (
 	backAll    = 32
 	backNodes  = 16
@@ -193,8 +194,9 @@ func toldSince(req *incident.Request, now time.Time) time.Duration {
 	return since.Truncate(time.Second)
 }
 
-// lookBack adds finished work to the evidence: of all nodes of a small job; of a large one that of the nodes next to what
-// is slow, as Prometheus tells, of a sample to compare them with, and then of whom the engine asks for.
+// lookBack adds finished work to the evidence. In a small job it comes from all exporters. In a large one it comes from those
+// that Prometheus shows closest to what is slow, from a sample to compare them with, and then from those that the engine asks
+// for.
 func (d *Diagnoser) lookBack(ctx context.Context, s *evidence.Session, req *incident.Request, span time.Duration) (rca.Evidence, rca.Verdict) {
 	from := s.AllNodes()
 	if len(from) > backAll {
@@ -229,17 +231,17 @@ func (d *Diagnoser) lookBack(ctx context.Context, s *evidence.Session, req *inci
 
 func (d *Diagnoser) accusesOfHang(v *rca.Verdict) bool { return v.Page && v.Class.StandsStill() }
 
-// explained reports whether a verdict from the present state alone needs no history: the job stands still, for a
-// reason bad or good.
+// explained reports whether a verdict from the present state alone needs no history: the job stands still, for a good or a bad
+// reason.
 func explained(v *rca.Verdict) bool { return v.Class.StandsStill() || v.Class == rca.Benign }
 
-// confirmRounds bounds how often an accusation that the looking again has changed is looked at again.
+// confirmRounds bounds how often a changed accusation is checked again.
 const confirmRounds = 3
 
-// confirm looks again at the accused and at those in the chain: what has moved meanwhile does not hang. States of
-// different nodes are of slightly different moments, so a job that merely runs can look as if it stood still. All nodes of a small job
-// are asked again. Of a large one an accusation of others, made of new states of some and old ones of others, is looked at in its turn;
-// while it still changes it pages nobody.
+// confirm looks again at the accused ranks and those in the chain: what has moved meanwhile does not hang. The states of
+// different exporters are taken at slightly different moments, so a running job can look as if it stood still. In a small job all
+// exporters are asked again. In a large one an accusation of other ranks may rest on new states of some exporters and old ones of
+// others, so it is checked in its turn. While it still changes it does not page.
 func (d *Diagnoser) confirm(ctx context.Context, s *evidence.Session, v rca.Verdict) (rca.Evidence, rca.Verdict) {
 	d.Clock.Sleep(ctx, time.Duration(d.Config.ConfirmAfter))
 	var again []int
@@ -269,10 +271,10 @@ func (d *Diagnoser) confirm(ctx context.Context, s *evidence.Session, v rca.Verd
 	return ev, v
 }
 
-// maxSuspects bounds the ranks looked at again.
+// maxSuspects bounds how many ranks are looked at again.
 const maxSuspects = 64
 
-// suspects gives the accused ranks, those of the chain, and those whose state the accusation rests on.
+// suspects gives the accused ranks, those of the chain, and those on whose state the accusation rests.
 func suspects(v *rca.Verdict) []int {
 	var out []int
 	add := func(r int) {

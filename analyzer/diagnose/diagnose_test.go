@@ -50,7 +50,7 @@ func TestHistory(t *testing.T) {
 	}
 }
 
-// TestSettledPast: the first 20 s of a job say nothing of slowness.
+// TestSettledPast: the first 20 s of a job show nothing about slowness.
 func TestSettledPast(t *testing.T) {
 	for _, tc := range []struct{ span, age, want time.Duration }{
 		{5 * time.Minute, 0, 5 * time.Minute},
@@ -93,7 +93,7 @@ func TestToldOfSlowness(t *testing.T) {
 	}
 }
 
-// TestWantsPast: a standstill that is told of and not understood is asked about again, unless it is none any more.
+// TestWantsPast: a reported standstill that is not understood is looked at again, unless the job no longer stands still.
 func TestWantsPast(t *testing.T) {
 	cfg := config.Default()
 	if err := cfg.Check(); err != nil {

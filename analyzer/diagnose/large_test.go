@@ -40,13 +40,13 @@ const (
 	dpID        = 0xd000 // + rank in the host.
 	tpID        = 0x10000
 	channels    = 8
-	stuckAt     = 500 // The operation in which all wait.
+	stuckAt     = 500 // The operation in which all ranks wait.
 	hangSeconds = 9
 )
 
-// fleet is a job of many hosts, with a tensor-parallel group on each and a data-parallel ring across all for each place
-// in the host. One rank has been stopped before its data-parallel operation: its ring waits for it, and every host waits
-// for its member of that ring. It answers as Prometheus and as every exporter, behind a transport.
+// fleet is a job of many hosts, with a tensor-parallel group on each host and a data-parallel ring across all hosts for each
+// place in the host. One rank was stopped before its data-parallel operation: its ring waits for it, and every host waits for its
+// member of that ring. fleet answers as Prometheus and as every exporter, behind a transport.
 type fleet struct {
 	hosts   int
 	culprit int
@@ -157,7 +157,7 @@ func (f *fleet) series(query string) []byte {
 				`"pid":"%d","gpu_uuid":"GPU-aaaaaaaa-bbbb-cccc-dddd-%012d","job":"culprit-exporter"`, jobID, r, h, r%perHost, h, f.world(), 1000+r, r))
 		}
 	case strings.Contains(query, "culprit_nccl_stall_seconds"):
-		for i := range 16 { // All the same: no help.
+		for i := range 16 { // All values are equal, which helps nobody.
 			add(hangSeconds, fmt.Sprintf(`"rank":"%d"`, i*f.hosts/2))
 		}
 	case strings.Contains(query, "culprit_nccl_ops_"), strings.Contains(query, "culprit_nccl_comm_info"):
@@ -205,7 +205,7 @@ func (f *fleet) members(query, inRing string, add func(float64, string)) {
 	}
 }
 
-// state answers as the exporter of a host, about some ranks or all.
+// state answers as a host's exporter, about some ranks or all.
 func (f *fleet) state(key string) []byte {
 	host, ranks, _ := strings.Cut(key, "?")
 	only := strings.Split(ranks, ",")
@@ -266,7 +266,7 @@ func (f *fleet) process(h, l int) nodeapi.Process {
 	return p
 }
 
-// flows puts a rank into the ring: it waits for its predecessor's data.
+// flows puts a rank into the ring, where it waits for its predecessor's data.
 func (f *fleet) flows(p *nodeapi.Process, h int) {
 	at := nowNS - hangSeconds*second
 	for ch := range uint16(channels) {
@@ -307,7 +307,7 @@ func (f *fleet) request() incident.Request {
 	return incident.Request{Job: identity.Job{ID: jobID}, Triggers: []incident.Trigger{{Key: "a", JobID: jobID, Rank: 17}}}
 }
 
-// Only those are asked whom the search visits (H6): under 3.4% of the data.
+// Only the exporters that the search visits are asked (H6): under 3.4% of the data.
 func TestLargeJobAsksFew(t *testing.T) {
 	f := &fleet{hosts: 300, culprit: 1234}
 	out, err := f.diagnoser(t).Diagnose(t.Context(), f.request())
@@ -324,8 +324,8 @@ func TestLargeJobAsksFew(t *testing.T) {
 	}
 }
 
-// TestConfirm: an accusation that rests on new states of some nodes and old ones of others is looked at again; all nodes of a small job
-// are.
+// TestConfirm: in a large job, an accusation that rests on new states of some exporters and old ones of others is checked again.
+// In a small job all exporters are asked again.
 func TestConfirm(t *testing.T) {
 	for small, want := range map[bool]int{false: 2, true: 4} {
 		testConfirm(t, small, want)
@@ -350,7 +350,7 @@ func testConfirm(t *testing.T, small bool, want int) {
 			}
 		}
 		if first != "" {
-			v.Culprits[0].Rank = 2 * perHost // Of another host than was looked at again.
+			v.Culprits[0].Rank = 2 * perHost // On a host that was not looked at again.
 		}
 		return v
 	}
@@ -368,7 +368,8 @@ func testConfirm(t *testing.T, small bool, want int) {
 	}
 }
 
-// BenchmarkDiagnose is a job whose members were read ahead, as the service does every minute, and one never heard of.
+// BenchmarkDiagnose diagnoses a job whose members were looked up in advance, as the service does every minute, and one that was
+// never seen.
 func BenchmarkDiagnose(b *testing.B) {
 	for _, hosts := range []int{8, 64, 1280, 12800} {
 		for _, known := range []bool{true, false} {

@@ -13,8 +13,8 @@ import (
 	"github.com/culprit-project/culprit/analyzer/rca"
 )
 
-// settle makes of the engine's verdict the one that is told, and says by what. A live rank waits at least as long as the
-// configuration says, and longer in a job that has shown longer waits which ended by themselves.
+// settle turns the engine's verdict into the one that is reported, and returns the context it used. A live rank gets at least the
+// configured patience, and more in a job whose earlier waits were longer and ended by themselves.
 func (d *Diagnoser) settle(ctx context.Context, s *evidence.Session, req *incident.Request, v *rca.Verdict) kept.Context {
 	c := kept.Context{Disputed: map[int]string{}, Places: map[int]kept.Place{}, Told: toldSince(req, d.Clock.Now())}
 	for i := range v.Culprits {

@@ -18,13 +18,13 @@ import (
 const (
 	stateCulprit = "culprit"
 	stateUnseen  = "unseen"
-	stateStuck   = "stuck"   // In an operation that does not move.
-	stateMoving  = "moving"  // In an operation that moves.
+	stateStuck   = "stuck"   // In an operation without progress.
+	stateMoving  = "moving"  // In an operation that makes progress.
 	stateOutside = "outside" // In no operation while others wait.
 	stateIdle    = "idle"
 )
 
-// view gives every rank as the grid shows it.
+// view gives the state of every rank for the grid.
 func view(ev *rca.Evidence, v *rca.Verdict, s *evidence.Session, hangAfter time.Duration) []incident.RankView {
 	culprits := map[int]bool{}
 	for _, c := range v.Culprits {
@@ -64,12 +64,12 @@ func view(ev *rca.Evidence, v *rca.Verdict, s *evidence.Session, hangAfter time.
 	return out
 }
 
-// ended reports whether ranks were seen, and the process of none of them lives.
+// ended reports whether ranks were seen and none of their processes is alive.
 func ended(ev *rca.Evidence) bool {
 	return len(ev.Ranks) > 0 && !slices.ContainsFunc(ev.Ranks, func(r rca.Rank) bool { return r.State != rca.ProcessGone && r.State != rca.ProcessExited })
 }
 
-// rankState gives a rank's state and what it is in.
+// rankState gives a rank's state and the operation it is in.
 func rankState(r *rca.Rank, names map[rca.CommID]string, hangAfter time.Duration) (state, text string) {
 	switch r.State {
 	case rca.ProcessGone, rca.ProcessExited, rca.ProcessStopped, rca.ProcessDisk:

@@ -12,11 +12,11 @@ import (
 	"github.com/culprit-project/culprit/analyzer/search"
 )
 
-// block is the ranks that launchers put on one host: consecutive, by local rank.
+// block is the range of ranks that a launcher puts on one host: consecutive, in the order of their local ranks.
 type block struct{ first, ranks int }
 
-// blocks tells from the local ranks that processes claim which ranks each host has, known or not. Hosts whose ranks are not
-// consecutive are left out, and all are where hosts do not have equally many.
+// blocks derives from the local ranks that processes claim which ranks run on each host, seen or not. It leaves out hosts whose
+// ranks are not consecutive, and gives nothing where hosts have different numbers of ranks.
 func (s *Session) blocks() map[*Node]block {
 	size := 0
 	first := map[*Node]int{}
@@ -42,7 +42,8 @@ func (s *Session) blocks() map[*Node]block {
 	return out
 }
 
-// absent gives the ranks that nobody has ever shown although another one of their host is there, by host, in order.
+// absent gives, for each exporter, the ranks that no source has ever shown although another rank of the same host was seen. The
+// ranks are in order.
 func (s *Session) absent() map[*Node][]int {
 	if s.world == 0 || len(s.processes) >= s.world {
 		return nil
@@ -58,7 +59,7 @@ func (s *Session) absent() map[*Node][]int {
 	return out
 }
 
-// besideAbsent gives a rank of each host that lacks some, as many as are worth asking: they can tell.
+// besideAbsent gives one seen rank of each host that lacks some, up to search.MostEnds: its exporter can tell what the host runs.
 func (s *Session) besideAbsent() []int {
 	absent := s.absent()
 	var out []int
@@ -70,8 +71,9 @@ func (s *Session) besideAbsent() []int {
 	return out
 }
 
-// silent adds ranks that have never called NCCL: they are not there, and the preload hooks of those beside them tell of calls.
-// What hooks see begins with a process's first call, so a rank that is stuck before it says nothing at all.
+// silent adds ranks that have never called NCCL: the exporter does not show them, although preload hooks record the calls of
+// other ranks on the host. Hooks report a process from its first call on, so a rank that is stuck before its first call leaves no
+// record at all.
 func (a *assembly) silent(s *Session) {
 	absent := s.absent()
 	for _, n := range slices.SortedFunc(maps.Keys(absent), byBase) {

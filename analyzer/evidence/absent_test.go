@@ -14,8 +14,8 @@ import (
 	"github.com/culprit-project/culprit/trace/nodeapi"
 )
 
-// A rank that has never called NCCL is told from one of which nothing is known: others of its host are there, and their hooks
-// tell of calls.
+// A rank that has never called NCCL is told from one of which nothing is known: other ranks of its host were seen, and their
+// hooks record calls.
 func TestRanksThatNeverCalled(t *testing.T) {
 	const hosts, perHost = 3, 4
 	for _, tc := range []struct {

@@ -21,18 +21,18 @@ import (
 	"github.com/culprit-project/culprit/trace/nodeapi"
 )
 
-// Exporters settle conflicting claims on their own node. Nobody but Prometheus sees one rank claimed on two nodes, or one
-// job by two users on different nodes. Here, too, the claim that was there first stands; where that cannot be told, none does.
+// Each exporter settles conflicting claims on its own host. Only Prometheus sees one rank claimed on two hosts, or one job
+// claimed by two users on different hosts. Here, too, the older claim is believed; where the order is not known, neither is.
 
-// tenancy is whose a job is, and which of its ranks nobody can be believed about.
+// tenancy is the user that a job belongs to, and the ranks for which no process is believed.
 type tenancy struct {
-	owner    string         // User that the job belongs to, as the label uid has it.
-	known    bool           // Else several users claim the job, and none is known to have been first.
-	users    []string       // Of all claims.
-	disputed map[int]string // Why, by rank.
+	owner    string         // User that the job belongs to, from the label uid.
+	known    bool           // False: several users claim the job, and it is not known who was first.
+	users    []string       // All users with a claim.
+	disputed map[int]string // Reason by rank.
 }
 
-// claim is what one node says of one rank.
+// claim says that an exporter shows a process of a user as a rank.
 type claim struct {
 	rank          int
 	instance, uid string
@@ -40,8 +40,8 @@ type claim struct {
 
 func claimOf(p *Process) claim { return claim{p.Rank, p.Instance, p.UID} }
 
-// perClaim keeps one process a claim, in order: one that is scraped now, where there is one. After a restart on other nodes
-// the lookback shows the old place, too: it is left out where the same user's rank is scraped elsewhere.
+// perClaim keeps one process for each claim, in order, preferably one that is scraped now. After a restart on other hosts the
+// lookback still shows the old place. That one is dropped if the same user's rank is scraped elsewhere.
 func perClaim(list []Process) []Process {
 	type tenant struct {
 		rank int
@@ -71,7 +71,8 @@ func users(list []Process) []string {
 	return out
 }
 
-// owner gives the user that a job is known to belong to: the only one, else the one remembered, if it still is there.
+// owner gives the user that a job is known to belong to: the only user with a claim, else the remembered one if that user still
+// has a claim.
 func (r *remembered) owner(list []Process) (string, bool) {
 	all := users(list)
 	if len(all) == 1 {
@@ -145,7 +146,7 @@ func firstUser(claims []Process, first map[claim]time.Time) (string, bool) {
 	return owner, unique
 }
 
-// stands chooses between the claims of one user to one rank. What has ended never outvotes what lives.
+// stands chooses between one user's claims to one rank. An ended process never outvotes a living one.
 func stands(claims []Process, first map[claim]time.Time, alive map[claim]bool) (Process, bool) {
 	living := slices.DeleteFunc(slices.Clone(claims), func(p Process) bool {
 		up, told := alive[claim{p.Rank, p.Instance, ""}]
@@ -176,11 +177,12 @@ func instances(claims []Process) string {
 	return strings.Join(out, " and ")
 }
 
-// firstSeenQuery looks back an hour, to the minute: a conflict is rare, and whoever came an hour ago is known by then.
+// firstSeenQuery looks back an hour in steps of a minute. Conflicts are rare, and a claim that is an hour old was recorded as
+// first long before.
 const firstSeenQuery = "min by (rank, instance, uid) (min_over_time(timestamp(%s)[1h:1m]))"
 
-// tenure asks since when Prometheus has each claim to a job, and which processes live. The latter has no uid: one instance
-// has one series a rank.
+// tenure asks Prometheus since when it has each claim to a job, and which processes are alive. The second answer has no uid,
+// because an instance has one series per rank.
 func (d *Directory) tenure(ctx context.Context, job identity.Job) (first map[claim]time.Time, alive map[claim]bool, err error) {
 	selector := job.Selector()
 	processes, err := config.Query(d.cfg.Queries.Processes, selector)
@@ -207,7 +209,7 @@ func (d *Directory) tenure(ctx context.Context, job identity.Job) (first map[cla
 	return first, alive, cmp.Or(sinceErr, upErr)
 }
 
-// believes tells whether a process may speak for the rank that it claims to be.
+// believes reports whether a process may speak for the rank that it claims to be.
 func (s *Session) believes(p *nodeapi.Process) bool {
 	t := &s.tenancy
 	switch {
@@ -219,10 +221,11 @@ func (s *Session) believes(p *nodeapi.Process) bool {
 	return t.disputed[int(p.Rank)] == ""
 }
 
-// Disputed says why a rank must not be named: several processes claim to be it, and none is known to be; else empty.
+// Disputed gives the reason why a rank must not be named: several processes claim to be that rank, and none of them is known to
+// be right. Empty where the rank is not disputed.
 func (s *Session) Disputed(rank int) string { return s.tenancy.disputed[rank] }
 
-// disputes says of which ranks nobody was believed.
+// disputes adds the ranks for which no process is believed to what is missing.
 func (a *assembly) disputes(t *tenancy) {
 	if !t.known && len(t.users) > 0 {
 		a.ev.Missing = append(a.ev.Missing, rca.Missing{

@@ -15,7 +15,7 @@ import (
 	"github.com/culprit-project/culprit/trace/nodeapi"
 )
 
-// liar is a job of user 1002 on three nodes of which the third is a liar's, as Prometheus and the exporters have it.
+// liar is a job of user 1002 on three hosts, as Prometheus and the exporters show it. The third host belongs to a liar.
 type liar struct {
 	*rack
 	states map[string]*nodeapi.State
@@ -34,7 +34,7 @@ func newLiar(t *testing.T) *liar {
 	return l
 }
 
-// claims has a process on a host claim a rank as a user, since a time by Prometheus's clock.
+// claims makes a process on a host claim a rank as a user, since a time by Prometheus's clock.
 func (l *liar) claims(t *testing.T, rank int, host, uid string, since float64, state nodeapi.ProcessState) {
 	p := rankProcess(rank, host)
 	p.UID, p.Kernel.State, p.Identity.WorldSize = uid, state, 3
@@ -61,14 +61,14 @@ func (l *liar) claims(t *testing.T, rank int, host, uid string, since float64, s
 	l.prom.answers[upQuery] = append(ups, up)
 }
 
-// The liar claims rank 0 of the job, which lives on host a, or another one. Whatever it does, host a's process speaks for rank 0
-// or nobody does.
+// The liar claims rank 0 of the job, which runs on host a, or another rank. Whatever it does, either host a's process speaks for
+// rank 0 or no process does.
 func TestClaimsBetweenNodes(t *testing.T) {
 	for _, tc := range []struct {
 		name  string
 		claim func(t *testing.T, l *liar)
 		want  []string // Ranks and hosts of the evidence.
-		doubt []int    // Nobody may be named as one of these ranks.
+		doubt []int    // Ranks that must not be named.
 	}{
 		{"nobody lies", func(*testing.T, *liar) {}, []string{"0 a", "1 b"}, nil},
 		{"another user, later", func(t *testing.T, l *liar) { l.claims(t, 0, "evil", "1001", 2000, nodeapi.ProcessSleep) }, []string{"0 a", "1 b"}, nil},
@@ -132,7 +132,7 @@ func TestClaimsBetweenNodes(t *testing.T) {
 	}
 }
 
-// Whose a job is stays known when Prometheus no longer tells who was first.
+// The owner of a job stays known when Prometheus can no longer tell who was first.
 func TestOwnerIsRemembered(t *testing.T) {
 	l := newLiar(t)
 	if _, err := l.Open(t.Context(), identity.Job{ID: "job"}, nil); err != nil {

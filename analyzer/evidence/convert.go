@@ -19,12 +19,12 @@ import (
 // recentOps is how many finished operations of a communicator are kept to compare types and sizes.
 const recentOps = 8
 
-// CommID gives the engine's name of a communicator: the id alone can collide.
+// CommID gives the engine's name of a communicator. It contains the size, because identifiers alone can collide.
 func CommID(key trace.CommKey) rca.CommID {
 	return rca.CommID(key.ID.String() + "/" + strconv.Itoa(int(key.NRanks)))
 }
 
-// Rank converts one process. nowNS is its node's monotonic clock when the state was read.
+// Rank converts one process. nowNS is the host's monotonic clock at the time the state was read.
 func Rank(p *nodeapi.Process, nowNS uint64) rca.Rank {
 	r := rca.Rank{
 		ID:               int(p.Rank),
@@ -72,8 +72,8 @@ func Rank(p *nodeapi.Process, nowNS uint64) rca.Rank {
 	return r
 }
 
-// Untold says that a process is several ranks, which its trace does not tell apart: two of them are members of one communicator. What
-// it shows of one is not to be taken for another's.
+// Untold reports whether a process drives several ranks that its trace does not tell apart: two of them are members of one
+// communicator. What the trace shows of one rank must not be attributed to another.
 func Untold(p *nodeapi.Process) bool {
 	ranks := map[trace.CommKey]int32{}
 	for i := range p.Comms {
@@ -89,10 +89,10 @@ func Untold(p *nodeapi.Process) bool {
 	return false
 }
 
-// WhyUntold is said of such a process.
+// WhyUntold is the reason given for such a process.
 const WhyUntold = "its process drives several GPUs, and its trace does not tell which communicator runs on which"
 
-// maxCalls bounds what is taken of a process's calls: as many as an honest exporter tells.
+// maxCalls bounds how many calls of a process are read: as many as an honest exporter reports.
 const maxCalls = 96
 
 func call(c *trace.Call, nowNS uint64) rca.Call {
@@ -146,8 +146,7 @@ func capabilities(p *nodeapi.Process) rca.Capability {
 		trace uint64
 		rca   rca.Capability
 	}{
-		// The profiler's operation events come with every version that tells communicators apart; API events only
-		// add the time of the call.
+		// Every profiler version that tells communicators apart has operation events. API events only add the time of the call.
 		{trace.CapCommIdentity | trace.CapAPIEvents, rca.SeesCalls},
 		{trace.CapAPIEvents, rca.SeesCallTimes},
 		{trace.CapProxySteps, rca.SeesSteps},
@@ -168,13 +167,13 @@ func capabilities(p *nodeapi.Process) rca.Capability {
 // slot names an entry of one of a trace file's tables.
 type slot struct{ index, generation uint32 }
 
-// index finds what belongs to a communicator and to an operation. What has been found is taken out: a slot that a hostile
-// process names a thousand times does not have its contents a thousand times.
+// index finds the records of a communicator and of an operation. Records are removed when they are found, so a hostile process
+// that names one slot a thousand times does not get its contents a thousand times.
 type index struct {
 	done  map[slot][]*trace.Completion
 	ops   map[slot][]*trace.Op
 	flows map[slot][]*trace.Flow
-	made  []uint64 // When communicators were made, in order.
+	made  []uint64 // Times at which communicators were made, in order.
 }
 
 func newIndex(p *nodeapi.Process) *index {
@@ -248,10 +247,10 @@ func (x *index) membership(c *trace.Comm, nowNS uint64, caps rca.Capability) rca
 	return m
 }
 
-// lost counts what weakens the absence of something: operations, communicators and flows that the shim had no room for.
-// A step left out because another thread held its slot is made up for by the next one; many of them are not.
+// lost counts losses that weaken conclusions from absence: operations, communicators and flows for which the shim had no room.
+// The next step makes up for a step that was left out because another thread held the slot. Many such steps are not made up for.
 func lost(s *trace.Status) uint64 {
-	const tolerated = 1000 // One contended event in so many callbacks.
+	const tolerated = 1000 // One contended event per this many callbacks.
 	n := s.DroppedComms + s.DroppedOps + s.DroppedFlows
 	if s.ContendedEvents > s.Callbacks/tolerated {
 		n += s.ContendedEvents
@@ -285,7 +284,7 @@ func inFlight(o *trace.Op, nowNS uint64, kernels bool) rca.Op {
 		op.Peer = int(o.Peer)
 	}
 	if op.NoCompletion && o.State == trace.OpCalled && o.EnqueuedNS == 0 {
-		op.Seq = -1 // NCCL numbers by function what it launches with events, and this it did not.
+		op.Seq = -1 // NCCL gives per-function numbers to operations that it launches with events. This one was not.
 	}
 	if kernels && o.Flags&trace.OpKernelUntrusted == 0 {
 		op.KernelStarted, op.KernelStopped = bits.OnesCount64(o.KernelStarted), bits.OnesCount64(o.KernelStopped)
@@ -364,7 +363,7 @@ func (x *index) flowsOf(o *trace.Op, nowNS uint64) []rca.Flow {
 	return out
 }
 
-// Facts converts a node's own evidence. host is its name among the ranks.
+// Facts converts what a host reports of its devices. host is its name among the ranks.
 func Facts(facts []nodeapi.Fact, host string) []rca.Fact {
 	out := make([]rca.Fact, 0, len(facts))
 	for _, f := range facts {
@@ -408,7 +407,7 @@ func opState(s trace.OpState) rca.OpState {
 	}
 }
 
-// known leaves out a name that says unknown.
+// known returns an empty name for one that means unknown.
 func known(name string) string {
 	if name == "unknown" {
 		return ""
@@ -433,7 +432,7 @@ func firstOf(stamps ...uint64) uint64 {
 	return 0
 }
 
-// signed converts a counter. One from a hostile file may be anything; what does not fit is unknown.
+// signed converts a counter. A hostile file may contain any value; one that does not fit is unknown.
 func signed(n uint64) int64 {
 	if v := int64(n); v >= 0 { //nolint:gosec // Checked.
 		return v

@@ -21,7 +21,7 @@ const (
 	nowNS  = 1000 * second
 )
 
-// process is rank 1 of 4, in the middle of its operation 41.
+// process is rank 1 of 4, inside its operation 41.
 func process1() *nodeapi.Process {
 	p := &nodeapi.Process{
 		File: "a.trace", JobID: "job", Rank: 1, Host: "node-0", GPU: "3",
@@ -161,7 +161,7 @@ func TestKernelsOnlyWhereTrusted(t *testing.T) {
 	}
 }
 
-// What a broken file claims ends as unknown, never as a negative age or a wrapped number.
+// A broken file's claims become unknown, never a negative age or a wrapped number.
 func TestHostileNumbers(t *testing.T) {
 	p := process1()
 	p.Comms[0].OpsCalled = math.MaxUint64
@@ -270,7 +270,7 @@ func TestEntered(t *testing.T) {
 	}
 }
 
-// TestUntoldRanks: of a process with two members of one communicator nobody can say which of them shows what.
+// TestUntoldRanks: where a process has two members of one communicator, it is not known which of them shows what.
 func TestUntoldRanks(t *testing.T) {
 	p := process1()
 	if Untold(p) {
@@ -293,7 +293,7 @@ func TestUntoldRanks(t *testing.T) {
 	}
 }
 
-// TestCalls converts a process's calls: one on a communicator, one that has come back, and one that ends a communicator.
+// TestCalls converts a process's calls: one on a communicator, one that has returned, and one that ends a communicator.
 func TestCalls(t *testing.T) {
 	p := process1()
 	p.CallsSeen = true

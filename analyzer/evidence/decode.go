@@ -14,29 +14,29 @@ import (
 	"github.com/culprit-project/culprit/trace/nodeapi"
 )
 
-// What an exporter passes on was written by processes that may lie. Limits on bytes do not bound memory: "{}" becomes a record
-// of several hundred bytes. So the objects of an answer are counted before they are made.
+// An exporter passes on what processes wrote, and processes may lie. A limit on bytes does not bound memory: "{}" becomes a
+// record of several hundred bytes. So the objects of an answer are counted before they are created.
 
-// Bounds of the objects of one process, of a node's own evidence, of all answers that one analysis keeps, and of those that all
-// analyses keep. An object is 650 bytes at most. A rank with 16 communicators of 32 channels shows about 2,000.
+// Limits on objects: of one process, of one host's device reports, of all answers that one analysis keeps, and of those that all
+// analyses keep. An object takes 650 bytes at most. A rank with 16 communicators of 32 channels has about 2,000.
 const (
 	processObjects  = 1 << 16
 	nodeObjects     = 1 << 14
 	analysisObjects = 1 << 20
-	// ServiceObjects is for NewAllowance.
+	// ServiceObjects is the limit to pass to NewAllowance.
 	ServiceObjects = 1 << 21
 )
 
-// Allowance bounds the objects that analyses keep. Nil bounds nothing.
+// Allowance limits the objects that all analyses keep together. A nil Allowance has no limit.
 type Allowance struct {
 	most int64
 	used atomic.Int64
 }
 
-// NewAllowance makes an allowance of so many objects.
+// NewAllowance makes an allowance of this many objects.
 func NewAllowance(objects int64) *Allowance { return &Allowance{most: objects} }
 
-// take asks for n objects; false: there are not so many left.
+// take reserves n objects; false where fewer are left.
 func (a *Allowance) take(n int64) bool {
 	if a == nil {
 		return true
@@ -54,7 +54,7 @@ func (a *Allowance) give(n int64) {
 	}
 }
 
-// purse pays for one answer from an analysis's allowance and from that of all.
+// purse takes the objects of one answer from the analysis's allowance and from the shared one.
 type purse struct {
 	s    *Session
 	held int64
@@ -76,13 +76,13 @@ func (s *Session) give(n int64) {
 	s.g.Allowance.give(n)
 }
 
-// Close gives back what the session holds of the allowance. It must not be used afterwards.
+// Close returns what the session holds of the allowance. The session must not be used afterwards.
 func (s *Session) Close() { s.give(s.objects.Load()) }
 
 func objects(raw []byte) int64 { return int64(bytes.Count(raw, []byte{'{'})) }
 
-// decodeState reads a State process by process. One that is too large, or for which take has nothing left, is left out and told
-// as unread: it costs its own data only.
+// decodeState reads a State process by process. A process that is too large, or for which take refuses, is left out and reported
+// as unread: it costs only its own data.
 func decodeState(r io.Reader, take func(n int64) bool) (*nodeapi.State, error) {
 	state := new(nodeapi.State)
 	dec := json.NewDecoder(r)
@@ -151,11 +151,11 @@ func decodeProcess(raw json.RawMessage, take func(n int64) bool) (p nodeapi.Proc
 	var name struct {
 		File string `json:"file"`
 	}
-	_ = json.Unmarshal(raw, &name) // Without a name it is left out all the same.
+	_ = json.Unmarshal(raw, &name) // A process without a name is left out as well.
 	return nodeapi.Process{File: name.File}, why
 }
 
-// elements hands out the elements of an array, or of null, one by one.
+// elements yields the elements of an array, or of null, one by one.
 func elements(dec *json.Decoder, yield func(json.RawMessage)) error {
 	t, err := dec.Token()
 	if err != nil || t == nil {
@@ -187,7 +187,7 @@ func delim(dec *json.Decoder, want json.Delim) error {
 	return nil
 }
 
-// traceLine is what is used of a nodeapi.TraceLine. The rest of a line is not made.
+// traceLine holds the used parts of a nodeapi.TraceLine. The rest of a line is not decoded.
 type traceLine struct {
 	Header *struct {
 		Version int `json:"version"`
@@ -201,7 +201,7 @@ type traceLine struct {
 	Trailer    *struct{}                  `json:"trailer"`
 }
 
-// used gives the line as NodeAPI has it.
+// used gives the line in the form that NodeAPI returns.
 func (l *traceLine) used() *nodeapi.TraceLine {
 	out := &nodeapi.TraceLine{Completion: l.Completion}
 	if l.Header != nil {

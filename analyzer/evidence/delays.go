@@ -12,8 +12,8 @@ import (
 	"github.com/culprit-project/culprit/analyzer/identity"
 )
 
-// UsualDelays gives how long ranks' proxy threads waited for a CPU so long ago, as a share of time; those that hardly waited are
-// left out.
+// UsualDelays gives, by rank, the share of time that its proxy threads waited for a CPU this long ago. Ranks that hardly waited
+// are left out.
 func (d *Directory) UsualDelays(ctx context.Context, job identity.Job, ago time.Duration) (map[int]float64, error) {
 	query, err := config.QueryBefore(d.cfg.Queries.RunDelay, job.Selector(), d.RateWindow(ctx), ago)
 	if err != nil {
@@ -32,8 +32,8 @@ func (d *Directory) UsualDelays(ctx context.Context, job identity.Job, ago time.
 	return delays, nil
 }
 
-// LearnUsualDelays looks up how long threads waited for a CPU before the job became slow so long ago. A job that had not begun by
-// then has no past of its own.
+// LearnUsualDelays looks up how long threads waited for a CPU before the job became slow, that is, this long ago. A job that
+// started later has no past to compare with.
 func (s *Session) LearnUsualDelays(ctx context.Context, since time.Duration) {
 	ago := since + s.g.Directory.past(ctx)
 	if age := s.Age(); age > 0 && age < ago {

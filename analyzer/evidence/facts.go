@@ -18,11 +18,11 @@ import (
 	"github.com/culprit-project/culprit/analyzer/rca"
 )
 
-// maxFactHosts bounds the hosts that other exporters are asked about: the queries name each.
+// maxFactHosts bounds for how many hosts other exporters are queried: the queries name each host.
 const maxFactHosts = 256
 
-// NodeFacts adds what other exporters know of the hosts that have been asked (X2), and reports whether that is
-// something. Hosts are asked about once.
+// NodeFacts adds what other exporters report of the hosts that were asked (X2), and reports whether anything was added. Each host
+// is queried once.
 func (s *Session) NodeFacts(ctx context.Context) bool {
 	var hosts []string
 	for _, n := range s.nodes {
@@ -43,7 +43,7 @@ func (s *Session) NodeFacts(ctx context.Context) bool {
 	return len(found) > 0
 }
 
-// rankAt gives the rank on a host's GPU, by UUID or else index; -1 none.
+// rankAt gives the rank that uses a GPU of a host, by UUID or else by index; -1 none.
 func (s *Session) rankAt(host, uuid, gpu string) int {
 	byIndex := -1
 	for rank, p := range s.processes {
@@ -58,7 +58,8 @@ func (s *Session) rankAt(host, uuid, gpu string) int {
 	return byIndex
 }
 
-// Facts asks what other exporters know of some hosts. What cannot be asked is left out: it is evidence beside the rest.
+// Facts queries what other exporters report of some hosts. A query that fails is left out: these facts only add to the rest of
+// the evidence.
 func (d *Directory) Facts(ctx context.Context, hosts []string, rankAt func(host, uuid, gpu string) int) []rca.Fact {
 	if d.query == nil {
 		return nil
@@ -69,7 +70,7 @@ func (d *Directory) Facts(ctx context.Context, hosts []string, rankAt func(host,
 	for i := range queries {
 		text, err := queries[i].Fill(hosts)
 		if err != nil {
-			continue // Checked with the configuration.
+			continue // The configuration's check has reported it.
 		}
 		wg.Go(func() {
 			if v, err := d.vector(ctx, text); err == nil {
@@ -105,7 +106,7 @@ func factOf(q *config.FactQuery, s *model.Sample, hosts []string, rankAt func(ho
 	f := rca.Fact{Host: host, Rank: -1, Component: q.Component, Device: label(q.Device), Kind: q.Kind, Value: value, Expected: q.Expected}
 	if q.GPU != "" || q.UUID != "" {
 		if f.Rank = rankAt(host, label(q.UUID), label(q.GPU)); f.Rank < 0 {
-			return rca.Fact{}, false // A GPU that is not the job's.
+			return rca.Fact{}, false // The GPU does not belong to the job.
 		}
 	}
 	f.Text = fmt.Sprintf("%s %s: %s %g", f.Component, f.Device, f.Kind, f.Value)
@@ -115,7 +116,7 @@ func factOf(q *config.FactQuery, s *model.Sample, hosts []string, rankAt func(ho
 	return f, true
 }
 
-// hostOf finds the job's host that a label means: the same name, with a port or as a longer name in a domain; empty none.
+// hostOf finds the job's host that a label refers to: the same name, possibly with a port or a domain; empty where there is none.
 func hostOf(label string, hosts []string) string {
 	name := label
 	if i := strings.LastIndexByte(label, ':'); i >= 0 && !strings.Contains(label[i:], "]") {

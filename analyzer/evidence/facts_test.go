@@ -19,7 +19,7 @@ import (
 	"github.com/culprit-project/culprit/analyzer/rca"
 )
 
-// fakePrometheus answers with the series whose metric stands in the query, in the form of Prometheus's HTTP API.
+// fakePrometheus answers a query with the series whose metric it contains, in the form of Prometheus's HTTP API.
 func fakePrometheus(t *testing.T, series map[string]string) (*Directory, *[]string) {
 	t.Helper()
 	var asked []string

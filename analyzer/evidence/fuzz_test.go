@@ -15,7 +15,7 @@ import (
 	"github.com/culprit-project/culprit/trace/nodeapi"
 )
 
-// FuzzState feeds an exporter's answer through evidence and engine: whatever it says, a verdict comes.
+// FuzzState feeds an exporter's answer through evidence and engine: any answer must lead to a verdict.
 func FuzzState(f *testing.F) {
 	for _, state := range []*nodeapi.State{
 		stateOf("a", *process1()), stateOf("b", rankProcess(0, "b"), rankProcess(1, "b"), rankProcess(2, "b")),

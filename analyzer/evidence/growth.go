@@ -19,19 +19,20 @@ import (
 	"github.com/culprit-project/culprit/analyzer/identity"
 )
 
-// grownEach bounds the comparison with the past: how many ranks of each kind.
+// grownEach is how many ranks of each kind the comparison with the past gives at most.
 const grownEach = 4
 
-// past gives how long before the first trigger the past is: the window of its rates ends before those of the rules begin.
+// past gives how long before the first trigger the past begins. The window of the past's rates must end before the windows of the
+// rules begin.
 func (d *Directory) past(ctx context.Context) time.Duration { return 2 * d.RateWindow(ctx) }
 
-// Grown gives the ranks next to what has made a job slow, likeliest first: one of each kind before the second of any.
-// They are told from the others by how their time is spent, compared with a time ago.
+// Grown gives the ranks closest to what made a job slow, likeliest first: one of each kind before the second of any kind. It
+// compares how ranks spend their time now and some time ago.
 //
-// Iterations of ranks in lockstep have one length. A rank whose own computation, or whose host, became slower spends less
-// in kernels of NCCL than all others, who wait for it there. Ranks around a slow NVLink spend more than others in the
-// kernels of their operation. A slow network leaves its sender's data undelivered, a thread that does not get to run what
-// has arrived.
+// Iterations of ranks in lockstep have one length. A rank whose own computation or host became slower spends less time in NCCL
+// kernels than all others, because the others wait there for it. Ranks around a slow NVLink spend more time than others in the
+// kernels of their operation. A slow network leaves its sender's data undelivered. A starving proxy thread leaves arrived data
+// unhandled.
 func (d *Directory) Grown(ctx context.Context, job identity.Job, ago time.Duration) ([]int, error) {
 	selector, rate := job.Selector(), d.RateWindow(ctx)
 	grown := func(template string) (string, error) {
@@ -73,7 +74,7 @@ func (d *Directory) Grown(ctx context.Context, job identity.Job, ago time.Durati
 	return interleave(lists), errors.Join(errs[:]...)
 }
 
-// byKind gives the ranks of each value of a label whose sample is above zero, most first.
+// byKind groups ranks by the values of a label and gives one list per value: ranks with a sample above zero, largest first.
 func byKind(v model.Vector, label model.LabelName) [][]int {
 	kinds := map[model.LabelValue]model.Vector{}
 	var names []model.LabelValue
@@ -105,7 +106,7 @@ func ranksOf(v model.Vector) []int {
 	return out
 }
 
-// interleave gives the first of every list, then the second of every, each value once.
+// interleave gives the first value of every list, then the second of every list, and so on, without duplicates.
 func interleave(lists [][]int) []int {
 	var out []int
 	for i := 0; ; i++ {

@@ -19,12 +19,12 @@ import (
 	"github.com/culprit-project/culprit/analyzer/search"
 )
 
-// Heads gives the communicators of a job that are the head of some rank, the one with its oldest operation in flight, by
-// their identifier in Prometheus. How many operations they have completed is left open.
+// Heads gives the communicators that are the head of some rank, that is, that hold its oldest operation in flight, by their
+// identifier in Prometheus. It does not fill in how many operations they have completed.
 func (d *Directory) Heads(ctx context.Context, job identity.Job) ([]search.Comm, error) {
 	selector := job.Selector()
 	ages, agesErr := config.Query(d.cfg.Queries.Ages, selector)
-	// One member speaks for the size: all members' series would be the largest part of what Prometheus has to read.
+	// One member suffices for the size. Reading the series of all members would be the largest part of the query's cost.
 	comms, commsErr := config.Query(d.cfg.Queries.Comms, selector+","+Selector("comm_rank", "0"))
 	if err := errors.Join(agesErr, commsErr); err != nil {
 		return nil, err
@@ -53,10 +53,10 @@ func (d *Directory) Heads(ctx context.Context, job identity.Job) ([]search.Comm,
 	return out, nil
 }
 
-// mostNamed bounds the communicators that a query names.
+// mostNamed bounds how many communicators one query names.
 const mostNamed = 512
 
-// Least fills in how many operations the member has completed that has completed least.
+// Least fills in the smallest number of completed operations of any member.
 func (d *Directory) Least(ctx context.Context, job identity.Job, comms []search.Comm) error {
 	selector := job.Selector()
 	if len(comms) <= mostNamed {
@@ -86,8 +86,8 @@ func (d *Directory) Least(ctx context.Context, job identity.Job, comms []search.
 	return nil
 }
 
-// Idle gives the ranks with nothing in flight that are in no call which makes or ends a communicator; none when there are more
-// than most, for then it tells of nobody.
+// Idle gives the ranks with nothing in flight that are in no call which makes or ends a communicator. It gives none when there
+// are more than most, because then being idle does not set anybody apart.
 func (d *Directory) Idle(ctx context.Context, job identity.Job, most int) ([]int, error) {
 	selector := job.Selector()
 	processes, err := config.Query(d.cfg.Queries.Processes, selector)
@@ -116,7 +116,7 @@ func (d *Directory) Idle(ctx context.Context, job identity.Job, most int) ([]int
 	return out, nil
 }
 
-// CommsOf gives the communicators that some ranks are members of, by their identifier in Prometheus.
+// CommsOf gives the communicators of which some ranks are members, by their identifier in Prometheus.
 func (d *Directory) CommsOf(ctx context.Context, job identity.Job, ranks []int) ([]search.Comm, error) {
 	if len(ranks) == 0 {
 		return nil, nil

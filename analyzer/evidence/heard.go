@@ -13,8 +13,8 @@ import (
 	"github.com/culprit-project/culprit/analyzer/identity"
 )
 
-// Heard gives how long ago Prometheus last had an answer of the exporters of some ranks, by rank. Of those that it has not heard
-// of for an hour nothing is told.
+// Heard gives, by rank, how long ago Prometheus last got an answer from the rank's exporter. Exporters silent for more than an
+// hour are left out.
 func (d *Directory) Heard(ctx context.Context, job identity.Job, ranks []int) (map[int]time.Duration, error) {
 	text := make([]string, len(ranks))
 	for i, r := range ranks {
@@ -24,7 +24,7 @@ func (d *Directory) Heard(ctx context.Context, job identity.Job, ranks []int) (m
 	if err != nil {
 		return nil, err
 	}
-	// A series ends with the first scrape that fails; the subquery finds where.
+	// A series ends at the first scrape that fails. The subquery finds that time.
 	vector, err := d.vector(ctx, fmt.Sprintf("time() - max by (rank) (max_over_time(timestamp(%s)[1h:15s]))", processes))
 	if err != nil {
 		return nil, err
@@ -38,8 +38,7 @@ func (d *Directory) Heard(ctx context.Context, job identity.Job, ranks []int) (m
 	return out, nil
 }
 
-// hear looks up since when the nodes that do not answer have not been heard of. Nothing is said of them where Prometheus does not
-// know: whoever reads the evidence takes that as unknown.
+// hear looks up when the exporters that do not answer were last heard of. Where Prometheus does not know, the time stays unknown.
 func (s *Session) hear(ctx context.Context, nodes []*Node) {
 	var ranks []int
 	for _, n := range nodes {
@@ -52,7 +51,7 @@ func (s *Session) hear(ctx context.Context, nodes []*Node) {
 	}
 	heard, err := s.g.Directory.Heard(ctx, s.job, ranks)
 	if err != nil {
-		return // Counted and shown by the directory.
+		return // The directory counts and reports the error.
 	}
 	for _, r := range ranks {
 		s.byRank[r].heard = heard[r]

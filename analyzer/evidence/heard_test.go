@@ -16,7 +16,7 @@ import (
 	"github.com/culprit-project/culprit/analyzer/rca"
 )
 
-// TestHeard: since when a node that does not answer has not been heard of is looked up, of it alone.
+// TestHeard: only for an exporter that does not answer, the directory looks up when it was last heard of.
 func TestHeard(t *testing.T) {
 	const query = `time() - max by (rank) (max_over_time(timestamp(culprit_nccl_process_info{job_id="job",rank=~"1"})[1h:15s]))`
 	silent := func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "broken", http.StatusInternalServerError) }

@@ -23,7 +23,7 @@ import (
 	"github.com/culprit-project/culprit/analyzer/rca/engine"
 )
 
-// allocated gives the bytes that f asks for in all.
+// allocated gives the bytes that f allocates in total.
 func allocated(f func()) uint64 {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -32,7 +32,7 @@ func allocated(f func()) uint64 {
 	return after.TotalAlloc - before.TotalAlloc
 }
 
-// An answer in which one process tries to cost the analyzer its memory. It costs that process's own data.
+// A process tries to exhaust the analyzer's memory with its answer. It costs only that process's own data.
 func TestHostileProcessCostsItself(t *testing.T) {
 	many := func(n int, format string) string {
 		var b strings.Builder
@@ -108,7 +108,7 @@ func TestHostileProcessCostsItself(t *testing.T) {
 	}
 }
 
-// What all analyses keep is bounded: what does not fit is left out and told.
+// The states that all analyses keep are bounded: what does not fit is left out and reported.
 func TestAllowance(t *testing.T) {
 	r := newRack(t)
 	r.add(t, 0, "a", serve(stateOf("a", rankProcess(0, "a"), rankProcess(1, "a"))))
@@ -118,7 +118,7 @@ func TestAllowance(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for range 5 { // Asked again, it holds no more.
+		for range 5 { // Asking again takes no more from the allowance.
 			s.Ask(t.Context(), s.AllNodes())
 		}
 		return s, s.Evidence()
@@ -138,7 +138,7 @@ func TestAllowance(t *testing.T) {
 	}
 }
 
-// Whatever Prometheus answers, whoever asked comes back.
+// Every query returns, whatever Prometheus answers.
 func TestPrometheusAnswersGarbage(t *testing.T) {
 	var body string
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -22,7 +22,7 @@ import (
 	"github.com/culprit-project/culprit/analyzer/identity"
 )
 
-// Querier is the part of Prometheus's API that is used.
+// Querier is the part of Prometheus's API that the analyzer uses.
 type Querier interface {
 	Query(ctx context.Context, query string, ts time.Time, opts ...v1.Option) (model.Value, v1.Warnings, v1.Infos, error)
 }
@@ -34,23 +34,24 @@ type Process struct {
 	GPU       string
 	Pod       string
 	PID       int
-	UID       string // User that it runs as, by the kernel; empty: not told.
+	UID       string // User that it runs as, from the kernel; empty unknown.
 	WorldSize int    // 0 unknown.
 	Instance  string
 	Labels    map[string]string
-	Live      bool // Scraped now, not only a while ago.
+	Live      bool // Scraped now, not only within the lookback.
 }
 
-// Member is one rank's place in a communicator.
+// Member is one rank's place in one communicator.
 type Member struct {
-	Comm     string // Identifier as culprit_nccl_comm_info has it.
+	Comm     string // Identifier in culprit_nccl_comm_info.
 	Name     string
 	NRanks   int
 	CommRank int
 	Rank     int
 }
 
-// Directory knows who belongs to a job. It asks Prometheus and remembers, for when Prometheus does not answer.
+// Directory knows which processes belong to a job. It asks Prometheus, and remembers the answers for times when Prometheus does
+// not answer.
 type Directory struct {
 	query   Querier // Nil: no Prometheus.
 	cfg     config.Prometheus
@@ -59,16 +60,16 @@ type Directory struct {
 
 	mu    sync.Mutex
 	known map[identity.Job]remembered // By job.
-	// interval is that at which exporters are scraped, as of then; 0 unknown.
+	// interval is the scrape interval of the exporters as measured at intervalAt; 0 unknown.
 	interval   time.Duration
 	intervalAt time.Time
 }
 
 type remembered struct {
-	processes []Process // All claims.
+	processes []Process // One for each claim.
 	at        time.Time
-	tenant    string // User that the job belongs to,
-	tenanted  bool   // if it is known.
+	tenant    string // User that the job belongs to;
+	tenanted  bool   // valid if tenanted.
 }
 
 func (r *remembered) renew(processes []Process, at time.Time) remembered {
@@ -79,18 +80,18 @@ func (r *remembered) renew(processes []Process, at time.Time) remembered {
 // rememberFor is how long a job's membership is kept after it was last seen.
 const rememberFor = time.Hour
 
-// ErrIncomplete says that a store is missing from an answer. A Querier gives what there is with it.
+// ErrIncomplete says that a store is missing from an answer. A Querier returns the partial answer with it.
 var ErrIncomplete = errors.New("the answer is incomplete")
 
 // errNoPrometheus says that no Prometheus is configured.
 var errNoPrometheus = errors.New("no prometheus is configured")
 
-// NewDirectory makes a directory. observe is told the outcome of each query.
+// NewDirectory makes a directory. It calls observe with the outcome of each query.
 func NewDirectory(query Querier, cfg config.Prometheus, observe func(error), clk clock.Clock) *Directory {
 	return &Directory{query: query, cfg: cfg, observe: observe, clock: clk, known: map[identity.Job]remembered{}}
 }
 
-// Inherit takes over what another directory remembers.
+// Inherit copies what another directory remembers.
 func (d *Directory) Inherit(from *Directory) {
 	from.mu.Lock()
 	defer from.mu.Unlock()
@@ -98,9 +99,10 @@ func (d *Directory) Inherit(from *Directory) {
 	d.interval, d.intervalAt = from.interval, from.intervalAt
 }
 
-// Processes gives a job's processes in the order of their ranks: all that claim to be one. Of a job that was looked up a short while ago only what has changed since is
-// asked for: the labels of ten thousand processes take longer to read than all else. When Prometheus does not answer, or not for all, it
-// gives those remembered, with the error, and where none are, those of the incomplete answer.
+// Processes gives a job's processes in the order of their ranks, one for each claim. For a job that was looked up a short while
+// ago it asks only for changes: reading the labels of ten thousand processes takes longer than all else. When Prometheus does not
+// answer, or answers in part, it returns the remembered processes with the error; where none are remembered, those of the partial
+// answer.
 func (d *Directory) Processes(ctx context.Context, job identity.Job) ([]Process, error) {
 	d.mu.Lock()
 	before := d.known[job]
@@ -130,7 +132,7 @@ func (d *Directory) Processes(ctx context.Context, job identity.Job) ([]Process,
 	return found, nil
 }
 
-// Knows tells whether Prometheus has had processes of a job, as far as is remembered.
+// Knows reports whether any remembered answer of Prometheus had processes of a job.
 func (d *Directory) Knows(job identity.Job) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -138,8 +140,8 @@ func (d *Directory) Knows(job identity.Job) bool {
 	return known
 }
 
-// Scraped tells whether Prometheus scrapes an exporter under this name of an instance, or has lately. When it does not answer,
-// those count whose processes are remembered.
+// Scraped reports whether Prometheus scrapes an exporter with this instance label, or did lately. When Prometheus does not
+// answer, it looks at the remembered processes.
 func (d *Directory) Scraped(ctx context.Context, instance string) (bool, error) {
 	text, err := config.Query(d.cfg.Queries.Exporters, Selector("instance", instance))
 	if err != nil {
@@ -159,7 +161,7 @@ func (d *Directory) Scraped(ctx context.Context, instance string) (bool, error) 
 	return false, err
 }
 
-// Refresh reads the processes of all jobs ahead.
+// Refresh looks up the processes of all jobs in advance.
 func (d *Directory) Refresh(ctx context.Context) error {
 	processes, err := d.ask(ctx, everyJob)
 	if err != nil {
@@ -180,8 +182,8 @@ func (d *Directory) Refresh(ctx context.Context) error {
 	return nil
 }
 
-// changed brings processes that were looked up a while ago up to date. It is not sure where what it comes to has not as many as
-// Prometheus counts: a claim that was there at that one moment, and neither before nor after, has come and gone unseen.
+// changed updates processes that were looked up a while ago. sure is false where the result has not as many processes as
+// Prometheus counts: a claim that existed only at the moment of the look-up has come and gone unseen.
 func (d *Directory) changed(ctx context.Context, job identity.Job, before []Process, age time.Duration) (list []Process, sure bool, err error) {
 	now, err := config.Query(d.cfg.Queries.Processes, job.Selector())
 	if err != nil {
@@ -197,7 +199,7 @@ func (d *Directory) changed(ctx context.Context, job identity.Job, before []Proc
 	if same, err := d.vector(ctx, fmt.Sprintf("count(%s and %s) == count(%s)", now, then, now)); err != nil {
 		return nil, false, err
 	} else if len(same) == 1 && int(same[0].Value) == alive {
-		return before, true, nil // All that were there still are, and nobody has come; a rank is not there twice.
+		return before, true, nil // Nothing has come or gone. The count rules out a rank that is there twice.
 	}
 	var came, went, count model.Vector
 	var cameErr, wentErr, countErr error
@@ -241,8 +243,8 @@ func (d *Directory) changed(ctx context.Context, job identity.Job, before []Proc
 	return perClaim(out), len(all) == total, nil
 }
 
-// ask gives processes by job: those scraped now, and those that were within the lookback, for a node that died takes
-// its series with it at the next scrape. Of an incomplete answer it gives what there is, with the error.
+// ask gives processes by job: those scraped now and those within the lookback, because a host that died takes its series with it
+// at the next scrape. It returns a partial answer together with the error.
 func (d *Directory) ask(ctx context.Context, selector string) (map[identity.Job][]Process, error) {
 	text, err := config.Query(d.cfg.Queries.Processes, selector)
 	if err != nil {
@@ -293,7 +295,7 @@ func process(m model.Metric) (Process, bool) {
 	return p, true
 }
 
-// Members gives the members of a job's communicators, or, with none given, of all.
+// Members gives the members of some of a job's communicators, or of all where none are given.
 func (d *Directory) Members(ctx context.Context, job identity.Job, comms []string) ([]Member, error) {
 	selector := job.Selector()
 	if len(comms) > 0 {
@@ -327,7 +329,7 @@ func (d *Directory) members(ctx context.Context, selector string) ([]Member, err
 	return out, nil
 }
 
-// Stalled gives the ranks that have seen no progress for longest.
+// Stalled gives the ranks that have made no progress for longest.
 func (d *Directory) Stalled(ctx context.Context, job identity.Job, most int) ([]int, error) {
 	text, err := config.Query(d.cfg.Queries.Stalled, job.Selector())
 	if err != nil {
@@ -347,10 +349,10 @@ func (d *Directory) Stalled(ctx context.Context, job identity.Job, most int) ([]
 	return out, nil
 }
 
-// standingAfter is the time without progress from which a rank counts as standing still, seconds: the engine's own by default.
+// standingAfter is the time without progress from which a rank counts as standing still, in seconds: the engine's default.
 const standingAfter = 2
 
-// Standing gives how many of the job's ranks stand still; 0 none, or not known.
+// Standing gives how many of the job's ranks stand still; 0 none or unknown.
 func (d *Directory) Standing(ctx context.Context, job identity.Job) (int, error) {
 	text, err := config.Query(d.cfg.Queries.Stalled, job.Selector())
 	if err != nil {
@@ -376,7 +378,7 @@ func (d *Directory) Pace(ctx context.Context, job identity.Job) (float64, error)
 	return float64(vector[0].Value), nil
 }
 
-// longest gives the length that a query finds within the window, in seconds; 0 none or unknown.
+// longest gives the longest time that a query finds within the window; 0 none or unknown.
 func (d *Directory) longest(ctx context.Context, query string, job identity.Job, window time.Duration) (time.Duration, error) {
 	text, err := config.QueryOver(query, job.Selector(), window)
 	if err != nil {
@@ -396,7 +398,7 @@ type Count struct {
 	Started, Completed int64
 }
 
-// Counts gives the operation counts of all members of some communicators, as last scraped.
+// Counts gives the operation counts of all members of some communicators, as of the last scrape.
 func (d *Directory) Counts(ctx context.Context, job identity.Job, comms []string) ([]Count, error) {
 	selector := job.Selector() + "," + selectorOneOf("comm", comms)
 	var started, completed model.Vector
@@ -453,7 +455,8 @@ func (d *Directory) vector(ctx context.Context, query string) (model.Vector, err
 	return v, nil
 }
 
-// answer asks one query, and gives what there is of an incomplete answer, with the error. Whatever is answered, it comes back: most queries are asked in goroutines of their own.
+// answer runs one query, and returns a partial answer together with the error. It recovers from panics, because most queries run
+// in goroutines of their own.
 func (d *Directory) answer(ctx context.Context, query string) (v model.Vector, err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -468,10 +471,10 @@ func (d *Directory) answer(ctx context.Context, query string) (v model.Vector, e
 	if !isVector {
 		return nil, errors.Join(err, fmt.Errorf("the answer is a %T, want a vector", value))
 	}
-	return slices.DeleteFunc(v, func(s *model.Sample) bool { return s == nil }), err // "null" in JSON.
+	return slices.DeleteFunc(v, func(s *model.Sample) bool { return s == nil }), err // A sample can be "null" in JSON.
 }
 
-// Selector writes an equality matcher of PromQL.
+// Selector gives an equality matcher of PromQL.
 func Selector(label, value string) string { return label + "=" + strconv.Quote(value) }
 
 func selectorOneOf(label string, values []string) string {

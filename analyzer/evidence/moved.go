@@ -8,11 +8,11 @@ import (
 	"github.com/culprit-project/culprit/trace/nodeapi"
 )
 
-// flowPlace is a flow of an operation, as two answers of one exporter have it.
+// flowPlace identifies a flow of an operation across two answers of one exporter.
 type flowPlace struct {
 	rank    int32
 	pid     uint32
-	created uint64 // When the process began, by its host's clock.
+	created uint64 // Start of the process, by its host's clock.
 	comm    uint32
 	number  uint64
 	channel uint16
@@ -23,8 +23,8 @@ type flowPlace struct {
 // flowSteps are a flow's counters.
 type flowSteps struct{ posted, ready, transmitted, done uint32 }
 
-// noteMoves marks what has moved between two answers of one exporter as moving now: counters that changed say so whatever the host's
-// clock says of when.
+// noteMoves marks flows whose counters changed between two answers of one exporter as progressing now. Changed counters prove
+// progress, whatever the host's clock says about its time.
 func noteMoves(before, now *nodeapi.State) {
 	if before == nil || now == nil {
 		return

@@ -11,7 +11,8 @@ import (
 	"github.com/culprit-project/culprit/trace/nodeapi"
 )
 
-// TestMovedBetweenTwoLooks: a host whose clock jumps says that its flows have stood for an hour; those whose counters changed have not.
+// TestMovedBetweenTwoLooks: by a host's jumping clock, its flows have made no progress for an hour. Flows whose counters changed
+// have.
 func TestMovedBetweenTwoLooks(t *testing.T) {
 	const second = uint64(time.Second)
 	state := func(nowNS uint64, done ...uint32) *nodeapi.State {

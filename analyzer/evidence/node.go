@@ -21,21 +21,21 @@ import (
 	"github.com/culprit-project/culprit/trace/nodeapi"
 )
 
-// NodeAPI is what exporters are asked. Nodes asks over HTTP.
+// NodeAPI is what the analyzer asks of exporters. Nodes implements it over HTTP.
 type NodeAPI interface {
-	// State asks an exporter for the state of a job's processes, and gives the answer with its size in bytes. With ranks or
-	// comms, only those are asked for. Each process costs as many objects as take is asked for.
+	// State asks an exporter for the state of a job's processes. It returns the answer and its size in bytes. With ranks or
+	// comms, it asks only for those. It calls take with the objects of each process before it decodes the process.
 	State(ctx context.Context, base, jobID string, ranks []int, comms []string, take func(objects int64) bool) (*nodeapi.State, int64, error)
-	// Trace asks an exporter for a job's history and hands each line to yield. A header begins it, and begins it anew where
-	// another attempt was needed. Of a process only its file, job and rank are certain to be there.
+	// Trace asks an exporter for a job's history and passes each line to yield. The first line is a header; another header means
+	// that the request was repeated and everything begins again. Of a process, only file, job and rank are always filled in.
 	Trace(ctx context.Context, base, jobID string, history time.Duration, yield func(*nodeapi.TraceLine)) (int64, error)
 }
 
-// Nodes speaks to the exporters.
+// Nodes queries the exporters.
 type Nodes struct {
 	HTTP    *http.Client
-	Timeout time.Duration // Of one attempt to read present state.
-	// HistoryTimeout is that of one to read finished work; 0: the same.
+	Timeout time.Duration // For one attempt to read present state.
+	// HistoryTimeout is for one attempt to read finished work; 0: the same as Timeout.
 	HistoryTimeout time.Duration
 	Retries        int
 	Observe        func(err error)
@@ -52,8 +52,8 @@ type errStatus struct {
 
 func (e errStatus) Error() string { return fmt.Sprintf("it answered %d: %s", e.code, e.text) }
 
-// errReached marks a request that was not answered in time although the host takes connections: the host is there, and it is the exporter
-// that hangs, or all of its processes.
+// errReached marks a request that timed out although the host accepts connections: the host is up, and either the exporter hangs
+// or all of the host's processes do.
 type errReached struct{ error }
 
 func (e errReached) Unwrap() error { return e.error }
@@ -61,7 +61,7 @@ func (e errReached) Unwrap() error { return e.error }
 // reachWithin is how long a host may take to accept a connection.
 const reachWithin = time.Second
 
-// reaches reports whether the host of an address takes a connection there.
+// reaches reports whether the host of an address accepts a connection.
 func reaches(ctx context.Context, address string) bool {
 	u, err := url.Parse(address)
 	if err != nil {
@@ -78,7 +78,7 @@ func reaches(ctx context.Context, address string) bool {
 	return true
 }
 
-// errFinal marks what another attempt cannot mend.
+// errFinal marks errors that another attempt cannot fix.
 type errFinal struct{ error }
 
 func (e errFinal) Unwrap() error { return e.error }
@@ -154,7 +154,7 @@ func (n *Nodes) get(ctx context.Context, timeout time.Duration, address string, 
 	}
 }
 
-// lacksAPI says that an exporter is too old for what it was asked.
+// lacksAPI reports whether an exporter is too old for the request.
 func lacksAPI(err error) bool {
 	status := errStatus{}
 	return errors.As(err, &status) && status.code == http.StatusNotFound
@@ -164,7 +164,7 @@ func passing(err error) bool {
 	if status := (errStatus{}); errors.As(err, &status) {
 		return status.code >= 500 || status.code == http.StatusTooManyRequests
 	}
-	// Whoever has not answered in time will hardly do so now, and a verdict waits; the analysis itself is repeated.
+	// An exporter that has timed out will hardly answer the next attempt, and the verdict waits. The analysis itself is repeated.
 	return !errors.As(err, &errFinal{}) && !errors.Is(err, fetch.ErrTooLarge) && !errors.Is(err, fetch.ErrBudget) && !errors.Is(err, context.DeadlineExceeded)
 }
 
@@ -189,7 +189,7 @@ func (n *Nodes) once(ctx context.Context, timeout time.Duration, address string,
 	return counted.read, err
 }
 
-// counter counts what is read.
+// counter counts the bytes that are read.
 type counter struct {
 	r    io.Reader
 	read int64

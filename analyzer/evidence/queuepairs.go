@@ -11,8 +11,8 @@ import (
 	"github.com/culprit-project/culprit/trace/nodeapi"
 )
 
-// QueuePairs gives the queue pairs that a rank has to a peer, a rank in the communicator, as its exporter showed them. There are none
-// without the verbs interposer.
+// QueuePairs gives the queue pairs that a rank has to a peer (a rank in the communicator), as its exporter showed them. Without
+// the verbs interposer there are none.
 func (s *Session) QueuePairs(rank int, comm rca.CommID, peer int) []trace.QP {
 	n := s.byRank[rank]
 	if n == nil || n.state == nil {

@@ -12,18 +12,18 @@ import (
 	"github.com/culprit-project/culprit/analyzer/identity"
 )
 
-// Windows that rates are taken over: four scrapes, as in the shipped rules, and not less than the shortest.
+// Windows of rates: four scrapes, as in the shipped rules, and not less than the shortest.
 const (
 	shortestRate   = time.Minute
 	scrapesPerRate = 4
 	longestRate    = 20 * time.Minute
 )
 
-// countedOver is the time in which scrapes are counted.
+// countedOver is the period over which scrapes are counted.
 const countedOver = 3 * time.Minute
 
-// RateWindow gives the window for rates: long enough for the interval at which exporters are scraped, by the configuration or else as
-// Prometheus has it.
+// RateWindow gives the window for rates: long enough for the scrape interval of the exporters, taken from the configuration or
+// else from Prometheus.
 func (d *Directory) RateWindow(ctx context.Context) time.Duration {
 	scrape := time.Duration(d.cfg.ScrapeInterval)
 	if scrape == 0 {
@@ -32,7 +32,7 @@ func (d *Directory) RateWindow(ctx context.Context) time.Duration {
 	return min(max(shortestRate, scrapesPerRate*scrape), longestRate)
 }
 
-// scraped gives the interval at which most exporters are scraped; 0 unknown. What was learnt serves for as long as membership does.
+// scraped gives the interval at which most exporters are scraped; 0 unknown. The result is kept for as long as membership is.
 func (d *Directory) scraped(ctx context.Context) time.Duration {
 	d.mu.Lock()
 	interval, at := d.interval, d.intervalAt
@@ -46,7 +46,7 @@ func (d *Directory) scraped(ctx context.Context) time.Duration {
 	}
 	v, err := d.vector(ctx, fmt.Sprintf("quantile(0.5, count_over_time(%s[%ds]))", exporters, int(countedOver.Seconds())))
 	if err != nil {
-		return interval // What was seen last is likelier than the default.
+		return interval // The last known value is a better guess than the default.
 	}
 	interval = 0
 	if len(v) > 0 && v[0].Value >= 1 {

@@ -15,11 +15,11 @@ import (
 	"github.com/culprit-project/culprit/analyzer/search"
 )
 
-// learnComms bounds the communicators whose members are looked up later.
+// learnComms bounds for how many communicators members are looked up.
 const learnComms = 64
 
-// Survey gathers what Prometheus has of all ranks of a job too large to ask all: where the waiting ends (H6). The operation
-// counts of the communicators that it looks into become evidence as they are.
+// Survey gathers what Prometheus knows of all ranks of a job too large to ask all exporters: where the waiting ends (H6). The
+// operation counts of the communicators it looks into become evidence.
 func (s *Session) Survey(ctx context.Context, triggered []int) *search.Overview {
 	d := s.g.Directory
 	o := &search.Overview{Triggered: append(s.besideAbsent(), triggered...)}
@@ -36,14 +36,14 @@ func (s *Session) Survey(ctx context.Context, triggered []int) *search.Overview 
 	wg.Go(func() { comms, commsErr = d.Heads(ctx, s.job) })
 	wg.Go(func() { o.Stalled, stalledErr = d.Stalled(ctx, s.job, search.MostEnds) })
 	wg.Go(func() { o.Idle, idleErr = d.Idle(ctx, s.job, search.MostEnds) })
-	wg.Go(func() { s.standing, _ = d.Standing(ctx, s.job) }) // No finding rests on it.
+	wg.Go(func() { s.standing, _ = d.Standing(ctx, s.job) }) // It only describes the extent; an error changes no finding.
 	wg.Wait()
 	waiting := 0
 	for i := range comms {
 		waiting += comms[i].Heads
 	}
 	if waiting >= len(s.processes) {
-		o.Idle = nil // All wait: whoever is idle was so at another scrape.
+		o.Idle = nil // All ranks wait, so the idle ones were idle at another scrape.
 	}
 	s.note(cmp.Or(commsErr, idleErr, stalledErr))
 
@@ -69,7 +69,7 @@ func (s *Session) Survey(ctx context.Context, triggered []int) *search.Overview 
 	return o
 }
 
-// rings looks up members and counts of communicators, by their identifier in Prometheus.
+// rings looks up the members and counts of communicators, by their identifier in Prometheus.
 func (s *Session) rings(ctx context.Context, ids []rca.CommID) map[rca.CommID]search.Ring {
 	out := map[rca.CommID]search.Ring{}
 	if len(ids) == 0 {
@@ -117,15 +117,15 @@ func (s *Session) rings(ctx context.Context, ids []rca.CommID) map[rca.CommID]se
 	return out
 }
 
-// ScoutSlow chooses whose finished work to fetch first in a job too large to fetch all: that of the ranks whose way of
-// spending time has changed most since before it was told of, likeliest first.
+// ScoutSlow chooses the exporters whose finished work to fetch first in a job too large to fetch all: those of the ranks whose
+// use of time has changed most since before the first trigger, likeliest first.
 func (s *Session) ScoutSlow(ctx context.Context, since time.Duration) []*Node {
 	ranks, err := s.g.Directory.Grown(ctx, s.job, since+s.g.Directory.past(ctx))
 	s.note(err)
 	return s.NodesOf(ranks)
 }
 
-// Sample gives further exporters besides some, evenly over the job.
+// Sample gives further exporters that are not among besides, evenly spread over the job.
 func (s *Session) Sample(most int, besides []*Node) []*Node {
 	var rest []*Node
 	for _, n := range s.nodes {
@@ -143,14 +143,14 @@ func (s *Session) Sample(most int, besides []*Node) []*Node {
 	return out
 }
 
-// note remembers the first trouble with Prometheus.
+// note keeps the first error of Prometheus.
 func (s *Session) note(err error) {
 	if s.prom == nil {
 		s.prom = err
 	}
 }
 
-// learn takes over who is where in a communicator.
+// learn stores which rank has which place in a communicator.
 func (s *Session) learn(members []Member) {
 	for _, m := range members {
 		if m.CommRank < 0 || m.NRanks <= 0 {
@@ -165,7 +165,7 @@ func (s *Session) learn(members []Member) {
 	}
 }
 
-// count takes over operation counts of ranks that nobody may ask.
+// count stores the operation counts of ranks whose exporters may never be asked.
 func (s *Session) count(counts []Count) {
 	ids := map[string]rca.CommID{}
 	for id := range s.members {
@@ -202,8 +202,8 @@ func splitID(id rca.CommID) (comm string, nranks int) {
 	return text, 0
 }
 
-// Learn asks Prometheus for the members of communicators that a rank waits in and of which not all members have been seen.
-// Without it a rank that cannot be asked has no place in the operation that lacks it.
+// Learn asks Prometheus for the members of communicators in which a rank waits and of which not all members were seen. Without
+// them, a rank that cannot be asked has no place in the operation that lacks it.
 func (s *Session) Learn(ctx context.Context, ev *rca.Evidence) bool {
 	waits := map[rca.CommID]bool{}
 	for i := range ev.Ranks {
@@ -212,8 +212,8 @@ func (s *Session) Learn(ctx context.Context, ev *rca.Evidence) bool {
 	return s.learnMembers(ctx, ev, func(c *rca.Comm) bool { return waits[c.ID] })
 }
 
-// LearnPeers asks Prometheus for the members of communicators that some ranks are in and of which not all members have been
-// seen: those whom the ranks can be compared with.
+// LearnPeers asks Prometheus for the members of communicators that contain some ranks and of which not all members were seen: the
+// ranks can be compared with those members.
 func (s *Session) LearnPeers(ctx context.Context, ev *rca.Evidence, ranks []int) bool {
 	return s.learnMembers(ctx, ev, func(c *rca.Comm) bool {
 		return c.Size < s.world && slices.ContainsFunc(ranks, func(r int) bool { return slices.Contains(c.Members, r) })
@@ -232,7 +232,7 @@ func (s *Session) learnMembers(ctx context.Context, ev *rca.Evidence, wanted fun
 		}
 		name, _ := splitID(c.ID)
 		comms = append(comms, name)
-		s.members[c.ID] = map[int]int{} // Asked for once.
+		s.members[c.ID] = map[int]int{} // So that it is asked for only once.
 	}
 	if len(comms) == 0 {
 		return false
@@ -243,8 +243,8 @@ func (s *Session) learnMembers(ctx context.Context, ev *rca.Evidence, wanted fun
 	return len(members) > 0
 }
 
-// waitsIn adds the communicators of a rank's oldest operation in flight and of those that run. What is only enqueued behind
-// them waits for this rank, and the rank not for it.
+// waitsIn adds the communicators of a rank's oldest operation in flight and of its running ones. Operations that are only
+// enqueued behind these wait for this rank; the rank does not wait for them.
 func waitsIn(r *rca.Rank, in map[rca.CommID]bool) {
 	var oldest *rca.Op
 	at := rca.CommID("")

@@ -24,36 +24,36 @@ import (
 	"github.com/culprit-project/culprit/trace/nodeapi"
 )
 
-// Gatherer gathers evidence. It is safe for use by several analyses at once.
+// Gatherer gathers evidence. Several analyses may use it at once.
 type Gatherer struct {
 	Directory *Directory
 	Nodes     NodeAPI
 	Exporters config.Exporters
-	Allowance *Allowance // Of what all analyses keep of states.
+	Allowance *Allowance // Shared limit on the states that analyses keep.
 }
 
-// Session is the gathering for one analysis: what is known so far, and from whom.
+// Session gathers evidence for one analysis: what is known so far, and from which exporters.
 type Session struct {
 	g         *Gatherer
 	job       identity.Job
 	processes map[int]Process // By rank.
 	nodes     []*Node         // By address.
 	byRank    map[int]*Node
-	members   map[rca.CommID]map[int]int // Communicator rank by global rank, as Prometheus has it.
+	members   map[rca.CommID]map[int]int // Communicator rank by global rank, from Prometheus.
 	names     map[rca.CommID]string
 	counted   map[int][]rca.Membership // By rank, from Prometheus alone.
 	prom      error
 	tenancy   tenancy
-	objects   atomic.Int64 // Held of the allowance.
+	objects   atomic.Int64 // Taken from the allowance.
 	world     int
-	standing  int // Ranks that stand still, by Prometheus; 0 not known.
+	standing  int // Ranks that stand still, from Prometheus; 0 unknown.
 	bytes     int64
 	histories []history
-	untold    []rca.Missing   // Exporters that did not tell of finished work.
+	untold    []rca.Missing   // Exporters that did not give their finished work.
 	facts     []rca.Fact      // From other exporters.
-	factsOf   map[string]bool // Hosts that those were asked about.
+	factsOf   map[string]bool // Hosts for which facts were queried.
 	delays    map[int]float64 // Usual run delay by rank, from Prometheus.
-	slowdown  float64         // Against the job's own past, from Prometheus; 0 unknown.
+	slowdown  float64         // How many times longer iterations take than in the job's past, from Prometheus; 0 unknown.
 }
 
 // Node is one exporter of the job.
@@ -61,22 +61,22 @@ type Node struct {
 	Base  string
 	Ranks []int
 
-	asked bool         // For its state,
-	only  map[int]bool // of these ranks alone; nil: of all.
-	told  bool         // For finished work.
+	asked bool         // Its state was requested,
+	only  map[int]bool // for these ranks only; nil: for all.
+	told  bool         // Its finished work was requested.
 	state *nodeapi.State
-	size  int64 // Objects that the state holds of the allowance.
+	size  int64 // Objects of the state, taken from the allowance.
 	err   error
-	heard time.Duration // Since Prometheus had an answer, where nobody else had one; 0 unknown.
+	heard time.Duration // Time since Prometheus last had an answer, for an exporter that does not answer the analyzer; 0 unknown.
 }
 
-// Hint is what a trigger's labels say of where the job runs.
+// Hint is what a trigger's labels tell about where the job runs.
 type Hint struct {
 	Rank     int // -1 unknown.
 	Instance string
 }
 
-// Open looks up who belongs to the job. Prometheus being down is no error as long as somebody can be asked.
+// Open looks up which processes belong to the job. It succeeds without Prometheus as long as some exporter can be asked.
 func (g *Gatherer) Open(ctx context.Context, job identity.Job, hints []Hint) (*Session, error) {
 	s := &Session{
 		g: g, job: job, processes: map[int]Process{}, byRank: map[int]*Node{},
@@ -130,8 +130,8 @@ func (g *Gatherer) Open(ctx context.Context, job identity.Job, hints []Hint) (*S
 	return s, nil
 }
 
-// scraped tells whether an instance that a trigger names is an exporter. Whoever can post a trigger could otherwise have the
-// analyzer ask any address, with the exporters' password.
+// scraped reports whether an instance that a trigger names is an exporter. Without this check, anybody who can post a trigger
+// could make the analyzer query any address, with the exporters' password.
 func (g *Gatherer) scraped(ctx context.Context, instance string) (bool, error) {
 	if slices.Contains(g.Exporters.Instances, instance) {
 		return true, nil
@@ -143,7 +143,7 @@ func (g *Gatherer) scraped(ctx context.Context, instance string) (bool, error) {
 	return known, err
 }
 
-// mostClaimed gives the number that most of a list claim; of several the largest, and 0 where nobody claims one.
+// mostClaimed gives the number that most processes claim; on a tie the largest, and 0 where no process claims one.
 func mostClaimed[T any](list []T, number func(*T) int) int {
 	votes, most := map[int]int{}, 0
 	for i := range list {
@@ -161,13 +161,13 @@ func mostClaimed[T any](list []T, number func(*T) int) int {
 
 func byBase(a, b *Node) int { return cmp.Compare(a.Base, b.Base) }
 
-// Bounds of the time in which a job's waits count: what an earlier run of the same name waited for says nothing of this one.
+// Bounds of the period in which a job's waits count. The waits of an earlier run of the same name say nothing about this one.
 const (
 	shortestPast = time.Minute
 	longestPast  = 6 * time.Hour
 )
 
-// Age gives how long this run of the job has had its youngest process, by the clocks of the hosts that have answered; 0 unknown.
+// Age gives the age of the youngest process of this run, by the clocks of the hosts that have answered; 0 unknown.
 func (s *Session) Age() time.Duration {
 	var age time.Duration
 	for _, n := range s.nodes {
@@ -187,12 +187,12 @@ func (s *Session) Age() time.Duration {
 	return age
 }
 
-// LongestWait gives the longest wait of this run of the job that ended by itself; 0 none or unknown.
+// LongestWait gives the longest wait of this run that ended by itself; 0 none or unknown.
 func (s *Session) LongestWait(ctx context.Context) time.Duration {
 	return s.longest(ctx, s.g.Directory.cfg.Queries.LongestWait)
 }
 
-// LongestPause gives the longest time of this run of the job in which no rank called anything; 0 none or unknown.
+// LongestPause gives the longest time of this run in which no rank called anything; 0 none or unknown.
 func (s *Session) LongestPause(ctx context.Context) time.Duration {
 	return s.longest(ctx, s.g.Directory.cfg.Queries.LongestPause)
 }
@@ -221,7 +221,7 @@ func (s *Session) NodesOf(ranks []int) []*Node {
 	return out
 }
 
-// Unasked leaves only exporters that have not been asked for all their ranks.
+// Unasked gives those exporters that have not been asked for all their ranks.
 func (s *Session) Unasked(nodes []*Node) []*Node {
 	var out []*Node
 	for _, n := range nodes {
@@ -232,7 +232,7 @@ func (s *Session) Unasked(nodes []*Node) []*Node {
 	return out
 }
 
-// Answered leaves only exporters that have answered.
+// Answered gives those exporters that have answered.
 func (s *Session) Answered(nodes []*Node) []*Node {
 	var out []*Node
 	for _, n := range nodes {
@@ -243,8 +243,8 @@ func (s *Session) Answered(nodes []*Node) []*Node {
 	return out
 }
 
-// Ask asks exporters for the state of all their ranks, again where they have been asked before. An exporter that does not
-// answer now keeps what it said before.
+// Ask asks exporters for the state of all their ranks, including exporters that were asked before. An exporter that does not
+// answer now keeps its earlier answer.
 func (s *Session) Ask(ctx context.Context, nodes []*Node) {
 	for _, n := range nodes {
 		n.only = nil
@@ -252,7 +252,8 @@ func (s *Session) Ask(ctx context.Context, nodes []*Node) {
 	s.ask(ctx, nodes)
 }
 
-// AskRanks asks for the state of some ranks, each exporter once, along with those it has been asked for before.
+// AskRanks asks for the state of some ranks. It asks each exporter once, and includes the ranks for which that exporter was asked
+// before.
 func (s *Session) AskRanks(ctx context.Context, ranks []int) {
 	for _, r := range ranks {
 		if n := s.byRank[r]; n != nil && (!n.asked || n.only != nil) {
@@ -265,12 +266,13 @@ func (s *Session) AskRanks(ctx context.Context, ranks []int) {
 	s.ask(ctx, s.NodesOf(ranks))
 }
 
-// AskAgain asks the exporters of some ranks once more for what they were asked before, as far as they answered.
+// AskAgain asks the exporters of some ranks once more for what they were asked before. Exporters that did not answer are left
+// out.
 func (s *Session) AskAgain(ctx context.Context, ranks []int) {
 	s.ask(ctx, s.Answered(s.NodesOf(ranks)))
 }
 
-// Has says that a rank's state was asked for, or that nobody knows whom to ask.
+// Has reports whether a rank's state was requested, or whether there is no exporter to ask.
 func (s *Session) Has(rank int) bool {
 	n := s.byRank[rank]
 	return n == nil || n.has(rank)
@@ -294,7 +296,7 @@ func (s *Session) ask(ctx context.Context, nodes []*Node) {
 	s.hear(ctx, nodes)
 }
 
-// each runs f on all nodes, at most limit at once, and sums up what it returns.
+// each runs f on all nodes, at most limit at a time, and adds up the results.
 func each(nodes []*Node, limit int, f func(*Node) int64, sum *int64) {
 	var mu sync.Mutex
 	var wg sync.WaitGroup
@@ -303,7 +305,7 @@ func each(nodes []*Node, limit int, f func(*Node) int64, sum *int64) {
 		slots <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-slots }()
-			// An answer must not end the process, whatever is in it.
+			// Nothing in an answer may end the process.
 			defer func() {
 				if r := recover(); r != nil {
 					n.asked, n.err = true, fmt.Errorf("reading its answer panicked: %v\n%s", r, debug.Stack())
@@ -318,7 +320,7 @@ func each(nodes []*Node, limit int, f func(*Node) int64, sum *int64) {
 	wg.Wait()
 }
 
-// Counts are how many exporters there are, were asked and have answered, and how much they said.
+// Counts are how many exporters the job has, how many were asked and have answered, and the size of their answers.
 type Counts struct {
 	Nodes, Asked, Answered int
 	Bytes                  int64
@@ -338,13 +340,13 @@ func (s *Session) Counts() Counts {
 	return c
 }
 
-// Process gives what Prometheus knows of a rank.
+// Process gives a rank's process as Prometheus has it.
 func (s *Session) Process(rank int) (Process, bool) {
 	p, ok := s.processes[rank]
 	return p, ok
 }
 
-// Ranks gives the job's ranks as Prometheus knows them, in order.
+// Ranks gives the ranks that Prometheus knows, in order.
 func (s *Session) Ranks() []int {
 	out := make([]int, 0, len(s.processes))
 	for r := range s.processes {
@@ -354,7 +356,7 @@ func (s *Session) Ranks() []int {
 	return out
 }
 
-// Evidence puts together what has been gathered. Nodes that nobody asked are not missing: nothing was needed of them.
+// Evidence puts together what was gathered. An exporter that was not asked is not missing, because the analysis did not need it.
 func (s *Session) Evidence() rca.Evidence {
 	a := assembly{
 		ev:   rca.Evidence{JobID: s.job.ID, WorldSize: s.world, Standing: s.standing, Partial: len(s.Unasked(s.nodes)) > 0, PastAsked: len(s.histories) > 0, Slowdown: s.slowdown},
@@ -402,7 +404,7 @@ func (s *Session) Evidence() rca.Evidence {
 	return a.ev
 }
 
-// nodeName gives the host of an exporter as its ranks have it, else its address.
+// nodeName gives the host of an exporter as its ranks report it, else the exporter's address.
 func (s *Session) nodeName(n *Node) string {
 	for _, r := range n.Ranks {
 		if host := s.processes[r].Host; host != "" {
@@ -412,22 +414,22 @@ func (s *Session) nodeName(n *Node) string {
 	return n.Base
 }
 
-// assembly is evidence in the making.
+// assembly is evidence that is being put together.
 type assembly struct {
 	ev    rca.Evidence
 	seen  map[int]seen
-	apart map[int]bool // Ranks of processes that are several, and not told apart.
+	apart map[int]bool // Ranks of processes that drive several ranks which cannot be told apart.
 	comms map[rca.CommID]*membership
-	// refused are the ranks that a process claimed which was not believed, with its exporter's reason.
+	// refused has the ranks for which a process was not believed, with the exporter's reason.
 	refused map[int]string
 }
 
-// seen is the process that stands for a rank, where an exporter still shows an older one of it.
+// seen is the process that speaks for a rank. An exporter may still show an older process of the rank.
 type seen struct {
 	rank    rca.Rank
 	process *nodeapi.Process
 	alive   bool
-	stands  bool // Prometheus has it as the one that was there first.
+	stands  bool // By Prometheus, this process was there first.
 	created uint64
 	nowNS   uint64
 }
@@ -470,7 +472,7 @@ func (a *assembly) node(n *Node, s *Session) {
 	}
 }
 
-// untold leaves out a process that is several ranks: nobody can say which of them shows what.
+// untold leaves out a process that drives several ranks, because it is not known which rank shows what.
 func (a *assembly) untold(p *nodeapi.Process) {
 	a.ev.Missing = append(a.ev.Missing, rca.Missing{What: "rank", Name: strconv.Itoa(int(p.Rank)), Why: WhyUntold})
 	a.apart[int(p.Rank)] = true
@@ -490,7 +492,7 @@ func (a *assembly) better(r seen) bool {
 	}
 }
 
-// lost reports ranks whose exporter answers and does not show them.
+// lost reports ranks that their exporter does not show although it answers.
 func (a *assembly) lost(s *Session) {
 	for _, n := range s.nodes {
 		if n.state == nil {
@@ -511,7 +513,7 @@ func (a *assembly) lost(s *Session) {
 	}
 }
 
-// counted adds ranks that nobody asked and of which Prometheus has counts. Those of a silent node stay missing: their
+// counted adds ranks that were not asked but whose counts Prometheus has. Ranks of a silent exporter stay missing, because their
 // counts are old.
 func (a *assembly) counted(s *Session) {
 	for rank, memberships := range s.counted {
@@ -543,19 +545,20 @@ func (a *assembly) member(id rca.CommID, name string, commRank, rank int) {
 	}
 }
 
-// membership is a communicator whose members are not put in order yet.
+// membership is a communicator whose members are not in order yet.
 type membership struct {
 	rca.Comm
 	at     map[int]int // Global rank by rank in the communicator.
-	places int         // That the members take in order.
+	places int         // Needed for the members in order.
 }
 
 func (m *membership) fullness() float64 { return float64(len(m.at)) / float64(max(1, m.places)) }
 
-// maxPlaces bounds the places of all communicators together, known or not: ten communicators over 102,400 ranks.
+// maxPlaces bounds the places of all communicators together, whether their members are known or not: room for ten communicators over
+// 102,400 ranks.
 const maxPlaces = 1 << 20
 
-// finish fills in ranks in order, and what they say of communicators.
+// finish adds the ranks in order, and the communicators that they report.
 func (a *assembly) finish(delays map[int]float64) {
 	for _, r := range a.seen {
 		r.rank.UsualRunDelay = delays[r.rank.ID]
@@ -568,7 +571,7 @@ func (a *assembly) finish(delays map[int]float64) {
 	for i := range a.ev.Ranks {
 		p := a.seen[a.ev.Ranks[i].ID].process
 		if p == nil {
-			continue // Counted only.
+			continue // Only its counts are known.
 		}
 		for j := range p.Comms {
 			c := &p.Comms[j]
@@ -578,7 +581,7 @@ func (a *assembly) finish(delays map[int]float64) {
 	}
 }
 
-// finishComms puts members in order. Those of the communicators that are known best come first: one member that claims to be the
+// finishComms puts members in order, starting with the communicators of which most is known. So a member that claims to be the
 // millionth takes no room from others.
 func (a *assembly) finishComms() {
 	list := slices.SortedFunc(maps.Values(a.comms), func(x, y *membership) int {

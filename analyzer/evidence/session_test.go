@@ -29,7 +29,7 @@ import (
 	"github.com/culprit-project/culprit/trace/nodeapi"
 )
 
-// prom answers queries by what they contain.
+// prom answers queries by substrings that they contain.
 type prom struct {
 	mu      sync.Mutex
 	err     error
@@ -79,7 +79,7 @@ func TestProcesses(t *testing.T) {
 		},
 		goneQuery: model.Vector{
 			rankSeries(1, "old", "a-old:9850", "2"), // Before a restart.
-			rankSeries(2, "dead", "dead:9850", "3"), // Its node does not answer scrapes.
+			rankSeries(2, "dead", "dead:9850", "3"), // Its host does not answer scrapes.
 		},
 	}}
 	d := directory(p)
@@ -110,7 +110,7 @@ func TestProcesses(t *testing.T) {
 	}
 }
 
-// Half of a job is better than nobody, and worse than all of it as it was a while ago. It is not remembered.
+// Half of a job is better than none of it, and worse than all of it as it was a while ago. It is not remembered.
 func TestProcessesOfAnIncompleteAnswer(t *testing.T) {
 	job := identity.Job{ID: "job"}
 	half, all := model.Vector{rankSeries(0, "a", "a:1", "1")}, model.Vector{rankSeries(0, "a", "a:1", "1"), rankSeries(1, "b", "b:1", "1")}
@@ -149,7 +149,7 @@ func TestRefreshReadsAhead(t *testing.T) {
 	}
 }
 
-// What was read ahead is brought up to date by what has come and gone since.
+// Processes that were looked up in advance are updated with what has come and gone since.
 func TestProcessesChanged(t *testing.T) {
 	p := &prom{answers: map[string]model.Value{
 		`culprit_nccl_process_info{job_id!=""}`:           model.Vector{rankSeries(0, "a", "a:1", "1"), rankSeries(1, "b", "b:1", "1"), rankSeries(2, "c", "c:1", "1")},
@@ -188,8 +188,8 @@ func TestProcessesChanged(t *testing.T) {
 	}
 }
 
-// TestProcessesThatCame: all that were read ahead are still there, and one has come. The quick count must not take that for no change:
-// it gives nothing unless as many are there now as were then.
+// TestProcessesThatCame: all processes that were looked up in advance are still there, and one has come. The quick count must
+// notice: it gives nothing unless as many are there now as were then.
 func TestProcessesThatCame(t *testing.T) {
 	still := "count(" + liveQuery + " and " + liveQuery + " offset 1s)"
 	p := &prom{answers: map[string]model.Value{
@@ -208,7 +208,8 @@ func TestProcessesThatCame(t *testing.T) {
 	}
 }
 
-// TestClaimOfOneMoment: a process that drives several GPUs said for one scrape that its first is rank 1. It is not remembered.
+// TestClaimOfOneMoment: a process that drives several GPUs claimed rank 1 for its first one during one scrape. The claim is not
+// remembered.
 func TestClaimOfOneMoment(t *testing.T) {
 	p := &prom{answers: map[string]model.Value{
 		`culprit_nccl_process_info{job_id!=""}`: model.Vector{rankSeries(1, "a", "a:1", "1"), rankSeries(1, "b", "b:1", "7")},
@@ -268,7 +269,7 @@ func TestNoPrometheusConfigured(t *testing.T) {
 	}
 }
 
-// rack is exporters and a gatherer over them.
+// rack is a set of exporters with a gatherer.
 type rack struct {
 	*Gatherer
 	prom    *prom
@@ -292,7 +293,7 @@ func newRack(t *testing.T) *rack {
 	}
 }
 
-// add starts an exporter on a host for one rank.
+// add starts an exporter on a host, for one rank.
 func (r *rack) add(t *testing.T, rank int, host string, h http.HandlerFunc) {
 	t.Helper()
 	s := httptest.NewServer(h)
@@ -362,7 +363,7 @@ func TestSession(t *testing.T) {
 	}
 }
 
-// After a restart on the same node both processes have files.
+// After a restart on the same host both processes have files.
 func TestNewestProcessSpeaks(t *testing.T) {
 	for _, tc := range []struct {
 		name               string
@@ -417,7 +418,7 @@ func TestWithoutPrometheus(t *testing.T) {
 	}
 }
 
-// An exporter that answered once keeps its word when it falls silent.
+// An exporter that answered once keeps its answer when it falls silent.
 func TestAskAgain(t *testing.T) {
 	r := newRack(t)
 	var silent atomic.Bool
@@ -536,8 +537,8 @@ func TestHistory(t *testing.T) {
 	}
 }
 
-// An exporter whose history breaks off is left out beside one that told all, and that is said; what a first attempt brought
-// does not count twice.
+// An exporter whose history breaks off is left out beside one that gave all of it, and the evidence says so. Lines of the first
+// attempt do not count twice.
 func TestHistoryBreaksOff(t *testing.T) {
 	done := func(end uint64) trace.Completion {
 		return trace.Completion{CommID: 0xa, NRanks: 3, EnqueuedNS: end - 5, LeftNS: end}
@@ -579,7 +580,7 @@ func TestHistoryBreaksOff(t *testing.T) {
 	}
 }
 
-// However busy the job, about as many operations come.
+// However busy the job is, about the same number of operations is fetched.
 func TestSpan(t *testing.T) {
 	none := &prom{}
 	s := &Session{job: identity.Job{ID: "job"}, g: &Gatherer{Directory: directory(none)}}
@@ -610,7 +611,7 @@ func TestSpan(t *testing.T) {
 	if got := s.Span(t.Context(), s.AllNodes(), 3*time.Second); got < 3*time.Second {
 		t.Errorf("the span grew to %s", got)
 	}
-	// Prometheus knows better than the newest few, which come in bursts.
+	// Prometheus's rate is better than the newest few operations, which come in bursts.
 	none.answers = map[string]model.Value{
 		`avg(sum by (rank) (rate(culprit_nccl_function_ops_total{job_id="job"}[1m])))`: model.Vector{&model.Sample{Value: 10}},
 	}
@@ -636,8 +637,8 @@ func TestSample(t *testing.T) {
 	}
 }
 
-// TestScoutSlow: in a large job the ranks whose time is spent otherwise than before come first, one of each kind before the
-// second of any (H6).
+// TestScoutSlow: in a large job the ranks whose use of time has changed come first, one of each kind before the second of any
+// (H6).
 func TestScoutSlow(t *testing.T) {
 	rates := func(by, metric, offset string) string {
 		return "sum by (rank, " + by + ") (rate(" + metric + `{job_id="job"}[1m]` + offset + "))"

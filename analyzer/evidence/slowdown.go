@@ -11,7 +11,7 @@ import (
 	"github.com/culprit-project/culprit/analyzer/identity"
 )
 
-// Slowdown gives how many times longer a job's iterations take than they did when it was healthy; 0 unknown.
+// Slowdown gives how many times longer a job's iterations take than when it was healthy; 0 unknown.
 func (d *Directory) Slowdown(ctx context.Context, job identity.Job) (float64, error) {
 	query, err := config.Query(d.cfg.Queries.Slowdown, job.Selector())
 	if err != nil {
@@ -28,7 +28,7 @@ func (d *Directory) Slowdown(ctx context.Context, job identity.Job) (float64, er
 	return times, nil
 }
 
-// LearnSlowdown looks up by how much the job is slower than its own past.
+// LearnSlowdown looks up how much slower the job is than in its own past.
 func (s *Session) LearnSlowdown(ctx context.Context) {
 	times, err := s.g.Directory.Slowdown(ctx, s.job)
 	s.note(err)

@@ -15,25 +15,25 @@ import (
 	"github.com/culprit-project/culprit/trace/nodeapi"
 )
 
-// history is finished work of one node.
+// history is the finished work that one exporter gave.
 type history struct {
 	host  string
 	done  finishedOps
 	ranks map[string]int // By file.
-	short bool           // Only what the state shows.
+	short bool           // Only the few completions of the state.
 	names map[trace.CommKey]rca.CommID
 }
 
-// finished is one operation that a process recorded. The segment has no rank yet, and its peer is one in its communicator.
+// finished is one operation that a process recorded. The segment has no rank yet, and its peer is a rank in its communicator.
 type finished struct {
 	file    string
 	p2p     bool
 	segment rca.Segment
 }
 
-// finishedOps is a list of operations that grows without being copied: one is hundreds of bytes, and there are many.
+// finishedOps is a list of operations that grows without copying: an operation takes hundreds of bytes, and there are many.
 type finishedOps struct {
-	parts [][]finished // Each full but the last.
+	parts [][]finished // All full except the last.
 }
 
 const partOps = 1024
@@ -55,7 +55,7 @@ func (l *finishedOps) add(f finished) {
 	*last = append(*last, f)
 }
 
-// add keeps a finished operation, if it has times.
+// add keeps a finished operation that has times.
 func (h *history) add(file string, c *trace.Completion) {
 	key := trace.CommKey{ID: c.CommID, NRanks: c.NRanks}
 	comm, ok := h.names[key]
@@ -74,8 +74,9 @@ func (h *history) add(file string, c *trace.Completion) {
 	h.done.add(finished{file, c.Flags&trace.OpP2P != 0, s})
 }
 
-// AskHistory asks exporters for finished work. One without the trace API, or that fails, gives what its state shows, unless
-// others have told theirs: a few operations of some ranks beside thousands of others would look like work that was not done.
+// AskHistory asks exporters for finished work. For an exporter without the trace API, or one that fails, the completions in its
+// state stand in, unless other exporters gave a full history: a few operations of some ranks beside thousands of others would
+// look like work that was not done.
 func (s *Session) AskHistory(ctx context.Context, nodes []*Node, span time.Duration) {
 	var mu sync.Mutex
 	each(nodes, s.g.Exporters.Concurrency, func(n *Node) int64 {
@@ -88,7 +89,7 @@ func (s *Session) AskHistory(ctx context.Context, nodes []*Node, span time.Durat
 			case line.Process != nil && line.Process.JobID == s.job.ID:
 				h.ranks[line.Process.File] = int(line.Process.Rank)
 			case line.Completion != nil:
-				// A rank that has more than its share leaves room for the others.
+				// A rank with more than its share must leave room for the others.
 				if told[line.Completion.File]++; told[line.Completion.File] <= mostRankOps && h.done.len() < mostOps {
 					h.add(line.Completion.File, &line.Completion.Completion)
 				}
@@ -110,7 +111,7 @@ func (s *Session) AskHistory(ctx context.Context, nodes []*Node, span time.Durat
 	slices.SortFunc(s.untold, func(a, b rca.Missing) int { return cmp.Compare(a.Name, b.Name) })
 }
 
-// told gives the histories that can stand beside each other.
+// told gives the histories that can be compared with each other.
 func (s *Session) told() []history {
 	whole := slices.DeleteFunc(slices.Clone(s.histories), func(h history) bool { return h.short })
 	if len(whole) == 0 {
@@ -119,7 +120,7 @@ func (s *Session) told() []history {
 	return whole
 }
 
-// WithoutHistory leaves only exporters that have not been asked for finished work.
+// WithoutHistory gives those exporters that have not been asked for finished work.
 func (s *Session) WithoutHistory(nodes []*Node) []*Node {
 	var out []*Node
 	for _, n := range nodes {
@@ -130,19 +131,19 @@ func (s *Session) WithoutHistory(nodes []*Node) []*Node {
 	return out
 }
 
-// Bounds of a history: operations a rank, operations in all, and how short it may get to stay within them.
+// Bounds of a history: operations per rank, operations in total, and how short it may become to stay within them.
 const (
 	historyRankOps = 5_000
 	historyOps     = 400_000
 	shortHistory   = 10 * time.Second
-	// Bursts may bring more than was asked for: up to so many are taken of a rank, and of a node.
+	// Bursts may exceed the request: at most this many are read per rank, and per exporter.
 	mostRankOps = 4 * historyRankOps
 	mostOps     = historyOps
 )
 
-// Span gives how much of the longest span to fetch from some exporters, so that about so many operations come: jobs differ
-// a thousandfold in how many they do in a second. Prometheus knows; without it the newest few of each communicator have to do,
-// which come in bursts, so that less is fetched.
+// Span gives how much of the longest span to fetch from some exporters to get about the intended number of operations: jobs
+// differ a thousandfold in operations per second. Prometheus knows the rate. Without it, the rate is estimated from the newest
+// few operations of each communicator. These come in bursts, so the estimate is high and less is fetched.
 func (s *Session) Span(ctx context.Context, nodes []*Node, longest time.Duration) time.Duration {
 	pace, err := s.g.Directory.Pace(ctx, s.job)
 	s.note(err)
@@ -168,7 +169,7 @@ func (s *Session) Span(ctx context.Context, nodes []*Node, longest time.Duration
 	return max(min(shortHistory, longest), seconds(budget/perSecond))
 }
 
-// rate estimates operations per second from the newest few of each communicator.
+// rate estimates operations per second from the newest few operations of each communicator.
 func rate(done []trace.Completion, nowNS uint64) float64 {
 	type recent struct {
 		ops    int
@@ -191,7 +192,7 @@ func rate(done []trace.Completion, nowNS uint64) float64 {
 	return out
 }
 
-// historyOfState takes finished work from the few completions that a state carries.
+// historyOfState makes a history of the few completions that a state contains.
 func historyOfState(state *nodeapi.State, jobID string) history {
 	h := history{ranks: map[string]int{}}
 	if state == nil {
@@ -211,8 +212,8 @@ func historyOfState(state *nodeapi.State, jobID string) history {
 	return h
 }
 
-// appendSegments appends finished work to a timeline, by rank and in the order of its start. Work of an older process of a rank is left
-// out: its clock may be another boot's.
+// appendSegments appends finished work to a timeline, by rank and start. It leaves out work of an older process of a rank: its
+// clock may belong to another boot.
 func (h *history) appendSegments(timeline []rca.Segment, a *assembly) []rca.Segment {
 	type place struct {
 		rank, at int
@@ -241,7 +242,7 @@ func (h *history) appendSegments(timeline []rca.Segment, a *assembly) []rca.Segm
 	return timeline
 }
 
-// global gives the global rank of a rank in a communicator, -1 unknown.
+// global gives the global rank for a rank in a communicator, -1 unknown.
 func (a *assembly) global(id rca.CommID, commRank int) int {
 	if c := a.comms[id]; c != nil && commRank >= 0 && commRank < len(c.Members) {
 		return c.Members[commRank]
@@ -249,14 +250,14 @@ func (a *assembly) global(id rca.CommID, commRank int) int {
 	return -1
 }
 
-// Segment converts one finished operation of a rank; Peer is left unknown. False: it has no times.
+// Segment converts one finished operation of a rank and leaves Peer unknown; false: it has no times.
 func Segment(rank int, c *trace.Completion) (rca.Segment, bool) {
 	s, ok := segment(c, CommID(trace.CommKey{ID: c.CommID, NRanks: c.NRanks}))
 	s.Rank = rank
 	return s, ok
 }
 
-// segment converts one finished operation on a communicator; rank and peer are left unknown. False: it has no times.
+// segment converts one finished operation on a communicator and leaves rank and peer unknown; false: it has no times.
 func segment(c *trace.Completion, comm rca.CommID) (rca.Segment, bool) {
 	start := firstOf(c.EnqueuedNS, c.CalledNS, c.EnteredNS)
 	if start == 0 || c.LeftNS < start || signed(c.LeftNS) < 0 || c.Flags&trace.OpNoCompletion != 0 {
@@ -299,9 +300,9 @@ func segment(c *trace.Completion, comm rca.CommID) (rca.Segment, bool) {
 	return s, true
 }
 
-// entered gives when the operation began on the GPU: its kernel's start or, where kernels are not seen, the first data that the GPU
-// had ready to send, if that needed nothing from other ranks; 0 unknown. The first step says nothing: the proxy takes it as soon as the
-// operation is launched.
+// entered gives when the operation began on the GPU: at its kernel's start or, where kernels are not seen, when the GPU had its
+// first data ready to send, if that data needs no other rank; 0 unknown. The first step itself shows nothing, because the proxy
+// takes it as soon as the operation is launched.
 func entered(c *trace.Completion) int64 {
 	switch {
 	case c.EnteredNS != 0:
@@ -312,8 +313,8 @@ func entered(c *trace.Completion) int64 {
 	return 0
 }
 
-// sendsOwnFirst tells whether a rank's first send of an operation is of its own data: in a ring but for operations with a root, and of
-// a send. In a tree most ranks pass on what they have received.
+// sendsOwnFirst reports whether a rank's first send in an operation carries its own data: in a ring, except for operations with a
+// root, and in a Send. In a tree most ranks pass on what they received.
 func sendsOwnFirst(c *trace.Completion) bool {
 	switch c.Func {
 	case trace.Send:

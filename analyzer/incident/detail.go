@@ -49,5 +49,5 @@ type Spell struct {
 	Rank    int     `json:"rank"`
 	Before  float64 `json:"before_seconds"`  // From the end of its last operation on the communicator; -1 unknown.
 	Inside  float64 `json:"inside_seconds"`  // From when the GPU came to it, where that was seen, else from enqueued.
-	Network float64 `json:"network_seconds"` // Of that with a transfer outstanding; 0 not seen.
+	Network float64 `json:"network_seconds"` // Part of it with a transfer in flight; 0 not seen.
 }

@@ -53,7 +53,7 @@ func newMetrics(reg prometheus.Registerer, m *Manager) *metrics {
 		}, []string{"class"}),
 		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "culprit_analyzer_triggers_refused_total",
-			Help: "Triggers that were refused or cut, by what there was too much of.",
+			Help: "Triggers that were refused or cut, by the limit that they exceeded.",
 		}, []string{"reason"}),
 		panics: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "culprit_analyzer_analysis_panics_total",

@@ -60,7 +60,7 @@ type Handler struct {
 // NewHandler makes a handler that counts in reg.
 func NewHandler(o Options, log *slog.Logger, reg prometheus.Registerer) *Handler {
 	return &Handler{options: o, log: log, reviews: promauto.With(reg).NewCounterVec(prometheus.CounterOpts{
-		Name: "culprit_inject_reviews_total", Help: "Pods that were looked at, by what came of it: injected, unchanged or failed.",
+		Name: "culprit_inject_reviews_total", Help: "Reviewed pods, by outcome: injected, unchanged or failed.",
 	}, []string{"outcome"})}
 }
 

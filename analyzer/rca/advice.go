@@ -8,13 +8,13 @@ import (
 	"strings"
 )
 
-// advice is what to do about one kind of fact of a node.
+// advice is what to do about one kind of fact of a host.
 type advice struct {
 	kind   string
-	part   string // Of the fact's text, with blanks for underscores; empty: any.
+	part   string // Part of the fact's text, with blanks for underscores; empty: any.
 	causes []Cause
 	do     string
-	keep   bool // A setting is to be mended: the host stays in service.
+	keep   bool // A setting needs a change; the host stays in service.
 }
 
 var (
@@ -23,7 +23,7 @@ var (
 	ofCPU = []Cause{CauseCPU, CauseProxy, CauseNotCalled}
 )
 
-// advices are in the order of their weight: the first that fits is given.
+// advices are in the order of their weight: the first that fits is used.
 var advices = []advice{
 	{kind: "gpu_lost", causes: ofGPU, do: "Drain the host and reboot it: the driver lost the GPU. Replace the GPU if it is lost again."},
 	{kind: "driver_hang", causes: ofGPU, do: "Drain the host and reboot it: the GPU's driver does not answer."},
@@ -54,7 +54,8 @@ var advices = []advice{
 	{kind: "oom_kill", causes: []Cause{CauseProcessGone}, keep: true, do: "Give the job more host memory or let it use less: the kernel killed a process of this host for lack of memory."},
 }
 
-// ActionForFacts suggests what to do by what the accused's own node shows; empty: nothing there says more than the cause does.
+// ActionForFacts suggests what to do from what the culprit's own host shows; empty where nothing there says more than the cause
+// does.
 func ActionForFacts(cause Cause, c *Culprit, facts []Fact) string {
 	for i := range advices {
 		a := &advices[i]
@@ -71,7 +72,7 @@ func ActionForFacts(cause Cause, c *Culprit, facts []Fact) string {
 	return ""
 }
 
-// KeepsHost reports whether a suggested action mends a setting, so that the host need not leave service.
+// KeepsHost reports whether a suggested action changes a setting, so that the host can stay in service.
 func KeepsHost(action string) bool {
 	return slices.ContainsFunc(advices, func(a advice) bool { return a.keep && a.do == action })
 }

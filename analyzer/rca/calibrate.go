@@ -13,19 +13,19 @@ import (
 	"sync"
 )
 
-// Calibration maps the weight of a verdict's evidence to its confidence: how many of the verdicts with that weight were right
+// Calibration maps the weight of a verdict's evidence to its confidence: the share of verdicts with that weight that were right
 // on a declared mixture of runs.
 type Calibration struct {
 	Version int    `json:"version"`
-	Command string `json:"command"` // What made it.
-	Commit  string `json:"commit"`  // Of the engine that was measured.
-	Mix     string `json:"mix"`     // Of which runs the shares are.
-	// Prior is as how many verdicts the engine's own weight counts in each knot, Ceiling the largest confidence that is said:
-	// what a simulator leaves out is not in its counts.
+	Command string `json:"command"` // Command that made it.
+	Commit  string `json:"commit"`  // Commit of the measured engine.
+	Mix     string `json:"mix"`     // Runs from which the shares were counted.
+	// Prior is the number of verdicts for which the engine's own weight counts in each knot. Ceiling is the largest confidence:
+	// the counts do not include what a simulator leaves out.
 	Prior   float64 `json:"prior"`
 	Ceiling float64 `json:"ceiling"`
-	// Levels are the curves of each level of evidence, Families those of all levels together, for evidence of a level that was
-	// not measured.
+	// Levels has the curves of each level of evidence. Families has those of all levels together, for levels that were not
+	// measured.
 	Levels   map[Level]map[Family]Curve `json:"levels"`
 	Families map[Family]Curve           `json:"families"`
 }
@@ -44,12 +44,12 @@ const (
 	FamilyQuiet  Family = "quiet"  // Healthy and benign.
 )
 
-// Curve is a family's map: straight lines between its knots, which rise.
+// Curve is a family's map: straight lines between rising knots.
 type Curve []Knot
 
-// Knot is one point of a curve, with what it was counted from.
+// Knot is one point of a curve, with its counts.
 type Knot struct {
-	Weight     float64 `json:"weight"`     // Mean of the verdicts.
+	Weight     float64 `json:"weight"`     // Mean weight of the verdicts.
 	Confidence float64 `json:"confidence"` // Share that was right, smoothed and made to rise.
 	Verdicts   int     `json:"verdicts"`
 	Right      int     `json:"right"`
@@ -116,8 +116,8 @@ func (c Curve) rises(ceiling float64) bool {
 	return len(c) > 0
 }
 
-// Confidence gives what a weight of evidence is worth for a class at a level, 0 to 1. A class without a curve keeps its weight, and one
-// that was never said when its level was measured is worth no more than that.
+// Confidence gives what a weight of evidence is worth for a class at a level, 0 to 1. A class without a curve keeps its weight. A
+// class that no verdict had when its level was measured is worth at most its weight.
 func (c *Calibration) Confidence(level Level, class Class, weight float64) float64 {
 	family := FamilyOf(class)
 	if curve := c.Levels[level][family]; len(curve) > 0 {
@@ -133,7 +133,7 @@ func (c *Calibration) Confidence(level Level, class Class, weight float64) float
 	return curve.at(weight)
 }
 
-// at gives the confidence of a weight, which is that of the last knot where nothing heavier was counted.
+// at gives the confidence of a weight; above the last knot it is that of the last knot.
 func (c Curve) at(weight float64) float64 {
 	at, _ := slices.BinarySearchFunc(c, weight, func(k Knot, w float64) int {
 		if k.Weight < w {
@@ -155,7 +155,7 @@ func (c Curve) at(weight float64) float64 {
 //go:embed calibration.json
 var committedCalibration []byte
 
-// committed is the calibration that verdicts are said with. A broken one, which a test rules out, calibrates nothing.
+// committed is the calibration of all verdicts. A broken one, which a test rules out, calibrates nothing.
 var committed = sync.OnceValue(func() *Calibration {
 	c, err := ReadCalibration(bytes.NewReader(committedCalibration))
 	if err != nil {
@@ -164,13 +164,15 @@ var committed = sync.OnceValue(func() *Calibration {
 	return c
 })
 
-// Calibrate is the last step of an analysis: what the evidence weighs becomes how often that is right at its level.
+// Calibrate is the last step of an analysis: it turns the weight of the evidence into the share of such verdicts that were right
+// at its level.
 func Calibrate(v *Verdict, level Level) {
 	v.Level, v.Weight = level, v.Confidence
 	v.Confidence = Round(committed().Confidence(level, v.Class, v.Weight))
 }
 
-// Carries says whether an accusation wakes somebody: its evidence is heavy enough to name, and it is likely enough to be right.
+// Carries reports whether an accusation pages: its evidence is heavy enough to name a culprit, and it is likely enough to be
+// right.
 func (o *Options) Carries(level Level, class Class, weight float64) bool {
 	return weight >= o.NameConfidence && committed().Confidence(level, class, weight) >= o.PageConfidence
 }

@@ -5,15 +5,16 @@ package rca
 
 import "time"
 
-// Evidence is everything known about one job at one moment, from whatever source: exporters, trace files, Flight
-// Recorder dumps, RAS reports. The engine reads nothing else. Unknown numbers are -1 where 0 is a value.
+// Evidence is everything known about one job at one moment, from any source: exporters, trace files, Flight Recorder dumps, RAS
+// reports. The engine reads nothing else. Unknown numbers are -1 where 0 is a value.
 type Evidence struct {
 	JobID     string
-	WorldSize int // Ranks the job should have; 0 unknown.
-	// Partial: only those nodes were asked whom a search came to. Ranks that were not seen and are not in Missing may be well.
+	WorldSize int // Ranks that the job should have; 0 unknown.
+	// Partial: only the exporters that a search visited were asked. Ranks that were not seen and are not in Missing may be
+	// healthy.
 	Partial bool
-	// Standing is how many ranks stand still, from a source that has all of them; 0 unknown. It tells how far the trouble reaches and
-	// decides nothing.
+	// Standing is how many ranks stand still, from a source that has all of them; 0 unknown. It describes the extent and decides
+	// nothing.
 	Standing int
 	Ranks    []Rank
 	Comms    []Comm
@@ -21,27 +22,27 @@ type Evidence struct {
 	Missing  []Missing
 	// Timeline holds finished work for the analysis of slowness; empty for a plain hang.
 	Timeline []Segment
-	// PastAsked: finished work was asked for, so that an empty Timeline is a lack.
+	// PastAsked: finished work was requested, so an empty Timeline means that it is missing.
 	PastAsked bool
 	// Slowdown is how many times longer iterations take than when the job was healthy, from a source that has its past; 0 unknown.
 	Slowdown float64
-	// Sources names where the evidence came from, for the verdict's report.
+	// Sources names the sources of the evidence, for the verdict's report.
 	Sources []string
 }
 
-// CommID identifies a communicator or process group within the evidence: whatever string tells two apart, such as
-// NCCL's commHash in hexadecimal with its size ("a1b2…/8"), or a Flight Recorder group with its member list hashed.
+// CommID identifies a communicator or process group within the evidence. It is any string that tells two apart, such as NCCL's
+// commHash in hexadecimal with its size ("a1b2…/8"), or a Flight Recorder group with its hashed member list.
 type CommID string
 
 // Comm is a communicator as a whole.
 type Comm struct {
 	ID      CommID
 	Name    string // For people: "dp", "tp_0", a process group's description.
-	Size    int    // Members it should have; 0 unknown.
+	Size    int    // Members that it should have; 0 unknown.
 	Members []int  // Global rank by rank in the communicator; -1 where unknown. May be shorter than Size.
 }
 
-// ProcessState is what the node's kernel says of a rank's process.
+// ProcessState is the state of a rank's process, from its host's kernel.
 type ProcessState string
 
 // Process states.
@@ -57,18 +58,18 @@ const (
 // Rank is one process of the job.
 type Rank struct {
 	ID    int    // Global rank.
-	Name  string // What people know it by, where the number is none of the job's: "process 4711"; else empty.
+	Name  string // Name for people where ID is not a rank of the job: "process 4711"; else empty.
 	Host  string
 	GPU   string
 	NIC   string
 	PID   int
 	Pod   string
 	State ProcessState
-	// World is how many ranks the process says that its run has. Began is how long ago it made its first communicator, Ended how
+	// World is the size that the process reports for its run. Began is how long ago it made its first communicator, Ended how
 	// long it has been gone. 0 unknown.
 	World        int
 	Began, Ended time.Duration
-	// Caps says what the source can see of this rank; absence of anything else is no evidence.
+	// Caps says what the source can see of this rank; the absence of anything else is no evidence.
 	Caps Capability
 	// Lost counts records that the source dropped: absence is then weaker.
 	Lost uint64
@@ -76,27 +77,27 @@ type Rank struct {
 	ReadBytesPerSec, WriteBytesPerSec, CPUCores float64
 	// ProxyRunDelay is the share of time that the proxy thread was runnable and did not get a CPU; -1 unknown.
 	ProxyRunDelay float64
-	// UsualRunDelay is the same before anybody was told of slowness; 0 little or unknown.
+	// UsualRunDelay is the same before the first trigger of slowness; 0 little or unknown.
 	UsualRunDelay float64
-	GroupOpen     time.Duration // Inside ncclGroupEnd for so long; 0 not.
+	GroupOpen     time.Duration // Time inside ncclGroupEnd; 0: not inside.
 	Stack         []string      // Innermost frame last; empty unknown.
 	Memberships   []Membership
-	// Calls are the calls of NCCL's API, not operations, that the rank is in, and those that it has lately come back from.
+	// Calls are the calls of NCCL's API, other than operations, that the rank is inside, and those that have lately returned.
 	Calls []Call
 }
 
 // Call is a call that makes or ends a communicator.
 type Call struct {
 	Name string // "ncclCommInitRank".
-	// ID is the same on all ranks that must make the call; "" unknown. Size is how many those are, 0 unknown. On is the
-	// communicator that it is called on, "" none or unknown.
+	// ID is the same on all ranks that must make the call; "" unknown. Size is the number of those ranks, 0 unknown. On is the
+	// communicator on which the call is made, "" none or unknown.
 	ID       string
 	Size     int
 	On       CommID
 	Since    time.Duration // Since it was called; -1 unknown.
-	Makes    bool          // A communicator; else it ends one.
-	Returned bool          // The rank is not in it any more.
-	Done     bool          // It came back with success.
+	Makes    bool          // It makes a communicator; else it ends one.
+	Returned bool          // The call has returned.
+	Done     bool          // It returned with success.
 }
 
 // Capability is a set of things a source can see.
@@ -106,13 +107,13 @@ type Capability uint32
 const (
 	SeesCalls      Capability = 1 << iota // Operations called and enqueued.
 	SeesSteps                             // Flow counters of network edges.
-	SeesPeerWait                          // Receiver not ready told from network trouble.
+	SeesPeerWait                          // A receiver that is not ready is told from network trouble.
 	SeesKernels                           // Kernels entering and leaving.
 	SeesCompletion                        // Operations leaving.
 	SeesProcess                           // Kernel's process state.
 	SeesInit                              // Calls that make and end communicators.
 	SeesCallTimes                         // When operations are called, not only that they are launched.
-	// MissesCalls: of what the rank calls, sends, receives, and waits that are no collectives are not recorded.
+	// MissesCalls: the source does not record the rank's sends, receives and waits outside collectives.
 	MissesCalls
 )
 
@@ -120,19 +121,19 @@ const (
 type Membership struct {
 	Comm     CommID
 	CommRank int // -1 unknown.
-	// Order is the communicator's place among those that the rank has made, from 1; 0 unknown.
+	// Order is the communicator's ordinal, from 1, among those that the rank has made; 0 unknown.
 	Order int
-	// Nodes is how many nodes the library counts in the communicator; 0 unknown. Ranks that it holds to be on one node exchange data
-	// by NVLink or shared memory.
+	// Nodes is how many nodes the library counts in the communicator; 0 unknown. Ranks on what it takes for one node exchange
+	// data by NVLink or shared memory.
 	Nodes int
 	// Called, Started and Completed count operations of all kinds since the communicator was made; -1 unknown.
 	Called, Started, Completed int64
-	// FuncCalled counts per function where the source numbers operations so (NCCL's seqNumber, RAS).
+	// FuncCalled counts operations by function, where the source numbers them so (NCCL's seqNumber, RAS).
 	FuncCalled map[string]int64
 	// SinceCompleted is how long ago the last operation completed, SinceCalled how long ago the last was called; -1 never or unknown.
 	SinceCompleted, SinceCalled time.Duration
 	InFlight                    []Op // In call order.
-	Recent                      []Op // The last few that left, oldest first, to compare types and sizes.
+	Recent                      []Op // The last few that the rank has left, oldest first, to compare types and sizes.
 	KernelUntrusted             bool
 }
 
@@ -168,13 +169,13 @@ type Op struct {
 	// KernelStarted and KernelStopped count channels whose kernel started and stopped; -1 not observable.
 	KernelStarted, KernelStopped int
 	Barrier                      bool
-	// NoCompletion: the path gives no completion event, so "still in flight" means nothing.
+	// NoCompletion: the source records no end of this operation, so its being in flight means nothing.
 	NoCompletion bool
 	// ProxyUnreliable: the algorithm's proxy operations never report their end (CollNet, NVLS).
 	ProxyUnreliable bool
 	Flows           []Flow
 	Stack           []string // Where it was called, innermost last.
-	// Unnumbered: the number only tells operations apart, and is none that people know.
+	// Unnumbered: the number only tells operations apart; it is not one that people know.
 	Unnumbered bool
 }
 
@@ -188,8 +189,8 @@ type Flow struct {
 	Posted, Ready, Transmitted,
 	Done int64
 	Bytes int64
-	Stuck time.Duration // Since a counter changed.
-	// PeerPolls counts repeated "receiver not ready" polls: the proxy thread is alive.
+	Stuck time.Duration // Time since a counter changed.
+	// PeerPolls counts repeated "receiver not ready" polls, which show that the proxy thread is alive.
 	PeerPolls int64
 	// Wait is the finished waiting of this operation: send gpu, peer, net; receive net, flush, gpu.
 	Wait   [3]time.Duration
@@ -205,8 +206,8 @@ const (
 	SegmentCompute                    // Computation between operations.
 )
 
-// Segment is a finished piece of one rank's work. Start and End are nanoseconds on that rank's own clock; no two ranks'
-// clocks need agree.
+// Segment is a finished piece of one rank's work. Start and End are nanoseconds on that rank's own clock; the clocks of two ranks
+// need not agree.
 type Segment struct {
 	Rank      int
 	Kind      SegmentKind
@@ -214,19 +215,19 @@ type Segment struct {
 	Comm      CommID
 	Number    int64 // Call order on the communicator; -1 for compute.
 	Seq       int64
-	Func      string // Or the kind of computation ("forward-compute").
+	Func      string // Function, or the kind of computation ("forward-compute").
 	Peer      int    // Global rank of the other side, send/recv; -1.
 	Bytes     int64
 	Start     int64
 	End       int64
 	Entered   int64 // When the kernel entered; 0 unknown.
-	// Active is the time with a transfer outstanding; 0 unknown. Wait by cause as in Flow, send then receive; all 0 unknown.
+	// Active is the time with a transfer in flight; 0 unknown. Wait is by cause as in Flow, send then receive; all 0 unknown.
 	Active   time.Duration
 	SendWait [3]time.Duration
 	RecvWait [3]time.Duration
 	Steps    int64
-	// Flows over the network by direction: how many, their bytes, the time each had a transfer outstanding (summed), and
-	// the rank in the communicator that the slowest goes to or comes from; flows 0: none, or not seen.
+	// Flows over the network by direction: their number, their bytes, the time each had a transfer in flight (summed), and the
+	// rank in the communicator at the other end of the slowest. No flows: there were none, or they were not seen.
 	SendFlows, RecvFlows   int
 	SendBytes, RecvBytes   int64
 	SendActive, RecvActive time.Duration
@@ -242,10 +243,10 @@ type Segment struct {
 	Microbatch               int // -1 unknown.
 }
 
-// Fact is a piece of a node's own evidence.
+// Fact is one finding that a host reports about itself.
 type Fact struct {
 	Host      string
-	Rank      int    // -1: the whole node.
+	Rank      int    // -1: the whole host.
 	Component string // gpu, nic, pcie, cpu, memory, link, storage, process.
 	Device    string
 	Kind      string // xid, clock_throttled, link_width_reduced, …
@@ -259,12 +260,12 @@ type Fact struct {
 type Missing struct {
 	What  string // "exporter", "prometheus", "rank", "file".
 	Name  string // Its address or number.
-	Ranks []int  // Ranks it would have shown, if known.
+	Ranks []int  // Ranks that it would have shown, if known.
 	Why   string
-	// Heard is how long ago anything was last heard of an exporter, by Prometheus for one; 0 unknown.
+	// Heard is how long ago an exporter was last heard of, for example by Prometheus; 0 unknown.
 	Heard time.Duration
-	// Alive: the host itself answered that nothing listens there.
+	// Alive: the host itself answered that nothing listens on the port.
 	Alive bool
-	// Reached: the host took a connection and nothing answered. The exporter hangs, or all processes of the host do.
+	// Reached: the host accepted a connection and nothing answered. Either the exporter hangs, or all processes of the host do.
 	Reached bool
 }

@@ -3,8 +3,8 @@
 
 package rca
 
-// Condition is Mycroft's state of a flow (M8, table 4), read from its counters: 1 = Ready (GPU_ready), 2 = Transmitted
-// (RDMA_transmitted), 3 = Done (RDMA_done) of a sender; received, given and consumed of a receiver.
+// Condition is Mycroft's state of a flow (M8, table 4), from its counters: of a sender, 1 = Ready (GPU_ready), 2 = Transmitted
+// (RDMA_transmitted), 3 = Done (RDMA_done); of a receiver, received, given and consumed.
 type Condition uint8
 
 // Conditions. Several may hold at once.
@@ -36,16 +36,16 @@ func (f *Flow) Conditions() Condition {
 	return c
 }
 
-// Finished says that all its steps are done.
+// Finished reports whether all steps are done.
 func (f *Flow) Finished() bool { return f.Total > 0 && f.Done >= f.Total }
 
-// Starved: a receiver whose buffers are posted and whose data is all consumed waits for the sender.
+// Starved reports whether a receiver waits for the sender: its buffers are posted and all its data is consumed.
 func (f *Flow) Starved() bool {
 	return !f.Send && !f.Finished() && f.Posted > f.Ready && f.Ready <= f.Transmitted && f.Transmitted <= f.Done
 }
 
-// NoCredit: a sender whose kernel has filled every buffer it was given waits for the network or the receiver. Of what
-// lies ready behind a step that its receiver does not take, NCCL shows that step only: the buffers may all be full.
+// NoCredit reports whether a sender's kernel has filled every buffer it was given and waits for the network or the receiver.
+// Behind a step that its receiver does not take, NCCL shows only that step, although all buffers may be full.
 func (f *Flow) NoCredit() bool {
 	return f.Send && !f.Finished() && f.Ready > f.Done && (f.Posted <= f.Ready || f.Ready > f.Transmitted)
 }

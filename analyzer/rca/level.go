@@ -3,7 +3,7 @@
 
 package rca
 
-// Level is how much the sources of the evidence can tell of a job's operations. How sure a verdict is depends on it.
+// Level is how much the sources of the evidence record of a job's operations. The confidence of a verdict depends on it.
 type Level string
 
 // Levels of evidence, from the most to the least.
@@ -13,10 +13,10 @@ const (
 	LevelLaunches Level = "launches" // Proxy steps; an operation appears when it is launched: NCCL 2.24 to 2.27.
 	LevelCalls    Level = "calls"    // Calls without ends: preloaded hooks alone.
 	LevelRecorder Level = "recorder" // Calls with ends and no flows: PyTorch's Flight Recorder and the like.
-	LevelUnknown  Level = ""         // Nothing tells of operations.
+	LevelUnknown  Level = ""         // No source records operations.
 )
 
-// levelOf gives what a source with these capabilities can tell.
+// levelOf gives the level of a source with these capabilities.
 func levelOf(c Capability) Level {
 	switch {
 	case c&SeesKernels != 0 && c&SeesSteps != 0:
@@ -34,7 +34,7 @@ func levelOf(c Capability) Level {
 	}
 }
 
-// Level is that of the most ranks, the poorer one where two levels have as many.
+// Level gives the level of most ranks; on a tie the lower one.
 func (ev *Evidence) Level() Level {
 	ranks := map[Level]int{}
 	for i := range ev.Ranks {

@@ -42,15 +42,15 @@ type Options struct {
 	Theta float64
 	// LateAfter is Mycroft's "constantly late" threshold (default 1 s, M7).
 	LateAfter time.Duration
-	// NameConfidence is the weight of evidence below which nobody is paged, and below which evidence that others' waiting
-	// could explain, or that was only partly seen, makes suspects and not culprits (default 0.5).
+	// NameConfidence is the weight of evidence below which no verdict pages. Below it, evidence that others' waiting could
+	// explain, or that was only partly seen, makes suspects and not culprits (default 0.5).
 	NameConfidence float64
 	// PageConfidence is the confidence from which a verdict that accuses somebody pages (default 0.5).
 	PageConfidence float64
-	// Incident: the evidence was kept because somebody waited, as dumps are. That nobody who was seen does is then no proof
-	// that all is well while ranks were not seen, or not as a whole.
+	// Incident: the evidence was kept because ranks waited, as dumps are. If no seen rank waits, that does not prove health while
+	// ranks were not seen, or only in part.
 	Incident bool
-	// Topology tells which NICs, links and switches lie between ranks; nil unknown.
+	// Topology has the NICs, links and switches between ranks; nil unknown.
 	Topology *topology.Topology
 	// Operators is a trained detector of abnormal operators (H3); nil: the one that needs no training.
 	Operators *holmes.Model

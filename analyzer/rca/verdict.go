@@ -19,11 +19,11 @@ const (
 	SlowCompute  Class = "slow_compute" // S1.
 	SlowComm     Class = "slow_comm"    // S2.
 	SlowMixed    Class = "slow_mixed"   // S3.
-	Imbalance    Class = "imbalance"    // Work is unevenly cut or data uneven; nobody's machine is bad.
-	GlobalSlow   Class = "global_slow"  // Everybody slower alike; nobody's machine is bad.
+	Imbalance    Class = "imbalance"    // Work is cut unevenly or data is uneven; no machine is bad.
+	GlobalSlow   Class = "global_slow"  // All ranks are slower alike; no machine is bad.
 	Benign       Class = "benign"       // Checkpoint, first step, job end: nothing to page for.
 	Healthy      Class = "healthy"      // Nothing wrong is seen.
-	Unknown      Class = "unknown"      // The evidence does not carry a name.
+	Unknown      Class = "unknown"      // Not enough evidence to name anybody.
 )
 
 // Cause is the component or behaviour behind it.
@@ -33,7 +33,7 @@ type Cause string
 const (
 	CauseProcessStopped   Cause = "process_stopped"
 	CauseProcessGone      Cause = "process_gone"
-	CauseException        Cause = "exception" // The program raised one that nothing caught.
+	CauseException        Cause = "exception" // The program raised an exception that nothing caught.
 	CauseHostLost         Cause = "host_lost"
 	CauseNotCalled        Cause = "op_not_called"      // Running, but outside: user code, data loader, GIL.
 	CauseStorage          Cause = "storage"            // Blocked in storage.
@@ -55,71 +55,73 @@ const (
 	CauseUnknown          Cause = "unknown"
 )
 
-// Verdict is the answer: class, who, why, how sure, and how it was reached.
+// Verdict is the answer: what kind of trouble, which culprit, why, how sure, and how it was reached.
 type Verdict struct {
 	Version    int       `json:"version"`
 	JobID      string    `json:"job_id,omitempty"`
 	Class      Class     `json:"class"`
 	Code       string    `json:"code,omitempty"` // CCL-D's code of the class: H1, H2, H3, S1, S2, S3.
 	Cause      Cause     `json:"cause"`
-	Culprits   []Culprit `json:"culprits"`   // Empty: nobody, or cannot tell.
+	Culprits   []Culprit `json:"culprits"`   // Empty: nobody, or unknown.
 	Confidence float64   `json:"confidence"` // Probability that class and culprits are right.
-	// Weight is what the evidence weighs by the engine's own rules, 0 to 1, before it is calibrated: thresholds within the
-	// engine are on it, so that they do not move with the calibration.
+	// Weight is the engine's own weight of the evidence, 0 to 1, before calibration. The engine's thresholds use it, so that they
+	// do not move with the calibration.
 	Weight float64 `json:"weight,omitempty"`
-	// Level is what the evidence can tell; Confidence is how often such verdicts were right at this level.
+	// Level is how much the evidence records; Confidence is how often such verdicts were right at this level.
 	Level   Level  `json:"level,omitempty"`
 	Summary string `json:"summary"` // One sentence for a tired person.
-	// Row names the row of the engine's tables that the verdict is said by (docs/rca.md).
+	// Row names the row of the engine's tables behind the verdict (docs/rca.md).
 	Row  string `json:"row,omitempty"`
-	Page bool   `json:"page"` // Whether somebody should be woken.
-	// PageIn is the time in seconds after which a verdict that does not page yet will, unless its culprit gets on: a
-	// process that lives may still call what its peers wait in. 0: it pages now or not at all.
+	Page bool   `json:"page"` // Whether the verdict pages.
+	// PageIn is the time in seconds after which a verdict that does not page yet will, unless its culprit makes progress: a live
+	// process may still call what its peers wait in. 0: it pages now or not at all.
 	PageIn float64 `json:"page_in_seconds,omitempty"`
 	// Waited is how long, in seconds, the peers of the first culprit have waited in the operation; 0 not recorded.
 	Waited float64 `json:"waited_seconds,omitempty"`
 	// Stalled is how many ranks stand still, and WorldSize how many the job has; 0 not known.
 	Stalled   int `json:"stalled_ranks,omitempty"`
 	WorldSize int `json:"world_size,omitempty"`
-	// Standstill is how long, in seconds, a job has got nowhere of which the evidence names nobody; 0: it names somebody, or somebody
-	// gets on.
+	// Standstill is how long, in seconds, a job has made no progress while the evidence names no rank; 0: it names one, or a rank
+	// makes progress.
 	Standstill float64 `json:"-"`
-	// MayGetOn says that the culprits' GPUs may get on by themselves: they may still load kernels, or compute.
+	// MayGetOn says that the culprits' GPUs may make progress by themselves: they may still load kernels, or compute.
 	MayGetOn bool   `json:"-"`
 	Action   string `json:"action,omitempty"`
-	// Where the trouble shows: communicator, operation.
+	// Communicator and operation in which the trouble shows.
 	Comm string `json:"comm,omitempty"`
 	Op   string `json:"op,omitempty"`
-	// Chain is the walk of waiting, from a rank that suffers to the culprit.
+	// Chain is one walk of waiting, from a victim to the culprit.
 	Chain []Link `json:"chain,omitempty"`
-	// Waits is the whole wait-for graph, ranks that wait alike in one group: the culprits first, then who waits for them.
+	// Waits is the whole wait-for graph, with ranks that wait alike in one group: the culprits first, then the groups that wait
+	// for them.
 	Waits          []WaitGroup `json:"waits,omitempty"`
 	Evidence       []string    `json:"evidence,omitempty"`
 	Contradictions []string    `json:"contradictions,omitempty"`
 	Missing        []string    `json:"missing,omitempty"`
-	// Ask lists ranks of which nothing was seen and whose evidence could change the answer: fetch those and ask again.
+	// Ask lists ranks that were not seen and whose evidence could change the answer: fetch it and ask again.
 	Ask      []int       `json:"ask,omitempty"`
 	RuledOut []Candidate `json:"ruled_out,omitempty"`
 	// Hypotheses are the explanations that the engine weighed against each other, those that the verdict rests on first; at most
 	// MaxHypotheses.
 	Hypotheses []Hypothesis `json:"hypotheses,omitempty"`
-	// Repairs is what was mended in the records of finished work before anybody was compared. Empty when the job stands still.
+	// Repairs is what was repaired in the records of finished work before ranks were compared. Empty when the job stands still.
 	Repairs []Repair `json:"repairs,omitempty"`
 	Methods []Vote   `json:"methods,omitempty"`
-	// Slowdown is the iteration time over what it would be without the culprit (what-if replay), 0 not applicable.
+	// Slowdown is the iteration time over the time without the culprit (what-if replay); 0 not applicable.
 	Slowdown float64 `json:"slowdown,omitempty"`
-	// WhatIf says how long an iteration would take with one element made ideal, by kind; within a kind what saves most
-	// comes first. Empty when the job stands still.
+	// WhatIf says how long an iteration would take with one element made ideal, by kind; within a kind, the largest saving comes
+	// first. Empty when the job stands still.
 	WhatIf       []WhatIf `json:"what_if,omitempty"`
 	RanksVisited int      `json:"ranks_visited"`
-	// RestsOn lists the ranks whose state the accusation rests on: culprits, and both ends of a link. They are looked at
-	// again before it pages.
+	// RestsOn lists the ranks on whose state the accusation rests: culprits, and both ends of a link. They are looked at again
+	// before it pages.
 	RestsOn []int `json:"-"`
-	// Moving: whoever is waited for gets on, so that finished work, which the evidence lacks, could tell who is slow.
+	// Moving: the rank that others wait for makes progress. Finished work, which this evidence lacks, could show which rank is
+	// slow.
 	Moving bool `json:"-"`
 }
 
-// Culprit is who is to blame: a rank with its place, or a component or group where no single rank is meant.
+// Culprit is a rank to blame with its place, or a component or group where no single rank is meant.
 type Culprit struct {
 	Rank    int    `json:"rank"` // -1 when no single rank is meant.
 	Host    string `json:"host,omitempty"`
@@ -134,8 +136,8 @@ type Culprit struct {
 	Class  Class  `json:"class,omitempty"`
 	Cause  Cause  `json:"cause,omitempty"`
 	Action string `json:"action,omitempty"`
-	// PageIn is the time in seconds after which this one pages, where the verdict pages for others already: its process lives and may
-	// still get on.
+	// PageIn is the time in seconds after which this culprit pages, where the verdict pages for others already: its process is
+	// alive and may still make progress.
 	PageIn float64 `json:"page_in_seconds,omitempty"`
 	// Waited is how long others have waited for it, in seconds; 0 not known.
 	Waited float64 `json:"-"`
@@ -148,24 +150,24 @@ type Link struct {
 	Reason string `json:"reason"`
 	Comm   string `json:"comm,omitempty"`
 	Op     string `json:"op,omitempty"`
-	Sure   bool   `json:"sure"` // Certain by construction (same stream, same flow), not inferred.
+	Sure   bool   `json:"sure"` // Certain by construction (same stream, same flow), and not inferred.
 }
 
 // WaitGroup is a set of ranks that wait alike.
 type WaitGroup struct {
 	Ranks []int `json:"ranks,omitempty"` // The first few, in order.
-	Count int   `json:"count"`           // All of them; ranks of which only the place is known count, too.
+	Count int   `json:"count"`           // All of them, including ranks of which only the place is known.
 	Root  bool  `json:"root,omitempty"`  // The waiting ends here.
-	// On is the group that they wait for, counted from 0; -1 none: the waiting ends here, or where was not seen.
+	// On is the group that they wait for, counted from 0; -1: the waiting ends here, or its end was not seen.
 	On     int    `json:"on"`
-	Reason string `json:"reason,omitempty"` // Why they wait, of the one that they wait for; of a root what is wrong.
+	Reason string `json:"reason,omitempty"` // Why they wait, as a predicate of the rank that they wait for; for a root, what is wrong.
 	Op     string `json:"op,omitempty"`
 	Comm   string `json:"comm,omitempty"`
-	Comms  int    `json:"comms,omitempty"` // In how many communicators they wait so.
+	Comms  int    `json:"comms,omitempty"` // Number of communicators in which they wait like this.
 	Sure   bool   `json:"sure,omitempty"`  // Certain by construction for each of them.
 }
 
-// Candidate is somebody considered and not accused.
+// Candidate is a rank or group that was considered and not accused.
 type Candidate struct {
 	Rank   int    `json:"rank"`
 	Group  string `json:"group,omitempty"`
@@ -174,41 +176,41 @@ type Candidate struct {
 
 // Hypothesis is one explanation of the trouble, with what decided between it and the others.
 type Hypothesis struct {
-	// Row names what says so: a row of the tables in analyzer/rca/hang/flaws.go and analyzer/rca/slow/hypotheses.go.
+	// Row names the row behind it: in analyzer/rca/hang/flaws.go or analyzer/rca/slow/hypotheses.go.
 	Row   string `json:"row,omitempty"`
 	Ranks []int  `json:"ranks,omitempty"` // Empty where a group is meant.
 	Group string `json:"group,omitempty"`
 	Class Class  `json:"class"`
 	Cause Cause  `json:"cause"`
-	// Weight is what the evidence for it weighs by the engine's own rules, 0 to 1, before it is calibrated.
+	// Weight is the engine's own weight of the evidence for it, 0 to 1, before calibration.
 	Weight float64 `json:"weight"`
-	// Explains is how many of the ranks that stand still wait for it, others' faults left aside. 0 of a slow job.
+	// Explains is how many of the stalled ranks wait for it, without regard to other faults. 0 for a slow job.
 	Explains int `json:"explains_ranks,omitempty"`
-	// Saves is by what share an iteration would be shorter without it. 0 of a job that stands still.
+	// Saves is the share by which an iteration would be shorter without it. 0 for a job that stands still.
 	Saves  float64 `json:"saves,omitempty"`
 	Chosen bool    `json:"chosen,omitempty"` // The verdict rests on it.
-	Reason string  `json:"reason,omitempty"` // What it is; of one that was not chosen why not.
+	Reason string  `json:"reason,omitempty"` // What it is; why not, if it was not chosen.
 }
 
 // Repair is what one step of the repair of finished work did.
 type Repair struct {
 	Step    string `json:"step"`           // "lost_records": analyzer/rca/slow/repair.go lists them.
 	Changed int    `json:"changed"`        // Pieces of work that it left out, put in or shortened.
-	Left    int    `json:"left,omitempty"` // Pieces that it saw to be wrong and could not mend.
+	Left    int    `json:"left,omitempty"` // Pieces that it saw to be wrong and could not repair.
 }
 
-// WhatIf is the answer to one what-if question: the iteration replayed with some work taking what it takes elsewhere.
+// WhatIf is the answer to one what-if question: the iteration replayed with some work as long as it is elsewhere.
 type WhatIf struct {
 	Kind  string `json:"kind"` // all, transfers, stage, data_parallel_rank, rank or op_type.
 	Name  string `json:"name"` // "stage 3", "forward-compute".
 	Ranks []int  `json:"ranks,omitempty"`
-	// StepSeconds is the length of an iteration then, Saved the share of its length now that this saves (negative when
-	// the others' mean is longer).
+	// StepSeconds is the length of an iteration then. Saved is the share of the present length that this saves (negative when the
+	// others' mean is longer).
 	StepSeconds float64 `json:"step_seconds"`
 	Saved       float64 `json:"saved"`
 }
 
-// Vote is what one method alone would say.
+// Vote is what one method alone concludes.
 type Vote struct {
 	Method string `json:"method"` // mycroft, ccl-d, pulse, holmes, wait-for.
 	Class  Class  `json:"class"`

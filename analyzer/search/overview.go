@@ -18,7 +18,7 @@ type Comm struct {
 	Completed int64 // Operations completed by the member that completed least; -1 unknown.
 }
 
-// closed says that all members wait in it: what it stands still for is inside.
+// closed reports whether all members wait in it, so that the reason for the standstill is inside.
 func (c *Comm) closed() bool { return c.Size > 0 && c.Heads >= c.Size }
 
 // Member is one rank's place in a communicator and its operation counts there; -1 unknown.
@@ -27,27 +27,27 @@ type Member struct {
 	Started, Completed int64
 }
 
-// Ring is a communicator with its members.
+// Ring is a communicator with its members in order.
 type Ring struct {
 	ID      rca.CommID
 	Members []Member // By rank in the communicator.
 }
 
-// Bounds of the beginning.
+// Bounds of the first round.
 const (
-	MostComms  = 4  // Communicators that are looked into.
-	MostEnds   = 16 // Ranks with nothing in flight, and silent nodes.
-	mostBlind  = 16 // Of the triggers' ranks and those stalled longest, where nothing else tells.
-	mostBehind = 16 // Of one communicator.
+	MostComms  = 4  // Communicators whose members are looked up.
+	MostEnds   = 16 // Idle ranks, and silent exporters.
+	mostBlind  = 16 // Ranks of the triggers, and ranks stalled longest, asked where the ends tell nothing.
+	mostBehind = 16 // Members of one communicator.
 	mostAround = 3
 	ringSample = 4
-	ringWhole  = 8 // Of so many all are asked: those of one host, and pipelines, have no order to search by.
+	ringWhole  = 8 // Up to this size all members are asked: groups inside a host, and pipelines, have no order to search by.
 )
 
-// Choose gives the communicators in which the waiting ends, most telling first. Where many are closed, only those count
-// that have come less far than any other of their size: others wait in them for the same reason later. Where none is
-// left, nothing is idle and nobody silent, ranks wait for each other: then it is the smallest of those that came least
-// far, and of the others, besides, only members and counts are needed.
+// Choose gives the communicators in which the waiting ends, the most informative first. Where many are closed, only those count
+// that have completed least among communicators of their size: the others wait later, for the same reason. Where none is left, no
+// rank is idle and no exporter silent, ranks wait for each other in a cycle. Then it is the smallest of the communicators that
+// completed least. Of the others, besides, only members and counts are needed.
 func Choose(comms []Comm, ends bool) (into, besides []rca.CommID) {
 	least := map[int]int64{}
 	for i := range comms {
@@ -69,7 +69,7 @@ func Choose(comms []Comm, ends bool) (into, besides []rca.CommID) {
 	return into, nil
 }
 
-// first gives the smallest communicators: in those a wait is nearest to what it is for.
+// first gives the smallest communicators: there, a waiting rank is nearest to what it waits for.
 func first(comms []Comm) []rca.CommID {
 	slices.SortFunc(comms, func(a, b Comm) int {
 		return cmp.Or(cmp.Compare(a.Size, b.Size), cmp.Compare(a.ID, b.ID))
@@ -81,7 +81,7 @@ func first(comms []Comm) []rca.CommID {
 	return ids
 }
 
-// Crowded says that Choose needs to know how far communicators have come.
+// Crowded reports whether Choose needs to know how many operations communicators have completed.
 func Crowded(comms []Comm, ends bool) bool {
 	n := 0
 	for i := range comms {
@@ -92,8 +92,8 @@ func Crowded(comms []Comm, ends bool) bool {
 	return n > MostComms || n == 0 && !ends
 }
 
-// Around chooses, of the communicators that idle and silent ranks are members of, those in which to look who waits for
-// them: the smallest, for in those a wait is nearest.
+// Around chooses, among the communicators of idle and silent ranks, those in which to look for ranks that wait for them: the
+// smallest, because there the waiting ranks are nearest.
 func Around(comms []Comm) []rca.CommID {
 	comms = slices.Clone(comms)
 	slices.SortFunc(comms, func(a, b Comm) int { return cmp.Or(cmp.Compare(a.Size, b.Size), cmp.Compare(a.ID, b.ID)) })
@@ -105,15 +105,15 @@ func Around(comms []Comm) []rca.CommID {
 	return ids
 }
 
-// Overview is what is known before any node is asked.
+// Overview is what is known before any exporter is asked.
 type Overview struct {
 	Idle      []int // Ranks with nothing in flight while most have.
-	Silent    []int // One rank of each node that is not scraped any more.
+	Silent    []int // One rank of each exporter that is no longer scraped.
 	Rings     []Ring
-	Around    []Ring // Communicators of the idle and silent ranks, and others that are only counted.
+	Around    []Ring // Communicators of the idle and silent ranks, and others of which only counts are known.
 	Triggered []int  // Ranks that triggers name.
-	Stalled   []int  // Ranks that have seen no progress for longest.
+	Stalled   []int  // Ranks without progress for longest.
 }
 
-// ends says whether the overview shows where the waiting ends.
+// ends reports whether the overview shows where the waiting ends.
 func (o *Overview) ends() bool { return len(o.Idle)+len(o.Silent)+len(o.Rings) > 0 }

@@ -10,10 +10,10 @@ import (
 	"github.com/culprit-project/culprit/analyzer/rca"
 )
 
-// MaxRounds bounds a search: one this long has lost its way.
+// MaxRounds bounds a search: one that takes longer will not find anything.
 const MaxRounds = 32
 
-// Bounds of one further round, in ranks: the first, and the most that it grows to while nothing is found.
+// Bounds of a further round, in ranks: the first one, and the largest that rounds grow to while nothing is found.
 const (
 	leastPerRound = 8
 	mostPerRound  = 128
@@ -22,11 +22,11 @@ const (
 // Plan is one search. The zero value is ready for First.
 type Plan struct {
 	rings  []Ring
-	blind  []int // Asked where the ends say nothing.
+	blind  []int // Ranks to ask where the ends tell nothing.
 	rounds int
 }
 
-// First gives the ranks to ask first: the ends of the waiting, and next to each somebody who waits for it.
+// First gives the ranks to ask first: the ends of the waiting, and beside each end a rank that waits for it.
 func (p *Plan) First(o *Overview) []int {
 	p.rings = slices.DeleteFunc(slices.Clone(o.Rings), func(r Ring) bool { return len(r.Members) == 0 })
 	var out list
@@ -47,13 +47,13 @@ func (p *Plan) First(o *Overview) []int {
 	case !o.ends():
 		out.add(p.blind...)
 	case len(o.Around) == 0 && len(o.Rings) == 0:
-		out.add(p.blind[:min(len(p.blind), 2)]...) // Somebody who waits.
+		out.add(p.blind[:min(len(p.blind), 2)]...) // Some ranks that wait.
 	}
 	return out.ranks
 }
 
-// Next gives the ranks to ask after the engine has seen what was asked for so far, the most needed first; none when the
-// search is over. asked tells of whom nothing new can be had.
+// Next gives the ranks to ask after the engine has seen the answers so far, the most needed first; none when the search is over.
+// asked reports the ranks of which nothing new can be learned.
 func (p *Plan) Next(ev *rca.Evidence, v *rca.Verdict, asked func(rank int) bool) []int {
 	if p.rounds++; p.rounds >= MaxRounds {
 		return nil
@@ -65,8 +65,8 @@ func (p *Plan) Next(ev *rca.Evidence, v *rca.Verdict, asked func(rank int) bool)
 	return want[:min(len(want), leastPerRound<<min(p.rounds-1, 16), mostPerRound)]
 }
 
-// wanted gives whom the answer still depends on. The job waits for the ends that the overview shows, so those come first;
-// one that holds an accused is explained, and where somebody is accused and no end is left, so is the job.
+// wanted gives the ranks on which the answer still depends. The job waits for the ends that the overview shows, so these come
+// first. An end that contains an accused rank is explained. Where a rank is accused and no end is left, the job is explained.
 func (p *Plan) wanted(ev *rca.Evidence, v *rca.Verdict) []int {
 	sure := accuses(v)
 	if sure {
@@ -94,12 +94,12 @@ func (p *Plan) wanted(ev *rca.Evidence, v *rca.Verdict) []int {
 	return out.ranks
 }
 
-// accuses says that a verdict names somebody for a standstill, surely enough to wake people.
+// accuses reports whether a verdict names a culprit of a standstill with enough confidence to page.
 func accuses(v *rca.Verdict) bool {
 	return len(v.Culprits) > 0 && v.Page && (v.Class == rca.NotEntered || v.Class == rca.Inconsistent || v.Class == rca.Fault)
 }
 
-// list is ranks in order, each once.
+// list is a list of ranks in order, without duplicates.
 type list struct {
 	ranks []int
 	known map[int]bool
@@ -121,7 +121,7 @@ func (r *Ring) has(rank int) bool {
 	return rank >= 0 && slices.ContainsFunc(r.Members, func(m Member) bool { return m.Rank == rank })
 }
 
-// sample gives so many members evenly over the communicator.
+// sample gives at most this many members, evenly spread over the communicator.
 func (r *Ring) sample(most int) []int {
 	n := min(most, len(r.Members))
 	if len(r.Members) <= ringWhole {
@@ -134,8 +134,8 @@ func (r *Ring) sample(most int) []int {
 	return out
 }
 
-// extremes gives the members whose counts differ from most others': those that started or completed least or most, where
-// they are few.
+// extremes gives the members whose counts differ from most others': those that started or completed least or most, where they are
+// few.
 func (r *Ring) extremes() []int {
 	var out []int
 	for _, of := range []func(m *Member) int64{func(m *Member) int64 { return m.Started }, func(m *Member) int64 { return m.Completed }} {
@@ -145,7 +145,7 @@ func (r *Ring) extremes() []int {
 		}
 		low, high := slices.MinFunc(r.Members, by(of)), slices.MaxFunc(r.Members, by(of))
 		if len(count) < 2 || of(&high) >= 2*of(&low) {
-			continue // All alike, or sends and receives, of which members have different numbers.
+			continue // All are equal, or these are sends and receives, of which members have different numbers.
 		}
 		for i := range r.Members {
 			m := &r.Members[i]
@@ -161,7 +161,7 @@ func by(of func(m *Member) int64) func(a, b Member) int {
 	return func(a, b Member) int { return cmp.Compare(of(&a), of(&b)) }
 }
 
-// next gives the members beside some: in a ring, and between pipeline stages, they wait for them directly.
+// next gives the neighbours of some members: in a ring, and between pipeline stages, neighbours wait for them directly.
 func (r *Ring) next(ranks []int) []int {
 	var out []int
 	n := len(r.Members)
@@ -173,14 +173,14 @@ func (r *Ring) next(ranks []int) []int {
 	return slices.DeleteFunc(out, func(x int) bool { return slices.Contains(ranks, x) })
 }
 
-// progress is how far a rank has come in what a communicator does.
+// progress is how far a rank has come on a communicator.
 type progress struct {
-	number   int64 // Of the operation it is in.
+	number   int64 // Number of the operation it is in.
 	received int64 // Steps.
 }
 
-// narrow gives members near the one that has come least far, of those that were seen: in a ring each member is a step
-// ahead of the one before it, and the one that holds them is where that begins.
+// narrow gives members near the one with the least progress among those that were seen. In a ring each member is a step ahead of
+// the one before it; the culprit is where this order begins.
 func (r *Ring) narrow(ev *rca.Evidence) []int {
 	n := len(r.Members)
 	at := make(map[int]int, n)
@@ -216,7 +216,7 @@ func (r *Ring) narrow(ev *rca.Evidence) []int {
 	return append(spread(before), spread(after)...)
 }
 
-// spread gives at most two of a list that cut it in equal parts.
+// spread gives at most two elements, which cut a list in equal parts.
 func spread(ranks []int) []int {
 	switch n := len(ranks); {
 	case n <= 2:
@@ -226,7 +226,7 @@ func spread(ranks []int) []int {
 	}
 }
 
-// progressOf reads how far a rank that was asked has come on a communicator.
+// progressOf reads from a rank's answer how far it has come on a communicator.
 func progressOf(r *rca.Rank, id rca.CommID) (progress, bool) {
 	for i := range r.Memberships {
 		m := &r.Memberships[i]

@@ -75,14 +75,14 @@ func TestFirst(t *testing.T) {
 	}
 }
 
-// inRing is what a rank of a ring shows that waits since the one at place held: each further one is a step ahead.
+// inRing is what a waiting rank of a ring shows when the ring is held at one place: each further rank is a step ahead.
 func inRing(i, held, n int) rca.Rank {
 	return rca.Rank{ID: 10 * i, Memberships: []rca.Membership{{Comm: "r", InFlight: []rca.Op{
 		{Number: 5, Peer: -1, Flows: []rca.Flow{{Ready: int64((i + n - held) % n)}, {Send: true, Ready: 99}}},
 	}}}}
 }
 
-// A search through a ring closes in on the one that holds it, wherever that is.
+// A search through a ring closes in on the rank that holds it up, wherever that is.
 func TestNextClosesIn(t *testing.T) {
 	const n = 1000
 	for _, held := range []int{0, 1, 77, 500, 998, 999} {

@@ -49,7 +49,7 @@ func NewHandler(sink Sink, logger *slog.Logger, reg prometheus.Registerer) *Hand
 		}, []string{"code"}),
 		alerts: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "culprit_analyzer_webhook_alerts_total",
-			Help: "Alerts in the notifications taken, by status.",
+			Help: "Alerts in the accepted notifications, by status.",
 		}, []string{"status"}),
 	}
 	for _, code := range []int{http.StatusOK, http.StatusBadRequest, http.StatusServiceUnavailable} {

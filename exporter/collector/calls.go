@@ -25,7 +25,7 @@ var (
 	callRanksDesc = ncclDesc("call_ranks",
 		"How many ranks must make the call that the process is inside; absent where that is not known.", "call_id")
 	callReturnedDesc = ncclDesc("call_returned_seconds",
-		"How long ago the process came back from a call that makes a communicator; absent after five minutes.", "call_id")
+		"How long ago the process returned from a call that makes a communicator; absent after five minutes.", "call_id")
 )
 
 // calls emits the calls of NCCL's API that the process is in, oldest first, and those that it has come back from lately. They

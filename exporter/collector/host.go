@@ -77,7 +77,7 @@ var (
 	hostThrottlesDesc = hostDesc("cpu_thermal_throttles_total",
 		"How often CPU cores were slowed down because of heat.")
 	hostMemoryDesc = hostDesc("memory_bytes",
-		"Memory of the node.")
+		"Memory of the host.")
 	hostAvailableDesc = hostDesc("memory_available_bytes",
 		"Memory that can be had without swapping.")
 	hostOOMDesc = hostDesc("oom_kills_total",

@@ -70,7 +70,7 @@ func ncclDesc(name, help string, labels ...string) *series {
 var opLabels = []string{"comm", "function", "algorithm", "protocol", "path", "size"}
 
 var (
-	processInfoDesc = ncclDesc("process_info", "Who a traced process is. The value is 1.",
+	processInfoDesc = ncclDesc("process_info", "Identity of a traced process. The value is 1.",
 		"host", "gpu", "gpu_uuid", "pci_bus_id", "nic", "local_rank", "world_size", "pid", "pod", "namespace", "container", "slurm_job_id", "slurm_step_id", "uid", "abi")
 	processUpDesc = ncclDesc("process_up",
 		"1 while the process lives, 0 after it vanished without an orderly end.")
@@ -83,7 +83,7 @@ var (
 	processStoppedDesc = ncclDesc("process_stopped",
 		"1 while the process is stopped, by a signal or a debugger; absent otherwise.")
 	stallDesc = ncclDesc("stall_seconds",
-		"Longest time that a communicator with an operation in flight has seen no progress; 0 when none is in flight.")
+		"Longest time that a communicator with an operation in flight has made no progress; 0 when none is in flight.")
 	launchAgeDesc = ncclDesc("launch_age_seconds",
 		"Time since the process last called an operation.")
 	groupOpenDesc = ncclDesc("group_open_seconds",
@@ -106,13 +106,13 @@ var (
 	waitDesc = ncclDesc("wait_seconds_total",
 		"Time that the flows' oldest unfinished steps waited, by what for, summed over flows.", "reason")
 	activeDesc = ncclDesc("active_seconds_total",
-		"Time with a transfer outstanding, summed over send flows.")
+		"Time with a transfer in flight, summed over send flows.")
 	iterationDesc = ncclDesc("iteration_seconds",
 		"Duration of the training iterations found in the operation sequence.")
 	lostDesc = ncclDesc("events_lost_total",
 		"Events and records that the shim or the exporter could not keep.", "reason")
 
-	commInfoDesc = ncclDesc("comm_info", "Who a communicator is. The value is 1.",
+	commInfoDesc = ncclDesc("comm_info", "Identity of a communicator. The value is 1.",
 		"comm", "comm_name", "comm_rank", "nranks", "nnodes")
 	opsStartedDesc = ncclDesc("ops_started_total",
 		"Operations called on the communicator; where calls are not seen, enqueued on it.", "comm")
@@ -134,7 +134,7 @@ var (
 	flowStateDesc = ncclDesc("flow_state_seconds",
 		"For how long the flow has been in its state.", "comm", "channel", "direction", "peer")
 
-	qpInfoDesc = ncclDesc("qp_info", "What an RDMA queue pair of a stuck communicator is. The value is 1.",
+	qpInfoDesc = ncclDesc("qp_info", "Identity of an RDMA queue pair of a stuck communicator. The value is 1.",
 		"comm", "qp", "device", "dest_qp", "remote", "peer", "state")
 	qpBytesDesc = ncclDesc("qp_send_bytes_total",
 		"Bytes posted to the queue pair.", "comm", "qp", "device")

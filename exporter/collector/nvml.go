@@ -59,7 +59,7 @@ func nvmlDesc(name, help string, labels ...string) *prometheus.Desc {
 }
 
 var (
-	nvmlInfoDesc = nvmlDesc("gpu_info", "What a GPU is. The value is 1.",
+	nvmlInfoDesc = nvmlDesc("gpu_info", "Identity of a GPU. The value is 1.",
 		"uuid", "name", "pci_bus_id", "driver_version")
 	nvmlAnswersDesc = nvmlDesc("gpu_answers", "1 while the driver answers for the GPU; 0 while the GPU is lost or the driver hangs.")
 	nvmlLimitedDesc = nvmlDesc("clock_limited", "1 while the GPU's clocks are limited for this reason.", "reason")

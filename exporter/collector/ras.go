@@ -47,7 +47,7 @@ var (
 	rasUpDesc = rasDesc("up",
 		"1 when NCCL's RAS service answered the last time; absent where no rank 0 runs.")
 	rasAgeDesc = rasDesc("report_timestamp_seconds",
-		"When the last report was had.")
+		"When RAS last gave a report.")
 	rasCollectionDesc = rasDesc("collection_seconds",
 		"How long RAS took to ask all processes.")
 	rasMissingDesc = rasDesc("missing_ranks",

@@ -53,7 +53,7 @@ func rdmaDesc(name, help string, labels ...string) *prometheus.Desc {
 }
 
 var (
-	rdmaInfoDesc = rdmaDesc("port_info", "What a port is. The value is 1.",
+	rdmaInfoDesc = rdmaDesc("port_info", "Identity of a port. The value is 1.",
 		"link_layer", "firmware", "board", "netdev", "numa_node", "pci_bus_id")
 	rdmaUpDesc   = rdmaDesc("port_up", "1 while the port is active.")
 	rdmaRateDesc = rdmaDesc("port_rate_bytes_per_second", "Rate that the link was negotiated to.")

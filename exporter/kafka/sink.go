@@ -106,7 +106,7 @@ func (s *Sink) Close(ctx context.Context) error {
 }
 
 var recordsDesc = prometheus.NewDesc("culprit_exporter_kafka_records_total",
-	"Records for Kafka, by what became of them.", []string{"outcome"}, nil)
+	"Records for Kafka, by outcome.", []string{"outcome"}, nil)
 
 // Describe implements prometheus.Collector.
 func (s *Sink) Describe(ch chan<- *prometheus.Desc) { ch <- recordsDesc }

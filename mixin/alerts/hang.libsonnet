@@ -152,7 +152,7 @@
               wait: config.callWaitSeconds,
               ceiling: config.callCeilingSeconds,
             },
-            'Ranks do not come back from making or ending a communicator.',
+            'Ranks do not return from making or ending a communicator.',
             'A rank of job {{ $labels.job_id }} has been inside a call that makes or ends a communicator for {{ $value | humanizeDuration }}.',
           ),
         ],

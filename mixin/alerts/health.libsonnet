@@ -28,7 +28,7 @@
             'warning',
             // Prometheus writes up for every scrape, those that fail among them. An exporter that is new has few of them yet.
             '600 / count_over_time(up{%(x)s}[10m]) > %(limit)g\nand\nup{%(x)s} offset 10m' % { x: exporter, limit: config.scrapeTolerance * config.scrapeIntervalSeconds },
-            'A Culprit exporter is scraped more rarely than the loaded rules are made for.',
+            'A Culprit exporter is scraped less often than the loaded rules need.',
             'The exporter at {{ $labels.instance }} is scraped every {{ $value | printf "%%.0f" }} s; the loaded rules are made for every %g s. Slowness is not seen: load the rules for your interval.' % config.scrapeIntervalSeconds,
             pending='10m',
           ),
@@ -87,7 +87,7 @@
               )
             ||| % { x: exporter, busy: config.gpuBusyRatio },
             'GPUs are used by processes that Culprit does not watch.',
-            '{{ $value }} process(es) on {{ $labels.instance }} have NCCL loaded without the plugin, and a GPU without a traced process is in use: a hang of theirs is not noticed.',
+            '{{ $value }} process(es) on {{ $labels.instance }} have NCCL loaded without the plugin, and a GPU without a traced process is in use: if they hang, nobody is told.',
             pending=config.gpuUnwatchedFor,
           ),
           alert.health(
@@ -100,7 +100,7 @@
               > 0
             ||| % { job: q.job, rank: q.rank, size: q.metric('culprit_nccl_world_size'), up: q.metric('culprit_nccl_process_up') },
             'Ranks of a job are not seen.',
-            '{{ $value }} rank(s) of job {{ $labels.job_id }} are not seen: a verdict about the job may have to do without the one that holds it up.',
+            '{{ $value }} rank(s) of job {{ $labels.job_id }} are not seen: the rank that holds up the job may be missing from a verdict.',
             pending=config.coverageFor,
           ),
           alert.health(
@@ -168,7 +168,7 @@
             'critical',
             'group by (%(job)s) (%(triggered)s)\nunless on (%(job)s) group by (%(job)s) (culprit_verdict_info)' % { job: q.job, triggered: q.triggered },
             'A job is in trouble and has no verdict.',
-            'A trigger fires for job {{ $labels.job_id }} and the analyzer shows no verdict for it: look at the job by hand, then at the way from Alertmanager to the analyzer.',
+            'A trigger fires for job {{ $labels.job_id }} and the analyzer shows no verdict for it: look at the job by hand, then at the path from Alertmanager to the analyzer.',
             pending=config.noVerdictFor,
           ),
           alert.health(
@@ -208,7 +208,7 @@
             'CulpritTriggersUnheard',
             'warning',
             'sum by (instance) (increase(culprit_analyzer_triggers_unheard_total{%s}[15m])) > 0' % analyzer,
-            'Triggers do not reach the Culprit analyzer by way of Alertmanager.',
+            'Triggers do not reach the Culprit analyzer through Alertmanager.',
             'The analyzer at {{ $labels.instance }} took {{ $value | humanize }} trigger(s) from Prometheus in 15 minutes because no notification came: verdicts are late.',
           ),
           alert.health(

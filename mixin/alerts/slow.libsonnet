@@ -60,7 +60,7 @@
           memory: config.baselineMemory,
           long: config.slowWindows[1].name,
         },
-        'A job has done its first iterations: one look whether it is slow from the start.',
+        'A job has done its first iterations: the analyzer looks once whether it is slow from the start.',
         'Job {{ $labels.job_id }} has done {{ $value }} iterations. No rule can tell whether it is slow, as it has no past to compare with.',
       ),
     ],

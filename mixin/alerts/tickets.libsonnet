@@ -86,7 +86,7 @@
               or
               sum by (instance, device, port) (rate(culprit_rdma_congestion_notifications_total{kind="cnp_handled"}[5m])) > 10000
             |||,
-            'A network card resends, or is told of congestion, all the time.',
+            'A network card constantly resends packets, or congestion slows it down.',
             'Port {{ $labels.port }} of {{ $labels.device }} at {{ $labels.instance }} resends or is slowed down by congestion ({{ $value | humanize }} a second).',
             pending='10m',
           ),
@@ -97,7 +97,7 @@
               or
               sum without (severity) (increase(culprit_host_memory_errors_total{severity="uncorrected"}[1h])) > 0
             |||,
-            'A node kills processes for want of memory, or its memory has errors.',
+            'A host kills processes because memory ran out, or its memory has errors.',
             '{{ $labels.instance }} killed processes because memory ran out, or its memory has uncorrected errors.',
           ),
           alert.ticket(

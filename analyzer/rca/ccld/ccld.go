@@ -1,8 +1,8 @@
 // Copyright 2026 The Culprit Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package ccld has CCL-D's decisions on slowness (C5, C6): its baseline, the slowdown ratio R and the share P of
-// waiting in it, and whom they point at. Pure functions of plain numbers.
+// Package ccld has CCL-D's decisions on slowness (C5, C6): the baseline, the slowdown ratio R, the share P of waiting in it, and
+// the ranks they point at. All are pure functions of plain numbers.
 package ccld
 
 import (
@@ -26,9 +26,9 @@ func (r *Round) bounds() (least, most time.Duration) {
 	return slices.Min(r.Duration), slices.Max(r.Duration)
 }
 
-// Baseline is T_base (equation 1): the configured value until enough rounds were seen, then the mean of the longest
-// durations of the first m rounds, m the smaller of 100 and the rounds of the first two minutes. configured says which
-// of the two it is: slow from the start, or slower than before.
+// Baseline is T_base (equation 1). Until enough rounds were seen, it is the configured value. Then it is the mean of the longest
+// durations of the first m rounds, where m is the smaller of 100 and the number of rounds in the first two minutes. configured
+// tells the two apart: a job that is slow against the configured value was slow from the start.
 func Baseline(rounds []Round, initial time.Duration) (base time.Duration, configured bool) {
 	const most, first = 100, 2 * time.Minute
 	m := 0
@@ -67,22 +67,22 @@ const (
 type Options struct {
 	Alpha, Beta float64 // Bounds of P, 0.4 and 0.6.
 	Theta       float64 // Bound of R, near 3.
-	Repeat      int     // How many windows must be slow before somebody is named; single blips are not.
+	Repeat      int     // How many windows must be slow before a rank is named; a single blip is not enough.
 }
 
 // Result is what a window shows.
 type Result struct {
 	Kind       Kind
-	Rank       int // Root cause, -1 none.
-	Second     int // Mixed: the communication suspect beside the computation one. Comm: the receiving end beside the sending one. Else -1.
+	Rank       int // Culprit, -1 none.
+	Second     int // Mixed: the rank suspected of slow communication, beside Rank. Comm: the receiving end beside the sending one. Else -1.
 	R, P       float64
 	TMax, TMin time.Duration
 	TBase      time.Duration
 }
 
-// Analyze judges one window against the baseline (equations 2 to 4): of the round with the largest spread, R over Theta
-// is slow; P near 1 means that most of it is waiting for a late rank, which itself was in it shortest; P near 0 that
-// all were in it long, and the lowest SendRate and RecvRate are the ends of the cause.
+// Analyze judges one window against the baseline (equations 2 to 4). It takes the round with the largest spread. The round is
+// slow when R exceeds Theta. P near 1 means that most of the round is waiting for a late rank, which was in the round shortest. P
+// near 0 means that all ranks were in it long, and the ranks with the lowest SendRate and RecvRate are the ends of the cause.
 func Analyze(window []Round, base time.Duration, o Options) Result {
 	res := Result{Rank: -1, Second: -1, TBase: base}
 	widest := widestRound(window)
@@ -109,7 +109,7 @@ func Analyze(window []Round, base time.Duration, o Options) Result {
 	return res
 }
 
-// widestRound gives the round with the largest spread between its ranks: the longest alone may just be a large one.
+// widestRound gives the round with the largest spread between its ranks: the longest round may just be a large one.
 func widestRound(window []Round) *Round {
 	var widest *Round
 	spread := time.Duration(-1)
@@ -178,8 +178,7 @@ func mostProbes(probes []int) int {
 	return best
 }
 
-// Repeated judges several windows: what was slow in fewer than Repeat of them is a blip. The rank named most often
-// stands.
+// Repeated judges several windows: slowness in fewer than Repeat of them is a blip. The result is the rank named most often.
 func Repeated(windows [][]Round, base time.Duration, o Options) Result {
 	var hits []Result
 	count := map[int]int{}
@@ -201,8 +200,8 @@ func Repeated(windows [][]Round, base time.Duration, o Options) Result {
 	return best
 }
 
-// Theta is the bound of R from the statistics of healthy windows: their mean and three standard deviations. What is known
-// of fewer than 30 windows says less than the bound that CCL-D found on its clusters, which is given as usual (near 3).
+// Theta is the bound of R from the statistics of healthy windows: their mean plus three standard deviations. Fewer than 30
+// windows are too few; then it gives usual, the bound that CCL-D found on its clusters (near 3).
 func Theta(healthy []float64, usual float64) float64 {
 	const enough, sigmas = 30, 3
 	if len(healthy) < enough {

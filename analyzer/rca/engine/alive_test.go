@@ -12,7 +12,8 @@ import (
 	"github.com/culprit-project/culprit/analyzer/rca/words"
 )
 
-// TestConnectionRefused: a host that refuses the connection is up. What the others show of its rank is said, and nobody is lost.
+// TestConnectionRefused: a host that refuses a connection is up. The verdict says what the others show of its rank, and calls no
+// host lost.
 func TestConnectionRefused(t *testing.T) {
 	j := newHungJob(4).comm("dp", 0, 1, 2, 3).in("dp", "AllReduce", []int{0, 1, 2})
 	j.ev.Ranks = j.ev.Ranks[:3]
@@ -26,8 +27,8 @@ func TestConnectionRefused(t *testing.T) {
 	}
 }
 
-// TestFirstOperationConnects: who is inside the call of a communicator's first operation makes connections there, and may come
-// out by itself; in a later one nothing keeps it.
+// TestFirstOperationConnects: a rank inside the call of a communicator's first operation makes connections there, and may return
+// by itself. In a later operation nothing should hold it there.
 func TestFirstOperationConnects(t *testing.T) {
 	for _, c := range []struct {
 		number int64
@@ -47,8 +48,8 @@ func TestFirstOperationConnects(t *testing.T) {
 	}
 }
 
-// TestFirstCallOfAJob: in a job that has completed hardly anything, who is inside the call of a first operation connects and loads, as
-// one that has not called it does, and nobody is paged for it before a first step has taken too long.
+// TestFirstCallOfAJob: in a job that has completed hardly anything, a rank inside the call of a first operation connects and
+// loads, as does a rank that has not called it. Neither pages before a first step has taken too long.
 func TestFirstCallOfAJob(t *testing.T) {
 	for _, c := range []struct {
 		age  time.Duration
@@ -76,8 +77,8 @@ func TestFirstCallOfAJob(t *testing.T) {
 	}
 }
 
-// TestFirstOperationInsideAHost: what the ranks of one host are in together is held by a GPU or a link of theirs, but not while they
-// make their connections.
+// TestFirstOperationInsideAHost: where all ranks of one host are inside an operation, one of their GPUs or links holds it up,
+// except while they make their connections.
 func TestFirstOperationInsideAHost(t *testing.T) {
 	for _, c := range []struct {
 		number int64

@@ -30,7 +30,7 @@ func Analyze(ev rca.Evidence, opt rca.Options) rca.Verdict {
 	return v
 }
 
-// othersOnly gives the candidates that are named and not accused: the search can come to a culprit by a second way.
+// othersOnly removes accused ranks from the candidates that were ruled out: the search can reach a culprit in a second way.
 func othersOnly(v *rca.Verdict) []rca.Candidate {
 	return slices.DeleteFunc(v.RuledOut, func(c rca.Candidate) bool {
 		accused := slices.ContainsFunc(v.Culprits, func(k rca.Culprit) bool {
@@ -45,7 +45,8 @@ func analyze(ev rca.Evidence, opt rca.Options) rca.Verdict {
 	x := job.NewIndex(&ev, opt.WithDefaults())
 	v, ok := hang.Analyze(x)
 	if x.Victim && (!ok || v.Class == rca.Unknown) {
-		// Nothing that was there before it names anybody: then it did not die of the standstill, the standstill is of what it died of.
+		// Without this process's end, nothing names a culprit. So the end did not follow from the standstill; the standstill
+		// follows from the end.
 		ev = was
 		x = job.NewIndexKeepingEnds(&ev, opt.WithDefaults())
 		v, ok = hang.Analyze(x)
@@ -56,7 +57,7 @@ func analyze(ev rca.Evidence, opt rca.Options) rca.Verdict {
 		}
 		return v
 	}
-	still, blind := blind(x) // Nothing else can then say that all is well.
+	still, blind := blind(x) // If so, nothing else can show that the job is healthy.
 	if v, ok := slow.Analyze(x); ok && (v.Page || !blind) {
 		return v
 	}
@@ -111,8 +112,8 @@ func analyze(ev rca.Evidence, opt rca.Options) rca.Verdict {
 	return v
 }
 
-// slowRather gives who is slow, where a look at a job that got slower finds GPUs that others wait for at this moment and that may get on
-// by themselves: somebody is the last at any moment, and finished work tells who is so again and again.
+// slowRather gives the slow rank of a job that got slower, where a single look finds GPUs that others wait for and that may still
+// make progress. Some rank is last at any moment; finished work shows which rank is last again and again.
 func slowRather(x *job.Index, standing *rca.Verdict) (rca.Verdict, bool) {
 	if !standing.MayGetOn || !x.Ev.PastAsked {
 		return rca.Verdict{}, false
@@ -121,7 +122,8 @@ func slowRather(x *job.Index, standing *rca.Verdict) (rca.Verdict, bool) {
 	return v, ok && v.Page
 }
 
-// unproven says why nothing shows that the job is well, where nothing shows that it is not; empty where something does.
+// unproven gives the reason why the evidence does not prove that the job makes progress, although it shows no trouble; empty
+// where it does prove it.
 func unproven(x *job.Index) string {
 	completes, misses := false, false
 	for i := range x.Ev.Ranks {
@@ -141,14 +143,14 @@ func unproven(x *job.Index) string {
 	return ""
 }
 
-// Operators gives the finished operations of the evidence as Holmes' operator log (H1): what a model of abnormal operators is
-// trained from.
+// Operators gives the finished operations of the evidence as Holmes' operator log (H1), from which a model of abnormal operators
+// is trained.
 func Operators(ev rca.Evidence, opt rca.Options) []holmes.Operator {
 	return slow.Operators(job.NewIndex(&ev, opt.WithDefaults()))
 }
 
-// blind says that ranks have operations in flight of which nothing would tell the end, no others, and call nothing any more, and for
-// how long: whether they stand still cannot be told.
+// blind reports whether ranks have only operations in flight whose end is never recorded, and make no more calls; still is since
+// when. Whether such ranks stand still cannot be seen.
 func blind(x *job.Index) (still time.Duration, ok bool) {
 	for i := range x.Ev.Ranks {
 		for k := range x.Ev.Ranks[i].Memberships {
@@ -170,15 +172,15 @@ func blind(x *job.Index) (still time.Duration, ok bool) {
 	return still, ok
 }
 
-// stores says that a rank moves bytes to or from storage: a checkpoint or an evaluation may keep all of them.
+// stores reports whether a rank reads or writes storage: all ranks may wait for a checkpoint or an evaluation.
 func stores(x *job.Index) bool {
 	return slices.ContainsFunc(x.Ev.Ranks, func(r rca.Rank) bool {
 		return max(r.ReadBytesPerSec, r.WriteBytesPerSec) >= x.Opt.StorageBytesPerSec
 	})
 }
 
-// silent says whether the evidence holds no more than that there are ranks: sources of finished work in which nothing
-// could be compared.
+// silent reports whether the evidence shows no more than that there are ranks: sources of finished work in which nothing could be
+// compared.
 func silent(ev *rca.Evidence) bool {
 	if len(ev.Timeline) > 0 {
 		return false

@@ -12,8 +12,9 @@ import (
 	"github.com/culprit-project/culprit/analyzer/rca/rcatest"
 )
 
-// TestWhoHasNotCome: eight ranks have launched a ring AllReduce over the network, their source sees no kernels. A rank that gave data
-// is in it; one that did not may still compute. One of few is named, with patience; where most gave nothing, nobody is.
+// TestWhoHasNotCome: eight ranks have launched a ring AllReduce over the network, and their source sees no kernels. A rank that
+// gave data is in the operation; one that did not may still compute. If few gave nothing, they are named, with patience. If most
+// gave nothing, no rank is named.
 func TestWhoHasNotCome(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -47,7 +48,8 @@ func TestWhoHasNotCome(t *testing.T) {
 	}
 }
 
-// TestWhoMovesUnseen: ranks inside a host see nothing of an operation's progress; those with flows over the network say that it moves.
+// TestWhoMovesUnseen: ranks inside a host see nothing of an operation's progress. Ranks with flows over the network show that it
+// makes progress.
 func TestWhoMovesUnseen(t *testing.T) {
 	j := newHungJob(6).comm("dp", 0, 1, 2, 3, 4, 5)
 	for r := range 6 {
@@ -68,10 +70,10 @@ func TestWhoMovesUnseen(t *testing.T) {
 	}
 }
 
-// TestQueuedBehindWhatMoves: a rank that may still compute before its turn in one operation stands in none, as long as that one
-// moves; the later ones that it called already have not begun, as far as anybody can tell.
+// TestQueuedBehindWhatMoves: a rank may still compute before its turn in one operation. While that operation makes progress, the
+// rank stands still in none: the later operations that it has called may not have begun.
 func TestQueuedBehindWhatMoves(t *testing.T) {
-	const called = 12*time.Second - 100*time.Microsecond // The calls come fast one after another.
+	const called = 12*time.Second - 100*time.Microsecond // The calls follow each other quickly.
 	j := newHungJob(6).comm("dp", 0, 1, 2, 3, 4, 5).comm("world", 0, 1, 2, 3, 4, 5)
 	for r := range 6 {
 		j.rank(r).Caps &^= rca.SeesKernels
@@ -91,8 +93,8 @@ func TestQueuedBehindWhatMoves(t *testing.T) {
 	}
 }
 
-// TestNoGPUHasBegun: both ranks of a tensor-parallel group called an operation and neither's kernel runs, while others wait for what they
-// send next: they may compute. Where one of them is in it, the other holds it.
+// TestNoGPUHasBegun: both ranks of a tensor-parallel group called an operation, neither kernel runs, and others wait for what
+// these ranks send next: they may compute. Where one of them is in the operation, the other holds it up.
 func TestNoGPUHasBegun(t *testing.T) {
 	for _, c := range []struct {
 		name     string
@@ -123,12 +125,12 @@ func TestNoGPUHasBegun(t *testing.T) {
 	}
 }
 
-// TestLastAtOneMoment: a look at a job that got slower finds a GPU that others wait for at this moment and that may still compute.
-// Finished work shows another rank to be late each time: that one is named.
+// TestLastAtOneMoment: a look at a job that got slower finds a GPU that others wait for at this moment and that may still
+// compute. Finished work shows that another rank is late each time: that one is named.
 func TestLastAtOneMoment(t *testing.T) {
 	for _, c := range []struct {
 		name    string
-		asked   bool // Finished work was asked for.
+		asked   bool // Finished work was fetched.
 		accused []int
 	}{{"finished work was read", true, []int{5}}, {"the present alone", false, []int{2}}} {
 		t.Run(c.name, func(t *testing.T) {

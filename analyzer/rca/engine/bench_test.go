@@ -13,8 +13,8 @@ import (
 	"github.com/culprit-project/culprit/analyzer/rca/rcatest"
 )
 
-// bigHang is a job of n ranks (tp 8, pp 8, the rest dp) that stands behind one rank that did not call: its tensor group
-// waits for it, the data-parallel groups of its stage for that group's ranks, the other stages for its stage.
+// bigHang is a job of n ranks (tp 8, pp 8, the rest dp) that is held up by one rank that did not call: its tensor group waits for
+// it, the data-parallel groups of its stage wait for that group's ranks, and the other stages wait for its stage.
 func bigHang(n int) (rca.Evidence, int) {
 	const tp, pp = 8, 8
 	dp := n / tp / pp
@@ -25,7 +25,7 @@ func bigHang(n int) (rca.Evidence, int) {
 	for r := range n {
 		ev.Ranks[r] = rca.Rank{ID: r, Host: fmt.Sprintf("node%d", r/8), GPU: fmt.Sprint(r % 8), State: rca.ProcessRunning, Caps: rcatest.AllCaps, ReadBytesPerSec: -1, WriteBytesPerSec: 0, CPUCores: 1}
 	}
-	// missing is the member that did not enter, -1: nobody entered, -2: the members of the stage did not.
+	// missing is the member that did not enter; -1: no member entered; -2: the members of the stage did not.
 	add := func(name string, members []int, missing int) {
 		ev.Comms = append(ev.Comms, rca.Comm{ID: rca.CommID(name), Name: name, Size: len(members), Members: members})
 		ring := brokenRing(len(members), max(missing, 0))
@@ -71,12 +71,12 @@ func bigHang(n int) (rca.Evidence, int) {
 	return ev, culprit
 }
 
-// brokenRing gives the flows of a ring in which one member is missing: those after it starve, those before it run
-// against it.
+// brokenRing gives the flows of a ring in which one member is missing: the members after it starve, and those before it run into
+// full windows.
 func brokenRing(size, missing int) [][]rca.Flow {
 	const window, total = 4, 1000
 	out := make([][]rca.Flow, size)
-	next := int64(-window) // What the next one has consumed; the missing one posts nothing.
+	next := int64(-window) // What the next member has consumed; the missing one posts nothing.
 	sent := make([]int64, size)
 	ready := make([]int64, size)
 	took := make([]int64, size)

@@ -12,7 +12,7 @@ import (
 	"github.com/culprit-project/culprit/analyzer/rca/rcatest"
 )
 
-// hungJob builds evidence by hand: ranks two to a host, communicators by name.
+// hungJob builds evidence by hand: two ranks per host, communicators by name.
 type hungJob struct {
 	ev    rca.Evidence
 	comms map[string][]int
@@ -47,7 +47,7 @@ func (j *hungJob) on(r int, comm string) *rca.Membership {
 	return &ms[slices.IndexFunc(ms, func(m rca.Membership) bool { return m.Comm == rca.CommID(comm) })]
 }
 
-// in puts ranks inside the next operation of the communicator, kernels running, and gives it to set.
+// in puts ranks into the next operation of the communicator, with running kernels, and passes it to set.
 func (j *hungJob) in(comm, fn string, ranks []int, set ...func(r int, o *rca.Op)) *hungJob {
 	for _, r := range ranks {
 		m := j.on(r, comm)
@@ -64,12 +64,12 @@ func (j *hungJob) in(comm, fn string, ranks []int, set ...func(r int, o *rca.Op)
 	return j
 }
 
-// behind queues the next operation behind what runs.
+// behind queues the next operation behind the running one.
 func (j *hungJob) queued(comm, fn string, ranks ...int) {
 	j.in(comm, fn, ranks, func(_ int, o *rca.Op) { o.State, o.KernelStarted, o.Age = rca.OpEnqueued, 0, 5*time.Second })
 }
 
-// send and recv make flows; counters as in Flow's comment.
+// send and recv make flows; the counters are those of Flow's comment.
 func send(peer int, posted, ready, transmitted, done int64) rca.Flow {
 	return rca.Flow{Send: true, Peer: peer, Total: 100, Posted: posted, Ready: ready, Transmitted: transmitted, Done: done, Stuck: 6 * time.Second, PeerPolls: 1}
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/culprit-project/culprit/analyzer/rca/rcatest"
 )
 
-// calls puts ranks into a call, or lets them come back from it.
+// calls puts ranks into a call, or lets them return from it.
 func (j *hungJob) calls(c rca.Call, ranks ...int) *hungJob {
 	for i := range j.ev.Ranks {
 		j.ev.Ranks[i].Caps |= rca.SeesInit
@@ -38,10 +38,11 @@ func back(c rca.Call) rca.Call {
 	return c
 }
 
-// Of a large job only some were asked, and the one that does not come is among them: as many as the job has must make the call.
+// Only some ranks of a large job were asked, and the one that does not come is among them: as many ranks as the job has must make
+// the call.
 func TestC6H1InsideCallOfLargeJob(t *testing.T) {
 	const world = 10_240
-	for _, size := range []int{world, world / 2} { // Half of the job: nobody can tell which half.
+	for _, size := range []int{world, world / 2} { // Half of the job: it is not known which half.
 		call := initCall(size)
 		call.Since = 30 * time.Minute
 		j := newHungJob(8).calls(call, 0, 1, 2, 4, 5, 6, 7)
@@ -53,8 +54,8 @@ func TestC6H1InsideCallOfLargeJob(t *testing.T) {
 	}
 }
 
-// TestC6H1InsideCall is CCL-D's H1, a rank that does not come, for the calls that make and end communicators: whoever is
-// inside waits for the members that are not.
+// TestC6H1InsideCall is CCL-D's H1, a rank that does not come, for calls that make and end communicators: the ranks inside wait
+// for the members that are not.
 func TestC6H1InsideCall(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -144,7 +145,8 @@ func TestC6H1InsideCall(t *testing.T) {
 		},
 		{
 			"who comes too late for a call holds up an operation", func() *hungJob {
-				// Ranks 2 and 3 make a communicator of their own, which 3 does not come to; 0 and 1 wait for 2 in dp.
+				// Ranks 2 and 3 make a communicator of their own, to which rank 3 does not come; ranks 0 and 1 wait for rank 2 in
+				// dp.
 				j := newHungJob(4).comm("dp", 0, 1, 2).comm("pp", 2, 3)
 				return j.in("dp", "AllReduce", []int{0, 1}).calls(splitCall("pp", 2), 2)
 			},
@@ -172,8 +174,7 @@ func TestC6H1InsideCall(t *testing.T) {
 	}
 }
 
-// TestC6InsideCallUntold: what cannot be told is not. Nobody is accused whose calls are not seen, nor named where more could
-// be meant.
+// TestC6InsideCallUntold: a rank whose calls are not recorded is not accused, and no rank is named where several could be meant.
 func TestC6InsideCallUntold(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -201,7 +202,7 @@ func TestC6InsideCallUntold(t *testing.T) {
 	}
 }
 
-// BenchmarkCalls has 10,240 ranks in 1,280 calls at once; one rank does not come to its.
+// BenchmarkCalls has 10,240 ranks in 1,280 calls at once; one rank does not come to its call.
 func BenchmarkCalls(b *testing.B) {
 	const world, group = 10240, 8
 	j := newHungJob(world)

@@ -10,7 +10,7 @@ import (
 	"github.com/culprit-project/culprit/analyzer/rca"
 )
 
-// Who is accused, and what has no name, is not among those that were considered and not accused.
+// Accused ranks, and candidates without a name, are not listed among those that were considered and not accused.
 func TestOthersOnly(t *testing.T) {
 	got := othersOnly(&rca.Verdict{
 		Culprits: []rca.Culprit{{Rank: 5}, {Rank: -1, Group: "link 4->5"}},

@@ -12,7 +12,7 @@ import (
 	"github.com/culprit-project/culprit/analyzer/rca/rcatest"
 )
 
-// died ends processes, each so long ago.
+// died ends processes, each this long ago.
 func (j *hungJob) died(ago map[int]time.Duration) *hungJob {
 	for r, d := range ago {
 		j.rank(r).State, j.rank(r).Ended = rca.ProcessGone, d
@@ -20,10 +20,10 @@ func (j *hungJob) died(ago map[int]time.Duration) *hungJob {
 	return j
 }
 
-// TestEndsOfProcesses: a watchdog, a launcher or an operator ends a job that stands still. The ends that follow a standstill are none
-// of its causes, and an end that all share is nobody's.
+// TestEndsOfProcesses: a watchdog, a launcher or an operator ends a job that stands still. Ends that follow a standstill did not
+// cause it, and an end that all processes share accuses no rank.
 func TestEndsOfProcesses(t *testing.T) {
-	const now = time.Second // 6 s after the operation stopped to progress, as hungJob has it.
+	const now = time.Second // 6 s after the operation stopped in hungJob.
 	undelivered := func() *hungJob {
 		return newHungJob(4).comm("world", 0, 1, 2, 3).in("world", "AllReduce", []int{0, 1, 2, 3}, flows(map[int][]rca.Flow{
 			0: {send(1, 4, 2, 2, 2), recv(3, 4, 2, 2, 2)}, 1: {send(2, 6, 4, 4, 2), recv(0, 4, 2, 2, 2)},

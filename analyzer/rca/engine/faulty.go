@@ -13,10 +13,11 @@ import (
 	"github.com/culprit-project/culprit/analyzer/rca/words"
 )
 
-// faulty names whom the nodes' own evidence shows as faulty where all ranks have called the same and then nothing for a while: the one GPU
-// that reports an error; the ranks of the one NIC that is down or, where it is not known whose that is, those of its host; or those of the
-// one host that fell silent when the job stopped. Every rank is a suspect then, as the members of a group that stands still are. While a
-// rank moves bytes to or from storage all may wait for that.
+// faulty names a culprit from what the hosts report, where all ranks have called the same and then nothing for a while. It names
+// the one GPU that reports an error; the ranks of the one NIC that is down, or all ranks of its host where it is not known whose
+// NIC it is; or the ranks of the one host that fell silent when the job stopped. Without such a report every rank is a suspect,
+// as are the members of a group that stands still. While a rank reads or writes storage, nobody is named: all ranks may wait for
+// that.
 func faulty(x *job.Index, still time.Duration) (rca.Verdict, bool) {
 	if stores(x) {
 		return rca.Verdict{}, false
@@ -40,7 +41,7 @@ func faulty(x *job.Index, still time.Duration) (rca.Verdict, bool) {
 			accuse(x, &v, n, words.NICShownDown)
 		}
 	} else if m := fellSilent(x, still); m != nil {
-		v.Cause, v.Confidence = rca.CauseHostLost, faultyWeight // That it was not seen is what speaks against it.
+		v.Cause, v.Confidence = rca.CauseHostLost, faultyWeight // Its ranks were not seen, and that is the evidence against it.
 		for _, id := range m.Ranks {
 			v.Culprits = append(v.Culprits, rca.Culprit{Rank: id, Channel: -1, Group: m.Name, Why: fmt.Sprintf(words.DoesNotAnswer, m.What)})
 		}
@@ -62,7 +63,7 @@ func accuse(x *job.Index, v *rca.Verdict, nodes []int32, why string) {
 	v.Evidence = x.FactsOf(nodes[0])
 }
 
-// ailing gives the ranks whose node shows an ailment of them.
+// ailing gives the ranks for which a host reports an ailment.
 func ailing(x *job.Index, ailment func(*rca.Fact) bool) []int32 {
 	var out []int32
 	for n := range int32(len(x.Nodes)) { //nolint:gosec // Far fewer than 2^31 ranks.
@@ -73,18 +74,19 @@ func ailing(x *job.Index, ailment func(*rca.Fact) bool) []int32 {
 	return out
 }
 
-// onOneNIC says that there are ranks, and that what ails them is one NIC of one host.
+// onOneNIC reports whether there are ranks and all their ailments are of one NIC of one host.
 func onOneNIC(x *job.Index, nodes []int32) bool {
 	return len(nodes) > 0 && !slices.ContainsFunc(nodes, func(n int32) bool {
 		return x.Host(n) != x.Host(nodes[0]) || x.AilingNIC(n) == "" || x.AilingNIC(n) != x.AilingNIC(nodes[0])
 	})
 }
 
-// silentWithin is how much later than a host's last word the job may come to stand: it is heard of once a scrape, and others may still
-// have had something to call.
+// silentWithin is how much later than a host's last answer the job may stop: exporters are asked once per scrape, and the others
+// may still have had operations to call.
 const silentWithin = time.Minute
 
-// fellSilent gives the one host that does not answer, if it was last heard of when the job stopped; nil: none, or several.
+// fellSilent gives the one host that does not answer, if its last answer was about when the job stopped; nil where there is none,
+// or several.
 func fellSilent(x *job.Index, still time.Duration) *rca.Missing {
 	if len(x.Ev.Missing) != 1 {
 		return nil

@@ -24,7 +24,7 @@ func accusesNobody(t *testing.T, v rca.Verdict) {
 	}
 }
 
-// grid is a job of tensor-parallel pairs, each on a host of its own, and data-parallel groups across them.
+// grid is a job of tensor-parallel pairs, one pair per host, and data-parallel groups across the hosts.
 func grid(hosts int) *hungJob {
 	j := newHungJob(2 * hosts)
 	var dp [2][]int
@@ -38,8 +38,8 @@ func grid(hosts int) *hungJob {
 	return j.comm("dp_0", dp[0]...).comm("dp_1", dp[1]...)
 }
 
-// TestRobustRunAhead: hosts call an iteration ahead. What waits for its turn is no kernel that never started while its GPU
-// gets on, even if one node claims that it has finished what nobody else has begun.
+// TestRobustRunAhead: hosts call an iteration ahead. An operation that waits for its turn is not a kernel that never started
+// while its GPU makes progress, even if one host claims to have finished what no other host has begun.
 func TestRobustRunAhead(t *testing.T) {
 	j := grid(3)
 	for h := range 3 {
@@ -65,7 +65,8 @@ func TestRobustRunAhead(t *testing.T) {
 	}
 }
 
-// TestRobustOneClock: one host says that it has stood for an hour in what its peers on other hosts move in.
+// TestRobustOneClock: one host reports that it has made no progress for an hour in an operation in which its peers on other hosts
+// do.
 func TestRobustOneClock(t *testing.T) {
 	moving := func(_ int, o *rca.Op) {
 		o.Stuck = time.Millisecond
@@ -87,7 +88,7 @@ func TestRobustOneClock(t *testing.T) {
 	}
 	accusesNobody(t, j.verdict())
 
-	// A second host that stands says that the job does.
+	// A second host without progress confirms that the job stands still.
 	for _, r := range []int{2, 3} {
 		o := &j.on(r, "dp_1").InFlight[0]
 		o.Stuck, o.Flows[0].Stuck, o.Flows[1].Stuck = 6*time.Second, 6*time.Second, 6*time.Second
@@ -97,8 +98,8 @@ func TestRobustOneClock(t *testing.T) {
 	}
 }
 
-// halfSeen is a job of two hosts with four ranks each, of which the second does not answer: each rank of the first shares a
-// communicator with one of the second, and all share the world.
+// halfSeen is a job of two hosts with four ranks each. The second host does not answer. Each rank of the first shares a
+// communicator with one of the second, and all ranks share the world.
 func halfSeen() *hungJob {
 	j := newHungJob(8)
 	for h := range 2 {
@@ -123,8 +124,8 @@ func (j *hungJob) silence(host string) *hungJob {
 	return j
 }
 
-// TestRobustSilentHost: a silent host is lost if all that share something with it wait for it. Where one alone waits and its
-// neighbours have got on, it may be the one that called what it should not have, and is named if its calls show it.
+// TestRobustSilentHost: a silent host is lost if all ranks that share a communicator with it wait for it. Where one rank alone
+// waits and its neighbours moved past that place, that rank may have made a wrong call, and is named if its calls show it.
 func TestRobustSilentHost(t *testing.T) {
 	mates := []int{1, 2, 3}
 	gotOn := func(j *hungJob) { // The mates have finished #100 with the silent host and wait for the rest of the world.
@@ -203,8 +204,8 @@ func TestRobustSilentHost(t *testing.T) {
 	}
 }
 
-// TestRobustHeard: a host was lost when the job stopped, so it was heard of until then. One that has been silent for longer, or
-// that was heard of since, does not answer for another reason; beside such a one the one lost is told apart.
+// TestRobustHeard: a host that was lost when the job stopped was heard of until then. A host that fell silent earlier, or was
+// heard of since, does not answer for another reason; beside such a host, a lost one is told apart.
 func TestRobustHeard(t *testing.T) {
 	lost := want{class: rca.Fault, cause: rca.CauseHostLost, ranks: []int{4, 5, 6, 7}, page: true}
 	unknown := want{class: rca.Unknown, cause: rca.CauseUnknown, ranks: []int{-1}, phrase: "It is not lost"}
@@ -241,8 +242,8 @@ func TestRobustHeard(t *testing.T) {
 	lost.check(t, j.verdict())
 }
 
-// TestRobustGroupWithoutKernels: sends and receives of one group run in one kernel, so they have no order, though without
-// kernel events a send that moved is known to run and a receive that got nothing is not.
+// TestRobustGroupWithoutKernels: sends and receives of one group run in one kernel, so they have no order. Without kernel events,
+// a send that moved data is known to run, and a receive that got nothing is not.
 func TestRobustGroupWithoutKernels(t *testing.T) {
 	j := newHungJob(3).comm("ep", 0, 1, 2)
 	for r := range 3 {
@@ -256,7 +257,7 @@ func TestRobustGroupWithoutKernels(t *testing.T) {
 			}
 		})
 	}
-	// Nothing crosses the network of rank 2, either way.
+	// Nothing crosses rank 2's network in either direction.
 	call(2, 0, "Send", send(0, 8, 8, 8, 0))
 	call(2, 0, "Recv", recv(0, 8, 0, 0, 0))
 	call(2, 1, "Send", send(1, 8, 8, 8, 0))
@@ -269,8 +270,8 @@ func TestRobustGroupWithoutKernels(t *testing.T) {
 	want{class: rca.Fault, cause: rca.CauseNetworkSend, ranks: []int{2}, page: v.Page}.check(t, v)
 }
 
-// TestRobustTreeAcrossHosts: two trees over four hosts, one of them ending in rank 0, which does not take what has come, and
-// one in which rank 1 on the same host sends nothing up. What others have taken nothing of waits for that.
+// TestRobustTreeAcrossHosts: two trees over four hosts. One ends at rank 0, which does not take what has arrived. In the other,
+// rank 1 on the same host sends nothing up. Ranks whose data was not taken wait for that.
 func TestRobustTreeAcrossHosts(t *testing.T) {
 	j := newHungJob(8)
 	for r := range 8 {
@@ -298,8 +299,8 @@ func TestRobustTreeAcrossHosts(t *testing.T) {
 	want{class: rca.Fault, cause: rca.CauseGPU, ranks: []int{1}, page: true}.check(t, j.verdict())
 }
 
-// TestRobustEndsUnseen: where nothing tells of an operation's end, being in flight says nothing; but what a member has not
-// called cannot have ended. Where all have called it, whether anybody stands still is not known.
+// TestRobustEndsUnseen: where no end is recorded, an operation in flight shows nothing. What a member has not called cannot have
+// ended. Where all members have called it, it is not known whether any rank stands still.
 func TestRobustEndsUnseen(t *testing.T) {
 	unseen := func(_ int, o *rca.Op) {
 		o.State, o.KernelStarted, o.KernelStopped, o.NoCompletion = rca.OpEnqueued, -1, -1, true
@@ -320,7 +321,7 @@ func TestRobustEndsUnseen(t *testing.T) {
 	larger := &j.on(0, "dp").InFlight[1]
 	larger.Bytes *= 2
 	want{class: rca.Inconsistent, cause: rca.CauseOtherOp, ranks: []int{0}, page: true, phrase: "2097152 bytes"}.check(t, j.verdict())
-	j.on(2, "dp").SinceCalled = time.Second // It goes on all the same.
+	j.on(2, "dp").SinceCalled = time.Second // It makes progress all the same.
 	if v := j.verdict(); v.Class == rca.Inconsistent {
 		t.Errorf("while ranks call: %s", v.Summary)
 	}
@@ -360,7 +361,7 @@ func TestRobustEndsUnseen(t *testing.T) {
 		lost.ev.Missing[0] = m
 	}
 	j.ev.Facts = []rca.Fact{{Host: "node3", Rank: 3, Component: "gpu", Kind: "xid", Value: 79}}
-	j.rank(1).WriteBytesPerSec = 50e6 // A checkpoint of one that all wait for elsewhere.
+	j.rank(1).WriteBytesPerSec = 50e6 // A rank that all wait for elsewhere writes a checkpoint.
 	if v := j.verdict(); v.Class != rca.Unknown || v.Standstill != 0 {
 		t.Errorf("while bytes move: %s, has lasted for %g s", v.Class, v.Standstill)
 	}
@@ -372,8 +373,8 @@ func TestRobustEndsUnseen(t *testing.T) {
 	want{class: rca.Healthy, cause: rca.CauseUnknown}.check(t, j.verdict())
 }
 
-// TestRobustLostRecord: a rank whose record at a place was lost called something there; that it shows a later call which others
-// have at this place makes nobody odd but the one whose order differs from all.
+// TestRobustLostRecord: a rank whose record at a place was lost did call something there. It shows a later call that others have
+// at this place, and that does not make it odd. Only the rank whose order differs from all others is odd.
 func TestRobustLostRecord(t *testing.T) {
 	j := newHungJob(5).comm("dp", 0, 1, 2, 3, 4)
 	numbered := func(number, seq int64) func(int, *rca.Op) {
@@ -389,8 +390,8 @@ func TestRobustLostRecord(t *testing.T) {
 	want{class: rca.Inconsistent, cause: rca.CauseOtherOp, ranks: []int{0}, page: true}.check(t, j.verdict())
 }
 
-// TestRobustNothingLostOfOperations: a source that lost records and yet shows every operation that was called and not finished
-// has lost none of those: that nothing runs on its GPU is certain. If one is missing, that one may run.
+// TestRobustNothingLostOfOperations: a source may have lost records and still show every operation that was called and not
+// finished. Then it is certain that nothing else runs on the GPU. If one of those is missing, it may run.
 func TestRobustNothingLostOfOperations(t *testing.T) {
 	j := newHungJob(3).comm("dp", 0, 1, 2).comm("tp", 1, 2)
 	j.in("dp", "AllReduce", []int{0, 1})

@@ -13,7 +13,7 @@ import (
 	"github.com/culprit-project/culprit/analyzer/rca/rcatest"
 )
 
-// hidden lets ranks call an operation of the world of which the source tells the call and nothing else, as NCCL from 2.29 on does for Broadcast.
+// hidden lets ranks call an operation of the world whose call alone is recorded, as NCCL from 2.29 on does for Broadcast.
 func (j *hungJob) hidden(ranks ...int) *hungJob {
 	for _, r := range ranks {
 		m := j.on(r, "world")
@@ -39,15 +39,15 @@ func (j *hungJob) past(ranks ...int) *hungJob {
 	return j
 }
 
-// TestHiddenBroadcast: of an operation that is only seen called nobody knows the end. Who has called it may be in it still, and is
-// never said to be outside while another member has called less; whom nothing but such an operation speaks for is no more
-// than a suspect.
+// TestHiddenBroadcast: the end of an operation whose call alone is recorded is unknown. A rank that has called it may still be
+// inside, and is never said to be outside while another member has called less. A rank that only such an operation accuses is no
+// more than a suspect.
 func TestHiddenBroadcast(t *testing.T) {
 	ring := flows(map[int][]rca.Flow{1: {send(2, 6, 2, 2, 2), recv(0, 4, 0, 0, 0)}})
 	for _, c := range []struct {
 		name    string
 		job     func() *hungJob
-		culprit []int // Empty: nobody may be accused.
+		culprit []int // Empty: no rank may be accused.
 		cause   rca.Cause
 	}{
 		{"one rank does not enter it, its root has gone on", func() *hungJob {
@@ -111,8 +111,8 @@ func TestHiddenBroadcast(t *testing.T) {
 	}
 }
 
-// TestHiddenBroadcastHeldOnTheWay: a member that has gone on has data and room, and its proxy has not begun to send: what it sent
-// before stands in the way. Its GPU is not to blame.
+// TestHiddenBroadcastHeldOnTheWay: a member that went on has data and room, and its proxy has not begun to send, because its
+// earlier data blocks the connection. Its GPU is not at fault.
 func TestHiddenBroadcastHeldOnTheWay(t *testing.T) {
 	j := newHungJob(4).comm("world", 0, 1, 2, 3).hidden(0, 1, 2, 3).past(1)
 	j.in("world", "AllReduce", []int{1, 2}, flows(map[int][]rca.Flow{
@@ -124,7 +124,7 @@ func TestHiddenBroadcastHeldOnTheWay(t *testing.T) {
 	}
 }
 
-// TestHiddenBroadcastLongPast: a rank has finished operations that it called after a hidden one, so it is out of that.
+// TestHiddenBroadcastLongPast: a rank has finished operations that it called after a hidden one, so it has left the hidden one.
 func TestHiddenBroadcastLongPast(t *testing.T) {
 	j := newHungJob(4).comm("world", 0, 1, 2, 3).hidden(0, 1, 2, 3).past(0, 1, 3)
 	m := j.on(2, "world")
@@ -142,7 +142,7 @@ func TestHiddenBroadcastLongPast(t *testing.T) {
 	}
 }
 
-// TestHiddenBroadcastSaysWhatWouldDecide: where nobody can be named, the verdict says why and what would show more.
+// TestHiddenBroadcastSaysWhatWouldDecide: where no rank can be named, the verdict says why and what would show more.
 func TestHiddenBroadcastSaysWhatWouldDecide(t *testing.T) {
 	j := newHungJob(4).comm("world", 0, 1, 2, 3).hidden(0, 1, 2, 3).past(1, 2, 3)
 	v := j.in("world", "AllReduce", []int{1, 2, 3}).verdict()
@@ -151,7 +151,7 @@ func TestHiddenBroadcastSaysWhatWouldDecide(t *testing.T) {
 	}
 }
 
-// without takes kernel events away from all ranks, and the end of what they called last from some.
+// without removes kernel events from all ranks, and the end of their last operation from some.
 func (j *hungJob) without(comm string, called time.Duration, ranks ...int) *hungJob {
 	for i := range j.ev.Ranks {
 		j.ev.Ranks[i].Caps &^= rca.SeesKernels
@@ -167,13 +167,13 @@ func (j *hungJob) without(comm string, called time.Duration, ranks ...int) *hung
 	return j
 }
 
-// receives puts a rank into the 41st receive from another.
+// receives puts a rank into its 41st receive from another rank.
 func (j *hungJob) receives(comm string, rank, peer int) *hungJob {
 	return j.in(comm, "Recv", []int{rank}, func(_ int, o *rca.Op) { o.Peer, o.Seq, o.KernelStarted = peer, 40, -1 },
 		flows(map[int][]rca.Flow{rank: {recv(peer, 4, 0, 0, 0)}}))
 }
 
-// TestEndsInsideAHostAreUnseen: without kernel events what a host's ranks do among themselves is only seen called.
+// TestEndsInsideAHostAreUnseen: without kernel events, only the calls of what a host's ranks do among themselves are recorded.
 func TestEndsInsideAHostAreUnseen(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -259,8 +259,9 @@ func TestEndsInsideAHostAreUnseen(t *testing.T) {
 	}
 }
 
-// TestBehindAMemberThatStands: two ranks of a tree's four have an operation behind them. The third is seen to stand in it, and the fourth,
-// which gets its data from the third inside the host, where no ends are seen, may be in it as well: it is not outside.
+// TestBehindAMemberThatStands: two of a tree's four ranks have a later operation in flight. The third stands still in the first
+// operation. The fourth gets its data from the third inside the host, where no ends are recorded, so it may be inside as well: it
+// is not outside.
 func TestBehindAMemberThatStands(t *testing.T) {
 	j := newHungJob(4).comm("world", 0, 1, 2, 3).comm("dp_0", 0, 2).comm("dp_1", 1, 3)
 	for r := range 4 {
@@ -285,8 +286,9 @@ func TestBehindAMemberThatStands(t *testing.T) {
 	}
 }
 
-// TestDeadBehindWeakEvidence: the process of one rank is gone. What shows is a kernel of its neighbour that has not started, behind
-// operations inside the host of which no ends are seen: too weak to name the neighbour, and no reason to keep quiet about the dead.
+// TestDeadBehindWeakEvidence: the process of one rank is gone. Its neighbour shows a kernel that has not started, behind
+// operations inside the host whose ends are not recorded. That is too weak to name the neighbour, and no reason to leave out the
+// dead process.
 func TestDeadBehindWeakEvidence(t *testing.T) {
 	j := newHungJob(4).comm("dp", 1, 3).comm("tp", 2, 3)
 	for r := range 4 {
@@ -304,8 +306,9 @@ func TestDeadBehindWeakEvidence(t *testing.T) {
 	want{class: rca.NotEntered, cause: rca.CauseProcessGone, ranks: []int{2}, page: true}.check(t, j.verdict())
 }
 
-// TestSeveralThatStoppedCallingAtOnce: where calls alone are seen, two ranks have called nothing since an operation that the others have
-// got past. That holds both of them, as a link does that delivers nothing further down a tree; neither is said to be outside.
+// TestSeveralThatStoppedCallingAtOnce: only calls are recorded, and two ranks have called nothing since an operation that the
+// others have left. That operation holds both of them, as a link does that delivers nothing further down a tree. Neither is said
+// to be outside.
 func TestSeveralThatStoppedCallingAtOnce(t *testing.T) {
 	for _, held := range [][]int{{1, 3}, {3}} {
 		j := newHungJob(4).comm("world", 0, 1, 2, 3).comm("tp_0", 0, 1).comm("tp_1", 2, 3)

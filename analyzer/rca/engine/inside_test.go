@@ -20,8 +20,8 @@ func (j *hungJob) paired() *hungJob {
 	return j
 }
 
-// tree is the way down of a tree over four ranks, as NCCL builds it for as many nodes: rank 0 at the top, below it rank 2, below that 1 and 3.
-// Ranks in out have left; rank stuck has received and does not go on.
+// tree is the downward half of a tree over four ranks, as NCCL builds it for as many nodes: rank 0 at the top, rank 2 below it,
+// ranks 1 and 3 below rank 2. Ranks in out have left; rank stuck has received data and does not go on.
 func (j *hungJob) tree(stuck int, out ...int) *hungJob {
 	of := func(f rca.Flow) rca.Flow {
 		f.Total = 1
@@ -40,7 +40,7 @@ func (j *hungJob) tree(stuck int, out ...int) *hungJob {
 	return j.in("world", "AllReduce", []int{0, 1, 2, 3}, func(_ int, o *rca.Op) { o.Algo = "tree" }, flows(down)).left("world", out...)
 }
 
-// unseen takes away the flows between two ranks, as if they used NVLink.
+// unseen removes the flows between two ranks, as if they used NVLink.
 func (j *hungJob) unseen(comm string, a, b int) *hungJob {
 	for _, ends := range [][2]int{{a, b}, {b, a}} {
 		m := j.on(ends[0], comm)
@@ -52,8 +52,8 @@ func (j *hungJob) unseen(comm string, a, b int) *hungJob {
 	return j
 }
 
-// behindInATree is tree(3) as NCCL before 2.27 shows it, without kernels: the proxies of the others have finished the operation, and they
-// wait in the next one.
+// behindInATree is tree(3) as NCCL before 2.27 shows it, without kernels: the proxies of the others have finished the operation,
+// and these ranks wait in the next one.
 func behindInATree() *hungJob {
 	j := newHungJob(4).paired().comm("world", 0, 1, 2, 3)
 	for r := range 4 {
@@ -71,7 +71,7 @@ func behindInATree() *hungJob {
 	return j.in("world", "AllReduce", []int{0, 1, 2}, func(_ int, o *rca.Op) { o.Algo, o.KernelStarted = "tree", -1 }, flows(next))
 }
 
-// waitsForKernel is a job that has done so many operations, and in the next the kernel of rank 2 does not run.
+// waitsForKernel is a job that has done this many operations and in which the next kernel of rank 2 does not run.
 func waitsForKernel(completed int64) *hungJob {
 	j := newHungJob(4).comm("world", 0, 1, 2, 3)
 	for r := range 4 {
@@ -85,8 +85,9 @@ func waitsForKernel(completed int64) *hungJob {
 	})
 }
 
-// beforeTheirSends is a pipeline of two hosts without kernel events: both ranks of the first have called an operation between them, over
-// NVLink, and then a send to the second and a receive from it. Nothing is given, and what has arrived is not taken.
+// beforeTheirSends is a pipeline of two hosts without kernel events. Both ranks of the first host have called an operation
+// between them, over NVLink, and then a send to the second host and a receive from it. Nothing is given, and what has arrived is
+// not taken.
 func beforeTheirSends() *hungJob {
 	j := newHungJob(4).paired().comm("tp_0", 0, 1).comm("tp_1", 2, 3).comm("pp_0", 0, 2).comm("pp_1", 1, 3)
 	for r := range 4 {
@@ -107,8 +108,8 @@ func beforeTheirSends() *hungJob {
 	return j
 }
 
-// TestSiblingsWithoutNames: NCCL gives communicators no names unless it is told them. Which of two ranks called something else, the other
-// groups of the same kind tell all the same.
+// TestSiblingsWithoutNames: NCCL gives communicators no names unless it is told them. The other groups of the same kind still
+// show which of two ranks called something else.
 func TestSiblingsWithoutNames(t *testing.T) {
 	j := newHungJob(4).comm("1f", 0, 1).comm("7c", 2, 3).comm("90", 0, 2).comm("e4", 1, 3)
 	for r := range 4 {
@@ -122,8 +123,8 @@ func TestSiblingsWithoutNames(t *testing.T) {
 	}
 }
 
-// TestInsideAHost: what ranks of a host exchange over NVLink or shared memory is not seen, so a GPU that stops is told from its
-// neighbours only where nothing can still be under way between them.
+// TestInsideAHost: what ranks of a host exchange over NVLink or shared memory is not recorded. So a GPU that stops is told from
+// its neighbours only where nothing can still be under way between them.
 func TestInsideAHost(t *testing.T) {
 	world := func() *hungJob { return newHungJob(4).paired().comm("world", 0, 1, 2, 3) }
 	for _, c := range []struct {
@@ -177,7 +178,7 @@ func TestInsideAHost(t *testing.T) {
 	}
 }
 
-// TestBeginning: a GPU that stands in one of a job's first operations may still load its kernels.
+// TestBeginning: a GPU without progress in one of a job's first operations may still load its kernels.
 func TestBeginning(t *testing.T) {
 	broken := []rca.Fact{{Host: "node1", Rank: 2, Component: "gpu", Kind: "xid", Value: 79}}
 	for _, c := range []struct {

@@ -19,9 +19,9 @@ import (
 // launchVerdict reasons from launch counts and reachability alone, which is all that NCCL RAS has: no operations in
 // flight, no completions. ok is false when the evidence has neither.
 //
-// Who has launched least is waited for by those who have launched more, in each communicator; a rank that is behind in
-// one and ahead in another waits itself, so the culprits are those who are behind and wait for nobody. A report catches
-// ranks at slightly different moments: one operation of difference is none until a second report shows it again.
+// In each communicator, ranks that have launched more wait for the rank that has launched least. A rank that is behind in one
+// communicator and ahead in another waits itself. So the culprits are the ranks that are behind and wait for nobody. A report
+// reads ranks at slightly different moments: a difference of one operation counts only when a second report confirms it.
 func launchVerdict(x *job.Index) (v rca.Verdict, ok bool) {
 	l := launches{Index: x, edges: map[int32]map[int32]lag{}}
 	l.read()
@@ -48,8 +48,8 @@ func launchVerdict(x *job.Index) (v rca.Verdict, ok bool) {
 	return v, true
 }
 
-// alike: nobody is behind by more than running jobs show. Only counts that moved show that the job is well: ranks that are all
-// stuck inside one operation have launched alike, too.
+// alike writes the verdict where no rank is behind by more than in running jobs. Only counts that have moved show that the job
+// makes progress: ranks that are all stuck inside one operation have launched alike, too.
 func (l *launches) alike(v *rca.Verdict) {
 	moved, again := l.moved()
 	if moved && l.Ev.PastAsked {
@@ -78,7 +78,7 @@ func (l *launches) alike(v *rca.Verdict) {
 	}
 }
 
-// moved says whether any rank launched something between two reports, or lately; again, whether there were two.
+// moved reports whether any rank launched something between two reports, or lately; again, whether there were two reports.
 func (l *launches) moved() (moved, again bool) {
 	for c := range l.Comms {
 		for i := range l.Comms[c].Members {
@@ -93,7 +93,7 @@ func (l *launches) moved() (moved, again bool) {
 	return moved, again
 }
 
-// lag is by how much one rank is behind another, and where.
+// lag is how far one rank is behind another, and in which communicator.
 type lag struct {
 	count     int64
 	comm      int32
@@ -103,10 +103,10 @@ type lag struct {
 type launches struct {
 	*job.Index
 	any    bool
-	facts  map[string][]*rca.Fact // RAS's, by kind without prefix.
+	facts  map[string][]*rca.Fact // Facts from RAS, by kind without prefix.
 	edges  map[int32]map[int32]lag
-	slight int64   // By how much ranks are behind, where that is no more than running jobs show,
-	late   []int32 // and which.
+	slight int64   // Largest lag that is no larger than in running jobs,
+	late   []int32 // and the ranks with it.
 }
 
 // factPrefix marks facts from RAS.
@@ -133,22 +133,22 @@ func (l *launches) read() {
 	}
 }
 
-// counted: the source counts launches of this rank and sees nothing later.
+// counted reports whether the source counts a member's launches and sees nothing after the launch.
 func (l *launches) counted(m *job.Member) bool {
 	r := l.Nodes[m.Node].Rank
 	return r != nil && m.Membership != nil && m.Membership.FuncCalled != nil && m.Membership.Called >= 0 && r.Caps&rca.SeesCompletion == 0
 }
 
-// readPeriod is within what time the ranks' counts are read, one after the other. Two reports are further apart.
+// readPeriod is the time within which a report reads the ranks' counts one after another. Two reports are further apart.
 const readPeriod = time.Second
 
-// moves: the rank has called something on the communicator so lately that others may have been read before it. Its
-// counts say nothing.
+// moves reports whether the rank called something on the communicator so lately that other ranks may have been read before that
+// call. Its counts then show nothing.
 func moves(m *job.Member) bool {
 	return m.Membership.SinceCalled > 0 && m.Membership.SinceCalled < readPeriod
 }
 
-// who gives the ranks of facts, each once.
+// who gives the ranks of facts, without duplicates.
 func who(fs []*rca.Fact) []int {
 	var out []int
 	for _, f := range fs {
@@ -182,7 +182,7 @@ func (l *launches) missing(v *rca.Verdict) {
 	}
 }
 
-// unreachable: a process that died or does not answer is waited for by all others.
+// unreachable names processes that died or do not answer: all others wait for them.
 func (l *launches) unreachable() (rca.Verdict, bool) {
 	back := who(l.facts["recovered"])
 	gone := slices.DeleteFunc(who(l.facts["unresponsive"]), func(r int) bool { return slices.Contains(back, r) })
@@ -231,7 +231,7 @@ func ranksAre(ids []int) string {
 	return words.Opener(words.RankNumbers(ids)) + is(len(ids))
 }
 
-// failed: errors that ranks report of themselves. An error that speaks of a remote process is a victim's.
+// failed names ranks that report errors of their own. A rank whose error is about a remote process is a victim.
 func (l *launches) failed() (rca.Verdict, bool) {
 	fs := slices.Concat(l.facts["init_error"], l.facts["async_error"])
 	if len(fs) == 0 {
@@ -259,7 +259,7 @@ func (l *launches) failed() (rca.Verdict, bool) {
 	return v, true
 }
 
-// transition: communicators that are being made or taken apart look incomplete for a moment.
+// transition handles communicators that are being made or taken apart: these look incomplete for a moment.
 func (l *launches) transition() (rca.Verdict, bool) {
 	ending, starting := len(who(l.facts["finalizing"])), len(who(l.facts["initializing"]))
 	if ending == 0 && starting == 0 {
@@ -277,7 +277,7 @@ func (l *launches) transition() (rca.Verdict, bool) {
 	return v, true
 }
 
-// otherFunction: ranks that launched as many operations as the others, but other ones.
+// otherFunction names ranks that launched as many operations as the others, but different ones.
 func (l *launches) otherFunction() (rca.Verdict, bool) {
 	for c := range l.Comms {
 		groups := map[string][]int32{}
@@ -336,7 +336,7 @@ func counts(by map[string]int64) string {
 	return strings.Join(parts, ", ")
 }
 
-// behind follows who has launched less to those who are behind and ahead of nobody.
+// behind follows the ranks that have launched less to those that are behind and ahead of nobody.
 func (l *launches) behind() (rca.Verdict, bool) {
 	for c := range l.Comms {
 		l.compare(int32(c)) //nolint:gosec // Few communicators.
@@ -410,8 +410,8 @@ func (l *launches) behind() (rca.Verdict, bool) {
 	return v, true
 }
 
-// idle is for how long none of these ranks has called anything on any communicator, 0 unknown. A trigger may stand since an earlier wait,
-// which ended.
+// idle gives how long none of these ranks has called anything on any communicator, 0 unknown. A trigger may have fired for an
+// earlier wait that has ended.
 func (l *launches) idle(ns []int32) time.Duration {
 	least := time.Duration(0)
 	for _, n := range ns {
@@ -431,8 +431,8 @@ func (l *launches) ranksHave(ns []int32) string {
 	return words.Opener(l.RankList(ns)) + " have"
 }
 
-// launched counts what a member has launched and all members launch alike. Sends and receives are no part of that: the ends of a
-// pipeline have one neighbour, those between them two.
+// launched counts what a member has launched of the operations that all members launch alike. Sends and receives are excluded:
+// the ends of a pipeline have one neighbour, the stages between them have two.
 func (l *launches) launched(c int32, m *job.Member) int64 {
 	if !l.Comms[c].P2P {
 		return m.Membership.Called
@@ -479,7 +479,7 @@ func (l *launches) compare(c int32) {
 			waiting = waiting || l.waits(c, m, lowest)
 		}
 		if l.counted(m) && m.Membership.SinceCalled == 0 {
-			confirmed = false // It launched something between the reports: the communicator moves.
+			confirmed = false // It launched something between the reports, so the communicator makes progress.
 		}
 	}
 	if moving || !waiting || most-lowest < 2 && !confirmed {
@@ -499,7 +499,8 @@ func (l *launches) compare(c int32) {
 	}
 }
 
-// waits says that a member has launched what the others have not long enough ago to wait for them; where that is not known, that it has.
+// waits reports whether a member launched an operation that others have not launched, long enough ago to wait for them; where the
+// time is not known, it does.
 func (l *launches) waits(c int32, m *job.Member, lowest int64) bool {
 	known := false
 	for i := range m.Membership.InFlight {

@@ -14,7 +14,7 @@ import (
 	"github.com/culprit-project/culprit/analyzer/rca/rcatest"
 )
 
-// launched makes evidence as RAS gives it: per communicator, the members and their counts of AllReduce.
+// launched makes evidence in the form that RAS gives: per communicator, the members and their counts of AllReduce.
 func launched(comms ...map[int]int64) rca.Evidence {
 	var ev rca.Evidence
 	ranks := map[int]*rca.Rank{}
@@ -78,7 +78,7 @@ func TestLaunches(t *testing.T) {
 	for i := range moving.Ranks {
 		moving.Ranks[i].Memberships[0].SinceCalled = 0
 	}
-	// Trace files of a running job, read one after the other: the first read are behind those read last.
+	// Trace files of a running job are read one after another: those read first are behind those read last.
 	live, mixed, late := launched(alike(4, 100, map[int]int64{0: 96, 1: 98})), launched(alike(4, 10, nil)), launched(alike(4, 64, map[int]int64{3: 60}))
 	mixed.Ranks[0].Memberships[0].FuncCalled = map[string]int64{"AllReduce": 9}
 	for i := range 4 {
@@ -108,7 +108,7 @@ func TestLaunches(t *testing.T) {
 		{"a few ahead are not late", launched(alike(32, 60, map[int]int64{1: 64, 2: 64})), rca.Unknown, rca.CauseUnknown, nil},
 		{
 			"followed across communicators",
-			// Rank 1 is behind in the first and waits in the second for 5, which waits for nobody.
+			// Rank 1 is behind in the first communicator and waits in the second for rank 5, which waits for nobody.
 			launched(alike(4, 50, map[int]int64{1: 40}), map[int]int64{1: 20, 5: 10, 6: 20}), rca.NotEntered, rca.CauseNotCalled,
 			[]int{5},
 		},
@@ -139,7 +139,7 @@ func TestLaunches(t *testing.T) {
 	}
 }
 
-// TestPipelineEnds: the ends of a pipeline send and receive half as often as the stages between them, and nobody is behind.
+// TestPipelineEnds: the ends of a pipeline send and receive half as often as the stages between them, and no rank is behind.
 func TestPipelineEnds(t *testing.T) {
 	ev := launched(alike(4, 0, nil), alike(4, 30, map[int]int64{2: 29}))
 	for i := range ev.Ranks {
@@ -155,7 +155,7 @@ func TestPipelineEnds(t *testing.T) {
 	if v := Analyze(still(ev), rca.Options{}); len(rcatest.Accused(v)) > 0 || v.Page {
 		t.Errorf("without: %v, page %v: %s", rcatest.Accused(v), v.Page, v.Summary)
 	}
-	for i := range ev.Ranks { // As many, of other kinds: the first sends what the last receives.
+	for i := range ev.Ranks { // As many, of different kinds: the first sends what the last receives.
 		ev.Ranks[i].Memberships[0].Called, ev.Ranks[i].Memberships[0].FuncCalled = 160, map[string]int64{"Send": int64(pick(i < 2, 160, 0)), "Recv": int64(pick(i < 2, 0, 160))}
 	}
 	if v := Analyze(still(ev), rca.Options{}); len(rcatest.Accused(v)) > 0 || v.Page {
@@ -163,7 +163,7 @@ func TestPipelineEnds(t *testing.T) {
 	}
 }
 
-// TestLaunchesTellNothingOfSlowness: a job that goes on may be slow, which counts of launches do not show.
+// TestLaunchesTellNothingOfSlowness: a job that makes progress may be slow, which launch counts do not show.
 func TestLaunchesTellNothingOfSlowness(t *testing.T) {
 	for _, slow := range []bool{false, true} {
 		ev := launched(alike(4, 30, nil))
@@ -178,7 +178,7 @@ func TestLaunchesTellNothingOfSlowness(t *testing.T) {
 	}
 }
 
-// TestBehindSince: whoever is behind is waited for since it last called something, not since the alert fired.
+// TestBehindSince: others wait for the rank behind since its last call, not since the alert fired.
 func TestBehindSince(t *testing.T) {
 	ev := launched(alike(4, 30, map[int]int64{2: 28}), alike(4, 9, nil))
 	for i := range ev.Ranks {
@@ -191,7 +191,7 @@ func TestBehindSince(t *testing.T) {
 	}
 }
 
-// TestLastRanksBesideUnseen: members that nobody can name do not hide the job's last ranks.
+// TestLastRanksBesideUnseen: members without a known rank do not hide the job's last ranks.
 func TestLastRanksBesideUnseen(t *testing.T) {
 	ev := launched(alike(8, 5, nil), map[int]int64{0: 5, 1: 5}, map[int]int64{2: 5, 3: 5})
 	for _, c := range []int{1, 2} { // Each of two communicators has a member more than ranks are known of.
@@ -203,8 +203,8 @@ func TestLastRanksBesideUnseen(t *testing.T) {
 	}
 }
 
-// TestPauseBegins: a rank that pauses is not behind before its peers have waited for it as long as in any hang. Launches run ahead of the
-// GPUs, so a peer may have launched several operations more in a moment.
+// TestPauseBegins: a rank that pauses is not behind before its peers have waited for it as long as in any hang. Launches run
+// ahead of the GPUs, so a peer may launch several more operations within a moment.
 func TestPauseBegins(t *testing.T) {
 	for _, c := range []struct {
 		waited time.Duration

@@ -11,7 +11,7 @@ import (
 	"github.com/culprit-project/culprit/analyzer/rca/rcatest"
 )
 
-// left ends an operation that some ranks are in: their kernels are done, their proxies need not be.
+// left ends an operation for some of its ranks: their kernels are done, while their proxies may still be at it.
 func (j *hungJob) left(comm string, ranks ...int) *hungJob {
 	for _, r := range ranks {
 		m := j.on(r, comm)
@@ -24,8 +24,8 @@ func (j *hungJob) left(comm string, ranks ...int) *hungJob {
 	return j
 }
 
-// TestSenderHasLeft: a kernel is done with an operation when its last data is in the buffers that the proxy sends from. What the
-// proxy shows of it still tells where the data is.
+// TestSenderHasLeft: a kernel has finished an operation when its last data is in the buffers from which the proxy sends. The
+// proxy's counters of that operation still show where the data is.
 func TestSenderHasLeft(t *testing.T) {
 	of := func(total int64, f rca.Flow) rca.Flow {
 		f.Total = total

@@ -13,8 +13,9 @@ import (
 	"github.com/culprit-project/culprit/analyzer/rca/rcatest"
 )
 
-// lies are what a process can say that is not so. It writes its own trace file, so it can claim anything of itself: what it called,
-// where it stands, and what came from others. The state of the process is the kernel's, and no process's to tell.
+// lies are false claims that a process can make. It writes its own trace file, so it can claim anything about itself: what it
+// called, where it stands, and what arrived from others. The state of the process comes from the kernel, and no process can
+// falsify it.
 var lies = map[string]func(rng *rand.Rand, r *rca.Rank){
 	"calls that never were": func(rng *rand.Rand, r *rca.Rank) {
 		n := int64(1 + rng.IntN(1000))
@@ -89,7 +90,7 @@ func eachFlow(r *rca.Rank, do func(*rca.Flow)) {
 	})
 }
 
-// TestRandomJobsOneProcessLies: whatever one process of a job that stands says of itself, nobody is named but the culprit and the liar.
+// TestRandomJobsOneProcessLies: whatever one process of a stalled job claims, only the culprit or the liar is named.
 func TestRandomJobsOneProcessLies(t *testing.T) {
 	for name, lie := range lies {
 		t.Run(name, func(t *testing.T) {

@@ -17,8 +17,8 @@ import (
 	"github.com/culprit-project/culprit/analyzer/rca/rcatest"
 )
 
-// change is one that must not change who is named: it gives the evidence of the same trouble told otherwise, the options for it, and what
-// each rank is called there.
+// change is a change that must not affect which rank is named. It returns the same trouble told differently, the options for it,
+// and the new name of each rank.
 type change struct {
 	name   string
 	change func(rng *rand.Rand, ev *rca.Evidence, opt *rca.Options) (called func(rank int) int)
@@ -87,7 +87,7 @@ func threeTimes(_ *rand.Rand, ev *rca.Evidence, opt *rca.Options) func(int) int 
 	return same
 }
 
-// stretch multiplies every length of time that a value holds; negative ones are not known.
+// stretch multiplies every duration in a value; negative ones are unknown and stay.
 func stretch(v reflect.Value, factor int64) {
 	switch v.Kind() { //nolint:exhaustive // The others hold nothing.
 	case reflect.Struct:
@@ -122,7 +122,7 @@ func besideIdle(_ *rand.Rand, ev *rca.Evidence, _ *rca.Options) func(int) int {
 	return same
 }
 
-// cloned copies all that a change may change.
+// cloned copies everything that a change may modify.
 func cloned(ev rca.Evidence) rca.Evidence {
 	ev.Ranks, ev.Comms, ev.Facts, ev.Timeline = slices.Clone(ev.Ranks), slices.Clone(ev.Comms), slices.Clone(ev.Facts), slices.Clone(ev.Timeline)
 	for i := range ev.Comms {
@@ -142,7 +142,7 @@ func cloned(ev rca.Evidence) rca.Evidence {
 	return ev
 }
 
-// accused gives whom a verdict accuses, in order, under the names that a change gave them.
+// accused gives the ranks that a verdict accuses, in order, under the names that a change gave them.
 func accused(v rca.Verdict, called func(int) int) []int {
 	var out []int
 	for _, r := range rcatest.Accused(v) {
@@ -152,7 +152,7 @@ func accused(v rca.Verdict, called func(int) int) []int {
 	return slices.Compact(out)
 }
 
-// unchanged holds that no change of how the evidence is told changes whom the verdict accuses, or of what.
+// unchanged checks that no change affects which rank the verdict accuses, or of what.
 func unchanged(t *testing.T, rng *rand.Rand, ev rca.Evidence, what string) {
 	t.Helper()
 	want := Analyze(cloned(ev), rca.Options{})
@@ -167,8 +167,8 @@ func unchanged(t *testing.T, rng *rand.Rand, ev rca.Evidence, what string) {
 	}
 }
 
-// TestHungJobsToldOtherwise: who holds a job does not depend on what ranks and hosts are called, on the pace of the job, or on
-// communicators that nobody uses.
+// TestHungJobsToldOtherwise: the culprit of a hang does not depend on the names of ranks and hosts, on the pace of the job, or on
+// communicators that no rank uses.
 func TestHungJobsToldOtherwise(t *testing.T) {
 	rng := rand.New(rand.NewPCG(11, 11))
 	for range jobs(200) {
@@ -177,7 +177,7 @@ func TestHungJobsToldOtherwise(t *testing.T) {
 	}
 }
 
-// TestSlowJobsToldOtherwise: nor does who slows one.
+// TestSlowJobsToldOtherwise: the same holds for the culprit of a slow job.
 func TestSlowJobsToldOtherwise(t *testing.T) {
 	rng := rand.New(rand.NewPCG(12, 12))
 	for range jobs(60) {
@@ -186,7 +186,7 @@ func TestSlowJobsToldOtherwise(t *testing.T) {
 	}
 }
 
-// TestSlowJobsTenthOfRecordsLost: what is lost may hide who slows a job, and accuses nobody else.
+// TestSlowJobsTenthOfRecordsLost: lost records may hide the culprit of a slow job, but never accuse another rank.
 func TestSlowJobsTenthOfRecordsLost(t *testing.T) {
 	rng := rand.New(rand.NewPCG(13, 13))
 	named := 0
@@ -216,7 +216,7 @@ func TestSlowJobsTenthOfRecordsLost(t *testing.T) {
 	t.Logf("named with a tenth of the records lost: %d of %d, a fifth of which are healthy", named, jobs(60))
 }
 
-// slowed gives a random job that one rank slows, -1 none.
+// slowed gives a random job and the rank that slows it, -1 none.
 func slowed(rng *rand.Rand) (j *rcatest.SlowJob, rank int, what string) {
 	j = rcatest.NewSlowJob(2+rng.IntN(3), 1+rng.IntN(3), 1+rng.IntN(2))
 	j.Rng = rand.New(rand.NewPCG(rng.Uint64(), 1))
@@ -242,7 +242,7 @@ func slowed(rng *rand.Rand) (j *rcatest.SlowJob, rank int, what string) {
 	return j, rank, fmt.Sprintf("%s at %d of %d", what, rank, j.World())
 }
 
-// jobs gives how many to draw: CULPRIT_JOBS times as many as usual, for a longer look.
+// jobs gives how many jobs to draw: CULPRIT_JOBS times the usual number.
 func jobs(usual int) int {
 	if n, err := strconv.Atoi(os.Getenv("CULPRIT_JOBS")); err == nil && n > 0 {
 		return n * usual

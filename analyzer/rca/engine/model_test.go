@@ -11,8 +11,8 @@ import (
 	"github.com/culprit-project/culprit/analyzer/rca/rcatest"
 )
 
-// model is a tiny job: every rank runs a program of operations on a stream, rings move step by step through windows, and
-// an injected fault lets it run into the ground. What stands then is the evidence.
+// model is a tiny job: every rank runs a program of operations on a stream, rings move step by step through windows, and an
+// injected fault brings the job to a standstill. The final state is the evidence.
 type model struct {
 	dp, pp, tp int
 	channels   int
@@ -26,7 +26,7 @@ type model struct {
 type mfault struct {
 	kind  string // link, gpu, skip, other, stop, stop_outside, kill, kernel, size.
 	rank  int
-	after int // Calls of the rank after which it strikes.
+	after int // The fault strikes after this many calls of the rank.
 	step  int64
 }
 
@@ -148,7 +148,7 @@ func newModel(dp, pp, tp int) *model {
 	return m
 }
 
-// run lets the job go until nothing moves or the ticks are over; it says whether the job stands still.
+// run lets the job continue until nothing moves or the ticks are used up; it reports whether the job stands still.
 func (m *model) run(ticks int) bool {
 	for range ticks {
 		moved := false
@@ -185,7 +185,7 @@ func (m *model) cpu(r *mrank) bool {
 	}
 	switch {
 	case m.hit(r, "skip"), m.hit(r, "stop_outside"), m.hit(r, "kill"):
-		// Let what was called run first.
+		// Let the called operations run first.
 		r.outside = true
 		return true
 	}
@@ -241,7 +241,7 @@ func (o *mop) addFlows(channels int) {
 	}
 }
 
-// peerFlow finds the other end, nil while the peer has not got there.
+// peerFlow finds the other end of a flow, nil while the peer is not in the operation.
 func (m *model) peerFlow(f *mflow) (*mrank, *mflow) {
 	p := m.ranks[f.op.call.comm.members[f.Peer]]
 	for _, o := range p.ops {
@@ -348,7 +348,7 @@ func (m *model) sendFlow(r *mrank, f *mflow) bool {
 	return moved
 }
 
-// produce is the kernel: it needs room to send and, after a loop's first step, what it received.
+// produce acts as the kernel: it needs room to send and, after a loop's first step, received data.
 func produce(f, back *mflow) bool {
 	if back == nil {
 		if f.Ready < f.Posted {
@@ -397,7 +397,7 @@ func (m *model) retire(r *mrank) bool {
 	return moved
 }
 
-// evidence photographs the job.
+// evidence takes a snapshot of the job.
 func (m *model) evidence() rca.Evidence {
 	ev := rca.Evidence{JobID: "model", WorldSize: len(m.ranks), Sources: []string{"model"}}
 	for _, c := range m.comms {

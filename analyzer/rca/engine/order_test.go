@@ -12,12 +12,12 @@ import (
 	"github.com/culprit-project/culprit/analyzer/rca/rcatest"
 )
 
-// TestStreamOrderWithoutKernels: the CPU calls a receive and, a moment later, a collective, and no kernel events tell which of
-// them the GPU is in. The older one takes the blame first: data that waits for the later one is the stream's order.
+// TestStreamOrderWithoutKernels: the CPU calls a receive and, a moment later, a collective, and no kernel events show which of
+// them the GPU is in. The older one takes the blame first: data that waits for the later one follows from the stream's order.
 func TestStreamOrderWithoutKernels(t *testing.T) {
 	for _, c := range []struct {
 		name  string
-		later time.Duration // The collective's call after the receive's.
+		later time.Duration // Time from the receive's call to the collective's.
 		lost  rca.Capability
 	}{
 		{"a millisecond and more apart", 5 * time.Millisecond, rca.SeesKernels},
@@ -44,8 +44,8 @@ func TestStreamOrderWithoutKernels(t *testing.T) {
 	}
 }
 
-// TestReceiveBeforeSendInAPipeline: a rank has called its send behind a receive that waits for a sender that has posted nothing.
-// Its own send is empty because of that.
+// TestReceiveBeforeSendInAPipeline: a rank has called its send behind a receive whose sender has posted nothing. Its own send is
+// empty because of that.
 func TestReceiveBeforeSendInAPipeline(t *testing.T) {
 	j := newHungJob(3).comm("pp", 0, 1, 2)
 	for r := range 3 {
@@ -61,8 +61,8 @@ func TestReceiveBeforeSendInAPipeline(t *testing.T) {
 	}
 }
 
-// TestOneOrderIsNoDeadlock: ranks that have called two operations in one order cannot lock each other out, whichever of them each
-// seems to be in where no kernels are seen. Called in opposite orders they can.
+// TestOneOrderIsNoDeadlock: ranks that called two operations in the same order cannot deadlock, whichever operation each of them
+// seems to be in where no kernels are seen. Ranks that called them in opposite orders can.
 func TestOneOrderIsNoDeadlock(t *testing.T) {
 	for _, opposite := range []bool{false, true} {
 		j := newHungJob(4).comm("dp", 0, 2).comm("world", 0, 1, 2, 3)
@@ -93,8 +93,9 @@ func TestOneOrderIsNoDeadlock(t *testing.T) {
 	}
 }
 
-// TestOppositeOrdersShownByDataThatArrived: one rank calls two operations the other way round within a millisecond. Nothing of its own
-// shows which its GPU is in; that others' data lies there for both does, since those others are in them.
+// TestOppositeOrdersShownByDataThatArrived: one rank calls two operations in the opposite order within a millisecond. Its own
+// record does not show which one its GPU is in. Data of others that has arrived for both operations does, because it shows where
+// the others are.
 func TestOppositeOrdersShownByDataThatArrived(t *testing.T) {
 	j := newHungJob(4).comm("dp_0", 0, 2).comm("dp_1", 1, 3).comm("world", 0, 1, 2, 3)
 	for r := range 4 {
@@ -130,8 +131,9 @@ func TestOppositeOrdersShownByDataThatArrived(t *testing.T) {
 	}
 }
 
-// TestGPUThatFreezesInTheOldestOfThree is as the real library showed it: all have called three operations at once, no kernels are
-// seen, broadcasts before them have no end but what ended after them. The one that does not take its data in the oldest is named.
+// TestGPUThatFreezesInTheOldestOfThree follows a recording of the real library. All ranks have called three operations at once,
+// no kernels are seen, and the only sign that earlier broadcasts ended is that later operations did. The rank that does not take
+// its data in the oldest operation is named.
 func TestGPUThatFreezesInTheOldestOfThree(t *testing.T) {
 	j := newHungJob(4).comm("tp_0", 0, 1).comm("dp_0", 0, 2).comm("dp_1", 1, 3).comm("world", 0, 1, 2, 3)
 	for r := range 4 {

@@ -12,8 +12,8 @@ import (
 	"github.com/culprit-project/culprit/analyzer/rca/rcatest"
 )
 
-// TestMajorityOutside: a minority is not right for waiting, nor a majority guilty for being outside. One call too many explains
-// what many ranks held at once would.
+// TestMajorityOutside: a minority is not right because it waits, and a majority is not guilty because it is outside. One call too
+// many explains the same as many ranks that are held up at once.
 func TestMajorityOutside(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -53,8 +53,8 @@ func TestMajorityOutside(t *testing.T) {
 	}
 }
 
-// TestFirstMissedOperationIsNamed: a rank is missed in all that its peers do after what it did not call; the first tells where
-// in its program it stands.
+// TestFirstMissedOperationIsNamed: a rank is missing in everything its peers do after the operation that it did not call. The
+// first one shows where in its program the rank stands.
 func TestFirstMissedOperationIsNamed(t *testing.T) {
 	j := newHungJob(4).comm("world", 0, 1, 2, 3).comm("tp_0", 0, 1).comm("tp_1", 2, 3)
 	j.in("tp_0", "AllReduce", []int{0}).in("world", "AllReduce", []int{2, 3})
@@ -63,7 +63,8 @@ func TestFirstMissedOperationIsNamed(t *testing.T) {
 	}
 }
 
-// TestMissedHalfIsNamed: who waits to receive is waited for by nobody's receiving.
+// TestMissedHalfIsNamed: the verdict names the half of a send/recv pair that is missing: rank 2 waits to receive, so rank 1 has
+// not called a Send.
 func TestMissedHalfIsNamed(t *testing.T) {
 	j := newHungJob(3).comm("pp", 0, 1, 2).in("pp", "Recv", []int{2}, func(_ int, o *rca.Op) { o.Peer, o.Number = 1, -1 })
 	if v := j.verdict(); !strings.Contains(v.Summary, "the Send that rank 2's Recv") || !slices.Equal(rcatest.CulpritRanks(v), []int{1}) {
@@ -71,7 +72,8 @@ func TestMissedHalfIsNamed(t *testing.T) {
 	}
 }
 
-// TestWhoGetsOnIsAskedForItsPast: a rank that is waited for and moves is slow at most, which finished work must tell.
+// TestWhoGetsOnIsAskedForItsPast: a rank that others wait for and that makes progress is slow at most, which finished work must
+// show.
 func TestWhoGetsOnIsAskedForItsPast(t *testing.T) {
 	j := newHungJob(3).comm("dp", 0, 1).comm("tp", 1, 2).in("dp", "AllReduce", []int{0})
 	j.in("tp", "AllReduce", []int{1, 2}, func(_ int, o *rca.Op) { o.Stuck, o.Age = 0, 0 })
@@ -84,8 +86,8 @@ func TestWhoGetsOnIsAskedForItsPast(t *testing.T) {
 	}
 }
 
-// TestUnseenSenderHasNoStandIn: a rank that is done and waits for nobody is not who an unseen rank waits for, where nothing but
-// sends and receives runs between them.
+// TestUnseenSenderHasNoStandIn: where only sends and receives run between two ranks, a rank that is done and waits for nobody is
+// not the one that an unseen rank waits for.
 func TestUnseenSenderHasNoStandIn(t *testing.T) {
 	j := newHungJob(4).comm("pp", 0, 1, 2, 3).in("pp", "Recv", []int{3}, func(_ int, o *rca.Op) { o.Peer, o.Number = 2, -1 })
 	for r := range 4 {
@@ -98,11 +100,11 @@ func TestUnseenSenderHasNoStandIn(t *testing.T) {
 	}
 }
 
-// TestHealthyOfThoseSeen: where nobody of those seen stands still and others were not seen, the verdict says so.
+// TestHealthyOfThoseSeen: where no seen rank stands still and others were not seen, the verdict says so.
 func TestHealthyOfThoseSeen(t *testing.T) {
 	j := newHungJob(4).comm("dp", 0, 1, 2, 3)
 	whole := j.verdict()
-	j.ev.Ranks = j.ev.Ranks[:2] // Prometheus told of two alone.
+	j.ev.Ranks = j.ev.Ranks[:2] // Prometheus knows only two ranks.
 	half := j.verdict()
 	if whole.Class != rca.Healthy || strings.Contains(whole.Summary, "seen") || len(whole.Missing) > 0 {
 		t.Errorf("all seen: %s %q, missing %q", whole.Class, whole.Summary, whole.Missing)
@@ -110,13 +112,13 @@ func TestHealthyOfThoseSeen(t *testing.T) {
 	if !strings.Contains(half.Summary, "2 of 4 were not seen") || len(half.Missing) != 1 || half.Confidence >= whole.Confidence {
 		t.Errorf("half seen: %s %q, missing %q, %g of %g", half.Class, half.Summary, half.Missing, half.Confidence, whole.Confidence)
 	}
-	j.ev.Partial = true // Of a large job a few are asked on purpose.
+	j.ev.Partial = true // In a large job only a few ranks are asked, on purpose.
 	if v := j.verdict(); strings.Contains(v.Summary, "seen") {
 		t.Errorf("a part asked: %q", v.Summary)
 	}
 }
 
-// TestNoPastIsNotHealthy: that nobody stands still says nothing of who is slow.
+// TestNoPastIsNotHealthy: that no rank stands still shows nothing about slowness.
 func TestNoPastIsNotHealthy(t *testing.T) {
 	j := newHungJob(2).comm("dp", 0, 1)
 	if v := j.verdict(); v.Class != rca.Healthy {

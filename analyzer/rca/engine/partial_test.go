@@ -12,7 +12,7 @@ import (
 	"github.com/culprit-project/culprit/analyzer/rca/rcatest"
 )
 
-// waitingSender is a rank whose Send to another hangs, on a communicator of two.
+// waitingSender is a rank whose Send to another rank hangs, on a communicator of two.
 func waitingSender(partial bool) rca.Evidence {
 	op := rca.Op{Number: 7, Seq: 3, Func: "Send", Peer: 1, Bytes: 1 << 20, State: rca.OpMoving, Age: 10 * time.Second, Stuck: 9 * time.Second}
 	op.Flows = []rca.Flow{{Send: true, Peer: 1, Total: 8, Posted: 8, Ready: 1, Stuck: 9 * time.Second, PeerPolls: 1000}}
@@ -26,8 +26,8 @@ func waitingSender(partial bool) rca.Evidence {
 	}
 }
 
-// TestCountsTellNothingOfMessages: of a rank that a search has not come to only its counts are known (H6). That a receive is
-// not among them cannot be told: the rank is asked, not accused.
+// TestCountsTellNothingOfMessages: of a rank that the search has not visited only counts are known (H6). They do not show that a
+// receive is missing, so the rank is asked and not accused.
 func TestCountsTellNothingOfMessages(t *testing.T) {
 	v := Analyze(waitingSender(true), rca.Options{})
 	if slices.Contains(rcatest.CulpritRanks(v), 1) {

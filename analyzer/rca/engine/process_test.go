@@ -12,8 +12,8 @@ import (
 	"github.com/culprit-project/culprit/analyzer/rca/rcatest"
 )
 
-// TestProcessOfSeveralRanksStops: a signal stops a process, whatever each of its threads was doing. Some of its ranks are then inside an
-// operation and others are not; they are told together and alike, so that one alert names them all.
+// TestProcessOfSeveralRanksStops: a signal stops a whole process, whatever each of its threads was doing. Some of its ranks are
+// then inside an operation and others are not. They are reported together and alike, so that one alert names all of them.
 func TestProcessOfSeveralRanksStops(t *testing.T) {
 	for state, cause := range map[rca.ProcessState]rca.Cause{rca.ProcessStopped: rca.CauseProcessStopped, rca.ProcessGone: rca.CauseProcessGone} {
 		j := newHungJob(8).comm("dp", 0, 1, 2, 3, 4, 5, 6, 7).comm("tp", 4, 5, 6, 7)

@@ -12,8 +12,8 @@ import (
 	"github.com/culprit-project/culprit/analyzer/rca/rcatest"
 )
 
-// Without kernel events (NCCL 2.27 and older) the network side of an operation that is queued behind another shows data
-// arriving that its GPU does not take: that is the stream's order, and no fault of that GPU.
+// Without kernel events (NCCL 2.27 and older), the network side of an operation queued behind another shows arriving data that
+// its GPU does not take. That follows from the stream's order and is no fault of that GPU.
 func TestQueuedWithoutKernelEvents(t *testing.T) {
 	j := newHungJob(4).comm("dp", 0, 1, 2).comm("world", 0, 1, 2, 3)
 	for r := range 4 {

@@ -12,8 +12,8 @@ import (
 	"github.com/culprit-project/culprit/analyzer/rca/rcatest"
 )
 
-// TestC6H2LargerThanSent: one member wants more data than there is, the others have finished and gone on. What the others
-// called is not on record any more; that they have sent all they had is.
+// TestC6H2LargerThanSent: one member wants more data than there is; the others have finished and gone on. The calls of the others
+// are no longer on record. That they have sent all their data is.
 func TestC6H2LargerThanSent(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -25,7 +25,7 @@ func TestC6H2LargerThanSent(t *testing.T) {
 		for i, r := range c.members[:last] {
 			m := j.on(r, "dp")
 			m.Called, m.Started, m.Completed = 101, 101, 101
-			ready := int64(4) + int64(pick(i+1 == last, 1, 0)) // The one before the odd one has more than that takes.
+			ready := int64(4) + int64(pick(i+1 == last, 1, 0)) // The member before the odd one has more data than that one takes.
 			j.in("dp", "AllReduce", []int{r}, flows(map[int][]rca.Flow{r: {send(i+1, 8, ready, 4, 4), recv((i+last)%len(c.members), 8, 4, 4, 4)}}))
 		}
 		if v := j.verdict(); v.Class != rca.Inconsistent || !slices.Equal(rcatest.CulpritRanks(v), []int{3}) {
@@ -34,7 +34,7 @@ func TestC6H2LargerThanSent(t *testing.T) {
 	}
 }
 
-// TestC6H2StrangeFunction: two members disagree on the order; one of them called a function that nobody else ever calls.
+// TestC6H2StrangeFunction: two members disagree on the order; one of them called a function that no other rank ever calls.
 func TestC6H2StrangeFunction(t *testing.T) {
 	j := newHungJob(4).comm("dp_0", 0, 1).comm("dp_1", 2, 3)
 	for r := range 4 {
@@ -48,7 +48,7 @@ func TestC6H2StrangeFunction(t *testing.T) {
 	}
 }
 
-// TestH1GroupCallThatStaysOpen: a receive whose peer is not told yet is inside a group call that was never closed.
+// TestH1GroupCallThatStaysOpen: a receive without a known peer is inside a group call that was never closed.
 func TestH1GroupCallThatStaysOpen(t *testing.T) {
 	j := newHungJob(2).comm("pp", 0, 1)
 	j.in("pp", "Send", []int{0}, func(_ int, o *rca.Op) { o.Peer, o.Seq = 1, 40 }, flows(map[int][]rca.Flow{0: {send(1, 2, 2, 0, 0)}}))
@@ -59,7 +59,7 @@ func TestH1GroupCallThatStaysOpen(t *testing.T) {
 	}
 }
 
-// TestBufferedSendThatNeverArrives: the sender has finished, because its data fit into the buffers; it is the link then.
+// TestBufferedSendThatNeverArrives: the sender has finished, because its data fits into the buffers; the link is the culprit.
 func TestBufferedSendThatNeverArrives(t *testing.T) {
 	j := newHungJob(2).comm("pp", 0, 1)
 	j.on(0, "pp").Recent = []rca.Op{{Number: 99, Seq: 40, Func: "Send", Peer: 1}}
@@ -74,7 +74,7 @@ func TestBufferedSendThatNeverArrives(t *testing.T) {
 	}
 }
 
-// TestOneDiedAndTheLauncherEndedTheRest: an orderly end of all others does not make the one that died a job's end.
+// TestOneDiedAndTheLauncherEndedTheRest: orderly ends of all other processes do not turn a death into the end of a job.
 func TestOneDiedAndTheLauncherEndedTheRest(t *testing.T) {
 	for _, stuck := range []bool{true, false} {
 		j := newHungJob(4).comm("dp", 0, 1, 2, 3)
@@ -91,8 +91,8 @@ func TestOneDiedAndTheLauncherEndedTheRest(t *testing.T) {
 	}
 }
 
-// TestLinkWhoseEndsExplainEquallyMuch: both directions between two hosts' ranks that share a NIC do not deliver. Which end
-// it is only the node can tell.
+// TestLinkWhoseEndsExplainEquallyMuch: between two hosts' ranks that share a NIC, neither direction delivers. Only the host's own
+// evidence can show which end it is.
 func TestLinkWhoseEndsExplainEquallyMuch(t *testing.T) {
 	build := func() *hungJob {
 		j := newHungJob(4).comm("pp_0", 0, 2).comm("pp_1", 1, 3)
@@ -116,11 +116,11 @@ func TestLinkWhoseEndsExplainEquallyMuch(t *testing.T) {
 	}
 }
 
-// TestHostLostBehindGroupedSends: neighbours that exchange with a lost host and with each other; what they have exchanged
-// with each other is done and only ends with the group.
+// TestHostLostBehindGroupedSends: neighbours exchange data with a lost host and with each other. What they exchanged with each
+// other is done, and ends only with the group.
 func TestHostLostBehindGroupedSends(t *testing.T) {
 	j := newHungJob(4).comm("world", 0, 1, 2, 3)
-	j.ev.Comms[0].Members = []int{0, 1, -1, 3} // Nobody could tell who member 2 is.
+	j.ev.Comms[0].Members = []int{0, 1, -1, 3} // Which rank member 2 is was not recorded.
 	for _, r := range []int{0, 1, 3} {
 		for _, peer := range []int{(r + 1) % 4, (r + 2) % 4, (r + 3) % 4} {
 			p2p := func(_ int, o *rca.Op) { o.Peer, o.Seq = peer, 336 }

@@ -17,7 +17,7 @@ import (
 
 var faultKinds = []string{"link", "gpu", "skip", "other", "stop", "stop_outside", "kill", "kernel"}
 
-// hung gives a random job that has come to a stand at a random fault, with the true culprit.
+// hung gives a random job that a random fault has stopped, with the true culprit.
 func hung(t testing.TB, rng *rand.Rand) (*model, int) {
 	t.Helper()
 	for range 100 {
@@ -40,7 +40,7 @@ func hung(t testing.TB, rng *rand.Rand) (*model, int) {
 	return nil, 0
 }
 
-// allowed: nobody but the culprit is named; where two disagree, both may be.
+// allowed reports whether only the culprit is named; where two ranks disagree, both may be.
 func allowed(t *testing.T, v rca.Verdict, m *model, rank int, what string) {
 	t.Helper()
 	for _, r := range rcatest.Accused(v) {

@@ -38,7 +38,7 @@ func (w want) check(t *testing.T, v rca.Verdict) {
 	checkHypotheses(t, &v)
 }
 
-// checkHypotheses says that the verdict rests on the explanations that name whom it accuses.
+// checkHypotheses checks that the verdict rests on the explanations that name the accused ranks.
 func checkHypotheses(t *testing.T, v *rca.Verdict) {
 	t.Helper()
 	chosen := map[int]bool{}
@@ -54,7 +54,7 @@ func checkHypotheses(t *testing.T, v *rca.Verdict) {
 	}
 }
 
-// checkWaits says that the graph draws nobody as a root who is not accused, and nobody twice.
+// checkWaits checks that the graph draws only accused ranks as roots, and no rank twice.
 func checkWaits(t *testing.T, v *rca.Verdict) {
 	t.Helper()
 	accused, seen := map[int]bool{}, map[int]bool{}
@@ -74,8 +74,8 @@ func checkWaits(t *testing.T, v *rca.Verdict) {
 	}
 }
 
-// TestM8StateTable is Mycroft's table 4 on a ring of two: the same sender's state with what the receiver shows, and whom
-// the pair of them accuses.
+// TestM8StateTable is Mycroft's table 4 on a ring of two ranks: the same state of the sender with different states of the
+// receiver, and the rank that both states together accuse.
 func TestM8StateTable(t *testing.T) {
 	for _, c := range []struct {
 		name                 string
@@ -148,7 +148,8 @@ func TestM8StateTable(t *testing.T) {
 	}
 }
 
-// TestM10CrossGroup is Mycroft's figure 5: the DP group {1,2,3} and the PP group {2,4} both stand; rank 1 alone is it.
+// TestM10CrossGroup is Mycroft's figure 5: the DP group {1,2,3} and the PP group {2,4} both stand still; rank 1 alone is the
+// cause.
 func TestM10CrossGroup(t *testing.T) {
 	j := newHungJob(5).comm("dp", 1, 2, 3).comm("pp", 2, 4)
 	j.in("dp", "AllReduce", []int{2, 3}, flows(map[int][]rca.Flow{
@@ -256,7 +257,7 @@ func TestCallDoesNotReturn(t *testing.T) {
 }
 
 func TestKernelNotStartedThoughTheProxyReceives(t *testing.T) {
-	// The proxy posts buffers and receives into them without a kernel: the rank has not entered.
+	// Without a kernel the proxy still posts buffers and receives into them: the rank has not entered.
 	j := newHungJob(2).comm("dp", 0, 1)
 	by := flows(map[int][]rca.Flow{0: {send(1, 8, 5, 4, 4), recv(1, 8, 0, 0, 0)}, 1: {send(0, 4, 0, 0, 0), recv(0, 4, 4, 4, 0)}})
 	j.in("dp", "AllReduce", []int{0, 1}, by)
@@ -265,7 +266,7 @@ func TestKernelNotStartedThoughTheProxyReceives(t *testing.T) {
 }
 
 func TestFullBuffersAreNoFrozenGPU(t *testing.T) {
-	// Rank 1's kernel takes nothing because rank 2 takes nothing of it; of the full buffers only the head shows.
+	// Rank 1's kernel takes nothing because rank 2 takes nothing from it; only the head of the full buffers shows.
 	j := newHungJob(3).comm("dp", 0, 1, 2).in("dp", "AllReduce", []int{0, 1}, flows(map[int][]rca.Flow{
 		0: {send(1, 14, 10, 10, 10), recv(2, 12, 0, 0, 0)},
 		1: {send(2, 8, 5, 4, 4), recv(0, 10, 10, 10, 6)},
@@ -274,7 +275,7 @@ func TestFullBuffersAreNoFrozenGPU(t *testing.T) {
 }
 
 func TestOneOperationTooMany(t *testing.T) {
-	// Rank 1 called something in between and is a place ahead; what it called is forgotten.
+	// Rank 1 called something in between and is a place ahead; its record of that call is gone.
 	j := newHungJob(4).comm("dp_0", 0, 1).comm("dp_1", 2, 3)
 	j.in("dp_0", "AllReduce", []int{0})
 	j.on(1, "dp_0").Called++
@@ -331,7 +332,7 @@ func TestX1SeveralCulprits(t *testing.T) {
 }
 
 func TestSharedNICOfSeveralLinks(t *testing.T) {
-	// What rank 1 sends and what is sent to it stands: its NIC, not its neighbour.
+	// Neither what rank 1 sends nor what is sent to it makes progress: its NIC is at fault, not its neighbour.
 	j := newHungJob(3).comm("dp", 0, 1, 2).in("dp", "AllReduce", []int{0, 1, 2}, flows(map[int][]rca.Flow{
 		0: {send(1, 8, 6, 6, 5), recv(2, 9, 5, 5, 5)},
 		1: {send(2, 8, 5, 5, 4), recv(0, 9, 5, 5, 5)},
@@ -390,8 +391,8 @@ func TestBenign(t *testing.T) {
 	})
 }
 
-// TestSizeIsNoPatience: an AllReduce of four bytes, the world's once an iteration, is waited for like any other; how long a
-// rank that lives may stay away before somebody is woken is the service's to decide.
+// TestSizeIsNoPatience: an AllReduce of four bytes, once an iteration over the world, gets the same treatment as any other. The
+// service decides how long a live rank may stay away before it pages.
 func TestSizeIsNoPatience(t *testing.T) {
 	j := newHungJob(3).comm("dp", 0, 1, 2).in("dp", "AllReduce", []int{0, 1}, func(_ int, o *rca.Op) { o.Barrier, o.Bytes, o.Age, o.Stuck = true, 4, 10*time.Second, 10*time.Second })
 	v := j.verdict()
@@ -401,11 +402,11 @@ func TestSizeIsNoPatience(t *testing.T) {
 	}
 }
 
-// TestKernelBehindAnotherFault: a kernel that has not started where a link failed as early is no second fault: its GPU may wait for
-// what the link holds. Where it has waited for much longer it is one.
+// TestKernelBehindAnotherFault: a kernel that has not started is no second fault where a link failed as early: its GPU may wait
+// for what the link holds. A kernel that has waited for much longer is one.
 func TestKernelBehindAnotherFault(t *testing.T) {
 	for _, tc := range []struct {
-		age  time.Duration // Of the operation whose kernel has not started; the link has failed for 6 s.
+		age  time.Duration // Age of the operation whose kernel has not started; the link failed 6 s ago.
 		want []int
 	}{{6 * time.Second, []int{1}}, {7 * time.Second, []int{1}}, {30 * time.Second, []int{1, 2}}} {
 		j := newHungJob(4).comm("dp", 0, 1).comm("pp", 2, 3)
@@ -457,7 +458,7 @@ func TestHealthySkewIsNoHang(t *testing.T) {
 }
 
 func TestMinorityAheadIsInnocent(t *testing.T) {
-	// Two of eight are ahead (NVIDIA/nccl#1911): those behind are waited for, and of those the one that is outside.
+	// Two of eight are ahead (NVIDIA/nccl#1911). They wait for those behind, and among these for the rank that is outside.
 	j := newHungJob(8).comm("dp", 0, 1, 2, 3, 4, 5, 6, 7).comm("tp", 2, 3, 4, 5, 6, 7)
 	j.in("dp", "AllReduce", []int{0, 1}).in("tp", "AllReduce", []int{2, 3, 4, 5, 6})
 	want{class: rca.NotEntered, cause: rca.CauseNotCalled, ranks: []int{7}, page: true}.check(t, j.verdict())

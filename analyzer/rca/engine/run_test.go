@@ -13,7 +13,8 @@ import (
 	"github.com/culprit-project/culprit/analyzer/rca/rcatest"
 )
 
-// elastic is a job of four that lost rank 3 and runs on with three: its exporter still shows the dead process with its communicator.
+// elastic is a job of four ranks that lost rank 3 and runs on with three: its exporter still shows the dead process with its
+// communicator.
 func elastic() *hungJob {
 	j := newHungJob(4).comm("new", 0, 1, 2)
 	for r := range 3 {
@@ -28,7 +29,7 @@ func elastic() *hungJob {
 	return j
 }
 
-// TestProcessesBelongToARun: what ended before the living processes began is no part of what they do.
+// TestProcessesBelongToARun: a process that ended before the living processes began has no part in what they do.
 func TestProcessesBelongToARun(t *testing.T) {
 	for _, c := range []struct {
 		name    string

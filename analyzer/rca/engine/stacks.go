@@ -15,16 +15,16 @@ import (
 	"github.com/culprit-project/culprit/analyzer/rca/words"
 )
 
-// standings are the ranks by where their stacks stand.
+// standings groups the ranks by where their stacks stand.
 type standings struct {
 	*job.Index
 	at                map[int32]frames.Standing
 	inside, may, outs []int32 // In communication; where it may be hidden; elsewhere.
 }
 
-// stackVerdict reasons from stacks where they are all there is. Ranks that stand in communication wait; if nearly all do
-// and a few stand elsewhere, those few are who they wait for. That all stand at one place says nothing. ok is false when
-// the evidence has operations or times to go by, or no stacks.
+// stackVerdict reasons from stacks where the evidence has nothing else. Ranks inside communication wait. If nearly all ranks do
+// and a few stand elsewhere, the others wait for those few. If all stand at one place, that shows nothing. ok is false when the
+// evidence has operations or times, or no stacks.
 func stackVerdict(x *job.Index) (rca.Verdict, bool) {
 	s := standings{Index: x, at: map[int32]frames.Standing{}}
 	for i := range x.Nodes {
@@ -81,10 +81,10 @@ func (s *standings) add(n int32, stack []string) {
 	s.at[n] = st
 }
 
-// holders gives the ranks that keep the others waiting, with the weight of that; suspects with a weight of 0.
+// holders gives the ranks that hold up the others, with the weight of that evidence; suspects have a weight of 0.
 func (s *standings) holders() (ranks []int32, weight float64) {
 	wait := len(s.inside) + len(s.may)
-	// A quarter: RAS calls that an outlier too, and half of the ranks elsewhere is two phases of a program.
+	// The limit is a quarter: RAS calls that an outlier too, and half of the ranks elsewhere may be two phases of a program.
 	const outliers = 4
 	few := len(s.outs) > 0 && (len(s.outs) == 1 || outliers*len(s.outs) <= wait+len(s.outs))
 	switch {
@@ -92,7 +92,7 @@ func (s *standings) holders() (ranks []int32, weight float64) {
 		if weight := s.weightOf(s.outs); wait > 1 || weight > outsideWeight {
 			return s.outs, weight
 		}
-		return s.outs, 0 // One that is at work, and one that waits for it: a job that is well looks the same.
+		return s.outs, 0 // One rank that works and one that waits for it: a healthy job looks the same.
 	case few && wait > 1:
 		return s.outs, min(alikeWeight, s.weightOf(s.outs))
 	case wait == 0:
@@ -106,14 +106,14 @@ func (s *standings) holders() (ranks []int32, weight float64) {
 		}
 		return nil, 0
 	}
-	// All may wait. One that stands in another call than all the others may have gone another way.
+	// All ranks may wait. A rank in another call than all the others may have taken another path in the program.
 	if odd, ok := s.odd(s.inside, func(n int32) string { return s.at[n].What + s.at[n].Site }); ok && len(s.may) == 0 {
 		return []int32{odd}, 0
 	}
 	return nil, 0
 }
 
-// weightOf is less where any of the ranks may simply be at work.
+// weightOf gives the weight of naming some ranks: less where any of them may simply be working.
 func (s *standings) weightOf(ranks []int32) float64 {
 	if slices.ContainsFunc(ranks, func(n int32) bool { return s.at[n].Kind == frames.Running }) {
 		return outsideWeight
@@ -121,7 +121,7 @@ func (s *standings) weightOf(ranks []int32) float64 {
 	return blockedWeight
 }
 
-// odd gives the one rank that stands elsewhere than all others, which stand at one place.
+// odd gives the one rank that stands elsewhere than all the others, which stand at one place.
 func (s *standings) odd(ranks []int32, place func(int32) string) (int32, bool) {
 	by := map[string][]int32{}
 	for _, n := range ranks {
@@ -138,7 +138,7 @@ func (s *standings) odd(ranks []int32, place func(int32) string) (int32, bool) {
 	return 0, false
 }
 
-// others says where the ranks stand that wait for the named.
+// others says where the ranks stand that wait for the named ones.
 func (s *standings) others(held []int32) string {
 	places := map[string]int{}
 	n := 0
@@ -160,7 +160,7 @@ func (s *standings) others(held []int32) string {
 	return who + " in communication"
 }
 
-// undecided says what stacks show that do not name anybody.
+// undecided says what the stacks show where they name no rank.
 func (s *standings) undecided(v *rca.Verdict, suspects []int32) {
 	v.Confidence = partlySeenWeight
 	v.Action = words.SecondStacks

@@ -44,7 +44,7 @@ func TestStacksAlone(t *testing.T) {
 	}
 }
 
-// named are the ranks that a verdict accuses; suspects have no rank of their own.
+// named gives the ranks that a verdict accuses; suspects have no rank of their own.
 func named(v rca.Verdict) []int {
 	var out []int
 	for _, c := range v.Culprits {
@@ -55,7 +55,7 @@ func named(v rca.Verdict) []int {
 	return out
 }
 
-// One rank at work and one that waits for it is what a job that is well shows most of the time.
+// One rank at work and one that waits for it is what a healthy job shows most of the time.
 func TestOneAtWork(t *testing.T) {
 	v := Analyze(rca.Evidence{WorldSize: 4, Ranks: []rca.Rank{
 		{ID: 0, Stack: []string{"<module> (train.py:9)", "forward (model.py:5)"}},
@@ -66,8 +66,8 @@ func TestOneAtWork(t *testing.T) {
 	}
 }
 
-// N-1 ranks at one line and one where only its own host holds it: the line may hide a wait for the GPU. Without that, being
-// elsewhere is no guilt.
+// N-1 ranks stand at one line, and one rank stands where only its own host can hold it up: the line may hide a wait for the GPU.
+// Without such a stack, standing elsewhere is no evidence of guilt.
 func TestStacksAlike(t *testing.T) {
 	item := []string{"<module> (train.py:9)", "step (train.py:7)"}
 	barrier := []string{"<module> (train.py:12)", "barrier (torch/distributed/distributed_c10d.py:4888)"}

@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// tables are the files that hold what is believed and from what on something counts.
+// tables are the files that hold weights and thresholds.
 var tables = []string{"flaws.go", "weights.go", "thresholds.go"}
 
 // noThresholds are fractions that decide nothing.
@@ -21,7 +21,8 @@ var noThresholds = map[string]string{
 	"../slow/numbers.go 1.4826": "a normal distribution's spread over its median distance",
 }
 
-// TestFractionsAreInTheTables: a threshold or weight of hangs, slowness and what is beside them stands in a table, with its reason.
+// TestFractionsAreInTheTables: every threshold and weight of hangs, slowness and the packages beside them stands in a table, with
+// its reason.
 func TestFractionsAreInTheTables(t *testing.T) {
 	var files []string
 	for _, room := range []string{"engine", "hang", "slow"} {
@@ -46,7 +47,7 @@ func TestFractionsAreInTheTables(t *testing.T) {
 			switch n := n.(type) {
 			case *ast.BinaryExpr:
 				if l, ok := n.Y.(*ast.BasicLit); ok && l.Value == "0.5" && (n.Op == token.ADD || n.Op == token.SUB) {
-					rounding[l] = true // To the nearest, or between two whole numbers.
+					rounding[l] = true // Rounds to the nearest, or compares between two whole numbers.
 				}
 			case *ast.BasicLit:
 				decides := n.Kind == token.FLOAT && strings.Contains(n.Value, ".") && n.Value != "0.0" && n.Value != "1.0" && !rounding[n]

@@ -12,7 +12,7 @@ import (
 	"github.com/culprit-project/culprit/analyzer/rca/rcatest"
 )
 
-// TestC6DecisionTreeOfFigure7: what CCL-D's decision tree alone says of its three classes of hangs.
+// TestC6DecisionTreeOfFigure7: what CCL-D's decision tree alone says for its three classes of hangs.
 func TestC6DecisionTreeOfFigure7(t *testing.T) {
 	ring := map[int][]rca.Flow{
 		0: {send(1, 14, 10, 10, 10), recv(3, 12, 9, 9, 9)}, 1: {send(2, 8, 8, 8, 4), recv(0, 12, 9, 9, 9)},
@@ -76,13 +76,13 @@ func TestM7Algorithm2(t *testing.T) {
 	if !slices.Equal(m.Ranks, []int{1}) || !strings.Contains(m.Note, "CheckMinData on dp: not delivered (here: RDMA issue, receiver: receiver failed)") {
 		t.Errorf("%v: %s", m.Ranks, m.Note)
 	}
-	// Its receiver has used all that came (M8, section 5.3), and it is on this channel that it moved least (M9).
+	// Its receiver has used everything that arrived (M8, section 5.3), and this is the channel on which it moved least (M9).
 	if !strings.Contains(m.Note, "so it is the receiver; broken: each rank should transmit the same amount of data (channel 0)") {
 		t.Errorf("neither side nor channel: %s", m.Note)
 	}
 }
 
-// TestM9TheOneChannelThatStands: of four channels of a ring one does not get on, and is named.
+// TestM9TheOneChannelThatStands: one of a ring's four channels makes no progress, and is named.
 func TestM9TheOneChannelThatStands(t *testing.T) {
 	all := map[int][]rca.Flow{}
 	for r := range 3 {
@@ -102,7 +102,7 @@ func TestM9TheOneChannelThatStands(t *testing.T) {
 	}
 }
 
-// TestP5PulseVotesOnHangs: who has not begun, else who has sent least; nobody where no volumes are seen.
+// TestP5PulseVotesOnHangs: the rank that has not begun, else the rank that has sent least; none where no volumes are seen.
 func TestP5PulseVotesOnHangs(t *testing.T) {
 	ring := map[int][]rca.Flow{
 		0: {send(1, 14, 10, 10, 10), recv(2, 12, 9, 9, 9)}, 1: {send(2, 8, 8, 8, 4), recv(0, 12, 9, 9, 9)}, 2: {send(0, 14, 10, 10, 10), recv(1, 8, 4, 4, 4)},
@@ -123,8 +123,8 @@ func TestP5PulseVotesOnHangs(t *testing.T) {
 	}
 }
 
-// TestP6PulseVotesOnTransfers: of an exchange by sends and receives that does not end, every transfer that stands has the faulty rank at
-// an end.
+// TestP6PulseVotesOnTransfers: in an exchange by sends and receives that does not end, every transfer without progress has the
+// faulty rank at one end.
 func TestP6PulseVotesOnTransfers(t *testing.T) {
 	j := newHungJob(4).comm("ep", 0, 1, 2, 3)
 	for _, r := range []int{0, 1, 3} {
@@ -135,7 +135,7 @@ func TestP6PulseVotesOnTransfers(t *testing.T) {
 	}
 }
 
-// TestC7TreeLayersInAHang: a leaf of a tree has moved less than its root because it has less to move.
+// TestC7TreeLayersInAHang: a tree's leaf has moved less than its root because it has less to move.
 func TestC7TreeLayersInAHang(t *testing.T) {
 	tree := map[int][]rca.Flow{
 		0: {send(1, 14, 10, 10, 10), recv(1, 14, 10, 10, 10), send(2, 14, 10, 10, 10), recv(2, 14, 10, 10, 10)},

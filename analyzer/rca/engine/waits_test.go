@@ -12,7 +12,7 @@ import (
 	"github.com/culprit-project/culprit/analyzer/rca"
 )
 
-// The graph counts every rank that waits once, ranks that wait alike together, and its arrows lead to the culprit.
+// The graph counts every waiting rank once, groups ranks that wait alike, and its arrows lead to the culprit.
 func TestWaitGroups(t *testing.T) {
 	j := newHungJob(8).comm("dp0", 0, 1, 2, 3).comm("dp1", 4, 5, 6, 7).comm("pp", 3, 7)
 	j.in("dp0", "AllReduce", []int{1, 2, 3}, flows(map[int][]rca.Flow{}))
@@ -35,7 +35,7 @@ func TestWaitGroups(t *testing.T) {
 	}
 }
 
-// However many kinds of waiting there are, the graph can be drawn, and nobody is lost.
+// However many kinds of waiting there are, the graph can be drawn, and no rank is left out.
 func TestWaitGroupsAreFew(t *testing.T) {
 	const world = 200
 	all := make([]int, world)
@@ -73,7 +73,7 @@ func TestChainEndsInTheNamedOperation(t *testing.T) {
 	}
 }
 
-// A search asks few of many ranks: how far the trouble reaches is what the source says that has all of them.
+// A search asks few of many ranks. How far the trouble reaches comes from the source that knows all of them.
 func TestHeadlineCountsAllRanks(t *testing.T) {
 	j := newHungJob(4).comm("dp", 0, 1, 2, 3)
 	j.in("dp", "AllReduce", []int{1, 2, 3}, flows(map[int][]rca.Flow{}))

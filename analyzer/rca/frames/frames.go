@@ -1,8 +1,8 @@
 // Copyright 2026 The Culprit Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package frames reads Python call stacks for what they say of waiting: whether a rank stands in communication, and if not,
-// what it does instead and which line of the user's program led there.
+// Package frames reads from Python call stacks whether a rank stands in communication, and if not, what it does instead and which
+// line of the user's program led there.
 package frames
 
 import (
@@ -16,13 +16,13 @@ import (
 // Frame is one call, as "function (file:line)".
 type Frame struct {
 	Func string
-	File string // As the tool gave it: absolute, or relative to the module search path.
+	File string // As the tool reports it: absolute, or relative to the module search path.
 	Text string // The whole frame.
 }
 
 var frameForm = regexp.MustCompile(`^(\S.*?) \((.+?)(?::\d+)?\)$`)
 
-// Parse splits a frame into its parts. A frame of another form is all function.
+// Parse splits a frame into its parts. A frame of another form becomes a function without a file.
 func Parse(s string) Frame {
 	m := frameForm.FindStringSubmatch(s)
 	if m == nil {
@@ -34,13 +34,13 @@ func Parse(s string) Frame {
 // Kind is what a stack shows its thread doing.
 type Kind int
 
-// Kinds. Those up to Device may wait for other ranks; a rank in any later one keeps those others waiting that need it.
+// Kinds. Ranks in kinds up to Device may wait for other ranks. A rank in any later kind holds up the ranks that need it.
 const (
 	None        Kind = iota // No stack.
 	Communicate             // Inside a collective, a send or receive, the making of a group, or a wait for the store.
 	Backward                // Inside autograd, whose hooks communicate without a Python frame of their own.
 	Device                  // Waits for its GPU, which may be inside a collective.
-	Running                 // Inside code that does none of the others.
+	Running                 // Inside code that does none of the other things.
 	Saving                  // Writes a checkpoint.
 	Restoring               // Reads one.
 	DataLoad                // Waits for, or reads, training data.
@@ -50,14 +50,14 @@ const (
 	Import                  // Imports a module.
 )
 
-// Standing is where a stack stands.
+// Standing is the place where a stack stands.
 type Standing struct {
 	Kind Kind
 	What string // The call that says so, for people: "barrier", "torch.save"; empty for Running.
 	Site string // The innermost frame outside libraries: "save_checkpoint (train.py:99)"; empty unknown.
 }
 
-// MayWait says that a rank that stands there may itself wait for other ranks.
+// MayWait reports whether a rank that stands there may itself wait for other ranks.
 func (k Kind) MayWait() bool { return k <= Device }
 
 // Of reads a stack, innermost frame last.
@@ -73,7 +73,7 @@ func Of(stack []string) Standing {
 			break
 		}
 		if !f.Library() && !f.native() {
-			break // What the program does itself hides what called it.
+			break // The program's own code hides what called it.
 		}
 	}
 	if s.Kind == Running || s.Kind == DataLoad || s.Kind == Lock {
@@ -82,7 +82,7 @@ func Of(stack []string) Standing {
 	return s
 }
 
-// String says where it stands: "in torch.save at save_checkpoint (train.py:99)".
+// String gives the place: "in torch.save at save_checkpoint (train.py:99)".
 func (s Standing) String() string {
 	switch {
 	case s.What == "":
@@ -93,7 +93,7 @@ func (s Standing) String() string {
 	return "in " + s.What + " at " + s.Site
 }
 
-// Action says what to do about a rank that stands there and keeps others waiting.
+// Action gives the advice for a rank that stands there and holds up the others.
 func (s Standing) Action() string {
 	switch s.Kind {
 	case Saving, Restoring:
@@ -112,8 +112,7 @@ func (s Standing) Action() string {
 	return "Take a second stack of the rank: if it is the same, that line does not come back; the other ranks took another branch or were faster."
 }
 
-// enclosing names a wait by the purpose that frames further out give it: what waits for a lock inside a data loader waits
-// for data.
+// enclosing gives a wait the purpose of the frames further out: a wait for a lock inside a data loader is a wait for data.
 func (s *Standing) enclosing(stack []string) {
 	for _, text := range slices.Backward(stack) {
 		f := Parse(text)
@@ -143,17 +142,17 @@ func (f *Frame) native() bool {
 	return f.File == "" || !strings.HasSuffix(f.File, ".py") && !strings.HasPrefix(f.File, "<")
 }
 
-// in says that the frame is of one of the files.
+// in reports whether the frame's file is one of these.
 func (f *Frame) in(files ...string) bool {
 	return slices.ContainsFunc(files, func(name string) bool { return f.File == name || strings.HasSuffix(f.File, "/"+name) })
 }
 
-// below says that the frame's file is in the package.
+// below reports whether the frame's file is in the package.
 func (f *Frame) below(pkg string) bool {
 	return strings.HasPrefix(f.File, pkg+"/") || strings.Contains(f.File, "/"+pkg+"/")
 }
 
-// kind gives what a frame alone says; None for nothing.
+// kind gives what this frame alone shows; None for nothing.
 func (f *Frame) kind() (Kind, string) {
 	switch {
 	case f.native():
@@ -202,7 +201,7 @@ func (f *Frame) nativeKind() (Kind, string) {
 	return None, ""
 }
 
-// communicate reads a function of torch.distributed by its name. Its helpers that only compute are none.
+// communicate classifies a function of torch.distributed by its name. Helpers that only compute do not count.
 func communicate(fn string) (Kind, string) {
 	switch fn {
 	case "wrapper", "get_rank", "get_world_size", "_get_default_group", "is_initialized", "<module>", "_object_to_tensor", "_tensor_to_object":
@@ -211,7 +210,7 @@ func communicate(fn string) (Kind, string) {
 	return Communicate, strings.TrimPrefix(fn, "_")
 }
 
-// distributed reads other parts of torch.distributed: what they wait for is nearly always other ranks.
+// distributed classifies other parts of torch.distributed: they nearly always wait for other ranks.
 func distributed(f *Frame) (Kind, string) {
 	switch {
 	case f.in("torch/distributed/c10d_logger.py"), f.in("torch/distributed/utils.py"):
@@ -244,7 +243,7 @@ func checkpointKind(fn string) (Kind, string) {
 	return None, ""
 }
 
-// saves says that a function's own name says that it saves a checkpoint.
+// saves reports whether a function saves a checkpoint, by its own name.
 func saves(fn string) bool {
 	fn = strings.ToLower(fn[strings.LastIndexByte(fn, '.')+1:])
 	return strings.Contains(fn, "save_checkpoint") || strings.Contains(fn, "save_state_dict") || strings.Contains(fn, "save_model") ||
@@ -270,7 +269,7 @@ func set(names string) map[string]bool {
 	return out
 }
 
-// Library says that the frame's file is none of the user's own.
+// Library reports whether the frame's file does not belong to the user.
 func (f *Frame) Library() bool {
 	p := f.File
 	if strings.HasPrefix(p, "<") {

@@ -8,19 +8,19 @@ import (
 	"slices"
 )
 
-// Features describe one operator's time among its like (H3).
+// Features describe one operator's time among like operators (H3).
 type Features struct {
 	Mean, Std, Z            float64
 	Q1, Q2, Q3, IQR         float64
 	Time, Iteration         float64 // Of this operator and of its iteration.
 	Count                   int
 	ExcessShare, RobustSize float64 // Time over Q2 as a share of the iteration; distance from Q2 in IQRs.
-	Rank                    int     // The fixed features: rank, size in bytes, communication pattern.
+	Rank                    int     // Fixed features: rank, size in bytes, communication pattern.
 	Bytes                   int64
 	Pattern                 string
 }
 
-// FeaturesOf computes the features of one time among those of the same operator in a window.
+// FeaturesOf computes the features of one time among the times of the same operator in a window.
 func FeaturesOf(time, iteration float64, window []float64) Features {
 	f := Features{Time: time, Iteration: iteration, Count: len(window)}
 	if len(window) == 0 {
@@ -43,16 +43,17 @@ func FeaturesOf(time, iteration float64, window []float64) Features {
 	if iteration > 0 {
 		f.ExcessShare = (time - f.Q2) / iteration
 	}
-	// A distribution without spread makes every microsecond an outlier: a hundredth of the median is the least.
+	// Without a lower bound, a distribution without spread would make every microsecond an outlier. The bound is a hundredth of
+	// the median.
 	f.RobustSize = (time - f.Q2) / max(f.IQR, 0.01*f.Q2, 1e-12)
 	return f
 }
 
-// fewest is the number of like operators below which nothing is out of the ordinary.
+// fewest is the number of like operators below which no operator is abnormal.
 const fewest = 4
 
-// Abnormal decides without training: far outside its like, and long enough to matter to the iteration. The second rule
-// is what a plain z-score lacks: fifty times of nothing is nothing.
+// Abnormal decides without training: an operator is abnormal when it takes far longer than like operators, and long enough to
+// matter to the iteration. A plain z-score lacks the second condition: fifty times almost nothing is still almost nothing.
 func (f *Features) Abnormal() bool {
 	const far, matters = 3, 0.005
 	return f.Count >= fewest && f.RobustSize > far && f.ExcessShare > matters

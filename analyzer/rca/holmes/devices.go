@@ -33,12 +33,12 @@ func Pearson(x, y []float64) float64 {
 	return cov / math.Sqrt(vx*vy)
 }
 
-// Prior is the share of each kind of device among 126 cases at Tencent (table 1). Other clusters differ: it is a weak
-// hint, no more.
+// Prior is the share of each kind of device among 126 cases at Tencent (table 1). Other clusters differ, so it is only a weak
+// hint.
 var Prior = map[string]float64{"gpu": 0.587, "nic": 0.183, "link": 0.095, "switch": 0.048, "cpu": 0.032, "other": 0.055}
 
-// Decay is H(d) = ln(C+eps-1)/C for a device with C connections below it: a spine switch that everything crosses is not
-// guilty for being crossed. Devices without connections below, or with one, are taken as they are.
+// Decay is H(d) = ln(C+eps-1)/C for a device with C connections below it: a spine switch is not guilty because all traffic
+// crosses it. Devices with no or one connection below are not decayed.
 func Decay(connections int) float64 {
 	const eps = 1e-6
 	if connections <= 2 {
@@ -48,7 +48,7 @@ func Decay(connections int) float64 {
 	return math.Log(c+eps-1) / c
 }
 
-// Device is one that irregularities may come from.
+// Device is a device that may cause irregularities.
 type Device struct {
 	Name  string
 	Kind  string    // gpu, nic, link, switch, cpu, other.

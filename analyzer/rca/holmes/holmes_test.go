@@ -61,7 +61,8 @@ func TestH3Detector(t *testing.T) {
 		}
 		return out
 	}
-	// The paper's example: 0.02 ms to 1 ms is fifty times, 1 s to 3 s three times; the second is what matters to 7 s.
+	// The paper's example: 0.02 ms to 1 ms is fifty times, 1 s to 3 s is three times. Only the second matters to an iteration of
+	// 7 s.
 	small := FeaturesOf(1e-3, 9, window(0.02e-3, 0.05, 100))
 	large := FeaturesOf(3, 9, window(1, 0.05, 100))
 	if small.Abnormal() || !large.Abnormal() {
@@ -142,8 +143,8 @@ func TestH4AllAbnormalIsTheNetwork(t *testing.T) {
 	}
 }
 
-// TestH4DFSFigure19: stage 0 waits in its receive from stage 1, that one in its receive from stage 2, whose exchange is
-// abnormal on all but GPU 5, which waited in a group of its own for GPU 6: that one computed.
+// TestH4DFSFigure19: stage 0 waits in its receive from stage 1, and stage 1 in its receive from stage 2. Stage 2's exchange is
+// abnormal on all GPUs but GPU 5, which waited in a group of its own for GPU 6: GPU 6 computed.
 func TestH4DFSFigure19(t *testing.T) {
 	g := &ops{}
 	tp6 := g.add(6, 20, -1, false)

@@ -8,8 +8,8 @@ import (
 	"slices"
 )
 
-// Irregular gives the iterations that last longer than delta times the mean of the window before them (H2). The window
-// slides over regular iterations only, so that a degradation does not become the norm at once.
+// Irregular gives the iterations that last longer than delta times the mean of the window before them (H2). The window contains
+// regular iterations only, so that a degradation does not become the norm at once.
 func Irregular(lengths []float64, window int, delta float64) []int {
 	var out []int
 	var recent []float64
@@ -37,21 +37,21 @@ type Pattern int
 // Patterns.
 const (
 	Regular     Pattern = iota
-	Spike               // Now and then, without a period.
-	Fluctuation         // Again and again.
-	Degradation         // From some point on.
+	Spike               // At irregular intervals.
+	Fluctuation         // Periodically.
+	Degradation         // From some iteration on.
 )
 
 func (p Pattern) String() string {
 	return [...]string{"regular", "spikes", "fluctuation", "degradation"}[p]
 }
 
-// Classify tells the three kinds apart by where the irregular iterations lie among n.
+// Classify tells the three kinds apart by the positions of the irregular iterations among n.
 func Classify(irregular []int, n int) Pattern {
 	if len(irregular) == 0 || n == 0 {
 		return Regular
 	}
-	// From the first on, nearly all are irregular: it stays.
+	// From the first one on, nearly all are irregular: the change lasts.
 	if tail := n - irregular[0]; tail >= 3 && float64(len(irregular)) >= 0.8*float64(tail) {
 		return Degradation
 	}
@@ -102,7 +102,7 @@ func Period(series []float64) float64 {
 			best, most = k, power
 		}
 	}
-	// The strongest of so many frequencies of noise is about their logarithm times the average.
+	// The strongest of this many frequencies of noise is about their logarithm times the average.
 	if bins := float64(n/2 - 1); total == 0 || most < 3*math.Log(bins)*total/bins {
 		return 0
 	}

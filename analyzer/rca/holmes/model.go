@@ -19,7 +19,7 @@ var featureNames = []string{
 	"mean", "std", "z_score", "q1", "q2", "q3", "iqr", "rank", "bytes", "pattern", "time", "iteration", "excess_share", "distance",
 }
 
-// drifting are the features that have the unit of time: their thresholds follow the job's mean.
+// drifting are the features with the unit of time: their thresholds follow the job's mean.
 var drifting = []string{"mean", "q1", "q2", "q3", "time", "iteration"}
 
 // patterns are the communication patterns as numbers; others are len(patterns).
@@ -38,24 +38,24 @@ func (f *Features) vector() []float64 {
 	}
 }
 
-// Model is a trained detector of abnormal operators (H3): a random forest, and the means of the features that drift, as
-// they were in training.
+// Model is a trained detector of abnormal operators (H3): a random forest, and the means that the drifting features had in
+// training.
 type Model struct {
 	Forest *forest.Forest     `json:"forest"`
 	Means  map[string]float64 `json:"means"`
-	// Score is what the training said of itself: by the trees that had not seen the sample.
+	// Score is the training's own estimate, from trees that had not seen the sample.
 	Precision float64 `json:"precision"`
 	Recall    float64 `json:"recall"`
 	F1        float64 `json:"f1"`
 }
 
-// Labelled is a sample for training.
+// Labelled is a sample with its label, for training.
 type Labelled struct {
 	Features
 	IsAbnormal bool
 }
 
-// Train makes a model of labelled operators.
+// Train makes a model from labelled operators.
 func Train(ctx context.Context, samples []Labelled, o forest.Options) (*Model, error) {
 	x := make([][]float64, len(samples))
 	labels := make([]bool, len(samples))
@@ -73,7 +73,7 @@ func Train(ctx context.Context, samples []Labelled, o forest.Options) (*Model, e
 	return &Model{Forest: f, Means: DriftMeans(normal), Precision: score.Precision(), Recall: score.Recall(), F1: score.F1()}, nil
 }
 
-// DriftMeans gives the means of the drifting features over normal operators: what Tuned compares.
+// DriftMeans gives the means of the drifting features over normal operators, which Tuned compares.
 func DriftMeans(normal []Features) map[string]float64 {
 	sums := make([]float64, len(featureNames))
 	for i := range normal {
@@ -92,8 +92,8 @@ func DriftMeans(normal []Features) map[string]float64 {
 	return out
 }
 
-// Tuned gives the model with its thresholds moved by what the means have moved since training (figure 10(b)): a mean
-// of the iteration time that has gone from 9.0 s to 9.2 s moves a threshold of 9.0 s to 9.2 s.
+// Tuned gives the model with its thresholds shifted as far as the means have shifted since training (figure 10(b)): if the mean
+// iteration time has gone from 9.0 s to 9.2 s, a threshold of 9.0 s becomes 9.2 s.
 func (m *Model) Tuned(now map[string]float64) *Model {
 	by := map[string]float64{}
 	for name, then := range m.Means {
@@ -106,7 +106,7 @@ func (m *Model) Tuned(now map[string]float64) *Model {
 	return &out
 }
 
-// Abnormal implements Abnormal. An operator that was seen too seldom is compared with nothing and is normal.
+// Abnormal implements Abnormal. An operator that was seen too seldom has nothing to be compared with, and is normal.
 func (m *Model) Abnormal(f *Features) bool {
 	return f.Count >= fewest && m.Forest.Probability(f.vector()) >= 0.5
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/culprit-project/culprit/analyzer/rca/forest"
 )
 
-// operatorLog is a log of iterations of nine seconds: small and large operators, of which a large one is sometimes thrice as
-// long and a small one fifty times. Only the former matters to the iteration.
+// operatorLog is a log of iterations of nine seconds with small and large operators. Now and then a large one takes three times
+// as long, and a small one fifty times. Only the former matters to the iteration.
 func operatorLog(seed uint64, stretch float64) []Operator {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	var out []Operator
@@ -45,8 +45,8 @@ func judged(m Abnormal, samples []Labelled) (s forest.Score) {
 	return s
 }
 
-// TestH3ForestTellsWhatMatters: fifty times nothing is normal, thrice a second is not (section 4.2.2); F1 at least the 0.92
-// that Holmes reports (H8).
+// TestH3ForestTellsWhatMatters: fifty times almost nothing is normal, three times a second is not (section 4.2.2); F1 is at least
+// the 0.92 that Holmes reports (H8).
 func TestH3H8ForestTellsWhatMatters(t *testing.T) {
 	m, err := Train(t.Context(), Samples(operatorLog(1, 1)), forest.Options{Seed: 1})
 	if err != nil {
@@ -83,7 +83,8 @@ func TestH3DriftFigure10(t *testing.T) {
 	}
 }
 
-// TestH3TunedModelOutlivesDrift: 7.03% longer iterations, as the paper saw in a month, and far more.
+// TestH3TunedModelOutlivesDrift: a tuned model survives iterations that become 7.03% longer, which the paper saw within a month,
+// and far larger drift.
 func TestH3TunedModelOutlivesDrift(t *testing.T) {
 	m, err := Train(t.Context(), Samples(operatorLog(1, 1)), forest.Options{Seed: 1})
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"strconv"
 )
 
-// Operator is a row of an operator log (H1) with what is needed to learn from it.
+// Operator is a row of an operator log (H1), with what a model needs to learn from it.
 type Operator struct {
 	Rank         int
 	Communicator string
@@ -96,11 +96,11 @@ func operatorOf(row []string) (Operator, error) {
 	return o, errors.Join(errs[:]...)
 }
 
-// window is how many like operators make the statistics of one.
+// window is the number of like operators over which statistics are computed.
 const window = 256
 
-// Samples computes the features of a table's operators. What is usual is what like operators took before the first
-// iteration in which one was abnormal; where that is too little, over all of the table.
+// Samples computes the features of a table's operators. The usual times are those of like operators before the first iteration in
+// which one was abnormal; where these are too few, those of the whole table.
 func Samples(ops []Operator) []Labelled {
 	first := map[string]int{}
 	for i := range ops {

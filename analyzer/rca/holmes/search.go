@@ -3,18 +3,18 @@
 
 package holmes
 
-// Graph is the communication operator graph (H4): operators in order per rank, and who took part in the same one. It is
-// asked as the search goes, so that only the ranks visited need be fetched (H6).
+// Graph is the communication operator graph (H4): the operators of each rank in order, and the ranks that took part in the same
+// one. The search queries it step by step, so only the visited ranks need to be fetched (H6).
 type Graph interface {
 	// Group gives the operators of all ranks that are the same collective as op, op included.
 	Group(op int) []int
 	// Peer gives the other side of a send or receive, -1 unknown.
 	Peer(op int) int
-	// Before gives what the operator's rank did before it within the iteration, the nearest first.
+	// Before gives the operators of op's rank before it within the iteration, the nearest first.
 	Before(op int) []int
-	// P2P says whether it is a send or receive.
+	// P2P reports whether op is a send or receive.
 	P2P(op int) bool
-	// Abnormal says whether the operator took abnormally long.
+	// Abnormal reports whether op took abnormally long.
 	Abnormal(op int) bool
 }
 
@@ -29,13 +29,14 @@ const (
 
 // Found is where a search ended.
 type Found struct {
-	Op    int // Operator: its rank for Compute, its group or link for Network.
+	Op    int // Operator: its rank is the culprit for Compute, its group or link for Network.
 	Cause Cause
 }
 
-// Search walks from an abnormal operator to root causes (algorithm 1): breadth first through a collective's group, depth
-// first along send and receive. All of a collective abnormal is the network; a normal one among abnormal means the
-// others waited for its rank, and what that did before is looked at: nothing abnormal there means it computed.
+// Search walks from an abnormal operator to root causes (algorithm 1): breadth first through a collective's group, depth first
+// along send and receive. If all of a collective is abnormal, the network is the cause. A normal operator among abnormal ones
+// means that the others waited for its rank. The search then looks at what that rank did before: if nothing there is abnormal, it
+// computed.
 func Search(g Graph, op int) []Found {
 	s := &search{g: g, seen: map[int]bool{}, out: map[Found]bool{}}
 	s.visit(op)
@@ -88,7 +89,7 @@ func (s *search) p2p(op int) {
 	}
 }
 
-// back looks for an abnormal operator before op on its rank and goes on from it; false when there is none.
+// back looks for an abnormal operator before op on its rank and continues there; false when there is none.
 func (s *search) back(op int) bool {
 	for _, b := range s.g.Before(op) {
 		if s.g.Abnormal(b) {

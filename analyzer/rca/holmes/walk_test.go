@@ -9,11 +9,11 @@ import (
 	"testing"
 )
 
-// production is the job of Holmes' figure 17: data, pipeline and tensor parallelism of 96, 8 and 4. GPU 2574 computes
-// slowly. Its tensor group waits for it in an all-gather, the data-parallel group of GPU 2572 for that one in an
-// all-reduce, and stage by stage, up to GPU 0, every stage for the next.
+// production is the job of Holmes' figure 17: data, pipeline and tensor parallelism of 96, 8 and 4. GPU 2574 computes slowly. Its
+// tensor group waits for it in an all-gather, and the data-parallel group of GPU 2572 waits for that one in an all-reduce. Stage
+// by stage, up to GPU 0, every stage waits for the next.
 type production struct {
-	fetched []int // Ranks, as their logs are asked for.
+	fetched []int // Ranks whose logs were requested, in order.
 	counted map[int]bool
 }
 
@@ -63,7 +63,7 @@ func (p *production) Peer(op int) int {
 func (p *production) Before(op int) []int {
 	var out []int
 	first := op / perRank * perRank
-	// What a rank sends on is in its log before the receive whose data it acknowledges.
+	// In a rank's log, what it sends on comes before the receive whose data it acknowledges.
 	order := []int{gather, reduce, send, recv}
 	for _, o := range order {
 		if o == op%perRank {
@@ -79,18 +79,18 @@ func (p *production) P2P(op int) bool { return op%perRank >= recv }
 func (p *production) Abnormal(op int) bool {
 	pp, dp, tp := place(op / perRank)
 	switch op % perRank {
-	case send: // Every stage below the sixth, on the way from GPU 0.
+	case send: // All stages before the sixth, on the way from GPU 0.
 		return pp < 6 && dp == 0 && tp == 0
-	case reduce: // All of group 24 but GPU 2572.
+	case reduce: // All of group 24 except GPU 2572.
 		return pp == 6 && tp == 0 && dp != 67
-	case gather: // All of its tensor group but GPU 2574.
+	case gather: // All of its tensor group except GPU 2574.
 		return pp == 6 && dp == 67 && tp != 2
 	}
 	return false
 }
 
-// TestH4H6H8WalkOfFigure17: from GPU 0 along the pipeline to GPU 2304, through its data-parallel group to GPU 2572, and
-// through that one's tensor group to GPU 2574, with 6 + 96 + 4 = 106 of 3,072 logs asked for.
+// TestH4H6H8WalkOfFigure17: the walk goes from GPU 0 along the pipeline to GPU 2304, through its data-parallel group to GPU 2572,
+// and through that one's tensor group to GPU 2574. It requests 6 + 96 + 4 = 106 of 3,072 logs.
 func TestH4H6H8WalkOfFigure17(t *testing.T) {
 	if rankAt(6, 0, 0) != 2304 || rankAt(6, 67, 0) != 2572 || rankAt(6, 67, 2) != 2574 {
 		t.Fatal("the numbering is not the paper's")
@@ -108,14 +108,14 @@ func TestH4H6H8WalkOfFigure17(t *testing.T) {
 			t.Errorf("the walk does not pass GPU %d", r)
 		}
 	}
-	// GPUs 2304 and 2572 stand at the ends of two parts of the walk.
+	// GPUs 2304 and 2572 are each at the end of one part of the walk and the start of the next.
 	if share := float64(len(p.counted)) / (dpDegree * ppDegree * tpDegree); len(p.counted) != 104 || share > 0.035 {
 		t.Errorf("%d different GPUs (%.1f%%)", len(p.counted), 100*share)
 	}
 }
 
-// TestH7AppendixB: 85 of 600 iterations, one every six to nine, fluctuate with a period of about seven; 39 spikes among
-// 1,000 at random do not, nor does a throughput that falls from 150 to 125 for good.
+// TestH7AppendixB: 85 of 600 iterations, one in every six to nine, fluctuate with a period of about seven. 39 random spikes among
+// 1,000 iterations do not, nor does a throughput that falls from 150 to 125 for good.
 func TestH7AppendixB(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	noisy := func(n int, base float64) []float64 {
@@ -175,8 +175,8 @@ func TestH5Table1(t *testing.T) {
 	}
 }
 
-// TestH5MAPOfAppendixD: I(d) is the device's accumulated rates and its prior over everybody's rates and the prior's
-// strength; a prior of no weight leaves the shares, one of great weight is the prior.
+// TestH5MAPOfAppendixD: I(d) is the device's accumulated rates plus its prior, over the rates of all devices plus the prior's
+// strength. A prior of no weight leaves the shares; one of great weight is the prior.
 func TestH5MAPOfAppendixD(t *testing.T) {
 	devices := []Device{{Name: "nic", Kind: "nic", Rates: []float64{0.9, 0.6}}, {Name: "gpu", Kind: "gpu", Rates: []float64{0.5}}}
 	of := func(alpha float64) map[string]float64 {

@@ -18,14 +18,14 @@ import (
 // callPrefix begins the names of calls that make or end a communicator.
 const callPrefix = "nccl"
 
-// callComm begins the identifiers of the communicators that stand for the callers of such a call.
+// callComm begins the identifiers of communicators that stand for the callers of such a call.
 const callComm = "call "
 
 func isCall(id rca.CommID) bool { return strings.HasPrefix(string(id), callComm) }
 
-// joinCalls makes operations of the calls that ranks are in and do not come back from. Making a communicator is a collective
-// like any other: all its members must call it, and whoever has waits for those that have not. So each such call becomes a
-// communicator of those that must make it, with one operation on it; all else follows from there.
+// joinCalls turns calls that have not returned into operations. Making a communicator is a collective like any other: all its
+// members must call it, and ranks inside wait for those that have not. So each such call becomes a communicator of the ranks that
+// must make it, with one operation on it. All other rules then apply.
 func joinCalls(ev *rca.Evidence) {
 	groups := map[rca.CommID]*callers{}
 	for i := range ev.Ranks {
@@ -57,18 +57,18 @@ func joinCalls(ev *rca.Evidence) {
 	}
 }
 
-// joining is the evidence as the calls need it, gathered once for all of them.
+// joining holds what joinCalls needs from the evidence, gathered once for all calls.
 type joining struct {
 	ev       *rca.Evidence
 	known    map[rca.CommID]bool // Communicators in the evidence.
 	names    map[rca.CommID]string
-	members  map[rca.CommID][]int // Of communicators that something is called on, sorted.
-	everyone []int                // Ranks of the job, sorted: all that there should be, where that is known and no garbage.
-	dead     []int                // Ranks that cannot call anything any more.
-	rank     map[int][]*rca.Rank  // By rank: somebody may be reported twice.
+	members  map[rca.CommID][]int // Members of communicators on which a call is made, sorted.
+	everyone []int                // Ranks of the job, sorted: all that should exist, where the size is known and plausible.
+	dead     []int                // Ranks that can no longer call anything.
+	rank     map[int][]*rca.Rank  // By rank; a rank may be reported twice.
 }
 
-// mostRanks bounds what a job's size may cost.
+// mostRanks bounds the memory that a claimed job size may cost.
 const mostRanks = 1 << 20
 
 func newJoining(ev *rca.Evidence, groups map[rca.CommID]*callers) *joining {
@@ -105,7 +105,7 @@ func newJoining(ev *rca.Evidence, groups map[rca.CommID]*callers) *joining {
 	for i := range ev.Missing {
 		js.everyone = append(js.everyone, ev.Missing[i].Ranks...)
 	}
-	// A size that nobody but the launcher tells may be garbage; one that a call takes, too, is the job's.
+	// A size that only the launcher reports may be garbage. A size that a call also takes is the job's.
 	most := 4*len(ev.Ranks) + 1024
 	for _, g := range groups {
 		if g.any.Size == ev.WorldSize {
@@ -129,8 +129,8 @@ func distinct(ranks []int) []int {
 	return slices.Compact(ranks)
 }
 
-// callID tells one call from another: by what all its callers share, else it is the rank's own affair. An end of a
-// communicator by force waits for nobody.
+// callID identifies a call by what all its callers share. Without that, the call concerns only its rank. Ending a communicator by
+// force waits for no other rank.
 func callID(r *rca.Rank, c *rca.Call) rca.CommID {
 	switch {
 	case c.ID == "" || c.Name == "ncclCommAbort":
@@ -141,10 +141,10 @@ func callID(r *rca.Rank, c *rca.Call) rca.CommID {
 	return rca.CommID(callComm + c.Name + " " + c.ID)
 }
 
-// callers are the ranks of one call: those in it and those that have come back.
+// callers are the ranks of one call: those inside it and those that have returned.
 type callers struct {
 	id   rca.CommID
-	of   map[int]*rca.Call // By rank; of two reports of one, that it is in it.
+	of   map[int]*rca.Call // By rank; of two reports for a rank, the one inside the call.
 	any  *rca.Call
 	name string
 }
@@ -153,7 +153,7 @@ func (g *callers) add(rank int, c *rca.Call) {
 	if old := g.of[rank]; old == nil || old.Returned && !c.Returned || old.Returned == c.Returned && old.Since < c.Since {
 		g.of[rank] = c
 	}
-	// Variants of a name are one call; at the end of a group it has none of its own, and another caller may know better.
+	// Variants of a name are one call. At the end of a group the call has no name of its own, and another caller may know it.
 	name := strings.TrimSuffix(strings.TrimSuffix(c.Name, "Config"), "Scalable")
 	if g.name == "" || strings.HasPrefix(g.name, "ncclGroup") || name < g.name && !strings.HasPrefix(name, "ncclGroup") {
 		g.name = name
@@ -184,7 +184,7 @@ func (g *callers) join(js *joining) {
 	}
 }
 
-// membership says what one of those that must make the call has done of it; not ok: that is not known.
+// membership gives what a rank that must make the call has done about it; not ok: unknown.
 func (g *callers) membership(r *rca.Rank) (m rca.Membership, ok bool) {
 	m = rca.Membership{Comm: g.id, SinceCompleted: -1, SinceCalled: -1}
 	switch call := g.of[r.ID]; {
@@ -207,14 +207,14 @@ func (g *callers) membership(r *rca.Rank) (m rca.Membership, ok bool) {
 	return m, true
 }
 
-// own says that nobody else has to make the call.
+// own reports whether no other rank has to make the call.
 func (g *callers) own() bool {
 	return g.any.ID == "" && g.any.Size == 0 || g.any.Name == "ncclCommAbort"
 }
 
-// members lists who must make the call, sorted, as far as it can be told: all of the communicator that it is called on, or all of
-// the job where it takes as many; else those that have, and the processes that cannot call any more, if there are no more
-// of them than are lacking.
+// members lists the ranks that must make the call, sorted, as far as they are known: all of the communicator on which it is
+// called, or all of the job where it takes as many ranks. Else it lists the ranks that have called, and the processes that can no
+// longer call, if there are no more of them than ranks are lacking.
 func (g *callers) members(js *joining) []int {
 	known := slices.Sorted(maps.Keys(g.of))
 	if g.own() {
@@ -231,7 +231,7 @@ func (g *callers) members(js *joining) []int {
 	return known
 }
 
-// within says whether all of part, which is sorted as all is, are in it.
+// within reports whether all of part are in all; both are sorted.
 func within(part, all []int) bool {
 	for _, r := range part {
 		if _, ok := slices.BinarySearch(all, r); !ok {
@@ -245,7 +245,7 @@ func isMember(r *rca.Rank, id rca.CommID) bool {
 	return id != "" && slices.ContainsFunc(r.Memberships, func(m rca.Membership) bool { return m.Comm == id })
 }
 
-// place says for people where the call is made.
+// place says, for people, where the call is made.
 func (g *callers) place(js *joining) string {
 	switch {
 	case js.names[g.any.On] != "":

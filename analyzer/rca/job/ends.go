@@ -10,8 +10,8 @@ import (
 	"github.com/culprit-project/culprit/analyzer/rca"
 )
 
-// forgetOrderlyEnds: when one process died and all others have exited, the launcher ended them. Their orderly end then
-// says nothing, and what they show is from before.
+// forgetOrderlyEnds handles a job in which one process died and all others have exited: the launcher ended them. Their orderly
+// end then shows nothing, and the rest of their record is from before.
 func forgetOrderlyEnds(ev *rca.Evidence) {
 	gone, exited := 0, 0
 	for i := range ev.Ranks {
@@ -35,11 +35,12 @@ func forgetOrderlyEnds(ev *rca.Evidence) {
 	}
 }
 
-// together is within what time processes ended at once, as far as exporters tell that look every second or few.
+// together is the time within which ends count as simultaneous, since exporters look at processes every few seconds.
 const together = 5 * time.Second
 
-// forgetLaterEnds: when all processes have ended, an end that came clearly after another one, or after the job had stood still, follows from
-// that: a watchdog, the launcher or an operator ended the job. Such a process shows what it did before.
+// forgetLaterEnds handles a job whose processes have all ended. An end clearly after another one, or after the job had stood
+// still, is a consequence: a watchdog, the launcher or an operator ended the job. Such a process shows what it did before its
+// end.
 func forgetLaterEnds(ev *rca.Evidence, hangAfter time.Duration) {
 	first, last := endsOf(ev)
 	if first <= 0 {
@@ -60,10 +61,10 @@ func forgetLaterEnds(ev *rca.Evidence, hangAfter time.Duration) {
 	}
 }
 
-// forgetVictims: a process that ended while it had long stood still in an operation, in a job that has not got on since, held nobody up by
-// ending: a watchdog or an operator ended it, and of some hosts that is not seen yet. Of an end whose time nobody knows, since an exporter
-// was started after it, the same is taken where others ended so, or all have ended. Such a process shows what it did before.
-// It gives of how many ranks.
+// forgetVictims handles a process that had long stood still in an operation when it ended, in a job without progress since. Its
+// end held up no other rank: a watchdog or an operator ended it, and on some hosts that has not been seen yet. The time of an end
+// is unknown where an exporter was started after it. The same is assumed of such an end where others ended so, or where all
+// processes have ended. A victim shows what it did before its end. n is the number of victims.
 func forgetVictims(ev *rca.Evidence, hangAfter time.Duration) (n int) {
 	moved := lastMove(ev)
 	known := func(r rca.Rank) bool {
@@ -87,7 +88,7 @@ func forgetVictims(ev *rca.Evidence, hangAfter time.Duration) (n int) {
 	return n
 }
 
-// lastMove is how long ago any rank last called or finished something or got on in an operation; 0 not known.
+// lastMove gives how long ago any rank last called or finished something or made progress in an operation; 0 unknown.
 func lastMove(ev *rca.Evidence) time.Duration {
 	least := time.Duration(0)
 	note := func(d time.Duration) {
@@ -110,19 +111,19 @@ func lastMove(ev *rca.Evidence) time.Duration {
 	return least
 }
 
-// stoodStill says that an operation has made no progress for so long.
+// stoodStill reports whether any operation has made no progress for this long.
 func stoodStill(ev *rca.Evidence, since time.Duration) bool {
 	return slices.ContainsFunc(ev.Ranks, func(r rca.Rank) bool { return stands(&r, since) })
 }
 
-// stands says that a rank is inside an operation that has made no progress there for so long.
+// stands reports whether a rank is inside an operation that has made no progress there for this long.
 func stands(r *rca.Rank, since time.Duration) bool {
 	return slices.ContainsFunc(r.Memberships, func(m rca.Membership) bool {
 		return slices.ContainsFunc(m.InFlight, func(o rca.Op) bool { return !o.NoCompletion && o.Stuck >= since })
 	})
 }
 
-// endsOf is how long ago the first and the last of several processes ended; 0 where one lives or its time is not known.
+// endsOf gives how long ago the first and the last process ended; 0 where one is alive or its end has no time.
 func endsOf(ev *rca.Evidence) (first, last time.Duration) {
 	for i := range ev.Ranks {
 		r := &ev.Ranks[i]
@@ -140,7 +141,7 @@ func endsOf(ev *rca.Evidence) (first, last time.Duration) {
 	return first, last
 }
 
-// DiedTogether says that all processes died at once: nobody's end is before the others'.
+// DiedTogether reports whether all processes died at once, so that no end comes before the others.
 func (x *Index) DiedTogether() bool {
 	first, last := endsOf(x.Ev)
 	return first > 0 && first-last <= together &&

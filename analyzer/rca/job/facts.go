@@ -11,7 +11,7 @@ import (
 	"github.com/culprit-project/culprit/analyzer/rca/topology"
 )
 
-// OnlyAiling gives the one of some ranks that has an ailment, -1 none or several.
+// OnlyAiling gives the only one of some ranks that has an ailment; -1 none, or several.
 func (x *Index) OnlyAiling(nodes []int32, ailment func(*rca.Fact) bool) int32 {
 	sick := int32(-1)
 	for _, n := range nodes {
@@ -25,13 +25,13 @@ func (x *Index) OnlyAiling(nodes []int32, ailment func(*rca.Fact) bool) int32 {
 	return sick
 }
 
-// NIC gives the name of a rank's NIC, as the rank or the topology has it, empty unknown.
+// NIC gives the name of a rank's NIC, from the rank or from the topology; empty unknown.
 func (x *Index) NIC(r *rca.Rank) string {
 	return x.Opt.Topology.NICName(topology.Place{Host: r.Host, GPU: r.GPU, NIC: r.NIC})
 }
 
-// Ailing says whether the node's own evidence shows an ailment of this rank. Evidence of the whole host counts for a
-// rank only when it names the rank's NIC or the rank's NIC is not known.
+// Ailing reports whether a host's own evidence shows an ailment of this rank. Evidence of the whole host counts for a rank only
+// when it names the rank's NIC or the rank's NIC is not known.
 func (x *Index) Ailing(n int32, ailment func(*rca.Fact) bool) bool {
 	r := x.Nodes[n].Rank
 	if r == nil {
@@ -50,12 +50,12 @@ func (x *Index) Ailing(n int32, ailment func(*rca.Fact) bool) bool {
 	return false
 }
 
-// FactOf: the node says it of the very rank, not of its host.
+// FactOf reports whether a fact with the ailment names this very rank, not only its host.
 func (x *Index) FactOf(n int32, ailment func(*rca.Fact) bool) bool {
 	return slices.ContainsFunc(x.Ev.Facts, func(f rca.Fact) bool { return f.Rank == x.Nodes[n].ID && ailment(&f) })
 }
 
-// AilingNIC gives the one NIC of a rank's host that its node complains of, empty none or several.
+// AilingNIC gives the only NIC of a rank's host for which the host reports an ailment; empty none, or several.
 func (x *Index) AilingNIC(n int32) string {
 	name := ""
 	for i := range x.Ev.Facts {
@@ -71,17 +71,17 @@ func (x *Index) AilingNIC(n int32) string {
 	return name
 }
 
-// NetAilment: what ails a NIC, its link or its way to the GPU.
+// NetAilment reports whether a fact is about a NIC, its link or its PCIe connection to the GPU.
 func NetAilment(f *rca.Fact) bool {
 	return f.Component == "nic" || f.Component == "link" || f.Component == "pcie"
 }
 
-// DeadNIC: what stops a NIC, not what slows it.
+// DeadNIC reports whether a fact stops a NIC, and does not merely slow it down.
 func DeadNIC(f *rca.Fact) bool {
 	return NetAilment(f) && (f.Kind == "port_down" || f.Kind == "link_downed")
 }
 
-// GPUAilment: what stops a GPU; a throttled clock slows it only.
+// GPUAilment reports whether a fact stops a GPU; a throttled clock only slows it down.
 func GPUAilment(f *rca.Fact) bool {
 	if f.Component != "gpu" && f.Component != "nvlink" && f.Component != "memory" {
 		return false
@@ -93,7 +93,7 @@ func GPUAilment(f *rca.Fact) bool {
 	return true
 }
 
-// FactsOf gives the node's own evidence about a rank (X2).
+// FactsOf gives the host's own evidence about a rank (X2).
 func (x *Index) FactsOf(n int32) []string {
 	var out []string
 	r := x.Nodes[n].Rank
@@ -115,7 +115,7 @@ func (x *Index) FactsOf(n int32) []string {
 	return slices.Compact(out)
 }
 
-// Place is where a rank runs. One of which nothing was seen is a place of its own.
+// Place gives where a rank runs. A rank of which nothing was seen has a place of its own.
 func (x *Index) Place(n int32) topology.Place {
 	r := x.Nodes[n].Rank
 	if r == nil || r.Host == "" {

@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// Siblings says that two communicators are of one family: groups of the same kind, such as the data-parallel ones, side by side in a
-// job whose ranks run one program. Names tell, as in "dp_0" and "dp_1". Without names the program's order does: its ranks make
-// their communicators in one order, and those of one kind join ranks the same distances apart.
+// Siblings reports whether two communicators are of one family: groups of the same kind, such as the data-parallel ones, side by
+// side in a job whose ranks run one program. Names show it, as in "dp_0" and "dp_1". Without names the program's order does: its
+// ranks make their communicators in one order, and those of one kind join ranks at the same distances.
 func (x *Index) Siblings(a, b *Comm) bool {
 	if a.Size != b.Size {
 		return false
@@ -33,7 +33,8 @@ func (x *Index) Siblings(a, b *Comm) bool {
 	return true
 }
 
-// order gives the place of a communicator without a name among those of its first member, from 1; 0 unknown, or it has a name.
+// order gives the ordinal, from 1, of a communicator without a name among those of its first member; 0 where it is unknown or the
+// communicator has a name.
 func (x *Index) order(c *Comm) int {
 	if !strings.HasPrefix(string(c.id), c.Name) || len(c.At) == 0 || c.At[0] < 0 {
 		return 0

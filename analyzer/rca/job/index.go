@@ -1,8 +1,8 @@
 // Copyright 2026 The Culprit Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package job is a training job as the evidence shows it: ranks, hosts and communicators resolved to each other, whatever the
-// order in which they were told, with their names for people.
+// Package job is a training job as the evidence shows it: ranks, hosts and communicators resolved to each other, with their names
+// for people. The order of the evidence does not matter.
 package job
 
 import (
@@ -12,70 +12,69 @@ import (
 	"github.com/culprit-project/culprit/analyzer/rca"
 )
 
-// Visibility is what the evidence shows of a rank, and why it shows no more.
+// Visibility is what the evidence shows of a rank, or why it shows no more.
 type Visibility uint8
 
 const (
-	NotRecorded Visibility = iota // Others name it, and no source has a record of it.
+	NotRecorded Visibility = iota // Other ranks name it, and no source has a record of it.
 	NoAnswer                      // Its source was asked and did not answer.
-	Unnamed                       // It stands for all members of a communicator that nobody could name.
+	Unnamed                       // It stands for all members of a communicator whose ranks are unknown.
 	CountsOnly                    // Its host was not asked. Prometheus has its counts of operations.
-	Recorded                      // Its source's record is there.
+	Recorded                      // Its source gave its record.
 )
 
 // Node is a rank as the engine knows it: recorded, or only named by others.
 type Node struct {
-	ID         int       // Global rank; -1 of unnamed members.
-	Rank       *rca.Rank // nil: there is no record of it, and no count.
+	ID         int       // Global rank; -1 for unnamed members.
+	Rank       *rca.Rank // nil: no record and no counts.
 	Visibility Visibility
-	Comm       int32 // Communicator whose unnamed members this stands for, else -1.
+	Comm       int32 // Communicator whose unnamed members it stands for, else -1.
 }
 
 // Comm is a communicator with its members resolved to nodes.
 type Comm struct {
 	id      rca.CommID
-	Name    string // Its framework's, or else its id.
-	Named   bool   // Its framework gave it one.
+	Name    string // The name that its framework gave it, else its identifier.
+	Named   bool   // Its framework gave it a name.
 	Size    int
 	At      []int32 // Node by rank in the communicator; -1 unknown.
 	Members []Member
-	// P2P: send/recv runs on it too, so call numbers differ legitimately between ranks and collectives are told apart
-	// by function and sequence number.
+	// P2P reports that send/recv runs on it too, so that call numbers differ between the ranks of a correct program. Collectives
+	// are then identified by function and sequence number.
 	P2P     bool
 	Call    bool  // It stands for the ranks of a Call.
-	Unnamed int32 // Node standing for members that nobody could name, -1 none.
+	Unnamed int32 // Node that stands for members whose ranks are unknown, -1 none.
 }
 
-// Member is one rank's view of one communicator.
+// Member is one rank's record of one communicator.
 type Member struct {
 	Node       int32
 	CommRank   int32 // -1 unknown.
 	Membership *rca.Membership
 }
 
-// Index holds the evidence in sorted slices: the order of the input never matters, and nothing in the hot loops needs a
-// map of maps.
+// Index holds the evidence in sorted slices, so that the order of the input does not matter and hot loops need no map of maps.
 type Index struct {
 	Ev        *rca.Evidence
 	Opt       rca.Options
 	Level     rca.Level
 	Nodes     []Node
-	dense     []int32       // Node by global rank, -1 none; used when ranks are dense.
-	byID      map[int]int32 // Otherwise.
+	dense     []int32       // Node by global rank, -1 none; nil where ranks are sparse.
+	byID      map[int]int32 // Node by global rank where ranks are sparse.
 	Comms     []Comm
 	CommOf    map[rca.CommID]int32
 	funcs     map[string]int32
 	FuncNames []string           // By FuncNumber.
 	Seen      int                // Nodes with a rank.
-	World     int                // Ranks the job should have.
+	World     int                // Ranks that the job should have.
 	Mates     map[string][]int32 // Nodes by host.
-	Victim    bool               // The end of one process was set aside: it had long stood still, which may as well have ended it.
+	Victim    bool               // The end of some process was set aside, because its long standstill may be what ended it.
 }
 
-// NewIndex resolves the evidence. What it has to change for that it changes in its own copy of the lists.
+// NewIndex resolves the evidence. Changes that it needs go into its own copies of the lists.
 func NewIndex(ev *rca.Evidence, opt rca.Options) *Index { return newIndex(ev, opt, false) }
 
-// NewIndexKeepingEnds is NewIndex without setting aside the ends of processes that had long stood still.
+// NewIndexKeepingEnds is NewIndex, but keeps the ends of processes that had long stood still.
 func NewIndexKeepingEnds(ev *rca.Evidence, opt rca.Options) *Index { return newIndex(ev, opt, true) }
 
 func newIndex(ev *rca.Evidence, opt rca.Options, keepEnds bool) *Index {
@@ -98,7 +97,7 @@ func newIndex(ev *rca.Evidence, opt rca.Options, keepEnds bool) *Index {
 	return x
 }
 
-// Carries says whether an accusation of this weight wakes somebody.
+// Carries reports whether an accusation of this weight pages.
 func (x *Index) Carries(class rca.Class, weight float64) bool {
 	return x.Opt.Carries(x.Level, class, weight)
 }
@@ -115,7 +114,7 @@ func (x *Index) addNodes() {
 		}
 		return cmp.Compare(a.Rank.Host, b.Rank.Host)
 	})
-	// Two reports of one rank: the first host in order speaks; a rank cannot be in two places.
+	// Where a rank is reported twice, the first host in order counts: a rank cannot run in two places.
 	x.Nodes = slices.CompactFunc(x.Nodes, func(a, b Node) bool { return a.ID == b.ID })
 	x.Seen = len(x.Nodes)
 	known := make(map[int]struct{}, len(x.Nodes))
@@ -149,7 +148,7 @@ func (x *Index) addNodes() {
 	x.indexIDs()
 }
 
-// visibility is what the evidence shows of a rank that it has anything of.
+// visibility gives how much the evidence shows of a rank in its list.
 func visibility(ev *rca.Evidence, r *rca.Rank) Visibility {
 	if ev.Partial && r.Caps == rca.SeesCalls && r.State == rca.ProcessUnknown {
 		return CountsOnly
@@ -157,10 +156,10 @@ func visibility(ev *rca.Evidence, r *rca.Rank) Visibility {
 	return Recorded
 }
 
-// Unseen says that nothing but counts is known of a rank: it is accused of nothing, and can be asked.
+// Unseen reports whether nothing but counts is known of a rank. Such a rank is never accused, and can be asked.
 func (x *Index) Unseen(n int32) bool { return x.Nodes[n].Visibility != Recorded }
 
-// UnseenMember says that a communicator has members without a record, named or not.
+// UnseenMember reports whether a communicator has members without a record, named or not.
 func (x *Index) UnseenMember(c *Comm) bool {
 	return c.Unnamed >= 0 || slices.ContainsFunc(c.Members, func(m Member) bool { return x.Nodes[m.Node].Rank == nil })
 }
@@ -188,7 +187,7 @@ func (x *Index) indexIDs() {
 	}
 }
 
-// NodeOf gives the node of a global rank, -1 when nobody speaks of it.
+// NodeOf gives the node of a global rank, -1 when the evidence does not name it.
 func (x *Index) NodeOf(id int) int32 {
 	if x.byID != nil {
 		if n, ok := x.byID[id]; ok {
@@ -248,7 +247,7 @@ func (c *Comm) place(n int) {
 	}
 }
 
-// mostPlaces bounds the places that members claim beyond those that the evidence has in order: they may be lies.
+// mostPlaces bounds the places that members claim beyond the evidence's own lists: the claims may be lies.
 const mostPlaces = 1 << 20
 
 func (x *Index) addMembers() {
@@ -277,7 +276,8 @@ func (x *Index) addMembers() {
 	}
 }
 
-// finishComm fills in what only the whole communicator shows: ranks of members that did not say, members nobody saw.
+// finishComm fills in what needs the whole communicator: the ranks of members that did not report them, and members that were not
+// seen.
 func (x *Index) finishComm(ci int32) {
 	c := &x.Comms[ci]
 	c.Size = max(c.Size, len(c.At))
@@ -335,12 +335,12 @@ func (x *Index) Host(n int32) string {
 	return ""
 }
 
-// Dead says that the process cannot take part in anything any more, or not until somebody wakes it.
+// Dead reports whether the process can take part in nothing, for good or until somebody resumes it.
 func Dead(r *rca.Rank) bool {
 	return r != nil && (r.State == rca.ProcessStopped || r.State == rca.ProcessGone || r.State == rca.ProcessExited)
 }
 
-// PeersOn gives the nodes that an operation's flows go to and come from, once a flow.
+// PeersOn gives the nodes at the other ends of an operation's flows, one for each flow.
 func (x *Index) PeersOn(comm int32, op *rca.Op) []int32 {
 	at := x.Comms[comm].At
 	var out []int32

@@ -12,7 +12,7 @@ import (
 	"github.com/culprit-project/culprit/analyzer/rca"
 )
 
-// RankName is a rank with its place: "Rank 5 (node2, GPU 1)", and its process where that has other ranks, too.
+// RankName names a rank with its place: "Rank 5 (node2, GPU 1)", and with its process where the process has other ranks, too.
 func (x *Index) RankName(n int32) string {
 	nd := &x.Nodes[n]
 	if nd.ID < 0 {
@@ -41,7 +41,7 @@ func (x *Index) RankName(n int32) string {
 	return s
 }
 
-// sharesProcess says that the rank's process has other ranks, on other GPUs.
+// sharesProcess reports whether the rank's process has other ranks, on other GPUs.
 func (x *Index) sharesProcess(n int32) bool {
 	r := x.Nodes[n].Rank
 	return r.PID != 0 && slices.ContainsFunc(x.Mates[r.Host], func(m int32) bool { return m != n && x.Nodes[m].Rank.PID == r.PID })
@@ -79,7 +79,7 @@ func OpLabel(o *rca.Op) string {
 	}
 	n := o.Number
 	if o.Unnumbered || strings.HasPrefix(fn, callPrefix) {
-		return fn // It has no number.
+		return fn // The operation has no number.
 	}
 	if n < 0 || IsP2P(o) && o.Seq >= 0 || o.Seq == n+1 {
 		n = o.Seq
@@ -90,7 +90,7 @@ func OpLabel(o *rca.Op) string {
 	return fn + " #" + strconv.FormatInt(n, 10)
 }
 
-// IDs gives the global ranks of nodes, those that have one.
+// IDs gives the global ranks of those nodes that have one.
 func (x *Index) IDs(ns []int32) []int {
 	out := make([]int, 0, min(len(ns), rca.MaxCulprits))
 	for _, n := range ns {
@@ -102,7 +102,7 @@ func (x *Index) IDs(ns []int32) []int {
 	return out
 }
 
-// Culprit is a rank with its place, on no particular channel.
+// Culprit makes a culprit of a rank with its place and without a channel.
 func (x *Index) Culprit(n int32) rca.Culprit {
 	c := rca.Culprit{Rank: x.Nodes[n].ID, Channel: -1}
 	if r := x.Nodes[n].Rank; r != nil {
@@ -114,7 +114,7 @@ func (x *Index) Culprit(n int32) rca.Culprit {
 	return c
 }
 
-// NewVerdict is the verdict that says nothing yet: unknown.
+// NewVerdict makes a verdict that says nothing yet: unknown.
 func NewVerdict(x *Index) rca.Verdict {
 	return rca.Verdict{Version: rca.VerdictVersion, JobID: x.Ev.JobID, Class: rca.Unknown, Cause: rca.CauseUnknown, Culprits: []rca.Culprit{}}
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/culprit-project/culprit/analyzer/rca"
 )
 
-// TestRankName: a rank is named with its process where that alone does not say which rank is meant.
+// TestRankName: a rank is named with its process only where the process has several ranks.
 func TestRankName(t *testing.T) {
 	x := NewIndex(&rca.Evidence{Ranks: []rca.Rank{
 		{ID: 0, Host: "a", PID: 7, GPU: "0"}, {ID: 1, Host: "a", PID: 7, GPU: "1"}, {ID: 2, Host: "a", PID: 8, GPU: "2"}, {ID: 3, Host: "b", PID: 7, GPU: "0"},

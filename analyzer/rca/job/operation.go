@@ -17,7 +17,7 @@ func usesP2P(m *rca.Membership) bool {
 		slices.ContainsFunc(m.Recent, func(o rca.Op) bool { return IsP2P(&o) })
 }
 
-// IsP2P says whether the operation is a send or a receive.
+// IsP2P reports whether the operation is a send or a receive.
 func IsP2P(o *rca.Op) bool { return o.Func == "Send" || o.Func == "Recv" }
 
 // UnevenSizes names the operations whose size may differ between ranks of a correct program.

@@ -10,8 +10,8 @@ import (
 	"github.com/culprit-project/culprit/analyzer/rca"
 )
 
-// forgetEarlierRuns takes out what a job left behind when it began anew, with as many ranks or with others: a process that ended
-// before the living ones began is history, and so are ranks beyond the world that the living ones make up.
+// forgetEarlierRuns removes what earlier runs of the job left behind, whatever their size: processes that ended before the living
+// ones began, and ranks beyond the size of the living run.
 func forgetEarlierRuns(ev *rca.Evidence) {
 	began, world := livingRun(ev)
 	gone := map[rca.CommID]bool{}
@@ -51,8 +51,8 @@ func forgetEarlierRuns(ev *rca.Evidence) {
 
 func ended(r *rca.Rank) bool { return r.State == rca.ProcessGone || r.State == rca.ProcessExited }
 
-// livingRun is how long ago the oldest of the living processes began, and how many ranks they say that their run has; 0 unknown, or
-// not agreed on.
+// livingRun gives how long ago the oldest living process began, and the size that the living processes report for their run; 0
+// unknown, or not the same for all.
 func livingRun(ev *rca.Evidence) (began time.Duration, world int) {
 	for i := range ev.Ranks {
 		r := &ev.Ranks[i]
@@ -71,8 +71,8 @@ func livingRun(ev *rca.Evidence) (began time.Duration, world int) {
 	return began, max(0, world)
 }
 
-// earlier says that an ended process was none of the living ones' run. Who shares a communicator with one of them was. Else the
-// times tell, and where they do not, that its run had another size.
+// earlier reports whether an ended process belongs to an earlier run. A process that shares a communicator with a living one does
+// not. Else the times decide, and where they do not, a different size of its run does.
 func earlier(ev *rca.Evidence, r *rca.Rank, began time.Duration, world int) bool {
 	if began == 0 && world == 0 {
 		return false

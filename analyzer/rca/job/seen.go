@@ -3,16 +3,17 @@
 
 package job
 
-// How much less a verdict is believed the less of the job was seen: all but nothing of its ranks, or records lost at all of them.
+// How much less a verdict is believed when less of the job was seen: with hardly any rank seen, or with records lost at all
+// ranks.
 const (
 	UnseenDiscount = 0.4
 	lossDiscount   = 0.2
 )
 
-// SeenFactor is what a weight is multiplied by for the ranks of which nothing is known.
+// SeenFactor is the factor for a weight that accounts for the ranks of which nothing is known.
 func (x *Index) SeenFactor() float64 { return 1 - UnseenDiscount*x.UnseenShare() }
 
-// KeptFactor is what a weight is multiplied by for the ranks whose source lost records.
+// KeptFactor is the factor for a weight that accounts for the ranks whose source lost records.
 func (x *Index) KeptFactor() float64 { return 1 - lossDiscount*x.Lossy() }
 
 // UnseenShare is the share of the job's ranks of which nothing is known.
@@ -20,7 +21,7 @@ func (x *Index) UnseenShare() float64 {
 	return float64(x.World-x.Seen) / float64(max(1, x.World))
 }
 
-// Lossy is the share of the ranks seen whose source lost records.
+// Lossy is the share of the seen ranks whose source lost records.
 func (x *Index) Lossy() float64 {
 	n := 0
 	for i := range x.Nodes {

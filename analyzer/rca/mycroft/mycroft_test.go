@@ -53,8 +53,8 @@ func TestM8SenderAndReceiver(t *testing.T) {
 	}
 }
 
-// TestM9SlowChannelOfFigure13: one of four channels takes 75 ms where the others take 30 ms, because the GPU prepares its
-// data late; the network is ruled out by the three others.
+// TestM9SlowChannelOfFigure13: one of four channels takes 75 ms where the others take 30 ms, because the GPU prepares its data
+// late. The three other channels rule out the network.
 func TestM9SlowChannelOfFigure13(t *testing.T) {
 	flows := []Flow{}
 	for ch := range 4 {

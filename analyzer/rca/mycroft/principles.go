@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Principle is a row of table 3, broken.
+// Principle is a row of table 3 that a flow breaks.
 type Principle int
 
 // Principles.
@@ -21,7 +21,7 @@ const (
 	Apart                          // Each flow should start and end at similar time.
 )
 
-// String says the rule that is broken.
+// String gives the rule that is broken.
 func (p Principle) String() string {
 	return [...]string{
 		"each rank should transmit the same amount of data", "each component should finish within its expected time",
@@ -30,7 +30,7 @@ func (p Principle) String() string {
 	}[p]
 }
 
-// Flow is one channel of one rank in one operation, with what each component took for it.
+// Flow is one channel of one rank in one operation, with the time that each component took for it.
 type Flow struct {
 	Rank, Channel int
 	Start, End    time.Duration // End 0: not complete.
@@ -43,17 +43,17 @@ type Flow struct {
 type Violation struct {
 	Principle     Principle
 	Rank, Channel int
-	Component     string // "gpu" or "network", of the component principles.
+	Component     string // "gpu" or "network"; only for the component principles.
 }
 
-// Limits of what is alike.
+// Limits up to which flows are alike.
 const (
 	similar = 1.5         // Times the median.
 	apart   = time.Second // Mycroft's own bound for late starts and ends.
 )
 
-// Check holds the flows of one operation against table 3, in its order. A failure is told by amounts and completion; only
-// where all flows are complete are their times compared.
+// Check compares the flows of one operation with table 3, in the table's order. A failure shows in amounts and completion. The
+// times of flows are compared only where all flows are complete.
 func Check(flows []Flow) []Violation {
 	var out []Violation
 	if len(flows) == 0 {
@@ -78,7 +78,7 @@ func Check(flows []Flow) []Violation {
 		add := func(p Principle, component string) {
 			out = append(out, Violation{Principle: p, Rank: f.Rank, Channel: f.Channel, Component: component})
 		}
-		// A component is slow when it explains what the flow took longer.
+		// A component is slow when it explains why the flow took longer.
 		for _, c := range []struct {
 			name      string
 			took, mid time.Duration
@@ -101,7 +101,7 @@ func Check(flows []Flow) []Violation {
 
 func long(took, mid time.Duration) bool { return float64(took) > similar*float64(mid) }
 
-// failure names the flows that moved the least and those that are not complete.
+// failure gives the flows that moved least and those that are not complete.
 func failure(flows []Flow) []Violation {
 	least, most := flows[0].Chunks, flows[0].Chunks
 	for _, f := range flows {

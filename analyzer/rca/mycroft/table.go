@@ -1,12 +1,12 @@
 // Copyright 2026 The Culprit Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package mycroft has what Mycroft says of plain numbers: the state table of a flow with local and remote causes (M8), and the principles
-// of chunks and flows (M9). Its triggers (M6) run in Prometheus.
+// Package mycroft has what Mycroft derives from plain numbers: the state table of a flow with local and remote causes (M8), and
+// the principles of chunks and flows (M9). Its triggers (M6) run in Prometheus.
 package mycroft
 
-// Counters are a flow's chunks: made ready by the GPU, handed to the network, and done. Of a receiver: received, given to
-// the GPU, consumed.
+// Counters are a flow's chunks: on a sender, made ready by the GPU, handed to the network, and done; on a receiver, received,
+// given to the GPU, and consumed.
 type Counters struct {
 	Ready, Transmitted, Done int64
 }
@@ -26,7 +26,7 @@ var (
 	GPUNotReady    = Row{"GPU not ready", "GPU issue", ""}
 )
 
-// Table gives the rows of table 4 that hold for a flow that is not finished. Several may.
+// Table gives the rows of table 4 that hold for a flow that is not finished; several may hold.
 func Table(c Counters) []Row {
 	var out []Row
 	if c.Ready > c.Transmitted {
@@ -55,15 +55,15 @@ const (
 	Receiver
 )
 
-// Compare holds a sender against its receiver: one that has handed everything to the network without an end, whose
-// receiver has used all it got, points at the receiver.
+// Compare compares a sender with its receiver. A sender that has handed everything to the network without completion, and whose
+// receiver has used everything it got, points at the receiver.
 func Compare(sender, receiver Counters) Side {
 	used := receiver.Ready == receiver.Transmitted && receiver.Transmitted == receiver.Done
 	switch {
 	case sender.Ready == sender.Transmitted && sender.Transmitted > sender.Done && used:
 		return Receiver
 	case sender.Ready == sender.Transmitted && sender.Transmitted == sender.Done && used:
-		return Sender // Nothing is under way: its GPU gives nothing.
+		return Sender // Nothing is under way, so the sender's GPU gives nothing.
 	}
 	return Unclear
 }

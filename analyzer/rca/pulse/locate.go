@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Sample is what leaves a node about one rank in one operation (P5, P9): times and bytes. Zero Active is unknown.
+// Sample is what leaves a host about one rank in one operation (P5, P9): times and bytes. Zero Active is unknown.
 type Sample struct {
 	Rank     int
 	Start    time.Duration // On a clock that the samples share.
@@ -29,17 +29,17 @@ const (
 	StopNetwork      // A rank sent least and the operation does not end.
 	SlowCompute      // A rank began late.
 	StopCompute      // A rank did not begin.
-	SlowInside       // Duration long, start and active time normal: CPU or GPU inside the operation, never the network.
+	SlowInside       // Long duration with normal start and active time: CPU or GPU inside the operation, never the network.
 )
 
 // Thresholds of Locate.
 const (
-	longer   = 1.3 // Times the median that is out of the ordinary.
+	longer   = 1.3 // Times the median, from which a time is abnormal.
 	lateness = 5 * time.Millisecond
 )
 
-// Locate names the rank that one operation's samples point at, in Pulse's order: who did not begin, who began late,
-// who was active longest, who sent least. normal is the operation's usual duration, 0 unknown.
+// Locate gives the rank to which one operation's samples point, in Pulse's order: a rank that did not begin, began late, was
+// active longest, or sent least. normal is the operation's usual duration, 0 unknown.
 func Locate(samples []Sample, normal time.Duration) (rank int, kind Kind) {
 	if len(samples) == 0 {
 		return -1, Normal
@@ -86,15 +86,15 @@ func median(v []time.Duration) time.Duration {
 	return v[(len(v)-1)/2]
 }
 
-// Exchange is one custom collective (a group of sends) on one rank: what it moved in all and how long any of its
-// transfers was under way (P6).
+// Exchange is one custom collective (a group of sends) on one rank: how much it moved in total, and how long any of its transfers
+// was under way (P6).
 type Exchange struct {
 	Bytes  int64
 	Active time.Duration
 }
 
 // Rate is a rank's rate in bytes per second: the mean over its last ten exchanges, because single transfers of a custom
-// collective vary with their size and with whom they meet. 0 when nothing was active.
+// collective vary with their size and with the transfers that they meet. It is 0 when nothing was active.
 func Rate(exchanges []Exchange) float64 {
 	const recent = 10
 	sum, n := 0.0, 0
@@ -110,7 +110,7 @@ func Rate(exchanges []Exchange) float64 {
 	return sum / float64(n)
 }
 
-// SlowestRate names the rank whose rate is well below the median, -1 when none is.
+// SlowestRate gives the rank whose rate is well below the median, -1 where there is none.
 func SlowestRate(byRank map[int][]Exchange) int {
 	var rates []float64
 	worst, least := -1, 0.0
@@ -134,14 +134,14 @@ func SlowestRate(byRank map[int][]Exchange) int {
 	return -1
 }
 
-// Transfer is one send or receive of a custom collective: what it moved, and what it should.
+// Transfer is one send or receive of a custom collective: how much it moved, and how much it should.
 type Transfer struct {
 	Rank, Peer       int
 	Volume, Expected int64
 }
 
-// Unfinished names the rank that takes part in most of the transfers that are not complete (P6): every one of those has
-// the faulty rank at an end. -1 when all are complete or two ranks take part in as many.
+// Unfinished gives the rank that takes part in most of the transfers that are not complete (P6): each of those has the faulty
+// rank at one end. -1 when all are complete, or when two ranks take part in equally many.
 func Unfinished(transfers []Transfer) int {
 	count := map[int]int{}
 	for _, t := range transfers {
@@ -165,8 +165,8 @@ func Unfinished(transfers []Transfer) int {
 	return best
 }
 
-// Granularity is how finely traffic must be measured to see the gaps that a straggler makes on the others: a slice takes
-// so long to cross a channel, and p times as long at 1/p of the bandwidth; the others wait for the difference.
+// Granularity is the longest measuring interval that still shows the gaps which a straggler causes on the others. A slice takes
+// some time to cross a channel, and p times as long at 1/p of the bandwidth; the others wait for the difference.
 func Granularity(sliceBytes int64, bitsPerSecond float64, channels int, p float64) time.Duration {
 	slice := float64(8*sliceBytes) * float64(channels) / bitsPerSecond
 	return time.Duration(slice * (p - 1) * float64(time.Second))

@@ -3,7 +3,7 @@
 
 package pulse
 
-// Parallelism is what a communicator serves.
+// Parallelism is the kind of parallelism that a communicator serves.
 type Parallelism int
 
 // Kinds of parallelism (P8).
@@ -13,7 +13,7 @@ const (
 	Tensor
 	Pipeline
 	Expert
-	Context // Blocks of keys and values go round a ring.
+	Context // Blocks of keys and values move around a ring.
 )
 
 func (p Parallelism) String() string {
@@ -23,17 +23,18 @@ func (p Parallelism) String() string {
 // Traffic is what one communicator carries in one iteration.
 type Traffic struct {
 	Collectives     int   // Collective operations.
-	CollectiveBytes int64 // In all.
+	CollectiveBytes int64 // Total of all collectives.
 	P2P             int   // Sends.
 	P2PBytes        int64
 	Pairs           int  // Ordered pairs of ranks that exchange anything.
 	Size            int  // Ranks.
-	Around          bool // The last of the row sends to the first.
+	Around          bool // The last rank of the row sends to the first.
 }
 
-// Infer tells what a communicator serves by figure 5's tree: send and receive mean a pipeline when ranks talk to their
-// neighbours in a row, experts when everybody talks to everybody, context when it goes round in one direction; collectives mean tensor parallelism when they are
-// many, data parallelism when few and large; what carries little serves none.
+// Infer gives what a communicator serves, by the tree of figure 5. With sends and receives it is a pipeline when ranks talk to
+// their neighbours in a row, experts when every rank talks to every other, and context when data moves around a ring in one
+// direction. With collectives it is tensor parallelism when they are many, and data parallelism when they are few and large. A
+// communicator that carries little serves none.
 func Infer(t Traffic) Parallelism {
 	const (
 		small = 1 << 20 // Bytes an iteration.
@@ -47,7 +48,7 @@ func Infer(t Traffic) Parallelism {
 		if mesh := t.Size * (t.Size - 1); t.Size > 2 && 2*t.Pairs > mesh+2*(t.Size-1) {
 			return Expert
 		}
-		// Round a ring in one direction only; a pipeline comes back with gradients, interleaved or not.
+		// Data moves around a ring in one direction only; in a pipeline gradients come back, interleaved or not.
 		if t.Around && t.Size > 2 && t.Pairs == t.Size {
 			return Context
 		}

@@ -75,7 +75,7 @@ func TestP4Segmentation(t *testing.T) {
 }
 
 func TestP5ActiveTimeLeavesGapsOut(t *testing.T) {
-	// A straggler at half rate sends all the time; the others pause for it and last as long.
+	// A straggler at half rate sends all the time. The others pause for it and take equally long.
 	var slow, fast []Epoch
 	for k := range 20 {
 		slow = append(slow, Epoch{At: time.Duration(k) * epoch, Bytes: 500})
@@ -194,8 +194,8 @@ func TestP6CompletionOfEachTransfer(t *testing.T) {
 	}
 }
 
-// TestP1P5FortyMicroseconds is section 6.1: a slice of 1 MB over one of two channels at 400 Gbps takes 40 us, so that a
-// straggler at half its bandwidth makes gaps of 40 us; epochs of 32 us show them, of 64 us do not.
+// TestP1P5FortyMicroseconds is section 6.1: a slice of 1 MB over one of two channels at 400 Gbps takes 40 us, so a straggler at
+// half its bandwidth causes gaps of 40 us. Epochs of 32 us show the gaps, epochs of 64 us do not.
 func TestP1P5FortyMicroseconds(t *testing.T) {
 	gap := Granularity(1_000_000, 400e9, 2, 2)
 	if gap != 40*time.Microsecond {
@@ -204,7 +204,7 @@ func TestP1P5FortyMicroseconds(t *testing.T) {
 	if third := Granularity(1_000_000, 400e9, 2, 3); third != 80*time.Microsecond {
 		t.Errorf("at a third %v, want 80us", third)
 	}
-	// A normal rank sends for 40 us and waits for 40 us, over and over, until 20 slices have passed.
+	// A normal rank repeatedly sends for 40 us and waits for 40 us, until 20 slices have passed.
 	active := func(epoch time.Duration) time.Duration {
 		bytes := map[int]int64{}
 		for slice := range 20 {
@@ -229,8 +229,8 @@ func TestP1P5FortyMicroseconds(t *testing.T) {
 	}
 }
 
-// TestP5P7ProxiesThatStarve: a CPU that does not get to its proxy threads prolongs the operation, not the active time, and
-// the network is not blamed.
+// TestP5P7ProxiesThatStarve: proxy threads that get no CPU prolong the operation, not the active time, and the network is not
+// blamed.
 func TestP5P7ProxiesThatStarve(t *testing.T) {
 	samples := []Sample{}
 	for r := range 4 {

@@ -18,9 +18,9 @@ type Operation struct {
 	Active     time.Duration // Time with traffic: gaps are left out.
 }
 
-// Segment cuts a flow's traffic into operations (algorithm 1, P4): one ends where at least expected bytes have passed
-// and a gap of at least delta follows. The volume alone would end early, because real transfers exceed the expected
-// (headers, retransmissions); the gap alone would cut at pauses inside an operation.
+// Segment cuts a flow's traffic into operations (algorithm 1, P4): an operation ends where at least expected bytes have passed
+// and a gap of at least delta follows. The volume alone would end it early, because real transfers exceed the expected volume
+// (headers, retransmissions). The gap alone would cut at pauses inside an operation.
 func Segment(epochs []Epoch, length time.Duration, expected int64, delta time.Duration) []Operation {
 	var out []Operation
 	var now Operation
@@ -47,6 +47,5 @@ func Segment(epochs []Epoch, length time.Duration, expected int64, delta time.Du
 	return out
 }
 
-// Complete says whether the last operation cut has moved what it should: one that has not is still under way, or
-// stopped (P6).
+// Complete reports whether the last operation has moved its expected volume. If not, it is still under way, or stopped (P6).
 func (o *Operation) Complete(expected int64) bool { return o.Volume >= expected }

@@ -8,16 +8,15 @@ import "slices"
 // Algorithm is how a collective moves its data.
 type Algorithm int
 
-// Algorithms that Pulse tells apart by their peers.
+// Algorithms that Pulse tells apart by the peers of a rank.
 const (
 	UnknownAlgorithm Algorithm = iota
 	Ring
 	Tree
 )
 
-// ExpectedVolume is how many bytes one rank sends in an operation over size ranks (appendix B, P3), 0 when it is not
-// known. bytes is the size of the buffer that is reduced for AllReduce, and each rank's own part for AllGather and
-// ReduceScatter.
+// ExpectedVolume is the number of bytes that one rank sends in an operation over size ranks (appendix B, P3), 0 unknown. For
+// AllReduce, bytes is the size of the reduced buffer; for AllGather and ReduceScatter, each rank's own part.
 func ExpectedVolume(operation string, algorithm Algorithm, bytes int64, size int) int64 {
 	s := int64(size)
 	if size < 2 {
@@ -26,7 +25,7 @@ func ExpectedVolume(operation string, algorithm Algorithm, bytes int64, size int
 	switch operation {
 	case "AllReduce":
 		if algorithm == Tree {
-			return bytes // Split over two trees, each of which passes half of it up and down once.
+			return bytes // Split over two trees, each of which passes half of the data up and down once.
 		}
 		return 2 * bytes * (s - 1) / s
 	case "AllGather", "ReduceScatter":
@@ -37,9 +36,9 @@ func ExpectedVolume(operation string, algorithm Algorithm, bytes int64, size int
 	return 0
 }
 
-// InferAlgorithm tells ring from tree by whom a rank sends to: a ring's member sends to its successor alone, a tree's
-// to its parent and children. ring and tree give the neighbours that each topology would have; peers are those that
-// data was seen to flow to.
+// InferAlgorithm tells ring from tree by the ranks to which a rank sends: a ring's member sends only to its successor, a tree's
+// member to its parent and children. ring and tree are the neighbours in each topology; peers are the ranks to which data was
+// seen to flow.
 func InferAlgorithm(peers, ring, tree []int) Algorithm {
 	fits := func(topology []int) bool {
 		for _, p := range peers {

@@ -11,7 +11,7 @@ import (
 	"go.yaml.in/yaml/v2"
 )
 
-// file is the form of the project's own topology file.
+// file is the format of the project's own topology file.
 type file struct {
 	Hosts []struct {
 		Names string            `yaml:"names"` // Host list; empty: every host.
@@ -19,8 +19,8 @@ type file struct {
 	} `yaml:"hosts"`
 	Switches []struct {
 		Name     string   `yaml:"name"`
-		Hosts    string   `yaml:"hosts"`    // Host list of those connected.
-		NICs     []string `yaml:"nics"`     // Of those hosts, only these NICs; empty: all.
+		Hosts    string   `yaml:"hosts"`    // Host list of the connected hosts.
+		NICs     []string `yaml:"nics"`     // Only these NICs of those hosts; empty: all.
 		Switches string   `yaml:"switches"` // Host list of the switches below.
 	} `yaml:"switches"`
 }
@@ -84,11 +84,11 @@ func Own(r io.Reader) (*Topology, error) {
 // Files names the files that a topology is read from; all may be empty.
 type Files struct {
 	Slurm string `yaml:"slurm"` // topology.conf.
-	NCCL  string `yaml:"nccl"`  // What NCCL_TOPO_DUMP_FILE wrote on one host.
-	File  string `yaml:"file"`  // The project's own.
+	NCCL  string `yaml:"nccl"`  // File that NCCL_TOPO_DUMP_FILE wrote on one host.
+	File  string `yaml:"file"`  // File in the project's own format.
 }
 
-// Load reads the files that are named, as open gives them, and puts them together; nil without any.
+// Load reads the named files through open and merges them; nil where none is named.
 func Load(open func(name string) (io.ReadCloser, error), f Files) (*Topology, error) {
 	var t *Topology
 	for _, c := range []struct {

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// maxNames bounds what one expression may stand for.
+// maxNames bounds how many names one expression may stand for.
 const maxNames = 1 << 20
 
 // expand gives the names that a Slurm host list stands for: "tux[0-3,12]-ib,login" is tux0-ib, tux1-ib and so on.
@@ -88,7 +88,7 @@ func expandOne(item string) ([]string, error) {
 	return out, nil
 }
 
-// expandRange gives "03".."12" for "03-12": the width of the first number is kept.
+// expandRange gives "03" to "12" for "03-12": it keeps the width of the first number.
 func expandRange(part string) ([]string, error) {
 	low, high, ranged := strings.Cut(strings.TrimSpace(part), "-")
 	a, err := strconv.ParseUint(low, 10, 31)

@@ -20,8 +20,8 @@ type element struct {
 	Children []element `xml:",any"`
 }
 
-// NCCL reads the topology XML that NCCL_TOPO_DUMP_FILE writes for one host, and that NCCL_TOPO_FILE reads. It tells the
-// NIC that is nearest to each GPU; of several equally near ones GPUs take turns, as NCCL's do. All hosts count as alike.
+// NCCL reads the topology XML that NCCL_TOPO_DUMP_FILE writes for one host, and that NCCL_TOPO_FILE reads. It gives each GPU its
+// nearest NIC; where several are equally near, GPUs take turns, as in NCCL. All hosts are taken as alike.
 func NCCL(r io.Reader) (*Topology, error) {
 	var root element
 	dec := xml.NewDecoder(io.LimitReader(r, 64<<20))
@@ -54,7 +54,7 @@ func NCCL(r io.Reader) (*Topology, error) {
 	return &Topology{nics: map[string]map[string]string{"": nics}, parents: map[string][]string{}}, nil
 }
 
-// ncclDevice is a GPU or a network device with the way to it from the root.
+// ncclDevice is a GPU or a network device with its path from the root.
 type ncclDevice struct {
 	dev  int
 	name string
@@ -93,7 +93,7 @@ func (s *ncclScan) walk(e *element, path []int) error {
 	return nil
 }
 
-// common is the number of levels that two ways share.
+// common is the number of levels that two paths share.
 func common(a, b []int) int {
 	n := 0
 	for n < len(a) && n < len(b) && a[n] == b[n] {

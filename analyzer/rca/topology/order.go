@@ -5,7 +5,7 @@ package topology
 
 import "fmt"
 
-// checkOrder refuses switches that stand above themselves.
+// checkOrder refuses switches that are above themselves.
 func (t *Topology) checkOrder() error {
 	const (
 		open = 1

@@ -15,7 +15,7 @@ import (
 //	SwitchName=leaf0 Nodes=tux[0-3]
 //	SwitchName=spine Switches=leaf[0-1]
 //
-// Every node is below the switches that name it; which of its NICs is not told there.
+// Every host is below the switches that name it; the file does not say through which of its NICs.
 func Slurm(r io.Reader) (*Topology, error) {
 	t := &Topology{nics: map[string]map[string]string{}, parents: map[string][]string{}}
 	in := bufio.NewScanner(r)

@@ -1,8 +1,8 @@
 // Copyright 2026 The Culprit Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package topology knows which GPUs, NICs, links and switches lie between two ranks (H5). It is read from Slurm's
-// topology.conf, NCCL's topology XML, a file of its own, or any of them together.
+// Package topology knows which GPUs, NICs, links and switches lie between two ranks (H5). It reads Slurm's topology.conf, NCCL's
+// topology XML, a file of its own, or any of them together.
 package topology
 
 import (
@@ -30,7 +30,7 @@ type Device struct {
 	Below int // NICs below a switch; 0 for other devices.
 }
 
-// Topology is a cluster. The zero value knows nothing and names a GPU and a NIC for every place.
+// Topology is a cluster. The zero value knows no devices and gives every place a GPU and a NIC of its own.
 type Topology struct {
 	// nics gives the NIC of a GPU by host and GPU; host "" stands for every host.
 	nics map[string]map[string]string
@@ -43,10 +43,10 @@ type Topology struct {
 type Place struct {
 	Host string
 	GPU  string // Index on the host.
-	NIC  string // Empty: the topology tells.
+	NIC  string // Empty: taken from the topology.
 }
 
-// Known says whether switches are known: without them a path ends at its NICs.
+// Known reports whether switches are known: without them a path ends at its NICs.
 func (t *Topology) Known() bool { return t != nil && len(t.parents) > 0 }
 
 // GPU gives the GPU of a place.
@@ -63,7 +63,7 @@ func (t *Topology) NICName(p Place) string {
 	return t.nics[""][p.GPU]
 }
 
-// NIC gives the NIC that a place's GPU uses. Without any knowledge it is the GPU's own.
+// NIC gives the NIC that a place's GPU uses. Where nothing is known, each GPU has its own.
 func (t *Topology) NIC(p Place) Device {
 	name := t.NICName(p)
 	if name == "" {
@@ -72,9 +72,9 @@ func (t *Topology) NIC(p Place) Device {
 	return Device{Name: p.Host + "/" + name, Kind: NIC}
 }
 
-// Path gives the devices that data passes between two places: NICs, links and switches, up from both to the lowest
-// switches above both. Where several switches are equally near, all of them: which one is taken is not known. Nothing
-// between two places of one host: GPUs there talk over NVLink.
+// Path gives the devices that data passes between two places: NICs, links and switches, up from both to the lowest switches above
+// both. Where several switches are equally near, it gives all of them, because the one in use is not known. Between two places of
+// one host it gives nothing: GPUs there talk over NVLink.
 func (t *Topology) Path(a, b Place) []Device {
 	if a.Host == b.Host {
 		return nil
@@ -105,7 +105,7 @@ func (t *Topology) Path(a, b Place) []Device {
 	return slices.Compact(out)
 }
 
-// reached is a switch above a NIC: how high, and from where.
+// reached is a switch above a NIC: at what height, and through which device.
 type reached struct {
 	height int
 	from   []string
@@ -141,7 +141,7 @@ func (t *Topology) climb(host, nic string) map[string]reached {
 	return out
 }
 
-// descend adds a switch and all devices on the shortest ways down from it.
+// descend adds a switch and all devices on the shortest paths down from it.
 func (t *Topology) descend(above map[string]reached, name string, used map[Device]bool) {
 	r, ok := above[name]
 	if !ok {
@@ -154,7 +154,7 @@ func (t *Topology) descend(above map[string]reached, name string, used map[Devic
 	}
 }
 
-// finish counts the NICs below every switch. A switch that stands above itself is refused by the readers.
+// finish counts the NICs below every switch. The readers refuse a switch that is above itself.
 func (t *Topology) finish() error {
 	t.below = map[string]int{}
 	isParent := map[string]bool{}
@@ -196,7 +196,7 @@ func distinct(nics map[string]string) int {
 	return len(seen)
 }
 
-// merge adds what another reader found.
+// merge adds the content of another topology.
 func (t *Topology) merge(o *Topology) {
 	if t.nics == nil {
 		t.nics, t.parents = map[string]map[string]string{}, map[string][]string{}

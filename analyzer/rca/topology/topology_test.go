@@ -19,7 +19,7 @@ tux7 LinkSpeed=400
 SwitchName=spine Switches=leaf[0-1]
 `
 
-// ncclTopo is the form of what NCCL dumps: two sockets, two GPUs and one NIC below each one's PCI switch, and a spare NIC.
+// ncclTopo has the form of NCCL's dumps: two sockets, two GPUs and one NIC below each socket's PCI switch, and a spare NIC.
 const ncclTopo = `<system version="1">
   <cpu numaid="0" arch="x86_64">
     <pci busid="0000:04:00.0" class="0x060400">
@@ -50,7 +50,7 @@ switches:
 
 func open(name string) (io.ReadCloser, error) { return os.Open(name) }
 
-// load puts texts into files and loads them.
+// load writes texts to files and loads them.
 func load(t *testing.T, slurm, nccl, own string) (*Topology, error) {
 	t.Helper()
 	dir := t.TempDir()
@@ -140,7 +140,7 @@ func TestH5NearestNIC(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// GPUs 2 and 3 have two NICs equally near and take one each; GPUs 0 and 1 share theirs.
+	// GPUs 2 and 3 have two equally near NICs and take one each; GPUs 0 and 1 share theirs.
 	for gpu, want := range map[string]string{"0": "h/mlx5_0", "1": "h/mlx5_0", "2": "h/mlx5_1", "3": "h/mlx5_2"} {
 		if got := top.NIC(Place{Host: "h", GPU: gpu}).Name; got != want {
 			t.Errorf("GPU %s uses %s, want %s", gpu, got, want)

@@ -49,7 +49,7 @@ var causes = map[rca.Cause]string{
 	rca.CauseGPU:              "The GPU, or its kernel, stopped or is slow.",
 	rca.CauseNetworkSend:      "The local NIC or link does not deliver what was sent.",
 	rca.CauseReceiver:         "The receiver posts no buffers.",
-	rca.CausePCIe:             "The way between NIC and GPU is slow or stuck.",
+	rca.CausePCIe:             "The PCIe path between NIC and GPU is slow or stuck.",
 	rca.CauseProxy:            "NCCL's proxy thread, which moves data over the network, is late.",
 	rca.CauseCPU:              "The process does not get enough CPU time.",
 	rca.CauseCheckpoint:       "A checkpoint is written or read.",

@@ -14,7 +14,7 @@ import (
 	"github.com/culprit-project/culprit/analyzer/rca"
 )
 
-// Every class and cause that the engine has is explained, and no other.
+// The glossary explains every class and cause of the engine, and no other.
 func TestGlossary(t *testing.T) {
 	file, err := parser.ParseFile(token.NewFileSet(), "../verdict.go", nil, 0)
 	if err != nil {

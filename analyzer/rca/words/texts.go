@@ -5,9 +5,9 @@ package words
 
 import "strings"
 
-// What verdicts say. Each text with verbs has a comment that names its arguments; the test renders it with an example of each.
+// Texts of verdicts. A text with verbs has a comment that names its arguments; the test renders it with an example of each.
 
-// Sentences of jobs that stand still.
+// Sentences about jobs that stand still.
 const (
 	NotCalled       = "%s %s not called %s%s while %s; %s."                                                                                                 // Ranks, have, op, age, waiting, note
 	AloneAhead      = "%s alone %s inside %s%s. %s %s not called it: this is one call too many, or something holds up all others."                          // Ranks, are, op, age, Ranks, have
@@ -39,7 +39,7 @@ const (
 	CallAsOperation = "%s number %d as operation %d"   // function, n, n
 )
 
-// Sentences where all waiting ends at ranks that nothing shows.
+// Sentences about waiting that ends only at ranks which were not seen.
 const (
 	RivalOdd       = "%s %s; %s. The other members of %s were not seen."                                                                                                                                  // Who, odd, waiters, comm
 	Rivals         = "%s for %s, which were not seen, or for %s, whose neighbours moved past this point. Not enough evidence to name one."                                                                // waiters, ranks, others
@@ -53,7 +53,7 @@ const (
 	SuspectsUnseen = "%s for %s, which were not seen. Not enough evidence to name one."                                                                                                                   // waiters, ranks
 )
 
-// What a rank shows of itself: predicates of it.
+// What a rank shows of itself, as predicates.
 const (
 	Undelivered      = "does not deliver its data%[3]s in %[1]s%[2]s, though the receiver has buffers posted and waits: its NIC or link" // op, channel, peer
 	Unacknowledged   = "gets no acknowledgement for data that it sent%[3]s in %[1]s%[2]s and that has arrived"                           // op, channel, peer
@@ -73,7 +73,7 @@ const (
 	InsideSetup      = "does not return from %[1]s%[5]s"                                                                                 // call, channel, peer, from, back
 	InsideCall       = "does not return from the call of %[1]s, while others have launched it"                                           // op
 	GPUAlone         = "has a GPU that does not finish %[1]s, which %[5]s"                                                               // op, channel, peer, from, finished
-	NotReceived      = "does not receive what%[4]s sent in %[1]s%[2]s, and its own node shows why"                                       // op, channel, peer, from
+	NotReceived      = "does not receive what%[4]s sent in %[1]s%[2]s, and its own host shows why"                                       // op, channel, peer, from
 	NICDown          = "has a NIC that is down, and all members of %[1]s stand still together"                                           // op
 	GPUFaulty        = "has a GPU that shows an error, and its host's members of %[1]s stand still together"                             // op
 	OtherFinished    = "the other member has finished"
@@ -104,7 +104,7 @@ const (
 	StackMayWait      = "its stack is %s, where it may wait for another rank"                                                                                // stands
 )
 
-// Why a rank waits, of the one that it waits for.
+// Why a rank waits, as predicates of the rank that it waits for.
 const (
 	WaitNotCalled     = "has not called the operation"
 	WaitQueued        = "has called the operation but is still in another"
@@ -117,14 +117,14 @@ const (
 	WaitNotTaken      = "does not take what was sent"
 	WaitHandedOver    = "hands over inside the host and waits itself"
 	WaitLacksMembers  = "is inside an operation that lacks members"
-	WaitInCircle      = "waits in the same circle"
+	WaitInCircle      = "waits in the same cycle"
 	WaitSameOperation = "is inside the same operation"
 	WaitUnseen        = "what it waits for was not seen"
 	WaitSeveral       = "several reasons"
 	WaitLaunchedLess  = "has launched %s fewer" // operations
 )
 
-// Culprits that are no single rank, and why.
+// Culprits other than single ranks, and the reasons.
 const (
 	NotSeen          = "it was not seen"
 	AllRanks         = "all ranks"
@@ -164,7 +164,7 @@ const (
 	RanksUnseen          = "%s of %s not seen" // count, total
 )
 
-// Sentences of jobs that are slow.
+// Sentences about jobs that are slow.
 const (
 	NobodySlower      = "No rank, link or stage takes noticeably longer than its peers."
 	TooFewIterations  = "Fewer than two iterations were seen: not enough evidence to say who is slow."
@@ -181,7 +181,7 @@ const (
 	IterationsSeen    = "%d iterations were"             // n
 )
 
-// What makes a job slow: after the names of ranks, a link, a stage or a group.
+// What makes a job slow, as text after the names of ranks, a link, a stage or a group.
 const (
 	StageComputes   = "all its ranks compute up to %.0f%% of an iteration longer than other stages" // percent
 	NoPeers         = " (no other rank has its role; compared with its own quicker iterations)"
@@ -297,7 +297,7 @@ const (
 	NeitherProven    = "No file shows a rank that stands still, and none shows a rank that completes anything: a hang cannot be ruled out."
 )
 
-// What to do where class and cause do not say it.
+// Advice where class and cause do not give it.
 const (
 	ReadLauncher        = "Read the launcher's log: it says who ended the job, or which process failed first."
 	DumpStackOf         = "Dump the stack of rank %d (py-spy dump --pid PID): it shows whether the rank is inside NCCL or in its own code." // rank
@@ -317,7 +317,7 @@ const (
 	DumpAllStacks       = "Dump the stacks of all ranks (py-spy dump --pid PID): one outside NCCL holds up the others. Start the job with kernel events (CULPRIT_EVENTS=+kernelch): they show which GPU does not finish."
 )
 
-// What the papers' methods alone would say.
+// What the papers' methods alone conclude.
 const (
 	MethodEnds            = "the ends of all waiting"
 	MethodCounterBehind   = "H1: operation counter behind"
@@ -349,7 +349,7 @@ const (
 	MethodActiveLongest   = "longest active time, in %d of %d collectives" // n, of
 )
 
-// What byte counters of flows show, of a collective library without a profiler.
+// What byte counters of flows show for a collective library without a profiler.
 const (
 	FlowsMethod          = "begin, active time and volume of operations that were cut out of flows' bytes"
 	FlowsNotBegun        = "Rank %d has sent nothing in the last of the %s, which %s began and nobody has finished; nothing has been sent for %s. The rank has not come to it, or its network moves nothing." // rank, group operations, others, length
@@ -361,7 +361,7 @@ const (
 	FlowsRecordEnds      = "%s has no lines up to the end of the recording, while the last of the %s stands still: nothing has been sent for %s. Its counters, its host or its process may be gone."          // Rank, group operations, length
 	FlowsLate            = "Rank %d begins late in the %s: in %d of %d, by %s. What it does before it sends is not seen in bytes."                                                                            // rank, group operations, n, of, length
 	FlowsSeveralLate     = "Several ranks begin the %s late, or in turn: %d of %d show it. Bytes do not tell which of them holds up the others."                                                              // group operations, n, of
-	FlowsLong            = "Rank %d sends to rank %d for longer than the others send, in the %s: %d of %d show it. Its network sends slowly, or the way to that rank is slow."                                // rank, other rank, group operations, n, of
+	FlowsLong            = "Rank %d sends to rank %d for longer than the others send, in the %s: %d of %d show it. Its network sends slowly, or the path to that rank is slow."                               // rank, other rank, group operations, n, of
 	FlowsSeveralLong     = "Several ranks send for longer than the others in the %s: %d of %d show it. A finer recording shows which of them makes the gaps on the others."                                   // group operations, n, of
 	FlowsSlowestRate     = "Rank %d sends at the lowest rate in the %s, over the last ten of them."                                                                                                           // rank, group operations
 	FlowsInside          = "The %s take longer than they did, in %d of %d, but begin in time and send for as long as before. A CPU or a GPU is slow inside them; bytes do not tell which."                    // group operations, n, of
@@ -380,12 +380,12 @@ const (
 	FlowsNoVolume        = "%s: no volume recurs between gaps, so it is not known where one ends; give operation and size_bytes"                                  // group operations
 	FlowsUnfit           = "%s: the flows move less than the stated operation needs, so its volume was learned; a flow may be missing"                            // group operations
 	FlowsCoarseNote      = "an interval of %s hides the gaps that a link of half its bandwidth makes on the others: %s would show them, for %s at %.3g Gb/s (%s)" // length, length, group operations, x, how
-	FlowsUnrecorded      = "%s: sent to by the %s, but no line is theirs"                                                                                         // Ranks, group operations
+	FlowsUnrecorded      = "%s: receivers in the %s, but the recording has no lines for them"                                                                     // Ranks, group operations
 	FlowsSentNothing     = "rank %d: nothing sent in the last of the %s"                                                                                          // rank, group operations
 	FlowsSent            = "rank %d: %s bytes sent in the last of the %s"                                                                                         // rank, total, group operations
 )
 
-// What to do about flows.
+// Advice about flows.
 const (
 	FlowsConfirm     = "Bytes are weak evidence: take the stack of this rank (py-spy dump --pid PID), and read the counters of its NIC and of the switch port."
 	FlowsStacksOfAll = "Take stacks of all ranks (py-spy dump --pid PID): one outside the collective library holds up the others."
@@ -394,10 +394,10 @@ const (
 	FlowsFiner       = "Record at a finer interval: the notes say how fine."
 )
 
-// OfSeveral puts what is said of one rank for several.
+// OfSeveral turns a note about one rank into one about several.
 func OfSeveral(note string) string { return ofSeveral.Replace(note) }
 
-// OfProcess puts what is said of a rank's process for several ranks of one.
+// OfProcess turns a note about the process of one rank into one about the process of several ranks.
 func OfProcess(note string) string { return strings.ReplaceAll(note, "its process", "their process") }
 
 var ofSeveral = strings.NewReplacer("its process is", "their processes are", ProcessDied, "their processes died", "its process ended", "their processes ended",

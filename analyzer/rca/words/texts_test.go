@@ -19,7 +19,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-// examples are what the arguments of texts look like.
+// examples has an example of each argument of the texts.
 var examples = map[string]any{
 	"who": "rank 5 (node-1, GPU 1)", "Who": "Rank 5 (node-1, GPU 1)", "ranks": "ranks 3, 4", "Ranks": "Ranks 3, 4", "Rank": "Rank 5", "group operations": "AllReduce on dp_1", "others": "rank 7 (node-2, GPU 1)",
 	"rank": 5, "other rank": 7, "pid": 4711, "count": "7 ranks", "Count": "7 ranks", "members": "8 members", "rest": "6 ranks", "processes": "2 processes", "n": 7, "of": 8, "number": "3,071", "total": "10,240",
@@ -75,7 +75,7 @@ func texts(t *testing.T) string {
 	return b.String()
 }
 
-// What verdicts say is in a file that is reviewed as prose: testdata/texts.golden.
+// The texts of verdicts are in testdata/texts.golden, which is reviewed as prose.
 func TestTexts(t *testing.T) {
 	got := texts(t)
 	const golden = "testdata/texts.golden"
@@ -96,7 +96,7 @@ func TestTexts(t *testing.T) {
 	}
 }
 
-// No sentence of a verdict is made elsewhere: beside this package the engine has names and short connectives only.
+// No other package makes sentences of verdicts: the engine itself has names and short connectives only.
 func TestTextsAreHere(t *testing.T) {
 	const mostWords = 4
 	for _, room := range []string{"engine", "hang", "slow"} {

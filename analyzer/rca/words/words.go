@@ -1,7 +1,7 @@
 // Copyright 2026 The Culprit Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package words puts what the engine found into English.
+// Package words phrases the engine's findings in English.
 package words
 
 import (
@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Opener begins a sentence with s.
+// Opener turns the first letter of s into a capital, to begin a sentence.
 func Opener(s string) string {
 	if s == "" {
 		return s
@@ -19,7 +19,7 @@ func Opener(s string) string {
 	return strings.ToUpper(s[:1]) + s[1:]
 }
 
-// Span is a duration as a person says it.
+// Span formats a duration for people.
 func Span(d time.Duration) string {
 	switch {
 	case d < 0:
