@@ -271,6 +271,34 @@ func TestAnotherUsersClaim(t *testing.T) {
 	}
 }
 
+// TestClaimOfAProcessWithoutAFile has a pod's root claim, by a file of its own, to be the launcher of a job: it lives, began before the
+// ranks, is in their pod and has no trace file. The rank keeps its place.
+func TestClaimOfAProcessWithoutAFile(t *testing.T) {
+	const pod = "0::/kubepods.slice/kubepods-pod01234567_89ab_cdef_0123_456789abcdef.slice/x.scope\n"
+	r := newRig(t, nil)
+	r.procs.Put(proctest.Process{PID: 3999, StartTicks: 40, Cgroup: pod})
+	r.procs.Put(proctest.Process{PID: 4000, StartTicks: 50, Cgroup: pod})
+	r.procs.Write("3999/maps", "7f00-7f10 r-xp 00000000 fd:01 9   /usr/bin/torchrun\n")
+	good := r.file("good.trace", identity(0))
+	r.procs.Write("4000/maps", mapsPlugin+mapsTrace(t, good.Path(), "/a path/"+filepath.Base(good.Path())+" (deleted)"))
+	r.after(time.Second)
+	id := identity(0)
+	id.PID, id.StartTicks, id.CreatedNS = 3999, 40, 1
+	r.file("evil.trace", id)
+	for range 3 {
+		r.after(time.Second)
+	}
+	if refs := r.sampler.Ranks(); len(refs) != 1 || refs[0].HostPID != 4000 {
+		t.Errorf("ranks %+v", refs)
+	}
+	if p := r.only(); p.File != "good.trace" || p.Disputed != "" {
+		t.Errorf("%s is disputed: %q", p.File, p.Disputed)
+	}
+	if n := r.sampler.ReadErrors()[trace.ReasonIdentity]; n != 1 {
+		t.Errorf("%d files counted, want 1", n)
+	}
+}
+
 // TestTwoFilesOfOneProcess has files that claim the same living process. The kernel shows by a lock or a mapping which
 // one it writes.
 func TestTwoFilesOfOneProcess(t *testing.T) {
