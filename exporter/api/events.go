@@ -18,8 +18,8 @@ const maxEventsBody = 1024
 
 // RegisterControl adds the path that changes what running jobs report. It is for those who allow that.
 func (a *API) RegisterControl(mux *http.ServeMux) {
-	mux.HandleFunc("PUT "+nodeapi.EventsPath, limited(a.control, a.putEvents))
-	mux.HandleFunc("DELETE "+nodeapi.EventsPath, limited(a.control, func(w http.ResponseWriter, r *http.Request) { a.setEvents(w, r, "") }))
+	mux.Handle("PUT "+nodeapi.EventsPath, a.control.Limit(http.HandlerFunc(a.putEvents)))
+	mux.Handle("DELETE "+nodeapi.EventsPath, a.control.Limit(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { a.setEvents(w, r, "") })))
 }
 
 // RegisterNoControl has that path say why it does nothing.
