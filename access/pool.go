@@ -14,7 +14,7 @@ import (
 // history slowly does not keep the present from an analysis.
 type Pool struct {
 	places, perClient int
-	timeout           time.Duration // Of one answer: a client that does not read, or send, must not keep the place.
+	timeout           time.Duration // Of one answer: a client that does not read must not keep the place. 0: it ends by itself.
 	refused           func()
 
 	mu      sync.Mutex
@@ -61,8 +61,12 @@ func (p *Pool) Limit(h http.Handler) http.Handler {
 			return
 		}
 		defer p.leave(from)
+		var deadline time.Time
+		if p.timeout > 0 {
+			deadline = time.Now().Add(p.timeout)
+		}
 		// Writers that cannot be bounded are a test's.
-		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(p.timeout))
+		_ = http.NewResponseController(w).SetWriteDeadline(deadline)
 		h.ServeHTTP(w, r)
 	})
 }

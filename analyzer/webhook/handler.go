@@ -17,9 +17,6 @@ import (
 // MaxBody is the largest body read, bytes: several thousand alerts.
 const MaxBody = 16 << 20
 
-// maxConcurrent is how many notifications are read at a time: each may take many times its size in memory.
-const maxConcurrent = 8
-
 // ErrOverloaded is what a Sink returns to have the notification sent again later.
 var ErrOverloaded = errors.New("too many incidents are open")
 
@@ -32,7 +29,6 @@ type Sink func(context.Context, *Message) error
 type Handler struct {
 	sink     Sink
 	logger   *slog.Logger
-	slots    chan struct{}
 	requests *prometheus.CounterVec
 	alerts   *prometheus.CounterVec
 }
@@ -42,7 +38,6 @@ func NewHandler(sink Sink, logger *slog.Logger, reg prometheus.Registerer) *Hand
 	h := &Handler{
 		sink:   sink,
 		logger: logger,
-		slots:  make(chan struct{}, maxConcurrent),
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "culprit_analyzer_webhook_requests_total",
 			Help: "Notifications received from Alertmanager, by the status code of the answer.",
@@ -74,12 +69,6 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func (h *Handler) serve(w http.ResponseWriter, r *http.Request) (int, error) {
-	select {
-	case h.slots <- struct{}{}:
-		defer func() { <-h.slots }()
-	default:
-		return http.StatusServiceUnavailable, errors.New("too many notifications at a time")
-	}
 	m, err := Decode(http.MaxBytesReader(w, r.Body, MaxBody))
 	if err != nil {
 		if tooLarge := new(http.MaxBytesError); errors.As(err, &tooLarge) {
