@@ -4,12 +4,15 @@
 package webhook
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"strconv"
+	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -29,6 +32,7 @@ type Sink func(context.Context, *Message) error
 type Handler struct {
 	sink     Sink
 	logger   *slog.Logger
+	decoding sync.Mutex // A notification takes many times its size in memory: one at a time is made of its body.
 	requests *prometheus.CounterVec
 	alerts   *prometheus.CounterVec
 }
@@ -69,11 +73,17 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func (h *Handler) serve(w http.ResponseWriter, r *http.Request) (int, error) {
-	m, err := Decode(http.MaxBytesReader(w, r.Body, MaxBody))
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxBody))
 	if err != nil {
 		if tooLarge := new(http.MaxBytesError); errors.As(err, &tooLarge) {
 			return http.StatusRequestEntityTooLarge, fmt.Errorf("the body is over %d bytes: set max_alerts on the receiver", tooLarge.Limit)
 		}
+		return http.StatusBadRequest, fmt.Errorf("reading the body: %w", err)
+	}
+	h.decoding.Lock()
+	defer h.decoding.Unlock()
+	m, err := Decode(bytes.NewReader(body))
+	if err != nil {
 		return http.StatusBadRequest, err
 	}
 	if err := h.sink(r.Context(), m); err != nil {
