@@ -6,6 +6,8 @@ package trace_test
 import (
 	"encoding/json"
 	"fmt"
+	"path/filepath"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -350,5 +352,36 @@ func BenchmarkSnapshot(b *testing.B) {
 			}
 			b.ReportMetric(float64(reading.Nanoseconds())/float64(b.N), "read-ns/op")
 		})
+	}
+}
+
+// A ring that is read piece by piece gives the same records.
+func TestBound(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.trace")
+	w, err := tracetest.Create(path, trace.Identity{}, tracetest.Size{Completions: 128})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	for i := range uint64(100) {
+		w.Complete(trace.Completion{Number: i})
+	}
+	f, err := trace.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	f.Bound(30)
+	var sizes []int
+	var all []trace.Completion
+	for since := uint64(0); since < 100; {
+		done, span, err := f.Completions(since, nil)
+		if err != nil || span.Lost != 0 || span.Next != since+uint64(len(done)) {
+			t.Fatalf("%d records, span %+v, %v", len(done), span, err)
+		}
+		since, all, sizes = span.Next, append(all, done...), append(sizes, len(done))
+	}
+	if !slices.Equal(sizes, []int{30, 30, 30, 10}) || all[99].Number != 99 {
+		t.Errorf("read %v records", sizes)
 	}
 }

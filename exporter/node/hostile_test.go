@@ -206,6 +206,42 @@ func TestDenseFilesOfAnotherPod(t *testing.T) {
 	}
 }
 
+// counted is a history that counts what it is told of at a time.
+type counted struct{ most, all int }
+
+func (c *counted) Completions(_ *node.Process, done []trace.Completion, _ uint64) {
+	c.most, c.all = max(c.most, len(done)), c.all+len(done)
+}
+func (*counted) Lifecycle(*node.Process, []trace.LifecycleEvent, uint64) {}
+func (*counted) Sampled(*node.Process, uint64)                           {}
+func (*counted) Forgotten(*node.Process)                                 {}
+
+// TestRingsAreReadInPieces has a file whose ring is larger than any job's. A round takes no more of it than its share, in time and in memory,
+// and when the process has died all of it is read.
+func TestRingsAreReadInPieces(t *testing.T) {
+	const ring, share = 150_000, 1 << 16
+	h := &counted{}
+	r := newRig(t, func(o *node.Options) { o.History = h })
+	r.procs.Put(proctest.Process{PID: 4000, StartTicks: 50})
+	w, err := tracetest.Create(filepath.Join(r.dir, "a.trace"), identity(0), tracetest.Size{Completions: ring})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { w.Close() })
+	for i := range uint64(ring) {
+		w.Complete(trace.Completion{Number: i})
+	}
+	r.after(0)
+	if h.most > share || h.all > share {
+		t.Errorf("a round read %d records", h.all)
+	}
+	r.procs.Remove(4000)
+	r.after(time.Second)
+	if h.most > share || h.all != ring {
+		t.Errorf("%d records were read, %d at a time", h.all, h.most)
+	}
+}
+
 // TestWrongOwner has a file that claims to be of a process of another user.
 func TestWrongOwner(t *testing.T) {
 	r := newRig(t, nil)
