@@ -222,10 +222,11 @@ func (e *exporter) addRAS() {
 // routes gives everything that is served.
 func (e *exporter) routes() (*http.ServeMux, error) {
 	mux := http.NewServeMux()
-	mux.Handle("GET "+e.settings.telemetry, collector.Handler(e.log, e.registry, e.set))
 	mux.HandleFunc("GET /-/healthy", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "OK") })
 	nodeAPI := api.New(e.log, version.Version, e.sampler, e.store, e.evidence)
 	nodeAPI.Register(mux)
+	e.registry.MustRegister(nodeAPI.Refused())
+	mux.Handle("GET "+e.settings.telemetry, nodeAPI.Scrape(collector.Handler(e.log, e.registry, e.set)))
 	if e.settings.control {
 		nodeAPI.RegisterControl(mux)
 	} else {
@@ -278,9 +279,16 @@ func addLandingPage(mux *http.ServeMux, s *settings) error {
 	return nil
 }
 
+// maxHeader bounds a request's header in bytes, and with it how many ranks and communicators a query can name: each process is
+// compared with all of them while the sampler waits.
+const maxHeader = 64 << 10
+
 // listen serves HTTP until ctx ends, then lets requests in progress finish.
 func listen(ctx context.Context, log *slog.Logger, flags *web.FlagConfig, handler http.Handler) error {
-	server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute}
+	server := &http.Server{
+		Handler: handler, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second, WriteTimeout: api.MaxAnswer, IdleTimeout: 2 * time.Minute,
+		MaxHeaderBytes: maxHeader,
+	}
 	failed := make(chan error, 1)
 	go func() { failed <- web.ListenAndServe(server, flags, log) }()
 	select {

@@ -57,6 +57,7 @@ type File struct {
 		flow wire.Flow
 	}
 
+	most  uint64 // Records that a read of a ring takes; 0: all.
 	fd    int
 	users *int // Files of this mapping.
 	owner uint32

@@ -21,6 +21,9 @@ type Span struct {
 	Lost uint64
 }
 
+// Bound has a read of a ring take so many records at most, and leave the rest to the next one; 0: all.
+func (f *File) Bound(records int) { f.most = uint64(max(0, records)) } //nolint:gosec // Not negative.
+
 // Completions appends the finished operations after ticket since (0: from the oldest still there) to into. A record
 // that is being written ends the read, unless many younger ones exist. A File of one rank gives those of the communicators
 // that its last Snapshot has shown.
@@ -37,7 +40,7 @@ func (f *File) LastCompletions(since uint64, into []Completion) ([]Completion, S
 func (f *File) Lifecycle(since uint64, into []LifecycleEvent) ([]LifecycleEvent, Span, error) {
 	var span Span
 	err := f.guarded(func() error {
-		span = readRing(f.life, f.head(unsafe.Offsetof(wire.Header{}.LifecycleHead)), since, unfinishedPatience, func(w *wire.Lifecycle) {
+		span = readRing(f.life, f.head(unsafe.Offsetof(wire.Header{}.LifecycleHead)), since, unfinishedPatience, f.most, func(w *wire.Lifecycle) {
 			if w.CommIndex != wire.None && f.theirs(w.CommIndex) {
 				return
 			}
@@ -56,7 +59,7 @@ func (f *File) Lifecycle(since uint64, into []LifecycleEvent) ([]LifecycleEvent,
 func (f *File) Transfers(since uint64, into []Transfer) ([]Transfer, Span, error) {
 	var span Span
 	err := f.guarded(func() error {
-		span = readRing(f.moved, f.head(unsafe.Offsetof(wire.Header{}.TransfersHead)), since, unfinishedPatience, func(w *wire.Transfer) {
+		span = readRing(f.moved, f.head(unsafe.Offsetof(wire.Header{}.TransfersHead)), since, unfinishedPatience, 0, func(w *wire.Transfer) {
 			into = append(into, Transfer(*w))
 		})
 		return nil
@@ -67,7 +70,7 @@ func (f *File) Transfers(since uint64, into []Transfer) ([]Transfer, Span, error
 func (f *File) completions(since uint64, into []Completion, patience uint64) ([]Completion, Span, error) {
 	var span Span
 	err := f.guarded(func() error {
-		span = readRing(f.done, f.head(unsafe.Offsetof(wire.Header{}.CompletionsHead)), since, patience, func(w *wire.Completion) {
+		span = readRing(f.done, f.head(unsafe.Offsetof(wire.Header{}.CompletionsHead)), since, patience, f.most, func(w *wire.Completion) {
 			if !f.theirs(w.CommIndex) {
 				into = append(into, *(*Completion)(unsafe.Pointer(w)))
 			}
@@ -82,8 +85,9 @@ func (f *File) head(offset uintptr) uint64 {
 	return atomic.LoadUint64((*uint64)(unsafe.Add(unsafe.Pointer(&f.data[0]), offset)))
 }
 
-// readRing calls visit for each whole record numbered [since, head), oldest first. Tickets are numbers plus one.
-func readRing[T wire.Completion | wire.Lifecycle | wire.Transfer](t table, head, since, patience uint64, visit func(*T)) Span {
+// readRing calls visit for each whole record numbered [since, head), oldest first, but for no more than most; 0: for all. Tickets are
+// numbers plus one.
+func readRing[T wire.Completion | wire.Lifecycle | wire.Transfer](t table, head, since, patience, most uint64, visit func(*T)) Span {
 	if t.count == 0 || head <= since {
 		// A head that went backwards is another writer's, or a lie: go on from there.
 		return Span{Next: head}
@@ -94,7 +98,11 @@ func readRing[T wire.Completion | wire.Lifecycle | wire.Transfer](t table, head,
 		span.Next = head - count
 	}
 	var w T // Outside the loop: visit makes it escape, and each would be an allocation.
-	for ; span.Next < head; span.Next++ {
+	end := head
+	if most > 0 {
+		end = span.Next + min(most, head-span.Next)
+	}
+	for ; span.Next < end; span.Next++ {
 		switch readRecord(t, span.Next, &w) {
 		case recordWhole:
 			visit(&w)

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -391,5 +392,36 @@ func TestProbes(t *testing.T) {
 	want.SendProbes, want.RecvProbes = 0, 0
 	if got := read(); got != want {
 		t.Errorf("of version 1.4 read %+v, want %+v", got, want)
+	}
+}
+
+// A ring that is read piece by piece gives the same records.
+func TestBound(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.trace")
+	w, err := tracetest.Create(path, trace.Identity{}, tracetest.Size{Completions: 128})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	for i := range uint64(100) {
+		w.Complete(trace.Completion{Number: i})
+	}
+	f, err := trace.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	f.Bound(30)
+	var sizes []int
+	var all []trace.Completion
+	for since := uint64(0); since < 100; {
+		done, span, err := f.Completions(since, nil)
+		if err != nil || span.Lost != 0 || span.Next != since+uint64(len(done)) {
+			t.Fatalf("%d records, span %+v, %v", len(done), span, err)
+		}
+		since, all, sizes = span.Next, append(all, done...), append(sizes, len(done))
+	}
+	if !slices.Equal(sizes, []int{30, 30, 30, 10}) || all[99].Number != 99 {
+		t.Errorf("read %v records", sizes)
 	}
 }

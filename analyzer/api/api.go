@@ -15,7 +15,6 @@ import (
 	"slices"
 	"strconv"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/culprit-project/culprit/analyzer/action"
@@ -88,8 +87,6 @@ type API struct {
 	incidents Incidents
 	opt       Options
 	logger    *slog.Logger
-	streams   atomic.Int64 // Pages that are told of changes.
-	unpacking sync.Mutex
 	ended     chan struct{}
 	end       func()
 }
@@ -283,16 +280,13 @@ func (a *API) archive(w http.ResponseWriter, r *http.Request) (incident.Incident
 	return inc, archive, size
 }
 
-// timeline answers GET /api/v1/incidents/{id}/timeline.json: a trace that Perfetto opens. One is made at a time, since unpacked evidence
-// may be large.
+// timeline answers GET /api/v1/incidents/{id}/timeline.json: a trace that Perfetto opens.
 func (a *API) timeline(w http.ResponseWriter, r *http.Request) {
 	inc, archive, _ := a.archive(w, r)
 	if archive == nil {
 		return
 	}
 	defer archive.Close()
-	a.unpacking.Lock()
-	defer a.unpacking.Unlock()
 	record, err := kept.Read(archive)
 	if err != nil {
 		a.logger.Error("timeline not served", "incident", inc.ID, "err", err)

@@ -10,20 +10,14 @@ import (
 )
 
 const (
-	// mostStreams bounds the pages that are told of changes at the same time; the others stand still.
-	mostStreams = 256
 	// keepAlive is how often something is sent although nothing has changed, so that proxies do not end a stream.
 	keepAlive = 20 * time.Second
+	// sendTimeout bounds how long a page may take to read that it is out of date.
+	sendTimeout = 30 * time.Second
 )
 
 // events tells a page by server-sent events that it is out of date: at every change of one incident, or of any.
 func (a *API) events(w http.ResponseWriter, r *http.Request) {
-	if a.streams.Add(1) > mostStreams {
-		a.streams.Add(-1)
-		http.Error(w, "too many pages are open", http.StatusServiceUnavailable)
-		return
-	}
-	defer a.streams.Add(-1)
 	id := r.URL.Query().Get("incident")
 	changed := a.incidents.Changes() // Before the state is looked at, so that no change falls between.
 	seen, ok := a.updated(id)
@@ -74,6 +68,7 @@ func (a *API) updated(id string) (time.Time, bool) {
 }
 
 func send(w http.ResponseWriter, out *http.ResponseController, text string) bool {
+	_ = out.SetWriteDeadline(time.Now().Add(sendTimeout)) // Writers that cannot be bounded are a test's.
 	if _, err := fmt.Fprint(w, text); err != nil {
 		return false
 	}

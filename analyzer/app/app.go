@@ -11,10 +11,13 @@ import (
 	"log/slog"
 	"maps"
 	"mime"
+	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"text/template"
@@ -26,6 +29,7 @@ import (
 	promconfig "github.com/prometheus/common/config"
 	"github.com/prometheus/common/version"
 
+	"github.com/culprit-project/culprit/access"
 	"github.com/culprit-project/culprit/analyzer/action"
 	"github.com/culprit-project/culprit/analyzer/api"
 	"github.com/culprit-project/culprit/analyzer/clock"
@@ -386,19 +390,38 @@ func (a *App) routes(reg *prometheus.Registry) http.Handler {
 		_, _ = w.Write([]byte("ready\n"))
 	})
 	mux.Handle("GET /metrics", metricsHandler(reg, a.logger))
-	return guarded(mux)
+	return a.guarded(newPlaces(reg).limit(mux))
 }
 
 // guarded refuses what a page of another site has a browser send: it is told by its origin and, where the browser is too old to
 // tell, by its type, which a form cannot choose.
-func guarded(next http.Handler) http.Handler {
+func (a *App) guarded(next http.Handler) http.Handler {
 	return http.NewCrossOriginProtection().Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodPost {
 			if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
 				http.Error(w, "the Content-Type must be application/json", http.StatusUnsupportedMediaType)
 				return
 			}
+			if rebound(r, a.current.Load().config.ExternalURL) {
+				http.Error(w, "a page under this name may change nothing: start the analyzer with --web.external-url", http.StatusForbidden)
+				return
+			}
 		}
 		next.ServeHTTP(w, r)
 	}))
+}
+
+// rebound reports whether a request may be that of a page whose site has let its own name lead to the analyzer's address: the browser
+// takes both for one site. Nobody else's are addresses, names without a dot and that of the external URL. Where the client has proved who
+// it is, it did so for this site.
+func rebound(r *http.Request, external string) bool {
+	if name, _ := access.Client(r.Context()); name != "" || r.Header.Get("Origin") == "" && r.Header.Get("Sec-Fetch-Site") == "" {
+		return false
+	}
+	host := (&url.URL{Host: r.Host}).Hostname()
+	if net.ParseIP(host) != nil || !strings.Contains(strings.TrimSuffix(host, "."), ".") {
+		return false
+	}
+	ours, err := url.Parse(external)
+	return err != nil || !strings.EqualFold(ours.Hostname(), host)
 }

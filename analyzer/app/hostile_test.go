@@ -4,12 +4,14 @@
 package app
 
 import (
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync/atomic"
 	"testing"
 
+	"github.com/prometheus/client_golang/prometheus"
 	promconfig "github.com/prometheus/common/config"
 
 	"github.com/culprit-project/culprit/trace/nodeapi"
@@ -77,6 +79,10 @@ func TestPostsOfOtherSites(t *testing.T) {
 		{"a form", "/api/v1/analyze", "text/plain", nil, http.StatusUnsupportedMediaType},
 		{"no type", "/api/v1/alerts", "", nil, http.StatusUnsupportedMediaType},
 		{"another site", "/api/v1/analyze", "application/json", map[string]string{"Sec-Fetch-Site": "cross-site"}, http.StatusForbidden},
+		{"a site whose name leads here", "/api/v1/alerts", "application/json", map[string]string{"Host": "evil.example.org:9851", "Origin": "http://evil.example.org:9851"}, http.StatusForbidden},
+		{"a page under the external URL", "/api/v1/analyze", "application/json", map[string]string{"Host": "culprit.example.org", "Origin": "http://culprit.example.org"}, http.StatusAccepted},
+		{"a page under a name of this network", "/api/v1/analyze", "application/json", map[string]string{"Host": "culprit:9851", "Origin": "http://culprit:9851"}, http.StatusAccepted},
+		{"a program that asks by another name", "/api/v1/analyze", "application/json", map[string]string{"Host": "culprit.monitoring.svc"}, http.StatusAccepted},
 		{"another site, in an old browser", "/api/v1/alerts", "application/json", map[string]string{"Origin": "http://evil.example.org"}, http.StatusForbidden},
 	} {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, a.server.URL+tc.path, strings.NewReader(`{"job_id":"j"}`))
@@ -89,6 +95,9 @@ func TestPostsOfOtherSites(t *testing.T) {
 		for k, v := range tc.header {
 			r.Header.Set(k, v)
 		}
+		if host := r.Header.Get("Host"); host != "" {
+			r.Host = host
+		}
 		resp, err := http.DefaultClient.Do(r)
 		if err != nil {
 			t.Fatal(err)
@@ -96,6 +105,66 @@ func TestPostsOfOtherSites(t *testing.T) {
 		resp.Body.Close()
 		if resp.StatusCode != tc.want {
 			t.Errorf("%s: status %d, want %d", tc.name, resp.StatusCode, tc.want)
+		}
+	}
+}
+
+// One client sends notifications that never end. Another's are taken, and so is each kind of request of its own.
+func TestSlowSendersKeepNobodyOut(t *testing.T) {
+	a := start(t, quick(newCluster(t, 1)), "")
+	ask := func(method, path, from string, body io.Reader) int {
+		r := httptest.NewRequestWithContext(t.Context(), method, path, body)
+		r.Header.Set("Content-Type", "application/json")
+		r.RemoteAddr = from
+		w := httptest.NewRecorder()
+		a.app.Handler().ServeHTTP(w, r)
+		return w.Code
+	}
+	done := make(chan int)
+	var senders []*io.PipeWriter
+	for range 8 {
+		body, sender := io.Pipe()
+		senders = append(senders, sender)
+		go func() { done <- ask(http.MethodPost, "/api/v1/alerts", "10.0.0.1:1", body) }()
+		if _, err := sender.Write([]byte("{")); err != nil { // It is being read.
+			t.Fatal(err)
+		}
+	}
+	const empty = `{"version":"4"}`
+	for _, tc := range []struct {
+		name, method, path, from string
+		want                     int
+	}{
+		{"a ninth at a time", http.MethodPost, "/api/v1/alerts", "10.0.0.1:2", http.StatusServiceUnavailable},
+		{"another client's", http.MethodPost, "/api/v1/alerts", "10.0.0.2:1", http.StatusOK},
+		{"metrics", http.MethodGet, "/metrics", "10.0.0.1:3", http.StatusOK},
+		{"a page", http.MethodGet, "/", "10.0.0.1:3", http.StatusOK},
+	} {
+		if got := ask(tc.method, tc.path, tc.from, strings.NewReader(empty)); got != tc.want {
+			t.Errorf("%s: status %d, want %d", tc.name, got, tc.want)
+		}
+	}
+	for _, s := range senders {
+		s.CloseWithError(io.ErrUnexpectedEOF)
+		<-done
+	}
+}
+
+func TestKindsOfRequests(t *testing.T) {
+	kinds := newPlaces(prometheus.NewRegistry())
+	for _, tc := range []struct{ method, path, want string }{
+		{http.MethodPost, "/api/v1/alerts", "alerts"},
+		{http.MethodPost, "/api/v1/analyze", "analyze"},
+		{http.MethodPost, "/api/v1/incidents/aaaaaaaaaaaa/feedback", "analyze"},
+		{http.MethodGet, "/api/v1/incidents/aaaaaaaaaaaa", "pages"},
+		{http.MethodGet, "/api/v1/incidents/aaaaaaaaaaaa/evidence.tar.gz", "evidence"},
+		{http.MethodGet, "/api/v1/incidents/aaaaaaaaaaaa/timeline.json", "timeline"},
+		{http.MethodGet, "/api/v1/events", "events"},
+		{http.MethodGet, "/job", "pages"},
+	} {
+		got := kindOf(httptest.NewRequestWithContext(t.Context(), tc.method, tc.path, nil))
+		if got != tc.want || kinds[got] == nil {
+			t.Errorf("%s %s is of kind %q, want %q", tc.method, tc.path, got, tc.want)
 		}
 	}
 }

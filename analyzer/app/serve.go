@@ -131,7 +131,9 @@ func (s *server) serve(ctx context.Context, cfg *config.Config, logger *slog.Log
 	if err != nil {
 		return err
 	}
-	srv := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute}
+	srv := &http.Server{
+		Handler: handler, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second, WriteTimeout: maxAnswer, IdleTimeout: 2 * time.Minute,
+	}
 
 	srv.RegisterOnShutdown(a.EndStreams)
 

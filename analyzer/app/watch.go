@@ -161,6 +161,6 @@ func (a *App) poll(ctx context.Context, absent map[string]time.Time, firing []in
 func metricsHandler(reg *prometheus.Registry, logger *slog.Logger) http.Handler {
 	return promhttp.HandlerFor(reg, promhttp.HandlerOpts{
 		ErrorLog: slog.NewLogLogger(logger.Handler(), slog.LevelError), ErrorHandling: promhttp.ContinueOnError, EnableOpenMetrics: true,
-		Registry: reg, MaxRequestsInFlight: 16,
+		Registry: reg,
 	})
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/culprit-project/culprit/trace/nodeapi"
 )
 
-// An exporter passes on what processes wrote, and processes may lie. A limit on bytes does not bound memory: "{}" becomes a
-// record of several hundred bytes. So the objects of an answer are counted before they are created.
+// An exporter passes on what processes wrote, and processes may lie. A limit on bytes does not bound memory: "{}", or a null in a list,
+// becomes a record of several hundred bytes. So the objects of an answer are counted before they are created.
 
 // Limits on objects: of one process, of one host's device reports, of all answers that one analysis keeps, and of those that all
 // analyses keep. An object takes 650 bytes at most. A rank with 16 communicators of 32 channels has about 2,000.
@@ -79,7 +79,62 @@ func (s *Session) give(n int64) {
 // Close returns what the session holds of the allowance. The session must not be used afterwards.
 func (s *Session) Close() { s.give(s.objects.Load()) }
 
-func objects(raw []byte) int64 { return int64(bytes.Count(raw, []byte{'{'})) }
+// fewScalars is how many numbers or texts a list may have for nothing: records have lists of a few.
+const fewScalars = 32
+
+// objects counts what a valid JSON text has made. An element of a list makes a record of several hundred bytes also where it is null, or
+// a list, or a number, which is found to be none only afterwards.
+func objects(raw []byte) int64 {
+	type level struct {
+		list    bool
+		scalars int
+	}
+	var n int64
+	var open []level
+	for i := 0; i < len(raw); i++ {
+		inList := len(open) > 0 && open[len(open)-1].list
+		switch c := raw[i]; c {
+		case ' ', '\t', '\n', '\r', ',', ':':
+		case '}', ']':
+			if len(open) > 0 {
+				open = open[:len(open)-1]
+			}
+		case '{', '[':
+			if c == '{' || inList {
+				n++
+			}
+			open = append(open, level{list: c == '['})
+		default:
+			i += scalarEnd(raw[i:])
+			if !inList {
+				continue
+			}
+			top := &open[len(open)-1]
+			if top.scalars++; c == 'n' || top.scalars > fewScalars {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// scalarEnd gives the place of the last byte of the text, number or name that begins a JSON text.
+func scalarEnd(raw []byte) int {
+	i := 1
+	if raw[0] != '"' {
+		for i < len(raw) && bytes.IndexByte([]byte(",:]} \t\r\n"), raw[i]) < 0 {
+			i++
+		}
+		return i - 1
+	}
+	for i < len(raw) && raw[i] != '"' {
+		if raw[i] == '\\' {
+			i++
+		}
+		i++
+	}
+	return i
+}
 
 // decodeState reads a State process by process. A process that is too large, or for which take refuses, is left out and reported
 // as unread: it costs only its own data.

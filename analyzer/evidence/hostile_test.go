@@ -56,6 +56,10 @@ func TestHostileProcessCostsItself(t *testing.T) {
 		{"a world beyond any", `"identity":{"world_size":1073741824},"comms":[{"generation":1,"comm":"1","nranks":1073741824,"rank":1073741823}]`, true},
 		{"empty communicators", `"comms":[` + many(1<<20, `{}`) + `]`, false},
 		{"empty operations", `"ops":[` + many(1<<20, `{}`) + `]`, false},
+		{"operations that are null", `"ops":[` + many(1<<20, `null`) + `]`, false},
+		{"operations that are numbers", `"ops":[` + many(1<<20, `1`) + `]`, false},
+		{"operations that are lists", `"ops":[` + many(1<<20, `[]`) + `]`, false},
+		{"numbers where they belong", `"comms":[{"generation":1,"comm":"b","nranks":2,"rank":1,"func_completed":[1,2,3,4,5,6,7,8],"func_bytes":[1,2,3]}]`, true},
 		{
 			"one slot named by all",
 			`"comms":[` + many(5_000, `{"generation":1,"comm":"1","nranks":2}`) + `],"ops":[` + many(5_000, `{"comm_generation":1,"generation":1,"state":"moving"}`) +
@@ -105,6 +109,25 @@ func TestHostileProcessCostsItself(t *testing.T) {
 				t.Errorf("%d objects are not given back", used)
 			}
 		})
+	}
+}
+
+func TestObjects(t *testing.T) {
+	for text, want := range map[string]int64{
+		`{}`:                                  1,
+		`{"a":"{[\\\"{","b":[]}`:              1,
+		`{"a":[{},{"b":null}]}`:               3,
+		`[null, null ,{}]`:                    3,
+		`[[],[[]]]`:                           3,
+		`[1,-2.5e3,true,"x","]"]`:             0,
+		`[` + strings.Repeat("1,", 40) + `1]`: 41 - fewScalars,
+		`{"a":1,"b":"c"`:                      1,
+		`"`:                                   0,
+		`]}`:                                  0,
+	} {
+		if got := objects([]byte(text)); got != want {
+			t.Errorf("%s: %d objects, want %d", text, got, want)
+		}
 	}
 }
 

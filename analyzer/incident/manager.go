@@ -309,6 +309,8 @@ func (m *Manager) receive(t *Trigger, now time.Time) *entry {
 		}
 		// It fires again, or a late repetition says so: Alertmanager's list will tell.
 		received := known.ReceivedAt
+		known.Labels = nil // They leave their room to the new ones.
+		m.fit(t, e)
 		*known = *t
 		known.ReceivedAt, known.LastHeardAt = received, now
 		m.schedule(e, now)

@@ -733,6 +733,13 @@ func TestLabelsAreBounded(t *testing.T) {
 			}
 			r.receive(t, trigger)
 		}
+		// One that has ended fires again, as something larger.
+		again := firing("1", "job")
+		ended := again
+		ended.EndedAt = new(time.Now())
+		r.receive(t, ended)
+		again.Labels, again.Name, again.Summary = map[string]string{"a": large}, large, large
+		r.receive(t, again)
 		endless := firing("a", large)
 		if err := r.Receive([]Trigger{endless}); err != nil {
 			t.Error(err)

@@ -177,7 +177,7 @@ func (c *config) load(ctx context.Context, paths []string, stdin io.Reader, stde
 	}
 	if got.Understood() == 0 {
 		for _, f := range got.Files {
-			fmt.Fprintln(stderr, "culprit-analyzer:", f.Line())
+			fmt.Fprintln(stderr, "culprit-analyzer:", report.Plain(f.Line()))
 		}
 		if slices.ContainsFunc(got.Files, func(f load.File) bool { return f.Kind == "" }) {
 			fmt.Fprintf(stderr, "culprit-analyzer: nothing to analyze: none of %d files is of a kind that is understood\n", len(got.Files))

@@ -4,21 +4,21 @@
 package webhook
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"strconv"
+	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
 
 // MaxBody is the largest body read, bytes: several thousand alerts.
 const MaxBody = 16 << 20
-
-// maxConcurrent is how many notifications are read at a time: each may take many times its size in memory.
-const maxConcurrent = 8
 
 // ErrOverloaded is what a Sink returns to have the notification sent again later.
 var ErrOverloaded = errors.New("too many incidents are open")
@@ -32,7 +32,7 @@ type Sink func(context.Context, *Message) error
 type Handler struct {
 	sink     Sink
 	logger   *slog.Logger
-	slots    chan struct{}
+	decoding sync.Mutex // A notification takes many times its size in memory: one at a time is made of its body.
 	requests *prometheus.CounterVec
 	alerts   *prometheus.CounterVec
 }
@@ -42,7 +42,6 @@ func NewHandler(sink Sink, logger *slog.Logger, reg prometheus.Registerer) *Hand
 	h := &Handler{
 		sink:   sink,
 		logger: logger,
-		slots:  make(chan struct{}, maxConcurrent),
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "culprit_analyzer_webhook_requests_total",
 			Help: "Notifications received from Alertmanager, by the status code of the answer.",
@@ -74,17 +73,17 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func (h *Handler) serve(w http.ResponseWriter, r *http.Request) (int, error) {
-	select {
-	case h.slots <- struct{}{}:
-		defer func() { <-h.slots }()
-	default:
-		return http.StatusServiceUnavailable, errors.New("too many notifications at a time")
-	}
-	m, err := Decode(http.MaxBytesReader(w, r.Body, MaxBody))
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxBody))
 	if err != nil {
 		if tooLarge := new(http.MaxBytesError); errors.As(err, &tooLarge) {
 			return http.StatusRequestEntityTooLarge, fmt.Errorf("the body is over %d bytes: set max_alerts on the receiver", tooLarge.Limit)
 		}
+		return http.StatusBadRequest, fmt.Errorf("reading the body: %w", err)
+	}
+	h.decoding.Lock()
+	defer h.decoding.Unlock()
+	m, err := Decode(bytes.NewReader(body))
+	if err != nil {
 		return http.StatusBadRequest, err
 	}
 	if err := h.sink(r.Context(), m); err != nil {

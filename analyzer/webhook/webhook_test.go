@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -113,6 +114,23 @@ func TestHandler(t *testing.T) {
 				t.Errorf("lint: %v %v", problems, err)
 			}
 		})
+	}
+}
+
+// A body of the largest size with as many alerts as it can hold takes little memory: the first one is none.
+func TestManyAlertsOfNothing(t *testing.T) {
+	for _, element := range []string{"{}", "null"} {
+		body := `{"version":"4","alerts":[` + strings.Repeat(element+",", MaxBody/(len(element)+1)-20) + element + `]}`
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		if _, err := Decode(strings.NewReader(body)); err == nil {
+			t.Errorf("%s was taken", element)
+		}
+		runtime.ReadMemStats(&after)
+		// A decoder's buffer doubles until the body fits.
+		if mib := (after.TotalAlloc - before.TotalAlloc) >> 20; mib > 128 {
+			t.Errorf("%s: %d MiB were asked for", element, mib)
+		}
 	}
 }
 

@@ -18,6 +18,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/culprit-project/culprit/access"
 	"github.com/culprit-project/culprit/exporter/history"
 	"github.com/culprit-project/culprit/exporter/node"
 	"github.com/culprit-project/culprit/trace"
@@ -38,21 +41,39 @@ type API struct {
 	facts   []Facts
 	now     func() time.Time
 
-	present, past, control *pool
+	// Scrapes have places of their own, too.
+	present, past, control, scrapes *access.Pool
+	refused                         *prometheus.CounterVec
 }
 
 // New makes the API of an exporter of the given version.
 func New(log *slog.Logger, version string, sampler *node.Sampler, store *history.Store, facts ...Facts) *API {
-	return &API{
-		log: log, version: version, sampler: sampler, store: store, facts: facts,
-		now: time.Now, present: newPool(8, 4, 15*time.Second), past: newPool(4, 2, time.Minute), control: newPool(2, 1, 15*time.Second),
+	a := &API{log: log, version: version, sampler: sampler, store: store, facts: facts, now: time.Now}
+	a.refused = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "culprit_exporter_requests_refused_total",
+		Help: "Requests that were refused because too many answers were being made, or the client had its share.",
+	}, []string{"kind"})
+	pool := func(kind string, places int, timeout time.Duration) *access.Pool {
+		return access.NewPool(places, places/2, timeout, a.refused.WithLabelValues(kind).Inc)
 	}
+	a.present, a.past = pool("state", 8, 15*time.Second), pool("history", 4, MaxAnswer)
+	a.control, a.scrapes = pool("control", 2, 15*time.Second), pool("metrics", 8, 15*time.Second)
+	return a
 }
+
+// MaxAnswer is how long any answer takes at most.
+const MaxAnswer = time.Minute
+
+// Refused counts the requests that had to go without an answer.
+func (a *API) Refused() prometheus.Collector { return a.refused }
+
+// Scrape gives what serves metrics its places.
+func (a *API) Scrape(h http.Handler) http.Handler { return a.scrapes.Limit(h) }
 
 // Register adds the API's paths to mux.
 func (a *API) Register(mux *http.ServeMux) {
-	mux.HandleFunc("GET "+nodeapi.StatePath, limited(a.present, a.state))
-	mux.HandleFunc("GET "+nodeapi.TracePath, limited(a.past, a.trace))
+	mux.Handle("GET "+nodeapi.StatePath, a.present.Limit(http.HandlerFunc(a.state)))
+	mux.Handle("GET "+nodeapi.TracePath, a.past.Limit(http.HandlerFunc(a.trace)))
 }
 
 func (a *API) state(w http.ResponseWriter, r *http.Request) {

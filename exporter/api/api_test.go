@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/prometheus/common/promslog"
 
 	"github.com/culprit-project/culprit/exporter/api"
@@ -311,5 +313,32 @@ func TestTrace(t *testing.T) {
 		if code, b := n.get(nodeapi.TracePath + query); code != http.StatusBadRequest {
 			t.Errorf("%s: %d %s", query, code, b)
 		}
+	}
+}
+
+// Those who read metrics slowly are bounded, as those who read the state are: each holds a whole scrape in memory.
+func TestScrapesHavePlaces(t *testing.T) {
+	n := newNode(t)
+	a := api.New(promslog.NewNopLogger(), "1.2.3", n.sampler, nil)
+	held, free, done := make(chan struct{}), make(chan struct{}), make(chan int)
+	h := a.Scrape(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { held <- struct{}{}; <-free }))
+	ask := func() int {
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", nil))
+		return w.Code
+	}
+	for range 4 {
+		go func() { done <- ask() }()
+		<-held
+	}
+	if code := ask(); code != http.StatusServiceUnavailable {
+		t.Errorf("a client's fifth scrape at a time: status %d", code)
+	}
+	if got := testutil.ToFloat64(a.Refused().(*prometheus.CounterVec).WithLabelValues("metrics")); got != 1 {
+		t.Errorf("%v refusals counted, want 1", got)
+	}
+	close(free)
+	for range 4 {
+		<-done
 	}
 }

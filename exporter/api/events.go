@@ -18,8 +18,20 @@ const maxEventsBody = 1024
 
 // RegisterControl adds the path that changes what running jobs report. It is for those who allow that.
 func (a *API) RegisterControl(mux *http.ServeMux) {
-	mux.HandleFunc("PUT "+nodeapi.EventsPath, limited(a.control, a.putEvents))
-	mux.HandleFunc("DELETE "+nodeapi.EventsPath, limited(a.control, func(w http.ResponseWriter, r *http.Request) { a.setEvents(w, r, "") }))
+	mux.Handle("PUT "+nodeapi.EventsPath, a.control.Limit(fromPrograms(a.putEvents)))
+	mux.Handle("DELETE "+nodeapi.EventsPath, a.control.Limit(fromPrograms(func(w http.ResponseWriter, r *http.Request) { a.setEvents(w, r, "") })))
+}
+
+// fromPrograms refuses what a page has a browser send. No page of the exporter changes anything, so it is another site's, also where that
+// site has let its own name lead here.
+func fromPrograms(h http.HandlerFunc) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Origin") != "" || r.Header.Get("Sec-Fetch-Site") != "" {
+			http.Error(w, "this is for programs: a page may change nothing", http.StatusForbidden)
+			return
+		}
+		h(w, r)
+	})
 }
 
 // RegisterNoControl has that path say why it does nothing.

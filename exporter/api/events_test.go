@@ -129,6 +129,29 @@ func TestEventsThatCannotBeAsked(t *testing.T) {
 	}
 }
 
+// A page whose site lets its name lead to the exporter is of the same site for the browser.
+func TestEventsOfAPage(t *testing.T) {
+	n := newNode(t)
+	n.rank("a", 0, 0)
+	n.sampler.Sample()
+	for _, method := range []string{http.MethodPut, http.MethodDelete} {
+		r, err := http.NewRequestWithContext(t.Context(), method, n.server.URL+nodeapi.EventsPath+"?job_id=a", strings.NewReader("none"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Host = "evil.example.org:9850"
+		r.Header.Set("Origin", "http://evil.example.org:9850")
+		resp, err := n.server.Client().Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if resp.StatusCode != http.StatusForbidden || len(n.controlFiles()) != 0 {
+			t.Errorf("%s: status %d, control files %v", method, resp.StatusCode, n.controlFiles())
+		}
+	}
+}
+
 func TestControlIsNotEnabled(t *testing.T) {
 	mux := http.NewServeMux()
 	api.New(promslog.NewNopLogger(), "1", nil, nil).RegisterNoControl(mux)

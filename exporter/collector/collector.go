@@ -43,15 +43,44 @@ type Set struct {
 type member struct {
 	name    string
 	c       Collector
-	running sync.Mutex  // Held while a collection runs, beyond its scrape if need be.
-	without atomic.Bool // It has been said that there is nothing to collect.
+	running chan struct{}             // Full while a collection runs, beyond its scrape if need be.
+	began   atomic.Pointer[time.Time] // When the last collection did.
+	without atomic.Bool               // It has been said that there is nothing to collect.
+}
+
+// patience is how old a collection may be for another scrape to wait for its end. Collections take milliseconds: one that is older
+// hangs. Without patience, whoever scrapes all the time would take the metrics from Prometheus.
+const patience = time.Second
+
+// enter waits for the member's turn; false: an earlier collection does not end.
+func (m *member) enter(ctx context.Context) bool {
+	select {
+	case m.running <- struct{}{}:
+		return true
+	default:
+	}
+	wait := patience
+	if began := m.began.Load(); began != nil {
+		wait -= time.Since(*began)
+	}
+	timer := time.NewTimer(max(0, wait))
+	defer timer.Stop()
+	select {
+	case m.running <- struct{}{}:
+		return true
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	return false
 }
 
 // NewSet makes an empty Set.
 func NewSet(log *slog.Logger) *Set { return &Set{log: log} }
 
 // Add puts a collector into the set. It must not be called while the set is in use.
-func (s *Set) Add(name string, c Collector) { s.members = append(s.members, &member{name: name, c: c}) }
+func (s *Set) Add(name string, c Collector) {
+	s.members = append(s.members, &member{name: name, c: c, running: make(chan struct{}, 1)})
+}
 
 // Names lists the collectors in the order they were added.
 func (s *Set) Names() []string {
@@ -104,9 +133,11 @@ func (s *Set) collect(ctx context.Context, m *member, ch chan<- prometheus.Metri
 }
 
 func (m *member) run(ctx context.Context) ([]prometheus.Metric, error) {
-	if !m.running.TryLock() {
+	if !m.enter(ctx) {
 		return nil, errors.New("an earlier collection has not ended")
 	}
+	now := time.Now()
+	m.began.Store(&now)
 	type result struct {
 		metrics []prometheus.Metric
 		err     error
@@ -118,7 +149,7 @@ func (m *member) run(ctx context.Context) ([]prometheus.Metric, error) {
 			if p := recover(); p != nil {
 				r.err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
 			}
-			m.running.Unlock() // Before anybody can begin the next.
+			<-m.running // Before anybody can begin the next.
 			done <- r
 		}()
 		r.err = m.c.Collect(ctx, func(metric prometheus.Metric) { r.metrics = append(r.metrics, metric) })

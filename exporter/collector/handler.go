@@ -28,9 +28,8 @@ var errScrapeTimeout = errors.New("the scrape's time is up")
 // the timeout that it announces in its request.
 func Handler(log *slog.Logger, always *prometheus.Registry, set *Set) http.Handler {
 	opts := promhttp.HandlerOpts{
-		ErrorLog:            slog.NewLogLogger(log.Handler(), slog.LevelError),
-		ErrorHandling:       promhttp.ContinueOnError,
-		MaxRequestsInFlight: 8,
+		ErrorLog:      slog.NewLogLogger(log.Handler(), slog.LevelError),
+		ErrorHandling: promhttp.ContinueOnError,
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeoutCause(r.Context(), timeout(r.Header), errScrapeTimeout)

@@ -5,6 +5,7 @@ package collector_test
 
 import (
 	"bytes"
+	"context"
 	"flag"
 	"fmt"
 	"net/http"
@@ -490,4 +491,49 @@ func BenchmarkScrape(b *testing.B) {
 		bytes = len(scrape(b, n.sampler, defaults))
 	}
 	b.ReportMetric(float64(bytes), "bytes/scrape")
+}
+
+// slowly is a collector whose collections take until it is told.
+type slowly struct{ began, end chan struct{} }
+
+func (s slowly) Collect(_ context.Context, emit func(prometheus.Metric)) error {
+	s.began <- struct{}{}
+	<-s.end
+	emit(prometheus.MustNewConstMetric(prometheus.NewDesc("culprit_slow", "Slow.", nil, nil), prometheus.GaugeValue, 1))
+	return nil
+}
+
+// TestScrapesAtTheSameTime has Prometheus scrape while somebody else does: both have the metrics. Behind a collection that hangs, a
+// scrape ends.
+func TestScrapesAtTheSameTime(t *testing.T) {
+	s := slowly{make(chan struct{}, 3), make(chan struct{})}
+	set := collector.NewSet(promslog.NewNopLogger())
+	set.Add("slow", s)
+	gather := func(answers chan<- int) {
+		registry := prometheus.NewPedanticRegistry()
+		registry.MustRegister(set.WithContext(t.Context()))
+		n, err := testutil.GatherAndCount(registry, "culprit_slow")
+		if err != nil {
+			t.Error(err)
+		}
+		answers <- n
+	}
+	stranger, scrape := make(chan int), make(chan int)
+	go gather(stranger)
+	<-s.began
+	go gather(scrape)
+	s.end <- struct{}{}
+	<-s.began
+	s.end <- struct{}{}
+	if a, b := <-stranger, <-scrape; a != 1 || b != 1 {
+		t.Errorf("%d and %d metrics, want 1 each", a, b)
+	}
+	go gather(stranger)
+	<-s.began // And it hangs.
+	go gather(scrape)
+	if n := <-scrape; n != 0 {
+		t.Errorf("%d metrics of a collection that hangs", n)
+	}
+	s.end <- struct{}{}
+	<-stranger
 }

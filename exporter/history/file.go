@@ -6,6 +6,7 @@ package history
 import (
 	"bytes"
 	"cmp"
+	"crypto/rand"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -29,10 +30,11 @@ const fileName = "culprit-history"
 // description of the process it is of, so that what survives can be read whatever became of the rest. The header is
 // written last.
 const (
-	fileMagic  = "culprit-history 2\n"
+	fileMagic  = "culprit-history 3\n"
 	blockMagic = 0x31424843 // "CHB1".
 	pageBytes  = 4096
 	headBytes  = 64
+	keyBytes   = 16
 	// maxDescription bounds what a block may say of its process.
 	maxDescription = 4 << 20
 )
@@ -40,7 +42,7 @@ const (
 // head is a block's header in the file.
 type head struct {
 	Magic       uint32
-	Sum         uint32 // Of the rest of the header and of the description.
+	Sum         uint32 // Of the file's key, the rest of the header and the description.
 	Sequence    uint64
 	MinNS       uint64
 	MaxNS       uint64
@@ -73,6 +75,7 @@ func (p place) overlaps(q place) bool { return p.at < q.at+q.length && q.at < p.
 // ring is the history file.
 type ring struct {
 	file     *os.File
+	key      []byte // Random: without it nobody can have records that look like a block when the one that they are in is overwritten.
 	size     int64
 	next     int64
 	sequence uint64
@@ -111,12 +114,16 @@ func (r *ring) begin(bootID string) ([]recovered, error) {
 	if err := unix.Flock(int(r.file.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		return nil, fmt.Errorf("another exporter uses it: %w", err)
 	}
-	first := make([]byte, pageBytes)
-	copy(first, fileMagic+bootID+"\n")
-	found := make([]byte, pageBytes)
+	first := []byte(fileMagic + bootID + "\n")
+	found := make([]byte, len(first)+keyBytes)
 	// Time stamps are of the boot that they were made in.
-	if _, err := r.file.ReadAt(found, 0); err == nil && bytes.Equal(first, found) && st.Size == r.size {
+	if _, err := r.file.ReadAt(found, 0); err == nil && bytes.HasPrefix(found, first) && st.Size == r.size {
+		r.key = found[len(first):]
 		return r.recover(), nil
+	}
+	r.key = make([]byte, keyBytes)
+	if _, err := rand.Read(r.key); err != nil {
+		return nil, err
 	}
 	if err := r.file.Truncate(0); err != nil {
 		return nil, err
@@ -124,8 +131,13 @@ func (r *ring) begin(bootID string) ([]recovered, error) {
 	if err := r.file.Truncate(r.size); err != nil {
 		return nil, err
 	}
-	_, err := r.file.WriteAt(first, 0)
+	_, err := r.file.WriteAt(append(first, r.key...), 0)
 	return nil, err
+}
+
+// sum checks a header, but for its magic and the sum itself, and the description behind it.
+func (r *ring) sum(raw, text []byte) uint32 {
+	return crc32.Update(crc32.Update(crc32.Checksum(r.key, sums), sums, raw[8:]), sums, text)
 }
 
 func (r *ring) close() error { return r.file.Close() }
@@ -176,7 +188,7 @@ func (r *ring) inspect(at int64) (recovered, error) {
 	if _, err := r.file.ReadAt(text, at+headBytes); err != nil {
 		return recovered{}, err
 	}
-	if crc32.Update(crc32.Checksum(raw[8:], sums), sums, text) != h.Sum {
+	if r.sum(raw, text) != h.Sum {
 		return recovered{}, errCorrupt
 	}
 	b := recovered{sequence: h.Sequence, block: &block{minNS: h.MinNS, maxNS: h.MaxNS, spilled: true, place: p}}
@@ -216,7 +228,7 @@ func (r *ring) take(b sealedBlock, d description) (dropped []sealedBlock, err er
 	if err := binary.Write(&raw, binary.LittleEndian, h); err != nil {
 		return dropped, fmt.Errorf("encoding a block of history: %w", err)
 	}
-	binary.LittleEndian.PutUint32(raw.Bytes()[4:], crc32.Update(crc32.Checksum(raw.Bytes()[8:], sums), sums, text))
+	binary.LittleEndian.PutUint32(raw.Bytes()[4:], r.sum(raw.Bytes(), text))
 	for _, part := range []struct {
 		bytes []byte
 		at    int64

@@ -5,6 +5,9 @@ package history
 
 import (
 	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"hash/crc32"
 	"log/slog"
 	"math/rand/v2"
 	"os"
@@ -233,6 +236,56 @@ func TestRecordsThatWereNotWhollyWritten(t *testing.T) {
 	lines, _ := r.lines(Query{})
 	if got := completions(lines); len(got) != 1 || got[0].Number != 0 {
 		t.Errorf("%+v", got)
+	}
+}
+
+// What a process records is its own choice, and so are the bytes of a block of it. When the block's beginning has been overwritten, what
+// looks like a block in the rest of it, of another user's rank, is none.
+func TestBlocksInABlock(t *testing.T) {
+	const size, boot = 5 * pageBytes, "b"
+	dir := t.TempDir()
+	r, _, err := openRing(dir, size, boot)
+	if err != nil {
+		t.Fatal(err)
+	}
+	describe := func(file string) description {
+		return description{Process: nodeapi.Process{File: file, JobID: "llm", Rank: 3}}
+	}
+	text, err := json.Marshal(describe("forged"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var forged bytes.Buffer
+	h := head{Magic: blockMagic, Sequence: 9, Description: uint32(len(text))}
+	if err := binary.Write(&forged, binary.LittleEndian, h); err != nil {
+		t.Fatal(err)
+	}
+	binary.LittleEndian.PutUint32(forged.Bytes()[4:], crc32.Update(crc32.Checksum(forged.Bytes()[8:], sums), sums, text))
+	forged.Write(text)
+	evil, err := json.Marshal(describe("evil"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	data := make([]byte, 3*pageBytes)
+	copy(data[2*pageBytes-headBytes-len(evil):], forged.Bytes()) // On the block's third page.
+	for _, b := range []struct {
+		file string
+		data []byte
+	}{{"evil", data}, {"good", make([]byte, 10)}} {
+		if _, err := r.take(sealedBlock{newStream(), &block{data: b.data}}, describe(b.file)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := r.close(); err != nil {
+		t.Fatal(err)
+	}
+	r, left, err := openRing(dir, size, boot)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.close()
+	if len(left) != 1 || left[0].Process.File != "good" {
+		t.Errorf("recovered %d blocks: %+v", len(left), left)
 	}
 }
 

@@ -48,7 +48,8 @@ func TestCoverage(t *testing.T) {
 		r.procs.Put(proctest.Process{PID: pid, StartTicks: 50})
 		r.procs.Write(fmt.Sprintf("%d/maps", pid), maps)
 	}
-	r.file(own()+"/a.trace", identity(0))
+	w := r.file(own()+"/a.trace", identity(0))
+	r.procs.Write("4000/maps", mapsNCCL+mapsPlugin+mapsTrace(t, w.Path(), w.Path()))
 	r.after(0)
 	r.cover(node.Coverage{Watched: 1, Unseen: 1, Unwatched: 1})
 	if n := strings.Count(r.logs.String(), "it is not watched"); n != 1 || !strings.Contains(r.logs.String(), "pid=4001") {

@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -29,6 +30,16 @@ const (
 	maxFolders = 256
 	// maxUserFolders bounds how many of them may be one user's. A user has one, and another where somebody took its name.
 	maxUserFolders = 4
+	// maxListed bounds how many names of a user's folder are looked at, and maxRootListed of a root, to which all users add. Making an
+	// empty file takes a microsecond and its listing as long, during which no file is sampled.
+	maxListed     = 1 << 14
+	maxRootListed = 1 << 20
+	// listedAtOnce is how many names are held at a time.
+	listedAtOnce = 256
+	// maxKept bounds how many files a directory shows with which each folder may show maxFiles, and fewKept what those may that are
+	// looked into afterwards.
+	maxKept = 16 * maxFiles
+	fewKept = 64
 	// maxFolderDepth is how deep a user's folder lies at most: in a pod's root in the node's.
 	maxFolderDepth = 2
 	// maxRefused bounds how much of what is not looked into is remembered, to be told once each.
@@ -118,8 +129,8 @@ type tree struct {
 	files   []found
 	// refused is what lies in a place where only folders or files of certain users are looked at.
 	refused []refusal
-	left    int             // Folders not looked into.
-	used    map[string]bool // Folders by path that files are followed in: they go first.
+	left    int             // Folders not looked into, files not kept, and listings not read to their end.
+	used    map[string]bool // Files that are followed, and their folders, by path: they go first.
 }
 
 type refusal struct {
@@ -172,37 +183,87 @@ type inner struct {
 	turn  int // Those with less go first.
 }
 
+// listing is what has been found in a folder so far. It stays small however much there is: anybody can make millions of files.
+type listing struct {
+	of      *folder
+	depth   int
+	most    int // Files kept of one user.
+	folders []inner
+	files   map[kind]int
+	unused  map[uint32]int // Folders by owner that are neither in use nor have their owner's name.
+}
+
+// kind is of what a listing keeps so many files. Empty ones do not count against others.
+type kind struct {
+	uid   uint32
+	empty bool
+}
+
 func (t *tree) list(f *folder, depth int) error {
-	entries, err := f.file.ReadDir(-1)
-	if err != nil {
-		return fmt.Errorf("listing %s: %w", f.path, err)
+	l := &listing{of: f, depth: depth, most: maxFiles, files: map[kind]int{}, unused: map[uint32]int{}}
+	if len(t.files) >= maxKept {
+		l.most = fewKept
 	}
-	var folders []inner
-	for _, e := range entries {
-		name := e.Name()
-		isFile := strings.HasSuffix(name, trace.Suffix) && !strings.HasPrefix(name, ".")
-		if !isFile && !(f.shared && depth < maxFolderDepth && (e.IsDir() || userFolder(name))) {
-			continue
+	most := maxListed
+	if depth == 0 {
+		most = maxRootListed
+	}
+	for seen := 0; ; {
+		entries, err := f.file.ReadDir(listedAtOnce)
+		for _, e := range entries {
+			t.note(l, e)
 		}
-		st, err := f.stat(name)
+		if seen += len(entries); errors.Is(err, io.EOF) {
+			break
+		}
 		if err != nil {
-			continue // It has gone meanwhile.
+			return fmt.Errorf("listing %s: %w", f.path, err)
 		}
-		path := filepath.Join(f.path, name)
-		id := fileID{uint64(st.Dev), st.Ino} //nolint:unconvert // Dev's type differs between systems.
-		switch {
-		case isFile && !f.shared && st.Uid != f.owner:
-			t.refuse(path, id, trace.ReasonOwner, errStranger)
-		case isFile:
-			t.files = append(t.files, found{path: path, id: id, uid: st.Uid, empty: st.Size == 0, in: f})
-		case st.Mode&unix.S_IFMT != unix.S_IFDIR:
-			t.refuse(path, id, trace.ReasonHostile, errLink)
-		case userFolder(name) || sharedRoot(&st):
-			folders = append(folders, inner{name, st.Uid, t.turn(path, st.Uid)})
+		if seen >= most {
+			t.left++
+			break
 		}
 	}
-	t.descend(f, folders, depth)
+	t.descend(f, l.folders, depth)
 	return nil
+}
+
+// note takes in one entry of a folder, if it may be of use.
+func (t *tree) note(l *listing, e fs.DirEntry) {
+	f, name := l.of, e.Name()
+	isFile := strings.HasSuffix(name, trace.Suffix) && !strings.HasPrefix(name, ".")
+	if !isFile && !(f.shared && l.depth < maxFolderDepth && (e.IsDir() || userFolder(name))) {
+		return
+	}
+	st, err := f.stat(name)
+	if err != nil {
+		return // It has gone meanwhile.
+	}
+	path := filepath.Join(f.path, name)
+	id := fileID{uint64(st.Dev), st.Ino} //nolint:unconvert // Dev's type differs between systems.
+	switch {
+	case isFile && !f.shared && st.Uid != f.owner:
+		t.refuse(path, id, trace.ReasonOwner, errStranger)
+	case isFile:
+		of := kind{st.Uid, st.Size == 0}
+		if l.files[of]++; l.files[of] > l.most && !t.used[path] {
+			t.left++
+			return
+		}
+		t.files = append(t.files, found{path: path, id: id, uid: st.Uid, empty: of.empty, in: f})
+	case st.Mode&unix.S_IFMT != unix.S_IFDIR:
+		t.refuse(path, id, trace.ReasonHostile, errLink)
+	case userFolder(name) || sharedRoot(&st):
+		in := inner{name, st.Uid, t.turn(path, st.Uid)}
+		if in.turn == unusedTurn {
+			l.unused[st.Uid]++
+			if l.unused[st.Uid] > maxFolders {
+				t.left++
+				return
+			}
+		}
+		l.folders = append(l.folders, in)
+	}
 }
 
 // userFolder tells whether a name is one that the plugin gives to a user's folder: "u1000", or "u1000-" and more.
@@ -210,6 +271,9 @@ func userFolder(name string) bool {
 	number, _, _ := strings.Cut(name, "-")
 	return len(number) > 1 && number[0] == 'u' && strings.Trim(number[1:], "0123456789") == ""
 }
+
+// unusedTurn is the turn of folders that go last.
+const unusedTurn = 2
 
 // turn puts folders that are in use before those with their owner's usual name, and these before all others.
 func (t *tree) turn(path string, owner uint32) int {
@@ -219,7 +283,7 @@ func (t *tree) turn(path string, owner uint32) int {
 	case filepath.Base(path) == "u"+strconv.FormatUint(uint64(owner), 10):
 		return 1
 	}
-	return 2
+	return unusedTurn
 }
 
 func (t *tree) descend(f *folder, folders []inner, depth int) {

@@ -173,6 +173,36 @@ func TestFoldersAreShared(t *testing.T) {
 	r.wantNames("u1002/a.trace", "u9-zz/used.trace")
 }
 
+// A user makes very many files. What is held of them stays small, its own file that is followed stays, and another's is found.
+func TestVeryManyFilesTakeLittleMemory(t *testing.T) {
+	needRoot(t)
+	r := newRig(t, nil)
+	give := func(uid int, names ...string) {
+		for _, name := range names {
+			r.mustDo(os.Chown(r.in(name), uid, -1))
+		}
+	}
+	r.procs.Put(proctest.Process{PID: 4000, StartTicks: 50, UID: 1001})
+	r.file("u1001/zz.trace", identity(0))
+	give(1001, "u1001/zz.trace", "u1001")
+	r.after(0)
+	const many = 1500
+	for i := range many {
+		r.mustDo(os.WriteFile(r.in("u1001", fmt.Sprintf("%05d.trace", i)), nil, 0o600))
+		give(1001, fmt.Sprintf("u1001/%05d.trace", i))
+	}
+	r.file("u1002/a.trace", identity(1))
+	give(1002, "u1002/a.trace", "u1002")
+	r.after(time.Minute)
+	r.wantNames("u1001/zz.trace", "u1002/a.trace")
+	if n := node.Held(r.dir, r.in("u1001", "zz.trace")); n < 2 || n > 1100 {
+		t.Errorf("%d files are held of %d", n, many)
+	}
+	if r.sampler.LeftOut() == 0 {
+		t.Error("nothing says that files are left out")
+	}
+}
+
 // While events are asked for, the job's user puts a link in place of its folder. Root must not write behind it.
 func TestControlIsWrittenBesideTheFile(t *testing.T) {
 	for _, tt := range []struct {

@@ -206,6 +206,42 @@ func TestDenseFilesOfAnotherPod(t *testing.T) {
 	}
 }
 
+// counted is a history that counts what it is told of at a time.
+type counted struct{ most, all int }
+
+func (c *counted) Completions(_ *node.Process, done []trace.Completion, _ uint64) {
+	c.most, c.all = max(c.most, len(done)), c.all+len(done)
+}
+func (*counted) Lifecycle(*node.Process, []trace.LifecycleEvent, uint64) {}
+func (*counted) Sampled(*node.Process, uint64)                           {}
+func (*counted) Forgotten(*node.Process)                                 {}
+
+// TestRingsAreReadInPieces has a file whose ring is larger than any job's. A round takes no more of it than its share, in time and in memory,
+// and when the process has died all of it is read.
+func TestRingsAreReadInPieces(t *testing.T) {
+	const ring, share = 150_000, 1 << 16
+	h := &counted{}
+	r := newRig(t, func(o *node.Options) { o.History = h })
+	r.procs.Put(proctest.Process{PID: 4000, StartTicks: 50})
+	w, err := tracetest.Create(filepath.Join(r.dir, "a.trace"), identity(0), tracetest.Size{Completions: ring})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { w.Close() })
+	for i := range uint64(ring) {
+		w.Complete(trace.Completion{Number: i})
+	}
+	r.after(0)
+	if h.most > share || h.all > share {
+		t.Errorf("a round read %d records", h.all)
+	}
+	r.procs.Remove(4000)
+	r.after(time.Second)
+	if h.most > share || h.all != ring {
+		t.Errorf("%d records were read, %d at a time", h.all, h.most)
+	}
+}
+
 // TestWrongOwner has a file that claims to be of a process of another user.
 func TestWrongOwner(t *testing.T) {
 	r := newRig(t, nil)
@@ -268,6 +304,34 @@ func TestAnotherUsersClaim(t *testing.T) {
 	}
 	if n := strings.Count(r.logs.String(), "Disputed claim"); n != 1 {
 		t.Errorf("%d log lines, want 1:\n%s", n, r.logs.String())
+	}
+}
+
+// TestClaimOfAProcessWithoutAFile has a pod's root claim, by a file of its own, to be the launcher of a job: it lives, began before the
+// ranks, is in their pod and has no trace file. The rank keeps its place.
+func TestClaimOfAProcessWithoutAFile(t *testing.T) {
+	const pod = "0::/kubepods.slice/kubepods-pod01234567_89ab_cdef_0123_456789abcdef.slice/x.scope\n"
+	r := newRig(t, nil)
+	r.procs.Put(proctest.Process{PID: 3999, StartTicks: 40, Cgroup: pod})
+	r.procs.Put(proctest.Process{PID: 4000, StartTicks: 50, Cgroup: pod})
+	r.procs.Write("3999/maps", "7f00-7f10 r-xp 00000000 fd:01 9   /usr/bin/torchrun\n")
+	good := r.file("good.trace", identity(0))
+	r.procs.Write("4000/maps", mapsPlugin+mapsTrace(t, good.Path(), "/a path/"+filepath.Base(good.Path())+" (deleted)"))
+	r.after(time.Second)
+	id := identity(0)
+	id.PID, id.StartTicks, id.CreatedNS = 3999, 40, 1
+	r.file("evil.trace", id)
+	for range 3 {
+		r.after(time.Second)
+	}
+	if refs := r.sampler.Ranks(); len(refs) != 1 || refs[0].HostPID != 4000 {
+		t.Errorf("ranks %+v", refs)
+	}
+	if p := r.only(); p.File != "good.trace" || p.Disputed != "" {
+		t.Errorf("%s is disputed: %q", p.File, p.Disputed)
+	}
+	if n := r.sampler.ReadErrors()[trace.ReasonIdentity]; n != 1 {
+		t.Errorf("%d files counted, want 1", n)
 	}
 }
 

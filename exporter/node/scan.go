@@ -136,7 +136,7 @@ func (s *Sampler) waiting(now time.Time) bool {
 }
 
 func (s *Sampler) list(d *directory, now time.Time) {
-	t, err := readTree(d.path, s.foldersInUse(d))
+	t, err := readTree(d.path, s.inUse(d))
 	if err != nil {
 		d.say(s, err.Error())
 		s.vanish(d, nil)
@@ -180,13 +180,13 @@ func (d *directory) say(s *Sampler, trouble string) {
 	d.trouble = trouble
 }
 
-// foldersInUse gives the folders of the directory that files are followed in.
-func (s *Sampler) foldersInUse(d *directory) map[string]bool {
+// inUse gives the files of the directory that are followed, and the folders that they lie in.
+func (s *Sampler) inUse(d *directory) map[string]bool {
 	used := map[string]bool{}
 	for _, p := range s.processes {
 		if d.has(p.path) && !p.Dead() {
 			folder := filepath.Dir(p.path)
-			used[folder], used[filepath.Dir(folder)] = true, true
+			used[p.path], used[folder], used[filepath.Dir(folder)] = true, true, true
 		}
 	}
 	return used

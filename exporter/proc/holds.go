@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -28,6 +29,21 @@ func (fs *FS) Holds(pid int, device, inode uint64) bool {
 		return len(f) >= 5 && f[3] == fmt.Sprintf("%02x:%02x", major, minor) && f[4] == strconv.FormatUint(inode, 10)
 	})
 }
+
+// Disowns tells whether the kernel shows what a process has mapped, and no file of that name is among it. Files are compared by name
+// because some filesystems show other device numbers in mappings than to those who open the file. False may mean that the mappings
+// cannot be seen.
+func (fs *FS) Disowns(pid int, name string) bool {
+	shown := false
+	mapped := fs.anyLine(filepath.Join(strconv.Itoa(pid), "maps"), func(f []string) bool {
+		shown = true
+		return len(f) > mapsPath && slices.ContainsFunc(f[mapsPath:], func(part string) bool { return filepath.Base(part) == name })
+	})
+	return shown && !mapped
+}
+
+// mapsPath is the field of a line of mappings at which the path begins; it may hold spaces, and " (deleted)" follows it.
+const mapsPath = 5
 
 // anyLine tells whether the fields of one of a file's lines match.
 func (fs *FS) anyLine(name string, match func(fields []string) bool) bool {

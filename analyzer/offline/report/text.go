@@ -67,7 +67,7 @@ func Text(w io.Writer, r *diagnosis.Result, s Style) error {
 	p.missing()
 	p.sources()
 	p.next()
-	_, err := w.Write(b.Bytes())
+	_, err := w.Write(plain(b.Bytes(), s.Color))
 	return err
 }
 
@@ -77,7 +77,7 @@ type printer struct {
 	s Style
 }
 
-func (p *printer) line(format string, args ...any) { fmt.Fprintf(p.w, format+"\n", args...) }
+func (p *printer) line(format string, args ...any) { fmt.Fprintf(p.w, format+"\n", oneLine(args)...) }
 
 func (p *printer) title(t string) { p.line("\n%s", p.s.paint(bold, t)) }
 
@@ -243,7 +243,7 @@ func (p *printer) ranks() {
 	fmt.Fprintln(tw)
 	for i := range shown {
 		for _, c := range columns {
-			fmt.Fprintf(tw, "  %s\t", orDash(c.value(&shown[i])))
+			fmt.Fprintf(tw, "  %s\t", Plain(orDash(c.value(&shown[i]))))
 		}
 		fmt.Fprintln(tw)
 	}

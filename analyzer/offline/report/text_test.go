@@ -7,8 +7,10 @@ import (
 	"bytes"
 	"strings"
 	"testing"
+	"unicode"
 
 	"github.com/culprit-project/culprit/analyzer/offline/diagnosis"
+	"github.com/culprit-project/culprit/analyzer/offline/load"
 	"github.com/culprit-project/culprit/analyzer/rca"
 )
 
@@ -82,5 +84,31 @@ func TestRankList(t *testing.T) {
 	}
 	if waits(1) != "1 rank waits" || waits(2) != "2 ranks wait" {
 		t.Errorf("%q, %q", waits(1), waits(2))
+	}
+}
+
+// Names are their makers' choice. In a terminal they move nothing, and write no line that could pass for the report's.
+func TestNamesMoveNothingInATerminal(t *testing.T) {
+	const evil = "node\x1b[2K\rrank 3 on node-3\x1b]52;c;aGk=\x07\x1b[8m\u009b1A\u202e\nrank 3 on node-3"
+	r := &diagnosis.Result{
+		Verdict: rca.Verdict{
+			Class: rca.NotEntered, Summary: "Rank 5 did not come.", Evidence: []string{evil}, Comm: evil,
+			Culprits: []rca.Culprit{{Rank: 5, Host: evil, Channel: -1}},
+		},
+		Evidence: rca.Evidence{Ranks: []rca.Rank{{ID: 5, Host: evil}}},
+		Files:    []load.File{{Path: evil, Kind: evil, Warning: evil}},
+	}
+	for _, s := range []Style{{}, {Color: true}, {Explain: true}} {
+		for line := range strings.Lines(printed(t, r, s)) {
+			if strings.HasPrefix(line, "rank 3") {
+				t.Errorf("%+v: a line is %q", s, line)
+			}
+			if rest := strings.TrimSuffix(painting.ReplaceAllString(line, ""), "\n"); strings.ContainsFunc(rest, func(r rune) bool { return unicode.IsControl(r) || r == '\u202e' }) {
+				t.Errorf("%+v: a line is %q", s, line)
+			}
+		}
+	}
+	if got := Plain(evil); strings.ContainsFunc(got, unicode.IsControl) {
+		t.Errorf("plain text is %q", got)
 	}
 }

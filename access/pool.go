@@ -1,0 +1,115 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package access
+
+import (
+	"net"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// Pool bounds the answers of one kind that are made at a time, in all and for one client. Kinds do not share: whoever reads
+// history slowly does not keep the present from an analysis.
+type Pool struct {
+	places, perClient int
+	timeout           time.Duration // Of one answer: a client that does not read must not keep the place. 0: it ends by itself.
+	refused           func()
+
+	mu      sync.Mutex
+	held    int
+	clients map[string]int
+}
+
+// NewPool makes a pool of so many places. It calls refused, if not nil, for each request that has to go without.
+func NewPool(places, perClient int, timeout time.Duration, refused func()) *Pool {
+	return &Pool{places: places, perClient: perClient, timeout: timeout, refused: refused, clients: map[string]int{}}
+}
+
+// enter takes a place for a client; false: there is none, or it has its share.
+func (p *Pool) enter(client string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.held >= p.places || p.clients[client] >= p.perClient {
+		return false
+	}
+	p.held++
+	p.clients[client]++
+	return true
+}
+
+func (p *Pool) leave(client string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.held--
+	if p.clients[client]--; p.clients[client] == 0 {
+		delete(p.clients, client)
+	}
+}
+
+// Limit answers 503 when too many answers of the pool are being made.
+func (p *Pool) Limit(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		from := peer(r)
+		if !p.enter(from) {
+			if p.refused != nil {
+				p.refused()
+			}
+			w.Header().Set("Retry-After", "1")
+			http.Error(w, "too many requests at a time", http.StatusServiceUnavailable)
+			return
+		}
+		defer p.leave(from)
+		var deadline time.Time
+		if p.timeout > 0 {
+			deadline = time.Now().Add(p.timeout)
+		}
+		// Writers that cannot be bounded are a test's.
+		_ = http.NewResponseController(w).SetWriteDeadline(deadline)
+		h.ServeHTTP(w, r)
+	})
+}
+
+// thisHost is the client that all programs of this host are.
+const thisHost = "this host"
+
+// peer is the address that a request comes from, without its port. Any program of this host can connect from each of the host's
+// addresses, of which 127.0.0.0/8 alone has millions: together they are one client.
+func peer(r *http.Request) string {
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		host = r.RemoteAddr
+	}
+	if ip := net.ParseIP(host); ip != nil && (ip.IsLoopback() || own.has(ip)) {
+		return thisHost
+	}
+	return host
+}
+
+// own are the addresses of this host.
+var own addresses
+
+// addressesPeriod is how long the host's addresses are remembered: listing them asks the kernel.
+const addressesPeriod = 10 * time.Second
+
+type addresses struct {
+	mu     sync.Mutex
+	listed time.Time
+	known  map[string]bool
+}
+
+func (a *addresses) has(ip net.IP) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.known == nil || time.Since(a.listed) >= addressesPeriod {
+		a.listed, a.known = time.Now(), map[string]bool{}
+		list, _ := net.InterfaceAddrs() // Where they are not told, each counts as a client of its own.
+		for _, address := range list {
+			if network, ok := address.(*net.IPNet); ok {
+				a.known[network.IP.String()] = true
+			}
+		}
+	}
+	return a.known[ip.String()]
+}
