@@ -19,6 +19,7 @@ type decision struct {
 	aside   []candidate // Reached, but not needed to explain anybody.
 	covered float64
 	dist    []int32 // From every vertex to the nearest chosen candidate.
+	tied    bool    // Weak ones that explain the same and do not lead each other.
 	unseen  bool    // Only ranks of which nothing is known explain the rest.
 }
 
@@ -82,7 +83,7 @@ func (w *waitFor) assume(d *decision, cs []candidate) {
 	case len(behind) > 0:
 		d.chosen, d.aside = behind, cs
 	case len(unseen) == 0 || len(seen) > 0 && choice.Leads(seen[0].weight, unseen[0].weight):
-		d.chosen, d.aside = w.cheapest(seen)
+		d.chosen, d.aside, d.tied = w.cheapest(seen)
 		d.aside = append(unseen, d.aside...)
 		explaining = d.chosen
 	default:
@@ -91,19 +92,33 @@ func (w *waitFor) assume(d *decision, cs []candidate) {
 	d.covered, d.dist = w.cover(explaining)
 }
 
-// cheapest takes of weak candidates, cheapest first, those that explain a further rank.
-func (w *waitFor) cheapest(cs []candidate) (chosen, aside []candidate) {
+// cheapest takes of weak candidates, cheapest first, those that explain a further rank. One that explains as much as the first, that the
+// first does not lead, and that accuses others is its rival: both are chosen then, and neither is named.
+func (w *waitFor) cheapest(cs []candidate) (chosen, aside []candidate, tied bool) {
 	const few = 32 // A walk for each: what is beyond explains little.
-	covered := 0.0
+	covered, first := 0.0, 0.0
 	for i, c := range cs {
-		more := append(slices.Clone(chosen), c)
-		if share, _ := w.cover(more); i < few && share > covered {
-			chosen, covered = more, share
-		} else {
-			aside = append(aside, c)
+		if i >= few {
+			return chosen, append(aside, cs[i:]...), tied
 		}
+		more := append(slices.Clone(chosen), c)
+		share, _ := w.cover(more)
+		rival := len(chosen) > 0 && !choice.Leads(chosen[0].weight, c.weight) && choice.Disjoint(chosen[0].nodes, c.nodes)
+		if rival {
+			alone, _ := w.cover([]candidate{c})
+			rival = alone >= first
+		}
+		if share <= covered && !rival {
+			aside = append(aside, c)
+			continue
+		}
+		if len(chosen) == 0 {
+			first = share
+		}
+		tied = tied || rival && share <= covered
+		chosen, covered = more, share
 	}
-	return chosen, aside
+	return chosen, aside, tied
 }
 
 // withoutEchoes sets aside kernels that have not started where another fault was there as early. A kernel runs behind all that is

@@ -33,7 +33,7 @@ func (w *waitFor) answer(d *decision) answer {
 		a.row, a.summary = unexplained, fmt.Sprintf(words.Unexplained, words.Opener(words.Plural(len(w.stuck), "rank")))
 	case d.unseen:
 		return w.ofUnseen(d, confidence)
-	case !slices.ContainsFunc(d.chosen, func(c candidate) bool { return c.strong() }) && confidence < w.Opt.NameConfidence:
+	case !slices.ContainsFunc(d.chosen, func(c candidate) bool { return c.strong() }) && (d.tied || confidence < w.Opt.NameConfidence):
 		first := &d.chosen[0]
 		a.row = first.row
 		a.class, a.cause = rca.Unknown, rca.CauseUnknown

@@ -451,3 +451,22 @@ func TestSuspectsAskTheirPartners(t *testing.T) {
 		t.Errorf("%v %s, asks %v: %s", ok, v.Class, v.Ask, v.Summary)
 	}
 }
+
+// TestRivalsAreNotNamed: of two ranks that explain the same and are believed alike, neither is named. One that is believed by more than the
+// margin is.
+func TestRivalsAreNotNamed(t *testing.T) {
+	unseenCalls := func(r *rca.Rank) { r.Caps &^= rca.SeesCalls }
+	s := ranks(3).comm("c", 100, 0, 1, 2).inside("c", "AllReduce", 0).set(1, unseenCalls).set(2, unseenCalls)
+	v, _ := Analyze(job.NewIndex(&s.ev, rca.Options{}.WithDefaults()))
+	if v.Class != rca.Unknown || len(v.Culprits) != 1 || v.Culprits[0].Group != "suspects: rank 1, rank 2" {
+		t.Errorf("%s %+v: %s", v.Class, v.Culprits, v.Summary)
+	}
+	s.set(2, func(r *rca.Rank) {
+		r.Caps |= rca.SeesCalls
+		r.State = rca.ProcessUnknown
+		r.GroupOpen = 5 * time.Second
+	})
+	if v, _ := Analyze(job.NewIndex(&s.ev, rca.Options{}.WithDefaults())); len(rcatest.Accused(v)) != 1 || rcatest.Accused(v)[0] != 2 {
+		t.Errorf("%s %+v: %s", v.Class, v.Culprits, v.Summary)
+	}
+}
