@@ -345,7 +345,7 @@ func (w *waitFor) withoutRecord(v int32) candidate {
 		return c
 	}
 	for _, o := range w.ownsOf(only) {
-		if o.peer == v && o.is(&linkUnproven, &receiverUnseen) {
+		if o.peer == v && o.is(&linkUnproven) {
 			c.peer, c.channel = only, o.channel
 		}
 	}

@@ -122,7 +122,7 @@ func (w *waitFor) mustBeUnseen(d *decision) bool {
 	for i := range w.owns {
 		// A weak one of a GPU may be the shadow of an unseen neighbour inside the host, one of a link that of its unseen end.
 		o := &w.owns[i]
-		shadow := o.is(&linkUnproven, &receiverUnseen) || o.strength != strong && o.mayBeInsideHost()
+		shadow := o.is(&linkUnproven) || o.strength != strong && o.mayBeInsideHost()
 		if o.weight >= suspectFrom && !shadow {
 			return false
 		}
