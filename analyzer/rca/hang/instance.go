@@ -454,8 +454,17 @@ func (k instKey) p2p() bool { return k.src >= 0 || k.dst >= 0 }
 
 // at finds the part of the member with that rank in the communicator, nil when it is not in the instance.
 func (in *instance) at(commRank int32) *join {
+	if commRank < 0 {
+		return nil
+	}
+	// Where nobody is missing a member is at its own place, behind a missing one it is one place before.
+	for i := max(0, int(commRank)-1); i <= int(commRank) && i < len(in.joins); i++ {
+		if in.joins[i].commRank == commRank && (i == 0 || in.joins[i-1].commRank != commRank) {
+			return &in.joins[i]
+		}
+	}
 	i, ok := slices.BinarySearchFunc(in.joins, commRank, func(j join, c int32) int { return cmp.Compare(j.commRank, c) })
-	if !ok || commRank < 0 {
+	if !ok {
 		return nil
 	}
 	return &in.joins[i]
@@ -470,10 +479,7 @@ type presence uint8
 const (
 	presenceUnknown presence = iota // Cannot be told.
 	notCalled
-	queued // Called, but behind something else.
-	notStarted
-	inside
-	leftIt
+	leftIt // Not in it any more, or behind it.
 )
 
 // presenceOf says what a member of the communicator has to do with the instance; sure is false where the source could

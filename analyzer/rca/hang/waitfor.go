@@ -52,10 +52,8 @@ func (b *builder) edge(from, to, inst int32, ch int, kind edgeKind, sure bool) {
 // whom its flows show; an operation waits for the members that are not inside. Dead processes wait for nobody.
 func buildWaitFor(idx *job.Index) *waitFor {
 	x := newStandstill(idx)
-	b := &builder{x: x}
-	w := &waitFor{standstill: x}
-	b.lies = map[int32]int32{}
-	w.lies = b.lies
+	b := &builder{x: x, lies: map[int32]int32{}, edges: make([]edge, 0, 4*len(x.Nodes))} // A rank has a few flows and operations.
+	w := &waitFor{standstill: x, lies: b.lies}
 	for i := range x.insts {
 		in := &x.insts[i]
 		in.markGivers()
@@ -328,9 +326,12 @@ func (x *standstill) hasLeft(in *instance, mem *job.Member) bool {
 // completedLately says that a rank has finished something within the time from which operations count as stuck: its GPU
 // does get on, and what is called far ahead waits for its turn.
 func (x *standstill) completedLately(r *rca.Rank) bool {
-	return slices.ContainsFunc(r.Memberships, func(m rca.Membership) bool {
-		return m.Completed > 0 && m.SinceCompleted > 0 && m.SinceCompleted < x.Opt.HangAfter
-	})
+	for i := range r.Memberships {
+		if m := &r.Memberships[i]; m.Completed > 0 && m.SinceCompleted > 0 && m.SinceCompleted < x.Opt.HangAfter {
+			return true
+		}
+	}
+	return false
 }
 
 // idle: a rank that runs no operation. If some are called and none of their kernels runs, its GPU does not get to
