@@ -210,12 +210,7 @@ func commonSize(c *job.Comm, o *rca.Op) bool {
 
 // usualSize says that the member's later calls of the same function have another size than o: o's is the unusual one.
 func usualSize(m *rca.Membership, o *rca.Op) bool {
-	for i := range m.InFlight {
-		if f := &m.InFlight[i]; f.Func == o.Func && f.Bytes > 0 && f.Bytes != o.Bytes {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(m.InFlight, func(f rca.Op) bool { return f.Func == o.Func && f.Bytes > 0 && f.Bytes != o.Bytes })
 }
 
 // sizesOfPair compares a send with its receive: NCCL wants both counts equal.
@@ -379,7 +374,7 @@ func recentLike(m *rca.Membership, in *instance) *rca.Op {
 	return nil
 }
 
-// split names those who called otherwise than most. Where no camp is larger, the sibling communicators (same size, same
+// split names those who called otherwise than most. Calls are counted and not measured, so a majority of one is a lead. Where no camp is larger, the sibling communicators (same size, same
 // place in their order) are asked; where they do not know, both camps are named.
 func split(x *standstill, in *instance, field string, get func(*rca.Op) signature, parts []join) *oddity {
 	var none signature

@@ -173,7 +173,8 @@ func (w *waitFor) together(a, b int32) bool {
 }
 
 // ofRivals is the answer where the waiting ends at ranks without a record, and somebody who was seen may hold these. The one that
-// called something else than its neighbours is named; else it and the unseen are suspects together.
+// called something else than its neighbours is named, for nothing unseen explains its call; two of them have no lead over each other. Else
+// the rivals and the unseen are suspects together.
 func (w *waitFor) ofRivals(d *decision, rivals []rival, unseen []int, confidence float64) answer {
 	if odd := slices.DeleteFunc(slices.Clone(rivals), func(r rival) bool { return r.odd == "" }); len(odd) == 1 {
 		r := &odd[0]
