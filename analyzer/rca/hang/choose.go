@@ -193,7 +193,7 @@ func (w *waitFor) behind(unseen []candidate) []candidate {
 	return out
 }
 
-// isIdle says that a living rank waits for nobody and is in nothing.
+// isIdle reports whether a living rank waits for nobody and is in nothing.
 func (w *waitFor) isIdle(v int32) bool {
 	return !w.Unseen(v) && !job.Dead(w.Nodes[v].Rank) && len(w.outOf(v)) == 0 && !w.inFlight(v)
 }
@@ -224,7 +224,7 @@ func (w *waitFor) cover(cs []candidate) (float64, []int32) {
 	return float64(n) / float64(max(1, len(w.stuck))), dist
 }
 
-// sharesOp says that a rank is inside the collective that one of the candidates shows in. Its members leave together: it waits
+// sharesOp reports whether a rank is inside the collective that one of the candidates shows in. Its members leave together: it waits
 // for that, though a search has not seen the ranks in between.
 func (w *waitFor) sharesOp(n int32, cs []candidate) bool {
 	return slices.ContainsFunc(w.acts[n], func(a active) bool {

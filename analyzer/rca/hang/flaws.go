@@ -65,7 +65,7 @@ var (
 
 	// The receiver has posted a buffer and waits.
 	undelivered = row{"undelivered", kindFlaw, rca.Fault, rca.CauseNetworkSend, 0.93, strong, anyRecord, words.Undelivered}
-	// The same, and whether the receiver's process lives is not known.
+	// The same, and the state of the receiver's process is unknown.
 	undeliveredPerhaps = undelivered.at(0.75)
 	// It has arrived, and the sender does not learn of it.
 	unacknowledged = row{"unacknowledged", kindFlaw, rca.Fault, rca.CauseNetworkSend, 0.5, eitherEnd, anyRecord, words.Unacknowledged}
@@ -199,7 +199,7 @@ var (
 	allAlike = row{"all_alike", kindGroup, rca.Unknown, rca.CauseUnknown, groupWeight, weak, anyRecord, ""}
 	// Nobody shows anything.
 	unexplained = row{"unexplained", kindGroup, rca.Unknown, rca.CauseUnknown, nobodyWeight, weak, anyRecord, words.Unexplained}
-	// It gets on.
+	// It makes progress.
 	stillMoves = row{"still_moves", kindMoving, rca.Unknown, rca.CauseUnknown, faintWeight, weak, anyRecord, ""}
 
 	// Ranks without a record (job.Visibility).
@@ -248,7 +248,7 @@ func (r row) perhaps(weight float64) row {
 	return r.at(weight)
 }
 
-// is says that it is one of some rows, however far it is believed here.
+// is reports whether it is one of some rows, however far it is believed here.
 func (r *row) is(rows ...*row) bool {
 	for _, o := range rows {
 		if r.name == o.name {
@@ -267,7 +267,7 @@ type own struct {
 	peer     int32 // Other end of a link, -1 none.
 	inst     int32
 	channel  int16
-	// doubted: the rank says that it gets on there, and is not believed.
+	// doubted: the rank claims progress there, and the other hosts deny it.
 	doubted bool
 }
 
@@ -293,7 +293,7 @@ func (o *own) doubt() {
 	}
 }
 
-// kept says that all is there of a rank's record that a row needs; whole, that all flows of its channel are.
+// kept reports whether all is there of a rank's record that a row needs. whole: all flows of its channel are there.
 func (x *standstill) kept(n int32, what record, whole bool) bool {
 	r := x.Nodes[n].Rank
 	if r == nil || r.Lost == 0 {
@@ -310,7 +310,7 @@ func (x *standstill) kept(n int32, what record, whole bool) bool {
 	return true
 }
 
-// showsAll says that none of a rank's operations in flight is among the records that were lost: it shows as many as it has called
+// showsAll reports whether none of a rank's operations in flight is among the records that were lost: it shows as many as it has called
 // and not finished.
 func showsAll(r *rca.Rank) bool {
 	for i := range r.Memberships {
@@ -325,5 +325,5 @@ func showsAll(r *rca.Rank) bool {
 // mayBeInsideHost are flaws of a GPU that anything over NVLink may explain, where nothing is seen: any GPU on the host may hold it.
 func (r *row) mayBeInsideHost() bool { return r.is(&gpuStopped, &gpuGivesNothing) }
 
-// inCall says that a rank's CPU is inside a call that launches operations.
+// inCall reports whether a rank's CPU is inside a call that launches operations.
 func (r *row) inCall() bool { return r.is(&insideCall, &connecting) }

@@ -234,7 +234,7 @@ func (b *builder) heldByGroup(n int32, a *active) bool {
 	return false
 }
 
-// pending says whether a flow of the operation shows unfinished work.
+// pending reports whether a flow of the operation shows unfinished work.
 func pending(o *rca.Op) bool {
 	return slices.ContainsFunc(o.Flows, func(f rca.Flow) bool { return !f.Finished() })
 }
@@ -313,7 +313,7 @@ func (x *standstill) completed(in *instance) int {
 	return left
 }
 
-// hasLeft says that a member was seen to finish the instance.
+// hasLeft reports whether a member was seen to finish the instance.
 func (x *standstill) hasLeft(in *instance, mem *job.Member) bool {
 	if mem.Membership == nil || in.has(mem) {
 		return false
@@ -323,7 +323,7 @@ func (x *standstill) hasLeft(in *instance, mem *job.Member) bool {
 		(mem.Membership.Completed < 0 || mem.Membership.Completed > in.key.place)
 }
 
-// completedLately says that a rank has finished something within the time from which operations count as stuck: its GPU
+// completedLately reports whether a rank has finished something within the time from which operations count as stuck: its GPU
 // does get on, and what is called far ahead waits for its turn.
 func (x *standstill) completedLately(r *rca.Rank) bool {
 	for i := range r.Memberships {
@@ -376,6 +376,6 @@ func (b *builder) idle(n int32, r *rca.Rank) {
 	}
 }
 
-// connects says that an operation makes its connections inside the call, which takes as long as the slowest peer and the machine
+// connects reports whether an operation makes its connections inside the call, which takes as long as the slowest peer and the machine
 // let it: the first on a communicator, or between two ranks. Who is in it may come out by itself.
 func connects(o *rca.Op) bool { return o.Number == 0 || job.IsP2P(o) && o.Peer >= 0 && o.Seq == 0 }
