@@ -14,7 +14,7 @@ import (
 // computes what comes before. Who has given data is in the operation, and waits for those that have not; where nobody has, nobody
 // is known to wait.
 
-// unseenKernel says that the source does not tell whether a launched collective's kernel runs, and that no data does.
+// unseenKernel reports whether neither the source nor any data shows if a launched collective's kernel runs.
 func (x *standstill) unseenKernel(j *join) bool {
 	r := x.Nodes[j.node].Rank
 	return r != nil && r.Caps&rca.SeesKernels == 0 && j.started == startUnknown && j.op.State != rca.OpCalled && !job.IsP2P(j.op)
@@ -48,7 +48,7 @@ func (x *standstill) queued(in *instance) bool {
 	return true
 }
 
-// wouldShow says that an operation's flows would show that its GPU has come to it: in a ring a send that needs nothing from others, or
+// wouldShow reports whether an operation's flows would show that its GPU has come to it: in a ring a send that needs nothing from others, or
 // data that has arrived, is given or taken at once.
 func wouldShow(o *rca.Op) bool {
 	return ringLike(o.Algo) && slices.ContainsFunc(o.Flows, func(f rca.Flow) bool {
@@ -89,7 +89,7 @@ func (x *standstill) markContributors(in *instance) {
 	}
 }
 
-// showsFlows says that a member's part in its communicator's operations goes over the network, so that their end is seen there. The
+// showsFlows reports whether a member's part in its communicator's operations goes over the network, so that their end is seen there. The
 // end of others is taken from what was called after them.
 func showsFlows(m *rca.Membership) bool {
 	return slices.ContainsFunc(m.InFlight, func(o rca.Op) bool { return len(o.Flows) > 0 && !job.IsP2P(&o) && !o.NoCompletion })
@@ -135,7 +135,7 @@ func (x *standstill) holdQueued(i int32) {
 	}
 }
 
-// heldBefore says that a rank called another operation before one, which others are known to be in and which stands.
+// heldBefore reports whether a rank called another operation before one, which others are known to be in and which stands.
 func (x *standstill) heldBefore(comm int32, j *join) bool {
 	r := x.Nodes[j.node].Rank
 	for i := range r.Memberships {
@@ -185,12 +185,12 @@ func (x *standstill) besideUnseen(n, inst int32) []int32 {
 	return out
 }
 
-// insideHost says that all members of a communicator that are known are on a rank's host.
+// insideHost reports whether all members of a communicator that are known are on a rank's host.
 func (x *standstill) insideHost(comm, n int32) bool {
 	return x.Comms[comm].Unnamed < 0 && !slices.ContainsFunc(x.Comms[comm].Members, func(m job.Member) bool { return x.Host(m.Node) != x.Host(n) })
 }
 
-// unseenInFront says that a rank called an operation of a communicator before another one, and nothing would show its end.
+// unseenInFront reports whether a rank called an operation of a communicator before another one, and nothing would show its end.
 func unseenInFront(r *rca.Rank, m *rca.Membership, later *rca.Op) bool {
 	for i := range m.InFlight {
 		o := &m.InFlight[i]

@@ -37,7 +37,7 @@ func candidateOf(r row, n, inst int32) candidate {
 	return c
 }
 
-// doubt says that something else may explain what the candidate shows.
+// doubt makes the candidate weak and limits its weight: something else may explain what it shows.
 func (c *candidate) doubt(most float64) { c.strength, c.weight = weak, min(c.weight, most) }
 
 func (c *candidate) strong() bool { return c.strength == strong }
@@ -110,7 +110,7 @@ func (w *waitFor) showsStrongly(v int32) (candidate, bool) {
 	if int(v) >= len(w.Nodes) {
 		i := v - int32(len(w.Nodes))
 		in := &w.insts[i]
-		if in.odd == nil || !in.stuck {
+		if in.odd == nil { // Only operations that stand still are compared.
 			return candidate{}, false
 		}
 		c := candidateOf(pick(in.odd.tie, otherCallTie, otherCall), v, i)
@@ -185,7 +185,7 @@ func (w *waitFor) missed(v int32) candidate {
 	return c
 }
 
-// inFlight says whether the rank has any operation that could mean something in flight.
+// inFlight reports whether the rank has any operation that could mean something in flight.
 func (w *waitFor) inFlight(v int32) bool {
 	r := w.Nodes[v].Rank
 	for i := range r.Memberships {
@@ -224,7 +224,7 @@ func (w *waitFor) wantedMore(than, i int32) bool {
 	return cmp.Or(cmp.Compare(w.lacks(b), w.lacks(a)), cmp.Compare(a.inside, b.inside), cmp.Compare(a.age, b.age), cmp.Compare(i, than)) < 0
 }
 
-// beforeSends says that a collective comes before the receives of those in it: others wait to send to one of them.
+// beforeSends reports whether a collective comes before the receives of those in it: others wait to send to one of them.
 func (w *waitFor) beforeSends(in *instance) bool {
 	return slices.ContainsFunc(in.joins, func(j join) bool {
 		return j.active && slices.ContainsFunc(w.into(j.node), func(e int32) bool {
@@ -299,7 +299,7 @@ func (w *waitFor) likeliest(ranks []int32) *own {
 	return best
 }
 
-// movedLess says that of two GPUs in one operation, which show as little of themselves, the first has moved less: what one holds keeps
+// movedLess reports whether, of two GPUs in one operation that show equally little, the first has moved less: what one holds keeps
 // those after it from moving as far as those before it.
 func (w *waitFor) movedLess(a, b *own) bool {
 	return a.cause == rca.CauseGPU && b.cause == rca.CauseGPU && a.inst == b.inst && a.inst >= 0 && w.moved(a) < w.moved(b)
@@ -345,7 +345,7 @@ func (w *waitFor) withoutRecord(v int32) candidate {
 		return c
 	}
 	for _, o := range w.ownsOf(only) {
-		if o.peer == v && o.is(&linkUnproven, &receiverUnseen) {
+		if o.peer == v && o.is(&linkUnproven) {
 			c.peer, c.channel = only, o.channel
 		}
 	}

@@ -5,6 +5,7 @@ package hang
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/culprit-project/culprit/analyzer/rca"
@@ -130,12 +131,7 @@ func (w *waitFor) addEvidence(d *decision, v *rca.Verdict) {
 			w.rankEvidence(n, r, v)
 		}
 	}
-	var liars []int32
-	for n := range w.lies {
-		liars = append(liars, n)
-	}
-	slices.Sort(liars)
-	for _, n := range liars {
+	for _, n := range slices.Sorted(maps.Keys(w.lies)) {
 		v.Contradictions = append(v.Contradictions, fmt.Sprintf(words.DeniedByReceiver,
 			w.Nodes[n].ID, w.Nodes[w.lies[n]].ID))
 	}

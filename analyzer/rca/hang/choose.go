@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/culprit-project/culprit/analyzer/rca"
+	"github.com/culprit-project/culprit/analyzer/rca/choice"
 	"github.com/culprit-project/culprit/analyzer/rca/job"
 )
 
@@ -18,75 +19,72 @@ type decision struct {
 	aside   []candidate // Reached, but not needed to explain anybody.
 	covered float64
 	dist    []int32 // From every vertex to the nearest chosen candidate.
+	tied    bool    // Weak ones that explain the same and do not lead each other.
 	unseen  bool    // Only ranks of which nothing is known explain the rest.
 }
 
 // cost is what it takes to believe a candidate: nothing where nobody else's waiting explains what it shows, for that is there whatever
-// else is.
+// else is. A benign reason costs more than any fault that was seen, and less than what has to be assumed.
 func (c *candidate) cost() float64 {
-	if c.strong() {
-		return 0
+	switch {
+	case !c.strong():
+		return 1 - c.weight
+	case c.class == rca.Benign:
+		return benignCost
 	}
-	return 1 - c.weight
+	return 0
 }
 
 // choose gives the cheapest candidates that explain the ranks that stand still: one explains every rank that waits for it, directly or
-// through others. Of the following, in order, it takes the first of which there are any, all that cost nothing, and of the others the
-// cheapest until no rank more is explained:
-//
-//  1. strong faults;
-//  2. strong benign reasons, for a fault beside one is none the less a fault;
-//  3. processes that are gone, which hold whoever needs them in ways that may not be seen;
-//  4. what ranks show for which unseen ranks may wait;
-//  5. the seen where the best of them beats the best of the unseen, else these, all of them.
-func (w *waitFor) choose(cs []candidate) decision {
-	var faults, benign, weaker, seen, unseen []candidate
-	for _, c := range cs {
-		switch {
-		case !c.strong():
-			weaker = append(weaker, c)
-			if c.kind == kindUnseen {
-				unseen = append(unseen, c)
-			} else {
-				seen = append(seen, c)
-			}
-		case c.class == rca.Benign:
-			benign = append(benign, c)
-		default:
-			faults = append(faults, c)
-		}
-	}
-	var d decision
-	faults, d.aside = w.withoutEchoes(w.firstOdd(faults))
-	free := faults
-	if len(free) == 0 {
-		free, benign = benign, nil
-	}
-	switch dead := w.dead(); {
-	case len(free) > 0:
-		d.chosen, _ = w.cheapest(free)
-		d.aside = slices.Concat(d.aside, benign, weaker)
+// through others. What is strong was seen, so all of the lowest cost is chosen, even where it does not explain everybody. Only where
+// nothing strong was reached does anything have to be assumed.
+func (w *waitFor) choose(cs []candidate) (d decision) {
+	cs = slices.Clone(cs)
+	slices.SortStableFunc(cs, func(a, b candidate) int { return cmp.Compare(a.cost(), b.cost()) })
+	switch n := asCheap(cs); {
+	case n > 0:
+		var echoes []candidate
+		d.chosen, echoes = w.withoutEchoes(w.firstOdd(cs[:n:n]))
+		d.aside = append(echoes, cs[n:]...)
 		d.covered, d.dist = w.cover(d.chosen)
-	case len(dead) > 0:
-		d.chosen, d.aside = dead, weaker
-		_, d.dist = w.cover(nil)
-		d.covered = 1 // They may hold anybody.
 	default:
-		w.chooseWeaker(&d, seen, unseen)
+		w.assume(&d, cs)
 	}
 	w.byShare(d.chosen)
 	return d
 }
 
-// chooseWeaker chooses where nothing strong explains anybody.
-func (w *waitFor) chooseWeaker(d *decision, seen, unseen []candidate) {
+// asCheap counts the strong ones among sorted candidates that cost no more than the first.
+func asCheap(cs []candidate) int {
+	n := slices.IndexFunc(cs, func(c candidate) bool { return !c.strong() || c.cost() > cs[0].cost() })
+	return pick(n < 0, len(cs), n)
+}
+
+// assume chooses where nothing strong was reached. A process that has died, or a fault beside an unseen rank, was seen and holds
+// others in ways that were not: it goes before everything that is weak. The seen and the unseen explain the same waiting, so one of
+// the seen is named only where it leads the best of the unseen by the margin. Else the answer is all of the unseen.
+func (w *waitFor) assume(d *decision, cs []candidate) {
+	var seen, unseen []candidate
+	for _, c := range cs {
+		if c.kind == kindUnseen {
+			unseen = append(unseen, c)
+		} else {
+			seen = append(seen, c)
+		}
+	}
 	explaining := unseen
+	if dead := w.dead(); len(dead) > 0 {
+		d.chosen, d.aside = dead, cs
+		_, d.dist = w.cover(nil)
+		d.covered = 1 // They may hold anybody.
+		return
+	}
 	switch behind := w.behind(unseen); {
 	case len(behind) > 0:
-		d.chosen, d.aside = behind, slices.Concat(seen, unseen)
-	case beats(seen, unseen):
-		d.chosen, d.aside = w.cheapest(seen)
-		d.aside = slices.Concat(unseen, d.aside)
+		d.chosen, d.aside = behind, cs
+	case len(unseen) == 0 || len(seen) > 0 && choice.Leads(seen[0].weight, unseen[0].weight):
+		d.chosen, d.aside, d.tied = w.cheapest(seen)
+		d.aside = append(unseen, d.aside...)
 		explaining = d.chosen
 	default:
 		d.chosen, d.aside, d.unseen = unseen, seen, true
@@ -94,36 +92,33 @@ func (w *waitFor) chooseWeaker(d *decision, seen, unseen []candidate) {
 	d.covered, d.dist = w.cover(explaining)
 }
 
-// beats says that the best of some candidates costs less than the best of their rivals.
-func beats(cs, rivals []candidate) bool {
-	least := func(cs []candidate) float64 {
-		cost := 1.0
-		for i := range cs {
-			cost = min(cost, cs[i].cost())
-		}
-		return cost
-	}
-	return len(rivals) == 0 || least(cs) < least(rivals)
-}
-
-// cheapest takes what costs nothing, and of the rest the cheapest until every rank that can be explained is.
-func (w *waitFor) cheapest(cs []candidate) (chosen, aside []candidate) {
-	cs = slices.Clone(cs)
-	slices.SortStableFunc(cs, func(a, b candidate) int { return cmp.Compare(a.cost(), b.cost()) })
-	const few = 32
-	covered := 0.0
+// cheapest takes of weak candidates, cheapest first, those that explain a further rank. One that explains as much as the first, that the
+// first does not lead, and that accuses others is its rival: both are chosen then, and neither is named.
+func (w *waitFor) cheapest(cs []candidate) (chosen, aside []candidate, tied bool) {
+	const few = 32 // A walk for each: what is beyond explains little.
+	covered, first := 0.0, 0.0
 	for i, c := range cs {
-		if c.cost() > 0 {
-			share, _ := w.cover(append(slices.Clone(chosen), c))
-			if share <= covered || i >= few {
-				aside = append(aside, c)
-				continue
-			}
-			covered = share
+		if i >= few {
+			return chosen, append(aside, cs[i:]...), tied
 		}
-		chosen = append(chosen, c)
+		more := append(slices.Clone(chosen), c)
+		share, _ := w.cover(more)
+		rival := len(chosen) > 0 && !choice.Leads(chosen[0].weight, c.weight) && choice.Disjoint(chosen[0].nodes, c.nodes)
+		if rival {
+			alone, _ := w.cover([]candidate{c})
+			rival = alone >= first
+		}
+		if share <= covered && !rival {
+			aside = append(aside, c)
+			continue
+		}
+		if len(chosen) == 0 {
+			first = share
+		}
+		tied = tied || rival && share <= covered
+		chosen, covered = more, share
 	}
-	return chosen, aside
+	return chosen, aside, tied
 }
 
 // withoutEchoes sets aside kernels that have not started where another fault was there as early. A kernel runs behind all that is
@@ -198,7 +193,7 @@ func (w *waitFor) behind(unseen []candidate) []candidate {
 	return out
 }
 
-// isIdle says that a living rank waits for nobody and is in nothing.
+// isIdle reports whether a living rank waits for nobody and is in nothing.
 func (w *waitFor) isIdle(v int32) bool {
 	return !w.Unseen(v) && !job.Dead(w.Nodes[v].Rank) && len(w.outOf(v)) == 0 && !w.inFlight(v)
 }
@@ -229,7 +224,7 @@ func (w *waitFor) cover(cs []candidate) (float64, []int32) {
 	return float64(n) / float64(max(1, len(w.stuck))), dist
 }
 
-// sharesOp says that a rank is inside the collective that one of the candidates shows in. Its members leave together: it waits
+// sharesOp reports whether a rank is inside the collective that one of the candidates shows in. Its members leave together: it waits
 // for that, though a search has not seen the ranks in between.
 func (w *waitFor) sharesOp(n int32, cs []candidate) bool {
 	return slices.ContainsFunc(w.acts[n], func(a active) bool {

@@ -33,7 +33,7 @@ func (w *waitFor) answer(d *decision) answer {
 		a.row, a.summary = unexplained, fmt.Sprintf(words.Unexplained, words.Opener(words.Plural(len(w.stuck), "rank")))
 	case d.unseen:
 		return w.ofUnseen(d, confidence)
-	case !slices.ContainsFunc(d.chosen, func(c candidate) bool { return c.strong() }) && confidence < w.Opt.NameConfidence:
+	case !slices.ContainsFunc(d.chosen, func(c candidate) bool { return c.strong() }) && (d.tied || confidence < w.Opt.NameConfidence):
 		first := &d.chosen[0]
 		a.row = first.row
 		a.class, a.cause = rca.Unknown, rca.CauseUnknown
@@ -101,7 +101,7 @@ func (w *waitFor) compose(d *decision) rca.Verdict {
 	return v
 }
 
-// mayGetOn says that a candidate is GPUs that may get on by themselves: they load kernels for one of the job's first operations, or
+// mayGetOn reports whether a candidate is GPUs that may get on by themselves: they load kernels for one of the job's first operations, or
 // compute what comes before one that no GPU is known to be in, or where no kernels are seen; and their nodes show no error of them.
 func (w *waitFor) mayGetOn(r *candidate) bool {
 	gpu := r.cause == rca.CauseGPU || r.cause == rca.CauseKernelNotRunning
@@ -133,7 +133,7 @@ func (w *waitFor) still() time.Duration {
 	return still
 }
 
-// pages says whether somebody is woken: for an accusation that is likely right, or for a hang that lasts whoever did it.
+// pages reports whether somebody is woken: for an accusation that is likely right, or for a hang that lasts whoever did it.
 func (w *waitFor) pages(v *rca.Verdict) bool {
 	if v.Class == rca.Benign || v.Class == rca.Healthy {
 		return false

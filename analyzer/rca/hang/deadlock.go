@@ -84,7 +84,7 @@ func (w *waitFor) deadlock(vs, ranks []int32) (candidate, bool) {
 	return r, true
 }
 
-// inOneOrder says that the operations of a cycle were called in orders that agree, by ranks of which nobody sees the kernels. Each GPU
+// inOneOrder reports whether the operations of a cycle were called in orders that agree, by ranks of which nobody sees the kernels. Each GPU
 // then comes to them in that order, and what seems to be entered first is what has not ended: no deadlock.
 func (w *waitFor) inOneOrder(insts, ranks []int32) bool {
 	const most = 64 // Operations; a longer cycle is told by other means.
@@ -120,7 +120,7 @@ func (w *waitFor) inOneOrder(insts, ranks []int32) bool {
 	return true
 }
 
-// calledFirst says that a rank that belongs to both has called one operation before the other, or has not called the other.
+// calledFirst reports whether a rank that belongs to both has called one operation before the other, or has not called the other.
 func (w *waitFor) calledFirst(n, first, second int32) bool {
 	if !w.inSeveral(n, []int32{first, second}) {
 		return false
@@ -242,7 +242,7 @@ func (w *waitFor) cyclicInstances(vs []int32, sureOnly bool) []int32 {
 	return best
 }
 
-// inSeveral says whether the rank belongs to more than one of the operations, called or not.
+// inSeveral reports whether the rank belongs to more than one of the operations, called or not.
 func (w *waitFor) inSeveral(n int32, insts []int32) bool {
 	count := 0
 	for _, i := range insts {
@@ -259,7 +259,7 @@ func (w *waitFor) inSeveral(n int32, insts []int32) bool {
 	return false
 }
 
-// skipped says that the odd ranks have not called what the others are in, although those have called both: an
+// skipped reports whether the odd ranks have not called what the others are in, although those have called both: an
 // operation was left out, or another called, rather than two entered in different orders. The same where both sides
 // are on one communicator.
 func (w *waitFor) skipped(r *candidate, last orderSide) bool {

@@ -65,8 +65,8 @@ var (
 
 	// The receiver has posted a buffer and waits.
 	undelivered = row{"undelivered", kindFlaw, rca.Fault, rca.CauseNetworkSend, 0.93, strong, anyRecord, words.Undelivered}
-	// The same, and whether the receiver's process lives is not known.
-	undeliveredPerhaps = row{"undelivered_perhaps", kindFlaw, rca.Fault, rca.CauseNetworkSend, 0.75, strong, anyRecord, words.Undelivered}
+	// The same, and the state of the receiver's process is unknown.
+	undeliveredPerhaps = undelivered.at(0.75)
 	// It has arrived, and the sender does not learn of it.
 	unacknowledged = row{"unacknowledged", kindFlaw, rca.Fault, rca.CauseNetworkSend, 0.5, eitherEnd, anyRecord, words.Unacknowledged}
 	// The sender says delivered, the receiver says no: one of the two is wrong.
@@ -74,11 +74,11 @@ var (
 	// The receiver is in the operation, and shows no such flow.
 	linkUnproven = row{"link_unproven", kindFlaw, rca.Fault, rca.CauseNetworkSend, 0.5, eitherEnd, anyRecord, words.LinkUnproven}
 	// The receiver was not seen.
-	receiverUnseen = row{"receiver_unseen", kindFlaw, rca.Fault, rca.CauseNetworkSend, 0.35, eitherEnd, anyRecord, words.LinkUnproven}
+	receiverUnseen = linkUnproven.at(0.35)
 	// One end has finished, and a send may have ended before its data arrived.
 	peerLeft = row{"peer_left", kindFlaw, rca.Fault, rca.CauseNetworkSend, 0.4, eitherEnd, anyRecord, words.PeerLeft}
 	// The same of a single send whose record is complete: only the wire is left.
-	peerLeftSending = row{"peer_left_sending", kindFlaw, rca.Fault, rca.CauseNetworkSend, 0.6, eitherEnd, anyRecord, words.PeerLeft}
+	peerLeftSending = peerLeft.at(0.6)
 	// Data is ready and a buffer posted for it, and it is not sent.
 	untransmitted = row{"untransmitted", kindFlaw, rca.Fault, rca.CauseNetworkSend, 0.75, strong, anyRecord, words.Untransmitted}
 	// And the proxy does not even ask whether the receiver is ready (SendPeerWait, from ABI v4 on).
@@ -93,9 +93,9 @@ var (
 	// Nothing is posted for data that the sender has ready.
 	noBuffers = row{"no_buffers", kindFlaw, rca.Fault, rca.CauseReceiver, 0.82, strong, nothingLost, words.NoBuffers}
 	// The same where the sender is seen to have sent all it could (1=2=3).
-	noBuffersPerhaps = row{"no_buffers_perhaps", kindFlaw, rca.Fault, rca.CauseReceiver, 0.5, weak, nothingLost, words.NoBuffers}
+	noBuffersPerhaps = noBuffers.perhaps(0.5)
 	// Nothing is posted, and whether anything is wanted is not seen.
-	nothingPosted = row{"nothing_posted", kindFlaw, rca.Fault, rca.CauseReceiver, 0.45, weak, nothingLost, words.NoBuffers}
+	nothingPosted = noBuffers.perhaps(0.45)
 	// Nothing ever was.
 	neverPosted = row{"never_posted", kindFlaw, rca.Fault, rca.CauseProxy, 0.3, weak, nothingLost, words.NoBuffers}
 
@@ -104,17 +104,17 @@ var (
 	// It has data and room, and nothing else is still to come to it.
 	gpuStopped = row{"gpu_stopped", kindFlaw, rca.Fault, rca.CauseGPU, 0.92, strong, allFlows, words.GPUStopped}
 	// The same, but for what may come over NVLink or shared memory, where nothing is seen.
-	gpuStoppedPerhaps = row{"gpu_stopped_perhaps", kindFlaw, rca.Fault, rca.CauseGPU, 0.6, weak, allFlows, words.GPUStopped}
+	gpuStoppedPerhaps = gpuStopped.perhaps(0.6)
 	// Nothing shows that it has come to the operation, and what is in front of that stands, too.
-	gpuStoppedUnseen = row{"gpu_stopped_unseen", kindFlaw, rca.Fault, rca.CauseGPU, 0.3, weak, allFlows, words.GPUStopped}
+	gpuStoppedUnseen = gpuStopped.perhaps(0.3)
 	// It has never given anything, and waits for nobody there.
 	gpuGivesNothing = row{"gpu_gives_nothing", kindFlaw, rca.Fault, rca.CauseGPU, 0.85, strong, allFlows, words.GPUGivesNothing}
 	// It starves, and a ring's first send needs nothing from others.
-	gpuOwesFirst = row{"gpu_owes_first", kindFlaw, rca.Fault, rca.CauseGPU, 0.6, weak, allFlows, words.GPUGivesNothing}
+	gpuOwesFirst = gpuGivesNothing.perhaps(0.6)
 	// It gives nothing, and may wait inside its host, for members that were not seen, or still compute.
-	gpuGivesNothingPerhaps = row{"gpu_gives_nothing_perhaps", kindFlaw, rca.Fault, rca.CauseGPU, 0.5, weak, allFlows, words.GPUGivesNothing}
+	gpuGivesNothingPerhaps = gpuGivesNothing.perhaps(0.5)
 	// Nothing shows that it has come to the operation, and its neighbours may hold it.
-	gpuGivesNothingUnseen = row{"gpu_gives_nothing_unseen", kindFlaw, rca.Fault, rca.CauseGPU, 0.3, weak, allFlows, words.GPUGivesNothing}
+	gpuGivesNothingUnseen = gpuGivesNothing.perhaps(0.3)
 	// Most members' GPUs are known to be in the operation, and this one has given nothing.
 	gpuNotCome = row{"gpu_not_come", kindFlaw, rca.Fault, rca.CauseGPU, 0.5, weak, allFlows, words.GPUNotCome}
 	// All its data has moved, and its kernel does not end.
@@ -122,24 +122,24 @@ var (
 	// All others have finished what none of them can without its part.
 	alone = row{"alone", kindFlaw, rca.Fault, rca.CauseGPU, 0.85, strong, nothingLost, words.GPUAlone}
 	// The same of several, or of an operation that others may finish before it.
-	alonePerhaps = row{"alone_perhaps", kindFlaw, rca.Fault, rca.CauseGPU, 0.55, weak, nothingLost, words.GPUAlone}
+	alonePerhaps = alone.perhaps(0.55)
 
 	// The way to the GPU.
 
 	// Launched long ago, and the kernel does not start.
 	kernelNotStarted = row{"kernel_not_started", kindFlaw, rca.NotEntered, rca.CauseKernelNotRunning, 0.85, strong, allInFlight, words.KernelNotStarted}
 	// Not so long, or in a job that has only begun, or behind something whose end is not seen.
-	kernelNotStartedYet = row{"kernel_not_started_yet", kindFlaw, rca.NotEntered, rca.CauseKernelNotRunning, 0.4, weak, allInFlight, words.KernelNotStarted}
+	kernelNotStartedYet = kernelNotStarted.perhaps(0.4)
 	// Inside a call out of which others have come.
 	insideCall = row{"inside_call", kindFlaw, rca.NotEntered, rca.CauseCPU, 0.85, strong, allInFlight, words.InsideCall}
 	// The same of several, or without the group's own record.
-	insideCallPerhaps = row{"inside_call_perhaps", kindFlaw, rca.NotEntered, rca.CauseCPU, 0.6, weak, allInFlight, words.InsideCall}
+	insideCallPerhaps = insideCall.perhaps(0.6)
 	// Inside a call that makes connections: it is as late as the slowest peer.
 	connecting        = row{"connecting", kindFlaw, rca.NotEntered, rca.CauseNotCalled, 0.85, strong, allInFlight, words.InsideCall}
-	connectingPerhaps = row{"connecting_perhaps", kindFlaw, rca.NotEntered, rca.CauseNotCalled, 0.6, weak, allInFlight, words.InsideCall}
+	connectingPerhaps = connecting.perhaps(0.6)
 	// Inside a call that makes or ends a communicator, out of which others have come.
 	insideSetup        = row{"inside_setup", kindFlaw, rca.NotEntered, rca.CauseCPU, 0.85, strong, allInFlight, words.InsideSetup}
-	insideSetupPerhaps = row{"inside_setup_perhaps", kindFlaw, rca.NotEntered, rca.CauseCPU, 0.6, weak, allInFlight, words.InsideSetup}
+	insideSetupPerhaps = insideSetup.perhaps(0.6)
 
 	// What the node shows settles between those whom the flows suspect.
 
@@ -151,7 +151,7 @@ var (
 	// The one NIC that is down, in a group that shows nothing else.
 	nicDown = row{"nic_down", kindFlaw, rca.Fault, rca.CauseNetworkSend, 0.8, strong, anyRecord, words.NICDown}
 	// A NIC of its host, nobody knows whose.
-	nicDownSomewhere = row{"nic_down_somewhere", kindFlaw, rca.Fault, rca.CauseNetworkSend, 0.45, weak, anyRecord, words.NICDown}
+	nicDownSomewhere = nicDown.perhaps(0.45)
 
 	// A process that cannot take part. One that was inside the operation is a fault.
 
@@ -176,18 +176,18 @@ var (
 	// It is inside a group's launch: it may wait there for others.
 	insideLaunch = row{"inside_launch", kindOutside, rca.NotEntered, rca.CauseCPU, 0.7, strong, allInFlight, words.InsideLaunch}
 	// The job has hardly begun, and the rank computes or reads; or does neither.
-	firstStepBusy = row{"first_step_busy", kindOutside, rca.Benign, rca.CauseFirstStep, 0.9, strong, allInFlight, words.HardlyBegun}
-	firstStepIdle = row{"first_step_idle", kindOutside, rca.Benign, rca.CauseFirstStep, 0.65, strong, allInFlight, words.HardlyBegun}
+	firstStepBusy = row{"first_step", kindOutside, rca.Benign, rca.CauseFirstStep, 0.9, strong, allInFlight, words.HardlyBegun}
+	firstStepIdle = firstStepBusy.at(0.65)
 
 	// Calls that cannot meet.
 
 	// Some called something else than all others.
 	otherCall = row{"other_call", kindOdd, rca.Inconsistent, rca.CauseOtherOp, 0.94, strong, anyRecord, ""}
 	// One against one: both are named.
-	otherCallTie = row{"other_call_tie", kindOdd, rca.Inconsistent, rca.CauseOtherOp, 0.8, strong, anyRecord, ""}
+	otherCallTie = otherCall.at(0.8)
 	// Operations entered in different orders, all of them seen; or some of them not.
 	deadlockSeen    = row{"deadlock", kindDeadlock, rca.Inconsistent, rca.CauseDeadlock, 0.9, strong, anyRecord, ""}
-	deadlockPerhaps = row{"deadlock_perhaps", kindDeadlock, rca.Inconsistent, rca.CauseDeadlock, 0.7, weak, anyRecord, ""}
+	deadlockPerhaps = deadlockSeen.perhaps(0.7)
 	// Most have not called what a few are in.
 	aheadOfMost = row{"ahead_of_most", kindAhead, rca.Unknown, rca.CauseUnknown, undecidedWeight, weak, anyRecord, ""}
 
@@ -199,7 +199,7 @@ var (
 	allAlike = row{"all_alike", kindGroup, rca.Unknown, rca.CauseUnknown, groupWeight, weak, anyRecord, ""}
 	// Nobody shows anything.
 	unexplained = row{"unexplained", kindGroup, rca.Unknown, rca.CauseUnknown, nobodyWeight, weak, anyRecord, words.Unexplained}
-	// It gets on.
+	// It makes progress.
 	stillMoves = row{"still_moves", kindMoving, rca.Unknown, rca.CauseUnknown, faintWeight, weak, anyRecord, ""}
 
 	// Ranks without a record (job.Visibility).
@@ -236,7 +236,19 @@ var (
 	unseenOrRival = row{"unseen_or_rival", kindUnseen, rca.Unknown, rca.CauseUnknown, undecidedWeight, weak, anyRecord, words.OneOfTwo}
 )
 
-// is says that it is one of some rows, however far it is believed here.
+// at is the same row, believed more or less: the same is shown, and more or less speaks for it.
+func (r row) at(weight float64) row {
+	r.weight = weight
+	return r
+}
+
+// perhaps is the same row where something that is not seen may explain what is shown. Its weight says how likely that is not so.
+func (r row) perhaps(weight float64) row {
+	r.strength = weak
+	return r.at(weight)
+}
+
+// is reports whether it is one of some rows, however far it is believed here.
 func (r *row) is(rows ...*row) bool {
 	for _, o := range rows {
 		if r.name == o.name {
@@ -255,7 +267,7 @@ type own struct {
 	peer     int32 // Other end of a link, -1 none.
 	inst     int32
 	channel  int16
-	// doubted: the rank says that it gets on there, and is not believed.
+	// doubted: the rank claims progress there, and the other hosts deny it.
 	doubted bool
 }
 
@@ -281,7 +293,7 @@ func (o *own) doubt() {
 	}
 }
 
-// kept says that all is there of a rank's record that a row needs; whole, that all flows of its channel are.
+// kept reports whether all is there of a rank's record that a row needs. whole: all flows of its channel are there.
 func (x *standstill) kept(n int32, what record, whole bool) bool {
 	r := x.Nodes[n].Rank
 	if r == nil || r.Lost == 0 {
@@ -298,7 +310,7 @@ func (x *standstill) kept(n int32, what record, whole bool) bool {
 	return true
 }
 
-// showsAll says that none of a rank's operations in flight is among the records that were lost: it shows as many as it has called
+// showsAll reports whether none of a rank's operations in flight is among the records that were lost: it shows as many as it has called
 // and not finished.
 func showsAll(r *rca.Rank) bool {
 	for i := range r.Memberships {
@@ -311,11 +323,7 @@ func showsAll(r *rca.Rank) bool {
 }
 
 // mayBeInsideHost are flaws of a GPU that anything over NVLink may explain, where nothing is seen: any GPU on the host may hold it.
-func (r *row) mayBeInsideHost() bool {
-	return r.is(&gpuStopped, &gpuStoppedPerhaps, &gpuStoppedUnseen, &gpuGivesNothing, &gpuOwesFirst, &gpuGivesNothingPerhaps, &gpuGivesNothingUnseen)
-}
+func (r *row) mayBeInsideHost() bool { return r.is(&gpuStopped, &gpuGivesNothing) }
 
-// inCall says that a rank's CPU is inside a call that launches operations.
-func (r *row) inCall() bool {
-	return r.is(&insideCall, &insideCallPerhaps, &connecting, &connectingPerhaps)
-}
+// inCall reports whether a rank's CPU is inside a call that launches operations.
+func (r *row) inCall() bool { return r.is(&insideCall, &connecting) }

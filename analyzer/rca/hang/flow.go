@@ -59,7 +59,7 @@ func (b *builder) flows(n int32, a *active) {
 	}
 }
 
-// lonely says that nothing of the operation is still to come to or from the rank inside its host: no other member of the communicator
+// lonely reports whether nothing of the operation is still to come to or from the rank inside its host: no other member of the communicator
 // is there, the library takes each rank for a node of its own, or the other members' kernels have left, and what they gave is in
 // the rank's memory. Where only some ranks were asked, a member of which nothing is known may be on the host.
 func (b *builder) lonely(n int32, in *instance) bool {
@@ -106,7 +106,7 @@ func wholeChannel(o *rca.Op, ch int) bool {
 // treeChannel is one channel of a communicator.
 type treeChannel struct{ comm, channel int32 }
 
-// wholeTree says that a channel's tree over n members shows n-1 edges on the network: then no two of them are connected inside a
+// wholeTree reports whether a channel's tree over n members shows n-1 edges on the network: then no two of them are connected inside a
 // host. A communicator's trees are the same in all its operations (NCCL connects them when it is made), so what any of them shows counts.
 func (b *builder) wholeTree(in *instance, ch int) bool {
 	if in.op().Algo != "tree" {
@@ -213,7 +213,7 @@ func leftOp(in *instance, mem *job.Member) *rca.Op {
 	return nil
 }
 
-// finished says that a member of which counts are known has completed a collective.
+// finished reports whether a member of which counts are known has completed a collective.
 func (x *standstill) finished(in *instance, mem *job.Member) bool {
 	return mem.Membership != nil && in.key.fn < 0 && mem.Membership.Completed > in.key.place
 }
@@ -374,7 +374,7 @@ func (b *builder) kernelOwesData(v *view) {
 	}
 }
 
-// unbegun says that nothing shows an operation's kernel to run, at a rank whose source would not show it.
+// unbegun reports whether nothing shows an operation's kernel to run, at a rank whose source would not show it.
 func unbegun(r *rca.Rank, o *rca.Op) bool {
 	if r.Caps&rca.SeesKernels != 0 || o.KernelStarted > 0 || o.State == rca.OpEntered {
 		return false
@@ -382,7 +382,7 @@ func unbegun(r *rca.Rank, o *rca.Op) bool {
 	return !slices.ContainsFunc(o.Flows, func(f rca.Flow) bool { return f.Send && f.Ready > 0 || !f.Send && f.Done > 0 })
 }
 
-// mayBeQueued says that nothing shows the operation's kernel to run, and that what may be in front of it on its stream does not go on
+// mayBeQueued reports whether nothing shows the operation's kernel to run, and what may be in front of it on its stream does not go on
 // either: an operation called before it, or one whose end nobody sees.
 func (b *builder) mayBeQueued(v *view) bool {
 	r := b.x.Nodes[v.node].Rank
@@ -402,7 +402,7 @@ func (b *builder) mayBeQueued(v *view) bool {
 	return false
 }
 
-// inFront says that an operation keeps a later one of its rank from running, as far as calls tell. Sends and receives of one group
+// inFront reports whether an operation keeps a later one of its rank from running, as far as calls tell. Sends and receives of one group
 // run side by side, but for one that waits for its sender: nobody sees whether it is of the group.
 func inFront(o, later *rca.Op, sameComm bool) bool {
 	if o.State == rca.OpLeft || o.Age <= later.Age {
@@ -412,7 +412,7 @@ func inFront(o, later *rca.Op, sameComm bool) bool {
 	return !mates || slices.ContainsFunc(o.Flows, func(f rca.Flow) bool { return f.Starved() })
 }
 
-// unseenMember says that members of the operation's communicator were not seen: what they called is not known.
+// unseenMember reports whether members of the operation's communicator were not seen: what they called is not known.
 func (b *builder) unseenMember(inst int32) bool {
 	c := &b.x.Comms[b.x.insts[inst].key.comm]
 	return c.Unnamed >= 0 || slices.ContainsFunc(c.Members, func(m job.Member) bool { return m.Membership == nil })

@@ -24,7 +24,7 @@ func Analyze(x *job.Index) (v rca.Verdict, ok bool) {
 	d := w.choose(w.candidates())
 	moving := len(d.chosen) > 0 && !slices.ContainsFunc(d.chosen, func(c candidate) bool { return c.kind != kindMoving })
 	if moving && len(x.Ev.Timeline) > 0 {
-		return rca.Verdict{}, false // Whoever is waited for gets on: slow, not hung.
+		return rca.Verdict{}, false // The ranks that others wait for make progress: the job is slow, not hung.
 	}
 	v = w.compose(&d)
 	if v.Moving = moving; moving {
@@ -47,14 +47,13 @@ func diedTogether(x *job.Index) rca.Verdict {
 // nobodyStuck looks at processes alone: one that died while others live is a culprit before anybody waits for it.
 func (w *waitFor) nobodyStuck() (rca.Verdict, bool) {
 	d := decision{chosen: w.dead()}
-	exited := slices.ContainsFunc(w.Nodes, func(n job.Node) bool { return n.Rank != nil && n.Rank.State == rca.ProcessExited })
 	switch {
 	case len(d.chosen) > 0:
 		d.dist = make([]int32, w.n)
 		d.covered = 1
 		v := w.compose(&d)
 		return v, true
-	case exited && w.jobEnding():
+	case w.jobEnding():
 		v := job.NewVerdict(w.Index)
 		v.Class, v.Cause, v.Confidence = rca.Benign, rca.CauseJobEnd, jobEnds.weight
 		v.Summary = words.JobEnds

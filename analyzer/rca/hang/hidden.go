@@ -13,7 +13,7 @@ import (
 	"github.com/culprit-project/culprit/analyzer/rca/words"
 )
 
-// hidden says that the source tells an operation's call and no end (Broadcast from NCCL 2.29 on), and that its members need
+// hidden reports whether the source tells an operation's call and no end (Broadcast from NCCL 2.29 on), and its members need
 // not leave it together: who has called it may be in it, or out of it and anywhere.
 func hidden(o *rca.Op) bool { return o.NoCompletion && o.State != rca.OpLeft && oneSided(o.Func) }
 
@@ -41,7 +41,7 @@ func (x *standstill) hiddenBefore(r *rca.Rank, next *rca.Op) *rca.Op {
 	return found
 }
 
-// passed says that a rank has gone past an operation: one that it called later has ended, and a communicator's operations run one
+// passed reports whether a rank has gone past an operation: one that it called later has ended, and a communicator's operations run one
 // after the other.
 func passed(r *rca.Rank, m *rca.Membership, o *rca.Op) bool {
 	return slices.ContainsFunc(r.Memberships, func(of rca.Membership) bool {
@@ -57,7 +57,7 @@ func passed(r *rca.Rank, m *rca.Membership, o *rca.Op) bool {
 	})
 }
 
-// mayHold says that a rank may still be inside an operation without a recorded end. Members leave most collectives together, and
+// mayHold reports whether a rank may still be inside an operation without a recorded end. Members leave most collectives together, and
 // run one program: where another one has called anything since, it has left, or calls ahead as this one would. That holds while
 // all of them run: one whose process ended or stopped in the operation leaves some of them inside, and one that is seen to stand in
 // it may hold those behind it in a tree. Several that have called nothing since are likelier held by it than outside, each by itself. An operation that they need not leave together holds a rank no longer either when a later one
@@ -90,7 +90,7 @@ func (x *standstill) mayHold(r *rca.Rank, m *rca.Membership, o *rca.Op) bool {
 	return gone || alike || !ahead
 }
 
-// calledAfter says that a member has called an operation, and something else after it.
+// calledAfter reports whether a member has called an operation, and something else after it.
 func (x *standstill) calledAfter(r *rca.Rank, m *rca.Membership, o *rca.Op) bool {
 	if !x.Comms[x.CommOf[m.Comm]].P2P && m.Called > o.Number+1 {
 		return true
@@ -113,13 +113,13 @@ func (x *standstill) partIn(m *rca.Membership, o *rca.Op) int {
 	})
 }
 
-// standsIn says that a member is seen to be inside an operation and does not get on in it.
+// standsIn reports whether a member is seen to be inside an operation and does not get on in it.
 func (x *standstill) standsIn(m *rca.Membership, o *rca.Op) bool {
 	at := x.partIn(m, o)
 	return at >= 0 && !m.InFlight[at].NoCompletion && m.InFlight[at].Stuck >= x.Opt.HangAfter
 }
 
-// mostCalled says that more members have called a collective than not, and more than one: where only its root has, that may be
+// mostCalled reports whether more members have called a collective than not, and more than one: where only its root has, that may be
 // out of it and have nothing to wait for.
 func (x *standstill) mostCalled(in *instance) bool {
 	called, not := 0, 0

@@ -62,7 +62,7 @@ func (v *hostVotes) add(j *join, moves bool) {
 	t.age = max(t.age, stuckFor(j.op))
 }
 
-// stuck says that no fewer hosts say that it stands than say that it moves.
+// stuck reports whether no fewer hosts say that it stands than say that it moves.
 func (v *hostVotes) stuck() bool {
 	still, moving := 0, 0
 	for _, h := range v.voters {

@@ -71,7 +71,7 @@ type head struct {
 	first   bool // First in its communicator.
 }
 
-// started says whether an operation's kernel runs. Data that has arrived or buffers that are posted say nothing of it:
+// started reports whether an operation's kernel runs. Data that has arrived or buffers that are posted say nothing of it:
 // the network side of an operation begins when it is enqueued. What the GPU gave or took does.
 func started(r *rca.Rank, m *rca.Membership, o *rca.Op) startState {
 	if o.KernelStarted > 0 && !m.KernelUntrusted {
@@ -92,7 +92,7 @@ func started(r *rca.Rank, m *rca.Membership, o *rca.Op) startState {
 	return pick(o.State == rca.OpEntered || o.State > rca.OpEntered && len(o.Flows) == 0, startYes, startUnknown)
 }
 
-// waits says whether being in flight means anything for a rank's operation. Of one whose end nothing tells it does where another
+// waits reports whether being in flight means anything for a rank's operation. Of one whose end nothing tells it does where another
 // rank has not called it: it cannot have ended everywhere.
 func (x *standstill) waits(r *rca.Rank, m *rca.Membership, o *rca.Op) bool {
 	ci := x.CommOf[m.Comm]
@@ -107,7 +107,7 @@ func (x *standstill) waits(r *rca.Rank, m *rca.Membership, o *rca.Op) bool {
 	return x.least[ci] >= 0 && o.Number >= x.least[ci]
 }
 
-// endUnseen says that nothing can show the rank the end of a collective that all members leave together: no kernel is seen,
+// endUnseen reports whether nothing can show the rank the end of a collective that all members leave together: no kernel is seen,
 // and all that it exchanges stays inside its host.
 func endUnseen(r *rca.Rank, o *rca.Op) bool {
 	return r.Caps&(rca.SeesKernels|rca.SeesSteps) == rca.SeesSteps && len(o.Flows) == 0 && o.KernelStarted <= 0 && o.State <= rca.OpEnqueued &&
@@ -134,7 +134,7 @@ func leftBy(x *job.Index) []int64 {
 	return out
 }
 
-// unmatched says that the other end of a send or receive is known to have come as far as the one before it and no further.
+// unmatched reports whether the other end of a send or receive is known to have come as far as the one before it and no further.
 func (x *standstill) unmatched(ci int32, m *rca.Membership, o *rca.Op) bool {
 	c := &x.Comms[ci]
 	if m.CommRank < 0 || o.Seq < 1 || o.Peer < 0 || o.Peer >= len(c.At) || c.At[o.Peer] < 0 {
@@ -278,7 +278,7 @@ func (x *standstill) settle(in *instance, by *hostVotes) {
 	in.stuck, in.age = by.stuck(), by.age()
 }
 
-// showsProgress says that an operation would be seen to get on: it has flows, or its kernel is seen not to have started. What moves
+// showsProgress reports whether an operation would be seen to get on: it has flows, or its kernel is seen not to have started. What moves
 // inside a host is not seen, and looks as if it had stood since it was called.
 func showsProgress(o *rca.Op) bool { return len(o.Flows) > 0 || o.KernelStarted == 0 }
 
@@ -310,7 +310,7 @@ func (x *standstill) outvote(by *hostVotes) {
 	}
 }
 
-// moves says that a rank has got on in the operation lately, by its own word.
+// moves reports whether a rank has got on in the operation lately, by its own word.
 func (x *standstill) moves(j *join) bool { return j.still >= 0 && j.still < x.Opt.HangAfter }
 
 // callers takes ranks whose CPU is still inside the call out of an operation that others have launched: they are not in
@@ -421,7 +421,7 @@ func chooseActive(heads []head) []bool {
 	return act
 }
 
-// groupRuns says that a send or receive called together with this one is seen to run.
+// groupRuns reports whether a send or receive called together with this one is seen to run.
 func groupRuns(h *head, heads []head) bool {
 	return slices.ContainsFunc(heads, func(o head) bool {
 		return o.started == startYes && o.comm == h.comm && job.IsP2P(o.op) && o.op.Age >= 0 && together(o.op, h.op)
@@ -454,8 +454,17 @@ func (k instKey) p2p() bool { return k.src >= 0 || k.dst >= 0 }
 
 // at finds the part of the member with that rank in the communicator, nil when it is not in the instance.
 func (in *instance) at(commRank int32) *join {
+	if commRank < 0 {
+		return nil
+	}
+	// Where nobody is missing a member is at its own place, behind a missing one it is one place before.
+	for i := max(0, int(commRank)-1); i <= int(commRank) && i < len(in.joins); i++ {
+		if in.joins[i].commRank == commRank && (i == 0 || in.joins[i-1].commRank != commRank) {
+			return &in.joins[i]
+		}
+	}
 	i, ok := slices.BinarySearchFunc(in.joins, commRank, func(j join, c int32) int { return cmp.Compare(j.commRank, c) })
-	if !ok || commRank < 0 {
+	if !ok {
 		return nil
 	}
 	return &in.joins[i]
@@ -470,10 +479,7 @@ type presence uint8
 const (
 	presenceUnknown presence = iota // Cannot be told.
 	notCalled
-	queued // Called, but behind something else.
-	notStarted
-	inside
-	leftIt
+	leftIt // Not in it any more, or behind it.
 )
 
 // presenceOf says what a member of the communicator has to do with the instance; sure is false where the source could

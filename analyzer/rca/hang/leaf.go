@@ -71,7 +71,7 @@ func (w *waitFor) begins(n int32) row {
 	return pick(w.busy(w.Nodes[n].Rank), firstStepBusy, firstStepIdle)
 }
 
-// mayWaitUnseen says that another rank is outside the operation, too, for which this one may wait in a call that is not
+// mayWaitUnseen reports whether another rank is outside the operation, too, for which this one may wait in a call that is not
 // recorded. A rank whose stack waits itself is none to wait for.
 func (w *waitFor) mayWaitUnseen(n, inst int32) bool {
 	if inst < 0 {
@@ -129,7 +129,7 @@ func storageStuck(r *rca.Rank) bool {
 	return r.WriteBytesPerSec == 0 && r.ReadBytesPerSec <= 0 && frames.Of(r.Stack).Kind == frames.Saving
 }
 
-// firstStep says that the job, as far as this rank and the operation show, has completed hardly anything yet, and the
+// firstStep reports whether the job, as far as this rank and the operation show, has completed hardly anything yet, and the
 // rank is busy, or has not been waited for long.
 func (x *standstill) firstStep(n, inst int32) bool {
 	r := x.Nodes[n].Rank
@@ -220,7 +220,7 @@ func (x *standstill) lastWords(rank int, kind string) string {
 	return ""
 }
 
-// jobEnding says that at least half of the ranks that were seen have exited in an orderly way.
+// jobEnding reports whether at least half of the ranks that were seen have exited in an orderly way.
 func (x *standstill) jobEnding() bool {
 	exited := 0
 	for i := range x.Nodes {

@@ -183,7 +183,7 @@ func (x *standstill) moreThanSent(in *instance) *oddity {
 	return od
 }
 
-// hasFinished says that a member has finished the operation at a place, and that its source would have shown it if not.
+// hasFinished reports whether a member has finished the operation at a place, and whether its source would have shown it if not.
 func (x *standstill) hasFinished(c *job.Comm, commRank int, place int64) bool {
 	if commRank < 0 || commRank >= len(c.At) || c.At[commRank] < 0 {
 		return false
@@ -196,7 +196,7 @@ func (x *standstill) hasFinished(c *job.Comm, commRank int, place int64) bool {
 	return r.Caps&rca.SeesCompletion != 0 && r.Lost == 0 && !slices.ContainsFunc(mem.Membership.InFlight, func(o rca.Op) bool { return o.Number <= place })
 }
 
-// commonSize says that somebody calls the same operation with the same size at another place: it is no accident.
+// commonSize reports whether somebody calls the same operation with the same size at another place: it is no accident.
 func commonSize(c *job.Comm, o *rca.Op) bool {
 	for i := range c.Members {
 		if m := c.Members[i].Membership; m != nil && slices.ContainsFunc(m.InFlight, func(f rca.Op) bool {
@@ -208,14 +208,9 @@ func commonSize(c *job.Comm, o *rca.Op) bool {
 	return false
 }
 
-// usualSize says that the member's later calls of the same function have another size than o: o's is the unusual one.
+// usualSize reports whether the member's later calls of the same function have another size than o: o's is the unusual one.
 func usualSize(m *rca.Membership, o *rca.Op) bool {
-	for i := range m.InFlight {
-		if f := &m.InFlight[i]; f.Func == o.Func && f.Bytes > 0 && f.Bytes != o.Bytes {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(m.InFlight, func(f rca.Op) bool { return f.Func == o.Func && f.Bytes > 0 && f.Bytes != o.Bytes })
 }
 
 // sizesOfPair compares a send with its receive: NCCL wants both counts equal.
@@ -234,7 +229,7 @@ func sizesOfPair(parts []join) *oddity {
 	return o
 }
 
-// has says whether the member is in the instance.
+// has reports whether the member is in the instance.
 func (in *instance) has(mem *job.Member) bool {
 	if mem.CommRank >= 0 {
 		return in.at(mem.CommRank) != nil
@@ -242,7 +237,7 @@ func (in *instance) has(mem *job.Member) bool {
 	return slices.ContainsFunc(in.joins, func(j join) bool { return j.node == mem.Node })
 }
 
-// lostAt says that a member has called something at the instance's place that it has not finished and does not show: the record
+// lostAt reports whether a member has called something at the instance's place that it has not finished and does not show: the record
 // was lost, and it may be the very operation.
 func (x *standstill) lostAt(mem *job.Member, in *instance) bool {
 	m := mem.Membership
@@ -379,7 +374,7 @@ func recentLike(m *rca.Membership, in *instance) *rca.Op {
 	return nil
 }
 
-// split names those who called otherwise than most. Where no camp is larger, the sibling communicators (same size, same
+// split names those who called otherwise than most. Calls are counted and not measured, so a majority of one is a lead. Where no camp is larger, the sibling communicators (same size, same
 // place in their order) are asked; where they do not know, both camps are named.
 func split(x *standstill, in *instance, field string, get func(*rca.Op) signature, parts []join) *oddity {
 	var none signature
@@ -464,7 +459,7 @@ func (x *standstill) familyVotes(in *instance, get func(*rca.Op) signature, same
 	return votes
 }
 
-// unusual says that a rank's call at this place is not known to be what the same place holds elsewhere in the family.
+// unusual reports whether a rank's call at this place is not known to be what the same place holds elsewhere in the family.
 func (x *standstill) unusual(in *instance) bool {
 	get := signatureFields[0].get
 	votes := x.familyVotes(in, get, true)

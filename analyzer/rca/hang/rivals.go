@@ -79,7 +79,7 @@ func (w *waitFor) matesBeside(ci int32, s *job.Member) []*job.Member {
 	return out
 }
 
-// missesUnseen says that a member stands in an operation of its communicator that lacks somebody of whom nothing is known.
+// missesUnseen reports whether a member stands in an operation of its communicator that lacks somebody of whom nothing is known.
 func (w *waitFor) missesUnseen(m *job.Member) bool {
 	ci := w.CommOf[m.Membership.Comm]
 	return slices.ContainsFunc(w.acts[m.Node], func(a active) bool {
@@ -125,7 +125,7 @@ func (w *waitFor) calledOtherwise(s *job.Member, mates []*job.Member) string {
 	return ""
 }
 
-// enteredOtherwise says that a member is in an operation that its mates are in, too, and has one behind it which they have
+// enteredOtherwise reports whether a member is in an operation that its mates are in, too, and has one behind it which they have
 // finished in their communicators: an unseen member is in that one, for its data has come.
 func (w *waitFor) enteredOtherwise(s *job.Member, mates []*job.Member) string {
 	for i := range s.Membership.InFlight {
@@ -165,7 +165,7 @@ func agreed(mates []*job.Member, number int64, get func(*rca.Op) signature) (v s
 	return v, shown >= fewestMates
 }
 
-// together says that both ranks stand in one operation.
+// together reports whether both ranks stand in one operation.
 func (w *waitFor) together(a, b int32) bool {
 	return slices.ContainsFunc(w.acts[a], func(i active) bool {
 		return i.stuck && slices.ContainsFunc(w.acts[b], func(k active) bool { return k.inst == i.inst })
@@ -173,7 +173,8 @@ func (w *waitFor) together(a, b int32) bool {
 }
 
 // ofRivals is the answer where the waiting ends at ranks without a record, and somebody who was seen may hold these. The one that
-// called something else than its neighbours is named; else it and the unseen are suspects together.
+// called something else than its neighbours is named, for nothing unseen explains its call; two of them have no lead over each other. Else
+// the rivals and the unseen are suspects together.
 func (w *waitFor) ofRivals(d *decision, rivals []rival, unseen []int, confidence float64) answer {
 	if odd := slices.DeleteFunc(slices.Clone(rivals), func(r rival) bool { return r.odd == "" }); len(odd) == 1 {
 		r := &odd[0]

@@ -144,16 +144,16 @@ func family() *standing {
 	return s
 }
 
-// rowCases has for each row of the table a job in which it, and nothing else, says what is to be said.
+// rowCases has for each row of the table, and for each other weight that it has, a job in which it, and nothing else, says what is to be said.
 var rowCases = map[string]func() *standing{
 	"undelivered": func() *standing { return edgeOf(send(1, 8, 6, 6, 4), recv(0, 8, 4, 4, 4)) },
-	"undelivered_perhaps": func() *standing {
+	"undelivered 0.75": func() *standing {
 		return edgeOf(send(1, 8, 6, 6, 4), recv(0, 8, 4, 4, 4)).set(1, func(r *rca.Rank) { r.State = rca.ProcessUnknown })
 	},
 	"unacknowledged": func() *standing { return edgeOf(send(1, 8, 6, 6, 4), recv(0, 8, 6, 6, 6)) },
 	"lost_on_wire":   func() *standing { return edgeOf(send(1, 8, 6, 6, 4), recv(0, 8, 2, 2, 2)) },
 	"link_unproven":  func() *standing { return edgeOf(send(1, 8, 6, 6, 4), recv(0, 100, 100, 100, 100)).otherChannel() },
-	"receiver_unseen": func() *standing {
+	"link_unproven 0.35": func() *standing {
 		return edgeOf(send(1, 8, 6, 6, 4), recv(0, 8, 4, 4, 4)).without(1)
 	},
 	"peer_left": func() *standing {
@@ -162,7 +162,7 @@ var rowCases = map[string]func() *standing{
 		s.on(1, "c").Called, s.on(1, "c").Completed = 101, 101
 		return s
 	},
-	"peer_left_sending": func() *standing {
+	"peer_left 0.6": func() *standing {
 		s, _ := pair("Recv", recv(1, 8, 0, 0, 0))
 		m := s.on(1, "c")
 		m.Recent, m.InFlight, m.Completed = m.InFlight, nil, 101
@@ -174,18 +174,18 @@ var rowCases = map[string]func() *standing{
 		s.on(0, "c").InFlight[0].Flows[0].PeerPolls = 0
 		return s
 	},
-	"send_not_begun":     func() *standing { return toMiddle(send(1, 8, 6, 6, 6), recv(0, 8, 6, 6, 4), send(2, 0, 0, 0, 0)) },
-	"not_flushed":        func() *standing { return edgeOf(send(1, 8, 6, 6, 6), recv(0, 8, 6, 4, 4)) },
-	"no_buffers":         func() *standing { return edgeOf(send(1, 8, 8, 6, 6), recv(0, 6, 6, 6, 6)) },
-	"no_buffers_perhaps": func() *standing { return toMiddle(send(1, 8, 6, 6, 4), send(2, 8, 6, 6, 6), send(2, 8, 6, 6, 6)) },
-	"nothing_posted":     func() *standing { return edgeOf(send(1, 8, 6, 6, 6), recv(0, 6, 6, 6, 6)) },
-	"never_posted":       func() *standing { return edgeOf(send(1, 8, 0, 0, 0), recv(0, 0, 0, 0, 0)) },
-	"gpu_stopped":        func() *standing { return edgeOf(send(1, 8, 6, 6, 6), recv(0, 8, 6, 6, 4)) },
-	"gpu_stopped_perhaps": func() *standing {
+	"send_not_begun":  func() *standing { return toMiddle(send(1, 8, 6, 6, 6), recv(0, 8, 6, 6, 4), send(2, 0, 0, 0, 0)) },
+	"not_flushed":     func() *standing { return edgeOf(send(1, 8, 6, 6, 6), recv(0, 8, 6, 4, 4)) },
+	"no_buffers":      func() *standing { return edgeOf(send(1, 8, 8, 6, 6), recv(0, 6, 6, 6, 6)) },
+	"no_buffers 0.5":  func() *standing { return toMiddle(send(1, 8, 6, 6, 4), send(2, 8, 6, 6, 6), send(2, 8, 6, 6, 6)) },
+	"no_buffers 0.45": func() *standing { return edgeOf(send(1, 8, 6, 6, 6), recv(0, 6, 6, 6, 6)) },
+	"never_posted":    func() *standing { return edgeOf(send(1, 8, 0, 0, 0), recv(0, 0, 0, 0, 0)) },
+	"gpu_stopped":     func() *standing { return edgeOf(send(1, 8, 6, 6, 6), recv(0, 8, 6, 6, 4)) },
+	"gpu_stopped 0.6": func() *standing {
 		s := toMiddle(send(1, 8, 6, 6, 6), recv(0, 8, 6, 6, 4), recv(0, 100, 100, 100, 100))
 		return s.set(2, func(r *rca.Rank) { r.Host = "node1" })
 	},
-	"gpu_stopped_unseen": func() *standing {
+	"gpu_stopped 0.3": func() *standing {
 		s, o := pair("Recv", recv(1, 8, 6, 6, 0))
 		s.comm("d", 10, 0, 1)
 		before := s.in(0, "d", "AllGather")
@@ -193,14 +193,14 @@ var rowCases = map[string]func() *standing{
 		return s
 	},
 	"gpu_gives_nothing": func() *standing { return edgeOf(send(1, 8, 0, 0, 0), recv(0, 8, 0, 0, 0)) },
-	"gpu_owes_first": func() *standing {
+	"gpu_gives_nothing 0.6": func() *standing {
 		s := ranks(2).comm("c", 100, 0, 1)
 		s.in(0, "c", "AllReduce", send(1, 8, 0, 0, 0), recv(1, 8, 0, 0, 0))
 		s.in(1, "c", "AllReduce", send(0, 8, 0, 0, 0), recv(0, 8, 0, 0, 0))
 		return s
 	},
-	"gpu_gives_nothing_perhaps": func() *standing { s, _ := pair("Send", send(1, 8, 0, 0, 0)); return s },
-	"gpu_gives_nothing_unseen": func() *standing {
+	"gpu_gives_nothing 0.5": func() *standing { s, _ := pair("Send", send(1, 8, 0, 0, 0)); return s },
+	"gpu_gives_nothing 0.3": func() *standing {
 		s := ranks(3).comm("c", 100, 0, 1, 2)
 		s.in(0, "c", "AllReduce", send(2, 8, 0, 0, 0))
 		s.in(1, "c", "AllReduce")
@@ -226,19 +226,19 @@ var rowCases = map[string]func() *standing{
 		s.on(1, "c").Called, s.on(1, "c").Completed = 101, 101
 		return s
 	},
-	"alone_perhaps": func() *standing {
+	"alone 0.55": func() *standing {
 		s := ranks(2).comm("c", 100, 0, 1).inside("c", "Broadcast", 0)
 		s.on(1, "c").Called, s.on(1, "c").Completed = 101, 101
 		return s
 	},
 	"kernel_not_started":     func() *standing { return late(rca.OpEnqueued, 6*time.Second, 100, 0) },
-	"kernel_not_started_yet": func() *standing { return late(rca.OpEnqueued, time.Second, 100, 0) },
+	"kernel_not_started 0.4": func() *standing { return late(rca.OpEnqueued, time.Second, 100, 0) },
 	"inside_call":            func() *standing { return late(rca.OpCalled, 6*time.Second, 100, 5*time.Second) },
-	"inside_call_perhaps":    func() *standing { return late(rca.OpCalled, 6*time.Second, 100, 0) },
+	"inside_call 0.6":        func() *standing { return late(rca.OpCalled, 6*time.Second, 100, 0) },
 	"connecting":             func() *standing { return late(rca.OpCalled, 6*time.Second, 0, 5*time.Second) },
-	"connecting_perhaps":     func() *standing { return late(rca.OpCalled, 6*time.Second, 0, 0) },
+	"connecting 0.6":         func() *standing { return late(rca.OpCalled, 6*time.Second, 0, 0) },
 	"inside_setup":           func() *standing { return setup(3, 1) },
-	"inside_setup_perhaps":   func() *standing { return setup(4, 2) },
+	"inside_setup 0.6":       func() *standing { return setup(4, 2) },
 	"sender_ails": func() *standing {
 		return edgeOf(send(1, 8, 6, 6, 4), recv(0, 8, 6, 6, 6)).fact(rca.Fact{Rank: 0, Component: "nic", Kind: "symbol_error"})
 	},
@@ -247,7 +247,7 @@ var rowCases = map[string]func() *standing{
 	},
 	"gpu_error": func() *standing { return all().fact(rca.Fact{Rank: 1, Component: "gpu", Kind: "xid"}) },
 	"nic_down":  func() *standing { return all().fact(rca.Fact{Rank: 1, Component: "nic", Kind: "port_down"}) },
-	"nic_down_somewhere": func() *standing {
+	"nic_down 0.45": func() *standing {
 		return all().fact(rca.Fact{Rank: -1, Host: "node1", Component: "nic", Kind: "port_down"})
 	},
 	"process_stopped": func() *standing { return missing().set(2, func(r *rca.Rank) { r.State = rca.ProcessStopped }) },
@@ -264,18 +264,18 @@ var rowCases = map[string]func() *standing{
 	"checkpoint":      func() *standing { return missing().set(2, func(r *rca.Rank) { r.WriteBytesPerSec = 1e9 }) },
 	"storage_blocked": func() *standing { return missing().set(2, func(r *rca.Rank) { r.State = rca.ProcessDisk }) },
 	"inside_launch":   func() *standing { return missing().set(2, func(r *rca.Rank) { r.GroupOpen = 5 * time.Second }) },
-	"first_step_busy": func() *standing {
+	"first_step": func() *standing {
 		return ranks(3).comm("c", 0, 0, 1, 2).inside("c", "AllReduce", 0, 1).set(2, func(r *rca.Rank) { r.CPUCores = 8 })
 	},
-	"first_step_idle": func() *standing { return ranks(3).comm("c", 0, 0, 1, 2).inside("c", "AllReduce", 0, 1) },
+	"first_step 0.65": func() *standing { return ranks(3).comm("c", 0, 0, 1, 2).inside("c", "AllReduce", 0, 1) },
 	"other_call": func() *standing {
 		return ranks(3).comm("c", 100, 0, 1, 2).inside("c", "AllReduce", 0, 1).inside("c", "Broadcast", 2)
 	},
-	"other_call_tie": func() *standing {
+	"other_call 0.8": func() *standing {
 		return ranks(2).comm("c", 100, 0, 1).inside("c", "AllReduce", 0).inside("c", "Broadcast", 1)
 	},
 	"deadlock": crossed,
-	"deadlock_perhaps": func() *standing {
+	"deadlock 0.7": func() *standing {
 		s := ranks(2).comm("c", 100, 0, 1).comm("d", 50, 0, 1).inside("c", "AllReduce", 0).inside("d", "AllReduce", 1)
 		lost := func(r *rca.Rank) { r.Lost = 1 }
 		return s.set(0, lost).set(1, lost)
@@ -373,17 +373,18 @@ func unanswered(m rca.Missing) *standing {
 	return s
 }
 
-// said gives the names of the rows that ranks show, that candidates are made of, and that the verdict rests on.
+// said gives the rows that ranks show, that candidates are made of, and that the verdict rests on, by name and by name and weight.
 func said(s *standing) []string {
 	x := job.NewIndex(&s.ev, rca.Options{}.WithDefaults())
 	w := buildWaitFor(x)
 	var out []string
+	say := func(r *row) { out = append(out, r.name, fmt.Sprintf("%s %g", r.name, r.weight)) }
 	for i := range w.owns {
-		out = append(out, w.owns[i].name)
+		say(w.owns[i].row)
 	}
 	cs := w.candidates()
 	for i := range cs {
-		out = append(out, cs[i].name)
+		say(&cs[i].row)
 	}
 	d := w.choose(cs)
 	none := decision{}
@@ -412,18 +413,27 @@ func TestRowsAreTested(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	seen := map[string]bool{}
+	seen, names := map[string]bool{}, map[string]string{} // Names by variable.
 	ast.Inspect(file, func(n ast.Node) bool {
-		lit, ok := n.(*ast.CompositeLit)
-		if !ok {
+		spec, ok := n.(*ast.ValueSpec)
+		if !ok || len(spec.Values) != 1 {
 			return true
 		}
-		if id, ok := lit.Type.(*ast.Ident); !ok || id.Name != "row" {
+		name := ""
+		switch v := spec.Values[0].(type) {
+		case *ast.CompositeLit:
+			if id, ok := v.Type.(*ast.Ident); !ok || id.Name != "row" {
+				return true
+			}
+			if name, err = strconv.Unquote(v.Elts[0].(*ast.BasicLit).Value); err != nil {
+				t.Fatal(err)
+			}
+			names[spec.Names[0].Name] = name
+		case *ast.CallExpr:
+			of := v.Fun.(*ast.SelectorExpr).X.(*ast.Ident).Name
+			name = names[of] + " " + v.Args[0].(*ast.BasicLit).Value
+		default:
 			return true
-		}
-		name, err := strconv.Unquote(lit.Elts[0].(*ast.BasicLit).Value)
-		if err != nil {
-			t.Fatal(err)
 		}
 		if seen[name] || rowCases[name] == nil {
 			t.Errorf("row %s: twice %v, tested %v", name, seen[name], rowCases[name] != nil)
@@ -449,5 +459,24 @@ func TestSuspectsAskTheirPartners(t *testing.T) {
 	v, ok := Analyze(job.NewIndex(&s.ev, rca.Options{}.WithDefaults()))
 	if !ok || v.Class != rca.Unknown || !slices.Equal(v.Ask, []int{2}) {
 		t.Errorf("%v %s, asks %v: %s", ok, v.Class, v.Ask, v.Summary)
+	}
+}
+
+// TestRivalsAreNotNamed: of two ranks that explain the same and are believed alike, neither is named. One that is believed by more than the
+// margin is.
+func TestRivalsAreNotNamed(t *testing.T) {
+	unseenCalls := func(r *rca.Rank) { r.Caps &^= rca.SeesCalls }
+	s := ranks(3).comm("c", 100, 0, 1, 2).inside("c", "AllReduce", 0).set(1, unseenCalls).set(2, unseenCalls)
+	v, _ := Analyze(job.NewIndex(&s.ev, rca.Options{}.WithDefaults()))
+	if v.Class != rca.Unknown || len(v.Culprits) != 1 || v.Culprits[0].Group != "suspects: rank 1, rank 2" {
+		t.Errorf("%s %+v: %s", v.Class, v.Culprits, v.Summary)
+	}
+	s.set(2, func(r *rca.Rank) {
+		r.Caps |= rca.SeesCalls
+		r.State = rca.ProcessUnknown
+		r.GroupOpen = 5 * time.Second
+	})
+	if v, _ := Analyze(job.NewIndex(&s.ev, rca.Options{}.WithDefaults())); len(rcatest.Accused(v)) != 1 || rcatest.Accused(v)[0] != 2 {
+		t.Errorf("%s %+v: %s", v.Class, v.Culprits, v.Summary)
 	}
 }

@@ -101,7 +101,7 @@ func (w *waitFor) allIDs(nodes []int32) []int {
 	return slices.Compact(ids)
 }
 
-// mustBeUnseen says that the culprit can only be among the unseen: every rank that was seen waits, nobody shows a fault,
+// mustBeUnseen reports whether the culprit can only be among the unseen: every rank that was seen waits, nobody shows a fault,
 // and more than one rank of more than one story points there (one alone may itself be the one that is wrong).
 func (w *waitFor) mustBeUnseen(d *decision) bool {
 	seen := 0
@@ -122,7 +122,7 @@ func (w *waitFor) mustBeUnseen(d *decision) bool {
 	for i := range w.owns {
 		// A weak one of a GPU may be the shadow of an unseen neighbour inside the host, one of a link that of its unseen end.
 		o := &w.owns[i]
-		shadow := o.is(&linkUnproven, &receiverUnseen) || o.strength != strong && o.mayBeInsideHost()
+		shadow := o.is(&linkUnproven) || o.strength != strong && o.mayBeInsideHost()
 		if o.weight >= suspectFrom && !shadow {
 			return false
 		}
@@ -168,7 +168,7 @@ func (w *waitFor) doubtful(d *decision) bool {
 	})
 }
 
-// aloneInDoubt says that the one seen member of an operation may have called what it should not have: nothing shows that
+// aloneInDoubt reports whether the one seen member of an operation may have called what it should not have: nothing shows that
 // the unseen one was ever in it. Of sends and receives, a second rank in another one with the same node is such a sign.
 func (w *waitFor) aloneInDoubt(in *instance, unseen int32) bool {
 	if fromOthers(in.op()) {
@@ -185,7 +185,7 @@ func (w *waitFor) aloneInDoubt(in *instance, unseen int32) bool {
 	return true
 }
 
-// fromOthers says that another member has taken data of the operation or sent some: it has called it too.
+// fromOthers reports whether another member has taken data of the operation or sent some: it has called it too.
 func fromOthers(o *rca.Op) bool {
 	return slices.ContainsFunc(o.Flows, func(f rca.Flow) bool { return f.Send && f.Done > 0 || !f.Send && f.Ready > 0 })
 }
@@ -221,7 +221,7 @@ func (w *waitFor) oneMissing() *rca.Missing {
 	return nil
 }
 
-// accountsFor says that nobody but these ranks was not seen.
+// accountsFor reports whether nobody but these ranks was not seen.
 func (w *waitFor) accountsFor(ranks []int) bool {
 	for n := range w.Nodes {
 		if nd := &w.Nodes[n]; nd.Rank == nil && nd.ID >= 0 && !slices.Contains(ranks, nd.ID) {
@@ -231,7 +231,7 @@ func (w *waitFor) accountsFor(ranks []int) bool {
 	return w.World-w.Seen <= len(ranks)
 }
 
-// leadsTo says that everything waits for ranks of the source, as far as their numbers are known.
+// leadsTo reports whether everything waits for ranks of the source, as far as their numbers are known.
 func leadsTo(m *rca.Missing, ids []int) bool {
 	return !slices.ContainsFunc(ids, func(id int) bool { return !slices.Contains(m.Ranks, id) })
 }
@@ -256,7 +256,7 @@ func (w *waitFor) halfCalled(d *decision) *instance {
 // scrapes is how long a living exporter may at most not have been heard of: a few scrapes that fail in a row.
 const scrapes = time.Minute
 
-// stoppedAnswering says that a host may have stopped answering with the job. One that did long before, while others
+// stoppedAnswering reports whether a host may have stopped answering with the job. One that did long before, while others
 // still completed operations with it, was alive then and may be now; one that was heard of afterwards is.
 func (w *waitFor) stoppedAnswering(m *rca.Missing) bool {
 	if m.Alive {

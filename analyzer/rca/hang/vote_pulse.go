@@ -5,6 +5,7 @@ package hang
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/culprit-project/culprit/analyzer/rca"
 	"github.com/culprit-project/culprit/analyzer/rca/pulse"
@@ -21,7 +22,7 @@ func (w *waitFor) pulseVote(inst int32) (v rca.Vote, ok bool) {
 	}
 	in := &w.insts[inst]
 	c := &w.Comms[in.key.comm]
-	var samples []pulse.Sample
+	samples := make([]pulse.Sample, 0, len(c.Members))
 	volumes, number := true, in.op().Number
 	for i := range c.Members {
 		m := &c.Members[i]
@@ -58,12 +59,7 @@ func sent(o *rca.Op) int64 {
 }
 
 func uneven(samples []pulse.Sample) bool {
-	for i := range samples {
-		if samples[i].Volume != samples[0].Volume {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(samples, func(s pulse.Sample) bool { return s.Volume != samples[0].Volume })
 }
 
 // unfinishedVote names the rank that takes part in most transfers that are not complete.

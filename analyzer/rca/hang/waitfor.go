@@ -52,10 +52,8 @@ func (b *builder) edge(from, to, inst int32, ch int, kind edgeKind, sure bool) {
 // whom its flows show; an operation waits for the members that are not inside. Dead processes wait for nobody.
 func buildWaitFor(idx *job.Index) *waitFor {
 	x := newStandstill(idx)
-	b := &builder{x: x}
-	w := &waitFor{standstill: x}
-	b.lies = map[int32]int32{}
-	w.lies = b.lies
+	b := &builder{x: x, lies: map[int32]int32{}, edges: make([]edge, 0, 4*len(x.Nodes))} // A rank has a few flows and operations.
+	w := &waitFor{standstill: x, lies: b.lies}
 	for i := range x.insts {
 		in := &x.insts[i]
 		in.markGivers()
@@ -236,7 +234,7 @@ func (b *builder) heldByGroup(n int32, a *active) bool {
 	return false
 }
 
-// pending says whether a flow of the operation shows unfinished work.
+// pending reports whether a flow of the operation shows unfinished work.
 func pending(o *rca.Op) bool {
 	return slices.ContainsFunc(o.Flows, func(f rca.Flow) bool { return !f.Finished() })
 }
@@ -315,7 +313,7 @@ func (x *standstill) completed(in *instance) int {
 	return left
 }
 
-// hasLeft says that a member was seen to finish the instance.
+// hasLeft reports whether a member was seen to finish the instance.
 func (x *standstill) hasLeft(in *instance, mem *job.Member) bool {
 	if mem.Membership == nil || in.has(mem) {
 		return false
@@ -325,12 +323,15 @@ func (x *standstill) hasLeft(in *instance, mem *job.Member) bool {
 		(mem.Membership.Completed < 0 || mem.Membership.Completed > in.key.place)
 }
 
-// completedLately says that a rank has finished something within the time from which operations count as stuck: its GPU
+// completedLately reports whether a rank has finished something within the time from which operations count as stuck: its GPU
 // does get on, and what is called far ahead waits for its turn.
 func (x *standstill) completedLately(r *rca.Rank) bool {
-	return slices.ContainsFunc(r.Memberships, func(m rca.Membership) bool {
-		return m.Completed > 0 && m.SinceCompleted > 0 && m.SinceCompleted < x.Opt.HangAfter
-	})
+	for i := range r.Memberships {
+		if m := &r.Memberships[i]; m.Completed > 0 && m.SinceCompleted > 0 && m.SinceCompleted < x.Opt.HangAfter {
+			return true
+		}
+	}
+	return false
 }
 
 // idle: a rank that runs no operation. If some are called and none of their kernels runs, its GPU does not get to
@@ -375,6 +376,6 @@ func (b *builder) idle(n int32, r *rca.Rank) {
 	}
 }
 
-// connects says that an operation makes its connections inside the call, which takes as long as the slowest peer and the machine
+// connects reports whether an operation makes its connections inside the call, which takes as long as the slowest peer and the machine
 // let it: the first on a communicator, or between two ranks. Who is in it may come out by itself.
 func connects(o *rca.Op) bool { return o.Number == 0 || job.IsP2P(o) && o.Peer >= 0 && o.Seq == 0 }

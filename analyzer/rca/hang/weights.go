@@ -18,6 +18,10 @@ const (
 	nobodyWeight      = 0.1
 )
 
+// benignCost is what a benign reason costs that was seen: more than a fault, which costs nothing, and less than anything weak, of which
+// at most deadlockPerhaps (0.7) or seenOutsideWeight is believed.
+const benignCost = 0.1
+
 // Factors of what speaks against a verdict as a whole.
 const (
 	doubtWeight        = 0.6  // The record that it rests on is incomplete, or contradicts the rank's own word.

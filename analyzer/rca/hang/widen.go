@@ -211,7 +211,7 @@ func (w *waitFor) outnumbered(cs []candidate) []candidate {
 	return append(rest, apart...)
 }
 
-// areMost says that those outside a collective outnumber those inside, and have come equally far.
+// areMost reports whether those outside a collective outnumber those inside, and have come equally far.
 func (w *waitFor) areMost(inst int32, out []candidate) bool {
 	if inst < 0 || len(out) < 2 {
 		return false

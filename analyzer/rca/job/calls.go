@@ -242,7 +242,12 @@ func within(part, all []int) bool {
 }
 
 func isMember(r *rca.Rank, id rca.CommID) bool {
-	return id != "" && slices.ContainsFunc(r.Memberships, func(m rca.Membership) bool { return m.Comm == id })
+	for i := range r.Memberships { // By index: a membership is too large to copy for each of 10,240 ranks.
+		if id != "" && r.Memberships[i].Comm == id {
+			return true
+		}
+	}
+	return false
 }
 
 // place says, for people, where the call is made.

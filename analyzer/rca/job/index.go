@@ -281,7 +281,25 @@ func (x *Index) addMembers() {
 func (x *Index) finishComm(ci int32) {
 	c := &x.Comms[ci]
 	c.Size = max(c.Size, len(c.At))
-	rankOf := make(map[int32]int32)
+	if slices.ContainsFunc(c.Members, func(m Member) bool { return m.CommRank < 0 }) {
+		c.rankMembers()
+	}
+	for cr, n := range c.At {
+		if n >= 0 && (x.Nodes[n].Rank == nil || !isMember(x.Nodes[n].Rank, c.id)) {
+			c.Members = append(c.Members, Member{Node: n, CommRank: int32(cr)})
+		}
+	}
+	slices.SortStableFunc(c.Members, func(a, b Member) int { return cmp.Compare(a.Node, b.Node) })
+	c.Members = slices.CompactFunc(c.Members, func(a, b Member) bool { return a.Node == b.Node })
+	if c.Size > len(c.Members) {
+		c.Unnamed = int32(len(x.Nodes))
+		x.Nodes = append(x.Nodes, Node{ID: -1, Visibility: Unnamed, Comm: ci})
+	}
+}
+
+// rankMembers gives the members that did not say their rank the one that the communicator's order has for them.
+func (c *Comm) rankMembers() {
+	rankOf := make(map[int32]int32, len(c.At))
 	for cr, n := range c.At {
 		if n >= 0 {
 			rankOf[n] = int32(cr)
@@ -291,19 +309,6 @@ func (x *Index) finishComm(ci int32) {
 		if cr, ok := rankOf[c.Members[i].Node]; ok && c.Members[i].CommRank < 0 {
 			c.Members[i].CommRank = cr
 		}
-	}
-	for _, n := range c.At {
-		if n >= 0 && x.Nodes[n].Rank == nil {
-			c.Members = append(c.Members, Member{Node: n, CommRank: rankOf[n]})
-		} else if n >= 0 && !slices.ContainsFunc(x.Nodes[n].Rank.Memberships, func(m rca.Membership) bool { return m.Comm == c.id }) {
-			c.Members = append(c.Members, Member{Node: n, CommRank: rankOf[n]})
-		}
-	}
-	slices.SortStableFunc(c.Members, func(a, b Member) int { return cmp.Compare(a.Node, b.Node) })
-	c.Members = slices.CompactFunc(c.Members, func(a, b Member) bool { return a.Node == b.Node })
-	if c.Size > len(c.Members) {
-		c.Unnamed = int32(len(x.Nodes))
-		x.Nodes = append(x.Nodes, Node{ID: -1, Visibility: Unnamed, Comm: ci})
 	}
 }
 

@@ -14,19 +14,24 @@ import (
 // ones began, and ranks beyond the size of the living run.
 func forgetEarlierRuns(ev *rca.Evidence) {
 	began, world := livingRun(ev)
-	gone := map[rca.CommID]bool{}
-	ranks := make([]rca.Rank, 0, len(ev.Ranks))
+	gone, before := map[rca.CommID]bool{}, map[int]bool{} // Communicators and places in ev.Ranks of earlier runs.
 	for i := range ev.Ranks {
 		r := &ev.Ranks[i]
 		if !ended(r) || !earlier(ev, r, began, world) {
-			ranks = append(ranks, *r)
 			continue
 		}
+		before[i] = true
 		for k := range r.Memberships {
 			gone[r.Memberships[k].Comm] = true
 		}
 	}
-	if len(ranks) < len(ev.Ranks) {
+	if len(before) > 0 {
+		ranks := make([]rca.Rank, 0, len(ev.Ranks)-len(before))
+		for i := range ev.Ranks {
+			if !before[i] {
+				ranks = append(ranks, ev.Ranks[i])
+			}
+		}
 		ev.Ranks = ranks
 		ev.Comms = slices.DeleteFunc(slices.Clone(ev.Comms), func(c rca.Comm) bool { return gone[c.ID] })
 	}
