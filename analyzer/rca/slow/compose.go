@@ -49,17 +49,17 @@ func (a *analysis) verdict() rca.Verdict {
 	return v
 }
 
-// choice is the explanation that a verdict rests on.
-type choice struct {
+// chosen is the explanation that a verdict rests on.
+type chosen struct {
 	finding
 	alone *finding // Without what is mixed into it.
 	with  int      // Which explanation that is, 0 none.
 }
 
 // choose takes the best explanation. A computation and a communication of like size on the same ranks make CCL-D's S3 together.
-func (a *analysis) choose(fs []finding) choice {
+func (a *analysis) choose(fs []finding) chosen {
 	f := &fs[0]
-	c := choice{finding: *f, alone: f}
+	c := chosen{finding: *f, alone: f}
 	slow := func(g *finding) bool { return g.class == rca.SlowCompute || g.class == rca.SlowComm }
 	i := slices.IndexFunc(fs, func(g finding) bool { return slow(&g) && g.class != f.class })
 	if !slow(f) || i < 0 || len(f.nodes) == 0 || !slices.Contains(fs[i].nodes, f.nodes[0]) {

@@ -281,12 +281,10 @@ func (a *analysis) sentMore(nodes []int32) bool {
 
 // rotating: the heavy rank changes from iteration to iteration: uneven data, no bad machine. It is no rotation where those who are
 // heavy all the time, a host's ranks alike say, account for most of it.
-func (a *analysis) rotating(before []finding) (finding, bool) {
+func (a *analysis) rotating() (finding, bool) {
 	constant := 1.0 // What it gains to be rid of them.
-	for i := range before {
-		if before[i].symptom == ownExcess {
-			constant = before[i].gain
-		}
+	if s := a.beyondPeers(); s != nil {
+		constant = s.gain
 	}
 	g := a.replay.gain(a.toPeers(func(int32) bool { return true }))
 	if g < leastScatter*constant || a.now.iters < 4 {

@@ -15,8 +15,8 @@ import (
 // doubt is a reason not to say the best explanation: a row of the table. What is said in its place tells what would decide it.
 type doubt struct {
 	name  string
-	holds func(*analysis, *choice) bool
-	say   func(*analysis, *choice, *rca.Verdict)
+	holds func(*analysis, *chosen) bool
+	say   func(*analysis, *chosen, *rca.Verdict)
 	after bool // It leaves the evidence in the verdict, and takes back the accusation.
 }
 
@@ -30,7 +30,7 @@ var doubts = []doubt{
 }
 
 // doubt says the first doubt that holds; false when none does.
-func (a *analysis) doubt(c *choice, v *rca.Verdict, after bool) bool {
+func (a *analysis) doubt(c *chosen, v *rca.Verdict, after bool) bool {
 	i := slices.IndexFunc(doubts, func(d doubt) bool { return d.after == after && d.holds(a, c) })
 	if i < 0 {
 		return false
@@ -51,11 +51,11 @@ func (a *analysis) suspect(f *finding) rca.Culprit {
 }
 
 // mayNotShow: everybody is slower, not alike, and the evidence may not show more.
-func (a *analysis) mayNotShow(c *choice) bool {
+func (a *analysis) mayNotShow(c *chosen) bool {
 	return c.alone.class == rca.GlobalSlow && c.weight < evenly && len(a.limits()) > 0
 }
 
-func (a *analysis) sayMayNotShow(c *choice, v *rca.Verdict) {
+func (a *analysis) sayMayNotShow(c *chosen, v *rca.Verdict) {
 	v.Summary = fmt.Sprintf(words.SlowerForNoCause, c.gain, strings.Join(a.limits(), "; "))
 	v.Ask = a.unseenPartners()
 }
@@ -69,12 +69,12 @@ func (a *analysis) owes() (times float64, ok bool) {
 }
 
 // fallsShort: the explanation accounts for little of the slowdown, while most of the work that could account for the rest is not seen.
-func (a *analysis) fallsShort(c *choice) bool {
+func (a *analysis) fallsShort(c *chosen) bool {
 	times, ok := a.owes()
 	return ok && len(c.nodes) > 0 && a.startsUnseen() && c.gain-1 < leastOwed*(times-1)
 }
 
-func (a *analysis) sayFallsShort(c *choice, v *rca.Verdict) {
+func (a *analysis) sayFallsShort(c *chosen, v *rca.Verdict) {
 	a.sayUnexplained(v)
 	suspects := a.suspect(c.alone)
 	suspects.Channel = -1
@@ -84,12 +84,12 @@ func (a *analysis) sayFallsShort(c *choice, v *rca.Verdict) {
 
 // unproven: a place in the network differs from others by no more than places do, the job is not known to have been faster, and the
 // place's node complains of nothing.
-func (a *analysis) unproven(c *choice) bool {
+func (a *analysis) unproven(c *chosen) bool {
 	_, slower := a.owes()
 	return c.alone.class == rca.SlowComm && c.times > 0 && c.times < leastTimes && a.past == nil && !slower && !a.anySick(c.nodes)
 }
 
-func (a *analysis) sayUnproven(c *choice, v *rca.Verdict) {
+func (a *analysis) sayUnproven(c *chosen, v *rca.Verdict) {
 	v.Slowdown = rca.Round(c.gain)
 	v.Culprits = []rca.Culprit{a.suspect(c.alone)}
 	v.Summary = a.slowSentence(c.alone) + words.NeverFaster
@@ -97,7 +97,7 @@ func (a *analysis) sayUnproven(c *choice, v *rca.Verdict) {
 }
 
 // sharedBy: all hosts share what would explain it.
-func (a *analysis) sharedBy(c *choice) bool {
+func (a *analysis) sharedBy(c *chosen) bool {
 	if c.class != rca.SlowCompute && c.class != rca.SlowMixed && c.cause != rca.CauseProxy && c.cause != rca.CauseCPU || len(c.nodes) == 0 {
 		return false
 	}
@@ -105,18 +105,18 @@ func (a *analysis) sharedBy(c *choice) bool {
 	return a.allShortOfCPU() && c.gain < plainly && !sick
 }
 
-func (a *analysis) sayShared(c *choice, v *rca.Verdict) {
+func (a *analysis) sayShared(c *chosen, v *rca.Verdict) {
 	v.Slowdown = rca.Round(c.gain)
 	v.Summary = fmt.Sprintf(words.BusyHosts, words.Opener(a.RankList(c.nodes)), c.what)
 	v.Action = words.RelieveHosts
 }
 
 // fewIterations: several ranks were late in a few iterations; one after the other may have paused.
-func (a *analysis) fewIterations(c *choice) bool {
+func (a *analysis) fewIterations(c *chosen) bool {
 	return c.class == rca.SlowCompute && a.past == nil && a.now.iters < often && len(c.nodes) > 1
 }
 
-func (a *analysis) sayTakeTurns(c *choice, v *rca.Verdict) {
+func (a *analysis) sayTakeTurns(c *chosen, v *rca.Verdict) {
 	suspects := a.suspect(&c.finding)
 	suspects.Channel = -1
 	v.Culprits = []rca.Culprit{suspects}

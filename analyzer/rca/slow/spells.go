@@ -77,16 +77,8 @@ func spellOf(lengths []int64) *spell {
 	return s
 }
 
-// slowInSpells finds the place in the network that is slow in the iterations that took longer, and in them alone, of all that were seen;
-// where the iterations as a whole show nobody. What was so in one iteration is said, and pages nobody: a blip (C5).
-func (a *analysis) slowInSpells(before []finding) (finding, bool) {
-	told := func(f finding) bool { return f.weight >= pick(f.class == rca.GlobalSlow, evenly, placed) }
-	if slices.ContainsFunc(before, told) {
-		return finding{}, false
-	}
-	return a.overall().placeInSpells()
-}
-
+// placeInSpells finds the place in the network that is slow in the iterations that took longer, and in them alone. What was so in one
+// iteration is said, and pages nobody: a blip (C5).
 func (a *analysis) placeInSpells() (finding, bool) {
 	spells := a.spells()
 	if spells == nil {

@@ -167,7 +167,6 @@ const (
 	sickPathPrior   = 0.05
 	sickEndPrior    = 0.1
 
-	alikeFit = 0.03 // Places that explain so nearly alike are rivals.
 	widerFit = 0.08 // What a place must explain more before ranks are added to it: they share a NIC.
 
 	slowTransfers = 1.15 // Times what they take elsewhere or took before, from which a communicator's transfers are slow.
