@@ -72,7 +72,7 @@ func (a *analysis) choose(fs []finding) chosen {
 	return c
 }
 
-// accuse names whom the finding is about, and whom else to ask.
+// accuse writes the culprits into the verdict, and which ranks to ask next.
 func (a *analysis) accuse(f *finding, v *rca.Verdict) {
 	v.Class, v.Cause = f.class, f.cause
 	v.Code = v.Class.Code()

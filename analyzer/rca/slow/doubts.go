@@ -41,7 +41,7 @@ func (a *analysis) doubt(c *chosen, v *rca.Verdict, after bool) bool {
 	return true
 }
 
-// suspect lists whom an explanation means without accusing them.
+// suspect describes the ranks of an explanation without accusing them.
 func (a *analysis) suspect(f *finding) rca.Culprit {
 	who := f.group
 	if len(f.nodes) > 0 {
@@ -50,7 +50,7 @@ func (a *analysis) suspect(f *finding) rca.Culprit {
 	return rca.Culprit{Rank: -1, Channel: f.lane, Group: "suspects: " + who, Why: f.what}
 }
 
-// mayNotShow: everybody is slower, not alike, and the evidence may not show more.
+// mayNotShow holds where all ranks are slower by different factors, and parts of the job were not seen.
 func (a *analysis) mayNotShow(c *chosen) bool {
 	return c.alone.class == rca.GlobalSlow && c.weight < evenly && len(a.limits()) > 0
 }
@@ -60,15 +60,15 @@ func (a *analysis) sayMayNotShow(c *chosen, v *rca.Verdict) {
 	v.Ask = a.unseenPartners()
 }
 
-// The job's own past says by how much it is slower, whatever the finished work that was read shows. An answer has to account for that. Of a
-// job that has no past nobody knows whether it is slow at all.
+// The job's own past says by how much it is slower, whatever finished work was read. An answer has to account for that. Whether a job without
+// a past is slow at all is unknown.
 
 // owes says that the job is slower than in its past, and by how much.
 func (a *analysis) owes() (times float64, ok bool) {
 	return a.Ev.Slowdown, a.Ev.Slowdown >= a.Opt.IrregularFactor
 }
 
-// fallsShort: the explanation accounts for little of the slowdown, while most of the work that could account for the rest is not seen.
+// fallsShort holds where the explanation accounts for little of the slowdown, and most work that could account for the rest was not seen.
 func (a *analysis) fallsShort(c *chosen) bool {
 	times, ok := a.owes()
 	return ok && len(c.nodes) > 0 && a.startsUnseen() && c.gain-1 < leastOwed*(times-1)
@@ -82,8 +82,8 @@ func (a *analysis) sayFallsShort(c *chosen, v *rca.Verdict) {
 	v.Evidence = append(v.Evidence, fmt.Sprintf(words.WouldBe, c.cause, c.alone.what, shorter(c.gain)))
 }
 
-// unproven: a place in the network differs from others by no more than places do, the job is not known to have been faster, and the
-// place's node complains of nothing.
+// unproven holds where a place in the network is slower than others by no more than healthy places differ, the job is not known to have
+// been faster, and the node reports nothing.
 func (a *analysis) unproven(c *chosen) bool {
 	_, slower := a.owes()
 	return c.alone.class == rca.SlowComm && c.times > 0 && c.times < leastTimes && a.past == nil && !slower && !a.anySick(c.nodes)
@@ -96,7 +96,7 @@ func (a *analysis) sayUnproven(c *chosen, v *rca.Verdict) {
 	v.Action = words.CompareRuns
 }
 
-// sharedBy: all hosts share what would explain it.
+// sharedBy holds where all hosts are short of CPU, which would explain the slowness of any of them.
 func (a *analysis) sharedBy(c *chosen) bool {
 	if c.class != rca.SlowCompute && c.class != rca.SlowMixed && c.cause != rca.CauseProxy && c.cause != rca.CauseCPU || len(c.nodes) == 0 {
 		return false
@@ -111,7 +111,7 @@ func (a *analysis) sayShared(c *chosen, v *rca.Verdict) {
 	v.Action = words.RelieveHosts
 }
 
-// fewIterations: several ranks were late in a few iterations; one after the other may have paused.
+// fewIterations holds where several ranks were late in few iterations: they may have paused one after the other.
 func (a *analysis) fewIterations(c *chosen) bool {
 	return c.class == rca.SlowCompute && a.past == nil && a.now.iters < often && len(c.nodes) > 1
 }
@@ -141,7 +141,7 @@ var silences = []silence{
 	{"nobody", func(*analysis) bool { return true }, (*analysis).sayHealthy},
 }
 
-// sayNobody: nothing explains why the job would be slower than it was.
+// sayNobody writes the verdict where no row explains anything.
 func (a *analysis) sayNobody(v *rca.Verdict) {
 	s := silences[slices.IndexFunc(silences, func(s silence) bool { return s.holds(a) })]
 	v.Row, v.Class, v.Confidence = s.name, rca.Unknown, unknownWeight
@@ -169,7 +169,7 @@ func (a *analysis) sayLastLonger(v *rca.Verdict) {
 	v.Summary = fmt.Sprintf(words.LastLonger, a.lastLonger())
 }
 
-// sayUnexplained: the job is slower than in its past, and nothing that was seen shows why.
+// sayUnexplained says that the job is slower than in its past, and that the evidence does not show why.
 func (a *analysis) sayUnexplained(v *rca.Verdict) {
 	times, _ := a.owes()
 	v.Summary = fmt.Sprintf(words.SlowerThanHealthy, times)

@@ -12,7 +12,7 @@ import (
 	"github.com/culprit-project/culprit/analyzer/rca/words"
 )
 
-// growth is what became of the ranks' own work since the job got slower.
+// growth is how the ranks' own work has changed since the job became slower.
 type growth struct {
 	times []float64 // By node: own work now over what it was; 0 unknown.
 	share []float64 // By node: what was added, as a share of an iteration.
@@ -110,8 +110,8 @@ func (g *growth) slower() (out []int32, some int) {
 	return out, some
 }
 
-// everybody says that nobody stands out of so many ranks that have become slower: they are nearly all, and most of them about alike. What
-// slows all of them slows some of them more.
+// everybody reports whether the ranks that became slower are nearly all, and most of them by about the same factor. Then none of them
+// stands out: what slows all ranks slows some of them more.
 func (g *growth) everybody(alike, some int) bool {
 	nearlyAll := func(n int) bool { return 10*n > 9*g.known() }
 	return nearlyAll(alike) || 2*alike > g.known() && nearlyAll(some)

@@ -62,11 +62,10 @@ func (t *timeline) hiddenSyncs() map[string]bool {
 			apart[p.fn]++
 			continue
 		}
-		const least = 1_000_000 // Starts closer than a millisecond tell nothing.
 		starts, ends := e.last[0]-e.first[0], e.last[1]-e.first[1]
 		switch {
-		case starts < least:
-		case 10*ends < starts:
+		case starts < apartFrom:
+		case leaveTogether*ends < starts:
 			together[p.fn]++
 		default:
 			apart[p.fn]++
@@ -74,7 +73,7 @@ func (t *timeline) hiddenSyncs() map[string]bool {
 	}
 	out := map[string]bool{}
 	for _, fn := range slices.Sorted(maps.Keys(together)) {
-		if together[fn] >= 3 && together[fn] >= 9*apart[fn] {
+		if together[fn] >= leastTogether && together[fn] >= mostlyTogether*apart[fn] {
 			out[fn] = true
 		}
 	}

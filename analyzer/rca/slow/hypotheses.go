@@ -31,7 +31,7 @@ type hypothesis struct {
 	cause   rca.Cause // What the node says of a rank may tell more.
 	// needs says that the evidence can show it.
 	needs func(*analysis) bool
-	// explain finds in the row's window whom or what it would be, and what the removal gains.
+	// explain looks in the row's window for the ranks or the group, and for what their removal gains.
 	explain func(*analysis) (finding, bool)
 	window  window
 }
@@ -84,7 +84,7 @@ type finding struct {
 	class   rca.Class
 	cause   rca.Cause
 	nodes   []int32 // Accused ranks; none for findings that accuse nobody.
-	ends    []int32 // Ranks of which one or the other may be meant, where it is a link.
+	ends    []int32 // Ranks at both ends of a link: either may be the culprit.
 	group   string  // Link, stage or group, where no rank is meant.
 	gain    float64 // Length over length without it.
 	times   float64 // By what factor transfers of a place are outstanding longer; 0 where it is no place in the network.
@@ -150,7 +150,7 @@ func (a *analysis) ranked(fs []finding) []finding {
 func (f *finding) global() bool { return f.class == rca.GlobalSlow }
 
 // accountsFor reports whether everybody's getting slower follows from a local explanation: it gains half of it or, where it was not seen
-// to be everybody alike, a tenth. Less will do where those who wait for it were not all seen.
+// to be everybody alike, a tenth. Less is enough where not all ranks that wait for it were seen.
 func (a *analysis) accountsFor(local, everybody *finding) bool {
 	enough, sure := localGain, placed
 	if a.visitedRanks() < a.World {

@@ -32,12 +32,7 @@ func (a *analysis) seenWhole() bool { return a.visitedRanks() >= a.World && a.ho
 
 // holeShare is the share of the work that has no record, or comes after some that may have none.
 func (t *timeline) holeShare() float64 {
-	n := 0
-	for i := range t.segs {
-		if t.segs[i].holed || t.segs[i].restored {
-			n++
-		}
-	}
+	n := countFunc(t.segs, func(s seg) bool { return s.holed || s.restored })
 	return float64(n) / float64(max(1, len(t.segs)))
 }
 
@@ -99,11 +94,7 @@ func (a *analysis) believable(nodes []int32) bool {
 // mirrored says that ranks' own work exceeds that of the only others who do the same by about what those fall short of it: which of both
 // is not as it should be cannot be told.
 func (a *analysis) mirrored(nodes []int32) bool {
-	all, share := a.over()
-	of := map[int32]float64{}
-	for i, n := range all {
-		of[n] = share[i]
-	}
+	of := a.over()
 	return slices.ContainsFunc(nodes, func(n int32) bool {
 		return slices.ContainsFunc(a.peersOf(n), func(p int32) bool { return of[p] <= -mirroredShare*of[n] })
 	})
@@ -149,7 +140,7 @@ func (a *analysis) networkSeen() bool {
 
 // unseenPartners gives the unseen ranks in whose operations the others spend most time.
 func (a *analysis) unseenPartners() []int {
-	spent := map[int]int64{}
+	spent, inside := map[int]int64{}, map[int32]int64{} // By rank, by communicator.
 	for i := range a.now.segs {
 		s := &a.now.segs[i]
 		if s.Kind != rca.SegmentOp || a.now.complete(&a.now.jobs[s.job]) {
@@ -162,28 +153,30 @@ func (a *analysis) unseenPartners() []int {
 			continue
 		}
 		if ci, ok := s.in(); ok {
-			for _, n := range a.Comms[ci].At {
-				if n >= 0 && len(a.now.ranks[n]) == 0 && a.Nodes[n].ID >= 0 {
-					spent[a.Nodes[n].ID] += s.stay
-				}
-			}
+			inside[ci] += s.stay
 		}
 	}
-	ids := make([]int, 0, len(spent))
-	for id := range spent {
-		ids = append(ids, id)
+	for ci, stay := range inside {
+		for _, n := range a.members(ci, false) {
+			spent[a.Nodes[n].ID] += stay
+		}
 	}
-	slices.SortFunc(ids, func(x, y int) int { return cmp.Or(cmp.Compare(spent[y], spent[x]), cmp.Compare(x, y)) })
+	ids := heaviestFirst(spent, cmp.Compare)
 	const most = 64
 	return ids[:min(most, len(ids))]
 }
 
-func (a *analysis) visitedRanks() int {
-	n := 0
-	for i := range a.now.ranks {
-		if len(a.now.ranks[i]) > 0 {
-			n++
+// members gives the members of a communicator whose work was seen, or the known ones whose work was not.
+func (a *analysis) members(ci int32, seen bool) []int32 {
+	var out []int32
+	for _, n := range a.Comms[ci].At {
+		if n >= 0 && len(a.now.ranks[n]) > 0 == seen && (seen || a.Nodes[n].ID >= 0) {
+			out = append(out, n)
 		}
 	}
-	return n
+	return out
+}
+
+func (a *analysis) visitedRanks() int {
+	return countFunc(a.now.ranks, func(list []int32) bool { return len(list) > 0 })
 }

@@ -147,7 +147,7 @@ func (s *sight) unansweredReceivers(f finding) finding {
 	return s.between(f, silent)
 }
 
-// between names two places between which nothing tells; without another the other one is whom nobody has seen.
+// between names the link between two places that explain alike; without others the other end is ranks that nobody saw.
 func (s *sight) between(f finding, others []int32) finding {
 	f.nodes, f.weight = nil, min(f.weight, twoEndsWeight)
 	other := words.UnseenReceiver

@@ -82,6 +82,17 @@ func (h *history) mend(t *timeline, steps []step) *timeline {
 	return t
 }
 
+// records gives the records of the segments that are kept.
+func (t *timeline) records(keep func(*seg) bool) []rca.Segment {
+	out := make([]rca.Segment, 0, len(t.segs))
+	for i := range t.segs {
+		if s := &t.segs[i]; keep(s) {
+			out = append(out, *s.Segment)
+		}
+	}
+	return out
+}
+
 // gaps gives a copy of what lies before each segment.
 func (t *timeline) gaps() []int64 {
 	out := make([]int64, len(t.segs))

@@ -46,7 +46,7 @@ func (a *analysis) usualDelay(but string) (median float64, known bool) {
 	return all[len(all)/2], true
 }
 
-// ailing says that the node complains of a rank's CPU or another component, and neither did before nor do most nodes of theirs alike.
+// ailing reports whether the node complains about a component of a rank, did not do so before, and most other nodes do not.
 func (a *analysis) ailing(n int32, component string) bool {
 	if r := a.Nodes[n].Rank; component == "cpu" && r != nil && alwaysWaited(r) {
 		return false
@@ -68,7 +68,7 @@ func (a *analysis) common(component string) bool {
 	return len(hosts) > 1 && 2*len(sick) > len(hosts)
 }
 
-// allShortOfCPU says that the hosts as a whole are short of CPU, so that who computes or calls late is chance.
+// allShortOfCPU says that the hosts as a whole are short of CPU, so that it is chance which rank computes or calls late.
 func (a *analysis) allShortOfCPU() bool {
 	usual, known := a.usualDelay("")
 	return len(a.Mates) > 1 && (known && usual > longDelay || a.common("cpu"))

@@ -7,7 +7,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/culprit-project/culprit/analyzer/rca"
 	"github.com/culprit-project/culprit/analyzer/rca/job"
@@ -31,7 +30,8 @@ func (a *analysis) membersOfSlow() *slowMembers {
 		if a.lostIn(s) < mattersFrom*a.lostIn(&slow[0]) {
 			continue
 		}
-		if both := intersect(common, s.nodes); len(both) > 0 {
+		both := slices.DeleteFunc(slices.Clone(common), func(n int32) bool { return !slices.Contains(s.nodes, n) })
+		if len(both) > 0 {
 			common = both
 		}
 	}
@@ -43,7 +43,7 @@ func (a *analysis) lostIn(s *slowComm) float64 {
 	return (s.ratio - 1) * float64(max(1, a.base.transfer[s.joints[0]])) * float64(len(s.joints))
 }
 
-// finding is what is found of them, but for whom it is.
+// finding gives what all findings about the slow groups share.
 func (m *slowMembers) finding(a *analysis) finding {
 	f := finding{gain: a.transfers().gain, weight: groupWeight, what: fmt.Sprintf(words.GroupSlow, m.worst.ratio), lane: -1}
 	if ci, ok := a.now.segs[a.now.jobs[m.worst.joints[0]].parts[0]].in(); ok {
@@ -66,7 +66,7 @@ func (a *analysis) noisy(m *slowMembers) bool {
 	return m.most && a.transfers().gain < a.Opt.IrregularFactor || a.waitsSeen(m.worst) && m.worst.ratio < noisyRatio
 }
 
-// mostGroups: the slow communicators are those of most ranks.
+// mostGroups finds that the slow communicators are those of most ranks.
 func (a *analysis) mostGroups() (finding, bool) {
 	m := a.slowMembers()
 	f := m.finding(a)
@@ -92,35 +92,15 @@ func (a *analysis) slowGroup() (finding, bool) {
 
 // waitsSeen says that the flows of the slow transfers were seen.
 func (a *analysis) waitsSeen(s *slowComm) bool {
-	for _, p := range a.now.jobs[s.joints[0]].parts {
-		if a.now.segs[p].SendWait != [3]time.Duration{} || a.now.segs[p].RecvWait != [3]time.Duration{} {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(a.now.jobs[s.joints[0]].parts, func(p int32) bool { return a.now.segs[p].waitsSeen() })
 }
 
 // onlyAiling gives the one of the ranks whose GPU or NVLink shows an error, -1 none or several. A low clock slows
 // computation, not transfers.
 func (a *analysis) onlyAiling(ns []int32) int32 {
-	sick := int32(-1)
-	for _, n := range ns {
-		if a.Ailing(n, job.GPUAilment) {
-			if sick >= 0 {
-				return -1
-			}
-			sick = n
-		}
+	sick := slices.DeleteFunc(slices.Clone(ns), func(n int32) bool { return !a.Ailing(n, job.GPUAilment) })
+	if len(sick) != 1 {
+		return -1
 	}
-	return sick
-}
-
-func intersect(a, b []int32) []int32 {
-	var out []int32
-	for _, x := range a {
-		if slices.Contains(b, x) {
-			out = append(out, x)
-		}
-	}
-	return out
+	return sick[0]
 }

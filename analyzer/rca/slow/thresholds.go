@@ -46,6 +46,8 @@ const (
 	leastSince = 3    // seen in so many iterations,
 	jumpFactor = 1.2  // and from which one is that only an iteration or two show.
 
+	beyondNoise = 4 // So many median distances from the median is no noise of an iteration's length.
+
 	// Trouble that comes and goes (H7: spikes) is diluted in the mean of all iterations and does not move their median. Where the
 	// whole window shows nobody, the iterations that took longer are therefore laid beside the others, as now beside before. Each
 	// rank's are its own: stages begin their iterations with different operations, so that what delays one rank's sixth delays
@@ -227,6 +229,15 @@ const (
 	mostContradicted  = 0.5
 	leastContradicted = 8
 
+	// A computation that ranks begin apart and leave together has an operation inside that was not recorded. Its begins must lie a
+	// millisecond apart to tell anything, its ends leaveTogether times closer, in at least leastTogether iterations and mostlyTogether times
+	// as many as in which they do not.
+	apartFrom      = 1_000_000 // ns
+	leaveTogether  = 10
+	leastTogether  = 3
+	mostlyTogether = 9
+
+	unevenTimes  = 2    // From so many times as long as another channel on, one channel of an operation is slow alone.
 	controlBytes = 4096 // The size up to which operations carry counts, norms and flags, not a model's data.
 	repeat       = 2    // In how many iterations CCL-D's ratio must be over its bound: one alone is a blip.
 )

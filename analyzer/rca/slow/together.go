@@ -11,7 +11,7 @@ import (
 	"github.com/culprit-project/culprit/analyzer/rca/words"
 )
 
-// Ranks that exchange data inside their host in every layer go on together. Where nothing shows when each of them came to these
+// Ranks that exchange data inside their host in every layer advance together. Where nothing shows when each of them entered these
 // operations, all of them are late because one is, and only their nodes can tell which.
 
 // narrow leaves of such ranks those whose GPU the node complains of, and puts all of a group in the place of some: who waits for the

@@ -119,7 +119,7 @@ type beginning struct {
 func (t *timeline) beginnings() map[beginning][]int32 {
 	at := map[beginning][]int32{}
 	for i := range t.segs {
-		if s := &t.segs[i]; s.pred >= 0 && !s.also && s.iter != noIteration {
+		if s := &t.segs[i]; s.works() {
 			p := beginning{entrance{s.Kind, s.Func}, s.node, s.pos}
 			at[p] = append(at[p], int32(i))
 		}
