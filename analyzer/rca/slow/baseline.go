@@ -25,7 +25,7 @@ type baseline struct {
 	before   map[transferClass]int64 // Before the job became slower.
 }
 
-// peerWork is what work takes on a segment's peers: ranks of its role, at its position.
+// peerWork is how long work takes on a segment's peers: the ranks of its role, at its position.
 type peerWork struct {
 	gap  []int64 // By segment: what its peers take.
 	own  []int64 // What its rank usually takes there.
@@ -198,7 +198,7 @@ func (t *timeline) position(list []int32, value func(*seg) int64, out, own []int
 	}
 }
 
-// transferClass is what makes two communicators' transfers comparable.
+// transferClass groups transfers that can be compared across communicators.
 type transferClass struct {
 	fn    int32
 	bytes int64
@@ -207,7 +207,7 @@ type transferClass struct {
 	cross bool // Over more than one host.
 }
 
-// transferKey is what transfers are compared with each other by: their class, the communicator that they are on, and of sends the pair.
+// transferKey groups transfers that are compared over time: of one class, on one communicator and, for sends, between one pair of ranks.
 type transferKey struct {
 	class    transferClass
 	comm     int32 // -1 one that is not known.
@@ -285,7 +285,7 @@ func (b *baseline) transfers() {
 	}
 }
 
-// complete says that all members of an operation were seen.
+// complete reports whether all members of an operation were seen.
 func (t *timeline) complete(j *joint) bool {
 	if j.compute || len(j.parts) == 0 {
 		return false

@@ -121,7 +121,7 @@ func (a *analysis) addEvidence(f *finding, others []finding, v *rca.Verdict) {
 // maxRuledOut is how many of the explanations that were set aside are told.
 const maxRuledOut = 8
 
-// pages says that a person is called: somebody is named who costs enough, and not once, rarely or within few iterations.
+// pages reports whether the verdict pages: it names a rank that costs enough, and not in one iteration, rarely, or in few iterations.
 func (a *analysis) pages(f *finding, v *rca.Verdict) bool {
 	if v.Class != rca.SlowCompute && v.Class != rca.SlowComm && v.Class != rca.SlowMixed {
 		return false
@@ -167,7 +167,7 @@ func (a *analysis) slowSentence(f *finding) string {
 	switch {
 	case len(f.nodes) > 0:
 		return fmt.Sprintf("%s: %s%s; %s.", words.Opener(a.RankList(f.nodes)), f.what, mode, gain)
-	case f.class == rca.GlobalSlow:
+	case f.global():
 		return words.Opener(f.what) + words.NoMachine
 	case f.class == rca.Imbalance:
 		return fmt.Sprintf(words.Uneven, words.Opener(f.group), f.what, gain)

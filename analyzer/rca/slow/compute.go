@@ -126,7 +126,7 @@ func (a *analysis) unsteady() float64 {
 	return typical
 }
 
-// bothWays says that a rank's own work falls short of its peers' about as much in some iterations as it exceeds it in others: what its
+// bothWays reports whether a rank's own work falls short of its peers' about as much in some iterations as it exceeds it in others: what its
 // mean shows beyond them is chance, as uneven data has it. A machine that is slow now and then is never the quicker for it.
 func (a *analysis) bothWays(n int32) bool {
 	var more, less int64
@@ -180,7 +180,7 @@ func (a *analysis) whyHeavy(heavy []int32, share float64) (rca.Cause, string) {
 	return rca.CauseGPU, own
 }
 
-// slowParts are what computation can be slow by, the likeliest first.
+// slowParts are the components that can slow computation, the likeliest first.
 var slowParts = []struct {
 	component string
 	cause     rca.Cause
@@ -254,7 +254,7 @@ func (a *analysis) experts(s *suspects) (finding, bool) {
 	return f, true
 }
 
-// sentMore says that ranks get more of an uneven exchange than others.
+// sentMore reports whether ranks get more of an uneven exchange than others.
 func (a *analysis) sentMore(nodes []int32) bool {
 	bytes := make([]float64, len(a.Nodes))
 	var all []float64
@@ -318,8 +318,7 @@ func (a *analysis) rotating() (finding, bool) {
 
 // computeAlike gives the factor by which every rank's own work has grown; false where they have not grown by about the same.
 func (a *analysis) computeAlike() (times float64, ok bool) {
-	before, _ := usualWork(a.past)
-	after, _ := usualWork(a.now)
+	before, after := ownWorkOf(a.past), ownWorkOf(a.now)
 	times, even := a.evenly(before, after)
 	return times, even && times >= leastEven && a.fitsOnset(before, after)
 }
@@ -347,7 +346,7 @@ func (a *analysis) allSlower() (finding, bool) {
 	return finding{gain: a.onset, weight: globalWeight, what: fmt.Sprintf(words.AllSlower, a.onset), lane: -1}, true
 }
 
-// fitsOnset says that own work has not grown by more than the iterations have: else it was not seen whole before.
+// fitsOnset reports whether own work has not grown by more than the iterations have: else it was not seen whole before.
 func (a *analysis) fitsOnset(before, after []float64) bool {
 	var more []float64
 	for n := range before {
@@ -392,9 +391,27 @@ func (a *analysis) evenly(before, after []float64) (ratio float64, even bool) {
 	return ratio, float64(alike) >= nearlyAll*float64(len(rs))
 }
 
-// sendTimeOf gives the time each rank's sends were outstanding per iteration, ns. Histories of ranks need not go back equally far: it is
-// the mean of the iterations that the rank was seen in.
+// ownWorkOf gives each rank's own work per iteration, ns.
+func ownWorkOf(t *timeline) []float64 {
+	return t.perIteration(func(s *seg) int64 {
+		switch {
+		case s.pred < 0 || s.also:
+			return 0
+		case s.Kind == rca.SegmentCompute:
+			return s.gap + s.stay
+		}
+		return s.gap
+	})
+}
+
+// sendTimeOf gives the time each rank's sends were outstanding per iteration, ns.
 func sendTimeOf(t *timeline) []float64 {
+	return t.perIteration(func(s *seg) int64 { return int64(s.SendWait[sendNet]) })
+}
+
+// perIteration adds up something over each rank's work and divides by the number of iterations that the rank was seen in:
+// histories of ranks need not go back equally far.
+func (t *timeline) perIteration(value func(*seg) int64) []float64 {
 	out := make([]float64, len(t.Nodes))
 	for n, list := range t.ranks {
 		iters, last, sum := 0, int32(noIteration), int64(0)
@@ -407,7 +424,7 @@ func sendTimeOf(t *timeline) []float64 {
 				last = s.iter
 				iters++
 			}
-			sum += int64(s.SendWait[sendNet])
+			sum += value(s)
 		}
 		out[n] = float64(sum) / float64(max(1, iters))
 	}

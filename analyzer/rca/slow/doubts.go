@@ -12,7 +12,7 @@ import (
 	"github.com/culprit-project/culprit/analyzer/rca/words"
 )
 
-// doubt is a reason not to say the best explanation: a row of the table. What is said in its place tells what would decide it.
+// doubt is a row of the table of reasons not to name the best explanation. The verdict then says what would decide it.
 type doubt struct {
 	name  string
 	holds func(*analysis, *chosen) bool
@@ -20,7 +20,7 @@ type doubt struct {
 	after bool // It leaves the evidence in the verdict, and takes back the accusation.
 }
 
-// doubts is the table; the first row that holds is said.
+// doubts is the table; the first row that holds gives the verdict.
 var doubts = []doubt{
 	{name: "everybody_partly_seen", holds: (*analysis).mayNotShow, say: (*analysis).sayMayNotShow},
 	{name: "accounts_for_too_little", holds: (*analysis).fallsShort, say: (*analysis).sayFallsShort},
@@ -52,7 +52,7 @@ func (a *analysis) suspect(f *finding) rca.Culprit {
 
 // mayNotShow holds where all ranks are slower by different factors, and parts of the job were not seen.
 func (a *analysis) mayNotShow(c *chosen) bool {
-	return c.alone.class == rca.GlobalSlow && c.weight < evenly && len(a.limits()) > 0
+	return c.alone.global() && c.weight < evenly && len(a.limits()) > 0
 }
 
 func (a *analysis) sayMayNotShow(c *chosen, v *rca.Verdict) {
@@ -63,7 +63,7 @@ func (a *analysis) sayMayNotShow(c *chosen, v *rca.Verdict) {
 // The job's own past says by how much it is slower, whatever finished work was read. An answer has to account for that. Whether a job without
 // a past is slow at all is unknown.
 
-// owes says that the job is slower than in its past, and by how much.
+// owes reports whether the job is slower than in its past, and by how much.
 func (a *analysis) owes() (times float64, ok bool) {
 	return a.Ev.Slowdown, a.Ev.Slowdown >= a.Opt.IrregularFactor
 }
@@ -124,14 +124,14 @@ func (a *analysis) sayTakeTurns(c *chosen, v *rca.Verdict) {
 	v.Action = words.LookLater
 }
 
-// silence is what is said where no row explains anything: a row of the table.
+// silence is a row of the table of verdicts for jobs in which no row explains anything.
 type silence struct {
 	name  string
 	holds func(*analysis) bool
 	say   func(*analysis, *rca.Verdict)
 }
 
-// silences is the table; the first row that holds is said.
+// silences is the table; the first row that holds gives the verdict.
 var silences = []silence{
 	{"pauses", func(a *analysis) bool { return a.paused != nil && a.repeats() }, (*analysis).sayPaused},
 	{"nobody_seen", func(a *analysis) bool { return a.visitedRanks() < a.World && a.repeats() }, (*analysis).sayNobodySeen},

@@ -12,7 +12,7 @@ import (
 	"github.com/culprit-project/culprit/analyzer/rca"
 )
 
-// flowGroup is what one rank sends in operations of one class: the smallest part of the network that finished work
+// flowGroup is the sends of one rank in operations of one class: the smallest part of the network that finished work
 // shows. Between the same two ranks in send/recv it is one link, in a ring as well; in a tree it is several.
 type flowGroup struct {
 	key   transferKey // Its sender; the receiver for send/recv only.
@@ -136,7 +136,7 @@ func (s *seg) overdue(ref float64) float64 {
 	return over / flows
 }
 
-// uneven says that one of an operation's channels took much longer than another.
+// uneven reports whether one of an operation's channels took much longer than another.
 func (s *seg) uneven() bool { return s.FastestTime > 0 && s.SlowestTime > unevenTimes*s.FastestTime }
 
 // receivers are the ranks that receive the flows of collectives.
@@ -478,7 +478,7 @@ func (x *explainer) prior(f *fitted) float64 {
 	case f.nodes == nil:
 		p = -pathPrior
 		for _, h := range f.path {
-			if mates := x.a.Mates[h]; len(mates) > 0 && x.a.endSick(mates[0], nil) {
+			if mates := x.a.Mates[h]; len(mates) > 0 && x.a.endSick(mates[0]) {
 				p += sickPathPrior
 			}
 		}
@@ -488,7 +488,7 @@ func (x *explainer) prior(f *fitted) float64 {
 			p -= oneEndPrior
 		}
 		for _, n := range f.nodes {
-			if x.a.endSick(n, nil) {
+			if x.a.endSick(n) {
 				p += sickEndPrior / float64(len(f.nodes))
 			}
 		}

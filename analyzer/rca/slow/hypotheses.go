@@ -10,7 +10,7 @@ import (
 	"github.com/culprit-project/culprit/analyzer/rca"
 )
 
-// symptom is what shows that a job is slow. Several rows may explain one; the first that does, the most specific one, speaks for it.
+// symptom is an observation that a job is slow. Several rows may explain one; the first that does is the most specific one, and holds.
 type symptom string
 
 const (
@@ -111,7 +111,7 @@ func (a *analysis) findings() []finding {
 		looked := a
 		if h.window == inSpells {
 			if slices.ContainsFunc(out, func(f finding) bool { return f.tells() }) {
-				continue // Spells are asked about where the iterations as a whole show nobody.
+				continue // Spells are looked at only where the iterations as a whole show no culprit.
 			}
 			looked = a.overall()
 		}
@@ -174,10 +174,10 @@ func (a *analysis) hasPast() bool      { return a.past != nil }
 func (a *analysis) becameSlower() bool { return a.hasPast() && a.onset >= a.Opt.IrregularFactor }
 func (a *analysis) unpaused() bool     { return a.paused == nil }
 
-// losesInTransfers says that shorter transfers would gain something.
+// losesInTransfers reports whether shorter transfers would gain something.
 func (a *analysis) losesInTransfers() bool { return a.transfers().gain >= leastGain }
 
-// seesSlowGroups says that communicators' transfers are longer than their peers', by their kernels.
+// seesSlowGroups reports whether communicators' transfers are longer than their peers', by their kernels.
 func (a *analysis) seesSlowGroups() bool {
 	return a.losesInTransfers() && len(a.base.slowComm) > 0 && !a.startsUnseen()
 }

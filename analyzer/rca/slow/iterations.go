@@ -14,7 +14,7 @@ import (
 	"github.com/culprit-project/culprit/analyzer/rca/job"
 )
 
-// token is what an operation looks like from its rank, the same in every iteration and on every rank of a role.
+// token describes an operation as its rank sees it. It is the same in every iteration and on every rank of a role.
 type token struct {
 	fn    int32
 	kind  rca.SegmentKind
@@ -24,7 +24,7 @@ type token struct {
 	mb    int32
 }
 
-// noIteration: the segment lies before the first iteration that was seen whole.
+// noIteration marks segments before the first iteration that was seen whole.
 const noIteration = -1 << 31
 
 // findIterations cuts every rank's work into iterations (H2), unless the source numbered them, and gives roles and
@@ -171,7 +171,7 @@ func (t *timeline) tokenOf(s *seg) token {
 	return k
 }
 
-// batched says that a segment was entered together with the one before it on its rank: one group call.
+// batched reports whether a segment was entered together with the one before it on its rank: one group call.
 func (t *timeline) batched(list []int32, p int) bool {
 	return p > 0 && t.segs[list[p]].enter-t.segs[list[p-1]].enter < int64(time.Microsecond)
 }
@@ -426,9 +426,9 @@ func (t *timeline) renumber() {
 	t.iters = len(all)
 }
 
-// assignRoles: ranks that do the same operations equally often in an iteration have one role; the k-th operation of a
-// kind in an iteration is one position for all of them. Averages decide, because operations of concurrent streams may
-// fall on either side of an iteration's edge.
+// assignRoles gives ranks their roles and segments their positions. Ranks that do the same operations equally often in an iteration have
+// one role; the k-th operation of a kind in an iteration is one position for all of them. Averages decide, because operations of concurrent
+// streams may fall on either side of an iteration's edge.
 func (t *timeline) assignRoles(tokens []int32) {
 	t.role = make([]int32, len(t.Nodes))
 	var shapes []roleShape
@@ -527,7 +527,7 @@ func (r *turns) of(s *seg) (partner, k int32, ok bool) {
 	return r.partner[sequence{comm: s.comm, fn: -1, peer: int32(s.Peer)}], int32(s.Seq - first), true
 }
 
-// roleShape is what a rank does in an average iteration.
+// roleShape is the operations of a rank in an average iteration.
 type roleShape struct {
 	stage  int
 	tokens []int32   // Sorted.

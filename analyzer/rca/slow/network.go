@@ -19,7 +19,7 @@ const (
 	recvGPU   = 2 // Given to the GPU, not consumed.
 )
 
-// waitsSeen says that the source told what an operation's flows waited for.
+// waitsSeen reports whether the source told what an operation's flows waited for.
 func (s *seg) waitsSeen() bool {
 	return s.SendWait != [3]time.Duration{} || s.RecvWait != [3]time.Duration{}
 }
@@ -71,7 +71,7 @@ func (a *analysis) slowPlace() (finding, bool) {
 	return f, sure && t.ofEnds-1 >= leastPart*(t.gain-1) && !(t.explained && len(t.flush) > 0)
 }
 
-// lateHandingOn: what has arrived is handed on late, and that accounts for the delay, or is in all that is slow.
+// lateHandingOn finds ranks that hand on late what has arrived, if that accounts for the delay or is in all communicators that are slow.
 func (a *analysis) lateHandingOn() (finding, bool) {
 	t := a.transfers()
 	if !t.explained && !a.inAllSlow(t.flush) {
@@ -80,7 +80,7 @@ func (a *analysis) lateHandingOn() (finding, bool) {
 	return a.locateProxy(t.flush, t.gain)
 }
 
-// inAllSlow says that one rank hands on late and is in every communicator that is noticeably slow: a thread that sleeps
+// inAllSlow reports whether one rank hands on late and is in every communicator that is noticeably slow: a thread that sleeps
 // now and then delays all that it does, and only a part of that shows as late handing on.
 func (a *analysis) inAllSlow(flush []slowEnd) bool {
 	slow := a.base.slowComm
@@ -118,7 +118,7 @@ func sumTotal(es []slowEnd) int64 {
 	return sum
 }
 
-// dominate says that the worst of the slow ends takes several times what its peers take, and a good part of the window.
+// dominate reports whether the worst of the slow ends takes several times what its peers take, and a good part of the window.
 func (a *analysis) dominate(es []slowEnd) bool {
 	return len(es) > 0 && es[0].times >= dominantTimes && float64(es[0].total) >= dominantShare*a.replay.base
 }

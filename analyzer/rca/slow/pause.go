@@ -81,7 +81,7 @@ func (t *timeline) withoutPauses() (*timeline, repair) {
 	return t.withGaps(gaps), repair{changed: len(stops), paused: p}
 }
 
-// evenSpaced says that numbers in ascending order lie at equal distances, give or take one.
+// evenSpaced reports whether numbers in ascending order lie at equal distances, give or take one.
 func evenSpaced(at []int32) bool {
 	if len(at) < regularFrom {
 		return false

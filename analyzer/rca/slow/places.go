@@ -13,7 +13,7 @@ import (
 	"github.com/culprit-project/culprit/analyzer/rca/words"
 )
 
-// sight is what flows show of the place that is slow: the places that explain which flows are slow and which are not.
+// sight is the places that explain which flows are slow and which are not.
 type sight struct {
 	*analysis
 	groups []flowGroup
@@ -25,7 +25,7 @@ type sight struct {
 	behind bool    // if that is so, be they known or not.
 }
 
-// reading says what a sight means: a row of the table of places.
+// reading is a row of the table that says what a sight means.
 type reading struct {
 	name string
 	fits func(*sight) bool
@@ -118,7 +118,7 @@ func (s *sight) wire(f finding) finding {
 	return s.senderOr(f, from, to, &fitted{place: place{end: endSend}, factor: s.best.factor}, twoEndsWeight)
 }
 
-// oneDirection says that one end sends and another receives what is slow, and nothing tells which of them it is.
+// oneDirection reports whether one end sends and another receives what is slow, and nothing tells which of them it is.
 func (s *sight) oneDirection() bool {
 	return s.rival != nil && (s.best.end == endSend && s.rival.end == endReceive || s.best.end == endReceive && s.rival.end == endSend)
 }
@@ -138,7 +138,7 @@ func (s *sight) senderOr(f finding, from, to []int32, p *fitted, most float64) f
 	return f
 }
 
-// unansweredReceivers: the other end may hold back what it is sent, and did not tell.
+// unansweredReceivers names the link to receivers that did not answer: they may hold back what they are sent.
 func (s *sight) unansweredReceivers(f finding) finding {
 	silent := s.silent
 	if !slices.ContainsFunc(s.best.nodes, func(n int32) bool { return s.Nodes[n].Visibility != job.NoAnswer }) {
@@ -272,7 +272,7 @@ func slowSenders(groups []flowGroup) []int32 {
 	return slices.Compact(out)
 }
 
-// sendsAll says that all flows that were seen are of these ranks.
+// sendsAll reports whether all flows that were seen are of these ranks.
 func sendsAll(groups []flowGroup, nodes []int32) bool {
 	return !slices.ContainsFunc(groups, func(g flowGroup) bool { return !slices.Contains(nodes, g.node) })
 }

@@ -19,7 +19,7 @@ type step struct {
 	mend func(*timeline) (*timeline, repair)
 }
 
-// repair is what a step did: how many segments it left out, put in or shortened, and how many it saw to be wrong and could not mend.
+// repair counts what a step did: the segments that it left out, put in or shortened, and those that are wrong and that it could not mend.
 type repair struct {
 	changed, left int
 	doubted       []int32

@@ -54,7 +54,7 @@ func (a *analysis) replicasOf(nodes []int32) []int32 {
 }
 
 // unseenReplicas gives ranks to compare the accused with before they are accused, where too few of those who do the same
-// work have been seen: a whole stage that is slow is nobody's fault.
+// work have been seen: a stage that is slow as a whole is no rank's fault.
 func (a *analysis) unseenReplicas(accused []int32) []int {
 	const enough, most = 2, 4 // Hosts besides the accused's.
 	if len(a.hostsOf(a.replicasOf(accused)))-len(a.hostsOf(accused)) >= enough {

@@ -98,7 +98,7 @@ func (t *timeline) spans() [][2]int64 {
 	return out
 }
 
-// within says that a segment ended while another rank was seen, as far as clocks can be compared.
+// within reports whether a segment ended while another rank was seen, as far as clocks can be compared.
 func (t *timeline) within(s *seg, n int32, spans [][2]int64) bool {
 	c, own := &t.clock[n], &t.clock[s.node]
 	if !own.known || !c.known || c.root != own.root {
@@ -285,7 +285,7 @@ func (t *timeline) leftAt(j *joint, n int32, l leaving) (int64, bool) {
 	return t.clock[n].fromReference(end), true
 }
 
-// lostSegment is what the record would have said, as far as others tell.
+// lostSegment is the lost record as far as other ranks' records tell it.
 func (t *timeline) lostSegment(l *lostRecord) rca.Segment {
 	j := &t.jobs[l.job]
 	s := &t.segs[j.parts[0]]
@@ -456,7 +456,7 @@ type batches struct {
 	alone map[sequence]int     // How many more of a sequence were entered alone than in a group.
 }
 
-// batch is what was entered together: when, and when the last of it ended.
+// batch is when a group call was entered, and when the last of it ended.
 type batch struct{ enter, end int64 }
 
 // findBatches looks for them: what was entered together on one communicator.
@@ -490,7 +490,7 @@ func (t *timeline) findBatches() *batches {
 	return b
 }
 
-// sequenceOf is what a rank's sends to, or receives from, one other are numbered in.
+// sequenceOf is the numbering of a rank's sends to, or receives from, one other rank.
 func sequenceOf(s *seg) sequence {
 	return sequence{comm: s.comm, fn: s.fn, peer: int32(s.Peer), rank: int32(s.Rank)}
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/culprit-project/culprit/analyzer/rca/job"
 	"github.com/culprit-project/culprit/analyzer/rca/words"
 )
 
@@ -79,7 +80,7 @@ func (a *analysis) insideHost() (finding, bool) {
 	if lost[worst] <= 0 {
 		return finding{}, false
 	}
-	sick := a.onlyAiling(a.members(worst.comm, true))
+	sick := a.OnlyAiling(a.members(worst.comm, true), job.GPUAilment)
 	if sick < 0 {
 		return finding{}, false
 	}
@@ -95,7 +96,7 @@ func (a *analysis) insideHost() (finding, bool) {
 	return f, f.gain >= leastGain
 }
 
-// networkHasSlack says that most flows that were seen had slack: whatever is slow, it is not all of the network.
+// networkHasSlack reports whether most flows that were seen had slack: whatever is slow, it is not all of the network.
 func (a *analysis) networkHasSlack() bool {
 	groups := a.flows()
 	held, _ := a.withoutSlack(groups)

@@ -38,7 +38,7 @@ func (a *analysis) membersOfSlow() *slowMembers {
 	return &slowMembers{worst: &slow[0], nodes: common, most: 2*len(common) > a.visitedRanks()}
 }
 
-// lostIn is what a slow communicator's transfers take longer in all, ns.
+// lostIn is the time that a slow communicator's transfers take longer in total, ns.
 func (a *analysis) lostIn(s *slowComm) float64 {
 	return (s.ratio - 1) * float64(max(1, a.base.transfer[s.joints[0]])) * float64(len(s.joints))
 }
@@ -56,12 +56,12 @@ func (m *slowMembers) finding(a *analysis) finding {
 func (a *analysis) ailingInSlowGroups() (finding, bool) {
 	m := a.slowMembers()
 	f := m.finding(a)
-	sick := a.onlyAiling(m.nodes)
+	sick := a.OnlyAiling(m.nodes, job.GPUAilment)
 	f.nodes, f.weight = []int32{sick}, sickMemberWeight
 	return f, sick >= 0 && f.gain >= leastOnset
 }
 
-// noisy says that it is everybody's and not much, or seen inside without any end standing out: the noise of a network.
+// noisy reports whether the delay is a network's noise: small and on most ranks, or small with flows seen of which no end stands out.
 func (a *analysis) noisy(m *slowMembers) bool {
 	return m.most && a.transfers().gain < a.Opt.IrregularFactor || a.waitsSeen(m.worst) && m.worst.ratio < noisyRatio
 }
@@ -90,17 +90,7 @@ func (a *analysis) slowGroup() (finding, bool) {
 	return f, !a.noisy(m)
 }
 
-// waitsSeen says that the flows of the slow transfers were seen.
+// waitsSeen reports whether the flows of the slow transfers were seen.
 func (a *analysis) waitsSeen(s *slowComm) bool {
 	return slices.ContainsFunc(a.now.jobs[s.joints[0]].parts, func(p int32) bool { return a.now.segs[p].waitsSeen() })
-}
-
-// onlyAiling gives the one of the ranks whose GPU or NVLink shows an error, -1 none or several. A low clock slows
-// computation, not transfers.
-func (a *analysis) onlyAiling(ns []int32) int32 {
-	sick := slices.DeleteFunc(slices.Clone(ns), func(n int32) bool { return !a.Ailing(n, job.GPUAilment) })
-	if len(sick) != 1 {
-		return -1
-	}
-	return sick[0]
 }

@@ -69,7 +69,7 @@ func spellOf(lengths []int64) *spell {
 }
 
 // placeInSpells finds the place in the network that is slow in the iterations that took longer, and in them alone. What was so in one
-// iteration is said, and pages nobody: a blip (C5).
+// iteration is told and does not page: a blip (C5).
 func (a *analysis) placeInSpells() (finding, bool) {
 	spells := a.spells()
 	if spells == nil {

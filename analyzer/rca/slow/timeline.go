@@ -71,7 +71,7 @@ type commNode struct{ comm, node int32 }
 type joint struct {
 	parts    []int32 // Segments.
 	class    transferClass
-	transfer int64 // The shortest stay: the last arriver waits for nobody.
+	transfer int64 // The shortest stay: the last arriver waits for no other rank.
 	last     int32 // Segment of the last arriver; -1 none told.
 	p2p      bool
 	buffered bool // The send did not wait for its receiver.
@@ -216,7 +216,7 @@ const (
 	mostOverlap = int64(200 * time.Microsecond)
 )
 
-// follows says whether p had ended, as far as times tell, when s was entered.
+// follows reports whether p had ended, as far as times tell, when s was entered.
 func (s *seg) follows(p *seg) bool {
 	if p.End <= s.enter {
 		return true
@@ -288,7 +288,7 @@ func (t *timeline) link() {
 	}
 }
 
-// sequence is what numbers a rank's operations without holes.
+// sequence identifies operations of a rank that are numbered without holes.
 type sequence struct {
 	comm int32
 	fn   int32 // Where only calls of one function are numbered, else -1.
@@ -423,7 +423,7 @@ func (t *timeline) settleJoint(j *joint) {
 	}
 	j.transfer, j.last = t.segs[shortest].stay, shortest
 	if c := t.segs[shortest].Comm; c == hiddenComm && 3*j.transfer > t.segs[longest].stay {
-		j.transfer = 0 // All waited long, for somebody who is not among them.
+		j.transfer = 0 // All waited long for a rank that is not among them.
 	}
 	if j.p2p && len(j.parts) == 2 {
 		send := j.parts[0]

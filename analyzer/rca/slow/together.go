@@ -24,12 +24,9 @@ func (a *analysis) narrow(f *finding) {
 	if group == nil {
 		return
 	}
-	var sick []int32
-	for _, n := range group {
-		if slices.ContainsFunc(a.Ev.Facts, func(x rca.Fact) bool { return x.Component == "gpu" && x.Rank == a.Nodes[n].ID }) {
-			sick = append(sick, n)
-		}
-	}
+	sick := slices.DeleteFunc(slices.Clone(group), func(n int32) bool {
+		return !a.FactOf(n, func(f *rca.Fact) bool { return f.Component == "gpu" })
+	})
 	if f.nodes = group; len(sick) > 0 {
 		f.nodes = sick
 	}
@@ -73,7 +70,7 @@ func (a *analysis) together(nodes []int32) []int32 {
 		if !inside || group != nil && len(members) >= len(group) || slices.ContainsFunc(nodes, func(n int32) bool { return a.Comms[c].Find(n) == nil }) {
 			continue
 		}
-		group = make([]int32, 0, len(members))
+		group = nil
 		for i := range members {
 			group = append(group, members[i].Node)
 		}

@@ -14,7 +14,7 @@ import (
 )
 
 // pulseVote sums up what Pulse says of every collective: who is late for it, else whose transfers were outstanding longest (P5), or who was
-// in it for long without either (P7). Where that is nobody, it is whose exchanges by sends are slowest (P6).
+// in it for long without either (P7). Where that is no rank, it names the one whose exchanges by sends are slowest (P6).
 func (a *analysis) pulseVote() rca.Vote {
 	v := rca.Vote{Method: "pulse", Class: rca.Unknown, Ranks: []int{}, Note: words.MethodNormal}
 	type hit struct {

@@ -21,7 +21,7 @@ const (
 	whatIfSegments = 150_000 // Beyond so much finished work only everything at once.
 )
 
-// ideals says what every element would take if nobody were slow: work of one kind takes its mean over all ranks and
+// ideals is how long every element would take if no rank were slow: work of one kind takes its mean over all ranks and
 // iterations, a transfer the median of its class. Where computations were not recorded, the time between operations
 // stands for them, and what a stage has more of it than the mean is evened out.
 type ideals struct {
