@@ -25,7 +25,7 @@ type baseline struct {
 	before   map[transferClass]int64 // Before the job became slower.
 }
 
-// peerWork is what work takes on a segment's peers: ranks of its role, at its position.
+// peerWork is how long work takes on a segment's peers: the ranks of its role, at its position.
 type peerWork struct {
 	gap  []int64 // By segment: what its peers take.
 	own  []int64 // What its rank usually takes there.
@@ -101,7 +101,7 @@ func (b *baseline) excessWork() {
 		b.excess[n], over[n], late[n] = make([]int64, t.iters), make([]int64, t.iters), make([]int64, t.iters)
 		for _, i := range t.ranks[n] {
 			s := &t.segs[i]
-			if s.iter == noIteration || s.pred < 0 || s.also {
+			if !s.works() {
 				continue
 			}
 			d := s.gap - b.gap[i]
@@ -112,7 +112,7 @@ func (b *baseline) excessWork() {
 				d += s.stay - b.body[i]
 			}
 			b.excess[n][s.iter] += d
-			if d > 0 && !s.restored { // Whether the call came late its record would tell.
+			if d > 0 && !s.restored { // A restored record cannot tell whether the call came late.
 				over[n][s.iter] += d
 				late[n][s.iter] += min(d, s.host)
 			}
@@ -141,10 +141,6 @@ func hostPart(excess, over, late []int64, usual int64) float64 {
 	}
 	return part / sum
 }
-
-// gapOf and bodyOf give what the peers of a segment take.
-func (b *baseline) gapOf(s *seg) int64  { return b.gap[s.id] }
-func (b *baseline) bodyOf(s *seg) int64 { return b.body[s.id] }
 
 // position sets what the peers take at one position: the lower median of the other ranks' medians; of a rank alone in
 // its role, what it takes in its quicker iterations.
@@ -195,18 +191,14 @@ func (t *timeline) position(list []int32, value func(*seg) int64, out, own []int
 	}
 	slices.Sort(sorted)
 	for _, g := range groups {
-		at, _ := slices.BinarySearch(sorted, g.median)
-		k := (len(sorted) - 2) / 2 // Lower median of the others.
-		if k >= at {
-			k++
-		}
+		others := medianOfOthers(sorted, g.median)
 		for _, i := range list[g.from:g.to] {
-			out[i] = sorted[k]
+			out[i] = others
 		}
 	}
 }
 
-// transferClass is what makes two communicators' transfers comparable.
+// transferClass groups transfers that can be compared across communicators.
 type transferClass struct {
 	fn    int32
 	bytes int64
@@ -215,13 +207,31 @@ type transferClass struct {
 	cross bool // Over more than one host.
 }
 
+// transferKey groups transfers that are compared over time: of one class, on one communicator and, for sends, between one pair of ranks.
+type transferKey struct {
+	class    transferClass
+	comm     int32 // -1 one that is not known.
+	from, to int32 // Nodes; -1 of collectives.
+}
+
+// transferKeyOf gives a joint's.
+func (t *timeline) transferKeyOf(j *joint) transferKey {
+	s := &t.segs[j.parts[0]]
+	k := transferKey{class: j.class, comm: max(-1, s.comm), from: -1, to: -1}
+	if j.p2p {
+		k.from, k.to = s.node, t.NodeOf(s.Peer)
+		if s.dir < 0 {
+			k.from, k.to = k.to, k.from
+		}
+	}
+	return k
+}
+
 // transferGroup is a communicator's (or pair's) transfers of a class.
 type transferGroup struct {
 	class  transferClass
-	comm   int32
-	a, b   int32
 	joints []int32
-	// inferred are those of two ranks of which one has no record: what they take is no measurement.
+	// inferred are transfers between two ranks of which one has no record. Their length is not a measurement.
 	inferred []int32
 	median   int64
 	quick    int64
@@ -230,12 +240,7 @@ type transferGroup struct {
 func (b *baseline) transfers() {
 	t := b.t
 	b.transfer = make([]int64, len(t.jobs))
-	type key struct {
-		class transferClass
-		comm  int32
-		a, b  int32
-	}
-	at := map[key]int{}
+	at := map[transferKey]int{}
 	var groups []transferGroup
 	for j := range t.jobs {
 		jo := &t.jobs[j]
@@ -243,23 +248,15 @@ func (b *baseline) transfers() {
 		if !t.complete(jo) {
 			continue // The shortest stay seen need not be the last arriver's.
 		}
-		s := &t.segs[jo.parts[0]]
-		k := key{class: jo.class, comm: -1, a: -1, b: -1}
-		if c, ok := s.in(); ok {
-			k.comm = c
-		}
+		k := t.transferKeyOf(jo)
 		if jo.p2p {
-			k.comm = -1
-			k.a, k.b = s.node, t.segs[jo.parts[1]].node // From the sender to the receiver.
-			if s.dir < 0 {
-				k.a, k.b = k.b, k.a
-			}
+			k.comm = -1 // Between two ranks it is one link, whatever they send on.
 		}
 		g, ok := at[k]
 		if !ok {
 			g = len(groups)
 			at[k] = g
-			groups = append(groups, transferGroup{class: k.class, comm: k.comm, a: k.a, b: k.b})
+			groups = append(groups, transferGroup{class: k.class})
 		}
 		if jo.p2p && slices.ContainsFunc(jo.parts, func(p int32) bool { return t.segs[p].restored }) {
 			groups[g].inferred = append(groups[g].inferred, int32(j))
@@ -288,7 +285,7 @@ func (b *baseline) transfers() {
 	}
 }
 
-// complete says that all members of an operation were seen.
+// complete reports whether all members of an operation were seen.
 func (t *timeline) complete(j *joint) bool {
 	if j.compute || len(j.parts) == 0 {
 		return false
@@ -348,12 +345,7 @@ func (b *baseline) class(groups []transferGroup, ids []int) {
 		gr := &groups[g]
 		ideal := gr.quick
 		if len(ids) > 1 {
-			at, _ := slices.BinarySearch(sorted, gr.median)
-			k := (len(sorted) - 2) / 2
-			if k >= at {
-				k++
-			}
-			ideal = sorted[k]
+			ideal = medianOfOthers(sorted, gr.median)
 		}
 		if e, ok := b.before[gr.class]; ok && e > 0 {
 			ideal = min(ideal, e)

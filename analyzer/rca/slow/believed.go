@@ -3,15 +3,11 @@
 
 package slow
 
-import (
-	"slices"
+import "slices"
 
-	"github.com/culprit-project/culprit/analyzer/rca"
-)
-
-// A rank writes its own records, so they can say anything: a bug or a liar shows where they contradict the records of the ranks that it
-// works with. Whose word it is that nobody confirms is told by whom most contradict; its records are then taken as if it had not
-// been seen, as wrong ones would have others' waiting look like work. Lost records contradict nobody: they are a hole, and few.
+// A rank writes its own records, so a bug or a lie in them shows only where they contradict the records of other ranks. The rank that
+// most others contradict is taken as not seen: wrong records would make the waiting of others look like work. Lost records contradict
+// nobody: they leave a hole, and they are few.
 
 // believed leaves out the records of ranks that most others contradict.
 func (t *timeline) believed() (*timeline, repair) {
@@ -19,24 +15,19 @@ func (t *timeline) believed() (*timeline, repair) {
 	if len(ranks) == 0 {
 		return t, repair{left: left}
 	}
-	tl := make([]rca.Segment, 0, len(t.segs))
-	for i := range t.segs {
-		if s := &t.segs[i]; !slices.Contains(ranks, s.node) {
-			tl = append(tl, *s.Segment)
-		}
-	}
+	tl := t.records(func(s *seg) bool { return !slices.Contains(ranks, s.node) })
 	return newTimeline(t.Index, tl), repair{changed: len(t.segs) - len(tl), doubted: ranks}
 }
 
 // said counts what other ranks' records say of a rank's.
 type said struct {
-	checked int             // Records of which another rank's tell.
+	checked int             // Records that another rank's records confirm or deny.
 	odd     int             // How many of them most members of a communicator contradict,
 	denied  map[int32]int32 // and how many one other rank does, by rank.
 }
 
-// contradicted gives the ranks whose records most of the others' deny, all of one host: where several hosts would have to lie, nobody is
-// known to, and left is how many records may be false.
+// contradicted gives the ranks, all of one host, whose records most others deny. Where several hosts would have to lie, it gives no rank,
+// and left is how many records may be false.
 func (t *timeline) contradicted() (ranks []int32, left int) {
 	of, spans := make([]said, len(t.Nodes)), t.spans()
 	for j := range t.jobs {
@@ -68,7 +59,7 @@ func (t *timeline) contradicted() (ranks []int32, left int) {
 	}
 }
 
-// compareWords notes of an operation what its members' records say of each other's.
+// compareWords notes for an operation what its members' records say about each other.
 func (t *timeline) compareWords(j *joint, of []said, spans [][2]int64) {
 	switch {
 	case j.compute:
@@ -102,7 +93,7 @@ func (t *timeline) compareWords(j *joint, of []said, spans [][2]int64) {
 
 // functionOfMost gives the function that more than half of an operation's members recorded; -1 there is none.
 func (t *timeline) functionOfMost(j *joint) int32 {
-	fn, lead := int32(-1), 0 // Boyer and Moore's vote: whoever has a majority leads at the end.
+	fn, lead := int32(-1), 0 // Boyer and Moore's vote: a majority leads at the end.
 	for _, p := range j.parts {
 		switch s := &t.segs[p]; {
 		case lead == 0:

@@ -22,12 +22,17 @@ func (l *line) toReference(own int64) int64 {
 	return own + int64(l.offset+l.slope*float64(own-l.at))
 }
 
+// fromReference converts a time on the reference's clock back.
+func (l *line) fromReference(ref int64) int64 {
+	own := ref - int64(l.offset)
+	return ref - int64(l.offset+l.slope*float64(own-l.at))
+}
+
 // alignClocks estimates every rank's clock from operations that all leave together (X6), along a spanning tree over
 // ranks that share some. Offsets of hours and drifts of hundreds of parts per million come out; ranks that share no
 // synchronising operation with the rest stay unknown.
 func (t *timeline) alignClocks() {
 	t.clock = make([]line, len(t.Nodes))
-	type sample struct{ at, diff int64 } // On a's clock; b's end minus a's.
 	type pair struct {
 		a, b int32
 		tier int8 // 0: all left together; 1: a send that was waited for; 2: one that was not, if nothing better links them.
@@ -74,18 +79,6 @@ func (t *timeline) alignClocks() {
 			next[p.b] = append(next[p.b], p)
 		}
 	}
-	fit := func(p pair) line {
-		ss := samples[p]
-		slices.SortFunc(ss, func(a, b sample) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.diff, b.diff)) })
-		third := max(1, len(ss)/3)
-		early, late := median64(diffs(ss[:third], func(s sample) int64 { return s.diff })), median64(diffs(ss[len(ss)-third:], func(s sample) int64 { return s.diff }))
-		t0, t1 := median64(diffs(ss[:third], func(s sample) int64 { return s.at })), median64(diffs(ss[len(ss)-third:], func(s sample) int64 { return s.at }))
-		l := line{at: t0, offset: float64(early), known: true}
-		if t1-t0 > int64(1e9) && len(ss) >= 9 {
-			l.slope = float64(late-early) / float64(t1-t0)
-		}
-		return l
-	}
 	for root := range t.Nodes {
 		if len(t.ranks[root]) == 0 || t.clock[root].known {
 			continue
@@ -97,7 +90,7 @@ func (t *timeline) alignClocks() {
 			queue = queue[1:]
 			for _, p := range next[n] {
 				if to := p.a + p.b - n; !t.clock[to].known {
-					t.clock[to] = compose(t.clock[n], fit(p), p.a == n)
+					t.clock[to] = compose(t.clock[n], lineThrough(samples[p]), p.a == n)
 					t.clock[to].root = int32(root)
 					queue = append(queue, to)
 				}
@@ -139,25 +132,37 @@ func rooted(fn string) bool {
 	return false
 }
 
-func diffs[T any](ss []T, of func(T) int64) []int64 {
-	out := make([]int64, len(ss))
-	for i := range ss {
-		out[i] = of(ss[i])
+// sample is one operation that two ranks left together: when by the clock of one, and by how much the other's is ahead, ns.
+type sample struct{ at, diff int64 }
+
+// lineThrough gives the clock that samples lie on, by the medians of the first and the last third of them.
+func lineThrough(ss []sample) line {
+	slices.SortFunc(ss, func(a, b sample) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.diff, b.diff)) })
+	third := max(1, len(ss)/3)
+	early, late := middle(ss[:third]), middle(ss[len(ss)-third:])
+	l := line{at: early.at, offset: float64(early.diff), known: true}
+	if over := late.at - early.at; over > int64(1e9) && len(ss) >= 9 {
+		l.slope = float64(late.diff-early.diff) / float64(over)
 	}
-	return out
+	return l
 }
 
-// compose gives the clock of the far end of a pair from that of the near end. The pair's line gives b - a as a
-// function of a's time.
+// middle gives the medians of samples.
+func middle(ss []sample) sample {
+	at, diff := make([]int64, len(ss)), make([]int64, len(ss))
+	for i, s := range ss {
+		at[i], diff[i] = s.at, s.diff
+	}
+	return sample{median64(at), median64(diff)}
+}
+
+// compose gives the clock of the far end of a pair from that of the near end. The pair's line gives b - a as a function of a's time.
 func compose(near, d line, nearIsA bool) line {
 	if nearIsA {
 		// a = b - diff(a): to first order diff at b's own time.
-		at := d.at + int64(d.offset)
-		a := line{at: at, offset: -d.offset, slope: -d.slope, known: true}
-		return through(a, near)
+		d = line{at: d.at + int64(d.offset), offset: -d.offset, slope: -d.slope}
 	}
-	a := line{at: d.at, offset: d.offset, slope: d.slope, known: true}
-	return through(a, near)
+	return through(d, near)
 }
 
 // through gives first, then second, as one line around first's origin.

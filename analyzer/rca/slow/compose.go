@@ -49,8 +49,8 @@ func (a *analysis) verdict() rca.Verdict {
 	return v
 }
 
-// choice is the explanation that a verdict rests on.
-type choice struct {
+// chosen is the explanation that a verdict rests on.
+type chosen struct {
 	finding
 	alone *finding // Without what is mixed into it.
 	with  int      // Which explanation that is, 0 none.
@@ -58,9 +58,9 @@ type choice struct {
 
 // choose takes the best explanation. A computation and a communication of like size on the same ranks make CCL-D's S3 together. Where the
 // job's past tells by how much it became slower, neither may account for that alone: two explanations of the same time are no mixture.
-func (a *analysis) choose(fs []finding) choice {
+func (a *analysis) choose(fs []finding) chosen {
 	f := &fs[0]
-	c := choice{finding: *f, alone: f}
+	c := chosen{finding: *f, alone: f}
 	slow := func(g *finding) bool { return g.class == rca.SlowCompute || g.class == rca.SlowComm }
 	i := slices.IndexFunc(fs, func(g finding) bool { return slow(&g) && g.class != f.class })
 	if !slow(f) || i < 0 || len(f.nodes) == 0 || !slices.Contains(fs[i].nodes, f.nodes[0]) {
@@ -77,7 +77,7 @@ func (a *analysis) choose(fs []finding) choice {
 	return c
 }
 
-// accuse names whom the finding is about, and whom else to ask.
+// accuse writes the culprits into the verdict, and which ranks to ask next.
 func (a *analysis) accuse(f *finding, v *rca.Verdict) {
 	v.Class, v.Cause = f.class, f.cause
 	v.Code = v.Class.Code()
@@ -126,7 +126,7 @@ func (a *analysis) addEvidence(f *finding, others []finding, v *rca.Verdict) {
 // maxRuledOut is how many of the explanations that were set aside are told.
 const maxRuledOut = 8
 
-// pages says that a person is called: somebody is named who costs enough, and not once, rarely or within few iterations.
+// pages reports whether the verdict pages: it names a rank that costs enough, and not in one iteration, rarely, or in few iterations.
 func (a *analysis) pages(f *finding, v *rca.Verdict) bool {
 	if v.Class != rca.SlowCompute && v.Class != rca.SlowComm && v.Class != rca.SlowMixed {
 		return false
@@ -172,7 +172,7 @@ func (a *analysis) slowSentence(f *finding) string {
 	switch {
 	case len(f.nodes) > 0:
 		return fmt.Sprintf("%s: %s%s; %s.", words.Opener(a.RankList(f.nodes)), f.what, mode, gain)
-	case f.class == rca.GlobalSlow:
+	case f.global():
 		return words.Opener(f.what) + words.NoMachine
 	case f.class == rca.Imbalance:
 		return fmt.Sprintf(words.Uneven, words.Opener(f.group), f.what, gain)

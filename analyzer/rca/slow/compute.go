@@ -6,6 +6,7 @@ package slow
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/culprit-project/culprit/analyzer/rca"
@@ -14,7 +15,8 @@ import (
 )
 
 // over gives each rank's mean own work beyond its peers', as a share of an iteration; ranks without work are left out.
-func (a *analysis) over() (nodes []int32, share []float64) {
+func (a *analysis) over() map[int32]float64 {
+	out := map[int32]float64{}
 	for n := range a.Nodes {
 		e := a.base.excess[n]
 		if e == nil || a.iterTime == 0 {
@@ -24,10 +26,9 @@ func (a *analysis) over() (nodes []int32, share []float64) {
 		for _, d := range e {
 			sum += d
 		}
-		nodes = append(nodes, int32(n))
-		share = append(share, float64(sum)/float64(max(1, a.now.iters))/a.iterTime)
+		out[int32(n)] = float64(sum) / float64(max(1, a.now.iters)) / a.iterTime
 	}
-	return nodes, share
+	return out
 }
 
 // suspects are ranks whose own work stands out.
@@ -44,35 +45,33 @@ type suspects struct {
 func againstPeers(a *analysis) *suspects { return a.beyondPeers() }
 func againstPast(a *analysis) *suspects  { return a.beyondPast() }
 
-// finding gives what is found of the suspects, but for whom or what it is.
+// finding gives what all findings about the suspects share; the row adds the accused or the group.
 func (s *suspects) finding(what string) finding {
 	return finding{gain: s.gain, weight: s.weight, mode: s.mode, rare: s.rare, what: what, lane: -1}
 }
 
 // heavyRanks finds ranks whose own work takes longer than their peers', iteration after iteration or now and then; nil none.
 func (a *analysis) heavyRanks() *suspects {
-	nodes, share := a.over()
-	mid, spread := center(share)
+	share := a.over()
+	mid, spread := center(slices.Collect(maps.Values(share)))
 	along := alongFrom
 	if a.startsUnseen() {
-		spread, along = min(spread, a.unsteady(nodes)), alongUnseenFrom
+		spread, along = min(spread, a.unsteady()), alongUnseenFrom
 	}
 	limit := max(heavyShare, heavySpreads*spread)
 	var heavy []int32
-	of := map[int32]float64{}
-	for i, n := range nodes {
-		of[n] = share[i]
-		if share[i]-mid > limit && share[i] > 0 && !a.bothWays(n) {
+	for n, d := range share {
+		if d-mid > limit && d > 0 && !a.bothWays(n) {
 			heavy = append(heavy, n)
 		}
 	}
-	if len(heavy) == 0 || 2*len(heavy) > len(nodes) {
+	if len(heavy) == 0 || 2*len(heavy) > len(share) {
 		return nil
 	}
-	slices.SortFunc(heavy, func(x, y int32) int { return cmp.Or(cmp.Compare(of[y], of[x]), cmp.Compare(x, y)) })
+	slices.SortFunc(heavy, func(x, y int32) int { return cmp.Or(cmp.Compare(share[y], share[x]), cmp.Compare(x, y)) })
 	// Those far below the worst came along with it.
-	heavy = slices.DeleteFunc(heavy, func(n int32) bool { return of[n] < along*of[heavy[0]] })
-	s := &suspects{nodes: heavy, share: of[heavy[0]], gain: a.idealise(heavy), weight: heavyWeight}
+	heavy = slices.DeleteFunc(heavy, func(n int32) bool { return share[n] < along*share[heavy[0]] })
+	s := &suspects{nodes: heavy, share: share[heavy[0]], gain: a.idealise(heavy), weight: heavyWeight}
 	if least := a.leastGainOf(s.share); s.gain < least {
 		s.gain, s.weight = least, pick(a.past == nil, heavyAlwaysWeight, heavyGrownWeight)
 	}
@@ -83,7 +82,7 @@ func (a *analysis) heavyRanks() *suspects {
 	return s
 }
 
-// stageBeyondPeers: all of a stage's ranks take longer, on several hosts.
+// stageBeyondPeers finds that all ranks of a stage take longer, on several hosts.
 func (a *analysis) stageBeyondPeers(s *suspects) (finding, bool) {
 	f := s.finding(fmt.Sprintf(words.StageComputes, 100*s.share))
 	st := a.allReplicas(s.nodes)
@@ -94,7 +93,7 @@ func (a *analysis) stageBeyondPeers(s *suspects) (finding, bool) {
 	return f, true
 }
 
-// rankBeyondPeers: ranks compute, or call, longer than those that do the same work.
+// rankBeyondPeers finds ranks that compute longer, or call later, than ranks that do the same work.
 func (a *analysis) rankBeyondPeers(s *suspects) (finding, bool) {
 	f := s.finding("")
 	f.nodes = slices.Sorted(slices.Values(s.nodes))
@@ -113,9 +112,9 @@ func (a *analysis) rankBeyondPeers(s *suspects) (finding, bool) {
 // unsteady is how far ranks' own work beyond their peers' differs from one iteration to the next, as a share of an iteration. Where kernels
 // are not seen whole groups of ranks are late with one of them, so that ranks differ much from each other: what counts is that each
 // is late time and again.
-func (a *analysis) unsteady(nodes []int32) float64 {
+func (a *analysis) unsteady() float64 {
 	var each []float64
-	for _, n := range nodes {
+	for _, n := range a.withWork() {
 		series := make([]float64, 0, len(a.base.excess[n]))
 		for _, d := range a.base.excess[n] {
 			series = append(series, float64(d)/a.iterTime)
@@ -127,7 +126,7 @@ func (a *analysis) unsteady(nodes []int32) float64 {
 	return typical
 }
 
-// bothWays says that a rank's own work falls short of its peers' about as much in some iterations as it exceeds it in others: what its
+// bothWays reports whether a rank's own work falls short of its peers' about as much in some iterations as it exceeds it in others: what its
 // mean shows beyond them is chance, as uneven data has it. A machine that is slow now and then is never the quicker for it.
 func (a *analysis) bothWays(n int32) bool {
 	var more, less int64
@@ -139,28 +138,27 @@ func (a *analysis) bothWays(n int32) bool {
 
 // idealise gives the gain when the ranks' own work takes what their peers' takes.
 func (a *analysis) idealise(heavy []int32) float64 {
-	in := make([]bool, len(a.Nodes))
-	for _, n := range heavy {
-		in[n] = true
-	}
-	return a.replay.gain(a.toPeers(func(n int32) bool { return in[n] }))
+	in := a.among(heavy)
+	return a.replay.gain(change{gap: atMost(a.base.gap, in), body: atMost(a.base.body, in)})
 }
 
-func (a *analysis) toPeers(in func(int32) bool) change {
-	return change{
-		gap: func(s *seg, was int64) int64 {
-			if in(s.node) {
-				return min(was, a.base.gapOf(s))
-			}
-			return was
-		},
-		body: func(s *seg, was int64) int64 {
-			if in(s.node) {
-				return min(was, a.base.bodyOf(s))
-			}
-			return was
-		},
+// atMost makes ideal what ranks' segments take longer than their peers'.
+func atMost(peers []int64, in func(*seg) bool) func(*seg, int64) int64 {
+	return func(s *seg, was int64) int64 {
+		if in(s) {
+			return min(was, peers[s.id])
+		}
+		return was
 	}
+}
+
+// among tells the segments of some ranks.
+func (a *analysis) among(nodes []int32) func(*seg) bool {
+	in := make([]bool, len(a.Nodes))
+	for _, n := range nodes {
+		in[n] = true
+	}
+	return func(s *seg) bool { return in[s.node] }
 }
 
 // whyHeavy tells the GPU from the host: is the extra time before the call comes, or after?
@@ -182,7 +180,7 @@ func (a *analysis) whyHeavy(heavy []int32, share float64) (rca.Cause, string) {
 	return rca.CauseGPU, own
 }
 
-// slowParts are what computation can be slow by, the likeliest first.
+// slowParts are the components that can slow computation, the likeliest first.
 var slowParts = []struct {
 	component string
 	cause     rca.Cause
@@ -244,7 +242,7 @@ func (a *analysis) peersOf(n int32) []int32 {
 	return out
 }
 
-// experts: the suspects are those that get most of an uneven exchange: experts with more tokens, not bad machines.
+// experts finds that the suspects receive most of an uneven exchange: experts with more tokens, not bad machines.
 func (a *analysis) experts(s *suspects) (finding, bool) {
 	if !a.sentMore(s.nodes) {
 		return finding{}, false
@@ -256,7 +254,7 @@ func (a *analysis) experts(s *suspects) (finding, bool) {
 	return f, true
 }
 
-// sentMore says that ranks get more of an uneven exchange than others.
+// sentMore reports whether ranks get more of an uneven exchange than others.
 func (a *analysis) sentMore(nodes []int32) bool {
 	bytes := make([]float64, len(a.Nodes))
 	var all []float64
@@ -279,16 +277,14 @@ func (a *analysis) sentMore(nodes []int32) bool {
 	return len(all) > 0 && !slices.ContainsFunc(nodes, func(n int32) bool { return bytes[n] < moreTokens*mid })
 }
 
-// rotating: the heavy rank changes from iteration to iteration: uneven data, no bad machine. It is no rotation where those who are
-// heavy all the time, a host's ranks alike say, account for most of it.
-func (a *analysis) rotating(before []finding) (finding, bool) {
-	constant := 1.0 // What it gains to be rid of them.
-	for i := range before {
-		if before[i].symptom == ownExcess {
-			constant = before[i].gain
-		}
+// rotating finds that the heaviest rank changes from iteration to iteration: the data is uneven, and no machine is bad. It is no rotation
+// where ranks that are heavy all the time, such as all ranks of one host, account for most of it.
+func (a *analysis) rotating() (finding, bool) {
+	constant := 1.0 // What the removal of the constant offenders gains.
+	if s := a.beyondPeers(); s != nil {
+		constant = s.gain
 	}
-	g := a.replay.gain(a.toPeers(func(int32) bool { return true }))
+	g := a.idealise(a.withWork())
 	if g < leastScatter*constant || a.now.iters < 4 {
 		return finding{}, false
 	}
@@ -320,14 +316,14 @@ func (a *analysis) rotating(before []finding) (finding, bool) {
 	}, true
 }
 
-// computeAlike says that everybody's own work has grown alike, and by what factor.
+// computeAlike gives the factor by which every rank's own work has grown; false where they have not grown by about the same.
 func (a *analysis) computeAlike() (times float64, ok bool) {
 	before, after := ownWorkOf(a.past), ownWorkOf(a.now)
 	times, even := a.evenly(before, after)
 	return times, even && times >= leastEven && a.fitsOnset(before, after)
 }
 
-// ailingHost: all ranks are of one host, and its node says what of.
+// ailingHost finds that all ranks are on one host whose node reports a reason.
 func (a *analysis) ailingHost() (finding, bool) {
 	times, ok := a.computeAlike()
 	nodes := a.withWork()
@@ -350,7 +346,7 @@ func (a *analysis) allSlower() (finding, bool) {
 	return finding{gain: a.onset, weight: globalWeight, what: fmt.Sprintf(words.AllSlower, a.onset), lane: -1}, true
 }
 
-// fitsOnset says that own work has not grown by more than the iterations have: else it was not seen whole before.
+// fitsOnset reports whether own work has not grown by more than the iterations have: else it was not seen whole before.
 func (a *analysis) fitsOnset(before, after []float64) bool {
 	var more []float64
 	for n := range before {
@@ -365,8 +361,8 @@ func (a *analysis) fitsOnset(before, after []float64) bool {
 // withWork lists the ranks that were seen at work.
 func (a *analysis) withWork() []int32 {
 	var out []int32
-	for n := range a.now.ranks {
-		if len(a.now.ranks[n]) > 0 {
+	for n, list := range a.now.ranks {
+		if len(list) > 0 {
 			out = append(out, int32(n))
 		}
 	}

@@ -12,15 +12,15 @@ import (
 	"github.com/culprit-project/culprit/analyzer/rca/words"
 )
 
-// doubt is a reason not to say the best explanation: a row of the table. What is said in its place tells what would decide it.
+// doubt is a row of the table of reasons not to name the best explanation. The verdict then says what would decide it.
 type doubt struct {
 	name  string
-	holds func(*analysis, *choice) bool
-	say   func(*analysis, *choice, *rca.Verdict)
+	holds func(*analysis, *chosen) bool
+	say   func(*analysis, *chosen, *rca.Verdict)
 	after bool // It leaves the evidence in the verdict, and takes back the accusation.
 }
 
-// doubts is the table; the first row that holds is said.
+// doubts is the table; the first row that holds gives the verdict.
 var doubts = []doubt{
 	{name: "everybody_partly_seen", holds: (*analysis).mayNotShow, say: (*analysis).sayMayNotShow},
 	{name: "accounts_for_too_little", holds: (*analysis).fallsShort, say: (*analysis).sayFallsShort},
@@ -30,7 +30,7 @@ var doubts = []doubt{
 }
 
 // doubt says the first doubt that holds; false when none does.
-func (a *analysis) doubt(c *choice, v *rca.Verdict, after bool) bool {
+func (a *analysis) doubt(c *chosen, v *rca.Verdict, after bool) bool {
 	i := slices.IndexFunc(doubts, func(d doubt) bool { return d.after == after && d.holds(a, c) })
 	if i < 0 {
 		return false
@@ -41,7 +41,7 @@ func (a *analysis) doubt(c *choice, v *rca.Verdict, after bool) bool {
 	return true
 }
 
-// suspect lists whom an explanation means without accusing them.
+// suspect describes the ranks of an explanation without accusing them.
 func (a *analysis) suspect(f *finding) rca.Culprit {
 	who := f.group
 	if len(f.nodes) > 0 {
@@ -50,31 +50,31 @@ func (a *analysis) suspect(f *finding) rca.Culprit {
 	return rca.Culprit{Rank: -1, Channel: f.lane, Group: "suspects: " + who, Why: f.what}
 }
 
-// mayNotShow: everybody is slower, not alike, and the evidence may not show more.
-func (a *analysis) mayNotShow(c *choice) bool {
-	return c.alone.class == rca.GlobalSlow && c.weight < evenly && len(a.limits()) > 0
+// mayNotShow holds where all ranks are slower by different factors, and parts of the job were not seen.
+func (a *analysis) mayNotShow(c *chosen) bool {
+	return c.alone.global() && c.weight < evenly && len(a.limits()) > 0
 }
 
-func (a *analysis) sayMayNotShow(c *choice, v *rca.Verdict) {
+func (a *analysis) sayMayNotShow(c *chosen, v *rca.Verdict) {
 	v.Summary = fmt.Sprintf(words.SlowerForNoCause, c.gain, strings.Join(a.limits(), "; "))
 	v.Ask = a.unseenPartners()
 }
 
-// The job's own past says by how much it is slower, whatever the finished work that was read shows. An answer has to account for that. Of a
-// job that has no past nobody knows whether it is slow at all.
+// The job's own past says by how much it is slower, whatever finished work was read. An answer has to account for that. Whether a job without
+// a past is slow at all is unknown.
 
-// owes says that the job is slower than in its past, and by how much.
+// owes reports whether the job is slower than in its past, and by how much.
 func (a *analysis) owes() (times float64, ok bool) {
 	return a.Ev.Slowdown, a.Ev.Slowdown >= a.Opt.IrregularFactor
 }
 
-// fallsShort: the explanation accounts for little of the slowdown, while most of the work that could account for the rest is not seen.
-func (a *analysis) fallsShort(c *choice) bool {
+// fallsShort holds where the explanation accounts for little of the slowdown, and most work that could account for the rest was not seen.
+func (a *analysis) fallsShort(c *chosen) bool {
 	times, ok := a.owes()
 	return ok && len(c.nodes) > 0 && a.startsUnseen() && c.gain-1 < leastOwed*(times-1)
 }
 
-func (a *analysis) sayFallsShort(c *choice, v *rca.Verdict) {
+func (a *analysis) sayFallsShort(c *chosen, v *rca.Verdict) {
 	a.sayUnexplained(v)
 	suspects := a.suspect(c.alone)
 	suspects.Channel = -1
@@ -82,14 +82,14 @@ func (a *analysis) sayFallsShort(c *choice, v *rca.Verdict) {
 	v.Evidence = append(v.Evidence, fmt.Sprintf(words.WouldBe, c.cause, c.alone.what, shorter(c.gain)))
 }
 
-// unproven: a place in the network differs from others by no more than places do, the job is not known to have been faster, and the
-// place's node complains of nothing.
-func (a *analysis) unproven(c *choice) bool {
+// unproven holds where a place in the network is slower than others by no more than healthy places differ, the job is not known to have
+// been faster, and the node reports nothing.
+func (a *analysis) unproven(c *chosen) bool {
 	_, slower := a.owes()
 	return c.alone.class == rca.SlowComm && c.times > 0 && c.times < leastTimes && a.past == nil && !slower && !a.anySick(c.nodes)
 }
 
-func (a *analysis) sayUnproven(c *choice, v *rca.Verdict) {
+func (a *analysis) sayUnproven(c *chosen, v *rca.Verdict) {
 	v.Slowdown = rca.Round(c.gain)
 	v.Culprits = []rca.Culprit{a.suspect(c.alone)}
 	v.Summary = a.slowSentence(c.alone) + words.NeverFaster
@@ -98,7 +98,7 @@ func (a *analysis) sayUnproven(c *choice, v *rca.Verdict) {
 
 // sharedBy: all hosts share what would explain it. Threads wait for a CPU on all of them, and times in flight hold that waiting, too: a
 // thread that does not run sees late that a transfer has ended.
-func (a *analysis) sharedBy(c *choice) bool {
+func (a *analysis) sharedBy(c *chosen) bool {
 	if c.class != rca.SlowCompute && c.class != rca.SlowComm && c.class != rca.SlowMixed || len(c.nodes) == 0 {
 		return false
 	}
@@ -106,18 +106,18 @@ func (a *analysis) sharedBy(c *choice) bool {
 	return a.allShortOfCPU() && c.gain < plainly && !sick
 }
 
-func (a *analysis) sayShared(c *choice, v *rca.Verdict) {
+func (a *analysis) sayShared(c *chosen, v *rca.Verdict) {
 	v.Slowdown = rca.Round(c.gain)
 	v.Summary = fmt.Sprintf(words.BusyHosts, words.Opener(a.RankList(c.nodes)), c.what)
 	v.Action = words.RelieveHosts
 }
 
-// fewIterations: several ranks were late in a few iterations; one after the other may have paused.
-func (a *analysis) fewIterations(c *choice) bool {
+// fewIterations holds where several ranks were late in few iterations: they may have paused one after the other.
+func (a *analysis) fewIterations(c *chosen) bool {
 	return c.class == rca.SlowCompute && a.past == nil && a.now.iters < often && len(c.nodes) > 1
 }
 
-func (a *analysis) sayTakeTurns(c *choice, v *rca.Verdict) {
+func (a *analysis) sayTakeTurns(c *chosen, v *rca.Verdict) {
 	suspects := a.suspect(&c.finding)
 	suspects.Channel = -1
 	v.Culprits = []rca.Culprit{suspects}
@@ -125,14 +125,14 @@ func (a *analysis) sayTakeTurns(c *choice, v *rca.Verdict) {
 	v.Action = words.LookLater
 }
 
-// silence is what is said where no row explains anything: a row of the table.
+// silence is a row of the table of verdicts for jobs in which no row explains anything.
 type silence struct {
 	name  string
 	holds func(*analysis) bool
 	say   func(*analysis, *rca.Verdict)
 }
 
-// silences is the table; the first row that holds is said.
+// silences is the table; the first row that holds gives the verdict.
 var silences = []silence{
 	{"pauses", func(a *analysis) bool { return a.paused != nil && a.repeats() }, (*analysis).sayPaused},
 	{"nobody_seen", func(a *analysis) bool { return a.visitedRanks() < a.World && a.repeats() }, (*analysis).sayNobodySeen},
@@ -142,7 +142,7 @@ var silences = []silence{
 	{"nobody", func(*analysis) bool { return true }, (*analysis).sayHealthy},
 }
 
-// sayNobody: nothing explains why the job would be slower than it was.
+// sayNobody writes the verdict where no row explains anything.
 func (a *analysis) sayNobody(v *rca.Verdict) {
 	s := silences[slices.IndexFunc(silences, func(s silence) bool { return s.holds(a) })]
 	v.Row, v.Class, v.Confidence = s.name, rca.Unknown, unknownWeight
@@ -170,7 +170,7 @@ func (a *analysis) sayLastLonger(v *rca.Verdict) {
 	v.Summary = fmt.Sprintf(words.LastLonger, a.lastLonger())
 }
 
-// sayUnexplained: the job is slower than in its past, and nothing that was seen shows why.
+// sayUnexplained says that the job is slower than in its past, and that the evidence does not show why.
 func (a *analysis) sayUnexplained(v *rca.Verdict) {
 	times, _ := a.owes()
 	v.Summary = fmt.Sprintf(words.SlowerThanHealthy, times)

@@ -12,11 +12,11 @@ import (
 	"github.com/culprit-project/culprit/analyzer/rca"
 )
 
-// flowGroup is what one rank sends in operations of one class: the smallest part of the network that finished work
+// flowGroup is the sends of one rank in operations of one class: the smallest part of the network that finished work
 // shows. Between the same two ranks in send/recv it is one link, in a ring as well; in a tree it is several.
 type flowGroup struct {
+	key   transferKey // Its sender; the receiver for send/recv only.
 	node  int32
-	kind  opKind
 	peers []peerShare
 	segs  []int32
 	now   float64 // Mean time an operation's sends were outstanding, ns.
@@ -26,7 +26,7 @@ type flowGroup struct {
 	weight float64
 	lane   int // The one slow channel, -1 none.
 	slow   bool
-	unseen bool // Some of its flows go to members of its communicator of which nothing is known.
+	unseen bool // Some of its flows go to members of its communicator that are not known.
 }
 
 // peerShare is the part of a rank's flows that goes to one other.
@@ -35,31 +35,20 @@ type peerShare struct {
 	share float64
 }
 
-type flowKey struct {
-	class transferClass
-	comm  int32
-	node  int32
-	peer  int32 // Send/recv only, else -1.
-}
-
 // flowGroups gives the flows seen to send, with what they take now and should take.
 func (a *analysis) flowGroups() []flowGroup {
-	keys, groups := a.gatherFlows(a.now)
-	var past map[flowKey]float64
+	groups := a.now.gatherFlows()
+	past := map[transferKey]float64{}
 	if a.past != nil {
-		past = map[flowKey]float64{}
-		ks, gs := a.gatherFlows(a.past)
-		for i := range gs {
-			past[ks[i]] = gs[i].now
+		for _, g := range a.past.gatherFlows() {
+			past[g.key] = g.now
 		}
 	}
 	byClass := map[flowClass][]float64{}
-	class := func(i int) flowClass {
-		k := &keys[i]
-		return flowClass{k.class, groupFlows(a.now, &groups[i])}
-	}
+	class := func(g *flowGroup) flowClass { return flowClass{g.key.class, groupFlows(a.now, g)} }
 	for i := range groups {
-		byClass[class(i)] = append(byClass[class(i)], groups[i].now)
+		c := class(&groups[i])
+		byClass[c] = append(byClass[c], groups[i].now)
 	}
 	for c := range byClass {
 		slices.Sort(byClass[c])
@@ -67,9 +56,9 @@ func (a *analysis) flowGroups() []flowGroup {
 	to := a.flowPeers()
 	for i := range groups {
 		g := &groups[i]
-		if p, ok := past[keys[i]]; ok && p > 0 {
+		if p, ok := past[g.key]; ok && p > 0 {
 			g.ref, g.slow = p, g.now >= leastSlower*p
-		} else if v := byClass[class(i)]; len(v) > 1 {
+		} else if v := byClass[class(g)]; len(v) > 1 {
 			g.ref = v[(len(v)-1)/3] // A slow end shows at two ranks or more: the lower third is safe.
 			g.slow = g.now >= leastSlow*g.ref
 		}
@@ -78,7 +67,7 @@ func (a *analysis) flowGroups() []flowGroup {
 			spent := g.now * float64(len(g.segs)) / float64(max(1, groupFlows(a.now, g)))
 			g.weight = g.ref / (g.ref + latencyScale) * spent / (spent + noteworthyTime*a.replay.base)
 		}
-		g.peers, g.unseen = to.of(&keys[i])
+		g.peers, g.unseen = to.of(&g.key)
 	}
 	return slices.DeleteFunc(groups, func(g flowGroup) bool { return g.ref <= 0 || g.now <= 0 })
 }
@@ -91,57 +80,47 @@ type flowClass struct {
 // groupFlows is the number of flows of a group's operations.
 func groupFlows(t *timeline, g *flowGroup) int { return t.segs[g.segs[0]].SendFlows }
 
-type commNode struct{ comm, node int32 }
-
 // gatherFlows groups a timeline's sends over the network.
-func (a *analysis) gatherFlows(t *timeline) ([]flowKey, []flowGroup) {
-	at := map[flowKey]int{}
-	var keys []flowKey
+func (t *timeline) gatherFlows() []flowGroup {
+	at := map[transferKey]int{}
 	var groups []flowGroup
-	chans := []map[int]int{}
 	for i := range t.segs {
 		s := &t.segs[i]
-		if s.Kind != rca.SegmentOp || s.SendWait[sendNet] <= 0 && s.SendActive <= 0 {
+		j := &t.jobs[s.job]
+		if s.Kind != rca.SegmentOp || s.SendWait[sendNet] <= 0 && s.SendActive <= 0 || j.p2p && s.dir < 0 {
 			continue
 		}
-		j := &t.jobs[s.job]
-		k := flowKey{class: j.class, comm: -1, node: s.node, peer: -1}
-		if ci, ok := s.in(); ok {
-			k.comm = ci
-		}
+		k := transferKey{class: j.class, comm: max(-1, s.comm), from: s.node, to: -1}
 		if j.p2p {
-			if s.dir < 0 {
-				continue
-			}
-			k.peer = t.NodeOf(s.Peer)
+			k.to = t.NodeOf(s.Peer)
 		}
 		g, ok := at[k]
 		if !ok {
 			g = len(groups)
 			at[k] = g
-			keys = append(keys, k)
-			groups = append(groups, flowGroup{node: s.node, kind: opKind{k.class, k.comm}, lane: -1})
-			chans = append(chans, nil)
+			groups = append(groups, flowGroup{key: k, node: s.node})
 		}
-		gr := &groups[g]
-		gr.segs = append(gr.segs, int32(i))
-		gr.now += outstanding(s)
-		if s.uneven() {
-			if chans[g] == nil {
-				chans[g] = map[int]int{}
-			}
-			chans[g][s.SlowestChannel]++
+		groups[g].segs = append(groups[g].segs, int32(i))
+		groups[g].now += outstanding(s)
+	}
+	for i := range groups {
+		g := &groups[i]
+		g.now /= float64(len(g.segs))
+		g.lane = t.slowLane(g.segs)
+	}
+	return groups
+}
+
+// slowLane gives the channel that is much slower than another in most of a group's operations, -1 none.
+func (t *timeline) slowLane(segs []int32) int {
+	counts := map[int]int{}
+	for _, i := range segs {
+		if s := &t.segs[i]; s.uneven() {
+			counts[s.SlowestChannel]++
 		}
 	}
-	for g := range groups {
-		groups[g].now /= float64(len(groups[g].segs))
-		for ch, n := range chans[g] {
-			if 2*n > len(groups[g].segs) {
-				groups[g].lane = ch
-			}
-		}
-	}
-	return keys, groups
+	ch, n := mostFrequent(counts, cmp.Compare)
+	return pick(2*n > len(segs), ch, -1)
 }
 
 // outstanding is the time that an operation's sends had a transfer outstanding, summed over flows, ns.
@@ -157,21 +136,21 @@ func (s *seg) overdue(ref float64) float64 {
 	return over / flows
 }
 
-// uneven says that one of an operation's channels took much longer than another.
-func (s *seg) uneven() bool { return s.FastestTime > 0 && s.SlowestTime > 2*s.FastestTime }
+// uneven reports whether one of an operation's channels took much longer than another.
+func (s *seg) uneven() bool { return s.FastestTime > 0 && s.SlowestTime > unevenTimes*s.FastestTime }
 
-// receivers are those to whom ranks' flows of collectives go.
+// receivers are the ranks that receive the flows of collectives.
 type receivers struct {
 	known  map[commNode][]peerShare
-	unseen map[commNode]bool // Some go to members of whom nothing is known.
+	unseen map[commNode]bool // Some flows go to members that are not known.
 }
 
 // of gives where the flows of a key go.
-func (r *receivers) of(k *flowKey) (known []peerShare, unseen bool) {
-	if k.peer >= 0 {
-		return []peerShare{{k.peer, 1}}, false
+func (r *receivers) of(k *transferKey) (known []peerShare, unseen bool) {
+	if k.to >= 0 {
+		return []peerShare{{k.to, 1}}, false
 	}
-	at := commNode{k.comm, k.node}
+	at := commNode{k.comm, k.from}
 	return r.known[at], r.unseen[at]
 }
 
@@ -405,41 +384,42 @@ func (x *explainer) candidates() []place {
 		}
 	}
 	const most = 64
-	nodes := slices.SortedFunc(maps.Keys(load), func(p, q int32) int { return cmp.Or(cmp.Compare(load[q], load[p]), cmp.Compare(p, q)) })
-	var out []place
+	nodes := heaviestFirst(load, cmp.Compare)
+	var shared [][]int32 // Ranks of one host.
 	var hosts []string
-	for i, n := range nodes {
+	for _, n := range nodes {
 		if h := x.a.Host(n); h != "" && !slices.Contains(hosts, h) && len(hosts) < most {
 			hosts = append(hosts, h)
-		}
-		if i < most {
-			for _, e := range []end{endBoth, endSend, endReceive} {
-				out = append(out, place{nodes: []int32{n}, end: e})
+			if mates := x.a.Mates[h]; len(mates) > 1 {
+				shared = append(shared, mates)
 			}
 		}
 	}
-	for _, h := range hosts {
-		if mates := x.a.Mates[h]; len(mates) > 1 {
-			for _, e := range []end{endBoth, endSend, endReceive} {
-				out = append(out, place{nodes: mates, end: e})
-			}
+	var out []place
+	atEnds := func(nodes []int32) {
+		for _, e := range []end{endBoth, endSend, endReceive} {
+			out = append(out, place{nodes: nodes, end: e})
 		}
 	}
-	ends := slices.SortedFunc(maps.Keys(links), func(p, q [2]int32) int {
-		return cmp.Or(cmp.Compare(links[q], links[p]), cmp.Compare(p[0], q[0]), cmp.Compare(p[1], q[1]))
-	})
+	for _, n := range nodes[:min(most, len(nodes))] {
+		atEnds([]int32{n})
+	}
+	for _, mates := range shared {
+		atEnds(mates)
+	}
+	ends := heaviestFirst(links, comparePairs)
 	for _, l := range ends[:min(most, len(ends))] {
 		out = append(out, place{nodes: l[:], link: true})
 	}
-	keys := slices.SortedFunc(maps.Keys(pairs), func(p, q [2]string) int {
-		return cmp.Or(cmp.Compare(pairs[q], pairs[p]), cmp.Compare(p[0], q[0]), cmp.Compare(p[1], q[1]))
-	})
-	for i, k := range keys {
-		if i < most {
-			out = append(out, place{path: k})
-		}
+	paths := heaviestFirst(pairs, comparePairs)
+	for _, p := range paths[:min(most, len(paths))] {
+		out = append(out, place{path: p})
 	}
 	return append(out, place{all: true})
+}
+
+func comparePairs[T cmp.Ordered](x, y [2]T) int {
+	return cmp.Or(cmp.Compare(x[0], y[0]), cmp.Compare(x[1], y[1]))
 }
 
 // explain gives the places that explain best, best first: the smaller one where two explain alike, and the one of which
@@ -499,7 +479,7 @@ func (x *explainer) prior(f *fitted) float64 {
 	case f.nodes == nil:
 		p = -pathPrior
 		for _, h := range f.path {
-			if mates := x.a.Mates[h]; len(mates) > 0 && x.a.endSick(mates[0], nil) {
+			if mates := x.a.Mates[h]; len(mates) > 0 && x.a.endSick(mates[0]) {
 				p += sickPathPrior
 			}
 		}
@@ -509,7 +489,7 @@ func (x *explainer) prior(f *fitted) float64 {
 			p -= oneEndPrior
 		}
 		for _, n := range f.nodes {
-			if x.a.endSick(n, nil) {
+			if x.a.endSick(n) {
 				p += sickEndPrior / float64(len(f.nodes))
 			}
 		}

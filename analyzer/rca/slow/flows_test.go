@@ -145,11 +145,11 @@ func TestLinkBeforeEverybody(t *testing.T) {
 	}
 	f.weight = 0.55 // As where the receiving end explains a little better.
 	all := finding{class: rca.GlobalSlow, gain: 1.5, weight: 0.35}
-	if fs := a.localFirst([]finding{all, f}); fs[0].class != rca.SlowComm {
+	if fs := a.ranked([]finding{all, f}); fs[0].class != rca.SlowComm {
 		t.Errorf("%s goes first", fs[0].class)
 	}
 	f.link = false
-	if fs := a.localFirst([]finding{all, f}); fs[0].class != rca.GlobalSlow {
+	if fs := a.ranked([]finding{all, f}); fs[0].class != rca.GlobalSlow {
 		t.Errorf("an explanation that fits ill goes before everybody")
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/culprit-project/culprit/analyzer/rca/words"
 )
 
-// growth is what became of the ranks' own work since the job got slower.
+// growth is how the ranks' own work has changed since the job became slower.
 type growth struct {
 	times []float64 // By node: own work now over what it was; 0 unknown.
 	share []float64 // By node: what was added, as a share of an iteration.
@@ -36,7 +36,7 @@ func (a *analysis) grown() *growth {
 	return g
 }
 
-// asMany says whether two iterations are made of as many pieces. Where they are not, records are lost or iterations are cut
+// asMany reports whether two iterations are made of as many pieces. Where they are not, records are lost or iterations are cut
 // otherwise, and what the one takes says nothing of the other.
 func asMany(before, now int64) bool {
 	return float64(max(before, now)) <= asManyRoom*float64(min(before, now))
@@ -110,8 +110,8 @@ func (g *growth) slower() (out []int32, some int) {
 	return out, some
 }
 
-// everybody says that nobody stands out of so many ranks that have become slower: they are nearly all, and most of them about alike. What
-// slows all of them slows some of them more.
+// everybody reports whether the ranks that became slower are nearly all, and most of them by about the same factor. Then none of them
+// stands out: what slows all ranks slows some of them more.
 func (g *growth) everybody(alike, some int) bool {
 	nearlyAll := func(n int) bool { return 10*n > 9*g.known() }
 	return nearlyAll(alike) || 2*alike > g.known() && nearlyAll(some)
@@ -162,7 +162,7 @@ func (a *analysis) grownRanks() *suspects {
 	return s
 }
 
-// stageBeyondPast: the work of all of a stage's ranks has grown, and no node says why.
+// stageBeyondPast finds that the work of all ranks of a stage has grown, and that no node reports why.
 func (a *analysis) stageBeyondPast(s *suspects) (finding, bool) {
 	f := s.finding(fmt.Sprintf(words.StageGrew, s.times))
 	st := a.wholeStage(s.nodes)
@@ -173,7 +173,7 @@ func (a *analysis) stageBeyondPast(s *suspects) (finding, bool) {
 	return f, true
 }
 
-// rankBeyondPast: ranks compute, or call, longer than they did.
+// rankBeyondPast finds ranks that compute longer, or call later, than they did.
 func (a *analysis) rankBeyondPast(s *suspects) (finding, bool) {
 	f := s.finding(fmt.Sprintf(words.ComputesLonger, pick(len(s.nodes) == 1, "computes for", "compute for up to"), s.times))
 	f.nodes = slices.Sorted(slices.Values(s.nodes))
@@ -210,12 +210,12 @@ func (a *analysis) allReplicas(nodes []int32) *stageOf {
 	return nil
 }
 
-// sameNodes says that two lists hold the same nodes, in whatever order.
+// sameNodes reports whether two lists hold the same nodes, in whatever order.
 func sameNodes(x, y []int32) bool {
 	return len(x) == len(y) && !slices.ContainsFunc(x, func(n int32) bool { return !slices.Contains(y, n) })
 }
 
-// oneHostAiling says that the ranks are one host's and that host's own evidence speaks of GPU or CPU.
+// oneHostAiling reports whether the ranks are one host's and that host's own evidence speaks of GPU or CPU.
 func (a *analysis) oneHostAiling(nodes []int32) bool {
 	return len(a.hostsOf(nodes)) == 1 && a.factCause(nodes) != rca.CauseUnknown
 }

@@ -21,9 +21,8 @@ func (t *timeline) hiddenSyncs() map[string]bool {
 		iter int32
 	}
 	type extent struct {
-		first, last [2]int64 // Of starts, of ends.
-		ranks       int
-		twice       bool
+		starts, ends []int64 // Of each rank, on the reference's clock.
+		twice        bool    // A rank computes it more than once.
 	}
 	at := map[place]*extent{}
 	for n, list := range t.ranks {
@@ -47,41 +46,33 @@ func (t *timeline) hiddenSyncs() map[string]bool {
 				continue
 			}
 			seen[p] = true
-			for k, v := range [2]int64{t.clock[n].toReference(s.enter), t.clock[n].toReference(s.End)} {
-				if e.ranks == 0 {
-					e.first[k], e.last[k] = v, v
-				}
-				e.first[k], e.last[k] = min(e.first[k], v), max(e.last[k], v)
-			}
-			e.ranks++
+			e.starts, e.ends = append(e.starts, t.entered(s)), append(e.ends, t.clock[n].toReference(s.End))
 		}
 	}
 	together, apart := map[string]int{}, map[string]int{}
 	for p, e := range at {
-		if e.twice || e.ranks < 2 {
+		if e.twice || len(e.starts) < 2 {
 			apart[p.fn]++
 			continue
 		}
-		const least = 1_000_000 // Starts closer than a millisecond tell nothing.
-		starts, ends := e.last[0]-e.first[0], e.last[1]-e.first[1]
+		starts, ends := slices.Max(e.starts)-slices.Min(e.starts), slices.Max(e.ends)-slices.Min(e.ends)
 		switch {
-		case starts < least:
-		case 10*ends < starts:
+		case starts < apartFrom:
+		case leaveTogether*ends < starts:
 			together[p.fn]++
 		default:
 			apart[p.fn]++
 		}
 	}
 	out := map[string]bool{}
-	for _, fn := range slices.Sorted(maps.Keys(together)) {
-		if together[fn] >= 3 && together[fn] >= 9*apart[fn] {
-			out[fn] = true
-		}
+	for fn, n := range together {
+		out[fn] = n >= leastTogether && n >= mostlyTogether*apart[fn]
 	}
+	maps.DeleteFunc(out, func(_ string, hidden bool) bool { return !hidden })
 	return out
 }
 
-// uncover turns hidden operations into what they are. Those outside a whole iteration have nobody to be matched with, and are left out.
+// uncover turns hidden operations into operations. Those outside a whole iteration have no counterpart on other ranks and are left out.
 func (t *timeline) uncover() (*timeline, repair) {
 	hidden := t.hiddenSyncs()
 	if len(hidden) == 0 {

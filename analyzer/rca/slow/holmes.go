@@ -73,7 +73,7 @@ func (o *operators) features(s *seg) holmes.Features {
 
 // operators prepares Holmes' graph, its detector, and the irregular iterations.
 func (a *analysis) operators() (o *operators, irregular []int) {
-	o = &operators{analysis: a, usual: map[token][]float64{}, length: a.iterTime / 1e9, asked: map[int32]bool{}, detector: holmes.Unsupervised{}}
+	o = &operators{analysis: a, length: a.iterTime / 1e9, asked: map[int32]bool{}, detector: holmes.Unsupervised{}}
 	normal := a.past
 	if normal == nil {
 		normal = a.now
@@ -84,13 +84,7 @@ func (a *analysis) operators() (o *operators, irregular []int) {
 			irregular = append(irregular, i)
 		}
 	}
-	const kept = 256
-	for i := range normal.segs {
-		s := &normal.segs[i]
-		if k := normal.tokenOf(s); s.Kind == rca.SegmentOp && len(o.usual[k]) < kept {
-			o.usual[k] = append(o.usual[k], float64(s.stay)/1e9)
-		}
-	}
+	o.usual = normal.usualOperators()
 	if a.Opt.Operators != nil {
 		o.detector = a.Opt.Operators.Tuned(o.drift(normal))
 	}
@@ -159,7 +153,7 @@ func (a *analysis) holmesVotes() []rca.Vote {
 	return []rca.Vote{v, a.deviceVote(found)}
 }
 
-// mostFound names whom most searches ended at.
+// mostFound names the rank at which most searches ended.
 func (a *analysis) mostFound(v *rca.Vote, found []irregularity) {
 	type end struct {
 		rank  int
@@ -173,12 +167,7 @@ func (a *analysis) mostFound(v *rca.Vote, found []irregularity) {
 			count[end{a.now.segs[f.Op].Rank, f.Cause}]++
 		}
 	}
-	best := end{-1, holmes.Compute}
-	for e, n := range count {
-		if best.rank < 0 || n > count[best] || n == count[best] && cmp.Or(cmp.Compare(e.rank, best.rank), cmp.Compare(e.cause, best.cause)) < 0 {
-			best = e
-		}
-	}
+	best, _ := mostFrequent(count, func(x, y end) int { return cmp.Or(cmp.Compare(x.rank, y.rank), cmp.Compare(x.cause, y.cause)) })
 	if best.cause == holmes.Compute {
 		v.Class, v.Ranks = rca.SlowCompute, []int{best.rank}
 		return

@@ -10,7 +10,7 @@ import (
 	"github.com/culprit-project/culprit/analyzer/rca"
 )
 
-// symptom is what shows that a job is slow. Several rows may explain one; the first that does, the most specific one, speaks for it.
+// symptom is an observation that a job is slow. Several rows may explain one; the first that does is the most specific one, and holds.
 type symptom string
 
 const (
@@ -31,41 +31,45 @@ type hypothesis struct {
 	cause   rca.Cause // What the node says of a rank may tell more.
 	// needs says that the evidence can show it.
 	needs func(*analysis) bool
-	// explain finds whom or what it would be, with what the removal gains; before is what rows above have found.
-	explain func(a *analysis, before []finding) (finding, bool)
+	// explain looks in the row's window for the ranks or the group, and for what their removal gains.
+	explain func(*analysis) (finding, bool)
+	window  window
 }
+
+// window is the part of the job's finished work that a row looks at.
+type window uint8
+
+const (
+	sinceOnset window = iota // The iterations since the job became slower; all of them where it did not while watched.
+	inSpells                 // Of all iterations those that took longer than usual, beside the usual ones.
+)
 
 // hypotheses is the table. To look for another cause is to add a row here and a test of it.
 var hypotheses = []hypothesis{
-	{"stage_beyond_others", ownExcess, rca.Imbalance, rca.CauseStage, (*analysis).seesWork, suspected(againstPeers, (*analysis).stageBeyondPeers)},
-	{"experts_beyond_others", ownExcess, rca.Imbalance, rca.CauseRouting, (*analysis).seesWork, suspected(againstPeers, (*analysis).experts)},
-	{"rank_beyond_peers", ownExcess, rca.SlowCompute, rca.CauseGPU, (*analysis).repeats, suspected(againstPeers, (*analysis).rankBeyondPeers)},
-	{"stage_beyond_past", ownGrowth, rca.Imbalance, rca.CauseStage, (*analysis).seesWork, suspected(againstPast, (*analysis).stageBeyondPast)},
-	{"experts_beyond_past", ownGrowth, rca.Imbalance, rca.CauseRouting, (*analysis).seesWork, suspected(againstPast, (*analysis).experts)},
-	{"rank_beyond_past", ownGrowth, rca.SlowCompute, rca.CauseGPU, (*analysis).seesWork, suspected(againstPast, (*analysis).rankBeyondPast)},
-	{"uneven_stages", unevenCut, rca.Imbalance, rca.CauseStage, (*analysis).seesStages, alone((*analysis).stage)},
-	{"rotating_load", unevenLoad, rca.Imbalance, rca.CauseData, (*analysis).seesWork, (*analysis).rotating},
-	{"network_place", transferTime, rca.SlowComm, rca.CauseNetworkSend, (*analysis).losesInTransfers, alone((*analysis).slowPlace)},
-	{"late_thread", transferTime, rca.SlowComm, rca.CauseProxy, (*analysis).losesInTransfers, alone((*analysis).lateHandingOn)},
-	{"gpu_of_slow_group", transferTime, rca.SlowComm, rca.CauseGPU, (*analysis).seesSlowGroups, alone((*analysis).ailingInSlowGroups)},
-	{"most_groups", transferTime, rca.GlobalSlow, rca.CauseUnknown, (*analysis).seesSlowGroups, alone((*analysis).mostGroups)},
-	{"slow_group", transferTime, rca.SlowComm, rca.CauseUnknown, (*analysis).seesSlowGroups, alone((*analysis).slowGroup)},
-	{"gpu_inside_host", transferTime, rca.SlowComm, rca.CauseGPU, (*analysis).hasPast, alone((*analysis).insideHost)},
-	{"whole_host_computes", longerForAll, rca.SlowCompute, rca.CauseUnknown, (*analysis).becameSlower, alone((*analysis).ailingHost)},
-	{"everybody_computes", longerForAll, rca.GlobalSlow, rca.CauseUnknown, (*analysis).becameSlower, alone((*analysis).allCompute)},
-	{"everybody_sends", longerForAll, rca.GlobalSlow, rca.CauseUnknown, (*analysis).becameSlower, alone((*analysis).allSend)},
-	{"everybody_slower", longerForAll, rca.GlobalSlow, rca.CauseUnknown, (*analysis).becameSlower, alone((*analysis).allSlower)},
-	{"network_place_in_spells", longSpells, rca.SlowComm, rca.CauseNetworkSend, (*analysis).unpaused, (*analysis).slowInSpells},
-}
-
-// alone is an explanation that asks nothing of the rows above.
-func alone(explain func(*analysis) (finding, bool)) func(*analysis, []finding) (finding, bool) {
-	return func(a *analysis, _ []finding) (finding, bool) { return explain(a) }
+	{"stage_beyond_others", ownExcess, rca.Imbalance, rca.CauseStage, (*analysis).seesWork, suspected(againstPeers, (*analysis).stageBeyondPeers), sinceOnset},
+	{"experts_beyond_others", ownExcess, rca.Imbalance, rca.CauseRouting, (*analysis).seesWork, suspected(againstPeers, (*analysis).experts), sinceOnset},
+	{"rank_beyond_peers", ownExcess, rca.SlowCompute, rca.CauseGPU, (*analysis).repeats, suspected(againstPeers, (*analysis).rankBeyondPeers), sinceOnset},
+	{"stage_beyond_past", ownGrowth, rca.Imbalance, rca.CauseStage, (*analysis).seesWork, suspected(againstPast, (*analysis).stageBeyondPast), sinceOnset},
+	{"experts_beyond_past", ownGrowth, rca.Imbalance, rca.CauseRouting, (*analysis).seesWork, suspected(againstPast, (*analysis).experts), sinceOnset},
+	{"rank_beyond_past", ownGrowth, rca.SlowCompute, rca.CauseGPU, (*analysis).seesWork, suspected(againstPast, (*analysis).rankBeyondPast), sinceOnset},
+	{"uneven_stages", unevenCut, rca.Imbalance, rca.CauseStage, (*analysis).seesStages, (*analysis).stage, sinceOnset},
+	{"rotating_load", unevenLoad, rca.Imbalance, rca.CauseData, (*analysis).seesWork, (*analysis).rotating, sinceOnset},
+	{"network_place", transferTime, rca.SlowComm, rca.CauseNetworkSend, (*analysis).losesInTransfers, (*analysis).slowPlace, sinceOnset},
+	{"late_thread", transferTime, rca.SlowComm, rca.CauseProxy, (*analysis).losesInTransfers, (*analysis).lateHandingOn, sinceOnset},
+	{"gpu_of_slow_group", transferTime, rca.SlowComm, rca.CauseGPU, (*analysis).seesSlowGroups, (*analysis).ailingInSlowGroups, sinceOnset},
+	{"most_groups", transferTime, rca.GlobalSlow, rca.CauseUnknown, (*analysis).seesSlowGroups, (*analysis).mostGroups, sinceOnset},
+	{"slow_group", transferTime, rca.SlowComm, rca.CauseUnknown, (*analysis).seesSlowGroups, (*analysis).slowGroup, sinceOnset},
+	{"gpu_inside_host", transferTime, rca.SlowComm, rca.CauseGPU, (*analysis).hasPast, (*analysis).insideHost, sinceOnset},
+	{"whole_host_computes", longerForAll, rca.SlowCompute, rca.CauseUnknown, (*analysis).becameSlower, (*analysis).ailingHost, sinceOnset},
+	{"everybody_computes", longerForAll, rca.GlobalSlow, rca.CauseUnknown, (*analysis).becameSlower, (*analysis).allCompute, sinceOnset},
+	{"everybody_sends", longerForAll, rca.GlobalSlow, rca.CauseUnknown, (*analysis).becameSlower, (*analysis).allSend, sinceOnset},
+	{"everybody_slower", longerForAll, rca.GlobalSlow, rca.CauseUnknown, (*analysis).becameSlower, (*analysis).allSlower, sinceOnset},
+	{"network_place_in_spells", longSpells, rca.SlowComm, rca.CauseNetworkSend, (*analysis).unpaused, (*analysis).placeInSpells, inSpells},
 }
 
 // suspected is an explanation of ranks that stand out.
-func suspected(who func(*analysis) *suspects, explain func(*analysis, *suspects) (finding, bool)) func(*analysis, []finding) (finding, bool) {
-	return func(a *analysis, _ []finding) (finding, bool) {
+func suspected(who func(*analysis) *suspects, explain func(*analysis, *suspects) (finding, bool)) func(*analysis) (finding, bool) {
+	return func(a *analysis) (finding, bool) {
 		if s := who(a); s != nil {
 			return explain(a, s)
 		}
@@ -80,23 +84,21 @@ type finding struct {
 	class   rca.Class
 	cause   rca.Cause
 	nodes   []int32 // Accused ranks; none for findings that accuse nobody.
-	ends    []int32 // Ranks of which one or the other may be meant, where it is a link.
+	ends    []int32 // Ranks at both ends of a link: either may be the culprit.
 	group   string  // Link, stage or group, where no rank is meant.
 	gain    float64 // Length over length without it.
 	times   float64 // By what factor transfers of a place are outstanding longer; 0 where it is no place in the network.
 	// weight is how much of what is seen it explains, less what its scope costs: many ranks, both ends of a link, a path.
 	weight float64
-	what   string // For the summary, after the names.
-	mode   string // persistent, intermittent, fluctuating (H7).
-	once   bool   // In one iteration alone.
-	rare   bool   // In spikes, or seen a few times only.
-	link   bool   // A place in the network that is sure to be the reason; it is between its ends that the weight is torn.
+	score  float64 // By which explanations are ranked.
+	what   string  // For the summary, after the names.
+	mode   string  // persistent, intermittent, fluctuating (H7).
+	once   bool    // In one iteration alone.
+	rare   bool    // In spikes, or seen a few times only.
+	link   bool    // A place in the network that is sure to be the reason; it is between its ends that the weight is torn.
 	comm   string
 	lane   int // Channel, -1 none.
 }
-
-// score ranks explanations: what removing it wins back, times how much it explains for what its scope costs.
-func (f *finding) score() float64 { return (f.gain - 1) * f.weight }
 
 // findings gives every explanation that would gain something, best first.
 func (a *analysis) findings() []finding {
@@ -106,7 +108,14 @@ func (a *analysis) findings() []finding {
 		if answered || !h.needs(a) {
 			continue
 		}
-		f, ok := h.explain(a, out)
+		looked := a
+		if h.window == inSpells {
+			if slices.ContainsFunc(out, func(f finding) bool { return f.tells() }) {
+				continue // Spells are looked at only where the iterations as a whole show no culprit.
+			}
+			looked = a.overall()
+		}
+		f, ok := h.explain(looked)
 		if !ok {
 			continue
 		}
@@ -114,33 +123,47 @@ func (a *analysis) findings() []finding {
 		f.class, f.cause = cmp.Or(f.class, h.class), cmp.Or(f.cause, h.cause)
 		out = append(out, f)
 	}
-	slices.SortStableFunc(out, func(x, y finding) int { return cmp.Compare(y.score(), x.score()) })
-	return a.localFirst(out)
+	return a.ranked(out)
 }
 
-// localFirst: that everybody got slower follows from one rank's getting slower, too. A local explanation that accounts
-// for half of it comes first; where it was not seen to be everybody alike, one that gains a tenth does, or, where those who
-// wait for it were not all seen, half of that.
-func (a *analysis) localFirst(fs []finding) []finding {
+// ranked sorts explanations by their scores: what removing it wins back, times how much it explains for what its scope costs. To blame
+// everybody has the largest scope: that everybody got slower follows from one's getting slower, too. It therefore costs what it has
+// before a local explanation that accounts for it.
+func (a *analysis) ranked(fs []finding) []finding {
+	for i := range fs {
+		f := &fs[i]
+		f.score = (f.gain - 1) * f.weight
+	}
+	for i := range fs {
+		for k := range fs {
+			if everybody, local := &fs[i], &fs[k]; a.accountsFor(local, everybody) {
+				everybody.score = min(everybody.score, local.score)
+			}
+		}
+	}
+	slices.SortStableFunc(fs, func(x, y finding) int {
+		return cmp.Or(cmp.Compare(y.score, x.score), cmp.Compare(pick(x.global(), 1, 0), pick(y.global(), 1, 0)))
+	})
+	return fs
+}
+
+func (f *finding) global() bool { return f.class == rca.GlobalSlow }
+
+// accountsFor reports whether everybody's getting slower follows from a local explanation: it gains half of it or, where it was not seen
+// to be everybody alike, a tenth. Less is enough where not all ranks that wait for it were seen.
+func (a *analysis) accountsFor(local, everybody *finding) bool {
 	enough, sure := localGain, placed
 	if a.visitedRanks() < a.World {
 		enough, sure = localGainUnseen, placedUnseen
 	}
-	if len(fs) < 2 || fs[0].class != rca.GlobalSlow {
-		return fs
+	if !everybody.global() || local.global() || local.weight < sure && !local.link {
+		return false
 	}
-	for i := range fs {
-		f := &fs[i]
-		if f.class == rca.GlobalSlow || f.weight < sure && !f.link {
-			continue
-		}
-		if f.gain-1 >= localShare*(fs[0].gain-1) || fs[0].weight < evenly && f.gain >= enough {
-			local := *f
-			return append([]finding{local}, slices.Delete(slices.Clone(fs), i, i+1)...)
-		}
-	}
-	return fs
+	return local.gain-1 >= localShare*(everybody.gain-1) || everybody.weight < evenly && local.gain >= enough
 }
+
+// tells reports whether an explanation is sure enough to look no further.
+func (f *finding) tells() bool { return f.weight >= pick(f.global(), evenly, placed) }
 
 // What the rows need.
 
@@ -151,10 +174,10 @@ func (a *analysis) hasPast() bool      { return a.past != nil }
 func (a *analysis) becameSlower() bool { return a.hasPast() && a.onset >= a.Opt.IrregularFactor }
 func (a *analysis) unpaused() bool     { return a.paused == nil }
 
-// losesInTransfers says that shorter transfers would gain something.
+// losesInTransfers reports whether shorter transfers would gain something.
 func (a *analysis) losesInTransfers() bool { return a.transfers().gain >= leastGain }
 
-// seesSlowGroups says that communicators' transfers are longer than their peers', by their kernels.
+// seesSlowGroups reports whether communicators' transfers are longer than their peers', by their kernels.
 func (a *analysis) seesSlowGroups() bool {
 	return a.losesInTransfers() && len(a.base.slowComm) > 0 && !a.startsUnseen()
 }

@@ -5,6 +5,7 @@ package slow
 
 import (
 	"cmp"
+	"hash/fnv"
 	"math"
 	"slices"
 	"time"
@@ -13,7 +14,7 @@ import (
 	"github.com/culprit-project/culprit/analyzer/rca/job"
 )
 
-// token is what an operation looks like from its rank, the same in every iteration and on every rank of a role.
+// token describes an operation as its rank sees it. It is the same in every iteration and on every rank of a role.
 type token struct {
 	fn    int32
 	kind  rca.SegmentKind
@@ -23,16 +24,8 @@ type token struct {
 	mb    int32
 }
 
-// noIteration: the segment lies before the first iteration that was seen whole.
+// noIteration marks segments before the first iteration that was seen whole.
 const noIteration = -1 << 31
-
-func fnv1a(b []byte) uint64 {
-	h := uint64(14695981039346656037)
-	for _, c := range b {
-		h = (h ^ uint64(c)) * 1099511628211
-	}
-	return h
-}
 
 // findIterations cuts every rank's work into iterations (H2), unless the source numbered them, and gives roles and
 // positions.
@@ -123,13 +116,10 @@ func (t *timeline) findExchanges() {
 	}
 }
 
-// seat is a rank in a communicator.
-type seat struct{ comm, node int32 }
-
 // findSeats gives the members' ranks in the communicators in which something is sent. Their order is that of a pipeline's stages, whatever
 // the ranks' numbers in the job are.
 func (t *timeline) findSeats() {
-	t.seats = map[seat]int32{}
+	t.seats = map[commNode]int32{}
 	seen := make([]bool, len(t.Comms))
 	for i := range t.segs {
 		ci, ok := t.segs[i].in()
@@ -139,7 +129,7 @@ func (t *timeline) findSeats() {
 		seen[ci] = true
 		for r, n := range t.Comms[ci].At {
 			if n >= 0 {
-				t.seats[seat{ci, n}] = int32(r)
+				t.seats[commNode{ci, n}] = int32(r)
 			}
 		}
 	}
@@ -147,8 +137,8 @@ func (t *timeline) findSeats() {
 
 // before compares two ranks of the job by their ranks in a communicator or, where one is not known there, by their numbers.
 func (t *timeline) before(comm int32, x, y int) int {
-	px, known := t.seats[seat{comm, t.NodeOf(x)}]
-	py, both := t.seats[seat{comm, t.NodeOf(y)}]
+	px, known := t.seats[commNode{comm, t.NodeOf(x)}]
+	py, both := t.seats[commNode{comm, t.NodeOf(y)}]
 	if known && both {
 		return cmp.Compare(px, py)
 	}
@@ -181,9 +171,21 @@ func (t *timeline) tokenOf(s *seg) token {
 	return k
 }
 
-// batched says that a segment was entered together with the one before it on its rank: one group call.
+// batched reports whether a segment was entered together with the one before it on its rank: one group call.
 func (t *timeline) batched(list []int32, p int) bool {
 	return p > 0 && t.segs[list[p]].enter-t.segs[list[p-1]].enter < int64(time.Microsecond)
+}
+
+// batchesOf gives for each of a rank's segments the place of the first that was entered with it.
+func (t *timeline) batchesOf(list []int32) []int {
+	begun := make([]int, len(list))
+	for p := range list {
+		begun[p] = p
+		if t.batched(list, p) {
+			begun[p] = begun[p-1]
+		}
+	}
+	return begun
 }
 
 // frequencies gives how often a rank that has an operation does it, on average: the window's edges, which cut ranks
@@ -191,26 +193,22 @@ func (t *timeline) batched(list []int32, p int) bool {
 func (t *timeline) frequencies(tokens []int32, n int) []float64 {
 	sum := make([]float64, n)
 	ranks := make([]float64, n)
-	last, batch := make([]int32, n), make([]int32, n)
-	for i := range last {
-		last[i], batch[i] = -1, -1
+	last, batch := make([]int, n), make([]int, n) // Of each token: the rank that had it last, and in which batch of it.
+	for k := range last {
+		last[k] = -1
 	}
-	for _, list := range t.ranks {
-		begun := int32(-1)
+	for node, list := range t.ranks {
+		begun := t.batchesOf(list)
 		for p, i := range list {
-			if !t.batched(list, p) {
-				begun = i
-			}
 			k := tokens[i]
-			if batch[k] == begun {
+			if last[k] == node && batch[k] == begun[p] {
 				continue
 			}
-			batch[k] = begun
 			sum[k]++
-			if last[k] != t.segs[i].node {
-				last[k] = t.segs[i].node
+			if last[k] != node {
 				ranks[k]++
 			}
+			last[k], batch[k] = node, begun[p]
 		}
 	}
 	for k := range sum {
@@ -231,12 +229,8 @@ func (t *timeline) cutAll(tokens []int32, often []float64) {
 			votes[stretch(shape)]++
 		}
 	}
-	per := 1
-	for p, v := range votes {
-		if v > votes[per] || v == votes[per] && p < per {
-			per = p
-		}
-	}
+	per, _ := mostFrequent(votes, cmp.Compare)
+	per = max(1, per)
 	for n, list := range t.ranks {
 		for _, i := range list {
 			t.segs[i].iter = noIteration
@@ -294,13 +288,10 @@ func (t *timeline) countStretches(list []int32, starts []int, per int) (index []
 // between, whatever the order.
 func (t *timeline) stretches(list, tokens []int32, often []float64) (starts []int, shape []uint64) {
 	count, at := map[int32]int{}, map[int32]int{}
-	begun := 0
+	begun := t.batchesOf(list)
 	for p, i := range list {
-		if !t.batched(list, p) {
-			begun = p
-		}
-		if b, ok := at[tokens[i]]; !ok || b != begun {
-			at[tokens[i]] = begun
+		if b, ok := at[tokens[i]]; !ok || b != begun[p] {
+			at[tokens[i]] = begun[p]
 			count[tokens[i]]++
 		}
 	}
@@ -320,11 +311,8 @@ func (t *timeline) stretches(list, tokens []int32, often []float64) (starts []in
 		return nil, nil
 	}
 	for p, i := range list {
-		if !t.batched(list, p) {
-			begun = p
-		}
-		if tokens[i] == rarest && (len(starts) == 0 || starts[len(starts)-1] != begun) {
-			starts = append(starts, begun)
+		if tokens[i] == rarest && (len(starts) == 0 || starts[len(starts)-1] != begun[p]) {
+			starts = append(starts, begun[p])
 		}
 	}
 	var set []int32
@@ -339,7 +327,9 @@ func (t *timeline) stretches(list, tokens []int32, often []float64) (starts []in
 		for _, k := range set {
 			buf = append(buf, byte(k), byte(k>>8), byte(k>>16))
 		}
-		shape = append(shape, fnv1a(buf))
+		h := fnv.New64a()
+		h.Write(buf)
+		shape = append(shape, h.Sum64())
 	}
 	return starts, shape
 }
@@ -379,19 +369,12 @@ func (t *timeline) alignIterations() {
 			votes[p][b.iter-a.iter]++
 		}
 	}
-	next := make([][]struct {
-		to    int32
-		delta int32
-	}, len(t.Nodes))
+	type shifted struct{ to, delta int32 }
+	next := make([][]shifted, len(t.Nodes))
 	for p, v := range votes {
-		delta, most := int32(0), 0
-		for d, n := range v {
-			if n > most || n == most && d < delta {
-				delta, most = d, n
-			}
-		}
-		next[p.a] = append(next[p.a], struct{ to, delta int32 }{p.b, delta})
-		next[p.b] = append(next[p.b], struct{ to, delta int32 }{p.a, -delta})
+		delta, _ := mostFrequent(v, cmp.Compare)
+		next[p.a] = append(next[p.a], shifted{p.b, delta})
+		next[p.b] = append(next[p.b], shifted{p.a, -delta})
 	}
 	shift := make([]int32, len(t.Nodes))
 	done := make([]bool, len(t.Nodes))
@@ -404,7 +387,7 @@ func (t *timeline) alignIterations() {
 		for len(queue) > 0 {
 			n := queue[0]
 			queue = queue[1:]
-			slices.SortFunc(next[n], func(a, b struct{ to, delta int32 }) int {
+			slices.SortFunc(next[n], func(a, b shifted) int {
 				return cmp.Or(cmp.Compare(a.to, b.to), cmp.Compare(a.delta, b.delta))
 			})
 			for _, e := range next[n] {
@@ -443,9 +426,9 @@ func (t *timeline) renumber() {
 	t.iters = len(all)
 }
 
-// assignRoles: ranks that do the same operations equally often in an iteration have one role; the k-th operation of a
-// kind in an iteration is one position for all of them. Averages decide, because operations of concurrent streams may
-// fall on either side of an iteration's edge.
+// assignRoles gives ranks their roles and segments their positions. Ranks that do the same operations equally often in an iteration have
+// one role; the k-th operation of a kind in an iteration is one position for all of them. Averages decide, because operations of concurrent
+// streams may fall on either side of an iteration's edge.
 func (t *timeline) assignRoles(tokens []int32) {
 	t.role = make([]int32, len(t.Nodes))
 	var shapes []roleShape
@@ -517,7 +500,7 @@ func (t *timeline) turnsOf(n int32) *turns {
 	}
 	rank := t.Nodes[n].ID
 	for _, c := range comms {
-		// Those above first, then round to those below.
+		// The higher ranks first, then the lower ones.
 		slices.SortFunc(peers[c], func(x, y int) int {
 			if above := t.before(c, x, rank) > 0; above != (t.before(c, y, rank) > 0) {
 				return pick(above, -1, 1)
@@ -535,7 +518,7 @@ func turnOf(s *seg) sequence {
 	return sequence{comm: s.comm, fn: s.fn, peer: int32(s.Peer), iter: s.iter}
 }
 
-// of gives with whom a send or receive is, and its ordinal within the iteration; false for anything else.
+// of gives the partner of a send or receive and its ordinal within the iteration; false for anything else.
 func (r *turns) of(s *seg) (partner, k int32, ok bool) {
 	first, ok := r.first[turnOf(s)]
 	if !ok || s.Seq < 0 {
@@ -544,7 +527,7 @@ func (r *turns) of(s *seg) (partner, k int32, ok bool) {
 	return r.partner[sequence{comm: s.comm, fn: -1, peer: int32(s.Peer)}], int32(s.Seq - first), true
 }
 
-// roleShape is what a rank does in an average iteration.
+// roleShape is the operations of a rank in an average iteration.
 type roleShape struct {
 	stage  int
 	tokens []int32   // Sorted.
@@ -604,17 +587,23 @@ func (a *roleShape) like(b *roleShape) bool {
 	return true
 }
 
-// iterationStarts gives when each iteration began on each rank, on its own clock; nil for ranks without work, 0 unknown.
-func (t *timeline) iterationStarts() [][]int64 {
+// iterationLengths gives the length of every iteration but the last on each rank, ns, 0 unknown; nil for ranks without work.
+func (t *timeline) iterationLengths() [][]int64 {
 	out := make([][]int64, len(t.ranks))
 	for n, list := range t.ranks {
 		if len(list) == 0 {
 			continue
 		}
-		out[n] = make([]int64, t.iters)
+		begun := make([]int64, t.iters+1)
 		for _, i := range list {
-			if s := &t.segs[i]; s.iter != noIteration && out[n][s.iter] == 0 {
-				out[n][s.iter] = s.enter
+			if s := &t.segs[i]; s.iter != noIteration && begun[s.iter] == 0 {
+				begun[s.iter] = s.enter
+			}
+		}
+		out[n] = make([]int64, t.iters)
+		for k := range out[n] {
+			if begun[k] != 0 && begun[k+1] > begun[k] {
+				out[n][k] = begun[k+1] - begun[k]
 			}
 		}
 	}
@@ -623,21 +612,17 @@ func (t *timeline) iterationStarts() [][]int64 {
 
 // iterationTimes gives the length of every iteration but the last, as the median rank saw it.
 func (t *timeline) iterationTimes() []int64 {
-	if t.iters < 2 {
-		return nil
-	}
-	lengths := make([][]int64, t.iters-1)
-	for _, begun := range t.iterationStarts() {
-		for k := 0; k+1 < len(begun); k++ {
-			if begun[k] != 0 && begun[k+1] > begun[k] {
-				lengths[k] = append(lengths[k], begun[k+1]-begun[k])
+	each := t.iterationLengths()
+	var out []int64
+	for k := range t.iters {
+		var lengths []int64
+		for _, v := range each {
+			if v != nil && v[k] > 0 {
+				lengths = append(lengths, v[k])
 			}
 		}
-	}
-	var out []int64
-	for _, v := range lengths {
-		if len(v) > 0 {
-			out = append(out, median64(v))
+		if len(lengths) > 0 {
+			out = append(out, median64(lengths))
 		}
 	}
 	return out

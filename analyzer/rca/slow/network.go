@@ -19,16 +19,19 @@ const (
 	recvGPU   = 2 // Given to the GPU, not consumed.
 )
 
+// waitsSeen reports whether the source told what an operation's flows waited for.
+func (s *seg) waitsSeen() bool {
+	return s.SendWait != [3]time.Duration{} || s.RecvWait != [3]time.Duration{}
+}
+
 // slowEnd is a rank whose transfers of one class take longer than its peers'.
 type slowEnd struct {
 	node  int32
-	peer  int32   // Where its slowest flow goes, -1 unknown.
 	segs  []int32 // Its segments of the class.
 	times float64 // How many times longer than its peers'.
 	ref   int64   // What its peers take, ns.
 	total int64   // Beyond that, over the window, ns.
-	lane  int
-	flush bool // It is what arrives that is late, not what is sent.
+	flush bool    // It is what arrives that is late, not what is sent.
 }
 
 // transfers are those that take longer than they should. What decides whose NIC, PCIe, proxy or path that is is the time a transfer was
@@ -68,7 +71,7 @@ func (a *analysis) slowPlace() (finding, bool) {
 	return f, sure && t.ofEnds-1 >= leastPart*(t.gain-1) && !(t.explained && len(t.flush) > 0)
 }
 
-// lateHandingOn: what has arrived is handed on late, and that accounts for the delay, or is in all that is slow.
+// lateHandingOn finds ranks that hand on late what has arrived, if that accounts for the delay or is in all communicators that are slow.
 func (a *analysis) lateHandingOn() (finding, bool) {
 	t := a.transfers()
 	if !t.explained && !a.inAllSlow(t.flush) {
@@ -77,28 +80,20 @@ func (a *analysis) lateHandingOn() (finding, bool) {
 	return a.locateProxy(t.flush, t.gain)
 }
 
-// inAllSlow says that one rank hands on late and is in every communicator that is noticeably slow: a thread that sleeps
+// inAllSlow reports whether one rank hands on late and is in every communicator that is noticeably slow: a thread that sleeps
 // now and then delays all that it does, and only a part of that shows as late handing on.
 func (a *analysis) inAllSlow(flush []slowEnd) bool {
-	if len(flush) == 0 || len(a.base.slowComm) == 0 {
+	slow := a.base.slowComm
+	if len(flush) == 0 || len(slow) == 0 || slices.ContainsFunc(flush, func(e slowEnd) bool { return e.node != flush[0].node }) {
 		return false
 	}
-	for i := range flush {
-		if flush[i].node != flush[0].node {
-			return false
-		}
-	}
 	worst := 0.0
-	for i := range a.base.slowComm {
-		worst = max(worst, a.lostIn(&a.base.slowComm[i]))
+	for i := range slow {
+		worst = max(worst, a.lostIn(&slow[i]))
 	}
-	for i := range a.base.slowComm {
-		s := &a.base.slowComm[i]
-		if a.lostIn(s) >= mattersFrom*worst && !slices.Contains(s.nodes, flush[0].node) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(slow, func(s slowComm) bool {
+		return a.lostIn(&s) >= mattersFrom*worst && !slices.Contains(s.nodes, flush[0].node)
+	})
 }
 
 // slowSends gives the flow groups that are slow, those that matter most first.
@@ -110,11 +105,7 @@ func (a *analysis) slowSends(groups []flowGroup) []slowEnd {
 		if !g.slow || float64(total) < noticeable*a.replay.base {
 			continue
 		}
-		e := slowEnd{node: g.node, peer: -1, segs: g.segs, times: g.ratio, ref: int64(g.ref), total: total, lane: g.lane}
-		if len(g.peers) == 1 {
-			e.peer = g.peers[0].node
-		}
-		out = append(out, e)
+		out = append(out, slowEnd{node: g.node, segs: g.segs, times: g.ratio, ref: int64(g.ref), total: total})
 	}
 	return heaviest(out)
 }
@@ -127,7 +118,7 @@ func sumTotal(es []slowEnd) int64 {
 	return sum
 }
 
-// dominate says that the worst of the slow ends takes several times what its peers take, and a good part of the window.
+// dominate reports whether the worst of the slow ends takes several times what its peers take, and a good part of the window.
 func (a *analysis) dominate(es []slowEnd) bool {
 	return len(es) > 0 && es[0].times >= dominantTimes && float64(es[0].total) >= dominantShare*a.replay.base
 }
@@ -169,49 +160,35 @@ func (a *analysis) idealTransfers(elsewhere bool, ends ...[]slowEnd) func(*joint
 	}
 }
 
-type endKey struct {
-	class transferClass
-	node  int32
-	peer  int32
-}
-
-type endTimes struct {
-	key   endKey
-	flush int64
-	segs  []int32
-}
-
 // lateFlushes gives the ranks on which what has arrived is handed on later than on others in the same class of transfer.
 func (a *analysis) lateFlushes() []slowEnd {
-	at := map[endKey]int{}
-	var ends []endTimes
+	at := map[transferKey]int{}
+	byClass := map[transferClass][]int{}
+	var classes []transferClass
+	var ends []slowEnd
 	for i := range a.now.segs {
 		s := &a.now.segs[i]
-		if s.Kind != rca.SegmentOp || s.SendWait == [3]time.Duration{} && s.RecvWait == [3]time.Duration{} {
+		if s.Kind != rca.SegmentOp || !s.waitsSeen() {
 			continue
 		}
 		j := &a.now.jobs[s.job]
-		k := endKey{class: j.class, node: s.node, peer: -1}
+		k := transferKey{class: j.class, from: s.node, to: -1}
 		if j.p2p {
-			k.peer = a.NodeOf(s.Peer)
+			k.to = a.NodeOf(s.Peer)
 			k.class.fn = -2 + int32(s.dir) // Receives are compared with receives.
 		}
 		e, ok := at[k]
 		if !ok {
 			e = len(ends)
 			at[k] = e
-			ends = append(ends, endTimes{key: k})
+			ends = append(ends, slowEnd{node: s.node, flush: true})
+			if byClass[k.class] == nil {
+				classes = append(classes, k.class)
+			}
+			byClass[k.class] = append(byClass[k.class], e)
 		}
-		ends[e].flush += int64(s.RecvWait[recvFlush])
+		ends[e].total += int64(s.RecvWait[recvFlush])
 		ends[e].segs = append(ends[e].segs, int32(i))
-	}
-	byClass := map[transferClass][]int{}
-	var classes []transferClass
-	for e := range ends {
-		if byClass[ends[e].key.class] == nil {
-			classes = append(classes, ends[e].key.class)
-		}
-		byClass[ends[e].key.class] = append(byClass[ends[e].key.class], e)
 	}
 	var out []slowEnd
 	for _, c := range classes {
@@ -223,9 +200,7 @@ func (a *analysis) lateFlushes() []slowEnd {
 // heaviest drops what hardly matters beside the rest, and what is not of its kind: one cause slows all that it touches
 // by a like factor. It sorts by what matters most.
 func heaviest(es []slowEnd) []slowEnd {
-	slices.SortFunc(es, func(x, y slowEnd) int {
-		return cmp.Or(cmp.Compare(y.total, x.total), cmp.Compare(x.node, y.node), cmp.Compare(x.peer, y.peer))
-	})
+	slices.SortStableFunc(es, func(x, y slowEnd) int { return cmp.Or(cmp.Compare(y.total, x.total), cmp.Compare(x.node, y.node)) })
 	if len(es) == 0 {
 		return es
 	}
@@ -233,26 +208,28 @@ func heaviest(es []slowEnd) []slowEnd {
 	return slices.DeleteFunc(es, func(e slowEnd) bool { return e.total < top.total/10 || e.times-1 < mattersFrom*(top.times-1) })
 }
 
-// lateIn gives the ends of one class whose mean is several times the others', and that take a noticeable part of the
-// window.
-func (a *analysis) lateIn(ends []endTimes, ids []int) []slowEnd {
-	var sorted []int64
-	for _, e := range ids {
-		if m := ends[e].flush / int64(len(ends[e].segs)); m > 0 {
-			sorted = append(sorted, m)
+// lateIn gives the ends of one class whose mean is several times the others', and that take a noticeable part of the window. Until
+// here an end's total is all that it took.
+func (a *analysis) lateIn(ends []slowEnd, ids []int) []slowEnd {
+	mean := func(e *slowEnd) int64 { return e.total / int64(len(e.segs)) }
+	var means []int64
+	for _, i := range ids {
+		if m := mean(&ends[i]); m > 0 {
+			means = append(means, m)
 		}
 	}
-	slices.Sort(sorted)
-	if len(sorted) < 2 {
+	if len(means) < 2 {
 		return nil
 	}
-	ref := sorted[(len(sorted)-1)/3]
+	slices.Sort(means)
+	ref := means[(len(means)-1)/3]
 	var out []slowEnd
-	for _, e := range ids {
-		t := &ends[e]
-		mean, total := t.flush/int64(len(t.segs)), t.flush-ref*int64(len(t.segs))
-		if mean >= dominantTimes*ref && float64(total) >= noticeable*a.replay.base {
-			out = append(out, slowEnd{node: t.key.node, peer: t.key.peer, segs: t.segs, times: float64(mean) / float64(ref), ref: ref, total: total, lane: -1, flush: true})
+	for _, i := range ids {
+		e := ends[i]
+		m := mean(&e)
+		e.ref, e.times, e.total = ref, float64(m)/float64(ref), e.total-ref*int64(len(e.segs))
+		if m >= dominantTimes*ref && float64(e.total) >= noticeable*a.replay.base {
+			out = append(out, e)
 		}
 	}
 	return out

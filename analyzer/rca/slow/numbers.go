@@ -3,7 +3,11 @@
 
 package slow
 
-import "slices"
+import (
+	"cmp"
+	"maps"
+	"slices"
+)
 
 // median64 gives the upper median, 0 of nothing. It sorts v: who needs its order hands in a copy.
 func median64(v []int64) int64 {
@@ -12,6 +16,40 @@ func median64(v []int64) int64 {
 	}
 	slices.Sort(v)
 	return v[len(v)/2]
+}
+
+// mediansOf gives the upper median of each key's values. It sorts them.
+func mediansOf[K comparable](by map[K][]int64) map[K]int64 {
+	out := make(map[K]int64, len(by))
+	for k, v := range by {
+		out[k] = median64(v)
+	}
+	return out
+}
+
+// medianOfOthers gives the lower median of sorted values without one that is own.
+func medianOfOthers(sorted []int64, own int64) int64 {
+	at, _ := slices.BinarySearch(sorted, own)
+	k := (len(sorted) - 2) / 2
+	if k >= at {
+		k++
+	}
+	return sorted[k]
+}
+
+// mostFrequent gives the key with the highest count, of several the first in their order, and its count; 0 of nothing.
+func mostFrequent[K comparable](counts map[K]int, order func(x, y K) int) (best K, most int) {
+	for k, n := range counts {
+		if n > most || n == most && n > 0 && order(k, best) < 0 {
+			best, most = k, n
+		}
+	}
+	return best, most
+}
+
+// heaviestFirst sorts keys by what they carry, then in their order.
+func heaviestFirst[K comparable, V cmp.Ordered](carries map[K]V, order func(x, y K) int) []K {
+	return slices.SortedFunc(maps.Keys(carries), func(x, y K) int { return cmp.Or(cmp.Compare(carries[y], carries[x]), order(x, y)) })
 }
 
 // center gives the median and the median distance from it (scaled to a standard deviation).
@@ -57,7 +95,7 @@ func toFloats(v []int64) []float64 {
 	return out
 }
 
-// countFunc counts the elements of which something holds.
+// countFunc counts the elements for which is holds.
 func countFunc[T any](v []T, is func(T) bool) (n int) {
 	for _, e := range v {
 		if is(e) {

@@ -22,7 +22,7 @@ func (t *timeline) atOnset(series []int64) (past, now *timeline, ratio float64) 
 	return past, now, ratio
 }
 
-// busiest is of how many pieces the median iteration is, of whichever rank has most of it on record.
+// busiest is the number of segments in the median iteration, on the rank that recorded most of it.
 func (t *timeline) busiest() int64 {
 	most, mine := make([]int64, t.iters), make([]int64, t.iters)
 	for _, list := range t.ranks {
@@ -74,7 +74,7 @@ func jump(v []float64) (at int, ratio float64) {
 	}
 	usual, spread := center(v[:k])
 	least, most := slices.Min(v[k:]), slices.Max(v[:k])
-	if usual <= 0 || least < jumpFactor*most || least-most <= 4*spread {
+	if usual <= 0 || least < jumpFactor*most || least-most <= beyondNoise*spread {
 		return 0, 1
 	}
 	return k, least / usual
@@ -97,11 +97,11 @@ func cut(v []float64) (at int, ratio float64) {
 	}
 	b, bs := center(v[:at])
 	l, ls := center(v[at:])
-	if least, most := slices.Min(v[at:]), slices.Max(v[:at]); least-most > 4*bs && least >= leastOnset*most {
+	if least, most := slices.Min(v[at:]), slices.Max(v[:at]); least-most > beyondNoise*bs && least >= leastOnset*most {
 		return at, l / b // Every one since is longer than every one before.
 	}
 	const mostCounted = 16 // Medians of many values are surer than of few, to a point: noise has a memory.
-	sure := 4 / math.Sqrt(float64(max(side, min(at, len(v)-at, mostCounted)))/side)
+	sure := beyondNoise / math.Sqrt(float64(max(side, min(at, len(v)-at, mostCounted)))/side)
 	if b <= 0 || l <= b || l-b < sure*max(bs, ls) {
 		return 0, 1
 	}

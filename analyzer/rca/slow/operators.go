@@ -20,13 +20,7 @@ func Operators(x *job.Index) []holmes.Operator {
 		return nil
 	}
 	lengths := t.iterationTimes()
-	usual := map[token][]float64{}
-	const kept = 256
-	for i := range t.segs {
-		if k := t.tokenOf(&t.segs[i]); t.segs[i].Kind == rca.SegmentOp && len(usual[k]) < kept {
-			usual[k] = append(usual[k], float64(t.segs[i].stay)/1e9)
-		}
-	}
+	usual := t.usualOperators()
 	var out []holmes.Operator
 	for i := range t.segs {
 		s := &t.segs[i]
@@ -41,6 +35,18 @@ func Operators(x *job.Index) []holmes.Operator {
 		f := holmes.FeaturesOf(o.Seconds, o.IterationSeconds, usual[k])
 		o.Abnormal = f.Abnormal()
 		out = append(out, o)
+	}
+	return out
+}
+
+// usualOperators gives how long operations of each kind take, in seconds, for the first ones of each kind.
+func (t *timeline) usualOperators() map[token][]float64 {
+	const kept = 256
+	out := map[token][]float64{}
+	for i := range t.segs {
+		if k := t.tokenOf(&t.segs[i]); t.segs[i].Kind == rca.SegmentOp && len(out[k]) < kept {
+			out[k] = append(out[k], float64(t.segs[i].stay)/1e9)
+		}
 	}
 	return out
 }

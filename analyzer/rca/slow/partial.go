@@ -14,7 +14,7 @@ import (
 	"github.com/culprit-project/culprit/analyzer/rca/words"
 )
 
-// coverage is what is left of an explanation's weight for what was not seen. A search was led to whom it asked by what is
+// coverage is the share of an explanation's weight that is left for what was not seen. A search was led to the ranks it asked by what is
 // known of all ranks; who else was not seen might have said anything.
 func (a *analysis) coverage() float64 {
 	if !a.Ev.Partial {
@@ -27,17 +27,12 @@ func (a *analysis) coverage() float64 {
 	return led * (1 - job.UnseenDiscount*float64(min(silent, a.World))/float64(max(1, a.World)))
 }
 
-// seenWhole says that the replay knows who waited for whom: all ranks were seen, and hardly any records are lost.
+// seenWhole reports whether the replay knows who waited for whom: all ranks were seen, and hardly any records are lost.
 func (a *analysis) seenWhole() bool { return a.visitedRanks() >= a.World && a.holes <= fewHoles }
 
 // holeShare is the share of the work that has no record, or comes after some that may have none.
 func (t *timeline) holeShare() float64 {
-	n := 0
-	for i := range t.segs {
-		if t.segs[i].holed || t.segs[i].restored {
-			n++
-		}
-	}
+	n := countFunc(t.segs, func(s seg) bool { return s.holed || s.restored })
 	return float64(n) / float64(max(1, len(t.segs)))
 }
 
@@ -73,7 +68,7 @@ func (a *analysis) gainOfTransfers(ideal func(*joint, int64) int64) float64 {
 	return max(g, a.leastGainOf(float64(most)/float64(max(1, a.now.iters))/a.iterTime))
 }
 
-// clarity is what is left of the weight of having found nothing, where what was seen would not show everything: how long ranks
+// clarity is the share of the weight of having found nothing that is left where the evidence would not show everything: how long ranks
 // compute is not known where operations seem to begin when they are called, and little of it where records are lost.
 func (a *analysis) clarity() float64 {
 	c := 1 - holesDiscount*min(1, a.holes)
@@ -83,7 +78,7 @@ func (a *analysis) clarity() float64 {
 	return c
 }
 
-// believable says that ranks' own work is to be believed where operations seem to begin when they are called. The time between two
+// believable reports whether ranks' own work is to be believed where operations seem to begin when they are called. The time between two
 // is then no computation: the GPU computes while the next one is queued already. It shows only who calls late, and who waits in
 // operations of which there is no record does so, too; so it is believed of one host alone beside its peers, and not much.
 func (a *analysis) believable(nodes []int32) bool {
@@ -96,20 +91,16 @@ func (a *analysis) believable(nodes []int32) bool {
 	return !a.mirrored(nodes) || a.factCause(nodes) == rca.CauseGPU
 }
 
-// mirrored says that ranks' own work exceeds that of the only others who do the same by about what those fall short of it: which of both
+// mirrored reports whether ranks' own work exceeds that of the only others who do the same by about what those fall short of it: which of both
 // is not as it should be cannot be told.
 func (a *analysis) mirrored(nodes []int32) bool {
-	all, share := a.over()
-	of := map[int32]float64{}
-	for i, n := range all {
-		of[n] = share[i]
-	}
+	of := a.over()
 	return slices.ContainsFunc(nodes, func(n int32) bool {
 		return slices.ContainsFunc(a.peersOf(n), func(p int32) bool { return of[p] <= -mirroredShare*of[n] })
 	})
 }
 
-// limits says what of the job was not seen, so that nobody's standing out says little.
+// limits lists which parts of the job were not seen: then it says little that no rank stands out.
 func (a *analysis) limits() []string {
 	var out []string
 	if seen := a.visitedRanks(); seen < a.World {
@@ -127,7 +118,7 @@ func (a *analysis) limits() []string {
 	return out
 }
 
-// startsUnseen says that the records come from calls, without kernels: an operation seems to begin when it is queued, so that
+// startsUnseen reports whether the records come from calls, without kernels: an operation seems to begin when it is queued, so that
 // neither what it takes nor who arrives late is known.
 func (a *analysis) startsUnseen() bool {
 	for n := range a.now.ranks {
@@ -139,7 +130,7 @@ func (a *analysis) startsUnseen() bool {
 	return false
 }
 
-// networkSeen says that somebody showed what it sends over the network, or nobody would: the job is on one host.
+// networkSeen reports whether the source shows sends over the network, or there are none because the job is on one host.
 func (a *analysis) networkSeen() bool {
 	if !slices.Contains(a.now.across, true) {
 		return true
@@ -149,7 +140,7 @@ func (a *analysis) networkSeen() bool {
 
 // unseenPartners gives the unseen ranks in whose operations the others spend most time.
 func (a *analysis) unseenPartners() []int {
-	spent := map[int]int64{}
+	spent, inside := map[int]int64{}, map[int32]int64{} // By rank, by communicator.
 	for i := range a.now.segs {
 		s := &a.now.segs[i]
 		if s.Kind != rca.SegmentOp || a.now.complete(&a.now.jobs[s.job]) {
@@ -162,28 +153,30 @@ func (a *analysis) unseenPartners() []int {
 			continue
 		}
 		if ci, ok := s.in(); ok {
-			for _, n := range a.Comms[ci].At {
-				if n >= 0 && len(a.now.ranks[n]) == 0 && a.Nodes[n].ID >= 0 {
-					spent[a.Nodes[n].ID] += s.stay
-				}
-			}
+			inside[ci] += s.stay
 		}
 	}
-	ids := make([]int, 0, len(spent))
-	for id := range spent {
-		ids = append(ids, id)
+	for ci, stay := range inside {
+		for _, n := range a.members(ci, false) {
+			spent[a.Nodes[n].ID] += stay
+		}
 	}
-	slices.SortFunc(ids, func(x, y int) int { return cmp.Or(cmp.Compare(spent[y], spent[x]), cmp.Compare(x, y)) })
+	ids := heaviestFirst(spent, cmp.Compare)
 	const most = 64
 	return ids[:min(most, len(ids))]
 }
 
-func (a *analysis) visitedRanks() int {
-	n := 0
-	for i := range a.now.ranks {
-		if len(a.now.ranks[i]) > 0 {
-			n++
+// members gives the members of a communicator whose work was seen, or the known ones whose work was not.
+func (a *analysis) members(ci int32, seen bool) []int32 {
+	var out []int32
+	for _, n := range a.Comms[ci].At {
+		if n >= 0 && len(a.now.ranks[n]) > 0 == seen && (seen || a.Nodes[n].ID >= 0) {
+			out = append(out, n)
 		}
 	}
-	return n
+	return out
+}
+
+func (a *analysis) visitedRanks() int {
+	return countFunc(a.now.ranks, func(list []int32) bool { return len(list) > 0 })
 }

@@ -37,7 +37,7 @@ func (t *timeline) stops() []stop {
 	for _, list := range t.ranks {
 		for _, i := range list {
 			s := &t.segs[i]
-			if s.iter == noIteration || s.pred < 0 || s.also {
+			if !s.works() {
 				continue
 			}
 			extra := s.gap - peers.gap[i]
@@ -76,12 +76,12 @@ func (t *timeline) withoutPauses() (*timeline, repair) {
 	p.regular = evenSpaced(p.iters)
 	tooOften := float64(len(p.iters)) > mostPaused*float64(t.iters)
 	if tooOften || !p.writing && len(p.iters) >= regularFrom && !p.regular {
-		return t, repair{left: len(stops)} // Now and then, for no reason that can be seen: that is what a bad machine does, too.
+		return t, repair{left: len(stops)} // Irregular stops without a visible reason: a bad machine does the same.
 	}
 	return t.withGaps(gaps), repair{changed: len(stops), paused: p}
 }
 
-// evenSpaced says that numbers in ascending order lie at equal distances, give or take one.
+// evenSpaced reports whether numbers in ascending order lie at equal distances, give or take one.
 func evenSpaced(at []int32) bool {
 	if len(at) < regularFrom {
 		return false

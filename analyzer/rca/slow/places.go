@@ -8,11 +8,12 @@ import (
 	"slices"
 
 	"github.com/culprit-project/culprit/analyzer/rca"
+	"github.com/culprit-project/culprit/analyzer/rca/choice"
 	"github.com/culprit-project/culprit/analyzer/rca/job"
 	"github.com/culprit-project/culprit/analyzer/rca/words"
 )
 
-// sight is what flows show of the place that is slow: the places that explain which flows are slow and which are not.
+// sight is the places that explain which flows are slow and which are not.
 type sight struct {
 	*analysis
 	groups []flowGroup
@@ -24,7 +25,7 @@ type sight struct {
 	behind bool    // if that is so, be they known or not.
 }
 
-// reading says what a sight means: a row of the table of places.
+// reading is a row of the table that says what a sight means.
 type reading struct {
 	name string
 	fits func(*sight) bool
@@ -117,7 +118,7 @@ func (s *sight) wire(f finding) finding {
 	return s.senderOr(f, from, to, &fitted{place: place{end: endSend}, factor: s.best.factor}, twoEndsWeight)
 }
 
-// oneDirection says that one end sends and another receives what is slow, and nothing tells which of them it is.
+// oneDirection reports whether one end sends and another receives what is slow, and nothing tells which of them it is.
 func (s *sight) oneDirection() bool {
 	return s.rival != nil && (s.best.end == endSend && s.rival.end == endReceive || s.best.end == endReceive && s.rival.end == endSend)
 }
@@ -137,7 +138,7 @@ func (s *sight) senderOr(f finding, from, to []int32, p *fitted, most float64) f
 	return f
 }
 
-// unansweredReceivers: the other end may hold back what it is sent, and did not tell.
+// unansweredReceivers names the link to receivers that did not answer: they may hold back what they are sent.
 func (s *sight) unansweredReceivers(f finding) finding {
 	silent := s.silent
 	if !slices.ContainsFunc(s.best.nodes, func(n int32) bool { return s.Nodes[n].Visibility != job.NoAnswer }) {
@@ -146,7 +147,7 @@ func (s *sight) unansweredReceivers(f finding) finding {
 	return s.between(f, silent)
 }
 
-// between names two places between which nothing tells; without another the other one is whom nobody has seen.
+// between names the link between two places that explain alike; without others the other end is ranks that nobody saw.
 func (s *sight) between(f finding, others []int32) finding {
 	f.nodes, f.weight = nil, min(f.weight, twoEndsWeight)
 	other := words.UnseenReceiver
@@ -200,30 +201,30 @@ func (s *sight) end(f finding, nodes []int32, p *fitted) finding {
 	return f
 }
 
-// everywhere gives the explanation that every flow is slow, if it is as good as the best: between two hosts nothing
-// tells one of them from both.
+// everywhere gives the explanation that every flow is slow, if no other leads it: between two hosts nothing tells one of them from both.
 func everywhere(fs []fitted) *fitted {
-	for i := range fs {
-		if fs[i].all && fs[i].fit >= fs[0].fit-alikeFit {
-			return &fs[i]
-		}
+	i := slices.IndexFunc(fs, func(f fitted) bool { return f.all && !choice.Leads(fs[0].fit, f.fit) })
+	if i < 0 {
+		return nil
 	}
-	return nil
+	return &fs[i]
 }
 
-// rivalOf gives an explanation that is as good as the first and names others, nil none.
+// rivalOf gives the place that explains as much as the first and is another one; nil none.
 func rivalOf(fs []fitted) *fitted {
-	for i := range fs[1:] {
-		f := &fs[i+1]
-		if f.score < fs[0].score-alikeFit {
-			return nil
-		}
-		if f.all || fs[0].nodes == nil || f.nodes == nil && f.from == 1 && len(fs[0].nodes) == 1 {
-			continue // A path that one rank alone is seen to use is that rank's.
-		}
-		if f.nodes == nil || !slices.ContainsFunc(f.nodes, func(n int32) bool { return slices.Contains(fs[0].nodes, n) }) {
-			return f
-		}
+	best := fs[0].nodes
+	if best == nil {
+		return nil
+	}
+	fs = slices.DeleteFunc(slices.Clone(fs), func(f fitted) bool {
+		return f.all || f.nodes == nil && f.from == 1 && len(best) == 1 // A path that one rank alone is seen to use is that rank's.
+	})
+	options := make([]choice.Option, len(fs))
+	for i := range fs {
+		options[i] = choice.Option{Score: fs[i].score, Nodes: fs[i].nodes}
+	}
+	if i := choice.Rival(options); i >= 0 {
+		return &fs[i]
 	}
 	return nil
 }
@@ -231,12 +232,11 @@ func rivalOf(fs []fitted) *fitted {
 // sharedPath gives the path that explains as much as the best place does, by what several ranks send on it: it is less that one path is
 // slow than that several NICs at once are. nil none.
 func (s *sight) sharedPath() *fitted {
-	for i := range s.found {
-		if f := &s.found[i]; f.nodes == nil && !f.all && f.from > 1 && len(s.best.nodes) > 1 && f.fit >= s.best.fit-alikeFit {
-			return f
-		}
+	i := slices.IndexFunc(s.found, func(f fitted) bool { return f.nodes == nil && !f.all && f.from > 1 && !choice.Leads(s.best.fit, f.fit) })
+	if i < 0 || len(s.best.nodes) < 2 {
+		return nil
 	}
-	return nil
+	return &s.found[i]
 }
 
 // silentBehind reports whether everything slow is sent to ranks that did not answer, too, and gives those that are known: they may hold
@@ -272,7 +272,7 @@ func slowSenders(groups []flowGroup) []int32 {
 	return slices.Compact(out)
 }
 
-// sendsAll says that all flows that were seen are of these ranks.
+// sendsAll reports whether all flows that were seen are of these ranks.
 func sendsAll(groups []flowGroup, nodes []int32) bool {
 	return !slices.ContainsFunc(groups, func(g flowGroup) bool { return !slices.Contains(nodes, g.node) })
 }

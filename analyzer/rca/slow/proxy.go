@@ -11,7 +11,7 @@ import (
 	"github.com/culprit-project/culprit/analyzer/rca/words"
 )
 
-// locateProxy: nothing is outstanding longer, but what has arrived is handed on late: the thread that does it starves.
+// locateProxy names ranks on which nothing is outstanding longer and received data is handed on late: the thread that does it starves.
 func (a *analysis) locateProxy(flush []slowEnd, gain float64) (finding, bool) {
 	if len(flush) == 0 {
 		return finding{}, false
@@ -40,7 +40,7 @@ func (a *analysis) locateProxy(flush []slowEnd, gain float64) (finding, bool) {
 	return f, true
 }
 
-// lateAllOver says that it is not the flush alone that takes long on these ranks: a thread that does not get to run is
+// lateAllOver reports whether it is not the flush alone that takes long on these ranks: a thread that does not get to run is
 // late to see the GPU take the data, too, whatever the operation.
 func (a *analysis) lateAllOver(flush []slowEnd, nodes []int32) bool {
 	for _, n := range nodes {
@@ -66,15 +66,13 @@ func (a *analysis) lateAllOver(flush []slowEnd, nodes []int32) bool {
 }
 
 func (a *analysis) anySick(nodes []int32) bool {
-	return slices.ContainsFunc(nodes, func(n int32) bool { return a.endSick(n, nil) })
+	return slices.ContainsFunc(nodes, func(n int32) bool { return a.endSick(n) })
 }
 
-// endSick says whether the node's own evidence, or its proxy's lateness, speaks against a rank.
-func (a *analysis) endSick(n int32, flush []slowEnd) bool {
-	return a.Ailing(n, job.NetAilment) || a.starved(n, flush)
-}
+// endSick reports whether the node's own evidence speaks against a rank's network or the thread that serves it.
+func (a *analysis) endSick(n int32) bool { return a.Ailing(n, job.NetAilment) || a.starved(n, nil) }
 
-// starved says that a rank's proxy thread is late in everything it does, not only in what the network answers.
+// starved reports whether a rank's proxy thread is late in everything it does, not only in what the network answers.
 func (a *analysis) starved(n int32, flush []slowEnd) bool {
 	return slices.ContainsFunc(flush, func(e slowEnd) bool { return e.node == n }) || a.shortOfCPU(n) || a.ailing(n, "cpu")
 }

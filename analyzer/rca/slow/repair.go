@@ -19,7 +19,7 @@ type step struct {
 	mend func(*timeline) (*timeline, repair)
 }
 
-// repair is what a step did: how many segments it left out, put in or shortened, and how many it saw to be wrong and could not mend.
+// repair counts what a step did: the segments that it left out, put in or shortened, and those that are wrong and that it could not mend.
 type repair struct {
 	changed, left int
 	doubted       []int32
@@ -80,6 +80,17 @@ func (h *history) mend(t *timeline, steps []step) *timeline {
 		}
 	}
 	return t
+}
+
+// records gives the records of the segments that are kept.
+func (t *timeline) records(keep func(*seg) bool) []rca.Segment {
+	out := make([]rca.Segment, 0, len(t.segs))
+	for i := range t.segs {
+		if s := &t.segs[i]; keep(s) {
+			out = append(out, *s.Segment)
+		}
+	}
+	return out
 }
 
 // gaps gives a copy of what lies before each segment.

@@ -41,8 +41,8 @@ func (a *analysis) replicasOf(nodes []int32) []int32 {
 				continue
 			}
 			done[ci] = true
-			for _, n := range a.Comms[ci].At {
-				if n >= 0 && !in[n] && len(a.now.ranks[n]) > 0 {
+			for _, n := range a.members(int32(ci), true) {
+				if !in[n] {
 					in[n] = true
 					out = append(out, n)
 				}
@@ -54,7 +54,7 @@ func (a *analysis) replicasOf(nodes []int32) []int32 {
 }
 
 // unseenReplicas gives ranks to compare the accused with before they are accused, where too few of those who do the same
-// work have been seen: a whole stage that is slow is nobody's fault.
+// work have been seen: a stage that is slow as a whole is no rank's fault.
 func (a *analysis) unseenReplicas(accused []int32) []int {
 	const enough, most = 2, 4 // Hosts besides the accused's.
 	if len(a.hostsOf(a.replicasOf(accused)))-len(a.hostsOf(accused)) >= enough {
@@ -67,12 +67,7 @@ func (a *analysis) unseenReplicas(accused []int32) []int {
 		if !carries[ci] || !a.now.across[ci] || !slices.ContainsFunc(accused, func(n int32) bool { return slices.Contains(at, n) }) {
 			continue
 		}
-		var unseen []int
-		for _, n := range at {
-			if n >= 0 && len(a.now.ranks[n]) == 0 && a.Nodes[n].ID >= 0 {
-				unseen = append(unseen, a.Nodes[n].ID)
-			}
-		}
+		unseen := a.IDs(a.members(int32(ci), false))
 		for i := range min(most, len(unseen)) {
 			out = append(out, unseen[i*len(unseen)/min(most, len(unseen))])
 		}
@@ -88,10 +83,13 @@ func (a *analysis) unseenReplicas(accused []int32) []int {
 func (a *analysis) unseenEnds(accused []int32) []int {
 	const most = 8
 	var out []int
-	for _, n := range accused {
+	ask := func(n int32) {
 		if id := a.Nodes[n].ID; len(a.now.ranks[n]) == 0 && id >= 0 && len(out) < most && !slices.Contains(out, id) {
 			out = append(out, id)
 		}
+	}
+	for _, n := range accused {
+		ask(n)
 		r := a.Nodes[n].Rank
 		if r == nil {
 			continue
@@ -104,9 +102,7 @@ func (a *analysis) unseenEnds(accused []int32) []int {
 			}
 			for k := range m.InFlight {
 				for _, p := range a.PeersOn(ci, &m.InFlight[k]) {
-					if id := a.Nodes[p].ID; len(a.now.ranks[p]) == 0 && id >= 0 && len(out) < most && !slices.Contains(out, id) {
-						out = append(out, id)
-					}
+					ask(p)
 				}
 			}
 		}

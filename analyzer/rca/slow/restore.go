@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/culprit-project/culprit/analyzer/rca"
@@ -36,10 +37,7 @@ func (t *timeline) restore() (*timeline, repair) {
 	if float64(len(lost)) < leastLost*float64(len(t.segs)) || len(lost) == 0 {
 		return t, repair{left: len(lost)}
 	}
-	tl := make([]rca.Segment, 0, len(t.segs)+len(lost))
-	for i := range t.segs {
-		tl = append(tl, *t.segs[i].Segment)
-	}
+	tl := slices.Grow(t.records(func(*seg) bool { return true }), len(lost))
 	for i := range lost {
 		tl = append(tl, t.lostSegment(&lost[i]))
 	}
@@ -100,7 +98,7 @@ func (t *timeline) spans() [][2]int64 {
 	return out
 }
 
-// within says that a segment ended while another rank was seen, as far as clocks can be compared.
+// within reports whether a segment ended while another rank was seen, as far as clocks can be compared.
 func (t *timeline) within(s *seg, n int32, spans [][2]int64) bool {
 	c, own := &t.clock[n], &t.clock[s.node]
 	if !own.known || !c.known || c.root != own.root {
@@ -161,28 +159,13 @@ func (t *timeline) absentFrom(j *joint, seen [][]int32, spans [][2]int64) []int3
 // usualStays gives what every operation with lost records takes once all are there: the median of those of its class around
 // it on the communicator, as far as most of their records are left.
 func (t *timeline) usualStays(absent [][]int32) []int64 {
-	type key struct {
-		class transferClass
-		comm  int32
-		a, b  int32
-	}
-	by := map[key][]int32{}
+	by := map[transferKey][]int32{}
 	for j := range t.jobs {
 		jo := &t.jobs[j]
 		if jo.compute || len(jo.parts) == 0 {
 			continue
 		}
-		s := &t.segs[jo.parts[0]]
-		k := key{class: jo.class, comm: -1, a: -1, b: -1}
-		if ci, ok := s.in(); ok {
-			k.comm = ci
-		}
-		if jo.p2p {
-			k.a, k.b = s.node, t.NodeOf(s.Peer) // From the sender to the receiver.
-			if s.dir < 0 {
-				k.a, k.b = k.b, k.a
-			}
-		}
+		k := t.transferKeyOf(jo)
 		by[k] = append(by[k], int32(j))
 	}
 	out := make([]int64, len(t.jobs))
@@ -226,25 +209,20 @@ func around(v []int64, counts []bool, at int, fallback int64) int64 {
 	return median64(near)
 }
 
-// oneWay is a pair of ranks in one direction.
-type oneWay struct{ src, dst int32 }
+// leaving is how much later than others ranks leave, ns on the reference's clock: receives than their sends, and members of a class of
+// collectives than the median of them, for a tree's root leaves before its leaves.
+type leaving map[transferKey]int64
 
-// leaving is when ranks leave an operation, ns on the reference's clock: a tree's root before its leaves, a sender before its
-// receiver.
-type leaving struct {
-	after map[oneWay]int64       // How much later receives end than their sends.
-	off   map[transferNode]int64 // How much later a rank leaves collectives of a class than the median of their members.
+// leavingKey is that of a rank in a collective, or of a pair, whatever its sends carry.
+func leavingKey(j *joint, comm, n int32) transferKey {
+	return transferKey{class: j.class, comm: comm, from: n, to: -1}
 }
 
-type transferNode struct {
-	class transferClass
-	comm  int32
-	node  int32
-}
+func pairKey(from, to int32) transferKey { return transferKey{comm: -1, from: from, to: to} }
 
 // whoLeavesWhen learns it from what is on record.
-func (t *timeline) whoLeavesWhen() *leaving {
-	after, off := map[oneWay][]int64{}, map[transferNode][]int64{}
+func (t *timeline) whoLeavesWhen() leaving {
+	later := map[transferKey][]int64{}
 	for j := range t.jobs {
 		jo := &t.jobs[j]
 		if jo.compute || len(jo.parts) < 2 {
@@ -257,11 +235,10 @@ func (t *timeline) whoLeavesWhen() *leaving {
 			if !ok || !known {
 				continue
 			}
-			class := jo.class
 			for _, p := range jo.parts {
 				s := &t.segs[p]
-				k := transferNode{class, ci, s.node}
-				off[k] = append(off[k], t.clock[s.node].toReference(s.End)-mid)
+				k := leavingKey(jo, ci, s.node)
+				later[k] = append(later[k], t.clock[s.node].toReference(s.End)-mid)
 			}
 			continue
 		}
@@ -271,17 +248,10 @@ func (t *timeline) whoLeavesWhen() *leaving {
 		if a.node == b.node || !t.clock[a.node].known || t.clock[a.node].root != t.clock[b.node].root {
 			continue
 		}
-		k := oneWay{a.node, b.node}
-		after[k] = append(after[k], t.clock[b.node].toReference(b.End)-t.clock[a.node].toReference(a.End))
+		k := pairKey(a.node, b.node)
+		later[k] = append(later[k], t.clock[b.node].toReference(b.End)-t.clock[a.node].toReference(a.End))
 	}
-	l := &leaving{after: make(map[oneWay]int64, len(after)), off: make(map[transferNode]int64, len(off))}
-	for k, v := range after {
-		l.after[k] = median64(v)
-	}
-	for k, v := range off {
-		l.off[k] = median64(v)
-	}
-	return l
+	return mediansOf(later)
 }
 
 // middleEnd gives when the median of its members left an operation, on the reference's clock; false where they have none in
@@ -299,23 +269,23 @@ func (t *timeline) middleEnd(j *joint) (int64, bool) {
 }
 
 // leftAt gives when a rank that has no record of an operation left it, on its own clock.
-func (t *timeline) leftAt(j *joint, n int32, l *leaving) (int64, bool) {
+func (t *timeline) leftAt(j *joint, n int32, l leaving) (int64, bool) {
 	end, ok := t.middleEnd(j)
 	s := &t.segs[j.parts[0]]
 	switch {
 	case !ok:
 		return 0, false
 	case !j.p2p:
-		end += l.off[transferNode{j.class, s.comm, n}]
+		end += l[leavingKey(j, s.comm, n)]
 	case s.dir > 0:
-		end += l.after[oneWay{s.node, n}]
+		end += l[pairKey(s.node, n)]
 	default:
-		end -= l.after[oneWay{n, s.node}]
+		end -= l[pairKey(n, s.node)]
 	}
 	return t.clock[n].fromReference(end), true
 }
 
-// lostSegment is what the record would have said, as far as others tell.
+// lostSegment is the lost record as far as other ranks' records tell it.
 func (t *timeline) lostSegment(l *lostRecord) rca.Segment {
 	j := &t.jobs[l.job]
 	s := &t.segs[j.parts[0]]
@@ -331,7 +301,20 @@ func (t *timeline) lostSegment(l *lostRecord) rca.Segment {
 	return c
 }
 
-// restoredStay is when a rank was in an operation of which it has no record, on its own clock.
+// opposite turns a send into the receive that matches it, and back.
+func opposite(fn string) string {
+	for _, p := range [][2]string{{"Send", "Recv"}, {"send", "recv"}} {
+		switch {
+		case strings.HasSuffix(fn, p[0]):
+			return strings.TrimSuffix(fn, p[0]) + p[1]
+		case strings.HasSuffix(fn, p[1]):
+			return strings.TrimSuffix(fn, p[1]) + p[0]
+		}
+	}
+	return fn
+}
+
+// restoredStay is when a rank was in an operation that it has no record of, on its own clock.
 type restoredStay struct {
 	enter, end int64
 	latest     int64 // When it entered at the latest.
@@ -351,8 +334,7 @@ func (t *timeline) restoredStays(lost []lostRecord, of map[*rca.Segment]int) []r
 			at[place{s.node, s.pos}] = append(at[place{s.node, s.pos}], int32(i))
 		}
 	}
-	d := &draft{timeline: t, batches: t.findBatches(), places: t.places()}
-	d.begins, d.ends = t.numberedTimes()
+	d := &draft{timeline: t, times: t.numberedTimes(), batches: t.findBatches(), places: t.places()}
 	for _, list := range at {
 		gaps, counts := make([]int64, len(list)), make([]bool, len(list))
 		for k, i := range list {
@@ -372,9 +354,9 @@ func (t *timeline) restoredStays(lost []lostRecord, of map[*rca.Segment]int) []r
 // draft is a timeline with lost records where they can be at the latest, and what bounds them.
 type draft struct {
 	*timeline
-	begins, ends map[numbered]int64
-	batches      *batches
-	places       []int32
+	times   map[numbered][2]int64
+	batches *batches
+	places  []int32
 }
 
 // stayOf infers when a rank was in an operation before which it computes for so long.
@@ -382,12 +364,12 @@ func (d *draft) stayOf(s *seg, r restoredStay, computes int64) restoredStay {
 	r.placed = true
 	takes := r.end - r.latest
 	before, after := d.beside(s, d.places)
-	if e, ok := d.ends[numbered{s.comm, s.node, s.Number - 1}]; ok && s.Number >= 0 && e < r.end {
-		before = max(before, e)
+	if p, ok := d.times[numbered{s.comm, s.node, s.Number - 1}]; ok && s.Number >= 0 && p[1] < r.end {
+		before = max(before, p[1])
 	}
-	if e, ok := d.begins[numbered{s.comm, s.node, s.Number + 1}]; ok && s.Number >= 0 && e > before {
+	if p, ok := d.times[numbered{s.comm, s.node, s.Number + 1}]; ok && s.Number >= 0 && p[0] > before {
 		end := r.end
-		r.end, r.latest, after = min(end, e), min(r.latest, e), min(after, e)
+		r.end, r.latest, after = min(end, p[0]), min(r.latest, p[0]), min(after, p[0])
 		takes = end - r.latest
 	}
 	r.enter = min(max(r.latest, before), before+computes)
@@ -402,7 +384,7 @@ func (d *draft) stayOf(s *seg, r restoredStay, computes int64) restoredStay {
 	return r
 }
 
-// capLast caps the entry of whoever would be last in an operation, of those without a record, at when all others were waiting.
+// capLast caps the entry time of the rank without a record that would be last in an operation: at the time when all others were waiting.
 func capLast(stays []restoredStay, lost []lostRecord) {
 	last := map[int32]*restoredStay{} // By joint.
 	for i := range stays {
@@ -427,17 +409,14 @@ type numbered struct {
 }
 
 // numberedTimes gives when the collectives on record were entered, and when they ended.
-func (t *timeline) numberedTimes() (begins, ends map[numbered]int64) {
-	begins, ends = map[numbered]int64{}, map[numbered]int64{}
+func (t *timeline) numberedTimes() map[numbered][2]int64 {
+	out := map[numbered][2]int64{}
 	for i := range t.segs {
-		s := &t.segs[i]
-		if s.restored || s.Number < 0 || s.dir != 0 {
-			continue
+		if s := &t.segs[i]; !s.restored && s.Number >= 0 && s.dir == 0 {
+			out[numbered{s.comm, s.node, s.Number}] = [2]int64{s.enter, s.End}
 		}
-		k := numbered{s.comm, s.node, s.Number}
-		begins[k], ends[k] = s.enter, s.End
 	}
-	return begins, ends
+	return out
 }
 
 // places gives where every segment is among its rank's.
@@ -477,7 +456,7 @@ type batches struct {
 	alone map[sequence]int     // How many more of a sequence were entered alone than in a group.
 }
 
-// batch is what was entered together: when, and when the last of it ended.
+// batch is when a group call was entered, and when the last of it ended.
 type batch struct{ enter, end int64 }
 
 // findBatches looks for them: what was entered together on one communicator.
@@ -511,7 +490,7 @@ func (t *timeline) findBatches() *batches {
 	return b
 }
 
-// sequenceOf is what a rank's sends to, or receives from, one other are numbered in.
+// sequenceOf is the numbering of a rank's sends to, or receives from, one other rank.
 func sequenceOf(s *seg) sequence {
 	return sequence{comm: s.comm, fn: s.fn, peer: int32(s.Peer), rank: int32(s.Rank)}
 }

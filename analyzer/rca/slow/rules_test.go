@@ -93,6 +93,32 @@ var ruleCases = []struct {
 	}},
 	{"unexplained", 4, 2, 2, func(*rcatest.SlowJob) {}, func(ev *rca.Evidence) { ev.Slowdown = 1.5 }},
 	{"never_faster", 4, 2, 2, func(j *rcatest.SlowJob) { j.Send = rcatest.One(5, 1.8) }, nil},
+	{"network_place/one_direction", 2, 1, 1, nil, ringOf(ring{slower: func(r int) float64 { return pick(r == 5, 2.0, behind(r)) }})},
+	{"network_place/shared_path", 2, 1, 1, nil, ringOf(ring{slower: func(r int) float64 { return pick(r/2 == 2, 2.0, behind(r)) }})},
+	{"most_groups", 2, 1, 1, nil, ringOf(ring{slower: func(int) float64 { return 1.3 }})},
+	{"gpu_inside_host", 2, 1, 1, nil, ringOf(ring{slower: behind, unseen: 4, facts: []rca.Fact{
+		{Host: "node3", Rank: 6, Component: "gpu", Kind: "nvlink_errors", Value: 9},
+	}})},
+	{"everybody_partly_seen", 4, 2, 2, func(j *rcatest.SlowJob) { // As everybody_slower, and nobody saw the network.
+		j.Compute = func(r, it int) float64 { return pick(it >= 8, pick(r%8 < 6, 1.8, 1.2), 1.0) }
+	}, withoutFlows},
+	{"accounts_for_too_little", 8, 1, 1, func(j *rcatest.SlowJob) { j.Compute = rcatest.One(5, 1.6) }, func(ev *rca.Evidence) {
+		ev.Slowdown = 4
+		for i := range ev.Ranks {
+			ev.Ranks[i].Caps &^= rca.SeesKernels
+		}
+	}},
+	{"all_hosts_busy", 4, 2, 2, func(j *rcatest.SlowJob) { j.Compute = rcatest.One(5, 1.5) }, func(ev *rca.Evidence) {
+		for i := range ev.Ranks {
+			ev.Ranks[i].ProxyRunDelay = 2 * longDelay
+		}
+	}},
+}
+
+// ringOf replaces a job by a ring of eight hosts whose operations take twice as long from the middle on.
+func ringOf(r ring) func(*rca.Evidence) {
+	r.hosts, r.pace = 8, 2
+	return func(ev *rca.Evidence) { *ev = r.evidence() }
 }
 
 // TestRules: each job's verdict names the row that speaks for it, or has it among the hypotheses.
@@ -101,7 +127,9 @@ func TestRules(t *testing.T) {
 		t.Run(c.rule, func(t *testing.T) {
 			j := rcatest.NewSlowJob(c.dp, c.pp, c.tp)
 			j.Iters = 16
-			c.edit(j)
+			if c.edit != nil {
+				c.edit(j)
+			}
 			ev := j.Evidence()
 			if c.seen != nil {
 				c.seen(&ev)
@@ -115,7 +143,7 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// TestRulesHaveNames: no two rows have one name, and those of a verdict are in the tables.
+// TestRulesHaveNames: no two rows have one name, each has a job that it speaks for, and those of a verdict are in the tables.
 func TestRulesHaveNames(t *testing.T) {
 	var names []string
 	for _, h := range hypotheses {
@@ -132,9 +160,16 @@ func TestRulesHaveNames(t *testing.T) {
 			t.Errorf("row %d is named %q", i, name)
 		}
 	}
+	var shown []string
 	for _, c := range ruleCases {
-		if name, _, _ := strings.Cut(c.rule, "/"); !slices.Contains(names, name) {
+		name, _, _ := strings.Cut(c.rule, "/")
+		if shown = append(shown, name); !slices.Contains(names, name) {
 			t.Errorf("no row is named %q", name)
+		}
+	}
+	for _, name := range names {
+		if !slices.Contains(shown, name) {
+			t.Errorf("no job shows what %q is for", name)
 		}
 	}
 }

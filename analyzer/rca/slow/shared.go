@@ -4,25 +4,23 @@
 package slow
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/culprit-project/culprit/analyzer/rca"
 )
 
-// shortOfCPU says that a rank's proxy thread waits for a CPU more than those of other hosts do, and more than it did before.
+// shortOfCPU reports whether a rank's proxy thread waits for a CPU more than those of other hosts do, and more than it did before.
 func (a *analysis) shortOfCPU(n int32) bool {
 	r := a.Nodes[n].Rank
-	if r == nil || r.ProxyRunDelay <= longDelay {
-		return false
-	}
-	if alwaysWaited(r) {
+	if r == nil || r.ProxyRunDelay <= longDelay || alwaysWaited(r) {
 		return false
 	}
 	others, known := a.usualDelay(r.Host)
 	return !known || r.ProxyRunDelay > timesOther*others
 }
 
-// alwaysWaited says that a rank's proxy thread waited for a CPU before the job became slow, too.
+// alwaysWaited reports whether a rank's proxy thread waited for a CPU before the job became slow, too.
 func alwaysWaited(r *rca.Rank) bool {
 	return r.UsualRunDelay > 0 && r.ProxyRunDelay <= timesOther*r.UsualRunDelay
 }
@@ -35,18 +33,14 @@ func (a *analysis) usualDelay(but string) (median float64, known bool) {
 			worst[r.Host] = max(worst[r.Host], r.ProxyRunDelay)
 		}
 	}
-	all := make([]float64, 0, len(worst))
-	for _, d := range worst {
-		all = append(all, d)
-	}
-	slices.Sort(all)
+	all := slices.Sorted(maps.Values(worst))
 	if len(all) == 0 {
 		return 0, false
 	}
 	return all[len(all)/2], true
 }
 
-// ailing says that the node complains of a rank's CPU or another component, and neither did before nor do most nodes of theirs alike.
+// ailing reports whether the node complains about a component of a rank, did not do so before, and most other nodes do not.
 func (a *analysis) ailing(n int32, component string) bool {
 	if r := a.Nodes[n].Rank; component == "cpu" && r != nil && alwaysWaited(r) {
 		return false
@@ -54,7 +48,7 @@ func (a *analysis) ailing(n int32, component string) bool {
 	return a.hasFact(n, component) && !a.common(component)
 }
 
-// common says that more than half of two hosts or more complain of the same component.
+// common reports whether more than half of two hosts or more complain of the same component.
 func (a *analysis) common(component string) bool {
 	hosts, sick := map[string]bool{}, map[string]bool{}
 	for n := range a.Nodes {
@@ -68,7 +62,7 @@ func (a *analysis) common(component string) bool {
 	return len(hosts) > 1 && 2*len(sick) > len(hosts)
 }
 
-// allShortOfCPU says that the hosts as a whole are short of CPU, so that who computes or calls late is chance.
+// allShortOfCPU reports whether the hosts as a whole are short of CPU, so that it is chance which rank computes or calls late.
 func (a *analysis) allShortOfCPU() bool {
 	usual, known := a.usualDelay("")
 	return len(a.Mates) > 1 && (known && usual > longDelay || a.common("cpu"))

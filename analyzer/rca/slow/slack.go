@@ -4,41 +4,27 @@
 package slow
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 
+	"github.com/culprit-project/culprit/analyzer/rca/job"
 	"github.com/culprit-project/culprit/analyzer/rca/words"
 )
 
-// opKind is the operations of a communicator that are alike; of send/recv, of a pair.
-type opKind struct {
-	class transferClass
-	comm  int32
+// collective is the key of a group's operations, without their sender.
+func (g *flowGroup) collective() transferKey {
+	return transferKey{class: g.key.class, comm: g.key.comm, from: -1, to: -1}
 }
 
-// opKindOf tells what an operation is compared with; ok is false where that is not known.
-func (t *timeline) opKindOf(j *joint) (opKind, bool) {
-	if j.compute || j.p2p || len(j.parts) < 2 {
-		return opKind{}, false
-	}
-	ci, ok := t.segs[j.parts[0]].in()
-	return opKind{j.class, ci}, ok
-}
-
-// opTimes gives how long operations take in the median once the last that was seen has come, ns.
-func (t *timeline) opTimes() map[opKind]int64 {
-	by := map[opKind][]int64{}
-	for j := range t.jobs {
-		if k, ok := t.opKindOf(&t.jobs[j]); ok {
-			by[k] = append(by[k], t.jobs[j].transfer)
+// opTimes gives how long collectives take in the median once the last that was seen has come, ns.
+func (t *timeline) opTimes() map[transferKey]int64 {
+	by := map[transferKey][]int64{}
+	for j := range t.collectives() {
+		if k := t.transferKeyOf(j); k.comm >= 0 {
+			by[k] = append(by[k], j.transfer)
 		}
 	}
-	out := make(map[opKind]int64, len(by))
-	for k, v := range by {
-		out[k] = median64(v)
-	}
-	return out
+	return mediansOf(by)
 }
 
 // withoutSlack gives the flows with those that had slack as they would be if nobody had to be waited for. some is false where
@@ -51,8 +37,8 @@ func (a *analysis) withoutSlack(groups []flowGroup) (out []flowGroup, some bool)
 	out = slices.Clone(groups)
 	for i := range out {
 		g := &out[i]
-		if was := before[g.kind]; was > 0 {
-			slower := float64(now[g.kind]) / float64(was)
+		if was := before[g.collective()]; was > 0 {
+			slower := float64(now[g.collective()]) / float64(was)
 			if slower >= slackFrom && a.longest(g)-1 < fullShare*(slower-1) {
 				g.ratio, g.slow, some = 1, false, true
 			}
@@ -79,34 +65,29 @@ func (a *analysis) insideHost() (finding, bool) {
 		return finding{}, false
 	}
 	before, now := a.past.opTimes(), a.now.opTimes()
-	lost := map[opKind]int64{}
-	var kinds []opKind
-	for j := range a.now.jobs {
-		if k, ok := a.now.opKindOf(&a.now.jobs[j]); ok && before[k] > 0 {
-			if _, seen := lost[k]; !seen {
-				kinds = append(kinds, k)
-			}
+	lost := map[transferKey]int64{}
+	var worst transferKey
+	for j := range a.now.collectives() {
+		if k := a.now.transferKeyOf(j); before[k] > 0 {
 			lost[k] += now[k] - before[k]
 		}
 	}
-	if len(kinds) == 0 {
-		return finding{}, false
-	}
-	worst := slices.MaxFunc(kinds, func(x, y opKind) int { return cmp.Compare(lost[x], lost[y]) })
-	var members []int32
-	for _, n := range a.Comms[worst.comm].At {
-		if n >= 0 && len(a.now.ranks[n]) > 0 {
-			members = append(members, n)
+	for j := range a.now.collectives() { // In their order: of several the first.
+		if k := a.now.transferKeyOf(j); lost[k] > lost[worst] {
+			worst = k
 		}
 	}
-	sick := a.onlyAiling(members)
-	if sick < 0 || lost[worst] <= 0 {
+	if lost[worst] <= 0 {
+		return finding{}, false
+	}
+	sick := a.OnlyAiling(a.members(worst.comm, true), job.GPUAilment)
+	if sick < 0 {
 		return finding{}, false
 	}
 	f := finding{nodes: []int32{sick}, comm: a.Comms[worst.comm].Name, weight: commonWeight, lane: -1}
 	f.gain = a.gainOfTransfers(func(j *joint, is int64) int64 {
-		if k, ok := a.now.opKindOf(j); ok && before[k] > 0 {
-			return min(is, before[k])
+		if was := before[a.now.transferKeyOf(j)]; was > 0 {
+			return min(is, was)
 		}
 		return is
 	})
@@ -115,7 +96,7 @@ func (a *analysis) insideHost() (finding, bool) {
 	return f, f.gain >= leastGain
 }
 
-// networkHasSlack says that most flows that were seen had slack: whatever is slow, it is not all of the network.
+// networkHasSlack reports whether most flows that were seen had slack: whatever is slow, it is not all of the network.
 func (a *analysis) networkHasSlack() bool {
 	groups := a.flows()
 	held, _ := a.withoutSlack(groups)

@@ -66,10 +66,12 @@ func (r *ring) evidence() rca.Evidence {
 	return ev
 }
 
+// behind is by what factor a rank's flows look slower because of another's: those near it wait longest.
+func behind(rank int) float64 { return 1.1 + 0.24*float64(rank%8)/8 }
+
 // TestOneRing: one slow link makes every flow of a ring look slower, by up to a third in what was measured of a simulated one. The
 // slow one alone is busy as long as the operation lasts; where all are, the network is slow; where none is, something else.
 func TestOneRing(t *testing.T) {
-	behind := func(rank int) float64 { return 1.1 + 0.24*float64(rank%8)/8 } // Those near it wait longest.
 	for _, c := range []struct {
 		name string
 		ring ring

@@ -10,7 +10,7 @@ import (
 	"github.com/culprit-project/culprit/analyzer/rca/job"
 )
 
-// analysis is what is asked of finished work: whose time it is.
+// analysis answers which rank, group or place makes iterations long.
 type analysis struct {
 	*job.Index
 	history
@@ -48,7 +48,7 @@ func newAnalysis(h *history) *analysis {
 	return a
 }
 
-// overall asks about all iterations that were seen, those before the job became slower too.
+// overall is the analysis of all iterations that were seen, including those before the job became slower.
 func (a *analysis) overall() *analysis {
 	if a.past == nil {
 		return a

@@ -7,7 +7,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/culprit-project/culprit/analyzer/rca"
 	"github.com/culprit-project/culprit/analyzer/rca/job"
@@ -31,19 +30,20 @@ func (a *analysis) membersOfSlow() *slowMembers {
 		if a.lostIn(s) < mattersFrom*a.lostIn(&slow[0]) {
 			continue
 		}
-		if both := intersect(common, s.nodes); len(both) > 0 {
+		both := slices.DeleteFunc(slices.Clone(common), func(n int32) bool { return !slices.Contains(s.nodes, n) })
+		if len(both) > 0 {
 			common = both
 		}
 	}
 	return &slowMembers{worst: &slow[0], nodes: common, most: 2*len(common) > a.visitedRanks()}
 }
 
-// lostIn is what a slow communicator's transfers take longer in all, ns.
+// lostIn is the time that a slow communicator's transfers take longer in total, ns.
 func (a *analysis) lostIn(s *slowComm) float64 {
 	return (s.ratio - 1) * float64(max(1, a.base.transfer[s.joints[0]])) * float64(len(s.joints))
 }
 
-// finding is what is found of them, but for whom it is.
+// finding gives what all findings about the slow groups share.
 func (m *slowMembers) finding(a *analysis) finding {
 	f := finding{gain: a.transfers().gain, weight: groupWeight, what: fmt.Sprintf(words.GroupSlow, m.worst.ratio), lane: -1}
 	if ci, ok := a.now.segs[a.now.jobs[m.worst.joints[0]].parts[0]].in(); ok {
@@ -56,17 +56,17 @@ func (m *slowMembers) finding(a *analysis) finding {
 func (a *analysis) ailingInSlowGroups() (finding, bool) {
 	m := a.slowMembers()
 	f := m.finding(a)
-	sick := a.onlyAiling(m.nodes)
+	sick := a.OnlyAiling(m.nodes, job.GPUAilment)
 	f.nodes, f.weight = []int32{sick}, sickMemberWeight
 	return f, sick >= 0 && f.gain >= leastOnset
 }
 
-// noisy says that it is everybody's and not much, or seen inside without any end standing out: the noise of a network.
+// noisy reports whether the delay is a network's noise: small and on most ranks, or small with flows seen of which no end stands out.
 func (a *analysis) noisy(m *slowMembers) bool {
 	return m.most && a.transfers().gain < a.Opt.IrregularFactor || a.waitsSeen(m.worst) && m.worst.ratio < noisyRatio
 }
 
-// mostGroups: the slow communicators are those of most ranks.
+// mostGroups finds that the slow communicators are those of most ranks.
 func (a *analysis) mostGroups() (finding, bool) {
 	m := a.slowMembers()
 	f := m.finding(a)
@@ -90,37 +90,7 @@ func (a *analysis) slowGroup() (finding, bool) {
 	return f, !a.noisy(m)
 }
 
-// waitsSeen says that the flows of the slow transfers were seen.
+// waitsSeen reports whether the flows of the slow transfers were seen.
 func (a *analysis) waitsSeen(s *slowComm) bool {
-	for _, p := range a.now.jobs[s.joints[0]].parts {
-		if a.now.segs[p].SendWait != [3]time.Duration{} || a.now.segs[p].RecvWait != [3]time.Duration{} {
-			return true
-		}
-	}
-	return false
-}
-
-// onlyAiling gives the one of the ranks whose GPU or NVLink shows an error, -1 none or several. A low clock slows
-// computation, not transfers.
-func (a *analysis) onlyAiling(ns []int32) int32 {
-	sick := int32(-1)
-	for _, n := range ns {
-		if a.Ailing(n, job.GPUAilment) {
-			if sick >= 0 {
-				return -1
-			}
-			sick = n
-		}
-	}
-	return sick
-}
-
-func intersect(a, b []int32) []int32 {
-	var out []int32
-	for _, x := range a {
-		if slices.Contains(b, x) {
-			out = append(out, x)
-		}
-	}
-	return out
+	return slices.ContainsFunc(a.now.jobs[s.joints[0]].parts, func(p int32) bool { return a.now.segs[p].waitsSeen() })
 }

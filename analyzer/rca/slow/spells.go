@@ -25,16 +25,7 @@ type spell struct {
 // the exception.
 func (a *analysis) spells() []*spell {
 	var out []*spell
-	for n, begun := range a.now.iterationStarts() {
-		if begun == nil {
-			continue
-		}
-		lengths := make([]int64, a.now.iters)
-		for k := 0; k+1 < len(begun); k++ {
-			if begun[k] != 0 && begun[k+1] > begun[k] {
-				lengths[k] = begun[k+1] - begun[k]
-			}
-		}
+	for n, lengths := range a.now.iterationLengths() {
 		if s := spellOf(lengths); s != nil {
 			if out == nil {
 				out = make([]*spell, len(a.now.ranks))
@@ -77,16 +68,8 @@ func spellOf(lengths []int64) *spell {
 	return s
 }
 
-// slowInSpells finds the place in the network that is slow in the iterations that took longer, and in them alone, of all that were seen;
-// where the iterations as a whole show nobody. What was so in one iteration is said, and pages nobody: a blip (C5).
-func (a *analysis) slowInSpells(before []finding) (finding, bool) {
-	told := func(f finding) bool { return f.weight >= pick(f.class == rca.GlobalSlow, evenly, placed) }
-	if slices.ContainsFunc(before, told) {
-		return finding{}, false
-	}
-	return a.overall().placeInSpells()
-}
-
+// placeInSpells finds the place in the network that is slow in the iterations that took longer, and in them alone. What was so in one
+// iteration is told and does not page: a blip (C5).
 func (a *analysis) placeInSpells() (finding, bool) {
 	spells := a.spells()
 	if spells == nil {
@@ -119,7 +102,7 @@ func (a *analysis) placeInSpells() (finding, bool) {
 // they took longer a rank's flows were outstanding longer. Trouble need not last for a whole iteration: classes of operation in
 // which nobody was slow say nothing.
 func (a *analysis) flowsInSpells(spells []*spell) []flowGroup {
-	keys, groups := a.gatherFlows(a.now)
+	groups := a.now.gatherFlows()
 	to := a.flowPeers()
 	slow := map[transferClass]bool{}
 	for i := range groups {
@@ -135,14 +118,14 @@ func (a *analysis) flowsInSpells(spells []*spell) []flowGroup {
 		g.ratio = g.now / g.ref
 		g.weight = g.ref / (g.ref + latencyScale) * g.now / (g.now + noteworthyTime*s.extra)
 		if g.slow = g.ratio >= leastSlow; g.slow {
-			slow[keys[i].class] = true
+			slow[g.key.class] = true
 			a.showIn(g, s)
 		}
-		g.peers, g.unseen = to.of(&keys[i])
+		g.peers, g.unseen = to.of(&g.key)
 	}
 	var out []flowGroup
 	for i := range groups {
-		if g := &groups[i]; g.ratio > 0 && slow[keys[i].class] {
+		if g := &groups[i]; g.ratio > 0 && slow[g.key.class] {
 			out = append(out, *g)
 		}
 	}

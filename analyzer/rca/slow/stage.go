@@ -32,7 +32,7 @@ func (a *analysis) stage() (finding, bool) {
 			worst = i
 		}
 	}
-	// Only kinds of work of which the stage has more: whatever else differs is no matter of the cut.
+	// Only kinds of work of which the stage has more: other differences do not come from the cut.
 	factor := map[string][]float64{}
 	own, others := 0.0, 0.0
 	for _, kind := range kinds {
@@ -91,13 +91,9 @@ func (a *analysis) stage() (finding, bool) {
 // that, and they have it alike; 1 otherwise.
 func (a *analysis) allOfIt(nodes []int32) float64 {
 	d := a.newIdeals()
-	in := make([]bool, len(a.Nodes))
-	for _, n := range nodes {
-		in[n] = true
-	}
-	alone := a.replay.gain(d.change(a, func(s *seg) bool { return in[s.node] }, nil))
+	alone := a.replay.gain(d.change(a, a.among(nodes), nil))
 	all := a.replay.gain(d.change(a, func(*seg) bool { return true }, func(*joint) bool { return true }))
-	one := a.replay.gain(a.toPeers(func(n int32) bool { return in[n] }))
+	one := a.idealise(nodes)
 	if alone-1 < nearlyAll*(all-1) || one-1 > localShare*(alone-1) {
 		return 1 // Not the stage, or not all of it but some ranks in it.
 	}
@@ -129,7 +125,7 @@ func (a *analysis) stageWork(stages []stageOf) map[string][]float64 {
 		for _, n := range st.nodes {
 			for _, k := range a.now.ranks[n] {
 				s := &a.now.segs[k]
-				if s.iter == noIteration || s.pred < 0 || s.also {
+				if !s.works() {
 					continue
 				}
 				add(gapKind(s), s.gap)

@@ -3,8 +3,8 @@
 
 package slow
 
-// From what on something counts, and what it weighs. Shares are of an iteration unless they say otherwise; gains are the length of iterations
-// over that without what is blamed. Weights are 0 to 1; from Options.NameConfidence (0.5) on somebody is named, and what a person is told as
+// Thresholds and weights, with their reasons. Shares are of an iteration unless they say otherwise; gains are the length of iterations
+// over that without what is blamed. Weights are 0 to 1; from Options.NameConfidence (0.5) on a rank is named, and what a person is told as
 // confidence is fitted on simulated jobs (calibration.json).
 
 // What an explanation must gain, and how explanations are told apart.
@@ -14,14 +14,14 @@ const (
 	// leastOwed is the least part of a job's slowdown that an explanation has to account for, as far as the replay can tell.
 	leastOwed = 0.5
 
-	// mattersFrom is the share of the worst, or of all there is to gain, below which something came along with it.
+	// mattersFrom is the share of the worst delay, or of the whole gain, below which a delay is a side effect.
 	mattersFrom = 0.3
 
 	// nearlyAll is how much of something counts as all of it.
 	nearlyAll = 0.8
 
 	// That everybody got slower follows from one's getting slower, too: a local explanation that accounts for localShare of it comes first,
-	// and one that gains localGain where it was not seen to be everybody alike. Less will do where not all were seen who wait for it.
+	// and one that gains localGain where it was not seen to be everybody alike. Less is enough where not all ranks that wait for it were seen.
 	localShare      = 0.5
 	localGain       = 1.1
 	localGainUnseen = 1.05
@@ -31,13 +31,13 @@ const (
 	placed       = 0.6
 	placedUnseen = 0.55
 
-	nobodyWeight        = 0.8  // Of having found nothing.
-	unknownWeight       = 0.3  // Of saying that it is not known.
+	nobodyWeight        = 0.8  // Of a verdict that found nothing.
+	unknownWeight       = 0.3  // Of an unknown verdict.
 	pausesWeight        = 0.6  // Of pauses that explain the longer iterations,
-	regularPausesWeight = 0.85 // of those that come at equal distances, or while somebody writes.
+	regularPausesWeight = 0.85 // of those that come at equal distances, or while a rank writes.
 	worthTelling        = 0.02 // What an answer to "what if" must save to be told.
 	pathShare           = 0.2  // Of the critical path, from which one rank's own work stands out on it.
-	led                 = 0.95 // Of what a search found, which was led to whom it asked by what is known of all.
+	led                 = 0.95 // Of the result of a search, which was led to the ranks it asked by what is known of all.
 )
 
 // When the job became slower.
@@ -46,8 +46,10 @@ const (
 	leastSince = 3    // seen in so many iterations,
 	jumpFactor = 1.2  // and from which one is that only an iteration or two show.
 
+	beyondNoise = 4 // So many median distances from the median is no noise of an iteration's length.
+
 	// Trouble that comes and goes (H7: spikes) is diluted in the mean of all iterations and does not move their median. Where the
-	// whole window shows nobody, the iterations that took longer are therefore laid beside the others, as now beside before. Each
+	// whole window shows no culprit, the iterations that took longer are therefore laid beside the others, as now beside before. Each
 	// rank's are its own: stages begin their iterations with different operations, so that what delays one rank's sixth delays
 	// another's seventh.
 	spellFactor = 1.2 // Over the usual iteration, from which one belongs to a spell.
@@ -80,7 +82,7 @@ const (
 	chanceShare    = 0.15 // Of what a rank has beyond its peers, that it may fall short of them in other iterations: a slow machine is never the quicker for it.
 	moreTokens     = 1.1  // Over the median's bytes, from which experts were sent more.
 
-	// Of the worst's, below which ranks came along with it. Where starts are not seen the worst's is known less well.
+	// Share of the worst's excess below which a rank's is a side effect. Where starts are not seen the worst's is known less well.
 	alongFrom       = 0.3
 	alongUnseenFrom = 0.5
 
@@ -97,11 +99,11 @@ const (
 
 	heavyWeight       = 0.9  // The replay shows what it costs.
 	heavyGrownWeight  = 0.85 // It has grown.
-	noPeersWeight     = 0.6  // Nobody does the same work, to compare it with.
+	noPeersWeight     = 0.6  // No other rank does the same work, so there is nothing to compare it with.
 	scatteredWeight   = 0.5  // They are many, on as many hosts: hardly one cause.
 	heavyAlwaysWeight = 0.7  // It differs, and the replay does not show all that it costs.
 
-	// Computation that is uneven by design of the job is nobody's.
+	// Computation that is uneven by design of the job is no rank's fault.
 	leastScatter   = 1.15 // What evening out all ranks must gain before their scatter is more than a machine's noise.
 	oneOfRotating  = 0.4  // Share of it above which it is one rank's, and no rotation.
 	rotatingWeight = 0.75
@@ -167,7 +169,6 @@ const (
 	sickPathPrior   = 0.05
 	sickEndPrior    = 0.1
 
-	alikeFit = 0.03 // Places that explain so nearly alike are rivals.
 	widerFit = 0.08 // What a place must explain more before ranks are added to it: they share a NIC.
 
 	slowTransfers = 1.15 // Times what they take elsewhere or took before, from which a communicator's transfers are slow.
@@ -228,6 +229,15 @@ const (
 	mostContradicted  = 0.5
 	leastContradicted = 8
 
+	// A computation that ranks begin apart and leave together has an operation inside that was not recorded. Its begins must lie a
+	// millisecond apart to tell anything, its ends leaveTogether times closer, in at least leastTogether iterations and mostlyTogether times
+	// as many as in which they do not.
+	apartFrom      = 1_000_000 // ns
+	leaveTogether  = 10
+	leastTogether  = 3
+	mostlyTogether = 9
+
+	unevenTimes  = 2    // From so many times as long as another channel on, one channel of an operation is slow alone.
 	controlBytes = 4096 // The size up to which operations carry counts, norms and flags, not a model's data.
 	repeat       = 2    // In how many iterations CCL-D's ratio must be over its bound: one alone is a blip.
 )

@@ -7,6 +7,7 @@ package slow
 
 import (
 	"cmp"
+	"iter"
 	"slices"
 	"strings"
 	"time"
@@ -28,11 +29,11 @@ type timeline struct {
 	iters    int       // Number of iterations, 0 unknown.
 	role     []int32   // By node: ranks that run the same program share a role; -1 no segments.
 	roles    int
-	ahead    bool           // The source tells the call from the kernel's start: the host runs ahead of the GPU.
-	exchange []bool         // By communicator: its sends and receives make all-to-all exchanges.
-	seats    map[seat]int32 // Ranks in the communicators in which something is sent.
-	across   []bool         // By communicator: its members are on more than one host.
-	clock    []line         // By node: its clock against the reference's (X6).
+	ahead    bool               // The source tells the call from the kernel's start: the host runs ahead of the GPU.
+	exchange []bool             // By communicator: its sends and receives make all-to-all exchanges.
+	seats    map[commNode]int32 // Ranks in the communicators in which something is sent.
+	across   []bool             // By communicator: its members are on more than one host.
+	clock    []line             // By node: its clock against the reference's (X6).
 	peers    *peerWork
 }
 
@@ -63,11 +64,14 @@ type seg struct {
 	pos      int32 // Position in the iteration, shared by the ranks of a role; -1 unknown.
 }
 
+// commNode is a rank in a communicator.
+type commNode struct{ comm, node int32 }
+
 // joint is an operation across ranks, or one computation.
 type joint struct {
 	parts    []int32 // Segments.
 	class    transferClass
-	transfer int64 // The shortest stay: the last arriver waits for nobody.
+	transfer int64 // The shortest stay: the last arriver waits for no other rank.
 	last     int32 // Segment of the last arriver; -1 none told.
 	p2p      bool
 	buffered bool // The send did not wait for its receiver.
@@ -107,25 +111,20 @@ func restoredTimeline(x *job.Index, tl []rca.Segment, recorded int, cut bool) *t
 	return t
 }
 
-// part gives the iterations from up to but not including to as a timeline of its own.
+// between gives the iterations from up to but not including to as a timeline of its own.
 func (t *timeline) between(from, to int) *timeline {
-	in := func(s *seg) bool { return s.iter != noIteration && int(s.iter) >= from && int(s.iter) < to }
-	size := 0
+	var tl, lost []rca.Segment
 	for i := range t.segs {
-		if in(&t.segs[i]) {
-			size++
+		s := &t.segs[i]
+		if s.iter == noIteration || int(s.iter) < from || int(s.iter) >= to {
+			continue
 		}
-	}
-	tl, lost := make([]rca.Segment, 0, size), []rca.Segment(nil)
-	for i := range t.segs {
-		if s := &t.segs[i]; in(s) {
-			c := *s.Segment
-			c.Iteration = int(s.iter)
-			if s.restored {
-				lost = append(lost, c)
-			} else {
-				tl = append(tl, c)
-			}
+		c := *s.Segment
+		c.Iteration = int(s.iter)
+		if s.restored {
+			lost = append(lost, c)
+		} else {
+			tl = append(tl, c)
 		}
 	}
 	return restoredTimeline(t.Index, append(tl, lost...), len(tl), t.cut)
@@ -217,7 +216,7 @@ const (
 	mostOverlap = int64(200 * time.Microsecond)
 )
 
-// follows says whether p had ended, as far as times tell, when s was entered.
+// follows reports whether p had ended, as far as times tell, when s was entered.
 func (s *seg) follows(p *seg) bool {
 	if p.End <= s.enter {
 		return true
@@ -289,7 +288,7 @@ func (t *timeline) link() {
 	}
 }
 
-// sequence is what numbers a rank's operations without holes.
+// sequence identifies operations of a rank that are numbered without holes.
 type sequence struct {
 	comm int32
 	fn   int32 // Where only calls of one function are numbered, else -1.
@@ -424,7 +423,7 @@ func (t *timeline) settleJoint(j *joint) {
 	}
 	j.transfer, j.last = t.segs[shortest].stay, shortest
 	if c := t.segs[shortest].Comm; c == hiddenComm && 3*j.transfer > t.segs[longest].stay {
-		j.transfer = 0 // All waited long, for somebody who is not among them.
+		j.transfer = 0 // All waited long for a rank that is not among them.
 	}
 	if j.p2p && len(j.parts) == 2 {
 		send := j.parts[0]
@@ -434,6 +433,24 @@ func (t *timeline) settleJoint(j *joint) {
 		j.buffered = send == shortest
 	}
 }
+
+// collectives gives the operations in which two members or more were seen, sends and receives aside, in the order of their dependencies.
+func (t *timeline) collectives() iter.Seq[*joint] {
+	return func(yield func(*joint) bool) {
+		for _, id := range t.order {
+			if j := &t.jobs[id]; !j.compute && !j.p2p && len(j.parts) >= 2 && !yield(j) {
+				return
+			}
+		}
+	}
+}
+
+// works reports whether a rank's own work lies before a segment, as far as that is known: the first has nothing before it, what was entered
+// with another one has its gap, and what lies outside whole iterations is compared with nothing.
+func (s *seg) works() bool { return s.iter != noIteration && s.pred >= 0 && !s.also }
+
+// entered is when a segment was entered, on the reference's clock.
+func (t *timeline) entered(s *seg) int64 { return t.clock[s.node].toReference(s.enter) }
 
 // wait is how long a rank waited in an operation for the others.
 func (t *timeline) wait(i int32) int64 { return t.segs[i].stay - t.jobs[t.segs[i].job].transfer }

@@ -11,7 +11,7 @@ import (
 	"github.com/culprit-project/culprit/analyzer/rca/words"
 )
 
-// Ranks that exchange data inside their host in every layer go on together. Where nothing shows when each of them came to these
+// Ranks that exchange data inside their host in every layer advance together. Where nothing shows when each of them entered these
 // operations, all of them are late because one is, and only their nodes can tell which.
 
 // narrow leaves of such ranks those whose GPU the node complains of, and puts all of a group in the place of some: who waits for the
@@ -24,12 +24,9 @@ func (a *analysis) narrow(f *finding) {
 	if group == nil {
 		return
 	}
-	var sick []int32
-	for _, n := range group {
-		if slices.ContainsFunc(a.Ev.Facts, func(x rca.Fact) bool { return x.Component == "gpu" && x.Rank == a.Nodes[n].ID }) {
-			sick = append(sick, n)
-		}
-	}
+	sick := slices.DeleteFunc(slices.Clone(group), func(n int32) bool {
+		return !a.FactOf(n, func(f *rca.Fact) bool { return f.Component == "gpu" })
+	})
 	if f.nodes = group; len(sick) > 0 {
 		f.nodes = sick
 	}
@@ -73,7 +70,7 @@ func (a *analysis) together(nodes []int32) []int32 {
 		if !inside || group != nil && len(members) >= len(group) || slices.ContainsFunc(nodes, func(n int32) bool { return a.Comms[c].Find(n) == nil }) {
 			continue
 		}
-		group = make([]int32, 0, len(members))
+		group = nil
 		for i := range members {
 			group = append(group, members[i].Node)
 		}

@@ -19,15 +19,11 @@ func windows(t *timeline) map[int32][][]ccld.Round {
 	out, last := map[int32][][]ccld.Round{}, map[int32]int32{}
 	var first int64
 	for i := range t.segs {
-		if s := t.clock[t.segs[i].node].toReference(t.segs[i].enter); i == 0 || s < first {
+		if s := t.entered(&t.segs[i]); i == 0 || s < first {
 			first = s
 		}
 	}
-	for _, id := range t.order {
-		j := &t.jobs[id]
-		if j.compute || j.p2p || len(j.parts) < 2 {
-			continue
-		}
+	for j := range t.collectives() {
 		s := &t.segs[j.parts[0]]
 		ci, ok := s.in()
 		if !ok {
@@ -45,7 +41,7 @@ func windows(t *timeline) map[int32][][]ccld.Round {
 // round gives a collective as CCL-D sees it; first is the reference's time of the first one.
 func (t *timeline) round(j *joint, first int64) ccld.Round {
 	s := &t.segs[j.parts[0]]
-	r := ccld.Round{Barrier: s.Func == "AllReduce" && s.Bytes > 0 && s.Bytes <= 4, At: time.Duration(t.clock[s.node].toReference(s.enter) - first)}
+	r := ccld.Round{Barrier: s.Func == "AllReduce" && s.Bytes > 0 && s.Bytes <= 4, At: time.Duration(t.entered(s) - first)}
 	for _, p := range j.parts {
 		g := &t.segs[p]
 		r.Ranks = append(r.Ranks, g.Rank)

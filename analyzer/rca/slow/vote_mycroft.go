@@ -18,14 +18,10 @@ import (
 func (a *analysis) mycroftVote() rca.Vote {
 	v := rca.Vote{Method: "mycroft", Class: rca.Unknown, Ranks: []int{}, Note: fmt.Sprintf(words.MethodNobodyLate, a.Opt.LateAfter)}
 	late, all := make([]int, len(a.Nodes)), make([]int, len(a.Nodes))
-	for i := range a.now.jobs {
-		j := &a.now.jobs[i]
-		if j.compute || j.p2p || len(j.parts) < 2 {
-			continue
-		}
+	for j := range a.now.collectives() {
 		starts := make([]int64, len(j.parts))
 		for k, p := range j.parts {
-			starts[k] = a.now.clock[a.now.segs[p].node].toReference(a.now.segs[p].enter)
+			starts[k] = a.now.entered(&a.now.segs[p])
 			all[a.now.segs[p].node]++
 		}
 		// The middle of two is the earlier: one of two can be late.
@@ -60,16 +56,12 @@ func (a *analysis) slowComponent(v *rca.Vote) {
 		component string
 	}
 	count, total := map[hit]int{}, 0
-	for i := range a.now.jobs {
-		j := &a.now.jobs[i]
-		if j.compute || j.p2p || len(j.parts) < 2 {
-			continue
-		}
+	for j := range a.now.collectives() {
 		total++
 		flows := make([]mycroft.Flow, 0, len(j.parts))
 		for _, p := range j.parts {
 			s := &a.now.segs[p]
-			start := time.Duration(a.now.clock[s.node].toReference(s.enter))
+			start := time.Duration(a.now.entered(s))
 			// All leave together, so the whole stay tells nothing of one of them: what its own parts took does.
 			took := s.SendWait[sendGPU] + s.SendWait[sendNet]
 			flows = append(flows, mycroft.Flow{
@@ -82,13 +74,8 @@ func (a *analysis) slowComponent(v *rca.Vote) {
 			}
 		}
 	}
-	var best hit
-	for h, n := range count {
-		if n > count[best] || n == count[best] && cmp.Or(cmp.Compare(h.rank, best.rank), cmp.Compare(h.component, best.component)) < 0 {
-			best = h
-		}
-	}
-	if n := count[best]; n >= max(2, a.now.iters/2) {
+	best, n := mostFrequent(count, func(x, y hit) int { return cmp.Or(cmp.Compare(x.rank, y.rank), cmp.Compare(x.component, y.component)) })
+	if n >= max(2, a.now.iters/2) {
 		v.Class, v.Ranks = pick(best.component == "network", rca.SlowComm, rca.SlowCompute), []int{best.rank}
 		v.Note = fmt.Sprintf(words.MethodComponent, mycroft.SlowComponent, best.component, n, total)
 	}

@@ -13,16 +13,8 @@ import (
 	"github.com/culprit-project/culprit/analyzer/rca/words"
 )
 
-// shape is what operations have in common that take about as long.
-type shape struct {
-	comm, fn int32
-	bytes    int64
-}
-
-func shapeOf(s *seg) shape { return shape{s.comm, s.fn, s.Bytes} }
-
 // pulseVote sums up what Pulse says of every collective: who is late for it, else whose transfers were outstanding longest (P5), or who was
-// in it for long without either (P7). Where that is nobody, it is whose exchanges by sends are slowest (P6).
+// in it for long without either (P7). Where that is no rank, it names the one whose exchanges by sends are slowest (P6).
 func (a *analysis) pulseVote() rca.Vote {
 	v := rca.Vote{Method: "pulse", Class: rca.Unknown, Ranks: []int{}, Note: words.MethodNormal}
 	type hit struct {
@@ -32,31 +24,21 @@ func (a *analysis) pulseVote() rca.Vote {
 	count, total := map[hit]int{}, 0
 	usual := a.usualDurations()
 	samples := []pulse.Sample{}
-	for i := range a.now.jobs {
-		j := &a.now.jobs[i]
-		if j.compute || j.p2p || len(j.parts) < 2 {
-			continue
-		}
+	for j := range a.now.collectives() {
 		samples = samples[:0]
 		for _, p := range j.parts {
 			s := &a.now.segs[p]
 			samples = append(samples, pulse.Sample{
 				Rank: s.Rank, Started: true, Complete: true, Duration: time.Duration(s.stay), Active: s.SendWait[sendNet], Volume: s.Bytes,
-				Start: time.Duration(a.now.clock[s.node].toReference(s.enter)),
+				Start: time.Duration(a.now.entered(s)),
 			})
 		}
 		total++
-		if r, k := pulse.Locate(samples, usual[shapeOf(&a.now.segs[j.parts[0]])]); k != pulse.Normal {
+		if r, k := pulse.Locate(samples, time.Duration(usual[a.now.transferKeyOf(j)])); k != pulse.Normal {
 			count[hit{r, k}]++
 		}
 	}
-	var best hit
-	for h, n := range count {
-		if n > count[best] || n == count[best] && cmp.Or(cmp.Compare(h.rank, best.rank), cmp.Compare(h.kind, best.kind)) < 0 {
-			best = h
-		}
-	}
-	n := count[best]
+	best, n := mostFrequent(count, func(x, y hit) int { return cmp.Or(cmp.Compare(x.rank, y.rank), cmp.Compare(x.kind, y.kind)) })
 	if n < max(2, a.now.iters/2) {
 		if rank := pulse.SlowestRate(a.exchanges()); rank >= 0 {
 			v.Class, v.Ranks, v.Note = rca.SlowComm, []int{rank}, words.MethodSlowestRate
@@ -77,28 +59,20 @@ func (a *analysis) pulseVote() rca.Vote {
 }
 
 // usualDurations gives how long collectives take, by what they have in common: before the job became slower, where that was seen.
-func (a *analysis) usualDurations() map[shape]time.Duration {
+func (a *analysis) usualDurations() map[transferKey]int64 {
 	if a.past == nil {
 		return nil
 	}
-	all := map[shape][]int64{}
-	for i := range a.past.jobs {
-		j := &a.past.jobs[i]
-		if j.compute || j.p2p || len(j.parts) < 2 {
-			continue
-		}
+	all := map[transferKey][]int64{}
+	for j := range a.past.collectives() {
 		longest := int64(0)
 		for _, p := range j.parts {
 			longest = max(longest, a.past.segs[p].stay)
 		}
-		k := shapeOf(&a.past.segs[j.parts[0]])
+		k := a.past.transferKeyOf(j)
 		all[k] = append(all[k], longest)
 	}
-	out := make(map[shape]time.Duration, len(all))
-	for k, v := range all {
-		out[k] = time.Duration(median64(v))
-	}
-	return out
+	return mediansOf(all)
 }
 
 // exchanges gives, by rank, its parts in exchanges that programs make of sends, in order: what was sent together is one.

@@ -15,7 +15,7 @@ import (
 // them apart: work that is taken away makes the job shorter, waiting does not, since what was waited for still has to
 // come. Waiting that was taken for work would stand between the culprit and everything that its mending could gain.
 
-// entrance is what ranks begin after a gap.
+// entrance is the kind of work that ranks begin after a gap.
 type entrance struct {
 	kind rca.SegmentKind
 	fn   string
@@ -47,7 +47,7 @@ func (t *timeline) withoutWaits() (*timeline, repair) {
 	return t.withGaps(gaps), repair{changed: changed, left: left}
 }
 
-// idleEntrance is what ranks begin after a gap in which nothing is recorded.
+// idleEntrance is an entrance after a gap in which nothing is recorded.
 type idleEntrance struct {
 	entrance
 	segs  []int32
@@ -94,7 +94,7 @@ func (t *timeline) idleEntrances() (idle []*idleEntrance, left int) {
 	return idle[:min(len(idle), idleEntrancesAsked)], left
 }
 
-// recordsWork says whether the source shows computations as such.
+// recordsWork reports whether the source shows computations as such.
 func (t *timeline) recordsWork() bool {
 	bodies, gaps := 0.0, 0.0
 	for i := range t.segs {
@@ -119,7 +119,7 @@ type beginning struct {
 func (t *timeline) beginnings() map[beginning][]int32 {
 	at := map[beginning][]int32{}
 	for i := range t.segs {
-		if s := &t.segs[i]; s.pred >= 0 && !s.also && s.iter != noIteration {
+		if s := &t.segs[i]; s.works() {
 			p := beginning{entrance{s.Kind, s.Func}, s.node, s.pos}
 			at[p] = append(at[p], int32(i))
 		}

@@ -3,7 +3,7 @@
 
 package slow
 
-// pathKind is what the critical path spends time on.
+// pathKind is a use of time on the critical path.
 type pathKind uint8
 
 const (

@@ -21,7 +21,7 @@ const (
 	whatIfSegments = 150_000 // Beyond so much finished work only everything at once.
 )
 
-// ideals says what every element would take if nobody were slow: work of one kind takes its mean over all ranks and
+// ideals is how long every element would take if no rank were slow: work of one kind takes its mean over all ranks and
 // iterations, a transfer the median of its class. Where computations were not recorded, the time between operations
 // stands for them, and what a stage has more of it than the mean is evened out.
 type ideals struct {
@@ -58,10 +58,10 @@ func (a *analysis) evenStages() []float64 {
 	bodies, all := 0.0, 0.0
 	for i := range a.now.segs {
 		s := &a.now.segs[i]
-		if s.pred < 0 || s.also || s.iter == noIteration {
+		if !s.works() {
 			continue
 		}
-		between[s.node] += float64(min(s.gap, a.base.gapOf(s))) // What one rank has beyond its peers is no matter of the cut.
+		between[s.node] += float64(min(s.gap, a.base.gap[s.id])) // What one rank has beyond its peers does not come from the cut.
 		all += float64(s.gap)
 		if s.Kind == rca.SegmentCompute {
 			bodies += float64(s.stay)
@@ -103,9 +103,9 @@ func (d *ideals) change(a *analysis, work func(*seg) bool, transfers func(*joint
 			case !work(s):
 				return was
 			case d.stretch != nil:
-				return int64(float64(min(was, a.base.gapOf(s))) * d.stretch[s.node])
+				return int64(float64(min(was, a.base.gap[s.id])) * d.stretch[s.node])
 			}
-			return min(was, a.base.gapOf(s))
+			return min(was, a.base.gap[s.id])
 		},
 	}
 	if transfers != nil {
@@ -145,70 +145,57 @@ func (a *analysis) whatIf(kind, name string, ranks []int, c change) rca.WhatIf {
 // micro rounds seconds to microseconds.
 func micro(seconds float64) float64 { return float64(int64(seconds*1e6+0.5)) / 1e6 }
 
+// whatIfStages asks about the stages of a pipeline.
 func (a *analysis) whatIfStages(d *ideals) []rca.WhatIf {
 	if !a.pipelined() {
 		return nil
 	}
-	stages := a.stagesOf()
-	if len(stages) < 2 || len(stages) > whatIfGroups {
-		return nil
-	}
-	at := make([]int, len(a.Nodes))
-	for i, st := range stages {
-		for _, n := range st.nodes {
-			at[n] = i + 1
-		}
-	}
-	out := make([]rca.WhatIf, 0, len(stages))
-	for i, st := range stages {
-		ids := a.IDs(st.nodes)
-		name := "stage of " + words.RankNumbers(ids)
+	names, groups := []string{}, [][]int32{}
+	for _, st := range a.stagesOf() {
+		name := "stage of " + words.RankNumbers(a.IDs(st.nodes))
 		if st.number >= 0 {
 			name = fmt.Sprintf("stage %d", st.number)
 		}
-		out = append(out, a.whatIf("stage", name, ids, d.change(a, func(s *seg) bool { return at[s.node] == i+1 }, nil)))
+		names, groups = append(names, name), append(groups, st.nodes)
 	}
-	return mostSaved(out, whatIfGroups)
+	return a.whatIfGroups(d, "stage", names, groups)
 }
 
+// whatIfDataRanks asks about the data-parallel ranks, where the source numbers them.
 func (a *analysis) whatIfDataRanks(d *ideals) []rca.WhatIf {
-	ranks := map[int][]int{}
-	of := make([]int, len(a.Nodes))
-	for n := range a.now.ranks {
-		of[n] = -1
-		if len(a.now.ranks[n]) > 0 {
-			if of[n] = a.now.segs[a.now.ranks[n][0]].DataRank; of[n] >= 0 {
-				ranks[of[n]] = append(ranks[of[n]], a.Nodes[n].ID)
-			}
+	of := map[int][]int32{}
+	for _, n := range a.withWork() {
+		if r := a.now.segs[a.now.ranks[n][0]].DataRank; r >= 0 {
+			of[r] = append(of[r], n)
 		}
 	}
-	if len(ranks) < 2 || len(ranks) > whatIfGroups {
+	names, groups := []string{}, [][]int32{}
+	for _, r := range slices.Sorted(maps.Keys(of)) {
+		names, groups = append(names, fmt.Sprintf("data-parallel rank %d", r)), append(groups, of[r])
+	}
+	return a.whatIfGroups(d, "data_parallel_rank", names, groups)
+}
+
+// whatIfGroups asks about one group of ranks after the other.
+func (a *analysis) whatIfGroups(d *ideals, kind string, names []string, groups [][]int32) []rca.WhatIf {
+	if len(groups) < 2 || len(groups) > whatIfGroups {
 		return nil
 	}
-	out := make([]rca.WhatIf, 0, len(ranks))
-	for _, r := range slices.Sorted(maps.Keys(ranks)) {
-		slices.Sort(ranks[r])
-		out = append(out, a.whatIf("data_parallel_rank", fmt.Sprintf("data-parallel rank %d", r), ranks[r],
-			d.change(a, func(s *seg) bool { return of[s.node] == r }, nil)))
+	out := make([]rca.WhatIf, 0, len(groups))
+	for i, nodes := range groups {
+		out = append(out, a.whatIf(kind, names[i], a.IDs(nodes), d.change(a, a.among(nodes), nil)))
 	}
 	return mostSaved(out, whatIfGroups)
 }
 
 // whatIfRanksAlone asks about the ranks with most work beyond their peers'.
 func (a *analysis) whatIfRanksAlone(d *ideals) []rca.WhatIf {
-	work := ownWorkOf(a.now)
-	nodes := make([]int32, 0, len(work))
-	for n := range work {
-		if len(a.now.ranks[n]) > 0 {
-			nodes = append(nodes, int32(n))
-		}
-	}
-	slices.SortFunc(nodes, func(x, y int32) int { return cmp.Or(cmp.Compare(work[y], work[x]), cmp.Compare(x, y)) })
+	nodes := heaviestFirst(a.over(), cmp.Compare)
 	nodes = nodes[:min(whatIfRanks, len(nodes))]
 	out := make([]rca.WhatIf, 0, len(nodes))
 	for _, n := range nodes {
 		out = append(out, a.whatIf("rank", fmt.Sprintf("rank %d", a.Nodes[n].ID), []int{a.Nodes[n].ID},
-			d.change(a, func(s *seg) bool { return s.node == n }, nil)))
+			d.change(a, a.among([]int32{n}), nil)))
 	}
 	return mostSaved(out, whatIfRanks)
 }
@@ -218,7 +205,7 @@ func (a *analysis) whatIfOpTypes(d *ideals) []rca.WhatIf {
 	for i := range a.now.segs {
 		spent[a.now.segs[i].Func] += a.now.segs[i].stay
 	}
-	names := slices.SortedFunc(maps.Keys(spent), func(x, y string) int { return cmp.Or(cmp.Compare(spent[y], spent[x]), cmp.Compare(x, y)) })
+	names := heaviestFirst(spent, cmp.Compare)
 	out := make([]rca.WhatIf, 0, len(names))
 	for _, name := range names[:min(whatIfTypes, len(names))] {
 		c := d.change(a, func(s *seg) bool { return s.Kind == rca.SegmentCompute && s.Func == name }, func(j *joint) bool { return a.now.segs[j.parts[0]].Func == name })
@@ -265,9 +252,5 @@ func (t *timeline) usualTransfers() map[transferClass]int64 {
 			by[c] = append(by[c], jo.transfer)
 		}
 	}
-	out := make(map[transferClass]int64, len(by))
-	for c, v := range by {
-		out[c] = median64(v)
-	}
-	return out
+	return mediansOf(by)
 }
