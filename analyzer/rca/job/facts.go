@@ -93,6 +93,11 @@ func GPUAilment(f *rca.Fact) bool {
 	return true
 }
 
+// ThrottledGPU reports whether a fact says that a GPU runs at a lower clock than it can.
+func ThrottledGPU(f *rca.Fact) bool {
+	return f.Component == "gpu" && (f.Kind == "clock_throttled" || f.Kind == "power_capped")
+}
+
 // FactsOf gives the host's own evidence about a rank (X2).
 func (x *Index) FactsOf(n int32) []string {
 	var out []string

@@ -323,6 +323,14 @@ func (a *analysis) computeAlike() (times float64, ok bool) {
 	return times, even && times >= leastEven && a.fitsOnset(before, after)
 }
 
+// throttledGPU finds that one GPU alone runs at a lower clock. Where nothing shows when ranks begin to communicate, its computing longer
+// looks like longer transfers of all: they go in lockstep, and wait for it.
+func (a *analysis) throttledGPU() (finding, bool) {
+	n := a.OnlyAiling(a.withWork(), job.ThrottledGPU)
+	f := finding{nodes: []int32{n}, gain: a.onset, weight: throttledWeight, what: fmt.Sprintf(words.ThrottledGPU, a.onset), lane: -1}
+	return f, n >= 0
+}
+
 // ailingHost finds that all ranks are on one host whose node reports a reason.
 func (a *analysis) ailingHost() (finding, bool) {
 	times, ok := a.computeAlike()

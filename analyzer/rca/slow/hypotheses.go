@@ -60,6 +60,7 @@ var hypotheses = []hypothesis{
 	{"most_groups", transferTime, rca.GlobalSlow, rca.CauseUnknown, (*analysis).seesSlowGroups, (*analysis).mostGroups, sinceOnset},
 	{"slow_group", transferTime, rca.SlowComm, rca.CauseUnknown, (*analysis).seesSlowGroups, (*analysis).slowGroup, sinceOnset},
 	{"gpu_inside_host", transferTime, rca.SlowComm, rca.CauseGPU, (*analysis).hasPast, (*analysis).insideHost, sinceOnset},
+	{"throttled_gpu", longerForAll, rca.SlowCompute, rca.CauseGPU, (*analysis).slowerUnseen, (*analysis).throttledGPU, sinceOnset},
 	{"whole_host_computes", longerForAll, rca.SlowCompute, rca.CauseUnknown, (*analysis).becameSlower, (*analysis).ailingHost, sinceOnset},
 	{"everybody_computes", longerForAll, rca.GlobalSlow, rca.CauseUnknown, (*analysis).becameSlower, (*analysis).allCompute, sinceOnset},
 	{"everybody_sends", longerForAll, rca.GlobalSlow, rca.CauseUnknown, (*analysis).becameSlower, (*analysis).allSend, sinceOnset},
@@ -172,7 +173,10 @@ func (a *analysis) seesWork() bool     { return a.repeats() && !a.startsUnseen()
 func (a *analysis) seesStages() bool   { return a.seesWork() && a.pipelined() && a.now.roles >= 2 }
 func (a *analysis) hasPast() bool      { return a.past != nil }
 func (a *analysis) becameSlower() bool { return a.hasPast() && a.onset >= a.Opt.IrregularFactor }
-func (a *analysis) unpaused() bool     { return a.paused == nil }
+func (a *analysis) slowerUnseen() bool {
+	return a.becameSlower() && a.startsUnseen() && a.visitedRanks() >= a.World
+}
+func (a *analysis) unpaused() bool { return a.paused == nil }
 
 // losesInTransfers reports whether shorter transfers would gain something.
 func (a *analysis) losesInTransfers() bool { return a.transfers().gain >= leastGain }

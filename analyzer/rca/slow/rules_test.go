@@ -36,6 +36,45 @@ func withoutFlows(ev *rca.Evidence) {
 	}
 }
 
+// withoutKernels is a source that does not see when ranks come to an operation.
+func withoutKernels(ev *rca.Evidence) {
+	for i := range ev.Ranks {
+		ev.Ranks[i].Caps &^= rca.SeesKernels
+	}
+}
+
+// TestThrottledGPUs: where computation is not seen, a GPU at a lower clock is named when it is the only one and the job became slower.
+func TestThrottledGPUs(t *testing.T) {
+	throttled := func(rank int) rca.Fact {
+		return rca.Fact{Host: "node2", Rank: rank, Component: "gpu", Kind: "clock_throttled", Value: 470}
+	}
+	for _, c := range []struct {
+		name   string
+		factor float64
+		facts  []rca.Fact
+		seen   func(*rca.Evidence)
+		named  bool
+	}{
+		{"one", 2, []rca.Fact{throttled(5)}, withoutKernels, true},
+		{"two", 2, []rca.Fact{throttled(4), throttled(5)}, withoutKernels, false},
+		{"one, in a job that is as fast as ever", 1, []rca.Fact{throttled(5)}, withoutKernels, false},
+		{"one, and all are seen to compute longer", 2, []rca.Fact{throttled(5)}, nil, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			j := rcatest.NewSlowJob(4, 1, 2)
+			j.Iters, j.Facts, j.Compute = 16, c.facts, late(func(int) bool { return true }, c.factor)
+			ev := j.Evidence()
+			if c.seen != nil {
+				c.seen(&ev)
+			}
+			v := verdictOf(ev, rca.Options{})
+			if got := rcatest.Accused(v); c.named != slices.Equal(got, []int{5}) || !c.named && len(got) > 0 || v.Page != c.named {
+				t.Errorf("%s/%s accuses %v, page %v: %s", v.Class, v.Cause, got, v.Page, v.Summary)
+			}
+		})
+	}
+}
+
 // ruleCases has, for a row of the tables, a job that it speaks for.
 var ruleCases = []struct {
 	rule       string
@@ -69,6 +108,10 @@ var ruleCases = []struct {
 		j.Send = func(r, _ int) float64 { return pick(r < 4, 8.0, 1.0) }
 		j.Facts = []rca.Fact{{Host: "node0", Rank: 0, Component: "gpu", Kind: "xid", Value: 63}}
 	}, withoutFlows},
+	{"throttled_gpu", 4, 1, 2, func(j *rcatest.SlowJob) {
+		j.Compute = late(func(int) bool { return true }, 2) // As all look that wait for the slow one.
+		j.Facts = []rca.Fact{{Host: "node2", Rank: 5, Component: "gpu", Kind: "clock_throttled", Value: 470}}
+	}, withoutKernels},
 	{"whole_host_computes", 2, 1, 1, func(j *rcatest.SlowJob) {
 		j.Compute = late(func(int) bool { return true }, 1.5)
 		j.Facts = []rca.Fact{{Host: "node0", Rank: -1, Component: "cpu", Kind: "cpu_pressure", Value: 0.7}}
@@ -104,9 +147,7 @@ var ruleCases = []struct {
 	}, withoutFlows},
 	{"accounts_for_too_little", 8, 1, 1, func(j *rcatest.SlowJob) { j.Compute = rcatest.One(5, 1.6) }, func(ev *rca.Evidence) {
 		ev.Slowdown = 4
-		for i := range ev.Ranks {
-			ev.Ranks[i].Caps &^= rca.SeesKernels
-		}
+		withoutKernels(ev)
 	}},
 	{"all_hosts_busy", 4, 2, 2, func(j *rcatest.SlowJob) { j.Compute = rcatest.One(5, 1.5) }, func(ev *rca.Evidence) {
 		for i := range ev.Ranks {

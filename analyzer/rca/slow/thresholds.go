@@ -124,8 +124,11 @@ const (
 	evenLow        = 0.6
 	evenHigh       = 1.6
 	evenWeight     = 0.85
-	evenHostWeight = 0.75 // All ranks are of one host, and its node complains.
-	globalWeight   = 0.35 // It is slower, and not seen to be everybody alike.
+	// A GPU that runs at a lower clock, alone of all, while the job is known to have become slower and computation is not seen: as much as
+	// what a node shows of a standstill (engine/weights.go).
+	throttledWeight = 0.7
+	evenHostWeight  = 0.75 // All ranks are of one host, and its node complains.
+	globalWeight    = 0.35 // It is slower, and not seen to be everybody alike.
 
 	// A thread that is ready and gets no CPU tells of its host only as far as the other hosts' threads fare better, and it did itself
 	// before: on machines that are busy as a whole all of them wait, and a thread that always waited did not make the job slow.

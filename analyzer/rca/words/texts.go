@@ -192,6 +192,7 @@ const (
 	SlowestChanges  = "the slowest rank changes from iteration to iteration (%d ranks in %d iterations)"                                                               // n, of
 	AllSlower       = "all ranks got slower by a factor of %.2f"                                                                                                       // x
 	AllCompute      = "all ranks alike compute for %.2f× as long as before"                                                                                            // x
+	ThrottledGPU    = "iterations take %.2f× as long as before; computation is not seen, and this GPU alone runs at a lower clock"                                     // x
 	HostComputes    = "compute for %.2f× as long as before, all ranks of the host alike"                                                                               // x
 	AllTransfers    = "transfers of all ranks alike take %.2f× as long as before"                                                                                      // x
 	StageGrew       = "the work of all its ranks grew by a factor of %.2f at once, and that of other stages did not"                                                   // x
