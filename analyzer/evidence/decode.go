@@ -4,7 +4,6 @@
 package evidence
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -121,19 +120,22 @@ func objects(raw []byte) int64 {
 // scalarEnd gives the place of the last byte of the text, number or name that begins a JSON text.
 func scalarEnd(raw []byte) int {
 	i := 1
-	if raw[0] != '"' {
-		for i < len(raw) && bytes.IndexByte([]byte(",:]} \t\r\n"), raw[i]) < 0 {
+	if raw[0] == '"' {
+		for i < len(raw) && raw[i] != '"' {
+			if raw[i] == '\\' {
+				i++
+			}
 			i++
 		}
-		return i - 1
+		return i
 	}
-	for i < len(raw) && raw[i] != '"' {
-		if raw[i] == '\\' {
-			i++
+	for ; i < len(raw); i++ {
+		switch raw[i] {
+		case ',', ':', ']', '}', ' ', '\t', '\r', '\n':
+			return i - 1
 		}
-		i++
 	}
-	return i
+	return i - 1
 }
 
 // decodeState reads a State process by process. A process that is too large, or for which take refuses, is left out and reported
