@@ -28,7 +28,7 @@ type decision struct {
 func (c *candidate) cost() float64 {
 	switch {
 	case !c.strong():
-		return 1 - c.weight
+		return max(1-c.weight, 2*benignCost) // What has to be assumed never goes before what was seen.
 	case c.class == rca.Benign:
 		return benignCost
 	}
@@ -45,7 +45,7 @@ func (w *waitFor) choose(cs []candidate) (d decision) {
 	case n > 0:
 		var echoes []candidate
 		d.chosen, echoes = w.withoutEchoes(w.firstOdd(cs[:n:n]))
-		d.aside = append(echoes, cs[n:]...)
+		d.aside = slices.Concat(echoes, cs[n:])
 		d.covered, d.dist = w.cover(d.chosen)
 	default:
 		w.assume(&d, cs)
