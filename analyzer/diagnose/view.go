@@ -69,6 +69,24 @@ func ended(ev *rca.Evidence) bool {
 	return len(ev.Ranks) > 0 && !slices.ContainsFunc(ev.Ranks, func(r rca.Rank) bool { return r.State != rca.ProcessGone && r.State != rca.ProcessExited })
 }
 
+// began gives when the youngest process that was seen began; zero: of some it is not known.
+func began(ev *rca.Evidence, now time.Time) time.Time {
+	least := time.Duration(0)
+	for i := range ev.Ranks {
+		age := ev.Ranks[i].Began
+		if age <= 0 {
+			return time.Time{}
+		}
+		if least == 0 || age < least {
+			least = age
+		}
+	}
+	if least == 0 {
+		return time.Time{}
+	}
+	return now.Add(-least)
+}
+
 // rankState gives a rank's state and the operation it is in.
 func rankState(r *rca.Rank, names map[rca.CommID]string, hangAfter time.Duration) (state, text string) {
 	switch r.State {

@@ -163,6 +163,7 @@ type Outcome struct {
 	Labels   map[string]string // Of the job, for its alerts.
 	Complete bool              // Nothing was missing.
 	Ended    bool              // No process lives of those that were seen: what they show is what they left behind.
+	Began    time.Time         // When the youngest of those processes began; zero: not known.
 	Costly   bool              // Much was fetched: not to be repeated soon.
 	Nodes    int
 	Asked    int

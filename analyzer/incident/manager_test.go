@@ -311,6 +311,45 @@ func TestClockIsSetBack(t *testing.T) {
 	})
 }
 
+// TestEndedJobIsToldOnce: the remains of a job that stood still, was paged for and has ended page nobody again. Another run of it does.
+func TestEndedJobIsToldOnce(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		ended bool
+		began time.Duration // Of the youngest process, after the first incident.
+		paged bool
+	}{
+		{"its remains", true, -time.Hour, false},
+		{"it lives", false, -time.Hour, true},
+		{"the next run, which has crashed, too", true, 30 * time.Second, true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t, nil)
+				opened := time.Now()
+				a := firing("a", "job")
+				r.receive(t, a)
+				r.receive(t, ended(a))
+				pass(time.Minute)
+				began := opened.Add(tc.began)
+				r.script(func(Request) (Outcome, error) {
+					return Outcome{Verdict: blame(7), Complete: true, Ended: tc.ended, Began: began}, nil
+				})
+				r.receive(t, firing("b", "job"))
+				pass(time.Second)
+				for _, inc := range r.List() {
+					if inc.State == Open && inc.Verdict.Page != tc.paged {
+						t.Errorf("page %v, want %v", inc.Verdict.Page, tc.paged)
+					}
+				}
+				if n := len(r.List()); n != 2 {
+					t.Errorf("%d incidents, want 2", n)
+				}
+			})
+		})
+	}
+}
+
 // Peers of an analyzer pair agree on the id, whatever the order in which they learn of things.
 func TestIDsAgree(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -235,6 +235,9 @@ func (m *Manager) again(e *entry, out *Outcome, err error, now time.Time) {
 // accept weighs a new verdict against the standing one.
 func (m *Manager) accept(e *entry, out *Outcome, a *Analysis, now time.Time) {
 	v := &out.Verdict
+	if out.Ended && m.toldOfRun(e, out.Began) {
+		v.Page = false
+	}
 	a.Class, a.Cause, a.Confidence, a.Page = v.Class, v.Cause, v.Confidence, v.Page
 	a.Nodes, a.Asked, a.Answered, a.Bytes = out.Nodes, out.Asked, out.Answered, out.Bytes
 	e.Ranks = out.Ranks
@@ -271,6 +274,18 @@ func (m *Manager) accept(e *entry, out *Outcome, a *Analysis, now time.Time) {
 	}
 	e.candidate = key
 	e.Benign = unalarming(e.Verdict)
+}
+
+// toldOfRun reports whether somebody was paged of a standstill in another incident of the job, when its processes had all begun. A job that
+// has ended does not fail again: exporters that start anew find its remains, and rules take those for news.
+func (m *Manager) toldOfRun(e *entry, began time.Time) bool {
+	for _, o := range m.entries {
+		if o != e && o.State == Resolved && o.Job() == e.Job() && o.Verdict != nil && o.Verdict.Page && o.Verdict.Class.StandsStill() &&
+			!began.IsZero() && began.Before(o.OpenedAt) {
+			return true
+		}
+	}
+	return false
 }
 
 // firstLooks is after how many looks at a slow job's past their distance is the usual one. A rule fires when it sees the first slow

@@ -50,8 +50,9 @@ func TestEndsOfProcesses(t *testing.T) {
 			rca.CauseProcessGone,
 		},
 		{"it hung and was killed, and an exporter has not seen it of one", undelivered().died(map[int]time.Duration{0: now, 1: now, 2: now}), []int{1}, rca.CauseNetworkSend},
-		{"it hung and was killed, and an exporter was started after that", undelivered().died(map[int]time.Duration{0: now, 1: now, 2: 0, 3: 0}), []int{1}, rca.CauseNetworkSend},
-		{"it hung and was killed, and all exporters were started after that", undelivered().died(all(0)), []int{1}, rca.CauseNetworkSend},
+		{"it hung and was killed, and the sender's exporter was started after that", undelivered().died(map[int]time.Duration{0: 0, 1: 0, 2: now, 3: now}), []int{1}, rca.CauseNetworkSend},
+		{"it hung and was killed, and the receiver, of whose end nobody knows when, may have died first", undelivered().died(map[int]time.Duration{0: now, 1: now, 2: 0, 3: 0}), nil, rca.CauseNetworkSend},
+		{"it hung and was killed, and all exporters were started after that", undelivered().died(all(0)), nil, rca.CauseNetworkSend},
 		{"one died, its exporter was started after that, and the others wait for it", undelivered().died(map[int]time.Duration{2: 0}), []int{2}, rca.CauseProcessGone},
 		{"it stood still without a sign of why, and one of them crashed", func() *hungJob {
 			return newHungJob(4).comm("world", 0, 1, 2, 3).in("world", "AllReduce", []int{0, 1, 2, 3}).died(map[int]time.Duration{2: now})

@@ -283,6 +283,9 @@ func (b *builder) own(n, peer, inst int32, ch int, r *row) {
 	if !b.x.kept(n, r.needs, b.whole) {
 		o.doubt()
 	}
+	if peer >= 0 && b.x.Nodes[peer].Undated {
+		o.weight = min(o.weight, undecidedWeight) // All wait there, for one end or the other (allLinks).
+	}
 	b.owns = append(b.owns, o)
 }
 

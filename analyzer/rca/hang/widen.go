@@ -104,6 +104,9 @@ func (w *waitFor) allLinks(c candidate) []candidate {
 		if o.strength == strong && o.cause == rca.CauseNetworkSend && o.peer >= 0 && !known {
 			l := c
 			l.row, l.weight, l.peer, l.inst = *o.row, o.weight, o.peer, o.inst
+			if w.Nodes[o.peer].Undated { // It may have died first. What it left behind looks the same.
+				l.kind, l.vertex = kindLink, []int32{o.node, o.peer}
+			}
 			out = append(out, l)
 		}
 	}

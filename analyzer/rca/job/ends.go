@@ -64,8 +64,9 @@ func forgetLaterEnds(ev *rca.Evidence, hangAfter time.Duration) {
 // forgetVictims handles a process that had long stood still in an operation when it ended, in a job without progress since. Its
 // end held up no other rank: a watchdog or an operator ended it, and on some hosts that has not been seen yet. The time of an end
 // is unknown where an exporter was started after it. The same is assumed of such an end where others ended so, or where all
-// processes have ended. A victim shows what it did before its end. n is the number of victims.
-func forgetVictims(ev *rca.Evidence, hangAfter time.Duration) (n int) {
+// processes have ended. A victim shows what it did before its end. n is the number of victims, undated has those, by rank, of whose end the time
+// is not known: it may have come before the standstill after all.
+func forgetVictims(ev *rca.Evidence, hangAfter time.Duration) (n int, undated map[int]bool) {
 	moved := lastMove(ev)
 	known := func(r rca.Rank) bool {
 		return ended(&r) && r.Ended > 0 && moved > r.Ended && stands(&r, r.Ended+hangAfter)
@@ -76,16 +77,18 @@ func forgetVictims(ev *rca.Evidence, hangAfter time.Duration) (n int) {
 		return known(r) || some && ended(&r) && r.Ended <= 0 && moved >= hangAfter && stands(&r, hangAfter)
 	}
 	if !slices.ContainsFunc(ev.Ranks, victim) {
-		return 0
+		return 0, nil
 	}
 	ev.Ranks = slices.Clone(ev.Ranks)
+	undated = map[int]bool{}
 	for i := range ev.Ranks {
-		if victim(ev.Ranks[i]) {
-			ev.Ranks[i].State = rca.ProcessUnknown
+		if r := &ev.Ranks[i]; victim(*r) {
+			r.State = rca.ProcessUnknown
+			undated[r.ID] = r.Ended <= 0
 			n++
 		}
 	}
-	return n
+	return n, undated
 }
 
 // lastMove gives how long ago any rank last called or finished something or made progress in an operation; 0 unknown.

@@ -29,6 +29,7 @@ type Node struct {
 	Rank       *rca.Rank // nil: no record and no counts.
 	Visibility Visibility
 	Comm       int32 // Communicator whose unnamed members it stands for, else -1.
+	Undated    bool  // Its process has ended, perhaps before anything stood still.
 }
 
 // Comm is a communicator with its members resolved to nodes.
@@ -82,11 +83,17 @@ func newIndex(ev *rca.Evidence, opt rca.Options, keepEnds bool) *Index {
 	forgetEarlierRuns(ev)
 	forgetOrderlyEnds(ev)
 	forgetLaterEnds(ev, opt.HangAfter)
+	var undated map[int]bool
 	if !keepEnds {
-		x.Victim = forgetVictims(ev, opt.HangAfter) == 1
+		var victims int
+		victims, undated = forgetVictims(ev, opt.HangAfter)
+		x.Victim = victims == 1
 	}
 	joinCalls(ev)
 	x.addNodes()
+	for n := range x.Nodes {
+		x.Nodes[n].Undated = undated[x.Nodes[n].ID]
+	}
 	x.addComms()
 	x.Mates = make(map[string][]int32)
 	for n := range x.Nodes {
