@@ -31,7 +31,7 @@ const (
 // analyzer die.
 //
 // Of two analyzers one may see the end of an incident before the other. If it resolved the alert, the other would soon say that it fires,
-// and somebody would be called again. An alert that another analyzer tells of, too, is therefore left to the last of them, or to its end.
+// and somebody would be called again. An alert that another analyzer tells of, too, is therefore left alone until that one tells of it no more.
 type Sender struct {
 	logger *slog.Logger
 	sent   *prometheus.CounterVec
@@ -69,7 +69,9 @@ type telling struct {
 	serial uint64
 	at     time.Time
 	endsAt time.Time // The end that was told.
-	shared time.Time // When another analyzer was last seen to tell of it.
+	others time.Time // The end that another analyzer was last seen to have told,
+	shared time.Time // and when that was seen first.
+	until  time.Time // The alert is left to that one so long.
 }
 
 // NewSender makes a sender without peers. source counts requests by outcome under source="alertmanager".
@@ -228,6 +230,10 @@ func (s *Sender) batch(p *peer) ([]*held, time.Duration) {
 				s.forget(h, now)
 				continue
 			}
+			if h.over && now.Before(t.until) {
+				next = min(next, t.until.Sub(now))
+				continue
+			}
 			out = append(out, h)
 			continue
 		}
@@ -260,15 +266,12 @@ func (s *Sender) post(ctx context.Context, p *peer, batch []*held) error {
 	now := time.Now()
 	batch = slices.DeleteFunc(batch, func(h *held) bool {
 		t := p.told[h.fingerprint]
-		if l, there := listed[h.fingerprint]; there && !l.EndsAt.Equal(t.endsAt) {
-			t.shared = now
+		if l, there := listed[h.fingerprint]; there && !l.EndsAt.Equal(t.endsAt) && !l.EndsAt.Equal(t.others) {
+			t.others, t.shared = l.EndsAt, now
 		}
-		left := h.over && !t.shared.IsZero() && now.Sub(t.shared) < s.resend+s.resend/2
-		if left {
-			t.serial = h.serial
-		}
+		t.until = t.shared.Add(s.resend + s.resend/2) // Another one has told it again by then, or does not any more.
 		p.told[h.fingerprint] = t
-		return left
+		return h.over && now.Before(t.until)
 	})
 	alerts := make([]Alert, len(batch))
 	serials := make([]uint64, len(batch))
@@ -300,7 +303,9 @@ func (s *Sender) post(ctx context.Context, p *peer, batch []*held) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i, h := range batch {
-		p.told[h.fingerprint] = telling{serials[i], now, alerts[i].EndsAt, p.told[h.fingerprint].shared}
+		t := p.told[h.fingerprint]
+		t.serial, t.at, t.endsAt = serials[i], now, alerts[i].EndsAt
+		p.told[h.fingerprint] = t
 	}
 	return nil
 }
