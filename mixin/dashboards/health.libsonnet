@@ -48,6 +48,12 @@
           g.timeseries('Events lost', 'Trace events that the shim or an exporter could not keep, per second, by job and reason.', 'ops', [g.query('sum by (job_id, reason) (rate(%s[$__rate_interval])) > 0' % s.ofJob('culprit_nccl_events_lost_total'), '{{job_id}} {{reason}}')], links=[s.seriesToJob]),
           g.timeseries('Series dropped', 'Series that an exporter left out at its cap, per second.', 'ops', [g.query('rate(culprit_exporter_series_dropped_total{%s}[$__rate_interval]) > 0' % exporter, '{{instance}}')]),
         ]),
+        g.row('Refused', [
+          g.timeseries('Requests refused', 'Requests per second that had to go without an answer, since too many were being made or one client had its share.', 'reqps', [
+            g.query('sum by (instance, kind) (rate(culprit_exporter_requests_refused_total{%s}[$__rate_interval])) > 0' % exporter, '{{instance}} {{kind}}'),
+            g.query('sum by (instance, kind) (rate(culprit_analyzer_requests_refused_total{%s}[$__rate_interval])) > 0' % analyzer, '{{instance}} {{kind}}'),
+          ]),
+        ]),
         g.row('Analyzer', [
           g.timeseries('Verdicts', 'Verdicts reached, by class, in the last rate interval.', 'short', [g.query('sum by (class) (increase(culprit_analyzer_verdicts_total{%s}[$__rate_interval]))' % analyzer, '{{class}}')], stack=true),
           g.timeseries('Time to the verdict', 'From evidence gathered to verdict: median and 99th percentile.', 's', [
