@@ -20,20 +20,32 @@ type slowMembers struct {
 	most  bool // More than half of the ranks that were seen.
 }
 
-// membersOfSlow finds them.
+// membersOfSlow finds them. What some of the slow ones have in common explains nothing when others that lose as much are without it: then
+// all members of those that matter are meant.
 func (a *analysis) membersOfSlow() *slowMembers {
 	slow := slices.Clone(a.base.slowComm)
 	slices.SortStableFunc(slow, func(x, y slowComm) int { return cmp.Compare(a.lostIn(&y), a.lostIn(&x)) })
-	common := slices.Clone(slow[0].nodes)
-	for i := range slow[1:] {
-		s := &slow[i+1]
-		if a.lostIn(s) < mattersFrom*a.lostIn(&slow[0]) {
-			continue
-		}
-		both := slices.DeleteFunc(slices.Clone(common), func(n int32) bool { return !slices.Contains(s.nodes, n) })
+	matters := slices.DeleteFunc(slices.Clone(slow), func(s slowComm) bool { return a.lostIn(&s) < mattersFrom*a.lostIn(&slow[0]) })
+	common := slices.Clone(matters[0].nodes)
+	var all []int32
+	for i := range matters {
+		all = append(all, matters[i].nodes...)
+		both := slices.DeleteFunc(slices.Clone(common), func(n int32) bool { return !slices.Contains(matters[i].nodes, n) })
 		if len(both) > 0 {
 			common = both
 		}
+	}
+	lost, explained := 0.0, 0.0
+	for i := range matters {
+		l := a.lostIn(&matters[i])
+		lost += l
+		if slices.ContainsFunc(common, func(n int32) bool { return slices.Contains(matters[i].nodes, n) }) {
+			explained += l
+		}
+	}
+	if explained < nearlyAll*lost {
+		slices.Sort(all)
+		common = slices.Compact(all)
 	}
 	return &slowMembers{worst: &slow[0], nodes: common, most: 2*len(common) > a.visitedRanks()}
 }
