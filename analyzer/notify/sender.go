@@ -54,7 +54,8 @@ type held struct {
 	alert       Alert
 	serial      uint64 // Of its last change.
 	endedAt     time.Time
-	over        bool // Its incident is over: no other alert has taken its place.
+	over        bool      // Its incident is over: no other alert has taken its place.
+	shared      time.Time // When another analyzer was last seen to tell of it, at any peer: all peers are told the end together.
 }
 
 // peer is one Alertmanager and what it was told.
@@ -69,9 +70,15 @@ type telling struct {
 	serial uint64
 	at     time.Time
 	endsAt time.Time // The end that was told.
-	others time.Time // The end that another analyzer was last seen to have told,
-	shared time.Time // and when that was seen first.
-	until  time.Time // The alert is left to that one so long.
+	others time.Time // The end that another analyzer was last seen to have told.
+}
+
+// leftUntil is until when an alert that is over is left to another analyzer: it has told of it again by then, or does not any more.
+func (h *held) leftUntil(resend time.Duration) time.Time {
+	if !h.over || h.shared.IsZero() {
+		return time.Time{}
+	}
+	return h.shared.Add(resend + resend/2)
 }
 
 // NewSender makes a sender without peers. source counts requests by outcome under source="alertmanager".
@@ -137,7 +144,11 @@ func (s *Sender) Set(incidentID string, alerts []Alert) {
 			continue
 		}
 		s.serial++
-		s.held[fp] = &held{fingerprint: fp, incident: incidentID, alert: a, serial: s.serial}
+		fresh := &held{fingerprint: fp, incident: incidentID, alert: a, serial: s.serial}
+		if h != nil {
+			fresh.shared = h.shared
+		}
+		s.held[fp] = fresh
 		changed = true
 	}
 	now := time.Now()
@@ -230,8 +241,8 @@ func (s *Sender) batch(p *peer) ([]*held, time.Duration) {
 				s.forget(h, now)
 				continue
 			}
-			if h.over && now.Before(t.until) {
-				next = min(next, t.until.Sub(now))
+			if until := h.leftUntil(s.resend); now.Before(until) {
+				next = min(next, until.Sub(now))
 				continue
 			}
 			out = append(out, h)
@@ -267,11 +278,10 @@ func (s *Sender) post(ctx context.Context, p *peer, batch []*held) error {
 	batch = slices.DeleteFunc(batch, func(h *held) bool {
 		t := p.told[h.fingerprint]
 		if l, there := listed[h.fingerprint]; there && !l.EndsAt.Equal(t.endsAt) && !l.EndsAt.Equal(t.others) {
-			t.others, t.shared = l.EndsAt, now
+			t.others, h.shared = l.EndsAt, now
 		}
-		t.until = t.shared.Add(s.resend + s.resend/2) // Another one has told it again by then, or does not any more.
 		p.told[h.fingerprint] = t
-		return h.over && now.Before(t.until)
+		return now.Before(h.leftUntil(s.resend))
 	})
 	alerts := make([]Alert, len(batch))
 	serials := make([]uint64, len(batch))

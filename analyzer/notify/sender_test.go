@@ -236,6 +236,34 @@ func TestPairEndsOnce(t *testing.T) {
 			})
 		})
 	}
+	// Of two Alertmanagers one heard the first analyzer last and one the second: both are told the end at the same time. While they differ,
+	// each notifies of what it has.
+	synctest.Test(t, func(t *testing.T) {
+		p, q := &peerStub{lists: map[string]Listed{}}, &peerStub{lists: map[string]Listed{}, fail: errors.New("starting")}
+		one, _ := runSender(t, p, q)
+		two, _ := runSender(t, p, q)
+		one.Set("i", []Alert{rankAlert("5", "a")})
+		synctest.Wait()
+		time.Sleep(100 * time.Millisecond)
+		two.Set("i", []Alert{rankAlert("5", "a")})
+		synctest.Wait()
+		q.set(func() { q.fail = nil }) // one tries again first: there the second analyzer tells last, too, and then the first.
+		time.Sleep(35 * time.Second)
+		one.Set("i", nil)
+		two.Set("i", nil)
+		time.Sleep(10 * time.Minute)
+		ended := func(p *peerStub) string {
+			for _, line := range p.take() {
+				if at, is := strings.CutSuffix(line, " resolved rank=5"); is {
+					return at
+				}
+			}
+			return "never"
+		}
+		if x, y := ended(p), ended(q); x != y || x == "never" {
+			t.Errorf("ended at %s and at %s", x, y)
+		}
+	})
 	synctest.Test(t, func(t *testing.T) {
 		p := &peerStub{lists: map[string]Listed{}}
 		one, _ := runSender(t, p)
