@@ -100,17 +100,23 @@ func TestUnheardTriggerOfVMAlert(t *testing.T) {
 	}
 }
 
-// A trigger from Prometheus is the one that Alertmanager sends later, goes on while either has it, and ends when neither does.
-func TestUnheardTriggerIsHeardLater(t *testing.T) {
+// pagedUnheard has the analyzer page for a trigger that only Prometheus knows.
+func pagedUnheard(t *testing.T) (*cluster, *alertmanager, *analyzer) {
+	t.Helper()
 	c, am := newCluster(t, 2), newAlertmanager(t)
 	c.hang(1, nodeapi.ProcessGone)
-	hang := trouble("CulpritJobStalled")
-	c.fires(hang)
+	c.fires(trouble("CulpritJobStalled"))
 	cfg := quick(c, am)
 	cfg.Alertmanager.PollInterval = model.Duration(5 * time.Millisecond)
 	cfg.Incidents.LostTriggers = model.Duration(20 * time.Millisecond)
 	a := start(t, cfg, "")
 	eventually(t, "the page", func() bool { return len(am.verdicts()) == 1 })
+	return c, am, a
+}
+
+// A trigger from Prometheus is the one that Alertmanager sends later, goes on while either has it, and ends when neither does.
+func TestUnheardTriggerIsHeardLater(t *testing.T) {
+	c, am, a := pagedUnheard(t)
 	asked := func() int {
 		am.mu.Lock()
 		defer am.mu.Unlock()
@@ -130,15 +136,7 @@ func TestUnheardTriggerIsHeardLater(t *testing.T) {
 
 // Prometheus gives the last sample of an alert for five minutes where it could not write that the alert ended. That is no new trouble.
 func TestUnheardTriggerOfThePast(t *testing.T) {
-	c, am := newCluster(t, 2), newAlertmanager(t)
-	c.hang(1, nodeapi.ProcessGone)
-	hang := trouble("CulpritJobStalled")
-	c.fires(hang)
-	cfg := quick(c, am)
-	cfg.Alertmanager.PollInterval = model.Duration(5 * time.Millisecond)
-	cfg.Incidents.LostTriggers = model.Duration(20 * time.Millisecond)
-	a := start(t, cfg, "")
-	eventually(t, "the page", func() bool { return len(am.verdicts()) == 1 })
+	c, _, a := pagedUnheard(t)
 	c.mu.Lock()
 	c.evaluated = time.Now()
 	c.mu.Unlock()

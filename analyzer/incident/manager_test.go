@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -43,6 +44,11 @@ type rig struct {
 
 func newRig(t *testing.T, store *Store) *rig {
 	t.Helper()
+	return newRigOn(t, store, clock.System)
+}
+
+func newRigOn(t *testing.T, store *Store, clk clock.Clock) *rig {
+	t.Helper()
 	r := &rig{begin: time.Now(), reg: prometheus.NewPedanticRegistry()}
 	r.outcome = func(Request) (Outcome, error) { return Outcome{Verdict: blame(3), Complete: true}, nil }
 	m, err := NewManager(testOptions, func(_ context.Context, req Request) (Outcome, error) {
@@ -56,7 +62,7 @@ func newRig(t *testing.T, store *Store) *rig {
 		r.mu.Lock()
 		r.published = append(r.published, inc)
 		r.mu.Unlock()
-	}, store, promslog.NewNopLogger(), r.reg, clock.System)
+	}, store, promslog.NewNopLogger(), r.reg, clk)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,6 +117,16 @@ func (r *rig) only(t *testing.T) Incident {
 		t.Fatalf("%d incidents, want 1", len(list))
 	}
 	return list[0]
+}
+
+// resolved has the job's first trigger come and go, and gives it with its incident.
+func (r *rig) resolved(t *testing.T) (Trigger, Incident) {
+	t.Helper()
+	a := firing("a", "job")
+	r.receive(t, a)
+	r.receive(t, ended(a))
+	pass(time.Minute)
+	return a, r.only(t)
 }
 
 func pass(d time.Duration) {
@@ -218,11 +234,8 @@ func TestGraceKeepsIncident(t *testing.T) {
 func TestReopened(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, nil)
-		a := firing("a", "job")
-		r.receive(t, a)
-		id := r.only(t).ID
-		r.receive(t, ended(a))
-		pass(time.Minute)
+		a, inc := r.resolved(t)
+		id := inc.ID
 		r.verdict(rca.Verdict{Class: rca.Healthy, Cause: rca.CauseUnknown}, true)
 		published := len(r.told())
 		r.receive(t, a)
@@ -242,12 +255,8 @@ func TestReopened(t *testing.T) {
 func TestPastIsNoNews(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, nil)
-		a := firing("a", "job")
-		r.receive(t, a)
-		id := r.only(t).ID
-		r.receive(t, ended(a))
-		pass(time.Minute)
-		resolved := *r.only(t).ResolvedAt
+		a, inc := r.resolved(t)
+		id, resolved := inc.ID, *inc.ResolvedAt
 		trueAt := func(key string, at time.Time) Trigger {
 			tr := firing(key, "job")
 			tr.StartedAt, tr.TrueAt = a.StartedAt.Add(time.Second), at
@@ -277,27 +286,20 @@ func TestPastIsNoNews(t *testing.T) {
 	})
 }
 
-// setBack is the machine's clock after somebody has set it.
+// setBack is the machine's clock, which somebody sets back.
 type setBack struct {
 	clock.Clock
-	by time.Duration
+	by atomic.Int64 // ns.
 }
 
-func (c *setBack) Now() time.Time { return c.Clock.Now().Round(0).Add(-c.by) }
+func (c *setBack) Now() time.Time { return c.Clock.Now().Round(0).Add(-time.Duration(c.by.Load())) }
 
 func TestClockIsSetBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, nil)
-		a := firing("a", "job")
-		r.receive(t, a)
-		r.receive(t, ended(a))
-		pass(time.Minute)
-		clk := &setBack{r.clock, time.Minute}
-		r.mu.Lock()
-		r.Manager.mu.Lock()
-		r.clock = clk
-		r.Manager.mu.Unlock()
-		r.mu.Unlock()
+		clk := &setBack{Clock: clock.System}
+		r := newRigOn(t, nil, clk)
+		r.resolved(t)
+		clk.by.Store(int64(time.Minute))
 		again, asked := firing("b", "job"), firing("api-1", "job")
 		asked.Passive = true
 		r.receive(t, again)
@@ -326,12 +328,8 @@ func TestEndedJobIsToldOnce(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := newRig(t, nil)
-				opened := time.Now()
-				a := firing("a", "job")
-				r.receive(t, a)
-				r.receive(t, ended(a))
-				pass(time.Minute)
-				began := opened.Add(tc.began)
+				began := time.Now().Add(tc.began)
+				r.resolved(t)
 				r.script(func(Request) (Outcome, error) {
 					return Outcome{Verdict: blame(7), Complete: true, Ended: tc.ended, Began: began}, nil
 				})

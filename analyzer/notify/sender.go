@@ -22,6 +22,8 @@ const (
 	lastRetry  = 30 * time.Second
 	// keepResolved is how long the end of an alert is offered to a peer that does not take it.
 	keepResolved = 15 * time.Minute
+	// lookTimeout bounds how long an alert waits for what Alertmanager has of it: a page is more urgent than who else tells of it.
+	lookTimeout = time.Second
 	// maxBatch bounds the alerts of one request.
 	maxBatch = 256
 )
@@ -322,6 +324,8 @@ func (s *Sender) post(ctx context.Context, p *peer, batch []*held) error {
 
 // listed gives the verdicts that the peer has, by fingerprint; none where it does not answer.
 func (p *peer) listed(ctx context.Context) map[string]Listed {
+	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+	defer cancel()
 	list, err := p.client.List(ctx, "", `culprit=~"verdict|suspect"`)
 	if err != nil {
 		return nil // Posting says so.

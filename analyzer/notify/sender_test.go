@@ -32,6 +32,7 @@ type peerStub struct {
 	status int
 	answer string
 	hang   bool
+	mute   bool // It takes alerts and does not list any.
 	urls   []string
 	log    []string // "10s firing rank=5", in order.
 	ends   []time.Time
@@ -40,7 +41,7 @@ type peerStub struct {
 
 func (p *peerStub) RoundTrip(r *http.Request) (*http.Response, error) {
 	p.mu.Lock()
-	hang := p.hang
+	hang := p.hang || p.mute && r.Method == http.MethodGet
 	p.mu.Unlock()
 	if hang {
 		<-r.Context().Done()
@@ -336,6 +337,17 @@ func TestPeerHangs(t *testing.T) {
 		if len(s.held) != 0 {
 			t.Error("an ended alert is kept for good for a peer that never answers")
 		}
+	})
+}
+
+// TestPageDoesNotWaitForTheList: who else tells of an alert is asked for a moment only.
+func TestPageDoesNotWaitForTheList(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &peerStub{mute: true}
+		s, _ := runSender(t, p)
+		s.Set("i", []Alert{rankAlert("5", "a")})
+		time.Sleep(lookTimeout)
+		want(t, p.take(), "1s firing rank=5")
 	})
 }
 

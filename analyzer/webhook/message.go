@@ -43,6 +43,7 @@ type Alerts []Alert
 
 // UnmarshalJSON checks each alert before it makes the next: of a body of "{},{},…" an alert takes forty times its text.
 func (l *Alerts) UnmarshalJSON(text []byte) error {
+	*l = nil // Of a name that a body has twice the last one counts, as everywhere in JSON.
 	dec := json.NewDecoder(bytes.NewReader(text))
 	switch t, err := dec.Token(); {
 	case err != nil:

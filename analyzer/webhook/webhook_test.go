@@ -6,6 +6,7 @@ package webhook
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -114,6 +115,16 @@ func TestHandler(t *testing.T) {
 				t.Errorf("lint: %v %v", problems, err)
 			}
 		})
+	}
+}
+
+// Of a name that a body has twice the last value counts: the alerts do not add up.
+func TestAlertsTwice(t *testing.T) {
+	alert := `{"status":"firing","labels":{"alertname":"%s"},"startsAt":"2026-11-21T02:30:58Z"}`
+	body := fmt.Sprintf(`{"version":"4","alerts":[`+alert+`],"alerts":[`+alert+`]}`, "First", "Last")
+	m, err := Decode(strings.NewReader(body))
+	if err != nil || len(m.Alerts) != 1 || m.Alerts[0].Labels["alertname"] != "Last" {
+		t.Errorf("%+v, %v", m, err)
 	}
 }
 

@@ -327,7 +327,7 @@ func (a *analysis) computeAlike() (times float64, ok bool) {
 // looks like longer transfers of all: they go in lockstep, and wait for it.
 func (a *analysis) throttledGPU() (finding, bool) {
 	n := a.OnlyAiling(a.withWork(), job.ThrottledGPU)
-	f := finding{nodes: []int32{n}, gain: a.onset, weight: throttledWeight, what: fmt.Sprintf(words.ThrottledGPU, a.onset), lane: -1}
+	f := finding{nodes: []int32{n}, gain: a.onset, weight: throttledWeight, what: fmt.Sprintf(words.ThrottledGPU, a.onset), assumed: true, lane: -1}
 	return f, n >= 0
 }
 

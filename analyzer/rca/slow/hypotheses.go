@@ -96,9 +96,11 @@ type finding struct {
 	mode   string  // persistent, intermittent, fluctuating (H7).
 	once   bool    // In one iteration alone.
 	rare   bool    // In spikes, or seen a few times only.
-	link   bool    // A place in the network that is sure to be the reason; it is between its ends that the weight is torn.
-	comm   string
-	lane   int // Channel, -1 none.
+	// assumed: what its removal gains was not replayed. That it accounts for all of the slowdown follows from there being nothing else.
+	assumed bool
+	link    bool // A place in the network that is sure to be the reason; it is between its ends that the weight is torn.
+	comm    string
+	lane    int // Channel, -1 none.
 }
 
 // findings gives every explanation that would gain something, best first.
@@ -129,7 +131,7 @@ func (a *analysis) findings() []finding {
 
 // ranked sorts explanations by their scores: what removing it wins back, times how much it explains for what its scope costs. To blame
 // everybody has the largest scope: that everybody got slower follows from one's getting slower, too. It therefore costs what it has
-// before a local explanation that accounts for it.
+// before a local explanation that accounts for it. So does what is only assumed, before one that was replayed.
 func (a *analysis) ranked(fs []finding) []finding {
 	for i := range fs {
 		f := &fs[i]
@@ -137,27 +139,30 @@ func (a *analysis) ranked(fs []finding) []finding {
 	}
 	for i := range fs {
 		for k := range fs {
-			if everybody, local := &fs[i], &fs[k]; a.accountsFor(local, everybody) {
-				everybody.score = min(everybody.score, local.score)
+			if broad, local := &fs[i], &fs[k]; a.accountsFor(local, broad) {
+				broad.score = min(broad.score, local.score)
 			}
 		}
 	}
 	slices.SortStableFunc(fs, func(x, y finding) int {
-		return cmp.Or(cmp.Compare(y.score, x.score), cmp.Compare(pick(x.global(), 1, 0), pick(y.global(), 1, 0)))
+		return cmp.Or(cmp.Compare(y.score, x.score), cmp.Compare(pick(x.broad(), 1, 0), pick(y.broad(), 1, 0)))
 	})
 	return fs
 }
 
 func (f *finding) global() bool { return f.class == rca.GlobalSlow }
 
-// accountsFor reports whether everybody's getting slower follows from a local explanation: it gains half of it or, where it was not seen
-// to be everybody alike, a tenth. Less is enough where not all ranks that wait for it were seen.
+// broad reports whether an explanation gains what the whole job lost because it is about everybody, or is assumed to.
+func (f *finding) broad() bool { return f.global() || f.assumed }
+
+// accountsFor reports whether a broad explanation follows from a local one: it gains half of it or, where it was not seen to be everybody
+// alike, a tenth. Less is enough where not all ranks that wait for it were seen.
 func (a *analysis) accountsFor(local, everybody *finding) bool {
 	enough, sure := localGain, placed
 	if a.visitedRanks() < a.World {
 		enough, sure = localGainUnseen, placedUnseen
 	}
-	if !everybody.global() || local.global() || local.weight < sure && !local.link {
+	if !everybody.broad() || local.broad() || local.weight < sure && !local.link {
 		return false
 	}
 	return local.gain-1 >= localShare*(everybody.gain-1) || everybody.weight < evenly && local.gain >= enough

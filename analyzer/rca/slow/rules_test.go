@@ -75,6 +75,23 @@ func TestThrottledGPUs(t *testing.T) {
 	}
 }
 
+// TestAssumedGivesWay: what is assumed of a GPU goes behind what the replay shows of a NIC that accounts for half of it, and before what
+// accounts for less.
+func TestAssumedGivesWay(t *testing.T) {
+	for _, c := range []struct {
+		gain  float64 // Of the NIC.
+		first rca.Class
+	}{{1.3, rca.SlowComm}, {1.2, rca.SlowCompute}} {
+		ev := rca.Evidence{JobID: "two", WorldSize: 1, Ranks: []rca.Rank{{ID: 0, Host: "node0", State: rca.ProcessRunning}}}
+		fs := unseenWork(&ev).ranked([]finding{
+			{class: rca.SlowCompute, gain: 1.5, weight: throttledWeight, assumed: true}, {class: rca.SlowComm, gain: c.gain, weight: 0.9},
+		})
+		if fs[0].class != c.first {
+			t.Errorf("the NIC gains %g: %s goes first, want %s", c.gain, fs[0].class, c.first)
+		}
+	}
+}
+
 // ruleCases has, for a row of the tables, a job that it speaks for.
 var ruleCases = []struct {
 	rule       string
