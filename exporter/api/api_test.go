@@ -201,7 +201,7 @@ func TestStateOfTheDead(t *testing.T) {
 		t.Fatalf("%d processes", len(s.Processes))
 	}
 	killed, ended := s.Processes[0], s.Processes[1]
-	if killed.Kernel.State != nodeapi.ProcessGone || killed.Kernel.GoneForSeconds != 30 || len(killed.Ops) != 1 || len(killed.Flows) != 4 {
+	if killed.Kernel.State != nodeapi.ProcessGone || killed.Kernel.GoneForSeconds != 30 || killed.Kernel.SeenAliveSecondsAgo != 31 || len(killed.Ops) != 1 || len(killed.Flows) != 4 {
 		t.Errorf("killed process: %+v, %d operations, %d flows", killed.Kernel, len(killed.Ops), len(killed.Flows))
 	}
 	if ended.Kernel.State != nodeapi.ProcessExited {

@@ -78,6 +78,7 @@ func (s *Sampler) ask(p *Process, now time.Time) {
 		k.State = nodeapi.ProcessZombie
 		return
 	}
+	p.aliveAt = now
 	s.askUsage(p, st, now)
 	s.askThreads(p, now)
 }
@@ -87,7 +88,7 @@ func (s *Sampler) search(p *Process, now time.Time) bool {
 	w := &p.watch
 	k := &p.Kernel
 	if !w.searched.IsZero() && now.Sub(w.searched) < searchPeriod {
-		s.judgeByLock(p)
+		s.judgeByLock(p, now)
 		return false
 	}
 	w.searched = now
@@ -98,7 +99,7 @@ func (s *Sampler) search(p *Process, now time.Time) bool {
 		return false
 	case err != nil:
 		k.State = nodeapi.ProcessUnknown
-		s.judgeByLock(p)
+		s.judgeByLock(p, now)
 		return false
 	}
 	// A file may claim to be another user's process. Root may write for anybody.
@@ -114,8 +115,11 @@ func (s *Sampler) search(p *Process, now time.Time) bool {
 }
 
 // judgeByLock decides about a process that cannot be seen: once it held its file's lock, giving it up means its end.
-func (s *Sampler) judgeByLock(p *Process) {
+func (s *Sampler) judgeByLock(p *Process, now time.Time) {
 	held := p.file.WriterHolds()
+	if held {
+		p.aliveAt = now
+	}
 	if p.lockSeen && !held {
 		p.end()
 	}

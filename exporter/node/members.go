@@ -35,7 +35,8 @@ func (s *Sampler) split(p *Process) error {
 		followed := func(q *Process) bool { return q.path == p.path && q.id == p.id && q.device == d }
 		if d != p.device && !slices.ContainsFunc(s.processes, followed) && !slices.ContainsFunc(s.born, followed) {
 			q := newProcess(p.path, p.id, p.file.Rank(d))
-			q.dir, q.device, q.sibling, q.deadSince, q.foundDead, q.unlinked = p.dir, d, true, p.deadSince, p.foundDead, p.unlinked
+			q.dir, q.device, q.sibling, q.unlinked = p.dir, d, true, p.unlinked
+			q.deadSince, q.aliveAt, q.foundDead = p.deadSince, p.aliveAt, p.foundDead
 			q.Snap.Identity, q.Kernel = p.Snap.Identity, p.Kernel
 			q.Kernel.Threads = nil
 			s.born = append(s.born, q)

@@ -60,7 +60,8 @@ type Process struct {
 	members                 int   // Ranks of the process that are followed beside this one, itself included; 0: it is one rank.
 	unlinked                bool
 	deadSince               time.Time
-	foundDead               bool // It was killed before it was found, nobody knows when: deadSince is its last stamp.
+	aliveAt                 time.Time // When it was last found alive.
+	foundDead               bool      // It was killed before it was found, nobody knows when: deadSince is its last stamp.
 	released, ringsReleased time.Time
 	located                 time.Time // When Place was resolved.
 	asked                   bool      // The kernel has been asked at least once.

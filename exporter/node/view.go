@@ -216,6 +216,9 @@ func (p *Process) view(q Query, now time.Time) nodeapi.Process {
 	kernel.Threads = slices.Clone(kernel.Threads)
 	if p.Dead() && !p.foundDead {
 		kernel.GoneForSeconds = max(0, now.Sub(p.deadSince).Seconds())
+		if !p.aliveAt.IsZero() {
+			kernel.SeenAliveSecondsAgo = max(0, now.Sub(p.aliveAt).Seconds())
+		}
 	}
 	v.Kernel = &kernel
 	v.Identity, v.Status = p.Snap.Identity, p.Snap.Status

@@ -79,18 +79,21 @@ const (
 
 // Kernel holds what /proc says. Rates are over the exporter's last sampling period.
 type Kernel struct {
-	State            ProcessState `json:"state"`
-	GoneForSeconds   float64      `json:"gone_for_seconds,omitempty"` // 0: it lives, or was killed before the exporter found it, nobody knows when.
-	HostPID          int          `json:"host_pid,omitempty"`
-	Verified         bool         `json:"verified"` // The claim of pid and start time matches the kernel's.
-	CPUCores         float64      `json:"cpu_cores"`
-	ReadBytesPerSec  float64      `json:"read_bytes_per_second"`  // Over 10 s. Storage, not cache (/proc/PID/io read_bytes).
-	WriteBytesPerSec float64      `json:"write_bytes_per_second"` // Over 10 s. Counted when a page is dirtied, not when the device has it.
-	Wchan            string       `json:"wchan,omitempty"`
-	Threads          []Thread     `json:"threads,omitempty"` // Proxy and user threads named by the trace.
-	CgroupPath       string       `json:"cgroup_path,omitempty"`
-	ContainerID      string       `json:"container_id,omitempty"`
-	PodUID           string       `json:"pod_uid,omitempty"` // From the cgroup.
+	State          ProcessState `json:"state"`
+	GoneForSeconds float64      `json:"gone_for_seconds,omitempty"` // 0: it lives, or was killed before the exporter found it, nobody knows when.
+	// SeenAliveSecondsAgo is how long ago the exporter last found the process alive, where GoneForSeconds says how long ago it found it
+	// dead: it ended in between. 0: it lives, or nobody knows.
+	SeenAliveSecondsAgo float64  `json:"seen_alive_seconds_ago,omitempty"`
+	HostPID             int      `json:"host_pid,omitempty"`
+	Verified            bool     `json:"verified"` // The claim of pid and start time matches the kernel's.
+	CPUCores            float64  `json:"cpu_cores"`
+	ReadBytesPerSec     float64  `json:"read_bytes_per_second"`  // Over 10 s. Storage, not cache (/proc/PID/io read_bytes).
+	WriteBytesPerSec    float64  `json:"write_bytes_per_second"` // Over 10 s. Counted when a page is dirtied, not when the device has it.
+	Wchan               string   `json:"wchan,omitempty"`
+	Threads             []Thread `json:"threads,omitempty"` // Proxy and user threads named by the trace.
+	CgroupPath          string   `json:"cgroup_path,omitempty"`
+	ContainerID         string   `json:"container_id,omitempty"`
+	PodUID              string   `json:"pod_uid,omitempty"` // From the cgroup.
 }
 
 // Thread is one thread of a traced process.

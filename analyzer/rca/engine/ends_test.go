@@ -20,6 +20,31 @@ func (j *hungJob) died(ago map[int]time.Duration) *hungJob {
 	return j
 }
 
+// stoodFor makes all of it longer ago.
+func (j *hungJob) stoodFor(d time.Duration) *hungJob {
+	for i := range j.ev.Ranks {
+		for k := range j.ev.Ranks[i].Memberships {
+			m := &j.ev.Ranks[i].Memberships[k]
+			m.SinceCalled, m.SinceCompleted = longer(m.SinceCalled, d), longer(m.SinceCompleted, d)
+			for o := range m.InFlight {
+				m.InFlight[o].Stuck, m.InFlight[o].Age = d, longer(m.InFlight[o].Age, d)
+				for f := range m.InFlight[o].Flows {
+					m.InFlight[o].Flows[f].Stuck = d
+				}
+			}
+		}
+	}
+	return j
+}
+
+// longer gives d where a time is known at all.
+func longer(was, d time.Duration) time.Duration {
+	if was <= 0 {
+		return was
+	}
+	return max(was, d)
+}
+
 // TestEndsOfProcesses: a watchdog, a launcher or an operator ends a job that stands still. Ends that follow a standstill did not
 // cause it, and an end that all processes share accuses no rank.
 func TestEndsOfProcesses(t *testing.T) {
@@ -67,6 +92,21 @@ func TestEndsOfProcesses(t *testing.T) {
 			j.on(2, "world").InFlight[0].Stuck = 20 * time.Second
 			return j
 		}(), []int{2}, rca.CauseProcessGone},
+		{"one died and the others wait for it, and its exporter found out late", func() *hungJob {
+			j := undelivered().died(map[int]time.Duration{2: now})
+			j.rank(2).Alive = 8 * time.Second
+			return j
+		}(), []int{2}, rca.CauseProcessGone},
+		{"it hung, a watchdog ended one that waits, and its exporter found out late", func() *hungJob {
+			j := undelivered().stoodFor(2 * time.Minute).died(map[int]time.Duration{3: now})
+			j.rank(3).Alive = time.Minute
+			return j
+		}(), []int{1}, rca.CauseNetworkSend},
+		{"it has stood for long, and its exporter does not know whether the receiver died before", func() *hungJob {
+			j := undelivered().stoodFor(2 * time.Minute).died(map[int]time.Duration{2: now})
+			j.rank(2).Alive = 3 * time.Minute
+			return j
+		}(), nil, rca.CauseNetworkSend},
 		{"one died and the others wait for it", undelivered().died(map[int]time.Duration{2: 7 * time.Second}), []int{2}, rca.CauseProcessGone},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -48,33 +48,49 @@ func forgetLaterEnds(ev *rca.Evidence, hangAfter time.Duration) {
 	}
 	later := first - together
 	if first-last <= together {
-		if !stoodStill(ev, first+hangAfter) {
+		later = 0
+		for i := range ev.Ranks {
+			later = max(later, endedAtMost(&ev.Ranks[i]))
+		}
+		if !stoodStill(ev, later+hangAfter) {
 			return
 		}
-		later = first
 	}
 	ev.Ranks = slices.Clone(ev.Ranks)
 	for i := range ev.Ranks {
-		if ev.Ranks[i].Ended <= later {
+		if endedAtMost(&ev.Ranks[i]) <= later {
 			ev.Ranks[i].State = rca.ProcessUnknown
 		}
 	}
 }
 
+// endedAtMost gives how long ago the end of a process was at most: since its host last saw it alive. A host that was not looked at for a
+// while finds an end long after it.
+func endedAtMost(r *rca.Rank) time.Duration { return max(r.Ended, r.Alive) }
+
+// soonestVictim is how long a job stands still at least before something that watches it ends a process: NCCL's and PyTorch's watchdogs
+// take minutes, people longer than this.
+const soonestVictim = 30 * time.Second
+
 // forgetVictims handles a process that had long stood still in an operation when it ended, in a job without progress since. Its
 // end held up no other rank: a watchdog or an operator ended it, and on some hosts that has not been seen yet. The time of an end
 // is unknown where an exporter was started after it. The same is assumed of such an end where others ended so, or where all
-// processes have ended. A victim shows what it did before its end. n is the number of victims, undated has those, by rank, of whose end the time
-// is not known: it may have come before the standstill after all.
+// processes have ended. It is known only roughly where the exporter had not looked for a while: such an end may be a victim's where
+// the job has stood for long enough that something may have ended it. A victim shows what it did before its end. n is the number of
+// victims, undated has those, by rank, that may have ended before the standstill after all.
 func forgetVictims(ev *rca.Evidence, hangAfter time.Duration) (n int, undated map[int]bool) {
 	moved := lastMove(ev)
+	after := func(r *rca.Rank, end time.Duration) bool { return moved > end && stands(r, end+hangAfter) }
 	known := func(r rca.Rank) bool {
-		return ended(&r) && r.Ended > 0 && moved > r.Ended && stands(&r, r.Ended+hangAfter)
+		return ended(&r) && r.Ended > 0 && after(&r, endedAtMost(&r))
+	}
+	perhaps := func(r rca.Rank) bool {
+		return ended(&r) && r.Ended > 0 && moved >= r.Ended+soonestVictim && after(&r, r.Ended) && !known(r)
 	}
 	lives := func(r rca.Rank) bool { return !ended(&r) }
 	some := slices.ContainsFunc(ev.Ranks, known) || len(ev.Ranks) > 1 && !slices.ContainsFunc(ev.Ranks, lives)
 	victim := func(r rca.Rank) bool {
-		return known(r) || some && ended(&r) && r.Ended <= 0 && moved >= hangAfter && stands(&r, hangAfter)
+		return known(r) || perhaps(r) || some && ended(&r) && r.Ended <= 0 && moved >= hangAfter && stands(&r, hangAfter)
 	}
 	if !slices.ContainsFunc(ev.Ranks, victim) {
 		return 0, nil
@@ -83,8 +99,8 @@ func forgetVictims(ev *rca.Evidence, hangAfter time.Duration) (n int, undated ma
 	undated = map[int]bool{}
 	for i := range ev.Ranks {
 		if r := &ev.Ranks[i]; victim(*r) {
+			undated[r.ID] = !known(*r)
 			r.State = rca.ProcessUnknown
-			undated[r.ID] = r.Ended <= 0
 			n++
 		}
 	}
