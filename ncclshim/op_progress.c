@@ -8,6 +8,7 @@
 #include "comm.h"
 #include "completion.h"
 
+#define EARLY_NS UINT64_C(1000000)  // By which a kernel may seem to begin before it was enqueued: the two clocks differ a little.
 #define ANCHOR_NS INT64_C(10000000000)  // For how long the GPU's clock and ours are taken to run alike.
 
 enum op_proxy_verdict op_proxy_started(handle op, int32_t peer, uint64_t now, struct op_proxy *out) {
@@ -107,13 +108,14 @@ void op_proxy_lost(handle op) {
 }
 
 // kernel_began gives when a channel's kernel began. NCCL may tell late: up to 2.30 of operations that share a kernel the later ones are
-// only told of when the earlier ones have stopped. The GPU's time, counted from the quickest of the last seconds' tellings, says when.
-static uint64_t kernel_began(uint32_t comm, uint32_t channel, uint64_t timer, uint64_t now) {
+// only told of when the earlier ones have stopped. The GPU's time, counted from the quickest of the last seconds' tellings, says when. A
+// kernel that would have begun before it was enqueued shows that the GPU's clock was set back: counting starts anew.
+static uint64_t kernel_began(uint32_t comm, uint32_t channel, uint64_t timer, uint64_t enqueued, uint64_t now) {
   struct kernel_start *k = &shim.comms[comm].kernel_starts[channel];
   const int64_t later = (int64_t)(timer - GET(k->timer));
   if (timer != 0 && GET(k->timer) != 0 && later > -ANCHOR_NS && later < ANCHOR_NS) {
     const uint64_t began = GET(k->at_ns) + (uint64_t)later;
-    if (began < now) return began;
+    if (began < now && began + EARLY_NS >= enqueued) return began;
   }
   PUT(k->timer, timer);
   PUT(k->at_ns, now);
@@ -131,7 +133,7 @@ bool op_kernel_started(handle op, uint32_t channel, uint64_t timer, uint64_t now
   }
   o->kernel_started |= UINT64_C(1) << channel;
   o->gpu_start[channel] = timer;
-  const uint64_t began = op_later(kernel_began(o->comm_index, channel, timer, now), o->enqueued_ns);
+  const uint64_t began = op_later(kernel_began(o->comm_index, channel, timer, o->enqueued_ns, now), o->enqueued_ns);
   if (o->entered_ns == 0 || began < o->entered_ns) o->entered_ns = began;
   if (o->state < CULPRIT_OP_ENTERED) o->state = CULPRIT_OP_ENTERED;
   PUT(trace_op(&shim.file, i)->last_progress_ns, now);

@@ -144,6 +144,23 @@ static void shared_kernel_told_late(int abi) {
   CHECK(op_of(&v, 2).entered_ns > entered + 40);
 }
 
+// The GPU's clock is set back: by its time an operation would have begun before it was enqueued.
+static void gpu_clock_is_set_back(void) {
+  struct view v;
+  void *comm = begin(6, 1, &v);
+  const uint64_t hour = UINT64_C(3600000000000), back = UINT64_C(3000000000);
+  for (int i = 0; i < 2; i++) {
+    void *op = nccl_op_simple(comm, &(struct nccl_op){.count = 64, .channels = 1, .seq = (uint64_t)i});
+    stop_kernel(nccl_kernel(comm, op, 0, hour), hour + 100);
+  }
+  void *op = nccl_op_simple(comm, &(struct nccl_op){.count = 64, .channels = 1, .seq = 2});
+  void *k = nccl_kernel(comm, op, 0, hour - back);
+  const struct culprit_op set_back = op_of(&v, 2);
+  CHECK(set_back.entered_ns > set_back.enqueued_ns);
+  stop_kernel(k, hour - back + 100);
+  CHECK_EQ(last_completion(&v).entered_ns, set_back.entered_ns);
+}
+
 static void shared_kernel_v4(void) { shared_kernel_told_late(4); }
 static void shared_kernel_v6(void) { shared_kernel_told_late(6); }
 
@@ -243,6 +260,7 @@ static const struct test_case cases[] = {
     {"lost_kernel_event", lost_kernel_event},
     {"shared_kernel_v4", shared_kernel_v4},
     {"shared_kernel_v6", shared_kernel_v6},
+    {"gpu_clock_is_set_back", gpu_clock_is_set_back},
     {"self_send_distrusts_kernel", self_send_distrusts_kernel},
     {"self_send_v7", self_send_v7},
     {"hidden_broadcast_distrusts_kernel", hidden_broadcast_distrusts_kernel},
