@@ -105,7 +105,7 @@ func TestChaos(t *testing.T) {
 	}
 	rounds = append(rounds, healthy)
 	evidence.save(t, s, rounds)
-	count(t, s, rounds)
+	count(t, s, rounds, d)
 	sizes.flat(t)
 	for _, what := range slices.Sorted(maps.Keys(d.done)) {
 		t.Logf("%4d times %s", d.done[what], what)
@@ -240,7 +240,7 @@ func (r *round) outcome() string {
 
 // count holds all that was paged against the faults. Alertmanager notifies again, every group_interval, while its clock is behind its own
 // log, and whenever one of two analyzers takes a verdict back: an on-call service takes that for news of trouble that it knows.
-func count(t *testing.T, s *stack.Stack, rounds []round) {
+func count(t *testing.T, s *stack.Stack, rounds []round, d *disturber) {
 	t.Helper()
 	var paged []time.Duration
 	lost, twice, repeated, innocents, unnamed := 0, 0, 0, 0, 0
@@ -279,6 +279,12 @@ func count(t *testing.T, s *stack.Stack, rounds []round) {
 		if calls > 1 {
 			twice += calls - 1
 			t.Errorf("%s: somebody was called %d times", r.job, calls)
+			all := s.Notified(r.job)
+			first := all[0].At
+			for _, p := range all {
+				t.Logf("    %7.1f s: %s %s %s rank %s, since %s, from %s", p.At.Sub(first).Seconds(), p.Labels["alertname"], p.Labels["culprit"], p.Status, p.Labels["rank"], p.StartsAt.Format(time.TimeOnly), p.From)
+			}
+			d.around(first, all[len(all)-1].At)
 		}
 	}
 	slices.Sort(paged)

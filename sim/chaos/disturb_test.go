@@ -27,8 +27,15 @@ type disturber struct {
 	rng  *rand.Rand // Of the loops, under mu.
 	mu   sync.Mutex
 	done map[string]int // How often each was done, by "kind service".
+	log  []disturbed
 
 	calm sync.RWMutex // Held for writing while nothing may be disturbed.
+}
+
+// disturbed is what was done to one service.
+type disturbed struct {
+	from, to time.Time
+	what     string
 }
 
 // disturbance does something for a while, and undoes it.
@@ -117,10 +124,22 @@ func (d *disturber) draw(n int) int {
 	return d.rng.IntN(n)
 }
 
-func (d *disturber) note(what string) {
+func (d *disturber) note(kind, what, detail string, from time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.done[what]++
+	d.done[kind+" "+what]++
+	d.log = append(d.log, disturbed{from, time.Now(), kind + " " + what + " " + detail})
+}
+
+// around tells what was done between two times, for whoever looks for the reason of what happened then.
+func (d *disturber) around(from, to time.Time) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, x := range d.log {
+		if x.to.After(from) && x.from.Before(to) {
+			d.t.Logf("    %7.1f s to %.1f s: %s", x.from.Sub(from).Seconds(), x.to.Sub(from).Seconds(), x.what)
+		}
+	}
 }
 
 // disturb disturbs services of one kind until ctx ends, about once in so long.
@@ -137,11 +156,12 @@ func (d *disturber) disturb(ctx context.Context, kind string, every time.Duratio
 			return
 		}
 		d.calm.RLock()
+		from := time.Now()
 		v, what := services[d.draw(len(services))], disturbances[d.draw(len(disturbances))]
 		if err := what.do(ctx, v, d.between(500*time.Millisecond, 8*time.Second)); err != nil {
 			d.t.Errorf("%s, %s: %v", v.Name, what.name, err)
 		}
-		d.note(kind + " " + what.name)
+		d.note(kind, what.name, v.Name, from)
 		d.calm.RUnlock()
 	}
 }
@@ -154,6 +174,7 @@ func (d *disturber) jump(ctx context.Context, every time.Duration) {
 			return
 		}
 		d.calm.RLock()
+		from := time.Now()
 		by := d.between(time.Second, time.Minute)
 		if d.draw(2) == 0 {
 			by = -by
@@ -163,7 +184,7 @@ func (d *disturber) jump(ctx context.Context, every time.Duration) {
 		if err = errors.Join(err, shift(-by)); err != nil {
 			d.t.Errorf("setting the clock: %v", err)
 		}
-		d.note("clock jumped")
+		d.note("clock", "jumped", by.String(), from)
 		d.calm.RUnlock()
 	}
 }

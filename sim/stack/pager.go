@@ -20,6 +20,7 @@ type Page struct {
 	Labels      map[string]string
 	Annotations map[string]string
 	StartsAt    time.Time
+	From        string // The Alertmanager's address.
 	// Notification numbers what arrived together, from 0.
 	Notification int
 	// Calls: somebody is called, since no alert of the group was firing before. On-call services take what follows until the group is
@@ -53,6 +54,7 @@ func (p *pager) receive(w http.ResponseWriter, r *http.Request) {
 	var body struct {
 		Status   string `json:"status"`
 		GroupKey string `json:"groupKey"`
+		From     string `json:"externalURL"`
 		Alerts   []struct {
 			Status      string            `json:"status"`
 			Labels      map[string]string `json:"labels"`
@@ -71,19 +73,19 @@ func (p *pager) receive(w http.ResponseWriter, r *http.Request) {
 	p.firing[body.GroupKey] = body.Status == "firing"
 	for _, a := range body.Alerts {
 		p.pages = append(p.pages, Page{
-			At: now, Status: a.Status, Labels: a.Labels, Annotations: a.Annotations, StartsAt: a.StartsAt, Notification: p.notifications, Calls: calls,
+			At: now, Status: a.Status, Labels: a.Labels, Annotations: a.Annotations, StartsAt: a.StartsAt, From: body.From, Notification: p.notifications, Calls: calls,
 		})
 	}
 	p.notifications++
 }
 
-// forJob gives the firing pages of a job, oldest first.
+// forJob gives all that was notified of a job, firing and resolved, oldest first.
 func (p *pager) forJob(jobID string) []Page {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var out []Page
 	for _, page := range p.pages {
-		if page.Labels["job_id"] == jobID && page.Status == "firing" {
+		if page.Labels["job_id"] == jobID {
 			out = append(out, page)
 		}
 	}

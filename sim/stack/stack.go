@@ -313,7 +313,12 @@ func (s *Stack) TraceDir(host int) string { return s.hosts[host].traces }
 func (s *Stack) HostOfRank(rank, ranks int) int { return rank / (ranks / len(s.hosts)) }
 
 // Pages gives the firing pages of a job so far.
-func (s *Stack) Pages(jobID string) []Page { return s.pager.forJob(jobID) }
+func (s *Stack) Pages(jobID string) []Page {
+	return slices.DeleteFunc(s.pager.forJob(jobID), func(p Page) bool { return p.Status != "firing" })
+}
+
+// Notified gives all that was notified of a job so far, resolved alerts too.
+func (s *Stack) Notified(jobID string) []Page { return s.pager.forJob(jobID) }
 
 // WaitPage waits until somebody is paged for the job and gives the first page.
 func (s *Stack) WaitPage(ctx context.Context, jobID string) (Page, error) {
