@@ -22,6 +22,9 @@ const (
 	lastRetry  = 30 * time.Second
 	// keepResolved is how long the end of an alert is offered to a peer that does not take it.
 	keepResolved = 15 * time.Minute
+	// endsBefore is by how much an end is dated early. An end is firing again for Alertmanager when a clock is set back to before it, and
+	// somebody would be called.
+	endsBefore = 2 * time.Minute
 	// lookTimeout bounds how long an alert waits for what Alertmanager has of it: a page is more urgent than who else tells of it.
 	lookTimeout = time.Second
 	// maxBatch bounds the alerts of one request.
@@ -292,9 +295,9 @@ func (s *Sender) post(ctx context.Context, p *peer, batch []*held) error {
 		// Alertmanager keeps milliseconds: the same end comes back.
 		alerts[i].EndsAt = now.Add(4 * s.resend).Truncate(time.Millisecond)
 		if !h.endedAt.IsZero() {
-			alerts[i].EndsAt = h.endedAt
+			alerts[i].EndsAt = h.endedAt.Add(-endsBefore)
 		}
-		if alerts[i].StartsAt.After(alerts[i].EndsAt) { // The clock was set back. Alertmanager refuses such, and says so of the whole batch.
+		if alerts[i].StartsAt.After(alerts[i].EndsAt) { // Alertmanager refuses such, and says so of the whole batch.
 			alerts[i].StartsAt = alerts[i].EndsAt
 		}
 	}

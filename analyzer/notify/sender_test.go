@@ -182,6 +182,9 @@ func TestClockSetBack(t *testing.T) {
 		want(t, p.take(), "0s firing rank=5")
 		s.Set("i", nil)
 		want(t, p.take(), "0s resolved rank=5")
+		if end := time.Since(p.ends[len(p.ends)-1]); end < time.Minute {
+			t.Errorf("it ended %s ago: a clock that is set back by a minute lets it fire again", end)
+		}
 	})
 }
 
