@@ -27,6 +27,8 @@ const (
 	endsBefore = 2 * time.Minute
 	// lookTimeout bounds how long an alert waits for what Alertmanager has of it: a page is more urgent than who else tells of it.
 	lookTimeout = time.Second
+	// lookHolds is for how long it is believed of a peer that no other analyzer told it of an alert.
+	lookHolds = 10 * time.Second
 	// maxBatch bounds the alerts of one request.
 	maxBatch = 256
 )
@@ -37,6 +39,10 @@ const (
 //
 // Of two analyzers one may see the end of an incident before the other. If it resolved the alert, the other would soon say that it fires,
 // and somebody would be called again. An alert that another analyzer tells of, too, is therefore left alone until that one tells of it no more.
+//
+// Of two Alertmanagers the one that was told the end notifies of it, and then the other, for which it fires, calls somebody again. An end
+// is therefore told when nothing is known to speak against it at any peer, and to all at once. A peer that does not say what it has is
+// waited for, for two resends.
 type Sender struct {
 	logger *slog.Logger
 	sent   *prometheus.CounterVec
@@ -76,6 +82,7 @@ type telling struct {
 	at     time.Time
 	endsAt time.Time // The end that was told.
 	others time.Time // The end that another analyzer was last seen to have told.
+	quiet  time.Time // When nobody else was last seen to tell of it, since it is over.
 }
 
 // leftUntil is until when an alert that is over is left to another analyzer: it has told of it again by then, or does not any more.
@@ -85,6 +92,16 @@ func (h *held) leftUntil(resend time.Duration) time.Time {
 	}
 	return h.shared.Add(resend + resend/2)
 }
+
+// mayEnd reports whether all peers may be told that an alert is over.
+func (s *Sender) mayEnd(h *held, now time.Time) bool {
+	if !h.over || now.Sub(h.endedAt) >= 2*s.resend {
+		return true
+	}
+	return !slices.ContainsFunc(s.peers, func(p *peer) bool { return !quietAt(p.told[h.fingerprint].quiet, now) })
+}
+
+func quietAt(quiet, now time.Time) bool { return !quiet.IsZero() && now.Sub(quiet) < lookHolds }
 
 // NewSender makes a sender without peers. source counts requests by outcome under source="alertmanager".
 func NewSender(logger *slog.Logger, source *prometheus.CounterVec, reg prometheus.Registerer) *Sender {
@@ -250,6 +267,10 @@ func (s *Sender) batch(p *peer) ([]*held, time.Duration) {
 				next = min(next, until.Sub(now))
 				continue
 			}
+			if quietAt(t.quiet, now) && !s.mayEnd(h, now) { // It is for the others to look.
+				next = min(next, t.quiet.Add(lookHolds).Sub(now), h.endedAt.Add(2*s.resend).Sub(now))
+				continue
+			}
 			out = append(out, h)
 			continue
 		}
@@ -277,17 +298,10 @@ func (s *Sender) forget(h *held, now time.Time) {
 }
 
 func (s *Sender) post(ctx context.Context, p *peer, batch []*held) error {
-	listed := p.listed(ctx)
+	listed, unseen := p.listed(ctx)
 	s.mu.Lock()
 	now := time.Now()
-	batch = slices.DeleteFunc(batch, func(h *held) bool {
-		t := p.told[h.fingerprint]
-		if l, there := listed[h.fingerprint]; there && !l.EndsAt.Equal(t.endsAt) && !l.EndsAt.Equal(t.others) {
-			t.others, h.shared = l.EndsAt, now
-		}
-		p.told[h.fingerprint] = t
-		return now.Before(h.leftUntil(s.resend))
-	})
+	batch = slices.DeleteFunc(batch, func(h *held) bool { return !s.look(p, h, listed, unseen == nil, now) })
 	alerts := make([]Alert, len(batch))
 	serials := make([]uint64, len(batch))
 	for i, h := range batch {
@@ -303,7 +317,7 @@ func (s *Sender) post(ctx context.Context, p *peer, batch []*held) error {
 	}
 	s.mu.Unlock()
 	if len(batch) == 0 {
-		return nil
+		return unseen
 	}
 	err := p.client.Post(ctx, alerts)
 	outcome := "ok"
@@ -325,19 +339,43 @@ func (s *Sender) post(ctx context.Context, p *peer, batch []*held) error {
 	return nil
 }
 
-// listed gives the verdicts that the peer has, by fingerprint; none where it does not answer.
-func (p *peer) listed(ctx context.Context) map[string]Listed {
+// look takes in what the peer has of an alert, and reports whether it is to be told of it now.
+func (s *Sender) look(p *peer, h *held, listed map[string]Listed, seen bool, now time.Time) bool {
+	t := p.told[h.fingerprint]
+	if l, there := listed[h.fingerprint]; there && !l.EndsAt.Equal(t.endsAt) && !l.EndsAt.Equal(t.others) {
+		t.others, h.shared = l.EndsAt, now
+	}
+	if left := now.Before(h.leftUntil(s.resend)); left || !h.over || !seen {
+		t.quiet = time.Time{}
+		p.told[h.fingerprint] = t
+		return !left && s.mayEnd(h, now)
+	}
+	t.quiet = now
+	p.told[h.fingerprint] = t
+	if !s.mayEnd(h, now) {
+		return false
+	}
+	for _, other := range s.peers {
+		if other != p {
+			other.poke()
+		}
+	}
+	return true
+}
+
+// listed gives the verdicts that the peer has, by fingerprint.
+func (p *peer) listed(ctx context.Context) (map[string]Listed, error) {
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
 	list, err := p.client.List(ctx, "", `culprit=~"verdict|suspect"`)
 	if err != nil {
-		return nil // Posting says so.
+		return nil, err
 	}
 	out := make(map[string]Listed, len(list))
 	for _, l := range list {
 		out[l.Fingerprint] = l
 	}
-	return out
+	return out, nil
 }
 
 func (p *peer) poke() {
