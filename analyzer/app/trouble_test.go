@@ -99,21 +99,30 @@ func TestHostLost(t *testing.T) {
 // A host that takes connections is there. That its exporter hangs says nothing of its ranks, which may write a checkpoint: they are
 // waited for as any that live.
 func TestExporterHangs(t *testing.T) {
-	for waited, page := range map[time.Duration]bool{5 * time.Second: false, 31 * time.Second: true} {
-		t.Run(waited.String(), func(t *testing.T) {
+	for name, tc := range map[string]struct {
+		waited, told time.Duration
+		page         bool
+	}{
+		"5 s":                       {5 * time.Second, 5 * time.Second, false},
+		"31 s":                      {31 * time.Second, 31 * time.Second, true},
+		"31 s, asked for the first": {31 * time.Second, 0, false}, // It may have stopped a moment ago.
+	} {
+		t.Run(name, func(t *testing.T) {
 			c, am := newCluster(t, 4), newAlertmanager(t)
 			c.silence()
 			c.change(func() {
-				c.later = waited - 5*time.Second
+				c.later = tc.waited - 5*time.Second
 				c.nodes[2].broken = func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
 			})
 			cfg := quick(c, am)
 			cfg.Exporters.Timeout = model.Duration(100 * time.Millisecond)
 			a := start(t, cfg, "")
-			a.push(0, trouble("NCCLStall", "rank", "0"))
+			trigger := trouble("NCCLStall", "rank", "0")
+			trigger.start = trigger.start.Add(-tc.told)
+			a.push(0, trigger)
 			eventually(t, "a verdict", func() bool { list := a.incidents(); return len(list) == 1 && list[0].Verdict != nil })
 			v := a.incidents()[0].Verdict
-			if v.Cause != rca.CauseHostLost || v.Page != page || !strings.Contains(v.Summary, "takes connections): all processes of the host hang, or only the exporter does") {
+			if v.Cause != rca.CauseHostLost || v.Page != tc.page || !strings.Contains(v.Summary, "takes connections): all processes of the host hang, or only the exporter does") {
 				t.Errorf("verdict is %+v", v)
 			}
 		})

@@ -109,6 +109,9 @@ func (c *Context) HoldBack(v *rca.Verdict) {
 		}
 		waited = v.Waited
 	}
+	if v.Unheard {
+		waited = min(waited, c.Told.Seconds()) // Nobody has found it silent before that.
+	}
 	left := c.Patience - time.Duration(waited*float64(time.Second))
 	v.Page = left <= 0
 	if !v.Page {

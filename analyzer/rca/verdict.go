@@ -85,8 +85,11 @@ type Verdict struct {
 	// makes progress.
 	Standstill float64 `json:"-"`
 	// MayGetOn says that the culprits' GPUs may make progress by themselves: they may still load kernels, or compute.
-	MayGetOn bool   `json:"-"`
-	Action   string `json:"action,omitempty"`
+	MayGetOn bool `json:"-"`
+	// Unheard says that it rests on an exporter that does not answer, on a host that takes connections. That may have begun long after
+	// the job stood still, and be the exporter's trouble alone.
+	Unheard bool   `json:"-"`
+	Action  string `json:"action,omitempty"`
 	// Communicator and operation in which the trouble shows.
 	Comm string `json:"comm,omitempty"`
 	Op   string `json:"op,omitempty"`

@@ -97,7 +97,8 @@ func (w *waitFor) compose(d *decision) rca.Verdict {
 	}
 	w.addEvidence(d, &v)
 	w.weigh(d, &a, &v)
-	v.MayGetOn = a.is(&hostHangs) || !slices.ContainsFunc(d.chosen, func(c candidate) bool { return !w.mayGetOn(&c) })
+	v.Unheard = a.is(&hostHangs)
+	v.MayGetOn = v.Unheard || !slices.ContainsFunc(d.chosen, func(c candidate) bool { return !w.mayGetOn(&c) })
 	return v
 }
 
