@@ -87,6 +87,18 @@ func began(ev *rca.Evidence, now time.Time) time.Time {
 	return now.Add(-least)
 }
 
+// firstEnd gives when the first process ended of those whose end is known; zero: there is none.
+func firstEnd(ev *rca.Evidence, now time.Time) time.Time {
+	most := time.Duration(0)
+	for i := range ev.Ranks {
+		most = max(most, ev.Ranks[i].Ended)
+	}
+	if most == 0 {
+		return time.Time{}
+	}
+	return now.Add(-most)
+}
+
 // rankState gives a rank's state and the operation it is in.
 func rankState(r *rca.Rank, names map[rca.CommID]string, hangAfter time.Duration) (state, text string) {
 	switch r.State {

@@ -164,6 +164,7 @@ type Outcome struct {
 	Complete bool              // Nothing was missing.
 	Ended    bool              // No process lives of those that were seen: what they show is what they left behind.
 	Began    time.Time         // When the youngest of those processes began; zero: not known.
+	FirstEnd time.Time         // When the first of them ended; zero: of none it is known.
 	Costly   bool              // Much was fetched: not to be repeated soon.
 	Nodes    int
 	Asked    int

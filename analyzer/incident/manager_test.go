@@ -318,20 +318,27 @@ func TestEndedJobIsToldOnce(t *testing.T) {
 	for _, tc := range []struct {
 		name  string
 		ended bool
-		began time.Duration // Of the youngest process, after the first incident.
+		began time.Duration // Of the youngest process, after the first incident began.
+		first time.Duration // The first end, after the first incident ended; 0 not known.
 		paged bool
 	}{
-		{"its remains", true, -time.Hour, false},
-		{"it lives", false, -time.Hour, true},
-		{"the next run, which has crashed, too", true, 30 * time.Second, true},
+		{"its remains", true, -time.Hour, -time.Minute, false},
+		{"its remains, of whose ends nobody knows when", true, -time.Hour, 0, false},
+		{"its remains, by a clock that runs ahead", true, 17 * time.Second, -time.Second, false},
+		{"it lives", false, -time.Hour, 0, true},
+		{"the next run, which has crashed, too", true, 30 * time.Second, time.Second, true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := newRig(t, nil)
 				began := time.Now().Add(tc.began)
 				r.resolved(t)
+				var first time.Time
+				if tc.first != 0 {
+					first = r.only(t).ResolvedAt.Add(tc.first)
+				}
 				r.script(func(Request) (Outcome, error) {
-					return Outcome{Verdict: blame(7), Complete: true, Ended: tc.ended, Began: began}, nil
+					return Outcome{Verdict: blame(7), Complete: true, Ended: tc.ended, Began: began, FirstEnd: first}, nil
 				})
 				r.receive(t, firing("b", "job"))
 				pass(time.Second)

@@ -235,7 +235,7 @@ func (m *Manager) again(e *entry, out *Outcome, err error, now time.Time) {
 // accept weighs a new verdict against the standing one.
 func (m *Manager) accept(e *entry, out *Outcome, a *Analysis, now time.Time) {
 	v := &out.Verdict
-	if out.Ended && m.toldOfRun(e, out.Began) {
+	if out.Ended && m.toldOfRun(e, out) {
 		v.Page = false
 	}
 	a.Class, a.Cause, a.Confidence, a.Page = v.Class, v.Cause, v.Confidence, v.Page
@@ -276,12 +276,14 @@ func (m *Manager) accept(e *entry, out *Outcome, a *Analysis, now time.Time) {
 	e.Benign = unalarming(e.Verdict)
 }
 
-// toldOfRun reports whether somebody was paged of a standstill in another incident of the job, when its processes had all begun. A job that
-// has ended does not fail again: exporters that start anew find its remains, and rules take those for news.
-func (m *Manager) toldOfRun(e *entry, began time.Time) bool {
+// toldOfRun reports whether somebody was paged of a standstill in another incident of the job, when its processes had all begun or before
+// one of them had ended. A job that has ended does not fail again: exporters that start anew find its remains, and rules take those for
+// news. Either time will do: both are counted back from now, and the machine's clock may be wrong by more than one of them is old.
+func (m *Manager) toldOfRun(e *entry, out *Outcome) bool {
+	before := func(at time.Time, then *time.Time) bool { return !at.IsZero() && then != nil && at.Before(*then) }
 	for _, o := range m.entries {
 		if o != e && o.State == Resolved && o.Job() == e.Job() && o.Verdict != nil && o.Verdict.Page && o.Verdict.Class.StandsStill() &&
-			!began.IsZero() && began.Before(o.OpenedAt) {
+			(before(out.Began, &o.OpenedAt) || before(out.FirstEnd, o.ResolvedAt)) {
 			return true
 		}
 	}
