@@ -334,8 +334,14 @@ func (m *Manager) past(t *Trigger, now time.Time) bool {
 	}
 	at := cmp.Or(t.TrueAt, now).Round(0) // Without the monotonic clock, which is never set back.
 	for _, e := range m.entries {
-		if e.ResolvedAt != nil && at.Before(e.ResolvedAt.Round(0)) && e.Job() == t.Job() {
+		if e.Job() != t.Job() {
+			continue
+		}
+		if e.ResolvedAt != nil && at.Before(e.ResolvedAt.Round(0)) {
 			return true
+		}
+		if slices.ContainsFunc(e.Triggers, func(o Trigger) bool { return o.Key == t.Key && o.EndedAt != nil && at.Before(o.EndedAt.Round(0)) }) {
+			return true // The incident is about to end: it would go on for ever.
 		}
 	}
 	return false
