@@ -44,7 +44,7 @@ func Rank(p *nodeapi.Process, nowNS uint64) rca.Rank {
 		GroupOpen:        trace.Since(nowNS, p.Status.GroupOpenSinceNS),
 	}
 	if p.Kernel != nil {
-		r.Ended, r.Alive = seconds(p.Kernel.GoneForSeconds), seconds(p.Kernel.SeenAliveSecondsAgo)
+		r.Ended, r.SeenAlive = seconds(p.Kernel.GoneForSeconds), seconds(p.Kernel.SeenAliveSecondsAgo)
 	}
 	if k := p.Kernel; k != nil && alive(k.State) {
 		r.ReadBytesPerSec, r.WriteBytesPerSec, r.CPUCores = k.ReadBytesPerSec, k.WriteBytesPerSec, k.CPUCores

@@ -340,8 +340,9 @@ func (m *Manager) past(t *Trigger, now time.Time) bool {
 		if e.ResolvedAt != nil && at.Before(e.ResolvedAt.Round(0)) {
 			return true
 		}
-		if slices.ContainsFunc(e.Triggers, func(o Trigger) bool { return o.Key == t.Key && o.EndedAt != nil && at.Before(o.EndedAt.Round(0)) }) {
-			return true // The incident is about to end: it would go on for ever.
+		endedSince := func(o Trigger) bool { return o.Key == t.Key && o.EndedAt != nil && t.TrueAt.Before(o.EndedAt.Round(0)) }
+		if !t.TrueAt.IsZero() && slices.ContainsFunc(e.Triggers, endedSince) {
+			return true // It would keep an incident that is about to end open.
 		}
 	}
 	return false

@@ -286,6 +286,27 @@ func TestPastIsNoNews(t *testing.T) {
 	})
 }
 
+// TestPastDoesNotKeepOpen: of an incident that is about to be resolved the trigger, as it was before its end, is of the past. True again
+// later, it is news.
+func TestPastDoesNotKeepOpen(t *testing.T) {
+	for _, tc := range []struct {
+		trueAt time.Duration // After the trigger ended.
+		past   bool
+	}{{-time.Millisecond, true}, {time.Millisecond, false}} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRig(t, nil)
+			a := firing("a", "job")
+			r.receive(t, a)
+			pass(time.Second)
+			r.receive(t, ended(a))
+			a.TrueAt = r.only(t).Triggers[0].EndedAt.Add(tc.trueAt)
+			if got := r.Past(&a); got != tc.past || r.only(t).State != Open {
+				t.Errorf("true %s after its end: past %v, want %v", tc.trueAt, got, tc.past)
+			}
+		})
+	}
+}
+
 // setBack is the machine's clock, which somebody sets back.
 type setBack struct {
 	clock.Clock

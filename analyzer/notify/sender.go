@@ -222,7 +222,7 @@ func (s *Sender) start(p *peer) {
 	s.wg.Go(func() { s.serve(ctx, p) })
 }
 
-// serve keeps one peer told. A peer that is down delays no other.
+// serve keeps one peer told. A peer that is down delays no page to another.
 func (s *Sender) serve(ctx context.Context, p *peer) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()

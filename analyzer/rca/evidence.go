@@ -66,9 +66,9 @@ type Rank struct {
 	Pod   string
 	State ProcessState
 	// World is the size that the process reports for its run. Began is how long ago it made its first communicator, Ended how
-	// long its host has known that it is gone, Alive how long ago its host last saw it alive: it ended in between. 0 unknown.
-	World               int
-	Began, Ended, Alive time.Duration
+	// long its host has known that it is gone, SeenAlive how long ago its host last saw it alive: it ended in between. 0 unknown.
+	World                   int
+	Began, Ended, SeenAlive time.Duration
 	// Caps says what the source can see of this rank; the absence of anything else is no evidence.
 	Caps Capability
 	// Lost counts records that the source dropped: absence is then weaker.

@@ -94,17 +94,17 @@ func TestEndsOfProcesses(t *testing.T) {
 		}(), []int{2}, rca.CauseProcessGone},
 		{"one died and the others wait for it, and its exporter found out late", func() *hungJob {
 			j := undelivered().died(map[int]time.Duration{2: now})
-			j.rank(2).Alive = 8 * time.Second
+			j.rank(2).SeenAlive = 8 * time.Second
 			return j
 		}(), []int{2}, rca.CauseProcessGone},
 		{"it hung, a watchdog ended one that waits, and its exporter found out late", func() *hungJob {
 			j := undelivered().stoodFor(2 * time.Minute).died(map[int]time.Duration{3: now})
-			j.rank(3).Alive = time.Minute
+			j.rank(3).SeenAlive = time.Minute
 			return j
 		}(), []int{1}, rca.CauseNetworkSend},
 		{"it has stood for long, and its exporter does not know whether the receiver died before", func() *hungJob {
 			j := undelivered().stoodFor(2 * time.Minute).died(map[int]time.Duration{2: now})
-			j.rank(2).Alive = 3 * time.Minute
+			j.rank(2).SeenAlive = 3 * time.Minute
 			return j
 		}(), nil, rca.CauseNetworkSend},
 		{"one died and the others wait for it", undelivered().died(map[int]time.Duration{2: 7 * time.Second}), []int{2}, rca.CauseProcessGone},

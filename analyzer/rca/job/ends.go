@@ -66,7 +66,7 @@ func forgetLaterEnds(ev *rca.Evidence, hangAfter time.Duration) {
 
 // endedAtMost gives how long ago the end of a process was at most: since its host last saw it alive. A host that was not looked at for a
 // while finds an end long after it.
-func endedAtMost(r *rca.Rank) time.Duration { return max(r.Ended, r.Alive) }
+func endedAtMost(r *rca.Rank) time.Duration { return max(r.Ended, r.SeenAlive) }
 
 // soonestVictim is how long a job stands still at least before something that watches it ends a process: NCCL's and PyTorch's watchdogs
 // take minutes, people longer than this.
