@@ -62,6 +62,7 @@ func (t *timeline) peerWork() *peerWork {
 		return t.peers
 	}
 	w := &peerWork{gap: make([]int64, len(t.segs)), own: make([]int64, len(t.segs)), body: make([]int64, len(t.segs))}
+	v := &variation{took: make([]int64, len(t.Nodes)), quick: make([]int64, len(t.Nodes))}
 	list := make([]int32, 0, len(t.segs))
 	for i := range t.segs {
 		w.gap[i], w.body[i] = t.segs[i].gap, t.segs[i].stay
@@ -77,14 +78,65 @@ func (t *timeline) peerWork() *peerWork {
 		for to < len(list) && t.segs[list[to]].pos == t.segs[list[from]].pos {
 			to++
 		}
-		t.position(list[from:to], func(s *seg) int64 { return s.gap }, w.gap, w.own)
+		t.position(list[from:to], func(s *seg) int64 { return s.gap }, w.gap, w.own, v)
 		if t.segs[list[from]].Kind == rca.SegmentCompute {
-			t.position(list[from:to], func(s *seg) int64 { return s.stay }, w.body, nil)
+			t.position(list[from:to], func(s *seg) int64 { return s.stay }, w.body, nil, v)
 		}
 		from = to
 	}
+	v.setAlone()
 	t.peers = w
 	return w
+}
+
+// variation is by how much ranks' work takes longer than in their quicker iterations.
+type variation struct {
+	took, quick []int64 // By node: what all its work takes, and would if each piece took what it does in the rank's quicker iterations, ns.
+	alone       []loner
+}
+
+// loner is the work of one rank at a position that no other rank has.
+type loner struct {
+	segs  []int32
+	quick int64   // What it takes in the rank's quicker iterations, ns.
+	out   []int64 // Where to write what its peers would take.
+}
+
+// add counts what a rank takes at one position, sorted.
+func (v *variation) add(node int32, sorted []int64) {
+	for _, d := range sorted {
+		v.took[node] += d
+	}
+	v.quick[node] += sorted[len(sorted)/5] * int64(len(sorted))
+}
+
+// usual gives by what factor a rank's work usually takes longer than in its quicker iterations: the lower median of the ranks that work
+// enough to tell.
+func (v *variation) usual() float64 {
+	most := slices.Max(v.quick)
+	var times []float64
+	for n, q := range v.quick {
+		if q > most/20 {
+			times = append(times, float64(v.took[n])/float64(q))
+		}
+	}
+	mid, _ := center(times)
+	return max(1, mid)
+}
+
+// setAlone sets what ranks that are alone in their role would take if they varied as the others do. What makes all ranks vary, such as
+// busy processors on all hosts, is no reason to accuse the one that has nothing else to be compared with.
+func (v *variation) setAlone() {
+	if len(v.alone) == 0 {
+		return
+	}
+	usual := v.usual()
+	for i := range v.alone {
+		l := &v.alone[i]
+		for _, s := range l.segs {
+			l.out[s] = int64(float64(l.quick) * usual)
+		}
+	}
 }
 
 // excessWork sets what ranks' own work takes beyond their peers'.
@@ -142,9 +194,9 @@ func hostPart(excess, over, late []int64, usual int64) float64 {
 	return part / sum
 }
 
-// position sets what the peers take at one position: the lower median of the other ranks' medians; of a rank alone in
-// its role, what it takes in its quicker iterations.
-func (t *timeline) position(list []int32, value func(*seg) int64, out, own []int64) {
+// position sets what the peers take at one position: the lower median of the other ranks' medians. A rank alone in its role is left to
+// setAlone.
+func (t *timeline) position(list []int32, value func(*seg) int64, out, own []int64, v *variation) {
 	var groups []group
 	var vals, holed []int64
 	for from := 0; from < len(list); {
@@ -167,6 +219,7 @@ func (t *timeline) position(list []int32, value func(*seg) int64, out, own []int
 		g := group{node: t.segs[list[from]].node, from: from, to: to}
 		if len(vals) > 0 {
 			g.median = vals[(len(vals)-1)/2]
+			v.add(g.node, vals)
 		}
 		for _, i := range list[from:to] {
 			if own != nil {
@@ -178,10 +231,7 @@ func (t *timeline) position(list []int32, value func(*seg) int64, out, own []int
 	}
 	if len(groups) == 1 {
 		if len(vals) > 0 {
-			q := vals[len(vals)/5]
-			for _, i := range list {
-				out[i] = q
-			}
+			v.alone = append(v.alone, loner{segs: list, quick: vals[len(vals)/5], out: out})
 		}
 		return
 	}

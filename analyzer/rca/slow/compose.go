@@ -126,15 +126,15 @@ func (a *analysis) addEvidence(f *finding, others []finding, v *rca.Verdict) {
 // maxRuledOut is how many of the explanations that were set aside are told.
 const maxRuledOut = 8
 
-// pages reports whether the verdict pages: it names a rank that costs enough, and not in one iteration, rarely, or in few iterations.
+// pages reports whether the verdict pages: it names a rank that costs enough, and that neither chance nor few iterations single out.
 func (a *analysis) pages(f *finding, v *rca.Verdict) bool {
 	if v.Class != rca.SlowCompute && v.Class != rca.SlowComm && v.Class != rca.SlowMixed {
 		return false
 	}
-	if f.class == rca.SlowCompute && (f.rare || a.paused != nil && a.now.iters < leastBesidePause || a.past == nil && a.now.iters < often) {
+	if f.class == rca.SlowCompute && (a.paused != nil && a.now.iters < leastBesidePause || a.past == nil && a.now.iters < often) {
 		return false
 	}
-	return a.Carries(v.Class, v.Confidence) && len(f.nodes) > 0 && !f.once && f.gain >= a.Opt.IrregularFactor
+	return a.Carries(v.Class, v.Confidence) && len(f.nodes) > 0 && !f.once && f.gain >= a.Opt.IrregularFactor && a.beyondChance(f, pageChance)
 }
 
 // shorter gives, in percent, by how much iterations would be shorter without what makes them gain times as long.
@@ -175,7 +175,7 @@ func (a *analysis) slowSentence(f *finding) string {
 	case f.global():
 		return words.Opener(f.what) + words.NoMachine
 	case f.class == rca.Imbalance:
-		return fmt.Sprintf(words.Uneven, words.Opener(f.group), f.what, gain)
+		return fmt.Sprintf(pick(f.onePlace, words.UnevenOrSlow, words.Uneven), words.Opener(f.group), f.what, gain)
 	}
 	return fmt.Sprintf("%s: %s%s; %s.", words.Opener(f.group), f.what, mode, gain)
 }

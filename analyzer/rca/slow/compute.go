@@ -39,7 +39,6 @@ type suspects struct {
 	gain   float64
 	weight float64
 	mode   string
-	rare   bool
 }
 
 func againstPeers(a *analysis) *suspects { return a.beyondPeers() }
@@ -47,7 +46,7 @@ func againstPast(a *analysis) *suspects  { return a.beyondPast() }
 
 // finding gives what all findings about the suspects share; the row adds the accused or the group.
 func (s *suspects) finding(what string) finding {
-	return finding{gain: s.gain, weight: s.weight, mode: s.mode, rare: s.rare, what: what, lane: -1}
+	return finding{gain: s.gain, weight: s.weight, mode: s.mode, what: what, lane: -1}
 }
 
 // heavyRanks finds ranks whose own work takes longer than their peers', iteration after iteration or now and then; nil none.
@@ -78,7 +77,7 @@ func (a *analysis) heavyRanks() *suspects {
 	if s.gain < leastGain {
 		return nil
 	}
-	s.mode, s.rare = a.modeOf(heavy)
+	s.mode = a.modeOf(heavy)
 	return s
 }
 
@@ -210,8 +209,8 @@ func (a *analysis) factCause(ns []int32) rca.Cause {
 	return slowParts[best%len(slowParts)].cause
 }
 
-// modeOf tells persistent degradation from fluctuation and spikes (H7). What comes in spikes, or was seen a few times only, is rare.
-func (a *analysis) modeOf(heavy []int32) (mode string, rare bool) {
+// modeOf tells persistent degradation from fluctuation and spikes (H7).
+func (a *analysis) modeOf(heavy []int32) string {
 	hit := 0
 	for i := range a.now.iters {
 		sum := int64(0)
@@ -224,11 +223,11 @@ func (a *analysis) modeOf(heavy []int32) (mode string, rare bool) {
 	}
 	switch s := float64(hit) / float64(max(1, a.now.iters)); {
 	case s >= persistentFrom:
-		return words.NearlyAlways, false
+		return words.NearlyAlways
 	case s >= fluctuatesFrom:
-		return fmt.Sprintf(words.InSome, hit, a.now.iters), hit < often
+		return fmt.Sprintf(words.InSome, hit, a.now.iters)
 	}
-	return fmt.Sprintf(words.InSpikes, hit, a.now.iters), true
+	return fmt.Sprintf(words.InSpikes, hit, a.now.iters)
 }
 
 // peersOf gives the other ranks of a rank's role.

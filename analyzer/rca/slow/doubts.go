@@ -26,6 +26,7 @@ var doubts = []doubt{
 	{name: "accounts_for_too_little", holds: (*analysis).fallsShort, say: (*analysis).sayFallsShort},
 	{name: "never_faster", holds: (*analysis).unproven, say: (*analysis).sayUnproven},
 	{name: "all_hosts_busy", holds: (*analysis).sharedBy, say: (*analysis).sayShared},
+	{name: "may_be_chance", holds: (*analysis).mayBeChance, say: (*analysis).sayMayBeChance},
 	{name: "may_take_turns", holds: (*analysis).fewIterations, say: (*analysis).sayTakeTurns, after: true},
 }
 
@@ -110,6 +111,13 @@ func (a *analysis) sayShared(c *chosen, v *rca.Verdict) {
 	v.Slowdown = rca.Round(c.gain)
 	v.Summary = fmt.Sprintf(words.BusyHosts, words.Opener(a.RankList(c.nodes)), c.what)
 	v.Action = words.RelieveHosts
+}
+
+func (a *analysis) sayMayBeChance(c *chosen, v *rca.Verdict) {
+	v.Slowdown = rca.Round(c.gain)
+	v.Culprits = []rca.Culprit{a.suspect(c.alone)}
+	v.Summary = a.slowSentence(c.alone) + fmt.Sprintf(words.MayBeChance, pick(a.now.iters == 1, "1 iteration was", fmt.Sprintf(words.IterationsSeen, a.now.iters)))
+	v.Action = words.LookLater
 }
 
 // fewIterations holds where several ranks were late in few iterations: they may have paused one after the other.

@@ -162,11 +162,12 @@ func (a *analysis) grownRanks() *suspects {
 	return s
 }
 
-// stageBeyondPast finds that the work of all ranks of a stage has grown, and that no node reports why.
+// stageBeyondPast finds that the work of all ranks of a stage has grown, and that they have no more than that in common. A model is not cut
+// anew while it runs: of a stage that is one rank, or all of one host, the machine is what has changed.
 func (a *analysis) stageBeyondPast(s *suspects) (finding, bool) {
 	f := s.finding(fmt.Sprintf(words.StageGrew, s.times))
 	st := a.wholeStage(s.nodes)
-	if st == nil || a.oneHostAiling(s.nodes) {
+	if st == nil || a.onePlace(s.nodes) {
 		return f, false
 	}
 	f.group = stageName(st, a.IDs(st.nodes))
@@ -213,6 +214,15 @@ func (a *analysis) allReplicas(nodes []int32) *stageOf {
 // sameNodes reports whether two lists hold the same nodes, in whatever order.
 func sameNodes(x, y []int32) bool {
 	return len(x) == len(y) && !slices.ContainsFunc(x, func(n int32) bool { return !slices.Contains(y, n) })
+}
+
+// onePlace reports whether the ranks are one, all that a host has, or of one host whose node complains.
+func (a *analysis) onePlace(nodes []int32) bool {
+	hosts := a.hostsOf(nodes)
+	if len(nodes) == 1 || len(hosts) > 1 {
+		return len(nodes) == 1
+	}
+	return a.oneHostAiling(nodes) || len(nodes) == countFunc(a.withWork(), func(n int32) bool { return a.Host(n) == hosts[0] })
 }
 
 // oneHostAiling reports whether the ranks are one host's and that host's own evidence speaks of GPU or CPU.

@@ -95,12 +95,14 @@ type finding struct {
 	what   string  // For the summary, after the names.
 	mode   string  // persistent, intermittent, fluctuating (H7).
 	once   bool    // In one iteration alone.
-	rare   bool    // In spikes, or seen a few times only.
 	// assumed: what its removal gains was not replayed. That it accounts for all of the slowdown follows from there being nothing else.
 	assumed bool
-	link    bool // A place in the network that is sure to be the reason; it is between its ends that the weight is torn.
-	comm    string
-	lane    int // Channel, -1 none.
+	// onePlace: a stage that is one rank or one host. No other machine does its work, so that a slow machine looks like an uneven cut.
+	onePlace bool
+	end      end  // Which side of the flows of its nodes is slow.
+	link     bool // A place in the network that is sure to be the reason; it is between its ends that the weight is torn.
+	comm     string
+	lane     int // Channel, -1 none.
 }
 
 // findings gives every explanation that would gain something, best first.

@@ -6,6 +6,7 @@ package slow
 import (
 	"cmp"
 	"maps"
+	"math"
 	"slices"
 )
 
@@ -111,4 +112,67 @@ func pick[T any](cond bool, yes, no T) T {
 		return yes
 	}
 	return no
+}
+
+// known leaves out what is not a number.
+func known(v []float64) []float64 {
+	return slices.DeleteFunc(slices.Clone(v), math.IsNaN)
+}
+
+// meanOf gives the mean of the numbers among values, NaN of none.
+func meanOf(v []float64) float64 {
+	v = known(v)
+	return sumOf(v) / float64(len(v))
+}
+
+func scaled(v []float64, by float64) []float64 {
+	out := make([]float64, len(v))
+	for i := range v {
+		out[i] = v[i] * by
+	}
+	return out
+}
+
+// moments are the mean of values and the variance of what they were drawn from. n is how many they are worth: of values that resemble the ones
+// before (autocorrelation r at lag 1) each adds (1-r)/(1+r).
+type moments struct{ n, mean, variance float64 }
+
+func momentsOf(v []float64) moments {
+	m := moments{n: float64(len(v))}
+	if len(v) == 0 {
+		return m
+	}
+	m.mean = sumOf(v) / m.n
+	squares, products := 0.0, 0.0
+	for i, x := range v {
+		squares += (x - m.mean) * (x - m.mean)
+		if i > 0 {
+			products += (x - m.mean) * (v[i-1] - m.mean)
+		}
+	}
+	m.variance = squares / max(1, m.n-1)
+	if products > 0 && m.variance > 1e-12 { // Less is rounding.
+		m.n *= (squares - products) / (squares + products)
+	}
+	return m
+}
+
+// studentT gives the value that Student's t exceeds with probability p, by its expansion about the normal distribution (Abramowitz and
+// Stegun, 26.7.5).
+func studentT(p, free float64) float64 {
+	z := math.Sqrt2 * math.Erfinv(1-2*p)
+	z3, z5, z7 := z*z*z, math.Pow(z, 5), math.Pow(z, 7)
+	return z + (z3+z)/(4*free) + (5*z5+16*z3+3*z)/(96*free*free) + (3*z7+19*z5+17*z3-15*z)/(384*free*free*free)
+}
+
+// binomialTail gives the probability of at least k hits in n draws that hit with probability p each.
+func binomialTail(k, n int, p float64) float64 {
+	sum := 0.0
+	for i := k; i <= n; i++ {
+		a, _ := math.Lgamma(float64(n + 1))
+		b, _ := math.Lgamma(float64(i + 1))
+		c, _ := math.Lgamma(float64(n - i + 1))
+		sum += math.Exp(a - b - c + float64(i)*math.Log(p) + float64(n-i)*math.Log1p(-p))
+	}
+	return sum
 }

@@ -4,6 +4,8 @@
 package slow
 
 import (
+	"math"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -137,6 +139,17 @@ var ruleCases = []struct {
 	{"may_take_turns", 4, 1, 2, func(j *rcatest.SlowJob) {
 		j.Iters = 4
 		j.Compute = func(r, _ int) float64 { return pick(r/2 == 1, 1.5, 1.0) }
+	}, nil},
+	{"may_be_chance", 2, 1, 1, func(j *rcatest.SlowJob) {
+		drawn := map[int]float64{}
+		j.Rng, j.Iters = rand.New(rand.NewPCG(3, 1)), 12
+		j.Compute = func(r, it int) float64 {
+			k := eachTime(r, it)
+			if drawn[k] == 0 {
+				drawn[k] = math.Exp(0.3 * j.Rng.NormFloat64())
+			}
+			return drawn[k]
+		}
 	}, nil},
 	{"last_iteration", 4, 1, 2, func(j *rcatest.SlowJob) {
 		j.Iters = 8

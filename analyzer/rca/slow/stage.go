@@ -84,6 +84,9 @@ func (a *analysis) stage() (finding, bool) {
 		what:  fmt.Sprintf(words.StageUneven, own/others),
 	}
 	f.gain = max(f.gain, a.allOfIt(stages[worst].nodes))
+	if a.onePlace(stages[worst].nodes) {
+		f.onePlace, f.weight = true, noPeersWeight
+	}
 	return f, f.gain >= leastStageGain || f.gain >= leastCutGain && own >= plainCut*others
 }
 

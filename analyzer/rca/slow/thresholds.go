@@ -86,12 +86,9 @@ const (
 	alongFrom       = 0.3
 	alongUnseenFrom = 0.5
 
-	// often is in how many iterations those of a rank that fluctuates must show it.
-	often = 6
-
-	// A rank's own work pages only where it was seen often enough. With iterations from before the job became slower to compare with,
-	// those that show a lasting change are enough. Without, pauses that take turns look in few iterations as if all who paused were
-	// slow in each. leastBesidePause is from how many iterations on a rank's own work is judged where one of them held a pause.
+	// Without iterations from before the job became slower, a rank's own work pages only if it was seen in so many: pauses that take turns
+	// look in few iterations as if all who paused were slow in each. leastBesidePause is the number where one of them held a pause.
+	often            = 6
 	leastBesidePause = 12
 
 	leastGrowth = 1.1 // Own work over what it was, from which a rank has become slower.
@@ -135,6 +132,10 @@ const (
 	longDelay  = 0.2 // Share of time without a CPU that is worth a look.
 	timesOther = 2   // So many times the usual of the other hosts, or of the thread itself.
 
+	// How likely chance may be to single out anybody as who is named is, and as who is paged for: a healthy job is looked at often.
+	nameChance = 0.05
+	pageChance = 1e-3
+
 	// plainly is how many times longer an iteration must be because of a rank that computes, before its hosts' being short of CPU no longer
 	// explains it.
 	plainly = 2
@@ -171,6 +172,8 @@ const (
 	oneEndPrior     = 0.01 // Sends or receives alone.
 	sickPathPrior   = 0.05
 	sickEndPrior    = 0.1
+
+	mostlyThrough = 0.5 // The share of flows that goes through a place, from which they are compared with those that do not.
 
 	widerFit = 0.08 // What a place must explain more before ranks are added to it: they share a NIC.
 

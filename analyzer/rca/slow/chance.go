@@ -1,0 +1,237 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package slow
+
+import (
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/culprit-project/culprit/analyzer/rca"
+)
+
+// Iterations differ, and of some ranks one is always the slowest. mayBeChance asks whether those who are accused differ from the others by
+// more than that. It is no chance if either of two classical tests says so:
+//
+//   - Student's t of the difference between the accused and the others, iteration by iteration: a small difference counts where it is
+//     steady. In differences within an iteration it does not matter how long that was for all.
+//   - The binomial test of how often the slowest of all is one of the accused, among the iterations in which somebody is plainly slower than
+//     the others: what comes now and then counts where it is always the same rank. One outlier, however long, is one.
+//
+// Neither takes iterations that resemble the one before for as many as they are: load that comes lasts for some of them.
+func (a *analysis) mayBeChance(c *chosen) bool { return !a.beyondChance(c.alone, nameChance) }
+
+// beyondChance reports whether chance would single out as who is accused anybody less often than p.
+func (a *analysis) beyondChance(f *finding, p float64) bool {
+	switch {
+	case len(f.nodes) == 0:
+		return true
+	case f.symptom == ownExcess:
+		return a.comparePeers(f.nodes).differ(p)
+	case f.symptom == ownGrowth:
+		return a.comparePast(f.nodes).differ(p)
+	case strings.HasPrefix(f.rule, "network_place/"):
+		return a.compareFlows(&place{nodes: f.nodes, end: f.end}).differ(p)
+	}
+	return true
+}
+
+// comparison is how long something took, of those who are accused and of those they are compared with.
+type comparison struct {
+	now, before [][]float64 // By member and iteration, in units of what is usual for the member; NaN not seen. before may be nil.
+	accused     []bool      // By member.
+	of          int         // How many there are that might have been accused.
+	plain       float64     // By how much a member must be above the others to be plainly slower.
+}
+
+// comparePeers compares own work beyond the peers' with that of ranks of the same role or, where there are none, of all.
+func (a *analysis) comparePeers(accused []int32) *comparison {
+	s := &comparison{plain: heavyShare, of: a.visitedRanks()}
+	mates := slices.Clone(accused)
+	for _, n := range a.withWork() {
+		sameRole := slices.ContainsFunc(accused, func(m int32) bool { return a.now.role[m] == a.now.role[n] })
+		if sameRole && !slices.Contains(accused, n) {
+			mates = append(mates, n)
+		}
+	}
+	alone := len(mates) == len(accused)
+	if alone {
+		mates = a.withWork()
+	}
+	work := a.now.ownWork()
+	for _, n := range mates {
+		series, level := toFloats(a.base.excess[n]), a.iterTime
+		for i := range series {
+			series[i] += 0 * work[n][i] // Not a number where that is none.
+		}
+		if alone {
+			level = meanOf(work[n])
+		} else {
+			// The excess is over the others of the role, of whose median chance may have a part; that over all of them is not.
+			shift := meanOf(series) / float64(1+len(a.peersOf(n)))
+			for i := range series {
+				series[i] -= shift
+			}
+		}
+		s.add(slices.Contains(accused, n), level, series, nil)
+	}
+	return s
+}
+
+// comparePast compares by what factor own work has changed since the job became slower.
+func (a *analysis) comparePast(accused []int32) *comparison {
+	s := &comparison{plain: leastGrowth - 1, of: a.visitedRanks()}
+	now, before := a.now.ownWork(), a.past.ownWork()
+	for _, n := range a.withWork() {
+		s.add(slices.Contains(accused, n), meanOf(before[n]), now[n], before[n])
+	}
+	return s
+}
+
+// compareFlows compares how long flows through the accused place are outstanding with how long others are, both by what they should take.
+// Flows of which less than half goes through it tell neither.
+func (a *analysis) compareFlows(accused *place) *comparison {
+	s := &comparison{plain: math.Log(leastSlow), of: a.visitedRanks()}
+	for _, g := range a.flows() {
+		sum, count := make([]float64, a.now.iters), make([]float64, a.now.iters)
+		for _, i := range g.segs {
+			if seg := &a.now.segs[i]; seg.iter != noIteration && g.weight >= leastWeight {
+				sum[seg.iter] += outstanding(seg)
+				count[seg.iter]++
+			}
+		}
+		for i := range sum {
+			sum[i] = math.Log(sum[i] / count[i] / g.ref) // Nothing over nothing is not a number.
+		}
+		share := accused.share(a, &g)
+		if share == 0 || share >= mostlyThrough {
+			s.now, s.accused = append(s.now, sum), append(s.accused, share > 0)
+		}
+	}
+	return s
+}
+
+func (s *comparison) add(accused bool, level float64, now, before []float64) {
+	if level <= 0 || math.IsNaN(level) {
+		return
+	}
+	s.accused = append(s.accused, accused)
+	s.now = append(s.now, scaled(now, 1/level))
+	if before != nil {
+		s.before = append(s.before, scaled(before, 1/level))
+	}
+}
+
+// differ reports whether chance would make anybody differ from the others as the accused do less often than p. It is true where there is
+// nobody to compare with.
+func (s *comparison) differ(p float64) bool {
+	others := countFunc(s.accused, func(b bool) bool { return !b })
+	if others == 0 || others == len(s.accused) {
+		return true
+	}
+	p /= float64(s.of)
+	return s.steady(p) || s.sameAgain() < p
+}
+
+// steady reports whether the mean difference would come of chance less often than p (Student's t; Welch's where there is a past).
+func (s *comparison) steady(p float64) bool {
+	now := momentsOf(contrast(s.now, s.accused))
+	before := moments{}
+	if s.before != nil {
+		before = momentsOf(contrast(s.before, s.accused))
+	}
+	if now.n <= 1 || s.before != nil && before.n <= 1 {
+		return false
+	}
+	v, w := now.variance/now.n, 0.0
+	free := now.n - 1
+	if s.before != nil {
+		w = before.variance / before.n
+		free = (v + w) * (v + w) / (v*v/(now.n-1) + w*w/(before.n-1))
+	}
+	d := now.mean - before.mean
+	return d > 0 && (v+w == 0 || d/math.Sqrt(v+w) > studentT(p, free))
+}
+
+// contrast gives by how much those accused exceed the others in each iteration in which both were seen.
+func contrast(series [][]float64, accused []bool) []float64 {
+	var out []float64
+	for i := range series[0] {
+		var sum, n [2]float64
+		for m := range series {
+			if x := series[m][i]; !math.IsNaN(x) {
+				k := pick(accused[m], 1, 0)
+				sum[k] += x
+				n[k]++
+			}
+		}
+		if n[0] > 0 && n[1] > 0 {
+			out = append(out, sum[1]/n[1]-sum[0]/n[0])
+		}
+	}
+	return out
+}
+
+// sameAgain gives the probability that the slowest is one of the accused as often as it was, if it may be any.
+func (s *comparison) sameAgain() float64 {
+	hits, plain, last := 0, 0, -1
+	for i := range s.now[0] {
+		worst := -1
+		var seen []float64
+		for m := range s.now {
+			x := s.now[m][i]
+			if math.IsNaN(x) {
+				continue
+			}
+			seen = append(seen, x)
+			if worst < 0 || x > s.now[worst][i] {
+				worst = m
+			}
+		}
+		if len(seen) < 2 {
+			continue
+		}
+		if slices.Sort(seen); s.now[worst][i]-seen[(len(seen)-1)/2] <= s.plain {
+			worst = -1
+		}
+		if worst >= 0 && worst != last { // What lasts for several iterations is one event.
+			plain++
+			if s.accused[worst] {
+				hits++
+			}
+		}
+		last = worst
+	}
+	share := float64(countFunc(s.accused, func(b bool) bool { return b })) / float64(len(s.accused))
+	return binomialTail(hits, plain, share)
+}
+
+// ownWork gives each rank's own work, ns, by iteration; NaN where it was not seen from the iteration's begin on.
+func (t *timeline) ownWork() [][]float64 {
+	out := make([][]float64, len(t.Nodes))
+	for n := range out {
+		out[n] = make([]float64, t.iters)
+		for i := range out[n] {
+			out[n][i] = math.NaN()
+		}
+		cut := int32(noIteration)
+		for _, i := range t.ranks[n] {
+			s := &t.segs[i]
+			if s.pred < 0 {
+				cut = s.iter
+			}
+			if !s.works() || s.iter == cut {
+				continue
+			}
+			if math.IsNaN(out[n][s.iter]) {
+				out[n][s.iter] = 0
+			}
+			out[n][s.iter] += float64(s.gap)
+			if s.Kind == rca.SegmentCompute {
+				out[n][s.iter] += float64(s.stay)
+			}
+		}
+	}
+	return out
+}

@@ -1,0 +1,143 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package slow
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/culprit-project/culprit/analyzer/rca"
+	"github.com/culprit-project/culprit/analyzer/rca/rcatest"
+)
+
+// varied makes a job whose ranks take now longer and now shorter, none of them more often than another.
+type varied struct {
+	name string
+	edit func(j *rcatest.SlowJob, s shape, draw func(func() float64) func(int) float64)
+}
+
+type shape struct{ dp, pp, tp int }
+
+// eachTime gives a number for a rank in an iteration.
+func eachTime(r, it int) int { return it*1000 + r }
+
+// replica gives a number for a rank's data-parallel replica in an iteration.
+func (s shape) replica(r, it int) int { return it*1000 + r/s.tp%s.dp }
+
+var variedJobs = []varied{
+	{"each rank", func(j *rcatest.SlowJob, _ shape, draw func(func() float64) func(int) float64) {
+		f := draw(func() float64 { return 1 + 0.8*j.Rng.Float64() })
+		j.Compute = func(r, it int) float64 { return f(eachTime(r, it)) }
+	}},
+	{"each rank, seldom for very long", func(j *rcatest.SlowJob, _ shape, draw func(func() float64) func(int) float64) {
+		f := draw(func() float64 { return 1 + min(3, 0.05*math.Pow(1-j.Rng.Float64(), -0.8)) })
+		j.Compute = func(r, it int) float64 { return f(eachTime(r, it)) }
+	}},
+	{"the data of a replica", func(j *rcatest.SlowJob, s shape, draw func(func() float64) func(int) float64) {
+		f := draw(func() float64 { return math.Exp(0.3 * j.Rng.NormFloat64()) })
+		j.Compute = func(r, it int) float64 { return f(s.replica(r, it)) }
+	}},
+	{"the data of an iteration", func(j *rcatest.SlowJob, _ shape, draw func(func() float64) func(int) float64) {
+		f := draw(func() float64 { return math.Exp(0.4 * j.Rng.NormFloat64()) })
+		j.Compute = func(_, it int) float64 { return f(it) }
+	}},
+	{"hosts that are busy now and then", func(j *rcatest.SlowJob, _ shape, draw func(func() float64) func(int) float64) {
+		f := draw(func() float64 { return pick(j.Rng.Float64() < 0.15, 1.5, 1.0) })
+		j.Compute = func(r, it int) float64 { return f(eachTime(r/2, it)) }
+	}},
+	{"calls that come late", func(j *rcatest.SlowJob, _ shape, draw func(func() float64) func(int) float64) {
+		f := draw(func() float64 { return 60 * j.Rng.ExpFloat64() })
+		j.Host = func(r, it int) time.Duration { return time.Duration(f(eachTime(r, it)) * float64(time.Millisecond)) }
+	}},
+	{"all slower and slower", func(j *rcatest.SlowJob, _ shape, draw func(func() float64) func(int) float64) {
+		f := draw(func() float64 { return 0.1 * j.Rng.Float64() })
+		j.Compute = func(r, it int) float64 { return 1 + float64(it)*0.02 + f(eachTime(r, it)) }
+	}},
+	{"the first iterations", func(j *rcatest.SlowJob, _ shape, draw func(func() float64) func(int) float64) {
+		f := draw(func() float64 { return 5 * j.Rng.Float64() })
+		j.Compute = func(r, it int) float64 { return pick(it < 2, 1+f(eachTime(r, it)), 1) }
+	}},
+	{"all from the middle on", func(j *rcatest.SlowJob, _ shape, draw func(func() float64) func(int) float64) {
+		f := draw(func() float64 { return 0.5 * j.Rng.ExpFloat64() })
+		j.Compute = func(r, it int) float64 { return pick(it < j.Iters/2, 1, 1+f(eachTime(r, it))) }
+	}},
+	{"longer sequences from the middle on", func(j *rcatest.SlowJob, s shape, draw func(func() float64) func(int) float64) {
+		f := draw(func() float64 { return 1.5 * math.Exp(0.3*j.Rng.NormFloat64()) })
+		j.Compute = func(r, it int) float64 { return pick(it < j.Iters/2, 1, f(s.replica(r, it))) }
+	}},
+	{"sends", func(j *rcatest.SlowJob, _ shape, draw func(func() float64) func(int) float64) {
+		f := draw(func() float64 { return 1 + 4*j.Rng.Float64() })
+		j.Send = func(r, it int) float64 { return f(eachTime(r, it)) }
+	}},
+	{"sends, seldom for very long", func(j *rcatest.SlowJob, _ shape, draw func(func() float64) func(int) float64) {
+		f := draw(func() float64 { return 1 + min(30, 0.1*math.Pow(1-j.Rng.Float64(), -0.9)) })
+		j.Send = func(r, it int) float64 { return f(eachTime(r, it)) }
+	}},
+	{"the network, for all", func(j *rcatest.SlowJob, _ shape, draw func(func() float64) func(int) float64) {
+		f := draw(func() float64 { return pick(j.Rng.Float64() < 0.3, 6, 1.0) })
+		j.Send = func(_, it int) float64 { return f(it) }
+	}},
+}
+
+// variedShapes leaves out jobs of tensor parallelism alone: in these nothing tells iterations from layers, so that what varies by iteration
+// lasts for many of what is taken for one.
+var variedShapes = []shape{{8, 1, 1}, {4, 1, 2}, {2, 2, 2}, {2, 4, 1}, {1, 4, 2}, {2, 1, 1}, {1, 2, 1}}
+
+// TestChancePagesNobody: of ranks that vary alike, one is the slowest. It is not paged for, and one that is slow indeed still is.
+func TestChancePagesNobody(t *testing.T) {
+	for _, c := range variedJobs {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			right, jobs := 0, 0
+			for _, s := range variedShapes {
+				for seed := range uint64(6) {
+					job := func(bad int) rca.Verdict {
+						j := rcatest.NewSlowJob(s.dp, s.pp, s.tp)
+						j.Iters, j.Computations = []int{6, 12, 24}[seed%3], seed%2 == 0
+						j.Rng = rand.New(rand.NewPCG(seed, 99))
+						drawn := map[int]float64{}
+						c.edit(j, s, func(next func() float64) func(int) float64 {
+							return func(k int) float64 {
+								if _, ok := drawn[k]; !ok {
+									drawn[k] = next()
+								}
+								return drawn[k]
+							}
+						})
+						if healthy := j.Compute; bad >= 0 {
+							j.Iters = 40
+							j.Compute = func(r, it int) float64 {
+								f := pick(r == bad && it >= 16, 3.0, 1.0)
+								if healthy != nil {
+									f *= healthy(r, it)
+								}
+								return f
+							}
+						}
+						return verdictOf(j.Evidence(), rca.Options{})
+					}
+					if v := job(-1); v.Page {
+						t.Errorf("%v, seed %d: %s pages %v: %s", s, seed, v.Row, rcatest.Accused(v), v.Summary)
+					}
+					bad := int(seed) % (s.dp * s.pp * s.tp)
+					v := job(bad)
+					jobs++
+					switch got := rcatest.Accused(v); {
+					case slices.Equal(got, []int{bad}):
+						right++
+					case v.Page:
+						t.Errorf("%v, seed %d, rank %d is slow: %s pages %v: %s", s, seed, bad, v.Row, got, v.Summary)
+					}
+				}
+			}
+			// Where all ranks become slower with it, it is seldom told from them.
+			if t.Logf("the slow rank is named in %d of %d jobs", right, jobs); right < jobs/3 {
+				t.Error("that is less than a third")
+			}
+		})
+	}
+}
