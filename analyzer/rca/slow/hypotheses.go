@@ -157,8 +157,8 @@ func (f *finding) global() bool { return f.class == rca.GlobalSlow }
 // broad reports whether an explanation gains what the whole job lost because it is about everybody, or is assumed to.
 func (f *finding) broad() bool { return f.global() || f.assumed }
 
-// accountsFor reports whether a broad explanation follows from a local one: it gains half of it or, where it was not seen to be everybody
-// alike, a tenth. Less is enough where not all ranks that wait for it were seen.
+// accountsFor reports whether a broad explanation follows from a local one: it wins back half as much time or, where it was not seen to be
+// everybody alike, a tenth. Less is enough where not all ranks that wait for it were seen.
 func (a *analysis) accountsFor(local, everybody *finding) bool {
 	enough, sure := localGain, placed
 	if a.visitedRanks() < a.World {
@@ -167,7 +167,7 @@ func (a *analysis) accountsFor(local, everybody *finding) bool {
 	if !everybody.broad() || local.broad() || local.weight < sure && !local.link {
 		return false
 	}
-	return local.gain-1 >= localShare*(everybody.gain-1) || everybody.weight < evenly && local.gain >= enough
+	return shorter(local.gain) >= localShare*shorter(everybody.gain) || everybody.weight < evenly && local.gain >= enough
 }
 
 // tells reports whether an explanation is sure enough to look no further.
