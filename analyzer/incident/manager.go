@@ -325,9 +325,10 @@ func (m *Manager) Past(t *Trigger) bool {
 	return m.past(t, m.clock.Now())
 }
 
-// past compares when the trigger was true with the ends of its job's incidents. It was true before one where Prometheus could not note
-// that the alert ended, since it was killed or its disk was full: queries then give the last sample for five minutes. And where the
-// machine's clock has been set back: rules and queries see the past again. A person who asks always means now.
+// past compares when the trigger was true with the ends of its job's incidents, and with its own in one that is still open. It was true
+// before one where Prometheus could not note that the alert ended, since it was killed or its disk was full: queries then give the last
+// sample for five minutes. And where the machine's clock has been set back: rules and queries see the past again. A person who asks always
+// means now.
 func (m *Manager) past(t *Trigger, now time.Time) bool {
 	if t.Passive {
 		return false

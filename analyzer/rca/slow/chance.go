@@ -6,7 +6,6 @@ package slow
 import (
 	"math"
 	"slices"
-	"strings"
 
 	"github.com/culprit-project/culprit/analyzer/rca"
 )
@@ -22,76 +21,77 @@ import (
 // Neither takes iterations that resemble the one before for as many as they are: load that comes lasts for some of them.
 func (a *analysis) mayBeChance(c *chosen) bool { return !a.beyondChance(c.alone, nameChance) }
 
-// beyondChance reports whether chance would single out as who is accused anybody less often than p.
+// beyondChance reports whether chance would single out as who is accused anybody less often than p; true of findings that nothing is compared
+// for: they rest on what a node reports, or on communicators as a whole.
 func (a *analysis) beyondChance(f *finding, p float64) bool {
-	switch {
-	case len(f.nodes) == 0:
-		return true
-	case f.symptom == ownExcess:
-		return a.comparePeers(f.nodes).differ(p)
-	case f.symptom == ownGrowth:
-		return a.comparePast(f.nodes).differ(p)
-	case strings.HasPrefix(f.rule, "network_place/"):
-		return a.compareFlows(&place{nodes: f.nodes, end: f.end}).differ(p)
-	}
-	return true
+	return f.against == nil || f.against(a, f).differ(p)
 }
 
 // comparison is how long something took, of those who are accused and of those they are compared with.
 type comparison struct {
 	now, before [][]float64 // By member and iteration, in units of what is usual for the member; NaN not seen. before may be nil.
 	accused     []bool      // By member.
-	of          int         // How many there are that might have been accused.
+	rank        []int32     // By member: its node; more than one member may be of one.
+	of          int         // How many ranks there are that might have been accused.
 	plain       float64     // By how much a member must be above the others to be plainly slower.
 }
 
 // comparePeers compares own work beyond the peers' with that of ranks of the same role or, where there are none, of all.
-func (a *analysis) comparePeers(accused []int32) *comparison {
+func (a *analysis) comparePeers(f *finding) *comparison {
 	s := &comparison{plain: heavyShare, of: a.visitedRanks()}
-	mates := slices.Clone(accused)
-	for _, n := range a.withWork() {
-		sameRole := slices.ContainsFunc(accused, func(m int32) bool { return a.now.role[m] == a.now.role[n] })
-		if sameRole && !slices.Contains(accused, n) {
-			mates = append(mates, n)
-		}
+	size := map[int32]int{} // Of roles, in ranks.
+	for _, r := range a.now.role {
+		size[r]++
 	}
-	alone := len(mates) == len(accused)
-	if alone {
-		mates = a.withWork()
+	accused := map[int32]int{} // Of those, accused.
+	for _, n := range f.nodes {
+		accused[a.now.role[n]]++
+	}
+	alone := true
+	for r, n := range accused {
+		alone = alone && n == size[r]
 	}
 	work := a.now.ownWork()
-	for _, n := range mates {
-		series, level := toFloats(a.base.excess[n]), a.iterTime
-		for i := range series {
-			series[i] += 0 * work[n][i] // Not a number where that is none.
+	for _, n := range a.withWork() {
+		role := a.now.role[n]
+		if !alone && accused[role] == 0 {
+			continue
 		}
+		series := toFloats(a.base.excess[n])
+		for i := range series {
+			if math.IsNaN(work[n][i]) {
+				series[i] = math.NaN()
+			}
+		}
+		level := a.iterTime
 		if alone {
 			level = meanOf(work[n])
 		} else {
 			// The excess is over the others of the role, of whose median chance may have a part; that over all of them is not.
-			shift := meanOf(series) / float64(1+len(a.peersOf(n)))
+			shift := meanOf(series) / float64(size[role])
 			for i := range series {
 				series[i] -= shift
 			}
 		}
-		s.add(slices.Contains(accused, n), level, series, nil)
+		s.add(n, slices.Contains(f.nodes, n), level, series, nil)
 	}
 	return s
 }
 
 // comparePast compares by what factor own work has changed since the job became slower.
-func (a *analysis) comparePast(accused []int32) *comparison {
+func (a *analysis) comparePast(f *finding) *comparison {
 	s := &comparison{plain: leastGrowth - 1, of: a.visitedRanks()}
 	now, before := a.now.ownWork(), a.past.ownWork()
 	for _, n := range a.withWork() {
-		s.add(slices.Contains(accused, n), meanOf(before[n]), now[n], before[n])
+		s.add(n, slices.Contains(f.nodes, n), meanOf(before[n]), now[n], before[n])
 	}
 	return s
 }
 
 // compareFlows compares how long flows through the accused place are outstanding with how long others are, both by what they should take.
 // Flows of which less than half goes through it tell neither.
-func (a *analysis) compareFlows(accused *place) *comparison {
+func (a *analysis) compareFlows(f *finding) *comparison {
+	accused := place{nodes: f.nodes, end: f.end}
 	s := &comparison{plain: math.Log(leastSlow), of: a.visitedRanks()}
 	for _, g := range a.flows() {
 		sum, count := make([]float64, a.now.iters), make([]float64, a.now.iters)
@@ -106,20 +106,21 @@ func (a *analysis) compareFlows(accused *place) *comparison {
 		}
 		share := accused.share(a, &g)
 		if share == 0 || share >= mostlyThrough {
-			s.now, s.accused = append(s.now, sum), append(s.accused, share > 0)
+			s.add(g.node, share > 0, 1, sum, nil)
 		}
 	}
 	return s
 }
 
-func (s *comparison) add(accused bool, level float64, now, before []float64) {
-	if level <= 0 || math.IsNaN(level) {
+// add adds a member, unless what is usual for it is not known.
+func (s *comparison) add(rank int32, accused bool, usual float64, now, before []float64) {
+	if usual <= 0 || math.IsNaN(usual) {
 		return
 	}
-	s.accused = append(s.accused, accused)
-	s.now = append(s.now, scaled(now, 1/level))
+	s.rank, s.accused = append(s.rank, rank), append(s.accused, accused)
+	s.now = append(s.now, scaled(now, 1/usual))
 	if before != nil {
-		s.before = append(s.before, scaled(before, 1/level))
+		s.before = append(s.before, scaled(before, 1/usual))
 	}
 }
 
@@ -173,9 +174,11 @@ func contrast(series [][]float64, accused []bool) []float64 {
 	return out
 }
 
-// sameAgain gives the probability that the slowest is one of the accused as often as it was, if it may be any.
+// sameAgain gives the probability that the slowest is one of the accused as often as it was, if it may be any. What lasts for several
+// iterations is one event, of one rank or of those accused.
 func (s *comparison) sameAgain() float64 {
-	hits, plain, last := 0, 0, -1
+	const nobody, theAccused = -1, -2
+	hits, plain, last := 0, 0, int32(nobody)
 	for i := range s.now[0] {
 		worst := -1
 		var seen []float64
@@ -192,16 +195,17 @@ func (s *comparison) sameAgain() float64 {
 		if len(seen) < 2 {
 			continue
 		}
+		who := pick(s.accused[worst], theAccused, s.rank[worst])
 		if slices.Sort(seen); s.now[worst][i]-seen[(len(seen)-1)/2] <= s.plain {
-			worst = -1
+			who = nobody
 		}
-		if worst >= 0 && worst != last { // What lasts for several iterations is one event.
+		if who != nobody && who != last {
 			plain++
-			if s.accused[worst] {
+			if who == theAccused {
 				hits++
 			}
 		}
-		last = worst
+		last = who
 	}
 	share := float64(countFunc(s.accused, func(b bool) bool { return b })) / float64(len(s.accused))
 	return binomialTail(hits, plain, share)

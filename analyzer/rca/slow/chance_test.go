@@ -17,8 +17,11 @@ import (
 // varied makes a job whose ranks take now longer and now shorter, none of them more often than another.
 type varied struct {
 	name string
-	edit func(j *rcatest.SlowJob, s shape, draw func(func() float64) func(int) float64)
+	edit func(j *rcatest.SlowJob, s shape, draw drawing)
 }
+
+// drawing gives a function of a number whose values are drawn the first time that they are asked for.
+type drawing func(next func() float64) func(k int) float64
 
 type shape struct{ dp, pp, tp int }
 
@@ -29,55 +32,55 @@ func eachTime(r, it int) int { return it*1000 + r }
 func (s shape) replica(r, it int) int { return it*1000 + r/s.tp%s.dp }
 
 var variedJobs = []varied{
-	{"each rank", func(j *rcatest.SlowJob, _ shape, draw func(func() float64) func(int) float64) {
+	{"each rank", func(j *rcatest.SlowJob, _ shape, draw drawing) {
 		f := draw(func() float64 { return 1 + 0.8*j.Rng.Float64() })
 		j.Compute = func(r, it int) float64 { return f(eachTime(r, it)) }
 	}},
-	{"each rank, seldom for very long", func(j *rcatest.SlowJob, _ shape, draw func(func() float64) func(int) float64) {
+	{"each rank, seldom for very long", func(j *rcatest.SlowJob, _ shape, draw drawing) {
 		f := draw(func() float64 { return 1 + min(3, 0.05*math.Pow(1-j.Rng.Float64(), -0.8)) })
 		j.Compute = func(r, it int) float64 { return f(eachTime(r, it)) }
 	}},
-	{"the data of a replica", func(j *rcatest.SlowJob, s shape, draw func(func() float64) func(int) float64) {
+	{"the data of a replica", func(j *rcatest.SlowJob, s shape, draw drawing) {
 		f := draw(func() float64 { return math.Exp(0.3 * j.Rng.NormFloat64()) })
 		j.Compute = func(r, it int) float64 { return f(s.replica(r, it)) }
 	}},
-	{"the data of an iteration", func(j *rcatest.SlowJob, _ shape, draw func(func() float64) func(int) float64) {
+	{"the data of an iteration", func(j *rcatest.SlowJob, _ shape, draw drawing) {
 		f := draw(func() float64 { return math.Exp(0.4 * j.Rng.NormFloat64()) })
 		j.Compute = func(_, it int) float64 { return f(it) }
 	}},
-	{"hosts that are busy now and then", func(j *rcatest.SlowJob, _ shape, draw func(func() float64) func(int) float64) {
+	{"hosts that are busy now and then", func(j *rcatest.SlowJob, _ shape, draw drawing) {
 		f := draw(func() float64 { return pick(j.Rng.Float64() < 0.15, 1.5, 1.0) })
 		j.Compute = func(r, it int) float64 { return f(eachTime(r/2, it)) }
 	}},
-	{"calls that come late", func(j *rcatest.SlowJob, _ shape, draw func(func() float64) func(int) float64) {
+	{"calls that come late", func(j *rcatest.SlowJob, _ shape, draw drawing) {
 		f := draw(func() float64 { return 60 * j.Rng.ExpFloat64() })
 		j.Host = func(r, it int) time.Duration { return time.Duration(f(eachTime(r, it)) * float64(time.Millisecond)) }
 	}},
-	{"all slower and slower", func(j *rcatest.SlowJob, _ shape, draw func(func() float64) func(int) float64) {
+	{"all slower and slower", func(j *rcatest.SlowJob, _ shape, draw drawing) {
 		f := draw(func() float64 { return 0.1 * j.Rng.Float64() })
 		j.Compute = func(r, it int) float64 { return 1 + float64(it)*0.02 + f(eachTime(r, it)) }
 	}},
-	{"the first iterations", func(j *rcatest.SlowJob, _ shape, draw func(func() float64) func(int) float64) {
+	{"the first iterations", func(j *rcatest.SlowJob, _ shape, draw drawing) {
 		f := draw(func() float64 { return 5 * j.Rng.Float64() })
 		j.Compute = func(r, it int) float64 { return pick(it < 2, 1+f(eachTime(r, it)), 1) }
 	}},
-	{"all from the middle on", func(j *rcatest.SlowJob, _ shape, draw func(func() float64) func(int) float64) {
+	{"all from the middle on", func(j *rcatest.SlowJob, _ shape, draw drawing) {
 		f := draw(func() float64 { return 0.5 * j.Rng.ExpFloat64() })
 		j.Compute = func(r, it int) float64 { return pick(it < j.Iters/2, 1, 1+f(eachTime(r, it))) }
 	}},
-	{"longer sequences from the middle on", func(j *rcatest.SlowJob, s shape, draw func(func() float64) func(int) float64) {
+	{"longer sequences from the middle on", func(j *rcatest.SlowJob, s shape, draw drawing) {
 		f := draw(func() float64 { return 1.5 * math.Exp(0.3*j.Rng.NormFloat64()) })
 		j.Compute = func(r, it int) float64 { return pick(it < j.Iters/2, 1, f(s.replica(r, it))) }
 	}},
-	{"sends", func(j *rcatest.SlowJob, _ shape, draw func(func() float64) func(int) float64) {
+	{"sends", func(j *rcatest.SlowJob, _ shape, draw drawing) {
 		f := draw(func() float64 { return 1 + 4*j.Rng.Float64() })
 		j.Send = func(r, it int) float64 { return f(eachTime(r, it)) }
 	}},
-	{"sends, seldom for very long", func(j *rcatest.SlowJob, _ shape, draw func(func() float64) func(int) float64) {
+	{"sends, seldom for very long", func(j *rcatest.SlowJob, _ shape, draw drawing) {
 		f := draw(func() float64 { return 1 + min(30, 0.1*math.Pow(1-j.Rng.Float64(), -0.9)) })
 		j.Send = func(r, it int) float64 { return f(eachTime(r, it)) }
 	}},
-	{"the network, for all", func(j *rcatest.SlowJob, _ shape, draw func(func() float64) func(int) float64) {
+	{"the network, for all", func(j *rcatest.SlowJob, _ shape, draw drawing) {
 		f := draw(func() float64 { return pick(j.Rng.Float64() < 0.3, 6, 1.0) })
 		j.Send = func(_, it int) float64 { return f(it) }
 	}},

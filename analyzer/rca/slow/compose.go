@@ -126,7 +126,8 @@ func (a *analysis) addEvidence(f *finding, others []finding, v *rca.Verdict) {
 // maxRuledOut is how many of the explanations that were set aside are told.
 const maxRuledOut = 8
 
-// pages reports whether the verdict pages: it names a rank that costs enough, and that neither chance nor few iterations single out.
+// pages reports whether the verdict pages: it names a rank that costs enough, and that neither chance nor few iterations single out. Where only
+// chance speaks against it, the evidence says so.
 func (a *analysis) pages(f *finding, v *rca.Verdict) bool {
 	if v.Class != rca.SlowCompute && v.Class != rca.SlowComm && v.Class != rca.SlowMixed {
 		return false
@@ -134,7 +135,14 @@ func (a *analysis) pages(f *finding, v *rca.Verdict) bool {
 	if f.class == rca.SlowCompute && (a.paused != nil && a.now.iters < leastBesidePause || a.past == nil && a.now.iters < often) {
 		return false
 	}
-	return a.Carries(v.Class, v.Confidence) && len(f.nodes) > 0 && !f.once && f.gain >= a.Opt.IrregularFactor && a.beyondChance(f, pageChance)
+	if !a.Carries(v.Class, v.Confidence) || len(f.nodes) == 0 || f.once || f.gain < a.Opt.IrregularFactor {
+		return false
+	}
+	sure := a.beyondChance(f, pageChance)
+	if !sure {
+		v.Evidence = append(v.Evidence, fmt.Sprintf(words.NotBeyondChance, int(1/pageChance)))
+	}
+	return sure
 }
 
 // shorter gives, in percent, by how much iterations would be shorter without what makes them gain times as long.

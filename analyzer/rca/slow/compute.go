@@ -95,7 +95,7 @@ func (a *analysis) stageBeyondPeers(s *suspects) (finding, bool) {
 // rankBeyondPeers finds ranks that compute longer, or call later, than ranks that do the same work.
 func (a *analysis) rankBeyondPeers(s *suspects) (finding, bool) {
 	f := s.finding("")
-	f.nodes = slices.Sorted(slices.Values(s.nodes))
+	f.nodes, f.against = slices.Sorted(slices.Values(s.nodes)), (*analysis).comparePeers
 	f.cause, f.what = a.whyHeavy(s.nodes, s.share)
 	if len(a.peersOf(s.nodes[0])) == 0 {
 		f.weight = noPeersWeight

@@ -177,7 +177,7 @@ func (a *analysis) stageBeyondPast(s *suspects) (finding, bool) {
 // rankBeyondPast finds ranks that compute longer, or call later, than they did.
 func (a *analysis) rankBeyondPast(s *suspects) (finding, bool) {
 	f := s.finding(fmt.Sprintf(words.ComputesLonger, pick(len(s.nodes) == 1, "computes for", "compute for up to"), s.times))
-	f.nodes = slices.Sorted(slices.Values(s.nodes))
+	f.nodes, f.against = slices.Sorted(slices.Values(s.nodes)), (*analysis).comparePast
 	f.cause, _ = a.whyHeavy(s.nodes, s.share)
 	if 2*len(a.hostsOf(s.nodes)) > len(s.nodes) && len(s.nodes) > 2 {
 		f.weight = scatteredWeight

@@ -99,10 +99,12 @@ type finding struct {
 	assumed bool
 	// onePlace: a stage that is one rank or one host. No other machine does its work, so that a slow machine looks like an uneven cut.
 	onePlace bool
-	end      end  // Which side of the flows of its nodes is slow.
-	link     bool // A place in the network that is sure to be the reason; it is between its ends that the weight is torn.
-	comm     string
-	lane     int // Channel, -1 none.
+	end      end // Which side of the flows of its nodes is slow.
+	// against gives who is accused and who they are compared with, to tell it from chance; nil nothing is compared.
+	against func(*analysis, *finding) *comparison
+	link    bool // A place in the network that is sure to be the reason; it is between its ends that the weight is torn.
+	comm    string
+	lane    int // Channel, -1 none.
 }
 
 // findings gives every explanation that would gain something, best first.

@@ -125,6 +125,7 @@ func meanOf(v []float64) float64 {
 	return sumOf(v) / float64(len(v))
 }
 
+// scaled gives values times a factor.
 func scaled(v []float64, by float64) []float64 {
 	out := make([]float64, len(v))
 	for i := range v {

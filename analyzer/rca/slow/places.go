@@ -166,7 +166,7 @@ var (
 
 // end names ranks, and what is slow at them: the network, PCIe, or the thread that serves it.
 func (s *sight) end(f finding, nodes []int32, p *fitted) finding {
-	f.nodes, f.end = nodes, p.end
+	f.nodes, f.end, f.against = nodes, p.end, (*analysis).compareFlows
 	for i := range s.groups {
 		if g := &s.groups[i]; g.node == nodes[0] && g.slow {
 			f.lane = max(f.lane, g.lane)

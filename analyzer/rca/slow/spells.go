@@ -77,6 +77,7 @@ func (a *analysis) placeInSpells() (finding, bool) {
 	}
 	groups := a.flowsInSpells(spells)
 	f, ok := a.locateNet(groups, a.lateFlushes(), 0)
+	f.against = nil // It is slow in a few iterations, and compared with the others already.
 	if !ok || f.class != rca.SlowComm {
 		return f, false
 	}

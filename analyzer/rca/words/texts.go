@@ -174,9 +174,10 @@ const (
 	SlowerThanHealthy = "Iterations take %.3g× as long as when the job was healthy. The cause is not visible in this evidence." // x
 	BusyHosts         = "%s: %s. Threads wait for a CPU on all hosts, so no machine stands out."                                // Who, finding
 	NeverFaster       = " Nobody has seen the job faster, so this may come from how its ranks are placed."
-	MayBeChance       = " Only %s seen, and they differ so much that this may be chance."                             // seen
-	TooFewToAccuse    = " Only %s seen, in which the ranks may have paused in turn: not enough evidence to name one." // seen
-	WithoutIt         = "without it, an iteration would be %.0f%% shorter"                                            // percent
+	NotBeyondChance   = "Chance singles somebody out like this in more than one of %d healthy jobs, so nobody is paged for it yet." // n
+	MayBeChance       = " Only %s seen, and they differ so much that this may be chance."                                           // seen
+	TooFewToAccuse    = " Only %s seen, in which the ranks may have paused in turn: not enough evidence to name one."               // seen
+	WithoutIt         = "without it, an iteration would be %.0f%% shorter"                                                          // percent
 	NoMachine         = ". No rank stands out, so no machine is to blame."
 	Uneven            = "%s: %s. No machine is bad; %s."                                                                                     // group, finding, gain
 	UnevenOrSlow      = "%s: %s. Either the model is cut unevenly, or this machine is slow: no other one does the same work to compare; %s." // group, finding, gain
