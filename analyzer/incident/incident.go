@@ -43,6 +43,8 @@ type Incident struct {
 	OpenedAt   time.Time         `json:"opened_at"`
 	UpdatedAt  time.Time         `json:"updated_at"`
 	ResolvedAt *time.Time        `json:"resolved_at,omitempty"`
+	// ToldUntil is when it ended before it was opened again, if somebody had been paged of a standstill.
+	ToldUntil *time.Time `json:"told_until,omitempty"`
 	// Benign incidents have a verdict that says nothing is broken; they page nobody.
 	Benign bool `json:"benign"`
 	// Labels are the job's, copied onto its alerts. They stay as they were at the first analysis: alerts go by their labels.
@@ -177,6 +179,12 @@ type Outcome struct {
 func (i *Incident) routine() bool {
 	other := func(t Trigger) bool { return t.Kind != Start }
 	return i.Verdict != nil && !i.Verdict.Page && !slices.ContainsFunc(i.Triggers, other)
+}
+
+// toldOfStandstill reports whether the standing verdict pages of a job that makes no progress, whether it names somebody or not.
+func (i *Incident) toldOfStandstill() bool {
+	v := i.Verdict
+	return v != nil && v.Page && (v.Class.StandsStill() || v.Class == rca.Unknown)
 }
 
 // ID gives the id of the incident that a trigger opens. It rests on what all peers of an analyzer pair are told, so

@@ -361,6 +361,9 @@ func (m *Manager) open(t *Trigger, now time.Time) *entry {
 	} else {
 		m.logger.Info("incident opened again", "incident", id, "job_id", t.Job(), "trigger", t.Name)
 	}
+	if e.toldOfStandstill() {
+		e.ToldUntil = e.ResolvedAt
+	}
 	e.State, e.ResolvedAt, e.attempt, e.candidate = Open, nil, 0, ""
 	m.noteEnd(e)
 	e.calmUntil = time.Time{}

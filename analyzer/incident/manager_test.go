@@ -376,6 +376,48 @@ func TestEndedJobIsToldOnce(t *testing.T) {
 	}
 }
 
+// TestReopenedForRemains: a trigger that comes back with the time of its first coming opens the same incident again. Who was paged for it
+// is not paged for what an ended job left behind.
+func TestReopenedForRemains(t *testing.T) {
+	for _, lives := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRig(t, nil)
+			began := time.Now().Add(-time.Hour)
+			a, _ := r.resolved(t)
+			r.script(func(Request) (Outcome, error) {
+				return Outcome{Verdict: blame(7), Complete: true, Ended: !lives, Began: began}, nil
+			})
+			r.receive(t, a)
+			pass(time.Second)
+			if inc := r.only(t); inc.State != Open || inc.Verdict.Page != lives {
+				t.Errorf("lives %v: %s, page %v", lives, inc.State, inc.Verdict.Page)
+			}
+		})
+	}
+}
+
+// TestEndedJobIsToldOnceByNobodysName: it was paged for, although nobody could be named.
+func TestEndedJobIsToldOnceByNobodysName(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, nil)
+		began := time.Now().Add(-time.Hour)
+		v := unknown()
+		v.Page, v.Standstill = true, 400
+		r.verdict(v, true)
+		r.resolved(t)
+		r.script(func(Request) (Outcome, error) {
+			return Outcome{Verdict: blame(7), Complete: true, Ended: true, Began: began}, nil
+		})
+		r.receive(t, firing("b", "job"))
+		pass(time.Second)
+		for _, inc := range r.List() {
+			if inc.State == Open && inc.Verdict.Page {
+				t.Error("paged again")
+			}
+		}
+	})
+}
+
 // Peers of an analyzer pair agree on the id, whatever the order in which they learn of things.
 func TestIDsAgree(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

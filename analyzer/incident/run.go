@@ -276,14 +276,21 @@ func (m *Manager) accept(e *entry, out *Outcome, a *Analysis, now time.Time) {
 	e.Benign = unalarming(e.Verdict)
 }
 
-// toldOfRun reports whether somebody was paged of a standstill in another incident of the job, when its processes had all begun or before
-// one of them had ended. A job that has ended does not fail again: exporters that start anew find its remains, and rules take those for
-// news. Either time will do: both are counted back from now, and the machine's clock may be wrong by more than one of them is old.
+// toldOfRun reports whether somebody was paged of a standstill in another incident of the job, or in this one before it was opened again,
+// when its processes had all begun or before one of them had ended. A job that has ended does not fail again: exporters that start anew find
+// its remains, and rules take those for news. Either time will do: both are counted back from now, and the machine's clock may be wrong by
+// more than one of them is old.
 func (m *Manager) toldOfRun(e *entry, out *Outcome) bool {
 	before := func(at time.Time, then *time.Time) bool { return !at.IsZero() && then != nil && at.Before(*then) }
 	for _, o := range m.entries {
-		if o != e && o.State == Resolved && o.Job() == e.Job() && o.Verdict != nil && o.Verdict.Page && o.Verdict.Class.StandsStill() &&
-			(before(out.Began, &o.OpenedAt) || before(out.FirstEnd, o.ResolvedAt)) {
+		if o.Job() != e.Job() {
+			continue
+		}
+		told := o.ToldUntil
+		if o != e && o.State == Resolved && o.toldOfStandstill() {
+			told = o.ResolvedAt
+		}
+		if told != nil && (before(out.Began, &o.OpenedAt) || before(out.FirstEnd, told)) {
 			return true
 		}
 	}

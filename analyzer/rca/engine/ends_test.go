@@ -45,16 +45,18 @@ func longer(was, d time.Duration) time.Duration {
 	return max(was, d)
 }
 
+// undelivered is a ring in which rank 1 has steps that its network does not send.
+func undelivered() *hungJob {
+	return newHungJob(4).comm("world", 0, 1, 2, 3).in("world", "AllReduce", []int{0, 1, 2, 3}, flows(map[int][]rca.Flow{
+		0: {send(1, 4, 2, 2, 2), recv(3, 4, 2, 2, 2)}, 1: {send(2, 6, 4, 4, 2), recv(0, 4, 2, 2, 2)},
+		2: {send(3, 4, 2, 2, 2), recv(1, 4, 2, 2, 2)}, 3: {send(0, 4, 2, 2, 2), recv(2, 4, 2, 2, 2)},
+	}))
+}
+
 // TestEndsOfProcesses: a watchdog, a launcher or an operator ends a job that stands still. Ends that follow a standstill did not
 // cause it, and an end that all processes share accuses no rank.
 func TestEndsOfProcesses(t *testing.T) {
 	const now = time.Second // 6 s after the operation stopped in hungJob.
-	undelivered := func() *hungJob {
-		return newHungJob(4).comm("world", 0, 1, 2, 3).in("world", "AllReduce", []int{0, 1, 2, 3}, flows(map[int][]rca.Flow{
-			0: {send(1, 4, 2, 2, 2), recv(3, 4, 2, 2, 2)}, 1: {send(2, 6, 4, 4, 2), recv(0, 4, 2, 2, 2)},
-			2: {send(3, 4, 2, 2, 2), recv(1, 4, 2, 2, 2)}, 3: {send(0, 4, 2, 2, 2), recv(2, 4, 2, 2, 2)},
-		}))
-	}
 	all := func(ago time.Duration) map[int]time.Duration {
 		return map[int]time.Duration{0: ago, 1: ago, 2: ago, 3: ago}
 	}
@@ -113,6 +115,27 @@ func TestEndsOfProcesses(t *testing.T) {
 			v := c.job.verdict()
 			if !slices.Equal(rcatest.Accused(v), c.accused) || v.Cause != c.cause || v.Page != (len(c.accused) > 0) {
 				t.Errorf("%s/%s (%g) accuses %v, page %v; want %v %s: %s", v.Class, v.Cause, v.Confidence, rcatest.Accused(v), v.Page, c.accused, c.cause, v.Summary)
+			}
+		})
+	}
+}
+
+// TestNobodyWaitsInAJobThatHasEnded: a standstill pages after a while even if nobody can be named for it, as long as somebody waits. What a
+// job that has ended left behind grows older, and pages nobody for that.
+func TestNobodyWaitsInAJobThatHasEnded(t *testing.T) {
+	const now = time.Second
+	for _, c := range []struct {
+		name string
+		died map[int]time.Duration
+		page bool
+	}{
+		{"all have ended", map[int]time.Duration{0: now, 1: now, 2: 0, 3: 0}, false},
+		{"one lives", map[int]time.Duration{1: now, 2: 0, 3: 0}, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			v := undelivered().stoodFor(10 * time.Minute).died(c.died).verdict()
+			if len(rcatest.Accused(v)) > 0 || v.Page != c.page {
+				t.Errorf("%s/%s (%g) accuses %v, page %v, want %v: %s", v.Class, v.Cause, v.Confidence, rcatest.Accused(v), v.Page, c.page, v.Summary)
 			}
 		})
 	}

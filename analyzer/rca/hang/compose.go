@@ -135,11 +135,12 @@ func (w *waitFor) still() time.Duration {
 }
 
 // pages reports whether somebody is woken: for an accusation that is likely right, or for a hang that lasts whoever did it.
+// What a job that has ended left behind grows older, too, but nobody waits there any more.
 func (w *waitFor) pages(v *rca.Verdict) bool {
 	if v.Class == rca.Benign || v.Class == rca.Healthy {
 		return false
 	}
-	if w.longest() >= w.Opt.UnexplainedAfter {
+	if !w.Over && w.longest() >= w.Opt.UnexplainedAfter {
 		return true
 	}
 	return v.Class != rca.Unknown && w.Carries(v.Class, v.Confidence)
