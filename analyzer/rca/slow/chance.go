@@ -93,10 +93,20 @@ func (a *analysis) comparePast(f *finding) *comparison {
 func (a *analysis) compareFlows(f *finding) *comparison {
 	accused := place{nodes: f.nodes, end: f.end}
 	s := &comparison{plain: math.Log(leastSlow), of: a.visitedRanks()}
-	for _, g := range a.flows() {
+	groups := a.flows()
+	counts := map[flowClass]bool{} // A slow flow can take so long that the others of its class hardly matter beside it.
+	for i := range groups {
+		if g := &groups[i]; g.weight >= leastWeight {
+			counts[a.now.flowClassOf(g)] = true
+		}
+	}
+	for _, g := range groups {
+		if !counts[a.now.flowClassOf(&g)] {
+			continue
+		}
 		sum, count := make([]float64, a.now.iters), make([]float64, a.now.iters)
 		for _, i := range g.segs {
-			if seg := &a.now.segs[i]; seg.iter != noIteration && g.weight >= leastWeight {
+			if seg := &a.now.segs[i]; seg.iter != noIteration {
 				sum[seg.iter] += outstanding(seg)
 				count[seg.iter]++
 			}

@@ -143,3 +143,15 @@ func TestChancePagesNobody(t *testing.T) {
 		})
 	}
 }
+
+// TestVerySlowSends: sends may become so slow that those of others take hardly any time beside them. They are still what the slow ones are
+// compared with.
+func TestVerySlowSends(t *testing.T) {
+	for _, f := range []float64{4, 40, 400, 4000} {
+		j := rcatest.NewSlowJob(4, 2, 2)
+		j.Send = rcatest.One(5, f)
+		if v := verdictOf(j.Evidence(), rca.Options{}); !v.Page || !slices.Equal(rcatest.Accused(v), []int{5}) {
+			t.Errorf("%g times as long: %s pages %v, accuses %v: %s", f, v.Row, v.Page, rcatest.Accused(v), v.Summary)
+		}
+	}
+}

@@ -45,7 +45,7 @@ func (a *analysis) flowGroups() []flowGroup {
 		}
 	}
 	byClass := map[flowClass][]float64{}
-	class := func(g *flowGroup) flowClass { return flowClass{g.key.class, groupFlows(a.now, g)} }
+	class := a.now.flowClassOf
 	for i := range groups {
 		c := class(&groups[i])
 		byClass[c] = append(byClass[c], groups[i].now)
@@ -75,6 +75,10 @@ func (a *analysis) flowGroups() []flowGroup {
 type flowClass struct {
 	class transferClass
 	flows int
+}
+
+func (t *timeline) flowClassOf(g *flowGroup) flowClass {
+	return flowClass{g.key.class, groupFlows(t, g)}
 }
 
 // groupFlows is the number of flows of a group's operations.
