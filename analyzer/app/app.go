@@ -165,7 +165,7 @@ func (a *App) Apply(cfg *config.Config) error {
 		next.diagnoser.Gatherer.Directory.Inherit(old.diagnoser.Gatherer.Directory)
 	}
 	a.current.Store(next)
-	a.sender.Apply(clients, time.Duration(cfg.Notify.Resend))
+	a.sender.Apply(clients, time.Duration(cfg.Notify.Resend), time.Duration(cfg.Alertmanager.PeerTimeout))
 	a.actions.Apply(next.actions.rules, next.actions.limits, next.format.IncidentURL)
 	if a.incidents != nil {
 		a.kept.Apply(keptBounds(cfg))

@@ -104,6 +104,8 @@ type Alertmanager struct {
 	Timeout    model.Duration              `yaml:"timeout"`
 	// PollInterval is how often triggers are looked up, here and in Prometheus, in case a notification of one or of its end got lost.
 	PollInterval model.Duration `yaml:"poll_interval"`
+	// PeerTimeout is the --cluster.peer-timeout of Alertmanagers that form a cluster.
+	PeerTimeout model.Duration `yaml:"peer_timeout"`
 }
 
 // Exporters says how to reach culprit-exporter on the nodes.
@@ -336,6 +338,7 @@ func Default() *Config {
 			HTTPConfig:   promconfig.DefaultHTTPClientConfig,
 			Timeout:      model.Duration(5 * time.Second),
 			PollInterval: model.Duration(15 * time.Second),
+			PeerTimeout:  model.Duration(15 * time.Second),
 		},
 		Exporters: Exporters{
 			Address:        "http://{{ .instance }}",

@@ -52,7 +52,7 @@ func (c *Client) Post(ctx context.Context, alerts []Alert) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.endpoint(""), bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.endpoint("alerts"), bytes.NewReader(body))
 	if err != nil {
 		return fmt.Errorf("posting alerts: %w", err)
 	}
@@ -72,30 +72,54 @@ func (c *Client) List(ctx context.Context, receiver string, matchers ...string) 
 	if receiver != "" {
 		q.Set("receiver", receiver)
 	}
-	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.endpoint(q.Encode()), nil)
-	if err != nil {
-		return nil, fmt.Errorf("listing alerts: %w", err)
-	}
-	resp, err := c.HTTP.Do(req)
-	if err != nil {
-		return nil, fmt.Errorf("listing alerts: %w", err)
-	}
-	defer resp.Body.Close()
 	var out []Listed
-	if err := finish(resp, &out); err != nil {
+	if err := c.get(ctx, "alerts?"+q.Encode(), "listing alerts", &out); err != nil {
 		return nil, err
 	}
 	return out, nil
 }
 
-func (c *Client) endpoint(query string) string {
-	u := strings.TrimRight(c.URL, "/") + "/api/v2/alerts"
-	if query != "" {
-		u += "?" + query
+// Turn gives Alertmanager's place among the members of its cluster, in the order of their names: each waits with a notification for
+// --cluster.peer-timeout times its place, so that it hears whether one before it has sent it. Alone it has the first, 0.
+func (c *Client) Turn(ctx context.Context) (int, error) {
+	var status struct {
+		Cluster struct {
+			Name  string `json:"name"`
+			Peers []struct {
+				Name string `json:"name"`
+			} `json:"peers"`
+		} `json:"cluster"`
 	}
-	return u
+	if err := c.get(ctx, "status", "asking for the cluster", &status); err != nil {
+		return 0, err
+	}
+	turn := 0
+	for _, p := range status.Cluster.Peers {
+		if p.Name < status.Cluster.Name {
+			turn++
+		}
+	}
+	return turn, nil
+}
+
+// get asks for something and reads the answer into out.
+func (c *Client) get(ctx context.Context, path, doing string, out any) error {
+	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.endpoint(path), nil)
+	if err != nil {
+		return fmt.Errorf("%s: %w", doing, err)
+	}
+	resp, err := c.HTTP.Do(req)
+	if err != nil {
+		return fmt.Errorf("%s: %w", doing, err)
+	}
+	defer resp.Body.Close()
+	return finish(resp, out)
+}
+
+func (c *Client) endpoint(path string) string {
+	return strings.TrimRight(c.URL, "/") + "/api/v2/" + path
 }
 
 // finish checks the status of an answer and reads it, into out unless that is nil.

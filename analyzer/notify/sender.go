@@ -41,8 +41,9 @@ const (
 // and somebody would be called again. An alert that another analyzer tells of, too, is therefore left alone until that one tells of it no more.
 //
 // Of two Alertmanagers the one that was told the end notifies of it, and then the other, for which it fires, calls somebody again. An end
-// is therefore told when nothing is known to speak against it at any peer, and to all at once. A peer that does not say what it has is
-// waited for, for two resends.
+// is therefore told when nothing is known to speak against it at any peer, and then to all. A peer that does not say what it has is
+// waited for, for two resends. Alertmanagers of a cluster notify in turn, each of what it had some time before (peerTimeout): whoever speaks
+// last is told first, so that all begin to speak of the end at the same moment.
 type Sender struct {
 	logger *slog.Logger
 	sent   *prometheus.CounterVec
@@ -50,6 +51,7 @@ type Sender struct {
 
 	mu      sync.Mutex
 	resend  time.Duration
+	wait    time.Duration // Between two turns in a cluster of Alertmanagers.
 	serial  uint64
 	held    map[string]*held // By fingerprint.
 	peers   []*peer
@@ -66,6 +68,7 @@ type held struct {
 	serial      uint64 // Of its last change.
 	endedAt     time.Time
 	over        bool      // Its incident is over: no other alert has taken its place.
+	ending      time.Time // When all peers began to be told that it is over.
 	shared      time.Time // When another analyzer was last seen to tell of it, at any peer: all peers are told the end together.
 }
 
@@ -75,11 +78,12 @@ type peer struct {
 	wake   chan struct{}
 	cancel context.CancelFunc
 	told   map[string]telling // By fingerprint.
+	turn   int                // Its place in its cluster, in which the members notify.
 }
 
 type telling struct {
 	serial uint64
-	at     time.Time
+	at     time.Time // When the peer had taken it.
 	endsAt time.Time // The end that was told.
 	others time.Time // The end that another analyzer was last seen to have told.
 	quiet  time.Time // When nobody else was last seen to tell of it, since it is over.
@@ -95,10 +99,29 @@ func (h *held) leftUntil(resend time.Duration) time.Time {
 
 // mayEnd reports whether all peers may be told that an alert is over.
 func (s *Sender) mayEnd(h *held, now time.Time) bool {
-	if !h.over || now.Sub(h.endedAt) >= 2*s.resend {
+	if !h.over || !h.ending.IsZero() || now.Sub(h.endedAt) >= 2*s.resend {
 		return true
 	}
 	return !slices.ContainsFunc(s.peers, func(p *peer) bool { return !quietAt(p.told[h.fingerprint].quiet, now) })
+}
+
+// endAt gives when a peer may be told of an end that others are being told of: after those whose turn to notify comes later, and by as much
+// later as they notify. One that does not take it is waited for, for one resend.
+func (s *Sender) endAt(p *peer, h *held) time.Time {
+	at := h.ending
+	for _, o := range s.peers {
+		if o.turn <= p.turn {
+			continue
+		}
+		t := o.told[h.fingerprint]
+		if t.serial != h.serial {
+			return h.ending.Add(s.resend)
+		}
+		if next := t.at.Add(time.Duration(o.turn-p.turn) * s.wait); next.After(at) {
+			at = next
+		}
+	}
+	return at
 }
 
 func quietAt(quiet, now time.Time) bool { return !quiet.IsZero() && now.Sub(quiet) < lookHolds }
@@ -110,6 +133,7 @@ func NewSender(logger *slog.Logger, source *prometheus.CounterVec, reg prometheu
 		source: source,
 		held:   map[string]*held{},
 		resend: time.Minute,
+		wait:   15 * time.Second,
 		sent: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "culprit_analyzer_notifications_total",
 			Help: "Alerts of verdicts posted to Alertmanager, per peer, including resends.",
@@ -121,8 +145,8 @@ func NewSender(logger *slog.Logger, source *prometheus.CounterVec, reg prometheu
 	return s
 }
 
-// Apply replaces the peers and the time between two tellings.
-func (s *Sender) Apply(clients []*Client, resend time.Duration) {
+// Apply replaces the peers, the time between two tellings, and Alertmanager's --cluster.peer-timeout.
+func (s *Sender) Apply(clients []*Client, resend, peerTimeout time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, p := range s.peers {
@@ -130,7 +154,7 @@ func (s *Sender) Apply(clients []*Client, resend time.Duration) {
 			p.cancel()
 		}
 	}
-	s.resend = resend
+	s.resend, s.wait = resend, peerTimeout
 	s.peers = nil
 	for _, c := range clients {
 		p := &peer{client: c, wake: make(chan struct{}, 1), told: map[string]telling{}}
@@ -228,9 +252,9 @@ func (s *Sender) serve(ctx context.Context, p *peer) {
 	defer timer.Stop()
 	backoff := firstRetry
 	for {
-		batch, wait := s.batch(p)
+		batch, ends, wait := s.batch(p)
 		if len(batch) > 0 {
-			if err := s.post(ctx, p, batch); err != nil {
+			if err := s.post(ctx, p, batch, ends); err != nil {
 				if ctx.Err() != nil {
 					return
 				}
@@ -250,17 +274,26 @@ func (s *Sender) serve(ctx context.Context, p *peer) {
 	}
 }
 
-// batch gives what the peer must be told now, and when there may be more.
-func (s *Sender) batch(p *peer) ([]*held, time.Duration) {
+// batch gives what the peer must be told now, and when there may be more. If it is ends that others are being told of, what the peer has
+// does not matter any more.
+func (s *Sender) batch(p *peer) (_ []*held, ends bool, _ time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now, next := time.Now(), s.resend
-	var out []*held
+	var out, due []*held
 	for fp, h := range s.held {
 		t, told := p.told[fp]
 		if !h.endedAt.IsZero() {
 			if told && t.serial == h.serial || now.Sub(h.endedAt) > keepResolved {
 				s.forget(h, now)
+				continue
+			}
+			if !h.ending.IsZero() {
+				if at := s.endAt(p, h); now.Before(at) {
+					next = min(next, at.Sub(now))
+				} else {
+					due = append(due, h)
+				}
 				continue
 			}
 			if until := h.leftUntil(s.resend); now.Before(until) {
@@ -280,8 +313,11 @@ func (s *Sender) batch(p *peer) ([]*held, time.Duration) {
 		}
 		out = append(out, h)
 	}
+	if len(due) > 0 { // The rest is next.
+		out = due
+	}
 	slices.SortFunc(out, func(a, b *held) int { return cmp.Compare(a.serial, b.serial) })
-	return out[:min(len(out), maxBatch)], next
+	return out[:min(len(out), maxBatch)], len(due) > 0, next
 }
 
 // forget drops an ended alert that every peer has been told the end of, or that is too old.
@@ -297,11 +333,20 @@ func (s *Sender) forget(h *held, now time.Time) {
 	delete(s.held, h.fingerprint)
 }
 
-func (s *Sender) post(ctx context.Context, p *peer, batch []*held) error {
-	listed, unseen := p.listed(ctx)
+func (s *Sender) post(ctx context.Context, p *peer, batch []*held, ends bool) error {
+	var there listing
+	var unseen error
+	if !ends {
+		there, unseen = p.look(ctx)
+	}
 	s.mu.Lock()
 	now := time.Now()
-	batch = slices.DeleteFunc(batch, func(h *held) bool { return !s.look(p, h, listed, unseen == nil, now) })
+	if !ends {
+		if unseen == nil && there.turn >= 0 {
+			p.turn = there.turn
+		}
+		batch = slices.DeleteFunc(batch, func(h *held) bool { return !s.mayTell(p, h, &there, unseen == nil, now) })
+	}
 	alerts := make([]Alert, len(batch))
 	serials := make([]uint64, len(batch))
 	for i, h := range batch {
@@ -333,47 +378,69 @@ func (s *Sender) post(ctx context.Context, p *peer, batch []*held) error {
 	defer s.mu.Unlock()
 	for i, h := range batch {
 		t := p.told[h.fingerprint]
-		t.serial, t.at, t.endsAt = serials[i], now, alerts[i].EndsAt
+		t.serial, t.at, t.endsAt = serials[i], time.Now(), alerts[i].EndsAt
 		p.told[h.fingerprint] = t
+		if !h.ending.IsZero() {
+			s.pokeOthers(p)
+		}
 	}
 	return nil
 }
 
-// look takes in what the peer has of an alert, and reports whether it is to be told of it now.
-func (s *Sender) look(p *peer, h *held, listed map[string]Listed, seen bool, now time.Time) bool {
-	t := p.told[h.fingerprint]
-	if l, there := listed[h.fingerprint]; there && !l.EndsAt.Equal(t.endsAt) && !l.EndsAt.Equal(t.others) {
-		t.others, h.shared = l.EndsAt, now
-	}
-	if left := now.Before(h.leftUntil(s.resend)); left || !h.over || !seen {
-		t.quiet = time.Time{}
-		p.told[h.fingerprint] = t
-		return !left && s.mayEnd(h, now)
-	}
-	t.quiet = now
-	p.told[h.fingerprint] = t
-	if !s.mayEnd(h, now) {
-		return false
-	}
+func (s *Sender) pokeOthers(p *peer) {
 	for _, other := range s.peers {
 		if other != p {
 			other.poke()
 		}
 	}
+}
+
+// mayTell takes in what the peer has of an alert, and reports whether it is to be told of it now.
+func (s *Sender) mayTell(p *peer, h *held, there *listing, seen bool, now time.Time) bool {
+	if !h.ending.IsZero() {
+		return false // Its turn comes.
+	}
+	t := p.told[h.fingerprint]
+	if l, has := there.alerts[h.fingerprint]; has && !l.EndsAt.Equal(t.endsAt) && !l.EndsAt.Equal(t.others) {
+		t.others, h.shared = l.EndsAt, now
+	}
+	left := now.Before(h.leftUntil(s.resend))
+	t.quiet = time.Time{}
+	if !left && h.over && seen {
+		t.quiet = now
+	}
+	p.told[h.fingerprint] = t
+	if left || !s.mayEnd(h, now) {
+		return false
+	}
+	if h.over {
+		h.ending = now
+		s.pokeOthers(p)
+		return !now.Before(s.endAt(p, h))
+	}
 	return true
 }
 
-// listed gives the verdicts that the peer has, by fingerprint.
-func (p *peer) listed(ctx context.Context) (map[string]Listed, error) {
+// listing is what a peer has.
+type listing struct {
+	alerts map[string]Listed // Verdicts, by fingerprint.
+	turn   int               // -1: it did not say.
+}
+
+// look asks a peer what it has, for a moment only. What it has not said is empty.
+func (p *peer) look(ctx context.Context) (listing, error) {
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
 	list, err := p.client.List(ctx, "", `culprit=~"verdict|suspect"`)
 	if err != nil {
-		return nil, err
+		return listing{}, err
 	}
-	out := make(map[string]Listed, len(list))
+	out := listing{alerts: make(map[string]Listed, len(list))}
 	for _, l := range list {
-		out[l.Fingerprint] = l
+		out.alerts[l.Fingerprint] = l
+	}
+	if out.turn, err = p.client.Turn(ctx); err != nil {
+		out.turn = -1
 	}
 	return out, nil
 }

@@ -24,6 +24,9 @@ import (
 	"github.com/culprit-project/culprit/analyzer/webhook"
 )
 
+// peerTimeout is Alertmanager's --cluster.peer-timeout.
+const peerTimeout = 15 * time.Second
+
 // peerStub is an Alertmanager behind a transport, so that a test's clock rules.
 type peerStub struct {
 	mu     sync.Mutex
@@ -37,6 +40,9 @@ type peerStub struct {
 	log    []string // "10s firing rank=5", in order.
 	ends   []time.Time
 	lists  map[string]Listed // What it has, by fingerprint; nil: it lists nothing.
+	// name and members are its own name and all names of its cluster; empty: it has none.
+	name    string
+	members []string
 }
 
 func (p *peerStub) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -73,6 +79,9 @@ func (p *peerStub) RoundTrip(r *http.Request) (*http.Response, error) {
 			}
 		}
 	}
+	if strings.HasSuffix(r.URL.Path, "/api/v2/status") {
+		return p.state(r)
+	}
 	if r.Method == http.MethodGet && p.lists != nil {
 		active := []Listed{}
 		for _, l := range p.lists {
@@ -94,6 +103,26 @@ func (p *peerStub) RoundTrip(r *http.Request) (*http.Response, error) {
 		status = http.StatusOK
 	}
 	return &http.Response{StatusCode: status, Status: http.StatusText(status), Body: io.NopCloser(bytes.NewBufferString(p.answer)), Request: r}, nil
+}
+
+// state answers as Alertmanager does of its cluster.
+func (p *peerStub) state(r *http.Request) (*http.Response, error) {
+	type member struct {
+		Name string `json:"name"`
+	}
+	var cluster struct {
+		Name  string   `json:"name,omitempty"`
+		Peers []member `json:"peers,omitempty"`
+	}
+	cluster.Name = p.name
+	for _, name := range p.members {
+		cluster.Peers = append(cluster.Peers, member{name})
+	}
+	b, err := json.Marshal(map[string]any{"cluster": cluster})
+	if err != nil {
+		return nil, err
+	}
+	return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(bytes.NewBuffer(b)), Request: r}, nil
 }
 
 func (p *peerStub) set(f func()) {
@@ -125,7 +154,7 @@ func runSender(t *testing.T, stubs ...*peerStub) (*Sender, *prometheus.Registry)
 		p.begin = time.Now()
 		clients = append(clients, p.client())
 	}
-	s.Apply(clients, time.Minute)
+	s.Apply(clients, time.Minute, peerTimeout)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() { defer close(done); s.Run(ctx) }()
@@ -381,7 +410,7 @@ func TestPeersReplaced(t *testing.T) {
 		s, _ := runSender(t, p)
 		s.Set("i", []Alert{rankAlert("5", "a")})
 		p.take()
-		s.Apply([]*Client{q.client()}, 10*time.Second)
+		s.Apply([]*Client{q.client()}, 10*time.Second, peerTimeout)
 		want(t, q.take(), "0s firing rank=5")
 		time.Sleep(10 * time.Second)
 		want(t, q.take(), "10s firing rank=5")
@@ -412,5 +441,27 @@ func TestList(t *testing.T) {
 		if _, err := broken.client().List(t.Context(), ""); err == nil {
 			t.Errorf("%s: no error", name)
 		}
+	}
+}
+
+func TestTurn(t *testing.T) {
+	for _, tc := range []struct {
+		name    string
+		members []string
+		want    int
+	}{
+		{"", nil, 0},
+		{"b", []string{"b"}, 0},
+		{"b", []string{"c", "a", "b"}, 1},
+		{"c", []string{"c", "a", "b"}, 2},
+	} {
+		p := &peerStub{name: tc.name, members: tc.members}
+		if got, err := p.client().Turn(t.Context()); err != nil || got != tc.want {
+			t.Errorf("%s of %v is at %d, want %d: %v", tc.name, tc.members, got, tc.want, err)
+		}
+	}
+	refused := &peerStub{fail: errors.New("refused")}
+	if _, err := refused.client().Turn(t.Context()); err == nil {
+		t.Error("no error")
 	}
 }

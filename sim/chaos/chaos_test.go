@@ -139,7 +139,7 @@ func start(t *testing.T) *stack.Stack {
 	}
 	s, err := stack.Start(within(t, time.Minute), stack.Config{
 		Root: root, BinDir: filepath.Join(root, "bin"), ToolsDir: filepath.Join(root, "bin", "tools"), Dir: dir,
-		Hosts: hosts, GPUs: ranks / hosts, Interval: time.Second, Patience: patience, Pairs: true, AnalyzerStorage: true,
+		Hosts: hosts, GPUs: ranks / hosts, Interval: time.Second, Patience: patience, Pairs: true, PeerTimeout: 2 * time.Second, AnalyzerStorage: true,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -140,6 +140,9 @@ func (s *Stack) writeConfig() error {
 	if s.cfg.Patience != 0 {
 		fmt.Fprintf(&analyzer, "analysis: {patience: {at_least: %s}}\n", model.Duration(s.cfg.Patience))
 	}
+	if s.cfg.PeerTimeout != 0 {
+		fmt.Fprintf(&analyzer, "alertmanager: {peer_timeout: %s}\n", model.Duration(s.cfg.PeerTimeout))
+	}
 	if s.cfg.Storage == Mimir {
 		fmt.Fprintf(&analyzer, "prometheus: {http_config: {http_headers: {%s: {values: [%s]}}}}\n", tenantHeader, tenant)
 	}

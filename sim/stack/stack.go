@@ -44,6 +44,8 @@ type Config struct {
 	Storage Storage
 	// Pairs runs two analyzers and two Alertmanagers side by side, as a site has them whose pages may not fail with one of them.
 	Pairs bool
+	// PeerTimeout is how long the second of a pair of Alertmanagers waits for the first before it notifies; 0: Alertmanager's default.
+	PeerTimeout time.Duration
 	// AnalyzerStorage keeps incidents over a restart.
 	AnalyzerStorage bool
 	// Interval is Prometheus's scrape and evaluation interval.
@@ -173,7 +175,10 @@ func (s *Stack) startAlertmanagers() (err error) {
 		}
 		if s.cfg.Pairs {
 			args = append(args, "--cluster.listen-address="+s.alertmanagers[i].mesh, "--cluster.peer="+s.alertmanagers[1-i].mesh,
-				"--cluster.advertise-address="+s.alertmanagers[i].mesh, "--cluster.peer-timeout=2s")
+				"--cluster.advertise-address="+s.alertmanagers[i].mesh)
+			if s.cfg.PeerTimeout != 0 {
+				args = append(args, "--cluster.peer-timeout="+s.cfg.PeerTimeout.String())
+			}
 		} else {
 			args = append(args, "--cluster.listen-address=")
 		}
