@@ -256,7 +256,7 @@ func count(t *testing.T, s *stack.Stack, rounds []round, d *disturber) {
 		calls, told := 0, map[string]int{} // Notifications by who they name.
 		for _, together := range notifications(s.Pages(r.job)) {
 			var who []string
-			if p := together[0]; p.Calls && p.Labels["culprit"] == "verdict" {
+			if p := &together[0]; p.Calls && p.OfVerdict() {
 				calls++
 			}
 			for _, p := range together {
@@ -313,17 +313,18 @@ func (r *round) innocent(p stack.Page) bool {
 	return named && (!r.fault.Pages() || rank != strconv.Itoa(r.rank))
 }
 
-// evidence holds the incidents whose evidence was saved: those of which a page named an innocent. It is saved soon. What was paged an hour
-// ago, the analyzers may have forgotten.
+// evidence holds the incidents whose evidence was saved: those of which a page named an innocent or called somebody again. It is saved soon.
+// What was paged an hour ago, the analyzers may have forgotten.
 type evidence map[string]bool
 
 func (e evidence) save(t *testing.T, s *stack.Stack, rounds []round) {
 	t.Helper()
 	for i := range rounds {
-		r := &rounds[i]
+		r, called := &rounds[i], false
 		for _, p := range s.Pages(r.job) {
-			id := p.Labels["incident"]
-			if *keep == "" || !r.innocent(p) || e[id] {
+			id, again := p.Labels["incident"], called && p.Calls && p.OfVerdict()
+			called = called || p.Calls && p.OfVerdict()
+			if *keep == "" || !r.innocent(p) && !again || e[id] {
 				continue
 			}
 			e[id] = true

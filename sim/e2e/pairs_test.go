@@ -51,7 +51,7 @@ func TestPairOfAlertmanagersCallsOnce(t *testing.T) {
 		t.Fatalf("%v\n%s", err, describe(t, s, id))
 	}
 	job.Stop()
-	ended := func(p stack.Page) bool { return p.Labels["culprit"] == "verdict" && p.Status == "resolved" }
+	ended := func(p stack.Page) bool { return p.OfVerdict() && p.Status == "resolved" }
 	for ctx := within(t, 3*time.Minute); !slices.ContainsFunc(s.Notified(id), ended); {
 		select {
 		case <-ctx.Done():
@@ -64,7 +64,7 @@ func TestPairOfAlertmanagersCallsOnce(t *testing.T) {
 	calls := 0
 	for _, p := range s.Notified(id) {
 		t.Logf("%s %s %s from %s, calls: %v", p.At.Format(time.TimeOnly), p.Labels["alertname"], p.Status, p.From, p.Calls)
-		if p.Calls && p.Labels["culprit"] == "verdict" {
+		if p.Calls && p.OfVerdict() {
 			calls++
 		}
 	}

@@ -28,6 +28,9 @@ type Page struct {
 	Calls bool
 }
 
+// OfVerdict reports whether the page tells of a verdict, and not of Culprit itself or of a rank that may still come.
+func (p *Page) OfVerdict() bool { return p.Labels["culprit"] == "verdict" }
+
 // pager stands where an on-call service would: a receiver of Alertmanager's webhooks that keeps what it got.
 type pager struct {
 	addr   string
