@@ -79,10 +79,18 @@ func (c *Client) List(ctx context.Context, receiver string, matchers ...string) 
 	return out, nil
 }
 
-// Turn gives Alertmanager's place among the members of its cluster, in the order of their names: each waits with a notification for
-// --cluster.peer-timeout times its place, so that it hears whether one before it has sent it. Alone it has the first, 0.
-func (c *Client) Turn(ctx context.Context) (int, error) {
+// State is what Alertmanager says of itself.
+type State struct {
+	// Turn is its place among the members of its cluster, in the order of their names: each waits with a notification for
+	// --cluster.peer-timeout times its place, so that it hears whether one before it has sent it. Alone it has the first, 0.
+	Turn  int
+	Since time.Time // When it was started.
+}
+
+// State asks Alertmanager for its state.
+func (c *Client) State(ctx context.Context) (State, error) {
 	var status struct {
+		Uptime  time.Time `json:"uptime"`
 		Cluster struct {
 			Name  string `json:"name"`
 			Peers []struct {
@@ -90,16 +98,16 @@ func (c *Client) Turn(ctx context.Context) (int, error) {
 			} `json:"peers"`
 		} `json:"cluster"`
 	}
-	if err := c.get(ctx, "status", "asking for the cluster", &status); err != nil {
-		return 0, err
+	if err := c.get(ctx, "status", "asking for the state", &status); err != nil {
+		return State{}, err
 	}
-	turn := 0
+	out := State{Since: status.Uptime}
 	for _, p := range status.Cluster.Peers {
 		if p.Name < status.Cluster.Name {
-			turn++
+			out.Turn++
 		}
 	}
-	return turn, nil
+	return out, nil
 }
 
 // get asks for something and reads the answer into out.

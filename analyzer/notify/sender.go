@@ -29,6 +29,9 @@ const (
 	lookTimeout = time.Second
 	// lookHolds is for how long it is believed of a peer that no other analyzer told it of an alert.
 	lookHolds = 10 * time.Second
+	// While an alert that is over is left to another analyzer, peers are asked for it every third of the time between two turns, within these
+	// bounds: that one may die when it has told some of them of the end.
+	oftenLook, seldomLook = time.Second, 5 * time.Second
 	// maxBatch bounds the alerts of one request.
 	maxBatch = 256
 )
@@ -42,7 +45,7 @@ const (
 //
 // Of two Alertmanagers the one that was told the end notifies of it, and then the other, for which it fires, calls somebody again. An end
 // is therefore told when nothing is known to speak against it at any peer, and then to all. A peer that does not say what it has is
-// waited for, for two resends. Alertmanagers of a cluster notify in turn, each of what it had some time before (peerTimeout): whoever speaks
+// waited for, for two resends. Alertmanagers of a cluster notify in turn, each of what it had --cluster.peer-timeout before: whoever speaks
 // last is told first, so that all begin to speak of the end at the same moment.
 type Sender struct {
 	logger *slog.Logger
@@ -78,53 +81,18 @@ type peer struct {
 	wake   chan struct{}
 	cancel context.CancelFunc
 	told   map[string]telling // By fingerprint.
-	turn   int                // Its place in its cluster, in which the members notify.
+	state  State
 }
 
 type telling struct {
 	serial uint64
 	at     time.Time // When the peer had taken it.
 	endsAt time.Time // The end that was told.
+	since  time.Time // When the peer, as it was then, had been started.
+	looked time.Time // When the peer was last asked for it.
 	others time.Time // The end that another analyzer was last seen to have told.
 	quiet  time.Time // When nobody else was last seen to tell of it, since it is over.
 }
-
-// leftUntil is until when an alert that is over is left to another analyzer: it has told of it again by then, or does not any more.
-func (h *held) leftUntil(resend time.Duration) time.Time {
-	if !h.over || h.shared.IsZero() {
-		return time.Time{}
-	}
-	return h.shared.Add(resend + resend/2)
-}
-
-// mayEnd reports whether all peers may be told that an alert is over.
-func (s *Sender) mayEnd(h *held, now time.Time) bool {
-	if !h.over || !h.ending.IsZero() || now.Sub(h.endedAt) >= 2*s.resend {
-		return true
-	}
-	return !slices.ContainsFunc(s.peers, func(p *peer) bool { return !quietAt(p.told[h.fingerprint].quiet, now) })
-}
-
-// endAt gives when a peer may be told of an end that others are being told of: after those whose turn to notify comes later, and by as much
-// later as they notify. One that does not take it is waited for, for one resend.
-func (s *Sender) endAt(p *peer, h *held) time.Time {
-	at := h.ending
-	for _, o := range s.peers {
-		if o.turn <= p.turn {
-			continue
-		}
-		t := o.told[h.fingerprint]
-		if t.serial != h.serial {
-			return h.ending.Add(s.resend)
-		}
-		if next := t.at.Add(time.Duration(o.turn-p.turn) * s.wait); next.After(at) {
-			at = next
-		}
-	}
-	return at
-}
-
-func quietAt(quiet, now time.Time) bool { return !quiet.IsZero() && now.Sub(quiet) < lookHolds }
 
 // NewSender makes a sender without peers. source counts requests by outcome under source="alertmanager".
 func NewSender(logger *slog.Logger, source *prometheus.CounterVec, reg prometheus.Registerer) *Sender {
@@ -296,12 +264,11 @@ func (s *Sender) batch(p *peer) (_ []*held, ends bool, _ time.Duration) {
 				}
 				continue
 			}
-			if until := h.leftUntil(s.resend); now.Before(until) {
-				next = min(next, until.Sub(now))
-				continue
-			}
-			if quietAt(t.quiet, now) && !s.mayEnd(h, now) { // It is for the others to look.
-				next = min(next, t.quiet.Add(lookHolds).Sub(now), h.endedAt.Add(2*s.resend).Sub(now))
+			if look := t.looked.Add(s.lookEvery()); h.over && now.Before(look) && (now.Before(h.leftUntil(s.resend)) || !s.mayEnd(h, now)) {
+				next = min(next, look.Sub(now))
+				if wait := h.endedAt.Add(2 * s.resend).Sub(now); wait > 0 {
+					next = min(next, wait)
+				}
 				continue
 			}
 			out = append(out, h)
@@ -342,8 +309,8 @@ func (s *Sender) post(ctx context.Context, p *peer, batch []*held, ends bool) er
 	s.mu.Lock()
 	now := time.Now()
 	if !ends {
-		if unseen == nil && there.turn >= 0 {
-			p.turn = there.turn
+		if !there.state.Since.IsZero() {
+			p.state = there.state
 		}
 		batch = slices.DeleteFunc(batch, func(h *held) bool { return !s.mayTell(p, h, &there, unseen == nil, now) })
 	}
@@ -378,7 +345,7 @@ func (s *Sender) post(ctx context.Context, p *peer, batch []*held, ends bool) er
 	defer s.mu.Unlock()
 	for i, h := range batch {
 		t := p.told[h.fingerprint]
-		t.serial, t.at, t.endsAt = serials[i], time.Now(), alerts[i].EndsAt
+		t.serial, t.at, t.endsAt, t.since = serials[i], time.Now(), alerts[i].EndsAt, p.state.Since
 		p.told[h.fingerprint] = t
 		if !h.ending.IsZero() {
 			s.pokeOthers(p)
@@ -393,56 +360,6 @@ func (s *Sender) pokeOthers(p *peer) {
 			other.poke()
 		}
 	}
-}
-
-// mayTell takes in what the peer has of an alert, and reports whether it is to be told of it now.
-func (s *Sender) mayTell(p *peer, h *held, there *listing, seen bool, now time.Time) bool {
-	if !h.ending.IsZero() {
-		return false // Its turn comes.
-	}
-	t := p.told[h.fingerprint]
-	if l, has := there.alerts[h.fingerprint]; has && !l.EndsAt.Equal(t.endsAt) && !l.EndsAt.Equal(t.others) {
-		t.others, h.shared = l.EndsAt, now
-	}
-	left := now.Before(h.leftUntil(s.resend))
-	t.quiet = time.Time{}
-	if !left && h.over && seen {
-		t.quiet = now
-	}
-	p.told[h.fingerprint] = t
-	if left || !s.mayEnd(h, now) {
-		return false
-	}
-	if h.over {
-		h.ending = now
-		s.pokeOthers(p)
-		return !now.Before(s.endAt(p, h))
-	}
-	return true
-}
-
-// listing is what a peer has.
-type listing struct {
-	alerts map[string]Listed // Verdicts, by fingerprint.
-	turn   int               // -1: it did not say.
-}
-
-// look asks a peer what it has, for a moment only. What it has not said is empty.
-func (p *peer) look(ctx context.Context) (listing, error) {
-	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
-	defer cancel()
-	list, err := p.client.List(ctx, "", `culprit=~"verdict|suspect"`)
-	if err != nil {
-		return listing{}, err
-	}
-	out := listing{alerts: make(map[string]Listed, len(list))}
-	for _, l := range list {
-		out.alerts[l.Fingerprint] = l
-	}
-	if out.turn, err = p.client.Turn(ctx); err != nil {
-		out.turn = -1
-	}
-	return out, nil
 }
 
 func (p *peer) poke() {

@@ -118,7 +118,11 @@ func (p *peerStub) state(r *http.Request) (*http.Response, error) {
 	for _, name := range p.members {
 		cluster.Peers = append(cluster.Peers, member{name})
 	}
-	b, err := json.Marshal(map[string]any{"cluster": cluster})
+	state := map[string]any{"cluster": cluster}
+	if p.lists != nil { // Else it cannot be told from one that has lost all alerts.
+		state["uptime"] = p.begin
+	}
+	b, err := json.Marshal(state)
 	if err != nil {
 		return nil, err
 	}
@@ -444,7 +448,7 @@ func TestList(t *testing.T) {
 	}
 }
 
-func TestTurn(t *testing.T) {
+func TestState(t *testing.T) {
 	for _, tc := range []struct {
 		name    string
 		members []string
@@ -456,12 +460,12 @@ func TestTurn(t *testing.T) {
 		{"c", []string{"c", "a", "b"}, 2},
 	} {
 		p := &peerStub{name: tc.name, members: tc.members}
-		if got, err := p.client().Turn(t.Context()); err != nil || got != tc.want {
-			t.Errorf("%s of %v is at %d, want %d: %v", tc.name, tc.members, got, tc.want, err)
+		if got, err := p.client().State(t.Context()); err != nil || got.Turn != tc.want {
+			t.Errorf("%s of %v is at %d, want %d: %v", tc.name, tc.members, got.Turn, tc.want, err)
 		}
 	}
 	refused := &peerStub{fail: errors.New("refused")}
-	if _, err := refused.client().Turn(t.Context()); err == nil {
+	if _, err := refused.client().State(t.Context()); err == nil {
 		t.Error("no error")
 	}
 }
