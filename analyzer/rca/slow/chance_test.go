@@ -155,3 +155,22 @@ func TestVerySlowSends(t *testing.T) {
 		}
 	}
 }
+
+// TestBesideTheWorst: on busy hosts everybody becomes slower, each by another factor. The one whose GPU does is named alone, not with the
+// next worst.
+func TestBesideTheWorst(t *testing.T) {
+	for _, c := range []struct {
+		times [4]float64
+		want  []int
+	}{
+		{[4]float64{2.1, 1.5, 2.9, 1.3}, []int{2}},
+		{[4]float64{1.1, 1, 2.9, 2.7}, []int{2, 3}},
+	} {
+		j := rcatest.NewSlowJob(2, 1, 2)
+		j.Iters = 40
+		j.Compute = func(r, it int) float64 { return pick(it >= 16, c.times[r], 1) }
+		if v := verdictOf(j.Evidence(), rca.Options{}); !v.Page || !slices.Equal(rcatest.Accused(v), c.want) {
+			t.Errorf("%v: %s pages %v, accuses %v, want %v: %s", c.times, v.Row, v.Page, rcatest.Accused(v), c.want, v.Summary)
+		}
+	}
+}

@@ -110,6 +110,28 @@ func (g *growth) slower() (out []int32, some int) {
 	return out, some
 }
 
+// apart gives the ranks that became slower, the worst first, down to the widest gap in what was added to an iteration. What slows all ranks
+// slows some of them more, and who comes next after the worst is no culprit for that.
+func (g *growth) apart(slower []int32) []int32 {
+	rest := 0.0
+	for n, t := range g.times {
+		if t > 0 && !slices.Contains(slower, int32(n)) {
+			rest = max(rest, g.share[n])
+		}
+	}
+	most, widest := len(slower), 0.0
+	for i, n := range slower {
+		next := rest
+		if i+1 < len(slower) {
+			next = g.share[slower[i+1]]
+		}
+		if gap := g.share[n] - next; gap >= widest {
+			most, widest = i+1, gap
+		}
+	}
+	return slower[:most]
+}
+
 // everybody reports whether the ranks that became slower are nearly all, and most of them by about the same factor. Then none of them
 // stands out: what slows all ranks slows some of them more.
 func (g *growth) everybody(alike, some int) bool {
@@ -153,6 +175,7 @@ func (a *analysis) grownRanks() *suspects {
 	if len(slower) == 0 || g.everybody(len(slower), some) {
 		return nil
 	}
+	slower = g.apart(slower)
 	worst := slower[0]
 	s := &suspects{nodes: slower, share: g.share[worst], times: g.times[worst], weight: heavyGrownWeight}
 	s.gain = max(a.asBefore(g, slower), a.leastGainOf(s.share))

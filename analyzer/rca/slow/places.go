@@ -196,7 +196,8 @@ func (s *sight) end(f finding, nodes []int32, p *fitted) finding {
 		f.cause = rca.CausePCIe
 	case 2*late > len(nodes):
 		f.cause = pick(2*cpu > len(nodes), rca.CauseCPU, rca.CauseProxy)
-		f.what = fmt.Sprintf(words.ProxyStarves, whose, p.factor, whose)
+		handedOn := slices.ContainsFunc(flush, func(e slowEnd) bool { return slices.Contains(nodes, e.node) })
+		f.what = fmt.Sprintf(pick(handedOn, words.ProxyStarves, words.ProxyShort), whose, p.factor, whose)
 	}
 	return f
 }

@@ -205,6 +205,7 @@ const (
 	PathSlow        = "transfers on it are in flight %.1f× longer than before or than elsewhere"                                                                       // x
 	EndSlow         = "what %s %s is in flight %.1f× longer than before and than on its peers: %s NIC, link or PCIe"                                                   // it, sends, x, whose
 	ProxyStarves    = "%s transfers are in flight %.1f× longer than before or than elsewhere, and arrived data is handed on late: %s proxy thread does not get to run" // whose, x, whose
+	ProxyShort      = "%s transfers are in flight %.1f× longer than before or than elsewhere, and %s proxy thread waits for a CPU"                                     // whose, x, whose
 	ProxyLate       = "transfers are in flight no longer than elsewhere, yet data is handed on late: the proxy thread does not get to run"
 	FlushLate       = "transfers are in flight no longer than elsewhere, yet arrived data takes long to reach the GPU: PCIe between NIC and GPU"
 	GroupSlow       = "transfers take %.2f× as long as their peers', and arrivals are normal"                                                 // x
