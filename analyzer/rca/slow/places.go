@@ -179,12 +179,15 @@ func (s *sight) end(f finding, nodes []int32, p *fitted) finding {
 	if countFunc(flush, func(e slowEnd) bool { return !slices.Contains(hosts, s.Host(e.node)) }) > 2*len(nodes) {
 		flush = nil // Those who wait for one step at a time hand each on by itself: it comes with waiting.
 	}
+	handsOnLate := func(n int32) bool {
+		return slices.ContainsFunc(flush, func(e slowEnd) bool { return e.node == n })
+	}
 	pcie, late, cpu := 0, 0, 0
 	for _, n := range nodes {
 		if s.hasFact(n, "pcie") {
 			pcie++
 		}
-		if s.starved(n, flush) {
+		if handsOnLate(n) || s.starved(n) && s.waitsEnough(n, p.factor) {
 			late++
 		}
 		if s.hasFact(n, "cpu") {
@@ -196,8 +199,7 @@ func (s *sight) end(f finding, nodes []int32, p *fitted) finding {
 		f.cause = rca.CausePCIe
 	case 2*late > len(nodes):
 		f.cause = pick(2*cpu > len(nodes), rca.CauseCPU, rca.CauseProxy)
-		handedOn := slices.ContainsFunc(flush, func(e slowEnd) bool { return slices.Contains(nodes, e.node) })
-		f.what = fmt.Sprintf(pick(handedOn, words.ProxyStarves, words.ProxyShort), whose, p.factor, whose)
+		f.what = fmt.Sprintf(pick(slices.ContainsFunc(nodes, handsOnLate), words.ProxyStarves, words.ProxyShort), whose, p.factor, whose)
 	}
 	return f
 }

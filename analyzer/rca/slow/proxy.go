@@ -70,11 +70,16 @@ func (a *analysis) anySick(nodes []int32) bool {
 }
 
 // endSick reports whether the node's own evidence speaks against a rank's network or the thread that serves it.
-func (a *analysis) endSick(n int32) bool { return a.Ailing(n, job.NetAilment) || a.starved(n, nil) }
+func (a *analysis) endSick(n int32) bool { return a.Ailing(n, job.NetAilment) || a.starved(n) }
 
-// starved reports whether a rank's proxy thread is late in everything it does, not only in what the network answers.
-func (a *analysis) starved(n int32, flush []slowEnd) bool {
-	return slices.ContainsFunc(flush, func(e slowEnd) bool { return e.node == n }) || a.shortOfCPU(n) || a.ailing(n, "cpu")
+// starved reports whether a rank's proxy thread, or its host, is short of CPU.
+func (a *analysis) starved(n int32) bool { return a.shortOfCPU(n) || a.ailing(n, "cpu") }
+
+// waitsEnough reports whether a rank's proxy thread waits for a CPU for long enough to be why its transfers take factor times as long. What it
+// waits is part of what they take.
+func (a *analysis) waitsEnough(n int32, factor float64) bool {
+	r := a.Nodes[n].Rank
+	return r == nil || r.ProxyRunDelay < 0 || r.ProxyRunDelay >= cpuShare*(1-1/factor)
 }
 
 func (a *analysis) hasFact(n int32, component string) bool {

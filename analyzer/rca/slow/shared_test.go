@@ -46,6 +46,7 @@ func TestHostThatWasAlwaysShortOfCPU(t *testing.T) {
 		{"no past known", 0.5, 0, rca.CauseProxy},
 		{"as ever", 0.5, 0.45, rca.CauseNetworkSend},
 		{"much more than before", 0.5, 0.12, rca.CauseProxy},
+		{"for less than a third of what its transfers take longer", 0.22, 0.05, rca.CauseNetworkSend},
 	} {
 		for _, fact := range []bool{false, true} {
 			t.Run(c.name+pick(fact, ", the node complains", ""), func(t *testing.T) {

@@ -130,6 +130,7 @@ const (
 	// A thread that is ready and gets no CPU tells of its host only as far as the other hosts' threads fare better, and it did itself
 	// before: on machines that are busy as a whole all of them wait, and a thread that always waited did not make the job slow.
 	longDelay  = 0.2 // Share of time without a CPU that is worth a look.
+	cpuShare   = 0.5 // Of what transfers take longer, that a thread must have waited for a CPU to be why: its waiting is part of that time.
 	timesOther = 2   // So many times the usual of the other hosts, or of the thread itself.
 
 	// How likely chance may be to single out anybody as who is named is, and as who is paged for: a healthy job is looked at often.
