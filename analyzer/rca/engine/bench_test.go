@@ -6,6 +6,7 @@ package engine
 import (
 	"fmt"
 	"runtime"
+	"slices"
 	"testing"
 	"time"
 
@@ -133,4 +134,25 @@ func BenchmarkSlow(b *testing.B) {
 			b.ReportMetric(float64(len(ev.Timeline)), "segments")
 		})
 	}
+}
+
+// BenchmarkSlowAsFetched: of a large slow job the service fetches the histories of at most 40 exporters (diagnose.lookBack), a minute long.
+// Budget: 2 s on one core, for the engine.
+func BenchmarkSlowAsFetched(b *testing.B) {
+	const hosts, perHost, world, slow = 40, 8, 10_240, 77
+	j := rcatest.NewSlowJob(16, 8, 8)
+	j.Iters = 60
+	j.Compute = rcatest.One(slow, 1.5)
+	ev := j.Evidence()
+	fetched := func(r int) bool { return r/perHost < hosts }
+	ev.Timeline = slices.DeleteFunc(ev.Timeline, func(s rca.Segment) bool { return !fetched(s.Rank) })
+	ev.Ranks = slices.DeleteFunc(ev.Ranks, func(r rca.Rank) bool { return !fetched(r.ID) })
+	ev.WorldSize, ev.Partial = world, true
+	b.ReportAllocs()
+	for b.Loop() {
+		if v := Analyze(ev, rca.Options{}); len(v.Culprits) != 1 || v.Culprits[0].Rank != slow {
+			b.Fatalf("got %v: %s", rcatest.CulpritRanks(v), v.Summary)
+		}
+	}
+	b.ReportMetric(float64(len(ev.Timeline)), "segments")
 }
