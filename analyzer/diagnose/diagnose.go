@@ -65,7 +65,7 @@ func (d *Diagnoser) Diagnose(ctx context.Context, req incident.Request) (inciden
 	counts := s.Counts()
 	out := incident.Outcome{
 		Verdict: v, Ranks: view(&ev, &v, s, d.hangAfter()), Complete: len(ev.Missing) == 0, Costly: lookedBack,
-		Ended: ended(&ev), Began: began(&ev, d.Clock.Now()), FirstEnd: firstEnd(&ev, d.Clock.Now()),
+		Ended: ended(&ev), Began: began(&ev, d.Clock.Now()), FirstEnd: firstEnd(&ev, d.Clock.Now()), Comms: comms(&ev),
 		Layout: detail.Layout(&ev), Flow: detail.StandingFlow(&ev, &v, s), Rounds: detail.Rounds(&ev, &v),
 		Stacks: groups, Nodes: counts.Nodes, Asked: counts.Asked, Answered: counts.Answered, Bytes: counts.Bytes,
 		Rests: kept.New(d.Clock.Now(), d.Config.Options(), ev, c, v),

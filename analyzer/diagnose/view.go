@@ -6,6 +6,7 @@ package diagnose
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -97,6 +98,17 @@ func firstEnd(ev *rca.Evidence, now time.Time) time.Time {
 		return time.Time{}
 	}
 	return now.Add(-most)
+}
+
+// comms gives the communicators of those seen, the ones that most of them are in first.
+func comms(ev *rca.Evidence) []string {
+	members := map[string]int{}
+	for i := range ev.Ranks {
+		for j := range ev.Ranks[i].Memberships {
+			members[string(ev.Ranks[i].Memberships[j].Comm)]++
+		}
+	}
+	return slices.SortedFunc(maps.Keys(members), func(a, b string) int { return cmp.Or(cmp.Compare(members[b], members[a]), cmp.Compare(a, b)) })
 }
 
 // rankState gives a rank's state and the operation it is in.

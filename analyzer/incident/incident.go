@@ -45,6 +45,8 @@ type Incident struct {
 	ResolvedAt *time.Time        `json:"resolved_at,omitempty"`
 	// ToldUntil is when it ended before it was opened again, if somebody had been paged of a standstill.
 	ToldUntil *time.Time `json:"told_until,omitempty"`
+	// Comms are communicators of the run that the standing verdict pages for, those with the most members: their ids are drawn anew in each run.
+	Comms []string `json:"comms,omitempty"`
 	// Benign incidents have a verdict that says nothing is broken; they page nobody.
 	Benign bool `json:"benign"`
 	// Labels are the job's, copied onto its alerts. They stay as they were at the first analysis: alerts go by their labels.
@@ -167,6 +169,7 @@ type Outcome struct {
 	Ended    bool              // No process lives of those that were seen: what they show is what they left behind.
 	Began    time.Time         // When the youngest of those processes began; zero: not known.
 	FirstEnd time.Time         // When the first of them ended; zero: of none it is known.
+	Comms    []string          // Communicators of the run, those with the most members first.
 	Costly   bool              // Much was fetched: not to be repeated soon.
 	Nodes    int
 	Asked    int

@@ -341,25 +341,30 @@ func TestEndedJobIsToldOnce(t *testing.T) {
 		ended bool
 		began time.Duration // Of the youngest process, after the first incident began.
 		first time.Duration // The first end, after the first incident ended; 0 not known.
+		comm  string        // The first one's is "a/8".
 		paged bool
 	}{
-		{"its remains", true, -time.Hour, -time.Minute, false},
-		{"its remains, of whose ends nobody knows when", true, -time.Hour, 0, false},
-		{"its remains, by a clock that runs ahead", true, 17 * time.Second, -time.Second, false},
-		{"it lives", false, -time.Hour, 0, true},
-		{"the next run, which has crashed, too", true, 30 * time.Second, time.Second, true},
+		{"its remains", true, -time.Hour, -time.Minute, "", false},
+		{"its remains, of whose ends nobody knows when", true, -time.Hour, 0, "", false},
+		{"its remains, by a clock that runs ahead", true, 17 * time.Second, -time.Second, "", false},
+		{"its remains, by a clock that runs ahead, of whose ends nobody knows when", true, 20 * time.Second, 0, "a/8", false},
+		{"it lives", false, -time.Hour, 0, "a/8", true},
+		{"the next run, which has crashed, too", true, 30 * time.Second, time.Second, "b/8", true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := newRig(t, nil)
 				began := time.Now().Add(tc.began)
+				r.script(func(Request) (Outcome, error) {
+					return Outcome{Verdict: blame(7), Complete: true, Comms: []string{"a/8", "c/2"}}, nil
+				})
 				r.resolved(t)
 				var first time.Time
 				if tc.first != 0 {
 					first = r.only(t).ResolvedAt.Add(tc.first)
 				}
 				r.script(func(Request) (Outcome, error) {
-					return Outcome{Verdict: blame(7), Complete: true, Ended: tc.ended, Began: began, FirstEnd: first}, nil
+					return Outcome{Verdict: blame(7), Complete: true, Ended: tc.ended, Began: began, FirstEnd: first, Comms: []string{"d/2", tc.comm}}, nil
 				})
 				r.receive(t, firing("b", "job"))
 				pass(time.Second)

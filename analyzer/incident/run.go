@@ -236,7 +236,7 @@ func (m *Manager) again(e *entry, out *Outcome, err error, now time.Time) {
 func (m *Manager) accept(e *entry, out *Outcome, a *Analysis, now time.Time) {
 	v := &out.Verdict
 	if out.Ended && m.toldOfRun(e, out) {
-		v.Page = false
+		v.Page, v.PageIn = false, 0
 	}
 	a.Class, a.Cause, a.Confidence, a.Page = v.Class, v.Cause, v.Confidence, v.Page
 	a.Nodes, a.Asked, a.Answered, a.Bytes = out.Nodes, out.Asked, out.Answered, out.Bytes
@@ -262,6 +262,9 @@ func (m *Manager) accept(e *entry, out *Outcome, a *Analysis, now time.Time) {
 			m.logVerdict(e, v, a)
 		}
 		e.Verdict, e.Latest = v, nil
+		if v.Page {
+			e.Comms = slices.Clone(out.Comms[:min(len(out.Comms), keptComms)])
+		}
 		e.Flow = out.Flow // Of the same operation as the verdict.
 		if len(out.Rounds) > 0 || v.Class.StandsStill() {
 			e.Rounds = out.Rounds
@@ -276,10 +279,13 @@ func (m *Manager) accept(e *entry, out *Outcome, a *Analysis, now time.Time) {
 	e.Benign = unalarming(e.Verdict)
 }
 
+// keptComms is how many communicators of a run an incident keeps.
+const keptComms = 16
+
 // toldOfRun reports whether somebody was paged of a standstill in another incident of the job, or in this one before it was opened again,
-// when its processes had all begun or before one of them had ended. A job that has ended does not fail again: exporters that start anew find
-// its remains, and rules take those for news. Either time will do: both are counted back from now, and the machine's clock may be wrong by
-// more than one of them is old.
+// and it is the same run: of the same communicators, or paged for when its processes had all begun or before one of them had ended. A job
+// that has ended does not fail again: exporters that start anew find its remains, and rules take those for news. Either time will do: both
+// are counted back from now, and the machine's clock may be wrong by more than one of them is old.
 func (m *Manager) toldOfRun(e *entry, out *Outcome) bool {
 	before := func(at time.Time, then *time.Time) bool { return !at.IsZero() && then != nil && at.Before(*then) }
 	for _, o := range m.entries {
@@ -290,7 +296,8 @@ func (m *Manager) toldOfRun(e *entry, out *Outcome) bool {
 		if o != e && o.State == Resolved && o.toldOfStandstill() {
 			told = o.ResolvedAt
 		}
-		if told != nil && (before(out.Began, &o.OpenedAt) || before(out.FirstEnd, told)) {
+		sameComm := slices.ContainsFunc(o.Comms, func(id string) bool { return slices.Contains(out.Comms, id) })
+		if told != nil && (sameComm || before(out.Began, &o.OpenedAt) || before(out.FirstEnd, told)) {
 			return true
 		}
 	}

@@ -69,7 +69,7 @@ type Index struct {
 	Seen      int                // Nodes with a rank.
 	World     int                // Ranks that the job should have.
 	Mates     map[string][]int32 // Nodes by host.
-	Over      bool               // Ranks were seen, and none of their processes is alive.
+	Over      bool               // All ranks were seen, and none of their processes is alive.
 	Victim    bool               // The end of some process was set aside, because its long standstill may be what ended it.
 }
 
@@ -82,7 +82,7 @@ func NewIndexKeepingEnds(ev *rca.Evidence, opt rca.Options) *Index { return newI
 func newIndex(ev *rca.Evidence, opt rca.Options, keepEnds bool) *Index {
 	x := &Index{Ev: ev, Opt: opt, Level: ev.Level(), funcs: map[string]int32{}, CommOf: map[rca.CommID]int32{}}
 	forgetEarlierRuns(ev)
-	x.Over = len(ev.Ranks) > 0 && !slices.ContainsFunc(ev.Ranks, func(r rca.Rank) bool { return !ended(&r) })
+	x.Over = len(ev.Ranks) > 0 && len(ev.Ranks) >= ev.WorldSize && !slices.ContainsFunc(ev.Ranks, func(r rca.Rank) bool { return !ended(&r) })
 	forgetOrderlyEnds(ev)
 	forgetLaterEnds(ev, opt.HangAfter)
 	var undated map[int]bool
