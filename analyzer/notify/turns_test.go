@@ -30,8 +30,8 @@ func (c *pair) run(stop <-chan struct{}, p *peerStub, turn int, phase time.Durat
 			return
 		case <-time.After(next):
 		}
-		fires, any := p.fires()
-		if !any {
+		fires, has := p.fires()
+		if !has {
 			continue
 		}
 		time.Sleep(time.Duration(turn) * peerTimeout)
@@ -48,13 +48,13 @@ func (c *pair) run(stop <-chan struct{}, p *peerStub, turn int, phase time.Durat
 }
 
 // fires tells whether an alert fires, and whether there is any.
-func (p *peerStub) fires() (fires, any bool) {
+func (p *peerStub) fires() (fires, has bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, l := range p.lists {
-		fires, any = fires || l.EndsAt.After(time.Now()), true
+		fires, has = fires || l.EndsAt.After(time.Now()), true
 	}
-	return fires, any
+	return fires, has
 }
 
 // dies silences a sender that is telling of an end, once a peer has taken it and others have not.
@@ -67,9 +67,9 @@ func dies(s *Sender, stop <-chan struct{}, stubs []*peerStub) {
 		}
 		fire, know := 0, 0
 		for _, p := range stubs {
-			fires, any := p.fires()
+			fires, has := p.fires()
 			fire += pick(fires, 1, 0)
-			know += pick(any, 1, 0)
+			know += pick(has, 1, 0)
 		}
 		s.mu.Lock()
 		ends := false
