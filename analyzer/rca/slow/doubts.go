@@ -26,6 +26,7 @@ var doubts = []doubt{
 	{name: "accounts_for_too_little", holds: (*analysis).fallsShort, say: (*analysis).sayFallsShort},
 	{name: "never_faster", holds: (*analysis).unproven, say: (*analysis).sayUnproven},
 	{name: "all_hosts_busy", holds: (*analysis).sharedBy, say: (*analysis).sayShared},
+	{name: "may_wait_unseen", holds: (*analysis).mayWaitUnseen, say: (*analysis).sayMayWaitUnseen},
 	{name: "may_be_chance", holds: (*analysis).mayBeChance, say: (*analysis).sayMayBeChance},
 	{name: "may_take_turns", holds: (*analysis).fewIterations, say: (*analysis).sayTakeTurns, after: true},
 }

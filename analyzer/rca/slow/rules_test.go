@@ -140,6 +140,12 @@ var ruleCases = []struct {
 		j.Iters = 4
 		j.Compute = func(r, _ int) float64 { return pick(r/2 == 1, 1.5, 1.0) }
 	}, nil},
+	{"may_wait_unseen", 4, 1, 1, func(j *rcatest.SlowJob) { j.Compute = rcatest.One(3, 1.6) }, func(ev *rca.Evidence) {
+		for _, r := range []int{2, 3} {
+			ev.Ranks[r].Memberships = append(ev.Ranks[r].Memberships, rca.Membership{Comm: "shm", CommRank: r - 2, Called: 1000, Started: 1000, Completed: 1000})
+		}
+		ev.Timeline = slices.DeleteFunc(ev.Timeline, func(s rca.Segment) bool { return s.Rank == 2 })
+	}},
 	{"may_be_chance", 2, 1, 1, func(j *rcatest.SlowJob) {
 		drawn := map[int]float64{}
 		j.Rng, j.Iters = rand.New(rand.NewPCG(3, 1)), 12

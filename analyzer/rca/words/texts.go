@@ -174,6 +174,7 @@ const (
 	SlowerThanHealthy = "Iterations take %.3g× as long as when the job was healthy. The cause is not visible in this evidence." // x
 	BusyHosts         = "%s: %s. Threads wait for a CPU on all hosts, so no machine stands out."                                // Who, finding
 	NeverFaster       = " Nobody has seen the job faster, so this may come from how its ranks are placed."
+	MayHaveWaited     = " %s operations with %s on the same host that are not seen, and may only have waited there."                // it runs, ranks
 	NotBeyondChance   = "Chance singles somebody out like this in more than one of %d healthy jobs, so nobody is paged for it yet." // n
 	MayBeChance       = " Only %s seen, and they differ so much that this may be chance."                                           // seen
 	TooFewToAccuse    = " Only %s seen, in which the ranks may have paused in turn: not enough evidence to name one."               // seen
@@ -311,6 +312,7 @@ const (
 	FindPeers           = "Take stacks of all ranks to find which rank that call waits for."
 	LookLater           = "Ask again when the job has run for longer."
 	RelieveHosts        = "Look for what else runs on these hosts, and at the CPU limits of the job's containers."
+	SeeKernels          = "Look at the clocks and errors of the GPUs of all suspects, or turn kernel events on."
 	CompareRuns         = "Compare with an earlier run of the job, or look again when it has run for longer."
 	LoadPlugin          = "Load the profiler plugin beside the hooks: it records the ends of operations."
 	SecondReport        = "Take a second report some seconds later (ncclras -v), and analyze both: if counts still move, the job does not hang."
