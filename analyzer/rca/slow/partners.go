@@ -69,6 +69,6 @@ func (a *analysis) sayMayWaitUnseen(c *chosen, v *rca.Verdict) {
 	f.nodes = slices.Sorted(slices.Values(append(slices.Clone(c.nodes), partners...)))
 	v.Slowdown = rca.Round(c.gain)
 	v.Culprits = []rca.Culprit{a.suspect(&f)}
-	v.Summary = a.slowSentence(c.alone) + fmt.Sprintf(words.MayHaveWaited, pick(len(c.nodes) == 1, "It runs", "They run"), words.RankNumbers(a.IDs(partners)))
+	v.Summary = a.slowSentence(c.alone) + fmt.Sprintf(words.MayHaveWaited, words.RankNumbers(a.IDs(partners)))
 	v.Action = words.SeeKernels
 }
