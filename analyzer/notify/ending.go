@@ -9,6 +9,20 @@ import (
 	"time"
 )
 
+// Times of ends.
+const (
+	// keepResolved is how long the end of an alert is offered to a peer that does not take it.
+	keepResolved = 15 * time.Minute
+	// endsBefore is by how much an end is dated early. An end is firing again for Alertmanager when a clock is set back to before it, and
+	// somebody would be called.
+	endsBefore = 2 * time.Minute
+	// lookHolds is for how long it is believed of a peer that no other analyzer told it of an alert.
+	lookHolds = 10 * time.Second
+	// While an alert that is over is left to another analyzer, peers are asked for it every third of the time between two turns, within these
+	// bounds: that one may die when it has told some of them of the end.
+	oftenLook, seldomLook = time.Second, 5 * time.Second
+)
+
 // leftUntil is until when an alert that is over is left to another analyzer: it has told of it again by then, or does not any more.
 func (h *held) leftUntil(resend time.Duration) time.Time {
 	if !h.over || h.shared.IsZero() {
@@ -23,6 +37,21 @@ func (s *Sender) mayEnd(h *held, now time.Time) bool {
 		return true
 	}
 	return !slices.ContainsFunc(s.peers, func(p *peer) bool { return !quietAt(p.told[h.fingerprint].quiet, now) })
+}
+
+// untilEnd gives how long a peer is still not to be told of an end, nor asked what it has of it.
+func (s *Sender) untilEnd(p *peer, h *held, now time.Time) time.Duration {
+	if !h.ending.IsZero() {
+		return max(0, s.endAt(p, h).Sub(now))
+	}
+	wait := p.told[h.fingerprint].looked.Add(s.lookEvery()).Sub(now)
+	if !h.over || wait <= 0 || !now.Before(h.leftUntil(s.resend)) && s.mayEnd(h, now) {
+		return 0
+	}
+	if late := h.endedAt.Add(2 * s.resend).Sub(now); late > 0 { // Then nobody is waited for any more.
+		wait = min(wait, late)
+	}
+	return wait
 }
 
 // endAt gives when a peer may be told of an end that others are being told of: after those whose turn to notify comes later, and by as much

@@ -20,18 +20,8 @@ import (
 const (
 	firstRetry = 500 * time.Millisecond
 	lastRetry  = 30 * time.Second
-	// keepResolved is how long the end of an alert is offered to a peer that does not take it.
-	keepResolved = 15 * time.Minute
-	// endsBefore is by how much an end is dated early. An end is firing again for Alertmanager when a clock is set back to before it, and
-	// somebody would be called.
-	endsBefore = 2 * time.Minute
 	// lookTimeout bounds how long an alert waits for what Alertmanager has of it: a page is more urgent than who else tells of it.
 	lookTimeout = time.Second
-	// lookHolds is for how long it is believed of a peer that no other analyzer told it of an alert.
-	lookHolds = 10 * time.Second
-	// While an alert that is over is left to another analyzer, peers are asked for it every third of the time between two turns, within these
-	// bounds: that one may die when it has told some of them of the end.
-	oftenLook, seldomLook = time.Second, 5 * time.Second
 	// maxBatch bounds the alerts of one request.
 	maxBatch = 256
 )
@@ -256,22 +246,14 @@ func (s *Sender) batch(p *peer) (_ []*held, ends bool, _ time.Duration) {
 				s.forget(h, now)
 				continue
 			}
-			if !h.ending.IsZero() {
-				if at := s.endAt(p, h); now.Before(at) {
-					next = min(next, at.Sub(now))
-				} else {
-					due = append(due, h)
-				}
-				continue
+			switch wait := s.untilEnd(p, h, now); {
+			case wait > 0:
+				next = min(next, wait)
+			case !h.ending.IsZero():
+				due = append(due, h)
+			default:
+				out = append(out, h)
 			}
-			if look := t.looked.Add(s.lookEvery()); h.over && now.Before(look) && (now.Before(h.leftUntil(s.resend)) || !s.mayEnd(h, now)) {
-				next = min(next, look.Sub(now))
-				if wait := h.endedAt.Add(2 * s.resend).Sub(now); wait > 0 {
-					next = min(next, wait)
-				}
-				continue
-			}
-			out = append(out, h)
 			continue
 		}
 		if age := now.Sub(t.at); told && t.serial == h.serial && age < s.resend {
