@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/culprit-project/culprit/analyzer/evidence"
@@ -100,12 +101,15 @@ func firstEnd(ev *rca.Evidence, now time.Time) time.Time {
 	return now.Add(-most)
 }
 
-// comms gives the communicators of those seen, the ones that most of them are in first.
+// comms gives the communicators of those seen, the ones that most of them are in first. Where a source does not tell a communicator's id, it
+// is 0, in every run.
 func comms(ev *rca.Evidence) []string {
 	members := map[string]int{}
 	for i := range ev.Ranks {
 		for j := range ev.Ranks[i].Memberships {
-			members[string(ev.Ranks[i].Memberships[j].Comm)]++
+			if id := string(ev.Ranks[i].Memberships[j].Comm); !strings.HasPrefix(id, "0/") {
+				members[id]++
+			}
 		}
 	}
 	return slices.SortedFunc(maps.Keys(members), func(a, b string) int { return cmp.Or(cmp.Compare(members[b], members[a]), cmp.Compare(a, b)) })
