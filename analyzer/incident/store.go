@@ -21,6 +21,9 @@ import (
 
 // Store keeps incidents as files, one each, named by id. A file is written beside its place and renamed, so that a
 // crash leaves the old one or the new one. Writing happens in Run; the newest state of each incident wins.
+//
+// They are files and not rows of an embedded database: there are at most a few hundred, always read and written whole and asked for by id
+// alone, so that a database has nothing to make simpler, and one that is damaged costs one incident.
 type Store struct {
 	dir    string
 	logger *slog.Logger
