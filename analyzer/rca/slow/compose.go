@@ -34,6 +34,7 @@ func (a *analysis) verdict() rca.Verdict {
 	}
 	v.Hypotheses = a.weighed(fs)
 	c := a.choose(fs)
+	a.nodeDecides(&c)
 	if a.doubt(&c, &v, false) {
 		return v
 	}

@@ -56,6 +56,21 @@ func (a *analysis) usedWithinHost(c int32) bool {
 	})
 }
 
+// nodeDecides takes the one whose GPU its node complains about in place of those accused, where they may have waited for it unseen.
+func (a *analysis) nodeDecides(c *chosen) {
+	if !a.mayWaitUnseen(c) {
+		return
+	}
+	n := a.OnlyAiling(a.hiddenPartners(c.nodes), func(f *rca.Fact) bool { return job.ThrottledGPU(f) || job.GPUAilment(f) })
+	if n < 0 {
+		return
+	}
+	f := c.finding
+	f.what = fmt.Sprintf(words.WaitedForUnseen, words.RankNumbers(a.IDs(c.nodes)))
+	f.nodes, f.cause, f.against = []int32{n}, rca.CauseGPU, nil // Its own work is not compared: what it rests on is the node's word.
+	c.finding, c.alone, c.with = f, &f, 0
+}
+
 // mayWaitUnseen holds where ranks are accused of their own work and may as well have waited for others of their host, unless their nodes
 // complain about their GPUs.
 func (a *analysis) mayWaitUnseen(c *chosen) bool {
@@ -66,7 +81,7 @@ func (a *analysis) mayWaitUnseen(c *chosen) bool {
 func (a *analysis) sayMayWaitUnseen(c *chosen, v *rca.Verdict) {
 	partners := a.hiddenPartners(c.nodes)
 	f := *c.alone
-	f.nodes = slices.Sorted(slices.Values(append(slices.Clone(c.nodes), partners...)))
+	f.nodes, f.what = slices.Sorted(slices.Values(append(slices.Clone(c.nodes), partners...))), words.OneOfThem
 	v.Slowdown = rca.Round(c.gain)
 	v.Culprits = []rca.Culprit{a.suspect(&f)}
 	v.Summary = a.slowSentence(c.alone) + fmt.Sprintf(words.MayHaveWaited, words.RankNumbers(a.IDs(partners)))

@@ -140,12 +140,7 @@ var ruleCases = []struct {
 		j.Iters = 4
 		j.Compute = func(r, _ int) float64 { return pick(r/2 == 1, 1.5, 1.0) }
 	}, nil},
-	{"may_wait_unseen", 4, 1, 1, func(j *rcatest.SlowJob) { j.Compute = rcatest.One(3, 1.6) }, func(ev *rca.Evidence) {
-		for _, r := range []int{2, 3} {
-			ev.Ranks[r].Memberships = append(ev.Ranks[r].Memberships, rca.Membership{Comm: "shm", CommRank: r - 2, Called: 1000, Started: 1000, Completed: 1000})
-		}
-		ev.Timeline = slices.DeleteFunc(ev.Timeline, func(s rca.Segment) bool { return s.Rank == 2 })
-	}},
+	{"may_wait_unseen", 4, 1, 1, func(j *rcatest.SlowJob) { j.Compute = rcatest.One(3, 1.6) }, unseenWithinHost},
 	{"may_be_chance", 2, 1, 1, func(j *rcatest.SlowJob) {
 		drawn := map[int]float64{}
 		j.Rng, j.Iters = rand.New(rand.NewPCG(3, 1)), 12
@@ -247,6 +242,28 @@ func TestRulesHaveNames(t *testing.T) {
 	for _, name := range names {
 		if !slices.Contains(shown, name) {
 			t.Errorf("no job shows what %q is for", name)
+		}
+	}
+}
+
+// unseenWithinHost has ranks 2 and 3 run operations that nothing is seen of, and shows no other of rank 2 either.
+func unseenWithinHost(ev *rca.Evidence) {
+	for _, r := range []int{2, 3} {
+		ev.Ranks[r].Memberships = append(ev.Ranks[r].Memberships, rca.Membership{Comm: "shm", CommRank: r - 2, Called: 1000, Started: 1000, Completed: 1000})
+	}
+	ev.Timeline = slices.DeleteFunc(ev.Timeline, func(s rca.Segment) bool { return s.Rank == 2 })
+}
+
+// TestNodeDecidesWithinHost: of two ranks of a host that may wait for each other unseen, the one whose GPU has lost its clock is named.
+func TestNodeDecidesWithinHost(t *testing.T) {
+	for _, sick := range []int{2, 3} {
+		j := rcatest.NewSlowJob(4, 1, 1)
+		j.Compute = rcatest.One(3, 1.6)
+		j.Facts = []rca.Fact{{Host: "node1", Rank: sick, Component: "gpu", Kind: "clock_throttled", Value: 470, Expected: 1410}}
+		ev := j.Evidence()
+		unseenWithinHost(&ev)
+		if v := verdictOf(ev, rca.Options{}); v.Class != rca.SlowCompute || v.Cause != rca.CauseGPU || !v.Page || !slices.Equal(rcatest.Accused(v), []int{sick}) {
+			t.Errorf("rank %d: %s/%s, page %v, accuses %v: %s", sick, v.Class, v.Cause, v.Page, rcatest.Accused(v), v.Summary)
 		}
 	}
 }

@@ -174,7 +174,9 @@ const (
 	SlowerThanHealthy = "Iterations take %.3g× as long as when the job was healthy. The cause is not visible in this evidence." // x
 	BusyHosts         = "%s: %s. Threads wait for a CPU on all hosts, so no machine stands out."                                // Who, finding
 	NeverFaster       = " Nobody has seen the job faster, so this may come from how its ranks are placed."
-	MayHaveWaited     = " Operations with %s on the same host are not seen, and the time may have passed in waiting there."         // ranks
+	MayHaveWaited     = " Operations with %s on the same host are not seen, and the time may have passed in waiting there." // ranks
+	OneOfThem         = "one of them is slow, and others may wait for it in operations that are not seen"
+	WaitedForUnseen   = "its node complains about its GPU, and %s on the same host may wait for it in operations that are not seen" // ranks
 	NotBeyondChance   = "Chance singles somebody out like this in more than one of %d healthy jobs, so nobody is paged for it yet." // n
 	MayBeChance       = " Only %s seen, and they differ so much that this may be chance."                                           // seen
 	TooFewToAccuse    = " Only %s seen, in which the ranks may have paused in turn: not enough evidence to name one."               // seen
