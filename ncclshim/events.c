@@ -94,7 +94,7 @@ void event_state_proxy_op(handle h, int state, const union culprit_nccl_state_ar
 void event_state_other(handle h, int state, uint64_t value) {
   switch (handle_kind_of(h)) {
     case HANDLE_KERNEL:
-      if (state == CULPRIT_NCCL_KERNEL_CH_STOP && shim_active()) op_kernel_timed(h, handle_aux(h), value);
+      if (state == CULPRIT_NCCL_KERNEL_CH_STOP && shim_active()) op_kernel_timed(h, handle_aux(h), value, shim_now());
       return;
     case HANDLE_GROUP_API:
       if (state == CULPRIT_NCCL_GROUP_END_API_START && shim_active()) group_api_ending(h, shim_now());

@@ -84,7 +84,7 @@ void op_proxy_lost(handle op);
 // op_kernel_started and op_kernel_stopped: one channel's kernel; op_kernel_timed before the latter. timer: the GPU's
 // clock in ns, 0 unknown.
 bool op_kernel_started(handle op, uint32_t channel, uint64_t timer, uint64_t now);
-void op_kernel_timed(handle op, uint32_t channel, uint64_t timer);
+void op_kernel_timed(handle op, uint32_t channel, uint64_t timer, uint64_t now);
 void op_kernel_stopped(handle op, uint32_t channel, uint64_t now);
 
 // op_abandon_all ends every open operation of a communicator as abandoned.

@@ -220,7 +220,7 @@ bool op_make_room(void) {
 
 // forget_kernel takes back what KernelCh has told of an operation.
 static void forget_kernel(struct op_ctl *o) {
-  o->kernel_started = o->kernel_stopped = 0;
+  o->kernel_started = o->kernel_stopped = o->kernel_timed = 0;
   o->entered_ns = o->kernel_left_ns = o->gpu_ns = 0;
   if (o->state == CULPRIT_OP_ENTERED) o->state = CULPRIT_OP_ENQUEUED;
   if (o->state > CULPRIT_OP_CALLED) o->flags |= CULPRIT_OP_KERNEL_UNTRUSTED;

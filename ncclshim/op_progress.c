@@ -8,7 +8,7 @@
 #include "comm.h"
 #include "completion.h"
 
-#define EARLY_NS UINT64_C(1000000)  // By which a kernel may seem to begin before it was enqueued: the two clocks differ a little.
+#define EARLY_NS UINT64_C(1000000)  // By which a kernel may seem to begin before it was enqueued, or to end before it began: clocks differ.
 #define ANCHOR_NS INT64_C(10000000000)  // For how long the GPU's clock and ours are taken to run alike.
 
 enum op_proxy_verdict op_proxy_started(handle op, int32_t peer, uint64_t now, struct op_proxy *out) {
@@ -107,15 +107,16 @@ void op_proxy_lost(handle op) {
   op_settle(i);
 }
 
-// kernel_began gives when a channel's kernel began. NCCL may tell late: up to 2.30 of operations that share a kernel the later ones are
-// only told of when the earlier ones have stopped. The GPU's time, counted from the quickest of the last seconds' tellings, says when. A
-// kernel that would have begun before it was enqueued shows that the GPU's clock was set back: counting starts anew.
-static uint64_t kernel_began(uint32_t comm, uint32_t channel, uint64_t timer, uint64_t enqueued, uint64_t now) {
-  struct kernel_start *k = &shim.comms[comm].kernel_starts[channel];
+// kernel_time gives when a channel's kernel was at what the GPU's timer told, at the earliest at a time that is known. NCCL tells late: of
+// stops when the proxy thread comes to them, and up to 2.30 of operations that share a kernel of the later ones' starts only when the
+// earlier ones have stopped. The GPU's time, counted from the quickest of the last seconds' tellings, says when. What would lie before the
+// earliest shows that the GPU's clock was set back: counting starts anew.
+static uint64_t kernel_time(uint32_t comm, uint32_t channel, uint64_t timer, uint64_t earliest, uint64_t now) {
+  struct kernel_told *k = &shim.comms[comm].kernels_told[channel];
   const int64_t later = (int64_t)(timer - GET(k->timer));
   if (timer != 0 && GET(k->timer) != 0 && later > -ANCHOR_NS && later < ANCHOR_NS) {
-    const uint64_t began = GET(k->at_ns) + (uint64_t)later;
-    if (began < now && began + EARLY_NS >= enqueued) return began;
+    const uint64_t at = GET(k->at_ns) + (uint64_t)later;
+    if (at < now && at + EARLY_NS >= earliest) return op_later(at, earliest);
   }
   PUT(k->timer, timer);
   PUT(k->at_ns, now);
@@ -133,7 +134,7 @@ bool op_kernel_started(handle op, uint32_t channel, uint64_t timer, uint64_t now
   }
   o->kernel_started |= UINT64_C(1) << channel;
   o->gpu_start[channel] = timer;
-  const uint64_t began = op_later(kernel_began(o->comm_index, channel, timer, o->enqueued_ns, now), o->enqueued_ns);
+  const uint64_t began = kernel_time(o->comm_index, channel, timer, o->enqueued_ns, now);
   if (o->entered_ns == 0 || began < o->entered_ns) o->entered_ns = began;
   if (o->state < CULPRIT_OP_ENTERED) o->state = CULPRIT_OP_ENTERED;
   PUT(trace_op(&shim.file, i)->last_progress_ns, now);
@@ -143,13 +144,16 @@ bool op_kernel_started(handle op, uint32_t channel, uint64_t timer, uint64_t now
   return true;
 }
 
-void op_kernel_timed(handle op, uint32_t channel, uint64_t timer) {
+void op_kernel_timed(handle op, uint32_t channel, uint64_t timer, uint64_t now) {
   if (channel >= CULPRIT_MAX_CHANNELS) return;
   const uint32_t i = op_lock(op);
   if (i == NONE) return;
   struct op_ctl *o = &shim.ops[i];
-  if ((o->kernel_started & UINT64_C(1) << channel) != 0 && o->gpu_start[channel] != 0) {
+  const uint64_t bit = UINT64_C(1) << channel;
+  if ((o->kernel_started & bit) != 0 && o->gpu_start[channel] != 0) {
     o->gpu_ns = op_later(o->gpu_ns, clock_since(timer, o->gpu_start[channel]));
+    o->kernel_left_ns = op_later(o->kernel_left_ns, kernel_time(o->comm_index, channel, timer, o->entered_ns, now));
+    o->kernel_timed |= bit;
   }
   op_unlock(i);
 }
@@ -171,7 +175,7 @@ void op_kernel_stopped(handle op, uint32_t channel, uint64_t now) {
   }
   o->kernel_started |= bit;
   o->kernel_stopped |= bit;
-  o->kernel_left_ns = now;
+  if ((o->kernel_timed & bit) == 0) o->kernel_left_ns = now;
   PUT(trace_op(&shim.file, i)->last_progress_ns, now);
   PUT(trace_comm(&shim.file, o->comm_index)->last_progress_ns, now);
   op_settle(i);

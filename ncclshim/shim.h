@@ -53,8 +53,8 @@ struct learned {
 // How send/recv with a peer moves, as far as it has been seen.
 enum p2p_path { P2P_UNKNOWN = 0, P2P_PROXIED = 1, P2P_UNSEEN = 2 };
 
-// A start that KernelCh has told of a channel: the GPU's time of it, and when it was told.
-struct kernel_start {
+// What KernelCh has told of a channel: the GPU's time, and when it was told.
+struct kernel_told {
   uint64_t timer, at_ns;
 };
 
@@ -92,7 +92,7 @@ struct comm_ctl {
   uint64_t *p2p_seq;  // [2 * peer + is_send]: next sequence number, and above it what way the transfers take (enum p2p_path).
   uint32_t p2p_peers;
   struct learned learned[LEARNED];
-  struct kernel_start kernel_starts[CULPRIT_MAX_CHANNELS];
+  struct kernel_told kernels_told[CULPRIT_MAX_CHANNELS];
 };
 
 // What flows add to one direction of an operation: what the record has as a direction, and what it has beside it.
@@ -123,7 +123,7 @@ struct op_ctl {
   uint32_t proxy_started, proxy_stopped;
   uint32_t proxy_missed;  // Stops that came while the slot was taken; added with atomics.
   uint64_t called_ns, enqueued_ns, entered_ns, kernel_left_ns, last_proxy_ns, provisional_ns, gpu_ready_ns;
-  uint64_t kernel_started, kernel_stopped;
+  uint64_t kernel_started, kernel_stopped, kernel_timed;  // Channels, a bit each; timed: the GPU's time of the stop is known.
   uint64_t gpu_ns;
 
   // Not cleared with the rest: an operation's end leaves the first clean, and kernel_started says what of the second holds.

@@ -3,10 +3,12 @@
 
 // The GPU's events: what they tell of operations, and when they are not believed.
 
+#include "../clock.h"
 #include "harness.h"
 #include "nccl.h"
 #include "traceview.h"
 
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -161,6 +163,26 @@ static void gpu_clock_is_set_back(void) {
   CHECK_EQ(last_completion(&v).entered_ns, set_back.entered_ns);
 }
 
+// A kernel's stop is told when the proxy thread comes to it, however late: the GPU's time of it says when it was.
+static void stop_told_late(void) {
+  struct view v;
+  void *comm = begin(6, 1, &v);
+  void *op = nccl_op_simple(comm, &(struct nccl_op){.count = 64, .channels = 1});
+  void *k = nccl_kernel(comm, op, 0, 7000);
+  const uint64_t entered = op_of(&v, 0).entered_ns;
+  while (clock_monotonic() < entered + 5000000) sched_yield();
+  stop_kernel(k, 8000);
+  CHECK_EQ(last_completion(&v).left_ns, entered + 1000);
+  // A stop that would lie in the future, or before the start, is told when it comes.
+  const uint64_t hour = UINT64_C(3600000000000);
+  for (int i = 1; i < 3; i++) {
+    op = nccl_op_simple(comm, &(struct nccl_op){.count = 64, .channels = 1, .seq = (uint64_t)i});
+    stop_kernel(nccl_kernel(comm, op, 0, 9000), i == 1 ? hour : 1);
+    CHECK(last_completion(&v).left_ns >= last_completion(&v).entered_ns);
+    CHECK(last_completion(&v).left_ns <= clock_monotonic());
+  }
+}
+
 static void shared_kernel_v4(void) { shared_kernel_told_late(4); }
 static void shared_kernel_v6(void) { shared_kernel_told_late(6); }
 
@@ -260,6 +282,7 @@ static const struct test_case cases[] = {
     {"lost_kernel_event", lost_kernel_event},
     {"shared_kernel_v4", shared_kernel_v4},
     {"shared_kernel_v6", shared_kernel_v6},
+    {"stop_told_late", stop_told_late},
     {"gpu_clock_is_set_back", gpu_clock_is_set_back},
     {"self_send_distrusts_kernel", self_send_distrusts_kernel},
     {"self_send_v7", self_send_v7},
