@@ -24,6 +24,8 @@ func Span(d time.Duration) string {
 	switch {
 	case d < 0:
 		return "unknown time"
+	case d > 0 && d < 100*time.Millisecond:
+		return strconv.FormatInt(max(1, d.Round(time.Millisecond).Milliseconds()), 10) + " ms"
 	case d < 10*time.Second:
 		return strconv.FormatFloat(float64(d.Round(100*time.Millisecond))/1e9, 'f', -1, 64) + " s"
 	case d < 2*time.Minute:

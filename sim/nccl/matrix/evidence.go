@@ -5,6 +5,7 @@ package matrix
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -17,8 +18,8 @@ import (
 
 const keepLimit = 30 * time.Second
 
-// keep saves what is known of a case, before its job is ended: the analyzer's incidents, what each exporter has, the trace
-// files and what the job's processes said.
+// keep saves what is known of a case, before its job is ended: the analyzer's incidents, what each of them rests on, what each exporter has,
+// the trace files and what the job's processes said.
 func (r *Runner) keep(ctx context.Context, w *watch, c Case) (string, error) {
 	if r.Evidence == "" {
 		return "", nil
@@ -32,7 +33,8 @@ func (r *Runner) keep(ctx context.Context, w *watch, c Case) (string, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", fmt.Errorf("making a directory for the evidence: %w", err)
 	}
-	err := save(ctx, filepath.Join(dir, "incidents.json"), w.cluster.AnalyzerURL()+"/api/v1/incidents")
+	incidents := w.cluster.AnalyzerURL() + "/api/v1/incidents"
+	err := errors.Join(save(ctx, filepath.Join(dir, "incidents.json"), incidents), keepIncidents(ctx, dir, incidents))
 	for host := range r.Hosts {
 		name := w.cluster.HostName(host)
 		err = errors.Join(err,
@@ -45,6 +47,26 @@ func (r *Runner) keep(ctx context.Context, w *watch, c Case) (string, error) {
 		err = errors.Join(err, copyFile(filepath.Join(dir, "job.log"), w.job.Log()))
 	}
 	return dir, err
+}
+
+// keepIncidents saves the evidence of each incident that incidents.json in dir tells of, to be analysed again.
+func keepIncidents(ctx context.Context, dir, incidents string) error {
+	raw, err := os.ReadFile(filepath.Join(dir, "incidents.json"))
+	if err != nil {
+		return fmt.Errorf("reading the incidents: %w", err)
+	}
+	var told struct {
+		Incidents []struct {
+			ID string `json:"id"`
+		} `json:"incidents"`
+	}
+	if err := json.Unmarshal(raw, &told); err != nil {
+		return fmt.Errorf("reading the incidents: %w", err)
+	}
+	for _, i := range told.Incidents {
+		err = errors.Join(err, save(ctx, filepath.Join(dir, i.ID+".tar.gz"), incidents+"/"+i.ID+"/evidence.tar.gz"))
+	}
+	return err
 }
 
 func save(ctx context.Context, to, address string) error {
