@@ -6,6 +6,7 @@ package slow
 import (
 	"cmp"
 	"hash/fnv"
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -221,10 +222,19 @@ func (t *timeline) frequencies(tokens []int32, n int) []float64 {
 // them are alike only every few, for most ranks, so many make one iteration.
 func (t *timeline) cutAll(tokens []int32, often []float64) {
 	starts := make([][]int, len(t.ranks))
+	recurring := make([][]int32, len(t.ranks))
+	for n, list := range t.ranks {
+		recurring[n] = t.recurring(list, tokens)
+	}
+	shared := sharedPace(recurring, often)
 	votes := map[int]int{}
 	for n, list := range t.ranks {
 		var shape []uint64
-		starts[n], shape = t.stretches(list, tokens, often)
+		cutter := firstOf(shared, recurring[n])
+		if cutter < 0 {
+			cutter = rarestOf(recurring[n], often)
+		}
+		starts[n], shape = t.stretches(list, tokens, cutter)
 		if len(shape) >= 2 {
 			votes[stretch(shape)]++
 		}
@@ -284,9 +294,8 @@ func (t *timeline) countStretches(list []int32, starts []int, per int) (index []
 	return index, all
 }
 
-// stretches gives where the batches with a rank's rarest recurring operation begin, and a fingerprint of what lies
-// between, whatever the order.
-func (t *timeline) stretches(list, tokens []int32, often []float64) (starts []int, shape []uint64) {
+// recurring gives a rank's operations that come at least three times, each once, in ascending order. In one batch they count once.
+func (t *timeline) recurring(list, tokens []int32) []int32 {
 	count, at := map[int32]int{}, map[int32]int{}
 	begun := t.batchesOf(list)
 	for p, i := range list {
@@ -295,23 +304,77 @@ func (t *timeline) stretches(list, tokens []int32, often []float64) (starts []in
 			count[tokens[i]]++
 		}
 	}
+	maps.DeleteFunc(count, func(_ int32, c int) bool { return c < 3 })
+	return slices.Sorted(maps.Keys(count))
+}
+
+// sharedPace gives the operations that cut iterations where the ranks' own rarest do not come equally often: as often as those, the rarest
+// first, of which all ranks have some, and before others the one that most ranks have. Iterations are of the whole job: what some ranks are
+// seen to do every tenth time cuts none for the others. Empty where each rank's rarest serves, or nothing is shared.
+func sharedPace(recurring [][]int32, often []float64) []int32 {
+	near := func(x, y float64) bool { return math.Abs(x-y) <= 1+samePace*max(x, y) }
+	least, most := math.Inf(1), 0.0 // Of the ranks' rarest.
+	ranks := map[int32]int{}
+	for _, ks := range recurring {
+		if len(ks) > 0 {
+			own := often[rarestOf(ks, often)]
+			least, most = min(least, own), max(most, own)
+		}
+		for _, k := range ks {
+			ranks[k]++
+		}
+	}
+	if most <= otherPace*least {
+		return nil
+	}
+	byPace := slices.SortedFunc(maps.Keys(ranks), func(a, b int32) int { return cmp.Or(cmp.Compare(often[a], often[b]), cmp.Compare(a, b)) })
+	for _, first := range byPace {
+		pace := often[first]
+		if pace < most && !near(pace, most) {
+			continue
+		}
+		cutters := slices.DeleteFunc(slices.Clone(byPace), func(k int32) bool { return !near(often[k], pace) })
+		alone := func(ks []int32) bool { return len(ks) > 0 && firstOf(cutters, ks) < 0 }
+		if !slices.ContainsFunc(recurring, alone) {
+			slices.SortStableFunc(cutters, func(a, b int32) int { return cmp.Compare(ranks[b], ranks[a]) })
+			return cutters
+		}
+	}
+	return nil
+}
+
+// firstOf gives the first of some operations that is among a rank's; -1 none.
+func firstOf(wanted, ks []int32) int32 {
+	for _, k := range wanted {
+		if _, ok := slices.BinarySearch(ks, k); ok {
+			return k
+		}
+	}
+	return -1
+}
+
+// rarestOf gives the rarest of some operations, the first of those that are as rare, give or take what the window cuts off; -1 of none.
+func rarestOf(ks []int32, often []float64) int32 {
 	least := math.Inf(1)
-	for k, c := range count {
-		if c >= 3 {
-			least = min(least, often[k])
+	for _, k := range ks {
+		least = min(least, often[k])
+	}
+	for _, k := range ks {
+		if often[k] <= least+0.5 {
+			return k
 		}
 	}
-	rarest := int32(-1) // The first of those that are as rare, give or take what the window cuts off.
-	for k, c := range count {
-		if c >= 3 && often[k] <= least+0.5 && (rarest < 0 || k < rarest) {
-			rarest = k
-		}
-	}
-	if rarest < 0 {
+	return -1
+}
+
+// stretches gives where the batches with a rank's operation that cuts begin, and a fingerprint of what lies between, whatever the order.
+func (t *timeline) stretches(list, tokens []int32, cutter int32) (starts []int, shape []uint64) {
+	if cutter < 0 {
 		return nil, nil
 	}
+	begun := t.batchesOf(list)
 	for p, i := range list {
-		if tokens[i] == rarest && (len(starts) == 0 || starts[len(starts)-1] != begun[p]) {
+		if tokens[i] == cutter && (len(starts) == 0 || starts[len(starts)-1] != begun[p]) {
 			starts = append(starts, begun[p])
 		}
 	}

@@ -26,7 +26,8 @@ type stop struct {
 	long int64 // Beyond what its peers take, ns.
 }
 
-// stops finds the gaps that are longer than their peers' by a good part of an iteration, all of it the host's.
+// stops finds the gaps that are longer than their peers' by a good part of an iteration, all of it the host's. Who stops in one iteration after
+// the other does not go on as before: that is no pause.
 func (t *timeline) stops() []stop {
 	usual, _ := center(toFloats(t.iterationTimes()))
 	if usual <= 0 {
@@ -35,6 +36,7 @@ func (t *timeline) stops() []stop {
 	var out []stop
 	peers := t.peerWork()
 	for _, list := range t.ranks {
+		from := len(out)
 		for _, i := range list {
 			s := &t.segs[i]
 			if !s.works() {
@@ -46,8 +48,27 @@ func (t *timeline) stops() []stop {
 			}
 			out = append(out, stop{i, extra})
 		}
+		out = append(out[:from], t.apart(out[from:])...)
 	}
 	return out
+}
+
+// apart keeps the stops of a rank, in their order, that do not come in pauseRun iterations in a row.
+func (t *timeline) apart(stops []stop) []stop {
+	iter := func(k int) int32 { return t.segs[stops[k].seg].iter }
+	kept := stops[:0]
+	for from := 0; from < len(stops); {
+		to := from + 1
+		for to < len(stops) && iter(to)-iter(to-1) <= 1 {
+			to++
+		}
+		first, last := iter(from), iter(to-1)
+		if last-first+1 < pauseRun {
+			kept = append(kept, stops[from:to]...)
+		}
+		from = to
+	}
+	return kept
 }
 
 // withoutPauses takes pauses out of the ranks' own work. A machine that is slow now and then is slow all through such an iteration, and
@@ -74,11 +95,18 @@ func (t *timeline) withoutPauses() (*timeline, repair) {
 	slices.Sort(p.iters)
 	p.iters = slices.Compact(p.iters)
 	p.regular = evenSpaced(p.iters)
-	tooOften := float64(len(p.iters)) > mostPaused*float64(t.iters)
-	if tooOften || !p.writing && len(p.iters) >= regularFrom && !p.regular {
+	if t.pausedTooOften(p.iters) || !p.writing && len(p.iters) >= regularFrom && !p.regular {
 		return t, repair{left: len(stops)} // Irregular stops without a visible reason: a bad machine does the same.
 	}
 	return t.withGaps(gaps), repair{changed: len(stops), paused: p}
+}
+
+// pausedTooOften reports whether iterations with pauses, in ascending order, are no exception, in all or from the first to the last of them.
+func (t *timeline) pausedTooOften(at []int32) bool {
+	if float64(len(at)) > mostPaused*float64(t.iters) {
+		return true
+	}
+	return len(at) >= regularFrom && float64(len(at)-1) > mostPaused*float64(at[len(at)-1]-at[0])
 }
 
 // evenSpaced reports whether numbers in ascending order lie at equal distances, give or take one.

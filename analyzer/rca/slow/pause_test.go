@@ -33,6 +33,8 @@ func TestPausesAreBenign(t *testing.T) {
 		{"once", late(func(it int) bool { return it == 9 }), 0, rca.Benign, rca.CauseCheckpoint},
 		{"irregularly, writing", late(func(it int) bool { return it == 3 || it == 5 || it == 14 || it == 21 }), 1e9, rca.Benign, rca.CauseCheckpoint},
 		{"irregularly", late(func(it int) bool { return it == 3 || it == 5 || it == 14 || it == 21 }), 0, rca.SlowCompute, rca.CauseCPU},
+		{"in every iteration since some time ago", late(func(it int) bool { return it >= 19 }), 0, rca.SlowCompute, rca.CauseCPU},
+		{"in most iterations for a while, writing", late(func(it int) bool { return it >= 4 && it < 10 && it != 8 }), 1e9, rca.Unknown, rca.CauseUnknown},
 		{"in every iteration", late(func(int) bool { return true }), 0, rca.SlowCompute, rca.CauseCPU},
 		{"a rank slow beside", func(j *rcatest.SlowJob) { late(every6)(j); j.Compute = rcatest.One(5, 1.5) }, 1e9, rca.SlowCompute, rca.CauseGPU},
 	} {

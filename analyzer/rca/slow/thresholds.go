@@ -58,10 +58,11 @@ const (
 	spellShare  = 0.3 // Of what they took longer, that the flows of a place must have been outstanding longer.
 	oncePlace   = 0.8 // The weight that a place must have where it was slow in one iteration alone.
 
-	// Bounds of a pause: a share of the usual iteration from which one gap is one, and the share of iterations up to which
-	// they are the exception. A job that pauses in every other iteration is slow.
+	// Bounds of a pause: a share of the usual iteration from which one gap is one, the share of iterations up to which they are the
+	// exception, and the number of iterations in a row from which it is none. A job that pauses in every other iteration is slow.
 	leastPause  = 0.25
 	mostPaused  = 0.4
+	pauseRun    = 3
 	regularFrom = 3 // Pauses from which their distances tell something.
 )
 
@@ -211,6 +212,8 @@ const (
 	likelyShare        = 0.5  // Of a rank's own work that others wait for, where nothing says how much slower the job became.
 	onsetRoom          = 1.5  // How much more own work may have grown than iterations have: beyond, it was not seen whole before.
 	asManyRoom         = 1.25 // By how many times the pieces of two iterations may differ in number.
+	samePace           = 0.05 // Share by which how often two operations come may differ, where they come once in the same iteration.
+	otherPace          = 1.5  // Times as often as another rank's rarest operation, from which they do not cut the same iterations.
 	severalFrom        = 1.5  // Times the usual length, from which a stretch with a lost record is several.
 	fewHoles           = 0.02 // Share of work beside holes up to which nothing is lost: histories of ranks end at different operations.
 	holesDiscount      = 0.4  // How much less having found nothing is believed where all records have holes.
