@@ -66,14 +66,22 @@ func TestIterationsOfAll(t *testing.T) {
 	}
 }
 
-// TestBegunAfterTheOneBefore: where an operation's kernel is not seen, it has begun when the one that was called before it had ended, also
-// where that one's kernel was seen to start after the call.
-func TestBegunAfterTheOneBefore(t *testing.T) {
+// TestPartlyUnrecorded: where some ranks have no records of operations in which others have, the replay does not know who waits for them.
+func TestPartlyUnrecorded(t *testing.T) {
 	ev, tl := pairs(20, func(int) time.Duration { return 40 * time.Millisecond })
-	x := newTimeline(job.NewIndex(&ev, rca.Options{}.WithDefaults()), tl)
-	for i := range x.segs {
-		if s := &x.segs[i]; s.Bytes == 8 && s.stay > int64(2*time.Millisecond) {
-			t.Fatalf("rank %d waits for %v in an operation of half a millisecond", s.Rank, time.Duration(s.stay))
+	for _, everybody := range []bool{true, false} {
+		for r := range ev.Ranks {
+			ev.Ranks[r].Memberships = nil
+			if everybody || r%2 == 1 {
+				ev.Ranks[r].Memberships = append(ev.Ranks[r].Memberships, rca.Membership{Comm: []rca.CommID{"even", "odd"}[r%2], CommRank: r / 2, Called: 20})
+			}
+			if everybody != (r%2 == 1) {
+				ev.Ranks[r].Memberships = append(ev.Ranks[r].Memberships, rca.Membership{Comm: "all", CommRank: r, Called: 22})
+			}
+		}
+		h := repaired(newTimeline(job.NewIndex(&ev, rca.Options{}.WithDefaults()), tl))
+		if seen := newAnalysis(h).seenWhole(); seen != everybody {
+			t.Errorf("all ranks that call have records: %v, seen whole: %v", everybody, seen)
 		}
 	}
 }

@@ -27,8 +27,34 @@ func (a *analysis) coverage() float64 {
 	return led * (1 - job.UnseenDiscount*float64(min(silent, a.World))/float64(max(1, a.World)))
 }
 
-// seenWhole reports whether the replay knows who waited for whom: all ranks were seen, and hardly any records are lost.
-func (a *analysis) seenWhole() bool { return a.visitedRanks() >= a.World && a.holes <= fewHoles }
+// seenWhole reports whether the replay knows who waited for whom: all ranks were seen, hardly any records are lost, and no rank takes part
+// unrecorded in operations of others.
+func (a *analysis) seenWhole() bool {
+	return a.visitedRanks() >= a.World && a.holes <= fewHoles && !a.unrecorded()
+}
+
+// callsUnrecorded reports whether a rank has called operations of a communicator as often as there are iterations and recorded none of them,
+// while others recorded theirs.
+func (a *analysis) callsUnrecorded() bool {
+	seen, used := map[commNode]bool{}, make([]bool, len(a.Comms))
+	for i := range a.now.segs {
+		s := &a.now.segs[i]
+		if c, ok := s.in(); ok {
+			seen[commNode{c, s.node}], used[c] = true, true
+		}
+	}
+	for c := range a.Comms {
+		if !used[c] {
+			continue
+		}
+		for _, m := range a.Comms[c].Members {
+			if m.Membership != nil && m.Membership.Called >= int64(a.now.iters) && len(a.now.ranks[m.Node]) > 0 && !seen[commNode{int32(c), m.Node}] {
+				return true
+			}
+		}
+	}
+	return false
+}
 
 // holeShare is the share of the work that has no record, or comes after some that may have none.
 func (t *timeline) holeShare() float64 {

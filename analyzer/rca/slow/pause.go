@@ -26,8 +26,7 @@ type stop struct {
 	long int64 // Beyond what its peers take, ns.
 }
 
-// stops finds the gaps that are longer than their peers' by a good part of an iteration, all of it the host's. Who stops in one iteration after
-// the other does not go on as before: that is no pause.
+// stops finds the gaps that are longer than their peers' by a good part of an iteration, all of it the host's.
 func (t *timeline) stops() []stop {
 	usual, _ := center(toFloats(t.iterationTimes()))
 	if usual <= 0 {
@@ -36,7 +35,6 @@ func (t *timeline) stops() []stop {
 	var out []stop
 	peers := t.peerWork()
 	for _, list := range t.ranks {
-		from := len(out)
 		for _, i := range list {
 			s := &t.segs[i]
 			if !s.works() {
@@ -48,22 +46,21 @@ func (t *timeline) stops() []stop {
 			}
 			out = append(out, stop{i, extra})
 		}
-		out = append(out[:from], t.apart(out[from:])...)
 	}
 	return out
 }
 
-// apart keeps the stops of a rank, in their order, that do not come in pauseRun iterations in a row.
+// apart keeps the stops, rank by rank, that do not come in pauseRun iterations in a row: who stops in one iteration after the other does not go
+// on as before.
 func (t *timeline) apart(stops []stop) []stop {
-	iter := func(k int) int32 { return t.segs[stops[k].seg].iter }
-	kept := stops[:0]
+	at := func(k int) *seg { return &t.segs[stops[k].seg] }
+	var kept []stop
 	for from := 0; from < len(stops); {
 		to := from + 1
-		for to < len(stops) && iter(to)-iter(to-1) <= 1 {
+		for to < len(stops) && at(to).node == at(from).node && at(to).iter-at(to-1).iter <= 1 {
 			to++
 		}
-		first, last := iter(from), iter(to-1)
-		if last-first+1 < pauseRun {
+		if at(to-1).iter-at(from).iter+1 < pauseRun {
 			kept = append(kept, stops[from:to]...)
 		}
 		from = to
@@ -71,19 +68,32 @@ func (t *timeline) apart(stops []stop) []stop {
 	return kept
 }
 
+// iterationsOf gives the iterations in which ranks stopped, each once, in ascending order.
+func (t *timeline) iterationsOf(stops []stop) []int32 {
+	var out []int32
+	for _, s := range stops {
+		out = append(out, t.segs[s.seg].iter)
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
 // withoutPauses takes pauses out of the ranks' own work. A machine that is slow now and then is slow all through such an iteration, and
 // seldom at even distances; who writes a checkpoint, evaluates or collects garbage stops once.
 func (t *timeline) withoutPauses() (*timeline, repair) {
-	stops := t.stops()
-	if len(stops) == 0 {
+	all := t.stops()
+	if len(all) == 0 {
 		return t, repair{}
 	}
-	p := &pauses{}
+	stops := t.apart(all)
+	if len(stops) == 0 || t.pausedTooOften(t.iterationsOf(all)) {
+		return t, repair{left: len(all)}
+	}
+	p := &pauses{iters: t.iterationsOf(stops)}
 	gaps := t.gaps()
 	for _, stop := range stops {
 		s := &t.segs[stop.seg]
 		p.longest = max(p.longest, stop.long)
-		p.iters = append(p.iters, s.iter)
 		if !slices.Contains(p.nodes, s.node) {
 			p.nodes = append(p.nodes, s.node)
 		}
@@ -92,8 +102,6 @@ func (t *timeline) withoutPauses() (*timeline, repair) {
 		}
 		gaps[stop.seg] = t.peerWork().gap[stop.seg]
 	}
-	slices.Sort(p.iters)
-	p.iters = slices.Compact(p.iters)
 	p.regular = evenSpaced(p.iters)
 	if t.pausedTooOften(p.iters) || !p.writing && len(p.iters) >= regularFrom && !p.regular {
 		return t, repair{left: len(stops)} // Irregular stops without a visible reason: a bad machine does the same.

@@ -27,6 +27,7 @@ type analysis struct {
 	slowMembers func() *slowMembers
 	beyondPeers func() *suspects
 	beyondPast  func() *suspects
+	unrecorded  func() bool
 }
 
 // Analyze explains why a job is slow. ok is false without finished work.
@@ -45,6 +46,7 @@ func newAnalysis(h *history) *analysis {
 	a.iterTime = a.replay.base / float64(max(1, t.iters))
 	a.flows, a.transfers, a.slowMembers = sync.OnceValue(a.flowGroups), sync.OnceValue(a.longTransfers), sync.OnceValue(a.membersOfSlow)
 	a.beyondPeers, a.beyondPast = sync.OnceValue(a.heavyRanks), sync.OnceValue(a.grownRanks)
+	a.unrecorded = sync.OnceValue(a.callsUnrecorded)
 	return a
 }
 

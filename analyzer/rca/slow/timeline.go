@@ -228,35 +228,29 @@ func (s *seg) follows(p *seg) bool {
 	return p.enter < s.enter && p.End-s.enter <= max(rounding, min(mostOverlap, length/20))
 }
 
-// enterOps finds when a rank entered its segments. Where the kernel's start is not known, an operation called early is taken to have begun
-// when the one called before it had ended, unless both were called together: then they are one batch.
-func (t *timeline) enterOps(list []int32) {
-	called := slices.Clone(list)
-	slices.SortStableFunc(called, func(a, b int32) int { return cmp.Compare(t.segs[a].Start, t.segs[b].Start) })
-	lastOp, before := int64(-1<<62), int64(-1<<62) // Ends of the operations so far, and of those before the batch.
-	started := int64(-1 << 62)
-	for _, i := range called {
-		s := &t.segs[i]
-		s.enter = first(s.Segment)
-		if s.Kind == rca.SegmentOp {
-			if s.Start-started > rounding {
-				started, before = s.Start, lastOp
-			}
-			if unseen := s.Entered == 0 || s.Entered < s.Start; unseen && before > s.enter && before <= s.End {
-				s.enter = before
-			}
-			lastOp = max(lastOp, s.End)
-		}
-		s.stay = s.End - s.enter
-	}
-}
-
-// link finds for every segment when it was entered and what came before it.
+// link finds for every segment when it was entered and what came before it. Where the kernel's start is not known, an
+// operation called early is taken to have begun when the one before it had ended, unless both started together: then
+// they are one batch.
 func (t *timeline) link() {
 	for _, list := range t.ranks {
 		byEnd := slices.Clone(list)
 		slices.SortStableFunc(byEnd, func(a, b int32) int { return cmp.Compare(t.segs[a].End, t.segs[b].End) })
-		t.enterOps(list)
+		lastOp, before := int64(-1<<62), int64(-1<<62) // Ends of the operations so far, and of those before the batch.
+		started := int64(-1 << 62)
+		for _, i := range list {
+			s := &t.segs[i]
+			s.enter = first(s.Segment)
+			if s.Kind == rca.SegmentOp && (s.Entered == 0 || s.Entered < s.Start) {
+				if s.Start-started > rounding {
+					started, before = s.Start, lastOp
+				}
+				if before > s.enter && before <= s.End {
+					s.enter = before
+				}
+				lastOp = max(lastOp, s.End)
+			}
+			s.stay = s.End - s.enter
+		}
 		k := 0
 		byEnter := slices.Clone(list)
 		slices.SortStableFunc(byEnter, func(a, b int32) int { return cmp.Compare(t.segs[a].enter, t.segs[b].enter) })

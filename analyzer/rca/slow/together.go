@@ -59,14 +59,19 @@ func (a *analysis) together(nodes []int32) []int32 {
 		return nil
 	}
 	for _, n := range nodes {
-		if r := a.Nodes[n].Rank; r == nil || r.Caps&rca.SeesKernels != 0 || a.Host(n) == "" || a.Host(n) != a.Host(nodes[0]) {
+		if a.Nodes[n].Rank == nil || a.Host(n) == "" || a.Host(n) != a.Host(nodes[0]) {
 			return nil
 		}
+	}
+	blind := func(m job.Member) bool {
+		return a.Nodes[m.Node].Rank.Caps&rca.SeesKernels == 0 || m.Membership != nil && m.Membership.KernelUntrusted
 	}
 	var group []int32
 	for c := range a.Comms {
 		members := a.Comms[c].Members
-		inside := a.Comms[c].Unnamed < 0 && !slices.ContainsFunc(members, func(m job.Member) bool { return a.Host(m.Node) != a.Host(nodes[0]) })
+		inside := a.Comms[c].Unnamed < 0 && !slices.ContainsFunc(members, func(m job.Member) bool {
+			return a.Host(m.Node) != a.Host(nodes[0]) || slices.Contains(nodes, m.Node) && !blind(m)
+		})
 		if !inside || group != nil && len(members) >= len(group) || slices.ContainsFunc(nodes, func(n int32) bool { return a.Comms[c].Find(n) == nil }) {
 			continue
 		}

@@ -12,19 +12,22 @@ import (
 )
 
 // TestRanksThatGoOnTogether: two ranks of a tensor-parallel group are late together, of which one computes slowly. Kernels would show
-// which; without them the node may.
+// which; without them, or where those of the group are not to be trusted, the node may.
 func TestRanksThatGoOnTogether(t *testing.T) {
 	sick := rca.Fact{Host: "node2", Rank: 5, Component: "gpu", Kind: "clock_throttled", Value: 700, Expected: 1980}
 	for _, c := range []struct {
 		name    string
 		kernels bool
+		trusted bool // Those of operations inside the host.
 		facts   []rca.Fact
 		ranks   []int
 		group   string
 	}{
-		{"kernels are seen", true, nil, []int{4, 5}, ""},
-		{"kernels are not", false, nil, []int{-1}, "ranks 4, 5"},
-		{"the node complains of one GPU", false, []rca.Fact{sick}, []int{5}, ""},
+		{"kernels are seen", true, true, nil, []int{4, 5}, ""},
+		{"kernels are not", false, true, nil, []int{-1}, "ranks 4, 5"},
+		{"the node complains of one GPU", false, true, []rca.Fact{sick}, []int{5}, ""},
+		{"kernels are not to be trusted", true, false, nil, []int{-1}, "ranks 4, 5"},
+		{"nor are they, and the node complains of one GPU", true, false, []rca.Fact{sick}, []int{5}, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			j := rcatest.NewSlowJob(4, 1, 2)
@@ -34,6 +37,11 @@ func TestRanksThatGoOnTogether(t *testing.T) {
 			for i := range ev.Ranks {
 				if !c.kernels {
 					ev.Ranks[i].Caps &^= rca.SeesKernels
+				}
+			}
+			for _, comm := range ev.Comms {
+				for k, r := range comm.Members {
+					ev.Ranks[r].Memberships = append(ev.Ranks[r].Memberships, rca.Membership{Comm: comm.ID, CommRank: k, KernelUntrusted: !c.trusted})
 				}
 			}
 			v := verdictOf(ev, rca.Options{})

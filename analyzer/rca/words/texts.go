@@ -166,26 +166,25 @@ const (
 
 // Sentences about jobs that are slow.
 const (
-	NobodySlower              = "No rank, link or stage takes noticeably longer than its peers."
-	TooFewIterations          = "Fewer than two iterations were seen: not enough evidence to say who is slow."
-	LastLonger                = "The last iteration took %.3g× as long as any before it: too early to say who is slow."                 // x
-	NobodySeenSlower          = "None of the %s ranks that were seen takes noticeably longer than its peers; %s were not seen."         // number, total
-	SlowerForNoCause          = "Iterations take %.3g× as long as they should. The cause is not visible in this evidence: %s."          // x, limits
-	SlowerThanHealthy         = "Iterations take %.3g× as long as when the job was healthy. The cause is not visible in this evidence." // x
-	BusyHosts                 = "%s: %s. Threads wait for a CPU on all hosts, so no machine stands out."                                // Who, finding
-	NeverFaster               = " Nobody has seen the job faster, so this may come from how its ranks are placed."
-	MayHaveWaited             = " Operations with %s on the same host are not seen, and the time may have passed in waiting there." // ranks
-	MayHaveWaitedForEachOther = " Operations between them are not seen, and the time may have passed in waiting for one another."
-	OneOfThem                 = "one of them is slow, and others may wait for it in operations that are not seen"
-	WaitedForUnseen           = "its node complains about its GPU, and %s on the same host may wait for it in operations that are not seen" // ranks
-	NotBeyondChance           = "Chance singles somebody out like this in more than one of %d healthy jobs, so nobody is paged for it yet." // n
-	MayBeChance               = " Only %s seen, and they differ so much that this may be chance."                                           // seen
-	TooFewToAccuse            = " Only %s seen, in which the ranks may have paused in turn: not enough evidence to name one."               // seen
-	WithoutIt                 = "without it, an iteration would be %.0f%% shorter"                                                          // percent
-	NoMachine                 = ". No rank stands out, so no machine is to blame."
-	Uneven                    = "%s: %s. No machine is bad; %s."                                                                                     // group, finding, gain
-	UnevenOrSlow              = "%s: %s. Either the model is cut unevenly, or this machine is slow: no other one does the same work to compare; %s." // group, finding, gain
-	IterationsSeen            = "%d iterations were"                                                                                                 // n
+	NobodySlower      = "No rank, link or stage takes noticeably longer than its peers."
+	TooFewIterations  = "Fewer than two iterations were seen: not enough evidence to say who is slow."
+	LastLonger        = "The last iteration took %.3g× as long as any before it: too early to say who is slow."                 // x
+	NobodySeenSlower  = "None of the %s ranks that were seen takes noticeably longer than its peers; %s were not seen."         // number, total
+	SlowerForNoCause  = "Iterations take %.3g× as long as they should. The cause is not visible in this evidence: %s."          // x, limits
+	SlowerThanHealthy = "Iterations take %.3g× as long as when the job was healthy. The cause is not visible in this evidence." // x
+	BusyHosts         = "%s: %s. Threads wait for a CPU on all hosts, so no machine stands out."                                // Who, finding
+	NeverFaster       = " Nobody has seen the job faster, so this may come from how its ranks are placed."
+	MayHaveWaited     = " Operations with %s on the same host are not seen, and the time may have passed in waiting there." // ranks
+	OneOfThem         = "one of them is slow, and others may wait for it in operations that are not seen"
+	WaitedForUnseen   = "its node complains about its GPU, and %s on the same host may wait for it in operations that are not seen" // ranks
+	NotBeyondChance   = "Chance singles somebody out like this in more than one of %d healthy jobs, so nobody is paged for it yet." // n
+	MayBeChance       = " Only %s seen, and they differ so much that this may be chance."                                           // seen
+	TooFewToAccuse    = " Only %s seen, in which the ranks may have paused in turn: not enough evidence to name one."               // seen
+	WithoutIt         = "without it, an iteration would be %.0f%% shorter"                                                          // percent
+	NoMachine         = ". No rank stands out, so no machine is to blame."
+	Uneven            = "%s: %s. No machine is bad; %s."                                                                                     // group, finding, gain
+	UnevenOrSlow      = "%s: %s. Either the model is cut unevenly, or this machine is slow: no other one does the same work to compare; %s." // group, finding, gain
+	IterationsSeen    = "%d iterations were"                                                                                                 // n
 )
 
 // What makes a job slow, as text after the names of ranks, a link, a stage or a group.
