@@ -76,10 +76,14 @@ func (a *analysis) endSick(n int32) bool { return a.Ailing(n, job.NetAilment) ||
 func (a *analysis) starved(n int32) bool { return a.shortOfCPU(n) || a.ailing(n, "cpu") }
 
 // waitsEnough reports whether a rank's proxy thread waits for a CPU for long enough to be why its transfers take factor times as long. What it
-// waits is part of what they take.
+// waits is part of what they take, and what threads of other hosts wait as well makes no transfer longer than theirs.
 func (a *analysis) waitsEnough(n int32, factor float64) bool {
 	r := a.Nodes[n].Rank
-	return r == nil || r.ProxyRunDelay < 0 || r.ProxyRunDelay >= cpuShare*(1-1/factor)
+	if r == nil || r.ProxyRunDelay < 0 {
+		return true
+	}
+	others, _ := a.usualDelay(r.Host)
+	return r.ProxyRunDelay-others >= cpuShare*(1-1/factor)
 }
 
 func (a *analysis) hasFact(n int32, component string) bool {

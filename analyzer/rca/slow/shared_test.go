@@ -41,14 +41,19 @@ func TestHostThatWasAlwaysShortOfCPU(t *testing.T) {
 	for _, c := range []struct {
 		name       string
 		now, usual float64
+		others     float64 // On all other hosts, now.
 		cause      rca.Cause
 	}{
-		{"no past known", 0.5, 0, rca.CauseProxy},
-		{"as ever", 0.5, 0.45, rca.CauseNetworkSend},
-		{"much more than before", 0.5, 0.12, rca.CauseProxy},
-		{"for less than a third of what its transfers take longer", 0.22, 0.05, rca.CauseNetworkSend},
+		{"no past known", 0.5, 0, 0, rca.CauseProxy},
+		{"as ever", 0.5, 0.45, 0, rca.CauseNetworkSend},
+		{"much more than before", 0.5, 0.12, 0, rca.CauseProxy},
+		{"for less than a third of what its transfers take longer", 0.22, 0.05, 0, rca.CauseNetworkSend},
+		{"a little more than all others", 0.66, 0, 0.57, rca.CauseNetworkSend},
 	} {
 		for _, fact := range []bool{false, true} {
+			if c.others > longDelay && !fact {
+				continue // Nobody is named: TestHostsThatAreAllShortOfCPU.
+			}
 			t.Run(c.name+pick(fact, ", the node complains", ""), func(t *testing.T) {
 				j := rcatest.NewSlowJob(4, 2, 2)
 				j.Send = rcatest.One(5, 4)
@@ -56,6 +61,9 @@ func TestHostThatWasAlwaysShortOfCPU(t *testing.T) {
 					j.Facts = []rca.Fact{{Host: "node2", Rank: 5, Component: "cpu", Kind: "cpu_pressure", Value: c.now}}
 				}
 				ev := j.Evidence()
+				for i := range ev.Ranks {
+					ev.Ranks[i].ProxyRunDelay = c.others
+				}
 				ev.Ranks[5].ProxyRunDelay, ev.Ranks[5].UsualRunDelay = c.now, c.usual
 				v := verdictOf(ev, rca.Options{})
 				cause := c.cause
