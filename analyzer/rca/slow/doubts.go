@@ -88,7 +88,7 @@ func (a *analysis) sayFallsShort(c *chosen, v *rca.Verdict) {
 // been faster, and the node reports nothing.
 func (a *analysis) unproven(c *chosen) bool {
 	_, slower := a.owes()
-	return c.alone.class == rca.SlowComm && c.times > 0 && c.times < leastTimes && a.past == nil && !slower && !a.anySick(c.nodes)
+	return c.alone.class == rca.SlowComm && c.times > 0 && c.times < leastTimes && a.past == nil && !slower && !a.anySick(c.nodes, c.times)
 }
 
 func (a *analysis) sayUnproven(c *chosen, v *rca.Verdict) {
@@ -104,7 +104,7 @@ func (a *analysis) sharedBy(c *chosen) bool {
 	if c.class != rca.SlowCompute && c.class != rca.SlowComm && c.class != rca.SlowMixed || len(c.nodes) == 0 {
 		return false
 	}
-	sick := a.anySick(c.nodes) || slices.ContainsFunc(c.nodes, func(n int32) bool { return a.hasFact(n, "gpu") })
+	sick := a.anySick(c.nodes, c.times) || slices.ContainsFunc(c.nodes, func(n int32) bool { return a.hasFact(n, "gpu") })
 	return a.allShortOfCPU() && c.gain < plainly && !sick
 }
 

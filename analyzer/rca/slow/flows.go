@@ -483,7 +483,7 @@ func (x *explainer) prior(f *fitted) float64 {
 	case f.nodes == nil:
 		p = -pathPrior
 		for _, h := range f.path {
-			if mates := x.a.Mates[h]; len(mates) > 0 && x.a.endSick(mates[0]) {
+			if mates := x.a.Mates[h]; len(mates) > 0 && x.a.endSick(mates[0], f.factor) {
 				p += sickPathPrior
 			}
 		}
@@ -493,7 +493,7 @@ func (x *explainer) prior(f *fitted) float64 {
 			p -= oneEndPrior
 		}
 		for _, n := range f.nodes {
-			if x.a.endSick(n) {
+			if x.a.endSick(n, f.factor) {
 				p += sickEndPrior / float64(len(f.nodes))
 			}
 		}

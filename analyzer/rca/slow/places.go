@@ -37,7 +37,7 @@ var readings = []reading{
 	{"every_transfer", func(s *sight) bool { return s.best.all }, (*sight).everyTransfer},
 	{"path", func(s *sight) bool { return s.best.nodes == nil }, func(s *sight, f finding) finding { return s.path(f, s.best) }},
 	{"wire", func(s *sight) bool { return s.best.link }, (*sight).wire},
-	{"silent_receivers", func(s *sight) bool { return s.behind && !s.anySick(s.best.nodes) }, (*sight).unansweredReceivers},
+	{"silent_receivers", func(s *sight) bool { return s.behind && !s.anySick(s.best.nodes, s.best.factor) }, (*sight).unansweredReceivers},
 	{"path_or_end", func(s *sight) bool { return s.rival != nil && s.rival.nodes == nil }, func(s *sight, f finding) finding { return s.path(f, s.rival) }},
 	{"shared_path", func(s *sight) bool { return s.rival != nil && s.sharedPath() != nil }, func(s *sight, f finding) finding { return s.path(f, s.sharedPath()) }},
 	{"one_direction", (*sight).oneDirection, (*sight).sender},
@@ -69,7 +69,7 @@ func (a *analysis) look(groups []flowGroup, flush []slowEnd) *sight {
 		return nil
 	}
 	best := &fs[0]
-	if all := everywhere(fs); all != nil && len(best.nodes) != 1 && !a.anySick(best.nodes) {
+	if all := everywhere(fs); all != nil && len(best.nodes) != 1 && !a.anySick(best.nodes, best.factor) {
 		best = all
 	}
 	if best.all {
@@ -112,7 +112,7 @@ func (s *sight) path(f finding, p *fitted) finding {
 // its wire, most likely. The receiver is named where only its own evidence speaks against it.
 func (s *sight) wire(f finding) finding {
 	from, to := s.best.nodes[:1], s.best.nodes[1:]
-	if s.anySick(to) && !s.anySick(from) {
+	if s.anySick(to, s.best.factor) && !s.anySick(from, s.best.factor) {
 		return s.end(f, to, &fitted{place: place{end: endReceive}, factor: s.best.factor})
 	}
 	return s.senderOr(f, from, to, &fitted{place: place{end: endSend}, factor: s.best.factor}, twoEndsWeight)
@@ -187,7 +187,7 @@ func (s *sight) end(f finding, nodes []int32, p *fitted) finding {
 		if s.hasFact(n, "pcie") {
 			pcie++
 		}
-		if handsOnLate(n) || s.starved(n) && s.waitsEnough(n, p.factor) {
+		if handsOnLate(n) || s.starved(n, p.factor) {
 			late++
 		}
 		if s.hasFact(n, "cpu") {

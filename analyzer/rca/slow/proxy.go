@@ -65,15 +65,20 @@ func (a *analysis) lateAllOver(flush []slowEnd, nodes []int32) bool {
 	return least > takenLate
 }
 
-func (a *analysis) anySick(nodes []int32) bool {
-	return slices.ContainsFunc(nodes, func(n int32) bool { return a.endSick(n) })
+func (a *analysis) anySick(nodes []int32, factor float64) bool {
+	return slices.ContainsFunc(nodes, func(n int32) bool { return a.endSick(n, factor) })
 }
 
-// endSick reports whether the node's own evidence speaks against a rank's network or the thread that serves it.
-func (a *analysis) endSick(n int32) bool { return a.Ailing(n, job.NetAilment) || a.starved(n) }
+// endSick reports whether the node's own evidence speaks against a rank's network or the thread that serves it, where its transfers take
+// factor times as long.
+func (a *analysis) endSick(n int32, factor float64) bool {
+	return a.Ailing(n, job.NetAilment) || a.starved(n, factor)
+}
 
-// starved reports whether a rank's proxy thread, or its host, is short of CPU.
-func (a *analysis) starved(n int32) bool { return a.shortOfCPU(n) || a.ailing(n, "cpu") }
+// starved reports whether a rank's proxy thread, or its host, is short of CPU, so much that its transfers may take factor times as long.
+func (a *analysis) starved(n int32, factor float64) bool {
+	return (a.shortOfCPU(n) || a.ailing(n, "cpu")) && a.waitsEnough(n, factor)
+}
 
 // waitsEnough reports whether a rank's proxy thread waits for a CPU for long enough to be why its transfers take factor times as long. What it
 // waits is part of what they take, and what threads of other hosts wait as well makes no transfer longer than theirs.

@@ -139,3 +139,31 @@ func TestSlowNICOnBusyHosts(t *testing.T) {
 		})
 	}
 }
+
+// TestReceiverShortOfCPU: of a sender and its receiver, between which nothing decides, the receiver is named for want of a CPU only where that
+// may be why the transfers take as much longer.
+func TestReceiverShortOfCPU(t *testing.T) {
+	const sender, receiver = 5, 7
+	for _, c := range []struct {
+		name   string
+		slower float64
+		delay  float64
+		named  int
+	}{
+		{"enough", 2, 0.33, receiver},
+		{"too little", 10, 0.33, sender},
+		{"not at all", 10, 0, sender},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var ev rca.Evidence
+			ringOf(ring{slower: func(r int) float64 { return pick(r == sender, c.slower, behind(r)) }})(&ev)
+			for i := range ev.Ranks {
+				ev.Ranks[i].Caps |= rca.SeesProcess
+			}
+			ev.Ranks[receiver].ProxyRunDelay = c.delay
+			if v := verdictOf(ev, rca.Options{}); v.Class != rca.SlowComm || !slices.Equal(rcatest.CulpritRanks(v), []int{c.named}) {
+				t.Errorf("%s/%s %v, want rank %d: %s", v.Class, v.Cause, rcatest.CulpritRanks(v), c.named, v.Summary)
+			}
+		})
+	}
+}
