@@ -14,6 +14,8 @@
 
 #define PAIRS (1u << 16)  // In each ring.
 #define PAIR_COOKIE 0xcu  // Nibble that marks a pair's handle; the rest is ring and running number.
+#define PAIR_RING_SHIFT 58u
+#define PAIR_NUMBER_MASK ((UINT64_C(1) << PAIR_RING_SHIFT) - 1)
 
 struct pair {
   uint64_t number;  // Running number of its owner, 0 while it is written.
@@ -21,15 +23,16 @@ struct pair {
   void *theirs;
 };
 
-// Steps come a hundred times as often as what lives long enough to be a parent, and must not push that out.
-enum ring { RING_LONG = 0, RING_SHORT = 1 };
+// Steps come a hundred times as often as what lives long enough to be a parent, and must not push that out. Nor must these what has no end
+// in sight: communicators, and calls that a CUDA graph launches again and again.
+enum ring { RING_LONG = 0, RING_SHORT = 1, RING_LASTING = 2, RINGS = 3 };
 
 static struct {
   uint32_t version;  // Of the other plugin: 2 to 6.
   const void *profiler;
   int events;        // What it asked for, with the parents that NCCL sends along.
-  struct pair *rings[2];
-  uint64_t next[2];
+  struct pair *rings[RINGS];
+  uint64_t next[RINGS];
 } chain;
 
 bool chain_on;
@@ -53,16 +56,16 @@ static void *pair_make(enum ring ring, handle ours, void *theirs) {
   PUT(p->ours, ours);
   PUT(p->theirs, theirs);
   __atomic_store_n(&p->number, number, __ATOMIC_RELEASE);
-  return (void *)(uintptr_t)((uint64_t)PAIR_COOKIE << 60 | (uint64_t)ring << 59 | (number & ((UINT64_C(1) << 59) - 1)));
+  return (void *)(uintptr_t)((uint64_t)PAIR_COOKIE << 60 | (uint64_t)ring << PAIR_RING_SHIFT | (number & PAIR_NUMBER_MASK));
 }
 
 // pair_of gives the two sides of a pair's handle, nothing when it is too old or not ours.
 static struct pair pair_of(const void *h) {
   struct pair none = {0};
   const uint64_t bits = (uint64_t)(uintptr_t)h;
-  const uint64_t number = bits & ((UINT64_C(1) << 59) - 1);
-  if (bits >> 60 != PAIR_COOKIE || number == 0) return none;
-  const struct pair *p = &chain.rings[bits >> 59 & 1][number % PAIRS];
+  const uint64_t number = bits & PAIR_NUMBER_MASK, ring = bits >> PAIR_RING_SHIFT & 3;
+  if (bits >> 60 != PAIR_COOKIE || ring >= RINGS || number == 0) return none;
+  const struct pair *p = &chain.rings[ring][number % PAIRS];
   if (__atomic_load_n(&p->number, __ATOMIC_ACQUIRE) != number) return none;
   const struct pair found = {.number = number, .ours = GET(p->ours), .theirs = GET(p->theirs)};
   return __atomic_load_n(&p->number, __ATOMIC_ACQUIRE) == number ? found : none;
@@ -90,10 +93,12 @@ void chain_load(const char *path, uint32_t abi, culprit_nccl_logger logger) {
     dlclose(library);
     return;
   }
-  for (int i = 0; i < 2; i++) chain.rings[i] = shim_map(PAIRS * sizeof *chain.rings[i]);
-  if (chain.rings[0] == NULL || chain.rings[1] == NULL) {
-    log_warning(logger, "CULPRIT_CHAIN: no memory; no other profiler is called");
-    return;
+  for (int i = 0; i < RINGS; i++) {
+    chain.rings[i] = shim_map(PAIRS * sizeof *chain.rings[i]);
+    if (chain.rings[i] == NULL) {
+      log_warning(logger, "CULPRIT_CHAIN: no memory; no other profiler is called");
+      return;
+    }
   }
   chain_on = true;
   log_info(logger, "calling %s, profiler ABI v%u, as well", path, chain.version);
@@ -138,7 +143,7 @@ void chain_open(void **context, int *mask, uint64_t comm_id, const char *name, i
     PUT(shim.mask_others, shim.mask_others | (uint32_t)wanted);
     __atomic_fetch_or(mask, wanted, __ATOMIC_RELAXED);
   }
-  *context = pair_make(RING_LONG, handle_from_pointer(*context), theirs);
+  *context = pair_make(RING_LASTING, handle_from_pointer(*context), theirs);
 }
 
 void *chain_close(void *context) {
@@ -167,6 +172,18 @@ static void *forward(void *context, struct culprit_nccl_descr_v6 *d, struct chai
   return theirs;
 }
 
+// ring_of gives the ring that an event's pair is kept in.
+static enum ring ring_of(const struct culprit_nccl_descr_v6 *d) {
+  switch (d->type) {
+    case CULPRIT_NCCL_PROXY_STEP:
+    case CULPRIT_NCCL_NET_PLUGIN:
+    case CULPRIT_NCCL_PROXY_CTRL: return RING_SHORT;
+    case CULPRIT_NCCL_COLL_API: return d->collApi.graphCaptured ? RING_LASTING : RING_LONG;
+    case CULPRIT_NCCL_P2P_API: return d->p2pApi.graphCaptured ? RING_LASTING : RING_LONG;
+    default: return RING_LONG;
+  }
+}
+
 void chain_start(void *context, void **h, const struct culprit_nccl_descr_v6 *d, struct chain_comm comm) {
   *h = NULL;
   if (d->type == CULPRIT_NCCL_PROXY_OP && d->proxyOp.pid != shim.pid) return;  // All pointers are another process'.
@@ -192,9 +209,7 @@ void chain_start(void *context, void **h, const struct culprit_nccl_descr_v6 *d,
   if (comm_pair.theirs != NULL && (d->type & (uint64_t)(unsigned)GET(chain.events)) != 0) {
     their_handle = forward(comm_pair.theirs, &theirs, comm);
   }
-  const bool brief = d->type == CULPRIT_NCCL_PROXY_STEP || d->type == CULPRIT_NCCL_NET_PLUGIN ||
-                     d->type == CULPRIT_NCCL_PROXY_CTRL;
-  *h = pair_make(brief ? RING_SHORT : RING_LONG, our_handle, their_handle);
+  *h = pair_make(ring_of(d), our_handle, their_handle);
 }
 
 void chain_stop(void *h) {

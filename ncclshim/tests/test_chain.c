@@ -163,6 +163,30 @@ static void without_our_file(void) {
   nccl_finalize(comm);
 }
 
+// A communicator, and a call that a CUDA graph launches again and again, outlive any number of events.
+static void what_lasts_is_kept(void) {
+  setenv("CULPRIT_CHAIN", other_path(6), 1);
+  setenv("CULPRIT_EVENTS", "-kernelch", 1);
+  nccl_load(6);
+  void *comm = nccl_init(COMM_ID, NULL, 1, 4, 0);
+  const struct nccl_op desc = {.count = 64, .seq = 5, .channels = 1};
+  void *captured = nccl_call(comm, NULL, &(struct nccl_op){.count = 64, .captured = true});
+  struct view v = view_open();
+  struct culprit_comm c;
+  for (int i = 0; i < 70000; i++) nccl_stop(nccl_launch(comm, nccl_call(comm, NULL, &desc), NULL, &desc));
+  CHECK(view_comm(&v, 0, &c));
+  CHECK_EQ(c.ops_started, 70000);
+  CHECK(nccl_launch(comm, captured, NULL, &desc) != NULL);
+  CHECK(view_comm(&v, 0, &c));
+  CHECK_EQ(c.ops_started, 70001);
+  const struct other_counts *other = other_of(other_path(6));
+  CHECK_EQ(other->starts[bit_of(CULPRIT_NCCL_COLL)], 70001);
+  CHECK_EQ(other->orphans, 70001);  // The calls, for no group is opened.
+  CHECK_EQ(other->wrong, 0);
+  nccl_finalize(comm);
+  CHECK_EQ(other->finalizes, 1);
+}
+
 static void old_pairs_are_forgotten(void) {
   setenv("CULPRIT_CHAIN", other_path(6), 1);
   setenv("OTHER_MASK", "2", 1);
@@ -172,7 +196,11 @@ static void old_pairs_are_forgotten(void) {
   void *first = nccl_call(comm, NULL, &(struct nccl_op){.count = 64});
   for (int i = 0; i < 70000; i++) nccl_call(comm, NULL, &(struct nccl_op){.count = 64});
   nccl_stop(first);
-  CHECK(nccl_launch(comm, first, NULL, &(struct nccl_op){.count = 64, .seq = 5}) == NULL);
+  struct view v = view_open();
+  struct culprit_comm c;
+  CHECK(nccl_launch(comm, first, NULL, &(struct nccl_op){.count = 64, .seq = 5}) != NULL);
+  CHECK(view_comm(&v, 0, &c));
+  CHECK_EQ(c.ops_called, 70002);  // One of its own, for the call is not known any more.
   nccl_stop(NULL);
   nccl_stop((void *)(uintptr_t)1);
   nccl_state((void *)(uintptr_t)UINTPTR_MAX, 8, 0);
@@ -190,6 +218,7 @@ static const struct test_case cases[] = {
     {"other_init_fails", other_init_fails},
     {"masks_are_joined", masks_are_joined},
     {"without_our_file", without_our_file},
+    {"what_lasts_is_kept", what_lasts_is_kept},
     {"old_pairs_are_forgotten", old_pairs_are_forgotten},
 };
 
