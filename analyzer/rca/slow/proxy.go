@@ -69,10 +69,10 @@ func (a *analysis) anySick(nodes []int32, factor float64) bool {
 	return slices.ContainsFunc(nodes, func(n int32) bool { return a.endSick(n, factor) })
 }
 
-// endSick reports whether the node's own evidence speaks against a rank's network or the thread that serves it, where its transfers take
-// factor times as long.
+// endSick reports whether the node's own evidence speaks against a rank's network or CPUs, or its thread waits for a CPU for so long that its
+// transfers may take factor times as long.
 func (a *analysis) endSick(n int32, factor float64) bool {
-	return a.Ailing(n, job.NetAilment) || a.starved(n, factor)
+	return a.Ailing(n, job.NetAilment) || a.ailing(n, "cpu") || a.shortOfCPU(n) && a.waitsEnough(n, factor)
 }
 
 // starved reports whether a rank's proxy thread, or its host, is short of CPU, so much that its transfers may take factor times as long.
