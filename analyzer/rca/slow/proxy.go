@@ -31,7 +31,7 @@ func (a *analysis) locateProxy(flush []slowEnd, gain float64) (finding, bool) {
 		return f, true
 	}
 	one := len(a.hostsOf(nodes)) == 1
-	if one && (len(nodes) > 1 || a.ailing(nodes[0], "cpu")) {
+	if one && (len(nodes) > 1 || a.ailingCPU(nodes[0])) {
 		f.cause = rca.CauseCPU
 	}
 	if !one {
@@ -44,7 +44,7 @@ func (a *analysis) locateProxy(flush []slowEnd, gain float64) (finding, bool) {
 // late to see the GPU take the data, too, whatever the operation.
 func (a *analysis) lateAllOver(flush []slowEnd, nodes []int32) bool {
 	for _, n := range nodes {
-		if a.shortOfCPU(n) || a.ailing(n, "cpu") {
+		if a.shortOfCPU(n) || a.ailingCPU(n) {
 			return true
 		}
 		if a.hasFact(n, "pcie") {
@@ -72,12 +72,12 @@ func (a *analysis) anySick(nodes []int32, factor float64) bool {
 // endSick reports whether the node's own evidence speaks against a rank's network or CPUs, or its thread waits for a CPU for so long that its
 // transfers may take factor times as long.
 func (a *analysis) endSick(n int32, factor float64) bool {
-	return a.Ailing(n, job.NetAilment) || a.ailing(n, "cpu") || a.shortOfCPU(n) && a.waitsEnough(n, factor)
+	return a.Ailing(n, job.NetAilment) || a.ailingCPU(n) || a.shortOfCPU(n) && a.waitsEnough(n, factor)
 }
 
 // starved reports whether a rank's proxy thread, or its host, is short of CPU, so much that its transfers may take factor times as long.
 func (a *analysis) starved(n int32, factor float64) bool {
-	return (a.shortOfCPU(n) || a.ailing(n, "cpu")) && a.waitsEnough(n, factor)
+	return (a.shortOfCPU(n) || a.ailingCPU(n)) && a.waitsEnough(n, factor)
 }
 
 // waitsEnough reports whether a rank's proxy thread waits for a CPU for long enough to be why its transfers take factor times as long. What it

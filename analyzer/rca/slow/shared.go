@@ -40,12 +40,12 @@ func (a *analysis) usualDelay(but string) (median float64, known bool) {
 	return all[len(all)/2], true
 }
 
-// ailing reports whether the node complains about a component of a rank, did not do so before, and most other nodes do not.
-func (a *analysis) ailing(n int32, component string) bool {
-	if r := a.Nodes[n].Rank; component == "cpu" && r != nil && alwaysWaited(r) {
+// ailingCPU reports whether the node complains about a rank's CPUs, did not do so before, and most other nodes do not.
+func (a *analysis) ailingCPU(n int32) bool {
+	if r := a.Nodes[n].Rank; r != nil && alwaysWaited(r) {
 		return false
 	}
-	return a.hasFact(n, component) && !a.common(component)
+	return a.hasFact(n, "cpu") && !a.common("cpu")
 }
 
 // common reports whether more than half of two hosts or more complain of the same component.
