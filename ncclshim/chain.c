@@ -25,7 +25,7 @@ struct pair {
 
 // Steps come a hundred times as often as what lives long enough to be a parent, and must not push that out. Nor must these what has no end
 // in sight: communicators, and calls that a CUDA graph launches again and again.
-enum ring { RING_LONG = 0, RING_SHORT = 1, RING_LASTING = 2, RINGS = 3 };
+enum ring { RING_LONG = 0, RING_SHORT = 1, RING_COMM = 2, RING_CAPTURED = 3, RINGS = 4 };
 
 static struct {
   uint32_t version;  // Of the other plugin: 2 to 6.
@@ -63,8 +63,8 @@ static void *pair_make(enum ring ring, handle ours, void *theirs) {
 static struct pair pair_of(const void *h) {
   struct pair none = {0};
   const uint64_t bits = (uint64_t)(uintptr_t)h;
-  const uint64_t number = bits & PAIR_NUMBER_MASK, ring = bits >> PAIR_RING_SHIFT & 3;
-  if (bits >> 60 != PAIR_COOKIE || ring >= RINGS || number == 0) return none;
+  const uint64_t number = bits & PAIR_NUMBER_MASK, ring = bits >> PAIR_RING_SHIFT & (RINGS - 1);
+  if (bits >> 60 != PAIR_COOKIE || number == 0) return none;
   const struct pair *p = &chain.rings[ring][number % PAIRS];
   if (__atomic_load_n(&p->number, __ATOMIC_ACQUIRE) != number) return none;
   const struct pair found = {.number = number, .ours = GET(p->ours), .theirs = GET(p->theirs)};
@@ -143,7 +143,7 @@ void chain_open(void **context, int *mask, uint64_t comm_id, const char *name, i
     PUT(shim.mask_others, shim.mask_others | (uint32_t)wanted);
     __atomic_fetch_or(mask, wanted, __ATOMIC_RELAXED);
   }
-  *context = pair_make(RING_LASTING, handle_from_pointer(*context), theirs);
+  *context = pair_make(RING_COMM, handle_from_pointer(*context), theirs);
 }
 
 void *chain_close(void *context) {
@@ -178,8 +178,8 @@ static enum ring ring_of(const struct culprit_nccl_descr_v6 *d) {
     case CULPRIT_NCCL_PROXY_STEP:
     case CULPRIT_NCCL_NET_PLUGIN:
     case CULPRIT_NCCL_PROXY_CTRL: return RING_SHORT;
-    case CULPRIT_NCCL_COLL_API: return d->collApi.graphCaptured ? RING_LASTING : RING_LONG;
-    case CULPRIT_NCCL_P2P_API: return d->p2pApi.graphCaptured ? RING_LASTING : RING_LONG;
+    case CULPRIT_NCCL_COLL_API: return d->collApi.graphCaptured ? RING_CAPTURED : RING_LONG;
+    case CULPRIT_NCCL_P2P_API: return d->p2pApi.graphCaptured ? RING_CAPTURED : RING_LONG;
     default: return RING_LONG;
   }
 }

@@ -150,7 +150,7 @@ void op_kernel_timed(handle op, uint32_t channel, uint64_t timer, uint64_t now) 
   if (i == NONE) return;
   struct op_ctl *o = &shim.ops[i];
   const uint64_t bit = UINT64_C(1) << channel;
-  if ((o->kernel_started & bit) != 0 && o->gpu_start[channel] != 0) {
+  if ((o->kernel_started & bit) != 0 && o->gpu_start[channel] != 0 && timer != 0) {
     o->gpu_ns = op_later(o->gpu_ns, clock_since(timer, o->gpu_start[channel]));
     o->kernel_left_ns = op_later(o->kernel_left_ns, kernel_time(o->comm_index, channel, timer, o->entered_ns, now));
     o->kernel_timed |= bit;

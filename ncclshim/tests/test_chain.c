@@ -163,7 +163,8 @@ static void without_our_file(void) {
   nccl_finalize(comm);
 }
 
-// A communicator, and a call that a CUDA graph launches again and again, outlive any number of events.
+// A communicator, and a call that a CUDA graph launches again and again, outlive any number of events; a communicator any number of captured
+// calls, too.
 static void what_lasts_is_kept(void) {
   setenv("CULPRIT_CHAIN", other_path(6), 1);
   setenv("CULPRIT_EVENTS", "-kernelch", 1);
@@ -179,9 +180,13 @@ static void what_lasts_is_kept(void) {
   CHECK(nccl_launch(comm, captured, NULL, &desc) != NULL);
   CHECK(view_comm(&v, 0, &c));
   CHECK_EQ(c.ops_started, 70001);
+  for (int i = 0; i < 70000; i++) nccl_stop(nccl_call(comm, NULL, &(struct nccl_op){.count = 64, .captured = true}));
+  nccl_stop(nccl_launch(comm, nccl_call(comm, NULL, &desc), NULL, &desc));
+  CHECK(view_comm(&v, 0, &c));
+  CHECK_EQ(c.ops_started, 70002);
   const struct other_counts *other = other_of(other_path(6));
-  CHECK_EQ(other->starts[bit_of(CULPRIT_NCCL_COLL)], 70001);
-  CHECK_EQ(other->orphans, 70001);  // The calls, for no group is opened.
+  CHECK_EQ(other->starts[bit_of(CULPRIT_NCCL_COLL)], 70002);
+  CHECK_EQ(other->orphans, 70002);  // No group is opened.
   CHECK_EQ(other->wrong, 0);
   nccl_finalize(comm);
   CHECK_EQ(other->finalizes, 1);
