@@ -79,6 +79,9 @@ func save(ctx context.Context, to, address string) error {
 		return fmt.Errorf("asking %s: %w", address, err)
 	}
 	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("asking %s: %s", address, resp.Status)
+	}
 	return write(to, resp.Body)
 }
 
