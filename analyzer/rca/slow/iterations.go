@@ -312,31 +312,44 @@ func (t *timeline) recurring(list, tokens []int32) []int32 {
 // first, of which all ranks have some, and before others the one that most ranks have. Iterations are of the whole job: what some ranks are
 // seen to do every tenth time cuts none for the others. Empty where each rank's rarest serves, or nothing is shared.
 func sharedPace(recurring [][]int32, often []float64) []int32 {
-	near := func(x, y float64) bool { return math.Abs(x-y) <= 1+samePace*max(x, y) }
-	least, most := math.Inf(1), 0.0 // Of the ranks' rarest.
-	ranks := map[int32]int{}
-	for _, ks := range recurring {
-		if len(ks) > 0 {
-			own := often[rarestOf(ks, often)]
-			least, most = min(least, own), max(most, own)
+	least, most, all := math.Inf(1), 0.0, 0 // Of the ranks' rarest, and how many ranks there are.
+	ranks := map[int32][]int{}              // That have an operation.
+	for n, ks := range recurring {
+		if len(ks) == 0 {
+			continue
 		}
+		own := often[rarestOf(ks, often)]
+		least, most, all = min(least, own), max(most, own), all+1
 		for _, k := range ks {
-			ranks[k]++
+			ranks[k] = append(ranks[k], n)
 		}
 	}
 	if most <= otherPace*least {
 		return nil
 	}
+	near := func(x, y float64) bool { return math.Abs(x-y) <= 1+samePace*max(x, y) } // One more or less is the window's edge.
 	byPace := slices.SortedFunc(maps.Keys(ranks), func(a, b int32) int { return cmp.Or(cmp.Compare(often[a], often[b]), cmp.Compare(a, b)) })
-	for _, first := range byPace {
-		pace := often[first]
-		if pace < most && !near(pace, most) {
-			continue
+	has, having := make([]int, len(recurring)), 0 // How many of the operations from..to each rank has, and how many ranks have any.
+	from, to := 0, 0
+	for _, k := range byPace {
+		pace := often[k]
+		for ; to < len(byPace) && (often[byPace[to]] <= pace || near(often[byPace[to]], pace)); to++ {
+			for _, n := range ranks[byPace[to]] {
+				if has[n]++; has[n] == 1 {
+					having++
+				}
+			}
 		}
-		cutters := slices.DeleteFunc(slices.Clone(byPace), func(k int32) bool { return !near(often[k], pace) })
-		alone := func(ks []int32) bool { return len(ks) > 0 && firstOf(cutters, ks) < 0 }
-		if !slices.ContainsFunc(recurring, alone) {
-			slices.SortStableFunc(cutters, func(a, b int32) int { return cmp.Compare(ranks[b], ranks[a]) })
+		for ; !near(often[byPace[from]], pace); from++ {
+			for _, n := range ranks[byPace[from]] {
+				if has[n]--; has[n] == 0 {
+					having--
+				}
+			}
+		}
+		if having == all && (pace >= most || near(pace, most)) {
+			cutters := slices.Clone(byPace[from:to])
+			slices.SortStableFunc(cutters, func(a, b int32) int { return cmp.Compare(len(ranks[b]), len(ranks[a])) })
 			return cutters
 		}
 	}

@@ -36,19 +36,24 @@ func (a *analysis) seenWhole() bool {
 // callsUnrecorded reports whether a rank has called operations of a communicator as often as there are iterations and recorded none of them,
 // while others recorded theirs.
 func (a *analysis) callsUnrecorded() bool {
-	seen, used := map[commNode]bool{}, make([]bool, len(a.Comms))
+	recorded := make([]bool, len(a.Comms)) // By anybody.
+	last := make([]int32, len(a.Comms))    // Rank that recorded something, of those looked at.
 	for i := range a.now.segs {
-		s := &a.now.segs[i]
-		if c, ok := s.in(); ok {
-			seen[commNode{c, s.node}], used[c] = true, true
+		if c, ok := a.now.segs[i].in(); ok {
+			recorded[c], last[c] = true, -1
 		}
 	}
-	for c := range a.Comms {
-		if !used[c] {
+	for n, list := range a.now.ranks {
+		if len(list) == 0 || a.Nodes[n].Rank == nil {
 			continue
 		}
-		for _, m := range a.Comms[c].Members {
-			if m.Membership != nil && m.Membership.Called >= int64(a.now.iters) && len(a.now.ranks[m.Node]) > 0 && !seen[commNode{int32(c), m.Node}] {
+		for _, i := range list {
+			if c, ok := a.now.segs[i].in(); ok {
+				last[c] = int32(n) //nolint:gosec // Far fewer than 2^31 ranks.
+			}
+		}
+		for _, m := range a.Nodes[n].Rank.Memberships {
+			if c, ok := a.CommOf[m.Comm]; ok && recorded[c] && int(last[c]) != n && m.Called >= int64(a.now.iters) {
 				return true
 			}
 		}
