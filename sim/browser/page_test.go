@@ -380,12 +380,18 @@ func TestFeedback(t *testing.T) {
 		chromedp.SendKeys(`#judge input[name=note]`, "a long evaluation"))
 	s.change("hung00000008", func(*incident.Incident) {})
 	b.run(chromedp.Click(`#judge input[value=false]`), chromedp.SetValue(`#judge select[name=class]`, "benign"), chromedp.Click(`#judge button`),
-		chromedp.Poll(`document.getElementById('live').textContent.includes('Recorded')`, nil, often))
+		chromedp.Poll(`document.getElementById('answer').textContent.includes('Recorded')`, nil, often))
 	inc, _ := s.Get("hung00000008")
 	if len(inc.Feedback) != 1 || inc.Feedback[0].By != "operator" || inc.Feedback[0].Right || inc.Feedback[0].Class != rca.Benign || inc.Feedback[0].Note != "a long evaluation" {
 		t.Errorf("recorded %+v", inc.Feedback)
 	}
 	b.run(chromedp.Poll(`document.querySelector('main').textContent.includes('operator: wrong')`, nil, often))
+	s.change("hung00000008", func(i *incident.Incident) { i.Feedback[0].Note = "a longer evaluation" })
+	b.run(chromedp.Poll(`document.querySelector('main').textContent.includes('a longer evaluation')`, nil, often))
+	var said string
+	if b.run(chromedp.Text(`header`, &said)); !strings.Contains(said, "Recorded") {
+		t.Errorf("news has taken the answer away: %q", said)
+	}
 	b.clean()
 }
 

@@ -42,20 +42,22 @@ async function refresh() {
   }
 }
 
+// What the reader asked for is answered beside what the page says of itself, so that news does not take the answer away.
+
 // Asks for another analysis of the job that the page is about.
 document.addEventListener('click', async event => {
   const button = event.target.closest('button[data-job]');
   if (!button) return;
-  const live = document.getElementById('live');
+  const answered = document.getElementById('answer');
   button.disabled = true;
-  live.textContent = 'Asking the nodes again.';
+  answered.textContent = 'Asking the nodes again.';
   try {
     const answer = await fetch(button.dataset.ask, {
       method: 'POST', headers: {'Content-Type': 'application/json'}, body: JSON.stringify({job_id: button.dataset.job, job_labels: JSON.parse(button.dataset.labels), reason: 'asked on the page'}),
     });
-    live.textContent = answer.ok ? 'Asked. The page shows the answer in a few seconds.' : 'The analyzer refused: ' + answer.status;
+    answered.textContent = answer.ok ? 'Asked. The page shows the answer in a few seconds.' : 'The analyzer refused: ' + answer.status;
   } catch (err) {
-    live.textContent = 'The analyzer does not answer.';
+    answered.textContent = 'The analyzer does not answer.';
   }
   button.disabled = false;
 });
@@ -65,18 +67,18 @@ document.addEventListener('submit', async event => {
   const form = event.target.closest('form[data-url]');
   if (!form) return;
   event.preventDefault();
-  const live = document.getElementById('live'), given = new FormData(form), said = {right: given.get('right') === 'true'};
+  const answered = document.getElementById('answer'), given = new FormData(form), said = {right: given.get('right') === 'true'};
   for (const name of ['class', 'cause', 'who', 'note']) if (given.get(name)) said[name] = given.get(name);
   try {
     const answer = await fetch(form.dataset.url, {method: 'POST', headers: {'Content-Type': 'application/json'}, body: JSON.stringify(said)});
-    if (!answer.ok) { live.textContent = 'The analyzer refused: ' + (await answer.json()).error; return; }
+    if (!answer.ok) { answered.textContent = 'The analyzer refused: ' + (await answer.json()).error; return; }
     delete form.dataset.dirty;
     form.reset();
     document.activeElement.blur();
     await refresh();
-    live.textContent = 'Recorded. Thank you.';
+    answered.textContent = 'Recorded. Thank you.';
   } catch (err) {
-    live.textContent = 'The analyzer does not answer.';
+    answered.textContent = 'The analyzer does not answer.';
   }
 });
 document.addEventListener('input', event => {
