@@ -374,7 +374,7 @@ static void proxy_bytes(handle proxy, bool first, uint64_t bytes) {
     shim_contended();
     return;
   }
-  if ((p->generation & HANDLE_GENERATION_MASK) == handle_generation(proxy)) set_bytes(p, s, f->current == i, first, bytes);
+  if ((GET(p->generation) & HANDLE_GENERATION_MASK) == handle_generation(proxy)) set_bytes(p, s, f->current == i, first, bytes);
   flow_drop(f, &s->version, hold);
 }
 
@@ -416,7 +416,7 @@ void flow_proxy_stopped(handle proxy, uint64_t now) {
     shim_contended();
     return;
   }
-  if ((p->generation & HANDLE_GENERATION_MASK) != handle_generation(proxy)) {
+  if ((GET(p->generation) & HANDLE_GENERATION_MASK) != handle_generation(proxy)) {
     flow_drop(f, &s->version, hold);
     shim_stale();
     return;
