@@ -327,13 +327,19 @@ func (s *Stack) Notified(jobID string) []Page { return s.pager.forJob(jobID) }
 
 // WaitPage waits until somebody is paged for the job and gives the first page.
 func (s *Stack) WaitPage(ctx context.Context, jobID string) (Page, error) {
+	return s.WaitPageThat(ctx, jobID, func(*Page) bool { return true })
+}
+
+// WaitPageThat waits until a page of the job is as wanted and gives the first one that is.
+func (s *Stack) WaitPageThat(ctx context.Context, jobID string, wanted func(*Page) bool) (Page, error) {
 	var page Page
 	err := poll(ctx, 20*time.Millisecond, func() (bool, error) {
 		pages := s.Pages(jobID)
-		if len(pages) == 0 {
+		i := slices.IndexFunc(pages, func(p Page) bool { return wanted(&p) })
+		if i < 0 {
 			return false, nil
 		}
-		page = pages[0]
+		page = pages[i]
 		return true, nil
 	})
 	if err != nil {

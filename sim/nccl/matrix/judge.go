@@ -99,6 +99,8 @@ func (s *Seen) accusesInnocent() string {
 			return fmt.Sprintf("paged %.1f s before the fault: %s", -p.Seconds, p.Summary)
 		case !s.onlyNames(p.Ranks):
 			return fmt.Sprintf("paged for rank %v, who is innocent: %s", p.Ranks, p.Summary)
+		case len(p.Ranks) == 0 && p.Host != "" && p.Host != s.Host:
+			return fmt.Sprintf("paged for host %s, which is innocent: %s", p.Host, p.Summary)
 		}
 	}
 	for i := range s.Verdicts {

@@ -25,10 +25,12 @@ func TestJudge(t *testing.T) {
 	good := page(nil)
 	innocent := page(func(s *Said) { s.Ranks = []int{1} })
 	early := page(func(s *Said) { s.Seconds = -3 })
-	nobody := page(func(s *Said) { s.Ranks = nil; s.Class, s.Cause = rca.Unknown, rca.CauseUnknown })
+	nobody := page(func(s *Said) { s.Ranks, s.Host = nil, ""; s.Class, s.Cause = rca.Unknown, rca.CauseUnknown })
 	cause := page(func(s *Said) { s.Cause = rca.CauseGPU })
 	host := page(func(s *Said) { s.Host = "node0" })
 	gpu := page(func(s *Said) { s.GPU = "0" })
+	inside := page(func(s *Said) { s.Ranks, s.GPU = nil, "" })
+	elsewhere := page(func(s *Said) { s.Ranks, s.GPU, s.Host = nil, "", "node0" })
 	place := func(gpu string) []Said {
 		return []Said{page(func(s *Said) { s.Class, s.Cause, s.GPU = rca.NotEntered, rca.CauseNotCalled, gpu })}
 	}
@@ -58,6 +60,8 @@ func TestJudge(t *testing.T) {
 		"no communicator, other GPU":  {"init-hang", MustName, triggers, place("0"), place("0"), Wrong, `GPU "0", want "1"`},
 		"a GPU is known":              {"link-stall", MustName, triggers, []Said{page(func(s *Said) { s.GPU = "" })}, nil, Wrong, `GPU "", want "1"`},
 		"the verdict changed":         {"link-stall", MustName, triggers, []Said{good}, []Said{cause}, Wrong, "verdict behind it"},
+		"the host, then the rank":     {"link-stall", MustName, triggers, []Said{inside, good}, []Said{good}, Right, ""},
+		"another host, then the rank": {"link-stall", MustName, triggers, []Said{elsewhere, good}, []Said{good}, Wrong, "host node0, which is innocent"},
 		"page without a name":         {"link-stall", MustName, triggers, []Said{nobody}, nil, Wrong, "names nobody"},
 		"unknown where a name is due": {"link-stall", MustName, triggers, nil, []Said{nobody}, Wrong, "nobody was paged; the verdict: unknown"},
 		"silence":                     {"link-stall", MustName, nil, nil, nil, Wrong, "triggers: []"},

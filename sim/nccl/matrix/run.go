@@ -266,7 +266,8 @@ func (w *watch) trainOn(ctx context.Context) error {
 	return w.train(ctx, steps, settle)
 }
 
-// untilPaged waits for the page, or for so long that none will come, and then for what follows it.
+// untilPaged waits for the page, or for so long that none will come, and then for what follows it. The first page may tell of a host
+// whose ranks run in step, before the node has told which of their GPUs is slow; where a rank is due, its page is waited for.
 func (w *watch) untilPaged(ctx context.Context) error {
 	limit := hangLimit
 	switch {
@@ -277,7 +278,8 @@ func (w *watch) untilPaged(ctx context.Context) error {
 	case w.seen.Fault.Kind() == "init-hang", w.seen.Fault.Kind() == "split-hang":
 		limit = callLimit
 	}
-	_, err := within(ctx, limit, func(ctx context.Context) (stack.Page, error) { return w.cluster.WaitPage(ctx, w.jobID) })
+	wanted := func(p *stack.Page) bool { return w.seen.Duty != MustName || len(ranksOf(p.Labels["rank"])) > 0 }
+	_, err := within(ctx, limit, func(ctx context.Context) (stack.Page, error) { return w.cluster.WaitPageThat(ctx, w.jobID, wanted) })
 	if err != nil && ctx.Err() != nil {
 		return ctx.Err()
 	}
