@@ -122,6 +122,32 @@ func (a *analysis) compareFlows(f *finding) *comparison {
 	return s
 }
 
+// compareFlushes compares how long received data takes to be handed on by the accused and by others, in the classes of transfer in which one
+// of the accused is late. What is sooner than usual counts as usual.
+func (a *analysis) compareFlushes(f *finding) *comparison {
+	s := &comparison{plain: math.Log(dominantTimes), of: a.visitedRanks()}
+	for _, r := range a.receiversByClass() {
+		if !slices.ContainsFunc(a.lateOf(r), func(e slowEnd) bool { return slices.Contains(f.nodes, e.node) }) {
+			continue
+		}
+		usual, _ := r.usualFlush()
+		for i := range r {
+			sum, count := make([]float64, a.now.iters), make([]float64, a.now.iters)
+			for _, g := range r[i].segs {
+				if seg := &a.now.segs[g]; seg.iter != noIteration {
+					sum[seg.iter] += float64(seg.RecvWait[recvFlush])
+					count[seg.iter]++
+				}
+			}
+			for k := range sum {
+				sum[k] = math.Log(max(1, sum[k]/count[k]/float64(usual))) // Nothing over nothing is not a number.
+			}
+			s.add(r[i].node, slices.Contains(f.nodes, r[i].node), 1, sum, nil)
+		}
+	}
+	return s
+}
+
 // add adds a member, unless what is usual for it is not known.
 func (s *comparison) add(rank int32, accused bool, usual float64, now, before []float64) {
 	if usual <= 0 || math.IsNaN(usual) {

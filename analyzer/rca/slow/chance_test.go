@@ -80,6 +80,10 @@ var variedJobs = []varied{
 		f := draw(func() float64 { return 1 + min(30, 0.1*math.Pow(1-j.Rng.Float64(), -0.9)) })
 		j.Send = func(r, it int) float64 { return f(eachTime(r, it)) }
 	}},
+	{"handing on, seldom for very long", func(j *rcatest.SlowJob, _ shape, draw drawing) {
+		f := draw(func() float64 { return 1 + min(400, math.Pow(1-j.Rng.Float64(), -1.6)) })
+		j.Flush = func(r, it int) float64 { return f(eachTime(r, it)) }
+	}},
 	{"the network, for all", func(j *rcatest.SlowJob, _ shape, draw drawing) {
 		f := draw(func() float64 { return pick(j.Rng.Float64() < 0.3, 6, 1.0) })
 		j.Send = func(_, it int) float64 { return f(it) }

@@ -160,12 +160,33 @@ func (a *analysis) idealTransfers(elsewhere bool, ends ...[]slowEnd) func(*joint
 	}
 }
 
-// lateFlushes gives the ranks on which what has arrived is handed on later than on others in the same class of transfer.
-func (a *analysis) lateFlushes() []slowEnd {
-	at := map[transferKey]int{}
-	byClass := map[transferClass][]int{}
-	var classes []transferClass
-	var ends []slowEnd
+// takers are the ranks that transfers of one class arrive at.
+type takers []slowEnd
+
+// usualFlush is how long what has arrived takes to be handed on, ns, on the third of them that hand on soonest; false where too few do.
+func (r takers) usualFlush() (int64, bool) {
+	var means []int64
+	for i := range r {
+		if m := r[i].meanFlush(); m > 0 {
+			means = append(means, m)
+		}
+	}
+	if len(means) < 2 {
+		return 0, false
+	}
+	slices.Sort(means)
+	return means[(len(means)-1)/3], true
+}
+
+// meanFlush is the mean over an end's segments, ns, while its total is all that it took.
+func (e *slowEnd) meanFlush() int64 { return e.total / int64(len(e.segs)) }
+
+// receiversByClass gives who receives, class by class, with all that handing on took as their totals.
+func (a *analysis) receiversByClass() []takers {
+	type place struct{ class, at int }
+	at := map[transferKey]place{}
+	classes := map[transferClass]int{}
+	var out []takers
 	for i := range a.now.segs {
 		s := &a.now.segs[i]
 		if s.Kind != rca.SegmentOp || !s.waitsSeen() {
@@ -177,22 +198,30 @@ func (a *analysis) lateFlushes() []slowEnd {
 			k.to = a.NodeOf(s.Peer)
 			k.class.fn = -2 + int32(s.dir) // Receives are compared with receives.
 		}
-		e, ok := at[k]
+		p, ok := at[k]
 		if !ok {
-			e = len(ends)
-			at[k] = e
-			ends = append(ends, slowEnd{node: s.node, flush: true})
-			if byClass[k.class] == nil {
-				classes = append(classes, k.class)
+			c, known := classes[k.class]
+			if !known {
+				c = len(out)
+				classes[k.class] = c
+				out = append(out, nil)
 			}
-			byClass[k.class] = append(byClass[k.class], e)
+			p = place{c, len(out[c])}
+			at[k] = p
+			out[c] = append(out[c], slowEnd{node: s.node, flush: true})
 		}
-		ends[e].total += int64(s.RecvWait[recvFlush])
-		ends[e].segs = append(ends[e].segs, int32(i))
+		e := &out[p.class][p.at]
+		e.total += int64(s.RecvWait[recvFlush])
+		e.segs = append(e.segs, int32(i))
 	}
+	return out
+}
+
+// lateFlushes gives the ranks on which what has arrived is handed on later than on others in the same class of transfer.
+func (a *analysis) lateFlushes() []slowEnd {
 	var out []slowEnd
-	for _, c := range classes {
-		out = append(out, a.lateIn(ends, byClass[c])...)
+	for _, r := range a.receiversByClass() {
+		out = append(out, a.lateOf(r)...)
 	}
 	return heaviest(out)
 }
@@ -208,25 +237,16 @@ func heaviest(es []slowEnd) []slowEnd {
 	return slices.DeleteFunc(es, func(e slowEnd) bool { return e.total < top.total/10 || e.times-1 < mattersFrom*(top.times-1) })
 }
 
-// lateIn gives the ends of one class whose mean is several times the others', and that take a noticeable part of the window. Until
-// here an end's total is all that it took.
-func (a *analysis) lateIn(ends []slowEnd, ids []int) []slowEnd {
-	mean := func(e *slowEnd) int64 { return e.total / int64(len(e.segs)) }
-	var means []int64
-	for _, i := range ids {
-		if m := mean(&ends[i]); m > 0 {
-			means = append(means, m)
-		}
-	}
-	if len(means) < 2 {
+// lateOf gives those whose mean is several times the others', and that take a noticeable part of the window. The total of those is
+// what they take beyond the others.
+func (a *analysis) lateOf(r takers) []slowEnd {
+	ref, ok := r.usualFlush()
+	if !ok {
 		return nil
 	}
-	slices.Sort(means)
-	ref := means[(len(means)-1)/3]
 	var out []slowEnd
-	for _, i := range ids {
-		e := ends[i]
-		m := mean(&e)
+	for _, e := range r {
+		m := e.meanFlush()
 		e.ref, e.times, e.total = ref, float64(m)/float64(ref), e.total-ref*int64(len(e.segs))
 		if m >= dominantTimes*ref && float64(e.total) >= noticeable*a.replay.base {
 			out = append(out, e)
