@@ -22,6 +22,7 @@ type baseline struct {
 	hostPart []float64 // By node: the share of its excess in which the host was late.
 	// slowComm lists what is slower than its peers: a communicator, or a pair of ranks.
 	slowComm []slowComm
+	groups   []transferGroup
 	before   map[transferClass]int64 // Before the job became slower.
 }
 
@@ -315,6 +316,7 @@ func (b *baseline) transfers() {
 		groups[g].joints = append(groups[g].joints, int32(j))
 	}
 	groups = slices.DeleteFunc(groups, func(g transferGroup) bool { return len(g.joints) == 0 })
+	b.groups = groups
 	byClass := map[transferClass][]int{}
 	var classes []transferClass
 	for g := range groups {

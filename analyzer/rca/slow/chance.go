@@ -31,7 +31,7 @@ func (a *analysis) beyondChance(f *finding, p float64) bool {
 type comparison struct {
 	now, before [][]float64 // By member and iteration, in units of what is usual for the member; NaN not seen. before may be nil.
 	accused     []bool      // By member.
-	rank        []int32     // By member: its node; more than one member may be of one.
+	rank        []int32     // By member: its node, of which more than one member may be, or its group.
 	of          int         // How many ranks there are that might have been accused.
 	plain       float64     // By how much a member must be above the others to be plainly slower.
 }
@@ -144,6 +144,36 @@ func (a *analysis) compareFlushes(f *finding) *comparison {
 			}
 			s.add(r[i].node, slices.Contains(f.nodes, r[i].node), 1, sum, nil)
 		}
+	}
+	return s
+}
+
+// compareGroups compares how long the transfers of the slow communicators or pairs take with how long those of others of their classes do, by
+// what they take elsewhere.
+func (a *analysis) compareGroups(m *slowMembers) *comparison {
+	s := &comparison{plain: math.Log(slowTransfers), of: len(a.base.groups)}
+	slow, classes := map[int32]bool{}, map[transferClass]bool{} // By their first joints.
+	for i := range m.all {
+		first := m.all[i].joints[0]
+		slow[first], classes[a.now.jobs[first].class] = true, true
+	}
+	for i := range a.base.groups {
+		g := &a.base.groups[i]
+		if !classes[g.class] {
+			continue
+		}
+		sum, count := make([]float64, a.now.iters), make([]float64, a.now.iters)
+		for _, j := range g.joints {
+			jo := &a.now.jobs[j]
+			if it := a.now.segs[jo.parts[0]].iter; it != noIteration {
+				sum[it] += float64(max(1, jo.transfer)) / float64(max(1, a.base.transfer[j]))
+				count[it]++
+			}
+		}
+		for k := range sum {
+			sum[k] = math.Log(sum[k] / count[k]) // Nothing over nothing is not a number.
+		}
+		s.add(int32(i), slow[g.joints[0]], 1, sum, nil)
 	}
 	return s
 }

@@ -18,6 +18,7 @@ import (
 type varied struct {
 	name string
 	edit func(j *rcatest.SlowJob, s shape, draw drawing)
+	seen func(*rca.Evidence) // What is left of the evidence.
 }
 
 // drawing gives a function of a number whose values are drawn the first time that they are asked for.
@@ -35,59 +36,63 @@ var variedJobs = []varied{
 	{"each rank", func(j *rcatest.SlowJob, _ shape, draw drawing) {
 		f := draw(func() float64 { return 1 + 0.8*j.Rng.Float64() })
 		j.Compute = func(r, it int) float64 { return f(eachTime(r, it)) }
-	}},
+	}, nil},
 	{"each rank, seldom for very long", func(j *rcatest.SlowJob, _ shape, draw drawing) {
 		f := draw(func() float64 { return 1 + min(3, 0.05*math.Pow(1-j.Rng.Float64(), -0.8)) })
 		j.Compute = func(r, it int) float64 { return f(eachTime(r, it)) }
-	}},
+	}, nil},
 	{"the data of a replica", func(j *rcatest.SlowJob, s shape, draw drawing) {
 		f := draw(func() float64 { return math.Exp(0.3 * j.Rng.NormFloat64()) })
 		j.Compute = func(r, it int) float64 { return f(s.replica(r, it)) }
-	}},
+	}, nil},
 	{"the data of an iteration", func(j *rcatest.SlowJob, _ shape, draw drawing) {
 		f := draw(func() float64 { return math.Exp(0.4 * j.Rng.NormFloat64()) })
 		j.Compute = func(_, it int) float64 { return f(it) }
-	}},
+	}, nil},
 	{"hosts that are busy now and then", func(j *rcatest.SlowJob, _ shape, draw drawing) {
 		f := draw(func() float64 { return pick(j.Rng.Float64() < 0.15, 1.5, 1.0) })
 		j.Compute = func(r, it int) float64 { return f(eachTime(r/2, it)) }
-	}},
+	}, nil},
 	{"calls that come late", func(j *rcatest.SlowJob, _ shape, draw drawing) {
 		f := draw(func() float64 { return 60 * j.Rng.ExpFloat64() })
 		j.Host = func(r, it int) time.Duration { return time.Duration(f(eachTime(r, it)) * float64(time.Millisecond)) }
-	}},
+	}, nil},
 	{"all slower and slower", func(j *rcatest.SlowJob, _ shape, draw drawing) {
 		f := draw(func() float64 { return 0.1 * j.Rng.Float64() })
 		j.Compute = func(r, it int) float64 { return 1 + float64(it)*0.02 + f(eachTime(r, it)) }
-	}},
+	}, nil},
 	{"the first iterations", func(j *rcatest.SlowJob, _ shape, draw drawing) {
 		f := draw(func() float64 { return 5 * j.Rng.Float64() })
 		j.Compute = func(r, it int) float64 { return pick(it < 2, 1+f(eachTime(r, it)), 1) }
-	}},
+	}, nil},
 	{"all from the middle on", func(j *rcatest.SlowJob, _ shape, draw drawing) {
 		f := draw(func() float64 { return 0.5 * j.Rng.ExpFloat64() })
 		j.Compute = func(r, it int) float64 { return pick(it < j.Iters/2, 1, 1+f(eachTime(r, it))) }
-	}},
+	}, nil},
 	{"longer sequences from the middle on", func(j *rcatest.SlowJob, s shape, draw drawing) {
 		f := draw(func() float64 { return 1.5 * math.Exp(0.3*j.Rng.NormFloat64()) })
 		j.Compute = func(r, it int) float64 { return pick(it < j.Iters/2, 1, f(s.replica(r, it))) }
-	}},
+	}, nil},
 	{"sends", func(j *rcatest.SlowJob, _ shape, draw drawing) {
 		f := draw(func() float64 { return 1 + 4*j.Rng.Float64() })
 		j.Send = func(r, it int) float64 { return f(eachTime(r, it)) }
-	}},
+	}, nil},
 	{"sends, seldom for very long", func(j *rcatest.SlowJob, _ shape, draw drawing) {
 		f := draw(func() float64 { return 1 + min(30, 0.1*math.Pow(1-j.Rng.Float64(), -0.9)) })
 		j.Send = func(r, it int) float64 { return f(eachTime(r, it)) }
-	}},
+	}, nil},
+	{"sends, seldom for very long, no flows seen", func(j *rcatest.SlowJob, _ shape, draw drawing) {
+		f := draw(func() float64 { return 1 + min(30, 0.2*math.Pow(1-j.Rng.Float64(), -1.3)) })
+		j.Send = func(r, it int) float64 { return f(eachTime(r, it)) }
+	}, withoutFlows},
 	{"handing on, seldom for very long", func(j *rcatest.SlowJob, _ shape, draw drawing) {
 		f := draw(func() float64 { return 1 + min(400, math.Pow(1-j.Rng.Float64(), -1.6)) })
 		j.Flush = func(r, it int) float64 { return f(eachTime(r, it)) }
-	}},
+	}, nil},
 	{"the network, for all", func(j *rcatest.SlowJob, _ shape, draw drawing) {
 		f := draw(func() float64 { return pick(j.Rng.Float64() < 0.3, 6, 1.0) })
 		j.Send = func(_, it int) float64 { return f(it) }
-	}},
+	}, nil},
 }
 
 // variedShapes leaves out jobs of tensor parallelism alone: in these nothing tells iterations from layers, so that what varies by iteration
@@ -125,7 +130,11 @@ func TestChancePagesNobody(t *testing.T) {
 								return f
 							}
 						}
-						return verdictOf(j.Evidence(), rca.Options{})
+						ev := j.Evidence()
+						if c.seen != nil {
+							c.seen(&ev)
+						}
+						return verdictOf(ev, rca.Options{})
 					}
 					if v := job(-1); v.Page {
 						t.Errorf("%v, seed %d: %s pages %v: %s", s, seed, v.Row, rcatest.Accused(v), v.Summary)

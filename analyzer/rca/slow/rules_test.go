@@ -167,6 +167,7 @@ var ruleCases = []struct {
 	}},
 	{"unexplained", 4, 2, 2, func(*rcatest.SlowJob) {}, func(ev *rca.Evidence) { ev.Slowdown = 1.5 }},
 	{"never_faster", 4, 2, 2, func(j *rcatest.SlowJob) { j.Send = rcatest.One(5, 1.8) }, nil},
+	{"never_faster", 4, 2, 2, func(j *rcatest.SlowJob) { j.Send = func(r, _ int) float64 { return pick(r < 4, 1.8, 1.0) } }, withoutFlows},
 	{"network_place/one_direction", 2, 1, 1, nil, ringOf(ring{slower: func(r int) float64 { return pick(r == 5, 2.0, behind(r)) }})},
 	{"network_place/shared_path", 2, 1, 1, nil, ringOf(ring{slower: func(r int) float64 { return pick(r/2 == 2, 2.0, behind(r)) }})},
 	{"most_groups", 2, 1, 1, nil, ringOf(ring{slower: func(int) float64 { return 1.3 }})},

@@ -16,8 +16,9 @@ import (
 // slowMembers are who the slow communicators or pairs that matter have in common, where no end of a flow stands out.
 type slowMembers struct {
 	worst *slowComm
-	nodes []int32
-	most  bool // More than half of the ranks that were seen.
+	all   []slowComm // Those that matter.
+	nodes []int32    // Whom they have in common.
+	most  bool       // More than half of the ranks that were seen.
 }
 
 // membersOfSlow finds them. What some of the slow ones have in common explains nothing when others that lose as much are without it: then
@@ -47,7 +48,7 @@ func (a *analysis) membersOfSlow() *slowMembers {
 		slices.Sort(all)
 		common = slices.Compact(all)
 	}
-	return &slowMembers{worst: &slow[0], nodes: common, most: 2*len(common) > a.visitedRanks()}
+	return &slowMembers{worst: &slow[0], all: matters, nodes: common, most: 2*len(common) > a.visitedRanks()}
 }
 
 // lostIn is the time that a slow communicator's transfers take longer in total, ns.
@@ -90,6 +91,8 @@ func (a *analysis) mostGroups() (finding, bool) {
 func (a *analysis) slowGroup() (finding, bool) {
 	m := a.slowMembers()
 	f := m.finding(a)
+	f.times = m.worst.ratio
+	f.against = func(a *analysis, _ *finding) *comparison { return a.compareGroups(m) }
 	hosts := a.hostsOf(m.nodes)
 	switch {
 	case len(m.nodes) == 1:
