@@ -62,8 +62,8 @@ func Check(flows []Flow) []Violation {
 	if slices.ContainsFunc(flows, func(f Flow) bool { return f.End == 0 }) {
 		return failure(flows)
 	}
+	v := make([]time.Duration, len(flows))
 	mid := func(of func(Flow) time.Duration) time.Duration {
-		v := make([]time.Duration, len(flows))
 		for i, f := range flows {
 			v[i] = of(f)
 		}

@@ -4,6 +4,7 @@
 package slow
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -21,7 +22,7 @@ func (a *analysis) stage() (finding, bool) {
 	}
 	work := a.stageWork(stages)
 	worst, total := 0, make([]float64, len(stages))
-	kinds := slices.Sorted(maps.Keys(work)) // In order: sums of floats depend on it.
+	kinds := slices.SortedFunc(maps.Keys(work), func(x, y workKind) int { return cmp.Or(cmp.Compare(x.what, y.what), cmp.Compare(x.fn, y.fn)) }) // In order: sums of floats depend on it.
 	for _, kind := range kinds {
 		for i, d := range work[kind] {
 			total[i] += d
@@ -33,7 +34,7 @@ func (a *analysis) stage() (finding, bool) {
 		}
 	}
 	// Only kinds of work of which the stage has more: other differences do not come from the cut.
-	factor := map[string][]float64{}
+	factor := map[workKind][]float64{}
 	own, others := 0.0, 0.0
 	for _, kind := range kinds {
 		by, rest := work[kind], 0.0
@@ -68,7 +69,7 @@ func (a *analysis) stage() (finding, bool) {
 			at[n] = i
 		}
 	}
-	scale := func(s *seg, kind string, was int64) int64 {
+	scale := func(s *seg, kind workKind, was int64) int64 {
 		if fs, ok := factor[kind]; ok && at[s.node] >= 0 {
 			return int64(float64(was) * fs[at[s.node]])
 		}
@@ -103,23 +104,35 @@ func (a *analysis) allOfIt(nodes []int32) float64 {
 	return all
 }
 
-// gapKind and bodyKind tell kinds of work apart: between the messages of the pipeline, before a collective, or as the
-// source names computations.
-func gapKind(s *seg) string {
-	if s.Kind == rca.SegmentOp && s.dir == 0 {
-		return "before " + s.Func
-	}
-	return "between messages"
+// workKind is a kind of work: between the messages of the pipeline, before a collective, or as the source names computations.
+type workKind struct {
+	what kindOfWork
+	fn   string // The collective, or the computation.
 }
 
-func bodyKind(s *seg) string { return "compute " + s.Func }
+type kindOfWork uint8
+
+const (
+	beforeCollective kindOfWork = iota
+	betweenMessages
+	computation
+)
+
+func gapKind(s *seg) workKind {
+	if s.Kind == rca.SegmentOp && s.dir == 0 {
+		return workKind{beforeCollective, s.Func}
+	}
+	return workKind{what: betweenMessages}
+}
+
+func bodyKind(s *seg) workKind { return workKind{computation, s.Func} }
 
 // stageWork gives, for each kind of work, every stage's mean per rank and iteration, ns.
-func (a *analysis) stageWork(stages []stageOf) map[string][]float64 {
-	work := map[string][]float64{}
+func (a *analysis) stageWork(stages []stageOf) map[workKind][]float64 {
+	work := map[workKind][]float64{}
 	for i, st := range stages {
 		share := 1 / float64(max(1, a.now.iters)) / float64(len(st.nodes))
-		add := func(kind string, d int64) {
+		add := func(kind workKind, d int64) {
 			if work[kind] == nil {
 				work[kind] = make([]float64, len(stages))
 			}

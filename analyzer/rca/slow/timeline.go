@@ -356,22 +356,34 @@ func (t *timeline) findHoles() {
 // join gathers what ranks did together.
 func (t *timeline) join() {
 	at := make(map[jointKey]int32, len(t.segs)/2)
+	var members []int32 // By job.
+	t.jobs = make([]joint, 0, len(t.segs)/2)
 	for i := range t.segs {
 		s := &t.segs[i]
-		if s.Kind == rca.SegmentCompute {
-			s.job = int32(len(t.jobs))
-			t.jobs = append(t.jobs, joint{parts: []int32{int32(i)}, transfer: s.stay, last: int32(i), compute: true})
-			continue
+		id, ok := int32(len(t.jobs)), false
+		if s.Kind != rca.SegmentCompute {
+			k := t.keyOfSegment(s)
+			if id, ok = at[k]; !ok {
+				id = int32(len(t.jobs))
+				at[k] = id
+				t.jobs = append(t.jobs, joint{last: -1, p2p: k.src >= 0})
+			}
+		} else {
+			t.jobs = append(t.jobs, joint{transfer: s.stay, last: int32(i), compute: true})
 		}
-		k := t.keyOfSegment(s)
-		id, ok := at[k]
 		if !ok {
-			id = int32(len(t.jobs))
-			at[k] = id
-			t.jobs = append(t.jobs, joint{last: -1, p2p: k.src >= 0})
+			members = append(members, 0)
 		}
 		s.job = id
-		t.jobs[id].parts = append(t.jobs[id].parts, int32(i))
+		members[id]++
+	}
+	all := make([]int32, len(t.segs))
+	for j, n := range members {
+		t.jobs[j].parts, all = all[:0:n], all[n:]
+	}
+	for i := range t.segs {
+		j := &t.jobs[t.segs[i].job]
+		j.parts = append(j.parts, int32(i))
 	}
 	for i := range t.jobs {
 		t.jobs[i].class = t.classOf(&t.jobs[i])

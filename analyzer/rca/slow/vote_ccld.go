@@ -41,7 +41,10 @@ func windows(t *timeline) map[int32][][]ccld.Round {
 // round gives a collective as CCL-D sees it; first is the reference's time of the first one.
 func (t *timeline) round(j *joint, first int64) ccld.Round {
 	s := &t.segs[j.parts[0]]
-	r := ccld.Round{Barrier: s.Func == "AllReduce" && s.Bytes > 0 && s.Bytes <= 4, At: time.Duration(t.entered(s) - first)}
+	r := ccld.Round{
+		Ranks: make([]int, 0, len(j.parts)), Duration: make([]time.Duration, 0, len(j.parts)),
+		Barrier: s.Func == "AllReduce" && s.Bytes > 0 && s.Bytes <= 4, At: time.Duration(t.entered(s) - first),
+	}
 	for _, p := range j.parts {
 		g := &t.segs[p]
 		r.Ranks = append(r.Ranks, g.Rank)

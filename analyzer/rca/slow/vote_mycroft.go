@@ -56,9 +56,10 @@ func (a *analysis) slowComponent(v *rca.Vote) {
 		component string
 	}
 	count, total := map[hit]int{}, 0
+	var flows []mycroft.Flow // Of one collective at a time.
 	for j := range a.now.collectives() {
 		total++
-		flows := make([]mycroft.Flow, 0, len(j.parts))
+		flows = flows[:0]
 		for _, p := range j.parts {
 			s := &a.now.segs[p]
 			start := time.Duration(a.now.entered(s))
