@@ -330,13 +330,14 @@ func (a *analysis) throttledGPU() (finding, bool) {
 	return f, n >= 0
 }
 
-// ailingHost finds that all ranks are on one host whose node reports a reason.
+// ailingHost finds that all ranks are on one host whose node reports a reason. A host that is all that was seen of a job is not all of it:
+// the others may have become slower alike.
 func (a *analysis) ailingHost() (finding, bool) {
 	times, ok := a.computeAlike()
 	nodes := a.withWork()
 	f := finding{nodes: nodes, gain: a.onset, weight: evenHostWeight, what: fmt.Sprintf(words.HostComputes, times), lane: -1}
 	f.cause = a.factCause(nodes)
-	return f, ok && a.oneHostAiling(nodes)
+	return f, ok && a.visitedRanks() >= a.World && a.oneHostAiling(nodes)
 }
 
 func (a *analysis) allCompute() (finding, bool) {

@@ -268,3 +268,19 @@ func TestNodeDecidesWithinHost(t *testing.T) {
 		}
 	}
 }
+
+// TestOneHostSeen: of a job on two hosts one did not tell. On NCCL 2.32.3 the other was paged for, which was as short of CPU: all ranks that
+// were seen had become slower alike, and were its.
+func TestOneHostSeen(t *testing.T) {
+	for _, hosts := range []int{1, 2} {
+		j := rcatest.NewSlowJob(2*hosts, 1, 1)
+		j.Compute = late(func(int) bool { return true }, 1.6)
+		j.Facts = []rca.Fact{{Host: "node0", Rank: -1, Component: "cpu", Kind: "cpu_pressure", Value: 0.9}}
+		ev := j.Evidence()
+		ev.Timeline = slices.DeleteFunc(ev.Timeline, func(s rca.Segment) bool { return s.Rank >= 2 })
+		v := verdictOf(ev, rca.Options{})
+		if got := rcatest.Accused(v); v.Page != (hosts == 1) || hosts > 1 && len(got) > 0 {
+			t.Errorf("%d hosts: %s accuses %v, page %v: %s", hosts, v.Row, got, v.Page, v.Summary)
+		}
+	}
+}
