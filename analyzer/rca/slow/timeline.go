@@ -470,14 +470,20 @@ func (t *timeline) wait(i int32) int64 { return t.segs[i].stay - t.jobs[t.segs[i
 // sort orders the joints by dependency. What noise in the times makes circular is appended as it comes.
 func (t *timeline) sort() {
 	need := make([]int32, len(t.jobs))
-	after := make([][]int32, len(t.jobs))
-	for i := range t.segs {
-		s := &t.segs[i]
-		if s.pred >= 0 && t.segs[s.pred].job != s.job {
-			need[s.job]++
-			after[t.segs[s.pred].job] = append(after[t.segs[s.pred].job], s.job)
+	from := make([]int32, len(t.jobs)+1) // Where in after those begin that come after a job.
+	edges := func(yield func(before, next int32)) {
+		for i := range t.segs {
+			if s := &t.segs[i]; s.pred >= 0 && t.segs[s.pred].job != s.job {
+				yield(t.segs[s.pred].job, s.job)
+			}
 		}
 	}
+	edges(func(before, next int32) { need[next]++; from[before+1]++ })
+	for j := range need {
+		from[j+1] += from[j]
+	}
+	after, end := make([]int32, from[len(need)]), slices.Clone(from)
+	edges(func(before, next int32) { after[end[before]] = next; end[before]++ })
 	t.order = make([]int32, 0, len(t.jobs))
 	for j := range t.jobs {
 		if need[j] == 0 {
@@ -485,7 +491,8 @@ func (t *timeline) sort() {
 		}
 	}
 	for k := 0; k < len(t.order); k++ {
-		for _, j := range after[t.order[k]] {
+		done := t.order[k]
+		for _, j := range after[from[done]:from[done+1]] {
 			if need[j]--; need[j] == 0 {
 				t.order = append(t.order, j)
 			}
