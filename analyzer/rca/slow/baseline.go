@@ -22,7 +22,7 @@ type baseline struct {
 	hostPart []float64 // By node: the share of its excess in which the host was late.
 	// slowComm lists what is slower than its peers: a communicator, or a pair of ranks.
 	slowComm []slowComm
-	groups   []transferGroup
+	groups   []transferGroup         // Of which these are the slow ones, and the others.
 	before   map[transferClass]int64 // Before the job became slower.
 }
 

@@ -32,7 +32,7 @@ type comparison struct {
 	now, before [][]float64 // By member and iteration, in units of what is usual for the member; NaN not seen. before may be nil.
 	accused     []bool      // By member.
 	rank        []int32     // By member: its node, of which more than one member may be, or its group.
-	of          int         // How many ranks there are that might have been accused.
+	of          int         // How many ranks, or groups, there are that might have been accused.
 	plain       float64     // By how much a member must be above the others to be plainly slower.
 }
 
@@ -104,19 +104,10 @@ func (a *analysis) compareFlows(f *finding) *comparison {
 		if !counts[a.now.flowClassOf(&g)] {
 			continue
 		}
-		sum, count := make([]float64, a.now.iters), make([]float64, a.now.iters)
-		for _, i := range g.segs {
-			if seg := &a.now.segs[i]; seg.iter != noIteration {
-				sum[seg.iter] += outstanding(seg)
-				count[seg.iter]++
-			}
-		}
-		for i := range sum {
-			sum[i] = math.Log(sum[i] / count[i] / g.ref) // Nothing over nothing is not a number.
-		}
+		times := a.now.meanByIteration(g.segs, func(s *seg) float64 { return outstanding(s) / g.ref })
 		share := accused.share(a, &g)
 		if share == 0 || share >= mostlyThrough {
-			s.add(g.node, share > 0, 1, sum, nil)
+			s.add(g.node, share > 0, 1, logs(times), nil)
 		}
 	}
 	return s
@@ -132,17 +123,11 @@ func (a *analysis) compareFlushes(f *finding) *comparison {
 		}
 		usual, _ := r.usualFlush()
 		for i := range r {
-			sum, count := make([]float64, a.now.iters), make([]float64, a.now.iters)
-			for _, g := range r[i].segs {
-				if seg := &a.now.segs[g]; seg.iter != noIteration {
-					sum[seg.iter] += float64(seg.RecvWait[recvFlush])
-					count[seg.iter]++
-				}
+			times := a.now.meanByIteration(r[i].segs, func(s *seg) float64 { return float64(s.RecvWait[recvFlush]) / float64(usual) })
+			for k := range times {
+				times[k] = max(1, times[k])
 			}
-			for k := range sum {
-				sum[k] = math.Log(max(1, sum[k]/count[k]/float64(usual))) // Nothing over nothing is not a number.
-			}
-			s.add(r[i].node, slices.Contains(f.nodes, r[i].node), 1, sum, nil)
+			s.add(r[i].node, slices.Contains(f.nodes, r[i].node), 1, logs(times), nil)
 		}
 	}
 	return s
@@ -162,20 +147,39 @@ func (a *analysis) compareGroups(m *slowMembers) *comparison {
 		if !classes[g.class] {
 			continue
 		}
-		sum, count := make([]float64, a.now.iters), make([]float64, a.now.iters)
-		for _, j := range g.joints {
-			jo := &a.now.jobs[j]
-			if it := a.now.segs[jo.parts[0]].iter; it != noIteration {
-				sum[it] += float64(max(1, jo.transfer)) / float64(max(1, a.base.transfer[j]))
-				count[it]++
-			}
+		first := make([]int32, len(g.joints))
+		for k, j := range g.joints {
+			first[k] = a.now.jobs[j].parts[0]
 		}
-		for k := range sum {
-			sum[k] = math.Log(sum[k] / count[k]) // Nothing over nothing is not a number.
-		}
-		s.add(int32(i), slow[g.joints[0]], 1, sum, nil)
+		times := a.now.meanByIteration(first, func(s *seg) float64 {
+			return float64(max(1, a.now.jobs[s.job].transfer)) / float64(max(1, a.base.transfer[s.job]))
+		})
+		s.add(int32(i), slow[g.joints[0]], 1, logs(times), nil)
 	}
 	return s
+}
+
+// meanByIteration gives the mean of something over those of some segments that are in an iteration; NaN in iterations that have none.
+func (t *timeline) meanByIteration(segs []int32, of func(*seg) float64) []float64 {
+	sum, count := make([]float64, t.iters), make([]float64, t.iters)
+	for _, i := range segs {
+		if s := &t.segs[i]; s.iter != noIteration {
+			sum[s.iter] += of(s)
+			count[s.iter]++
+		}
+	}
+	for i := range sum {
+		sum[i] /= count[i] // Nothing over nothing is not a number.
+	}
+	return sum
+}
+
+// logs takes the logarithm of each value.
+func logs(v []float64) []float64 {
+	for i := range v {
+		v[i] = math.Log(v[i])
+	}
+	return v
 }
 
 // add adds a member, unless what is usual for it is not known.

@@ -88,7 +88,7 @@ type finding struct {
 	ends    []int32 // Ranks at both ends of a link: either may be the culprit.
 	group   string  // Link, stage or group, where no rank is meant.
 	gain    float64 // Length over length without it.
-	times   float64 // By what factor transfers of a place are outstanding longer; 0 where it is no place in the network.
+	times   float64 // By what factor the transfers of a place, or of communicators, take longer; 0 where it is neither.
 	// weight is how much of what is seen it explains, less what its scope costs: many ranks, both ends of a link, a path.
 	weight float64
 	score  float64 // By which explanations are ranked.

@@ -160,11 +160,11 @@ func (a *analysis) idealTransfers(elsewhere bool, ends ...[]slowEnd) func(*joint
 	}
 }
 
-// takers are the ranks that transfers of one class arrive at.
-type takers []slowEnd
+// receiversOfClass are the ranks that data of one class of transfer arrives at. The total of each is all that handing it on took.
+type receiversOfClass []slowEnd
 
 // usualFlush is how long what has arrived takes to be handed on, ns, on the third of them that hand on soonest; false where too few do.
-func (r takers) usualFlush() (int64, bool) {
+func (r receiversOfClass) usualFlush() (int64, bool) {
 	var means []int64
 	for i := range r {
 		if m := r[i].meanFlush(); m > 0 {
@@ -178,15 +178,15 @@ func (r takers) usualFlush() (int64, bool) {
 	return means[(len(means)-1)/3], true
 }
 
-// meanFlush is the mean over an end's segments, ns, while its total is all that it took.
+// meanFlush is the mean of a receiver's segments, ns.
 func (e *slowEnd) meanFlush() int64 { return e.total / int64(len(e.segs)) }
 
-// receiversByClass gives who receives, class by class, with all that handing on took as their totals.
-func (a *analysis) receiversByClass() []takers {
+// receiversByClass gives who receives, class by class.
+func (a *analysis) receiversByClass() []receiversOfClass {
 	type place struct{ class, at int }
 	at := map[transferKey]place{}
 	classes := map[transferClass]int{}
-	var out []takers
+	var out []receiversOfClass
 	for i := range a.now.segs {
 		s := &a.now.segs[i]
 		if s.Kind != rca.SegmentOp || !s.waitsSeen() {
@@ -237,9 +237,9 @@ func heaviest(es []slowEnd) []slowEnd {
 	return slices.DeleteFunc(es, func(e slowEnd) bool { return e.total < top.total/10 || e.times-1 < mattersFrom*(top.times-1) })
 }
 
-// lateOf gives those whose mean is several times the others', and that take a noticeable part of the window. The total of those is
+// lateOf gives the receivers whose mean is several times the others', and that take a noticeable part of the window. The total of those is
 // what they take beyond the others.
-func (a *analysis) lateOf(r takers) []slowEnd {
+func (a *analysis) lateOf(r receiversOfClass) []slowEnd {
 	ref, ok := r.usualFlush()
 	if !ok {
 		return nil

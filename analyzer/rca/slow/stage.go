@@ -22,7 +22,7 @@ func (a *analysis) stage() (finding, bool) {
 	}
 	work := a.stageWork(stages)
 	worst, total := 0, make([]float64, len(stages))
-	kinds := slices.SortedFunc(maps.Keys(work), func(x, y workKind) int { return cmp.Or(cmp.Compare(x.what, y.what), cmp.Compare(x.fn, y.fn)) }) // In order: sums of floats depend on it.
+	kinds := slices.SortedFunc(maps.Keys(work), workKind.compare) // In order: sums of floats depend on it.
 	for _, kind := range kinds {
 		for i, d := range work[kind] {
 			total[i] += d
@@ -104,28 +104,24 @@ func (a *analysis) allOfIt(nodes []int32) float64 {
 	return all
 }
 
-// workKind is a kind of work: between the messages of the pipeline, before a collective, or as the source names computations.
+// workKind is a kind of work: before a collective, between the messages of the pipeline, or as the source names computations.
 type workKind struct {
-	what kindOfWork
+	what string
 	fn   string // The collective, or the computation.
 }
 
-type kindOfWork uint8
-
-const (
-	beforeCollective kindOfWork = iota
-	betweenMessages
-	computation
-)
+func (k workKind) compare(other workKind) int {
+	return cmp.Or(cmp.Compare(k.what, other.what), cmp.Compare(k.fn, other.fn))
+}
 
 func gapKind(s *seg) workKind {
 	if s.Kind == rca.SegmentOp && s.dir == 0 {
-		return workKind{beforeCollective, s.Func}
+		return workKind{"before", s.Func}
 	}
-	return workKind{what: betweenMessages}
+	return workKind{what: "between messages"}
 }
 
-func bodyKind(s *seg) workKind { return workKind{computation, s.Func} }
+func bodyKind(s *seg) workKind { return workKind{"compute", s.Func} }
 
 // stageWork gives, for each kind of work, every stage's mean per rank and iteration, ns.
 func (a *analysis) stageWork(stages []stageOf) map[workKind][]float64 {

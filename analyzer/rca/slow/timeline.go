@@ -356,28 +356,27 @@ func (t *timeline) findHoles() {
 // join gathers what ranks did together.
 func (t *timeline) join() {
 	at := make(map[jointKey]int32, len(t.segs)/2)
-	var members []int32 // By job.
 	t.jobs = make([]joint, 0, len(t.segs)/2)
 	for i := range t.segs {
 		s := &t.segs[i]
-		id, ok := int32(len(t.jobs)), false
-		if s.Kind != rca.SegmentCompute {
-			k := t.keyOfSegment(s)
-			if id, ok = at[k]; !ok {
-				id = int32(len(t.jobs))
-				at[k] = id
-				t.jobs = append(t.jobs, joint{last: -1, p2p: k.src >= 0})
-			}
-		} else {
+		if s.Kind == rca.SegmentCompute {
+			s.job = int32(len(t.jobs))
 			t.jobs = append(t.jobs, joint{transfer: s.stay, last: int32(i), compute: true})
+			continue
 		}
+		k := t.keyOfSegment(s)
+		id, ok := at[k]
 		if !ok {
-			members = append(members, 0)
+			id = int32(len(t.jobs))
+			at[k] = id
+			t.jobs = append(t.jobs, joint{last: -1, p2p: k.src >= 0})
 		}
 		s.job = id
-		members[id]++
 	}
-	all := make([]int32, len(t.segs))
+	members, all := make([]int32, len(t.jobs)), make([]int32, len(t.segs))
+	for i := range t.segs {
+		members[t.segs[i].job]++
+	}
 	for j, n := range members {
 		t.jobs[j].parts, all = all[:0:n], all[n:]
 	}
