@@ -26,15 +26,16 @@ static uint64_t now(void) {
   return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
+// Since 2.26.3 a work says whether it is profiled; 2.26.2 counts every work, and its host waits for the count.
 static bool is_profiled(const struct batch *batch, size_t i) {
   const char *work = work_at(batch, i);
   switch (batch->type) {
     case WORK_P2P:
-      return layout_has(LAYOUT_p2p_profilerEnabled) && layout_get(work, LAYOUT_p2p_profilerEnabled);
+      return !layout_has(LAYOUT_p2p_profilerEnabled) || layout_get(work, LAYOUT_p2p_profilerEnabled);
     case WORK_BCAST:
       return false;
     default:
-      return layout_has(LAYOUT_coll_profilerEnabled) && layout_get(work, LAYOUT_coll_profilerEnabled);
+      return !layout_has(LAYOUT_coll_profilerEnabled) || layout_get(work, LAYOUT_coll_profilerEnabled);
   }
 }
 

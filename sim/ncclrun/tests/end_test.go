@@ -36,6 +36,19 @@ func TestOrderlyEnd(t *testing.T) {
 	})
 }
 
+// TestEndWithKernelEvents: a job whose kernels are reported ends. NCCL waits for every kernel that it was asked to report.
+func TestEndWithKernelEvents(t *testing.T) {
+	eachLibrary(t, func(t *testing.T, lib nccl.Library) {
+		bin, err := filepath.Abs(filepath.Join(root, "bin"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		start(t, lib, spec{flags: "--steps 2 --compute-ms 1", env: []string{
+			"NCCL_PROFILER_PLUGIN=libnccl-profiler-culprit.so", "LD_LIBRARY_PATH=" + bin, "CULPRIT_DIR=" + t.TempDir(), "CULPRIT_EVENTS=+kernelch",
+		}}).Succeed()
+	})
+}
+
 // TestNobodyOutlives: ranks die with their launcher, however it dies.
 func TestNobodyOutlives(t *testing.T) {
 	newestLibrary(t, func(t *testing.T, lib nccl.Library) {
