@@ -180,8 +180,9 @@ static bool live_all(struct options *options) {
   return ok;
 }
 
-// Where the gradient goes, if there is such a communicator.
-static const char *gradient_comm(const struct options *o) {
+// Where a fault strikes that names no communicator: where the gradient goes, or the operations of a list.
+static const char *default_comm(const struct options *o) {
+  if (o->selftest) return "world";
   return o->dp > 1 ? "dp" : o->tp > 1 ? "tp" : o->pp > 1 ? "pp" : "world";
 }
 
@@ -189,7 +190,7 @@ static int run(int argc, char **argv) {
   static struct options options;
   options_parse(&options, argc, argv);
   event_set_rank(options.first_rank);
-  fault_arm(options.first_rank, options.per_process, gradient_comm(&options), options.rendezvous);
+  fault_arm(options.first_rank, options.per_process, default_comm(&options), options.rendezvous);
   fault_gpu_open(&options);
   watch_start(options.grace_ns);
   rendezvous_open(options.rendezvous, options.rendezvous_ns);

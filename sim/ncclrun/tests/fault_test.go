@@ -77,6 +77,15 @@ func TestHangs(t *testing.T) {
 	})
 }
 
+// TestHangOfSelftest: the operations of a list have a fault where they run, in the communicator of all ranks.
+func TestHangOfSelftest(t *testing.T) {
+	newestLibrary(t, func(t *testing.T, lib nccl.Library) {
+		j := injected(t, lib, "op-not-entered", "--grace 1 --selftest allreduce:1K --steps 1000000", "--grace 20")
+		j.Signal(syscall.SIGTERM)
+		j.Exit(4)
+	})
+}
+
 // TestOtherOp: ranks that disagree hang, or NCCL says what is wrong with the transfer; no result is believed.
 func TestOtherOp(t *testing.T) {
 	newestLibrary(t, func(t *testing.T, lib nccl.Library) {
