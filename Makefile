@@ -61,14 +61,14 @@ release: $(ZIG) ## Build what is published into build/release/dist: tarballs, de
 	$(GO) run -C tools/release . --root=$(CURDIR) --version=$(VERSION) --revision=$(REVISION) --date=$(DATE) --zig=$(CURDIR)/$(ZIG) \
 	  --cache=$(CURDIR)/.cache/debian --out=$(CURDIR)/$(or $(OUT),build/release)
 
-AGAIN := build/release-again
+REBUILD := build/release-again
 
 test-release: build release ## Build the release again elsewhere and compare; install, upgrade and remove it. Needs root and a committed tree.
 	@$(call have,rpm qemu-aarch64 readelf) || { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends rpm qemu-user binutils; }
-	@rm -rf $(AGAIN) && mkdir -p $(AGAIN)
-	git clone --quiet . $(AGAIN)/clone
-	@GOCACHE=$(CURDIR)/$(AGAIN)/gocache ZIG_GLOBAL_CACHE_DIR=$(CURDIR)/$(AGAIN)/zigcache $(MAKE) --no-print-directory -C $(AGAIN)/clone release
-	diff build/release/dist/SHA256SUMS $(AGAIN)/clone/build/release/dist/SHA256SUMS && echo "both builds are the same"
+	@rm -rf $(REBUILD) && mkdir -p $(REBUILD)
+	git clone --quiet . $(REBUILD)/clone
+	@GOCACHE=$(CURDIR)/$(REBUILD)/gocache ZIG_GLOBAL_CACHE_DIR=$(CURDIR)/$(REBUILD)/zigcache $(MAKE) --no-print-directory -C $(REBUILD)/clone release
+	diff build/release/dist/SHA256SUMS $(REBUILD)/clone/build/release/dist/SHA256SUMS && echo "both builds are the same"
 	$(GO) test -C tools/release -tags dist -count=1 -v ./dist
 
 tools: ## Build Prometheus, Alertmanager and promtool, or take them from the PATH when new enough.

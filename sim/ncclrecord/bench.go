@@ -171,11 +171,13 @@ func (b *bencher) timed(ctx context.Context, plugin string) ([]figure, error) {
 	defer os.RemoveAll(dir)
 	out := filepath.Join(dir, "timing.")
 	env := []string{"NCCL_PROFILER_PLUGIN=libnccl-timing.so", "LD_LIBRARY_PATH=" + b.build, "TIMING_PLUGIN=" + plugin, "TIMING_OUT=" + out}
-	// NVIDIA's plugins are off by default, and the example has pools of fixed sizes.
+	// NVIDIA's plugins are off by default, and the example has pools of fixed sizes. A collective in its pool has room
+	// for every step, so that thousands of them do not fit into memory.
 	env = append(env, "NCCL_PROFILE_EVENT_MASK=94", "NCCL_INSPECTOR_ENABLE=1", "NCCL_INSPECTOR_DUMP_DIR="+dir, "NCCL_PROFILE_DUMP_FILE="+filepath.Join(dir, "dump"))
-	for _, pool := range []string{"GROUP", "COLL", "P2P", "PROXY_OP", "PROXY_STEP", "PROXY_CTRL", "KERNEL_CH"} {
+	for _, pool := range []string{"GROUP_API", "COLL_API", "KERNEL_LAUNCH", "GROUP", "PROXY_CTRL"} {
 		env = append(env, "NCCL_PROFILE_"+pool+"_POOL_SIZE=4096")
 	}
+	env = append(env, "NCCL_PROFILE_COLL_POOL_SIZE=64")
 	if _, err := b.run(ctx, "4M", 200, env); err != nil {
 		return nil, err
 	}

@@ -63,7 +63,6 @@ func record(ctx context.Context, args []string) error {
 	bin := flags.String("bin", "bin", "folder of libnccl-recorder.so")
 	out := flags.String("out", "sim/ncclrecord/testdata", "folder of the recordings")
 	cases := flags.String("cases", "", "only these cases, separated by commas")
-	brief := flags.Bool("brief", false, "only the few cases that tell the patches of one release apart")
 	again := flags.Bool("again", false, "record again what is stored")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -73,19 +72,18 @@ func record(ctx context.Context, args []string) error {
 		return err
 	}
 	runner := &job.Runner{Program: *program, Recorder: recorder, Older: filepath.Join(filepath.Dir(recorder), "..", "build", "ncclrecord")}
+	var errs []error
 	for _, version := range flags.Args() {
 		lib := job.Library{Version: version, Path: filepath.Join(*cache, version, "libnccl.so.2"), Layout: filepath.Join(*cache, version, "layout")}
 		if *layouts != "" {
 			lib.Layout = filepath.Join(*layouts, version)
 		}
 		selected := slices.DeleteFunc(slices.Clone(job.Cases), func(c job.Case) bool {
-			return !c.Suits(version) || *brief && !c.Brief || *cases != "" && !slices.Contains(strings.Split(*cases, ","), c.Name)
+			return !c.Suits(version) || *cases != "" && !slices.Contains(strings.Split(*cases, ","), c.Name)
 		})
-		if err := recordAll(ctx, runner, lib, selected, *again, filepath.Join(*out, version+".gz")); err != nil {
-			return err
-		}
+		errs = append(errs, recordAll(ctx, runner, lib, selected, *again, filepath.Join(*out, version+".gz")))
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // recordAll runs the cases that the file lacks, or all of them, and puts each into the file as soon as it is recorded.

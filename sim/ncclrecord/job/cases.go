@@ -44,8 +44,6 @@ type Case struct {
 	Env    string // Further settings, as the shell has them.
 	// The job may do its operations and then not end.
 	MayHang bool
-	// It is also recorded on those libraries that have few cases.
-	Brief bool
 }
 
 const (
@@ -58,16 +56,16 @@ const (
 
 // Cases are the jobs: healthy ones, then faulty ones.
 var Cases = []Case{
-	{Name: "ring", Brief: true, Ranks: 3, Ops: allOps, Rounds: 2, Env: ring},
+	{Name: "ring", Ranks: 3, Ops: allOps, Rounds: 2, Env: ring},
 	{Name: "ring-ll", Ranks: 2, Ops: "allreduce:1024 allreduce:100000 reducescatter:20000 allgather:20000", Rounds: 2, Env: "NCCL_ALGO=Ring NCCL_PROTO=LL"},
 	{Name: "tree", Ranks: 4, Ops: "allreduce:1024 allreduce:600000", Rounds: 2, Env: tree},
 	{Name: "default", Ranks: 3, Ops: "allreduce:1024 allreduce:1200000 allgather:30000 reducescatter:30000 sendrecv:300000"},
 	{Name: "broadcast", Ranks: 2, Ops: "broadcast:60000", Rounds: 3, Env: ring},
 	{Name: "broadcast-shown", Ranks: 2, Ops: "broadcast:60000", Rounds: 3, Env: ring + "NCCL_ALLGATHERV_ENABLE=0"},
-	{Name: "group", Brief: true, Ranks: 2, Ops: "group:1024 group:65536", Rounds: 4, Env: ring},
+	{Name: "group", Ranks: 2, Ops: "group:1024 group:65536", Rounds: 4, Env: ring},
 	{Name: "group-broadcast", Ranks: 3, Ops: "groupbroadcast:20000 allreduce:1024", Rounds: 4, Env: ring, MayHang: true},
 	{Name: "group-broadcast-shown", Ranks: 3, Ops: "groupbroadcast:20000 allreduce:1024", Rounds: 2, Env: ring + "NCCL_ALLGATHERV_ENABLE=0"},
-	{Name: "alltoall", Brief: true, Ranks: 3, Ops: "alltoall:30000 allreduce:1024", Rounds: 4, Env: ring},
+	{Name: "alltoall", Ranks: 3, Ops: "alltoall:30000 allreduce:1024", Rounds: 4, Env: ring},
 	{Name: "split", Ranks: 4, Ops: "allreduce:1024 split allreduce:40000 world allreduce:1024", Env: ring},
 	{Name: "split-shared", Ranks: 4, Ops: "allreduce:1024 split allreduce:40000 world allreduce:1024", Env: ring + "NCCL_COMM_SPLIT_SHARE_RESOURCES=1"},
 	{Name: "one-rank", Ranks: 1, Ops: "allreduce:1024 allgather:1024", Env: ring},
@@ -78,7 +76,7 @@ var Cases = []Case{
 	{Name: "as-v5", Ranks: 2, Ops: allOps, ABI: 5, Env: ring},
 	{Name: "as-v6", Ranks: 2, Ops: allOps, ABI: 6, Env: ring},
 
-	{Name: "ring-stall", Brief: true, Ranks: 3, Ops: loop, Fault: Stall, Env: ring},
+	{Name: "ring-stall", Ranks: 3, Ops: loop, Fault: Stall, Env: ring},
 	{Name: "ring-freeze", Ranks: 3, Ops: loop, Fault: Freeze, Env: ring},
 	{Name: "ring-hold", Ranks: 3, Ops: loop, Fault: Hold, Env: ring},
 	{Name: "ring-stop", Ranks: 3, Ops: loop, Fault: StopRank, Env: ring},

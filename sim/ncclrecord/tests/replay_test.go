@@ -152,14 +152,21 @@ const (
 	unseen             // It had nothing that tells.
 )
 
+// firstWithKernels is the first version of the interface with which the shim asks for KernelCh. Without it a receive is over
+// when its data has been taken, although its kernel may still stand in the send that it does, too.
+const firstWithKernels = 5
+
 func fateOf(p *recording.Process, task *recording.Span) fate {
 	ops, kernels := task.Of("ProxyOp"), task.Of("KernelCh")
+	if p.ABI() < firstWithKernels {
+		kernels = nil
+	}
 	for _, op := range append(ops, kernels...) {
 		if op.Live() {
 			return hangs
 		}
 	}
-	if len(ops) == 0 && len(kernels) == 0 || p.ABI() >= 5 && len(kernels) != task.Num("channels") {
+	if len(ops) == 0 && len(kernels) == 0 || p.ABI() >= firstWithKernels && len(kernels) != task.Num("channels") {
 		return unseen
 	}
 	return over

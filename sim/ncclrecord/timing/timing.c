@@ -168,11 +168,13 @@ static int finalize(void *context) {
 
 __attribute__((destructor)) static void unloaded(void) { report(); }
 
-static const void *inner(const char *symbol) {
+// The other plugin's interface of the same version, or of an older one that is laid out alike; NULL where there is none.
+static const void *inner(const char *symbol, const char *older) {
   const char *name = getenv("TIMING_PLUGIN");
   if (!name || !*name) return NULL;
   if (!self.plugin) self.plugin = dlopen(name, RTLD_NOW | RTLD_LOCAL);
   const void *api = self.plugin ? dlsym(self.plugin, symbol) : NULL;
+  if (self.plugin && !api && older) api = dlsym(self.plugin, older);
   if (!api) {
     const char *why = self.plugin ? NULL : dlerror();
     fprintf(stderr, "timing: %s %s\n", why ? "not loaded:" : "the plugin does not export", why ? why : symbol);
@@ -199,7 +201,7 @@ static int no_plugin(void **context) {
 
 #define INIT_OLD(n)                                                                                  \
   static int init_v##n(void **context, int *mask) {                                                  \
-    const struct culprit_nccl_profiler_v##n *api = inner(CULPRIT_NCCL_SYMBOL_V##n);                  \
+    const struct culprit_nccl_profiler_v##n *api = inner(CULPRIT_NCCL_SYMBOL_V##n, NULL);            \
     *mask = EVERYTHING;                                                                              \
     if (!api) return no_plugin(context);                                                             \
     USE(api);                                                                                        \
@@ -208,7 +210,7 @@ static int no_plugin(void **context) {
 #define INIT_NEW(n, as)                                                                              \
   static int init_v##n(void **context, uint64_t comm, int *mask, const char *name, int nodes, int ranks, int rank, \
                        culprit_nccl_logger logger) {                                                 \
-    const struct culprit_nccl_profiler_v##as *api = inner(CULPRIT_NCCL_SYMBOL_V##n);                 \
+    const struct culprit_nccl_profiler_v##as *api = inner(CULPRIT_NCCL_SYMBOL_V##n, CULPRIT_NCCL_SYMBOL_V5); \
     *mask = EVERYTHING;                                                                              \
     if (!api) return no_plugin(context);                                                             \
     USE(api);                                                                                        \
@@ -223,7 +225,7 @@ INIT_NEW(7, 6)
 
 static int init_v4(void **context, int *mask, const char *name, uint64_t comm, int nodes, int ranks, int rank,
                    culprit_nccl_logger logger) {
-  const struct culprit_nccl_profiler_v4 *api = inner(CULPRIT_NCCL_SYMBOL_V4);
+  const struct culprit_nccl_profiler_v4 *api = inner(CULPRIT_NCCL_SYMBOL_V4, NULL);
   *mask = EVERYTHING;
   if (!api) return no_plugin(context);
   USE(api);
