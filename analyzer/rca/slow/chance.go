@@ -18,7 +18,9 @@ import (
 //   - The binomial test of how often the slowest of all is one of the accused, among the iterations in which somebody is plainly slower than
 //     the others: what comes now and then counts where it is always the same rank. One outlier, however long, is one.
 //
-// Neither takes iterations that resemble the one before for as many as they are: load that comes lasts for some of them.
+// Neither takes iterations that resemble the one before for as many as they are: load that comes lasts for some of them. Where iterations
+// are few and long, t takes parts of them for what transfers take: each transfer has its own chances. Work has not: an iteration's data may
+// make all of it longer for a rank.
 func (a *analysis) mayBeChance(c *chosen) bool { return !a.beyondChance(c.alone, nameChance) }
 
 // beyondChance reports whether chance would single out as who is accused anybody less often than p; true of findings that nothing is compared
@@ -31,6 +33,7 @@ func (a *analysis) beyondChance(f *finding, p float64) bool {
 type comparison struct {
 	now, before [][]float64 // By member and iteration, in units of what is usual for the member; NaN not seen. before may be nil.
 	accused     []bool      // By member.
+	parts       [][]float64 // As now, by parts of iterations; nil where an iteration cannot be divided.
 	rank        []int32     // By member: its node, of which more than one member may be, or its group.
 	of          int         // How many ranks, or groups, there are that might have been accused.
 	plain       float64     // By how much a member must be above the others to be plainly slower.
@@ -104,10 +107,8 @@ func (a *analysis) compareFlows(f *finding) *comparison {
 		if !counts[a.now.flowClassOf(&g)] {
 			continue
 		}
-		times := a.now.meanByIteration(g.segs, func(s *seg) float64 { return outstanding(s) / g.ref })
-		share := accused.share(a, &g)
-		if share == 0 || share >= mostlyThrough {
-			s.add(g.node, share > 0, 1, logs(times), nil)
+		if share := accused.share(a, &g); share == 0 || share >= mostlyThrough {
+			s.addTransfers(a.now, g.node, share > 0, g.segs, 0, func(s *seg) float64 { return outstanding(s) / g.ref })
 		}
 	}
 	return s
@@ -123,11 +124,9 @@ func (a *analysis) compareFlushes(f *finding) *comparison {
 		}
 		usual, _ := r.usualFlush()
 		for i := range r {
-			times := a.now.meanByIteration(r[i].segs, func(s *seg) float64 { return float64(s.RecvWait[recvFlush]) / float64(usual) })
-			for k := range times {
-				times[k] = max(1, times[k])
-			}
-			s.add(r[i].node, slices.Contains(f.nodes, r[i].node), 1, logs(times), nil)
+			s.addTransfers(a.now, r[i].node, slices.Contains(f.nodes, r[i].node), r[i].segs, 1, func(s *seg) float64 {
+				return float64(s.RecvWait[recvFlush]) / float64(usual)
+			})
 		}
 	}
 	return s
@@ -151,22 +150,32 @@ func (a *analysis) compareGroups(m *slowMembers) *comparison {
 		for k, j := range g.joints {
 			first[k] = a.now.jobs[j].parts[0]
 		}
-		times := a.now.meanByIteration(first, func(s *seg) float64 {
+		s.addTransfers(a.now, int32(i), slow[g.joints[0]], first, 0, func(s *seg) float64 {
 			return float64(max(1, a.now.jobs[s.job].transfer)) / float64(max(1, a.base.transfer[s.job]))
 		})
-		s.add(int32(i), slow[g.joints[0]], 1, logs(times), nil)
 	}
 	return s
 }
 
-// meanByIteration gives the mean of something over those of some segments that are in an iteration; NaN in iterations that have none.
-func (t *timeline) meanByIteration(segs []int32, of func(*seg) float64) []float64 {
-	sum, count := make([]float64, t.iters), make([]float64, t.iters)
+// meanByPart gives the mean of something over those of some segments, in their order, that are in each of so many parts of every iteration;
+// NaN in parts that have none.
+func (t *timeline) meanByPart(segs []int32, parts int, of func(*seg) float64) []float64 {
+	whole := make([]int, t.iters) // How many of the segments are in each iteration.
 	for _, i := range segs {
-		if s := &t.segs[i]; s.iter != noIteration {
-			sum[s.iter] += of(s)
-			count[s.iter]++
+		if k := t.segs[i].iter; k != noIteration {
+			whole[k]++
 		}
+	}
+	sum, count, seen := make([]float64, t.iters*parts), make([]float64, t.iters*parts), make([]int, t.iters)
+	for _, i := range segs {
+		s := &t.segs[i]
+		if s.iter == noIteration {
+			continue
+		}
+		p := int(s.iter)*parts + seen[s.iter]*parts/whole[s.iter]
+		seen[s.iter]++
+		sum[p] += of(s)
+		count[p]++
 	}
 	for i := range sum {
 		sum[i] /= count[i] // Nothing over nothing is not a number.
@@ -174,12 +183,19 @@ func (t *timeline) meanByIteration(segs []int32, of func(*seg) float64) []float6
 	return sum
 }
 
-// logs takes the logarithm of each value.
-func logs(v []float64) []float64 {
-	for i := range v {
-		v[i] = math.Log(v[i])
+// addTransfers adds a member by the logarithm of what each of its transfers took, which counts as usual where it is less than that.
+func (s *comparison) addTransfers(t *timeline, rank int32, accused bool, segs []int32, usual float64, took func(*seg) float64) {
+	by := func(parts int) []float64 {
+		times := t.meanByPart(segs, parts, took)
+		for k := range times {
+			times[k] = math.Log(max(usual, times[k]))
+		}
+		return times
 	}
-	return v
+	s.add(rank, accused, 1, by(1), nil)
+	if parts := steadyParts / max(1, t.iters); parts > 1 {
+		s.parts = append(s.parts, by(parts))
+	}
 }
 
 // add adds a member, unless what is usual for it is not known.
@@ -207,7 +223,7 @@ func (s *comparison) differ(p float64) bool {
 
 // steady reports whether the mean difference would come of chance less often than p (Student's t; Welch's where there is a past).
 func (s *comparison) steady(p float64) bool {
-	now := momentsOf(contrast(s.now, s.accused))
+	now := momentsOf(contrast(pick(s.parts == nil, s.now, s.parts), s.accused))
 	before := moments{}
 	if s.before != nil {
 		before = momentsOf(contrast(s.before, s.accused))

@@ -81,6 +81,15 @@ var variedJobs = []varied{
 		f := draw(func() float64 { return 1 + min(30, 0.1*math.Pow(1-j.Rng.Float64(), -0.9)) })
 		j.Send = func(r, it int) float64 { return f(eachTime(r, it)) }
 	}, nil},
+	{"sends, each by itself", func(j *rcatest.SlowJob, _ shape, _ drawing) {
+		j.Send = func(int, int) float64 { return math.Exp(j.Rng.NormFloat64()) }
+	}, nil},
+	{"sends, each by itself, seldom for very long", func(j *rcatest.SlowJob, _ shape, _ drawing) {
+		j.Send = func(int, int) float64 { return 1 + min(100, 0.1*math.Pow(1-j.Rng.Float64(), -1.3)) }
+	}, nil},
+	{"sends, each by itself, no flows seen", func(j *rcatest.SlowJob, _ shape, _ drawing) {
+		j.Send = func(int, int) float64 { return math.Exp(j.Rng.NormFloat64()) }
+	}, withoutFlows},
 	{"sends, seldom for very long, no flows seen", func(j *rcatest.SlowJob, _ shape, draw drawing) {
 		f := draw(func() float64 { return 1 + min(30, 0.2*math.Pow(1-j.Rng.Float64(), -1.3)) })
 		j.Send = func(r, it int) float64 { return f(eachTime(r, it)) }
@@ -185,5 +194,27 @@ func TestBesideTheWorst(t *testing.T) {
 		if v := verdictOf(j.Evidence(), rca.Options{}); !v.Page || !slices.Equal(rcatest.Accused(v), c.want) {
 			t.Errorf("%v: %s pages %v, accuses %v, want %v: %s", c.times, v.Row, v.Page, rcatest.Accused(v), c.want, v.Summary)
 		}
+	}
+}
+
+// TestFewIterations: of few iterations, each with many transfers, the one whose transfers take longer in all of them is known.
+func TestFewIterations(t *testing.T) {
+	const slow, jobs = 5, 24
+	paged := 0
+	for seed := range uint64(jobs) {
+		j := rcatest.NewSlowJob(4, 2, 2)
+		j.Iters, j.Rng = 4, rand.New(rand.NewPCG(seed, 7))
+		j.Send = func(r, _ int) float64 { return pick(r == slow, 8.0, 1) * math.Exp(0.8*j.Rng.NormFloat64()) }
+		v := verdictOf(j.Evidence(), rca.Options{})
+		switch got := rcatest.Accused(v); {
+		case !v.Page:
+		case slices.Equal(got, []int{slow}):
+			paged++
+		default:
+			t.Errorf("seed %d: %s pages %v: %s", seed, v.Row, got, v.Summary)
+		}
+	}
+	if t.Logf("paged for in %d of %d jobs", paged, jobs); 4*paged < 3*jobs {
+		t.Error("that is less than three quarters")
 	}
 }
