@@ -98,6 +98,33 @@ func TestRobustOneClock(t *testing.T) {
 	}
 }
 
+// TestRobustOneClockWithinAHost: one host says that its ranks have been in an operation of their own for a day. The others, with which they
+// have completed operations since, know better.
+func TestRobustOneClockWithinAHost(t *testing.T) {
+	const wrong = 1
+	j := grid(3)
+	for r := range j.ev.Ranks {
+		h := r / 2
+		age := pick(h == wrong, 24*time.Hour, time.Millisecond)
+		j.in("tp_"+string(rune('0'+h)), "AllReduce", []int{r}, func(_ int, o *rca.Op) { o.Age, o.Stuck = age, age })
+		for i := range j.rank(r).Memberships {
+			m := &j.rank(r).Memberships[i]
+			m.SinceCalled, m.SinceCompleted = age, max(age, 200*time.Millisecond)
+		}
+	}
+	accusesNobody(t, j.verdict())
+
+	// Where nothing was completed since, the host is right.
+	for r := range j.ev.Ranks {
+		for i := range j.rank(r).Memberships {
+			j.rank(r).Memberships[i].SinceCompleted = 24 * time.Hour
+		}
+	}
+	if v := j.verdict(); v.Class != rca.Fault {
+		t.Errorf("%s: %s", v.Class, v.Summary)
+	}
+}
+
 // halfSeen is a job of two hosts with four ranks each. The second host does not answer. Each rank of the first shares a
 // communicator with one of the second, and all ranks share the world.
 func halfSeen() *hungJob {

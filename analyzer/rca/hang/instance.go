@@ -282,9 +282,9 @@ func (x *standstill) settle(in *instance, by *hostVotes) {
 // inside a host is not seen, and looks as if it had stood since it was called.
 func showsProgress(o *rca.Op) bool { return len(o.Flows) > 0 || o.KernelStarted == 0 }
 
-// outvote frees the operations of which one host alone says that they stand still, while the members on other hosts say that
-// they move, when no other host has anything that stands still: in a job that hangs, more than one of three hosts comes to
-// know of it, so the one is wrong about the time.
+// outvote frees the operations of which one host alone says that they stand still, while others know better: members on other hosts
+// say that they move, or something was completed together with its ranks since. No other host may have anything that stands still: in a
+// job that hangs, more than one of three hosts comes to know of it, so the one is wrong about the time.
 func (x *standstill) outvote(by *hostVotes) {
 	if by.hosts < 3 {
 		return
@@ -304,10 +304,32 @@ func (x *standstill) outvote(by *hostVotes) {
 	}
 	for i := range x.insts {
 		in := &x.insts[i]
-		if slices.ContainsFunc(in.joins, func(j join) bool { return j.active && x.moves(&j) && by.of[j.node] != only }) {
+		if slices.ContainsFunc(in.joins, func(j join) bool { return j.active && x.moves(&j) && by.of[j.node] != only }) || in.stuck && x.completedSince(in, by) {
 			in.stuck = false
 		}
 	}
+}
+
+// completedSince reports whether a rank of another host has completed an operation with one that is said to stand in an instance, long after
+// that must have come to a stand: a collective ends for nobody before all are in it, and what was called before the stop has ended soon after.
+// A process that does not return from a call may go on in another thread.
+func (x *standstill) completedSince(in *instance, by *hostVotes) bool {
+	if x.Comms[in.key.comm].Call {
+		return false
+	}
+	for k := range in.joins {
+		n := in.joins[k].node
+		for i := range x.Nodes[n].Rank.Memberships {
+			c := &x.Comms[x.CommOf[x.Nodes[n].Rank.Memberships[i].Comm]]
+			if !c.P2P && slices.ContainsFunc(c.Members, func(m job.Member) bool {
+				return by.of[m.Node] != by.of[n] && m.Membership != nil && m.Membership.Completed > 0 && m.Membership.SinceCompleted >= 0 &&
+					m.Membership.SinceCompleted+x.Opt.HangAfter < in.age
+			}) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // moves reports whether a rank has got on in the operation lately, by its own word.
