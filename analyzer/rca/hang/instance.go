@@ -311,8 +311,8 @@ func (x *standstill) outvote(by *hostVotes) {
 }
 
 // completedSince reports whether a rank of another host has completed an operation with one that is said to stand in an instance, long after
-// that must have come to a stand: a collective ends for nobody before all are in it, and what was called before the stop has ended soon after.
-// A process that does not return from a call may go on in another thread.
+// that must have come to a stand: a collective does not go on for long without one of its members, and what was called before the stop has
+// ended soon after. Not of calls: a process that does not return from one may go on in another thread.
 func (x *standstill) completedSince(in *instance, by *hostVotes) bool {
 	if x.Comms[in.key.comm].Call {
 		return false

@@ -33,7 +33,7 @@ func (a *analysis) beyondChance(f *finding, p float64) bool {
 type comparison struct {
 	now, before [][]float64 // By member and iteration, in units of what is usual for the member; NaN not seen. before may be nil.
 	accused     []bool      // By member.
-	parts       [][]float64 // As now, by parts of iterations; nil where an iteration cannot be divided.
+	parts       [][]float64 // As now, by parts of iterations; nil where these are many, or not divided.
 	rank        []int32     // By member: its node, of which more than one member may be, or its group.
 	of          int         // How many ranks, or groups, there are that might have been accused.
 	plain       float64     // By how much a member must be above the others to be plainly slower.
@@ -183,12 +183,12 @@ func (t *timeline) meanByPart(segs []int32, parts int, of func(*seg) float64) []
 	return sum
 }
 
-// addTransfers adds a member by the logarithm of what each of its transfers took, which counts as usual where it is less than that.
-func (s *comparison) addTransfers(t *timeline, rank int32, accused bool, segs []int32, usual float64, took func(*seg) float64) {
+// addTransfers adds a member by the logarithms of what its transfers took on average, in units of what is usual. Less than floor counts as floor.
+func (s *comparison) addTransfers(t *timeline, rank int32, accused bool, segs []int32, floor float64, took func(*seg) float64) {
 	by := func(parts int) []float64 {
 		times := t.meanByPart(segs, parts, took)
 		for k := range times {
-			times[k] = math.Log(max(usual, times[k]))
+			times[k] = math.Log(max(floor, times[k]))
 		}
 		return times
 	}

@@ -138,7 +138,7 @@ const (
 	nameChance = 0.05
 	pageChance = 1e-3
 
-	// Transfers are compared in at least about so many parts of iterations: Student's t asks hardly less of more.
+	// Iterations that are fewer are divided into about so many parts, in which transfers are compared: Student's t asks hardly less of more.
 	steadyParts = 24
 
 	// plainly is how many times longer an iteration must be because of a rank that computes, before its hosts' being short of CPU no longer
