@@ -57,7 +57,7 @@ func bench(ctx context.Context, args []string, to io.Writer) error {
 	fmt.Fprintf(to, "Library %s, load before the runs: %s\n", filepath.Base(filepath.Dir(*library)), strings.Join(strings.Fields(string(load))[:3], " "))
 	plugins := []string{"none=", "Culprit=" + filepath.Join(b.bin, "libnccl-profiler-culprit.so")}
 	if *others != "" {
-		for _, plugin := range strings.Split(*others, ",") {
+		for plugin := range strings.SplitSeq(*others, ",") {
 			if name, path, _ := strings.Cut(plugin, "="); name == "" || path == "" {
 				return fmt.Errorf("--others: %q is not NAME=PATH", plugin)
 			}
