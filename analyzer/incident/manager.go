@@ -95,6 +95,7 @@ type entry struct {
 	pastDue   time.Time     // Until then the present alone is looked at: the past was fetched lately.
 	looks     int           // How often it was since a trigger came.
 	candidate string        // Accusation of the analysis before.
+	lookedAt  time.Time     // When that one began.
 	crashes   int           // Analyses that crashed, or ended the process, since one ended well.
 	calmUntil time.Time     // When an analysis last found a benign reason.
 	changed   chan struct{} // Closed at the next change.

@@ -513,6 +513,43 @@ func TestCostlyAnalysis(t *testing.T) {
 	})
 }
 
+// TestUnexplainedStandstill: that a job has come to stand still is told where nobody can be named, too, once two looks have found it.
+// Until the past was due an incident said that nothing is wrong, while every look said that the job stands still.
+func TestUnexplainedStandstill(t *testing.T) {
+	stands := func(seconds float64) rca.Verdict {
+		return rca.Verdict{Version: 1, Class: rca.Unknown, Standstill: seconds}
+	}
+	pages := unknown()
+	pages.Page = true
+	for _, c := range []struct {
+		name    string
+		present rca.Verdict
+		want    rca.Class
+	}{
+		{"since before the last look", stands(60), rca.Unknown},
+		{"for a moment", stands(0.2), rca.Healthy},
+		{"pages", pages, rca.Unknown},
+		{"moves", rca.Verdict{Version: 1, Class: rca.Unknown}, rca.Healthy},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t, nil)
+				r.script(func(req Request) (Outcome, error) {
+					if req.PresentOnly {
+						return Outcome{Verdict: c.present, Complete: true}, nil
+					}
+					return Outcome{Verdict: healthy(), Complete: true, Costly: true}, nil
+				})
+				r.receive(t, firing("a", "job"))
+				pass(testOptions.LookBack - time.Second)
+				if v := r.only(t).Verdict; v == nil || v.Class != c.want {
+					t.Errorf("the verdict is %+v", v)
+				}
+			})
+		})
+	}
+}
+
 // TestPastThatShowsNothing: finished work that shows nothing is fetched again after recheck; where a trigger says that the job is slow,
 // soon at first.
 func TestPastThatShowsNothing(t *testing.T) {

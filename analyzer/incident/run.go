@@ -157,7 +157,8 @@ func (m *Manager) run(ctx context.Context, e *entry, req Request) {
 	}
 	now := m.clock.Now()
 	m.metrics.duration.Observe(now.Sub(start).Seconds())
-	still := out.Verdict.Class.StandsStill() || e.Verdict != nil && e.Verdict.Class.StandsStill()
+	still := e.standsStill(&out.Verdict, start) || e.Verdict != nil && (e.Verdict.Class.StandsStill() || e.Verdict.Standstill > 0)
+	e.lookedAt = start
 	if req.PresentOnly && err == nil && !still {
 		// The job moves, as it did before, and no more was asked: what was found with the past holds.
 		m.again(e, &out, nil, now)
@@ -177,6 +178,12 @@ func (m *Manager) run(ctx context.Context, e *entry, req Request) {
 	}
 	m.again(e, &out, err, now)
 	m.touch(e, now)
+}
+
+// standsStill reports whether a verdict of an analysis that began then tells that the job does. Of one that names nobody, two in a row must
+// have found it: ranks of a job that moves wait for each other as well.
+func (e *entry) standsStill(v *rca.Verdict, began time.Time) bool {
+	return v.Class.StandsStill() || v.Page || began.Sub(e.lookedAt).Seconds() < v.Standstill
 }
 
 var errCrashed = errors.New("the analysis crashed")
