@@ -72,8 +72,16 @@ func (t *timeline) holeShare() float64 {
 // what was not seen waiting as long as they did. Ranks in lockstep have iterations of one length, so what one of them does without
 // everybody does without, unless another is nearly as late. The job's own slowing down says how much that can be.
 func (a *analysis) leastGainOf(share float64) float64 {
+	if a.seenWhole() {
+		return 1
+	}
+	return a.gainInLockstep(share)
+}
+
+// gainInLockstep gives what it gains if every iteration does without a share of it.
+func (a *analysis) gainInLockstep(share float64) float64 {
 	switch {
-	case a.seenWhole() || share <= 0:
+	case share <= 0:
 		return 1
 	case a.past == nil:
 		return 1 + likelyShare*share
@@ -81,10 +89,11 @@ func (a *analysis) leastGainOf(share float64) float64 {
 	return 1 / (1 - min(share, 1-1/a.onset))
 }
 
-// gainOfTransfers gives what shorter transfers would gain.
+// gainOfTransfers gives what shorter transfers would gain. Without kernels the replay takes the waiting for each other inside a host for the
+// ranks' own work and leaves it; how long sends were in flight is known there as well.
 func (a *analysis) gainOfTransfers(ideal func(*joint, int64) int64) float64 {
 	g := a.replay.gain(change{transfer: ideal})
-	if a.seenWhole() || a.iterTime == 0 {
+	if a.seenWhole() && !a.startsUnseen() || a.iterTime == 0 {
 		return g
 	}
 	most := int64(0)
@@ -96,7 +105,7 @@ func (a *analysis) gainOfTransfers(ideal func(*joint, int64) int64) float64 {
 			most = max(most, lost[s.node])
 		}
 	}
-	return max(g, a.leastGainOf(float64(most)/float64(max(1, a.now.iters))/a.iterTime))
+	return max(g, a.gainInLockstep(float64(most)/float64(max(1, a.now.iters))/a.iterTime))
 }
 
 // clarity is the share of the weight of having found nothing that is left where the evidence would not show everything: how long ranks

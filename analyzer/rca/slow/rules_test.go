@@ -255,6 +255,22 @@ func unseenWithinHost(ev *rca.Evidence) {
 	ev.Timeline = slices.DeleteFunc(ev.Timeline, func(s rca.Segment) bool { return s.Rank == 2 })
 }
 
+// TestWaitsUnseenWithinHosts: without kernels, in shared memory, ranks of a host wait for each other unseen, so that the replay leaves them
+// waiting. On NCCL 2.27.5 nobody was paged for a link whose transfers held up four fifths of each iteration.
+func TestWaitsUnseenWithinHosts(t *testing.T) {
+	for _, f := range []float64{4, 40, 400} {
+		j := rcatest.NewSlowJob(2, 1, 2)
+		j.Iters = 40
+		j.Send = func(r, it int) float64 { return pick(r == 3 && it >= 16, f, 1) }
+		ev := j.Evidence()
+		withoutKernels(&ev)
+		ev.Timeline = slices.DeleteFunc(ev.Timeline, func(s rca.Segment) bool { return strings.HasPrefix(string(s.Comm), "tp") })
+		if v := verdictOf(ev, rca.Options{}); v.Class != rca.SlowComm || !v.Page || !slices.Equal(rcatest.Accused(v), []int{3}) {
+			t.Errorf("%g times as long: %s pages %v, accuses %v: %s", f, v.Row, v.Page, rcatest.Accused(v), v.Summary)
+		}
+	}
+}
+
 // TestNodeDecidesWithinHost: of two ranks of a host that may wait for each other unseen, the one whose GPU has lost its clock is named.
 func TestNodeDecidesWithinHost(t *testing.T) {
 	for _, sick := range []int{2, 3} {
