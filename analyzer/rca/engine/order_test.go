@@ -61,6 +61,27 @@ func TestReceiveBeforeSendInAPipeline(t *testing.T) {
 	}
 }
 
+// TestReceiveBehindASendInAPipeline: a rank has called a receive a moment after a send whose receiver is not there. Its GPU does not take what
+// has arrived because of that.
+func TestReceiveBehindASendInAPipeline(t *testing.T) {
+	j := newHungJob(3).comm("pp", 0, 1, 2)
+	for r := range 3 {
+		j.rank(r).Caps &^= rca.SeesKernels
+	}
+	call := func(r int, fn string, peer int, seq int64, later time.Duration, f rca.Flow) {
+		j.in("pp", fn, []int{r}, func(_ int, o *rca.Op) {
+			o.KernelStarted, o.KernelStopped, o.State, o.Peer, o.Seq, o.Age = -1, -1, rca.OpEnqueued, peer, seq, o.Age-later
+		}, flows(map[int][]rca.Flow{r: {f}}))
+	}
+	call(1, "Send", 2, 40, 0, send(2, 4, 1, 0, 0))
+	call(1, "Recv", 0, 41, 25*time.Microsecond, recv(0, 4, 4, 4, 0))
+	call(0, "Send", 1, 41, 0, send(1, 8, 5, 4, 4))
+	v := j.verdict()
+	if v.Class != rca.NotEntered || !slices.Equal(rcatest.Accused(v), []int{2}) {
+		t.Errorf("%s/%s accuses %v: %s", v.Class, v.Cause, rcatest.Accused(v), v.Summary)
+	}
+}
+
 // TestOneOrderIsNoDeadlock: ranks that called two operations in the same order cannot deadlock, whichever operation each of them
 // seems to be in where no kernels are seen. Ranks that called them in opposite orders can.
 func TestOneOrderIsNoDeadlock(t *testing.T) {
