@@ -157,7 +157,11 @@ func (m *Manager) run(ctx context.Context, e *entry, req Request) {
 	}
 	now := m.clock.Now()
 	m.metrics.duration.Observe(now.Sub(start).Seconds())
-	still := e.standsStill(&out.Verdict, start) || e.Verdict != nil && (e.Verdict.Class.StandsStill() || e.Verdict.Standstill > 0)
+	stands := err == nil && e.standsStill(&out.Verdict, start)
+	if past := now.Add(m.opt.LookBack); stands && past.Before(e.pastDue) {
+		e.pastDue = past // Should it go on, finished work tells what held it up.
+	}
+	still := stands || e.Verdict != nil && e.Verdict.Class.StandsStill()
 	e.lookedAt = start
 	if req.PresentOnly && err == nil && !still {
 		// The job moves, as it did before, and no more was asked: what was found with the past holds.

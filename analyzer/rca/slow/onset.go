@@ -6,6 +6,7 @@ package slow
 import (
 	"math"
 	"slices"
+	"time"
 )
 
 // atOnset gives the iterations before the job became slower for good, those since, and by what factor; nil, all of them and 1 where it
@@ -108,13 +109,43 @@ func cut(v []float64) (at int, ratio float64) {
 	return at, l / b
 }
 
-// lastLonger gives by what factor the last whole iteration was longer than any before it, 1 when it was not by much.
+// lastLonger gives by what factor the last iteration, ended or not, is longer than any before it, 1 when it is not by much.
 func (a *analysis) lastLonger() float64 {
+	return max(lastOf(a.series), lastOf(append(slices.Clip(a.series), a.now.openFor())))
+}
+
+// lastOf gives by what factor the last of some iterations is longer than any before it, 1 when it is not by much.
+func lastOf(series []int64) float64 {
 	const before = 2
-	k := len(a.series) - 1
+	k := len(series) - 1
 	if k < before {
 		return 1
 	}
-	r := float64(a.series[k]) / float64(max(1, slices.Max(a.series[:k])))
+	r := float64(series[k]) / float64(max(1, slices.Max(series[:k])))
 	return pick(r >= jumpFactor, r, 1)
+}
+
+// openFor gives for how long the iteration that has not ended lasts, as the median rank sees it, ns; 0 unknown.
+func (t *timeline) openFor() int64 {
+	var open []int64
+	for n, list := range t.ranks {
+		r := t.Nodes[n].Rank
+		k := slices.IndexFunc(list, func(i int32) bool { return t.segs[i].iter == int32(t.iters-1) }) //nolint:gosec // Far fewer than 2^31 iterations.
+		if r == nil || k < 0 {
+			continue
+		}
+		since := time.Duration(-1)
+		for i := range r.Memberships {
+			if s := r.Memberships[i].SinceCompleted; s >= 0 && (since < 0 || s < since) {
+				since = s
+			}
+		}
+		if last := &t.segs[list[len(list)-1]]; since >= 0 {
+			open = append(open, last.enter+last.stay+int64(since)-t.segs[list[k]].enter)
+		}
+	}
+	if len(open) == 0 {
+		return 0
+	}
+	return median64(open)
 }

@@ -271,6 +271,22 @@ func TestWaitsUnseenWithinHosts(t *testing.T) {
 	}
 }
 
+// TestIterationThatDoesNotEnd: a job that became twenty times slower a minute ago has not ended a slow iteration yet. It is not healthy.
+func TestIterationThatDoesNotEnd(t *testing.T) {
+	for _, c := range []struct {
+		since time.Duration // The last operation ended.
+		want  rca.Class
+	}{{time.Millisecond, rca.Healthy}, {20 * time.Second, rca.Unknown}} {
+		ev := rcatest.NewSlowJob(4, 2, 2).Evidence()
+		for r := range ev.Ranks {
+			ev.Ranks[r].Memberships = []rca.Membership{{Comm: "dp_0", SinceCompleted: c.since}, {Comm: "never", SinceCompleted: -1}}
+		}
+		if v := verdictOf(ev, rca.Options{}); v.Class != c.want || v.Page {
+			t.Errorf("%v: %s, %s, page %v: %s", c.since, v.Class, v.Row, v.Page, v.Summary)
+		}
+	}
+}
+
 // TestNodeDecidesWithinHost: of two ranks of a host that may wait for each other unseen, the one whose GPU has lost its clock is named.
 func TestNodeDecidesWithinHost(t *testing.T) {
 	for _, sick := range []int{2, 3} {

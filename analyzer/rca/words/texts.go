@@ -168,7 +168,7 @@ const (
 const (
 	NobodySlower      = "No rank, link or stage takes noticeably longer than its peers."
 	TooFewIterations  = "Fewer than two iterations were seen: not enough evidence to say who is slow."
-	LastLonger        = "The last iteration took %.3g× as long as any before it: too early to say who is slow."                 // x
+	LastLonger        = "The last iteration takes %.3g× as long as any before it: too early to say who is slow."                // x
 	NobodySeenSlower  = "None of the %s ranks that were seen takes noticeably longer than its peers; %s were not seen."         // number, total
 	SlowerForNoCause  = "Iterations take %.3g× as long as they should. The cause is not visible in this evidence: %s."          // x, limits
 	SlowerThanHealthy = "Iterations take %.3g× as long as when the job was healthy. The cause is not visible in this evidence." // x
