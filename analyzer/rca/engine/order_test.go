@@ -82,6 +82,30 @@ func TestReceiveBehindASendInAPipeline(t *testing.T) {
 	}
 }
 
+// TestReceiveBehindASendInsideTheHost: the same behind a send that no network carries, so that nobody sees whether it waits.
+func TestReceiveBehindASendInsideTheHost(t *testing.T) {
+	j := newHungJob(4).comm("pp", 0, 1, 2, 3)
+	for r := range 4 {
+		j.rank(r).Caps &^= rca.SeesKernels
+		j.rank(r).Host = []string{"a", "b", "b", "c"}[r]
+	}
+	call := func(r int, fn string, peer int, seq int64, later time.Duration, f ...rca.Flow) {
+		j.in("pp", fn, []int{r}, func(_ int, o *rca.Op) {
+			o.KernelStarted, o.KernelStopped, o.State, o.Peer, o.Seq, o.Age, o.Flows = -1, -1, rca.OpEnqueued, peer, seq, o.Age-later, f
+		})
+	}
+	call(2, "Send", 3, 40, 0, send(3, 8, 8, 8, 0))
+	call(3, "Recv", 2, 40, 0, recv(2, 8, 0, 0, 0))
+	call(2, "Recv", 1, 41, 73*time.Microsecond)
+	call(1, "Send", 2, 41, 0)
+	call(1, "Recv", 0, 42, 73*time.Microsecond, recv(0, 4, 4, 4, 0))
+	call(0, "Send", 1, 42, 0, send(1, 8, 5, 4, 4))
+	v := j.verdict()
+	if v.Cause != rca.CauseNetworkSend || !slices.Equal(rcatest.Accused(v), []int{2}) {
+		t.Errorf("%s/%s accuses %v: %s", v.Class, v.Cause, rcatest.Accused(v), v.Summary)
+	}
+}
+
 // TestOneOrderIsNoDeadlock: ranks that called two operations in the same order cannot deadlock, whichever operation each of them
 // seems to be in where no kernels are seen. Ranks that called them in opposite orders can.
 func TestOneOrderIsNoDeadlock(t *testing.T) {

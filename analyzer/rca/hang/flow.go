@@ -403,13 +403,13 @@ func (b *builder) mayBeQueued(v *view) bool {
 }
 
 // inFront reports whether an operation keeps a later one of its rank from running, as far as calls tell. Sends and receives of one group
-// run side by side, but for one that waits for its other end: nobody sees whether it is of the group.
+// run side by side, but for one that waits for its other end, or may inside its host: nobody sees whether it is of the group.
 func inFront(o, later *rca.Op, sameComm bool) bool {
 	if o.State == rca.OpLeft || o.Age <= later.Age {
 		return false
 	}
 	mates := sameComm && job.IsP2P(o) && job.IsP2P(later) && together(o, later)
-	return !mates || slices.ContainsFunc(o.Flows, func(f rca.Flow) bool { return f.Starved() || f.NoCredit() })
+	return !mates || len(o.Flows) == 0 || slices.ContainsFunc(o.Flows, func(f rca.Flow) bool { return f.Starved() || f.NoCredit() })
 }
 
 // unseenMember reports whether members of the operation's communicator were not seen: what they called is not known.

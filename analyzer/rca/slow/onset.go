@@ -6,7 +6,8 @@ package slow
 import (
 	"math"
 	"slices"
-	"time"
+
+	"github.com/culprit-project/culprit/analyzer/rca"
 )
 
 // atOnset gives the iterations before the job became slower for good, those since, and by what factor; nil, all of them and 1 where it
@@ -134,14 +135,10 @@ func (t *timeline) openFor() int64 {
 		if r == nil || k < 0 {
 			continue
 		}
-		since := time.Duration(-1)
-		for i := range r.Memberships {
-			if s := r.Memberships[i].SinceCompleted; s >= 0 && (since < 0 || s < since) {
-				since = s
-			}
-		}
-		if last := &t.segs[list[len(list)-1]]; since >= 0 {
-			open = append(open, last.enter+last.stay+int64(since)-t.segs[list[k]].enter)
+		last := &t.segs[list[len(list)-1]]
+		in := slices.IndexFunc(r.Memberships, func(m rca.Membership) bool { return m.Comm == last.Comm })
+		if in >= 0 && r.Memberships[in].SinceCompleted >= 0 {
+			open = append(open, last.enter+last.stay+int64(r.Memberships[in].SinceCompleted)-t.segs[list[k]].enter)
 		}
 	}
 	if len(open) == 0 {

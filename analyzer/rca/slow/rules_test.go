@@ -279,7 +279,10 @@ func TestIterationThatDoesNotEnd(t *testing.T) {
 	}{{time.Millisecond, rca.Healthy}, {20 * time.Second, rca.Unknown}} {
 		ev := rcatest.NewSlowJob(4, 2, 2).Evidence()
 		for r := range ev.Ranks {
-			ev.Ranks[r].Memberships = []rca.Membership{{Comm: "dp_0", SinceCompleted: c.since}, {Comm: "never", SinceCompleted: -1}}
+			for _, comm := range []rca.CommID{"dp_0", "dp_1", "dp_2", "dp_3"} {
+				ev.Ranks[r].Memberships = append(ev.Ranks[r].Memberships, rca.Membership{Comm: comm, SinceCompleted: c.since})
+			}
+			ev.Ranks[r].Memberships = append(ev.Ranks[r].Memberships, rca.Membership{Comm: "idle", SinceCompleted: time.Hour})
 		}
 		if v := verdictOf(ev, rca.Options{}); v.Class != c.want || v.Page {
 			t.Errorf("%v: %s, %s, page %v: %s", c.since, v.Class, v.Row, v.Page, v.Summary)
