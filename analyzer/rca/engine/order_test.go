@@ -4,6 +4,7 @@
 package engine
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -103,6 +104,67 @@ func TestReceiveBehindASendInsideTheHost(t *testing.T) {
 	v := j.verdict()
 	if v.Cause != rca.CauseNetworkSend || !slices.Equal(rcatest.Accused(v), []int{2}) {
 		t.Errorf("%s/%s accuses %v: %s", v.Class, v.Cause, rcatest.Accused(v), v.Summary)
+	}
+}
+
+// TestCollectiveBehindAReceive: two GPUs hold each other inside their host, where nothing is seen. Those of another host have given nothing to
+// a collective that others are in, behind a receive that waits for the first two: they are victims.
+func TestCollectiveBehindAReceive(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		facts []rca.Fact
+		want  []int // Without errors their host.
+	}{
+		{"a GPU with errors", []rca.Fact{{Host: "d", Rank: 7, Component: "gpu", Kind: "nvlink_errors", Value: 250}}, []int{7}},
+		{"no errors", nil, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			// Two replicas of two stages of two ranks each: 0 and 1, 2 and 3 in front of 4 and 5, 6 and 7.
+			j := newHungJob(8)
+			for r := range 8 {
+				j.rank(r).Host = string(rune('a' + r/2))
+				j.rank(r).Caps &^= rca.SeesKernels
+			}
+			for p := range 4 {
+				j.comm(fmt.Sprint("tp_", p), 2*p, 2*p+1)
+			}
+			for t := range 4 {
+				j.comm(fmt.Sprint("pp_", t), t, t+4)
+			}
+			for _, r := range []int{0, 1, 4, 5} {
+				j.comm(fmt.Sprint("dp_", r), r, r+2)
+			}
+			j.comm("world", 0, 1, 2, 3, 4, 5, 6, 7)
+			j.ev.Facts = c.facts
+			later := time.Duration(0)
+			call := func(r int, comm, fn string, peer int, seq int64, f ...rca.Flow) {
+				later += 30 * time.Microsecond
+				j.in(comm, fn, []int{r}, func(_ int, o *rca.Op) {
+					o.KernelStarted, o.KernelStopped, o.State, o.Peer, o.Age, o.Flows, o.NoCompletion = -1, -1, rca.OpEnqueued, peer, o.Age-later, f, f == nil
+					if peer >= 0 {
+						o.Seq = seq
+					}
+				})
+			}
+			for r := range 8 {
+				call(r, fmt.Sprint("tp_", r/2), "AllReduce", -1, 0)
+			}
+			for _, r := range []int{6, 7} {
+				call(r, fmt.Sprint("dp_", r-2), "ReduceScatter", -1, 0, send(0, 8, 0, 0, 0), recv(0, 8, 1, 1, 0))
+				call(r, fmt.Sprint("pp_", r-4), "Send", 0, 40, send(0, 8, 0, 0, 0))
+				call(r-4, fmt.Sprint("pp_", r-4), "Recv", 1, 40, recv(1, 8, 0, 0, 0))
+				call(r-4, fmt.Sprint("dp_", r-6), "AllGather", -1, 0, send(0, 8, 0, 0, 0), recv(0, 8, 1, 1, 0))
+				call(r-6, fmt.Sprint("dp_", r-6), "AllGather", -1, 0, send(1, 9, 1, 1, 1), recv(1, 8, 0, 0, 0))
+				call(r-2, fmt.Sprint("dp_", r-2), "ReduceScatter", -1, 0, send(1, 9, 1, 1, 1), recv(1, 8, 0, 0, 0))
+			}
+			for r := range 8 {
+				call(r, "world", "AllReduce", -1, 0, send((r+1)%8, 1, 0, 0, 0), recv((r+7)%8, 1, 0, 0, 0))
+			}
+			v := j.verdict()
+			if !slices.Equal(rcatest.Accused(v), c.want) || len(v.Culprits) != 1 || v.Culprits[0].Host != "d" {
+				t.Errorf("%s/%s accuses %v %v: %s", v.Class, v.Cause, rcatest.Accused(v), v.Culprits, v.Summary)
+			}
+		})
 	}
 }
 

@@ -296,7 +296,29 @@ func (w *waitFor) likeliest(ranks []int32) *own {
 			}
 		}
 	}
+	for passed := map[int32]bool{}; best != nil && !passed[best.node]; {
+		passed[best.node] = true
+		if o := w.heldBy(best, all); o != nil {
+			best = o
+		}
+	}
 	return best
+}
+
+// heldBy gives a flaw, of the same weight, of a rank whose data or buffers another flawed rank waits for: that one's may follow from it. nil
+// none.
+func (w *waitFor) heldBy(by *own, ranks []int32) *own {
+	for _, e := range w.outOf(by.node) {
+		d := &w.edges[e]
+		if !d.sure || d.kind != edgeNoData && d.kind != edgeReceiver && d.kind != edgeDelivery || d.inst == by.inst || !slices.Contains(ranks, d.to) {
+			continue
+		}
+		owns := w.ownsOf(d.to)
+		if i := slices.IndexFunc(owns, func(o own) bool { return o.weight == by.weight }); i >= 0 {
+			return &owns[i]
+		}
+	}
+	return nil
 }
 
 // movedLess reports whether, of two GPUs in one operation that show equally little, the first has moved less: what one holds keeps
