@@ -112,7 +112,9 @@ func cut(v []float64) (at int, ratio float64) {
 
 // lastLonger gives by what factor the last iteration, ended or not, is longer than any before it, 1 when it is not by much.
 func (a *analysis) lastLonger() float64 {
-	return max(lastOf(a.series), lastOf(append(slices.Clip(a.series), a.now.openFor())))
+	// One may have ended since that not all ranks show.
+	open := a.now.sinceLast() - median64(slices.Clone(a.series))
+	return max(lastOf(a.series), lastOf(append(slices.Clip(a.series), open)))
 }
 
 // lastOf gives by what factor the last of some iterations is longer than any before it, 1 when it is not by much.
@@ -126,8 +128,8 @@ func lastOf(series []int64) float64 {
 	return pick(r >= jumpFactor, r, 1)
 }
 
-// openFor gives for how long the iteration that has not ended lasts, as the median rank sees it, ns; 0 unknown.
-func (t *timeline) openFor() int64 {
+// sinceLast gives how long ago the last iteration began that all ranks show, as the median rank sees it, ns; 0 unknown.
+func (t *timeline) sinceLast() int64 {
 	var open []int64
 	for n, list := range t.ranks {
 		r := t.Nodes[n].Rank

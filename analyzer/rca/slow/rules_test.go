@@ -276,7 +276,7 @@ func TestIterationThatDoesNotEnd(t *testing.T) {
 	for _, c := range []struct {
 		since time.Duration // The last operation ended.
 		want  rca.Class
-	}{{time.Millisecond, rca.Healthy}, {20 * time.Second, rca.Unknown}} {
+	}{{time.Millisecond, rca.Healthy}, {500 * time.Millisecond, rca.Healthy}, {20 * time.Second, rca.Unknown}} {
 		ev := rcatest.NewSlowJob(4, 2, 2).Evidence()
 		for r := range ev.Ranks {
 			for _, comm := range []rca.CommID{"dp_0", "dp_1", "dp_2", "dp_3"} {
