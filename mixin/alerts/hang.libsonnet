@@ -80,13 +80,13 @@
                 job_id:culprit_nccl_launch_age_seconds:min
                 >
                 clamp(%(factor)g * job_id:culprit_nccl_launch_pause_seconds:usual, %(even)g, %(ceiling)g)
-                or
-                job_id:culprit_nccl_launch_age_seconds:min > clamp_min(job_id:culprit_nccl_launch_pause_seconds:usual, %(floor)g)
-                and on (%(job)s)
-                (count by (%(job)s) (max by (%(rank)s) (%(up)s) == 0 or %(stopped)s == 1))
               )
               and on (%(job)s)
               (max by (%(job)s) (%(started)s) >= %(first)g)
+              or
+              job_id:culprit_nccl_launch_age_seconds:min > clamp_min(job_id:culprit_nccl_launch_pause_seconds:usual, %(floor)g)
+              and on (%(job)s)
+              (count by (%(job)s) (max by (%(rank)s) (%(up)s) == 0 or %(stopped)s == 1))
             ||| % {
               job: q.job,
               rank: q.rank,
