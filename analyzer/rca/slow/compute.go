@@ -103,9 +103,24 @@ func (a *analysis) rankBeyondPeers(s *suspects) (finding, bool) {
 	}
 	if a.startsUnseen() {
 		f.weight = min(f.weight, startsUnseenFactor)
-		return f, a.believable(f.nodes)
+		return f, a.believable(f.nodes) && !a.acrossStages(f.nodes)
 	}
-	return f, true
+	return f, !a.acrossStages(f.nodes)
+}
+
+// acrossStages reports whether ranks of a pipeline's stage were compared with ranks of other stages alone, although theirs has others: these
+// would tell a slow machine from a stage that has more to do.
+func (a *analysis) acrossStages(nodes []int32) bool {
+	stage, peers, others := a.now.stages[nodes[0]], a.peersOf(nodes[0]), false
+	for n, s := range a.now.stages {
+		if s >= 0 && s == stage && !slices.Contains(nodes, int32(n)) {
+			if slices.Contains(peers, int32(n)) {
+				return false
+			}
+			others = true
+		}
+	}
+	return others && slices.ContainsFunc(peers, func(n int32) bool { return a.now.stages[n] != stage })
 }
 
 // unsteady is how far ranks' own work beyond their peers' differs from one iteration to the next, as a share of an iteration. Where kernels

@@ -121,6 +121,7 @@ func (t *timeline) findExchanges() {
 // the ranks' numbers in the job are.
 func (t *timeline) findSeats() {
 	t.seats = map[commNode]int32{}
+	t.stages = slices.Repeat([]int32{-1}, len(t.Nodes))
 	seen := make([]bool, len(t.Comms))
 	for i := range t.segs {
 		ci, ok := t.segs[i].in()
@@ -131,6 +132,9 @@ func (t *timeline) findSeats() {
 		for r, n := range t.Comms[ci].At {
 			if n >= 0 {
 				t.seats[commNode{ci, n}] = int32(r)
+				if t.stages[n] < 0 && !t.exchange[ci] {
+					t.stages[n] = int32(r)
+				}
 			}
 		}
 	}

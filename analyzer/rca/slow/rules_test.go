@@ -290,6 +290,20 @@ func TestIterationThatDoesNotEnd(t *testing.T) {
 	}
 }
 
+// TestStageThatIsPartlySeen: a stage has more to do than the others, and one of its two hosts was not seen. The other one was named: only the
+// first would have shown that it is no slow machine.
+func TestStageThatIsPartlySeen(t *testing.T) {
+	for _, silent := range []int{-1, 8, 10} { // First rank of a host.
+		j := rcatest.NewSlowJob(2, 4, 2)
+		j.Compute = func(r, _ int) float64 { return pick(r/4 == 2, 1.15, 1) }
+		ev := j.Evidence()
+		ev.Timeline = slices.DeleteFunc(ev.Timeline, func(s rca.Segment) bool { return silent >= 0 && s.Rank/2 == silent/2 })
+		if v := verdictOf(ev, rca.Options{}); len(rcatest.Accused(v)) > 0 || v.Page {
+			t.Errorf("without %d: %s accuses %v: %s", silent, v.Row, rcatest.Accused(v), v.Summary)
+		}
+	}
+}
+
 // TestNodeDecidesWithinHost: of two ranks of a host that may wait for each other unseen, the one whose GPU has lost its clock is named.
 func TestNodeDecidesWithinHost(t *testing.T) {
 	for _, sick := range []int{2, 3} {
