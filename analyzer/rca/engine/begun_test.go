@@ -155,3 +155,32 @@ func TestLastAtOneMoment(t *testing.T) {
 		})
 	}
 }
+
+// TestChannelThatMoves: one channel of an operation stands because of a host's NIC, the other one goes on at both ends. The rank of that host
+// that is in the latter alone is not to blame.
+func TestChannelThatMoves(t *testing.T) {
+	j := newHungJob(4).comm("dp", 0, 1, 2, 3)
+	for r := range 4 {
+		j.rank(r).Host = string(rune('a' + r%2))
+	}
+	j.ev.Facts = []rca.Fact{{Host: "b", Rank: -1, Component: "nic", Device: "mlx5_1", Kind: "port_down", Expected: 1}}
+	channel := func(r int, fs ...rca.Flow) []rca.Flow { // Ranks 0 and 1 share the first one, which moves.
+		for i := range fs {
+			if fs[i].Channel = r / 2; r < 2 {
+				fs[i].Stuck = 0
+			}
+		}
+		return fs
+	}
+	j.in("dp", "AllReduce", []int{0, 1, 2, 3}, func(r int, o *rca.Op) {
+		o.Algo, o.Channels = "tree", 2
+		if r < 2 {
+			o.Stuck = 0
+		}
+		peer := r ^ 1
+		o.Flows = channel(r, send(peer, 50, 43, 43, 42), recv(peer, 50, 42, 42, 42))
+	})
+	if v := j.verdict(); v.Cause != rca.CauseNetworkSend || !slices.Equal(rcatest.Accused(v), []int{3}) {
+		t.Errorf("%s/%s accuses %v: %s", v.Class, v.Cause, rcatest.Accused(v), v.Summary)
+	}
+}

@@ -5,6 +5,7 @@ package hang
 
 import (
 	"slices"
+	"time"
 
 	"github.com/culprit-project/culprit/analyzer/rca"
 	"github.com/culprit-project/culprit/analyzer/rca/job"
@@ -35,8 +36,7 @@ func (b *builder) flows(n int32, a *active) {
 		return
 	}
 	in := &x.insts[a.inst]
-	age := stuckFor(a.op)
-	gets := age >= 0 && age < x.Opt.HangAfter
+	gets := b.gets(stuckFor(a.op))
 	if b.computes(n, a, in) {
 		return
 	}
@@ -51,6 +51,9 @@ func (b *builder) flows(n int32, a *active) {
 		b.whole = wholeChannel(a.op, f.Channel) || b.wholeTree(in, f.Channel)
 		v := view{node: n, inst: a.inst, op: a.op, flow: f, peer: -1, alone: lonely || b.whole}
 		b.look(&v)
+		if b.doubted && v.pf != nil && b.gets(v.pf.Stuck) && b.gets(f.Stuck) {
+			continue // Both ends say that this channel moves: it is another one that stands.
+		}
 		if f.Send {
 			b.sendSide(&v)
 		} else {
@@ -58,6 +61,9 @@ func (b *builder) flows(n int32, a *active) {
 		}
 	}
 }
+
+// gets reports whether what last moved so long ago goes on.
+func (b *builder) gets(stuck time.Duration) bool { return stuck >= 0 && stuck < b.x.Opt.HangAfter }
 
 // lonely reports whether nothing of the operation is still to come to or from the rank inside its host: no other member of the communicator
 // is there, the library takes each rank for a node of its own, or the other members' kernels have left, and what they gave is in
