@@ -109,7 +109,7 @@ func (a *analysis) rankBeyondPeers(s *suspects) (finding, bool) {
 }
 
 // acrossStages reports whether ranks of a pipeline's stage were compared with ranks of other stages alone, although theirs has others: these
-// would tell a slow machine from a stage that has more to do.
+// would tell a slow machine from a stage that has more to do. A search asks for them first (unseenReplicas).
 func (a *analysis) acrossStages(nodes []int32) bool {
 	stage, peers, others := a.now.stages[nodes[0]], a.peersOf(nodes[0]), false
 	for n, s := range a.now.stages {
@@ -117,7 +117,7 @@ func (a *analysis) acrossStages(nodes []int32) bool {
 			if slices.Contains(peers, int32(n)) {
 				return false
 			}
-			others = true
+			others = others || !a.Ev.Partial || len(a.now.ranks[n]) > 0
 		}
 	}
 	return others && slices.ContainsFunc(peers, func(n int32) bool { return a.now.stages[n] != stage })
