@@ -248,3 +248,26 @@ func TestOneLinkOfAPath(t *testing.T) {
 		t.Errorf("%v %q at weight %.2f, want the sender of the one slow link, not surely", f.nodes, f.group, f.weight)
 	}
 }
+
+// TestFewBytesTellNoRate: one rank sends slowly to another, and a few bytes to a third as fast as ever: those do not feel its link's rate. On
+// NCCL 2.26.5 the receiver was paged for, which receives nothing else.
+func TestFewBytesTellNoRate(t *testing.T) {
+	for _, c := range []struct {
+		bytes int64 // Of what is as fast as ever.
+		want  string
+	}{{8, "one_direction"}, {1 << 20, "end"}} {
+		a, _ := flowNet(nil, func(int, int) float64 { return 1 })
+		group := func(from, to int32, bytes int64, ratio, weight float64) flowGroup {
+			return flowGroup{
+				key: transferKey{class: transferClass{bytes: bytes}}, node: from, peers: []peerShare{{to, 1}}, now: 1e6 * ratio, ref: 1e6, ratio: ratio, weight: weight, lane: -1,
+				slow: ratio > leastSlower,
+			}
+		}
+		f, ok := a.locateNet([]flowGroup{
+			group(0, 2, 1<<18, 0.8, 0.03), group(1, 3, 1<<18, 0.9, 0.03), group(2, 0, 1<<18, 1, 0.04), group(3, 1, 1<<18, 1230, 0.69), group(3, 0, c.bytes, 0.3, 0.05),
+		}, nil, 2)
+		if !ok || f.rule != c.want || c.bytes == 8 && !slices.Equal(f.nodes, []int32{3}) {
+			t.Errorf("beside %d bytes: %s names %v", c.bytes, f.rule, f.nodes)
+		}
+	}
+}

@@ -64,6 +64,7 @@ func (a *analysis) locateNet(groups []flowGroup, flush []slowEnd, gain float64) 
 
 // look finds the places that explain enough; nil none.
 func (a *analysis) look(groups []flowGroup, flush []slowEnd) *sight {
+	groups = thatTell(groups)
 	fs := a.newExplainer(groups).explain()
 	if len(fs) == 0 || fs[0].fit < leastFit {
 		return nil
@@ -86,6 +87,15 @@ func (a *analysis) look(groups []flowGroup, flush []slowEnd) *sight {
 	s := &sight{analysis: a, groups: groups, flush: flush, found: fs, best: best, rival: rivalOf(fs)}
 	s.silent, s.behind = a.silentBehind(groups)
 	return s
+}
+
+// thatTell leaves out flows of a few bytes that are not slow where others of more are: a few bytes do not feel a link's rate.
+func thatTell(groups []flowGroup) []flowGroup {
+	few := func(g flowGroup) bool { return g.key.class.bytes > 0 && g.key.class.bytes <= controlBytes }
+	if !slices.ContainsFunc(groups, func(g flowGroup) bool { return g.slow && !few(g) }) {
+		return groups
+	}
+	return slices.DeleteFunc(slices.Clone(groups), func(g flowGroup) bool { return !g.slow && few(g) })
 }
 
 func (s *sight) everyTransfer(f finding) finding {
