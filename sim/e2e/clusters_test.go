@@ -71,6 +71,7 @@ func killed(t *testing.T, s *stack.Stack, id string) {
 // TestInhibitionOfKubePrometheusStack: while the page of a job that stands still fires, that of another job that got slow arrives, too,
 // although Alertmanager holds back alerts of a lower severity with the same name and namespace.
 func TestInhibitionOfKubePrometheusStack(t *testing.T) {
+	t.Parallel()
 	slow := &past{id: "slow", workload: "gpt-64", fault: "gpu_throttle:rank=5"}
 	s := startSite(t, "alertmanager.yml", slow)
 	killed(t, s, "hung")
@@ -105,6 +106,7 @@ func TestInhibitionOfKubePrometheusStack(t *testing.T) {
 
 // TestTriggersWithoutARoute: no route takes triggers to the analyzer. It finds them in Prometheus.
 func TestTriggersWithoutARoute(t *testing.T) {
+	t.Parallel()
 	s := startSite(t, "namespaced.yml")
 	killed(t, s, "unrouted")
 	page, err := s.WaitPage(within(t, time.Minute), "unrouted")
