@@ -22,7 +22,7 @@ type doubt struct {
 
 // doubts is the table; the first row that holds gives the verdict.
 var doubts = []doubt{
-	{name: "everybody_partly_seen", holds: (*analysis).mayNotShow, say: (*analysis).sayMayNotShow},
+	{name: "not_all_alike", holds: (*analysis).notAlike, say: (*analysis).sayNotAlike},
 	{name: "accounts_for_too_little", holds: (*analysis).fallsShort, say: (*analysis).sayFallsShort},
 	{name: "never_faster", holds: (*analysis).unproven, say: (*analysis).sayUnproven},
 	{name: "all_hosts_busy", holds: (*analysis).sharedBy, say: (*analysis).sayShared},
@@ -52,13 +52,16 @@ func (a *analysis) suspect(f *finding) rca.Culprit {
 	return rca.Culprit{Rank: -1, Channel: f.lane, Group: "suspects: " + who, Why: f.what}
 }
 
-// mayNotShow holds where all ranks are slower by different factors, and parts of the job were not seen.
-func (a *analysis) mayNotShow(c *chosen) bool {
-	return c.alone.global() && c.weight < evenly && len(a.limits()) > 0
+// notAlike holds where all ranks are slower by different factors: that may follow from one that does not stand out.
+func (a *analysis) notAlike(c *chosen) bool {
+	return c.alone.global() && c.weight < evenly
 }
 
-func (a *analysis) sayMayNotShow(c *chosen, v *rca.Verdict) {
-	v.Summary = fmt.Sprintf(words.SlowerForNoCause, c.gain, strings.Join(a.limits(), "; "))
+func (a *analysis) sayNotAlike(c *chosen, v *rca.Verdict) {
+	v.Summary = fmt.Sprintf(words.SlowerForNoCause, c.gain)
+	if limits := a.limits(); len(limits) > 0 {
+		v.Summary = strings.TrimSuffix(v.Summary, ".") + ": " + strings.Join(limits, "; ") + "."
+	}
 	v.Ask = a.unseenPartners()
 }
 

@@ -174,9 +174,9 @@ var ruleCases = []struct {
 	{"gpu_inside_host", 2, 1, 1, nil, ringOf(ring{slower: behind, unseen: 4, facts: []rca.Fact{
 		{Host: "node3", Rank: 6, Component: "gpu", Kind: "nvlink_errors", Value: 9},
 	}})},
-	{"everybody_partly_seen", 4, 2, 2, func(j *rcatest.SlowJob) { // As everybody_slower, and nobody saw the network.
-		j.Compute = func(r, it int) float64 { return pick(it >= 8, pick(r%8 < 6, 1.8, 1.2), 1.0) }
-	}, withoutFlows},
+	{"not_all_alike", 4, 2, 2, func(j *rcatest.SlowJob) { // A simulated proxy thread slept, and the verdict was that no machine is to blame.
+		j.Send = func(r, it int) float64 { return pick(it >= 6, []float64{1.2, 2.2, 3.4, 6.6}[r%4], 1) }
+	}, nil},
 	{"accounts_for_too_little", 8, 1, 1, func(j *rcatest.SlowJob) { j.Compute = rcatest.One(5, 1.6) }, func(ev *rca.Evidence) {
 		ev.Slowdown = 4
 		withoutKernels(ev)
