@@ -64,6 +64,25 @@ func (j *hungJob) in(comm, fn string, ranks []int, set ...func(r int, o *rca.Op)
 	return j
 }
 
+// called puts a rank into the next operation of the communicator, some time after the first one was called, as it shows without kernel events.
+// peer and seq are those of a send or receive, -1 of a collective.
+func (j *hungJob) called(r int, comm, fn string, peer int, seq int64, later time.Duration, f ...rca.Flow) {
+	j.in(comm, fn, []int{r}, func(_ int, o *rca.Op) {
+		o.KernelStarted, o.KernelStopped, o.State, o.Age, o.Flows = -1, -1, rca.OpEnqueued, o.Age-later, f
+		if peer >= 0 {
+			o.Peer, o.Seq = peer, seq
+		}
+	})
+}
+
+// withoutKernels takes the kernel events from all ranks.
+func (j *hungJob) withoutKernels() *hungJob {
+	for i := range j.ev.Ranks {
+		j.ev.Ranks[i].Caps &^= rca.SeesKernels
+	}
+	return j
+}
+
 // behind queues the next operation behind the running one.
 func (j *hungJob) queued(comm, fn string, ranks ...int) {
 	j.in(comm, fn, ranks, func(_ int, o *rca.Op) { o.State, o.KernelStarted, o.Age = rca.OpEnqueued, 0, 5*time.Second })

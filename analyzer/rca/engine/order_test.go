@@ -65,18 +65,10 @@ func TestReceiveBeforeSendInAPipeline(t *testing.T) {
 // TestReceiveBehindASendInAPipeline: a rank has called a receive a moment after a send whose receiver is not there. Its GPU does not take what
 // has arrived because of that.
 func TestReceiveBehindASendInAPipeline(t *testing.T) {
-	j := newHungJob(3).comm("pp", 0, 1, 2)
-	for r := range 3 {
-		j.rank(r).Caps &^= rca.SeesKernels
-	}
-	call := func(r int, fn string, peer int, seq int64, later time.Duration, f rca.Flow) {
-		j.in("pp", fn, []int{r}, func(_ int, o *rca.Op) {
-			o.KernelStarted, o.KernelStopped, o.State, o.Peer, o.Seq, o.Age = -1, -1, rca.OpEnqueued, peer, seq, o.Age-later
-		}, flows(map[int][]rca.Flow{r: {f}}))
-	}
-	call(1, "Send", 2, 40, 0, send(2, 4, 1, 0, 0))
-	call(1, "Recv", 0, 41, 25*time.Microsecond, recv(0, 4, 4, 4, 0))
-	call(0, "Send", 1, 41, 0, send(1, 8, 5, 4, 4))
+	j := newHungJob(3).withoutKernels().comm("pp", 0, 1, 2)
+	j.called(1, "pp", "Send", 2, 40, 0, send(2, 4, 1, 0, 0))
+	j.called(1, "pp", "Recv", 0, 41, 25*time.Microsecond, recv(0, 4, 4, 4, 0))
+	j.called(0, "pp", "Send", 1, 41, 0, send(1, 8, 5, 4, 4))
 	v := j.verdict()
 	if v.Class != rca.NotEntered || !slices.Equal(rcatest.Accused(v), []int{2}) {
 		t.Errorf("%s/%s accuses %v: %s", v.Class, v.Cause, rcatest.Accused(v), v.Summary)
@@ -85,24 +77,15 @@ func TestReceiveBehindASendInAPipeline(t *testing.T) {
 
 // TestReceiveBehindASendInsideTheHost: the same behind a send that no network carries, so that nobody sees whether it waits.
 func TestReceiveBehindASendInsideTheHost(t *testing.T) {
-	j := newHungJob(4).comm("pp", 0, 1, 2, 3)
-	for r := range 4 {
-		j.rank(r).Caps &^= rca.SeesKernels
-		j.rank(r).Host = []string{"a", "b", "b", "c"}[r]
-	}
-	call := func(r int, fn string, peer int, seq int64, later time.Duration, f ...rca.Flow) {
-		j.in("pp", fn, []int{r}, func(_ int, o *rca.Op) {
-			o.KernelStarted, o.KernelStopped, o.State, o.Peer, o.Seq, o.Age, o.Flows = -1, -1, rca.OpEnqueued, peer, seq, o.Age-later, f
-		})
-	}
-	call(2, "Send", 3, 40, 0, send(3, 8, 8, 8, 0))
-	call(3, "Recv", 2, 40, 0, recv(2, 8, 0, 0, 0))
-	call(2, "Recv", 1, 41, 73*time.Microsecond)
-	call(1, "Send", 2, 41, 0)
-	call(1, "Recv", 0, 42, 73*time.Microsecond, recv(0, 4, 4, 4, 0))
-	call(0, "Send", 1, 42, 0, send(1, 8, 5, 4, 4))
-	v := j.verdict()
-	if v.Cause != rca.CauseNetworkSend || !slices.Equal(rcatest.Accused(v), []int{2}) {
+	j := newHungJob(4).withoutKernels().comm("pp", 0, 1, 2, 3)
+	j.rank(1).Host, j.rank(2).Host = "b", "b"
+	j.called(2, "pp", "Send", 3, 40, 0, send(3, 8, 8, 8, 0))
+	j.called(3, "pp", "Recv", 2, 40, 0, recv(2, 8, 0, 0, 0))
+	j.called(2, "pp", "Recv", 1, 41, 73*time.Microsecond)
+	j.called(1, "pp", "Send", 2, 41, 0)
+	j.called(1, "pp", "Recv", 0, 42, 73*time.Microsecond, recv(0, 4, 4, 4, 0))
+	j.called(0, "pp", "Send", 1, 42, 0, send(1, 8, 5, 4, 4))
+	if v := j.verdict(); v.Cause != rca.CauseNetworkSend || !slices.Equal(rcatest.Accused(v), []int{2}) {
 		t.Errorf("%s/%s accuses %v: %s", v.Class, v.Cause, rcatest.Accused(v), v.Summary)
 	}
 }
@@ -120,10 +103,9 @@ func TestCollectiveBehindAReceive(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			// Two replicas of two stages of two ranks each: 0 and 1, 2 and 3 in front of 4 and 5, 6 and 7.
-			j := newHungJob(8)
+			j := newHungJob(8).withoutKernels()
 			for r := range 8 {
 				j.rank(r).Host = string(rune('a' + r/2))
-				j.rank(r).Caps &^= rca.SeesKernels
 			}
 			for p := range 4 {
 				j.comm(fmt.Sprint("tp_", p), 2*p, 2*p+1)
@@ -139,26 +121,23 @@ func TestCollectiveBehindAReceive(t *testing.T) {
 			later := time.Duration(0)
 			call := func(r int, comm, fn string, peer int, seq int64, f ...rca.Flow) {
 				later += 30 * time.Microsecond
-				j.in(comm, fn, []int{r}, func(_ int, o *rca.Op) {
-					o.KernelStarted, o.KernelStopped, o.State, o.Peer, o.Age, o.Flows, o.NoCompletion = -1, -1, rca.OpEnqueued, peer, o.Age-later, f, f == nil
-					if peer >= 0 {
-						o.Seq = seq
-					}
-				})
+				j.called(r, comm, fn, peer, seq, later, f...)
 			}
 			for r := range 8 {
-				call(r, fmt.Sprint("tp_", r/2), "AllReduce", -1, 0)
+				tp := fmt.Sprint("tp_", r/2)
+				call(r, tp, "AllReduce", -1, -1)
+				j.on(r, tp).InFlight[0].NoCompletion = true
 			}
 			for _, r := range []int{6, 7} {
-				call(r, fmt.Sprint("dp_", r-2), "ReduceScatter", -1, 0, send(0, 8, 0, 0, 0), recv(0, 8, 1, 1, 0))
+				call(r, fmt.Sprint("dp_", r-2), "ReduceScatter", -1, -1, send(0, 8, 0, 0, 0), recv(0, 8, 1, 1, 0))
 				call(r, fmt.Sprint("pp_", r-4), "Send", 0, 40, send(0, 8, 0, 0, 0))
 				call(r-4, fmt.Sprint("pp_", r-4), "Recv", 1, 40, recv(1, 8, 0, 0, 0))
-				call(r-4, fmt.Sprint("dp_", r-6), "AllGather", -1, 0, send(0, 8, 0, 0, 0), recv(0, 8, 1, 1, 0))
-				call(r-6, fmt.Sprint("dp_", r-6), "AllGather", -1, 0, send(1, 9, 1, 1, 1), recv(1, 8, 0, 0, 0))
-				call(r-2, fmt.Sprint("dp_", r-2), "ReduceScatter", -1, 0, send(1, 9, 1, 1, 1), recv(1, 8, 0, 0, 0))
+				call(r-4, fmt.Sprint("dp_", r-6), "AllGather", -1, -1, send(0, 8, 0, 0, 0), recv(0, 8, 1, 1, 0))
+				call(r-6, fmt.Sprint("dp_", r-6), "AllGather", -1, -1, send(1, 9, 1, 1, 1), recv(1, 8, 0, 0, 0))
+				call(r-2, fmt.Sprint("dp_", r-2), "ReduceScatter", -1, -1, send(1, 9, 1, 1, 1), recv(1, 8, 0, 0, 0))
 			}
 			for r := range 8 {
-				call(r, "world", "AllReduce", -1, 0, send((r+1)%8, 1, 0, 0, 0), recv((r+7)%8, 1, 0, 0, 0))
+				call(r, "world", "AllReduce", -1, -1, send((r+1)%8, 1, 0, 0, 0), recv((r+7)%8, 1, 0, 0, 0))
 			}
 			v := j.verdict()
 			if !slices.Equal(rcatest.Accused(v), c.want) || len(v.Culprits) != 1 || v.Culprits[0].Host != "d" {

@@ -36,11 +36,11 @@ func (b *builder) flows(n int32, a *active) {
 		return
 	}
 	in := &x.insts[a.inst]
-	gets := b.gets(stuckFor(a.op))
+	moves := b.getsOn(stuckFor(a.op))
 	if b.computes(n, a, in) {
 		return
 	}
-	b.moving, b.doubted = gets && !in.stuck, gets && in.stuck
+	b.moving, b.doubted = moves && !in.stuck, moves && in.stuck
 	defer func() { b.moving, b.doubted, b.whole = false, false, false }()
 	lonely := b.lonely(n, in)
 	for i := range a.op.Flows {
@@ -51,7 +51,7 @@ func (b *builder) flows(n int32, a *active) {
 		b.whole = wholeChannel(a.op, f.Channel) || b.wholeTree(in, f.Channel)
 		v := view{node: n, inst: a.inst, op: a.op, flow: f, peer: -1, alone: lonely || b.whole}
 		b.look(&v)
-		if b.doubted && v.pf != nil && b.gets(v.pf.Stuck) && b.gets(f.Stuck) {
+		if b.doubted && v.pf != nil && b.getsOn(v.pf.Stuck) && b.getsOn(f.Stuck) {
 			continue // Both ends say that this channel moves: it is another one that stands.
 		}
 		if f.Send {
@@ -62,8 +62,8 @@ func (b *builder) flows(n int32, a *active) {
 	}
 }
 
-// gets reports whether what last moved so long ago goes on.
-func (b *builder) gets(stuck time.Duration) bool { return stuck >= 0 && stuck < b.x.Opt.HangAfter }
+// getsOn reports whether what last moved so long ago still makes progress.
+func (b *builder) getsOn(stuck time.Duration) bool { return stuck >= 0 && stuck < b.x.Opt.HangAfter }
 
 // lonely reports whether nothing of the operation is still to come to or from the rank inside its host: no other member of the communicator
 // is there, the library takes each rank for a node of its own, or the other members' kernels have left, and what they gave is in

@@ -111,16 +111,10 @@ func (a *analysis) rankBeyondPeers(s *suspects) (finding, bool) {
 // acrossStages reports whether ranks of a pipeline's stage were compared with ranks of other stages alone, although theirs has others: these
 // would tell a slow machine from a stage that has more to do. A search asks for them first (unseenReplicas).
 func (a *analysis) acrossStages(nodes []int32) bool {
-	stage, peers, others := a.now.stages[nodes[0]], a.peersOf(nodes[0]), false
-	for n, s := range a.now.stages {
-		if s >= 0 && s == stage && !slices.Contains(nodes, int32(n)) {
-			if slices.Contains(peers, int32(n)) {
-				return false
-			}
-			others = others || !a.Ev.Partial || len(a.now.ranks[n]) > 0
-		}
-	}
-	return others && slices.ContainsFunc(peers, func(n int32) bool { return a.now.stages[n] != stage })
+	replicas, peers := a.replicasOf(nodes), a.peersOf(nodes[0])
+	compared := func(n int32) bool { return !slices.Contains(nodes, n) && slices.Contains(peers, n) }
+	others := len(replicas) > len(nodes) || !a.Ev.Partial && len(a.unseenReplicas(nodes)) > 0
+	return others && len(peers) > 0 && !slices.ContainsFunc(replicas, compared)
 }
 
 // unsteady is how far ranks' own work beyond their peers' differs from one iteration to the next, as a share of an iteration. Where kernels

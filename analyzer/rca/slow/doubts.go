@@ -52,17 +52,24 @@ func (a *analysis) suspect(f *finding) rca.Culprit {
 	return rca.Culprit{Rank: -1, Channel: f.lane, Group: "suspects: " + who, Why: f.what}
 }
 
-// notAlike holds where all ranks are slower by different factors: that may follow from one that does not stand out.
+// notAlike holds where all ranks, or most groups, are slower, and were not seen to be so by one factor: that may follow from one rank that
+// does not stand out. The rows that find this keep a small place from explaining all of it, and are no answer.
 func (a *analysis) notAlike(c *chosen) bool {
 	return c.alone.global() && c.weight < evenly
 }
 
 func (a *analysis) sayNotAlike(c *chosen, v *rca.Verdict) {
-	v.Summary = fmt.Sprintf(words.SlowerForNoCause, c.gain)
-	if limits := a.limits(); len(limits) > 0 {
-		v.Summary = strings.TrimSuffix(v.Summary, ".") + ": " + strings.Join(limits, "; ") + "."
-	}
+	v.Slowdown = rca.Round(c.gain)
+	v.Summary = a.withLimits(fmt.Sprintf(words.SlowerForNoCause, words.Opener(c.alone.what)))
 	v.Ask = a.unseenPartners()
+}
+
+// withLimits ends a sentence with what was not seen.
+func (a *analysis) withLimits(sentence string) string {
+	if limits := a.limits(); len(limits) > 0 {
+		return strings.TrimSuffix(sentence, ".") + ": " + strings.Join(limits, "; ") + "."
+	}
+	return sentence
 }
 
 // The job's own past says by how much it is slower, whatever finished work was read. An answer has to account for that. Whether a job without
@@ -185,10 +192,7 @@ func (a *analysis) sayLastLonger(v *rca.Verdict) {
 // sayUnexplained says that the job is slower than in its past, and that the evidence does not show why.
 func (a *analysis) sayUnexplained(v *rca.Verdict) {
 	times, _ := a.owes()
-	v.Summary = fmt.Sprintf(words.SlowerThanHealthy, times)
-	if limits := a.limits(); len(limits) > 0 {
-		v.Summary = strings.TrimSuffix(v.Summary, ".") + ": " + strings.Join(limits, "; ") + "."
-	}
+	v.Summary = a.withLimits(fmt.Sprintf(words.SlowerThanHealthy, times))
 	v.Ask = a.unseenPartners()
 }
 

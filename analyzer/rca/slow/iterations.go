@@ -121,7 +121,6 @@ func (t *timeline) findExchanges() {
 // the ranks' numbers in the job are.
 func (t *timeline) findSeats() {
 	t.seats = map[commNode]int32{}
-	t.stages = slices.Repeat([]int32{-1}, len(t.Nodes))
 	seen := make([]bool, len(t.Comms))
 	for i := range t.segs {
 		ci, ok := t.segs[i].in()
@@ -132,9 +131,6 @@ func (t *timeline) findSeats() {
 		for r, n := range t.Comms[ci].At {
 			if n >= 0 {
 				t.seats[commNode{ci, n}] = int32(r)
-				if t.stages[n] < 0 && !t.exchange[ci] {
-					t.stages[n] = int32(r)
-				}
 			}
 		}
 	}

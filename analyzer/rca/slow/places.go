@@ -64,7 +64,7 @@ func (a *analysis) locateNet(groups []flowGroup, flush []slowEnd, gain float64) 
 
 // look finds the places that explain enough; nil none.
 func (a *analysis) look(groups []flowGroup, flush []slowEnd) *sight {
-	groups = thatTell(groups)
+	groups = withoutControl(groups)
 	fs := a.newExplainer(groups).explain()
 	if len(fs) == 0 || fs[0].fit < leastFit {
 		return nil
@@ -89,8 +89,8 @@ func (a *analysis) look(groups []flowGroup, flush []slowEnd) *sight {
 	return s
 }
 
-// thatTell leaves out flows of a few bytes that are not slow where others of more are: a few bytes do not feel a link's rate.
-func thatTell(groups []flowGroup) []flowGroup {
+// withoutControl leaves out flows of a few bytes that are not slow where others of more are: a few bytes do not feel a link's rate.
+func withoutControl(groups []flowGroup) []flowGroup {
 	few := func(g flowGroup) bool { return g.key.class.bytes > 0 && g.key.class.bytes <= controlBytes }
 	if !slices.ContainsFunc(groups, func(g flowGroup) bool { return g.slow && !few(g) }) {
 		return groups

@@ -32,7 +32,6 @@ type timeline struct {
 	ahead    bool               // The source tells the call from the kernel's start: the host runs ahead of the GPU.
 	exchange []bool             // By communicator: its sends and receives make all-to-all exchanges.
 	seats    map[commNode]int32 // Ranks in the communicators in which something is sent.
-	stages   []int32            // By node, its rank in the first of those that is a pipeline; -1 in none.
 	across   []bool             // By communicator: its members are on more than one host.
 	clock    []line             // By node: its clock against the reference's (X6).
 	peers    *peerWork

@@ -170,7 +170,7 @@ const (
 	TooFewIterations  = "Fewer than two iterations were seen: not enough evidence to say who is slow."
 	LastLonger        = "The last iteration takes %.3g× as long as any before it: too early to say who is slow."                // x
 	NobodySeenSlower  = "None of the %s ranks that were seen takes noticeably longer than its peers; %s were not seen."         // number, total
-	SlowerForNoCause  = "Iterations take %.3g× as long as they should. The cause is not visible in this evidence."              // x
+	SlowerForNoCause  = "%s. The cause is not visible in this evidence."                                                        // finding
 	SlowerThanHealthy = "Iterations take %.3g× as long as when the job was healthy. The cause is not visible in this evidence." // x
 	BusyHosts         = "%s: %s. Threads wait for a CPU on all hosts, so no machine stands out."                                // Who, finding
 	NeverFaster       = " Nobody has seen the job faster, so this may come from how its ranks are placed."
