@@ -61,7 +61,7 @@ func (a *analysis) notAlike(c *chosen) bool {
 func (a *analysis) sayNotAlike(c *chosen, v *rca.Verdict) {
 	v.Slowdown = rca.Round(c.gain)
 	v.Summary = a.withLimits(fmt.Sprintf(words.SlowerForNoCause, words.Opener(c.alone.what)))
-	v.Ask = a.unseenPartners()
+	v.Ask, v.Action = a.unseenPartners(), words.LookLater
 }
 
 // withLimits ends a sentence with what was not seen.
@@ -187,6 +187,7 @@ func (a *analysis) sayNobodySeen(v *rca.Verdict) {
 
 func (a *analysis) sayLastLonger(v *rca.Verdict) {
 	v.Summary = fmt.Sprintf(words.LastLonger, a.lastLonger())
+	v.Action = words.LookLater
 }
 
 // sayUnexplained says that the job is slower than in its past, and that the evidence does not show why.
