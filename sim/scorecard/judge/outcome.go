@@ -108,6 +108,7 @@ type Said struct {
 	Confidence float64  `json:"confidence"`
 	Weight     float64  `json:"weight"` // Of the evidence, before calibration.
 	Page       bool     `json:"page"`
+	Row        string   `json:"row,omitempty"` // Of the engine's tables: the one that decided.
 	Culprits   []int    `json:"culprits,omitempty"`
 	Groups     []string `json:"groups,omitempty"` // Where no single rank is meant.
 	Summary    string   `json:"summary,omitempty"`
@@ -116,7 +117,7 @@ type Said struct {
 // SaidBy is what of a verdict is kept.
 func SaidBy(v *rca.Verdict) Said {
 	s := Said{
-		Class: string(v.Class), Cause: string(v.Cause), Confidence: v.Confidence, Weight: v.Weight, Page: v.Page, Summary: v.Summary,
+		Class: string(v.Class), Cause: string(v.Cause), Confidence: v.Confidence, Weight: v.Weight, Page: v.Page, Row: v.Row, Summary: v.Summary,
 	}
 	for i := range v.Culprits {
 		c := &v.Culprits[i]

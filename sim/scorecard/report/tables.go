@@ -32,7 +32,7 @@ func (r *Report) tables() []table {
 		r.drawn(),
 		[]table{r.byFault(), r.bySeverity(), r.byScale()},
 		r.papers(),
-		[]table{r.methodTable(), r.secondOpinions(), r.reliabilityTable(), r.harmTable(), r.harmedReliabilityTable(), r.cost(), r.failures(), r.harmFailures()},
+		[]table{r.methodTable(), r.secondOpinions(), r.reliabilityTable(), r.harmTable(), r.harmedReliabilityTable(), r.cost(), r.failures(), r.harmFailures(), r.rowTable()},
 	)
 }
 
