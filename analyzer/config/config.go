@@ -312,7 +312,7 @@ func Default() *Config {
 			Lookback:        model.Duration(10 * time.Minute),
 			RefreshInterval: model.Duration(time.Minute),
 			Queries: Queries{
-				Triggers:  `ALERTS_FOR_STATE{ {{- .Selector -}} } and ignoring (alertstate) ALERTS{ {{- .Selector -}} ,alertstate="firing"} or sum without (alertstate) (ALERTS{ {{- .Selector -}} ,alertstate="firing"})`,
+				Triggers:  `ALERTS_FOR_STATE{ {{- .Selector -}} } and ignoring (alertstate) ALERTS{ {{- .Selector -}} ,alertstate="firing"} or (sum without (alertstate) (ALERTS{ {{- .Selector -}} ,alertstate="firing"}) unless ignoring (alertstate) ALERTS_FOR_STATE{ {{- .Selector -}} })`,
 				Evaluated: `max without (alertstate) (timestamp(ALERTS{ {{- .Selector -}} ,alertstate="firing"}))`,
 				Processes: "culprit_nccl_process_info{ {{- .Selector -}} }",
 				Comms:     "culprit_nccl_comm_info{ {{- .Selector -}} }",

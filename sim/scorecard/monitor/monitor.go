@@ -131,6 +131,9 @@ func (m *Monitor) load() error {
 		return fmt.Errorf("loading the rules: %w", errors.Join(errs...))
 	}
 	for _, g := range groups {
+		for _, r := range g.AlertingRules() {
+			r.SetRestored(true) // Nothing was before the beginning. Until it is restored, an alert writes no ALERTS.
+		}
 		at := g.EvalTimestamp(m.now.UnixNano()).Add(g.Interval())
 		m.events = append(m.events, &event{next: at, every: g.Interval(), do: func(ctx context.Context, at time.Time) error {
 			g.Eval(ctx, at)
