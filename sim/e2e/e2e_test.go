@@ -36,7 +36,7 @@ const (
 	injectTimeout = 10 * time.Second
 )
 
-var keep = flag.String("e2e.dir", "", "keep configuration, logs and traces in this directory")
+var keep = flag.String("e2e.dir", "", "keep configuration, logs, traces and the evidence of failures in this directory")
 
 // cluster is shared by all tests: a long-lived monitoring stack sees many jobs.
 var cluster *stack.Stack
@@ -289,7 +289,8 @@ func describe(t *testing.T, s *stack.Stack, jobID string) string {
 	incidents, err := s.Incidents(ctx, jobID)
 	fmt.Fprintf(&b, "incidents (%v):\n", err)
 	for _, i := range incidents {
-		fmt.Fprintf(&b, "  %s %s %+v\n", i.ID, i.State, i.Verdict)
+		file, err := s.SaveEvidence(ctx, i.ID)
+		fmt.Fprintf(&b, "  %s %s %+v\n  evidence: %s %v\n", i.ID, i.State, i.Verdict, file, err)
 	}
 	for _, end := range s.Ended() {
 		fmt.Fprintln(&b, end)

@@ -8,8 +8,11 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
+	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/culprit-project/culprit/analyzer/rca"
@@ -129,26 +132,63 @@ func (s *Stack) Analyze(ctx context.Context, jobID string) (Incident, error) {
 	return incident, doJSON(req, &incident)
 }
 
+// SaveEvidence writes what an incident's verdict rests on into the stack's directory, as `culprit-analyzer analyze` reads it.
+func (s *Stack) SaveEvidence(ctx context.Context, incidentID string) (file string, err error) {
+	address := s.AnalyzerURL() + "/api/v1/incidents/" + url.PathEscape(incidentID) + "/evidence.tar.gz"
+	resp, err := get(ctx, address)
+	if err != nil {
+		return "", err
+	}
+	defer resp.Body.Close()
+	content, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return "", fmt.Errorf("reading the answer of %s: %w", address, err)
+	}
+	file = filepath.Join(s.cfg.Dir, "evidence-"+incidentID+".tar.gz")
+	return file, os.WriteFile(file, content, 0o600)
+}
+
 func getJSON(ctx context.Context, address string, into any) error {
+	resp, err := get(ctx, address)
+	if err != nil {
+		return err
+	}
+	return decode(resp, into)
+}
+
+func get(ctx context.Context, address string) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
-		return fmt.Errorf("asking %s: %w", address, err)
+		return nil, fmt.Errorf("asking %s: %w", address, err)
 	}
-	return doJSON(req, into)
+	return do(req)
 }
 
 func doJSON(req *http.Request, into any) error {
+	resp, err := do(req)
+	if err != nil {
+		return err
+	}
+	return decode(resp, into)
+}
+
+func do(req *http.Request) (*http.Response, error) {
 	req.Header.Set(tenantHeader, tenant) // Only Mimir looks at it.
 	resp, err := client.Do(req)
 	if err != nil {
-		return fmt.Errorf("asking %s: %w", req.URL, err)
+		return nil, fmt.Errorf("asking %s: %w", req.URL, err)
 	}
-	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK && resp.StatusCode != http.StatusAccepted {
-		return fmt.Errorf("asking %s: status %s", req.URL, resp.Status)
+		_ = resp.Body.Close()
+		return nil, fmt.Errorf("asking %s: status %s", req.URL, resp.Status)
 	}
+	return resp, nil
+}
+
+func decode(resp *http.Response, into any) error {
+	defer resp.Body.Close()
 	if err := json.NewDecoder(resp.Body).Decode(into); err != nil {
-		return fmt.Errorf("reading the answer of %s: %w", req.URL, err)
+		return fmt.Errorf("reading the answer of %s: %w", resp.Request.URL, err)
 	}
 	return nil
 }
