@@ -35,6 +35,7 @@ type comparison struct {
 	accused     []bool      // By member.
 	parts       [][]float64 // As now, by parts of iterations; nil where these are many, or not divided.
 	rank        []int32     // By member: its node, of which more than one member may be, or its group.
+	shared      bool        // What makes it longer for all is in it, too.
 	of          int         // How many ranks, or groups, there are that might have been accused.
 	plain       float64     // By how much a member must be above the others to be plainly slower.
 }
@@ -95,7 +96,7 @@ func (a *analysis) comparePast(f *finding) *comparison {
 // Flows of which less than half goes through it tell neither.
 func (a *analysis) compareFlows(f *finding) *comparison {
 	accused := place{nodes: f.nodes, end: f.end}
-	s := &comparison{plain: math.Log(leastSlow), of: a.visitedRanks()}
+	s := &comparison{shared: true, plain: math.Log(leastSlow), of: a.visitedRanks()}
 	groups := a.flows()
 	counts := map[flowClass]bool{} // A slow flow can take so long that the others of its class hardly matter beside it.
 	for i := range groups {
@@ -117,7 +118,7 @@ func (a *analysis) compareFlows(f *finding) *comparison {
 // compareFlushes compares how long received data takes to be handed on by the accused and by others, in the classes of transfer in which one
 // of the accused is late. What is sooner than usual counts as usual.
 func (a *analysis) compareFlushes(f *finding) *comparison {
-	s := &comparison{plain: math.Log(dominantTimes), of: a.visitedRanks()}
+	s := &comparison{shared: true, plain: math.Log(dominantTimes), of: a.visitedRanks()}
 	for _, r := range a.receiversByClass() {
 		if !slices.ContainsFunc(a.lateOf(r), func(e slowEnd) bool { return slices.Contains(f.nodes, e.node) }) {
 			continue
@@ -135,7 +136,7 @@ func (a *analysis) compareFlushes(f *finding) *comparison {
 // compareGroups compares how long the transfers of the slow communicators or pairs take with how long those of others of their classes do, by
 // what they take elsewhere.
 func (a *analysis) compareGroups(m *slowMembers) *comparison {
-	s := &comparison{plain: math.Log(slowTransfers), of: len(a.base.groups)}
+	s := &comparison{shared: true, plain: math.Log(slowTransfers), of: len(a.base.groups)}
 	slow, classes := map[int32]bool{}, map[transferClass]bool{} // By their first joints.
 	for i := range m.all {
 		first := m.all[i].joints[0]
@@ -221,29 +222,52 @@ func (s *comparison) differ(p float64) bool {
 	return s.steady(p) || s.sameAgain() < p
 }
 
-// steady reports whether the mean difference would come of chance less often than p (Student's t; Welch's where there is a past).
+// steady reports whether the mean difference would come of chance less often than p (Student's t; Welch's where there is a past). What makes
+// the transfers of all slower or faster is no chance of the accused: of the differences that part is left out that goes with what the others
+// take (analysis of covariance), at the cost of a degree of freedom.
 func (s *comparison) steady(p float64) bool {
-	now := momentsOf(contrast(pick(s.parts == nil, s.now, s.parts), s.accused))
-	before := moments{}
-	if s.before != nil {
-		before = momentsOf(contrast(s.before, s.accused))
-	}
-	if now.n <= 1 || s.before != nil && before.n <= 1 {
-		return false
-	}
-	v, w := now.variance/now.n, 0.0
+	above, others := contrast(pick(s.parts == nil, s.now, s.parts), s.accused)
+	now := momentsOf(above)
 	free := now.n - 1
-	if s.before != nil {
-		w = before.variance / before.n
-		free = (v + w) * (v + w) / (v*v/(now.n-1) + w*w/(before.n-1))
+	if s.shared {
+		now = momentsOf(unexplained(above, others))
+		now.variance *= float64(len(above)-1) / float64(len(above)-2)
+		free = now.n - 2
 	}
-	d := now.mean - before.mean
-	return d > 0 && (v+w == 0 || d/math.Sqrt(v+w) > studentT(p, free))
+	v := now.variance / now.n
+	if s.before == nil {
+		return free > 0 && above0(now.mean, v, studentT(p, free))
+	}
+	past, _ := contrast(s.before, s.accused)
+	before := momentsOf(past)
+	w := before.variance / before.n
+	return now.n > 1 && before.n > 1 && above0(now.mean-before.mean, v+w, studentT(p, (v+w)*(v+w)/(v*v/(now.n-1)+w*w/(before.n-1))))
 }
 
-// contrast gives by how much those accused exceed the others in each iteration in which both were seen.
-func contrast(series [][]float64, accused []bool) []float64 {
-	var out []float64
+// above0 reports whether a mean is above zero by more than so many of its standard deviations.
+func above0(mean, variance, times float64) bool {
+	return mean > 0 && (variance == 0 || mean/math.Sqrt(variance) > times)
+}
+
+// unexplained gives values less what goes with others (the slope of their regression). Their mean stays.
+func unexplained(v, others []float64) []float64 {
+	mean, theirs := meanOf(v), meanOf(others)
+	products, squares := 0.0, 0.0
+	for i := range v {
+		products += (v[i] - mean) * (others[i] - theirs)
+		squares += (others[i] - theirs) * (others[i] - theirs)
+	}
+	out := slices.Clone(v)
+	for i := range out {
+		if squares > 0 {
+			out[i] -= products / squares * (others[i] - theirs)
+		}
+	}
+	return out
+}
+
+// contrast gives by how much those accused exceed the others in each iteration in which both were seen, and what the others took in it.
+func contrast(series [][]float64, accused []bool) (above, others []float64) {
 	for i := range series[0] {
 		var sum, n [2]float64
 		for m := range series {
@@ -254,10 +278,10 @@ func contrast(series [][]float64, accused []bool) []float64 {
 			}
 		}
 		if n[0] > 0 && n[1] > 0 {
-			out = append(out, sum[1]/n[1]-sum[0]/n[0])
+			above, others = append(above, sum[1]/n[1]-sum[0]/n[0]), append(others, sum[0]/n[0])
 		}
 	}
-	return out
+	return above, others
 }
 
 // sameAgain gives the probability that the slowest is one of the accused as often as it was, if it may be any. What lasts for several

@@ -218,3 +218,20 @@ func TestFewIterations(t *testing.T) {
 		t.Error("that is less than three quarters")
 	}
 }
+
+// TestLoadOfAll: transfers that a thread holds up for a fixed time do not get slower where those of all others do, under a load that comes and
+// goes for everybody. That their ratio changes with the load is no chance of theirs.
+func TestLoadOfAll(t *testing.T) {
+	const slow = 5
+	for seed := range uint64(6) {
+		j := rcatest.NewSlowJob(4, 2, 2)
+		j.Iters, j.Rng = 7, rand.New(rand.NewPCG(seed, 7))
+		j.Send = func(r, it int) float64 {
+			load := math.Exp(1.5 * math.Cos(float64(it)/2))
+			return pick(r == slow, 60, 4*load) * math.Exp(0.1*j.Rng.NormFloat64())
+		}
+		if v := verdictOf(j.Evidence(), rca.Options{}); !v.Page || !slices.Equal(rcatest.Accused(v), []int{slow}) {
+			t.Errorf("seed %d: %s accuses %v: %s", seed, v.Row, rcatest.Accused(v), v.Summary)
+		}
+	}
+}
