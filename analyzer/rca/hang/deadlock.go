@@ -130,12 +130,13 @@ func (w *waitFor) calledFirst(n, first, second int32) bool {
 	case a != nil && b != nil:
 		return a.op.Age > b.op.Age
 	case a != nil:
-		return !w.hasLeft(n, second)
+		return !w.mayHaveLeft(n, second)
 	}
-	return b != nil && w.hasLeft(n, first)
+	return b != nil && w.mayHaveLeft(n, first)
 }
 
-func (w *waitFor) hasLeft(n, inst int32) bool {
+// mayHaveLeft reports whether a rank is past the operation, as far as is known: hasLeft asks for proof.
+func (w *waitFor) mayHaveLeft(n, inst int32) bool {
 	mem := w.Comms[w.insts[inst].key.comm].Find(n)
 	p, _ := w.presenceOf(&w.insts[inst], mem)
 	return p == leftIt

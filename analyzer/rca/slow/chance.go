@@ -35,6 +35,7 @@ type comparison struct {
 	accused     []bool      // By member.
 	parts       [][]float64 // As now, by parts of iterations; nil where these are many, or not divided.
 	rank        []int32     // By member: its node, of which more than one member may be, or its group.
+	ranks       bool        // Each of the accused is a rank, accused for its own work.
 	shared      bool        // What makes it longer for all is in it, too.
 	of          int         // How many ranks, or groups, there are that might have been accused.
 	plain       float64     // By how much a member must be above the others to be plainly slower.
@@ -42,7 +43,7 @@ type comparison struct {
 
 // comparePeers compares own work beyond the peers' with that of ranks of the same role or, where there are none, of all.
 func (a *analysis) comparePeers(f *finding) *comparison {
-	s := &comparison{plain: heavyShare, of: a.visitedRanks()}
+	s := &comparison{ranks: true, plain: heavyShare, of: a.visitedRanks()}
 	size := map[int32]int{} // Of roles, in ranks.
 	for _, r := range a.now.role {
 		size[r]++
@@ -84,7 +85,7 @@ func (a *analysis) comparePeers(f *finding) *comparison {
 
 // comparePast compares by what factor own work has changed since the job became slower.
 func (a *analysis) comparePast(f *finding) *comparison {
-	s := &comparison{plain: leastGrowth - 1, of: a.visitedRanks()}
+	s := &comparison{ranks: true, plain: leastGrowth - 1, of: a.visitedRanks()}
 	now, before := a.now.ownWork(), a.past.ownWork()
 	for _, n := range a.withWork() {
 		s.add(n, slices.Contains(f.nodes, n), meanOf(before[n]), now[n], before[n])
@@ -211,15 +212,38 @@ func (s *comparison) add(rank int32, accused bool, usual float64, now, before []
 	}
 }
 
-// differ reports whether chance would make anybody differ from the others as the accused do less often than p. It is true where there is
-// nobody to compare with.
+// differ reports whether chance would make anybody differ from the others as the accused do less often than p. Of several ranks each has to by
+// itself: one that is slow indeed does not speak against another. It is true where there is nobody to compare with.
 func (s *comparison) differ(p float64) bool {
 	others := countFunc(s.accused, func(b bool) bool { return !b })
 	if others == 0 || others == len(s.accused) {
 		return true
 	}
 	p /= float64(s.of)
-	return s.steady(p) || s.sameAgain() < p
+	if !s.ranks {
+		return s.steady(p) || s.sameAgain() < p
+	}
+	for m, accused := range s.accused {
+		if one := s.alone(m); accused && !one.steady(p) && one.sameAgain() >= p {
+			return false
+		}
+	}
+	return true
+}
+
+// alone gives the comparison of one of the accused with the others.
+func (s *comparison) alone(member int) *comparison {
+	one := &comparison{of: s.of, plain: s.plain, shared: s.shared}
+	for m := range s.accused {
+		if s.accused[m] && m != member {
+			continue
+		}
+		one.rank, one.accused, one.now = append(one.rank, s.rank[m]), append(one.accused, s.accused[m]), append(one.now, s.now[m])
+		if s.before != nil {
+			one.before = append(one.before, s.before[m])
+		}
+	}
+	return one
 }
 
 // steady reports whether the mean difference would come of chance less often than p (Student's t; Welch's where there is a past). What makes

@@ -235,3 +235,25 @@ func TestLoadOfAll(t *testing.T) {
 		}
 	}
 }
+
+// TestLoadThatStays: a load comes seldom to a host, and then stays for some iterations. Ranks of hosts that had none, or had it for one
+// iteration, are not paged for.
+func TestLoadThatStays(t *testing.T) {
+	for seed := range uint64(60) {
+		j := rcatest.NewSlowJob(4, 1, 2)
+		j.Rng = rand.New(rand.NewPCG(seed, 31))
+		var load [4][]bool // By host and iteration.
+		for h := range load {
+			for it := range j.Iters {
+				load[h] = append(load[h], j.Rng.Float64() < pick(it > 0 && load[h][it-1], 0.75, 0.04))
+			}
+		}
+		j.Compute = func(r, it int) float64 { return pick(load[r/2][it], 1.5, 1) }
+		v := verdictOf(j.Evidence(), rca.Options{})
+		for _, r := range rcatest.Accused(v) {
+			if busy := countFunc(load[r/2], func(b bool) bool { return b }); v.Page && busy < 4 {
+				t.Errorf("seed %d: %s pages %v, with load in %d iterations: %s", seed, v.Row, rcatest.Accused(v), busy, v.Summary)
+			}
+		}
+	}
+}
