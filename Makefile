@@ -170,7 +170,7 @@ test-levels: build tools ## Real processes at each level of evidence: every faul
 	$(GO) test -timeout 30m -count=1 -parallel 3 -v -run TestLevelsOfEvidence ./sim/e2e -e2e.levels
 
 test-slow: build tools ## Real processes that only get slow: every fault names its rank.
-	$(GO) test -tags slow -timeout 30m -count=1 -parallel 5 -v -run 'TestSlow|TestThrottledGPU' ./sim/e2e
+	$(GO) test -tags slow -timeout 30m -count=1 -parallel 3 -v -run 'TestSlow|TestThrottledGPU' ./sim/e2e
 
 test-transfers: build tools ## A job with ten minutes of history whose transfers get slow: CulpritTransfersSlow names the rank. Takes eleven minutes.
 	$(GO) test -tags transfers -timeout 30m -count=1 -v -run 'TestTransfersSlow' ./sim/e2e
