@@ -255,3 +255,39 @@ func TestGPUThatFreezesInTheOldestOfThree(t *testing.T) {
 		t.Errorf("%s/%s accuses %v: %s", v.Class, v.Cause, rcatest.Accused(v), v.Summary)
 	}
 }
+
+// TestOneHostBehindAnotherOperation: data stops inside a host, at a GPU that nothing shows to have come to the operation. It may stand in an
+// earlier one inside the host, with a rank that has no part in the later one. Without errors all of these are named, not only those in it.
+func TestOneHostBehindAnotherOperation(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		facts []rca.Fact
+		want  []int
+		group string
+	}{
+		{"a GPU with errors", []rca.Fact{{Host: "a", Rank: 3, Component: "gpu", Kind: "ecc_uncorrectable", Value: 1}}, []int{3}, ""},
+		{"no errors", nil, nil, "ranks 0, 2, 3"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			// The ring of dp goes 4, 0, 2, 5. Ranks 0 and 2 are on one host, as are the tensor-parallel 2 and 3.
+			j := newHungJob(6).withoutKernels().comm("tp_1", 2, 3).comm("dp_0", 4, 0, 2, 5)
+			for r, host := range []string{"a", "a", "a", "a", "b", "c"} {
+				j.rank(r).Host = host
+			}
+			j.ev.Facts = c.facts
+			for _, r := range []int{2, 3} {
+				j.called(r, "tp_1", "AllReduce", -1, -1, 0)
+				j.on(r, "tp_1").InFlight[0].NoCompletion = true
+			}
+			later := 500 * time.Microsecond
+			j.called(4, "dp_0", "AllReduce", -1, -1, later, send(1, 14, 10, 10, 10), recv(3, 4, 0, 0, 0))
+			j.called(0, "dp_0", "AllReduce", -1, -1, later, recv(0, 10, 10, 10, 6))
+			j.called(2, "dp_0", "AllReduce", -1, -1, later, send(3, 4, 0, 0, 0))
+			j.called(5, "dp_0", "AllReduce", -1, -1, later, recv(2, 4, 0, 0, 0), send(0, 4, 4, 4, 4))
+			v := j.verdict()
+			if len(v.Culprits) != 1 || v.Cause != rca.CauseGPU || v.Culprits[0].Host != "a" || v.Culprits[0].Group != c.group || c.want != nil && !slices.Equal(rcatest.Accused(v), c.want) {
+				t.Errorf("%s/%s accuses %+v: %s", v.Class, v.Cause, v.Culprits, v.Summary)
+			}
+		})
+	}
+}

@@ -232,6 +232,8 @@ func (w *waitFor) sentence(c *candidate) string {
 	switch {
 	case c.kind == kindGroup && c.is(&gpuNotCome):
 		return fmt.Sprintf(words.GPUsSilent, words.RankNumbers(w.IDs(c.nodes)), op, age)
+	case c.kind == kindGroup && c.class == rca.Fault && !one && !w.allOf(c):
+		return fmt.Sprintf(words.HostStands, w.Host(c.nodes[0]), op, age, words.RankNumbers(w.IDs(c.nodes)))
 	case c.kind == kindGroup && c.class == rca.Fault && !one:
 		return fmt.Sprintf(words.HostStalled, who, w.Host(c.nodes[0]), op, age)
 	case one:
@@ -347,7 +349,7 @@ func (w *waitFor) culpritsOf(c *candidate) []rca.Culprit {
 			if w.Host(c.peer) != k.Host {
 				k.Host = ""
 			}
-		case !c.is(&gpuNotCome):
+		case !c.is(&gpuNotCome) && w.allOf(c):
 			k.Group, k.Why = fmt.Sprintf(words.OneHostGroup, k.Group, w.opGroup(c)), words.OneOnHost
 		}
 		return []rca.Culprit{k}
@@ -363,6 +365,11 @@ func (w *waitFor) culpritsOf(c *candidate) []rca.Culprit {
 		out = append(out, k)
 	}
 	return out
+}
+
+// allOf reports whether the ranks of a group all belong to its operation. Others may hold it up in one before it.
+func (w *waitFor) allOf(c *candidate) bool {
+	return c.inst < 0 || !slices.ContainsFunc(c.nodes, func(n int32) bool { return w.Comms[w.insts[c.inst].key.comm].Find(n) == nil })
 }
 
 func (w *waitFor) opGroup(c *candidate) string {

@@ -32,21 +32,31 @@ func (w *waitFor) weakFlaw(o *own, vs []int32) candidate {
 	if !o.mayBeInsideHost() {
 		return c
 	}
-	if mates := w.matesIn(o.node, o.inst); len(mates) > 1 {
-		c.kind, c.nodes, c.channel = kindGroup, mates, -1
-		if !o.doubted {
-			c.weight = max(oneHostStands.weight, c.weight)
-		}
+	mates := w.matesIn(o.node, o.inst)
+	all := []int32{o.node}
+	for _, m := range mates {
+		all = append(all, w.before(m, o.inst)...)
+	}
+	slices.Sort(all)
+	if all = slices.Compact(all); len(all) < 2 {
 		return c
 	}
-	// Where nothing shows that it has come to this operation, it may be in one before it, or still compute.
-	if j := w.part(&w.insts[o.inst], o.node); j != nil && j.started == startUnknown {
-		if mates := w.besideUnseen(o.node, o.inst); len(mates) > 1 {
-			c.kind, c.nodes, c.channel = kindGroup, mates, -1
-			c.weight = min(c.weight, hiddenWeight)
-		}
+	c.kind, c.nodes, c.channel = kindGroup, all, -1
+	switch {
+	case len(mates) < 2:
+		c.weight = min(c.weight, hiddenWeight)
+	case !o.doubted:
+		c.weight = max(oneHostStands.weight, c.weight)
 	}
 	return c
+}
+
+// before gives a rank and, where nothing shows that it has come to an operation, those beside whom it may be in one before it.
+func (w *waitFor) before(n, inst int32) []int32 {
+	if j := w.part(&w.insts[inst], n); j != nil && j.started == startUnknown {
+		return w.besideUnseen(n, inst)
+	}
+	return []int32{n}
 }
 
 // matesIn gives the members of an operation's communicator on a rank's host, the rank included.

@@ -20,6 +20,7 @@ const (
 	StillMoves      = "Others wait for %s, which still makes progress: it is slow, not stuck."                                                              // who
 	GPUsSilent      = "The GPUs of %s have given no data for %s%s, while other GPUs are inside it: one of them still computes, or has stopped."             // ranks, op, age
 	HostStalled     = "%s on %s are inside %s%s, and the data stops between them. One of these GPUs or an NVLink is to blame; the flows do not show which." // Ranks, host, op, age
+	HostStands      = "On %s the data of %s has not moved%s. One of the GPUs of %s or an NVLink is to blame; the flows do not show which."                  // host, op, age, ranks
 	SeenAlone       = "%s is the only rank seen inside %s%s, and nothing shows whom it waits for."                                                          // Who, op, age
 	AllAlike        = "All %s are inside %s%s and look alike: not enough evidence to name one."                                                             // members, op, age
 	Unexplained     = "%s stand still. The cause is not visible in this evidence."                                                                          // Count
