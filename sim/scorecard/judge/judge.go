@@ -6,6 +6,7 @@
 package judge
 
 import (
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -162,13 +163,15 @@ func onDevice(t *cluster.Truth, c *rca.Culprit, cause rca.Cause) bool {
 }
 
 // holds tells whether a culprit without a rank is a link, path or group with a rank of the truth in it; or a rank is named
-// as one of all on a host that has one.
+// as one of all on a host that has one. A group's host counts for its ranks only where these are not listed.
 func holds(t *cluster.Truth, c *rca.Culprit, where Places) bool {
 	if c.Rank >= 0 {
 		return c.Group != "" && slices.ContainsFunc(t.Ranks, func(r int) bool { return where.HostName(where.HostOf(r)) == c.Group })
 	}
 	words := strings.FieldsFunc(c.Group, func(r rune) bool { return r == ' ' || r == ',' || r == '>' || r == ':' })
-	words = append(words, c.Host)
+	if !listsRanks.MatchString(c.Group) {
+		words = append(words, c.Host)
+	}
 	for i, w := range words {
 		words[i] = strings.TrimSuffix(w, "-") // Of an arrow's shaft.
 	}
@@ -179,6 +182,9 @@ func holds(t *cluster.Truth, c *rca.Culprit, where Places) bool {
 	}
 	return false
 }
+
+// listsRanks matches a group that says of which ranks it is, all of them.
+var listsRanks = regexp.MustCompile(`^ranks? \d+(, \d+)*( of .*)?$`)
 
 func onHost(a *cluster.Answer, c *rca.Culprit, where Places) bool {
 	host := c.Host

@@ -97,6 +97,13 @@ func TestJudge(t *testing.T) {
 			Judgement{ClassRight: true, CauseRight: true, HostRight: true, HostTop3: true, GroupRight: true},
 		},
 		{
+			"other ranks of its host",
+			[]cluster.Truth{nic},
+			false,
+			rca.Verdict{Class: rca.Fault, Cause: rca.CauseNetworkSend, Culprits: []rca.Culprit{{Rank: -1, Host: "node-0001", Group: "ranks 12, 14 of dp_0 on one host"}}},
+			Judgement{ClassRight: true, CauseRight: true, HostRight: true, HostTop3: true, False: true, Innocents: 1},
+		},
+		{
 			"a host that is meant",
 			[]cluster.Truth{host},
 			false,
