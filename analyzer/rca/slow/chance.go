@@ -35,7 +35,7 @@ type comparison struct {
 	accused     []bool      // By member.
 	parts       [][]float64 // As now, by parts of iterations; nil where these are many, or not divided.
 	rank        []int32     // By member: its node, of which more than one member may be, or its group.
-	ranks       bool        // Each of the accused is a rank, accused for its own work.
+	each        bool        // Each of the accused has to differ by itself; else they are one thing, such as a place of the network.
 	shared      bool        // What makes it longer for all is in it, too.
 	of          int         // How many ranks, or groups, there are that might have been accused.
 	plain       float64     // By how much a member must be above the others to be plainly slower.
@@ -43,7 +43,7 @@ type comparison struct {
 
 // comparePeers compares own work beyond the peers' with that of ranks of the same role or, where there are none, of all.
 func (a *analysis) comparePeers(f *finding) *comparison {
-	s := &comparison{ranks: true, plain: heavyShare, of: a.visitedRanks()}
+	s := &comparison{each: true, plain: heavyShare, of: a.visitedRanks()}
 	size := map[int32]int{} // Of roles, in ranks.
 	for _, r := range a.now.role {
 		size[r]++
@@ -85,7 +85,7 @@ func (a *analysis) comparePeers(f *finding) *comparison {
 
 // comparePast compares by what factor own work has changed since the job became slower.
 func (a *analysis) comparePast(f *finding) *comparison {
-	s := &comparison{ranks: true, plain: leastGrowth - 1, of: a.visitedRanks()}
+	s := &comparison{each: true, plain: leastGrowth - 1, of: a.visitedRanks()}
 	now, before := a.now.ownWork(), a.past.ownWork()
 	for _, n := range a.withWork() {
 		s.add(n, slices.Contains(f.nodes, n), meanOf(before[n]), now[n], before[n])
@@ -220,11 +220,14 @@ func (s *comparison) differ(p float64) bool {
 		return true
 	}
 	p /= float64(s.of)
-	if !s.ranks {
+	if !s.each {
 		return s.steady(p) || s.sameAgain() < p
 	}
 	for m, accused := range s.accused {
-		if one := s.alone(m); accused && !one.steady(p) && one.sameAgain() >= p {
+		if !accused {
+			continue
+		}
+		if one := s.alone(m); !one.steady(p) && one.sameAgain() >= p {
 			return false
 		}
 	}
@@ -260,16 +263,16 @@ func (s *comparison) steady(p float64) bool {
 	}
 	v := now.variance / now.n
 	if s.before == nil {
-		return free > 0 && above0(now.mean, v, studentT(p, free))
+		return free > 0 && exceedsZero(now.mean, v, studentT(p, free))
 	}
 	past, _ := contrast(s.before, s.accused)
 	before := momentsOf(past)
 	w := before.variance / before.n
-	return now.n > 1 && before.n > 1 && above0(now.mean-before.mean, v+w, studentT(p, (v+w)*(v+w)/(v*v/(now.n-1)+w*w/(before.n-1))))
+	return now.n > 1 && before.n > 1 && exceedsZero(now.mean-before.mean, v+w, studentT(p, (v+w)*(v+w)/(v*v/(now.n-1)+w*w/(before.n-1))))
 }
 
-// above0 reports whether a mean is above zero by more than so many of its standard deviations.
-func above0(mean, variance, times float64) bool {
+// exceedsZero reports whether a mean is above zero by more than so many of its standard deviations.
+func exceedsZero(mean, variance, times float64) bool {
 	return mean > 0 && (variance == 0 || mean/math.Sqrt(variance) > times)
 }
 
