@@ -33,7 +33,7 @@ func (w *waitFor) weakFlaw(o *own, vs []int32) candidate {
 		return c
 	}
 	mates := w.matesIn(o.node, o.inst)
-	all := []int32{o.node}
+	all := w.before(o.node, o.inst)
 	for _, m := range mates {
 		all = append(all, w.before(m, o.inst)...)
 	}
