@@ -289,8 +289,11 @@ func describe(t *testing.T, s *stack.Stack, jobID string) string {
 	incidents, err := s.Incidents(ctx, jobID)
 	fmt.Fprintf(&b, "incidents (%v):\n", err)
 	for _, i := range incidents {
-		file, err := s.SaveEvidence(ctx, i.ID)
-		fmt.Fprintf(&b, "  %s %s %+v\n  evidence: %s %v\n", i.ID, i.State, i.Verdict, file, err)
+		fmt.Fprintf(&b, "  %s %s %+v\n", i.ID, i.State, i.Verdict)
+		if *keep != "" {
+			file, err := s.SaveEvidence(ctx, i.ID, *keep)
+			fmt.Fprintf(&b, "  evidence: %s %v\n", file, err)
+		}
 	}
 	for _, end := range s.Ended() {
 		fmt.Fprintln(&b, end)

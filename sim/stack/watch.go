@@ -132,8 +132,8 @@ func (s *Stack) Analyze(ctx context.Context, jobID string) (Incident, error) {
 	return incident, doJSON(req, &incident)
 }
 
-// SaveEvidence writes what an incident's verdict rests on into the stack's directory, as `culprit-analyzer analyze` reads it.
-func (s *Stack) SaveEvidence(ctx context.Context, incidentID string) (file string, err error) {
+// SaveEvidence writes what an incident's verdict rests on into a file of a directory, as `culprit-analyzer analyze` reads it.
+func (s *Stack) SaveEvidence(ctx context.Context, incidentID, dir string) (file string, err error) {
 	address := s.AnalyzerURL() + "/api/v1/incidents/" + url.PathEscape(incidentID) + "/evidence.tar.gz"
 	resp, err := get(ctx, address)
 	if err != nil {
@@ -144,7 +144,7 @@ func (s *Stack) SaveEvidence(ctx context.Context, incidentID string) (file strin
 	if err != nil {
 		return "", fmt.Errorf("reading the answer of %s: %w", address, err)
 	}
-	file = filepath.Join(s.cfg.Dir, "evidence-"+incidentID+".tar.gz")
+	file = filepath.Join(dir, "evidence-"+incidentID+".tar.gz")
 	return file, os.WriteFile(file, content, 0o600)
 }
 
