@@ -45,6 +45,7 @@ func startSite(t *testing.T, alertmanager string, jobs ...*past) *stack.Stack {
 	}
 	if len(jobs) > 0 {
 		remember(t, cfg, jobs)
+		cfg.Analyzer = patient(t, cfg.Dir)
 	}
 	s, err := stack.Start(within(t, time.Minute), cfg)
 	if err != nil {

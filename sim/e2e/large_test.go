@@ -122,11 +122,7 @@ func TestLargeJobsThatGotSlow(t *testing.T) {
 	cfg := stack.Config{
 		Root: root, BinDir: filepath.Join(root, "bin"), ToolsDir: filepath.Join(root, "bin", "tools"), Dir: t.TempDir(), Interval: 5 * time.Second,
 	}
-	// One program answers for all 128 exporters, one at a time.
-	cfg.Analyzer = filepath.Join(cfg.Dir, "analyzer.yml")
-	if err := os.WriteFile(cfg.Analyzer, []byte("exporters: {timeout: 20s, history_timeout: 40s}\nanalysis: {deadline: 60s}\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	cfg.Analyzer = patient(t, cfg.Dir)
 	jobs := []*past{{id: "throttled", fault: "gpu_throttle:rank=77"}, {id: "lame-nic", fault: "nic_bandwidth:rank=309:severity=0.8"}}
 	for _, j := range jobs {
 		j.simulate(t)
@@ -159,6 +155,16 @@ func TestLargeJobsThatGotSlow(t *testing.T) {
 			t.Errorf("%s: %s %s %+v, page %v; injected %+v", j.id, v.Class, v.Cause, culprit, v.Page, truth)
 		}
 	}
+}
+
+// patient writes an analyzer's configuration for jobs of which one program answers for all exporters, one at a time, and gives its file.
+func patient(t *testing.T, dir string) string {
+	t.Helper()
+	file := filepath.Join(dir, "analyzer-patient.yml")
+	if err := os.WriteFile(file, []byte("exporters: {timeout: 20s, history_timeout: 40s}\nanalysis: {deadline: 60s}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
 }
 
 // remember gives Prometheus the jobs' past before it starts.
