@@ -164,7 +164,7 @@ test-recordings: $(PYSPY)/bin/py-spy ## Run PyTorch programs that go wrong, reco
 	RECORDINGS=$(CURDIR)/build/recordings $(GO) test -count=1 -v -run TestRecordings ./analyzer/offline
 
 test-e2e: build tools ## Real processes, Prometheus and Alertmanager: every fault names its rank.
-	$(GO) test -timeout 60m -count=1 -parallel 4 -v ./sim/e2e
+	$(GO) test -timeout 60m -count=1 -parallel 3 -v ./sim/e2e
 
 test-levels: build tools ## Real processes at each level of evidence: every fault at which a job stands still names its rank or nobody.
 	$(GO) test -timeout 30m -count=1 -parallel 3 -v -run TestLevelsOfEvidence ./sim/e2e -e2e.levels
