@@ -40,6 +40,10 @@ func (b *builder) flows(n int32, a *active) {
 	if b.computes(n, a, in) {
 		return
 	}
+	if dead, ch := b.cutOffBy(n, a.comm); dead >= 0 {
+		b.edge(n, dead, a.inst, ch, edgeDead, true)
+		return
+	}
 	b.moving, b.doubted = moves && !in.stuck, moves && in.stuck
 	defer func() { b.moving, b.doubted, b.whole = false, false, false }()
 	lonely := b.lonely(n, in)
@@ -60,6 +64,29 @@ func (b *builder) flows(n int32, a *active) {
 			b.recvSide(&v)
 		}
 	}
+}
+
+// cutOffBy gives a process that has ended in the middle of a rank's transfers on a communicator, with the channel; -1 none. The first
+// broken connection ends NCCL's progress thread (ncclProxyProgress), and with it all other transfers of the rank: what they show is
+// where that met them.
+func (b *builder) cutOffBy(n, comm int32) (dead int32, channel int) {
+	at := b.x.Comms[comm].At
+	for k := range b.x.acts[n] {
+		a := &b.x.acts[n][k]
+		if a.comm != comm {
+			continue
+		}
+		for i := range a.op.Flows {
+			f := &a.op.Flows[i]
+			if f.Finished() || f.Peer < 0 || f.Peer >= len(at) || at[f.Peer] < 0 {
+				continue
+			}
+			if r := b.x.Nodes[at[f.Peer]].Rank; r != nil && (r.State == rca.ProcessGone || r.State == rca.ProcessExited) {
+				return at[f.Peer], f.Channel
+			}
+		}
+	}
+	return -1, -1
 }
 
 // getsOn reports whether what last moved so long ago still makes progress.
