@@ -54,8 +54,23 @@ var advices = []advice{
 	{kind: "oom_kill", causes: []Cause{CauseProcessGone}, keep: true, do: "Give the job more host memory or let it use less: the kernel killed a process of this host for lack of memory."},
 }
 
-// ActionForFacts suggests what to do from what the culprit's own host shows; empty where nothing there says more than the cause
-// does.
+// fits reports whether a fact is of the kind.
+func (a *advice) fits(f *Fact) bool {
+	return f.Kind == a.kind && strings.Contains(strings.ReplaceAll(f.Text, "_", " "), a.part)
+}
+
+// Ailment names what a fact is about, the same on all hosts: its kind and, where kinds have several reasons, the reason.
+func (f *Fact) Ailment() string {
+	for i := range advices {
+		if a := &advices[i]; a.fits(f) {
+			return f.Component + " " + f.Kind + " " + a.part
+		}
+	}
+	return f.Component + " " + f.Kind
+}
+
+// ActionForFacts suggests what to do from what sets the culprit's own host apart; empty where nothing there says more than the
+// cause does.
 func ActionForFacts(cause Cause, c *Culprit, facts []Fact) string {
 	for i := range advices {
 		a := &advices[i]
@@ -64,7 +79,7 @@ func ActionForFacts(cause Cause, c *Culprit, facts []Fact) string {
 		}
 		for k := range facts {
 			f := &facts[k]
-			if f.Kind == a.kind && strings.Contains(strings.ReplaceAll(f.Text, "_", " "), a.part) && (f.Rank >= 0 && f.Rank == c.Rank || f.Rank < 0 && f.Host != "" && f.Host == c.Host) {
+			if a.fits(f) && (f.Rank >= 0 && f.Rank == c.Rank || f.Rank < 0 && f.Host != "" && f.Host == c.Host) {
 				return a.do
 			}
 		}

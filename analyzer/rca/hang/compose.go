@@ -87,7 +87,7 @@ func (w *waitFor) compose(d *decision) rca.Verdict {
 	v.Comm, v.Op = w.place(first.inst)
 	v.Action = cmp.Or(first.action, rca.ActionFor(v.Class, v.Cause))
 	if len(v.Culprits) > 0 {
-		v.Action = cmp.Or(first.action, rca.ActionForFacts(v.Cause, &v.Culprits[0], w.Ev.Facts), v.Action)
+		v.Action = cmp.Or(first.action, rca.ActionForFacts(v.Cause, &v.Culprits[0], w.Apart), v.Action)
 	}
 	v.Waited = rca.Round(w.waited(first).Seconds())
 	v.Chain = w.chain(first)

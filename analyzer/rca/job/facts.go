@@ -98,12 +98,36 @@ func ThrottledGPU(f *rca.Fact) bool {
 	return f.Component == "gpu" && (f.Kind == "clock_throttled" || f.Kind == "power_capped")
 }
 
-// FactsOf gives the host's own evidence about a rank (X2).
+// apart gives the facts that set their host apart. What most other hosts show too, such as GPUs that are shared, explains nothing that
+// befell one host alone; a part that has stopped tells wherever it is.
+func (x *Index) apart() []rca.Fact {
+	hosts := map[string]map[string]bool{}
+	for i := range x.Ev.Facts {
+		f := &x.Ev.Facts[i]
+		like := f.Ailment()
+		if hosts[like] == nil {
+			hosts[like] = map[string]bool{}
+		}
+		hosts[like][f.Host] = true
+	}
+	others := len(x.Mates) - 1
+	var out []rca.Fact
+	for i := range x.Ev.Facts {
+		f := &x.Ev.Facts[i]
+		alike := len(hosts[f.Ailment()]) - 1
+		if f.Host == "" || GPUAilment(f) || DeadNIC(f) || 2*alike <= others {
+			out = append(out, *f)
+		}
+	}
+	return out
+}
+
+// FactsOf gives what sets a rank's host apart, as that says of the rank (X2).
 func (x *Index) FactsOf(n int32) []string {
 	var out []string
 	r := x.Nodes[n].Rank
-	for i := range x.Ev.Facts {
-		f := &x.Ev.Facts[i]
+	for i := range x.Apart {
+		f := &x.Apart[i]
 		if f.Rank == x.Nodes[n].ID || f.Rank < 0 && r != nil && f.Host != "" && f.Host == r.Host {
 			s := f.Text
 			if s == "" {

@@ -69,6 +69,7 @@ type Index struct {
 	Seen      int                // Nodes with a rank.
 	World     int                // Ranks that the job should have.
 	Mates     map[string][]int32 // Nodes by host.
+	Apart     []rca.Fact         // The facts that set their host apart.
 	Over      bool               // All ranks were seen, and none of their processes is alive.
 	Victim    bool               // The end of some process was set aside, because its long standstill may be what ended it.
 }
@@ -103,6 +104,7 @@ func newIndex(ev *rca.Evidence, opt rca.Options, keepEnds bool) *Index {
 			x.Mates[h] = append(x.Mates[h], int32(n))
 		}
 	}
+	x.Apart = x.apart()
 	return x
 }
 

@@ -100,7 +100,7 @@ func (a *analysis) accuse(f *finding, v *rca.Verdict) {
 	v.Summary = a.slowSentence(f)
 	v.Action = rca.ActionFor(v.Class, v.Cause)
 	if len(v.Culprits) > 0 {
-		v.Action = cmp.Or(rca.ActionForFacts(v.Cause, &v.Culprits[0], a.Ev.Facts), v.Action)
+		v.Action = cmp.Or(rca.ActionForFacts(v.Cause, &v.Culprits[0], a.Apart), v.Action)
 	}
 }
 

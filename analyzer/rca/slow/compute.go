@@ -194,12 +194,12 @@ var slowParts = []struct {
 	cause     rca.Cause
 }{{"gpu", rca.CauseGPU}, {"cpu", rca.CauseCPU}, {"storage", rca.CauseStorage}}
 
-// factCause reads the node's own evidence about the ranks (X2). What it says of a rank counts before what it says of its
+// factCause reads what sets the ranks' hosts apart (X2). What it says of a rank counts before what it says of its
 // host: the CPUs of most hosts are busy at some time.
 func (a *analysis) factCause(ns []int32) rca.Cause {
 	best := 2 * len(slowParts)
-	for i := range a.Ev.Facts {
-		f := &a.Ev.Facts[i]
+	for i := range a.Apart {
+		f := &a.Apart[i]
 		for _, n := range ns {
 			r := a.Nodes[n].Rank
 			if f.Rank != a.Nodes[n].ID && (f.Rank >= 0 || r == nil || r.Host != f.Host) {

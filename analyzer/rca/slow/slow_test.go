@@ -5,6 +5,7 @@ package slow
 
 import (
 	"encoding/json"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -139,6 +140,12 @@ var slowCases = []struct {
 			{Host: "node2", Rank: 4, Component: "gpu", Kind: "clock_throttled", Value: 465, Expected: 1410},
 		}
 	}, slowWant{rca.SlowCompute, rca.CauseCPU, []int{5}, ""}},
+	{"a host that calls late, and all GPUs are shared", 4, 2, 2, func(j *rcatest.SlowJob) {
+		j.Host = func(r, _ int) time.Duration { return pick(r == 5, 300*time.Millisecond, 0) }
+		for r := range 16 {
+			j.Facts = append(j.Facts, rca.Fact{Host: fmt.Sprintf("node%d", r/2), Rank: r, Component: "gpu", Kind: "foreign_process", Value: 2})
+		}
+	}, slowWant{rca.SlowCompute, rca.CauseCPU, []int{5}, "calls late"}},
 	{"an uneven cut", 2, 4, 1, func(j *rcatest.SlowJob) {
 		j.Compute = func(r, _ int) float64 { return pick(r/2 == 3, 1.6, 1.0) }
 	}, slowWant{rca.Imbalance, rca.CauseStage, []int{-1}, "ranks 6, 7"}},
