@@ -29,7 +29,8 @@ const (
 
 type options struct {
 	root     string
-	launcher string
+	program  string
+	evidence string
 	fault    string
 	rank     int
 	ranks    int
@@ -59,7 +60,8 @@ func run() int {
 	app.Flag("interval", "Scrape and evaluation interval of Prometheus.").Default("1s").DurationVar(&o.interval)
 	app.Flag("timeout", "How long to wait for a verdict after the fault.").Default("60s").DurationVar(&o.timeout)
 	app.Flag("stay", "Keep everything running after the verdict, until Ctrl-C, to look around.").BoolVar(&o.stay)
-	app.Flag("launcher", "Program that launches the job instead of ringjob, with its command line and events.").StringVar(&o.launcher)
+	app.Flag("program", "Program of the ranks instead of ringjob, with a rank's flags and events.").StringVar(&o.program)
+	app.Flag("evidence", "Directory to keep the evidence of every incident in, for culprit-analyzer analyze.").StringVar(&o.evidence)
 	app.Flag("nccl", "Release of NCCL to run the job on, such as 2.30.7, instead of ringjob; it is downloaded once.").Envar("NCCL").StringVar(&o.release)
 	app.Flag("nccl-lib", "A libnccl.so.2 to run the job on instead.").Envar("NCCL_LIB").StringVar(&o.library)
 	app.Flag("root", "Repository root.").Default(".").StringVar(&o.root)
@@ -132,6 +134,11 @@ func demo(ctx context.Context, o options) (bool, error) {
 		return false, err
 	}
 	named, err := w.untilSettled(ctx)
+	if o.evidence != "" {
+		if err := w.keepEvidence(ctx); err != nil {
+			t.say("the evidence was not kept: %v", err)
+		}
+	}
 	if err != nil {
 		return false, err
 	}

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"time"
 
@@ -30,7 +31,7 @@ func (w *watch) startJob(ctx context.Context) error {
 	o := &w.options
 	cfg := stack.JobConfig{
 		ID: "demo", Ranks: o.ranks, Layout: o.layout, Fault: w.fault.Name, Rank: o.rank, FaultAtStep: -1,
-		Launcher: o.launcher,
+		Program: o.program,
 	}
 	on := ""
 	if o.nccl.Path != "" {
@@ -159,4 +160,35 @@ func (w *watch) untilTrainedOn(ctx context.Context) (bool, error) {
 	pages := w.cluster.Pages(jobID)
 	w.timeline.result(len(pages) == 0, fmt.Sprintf("%d pages, and none were due", len(pages)))
 	return len(pages) == 0, nil
+}
+
+// keepEvidence writes into a directory what the job's incidents rest on and what the exporters show. Where nothing has
+// happened, the analyzer is asked to look.
+func (w *watch) keepEvidence(ctx context.Context) error {
+	dir, jobID := w.options.evidence, w.job.Config.ID
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("making the directory of the evidence: %w", err)
+	}
+	incidents, err := w.cluster.Incidents(ctx, jobID)
+	if err == nil && len(incidents) == 0 {
+		var asked stack.Incident
+		asked, err = w.cluster.Analyze(ctx, jobID)
+		incidents = []stack.Incident{asked}
+	}
+	if err != nil {
+		return err
+	}
+	for _, i := range incidents {
+		file, err := w.cluster.SaveEvidence(ctx, i.ID, dir)
+		if err != nil {
+			return err
+		}
+		w.timeline.say("evidence: %s", file)
+	}
+	for host := range w.options.hosts {
+		if err := w.cluster.SaveMetrics(ctx, host, dir); err != nil {
+			return err
+		}
+	}
+	return nil
 }

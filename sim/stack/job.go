@@ -36,6 +36,8 @@ type JobConfig struct {
 	ABI int
 	// Launcher is a program with ringjob's command line and events to run instead of it.
 	Launcher string
+	// Program is what the launcher starts for each rank instead of itself: it takes a rank's flags and prints its events.
+	Program string
 	// Env is added to the environment of the ranks; nil: PluginEnv.
 	Env []string
 }
@@ -84,10 +86,15 @@ func (s *Stack) StartJob(ctx context.Context, cfg JobConfig) (*Job, error) {
 		"--dir=" + s.traceRoot,
 		"--job=" + cfg.ID,
 		"--ranks-per-process=" + strconv.Itoa(max(1, cfg.RanksPerProcess)),
-		"--",
-		"--layout=" + cfg.Layout,
-		"--steps=0",
 	}
+	if cfg.Program != "" {
+		program, err := filepath.Abs(cfg.Program)
+		if err != nil {
+			return nil, fmt.Errorf("finding the program %s: %w", cfg.Program, err)
+		}
+		args = append(args, "--program="+program)
+	}
+	args = append(args, "--", "--layout="+cfg.Layout, "--steps=0")
 	if cfg.ABI != 0 {
 		args = append(args, "--abi="+strconv.Itoa(cfg.ABI))
 	}

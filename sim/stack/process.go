@@ -57,7 +57,10 @@ func startProcess(dir, name string, env []string, stdout io.Writer, path string,
 		}
 		return cmd, nil
 	}
-	return p, p.start()
+	if err := p.start(); err != nil {
+		return nil, err
+	}
+	return p, nil
 }
 
 // start launches the program, again where it has ended.

@@ -134,18 +134,26 @@ func (s *Stack) Analyze(ctx context.Context, jobID string) (Incident, error) {
 
 // SaveEvidence writes what an incident's verdict rests on into a file of a directory, as `culprit-analyzer analyze` reads it.
 func (s *Stack) SaveEvidence(ctx context.Context, incidentID, dir string) (file string, err error) {
-	address := s.AnalyzerURL() + "/api/v1/incidents/" + url.PathEscape(incidentID) + "/evidence.tar.gz"
+	file = filepath.Join(dir, "evidence-"+incidentID+".tar.gz")
+	return file, save(ctx, s.AnalyzerURL()+"/api/v1/incidents/"+url.PathEscape(incidentID)+"/evidence.tar.gz", file)
+}
+
+// SaveMetrics writes what a host's exporter shows into a file of a directory.
+func (s *Stack) SaveMetrics(ctx context.Context, host int, dir string) error {
+	return save(ctx, s.ExporterURL(host)+"/metrics", filepath.Join(dir, "metrics-"+s.HostName(host)+".txt"))
+}
+
+func save(ctx context.Context, address, file string) error {
 	resp, err := get(ctx, address)
 	if err != nil {
-		return "", err
+		return err
 	}
 	defer resp.Body.Close()
 	content, err := io.ReadAll(resp.Body)
 	if err != nil {
-		return "", fmt.Errorf("reading the answer of %s: %w", address, err)
+		return fmt.Errorf("reading the answer of %s: %w", address, err)
 	}
-	file = filepath.Join(dir, "evidence-"+incidentID+".tar.gz")
-	return file, os.WriteFile(file, content, 0o600)
+	return os.WriteFile(file, content, 0o600)
 }
 
 func getJSON(ctx context.Context, address string, into any) error {

@@ -35,6 +35,7 @@ struct launch {
   int ranks, hosts, per_process;
   int processes;
   const char *dir, *job, *host_prefix;
+  const char *other;    // The program of the ranks instead of this one; NULL: this one.
   uint64_t grace_ns;    // From SIGTERM to SIGKILL.
   uint64_t timeout_ns;  // Of the whole run; 0 none.
   char rendezvous[PATH_BYTES];
@@ -59,7 +60,7 @@ static int parse(struct launch *l, int argc, char **argv) {
       {"dir", required_argument, NULL, 'd'},    {"job", required_argument, NULL, 'j'},
       {"grace", required_argument, NULL, 'g'},  {"timeout", required_argument, NULL, 't'},
       {"host-prefix", required_argument, NULL, 'p'}, {"ranks-per-process", required_argument, NULL, 'n'},
-      {"help", no_argument, NULL, '?'},
+      {"program", required_argument, NULL, 'o'}, {"help", no_argument, NULL, '?'},
       {0},
   };
   *l = (struct launch){.ranks = 2, .hosts = 1, .per_process = 1, .job = program.name, .host_prefix = "node", .grace_ns = 10 * NS_PER_S};
@@ -70,6 +71,7 @@ static int parse(struct launch *l, int argc, char **argv) {
       case 'd': l->dir = optarg; break;
       case 'j': l->job = optarg; break;
       case 'p': l->host_prefix = optarg; break;
+      case 'o': l->other = optarg; break;
       case 'n': l->per_process = (int)whole("ranks-per-process", optarg); break;
       case 'g': l->grace_ns = whole("grace", optarg) * NS_PER_S; break;
       case 't': l->timeout_ns = whole("timeout", optarg) * NS_PER_S; break;
@@ -154,6 +156,10 @@ static _Noreturn void run_process(const struct launch *l, int process, char **ra
   snprintf(name, sizeof name, "host%d", host);
   path_join(text, l->dir, name);
   setenv("CULPRIT_DIR", text, 1);
+  if (l->other) {
+    execv(l->other, rank_argv);
+    die(EXIT_SYSTEM, "starting %s: %s", l->other, strerror(errno));
+  }
   // By its real path, so that the process has the program's name.
   char self[PATH_BYTES];
   ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);

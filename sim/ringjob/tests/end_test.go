@@ -84,6 +84,26 @@ func TestEnvironment(t *testing.T) {
 	j.succeed()
 }
 
+// TestProgram: the ranks may run another program, with the same flags and environment.
+func TestProgram(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "rank.sh")
+	script := "#!/bin/sh\necho \"{\\\"event\\\":\\\"step\\\",\\\"rank\\\":$RANK,\\\"detail\\\":\\\"$CULPRIT_HOSTNAME $*\\\"}\"\n"
+	if err := os.WriteFile(path, []byte(script), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	out, err := exec.Command(program, "launch", "--ranks", "2", "--hosts", "2", "--dir", dir, "--program", path, "--", "--layout", "dp2").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for rank, host := range []string{"node0", "node1"} {
+		want := fmt.Sprintf(`"rank":%d,"detail":"%s --rendezvous %s`, rank, host, dir)
+		if !strings.Contains(string(out), want) || !strings.Contains(string(out), `--layout dp2"}`) {
+			t.Errorf("no %s in %s", want, out)
+		}
+	}
+}
+
 // TestMissingRank: who waits for a rank that never comes gives up, and says so.
 func TestMissingRank(t *testing.T) {
 	cmd := exec.Command(program, "--rendezvous", t.TempDir(), "--rendezvous-timeout", "0.2")
