@@ -327,7 +327,7 @@ sanitizers: ## The shim and ringjob under AddressSanitizer, UBSan, ThreadSanitiz
 	@$(MAKE) --silent --no-print-directory -C sim/ringjob asan tsan
 
 gpu-e2e: build ## On a machine with an NVIDIA GPU: the end-to-end check on real NCCL.
-	@sim/gpu/run.sh
+	@sim/gpu/run.sh .cache/gpu-e2e
 
 nccl-behaviour: ## Write docs/nccl-behaviour.md from the recordings in sim/ncclrecord/testdata.
 	$(GO) run ./sim/ncclrecord document > build/nccl-behaviour.md && mv build/nccl-behaviour.md docs/nccl-behaviour.md

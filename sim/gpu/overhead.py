@@ -1,88 +1,86 @@
 #!/usr/bin/env python3
 # Copyright 2026 The Culprit Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Step time of an all-reduce loop on real NCCL: plugin off, on without network steps, on with them.
+"""Time of an all-reduce on real NCCL: plugin off, on without network steps, on with all events.
 
-    overhead.py bin/libnccl-profiler-culprit.so
+    overhead.py bin [ROUNDS]
 
-Two ranks share the GPU over NCCL's socket transport. Each setting is measured in turn, several times over, so that the
-machine's drift hits all alike; the medians and their ratio to "off" are printed.
+Two ranks that may share a GPU, over NCCL's socket transport. Each setting is measured in turn, several times over, so that
+the machine's drift hits all alike; the medians and their ratio to "off" are printed.
 """
 
+import json
 import os
-import socket
 import statistics
 import subprocess
 import sys
 import tempfile
+import time
+
+from train import share_gpus
 
 SIZES = [8 << 10, 1 << 20, 64 << 20]
-SETTINGS = {"off": None, "without steps": "-proxyop,-proxystep", "with steps": "default"}
-ROUNDS = 5
+SETTINGS = {"off": None, "without steps": "-proxyop,-proxystep", "with all": "all"}
 
 
 def rank_main():
-    """Time all-reduces of one size and print the median in microseconds on rank 0."""
-    import time
+    """Time all-reduces of each size; rank 0 prints the medians in microseconds."""
+    share_gpus(os.environ["RANK"])
 
     import torch
     import torch.distributed as dist
 
-    size = int(sys.argv[2])
-    torch.cuda.set_device(0)
-    dist.init_process_group("nccl")
-    buffer = torch.ones(size // 4, device="cuda")
-    times = []
-    for i in range(120):
-        torch.cuda.synchronize()
-        begin = time.perf_counter_ns()
-        dist.all_reduce(buffer)
-        torch.cuda.synchronize()
-        if i >= 20:
-            times.append((time.perf_counter_ns() - begin) / 1000)
-    if dist.get_rank() == 0:
-        print(statistics.median(times))
+    rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    torch.cuda.set_device(rank % torch.cuda.device_count())
+    dist.init_process_group("nccl", init_method=f"file://{sys.argv[sys.argv.index('--rendezvous') + 1]}/torch", rank=rank, world_size=size)
+    medians = {}
+    for nbytes in SIZES:
+        buffer = torch.ones(nbytes // 4, device="cuda")
+        times = []
+        for i in range(120):
+            torch.cuda.synchronize()
+            begin = time.perf_counter_ns()
+            dist.all_reduce(buffer)
+            torch.cuda.synchronize()
+            if i >= 20:
+                times.append((time.perf_counter_ns() - begin) / 1000)
+        medians[nbytes] = statistics.median(times)
+    if rank == 0:
+        print(json.dumps(medians))
     dist.destroy_process_group()
 
 
-def measure(plugin, events, size):
-    """Run two ranks and give rank 0's median."""
-    with socket.socket() as s, tempfile.TemporaryDirectory() as scratch:
-        s.bind(("127.0.0.1", 0))
-        port = s.getsockname()[1]
-        s.close()
-        ranks = []
-        for rank in range(2):
-            env = dict(
-                os.environ, RANK=str(rank), WORLD_SIZE="2", MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port),
-                NCCL_HOSTID=f"rank{rank}", NCCL_NET="Socket", NCCL_IB_DISABLE="1", NCCL_SOCKET_IFNAME="lo",
-                NCCL_ALGO="Ring", NCCL_PROTO="Simple", NCCL_MAX_CTAS="2", NCCL_NVLS_ENABLE="0", CULPRIT_DIR=scratch,
-                NCCL_PROFILER_PLUGIN=os.path.basename(plugin) if events else "none", CULPRIT_EVENTS=events or "",
-                LD_LIBRARY_PATH=":".join(filter(None, [os.path.dirname(plugin), os.environ.get("LD_LIBRARY_PATH")])),
-            )
-            ranks.append(subprocess.Popen([sys.executable, __file__, "rank", str(size)], env=env, stdout=subprocess.PIPE))
-        out = [r.communicate(timeout=300)[0] for r in ranks]
-        return float(out[0].split()[-1])
+def measure(bins, events):
+    """Run two ranks and give rank 0's medians by size."""
+    with tempfile.TemporaryDirectory() as scratch:
+        path = ":".join(filter(None, [bins, os.environ.get("LD_LIBRARY_PATH")]))
+        plugin = "libnccl-profiler-culprit.so" if events else "none"
+        env = dict(os.environ, LD_LIBRARY_PATH=path, NCCL_PROFILER_PLUGIN=plugin, CULPRIT_EVENTS=events or "")
+        launch = [os.path.join(bins, "ringjob"), "launch", "--ranks=2", "--hosts=2", f"--dir={scratch}", f"--program={os.path.abspath(__file__)}", "--"]
+        out = subprocess.run(launch, env=env, stdout=subprocess.PIPE, timeout=300, check=True, text=True).stdout
+        line = next(x for x in out.splitlines() if x.startswith('{"' + str(SIZES[0])))
+        return {int(k): v for k, v in json.loads(line).items()}
 
 
 def main():
     """Print the table."""
-    if len(sys.argv) > 2 and sys.argv[1] == "rank":
+    if "--rendezvous" in sys.argv:
         rank_main()
         return
-    if len(sys.argv) != 2:
+    if len(sys.argv) < 2:
         sys.exit(__doc__)
-    plugin = os.path.abspath(sys.argv[1])
-    print(f"{'bytes':>10} {'setting':<16} {'median us':>10} {'to off':>8}")
+    bins, rounds = os.path.abspath(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 5
+    samples = {name: [] for name in SETTINGS}
+    for _ in range(rounds):
+        for name, events in SETTINGS.items():
+            samples[name].append(measure(bins, events))
+    print(f"{'bytes':>10} {'setting':<16} {'median us':>10} {'to off':>8}  each run")
     for size in SIZES:
-        samples = {name: [] for name in SETTINGS}
-        for _ in range(ROUNDS):
-            for name, events in SETTINGS.items():
-                samples[name].append(measure(plugin, events, size))
-        off = statistics.median(samples["off"])
-        for name, values in samples.items():
+        off = statistics.median(s[size] for s in samples["off"])
+        for name, runs in samples.items():
+            values = [r[size] for r in runs]
             median = statistics.median(values)
-            print(f"{size:>10} {name:<16} {median:>10.1f} {median / off:>8.4f}")
+            print(f"{size:>10} {name:<16} {median:>10.1f} {median / off:>8.4f}  " + " ".join(f"{v:.1f}" for v in values))
 
 
 if __name__ == "__main__":

@@ -1,123 +1,116 @@
 #!/usr/bin/env python3
 # Copyright 2026 The Culprit Authors
 # SPDX-License-Identifier: Apache-2.0
-"""A small data-parallel training job on real NCCL, with ringjob's command line and events.
+"""One rank of a small data-parallel training job on real NCCL, with the flags and events of ringjob's ranks.
 
-    train.py launch --ranks=4 --hosts=2 --dir=DIR --job=ID -- --steps=0 --fault=stop --fault-rank=2
+    ringjob launch --ranks=4 --hosts=2 --dir=DIR --program=sim/gpu/train.py -- --steps=0 --fault=stop --fault-rank=2
 
-starts one process a rank, all on the machine's GPUs in turn; several may share one. SIGUSR1 to a rank starts its fault.
+Ranks may share a GPU: each is a host of its own to NCCL. SIGUSR1 to the rank starts its fault.
 """
 
 import argparse
 import json
 import os
 import signal
-import socket
-import subprocess
 import sys
 import threading
 import time
 
 
 def emit(event, **fields):
+    """Print an event as the launcher and the other ranks do."""
     fields.update(event=event, realtime_ns=time.time_ns())
     sys.stdout.write(json.dumps(fields) + "\n")
     sys.stdout.flush()
 
 
-def launch(args, rank_args):
-    """Start all ranks, pass their events on, and end when they have ended or on SIGTERM."""
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        port = s.getsockname()[1]
-    per_host = args.ranks // args.hosts
-    children = []
-    for rank in range(args.ranks):
-        host = f"node{rank // per_host}"
-        env = dict(
-            os.environ,
-            RANK=str(rank), WORLD_SIZE=str(args.ranks), LOCAL_RANK=str(rank % per_host),
-            MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port),
-            CULPRIT_JOB_ID=args.job, CULPRIT_HOSTNAME=host, CULPRIT_GPU=str(rank % per_host),
-            CULPRIT_DIR=os.path.join(args.dir, host),
-            NCCL_HOSTID=f"rank{rank}", NCCL_NET="Socket", NCCL_IB_DISABLE="1", NCCL_SOCKET_IFNAME="lo",
-            NCCL_ALGO="Ring", NCCL_PROTO="Simple", NCCL_MAX_CTAS="2", NCCL_NVLS_ENABLE="0",
-        )
-        children.append(subprocess.Popen([sys.executable, __file__, "rank", *rank_args], env=env))
+def share_gpus(rank):
+    """Set what NCCL needs where ranks share a GPU: distinct hosts, sockets, and few blocks, as all must fit on it."""
+    os.environ.update(
+        NCCL_HOSTID=f"rank{rank}", NCCL_NET="Socket", NCCL_IB_DISABLE="1", NCCL_SOCKET_IFNAME="lo", NCCL_ALGO="Ring",
+        NCCL_PROTO="Simple", NCCL_MAX_CTAS="2", NCCL_NVLS_ENABLE="0",
+    )
 
-    def end(_signal, _frame):
-        for child in children:
-            child.kill()
 
-    signal.signal(signal.SIGTERM, end)
-    signal.signal(signal.SIGINT, end)
-    for child in children:
-        child.wait()
+class Fault:
+    """The fault that this rank is armed with; it begins at the first step after SIGUSR1."""
+
+    def __init__(self, spec):
+        self.kind, _, value = spec.partition("=")
+        self.value = float(value or 0)
+        self.asked, self.on = threading.Event(), False
+        signal.signal(signal.SIGUSR1, lambda *_: self.asked.set())
+
+    def is_on(self, kind):
+        """Say whether a fault of this kind has begun."""
+        return self.on and self.kind == kind
+
+    def begin(self, rank):
+        """Begin, if it was asked for. A process that is stopped or killed does not come back."""
+        if self.on or not self.asked.is_set():
+            return
+        self.on = True
+        emit("fault", rank=rank, pid=os.getpid(), detail=self.kind)
+        if self.kind == "stop":
+            os.kill(os.getpid(), signal.SIGSTOP)
+        elif self.kind == "kill":
+            os.kill(os.getpid(), signal.SIGKILL)
+        elif self.kind == "op-not-entered":
+            while True:
+                time.sleep(1)
+        elif self.kind == "checkpoint":
+            time.sleep(self.value)
 
 
 def train(args):
-    """One rank: matrix products and gradient all-reduces until it is told to stop."""
+    """Do matrix products and gradient all-reduces until told to stop."""
     import torch
     import torch.distributed as dist
 
-    rank = int(os.environ["RANK"])
-    fault = threading.Event()
-    signal.signal(signal.SIGUSR1, lambda *_: fault.set())
-    emit("rank_start", rank=rank, pid=os.getpid())
+    rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    fault = Fault(args.fault if rank == args.fault_rank else "none")
     torch.cuda.set_device(rank % torch.cuda.device_count())
-    dist.init_process_group("nccl")
-    weights = torch.randn(1024, 1024, device="cuda")
+    dist.init_process_group("nccl", init_method=f"file://{args.rendezvous}/torch", rank=rank, world_size=size)
+    weights = torch.randn(args.width, args.width, device="cuda")
     gradient = torch.ones(args.bytes // 4, device="cuda")
+    tokens = torch.ones(args.bytes // 4, device="cuda") if "ep" in args.layout else None
+    experts = dist.new_group(list(range(size)))
     step = 0
     while args.steps == 0 or step < args.steps:
-        if fault.is_set() and rank == args.fault_rank:
-            emit("fault", rank=rank, pid=os.getpid(), detail=args.fault)
-            if args.fault == "stop":
-                os.kill(os.getpid(), signal.SIGSTOP)
-            elif args.fault == "kill":
-                os.kill(os.getpid(), signal.SIGKILL)
-            elif args.fault == "op-not-entered":
-                while True:
-                    time.sleep(1)
-        for _ in range(4):
+        fault.begin(rank)
+        if fault.is_on("data-late"):
+            time.sleep(fault.value)
+        if fault.is_on("kernel-stall"):
+            torch.cuda._sleep(1 << 50)  # Days: nothing behind it on this stream starts.
+        for _ in range(round(args.products * (fault.value if fault.is_on("gpu-slow") else 1))):
             weights = torch.tanh(weights @ weights)
+        if tokens is not None:
+            dist.all_to_all_single(tokens, tokens.clone(), group=experts)
         gradient.fill_(1)
         dist.all_reduce(gradient)
         torch.cuda.synchronize()
-        if gradient[0].item() != dist.get_world_size():
+        if gradient[0].item() != size:
             emit("wrong_sum", rank=rank, step=step)
             sys.exit(3)
         if rank == 0:
             emit("step", rank=rank, step=step)
         step += 1
-        time.sleep(args.compute_ms / 1000)
     dist.destroy_process_group()
-    emit("rank_exit", rank=rank)
 
 
 def main():
-    """Parse ringjob's flags; those that mean nothing here are taken and ignored."""
-    if len(sys.argv) < 2 or sys.argv[1] not in ("launch", "rank"):
-        sys.exit(__doc__)
-    own, rank_args = sys.argv[2:], []
-    if "--" in own:
-        cut = own.index("--")
-        own, rank_args = own[:cut], own[cut + 1:]
-    p = argparse.ArgumentParser()
-    if sys.argv[1] == "launch":
-        p.add_argument("--ranks", type=int, required=True)
-        p.add_argument("--hosts", type=int, default=1)
-        p.add_argument("--dir", required=True)
-        p.add_argument("--job", required=True)
-        launch(p.parse_args(own), rank_args)
-        return
-    p.add_argument("--steps", type=int, default=0)
-    p.add_argument("--bytes", type=int, default=4 << 20)
-    p.add_argument("--compute-ms", type=float, default=50)
-    p.add_argument("--fault", default="none", choices=["none", "stop", "kill", "op-not-entered"])
+    """Parse a rank's flags."""
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("--rendezvous", required=True, help="directory in which the ranks meet")
+    p.add_argument("--steps", type=int, default=0, help="0: until ended")
+    p.add_argument("--bytes", type=int, default=4 << 20, help="of the gradient")
+    p.add_argument("--width", type=int, default=4096, help="of the square matrices")
+    p.add_argument("--products", type=int, default=5, help="matrix products a step")
+    p.add_argument("--fault", default="none", help="KIND[=VALUE], see Fault")
     p.add_argument("--fault-rank", type=int, default=-1)
-    p.add_argument("--layout", help="ignored: always data parallel")
-    train(p.parse_args(own))
+    p.add_argument("--layout", default="", help="with ep in it, tokens are exchanged in every step; else data parallel alone")
+    share_gpus(os.environ["RANK"])
+    train(p.parse_args())
 
 
 if __name__ == "__main__":
