@@ -15,6 +15,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 
@@ -35,6 +36,7 @@ func main() {
 }
 
 const usage = `ncclrecord record [flags] VERSION…   record every case on these libraries
+ncclrecord store [flags] DIR FILE   put what the recorder wrote in a folder, such as sim/gpu/run.sh's, into a file
 ncclrecord document [flags]         print docs/nccl-behaviour.md from the recordings
 ncclrecord bench [flags]            print what the plugin costs inside NCCL
 `
@@ -46,6 +48,8 @@ func run(ctx context.Context, args []string) error {
 	switch args[0] {
 	case "record":
 		return record(ctx, args[1:])
+	case "store":
+		return store(args[1:])
 	case "document":
 		return document(args[1:], os.Stdout)
 	case "bench":
@@ -116,6 +120,25 @@ func recordAll(ctx context.Context, runner *job.Runner, lib job.Library, cases [
 		fmt.Printf("%s %s: %d calls\n", lib.Version, c.Name, r.Calls())
 	}
 	return errors.Join(errs...)
+}
+
+// store makes a file of one recording, of a healthy job that ran elsewhere.
+func store(args []string) error {
+	flags := flag.NewFlagSet("store", flag.ExitOnError)
+	name := flags.String("case", "alltoall", "name of the case")
+	ops := flags.String("ops", "", "its operations, for people")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	if flags.NArg() != 2 {
+		return fmt.Errorf("store wants a folder and a file\n%s", usage)
+	}
+	processes, err := recording.ReadDir(flags.Arg(0))
+	if err != nil {
+		return err
+	}
+	settings := map[string]string{"ranks": strconv.Itoa(len(processes)), "ops": *ops, "rounds": "1", "fault": string(job.None)}
+	return recording.Store(flags.Arg(1), []*recording.Recording{{Case: *name, Settings: settings, Processes: processes}})
 }
 
 func document(args []string, to io.Writer) error {
