@@ -48,6 +48,17 @@ var unseen = map[string]string{
 	"all":          "opposite_order wrong_group wrong_shape uneven_batches wrong_op monitored_barrier_all",
 }
 
+// misled are recordings that show less than there is, and look like another fault: the ranks named are all that have not called the
+// operation that the others wait in.
+var misled = map[string]string{
+	// Rank 3 waits for rank 0 in a first receive. NCCL's recorder has an operation only when its communicator is made.
+	"dumps": "torch-2.11.0-nccl/receive",
+}
+
+// doubted are recordings of which all evidence together rightly says less than one part of it: stacks show that the rank that has not
+// called may itself wait for another.
+const doubted = "torch-2.11.0-nccl/opposite_order torch-2.11.0-nccl/wrong_group"
+
 const (
 	judgedRight   = "right"
 	judgedWider   = "wider" // It names several, the guilty among them, or suspects them.
@@ -74,18 +85,19 @@ func TestRecordings(t *testing.T) {
 	good, possible := 0, 0
 	for _, archive := range archives {
 		program := strings.TrimSuffix(filepath.Base(archive), ".tar.gz")
+		name := filepath.Base(filepath.Dir(archive)) + "/" + program
 		want, known := guilty[program]
 		if !known {
 			t.Fatalf("%s: a program that nobody judges", program)
 		}
 		at := unpack(t, archive)
-		fmt.Fprintf(tw, "%s/%s", filepath.Base(filepath.Dir(archive)), program)
+		fmt.Fprint(tw, name)
 		rank := map[string]int{judgedRight: 3, judgedWider: 2, judgedUnknown: 1}
 		best := 0
 		for _, kind := range kinds {
 			got, summary := judge(t, at, kind, want)
 			fmt.Fprintf(tw, "\t%s", got)
-			if got == judgedWrong || got == judgedNotRead {
+			if (got == judgedWrong || got == judgedNotRead) && !slices.Contains(strings.Fields(misled[kind]), name) {
 				t.Errorf("%s, %s: %s: %s", program, kind, got, summary)
 			}
 			expert := len(want) > 0 && got != judgedNone && !slices.Contains(strings.Fields(unseen[kind]), program)
@@ -97,7 +109,7 @@ func TestRecordings(t *testing.T) {
 			}
 			if kind != "all" {
 				best = max(best, rank[got])
-			} else if rank[got] < best {
+			} else if rank[got] < best && !slices.Contains(strings.Fields(doubted), name) {
 				t.Errorf("%s: all evidence together is worse than some of it: %s: %s", program, got, summary)
 			}
 		}

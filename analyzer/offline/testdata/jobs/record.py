@@ -7,9 +7,11 @@
 
 runs each program of train.py on four ranks (gloo on CPUs) and writes OUT/torch-VERSION/PROGRAM.tar.gz with job.log, dumps/,
 stacks/ (py-spy; the file's name is the process number, as people give it) and faulthandler/ (what Python itself prints).
+With --backend=nccl the ranks share a GPU, OUT has torch-VERSION-nccl/, and there is watchdog/, the dumps of NCCL's watchdog.
 """
 
 import argparse
+import concurrent.futures
 import contextlib
 import os
 import pathlib
@@ -36,20 +38,21 @@ def wait(until, seconds):
     return until()
 
 
-def record(program, out):
+def record(program, out, backend):
     with tempfile.TemporaryDirectory() as tmp:
         work = pathlib.Path(tmp) / "work"
         got = pathlib.Path(tmp) / "got"
         work.mkdir()
-        for d in ("dumps", "stacks", "faulthandler"):
+        for d in ("dumps", "stacks", "faulthandler", "watchdog"):
             (got / d).mkdir(parents=True)
         shutil.copy(HERE / "train.py", work / "train.py")
         with socket.socket() as s:
             s.bind(("127.0.0.1", 0))
             port = s.getsockname()[1]
         env = dict(
-            os.environ, RECORD_DIR=str(work), RECORD_TIMEOUT=str(PATIENCE), GLOO_SOCKET_IFNAME="lo", TORCH_FR_BUFFER_SIZE="2000",
+            os.environ, RECORD_DIR=str(work), RECORD_TIMEOUT=str(PATIENCE), RECORD_BACKEND=backend, GLOO_SOCKET_IFNAME="lo", TORCH_FR_BUFFER_SIZE="2000",
             TORCH_NCCL_TRACE_BUFFER_SIZE="2000", OMP_NUM_THREADS="1", PYTHONUNBUFFERED="1",
+            TORCH_NCCL_DUMP_ON_TIMEOUT="1", TORCH_NCCL_DEBUG_INFO_TEMP_FILE=str(work / "watchdog_rank_"),
         )
         if program in DETAIL:
             env["TORCH_DISTRIBUTED_DEBUG"] = "DETAIL"
@@ -75,6 +78,8 @@ def record(program, out):
             log.close()
         for d in sorted(work.glob("flight_recorder_rank_*")):
             shutil.copy(d, got / "dumps" / d.name)
+        for d in sorted(work.glob("watchdog_rank_*")):
+            shutil.copy(d, got / "watchdog" / d.name)
         for d in sorted(work.glob("faulthandler_rank_*")):
             (got / "faulthandler" / d.name).write_text(anonymous(d.read_text(), work))
         (got / "job.log").write_text(anonymous((work / "job.log").read_text(errors="replace"), work))
@@ -112,13 +117,17 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("out", type=pathlib.Path)
     parser.add_argument("program", nargs="*")
+    parser.add_argument("--backend", default="gloo", choices=["gloo", "nccl"])
+    parser.add_argument("--jobs", type=int, default=1, help="programs at a time")
     args = parser.parse_args()
     import torch
 
     version = torch.__version__.split("+")[0]
     programs = args.program or re.findall(r"\w+", (HERE / "train.py").read_text().split("for f in (")[1].split(")")[0])
-    for p in programs:
-        record(p, args.out / f"torch-{version}" / p)
+    out = args.out / (f"torch-{version}" + ("-nccl" if args.backend == "nccl" else ""))
+    with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
+        for _ in pool.map(lambda p: record(p, out / p, args.backend), programs):
+            pass
 
 
 if __name__ == "__main__":

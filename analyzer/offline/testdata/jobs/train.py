@@ -26,11 +26,25 @@ OUT = pathlib.Path(os.environ["RECORD_DIR"])
 RANK = int(os.environ["RANK"])
 WORLD = int(os.environ["WORLD_SIZE"])
 TIMEOUT = timedelta(seconds=float(os.environ["RECORD_TIMEOUT"]))
+BACKEND = os.environ.get("RECORD_BACKEND", "gloo")
 
 
 def stuck():
     """The program has reached its mistake: the recorder takes stacks a little later."""
     (OUT / f"stuck_{RANK}").touch()
+
+
+def use_gpu():
+    """Put tensors on the GPU, which all ranks share: each is a host of its own to NCCL."""
+    os.environ.update(NCCL_HOSTID=f"rank{RANK}", NCCL_NET="Socket", NCCL_IB_DISABLE="1", NCCL_SOCKET_IFNAME="lo", NCCL_MAX_CTAS="2")
+    torch.cuda.set_device(0)
+    torch.set_default_device("cuda")
+
+
+def settle():
+    """Wait for the GPU, as a loop does that prints its loss."""
+    if BACKEND == "nccl":
+        torch.cuda.synchronize()
 
 
 class Images(Dataset):
@@ -71,6 +85,7 @@ def steps(before=lambda step: None, after=lambda step: None):
     for step in range(STEPS):
         before(step)
         dist.all_reduce(grad)
+        settle()
         after(step)
 
 
@@ -463,7 +478,9 @@ def dump_when_asked():
 
     while not (OUT / "dump").exists():
         time.sleep(0.1)
-    if hasattr(c10d, "_dump_fr_trace"):
+    if BACKEND == "nccl":
+        (OUT / f"flight_recorder_rank_{RANK}").write_bytes(c10d._dump_nccl_trace(True, True, False))
+    elif hasattr(c10d, "_dump_fr_trace"):
         (OUT / f"flight_recorder_rank_{RANK}").write_bytes(c10d._dump_fr_trace(True, False, False))
 
 
@@ -480,12 +497,15 @@ def main():
         (OUT / f"began_{RANK}").touch()
     while program != "init" and len(list(OUT.glob("pid_*"))) < WORLD:  # A busy machine starts them far apart.
         time.sleep(0.1)
-    dist.init_process_group("gloo", timeout=TIMEOUT)
+    if BACKEND == "nccl":
+        use_gpu()
+    dist.init_process_group(BACKEND, timeout=TIMEOUT)
     threading.Thread(target=dump_when_asked, daemon=True, name="dump").start()
     dist.barrier()
     (OUT / f"began_{RANK}").touch()
     print(f"rank {RANK} begins", flush=True)
     PROGRAMS[program]()
+    settle()
     print(f"rank {RANK} is done", flush=True)
     dist.destroy_process_group()
 
