@@ -109,7 +109,7 @@ func (x *standstill) countBegun(in *instance, j *join) {
 // of one that has. A minority that gave nothing holds the others. Where most gave nothing they still compute, as far as anybody
 // can tell.
 func (b *builder) computes(n int32, a *active, in *instance) bool {
-	j := b.x.part(in, n)
+	j := in.at(a.mem.CommRank)
 	if j == nil || !b.x.unseenKernel(j) || in.begun > 0 && !wouldShow(a.op) {
 		return false
 	}

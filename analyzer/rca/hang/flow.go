@@ -14,6 +14,7 @@ import (
 // view is one end of one flow with what is known of the other end.
 type view struct {
 	node  int32
+	me    int32 // Its rank in the communicator.
 	inst  int32
 	op    *rca.Op
 	flow  *rca.Flow
@@ -46,14 +47,14 @@ func (b *builder) flows(n int32, a *active) {
 	}
 	b.moving, b.doubted = moves && !in.stuck, moves && in.stuck
 	defer func() { b.moving, b.doubted, b.whole = false, false, false }()
-	lonely := b.lonely(n, in)
+	lonely := b.lonely(n, a.mem, in)
 	for i := range a.op.Flows {
 		f := &a.op.Flows[i]
 		if f.Finished() {
 			continue
 		}
 		b.whole = wholeChannel(a.op, f.Channel) || b.wholeTree(in, f.Channel)
-		v := view{node: n, inst: a.inst, op: a.op, flow: f, peer: -1, alone: lonely || b.whole}
+		v := view{node: n, me: a.mem.CommRank, inst: a.inst, op: a.op, flow: f, peer: -1, alone: lonely || b.whole}
 		b.look(&v)
 		if b.doubted && v.pf != nil && b.getsOn(v.pf.Stuck) && b.getsOn(f.Stuck) {
 			continue // Both ends say that this channel moves: it is another one that stands.
@@ -95,9 +96,9 @@ func (b *builder) getsOn(stuck time.Duration) bool { return stuck >= 0 && stuck 
 // lonely reports whether nothing of the operation is still to come to or from the rank inside its host: no other member of the communicator
 // is there, the library takes each rank for a node of its own, or the other members' kernels have left, and what they gave is in
 // the rank's memory. Where only some ranks were asked, a member of which nothing is known may be on the host.
-func (b *builder) lonely(n int32, in *instance) bool {
+func (b *builder) lonely(n int32, mem *job.Member, in *instance) bool {
 	c := &b.x.Comms[in.key.comm]
-	if m := c.Find(n).Membership; m != nil && m.Nodes > 0 && m.Nodes == c.Size {
+	if m := mem.Membership; m != nil && m.Nodes > 0 && m.Nodes == c.Size {
 		return true
 	}
 	if b.x.Ev.Partial && b.x.UnseenMember(c) {
@@ -184,7 +185,6 @@ func (b *builder) look(v *view) {
 	x := b.x
 	in := &x.insts[v.inst]
 	c := &x.Comms[in.key.comm]
-	me := c.Find(v.node).CommRank
 	if p := v.flow.Peer; p >= 0 && p < len(c.At) {
 		v.peer = c.At[p]
 	}
@@ -197,7 +197,7 @@ func (b *builder) look(v *view) {
 	v.seen = r != nil
 	v.alive = v.seen && !job.Dead(r)
 	if v.other = in.at(int32(v.flow.Peer)); v.other != nil {
-		v.pf = matching(v.other.op, v.flow, me)
+		v.pf = matching(v.other.op, v.flow, v.me)
 		return
 	}
 	counts := x.Nodes[v.peer].Visibility == job.CountsOnly
@@ -216,7 +216,7 @@ func (b *builder) look(v *view) {
 		}
 		if v.left {
 			v.leftOp = leftOp(in, pm)
-			v.pf = matching(v.leftOp, v.flow, me)
+			v.pf = matching(v.leftOp, v.flow, v.me)
 		}
 	}
 }

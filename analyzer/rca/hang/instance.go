@@ -59,6 +59,7 @@ type active struct {
 	inst  int32
 	op    *rca.Op
 	comm  int32
+	mem   *job.Member // The rank as a member of the communicator.
 	stuck bool
 }
 
@@ -217,12 +218,14 @@ func (x *standstill) buildInstances() {
 	at := make(map[instKey]int32, len(x.Nodes))
 	x.instAt = at
 	x.acts = make([][]active, len(x.Nodes))
+	all := make([]active, 0, 2*len(x.Nodes)) // Most ranks wait in one or two.
 	var heads []head
 	for n := range x.Nodes {
 		r := x.Nodes[n].Rank
 		if r == nil {
 			continue
 		}
+		first := len(all)
 		heads = x.heads(r, heads[:0])
 		act := chooseActive(heads)
 		for i := range heads {
@@ -239,9 +242,10 @@ func (x *standstill) buildInstances() {
 			in.hidden = in.hidden || hidden(h.op)
 			in.joins = append(in.joins, join{int32(n), mem.CommRank, h.op, act[i], h.started, standsFor(h.op, h.m, r)})
 			if act[i] {
-				x.acts[n] = append(x.acts[n], active{inst: id, op: h.op, comm: h.comm})
+				all = append(all, active{inst: id, op: h.op, comm: h.comm, mem: mem})
 			}
 		}
+		x.acts[n] = all[first:len(all):len(all)]
 	}
 	by := newHostVotes(x.Index)
 	for i := range x.insts {
@@ -485,11 +489,18 @@ func (in *instance) at(commRank int32) *join {
 			return &in.joins[i]
 		}
 	}
-	i, ok := slices.BinarySearchFunc(in.joins, commRank, func(j join, c int32) int { return cmp.Compare(j.commRank, c) })
-	if !ok {
+	low, high := 0, len(in.joins)
+	for low < high {
+		if mid := (low + high) / 2; in.joins[mid].commRank < commRank {
+			low = mid + 1
+		} else {
+			high = mid
+		}
+	}
+	if low == len(in.joins) || in.joins[low].commRank != commRank {
 		return nil
 	}
-	return &in.joins[i]
+	return &in.joins[low]
 }
 
 // op gives an operation that stands for the instance.

@@ -263,6 +263,9 @@ const mostPlaces = 1 << 20
 
 func (x *Index) addMembers() {
 	left := mostPlaces
+	for i := range x.Comms {
+		x.Comms[i].Members = make([]Member, 0, min(x.Comms[i].Size, len(x.Nodes)))
+	}
 	for n := range x.Nodes {
 		r := x.Nodes[n].Rank
 		if r == nil {
@@ -325,11 +328,19 @@ func (c *Comm) rankMembers() {
 
 // Find gives a node's view of the communicator, nil when it is not a member.
 func (c *Comm) Find(n int32) *Member {
-	i, ok := slices.BinarySearchFunc(c.Members, n, func(m Member, n int32) int { return cmp.Compare(m.Node, n) })
-	if !ok {
+	// By hand: slices.BinarySearchFunc calls a function for each step, and this is asked for each member of each operation.
+	low, high := 0, len(c.Members)
+	for low < high {
+		if mid := (low + high) / 2; c.Members[mid].Node < n {
+			low = mid + 1
+		} else {
+			high = mid
+		}
+	}
+	if low == len(c.Members) || c.Members[low].Node != n {
 		return nil
 	}
-	return &c.Members[i]
+	return &c.Members[low]
 }
 
 // FuncNumber gives the number of an operation's name, its place in FuncNames.
