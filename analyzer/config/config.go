@@ -398,7 +398,7 @@ func Load(file string) (*Config, error) {
 		return nil, fmt.Errorf("reading configuration: %w", err)
 	}
 	dir := filepath.Dir(file)
-	c, err := decode(text)
+	c, err := Parse(text)
 	if err := errors.Join(err, c.Analysis.load(dir)); err != nil {
 		return nil, fmt.Errorf("configuration %s: %w", file, err)
 	}
@@ -444,17 +444,9 @@ func readOperators(name string) (*holmes.Model, error) {
 	return holmes.ReadModel(f)
 }
 
-// Parse reads and checks a configuration.
+// Parse reads and checks a configuration. With an error it gives what could be read, and it tells every error at once: whoever mends a file
+// does not want to learn of them one by one.
 func Parse(text []byte) (*Config, error) {
-	c, err := decode(text)
-	if err != nil {
-		return nil, err
-	}
-	return c, nil
-}
-
-// decode reads what can be read and tells every error at once: whoever mends a file does not want to learn of them one by one.
-func decode(text []byte) (*Config, error) {
 	c := Default()
 	err := yaml.UnmarshalStrict(text, c)
 	if mistyped := (*yaml.TypeError)(nil); err != nil && !errors.As(err, &mistyped) {

@@ -91,7 +91,11 @@ func (t *timeline) verdict(v *rca.Verdict) {
 		if i == 0 {
 			name = "chain"
 		}
-		fmt.Fprintf(t.out, "             %-12s rank %d waits for rank %d: %s\n", name, l.From, l.To, l.Reason)
+		to := fmt.Sprintf("rank %d", l.To)
+		if l.To == l.From {
+			to = "itself"
+		}
+		fmt.Fprintf(t.out, "             %-12s rank %d waits for %s: %s\n", name, l.From, to, l.Reason)
 	}
 	p("evidence", strings.Join(v.Evidence, "\n                          "))
 	p("missing", strings.Join(v.Missing, "\n                          "))
