@@ -61,7 +61,15 @@ func (a *analysis) notAlike(c *chosen) bool {
 func (a *analysis) sayNotAlike(c *chosen, v *rca.Verdict) {
 	v.Slowdown = rca.Round(c.gain)
 	v.Summary = a.withLimits(fmt.Sprintf(words.SlowerForNoCause, words.Opener(c.alone.what)))
-	v.Ask, v.Action = a.unseenPartners(), words.LookLater
+	v.Ask, v.Action = a.unseenPartners(), a.again()
+}
+
+// again says what to wait for before the next look: hosts that did not tell in time, or more of the job.
+func (a *analysis) again() string {
+	if slices.ContainsFunc(a.Ev.Missing, func(m rca.Missing) bool { return m.What == "history" }) {
+		return words.HistoriesLate
+	}
+	return words.LookLater
 }
 
 // withLimits ends a sentence with what was not seen.
@@ -128,7 +136,7 @@ func (a *analysis) sayMayBeChance(c *chosen, v *rca.Verdict) {
 	v.Slowdown = rca.Round(c.gain)
 	v.Culprits = []rca.Culprit{a.suspect(c.alone)}
 	v.Summary = a.slowSentence(c.alone) + fmt.Sprintf(words.MayBeChance, pick(a.now.iters == 1, "1 iteration was", fmt.Sprintf(words.IterationsSeen, a.now.iters)))
-	v.Action = words.LookLater
+	v.Action = a.again()
 }
 
 // fewIterations holds where several ranks were late in few iterations: they may have paused one after the other.
@@ -141,7 +149,7 @@ func (a *analysis) sayTakeTurns(c *chosen, v *rca.Verdict) {
 	suspects.Channel = -1
 	v.Culprits = []rca.Culprit{suspects}
 	v.Summary += fmt.Sprintf(words.TooFewToAccuse, pick(a.now.iters == 1, "1 iteration was", fmt.Sprintf(words.IterationsSeen, a.now.iters)))
-	v.Action = words.LookLater
+	v.Action = a.again()
 }
 
 // silence is a row of the table of verdicts for jobs in which no row explains anything.
@@ -187,7 +195,7 @@ func (a *analysis) sayNobodySeen(v *rca.Verdict) {
 
 func (a *analysis) sayLastLonger(v *rca.Verdict) {
 	v.Summary = fmt.Sprintf(words.LastLonger, a.lastLonger())
-	v.Action = words.LookLater
+	v.Action = a.again()
 }
 
 // sayUnexplained says that the job is slower than in its past, and that the evidence does not show why.

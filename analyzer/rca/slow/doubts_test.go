@@ -9,6 +9,7 @@ import (
 
 	"github.com/culprit-project/culprit/analyzer/rca"
 	"github.com/culprit-project/culprit/analyzer/rca/rcatest"
+	"github.com/culprit-project/culprit/analyzer/rca/words"
 )
 
 // TestAccountsForTheSlowdown: a job that is slower than its own past is not well because nobody stands out in what was read, and where
@@ -44,5 +45,20 @@ func TestAccountsForTheSlowdown(t *testing.T) {
 				t.Errorf("%s/%s accuses %v, page %v: %s", v.Class, v.Cause, rcatest.Accused(v), v.Page, v.Summary)
 			}
 		})
+	}
+}
+
+// TestWhatToWaitFor: where hosts did not tell what their ranks did in time, more of the job does not help.
+func TestWhatToWaitFor(t *testing.T) {
+	j := rcatest.NewSlowJob(4, 1, 2)
+	j.Iters = 8
+	j.Compute = func(_, it int) float64 { return pick(it == 6, 2, 1.0) }
+	ev := j.Evidence()
+	if v := verdictOf(ev, rca.Options{}); v.Action != words.LookLater {
+		t.Errorf("%s: %s", v.Row, v.Action)
+	}
+	ev.Missing = append(ev.Missing, rca.Missing{What: "history", Name: "node9", Why: "no answer in time"})
+	if v := verdictOf(ev, rca.Options{}); v.Action != words.HistoriesLate {
+		t.Errorf("%s: %s", v.Row, v.Action)
 	}
 }

@@ -314,6 +314,7 @@ const (
 	TakeStacksOfThese   = "Take stacks of these ranks: a rank that is in none of those calls holds up the others."
 	FindPeers           = "Take stacks of all ranks to find which rank that call waits for."
 	LookLater           = "Ask again when the job has run for longer."
+	HistoriesLate       = "Ask again when the hosts listed as missing answer in time: what their ranks did was not seen."
 	RelieveHosts        = "Look for what else runs on these hosts, and at the CPU limits of the job's containers."
 	SeeKernels          = "Look at the clocks and errors of the GPUs of all suspects, or turn kernel events on."
 	CompareRuns         = "Compare with an earlier run of the job, or look again when it has run for longer."
