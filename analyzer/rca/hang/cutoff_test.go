@@ -47,3 +47,19 @@ func TestNotCutOffByAStop(t *testing.T) {
 		t.Errorf("%s/%s %v: %s", v.Class, v.Cause, rcatest.CulpritRanks(v), v.Summary)
 	}
 }
+
+// TestBesideOneCutOff: an RDMA write needs no thread of its receiver. What arrived after a receiver's transfers were cut off is not in its
+// counters, and nothing was lost between it and the sender.
+func TestBesideOneCutOff(t *testing.T) {
+	for name, sent := range map[string]rca.Flow{"delivered": send(1, 8, 6, 6, 6), "not delivered": send(1, 8, 6, 6, 4), "not sent": send(1, 8, 6, 4, 4)} {
+		s := ranks(4).comm("dp", 100, 0, 1, 2, 3)
+		s.in(0, "dp", "AllReduce", sent, recv(3, 8, 4, 4, 4))
+		s.in(1, "dp", "AllReduce", send(2, 8, 4, 4, 2), recv(0, 8, 4, 4, 4))
+		s.in(3, "dp", "AllReduce", send(0, 8, 4, 4, 4), recv(2, 8, 2, 2, 2))
+		s.set(2, func(r *rca.Rank) { r.State, r.Ended, r.SeenAlive = rca.ProcessGone, 6*time.Second, 7*time.Second })
+		v, _ := Analyze(job.NewIndex(&s.ev, rca.Options{}.WithDefaults()))
+		if v.Cause != rca.CauseProcessGone || !slices.Equal(rcatest.CulpritRanks(v), []int{2}) || len(v.Contradictions) > 0 {
+			t.Errorf("%s: %s/%s %v %v: %s", name, v.Class, v.Cause, rcatest.CulpritRanks(v), v.Contradictions, v.Summary)
+		}
+	}
+}

@@ -23,8 +23,10 @@ type view struct {
 	seen  bool  // The peer is a rank that was seen.
 	alive bool
 	left  bool // The peer's kernel has finished the operation.
-	sure  bool // Of the peer's absence.
-	pf    *rca.Flow
+	// cutOff: the peer's transfers have ended with those to a process that is no more.
+	cutOff bool
+	sure   bool // Of the peer's absence.
+	pf     *rca.Flow
 	// leftOp is the operation as a peer that has left it recorded it: its proxy may still be at it.
 	leftOp *rca.Op
 	alone  bool // Everything the kernel takes or gives on this channel is seen: no edge inside the host is left out.
@@ -69,8 +71,11 @@ func (b *builder) flows(n int32, a *active) {
 
 // cutOffBy gives a process that has ended in the middle of a rank's transfers on a communicator, with the channel; -1 none. The first
 // broken connection ends NCCL's progress thread (ncclProxyProgress), and with it all other transfers of the rank: what they show is
-// where that met them.
+// where that met them, and what others wrote into its memory since is not in it.
 func (b *builder) cutOffBy(n, comm int32) (dead int32, channel int) {
+	if !b.ended {
+		return -1, -1
+	}
 	at := b.x.Comms[comm].At
 	for k := range b.x.acts[n] {
 		a := &b.x.acts[n][k]
@@ -82,12 +87,17 @@ func (b *builder) cutOffBy(n, comm int32) (dead int32, channel int) {
 			if f.Finished() || f.Peer < 0 || f.Peer >= len(at) || at[f.Peer] < 0 {
 				continue
 			}
-			if r := b.x.Nodes[at[f.Peer]].Rank; r != nil && (r.State == rca.ProcessGone || r.State == rca.ProcessExited) {
+			if hasEnded(b.x.Nodes[at[f.Peer]].Rank) {
 				return at[f.Peer], f.Channel
 			}
 		}
 	}
 	return -1, -1
+}
+
+// hasEnded reports whether a rank's process is no more: one that is stopped keeps its connections.
+func hasEnded(r *rca.Rank) bool {
+	return r != nil && (r.State == rca.ProcessGone || r.State == rca.ProcessExited)
 }
 
 // getsOn reports whether what last moved so long ago still makes progress.
@@ -196,6 +206,8 @@ func (b *builder) look(v *view) {
 	r := x.Nodes[v.peer].Rank
 	v.seen = r != nil
 	v.alive = v.seen && !job.Dead(r)
+	dead, _ := b.cutOffBy(v.peer, in.key.comm)
+	v.cutOff = dead >= 0
 	if v.other = in.at(int32(v.flow.Peer)); v.other != nil {
 		v.pf = matching(v.other.op, v.flow, v.me)
 		return
@@ -277,6 +289,9 @@ func (b *builder) away(v *view, kind edgeKind) bool {
 		return true
 	case v.left:
 		return false
+	case v.cutOff:
+		b.edge(v.node, v.peer, v.inst, v.flow.Channel, kind, true)
+		return true
 	case v.other == nil:
 		if !v.flow.Send && v.flow.Ready > 0 {
 			if _, ok := b.lies[v.peer]; !ok {

@@ -38,6 +38,8 @@ type builder struct {
 	// whole: all flows of the channel being looked at are there.
 	whole bool
 	lies  map[int32]int32
+	// ended: the process of some rank is no more.
+	ended bool
 	// trees are the edges seen of each tree; nil before one is asked for.
 	trees map[treeChannel]map[[2]int32]bool
 	// weak: that a member lacks the operation being looked at holds nobody for sure.
@@ -53,6 +55,7 @@ func (b *builder) edge(from, to, inst int32, ch int, kind edgeKind, sure bool) {
 func buildWaitFor(idx *job.Index) *waitFor {
 	x := newStandstill(idx)
 	b := &builder{x: x, lies: map[int32]int32{}, edges: make([]edge, 0, 4*len(x.Nodes))} // A rank has a few flows and operations.
+	b.ended = slices.ContainsFunc(x.Nodes, func(n job.Node) bool { return hasEnded(n.Rank) })
 	w := &waitFor{standstill: x, lies: b.lies}
 	for i := range x.insts {
 		in := &x.insts[i]
