@@ -151,8 +151,8 @@ type receivers struct {
 
 // of gives where the flows of a key go.
 func (r *receivers) of(k *transferKey) (known []peerShare, unseen bool) {
-	if k.to >= 0 {
-		return []peerShare{{k.to, 1}}, false
+	if k.class.p2p {
+		return pick(k.to < 0, nil, []peerShare{{k.to, 1}}), k.to < 0
 	}
 	at := commNode{k.comm, k.from}
 	return r.known[at], r.unseen[at]

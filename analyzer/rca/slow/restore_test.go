@@ -245,3 +245,39 @@ func TestSilentCulpritIsNoGlobalSlowness(t *testing.T) {
 	ev.Timeline = slices.DeleteFunc(ev.Timeline, func(s rca.Segment) bool { return gone(s.Rank) })
 	slowWant{class: rca.Unknown, cause: rca.CauseUnknown, phrase: "2 of 8 ranks were not seen"}.check(t, verdictOf(ev, rca.Options{}))
 }
+
+// TestUnknownPeersAreNoMembers: of a pipeline only the first, a middle and the last stage are asked, so that nobody knows to whom they send and from
+// whom they receive. Each rank numbers what it calls on the pipeline's communicator by itself: what has the same number on two ranks was not
+// done together, and that the last stage has half as many numbers as a middle one is no loss of records.
+func TestUnknownPeersAreNoMembers(t *testing.T) {
+	const slow, stages = 1, 8
+	j := rcatest.NewSlowJob(2, stages, 2)
+	j.Compute = rcatest.One(slow, 1.6)
+	ev := j.Evidence()
+	seen := func(r int) bool { return slices.Contains([]int{0, 4, stages - 1}, r/4) }
+	ev.Partial = true
+	ev.Ranks = slices.DeleteFunc(ev.Ranks, func(r rca.Rank) bool { return !seen(r.ID) })
+	ev.Timeline = slices.DeleteFunc(ev.Timeline, func(s rca.Segment) bool { return !seen(s.Rank) })
+	for i := range ev.Comms {
+		for k, r := range ev.Comms[i].Members {
+			ev.Comms[i].Members[k] = pick(seen(r), r, -1)
+		}
+	}
+	type caller struct {
+		rank int
+		comm rca.CommID
+	}
+	calls := map[caller]int64{}
+	for i := range ev.Timeline {
+		if s := &ev.Timeline[i]; direction(s.Func) != 0 {
+			c := caller{s.Rank, s.Comm}
+			s.Number = calls[c]
+			calls[c]++
+			s.Peer = pick(s.Peer >= 0 && seen(s.Peer), s.Peer, -1)
+		}
+	}
+	v := verdictOf(ev, rca.Options{})
+	if got := rcatest.Accused(v); !slices.Equal(got, []int{slow}) || len(v.Repairs) > 0 {
+		t.Errorf("%s accuses %v, want %d; repairs %+v: %s", v.Row, got, slow, v.Repairs, v.Summary)
+	}
+}

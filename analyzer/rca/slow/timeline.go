@@ -390,9 +390,15 @@ func (t *timeline) join() {
 	}
 }
 
+// keyOfSegment tells operations apart. A send or receive of which the other rank is not known is one alone: others on its communicator have the
+// same number in operations of their own.
 func (t *timeline) keyOfSegment(s *seg) jointKey {
 	k := jointKey{comm: s.comm, fn: -1, iter: -1, number: s.Number, src: -1, dst: -1}
-	if s.dir != 0 && s.Peer >= 0 {
+	if s.dir != 0 && s.Peer < 0 {
+		k.src, k.number = int32(s.Rank), int64(s.id)
+		return k
+	}
+	if s.dir != 0 {
 		k.src, k.dst, k.number = int32(s.Rank), int32(s.Peer), s.Seq
 		if s.dir < 0 {
 			k.src, k.dst = k.dst, k.src
