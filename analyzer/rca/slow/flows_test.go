@@ -148,7 +148,7 @@ func TestLinkBeforeEverybody(t *testing.T) {
 	if fs := a.ranked([]finding{all, f}); fs[0].class != rca.SlowComm {
 		t.Errorf("%s goes first", fs[0].class)
 	}
-	f.link = false
+	f.certain = false
 	if fs := a.ranked([]finding{all, f}); fs[0].class != rca.GlobalSlow {
 		t.Errorf("an explanation that fits ill goes before everybody")
 	}

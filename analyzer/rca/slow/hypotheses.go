@@ -102,7 +102,7 @@ type finding struct {
 	end      end // Which side of the flows of its nodes is slow.
 	// against gives who is accused and who they are compared with, to tell it from chance; nil nothing is compared.
 	against func(*analysis, *finding) *comparison
-	link    bool // A place in the network that is sure to be the reason; it is between its ends that the weight is torn.
+	certain bool // A place in the network that is sure to be the reason; it is between its ends that the weight is torn.
 	comm    string
 	lane    int // Channel, -1 none.
 }
@@ -166,7 +166,7 @@ func (a *analysis) accountsFor(local, everybody *finding) bool {
 	if a.visitedRanks() < a.World {
 		enough, sure = localGainUnseen, placedUnseen
 	}
-	if !everybody.broad() || local.broad() || local.weight < sure && !local.link {
+	if !everybody.broad() || local.broad() || local.weight < sure && !local.certain {
 		return false
 	}
 	return shorter(local.gain) >= localShare*shorter(everybody.gain) || everybody.weight < evenly && local.gain >= enough

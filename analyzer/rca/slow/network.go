@@ -56,19 +56,18 @@ func (a *analysis) longTransfers() *transfers {
 	return t
 }
 
-// slowPlace names the place that explains which flows are slow: where the slow ends account for the delay, or, if it is sure, where the
-// delays of its steps add up to more than its flows show.
+// slowPlace names the place that explains which flows are slow: where the slow ends account for the delay, or, if it is certain, where
+// the delays of its steps add up to more than its flows show.
 func (a *analysis) slowPlace() (finding, bool) {
 	t := a.transfers()
 	f, ok := a.locateNet(a.flows(), t.flush, t.gain)
 	if !ok {
 		return f, false
 	}
-	sure := f.weight >= surePlace
-	if t.explained && len(t.net) > 0 && (sure || sumTotal(t.net) >= sumTotal(t.flush)) {
+	if t.explained && len(t.net) > 0 && (f.certain || sumTotal(t.net) >= sumTotal(t.flush)) {
 		return f, true
 	}
-	return f, sure && t.ofEnds-1 >= leastPart*(t.gain-1) && !(t.explained && len(t.flush) > 0)
+	return f, f.certain && t.ofEnds-1 >= leastPart*(t.gain-1) && !(t.explained && len(t.flush) > 0)
 }
 
 // lateHandingOn finds ranks that hand on late what has arrived, if that accounts for the delay or is in all communicators that are slow.

@@ -52,7 +52,7 @@ func (a *analysis) locateNet(groups []flowGroup, flush []slowEnd, gain float64) 
 	if s == nil {
 		return finding{}, false
 	}
-	f := finding{class: rca.SlowComm, cause: rca.CauseNetworkSend, gain: gain, weight: fitWeight + fitSlope*s.best.fit, nodes: s.best.nodes, link: s.best.fit >= sureFit, times: s.best.factor, lane: -1}
+	f := finding{class: rca.SlowComm, cause: rca.CauseNetworkSend, gain: gain, weight: fitWeight + fitSlope*s.best.fit, nodes: s.best.nodes, certain: s.best.fit >= sureFit, times: s.best.factor, lane: -1}
 	if s.rival != nil {
 		f.ends = slices.Concat(s.best.nodes, s.rival.nodes)
 	}
@@ -112,7 +112,7 @@ func (s *sight) path(f finding, p *fitted) finding {
 			return g
 		}
 	}
-	f.nodes, f.weight = nil, min(f.weight, surePlace)
+	f.nodes, f.weight = nil, min(f.weight, pathWeight)
 	f.group = "path " + p.path[0] + "->" + p.path[1]
 	f.what = fmt.Sprintf(words.PathSlow, p.factor)
 	return f

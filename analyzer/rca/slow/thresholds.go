@@ -164,9 +164,8 @@ const (
 	fitWeight = 0.5 // A place's weight where it explains nothing,
 	fitSlope  = 0.4 // and what is added where it explains all.
 
-	// A place that explains more than two thirds of what is slow is sure from this weight on; its flows must hold a part of the
-	// delay: steps that come late leave less in flight, and so every flow of a delayed operation looks a little slower.
-	surePlace = 0.78
+	// leastPart is the part of the delay that the flows of a place must hold that is sure by its fit: steps that come late leave less in
+	// flight, and so every flow of a delayed operation looks a little slower.
 	leastPart = 0.15
 
 	// Between places that explain alike: small ones before large ones, and those of which the node's own evidence speaks (X2).
@@ -184,6 +183,7 @@ const (
 
 	slowTransfers = 1.15 // Times what they take elsewhere or took before, from which a communicator's transfers are slow.
 
+	pathWeight     = 0.78 // The most that is believed of a path: the hosts at its ends have something in common, too.
 	twoEndsWeight  = 0.6  // The most that is believed where the other end may be meant.
 	otherEndWeight = 0.55 // And where that one is named for its being the sender.
 
