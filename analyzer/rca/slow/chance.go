@@ -97,7 +97,7 @@ func (a *analysis) comparePast(f *finding) *comparison {
 // Flows of which less than half goes through it tell neither.
 func (a *analysis) compareFlows(f *finding) *comparison {
 	accused := place{nodes: f.nodes, end: f.end}
-	s := &comparison{shared: true, plain: math.Log(leastSlow), of: a.visitedRanks()}
+	s := &comparison{shared: true, plain: math.Log(pick(a.past != nil, leastSlower, leastSlow)), of: a.visitedRanks()}
 	groups := a.flows()
 	counts := map[flowClass]bool{} // A slow flow can take so long that the others of its class hardly matter beside it.
 	for i := range groups {

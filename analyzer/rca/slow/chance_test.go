@@ -236,6 +236,19 @@ func TestLoadOfAll(t *testing.T) {
 	}
 }
 
+// TestPlainlyBesideThePast: beside their own past a tenth makes transfers slow, and so it does for the count of the iterations in which they
+// were. A thread that sleeps now and then delays some, by less than what ranks differ by.
+func TestPlainlyBesideThePast(t *testing.T) {
+	const slow = 5
+	r := ring{hosts: 8, pace: 2, slower: func(r int) float64 { return pick(r == slow, 1.24, 1) }, spared: func(it int) bool { return it%4 < 2 }}
+	ev := r.evidence()
+	a := analysisOf(&ev)
+	p := a.compareFlows(&finding{nodes: []int32{slow}, end: endSend}).sameAgain()
+	if want := math.Pow(float64(len(ev.Ranks)), -2); a.past == nil || p > 1.01*want {
+		t.Errorf("chance does this with %g, want %g", p, want)
+	}
+}
+
 // TestLoadThatStays: a load comes seldom to a host, and then stays for some iterations. Ranks of hosts that had it for fewer than a third of
 // the iterations, or not at all, are not paged for.
 func TestLoadThatStays(t *testing.T) {
