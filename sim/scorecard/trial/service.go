@@ -142,6 +142,9 @@ func (s *service) analyze(ctx context.Context, req incident.Request) (incident.O
 	out, err := s.diagnoser.Diagnose(ctx, req)
 	if err == nil {
 		s.note("looks: %s, weight %.2f, page %v: %s", accusation(&out.Verdict), out.Verdict.Weight, out.Verdict.Page, out.Verdict.Summary)
+		for _, h := range out.Verdict.Hypotheses {
+			s.note("  %s %v %s: weight %.2f, saves %.3f, %s", h.Row, h.Ranks, h.Group, h.Weight, h.Saves, h.Reason)
+		}
 	}
 	if err == nil && (!req.PresentOnly || s.last.ev == nil) {
 		s.last = analysis{request: req, outcome: out, ev: s.ev, ranks: s.nodes.count()}
