@@ -34,7 +34,8 @@ func accusation(v *rca.Verdict) string {
 // the incident ends, or until another that pages is surer, or is found twice in a row (confirmed): a page that names
 // another rank every few seconds helps nobody, and evidence decays after a crash, when nodes reboot and files go. Of a job that has
 // stood still ever since it paged (unmoved), what was found first rests on the better evidence: nobody's name does not take the place
-// of somebody's, and being found twice does not help a verdict that tells of the same ranks, or rests on less.
+// of somebody's, and being found twice does not help a verdict that tells of the same ranks, or rests on less. Of a slow job, a look that
+// suspects whoever is accused already, and saw too little to accuse them, takes nothing back.
 func supersedes(standing, next *rca.Verdict, confirmed, unmoved bool) bool {
 	switch {
 	case standing == nil:
@@ -43,6 +44,8 @@ func supersedes(standing, next *rca.Verdict, confirmed, unmoved bool) bool {
 		return false // It is over; what it was is the better record.
 	case standing.Class == rca.GlobalSlow && (next.Class == rca.Healthy || next.Class == rca.Unknown && next.Stalled == 0):
 		return false // It shows beside a faster past alone, which lies too far back by now; or it is over.
+	case stillSuspects(next, standing):
+		return false
 	case !standing.Page:
 		return true
 	case !next.Page:
@@ -56,6 +59,15 @@ func supersedes(standing, next *rca.Verdict, confirmed, unmoved bool) bool {
 	default:
 		return confirmed || next.Confidence > standing.Confidence
 	}
+}
+
+// stillSuspects reports whether a verdict on a slow job accuses nobody, and the best explanation that it has is of the ranks that another accuses.
+func stillSuspects(v, standing *rca.Verdict) bool {
+	if v.Class != rca.Unknown || v.Stalled > 0 || standing.Class.StandsStill() || len(v.Hypotheses) == 0 {
+		return false
+	}
+	best := slices.Sorted(slices.Values(v.Hypotheses[0].Ranks))
+	return len(best) > 0 && slices.Equal(best, accused(standing))
 }
 
 // accused gives the ranks that a verdict accuses, in order.

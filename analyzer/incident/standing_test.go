@@ -18,6 +18,12 @@ func TestSupersedes(t *testing.T) {
 		v.Confidence, v.Missing = confidence, []string{"exporter node-3: no answer in time"}
 		return &v
 	}
+	slow := func(rank int) *rca.Verdict {
+		return &rca.Verdict{Class: rca.SlowCompute, Culprits: []rca.Culprit{{Rank: rank}}}
+	}
+	suspected := func(ranks ...int) *rca.Verdict {
+		return &rca.Verdict{Class: rca.Unknown, Hypotheses: []rca.Hypothesis{{Class: rca.SlowCompute, Ranks: ranks}}}
+	}
 	otherwise := func(rank int) rca.Verdict {
 		v := blame(rank)
 		v.Cause = rca.CauseKernelNotRunning
@@ -44,6 +50,10 @@ func TestSupersedes(t *testing.T) {
 		{"unknown over everybody slower", with(rca.Verdict{Class: rca.GlobalSlow}, 0.8), with(unknown(), 0.3), true, false, false},
 		{"healthy over everybody slower", with(rca.Verdict{Class: rca.GlobalSlow}, 0.8), with(healthy(), 0.9), true, false, false},
 		{"unknown standstill over everybody slower", with(rca.Verdict{Class: rca.GlobalSlow}, 0.8), with(rca.Verdict{Class: rca.Unknown, Stalled: 8}, 0.3), true, false, true},
+		{"the same ranks suspected", slow(3), suspected(3), true, false, false},
+		{"another rank suspected", slow(3), suspected(4), false, false, true},
+		{"nobody suspected", slow(3), suspected(), false, false, true},
+		{"the same ranks suspected of a standstill", slow(3), &rca.Verdict{Class: rca.Unknown, Stalled: 8, Hypotheses: suspected(3).Hypotheses}, false, false, true},
 		{"page over uneven work", with(rca.Verdict{Class: rca.Imbalance}, 0.8), with(blame(1), 0.5), false, false, true},
 		{"benign over page", with(blame(1), 0.5), with(benign(), 0.9), true, false, false},
 		{"unknown over page", with(blame(1), 0.5), with(unknown(), 0.9), true, false, false},
