@@ -163,17 +163,18 @@ func (a *analysis) flowPeers() receivers {
 	count := map[commNode]map[int32]float64{}
 	unseen := map[commNode]bool{}
 	add := func(k commNode, peer int, w float64) {
-		if k.comm < 0 || peer < 0 || peer >= len(a.Comms[k.comm].At) {
+		if k.comm < 0 || peer < 0 {
 			return
 		}
-		if a.Comms[k.comm].At[peer] < 0 {
+		at := a.Comms[k.comm].At // Not longer than up to the last member that is known.
+		if peer >= len(at) || at[peer] < 0 {
 			unseen[k] = true
 			return
 		}
 		if count[k] == nil {
 			count[k] = map[int32]float64{}
 		}
-		count[k][a.Comms[k.comm].At[peer]] += w
+		count[k][at[peer]] += w
 	}
 	seen := map[commNode]bool{}
 	for ci := range a.Comms {

@@ -102,6 +102,32 @@ func TestUnseenReceiver(t *testing.T) {
 	}
 }
 
+// TestFlowsToMembersThatAreNotKnown: a communicator lists its members up to the last that is known. Flows to those behind it go to somebody who
+// was not seen.
+func TestFlowsToMembersThatAreNotKnown(t *testing.T) {
+	sends := func(peers ...int) []rca.Membership {
+		op := rca.Op{Peer: -1}
+		for _, p := range peers {
+			op.Flows = append(op.Flows, rca.Flow{Send: true, Peer: p})
+		}
+		return []rca.Membership{{Comm: "tree", InFlight: []rca.Op{op}}}
+	}
+	ev := rca.Evidence{JobID: "tree", WorldSize: 4, Comms: []rca.Comm{{ID: "tree", Size: 4, Members: []int{0, 1, 2}}}, Ranks: []rca.Rank{
+		{ID: 0, Memberships: sends(1, 3)}, {ID: 1, Memberships: sends(0, 2)}, {ID: 2, Memberships: sends(1)},
+	}}
+	a := unseenWork(&ev)
+	to := a.flowPeers()
+	for _, c := range []struct {
+		from   int32
+		known  int
+		unseen bool
+	}{{0, 1, true}, {1, 2, false}, {2, 1, false}} {
+		if known, unseen := to.of(&transferKey{from: c.from, to: -1}); len(known) != c.known || unseen != c.unseen {
+			t.Errorf("rank %d sends to %d known ranks, and to others: %v; want %d, %v", c.from, len(known), unseen, c.known, c.unseen)
+		}
+	}
+}
+
 // TestSharedNICIsNoPath: where two of four ranks send slowly to the same other host, and the others do not, the path is fine: it is
 // one NIC or the other, shared by two.
 func TestSharedNICIsNoPath(t *testing.T) {
