@@ -69,7 +69,10 @@ func (l *launches) alike(v *rca.Verdict) {
 	switch {
 	case l.slight > 0:
 		v.Summary = fmt.Sprintf(words.SlightlyBehind, ranksAre(l.IDs(l.late)), words.Plural(int(l.slight), "operation"))
-		v.Culprits = append(v.Culprits, rca.Culprit{Rank: -1, Channel: -1, Group: "suspects: " + words.RankNumbers(l.IDs(l.late)), Why: fmt.Sprintf(words.BehindInOneReport, words.Plural(int(l.slight), "operation"))})
+		v.Culprits = append(v.Culprits, rca.Culprit{
+			Rank: -1, Channel: -1, Group: "suspects: " + words.RankNumbers(l.IDs(l.late)),
+			Why: fmt.Sprintf(words.BehindInOneReport, words.Plural(int(l.slight), "operation")),
+		})
 	case again:
 		v.Summary = words.LaunchedAlikeTwice
 		v.Action = words.StacksOrDump

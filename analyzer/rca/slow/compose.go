@@ -155,7 +155,11 @@ func (a *analysis) weighed(fs []finding) []rca.Hypothesis {
 	for i := range fs[:min(len(fs), rca.MaxHypotheses)] {
 		f := &fs[i]
 		h := rca.Hypothesis{
-			Row: f.rule, Class: f.class, Cause: f.cause, Weight: rca.Round(f.weight), Saves: rca.Round(1 - 1/f.gain), Group: pick(len(f.nodes) == 0, cmp.Or(f.group, words.AllRanks), f.group), Reason: words.Opener(f.what),
+			Row: f.rule, Class: f.class, Cause: f.cause, Weight: rca.Round(f.weight), Saves: rca.Round(1 - 1/f.gain),
+			Group: f.group, Reason: words.Opener(f.what),
+		}
+		if len(f.nodes) == 0 {
+			h.Group = cmp.Or(f.group, words.AllRanks)
 		}
 		for _, id := range a.IDs(f.nodes) {
 			if id >= 0 && len(h.Ranks) < rca.MaxCulprits {

@@ -52,7 +52,10 @@ func (a *analysis) locateNet(groups []flowGroup, flush []slowEnd, gain float64) 
 	if s == nil {
 		return finding{}, false
 	}
-	f := finding{class: rca.SlowComm, cause: rca.CauseNetworkSend, gain: gain, weight: fitWeight + fitSlope*s.best.fit, nodes: s.best.nodes, certain: s.best.fit >= sureFit, times: s.best.factor, lane: -1}
+	f := finding{
+		class: rca.SlowComm, cause: rca.CauseNetworkSend, nodes: s.best.nodes, lane: -1,
+		gain: gain, times: s.best.factor, weight: fitWeight + fitSlope*s.best.fit, certain: s.best.fit >= sureFit,
+	}
 	if s.rival != nil {
 		f.ends = slices.Concat(s.best.nodes, s.rival.nodes)
 	}

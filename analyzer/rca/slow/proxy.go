@@ -24,7 +24,10 @@ func (a *analysis) locateProxy(flush []slowEnd, gain float64) (finding, bool) {
 	}
 	slices.Sort(nodes)
 	nodes = slices.Compact(nodes)
-	f := finding{class: rca.SlowComm, cause: rca.CauseProxy, gain: gain, weight: proxyWeight, nodes: nodes, what: words.ProxyLate, lane: -1, against: (*analysis).compareFlushes}
+	f := finding{
+		class: rca.SlowComm, cause: rca.CauseProxy, nodes: nodes, what: words.ProxyLate, lane: -1,
+		gain: gain, weight: proxyWeight, against: (*analysis).compareFlushes,
+	}
 	if !a.lateAllOver(flush, nodes) {
 		f.cause = rca.CausePCIe
 		f.what = words.FlushLate
