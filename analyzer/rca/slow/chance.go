@@ -94,10 +94,12 @@ func (a *analysis) comparePast(f *finding) *comparison {
 }
 
 // compareFlows compares how long flows through the accused place are outstanding with how long others are, both by what they should take.
-// Flows of which less than half goes through it tell neither.
+// Flows of which less than half goes through it tell neither. Beside its own past a place may be named for less than makes one plainly slower
+// than others, and then is so in hardly any iteration: those count in which it is as much slower as it must be to be named.
 func (a *analysis) compareFlows(f *finding) *comparison {
 	accused := place{nodes: f.nodes, end: f.end}
-	s := &comparison{shared: true, plain: math.Log(pick(a.past != nil, leastSlower, leastSlow)), of: a.visitedRanks()}
+	plain := pick(a.past != nil && f.times < leastSlow, leastSlower, leastSlow)
+	s := &comparison{shared: true, plain: math.Log(plain), of: a.visitedRanks()}
 	groups := a.flows()
 	counts := map[flowClass]bool{} // A slow flow can take so long that the others of its class hardly matter beside it.
 	for i := range groups {

@@ -88,11 +88,13 @@ func (a *analysis) owes() (times float64, ok bool) {
 	return a.Ev.Slowdown, a.Ev.Slowdown >= a.Opt.IrregularFactor
 }
 
-// fallsShort holds where the explanation accounts for little of the slowdown, and most work that could account for the rest was not seen.
-func (a *analysis) fallsShort(c *chosen) bool {
+// leavesMost reports whether an explanation accounts for little of the slowdown, and most work that could account for the rest was not seen.
+func (a *analysis) leavesMost(f *finding) bool {
 	times, ok := a.owes()
-	return ok && len(c.nodes) > 0 && a.startsUnseen() && c.gain-1 < leastOwed*(times-1)
+	return ok && len(f.nodes) > 0 && a.startsUnseen() && f.gain-1 < leastOwed*(times-1)
 }
+
+func (a *analysis) fallsShort(c *chosen) bool { return a.leavesMost(&c.finding) }
 
 func (a *analysis) sayFallsShort(c *chosen, v *rca.Verdict) {
 	a.sayUnexplained(v)

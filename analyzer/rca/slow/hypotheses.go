@@ -117,8 +117,8 @@ func (a *analysis) findings() []finding {
 		}
 		looked := a
 		if h.window == inSpells {
-			if slices.ContainsFunc(out, func(f finding) bool { return f.tells() }) {
-				continue // Spells are looked at only where the iterations as a whole show no culprit.
+			if slices.ContainsFunc(out, func(f finding) bool { return f.tells() && !a.leavesMost(&f) }) {
+				continue // Spells are looked at only where the iterations as a whole show no culprit, or one that accounts for little.
 			}
 			looked = a.overall()
 		}

@@ -57,6 +57,20 @@ func TestSpellsAreOfTransfers(t *testing.T) {
 	}
 }
 
+// TestLeavesMost: an explanation that accounts for less than half of what a job without kernels lost is no reason not to look at its spells.
+func TestLeavesMost(t *testing.T) {
+	ev := rcatest.NewSlowJob(4, 1, 2).Evidence()
+	ev.Slowdown = 1.4
+	little, much, everybody := finding{nodes: []int32{5}, gain: 1.1}, finding{nodes: []int32{5}, gain: 1.3}, finding{gain: 1.1}
+	if a := analysisOf(&ev); a.leavesMost(&little) {
+		t.Error("with kernels the replay knows what it gains")
+	}
+	withoutKernels(&ev)
+	if a := analysisOf(&ev); !a.leavesMost(&little) || a.leavesMost(&much) || a.leavesMost(&everybody) {
+		t.Errorf("little %v, much %v, everybody %v", a.leavesMost(&little), a.leavesMost(&much), a.leavesMost(&everybody))
+	}
+}
+
 func TestSpellOf(t *testing.T) {
 	for _, c := range []struct {
 		name    string

@@ -131,6 +131,8 @@ func (s *service) ask(jobID string) error {
 	}})
 }
 
+const notedHypotheses = 3 // Of each look.
+
 func (s *service) analyze(ctx context.Context, req incident.Request) (incident.Outcome, error) {
 	s.nodes.begin()
 	defer func() {
@@ -142,7 +144,7 @@ func (s *service) analyze(ctx context.Context, req incident.Request) (incident.O
 	out, err := s.diagnoser.Diagnose(ctx, req)
 	if err == nil {
 		s.note("looks: %s, weight %.2f, page %v: %s", accusation(&out.Verdict), out.Verdict.Weight, out.Verdict.Page, out.Verdict.Summary)
-		for _, h := range out.Verdict.Hypotheses {
+		for _, h := range out.Verdict.Hypotheses[:min(notedHypotheses, len(out.Verdict.Hypotheses))] {
 			s.note("  %s %v %s: weight %.2f, saves %.3f, %s", h.Row, h.Ranks, h.Group, h.Weight, h.Saves, h.Reason)
 		}
 	}
