@@ -4,7 +4,6 @@
 package slow
 
 import (
-	"cmp"
 	"slices"
 
 	"github.com/culprit-project/culprit/analyzer/rca"
@@ -64,16 +63,10 @@ func (t *timeline) peerWork() *peerWork {
 	}
 	w := &peerWork{gap: make([]int64, len(t.segs)), own: make([]int64, len(t.segs)), body: make([]int64, len(t.segs))}
 	v := &variation{took: make([]int64, len(t.Nodes)), quick: make([]int64, len(t.Nodes))}
-	list := make([]int32, 0, len(t.segs))
 	for i := range t.segs {
 		w.gap[i], w.body[i] = t.segs[i].gap, t.segs[i].stay
-		if t.segs[i].pos >= 0 && t.segs[i].iter != noIteration {
-			list = append(list, int32(i))
-		}
 	}
-	slices.SortStableFunc(list, func(x, y int32) int {
-		return cmp.Or(cmp.Compare(t.segs[x].pos, t.segs[y].pos), cmp.Compare(t.segs[x].node, t.segs[y].node))
-	})
+	list := t.byPosition()
 	for from := 0; from < len(list); {
 		to := from
 		for to < len(list) && t.segs[list[to]].pos == t.segs[list[from]].pos {
@@ -88,6 +81,32 @@ func (t *timeline) peerWork() *peerWork {
 	v.setAlone()
 	t.peers = w
 	return w
+}
+
+// byPosition gives the segments of whole iterations in the order of their positions, and of nodes in each.
+func (t *timeline) byPosition() []int32 {
+	counts := func(s *seg) bool { return s.pos >= 0 && s.iter != noIteration }
+	last := int32(-1)
+	for i := range t.segs {
+		last = max(last, t.segs[i].pos)
+	}
+	next := make([]int32, last+2) // Where the next segment of a position goes, once summed up; each is one ahead.
+	for i := range t.segs {
+		if s := &t.segs[i]; counts(s) {
+			next[s.pos+1]++
+		}
+	}
+	for p := range last + 1 {
+		next[p+1] += next[p]
+	}
+	list := make([]int32, next[last+1])
+	for i := range t.segs { // They are in the order of nodes.
+		if s := &t.segs[i]; counts(s) {
+			list[next[s.pos]] = int32(i)
+			next[s.pos]++
+		}
+	}
+	return list
 }
 
 // variation is by how much ranks' work takes longer than in their quicker iterations.
