@@ -61,9 +61,10 @@ func supersedes(standing, next *rca.Verdict, confirmed, unmoved bool) bool {
 	}
 }
 
-// stillSuspects reports whether a verdict on a slow job accuses nobody, and the best explanation that it has is of the ranks that another accuses.
+// stillSuspects reports whether a verdict on a slow job suspects the ranks that another accuses, and only saw too little to tell them from
+// chance. Any other reason not to accuse them, such as that all hosts are short of CPU, speaks against the other verdict.
 func stillSuspects(v, standing *rca.Verdict) bool {
-	if v.Class != rca.Unknown || v.Stalled > 0 || standing.Class.StandsStill() || len(v.Hypotheses) == 0 {
+	if v.Row != rca.RowMayBeChance || standing.Class.StandsStill() || len(v.Hypotheses) == 0 {
 		return false
 	}
 	best := slices.Sorted(slices.Values(v.Hypotheses[0].Ranks))

@@ -22,7 +22,12 @@ func TestSupersedes(t *testing.T) {
 		return &rca.Verdict{Class: rca.SlowCompute, Culprits: []rca.Culprit{{Rank: rank}}}
 	}
 	suspected := func(ranks ...int) *rca.Verdict {
-		return &rca.Verdict{Class: rca.Unknown, Hypotheses: []rca.Hypothesis{{Class: rca.SlowCompute, Ranks: ranks}}}
+		return &rca.Verdict{Class: rca.Unknown, Row: rca.RowMayBeChance, Hypotheses: []rca.Hypothesis{{Class: rca.SlowCompute, Ranks: ranks}}}
+	}
+	blameUnpaged := func(rank int) rca.Verdict {
+		v := blame(rank)
+		v.Page = false
+		return v
 	}
 	otherwise := func(rank int) rca.Verdict {
 		v := blame(rank)
@@ -53,7 +58,8 @@ func TestSupersedes(t *testing.T) {
 		{"the same ranks suspected", slow(3), suspected(3), true, false, false},
 		{"another rank suspected", slow(3), suspected(4), false, false, true},
 		{"nobody suspected", slow(3), suspected(), false, false, true},
-		{"the same ranks suspected of a standstill", slow(3), &rca.Verdict{Class: rca.Unknown, Stalled: 8, Hypotheses: suspected(3).Hypotheses}, false, false, true},
+		{"the same ranks, and a reason against them", slow(3), &rca.Verdict{Class: rca.Unknown, Row: "all_hosts_busy", Hypotheses: suspected(3).Hypotheses}, false, false, true},
+		{"the same ranks suspected, after a standstill", with(blameUnpaged(3), 0.4), suspected(3), false, false, true},
 		{"page over uneven work", with(rca.Verdict{Class: rca.Imbalance}, 0.8), with(blame(1), 0.5), false, false, true},
 		{"benign over page", with(blame(1), 0.5), with(benign(), 0.9), true, false, false},
 		{"unknown over page", with(blame(1), 0.5), with(unknown(), 0.9), true, false, false},

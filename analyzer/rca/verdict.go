@@ -236,5 +236,8 @@ func (c Class) StandsStill() bool { return c == NotEntered || c == Inconsistent 
 // Code is CCL-D's name of the class, "H1" to "S3"; empty for the others.
 func (c Class) Code() string { return codes[c] }
 
+// RowMayBeChance is the row of a verdict that suspects somebody whom the iterations seen do not tell from chance.
+const RowMayBeChance = "may_be_chance"
+
 // Round cuts a number to the three digits that a verdict shows.
 func Round(f float64) float64 { return math.Round(f*1000) / 1000 }

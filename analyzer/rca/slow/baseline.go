@@ -90,7 +90,7 @@ func (t *timeline) byPosition() []int32 {
 	for i := range t.segs {
 		last = max(last, t.segs[i].pos)
 	}
-	next := make([]int32, last+2) // Where the next segment of a position goes, once summed up; each is one ahead.
+	next := make([]int32, last+2) // How many segments the position before has, and then where the next one of a position goes.
 	for i := range t.segs {
 		if s := &t.segs[i]; counts(s) {
 			next[s.pos+1]++

@@ -27,7 +27,7 @@ var doubts = []doubt{
 	{name: "never_faster", holds: (*analysis).unproven, say: (*analysis).sayUnproven},
 	{name: "all_hosts_busy", holds: (*analysis).sharedBy, say: (*analysis).sayShared},
 	{name: "may_wait_unseen", holds: (*analysis).mayWaitUnseen, say: (*analysis).sayMayWaitUnseen},
-	{name: "may_be_chance", holds: (*analysis).mayBeChance, say: (*analysis).sayMayBeChance},
+	{name: rca.RowMayBeChance, holds: (*analysis).mayBeChance, say: (*analysis).sayMayBeChance},
 	{name: "may_take_turns", holds: (*analysis).fewIterations, say: (*analysis).sayTakeTurns, after: true},
 }
 

@@ -183,7 +183,7 @@ const (
 
 	slowTransfers = 1.15 // Times what they take elsewhere or took before, from which a communicator's transfers are slow.
 
-	pathWeight     = 0.78 // The most that is believed of a path: the hosts at its ends have something in common, too.
+	pathWeight     = 0.78 // The most that is believed of a path: several NICs at one of its ends would look alike.
 	twoEndsWeight  = 0.6  // The most that is believed where the other end may be meant.
 	otherEndWeight = 0.55 // And where that one is named for its being the sender.
 
