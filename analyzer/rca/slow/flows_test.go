@@ -126,6 +126,9 @@ func TestFlowsToMembersThatAreNotKnown(t *testing.T) {
 			t.Errorf("rank %d sends to %d known ranks, and to others: %v; want %d, %v", c.from, len(known), unseen, c.known, c.unseen)
 		}
 	}
+	if known, unseen := to.of(&transferKey{class: transferClass{p2p: true}, to: -1}); len(known) > 0 || !unseen {
+		t.Errorf("a send to a rank that is not known goes to %v, and to others: %v", known, unseen)
+	}
 }
 
 // TestSharedNICIsNoPath: where two of four ranks send slowly to the same other host, and the others do not, the path is fine: it is
