@@ -6,7 +6,6 @@ package slow
 import (
 	"slices"
 
-	"github.com/culprit-project/culprit/analyzer/rca"
 	"github.com/culprit-project/culprit/analyzer/rca/job"
 )
 
@@ -73,7 +72,7 @@ func (t *timeline) peerWork() *peerWork {
 			to++
 		}
 		t.position(list[from:to], func(s *seg) int64 { return s.gap }, w.gap, w.own, v)
-		if t.segs[list[from]].Kind == rca.SegmentCompute {
+		if t.segs[list[from]].compute {
 			t.position(list[from:to], func(s *seg) int64 { return s.stay }, w.body, nil, v)
 		}
 		from = to
@@ -180,7 +179,7 @@ func (b *baseline) excessWork() {
 			if s.holed {
 				d = min(d, b.own[i]-b.gap[i]) // The rest may be an operation whose record is lost.
 			}
-			if s.Kind == rca.SegmentCompute {
+			if s.compute {
 				d += s.stay - b.body[i]
 			}
 			b.excess[n][s.iter] += d
@@ -289,7 +288,7 @@ func (t *timeline) transferKeyOf(j *joint) transferKey {
 	s := &t.segs[j.parts[0]]
 	k := transferKey{class: j.class, comm: max(-1, s.comm), from: -1, to: -1}
 	if j.p2p {
-		k.from, k.to = s.node, t.NodeOf(s.Peer)
+		k.from, k.to = s.node, t.NodeOf(s.peer)
 		if s.dir < 0 {
 			k.from, k.to = k.to, k.from
 		}
@@ -370,13 +369,13 @@ func (t *timeline) complete(j *joint) bool {
 
 func (t *timeline) classOf(j *joint) transferClass {
 	s := &t.segs[j.parts[0]]
-	c := transferClass{fn: s.fn, bytes: s.Bytes, p2p: j.p2p}
-	if job.UnevenSizes(s.Func) {
+	c := transferClass{fn: s.fn, bytes: s.bytes, p2p: j.p2p}
+	if job.UnevenSizes(t.FuncNames[s.fn]) {
 		c.bytes = -1
 	}
 	if j.p2p {
 		c.fn = -1
-		peer := t.NodeOf(s.Peer)
+		peer := t.NodeOf(s.peer)
 		c.cross = peer >= 0 && t.Host(peer) != t.Host(s.node)
 		return c
 	}

@@ -68,7 +68,7 @@ func (t *timeline) compareWords(j *joint, of []said, spans [][2]int64) {
 			of[t.segs[p].node].checked++
 		}
 		s := &t.segs[j.parts[0]]
-		if other := t.NodeOf(s.Peer); len(j.parts) == 1 && other >= 0 && t.within(s, other, spans) {
+		if other := t.NodeOf(s.peer); len(j.parts) == 1 && other >= 0 && t.within(s, other, spans) {
 			of[other].checked++
 			deny(of, s.node, other)
 		}

@@ -6,8 +6,6 @@ package slow
 import (
 	"math"
 	"slices"
-
-	"github.com/culprit-project/culprit/analyzer/rca"
 )
 
 // Iterations differ, and of some ranks one is always the slowest. mayBeChance asks whether those who are accused differ from the others by
@@ -129,7 +127,7 @@ func (a *analysis) compareFlushes(f *finding) *comparison {
 		usual, _ := r.usualFlush()
 		for i := range r {
 			s.addTransfers(a.now, r[i].node, slices.Contains(f.nodes, r[i].node), r[i].segs, 1, func(s *seg) float64 {
-				return float64(s.RecvWait[recvFlush]) / float64(usual)
+				return float64(s.record.RecvWait[recvFlush]) / float64(usual)
 			})
 		}
 	}
@@ -371,7 +369,7 @@ func (t *timeline) ownWork() [][]float64 {
 				out[n][s.iter] = 0
 			}
 			out[n][s.iter] += float64(s.gap)
-			if s.Kind == rca.SegmentCompute {
+			if s.compute {
 				out[n][s.iter] += float64(s.stay)
 			}
 		}

@@ -44,7 +44,7 @@ func (t *timeline) alignClocks() {
 		if t.jobs[j].compute {
 			continue
 		}
-		if len(ps) > 1 && rooted(t.segs[ps[0]].Func) {
+		if len(ps) > 1 && rooted(t.FuncNames[t.segs[ps[0]].fn]) {
 			continue // A root leaves early.
 		}
 		for k := 1; k < len(ps); k++ {
@@ -63,7 +63,7 @@ func (t *timeline) alignClocks() {
 				pairs = append(pairs, p)
 			}
 			if len(samples[p]) < 4096 {
-				samples[p] = append(samples[p], sample{a.End, b.End - a.End})
+				samples[p] = append(samples[p], sample{a.end, b.end - a.end})
 			}
 		}
 	}

@@ -269,12 +269,12 @@ func (a *analysis) sentMore(nodes []int32) bool {
 	for n := range a.now.ranks {
 		for _, i := range a.now.ranks[n] {
 			s := &a.now.segs[i]
-			if s.Kind != rca.SegmentOp || s.Bytes <= 0 {
+			if s.compute || s.bytes <= 0 {
 				continue
 			}
 			ci, ok := s.in()
-			if job.UnevenSizes(s.Func) || ok && a.now.exchange[ci] && s.dir < 0 {
-				bytes[n] += float64(s.Bytes)
+			if job.UnevenSizes(a.now.FuncNames[s.fn]) || ok && a.now.exchange[ci] && s.dir < 0 {
+				bytes[n] += float64(s.bytes)
 			}
 		}
 		if bytes[n] > 0 {
@@ -414,7 +414,7 @@ func ownWorkOf(t *timeline) []float64 {
 		switch {
 		case s.pred < 0 || s.also:
 			return 0
-		case s.Kind == rca.SegmentCompute:
+		case s.compute:
 			return s.gap + s.stay
 		}
 		return s.gap
@@ -423,7 +423,7 @@ func ownWorkOf(t *timeline) []float64 {
 
 // sendTimeOf gives the time each rank's sends were outstanding per iteration, ns.
 func sendTimeOf(t *timeline) []float64 {
-	return t.perIteration(func(s *seg) int64 { return int64(s.SendWait[sendNet]) })
+	return t.perIteration(func(s *seg) int64 { return int64(s.record.SendWait[sendNet]) })
 }
 
 // perIteration adds up something over each rank's work and divides by the number of iterations that the rank was seen in:

@@ -8,8 +8,6 @@ import (
 	"maps"
 	"math"
 	"slices"
-
-	"github.com/culprit-project/culprit/analyzer/rca"
 )
 
 // flowGroup is the sends of one rank in operations of one class: the smallest part of the network that finished work
@@ -82,7 +80,7 @@ func (t *timeline) flowClassOf(g *flowGroup) flowClass {
 }
 
 // groupFlows is the number of flows of a group's operations.
-func groupFlows(t *timeline, g *flowGroup) int { return t.segs[g.segs[0]].SendFlows }
+func groupFlows(t *timeline, g *flowGroup) int { return t.segs[g.segs[0]].record.SendFlows }
 
 // gatherFlows groups a timeline's sends over the network.
 func (t *timeline) gatherFlows() []flowGroup {
@@ -91,12 +89,12 @@ func (t *timeline) gatherFlows() []flowGroup {
 	for i := range t.segs {
 		s := &t.segs[i]
 		j := &t.jobs[s.job]
-		if s.Kind != rca.SegmentOp || s.SendWait[sendNet] <= 0 && s.SendActive <= 0 || j.p2p && s.dir < 0 {
+		if s.compute || s.record.SendWait[sendNet] <= 0 && s.record.SendActive <= 0 || j.p2p && s.dir < 0 {
 			continue
 		}
 		k := transferKey{class: j.class, comm: max(-1, s.comm), from: s.node, to: -1}
 		if j.p2p {
-			k.to = t.NodeOf(s.Peer)
+			k.to = t.NodeOf(s.peer)
 		}
 		g, ok := at[k]
 		if !ok {
@@ -120,7 +118,7 @@ func (t *timeline) slowLane(segs []int32) int {
 	counts := map[int]int{}
 	for _, i := range segs {
 		if s := &t.segs[i]; s.uneven() {
-			counts[s.SlowestChannel]++
+			counts[s.record.SlowestChannel]++
 		}
 	}
 	ch, n := mostFrequent(counts, cmp.Compare)
@@ -128,20 +126,24 @@ func (t *timeline) slowLane(segs []int32) int {
 }
 
 // outstanding is the time that an operation's sends had a transfer outstanding, summed over flows, ns.
-func outstanding(s *seg) float64 { return float64(max(s.SendActive, s.SendWait[sendNet])) }
+func outstanding(s *seg) float64 {
+	return float64(max(s.record.SendActive, s.record.SendWait[sendNet]))
+}
 
 // overdue is by how much an operation's sends, outstanding for ref when all is well, held it up, ns. Flows run side by side: what
 // each is slower by counts once, and what one of them alone is slower by counts whole.
 func (s *seg) overdue(ref float64) float64 {
-	over, flows := outstanding(s)-ref, float64(max(1, s.SendFlows))
+	over, flows := outstanding(s)-ref, float64(max(1, s.record.SendFlows))
 	if s.uneven() {
-		return max(over/flows, min(over, float64(s.SlowestTime)-ref/flows))
+		return max(over/flows, min(over, float64(s.record.SlowestTime)-ref/flows))
 	}
 	return over / flows
 }
 
 // uneven reports whether one of an operation's channels took much longer than another.
-func (s *seg) uneven() bool { return s.FastestTime > 0 && s.SlowestTime > unevenTimes*s.FastestTime }
+func (s *seg) uneven() bool {
+	return s.record.FastestTime > 0 && s.record.SlowestTime > unevenTimes*s.record.FastestTime
+}
 
 // receivers are the ranks that receive the flows of collectives.
 type receivers struct {
@@ -199,11 +201,11 @@ func (a *analysis) flowPeers() receivers {
 	}
 	for i := range a.now.segs {
 		s := &a.now.segs[i]
-		if s.SendFlows == 0 || s.dir != 0 {
+		if s.record.SendFlows == 0 || s.dir != 0 {
 			continue
 		}
 		if ci, ok := s.in(); ok && !seen[commNode{ci, s.node}] {
-			add(commNode{ci, s.node}, s.SendPeer, 1)
+			add(commNode{ci, s.node}, s.record.SendPeer, 1)
 		}
 	}
 	out := make(map[commNode][]peerShare, len(count))

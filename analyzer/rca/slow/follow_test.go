@@ -41,8 +41,8 @@ func TestEndSeenLate(t *testing.T) {
 			tl := newTimeline(job.NewIndex(&ev, rca.Options{}.WithDefaults()), []rca.Segment{first, waits, next})
 			var before string
 			for i := range tl.segs {
-				if s := &tl.segs[i]; s.Func == next.Func && s.pred >= 0 {
-					before = tl.segs[s.pred].Func
+				if s := &tl.segs[i]; s.record.Func == next.Func && s.pred >= 0 {
+					before = tl.segs[s.pred].record.Func
 				}
 			}
 			if want := pick(c.follows, waits.Func, first.Func); before != want {

@@ -77,9 +77,9 @@ func usualWork(t *timeline) (work []float64, pieces []int64) {
 			for ; to < len(at) && at[to].pos == at[from].pos; to++ {
 				s := &t.segs[at[to].seg]
 				switch {
-				case s.Kind == rca.SegmentCompute && s.holed:
+				case s.compute && s.holed:
 					takes = append(takes, s.stay)
-				case s.Kind == rca.SegmentCompute:
+				case s.compute:
 					takes = append(takes, s.gap+s.stay)
 				case !s.holed:
 					takes = append(takes, s.gap)

@@ -13,6 +13,9 @@ import (
 // hiddenComm names operations that a source recorded as computation.
 const hiddenComm rca.CommID = "hidden synchronisation"
 
+// hiddenNumber is its number in a timeline.
+const hiddenNumber int32 = -1
+
 // hiddenSyncs finds computations that are none: ranks begin them far apart and leave them together, so there is an
 // operation inside that the source did not record (a norm over all gradients, a barrier). Their length is waiting.
 func (t *timeline) hiddenSyncs() map[string]bool {
@@ -32,10 +35,10 @@ func (t *timeline) hiddenSyncs() map[string]bool {
 		seen := map[place]bool{}
 		for _, i := range list {
 			s := &t.segs[i]
-			if s.Kind != rca.SegmentCompute || s.iter == noIteration {
+			if !s.compute || s.iter == noIteration {
 				continue
 			}
-			p := place{s.Func, s.iter}
+			p := place{t.FuncNames[s.fn], s.iter}
 			e := at[p]
 			if e == nil {
 				e = &extent{}
@@ -46,7 +49,7 @@ func (t *timeline) hiddenSyncs() map[string]bool {
 				continue
 			}
 			seen[p] = true
-			e.starts, e.ends = append(e.starts, t.entered(s)), append(e.ends, t.clock[n].toReference(s.End))
+			e.starts, e.ends = append(e.starts, t.entered(s)), append(e.ends, t.clock[n].toReference(s.end))
 		}
 	}
 	together, apart := map[string]int{}, map[string]int{}
@@ -81,7 +84,7 @@ func (t *timeline) uncover() (*timeline, repair) {
 	r := repair{}
 	tl := make([]rca.Segment, 0, len(t.segs))
 	for i := range t.segs {
-		s := *t.segs[i].Segment
+		s := *t.segs[i].record
 		if s.Kind == rca.SegmentCompute && hidden[s.Func] {
 			if t.segs[i].iter == noIteration {
 				r.left++

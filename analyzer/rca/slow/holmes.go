@@ -51,7 +51,7 @@ func (o *operators) Before(op int) []int {
 	const far = 4096
 	// Back to the same operation of the iteration before.
 	for k := at - 1; k >= 0 && len(out) < far && o.now.segs[list[k]].pos != s.pos; k-- {
-		if o.now.segs[list[k]].Kind == rca.SegmentOp {
+		if !o.now.segs[list[k]].compute {
 			out = append(out, int(list[k]))
 		}
 	}
@@ -67,7 +67,7 @@ func (o *operators) Abnormal(op int) bool {
 
 func (o *operators) features(s *seg) holmes.Features {
 	f := holmes.FeaturesOf(float64(s.stay)/1e9, o.length, o.usual[o.now.tokenOf(s)])
-	f.Rank, f.Bytes, f.Pattern = s.Rank, s.Bytes, s.Func
+	f.Rank, f.Bytes, f.Pattern = s.record.Rank, s.bytes, s.record.Func
 	return f
 }
 
@@ -100,7 +100,7 @@ func (o *operators) drift(normal *timeline) map[string]float64 {
 	}
 	var fs []holmes.Features
 	for i := range normal.segs {
-		if s := &normal.segs[i]; s.Kind == rca.SegmentOp && len(fs) < most {
+		if s := &normal.segs[i]; !s.compute && len(fs) < most {
 			fs = append(fs, now.features(s))
 		}
 	}
@@ -131,7 +131,7 @@ func (a *analysis) holmesVotes() []rca.Vote {
 		n := 0
 		for _, i := range a.now.ranks[pivot] {
 			s := &a.now.segs[i]
-			if int(s.iter) != it || s.Kind != rca.SegmentOp || n == perIteration || !o.Abnormal(int(i)) {
+			if int(s.iter) != it || s.compute || n == perIteration || !o.Abnormal(int(i)) {
 				continue
 			}
 			n++
@@ -164,7 +164,7 @@ func (a *analysis) mostFound(v *rca.Vote, found []irregularity) {
 	for _, f := range found {
 		if !seen[f.Found] {
 			seen[f.Found] = true
-			count[end{a.now.segs[f.Op].Rank, f.Cause}]++
+			count[end{a.now.segs[f.Op].record.Rank, f.Cause}]++
 		}
 	}
 	best, _ := mostFrequent(count, func(x, y end) int { return cmp.Or(cmp.Compare(x.rank, y.rank), cmp.Compare(x.cause, y.cause)) })
@@ -174,9 +174,9 @@ func (a *analysis) mostFound(v *rca.Vote, found []irregularity) {
 	}
 	v.Class = rca.SlowComm
 	for _, f := range found {
-		if f.Cause == holmes.Network && a.now.segs[f.Op].Rank == best.rank {
+		if f.Cause == holmes.Network && a.now.segs[f.Op].record.Rank == best.rank {
 			for _, p := range a.now.jobs[a.now.segs[f.Op].job].parts {
-				if r := a.now.segs[p].Rank; !slices.Contains(v.Ranks, r) && len(v.Ranks) < rca.MaxCulprits {
+				if r := a.now.segs[p].record.Rank; !slices.Contains(v.Ranks, r) && len(v.Ranks) < rca.MaxCulprits {
 					v.Ranks = append(v.Ranks, r)
 				}
 			}

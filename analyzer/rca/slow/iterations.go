@@ -11,18 +11,16 @@ import (
 	"slices"
 	"time"
 
-	"github.com/culprit-project/culprit/analyzer/rca"
 	"github.com/culprit-project/culprit/analyzer/rca/job"
 )
 
 // token describes an operation as its rank sees it. It is the same in every iteration and on every rank of a role.
 type token struct {
-	fn    int32
-	kind  rca.SegmentKind
-	bytes int64
-	size  int32 // Of the communicator.
-	dir   int8  // Send or receive to a higher or lower rank of the communicator.
-	mb    int32
+	fn      int32
+	size    int32 // Of the communicator.
+	bytes   int64
+	dir     int8 // Send or receive to a higher or lower rank of the communicator.
+	compute bool
 }
 
 // noIteration marks segments before the first iteration that was seen whole.
@@ -65,7 +63,7 @@ func (t *timeline) findLostWork(tokens []int32) {
 	counts, stays := map[count]int{}, map[kind][]int64{}
 	for i := range t.segs {
 		s := &t.segs[i]
-		if s.Kind != rca.SegmentCompute || s.iter == noIteration {
+		if !s.compute || s.iter == noIteration {
 			continue
 		}
 		k := kind{t.role[s.node], tokens[i]}
@@ -107,10 +105,10 @@ func (t *timeline) findExchanges() {
 		for _, i := range t.ranks[n] {
 			s := &t.segs[i]
 			ci, ok := s.in()
-			if !ok || t.exchange[ci] || s.dir == 0 || s.Peer < 0 || slices.Contains(peers[ci], s.Peer) {
+			if !ok || t.exchange[ci] || s.dir == 0 || s.peer < 0 || slices.Contains(peers[ci], s.peer) {
 				continue
 			}
-			if peers[ci] = append(peers[ci], s.Peer); len(peers[ci]) > pipelinePeers {
+			if peers[ci] = append(peers[ci], s.peer); len(peers[ci]) > pipelinePeers {
 				t.exchange[ci] = true
 			}
 		}
@@ -148,7 +146,7 @@ func (t *timeline) before(comm int32, x, y int) int {
 
 func (t *timeline) numbered() bool {
 	for i := range t.segs {
-		if t.segs[i].Iteration < 0 {
+		if t.segs[i].record.Iteration < 0 {
 			return false
 		}
 	}
@@ -156,17 +154,17 @@ func (t *timeline) numbered() bool {
 }
 
 func (t *timeline) tokenOf(s *seg) token {
-	k := token{fn: s.fn, kind: s.Kind, bytes: s.Bytes, mb: -1}
+	k := token{fn: s.fn, compute: s.compute, bytes: s.bytes}
 	if c, ok := s.in(); ok {
 		k.size = int32(t.Comms[c].Size)
 	}
-	if job.UnevenSizes(s.Func) {
+	if job.UnevenSizes(t.FuncNames[s.fn]) {
 		k.bytes = -1 // The size follows the data.
 	}
-	if d := s.dir; d != 0 && s.Peer >= 0 {
+	if d := s.dir; d != 0 && s.peer >= 0 {
 		k.bytes = -1
 		if ci, ok := s.in(); !ok || !t.exchange[ci] {
-			k.dir = int8(pick(t.before(s.comm, s.Rank, s.Peer) < 0, 1, -1))
+			k.dir = int8(pick(t.before(s.comm, s.record.Rank, s.peer) < 0, 1, -1))
 		}
 	}
 	return k

@@ -7,8 +7,6 @@ import (
 	"cmp"
 	"slices"
 	"time"
-
-	"github.com/culprit-project/culprit/analyzer/rca"
 )
 
 // What the parts of SendWait and RecvWait mean.
@@ -21,7 +19,7 @@ const (
 
 // waitsSeen reports whether the source told what an operation's flows waited for.
 func (s *seg) waitsSeen() bool {
-	return s.SendWait != [3]time.Duration{} || s.RecvWait != [3]time.Duration{}
+	return s.record.SendWait != [3]time.Duration{} || s.record.RecvWait != [3]time.Duration{}
 }
 
 // slowEnd is a rank whose transfers of one class take longer than its peers'.
@@ -143,7 +141,7 @@ func (a *analysis) idealTransfers(elsewhere bool, ends ...[]slowEnd) func(*joint
 				s := &a.now.segs[g]
 				over := int64(s.overdue(float64(e.ref)))
 				if e.flush {
-					over = (int64(s.RecvWait[recvFlush]) - e.ref) / int64(max(1, s.SendFlows))
+					over = (int64(s.record.RecvWait[recvFlush]) - e.ref) / int64(max(1, s.record.SendFlows))
 				}
 				if j := &a.now.jobs[s.job]; over > 0 {
 					lower(j, max(j.transfer/10, j.transfer-over))
@@ -188,13 +186,13 @@ func (a *analysis) receiversByClass() []receiversOfClass {
 	var out []receiversOfClass
 	for i := range a.now.segs {
 		s := &a.now.segs[i]
-		if s.Kind != rca.SegmentOp || !s.waitsSeen() {
+		if s.compute || !s.waitsSeen() {
 			continue
 		}
 		j := &a.now.jobs[s.job]
 		k := transferKey{class: j.class, from: s.node, to: -1}
 		if j.p2p {
-			k.to = a.NodeOf(s.Peer)
+			k.to = a.NodeOf(s.peer)
 			k.class.fn = -2 + int32(s.dir) // Receives are compared with receives.
 		}
 		p, ok := at[k]
@@ -210,7 +208,7 @@ func (a *analysis) receiversByClass() []receiversOfClass {
 			out[c] = append(out[c], slowEnd{node: s.node, flush: true})
 		}
 		e := &out[p.class][p.at]
-		e.total += int64(s.RecvWait[recvFlush])
+		e.total += int64(s.record.RecvWait[recvFlush])
 		e.segs = append(e.segs, int32(i))
 	}
 	return out

@@ -138,7 +138,7 @@ func (t *timeline) sinceLast() int64 {
 			continue
 		}
 		last := &t.segs[list[len(list)-1]]
-		in := slices.IndexFunc(r.Memberships, func(m rca.Membership) bool { return m.Comm == last.Comm })
+		in := slices.IndexFunc(r.Memberships, func(m rca.Membership) bool { return m.Comm == last.record.Comm })
 		if in >= 0 && r.Memberships[in].SinceCompleted >= 0 {
 			open = append(open, last.enter+last.stay+int64(r.Memberships[in].SinceCompleted)-t.segs[list[k]].enter)
 		}

@@ -6,7 +6,6 @@ package slow
 import (
 	"fmt"
 
-	"github.com/culprit-project/culprit/analyzer/rca"
 	"github.com/culprit-project/culprit/analyzer/rca/holmes"
 	"github.com/culprit-project/culprit/analyzer/rca/job"
 )
@@ -24,12 +23,12 @@ func Operators(x *job.Index) []holmes.Operator {
 	var out []holmes.Operator
 	for i := range t.segs {
 		s := &t.segs[i]
-		if s.Kind != rca.SegmentOp || s.iter < 0 || int(s.iter) >= len(lengths) {
+		if s.compute || s.iter < 0 || int(s.iter) >= len(lengths) {
 			continue
 		}
 		k := t.tokenOf(s)
 		o := holmes.Operator{
-			Rank: s.Rank, Communicator: string(s.Comm), Pattern: s.Func, Bytes: s.Bytes, Like: k.String(t), Number: s.Number,
+			Rank: s.record.Rank, Communicator: string(s.record.Comm), Pattern: t.FuncNames[s.fn], Bytes: s.bytes, Like: k.String(t), Number: s.number,
 			Iteration: int(s.iter), Seconds: float64(s.stay) / 1e9, IterationSeconds: float64(lengths[s.iter]) / 1e9,
 		}
 		f := holmes.FeaturesOf(o.Seconds, o.IterationSeconds, usual[k])
@@ -44,7 +43,7 @@ func (t *timeline) usualOperators() map[token][]float64 {
 	const kept = 256
 	out := map[token][]float64{}
 	for i := range t.segs {
-		if k := t.tokenOf(&t.segs[i]); t.segs[i].Kind == rca.SegmentOp && len(out[k]) < kept {
+		if k := t.tokenOf(&t.segs[i]); !t.segs[i].compute && len(out[k]) < kept {
 			out[k] = append(out[k], float64(t.segs[i].stay)/1e9)
 		}
 	}

@@ -68,8 +68,8 @@ func (a *analysis) traffic() map[int32]pulse.Traffic {
 				continue
 			case s.dir > 0:
 				t.P2P++
-				t.P2PBytes += s.Bytes
-				if to := a.Comms[ci].Find(a.NodeOf(s.Peer)); to != nil {
+				t.P2PBytes += s.bytes
+				if to := a.Comms[ci].Find(a.NodeOf(s.peer)); to != nil {
 					if pairs[ci] == nil {
 						pairs[ci] = map[pair]bool{}
 					}
@@ -78,7 +78,7 @@ func (a *analysis) traffic() map[int32]pulse.Traffic {
 				}
 			case s.dir == 0 && me.CommRank == 0:
 				t.Collectives++
-				t.CollectiveBytes += s.Bytes
+				t.CollectiveBytes += s.bytes
 			}
 			out[ci] = t
 		}

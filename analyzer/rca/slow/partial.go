@@ -175,7 +175,7 @@ func (a *analysis) networkSeen() bool {
 	if !slices.Contains(a.now.across, true) {
 		return true
 	}
-	return slices.ContainsFunc(a.now.segs, func(s seg) bool { return s.SendFlows > 0 || s.SendWait != [3]time.Duration{} })
+	return slices.ContainsFunc(a.now.segs, func(s seg) bool { return s.record.SendFlows > 0 || s.record.SendWait != [3]time.Duration{} })
 }
 
 // unseenPartners gives the unseen ranks in whose operations the others spend most time.
@@ -183,12 +183,12 @@ func (a *analysis) unseenPartners() []int {
 	spent, inside := map[int]int64{}, map[int32]int64{} // By rank, by communicator.
 	for i := range a.now.segs {
 		s := &a.now.segs[i]
-		if s.Kind != rca.SegmentOp || a.now.complete(&a.now.jobs[s.job]) {
+		if s.compute || a.now.complete(&a.now.jobs[s.job]) {
 			continue
 		}
-		if s.Peer >= 0 {
-			if n := a.NodeOf(s.Peer); n >= 0 && len(a.now.ranks[n]) == 0 {
-				spent[s.Peer] += s.stay
+		if s.peer >= 0 {
+			if n := a.NodeOf(s.peer); n >= 0 && len(a.now.ranks[n]) == 0 {
+				spent[s.peer] += s.stay
 			}
 			continue
 		}

@@ -58,8 +58,8 @@ func (a *analysis) lateAllOver(flush []slowEnd, nodes []int32) bool {
 	for i := range flush {
 		var late, taking int64
 		for _, g := range flush[i].segs {
-			late += int64(a.now.segs[g].RecvWait[recvFlush])
-			taking += int64(a.now.segs[g].RecvWait[recvGPU])
+			late += int64(a.now.segs[g].record.RecvWait[recvFlush])
+			taking += int64(a.now.segs[g].record.RecvWait[recvGPU])
 		}
 		if share := float64(taking) / float64(max(1, late)); least < 0 || share < least {
 			least = share

@@ -87,7 +87,7 @@ func (t *timeline) records(keep func(*seg) bool) []rca.Segment {
 	out := make([]rca.Segment, 0, len(t.segs))
 	for i := range t.segs {
 		if s := &t.segs[i]; keep(s) {
-			out = append(out, *s.Segment)
+			out = append(out, *s.record)
 		}
 	}
 	return out

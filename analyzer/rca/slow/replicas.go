@@ -5,8 +5,6 @@ package slow
 
 import (
 	"slices"
-
-	"github.com/culprit-project/culprit/analyzer/rca"
 )
 
 // dataComms tells of every communicator whether its collectives carry a model's data: those of tensor and data
@@ -15,7 +13,7 @@ func (a *analysis) dataComms() []bool {
 	out := make([]bool, len(a.Comms))
 	for i := range a.now.segs {
 		s := &a.now.segs[i]
-		if s.Kind != rca.SegmentOp || s.dir != 0 || s.Bytes <= controlBytes {
+		if s.compute || s.dir != 0 || s.bytes <= controlBytes {
 			continue
 		}
 		if ci, ok := s.in(); ok && !a.now.exchange[ci] {

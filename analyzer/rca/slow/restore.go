@@ -88,7 +88,7 @@ func (t *timeline) spans() [][2]int64 {
 	out := make([][2]int64, len(t.Nodes))
 	for n, list := range t.ranks {
 		for k, i := range list {
-			if e := t.segs[i].End; k == 0 {
+			if e := t.segs[i].end; k == 0 {
 				out[n] = [2]int64{e, e}
 			} else {
 				out[n] = [2]int64{min(out[n][0], e), max(out[n][1], e)}
@@ -104,7 +104,7 @@ func (t *timeline) within(s *seg, n int32, spans [][2]int64) bool {
 	if !own.known || !c.known || c.root != own.root {
 		return false
 	}
-	end := c.fromReference(own.toReference(s.End))
+	end := c.fromReference(own.toReference(s.end))
 	return end > spans[n][0] && end < spans[n][1]
 }
 
@@ -113,7 +113,7 @@ func (t *timeline) seenIn() [][]int32 {
 	out := make([][]int32, len(t.Comms))
 	for i := range t.segs {
 		s := &t.segs[i]
-		if ci, ok := s.in(); ok && s.Kind == rca.SegmentOp {
+		if ci, ok := s.in(); ok && !s.compute {
 			if l := out[ci]; len(l) == 0 || l[len(l)-1] != s.node {
 				out[ci] = append(l, s.node) // Segments are in the order of nodes.
 			}
@@ -134,7 +134,7 @@ func (t *timeline) absentFrom(j *joint, seen [][]int32, spans [][2]int64) []int3
 	}
 	might := func(n int32) bool { return t.within(s, n, spans) }
 	if j.p2p {
-		n := t.NodeOf(s.Peer)
+		n := t.NodeOf(s.peer)
 		if _, in := slices.BinarySearch(seen[ci], n); n >= 0 && in && might(n) {
 			return []int32{n}
 		}
@@ -173,9 +173,9 @@ func (t *timeline) usualStays(absent [][]int32) []int64 {
 		slices.SortStableFunc(js, func(x, y int32) int {
 			a, b := &t.segs[t.jobs[x].parts[0]], &t.segs[t.jobs[y].parts[0]]
 			if t.jobs[x].p2p { // Each side has its own number.
-				return cmp.Or(cmp.Compare(a.Iteration, b.Iteration), cmp.Compare(a.Seq, b.Seq))
+				return cmp.Or(cmp.Compare(a.record.Iteration, b.record.Iteration), cmp.Compare(a.seq, b.seq))
 			}
-			return cmp.Or(cmp.Compare(a.Number, b.Number), cmp.Compare(a.Iteration, b.Iteration), cmp.Compare(a.Seq, b.Seq))
+			return cmp.Or(cmp.Compare(a.number, b.number), cmp.Compare(a.record.Iteration, b.record.Iteration), cmp.Compare(a.seq, b.seq))
 		})
 		stays, whole := make([]int64, len(js)), make([]bool, len(js))
 		for i, j := range js {
@@ -238,7 +238,7 @@ func (t *timeline) whoLeavesWhen() leaving {
 			for _, p := range jo.parts {
 				s := &t.segs[p]
 				k := leavingKey(jo, ci, s.node)
-				later[k] = append(later[k], t.clock[s.node].toReference(s.End)-mid)
+				later[k] = append(later[k], t.clock[s.node].toReference(s.end)-mid)
 			}
 			continue
 		}
@@ -249,7 +249,7 @@ func (t *timeline) whoLeavesWhen() leaving {
 			continue
 		}
 		k := pairKey(a.node, b.node)
-		later[k] = append(later[k], t.clock[b.node].toReference(b.End)-t.clock[a.node].toReference(a.End))
+		later[k] = append(later[k], t.clock[b.node].toReference(b.end)-t.clock[a.node].toReference(a.end))
 	}
 	return mediansOf(later)
 }
@@ -263,7 +263,7 @@ func (t *timeline) middleEnd(j *joint) (int64, bool) {
 		if c := &t.clock[s.node]; !c.known || c.root != t.clock[t.segs[j.parts[0]].node].root {
 			return 0, false
 		}
-		ends = append(ends, t.clock[s.node].toReference(s.End))
+		ends = append(ends, t.clock[s.node].toReference(s.end))
 	}
 	return median64(ends), true
 }
@@ -291,12 +291,12 @@ func (t *timeline) lostSegment(l *lostRecord) rca.Segment {
 	s := &t.segs[j.parts[0]]
 	own := &t.segs[t.ranks[l.node][0]]
 	c := rca.Segment{
-		Rank: t.Nodes[l.node].ID, Kind: rca.SegmentOp, Iteration: s.Iteration, Comm: s.Comm, Number: s.Number, Seq: s.Seq, Func: s.Func, Peer: -1, Bytes: s.Bytes,
+		Rank: t.Nodes[l.node].ID, Kind: rca.SegmentOp, Iteration: s.record.Iteration, Comm: s.record.Comm, Number: s.number, Seq: s.seq, Func: t.FuncNames[s.fn], Peer: -1, Bytes: s.bytes,
 		Start: l.latest, Entered: l.latest, End: l.end,
-		Stage: own.Stage, DataRank: own.DataRank, Layer: s.Layer, Microbatch: s.Microbatch,
+		Stage: int(own.stage), DataRank: own.record.DataRank, Layer: s.record.Layer, Microbatch: s.record.Microbatch,
 	}
 	if j.p2p {
-		c.Peer, c.Func, c.Number = s.Rank, opposite(s.Func), pick[int64](s.Number < 0, -1, lostNumber)
+		c.Peer, c.Func, c.Number = s.record.Rank, opposite(t.FuncNames[s.fn]), pick[int64](s.number < 0, -1, lostNumber)
 	}
 	return c
 }
@@ -330,7 +330,7 @@ func (t *timeline) restoredStays(lost []lostRecord, of map[*rca.Segment]int) []r
 	}
 	at := map[place][]int32{}
 	for i := range t.segs {
-		if s := &t.segs[i]; s.pos >= 0 && s.Kind == rca.SegmentOp {
+		if s := &t.segs[i]; s.pos >= 0 && !s.compute {
 			at[place{s.node, s.pos}] = append(at[place{s.node, s.pos}], int32(i))
 		}
 	}
@@ -343,7 +343,7 @@ func (t *timeline) restoredStays(lost []lostRecord, of map[*rca.Segment]int) []r
 		}
 		for k, i := range list {
 			if s := &t.segs[i]; s.restored && s.pred >= 0 {
-				out[of[s.Segment]] = d.stayOf(s, out[of[s.Segment]], around(gaps, counts, k, s.gap))
+				out[of[s.record]] = d.stayOf(s, out[of[s.record]], around(gaps, counts, k, s.gap))
 			}
 		}
 	}
@@ -364,10 +364,10 @@ func (d *draft) stayOf(s *seg, r restoredStay, computes int64) restoredStay {
 	r.placed = true
 	takes := r.end - r.latest
 	before, after := d.beside(s, d.places)
-	if p, ok := d.times[numbered{s.comm, s.node, s.Number - 1}]; ok && s.Number >= 0 && p[1] < r.end {
+	if p, ok := d.times[numbered{s.comm, s.node, s.number - 1}]; ok && s.number >= 0 && p[1] < r.end {
 		before = max(before, p[1])
 	}
-	if p, ok := d.times[numbered{s.comm, s.node, s.Number + 1}]; ok && s.Number >= 0 && p[0] > before {
+	if p, ok := d.times[numbered{s.comm, s.node, s.number + 1}]; ok && s.number >= 0 && p[0] > before {
 		end := r.end
 		r.end, r.latest, after = min(end, p[0]), min(r.latest, p[0]), min(after, p[0])
 		takes = end - r.latest
@@ -412,8 +412,8 @@ type numbered struct {
 func (t *timeline) numberedTimes() map[numbered][2]int64 {
 	out := map[numbered][2]int64{}
 	for i := range t.segs {
-		if s := &t.segs[i]; !s.restored && s.Number >= 0 && s.dir == 0 {
-			out[numbered{s.comm, s.node, s.Number}] = [2]int64{s.enter, s.End}
+		if s := &t.segs[i]; !s.restored && s.number >= 0 && s.dir == 0 {
+			out[numbered{s.comm, s.node, s.number}] = [2]int64{s.enter, s.end}
 		}
 	}
 	return out
@@ -436,10 +436,10 @@ func (t *timeline) places() []int32 {
 func (t *timeline) beside(s *seg, places []int32) (before, after int64) {
 	const near = 32 // Operations that may be under way at once.
 	list, at := t.ranks[s.node], int(places[s.id])
-	before, after = t.segs[s.pred].End, math.MaxInt64
+	before, after = t.segs[s.pred].end, math.MaxInt64
 	for k := at - 1; k >= max(0, at-near); k-- {
-		if p := &t.segs[list[k]]; p.enter < s.enter && p.End > before && p.End <= s.enter+mostOverlap {
-			before = p.End
+		if p := &t.segs[list[k]]; p.enter < s.enter && p.end > before && p.end <= s.enter+mostOverlap {
+			before = p.end
 		}
 	}
 	for k := at + 1; k < len(list); k++ {
@@ -475,9 +475,9 @@ func (t *timeline) findBatches() *batches {
 			if p, ok := before[ci]; ok && s.enter-t.segs[p].enter < int64(time.Microsecond) {
 				grouped[p], grouped[i] = true, true
 				last := &b.began[k][len(b.began[k])-1]
-				last.end = max(last.end, s.End)
+				last.end = max(last.end, s.end)
 			} else {
-				b.began[k] = append(b.began[k], batch{s.enter, s.End})
+				b.began[k] = append(b.began[k], batch{s.enter, s.end})
 			}
 			before[ci] = i
 		}
@@ -492,7 +492,7 @@ func (t *timeline) findBatches() *batches {
 
 // sequenceOf is the numbering of a rank's sends to, or receives from, one other rank.
 func sequenceOf(s *seg) sequence {
-	return sequence{comm: s.comm, fn: s.fn, peer: int32(s.Peer), rank: int32(s.Rank)}
+	return sequence{comm: s.comm, fn: s.fn, peer: int32(s.peer), rank: int32(s.record.Rank)}
 }
 
 // of gives when the group call was entered that a lost send or receive was in, which would have been entered at some time were it

@@ -86,7 +86,7 @@ func TestLostRecordsArePutBack(t *testing.T) {
 	put := map[key]*seg{}
 	for i := range tl.segs {
 		if s := &tl.segs[i]; s.restored {
-			put[key{s.Rank, s.Peer, s.Comm, s.Func, s.Seq}] = s
+			put[key{s.record.Rank, s.peer, s.record.Comm, s.record.Func, s.seq}] = s
 		}
 	}
 	found, ends, enters := 0, 0, 0
@@ -97,7 +97,7 @@ func TestLostRecordsArePutBack(t *testing.T) {
 		}
 		found++
 		const near = 500 * time.Microsecond
-		if time.Duration(s.End-l.End).Abs() < near {
+		if time.Duration(s.end-l.End).Abs() < near {
 			ends++
 		}
 		if time.Duration(s.enter-l.Entered).Abs() < 4*near {
@@ -187,7 +187,7 @@ func TestLostPartOfAGroupCall(t *testing.T) {
 		}
 		n++
 		if !entered[s.enter] {
-			t.Errorf("%s %d of rank %d with %d is entered %v off", s.Func, s.Seq, s.Rank, s.Peer, time.Duration(s.enter-int64(time.Hour))%(50*time.Millisecond))
+			t.Errorf("%s %d of rank %d with %d is entered %v off", s.record.Func, s.seq, s.record.Rank, s.peer, time.Duration(s.enter-int64(time.Hour))%(50*time.Millisecond))
 		}
 	}
 	if n < len(lost)/2 {
@@ -204,9 +204,9 @@ func TestLostPartOfAGroupCall(t *testing.T) {
 	at := map[[2]int32]work{}
 	for i := range tl.segs {
 		s := &tl.segs[i]
-		k, w := [2]int32{s.node, s.pos}, work{s.Func, s.Peer}
+		k, w := [2]int32{s.node, s.pos}, work{s.record.Func, s.peer}
 		if was, ok := at[k]; ok && was != w {
-			t.Fatalf("place %d of rank %d is %v and %v", s.pos, s.Rank, was, w)
+			t.Fatalf("place %d of rank %d is %v and %v", s.pos, s.record.Rank, was, w)
 		}
 		at[k] = w
 	}

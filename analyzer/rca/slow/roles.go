@@ -63,18 +63,18 @@ func (t *timeline) turnsOf(n int32) *turns {
 	peers := map[int32][]int{}
 	for _, i := range t.ranks[n] {
 		s := &t.segs[i]
-		if s.dir == 0 || s.Peer < 0 || s.Seq < 0 {
+		if s.dir == 0 || s.peer < 0 || s.seq < 0 {
 			continue
 		}
 		k := turnOf(s)
-		if first, ok := r.first[k]; !ok || s.Seq < first {
-			r.first[k] = s.Seq
+		if first, ok := r.first[k]; !ok || s.seq < first {
+			r.first[k] = s.seq
 		}
 		if peers[s.comm] == nil {
 			comms = append(comms, s.comm)
 		}
-		if !slices.Contains(peers[s.comm], s.Peer) {
-			peers[s.comm] = append(peers[s.comm], s.Peer)
+		if !slices.Contains(peers[s.comm], s.peer) {
+			peers[s.comm] = append(peers[s.comm], s.peer)
 		}
 	}
 	rank := t.Nodes[n].ID
@@ -94,16 +94,16 @@ func (t *timeline) turnsOf(n int32) *turns {
 }
 
 func turnOf(s *seg) sequence {
-	return sequence{comm: s.comm, fn: s.fn, peer: int32(s.Peer), iter: s.iter}
+	return sequence{comm: s.comm, fn: s.fn, peer: int32(s.peer), iter: s.iter}
 }
 
 // of gives the partner of a send or receive and its ordinal within the iteration; false for anything else.
 func (r *turns) of(s *seg) (partner, k int32, ok bool) {
 	first, ok := r.first[turnOf(s)]
-	if !ok || s.Seq < 0 {
+	if !ok || s.seq < 0 {
 		return 0, 0, false
 	}
-	return r.partner[sequence{comm: s.comm, fn: -1, peer: int32(s.Peer)}], int32(s.Seq - first), true
+	return r.partner[sequence{comm: s.comm, fn: -1, peer: int32(s.peer)}], int32(s.seq - first), true
 }
 
 // roleShape is the operations of a rank in an average iteration.
@@ -119,14 +119,14 @@ func (t *timeline) shape(list []int32, tokens []int32) roleShape {
 	first, last := int32(-1), int32(noIteration)
 	for _, i := range list {
 		s := &t.segs[i]
-		if s.iter == noIteration || s.Comm == hiddenComm {
+		if s.iter == noIteration || s.comm == hiddenNumber {
 			continue // What was not recorded is no part of the program as far as it is known.
 		}
 		if first < 0 {
 			first = s.iter
 		}
 		last = max(last, s.iter)
-		sh.stage = max(sh.stage, s.Stage)
+		sh.stage = max(sh.stage, int(s.stage))
 		count[tokens[i]]++
 	}
 	for k := range count {

@@ -52,7 +52,7 @@ func (a *analysis) longest(g *flowGroup) float64 {
 	sum := 0.0
 	for _, i := range g.segs {
 		s := &a.now.segs[i]
-		sum += 1 + s.overdue(g.ref)*float64(max(1, s.SendFlows))/g.ref
+		sum += 1 + s.overdue(g.ref)*float64(max(1, s.record.SendFlows))/g.ref
 	}
 	return sum / float64(len(g.segs))
 }

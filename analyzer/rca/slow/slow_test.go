@@ -274,7 +274,7 @@ func TestX6OffsetsAreEstimated(t *testing.T) {
 	for r := 1; r < j.World(); r++ {
 		list := tl.ranks[r]
 		for _, i := range []int32{list[0], list[len(list)/2], list[len(list)-1]} {
-			own := tl.segs[i].End
+			own := tl.segs[i].end
 			// What rank 0's clock said then: offset and drift undone by hand.
 			true0 := float64(own-1e15-int64(r)*3e9) / (1 + float64(r)*10e-6)
 			if d := math.Abs(float64(tl.clock[r].toReference(own)-1e15) - true0); d > 1e6 {

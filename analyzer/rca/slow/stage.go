@@ -9,7 +9,6 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/culprit-project/culprit/analyzer/rca"
 	"github.com/culprit-project/culprit/analyzer/rca/words"
 )
 
@@ -78,8 +77,8 @@ func (a *analysis) stage() (finding, bool) {
 	f := finding{
 		weight: stageWeight, lane: -1,
 		gain: a.replay.gain(change{
-			gap:  func(s *seg, was int64) int64 { return scale(s, gapKind(s), was) },
-			body: func(s *seg, was int64) int64 { return scale(s, bodyKind(s), was) },
+			gap:  func(s *seg, was int64) int64 { return scale(s, a.now.gapKind(s), was) },
+			body: func(s *seg, was int64) int64 { return scale(s, a.now.bodyKind(s), was) },
 		}),
 		group: stageName(&stages[worst], a.IDs(stages[worst].nodes)),
 		what:  fmt.Sprintf(words.StageUneven, own/others),
@@ -114,14 +113,14 @@ func (k workKind) compare(other workKind) int {
 	return cmp.Or(cmp.Compare(k.what, other.what), cmp.Compare(k.fn, other.fn))
 }
 
-func gapKind(s *seg) workKind {
-	if s.Kind == rca.SegmentOp && s.dir == 0 {
-		return workKind{"before", s.Func}
+func (t *timeline) gapKind(s *seg) workKind {
+	if !s.compute && s.dir == 0 {
+		return workKind{"before", t.FuncNames[s.fn]}
 	}
 	return workKind{what: "between messages"}
 }
 
-func bodyKind(s *seg) workKind { return workKind{"compute", s.Func} }
+func (t *timeline) bodyKind(s *seg) workKind { return workKind{"compute", t.FuncNames[s.fn]} }
 
 // stageWork gives, for each kind of work, every stage's mean per rank and iteration, ns.
 func (a *analysis) stageWork(stages []stageOf) map[workKind][]float64 {
@@ -140,9 +139,9 @@ func (a *analysis) stageWork(stages []stageOf) map[workKind][]float64 {
 				if !s.works() {
 					continue
 				}
-				add(gapKind(s), s.gap)
-				if s.Kind == rca.SegmentCompute {
-					add(bodyKind(s), s.stay)
+				add(a.now.gapKind(s), s.gap)
+				if s.compute {
+					add(a.now.bodyKind(s), s.stay)
 				}
 			}
 		}
@@ -165,7 +164,7 @@ func (a *analysis) stagesOf() []stageOf {
 		}
 		k := -1
 		for _, i := range a.now.ranks[n] {
-			if st := a.now.segs[i].Stage; st >= 0 {
+			if st := int(a.now.segs[i].stage); st >= 0 {
 				k = st
 				break
 			}

@@ -39,19 +39,18 @@ type timeline struct {
 
 // seg is one segment with its place.
 type seg struct {
-	*rca.Segment
-	id    int32
-	node  int32
-	comm  int32 // In Comms; below 0 one that is not there, all segments of one alike.
-	fn    int32 // In FuncNames.
-	dir   int8  // Of data: +1 a send, -1 a receive, 0 a collective or a computation.
-	job   int32
-	pred  int32 // What ended last before this was entered, on the same rank; -1 nothing.
-	enter int64
-	gap   int64 // From pred's end to enter: computation, or the host being late.
-	host  int64 // The part of gap in which the GPU had nothing to do because the call had not come yet.
-	stay  int64 // Inside, waiting for others included.
-	iter  int32 // noIteration unknown.
+	record *rca.Segment // For what is seldom read.
+	id     int32
+	node   int32
+	comm   int32 // In Comms; below 0 one that is not there, all segments of one alike.
+	fn     int32 // In FuncNames.
+	job    int32
+	pred   int32 // What ended last before this was entered, on the same rank; -1 nothing.
+	iter   int32 // noIteration unknown.
+	pos    int32 // Position in the iteration, shared by the ranks of a role; -1 unknown.
+	dir    int8  // Of data: +1 a send, -1 a receive, 0 a collective or a computation.
+
+	compute bool
 	// also: entered together with the one before it (one group call), or while a computation runs: its gap is the same
 	// time again.
 	also bool
@@ -61,7 +60,16 @@ type seg struct {
 	// restored: its record is lost. That it was, and when it ended, its other members' records tell; when it was entered
 	// is inferred.
 	restored bool
-	pos      int32 // Position in the iteration, shared by the ranks of a role; -1 unknown.
+
+	// What nearly every pass reads of the record, as it is there: a record is several times as large as a seg.
+	stage                                   int32
+	peer                                    int
+	number, seq, bytes, start, entered, end int64
+
+	enter int64
+	gap   int64 // From pred's end to enter: computation, or the host being late.
+	host  int64 // The part of gap in which the GPU had nothing to do because the call had not come yet.
+	stay  int64 // Inside, waiting for others included.
 }
 
 // commNode is a rank in a communicator.
@@ -119,7 +127,7 @@ func (t *timeline) between(from, to int) *timeline {
 		if s.iter == noIteration || int(s.iter) < from || int(s.iter) >= to {
 			continue
 		}
-		c := *s.Segment
+		c := *s.record
 		c.Iteration = int(s.iter)
 		if s.restored {
 			lost = append(lost, c)
@@ -155,7 +163,7 @@ func (t *timeline) load(tl []rca.Segment, recorded int) {
 	for n := range t.Nodes {
 		at[n+1] += at[n]
 	}
-	unknown := map[rca.CommID]int32{}
+	unknown := map[rca.CommID]int32{hiddenComm: hiddenNumber}
 	comm := func(id rca.CommID) int32 {
 		c, ok := t.CommOf[id]
 		if !ok {
@@ -183,8 +191,12 @@ func (t *timeline) load(tl []rca.Segment, recorded int) {
 		for k, i := range own {
 			id := at[n] + int32(k)
 			s := &t.segs[id]
-			*s = seg{Segment: &tl[i], id: id, node: int32(n), pred: -1, iter: int32(tl[i].Iteration), pos: -1, job: -1, restored: int(i) >= recorded}
-			s.comm, s.fn, s.dir = comm(tl[i].Comm), t.FuncNumber(tl[i].Func), direction(tl[i].Func)
+			r := &tl[i]
+			*s = seg{
+				record: r, id: id, node: int32(n), comm: comm(r.Comm), fn: t.FuncNumber(r.Func), job: -1, pred: -1, iter: int32(r.Iteration), pos: -1,
+				dir: direction(r.Func), compute: r.Kind == rca.SegmentCompute, restored: int(i) >= recorded,
+				stage: int32(r.Stage), peer: r.Peer, number: r.Number, seq: r.Seq, bytes: r.Bytes, start: r.Start, entered: r.Entered, end: r.End,
+			}
 			t.ranks[n][k] = s.id
 		}
 	}
@@ -218,14 +230,14 @@ const (
 
 // follows reports whether p had ended, as far as times tell, when s was entered.
 func (s *seg) follows(p *seg) bool {
-	if p.End <= s.enter {
+	if p.end <= s.enter {
 		return true
 	}
 	length := p.stay
-	if p.Entered == 0 || s.Entered == 0 {
+	if p.entered == 0 || s.entered == 0 {
 		length = min(length, s.stay)
 	}
-	return p.enter < s.enter && p.End-s.enter <= max(rounding, min(mostOverlap, length/20))
+	return p.enter < s.enter && p.end-s.enter <= max(rounding, min(mostOverlap, length/20))
 }
 
 // link finds for every segment when it was entered and what came before it. Where the kernel's start is not known, an
@@ -234,22 +246,22 @@ func (s *seg) follows(p *seg) bool {
 func (t *timeline) link() {
 	for _, list := range t.ranks {
 		byEnd := slices.Clone(list)
-		slices.SortStableFunc(byEnd, func(a, b int32) int { return cmp.Compare(t.segs[a].End, t.segs[b].End) })
+		slices.SortStableFunc(byEnd, func(a, b int32) int { return cmp.Compare(t.segs[a].end, t.segs[b].end) })
 		lastOp, before := int64(-1<<62), int64(-1<<62) // Ends of the operations so far, and of those before the batch.
 		started := int64(-1 << 62)
 		for _, i := range list {
 			s := &t.segs[i]
-			s.enter = first(s.Segment)
-			if s.Kind == rca.SegmentOp && (s.Entered == 0 || s.Entered < s.Start) {
-				if s.Start-started > rounding {
-					started, before = s.Start, lastOp
+			s.enter = first(s.record)
+			if !s.compute && (s.entered == 0 || s.entered < s.start) {
+				if s.start-started > rounding {
+					started, before = s.start, lastOp
 				}
-				if before > s.enter && before <= s.End {
+				if before > s.enter && before <= s.end {
 					s.enter = before
 				}
-				lastOp = max(lastOp, s.End)
+				lastOp = max(lastOp, s.end)
 			}
-			s.stay = s.End - s.enter
+			s.stay = s.end - s.enter
 		}
 		k := 0
 		byEnter := slices.Clone(list)
@@ -261,11 +273,11 @@ func (t *timeline) link() {
 			if at > 0 {
 				s.also = s.enter < busy || s.enter-t.segs[list[at-1]].enter < int64(time.Microsecond)
 			}
-			if s.Kind == rca.SegmentCompute {
-				busy = max(busy, s.End)
+			if s.compute {
+				busy = max(busy, s.end)
 				s.also = false
 			}
-			for k < len(byEnd) && t.segs[byEnd[k]].End <= s.enter+mostOverlap {
+			for k < len(byEnd) && t.segs[byEnd[k]].end <= s.enter+mostOverlap {
 				k++
 			}
 			for j := k - 1; j >= 0; j-- {
@@ -276,11 +288,11 @@ func (t *timeline) link() {
 			}
 			if s.pred >= 0 {
 				p := &t.segs[s.pred]
-				s.gap = max(0, s.enter-p.End)
-				if s.Kind == rca.SegmentOp && t.ahead && s.Start > p.End && !s.restored {
-					s.host = min(s.gap, s.Start-p.End)
+				s.gap = max(0, s.enter-p.end)
+				if !s.compute && t.ahead && s.start > p.end && !s.restored {
+					s.host = min(s.gap, s.start-p.end)
 				}
-				if s.Kind == rca.SegmentCompute {
+				if s.compute {
 					s.host = s.gap // Nothing was recorded to run: the host had given it nothing.
 				}
 			}
@@ -317,16 +329,16 @@ func (t *timeline) findHoles() {
 			clear(here)
 			for _, i := range list[from:to] {
 				s := &t.segs[i]
-				if s.Kind != rca.SegmentOp || s.Comm == hiddenComm {
+				if s.compute || s.comm == hiddenNumber {
 					continue
 				}
-				if s.Number == lostNumber {
+				if s.number == lostNumber {
 					put[s.comm]++
 					continue
 				}
-				k, number := sequence{comm: s.comm, fn: -1, peer: -1, iter: -1}, s.Number
+				k, number := sequence{comm: s.comm, fn: -1, peer: -1, iter: -1}, s.number
 				if number < 0 {
-					k.fn, k.peer, k.iter, number = s.fn, int32(s.Peer), int32(s.Iteration), s.Seq
+					k.fn, k.peer, k.iter, number = s.fn, int32(s.peer), int32(s.record.Iteration), s.seq
 				}
 				if b, ok := before[k]; number < 0 || ok && number <= b.number {
 					continue
@@ -359,7 +371,7 @@ func (t *timeline) join() {
 	t.jobs = make([]joint, 0, len(t.segs)/2)
 	for i := range t.segs {
 		s := &t.segs[i]
-		if s.Kind == rca.SegmentCompute {
+		if s.compute {
 			s.job = int32(len(t.jobs))
 			t.jobs = append(t.jobs, joint{transfer: s.stay, last: int32(i), compute: true})
 			continue
@@ -393,21 +405,21 @@ func (t *timeline) join() {
 // keyOfSegment tells operations apart. A send or receive of which the other rank is not known is one alone: others on its communicator have the
 // same number in operations of their own.
 func (t *timeline) keyOfSegment(s *seg) jointKey {
-	k := jointKey{comm: s.comm, fn: -1, iter: -1, number: s.Number, src: -1, dst: -1}
-	if s.dir != 0 && s.Peer < 0 {
-		k.src, k.number = int32(s.Rank), int64(s.id)
+	k := jointKey{comm: s.comm, fn: -1, iter: -1, number: s.number, src: -1, dst: -1}
+	if s.dir != 0 && s.peer < 0 {
+		k.src, k.number = int32(s.record.Rank), int64(s.id)
 		return k
 	}
 	if s.dir != 0 {
-		k.src, k.dst, k.number = int32(s.Rank), int32(s.Peer), s.Seq
+		k.src, k.dst, k.number = int32(s.record.Rank), int32(s.peer), s.seq
 		if s.dir < 0 {
 			k.src, k.dst = k.dst, k.src
 		}
-		k.iter = pick(t.cut, -1, int32(s.Iteration))
+		k.iter = pick(t.cut, -1, int32(s.record.Iteration))
 		return k
 	}
-	if s.Number < 0 {
-		k.fn, k.number, k.iter = s.fn, s.Seq, pick(t.cut, -1, int32(s.Iteration))
+	if s.number < 0 {
+		k.fn, k.number, k.iter = s.fn, s.seq, pick(t.cut, -1, int32(s.record.Iteration))
 	}
 	return k
 }
@@ -439,7 +451,7 @@ func (t *timeline) settleJoint(j *joint) {
 		}
 	}
 	j.transfer, j.last = t.segs[shortest].stay, shortest
-	if c := t.segs[shortest].Comm; c == hiddenComm && 3*j.transfer > t.segs[longest].stay {
+	if t.segs[shortest].comm == hiddenNumber && 3*j.transfer > t.segs[longest].stay {
 		j.transfer = 0 // All waited long for a rank that is not among them.
 	}
 	if j.p2p && len(j.parts) == 2 {

@@ -43,15 +43,15 @@ func (t *timeline) round(j *joint, first int64) ccld.Round {
 	s := &t.segs[j.parts[0]]
 	r := ccld.Round{
 		Ranks: make([]int, 0, len(j.parts)), Duration: make([]time.Duration, 0, len(j.parts)),
-		Barrier: s.Func == "AllReduce" && s.Bytes > 0 && s.Bytes <= 4, At: time.Duration(t.entered(s) - first),
+		Barrier: t.FuncNames[s.fn] == "AllReduce" && s.bytes > 0 && s.bytes <= 4, At: time.Duration(t.entered(s) - first),
 	}
 	for _, p := range j.parts {
 		g := &t.segs[p]
-		r.Ranks = append(r.Ranks, g.Rank)
+		r.Ranks = append(r.Ranks, g.record.Rank)
 		r.Duration = append(r.Duration, time.Duration(g.stay))
 	}
-	r.Send = t.probes(j, func(g *seg) (int, int) { return g.SendFlows, g.SendProbes })
-	r.Recv = t.probes(j, func(g *seg) (int, int) { return g.RecvFlows, g.RecvProbes })
+	r.Send = t.probes(j, func(g *seg) (int, int) { return g.record.SendFlows, g.record.SendProbes })
+	r.Recv = t.probes(j, func(g *seg) (int, int) { return g.record.RecvFlows, g.record.RecvProbes })
 	return r
 }
 

@@ -64,9 +64,9 @@ func (a *analysis) slowComponent(v *rca.Vote) {
 			s := &a.now.segs[p]
 			start := time.Duration(a.now.entered(s))
 			// All leave together, so the whole stay tells nothing of one of them: what its own parts took does.
-			took := s.SendWait[sendGPU] + s.SendWait[sendNet]
+			took := s.record.SendWait[sendGPU] + s.record.SendWait[sendNet]
 			flows = append(flows, mycroft.Flow{
-				Rank: s.Rank, Channel: s.SlowestChannel, Start: start, End: start + max(1, took), GPU: s.SendWait[sendGPU], Network: s.SendWait[sendNet],
+				Rank: s.record.Rank, Channel: s.record.SlowestChannel, Start: start, End: start + max(1, took), GPU: s.record.SendWait[sendGPU], Network: s.record.SendWait[sendNet],
 			})
 		}
 		for _, b := range mycroft.Check(flows) {

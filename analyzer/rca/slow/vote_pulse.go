@@ -29,7 +29,7 @@ func (a *analysis) pulseVote() rca.Vote {
 		for _, p := range j.parts {
 			s := &a.now.segs[p]
 			samples = append(samples, pulse.Sample{
-				Rank: s.Rank, Started: true, Complete: true, Duration: time.Duration(s.stay), Active: s.SendWait[sendNet], Volume: s.Bytes,
+				Rank: s.record.Rank, Started: true, Complete: true, Duration: time.Duration(s.stay), Active: s.record.SendWait[sendNet], Volume: s.bytes,
 				Start: time.Duration(a.now.entered(s)),
 			})
 		}
@@ -86,13 +86,13 @@ func (a *analysis) exchanges() map[int][]pulse.Exchange {
 				open = open && s.also
 				continue
 			}
-			active := max(s.SendActive, s.SendWait[sendNet])
+			active := max(s.record.SendActive, s.record.SendWait[sendNet])
 			if !open || !s.also {
 				out[id] = append(out[id], pulse.Exchange{})
 				open = true
 			}
 			e := &out[id][len(out[id])-1]
-			e.Bytes, e.Active = e.Bytes+s.Bytes, max(e.Active, active)
+			e.Bytes, e.Active = e.Bytes+s.bytes, max(e.Active, active)
 		}
 	}
 	return out

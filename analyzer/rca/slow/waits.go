@@ -6,8 +6,6 @@ package slow
 import (
 	"cmp"
 	"slices"
-
-	"github.com/culprit-project/culprit/analyzer/rca"
 )
 
 // Where a source records computations, time between its records in which nothing is recorded is the host being late,
@@ -17,8 +15,8 @@ import (
 
 // entrance is the kind of work that ranks begin after a gap.
 type entrance struct {
-	kind rca.SegmentKind
-	fn   string
+	compute bool
+	fn      string
 }
 
 // withoutWaits takes waiting that nothing recorded shows out of the gaps. Only the entrances with most idle time are asked about.
@@ -86,7 +84,7 @@ func (t *timeline) idleEntrances() (idle []*idleEntrance, left int) {
 		}
 	}
 	slices.SortFunc(idle, func(x, y *idleEntrance) int {
-		return cmp.Or(cmp.Compare(y.total, x.total), cmp.Compare(x.fn, y.fn), cmp.Compare(x.kind, y.kind))
+		return cmp.Or(cmp.Compare(y.total, x.total), cmp.Compare(x.fn, y.fn), pick(x.compute, 1, -1))
 	})
 	for _, e := range idle[min(len(idle), idleEntrancesAsked):] {
 		left += len(e.segs)
@@ -99,7 +97,7 @@ func (t *timeline) recordsWork() bool {
 	bodies, gaps := 0.0, 0.0
 	for i := range t.segs {
 		s := &t.segs[i]
-		if s.Kind == rca.SegmentCompute {
+		if s.compute {
 			bodies += float64(s.stay)
 		}
 		if s.pred >= 0 && !s.also {
@@ -120,7 +118,7 @@ func (t *timeline) beginnings() map[beginning][]int32 {
 	at := map[beginning][]int32{}
 	for i := range t.segs {
 		if s := &t.segs[i]; s.works() {
-			p := beginning{entrance{s.Kind, s.Func}, s.node, s.pos}
+			p := beginning{entrance{s.compute, t.FuncNames[s.fn]}, s.node, s.pos}
 			at[p] = append(at[p], int32(i))
 		}
 	}

@@ -26,7 +26,7 @@ func (t *timeline) walkBack() *walk {
 	var latest int64
 	for n, list := range t.ranks {
 		for _, i := range list {
-			if e := t.clock[n].toReference(t.segs[i].End); at < 0 || e > latest {
+			if e := t.clock[n].toReference(t.segs[i].end); at < 0 || e > latest {
 				at, latest = i, e
 			}
 		}

@@ -34,7 +34,7 @@ func (a *analysis) newIdeals() *ideals {
 	d := &ideals{body: map[int32]int64{}}
 	count := map[int32]int64{}
 	for i := range a.now.segs {
-		if s := &a.now.segs[i]; s.Kind == rca.SegmentCompute && s.iter != noIteration {
+		if s := &a.now.segs[i]; s.compute && s.iter != noIteration {
 			fn := s.fn
 			d.body[fn] += s.stay
 			count[fn]++
@@ -63,7 +63,7 @@ func (a *analysis) evenStages() []float64 {
 		}
 		between[s.node] += float64(min(s.gap, a.base.gap[s.id])) // What one rank has beyond its peers does not come from the cut.
 		all += float64(s.gap)
-		if s.Kind == rca.SegmentCompute {
+		if s.compute {
 			bodies += float64(s.stay)
 		}
 	}
@@ -165,7 +165,7 @@ func (a *analysis) whatIfStages(d *ideals) []rca.WhatIf {
 func (a *analysis) whatIfDataRanks(d *ideals) []rca.WhatIf {
 	of := map[int][]int32{}
 	for _, n := range a.withWork() {
-		if r := a.now.segs[a.now.ranks[n][0]].DataRank; r >= 0 {
+		if r := a.now.segs[a.now.ranks[n][0]].record.DataRank; r >= 0 {
 			of[r] = append(of[r], n)
 		}
 	}
@@ -203,12 +203,12 @@ func (a *analysis) whatIfRanksAlone(d *ideals) []rca.WhatIf {
 func (a *analysis) whatIfOpTypes(d *ideals) []rca.WhatIf {
 	spent := map[string]int64{}
 	for i := range a.now.segs {
-		spent[a.now.segs[i].Func] += a.now.segs[i].stay
+		spent[a.now.FuncNames[a.now.segs[i].fn]] += a.now.segs[i].stay
 	}
 	names := heaviestFirst(spent, cmp.Compare)
 	out := make([]rca.WhatIf, 0, len(names))
 	for _, name := range names[:min(whatIfTypes, len(names))] {
-		c := d.change(a, func(s *seg) bool { return s.Kind == rca.SegmentCompute && s.Func == name }, func(j *joint) bool { return a.now.segs[j.parts[0]].Func == name })
+		c := d.change(a, func(s *seg) bool { return s.compute && a.now.FuncNames[s.fn] == name }, func(j *joint) bool { return a.now.FuncNames[a.now.segs[j.parts[0]].fn] == name })
 		c.gap = nil
 		out = append(out, a.whatIf("op_type", name, nil, c))
 	}

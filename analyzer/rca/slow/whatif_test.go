@@ -136,8 +136,8 @@ func TestRestoreAddsTheLastArriver(t *testing.T) {
 		t.Fatalf("%d segments, want %d", len(tl.segs), len(ev.Timeline)+1)
 	}
 	for i := range tl.segs {
-		if s := &tl.segs[i]; s.Rank == 2 && s.Number == 5 {
-			if d := time.Duration(s.End - lost.End).Abs(); d > time.Millisecond {
+		if s := &tl.segs[i]; s.record.Rank == 2 && s.number == 5 {
+			if d := time.Duration(s.end - lost.End).Abs(); d > time.Millisecond {
 				t.Errorf("ends %v off", d)
 			}
 			return
