@@ -221,6 +221,10 @@ type Segment struct {
 	Start     int64
 	End       int64
 	Entered   int64 // When the kernel entered; 0 unknown.
+
+	Stage, DataRank, Layer int // Pipeline stage and data-parallel rank where the source knows; -1.
+	Microbatch             int // -1 unknown.
+
 	// Active is the time with a transfer in flight; 0 unknown. Wait is by cause as in Flow, send then receive; all 0 unknown.
 	Active   time.Duration
 	SendWait [3]time.Duration
@@ -239,8 +243,6 @@ type Segment struct {
 	SlowestChannel           int
 	SlowestPeer              int
 	SlowestTime, FastestTime time.Duration
-	Stage, DataRank, Layer   int // Pipeline stage and data-parallel rank where the source knows; -1.
-	Microbatch               int // -1 unknown.
 }
 
 // Fact is one finding that a host reports about itself.

@@ -135,7 +135,7 @@ func (a *analysis) holmesVotes() []rca.Vote {
 				continue
 			}
 			n++
-			k := a.now.tokenOf(s)
+			k := a.now.kindOf(s)
 			if _, known := rates[k]; !known {
 				rates[k] = holmes.Pearson(a.times(int32(pivot), k), lengths)
 			}
@@ -212,7 +212,7 @@ func (a *analysis) times(n int32, k token) []float64 {
 	add := func(t *timeline) {
 		sums := make([]float64, max(0, t.iters-1))
 		for _, i := range t.ranks[n] {
-			if s := &t.segs[i]; s.iter >= 0 && int(s.iter) < len(sums) && t.tokenOf(s) == k {
+			if s := &t.segs[i]; s.iter >= 0 && int(s.iter) < len(sums) && t.kindOf(s) == k {
 				sums[s.iter] += float64(s.stay)
 			}
 		}

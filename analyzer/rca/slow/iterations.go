@@ -31,7 +31,20 @@ const noIteration = -1 << 31
 func (t *timeline) findIterations() {
 	t.findExchanges()
 	t.findSeats()
-	tokens := make([]int32, len(t.segs))
+	t.findKinds()
+	if !t.numbered() {
+		t.cut = true
+		t.cutAll(t.frequencies())
+		t.alignIterations()
+	}
+	t.renumber()
+	t.assignRoles()
+	t.findLostWork()
+}
+
+// findKinds numbers the kinds of operations.
+func (t *timeline) findKinds() {
+	t.tokens = make([]int32, len(t.segs))
 	ids := map[token]int32{}
 	for i := range t.segs {
 		k := t.tokenOf(&t.segs[i])
@@ -39,22 +52,15 @@ func (t *timeline) findIterations() {
 		if !ok {
 			id = int32(len(ids))
 			ids[k] = id
+			t.kinds = append(t.kinds, k)
 		}
-		tokens[i] = id
+		t.tokens[i] = id
 	}
-	if !t.numbered() {
-		t.cut = true
-		t.cutAll(tokens, t.frequencies(tokens, len(ids)))
-		t.alignIterations()
-	}
-	t.renumber()
-	t.assignRoles(tokens)
-	t.findLostWork(tokens)
 }
 
 // findLostWork marks, where a source records computations, the gaps in which one may have been that has no record: in the
 // iterations in which a rank has fewer of a kind than its role has, what takes about as long as one.
-func (t *timeline) findLostWork(tokens []int32) {
+func (t *timeline) findLostWork() {
 	type kind struct{ role, token int32 }
 	type count struct {
 		kind
@@ -66,7 +72,7 @@ func (t *timeline) findLostWork(tokens []int32) {
 		if !s.compute || s.iter == noIteration {
 			continue
 		}
-		k := kind{t.role[s.node], tokens[i]}
+		k := kind{t.role[s.node], t.tokens[i]}
 		counts[count{k, s.node, s.iter}]++
 		stays[k] = append(stays[k], s.stay)
 	}
@@ -170,6 +176,9 @@ func (t *timeline) tokenOf(s *seg) token {
 	return k
 }
 
+// kindOf gives the kind of a segment.
+func (t *timeline) kindOf(s *seg) token { return t.kinds[t.tokens[s.id]] }
+
 // batched reports whether a segment was entered together with the one before it on its rank: one group call.
 func (t *timeline) batched(list []int32, p int) bool {
 	return p > 0 && t.segs[list[p]].enter-t.segs[list[p-1]].enter < int64(time.Microsecond)
@@ -189,7 +198,8 @@ func (t *timeline) batchesOf(list []int32) []int {
 
 // frequencies gives how often a rank that has an operation does it, on average: the window's edges, which cut ranks
 // differently, must not decide which is the rarest. In one batch it counts once.
-func (t *timeline) frequencies(tokens []int32, n int) []float64 {
+func (t *timeline) frequencies() []float64 {
+	n := len(t.kinds)
 	sum := make([]float64, n)
 	ranks := make([]float64, n)
 	last, batch := make([]int, n), make([]int, n) // Of each token: the rank that had it last, and in which batch of it.
@@ -199,7 +209,7 @@ func (t *timeline) frequencies(tokens []int32, n int) []float64 {
 	for node, list := range t.ranks {
 		begun := t.batchesOf(list)
 		for p, i := range list {
-			k := tokens[i]
+			k := t.tokens[i]
 			if last[k] == node && batch[k] == begun[p] {
 				continue
 			}
@@ -218,11 +228,11 @@ func (t *timeline) frequencies(tokens []int32, n int) []float64 {
 
 // cutAll numbers iterations: between two occurrences of the rarest operation that recurs; when the stretches between
 // them are alike only every few, for most ranks, so many make one iteration.
-func (t *timeline) cutAll(tokens []int32, often []float64) {
+func (t *timeline) cutAll(often []float64) {
 	starts := make([][]int, len(t.ranks))
 	recurring := make([][]int32, len(t.ranks))
 	for n, list := range t.ranks {
-		recurring[n] = t.recurring(list, tokens)
+		recurring[n] = t.recurring(list)
 	}
 	shared := sharedPace(recurring, often)
 	votes := map[int]int{}
@@ -232,7 +242,7 @@ func (t *timeline) cutAll(tokens []int32, often []float64) {
 		if cutter < 0 {
 			cutter = rarestOf(recurring[n], often)
 		}
-		starts[n], shape = t.stretches(list, tokens, cutter)
+		starts[n], shape = t.stretches(list, cutter)
 		if len(shape) >= 2 {
 			votes[stretch(shape)]++
 		}
@@ -293,13 +303,13 @@ func (t *timeline) countStretches(list []int32, starts []int, per int) (index []
 }
 
 // recurring gives a rank's operations that come at least three times, each once, in ascending order. In one batch they count once.
-func (t *timeline) recurring(list, tokens []int32) []int32 {
+func (t *timeline) recurring(list []int32) []int32 {
 	count, at := map[int32]int{}, map[int32]int{}
 	begun := t.batchesOf(list)
 	for p, i := range list {
-		if b, ok := at[tokens[i]]; !ok || b != begun[p] {
-			at[tokens[i]] = begun[p]
-			count[tokens[i]]++
+		if b, ok := at[t.tokens[i]]; !ok || b != begun[p] {
+			at[t.tokens[i]] = begun[p]
+			count[t.tokens[i]]++
 		}
 	}
 	maps.DeleteFunc(count, func(_ int32, c int) bool { return c < 3 })
@@ -379,13 +389,13 @@ func rarestOf(ks []int32, often []float64) int32 {
 }
 
 // stretches gives where the batches with a rank's operation that cuts begin, and a fingerprint of what lies between, whatever the order.
-func (t *timeline) stretches(list, tokens []int32, cutter int32) (starts []int, shape []uint64) {
+func (t *timeline) stretches(list []int32, cutter int32) (starts []int, shape []uint64) {
 	if cutter < 0 {
 		return nil, nil
 	}
 	begun := t.batchesOf(list)
 	for p, i := range list {
-		if tokens[i] == cutter && (len(starts) == 0 || starts[len(starts)-1] != begun[p]) {
+		if t.tokens[i] == cutter && (len(starts) == 0 || starts[len(starts)-1] != begun[p]) {
 			starts = append(starts, begun[p])
 		}
 	}
@@ -394,7 +404,7 @@ func (t *timeline) stretches(list, tokens []int32, cutter int32) (starts []int, 
 	for k := 1; k < len(starts); k++ {
 		set = set[:0]
 		for _, i := range list[starts[k-1]:starts[k]] {
-			set = append(set, tokens[i])
+			set = append(set, t.tokens[i])
 		}
 		slices.Sort(set)
 		buf = buf[:0]

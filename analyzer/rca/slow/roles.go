@@ -8,7 +8,7 @@ import "slices"
 // assignRoles gives ranks their roles and segments their positions. Ranks that do the same operations equally often in an iteration have
 // one role; the k-th operation of a kind in an iteration is one position for all of them. Averages decide, because operations of concurrent
 // streams may fall on either side of an iteration's edge.
-func (t *timeline) assignRoles(tokens []int32) {
+func (t *timeline) assignRoles() {
 	t.role = make([]int32, len(t.Nodes))
 	var shapes []roleShape
 	type turn struct{ role, token, partner, k int32 }
@@ -18,7 +18,7 @@ func (t *timeline) assignRoles(tokens []int32) {
 		if len(t.ranks[n]) == 0 {
 			continue
 		}
-		sh := t.shape(t.ranks[n], tokens)
+		sh := t.shape(t.ranks[n])
 		k := slices.IndexFunc(shapes, func(o roleShape) bool { return o.like(&sh) })
 		if k < 0 {
 			k = len(shapes)
@@ -34,8 +34,8 @@ func (t *timeline) assignRoles(tokens []int32) {
 				clear(seen)
 				at = s.iter
 			}
-			p := turn{role: id, token: tokens[i], k: seen[tokens[i]]}
-			seen[tokens[i]]++
+			p := turn{role: id, token: t.tokens[i], k: seen[t.tokens[i]]}
+			seen[t.tokens[i]]++
 			if partner, k, ok := turns.of(s); ok {
 				p.partner, p.k = partner, k
 			}
@@ -113,7 +113,7 @@ type roleShape struct {
 	per    []float64 // Times per iteration.
 }
 
-func (t *timeline) shape(list []int32, tokens []int32) roleShape {
+func (t *timeline) shape(list []int32) roleShape {
 	count := map[int32]int{}
 	sh := roleShape{stage: -1}
 	first, last := int32(-1), int32(noIteration)
@@ -127,7 +127,7 @@ func (t *timeline) shape(list []int32, tokens []int32) roleShape {
 		}
 		last = max(last, s.iter)
 		sh.stage = max(sh.stage, int(s.stage))
-		count[tokens[i]]++
+		count[t.tokens[i]]++
 	}
 	for k := range count {
 		sh.tokens = append(sh.tokens, k)

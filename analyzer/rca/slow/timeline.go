@@ -26,8 +26,10 @@ type timeline struct {
 	ranks    [][]int32 // Segments by node, in the order they were entered.
 	jobs     []joint   // What ranks did together, and computations alone.
 	order    []int32   // jobs so that everything comes after what it depends on.
-	iters    int       // Number of iterations, 0 unknown.
-	role     []int32   // By node: ranks that run the same program share a role; -1 no segments.
+	tokens   []int32   // By segment, its place in kinds.
+	kinds    []token
+	iters    int     // Number of iterations, 0 unknown.
+	role     []int32 // By node: ranks that run the same program share a role; -1 no segments.
 	roles    int
 	ahead    bool               // The source tells the call from the kernel's start: the host runs ahead of the GPU.
 	exchange []bool             // By communicator: its sends and receives make all-to-all exchanges.
@@ -37,18 +39,19 @@ type timeline struct {
 	peers    *peerWork
 }
 
-// seg is one segment with its place.
+// seg is one segment with its place. It has what nearly every pass reads of the record, which is several times as large; what most passes
+// read lies together.
 type seg struct {
-	record *rca.Segment // For what is seldom read.
-	id     int32
-	node   int32
-	comm   int32 // In Comms; below 0 one that is not there, all segments of one alike.
-	fn     int32 // In FuncNames.
-	job    int32
-	pred   int32 // What ended last before this was entered, on the same rank; -1 nothing.
-	iter   int32 // noIteration unknown.
-	pos    int32 // Position in the iteration, shared by the ranks of a role; -1 unknown.
-	dir    int8  // Of data: +1 a send, -1 a receive, 0 a collective or a computation.
+	id    int32
+	node  int32
+	comm  int32 // In Comms; below 0 one that is not there, all segments of one alike.
+	fn    int32 // In FuncNames.
+	job   int32
+	pred  int32 // What ended last before this was entered, on the same rank; -1 nothing.
+	iter  int32 // noIteration unknown.
+	pos   int32 // Position in the iteration, shared by the ranks of a role; -1 unknown.
+	stage int32 // Of the record.
+	dir   int8  // Of data: +1 a send, -1 a receive, 0 a collective or a computation.
 
 	compute bool
 	// also: entered together with the one before it (one group call), or while a computation runs: its gap is the same
@@ -61,15 +64,14 @@ type seg struct {
 	// is inferred.
 	restored bool
 
-	// What nearly every pass reads of the record, as it is there: a record is several times as large as a seg.
-	stage                                   int32
-	peer                                    int
-	number, seq, bytes, start, entered, end int64
-
 	enter int64
 	gap   int64 // From pred's end to enter: computation, or the host being late.
-	host  int64 // The part of gap in which the GPU had nothing to do because the call had not come yet.
 	stay  int64 // Inside, waiting for others included.
+	host  int64 // The part of gap in which the GPU had nothing to do because the call had not come yet.
+
+	number, seq, bytes, start, entered, end int64 // Of the record, like peer.
+	peer                                    int
+	record                                  *rca.Segment
 }
 
 // commNode is a rank in a communicator.
@@ -193,9 +195,9 @@ func (t *timeline) load(tl []rca.Segment, recorded int) {
 			s := &t.segs[id]
 			r := &tl[i]
 			*s = seg{
-				record: r, id: id, node: int32(n), comm: comm(r.Comm), fn: t.FuncNumber(r.Func), job: -1, pred: -1, iter: int32(r.Iteration), pos: -1,
+				id: id, node: int32(n), comm: comm(r.Comm), fn: t.FuncNumber(r.Func), job: -1, pred: -1, iter: int32(r.Iteration), pos: -1, stage: int32(r.Stage),
 				dir: direction(r.Func), compute: r.Kind == rca.SegmentCompute, restored: int(i) >= recorded,
-				stage: int32(r.Stage), peer: r.Peer, number: r.Number, seq: r.Seq, bytes: r.Bytes, start: r.Start, entered: r.Entered, end: r.End,
+				number: r.Number, seq: r.Seq, bytes: r.Bytes, start: r.Start, entered: r.Entered, end: r.End, peer: r.Peer, record: r,
 			}
 			t.ranks[n][k] = s.id
 		}
