@@ -31,17 +31,21 @@ type grouping struct {
 	w      *waitFor
 	out    []rca.WaitGroup
 	keys   []groupKey
-	of     map[int32]int // Group by node.
+	of     []int // Group by vertex, -1 none.
 	byKey  map[groupKey]int
 	steps  map[int32]*edge  // The way on from operations.
 	places []map[int32]bool // Communicators of a group.
+	last   []int32          // Operation of the rank that joined a group last, -1 none.
 }
 
 // waitGroups gives the wait-for graph as a person can look at it: the culprits first, then who waits for them, and who waits for
 // those. A rank that waits for its like, as in a ring, is in one group with it. Only ranks that the verdict accuses are roots: the
 // other end of a link, or a circle of waiting, is not drawn as if it were to blame.
 func (w *waitFor) waitGroups(d *decision, culprits []rca.Culprit) []rca.WaitGroup {
-	g := &grouping{w: w, of: map[int32]int{}, byKey: map[groupKey]int{}, steps: map[int32]*edge{}}
+	g := &grouping{w: w, of: make([]int, w.n), byKey: map[groupKey]int{}, steps: map[int32]*edge{}}
+	for v := range g.of {
+		g.of[v] = -1
+	}
 	var targets []int32
 	for i := range d.chosen {
 		g.root(&d.chosen[i])
@@ -57,13 +61,13 @@ func (w *waitFor) waitGroups(d *decision, culprits []rca.Culprit) []rca.WaitGrou
 	}
 	slices.SortStableFunc(order, func(a, b int32) int { return cmp.Compare(dist[a], dist[b]) })
 	for _, n := range order {
-		if _, known := g.of[n]; !known {
+		if g.of[n] < 0 {
 			g.follow(n, dist)
 		}
 	}
 	_, around := w.cover(d.chosen)
 	for _, n := range w.stuck {
-		if _, known := g.of[n]; known {
+		if g.of[n] >= 0 {
 			continue
 		}
 		switch {
@@ -104,7 +108,7 @@ func (g *grouping) root(r *candidate) {
 		g.out[at].Root = true
 	}
 	for _, v := range r.accused() {
-		if _, known := g.of[v]; known {
+		if g.of[v] >= 0 {
 			continue
 		}
 		if int(v) < len(g.w.Nodes) {
@@ -141,12 +145,12 @@ func (g *grouping) follow(n int32, dist []int32) {
 			return
 		}
 		at, last = step.to, step
-		if _, known := g.of[at]; known || int(at) < len(w.Nodes) {
+		if g.of[at] >= 0 || int(at) < len(w.Nodes) {
 			break
 		}
 	}
-	on, known := g.of[at]
-	if !known || last == nil {
+	on := g.of[at]
+	if on < 0 || last == nil {
 		return
 	}
 	key := groupKey{on: on, reason: reasons[last.kind]}
@@ -190,7 +194,7 @@ func (g *grouping) put(n int32, key groupKey, inst int32, sure bool) {
 func (g *grouping) add(key groupKey, inst int32) int {
 	group := rca.WaitGroup{On: key.on, Reason: key.reason}
 	_, group.Op = g.w.place(inst)
-	g.out, g.keys, g.places = append(g.out, group), append(g.keys, key), append(g.places, map[int32]bool{})
+	g.out, g.keys, g.places, g.last = append(g.out, group), append(g.keys, key), append(g.places, map[int32]bool{}), append(g.last, -1)
 	return len(g.out) - 1
 }
 
@@ -202,9 +206,10 @@ func (g *grouping) join(n int32, at int, inst int32) {
 	if id := g.w.Nodes[n].ID; id >= 0 && len(group.Ranks) < groupRanks {
 		group.Ranks = append(group.Ranks, id)
 	}
-	if inst < 0 {
+	if inst < 0 || inst == g.last[at] {
 		return
 	}
+	g.last[at] = inst
 	in := &g.w.insts[inst]
 	g.places[at][in.key.comm] = true
 	group.Comms = len(g.places[at])

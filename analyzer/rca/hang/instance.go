@@ -96,12 +96,16 @@ func started(r *rca.Rank, m *rca.Membership, o *rca.Op) startState {
 // waits reports whether being in flight means anything for a rank's operation. Of one whose end nothing tells it does where another
 // rank has not called it: it cannot have ended everywhere.
 func (x *standstill) waits(r *rca.Rank, m *rca.Membership, o *rca.Op) bool {
-	ci := x.CommOf[m.Comm]
 	switch {
 	case o.State == rca.OpLeft:
 		return false
+	case !o.NoCompletion && !endUnseen(r, o):
+		return true
+	}
+	ci := x.CommOf[m.Comm]
+	switch {
 	case !o.NoCompletion:
-		return !endUnseen(r, o) || o.Number >= x.left[ci]
+		return o.Number >= x.left[ci]
 	case job.IsP2P(o):
 		return x.unmatched(ci, m, o)
 	}

@@ -214,21 +214,28 @@ func (x *Index) NodeOf(id int) int32 {
 
 func (x *Index) addComms() {
 	ids := make([]rca.CommID, 0, len(x.Ev.Comms))
-	for i := range x.Ev.Comms {
-		ids = append(ids, x.Ev.Comms[i].ID)
+	number := func(id rca.CommID) int32 {
+		n, ok := x.CommOf[id]
+		if !ok {
+			n = int32(len(ids))
+			x.CommOf[id] = n
+			ids = append(ids, id)
+		}
+		return n
 	}
+	for i := range x.Ev.Comms {
+		number(x.Ev.Comms[i].ID)
+	}
+	var of []int32 // The communicator of each membership.
 	for i := range x.Nodes {
 		if r := x.Nodes[i].Rank; r != nil {
 			for j := range r.Memberships {
-				if _, ok := x.CommOf[r.Memberships[j].Comm]; !ok {
-					x.CommOf[r.Memberships[j].Comm] = 0
-					ids = append(ids, r.Memberships[j].Comm)
-				}
+				of = append(of, number(r.Memberships[j].Comm))
 			}
 		}
 	}
+	came := slices.Clone(ids)
 	slices.Sort(ids)
-	ids = slices.Compact(ids)
 	x.Comms = make([]Comm, len(ids))
 	for i, id := range ids {
 		x.Comms[i] = Comm{id: id, Name: string(id), Unnamed: -1}
@@ -249,7 +256,14 @@ func (x *Index) addComms() {
 			}
 		}
 	}
-	x.addMembers()
+	place := make([]int32, len(came))
+	for i, id := range came {
+		place[i] = x.CommOf[id]
+	}
+	for i := range of {
+		of[i] = place[of[i]]
+	}
+	x.addMembers(of)
 }
 
 func (c *Comm) place(n int) {
@@ -261,7 +275,8 @@ func (c *Comm) place(n int) {
 // mostPlaces bounds the places that members claim beyond the evidence's own lists: the claims may be lies.
 const mostPlaces = 1 << 20
 
-func (x *Index) addMembers() {
+// addMembers gives the communicators their members; of has the communicator of each membership.
+func (x *Index) addMembers(of []int32) {
 	left := mostPlaces
 	for i := range x.Comms {
 		x.Comms[i].Members = make([]Member, 0, min(x.Comms[i].Size, len(x.Nodes)))
@@ -273,7 +288,8 @@ func (x *Index) addMembers() {
 		}
 		for j := range r.Memberships {
 			m := &r.Memberships[j]
-			c := &x.Comms[x.CommOf[m.Comm]]
+			c := &x.Comms[of[0]]
+			of = of[1:]
 			if more := m.CommRank + 1 - len(c.At); m.CommRank >= 0 && more <= left {
 				left -= max(0, more)
 				c.place(m.CommRank + 1)
@@ -298,11 +314,13 @@ func (x *Index) finishComm(ci int32) {
 	if slices.ContainsFunc(c.Members, func(m Member) bool { return m.CommRank < 0 }) {
 		c.rankMembers()
 	}
+	var silent []Member // That only the communicator's order names.
 	for cr, n := range c.At {
-		if n >= 0 && (x.Nodes[n].Rank == nil || !isMember(x.Nodes[n].Rank, c.id)) {
-			c.Members = append(c.Members, Member{Node: n, CommRank: int32(cr)})
+		if n >= 0 && c.Find(n) == nil {
+			silent = append(silent, Member{Node: n, CommRank: int32(cr)})
 		}
 	}
+	c.Members = append(c.Members, silent...)
 	slices.SortStableFunc(c.Members, func(a, b Member) int { return cmp.Compare(a.Node, b.Node) })
 	c.Members = slices.CompactFunc(c.Members, func(a, b Member) bool { return a.Node == b.Node })
 	if c.Size > len(c.Members) {
