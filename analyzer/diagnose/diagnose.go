@@ -213,7 +213,7 @@ func (d *Diagnoser) lookBack(ctx context.Context, s *evidence.Session, req *inci
 	ev := s.Evidence()
 	v := d.analyze(ev)
 	for range backRounds {
-		if v.Class == rca.SlowCompute && ev.Partial && s.LearnPeers(ctx, &ev, suspects(&v)) {
+		if accusesOfSlowness(&v) && ev.Partial && s.LearnPeers(ctx, &ev, suspects(&v)) {
 			ev = s.Evidence()
 			v = d.analyze(ev)
 		}
@@ -228,6 +228,12 @@ func (d *Diagnoser) lookBack(ctx context.Context, s *evidence.Session, req *inci
 		v = d.analyze(ev)
 	}
 	return ev, v
+}
+
+// accusesOfSlowness reports whether who else is in the communicators of the accused may change the verdict: those who do the same work tell a
+// slow machine from work that is more, and those at the other end of a flow tell which end is slow.
+func accusesOfSlowness(v *rca.Verdict) bool {
+	return v.Class == rca.SlowCompute || v.Class == rca.SlowComm || v.Class == rca.SlowMixed
 }
 
 func (d *Diagnoser) accusesOfHang(v *rca.Verdict) bool { return v.Page && v.Class.StandsStill() }

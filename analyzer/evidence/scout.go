@@ -213,7 +213,7 @@ func (s *Session) Learn(ctx context.Context, ev *rca.Evidence) bool {
 }
 
 // LearnPeers asks Prometheus for the members of communicators that contain some ranks and of which not all members were seen: the
-// ranks can be compared with those members.
+// ranks can be compared with those members, and what they send goes to some of them.
 func (s *Session) LearnPeers(ctx context.Context, ev *rca.Evidence, ranks []int) bool {
 	return s.learnMembers(ctx, ev, func(c *rca.Comm) bool {
 		return c.Size < s.world && slices.ContainsFunc(ranks, func(r int) bool { return slices.Contains(c.Members, r) })

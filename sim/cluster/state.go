@@ -30,6 +30,16 @@ func (r *Recording) HostOf(rank int) int { return int(r.s.hw[rank].host) }
 // HostName gives a host's name.
 func (r *Recording) HostName(host int) string { return r.s.hosts[host].name }
 
+// Member gives the rank in the job of a communicator's member; false where there is none.
+func (r *Recording) Member(comm string, rank int) (int, bool) {
+	for _, c := range r.s.comms {
+		if c.name == comm && rank < len(c.members) {
+			return int(c.members[rank]), true
+		}
+	}
+	return -1, false
+}
+
 // RanksOf gives the ranks of a host.
 func (r *Recording) RanksOf(host int) []int {
 	out := make([]int, 0, len(r.s.hosts[host].ranks))

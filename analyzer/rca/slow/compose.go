@@ -93,6 +93,7 @@ func (a *analysis) accuse(f *finding, v *rca.Verdict) {
 	case f.class == rca.SlowComm:
 		v.Ask = a.unseenEnds(slices.Concat(f.nodes, f.ends))
 	}
+	v.RestsOn = a.IDs(f.ends)
 	if len(f.nodes) == 0 && f.group != "" {
 		v.Culprits = append(v.Culprits, rca.Culprit{Rank: -1, Channel: f.lane, Group: f.group, Why: f.what})
 	}

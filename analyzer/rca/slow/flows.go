@@ -24,7 +24,7 @@ type flowGroup struct {
 	weight float64
 	lane   int // The one slow channel, -1 none.
 	slow   bool
-	unseen bool // Some of its flows go to members of its communicator that are not known.
+	unseen []int32 // Members of its communicator that some of its flows go to and that are not known, by their ranks in it.
 }
 
 // peerShare is the part of a rank's flows that goes to one other.
@@ -148,13 +148,19 @@ func (s *seg) uneven() bool {
 // receivers are the ranks that receive the flows of collectives.
 type receivers struct {
 	known  map[commNode][]peerShare
-	unseen map[commNode]bool // Some flows go to members that are not known.
+	unseen map[commNode][]int32 // Members that are not known, by their ranks in the communicator.
 }
 
+// nobodyKnown is the receiver of sends to a rank that the evidence does not name.
+const nobodyKnown int32 = -1
+
 // of gives where the flows of a key go.
-func (r *receivers) of(k *transferKey) (known []peerShare, unseen bool) {
+func (r *receivers) of(k *transferKey) (known []peerShare, unseen []int32) {
+	if k.class.p2p && k.to < 0 {
+		return nil, []int32{nobodyKnown}
+	}
 	if k.class.p2p {
-		return pick(k.to < 0, nil, []peerShare{{k.to, 1}}), k.to < 0
+		return []peerShare{{k.to, 1}}, nil
 	}
 	at := commNode{k.comm, k.from}
 	return r.known[at], r.unseen[at]
@@ -163,14 +169,16 @@ func (r *receivers) of(k *transferKey) (known []peerShare, unseen bool) {
 // flowPeers tells where the flows of collectives go: what is in flight shows all of them, finished work the slowest.
 func (a *analysis) flowPeers() receivers {
 	count := map[commNode]map[int32]float64{}
-	unseen := map[commNode]bool{}
+	unseen := map[commNode][]int32{}
 	add := func(k commNode, peer int, w float64) {
 		if k.comm < 0 || peer < 0 {
 			return
 		}
 		at := a.Comms[k.comm].At // Not longer than up to the last member that is known.
 		if peer >= len(at) || at[peer] < 0 {
-			unseen[k] = true
+			if p := int32(peer); !slices.Contains(unseen[k], p) { //nolint:gosec // A communicator has far fewer than 2^31 ranks.
+				unseen[k] = append(unseen[k], p)
+			}
 			return
 		}
 		if count[k] == nil {

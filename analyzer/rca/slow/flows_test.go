@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/culprit-project/culprit/analyzer/rca"
+	"github.com/culprit-project/culprit/analyzer/rca/job"
 )
 
 // flowNet is a network of six hosts with two ranks each: every rank sends to the same rank of the next host, as a ring over
@@ -76,10 +77,12 @@ func TestUnseenReceiver(t *testing.T) {
 		name  string
 		slow  func(from, to int) bool
 		facts []rca.Fact
+		place int32 // Of the receiver in the communicator.
 		ranks []int32
 		group string
 	}{
-		{name: "to the unseen alone", slow: func(from, to int) bool { return from == 5 && to == 7 }, group: "link between rank 5 and a rank that was not seen"},
+		{name: "to the unseen alone", slow: func(from, to int) bool { return from == 5 && to == 7 }, place: nobodyKnown, group: "link between rank 5 and a rank that was not seen"},
+		{name: "to a member of a communicator", slow: func(from, to int) bool { return from == 5 && to == 7 }, place: 3, group: "link between rank 5 and rank 3 of ring, which was not seen"},
 		{name: "to others, too", slow: func(from, _ int) bool { return from == 5 }, ranks: []int32{5}},
 		{
 			name: "its NIC complains", slow: func(from, to int) bool { return from == 5 && to == 7 },
@@ -88,10 +91,11 @@ func TestUnseenReceiver(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			a, gs := flowNet(c.facts, func(from, to int) float64 { return pick(c.slow(from, to), 3.0, 1.0) })
+			a.Comms = []job.Comm{{Name: "ring"}}
 			gs = slices.DeleteFunc(gs, func(g flowGroup) bool { return g.node == 7 })
 			for i := range gs {
 				if gs[i].peers[0].node == 7 {
-					gs[i].peers, gs[i].unseen = nil, true
+					gs[i].peers, gs[i].unseen = nil, []int32{c.place}
 				}
 			}
 			f, ok := a.locateNet(gs, nil, 1.5)
@@ -120,13 +124,13 @@ func TestFlowsToMembersThatAreNotKnown(t *testing.T) {
 	for _, c := range []struct {
 		from   int32
 		known  int
-		unseen bool
-	}{{0, 1, true}, {1, 2, false}, {2, 1, false}} {
-		if known, unseen := to.of(&transferKey{from: c.from, to: -1}); len(known) != c.known || unseen != c.unseen {
+		unseen []int32
+	}{{0, 1, []int32{3}}, {1, 2, nil}, {2, 1, nil}} {
+		if known, unseen := to.of(&transferKey{from: c.from, to: -1}); len(known) != c.known || !slices.Equal(unseen, c.unseen) {
 			t.Errorf("rank %d sends to %d known ranks, and to others: %v; want %d, %v", c.from, len(known), unseen, c.known, c.unseen)
 		}
 	}
-	if known, unseen := to.of(&transferKey{class: transferClass{p2p: true}, to: -1}); len(known) > 0 || !unseen {
+	if known, unseen := to.of(&transferKey{class: transferClass{p2p: true}, to: -1}); len(known) > 0 || !slices.Equal(unseen, []int32{nobodyKnown}) {
 		t.Errorf("a send to a rank that is not known goes to %v, and to others: %v", known, unseen)
 	}
 }

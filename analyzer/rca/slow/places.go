@@ -157,19 +157,38 @@ func (s *sight) unansweredReceivers(f finding) finding {
 	if !slices.ContainsFunc(s.best.nodes, func(n int32) bool { return s.Nodes[n].Visibility != job.NoAnswer }) {
 		silent = slowSenders(s.groups) // They are the place itself: the other end is who was seen.
 	}
+	f.ends = slices.Concat(s.best.nodes, silent)
 	return s.between(f, silent)
 }
 
 // between names the link between two places that explain alike; without others the other end is ranks that nobody saw.
 func (s *sight) between(f finding, others []int32) finding {
 	f.nodes, f.weight = nil, min(f.weight, twoEndsWeight)
-	other := words.UnseenReceiver
+	other := s.unseenReceiver()
 	if len(others) > 0 {
 		other = words.RankNumbers(s.IDs(others))
 	}
 	f.group = fmt.Sprintf(words.LinkBetween, words.RankNumbers(s.IDs(s.best.nodes)), other)
 	f.what = fmt.Sprintf(words.LinkSlow, s.best.factor)
 	return f
+}
+
+// unseenReceiver says who receives the slow flows and was not seen: as a member of its communicator where it is one, else nothing is known.
+func (s *sight) unseenReceiver() string {
+	type member struct{ comm, rank int32 }
+	var who []member
+	for i := range s.groups {
+		g := &s.groups[i]
+		for _, r := range g.unseen {
+			if m := (member{g.key.comm, r}); g.slow && !slices.Contains(who, m) {
+				who = append(who, m)
+			}
+		}
+	}
+	if len(who) != 1 || who[0].rank == nobodyKnown || who[0].comm < 0 {
+		return words.UnseenReceiver
+	}
+	return fmt.Sprintf(words.UnseenMember, who[0].rank, s.Comms[who[0].comm].Name)
 }
 
 var (
@@ -263,7 +282,7 @@ func (a *analysis) silentBehind(groups []flowGroup) (known []int32, all bool) {
 		if !g.slow {
 			continue
 		}
-		all = g.unseen
+		all = len(g.unseen) > 0
 		for _, p := range g.peers {
 			if a.Nodes[p.node].Visibility == job.NoAnswer {
 				known, all = append(known, p.node), true

@@ -145,6 +145,7 @@ const (
 	OrHolder         = ", or what holds up %s"                                         // ranks
 	LinkBetween      = "link between %s and %s"                                        // ranks, else
 	UnseenReceiver   = "a rank that was not seen"
+	UnseenMember     = "rank %d of %s, which was not seen" // n, comm
 )
 
 // What a verdict about a standstill rests on.

@@ -45,6 +45,8 @@ type Places interface {
 	World() int
 	HostOf(rank int) int
 	HostName(host int) string
+	// Member gives the rank in the job of a communicator's member; false where there is none.
+	Member(comm string, rank int) (int, bool)
 }
 
 // innocent are the classes that accuse nobody.
@@ -168,6 +170,13 @@ func holds(t *cluster.Truth, c *rca.Culprit, where Places) bool {
 	if c.Rank >= 0 {
 		return c.Group != "" && slices.ContainsFunc(t.Ranks, func(r int) bool { return where.HostName(where.HostOf(r)) == c.Group })
 	}
+	if m := unseenMember.FindStringSubmatch(c.Group); m != nil {
+		n, err := strconv.Atoi(m[2])
+		if r, ok := where.Member(m[3], n); err == nil && ok && slices.Contains(t.Ranks, r) {
+			return true
+		}
+		return holds(t, &rca.Culprit{Rank: -1, Group: m[1]}, where)
+	}
 	words := strings.FieldsFunc(c.Group, func(r rune) bool { return r == ' ' || r == ',' || r == '>' || r == ':' })
 	if !listsRanks.MatchString(c.Group) {
 		words = append(words, c.Host)
@@ -182,6 +191,9 @@ func holds(t *cluster.Truth, c *rca.Culprit, where Places) bool {
 	}
 	return false
 }
+
+// unseenMember matches a link to somebody of whom only the place in a communicator is known, which is no rank of the job.
+var unseenMember = regexp.MustCompile(`^(link between .*) and rank (\d+) of (\S+), which was not seen$`)
 
 // listsRanks matches a group that says of which ranks it is, all of them.
 var listsRanks = regexp.MustCompile(`^ranks? \d+(, \d+)*( of .*)?$`)

@@ -14,11 +14,12 @@ import (
 // fours are hosts of four ranks.
 type fours int
 
-func (f fours) World() int              { return int(f) }
-func (f fours) HostOf(rank int) int     { return rank / 4 }
-func (f fours) HostName(h int) string   { return fmt.Sprintf("node-%04d", h) }
-func ranked1(rank int) []rca.Culprit    { return []rca.Culprit{{Rank: rank, Channel: -1}} }
-func grouped(name string) []rca.Culprit { return []rca.Culprit{{Rank: -1, Channel: -1, Group: name}} }
+func (f fours) World() int                         { return int(f) }
+func (f fours) HostOf(rank int) int                { return rank / 4 }
+func (f fours) HostName(h int) string              { return fmt.Sprintf("node-%04d", h) }
+func (f fours) Member(_ string, r int) (int, bool) { return 4 + r, r < 4 }
+func ranked1(rank int) []rca.Culprit               { return []rca.Culprit{{Rank: rank, Channel: -1}} }
+func grouped(name string) []rca.Culprit            { return []rca.Culprit{{Rank: -1, Channel: -1, Group: name}} }
 
 func TestJudge(t *testing.T) {
 	nic := cluster.Truth{Class: "fault", Classes: []string{"fault"}, Causes: []string{"network_send"}, Ranks: []int{5}, Component: "nic", Place: "mlx5_1"}
@@ -80,6 +81,20 @@ func TestJudge(t *testing.T) {
 			[]cluster.Truth{nic},
 			false,
 			rca.Verdict{Class: rca.Fault, Cause: rca.CauseNetworkSend, Culprits: grouped("link 15->23")},
+			Judgement{ClassRight: true, CauseRight: true, False: true, Innocents: 1},
+		},
+		{
+			"its link, told by its place in a communicator",
+			[]cluster.Truth{nic},
+			false,
+			rca.Verdict{Class: rca.Fault, Cause: rca.CauseNetworkSend, Culprits: grouped("link between rank 15 and rank 1 of dp_3, which was not seen")},
+			Judgement{ClassRight: true, CauseRight: true, GroupRight: true},
+		},
+		{
+			"a link to another, whose place in a communicator has the rank's number",
+			[]cluster.Truth{nic},
+			false,
+			rca.Verdict{Class: rca.Fault, Cause: rca.CauseNetworkSend, Culprits: grouped("link between rank 15 and rank 5 of dp_3, which was not seen")},
 			Judgement{ClassRight: true, CauseRight: true, False: true, Innocents: 1},
 		},
 		{
