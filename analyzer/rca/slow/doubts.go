@@ -167,7 +167,7 @@ var silences = []silence{
 	{"nobody_seen", func(a *analysis) bool { return a.visitedRanks() < a.World && a.repeats() }, (*analysis).sayNobodySeen},
 	{"last_iteration", func(a *analysis) bool { return a.lastLonger() > 1 }, (*analysis).sayLastLonger},
 	{"too_few_iterations", func(a *analysis) bool { return !a.repeats() }, func(_ *analysis, v *rca.Verdict) { v.Summary = words.TooFewIterations }},
-	{"unexplained", func(a *analysis) bool { _, ok := a.owes(); return ok }, (*analysis).sayUnexplained},
+	{"unexplained", func(a *analysis) bool { return a.slower() > 1 }, (*analysis).sayUnexplained},
 	{"nobody", func(*analysis) bool { return true }, (*analysis).sayHealthy},
 }
 
@@ -202,9 +202,17 @@ func (a *analysis) sayLastLonger(v *rca.Verdict) {
 
 // sayUnexplained says that the job is slower than in its past, and that the evidence does not show why.
 func (a *analysis) sayUnexplained(v *rca.Verdict) {
-	times, _ := a.owes()
-	v.Summary = a.withLimits(fmt.Sprintf(words.SlowerThanHealthy, times))
+	v.Summary = a.withLimits(fmt.Sprintf(words.SlowerThanHealthy, a.slower()))
 	v.Ask = a.unseenPartners()
+}
+
+// slower is by what factor the job is known to have become slower: beside its past in Prometheus, or for good while it was watched; 1 not at
+// all.
+func (a *analysis) slower() float64 {
+	if times, ok := a.owes(); ok {
+		return times
+	}
+	return pick(a.hasPast(), a.onset, 1)
 }
 
 func (a *analysis) sayHealthy(v *rca.Verdict) {

@@ -333,3 +333,15 @@ func TestOneHostSeen(t *testing.T) {
 		}
 	}
 }
+
+// TestLittleSlowerForGood: a job that has become a little slower for good is not healthy, although no row accounts for so little.
+func TestLittleSlowerForGood(t *testing.T) {
+	for _, times := range []float64{1, 1.08, 1.1} {
+		j := rcatest.NewSlowJob(4, 1, 1)
+		j.Compute = late(func(int) bool { return true }, times)
+		v := verdictOf(j.Evidence(), rca.Options{})
+		if want := pick(times > 1, "unexplained", "nobody"); v.Row != want {
+			t.Errorf("%v times as long: %s %s: %s, want %s", times, v.Row, v.Class, v.Summary, want)
+		}
+	}
+}
