@@ -180,14 +180,18 @@ func (f *fleet) members(query, inRing string, add func(float64, string)) {
 			add(1, labels+fmt.Sprintf(`,"comm_name":%q,"comm_rank":"%d","nranks":"%d"`, name, commRank, n))
 		}
 	}
-	if strings.Contains(query, inRing) {
+	for l := range perHost {
+		comm := fmt.Sprintf("%x", dpID+l)
 		for h := range f.hosts {
-			rank := h*perHost + f.culprit%perHost
+			if !strings.Contains(query, comm) {
+				break
+			}
+			rank := h*perHost + l
 			started := stuckAt + 1
-			if rank == f.culprit {
+			if comm != inRing || rank == f.culprit {
 				started = stuckAt
 			}
-			one(inRing, "dp", rank, h, f.hosts, started, stuckAt)
+			one(comm, "dp", rank, h, f.hosts, started, stuckAt)
 		}
 	}
 	for h := range f.hosts {
@@ -321,6 +325,39 @@ func TestLargeJobAsksFew(t *testing.T) {
 	t.Logf("%d of %d nodes, %d bytes, confidence %.2f", out.Asked, out.Nodes, out.Bytes, v.Confidence)
 	if share := float64(out.Asked) / float64(out.Nodes); share > 0.034 {
 		t.Errorf("%d of %d nodes were asked", out.Asked, out.Nodes)
+	}
+}
+
+// TestSlowLinkLearnsMembers: who else is in the communicators of a slow link's ends is asked of Prometheus, so that the other end of what they
+// send is known and can be asked.
+func TestSlowLinkLearnsMembers(t *testing.T) {
+	f := &fleet{hosts: 100, culprit: 123}
+	d := f.diagnoser(t)
+	known := 0 // Members of the communicator of the link, in the evidence that was analysed last.
+	d.Engine = func(ev rca.Evidence, _ rca.Options) rca.Verdict {
+		at := slices.IndexFunc(ev.Ranks, func(r rca.Rank) bool { return r.ID%perHost == 0 && len(r.Memberships) > 0 })
+		if at < 0 {
+			return rca.Verdict{Class: rca.Healthy}
+		}
+		known = 0
+		for i := range ev.Comms {
+			if c := &ev.Comms[i]; c.ID == ev.Ranks[at].Memberships[0].Comm {
+				for _, r := range c.Members {
+					if r >= 0 {
+						known++
+					}
+				}
+			}
+		}
+		return rca.Verdict{Class: rca.SlowComm, RestsOn: []int{ev.Ranks[at].ID}}
+	}
+	req := f.request()
+	req.Triggers[0].Kind = incident.Slow
+	if _, err := d.Diagnose(t.Context(), req); err != nil {
+		t.Fatal(err)
+	}
+	if known != f.hosts {
+		t.Errorf("%d members of the communicator are known, want %d", known, f.hosts)
 	}
 }
 
