@@ -17,7 +17,7 @@ LDFLAGS := -s -w -X $(PKG).Version=$(VERSION) -X $(PKG).Revision=$(REVISION) -X 
 # All of these programs are there: command -v with several names is content with one.
 have = $(foreach program,$(1),command -v $(program) >/dev/null &&) true
 
-.PHONY: all help build release test-release shim ringjob ncclrun go-build tools nccl test test-beside test-go test-c test-fakegpu test-ncclrun test-nccl test-nccl-short test-nccl-ci test-nccl-flaky nccl-report test-rules test-pyspy test-recordings record-dumps test-e2e test-levels test-slow test-transfers test-slurm test-launchers test-kubernetes test-victoriametrics test-thanos test-mimir test-systemd test-chart test-upgrade test-page pictures dashboard-pictures check-dashboards demo lint bench bench-page bench-latency bench-logs generate \
+.PHONY: all help build release test-release shim ringjob ncclrun go-build tools nccl test test-waiting test-beside test-go test-c test-fakegpu test-ncclrun test-nccl test-nccl-short test-nccl-ci test-nccl-flaky nccl-report test-rules test-pyspy test-recordings record-dumps test-e2e test-levels test-slow test-transfers test-slurm test-launchers test-kubernetes test-victoriametrics test-thanos test-mimir test-systemd test-chart test-upgrade test-page pictures dashboard-pictures check-dashboards demo lint bench bench-page bench-latency bench-logs generate \
         check-generated scorecard scorecard-full gpu-e2e soak sanitizers nccl-behaviour nccl-record bench-nccl chaos fuzz corpus vulncheck clean
 
 all: build
@@ -88,8 +88,11 @@ nccl: build ## Download the releases NCCL=... (all), once, into .cache/nccl.
 
 # What waits for alerts leaves the processors idle for most of its time: the tests that compute fill that, and give way.
 test: build tools ## Run every test. NCCL=none downloads no library.
-	@$(MAKE) --no-print-directory -j2 --output-sync=line test-e2e test-beside
-	@$(MAKE) --no-print-directory test-slow test-fakegpu test-nccl-short
+	@$(MAKE) --no-print-directory -j2 --output-sync=line test-waiting test-beside
+	@$(MAKE) --no-print-directory test-fakegpu test-nccl-short
+
+test-waiting:
+	@$(MAKE) --no-print-directory -j1 test-e2e test-slow
 
 test-beside:
 	@nice -n 10 $(MAKE) --no-print-directory -j1 test-c test-rules test-go test-page test-pyspy
