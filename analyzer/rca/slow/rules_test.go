@@ -4,6 +4,7 @@
 package slow
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -94,13 +95,15 @@ func TestAssumedGivesWay(t *testing.T) {
 	}
 }
 
-// ruleCases has, for a row of the tables, a job that it speaks for.
-var ruleCases = []struct {
+// ruleCase is a job that a row of the tables speaks for.
+type ruleCase struct {
 	rule       string
 	dp, pp, tp int
 	edit       func(*rcatest.SlowJob)
 	seen       func(*rca.Evidence)
-}{
+}
+
+var ruleCases = []ruleCase{
 	{"rank_beyond_peers", 4, 2, 2, func(j *rcatest.SlowJob) { j.Compute = rcatest.One(5, 1.5) }, nil},
 	{"stage_beyond_past", 2, 2, 2, func(j *rcatest.SlowJob) { j.Compute = late(func(r int) bool { return r >= 4 }, 1.5) }, nil},
 	{"rank_beyond_past", 4, 1, 2, func(j *rcatest.SlowJob) { j.Compute = late(func(r int) bool { return r < 5 }, 1.5) }, nil},
@@ -194,25 +197,78 @@ func ringOf(r ring) func(*rca.Evidence) {
 	return func(ev *rca.Evidence) { *ev = r.evidence() }
 }
 
+// verdict is that of a case.
+func (c *ruleCase) verdict() rca.Verdict {
+	j := rcatest.NewSlowJob(c.dp, c.pp, c.tp)
+	j.Iters = 16
+	if c.edit != nil {
+		c.edit(j)
+	}
+	ev := j.Evidence()
+	if c.seen != nil {
+		c.seen(&ev)
+	}
+	return verdictOf(ev, rca.Options{})
+}
+
 // TestRules: each job's verdict names the row that speaks for it, or has it among the hypotheses.
 func TestRules(t *testing.T) {
-	for _, c := range ruleCases {
+	for i := range ruleCases {
+		c := &ruleCases[i]
 		t.Run(c.rule, func(t *testing.T) {
-			j := rcatest.NewSlowJob(c.dp, c.pp, c.tp)
-			j.Iters = 16
-			if c.edit != nil {
-				c.edit(j)
-			}
-			ev := j.Evidence()
-			if c.seen != nil {
-				c.seen(&ev)
-			}
-			v := verdictOf(ev, rca.Options{})
+			v := c.verdict()
 			weighed := func(h rca.Hypothesis) bool { return h.Row == c.rule }
 			if v.Row != c.rule && !slices.ContainsFunc(v.Hypotheses, weighed) {
 				t.Errorf("%q says %s: %s", v.Row, v.Class, v.Summary)
 			}
 		})
+	}
+}
+
+// TestEachRowDecides: without a row, the job that it speaks for gets another verdict. Two rows are left out: what "everybody_slower" is for is to
+// outweigh explanations of little, and "everybody_sends" says what "every_transfer" does where that has too few flows of one kind.
+func TestEachRowDecides(t *testing.T) {
+	outcome := func(v rca.Verdict) string {
+		s := fmt.Sprint(v.Class, v.Cause, v.Page)
+		for _, c := range v.Culprits {
+			s += fmt.Sprint(" ", c.Rank, c.Group)
+		}
+		return s
+	}
+	decides := func(name string, without func()) {
+		if name == "everybody_slower" || name == "everybody_sends" || name == "nobody" { // Without the last row there is no verdict.
+			return
+		}
+		shows := func(c *ruleCase) bool { rule, _, _ := strings.Cut(c.rule, "/"); return rule == name }
+		var with, after []string
+		for i := range ruleCases {
+			if shows(&ruleCases[i]) {
+				with = append(with, outcome(ruleCases[i].verdict()))
+			}
+		}
+		without()
+		for i := range ruleCases {
+			if shows(&ruleCases[i]) {
+				after = append(after, outcome(ruleCases[i].verdict()))
+			}
+		}
+		if slices.Equal(with, after) {
+			t.Errorf("without %q: %v as before", name, after)
+		}
+	}
+	hs, ds, ss := hypotheses, doubts, silences
+	defer func() { hypotheses, doubts, silences = hs, ds, ss }()
+	for i := range hs {
+		decides(hs[i].name, func() { hypotheses = slices.Delete(slices.Clone(hs), i, i+1) })
+		hypotheses = hs
+	}
+	for i := range ds {
+		decides(ds[i].name, func() { doubts = slices.Delete(slices.Clone(ds), i, i+1) })
+		doubts = ds
+	}
+	for i := range ss {
+		decides(ss[i].name, func() { silences = slices.Delete(slices.Clone(ss), i, i+1) })
+		silences = ss
 	}
 }
 
