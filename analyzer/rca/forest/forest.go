@@ -18,7 +18,7 @@ import (
 // Version is the version of a forest's JSON form.
 const Version = 1
 
-// Forest is a trained forest. Its fields are exported for JSON; Read checks them.
+// Forest is a trained forest. Its fields are exported for JSON; Parse checks them.
 type Forest struct {
 	Version  int      `json:"version"`
 	Features []string `json:"features"` // What the columns are, in the order of training.
@@ -113,15 +113,6 @@ const (
 	maxBytes = 64 << 20
 	maxTrees = 10_000
 )
-
-// Read reads and checks a forest.
-func Read(r io.Reader) (*Forest, error) {
-	text, err := io.ReadAll(io.LimitReader(r, maxBytes+1))
-	if err != nil {
-		return nil, fmt.Errorf("reading forest: %w", err)
-	}
-	return Parse(text)
-}
 
 // Parse reads and checks a forest from its JSON form.
 func Parse(text []byte) (*Forest, error) {

@@ -72,7 +72,7 @@ func TestTrainingIsDeterministic(t *testing.T) {
 	if err := a.Write(&text); err != nil {
 		t.Fatal(err)
 	}
-	c, err := Read(&text)
+	c, err := Parse(text.Bytes())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -146,16 +146,16 @@ func TestReadRefuses(t *testing.T) {
 		"child":       `{"version":1,"features":["a"],"trees":[[{"f":0,"l":1,"r":7},{"f":-1}]]}`,
 		"share":       `{"version":1,"features":["a"],"trees":[[{"f":-1,"p":2}]]}`,
 	} {
-		if _, err := Read(strings.NewReader(text)); err == nil {
+		if _, err := Parse([]byte(text)); err == nil {
 			t.Errorf("%s is read", name)
 		}
 	}
 }
 
-func FuzzRead(f *testing.F) {
+func FuzzParse(f *testing.F) {
 	f.Add(`{"version":1,"features":["a"],"trees":[[{"f":0,"t":1,"l":1,"r":2},{"f":-1,"p":1},{"f":-1}]]}`)
 	f.Fuzz(func(t *testing.T, text string) {
-		m, err := Read(strings.NewReader(text))
+		m, err := Parse([]byte(text))
 		if err != nil {
 			return
 		}
