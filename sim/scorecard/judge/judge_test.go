@@ -19,7 +19,8 @@ func (f fours) HostOf(rank int) int                { return rank / 4 }
 func (f fours) HostName(h int) string              { return fmt.Sprintf("node-%04d", h) }
 func (f fours) Member(_ string, r int) (int, bool) { return 4 + r, r < 4 }
 func ranked1(rank int) []rca.Culprit               { return []rca.Culprit{{Rank: rank, Channel: -1}} }
-func grouped(name string) []rca.Culprit            { return []rca.Culprit{{Rank: -1, Channel: -1, Group: name}} }
+
+func grouped(name string) []rca.Culprit { return []rca.Culprit{{Rank: -1, Channel: -1, Group: name}} }
 
 func TestJudge(t *testing.T) {
 	nic := cluster.Truth{Class: "fault", Classes: []string{"fault"}, Causes: []string{"network_send"}, Ranks: []int{5}, Component: "nic", Place: "mlx5_1"}
