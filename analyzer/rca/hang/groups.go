@@ -99,6 +99,7 @@ func (g *grouping) root(r *candidate) {
 	if at == mostRootGroups {
 		at--
 		g.out[at].Reason, g.out[at].Op, g.out[at].Comm = words.WaitSeveral, "", ""
+		g.last[at] = -1
 	} else {
 		why := r.note
 		if len(r.nodes) > 0 && r.kind != kindLink && r.kind != kindGroup {

@@ -213,33 +213,10 @@ func (x *Index) NodeOf(id int) int32 {
 }
 
 func (x *Index) addComms() {
-	ids := make([]rca.CommID, 0, len(x.Ev.Comms))
-	number := func(id rca.CommID) int32 {
-		n, ok := x.CommOf[id]
-		if !ok {
-			n = int32(len(ids))
-			x.CommOf[id] = n
-			ids = append(ids, id)
-		}
-		return n
-	}
-	for i := range x.Ev.Comms {
-		number(x.Ev.Comms[i].ID)
-	}
-	var of []int32 // The communicator of each membership.
-	for i := range x.Nodes {
-		if r := x.Nodes[i].Rank; r != nil {
-			for j := range r.Memberships {
-				of = append(of, number(r.Memberships[j].Comm))
-			}
-		}
-	}
-	came := slices.Clone(ids)
-	slices.Sort(ids)
+	ids, of := x.numberComms()
 	x.Comms = make([]Comm, len(ids))
 	for i, id := range ids {
 		x.Comms[i] = Comm{id: id, Name: string(id), Unnamed: -1}
-		x.CommOf[id] = int32(i)
 	}
 	for i := range x.Ev.Comms {
 		c := &x.Ev.Comms[i]
@@ -256,14 +233,41 @@ func (x *Index) addComms() {
 			}
 		}
 	}
-	place := make([]int32, len(came))
-	for i, id := range came {
-		place[i] = x.CommOf[id]
+	x.addMembers(of)
+}
+
+// numberComms numbers the communicators in the order of their identifiers, and gives the number of each membership, node by node: to look
+// them up again by name takes long for many ranks.
+func (x *Index) numberComms() (ids []rca.CommID, of []int32) {
+	came := func(id rca.CommID) int32 { // In the order in which they come.
+		n, ok := x.CommOf[id]
+		if !ok {
+			n = int32(len(ids))
+			x.CommOf[id] = n
+			ids = append(ids, id)
+		}
+		return n
+	}
+	for i := range x.Ev.Comms {
+		came(x.Ev.Comms[i].ID)
+	}
+	for i := range x.Nodes {
+		if r := x.Nodes[i].Rank; r != nil {
+			for j := range r.Memberships {
+				of = append(of, came(r.Memberships[j].Comm))
+			}
+		}
+	}
+	slices.Sort(ids)
+	sorted := make([]int32, len(ids)) // By when they came.
+	for i, id := range ids {
+		sorted[x.CommOf[id]] = int32(i)
+		x.CommOf[id] = int32(i)
 	}
 	for i := range of {
-		of[i] = place[of[i]]
+		of[i] = sorted[of[i]]
 	}
-	x.addMembers(of)
+	return ids, of
 }
 
 func (c *Comm) place(n int) {
@@ -275,7 +279,7 @@ func (c *Comm) place(n int) {
 // mostPlaces bounds the places that members claim beyond the evidence's own lists: the claims may be lies.
 const mostPlaces = 1 << 20
 
-// addMembers gives the communicators their members; of has the communicator of each membership.
+// addMembers gives the communicators their members, in the order of nodes; of has the communicator of each membership.
 func (x *Index) addMembers(of []int32) {
 	left := mostPlaces
 	for i := range x.Comms {
