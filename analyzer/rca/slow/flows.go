@@ -24,7 +24,7 @@ type flowGroup struct {
 	weight float64
 	lane   int // The one slow channel, -1 none.
 	slow   bool
-	unseen []int32 // Members of its communicator that some of its flows go to and that are not known, by their ranks in it.
+	unseen []int32 // Members of its communicator that some of its flows go to and that are not known, by their ranks in it; not more than two.
 }
 
 // peerShare is the part of a rank's flows that goes to one other.
@@ -148,7 +148,7 @@ func (s *seg) uneven() bool {
 // receivers are the ranks that receive the flows of collectives.
 type receivers struct {
 	known  map[commNode][]peerShare
-	unseen map[commNode][]int32 // Members that are not known, by their ranks in the communicator.
+	unseen map[commNode][]int32 // Members that are not known, by their ranks in the communicator; not more than two.
 }
 
 // nobodyKnown is the receiver of sends to a rank that the evidence does not name.
@@ -176,7 +176,7 @@ func (a *analysis) flowPeers() receivers {
 		}
 		at := a.Comms[k.comm].At // Not longer than up to the last member that is known.
 		if peer >= len(at) || at[peer] < 0 {
-			if p := int32(peer); !slices.Contains(unseen[k], p) { //nolint:gosec // A communicator has far fewer than 2^31 ranks.
+			if p := int32(peer); len(unseen[k]) < 2 && !slices.Contains(unseen[k], p) { //nolint:gosec // A communicator has far fewer than 2^31 ranks.
 				unseen[k] = append(unseen[k], p)
 			}
 			return

@@ -84,7 +84,7 @@ func (t *timeline) idleEntrances() (idle []*idleEntrance, left int) {
 		}
 	}
 	slices.SortFunc(idle, func(x, y *idleEntrance) int {
-		return cmp.Or(cmp.Compare(y.total, x.total), cmp.Compare(x.fn, y.fn), pick(x.compute, 1, -1))
+		return cmp.Or(cmp.Compare(y.total, x.total), cmp.Compare(x.fn, y.fn), cmp.Compare(pick(x.compute, 1, 0), pick(y.compute, 1, 0)))
 	})
 	for _, e := range idle[min(len(idle), idleEntrancesAsked):] {
 		left += len(e.segs)
