@@ -66,7 +66,7 @@ func (o *operators) Abnormal(op int) bool {
 }
 
 func (o *operators) features(s *seg) holmes.Features {
-	f := holmes.FeaturesOf(float64(s.stay)/1e9, o.length, o.usual[o.now.tokenOf(s)])
+	f := holmes.FeaturesOf(float64(s.stay)/1e9, o.length, o.usual[o.now.newToken(s)])
 	f.Rank, f.Bytes, f.Pattern = s.record.Rank, s.bytes, s.record.Func
 	return f
 }
@@ -135,7 +135,7 @@ func (a *analysis) holmesVotes() []rca.Vote {
 				continue
 			}
 			n++
-			k := a.now.kindOf(s)
+			k := a.now.tokenOf(s)
 			if _, known := rates[k]; !known {
 				rates[k] = holmes.Pearson(a.times(int32(pivot), k), lengths)
 			}
@@ -212,7 +212,7 @@ func (a *analysis) times(n int32, k token) []float64 {
 	add := func(t *timeline) {
 		sums := make([]float64, max(0, t.iters-1))
 		for _, i := range t.ranks[n] {
-			if s := &t.segs[i]; s.iter >= 0 && int(s.iter) < len(sums) && t.kindOf(s) == k {
+			if s := &t.segs[i]; s.iter >= 0 && int(s.iter) < len(sums) && t.tokenOf(s) == k {
 				sums[s.iter] += float64(s.stay)
 			}
 		}

@@ -31,7 +31,7 @@ const noIteration = -1 << 31
 func (t *timeline) findIterations() {
 	t.findExchanges()
 	t.findSeats()
-	t.findKinds()
+	t.findTokens()
 	if !t.numbered() {
 		t.cut = true
 		t.cutAll(t.frequencies())
@@ -42,19 +42,19 @@ func (t *timeline) findIterations() {
 	t.findLostWork()
 }
 
-// findKinds numbers the kinds of operations.
-func (t *timeline) findKinds() {
-	t.tokens = make([]int32, len(t.segs))
+// findTokens gives every segment its token.
+func (t *timeline) findTokens() {
+	t.tokenAt = make([]int32, len(t.segs))
 	ids := map[token]int32{}
 	for i := range t.segs {
-		k := t.tokenOf(&t.segs[i])
+		k := t.newToken(&t.segs[i])
 		id, ok := ids[k]
 		if !ok {
 			id = int32(len(ids))
 			ids[k] = id
-			t.kinds = append(t.kinds, k)
+			t.tokens = append(t.tokens, k)
 		}
-		t.tokens[i] = id
+		t.tokenAt[i] = id
 	}
 }
 
@@ -72,7 +72,7 @@ func (t *timeline) findLostWork() {
 		if !s.compute || s.iter == noIteration {
 			continue
 		}
-		k := kind{t.role[s.node], t.tokens[i]}
+		k := kind{t.role[s.node], t.tokenAt[i]}
 		counts[count{k, s.node, s.iter}]++
 		stays[k] = append(stays[k], s.stay)
 	}
@@ -159,7 +159,8 @@ func (t *timeline) numbered() bool {
 	return true
 }
 
-func (t *timeline) tokenOf(s *seg) token {
+// newToken describes a segment.
+func (t *timeline) newToken(s *seg) token {
 	k := token{fn: s.fn, compute: s.compute, bytes: s.bytes}
 	if c, ok := s.in(); ok {
 		k.size = int32(t.Comms[c].Size)
@@ -177,7 +178,7 @@ func (t *timeline) tokenOf(s *seg) token {
 }
 
 // kindOf gives the kind of a segment.
-func (t *timeline) kindOf(s *seg) token { return t.kinds[t.tokens[s.id]] }
+func (t *timeline) tokenOf(s *seg) token { return t.tokens[t.tokenAt[s.id]] }
 
 // batched reports whether a segment was entered together with the one before it on its rank: one group call.
 func (t *timeline) batched(list []int32, p int) bool {
@@ -199,7 +200,7 @@ func (t *timeline) batchesOf(list []int32) []int {
 // frequencies gives how often a rank that has an operation does it, on average: the window's edges, which cut ranks
 // differently, must not decide which is the rarest. In one batch it counts once.
 func (t *timeline) frequencies() []float64 {
-	n := len(t.kinds)
+	n := len(t.tokens)
 	sum := make([]float64, n)
 	ranks := make([]float64, n)
 	last, batch := make([]int, n), make([]int, n) // Of each token: the rank that had it last, and in which batch of it.
@@ -209,7 +210,7 @@ func (t *timeline) frequencies() []float64 {
 	for node, list := range t.ranks {
 		begun := t.batchesOf(list)
 		for p, i := range list {
-			k := t.tokens[i]
+			k := t.tokenAt[i]
 			if last[k] == node && batch[k] == begun[p] {
 				continue
 			}
@@ -307,9 +308,9 @@ func (t *timeline) recurring(list []int32) []int32 {
 	count, at := map[int32]int{}, map[int32]int{}
 	begun := t.batchesOf(list)
 	for p, i := range list {
-		if b, ok := at[t.tokens[i]]; !ok || b != begun[p] {
-			at[t.tokens[i]] = begun[p]
-			count[t.tokens[i]]++
+		if b, ok := at[t.tokenAt[i]]; !ok || b != begun[p] {
+			at[t.tokenAt[i]] = begun[p]
+			count[t.tokenAt[i]]++
 		}
 	}
 	maps.DeleteFunc(count, func(_ int32, c int) bool { return c < 3 })
@@ -395,7 +396,7 @@ func (t *timeline) stretches(list []int32, cutter int32) (starts []int, shape []
 	}
 	begun := t.batchesOf(list)
 	for p, i := range list {
-		if t.tokens[i] == cutter && (len(starts) == 0 || starts[len(starts)-1] != begun[p]) {
+		if t.tokenAt[i] == cutter && (len(starts) == 0 || starts[len(starts)-1] != begun[p]) {
 			starts = append(starts, begun[p])
 		}
 	}
@@ -404,7 +405,7 @@ func (t *timeline) stretches(list []int32, cutter int32) (starts []int, shape []
 	for k := 1; k < len(starts); k++ {
 		set = set[:0]
 		for _, i := range list[starts[k-1]:starts[k]] {
-			set = append(set, t.tokens[i])
+			set = append(set, t.tokenAt[i])
 		}
 		slices.Sort(set)
 		buf = buf[:0]

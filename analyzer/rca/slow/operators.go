@@ -26,7 +26,7 @@ func Operators(x *job.Index) []holmes.Operator {
 		if s.compute || s.iter < 0 || int(s.iter) >= len(lengths) {
 			continue
 		}
-		k := t.kinds[t.tokens[i]]
+		k := t.tokenOf(s)
 		o := holmes.Operator{
 			Rank: s.record.Rank, Communicator: string(s.record.Comm), Pattern: t.FuncNames[s.fn], Bytes: s.bytes, Like: k.String(t), Number: s.number,
 			Iteration: int(s.iter), Seconds: float64(s.stay) / 1e9, IterationSeconds: float64(lengths[s.iter]) / 1e9,
@@ -41,15 +41,15 @@ func Operators(x *job.Index) []holmes.Operator {
 // usualOperators gives how long operations of each kind take, in seconds, for the first ones of each kind.
 func (t *timeline) usualOperators() map[token][]float64 {
 	const kept = 256
-	took := make([][]float64, len(t.kinds))
-	for i, k := range t.tokens {
+	took := make([][]float64, len(t.tokens))
+	for i, k := range t.tokenAt {
 		if !t.segs[i].compute && len(took[k]) < kept {
 			took[k] = append(took[k], float64(t.segs[i].stay)/1e9)
 		}
 	}
 	out := make(map[token][]float64, len(took))
 	for k, v := range took {
-		out[t.kinds[k]] = v
+		out[t.tokens[k]] = v
 	}
 	return out
 }

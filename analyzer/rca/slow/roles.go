@@ -34,8 +34,8 @@ func (t *timeline) assignRoles() {
 				clear(seen)
 				at = s.iter
 			}
-			p := turn{role: id, token: t.tokens[i], k: seen[t.tokens[i]]}
-			seen[t.tokens[i]]++
+			p := turn{role: id, token: t.tokenAt[i], k: seen[t.tokenAt[i]]}
+			seen[t.tokenAt[i]]++
 			if partner, k, ok := turns.of(s); ok {
 				p.partner, p.k = partner, k
 			}
@@ -127,7 +127,7 @@ func (t *timeline) shape(list []int32) roleShape {
 		}
 		last = max(last, s.iter)
 		sh.stage = max(sh.stage, int(s.stage))
-		count[t.tokens[i]]++
+		count[t.tokenAt[i]]++
 	}
 	for k := range count {
 		sh.tokens = append(sh.tokens, k)

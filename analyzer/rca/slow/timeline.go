@@ -26,10 +26,10 @@ type timeline struct {
 	ranks    [][]int32 // Segments by node, in the order they were entered.
 	jobs     []joint   // What ranks did together, and computations alone.
 	order    []int32   // jobs so that everything comes after what it depends on.
-	tokens   []int32   // By segment, its place in kinds.
-	kinds    []token
-	iters    int     // Number of iterations, 0 unknown.
-	role     []int32 // By node: ranks that run the same program share a role; -1 no segments.
+	tokens   []token   // The kinds of operations.
+	tokenAt  []int32   // By segment: its place in tokens.
+	iters    int       // Number of iterations, 0 unknown.
+	role     []int32   // By node: ranks that run the same program share a role; -1 no segments.
 	roles    int
 	ahead    bool               // The source tells the call from the kernel's start: the host runs ahead of the GPU.
 	exchange []bool             // By communicator: its sends and receives make all-to-all exchanges.
