@@ -264,7 +264,7 @@ struct culprit_op {
   uint32_t proxy_started;     // Proxy operations.
   uint32_t proxy_stopped;
   uint32_t user_tid;
-  uint32_t reserved;
+  uint32_t group_ordinal;     // Its ordinal in its group of calls, from 1; 0 unknown. Groups of a communicator run one after the other.
   uint64_t gpu_ready_ns;      // The first data that its GPU had ready to send over the network; 0: none yet.
 };
 

@@ -78,6 +78,7 @@ static uint32_t open_op(uint32_t comm, uint64_t group, uint64_t now) {
   PUT(s->number, number);
   PUT(s->called_ns, now);
   PUT(s->user_tid, GET(cs->user_tid));
+  PUT(s->group_ordinal, (uint32_t)(number - o->group_first) + 1);
   PUT(shim.links[i].watched, 0);
   PUT(*comm_window(comm, number), op_handle(i, HANDLE_OP));
   return i;

@@ -167,7 +167,9 @@ type Op struct {
 	ProxyStarted   uint32  `json:"proxy_started"`
 	ProxyStopped   uint32  `json:"proxy_stopped"`
 	UserTID        uint32  `json:"user_tid,omitempty"`
-	GPUReadyNS     uint64  `json:"gpu_ready_ns,omitempty"` // First data that its GPU had ready to send over the network.
+	// GroupOrdinal is its ordinal in its group of calls, from 1; 0 unknown. The kernels of a communicator's groups run one after the other.
+	GroupOrdinal uint32 `json:"group_ordinal,omitempty"`
+	GPUReadyNS   uint64 `json:"gpu_ready_ns,omitempty"` // First data that its GPU had ready to send over the network.
 }
 
 // Flow is one (communicator, channel, direction, peer). Fields without Total belong to the current operation.

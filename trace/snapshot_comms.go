@@ -179,6 +179,7 @@ func (f *File) readOps(s *Snapshot, high uint32) {
 			ProxyStarted:   w.ProxyStarted,
 			ProxyStopped:   w.ProxyStopped,
 			UserTID:        w.UserTID,
+			GroupOrdinal:   w.GroupOrdinal,
 			GPUReadyNS:     w.GPUReadyNS,
 		})
 	}

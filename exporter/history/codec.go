@@ -114,6 +114,7 @@ func (w *words) op(o *trace.Op) {
 	num(w, &o.ProxyStarted)
 	num(w, &o.ProxyStopped)
 	num(w, &o.UserTID)
+	num(w, &o.GroupOrdinal)
 	num(w, &o.GPUReadyNS)
 }
 

@@ -185,7 +185,7 @@ int main(void) {
   FIELD(culprit_op, proxy_started);
   FIELD(culprit_op, proxy_stopped);
   FIELD(culprit_op, user_tid);
-  FIELD(culprit_op, reserved);
+  FIELD(culprit_op, group_ordinal);
   FIELD(culprit_op, gpu_ready_ns);
   STRUCT(culprit_flow);
   FIELD(culprit_flow, version);

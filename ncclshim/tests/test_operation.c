@@ -444,6 +444,30 @@ static void point_to_point(void) {
   }
 }
 
+// Each operation tells its ordinal in its group, by the call's group or, before version 5, by the plan it was launched with.
+static void ordinal_in_group(int abi) {
+  enum { GROUPS = 2, OPS = 3 };
+  setenv("CULPRIT_EVENTS", "-kernelch", 1);
+  nccl_load(abi);
+  void *comm = nccl_init(COMM_ID, NULL, 2, 4, 0);
+  struct view v = view_open();
+  const struct nccl_op desc = {.func = "Send", .p2p = true, .peer = 1, .count = 10, .channels = 1};
+  nccl_op_simple(comm, &desc);
+  CHECK_EQ(op_of(&v, 0).group_ordinal, 1);
+  for (uint64_t g = 0; g < GROUPS; g++) {
+    void *calls[OPS];
+    void *group_api = nccl_group_api(comm);
+    for (int k = 0; k < OPS; k++) calls[k] = nccl_call(comm, group_api, &desc);
+    void *group = nccl_group(comm, group_api);
+    for (int k = 0; k < OPS; k++) nccl_launch(comm, calls[k], group, &desc);
+    nccl_stop(group_api);
+    for (uint64_t k = 0; k < OPS; k++) CHECK_EQ(op_of(&v, 1 + OPS * g + k).group_ordinal, k + 1);
+  }
+}
+
+static void ordinal_in_group_v4(void) { ordinal_in_group(4); }
+static void ordinal_in_group_v6(void) { ordinal_in_group(6); }
+
 static void barrier(void) {
   nccl_load(6);
   void *comm = nccl_init(COMM_ID, NULL, 2, 4, 0);
@@ -608,6 +632,8 @@ static const struct test_case cases[] = {
     {"late_launches", late_launches},
     {"copy_engine", copy_engine},
     {"point_to_point", point_to_point},
+    {"ordinal_in_group_v4", ordinal_in_group_v4},
+    {"ordinal_in_group_v6", ordinal_in_group_v6},
     {"barrier", barrier},
     {"graph_replay", graph_replay},
     {"relaunch", relaunch},

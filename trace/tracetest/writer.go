@@ -194,7 +194,7 @@ func (w *Writer) PutOp(op trace.Op) {
 		Count: op.Count, Bytes: op.Bytes, Peer: op.Peer, Root: op.Root, Channels: op.Channels, State: uint32(op.State),
 		CalledNS: op.CalledNS, EnqueuedNS: op.EnqueuedNS, EnteredNS: op.EnteredNS, FirstStepNS: op.FirstStepNS,
 		LastProgressNS: op.LastProgressNS, LeftNS: op.LeftNS, KernelStarted: op.KernelStarted, KernelStopped: op.KernelStopped,
-		ProxyStarted: op.ProxyStarted, ProxyStopped: op.ProxyStopped, UserTID: op.UserTID, GPUReadyNS: op.GPUReadyNS,
+		ProxyStarted: op.ProxyStarted, ProxyStopped: op.ProxyStopped, UserTID: op.UserTID, GroupOrdinal: op.GroupOrdinal, GPUReadyNS: op.GPUReadyNS,
 	}
 	copy(v.Datatype[:len(v.Datatype)-1], op.Datatype)
 	locked(slotAt[wire.Op](w, wire.SectionOps, op.Index), &v, max(op.Generation, 1))

@@ -171,7 +171,7 @@ type Op struct {
 	ProxyStarted   uint32   `c:"proxy_started"`
 	ProxyStopped   uint32   `c:"proxy_stopped"`
 	UserTID        uint32   `c:"user_tid"`
-	Reserved       uint32   `c:"reserved"`
+	GroupOrdinal   uint32   `c:"group_ordinal"`
 	GPUReadyNS     uint64   `c:"gpu_ready_ns"`
 }
 
