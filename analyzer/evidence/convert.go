@@ -279,6 +279,7 @@ func inFlight(o *trace.Op, nowNS uint64, kernels bool) rca.Op {
 		Barrier:         o.Flags&trace.OpBarrier != 0,
 		NoCompletion:    o.Flags&trace.OpNoCompletion != 0,
 		ProxyUnreliable: o.Flags&trace.OpProxyUnreliable != 0,
+		GroupOrdinal:    int64(o.GroupOrdinal),
 	}
 	if o.Flags&trace.OpP2P != 0 {
 		op.Peer = int(o.Peer)

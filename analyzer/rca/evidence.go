@@ -177,6 +177,9 @@ type Op struct {
 	Stack           []string // Where it was called, innermost last.
 	// Unnumbered: the number only tells operations apart; it is not one that people know.
 	Unnumbered bool
+	// GroupOrdinal is its ordinal in the group of calls it was made in, from 1; 0 unknown. The kernels of a communicator's groups run
+	// one after the other.
+	GroupOrdinal int64
 }
 
 // Flow is one (channel, direction, peer) of an operation in flight. Send: Posted >= Ready (GPU_ready) >= Transmitted

@@ -271,6 +271,7 @@ func TestBehindAMemberThatStands(t *testing.T) {
 		o.Algo, o.State, o.KernelStarted, o.KernelStopped = "tree", rca.OpEnqueued, -1, -1
 		o.NoCompletion = r == 3
 		if r == 2 {
+			o.State, o.KernelStarted, o.KernelStopped = rca.OpMoving, 1, 0
 			o.Flows = []rca.Flow{recv(0, 1, 1, 1, 0)}
 		}
 	}

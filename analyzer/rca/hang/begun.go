@@ -17,7 +17,7 @@ import (
 // unseenKernel reports whether neither the source nor any data shows if a launched collective's kernel runs.
 func (x *standstill) unseenKernel(j *join) bool {
 	r := x.Nodes[j.node].Rank
-	return r != nil && r.Caps&rca.SeesKernels == 0 && j.started == startUnknown && j.op.State != rca.OpCalled && !job.IsP2P(j.op)
+	return r != nil && !seesKernel(r, j.op) && j.started == startUnknown && j.op.State != rca.OpCalled && !job.IsP2P(j.op)
 }
 
 // freeQueued frees the operations that nothing shows to have begun, and whose ranks all called another before that gets on: the GPUs come

@@ -424,7 +424,7 @@ func (b *builder) kernelOwesData(v *view) {
 
 // unbegun reports whether nothing shows an operation's kernel to run, at a rank whose source would not show it.
 func unbegun(r *rca.Rank, o *rca.Op) bool {
-	if r.Caps&rca.SeesKernels != 0 || o.KernelStarted > 0 || o.State == rca.OpEntered {
+	if seesKernel(r, o) || o.KernelStarted > 0 || o.State == rca.OpEntered {
 		return false
 	}
 	return !slices.ContainsFunc(o.Flows, func(f rca.Flow) bool { return f.Send && f.Ready > 0 || !f.Send && f.Done > 0 })
@@ -439,10 +439,12 @@ func (b *builder) mayBeQueued(v *view) bool {
 	}
 	for i := range r.Memberships {
 		m := &r.Memberships[i]
-		unseen := func(o rca.Op) bool { return o.NoCompletion && (o.Age < 0 || o.Age >= v.op.Age) && !passed(r, m, &o) }
 		sameComm := b.x.CommOf[m.Comm] == b.x.insts[v.inst].key.comm
+		unseen := func(o rca.Op) bool {
+			return o.NoCompletion && !toItself(m, &o) && (o.Age < 0 || o.Age >= v.op.Age) && !passed(r, m, &o)
+		}
 		if slices.ContainsFunc(m.Recent, unseen) || slices.ContainsFunc(m.InFlight, func(o rca.Op) bool {
-			return unseen(o) || inFront(&o, v.op, sameComm)
+			return unseen(o) || !o.NoCompletion && inFront(&o, v.op, sameComm)
 		}) {
 			return true
 		}
@@ -450,14 +452,20 @@ func (b *builder) mayBeQueued(v *view) bool {
 	return false
 }
 
+// toItself reports whether a rank sends to itself or receives from itself: that waits for nobody else.
+func toItself(m *rca.Membership, o *rca.Op) bool { return job.IsP2P(o) && o.Peer == m.CommRank }
+
 // inFront reports whether an operation keeps a later one of its rank from running, as far as calls tell. Sends and receives of one group
-// run side by side, but for one that waits for its other end, or may inside its host: nobody sees whether it is of the group.
+// run side by side. Where only their times say that they are of one group, one that waits for its other end may be in front, or one
+// inside its host.
 func inFront(o, later *rca.Op, sameComm bool) bool {
 	if o.State == rca.OpLeft || o.Age <= later.Age {
 		return false
 	}
-	mates := sameComm && job.IsP2P(o) && job.IsP2P(later) && together(o, later)
-	return !mates || len(o.Flows) == 0 || slices.ContainsFunc(o.Flows, func(f rca.Flow) bool { return f.Starved() || f.NoCredit() })
+	if !sameComm || !sameGroup(o, later) {
+		return true
+	}
+	return o.GroupOrdinal == 0 && (len(o.Flows) == 0 || slices.ContainsFunc(o.Flows, func(f rca.Flow) bool { return f.Starved() || f.NoCredit() }))
 }
 
 // unseenMember reports whether members of the operation's communicator were not seen: what they called is not known.

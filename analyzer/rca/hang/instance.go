@@ -74,8 +74,8 @@ type head struct {
 
 // started reports whether an operation's kernel runs. Data that has arrived or buffers that are posted say nothing of it:
 // the network side of an operation begins when it is enqueued. What the GPU gave or took does.
-func started(r *rca.Rank, m *rca.Membership, o *rca.Op) startState {
-	if o.KernelStarted > 0 && !m.KernelUntrusted {
+func started(r *rca.Rank, o *rca.Op) startState {
+	if o.KernelStarted > 0 {
 		return startYes
 	}
 	for i := range o.Flows {
@@ -85,12 +85,18 @@ func started(r *rca.Rank, m *rca.Membership, o *rca.Op) startState {
 			return startYes
 		}
 	}
-	if r.Caps&rca.SeesKernels != 0 && !m.KernelUntrusted && o.KernelStarted == 0 {
+	if o.KernelStarted == 0 && seesKernel(r, o) {
 		// Called but not enqueued is the CPU inside the call: whether it waits there for others is not known.
 		return pick(o.State == rca.OpCalled, startUnknown, startNo)
 	}
 	// Steps that pass are the network's.
 	return pick(o.State == rca.OpEntered || o.State > rca.OpEntered && len(o.Flows) == 0, startYes, startUnknown)
+}
+
+// seesKernel reports whether the source would show an operation's kernel to start and stop. Of some operations it does not although it does of
+// others: NCCL's kernel events run ahead after a send to oneself.
+func seesKernel(r *rca.Rank, o *rca.Op) bool {
+	return r.Caps&rca.SeesKernels != 0 && o.KernelStarted >= 0
 }
 
 // waits reports whether being in flight means anything for a rank's operation. Of one whose end nothing tells it does where another
@@ -115,7 +121,7 @@ func (x *standstill) waits(r *rca.Rank, m *rca.Membership, o *rca.Op) bool {
 // endUnseen reports whether nothing can show the rank the end of a collective that all members leave together: no kernel is seen,
 // and all that it exchanges stays inside its host.
 func endUnseen(r *rca.Rank, o *rca.Op) bool {
-	return r.Caps&(rca.SeesKernels|rca.SeesSteps) == rca.SeesSteps && len(o.Flows) == 0 && o.KernelStarted <= 0 && o.State <= rca.OpEnqueued &&
+	return r.Caps&rca.SeesSteps != 0 && !seesKernel(r, o) && len(o.Flows) == 0 && o.KernelStarted <= 0 && o.State <= rca.OpEnqueued &&
 		o.Number >= 0 && !job.IsP2P(o) && !oneSided(o.Func)
 }
 
@@ -387,27 +393,17 @@ func stuckFor(o *rca.Op) time.Duration {
 func (x *standstill) heads(r *rca.Rank, to []head) []head {
 	for j := range r.Memberships {
 		m := &r.Memberships[j]
-		first := true
+		var q queue
 		for i := range m.InFlight {
 			o := &m.InFlight[i]
 			if !x.waits(r, m, o) {
 				continue
 			}
-			to = append(to, head{op: o, m: m, comm: x.CommOf[m.Comm], started: started(r, m, o), first: first})
-			// Calls of one group run in one kernel: the next send or receive is as much in front as this one.
-			first = first && job.IsP2P(o) && i+1 < len(m.InFlight) && job.IsP2P(&m.InFlight[i+1]) && together(o, &m.InFlight[i+1])
+			to = append(to, head{op: o, m: m, comm: x.CommOf[m.Comm], started: started(r, o), first: q.front(o)})
 		}
 	}
 	slices.SortStableFunc(to, func(a, b head) int { return cmp.Compare(a.comm, b.comm) })
 	return to
-}
-
-func together(a, b *rca.Op) bool {
-	if a.Age < 0 || b.Age < 0 {
-		return true
-	}
-	d := a.Age - b.Age
-	return d < time.Millisecond && d > -time.Millisecond
 }
 
 // chooseActive marks what the rank waits in now.
@@ -454,7 +450,7 @@ func chooseActive(heads []head) []bool {
 // groupRuns reports whether a send or receive called together with this one is seen to run.
 func groupRuns(h *head, heads []head) bool {
 	return slices.ContainsFunc(heads, func(o head) bool {
-		return o.started == startYes && o.comm == h.comm && job.IsP2P(o.op) && o.op.Age >= 0 && together(o.op, h.op)
+		return o.started == startYes && o.comm == h.comm && job.IsP2P(o.op) && o.op.Age >= 0 && sameGroup(o.op, h.op)
 	})
 }
 

@@ -132,7 +132,7 @@ func (w *waitFor) enteredOtherwise(s *job.Member, mates []*job.Member) string {
 		o := &s.Membership.InFlight[i]
 		r := w.Nodes[s.Node].Rank
 		came := slices.ContainsFunc(o.Flows, func(f rca.Flow) bool { return !f.Send && f.Ready > 0 && f.Done == 0 })
-		if !came || o.Number < 0 || started(r, s.Membership, o) == startYes {
+		if !came || o.Number < 0 || started(r, o) == startYes {
 			continue
 		}
 		if slices.ContainsFunc(mates, func(m *job.Member) bool { return m.Membership.Completed <= o.Number || !w.together(s.Node, m.Node) }) {

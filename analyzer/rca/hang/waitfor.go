@@ -349,7 +349,7 @@ func (b *builder) idle(n int32, r *rca.Rank) {
 		m := &r.Memberships[j]
 		for i := range m.InFlight {
 			o := &m.InFlight[i]
-			if !b.x.waits(r, m, o) || started(r, m, o) != startNo && o.State != rca.OpCalled {
+			if !b.x.waits(r, m, o) || started(r, o) != startNo && o.State != rca.OpCalled {
 				continue
 			}
 			if first == nil || o.Age > first.Age || o.Age == first.Age && m.Comm < in.Comm {
