@@ -37,7 +37,7 @@ struct options {
   int norm_every;       // Steps; 0 never.
   int barrier_every;
   int broadcast_every;
-  int report_every;
+  int report_every, report_rank;
   int ahead;            // Steps that the CPU may be ahead of the GPU.
   bool check;           // Verify every result.
   // NCCL.

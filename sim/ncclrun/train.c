@@ -232,7 +232,7 @@ static bool finish_step(struct train *t, uint64_t step) {
   uint64_t slot = slot_of(t, step);
   if (!gpu_await(t->done[slot])) return false;
   if (step == 0 && !meet_after_first_step(o)) return false;
-  if (t->groups->rank->rank == 0 && due(o->report_every, step)) {
+  if (t->groups->rank->rank == o->report_rank && due(o->report_every, step)) {
     event_emit("step", ",\"step\":%llu,\"seconds\":%.6f", (unsigned long long)step, (double)(now_ns() - t->began_ns[slot]) / NS_PER_S);
   }
   return true;

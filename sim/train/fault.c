@@ -34,6 +34,10 @@ static struct {
 } self;
 
 static _Thread_local int thread_rank = ALL_OF_PROCESS;
+// Operations that the thread has called in this step, and in the one before it.
+static _Thread_local struct {
+  unsigned now, of_step;
+} thread_op;
 
 void abort_set(void) { atomic_store(&self.aborting, true); }
 
@@ -118,6 +122,12 @@ void fault_end(struct fault *f) {
   program.fault_ends(f);
 }
 
+// Begins it, or leaves that to the operation at its moment.
+static void begin_or_wait(struct fault *f) {
+  if (f->moment < 0) begin(f);
+  else atomic_store(&f->state, DUE);
+}
+
 static bool before_training(const struct fault *f) { return f->kind == INIT_HANG || f->kind == SPLIT_HANG; }
 
 void fault_start(void) {
@@ -131,7 +141,7 @@ static bool on_signal(const struct fault *f) { return f->at_step == NO_STEP && f
 void fault_signal_start(void) {
   for (int i = 0; i < self.count; i++) {
     struct fault *f = &self.faults[i];
-    if (on_signal(f) && !is_on(f)) begin(f);
+    if (on_signal(f) && !is_on(f)) begin_or_wait(f);
   }
 }
 
@@ -147,7 +157,7 @@ uint64_t fault_tick(uint64_t now) {
     uint64_t armed_ns = atomic_load(&self.armed_ns);
     if (atomic_load(&f->state) == ARMED && f->after_ns > 0 && armed_ns > 0) {
       at = armed_ns + f->after_ns;
-      if (now >= at) begin(f);
+      if (now >= at) begin_or_wait(f);
     }
     // A stop ends itself.
     if (is_on(f) && f->for_ns > 0 && f->kind != STOP) {
@@ -166,12 +176,25 @@ static bool begins_at(const struct fault *f, uint64_t step) {
   return step == f->at_step || (f->every > 0 && (step - f->at_step) % f->every == 0);
 }
 
+// An operation is about to be called: faults whose moment it is begin. A step has about as many operations as the one before it.
+static void begin_due(void) {
+  unsigned op = thread_op.now++;
+  for (int i = 0; i < self.count; i++) {
+    struct fault *f = &self.faults[i];
+    if (atomic_load_explicit(&f->state, memory_order_acquire) != DUE || !of_thread(f)) continue;
+    unsigned last = thread_op.of_step > 0 ? thread_op.of_step - 1 : 0;
+    if (op == (unsigned)(f->moment * last + 0.5)) begin(f);
+  }
+}
+
 void fault_step(uint64_t step) {
   atomic_store(&self.step, step);
+  thread_op.of_step = thread_op.now;
+  thread_op.now = 0;
   for (int i = 0; i < self.count; i++) {
     struct fault *f = &self.faults[i];
     if (!of_thread(f)) continue;
-    if (begins_at(f, step) && !is_on(f)) begin(f);
+    if (begins_at(f, step) && !is_on(f)) begin_or_wait(f);
     if (!is_on(f)) continue;
     uint64_t ns = (uint64_t)(f->value * (double)NS_PER_S);
     if (f->kind == CHECKPOINT) {
@@ -223,6 +246,7 @@ void fault_hold(enum fault_kind kind, const char *comm, bool spin) {
 }
 
 bool fault_before_op(const char *comm, bool collective) {
+  begin_due();
   const struct fault *out = fault_find(OP_NOT_ENTERED, comm);
   if (out) fault_hold(OP_NOT_ENTERED, comm, strcmp(out->text, "spin") == 0);
   struct fault *f = collective ? fault_find(OTHER_OP, comm) : NULL;

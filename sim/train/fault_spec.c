@@ -54,12 +54,19 @@ static double number(const char *key, const char *text) {
   return v;
 }
 
+static double share(const char *key, const char *text) {
+  double v = number(key, text);
+  if (v > 1) die(EXIT_USAGE, "fault: %s is at most 1, not \"%s\"", key, text);
+  return v;
+}
+
 void fault_set_key(struct fault *f, const char *key, const char *value) {
   if (strcmp(key, "rank") == 0) f->rank = strcmp(value, "all") == 0 ? RANK_ALL : (int)number(key, value);
   else if (strcmp(key, "peer") == 0) f->peer = (int)number(key, value);
   else if (strcmp(key, "channel") == 0) f->channel = (int)number(key, value);
   else if (strcmp(key, "comm") == 0) snprintf(f->comm, sizeof f->comm, "%s", value);
   else if (strcmp(key, "step") == 0) f->at_step = (uint64_t)number(key, value);
+  else if (strcmp(key, "moment") == 0) f->moment = share(key, value);
   else if (strcmp(key, "every") == 0) f->every = (uint64_t)number(key, value);
   else if (strcmp(key, "after") == 0) f->after_ns = (uint64_t)(number(key, value) * (double)NS_PER_S);
   else if (strcmp(key, "for") == 0) f->for_ns = (uint64_t)(number(key, value) * (double)NS_PER_S);
@@ -92,7 +99,7 @@ void fault_parse(struct fault *f, const char *spec) {
   int kind = 0;
   while (kind < KINDS && strcmp(kinds[kind].name, name) != 0) kind++;
   if (kind == KINDS || !has(kind)) die(EXIT_USAGE, "fault: unknown kind \"%s\"", name);
-  *f = (struct fault){.kind = (enum fault_kind)kind, .rank = RANK_UNSET, .peer = -1, .channel = -1, .at_step = NO_STEP};
+  *f = (struct fault){.kind = (enum fault_kind)kind, .rank = RANK_UNSET, .peer = -1, .channel = -1, .at_step = NO_STEP, .moment = -1};
   if (kind == FIRST_STEP || kind == INIT_HANG || kind == SPLIT_HANG) f->at_step = 0;
   set_value(f, value ? value : kinds[kind].fallback);
   while (rest) {

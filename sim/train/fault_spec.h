@@ -43,7 +43,8 @@ enum fault_kind {
   KINDS,
 };
 
-enum fault_state { ARMED, ON, OVER };
+// DUE: asked for; it waits for its moment within a step.
+enum fault_state { ARMED, DUE, ON, OVER };
 
 struct fault {
   enum fault_kind kind;
@@ -54,6 +55,7 @@ struct fault {
   int channel;     // -1: any.
   char comm[32];   // "": the default, "any".
   uint64_t at_step, every;
+  double moment;   // Share of a step's operations that are called before it begins, 0 to 1; -1: at once.
   uint64_t after_ns, for_ns;
   _Atomic int state;
   _Atomic bool felt;  // Its effect has been announced.
