@@ -47,7 +47,7 @@ type event struct {
 	Kind       string `json:"event"` // rank_start, step, fault, rank_exit, …
 	Rank       int    `json:"rank"`
 	PID        int    `json:"pid"`
-	Step       int    `json:"step"` // From 0; reported by rank 0 when done.
+	Step       int    `json:"step"` // From 0; reported by one rank when done.
 	RealtimeNS int64  `json:"realtime_ns"`
 }
 
@@ -185,6 +185,19 @@ func (j *Job) Step() int {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.steps
+}
+
+// StepTimes gives when the steps ended that have been reported, in order.
+func (j *Job) StepTimes() []time.Time {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	var out []time.Time
+	for _, e := range j.events {
+		if e.Kind == "step" {
+			out = append(out, time.Unix(0, e.RealtimeNS))
+		}
+	}
+	return out
 }
 
 // Inject starts the armed fault and gives the moment at which the rank says it began.

@@ -308,6 +308,9 @@ func (s *Stack) AnalyzerURLs() []string {
 // ExporterURL is the address of a host's exporter.
 func (s *Stack) ExporterURL(host int) string { return "http://" + s.hosts[host].addr }
 
+// Hosts is how many simulated hosts there are.
+func (s *Stack) Hosts() int { return len(s.hosts) }
+
 // HostName gives the simulated host's name.
 func (s *Stack) HostName(host int) string { return s.hosts[host].name }
 

@@ -37,6 +37,7 @@ type test struct {
 	hosts, ranks  int
 	layout        string
 	parallel      int
+	blind         blind
 
 	libraries map[string]nccl.Library // By version.
 	failed    []string                // Releases that could not be had.
@@ -70,6 +71,9 @@ func testCommand(app *kingpin.Application, commands map[string]func(context.Cont
 	cmd.Flag("ranks", "Ranks of each job, one process each.").Default("4").IntVar(&t.ranks)
 	cmd.Flag("layout", "Parallelism of each job.").Default("dp2,tp2").StringVar(&t.layout)
 	cmd.Flag("parallel", "Jobs side by side, each on a cluster of its own; 0: as many as the machine has cores, but no more than 8.").Default("0").Envar("PARALLEL").IntVar(&t.parallel)
+	cmd.Flag("blind", "Run jobs that are drawn from these seeds, instead of a list: numbers, separated by commas.").StringVar(&t.blind.seeds)
+	cmd.Flag("runs", "How many jobs are drawn from each seed.").Default("12").IntVar(&t.blind.runs)
+	cmd.Flag("only", "Only these of the drawn jobs, as SEED-NUMBER, separated by commas.").StringVar(&t.blind.only)
 	commands[cmd.FullCommand()] = t.run
 }
 
@@ -83,7 +87,14 @@ func (t *test) run(ctx context.Context, s *settings) error {
 	if t.parallel <= 0 {
 		t.parallel = min(runtime.NumCPU(), maxParallel)
 	}
-	cases, err := t.cases(ctx, s)
+	versions, err := t.get(ctx, s)
+	if err != nil {
+		return err
+	}
+	if t.blind.seeds != "" {
+		return t.runBlind(ctx, s, versions)
+	}
+	cases, err := t.chosen(versions)
 	if err != nil {
 		return err
 	}
@@ -113,8 +124,8 @@ func (t *test) run(ctx context.Context, s *settings) error {
 	return err
 }
 
-// cases gets the libraries and gives what is to be run on them. A release that cannot be had is said, and counts as failed.
-func (t *test) cases(ctx context.Context, s *settings) ([]matrix.Case, error) {
+// get gets the libraries and gives their versions. A release that cannot be had is said, and counts as failed.
+func (t *test) get(ctx context.Context, s *settings) ([]string, error) {
 	t.libraries = map[string]nccl.Library{}
 	var versions []string
 	if t.library != "" {
@@ -142,7 +153,7 @@ func (t *test) cases(ctx context.Context, s *settings) ([]matrix.Case, error) {
 			versions = append(versions, lib.Version)
 		}
 	}
-	return t.chosen(versions)
+	return versions, nil
 }
 
 func (t *test) chosen(versions []string) ([]matrix.Case, error) {
@@ -338,10 +349,14 @@ func unrepeated(cases []matrix.Case, results []matrix.Result, rounds int) []matr
 func reportCommand(app *kingpin.Application, commands map[string]func(context.Context, *settings) error) {
 	cmd := app.Command("report", "Print the last result of each case again, of any build.")
 	out := cmd.Flag("out", "Where results are kept; empty: build/nccl.").String()
+	drawn := cmd.Flag("blind", "Of drawn jobs instead.").Bool()
 	commands[cmd.FullCommand()] = func(_ context.Context, s *settings) error {
 		t := test{out: *out}
 		if t.out == "" {
 			t.out = filepath.Join(s.root, "build", "nccl")
+		}
+		if *drawn {
+			return t.reportBlind()
 		}
 		results, err := jsonl.Read[matrix.Result](t.journalPath())
 		if errors.Is(err, os.ErrNotExist) {

@@ -18,7 +18,7 @@ import (
 // rooms are what decides how a case ends: the product, its configuration, and what plays GPU and job.
 var rooms = []string{
 	"analyzer", "deploy/alertmanager", "exporter", "go.mod", "ncclshim", "rules", "trace",
-	"sim/fakegpu", "sim/ncclrun", "sim/train", "sim/nccl/matrix", "sim/stack",
+	"sim/fakegpu", "sim/ncclrun", "sim/train", "sim/nccl/draw", "sim/nccl/matrix", "sim/stack",
 }
 
 // Build gives a short hash of all sources that decide how a case ends, so that results of another state are not taken for

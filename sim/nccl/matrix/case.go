@@ -180,9 +180,9 @@ func SightOf(c Case) Sight {
 	}
 }
 
-// shown adds to what is right of a fault how the case's sources may show it.
-func shown(c Case, f stack.Fault) stack.Fault {
-	if !SightOf(c).Plugin && (f.Kind() == "gpu-freeze" || f.Kind() == "kernel-stall") {
+// shown adds to what is right of a fault how the sources may show it.
+func (s Sight) shown(f stack.Fault) stack.Fault {
+	if !s.Plugin && (f.Kind() == "gpu-freeze" || f.Kind() == "kernel-stall") {
 		// The hooks see calls alone: a rank whose GPU does not come back makes no further call.
 		f.Classes = append(slices.Clone(f.Classes), rca.NotEntered)
 		f.Causes = append(slices.Clone(f.Causes), rca.CauseNotCalled)
@@ -190,13 +190,12 @@ func shown(c Case, f stack.Fault) stack.Fault {
 	return f
 }
 
-// DutyOf gives what must come of a case. What the sources cannot show is stated here, with its reason, and nowhere else.
-func DutyOf(c Case, f stack.Fault) Duty {
+// Duty gives what must come of a fault. What the sources cannot show is stated here, with its reason, and nowhere else.
+func (s Sight) Duty(f stack.Fault) Duty {
 	if !f.Pages() {
 		return Nobody
 	}
-	s := SightOf(c)
-	switch c.Fault {
+	switch f.Kind() {
 	case "init-hang":
 		// NCCL loads a plugin when the ranks have met: while one stays away there is no plugin, and no trace file.
 		if !s.Calls {

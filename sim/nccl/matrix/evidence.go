@@ -4,6 +4,8 @@
 package matrix
 
 import (
+	"bytes"
+	"compress/gzip"
 	"context"
 	"encoding/json"
 	"errors"
@@ -18,42 +20,62 @@ import (
 
 const keepLimit = 30 * time.Second
 
-// keep saves what is known of a case, before its job is ended: the analyzer's incidents, what each of them rests on, what each exporter has,
-// the trace files and what the job's processes said.
-func (r *Runner) keep(ctx context.Context, w *watch, c Case) (string, error) {
+// A case keeps no more than evidenceBytes; of the job's log, the end.
+const (
+	evidenceBytes = 1 << 20
+	logBytes      = 64 << 10
+)
+
+// keep saves what is known of a case, before its job is ended, in the order of how much it says: the case, the analyzer's incidents and what
+// each of them rests on, what the job's processes said, and what each exporter has. What no longer fits is left out.
+func (r *Runner) keep(ctx context.Context, w *watch, name string, result any) (string, error) {
 	if r.Evidence == "" {
 		return "", nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, keepLimit)
 	defer cancel()
-	dir := filepath.Join(r.Evidence, strings.ReplaceAll(c.Name(), "/", "-"))
-	if err := os.RemoveAll(dir); err != nil {
+	k := keeper{dir: filepath.Join(r.Evidence, strings.ReplaceAll(name, "/", "-")), left: evidenceBytes}
+	if err := os.RemoveAll(k.dir); err != nil {
 		return "", fmt.Errorf("making room for the evidence: %w", err)
 	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	if err := os.MkdirAll(k.dir, 0o755); err != nil {
 		return "", fmt.Errorf("making a directory for the evidence: %w", err)
 	}
-	incidents := w.cluster.AnalyzerURL() + "/api/v1/incidents"
-	err := errors.Join(save(ctx, filepath.Join(dir, "incidents.json"), incidents), keepIncidents(ctx, dir, incidents))
-	for host := range r.Hosts {
-		name := w.cluster.HostName(host)
-		err = errors.Join(err,
-			save(ctx, filepath.Join(dir, name+"-state.json"), w.cluster.ExporterURL(host)+"/api/v1/state"),
-			save(ctx, filepath.Join(dir, name+"-metrics.txt"), w.cluster.ExporterURL(host)+"/metrics"),
-			os.CopyFS(filepath.Join(dir, name), os.DirFS(w.cluster.TraceDir(host))),
-		)
+	text, err := json.MarshalIndent(result, "", "  ")
+	if err != nil {
+		return "", fmt.Errorf("writing down the case: %w", err)
 	}
+	err = errors.Join(k.write("case.json", text), k.incidents(ctx, w.cluster.AnalyzerURL()+"/api/v1/incidents"))
 	if w.job != nil {
-		err = errors.Join(err, copyFile(filepath.Join(dir, "job.log"), w.job.Log()))
+		err = errors.Join(err, k.log(w.job.Log()))
 	}
-	return dir, err
+	for host := range w.cluster.Hosts() {
+		err = errors.Join(err, k.state(ctx, w.cluster.HostName(host), w.cluster.ExporterURL(host)))
+	}
+	return k.dir, err
 }
 
-// keepIncidents saves the evidence of each incident that incidents.json in dir tells of, to be analysed again.
-func keepIncidents(ctx context.Context, dir, incidents string) error {
-	raw, err := os.ReadFile(filepath.Join(dir, "incidents.json"))
+// keeper writes files to a directory until it is full.
+type keeper struct {
+	dir  string
+	left int
+}
+
+func (k *keeper) write(name string, data []byte) error {
+	if k.left -= len(data); k.left < 0 {
+		return nil
+	}
+	if err := os.WriteFile(filepath.Join(k.dir, name), data, 0o644); err != nil {
+		return fmt.Errorf("keeping evidence: %w", err)
+	}
+	return nil
+}
+
+// incidents saves the list of incidents, and the evidence of each, to be analysed again.
+func (k *keeper) incidents(ctx context.Context, address string) error {
+	raw, err := get(ctx, address)
 	if err != nil {
-		return fmt.Errorf("reading the incidents: %w", err)
+		return err
 	}
 	var told struct {
 		Incidents []struct {
@@ -63,45 +85,55 @@ func keepIncidents(ctx context.Context, dir, incidents string) error {
 	if err := json.Unmarshal(raw, &told); err != nil {
 		return fmt.Errorf("reading the incidents: %w", err)
 	}
+	err = k.write("incidents.json", raw)
 	for _, i := range told.Incidents {
-		err = errors.Join(err, save(ctx, filepath.Join(dir, i.ID+".tar.gz"), incidents+"/"+i.ID+"/evidence.tar.gz"))
+		evidence, failed := get(ctx, address+"/"+i.ID+"/evidence.tar.gz")
+		if failed == nil {
+			failed = k.write(i.ID+".tar.gz", evidence)
+		}
+		err = errors.Join(err, failed)
 	}
 	return err
 }
 
-func save(ctx context.Context, to, address string) error {
+func (k *keeper) log(path string) error {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return fmt.Errorf("reading the job's log: %w", err)
+	}
+	return k.write("job.log", text[max(0, len(text)-logBytes):])
+}
+
+func (k *keeper) state(ctx context.Context, host, exporter string) error {
+	raw, err := get(ctx, exporter+"/api/v1/state")
+	if err != nil {
+		return err
+	}
+	var packed bytes.Buffer
+	w := gzip.NewWriter(&packed)
+	_, err = w.Write(raw)
+	if err = errors.Join(err, w.Close()); err != nil {
+		return fmt.Errorf("packing the state of %s: %w", host, err)
+	}
+	return k.write(host+".state.json.gz", packed.Bytes())
+}
+
+func get(ctx context.Context, address string) ([]byte, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
-		return fmt.Errorf("asking %s: %w", address, err)
+		return nil, fmt.Errorf("asking %s: %w", address, err)
 	}
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
-		return fmt.Errorf("asking %s: %w", address, err)
+		return nil, fmt.Errorf("asking %s: %w", address, err)
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("asking %s: %s", address, resp.Status)
+		return nil, fmt.Errorf("asking %s: %s", address, resp.Status)
 	}
-	return write(to, resp.Body)
-}
-
-func copyFile(to, from string) error {
-	in, err := os.Open(from)
+	raw, err := io.ReadAll(resp.Body)
 	if err != nil {
-		return fmt.Errorf("reading %s: %w", from, err)
+		return nil, fmt.Errorf("reading the answer of %s: %w", address, err)
 	}
-	defer in.Close()
-	return write(to, in)
-}
-
-func write(to string, from io.Reader) error {
-	out, err := os.Create(to)
-	if err != nil {
-		return fmt.Errorf("writing %s: %w", to, err)
-	}
-	_, err = io.Copy(out, from)
-	if err = errors.Join(err, out.Close()); err != nil {
-		return fmt.Errorf("writing %s: %w", to, err)
-	}
-	return nil
+	return raw, nil
 }

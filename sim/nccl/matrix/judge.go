@@ -4,6 +4,7 @@
 package matrix
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -19,6 +20,7 @@ type Said struct {
 	// Seconds since the fault; negative: before it. Without a fault: since the job trained.
 	Seconds    float64   `json:"seconds"`
 	Ranks      []int     `json:"ranks,omitempty"`
+	Groups     []string  `json:"groups,omitempty"` // Of a verdict, where no single rank is meant.
 	Host       string    `json:"host,omitempty"`
 	GPU        string    `json:"gpu,omitempty"` // Of one rank.
 	Class      rca.Class `json:"class"`
@@ -38,6 +40,7 @@ type Seen struct {
 	With  []int  // ranks that it befalls with it,
 	Host  string // their host,
 	GPU   string // and the GPU of the first.
+	Stage int    // Of a drawn job's pipeline: the rank's.
 	// Triggers are the names of the triggers that fired.
 	Triggers []string
 	Pages    []Said // In the order in which they came.
@@ -201,6 +204,8 @@ func verdictSaid(v *rca.Verdict, over bool) Said {
 		if c := &v.Culprits[i]; c.Rank >= 0 {
 			s.Ranks = append(s.Ranks, c.Rank)
 			s.Host, s.GPU = c.Host, c.GPU
+		} else if v.Class != rca.Unknown && c.Group+c.Host != "" {
+			s.Groups = append(s.Groups, cmp.Or(c.Group, c.Host))
 		}
 	}
 	return s

@@ -133,7 +133,7 @@ func TestDuties(t *testing.T) {
 		if !ok {
 			t.Fatalf("no fault %s", x.fault)
 		}
-		if got := DutyOf(Case{x.version, x.mode, x.fault}, f); got != x.want {
+		if got := SightOf(Case{x.version, x.mode, x.fault}).Duty(f); got != x.want {
 			t.Errorf("%s %s %s: duty %d, want %d", x.version, x.mode, x.fault, got, x.want)
 		}
 	}

@@ -85,10 +85,11 @@ func (r *Runner) Run(ctx context.Context, c Case, lib nccl.Library) (Result, err
 	w := &watch{
 		cluster: r.Cluster, jobID: fmt.Sprintf("%s-%s-%s-%d", c.Fault, c.Mode, c.Version, r.runs),
 		seen: Seen{
-			Fault: shown(c, fault), Duty: DutyOf(c, fault), Rank: rank, With: r.fellows(c, fault, rank),
+			Fault: SightOf(c).shown(fault), Duty: SightOf(c).Duty(fault), Rank: rank, With: r.fellows(c, fault, rank),
 			Host: r.Cluster.HostName(r.Cluster.HostOfRank(rank, ranks)), GPU: strconv.Itoa(rank % (ranks / r.Hosts)),
 		},
 	}
+	w.warm(fault)
 	err := w.run(ctx, r.job(c, lib, w))
 	if ctx.Err() != nil {
 		return result, ctx.Err()
@@ -101,7 +102,7 @@ func (r *Runner) Run(ctx context.Context, c Case, lib nccl.Library) (Result, err
 	}
 	if result.Status == Wrong || result.Status == Broken {
 		var kept error
-		if result.Evidence, kept = r.keep(ctx, w, c); kept != nil {
+		if result.Evidence, kept = r.keep(ctx, w, c.Name(), &result); kept != nil {
 			result.Why += "\n(not all evidence was kept: " + kept.Error() + ")"
 		}
 	}
@@ -158,25 +159,36 @@ func (r *Runner) job(c Case, lib nccl.Library, w *watch) stack.JobConfig {
 	}
 	OnLibrary(&cfg, lib, c.Mode, r.BinDir)
 	if c.Mode == Chain {
-		cfg.Env = append(cfg.Env, "CULPRIT_CHAIN="+filepath.Join(r.BinDir, "libnccl-recorder.so"), "RECORDER_DIR="+r.Scratch)
+		r.chain(&cfg)
 	}
 	return cfg
 }
 
+// chain puts a second plugin behind the shim.
+func (r *Runner) chain(cfg *stack.JobConfig) {
+	cfg.Env = append(cfg.Env, "CULPRIT_CHAIN="+filepath.Join(r.BinDir, "libnccl-recorder.so"), "RECORDER_DIR="+r.Scratch)
+}
+
 // OnLibrary has a job run on a real library, watched as the mode says. Mode Chain needs to be told of the second plugin.
 func OnLibrary(cfg *stack.JobConfig, lib nccl.Library, mode Mode, binDir string) {
-	cfg.Launcher = filepath.Join(binDir, "ncclrun")
-	cfg.Env = append(cfg.Env, "NCCL_LIB="+lib.Path, "NCCL_LAYOUT="+lib.Layout)
 	intra := "net"
 	if mode == SHM {
 		intra = "shm"
 	}
-	cfg.Args = append(cfg.Args, "--intra="+intra, "--poll-us="+strconv.Itoa(pollUS))
-	if mode != Hooks {
+	cfg.Args = append(cfg.Args, "--intra="+intra)
+	onLibrary(cfg, lib, binDir, mode != Hooks, mode == Hooks || mode == SHM)
+}
+
+// onLibrary has a job run on a real library, with the plugin, the preloaded hooks, or both.
+func onLibrary(cfg *stack.JobConfig, lib nccl.Library, binDir string, plugin, hooks bool) {
+	cfg.Launcher = filepath.Join(binDir, "ncclrun")
+	cfg.Env = append(cfg.Env, "NCCL_LIB="+lib.Path, "NCCL_LAYOUT="+lib.Layout)
+	cfg.Args = append(cfg.Args, "--poll-us="+strconv.Itoa(pollUS))
+	if plugin {
 		// Some releases take no path for the plugin, others no short name; all take a file name on the library path.
 		cfg.Env = append(cfg.Env, "NCCL_PROFILER_PLUGIN=libnccl-profiler-culprit.so", "LD_LIBRARY_PATH="+binDir)
 	}
-	if mode == Hooks || mode == SHM {
+	if hooks {
 		cfg.Env = append(cfg.Env, "LD_PRELOAD="+filepath.Join(binDir, "libculprit-preload.so"))
 	}
 }
@@ -188,6 +200,19 @@ type watch struct {
 	job     *stack.Job
 	zero    time.Time // When the fault began.
 	seen    Seen
+	// The fault begins by itself, or after so many steps and so long.
+	atOnce      bool
+	warmupSteps int
+	warmup      time.Duration
+	quiet       time.Duration // How long a job in which nobody is at fault is watched at least.
+}
+
+// warm says how long a job trains before its fault.
+func (w *watch) warm(f stack.Fault) {
+	w.atOnce, w.warmupSteps, w.quiet = f.StartsAtOnce(), warmupSteps, settle
+	if f.Slow {
+		w.warmupSteps, w.warmup = slowWarmupSteps, slowWarmup
+	}
 }
 
 func (w *watch) stop() {
@@ -215,19 +240,14 @@ func (w *watch) run(ctx context.Context, cfg stack.JobConfig) error {
 
 // reachFault trains the job and starts its fault.
 func (w *watch) reachFault(ctx context.Context) error {
-	f := &w.seen.Fault
 	var err error
-	switch {
-	case f.StartsAtOnce():
+	if w.atOnce {
 		w.zero, err = within(ctx, trainLimit, w.job.WaitFault)
 		return err
-	case f.Slow:
-		err = w.train(ctx, slowWarmupSteps, slowWarmup)
-	default:
-		err = w.train(ctx, warmupSteps, 0)
 	}
+	err = w.train(ctx, w.warmupSteps, w.warmup)
 	w.zero = time.Now()
-	if err == nil && f.InjectedBySignal() {
+	if err == nil && w.seen.Fault.InjectedBySignal() {
 		w.zero, err = within(ctx, injectLimit, w.job.Inject)
 	}
 	return err
@@ -263,7 +283,7 @@ func (w *watch) trainOn(ctx context.Context) error {
 	if w.seen.Fault.Kind() == "none" {
 		steps = 4 * warmupSteps
 	}
-	return w.train(ctx, steps, settle)
+	return w.train(ctx, steps, w.quiet)
 }
 
 // untilPaged waits for the page, or for so long that none will come, and then for what follows it. The first page may tell of a host

@@ -44,8 +44,12 @@ func Describe(r Result) string {
 	if r.Why == "" {
 		return cellText(r)
 	}
-	line, _, _ := strings.Cut(r.Why, "\n")
-	return cellText(r) + ": " + line
+	return cellText(r) + ": " + firstLine(r.Why)
+}
+
+func firstLine(text string) string {
+	line, _, _ := strings.Cut(text, "\n")
+	return line
 }
 
 // ReportBuilds says of which states the results are.
