@@ -68,20 +68,21 @@ struct place {
   int color, size, member;
 };
 
-// Megatron's communicators, and expert parallelism inside data parallelism.
+// Megatron's communicators, with expert and context parallelism inside data parallelism.
 static struct place place_of(struct groups *g, const char *name) {
   const struct options *o = g->rank->options;
-  int rank = g->rank->rank, tp = rank % o->tp, dp = rank / o->tp % o->dp, pp = rank / (o->tp * o->dp), ep = dp % o->ep;
+  int rank = g->rank->rank, tp = rank % o->tp, dp = rank / o->tp % o->dp, pp = rank / (o->tp * o->dp);
   if (strcmp(name, "tp") == 0) return (struct place){&g->tp, dp + o->dp * pp, o->tp, tp};
   if (strcmp(name, "dp") == 0) return (struct place){&g->dp, tp + o->tp * pp, o->dp, dp};
   if (strcmp(name, "pp") == 0) return (struct place){&g->pp, tp + o->tp * dp, o->pp, pp};
-  if (strcmp(name, "ep") == 0) return (struct place){&g->ep, tp + o->tp * (pp + o->pp * (dp / o->ep)), o->ep, ep};
+  if (strcmp(name, "ep") == 0) return (struct place){&g->ep, tp + o->tp * (pp + o->pp * (dp / o->ep)), o->ep, dp % o->ep};
+  if (strcmp(name, "cp") == 0) return (struct place){&g->cp, tp + o->tp * (pp + o->pp * (dp / o->cp)), o->cp, dp % o->cp};
   return (struct place){&g->world, 0, o->world_size, rank};
 }
 
 // Every rank takes part in every split; one of one member is not made.
 static bool make_splits(struct groups *g) {
-  static const char *const names[] = {"tp", "dp", "pp", "ep"};
+  static const char *const names[] = {"tp", "dp", "pp", "ep", "cp"};
   bool ok = true;
   for (size_t i = 0; ok && i < sizeof names / sizeof *names; i++) {
     struct place p = place_of(g, names[i]);
@@ -121,7 +122,7 @@ static bool open_groups(struct life *life, struct groups *g) {
 }
 
 static bool close_groups(const struct groups *g) {
-  struct comm *comms[] = {g->ep, g->tp, g->dp, g->pp, g->world};
+  struct comm *comms[] = {g->cp, g->ep, g->tp, g->dp, g->pp, g->world};
   bool ok = true;
   for (size_t i = 0; ok && i < sizeof comms / sizeof *comms; i++) ok = comm_destroy(comms[i]);
   return ok;

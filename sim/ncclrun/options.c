@@ -37,15 +37,15 @@ struct flag {
   enum kind kind;
   void *into;
   double unit;
-  const char *words[2];
+  const char *words[4];
 };
 
 static struct options o;
 
 static const struct flag flags[] = {
     {.help = "Shape of the job:"},
-    {"layout", "dpN,ppN,tpN[,epN]", "world size is dp*pp*tp; ep divides dp                     [dp = world size]", SHAPE, NULL, 0, {0}},
-    {"cliques", "NAME,…", "make these of world, dp, pp, tp, ep alone, each by itself, as JAX [world and its splits]", TEXT, &o.cliques, 0, {0}},
+    {"layout", "dpN,ppN,tpN[,epN][,cpN]", "world size is dp*pp*tp; ep and cp divide dp         [dp = world size]", SHAPE, NULL, 0, {0}},
+    {"cliques", "NAME,…", "make these of world, dp, pp, tp, ep, cp alone, each by itself, as JAX [world and its splits]", TEXT, &o.cliques, 0, {0}},
     {"steps", "N", "training steps; 0: until SIGTERM                           [0]", WHOLE, &o.steps, 0, {0}},
     {"compute-ms", "MS", "one forward or backward pass of one microbatch             [10]", SCALED, &o.compute_ns, NS_PER_MS, {0}},
     {"jitter", "SHARE", "a pass takes up to this share less or more                 [0]", NUMBER, &o.jitter, 1, {0}},
@@ -54,9 +54,12 @@ static const struct flag flags[] = {
     {"tp-bytes", "B", "one tensor-parallel operation                              [bytes/4]", WHOLE, &o.tp_bytes, 0, {0}},
     {"pp-bytes", "B", "one pipeline transfer                                      [bytes/4]", WHOLE, &o.pp_bytes, 0, {0}},
     {"ep-bytes", "B", "one all-to-all of a rank's tokens                          [bytes/4]", WHOLE, &o.ep_bytes, 0, {0}},
+    {"cp-bytes", "B", "one transfer of a ring of context parallelism              [bytes/4]", WHOLE, &o.cp_bytes, 0, {0}},
+    {"ep-skew", "SHARE", "an all-to-all sends to a member up to this more or less    [0]", NUMBER, &o.ep_skew, 1, {0}},
     {"dp-buckets", "N", "gradient operations in a step                              [1]", COUNT, &o.dp_buckets, 0, {0}},
-    {"dp-op", "allreduce|rs-ag", "gradient operation                                         [allreduce]", CHOICE, &o.dp_op, 0, {"allreduce", "rs-ag"}},
-    {"schedule", "1f1b|gpipe", "pipeline schedule                                          [1f1b]", CHOICE, &o.schedule, 0, {"1f1b", "gpipe"}},
+    {"dp-op", "allreduce|rs-ag|fsdp", "gradient; fsdp also divides the parameters       [allreduce]", CHOICE, &o.dp_op, 0, {"allreduce", "rs-ag", "fsdp"}},
+    {"schedule", "1f1b|gpipe|interleaved", "pipeline schedule                              [1f1b]", CHOICE, &o.schedule, 0, {"1f1b", "gpipe", "interleaved"}},
+    {"chunks", "N", "of a stage, interleaved                                    [2]", COUNT, &o.chunks, 0, {0}},
     {"norm-every", "STEPS", "AllReduce of two floats on all ranks; 0 never              [1]", COUNT, &o.norm_every, 0, {0}},
     {"barrier-every", "STEPS", "AllReduce of one element on all ranks; 0 never             [10]", COUNT, &o.barrier_every, 0, {0}},
     {"broadcast-every", "STEPS", "Broadcast of a batch on tp, or dp; 0 never                 [10]", COUNT, &o.broadcast_every, 0, {0}},
@@ -116,11 +119,11 @@ static void parse_flag(const struct flag *f, const char *arg) {
     case WHOLE: *(uint64_t *)f->into = parse_whole(f->name, arg); break;
     case SCALED: *(uint64_t *)f->into = parse_scaled(f->name, arg, f->unit); break;
     case NUMBER: *(double *)f->into = (double)parse_scaled(f->name, arg, 1e6) / 1e6 * f->unit; break;
-    case CHOICE: *(unsigned *)f->into = (unsigned)parse_choice(f->name, arg, f->words[0], f->words[1]); break;
+    case CHOICE: *(unsigned *)f->into = (unsigned)parse_word(f->name, arg, f->words); break;
     case ON_OFF: *(bool *)f->into = parse_choice(f->name, arg, "on", "off") == 0; break;
     case SET: *(bool *)f->into = true; break;
     case TEXT: *(const char **)f->into = arg; break;
-    case SHAPE: parse_layout(arg, &o.dp, &o.pp, &o.tp, &o.ep); break;
+    case SHAPE: parse_layout(arg, &o.dp, &o.pp, &o.tp, &o.ep, &o.cp); break;
     case FAULT: fault_add(arg); break;
     case FAULT_KEY: fault_modify(f->words[0], arg); break;
     case HELP:
@@ -154,10 +157,15 @@ static void validate_shape(void) {
   if (o.dp == 0) o.dp = 1;
   if (o.pp == 0) o.pp = 1;
   if (o.ep == 0) o.ep = 1;
+  if (o.cp == 0) o.cp = 1;
   if (o.tp * o.dp * o.pp != o.world_size) {
     die(EXIT_USAGE, "layout dp%d,pp%d,tp%d needs %d ranks, there are %d", o.dp, o.pp, o.tp, o.tp * o.dp * o.pp, o.world_size);
   }
   if (o.dp % o.ep != 0) die(EXIT_USAGE, "layout: ep%d does not divide dp%d", o.ep, o.dp);
+  if (o.dp % o.cp != 0) die(EXIT_USAGE, "layout: cp%d does not divide dp%d", o.cp, o.dp);
+  if (o.schedule == SCHEDULE_INTERLEAVED && (o.pp < 3 || o.chunks < 1 || o.microbatches % o.pp != 0)) {
+    die(EXIT_USAGE, "--schedule interleaved: three stages or more, and microbatches that they divide");
+  }
 }
 
 static void validate_cliques(void) {
@@ -165,7 +173,7 @@ static void validate_cliques(void) {
   if (!o.cliques) return;
   if (snprintf(names, sizeof names, "%s", o.cliques) >= (int)sizeof names) die(EXIT_USAGE, "--cliques is too long");
   for (const char *name; (name = strsep(&rest, ",")) != NULL;) {
-    bool known = strlen(name) == 2 && strstr("dp pp tp ep", name);
+    bool known = strlen(name) == 2 && strstr("dp pp tp ep cp", name);
     if (!known && strcmp(name, "world") != 0) die(EXIT_USAGE, "--cliques: no communicator is called \"%s\"", name);
   }
   if (o.pp > 1 && !strstr(o.cliques, "pp")) die(EXIT_USAGE, "--cliques: a pipeline needs pp");
@@ -181,13 +189,14 @@ static void validate(void) {
   validate_shape();
   validate_cliques();
   if (o.microbatches < 1 || o.dp_buckets < 1) die(EXIT_USAGE, "--microbatches and --dp-buckets are at least 1");
-  if (o.jitter >= 1) die(EXIT_USAGE, "--jitter is less than 1");
+  if (o.jitter >= 1 || o.ep_skew >= 1) die(EXIT_USAGE, "--jitter and --ep-skew are less than 1");
   if (o.bytes < sizeof(float)) die(EXIT_USAGE, "--bytes: at least 4");
   if (o.link_bytes_per_s <= 0) die(EXIT_USAGE, "--link-mbps: more than 0");
   if (!o.rendezvous) die(EXIT_USAGE, "--rendezvous is missing");
   part_of_gradient(&o.tp_bytes);
   part_of_gradient(&o.pp_bytes);
   part_of_gradient(&o.ep_bytes);
+  part_of_gradient(&o.cp_bytes);
   find_library();
 }
 
@@ -214,6 +223,7 @@ void options_parse(struct options *options, int argc, char **argv) {
                        .compute_ns = 10 * NS_PER_MS,
                        .bytes = 256u << 10,
                        .microbatches = 2,
+                       .chunks = 2,
                        .dp_buckets = 1,
                        .norm_every = 1,
                        .barrier_every = 10,

@@ -12,7 +12,7 @@
 
 #include "schedule.h"
 
-enum dp_op { DP_ALLREDUCE, DP_RS_AG };
+enum dp_op { DP_ALLREDUCE, DP_RS_AG, DP_FSDP };
 enum intra { INTRA_NET, INTRA_SHM };
 
 struct options {
@@ -21,16 +21,18 @@ struct options {
   int first_rank;   // The first of them.
   int world_size;   // Ranks of the job.
   int ranks_per_host;
-  // Shape: world_size = tp x dp x pp; rank = tp_i + tp x (dp_i + dp x pp_i), Megatron's order. ep divides dp.
-  int tp, dp, pp, ep;
+  // Shape: world_size = tp x dp x pp; rank = tp_i + tp x (dp_i + dp x pp_i), Megatron's order. ep and cp divide dp.
+  int tp, dp, pp, ep, cp;
   const char *cliques;  // Communicators made each by itself, by name and in order; NULL: world and its splits.
   // Training loop.
   uint64_t steps;       // 0: until SIGTERM.
   uint64_t compute_ns;  // Of one forward or backward pass of one microbatch at the GPU's full speed.
   double jitter;        // Its largest share that a pass takes less or more.
   uint64_t bytes;       // Gradient of one step.
-  uint64_t tp_bytes, pp_bytes, ep_bytes;  // 0: bytes / 4.
+  uint64_t tp_bytes, pp_bytes, ep_bytes, cp_bytes;  // 0: bytes / 4.
+  double ep_skew;       // Largest share that an all-to-all sends to a member more or less.
   int microbatches;
+  int chunks;           // Of a stage, interleaved.
   int dp_buckets;
   enum dp_op dp_op;
   enum schedule_kind schedule;

@@ -150,24 +150,26 @@ bool verified_broadcast(struct buffers *b, size_t count, int root, uint64_t salt
   return called(c, stalled, result, "ncclBroadcast") && buffers_check(b, "Broadcast", 0, count, salt, pattern_weight(root));
 }
 
-bool verified_all_to_all(struct buffers *b, size_t count, uint64_t salt) {
+bool verified_all_to_some(struct buffers *b, size_t slot, const size_t *to, const size_t *from, uint64_t salt) {
   struct comm *c = b->comm;
   size_t n = (size_t)c->nranks;
-  if (!buffers_fill(b, 0, count * n, salt, pattern_weight(c->rank))) return false;
+  if (!buffers_fill(b, 0, slot * n, salt, pattern_weight(c->rank))) return false;
   bool ok = nccl_ok(nccl.GroupStart(), "ncclGroupStart");
   for (int r = 0; ok && r < c->nranks; r++) {
-    size_t at = (size_t)r * count;
-    ok = nccl_ok(nccl.Send(b->in + at, count, NCCL_FLOAT32, r, c->handle, c->stream), "ncclSend") &&
-         nccl_ok(nccl.Recv(b->out + at, count, NCCL_FLOAT32, r, c->handle, c->stream), "ncclRecv");
+    size_t at = (size_t)r * slot;
+    ok = nccl_ok(nccl.Send(b->in + at, to ? to[r] : slot, NCCL_FLOAT32, r, c->handle, c->stream), "ncclSend") &&
+         nccl_ok(nccl.Recv(b->out + at, from ? from[r] : slot, NCCL_FLOAT32, r, c->handle, c->stream), "ncclRecv");
   }
   if (!ok) return false;
   fault_hold(GROUP_STALL, c->name, false);
   ok = nccl_ok(nccl.GroupEnd(), "ncclGroupEnd");
   for (int r = 0; ok && r < c->nranks; r++) {
-    ok = buffers_check(b, "Recv", (size_t)r * count, count, salt + (uint64_t)c->rank * count, pattern_weight(r));
+    ok = buffers_check(b, "Recv", (size_t)r * slot, from ? from[r] : slot, salt + (uint64_t)c->rank * slot, pattern_weight(r));
   }
   return ok;
 }
+
+bool verified_all_to_all(struct buffers *b, size_t count, uint64_t salt) { return verified_all_to_some(b, count, NULL, NULL, salt); }
 
 bool verified_shift(struct buffers *b, size_t count, uint64_t salt) {
   struct comm *c = b->comm;

@@ -39,6 +39,8 @@ bool verified_reduce_scatter(struct buffers *b, size_t count, uint64_t salt);
 bool verified_broadcast(struct buffers *b, size_t count, int root, uint64_t salt);
 // To and from every member, oneself too, in one group.
 bool verified_all_to_all(struct buffers *b, size_t count, uint64_t salt);
+// As that, as many elements as the lists say, at most `slot` each; NULL: `slot`.
+bool verified_all_to_some(struct buffers *b, size_t slot, const size_t *to, const size_t *from, uint64_t salt);
 // To the next member, from the previous one, in one group.
 bool verified_shift(struct buffers *b, size_t count, uint64_t salt);
 

@@ -145,7 +145,7 @@ void options_usage(void) {
 
 static void parse_flag(struct options *o, int flag, const char *name, const char *arg) {
   switch (flag) {
-    case OPT_LAYOUT: parse_layout(arg, &o->dp, &o->pp, &o->tp, NULL); break;
+    case OPT_LAYOUT: parse_layout(arg, &o->dp, &o->pp, &o->tp, NULL, NULL); break;
     case OPT_STEPS: o->steps = parse_whole(name, arg); break;
     case OPT_COMPUTE: o->compute_ns = parse_scaled(name, arg, NS_PER_MS); break;
     case OPT_BYTES: o->bytes = parse_whole(name, arg); break;

@@ -29,10 +29,18 @@ uint64_t parse_scaled(const char *name, const char *text, double unit) {
   return (uint64_t)(v * unit);
 }
 
+int parse_word(const char *name, const char *text, const char *const *words) {
+  char known[128] = "";
+  for (int i = 0; words[i]; i++) {
+    if (strcmp(text, words[i]) == 0) return i;
+    size_t n = strlen(known);
+    snprintf(known + n, sizeof known - n, "%s%s", i ? " or " : "", words[i]);
+  }
+  die(EXIT_USAGE, "--%s is %s, not \"%s\"", name, known, text);
+}
+
 int parse_choice(const char *name, const char *text, const char *first, const char *second) {
-  if (strcmp(text, first) == 0) return 0;
-  if (strcmp(text, second) == 0) return 1;
-  die(EXIT_USAGE, "--%s is %s or %s, not \"%s\"", name, first, second, text);
+  return parse_word(name, text, (const char *const[]){first, second, NULL});
 }
 
 int parse_env(const char *name) {
@@ -41,7 +49,7 @@ int parse_env(const char *name) {
   return (int)parse_whole(name, text);
 }
 
-void parse_layout(const char *text, int *dp, int *pp, int *tp, int *ep) {
+void parse_layout(const char *text, int *dp, int *pp, int *tp, int *ep, int *cp) {
   char copy[64];
   if (snprintf(copy, sizeof copy, "%s", text) >= (int)sizeof copy) die(EXIT_USAGE, "--layout is too long");
   for (char *rest = copy, *part; (part = strsep(&rest, ",")) != NULL;) {
@@ -49,8 +57,9 @@ void parse_layout(const char *text, int *dp, int *pp, int *tp, int *ep) {
                 : strncmp(part, "pp", 2) == 0 ? pp
                 : strncmp(part, "tp", 2) == 0 ? tp
                 : strncmp(part, "ep", 2) == 0 ? ep
+                : strncmp(part, "cp", 2) == 0 ? cp
                                               : NULL;
-    if (!into) die(EXIT_USAGE, "--layout wants dpN, ppN and tpN%s, not \"%s\"", ep ? ", and perhaps epN" : "", part);
+    if (!into) die(EXIT_USAGE, "--layout wants dpN, ppN and tpN%s, not \"%s\"", ep ? ", and perhaps epN and cpN" : "", part);
     part += 2;
     if (*part == '=') part++;
     *into = (int)parse_whole("layout", part);

@@ -12,11 +12,13 @@
 uint64_t parse_whole(const char *name, const char *text);
 // A number of units.
 uint64_t parse_scaled(const char *name, const char *text, double unit);
+// The index of the word; words end with NULL.
+int parse_word(const char *name, const char *text, const char *const *words);
 // 0 for the first word, 1 for the second.
 int parse_choice(const char *name, const char *text, const char *first, const char *second);
 // The number in an environment variable that must be there.
 int parse_env(const char *name);
-// "dp2,pp2,tp2", also with epN where `ep` is not NULL. Sizes that are not named stay as they are.
-void parse_layout(const char *text, int *dp, int *pp, int *tp, int *ep);
+// "dp2,pp2,tp2", also with epN and cpN where these are not NULL. Sizes that are not named stay as they are.
+void parse_layout(const char *text, int *dp, int *pp, int *tp, int *ep, int *cp);
 
 #endif

@@ -188,3 +188,24 @@ func TestTriggers(t *testing.T) {
 		}
 	})
 }
+
+// TestMoment: a fault that begins with a step's last operation leaves that step's others alone; one that begins with the first, none.
+func TestMoment(t *testing.T) {
+	newestLibrary(t, func(t *testing.T, lib nccl.Library) {
+		for moment, last := range map[string]int{"0": 3, "1": 4} {
+			t.Run(moment, func(t *testing.T) {
+				j := start(t, lib, spec{
+					launch: "--grace 20",
+					flags:  "--grace 1 --layout pp2 --compute-ms 1 --barrier-every 0 --fault op-not-entered:comm=pp:step=4:rank=1:moment=" + moment,
+				})
+				awaitFault(j, "op-not-entered")
+				j.AwaitStep(last)
+				j.Signal(syscall.SIGTERM)
+				j.Exit(4)
+				if got := j.LastStep(); got != last {
+					t.Errorf("the last step is %d, want %d", got, last)
+				}
+			})
+		}
+	})
+}
