@@ -74,6 +74,17 @@ bool comm_split(struct comm *parent, int color, int key, const char *name, int n
   return *child != NULL;
 }
 
+bool comm_shrink(struct comm *parent, const char *name, struct comm **child) {
+  nccl_comm handle = NULL;
+  int last = parent->nranks - 1;
+  fault_hold(SPLIT_HANG, name, false);
+  if (abort_requested()) return false;
+  if (!nccl.CommShrink) die(EXIT_USAGE, "--shrink: this release of NCCL has no ncclCommShrink");
+  if (!nccl_ok(nccl.CommShrink(parent->handle, &last, 1, &handle, NULL, 0), "ncclCommShrink")) return false;
+  *child = comm_new(parent->owner, handle, name, last, parent->rank);
+  return *child != NULL;
+}
+
 bool comm_clique(const struct rank *rank, const struct nccl_id *id, const char *name, int nranks, int member, struct comm **comm) {
   nccl_comm handle = NULL;
   fault_hold(SPLIT_HANG, name, false);

@@ -39,6 +39,8 @@ struct comm *comm_world(const struct rank *rank, const struct nccl_id *id);
 bool comm_world_of_all(const struct rank *ranks, int count, struct comm **worlds);
 // As ncclCommSplit, collective over the parent. `*child` is NULL where the color is NCCL_SPLIT_NOCOLOR.
 bool comm_split(struct comm *parent, int color, int key, const char *name, int nranks, int rank, struct comm **child);
+// As ncclCommShrink without the parent's last member, which does not call it.
+bool comm_shrink(struct comm *parent, const char *name, struct comm **child);
 // A communicator of its own, as JAX makes them; `id` is its first member's.
 bool comm_clique(const struct rank *rank, const struct nccl_id *id, const char *name, int nranks, int member, struct comm **comm);
 // Ends it in order. Nothing for NULL.

@@ -118,11 +118,12 @@ static bool open_groups(struct life *life, struct groups *g) {
     share_id("unique_id", life->rank.rank == 0, &id);
     g->world = comm_world(&life->rank, &id);
   }
-  return g->world && cuda_ok(cudaSetDevice(life->number), "cudaSetDevice") && make_splits(g);
+  if (!g->world || !cuda_ok(cudaSetDevice(life->number), "cudaSetDevice") || !make_splits(g)) return false;
+  return !life->options->shrink || g->world->rank == g->world->nranks - 1 || comm_shrink(g->world, "rest", &g->rest);
 }
 
 static bool close_groups(const struct groups *g) {
-  struct comm *comms[] = {g->cp, g->ep, g->tp, g->dp, g->pp, g->world};
+  struct comm *comms[] = {g->rest, g->cp, g->ep, g->tp, g->dp, g->pp, g->world};
   bool ok = true;
   for (size_t i = 0; ok && i < sizeof comms / sizeof *comms; i++) ok = comm_destroy(comms[i]);
   return ok;

@@ -15,10 +15,14 @@
 struct nccl_api nccl;
 
 // A data pointer becomes a function pointer by its bytes: C has no cast for that.
-static void find(const char *name, void *function) {
+static void find_if_there(const char *name, void *function) {
   void *address = dlsym(RTLD_DEFAULT, name);
-  if (!address) die(EXIT_SYSTEM, "the NCCL library has no %s", name);
   memcpy(function, &address, sizeof address);
+}
+
+static void find(const char *name, void *function) {
+  if (!dlsym(RTLD_DEFAULT, name)) die(EXIT_SYSTEM, "the NCCL library has no %s", name);
+  find_if_there(name, function);
 }
 
 void nccl_load(const char *library, const char *layout) {
@@ -32,6 +36,7 @@ void nccl_load(const char *library, const char *layout) {
   FIND(CommInitRankConfig);
   FIND(CommInitAll);
   FIND(CommSplit);
+  find_if_there("ncclCommShrink", &nccl.CommShrink);
   FIND(CommFinalize);
   FIND(CommDestroy);
   FIND(CommAbort);

@@ -32,6 +32,8 @@ struct nccl_api {
   int (*CommInitRankConfig)(nccl_comm *comm, int nranks, struct nccl_id id, int rank, void *config);
   int (*CommInitAll)(nccl_comm *comms, int ndev, const int *devices);
   int (*CommSplit)(nccl_comm comm, int color, int key, nccl_comm *child, void *config);
+  // From 2.27 on; else NULL.
+  int (*CommShrink)(nccl_comm comm, int *excluded, int count, nccl_comm *child, void *config, int flags);
   int (*CommFinalize)(nccl_comm comm);
   int (*CommDestroy)(nccl_comm comm);
   int (*CommAbort)(nccl_comm comm);

@@ -46,6 +46,7 @@ static const struct flag flags[] = {
     {.help = "Shape of the job:"},
     {"layout", "dpN,ppN,tpN[,epN][,cpN]", "world size is dp*pp*tp; ep and cp divide dp         [dp = world size]", SHAPE, NULL, 0, {0}},
     {"cliques", "NAME,…", "make these of world, dp, pp, tp, ep, cp alone, each by itself, as JAX [world and its splits]", TEXT, &o.cliques, 0, {0}},
+    {"shrink", NULL, "shrink world to all ranks but the last, for an AllReduce a step beside the others", SET, &o.shrink, 0, {0}},
     {"steps", "N", "training steps; 0: until SIGTERM                           [0]", WHOLE, &o.steps, 0, {0}},
     {"compute-ms", "MS", "one forward or backward pass of one microbatch             [10]", SCALED, &o.compute_ns, NS_PER_MS, {0}},
     {"jitter", "SHARE", "a pass takes up to this share less or more                 [0]", NUMBER, &o.jitter, 1, {0}},
@@ -63,6 +64,7 @@ static const struct flag flags[] = {
     {"norm-every", "STEPS", "AllReduce of two floats on all ranks; 0 never              [1]", COUNT, &o.norm_every, 0, {0}},
     {"barrier-every", "STEPS", "AllReduce of one element on all ranks; 0 never             [10]", COUNT, &o.barrier_every, 0, {0}},
     {"broadcast-every", "STEPS", "Broadcast of a batch on tp, or dp; 0 never                 [10]", COUNT, &o.broadcast_every, 0, {0}},
+    {"graphs", NULL, "capture the passes of a step and replay them; implies --check off", SET, &o.graphs, 0, {0}},
     {"ahead", "STEPS", "that the CPU may be ahead of the GPU                       [0]", COUNT, &o.ahead, 0, {0}},
     {"report-rank", "R", "whose steps are reported                                   [0]", COUNT, &o.report_rank, 0, {0}},
     {"report-every", "STEPS", "step events; 0 never                                       [1]", COUNT, &o.report_every, 0, {0}},
@@ -177,6 +179,7 @@ static void validate_cliques(void) {
     if (!known && strcmp(name, "world") != 0) die(EXIT_USAGE, "--cliques: no communicator is called \"%s\"", name);
   }
   if (o.pp > 1 && !strstr(o.cliques, "pp")) die(EXIT_USAGE, "--cliques: a pipeline needs pp");
+  if (o.shrink) die(EXIT_USAGE, "--shrink needs world and its splits, not --cliques");
   if (o.selftest) die(EXIT_USAGE, "--selftest needs world and its splits, not --cliques");
 }
 
@@ -193,6 +196,8 @@ static void validate(void) {
   if (o.bytes < sizeof(float)) die(EXIT_USAGE, "--bytes: at least 4");
   if (o.link_bytes_per_s <= 0) die(EXIT_USAGE, "--link-mbps: more than 0");
   if (!o.rendezvous) die(EXIT_USAGE, "--rendezvous is missing");
+  if (o.shrink && o.world_size < 3) die(EXIT_USAGE, "--shrink: two ranks have to be left");
+  if (o.graphs) o.check = false;
   part_of_gradient(&o.tp_bytes);
   part_of_gradient(&o.pp_bytes);
   part_of_gradient(&o.ep_bytes);

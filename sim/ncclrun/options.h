@@ -24,6 +24,7 @@ struct options {
   // Shape: world_size = tp x dp x pp; rank = tp_i + tp x (dp_i + dp x pp_i), Megatron's order. ep and cp divide dp.
   int tp, dp, pp, ep, cp;
   const char *cliques;  // Communicators made each by itself, by name and in order; NULL: world and its splits.
+  bool shrink;  // A communicator of all but the last rank, too.
   // Training loop.
   uint64_t steps;       // 0: until SIGTERM.
   uint64_t compute_ns;  // Of one forward or backward pass of one microbatch at the GPU's full speed.
@@ -40,6 +41,7 @@ struct options {
   int barrier_every;
   int broadcast_every;
   int report_every, report_rank;
+  bool graphs;          // Passes and their operations are captured once and replayed. Nothing is verified.
   int ahead;            // Steps that the CPU may be ahead of the GPU.
   bool check;           // Verify every result.
   // NCCL.

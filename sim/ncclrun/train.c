@@ -23,15 +23,14 @@ static size_t elements(uint64_t bytes) { return ((size_t)bytes + sizeof(float) -
 static bool backward_with_gradient(struct train *t, double ms) {
   int buckets = t->options->dp_buckets;
   bool going = true;
-  for (int i = 0; going && i < buckets; i++) going = compute(t, ms / buckets) && gradient(t);
+  for (int i = 0; going && i < buckets; i++) going = layers(t, ms / buckets) && gradient(t);
   return going;
 }
 
 static bool pass_on_dp(struct train *t, double ms, bool forward, bool last) {
   if (t->groups->dp && t->options->dp_op == DP_FSDP) return sharded_pass(t, ms, forward);
   if (t->groups->dp && last) return backward_with_gradient(t, ms);
-  if (t->groups->cp) return context_ring(t, ms);
-  return compute(t, ms);
+  return layers(t, ms);
 }
 
 static void pass(void *context, int micro, bool forward) {
@@ -67,12 +66,9 @@ static void evaluate(struct train *t) {
   fault_end(f);
 }
 
-static bool enqueue_step(struct train *t) {
+// Forward and backward passes, with all that they communicate; the compute stream waits for the end of it.
+static bool enqueue_passes(struct train *t) {
   const struct options *o = t->options;
-  bool many = t->groups->world && o->world_size > 1;
-  bool barrier = many && due(o->barrier_every, t->step);
-  t->swapped = barrier && fault_swap_order();
-  if (t->batch.comm && due(o->broadcast_every, t->step) && !broadcast_batch(t)) return false;
   schedule_run(&(struct schedule){.kind = o->schedule,
                                   .stage = t->stage,
                                   .stages = o->pp,
@@ -83,8 +79,40 @@ static bool enqueue_step(struct train *t) {
                                   .exchange = pipeline_exchange,
                                   .rotate = pipeline_rotate});
   if (t->going && t->groups->dp) t->going = comm_join(t->groups->dp);
+  return t->going;
+}
+
+// The other ranks of the process go on with their calls.
+enum { CAPTURE_OF_THREAD = 1 };
+
+static bool capture_passes(struct train *t) {
+  cudaStream compute_stream = t->groups->rank->compute;
+  cudaGraph graph;
+  return cuda_ok(cudaStreamBeginCapture(compute_stream, CAPTURE_OF_THREAD), "cudaStreamBeginCapture") && enqueue_passes(t) &&
+         cuda_ok(cudaStreamEndCapture(compute_stream, &graph), "cudaStreamEndCapture") &&
+         cuda_ok(cudaGraphInstantiate(&t->graph, graph, 0), "cudaGraphInstantiate") && cuda_ok(cudaGraphDestroy(graph), "cudaGraphDestroy");
+}
+
+// The first step connects; the second one is captured. To the program, a replay is one call.
+static bool replay_passes(struct train *t) {
+  if (t->step == 0) return enqueue_passes(t);
+  if (!t->graph && !capture_passes(t)) return false;
+  fault_before_op("graph", false);
+  return cuda_ok(cudaGraphLaunch(t->graph, t->groups->rank->compute), "cudaGraphLaunch");
+}
+
+static bool enqueue_step(struct train *t) {
+  const struct options *o = t->options;
+  bool many = t->groups->world && o->world_size > 1;
+  bool barrier = many && due(o->barrier_every, t->step);
+  t->swapped = barrier && fault_swap_order();
+  if (t->batch.comm && due(o->broadcast_every, t->step) && !broadcast_batch(t)) return false;
+  t->going = o->graphs ? replay_passes(t) : enqueue_passes(t);
+  // In flight beside those of other communicators, until the end of the step.
+  if (t->going && t->groups->rest) t->going = all_reduce(t, &t->rest, t->tp_count);
   if (t->going && barrier && !t->swapped) t->going = all_reduce_joined(t, &t->world, BARRIER_COUNT);
   if (t->going && many && due(o->norm_every, t->step)) t->going = all_reduce_joined(t, &t->world, NORM_COUNT);
+  if (t->going && t->groups->rest) t->going = comm_join(t->groups->rest);
   return t->going;
 }
 
@@ -131,6 +159,7 @@ static bool open_buffers(struct train *t) {
   if (ok && g->dp) ok = buffers_init(&t->dp, g->dp, t->dp_count + (size_t)g->dp->nranks);
   if (ok && g->ep) ok = buffers_init(&t->ep, g->ep, ((size_t)((double)t->ep_count * (1 + o->ep_skew)) + 1) * (size_t)g->ep->nranks);
   if (ok && g->cp) ok = buffers_init(&t->cp, g->cp, t->cp_count);
+  if (ok && g->rest) ok = buffers_init(&t->rest, g->rest, t->tp_count);
   struct comm *batch = g->tp ? g->tp : g->dp;
   if (ok && batch) ok = buffers_init(&t->batch, batch, t->tp_count);
   if (ok && g->pp && (around || t->stage < o->pp - 1)) ok = buffers_init(&t->next, g->pp, t->pp_count);
@@ -139,7 +168,7 @@ static bool open_buffers(struct train *t) {
 }
 
 static void close_buffers(struct train *t) {
-  struct buffers *all[] = {&t->tp, &t->dp, &t->ep, &t->cp, &t->world, &t->batch, &t->next, &t->prev, &t->other};
+  struct buffers *all[] = {&t->tp, &t->dp, &t->ep, &t->cp, &t->rest, &t->world, &t->batch, &t->next, &t->prev, &t->other};
   for (size_t i = 0; i < sizeof all / sizeof *all; i++) buffers_free(all[i]);
 }
 
@@ -169,6 +198,8 @@ bool train(const struct groups *groups) {
   for (size_t i = 0; i < slots; i++) cudaEventCreate(&t.done[i]);
   for (int i = 0; i < 2; i++) cudaEventCreate(&t.gathered[i]);
   bool ok = open_buffers(&t) && run(&t);
+  // NCCL does not end a communicator that a graph may still use.
+  if (ok && t.graph) ok = cuda_ok(cudaGraphExecDestroy(t.graph), "cudaGraphExecDestroy");
   // Torn down, the GPU may still use them.
   if (ok) close_buffers(&t);
   free(t.done);

@@ -13,7 +13,7 @@
 // The communicators of a rank; NULL where they would have one member, or were not asked for.
 struct groups {
   const struct rank *rank;
-  struct comm *world, *tp, *dp, *pp, *ep, *cp;
+  struct comm *world, *tp, *dp, *pp, *ep, *cp, *rest;
 };
 
 // Steps until the end of the job; false if the process is being torn down.

@@ -110,8 +110,9 @@ bool gradient(struct train *t) {
   return verified_all_gather(b, share, salt);
 }
 
-bool context_ring(struct train *t, double ms) {
-  struct comm *c = t->cp.comm;
+bool layers(struct train *t, double ms) {
+  struct comm *c = t->groups->cp;
+  if (!c) return compute(t, ms);
   bool going = true;
   for (int round = 1; going && round < c->nranks; round++) {
     uint64_t salt = salt_of(&t->cp);
@@ -140,13 +141,13 @@ static bool scatter_layer(struct train *t) {
 }
 
 bool sharded_pass(struct train *t, double ms, bool forward) {
-  int layers = t->options->dp_buckets;
+  int parts = t->options->dp_buckets;
   bool going = gather_layer(t, 0);
-  for (int i = 0; going && i < layers; i++) {
+  for (int i = 0; going && i < parts; i++) {
     // The next layer's parameters come while this one computes.
-    if (i + 1 < layers) going = gather_layer(t, i + 1);
+    if (i + 1 < parts) going = gather_layer(t, i + 1);
     going = going && cuda_ok(cudaStreamWaitEvent(t->groups->rank->compute, t->gathered[i % 2], 0), "cudaStreamWaitEvent") &&
-            compute(t, ms / layers);
+            layers(t, ms / parts);
     if (going && !forward) going = scatter_layer(t);
   }
   return going;

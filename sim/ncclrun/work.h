@@ -20,11 +20,12 @@ struct train {
   bool swapped;  // In this step the barrier comes before the gradient.
   bool going;
   size_t tp_count, pp_count, dp_count, ep_count, cp_count;
-  struct buffers tp, dp, ep, cp, world, batch;
+  struct buffers tp, dp, ep, cp, world, rest, batch;
   struct buffers next, prev;  // To and from the neighbour stages.
   struct buffers other;       // Of a call that does not fit, once there was one.
   cudaEvent *done;            // Ends of the last steps, by step modulo ahead + 1.
   uint64_t *began_ns;         // When they began.
+  cudaGraphExec graph;        // The passes of a step, once they have been captured.
   cudaEvent gathered[2];      // Parameters of the last two layers.
 };
 
@@ -42,8 +43,8 @@ bool all_reduce(struct train *t, struct buffers *b, size_t count);
 bool all_reduce_joined(struct train *t, struct buffers *b, size_t count);
 // An expert layer: tokens go to their experts and come back. Joined.
 bool experts(struct train *t);
-// Attention over a sequence that is divided: keys and values go round a ring while the pass computes. Joined.
-bool context_ring(struct train *t, double ms);
+// The compute of some layers. Where sequences are divided, keys and values go round a ring beside it, and are joined.
+bool layers(struct train *t, double ms);
 // A bucket of the gradient.
 bool gradient(struct train *t);
 // A pass of a model whose parameters are divided, layer by layer: they are gathered one layer ahead; backward, gradients are scattered.

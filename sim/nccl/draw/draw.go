@@ -9,6 +9,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+
+	"github.com/culprit-project/culprit/sim/nccl"
 )
 
 // Bounds of what is drawn: seconds of a step, about; a slow job's are shorter, since it trains for many before and after its fault.
@@ -20,6 +22,9 @@ const (
 	// A slow link delays what is large: below, it has no effect.
 	leastSlowBytes = 64 << 10
 )
+
+// firstToShrink is the first release with ncclCommShrink.
+const firstToShrink = "2.27.3"
 
 // tries is how often a shape is drawn anew that does not fit.
 const tries = 1000
@@ -126,9 +131,14 @@ func (d *dice) shape(j *Job) {
 	if experts := divisors(j.DP, 8)[1:]; len(experts) > 0 && d.chance(0.4) {
 		j.EP = experts[d.IntN(len(experts))]
 	}
+	j.CP = 1
+	if rings := divisors(j.DP, 8)[1:]; len(rings) > 0 && d.chance(0.2) {
+		j.CP = rings[d.IntN(len(rings))]
+	}
 	if d.chance(0.2) {
 		j.Cliques = d.cliques(j)
 	}
+	j.Shrink = j.Cliques == "" && nccl.CompareVersions(j.Release, firstToShrink) >= 0 && d.chance(0.15)
 }
 
 // cliques draws which communicators a job makes each by itself, as JAX does it.
@@ -138,7 +148,7 @@ func (d *dice) cliques(j *Job) string {
 		name string
 		size int
 		keep float64
-	}{{"dp", j.DP, 0.9}, {"tp", j.TP, 0.8}, {"pp", j.PP, 1}, {"ep", j.EP, 1}, {"world", j.Ranks, 0.3}} {
+	}{{"dp", j.DP, 0.9}, {"tp", j.TP, 0.8}, {"pp", j.PP, 1}, {"ep", j.EP, 1}, {"cp", j.CP, 1}, {"world", j.Ranks, 0.3}} {
 		if g.size > 1 && d.chance(g.keep) {
 			names = append(names, g.name)
 		}
@@ -153,19 +163,28 @@ func (d *dice) training(j *Job) {
 	if j.Group == Slow {
 		longest, most = longestSlowStep, 4<<20
 	}
+	j.Gradient = pick(d, []weighted[string]{{"allreduce", 2}, {"rs-ag", 1}, {"fsdp", 2}})
+	j.Chunks = pick(d, []weighted[int]{{2, 3}, {3, 1}})
 	for range tries {
+		j.Schedule = pick(d, []weighted[string]{{"1f1b", 3}, {"gpipe", 1}, {"interleaved", 2}})
 		j.Compute = d.log(1, 60)
 		j.Micro = pick(d, []weighted[int]{{1, 2}, {2, 4}, {4, 2}, {8, 1}})
+		if j.Schedule == "interleaved" {
+			j.Compute /= float64(j.Chunks)
+			j.Micro *= j.PP
+		}
 		j.Buckets = pick(d, []weighted[int]{{1, 3}, {2, 2}, {4, 2}, {9, 1}})
 		j.Bytes = d.bytes(least, most)
-		j.TPBytes, j.PPBytes, j.EPBytes = d.part(j), d.part(j), d.part(j)
-		if j.step() < longest {
+		j.TPBytes, j.PPBytes, j.EPBytes, j.CPBytes = d.part(j), d.part(j), d.part(j), d.part(j)
+		// Megatron interleaves three stages or more.
+		if j.step() < longest && (j.Schedule != "interleaved" || j.PP > 2) {
 			break
 		}
 	}
+	// The played GPU does not replay all: interleaved pipelines and several ranks of a process stand still.
+	j.Graphs = j.Schedule != "interleaved" && j.PerProcess == 1 && d.chance(0.12)
+	j.EPSkew = pick(d, []weighted[float64]{{0, 1}, {0.3, 1}, {0.9, 1}})
 	j.Jitter = pick(d, []weighted[float64]{{0, 2}, {0.05, 2}, {0.2, 1}})
-	j.Schedule = pick(d, []weighted[string]{{"1f1b", 3}, {"gpipe", 1}})
-	j.Gradient = pick(d, []weighted[string]{{"allreduce", 2}, {"rs-ag", 1}})
 	j.Ahead = pick(d, []weighted[int]{{0, 4}, {1, 2}, {2, 1}, {4, 1}})
 	j.Norm = pick(d, []weighted[int]{{1, 3}, {0, 1}, {5, 1}})
 	j.Barrier = pick(d, []weighted[int]{{10, 2}, {0, 1}, {3, 1}})
@@ -233,7 +252,7 @@ func (d *dice) slow(j *Job) bool {
 
 // largest is the largest operation of a rank, in bytes.
 func (j *Job) largest(rank int) uint64 {
-	sizes := map[string]uint64{"dp": j.Bytes / uint64(j.Buckets), "tp": j.TPBytes, "pp": j.PPBytes, "ep": j.EPBytes}
+	sizes := map[string]uint64{"dp": j.Bytes / uint64(j.Buckets), "tp": j.TPBytes, "pp": j.PPBytes, "ep": j.EPBytes / uint64(j.EP), "cp": j.CPBytes}
 	var out uint64
 	for name := range j.groups(rank) {
 		out = max(out, sizes[name])
@@ -262,7 +281,7 @@ func (d *dice) hang(j *Job) bool {
 			return false
 		}
 	case "other-op":
-		if groups["tp"] == nil && groups["dp"] == nil {
+		if groups["tp"] == nil && groups["dp"] == nil || j.Graphs && (!j.has("world") || j.Norm == 0) {
 			return false
 		}
 	case "init-hang", "split-hang":

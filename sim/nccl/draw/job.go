@@ -56,8 +56,11 @@ type Job struct {
 	TP         int    `json:"tp"`
 	DP         int    `json:"dp"`
 	PP         int    `json:"pp"`
-	EP         int    `json:"ep"`
+	EP         int    `json:"ep"` // Inside dp, as cp.
+	CP         int    `json:"cp"`
 	Cliques    string `json:"cliques,omitempty"` // Communicators made each by itself; empty: world and its splits.
+
+	Shrink bool `json:"shrink,omitempty"` // A communicator of all ranks but the last, made by ncclCommShrink.
 
 	Inside   string `json:"inside"` // Between ranks of a host: net or shm.
 	Watch    Watch  `json:"watch"`
@@ -69,13 +72,17 @@ type Job struct {
 	Jitter    float64 `json:"jitter"`
 	Micro     int     `json:"microbatches"`
 	Schedule  string  `json:"schedule"`
+	Chunks    int     `json:"chunks"` // Of a stage, interleaved.
 	Gradient  string  `json:"gradient"`
 	Buckets   int     `json:"buckets"`
 	Bytes     uint64  `json:"bytes"`
 	TPBytes   uint64  `json:"tp_bytes"`
 	PPBytes   uint64  `json:"pp_bytes"`
 	EPBytes   uint64  `json:"ep_bytes"`
+	CPBytes   uint64  `json:"cp_bytes"`
+	EPSkew    float64 `json:"ep_skew"` // How much an all-to-all is uneven.
 	Ahead     int     `json:"ahead"`
+	Graphs    bool    `json:"graphs,omitempty"` // Passes are replayed from a CUDA graph.
 	Norm      int     `json:"norm_every"`
 	Barrier   int     `json:"barrier_every"`
 	Broadcast int     `json:"broadcast_every"`
@@ -114,6 +121,9 @@ func (j *Job) Layout() string {
 	if j.EP > 1 {
 		parts = append(parts, "ep"+strconv.Itoa(j.EP))
 	}
+	if j.CP > 1 {
+		parts = append(parts, "cp"+strconv.Itoa(j.CP))
+	}
 	return strings.Join(parts, ",")
 }
 
@@ -122,13 +132,20 @@ func (j *Job) Flags() []string {
 	flags := []string{
 		"--intra=" + j.Inside, "--channels=" + strconv.Itoa(j.Channels),
 		fmt.Sprintf("--compute-ms=%g", j.Compute), fmt.Sprintf("--jitter=%g", j.Jitter),
-		"--microbatches=" + strconv.Itoa(j.Micro), "--schedule=" + j.Schedule, "--dp-op=" + j.Gradient, "--dp-buckets=" + strconv.Itoa(j.Buckets),
+		"--microbatches=" + strconv.Itoa(j.Micro), "--schedule=" + j.Schedule, "--chunks=" + strconv.Itoa(j.Chunks), "--dp-op=" + j.Gradient, "--dp-buckets=" + strconv.Itoa(j.Buckets),
 		fmt.Sprintf("--bytes=%d", j.Bytes), fmt.Sprintf("--tp-bytes=%d", j.TPBytes), fmt.Sprintf("--pp-bytes=%d", j.PPBytes), fmt.Sprintf("--ep-bytes=%d", j.EPBytes),
+		fmt.Sprintf("--cp-bytes=%d", j.CPBytes), fmt.Sprintf("--ep-skew=%g", j.EPSkew),
 		"--ahead=" + strconv.Itoa(j.Ahead), "--norm-every=" + strconv.Itoa(j.Norm), "--barrier-every=" + strconv.Itoa(j.Barrier),
 		"--broadcast-every=" + strconv.Itoa(j.Broadcast), "--steps=" + strconv.Itoa(j.Steps), "--report-rank=" + strconv.Itoa(j.Rank),
 	}
 	if j.Cliques != "" {
 		flags = append(flags, "--cliques="+j.Cliques)
+	}
+	if j.Shrink {
+		flags = append(flags, "--shrink")
+	}
+	if j.Graphs {
+		flags = append(flags, "--graphs")
 	}
 	if j.Algo != "" {
 		flags = append(flags, "--algo="+j.Algo)
@@ -136,7 +153,7 @@ func (j *Job) Flags() []string {
 	if j.Proto != "" {
 		flags = append(flags, "--proto="+j.Proto)
 	}
-	if j.Bytes+j.TPBytes+j.PPBytes+j.EPBytes > checkedBytes {
+	if j.Bytes+j.TPBytes+j.PPBytes+j.EPBytes+j.CPBytes > checkedBytes {
 		flags = append(flags, "--check=off")
 	}
 	return append(flags, j.faultFlags()...)
@@ -202,6 +219,9 @@ func (j *Job) groups(rank int) map[string][]int {
 	for i := range j.EP {
 		out["ep"] = append(out["ep"], at(tp, dp-dp%j.EP+i, pp))
 	}
+	for i := range j.CP {
+		out["cp"] = append(out["cp"], at(tp, dp-dp%j.CP+i, pp))
+	}
 	for name, members := range out {
 		if len(members) < 2 || !j.has(name) {
 			delete(out, name)
@@ -215,69 +235,94 @@ func (j *Job) has(name string) bool {
 	return j.Cliques == "" || slices.Contains(strings.Split(j.Cliques, ","), name)
 }
 
+// use is what an operation's communicator carries of a rank in a step: operations, and bytes that it sends in each.
+type use struct {
+	ops, bytes float64
+}
+
+// passes is how many forward and backward passes a stage makes in a step.
+func (j *Job) passes() float64 {
+	if j.Schedule == "interleaved" {
+		return float64(2 * j.Micro * j.Chunks)
+	}
+	return float64(2 * j.Micro)
+}
+
+// uses gives what the communicators of some sizes carry, by name.
+func (j *Job) uses(name string, members int) use {
+	n, passes := float64(members), j.passes()
+	switch name {
+	case "dp":
+		share := (n - 1) / n * float64(j.Bytes) / float64(j.Buckets)
+		if j.Gradient == "fsdp" {
+			return use{1.5 * passes * float64(j.Buckets), share} // A backward pass gathers and scatters.
+		}
+		return use{float64(j.Buckets), 2 * share}
+	case "tp":
+		return use{passes, 2 * (n - 1) / n * float64(j.TPBytes)}
+	case "pp":
+		return use{passes, float64(j.PPBytes)}
+	case "ep":
+		return use{2 * passes, (n - 1) / n * float64(j.EPBytes)}
+	case "cp":
+		rounds := passes + float64(j.Buckets-1)
+		if j.Gradient == "fsdp" {
+			rounds = passes * float64(j.Buckets)
+		}
+		return use{rounds * (n - 1), float64(j.CPBytes)}
+	}
+	return use{}
+}
+
 // sent is about how many bytes a rank sends over the network in a step. Where ranks of a host share memory, a ring's neighbours are
 // only known to be on other hosts if all members are: what is not known is not counted.
 func (j *Job) sent(rank int) float64 {
 	total := 0.0
-	away := func(a, b int) bool { return j.Inside == "net" || j.host(a) != j.host(b) }
-	passes := float64(2 * j.Micro)
 	for name, members := range j.groups(rank) {
-		n := float64(len(members))
-		apart := true
-		for i, a := range members {
-			for _, b := range members[:i] {
-				apart = apart && away(a, b)
-			}
-		}
-		switch name {
-		case "dp", "tp":
-			bytes := float64(j.Bytes)
-			if name == "tp" {
-				bytes = passes * float64(j.TPBytes)
-			}
-			if apart {
-				total += 2 * (n - 1) / n * bytes
-			}
-		case "pp":
-			for i, m := range members {
-				if m != rank {
-					continue
-				}
-				if i > 0 && away(members[i-1], m) {
-					total += float64(j.Micro) * float64(j.PPBytes)
-				}
-				if i+1 < len(members) && away(members[i+1], m) {
-					total += float64(j.Micro) * float64(j.PPBytes)
-				}
-			}
-		case "ep":
-			for _, m := range members {
-				if m != rank && away(m, rank) {
-					total += 2 * passes * float64(j.EPBytes) / n
-				}
-			}
-		}
+		u := j.uses(name, len(members))
+		total += u.ops * u.bytes * j.away(name, rank, members)
 	}
 	return total
 }
 
-// moved is about how many bytes all ranks move in a step, whichever way.
-func (j *Job) moved() float64 {
-	passes, each := float64(2*j.Micro), 0.0
-	for name, members := range j.groups(0) {
-		n := float64(len(members))
-		switch name {
-		case "dp":
-			each += 2 * (n - 1) / n * float64(j.Bytes)
-		case "tp":
-			each += 2 * (n - 1) / n * passes * float64(j.TPBytes)
-		case "pp":
-			each += passes * float64(j.PPBytes)
-		case "ep":
-			each += 2 * passes * float64(j.EPBytes)
+// away is the share of what a rank sends on a communicator that certainly leaves its host's shared memory.
+func (j *Job) away(name string, rank int, members []int) float64 {
+	if j.Inside == "net" {
+		return 1
+	}
+	at, n := slices.Index(members, rank), len(members)
+	elsewhere := func(i int) float64 {
+		if j.host(members[(i+n)%n]) != j.host(rank) {
+			return 1
+		}
+		return 0
+	}
+	total := 0.0
+	switch name {
+	case "cp":
+		return elsewhere(at + 1)
+	case "pp": // As much forth as back.
+		if at+1 < n || j.Schedule == "interleaved" {
+			total += elsewhere(at+1) / 2
+		}
+		if at > 0 || j.Schedule == "interleaved" {
+			total += elsewhere(at-1) / 2
+		}
+		return total
+	case "ep":
+		for i := range members {
+			total += elsewhere(i) / float64(n-1)
+		}
+		return total
+	}
+	for i, a := range members {
+		for _, b := range members[:i] {
+			if j.host(a) == j.host(b) {
+				return 0
+			}
 		}
 	}
-	return each * float64(j.Ranks)
+	return 1
 }
 
 // What a small machine needs for a hop of an operation, and how fast it moves bytes: only so that steps are neither too long nor too short.
@@ -288,24 +333,17 @@ const (
 
 // step is about how many seconds a step takes.
 func (j *Job) step() float64 {
-	passes := float64(2 * j.Micro)
-	compute := (passes + 2*float64(j.PP-1)) * j.Compute / 1000
-	hops := 0.0
+	passes := j.passes()
+	total := (passes + 2*float64(j.PP-1)) * j.Compute / 1000
 	for name, members := range j.groups(0) {
-		n := float64(len(members))
-		switch name {
-		case "dp":
-			hops += 2 * n * float64(j.Buckets)
-		case "tp":
-			hops += 2 * n * passes
-		case "pp":
-			hops += 2 * passes
-		case "ep":
-			hops += 4 * passes
+		u, hops := j.uses(name, len(members)), 2.0
+		if name == "dp" || name == "tp" {
+			hops = 2 * float64(len(members))
 		}
+		total += u.ops * (hops*hopSeconds + u.bytes*float64(j.Ranks)/bytesPerSecond)
 	}
 	if j.has("world") && j.Norm > 0 {
-		hops += 2 * float64(j.Ranks) / float64(j.Norm)
+		total += 2 * float64(j.Ranks) / float64(j.Norm) * hopSeconds
 	}
-	return compute + hops*hopSeconds + j.moved()/bytesPerSecond
+	return total
 }

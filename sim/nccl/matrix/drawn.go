@@ -57,6 +57,9 @@ func dutyOfDrawn(j *draw.Job, f stack.Fault) Duty {
 	duty := s.Duty(f)
 	switch {
 	case duty == Nobody:
+	case j.Graphs && !s.Plugin:
+		// A replay makes no call.
+		return MayBeSilent
 	case j.For > 0:
 		// It may be over before anybody can be sure.
 		return MayBeSilent

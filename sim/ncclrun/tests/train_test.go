@@ -47,6 +47,7 @@ func TestTraining(t *testing.T) {
 			{ranks: 4, hosts: 4, flags: "--layout dp4,cp4 --dp-op fsdp --dp-buckets 3 --ahead 2"},
 			{ranks: 3, flags: "--layout pp3 --microbatches 6 --schedule interleaved"},
 			{ranks: 3, flags: "--layout pp3 --microbatches 3 --schedule interleaved --chunks 3"},
+			{ranks: 4, hosts: 2, flags: "--layout dp2,pp2 --graphs --ahead 1"},
 			{ranks: 2, hosts: 1, flags: "--layout dp2", launch: "--ranks-per-process 2"},
 			{ranks: 4, hosts: 2, flags: "--layout dp2,tp2 --cliques dp,tp,world --ahead 1", launch: "--ranks-per-process 2"},
 			{ranks: 4, hosts: 2, flags: "--layout dp2,tp2 --cliques dp", launch: "--ranks-per-process 2"},
@@ -60,6 +61,17 @@ func TestTraining(t *testing.T) {
 					t.Errorf("the last step is %d, want 5", got)
 				}
 			})
+		}
+	})
+}
+
+// TestShrink: a communicator without the last rank, beside the others.
+func TestShrink(t *testing.T) {
+	newestLibrary(t, func(t *testing.T, lib nccl.Library) {
+		j := start(t, lib, spec{ranks: 4, hosts: 2, flags: "--layout dp2,tp2 --shrink --steps 6 --compute-ms 1"})
+		j.Succeed()
+		if got := j.LastStep(); got != 5 {
+			t.Errorf("the last step is %d, want 5", got)
 		}
 	})
 }
@@ -86,7 +98,7 @@ func TestSelftestList(t *testing.T) {
 func TestBadFlags(t *testing.T) {
 	newestLibrary(t, func(t *testing.T, lib nccl.Library) {
 		for _, flags := range []string{
-			"--layout dp3", "--layout dp2,ep3", "--layout dp2,cp3", "--layout pp2 --schedule interleaved", "--schedule pipe", "--fault stop:rank=0:moment=2", "--cliques dp,xp", "--layout pp2 --cliques dp", "--selftest ops --cliques dp", "--bytes x", "--jitter 1", "stray", "--nccl /nowhere/libnccl.so.2", "--nccl-layout /nowhere/layout",
+			"--layout dp3", "--layout dp2,ep3", "--layout dp2,cp3", "--layout pp2 --schedule interleaved", "--layout dp2 --shrink", "--cliques dp --shrink", "--schedule pipe", "--fault stop:rank=0:moment=2", "--cliques dp,xp", "--layout pp2 --cliques dp", "--selftest ops --cliques dp", "--bytes x", "--jitter 1", "stray", "--nccl /nowhere/libnccl.so.2", "--nccl-layout /nowhere/layout",
 			"--fault gpu-freeze", "--fault flush-stall:rank=0", "--fault link-slow=2:rank=0", "--fault gpu-slow=0:rank=0",
 			"--fault control=lost:rank=0",
 		} {
