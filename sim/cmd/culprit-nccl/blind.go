@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -26,6 +27,7 @@ import (
 // blind is what is asked of drawn jobs, and what is known of them.
 type blind struct {
 	seeds string
+	draws bool // From the commit, and what failed before.
 	runs  int
 	only  string
 
@@ -58,10 +60,7 @@ func (b *blind) drawn(versions []string) ([]draw.Job, error) {
 // runBlind runs the drawn jobs that this build has no result of, and reports all of them.
 func (t *test) runBlind(ctx context.Context, s *settings, versions []string) error {
 	b := &t.blind
-	jobs, err := b.drawn(versions)
-	if err != nil {
-		return err
-	}
+	var err error
 	if t.build, err = matrix.Build(s.root); err != nil {
 		return err
 	}
@@ -73,16 +72,28 @@ func (t *test) runBlind(ctx context.Context, s *settings, versions []string) err
 		return fmt.Errorf("opening the results of earlier runs (--fresh starts over): %w", err)
 	}
 	defer b.journal.Close()
+	if b.draws {
+		return t.runDraws(ctx, s, versions)
+	}
+	jobs, err := b.drawn(versions)
+	if err != nil {
+		return err
+	}
 	left := t.unknown(jobs)
 	say("%d drawn jobs; releases: %d; known from earlier runs of this build (%s): %d", len(jobs), len(versions), t.build, len(jobs)-len(left))
 	err = t.runDrawn(ctx, s, left)
 	shown := matrix.LatestDrawn(b.results, t.build)
-	shown = slices.DeleteFunc(shown, func(d matrix.Drawn) bool { return !slices.Contains(jobs, d.Job) })
-	failed := matrix.ReportDrawn(os.Stdout, shown)
+	return t.reportJobs(jobs, shown, err)
+}
+
+// reportJobs reports the results of some jobs. An error that ended them comes first.
+func (t *test) reportJobs(jobs []draw.Job, results []matrix.Drawn, err error) error {
+	shown := slices.DeleteFunc(slices.Clone(results), func(d matrix.Drawn) bool { return !slices.Contains(jobs, d.Job) })
+	wrong := matrix.ReportDrawn(os.Stdout, shown)
 	if n := len(jobs) - len(shown); n > 0 {
 		fmt.Printf("\nNOT RUN: %d jobs\n", n)
 	}
-	if err == nil && (failed || len(t.failed) > 0) {
+	if err == nil && (wrong || len(t.failed) > 0) {
 		err = errWrong
 	}
 	return err
@@ -171,8 +182,8 @@ func (t *test) reportBlind() error {
 	for i := range latest {
 		builds[fmt.Sprintf("build %s (commit %s)", latest[i].Build, latest[i].Commit)]++
 	}
-	for name, n := range builds {
-		fmt.Printf("%d results are of %s\n", n, name)
+	for _, name := range slices.Sorted(maps.Keys(builds)) {
+		fmt.Printf("%d results are of %s\n", builds[name], name)
 	}
 	if matrix.ReportDrawn(os.Stdout, latest) {
 		return errWrong

@@ -73,6 +73,7 @@ func testCommand(app *kingpin.Application, commands map[string]func(context.Cont
 	cmd.Flag("parallel", "Jobs side by side, each on a cluster of its own; 0: as many as the machine has cores, but no more than 8.").Default("0").Envar("PARALLEL").IntVar(&t.parallel)
 	cmd.Flag("blind", "Run jobs that are drawn from these seeds, instead of a list: numbers, separated by commas.").StringVar(&t.blind.seeds)
 	cmd.Flag("runs", "How many jobs are drawn from each seed.").Default("12").IntVar(&t.blind.runs)
+	cmd.Flag("draws", "Run jobs that are drawn from the commit, and those that failed and have not passed ten times since.").BoolVar(&t.blind.draws)
 	cmd.Flag("only", "Only these of the drawn jobs, as SEED-NUMBER, separated by commas.").StringVar(&t.blind.only)
 	commands[cmd.FullCommand()] = t.run
 }
@@ -91,7 +92,7 @@ func (t *test) run(ctx context.Context, s *settings) error {
 	if err != nil {
 		return err
 	}
-	if t.blind.seeds != "" {
+	if t.blind.seeds != "" || t.blind.draws {
 		return t.runBlind(ctx, s, versions)
 	}
 	cases, err := t.chosen(versions)

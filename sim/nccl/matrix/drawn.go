@@ -113,6 +113,7 @@ func DrawnName(j *draw.Job) string {
 const (
 	drawnSlowSteps = 60
 	drawnQuiet     = 40 * time.Second
+	drawnNamed     = 30 * time.Second
 	// A job got slow if its steps take so many times as long as before, and stands still if none ends for so long.
 	leastSlowdown   = 1.25
 	leastStandstill = 4 * time.Second
@@ -134,7 +135,7 @@ func (r *Runner) RunDrawn(ctx context.Context, j draw.Job, lib nccl.Library) (Dr
 			Fault: sightOfDrawn(&j).shown(fault), Duty: d.Duty, Rank: j.Rank, With: drawnFellows(&j, fault),
 			Host: r.Cluster.HostName(j.Rank / perHost), GPU: strconv.Itoa(j.Rank % perHost), Stage: j.Rank / (j.TP * j.DP),
 		},
-		atOnce: fault.StartsAtOnce() || j.When != draw.Middle, warmupSteps: j.Warmup, quiet: drawnQuiet,
+		atOnce: fault.StartsAtOnce() || j.When != draw.Middle, warmupSteps: j.Warmup, quiet: drawnQuiet, named: drawnNamed,
 	}
 	if fault.Slow {
 		w.warmupSteps, w.warmup = drawnSlowSteps, slowWarmup

@@ -40,7 +40,7 @@ func DescribeDrawn(d *Drawn) string {
 	return text
 }
 
-// ReportDrawn writes how drawn jobs ended, by release, by level of evidence and by fault, and each that failed. It says whether one did.
+// ReportDrawn writes how drawn jobs ended, by release, by level of evidence and by fault, and each that failed. It says whether one is wrong.
 func ReportDrawn(w io.Writer, results []Drawn) bool {
 	fmt.Fprintln(w)
 	tallyDrawn(w, "NCCL", results, func(d *Drawn) string { return d.Release }, func(a, b string) int { return nccl.CompareVersions(b, a) })
@@ -48,19 +48,19 @@ func ReportDrawn(w io.Writer, results []Drawn) bool {
 		return cmp.Compare(slices.Index(Levels, Level(a)), slices.Index(Levels, Level(b)))
 	})
 	tallyDrawn(w, "fault", results, func(d *Drawn) string { return groupOf(&d.Job) }, cmp.Compare[string])
-	failed := false
+	wrong := false
 	for i := range results {
 		d := &results[i]
 		if !d.Fate.Failed() {
 			continue
 		}
-		failed = true
+		wrong = wrong || d.Fate.Breaks()
 		fmt.Fprintf(w, "%s %s (%s, %d ranks on %d hosts, fault at rank %d): %s\n", d.Fate, d.Name(), d.Layout(), d.Ranks, d.Hosts, d.Rank, d.Why)
 		if d.Evidence != "" {
 			fmt.Fprintf(w, "  evidence: %s\n", d.Evidence)
 		}
 	}
-	return failed
+	return wrong
 }
 
 // groupOf is the row of a job in the table of faults.

@@ -30,9 +30,12 @@ const (
 // Fates are all of them, in the order of reports.
 var Fates = []Fate{FateRight, FateWider, FateUnknown, FateMissed, FateUnnamed, FateWrong, FateInnocent, FateNone, FateBroken}
 
-// Failed says whether something has to be done about it.
-func (f Fate) Failed() bool {
-	return f == FateInnocent || f == FateWrong || f == FateMissed || f == FateUnknown || f == FateBroken
+// Failed says whether something has to be done about it: its evidence is kept.
+func (f Fate) Failed() bool { return f.Breaks() || f == FateUnknown }
+
+// Breaks says whether a run with such a job is wrong. That nobody is named is honest.
+func (f Fate) Breaks() bool {
+	return f == FateInnocent || f == FateWrong || f == FateMissed || f == FateBroken
 }
 
 // fate judges what was said of a drawn job. The seconds are those to the first page that names the rank.

@@ -204,6 +204,7 @@ type watch struct {
 	atOnce      bool
 	warmupSteps int
 	warmup      time.Duration
+	named       time.Duration // How long the page that names a rank may come after the first one; 0: as long as that.
 	quiet       time.Duration // How long a job in which nobody is at fault is watched at least.
 }
 
@@ -298,8 +299,18 @@ func (w *watch) untilPaged(ctx context.Context) error {
 	case w.seen.Fault.Kind() == "init-hang", w.seen.Fault.Kind() == "split-hang":
 		limit = callLimit
 	}
-	wanted := func(p *stack.Page) bool { return w.seen.Duty != MustName || len(ranksOf(p.Labels["rank"])) > 0 }
-	_, err := within(ctx, limit, func(ctx context.Context) (stack.Page, error) { return w.cluster.WaitPageThat(ctx, w.jobID, wanted) })
+	await := func(limit time.Duration, wanted func(*stack.Page) bool) error {
+		_, err := within(ctx, limit, func(ctx context.Context) (stack.Page, error) { return w.cluster.WaitPageThat(ctx, w.jobID, wanted) })
+		return err
+	}
+	var err error
+	if w.named > 0 {
+		err = await(limit, func(*stack.Page) bool { return true })
+		limit = w.named
+	}
+	if err == nil {
+		err = await(limit, func(p *stack.Page) bool { return w.seen.Duty != MustName || len(ranksOf(p.Labels["rank"])) > 0 })
+	}
 	if err != nil && ctx.Err() != nil {
 		return ctx.Err()
 	}
