@@ -16,6 +16,7 @@ type comm struct {
 	name    string
 	members []int32
 	hosts   int
+	toSelf  bool   // Members send to themselves, as in every all-to-all.
 	shape   string // Communicators of one shape share calibrations.
 	rings   [][]int32
 	place   []int32 // Of each member in the first ring.
@@ -55,7 +56,7 @@ func (s *sim) makeComms() {
 				continue
 			}
 			c := &comm{
-				slot: sl, name: fmt.Sprintf("%s_%d", slotNames[sl], i), members: g,
+				slot: sl, name: fmt.Sprintf("%s_%d", slotNames[sl], i), members: g, toSelf: s.allToAll(sl),
 				id: trace.CommID(random(s.cfg.Seed, forCommID, int64(sl), int64(i), 1) | 1<<60),
 			}
 			c.layout(s)
@@ -66,6 +67,18 @@ func (s *sim) makeComms() {
 			}
 		}
 	}
+}
+
+// allToAll tells whether a slot's communicators carry all-to-alls.
+func (s *sim) allToAll(sl slot) bool {
+	for _, p := range s.programs {
+		for _, in := range p.train {
+			if in.slot == sl && in.allToAll {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // used tells whether the job's programs use a slot.

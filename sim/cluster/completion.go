@@ -17,8 +17,7 @@ func (b *snapshotter) completions() {
 	for i := n - 1; i >= 0 && missing > 0; i-- {
 		h := b.r.history.at(i)
 		sl := h.o.comm.slot
-		if b.kept[sl] > 0 {
-			b.kept[sl]--
+		if b.shown[i] {
 			continue
 		}
 		if count[sl]++; count[sl] > recentKept {
@@ -48,13 +47,16 @@ func (s *sim) completion(r *rank, o *op, m int32, index uint32, ticket uint64) t
 	if !s.cfg.Level.calls() {
 		c.CalledNS = c.EnqueuedNS
 	}
-	if s.cfg.Level.kernels() {
+	if s.kernelsSeen(o.comm) {
 		c.GPUNS = uint64(mb.left - mb.entered) //nolint:gosec // Durations.
 	} else {
 		c.EnteredNS = 0
 		c.Flags |= trace.OpLeftInferred
 	}
-	if s.endless(o.comm) {
+	if s.cfg.Level.kernels() && o.comm.toSelf {
+		c.Flags |= trace.OpKernelUntrusted
+	}
+	if s.endless(o) {
 		c.Flags |= trace.OpNoCompletion
 		c.LeftNS = c.EnqueuedNS
 	}

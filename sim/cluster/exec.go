@@ -27,7 +27,7 @@ func (r *rank) launch(s *sim, in *instr, pc int) {
 		o := c.collective(n.collectives)
 		n.collectives++
 		m := &o.mem[at.rank]
-		*m = member{in: in, called: called, enq: r.host, entered: unset, left: unset, number: int32(n.called), seq: r.seqs[in.slot][in.fn], iter: r.iter}
+		*m = member{in: in, called: called, enq: r.host, entered: unset, left: unset, number: int32(n.called), seq: r.seqs[in.slot][in.fn], iter: r.iter, ordinal: 1}
 		r.seqs[in.slot][in.fn]++
 		n.called++
 		it.o, it.m = o, at.rank
@@ -63,7 +63,7 @@ func (r *rank) launchGroup(s *sim, c *comm, in *instr, called Time) []finished {
 	}
 	refs := make([]finished, 0, len(halves))
 	n := &r.count[in.slot]
-	for _, h := range halves {
+	for i, h := range halves {
 		src, dst, side := at.rank, h.delta, int32(0)
 		fn := trace.Send
 		if !h.send {
@@ -75,7 +75,7 @@ func (r *rank) launchGroup(s *sim, c *comm, in *instr, called Time) []finished {
 			o.size = h.bytes
 		}
 		o.mem[side] = member{
-			in: in, called: called, enq: r.host, entered: unset, left: unset, number: int32(n.called), seq: int32(o.number), iter: r.iter, //nolint:gosec // Counts.
+			in: in, called: called, enq: r.host, entered: unset, left: unset, number: int32(n.called), seq: int32(o.number), iter: r.iter, ordinal: int32(i) + 1, //nolint:gosec // Counts.
 		}
 		o.group[side] = [2]int64{tx, rx}[side]
 		n.called++

@@ -49,9 +49,26 @@ func (l Level) capabilities() uint64 {
 	return caps
 }
 
-// endless tells whether nothing shows the end of a communicator's operations.
-func (s *sim) endless(c *comm) bool {
-	return !s.cfg.Level.kernels() && (c.hosts == 1 || !s.cfg.Level.steps())
+// kernelsSeen tells whether the sources show when the kernels of a communicator's operations start and stop. Before 2.31 NCCL's kernel
+// events run ahead once a rank has sent to itself, so that the shim does not believe them.
+func (s *sim) kernelsSeen(c *comm) bool { return s.cfg.Level.kernels() && !c.toSelf }
+
+// endless tells whether nothing shows the end of an operation.
+func (s *sim) endless(o *op) bool {
+	return !s.kernelsSeen(o.comm) && !(s.cfg.Level.steps() && s.onNetwork(o))
+}
+
+// allEndless tells whether nothing shows the end of any of a communicator's operations.
+func (s *sim) allEndless(c *comm) bool {
+	return !s.kernelsSeen(c) && !(s.cfg.Level.steps() && c.hosts > 1)
+}
+
+// onNetwork tells whether some of an operation's data leaves a host.
+func (s *sim) onNetwork(o *op) bool {
+	if !o.p2p {
+		return o.comm.hosts > 1
+	}
+	return s.hw[o.comm.members[o.src]].host != s.hw[o.comm.members[o.dst]].host
 }
 
 // endlessKept is how many launched operations without an end the shim keeps: an older one goes when a later one comes.

@@ -44,6 +44,7 @@ type member struct {
 	in                         *instr
 	called, enq, entered, left Time
 	number, seq, iter          int32
+	ordinal                    int32 // In its group of calls, from 1.
 }
 
 // memberDirs is what a rank's completion record says of an operation that was computed step by step.

@@ -115,7 +115,7 @@ func (s *sim) process(r *rank, want detail) nodeapi.Process {
 		Kernel: s.kernel(r, s.horizon),
 	}
 	p.Identity = s.identity(r)
-	b := snapshotter{s: s, r: r, host: host, p: &p, want: want, flowAt: map[flowKey]int{}}
+	b := snapshotter{s: s, r: r, host: host, p: &p, want: want, flowAt: map[flowKey]int{}, shown: map[int]bool{}}
 	b.comms()
 	b.ops()
 	if want == allFlows {
@@ -169,8 +169,8 @@ type snapshotter struct {
 	want   detail
 	index  [numSlots]uint32 // Slot in the file.
 	flowAt map[flowKey]int
-	kept   [numSlots]int // Newest finished operations without an end that are shown as in flight.
-	last   Time          // Last change of anything.
+	shown  map[int]bool // Finished operations without an end, by their place in the history, that are shown as in flight.
+	last   Time         // Last change of anything.
 }
 
 func (b *snapshotter) clock(t Time) uint64 {
@@ -200,7 +200,7 @@ func (b *snapshotter) comms() {
 		if !b.s.cfg.Level.calls() {
 			tc.OpsCalled = tc.OpsStarted
 		}
-		if b.s.endless(c) {
+		if b.s.allEndless(c) {
 			tc.OpsCompleted = tc.OpsStarted - min(tc.OpsStarted, endlessKept)
 		}
 		if c.hosts > 1 && b.s.cfg.Level.steps() {
@@ -208,11 +208,14 @@ func (b *snapshotter) comms() {
 		}
 		if b.s.cfg.Level.kernels() {
 			tc.Flags |= trace.CommHasKernelCh
+			if c.toSelf && n.called > 0 {
+				tc.Flags |= trace.CommKernelUntrusted
+			}
 		}
 		if n.called > 0 {
 			tc.LastCalledNS = b.clock(n.lastCalled)
 		}
-		if n.completed > 0 && !b.s.endless(c) {
+		if n.completed > 0 && !b.s.allEndless(c) {
 			tc.LastCompletedNS = b.clock(n.lastLeft)
 			tc.LastProgressNS = tc.LastCompletedNS
 		}
@@ -233,7 +236,7 @@ func (b *snapshotter) ops() {
 			Index: uint32(len(b.p.Ops)), Generation: 1, CommIndex: b.index[sl], CommGeneration: 1, //nolint:gosec // Few.
 			Number: uint64(mb.number), Seq: uint64(mb.seq), Channels: uint32(len(o.comm.rings)), Root: -1, Peer: -1, //nolint:gosec // Counts.
 			CalledNS: b.clock(mb.called), EnqueuedNS: b.clock(mb.enq), State: trace.OpCalled,
-			UserTID: uint32(pidOf(b.r.id)), //nolint:gosec // Small.
+			UserTID: uint32(pidOf(b.r.id)), GroupOrdinal: uint32(mb.ordinal), //nolint:gosec // Small.
 		}
 		b.describe(&to, o, m)
 		if !b.s.cfg.Level.calls() && to.EnqueuedNS == 0 {
@@ -247,12 +250,15 @@ func (b *snapshotter) ops() {
 			to.CalledNS = to.EnqueuedNS
 		}
 		entered := mb.entered != unset && mb.entered <= b.s.horizon
-		if entered && b.s.cfg.Level.kernels() {
+		if b.s.cfg.Level.kernels() && o.comm.toSelf {
+			to.Flags |= trace.OpKernelUntrusted
+		}
+		if entered && b.s.kernelsSeen(o.comm) {
 			to.State, to.EnteredNS = trace.OpEntered, b.clock(mb.entered)
 			to.KernelStarted = 1<<to.Channels - 1
 		}
 		c := &b.p.Comms[b.index[sl]]
-		if b.s.endless(o.comm) {
+		if b.s.endless(o) {
 			to.Flags |= trace.OpNoCompletion
 			if to.EnqueuedNS != 0 {
 				launched[sl]++
@@ -279,15 +285,14 @@ func (b *snapshotter) ops() {
 
 // ended writes operations that have ended and of which nobody knows it.
 func (b *snapshotter) ended(launched *[numSlots]int) {
+	var left [numSlots]int // Of each communicator, how many more.
 	missing := 0
 	for sl := range numSlots {
-		if at := b.r.comms[sl]; at.comm >= 0 && b.s.endless(b.s.comms[at.comm]) {
-			b.kept[sl] = max(0, endlessKept-launched[sl])
-			missing += b.kept[sl]
+		if at := b.r.comms[sl]; at.comm >= 0 && !b.s.kernelsSeen(b.s.comms[at.comm]) {
+			left[sl] = max(0, endlessKept-launched[sl])
+			missing += left[sl]
 		}
 	}
-	left := b.kept
-	b.kept = [numSlots]int{}
 	for i := b.r.history.n - 1; i >= 0 && missing > 0; i-- {
 		h := b.r.history.at(i)
 		sl := h.o.comm.slot
@@ -295,14 +300,20 @@ func (b *snapshotter) ended(launched *[numSlots]int) {
 			continue
 		}
 		left[sl]--
-		b.kept[sl]++
 		missing--
+		if !b.s.endless(h.o) {
+			continue
+		}
+		b.shown[i] = true
+		if !b.s.allEndless(h.o.comm) {
+			b.p.Comms[b.index[sl]].OpsCompleted--
+		}
 		mb := &h.o.mem[h.m]
 		to := trace.Op{
 			Index: uint32(len(b.p.Ops)), Generation: 1, CommIndex: b.index[sl], CommGeneration: 1, //nolint:gosec // Few.
 			Number: uint64(mb.number), Seq: uint64(mb.seq), Channels: uint32(len(h.o.comm.rings)), Root: -1, Peer: -1, //nolint:gosec // Counts.
 			CalledNS: b.clock(mb.called), EnqueuedNS: b.clock(mb.enq), State: trace.OpEnqueued, Flags: trace.OpNoCompletion,
-			UserTID: uint32(pidOf(b.r.id)), //nolint:gosec // Small.
+			UserTID: uint32(pidOf(b.r.id)), GroupOrdinal: uint32(mb.ordinal), //nolint:gosec // Small.
 		}
 		if !b.s.cfg.Level.calls() {
 			to.CalledNS = to.EnqueuedNS
