@@ -293,16 +293,14 @@ LOG_GB ?= 5
 bench-logs: ## `analyze` on LOG_GB gigabytes of logs of eight hosts: time and peak memory. Writes them into TMPDIR.
 	LOG_GB=$(LOG_GB) $(GO) test -run '^$$' -bench 'Logs$$' -benchtime 1x -timeout 20m ./analyzer/offline
 
-generate: ## Render rules/ and dashboards/ from mixin/, copy them into the chart, and write THIRD_PARTY_NOTICES.
+generate: ## Render rules/ (for every scrape interval) and dashboards/ from mixin/, and write THIRD_PARTY_NOTICES.
 	@tools/build.sh jsonnet
 	mixin/generate.sh
-	deploy/charts/generate.sh
 	$(GO) run ./tools/notices
 
-check-generated: ## Fail when rules/, dashboards/, the chart's copies or THIRD_PARTY_NOTICES differ from what is generated, or a licence is not on the list.
+check-generated: ## Fail when rules/, dashboards/ or THIRD_PARTY_NOTICES differ from what is generated, or a licence is not on the list.
 	@tools/build.sh jsonnet
 	mixin/generate.sh --check
-	deploy/charts/generate.sh --check
 	$(GO) run ./tools/notices --check
 
 vulncheck: ## Look linked code up in Go's vulnerability database; says so when that cannot be reached. GOVULNDB=file:///path takes a copy.

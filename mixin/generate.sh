@@ -2,38 +2,46 @@
 # Copyright 2026 The Culprit Authors
 # SPDX-License-Identifier: Apache-2.0
 #
-# generate.sh renders mixin/ into rules/ and dashboards/; generate.sh --check renders elsewhere
-# and fails when the committed files differ.
+# generate.sh renders mixin/ into rules/ and dashboards/. Git keeps the rules for scrapes every 5 s; those for rarer scrapes
+# (rules/scrape-*) are rendered here and on release.
+#   generate.sh --into DIR  renders into DIR/rules and DIR/dashboards
+#   generate.sh --check     fails when the committed files are not what is rendered
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 jsonnet=$root/bin/tools/jsonnet
 [[ -x $jsonnet ]] || "$root/tools/build.sh" jsonnet
 
-into=$(mktemp -d)
-trap 'rm -rf "$into"' EXIT
-mkdir -p "$into/rules" "$into/dashboards"
-"$jsonnet" --string --create-output-dirs --multi "$into/rules" "$root/mixin/lib/rules.jsonnet" >/dev/null
-"$jsonnet" --multi "$into/dashboards" "$root/mixin/lib/dashboards.jsonnet" >/dev/null
+# render DIR renders everything into DIR, which has no rules and dashboards yet.
+render() {
+  mkdir -p "$1/rules" "$1/dashboards"
+  "$jsonnet" --string --create-output-dirs --multi "$1/rules" "$root/mixin/lib/rules.jsonnet" >/dev/null
+  "$jsonnet" --multi "$1/dashboards" "$root/mixin/lib/dashboards.jsonnet" >/dev/null
+}
 
 case ${1:-} in
   '')
     for kind in rules dashboards; do
-      mkdir -p "$root/$kind"
       find "$root/$kind" -type f \( -name '*.yaml' -o -name '*.json' \) -not -path '*/tests/*' -delete
-      cp -r "$into/$kind"/* "$root/$kind/"
     done
+    render "$root"
+    ;;
+  --into)
+    render "${2:?a folder}"
     ;;
   --check)
+    into=$(mktemp -d)
+    trap 'rm -rf "$into"' EXIT
+    render "$into"
     for kind in rules dashboards; do
-      diff --unified --recursive --exclude=tests --exclude='*.go' "$root/$kind" "$into/$kind" || {
+      diff --unified --recursive --exclude=tests --exclude='*.go' --exclude='scrape-*' "$root/$kind" "$into/$kind" || {
         echo "mixin: $kind/ is not what mixin/ renders; run mixin/generate.sh" >&2
         exit 1
       }
     done
     ;;
   *)
-    echo "usage: mixin/generate.sh [--check]" >&2
+    echo "usage: mixin/generate.sh [--into DIR | --check]" >&2
     exit 2
     ;;
 esac

@@ -23,13 +23,15 @@ echo "mixin: rules/ and dashboards/ are what is rendered"
 mixin/generate.sh --check
 
 echo "mixin: rules"
-promtool check rules --lint=all --lint-fatal rules/*.yaml rules/sources/*.yaml rules/scrape-*/*.yaml
-# Without a Prometheus to ask: what can be told from the rules alone.
-pint --no-color --offline --log-level=error lint --min-severity=info --fail-on=warning rules/*.yaml rules/sources/*.yaml rules/scrape-*/*.yaml
-promtool test rules rules/tests/*.yaml
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
-jsonnet --ext-str rules="$root/rules" --multi "$scratch" mixin/promtest/intervals.jsonnet >/dev/null
+mixin/generate.sh --into "$scratch/rendered"
+all=("$scratch"/rendered/rules/{.,sources,scrape-*}/*.yaml)
+promtool check rules --lint=all --lint-fatal "${all[@]}"
+# Without a Prometheus to ask: what can be told from the rules alone.
+pint --no-color --offline --log-level=error lint --min-severity=info --fail-on=warning "${all[@]}"
+promtool test rules rules/tests/*.yaml
+jsonnet --ext-str rules="$scratch/rendered/rules" --multi "$scratch" mixin/promtest/intervals.jsonnet >/dev/null
 jsonnet --multi "$scratch" mixin/promtest/clusters.jsonnet >/dev/null
 jsonnet --multi "$scratch" mixin/promtest/dashboards.jsonnet >/dev/null
 jsonnet --multi "$scratch" mixin/promtest/sampled.jsonnet >/dev/null

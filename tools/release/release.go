@@ -59,6 +59,9 @@ func (r *release) run(ctx context.Context) error {
 	if err := r.manPages(ctx); err != nil {
 		return err
 	}
+	if err := r.render(ctx); err != nil {
+		return err
+	}
 	for _, arch := range build.Arches {
 		for _, step := range []func(arch, dist string) error{r.tarball, r.packages, r.bill} {
 			if err := step(arch, dist); err != nil {
@@ -92,17 +95,25 @@ func (r *release) manPages(ctx context.Context) error {
 	return nil
 }
 
+// mixin is where the rules, for every scrape interval, and the dashboards are rendered.
+func (r *release) mixin() string { return filepath.Join(r.out, "stage", "mixin") }
+
+func (r *release) render(ctx context.Context) error {
+	render := exec.CommandContext(ctx, filepath.Join(r.source.Root, "mixin", "generate.sh"), "--into", r.mixin())
+	if out, err := render.CombinedOutput(); err != nil {
+		return fmt.Errorf("rendering rules and dashboards: %w\n%s", err, out)
+	}
+	return nil
+}
+
 // tarball has everything for one machine, and what is loaded into Prometheus and Grafana.
 func (r *release) tarball(arch, dist string) error {
 	name := fmt.Sprintf("culprit-%s.linux-%s", r.source.Version, arch)
 	var entries []archive.Entry
 	for below, from := range map[string]string{
 		"bin": filepath.Join(r.stage(arch), "bin"), "lib": filepath.Join(r.stage(arch), "lib"), "man": filepath.Join(r.out, "stage", "man"),
-		"rules": "rules", "dashboards": "dashboards", "deploy": "deploy",
+		"rules": filepath.Join(r.mixin(), "rules"), "dashboards": filepath.Join(r.mixin(), "dashboards"), "deploy": filepath.Join(r.source.Root, "deploy"),
 	} {
-		if !filepath.IsAbs(from) {
-			from = filepath.Join(r.source.Root, from)
-		}
 		found, err := archive.Folder(path.Join(name, below), from)
 		if err != nil {
 			return err
@@ -112,6 +123,11 @@ func (r *release) tarball(arch, dist string) error {
 			return strings.HasSuffix(e.Name, ".go") || strings.Contains(e.Name, "/testdata/")
 		})...)
 	}
+	chart, err := r.chartFiles(path.Join(name, "deploy/charts/culprit/files"))
+	if err != nil {
+		return err
+	}
+	entries = append(entries, chart...)
 	for _, file := range []string{"LICENSE", "THIRD_PARTY_NOTICES", "CHANGELOG.md", "README.md"} {
 		e, err := archive.File(path.Join(name, file), filepath.Join(r.source.Root, file), 0o644)
 		if err != nil {
@@ -120,6 +136,28 @@ func (r *release) tarball(arch, dist string) error {
 		entries = append(entries, e)
 	}
 	return archive.TarGz(filepath.Join(dist, name+".tar.gz"), entries, r.source.Date)
+}
+
+// chartFiles are the rules and dashboards in the chart, which are links in the repository.
+func (r *release) chartFiles(below string) ([]archive.Entry, error) {
+	var entries []archive.Entry
+	for _, pattern := range []string{"rules/*.yaml", "rules/sources/*.yaml", "dashboards/*.json"} {
+		found, err := filepath.Glob(filepath.Join(r.mixin(), pattern))
+		if err != nil {
+			return nil, err
+		}
+		if len(found) == 0 {
+			return nil, fmt.Errorf("the mixin rendered no %s", pattern)
+		}
+		for _, from := range found {
+			e, err := archive.File(path.Join(below, path.Dir(pattern), filepath.Base(from)), from, 0o644)
+			if err != nil {
+				return nil, err
+			}
+			entries = append(entries, e)
+		}
+	}
+	return entries, nil
 }
 
 func (r *release) packages(arch, dist string) error {
@@ -134,7 +172,7 @@ func (r *release) packages(arch, dist string) error {
 	for _, description := range descriptions {
 		for _, format := range packages.Formats {
 			if err := packages.Write(description, format, dist, map[string]string{
-				"ROOT": r.source.Root, "STAGE": r.stage(arch), "UNITS": unit, "MAN": filepath.Join(r.out, "stage", "man"),
+				"ROOT": r.source.Root, "STAGE": r.stage(arch), "MIXIN": r.mixin(), "UNITS": unit, "MAN": filepath.Join(r.out, "stage", "man"),
 				"ARCH": arch, "VERSION": r.source.Version,
 			}, r.source.Date); err != nil {
 				return err

@@ -48,7 +48,7 @@ func newWorld(cfg cluster.Config, scrape time.Duration, rest func()) (*world, er
 	if err != nil {
 		return nil, err
 	}
-	triggers, err := rules.TriggersAt(scrape)
+	triggers, err := monitor.TriggersAt(scrape)
 	if err != nil {
 		return nil, err
 	}

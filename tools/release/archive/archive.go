@@ -32,11 +32,11 @@ func File(name, from string, mode fs.FileMode) (Entry, error) {
 	return Entry{Name: name, Mode: mode, Data: data}, err
 }
 
-// Folder reads what lies in a folder of this machine, under the name below. Executables stay executable.
+// Folder reads the files in a folder of this machine, under the name below, without symbolic links. Executables stay executable.
 func Folder(below, from string) ([]Entry, error) {
 	var entries []Entry
 	err := filepath.WalkDir(from, func(name string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
+		if err != nil || !d.Type().IsRegular() {
 			return err
 		}
 		info, err := d.Info()

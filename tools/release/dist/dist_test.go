@@ -129,7 +129,10 @@ func TestTarball(t *testing.T) {
 				}
 				checkVersion(t, output(t, program, "--version"))
 			}
-			for _, name := range []string{"deploy/slurm/culprit-task-prolog", "deploy/charts/culprit/Chart.yaml", "rules/culprit-triggers.yaml"} {
+			for _, name := range []string{
+				"deploy/slurm/culprit-task-prolog", "deploy/charts/culprit/Chart.yaml", "deploy/charts/culprit/files/rules/culprit-triggers.yaml",
+				"deploy/charts/culprit/files/dashboards/culprit-jobs.json", "rules/culprit-triggers.yaml", "rules/scrape-30s/culprit-triggers.yaml",
+			} {
 				if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
 					t.Error(err)
 				}
@@ -356,7 +359,7 @@ func newer(t *testing.T, name, format string) string {
 	stage := filepath.Join(root, "build", "release", "stage")
 	to := t.TempDir()
 	if err := packages.Write(filepath.Join(root, "deploy", "packages", name+".yaml"), format, to, map[string]string{
-		"ROOT": root, "STAGE": filepath.Join(stage, runtime.GOARCH), "UNITS": filepath.Join(stage, "units"), "MAN": filepath.Join(stage, "man"),
+		"ROOT": root, "STAGE": filepath.Join(stage, runtime.GOARCH), "MIXIN": filepath.Join(stage, "mixin"), "UNITS": filepath.Join(stage, "units"), "MAN": filepath.Join(stage, "man"),
 		"ARCH": runtime.GOARCH, "VERSION": "99.0.0",
 	}, time.Now()); err != nil {
 		t.Fatal(err)

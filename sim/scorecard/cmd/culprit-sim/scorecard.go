@@ -23,12 +23,12 @@ import (
 
 	"github.com/alecthomas/kingpin/v2"
 
-	"github.com/culprit-project/culprit/rules"
 	"github.com/culprit-project/culprit/sim/cluster"
 	"github.com/culprit-project/culprit/sim/scorecard/harm"
 	"github.com/culprit-project/culprit/sim/scorecard/journal"
 	"github.com/culprit-project/culprit/sim/scorecard/judge"
 	"github.com/culprit-project/culprit/sim/scorecard/matrix"
+	"github.com/culprit-project/culprit/sim/scorecard/monitor"
 	"github.com/culprit-project/culprit/sim/scorecard/report"
 	"github.com/culprit-project/culprit/sim/scorecard/trial"
 )
@@ -176,7 +176,7 @@ func (f *scorecardFlags) cases() (list []matrix.Case, of string, err error) {
 	if f.opt.Scrape != 0 && f.opt.Scrape < leastScrape {
 		return nil, "", fmt.Errorf("--scrape=%s is shorter than %s, the shortest that the rules are made for", f.opt.Scrape, leastScrape)
 	}
-	if _, err := rules.TriggersAt(f.opt.Scrape); err != nil {
+	if _, err := monitor.TriggersAt(f.opt.Scrape); err != nil {
 		return nil, "", fmt.Errorf("--scrape=%s: %w", f.opt.Scrape, err)
 	}
 	if f.blind != "" && f.runs < 1 {
