@@ -320,9 +320,9 @@ scorecard: ## Run the quick scorecard; fails under the committed floors.
 
 BLIND ?= 1001,1002,1003
 
-scorecard-full: ## Run the scorecard at every scale to 10,240 ranks and on drawn jobs, and write docs/scorecard.md: an hour on two cores; goes on where it was ended.
+scorecard-full: ## Run the scorecard at every scale to 10,240 ranks and on drawn jobs, and write results/scorecard.md: an hour on two cores; goes on where it was ended.
 	$(GO) build -C sim/scorecard -o $(CURDIR)/$(BIN)/culprit-sim ./cmd/culprit-sim
-	$(BIN)/culprit-sim scorecard --full --blind=$(BLIND) --resume --out build/scorecard-full --markdown docs/scorecard.md
+	$(BIN)/culprit-sim scorecard --full --blind=$(BLIND) --resume --out build/scorecard-full --markdown results/scorecard.md
 
 STEPS ?= 60
 
@@ -336,8 +336,9 @@ sanitizers: ## The shim and ringjob under AddressSanitizer, UBSan, ThreadSanitiz
 gpu-e2e: build ## On a machine with an NVIDIA GPU: the end-to-end check on real NCCL.
 	@sim/gpu/run.sh .cache/gpu-e2e
 
-nccl-behaviour: ## Write docs/nccl-behaviour.md from the recordings in sim/ncclrecord/testdata.
-	$(GO) run ./sim/ncclrecord document > build/nccl-behaviour.md && mv build/nccl-behaviour.md docs/nccl-behaviour.md
+nccl-behaviour: ## Write results/nccl-behaviour.md, what NCCL's callbacks did in the recordings in sim/ncclrecord/testdata.
+	@mkdir -p results
+	$(GO) run ./sim/ncclrecord document > results/nccl-behaviour.md
 
 bench-nccl: ## What the shim's callbacks cost inside the real NCCL=2.30.7 (in .cache/nccl). Takes minutes, wants a quiet machine.
 	@$(MAKE) --silent --no-print-directory -C ncclshim

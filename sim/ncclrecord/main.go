@@ -37,7 +37,7 @@ func main() {
 
 const usage = `ncclrecord record [flags] VERSION…   record every case on these libraries
 ncclrecord store [flags] DIR FILE   put what the recorder wrote in a folder, such as sim/gpu/run.sh's, into a file
-ncclrecord document [flags]         print docs/nccl-behaviour.md from the recordings
+ncclrecord document [flags]         print what the recordings show of every rule
 ncclrecord bench [flags]            print what the plugin costs inside NCCL
 `
 

@@ -47,8 +47,7 @@ func (c Column) ABI() int {
 
 const head = `# What NCCL's profiler callbacks are like
 
-This page is generated from the recordings in sim/ncclrecord/testdata by ` + "`make nccl-behaviour`" + `; a test fails when it is not
-up to date. A recorder plugin wrote down every callback of the unmodified libraries from the public wheels. The host side is
+ncclrecord document wrote this report from the recordings in sim/ncclrecord/testdata. A recorder plugin wrote down every callback of the unmodified libraries from the public wheels. The host side is
 real: bootstrap, transports, progress threads, plugin loader. The GPU and its kernels are played, with two channels at most,
 over sockets on one machine. So orders, states and fields are NCCL's own; times and what depends on the GPU's clock are not.
 

@@ -39,33 +39,13 @@ const planText = "The full matrix: up to 64 ranks every severity; GPT on 512 ran
 // modeSlices is the mode of a report on slices of the matrix that were run one after the other.
 const modeSlices = "slices"
 
-// What people write about the report stands between these lines, and is kept when the report is written anew.
-const (
-	notesBegin = "<!-- notes -->"
-	notesEnd   = "<!-- end of notes -->"
-)
-
-// Notes finds what people have written in an earlier report; empty: nothing.
-func Notes(markdown string) string {
-	_, rest, ok := strings.Cut(markdown, notesBegin+"\n")
-	if !ok {
-		return ""
-	}
-	notes, _, ok := strings.Cut(rest, notesEnd)
-	if !ok {
-		return ""
-	}
-	return notes
-}
-
-// Markdown writes the report, with notes that are kept from an earlier one.
-func (r *Report) Markdown(w io.Writer, notes string) error {
+// Markdown writes the report.
+func (r *Report) Markdown(w io.Writer) error {
 	var b strings.Builder
-	b.WriteString("# Scorecard\n\n<!-- Written by culprit-sim scorecard; edit nothing but the notes. -->\n")
+	b.WriteString("# Scorecard\n\n<!-- Written by culprit-sim scorecard. -->\n")
 	for _, p := range r.intro() {
 		b.WriteString("\n" + p + "\n")
 	}
-	b.WriteString("\n" + notesBegin + "\n" + notes + notesEnd + "\n")
 	for _, t := range r.tables() {
 		fmt.Fprintf(&b, "\n## %s\n", t.title)
 		if t.note != "" {

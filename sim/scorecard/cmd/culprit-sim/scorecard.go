@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -70,7 +69,7 @@ func scorecardCommand(app *kingpin.Application, commands map[string]func(context
 	cmd.Flag("workers", "Cases at the same time (0: one a core).").IntVar(&f.workers)
 	cmd.Flag("memory", "GiB that the runs may take together: large ones run beside each other as far as they fit (0: 18, or three quarters of the machine's when that is less).").IntVar(&f.memory)
 	cmd.Flag("out", "Directory for outcomes.jsonl, scorecard.json, scorecard.md and scorecard.html.").Default("build/scorecard").StringVar(&f.out)
-	cmd.Flag("markdown", "Also write the Markdown report to this file; the notes that it has are kept.").StringVar(&f.markdown)
+	cmd.Flag("markdown", "Also write the Markdown report to this file.").StringVar(&f.markdown)
 	cmd.Flag("resume", "Keep the outcomes of this commit that the output directory has, and run the rest.").BoolVar(&f.resume)
 	cmd.Flag("verbose", "Print every run, not only those that are not right.").Short('v').BoolVar(&f.verbose)
 	cmd.Flag("no-floors", "Do not fail under the floors.").BoolVar(&f.noFloors)
@@ -121,7 +120,7 @@ func reportCommand(app *kingpin.Application, commands map[string]func(context.Co
 	cmd.Arg("journal", "Journals; of a run that several have, the last counts.").Required().ExistingFilesVar(&journals)
 	cmd.Flag("seed", "Seed of the first run, for the order of the report.").Default("1").Uint64Var(&f.opt.Seed)
 	cmd.Flag("out", "Directory for scorecard.json, scorecard.md and scorecard.html.").Default("build/scorecard").StringVar(&f.out)
-	cmd.Flag("markdown", "Also write the Markdown report to this file; the notes that it has are kept.").StringVar(&f.markdown)
+	cmd.Flag("markdown", "Also write the Markdown report to this file.").StringVar(&f.markdown)
 	commands[cmd.FullCommand()] = func(context.Context) error {
 		var entries []journal.Entry
 		for _, j := range journals {
@@ -348,9 +347,8 @@ func writeReports(r *report.Report, f *scorecardFlags) error {
 		enc.SetIndent("", " ")
 		return enc.Encode(r)
 	}
-	asMarkdown := func(w io.Writer) error { return r.Markdown(w, "") }
 	for name, write := range map[string]func(io.Writer) error{
-		"scorecard.json": asJSON, "scorecard.md": asMarkdown, "scorecard.html": r.HTML,
+		"scorecard.json": asJSON, "scorecard.md": r.Markdown, "scorecard.html": r.HTML,
 	} {
 		if err := writeFile(filepath.Join(f.out, name), write); err != nil {
 			return err
@@ -359,11 +357,10 @@ func writeReports(r *report.Report, f *scorecardFlags) error {
 	if f.markdown == "" {
 		return nil
 	}
-	before, err := os.ReadFile(f.markdown)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("reading the earlier report: %w", err)
+	if err := os.MkdirAll(filepath.Dir(f.markdown), 0o755); err != nil {
+		return fmt.Errorf("making the report's directory: %w", err)
 	}
-	return writeFile(f.markdown, func(w io.Writer) error { return r.Markdown(w, report.Notes(string(before))) })
+	return writeFile(f.markdown, r.Markdown)
 }
 
 func writeFile(path string, write func(io.Writer) error) (err error) {
