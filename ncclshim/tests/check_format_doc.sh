@@ -2,7 +2,7 @@
 # Copyright 2026 The Culprit Authors
 # SPDX-License-Identifier: Apache-2.0
 
-# Compares the tables of docs/trace-format.md with what the layout program says.
+# Compares the tables of trace-fields.md with what the layout program says.
 #
 #   check_format_doc.sh LAYOUT_PROGRAM DOCUMENT
 
@@ -20,8 +20,8 @@ for f in want got; do
   awk '/^###/ { name = $2 } { print name, $0 }' "$1.$f" | sort > "$1.$f.sorted"
 done
 if diff "$1.want.sorted" "$1.got.sorted"; then
-  echo "trace-format.md: 1 passed, 0 failed"
+  echo "trace-fields.md: 1 passed, 0 failed"
 else
-  echo "trace-format.md: 0 passed, 1 failed (< compiler, > document)"
+  echo "trace-fields.md: 0 passed, 1 failed (< compiler, > document)"
   exit 1
 fi

@@ -1,7 +1,7 @@
 // Copyright 2026 The Culprit Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Prints the layout of culprit_trace.h, for the reader's tests and docs/trace-format.md. Plain text, one record a line,
+// Prints the layout of culprit_trace.h, for the reader's tests and trace-fields.md. Plain text, one record a line,
 // fields separated by one space, struct names without their prefix "culprit_":
 //
 //   const NAME VALUE                  numbers of the format (decimal)
