@@ -34,7 +34,7 @@ type object struct {
 
 func readSchema(t *testing.T) schema {
 	t.Helper()
-	text, err := os.ReadFile("../../docs/verdict.schema.json")
+	text, err := os.ReadFile("verdict.schema.json")
 	if err != nil {
 		t.Fatal(err)
 	}

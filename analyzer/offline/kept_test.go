@@ -21,7 +21,7 @@ import (
 // keptCases are jobs of every class that the engine gives.
 func keptCases(t *testing.T) map[rca.Class]rca.Evidence {
 	example := func(name string) rca.Evidence {
-		return analyze(t, filepath.Join("../../docs/examples", name, "nodes")).Evidence
+		return analyze(t, filepath.Join("../../examples", name, "nodes")).Evidence
 	}
 	global := rcatest.NewSlowJob(4, 2, 2)
 	global.Iters = 16

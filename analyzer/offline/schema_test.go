@@ -92,7 +92,7 @@ func (s *schema) check(v any, defs map[string]schema, at string) []string {
 
 // What is printed for every kind of input is as the schema says, and nothing else.
 func TestJSONSchema(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "verdict.schema.json"))
+	text, err := os.ReadFile(filepath.Join("..", "api", "verdict.schema.json"))
 	if err != nil {
 		t.Fatal(err)
 	}

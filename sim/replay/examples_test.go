@@ -22,11 +22,11 @@ import (
 	"github.com/culprit-project/culprit/sim/replay"
 )
 
-var update = flag.Bool("update", false, "record docs/examples anew")
+var update = flag.Bool("update", false, "record examples anew")
 
-const examples = "../../docs/examples"
+const examples = "../../examples"
 
-// example is a recording in docs/examples.
+// example is a recording in examples.
 type example struct {
 	name     string
 	workload string
@@ -62,7 +62,7 @@ func TestShippedExamples(t *testing.T) {
 	}
 	for _, e := range entries {
 		if e.IsDir() && !slices.ContainsFunc(shipped, func(x example) bool { return x.name == e.Name() }) {
-			t.Errorf("docs/examples/%s is in no list", e.Name())
+			t.Errorf("examples/%s is in no list", e.Name())
 		}
 	}
 	for _, e := range shipped {
