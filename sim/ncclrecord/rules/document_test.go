@@ -1,7 +1,7 @@
 // Copyright 2026 The Culprit Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package tests
+package rules_test
 
 import (
 	"bytes"
@@ -22,7 +22,7 @@ func TestDocument(t *testing.T) {
 	if err := rules.Document(&report, "../testdata", job.Culprit); err != nil {
 		t.Fatal(err)
 	}
-	page, err := os.ReadFile(filepath.Join(root, "docs/nccl-behaviour.md"))
+	page, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "nccl-behaviour.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
