@@ -296,6 +296,7 @@ bench-logs: ## `analyze` on LOG_GB gigabytes of logs of eight hosts: time and pe
 generate: ## Render rules/ (for every scrape interval) and dashboards/ from mixin/, and write THIRD_PARTY_NOTICES.
 	@tools/build.sh jsonnet
 	mixin/generate.sh
+	$(GO) generate ./trace/...
 	$(GO) run ./tools/notices
 
 check-generated: ## Fail when rules/, dashboards/ or THIRD_PARTY_NOTICES differ from what is generated, or a licence is not on the list.

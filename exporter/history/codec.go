@@ -37,54 +37,6 @@ func boolean(w *words, p *bool) {
 	*p = v != 0
 }
 
-func (w *words) completion(c *trace.Completion) {
-	num(w, &c.Ticket)
-	num(w, &c.CommID)
-	num(w, &c.CommIndex)
-	num(w, &c.CommGeneration)
-	num(w, &c.NRanks)
-	num(w, &c.Rank)
-	num(w, &c.Number)
-	num(w, &c.Seq)
-	num(w, &c.Func)
-	num(w, &c.Algo)
-	num(w, &c.Proto)
-	num(w, &c.DatatypeBytes)
-	num(w, &c.Count)
-	num(w, &c.Bytes)
-	num(w, &c.Peer)
-	num(w, &c.Root)
-	num(w, &c.Channels)
-	num(w, &c.Flags)
-	num(w, &c.CalledNS)
-	num(w, &c.EnqueuedNS)
-	num(w, &c.EnteredNS)
-	num(w, &c.LeftNS)
-	num(w, &c.GPUNS)
-	w.direction(&c.Send)
-	w.direction(&c.Recv)
-	num(w, &c.GPUReadyNS)
-	num(w, &c.SendProbes)
-	num(w, &c.RecvProbes)
-}
-
-func (w *words) direction(d *trace.Direction) {
-	num(w, &d.Flows)
-	num(w, &d.Steps)
-	num(w, &d.Bytes)
-	for i := range d.WaitNS {
-		num(w, &d.WaitNS[i])
-	}
-	num(w, &d.ActiveNS)
-	num(w, &d.LargestGapNS)
-	num(w, &d.FirstStepNS)
-	num(w, &d.LastStepNS)
-	num(w, &d.SlowestChannel)
-	num(w, &d.SlowestPeer)
-	num(w, &d.SlowestNS)
-	num(w, &d.FastestNS)
-}
-
 // op moves all but the slot's index and the data type's name, which are kept beside.
 func (w *words) op(o *trace.Op) {
 	num(w, &o.Generation)
