@@ -29,79 +29,17 @@ func num[N ~int32 | ~uint8 | ~uint16 | ~uint32 | ~uint64](w *words, p *N) {
 }
 
 func boolean(w *words, p *bool) {
-	var v uint8
-	if *p {
-		v = 1
-	}
+	v := one(*p)
 	num(w, &v)
 	*p = v != 0
 }
 
-// op moves all but the slot's index and the data type's name, which are kept beside.
-func (w *words) op(o *trace.Op) {
-	num(w, &o.Generation)
-	num(w, &o.Flags)
-	num(w, &o.CommIndex)
-	num(w, &o.CommGeneration)
-	num(w, &o.Number)
-	num(w, &o.Seq)
-	num(w, &o.Func)
-	num(w, &o.Algo)
-	num(w, &o.Proto)
-	num(w, &o.DatatypeBytes)
-	num(w, &o.Count)
-	num(w, &o.Bytes)
-	num(w, &o.Peer)
-	num(w, &o.Root)
-	num(w, &o.Channels)
-	num(w, &o.State)
-	num(w, &o.CalledNS)
-	num(w, &o.EnqueuedNS)
-	num(w, &o.EnteredNS)
-	num(w, &o.FirstStepNS)
-	num(w, &o.LastProgressNS)
-	num(w, &o.LeftNS)
-	num(w, &o.KernelStarted)
-	num(w, &o.KernelStopped)
-	num(w, &o.ProxyStarted)
-	num(w, &o.ProxyStopped)
-	num(w, &o.UserTID)
-	num(w, &o.GroupOrdinal)
-	num(w, &o.GPUReadyNS)
-}
-
-// flow moves what belongs to the current operation. The totals over the flow's life are in the completions.
-func (w *words) flow(f *trace.Flow) {
-	num(w, &f.Generation)
-	num(w, &f.CommIndex)
-	num(w, &f.CommGeneration)
-	num(w, &f.Channel)
-	boolean(w, &f.IsSend)
-	num(w, &f.State)
-	num(w, &f.Peer)
-	num(w, &f.OpIndex)
-	num(w, &f.OpGeneration)
-	num(w, &f.Queued)
-	num(w, &f.OpNumber)
-	num(w, &f.OpSeq)
-	num(w, &f.Func)
-	num(w, &f.StepsTotal)
-	num(w, &f.Posted)
-	num(w, &f.Ready)
-	num(w, &f.Transmitted)
-	num(w, &f.Done)
-	num(w, &f.PeerPolls)
-	num(w, &f.Epochs)
-	num(w, &f.OpStartedNS)
-	num(w, &f.FirstStepNS)
-	num(w, &f.StateSinceNS)
-	num(w, &f.LastProgressNS)
-	num(w, &f.Bytes)
-	for i := range f.WaitNS {
-		num(w, &f.WaitNS[i])
+// one is a truth as a number.
+func one(truth bool) uint64 {
+	if truth {
+		return 1
 	}
-	num(w, &f.ActiveNS)
-	num(w, &f.LargestGapNS)
+	return 0
 }
 
 func (w *words) status(s *trace.Status) {
@@ -151,33 +89,6 @@ func appendDifferences(b []byte, mask byte, list, before []uint64) []byte {
 	return b
 }
 
-// flowList is what words.flow writes, in the same order: it is by far the most frequent record.
-type flowList [flowFields]uint64
-
-// Places among a flow's words.
-const (
-	flowOpIndex      = 7
-	flowOpGeneration = 8
-	flowPeerPolls    = 18
-)
-
-// flowFields is the number of a flow's words, as an array needs it.
-const flowFields = 30
-
-func (l *flowList) set(f *trace.Flow) {
-	isSend := uint64(0)
-	if f.IsSend {
-		isSend = 1
-	}
-	*l = flowList{
-		uint64(f.Generation), uint64(f.CommIndex), uint64(f.CommGeneration), uint64(f.Channel), isSend, uint64(f.State),
-		uint64(int64(f.Peer)), uint64(f.OpIndex), uint64(f.OpGeneration), uint64(f.Queued), f.OpNumber, f.OpSeq, uint64(f.Func), //nolint:gosec // Round trip.
-		uint64(f.StepsTotal), uint64(f.Posted), uint64(f.Ready), uint64(f.Transmitted), uint64(f.Done), uint64(f.PeerPolls),
-		uint64(f.Epochs), f.OpStartedNS, f.FirstStepNS, f.StateSinceNS, f.LastProgressNS, f.Bytes,
-		f.WaitNS[0], f.WaitNS[1], f.WaitNS[2], f.ActiveNS, f.LargestGapNS,
-	}
-}
-
 // differences says which words of l differ from before.
 func (l *flowList) differences(before []uint64) uint64 {
 	before = before[:flowFields]
@@ -196,27 +107,6 @@ func (l *flowList) appendDelta(b []byte, mask uint64, before []uint64) []byte {
 		b = appendDifferences(b, byte(mask>>at), l[at:], before[at:])
 	}
 	return b
-}
-
-// completionList is what words.completion writes, as flowList.
-type completionList [completionFields]uint64
-
-// completionFields is the number of a completion's words, as an array needs it.
-const completionFields = 54
-
-func (l *completionList) set(c *trace.Completion) {
-	s, r := &c.Send, &c.Recv
-	*l = completionList{
-		c.Ticket, uint64(c.CommID), uint64(c.CommIndex), uint64(c.CommGeneration), uint64(int64(c.NRanks)), uint64(int64(c.Rank)), //nolint:gosec // Round trip.
-		c.Number, c.Seq, uint64(c.Func), uint64(c.Algo), uint64(c.Proto), uint64(c.DatatypeBytes), c.Count, c.Bytes,
-		uint64(int64(c.Peer)), uint64(int64(c.Root)), uint64(c.Channels), uint64(c.Flags), //nolint:gosec // Round trip.
-		c.CalledNS, c.EnqueuedNS, c.EnteredNS, c.LeftNS, c.GPUNS,
-		uint64(s.Flows), uint64(s.Steps), s.Bytes, s.WaitNS[0], s.WaitNS[1], s.WaitNS[2], s.ActiveNS, s.LargestGapNS, s.FirstStepNS,
-		s.LastStepNS, uint64(s.SlowestChannel), uint64(int64(s.SlowestPeer)), s.SlowestNS, s.FastestNS, //nolint:gosec // Round trip.
-		uint64(r.Flows), uint64(r.Steps), r.Bytes, r.WaitNS[0], r.WaitNS[1], r.WaitNS[2], r.ActiveNS, r.LargestGapNS, r.FirstStepNS,
-		r.LastStepNS, uint64(r.SlowestChannel), uint64(int64(r.SlowestPeer)), r.SlowestNS, r.FastestNS, //nolint:gosec // Round trip.
-		c.GPUReadyNS, uint64(c.SendProbes), uint64(c.RecvProbes),
-	}
 }
 
 var errCorrupt = errors.New("history block is corrupt")

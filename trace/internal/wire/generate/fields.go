@@ -168,35 +168,6 @@ func goFile(records []record) ([]byte, error) {
 	return format.Source(b.Bytes())
 }
 
-// stored are the records that the exporter's history keeps as they lie in the file.
-var stored = []string{"direction", "completion"}
-
-// codec walks over the fields of stored records, for package history.
-func codec(records []record) ([]byte, error) {
-	var b bytes.Buffer
-	b.WriteString(licence + "\n// Code generated from ncclshim/culprit_trace.h by go generate. DO NOT EDIT.\n\npackage history\n\n" +
-		"import \"github.com/culprit-project/culprit/trace\"\n")
-	for _, r := range records {
-		if !slices.Contains(stored, r.name) {
-			continue
-		}
-		fmt.Fprintf(&b, "\nfunc (w *words) %s(r *trace.%s) {\n", r.name, goName(r.name))
-		for _, f := range r.fields {
-			at := "&r." + goName(f.name)
-			switch {
-			case f.of != "":
-				fmt.Fprintf(&b, "\tw.%s(%s)\n", f.of, at)
-			case f.length != "":
-				fmt.Fprintf(&b, "\tfor i := range r.%s {\n\t\tnum(w, %s[i])\n\t}\n", goName(f.name), at)
-			default:
-				fmt.Fprintf(&b, "\tnum(w, %s)\n", at)
-			}
-		}
-		b.WriteString("}\n")
-	}
-	return format.Source(b.Bytes())
-}
-
 const tableHead = `# Fields of the trace file
 
 <!-- Generated from culprit_trace.h by go generate ./trace/...; change the header instead. -->

@@ -1,7 +1,7 @@
 // Copyright 2026 The Culprit Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Command generate makes package wire's structs, the walk of the exporter's history over finished operations, and the table of fields
+// Command generate makes package wire's structs, the lists of numbers that the exporter's history keeps, and the table of fields
 // from ncclshim/culprit_trace.h, the one place where a field of the trace file has its name, type and meaning.
 package main
 
@@ -54,8 +54,8 @@ func generated(wire string) (map[string][]byte, error) {
 		return nil, fmt.Errorf("formatting the walk over the fields: %w", err)
 	}
 	return map[string][]byte{
-		filepath.Join(wire, "records.go"):                                 code,
-		filepath.Join(wire, root, "exporter", "history", "completion.go"): walk,
-		filepath.Join(wire, root, "ncclshim", "trace-fields.md"):          table(records),
+		filepath.Join(wire, "records.go"):                             code,
+		filepath.Join(wire, root, "exporter", "history", "fields.go"): walk,
+		filepath.Join(wire, root, "ncclshim", "trace-fields.md"):      table(records),
 	}, nil
 }
