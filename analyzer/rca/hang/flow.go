@@ -440,11 +440,12 @@ func (b *builder) mayBeQueued(v *view) bool {
 	for i := range r.Memberships {
 		m := &r.Memberships[i]
 		sameComm := b.x.CommOf[m.Comm] == b.x.insts[v.inst].key.comm
-		unseen := func(o rca.Op) bool {
-			return o.NoCompletion && !toItself(m, &o) && (o.Age < 0 || o.Age >= v.op.Age) && !passed(r, m, &o)
+		unseen := func(o *rca.Op) bool {
+			return o.NoCompletion && !toItself(m, o) && (o.Age < 0 || o.Age >= v.op.Age) && !(sameComm && inGroup(o, v.op)) && !passed(r, m, o)
 		}
-		if slices.ContainsFunc(m.Recent, unseen) || slices.ContainsFunc(m.InFlight, func(o rca.Op) bool {
-			return unseen(o) || !o.NoCompletion && inFront(&o, v.op, sameComm)
+		if slices.ContainsFunc(m.Recent, func(o rca.Op) bool { return unseen(&o) }) || slices.ContainsFunc(m.InFlight, func(o rca.Op) bool {
+			// One whose kernel is seen not to run holds nobody: what it waits for is in front of both.
+			return unseen(&o) || !o.NoCompletion && started(r, &o) != startNo && inFront(&o, v.op, sameComm)
 		}) {
 			return true
 		}
@@ -465,7 +466,7 @@ func inFront(o, later *rca.Op, sameComm bool) bool {
 	if !sameComm || !sameGroup(o, later) {
 		return true
 	}
-	return o.GroupOrdinal == 0 && (len(o.Flows) == 0 || slices.ContainsFunc(o.Flows, func(f rca.Flow) bool { return f.Starved() || f.NoCredit() }))
+	return !inGroup(o, later) && (len(o.Flows) == 0 || slices.ContainsFunc(o.Flows, func(f rca.Flow) bool { return f.Starved() || f.NoCredit() }))
 }
 
 // unseenMember reports whether members of the operation's communicator were not seen: what they called is not known.

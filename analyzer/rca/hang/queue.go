@@ -50,7 +50,7 @@ func (q *queue) takes(o *rca.Op) bool {
 // not tell, sends and receives called within a millisecond are taken to be.
 func sameGroup(a, b *rca.Op) bool {
 	if a.GroupOrdinal > 0 && b.GroupOrdinal > 0 {
-		return a.Number-a.GroupOrdinal == b.Number-b.GroupOrdinal
+		return inGroup(a, b)
 	}
 	if !job.IsP2P(a) || !job.IsP2P(b) {
 		return false
@@ -59,6 +59,11 @@ func sameGroup(a, b *rca.Op) bool {
 		return true
 	}
 	return (a.Age - b.Age).Abs() < time.Millisecond
+}
+
+// inGroup reports whether the source says that two operations of a communicator were called in one group.
+func inGroup(a, b *rca.Op) bool {
+	return a.GroupOrdinal > 0 && b.GroupOrdinal > 0 && a.Number-a.GroupOrdinal == b.Number-b.GroupOrdinal
 }
 
 // gpuDone reports whether the GPU is known to be done with a group of sends and receives: it has given all data that they send and taken all

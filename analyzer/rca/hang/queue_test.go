@@ -17,8 +17,12 @@ func TestQueue(t *testing.T) {
 		return rca.Op{Func: fn, Number: number, GroupOrdinal: ordinal, Peer: peer, Age: age, Channels: 1, Flows: flow}
 	}
 	// Steps of a flow of two: what the GPU has given or taken, and what the network has carried.
-	send := func(ready, done int64) rca.Flow { return rca.Flow{Send: true, Total: 2, Posted: 2, Ready: ready, Transmitted: ready, Done: done} }
-	recv := func(done int64) rca.Flow { return rca.Flow{Total: 2, Posted: 2, Ready: done, Transmitted: done, Done: done} }
+	send := func(ready, done int64) rca.Flow {
+		return rca.Flow{Send: true, Total: 2, Posted: 2, Ready: ready, Transmitted: ready, Done: done}
+	}
+	recv := func(done int64) rca.Flow {
+		return rca.Flow{Total: 2, Posted: 2, Ready: done, Transmitted: done, Done: done}
+	}
 	const second, us = time.Second, time.Microsecond
 	for _, tc := range []struct {
 		name string
