@@ -62,7 +62,7 @@ func (c *Calls) Absorb(events []LifecycleEvent, comms []Comm) {
 
 func (c *Calls) begin(e *LifecycleEvent, comms []Comm) {
 	c.Seen = true
-	call := Call{Name: e.Text, ID: e.CommID, Size: uint32(e.Arg0 >> 32), Thread: uint32(e.Arg0), SinceNS: e.AtNS} //nolint:gosec // Two halves.
+	call := Call{Name: e.Text, ID: e.CommID, Size: uint32(e.Arg0 >> 32), Thread: uint32(e.Arg0), SinceNS: e.AtNS} // Two halves.
 	for i := range comms {
 		if k := &comms[i]; e.CommIndex >= 0 && int64(k.Index) == e.CommIndex {
 			call.Comm, call.CommRanks = k.ID, k.NRanks
@@ -80,13 +80,13 @@ func (c *Calls) begin(e *LifecycleEvent, comms []Comm) {
 // end closes the thread's calls of that name: a group has several, which come back together.
 func (c *Calls) end(e *LifecycleEvent) {
 	c.Seen = true
-	thread := uint32(e.Arg0 >> 32) //nolint:gosec // The upper half.
+	thread := uint32(e.Arg0 >> 32) // The upper half.
 	c.open = slices.DeleteFunc(c.open, func(call Call) bool {
 		if call.Thread != thread {
 			return false
 		}
 		if call.ID != 0 && call.Makes() {
-			call.ReturnedNS, call.Result = e.AtNS, int32(uint32(e.Arg0)) //nolint:gosec // The lower half, signed.
+			call.ReturnedNS, call.Result = e.AtNS, int32(uint32(e.Arg0)) // The lower half, signed.
 			c.returned = append(c.returned, call)
 			c.returned = c.returned[max(0, len(c.returned)-maxReturnedCalls):]
 		}

@@ -130,7 +130,7 @@ func (f *File) addMember(p place) {
 // count finds what tells the ranks' numbers: the widest communicator that all of them are in, and those across processes that each of
 // them is in alone.
 func (r *ranks) count(places []place, here map[CommKey]int32) {
-	members := int32(len(r.members)) //nolint:gosec // At most maxMembers.
+	members := int32(len(r.members))
 	for key, n := range here {
 		if n == members && key.NRanks > r.widest.NRanks {
 			r.widest = key
@@ -170,7 +170,7 @@ func (r *ranks) identity(id Identity, device int32) Identity {
 	if at < 0 {
 		return id
 	}
-	m, here := &r.members[at], int32(len(r.members)) //nolint:gosec // At most maxMembers.
+	m, here := &r.members[at], int32(len(r.members))
 	id.GPUIndex, id.GPUUUID, id.GPUPCIBusID = m.gpuIndex, m.gpuUUID, m.gpuPCIBusID
 	world := r.widest.NRanks
 	if m.widest >= 0 && int64(world) >= int64(here)*int64(max(id.WorldSize, 1)) && (id.WorldSize > 0 || world > here || !r.outside) {
@@ -190,7 +190,7 @@ func (r *ranks) identity(id Identity, device int32) Identity {
 	}
 	id.Rank = multiplied(max(id.Rank, 0), here)
 	if id.Rank >= 0 {
-		id.Rank += int32(at) //nolint:gosec // At most maxMembers.
+		id.Rank += int32(at)
 	}
 	return id
 }

@@ -327,5 +327,5 @@ func Since(nowNS, atNS uint64) time.Duration {
 	if atNS == 0 || atNS >= nowNS {
 		return 0
 	}
-	return time.Duration(nowNS - atNS) //nolint:gosec // Differences of one boot fit.
+	return time.Duration(nowNS - atNS) // Differences of one boot fit.
 }

@@ -22,7 +22,7 @@ type Span struct {
 }
 
 // Bound has a read of a ring take so many records at most, and leave the rest to the next one; 0: all.
-func (f *File) Bound(records int) { f.most = uint64(max(0, records)) } //nolint:gosec // Not negative.
+func (f *File) Bound(records int) { f.most = uint64(max(0, records)) }
 
 // Completions appends the finished operations after ticket since (0: from the oldest still there) to into. A record
 // that is being written ends the read, unless many younger ones exist. A File of one rank gives those of the communicators

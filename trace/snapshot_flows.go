@@ -81,7 +81,7 @@ func (s *Snapshot) findRuns() {
 		if n := len(s.cache.runs); n == 0 || s.cache.runs[n-1].comm != comm {
 			s.cache.runs = append(s.cache.runs, flowRun{comm: comm})
 		}
-		s.cache.runs[len(s.cache.runs)-1].end = uint32(i) + 1 //nolint:gosec // Slots are few.
+		s.cache.runs[len(s.cache.runs)-1].end = uint32(i) + 1
 	}
 }
 

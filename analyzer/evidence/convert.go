@@ -435,7 +435,7 @@ func firstOf(stamps ...uint64) uint64 {
 
 // signed converts a counter. A hostile file may contain any value; one that does not fit is unknown.
 func signed(n uint64) int64 {
-	if v := int64(n); v >= 0 { //nolint:gosec // Checked.
+	if v := int64(n); v >= 0 {
 		return v
 	}
 	return -1

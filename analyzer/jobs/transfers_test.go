@@ -35,7 +35,7 @@ func (e *exporters) State(_ context.Context, _, job string, ranks []int, _ []str
 	done := func(comm trace.CommID, n int32, fn trace.Func, bytes, enqueued, entered, left uint64) trace.Completion {
 		return trace.Completion{CommID: comm, NRanks: n, Func: fn, Bytes: bytes, EnqueuedNS: enqueued, EnteredNS: entered, LeftNS: left}
 	}
-	p := nodeapi.Process{JobID: job, Rank: int32(ranks[0])} //nolint:gosec // A small number.
+	p := nodeapi.Process{JobID: job, Rank: int32(ranks[0])}
 	p.Comms = []trace.Comm{{ID: tp, Name: "tp_3"}, {ID: dp, Name: "dp_0"}}
 	p.Completions = []trace.Completion{
 		done(tp, 4, trace.AllReduce, 1e6, 1, 1e6+1, 3e6+1), // 2 ms from when the GPU came to it.

@@ -49,7 +49,7 @@ type Sender struct {
 	held    map[string]*held // By fingerprint.
 	peers   []*peer
 	running bool
-	ctx     context.Context //nolint:containedctx // Run's, for peers that a reload adds.
+	ctx     context.Context // Run's, for peers that a reload adds.
 	wg      sync.WaitGroup
 }
 

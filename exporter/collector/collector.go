@@ -96,7 +96,7 @@ func (s *Set) WithContext(ctx context.Context) prometheus.Collector { return scr
 
 type scrape struct {
 	set *Set
-	ctx context.Context //nolint:containedctx // prometheus.Collector has no other way to pass one.
+	ctx context.Context // prometheus.Collector has no other way to pass one.
 }
 
 // Describe implements prometheus.Collector. The metrics depend on the jobs that run: the collector is unchecked.

@@ -271,7 +271,7 @@ func (r *rankMetrics) queuePairs(wanted map[[2]uint32]trace.CommID) {
 	seen := map[qpName]bool{}
 	for i := range r.p.Snap.QPs {
 		q := &r.p.Snap.QPs[i]
-		id, ok := wanted[[2]uint32{uint32(q.CommIndex), q.CommGeneration}] //nolint:gosec // -1 is in no table.
+		id, ok := wanted[[2]uint32{uint32(q.CommIndex), q.CommGeneration}] // -1 is in no table.
 		name := qpName{id, q.QPNum, q.Device}
 		if !ok || q.CommIndex < 0 || seen[name] {
 			continue

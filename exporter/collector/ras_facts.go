@@ -74,7 +74,7 @@ func factsOf(comm, before *ras.Communicator) []nodeapi.Fact {
 	var facts []nodeapi.Fact
 	fact := func(kind string, member int, value float64, text string) {
 		facts = append(facts, nodeapi.Fact{
-			Component: "process", Kind: kind, Value: value, Rank: int32(member), //nolint:gosec // Ranks are few.
+			Component: "process", Kind: kind, Value: value, Rank: int32(member),
 			Text: strings.ToValidUTF8(text, "?"),
 		})
 	}

@@ -51,7 +51,7 @@ func Write(dir int, name string, owner uint32, line string) error {
 		return err
 	}
 	me := os.Geteuid()
-	if me != 0 && uint32(me) != owner { //nolint:gosec // User numbers have 32 bits.
+	if me != 0 && uint32(me) != owner { // User numbers have 32 bits.
 		return ErrNotObeyed
 	}
 	temporary := ".culprit-ctl-" + rand.Text()

@@ -45,13 +45,13 @@ func directory(dir string) []Finding {
 			"set CULPRIT_DIR of the jobs and --trace.dir of the exporter to a directory in /dev/shm",
 		})
 	}
-	if free := room.Bavail * uint64(room.Bsize); free < ranks*traceFile { //nolint:gosec // Block sizes are positive.
+	if free := room.Bavail * uint64(room.Bsize); free < ranks*traceFile { // Block sizes are positive.
 		return append(findings, Finding{
 			"room", Failed, fmt.Sprintf("%s has %d MB left; %d ranks need %d MB.", dir, free>>20, ranks, ranks*traceFile>>20),
 			"mount -o remount,size=50% /dev/shm, or give pods a larger shared memory",
 		})
 	}
-	return append(findings, ok("room", "%s has %d MB left.", dir, room.Bavail*uint64(room.Bsize)>>20)) //nolint:gosec // As above.
+	return append(findings, ok("room", "%s has %d MB left.", dir, room.Bavail*uint64(room.Bsize)>>20))
 }
 
 // rights must let every user make a directory in it and remove no other's.

@@ -41,7 +41,7 @@ func beJob(files []string) error {
 		if err != nil {
 			return err
 		}
-		if _, err := unix.Mmap(int(f.Fd()), 0, 4096, unix.PROT_READ, unix.MAP_SHARED); err != nil { //nolint:gosec // A descriptor fits.
+		if _, err := unix.Mmap(int(f.Fd()), 0, 4096, unix.PROT_READ, unix.MAP_SHARED); err != nil {
 			return err
 		}
 	}
@@ -53,7 +53,7 @@ func beJob(files []string) error {
 	fmt.Println("ready")
 	_, err := bufio.NewReader(os.Stdin).ReadByte()
 	if err != nil {
-		return nil //nolint:nilerr // The end of input ends the process.
+		return nil // The end of input ends the process.
 	}
 	return nil
 }

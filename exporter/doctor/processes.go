@@ -241,7 +241,7 @@ func (p *process) ncclVersion(procfs string, known map[string]string) string {
 	}
 	defer f.Close()
 	var stat unix.Stat_t
-	if err := unix.Fstat(int(f.Fd()), &stat); err != nil { //nolint:gosec // A descriptor fits.
+	if err := unix.Fstat(int(f.Fd()), &stat); err != nil {
 		return ""
 	}
 	key := fmt.Sprint(stat.Dev, "/", stat.Ino)

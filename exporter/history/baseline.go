@@ -53,7 +53,7 @@ func (s *flowStates) take(slot uint32) []uint64 {
 	n := len(s.words)
 	s.words = slices.Grow(s.words, flowWords)[:n+flowWords]
 	clear(s.words[n:])
-	s.places[slot] = int32(len(s.words) / flowWords) //nolint:gosec // Slots are few.
+	s.places[slot] = int32(len(s.words) / flowWords)
 	return s.get(slot)
 }
 
@@ -67,7 +67,7 @@ func (s *flowStates) slots() []uint32 {
 	var list []uint32
 	for slot, place := range s.places {
 		if place != 0 {
-			list = append(list, uint32(slot)) //nolint:gosec // Slots are few.
+			list = append(list, uint32(slot))
 		}
 	}
 	return list

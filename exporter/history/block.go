@@ -67,7 +67,7 @@ func (b *block) sealed() *block {
 func (b *block) begin(kind byte, atNS uint64) {
 	b.minNS, b.maxNS = min(b.minNS, atNS), max(b.maxNS, atNS)
 	b.data = append(b.data, kind)
-	b.data = binary.AppendVarint(b.data, int64(atNS-b.base.atNS)) //nolint:gosec // Wraps both ways.
+	b.data = binary.AppendVarint(b.data, int64(atNS-b.base.atNS)) // Wraps both ways.
 	b.base.atNS = atNS
 }
 
@@ -86,7 +86,7 @@ func (b *block) addCompletion(c *trace.Completion) {
 
 func (b *block) addLifecycle(e *trace.LifecycleEvent) {
 	b.begin(recordLifecycle, e.AtNS)
-	for _, v := range []uint64{e.Ticket, uint64(e.Kind), uint64(e.CommIndex + 1), uint64(e.CommID), e.Arg0, uint64(len(e.Text))} { //nolint:gosec // -1 and up.
+	for _, v := range []uint64{e.Ticket, uint64(e.Kind), uint64(e.CommIndex + 1), uint64(e.CommID), e.Arg0, uint64(len(e.Text))} {
 		b.data = binary.AppendUvarint(b.data, v)
 	}
 	b.data = append(b.data, e.Text...)

@@ -25,7 +25,7 @@ func num[N ~int32 | ~uint8 | ~uint16 | ~uint32 | ~uint64](w *words, p *N) {
 		w.next++
 		return
 	}
-	w.list = append(w.list, uint64(int64(*p))) //nolint:gosec // Round trip.
+	w.list = append(w.list, uint64(int64(*p))) // Round trip.
 }
 
 func boolean(w *words, p *bool) {
@@ -83,7 +83,7 @@ func appendDifferences(b []byte, mask byte, list, before []uint64) []byte {
 	b = append(b, mask)
 	for ; mask != 0; mask &= mask - 1 {
 		i := bits.TrailingZeros8(mask)
-		b = binary.AppendVarint(b, int64(list[i]-before[i])) //nolint:gosec // Wraps both ways.
+		b = binary.AppendVarint(b, int64(list[i]-before[i])) // Wraps both ways.
 		before[i] = list[i]
 	}
 	return b
@@ -125,7 +125,7 @@ func readDelta(b []byte, list []uint64) ([]byte, error) {
 			if n <= 0 || i >= len(list) {
 				return nil, errCorrupt
 			}
-			list[i] += uint64(v) //nolint:gosec // Wraps both ways.
+			list[i] += uint64(v) // Wraps both ways.
 			b = b[n:]
 		}
 	}

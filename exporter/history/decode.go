@@ -37,7 +37,7 @@ func decode(b []byte, v visitor) error {
 			return errCorrupt
 		}
 		b = b[1+n:]
-		base.atNS += uint64(delta) //nolint:gosec // Wraps both ways.
+		base.atNS += uint64(delta) // Wraps both ways.
 		var err error
 		switch kind {
 		case recordCompletion:
@@ -88,7 +88,7 @@ func decodeLifecycle(b []byte, base *baseline, v visitor) ([]byte, error) {
 		return nil, errCorrupt
 	}
 	v.lifecycle(&trace.LifecycleEvent{
-		Ticket: f[0], AtNS: base.atNS, Kind: trace.LifecycleKind(f[1]), CommIndex: int64(f[2]) - 1, CommID: trace.CommID(f[3]), //nolint:gosec // As written.
+		Ticket: f[0], AtNS: base.atNS, Kind: trace.LifecycleKind(f[1]), CommIndex: int64(f[2]) - 1, CommID: trace.CommID(f[3]),
 		Arg0: f[4], Text: string(b[:f[5]]),
 	})
 	return b[f[5]:], nil
@@ -150,10 +150,10 @@ func decodeSlots(b []byte, body func(index uint32, b []byte) ([]byte, error)) ([
 		if index >= maxSlots {
 			return nil, nil, errCorrupt
 		}
-		if b, err = body(uint32(index), b); err != nil { //nolint:gosec // As written.
+		if b, err = body(uint32(index), b); err != nil {
 			return nil, nil, err
 		}
-		slots = append(slots, uint32(index)) //nolint:gosec // As written.
+		slots = append(slots, uint32(index))
 	}
 	return slots, b, nil
 }

@@ -222,7 +222,7 @@ func (r *ring) take(b sealedBlock, d description) (dropped []sealedBlock, err er
 	}
 	h := head{
 		Magic: blockMagic, Sequence: r.sequence + 1, MinNS: b.block.minNS, MaxNS: b.block.maxNS,
-		Description: uint32(len(text)), Data: uint32(len(data)), DataSum: p.sum, //nolint:gosec // Bounded by the file's size.
+		Description: uint32(len(text)), Data: uint32(len(data)), DataSum: p.sum, // Bounded by the file's size.
 	}
 	var raw bytes.Buffer
 	if err := binary.Write(&raw, binary.LittleEndian, h); err != nil {

@@ -255,7 +255,7 @@ func (s *Store) Forgotten(p *node.Process) {
 // rotate begins a new block when the open one is full or covers enough time, and makes room.
 func (s *Store) rotate(st *stream, now uint64) {
 	b := st.open
-	if len(b.data) < blockBytes && (b.minNS > now || time.Duration(now-b.minNS) < blockSpan) { //nolint:gosec // Differences of one boot fit.
+	if len(b.data) < blockBytes && (b.minNS > now || time.Duration(now-b.minNS) < blockSpan) { // Differences of one boot fit.
 		return
 	}
 	s.seal(st)

@@ -64,7 +64,7 @@ type numbered struct {
 // place is where a kind is among the usual ones. What tells kinds of one job apart are the communicator, whose number is in
 // the upper half, the peer, and the size, which is a multiple of something.
 func (k *kind) place() uint64 {
-	h := k.comm ^ k.comm>>32 ^ uint64(k.fn)<<4 ^ uint64(uint32(k.peer))<<8 ^ k.bytes ^ k.bytes>>10 ^ k.bytes>>20 //nolint:gosec // Any bits will do.
+	h := k.comm ^ k.comm>>32 ^ uint64(k.fn)<<4 ^ uint64(uint32(k.peer))<<8 ^ k.bytes ^ k.bytes>>10 ^ k.bytes>>20
 	return h * 0x9E3779B97F4A7C15 >> 57
 }
 

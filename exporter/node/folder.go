@@ -170,7 +170,7 @@ func readTree(root string, used map[string]bool) (*tree, error) {
 // trouble tells who else could take others' folders out of the root; empty: nobody.
 func (t *tree) trouble() string {
 	root := t.folders[0]
-	if root.owner == 0 || root.owner == uint32(os.Geteuid()) { //nolint:gosec // User numbers have 32 bits.
+	if root.owner == 0 || root.owner == uint32(os.Geteuid()) { // User numbers have 32 bits.
 		return ""
 	}
 	return fmt.Sprintf("user %d owns it and can hide other users' jobs: culprit-exporter --trace.prepare as root gives it to root", root.owner)

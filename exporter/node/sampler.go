@@ -141,7 +141,7 @@ var clockStart = func() (start struct {
 
 // Monotonic reads CLOCK_MONOTONIC, the clock of every time stamp in a trace file, in nanoseconds. It makes no system call:
 // each would wake the runtime's monitor, which then polls for milliseconds.
-func Monotonic() uint64 { return clockStart.ns + uint64(time.Since(clockStart.at)) } //nolint:gosec // Never negative.
+func Monotonic() uint64 { return clockStart.ns + uint64(time.Since(clockStart.at)) }
 
 // ObserveRounds makes the sampler call f with the duration of each round. It must be called before Run.
 func (s *Sampler) ObserveRounds(f func(time.Duration)) { s.rounds = f }

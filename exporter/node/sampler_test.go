@@ -499,7 +499,7 @@ func TestBytesMoveInBursts(t *testing.T) {
 	r.file("a.trace", id)
 	r.after(0)
 	for second := range 20 {
-		put(uint64(second/5) * burst) //nolint:gosec // Not negative.
+		put(uint64(second/5) * burst)
 		r.after(time.Second)
 		if k := r.only().Kernel; second >= 5 && k.WriteBytesPerSec < burst/15 {
 			t.Errorf("second %d: %g bytes per second", second, k.WriteBytesPerSec)

@@ -28,7 +28,7 @@ func newTicker(period time.Duration) (*ticker, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making a timer: %w", err)
 	}
-	t := &ticker{file: os.NewFile(uintptr(fd), "timer")} //nolint:gosec // Descriptors are small.
+	t := &ticker{file: os.NewFile(uintptr(fd), "timer")}
 	every := unix.NsecToTimespec(int64(period))
 	if err := unix.TimerfdSettime(fd, 0, &unix.ItimerSpec{Interval: every, Value: every}, nil); err != nil {
 		return nil, errors.Join(fmt.Errorf("setting a timer: %w", err), t.file.Close())

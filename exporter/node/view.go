@@ -248,7 +248,7 @@ func (p *Process) view(q Query, now time.Time) nodeapi.Process {
 	for i := range p.Snap.QPs {
 		qp := &p.Snap.QPs[i]
 		// One that nobody was seen to use may be anybody's.
-		if qp.CommIndex < 0 && len(q.Comms) == 0 || wanted[commSlot{uint32(qp.CommIndex), qp.CommGeneration}] { //nolint:gosec // -1 is in no table.
+		if qp.CommIndex < 0 && len(q.Comms) == 0 || wanted[commSlot{uint32(qp.CommIndex), qp.CommGeneration}] { // -1 is in no table.
 			v.QPs = append(v.QPs, *qp)
 		}
 	}

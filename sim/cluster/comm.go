@@ -60,10 +60,10 @@ func (s *sim) makeComms() {
 				id: trace.CommID(random(s.cfg.Seed, forCommID, int64(sl), int64(i), 1) | 1<<60),
 			}
 			c.layout(s)
-			index := int32(len(s.comms)) //nolint:gosec // Few.
+			index := int32(len(s.comms))
 			s.comms = append(s.comms, c)
 			for m, r := range g {
-				s.ranks[r].comms[sl] = membership{comm: index, rank: int32(m)} //nolint:gosec // Few.
+				s.ranks[r].comms[sl] = membership{comm: index, rank: int32(m)}
 			}
 		}
 	}
@@ -103,7 +103,7 @@ func (c *comm) layout(s *sim) {
 		if _, ok := byHost[h]; !ok {
 			hosts = append(hosts, h)
 		}
-		byHost[h] = append(byHost[h], int32(m)) //nolint:gosec // Few.
+		byHost[h] = append(byHost[h], int32(m))
 	}
 	c.hosts = len(hosts)
 	c.shape = fmt.Sprintf("%d/%d/%d", c.slot, len(c.members), len(hosts))
@@ -119,7 +119,7 @@ func (c *comm) layout(s *sim) {
 	}
 	c.place = make([]int32, len(c.members))
 	for i, m := range c.rings[0] {
-		c.place[m] = int32(i) //nolint:gosec // Few.
+		c.place[m] = int32(i)
 	}
 }
 

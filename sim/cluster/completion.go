@@ -35,12 +35,12 @@ func (s *sim) completion(r *rank, o *op, m int32, index uint32, ticket uint64) t
 	mb := &o.mem[m]
 	c := trace.Completion{
 		Ticket: ticket, CommID: o.comm.id, CommIndex: index, CommGeneration: 1,
-		NRanks: int32(len(o.comm.members)), Rank: r.comms[o.comm.slot].rank, //nolint:gosec // Few.
-		Number: uint64(mb.number), Seq: uint64(mb.seq), //nolint:gosec // Counts.
+		NRanks: int32(len(o.comm.members)), Rank: r.comms[o.comm.slot].rank,
+		Number: uint64(mb.number), Seq: uint64(mb.seq),
 		CalledNS: host.clock(mb.called), EnqueuedNS: host.clock(mb.enq), EnteredNS: host.clock(mb.entered), LeftNS: host.clock(mb.left),
 	}
 	b := snapshotter{s: s}
-	to := trace.Op{Peer: -1, Root: -1, Channels: uint32(len(o.comm.rings))} //nolint:gosec // Few.
+	to := trace.Op{Peer: -1, Root: -1, Channels: uint32(len(o.comm.rings))}
 	b.describe(&to, o, m)
 	c.Func, c.Algo, c.Proto, c.DatatypeBytes = to.Func, to.Algo, to.Proto, to.DatatypeBytes
 	c.Count, c.Bytes, c.Peer, c.Root, c.Channels, c.Flags = to.Count, to.Bytes, to.Peer, to.Root, to.Channels, to.Flags
@@ -48,7 +48,7 @@ func (s *sim) completion(r *rank, o *op, m int32, index uint32, ticket uint64) t
 		c.CalledNS = c.EnqueuedNS
 	}
 	if s.kernelsSeen(o.comm) {
-		c.GPUNS = uint64(mb.left - mb.entered) //nolint:gosec // Durations.
+		c.GPUNS = uint64(mb.left - mb.entered)
 	} else {
 		c.EnteredNS = 0
 		c.Flags |= trace.OpLeftInferred
@@ -63,8 +63,8 @@ func (s *sim) completion(r *rank, o *op, m int32, index uint32, ticket uint64) t
 	if o.comm.hosts > 1 && s.cfg.Level.steps() {
 		d := s.dirsOf(o, m)
 		c.Send, c.Recv = d.send.record(host), d.recv.record(host)
-		c.SendProbes, c.RecvProbes = uint32(d.send.probes), uint32(d.recv.probes) //nolint:gosec // Counts.
-		c.GPUReadyNS = c.Send.FirstStepNS                                         // Posting a buffer is no step here: the first is the GPU's data.
+		c.SendProbes, c.RecvProbes = uint32(d.send.probes), uint32(d.recv.probes)
+		c.GPUReadyNS = c.Send.FirstStepNS // Posting a buffer is no step here: the first is the GPU's data.
 	}
 	return c
 }
@@ -163,16 +163,16 @@ func (d *memberDirs) firstStep() Time {
 
 func (x *dir) record(h *host) trace.Direction {
 	out := trace.Direction{
-		Flows: uint32(x.flows), Steps: uint32(x.steps), Bytes: uint64(x.bytes), //nolint:gosec // Counts.
-		ActiveNS: uint64(x.active), LargestGapNS: uint64(x.gap), //nolint:gosec // Durations.
+		Flows: uint32(x.flows), Steps: uint32(x.steps), Bytes: uint64(x.bytes),
+		ActiveNS: uint64(x.active), LargestGapNS: uint64(x.gap),
 		SlowestChannel: uint32(x.slowChannel), SlowestPeer: x.slowPeer,
-		SlowestNS: uint64(max(0, x.slowest)), FastestNS: uint64(max(0, x.fastest)), //nolint:gosec // Durations.
+		SlowestNS: uint64(max(0, x.slowest)), FastestNS: uint64(max(0, x.fastest)),
 	}
 	if x.flows > 0 {
 		out.FirstStepNS, out.LastStepNS = h.clock(x.first), h.clock(x.last)
 	}
 	for i := range x.wait {
-		out.WaitNS[i] = uint64(x.wait[i]) //nolint:gosec // Durations.
+		out.WaitNS[i] = uint64(x.wait[i])
 	}
 	return out
 }

@@ -121,7 +121,7 @@ func (s *sim) facts(h int32, t Time) []nodeapi.Fact {
 
 func (s *sim) factsOf(f *Fault, h int32, fresh bool, age float64) []nodeapi.Fact {
 	hw := &s.hw[f.Rank]
-	rank := int32(f.Rank) //nolint:gosec // Ranks fit.
+	rank := int32(f.Rank)
 	gpu := fmt.Sprintf("gpu%d", hw.local)
 	nic := nicName(hw.nic)
 	one := func(fact nodeapi.Fact) []nodeapi.Fact {

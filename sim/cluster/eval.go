@@ -67,7 +67,7 @@ func (e *evaluation) newLink(a, b int32, ch int, nic, nv float64) *link {
 	src, dst := e.comm.members[a], e.comm.members[b]
 	hs, hd := &s.hw[src], &s.hw[dst]
 	l := &link{
-		sim: s, src: src, dst: dst, peerSrc: a, peerDst: b, channel: uint16(ch), until: e.until, //nolint:gosec // Few channels.
+		sim: s, src: src, dst: dst, peerSrc: a, peerDst: b, channel: uint16(ch), until: e.until,
 		startSrc: Never, startDst: Never, scale: 1,
 	}
 	if hs.host == hd.host {

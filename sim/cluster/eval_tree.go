@@ -46,7 +46,7 @@ func (e *evaluation) newTree(ch int) *tree {
 	t := &tree{e: e, parent: e.comm.tree(e.sim, ch), children: make([][]int32, n), u: make([]Time, n), d: make([]Time, n)}
 	for m, p := range t.parent {
 		if p >= 0 {
-			t.children[p] = append(t.children[p], int32(m)) //nolint:gosec // Few.
+			t.children[p] = append(t.children[p], int32(m))
 		}
 	}
 	t.order = topDown(t.parent, t.children)
@@ -77,7 +77,7 @@ func (t *tree) connect(ch, scale int) {
 		if p < 0 {
 			continue
 		}
-		a, b := int32(m), p //nolint:gosec // Few.
+		a, b := int32(m), p
 		t.up[m], t.down[m] = e.newLink(a, b, ch, nic/2, nv/2), e.newLink(b, a, ch, nic/2, nv/2)
 		for _, l := range []*link{t.up[m], t.down[m]} {
 			l.win = smallWindow
@@ -162,7 +162,7 @@ func topDown(parent []int32, children [][]int32) []int32 {
 	var order []int32
 	for m, p := range parent {
 		if p < 0 {
-			order = append(order, int32(m)) //nolint:gosec // Few.
+			order = append(order, int32(m))
 		}
 	}
 	for i := 0; i < len(order); i++ {

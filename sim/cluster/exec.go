@@ -17,7 +17,7 @@ func (r *rank) launch(s *sim, in *instr, pc int) {
 	r.host = hw.cpu.finish(called, Time(callTime))
 	at := r.comms[in.slot]
 	c := s.comms[at.comm]
-	it := item{in: in, iter: r.iter, pc: int32(pc), dep: -1, enq: r.host} //nolint:gosec // Short programs.
+	it := item{in: in, iter: r.iter, pc: int32(pc), dep: -1, enq: r.host}
 	if st := &r.streams[computeStream]; st.pos > 0 {
 		it.dep, it.depPos = computeStream, st.pos-1
 	}
@@ -75,7 +75,7 @@ func (r *rank) launchGroup(s *sim, c *comm, in *instr, called Time) []finished {
 			o.size = h.bytes
 		}
 		o.mem[side] = member{
-			in: in, called: called, enq: r.host, entered: unset, left: unset, number: int32(n.called), seq: int32(o.number), iter: r.iter, ordinal: int32(i) + 1, //nolint:gosec // Counts.
+			in: in, called: called, enq: r.host, entered: unset, left: unset, number: int32(n.called), seq: int32(o.number), iter: r.iter, ordinal: int32(i) + 1,
 		}
 		o.group[side] = [2]int64{tx, rx}[side]
 		n.called++
@@ -89,7 +89,7 @@ func (r *rank) launchGroup(s *sim, c *comm, in *instr, called Time) []finished {
 // halves lists this rank's sends and receives of a group, delta holding the peer's rank in the communicator.
 // The list is appended to out.
 func (r *rank) halves(s *sim, c *comm, in *instr, out []half) []half {
-	n := int32(len(c.members)) //nolint:gosec // Few.
+	n := int32(len(c.members))
 	me := r.comms[in.slot].rank
 	if in.allToAll {
 		for i := int32(1); i < n; i++ {

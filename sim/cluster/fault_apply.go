@@ -282,7 +282,7 @@ func (s *sim) unbalanceExpert(f *Fault) (Truth, error) {
 		return Truth{}, fmt.Errorf("needs experts and a remaining share, has EP %d and %g", job.EP, f.Remaining)
 	}
 	e := s.ranks[f.Rank].place.dp % job.EP
-	s.uneven = append(s.uneven, unevenness{from: int32(f.FromIteration), expert: true, index: e, factor: 1 / f.Remaining}) //nolint:gosec // Small.
+	s.uneven = append(s.uneven, unevenness{from: int32(f.FromIteration), expert: true, index: e, factor: 1 / f.Remaining})
 	return truth(classImbalance, nil, causeRouting).comp("experts", fmt.Sprintf("expert rank %d", e)), nil
 }
 
@@ -293,7 +293,7 @@ func (s *sim) unbalanceStage(f *Fault) (Truth, error) {
 		return Truth{}, fmt.Errorf("needs stages and a remaining share, has PP %d and %g", job.PP, f.Remaining)
 	}
 	stage := int(s.ranks[f.Rank].stage)
-	s.uneven = append(s.uneven, unevenness{from: int32(f.FromIteration), index: stage, factor: 1 / f.Remaining}) //nolint:gosec // Small.
+	s.uneven = append(s.uneven, unevenness{from: int32(f.FromIteration), index: stage, factor: 1 / f.Remaining})
 	return truth(classImbalance, nil, causeStage).comp("stage", fmt.Sprintf("stage %d", stage)), nil
 }
 

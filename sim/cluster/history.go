@@ -27,7 +27,7 @@ func (h *history) at(i int) *finished {
 }
 
 // ticket numbers the i-th oldest among all that ever were, from 1.
-func (h *history) ticket(i int) uint64 { return uint64(h.dropped) + uint64(i) + 1 } //nolint:gosec // Counts.
+func (h *history) ticket(i int) uint64 { return uint64(h.dropped) + uint64(i) + 1 }
 
 // add takes in an operation and forgets the oldest beyond the given number. Streams are not followed in order of time:
 // the operation goes before those of other streams that ended later.

@@ -198,7 +198,7 @@ func (j *Job) groups(s slot) [][]int32 {
 			index[key] = i
 			out = append(out, nil)
 		}
-		out[i] = append(out[i], int32(r)) //nolint:gosec // Ranks fit.
+		out[i] = append(out[i], int32(r))
 	}
 	return out
 }

@@ -223,7 +223,7 @@ func (b *builder) p2p(mb int, parts ...[]half) {
 	if len(halves) == 0 {
 		return
 	}
-	b.add(instr{kind: doP2P, slot: slotPP, blocking: true, halves: halves, mb: int16(mb), dtype: bf16}) //nolint:gosec // Few microbatches.
+	b.add(instr{kind: doP2P, slot: slotPP, blocking: true, halves: halves, mb: int16(mb), dtype: bf16})
 }
 
 func (b *builder) forward(mb int) {
@@ -246,7 +246,7 @@ func (b *builder) backward(mb int, last bool) {
 func (b *builder) layerGroup(mb, g, times int, l label) {
 	j := b.job
 	at := func(in instr) {
-		in.mb, in.group = int16(mb), int16(g) //nolint:gosec // Small.
+		in.mb, in.group = int16(mb), int16(g)
 		b.add(in)
 	}
 	layers := int64(max(1, b.layers()/j.LayerGroups))
@@ -293,7 +293,7 @@ func (b *builder) gradients(g, n int, blocking bool) {
 		return
 	}
 	bytes := int64(b.params()*4) / int64(n)
-	in := instr{kind: doCollect, slot: slotDP, fn: trace.AllReduce, bytes: bytes, dtype: fp32, blocking: blocking, group: int16(g)} //nolint:gosec // Few groups.
+	in := instr{kind: doCollect, slot: slotDP, fn: trace.AllReduce, bytes: bytes, dtype: fp32, blocking: blocking, group: int16(g)}
 	if j.Sharding == ZeRO {
 		in.fn, in.bytes = trace.ReduceScatter, bytes/group
 	}
@@ -330,7 +330,7 @@ func (b *builder) finish(eval bool) {
 // custom is a loop of one kind of communication, without computation.
 func (b *builder) custom() {
 	j := b.job
-	n := int32(j.World()) //nolint:gosec // Small worlds.
+	n := int32(j.World())
 	b.add(instr{kind: doHost, work: At(100 * time.Microsecond)})
 	switch j.Workload {
 	case AllReduceLoop:

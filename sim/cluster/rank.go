@@ -92,7 +92,7 @@ type group struct{ refs []finished }
 func (r *rank) init(s *sim, id int32) {
 	r.id = id
 	r.place = s.cfg.Job.place(int(id))
-	r.stage = int32(r.place.pp) //nolint:gosec // Few.
+	r.stage = int32(r.place.pp)
 	r.prog = s.programs[r.stage].train
 	for i := range r.comms {
 		r.comms[i].comm = -1
@@ -172,7 +172,7 @@ func (r *rank) step(s *sim, in *instr) {
 		r.hostWork(s, in)
 	case doCompute:
 		r.host = cpu.finish(r.host, Time(launchTime))
-		r.enqueue(computeStream, item{in: in, iter: r.iter, pc: int32(pc), dep: -1, enq: r.host}) //nolint:gosec // Short programs.
+		r.enqueue(computeStream, item{in: in, iter: r.iter, pc: int32(pc), dep: -1, enq: r.host})
 	case doCollect, doP2P:
 		if in = r.deviate(in); in != nil && r.comms[in.slot].comm >= 0 {
 			r.launch(s, in, pc)
@@ -199,7 +199,7 @@ func (r *rank) await(in *instr) {
 	if st.pos == 0 {
 		return
 	}
-	r.enqueue(computeStream, item{in: nil, iter: r.iter, dep: int8(1 + in.slot), depPos: st.pos - 1, enq: r.host}) //nolint:gosec // Few slots.
+	r.enqueue(computeStream, item{in: nil, iter: r.iter, dep: int8(1 + in.slot), depPos: st.pos - 1, enq: r.host})
 }
 
 func (r *rank) enqueue(stream int, it item) {
@@ -226,7 +226,7 @@ func (r *rank) hostWork(s *sim, in *instr) {
 		work += Time(lazyConnectTime)
 	}
 	job := &s.cfg.Job
-	if in.label == dataLoad && job.GCEvery > 0 && (int64(r.iter)+int64(random(s.cfg.Seed, forGC, int64(r.id), 0, 0)%1000))%int64(job.GCEvery) == 0 { //nolint:gosec // Small.
+	if in.label == dataLoad && job.GCEvery > 0 && (int64(r.iter)+int64(random(s.cfg.Seed, forGC, int64(r.id), 0, 0)%1000))%int64(job.GCEvery) == 0 {
 		r.busy = append(r.busy, activity{r.host, r.host + Time(job.GCPause), "gc"})
 		work += Time(job.GCPause)
 	}

@@ -32,7 +32,7 @@ func (s *sim) resolve(o *op) {
 	last := Time(0)
 	for i := range o.mem {
 		if t := o.mem[i].entered; t > last {
-			last, o.latest = t, int32(i) //nolint:gosec // Few.
+			last, o.latest = t, int32(i)
 		}
 	}
 	same := o.consistent()
@@ -255,7 +255,7 @@ func (e *evaluation) sumAll(out []memberDirs) {
 // dirs sums the flows of member i.
 func (e *evaluation) dirs(i int) memberDirs {
 	var d memberDirs
-	me := int32(i) //nolint:gosec // Few.
+	me := int32(i)
 	if e.op.p2p {
 		me = [2]int32{e.op.src, e.op.dst}[i]
 	}

@@ -36,8 +36,8 @@ func mix(x uint64) uint64 {
 // random hashes the seed, the purpose and up to three coordinates.
 func random(seed uint64, p purpose, a, b, c int64) uint64 {
 	h := mix(seed ^ mix(uint64(p)))
-	h = mix(h ^ uint64(a)) //nolint:gosec // Bits only.
-	h = mix(h ^ uint64(b)) //nolint:gosec // Bits only.
+	h = mix(h ^ uint64(a))
+	h = mix(h ^ uint64(b))
 	return mix(h ^ uint64(c))
 }
 

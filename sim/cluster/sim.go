@@ -151,16 +151,16 @@ func newSim(cfg Config) (*sim, error) {
 	}
 	for r := range n {
 		hw := &s.hw[r]
-		hw.host, hw.local = int32(r/per), int32(r%per) //nolint:gosec // Ranks fit.
+		hw.host, hw.local = int32(r/per), int32(r%per)
 		hw.nic = hw.local * int32(cfg.Hardware.NICsPerHost) / int32(per)
 		hw.oddFrom = Never
-		s.hosts[hw.host].ranks = append(s.hosts[hw.host].ranks, int32(r)) //nolint:gosec // Ranks fit.
+		s.hosts[hw.host].ranks = append(s.hosts[hw.host].ranks, int32(r))
 	}
 	for stage := range cfg.Job.PP {
 		s.programs = append(s.programs, cfg.Job.program(&s.cfg.Hardware, stage))
 	}
 	for r := range s.ranks {
-		s.ranks[r].init(s, int32(r)) //nolint:gosec // Ranks fit.
+		s.ranks[r].init(s, int32(r))
 	}
 	s.makeComms()
 	return s, nil
@@ -171,7 +171,7 @@ func newSim(cfg Config) (*sim, error) {
 func (s *sim) run(ctx context.Context) error {
 	for r := range s.ranks {
 		s.ranks[r].resume(s)
-		s.wake(int32(r)) //nolint:gosec // Ranks fit.
+		s.wake(int32(r))
 	}
 	for n := 0; ; {
 		// Last woken, first run: the ranks of a tensor-parallel group wake each other for a long while, and so stay in the

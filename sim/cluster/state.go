@@ -81,7 +81,7 @@ func (r *Recording) State(h int) (*nodeapi.State, error) {
 	st := &nodeapi.State{
 		Version: nodeapi.Version, Exporter: "sim", Node: host.name,
 		AtUnixNS: host.wallClock(s.horizon), NowNS: host.clock(s.horizon),
-		Facts: s.facts(int32(h), s.horizon), //nolint:gosec // Few hosts.
+		Facts: s.facts(int32(h), s.horizon),
 	}
 	for _, q := range host.ranks {
 		st.Processes = append(st.Processes, s.process(&s.ranks[q], allFlows))
@@ -134,9 +134,9 @@ func (s *sim) identity(r *rank) trace.Identity {
 	host := &s.hosts[s.hw[r.id].host]
 	hw := &s.hw[r.id]
 	return trace.Identity{
-		PID: uint32(pidOf(r.id)), PIDNamespace: 4026531836, StartTicks: host.clock(0) / 1e7, //nolint:gosec // Small.
-		Rank: r.id, WorldSize: int32(len(s.ranks)), LocalRank: hw.local, NodeRank: hw.host, GPUIndex: hw.local, //nolint:gosec // Ranks fit.
-		CreatedNS: host.clock(1), CreatedRealNS: uint64(host.wallClock(1)), //nolint:gosec // After 1970.
+		PID: uint32(pidOf(r.id)), PIDNamespace: 4026531836, StartTicks: host.clock(0) / 1e7,
+		Rank: r.id, WorldSize: int32(len(s.ranks)), LocalRank: hw.local, NodeRank: hw.host, GPUIndex: hw.local,
+		CreatedNS: host.clock(1), CreatedRealNS: uint64(host.wallClock(1)),
 		BootID: fmt.Sprintf("%08x-0000-4000-8000-%012x", hw.host, hw.host), Hostname: host.name,
 		ProcessName: "python3", JobID: s.cfg.Job.ID,
 		GPUUUID: gpuUUID(s.cfg.Seed, r.id), GPUPCIBusID: "0000" + busOf(hw.local),
@@ -146,9 +146,9 @@ func (s *sim) identity(r *rank) trace.Identity {
 
 func (s *sim) status(r *rank, b *snapshotter) trace.Status {
 	host := b.host
-	real := host.wallClock(s.horizon) - int64(host.clock(s.horizon)) //nolint:gosec // Fits.
+	real := host.wallClock(s.horizon) - int64(host.clock(s.horizon))
 	return trace.Status{
-		EventMask: 0x77e, HeartbeatNS: host.clock(b.last), RealMinusMonoNS: uint64(real), //nolint:gosec // As the shim writes it.
+		EventMask: 0x77e, HeartbeatNS: host.clock(b.last), RealMinusMonoNS: uint64(real), // As the shim writes it.
 		CompletionsHead: r.history.ticket(r.history.n) - 1, Callbacks: 40 * (r.history.ticket(r.history.n) - 1),
 	}
 }
@@ -189,13 +189,13 @@ func (b *snapshotter) comms() {
 		}
 		c := b.s.comms[at.comm]
 		n := &b.r.count[sl]
-		b.index[sl] = uint32(len(b.p.Comms)) //nolint:gosec // Few.
+		b.index[sl] = uint32(len(b.p.Comms))
 		tc := trace.Comm{
 			Index: b.index[sl], Generation: 1, Flags: trace.CommHasAPI, ID: c.id,
-			NRanks: int32(len(c.members)), Rank: at.rank, NNodes: int32(c.hosts), //nolint:gosec // Few.
-			ProxyTID: uint32(pidOf(b.r.id) + 7), UserTID: uint32(pidOf(b.r.id)), Name: c.name, //nolint:gosec // Small.
+			NRanks: int32(len(c.members)), Rank: at.rank, NNodes: int32(c.hosts),
+			ProxyTID: uint32(pidOf(b.r.id) + 7), UserTID: uint32(pidOf(b.r.id)), Name: c.name,
 			CreatedNS: b.clock(Time(50 * time.Millisecond)),
-			OpsCalled: uint64(n.called), OpsStarted: uint64(n.started), OpsCompleted: uint64(n.completed), //nolint:gosec // Counts.
+			OpsCalled: uint64(n.called), OpsStarted: uint64(n.started), OpsCompleted: uint64(n.completed),
 		}
 		if !b.s.cfg.Level.calls() {
 			tc.OpsCalled = tc.OpsStarted
@@ -220,7 +220,7 @@ func (b *snapshotter) comms() {
 			tc.LastProgressNS = tc.LastCompletedNS
 		}
 		for f, seq := range b.r.seqs[sl] {
-			tc.SeqStarted[f] = uint64(seq) //nolint:gosec // Counts.
+			tc.SeqStarted[f] = uint64(seq)
 		}
 		b.p.Comms = append(b.p.Comms, tc)
 	}
@@ -233,10 +233,10 @@ func (b *snapshotter) ops() {
 	b.r.inFlight(func(sl slot, o *op, m int32) {
 		mb := &o.mem[m]
 		to := trace.Op{
-			Index: uint32(len(b.p.Ops)), Generation: 1, CommIndex: b.index[sl], CommGeneration: 1, //nolint:gosec // Few.
-			Number: uint64(mb.number), Seq: uint64(mb.seq), Channels: uint32(len(o.comm.rings)), Root: -1, Peer: -1, //nolint:gosec // Counts.
+			Index: uint32(len(b.p.Ops)), Generation: 1, CommIndex: b.index[sl], CommGeneration: 1,
+			Number: uint64(mb.number), Seq: uint64(mb.seq), Channels: uint32(len(o.comm.rings)), Root: -1, Peer: -1,
 			CalledNS: b.clock(mb.called), EnqueuedNS: b.clock(mb.enq), State: trace.OpCalled,
-			UserTID: uint32(pidOf(b.r.id)), GroupOrdinal: uint32(mb.ordinal), //nolint:gosec // Small.
+			UserTID: uint32(pidOf(b.r.id)), GroupOrdinal: uint32(mb.ordinal),
 		}
 		b.describe(&to, o, m)
 		if !b.s.cfg.Level.calls() && to.EnqueuedNS == 0 {
@@ -310,10 +310,10 @@ func (b *snapshotter) ended(launched *[numSlots]int) {
 		}
 		mb := &h.o.mem[h.m]
 		to := trace.Op{
-			Index: uint32(len(b.p.Ops)), Generation: 1, CommIndex: b.index[sl], CommGeneration: 1, //nolint:gosec // Few.
-			Number: uint64(mb.number), Seq: uint64(mb.seq), Channels: uint32(len(h.o.comm.rings)), Root: -1, Peer: -1, //nolint:gosec // Counts.
+			Index: uint32(len(b.p.Ops)), Generation: 1, CommIndex: b.index[sl], CommGeneration: 1,
+			Number: uint64(mb.number), Seq: uint64(mb.seq), Channels: uint32(len(h.o.comm.rings)), Root: -1, Peer: -1,
 			CalledNS: b.clock(mb.called), EnqueuedNS: b.clock(mb.enq), State: trace.OpEnqueued, Flags: trace.OpNoCompletion,
-			UserTID: uint32(pidOf(b.r.id)), GroupOrdinal: uint32(mb.ordinal), //nolint:gosec // Small.
+			UserTID: uint32(pidOf(b.r.id)), GroupOrdinal: uint32(mb.ordinal),
 		}
 		if !b.s.cfg.Level.calls() {
 			to.CalledNS = to.EnqueuedNS
@@ -327,7 +327,7 @@ func (b *snapshotter) ended(launched *[numSlots]int) {
 func (b *snapshotter) describe(to *trace.Op, o *op, m int32) {
 	in := o.mem[m].in
 	size := in.dtype.size()
-	to.DatatypeBytes, to.Datatype = uint16(size), in.dtype.String() //nolint:gosec // Small.
+	to.DatatypeBytes, to.Datatype = uint16(size), in.dtype.String()
 	if o.p2p {
 		to.Flags |= trace.OpP2P
 		to.Func, to.Peer = trace.Send, o.dst
@@ -335,7 +335,7 @@ func (b *snapshotter) describe(to *trace.Op, o *op, m int32) {
 			to.Func, to.Peer = trace.Recv, o.src
 		}
 		to.Channels = p2pChannels
-		to.Count, to.Bytes = uint64(o.size/size), uint64(o.size) //nolint:gosec // Sizes.
+		to.Count, to.Bytes = uint64(o.size/size), uint64(o.size)
 		return
 	}
 	to.Func, to.Proto, to.Algo = in.fn, protoOf(b.s.cfg.Job.Proto), trace.AlgoRing
@@ -346,7 +346,7 @@ func (b *snapshotter) describe(to *trace.Op, o *op, m int32) {
 	if in.fn == trace.AllReduce && in.bytes <= 4 {
 		to.Flags |= trace.OpBarrier
 	}
-	to.Count, to.Bytes = uint64(in.bytes/size), uint64(in.bytes) //nolint:gosec // Sizes.
+	to.Count, to.Bytes = uint64(in.bytes/size), uint64(in.bytes)
 }
 
 func protoOf(name string) trace.Proto {
@@ -401,20 +401,20 @@ func (b *snapshotter) flow(sl slot, o *op, m int32, to *trace.Op, l *link, s *si
 	}
 	mb := &o.mem[m]
 	f := trace.Flow{
-		Index: uint32(len(b.p.Flows)), Generation: 1, CommIndex: b.index[sl], CommGeneration: 1, //nolint:gosec // Few.
+		Index: uint32(len(b.p.Flows)), Generation: 1, CommIndex: b.index[sl], CommGeneration: 1,
 		Channel: l.channel, IsSend: send, State: s.head, Peer: peer, OpIndex: to.Index, OpGeneration: 1,
-		OpNumber: to.Number, OpSeq: to.Seq, Func: to.Func, StepsTotal: uint32(l.total), //nolint:gosec // Counts.
-		Posted: uint32(s.posted), Ready: uint32(s.ready), Transmitted: uint32(s.transmitted), Done: uint32(s.done), //nolint:gosec // Counts.
-		OpStartedNS: b.clock(mb.enq + proxyWork), Bytes: uint64(s.done) * uint64(l.chunk), //nolint:gosec // Sizes.
-		ActiveNS: uint64(s.active), LargestGapNS: uint64(s.gap), //nolint:gosec // Durations.
+		OpNumber: to.Number, OpSeq: to.Seq, Func: to.Func, StepsTotal: uint32(l.total),
+		Posted: uint32(s.posted), Ready: uint32(s.ready), Transmitted: uint32(s.transmitted), Done: uint32(s.done),
+		OpStartedNS: b.clock(mb.enq + proxyWork), Bytes: uint64(s.done) * uint64(l.chunk),
+		ActiveNS: uint64(s.active), LargestGapNS: uint64(s.gap),
 		FirstStepNS: b.clock(max(0, s.first)), StateSinceNS: b.clock(s.since), LastProgressNS: b.clock(s.last),
-		Epochs: uint32(s.active / 32768), //nolint:gosec // Durations.
+		Epochs: uint32(s.active / 32768),
 	}
 	if s.first == 0 {
 		f.FirstStepNS, f.LastProgressNS = 0, 0
 	}
 	for i := range s.wait {
-		f.WaitNS[i] = uint64(s.wait[i]) //nolint:gosec // Durations.
+		f.WaitNS[i] = uint64(s.wait[i])
 	}
 	if s.head == trace.FlowSendPeer {
 		f.PeerPolls = b.polls(l, s)
@@ -452,5 +452,5 @@ func (b *snapshotter) polls(l *link, s *side) uint32 {
 			t = until
 		}
 	}
-	return uint32(min(1<<32-1, max(0, end-s.since)/pollTime)) //nolint:gosec // Bounded.
+	return uint32(min(1<<32-1, max(0, end-s.since)/pollTime))
 }

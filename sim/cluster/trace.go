@@ -32,7 +32,7 @@ func (r *Recording) Trace(h int, span time.Duration, yield func(*nodeapi.TraceLi
 		if err := yield(&nodeapi.TraceLine{Process: &p}); err != nil {
 			return err
 		}
-		trailer.Lost += uint64(rank.history.dropped) //nolint:gosec // A count.
+		trailer.Lost += uint64(rank.history.dropped)
 		if err := s.history(rank, span, p.Comms, func(c *trace.Completion) error {
 			trailer.Records++
 			return yield(&nodeapi.TraceLine{Completion: &nodeapi.ProcessCompletion{File: p.File, Completion: *c}})

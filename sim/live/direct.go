@@ -67,7 +67,7 @@ func (c *Cluster) State(_ context.Context, base, jobID string, ranks []int, comm
 	}
 	f := filter{jobs: []string{jobID}}
 	for _, r := range ranks {
-		f.ranks = append(f.ranks, int32(r)) //nolint:gosec // Ranks fit.
+		f.ranks = append(f.ranks, int32(r))
 	}
 	for _, text := range comms {
 		var id trace.CommID

@@ -154,7 +154,7 @@ func (p *process) waitHTTP(ctx context.Context, url string) error {
 		}
 		resp, err := http.DefaultClient.Do(req)
 		if err != nil {
-			return false, nil //nolint:nilerr // Not up yet: asked again until ctx is done.
+			return false, nil // Not up yet: asked again until ctx is done.
 		}
 		resp.Body.Close()
 		return resp.StatusCode == http.StatusOK, nil

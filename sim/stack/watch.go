@@ -82,7 +82,7 @@ func (s *Stack) WaitIncident(ctx context.Context, jobID string, ok func(*rca.Ver
 	err := poll(ctx, 50*time.Millisecond, func() (bool, error) {
 		incidents, err := s.Incidents(ctx, jobID)
 		if err != nil {
-			return false, nil //nolint:nilerr // Asked again until ctx is done.
+			return false, nil // Asked again until ctx is done.
 		}
 		for _, i := range incidents {
 			if i.Verdict != nil && ok(i.Verdict) {

@@ -55,7 +55,7 @@ func run(check bool) error {
 		return err
 	}
 	if !check {
-		return os.WriteFile(fileName, text, 0o644) //nolint:gosec // It is for everybody.
+		return os.WriteFile(fileName, text, 0o644) // It is for everybody.
 	}
 	have, err := os.ReadFile(fileName)
 	if err != nil {
@@ -86,7 +86,7 @@ type listed struct {
 
 // linked reads the notices of everything that packages depend on.
 func linked(dir string, packages []string) ([]notice, error) {
-	cmd := exec.Command("go", append([]string{"list", "-deps", "-json=ImportPath,Dir,Standard,Module"}, packages...)...) //nolint:gosec // Its own words.
+	cmd := exec.Command("go", append([]string{"list", "-deps", "-json=ImportPath,Dir,Standard,Module"}, packages...)...)
 	cmd.Dir, cmd.Stderr = dir, os.Stderr
 	// The same on every machine: what is shipped is for Linux.
 	cmd.Env = append(os.Environ(), "GOOS=linux", "GOARCH=amd64", "CGO_ENABLED=1", "GOFLAGS=")

@@ -120,12 +120,12 @@ func newWordSet(list [][]byte) *wordSet {
 		s.window = min(s.window, len(w))
 	}
 	for i := range s.shift {
-		s.shift[i] = uint8(s.window - 1) //nolint:gosec // A word's length.
+		s.shift[i] = uint8(s.window - 1)
 	}
 	for _, w := range list {
 		for end := 1; end < s.window; end++ {
 			pair := uint16(w[end-1])<<8 | uint16(w[end])
-			s.shift[pair] = min(s.shift[pair], uint8(s.window-1-end)) //nolint:gosec // As above.
+			s.shift[pair] = min(s.shift[pair], uint8(s.window-1-end))
 		}
 		last := uint16(w[s.window-2])<<8 | uint16(w[s.window-1])
 		s.ends[last] = append(s.ends[last], w)

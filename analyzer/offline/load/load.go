@@ -164,7 +164,7 @@ func expand(paths []string) ([]input, error) {
 			}
 			info, err := os.Stat(path)
 			if err != nil || !info.Mode().IsRegular() {
-				return nil //nolint:nilerr // A dangling link is no input.
+				return nil // A dangling link is no input.
 			}
 			return add(path, info.Size())
 		})

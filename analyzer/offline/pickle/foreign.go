@@ -104,7 +104,7 @@ func (m *machine) answer(callee any, args Tuple) any {
 		if s, ok := first(args).(string); ok {
 			b := make([]byte, 0, len(s))
 			for _, r := range s {
-				b = append(b, byte(r)) //nolint:gosec // Latin-1 by construction.
+				b = append(b, byte(r)) // Latin-1 by construction.
 			}
 			return b
 		}

@@ -19,8 +19,8 @@ func (m *machine) take(n uint64) ([]byte, error) {
 		m.pos = len(m.data)
 		return nil, fmt.Errorf("%w after %d bytes", ErrTruncated, len(m.data))
 	}
-	b := m.data[m.pos : m.pos+int(n)] //nolint:gosec // n fits: it is at most len(data).
-	m.pos += int(n)                   //nolint:gosec // As above.
+	b := m.data[m.pos : m.pos+int(n)] // n fits: it is at most len(data).
+	m.pos += int(n)
 	return b, nil
 }
 
@@ -100,7 +100,7 @@ func (m *machine) binLong(size uint64) (any, error) {
 	slices.Reverse(be)
 	n := new(big.Int).SetBytes(be)
 	if len(be) > 0 && be[0]&0x80 != 0 {
-		n.Sub(n, new(big.Int).Lsh(big.NewInt(1), uint(8*len(be)))) //nolint:gosec // At most 8 KiB.
+		n.Sub(n, new(big.Int).Lsh(big.NewInt(1), uint(8*len(be))))
 	}
 	return bigOrInt(n), nil
 }
@@ -157,7 +157,7 @@ func unescape(s string, simple map[byte]byte, digits map[byte]int) string {
 		}
 		if n := digits[c]; n > 0 && i+2+n <= len(s) {
 			if v, err := strconv.ParseUint(s[i+2:i+2+n], 16, 32); err == nil {
-				out.WriteRune(rune(v)) //nolint:gosec // Invalid code points become U+FFFD.
+				out.WriteRune(rune(v)) // Invalid code points become U+FFFD.
 				i += 1 + n
 				continue
 			}

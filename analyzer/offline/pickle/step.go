@@ -40,13 +40,13 @@ func (m *machine) scalar(op byte) (bool, error) {
 		v = false
 	case opBinint1:
 		n, err = m.uint(1)
-		v = int64(n) //nolint:gosec // One byte.
+		v = int64(n)
 	case opBinint2:
 		n, err = m.uint(2)
-		v = int64(n) //nolint:gosec // Two bytes.
+		v = int64(n)
 	case opBinint:
 		n, err = m.uint(4)
-		v = int64(int32(uint32(n))) //nolint:gosec // Four bytes with a sign.
+		v = int64(int32(uint32(n)))
 	case opLong1:
 		v, err = m.binLong(1)
 	case opLong4:

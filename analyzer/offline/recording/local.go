@@ -56,7 +56,7 @@ func copiedAt(path string, s *trace.Snapshot) (nowNS uint64, ok bool) {
 	// The kernel takes file times from a clock that is some milliseconds behind.
 	const coarse = 20 * time.Millisecond
 	for _, real := range []int64{file.Mtim.Nano(), file.Ctim.Nano()} {
-		at := real - int64(s.Status.RealMinusMonoNS) //nolint:gosec // Within int64 until the year 2262.
+		at := real - int64(s.Status.RealMinusMonoNS) // Within int64 until the year 2262.
 		if gap := at - int64(s.Status.HeartbeatNS); gap >= -int64(coarse) && gap < int64(10*time.Second) {
 			return max(uint64(at), s.Status.HeartbeatNS), true
 		}
@@ -70,8 +70,8 @@ func bornWith(path string, s *trace.Snapshot) bool {
 	if err := unix.Statx(unix.AT_FDCWD, path, 0, unix.STATX_BTIME, &x); err != nil || x.Mask&unix.STATX_BTIME == 0 {
 		return false // Not every file system tells.
 	}
-	born := x.Btime.Sec*int64(time.Second) + int64(x.Btime.Nsec) - int64(s.Status.RealMinusMonoNS) //nolint:gosec // Within int64 until the year 2262.
-	since := time.Duration(born - int64(s.Identity.CreatedNS))                                     //nolint:gosec // As above.
+	born := x.Btime.Sec*int64(time.Second) + int64(x.Btime.Nsec) - int64(s.Status.RealMinusMonoNS) // Within int64 until the year 2262.
+	since := time.Duration(born - int64(s.Identity.CreatedNS))
 	return since.Abs() < 100*time.Millisecond
 }
 

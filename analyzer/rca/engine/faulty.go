@@ -66,7 +66,7 @@ func accuse(x *job.Index, v *rca.Verdict, nodes []int32, why string) {
 // ailing gives the ranks for which a host reports an ailment.
 func ailing(x *job.Index, ailment func(*rca.Fact) bool) []int32 {
 	var out []int32
-	for n := range int32(len(x.Nodes)) { //nolint:gosec // Far fewer than 2^31 ranks.
+	for n := range int32(len(x.Nodes)) { // Far fewer than 2^31 ranks.
 		if x.Ailing(n, ailment) {
 			out = append(out, n)
 		}

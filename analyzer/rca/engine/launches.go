@@ -291,7 +291,7 @@ func (l *launches) otherFunction() (rca.Verdict, bool) {
 			if !l.counted(m) {
 				continue
 			}
-			launched := l.launched(int32(c), m) //nolint:gosec // Few communicators.
+			launched := l.launched(int32(c), m)
 			if total < 0 {
 				total = launched
 			}
@@ -342,7 +342,7 @@ func counts(by map[string]int64) string {
 // behind follows the ranks that have launched less to those that are behind and ahead of nobody.
 func (l *launches) behind() (rca.Verdict, bool) {
 	for c := range l.Comms {
-		l.compare(int32(c)) //nolint:gosec // Few communicators.
+		l.compare(int32(c))
 	}
 	waitedFor := map[int32]lag{}
 	waits := map[int32]bool{}
@@ -399,7 +399,7 @@ func (l *launches) behind() (rca.Verdict, bool) {
 		v.Cause = rca.CauseProcessStopped
 	}
 	for from := range l.Nodes {
-		if g, ok := l.edges[int32(from)][ends[0]]; ok { //nolint:gosec // As above.
+		if g, ok := l.edges[int32(from)][ends[0]]; ok {
 			v.Chain = append(v.Chain, rca.Link{
 				From: l.Nodes[from].ID, To: l.Nodes[ends[0]].ID, Comm: l.Comms[g.comm].Name,
 				Reason: fmt.Sprintf(words.WaitLaunchedLess, words.Plural(int(g.count), "operation")),

@@ -28,7 +28,7 @@ type standings struct {
 func stackVerdict(x *job.Index) (rca.Verdict, bool) {
 	s := standings{Index: x, at: map[int32]frames.Standing{}}
 	for i := range x.Nodes {
-		r, n := x.Nodes[i].Rank, int32(i) //nolint:gosec // Far fewer than 2^31 ranks.
+		r, n := x.Nodes[i].Rank, int32(i) // Far fewer than 2^31 ranks.
 		if r == nil {
 			continue
 		}
@@ -187,7 +187,7 @@ type place struct {
 func (s *standings) places() []place {
 	var out []place
 	for n := range s.Nodes {
-		st, ok := s.at[int32(n)] //nolint:gosec // As above.
+		st, ok := s.at[int32(n)]
 		if !ok {
 			continue
 		}
@@ -196,7 +196,7 @@ func (s *standings) places() []place {
 			i = len(out)
 			out = append(out, place{what: st.String()})
 		}
-		out[i].nodes = append(out[i].nodes, int32(n)) //nolint:gosec // As above.
+		out[i].nodes = append(out[i].nodes, int32(n))
 	}
 	slices.SortStableFunc(out, func(a, b place) int { return cmp.Compare(len(a.nodes), len(b.nodes)) })
 	return out

@@ -176,7 +176,7 @@ func (a *analysis) flowPeers() receivers {
 		}
 		at := a.Comms[k.comm].At // Not longer than up to the last member that is known.
 		if peer >= len(at) || at[peer] < 0 {
-			if p := int32(peer); len(unseen[k]) < 2 && !slices.Contains(unseen[k], p) { //nolint:gosec // A communicator has far fewer than 2^31 ranks.
+			if p := int32(peer); len(unseen[k]) < 2 && !slices.Contains(unseen[k], p) {
 				unseen[k] = append(unseen[k], p)
 			}
 			return

@@ -133,7 +133,7 @@ func (t *timeline) sinceLast() int64 {
 	var open []int64
 	for n, list := range t.ranks {
 		r := t.Nodes[n].Rank
-		k := slices.IndexFunc(list, func(i int32) bool { return t.segs[i].iter == int32(t.iters-1) }) //nolint:gosec // Far fewer than 2^31 iterations.
+		k := slices.IndexFunc(list, func(i int32) bool { return t.segs[i].iter == int32(t.iters-1) }) // Far fewer than 2^31 iterations.
 		if r == nil || k < 0 {
 			continue
 		}

@@ -63,7 +63,7 @@ func (a *analysis) traffic() map[int32]pulse.Traffic {
 			}
 			t := out[ci]
 			t.Size = a.Comms[ci].Size
-			switch me := a.Comms[ci].Find(int32(n)); { //nolint:gosec // Far fewer than 2^31 ranks.
+			switch me := a.Comms[ci].Find(int32(n)); { // Far fewer than 2^31 ranks.
 			case me == nil:
 				continue
 			case s.dir > 0:

@@ -49,7 +49,7 @@ func (a *analysis) callsUnrecorded() bool {
 		}
 		for _, i := range list {
 			if c, ok := a.now.segs[i].in(); ok {
-				last[c] = int32(n) //nolint:gosec // Far fewer than 2^31 ranks.
+				last[c] = int32(n) // Far fewer than 2^31 ranks.
 			}
 		}
 		for _, m := range a.Nodes[n].Rank.Memberships {

@@ -54,7 +54,7 @@ func (a *analysis) common(component string) bool {
 	for n := range a.Nodes {
 		if r := a.Nodes[n].Rank; r != nil && r.Host != "" {
 			hosts[r.Host] = true
-			if a.hasFact(int32(n), component) { //nolint:gosec // Far fewer than 2^31 ranks.
+			if a.hasFact(int32(n), component) { // Far fewer than 2^31 ranks.
 				sick[r.Host] = true
 			}
 		}

@@ -108,7 +108,7 @@ func Load(open func(name string) (io.ReadCloser, error), f Files) (*Topology, er
 		t.merge(part)
 	}
 	if t == nil {
-		return nil, nil //nolint:nilnil // Nothing is configured: nil knows nothing.
+		return nil, nil // Nothing is configured: nil knows nothing.
 	}
 	if err := t.finish(); err != nil {
 		return nil, fmt.Errorf("topology: %w", err)

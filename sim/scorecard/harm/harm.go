@@ -69,7 +69,7 @@ func (h *Harm) On(run string, hosts []string) (s Spoiler, ok bool) {
 	}
 	seed := fnv.New64a()
 	seed.Write([]byte(run + "/" + h.name))
-	return h.draw(rand.New(rand.NewPCG(seed.Sum64(), 1)), slices.Clone(hosts)), true //nolint:gosec // Not for secrets.
+	return h.draw(rand.New(rand.NewPCG(seed.Sum64(), 1)), slices.Clone(hosts)), true // Not for secrets.
 }
 
 // drawSilent silences hosts: their exporters have been down from the start, or answer Prometheus and not the analyzer.
@@ -91,18 +91,18 @@ func drawLost(rng *rand.Rand, _ []string) Spoiler {
 		}
 		return h.Sum64()%one == 0
 	}
-	completion := func(c *trace.Completion) bool { return lost(1, uint64(c.CommID), uint64(c.Rank), c.Number) } //nolint:gosec // A hash.
+	completion := func(c *trace.Completion) bool { return lost(1, uint64(c.CommID), uint64(c.Rank), c.Number) }
 	return Spoiler{
 		State: func(st *nodeapi.State) {
 			for i := range st.Processes {
 				p := &st.Processes[i]
-				rank := uint64(p.Rank) //nolint:gosec // A hash.
+				rank := uint64(p.Rank)
 				ops, flows := len(p.Ops), len(p.Flows)
 				p.Ops = slices.DeleteFunc(p.Ops, func(o trace.Op) bool { return lost(2, rank, uint64(o.CommIndex), o.Number) })
 				p.Flows = slices.DeleteFunc(p.Flows, func(f trace.Flow) bool { return lost(3, rank, uint64(f.Index), f.OpNumber) })
 				p.Completions = slices.DeleteFunc(p.Completions, func(c trace.Completion) bool { return completion(&c) })
-				p.Status.DroppedOps += uint64(1 + ops - len(p.Ops))   // One at least: of the history that is lost.
-				p.Status.DroppedFlows += uint64(flows - len(p.Flows)) //nolint:gosec // Not negative.
+				p.Status.DroppedOps += uint64(1 + ops - len(p.Ops)) // One at least: of the history that is lost.
+				p.Status.DroppedFlows += uint64(flows - len(p.Flows))
 			}
 		},
 		Record: func(_ string, c *trace.Completion) bool { return !completion(c) },
@@ -145,7 +145,7 @@ func shift(ns uint64, by int64) uint64 {
 	if ns == 0 {
 		return 0
 	}
-	return uint64(max(1, int64(ns)+by)) //nolint:gosec // Monotonic clocks fit.
+	return uint64(max(1, int64(ns)+by)) // Monotonic clocks fit.
 }
 
 // turned gives a spoiler of histories that moves every time to its host's clock.

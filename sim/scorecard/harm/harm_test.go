@@ -36,12 +36,12 @@ func tell(s *harm.Spoiler, n int) told {
 	for h, host := range hosts(n) {
 		st := &nodeapi.State{Node: host, NowNS: 3 * day}
 		for r := range 2 {
-			rank := int32(2*h + r) //nolint:gosec // Small.
+			rank := int32(2*h + r)
 			p := nodeapi.Process{Rank: rank, Kernel: &nodeapi.Kernel{State: nodeapi.ProcessRunning}}
 			p.Comms = []trace.Comm{{ID: 7, NRanks: 12, Rank: rank, OpsCalled: 41, OpsStarted: 41, OpsCompleted: 40}}
 			for k := range uint64(4) {
 				p.Ops = append(p.Ops, trace.Op{Number: 40 + k, CalledNS: 2 * day, EnqueuedNS: 2*day + 5})
-				p.Flows = append(p.Flows, trace.Flow{Index: uint32(k), OpNumber: 40 + k, StepsTotal: 8, Posted: 3}) //nolint:gosec // Small.
+				p.Flows = append(p.Flows, trace.Flow{Index: uint32(k), OpNumber: 40 + k, StepsTotal: 8, Posted: 3})
 			}
 			st.Processes = append(st.Processes, p)
 			for k := range uint64(40) {

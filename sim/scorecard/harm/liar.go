@@ -29,7 +29,7 @@ func drawLiar(rng *rand.Rand, hosts []string) Spoiler {
 
 // lieCounters: operations that never were are counted as called, or as completed.
 func lieCounters(rng *rand.Rand) Spoiler {
-	called, completed := uint64(1+rng.IntN(1000)), rng.IntN(2) == 0 //nolint:gosec // Small.
+	called, completed := uint64(1+rng.IntN(1000)), rng.IntN(2) == 0
 	return Spoiler{State: func(st *nodeapi.State) {
 		for i := range st.Processes {
 			for j := range st.Processes[i].Comms {
@@ -102,8 +102,8 @@ func lieDurations(rng *rand.Rand) Spoiler {
 		Record: func(_ string, c *trace.Completion) bool {
 			start := c.EnqueuedNS
 			if longer {
-				c.CalledNS = shift(c.CalledNS, -2*int64(c.LeftNS-start)) //nolint:gosec // A duration.
-				c.EnqueuedNS = shift(start, -2*int64(c.LeftNS-start))    //nolint:gosec // A duration.
+				c.CalledNS = shift(c.CalledNS, -2*int64(c.LeftNS-start))
+				c.EnqueuedNS = shift(start, -2*int64(c.LeftNS-start))
 			} else if c.LeftNS > start {
 				c.LeftNS = start + (c.LeftNS-start)/100
 				c.EnteredNS = min(c.EnteredNS, c.LeftNS)

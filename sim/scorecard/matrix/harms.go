@@ -34,10 +34,10 @@ func (o *Options) harmsOf(c *Case) []string {
 		names := harm.Names()
 		h := fnv.New32a()
 		h.Write([]byte(c.Name))
-		if o.Quick && h.Sum32()/uint32(len(names))%2 == 1 { //nolint:gosec // A handful.
+		if o.Quick && h.Sum32()/uint32(len(names))%2 == 1 {
 			return nil
 		}
-		return []string{names[h.Sum32()%uint32(len(names))]} //nolint:gosec // A handful.
+		return []string{names[h.Sum32()%uint32(len(names))]}
 	}
 	return []string{o.Harm}
 }

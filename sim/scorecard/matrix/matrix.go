@@ -88,7 +88,7 @@ func (d *dice) next() uint64 {
 	return x ^ (x >> 31)
 }
 
-func (d *dice) n(n int) int { return int(d.next() % uint64(n)) } //nolint:gosec // Small.
+func (d *dice) n(n int) int { return int(d.next() % uint64(n)) }
 
 func (d *dice) rank() int { return d.n(d.w.ranks()) }
 
@@ -193,7 +193,7 @@ func Cases(opt Options) []Case {
 				continue
 			}
 			for seed := range opt.seeds(&sc, &w) {
-				c := makeCase(sc, &w, opt.Seed+uint64(seed)) //nolint:gosec // Small.
+				c := makeCase(sc, &w, opt.Seed+uint64(seed))
 				c.Harms = opt.harmsOf(&c)
 				out = append(out, slices.DeleteFunc(opt.atLevels(&c), func(at Case) bool { return !opt.Wants(&at) })...)
 			}
@@ -243,7 +243,7 @@ func (sc *scenario) takes(w *workload) bool {
 func makeCase(sc scenario, w *workload, seed uint64) Case {
 	h := seed
 	for _, b := range sc.name + "/" + sc.severity + "/" + w.name {
-		h = h*1099511628211 + uint64(b) //nolint:gosec // A hash.
+		h = h*1099511628211 + uint64(b)
 	}
 	d := &dice{state: h, w: w}
 	start, _ := w.warm()

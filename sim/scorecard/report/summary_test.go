@@ -21,7 +21,7 @@ func some(group, scenario, workload, severity string, ranks, n, right int) []jud
 		o := &out[i]
 		*o = judge.Outcome{
 			Name: fmt.Sprintf("%s/%s/%s/%d", scenario, severity, workload, i+1), Scenario: scenario, Group: group, Workload: workload, Severity: severity,
-			Ranks: ranks, Seed: uint64(i + 1), Effect: true, Triggered: true, Trigger: "CulpritJobStalled", Latency: 10 + float64(i), Slowdown: 1.5, //nolint:gosec // Small.
+			Ranks: ranks, Seed: uint64(i + 1), Effect: true, Triggered: true, Trigger: "CulpritJobStalled", Latency: 10 + float64(i), Slowdown: 1.5,
 			Said: judge.Said{Class: "fault", Cause: "gpu", Confidence: 0.9, Row: "gpu_stopped", Culprits: []int{3}}, TruthClass: "fault", TruthRanks: []int{3}, RanksFetched: ranks, BytesFetched: 1 << 20, Level: "kernels",
 			AnalysisMS: 2, AnalysisCPU: 1.5, AllocMiB: 3, SimSeconds: 0.5,
 			Methods: map[string]judge.Guess{"ccl-d": {Rank: 3, Right: ok}, "mycroft": {Rank: -1}, "ras": {Rank: 1, False: true}},

@@ -50,13 +50,13 @@ func (w *pickler) value(v any) {
 	case int:
 		w.value(int64(v))
 	case int64:
-		if v == int64(int32(v)) { //nolint:gosec // Checked by comparison.
+		if v == int64(int32(v)) {
 			w.b = append(w.b, 'J')
-			w.b = binary.LittleEndian.AppendUint32(w.b, uint32(int32(v))) //nolint:gosec // As above.
+			w.b = binary.LittleEndian.AppendUint32(w.b, uint32(int32(v)))
 			return
 		}
 		w.b = append(w.b, 0x8a, 8)
-		w.b = binary.LittleEndian.AppendUint64(w.b, uint64(v)) //nolint:gosec // Two's complement is meant.
+		w.b = binary.LittleEndian.AppendUint64(w.b, uint64(v)) // Two's complement is meant.
 	case string:
 		w.text(v)
 	case []any:
@@ -97,7 +97,7 @@ func (w *pickler) text(s string) {
 		return
 	}
 	w.b = append(w.b, 'X')
-	w.b = binary.LittleEndian.AppendUint32(w.b, uint32(len(s))) //nolint:gosec // Short.
+	w.b = binary.LittleEndian.AppendUint32(w.b, uint32(len(s)))
 	w.b = append(w.b, s...)
 	w.memo[s] = w.next
 	w.put()

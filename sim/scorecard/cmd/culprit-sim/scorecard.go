@@ -268,7 +268,7 @@ func memoryFor(gib int) int64 {
 	if err := syscall.Sysinfo(&machine); err != nil {
 		return usual
 	}
-	return min(usual, int64(machine.Totalram)*int64(machine.Unit)/4*3) //nolint:gosec // Fits.
+	return min(usual, int64(machine.Totalram)*int64(machine.Unit)/4*3)
 }
 
 // progressEvery is how often the progress is written, and runs are kept for --resume as they come.
