@@ -129,7 +129,7 @@ func TestHTMLStandsAlone(t *testing.T) {
 
 func TestReportOfNothing(t *testing.T) {
 	r := New("quick", 1, "c", "m", time.Time{}, 0, nil)
-	for name, write := range map[string]func(io.Writer) error{"Markdown": func(w io.Writer) error { return r.Markdown(w, "") }, "HTML": r.HTML} {
+	for name, write := range map[string]func(io.Writer) error{"Markdown": r.Markdown, "HTML": r.HTML} {
 		var b bytes.Buffer
 		if err := write(&b); err != nil || b.Len() == 0 {
 			t.Errorf("%s: %v, %d bytes", name, err, b.Len())
