@@ -14,6 +14,7 @@ import (
 	"github.com/culprit-project/culprit/analyzer/offline/flightrecorder"
 	"github.com/culprit-project/culprit/analyzer/offline/joblog"
 	"github.com/culprit-project/culprit/analyzer/offline/load"
+	"github.com/culprit-project/culprit/analyzer/offline/told"
 	"github.com/culprit-project/culprit/analyzer/rca"
 	"github.com/culprit-project/culprit/analyzer/rca/engine"
 	"github.com/culprit-project/culprit/analyzer/rca/holmes"
@@ -50,7 +51,7 @@ func Diagnose(c *load.Collection, opt Options) *Result {
 	r := &Result{Files: c.Files}
 	frozen := false
 	var joined, alone []rca.Evidence // Alone: with verdicts of their own.
-	for _, s := range c.Sources() {
+	for _, s := range c.Sources(opt.WorldSize) {
 		s.Evidence.JobID = cmp.Or(opt.JobID, s.Evidence.JobID)
 		if opt.WorldSize > s.Evidence.WorldSize {
 			s.Evidence.Missing = append(s.Evidence.Missing, absent(s.Evidence.WorldSize, opt.WorldSize)...)
@@ -80,8 +81,20 @@ func Diagnose(c *load.Collection, opt Options) *Result {
 		r.Verdict = v
 	}
 	r.oneStep()
+	r.tell()
 	r.Disagreements = disagreements(r)
 	return r
+}
+
+// tell lets what messages say by themselves have its word: in the verdict, and in that of the source that has the messages.
+func (r *Result) tell() {
+	var all []told.Finding
+	for i := range r.Sources {
+		s := &r.Sources[i]
+		s.Verdict = told.Apply(s.Verdict, s.Findings)
+		all = append(all, s.Findings...)
+	}
+	r.Verdict = told.Apply(r.Verdict, all)
 }
 
 // onlyWord gives the verdict of the one source that names somebody, where all together name nobody and the others show nothing

@@ -38,6 +38,12 @@ func (b *builder) blame(logs []*Log, states map[Place]*State) {
 			}
 		}
 	}
+	for r, op := range b.loose {
+		if b.waiting[r] == nil && !waited[r] {
+			b.waiting[r] = &Exception{Rank: r, Class: "Timeout", Doing: flightrecorder.Canonical(op)}
+			b.rank(r)
+		}
+	}
 	for r := range b.waiting {
 		waited[r] = true
 	}
@@ -113,11 +119,13 @@ func (b *builder) stackOf(rank int) []string {
 // compared makes an operation of what the comparison of collectives shows of each rank.
 func (b *builder) compared(logs []*Log) {
 	var all []Print
+	at := map[int]int{}
 	for _, l := range logs {
 		for _, f := range l.Prints {
-			i := slices.IndexFunc(all, func(o Print) bool { return o.Rank == f.Rank })
+			i, ok := at[f.Rank]
 			switch {
-			case i < 0:
+			case !ok:
+				at[f.Rank] = len(all)
 				all = append(all, f)
 			case f.Own && !all[i].Own:
 				all[i] = f
@@ -162,7 +170,7 @@ func (b *builder) waits(claimed map[int]bool) {
 			continue
 		}
 		in = append(in, r)
-		names[frames.Of(e.Stack).What] = true
+		names[cmp.Or(e.Doing, frames.Of(e.Stack).What)] = true
 	}
 	if len(in) == 0 || len(claimed) > 0 {
 		return

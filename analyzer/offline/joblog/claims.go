@@ -4,10 +4,11 @@
 package joblog
 
 import (
-	"bytes"
 	"regexp"
 	"strconv"
 	"strings"
+
+	"github.com/culprit-project/culprit/analyzer/offline/grammar"
 )
 
 // Claim is what a rank's log says of others: that they did not come to where it waited for them.
@@ -28,89 +29,86 @@ type Print struct {
 }
 
 var (
-	failedBarrier  = regexp.MustCompile(`\[Rank (\d+)\]: Ranks? ([\d, ]+) failed to pass monitoredBarrier`)
-	reachedBarrier = regexp.MustCompile(`Rank (\d+) successfully reached monitoredBarrier, but received errors while waiting for send/recv from rank (\d+)`)
-	fingerprint    = regexp.MustCompile(`(but )?Rank (\d+) is running (?:inconsistent )?collective: CollectiveFingerPrint\((?:SequenceNumber=(\d+))?(?:, ?)?OpType=(\w+)(?:, TensorShape=\[([\d, ]*)\], TensorDtypes=(\w+))?`)
-	missingKey     = regexp.MustCompile(`(?:wait timeout after \d+ ?ms, keys: |[Tt]imeout waiting for key: |Timed out waiting for key )/?([^\s,]+)`)
-	rankInKey      = regexp.MustCompile(`(?:^|/)rank[_-]?(\d+)(?:$|/)`)
-	glooKey        = regexp.MustCompile(`(?:^|/)(?:cpu|cuda|gpu)//\d+/(\d+)$`) // Where gloo's rank leaves its address.
-	uniqueID       = regexp.MustCompile(`\[(\d+)\] is setting up NCCL communicator and retrieving ncclUniqueId from \[(\d+)\] via c10d key-value store by key '[^']*', but store->get\('[^']*'\) got error: (?:Socket Timeout|[Ww]ait timeout|[Tt]imeout)`)
+	rankInKey = regexp.MustCompile(`(?:^|/)rank[_-]?(\d+)(?:$|/)`)
+	glooKey   = regexp.MustCompile(`(?:^|/)(?:cpu|cuda|gpu)//\d+/(\d+)$`) // Where gloo's rank leaves its address.
 )
 
-// claims takes what ranks say of each other.
-func (p *parser) claims() {
-	if !bytes.Contains(p.text, []byte("monitoredBarrier")) && !bytes.Contains(p.text, []byte("CollectiveFingerPrint")) &&
-		!bytes.Contains(p.text, []byte("key")) && !bytes.Contains(p.text, []byte("ncclUniqueId")) {
-		return
-	}
-	const most = 4096
-	for _, m := range failedBarrier.FindAllSubmatch(p.text, most) {
-		p.claim(Claim{By: int(number(m[1])), Absent: ranks(string(m[2])), What: "monitored_barrier"})
-	}
-	for _, m := range reachedBarrier.FindAllSubmatch(p.text, most) {
-		p.claim(Claim{By: int(number(m[1])), What: "monitored_barrier"})
-	}
-	for _, m := range missingKey.FindAllSubmatchIndex(p.text, most) {
-		key := strings.TrimRight(string(p.text[m[2]:m[3]]), `."')]`)
-		// The store's clients put the group's name before the key.
-		if _, rest, ok := strings.Cut(key, "//"); ok {
-			key = rest
-		}
-		who, _ := p.speaker(m[0])
-		c := Claim{By: who.rank, What: "the store's key " + key}
-		if r := glooKey.FindStringSubmatch(key); r != nil {
-			c.Absent, c.What = ranks(r[1]), "the making of a process group"
-		} else if r := rankInKey.FindStringSubmatch(key); r != nil {
-			c.Absent = ranks(r[1])
-		}
-		p.claim(c)
-	}
-	for _, m := range uniqueID.FindAllSubmatchIndex(p.text, most) {
-		by, from := int(number(p.text[m[2]:m[3]])), int(number(p.text[m[4]:m[5]]))
+// claimOf reads what one waits for.
+func (p *parser) claimOf(e *grammar.Event) Claim {
+	c := Claim{By: e.Int("by"), Absent: ranks(e.Get("ranks")), What: e.Words()}
+	switch {
+	case e.Kind == grammar.Key:
+		return p.key(e)
+	case e.Get("value") != "" && e.Int("value") <= 0:
+		c.Absent = nil // DeepEP: that rank has come.
+	case e.Kind == grammar.WaitsFor && strings.HasPrefix(c.What, "the start of"):
 		// Both are places in a group. Where the speaker's is its rank, the other's is taken for one, too.
-		if who, ok := p.speaker(m[0]); ok && who.rank == by && by != from {
-			p.claim(Claim{By: by, Absent: []int{from}, What: "the start of an NCCL communicator"})
+		if who, ok := p.speaker(e.At); !ok || who.rank != c.By || len(c.Absent) == 1 && c.Absent[0] == c.By {
+			return Claim{By: maxRank}
+		}
+	case c.By < 0:
+		if who, ok := p.speaker(e.At); ok {
+			c.By = who.rank
 		}
 	}
-	p.prints()
+	return c
+}
+
+// key reads a key of the store that nobody has set.
+func (p *parser) key(e *grammar.Event) Claim {
+	key := strings.TrimRight(e.Get("key"), `."')]`)
+	// The store's clients put the group's name before the key.
+	if _, rest, ok := strings.Cut(key, "//"); ok {
+		key = rest
+	}
+	who, _ := p.speaker(e.At)
+	c := Claim{By: who.rank, What: "the store's key " + key}
+	if r := glooKey.FindStringSubmatch(key); r != nil {
+		c.Absent, c.What = ranks(r[1]), "the making of a process group"
+	} else if r := rankInKey.FindStringSubmatch(key); r != nil {
+		c.Absent = ranks(r[1])
+	}
+	return c
+}
+
+type claimKey struct {
+	by   int
+	what string
 }
 
 func (p *parser) claim(c Claim) {
+	const most = 4096
 	if c.By >= maxRank {
 		return
 	}
-	for i := range p.log.Claims {
-		if have := &p.log.Claims[i]; have.By == c.By && have.What == c.What {
-			if len(have.Absent) == 0 {
-				have.Absent = c.Absent
-			}
-			return
+	key := claimKey{c.By, c.What}
+	i, ok := p.claims[key]
+	switch {
+	case ok:
+		have := &p.log.Claims[i]
+		if len(have.Absent) < most {
+			have.Absent = set(append(have.Absent, c.Absent...))
 		}
+	case len(p.log.Claims) < most:
+		p.claims[key] = len(p.log.Claims)
+		p.log.Claims = append(p.log.Claims, c)
 	}
-	p.log.Claims = append(p.log.Claims, c)
 }
 
-// prints takes what the comparison of collectives shows of each rank; what a rank says of itself goes before what another
-// says of it.
-func (p *parser) prints() {
+// print takes what the comparison of collectives shows of a rank; what a rank says of itself goes before what another says of it.
+func (p *parser) print(e *grammar.Event) {
 	const most = 4096
-	for _, m := range fingerprint.FindAllSubmatch(p.text, most) {
-		f := Print{Own: len(m[1]) == 0, Rank: int(number(m[2])), Seq: number(m[3]), Type: string(m[4]), Shape: string(m[5]), Dtype: string(m[6])}
-		if f.Rank < 0 || f.Rank >= maxRank {
-			continue
-		}
-		known := false
-		for i := range p.log.Prints {
-			if have := &p.log.Prints[i]; have.Rank == f.Rank {
-				known = true
-				if f.Own && !have.Own {
-					*have = f
-				}
-			}
-		}
-		if !known {
-			p.log.Prints = append(p.log.Prints, f)
-		}
+	f := Print{Own: e.Get("other") == "", Rank: e.Int("rank"), Seq: int64(e.Int("seq")), Type: e.Get("op"), Shape: e.Get("shape"), Dtype: e.Get("dtype")}
+	if f.Rank < 0 || f.Rank >= maxRank {
+		return
+	}
+	i, ok := p.prints[f.Rank]
+	switch {
+	case ok && f.Own && !p.log.Prints[i].Own:
+		p.log.Prints[i] = f
+	case !ok && len(p.log.Prints) < most:
+		p.prints[f.Rank] = len(p.log.Prints)
+		p.log.Prints = append(p.log.Prints, f)
 	}
 }
 

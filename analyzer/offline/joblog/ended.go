@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/culprit-project/culprit/analyzer/offline/grammar"
+	"github.com/culprit-project/culprit/analyzer/offline/told"
 	"github.com/culprit-project/culprit/analyzer/rca"
 	"github.com/culprit-project/culprit/analyzer/rca/frames"
 )
@@ -81,7 +83,7 @@ func (b *builder) raised(logs []*Log, waited map[int]bool, deaths map[int]*death
 			e := &l.Exceptions[i]
 			broken = broken || e.Rank < 0 && e.Victim() && e.communicates()
 			switch {
-			case e.Rank < 0 && !e.Victim() && !slices.ContainsFunc(nameless, func(o *Exception) bool { return o.String() == e.String() }):
+			case e.Rank < 0 && !e.Victim() && !slices.ContainsFunc(nameless, func(o *Exception) bool { return o.String() == e.String() && o.Worker == e.Worker && o.Local == e.Local }):
 				nameless = append(nameless, e)
 			case e.Rank < 0 || e.Victim() || waited[e.Rank]:
 			case deaths[e.Rank] == nil:
@@ -99,7 +101,10 @@ func (b *builder) raised(logs []*Log, waited map[int]bool, deaths map[int]*death
 		maps.DeleteFunc(deaths, func(_ int, d *death) bool { return d.bare() })
 	}
 	for _, e := range nameless {
-		b.notes = append(b.notes, "an exception, the log does not say of which rank: "+e.String())
+		if e.Worker == "" && e.Local < 0 {
+			b.notes = append(b.notes, "an exception, the log does not say of which rank: "+e.String())
+		}
+		b.found = append(b.found, e.finding())
 	}
 }
 
@@ -141,7 +146,7 @@ func (b *builder) together(deaths map[int]*death) bool {
 		if reason == "" {
 			reason, when = own, at
 		}
-		if reason != own || when != at {
+		if reason != own || when != at || own == outOfMemory {
 			return false
 		}
 	}
@@ -196,4 +201,18 @@ func (b *builder) candidates(logs []*Log) []End {
 		}
 	}
 	return out
+}
+
+// outOfMemory is how a task ends that Slurm killed for the memory it used: that is a cause, however many ended so.
+const outOfMemory = "out of memory"
+
+// finding tells of an exception of which the log has no rank.
+func (e *Exception) finding() told.Finding {
+	says := "raised " + e.String()
+	if site := frames.Site(e.Stack); site != "" {
+		says += " at " + site
+	}
+	f := told.New(grammar.Raised, says)
+	f.Local, f.PID, f.Worker, f.Order, f.Stack = e.Local, e.PID, e.Worker, e.Order, e.Stack
+	return f
 }

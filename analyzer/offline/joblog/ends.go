@@ -6,10 +6,11 @@ package joblog
 import (
 	"bytes"
 	"cmp"
-	"fmt"
 	"regexp"
-	"strconv"
 	"strings"
+
+	"github.com/culprit-project/culprit/analyzer/offline/grammar"
+	"github.com/culprit-project/culprit/analyzer/offline/told"
 )
 
 // End is how a process of the job ended, as its log or its launcher tells it.
@@ -25,55 +26,41 @@ type End struct {
 }
 
 const (
-	elastic   = "Root Cause (first observed failure):"
-	failures  = "\nFailures:"
-	srunError = "srun: error: "
-	exited    = "exit code "
+	elastic  = "Root Cause (first observed failure):"
+	failures = "\nFailures:"
+	exited   = "exit code "
 )
 
 var (
 	elasticRow = regexp.MustCompile(`(?:^|\s)(time|host|rank|exitcode|traceback)\s*: ([^\n]*)`)
 	elasticOne = regexp.MustCompile(`(?m)^.*\[\d+\]:\s*$`)
 	exitCode   = regexp.MustCompile(`^(-?\d+)\s*\(pid: (\d+)\)`)
-	taskEnd    = regexp.MustCompile(`srun: error: (\S+): tasks? ([\d,\- ]+): (Out Of Memory|Killed|Segmentation fault|Bus error|Illegal instruction|Aborted|Terminated|Floating point exception|Exited with exit code \d+)(?: \(core dumped\))?`)
-	processEnd = regexp.MustCompile(`Process (\d+) exit with status code (\d+)\.`)
 )
 
 // isVictim says that an ending follows from another process's failure.
 func isVictim(why string) bool { return containsAny(why, victims) }
 
-// sniffEnds recognises a log that tells of processes that ended.
-func sniffEnds(data []byte) bool {
-	return bytes.Contains(data, []byte(elastic)) || bytes.Contains(data, []byte(tracebackStart)) || (bytes.Contains(data, []byte(srunError)) && taskEnd.Match(data)) ||
-		processEnd.Match(data)
-}
-
-// ends collects what processes died of: exceptions that nothing caught, the failures that torchrun lists, what Slurm says of
-// its tasks and horovodrun of its processes.
-func (p *parser) ends() {
-	p.tracebacks()
-	for at := 0; ; {
-		i := bytes.Index(p.text[at:], []byte(elastic))
-		if i < 0 {
-			break
-		}
-		at += i + len(elastic)
+// ending takes what a launcher says of the end of ranks: the failures that torchrun lists, what Slurm says of its tasks, and other
+// launchers of their processes.
+func (p *parser) ending(e *grammar.Event) {
+	switch e.Kind {
+	case grammar.ListedEnd:
+		at := e.At + len(elastic)
 		p.elastic(p.text[at:min(len(p.text), at+window)], true)
 		const longest = 256 << 10 // Of the list before, which holds the others.
 		before := p.text[max(0, at-longest):at]
 		if k := bytes.LastIndex(before, []byte(failures)); k >= 0 {
 			p.rows(before[k:])
 		}
-	}
-	for _, m := range taskEnd.FindAllSubmatch(p.text, -1) {
-		if len(p.log.Ends) >= most {
-			break
+	case grammar.TaskEnd:
+		p.tasks(e.Get("host"), e.Get("ranks"), e.Get("what"))
+	case grammar.RankEnd:
+		why := told.Ending(e.Get("code"))
+		if n := e.Get("signal"); n != "" {
+			why = told.Ending("-" + n)
 		}
-		p.tasks(string(m[1]), string(m[2]), string(m[3]))
-	}
-	for _, m := range processEnd.FindAllSubmatch(p.text, most) {
-		if r := int(number(m[1])); r >= 0 && r < maxRank && string(m[2]) != "0" {
-			p.end(End{Rank: r, Why: ending(string(m[2]))})
+		if r := e.Int("rank"); r >= 0 && r < maxRank && why != "" && e.Get("code") != "0" {
+			p.end(End{Rank: r, Why: why, Host: unlabelled(e.Get("host")), PID: max(e.Int("pid"), 0)})
 		}
 	}
 }
@@ -114,7 +101,7 @@ func (p *parser) elastic(text []byte, first bool) {
 			e.Rank = int(number([]byte(rank)))
 		case "exitcode":
 			if c := exitCode.FindStringSubmatch(value); c != nil {
-				e.Why, e.PID = ending(c[1]), int(number([]byte(c[2])))
+				e.Why, e.PID = told.Ending(c[1]), int(number([]byte(c[2])))
 			}
 		}
 	}
@@ -123,27 +110,10 @@ func (p *parser) elastic(text []byte, first bool) {
 	}
 }
 
-var signals = map[int]string{1: "SIGHUP", 2: "SIGINT", 4: "SIGILL", 6: "SIGABRT", 7: "SIGBUS", 8: "SIGFPE", 9: "SIGKILL", 11: "SIGSEGV", 15: "SIGTERM"}
-
-// ending puts an exit code, negative for a signal, into words.
-func ending(code string) string {
-	n, err := strconv.Atoi(code)
-	if err != nil {
-		return ""
-	}
-	if n > 128 && signals[n-128] != "" {
-		n = 128 - n // As shells say it.
-	}
-	if n < 0 {
-		return strings.TrimSpace(fmt.Sprintf("signal %d %s", -n, strings.TrimSuffix("("+signals[-n]+")", "()")))
-	}
-	return exited + code
-}
-
 // tasks reads what srun says of a host's tasks. Of those that it ended itself because another failed nothing follows.
 func (p *parser) tasks(host, list, what string) {
 	why := map[string]string{
-		"Out Of Memory": "out of memory", "Segmentation fault": "signal 11 (SIGSEGV)", "Bus error": "signal 7 (SIGBUS)",
+		"Out Of Memory": outOfMemory, "Segmentation fault": "signal 11 (SIGSEGV)", "Bus error": "signal 7 (SIGBUS)",
 		"Illegal instruction": "signal 4 (SIGILL)", "Floating point exception": "signal 8 (SIGFPE)",
 		"Aborted": "signal 6 (SIGABRT)", "Terminated": "signal 15 (SIGTERM)", "Killed": "signal 9 (SIGKILL)",
 	}[what]

@@ -61,7 +61,7 @@ func TestEnds(t *testing.T) {
 		{"tasks that start several ranks", job(wordings[1], 8, 5) + "srun: error: node1: task 1: Out Of Memory\n", nil, ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			ev, _ := Evidence([]*Log{parse(t, tc.text)}, nil)
+			ev := Evidence([]*Log{parse(t, tc.text)}, nil, 0).Evidence
 			var gone []int
 			for _, r := range ev.Ranks {
 				if r.State == rca.ProcessGone {
@@ -105,7 +105,7 @@ func TestWarnings(t *testing.T) {
 	}
 	b.WriteString("[1]:node-1:701:911 [0] transport/net_ib.cc:1296 NCCL WARN NET/IB: Got completion from peer 10.1.0.7<38244> with status=12 hca mlx5_1\n" +
 		"node-1:701:911 [0] NCCL WARN and so on\n" + "node-7:1:2 [3] NCCL WARN Call to connect failed\n" + job(wordings[2], 2))
-	_, notes := Evidence([]*Log{parse(t, b.String())}, nil)
+	notes := Evidence([]*Log{parse(t, b.String())}, nil, 0).Notes
 	for _, want := range []string{
 		"NCCL warned in rank 1 (node-1, GPU 0): NET/IB: Got completion from peer 10.1.0.7<38244> with status=12 hca mlx5_1",
 		"NCCL warned in process 1 on node-7: Call to connect failed",
@@ -129,7 +129,8 @@ func TestClosedByPeer(t *testing.T) {
 		b.WriteString(died(r, "torch.distributed.DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:3690, remote process exited or there was a network error, NCCL version 2.27.3\n"+
 			fmt.Sprintf("[rank%d]: ncclRemoteError: A call failed possibly due to a network error or a remote process exiting prematurely.\n[rank%d]: Last error:\n[rank%d]: socketProgress: Connection closed by remote peer node-3<41234>", r, r, r)))
 	}
-	ev, notes := Evidence([]*Log{parse(t, b.String())}, nil)
+	r := Evidence([]*Log{parse(t, b.String())}, nil, 0)
+	ev, notes := r.Evidence, r.Notes
 	v := engine.Analyze(ev, rca.Options{HangAfter: 1, FirstOps: -2, Incident: true})
 	if got := ranksOf(v); slices.ContainsFunc(got, func(r int) bool { return r != 3 }) {
 		t.Errorf("%s %v: %s", v.Class, got, v.Summary)
@@ -152,7 +153,7 @@ func TestFingerprints(t *testing.T) {
 		}
 		b.WriteString(died(r, fmt.Sprintf("RuntimeError: Detected mismatch between collectives on ranks. Rank %d is running collective: %s, but Rank %d is running collective: %s.", r, shown(mine), other, shown(theirs))))
 	}
-	ev, _ := Evidence([]*Log{parse(t, b.String())}, nil)
+	ev := Evidence([]*Log{parse(t, b.String())}, nil, 0).Evidence
 	v := engine.Analyze(ev, rca.Options{HangAfter: 1, FirstOps: -2, Incident: true})
 	if v.Class != rca.Inconsistent || !slices.Equal(ranksOf(v), []int{3}) {
 		t.Errorf("%s %v: %s", v.Class, ranksOf(v), v.Summary)

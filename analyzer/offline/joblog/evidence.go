@@ -11,19 +11,30 @@ import (
 	"strings"
 
 	"github.com/culprit-project/culprit/analyzer/offline/flightrecorder"
+	"github.com/culprit-project/culprit/analyzer/offline/told"
 	"github.com/culprit-project/culprit/analyzer/rca"
 )
 
-// Evidence turns the logs of one job into what the engine takes. known are the groups that other sources tell of: a
-// log names a group without its members. notes say what was assumed.
-func Evidence(logs []*Log, known []rca.Comm) (ev rca.Evidence, notes []string) {
-	b := builder{known: known, ranks: map[int]*rca.Rank{}, comms: map[rca.CommID]*rca.Comm{}}
-	assumed, attempts, repeats := false, 0, 0
+// Result is what the logs of one job give.
+type Result struct {
+	Evidence rca.Evidence
+	Notes    []string // What was assumed, and what is quoted.
+	Findings []told.Finding
+}
+
+// Evidence turns the logs of one job into what the engine takes. known are the groups that other sources tell of: a log names a
+// group without its members. world is how many ranks the job has, where that is known from elsewhere; else 0.
+func Evidence(logs []*Log, known []rca.Comm, world int) Result {
+	b := builder{
+		known: known, ranks: map[int]*rca.Rank{}, comms: map[rca.CommID]*rca.Comm{}, bus: map[int]string{}, world: world, stated: world, room: mostMembers,
+	}
+	assumed, attempts, repeats, dropped := false, 0, 0, 0
 	for _, l := range logs {
 		assumed = assumed || l.Assumed
 		attempts = max(attempts, l.Attempts)
-		b.world = max(b.world, l.World)
+		b.world, b.stated = max(b.world, l.World), max(b.stated, l.World)
 		repeats += l.Repeats
+		dropped += l.Dropped
 		for r := range l.Ranks {
 			b.rank(r)
 		}
@@ -31,27 +42,36 @@ func Evidence(logs []*Log, known []rca.Comm) (ev rca.Evidence, notes []string) {
 	states := merge(logs)
 	attribute(states)
 	b.survey(states)
+	var notes []string
 	notes = append(notes, b.joins(logs)...)
 	b.whole()
 	for _, place := range slices.SortedFunc(maps.Keys(states), before) {
 		b.member(place, states[place])
 	}
+	b.loosely(logs)
 	b.blame(logs, states)
 	b.warned(logs)
 	b.lost(logs)
 	b.closed(logs)
 	b.watched(logs)
+	b.elsewhere(logs, states)
 	if attempts > 1 {
 		notes = append(notes, fmt.Sprintf("the job was started %d times: the last is what counts", attempts))
 	}
 	if repeats > 0 {
 		notes = append(notes, fmt.Sprintf("the log leaves out %d lines as repeated by other processes: ranks without a line of their own are not silent", repeats))
 	}
+	if dropped > 0 || b.room < 0 {
+		notes = append(notes, fmt.Sprintf("more operations and groups time out than in a real job: %d were left out", dropped+b.outside))
+	}
 	if assumed {
 		notes = append(notes, "messages do not name global ranks: ranks of groups were taken for them")
 	}
-	return b.finish(repeats > 0), append(notes, b.notes...)
+	return Result{b.finish(repeats > 0), append(notes, b.notes...), b.findings(logs)}
 }
+
+// mostMembers bounds how many members all groups together have: what a log says of groups may be made up.
+const mostMembers = 1 << 20
 
 func before(a, b Place) int {
 	return cmp.Or(cmp.Compare(a.Rank, b.Rank), strings.Compare(a.Group, b.Group))
@@ -84,17 +104,30 @@ func merge(logs []*Log) map[Place]*State {
 // attribute gives operations of which the message names no group to the one group in which their number is pending
 // elsewhere.
 func attribute(states map[Place]*State) {
+	const mostNumbered = 256         // With more groups a number is pending in several.
+	byGroup := map[string][2]int64{} // The lowest completed and the highest enqueued of each group.
+	for place, s := range states {
+		if place.Group == "" || s.Enqueued <= s.Completed {
+			continue
+		}
+		span, ok := byGroup[place.Group]
+		if !ok {
+			span = [2]int64{s.Completed, s.Enqueued}
+		}
+		byGroup[place.Group] = [2]int64{min(span[0], s.Completed), max(span[1], s.Enqueued)}
+	}
 	pending := func(seq int64) (group string, only bool) {
 		n := 0
-		seen := map[string]bool{}
-		for place, s := range states {
-			if place.Group != "" && !seen[place.Group] && seq > s.Completed && seq <= s.Enqueued {
-				seen[place.Group] = true
-				group = place.Group
+		for name, span := range byGroup {
+			if seq > span[0] && seq <= span[1] {
+				group = name
 				n++
 			}
 		}
 		return group, n == 1
+	}
+	if len(byGroup) > mostNumbered {
+		return
 	}
 	for place, s := range states {
 		if place.Group != "" || s.Enqueued >= 0 {
@@ -129,6 +162,13 @@ type builder struct {
 	// waiting are the ranks whose communication broke off, with how; over: all ended together, and nobody waited.
 	waiting map[int]*Exception
 	over    bool
+	// bus are the PCI addresses of ranks' GPUs. stated is how many ranks the job has, where something says so.
+	bus     map[int]string
+	stated  int
+	room    int // For members of groups; outside counts what found none.
+	outside int
+	found   []told.Finding
+	loose   map[int]string
 	// own are groups whose name stands for several, as different ranks have the same place in it.
 	own map[string]bool
 }
@@ -164,8 +204,12 @@ func (b *builder) survey(states map[Place]*State) {
 		if s.GroupRank < 0 || s.GroupRank >= maxRank || b.isKnown(c) {
 			continue
 		}
-		for len(c.Members) <= s.GroupRank {
-			c.Members = append(c.Members, -1)
+		if more := s.GroupRank + 1 - len(c.Members); more > 0 {
+			if b.room -= more; b.room < 0 {
+				b.outside++
+				continue
+			}
+			c.Members = append(c.Members, slices.Repeat([]int{-1}, more)...)
 		}
 		c.Members[s.GroupRank] = place.Rank
 	}
@@ -241,20 +285,40 @@ func (b *builder) comm(place Place, s *State) *rca.Comm {
 	return b.comms[id]
 }
 
-// whole gives the group of all ranks its members: whoever says nothing is in it too.
+// whole gives the group of all ranks its members: whoever says nothing is in it too. Where messages name no group, and the job's
+// size is known, ranks that wait at one number and have their own rank as their place are in that group.
 func (b *builder) whole() {
-	for _, c := range b.comms {
-		if (c.ID != "watchdog 0" && !strings.HasPrefix(c.Name, defaultGroup)) || b.own["0"] || len(c.Members) > b.world || b.isKnown(c) {
+	for _, id := range slices.Sorted(maps.Keys(b.comms)) {
+		c := b.comms[id]
+		named := c.ID == "watchdog 0" || strings.HasPrefix(c.Name, defaultGroup)
+		if c.ID == "watchdog " {
+			named = b.stated > 0 && b.stated >= b.world && !b.own[""] && inPlace(c.Members)
+		}
+		if !named || b.own["0"] || len(c.Members) > b.world || b.isKnown(c) {
+			continue
+		}
+		if b.room -= b.world; b.room < 0 {
+			b.outside++
 			continue
 		}
 		c.Members, c.Size = make([]int, b.world), b.world
 		for r := range c.Members {
 			c.Members[r] = r
-			if b.ranks[r] == nil {
+			if b.ranks[r] == nil && b.stated < b.world {
 				c.Size = b.world + 1 // Part of a log says nothing of how many there are.
 			}
 		}
 	}
+}
+
+// inPlace reports whether each member known has its own number as its place.
+func inPlace(members []int) bool {
+	for i, r := range members {
+		if r >= 0 && r != i {
+			return false
+		}
+	}
+	return true
 }
 
 func (b *builder) isKnown(c *rca.Comm) bool {

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/culprit-project/culprit/analyzer/offline/grammar"
 	"github.com/culprit-project/culprit/analyzer/rca"
 	"github.com/culprit-project/culprit/analyzer/rca/engine"
 )
@@ -82,7 +83,7 @@ func TestLogsOfHosts(t *testing.T) {
 		}
 		byHost[host].WriteString(line)
 	}
-	ev, _ := Evidence([]*Log{parse(t, byHost[0].String()), parse(t, byHost[1].String())}, nil)
+	ev := Evidence([]*Log{parse(t, byHost[0].String()), parse(t, byHost[1].String())}, nil, 0).Evidence
 	if v := engine.Analyze(ev, rca.Options{HangAfter: 1, FirstOps: -2, Incident: true}); v.Class != rca.NotEntered || !slices.Equal(ranksOf(v), []int{2}) {
 		t.Errorf("%s %v: %s", v.Class, ranksOf(v), v.Summary)
 	}
@@ -122,7 +123,7 @@ func TestWrapped(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := parse(t, text)
-			ev, _ := Evidence([]*Log{l}, nil)
+			ev := Evidence([]*Log{l}, nil, 0).Evidence
 			v := engine.Analyze(ev, rca.Options{HangAfter: 1, FirstOps: -2, Incident: true})
 			if v.Class != rca.NotEntered || !slices.Equal(ranksOf(v), []int{2}) || v.Op != "barrier" {
 				t.Errorf("%s %v %q: %s", v.Class, ranksOf(v), v.Op, v.Summary)
@@ -134,7 +135,7 @@ func TestWrapped(t *testing.T) {
 // A label that is not the rank says nothing: tasks that start several ranks, local ranks of several hosts.
 func TestLabelsThatAreNoRanks(t *testing.T) {
 	text := timedOutLog(4, 2, func(r int) string { return fmt.Sprintf("%d: %s", r/2, own(r)) })
-	ev, _ := Evidence([]*Log{parse(t, text)}, nil)
+	ev := Evidence([]*Log{parse(t, text)}, nil, 0).Evidence
 	if v := engine.Analyze(ev, rca.Options{HangAfter: 1, FirstOps: -2}); !slices.Equal(ranksOf(v), []int{2}) {
 		t.Errorf("%v: %s", ranksOf(v), v.Summary)
 	}
@@ -145,7 +146,8 @@ func TestRepeated(t *testing.T) {
 	text := timedOutLog(8, 5, own)
 	i := strings.Index(text, "[rank3]: Traceback")
 	text = text[:i] + "(RayTrainWorker pid=9) RuntimeError: Timed out waiting 20000ms for recv operation to complete [repeated 5x across cluster]\n"
-	ev, notes := Evidence([]*Log{parse(t, text)}, nil)
+	r := Evidence([]*Log{parse(t, text)}, nil, 0)
+	ev, notes := r.Evidence, r.Notes
 	v := engine.Analyze(ev, rca.Options{HangAfter: 1, FirstOps: -2, Incident: true})
 	if v.Class != rca.Unknown || len(ranksOf(v)) > 0 || !slices.ContainsFunc(notes, func(n string) bool { return strings.Contains(n, "5 lines") }) {
 		t.Errorf("%s %v: %s, %q", v.Class, ranksOf(v), v.Summary, notes)
@@ -157,73 +159,12 @@ func TestSieve(t *testing.T) {
 	noise := bytes.Repeat([]byte("step 812: loss 2.31, 1.12 it/s, data 0.002 s, forward 0.1 s\n"), 80_000)
 	interesting := []byte(timedOutLog(4, 2, own))
 	text := slices.Concat(interesting[:300], noise, interesting[300:], noise)
-	kept, cut, err := Sieve(bytes.NewReader(text))
-	if err != nil || cut || len(kept) > sieveHead+2*len(interesting)+200*100 {
+	kept, cut, err := grammar.Sieve(bytes.NewReader(text))
+	if err != nil || cut || len(kept) > 1<<20+2*len(interesting)+200*100 {
 		t.Fatalf("%d of %d bytes, cut %v, %v", len(kept), len(text), cut, err)
 	}
-	ev, _ := Evidence([]*Log{parse(t, string(kept))}, nil)
+	ev := Evidence([]*Log{parse(t, string(kept))}, nil, 0).Evidence
 	if v := engine.Analyze(ev, rca.Options{HangAfter: 1, FirstOps: -2}); !slices.Equal(ranksOf(v), []int{2}) {
 		t.Errorf("%v: %s", ranksOf(v), v.Summary)
 	}
-}
-
-func FuzzPlain(f *testing.F) {
-	f.Add([]byte(timedOutLog(2, 1, own)))
-	f.Add([]byte(`{"log":"[rank0]: x\n","stream":"stderr"}`))
-	f.Add([]byte("2026-11-22T10:00:00.1Z stderr P [rank\n2026-11-22T10:00:00.1Z stderr F 0]: x\n"))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		if got := plain(data); len(got) > 16*len(data)+64 {
-			t.Errorf("%d bytes of %d", len(got), len(data))
-		}
-		if _, _, err := Sieve(bytes.NewReader(data)); err != nil {
-			t.Error(err)
-		}
-	})
-}
-
-// The pass over all words at once finds what looking for each finds.
-func TestFirst(t *testing.T) {
-	want := func(b []byte) int {
-		at := -1
-		for _, w := range telling {
-			if i := bytes.Index(b, w); i >= 0 && (at < 0 || i < at) {
-				at = i
-			}
-		}
-		return at
-	}
-	for i, w := range telling {
-		other := telling[(i+7)%len(telling)]
-		for _, text := range []string{"%s", "%s%s", "x%s", "lorem ipsum %s dolor %s\n", "%[2]s %[1]s"} {
-			b := fmt.Appendf(nil, text, w, other)
-			for cut := range len(b) + 1 {
-				if got := first(b[:cut]); got != want(b[:cut]) {
-					t.Fatalf("%q: %d, want %d", b[:cut], got, want(b[:cut]))
-				}
-			}
-		}
-	}
-}
-
-func FuzzFirst(f *testing.F) {
-	for _, w := range telling {
-		f.Add(w)
-	}
-	f.Fuzz(func(t *testing.T, data []byte) {
-		want := -1
-		for _, w := range telling {
-			if i := bytes.Index(data, w); i >= 0 && (want < 0 || i < want) {
-				want = i
-			}
-		}
-		if got := first(data); got != want {
-			t.Errorf("%d, want %d", got, want)
-		}
-		s := sieve{}
-		s.chunk(data[:len(data)/2])
-		s.chunk(data[len(data)/2:])
-		if len(s.kept) > len(data) {
-			t.Errorf("kept %d of %d bytes", len(s.kept), len(data))
-		}
-	})
 }

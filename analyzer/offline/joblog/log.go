@@ -1,23 +1,27 @@
 // Copyright 2026 The Culprit Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package joblog reads what a training job's log says of communication: the messages of PyTorch's NCCL watchdog about
-// operations that timed out (PyTorch 1.13 and newer), its desynchronisation report, the lines in which NCCL itself says
-// who joins a communicator (NCCL_DEBUG=INFO), and how processes ended: uncaught exceptions, the first failure that
-// torchrun saw, srun's word on its tasks. Such logs hold anything else too, of all ranks mixed.
+// Package joblog makes evidence of what a training job's log says: operations that timed out, communicators that started, how
+// processes ended, and what messages tell by themselves. Which messages there are, and in which words, is package grammar's. Logs
+// hold anything else too, of all ranks mixed.
 package joblog
 
 import (
 	"bytes"
 	"errors"
+	"maps"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/culprit-project/culprit/analyzer/offline/grammar"
+	"github.com/culprit-project/culprit/analyzer/offline/told"
 )
 
 // ErrNothing is given for a log that says nothing of communication.
-var ErrNothing = errors.New("no message of the NCCL watchdog, no communicator's start and no process's end")
+var ErrNothing = errors.New("no message that is known: of communication, of how processes ended, or of hardware")
 
 // Log is what was read from one file.
 type Log struct {
@@ -33,7 +37,9 @@ type Log struct {
 	Aborts     []string // What C++ programs say before they abort.
 	Repeats    int      // Lines that a collector left out as other processes' same ones.
 	World      int      // Ranks that the log says that the job has; 0 unknown.
-	// Warnings are the first of each process, in the order of the log.
+	// Findings are what messages tell by themselves, in the order of the log.
+	Findings []told.Finding
+	// Warnings are NCCL's first of each process.
 	Warnings []Warning
 	// Losses are what Ray says that it lost, in the order of the log.
 	Losses  []Loss
@@ -41,6 +47,14 @@ type Log struct {
 	Slower  []string // What a detector of stragglers said.
 	// Closed are the hosts that closed connections, with how many messages say so.
 	Closed map[string]int
+	// Loose are operations that timed out and have no number, by rank.
+	Loose map[int]string
+	// TimedOut are the ranks whose watchdogs had a timeout, as signals to dump say.
+	TimedOut map[int]bool
+	// Ending are the processes that a launcher ended because of another.
+	Ending map[int]bool
+	// Dropped counts operations and groups beyond the bounds.
+	Dropped int
 	// Attempts counts how often the job started over; States are those of the last.
 	Attempts int
 	// Assumed: no line names its global rank, so the ranks of the groups stand for them.
@@ -73,12 +87,13 @@ type Op struct {
 
 // Join is a rank that enters a communicator.
 type Join struct {
-	Comm string // NCCL's hash.
+	Comm string // NCCL's hash; empty in lines of versions that print none.
 	Rank int    // In the communicator.
 	Size int
 	Host string
 	PID  int
 	GPU  string // Its number on the host.
+	Bus  string // Its PCI address, as NCCL writes it.
 	Done bool
 }
 
@@ -89,109 +104,50 @@ const (
 	window = 700
 )
 
-// Anchors of messages.
-const (
-	caught   = "Watchdog caught collective operation timeout"
-	detected = "etected by watchdog at work" // "Exception (either an error or timeout) d…", "failure d…".
-	timedOut = "Timeout at NCCL work:"
-	dumping  = "Received a dump signal"
-	lagging  = "To our best knowledge, "
-	snapshot = "Snapshot of ranks' latest states"
-	joining  = " - Init "
-	trace    = "Stack trace of the failed collective"
-)
-
 // Sniff recognises a log that says anything of use.
 func Sniff(data []byte) bool {
-	if sniff(data) {
+	if grammar.Any(data) {
 		return true
 	}
 	// What collectors and terminals broke is put together first.
 	const enough = 4 << 20
 	head := data[:min(len(data), enough)]
-	whole := plain(head)
-	return len(whole) != len(head) && sniff(whole)
-}
-
-func sniff(data []byte) bool {
-	for _, s := range []string{caught, detected, timedOut, dumping} {
-		if bytes.Contains(data, []byte(s)) {
-			return true
-		}
-	}
-	for _, s := range []string{"monitoredBarrier", "CollectiveFingerPrint(", warns} {
-		if bytes.Contains(data, []byte(s)) {
-			return true
-		}
-	}
-	return bytes.Contains(data, []byte("NCCL INFO")) && joinLine.Match(data) || sniffEnds(data) || sniffLosses(data) || sniffWatches(data)
+	whole := grammar.Plain(head)
+	return !bytes.Equal(whole, head) && grammar.Any(whole)
 }
 
 var (
-	workPart   = regexp.MustCompile(`WorkNCCL\( ?SeqNum= ?(\d+), ?OpType= ?(\w+)(?:, ?NumelIn= ?(\d+), ?NumelOut= ?(\d+))?, ?Timeout ?\(ms\) ?= ?\d+ ?\)(?: ran for (\d+) milliseconds)?`)
 	statusPart = regexp.MustCompile(`(?i)last (enqueued|started|completed)(?: NCCL)? work: (-?\d+)`)
 	absentPart = regexp.MustCompile(`\[([\d, ]+)\] finished collective #(\d+), but didn't join collective #(\d+)`)
 	neverPart  = regexp.MustCompile(`To our best knowledge, ranks \[([\d, ]+)\] are the lagging ranks`)
 	latestPart = regexp.MustCompile(`#(\d+) (?:started|finished) ranks:|\[([\d, ]+)\] (started|finished) (\w+)`)
-	joinLine   = regexp.MustCompile(`(?m)(\S+?):(\d+):\d+ \[(\d+)\] NCCL INFO (?:\[Rank \d+\] )?ncclComm\w+ comm 0x[0-9a-f]+ rank (\d+) n[rR]anks (\d+) cudaDev \d+ .*?commId 0x([0-9a-f]+) - Init (START|COMPLETE)`)
 	framePart  = regexp.MustCompile(`^(?:\[rank\d+\]:\s*)?#\d+ (\S+) from (\S+)`)
 )
 
 // Parse reads a log. rank is whose log it is where the file's name says so, else -1.
 func Parse(file string, data []byte, rank int) (*Log, error) {
 	labelled := data
-	data = plain(data)
-	p := parser{text: data, rank: rank, teller: speaker{rank: -1}, log: &Log{File: file, Ranks: map[int]bool{}, States: map[Place]*State{}, Attempts: 1}}
+	data = grammar.Plain(data)
+	p := newParser(file, data, rank)
 	p.prefixes()
-	p.messages()
-	p.joins()
-	p.ends()
+	events := grammar.Scan(data)
+	for i := range events {
+		p.event(&events[i])
+	}
 	p.losses(labelled)
-	p.watches()
-	p.peers()
-	p.claims()
-	p.aborts()
-	p.warnings()
 	p.settle()
-	p.size()
-	p.log.Repeats = repeats(data)
-	if len(p.log.States) == 0 && len(p.log.Joins) == 0 && len(p.log.Ends) == 0 && len(p.log.Exceptions) == 0 && len(p.log.Claims) == 0 && len(p.log.Warnings) == 0 && len(p.log.Losses) == 0 && len(p.log.Watches) == 0 && len(p.log.Slower) == 0 {
+	p.log.Repeats = grammar.Repeats(data)
+	if l := p.log; len(l.States) == 0 && len(l.Joins) == 0 && len(l.Ends) == 0 && len(l.Exceptions) == 0 && len(l.Claims) == 0 && len(l.Warnings) == 0 && len(l.Losses) == 0 &&
+		len(l.Watches) == 0 && len(l.Slower) == 0 && len(l.Findings) == 0 && len(l.Loose) == 0 {
 		return nil, ErrNothing
 	}
 	return p.log, nil
 }
 
-var worldParts = []*regexp.Regexp{
-	regexp.MustCompile(`Rank \d+ is connected to \d+ peer ranks\. Expected number of connected peer ranks is ?: ?(\d+)`),
-	regexp.MustCompile(`(?i)\bworld[_ ]size ?[=:] ?(\d+)`),
-}
-
-var glooRank = regexp.MustCompile(`\[Gloo\] Rank (\d+) is connected to`)
-
-var terminate = regexp.MustCompile(`terminate called after throwing an instance of '([^']+)'(?:[^\n]*\n[^\n]*what\(\):\s*([^\n]*))?`)
-
-// aborts takes what C++ programs say before they abort: not whose it is, but why.
-func (p *parser) aborts() {
-	const most = 64
-	for _, m := range terminate.FindAllSubmatch(p.text, most) {
-		p.log.Aborts = append(p.log.Aborts, string(m[1])+": "+cut(string(m[2])))
-	}
-}
-
-// size takes how many ranks the job has from lines that say so.
-func (p *parser) size() {
-	const most = 64
-	for i, re := range worldParts {
-		for _, m := range re.FindAllSubmatch(p.text, most) {
-			if n := int(number(m[1])); n > 0 && n < maxRank {
-				p.log.World = max(p.log.World, n+1-i) // The first form counts the others.
-			}
-		}
-	}
-	for _, m := range glooRank.FindAllSubmatch(p.text, maxRank) {
-		if r := int(number(m[1])); r >= 0 && r < p.log.World {
-			p.log.Ranks[r] = true
-		}
+func newParser(file string, text []byte, rank int) *parser {
+	return &parser{
+		text: text, rank: rank, teller: speaker{rank: -1}, last: map[int]*State{}, claims: map[claimKey]int{}, prints: map[int]int{}, watches: map[int]int{},
+		log: &Log{File: file, Ranks: map[int]bool{}, States: map[Place]*State{}, Loose: map[int]string{}, TimedOut: map[int]bool{}, Ending: map[int]bool{}, Attempts: 1},
 	}
 }
 
@@ -200,12 +156,12 @@ var loggerLine = regexp.MustCompile(`(?m)^(?:\[[IWEF]\d{4} \d\d:\d\d:\d\d\.\d+ [
 
 // SniffQuiet recognises a log of ranks by the labels that PyTorch gives their lines, whatever they say.
 func SniffQuiet(data []byte) bool {
-	return bytes.Contains(data, []byte("[rank")) && rankPrefix.Match(data) || loggerLine.Match(data)
+	return bytes.Contains(data, []byte("[rank")) && grammar.RankLabel.Match(data) || loggerLine.Match(data)
 }
 
 // ParseQuiet reads only whose log it is.
 func ParseQuiet(file string, data []byte) *Log {
-	p := parser{text: data, rank: -1, log: &Log{File: file, Ranks: map[int]bool{}, Attempts: 1}}
+	p := newParser(file, data, -1)
 	p.prefixes()
 	return p.log
 }
@@ -217,12 +173,21 @@ type parser struct {
 	// named: some lines name their global rank.
 	named bool
 	// teller said last that something timed out: the desynchronisation report follows that on lines of its own.
-	teller speaker
-	ended  map[endKey]int // Places in log.Ends.
+	teller  speaker
+	last    map[int]*State // The state of the operation that each rank told of last.
+	ended   map[endKey]int // Places in log.Ends.
+	claims  map[claimKey]int
+	prints  map[int]int
+	watches map[int]int
+	groups  map[string]map[int64]bool // Numbers of operations that timed out, by group.
+	lost    []grammar.Event
+	placed  []grammar.Event
+	// examined counts tracebacks.
+	examined int
 }
 
 func (p *parser) prefixes() {
-	for _, m := range rankPrefix.FindAllSubmatch(p.text, -1) {
+	for _, m := range grammar.RankLabel.FindAllSubmatch(p.text, -1) {
 		if r := number(m[1]); r >= 0 && r < maxRank {
 			p.log.Ranks[int(r)] = true
 			p.named = true
@@ -233,32 +198,70 @@ func (p *parser) prefixes() {
 	}
 }
 
-// messages goes through the log in its order.
-func (p *parser) messages() {
-	for at := 0; at < len(p.text); {
-		next, kind := -1, ""
-		for _, anchor := range []string{caught, detected, timedOut, dumping, lagging, snapshot, trace} {
-			if i := bytes.Index(p.text[at:min(len(p.text), at+searchAhead)], []byte(anchor)); i >= 0 && (next < 0 || i < next) {
-				next, kind = i, anchor
-			}
-		}
-		if next < 0 {
-			at += max(1, searchAhead-len(snapshot)-len(lagging))
-			continue
-		}
-		at += next
-		p.message(at, kind)
-		at += len(kind)
+// event takes one message.
+func (p *parser) event(e *grammar.Event) {
+	switch e.Kind {
+	case grammar.Timeout, grammar.Counters, grammar.DumpSignal, grammar.Lagging, grammar.Snapshot, grammar.CallStack:
+		p.message(e)
+	case grammar.NotJoined:
+		p.notJoined(e)
+	case grammar.Joined:
+		p.joined(e)
+	case grammar.Print:
+		p.print(e)
+	case grammar.WaitsFor, grammar.Reached, grammar.Key:
+		p.claim(p.claimOf(e))
+	case grammar.World:
+		p.size(e)
+	case grammar.Traceback:
+		p.traceback(e)
+	case grammar.Abort:
+		p.abort(e)
+	case grammar.ListedEnd, grammar.TaskEnd, grammar.RankEnd:
+		p.ending(e)
+	case grammar.Ending:
+		p.log.Ending[e.Int("pid")] = true
+	case grammar.Lost:
+		p.lost = append(p.lost, *e)
+	case grammar.Watched, grammar.Slower:
+		p.watched(e)
+	case grammar.ClosedBy:
+		p.closed(e)
+	case grammar.Warned:
+		p.warned(e)
+	case grammar.Placed:
+		p.placed = append(p.placed, *e)
+	case grammar.Launched:
+	default:
+		p.find(e)
 	}
 }
 
-// searchAhead bounds how far a single search looks, so that many messages of one kind do not cost a pass over the rest
-// of the log for every other kind each.
-const searchAhead = 64 << 10
+func (p *parser) abort(e *grammar.Event) {
+	const most = 64
+	if len(p.log.Aborts) < most {
+		p.log.Aborts = append(p.log.Aborts, e.Get("class")+": "+cut(e.Get("what")))
+	}
+}
 
-func (p *parser) message(at int, kind string) {
+// size takes how many ranks the job has from a line that says so.
+func (p *parser) size(e *grammar.Event) {
+	n := e.Int("size")
+	if peers := e.Int("peers"); peers >= 0 {
+		n = peers + 1
+	}
+	if n > 0 && n < maxRank {
+		p.log.World = max(p.log.World, n)
+	}
+	if r := e.Int("rank"); r >= 0 && r < p.log.World {
+		p.log.Ranks[r] = true
+	}
+}
+
+func (p *parser) message(e *grammar.Event) {
+	at := e.At
 	who, ok := p.speaker(at)
-	report := kind == lagging || kind == snapshot
+	report := e.Kind == grammar.Lagging || e.Kind == grammar.Snapshot
 	switch {
 	case ok && !report:
 		p.teller = who
@@ -268,47 +271,88 @@ func (p *parser) message(at int, kind string) {
 		return
 	}
 	text := flat(p.text[at:min(len(p.text), at+window)])
-	switch kind {
-	case caught:
-		p.work(who, text)
-	case detected, timedOut, dumping:
+	switch e.Kind {
+	case grammar.Timeout:
+		p.work(who, e)
+	case grammar.DumpSignal:
+		if of := e.Int("of"); of >= 0 {
+			p.log.TimedOut[of] = true
+		} else if e.Get("own") != "" {
+			p.log.TimedOut[who.rank] = true
+		}
 		p.status(who, text)
-	case trace:
+	case grammar.Counters:
+		p.status(who, text)
+	case grammar.CallStack:
 		p.stack(who, at)
-	case lagging:
-		for _, m := range absentPart.FindAllStringSubmatch(text, maxRank) {
-			for _, r := range ranks(m[1]) {
-				s := p.state(Place{r, who.group}, who.desc)
-				s.Enqueued, s.Completed = max(s.Enqueued, number([]byte(m[2]))), max(s.Completed, number([]byte(m[2])))
-			}
-		}
-		if m := neverPart.FindStringSubmatch(text); m != nil {
-			for _, r := range ranks(m[1]) {
-				p.state(Place{r, who.group}, who.desc).Enqueued = 0
-			}
-		}
-	case snapshot:
+	case grammar.Lagging:
+		p.lagging(who, text)
+	case grammar.Snapshot:
 		p.latest(who, at)
 	}
 }
 
-// work takes the operation that timed out.
-func (p *parser) work(who speaker, text string) {
-	m := workPart.FindStringSubmatch(text)
-	if m == nil {
-		return
+func (p *parser) lagging(who speaker, text string) {
+	for _, m := range absentPart.FindAllStringSubmatch(text, maxRank) {
+		for _, r := range ranks(m[1]) {
+			s := p.state(Place{r, who.group}, who.desc)
+			s.Enqueued, s.Completed = max(s.Enqueued, number([]byte(m[2]))), max(s.Completed, number([]byte(m[2])))
+		}
 	}
-	op := Op{Seq: number([]byte(m[1])), Type: m[2], In: -1, Out: -1, Ran: -1}
-	if m[3] != "" {
-		op.In, op.Out = number([]byte(m[3])), number([]byte(m[4]))
+	if m := neverPart.FindStringSubmatch(text); m != nil {
+		for _, r := range ranks(m[1]) {
+			p.state(Place{r, who.group}, who.desc).Enqueued = 0
+		}
 	}
-	if ms := number([]byte(m[5])); m[5] != "" && ms >= 0 && ms < 1<<40 {
-		op.Ran = time.Duration(ms) * time.Millisecond
-	}
-	p.add(p.state(Place{who.rank, who.group}, who.desc), op, who)
 }
 
-func (p *parser) add(s *State, op Op, who speaker) {
+// notJoined takes what PyTorch's own tool says of a collective that not all have joined.
+func (p *parser) notJoined(e *grammar.Event) {
+	seq := int64(max(e.Int("seq"), e.Int("seq2")))
+	missing := ranks(e.Get("ranks"))
+	if seq <= 0 {
+		return
+	}
+	for _, r := range ranks(e.Get("expected")) {
+		s := p.state(Place{r, e.Get("group")}, e.Get("desc"))
+		s.Completed = max(s.Completed, seq-1)
+		if slices.Contains(missing, r) {
+			s.Enqueued = max(s.Enqueued, seq-1)
+			continue
+		}
+		s.Enqueued = max(s.Enqueued, seq)
+		p.add(Place{r, e.Get("group")}, s, Op{Seq: seq, Type: e.Get("op"), In: -1, Out: -1, Ran: -1}, speaker{groupRank: -1})
+	}
+}
+
+// work takes the operation that timed out.
+func (p *parser) work(who speaker, e *grammar.Event) {
+	num := func(name string) int64 {
+		if e.Get(name) == "" {
+			return -1
+		}
+		return number([]byte(e.Get(name)))
+	}
+	op := Op{Seq: num("seq"), Type: e.Get("op"), In: num("in"), Out: num("out"), Ran: -1}
+	if ms := num("ms"); ms >= 0 && ms < 1<<40 {
+		op.Ran = time.Duration(ms) * time.Millisecond
+	}
+	if op.Seq < 0 {
+		p.log.Ranks[who.rank] = true
+		if _, told := p.log.Loose[who.rank]; !told && op.Type != "" {
+			p.log.Loose[who.rank] = op.Type
+		}
+		return
+	}
+	place := Place{who.rank, who.group}
+	p.add(place, p.state(place, who.desc), op, who)
+}
+
+// mostNumbers of a group's operations are pending in any job that is real: ranks stand at a few places. More would be compared
+// with every rank each.
+const mostNumbers = 64
+
+func (p *parser) add(place Place, s *State, op Op, who speaker) {
 	if who.groupRank >= 0 {
 		s.GroupRank = who.groupRank
 	}
@@ -318,9 +362,22 @@ func (p *parser) add(s *State, op Op, who speaker) {
 			return
 		}
 	}
-	const most = 64
-	if op.Seq > 0 && len(s.Ops) < most {
+	if p.groups == nil {
+		p.groups = map[string]map[int64]bool{}
+	}
+	numbers := p.groups[place.Group]
+	if numbers == nil {
+		numbers = map[int64]bool{}
+		p.groups[place.Group] = numbers
+	}
+	if !numbers[op.Seq] && len(numbers) == mostNumbers || len(s.Ops) == mostNumbers {
+		p.log.Dropped++
+		return
+	}
+	if op.Seq > 0 {
+		numbers[op.Seq] = true
 		s.Ops = append(s.Ops, op)
+		p.last[place.Rank] = s
 	}
 }
 
@@ -348,7 +405,7 @@ func (p *parser) status(who speaker, text string) {
 	enqueued, completed := get("enqueued"), get("completed")
 	place := Place{who.rank, who.group}
 	if old := p.log.States[place]; old != nil && old.Enqueued > max(enqueued, 0) {
-		p.log.States = map[Place]*State{}
+		p.log.States, p.last, p.groups = map[Place]*State{}, map[int]*State{}, nil
 		p.log.Attempts++
 	}
 	s := p.state(place, who.desc)
@@ -383,7 +440,8 @@ func (p *parser) state(place Place, desc string) *State {
 // latest takes the snapshot of the desynchronisation report: every rank's newest operation.
 func (p *parser) latest(who speaker, at int) {
 	const longest = 64 << 10
-	text := flat(p.text[at+len(snapshot) : min(len(p.text), at+longest)])
+	text := flat(p.text[at:min(len(p.text), at+longest)])
+	_, text, _ = strings.Cut(text, "latest states:")
 	seq := int64(-1)
 	end := 0
 	for _, m := range latestPart.FindAllStringSubmatchIndex(text, -1) {
@@ -404,7 +462,7 @@ func (p *parser) latest(who speaker, at int) {
 				continue
 			}
 			s.Completed = max(s.Completed, seq-1)
-			p.add(s, Op{Seq: seq, Type: text[m[8]:m[9]], In: -1, Out: -1, Ran: -1, NeverDone: true}, speaker{groupRank: r})
+			p.add(Place{r, who.group}, s, Op{Seq: seq, Type: text[m[8]:m[9]], In: -1, Out: -1, Ran: -1, NeverDone: true}, speaker{groupRank: r})
 		}
 	}
 }
@@ -424,56 +482,45 @@ func (p *parser) stack(who speaker, at int) {
 		}
 		frames = append([]string{m[1] + " (" + m[2] + ")"}, frames...)
 	}
-	for place, s := range p.log.States {
-		if place.Rank == who.rank && len(s.Ops) > 0 && len(frames) > 0 && s.Ops[len(s.Ops)-1].Stack == nil {
-			s.Ops[len(s.Ops)-1].Stack = frames
-		}
-	}
-}
-
-func (p *parser) joins() {
-	if !bytes.Contains(p.text, []byte(joining)) {
-		return
-	}
-	for _, m := range joinLine.FindAllSubmatch(p.text, -1) {
-		p.log.Joins = append(p.log.Joins, Join{
-			Comm: strings.TrimLeft(string(m[6]), "0"), Rank: int(min(number(m[4]), maxRank)), Size: int(min(number(m[5]), maxRank)),
-			Host: unlabelled(string(m[1])), PID: int(number(m[2])), GPU: string(m[3]), Done: string(m[7]) == "COMPLETE",
-		})
+	if s := p.last[who.rank]; s != nil && len(s.Ops) > 0 && len(frames) > 0 && s.Ops[len(s.Ops)-1].Stack == nil {
+		s.Ops[len(s.Ops)-1].Stack = frames
 	}
 }
 
 // settle joins what messages without a group said of a rank with what others of its said.
 func (p *parser) settle() {
-	for place, s := range p.log.States {
+	named := map[int][]Place{} // Of each rank: its groups that have a name.
+	for place := range p.log.States {
+		if place.Group != "" {
+			named[place.Rank] = append(named[place.Rank], place)
+		}
+	}
+	for _, place := range slices.SortedFunc(maps.Keys(p.log.States), before) {
 		if place.Group != "" {
 			continue
 		}
-		for i := 0; i < len(s.Ops); i++ {
-			for other, to := range p.log.States {
-				if other.Rank != place.Rank || other.Group == "" || s.Ops[i].Seq <= to.Completed || s.Ops[i].Seq > to.Enqueued || p.ambiguous(other, s.Ops[i].Seq) {
+		s := p.log.States[place]
+		s.Ops = slices.DeleteFunc(s.Ops, func(op Op) bool {
+			var at *State
+			for _, other := range named[place.Rank] {
+				to := p.log.States[other]
+				if op.Seq <= to.Completed || op.Seq > to.Enqueued {
 					continue
 				}
-				to.Ops = append(to.Ops, s.Ops[i])
-				s.Ops = append(s.Ops[:i], s.Ops[i+1:]...)
-				i--
-				break
+				if at != nil {
+					return false // It is pending in another group, too.
+				}
+				at = to
 			}
-		}
+			if at != nil {
+				at.Ops = append(at.Ops, op)
+			}
+			return at != nil
+		})
 		if len(s.Ops) == 0 && s.Enqueued < 0 {
 			delete(p.log.States, place)
 		}
 	}
-}
-
-// ambiguous says whether the number is pending in another group of the rank too.
-func (p *parser) ambiguous(at Place, seq int64) bool {
-	for other, s := range p.log.States {
-		if other.Rank == at.Rank && other.Group != at.Group && other.Group != "" && seq > s.Completed && seq <= s.Enqueued {
-			return true
-		}
-	}
-	return false
 }
 
 func number(b []byte) int64 {

@@ -108,7 +108,7 @@ func TestWordings(t *testing.T) {
 	for _, w := range wordings {
 		t.Run(w.name, func(t *testing.T) {
 			l := parse(t, job(w, 8, 5))
-			ev, _ := Evidence([]*Log{l}, nil)
+			ev := Evidence([]*Log{l}, nil, 0).Evidence
 			if ev.WorldSize != 8 || len(ev.Comms) != 1 {
 				t.Fatalf("%d ranks, groups %+v", ev.WorldSize, ev.Comms)
 			}
@@ -147,7 +147,7 @@ func TestLabelsAndBrokenLines(t *testing.T) {
 		}
 		b.WriteString(line)
 	}
-	ev, _ := Evidence([]*Log{parse(t, b.String())}, nil)
+	ev := Evidence([]*Log{parse(t, b.String())}, nil, 0).Evidence
 	v := engine.Analyze(ev, rca.Options{HangAfter: 1, FirstOps: -2})
 	if v.Class != rca.NotEntered || !slices.Equal(ranksOf(v), []int{2}) {
 		t.Errorf("%s %v: %s", v.Class, ranksOf(v), v.Summary)
@@ -184,7 +184,7 @@ func TestDesyncReport(t *testing.T) {
 				fmt.Fprintf(&b, "%s[PG ID 0 PG GUID 0(default_pg) Rank %d] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=%d, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=600000) ran for 600001 milliseconds before timing out.%s",
 					global(r), r, seq, tc.report)
 			}
-			ev, _ := Evidence([]*Log{parse(t, b.String())}, nil)
+			ev := Evidence([]*Log{parse(t, b.String())}, nil, 0).Evidence
 			v := engine.Analyze(ev, rca.Options{HangAfter: 1, FirstOps: -2})
 			if v.Class != rca.NotEntered || !slices.Equal(ranksOf(v), tc.want) {
 				t.Errorf("%s %v: %s", v.Class, ranksOf(v), v.Summary)
@@ -210,7 +210,7 @@ func TestStatusFields(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			text := status(0, waits) + status(1, tc.odd) + status(2, waits) + status(3, waits)
-			ev, _ := Evidence([]*Log{parse(t, text)}, nil)
+			ev := Evidence([]*Log{parse(t, text)}, nil, 0).Evidence
 			v := engine.Analyze(ev, rca.Options{HangAfter: 1, FirstOps: -2})
 			if v.Cause != tc.cause || !slices.Equal(ranksOf(v), []int{1}) {
 				t.Errorf("%s %s %v: %s", v.Class, v.Cause, ranksOf(v), v.Summary)
@@ -223,7 +223,7 @@ func TestStatusFields(t *testing.T) {
 func TestDesyncNamesRanks(t *testing.T) {
 	text := global(0) + "[PG ID 0 PG GUID 0(default_pg) Rank 0] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=6, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=600000) ran for 600001 milliseconds before timing out.\n" +
 		"\t - To our best knowledge, the lagging/dead/mismatched ranks that caused the desync are:\n\t     [7] finished collective #5, but didn't join collective #6 (count from 1)\n"
-	ev, _ := Evidence([]*Log{parse(t, text)}, nil)
+	ev := Evidence([]*Log{parse(t, text)}, nil, 0).Evidence
 	if v := engine.Analyze(ev, rca.Options{HangAfter: 1, FirstOps: -2}); v.Class != rca.NotEntered || !slices.Equal(ranksOf(v), []int{7}) {
 		t.Errorf("%s %v: %s", v.Class, ranksOf(v), v.Summary)
 	}
@@ -234,7 +234,7 @@ func TestNoGroup(t *testing.T) {
 	text := global(0) + "[Rank 0] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=9, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=600000) ran for 600060 milliseconds before timing out.\n" +
 		global(1) + "[Rank 1] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=9, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=600000) ran for 600060 milliseconds before timing out.\n" +
 		global(1) + "[PG 1 Rank 1] Exception (either an error or timeout) detected by watchdog at work: 9, last enqueued NCCL work: 11, last completed NCCL work: 8.\n"
-	ev, _ := Evidence([]*Log{parse(t, text)}, nil)
+	ev := Evidence([]*Log{parse(t, text)}, nil, 0).Evidence
 	if len(ev.Comms) != 1 || len(ev.Ranks[0].Memberships) != 1 || ev.Ranks[0].Memberships[0].Comm != ev.Ranks[1].Memberships[0].Comm {
 		t.Errorf("%+v of %+v", ev.Ranks, ev.Comms)
 	}
@@ -250,7 +250,7 @@ func TestMismatch(t *testing.T) {
 		text := job(wordings[2], 4)
 		i := strings.Index(text, "[Rank 2] Watchdog")
 		text = text[:i] + strings.Replace(text[i:], from, to, 1)
-		ev, _ := Evidence([]*Log{parse(t, text)}, nil)
+		ev := Evidence([]*Log{parse(t, text)}, nil, 0).Evidence
 		v := engine.Analyze(ev, rca.Options{HangAfter: 1, FirstOps: -2})
 		if v.Class != rca.Inconsistent || !slices.Equal(ranksOf(v), []int{2}) {
 			t.Errorf("%s: %s %v: %s", to, v.Class, ranksOf(v), v.Summary)
@@ -262,7 +262,8 @@ func TestMismatch(t *testing.T) {
 func TestAttempts(t *testing.T) {
 	first := job(wordings[3], 4, 1)
 	second := strings.NewReplacer("808", "108", "811", "111", "807", "107").Replace(job(wordings[3], 4, 3))
-	ev, notes := Evidence([]*Log{parse(t, first+second)}, nil)
+	r := Evidence([]*Log{parse(t, first+second)}, nil, 0)
+	ev, notes := r.Evidence, r.Notes
 	v := engine.Analyze(ev, rca.Options{HangAfter: 1, FirstOps: -2})
 	if !slices.Equal(ranksOf(v), []int{3}) || !slices.ContainsFunc(notes, func(n string) bool { return strings.Contains(n, "started") }) {
 		t.Errorf("%v: %s, %q", ranksOf(v), v.Summary, notes)
@@ -274,7 +275,7 @@ func TestKnownGroups(t *testing.T) {
 	text := fmt.Sprintf("%s[PG ID 5 PG GUID 72(EXPERT) Rank 1]  failure detected by watchdog at work sequence id: 7 PG status: last enqueued work: 9, last completed work: 6\n", global(12)) +
 		fmt.Sprintf("%s[Rank 1] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=7, OpType=ALLTOALL_BASE, NumelIn=4, NumelOut=8, Timeout(ms)=600000) ran for 600001 milliseconds before timing out.\n", global(12))
 	known := []rca.Comm{{ID: "72/2/ab", Name: `EXPERT "72"`, Size: 2, Members: []int{8, 12}}, {ID: "72/2/cd", Name: `EXPERT "72"`, Size: 2, Members: []int{9, 13}}}
-	ev, _ := Evidence([]*Log{parse(t, text)}, known)
+	ev := Evidence([]*Log{parse(t, text)}, known, 0).Evidence
 	if len(ev.Comms) != 1 || ev.Comms[0].ID != "72/2/ab" {
 		t.Fatalf("%+v", ev.Comms)
 	}
@@ -291,7 +292,8 @@ func TestSameName(t *testing.T) {
 		fmt.Fprintf(&b, "%s[PG ID 1 PG GUID tp(tp) Rank %d]  failure detected by watchdog at work sequence id: %d PG status: last enqueued work: %d, last completed work: %d\n",
 			global(r), r%2, 5+90*(r/2), 5+90*(r/2), 4+90*(r/2))
 	}
-	ev, notes := Evidence([]*Log{parse(t, b.String())}, nil)
+	r := Evidence([]*Log{parse(t, b.String())}, nil, 0)
+	ev, notes := r.Evidence, r.Notes
 	if v := engine.Analyze(ev, rca.Options{HangAfter: 1, FirstOps: -2}); len(ranksOf(v)) > 0 || len(notes) == 0 {
 		t.Errorf("%v: %s, %q", ranksOf(v), v.Summary, notes)
 	}
@@ -310,7 +312,8 @@ func TestCommunicatorStart(t *testing.T) {
 	for r := range 8 {
 		line(r, "COMPLETE")
 	}
-	ev, notes := Evidence([]*Log{parse(t, b.String())}, nil)
+	r := Evidence([]*Log{parse(t, b.String())}, nil, 0)
+	ev, notes := r.Evidence, r.Notes
 	if len(ev.Ranks) != 8 || ev.Ranks[6].Host != "node-1" || ev.Ranks[6].GPU != "2" || ev.Ranks[6].PID != 706 || len(notes) != 0 {
 		t.Errorf("%+v, %q", ev.Ranks, notes)
 	}
@@ -320,7 +323,8 @@ func TestCommunicatorStart(t *testing.T) {
 			line(r, "START")
 		}
 	}
-	ev, notes = Evidence([]*Log{parse(t, b.String())}, nil)
+	r = Evidence([]*Log{parse(t, b.String())}, nil, 0)
+	ev, notes = r.Evidence, r.Notes
 	v := engine.Analyze(ev, rca.Options{HangAfter: 1, FirstOps: -2})
 	if v.Class == rca.Healthy || len(ev.Missing) != 1 || ev.Missing[0].Ranks[0] != 6 || len(notes) != 1 {
 		t.Errorf("%s: %s, missing %+v, %q", v.Class, v.Summary, ev.Missing, notes)
@@ -329,7 +333,7 @@ func TestCommunicatorStart(t *testing.T) {
 
 func TestStack(t *testing.T) {
 	text := job(wordings[3], 2) + global(1) + "[PG ID 0 PG GUID 0(default_pg) Rank 1] Stack trace of the failed collective: \n#0 all_reduce from /x/torch/distributed/distributed_c10d.py:2696\n#1 step from train.py:15\nother\n#2 no from here\n"
-	ev, _ := Evidence([]*Log{parse(t, text)}, nil)
+	ev := Evidence([]*Log{parse(t, text)}, nil, 0).Evidence
 	if got := ev.Ranks[1].Memberships[0].InFlight[0].Stack; !slices.Equal(got, []string{"step (train.py:15)", "all_reduce (/x/torch/distributed/distributed_c10d.py:2696)"}) {
 		t.Errorf("%q", got)
 	}
@@ -358,7 +362,7 @@ func FuzzParse(f *testing.F) {
 		if err != nil {
 			return
 		}
-		ev, _ := Evidence([]*Log{l}, nil)
+		ev := Evidence([]*Log{l}, nil, 0).Evidence
 		if ev.WorldSize < 1<<10 {
 			_ = engine.Analyze(ev, rca.Options{HangAfter: 1})
 		}

@@ -62,7 +62,8 @@ func TestRaylets(t *testing.T) {
 				}
 				t.Fatal(err)
 			}
-			ev, notes := Evidence([]*Log{l}, nil)
+			r := Evidence([]*Log{l}, nil, 0)
+			ev, notes := r.Evidence, r.Notes
 			v := engine.Analyze(ev, rca.Options{HangAfter: 1})
 			if got := ranksOf(v); !slices.Equal(got, tc.ranks) || len(tc.ranks) > 0 && (v.Cause != rca.CauseProcessGone || !strings.Contains(strings.Join(v.Evidence, "\n"), "its Ray worker died")) {
 				t.Errorf("%s %s %v, want %v: %s %q", v.Class, v.Cause, got, tc.ranks, v.Summary, v.Evidence)

@@ -6,6 +6,9 @@ package joblog
 import (
 	"bytes"
 	"regexp"
+	"strings"
+
+	"github.com/culprit-project/culprit/analyzer/offline/grammar"
 )
 
 // speaker is whose message it is.
@@ -17,8 +20,6 @@ type speaker struct {
 }
 
 var (
-	// rankPrefix is what PyTorch puts before every message of a process, since 2.2.
-	rankPrefix = regexp.MustCompile(`\[rank(\d+)[\]\[]`)
 	// mpiPrefix is what mpirun puts there, with --tag-output.
 	mpiPrefix = regexp.MustCompile(`^\s*\[\d+,(\d+)\]`)
 	// groupParts are the forms of "[PG ID 0 PG GUID 0(default_pg) Rank 3]", newest first.
@@ -41,7 +42,7 @@ func (p *parser) speaker(at int) (speaker, bool) {
 		head = head[i+1:]
 	}
 	// A message may follow another on its line: what is nearest counts.
-	if m := last(rankPrefix, head); m != nil {
+	if m := last(grammar.RankLabel, head); m != nil {
 		who.rank = int(number(m[1]))
 	} else if m := mpiPrefix.FindSubmatch(head); m != nil {
 		who.rank = int(number(m[1]))
@@ -64,7 +65,9 @@ func (p *parser) speaker(at int) (speaker, bool) {
 	case who.rank >= 0:
 	case p.rank >= 0 && !p.named:
 		who.rank = p.rank
-	case p.named || who.groupRank < 0:
+	case who.groupRank < 0:
+		return who, false
+	case p.named && !p.begins(start, at):
 		return who, false // A repetition in an exception's text.
 	default:
 		who.rank = who.groupRank
@@ -78,6 +81,25 @@ func (p *parser) speaker(at int) (speaker, bool) {
 	}
 	return who, true
 }
+
+// cutLine is a line of PyTorch's logger that a terminal broke before its message.
+var cutLine = regexp.MustCompile(`\.cpp:\d+\]\s*$`)
+
+// begins says that a message begins its line with its speaker, as it does where a paste lacks the beginning of the line.
+func (p *parser) begins(start, at int) bool {
+	line := p.text[start:at]
+	before := []byte(nil)
+	if i := bytes.LastIndexByte(line, '\n'); i >= 0 {
+		line, before = line[i+1:], line[:i]
+	}
+	return placeOnly.MatchString(strings.TrimSpace(string(line))) && !cutLine.Match(before) && !repeats.Match(before)
+}
+
+var (
+	placeOnly = regexp.MustCompile(`^(?:\[[EWI][\w .:]*\.cpp:\d+\] ?)?(?:\[(?:PG [^\]]*|)Rank \d+\]) ?$`)
+	// repeats ends the line before a message that is said again.
+	repeats = regexp.MustCompile(`(?:with exception|what\(\)|Error|Exception):\s*$`)
+)
 
 // defaultGroup is how PyTorch describes the group of all ranks.
 const defaultGroup = "default_pg"

@@ -7,9 +7,25 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
+	"github.com/culprit-project/culprit/analyzer/offline/grammar"
+	"github.com/culprit-project/culprit/analyzer/offline/told"
 	"github.com/culprit-project/culprit/analyzer/rca"
 )
+
+// joined takes a rank that enters or leaves a communicator.
+func (p *parser) joined(e *grammar.Event) {
+	j := Join{
+		Comm: strings.TrimLeft(e.Get("id"), "0"), Rank: min(e.Int("rank"), maxRank), Size: min(e.Int("size"), maxRank),
+		Host: unlabelled(e.Get("host")), PID: e.Int("pid"), GPU: e.Get("gpu"), Bus: told.Bus(e.Get("bus") + "."),
+		Done: e.Get("how") == "COMPLETE" || e.Get("what") != "Init",
+	}
+	if j.Rank < 0 || j.Rank >= j.Size || len(p.log.Joins) >= maxRank {
+		return
+	}
+	p.log.Joins = append(p.log.Joins, j)
+}
 
 // joins takes from NCCL's own lines who runs where, and who never got through a communicator's start.
 func (b *builder) joins(logs []*Log) []string {
@@ -19,7 +35,7 @@ func (b *builder) joins(logs []*Log) []string {
 			if byComm[j.Comm] == nil {
 				byComm[j.Comm] = map[int]Join{}
 			}
-			j.Done = j.Done || byComm[j.Comm][j.Rank].Done
+			j.Done = j.Done || byComm[j.Comm][j.Rank].Done || j.Comm == ""
 			byComm[j.Comm][j.Rank] = j
 		}
 	}
@@ -32,13 +48,17 @@ func (b *builder) joins(logs []*Log) []string {
 	if largest == "" || size(byComm[largest]) < b.world {
 		return nil // Its ranks are not the job's.
 	}
-	b.world = max(b.world, size(byComm[largest]))
+	b.world, b.stated = max(b.world, size(byComm[largest])), max(b.stated, size(byComm[largest]))
 	for id, j := range byComm[largest] {
 		r := b.rank(id)
 		r.Host, r.PID, r.GPU = j.Host, j.PID, j.GPU
+		b.bus[id] = j.Bus
 	}
 	var notes []string
 	for _, c := range slices.Sorted(maps.Keys(byComm)) {
+		if c == "" {
+			continue // Nothing tells its communicators apart.
+		}
 		if note := b.started(c, byComm[c], byComm[largest]); note != "" {
 			notes = append(notes, note)
 		}
@@ -73,6 +93,10 @@ func (b *builder) started(hash string, members, world map[int]Join) string {
 			}
 		}
 		return -1
+	}
+	if b.room -= n; b.room < 0 {
+		b.outside++
+		return ""
 	}
 	c := &rca.Comm{ID: rca.CommID("start of " + hash), Name: "communicator " + hash, Size: n, Members: make([]int, n)}
 	for i := range c.Members {

@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"strings"
 
+	"github.com/culprit-project/culprit/analyzer/offline/grammar"
 	"github.com/culprit-project/culprit/analyzer/rca/frames"
 )
 
@@ -18,6 +19,13 @@ type Exception struct {
 	Class   string // "ValueError".
 	Message string // Of one or several lines.
 	Stack   []string
+	// Worker is a program's own name of its process, Local the process's place on its host, where the log has no rank; -1 unknown.
+	Worker string
+	Local  int
+	PID    int
+	Order  int
+	// Doing is the operation that its rank was in, where no stack shows it.
+	Doing string
 }
 
 // String is the exception on one line.
@@ -38,33 +46,45 @@ var (
 	chained  = regexp.MustCompile(`^(?:The above exception was the direct cause|During handling of the above exception)`)
 )
 
-// tracebacks takes the exceptions that ended ranks.
-func (p *parser) tracebacks() {
-	const (
-		most    = 4096     // Of large jobs that fail as a whole the first suffice.
-		longest = 64 << 10 // Of one, with lines of others in between.
-	)
-	for at, n := 0, 0; n < most; n++ {
-		i := bytes.Index(p.text[at:], []byte(tracebackStart))
-		if i < 0 {
-			return
-		}
-		at += i + len(tracebackStart)
-		start := bytes.LastIndexByte(p.text[:at], '\n') + 1
-		label := string(p.text[start : at-len(tracebackStart)])
-		e := Exception{Rank: p.rank}
-		own := ""
-		if m := rankPrefix.FindAllStringSubmatch(label, -1); m != nil {
-			e.Rank = int(number([]byte(m[len(m)-1][1])))
-			own = fmt.Sprintf("[rank%d]:", e.Rank)
-		} else if p.named && strings.TrimSpace(label) == "" {
-			e.Rank = -1 // The launcher's own, or one from before ranks are known.
-		}
-		if e.Rank >= maxRank || !e.read(string(p.text[at:min(len(p.text), at+longest)]), own) {
-			continue
-		}
-		p.log.Exceptions = append(p.log.Exceptions, e)
+const (
+	mostExceptions = 4096     // Of large jobs that fail as a whole the first suffice.
+	longest        = 64 << 10 // Of one, with lines of others in between.
+)
+
+// spawned is what torch.multiprocessing puts before the exception of a process that it started.
+var spawned = regexp.MustCompile(`-- Process (\d+) terminated with the following error:\s*$`)
+
+// traceback takes an exception that ended a rank.
+func (p *parser) traceback(at *grammar.Event) {
+	if p.examined++; p.examined > mostExceptions {
+		return
 	}
+	label := string(p.text[at.Start:at.At])
+	rest := p.text[at.At+len(tracebackStart) : min(len(p.text), at.At+len(tracebackStart)+longest)]
+	e := Exception{Rank: p.rank, Local: -1, Order: at.At}
+	own := ""
+	if m := grammar.ProcLabel.FindStringSubmatch(label); m != nil {
+		e.Rank, e.Worker, e.PID = -1, m[1], int(number([]byte(m[2])))
+		if m[3] != "" {
+			own = strings.TrimSpace(m[0])
+		}
+	} else if m := grammar.RankLabel.FindAllStringSubmatch(label, -1); m != nil {
+		e.Rank = int(number([]byte(m[len(m)-1][1])))
+		own = fmt.Sprintf("[rank%d]:", e.Rank)
+	} else if p.named && strings.TrimSpace(label) == "" {
+		e.Rank = -1 // The launcher's own, or one from before ranks are known.
+	}
+	const above = 400
+	if m := spawned.FindSubmatch(bytes.TrimRight(p.text[max(0, at.Start-above):at.Start], " \n")); m != nil {
+		e.Local = int(number(m[1]))
+	}
+	if e.Rank >= maxRank || !e.read(string(rest), own) && (own == "" || strings.Contains(string(rest), own) || !e.read(string(rest), "")) {
+		return
+	}
+	if m := aboutRank.FindStringSubmatch(e.Message); m != nil && e.Rank < 0 && e.Worker == "" && e.Local < 0 && !e.Victim() {
+		e.Rank = int(number([]byte(m[1])))
+	}
+	p.log.Exceptions = append(p.log.Exceptions, e)
 }
 
 // read takes the lines of a traceback after its first. Lines of others may come between where its own have a label.

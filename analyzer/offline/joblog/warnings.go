@@ -4,44 +4,43 @@
 package joblog
 
 import (
-	"bytes"
+	"cmp"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/culprit-project/culprit/analyzer/offline/grammar"
+	"github.com/culprit-project/culprit/analyzer/offline/told"
 )
 
 // Warning is what NCCL warned of, in a process of which the rank may be known from a communicator's start.
 type Warning struct {
-	Host string
-	PID  int
-	GPU  string
-	Text string
+	Rank  int // Global, where the line has it; else -1.
+	Host  string
+	PID   int
+	GPU   string
+	Text  string
+	Order int
 }
-
-const warns = "NCCL WARN "
-
-var warnLine = regexp.MustCompile(`(?m)(\S+?):(\d+):\d+ \[(\d+)\] (?:\S+ )?NCCL WARN ([^\r\n]+)`)
 
 // mostWarnings are quoted: the first of as many processes. What comes later follows from them.
 const mostWarnings = 8
 
-func (p *parser) warnings() {
-	if !bytes.Contains(p.text, []byte(warns)) {
-		return
+// warned takes NCCL's warnings: the first of each process.
+func (p *parser) warned(e *grammar.Event) {
+	w := Warning{
+		Rank: e.Int("rank"), Host: unlabelled(cmp.Or(e.Get("host"), e.Get("node"), e.Get("shipper"))), PID: max(e.Int("pid"), e.Int("id"), e.Int("id2"), 0),
+		GPU: cmp.Or(e.Get("gpu"), e.Get("dev")), Order: e.At, Text: cut(strings.TrimSpace(e.Get("what"))),
 	}
-	told := map[string]bool{}
-	const looked = 256
-	for _, m := range warnLine.FindAllSubmatch(p.text, looked) {
-		who := unlabelled(string(m[1])) + ":" + string(m[2])
-		if told[who] || len(told) == mostWarnings {
-			continue
+	if w.Rank < 0 {
+		if who, ok := p.speaker(e.At); ok && w.PID == 0 {
+			w.Rank = who.rank
 		}
-		told[who] = true
-		p.log.Warnings = append(p.log.Warnings, Warning{
-			Host: unlabelled(string(m[1])), PID: int(number(m[2])), GPU: string(m[3]), Text: cut(strings.TrimSpace(string(m[4]))),
-		})
+	}
+	again := func(o Warning) bool { return o.Host == w.Host && o.PID == w.PID && o.Rank == w.Rank }
+	if len(p.log.Warnings) < mostWarnings && !slices.ContainsFunc(p.log.Warnings, again) {
+		p.log.Warnings = append(p.log.Warnings, w)
 	}
 }
 
@@ -50,21 +49,41 @@ func unlabelled(host string) string {
 	return host[strings.LastIndexAny(host, ":]>")+1:]
 }
 
+// name says in which process it was.
+func (w *Warning) name(b *builder) string {
+	for id, r := range b.ranks {
+		if w.PID > 0 && r.PID == w.PID && r.Host == w.Host {
+			return fmt.Sprintf("rank %d (%s, GPU %s)", id, w.Host, w.GPU)
+		}
+	}
+	var s string
+	switch {
+	case w.Rank >= 0:
+		s = fmt.Sprintf("rank %d", w.Rank)
+	case w.PID > 0:
+		s = fmt.Sprintf("process %d", w.PID)
+	default:
+		return "a process"
+	}
+	if w.Host != "" {
+		s += " on " + w.Host
+	}
+	return s
+}
+
 // warned quotes NCCL's warnings.
 func (b *builder) warned(logs []*Log) {
 	n := 0
 	for _, l := range logs {
-		for _, w := range l.Warnings {
+		for i := range l.Warnings {
+			w := &l.Warnings[i]
 			if n++; n > mostWarnings {
 				return
 			}
-			who := fmt.Sprintf("process %d on %s", w.PID, w.Host)
-			for id, r := range b.ranks {
-				if r.PID == w.PID && r.Host == w.Host {
-					who = fmt.Sprintf("rank %d (%s, GPU %s)", id, w.Host, w.GPU)
-				}
-			}
-			b.notes = append(b.notes, fmt.Sprintf("NCCL warned in %s: %s", who, w.Text))
+			b.notes = append(b.notes, fmt.Sprintf("NCCL warned in %s: %s", w.name(b), w.Text))
+			f := told.New(grammar.Warning, "NCCL warned: "+w.Text)
+			f.Rank, f.Host, f.PID, f.GPU, f.Order = w.Rank, w.Host, w.PID, w.GPU, w.Order
+			b.found = append(b.found, f)
 		}
 	}
 }
@@ -94,18 +113,13 @@ func (b *builder) lost(logs []*Log) {
 	}
 }
 
-// closedBy is what NCCL says when the other side of a connection went away: who that was, by host.
-var closedBy = regexp.MustCompile(`[Cc]onnection closed by (?:remote )?peer ([\w.:-]+?)<\d+>`)
-
-// peers takes the hosts that closed connections.
-func (p *parser) peers() {
-	for _, m := range closedBy.FindAllSubmatch(p.text, maxRank) {
-		if p.log.Closed == nil {
-			p.log.Closed = map[string]int{}
-		}
-		if host := string(m[1]); p.log.Closed[host] > 0 || len(p.log.Closed) < mostWarnings {
-			p.log.Closed[host]++
-		}
+// closed takes the host that closed a connection.
+func (p *parser) closed(e *grammar.Event) {
+	if p.log.Closed == nil {
+		p.log.Closed = map[string]int{}
+	}
+	if host := e.Get("peer"); p.log.Closed[host] > 0 || len(p.log.Closed) < mostWarnings {
+		p.log.Closed[host]++
 	}
 }
 

@@ -11,6 +11,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/culprit-project/culprit/analyzer/offline/grammar"
 )
 
 // Watch is where a launcher that watches over ranks says that one is: the rank monitors of NVIDIA's Resiliency Extension when they
@@ -23,8 +25,6 @@ type Watch struct {
 }
 
 var (
-	rankMonitor = regexp.MustCompile(`(?:RankMonServer\d+@[^\]:]+:|\[workload:)(\d+)[\]\(][^\n]*?(?:(Did not get (?:initial|subsequent) heartbeat)|Section '([^'\n]+)' has been open for|(Was out of section) for)`)
-	slowerRanks = regexp.MustCompile(`STRAGGLER DETECTION WARNING: ([^.\n]+)\. Affected ranks: ([^\n]+)`)
 	stragglerID = regexp.MustCompile(`rank=(\d+)`)
 	eventLine   = regexp.MustCompile(`^\[\d{4}-\d\d-\d\dT[\d:.+]+\] \[\d+\] \[(\w*)\] \[(\w*)\] \[(#?\w+)\] \[(BEGIN|END|INSTANT)\] (\{.*)`)
 	eventFile   = regexp.MustCompile(`(?:^|/)events_(\d+)\.log[^/]*$`)
@@ -106,38 +106,39 @@ func (e *event) where() string {
 	return e.Name
 }
 
-func sniffWatches(data []byte) bool {
-	return bytes.Contains(data, []byte("STRAGGLER DETECTION WARNING: ")) ||
-		(bytes.Contains(data, []byte("RankMonServer")) || bytes.Contains(data, []byte("[workload:"))) && rankMonitor.Match(data)
-}
-
-// watches takes what rank monitors say, the newest of each rank.
-func (p *parser) watches() {
-	for _, m := range rankMonitor.FindAllSubmatch(p.text, maxRank) {
-		w := Watch{Rank: int(number(m[1])), Late: true, Where: "section " + string(m[3])}
-		switch {
-		case len(m[2]) > 0:
-			w.Where = "no section (it sends no heartbeat)"
-		case len(m[4]) > 0:
-			w.Where = "no section"
+// watched takes what rank monitors say, the newest of each rank.
+func (p *parser) watched(e *grammar.Event) {
+	if e.Kind == grammar.Slower {
+		who := cut(e.Get("who"))
+		var ids []int
+		for _, r := range stragglerID.FindAllStringSubmatch(e.Get("who"), maxRank) {
+			ids = append(ids, int(number([]byte(r[1]))))
 		}
-		if w.Rank < 0 || w.Rank >= maxRank {
-			continue
+		if len(ids) > 0 {
+			who = list(set(ids))
 		}
-		p.log.Watches = slices.DeleteFunc(p.log.Watches, func(o Watch) bool { return o.Rank == w.Rank })
+		if len(p.log.Slower) < mostWarnings {
+			p.log.Slower = append(p.log.Slower, fmt.Sprintf("%s: ranks %s", e.Get("what"), who))
+		}
+		return
+	}
+	w := Watch{Rank: e.Int("rank"), Late: true, Where: "section " + e.Get("section")}
+	switch {
+	case e.Get("mute") != "":
+		w.Where = "no section (it sends no heartbeat)"
+	case e.Get("out") != "":
+		w.Where = "no section"
+	}
+	if w.Rank < 0 || w.Rank >= maxRank {
+		return
+	}
+	i, ok := p.watches[w.Rank]
+	if !ok {
+		i = len(p.log.Watches)
+		p.watches[w.Rank] = i
 		p.log.Watches = append(p.log.Watches, w)
 	}
-	for _, m := range slowerRanks.FindAllSubmatch(p.text, mostWarnings) {
-		var ranks []int
-		for _, r := range stragglerID.FindAllSubmatch(m[2], maxRank) {
-			ranks = append(ranks, int(number(r[1])))
-		}
-		who := cut(string(m[2]))
-		if len(ranks) > 0 {
-			who = list(set(ranks))
-		}
-		p.log.Slower = append(p.log.Slower, fmt.Sprintf("%s: ranks %s", m[1], who))
-	}
+	p.log.Watches[i] = w
 }
 
 // watched makes an operation of the section that nearly all ranks have been in for too long: the few elsewhere have not come to

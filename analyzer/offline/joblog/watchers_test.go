@@ -40,7 +40,8 @@ func TestWatchers(t *testing.T) {
 		{"stragglers", "STRAGGLER DETECTION WARNING: Some GPUs have worse relative performance. Affected ranks: {StragglerId(rank=5, node='n1'), StragglerId(rank=2, node='n0')}\n", nil, "Some GPUs have worse relative performance: ranks 2, 5"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			ev, notes := Evidence([]*Log{parse(t, tc.text)}, nil)
+			r := Evidence([]*Log{parse(t, tc.text)}, nil, 0)
+			ev, notes := r.Evidence, r.Notes
 			v := engine.Analyze(ev, rca.Options{HangAfter: 1, FirstOps: -2, Incident: true})
 			if got := ranksOf(v); !slices.Equal(got, tc.ranks) || v.Class == rca.Healthy || v.Class == rca.Benign {
 				t.Errorf("%s %v, want %v: %s", v.Class, got, tc.ranks, v.Summary)
@@ -72,7 +73,8 @@ func TestEvents(t *testing.T) {
 		}
 		logs = append(logs, l)
 	}
-	ev, notes := Evidence(logs, nil)
+	r := Evidence(logs, nil, 0)
+	ev, notes := r.Evidence, r.Notes
 	v := engine.Analyze(ev, rca.Options{HangAfter: 1, FirstOps: -2, Incident: true})
 	if v.Class != rca.Unknown || len(v.Culprits) > 0 {
 		t.Errorf("%s %v: %s", v.Class, v.Culprits, v.Summary)
@@ -95,7 +97,7 @@ func FuzzParseEvents(f *testing.F) {
 		if err != nil {
 			return
 		}
-		ev, _ := Evidence([]*Log{l}, nil)
+		ev := Evidence([]*Log{l}, nil, 0).Evidence
 		_ = engine.Analyze(ev, rca.Options{HangAfter: 1, Incident: true})
 	})
 }

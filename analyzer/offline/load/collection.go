@@ -19,6 +19,7 @@ import (
 	"github.com/culprit-project/culprit/analyzer/offline/ras"
 	"github.com/culprit-project/culprit/analyzer/offline/recording"
 	"github.com/culprit-project/culprit/analyzer/offline/stackdump"
+	"github.com/culprit-project/culprit/analyzer/offline/told"
 	"github.com/culprit-project/culprit/analyzer/rca"
 )
 
@@ -81,6 +82,8 @@ type Source struct {
 	Files    int // How many files it was read from.
 	Evidence rca.Evidence
 	Notes    []string
+	// Findings are what messages say by themselves.
+	Findings []told.Finding
 	// Frozen: the source does not say for how long operations have been pending; all pending ones count.
 	Frozen bool
 	// Local: rank numbers are not the job's, so that other sources cannot be joined by rank.
@@ -92,8 +95,9 @@ type Source struct {
 	Own *rca.Verdict
 }
 
-// Sources turns the collection into evidence, the richest kind first.
-func (c *Collection) Sources() []Source {
+// Sources turns the collection into evidence, the richest kind first. worldSize is how many ranks the job has, where that is known
+// from elsewhere; else 0.
+func (c *Collection) Sources(worldSize int) []Source {
 	var out []Source
 	if len(c.kept) > 0 {
 		out = append(out, c.keptSource())
@@ -117,8 +121,8 @@ func (c *Collection) Sources() []Source {
 			}
 		}
 		logs := slices.Concat(c.jobLog, c.quiet)
-		ev, notes := joblog.Evidence(logs, known)
-		out = append(out, Source{Name: "job log", Files: len(logs), Evidence: ev, Notes: notes, Frozen: true})
+		r := joblog.Evidence(logs, known, worldSize)
+		out = append(out, Source{Name: "job log", Files: len(logs), Evidence: r.Evidence, Notes: r.Notes, Findings: r.Findings, Frozen: true})
 	}
 	if len(c.tables) > 0 {
 		ev, notes := optable.Evidence(c.tables)

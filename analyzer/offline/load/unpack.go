@@ -13,7 +13,7 @@ import (
 	"io"
 	"sync"
 
-	"github.com/culprit-project/culprit/analyzer/offline/joblog"
+	"github.com/culprit-project/culprit/analyzer/offline/grammar"
 )
 
 // unpacker takes gzip and tar apart, bounded in size, depth and number.
@@ -155,7 +155,7 @@ func (u *unpacker) content(name string, size int64, r *bufio.Reader) error {
 const longLog = 64 << 20
 
 func (u *unpacker) sieved(name string, r io.Reader) error {
-	kept, cut, err := joblog.Sieve(r)
+	kept, cut, err := grammar.Sieve(r)
 	if len(kept) > 0 {
 		u.member(name, kept)
 	}

@@ -1,0 +1,285 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package grammar
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"strconv"
+)
+
+// Terminals, launchers and collectors of logs put their own around each line, and break long ones. Plain takes that off, so that
+// what a process wrote is read as it wrote it. Labels that tell the rank become PyTorch's own; those that tell a process become
+// "[proc NAME pid=N]: ".
+
+// RankLabel is what PyTorch puts before every message of a process, since 2.2.
+var RankLabel = re(`\[rank(\d+)[\]\[]`)
+
+// ProcLabel is what Plain makes of a program's own label of its process. With a colon it stands on every line, without it on the
+// first of a message.
+var ProcLabel = re(`\[proc (\S*?) pid=(\d+)\](:?) `)
+
+var colour = re("(?:\x1b|\\^\\[|#033|#x1[Bb])\\[[0-9;?]*[A-Za-z]")
+
+// label is what somebody puts before lines.
+type label struct {
+	by string
+	re *regexp.Regexp
+	// share of the lines in a sample must have it, so that text which only looks like it is left alone. 0: it is taken wherever
+	// it stands, because nothing else looks like it.
+	share float64
+	// ranks: its group is the rank, unless lines say otherwise.
+	ranks bool
+}
+
+// labels in the order in which they are tried; one text may have several, one within another.
+var labels = []label{
+	{by: "Kubernetes' CRI", re: re(`^\d{4}-\d\d-\d\dT[\d:.]+(?:Z|[+-]\d\d:\d\d) (?:stdout|stderr) ([FP]) ?`), share: 0.9},
+	{by: "kubectl logs --prefix", re: re(`^\[pod/[^\]\s]+\] ?`), share: 0.5},
+	{by: "vLLM", re: re(`^\((?:APIServer|EngineCore|DPCoordinator|Worker|VllmWorker|RayWorkerWrapper)\w*(?: rank=\d+)?(?: pid=\d+)?(?:, ip=[\w.:]+)?\) ?`)},
+	{by: "vLLM's logger", re: re(`^(?:INFO|WARNING|ERROR|DEBUG|CRITICAL) \d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)? (?:\[[\w./]+:\d+\]|[\w./]+:\d+\])(?: |$)`)},
+	{by: "SGLang", re: re(`^\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?: (?:DP\d+|PP\d+|TP\d+|EP\d+|CP\d+|ATTN\w+|MOE\w+))+\] ?`)},
+	{by: "Ray", re: re(`^\((?:[\w.:<>-]+ )?pid=\d+(?:, ip=[\d.]+)?\) ?`), share: 0.1},
+	{by: "PyTorch Lightning", re: re(`^\[rank: (\d+)\] ?`), share: 0.1, ranks: true},
+	{by: "mpirun and prterun --tag-output", re: re(`^\s*\[(?:\d+|(?:prterun|mpirun)-\S+?@\d+),(\d+)\]<std(?:out|err|diag)>: ?`), share: 0.5, ranks: true},
+	{by: "horovodrun", re: re(`^\[(\d+)\]<std(?:out|err)>: ?`), share: 0.5, ranks: true},
+	{by: "srun --label", re: re(`^\s*(\d+): `), share: 0.9, ranks: true},
+	{by: "docker compose and docker service logs", re: re(`^[\w.@-]+ *\|(?: |$)`), share: 0.9},
+	{by: "dates before lines", re: re(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[\d.,]*(?:Z|[+-]\d\d:?\d\d) `), share: 0.9},
+	{by: "journalctl and syslog", re: re(`^[A-Z][a-z]{2} +\d+ \d\d:\d\d:\d\d [\w.-]+ [\w./@-]+\[\d+\]: `), share: 0.9},
+	{by: "pdsh and ansible", re: re(`^[a-z][\w-]*\d[\w.-]*: `), share: 0.9},
+	{by: "stern", re: re(`^[a-z][a-z0-9-]*-[a-z0-9]+ [a-z][a-z0-9-]* (?:› )?`), share: 0.95},
+	{by: "torchrun --tee", re: re(`^\[[A-Za-z]\w*?(?:\|)?(\d+)\]:(?: )?`), share: 0.3, ranks: true},
+}
+
+// kept is what an earlier round has left of a label.
+var kept = re(`^(?:\[rank\d+\]: |\[proc \S*? pid=\d+\]:? )+`)
+
+var repeated = re(`\[repeated (\d+)x across cluster\]`)
+
+// Plain gives a text without what others put around its lines.
+func Plain(text []byte) []byte {
+	if bytes.IndexByte(text, '\r') >= 0 {
+		text = bytes.ReplaceAll(bytes.ReplaceAll(text, []byte("\r\n"), []byte("\n")), []byte("\r"), []byte("\n")) // Progress bars.
+	}
+	if bytes.IndexByte(text, 0x1b) >= 0 || bytes.Contains(text, []byte("[0m")) {
+		text = colour.ReplaceAll(text, nil)
+	}
+	text = outOfJSON(text)
+	for range 8 { // A collector within another.
+		peel := wrapper(text)
+		if peel == nil {
+			break
+		}
+		text = peeled(text, peel)
+	}
+	return unbroken(text)
+}
+
+// InJSON reports whether lines are kept in JSON, one object each, as Docker and collectors of logs do.
+func InJSON(text []byte) bool {
+	_, ok := jsonLine(firstLine(bytes.TrimLeft(text, " \n\ufeff")))
+	return ok
+}
+
+func firstLine(text []byte) []byte {
+	line, _, _ := bytes.Cut(text, []byte{'\n'})
+	return line
+}
+
+// jsonLine takes the line out of its object.
+func jsonLine(line []byte) (string, bool) {
+	if len(line) < 2 || line[0] != '{' || line[1] != '"' {
+		return "", false
+	}
+	var entry struct {
+		Log, Message, Msg, Line, Text, MESSAGE *string
+		Stream                                 string
+		Frames, Entries, TraceEvents           json.RawMessage
+	}
+	if json.Unmarshal(line, &entry) != nil || entry.Frames != nil || entry.Entries != nil || entry.TraceEvents != nil {
+		return "", false
+	}
+	for _, s := range []*string{entry.Log, entry.Message, entry.MESSAGE, entry.Msg, entry.Line, entry.Text} {
+		if s != nil {
+			return *s, true
+		}
+	}
+	return "", false
+}
+
+// outOfJSON takes lines out of JSON. A line of Docker's without an end goes on in the next; others' have none.
+func outOfJSON(text []byte) []byte {
+	if !InJSON(text) {
+		return text
+	}
+	docker := bytes.HasPrefix(bytes.TrimLeft(text, " \n\ufeff"), []byte(`{"log":`))
+	out := make([]byte, 0, len(text))
+	for line := range bytes.Lines(text) {
+		s, ok := jsonLine(bytes.TrimSpace(line))
+		if !ok {
+			out = append(out, line...)
+			continue
+		}
+		out = append(out, s...)
+		if !docker && (s == "" || s[len(s)-1] != '\n') {
+			out = append(out, '\n')
+		}
+	}
+	return out
+}
+
+// peeler takes off what stands before a line and gives what is kept of it; goesOn says that the line's end is on the next.
+type peeler func(line []byte) (rest []byte, keep string, goesOn bool)
+
+// wrapper finds out what stands before the text's lines; nil for nothing.
+func wrapper(text []byte) peeler {
+	const sample = 64 << 10
+	lines := 0
+	hits := make([]int, len(labels))
+	for line := range bytes.Lines(text[:min(len(text), sample)]) {
+		line = bytes.TrimRight(line, "\n")
+		if len(bytes.TrimSpace(line)) == 0 {
+			continue
+		}
+		lines++
+		line = line[len(kept.Find(line)):]
+		for i := range labels {
+			if labels[i].re.Match(line) {
+				hits[i]++
+			}
+		}
+	}
+	for i := range labels {
+		l := &labels[i]
+		if hits[i] == 0 || float64(hits[i]) < l.share*float64(lines) {
+			continue
+		}
+		ranks := l.ranks && !contradicts(text, l.re)
+		return func(line []byte) ([]byte, string, bool) {
+			m := l.re.FindSubmatchIndex(line)
+			if m == nil {
+				return line, "", false
+			}
+			value := ""
+			if len(m) > 3 && m[2] >= 0 {
+				value = string(line[m[2]:m[3]])
+			}
+			return line[m[1]:], l.keep(line[:m[1]], value, ranks), value == "P"
+		}
+	}
+	return nil
+}
+
+// keep gives what is kept of a label.
+func (l *label) keep(whole []byte, value string, ranks bool) string {
+	switch l.by {
+	case "vLLM":
+		if m := vllmLabel.FindSubmatch(whole); m != nil {
+			pid := "0"
+			if len(m[3]) > 0 {
+				pid = string(m[3])
+			}
+			name := string(m[1])
+			if len(m[2]) > 0 {
+				name += "_RANK" + string(m[2])
+			}
+			return "[proc " + name + " pid=" + pid + "]: "
+		}
+	case "SGLang":
+		if m := parallelParts.FindAll(whole, -1); m != nil {
+			return "[proc " + string(bytes.Join(m, []byte("_"))) + " pid=0] "
+		}
+	}
+	if n, err := strconv.Atoi(value); ranks && err == nil && n >= 0 && n < maxRank {
+		return fmt.Sprintf("[rank%d]: ", n)
+	}
+	return ""
+}
+
+const maxRank = 1 << 17
+
+var (
+	vllmLabel     = re(`^\((Worker\w*|VllmWorker\w*|RayWorkerWrapper\w*)(?: rank=(\d+))?(?: pid=(\d+))?`)
+	parallelParts = re(`\b(?:DP|PP|TP|EP|CP)\d+\b`)
+)
+
+// contradicts says that a label's number is not the rank: lines that have PyTorch's own name another one.
+func contradicts(text []byte, label *regexp.Regexp) bool {
+	for line := range bytes.Lines(text) {
+		m := label.FindSubmatch(line)
+		if m == nil {
+			continue
+		}
+		if own := RankLabel.FindSubmatch(line); own != nil && !bytes.Equal(own[1], m[1]) {
+			return true
+		}
+	}
+	return false
+}
+
+func peeled(text []byte, peel peeler) []byte {
+	out := make([]byte, 0, len(text))
+	within := false
+	for line := range bytes.Lines(text) {
+		before := kept.Find(line)
+		rest, keep, goesOn := peel(line[len(before):])
+		if !within {
+			out = append(out, before...)
+			if keep != "" && !RankLabel.Match(rest) {
+				out = append(out, keep...)
+			}
+		}
+		if within = goesOn; within {
+			rest = bytes.TrimRight(rest, "\n")
+		}
+		out = append(out, rest...)
+	}
+	return out
+}
+
+// unbroken joins what was broken at a fixed width, inside words too: many lines are then exactly as long as the longest.
+func unbroken(text []byte) []byte {
+	const (
+		narrowest = 60
+		few       = 4
+	)
+	widest, lines, long := 0, 0, 0
+	for line := range bytes.Lines(text) {
+		lines++
+		switch n := len(bytes.TrimRight(line, "\n")); {
+		case n > widest:
+			widest, long = n, 1
+		case n == widest:
+			long++
+		}
+	}
+	const share = 20 // A twentieth of all lines.
+	if widest < narrowest || long < few || share*long < lines {
+		return text
+	}
+	out := make([]byte, 0, len(text))
+	for line := range bytes.Lines(text) {
+		if body := bytes.TrimRight(line, "\n"); len(body) == widest {
+			out = append(out, body...)
+			continue
+		}
+		out = append(out, line...)
+	}
+	return out
+}
+
+// Repeats is how many lines of other processes a collector left out as the same.
+func Repeats(text []byte) int {
+	n := 0
+	const most = 1 << 16
+	for _, m := range repeated.FindAllSubmatch(text, most) {
+		if k, err := strconv.Atoi(string(m[1])); err == nil && k > 0 && k < maxRank {
+			n += k
+		}
+	}
+	return n
+}

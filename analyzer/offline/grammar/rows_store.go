@@ -1,0 +1,109 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package grammar
+
+const (
+	ofStore = "PyTorch's TCPStore"
+	atStore = "github.com/pytorch/pytorch torch/csrc/distributed/c10d/TCPStore.cpp, socket.cpp"
+)
+
+// storeRows are what the start of a job and its store say.
+var storeRows = []Row{
+	{
+		Kind: ClientsMissing, Prints: ofStore, Source: atStore, Says: "waited ${seconds} s for all processes to reach the store: ${have} of ${of} came",
+		Anchors: []string{"waiting for clients. "}, Flat: true,
+		Pattern: re(`Timed out after (?P<seconds>\d+) seconds waiting for clients\. (?P<have>\d+)/(?P<of>\d+) clients joined`),
+		Test:    "torch.distributed.DistStoreError: Timed out after 601 seconds waiting for clients. 3/4 clients joined.",
+	},
+	{
+		Kind: Leftovers, Prints: "PyTorch's store based barrier, 1.8 and newer", Source: "github.com/pytorch/pytorch torch/distributed/distributed_c10d.py",
+		Anchors: []string{"in store based barrier"}, Flat: true,
+		Pattern: re(`in store based barrier (?:to initialize process group for |on )rank: (?P<rank>\d+).*?\(world_size=(?P<of>\d+), worker_count=(?P<have>\d+)`),
+		Test:    "Waiting in store based barrier to initialize process group for rank: 0, key: store_based_barrier_key:1 (world_size=2, worker_count=4, timeout=0:30:00)",
+	},
+	{
+		Kind: StoreUnreached, Prints: ofStore, Source: atStore, Says: "cannot reach the store at ${peer} port ${port} (${why})",
+		Anchors: []string{"client socket has timed out after", "client socket has failed to connect to"}, Flat: true,
+		Pattern: re(`client socket has (?P<why>timed out|failed to connect)(?: after \w+ while trying to connect)? to \(?\[?(?P<peer>[\w.:%-]+?)\]?[,:] ?(?P<port>\d+)\)?`),
+		Test:    "The client socket has timed out after 900s while trying to connect to (10.0.0.1, 29500).",
+	},
+	{
+		Kind: PortTaken, Prints: ofStore, Source: atStore, Says: "cannot open the store's port ${port}: another process uses it",
+		Anchors: []string{"socket has failed to bind to", "EADDRINUSE", "errno: 98"}, Flat: true,
+		Pattern: re(`(?:server socket has failed to (?:bind|listen)[^()]*?:(?P<port>\d+)[^()]*\(errno: 98[^)]*\)|EADDRINUSE(?:[^\n]*?port:? ?(?P<port2>\d+))?|errno: 98[^\n]{0,40}ddress already in use)`),
+		Test:    "The server socket has failed to bind to [::]:29500 (errno: 98 - Address already in use).",
+	},
+	{
+		Kind: StoreGone, Prints: ofStore + ", 2.1 and newer", Source: atStore, Says: "lost the job's store",
+		Anchors: []string{`flag on TCPStore`},
+		Pattern: re(`Failed to (?:check|set|get)[^\n]{0,80}flag on TCPStore[^\n]*`),
+		Test:    `Failed to check the "should dump" flag on TCPStore, (maybe TCPStore server has shut down too early), with error: Broken pipe`,
+	},
+	{
+		Kind: StoreGone, Prints: ofStore, Source: atStore, Says: "lost the job's store on ${peer}",
+		Anchors: []string{"Value failed on SocketImpl", "Bytes failed on SocketImpl", "ytes failed on SocketImpl", "Vector failed on SocketImpl"}, Flat: true,
+		Pattern: re(`\w+ failed on SocketImpl\([^)]*?remote=\[?(?P<peer>[^\]:)]+(?::[^\]):]+)*?)\]?:(?P<port>\d+)\)`),
+		Test:    "[c10d] recvValue failed on SocketImpl(fd=9, addr=[h1]:50402, remote=[h0]:40027): Failed to recv, got 0 bytes. Connection was likely closed.",
+	},
+}
+
+// schedulerRows are what schedulers and operators do to a job.
+var schedulerRows = []Row{
+	{
+		Kind: TimeLimit, Prints: "Slurm", Source: "github.com/SchedMD/slurm src/slurmd/slurmstepd", Says: "reached the time limit of its Slurm job",
+		Anchors: []string{"DUE TO TIME LIMIT"}, Pattern: re(`(?:ON (?P<host>\S+) )?CANCELLED AT \S+ DUE TO TIME LIMIT`),
+		Test: "slurmstepd: error: *** JOB 7 ON gpu-a CANCELLED AT 2026-01-01T10:00:00 DUE TO TIME LIMIT ***",
+	},
+	{
+		Kind: Preempted, Prints: "Slurm", Source: "github.com/SchedMD/slurm src/slurmd/slurmstepd", Says: "was preempted by Slurm",
+		Anchors: []string{"DUE TO PREEMPTION"}, Pattern: re(`CANCELLED AT \S+ DUE TO PREEMPTION`), Test: "slurmstepd: error: *** JOB 7 ON gpu-a CANCELLED AT 2026-01-01T10:00:00 DUE TO PREEMPTION ***",
+	},
+	{
+		Kind: HostLost, Prints: "Slurm", Source: "github.com/SchedMD/slurm src/slurmd/slurmstepd", Says: "failed, says Slurm",
+		Anchors: []string{"DUE TO NODE FAILURE", "error: Node failure on "},
+		Pattern: re(`(?:CANCELLED AT \S+ DUE TO NODE FAILURE|Node failure on (?P<host>[^\s.]+))`), Test: "srun: error: Node failure on gpu-a",
+	},
+	{
+		Kind: Cancelled, Prints: "Slurm", Source: "github.com/SchedMD/slurm src/slurmd/slurmstepd", Says: "was cancelled in Slurm",
+		Anchors: []string{" CANCELLED AT "}, Pattern: re(`\*\*\* (?:JOB|STEP) \S+ (?:ON \S+ )?CANCELLED AT \S+ (?:\*\*\*|DUE TO (?:JOB )?(?:REQUEUE|SIGNAL))`),
+		Test: "slurmstepd: error: *** STEP 7.0 ON gpu-a CANCELLED AT 2026-01-01T10:00:00 ***",
+	},
+	{
+		Kind: HostMemory, Prints: "slurmstepd", Source: "github.com/SchedMD/slurm src/plugins/task/cgroup", Says: "ran out of the memory that its Slurm job may use",
+		Anchors: []string{" oom_kill event", " oom-kill event", "exceeded memory limit"}, Pattern: re(`(?:Detected \d+ oom[_-]kill event|exceeded memory limit)[^\n]*`),
+		Test: "slurmstepd: error: Detected 1 oom_kill event in StepId=7.0. Some of the step tasks have been OOM Killed.",
+	},
+	{
+		Kind: HostMemory, Prints: "srun", Source: "github.com/SchedMD/slurm src/srun/libsrun/launch.c", Says: "ran out of host memory; Slurm's cgroup ended the task",
+		Anchors: []string{": Out Of Memory"}, Pattern: re(`srun: error: (?P<host>\S+): tasks? (?P<task>[\d,\- ]+): Out Of Memory`),
+		Test: "srun: error: gpu-a: tasks 1-3: Out Of Memory",
+	},
+	{
+		Kind: HostMemory, Prints: "Kubernetes", Source: "kubernetes.io docs/tasks/configure-pod-container/assign-memory-resource", Says: "ran out of the memory that its container may use (OOMKilled)",
+		Anchors: []string{"OOMKilled"}, Pattern: re(`OOMKilled`), Test: "    Reason:       OOMKilled",
+	},
+	{
+		Kind: Evicted, Prints: "Kubernetes", Source: "kubernetes.io docs/concepts/scheduling-eviction", Says: "was evicted: the node was low on ${what}",
+		Anchors: []string{"The node was low on resource: "}, Pattern: re(`The node was low on resource: (?P<what>[\w-]+)`), Test: "The node was low on resource: ephemeral-storage.",
+	},
+	{
+		Kind: HostMemory, Prints: "Ray's memory monitor", Source: "github.com/ray-project/ray src/ray/common/memory_monitor.cc", Says: "ran out of host memory: Ray killed workers",
+		Anchors: []string{"killed due to the node running low on memory", "OutOfMemoryError: Task was killed"}, Pattern: re(`killed due to the node running low on memory`),
+		Test: "Task was killed due to the node running low on memory.",
+	},
+	{
+		Kind: TimeLimit, Prints: "PBS and LSF", Source: "github.com/openpbs/openpbs src/resmom", Says: "reached the time limit of its job",
+		Anchors: []string{"exceeded limit", "TERM_RUNLIMIT"}, Pattern: re(`(?:walltime \d+ exceeded limit|TERM_RUNLIMIT)`), Test: "=>> PBS: job killed: walltime 3610 exceeded limit 3600",
+	},
+	{
+		Kind: HostMemory, Prints: "LSF", Source: "ibm.com docs spectrum-lsf", Says: "ran out of the memory that its job may use",
+		Anchors: []string{"TERM_MEMLIMIT"}, Pattern: re(`TERM_MEMLIMIT[^\n]*`), Test: "TERM_MEMLIMIT: job killed after reaching LSF memory usage limit.",
+	},
+	{
+		Kind: HostLost, Prints: "mpirun and prterun", Source: "github.com/openpmix/prrte src/runtime/help-prte-runtime.txt", Says: "lost its connection to the launcher",
+		Anchors: []string{"has lost communication with a remote daemon"}, Flat: true,
+		Pattern: re(`has lost communication with a remote daemon(?:.{0,160}?Remote daemon: \S+ on node (?P<host>\S+))?`),
+		Test:    "PRTE has lost communication with a remote daemon.\n\n  HNP daemon   : [prterun-a-1@0,0] on node a\n  Remote daemon: [prterun-a-1@0,1] on node gpu-b",
+	},
+}

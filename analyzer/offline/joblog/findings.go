@@ -1,0 +1,157 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package joblog
+
+import (
+	"bytes"
+	"cmp"
+	"regexp"
+	"strings"
+
+	"github.com/culprit-project/culprit/analyzer/offline/grammar"
+	"github.com/culprit-project/culprit/analyzer/offline/told"
+)
+
+// mostFindings of a log are kept: what comes later follows from them.
+const mostFindings = 4096
+
+// find takes a message that says something by itself.
+func (p *parser) find(e *grammar.Event) {
+	if len(p.log.Findings) >= mostFindings {
+		return
+	}
+	f := told.New(e.Kind, cut(e.Words()))
+	f.Rank, f.Local, f.PID = e.Int("rank"), e.Int("local"), max(e.Int("pid"), e.Int("id2"), 0)
+	f.Host = unlabelled(cmp.Or(e.Get("host"), e.Get("host2"), e.Get("host3"), e.Get("shipper")))
+	f.GPU, f.Worker, f.Peer, f.Port, f.Order = cmp.Or(e.Get("gpu"), e.Get("dev")), e.Get("worker"), e.Get("peer"), e.Get("port"), e.At
+	if e.Kind == grammar.GPUHardware || e.Kind == grammar.LinkHardware || e.Kind == grammar.GPUProgram || e.Kind == grammar.Warning {
+		f.Bus = e.Get("bus")
+	}
+	p.shape(&f, e)
+	if (told.Own(e.Kind) || e.Get("worker_pid") != "") && f.Rank < 0 && f.Local < 0 && f.PID == 0 && f.Worker == "" && len(f.Tasks) == 0 {
+		p.ofSpeaker(&f, e)
+	}
+	if f.Rank >= maxRank {
+		return
+	}
+	if list := ranks(e.Get("ranks")); len(list) > 0 {
+		for _, r := range list {
+			one := f
+			one.Rank = r
+			p.log.Findings = append(p.log.Findings, one)
+		}
+		return
+	}
+	p.log.Findings = append(p.log.Findings, f)
+}
+
+// ofSpeaker gives a finding to the process whose line it is.
+func (p *parser) ofSpeaker(f *told.Finding, e *grammar.Event) {
+	who, ok := p.speaker(e.At)
+	if ok || who.rank >= 0 {
+		f.Rank = who.rank
+		return
+	}
+	line := p.text[e.Start:e.At]
+	if r := p.above(e.Start); r >= 0 && !bytes.Contains(line, []byte("[proc ")) {
+		f.Rank = r
+		return
+	}
+	if m := last(grammar.ProcLabel, line); m != nil {
+		f.Worker, f.PID = string(m[1]), max(int(number(m[2])), 0)
+		return
+	}
+	if f.Host == "" {
+		if m := last(ncclHead, line); m != nil {
+			f.Host, f.PID, f.GPU = unlabelled(string(m[1])), int(number(m[2])), string(m[3])
+			return
+		}
+	}
+	if r, ok := p.raisedIn(e); ok {
+		f.Rank = r
+	}
+}
+
+// above gives the rank of the message to which an unlabelled line belongs: that of one of the few lines above it; -1 unknown.
+func (p *parser) above(start int) int {
+	const lines, bytesBack = 6, 2 << 10
+	text := p.text[max(0, start-bytesBack):start]
+	for range lines {
+		text = bytes.TrimSuffix(text, []byte{'\n'})
+		i := bytes.LastIndexByte(text, '\n')
+		line := text[i+1:]
+		if m := last(grammar.RankLabel, line); m != nil {
+			return int(number(m[1]))
+		}
+		if i < 0 || len(bytes.TrimSpace(line)) == 0 || bytes.HasPrefix(line, []byte("Traceback")) {
+			break
+		}
+		text = text[:i+1]
+	}
+	return -1
+}
+
+var (
+	ncclHead = regexp.MustCompile(`(\S+?):(\d+):\d+ \[(\d+)\] `)
+	// aboutRank begins the message of an exception that names its rank.
+	aboutRank = regexp.MustCompile(`^\s*\[?[Rr]ank[ :=]*(\d+)\b[\]:,]`)
+	addressed = regexp.MustCompile(`([\w.%-]+(?:\.[\w.%-]+)*?|[0-9a-f:]+)<(\d+)>`)
+)
+
+// raisedIn gives the rank of an exception in which a message stands.
+func (p *parser) raisedIn(e *grammar.Event) (int, bool) {
+	line := string(p.text[e.Start:e.At])
+	if _, message, ok := strings.Cut(line, "Error: "); ok {
+		if m := aboutRank.FindStringSubmatch(message); m != nil {
+			return int(number([]byte(m[1]))), true
+		}
+	}
+	return -1, false
+}
+
+// shape puts into words what no template can.
+func (p *parser) shape(f *told.Finding, e *grammar.Event) {
+	switch e.Kind {
+	case grammar.ProcessEnd, grammar.OneOfHost:
+		code := e.Get("code")
+		if name := e.Get("signame"); name != "" {
+			code = told.SignalCode(name)
+		} else if what := e.Get("what"); what != "" {
+			code = told.SignalCode(what)
+		}
+		f.Kind, f.Says = told.End(e.Kind, code)
+	case grammar.HostMemory:
+		f.Tasks = spans(e.Get("task"))
+	case grammar.LauncherSignal:
+		f.Says, f.Whole = told.LauncherSignalled(cmp.Or(e.Get("signal"), e.Get("signal2"))), true
+	case grammar.Leftovers:
+		f.Kind, f.Says = told.Barrier(e.Int("have"), e.Int("of"))
+		f.By, f.Rank, f.Whole = f.Rank, -1, true
+	case grammar.ClientsMissing:
+		f.By, f.Whole = f.Rank, true
+	case grammar.SameGPU:
+		f.Rank, f.Tasks, f.Plural, f.Says = -1, []int{e.Int("a"), e.Int("b")}, f.Says, "has the GPU of another rank (CUDA device "+e.Get("bus")+")"
+	case grammar.ForeignClient:
+		f.Says += told.Magic(e.Get("magic"))
+	case grammar.RemoteError, grammar.NCCLError:
+		last := strings.TrimSpace(e.Get("last"))
+		if m := addressed.FindStringSubmatch(last); m != nil {
+			f.Peer, f.Port = m[1], m[2]
+		}
+		if last == "" {
+			f.Says = strings.TrimSuffix(f.Says, ":")
+		}
+	case grammar.PortTaken:
+		port := cmp.Or(e.Get("port"), e.Get("port2"))
+		f.Says = strings.ReplaceAll(f.Says, " port :", " port:")
+		if port != "" {
+			f.Port = port
+			f.Says = "cannot open the store's port " + port + ": another process uses it"
+		}
+	case grammar.StoreUnreached, grammar.Connect:
+		f.Says = strings.Replace(f.Says, "(failed to connect)", "(connection refused or no route)", 1)
+	case grammar.HostLost, grammar.TimeLimit, grammar.Preempted, grammar.Cancelled, grammar.Evicted:
+		f.Whole = f.Host == ""
+	}
+}
