@@ -92,6 +92,8 @@ const (
 	HungTask        Kind = "hung_task"
 	Stalled         Kind = "stalled"
 	VersionMismatch Kind = "version_mismatch"
+	Starting        Kind = "starting"
+	Awaited         Kind = "awaited" // Others waited for it.
 )
 
 // aside says that a message of the kind makes no log worth reading: it only helps where something else is told.

@@ -180,7 +180,7 @@ func (c *Collection) stackSource(others []Source) Source {
 		}
 	}
 	ev, notes, global := stackdump.Evidence(c.stacks, stackdump.Known{ByPID: byPID, ByName: flightrecorder.RankInName, World: world})
-	return Source{Name: "stacks", Files: len(c.stacks), Evidence: ev, Notes: notes, Frozen: true, Local: !global}
+	return Source{Name: "stacks", Files: len(c.stacks), Evidence: ev, Notes: notes, Findings: stackdump.Findings(c.stacks), Frozen: true, Local: !global}
 }
 
 func (c *Collection) flightRecorder() Source {

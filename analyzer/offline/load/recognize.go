@@ -15,6 +15,7 @@ import (
 	"github.com/culprit-project/culprit/analyzer/kept"
 	"github.com/culprit-project/culprit/analyzer/offline/flightrecorder"
 	"github.com/culprit-project/culprit/analyzer/offline/flows"
+	"github.com/culprit-project/culprit/analyzer/offline/grammar"
 	"github.com/culprit-project/culprit/analyzer/offline/inspector"
 	"github.com/culprit-project/culprit/analyzer/offline/joblog"
 	"github.com/culprit-project/culprit/analyzer/offline/kineto"
@@ -40,6 +41,7 @@ const (
 	kindJobLog         = "job log"
 	kindPage           = "page of the debug server"
 	kindEvents         = "training events"
+	kindJobLogStacks   = kindJobLog + " with stacks"
 	kindJobLogRAS      = kindJobLog + " with a RAS report"
 )
 
@@ -65,6 +67,8 @@ func (l *Loader) readers() []reader {
 		{kindInspector, func(b []byte) bool { return looksJSON(b) && inspector.SniffJSON(b) }, readInspector(inspector.ParseJSON)},
 		{kindPage, sniffPage, l.readPage},
 		{kindEvents, joblog.SniffEvents, readEvents},
+		{kindStacks, func(b []byte) bool { return stackdump.Sniff(b) && !grammar.Any(b) }, readStacks},
+		{kindJobLogStacks, sniffStacksInLog, readLogWithStacks},
 		{kindStacks, stackdump.Sniff, readStacks},
 		{kindJobLogRAS, func(b []byte) bool { return ras.SniffText(b) && joblog.Sniff(b) }, both(readRASText, readJobLog)},
 		{kindRAS, func(b []byte) bool { return !looksJSON(b) && ras.SniffText(b) }, readRASText},
@@ -104,11 +108,11 @@ func (l *Loader) isLog(head []byte) bool {
 		return false
 	}
 	for _, r := range l.readers() {
-		if r.kind != kindJobLog && r.kind != kindJobLogRAS && r.kind != kindRAS && r.mine(head) {
+		if r.kind != kindJobLog && r.kind != kindJobLogRAS && r.kind != kindJobLogStacks && r.kind != kindRAS && r.mine(head) {
 			return false
 		}
 	}
-	return !looksJSON(head) || bytes.HasPrefix(head, []byte(`{"log":`))
+	return !looksJSON(head) || grammar.InJSON(head)
 }
 
 // narrow gives text in UTF-16, as redirections on Windows write it, as UTF-8. Its byte order mark tells it.
@@ -239,6 +243,24 @@ func readEvents(name string, data []byte, got *Collection) (string, error) {
 func readQuietLog(name string, data []byte, got *Collection) (string, error) {
 	add(got, &got.quiet, joblog.ParseQuiet(name, data))
 	return "says nothing of communication", nil
+}
+
+// sniffStacksInLog recognises stacks behind labels, or in the midst of a log.
+func sniffStacksInLog(b []byte) bool {
+	some := bytes.Contains(b, []byte("Thread ")) && (bytes.Contains(b, []byte(" (idle")) || bytes.Contains(b, []byte(" (active"))) || bytes.Contains(b, []byte("(most recent call first)"))
+	return some && !looksJSON(b) && stackdump.Within(grammar.Plain(b))
+}
+
+// readLogWithStacks reads the stacks in a log, and the rest of it.
+func readLogWithStacks(name string, data []byte, got *Collection) (string, error) {
+	warning, err := readStacks(name, grammar.Plain(data), got)
+	if joblog.Sniff(data) {
+		_, err2 := readJobLog(name, data, got)
+		if err2 == nil {
+			err = nil
+		}
+	}
+	return warning, err
 }
 
 // both reads what holds two kinds of things; one of them suffices.

@@ -8,9 +8,12 @@ import (
 	"fmt"
 	"maps"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 
+	"github.com/culprit-project/culprit/analyzer/offline/grammar"
+	"github.com/culprit-project/culprit/analyzer/offline/told"
 	"github.com/culprit-project/culprit/analyzer/rca"
 	"github.com/culprit-project/culprit/analyzer/rca/frames"
 )
@@ -28,6 +31,11 @@ func Evidence(processes []Process, known Known) (ev rca.Evidence, notes []string
 	b := builder{known: known, ranks: map[int]*Process{}}
 	own := b.families(processes)
 	b.locals(own)
+	b.titles(own)
+	b.inFile = map[string]int{}
+	for _, p := range own {
+		b.inFile[p.File]++
+	}
 	for _, p := range own {
 		rank := b.rankOf(p)
 		switch {
@@ -56,7 +64,12 @@ func Evidence(processes []Process, known Known) (ev rca.Evidence, notes []string
 			r.Name = name(b.ranks[id])
 		}
 		ev.Ranks = append(ev.Ranks, r)
-		ev.WorldSize = max(ev.WorldSize, id+1)
+		ev.WorldSize = max(ev.WorldSize, id+1, b.ranks[id].World)
+	}
+	for id := range ev.WorldSize {
+		if global && b.ranks[id] == nil && starts(own) {
+			ev.Missing = append(ev.Missing, rca.Missing{What: "rank", Name: fmt.Sprint(id), Ranks: []int{id}, Why: "no stack of it was given"})
+		}
 	}
 	ev.Facts = b.facts
 	return ev, b.notes, global
@@ -75,6 +88,7 @@ type builder struct {
 	nameless []*Process
 	workers  map[*Process][]*Process
 	local    map[*Process]int // Ranks on their host, where no two are alike.
+	inFile   map[string]int   // Processes in each file.
 	facts    []rca.Fact
 	notes    []string
 }
@@ -122,6 +136,70 @@ func (b *builder) locals(own []*Process) {
 	}
 }
 
+// title is what servers call their processes: their place in each kind of parallelism.
+var title = regexp.MustCompile(`\b(?:sglang::scheduler|VLLM::Worker|VllmWorker|scheduler|Worker)_?((?:_?(?:DP|PP|TP|EP|CP)\d+)+)\b`)
+
+// titles takes the place that processes have in their names for the rank, where it is one number and no two have the same.
+func (b *builder) titles(own []*Process) {
+	if len(b.local) > 0 {
+		return
+	}
+	at := map[int]*Process{}
+	for _, p := range own {
+		m := title.FindStringSubmatch(p.Command)
+		if m == nil {
+			continue
+		}
+		parts := strings.FieldsFunc(m[1], func(r rune) bool { return r == '_' })
+		n := atoi(strings.TrimLeft(parts[0], "DPTEC"))
+		if len(parts) != 1 || strings.HasPrefix(parts[0], "DP") || n < 0 || at[n] != nil {
+			return
+		}
+		at[n] = p
+	}
+	for n, p := range at {
+		b.local[p] = n
+	}
+}
+
+// starts reports whether a stack is inside a communicator's start, which needs all of its ranks.
+func starts(own []*Process) bool {
+	return slices.ContainsFunc(own, func(p *Process) bool { return p.Starts != "" })
+}
+
+// Findings says which ranks are in a communicator's start, as their arguments there tell.
+func Findings(processes []Process) []told.Finding {
+	have := map[int]bool{}
+	size := 0
+	var out []told.Finding
+	for i := range processes {
+		if p := &processes[i]; p.Starts != "" {
+			have[p.Rank] = true
+			size = max(size, p.World)
+		}
+	}
+	var absent []int
+	for r := range min(size, mostMerged) {
+		if !have[r] {
+			absent = append(absent, r)
+		}
+	}
+	for i := range processes {
+		p := &processes[i]
+		if p.Starts == "" || len(absent) == 0 {
+			continue
+		}
+		word := "rank "
+		if len(absent) > 1 {
+			word = "ranks "
+		}
+		f := told.New(grammar.Starting, fmt.Sprintf("is in NCCL's start of a communicator of %d ranks (%s), and waits for %s%s to connect", p.World, p.Starts, word, told.Spans(absent)))
+		f.Rank, f.PID = p.Rank, p.PID
+		out = append(out, f)
+	}
+	return out
+}
+
 // helper says that a process is no rank but was started by one: a data loader's worker, or what multiprocessing needs.
 func (p *Process) helper() bool {
 	if strings.Contains(p.Command, "multiprocessing.") || strings.Contains(p.Command, "multiprocessing/") {
@@ -140,6 +218,9 @@ func (b *builder) rankOf(p *Process) int {
 		return p.Rank
 	}
 	named := b.known.ByName(p.File)
+	if b.inFile[p.File] > 1 {
+		named = -1 // A number in the name of a file with several processes is none of theirs.
+	}
 	if p.PID > 0 && named == p.PID || b.known.World > 0 && named >= b.known.World {
 		named = -1
 	}
@@ -202,6 +283,13 @@ func (b *builder) rank(id int, p *Process) rca.Rank {
 // one that it waits for has a stack of its own.
 func (b *builder) telling(p *Process) []string {
 	main := p.Main()
+	if p.Starts != "" && !slices.ContainsFunc(main, func(f string) bool { return strings.HasPrefix(f, p.Starts) }) {
+		for i := range p.Threads {
+			if t := &p.Threads[i]; slices.ContainsFunc(t.Stack, func(f string) bool { return strings.HasPrefix(f, p.Starts) }) {
+				return slices.Concat(main, t.Stack)
+			}
+		}
+	}
 	switch frames.Of(main).Kind {
 	case frames.DataLoad:
 		for _, w := range b.workers[p] {

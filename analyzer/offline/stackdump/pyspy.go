@@ -24,7 +24,10 @@ type Process struct {
 	File    string
 	PID     int // 0 unknown.
 	Command string
-	Rank    int // As the process's own environment says; -1 unknown.
+	Rank    int    // As the process's own environment says, or its arguments in a communicator's start; -1 unknown.
+	World   int    // Ranks of that communicator; 0 unknown.
+	Named   bool   // The tool calls a main thread by that name, so that its lack shows.
+	Starts  string // The function of a communicator's start that it is in.
 	Threads []Thread
 }
 
@@ -59,12 +62,20 @@ var (
 // Sniff recognises any of the forms.
 func Sniff(data []byte) bool {
 	head := data[:min(len(data), 8<<10)]
-	if b := bytes.TrimSpace(head); len(b) > 0 && b[0] == '[' {
-		if bytes.Contains(head, []byte(`"frames"`)) && bytes.Contains(head, []byte(`"thread_id"`)) {
-			return true
-		}
-	}
-	return dumpLike(head) || toolLike(head) || foldedLike(head) || mergedLike(head) || flameLike(data)
+	return jsonLike(head) || dumpLike(head) || toolLike(head) || foldedLike(head) || mergedLike(head) || flameLike(data)
+}
+
+func jsonLike(head []byte) bool {
+	b := bytes.TrimSpace(head)
+	return len(b) > 0 && b[0] == '[' && bytes.Contains(head, []byte(`"frames"`)) && bytes.Contains(head, []byte(`"thread_id"`))
+}
+
+var within = regexp.MustCompile(`(?m)^(?:Thread \S+ \((?:active|idle)[^)\n]*\)(?:: ".*")?|(?:Current thread|Thread) 0x[0-9a-f]+(?: \[[^\]\n]*\])? \(most recent call first\):)\s*$`)
+
+// Within recognises a log in which stacks stand somewhere, as servers print them when they lose patience. The text is without what
+// collectors put around its lines.
+func Within(text []byte) bool {
+	return bytes.Contains(text, []byte("Thread ")) && within.Match(text) || bytes.Contains(text, []byte("Current thread 0x")) && within.Match(text)
 }
 
 func dumpLike(head []byte) bool {
@@ -100,8 +111,8 @@ func foldedLike(head []byte) bool {
 // Parse reads stacks of one or several processes.
 func Parse(file string, data []byte) ([]Process, error) {
 	head := data[:min(len(data), 8<<10)]
-	if b := bytes.TrimSpace(data); len(b) > 0 && b[0] == '[' && !toolLike(head) {
-		return parseJSON(file, b)
+	if jsonLike(head) && !toolLike(head) {
+		return parseJSON(file, bytes.TrimSpace(data))
 	}
 	if dumpLike(head) {
 		return parseDump(file, data)
@@ -115,22 +126,33 @@ func Parse(file string, data []byte) ([]Process, error) {
 	case flameLike(data):
 		return parseFlame(file, data)
 	}
-	return parseFolded(file, data)
+	if foldedLike(head) {
+		return parseFolded(file, data)
+	}
+	if faultsIn.Match(data) {
+		return parseTools(file, data)
+	}
+	return parseDump(file, data)
 }
+
+// faultsIn are dumps of Python's faulthandler in a log.
+var faultsIn = regexp.MustCompile(`(?m)^(?:Current thread|Thread) 0x[0-9a-f]+(?: \[[^\]\n]*\])? \(most recent call first\):`)
 
 func parseDump(file string, data []byte) ([]Process, error) {
 	var out []Process
 	rank := -1 // People put the process's environment before its stack.
+	open := false
 	for raw := range bytes.Lines(data) {
 		line := strings.TrimRight(string(raw), "\r\n")
 		if m := reProcess.FindStringSubmatch(line); m != nil {
 			pid, _ := strconv.Atoi(m[1])
-			out = append(out, Process{File: file, PID: pid, Command: m[2], Rank: rank})
+			out = append(out, Process{File: file, PID: pid, Command: m[2], Rank: rank, Named: true})
+			open = false
 			continue
 		}
 		if m := reThread.FindStringSubmatch(line); m != nil {
 			if len(out) == 0 {
-				out = append(out, Process{File: file, Rank: rank})
+				out = append(out, Process{File: file, Rank: rank, Named: true})
 			}
 			p := &out[len(out)-1]
 			if len(p.Threads) < maxThreads {
@@ -138,15 +160,17 @@ func parseDump(file string, data []byte) ([]Process, error) {
 					ID: m[1], Name: m[3], Weight: 1, Active: strings.Contains(m[2], "active"), GIL: strings.Contains(m[2], "gil"),
 				})
 			}
+			open = true
 			continue
 		}
-		if m := reFrame.FindStringSubmatch(line); m != nil && len(out) > 0 {
+		if m := reFrame.FindStringSubmatch(line); m != nil && open {
 			p := &out[len(out)-1]
 			if n := len(p.Threads); n > 0 && len(p.Threads[n-1].Stack) < maxFrames {
 				p.Threads[n-1].Stack = append(p.Threads[n-1].Stack, frame(m[1], m[2], m[3]))
 			}
 			continue
 		}
+		open = open && strings.HasPrefix(line, " ") // Locals stand below their frame; whatever else does ends the stack.
 		if r := hinted(line); r >= 0 {
 			if rank = r; len(out) == 1 {
 				out[0].Rank = r
@@ -254,8 +278,14 @@ func parseFolded(file string, data []byte) ([]Process, error) {
 // Main gives the stack that says what the process does: that of the main thread, else of the busiest.
 func (p *Process) Main() []string {
 	best, score := -1, int64(-1)
+	if p.cut() {
+		return nil
+	}
 	for i := range p.Threads {
 		t := &p.Threads[i]
+		if t.watches() {
+			continue
+		}
 		s := min(t.Weight, 1<<32) * 8
 		if strings.Contains(t.Name, mainThread) {
 			s += 1 << 40
@@ -277,4 +307,22 @@ func (p *Process) Main() []string {
 		return nil
 	}
 	return p.Threads[best].Stack
+}
+
+// cut reports whether the stack of the main thread is not there: all threads have names, and none is its. What a side thread does
+// says nothing of the rank.
+func (p *Process) cut() bool {
+	for i := range p.Threads {
+		if t := &p.Threads[i]; t.Name == "" || strings.Contains(t.Name, mainThread) || t.outermostFirst || len(t.Stack) > 0 && strings.HasPrefix(t.Stack[0], "<module>") {
+			return false
+		}
+	}
+	return p.Named && len(p.Threads) > 0
+}
+
+// watches reports whether a thread is the one that takes the stacks.
+func (t *Thread) watches() bool {
+	return slices.ContainsFunc(t.Stack, func(f string) bool {
+		return strings.HasPrefix(f, "pyspy_dump") || strings.HasPrefix(f, "dump_traceback")
+	})
 }

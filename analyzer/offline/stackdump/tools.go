@@ -31,6 +31,10 @@ var (
 	euProcess  = regexp.MustCompile(`^PID (\d+)\b`)
 	gdbProcess = regexp.MustCompile(`(?:Attaching to (?:program: .*, )?process|\[Inferior 1 \(process) (\d+)`)
 	rankValue  = regexp.MustCompile(`(?:^|[\s'"])RANK=(\d+)\b`)
+	// startFrame is a frame of gdb's inside a communicator's start, which has the rank among its arguments.
+	startFrame = regexp.MustCompile(`\b(bootstrapInit|ncclCommInit\w*|initTransportsRank|ncclBootstrapInit|commAlloc)\b \(.*?\)(?: at | from |$)`)
+	startRank  = regexp.MustCompile(`\b(?:my)?[rR]ank=(?:\w+@entry=)?(\d+)`)
+	startSize  = regexp.MustCompile(`\bn[rR]anks=(?:\w+@entry=)?(\d+)`)
 	localFlag  = regexp.MustCompile(`--local[_-]rank[= ](\d+)\b`)
 )
 
@@ -147,6 +151,7 @@ func parseTools(file string, data []byte) ([]Process, error) {
 			continue
 		}
 		if f := frameLine(line); f != nil && len(out) > 0 {
+			out[len(out)-1].starting(line)
 			if p := &out[len(out)-1]; f.text != "" && len(p.Threads) > 0 {
 				if t := &p.Threads[len(p.Threads)-1]; len(t.Stack) < maxFrames {
 					t.Stack = append(t.Stack, f.text)
@@ -160,7 +165,7 @@ func parseTools(file string, data []byte) ([]Process, error) {
 		return nil, ErrNotStacks
 	}
 	for i := range out {
-		if len(out) == 1 {
+		if len(out) == 1 && rank >= 0 {
 			out[i].Rank = rank
 		}
 		for j := range out[i].Threads {
@@ -186,4 +191,22 @@ func atoi(s string) int {
 		return -1
 	}
 	return n
+}
+
+// starting takes rank and size from the arguments of a communicator's start. Frames that differ are of several communicators.
+func (p *Process) starting(line string) {
+	m := startFrame.FindStringSubmatch(line)
+	rank, size := startRank.FindStringSubmatch(line), startSize.FindStringSubmatch(line)
+	if m == nil || rank == nil || size == nil {
+		return
+	}
+	r, n := atoi(rank[1]), atoi(size[1])
+	if p.Starts != "" && (p.Rank != r || p.World != n) || r >= n {
+		p.Starts = ""
+		return
+	}
+	if p.Starts == "" {
+		p.Starts = m[1]
+	}
+	p.Rank, p.World = r, n
 }

@@ -25,11 +25,11 @@ type meaning struct {
 
 // Strengths of what else is known, to which those of messages compare.
 const (
-	ofMismatch   = 0.88 // Ranks called different operations.
-	ofEnd        = 0.8  // A rank's process ended by itself.
-	ofStandstill = 0.65 // A rank did not come.
-	ofTogether   = 0.6  // All ended at once.
-	ofWaiting    = 0.45 // Ranks wait, and nothing shows for whom.
+	ofMismatch   = 0.88  // Ranks called different operations.
+	ofEnd        = 0.8   // A rank's process ended by itself.
+	ofStandstill = 0.65  // A rank did not come.
+	ofTogether   = 0.795 // All ended at once.
+	ofWaiting    = 0.45  // Ranks wait, and nothing shows for whom.
 	ofHealth     = 0.25
 	ofNothing    = 0.05
 )
@@ -124,9 +124,9 @@ var meanings = []meaning{
 	{kind: grammar.Rendezvous, strength: 0.58, unknown: true, then: "The job did not start, or an agent left it.", action: "Compare --nnodes, --rdzv-id and --rdzv-endpoint of all hosts, and look for a host whose agent ended first."},
 	{kind: grammar.WorkerDied, strength: 0.73, names: true, cause: rca.CauseProcessGone, action: "Read this worker's last lines and the kernel log of its host (dmesg -T | grep -i -e oom -e xid -e segfault)."},
 	{kind: grammar.OneOfHost, strength: 0.57, unknown: true, action: "Start with `deepspeed --enable_each_rank_log DIR`, or see the kernel log of the host (dmesg -T | grep -i -e oom -e segfault -e xid): it has the pid of the process that ended."},
-	{kind: grammar.Aborted, strength: 0.42, unknown: true, then: "A process aborts itself, as a rule after an error that stands before that.", action: "Read the lines of this process before it aborted: the error that made it do so."},
-	{kind: grammar.Terminated, strength: 0.4, unknown: true, then: "Somebody ended it: the launcher because of another process, the scheduler or an operator.", action: "Find which process ended first, and see the scheduler's record of the job."},
-	{kind: grammar.Exited, strength: 0.5, unknown: true, suspects: true, then: "The log does not say why.", action: "Read the output of this process (torchrun --tee 3 --log-dir DIR keeps it; @record makes torchrun show the exception)."},
+	{kind: grammar.Aborted, strength: 0.38, unknown: true, then: "A process aborts itself, as a rule after an error that stands before that.", action: "Read the lines of this process before it aborted: the error that made it do so."},
+	{kind: grammar.Terminated, strength: 0.36, unknown: true, then: "Somebody ended it: the launcher because of another process, the scheduler or an operator.", action: "Find which process ended first, and see the scheduler's record of the job."},
+	{kind: grammar.Exited, strength: 0.4, unknown: true, suspects: true, then: "The log does not say why.", action: "Read the output of this process (torchrun --tee 3 --log-dir DIR keeps it; @record makes torchrun show the exception)."},
 	{
 		kind: grammar.RemoteError, strength: 0.5, unknown: true, then: "It is a victim: the process on the other side ended, or the network between them failed.",
 		action: "Look at the log of the other side's host first, and at what ended there. If all processes there lived on, check the network between the two (ibstat, ethtool -S).",
@@ -147,6 +147,8 @@ var meanings = []meaning{
 	{kind: grammar.OtherLibrary, strength: 0.44, unknown: true, action: "Look at the library's first error on each host."},
 	{kind: grammar.ServerWatchdog, strength: 0.43, unknown: true, then: "It waits, or does not get on; the message does not say for whom.", action: "Take stacks of all workers of the server (py-spy dump --pid PID): one outside communication holds up the others."},
 	{kind: grammar.LocalClosed, strength: 0.35, suspects: true, unknown: true, then: "It may have ended first, or only closed first because of an error before.", action: "Read the log and the exit status of that process first."},
+	{kind: grammar.Starting, strength: 0.41, unknown: true, action: "Take stacks of the ranks that it waits for, and look whether their processes run and reach this host (NCCL_SOCKET_IFNAME, firewalls)."},
+	{kind: grammar.Awaited, strength: 0.53, suspects: true, unknown: true, then: "It may itself wait for another.", action: "Take the stack of that rank, and read its log and the exit status of its process."},
 	{kind: grammar.Elsewhere, strength: 0.3, unknown: true, action: "Give the lines with \"Watchdog caught\" of all ranks, or Flight Recorder dumps: they show the operation and its group."},
 	{kind: grammar.Warning, strength: 0.2, unknown: true, action: "Run with NCCL_DEBUG=INFO and give the logs of all ranks: the first warning is nearest to the cause."},
 }
