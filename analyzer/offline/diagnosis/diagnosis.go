@@ -95,6 +95,22 @@ func (r *Result) tell() {
 		all = append(all, s.Findings...)
 	}
 	r.Verdict = told.Apply(r.Verdict, all)
+	for i := range r.Sources {
+		if s := &r.Sources[i]; s.Processes != nil && !s.Local {
+			r.Verdict.Culprits = slices.Clone(r.Verdict.Culprits)
+			s.Processes.Fill(r.Verdict.Culprits)
+		}
+	}
+}
+
+// Host gives the host of a rank, seen or not; empty unknown.
+func (r *Result) Host(rank int) string {
+	for i := range r.Sources {
+		if p := r.Sources[i].Processes; p != nil && p.Host(rank) != "" {
+			return p.Host(rank)
+		}
+	}
+	return ""
 }
 
 // onlyWord gives the verdict of the one source that names somebody, where all together name nobody and the others show nothing

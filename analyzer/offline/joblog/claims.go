@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/culprit-project/culprit/analyzer/offline/grammar"
+	"github.com/culprit-project/culprit/analyzer/offline/told"
 )
 
 // Claim is what a rank's log says of others: that they did not come to where it waited for them.
@@ -32,6 +33,21 @@ var (
 	rankInKey = regexp.MustCompile(`(?:^|/)rank[_-]?(\d+)(?:$|/)`)
 	glooKey   = regexp.MustCompile(`(?:^|/)(?:cpu|cuda|gpu)//\d+/(\d+)$`) // Where gloo's rank leaves its address.
 )
+
+// claimed takes that one waits for others. What nobody known says of others makes no comparison, but is told.
+func (p *parser) claimed(e *grammar.Event) {
+	c := p.claimOf(e)
+	if c.By < 0 && e.Kind == grammar.WaitsFor {
+		for _, r := range c.Absent {
+			f := told.New(grammar.Awaited, "did not come to "+c.What+": a process waited for it in vain")
+			f.Plural = "did not come to " + c.What + ": a process waited for them in vain"
+			f.Rank, f.Order = r, e.At
+			p.log.Findings = append(p.log.Findings, f)
+		}
+		return
+	}
+	p.claim(c)
+}
 
 // claimOf reads what one waits for.
 func (p *parser) claimOf(e *grammar.Event) Claim {

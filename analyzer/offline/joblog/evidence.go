@@ -20,6 +20,8 @@ type Result struct {
 	Evidence rca.Evidence
 	Notes    []string // What was assumed, and what is quoted.
 	Findings []told.Finding
+	// Processes are those of the job, of ranks that say nothing as well.
+	Processes *told.Directory
 }
 
 // Evidence turns the logs of one job into what the engine takes. known are the groups that other sources tell of: a log names a
@@ -67,7 +69,9 @@ func Evidence(logs []*Log, known []rca.Comm, world int) Result {
 	if assumed {
 		notes = append(notes, "messages do not name global ranks: ranks of groups were taken for them")
 	}
-	return Result{b.finish(repeats > 0), append(notes, b.notes...), b.findings(logs)}
+	who := b.directory(logs)
+	found := b.findings(logs, who)
+	return Result{b.finish(repeats > 0), append(notes, b.notes...), found, who}
 }
 
 // mostMembers bounds how many members all groups together have: what a log says of groups may be made up.

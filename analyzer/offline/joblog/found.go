@@ -67,7 +67,7 @@ func (b *builder) elsewhere(logs []*Log, states map[Place]*State) {
 }
 
 // findings gives all that messages tell by themselves, of ranks where their processes are known.
-func (b *builder) findings(logs []*Log) []told.Finding {
+func (b *builder) findings(logs []*Log, who *told.Directory) []told.Finding {
 	ending := map[int]bool{}
 	for _, l := range logs {
 		for _, f := range l.Findings {
@@ -75,7 +75,7 @@ func (b *builder) findings(logs []*Log) []told.Finding {
 		}
 		maps.Copy(ending, l.Ending)
 	}
-	who := b.directory(logs)
+	b.awaited(logs)
 	var out []told.Finding
 	for _, f := range b.found {
 		if f.Kind == grammar.Terminated && ending[f.PID] {
@@ -93,6 +93,31 @@ func (b *builder) findings(logs []*Log) []told.Finding {
 		out = append(out, f)
 	}
 	return told.Join(out)
+}
+
+// awaited tells for whom ranks say that they waited.
+func (b *builder) awaited(logs []*Log) {
+	inside := map[string]map[int]bool{}
+	for _, l := range logs {
+		for _, c := range l.Claims {
+			if inside[c.What] == nil {
+				inside[c.What] = map[int]bool{}
+			}
+			inside[c.What][c.By] = true
+		}
+	}
+	for _, l := range logs {
+		for _, c := range l.Claims {
+			for _, r := range c.Absent {
+				if inside[c.What][r] {
+					continue
+				}
+				f := told.New(grammar.Awaited, "did not come to "+c.What+", say those that waited there")
+				f.Rank, f.By = r, c.By
+				b.found = append(b.found, f)
+			}
+		}
+	}
 }
 
 // tasks makes one finding a rank of what is told of several.

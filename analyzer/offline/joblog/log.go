@@ -210,7 +210,7 @@ func (p *parser) event(e *grammar.Event) {
 	case grammar.Print:
 		p.print(e)
 	case grammar.WaitsFor, grammar.Reached, grammar.Key:
-		p.claim(p.claimOf(e))
+		p.claimed(e)
 	case grammar.World:
 		p.size(e)
 	case grammar.Traceback:

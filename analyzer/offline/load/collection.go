@@ -84,6 +84,8 @@ type Source struct {
 	Notes    []string
 	// Findings are what messages say by themselves.
 	Findings []told.Finding
+	// Processes are those of the job, of ranks that are not seen as well; nil: unknown.
+	Processes *told.Directory
 	// Frozen: the source does not say for how long operations have been pending; all pending ones count.
 	Frozen bool
 	// Local: rank numbers are not the job's, so that other sources cannot be joined by rank.
@@ -122,7 +124,7 @@ func (c *Collection) Sources(worldSize int) []Source {
 		}
 		logs := slices.Concat(c.jobLog, c.quiet)
 		r := joblog.Evidence(logs, known, worldSize)
-		out = append(out, Source{Name: "job log", Files: len(logs), Evidence: r.Evidence, Notes: r.Notes, Findings: r.Findings, Frozen: true})
+		out = append(out, Source{Name: "job log", Files: len(logs), Evidence: r.Evidence, Notes: r.Notes, Findings: r.Findings, Processes: r.Processes, Frozen: true})
 	}
 	if len(c.tables) > 0 {
 		ev, notes := optable.Evidence(c.tables)

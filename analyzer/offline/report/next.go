@@ -5,8 +5,10 @@ package report
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/culprit-project/culprit/analyzer/offline/diagnosis"
+	"github.com/culprit-project/culprit/analyzer/offline/told"
 	"github.com/culprit-project/culprit/analyzer/rca"
 )
 
@@ -17,6 +19,9 @@ func nextSteps(r *diagnosis.Result) []string {
 	if v.Action != "" {
 		out = append(out, v.Action)
 	}
+	if told.Best(&v) {
+		return out // The advice fits the message, and the job has ended, as a rule.
+	}
 	accused := diagnosis.Accused(v)
 	who := rankList(accused)
 	switch v.Cause {
@@ -26,10 +31,8 @@ func nextSteps(r *diagnosis.Result) []string {
 		}
 	case rca.CauseProcessGone, rca.CauseHostLost, rca.CauseProcessStopped:
 		if who != "" {
-			out = append(out, fmt.Sprintf("look at the kernel log and the exit status of %s on its host: dmesg -T | grep -i -e oom -e xid -e segfault", who))
+			out = append(out, fmt.Sprintf("give the kernel log of %s's host to this command too, and look at the exit status: dmesg -T > dmesg.txt", who))
 		}
-	case rca.CauseOtherOp, rca.CauseDeadlock:
-		out = append(out, "compare the code paths of the ranks named: the operations or their order differ")
 	}
 	if v.Class == rca.Unknown {
 		out = append(out, unknownSteps(r)...)
@@ -40,10 +43,30 @@ func nextSteps(r *diagnosis.Result) []string {
 			absent = append(absent, m.Ranks...)
 		}
 	}
-	if len(absent) > 0 && v.Cause != rca.CauseException && v.Cause != rca.CauseProcessGone {
+	if len(absent) > 0 && v.Cause != rca.CauseException && v.Cause != rca.CauseProcessGone && v.Class != rca.Inconsistent {
 		out = append(out, fmt.Sprintf("find what %s left behind (dump, log, exit status): a rank that says nothing is a suspect", rankList(absent)))
 	}
 	return out
+}
+
+// ended reports whether the job is over, as far as its files show: a watchdog that had a timeout ends its process, and so do
+// exceptions. Stacks and reports of NCCL are taken while it runs.
+func ended(r *diagnosis.Result) bool {
+	over := false
+	for i := range r.Sources {
+		s := &r.Sources[i]
+		switch s.Name {
+		case "stacks", "NCCL RAS", "traces":
+			return false
+		case "job log":
+			over = over || len(s.Findings) > 0 || slices.ContainsFunc(s.Evidence.Ranks, func(k rca.Rank) bool {
+				return k.State == rca.ProcessGone || slices.ContainsFunc(k.Memberships, func(m rca.Membership) bool {
+					return slices.ContainsFunc(m.InFlight, func(o rca.Op) bool { return o.Age > 0 })
+				})
+			})
+		}
+	}
+	return over
 }
 
 // haveStacks says that the stacks of all these ranks were given.
@@ -75,7 +98,11 @@ func unknownSteps(r *diagnosis.Result) []string {
 	}
 	var out []string
 	timed := have["op table"] || have["Chrome traces"] || have["NCCL Inspector"] || have["flows"] // Of jobs that get on, or with advice of their own.
-	if !have["stacks"] && len(have) > 0 && !timed {
+	switch {
+	case have["stacks"] || len(have) == 0 || timed:
+	case ended(r):
+		out = append(out, "if it hangs again, take stacks of all ranks before a timeout ends it: "+TakeStacks)
+	default:
 		out = append(out, "while the job hangs, take stacks of all ranks: "+TakeStacks)
 	}
 	if !have["Flight Recorder"] && !have["traces"] && (have["job log"] || have["stacks"] || have["NCCL RAS"]) {

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/culprit-project/culprit/analyzer/offline/diagnosis"
+	"github.com/culprit-project/culprit/analyzer/offline/told"
 	"github.com/culprit-project/culprit/analyzer/rca"
 	"github.com/culprit-project/culprit/analyzer/rca/frames"
 )
@@ -317,6 +318,9 @@ func waits(n int) string {
 func Suspects(r *diagnosis.Result) []string {
 	if c := r.Verdict.Cause; r.Verdict.Class != rca.Unknown && (c == rca.CauseException || c == rca.CauseProcessGone) {
 		return nil // Who ended first ended the others, too: that they say nothing is no sign.
+	}
+	if r.Verdict.Class == rca.Inconsistent || told.Says(&r.Verdict) {
+		return nil // That explains it, whatever the others did.
 	}
 	members := map[rca.CommID][]int{}
 	for _, c := range r.Evidence.Comms {

@@ -223,6 +223,9 @@ func bracketed(s string) string {
 
 func (p *printer) ranks() {
 	rows := rankRows(p.r.Evidence, p.r.Verdict)
+	for i := range rows {
+		rows[i].host = cmp.Or(rows[i].host, p.r.Host(rows[i].rank))
+	}
 	if len(rows) == 0 {
 		return
 	}

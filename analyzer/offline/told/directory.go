@@ -7,6 +7,8 @@ import (
 	"cmp"
 	"strconv"
 	"strings"
+
+	"github.com/culprit-project/culprit/analyzer/rca"
 )
 
 // Process is what is known of a rank's process; unknown is 0 or empty.
@@ -22,15 +24,20 @@ type Process struct {
 type Directory struct {
 	by     map[string]Process
 	double map[string]bool
+	ranks  map[int]Process
 }
 
 // NewDirectory gives one that knows nobody.
 func NewDirectory() *Directory {
-	return &Directory{by: map[string]Process{}, double: map[string]bool{}}
+	return &Directory{by: map[string]Process{}, double: map[string]bool{}, ranks: map[int]Process{}}
 }
 
 // Add makes a process known.
 func (d *Directory) Add(p Process) {
+	have := d.ranks[p.Rank]
+	d.ranks[p.Rank] = Process{
+		Rank: p.Rank, PID: cmp.Or(have.PID, p.PID), Host: cmp.Or(have.Host, p.Host), GPU: cmp.Or(have.GPU, p.GPU), Bus: cmp.Or(have.Bus, p.Bus),
+	}
 	for _, key := range keys(p.PID, p.Host, p.GPU, p.Bus) {
 		if have, ok := d.by[key]; ok && have.Rank != p.Rank {
 			d.double[key] = true
@@ -84,12 +91,22 @@ func (d *Directory) Resolve(f *Finding) {
 	if f.Rank < 0 {
 		return
 	}
-	for _, p := range d.by {
-		if p.Rank == f.Rank {
-			f.Host, f.PID, f.GPU = cmp.Or(f.Host, p.Host), cmp.Or(f.PID, p.PID), cmp.Or(f.GPU, p.GPU)
+	p := d.ranks[f.Rank]
+	f.Host, f.PID, f.GPU = cmp.Or(f.Host, p.Host), cmp.Or(f.PID, p.PID), cmp.Or(f.GPU, p.GPU)
+}
+
+// Fill gives culprits the place of their process, where only their rank is known.
+func (d *Directory) Fill(culprits []rca.Culprit) {
+	for i := range culprits {
+		if c := &culprits[i]; c.Rank >= 0 {
+			p := d.ranks[c.Rank]
+			c.Host, c.PID, c.GPU = cmp.Or(c.Host, p.Host), cmp.Or(c.PID, p.PID), cmp.Or(c.GPU, p.GPU)
 		}
 	}
 }
+
+// Host gives the host of a rank; empty unknown.
+func (d *Directory) Host(rank int) string { return d.ranks[rank].Host }
 
 func (d *Directory) find(f *Finding) int {
 	gpu := f.GPU

@@ -36,7 +36,7 @@ func Apply(v rca.Verdict, all []Finding) rca.Verdict {
 	if m.unknown {
 		out.Class, out.Code = rca.Unknown, ""
 	}
-	out.Confidence, out.Weight, out.Page, out.PageIn, out.Row = m.strength, m.strength, false, 0, "told_"+string(m.kind)
+	out.Confidence, out.Weight, out.Page, out.PageIn, out.Row = m.strength, m.strength, false, 0, rowPrefix+string(m.kind)
 	out.Culprits = best.culprits(v.WorldSize)
 	if v.Class != rca.Unknown && !agrees || v.Class == rca.Healthy {
 		out.Chain, out.Waits = nil, nil
@@ -49,6 +49,17 @@ func Apply(v rca.Verdict, all []Finding) rca.Verdict {
 	out.Ask = nil
 	return out
 }
+
+// rowPrefix begins the row of a verdict that a message decided.
+const rowPrefix = "told_"
+
+// Says reports whether a message decided a verdict: it says what is wrong, so that nobody need be compared.
+func Says(v *rca.Verdict) bool {
+	return strings.HasPrefix(v.Row, rowPrefix) && v.Class != rca.Unknown
+}
+
+// Best reports whether a message is the best that was seen, though it decides nothing.
+func Best(v *rca.Verdict) bool { return strings.HasPrefix(v.Row, rowPrefix) }
 
 // strengthOf is how strong the engine's conclusion is.
 func strengthOf(v *rca.Verdict, m *meaning, agrees bool) float64 {

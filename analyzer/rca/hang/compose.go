@@ -288,7 +288,7 @@ func (w *waitFor) oddSentence(r *candidate) string {
 	od := in.odd
 	if od.tie {
 		var s strings.Builder
-		s.WriteString(fmt.Sprintf(words.Disagreement, od.field, in.key.place, w.Comms[in.key.comm].Name))
+		s.WriteString(fmt.Sprintf(words.Disagreement, od.field, in.shownPlace(), w.Comms[in.key.comm].Name))
 		for i, o := range od.odd {
 			if i == 8 {
 				s.WriteString(" …")
@@ -303,7 +303,7 @@ func (w *waitFor) oddSentence(r *candidate) string {
 			w.RankList(r.nodes), od.odd[0].value, w.Comms[in.key.comm].Name, od.common)
 	}
 	return fmt.Sprintf(words.OtherCall,
-		w.RankList(r.nodes), od.odd[0].value, in.key.place, w.Comms[in.key.comm].Name, od.common, od.field)
+		w.RankList(r.nodes), od.odd[0].value, in.shownPlace(), w.Comms[in.key.comm].Name, od.common, od.field)
 }
 
 func (w *waitFor) deadlockSentence(r *candidate) string {

@@ -19,6 +19,15 @@ func (x *standstill) opName(inst int32) string {
 	return job.OpLabel(in.op()) + " on " + x.Comms[in.key.comm].Name
 }
 
+// shownPlace is the operation's place for people. Sources that count from 1 print numbers from 1: a text shows one number for one
+// operation.
+func (in *instance) shownPlace() int64 {
+	if seq := in.op().Seq; seq == in.key.place+1 {
+		return seq
+	}
+	return in.key.place
+}
+
 // missedName is the part in an operation that somebody has not called, for people: of a send or receive it is the other half.
 func (x *standstill) missedName(inst int32) string {
 	if inst < 0 || !x.insts[inst].key.p2p() {

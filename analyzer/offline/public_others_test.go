@@ -1,0 +1,136 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package offline
+
+import (
+	"cmp"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+func writeFile(t *testing.T, name, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), cmp.Or(name, "job.log"))
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+const (
+	inPlace0 = "gpu-a:4000:4100 [0] NCCL INFO ncclCommInitRank comm 0x50 rank 0 nranks 3 cudaDev 0 nvmlDev 0 busId 1000 commId 0x12 - Init COMPLETE\n" +
+		"gpu-a:4001:4101 [1] NCCL INFO ncclCommInitRank comm 0x51 rank 1 nranks 3 cudaDev 1 nvmlDev 1 busId 2000 commId 0x12 - Init COMPLETE\n" +
+		"gpu-b:4001:4101 [0] NCCL INFO ncclCommInitRank comm 0x52 rank 2 nranks 3 cudaDev 0 nvmlDev 0 busId 1000 commId 0x12 - Init COMPLETE\n"
+	timedOut0 = "[rank0]:[E101 10:00:00.000000001 ProcessGroupNCCL.cpp:689] [Rank 0] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=14, OpType=ALLREDUCE, NumelIn=5, NumelOut=5, Timeout(ms)=600000) ran for 600093 milliseconds before timing out.\n"
+)
+
+// publicOthers are further messages of the same classes, as their programs print them (grammar's rows name the sources).
+var publicOthers = []publicCase{
+	// Ends of processes, as any launcher tells them.
+	{name: "torchrun of 1.x", text: "ERROR:torch.distributed.elastic.multiprocessing.api:failed (exitcode: -11) local_rank: 1 (pid: 200) of binary: /usr/bin/python\n", exit: ExitFound, head: []string{"ocal rank 1", "200", "SIGSEGV"}},
+	{name: "torchrun, exit code", text: "E0101 10:00:01.000000 77 torch/distributed/elastic/multiprocessing/api.py:869] failed (exitcode: 1) local_rank: 0 (pid: 103) of binary: python\n", exit: ExitUnknown, head: []string{"ocal rank 0", "exit code 1"}},
+	{name: "mpirun, process name", text: "mpirun detected that one or more processes exited with non-zero status, thus causing\nthe job to be terminated. The first process to do so was:\n\n  Process name: [[29973,1],5]\n  Exit code:    1\n", exit: ExitFound, ranks: []int{5}, head: []string{"exit code 1"}},
+	{name: "prterun", text: "prterun noticed that process rank 3 with PID 4711 on node gpu-b exited on signal 11 (Segmentation fault).\n", exit: ExitFound, ranks: []int{3}, head: []string{"gpu-b", "signal 11"}},
+	{name: "mpirun behind labels", text: "[pod/launcher-0/mpi] mpirun noticed that process rank 7 with PID 4711 on node worker-3 exited on signal 9 (Killed).\n", exit: ExitFound, ranks: []int{7}, head: []string{"worker-3"}},
+	{name: "hydra", text: "===\n=   BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES\n=   RANK 1 PID 66572 RUNNING AT gpu-a\n=   KILLED BY SIGNAL: 9 (Killed)\n===\n", exit: ExitFound, ranks: []int{1}, head: []string{"gpu-a", "signal 9"}},
+	{name: "MPI_Abort", text: "MPI_ABORT was invoked on rank 3 in communicator MPI_COMM_WORLD\nwith errorcode 1.\n", exit: ExitFound, ranks: []int{3}},
+	{
+		name: "spawn, exception", text: "torch.multiprocessing.spawn.ProcessRaisedException: \n\n-- Process 1 terminated with the following error:\nTraceback (most recent call last):\n  File \"/x/train.py\", line 8, in step\n    f()\nValueError: mine\n",
+		exit: ExitFound, head: []string{"ocal rank 1", "ValueError: mine"},
+	},
+	{name: "srun, labels and OOM", text: "0: step 1\n1: step 1\n3: slurmstepd: error: Detected 1 oom_kill event in StepId=7.0. Some of the step tasks have been OOM Killed.\nsrun: error: gpu-b: task 3: Out Of Memory\n", exit: ExitFound, ranks: []int{3}, head: []string{"gpu-b", "memory"}},
+	{name: "srun, exit code", text: "srun: error: gpu-b: task 3: Exited with exit code 1\n", exit: ExitFound, ranks: []int{3}},
+	{name: "slurmstepd alone", text: "slurmstepd: error: Detected 2 oom_kill events in StepId=7.batch. Some of the step tasks have been OOM Killed.\n", exit: ExitFound, head: []string{"memory"}, says: []string{"--mem"}},
+	{name: "vLLM, died", text: "ERROR 05-06 16:54:45 [multiproc_executor.py:123] Worker proc VllmWorker-1 died unexpectedly, shutting down executor.\n", exit: ExitFound, ranks: []int{1}, head: []string{"died unexpectedly"}},
+	{name: "vLLM with Ray, died", text: "ERROR 01-01 10:00:00 [ray_executor_v2.py:464] RayWorkerProc rank=[3] died unexpectedly, shutting down executor.\n", exit: ExitFound, ranks: []int{3}},
+	{name: "DeepSpeed, killed", text: "[2026-01-01 10:00:05,000] [ERROR] [launch.py:324:sigkill_handler] ['python', '-u', 'x.py', '--local_rank=7'] exits with return code = -9\n", exit: ExitUnknown, head: []string{"signal 9"}, never: []string{"rank 7"}},
+	{name: "subprocess", text: "subprocess.CalledProcessError: Command '['python', 'x.py']' died with <Signals.SIGKILL: 9>.\n", exit: ExitFound, head: []string{"SIGKILL"}},
+	{name: "bash", text: "/var/spool/slurmd/job7/slurm_script: line 12:  4711 Killed                  python train.py\n", exit: ExitFound, head: []string{"4711", "SIGKILL"}},
+	{name: "faulthandler, crash", text: "[rank2]: x\nFatal Python error: Segmentation fault\n\nCurrent thread 0x00007f01 (most recent call first):\n  File \"/x/train.py\", line 5 in step\n", exit: ExitFound, head: []string{"crashed"}},
+	{name: "kubernetes", text: "    Last State:     Terminated\n      Reason:       OOMKilled\n      Exit Code:    137\n", exit: ExitFound, head: []string{"OOMKilled"}},
+	// Watchdog threads ended by an error.
+	{name: "older wording", text: "[E ProcessGroupNCCL.cpp:916] [Rank 3] NCCL watchdog thread terminated with exception: CUDA error: an illegal memory access was encountered\n", exit: ExitFound, ranks: []int{3}, head: []string{"illegal memory access", "program"}, says: []string{"CUDA_LAUNCH_BLOCKING=1"}},
+	{name: "assertion", text: "[rank6]:[E101 10:00:00.000000001 ProcessGroupNCCL.cpp:2068] [PG ID 0 PG GUID 0(default_pg) Rank 6] Process group watchdog thread terminated with exception: CUDA error: device-side assert triggered\n", exit: ExitFound, ranks: []int{6}, head: []string{"assert"}},
+	{name: "NVLink", text: "[rank6]:[E101 10:00:00.000000001 ProcessGroupNCCL.cpp:2068] [PG ID 0 PG GUID 0(default_pg) Rank 6] Process group watchdog thread terminated with exception: CUDA error: uncorrectable NVLink error detected during the execution\n", exit: ExitFound, ranks: []int{6}, head: []string{"NVLink"}, says: []string{"Drain"}},
+	{
+		name: "ECC while others time out", text: inPlace0 + timedOut0 + "[rank2]:[E101 10:00:00.000000001 ProcessGroupNCCL.cpp:2068] [PG ID 0 PG GUID 0(default_pg) Rank 2] Process group watchdog thread terminated with exception: CUDA error: uncorrectable ECC error encountered\n",
+		exit: ExitFound, ranks: []int{2}, head: []string{"ECC", "gpu-b"},
+	},
+	// Exceptions of which the log has no rank.
+	{name: "no rank", text: "Traceback (most recent call last):\n  File \"/x/train.py\", line 10, in main\n    f()\nKeyError: 'mine'\n", exit: ExitFound, head: []string{"KeyError: 'mine'", "main (/x/train.py:10)"}, never: []string{"Nothing was seen", "py-spy"}},
+	{name: "data loader, killed", text: "RuntimeError: DataLoader worker (pid 4711) is killed by signal: Killed. \n", exit: ExitFound, head: []string{"memory"}},
+	{name: "shared memory of NCCL", text: "gpu-a:50:60 [1] misc/shmutils.cc:72 NCCL WARN Error: failed to extend /dev/shm/nccl-6XsGzh to 9637892 bytes\n", exit: ExitFound, head: []string{"gpu-a", "/dev/shm"}, says: []string{"--shm-size"}},
+	{name: "disk full", text: "Traceback (most recent call last):\n  File \"/x/train.py\", line 10, in save\n    f()\nOSError: [Errno 28] No space left on device: '/ckpt/x'\n", exit: ExitFound, head: []string{"no space"}, says: []string{"df -h"}},
+	{name: "GPU memory of a rank", text: "[rank3]: Traceback (most recent call last):\n[rank3]:   File \"/x/train.py\", line 10, in step\n[rank3]:     f()\n[rank3]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n", exit: ExitFound, ranks: []int{3}, head: []string{"memory"}, says: []string{"smaller batch"}},
+	// Store and rendezvous.
+	{name: "client times out", text: "[rank1]: torch.distributed.DistNetworkError: The client socket has timed out after 900s while trying to connect to (10.0.0.1, 29500).\n", exit: ExitUnknown, head: []string{"Rank 1", "10.0.0.1", "29500"}, says: []string{"nc -vz"}},
+	{name: "port taken", text: "[W socket.cpp:436] [c10d] The server socket has failed to bind to [::]:29500 (errno: 98 - Address already in use).\nRuntimeError: The server socket has failed to listen on any local network address.\n", exit: ExitFound, head: []string{"29500"}, says: []string{"ss -ltnp"}},
+	{name: "leftovers", text: "INFO:torch.distributed.distributed_c10d:Waiting in store based barrier to initialize process group for rank: 0, key: store_based_barrier_key:1 (world_size=2, worker_count=4, timeout=0:30:00)\n", exit: ExitFound, head: []string{"4 processes", "another run"}},
+	{name: "barrier too small", text: "RuntimeError: Timed out initializing process group in store based barrier on rank: 0, for key: store_based_barrier_key:1 (world_size=16, worker_count=15, timeout=0:30:00)\n", exit: ExitUnknown, head: []string{"15 of 16"}},
+	{name: "store lost", text: "[rank4]:[W101 10:00:00.1 TCPStore.cpp:115] [c10d] sendBytes failed on SocketImpl(fd=9, addr=[h1]:50402, remote=[h0]:29500): Broken pipe\n", exit: ExitUnknown, head: []string{"Rank 4", "h0", "rank 0"}},
+	// Labels of servers' workers.
+	{
+		name: "SGLang", text: "[2026-01-02 03:04:05 TP14] Scheduler hit an exception: Traceback (most recent call last):\n  File \"/x/scheduler.py\", line 20, in run\n    go()\nValueError: mine\n\n[2026-01-02 03:04:06 TP2] x\n",
+		exit: ExitFound, ranks: []int{14}, head: []string{"TP14", "ValueError: mine"},
+	},
+	{name: "VllmWorker", text: "(VllmWorker rank=3 pid=55723) ERROR 05-06 16:54:44 [multiproc_executor.py:379] Traceback (most recent call last):\n(VllmWorker rank=3 pid=55723) ERROR 05-06 16:54:44 [multiproc_executor.py:379]   File \"/x/w.py\", line 3, in run\n(VllmWorker rank=3 pid=55723) ERROR 05-06 16:54:44 [multiproc_executor.py:379]     go()\n(VllmWorker rank=3 pid=55723) ERROR 05-06 16:54:44 [multiproc_executor.py:379] ValueError: mine\n", exit: ExitFound, ranks: []int{3}, head: []string{"55723", "ValueError"}},
+	{name: "several parallelisms", text: "(Worker_DP0_TP1_EP1 pid=13) ERROR 01-01 10:00:00 [x.py:6] Traceback (most recent call last):\n(Worker_DP0_TP1_EP1 pid=13) ERROR 01-01 10:00:00 [x.py:6]   File \"/x/w.py\", line 3, in run\n(Worker_DP0_TP1_EP1 pid=13) ERROR 01-01 10:00:00 [x.py:6] ValueError: mine\n", exit: ExitFound, head: []string{"DP0 TP1 EP1", "13"}},
+	// Dumps in logs.
+	{
+		name: "stacks behind kubectl's labels",
+		text: each("[pod/s-0/srv] ", "x y\nProcess 300: VLLM::Worker_TP0\nPython v3.12.3 (/usr/bin/python3.12)\n\nThread 300 (idle): \"MainThread\"\n    all_reduce (torch/distributed/distributed_c10d.py:2810)\n    loop (mine.py:5)\n\n"+
+			"Process 301: VLLM::Worker_TP1\nPython v3.12.3 (/usr/bin/python3.12)\n\nThread 301 (active): \"MainThread\"\n    count (sampler.py:7)\n    loop (mine.py:9)\n\n"+
+			"Process 302: VLLM::Worker_TP2\nPython v3.12.3 (/usr/bin/python3.12)\n\nThread 302 (idle): \"MainThread\"\n    all_reduce (torch/distributed/distributed_c10d.py:2810)\n    loop (mine.py:5)\n"),
+		exit: ExitFound, ranks: []int{1}, head: []string{"count (sampler.py:7)"},
+	},
+	// Members.
+	{name: "--world-size", text: timedOut0 + "[rank1]:[E101 10:00:00.000000001 ProcessGroupNCCL.cpp:689] [Rank 1] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=14, OpType=ALLREDUCE, NumelIn=5, NumelOut=5, Timeout(ms)=600000) ran for 600093 milliseconds before timing out.\n", args: []string{"--world-size=3"}, exit: ExitFound, ranks: []int{2}, never: []string{"All 2 members"}},
+	// The start of communicators.
+	{name: "no route", text: "gpu-a:50:60 [4] misc/socket.cc:484 NCCL WARN socketStartConnect: Connect to 10.0.0.9<52333> failed : No route to host\n", exit: ExitUnknown, head: []string{"gpu-a", "10.0.0.9", "No route"}},
+	{name: "wrong magic of a job", text: "gpu-a:166:1226 [0] misc/socket.cc:484 NCCL WARN socketFinalizeAccept: wrong magic 1b2c3d4e5f607182 != 7970663b906d70b9\n", exit: ExitUnknown, head: []string{"another job"}},
+	{name: "a warning with a date", text: "[2026-01-01 10:00:00] gpu-a:50:60 [4] misc/socket.cc:1 NCCL WARN Something of its own\n", exit: ExitUnknown, head: []string{"gpu-a", "Something of its own"}},
+	{name: "versions", text: "gpu-a:50:60 [0] init.cc:900 NCCL WARN Mismatched NCCL version detected : rank 3 version 21602 rank 0 version 21800\n", exit: ExitFound, head: []string{"21602", "21800"}},
+	{name: "network", text: "node-1:701:911 [0] transport/net_ib.cc:1296 NCCL WARN NET/IB: Got completion from peer 10.1.0.7<38244> with status=12 opcode=0 len=0 vendor err 129\n", exit: ExitUnknown, head: []string{"node-1", "10.1.0.7", "12"}},
+	// Ended from outside.
+	{name: "SIGTERM", text: "W0101 10:00:00.000000 77 torch/distributed/elastic/agent/server/api.py:719] Received Signals.SIGTERM death signal, shutting down workers\n", exit: ExitFound, head: []string{"SIGTERM"}},
+	{name: "time limit", text: "slurmstepd: error: *** STEP 7.0 ON gpu-a CANCELLED AT 2026-01-01T10:00:00 DUE TO TIME LIMIT ***\n", exit: ExitFound, head: []string{"time limit"}, says: []string{"--time"}},
+	{name: "node failure", text: "srun: error: Node failure on gpu-a\nsrun: Job step aborted: Waiting up to 32 seconds for job step to finish.\n", exit: ExitFound, head: []string{"gpu-a"}},
+	// The kernel's log.
+	{name: "OOM killer", text: inPlace0 + timedOut0 + "Jan  1 09:50:00 gpu-b kernel: [1234.5] Out of memory: Killed process 4001 (python3) total-vm:100kB, anon-rss:50kB\n", exit: ExitFound, ranks: []int{2}, head: []string{"gpu-b", "memory"}},
+	{name: "NVLink by its bus", text: inPlace0 + "Jan  1 09:50:00 gpu-a kernel: NVRM: Xid (PCI:0000:02:00): 74, pid='<unknown>', name=<unknown>, NVLink: fatal error detected on link 6\n", exit: ExitFound, ranks: []int{1}, head: []string{"NVLink", "74"}},
+	{name: "a bus of two hosts", text: inPlace0 + "NVRM: Xid (PCI:0000:01:00): 79, GPU has fallen off the bus.\n", exit: ExitFound, head: []string{"0000:01:00", "79"}},
+	{name: "AER", text: "[12.5] pcieport 0000:3a:00.0: AER: Uncorrected (Fatal) error received: 0000:3a:00.0\n", exit: ExitFound, head: []string{"0000:3a:00.0"}},
+	{name: "segfault", text: inPlace0 + "[Thu Jan  1 09:50:00 2026] python3[4000]: segfault at 0 ip 00007f2b sp 00007ffd error 4 in libtorch_cuda.so[7f2b+1000]\n", exit: ExitFound, ranks: []int{0}, head: []string{"libtorch_cuda.so"}},
+	// Other libraries.
+	{
+		name: "DeepEP's barrier", exit: ExitFound, ranks: []int{5}, head: []string{"DeepEP"},
+		text: "DeepEP timeout check failed: rank = 6, thread = 0, value = 0)\nDeepEP timeout check failed: rank = 6, thread = 5, value = 1024)\nDeepEP timeout check failed: rank = 2, thread = 5, value = 1024)\nDeepEP timeout check failed: rank = 2, thread = 7, value = 0)\n",
+	},
+	{name: "DeepEP between hosts", text: "DeepEP dispatch NVL receiver timeout, channel: 3, RDMA: 1, nvl: 2, src RDMA: 0, src nvl: 5, start: 0, end: 0\n", exit: ExitUnknown, head: []string{"DeepEP", "NVL receiver"}},
+	{name: "NVSHMEM", text: "/work/nvshmem_src/src/modules/transport/ibrc/ibrc.cpp:1433: non-zero status: 7 connect EPS failed \n", exit: ExitUnknown, head: []string{"NVSHMEM"}},
+	{name: "XLA", text: "E0101 10:00:00.000000      50 rendezvous.cc:116] This thread has been waiting for `first call to collective operation 5; run_id=7` for 40 seconds and may be stuck. Expected 8 threads to join the rendezvous, but not all of them arrived on time.\n", exit: ExitUnknown, head: []string{"XLA"}},
+	{name: "oneCCL", text: "2025:08:14-14:34:47:(19220) |CCL_ERROR| atl_mpi_comm.cpp:94 init_transport: comm_create error\n", exit: ExitUnknown, head: []string{"oneCCL", "19220"}},
+	{name: "UCX", text: "[1700000000.123456] [gpu-a:4711 :0]    ib_mlx5_log.c:171  UCX  ERROR Transport retry count exceeded on mlx5_0:1/IB\n", exit: ExitUnknown, head: []string{"gpu-a", "UCX"}},
+	{name: "Horovod", text: "[1,0]<stderr>:W /tmp/horovod/common/stall_inspector.cc:107] One or more tensors were submitted to be reduced, gathered or broadcasted by subset of ranks and are waiting for remainder of ranks for more than 60 seconds.\n[1,0]<stderr>:Missing ranks:\n[1,0]<stderr>:1: [allreduce.grad_7]\n", exit: ExitFound, ranks: []int{1}, head: []string{"Horovod"}},
+	{name: "HCCL, other errors", text: "EI0006: [PID: 29] 2026-01-01-10:00:00 Getting socket times out. Reason: Remote Rank did not send the data in time.\n", exit: ExitUnknown, head: []string{"HCCL", "EI0006"}},
+	// Around the lines.
+	{name: "journalctl", text: each("Jan 01 10:00:00 gpu-a train.sh[77]: ", "[rank5]:[E101 10:00:00.000000001 ProcessGroupNCCL.cpp:2068] [PG ID 0 PG GUID 0(default_pg) Rank 5] Process group watchdog thread terminated with exception: CUDA error: uncorrectable ECC error encountered\nx\n"), exit: ExitFound, ranks: []int{5}},
+	{name: "lines in JSON", text: `{"level":"error","msg":"[rank5]: RuntimeError: CUDA error: uncorrectable ECC error encountered"}` + "\n" + `{"level":"info","msg":"x"}` + "\n", exit: ExitFound, ranks: []int{5}},
+	{name: "Megatron, not reproducible", text: "ERROR:megatron.core.rerun_state_machine:Rank 3, node gpu-c, device 3, iteration #9: First rerun: unexpected result is not reproducible within the tolerance (nan != 1.0)\n", exit: ExitFound, ranks: []int{3}, head: []string{"gpu-c", "transient"}, says: []string{"dcgmi"}},
+}
+
+// each puts a label before every line.
+func each(label, text string) string {
+	var out []byte
+	start := true
+	for i := range len(text) {
+		if start {
+			out = append(out, label...)
+		}
+		out = append(out, text[i])
+		start = text[i] == '\n'
+	}
+	return string(out)
+}
