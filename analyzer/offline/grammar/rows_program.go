@@ -138,7 +138,7 @@ var libraryRows = []Row{
 	{
 		Kind: OtherLibrary, Prints: "UCC and UCX", Source: "github.com/openucx/ucc src/utils/ucc_log.c, github.com/openucx/ucx src/ucs/debug/log.c", Says: "UCC or UCX failed: ${what}",
 		Anchors: []string{" UCC  ERROR", " UCX  ERROR", "UCC ERROR", "UCX  FATAL"},
-		Pattern: re(`(?:\[(?P<host>[\w.-]+):(?P<pid>\d+)(?::\w+:\w+)?\] +)?[^\n]*?(?P<what>UC[CX] +(?:ERROR|FATAL) [^\n]*)`),
+		Pattern: re(`(?:[^\n]*?\[(?P<host>[a-zA-Z][\w.-]*):(?P<pid>\d+) *(?::\w+)*\] +)?[^\n]*?(?P<what>UC[CX] +(?:ERROR|FATAL) [^\n]*)`),
 		Test:    "[1700000000.123456] [gpu-a:4711 :0]    ib_mlx5_log.c:171  UCX  ERROR Transport retry count exceeded on mlx5_0:1/IB",
 	},
 	{

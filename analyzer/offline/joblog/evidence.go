@@ -28,7 +28,7 @@ type Result struct {
 // group without its members. world is how many ranks the job has, where that is known from elsewhere; else 0.
 func Evidence(logs []*Log, known []rca.Comm, world int) Result {
 	b := builder{
-		known: known, ranks: map[int]*rca.Rank{}, comms: map[rca.CommID]*rca.Comm{}, bus: map[int]string{}, world: world, stated: world, room: mostMembers,
+		known: known, ranks: map[int]*rca.Rank{}, comms: map[rca.CommID]*rca.Comm{}, bus: map[int]string{}, numbers: map[rca.CommID]map[int64]bool{}, world: world, stated: world, room: mostMembers,
 	}
 	assumed, attempts, repeats, dropped := false, 0, 0, 0
 	for _, l := range logs {
@@ -63,7 +63,7 @@ func Evidence(logs []*Log, known []rca.Comm, world int) Result {
 	if repeats > 0 {
 		notes = append(notes, fmt.Sprintf("the log leaves out %d lines as repeated by other processes: ranks without a line of their own are not silent", repeats))
 	}
-	if dropped > 0 || b.room < 0 {
+	if dropped+b.outside > 0 {
 		notes = append(notes, fmt.Sprintf("more operations and groups time out than in a real job: %d were left out", dropped+b.outside))
 	}
 	if assumed {
@@ -169,7 +169,8 @@ type builder struct {
 	// bus are the PCI addresses of ranks' GPUs. stated is how many ranks the job has, where something says so.
 	bus     map[int]string
 	stated  int
-	room    int // For members of groups; outside counts what found none.
+	numbers map[rca.CommID]map[int64]bool // Of operations that are pending in each group.
+	room    int                           // For members of groups; outside counts what found none.
 	outside int
 	found   []told.Finding
 	loose   map[int]string
@@ -301,6 +302,10 @@ func (b *builder) whole() {
 		if !named || b.own["0"] || len(c.Members) > b.world || b.isKnown(c) {
 			continue
 		}
+		if b.sparse() {
+			c.Size = b.world
+			continue
+		}
 		if b.room -= b.world; b.room < 0 {
 			b.outside++
 			continue
@@ -313,6 +318,12 @@ func (b *builder) whole() {
 			}
 		}
 	}
+}
+
+// sparse reports whether nearly all ranks of a large job say nothing: to hold each of them against the few that do tells nothing.
+func (b *builder) sparse() bool {
+	const many, share = 1 << 12, 16
+	return b.world > many && share*len(b.ranks) < b.world
 }
 
 // inPlace reports whether each member known has its own number as its place.
@@ -362,7 +373,7 @@ func (b *builder) member(place Place, s *State) {
 	if s.Enqueued < 0 && len(m.InFlight) > 0 {
 		m.Called = m.InFlight[len(m.InFlight)-1].Seq
 	}
-	if next := s.Completed + 1; s.Completed >= 0 && m.Called >= next && first != next {
+	if next := s.Completed + 1; s.Completed >= 0 && m.Called >= next && first != next && b.numbered(c.ID, next) {
 		m.InFlight = append([]rca.Op{operation(&Op{Seq: next, In: -1, Out: -1, Ran: -1})}, m.InFlight...)
 	}
 	r := b.rank(place.Rank)
@@ -379,6 +390,19 @@ func (b *builder) member(place Place, s *State) {
 	if m.Called >= 0 || len(m.InFlight) > 0 {
 		r.Memberships = append(r.Memberships, m)
 	}
+}
+
+// numbered reports whether an operation's number may be told of in a group: of few numbers only, as in any job that is real.
+func (b *builder) numbered(id rca.CommID, seq int64) bool {
+	if b.numbers[id] == nil {
+		b.numbers[id] = map[int64]bool{}
+	}
+	if !b.numbers[id][seq] && len(b.numbers[id]) == mostNumbers {
+		b.outside++
+		return false
+	}
+	b.numbers[id][seq] = true
+	return true
 }
 
 func operation(o *Op) rca.Op {
@@ -405,6 +429,13 @@ func (b *builder) finish(partly bool) rca.Evidence {
 		ev.Comms = append(ev.Comms, c)
 	}
 	waiting := slices.ContainsFunc(slices.Collect(maps.Values(b.ranks)), func(r *rca.Rank) bool { return len(r.Memberships) > 0 })
+	if b.sparse() {
+		ev.Missing = append(ev.Missing, rca.Missing{What: "ranks", Name: fmt.Sprintf("%d of %d", b.world-len(b.ranks), b.world), Why: "the log has no line of them"})
+		for _, id := range slices.Sorted(maps.Keys(b.ranks)) {
+			ev.Ranks = append(ev.Ranks, *b.ranks[id])
+		}
+		return ev
+	}
 	for id := range b.world {
 		r := b.ranks[id]
 		quiet := r != nil && len(r.Memberships) == 0 && waiting && r.State == rca.ProcessUnknown

@@ -54,7 +54,8 @@ func (p *parser) ofSpeaker(f *told.Finding, e *grammar.Event) {
 		return
 	}
 	line := p.text[e.Start:e.At]
-	if r := p.above(e.Start); r >= 0 && !bytes.Contains(line, []byte("[proc ")) {
+	goesOn := e.Kind == grammar.RemoteError || e.Kind == grammar.NCCLError // These stand below the line that has the rank.
+	if r := p.above(e.Start); goesOn && r >= 0 && !bytes.Contains(line, []byte("[proc ")) {
 		f.Rank = r
 		return
 	}

@@ -40,12 +40,12 @@ func (b *builder) joins(logs []*Log) []string {
 		}
 	}
 	largest := ""
-	for _, c := range slices.Sorted(maps.Keys(byComm)) {
-		if largest == "" || size(byComm[c]) > size(byComm[largest]) {
+	for _, c := range slices.Sorted(maps.Keys(byComm)) { // The one without a name comes first.
+		if size(byComm[c]) > size(byComm[largest]) || c != "" && size(byComm[c]) == size(byComm[largest]) {
 			largest = c
 		}
 	}
-	if largest == "" || size(byComm[largest]) < b.world {
+	if len(byComm) == 0 || size(byComm[largest]) < b.world {
 		return nil // Its ranks are not the job's.
 	}
 	b.world, b.stated = max(b.world, size(byComm[largest])), max(b.stated, size(byComm[largest]))
@@ -101,7 +101,7 @@ func (b *builder) started(hash string, members, world map[int]Join) string {
 	c := &rca.Comm{ID: rca.CommID("start of " + hash), Name: "communicator " + hash, Size: n, Members: make([]int, n)}
 	for i := range c.Members {
 		c.Members[i] = -1
-		if n == size(world) {
+		if n == size(world) && !b.sparse() {
 			c.Members[i] = i
 		}
 	}

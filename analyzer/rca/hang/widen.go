@@ -315,12 +315,22 @@ func alike(cs []candidate) (first candidate, rest []candidate) {
 // joinProcesses makes one candidate of those ranks of a process that has died or is stopped: whatever each rank was doing, it is one
 // event, and has one class, that of the first.
 func (w *waitFor) joinProcesses(cs []candidate) []candidate {
+	type process struct {
+		host  string
+		pid   int
+		cause rca.Cause
+	}
+	at := map[process]int{}
 	var out []candidate
 	for _, c := range cs {
-		i := slices.IndexFunc(out, func(o candidate) bool {
-			return o.kind == kindDead && c.kind == kindDead && o.cause == c.cause && w.sameProcess(o.nodes[0], c.nodes[0])
-		})
-		if i < 0 {
+		var key process
+		if c.kind == kindDead {
+			r := w.Nodes[c.nodes[0]].Rank
+			key = process{r.Host, r.PID, c.cause}
+		}
+		i, ok := at[key]
+		if key.pid == 0 || !ok {
+			at[key] = len(out)
 			out = append(out, c)
 			continue
 		}
