@@ -50,6 +50,18 @@ var publicOthers = []publicCase{
 	{name: "bash", text: "/var/spool/slurmd/job7/slurm_script: line 12:  4711 Killed                  python train.py\n", exit: ExitFound, head: []string{"4711", "SIGKILL"}},
 	{name: "faulthandler, crash", text: "[rank2]: x\nFatal Python error: Segmentation fault\n\nCurrent thread 0x00007f01 (most recent call first):\n  File \"/x/train.py\", line 5 in step\n", exit: ExitFound, head: []string{"crashed"}},
 	{name: "kubernetes", text: "    Last State:     Terminated\n      Reason:       OOMKilled\n      Exit Code:    137\n", exit: ExitFound, head: []string{"OOMKilled"}},
+	{name: "mpirun, aborted", text: "mpirun noticed that process rank 7 with PID 4711 on node gpu-b exited on signal 6 (Aborted).\n", exit: ExitUnknown, head: []string{"Rank 7", "gpu-b", "SIGABRT"}, never: []string{"Nothing was seen"}},
+	{name: "gloo's victim", text: "Traceback (most recent call last):\n  File \"/x/train.py\", line 10, in main\n    dist.barrier()\nRuntimeError: [/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:534] Connection closed by peer [10.0.0.7]:1234\n", exit: ExitUnknown, head: []string{"Connection closed by peer", "victim"}, never: []string{"Nothing was seen"}},
+	{
+		name: "a whole log of torchrun", exit: ExitFound, ranks: []int{10}, head: []string{"ank 10", "signal 9"}, never: []string{"101)"},
+		text: "W0101 10:00:00.0 77 torch/distributed/elastic/multiprocessing/api.py:897] Sending process 101 closing signal SIGTERM\nE0101 10:00:01.0 77 torch/distributed/elastic/multiprocessing/api.py:869] failed (exitcode: -9) local_rank: 2 (pid: 103) of binary: python\n" +
+			"============================================================\ntrain.py FAILED\n------------------------------------------------------------\nFailures:\n  <NO_OTHER_FAILURES>\n------------------------------------------------------------\nRoot Cause (first observed failure):\n[0]:\n  time      : 2026-01-01_10:00:01\n  host      : gpu-b\n  rank      : 10 (local_rank: 2)\n  exitcode  : -9 (pid: 103)\n  error_file: <N/A>\n  traceback : Signal 9 (SIGKILL) received by PID 103\n============================================================\n",
+	},
+	{
+		name: "calls of NCCL", exit: ExitUnknown, head: []string{"Process 52 on gpu-a", "AllReduce", "fewer operations"},
+		text: "gpu-a:50:60 [0] NCCL INFO AllReduce: opCount 2a sendbuff 0x7f recvbuff 0x7e count 5 datatype 7 op 0 root 0 comm 0x50 [nranks=4] stream 0x5\ngpu-a:51:61 [1] NCCL INFO AllReduce: opCount 2a sendbuff 0x7f recvbuff 0x7e count 5 datatype 7 op 0 root 0 comm 0x51 [nranks=4] stream 0x5\n" +
+			"gpu-a:52:62 [2] NCCL INFO AllReduce: opCount 29 sendbuff 0x7f recvbuff 0x7e count 5 datatype 7 op 0 root 0 comm 0x52 [nranks=4] stream 0x5\ngpu-a:53:63 [3] NCCL INFO AllReduce: opCount 2a sendbuff 0x7f recvbuff 0x7e count 5 datatype 7 op 0 root 0 comm 0x53 [nranks=4] stream 0x5\n",
+	},
 	// Watchdog threads ended by an error.
 	{name: "older wording", text: "[E ProcessGroupNCCL.cpp:916] [Rank 3] NCCL watchdog thread terminated with exception: CUDA error: an illegal memory access was encountered\n", exit: ExitFound, ranks: []int{3}, head: []string{"illegal memory access", "program"}, says: []string{"CUDA_LAUNCH_BLOCKING=1"}},
 	{name: "assertion", text: "[rank6]:[E101 10:00:00.000000001 ProcessGroupNCCL.cpp:2068] [PG ID 0 PG GUID 0(default_pg) Rank 6] Process group watchdog thread terminated with exception: CUDA error: device-side assert triggered\n", exit: ExitFound, ranks: []int{6}, head: []string{"assert"}},

@@ -93,12 +93,14 @@ const (
 	Stalled         Kind = "stalled"
 	VersionMismatch Kind = "version_mismatch"
 	Starting        Kind = "starting"
-	Awaited         Kind = "awaited" // Others waited for it.
+	Behind          Kind = "behind"
+	BrokenOff       Kind = "broken_off" // An exception that follows from another process.
+	Awaited         Kind = "awaited"    // Others waited for it.
 )
 
 // aside says that a message of the kind makes no log worth reading: it only helps where something else is told.
 func (k Kind) aside() bool {
-	return k == World || k == Placed || k == Ending || k == CallStack || k == Launched
+	return k == World || k == Placed || k == Ending || k == CallStack
 }
 
 func re(pattern string) *regexp.Regexp { return regexp.MustCompile(pattern) }

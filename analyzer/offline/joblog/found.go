@@ -76,6 +76,8 @@ func (b *builder) findings(logs []*Log, who *told.Directory) []told.Finding {
 		maps.Copy(ending, l.Ending)
 	}
 	b.awaited(logs)
+	b.behind(logs)
+	b.weakly(logs)
 	var out []told.Finding
 	for _, f := range b.found {
 		if f.Kind == grammar.Terminated && ending[f.PID] {
@@ -116,6 +118,30 @@ func (b *builder) awaited(logs []*Log) {
 				f.Rank, f.By = r, c.By
 				b.found = append(b.found, f)
 			}
+		}
+	}
+}
+
+// weakly tells of what follows from others' doing, as a rule: where nothing else was seen, it is the best there is.
+func (b *builder) weakly(logs []*Log) {
+	for _, l := range logs {
+		for _, e := range l.Ends {
+			kind, says := told.EndOf(e.Why)
+			if e.Task && b.world > e.Rank+1 || kind != grammar.Aborted && kind != grammar.Terminated && kind != grammar.Exited {
+				continue
+			}
+			f := told.New(kind, says)
+			f.Rank, f.Host, f.PID = e.Rank, e.Host, e.PID
+			b.found = append(b.found, f)
+		}
+		for i := range l.Exceptions {
+			e := &l.Exceptions[i]
+			if !e.Victim() || containsAny(e.Class, []string{"ChildFailedError", "SignalException", "KeyboardInterrupt", "ProcessRaisedException", "ProcessExitedException"}) {
+				continue
+			}
+			f := e.finding()
+			f.Kind, f.Rank = grammar.BrokenOff, e.Rank
+			b.found = append(b.found, f)
 		}
 	}
 }

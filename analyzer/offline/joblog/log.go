@@ -53,6 +53,8 @@ type Log struct {
 	TimedOut map[int]bool
 	// Ending are the processes that a launcher ended because of another.
 	Ending map[int]bool
+	// Calls are the last of each process on each communicator.
+	Calls map[callKey]Call
 	// Dropped counts operations and groups beyond the bounds.
 	Dropped int
 	// Attempts counts how often the job started over; States are those of the last.
@@ -87,14 +89,15 @@ type Op struct {
 
 // Join is a rank that enters a communicator.
 type Join struct {
-	Comm string // NCCL's hash; empty in lines of versions that print none.
-	Rank int    // In the communicator.
-	Size int
-	Host string
-	PID  int
-	GPU  string // Its number on the host.
-	Bus  string // Its PCI address, as NCCL writes it.
-	Done bool
+	Comm    string // NCCL's hash; empty in lines of versions that print none.
+	Address string // The communicator's in its process.
+	Rank    int    // In the communicator.
+	Size    int
+	Host    string
+	PID     int
+	GPU     string // Its number on the host.
+	Bus     string // Its PCI address, as NCCL writes it.
+	Done    bool
 }
 
 const (
@@ -138,7 +141,7 @@ func Parse(file string, data []byte, rank int) (*Log, error) {
 	p.settle()
 	p.log.Repeats = grammar.Repeats(data)
 	if l := p.log; len(l.States) == 0 && len(l.Joins) == 0 && len(l.Ends) == 0 && len(l.Exceptions) == 0 && len(l.Claims) == 0 && len(l.Warnings) == 0 && len(l.Losses) == 0 &&
-		len(l.Watches) == 0 && len(l.Slower) == 0 && len(l.Findings) == 0 && len(l.Loose) == 0 {
+		len(l.Watches) == 0 && len(l.Slower) == 0 && len(l.Findings) == 0 && len(l.Loose) == 0 && len(l.Calls) == 0 {
 		return nil, ErrNothing
 	}
 	return p.log, nil
@@ -147,7 +150,7 @@ func Parse(file string, data []byte, rank int) (*Log, error) {
 func newParser(file string, text []byte, rank int) *parser {
 	return &parser{
 		text: text, rank: rank, teller: speaker{rank: -1}, last: map[int]*State{}, claims: map[claimKey]int{}, prints: map[int]int{}, watches: map[int]int{},
-		log: &Log{File: file, Ranks: map[int]bool{}, States: map[Place]*State{}, Loose: map[int]string{}, TimedOut: map[int]bool{}, Ending: map[int]bool{}, Attempts: 1},
+		log: &Log{File: file, Ranks: map[int]bool{}, States: map[Place]*State{}, Loose: map[int]string{}, TimedOut: map[int]bool{}, Ending: map[int]bool{}, Calls: map[callKey]Call{}, Attempts: 1},
 	}
 }
 
@@ -232,6 +235,7 @@ func (p *parser) event(e *grammar.Event) {
 	case grammar.Placed:
 		p.placed = append(p.placed, *e)
 	case grammar.Launched:
+		p.launched(e)
 	default:
 		p.find(e)
 	}

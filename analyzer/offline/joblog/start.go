@@ -19,7 +19,8 @@ func (p *parser) joined(e *grammar.Event) {
 	j := Join{
 		Comm: strings.TrimLeft(e.Get("id"), "0"), Rank: min(e.Int("rank"), maxRank), Size: min(e.Int("size"), maxRank),
 		Host: unlabelled(e.Get("host")), PID: e.Int("pid"), GPU: e.Get("gpu"), Bus: told.Bus(e.Get("bus") + "."),
-		Done: e.Get("how") == "COMPLETE" || e.Get("what") != "Init",
+		Address: e.Get("comm"),
+		Done:    e.Get("how") == "COMPLETE" || e.Get("what") != "Init",
 	}
 	if j.Rank < 0 || j.Rank >= j.Size || len(p.log.Joins) >= maxRank {
 		return

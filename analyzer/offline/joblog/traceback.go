@@ -146,7 +146,7 @@ var broken = []string{
 // victims are classes of exceptions and words for endings that follow from another process's failure: communication that
 // broke off, or the launcher that ends what is left.
 var victims = []string{
-	"DistBackendError", "DistNetworkError", "DistStoreError", "NCCL", "ProcessGroup", "Watchdog", "watchdog", "SignalException", "KeyboardInterrupt", "ChildFailedError",
+	"gloo/transport/", "DistBackendError", "DistNetworkError", "DistStoreError", "NCCL", "ProcessGroup", "Watchdog", "watchdog", "SignalException", "KeyboardInterrupt", "ChildFailedError",
 	"RendezvousConnectionError", "RendezvousTimeoutError", "SIGTERM", "SIGINT", "SIGHUP", "Detected mismatch between collectives", "monitoredBarrier", "connectFullMesh failed",
 }
 

@@ -69,6 +69,19 @@ func End(kind grammar.Kind, code string) (grammar.Kind, string) {
 	return grammar.Exited, says
 }
 
+// EndOf says the same of an end that is in words already.
+func EndOf(why string) (grammar.Kind, string) {
+	switch {
+	case strings.Contains(why, "SIGABRT"):
+		return grammar.Aborted, "was ended by " + why
+	case strings.Contains(why, "SIGTERM"), strings.Contains(why, "SIGINT"), strings.Contains(why, "SIGHUP"), strings.Contains(why, "SIGQUIT"):
+		return grammar.Terminated, "was ended by " + why
+	case strings.HasPrefix(why, "exit code"):
+		return grammar.Exited, "ended with " + why
+	}
+	return grammar.Warning, why
+}
+
 // LauncherSignalled says which signal the launcher got, by number or name, and what that means.
 func LauncherSignalled(signal string) string {
 	n, err := strconv.Atoi(signal)
