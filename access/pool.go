@@ -20,6 +20,7 @@ type Pool struct {
 	mu      sync.Mutex
 	held    int
 	clients map[string]int
+	left    chan struct{} // Closed when somebody leaves; nil: nobody waits.
 }
 
 // NewPool makes a pool of so many places. It calls refused, if not nil, for each request that has to go without.
@@ -42,6 +43,10 @@ func (p *Pool) enter(client string) bool {
 func (p *Pool) leave(client string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.left != nil {
+		close(p.left)
+		p.left = nil
+	}
 	p.held--
 	if p.clients[client]--; p.clients[client] == 0 {
 		delete(p.clients, client)
@@ -69,6 +74,37 @@ func (p *Pool) Limit(h http.Handler) http.Handler {
 		_ = http.NewResponseController(w).SetWriteDeadline(deadline)
 		h.ServeHTTP(w, r)
 	})
+}
+
+// Wait has requests wait for a place, for as long as their clients do.
+func (p *Pool) Wait(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		from := peer(r)
+		for {
+			// Before the look: who leaves after it closes this one.
+			left := p.someoneLeaves()
+			if p.enter(from) {
+				break
+			}
+			select {
+			case <-left:
+			case <-r.Context().Done():
+				return
+			}
+		}
+		defer p.leave(from)
+		h.ServeHTTP(w, r)
+	})
+}
+
+// someoneLeaves gives a channel that is closed when the next place becomes free.
+func (p *Pool) someoneLeaves() <-chan struct{} {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.left == nil {
+		p.left = make(chan struct{})
+	}
+	return p.left
 }
 
 // thisHost is the client that all programs of this host are.

@@ -217,7 +217,8 @@ static void fill_job(struct culprit_header *h) {
   COPY(h->pod_name, env("POD_NAME"));
   if (h->pod_name[0] == '\0' && env("KUBERNETES_SERVICE_HOST") != NULL) COPY(h->pod_name, env("HOSTNAME"));
   COPY(h->pod_namespace, env("POD_NAMESPACE"));
-  COPY(h->pod_uid, env("POD_UID"));
+  static const char *const pod_uids[] = {"CULPRIT_POD_UID", "POD_UID", NULL};  // The first is the admission webhook's.
+  COPY(h->pod_uid, first_env(pod_uids));
   COPY(h->container_name, env("CONTAINER_NAME"));
 
   char found[sizeof h->job_id] = {0};

@@ -20,15 +20,20 @@ import (
 	"maps"
 	"math/big"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/alecthomas/kingpin/v2"
 	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/culprit-project/culprit/internal/ports"
 )
@@ -231,7 +236,7 @@ const shimPath = "/var/lib/culprit/shim"
 func TestInject(t *testing.T) {
 	s := start(t)
 	identity := map[string]string{
-		"POD_NAME": "field metadata.name", "POD_NAMESPACE": "field metadata.namespace", "POD_UID": "field metadata.uid",
+		"POD_NAME": "field metadata.name", "POD_NAMESPACE": "field metadata.namespace", "CULPRIT_POD_UID": "field metadata.uid",
 		"CONTAINER_NAME": "trainer", "CULPRIT_DIR": "/dev/shm/culprit",
 	}
 	with := func(more map[string]string) map[string]string {
@@ -257,6 +262,10 @@ func TestInject(t *testing.T) {
 			"names of its own", gpuPod(`"training.kubeflow.org/job-name":"llama","job-name":"inner"`, `,"env":[{"name":"POD_NAME","value":"mine"}]`),
 			with(map[string]string{"NCCL_PROFILER_PLUGIN": shimPath + "/" + plugin, "POD_NAME": "mine", "JOB_NAME": "llama"}),
 		},
+		{
+			"another pod's folder", gpuPod("", `,"env":[{"name":"CULPRIT_POD_UID","value":"theirs"},{"name":"POD_UID","value":"theirs"},{"name":"CULPRIT_POD_UID","value":"again"}]`),
+			with(map[string]string{"NCCL_PROFILER_PLUGIN": shimPath + "/" + plugin, "POD_UID": "theirs"}),
+		},
 		{"a JobSet", gpuPod(`"jobset.sigs.k8s.io/jobset-name":"gpt","batch.kubernetes.io/job-name":"gpt-workers-0"`, ""), with(map[string]string{"NCCL_PROFILER_PLUGIN": shimPath + "/" + plugin, "JOB_NAME": "gpt"})},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -269,7 +278,7 @@ func TestInject(t *testing.T) {
 			if diff := cmp.Diff(c.want, environ(got.Spec.Containers[0].Env)); diff != "" {
 				t.Errorf("environment (-want +got):\n%s", diff)
 			}
-			mounts := []mount{{traceVolume, "/dev/shm/culprit", "$(POD_UID)", false}, {shimVolume, shimPath, "", true}}
+			mounts := []mount{{traceVolume, "/dev/shm/culprit", "$(CULPRIT_POD_UID)", false}, {shimVolume, shimPath, "", true}}
 			if diff := cmp.Diff(mounts, got.Spec.Containers[0].VolumeMounts); diff != "" {
 				t.Errorf("mounts (-want +got):\n%s", diff)
 			}
@@ -314,6 +323,16 @@ func TestLeftAlone(t *testing.T) {
 		{"linked in", gpuPod("", `,"env":[{"name":"NCCL_PROFILER_PLUGIN","value":"STATIC_PLUGIN"}]`), "linked in"},
 		{"mounted", gpuPod("", `,"volumeMounts":[{"name":"own","mountPath":"/dev/shm/culprit/"}]`), "mounted at"},
 		{"no pod", `{"spec":{"containers":"none"}}`, "not traced"},
+		{"all traces", gpuPod("", `,"volumeMounts":[{"name":"culprit-traces","mountPath":"/all"}]`), "does not have"},
+		{"shim to write to", gpuPod("", `,"volumeMounts":[{"name":"culprit-shim","mountPath":"/all"}]`), "does not have"},
+		{
+			"beside the trainer", `{"spec":{"containers":[{"name":"a","volumeMounts":[{"name":"culprit-shim","mountPath":"/all"}]},` +
+				`{"name":"b","resources":{"limits":{"nvidia.com/gpu":1}}}]}}`, "does not have",
+		},
+		{
+			"before the trainer", `{"spec":{"initContainers":[{"name":"a","volumeMounts":[{"name":"culprit-traces","mountPath":"/all"}]}],` +
+				`"containers":[{"name":"b","resources":{"limits":{"nvidia.com/gpu":1}}}]}}`, "does not have",
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := &site{t: t, url: s.url, client: s.client}
@@ -323,9 +342,115 @@ func TestLeftAlone(t *testing.T) {
 			}
 		})
 	}
-	for _, body := range []string{"", "{}", "[", `{"request":{"object":` + strings.Repeat(" ", maxReview)} {
+	for _, body := range []string{"", "{}", "[", `{"request":{"object":` + strings.Repeat(" ", maxReview), `{"kind":"AdmissionReview","request":"` + strings.Repeat(" ", maxReview)} {
 		if status, text := s.post(body); status != http.StatusBadRequest {
 			t.Errorf("%.20q gets %d %s", body, status, text)
 		}
 	}
+}
+
+// TestHugeReviews has reviews that take many times their length when they are decoded or answered. Each passes unchanged, is counted, and
+// costs little more than its text.
+func TestHugeReviews(t *testing.T) {
+	list := func(element string, bytes int) string {
+		return strings.TrimSuffix(strings.Repeat(element+",", bytes/(len(element)+1)), ",")
+	}
+	const gpu = `"resources":{"limits":{"a/gpu":1}}`
+	const most = maxReview - 4096
+	pod := func(containers string) string { return `{"spec":{"containers":[` + containers + `]}}` }
+	label := strings.Repeat("x", 1<<20)
+	for _, c := range []struct{ name, object, counted string }{
+		{"very many containers", pod(list(`{"name":"a",`+gpu+`}`, most)), "too_large"},
+		{"as many as may be decoded", pod(list(`{`+gpu+`}`, maxValues*7)), "too_large"},
+		{"empty containers", pod(list(`{}`, most)), "too_large"},
+		{"numbers", `{"metadata":{"labels":{}},"spec":{"x":[` + list("1", most) + `]}}`, "too_large"},
+		{"brackets", strings.Repeat("[", most), "too_large"},
+		{"a body larger than any", pod(list(`{"name":"a"}`, maxReview+1)), "too_large"},
+		{"a job's long name", `{"metadata":{"labels":{"job-name":"` + label + `"}},` + pod(list(`{"name":"a",`+gpu+`}`, maxTrainers*40))[1:], "injected"},
+		{"a long path", pod(`{"name":"a",` + gpu + `,"env":[{"name":"LD_LIBRARY_PATH","value":"` + strings.Repeat("<", 1<<20) + `"}]}`), "unchanged"},
+		{"a long plugin", pod(`{"name":"a",` + gpu + `,"env":[{"name":"NCCL_PROFILER_PLUGIN","value":"` + strings.Repeat("<", 1<<20) + `"}]}`), "unchanged"},
+		{"a long name", pod(`{"name":"` + strings.Repeat("<", 1<<20) + `",` + gpu + `}`), "unchanged"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			h := NewHandler(Options{TraceDir: "/dev/shm/culprit", ShimDir: shimPath}, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
+			body := `{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"uid":"705ab4f5","namespace":"ml","object":` + c.object + `}}`
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, httptest.NewRequest(http.MethodPost, Path, strings.NewReader(body)))
+			runtime.ReadMemStats(&after)
+			var out review
+			if err := json.Unmarshal(w.Body.Bytes(), &out); err != nil || w.Code != http.StatusOK || !out.Response.Allowed || out.Response.UID != "705ab4f5" || out.Kind != "AdmissionReview" {
+				t.Fatalf("%d %.300s, %v", w.Code, w.Body, err)
+			}
+			if n := testutil.ToFloat64(h.reviews.WithLabelValues(c.counted)); n != 1 {
+				t.Errorf("not counted as %s: %.300s", c.counted, w.Body)
+			}
+			if used := after.TotalAlloc - before.TotalAlloc; used > 32<<20 {
+				t.Errorf("a review of %d bytes takes %d", len(body), used)
+			}
+		})
+	}
+}
+
+// TestSlowReviews has clients that send the beginnings of reviews and no more. Another one's review is answered meanwhile.
+func TestSlowReviews(t *testing.T) {
+	entered := make(chan struct{}, reading)
+	h := NewHandler(Options{TraceDir: "/dev/shm/culprit", ShimDir: shimPath}, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	slow := func(from string) {
+		r := httptest.NewRequestWithContext(ctx, http.MethodPost, Path, &stalled{entered, ctx})
+		r.RemoteAddr = from
+		h.ServeHTTP(httptest.NewRecorder(), r)
+	}
+	for range 2 * reading {
+		wg.Go(func() { slow("192.0.2.1:1000") })
+	}
+	for range readingPerClient {
+		<-entered
+	}
+	w := httptest.NewRecorder()
+	r := httptest.NewRequest(http.MethodPost, Path, strings.NewReader(`{"request":{"uid":"1","object":{}}}`))
+	r.RemoteAddr = "192.0.2.2:1000"
+	h.ServeHTTP(w, r)
+	if w.Code != http.StatusOK {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+	cancel()
+	wg.Wait()
+}
+
+// stalled is a body of which nothing comes.
+type stalled struct {
+	entered chan<- struct{}
+	ctx     context.Context
+}
+
+func (s *stalled) Read([]byte) (int, error) {
+	select {
+	case s.entered <- struct{}{}:
+	case <-s.ctx.Done():
+	}
+	<-s.ctx.Done()
+	return 0, s.ctx.Err()
+}
+
+// FuzzReview has any text posted. It is answered, and where it is a review its pod passes.
+func FuzzReview(f *testing.F) {
+	for _, object := range []string{gpuPod("", ""), gpuPod("", `,"env":[{"name":"CULPRIT_POD_UID","value":"x"}]`), `{"spec":{"containers":[{}]}}`, "null", "[[["} {
+		f.Add([]byte(`{"kind":"AdmissionReview","request":{"uid":"1","object":` + object + `}}`))
+	}
+	h := NewHandler(Options{TraceDir: "/dev/shm/culprit", ShimDir: shimPath}, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
+	f.Fuzz(func(t *testing.T, body []byte) {
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequest(http.MethodPost, Path, bytes.NewReader(body)))
+		if w.Code == http.StatusBadRequest {
+			return
+		}
+		var out review
+		if err := json.Unmarshal(w.Body.Bytes(), &out); err != nil || w.Code != http.StatusOK || out.Response == nil || !out.Response.Allowed {
+			t.Errorf("%d %.300s, %v", w.Code, w.Body, err)
+		}
+	})
 }

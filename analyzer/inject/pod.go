@@ -4,6 +4,7 @@
 package inject
 
 import (
+	"errors"
 	"fmt"
 	"path"
 	"slices"
@@ -18,9 +19,15 @@ type pod struct {
 		Labels       map[string]string `json:"labels"`
 	} `json:"metadata"`
 	Spec struct {
-		Containers []container `json:"containers"`
-		Volumes    []named     `json:"volumes"`
+		InitContainers []mounting  `json:"initContainers"`
+		Containers     []container `json:"containers"`
+		Volumes        []named     `json:"volumes"`
 	} `json:"spec"`
+}
+
+// mounting is what is read of containers that are never changed.
+type mounting struct {
+	VolumeMounts []mount `json:"volumeMounts"`
 }
 
 type named struct {
@@ -83,7 +90,20 @@ const (
 
 	traceVolume = "culprit-traces"
 	shimVolume  = "culprit-shim"
+
+	// podUID is the variable that the pod's folder of trace files is chosen by. It is never the pod's own: whoever wrote the pod could
+	// have another pod's folder mounted.
+	podUID = "CULPRIT_POD_UID"
+
+	// maxTrainers bounds the containers that are changed, and maxValue what is taken over from each: every one is answered with a kilobyte
+	// and the values. Kubernetes' own labels have 63 characters.
+	maxTrainers = 64
+	maxValue    = 8 << 10
+	maxLabel    = 63
 )
+
+// errTooLarge is why a review is not looked into.
+var errTooLarge = errors.New("it is larger than any pod that is traced")
 
 // jobLabels are those that operators give the pods of a job, with the job's name. What wraps others comes first. The labels of KubeRay and
 // LeaderWorkerSet name what holds many jobs; the shim tells these apart by the variables of both.
@@ -92,31 +112,48 @@ var jobLabels = []string{
 }
 
 // patch gives what makes a pod load the shim, and why a container was left alone. Nothing that the pod sets itself is lost.
-func (o *Options) patch(p *pod) (operations []operation, warnings []string) {
+func (o *Options) patch(p *pod) (operations []operation, warnings []string, err error) {
 	if p.Metadata.Labels[label] == "disabled" {
-		return nil, nil
+		return nil, nil, nil
 	}
-	if slices.ContainsFunc(p.Spec.Volumes, func(v named) bool { return v.Name == traceVolume || v.Name == shimVolume }) {
-		return nil, nil // Done already: webhooks may be asked twice.
+	if slices.ContainsFunc(p.Spec.Volumes, func(v named) bool { return ours(v.Name) }) {
+		return nil, nil, nil // Done already: webhooks may be asked twice.
 	}
+	if p.mountsOurs() {
+		return nil, []string{"culprit: the pod is not traced: it mounts " + traceVolume + " or " + shimVolume + ", which it does not have"}, nil
+	}
+	trainers := 0
 	for i := range p.Spec.Containers {
 		c := &p.Spec.Containers[i]
 		if !c.hasGPU() {
 			continue
 		}
+		if trainers++; trainers > maxTrainers {
+			return nil, nil, errTooLarge
+		}
 		if why := o.hinders(c); why != "" {
-			warnings = append(warnings, fmt.Sprintf("culprit: container %s is not traced: %s", c.Name, why))
+			warnings = append(warnings, fmt.Sprintf("culprit: container %.63s is not traced: %s", c.Name, why))
 			continue
 		}
 		operations = append(operations, o.patchContainer(p, c, fmt.Sprintf("/spec/containers/%d", i))...)
 	}
 	if len(operations) == 0 {
-		return nil, warnings
+		return nil, warnings, nil
 	}
 	// The kubelet makes folders that are missing. A pod on a node without the shim then starts as well, and is not traced.
 	return append(operations, appended("/spec/volumes", len(p.Spec.Volumes) == 0,
 		volume{traceVolume, hostPath{o.TraceDir, "DirectoryOrCreate"}},
-		volume{shimVolume, hostPath{o.ShimDir, "DirectoryOrCreate"}})...), warnings
+		volume{shimVolume, hostPath{o.ShimDir, "DirectoryOrCreate"}})...), warnings, nil
+}
+
+func ours(volume string) bool { return volume == traceVolume || volume == shimVolume }
+
+// mountsOurs tells whether the pod mounts a volume of ours itself. Were that added, the pod would get the folder of all pods' trace files, or
+// could write where all jobs load the shim from.
+func (p *pod) mountsOurs() bool {
+	mounts := func(list []mount) bool { return slices.ContainsFunc(list, func(m mount) bool { return ours(m.Name) }) }
+	return slices.ContainsFunc(p.Spec.InitContainers, func(c mounting) bool { return mounts(c.VolumeMounts) }) ||
+		slices.ContainsFunc(p.Spec.Containers, func(c container) bool { return mounts(c.VolumeMounts) })
 }
 
 // hasGPU is true for containers that ask for a GPU of whatever maker, or a part of one.
@@ -131,8 +168,13 @@ func (c *container) hasGPU() bool {
 
 // hinders says why a container is better left alone; empty: nothing does.
 func (o *Options) hinders(c *container) string {
+	if len(c.Name) > maxLabel {
+		return "its name is too long"
+	}
 	for _, e := range c.Env {
 		switch {
+		case (e.Name == "NCCL_PROFILER_PLUGIN" || e.Name == "LD_LIBRARY_PATH") && len(e.Value) > maxValue:
+			return e.Name + " is too long"
 		case (e.Name == "NCCL_PROFILER_PLUGIN" || e.Name == "LD_LIBRARY_PATH") && e.ValueFrom != nil:
 			return e.Name + " comes from elsewhere and cannot be added to"
 		case e.Name == "NCCL_PROFILER_PLUGIN" && e.Value == "STATIC_PLUGIN":
@@ -142,8 +184,8 @@ func (o *Options) hinders(c *container) string {
 		}
 	}
 	for _, m := range c.VolumeMounts {
-		if path.Clean(m.MountPath) == path.Clean(o.TraceDir) || path.Clean(m.MountPath) == path.Clean(o.ShimDir) {
-			return "something is mounted at " + m.MountPath
+		if at := path.Clean(m.MountPath); at == path.Clean(o.TraceDir) || at == path.Clean(o.ShimDir) {
+			return "something is mounted at " + at
 		}
 	}
 	return ""
@@ -178,12 +220,19 @@ func (o *Options) patchContainer(p *pod, c *container, at string) []operation {
 		set(envVar{Name: "CULPRIT_CHAIN", Value: other})
 	}
 	set(envVar{Name: "CULPRIT_DIR", Value: o.TraceDir})
-	for name, field := range map[string]string{"POD_NAME": "metadata.name", "POD_NAMESPACE": "metadata.namespace", "POD_UID": "metadata.uid"} {
+	uid := envVar{Name: podUID, ValueFrom: &fieldValue{&fieldRef{"metadata.uid"}}}
+	for i, e := range c.Env {
+		if e.Name == podUID {
+			operations = append(operations, operation{"replace", fmt.Sprintf("%s/env/%d", at, i), uid})
+		}
+	}
+	set(uid)
+	for name, field := range map[string]string{"POD_NAME": "metadata.name", "POD_NAMESPACE": "metadata.namespace"} {
 		set(envVar{Name: name, ValueFrom: &fieldValue{&fieldRef{field}}})
 	}
 	set(envVar{Name: "CONTAINER_NAME", Value: c.Name})
 	for _, l := range jobLabels {
-		if job := p.Metadata.Labels[l]; job != "" {
+		if job := p.Metadata.Labels[l]; job != "" && len(job) <= maxLabel {
 			set(envVar{Name: "JOB_NAME", Value: job})
 			break
 		}
@@ -192,7 +241,7 @@ func (o *Options) patchContainer(p *pod, c *container, at string) []operation {
 	operations = append(operations, appended(at+"/env", len(c.Env) == 0, add...)...)
 	return append(operations, appended(at+"/volumeMounts", len(c.VolumeMounts) == 0,
 		// A folder for each pod: most run as root, and would share one otherwise.
-		mount{Name: traceVolume, MountPath: o.TraceDir, SubPathExpr: "$(POD_UID)"},
+		mount{Name: traceVolume, MountPath: o.TraceDir, SubPathExpr: "$(" + podUID + ")"},
 		mount{Name: shimVolume, MountPath: o.ShimDir, ReadOnly: true})...)
 }
 

@@ -51,7 +51,8 @@ static void header(void) {
   setenv("SLURM_STEP_ID", "0", 1);
   setenv("POD_NAME", "trainer-5", 1);
   setenv("POD_NAMESPACE", "ml", 1);
-  setenv("POD_UID", "1d9b-uid", 1);
+  setenv("POD_UID", "of the pod's author", 1);
+  setenv("CULPRIT_POD_UID", "1d9b-uid", 1);
   setenv("CUDA_VISIBLE_DEVICES", "4,6,7", 1);
   setenv("CULPRIT_HOSTNAME", "node-a", 1);
   nccl_load(6);

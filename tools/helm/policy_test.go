@@ -183,7 +183,19 @@ func TestMutatingAdmissionPolicy(t *testing.T) {
 	if again := p.admit(t, m, got); len(again.Spec.Volumes) != 3 || len(again.Spec.Containers[1].Env) != 2 {
 		t.Errorf("a second time it becomes %+v", again.Spec)
 	}
+	mounts := func(volume string, before bool) *core.Pod {
+		pod := trainer()
+		c := core.Container{Name: "first", VolumeMounts: []core.VolumeMount{{Name: volume, MountPath: "/x"}}}
+		if before {
+			pod.Spec.InitContainers = append(pod.Spec.InitContainers, c)
+		} else {
+			pod.Spec.Containers = append(pod.Spec.Containers, c)
+		}
+		return pod
+	}
 	for name, pod := range map[string]*core.Pod{
+		"shim's folder":  mounts("culprit-shim", false),
+		"traces of all":  mounts("culprit-traces", true),
 		"another plugin": trainer(core.EnvVar{Name: "NCCL_PROFILER_PLUGIN", Value: "inspector"}),
 		"no GPU":         {ObjectMeta: metav1.ObjectMeta{Namespace: "ml", Name: "web"}, Spec: core.PodSpec{Containers: []core.Container{{Name: "web"}}}},
 	} {

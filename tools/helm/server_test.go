@@ -661,11 +661,11 @@ func TestServerKyverno(t *testing.T) {
 		if err := injected(&pod); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
-		if mounts := pod.Spec.Containers[0].VolumeMounts; mounts[0].SubPathExpr != "$(POD_UID)" {
+		if mounts := pod.Spec.Containers[0].VolumeMounts; mounts[0].SubPathExpr != "$(CULPRIT_POD_UID)" {
 			t.Errorf("%s mounts %+v", name, mounts)
 		}
 	}
-	if seen != 5 {
+	if seen != 8 {
 		t.Errorf("%d pods were looked at: %s", seen, out)
 	}
 }
