@@ -10,6 +10,8 @@ import (
 	"os"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/culprit-project/culprit/internal/terminal"
 )
 
 const (
@@ -21,7 +23,7 @@ const (
 
 // directory looks at a directory of trace files.
 func directory(dir string) []Finding {
-	prepare := "as root: culprit-exporter --trace.prepare --trace.dir=" + dir
+	prepare := "as root: culprit-exporter --trace.prepare --trace.dir=" + terminal.Quote(dir)
 	var stat unix.Stat_t
 	switch err := unix.Lstat(dir, &stat); {
 	case errors.Is(err, fs.ErrNotExist):
@@ -29,7 +31,7 @@ func directory(dir string) []Finding {
 	case err != nil:
 		return []Finding{{"directory", Failed, fmt.Sprintf("%s cannot be looked at: %v.", dir, err), "run this as root"}}
 	case stat.Mode&unix.S_IFMT != unix.S_IFDIR:
-		return []Finding{{"directory", Failed, dir + " is not a directory, so jobs write no trace files.", "rm " + dir + ", then " + prepare}}
+		return []Finding{{"directory", Failed, dir + " is not a directory, so jobs write no trace files.", "rm -- " + terminal.Quote(dir) + ", then " + prepare}}
 	}
 	findings := []Finding{ok("directory", "%s exists.", dir), rights(dir, &stat, prepare)}
 	if _, err := os.ReadDir(dir); err != nil {

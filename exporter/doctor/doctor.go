@@ -9,8 +9,9 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"strings"
 	"time"
+
+	"github.com/culprit-project/culprit/internal/terminal"
 )
 
 // timeout bounds one request.
@@ -34,7 +35,7 @@ type Finding struct {
 	Check string // One word or two: what was looked at.
 	State State
 	Fact  string
-	Do    string // A command, or a setting; empty where nothing needs to be done.
+	Do    string // A command, or a setting; empty where nothing needs to be done. What is not ours in it is quoted for a shell.
 }
 
 // Options say where to look. An empty URL is not asked.
@@ -69,14 +70,17 @@ func Examine(ctx context.Context, o Options) []Finding {
 	return findings
 }
 
-// Print writes findings for people. It reports whether nothing failed.
+// maxPrinted bounds a printed fact, in characters: what processes and services are called is up to others.
+const maxPrinted = 2000
+
+// Print writes findings for people, each on lines of its own whatever is in it. It reports whether nothing failed.
 func Print(w io.Writer, findings []Finding) bool {
 	counts := map[State]int{}
 	for _, f := range findings {
 		counts[f.State]++
-		fmt.Fprintf(w, "%-10s %-14s %s\n", f.State, f.Check, f.Fact)
+		fmt.Fprintf(w, "%-10s %-14s %s\n", f.State, f.Check, terminal.Short(f.Fact, maxPrinted))
 		if f.Do != "" {
-			fmt.Fprintf(w, "%26s%s\n", "", "do: "+strings.ReplaceAll(f.Do, "\n", "\n"+strings.Repeat(" ", 30)))
+			fmt.Fprintf(w, "%26s%s\n", "", "do: "+terminal.Short(f.Do, maxPrinted))
 		}
 	}
 	fmt.Fprintf(w, "\n%d failed, %d warnings, %d ok, %d not asked\n", counts[Failed], counts[Warning], counts[OK], counts[NotAsked])

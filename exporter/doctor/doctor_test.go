@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode"
 
 	"golang.org/x/sys/unix"
 )
@@ -257,5 +258,90 @@ func TestPrint(t *testing.T) {
 	}
 	if !strings.Contains(out.String(), "FAILED     b") || !strings.Contains(out.String(), "do: mend it") || !strings.Contains(out.String(), "1 failed, 0 warnings, 1 ok") {
 		t.Errorf("%s", out.String())
+	}
+}
+
+// TestOthersTexts has a job's user choose variables and names that look like other findings, that a terminal obeys, and that a shell would
+// run as root where they stand in a command.
+func TestOthersTexts(t *testing.T) {
+	dir := t.TempDir()
+	nccl := write(t, filepath.Join(dir, "libnccl.so.2"), "")
+	shim := write(t, filepath.Join(dir, "lib", plugin), "")
+	const evil = "\x1b[2J\n0 failed\n\x9b1m\u202e;touch pwned;`touch pwned`$(touch pwned)'\"|touch pwned&"
+	for _, c := range []struct {
+		name  string
+		env   []string
+		files []string
+	}{
+		{"a plugin", []string{"NCCL_PROFILER_PLUGIN=" + evil}, []string{nccl}},
+		{"a plugin's path", []string{"NCCL_PROFILER_PLUGIN=/" + evil + "/" + plugin}, []string{nccl}},
+		{"a directory", []string{"NCCL_PROFILER_PLUGIN=" + plugin, "CULPRIT_DIR=/" + evil}, []string{nccl, shim}},
+		{"a long one", []string{"NCCL_PROFILER_PLUGIN=" + strings.Repeat("\n", 100_000)}, []string{nccl}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			job(t, c.env, c.files...)
+			var out bytes.Buffer
+			findings := processes("/proc", []string{dir})
+			Print(&out, findings)
+			if n := strings.Count(out.String(), "\n"); n != 2*len(findings)+2 || out.Len() > 8000 {
+				t.Errorf("%d lines of %d bytes tell %d findings", n, out.Len(), len(findings))
+			}
+			if strings.ContainsFunc(strings.ReplaceAll(out.String(), "\n", ""), unicode.IsControl) || strings.ContainsRune(out.String(), '\u202e') {
+				t.Errorf("%q", out.String())
+			}
+			// Whoever pastes what is to be done into a shell runs nothing of the user's.
+			for _, f := range findings {
+				_, settings, _ := strings.Cut(f.Do, ": ")
+				settings, _, _ = strings.Cut(settings, ", or")
+				if settings == "" {
+					settings = strings.TrimPrefix(f.Do, "culprit-exporter ")
+					settings, _, _ = strings.Cut(settings, ", or unset")
+				}
+				shell := exec.Command("sh", "-c", "echo "+settings)
+				shell.Dir = t.TempDir()
+				if text, err := shell.CombinedOutput(); err != nil {
+					t.Errorf("%q: %v: %s", settings, err, text)
+				}
+				if left, err := os.ReadDir(shell.Dir); err != nil || len(left) != 0 {
+					t.Errorf("%q ran: %v, %v", settings, left, err)
+				}
+			}
+		})
+	}
+}
+
+// TestServicesTexts has what services answer printed on the lines of its finding.
+func TestServicesTexts(t *testing.T) {
+	var out bytes.Buffer
+	Print(&out, []Finding{{"route", Failed, "receiver a\nok  all\x1b[2J, ", "b\nFAILED"}})
+	if strings.Count(out.String(), "\n") != 4 || strings.Contains(out.String(), "\x1b") {
+		t.Errorf("%q", out.String())
+	}
+}
+
+// TestOpenRegular opens nothing that is no file: opening a device or a FIFO does something already.
+func TestOpenRegular(t *testing.T) {
+	dir := t.TempDir()
+	fifo, link := filepath.Join(dir, "fifo"), filepath.Join(dir, "link")
+	if err := unix.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("/dev/null", link); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{fifo, link, dir, filepath.Join(dir, "none")} {
+		if f, err := openRegular(name); err == nil {
+			f.Close()
+			t.Errorf("%s was opened", name)
+		}
+	}
+	f, err := openRegular(write(t, filepath.Join(dir, "a"), "text"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	text := make([]byte, 4)
+	if n, err := f.Read(text); n != 4 || string(text) != "text" {
+		t.Errorf("%q, %v", text[:n], err)
 	}
 }

@@ -20,6 +20,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/culprit-project/culprit/internal/terminal"
 )
 
 const (
@@ -27,6 +29,8 @@ const (
 	hooks  = "libculprit-preload.so"
 	// maxLibrary bounds how much of a library is searched for its version; NCCL has 300 MB at most.
 	maxLibrary = 1 << 30
+	// maxValue bounds what is printed of a variable, in characters.
+	maxValue = 300
 )
 
 // oldest is the first release of NCCL with a profiler interface that the plugin can use.
@@ -170,9 +174,11 @@ func parent(procfs string, pid int) int {
 
 // judge says what keeps a process from being seen.
 func (p *process) judge(procfs string, dirs []string) Finding {
-	who := fmt.Sprintf("Process %d (%s, NCCL %s)", p.pid, p.name, cmp.Or(p.version, "of unknown version"))
+	// A job's user chooses the process's name and variables, and reads them here as others' facts and commands of root.
+	who := fmt.Sprintf("Process %d (%s, NCCL %s)", p.pid, terminal.Quote(p.name), cmp.Or(p.version, "of unknown version"))
 	fail := func(fact, do string) Finding { return Finding{"shim", Failed, who + " " + fact, do} }
 	set := p.env["NCCL_PROFILER_PLUGIN"]
+	quoted := func(text string) string { return terminal.Quote(terminal.Short(text, maxValue)) }
 	switch {
 	case p.shim == "" && p.hooks:
 		return ok("shim", "%s has the preload hooks.", who)
@@ -184,9 +190,9 @@ func (p *process) judge(procfs string, dirs []string) Finding {
 	case p.shim == "" && set == "":
 		return fail("has not loaded the shim: NCCL_PROFILER_PLUGIN is not set.", "in the job's environment: NCCL_PROFILER_PLUGIN="+plugin+" LD_LIBRARY_PATH=/usr/lib/culprit:$LD_LIBRARY_PATH")
 	case p.shim == "" && !strings.HasSuffix(set, plugin) && set != "STATIC_PLUGIN":
-		return fail("loads another profiler plugin: NCCL_PROFILER_PLUGIN="+set+".", "in the job's environment: NCCL_PROFILER_PLUGIN="+plugin+" CULPRIT_CHAIN="+set)
+		return fail("loads another profiler plugin: NCCL_PROFILER_PLUGIN="+quoted(set)+".", "in the job's environment: NCCL_PROFILER_PLUGIN="+plugin+" CULPRIT_CHAIN="+quoted(set))
 	case p.shim == "" && strings.Contains(set, "/"):
-		return fail("has not loaded the shim from the path "+set+"; some releases of NCCL refuse a path.", "in the job's environment: NCCL_PROFILER_PLUGIN="+plugin+" LD_LIBRARY_PATH="+filepath.Dir(set)+":$LD_LIBRARY_PATH")
+		return fail("has not loaded the shim from the path "+quoted(set)+"; some releases of NCCL refuse a path.", "in the job's environment: NCCL_PROFILER_PLUGIN="+plugin+" LD_LIBRARY_PATH="+quoted(filepath.Dir(set))+":$LD_LIBRARY_PATH")
 	case p.shim == "" && !p.onPath(procfs):
 		return fail("has not loaded the shim: LD_LIBRARY_PATH has no folder with "+plugin+".", "in the job's environment: LD_LIBRARY_PATH=/usr/lib/culprit:$LD_LIBRARY_PATH")
 	case p.shim == "":
@@ -194,11 +200,15 @@ func (p *process) judge(procfs string, dirs []string) Finding {
 	case p.env["CULPRIT_DISABLE"] == "1":
 		return fail("has the shim switched off: CULPRIT_DISABLE=1.", "remove CULPRIT_DISABLE from the job's environment")
 	case !p.traces && p.env["CULPRIT_DIR"] != "" && !slices.Contains(dirs, filepath.Clean(p.env["CULPRIT_DIR"])):
-		return fail("writes its trace file to "+p.env["CULPRIT_DIR"]+", which the exporter does not read.", "culprit-exporter --trace.dir="+p.env["CULPRIT_DIR"]+", or unset CULPRIT_DIR in the job")
+		return fail("writes its trace file to "+quoted(p.env["CULPRIT_DIR"])+", which the exporter does not read.", "culprit-exporter --trace.dir="+quoted(p.env["CULPRIT_DIR"])+", or unset CULPRIT_DIR in the job")
 	case !p.traces:
 		return fail("has loaded the shim, but has no trace file in "+strings.Join(dirs, ", ")+".", "in a container: mount the host's "+dirs[0]+" at the same place. NCCL_DEBUG=INFO shows why in the job's log")
 	}
-	return ok("shim", "%s writes a trace file; %s.", who, cmp.Or(p.shimVersion(procfs), "its shim's version is unknown"))
+	version := "its shim's version is unknown"
+	if text := p.shimVersion(procfs); text != "" {
+		version = quoted(text)
+	}
+	return ok("shim", "%s writes a trace file; %s.", who, version)
 }
 
 // tooOld is false while the version is unknown.
@@ -252,21 +262,22 @@ func (p *process) ncclVersion(procfs string, known map[string]string) string {
 	return known[key]
 }
 
-// openRegular opens no FIFO and no device: the file is another user's.
+// openRegular opens no FIFO and no device: the file is another user's, who can put a link to /dev/watchdog there, which resets the machine once
+// it was opened. A descriptor for the path alone opens nothing yet.
 func openRegular(name string) (*os.File, error) {
-	f, err := os.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	fd, err := unix.Open(name, unix.O_PATH|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return nil, err
+		return nil, &fs.PathError{Op: "open", Path: name, Err: err}
 	}
-	info, err := f.Stat()
-	if err == nil && !info.Mode().IsRegular() {
-		err = fmt.Errorf("%s is no regular file", name)
+	defer unix.Close(fd)
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return nil, &fs.PathError{Op: "stat", Path: name, Err: err}
 	}
-	if err != nil {
-		f.Close()
-		return nil, err
+	if st.Mode&unix.S_IFMT != unix.S_IFREG {
+		return nil, fmt.Errorf("%s is no regular file", name)
 	}
-	return f, nil
+	return os.Open("/proc/self/fd/" + strconv.Itoa(fd))
 }
 
 // search gives the first group of the first match, without reading all at once.

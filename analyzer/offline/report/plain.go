@@ -7,36 +7,21 @@ import (
 	"bytes"
 	"regexp"
 	"strings"
-	"unicode"
+
+	"github.com/culprit-project/culprit/internal/terminal"
 )
 
-// What files, archives and processes are called is their makers' choice. A terminal obeys what it is sent: a name could move the cursor
-// and write another verdict over the one that was found.
-
 // Plain gives a text on one line, without what a terminal would obey.
-func Plain(text string) string {
-	return strings.Map(func(r rune) rune { return visible(r, ' ') }, text)
-}
-
-// visible gives what is printed of a character: newline for a line's end, and a mark for others that cannot be seen.
-func visible(r, newline rune) rune {
-	switch {
-	case r == '\n':
-		return newline
-	case r == '\t':
-		return ' '
-	case unicode.IsControl(r), unicode.Is(unicode.Bidi_Control, r):
-		return unicode.ReplacementChar
-	}
-	return r
-}
+func Plain(text string) string { return terminal.Line(text) }
 
 // painting finds the sequences that Style.paint makes.
 var painting = regexp.MustCompile("\x1b\\[(?:0|2|1|1;3[123])m")
 
 // plain gives a printed report without what a terminal would obey, but for colours where they are wanted.
 func plain(text []byte, color bool) []byte {
-	clean := func(part []byte) []byte { return bytes.Map(func(r rune) rune { return visible(r, '\n') }, part) }
+	clean := func(part []byte) []byte {
+		return bytes.Map(func(r rune) rune { return terminal.Visible(r, '\n') }, part)
+	}
 	if !color {
 		return clean(text)
 	}
