@@ -9,10 +9,12 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime/debug"
 	"slices"
 
 	"github.com/alecthomas/kingpin/v2"
 	"github.com/alecthomas/units"
+	"golang.org/x/sys/unix"
 
 	"github.com/culprit-project/culprit/analyzer/offline/diagnosis"
 	"github.com/culprit-project/culprit/analyzer/offline/load"
@@ -28,6 +30,7 @@ const (
 	ExitUsage    = 64 // The command line is wrong.
 	ExitData     = 65 // No file held anything that is understood.
 	ExitNoInput  = 66 // A path does not exist or cannot be read.
+	ExitSoftware = 70 // A defect of the program itself.
 	ExitCannot   = 73 // An output file cannot be written.
 	ExitCanceled = 130
 )
@@ -50,7 +53,8 @@ Chrome/Kineto traces, stacks (py-spy, faulthandler, gdb, pystack, eu-stack).
   culprit-analyzer analyze ops.parquet --explain        an op table, with the full reasoning
   culprit-analyzer analyze sick/ --compare healthy/     against a healthy recording
 
-Exit status: 0 healthy or benign, 1 something is wrong and found, 2 unknown, 64 and up for usage and input errors.`
+Exit status: 0 healthy or benign, 1 something is wrong and found, 2 unknown, 64 and up for usage and input errors,
+70 for a defect, 134 or 137 where memory was not enough.`
 
 // config is the command line.
 type config struct {
@@ -68,6 +72,7 @@ type config struct {
 	topology  []string
 	operators string
 	maxFile   units.Base2Bytes
+	maxTotal  units.Base2Bytes
 }
 
 // Command registers `analyze` and gives the function that runs it after parsing; its result is the exit code.
@@ -81,6 +86,7 @@ func Command(app *kingpin.Application) (cmd *kingpin.CmdClause, run func(context
 // runUntil is run, and does not wait for it when ctx ends: a FIFO that nobody writes to, or standard input, can block a reader for
 // ever. The process ends right after.
 func (c *config) runUntil(ctx context.Context, stdin io.Reader, stdout, stderr io.Writer) int {
+	endFatally()
 	code := make(chan int, 1)
 	go func() { code <- c.run(ctx, stdin, stdout, stderr) }()
 	select {
@@ -89,6 +95,13 @@ func (c *config) runUntil(ctx context.Context, stdin io.Reader, stdout, stderr i
 	case <-ctx.Done():
 		return ExitCanceled
 	}
+}
+
+// endFatally has an end that no code can prevent, such as that of memory, come with SIGABRT (status 134 for a shell). The runtime's status for it
+// would be 2, that of a verdict.
+func endFatally() {
+	debug.SetTraceback("crash")
+	_ = unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{}) // It leaves no memory image, which nobody asked for.
 }
 
 func (c *config) register(app *kingpin.Application) *kingpin.CmdClause {
@@ -105,12 +118,19 @@ func (c *config) register(app *kingpin.Application) *kingpin.CmdClause {
 	cmd.Flag("topology", "What connects the hosts (repeatable): Slurm's topology.conf, NCCL's topology XML, or the project's YAML; names NICs, links and switches.").StringsVar(&c.topology)
 	cmd.Flag("operator-model", "A trained detector of abnormal operations, as culprit-sim train writes it.").StringVar(&c.operators)
 	cmd.Flag("max-file-size", "Most bytes a single file may have after unpacking.").Default("256MB").BytesVar(&c.maxFile)
+	cmd.Flag("max-unpacked-size", "Most bytes that all files together may have after unpacking, beside a hundred times what was packed.").Default("4GB").BytesVar(&c.maxTotal)
 	cmd.Flag("color", "Colour: auto (terminals, unless NO_COLOR is set), always, never.").Default("auto").EnumVar(&c.color, "auto", "always", "never")
 	cmd.Flag("quiet", "No progress bar.").Short('q').BoolVar(&c.quiet)
 	return cmd
 }
 
-func (c *config) run(ctx context.Context, stdin io.Reader, stdout, stderr io.Writer) int {
+func (c *config) run(ctx context.Context, stdin io.Reader, stdout, stderr io.Writer) (code int) {
+	defer func() {
+		if p := recover(); p != nil {
+			fmt.Fprintf(stderr, "culprit-analyzer: no verdict, by a defect: %s\n%s", report.Plain(fmt.Sprint(p)), debug.Stack())
+			code = ExitSoftware
+		}
+	}()
 	opt, err := c.options()
 	if err != nil {
 		fmt.Fprintln(stderr, "culprit-analyzer:", err)
@@ -164,7 +184,7 @@ func writeHTML(name string, r *diagnosis.Result) (err error) {
 // load reads the paths. A code other than 0 ends the command; the reason has been printed.
 func (c *config) load(ctx context.Context, paths []string, stdin io.Reader, stderr io.Writer) (*load.Collection, int) {
 	l := load.Loader{
-		MaxFile: int64(c.maxFile), Columns: c.columns, Stdin: stdin,
+		MaxFile: int64(c.maxFile), MaxTotal: int64(c.maxTotal), Columns: c.columns, Stdin: stdin,
 		Progress: load.NewProgress(stderr, !c.quiet && !c.json && isTerminal(stderr)),
 	}
 	got, err := l.Load(ctx, paths)

@@ -4,65 +4,184 @@
 package offline
 
 import (
+	"archive/tar"
 	"bytes"
+	"encoding/binary"
 	"fmt"
 	"io"
-	"runtime"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
 	"testing"
+
+	"github.com/culprit-project/culprit/analyzer/offline/diagnosis"
+	"github.com/culprit-project/culprit/analyzer/offline/flightrecorder/frtest"
+	"github.com/culprit-project/culprit/analyzer/offline/load"
+	"github.com/culprit-project/culprit/analyzer/rca"
 )
 
-// A log's author may make its numbers up. What reading it takes grows with its length, not with the numbers in it, nor with ranks times
-// operations.
-func TestMadeUpNumbers(t *testing.T) {
-	for name, line := range map[string]func(i int) string{
-		"operations of one group": func(i int) string {
-			return fmt.Sprintf("[rank%d]:[E101 10:00:00.1 P.cpp:689] [PG ID 0 PG GUID 0(default_pg) Rank %d] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=%d, OpType=ALLREDUCE, NumelIn=5, NumelOut=5, Timeout(ms)=600000) ran for 600093 milliseconds before timing out.", i, i, 1+i*7919)
-		},
-		"operations without a group": func(i int) string {
-			return fmt.Sprintf("[rank%d]:[E101 10:00:00.1 P.cpp:689] [Rank %d] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=%d, OpType=ALLREDUCE, NumelIn=5, NumelOut=5, Timeout(ms)=600000) ran for 600093 milliseconds before timing out.", i, i, 1+i*7919)
-		},
-		"counters": func(i int) string {
-			return fmt.Sprintf("[rank%d]:[E101 10:00:00.1 P.cpp:1895] [PG ID 0 PG GUID 0(default_pg) Rank %d] Timeout at NCCL work: %d, last enqueued NCCL work: %d, last completed NCCL work: %d.", i, i, i*31, i*31+5, i*31-1)
-		},
-		"groups": func(i int) string {
-			return fmt.Sprintf("[rank1]:[E101 10:00:00.1 P.cpp:1895] [PG ID %d PG GUID %d Rank 131000] Timeout at NCCL work: 8, last enqueued NCCL work: 8, last completed NCCL work: 7.", i, i)
-		},
-		"groups of all": func(i int) string {
-			return fmt.Sprintf("[rank131000]:[E101 10:00:00.1 P.cpp:1895] [PG ID %d PG GUID %d(default_pg) Rank 3] Timeout at NCCL work: 8, last enqueued NCCL work: 8, last completed NCCL work: 7.", i, i)
-		},
-		"keys": func(i int) string {
-			return fmt.Sprintf("[rank%d]: torch.distributed.DistStoreError: wait timeout after 300000ms, keys: /rank_%d", i, i+7)
-		},
-		"barriers": func(i int) string {
-			return fmt.Sprintf("[Rank %d]: Ranks 1, 2, %d failed to pass monitoredBarrier in 20000 ms", i, i+9)
-		},
-		"communicators": func(i int) string {
-			return fmt.Sprintf("h:%d:9 [0] NCCL INFO ncclCommInitRank comm 0x5 rank 7 nranks 131071 cudaDev 0 nvmlDev 0 busId 1000 commId 0x%x - Init START", i, i)
-		},
-		"ends": func(i int) string { return fmt.Sprintf("Process %d exit with status code 3.", i) },
-		"findings": func(i int) string {
-			return fmt.Sprintf("E0 api.py:869] failed (exitcode: -9) local_rank: %d (pid: %d) of binary: python", i, i)
-		},
+// fatal is the name of a process that ends as one does whose memory is not enough.
+const fatal = "culprit-fatal-test"
+
+func init() {
+	if os.Args[0] == fatal {
+		endFatally()
+		done := make(chan bool)
+		go func() { panic("no code catches this") }()
+		<-done
+	}
+}
+
+// TestFatalEnd has an end that no code can prevent look like no verdict.
+func TestFatalEnd(t *testing.T) {
+	cmd := exec.Command("/proc/self/exe")
+	cmd.Args, cmd.Dir = []string{fatal}, t.TempDir()
+	out, err := cmd.CombinedOutput()
+	status, ok := cmd.ProcessState.Sys().(syscall.WaitStatus)
+	if !ok || !status.Signaled() || status.Signal() != syscall.SIGABRT || !bytes.Contains(out, []byte("no code catches this")) {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// parquetFooter gives a file of 141 bytes whose footer is what is given.
+func parquetFooter(footer ...byte) []byte {
+	body := append(footer, make([]byte, 141-12-len(footer))...)
+	return append(binary.LittleEndian.AppendUint32(append([]byte("PAR1"), body...), uint32(len(body))), "PAR1"...)
+}
+
+// TestParquetClaims has Parquet files that claim more than they have, beside the dumps of a job that hangs. The verdict stays, and each costs a
+// line.
+func TestParquetClaims(t *testing.T) {
+	most := []byte{0xff, 0xff, 0xff, 0xff, 0x07} // 2^31-1.
+	list := func(field byte) []byte { return append([]byte{0x15, 0x02, field<<4 | 0x09, 0xfc}, most...) }
+	dir := write(t, moe())
+	evil := map[string][]byte{
+		"schema":      parquetFooter(list(1)...),
+		"row groups":  parquetFooter(list(3)...),
+		"nested":      parquetFooter(bytes.Repeat([]byte{0x19, 0x1c}, 50)...),
+		"name":        parquetFooter(append([]byte{0x15, 0x02, 0x19, 0x1c, 0x48}, most...)...),
+		"nothing":     parquetFooter(),
+		"wrong types": parquetFooter(bytes.Repeat([]byte{0xff}, 100)...),
+	}
+	for name, data := range evil {
+		put(t, dir, name+".parquet", data)
+	}
+	code, out, errs := run(t, "", dir)
+	if code != ExitFound || !strings.Contains(out, "9, 14") {
+		t.Errorf("%d: %s%s", code, out, errs)
+	}
+	l := load.Loader{MaxFile: 4 << 20, Progress: load.NewProgress(io.Discard, false)}
+	got, err := l.Load(t.Context(), []string{dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	said := map[string]string{}
+	for _, f := range got.Files {
+		said[filepath.Base(f.Path)] = f.Error
+	}
+	for name := range evil {
+		if !strings.Contains(said[name+".parquet"], "op table: ") {
+			t.Errorf("%s: %q", name, said[name+".parquet"])
+		}
+	}
+	alone := filepath.Join(dir, "schema.parquet")
+	if code, _, _ := run(t, "", alone); code != ExitData {
+		t.Errorf("alone: exit code %d", code)
+	}
+}
+
+// members gives a tar archive of so many copies of a file.
+func members(t *testing.T, n int, data []byte) []byte {
+	t.Helper()
+	var buf bytes.Buffer
+	w := tar.NewWriter(&buf)
+	for i := range n {
+		if err := w.WriteHeader(&tar.Header{Name: fmt.Sprintf("%d", i), Mode: 0o600, Size: int64(len(data))}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.Write(data); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return buf.Bytes()
+}
+
+// TestArchiveBombs has archives of which no member is too large, and that unpack to more than all may, beside the dumps of a job that hangs.
+func TestArchiveBombs(t *testing.T) {
+	zeros := make([]byte, 1<<17)
+	many := gzipped(t, members(t, 64, zeros))
+	for name, files := range map[string][][]byte{
+		"one archive":        {many},
+		"many archives":      {gzipped(t, members(t, 16, zeros)), gzipped(t, members(t, 16, zeros)), gzipped(t, members(t, 16, zeros))},
+		"archives in one":    {gzipped(t, members(t, 4, gzipped(t, members(t, 16, zeros))))},
+		"packed twice":       {gzipped(t, many)},
+		"files that are not": {gzipped(t, make([]byte, 3<<20)), gzipped(t, make([]byte, 3<<20))},
+		"a log without end":  {gzipped(t, bytes.Repeat([]byte("a line\n"), 1<<20))},
+		"a long name": {gzipped(t, func() []byte {
+			var buf bytes.Buffer
+			w := tar.NewWriter(&buf)
+			for range 64 {
+				if err := w.WriteHeader(&tar.Header{Name: strings.Repeat("x", 1<<17), Size: 1, Format: tar.FormatPAX}); err != nil {
+					t.Fatal(err)
+				}
+				if _, err := w.Write([]byte("x")); err != nil {
+					t.Fatal(err)
+				}
+			}
+			return buf.Bytes()
+		}())},
 	} {
 		t.Run(name, func(t *testing.T) {
-			spent := func(n int) float64 {
-				var b bytes.Buffer
-				for i := range n {
-					b.WriteString(line(i) + "\n")
-				}
-				path := writeFile(t, "", b.String())
-				var before, after runtime.MemStats
-				runtime.ReadMemStats(&before)
-				Main(t.Context(), []string{"--json", path}, io.Discard, io.Discard)
-				runtime.ReadMemStats(&after)
-				return float64(after.TotalAlloc-before.TotalAlloc) / (1 << 20)
+			dir := write(t, moe())
+			for i, data := range files {
+				put(t, dir, fmt.Sprintf("z%d.gz", i), data)
 			}
-			const few, times, most = 200, 4, 9
-			small, large := spent(few), spent(times*few)
-			const fixed = 256 // MiB: of a few groups with as many members as there may be.
-			if large > most*small+fixed {
-				t.Errorf("%d lines take %.0f MiB, %d lines %.0f MiB", few, small, times*few, large)
+			l := load.Loader{MaxFile: 64 << 20, MaxTotal: 2 << 20, Progress: load.NewProgress(io.Discard, false)}
+			got, err := l.Load(t.Context(), []string{dir})
+			if err != nil {
+				t.Fatal(err)
+			}
+			wantVerdict(t, diagnosis.Diagnose(got, diagnosis.Options{}), rca.NotEntered, rca.CauseNotCalled, 9, 14)
+			refused, longest := false, 0
+			for _, f := range got.Files {
+				refused = refused || strings.Contains(f.Error, "--max-unpacked-size") || strings.Contains(f.Error, "packed too often")
+				longest = max(longest, len(f.Path))
+			}
+			if !refused || longest > 8<<10 {
+				t.Errorf("nothing is refused, or a name has %d bytes, of %d files", longest, len(got.Files))
 			}
 		})
 	}
+}
+
+// TestWellPacked has dumps that come to little packed, read within a total that is no larger than they are.
+func TestWellPacked(t *testing.T) {
+	dumps, dir := write(t, moe()), t.TempDir()
+	put(t, dir, "dumps.tar.gz", gzipped(t, tarred(t, dumps)))
+	l := load.Loader{MaxFile: 64 << 20, MaxTotal: 1, Progress: load.NewProgress(io.Discard, false)}
+	got, err := l.Load(t.Context(), []string{dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantVerdict(t, diagnosis.Diagnose(got, diagnosis.Options{}), rca.NotEntered, rca.CauseNotCalled, 9, 14)
+}
+
+// FuzzArchive has any bytes packed in archives, as they come and cut off.
+func FuzzArchive(f *testing.F) {
+	f.Add([]byte("PAR1"), uint8(1), uint16(0))
+	f.Add(frtest.Pickle(frtest.Dict{"entries", int64(1)}), uint8(3), uint16(5))
+	f.Add(parquetFooter(0x15, 0x02, 0x19, 0xfc, 0xff, 0xff, 0xff, 0xff, 0x07), uint8(2), uint16(0))
+	f.Fuzz(func(t *testing.T, data []byte, n uint8, cut uint16) {
+		packed := gzipped(t, members(t, int(n), data))
+		packed = packed[:len(packed)-min(len(packed), int(cut))]
+		l := load.Loader{MaxFile: 1 << 20, MaxTotal: 1 << 20, Stdin: bytes.NewReader(packed), Progress: load.NewProgress(io.Discard, false)}
+		if _, err := l.Load(t.Context(), []string{"-"}); err != nil {
+			t.Fatal(err)
+		}
+	})
 }

@@ -6,6 +6,7 @@
 package load
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -43,6 +44,7 @@ func (f File) Line() string {
 // Loader reads files side by side.
 type Loader struct {
 	MaxFile  int64             // Bytes that a single file may have after unpacking.
+	MaxTotal int64             // Bytes that all may have after unpacking, beside unpackRatio times what was packed; 0: maxTotal.
 	Columns  map[string]string // Columns of op tables by role.
 	Stdin    io.Reader         // What the path "-" stands for.
 	Progress *Progress
@@ -50,6 +52,7 @@ type Loader struct {
 
 const (
 	maxFiles    = 1 << 20
+	maxTotal    = 4 << 30
 	inFlightMax = 512 << 20 // Bytes of files held in memory at a time, unless a single one is larger.
 )
 
@@ -63,12 +66,12 @@ func (l *Loader) Load(ctx context.Context, paths []string) (*Collection, error) 
 	l.Progress.begin(files)
 	defer l.Progress.end()
 	jobs := make(chan input)
-	room := newBudget(inFlightMax)
+	room, total := newBudget(inFlightMax), &allowance{base: cmp.Or(l.MaxTotal, maxTotal)}
 	var wg sync.WaitGroup
 	for range min(runtime.GOMAXPROCS(0), len(files)) {
 		wg.Go(func() {
 			for in := range jobs {
-				l.one(in, got, room)
+				l.one(in, got, room, total)
 				l.Progress.add(in.size)
 			}
 		})
@@ -91,7 +94,7 @@ func (l *Loader) Load(ctx context.Context, paths []string) (*Collection, error) 
 }
 
 // one reads one file, and whatever is packed in it.
-func (l *Loader) one(in input, got *Collection, room *budget) {
+func (l *Loader) one(in input, got *Collection, room *budget, total *allowance) {
 	var r io.Reader = l.Stdin
 	if in.path != stdinPath {
 		f, err := os.Open(in.path)
@@ -102,10 +105,10 @@ func (l *Loader) one(in input, got *Collection, room *budget) {
 		defer func() { _ = f.Close() }()
 		r = f
 	}
-	u := unpacker{max: l.MaxFile, room: room, isLog: l.isLog, member: func(name string, data []byte) {
+	u := unpacker{max: l.MaxFile, room: room, total: total, isLog: l.isLog, member: func(name string, data []byte) {
 		l.understand(name, data, got)
 	}}
-	if err := u.unpack(in.path, in.size, r); err != nil {
+	if err := u.unpack(in.path, in.size, total.packed(r)); err != nil {
 		add(got, &got.Files, File{Path: in.path, Bytes: in.size, Error: err.Error()})
 	}
 }

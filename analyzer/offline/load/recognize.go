@@ -81,9 +81,20 @@ func (l *Loader) readers() []reader {
 
 // understand finds out what a file is and reads it.
 func (l *Loader) understand(name string, data []byte, got *Collection) {
+	understand(l.readers(), name, data, got)
+}
+
+func understand(readers []reader, name string, data []byte, got *Collection) {
 	res := File{Path: name, Bytes: int64(len(data))}
+	defer func() {
+		// Whatever a file makes a reader do costs the file alone.
+		if p := recover(); p != nil {
+			res.Kind, res.Warning, res.Error = "", "", fmt.Sprintf("reading it failed, which is a defect: %v", p)
+			add(got, &got.Files, res)
+		}
+	}()
 	data = narrow(data)
-	for _, r := range l.readers() {
+	for _, r := range readers {
 		if !r.mine(data) {
 			continue
 		}

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"sync"
 
 	"github.com/culprit-project/culprit/analyzer/offline/grammar"
@@ -20,14 +21,15 @@ import (
 type unpacker struct {
 	max    int64
 	room   *budget
+	total  *allowance
 	isLog  func(head []byte) bool         // Says that a file may be as long as it likes, as only some of its lines are of use.
 	member func(name string, data []byte) // data is only valid during the call.
-	count  int
 }
 
 const (
 	maxDepth   = 3       // gzip in tar in gzip.
-	maxMembers = 1 << 17 // Files in an archive.
+	maxMembers = 1 << 17 // Files in all archives.
+	maxName    = 4 << 10 // Bytes of a member's name: an archive may give each one a megabyte.
 	guessSize  = 1 << 20 // Where the unpacked size is not known.
 	peekSize   = 512
 )
@@ -56,7 +58,7 @@ func (u *unpacker) layer(name string, size int64, r io.Reader, depth int) error 
 		if err != nil {
 			return fmt.Errorf("unpacking gzip: %w", err)
 		}
-		if err := u.layer(name, 0, zr, depth+1); err != nil {
+		if err := u.layer(name, 0, u.total.unpacked(zr), depth+1); err != nil {
 			return err
 		}
 		return nil
@@ -87,11 +89,15 @@ func (u *unpacker) archive(name string, r io.Reader, depth int) error {
 		if h.Typeflag != tar.TypeReg || h.Size == 0 {
 			continue
 		}
-		if u.count++; u.count > maxMembers {
-			return fmt.Errorf("more than %d files in the archive", maxMembers)
+		if u.total.member.Add(1) > maxMembers {
+			return fmt.Errorf("more than %d files in archives", maxMembers)
 		}
-		if err := u.layer(name+"/"+h.Name, h.Size, tr, depth+1); err != nil {
-			return fmt.Errorf("%s: %w", h.Name, err)
+		member := h.Name
+		if len(member) > maxName {
+			member = strings.ToValidUTF8(member[:maxName], "") + "…"
+		}
+		if err := u.layer(name+"/"+member, h.Size, u.total.unpacked(tr), depth+1); err != nil {
+			return fmt.Errorf("%s: %w", member, err)
 		}
 	}
 }

@@ -426,3 +426,28 @@ func TestStride(t *testing.T) {
 		}
 	}
 }
+
+// FuzzParquet has any bytes read as Parquet. The process that reads them may end in every way, this one does not.
+func FuzzParquet(f *testing.F) {
+	type row struct {
+		Rank int64   `parquet:"rank"`
+		Op   string  `parquet:"op"`
+		Time float64 `parquet:"duration"`
+	}
+	var buf bytes.Buffer
+	if err := parquet.Write(&buf, []row{{0, "a", 1}, {1, "b", 2}}); err != nil {
+		f.Fatal(err)
+	}
+	f.Add(buf.Bytes(), uint16(0), byte(0))
+	f.Add(buf.Bytes(), uint16(5), byte(0xff))
+	f.Add([]byte("PAR1PAR1PAR1"), uint16(5), byte(0xff))
+	f.Fuzz(func(t *testing.T, data []byte, at uint16, put byte) {
+		data = bytes.Clone(data)
+		if len(data) > 0 {
+			data[int(at)%len(data)] ^= put
+		}
+		if table, err := readParquet("x", data, nil, -1); err == nil && len(table.Rows) == 0 {
+			t.Error("a table without rows")
+		}
+	})
+}

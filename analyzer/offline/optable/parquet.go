@@ -4,14 +4,20 @@
 package optable
 
 import (
+	"bufio"
 	"bytes"
+	"context"
 	"encoding/binary"
+	"encoding/gob"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"math"
 
 	"github.com/parquet-go/parquet-go"
+
+	"github.com/culprit-project/culprit/analyzer/offline/isolate"
 )
 
 var parquetMagic = []byte("PAR1")
@@ -21,16 +27,114 @@ const (
 	maxUncompressed = 8 << 30 // Bytes that a file's own footer may claim for its column chunks.
 )
 
-// readParquet reads a flat Parquet file. The library panics on some malformed files: that becomes an error.
-func readParquet(file string, data []byte, columns map[string]string, rank int) (t *Table, err error) {
+// parquetReader is the name of the process that reads a Parquet file.
+const parquetReader = "culprit-parquet-reader"
+
+func init() { isolate.Serve(parquetReader, serveParquet) }
+
+// parquetQuery says how a file is to be read.
+type parquetQuery struct {
+	File    string
+	Columns map[string]string
+	Rank    int
+}
+
+// parquetRows is how many rows are handed over at a time.
+const parquetRows = 4096
+
+// readParquet has a process of its own read a flat Parquet file: the library makes room for as much as a file claims.
+func readParquet(file string, data []byte, columns map[string]string, rank int) (*Table, error) {
+	if err := footerFits(data); err != nil {
+		return nil, fmt.Errorf("opening Parquet: %w", err)
+	}
+	query, err := json.Marshal(parquetQuery{file, columns, rank})
+	if err != nil {
+		return nil, fmt.Errorf("asking for the table: %w", err)
+	}
+	var t *Table
+	err = isolate.Read(context.TODO(), parquetReader, []string{string(query)}, data, func(r io.Reader) error {
+		var err error
+		t, err = receiveTable(r)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	t.File = file
+	return t, nil
+}
+
+// serveParquet is the process.
+func serveParquet(args []string, in io.Reader, out io.Writer) error {
+	var q parquetQuery
+	if err := json.Unmarshal([]byte(args[0]), &q); err != nil {
+		return fmt.Errorf("reading what is asked for: %w", err)
+	}
+	data, err := io.ReadAll(in)
+	if err != nil {
+		return fmt.Errorf("reading the file: %w", err)
+	}
+	t, err := decodeParquet(q.File, data, q.Columns, q.Rank)
+	if err != nil {
+		return err
+	}
+	w := bufio.NewWriter(out)
+	if err := sendTable(w, t); err != nil {
+		return err
+	}
+	return w.Flush()
+}
+
+// sendTable writes a table, its rows in batches, of which the last is empty.
+func sendTable(w io.Writer, t *Table) error {
+	to := gob.NewEncoder(w)
+	rows := t.Rows
+	t.Rows = nil
+	if err := to.Encode(t); err != nil {
+		return fmt.Errorf("handing over the table: %w", err)
+	}
+	for {
+		n := min(len(rows), parquetRows)
+		if err := to.Encode(rows[:n]); err != nil {
+			return fmt.Errorf("handing over rows: %w", err)
+		}
+		if n == 0 {
+			return nil
+		}
+		rows = rows[n:]
+	}
+}
+
+func receiveTable(r io.Reader) (*Table, error) {
+	from := gob.NewDecoder(r)
+	t := &Table{}
+	if err := from.Decode(t); err != nil {
+		return nil, fmt.Errorf("taking over the table: %w", err)
+	}
+	for names := map[string]string{}; ; {
+		var rows []Row
+		if err := from.Decode(&rows); err != nil {
+			return nil, fmt.Errorf("taking over rows: %w", err)
+		}
+		if len(rows) == 0 {
+			return t, nil
+		}
+		for i := range rows {
+			for _, text := range []*string{&rows[i].Op, &rows[i].Kind, &rows[i].Comm} {
+				*text = shared(names, *text)
+			}
+		}
+		t.Rows = append(t.Rows, rows...)
+	}
+}
+
+// decodeParquet reads a file in this process. The library panics on some malformed files: that becomes an error.
+func decodeParquet(file string, data []byte, columns map[string]string, rank int) (t *Table, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			t, err = nil, fmt.Errorf("malformed Parquet: %v", p)
 		}
 	}()
-	if err := footerFits(data); err != nil {
-		return nil, fmt.Errorf("opening Parquet: %w", err)
-	}
 	f, err := parquet.OpenFile(bytes.NewReader(data), int64(len(data)), parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true))
 	if err != nil {
 		return nil, fmt.Errorf("opening Parquet: %w", err)

@@ -45,7 +45,7 @@ type Row struct {
 }
 
 const (
-	maxRows = 64 << 20
+	maxRows = 16 << 20 // Each takes 300 bytes.
 	maxRank = 1 << 20
 )
 
@@ -224,12 +224,14 @@ func (b *builder) small(cells []cell, r Role) int {
 }
 
 // name shares equal texts.
-func (b *builder) name(s string) string {
-	if t, ok := b.names[s]; ok {
+func (b *builder) name(s string) string { return shared(b.names, s) }
+
+func shared(names map[string]string, s string) string {
+	if t, ok := names[s]; ok {
 		return t
 	}
 	s = strings.Clone(s)
-	b.names[s] = s
+	names[s] = s
 	return s
 }
 
