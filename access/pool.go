@@ -110,12 +110,15 @@ func (p *Pool) someoneLeaves() <-chan struct{} {
 // thisHost is the client that all programs of this host are.
 const thisHost = "this host"
 
-// peer is the address that a request comes from, without its port. Any program of this host can connect from each of the host's
-// addresses, of which 127.0.0.0/8 alone has millions: together they are one client.
-func peer(r *http.Request) string {
-	host, _, err := net.SplitHostPort(r.RemoteAddr)
+// peer is the client that a request comes from.
+func peer(r *http.Request) string { return clientAt(r.RemoteAddr) }
+
+// clientAt is an address without its port. Any program of this host can connect from each of the host's addresses, of which 127.0.0.0/8
+// alone has millions: together they are one client.
+func clientAt(address string) string {
+	host, _, err := net.SplitHostPort(address)
 	if err != nil {
-		host = r.RemoteAddr
+		host = address
 	}
 	if ip := net.ParseIP(host); ip != nil && (ip.IsLoopback() || own.has(ip)) {
 		return thisHost

@@ -89,6 +89,7 @@ type exporter struct {
 	set        *collector.Set
 	evidence   *collector.Evidence
 	background []func(context.Context)
+	guard      func(*http.Server) // Bounds its connections.
 }
 
 func newExporter(log *slog.Logger, s *settings) (*exporter, error) {
@@ -225,7 +226,8 @@ func (e *exporter) routes() (*http.ServeMux, error) {
 	mux.HandleFunc("GET /-/healthy", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "OK") })
 	nodeAPI := api.New(e.log, version.Version, e.sampler, e.store, e.evidence)
 	nodeAPI.Register(mux)
-	e.registry.MustRegister(nodeAPI.Refused())
+	e.registry.MustRegister(nodeAPI.Refused(), nodeAPI.Closed())
+	e.guard = nodeAPI.Guard
 	mux.Handle("GET "+e.settings.telemetry, nodeAPI.Scrape(collector.Handler(e.log, e.registry, e.set)))
 	if e.settings.control {
 		nodeAPI.RegisterControl(mux)
@@ -245,7 +247,7 @@ func (e *exporter) run(ctx context.Context, handler http.Handler) error {
 	var sampling sync.WaitGroup
 	sampling.Go(func() { e.sampler.Run(ctx) })
 	e.log.Info("Collectors are on", "collectors", strings.Join(e.set.Names(), ","))
-	err := listen(ctx, e.log, e.settings.web, handler)
+	err := listen(ctx, e.log, e.settings.web, handler, e.guard)
 	cancel()
 	sampling.Wait()
 	return err
@@ -284,11 +286,12 @@ func addLandingPage(mux *http.ServeMux, s *settings) error {
 const maxHeader = 64 << 10
 
 // listen serves HTTP until ctx ends, then lets requests in progress finish.
-func listen(ctx context.Context, log *slog.Logger, flags *web.FlagConfig, handler http.Handler) error {
+func listen(ctx context.Context, log *slog.Logger, flags *web.FlagConfig, handler http.Handler, guard func(*http.Server)) error {
 	server := &http.Server{
 		Handler: handler, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second, WriteTimeout: api.MaxAnswer, IdleTimeout: 2 * time.Minute,
 		MaxHeaderBytes: maxHeader,
 	}
+	guard(server)
 	failed := make(chan error, 1)
 	go func() { failed <- web.ListenAndServe(server, flags, log) }()
 	select {

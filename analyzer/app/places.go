@@ -16,6 +16,28 @@ import (
 // maxAnswer is how long any answer takes at most, but for streams of events.
 const maxAnswer = 2 * time.Minute
 
+const (
+	// maxConnections and maxClientConnections bound the connections of all and of one client, of up to 50 KB each. Browsers may come by one proxy.
+	maxConnections, maxClientConnections = 1024, 512
+	// maxSilence is how long a connection may take until a request of it got in.
+	maxSilence = 10 * time.Second
+	// maxHeader bounds a request's header in bytes. It is read before anybody has proved who they are.
+	maxHeader = 64 << 10
+)
+
+// newConnections bounds connections, and counts those that it closes.
+func newConnections(reg *prometheus.Registry) *access.Connections {
+	closed := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "culprit_analyzer_connections_closed_total",
+		Help: "Connections that were closed because no request of them got in for too long (silent), or there were too many in all or of their client (crowded).",
+	}, []string{"reason"})
+	reg.MustRegister(closed)
+	for _, reason := range access.ClosedReasons() {
+		closed.WithLabelValues(reason)
+	}
+	return access.NewConnections(maxConnections, maxClientConnections, maxSilence, func(reason string) { closed.WithLabelValues(reason).Inc() })
+}
+
 // places bounds what clients have done at a time, kind by kind. A client has half of a kind's places.
 type places map[string]*access.Pool
 

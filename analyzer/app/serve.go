@@ -133,7 +133,9 @@ func (s *server) serve(ctx context.Context, cfg *config.Config, logger *slog.Log
 	}
 	srv := &http.Server{
 		Handler: handler, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second, WriteTimeout: maxAnswer, IdleTimeout: 2 * time.Minute,
+		MaxHeaderBytes: maxHeader,
 	}
+	newConnections(reg).Guard(srv)
 
 	srv.RegisterOnShutdown(a.EndStreams)
 

@@ -110,6 +110,19 @@ func TestServe(t *testing.T) {
 	if _, text := get("/metrics"); !strings.Contains(text, "culprit_analyzer_config_last_reload_successful 0") {
 		t.Error("the failed reload is not to be seen")
 	}
+	// A stranger's connections, of which no request comes, give way.
+	for range maxClientConnections + 20 {
+		conn, err := net.Dial("tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+	}
+	eventually(t, "connections to be closed", func() bool {
+		_, text := get("/metrics")
+		_, n, found := strings.Cut(text, `culprit_analyzer_connections_closed_total{reason="crowded"} `)
+		return found && !strings.HasPrefix(n, "0")
+	})
 	cancel()
 	if code := <-done; code != 0 {
 		t.Errorf("status %d", code)

@@ -21,6 +21,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/prometheus/exporter-toolkit/web"
 	"github.com/prometheus/exporter-toolkit/web/kingpinflag"
+
+	"github.com/culprit-project/culprit/access"
 )
 
 // shutdownTimeout is how long requests in progress may take to end.
@@ -42,6 +44,28 @@ func Command(k *kingpin.Application) (*kingpin.CmdClause, func(context.Context, 
 	}
 }
 
+const (
+	// maxConnections and maxClientConnections bound the connections of all and of one client; an API server has one or a few.
+	maxConnections, maxClientConnections = 128, 64
+	// maxSilence is how long a connection may take until it sends a request.
+	maxSilence = 10 * time.Second
+	// maxHeader bounds a request's header in bytes.
+	maxHeader = 64 << 10
+)
+
+// connections bounds connections, and counts those that it closes.
+func connections(reg *prometheus.Registry) *access.Connections {
+	closed := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "culprit_inject_connections_closed_total",
+		Help: "Connections that were closed because they sent no request for too long (silent), or there were too many in all or of their client (crowded).",
+	}, []string{"reason"})
+	reg.MustRegister(closed)
+	for _, reason := range access.ClosedReasons() {
+		closed.WithLabelValues(reason)
+	}
+	return access.NewConnections(maxConnections, maxClientConnections, maxSilence, func(reason string) { closed.WithLabelValues(reason).Inc() })
+}
+
 func serve(ctx context.Context, flags *web.FlagConfig, o Options, log *slog.Logger) error {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -52,7 +76,8 @@ func serve(ctx context.Context, flags *web.FlagConfig, o Options, log *slog.Logg
 	mux.Handle("POST "+Path, NewHandler(o, log, reg))
 	mux.Handle("GET /metrics", promhttp.HandlerFor(reg, promhttp.HandlerOpts{}))
 	mux.HandleFunc("GET /-/healthy", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "healthy") })
-	server := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute}
+	server := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: maxHeader}
+	connections(reg).Guard(server)
 	failed := make(chan error, 1)
 	go func() { failed <- web.ListenAndServe(server, flags, log) }()
 	select {

@@ -44,7 +44,16 @@ type API struct {
 	// Scrapes have places of their own, too.
 	present, past, control, scrapes *access.Pool
 	refused                         *prometheus.CounterVec
+	connections                     *access.Connections
+	closed                          *prometheus.CounterVec
 }
+
+const (
+	// maxConnections and maxClientConnections bound the connections of all and of one client, of up to 50 KB each; Prometheus has one.
+	maxConnections, maxClientConnections = 256, 128
+	// maxSilence is how long a connection may take until a request of it got in.
+	maxSilence = 10 * time.Second
+)
 
 // New makes the API of an exporter of the given version.
 func New(log *slog.Logger, version string, sampler *node.Sampler, store *history.Store, facts ...Facts) *API {
@@ -53,6 +62,14 @@ func New(log *slog.Logger, version string, sampler *node.Sampler, store *history
 		Name: "culprit_exporter_requests_refused_total",
 		Help: "Requests that were refused because too many answers were being made, or the client had its share.",
 	}, []string{"kind"})
+	a.closed = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "culprit_exporter_connections_closed_total",
+		Help: "Connections that were closed because no request of them got in for too long (silent), or there were too many in all or of their client (crowded).",
+	}, []string{"reason"})
+	for _, reason := range access.ClosedReasons() {
+		a.closed.WithLabelValues(reason)
+	}
+	a.connections = access.NewConnections(maxConnections, maxClientConnections, maxSilence, func(reason string) { a.closed.WithLabelValues(reason).Inc() })
 	pool := func(kind string, places int, timeout time.Duration) *access.Pool {
 		return access.NewPool(places, places/2, timeout, a.refused.WithLabelValues(kind).Inc)
 	}
@@ -66,6 +83,12 @@ const MaxAnswer = time.Minute
 
 // Refused counts the requests that had to go without an answer.
 func (a *API) Refused() prometheus.Collector { return a.refused }
+
+// Closed counts the connections that were closed.
+func (a *API) Closed() prometheus.Collector { return a.closed }
+
+// Guard bounds the connections of the server that serves the API.
+func (a *API) Guard(srv *http.Server) { a.connections.Guard(srv) }
 
 // Scrape gives what serves metrics its places.
 func (a *API) Scrape(h http.Handler) http.Handler { return a.scrapes.Limit(h) }

@@ -1,0 +1,178 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package access
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// Reasons for which a connection is closed.
+const (
+	ClosedSilent  = "silent"  // No request of it got in for too long.
+	ClosedCrowded = "crowded" // There were too many, in all or of its client.
+)
+
+// ClosedReasons lists them.
+func ClosedReasons() []string { return []string{ClosedSilent, ClosedCrowded} }
+
+// Connections bounds the connections of a server, in all and of one client. Each takes some ten kilobytes, whoever made it: a place among them is
+// free for whoever reaches the server, but not for long. A request that got in, behind the server's authentication where it has one, proves
+// a connection. When there are too many, those give way that have proved nothing, then those that rest, of the client that has most.
+type Connections struct {
+	most, perClient int
+	silence         time.Duration
+	closed          func(reason string)
+
+	mu      sync.Mutex
+	open    map[net.Conn]*connection
+	clients map[string]int
+}
+
+// connection is what is known of one.
+type connection struct {
+	conn    net.Conn
+	client  string
+	since   time.Time
+	proved  bool
+	resting bool // It waits for its next request.
+	silent  *time.Timer
+}
+
+// NewConnections makes bounds on connections, and on how long one may prove nothing. It calls closed for each that is closed.
+func NewConnections(most, perClient int, silence time.Duration, closed func(reason string)) *Connections {
+	return &Connections{most: most, perClient: perClient, silence: silence, closed: closed, open: map[net.Conn]*connection{}, clients: map[string]int{}}
+}
+
+type connectionKey struct{}
+
+// Guard has the bounds hold for a server. Its handler must be set, and its authentication lie outside of that.
+func (c *Connections) Guard(srv *http.Server) {
+	next := srv.Handler
+	srv.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if conn, ok := r.Context().Value(connectionKey{}).(net.Conn); ok {
+			c.prove(conn)
+		}
+		next.ServeHTTP(w, r)
+	})
+	srv.ConnContext = func(ctx context.Context, conn net.Conn) context.Context {
+		return context.WithValue(ctx, connectionKey{}, conn)
+	}
+	srv.ConnState = c.state
+	srv.RegisterOnShutdown(c.end)
+}
+
+// end closes what has proved nothing, for which the server would wait.
+func (c *Connections) end() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, k := range c.open {
+		if !k.proved {
+			c.shut(k, ClosedSilent)
+		}
+	}
+}
+
+// state is told by the server what becomes of a connection.
+func (c *Connections) state(conn net.Conn, state http.ConnState) {
+	switch state {
+	case http.StateNew:
+		c.add(conn)
+	case http.StateActive, http.StateIdle:
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if k := c.open[conn]; k != nil {
+			k.resting, k.since = state == http.StateIdle, time.Now()
+		}
+	case http.StateClosed, http.StateHijacked:
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if k := c.open[conn]; k != nil {
+			c.remove(k)
+		}
+	}
+}
+
+func (c *Connections) add(conn net.Conn) {
+	k := &connection{conn: conn, client: clientAt(conn.RemoteAddr().String()), since: time.Now()}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.open[conn] = k
+	c.clients[k.client]++
+	k.silent = time.AfterFunc(c.silence, func() { c.expire(k) })
+	if c.clients[k.client] > c.perClient {
+		c.shut(c.victim(k, k.client), ClosedCrowded)
+	} else if len(c.open) > c.most {
+		c.shut(c.victim(k, c.largest()), ClosedCrowded)
+	}
+}
+
+// prove notes that a request got in.
+func (c *Connections) prove(conn net.Conn) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if k := c.open[conn]; k != nil && !k.proved {
+		k.proved = true
+		k.silent.Stop()
+	}
+}
+
+func (c *Connections) expire(k *connection) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.open[k.conn] == k && !k.proved {
+		c.shut(k, ClosedSilent)
+	}
+}
+
+// largest is the client with most connections.
+func (c *Connections) largest() string {
+	out, most := "", 0
+	for client, n := range c.clients {
+		if n > most || n == most && client < out {
+			out, most = client, n
+		}
+	}
+	return out
+}
+
+// victim chooses who gives way for a newcomer: of the client's, the oldest that proved nothing, else that rests longest. Of those at work none
+// does: then it is the newcomer.
+func (c *Connections) victim(newcomer *connection, client string) *connection {
+	best := newcomer
+	for _, k := range c.open {
+		if k == newcomer || k.client != client || k.proved && !k.resting {
+			continue
+		}
+		if best == newcomer || best.proved && !k.proved || best.proved == k.proved && k.since.Before(best.since) {
+			best = k
+		}
+	}
+	return best
+}
+
+// shut closes a connection at once: nothing is said to the other side, which may not read.
+func (c *Connections) shut(k *connection, reason string) {
+	c.remove(k)
+	if c.closed != nil {
+		c.closed(reason)
+	}
+	conn := k.conn
+	if secured, ok := conn.(*tls.Conn); ok {
+		conn = secured.NetConn()
+	}
+	_ = conn.Close() // The server finds it closed.
+}
+
+func (c *Connections) remove(k *connection) {
+	k.silent.Stop()
+	delete(c.open, k.conn)
+	if c.clients[k.client]--; c.clients[k.client] == 0 {
+		delete(c.clients, k.client)
+	}
+}
