@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -80,6 +81,40 @@ type ring struct {
 	next     int64
 	sequence uint64
 	blocks   []sealedBlock // In the file, oldest first.
+	short    int64         // The size that was wanted, where the file system has no room for it; else 0.
+}
+
+// leastSize is below which a history file is of no use: some blocks.
+const leastSize = 64 << 10
+
+// freeBytes is how much the file system of an open file has left. It is replaced in tests.
+var freeBytes = func(file *os.File) (int64, error) {
+	var st unix.Statfs_t
+	if err := unix.Fstatfs(int(file.Fd()), &st); err != nil {
+		return 0, fmt.Errorf("looking for room: %w", err)
+	}
+	return int64(min(st.Bavail, math.MaxInt64/uint64(st.Bsize))) * st.Bsize, nil
+}
+
+// fit makes the file smaller where the file system has less room than was asked for: the file is sparse, and would otherwise fail when it is
+// full. Others use the room, too: a tenth of it is left to them. A file that an exporter made so stays as it is.
+func (r *ring) fit(st *unix.Stat_t) error {
+	free, err := freeBytes(r.file)
+	if err != nil {
+		return err
+	}
+	room := free + st.Blocks*512 // What the file has already.
+	if r.size <= room {
+		return nil
+	}
+	r.short = r.size
+	if r.size = (room - room/10) &^ (pageBytes - 1); st.Size >= leastSize && st.Size <= room && st.Size%pageBytes == 0 {
+		r.size = st.Size
+	}
+	if r.size < leastSize {
+		return fmt.Errorf("its file system has %d bytes left, of %d that are wanted", room, r.short)
+	}
+	return nil
 }
 
 // openRing opens the history file in dir, or makes it. What an exporter of the same boot has left there stays; its
@@ -113,6 +148,9 @@ func (r *ring) begin(bootID string) ([]recovered, error) {
 	}
 	if err := unix.Flock(int(r.file.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		return nil, fmt.Errorf("another exporter uses it: %w", err)
+	}
+	if err := r.fit(&st); err != nil {
+		return nil, err
 	}
 	first := []byte(fileMagic + bootID + "\n")
 	found := make([]byte, len(first)+keyBytes)

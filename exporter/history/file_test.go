@@ -19,6 +19,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/common/promslog"
+	"golang.org/x/sys/unix"
 
 	"github.com/culprit-project/culprit/exporter/node"
 	"github.com/culprit-project/culprit/exporter/proc/proctest"
@@ -370,4 +371,63 @@ func FuzzRecover(f *testing.F) {
 		// What can be read is read; anything else is an error.
 		_, _ = s.Lines(Query{ToNS: ^uint64(0)}, func(*nodeapi.TraceLine) bool { return true })
 	})
+}
+
+// TestFileSystemWithLessRoom has a file system with less room than the history is to take. The file is made to fit and the log says so; another
+// exporter takes it over at its size, and one with next to no room keeps history in memory.
+func TestFileSystemWithLessRoom(t *testing.T) {
+	before := freeBytes
+	t.Cleanup(func() { freeBytes = before })
+	const room = 4 << 20
+	dir := t.TempDir()
+	used := func() int64 {
+		var st unix.Stat_t
+		if err := unix.Stat(filepath.Join(dir, fileName), &st); err != nil {
+			return 0
+		}
+		return st.Blocks * 512
+	}
+	free := int64(room)
+	freeBytes = func(*os.File) (int64, error) { return free - used(), nil }
+	var logs bytes.Buffer
+	opts := Options{Dir: dir, DirBytes: 512 << 20, BootID: proctest.BootID, MaxBytes: 1 << 20, Logger: slog.New(slog.NewTextHandler(&logs, nil))}
+	size := func() int64 {
+		fi, err := os.Stat(filepath.Join(dir, fileName))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return fi.Size()
+	}
+	r := newRig(t, opts)
+	if n := size(); n > room || n < room*8/10 {
+		t.Errorf("the file has %d bytes where there is room for %d", n, room)
+	}
+	w := r.rank(0, tracetest.Size{Completions: 512})
+	c := someCompletion(rand.New(rand.NewPCG(1, 2)), 1)
+	w.Complete(c)
+	r.round()
+	if err := r.store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	made := size()
+	free += 100 << 10 // Others have left something.
+	s, err := New(opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if size() != made || len(s.past) != 1 {
+		t.Errorf("%d bytes with the history of %d processes, %d before", size(), len(s.past), made)
+	}
+	if !strings.Contains(logs.String(), "smaller than --history.dir-size") {
+		t.Errorf("%s", logs.String())
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	logs.Reset()
+	opts.Dir, free = t.TempDir(), leastSize/2
+	freeBytes = func(*os.File) (int64, error) { return free, nil }
+	if s, err = New(opts); err != nil || s.ring != nil || !strings.Contains(logs.String(), "Keeping history in memory") || !strings.Contains(logs.String(), "bytes left") {
+		t.Errorf("%v\n%s", err, logs.String())
+	}
 }

@@ -77,6 +77,10 @@ func New(opts Options) (*Store, error) {
 		s.ring = nil
 		return s, nil
 	}
+	if s.ring.short > 0 {
+		opts.Logger.Warn("The history file is smaller than --history.dir-size: its file system has no room for more",
+			"dir", opts.Dir, "bytes", s.ring.size, "wanted", s.ring.short)
+	}
 	for i := range left {
 		s.adopt(&left[i])
 	}
