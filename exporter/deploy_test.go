@@ -78,7 +78,7 @@ func TestDaemonSet(t *testing.T) {
 	if s.history.DirBytes != 512<<20 || !memory {
 		t.Errorf("history of %d bytes in %q, on a tmpfs: %v", s.history.DirBytes, s.history.Dir, memory)
 	}
-	if !pod.HostPID || mounted[s.node.Dirs[0]] == "" || mounted["/var/lib/kubelet/pod-resources"] == "" || s.kubelet != kubelet.DefaultSocket {
+	if !pod.HostPID || mounted[s.node.Dirs[0]] == "" || mounted[kubelet.DefaultLogs] == "" || s.kubelet != kubelet.DefaultLogs {
 		t.Errorf("host PIDs %v, mounts %v, kubelet at %q", pod.HostPID, mounted, s.kubelet)
 	}
 	if s.control || s.prepare {

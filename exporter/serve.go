@@ -106,8 +106,7 @@ func newExporter(log *slog.Logger, s *settings) (*exporter, error) {
 		return nil, err
 	}
 	if s.kubelet != "" {
-		pods := kubelet.New(s.kubelet, log)
-		s.node.Pods, e.background = pods, append(e.background, pods.Run)
+		s.node.Pods = kubelet.New(s.kubelet, log)
 	}
 	prepareMissing(log, s.node.Dirs)
 	var err error

@@ -45,7 +45,7 @@ type settings struct {
 	noDefaults bool     // Only the collectors that the user named.
 	actors     []string // Users that may change something; empty: all.
 	control    bool     // Running jobs may be told what to report.
-	kubelet    string   // Socket of the kubelet's pod resources; empty: not asked.
+	kubelet    string   // The kubelet's folder of pods' logs; empty: not looked at.
 	cover      bool     // Processes that are not watched are looked for.
 	cpus       int
 	ras        struct {
@@ -76,8 +76,8 @@ func parseFlags(args []string) (*settings, error) {
 	app.Flag("host-name", "Name of this host in metrics; default: the system's.").StringVar(&s.node.HostName)
 	app.Flag("path.procfs", "Where procfs is mounted.").Default("/proc").StringVar(&s.node.ProcFS)
 	app.Flag("path.sysfs", "Where sysfs is mounted.").Default("/sys").StringVar(&s.sysfs)
-	app.Flag("kubernetes.pod-resources-socket", "Socket on which the kubelet tells which pods hold which GPUs; empty: it is not asked.").
-		Default(kubelet.DefaultSocket).StringVar(&s.kubelet)
+	app.Flag("kubernetes.pod-logs", "Folder in which the kubelet has one for each pod, which tells the pod's names by its UID; empty: pods have no names.").
+		Default(kubelet.DefaultLogs).StringVar(&s.kubelet)
 	app.Flag("runtime.gomaxprocs", "CPUs that the exporter may use at a time. It shares its node with a training job.").
 		Envar("GOMAXPROCS").Default("1").IntVar(&s.cpus)
 

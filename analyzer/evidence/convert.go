@@ -31,7 +31,7 @@ func Rank(p *nodeapi.Process, nowNS uint64) rca.Rank {
 		Host:             p.Host,
 		GPU:              p.GPU,
 		PID:              int(p.Identity.PID),
-		Pod:              p.Identity.PodName,
+		Pod:              p.Pod, // As the kubelet names it: the identity is the process's own claim.
 		State:            processState(p),
 		World:            int(max(0, p.Identity.WorldSize)),
 		Began:            trace.Since(nowNS, p.Identity.CreatedNS),

@@ -24,7 +24,7 @@ const (
 // process is rank 1 of 4, inside its operation 41.
 func process1() *nodeapi.Process {
 	p := &nodeapi.Process{
-		File: "a.trace", JobID: "job", Rank: 1, Host: "node-0", GPU: "3",
+		File: "a.trace", JobID: "job", Rank: 1, Host: "node-0", GPU: "3", Pod: "trainer-0",
 		Kernel: &nodeapi.Kernel{
 			State: nodeapi.ProcessSleep, Verified: true, HostPID: 4711, CPUCores: 1.5, ReadBytesPerSec: 10, WriteBytesPerSec: 20,
 			Threads: []nodeapi.Thread{
@@ -33,7 +33,7 @@ func process1() *nodeapi.Process {
 		},
 	}
 	p.Identity = trace.Identity{
-		PID: 17, PodName: "trainer-0",
+		PID: 17, PodName: "another's",
 		Capabilities: trace.CapCommIdentity | trace.CapProxySteps | trace.CapPeerWait | trace.CapKernelCh | trace.CapCompletion,
 	}
 	p.Status = trace.Status{DroppedOps: 2, ContendedEvents: 3, StaleEvents: 99, GroupOpenSinceNS: nowNS - 4*second}

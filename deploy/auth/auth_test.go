@@ -178,7 +178,7 @@ func (s *site) start(exporterWeb string) {
 	}
 	tools := filepath.Join(root, "bin", "tools")
 	s.run(filepath.Join(s.dir, "culprit-exporter"), "--web.config.file="+exporterWeb, "--web.listen-address="+s.addr["exporter"],
-		"--web.enable-control", "--web.act-user=operator", "--trace.dir="+filepath.Join(s.dir, "traces"), "--collector.disable-defaults", "--collector.nccl", "--kubernetes.pod-resources-socket=")
+		"--web.enable-control", "--web.act-user=operator", "--trace.dir="+filepath.Join(s.dir, "traces"), "--collector.disable-defaults", "--collector.nccl", "--kubernetes.pod-logs=")
 	s.run(filepath.Join(tools, "alertmanager"), "--config.file=alertmanager.yml", "--web.config.file=alertmanager-web.yml",
 		"--storage.path=alertmanager", "--web.listen-address="+s.addr["alertmanager"], "--cluster.listen-address=")
 	s.run(filepath.Join(tools, "prometheus"), "--config.file=prometheus.yml", "--web.config.file=prometheus-web.yml",

@@ -23,6 +23,7 @@ import (
 	"github.com/prometheus/common/promslog"
 
 	"github.com/culprit-project/culprit/exporter/collector"
+	"github.com/culprit-project/culprit/exporter/kubelet"
 	"github.com/culprit-project/culprit/exporter/node"
 	"github.com/culprit-project/culprit/exporter/proc/proctest"
 	"github.com/culprit-project/culprit/trace"
@@ -43,13 +44,26 @@ type testNode struct {
 	clock   uint64
 }
 
+// podOfRank is a kubelet with a pod for each rank, whose number ends its UID.
+type podOfRank struct{}
+
+const podOfRankUID = "0a1b2c3d-1111-2222-3333-"
+
+func (podOfRank) Pod(uid string) (kubelet.Pod, bool) {
+	rank, ok := strings.CutPrefix(uid, podOfRankUID)
+	if !ok {
+		return kubelet.Pod{}, false
+	}
+	return kubelet.Pod{Namespace: "train", Name: "llm-" + strings.TrimLeft(rank[:len(rank)-1], "0") + rank[len(rank)-1:], Containers: []string{"main"}}, true
+}
+
 func newNode(t testing.TB) *testNode {
 	t.Helper()
 	n := &testNode{t: t, dir: t.TempDir(), procs: proctest.New(t), now: time.Unix(1_800_000_000, 0), clock: nowNS}
 	var err error
 	n.sampler, err = node.New(node.Options{
 		Dirs: []string{n.dir}, ProcFS: n.procs.Root, HostName: "node-1", Logger: promslog.NewNopLogger(),
-		Clock: func() uint64 { return n.clock }, Now: func() time.Time { return n.now },
+		Clock: func() uint64 { return n.clock }, Now: func() time.Time { return n.now }, Pods: podOfRank{},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -76,7 +90,11 @@ func (n *testNode) rank(id trace.Identity, shape tracetest.Shape) *tracetest.Wri
 	n.t.Cleanup(func() { w.Close() })
 	shape.NowNS = nowNS
 	tracetest.Fill(w, shape)
-	n.procs.Put(proctest.Process{PID: int(id.PID), StartTicks: id.StartTicks})
+	pod := ""
+	if id.PodName != "" {
+		pod = fmt.Sprintf("0::/kubepods/pod%s%012d/x\n", podOfRankUID, id.Rank)
+	}
+	n.procs.Put(proctest.Process{PID: int(id.PID), StartTicks: id.StartTicks, Cgroup: pod})
 	return w
 }
 

@@ -1,152 +1,125 @@
 // Copyright 2026 The Culprit Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package kubelet asks the node's kubelet which containers hold which devices, through the pod resources API that it
-// offers on a Unix socket. It tells the pod of a training process by its GPU, whatever the process says of itself.
+// Package kubelet tells pods by their UIDs. The kubelet makes a folder for the logs of each pod of the node, named after namespace, name and UID,
+// and in it one for each container, whatever the runtime. It is root's, and no pod can write there: what a process says of its pod is checked
+// against it, with the UID that the kernel shows in the process's cgroup.
 package kubelet
 
 import (
-	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"log/slog"
 	"os"
+	"path/filepath"
+	"slices"
 	"strings"
-	"sync/atomic"
 	"time"
-
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
-	podresources "k8s.io/kubelet/pkg/apis/podresources/v1"
 )
 
 const (
-	// DefaultSocket is where the kubelet listens unless its root directory was moved.
-	DefaultSocket = "/var/lib/kubelet/pod-resources/kubelet.sock"
-	// askPeriod is how often the kubelet is asked. A container keeps its devices for life.
-	askPeriod = 30 * time.Second
-	// askTimeout bounds an answer; one of 110 pods takes milliseconds.
-	askTimeout = 5 * time.Second
-	// maxAnswer bounds an answer's size in bytes.
-	maxAnswer = 16 << 20
+	// DefaultLogs is where the kubelet keeps logs unless its podLogsDir says otherwise.
+	DefaultLogs = "/var/log/pods"
+	// freshFor is how long a pod is known without another look. Containers may be added to it.
+	freshFor = 30 * time.Second
+	// listPeriod is how often the folder is listed for pods that are not known.
+	listPeriod = time.Second
+	// maxPods bounds how many folders are listed; a node has some hundred, those of ended pods among them.
+	maxPods = 1 << 14
 )
 
-// Container is a container of a pod.
-type Container struct{ Namespace, Pod, Name string }
-
-// Devices knows the containers that hold devices. The zero value is not usable; call New. It is safe for concurrent use.
-type Devices struct {
-	socket string
-	log    *slog.Logger
-	every  time.Duration
-
-	holders atomic.Pointer[map[string]Container] // By device.
-	silent  bool                                 // The trouble has been logged.
+// Pod is a pod of the node.
+type Pod struct {
+	Namespace, Name string
+	Containers      []string // Those that have been started, sorted.
 }
 
-// New makes a Devices that knows nothing until Run has asked the kubelet at socket.
-func New(socket string, log *slog.Logger) *Devices {
-	return &Devices{socket: socket, log: log, every: askPeriod}
+// Pods knows the pods of the node. It is not safe for concurrent use.
+type Pods struct {
+	dir string
+	log *slog.Logger
+	now func() time.Time
+
+	listed time.Time
+	known  map[string]entry // By UID.
+	silent bool             // The trouble has been logged.
 }
 
-// Run asks until ctx ends. Without a kubelet it says so once and goes on looking for one.
-func (d *Devices) Run(ctx context.Context) {
-	ticker := time.NewTicker(d.every)
-	defer ticker.Stop()
-	for {
-		d.refresh(ctx)
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
-	}
+type entry struct {
+	pod    Pod
+	folder string
+	looked time.Time // When the containers were listed; zero: not yet.
 }
 
-func (d *Devices) refresh(ctx context.Context) {
-	holders, err := d.list(ctx)
-	switch {
-	case ctx.Err() != nil:
-		return
-	case err == nil:
-		if d.holders.Swap(&holders) == nil {
-			d.log.Info("The kubelet tells which pods hold which devices", "socket", d.socket)
-		}
-		d.silent = false
-		return
-	case errors.Is(err, fs.ErrNotExist):
-		// No Kubernetes, or the socket is not mounted: what was known is no longer true.
-		d.holders.Store(nil)
-	}
-	// A kubelet that restarts or is slow leaves the containers as they are.
-	if !d.silent {
-		d.silent = true
-		d.log.Info("Pods are not asked of the kubelet", "socket", d.socket, "reason", err)
-	}
+// New makes Pods from the folder of logs.
+func New(dir string, log *slog.Logger) *Pods {
+	return &Pods{dir: dir, log: log, now: time.Now}
 }
 
-// list asks the kubelet once and gives the holders of devices.
-func (d *Devices) list(ctx context.Context) (map[string]Container, error) {
-	if _, err := os.Stat(d.socket); err != nil {
-		return nil, err
+// Pod finds a pod by its UID; false: the kubelet knows of none.
+func (p *Pods) Pod(uid string) (Pod, bool) {
+	now := p.now()
+	e, ok := p.known[uid]
+	if (!ok || now.Sub(e.looked) >= freshFor) && now.Sub(p.listed) >= listPeriod {
+		p.listed = now
+		p.list()
+		e, ok = p.known[uid]
 	}
-	conn, err := grpc.NewClient("unix:"+d.socket, grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxAnswer)))
+	if !ok {
+		return Pod{}, false
+	}
+	if now.Sub(e.looked) >= freshFor {
+		e.looked, e.pod.Containers = now, folders(filepath.Join(p.dir, e.folder))
+		p.known[uid] = e
+	}
+	return e.pod, true
+}
+
+// list finds the pods that there are.
+func (p *Pods) list() {
+	dir, err := os.Open(p.dir)
 	if err != nil {
-		return nil, fmt.Errorf("connecting to the kubelet: %w", err)
-	}
-	defer conn.Close()
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
-	defer cancel()
-	answer, err := podresources.NewPodResourcesListerClient(conn).List(ctx, &podresources.ListPodResourcesRequest{})
-	if err != nil {
-		return nil, fmt.Errorf("asking the kubelet for pod resources: %w", err)
-	}
-	return holders(answer), nil
-}
-
-// holders turns an answer round. A device that several containers hold tells nothing.
-func holders(answer *podresources.ListPodResourcesResponse) map[string]Container {
-	byDevice := map[string]Container{}
-	shared := map[string]bool{}
-	for _, pod := range answer.GetPodResources() {
-		for _, c := range pod.GetContainers() {
-			holder := Container{Namespace: pod.GetNamespace(), Pod: pod.GetName(), Name: c.GetName()}
-			for _, devices := range c.GetDevices() {
-				for _, id := range devices.GetDeviceIds() {
-					id = normal(id)
-					if other, ok := byDevice[id]; ok && other != holder {
-						shared[id] = true
-					}
-					byDevice[id] = holder
-				}
-			}
+		if errors.Is(err, fs.ErrNotExist) {
+			p.known = nil // What was known is no longer true.
 		}
+		if !p.silent {
+			p.silent = true
+			p.log.Info("Names of pods are not known", "dir", p.dir, "reason", err)
+		}
+		return
 	}
-	for id := range shared {
-		delete(byDevice, id)
+	defer dir.Close()
+	names, err := dir.Readdirnames(maxPods)
+	if err != nil && len(names) == 0 {
+		names = nil // It is empty.
 	}
-	return byDevice
-}
-
-// normal drops what the NVIDIA plugin appends to a GPU that it hands out several times.
-func normal(id string) string {
-	id, _, _ = strings.Cut(id, "::")
-	return strings.ToLower(id)
-}
-
-// Holder gives the container that holds a device by any of its names: a GPU's UUID, as the NVIDIA plugin hands out, or its
-// PCI address, as AMD's does. It is false while that is not known.
-func (d *Devices) Holder(names ...string) (Container, bool) {
-	known := d.holders.Load()
-	if known == nil {
-		return Container{}, false
-	}
+	p.silent = false
+	known := make(map[string]entry, len(names))
 	for _, name := range names {
-		if c, ok := (*known)[normal(name)]; ok && name != "" {
-			return c, true
+		// Neither namespaces nor pods have an underscore in their names.
+		parts := strings.Split(name, "_")
+		if len(parts) != 3 || slices.Contains(parts, "") {
+			continue
+		}
+		e := p.known[parts[2]]
+		if e.folder != name {
+			e = entry{folder: name, pod: Pod{Namespace: parts[0], Name: parts[1]}}
+		}
+		known[parts[2]] = e
+	}
+	p.known = known
+}
+
+func folders(dir string) []string {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil
+	}
+	var out []string
+	for _, e := range entries {
+		if e.IsDir() {
+			out = append(out, e.Name())
 		}
 	}
-	return Container{}, false
+	return out
 }

@@ -4,15 +4,16 @@
 package node
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/culprit-project/culprit/exporter/kubelet"
 )
 
-// Pods tells which container holds a GPU: a kubelet.Devices.
+// Pods tells pods by their UIDs: a kubelet.Pods.
 type Pods interface {
-	// Holder finds a device by any of its names; it is false when nobody is known to hold it.
-	Holder(names ...string) (kubelet.Container, bool)
+	// Pod is false when none of the node is known to have the UID.
+	Pod(uid string) (kubelet.Pod, bool)
 }
 
 // Place is where a process runs. Fields that cannot be told are empty.
@@ -25,25 +26,31 @@ type Place struct {
 	Refuted []string
 }
 
-// locate resolves where the process runs. Its environment is its own claim. The cgroup, which the kernel shows, names the
-// pod's UID, the container's id and the Slurm job, and the kubelet says which container was given the GPU: each may contradict.
+// locate resolves where the process runs. Its environment is its own claim. The cgroup, which the kernel shows, names the pod's UID, the
+// container's id and the Slurm job, and the kubelet tells the names of the pod with that UID. A pod is named on their word alone.
 func (p *Process) locate(pods Pods) {
 	id, kernel := &p.Snap.Identity, &p.Kernel
-	at := Place{
-		Pod: id.PodName, Namespace: id.PodNamespace, Container: id.ContainerName, SlurmJob: id.SlurmJobID, SlurmStep: id.SlurmStepID,
-	}
-	// The cgroup of a pod without dashes is one that the kubelet runs by itself: its name is no UID.
-	if id.PodUID != "" && strings.Contains(kernel.PodUID, "-") && !strings.EqualFold(id.PodUID, kernel.PodUID) {
-		at.Pod, at.Namespace, at.Container = "", "", ""
-		at.Refuted = append(at.Refuted, "pod_uid", "pod_name", "pod_namespace", "container_name")
-	}
+	at := Place{SlurmJob: id.SlurmJobID, SlurmStep: id.SlurmStepID}
 	at.believe("slurm_job_id", &at.SlurmJob, p.watch.cgroup.SlurmJob)
 	at.believe("slurm_step_id", &at.SlurmStep, p.watch.cgroup.SlurmStep)
-	if pods != nil && kernel.Verified {
-		if holder, ok := pods.Holder(id.GPUUUID, NormalPCI(id.GPUPCIBusID)); ok {
-			at.believe("pod_name", &at.Pod, holder.Pod)
-			at.believe("pod_namespace", &at.Namespace, holder.Namespace)
-			at.believe("container_name", &at.Container, holder.Name)
+	// The cgroup of a pod without dashes is one that the kubelet runs by itself: its name is no UID.
+	if id.PodUID != "" && strings.Contains(kernel.PodUID, "-") && !strings.EqualFold(id.PodUID, kernel.PodUID) {
+		at.Refuted = append(at.Refuted, "pod_uid")
+	}
+	if pods != nil && kernel.Verified && kernel.PodUID != "" {
+		if pod, ok := pods.Pod(kernel.PodUID); ok {
+			at.Pod, at.Namespace, at.Container = id.PodName, id.PodNamespace, id.ContainerName
+			at.believe("pod_name", &at.Pod, pod.Name)
+			at.believe("pod_namespace", &at.Namespace, pod.Namespace)
+			switch {
+			case len(pod.Containers) == 1:
+				at.believe("container_name", &at.Container, pod.Containers[0])
+			case !slices.Contains(pod.Containers, at.Container):
+				if at.Container != "" {
+					at.Refuted = append(at.Refuted, "container_name")
+				}
+				at.Container = ""
+			}
 		}
 	}
 	if at.Container == "" {

@@ -15,54 +15,71 @@ import (
 	"github.com/culprit-project/culprit/trace/nodeapi"
 )
 
-// holders is a kubelet's answer by device.
-type holders map[string]kubelet.Container
+// pods are those that a kubelet knows, by UID.
+type pods map[string]kubelet.Pod
 
-func (h holders) Holder(names ...string) (kubelet.Container, bool) {
-	for _, name := range names {
-		if c, ok := h[name]; ok {
-			return c, true
-		}
-	}
-	return kubelet.Container{}, false
+func (p pods) Pod(uid string) (kubelet.Pod, bool) {
+	pod, ok := p[uid]
+	return pod, ok
 }
 
 const (
 	podUID      = "0a1b2c3d-1111-2222-3333-444455556666"
+	theirUID    = "99999999-1111-2222-3333-444455556666"
 	containerID = "f00dfacef00dfacef00dfacef00dfacef00dfacef00dfacef00dfacef00dface"
 	podCgroup   = "0::/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod0a1b2c3d_1111_2222_3333_444455556666.slice/cri-containerd-" +
 		containerID + ".scope\n"
 )
 
-// TestPlace has claims of a process about its pod confirmed, completed and contradicted by its cgroup and by the kubelet.
+// TestPlace has claims of a process about its pod confirmed, completed and contradicted by its cgroup and by the kubelet. What none of them
+// says is not told.
 func TestPlace(t *testing.T) {
-	knows := holders{"GPU-1": {Namespace: "train", Pod: "llm-1", Name: "main"}}
+	const static = "0123456789abcdef0123456789abcdef"
+	knows := pods{
+		podUID:   {Namespace: "train", Name: "llm-1", Containers: []string{"main"}},
+		static:   {Namespace: "kube-system", Name: "own", Containers: []string{"a", "b"}},
+		theirUID: {Namespace: "train", Name: "innocent", Containers: []string{"main"}},
+	}
 	for _, tt := range []struct {
-		name     string
-		claim    [4]string // UID, namespace, name, container.
-		cgroup   string
-		pods     node.Pods
-		want     [3]string // Namespace, name, container.
-		refuted  []string
-		lost     bool // The kernel knows no such process.
-		otherGPU bool
+		name    string
+		claim   [4]string // UID, namespace, name, container.
+		cgroup  string
+		pods    node.Pods
+		want    [3]string // Namespace, name, container.
+		refuted []string
+		lost    bool // The kernel knows no such process.
 	}{
 		{name: "nothing"},
-		{name: "only claims", claim: [4]string{"", "train", "llm-1", "main"}, want: [3]string{"train", "llm-1", "main"}},
+		{name: "only claims", claim: [4]string{"", "train", "llm-1", "main"}},
+		{name: "claims outside of pods", claim: [4]string{theirUID, "train", "innocent", "main"}, pods: knows, cgroup: "0::/user.slice/user-7.slice\n"},
 		{name: "a container without Kubernetes", cgroup: "0::/docker/" + containerID + "\n", want: [3]string{"", "", containerID}},
-		{name: "claims that fit the cgroup", claim: [4]string{podUID, "train", "llm-1", ""}, cgroup: podCgroup, want: [3]string{"train", "llm-1", containerID}},
+		{name: "claims that nobody confirms", claim: [4]string{podUID, "train", "innocent", ""}, cgroup: podCgroup, want: [3]string{"", "", containerID}},
+		{name: "a pod that the kubelet does not know", claim: [4]string{"", "train", "innocent", ""}, cgroup: podCgroup, pods: pods{}, want: [3]string{"", "", containerID}},
 		{
-			name: "another pod's claims", claim: [4]string{"99999999-1111-2222-3333-444455556666", "train", "other", "main"}, cgroup: podCgroup,
-			want: [3]string{"", "", containerID}, refuted: []string{"pod_uid", "pod_name", "pod_namespace", "container_name"},
-		},
-		{name: "only the kubelet", pods: knows, want: [3]string{"train", "llm-1", "main"}},
-		{name: "the kubelet agrees", claim: [4]string{podUID, "train", "llm-1", "main"}, cgroup: podCgroup, pods: knows, want: [3]string{"train", "llm-1", "main"}},
-		{
-			name: "the kubelet knows better", claim: [4]string{"", "train", "imposter", "main"}, pods: knows,
+			name: "another pod's names", claim: [4]string{"", "train", "innocent", "main"}, cgroup: podCgroup, pods: knows,
 			want: [3]string{"train", "llm-1", "main"}, refuted: []string{"pod_name"},
 		},
-		{name: "another GPU", claim: [4]string{"", "train", "llm-1", ""}, pods: knows, otherGPU: true, want: [3]string{"train", "llm-1", ""}},
-		{name: "a process that nobody has seen", pods: knows, lost: true},
+		{
+			name: "another pod's names and UID", claim: [4]string{theirUID, "train", "innocent", "main"}, cgroup: podCgroup, pods: knows,
+			want: [3]string{"train", "llm-1", "main"}, refuted: []string{"pod_uid", "pod_name"},
+		},
+		{
+			name: "another namespace and container", claim: [4]string{podUID, "web", "llm-1", "sidecar"}, cgroup: podCgroup, pods: knows,
+			want: [3]string{"train", "llm-1", "main"}, refuted: []string{"pod_namespace", "container_name"},
+		},
+		{name: "no claims", cgroup: podCgroup, pods: knows, want: [3]string{"train", "llm-1", "main"}},
+		{name: "true claims", claim: [4]string{podUID, "train", "llm-1", "main"}, cgroup: podCgroup, pods: knows, want: [3]string{"train", "llm-1", "main"}},
+		{name: "one of two containers", claim: [4]string{podUID, "", "", "b"}, cgroup: "0::/kubepods/burstable/pod" + static + "/" + containerID + "\n", pods: knows, want: [3]string{"kube-system", "own", "b"}},
+		{
+			name: "none of two containers", claim: [4]string{"", "", "", "c"}, cgroup: "0::/kubepods/burstable/pod" + static + "/" + containerID + "\n", pods: knows,
+			want: [3]string{"kube-system", "own", containerID}, refuted: []string{"container_name"},
+		},
+		{
+			name: "a pod's own cgroup named after another's", claim: [4]string{theirUID, "train", "innocent", "main"}, pods: knows,
+			cgroup: "0::/kubepods/burstable/pod" + podUID + "/" + containerID + "/kubepods/pod" + theirUID + "/x\n",
+			want:   [3]string{"train", "llm-1", "main"}, refuted: []string{"pod_uid", "pod_name"},
+		},
+		{name: "a process that nobody has seen", claim: [4]string{theirUID, "train", "innocent", "main"}, pods: knows, lost: true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			r := newRig(t, func(o *node.Options) { o.Pods = tt.pods })
@@ -71,9 +88,6 @@ func TestPlace(t *testing.T) {
 			}
 			id := identity(0)
 			id.PodUID, id.PodNamespace, id.PodName, id.ContainerName = tt.claim[0], tt.claim[1], tt.claim[2], tt.claim[3]
-			if id.GPUUUID = "GPU-1"; tt.otherGPU {
-				id.GPUUUID = "GPU-2"
-			}
 			id.CreatedNS = r.clock - 1e9
 			r.file("a.trace", id)
 			r.after(0)

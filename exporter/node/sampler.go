@@ -43,7 +43,7 @@ type Options struct {
 	HostName string        // Name of this host on every process; empty: the system's.
 	Logger   *slog.Logger
 	History  History // Receives what was read; may be nil.
-	Pods     Pods    // Tells who holds a GPU; may be nil.
+	Pods     Pods    // Tells the names of pods; nil: none are known.
 
 	// Clock gives CLOCK_MONOTONIC nanoseconds and Now the wall clock; for tests.
 	Clock func() uint64

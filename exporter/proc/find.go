@@ -127,7 +127,10 @@ var (
 	// podPattern finds the pod in kubepods/burstable/pod<uid>/… and kubepods-burstable-pod<uid with underscores>.slice.
 	// Pods that the kubelet runs by itself have a hash of 32 digits. The first one counts, and Slurm's is at the top: below
 	// the cgroup that a process was given it may make others with any name.
-	podPattern   = regexp.MustCompile(`kubepods.*?[/-]pod([0-9a-f]{8}(?:[-_][0-9a-f]{4}){3}[-_][0-9a-f]{12}|[0-9a-f]{32})(?:[/.]|$)`)
+	podPattern = regexp.MustCompile(`kubepods.*?[/-]pod([0-9a-f]{8}(?:[-_][0-9a-f]{4}){3}[-_][0-9a-f]{12}|[0-9a-f]{32})(?:[/.]|$)`)
+	// peerPattern finds it where our own cgroup namespace begins in a pod, as that of an exporter in a container does: the path leads up to what
+	// both have in common. What a process makes lies below its own pod.
+	peerPattern  = regexp.MustCompile(`^(?:/\.\.)+/(?:burstable/|besteffort/)?pod([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{32})/`)
 	slurmPattern = regexp.MustCompile(`^(?:/\.\.)*/(?:system\.slice/)?[^/]*slurm[^/]*/(?:uid_[0-9]+/)?job_([0-9]+)/step_([^/]+)`)
 	// usersPattern finds the cgroups of login sessions, below which users make their own.
 	usersPattern = regexp.MustCompile(`^(?:/\.\.)*/user\.slice/`)
@@ -154,7 +157,9 @@ func (fs *FS) Cgroup(pid int) Cgroup {
 		if usersPattern.MatchString(parts[2]) {
 			continue
 		}
-		if m := podPattern.FindStringSubmatch(parts[2]); m != nil {
+		if m := peerPattern.FindStringSubmatch(parts[2]); m != nil {
+			c.PodUID = m[1]
+		} else if m := podPattern.FindStringSubmatch(parts[2]); m != nil {
 			c.PodUID = strings.ReplaceAll(m[1], "_", "-")
 		}
 		if m := slurmPattern.FindStringSubmatch(parts[2]); m != nil {

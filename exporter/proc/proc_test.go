@@ -76,6 +76,16 @@ func TestCgroup(t *testing.T) {
 			"/kubepods/burstable/pod" + uid + "/" + id, id, uid,
 		},
 		{"static pod", "0::/kubepods/burstable/pod0123456789abcdef0123456789abcdef/" + id + "\n", "/kubepods/burstable/pod0123456789abcdef0123456789abcdef/" + id, id, "0123456789abcdef0123456789abcdef"},
+		{"cgroupfs, from a pod's own namespace", "0::/../../pod" + uid + "/" + id + "\n", "/../../pod" + uid + "/" + id, id, uid},
+		{"cgroupfs, of another class", "0::/../../../besteffort/pod" + uid + "/" + id + "\n", "/../../../besteffort/pod" + uid + "/" + id, id, uid},
+		{
+			"systemd, from a pod's own namespace", "0::/../../kubepods-burstable-pod0a1b2c3d_1111_2222_3333_444455556666.slice/cri-containerd-" + id + ".scope\n",
+			"/../../kubepods-burstable-pod0a1b2c3d_1111_2222_3333_444455556666.slice/cri-containerd-" + id + ".scope", id, uid,
+		},
+		{
+			"a peer's own cgroup named after another's", "0::/../../pod" + uid + "/" + id + "/kubepods/podffffffff-1111-2222-3333-444455556666/x\n",
+			"/../../pod" + uid + "/" + id + "/kubepods/podffffffff-1111-2222-3333-444455556666/x", id, uid,
+		},
 		{"docker", "0::/system.slice/docker-" + id + ".scope\n", "/system.slice/docker-" + id + ".scope", id, ""},
 		{"slurm", "0::/system.slice/slurmstepd.scope/job_17/step_0/user/task_3\n", "/system.slice/slurmstepd.scope/job_17/step_0/user/task_3", "", ""},
 		{"slurm, version 1", "4:memory:/slurm/uid_1000/job_17/step_0/task_3\n", "/slurm/uid_1000/job_17/step_0/task_3", "", ""},
