@@ -6,19 +6,17 @@
 #include "clock.h"
 #include "tracefile.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
 #include <stdio.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #define OPEN_DIRECTORY (O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
 // Anybody may list it, so that an exporter without privileges finds the files; CULPRIT_MODE says who may read those.
 #define OWN_MODE 0755u
-#define MAX_ENTRIES 8192u
+#define OWN_NAMES 16u  // The usual name and second ones; the exporter tries them, too.
 // What the kernel shows in place of an owner that a user namespace has no number for.
 #define OVERFLOW_UID 65534u
 
@@ -71,38 +69,32 @@ static int open_mine(int root, const char *name) {
   return -1;
 }
 
-// find_other looks for a directory that another process of this user made where the usual name was taken.
-static int find_other(int root, const char *usual, char *name, size_t bytes) {
-  const int copy = openat(root, ".", OPEN_DIRECTORY);
-  DIR *list = copy < 0 ? NULL : fdopendir(copy);
-  if (list == NULL) {
-    if (copy >= 0) close(copy);
-    return -1;
-  }
-  const size_t length = strlen(usual);
-  int fd = -1;
-  struct dirent *e;
-  for (unsigned seen = 0; fd < 0 && seen < MAX_ENTRIES && (e = readdir(list)) != NULL; seen++) {
-    if (strncmp(e->d_name, usual, length) != 0 || e->d_name[length] != '-' || strlen(e->d_name) >= bytes) continue;
-    fd = open_mine(root, e->d_name);
-    if (fd >= 0) memcpy(name, e->d_name, strlen(e->d_name) + 1);  // Its length was looked at above.
-  }
-  closedir(list);
+// open_named makes and opens this user's directory of a name. *taken: something else has the name.
+static int open_named(int root, const char *name, bool *taken) {
+  *taken = false;
+  if (mkdirat(root, name, OWN_MODE) != 0 && errno != EEXIST) return -1;
+  const int fd = open_mine(root, name);
+  *taken = fd < 0 && (errno == EPERM || errno == ELOOP || errno == ENOTDIR || errno == EACCES);
   return fd;
 }
 
-// open_own opens this user's directory. Anybody can make something of its usual name in the root; then another name serves.
+// open_own opens this user's directory. Anybody can make something of its usual name in the root; then the first of the second names that is
+// free serves, which the other processes of this user find as well. Where all are taken, each process has a directory of its own, whose name nobody
+// can take before. The root is not listed: anybody can put very much into it.
 static int open_own(int root, char *name, size_t bytes) {
-  char usual[32];
-  snprintf(usual, sizeof usual, "u%u", geteuid());
-  snprintf(name, bytes, "%s", usual);
-  if (mkdirat(root, usual, OWN_MODE) != 0 && errno != EEXIST) return -1;
-  int fd = open_mine(root, usual);
-  if (fd >= 0 || (errno != EPERM && errno != ELOOP && errno != ENOTDIR && errno != EACCES)) return fd;
-  fd = find_other(root, usual, name, bytes);
-  if (fd >= 0) return fd;
-  snprintf(name, bytes, "%s-%016llx", usual, (unsigned long long)random_word(clock_monotonic()));
-  return mkdirat(root, name, OWN_MODE) != 0 ? -1 : open_mine(root, name);
+  bool taken = true;
+  int fd = -1;
+  for (unsigned i = 0; taken && i < OWN_NAMES; i++) {
+    if (i == 0) {
+      snprintf(name, bytes, "u%u", geteuid());
+    } else {
+      snprintf(name, bytes, "u%u-%u", geteuid(), i);
+    }
+    fd = open_named(root, name, &taken);
+  }
+  if (!taken) return fd;
+  snprintf(name, bytes, "u%u-%016llx", geteuid(), (unsigned long long)random_word(clock_monotonic()));
+  return open_named(root, name, &taken);
 }
 
 int tracedir_open(struct trace_directory *d, const char *root, const char **doing) {

@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"io"
 	"io/fs"
 	"os"
@@ -14,6 +15,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -26,14 +28,17 @@ import (
 // one that takes a folder's place while it is looked at.
 
 const (
-	// maxFolders bounds how many folders of a root are looked into.
-	maxFolders = 256
-	// maxUserFolders bounds how many of them may be one user's. A user has one, and another where somebody took its name.
-	maxUserFolders = 4
-	// maxListed bounds how many names of a user's folder are looked at, and maxRootListed of a root, to which all users add. Making an
-	// empty file takes a microsecond and its listing as long, during which no file is sampled.
-	maxListed     = 1 << 14
-	maxRootListed = 1 << 20
+	// maxFolders bounds how many folders of a root are looked into that no living process is known to use, and maxPodFolders those in a pod's root.
+	// Of these, maxUserFolders may be one user's, and maxRootFolders root's, of whom each pod has one. Where there are more, chance chooses each time
+	// anew, so that each has its turn: what living processes use is looked into always, once it was found.
+	maxFolders, maxPodFolders      = 1024, 64
+	maxUserFolders, maxRootFolders = 32, 512
+	// maxOwners bounds of how many users folders are remembered while a root is listed.
+	maxOwners = 1 << 13
+	// ownNames is how many names the plugin tries for a user's folder before it takes one that nobody can know.
+	ownNames = 16
+	// maxListed bounds how many names of a user's folder are looked at.
+	maxListed = 1 << 14
 	// listedAtOnce is how many names are held at a time.
 	listedAtOnce = 256
 	// maxKept bounds how many files a directory shows with which each folder may show maxFiles, and fewKept what those may that are
@@ -45,6 +50,10 @@ const (
 	// maxRefused bounds how much of what is not looked into is remembered, to be told once each.
 	maxRefused = 64
 )
+
+// maxRootListed bounds how many names of a root are looked at, to which all users add. Making an empty file takes a microsecond and its listing
+// as long, during which no file is sampled. It is less in tests.
+var maxRootListed = 1 << 20
 
 var (
 	errStranger = errors.New("it belongs to another user than the directory that it lies in")
@@ -131,6 +140,9 @@ type tree struct {
 	refused []refusal
 	left    int             // Folders not looked into, files not kept, and listings not read to their end.
 	used    map[string]bool // Files that are followed, and their folders, by path: they go first.
+	living  func() map[uint32]bool
+	changed map[string]time.Time // Of the folders looked into, by path.
+	lots    maphash.Seed         // By which folders are chosen this time.
 }
 
 type refusal struct {
@@ -152,14 +164,15 @@ func (t *tree) close() {
 	}
 }
 
-// readTree lists a root and the folders in it. The folders stay open until the tree is closed.
-func readTree(root string, used map[string]bool) (*tree, error) {
+// readTree lists a root and the folders in it. Those with files stay open until the tree is closed. living gives the users of whom processes
+// run; it is called when not all folders can be looked into.
+func readTree(root string, used map[string]bool, living func() map[uint32]bool) (*tree, error) {
 	f, err := openFolder(unix.AT_FDCWD, root, root)
 	if err != nil {
 		return nil, err
 	}
 	f.shared = true
-	t := &tree{folders: []*folder{f}, used: used}
+	t := &tree{folders: []*folder{f}, used: used, living: sync.OnceValue(living), changed: map[string]time.Time{f.path: f.changed}, lots: maphash.MakeSeed()}
 	if err := t.list(f, 0); err != nil {
 		t.close()
 		return nil, err
@@ -180,17 +193,19 @@ func (t *tree) trouble() string {
 type inner struct {
 	name  string
 	owner uint32
-	turn  int // Those with less go first.
+	turn  int    // Those with less go first.
+	lot   uint64 // Among those of a turn.
 }
 
 // listing is what has been found in a folder so far. It stays small however much there is: anybody can make millions of files.
 type listing struct {
-	of      *folder
-	depth   int
-	most    int // Files kept of one user.
-	folders []inner
-	files   map[kind]int
-	unused  map[uint32]int // Folders by owner that are neither in use nor have their owner's name.
+	of     *folder
+	depth  int
+	most   int // Files kept of one user.
+	used   []inner
+	others map[uint32][]inner // Folders by owner that are not known to be in use.
+	bits   int                // So many bits of an owner's lot must be 0 for its folders to be remembered.
+	files  map[kind]int
 }
 
 // kind is of what a listing keeps so many files. Empty ones do not count against others.
@@ -200,7 +215,7 @@ type kind struct {
 }
 
 func (t *tree) list(f *folder, depth int) error {
-	l := &listing{of: f, depth: depth, most: maxFiles, files: map[kind]int{}, unused: map[uint32]int{}}
+	l := &listing{of: f, depth: depth, most: maxFiles, files: map[kind]int{}, others: map[uint32][]inner{}}
 	if len(t.files) >= maxKept {
 		l.most = fewKept
 	}
@@ -221,24 +236,78 @@ func (t *tree) list(f *folder, depth int) error {
 		}
 		if seen >= most {
 			t.left++
+			if depth == 0 {
+				t.tryNames(l)
+			}
 			break
 		}
 	}
-	t.descend(f, l.folders, depth)
+	t.descend(l)
 	return nil
+}
+
+// tryNames looks for what the rest of a listing may hold: what is followed, and the folders of users of whom processes run.
+func (t *tree) tryNames(l *listing) {
+	for path := range t.used {
+		if filepath.Dir(path) == l.of.path {
+			t.noteName(l, filepath.Base(path))
+		}
+	}
+	for uid := range t.living() {
+		for i := range ownNames {
+			t.noteName(l, ownName(uid, i))
+		}
+	}
+}
+
+// ownName is the name of a user's folder: the usual one, and others where somebody took it.
+func ownName(uid uint32, i int) string {
+	name := "u" + strconv.FormatUint(uint64(uid), 10)
+	if i > 0 {
+		name += "-" + strconv.Itoa(i)
+	}
+	return name
+}
+
+func isOwnName(name string, owner uint32) bool {
+	for i := range ownNames {
+		if name == ownName(owner, i) {
+			return true
+		}
+	}
+	return false
+}
+
+// noteName takes in what a name stands for, unless it was listed.
+func (t *tree) noteName(l *listing, name string) {
+	st, err := l.of.stat(name)
+	if err != nil {
+		return
+	}
+	path := filepath.Join(l.of.path, name)
+	same := func(in inner) bool { return in.name == name }
+	if slices.ContainsFunc(l.used, same) || slices.ContainsFunc(l.others[st.Uid], same) || slices.ContainsFunc(t.files, func(f found) bool { return f.path == path }) {
+		return
+	}
+	t.take(l, name, &st)
 }
 
 // note takes in one entry of a folder, if it may be of use.
 func (t *tree) note(l *listing, e fs.DirEntry) {
 	f, name := l.of, e.Name()
-	isFile := strings.HasSuffix(name, trace.Suffix) && !strings.HasPrefix(name, ".")
-	if !isFile && !(f.shared && l.depth < maxFolderDepth && (e.IsDir() || userFolder(name))) {
+	if !traceName(name) && !(f.shared && l.depth < maxFolderDepth && (e.IsDir() || userFolder(name))) {
 		return
 	}
 	st, err := f.stat(name)
 	if err != nil {
 		return // It has gone meanwhile.
 	}
+	t.take(l, name, &st)
+}
+
+// take takes in what a name of a folder stands for.
+func (t *tree) take(l *listing, name string, st *unix.Stat_t) {
+	f, isFile := l.of, traceName(name)
 	path := filepath.Join(f.path, name)
 	id := fileID{uint64(st.Dev), st.Ino} //nolint:unconvert // Dev's type differs between systems.
 	switch {
@@ -253,17 +322,55 @@ func (t *tree) note(l *listing, e fs.DirEntry) {
 		t.files = append(t.files, found{path: path, id: id, uid: st.Uid, empty: of.empty, in: f})
 	case st.Mode&unix.S_IFMT != unix.S_IFDIR:
 		t.refuse(path, id, trace.ReasonHostile, errLink)
-	case userFolder(name) || sharedRoot(&st):
-		in := inner{name, st.Uid, t.turn(path, st.Uid)}
-		if in.turn == unusedTurn {
-			l.unused[st.Uid]++
-			if l.unused[st.Uid] > maxFolders {
-				t.left++
-				return
-			}
-		}
-		l.folders = append(l.folders, in)
+	case userFolder(name) || sharedRoot(st):
+		t.keep(l, inner{name, st.Uid, t.turn(path, st.Uid), maphash.String(t.lots, name)})
 	}
+}
+
+// keep remembers a folder to look into.
+func (t *tree) keep(l *listing, in inner) {
+	if in.turn == usedTurn {
+		l.used = append(l.used, in)
+		return
+	}
+	if len(l.others) >= maxOwners && l.others[in.owner] == nil {
+		t.sieve(l)
+	}
+	if !t.kept(l, in.owner) {
+		t.left++
+		return
+	}
+	most := maxUserFolders
+	if in.owner == 0 {
+		most = maxRootFolders
+	}
+	list := append(l.others[in.owner], in)
+	if len(list) >= 2*most {
+		slices.SortFunc(list, compareInner)
+		t.left += len(list) - most
+		list = list[:most]
+	}
+	l.others[in.owner] = list
+}
+
+// sieve forgets the folders of half of the owners of whom no process runs, by lot.
+func (t *tree) sieve(l *listing) {
+	l.bits++
+	for owner, list := range l.others {
+		if !t.kept(l, owner) {
+			t.left += len(list)
+			delete(l.others, owner)
+		}
+	}
+}
+
+func (t *tree) kept(l *listing, owner uint32) bool {
+	return l.bits == 0 || maphash.Comparable(t.lots, owner)&(1<<min(l.bits, 63)-1) == 0 || t.living()[owner]
+}
+
+// traceName tells whether a name is a trace file's.
+func traceName(name string) bool {
+	return strings.HasSuffix(name, trace.Suffix) && !strings.HasPrefix(name, ".")
 }
 
 // userFolder tells whether a name is one that the plugin gives to a user's folder: "u1000", or "u1000-" and more.
@@ -272,37 +379,83 @@ func userFolder(name string) bool {
 	return len(number) > 1 && number[0] == 'u' && strings.Trim(number[1:], "0123456789") == ""
 }
 
-// unusedTurn is the turn of folders that go last.
-const unusedTurn = 2
+// Turns of folders.
+const (
+	usedTurn  = iota // In use.
+	ownTurn          // With a name of its owner's.
+	otherTurn        // All others.
+)
 
-// turn puts folders that are in use before those with their owner's usual name, and these before all others.
+// turn puts folders that are in use before those with a name of their owner's, and these before all others.
 func (t *tree) turn(path string, owner uint32) int {
+	name := filepath.Base(path)
 	switch {
 	case t.used[path]:
-		return 0
-	case filepath.Base(path) == "u"+strconv.FormatUint(uint64(owner), 10):
-		return 1
+		return usedTurn
+	case isOwnName(name, owner):
+		return ownTurn
 	}
-	return unusedTurn
+	return otherTurn
 }
 
-func (t *tree) descend(f *folder, folders []inner, depth int) {
-	slices.SortFunc(folders, func(a, b inner) int {
-		return cmp.Or(cmp.Compare(a.turn, b.turn), cmp.Compare(a.owner, b.owner), cmp.Compare(a.name, b.name))
-	})
-	users := map[uint32]int{}
-	for _, candidate := range folders {
-		if users[candidate.owner]++; candidate.owner != 0 && users[candidate.owner] > maxUserFolders || len(t.folders) > maxFolders {
-			t.left++
-			continue
+func compareInner(a, b inner) int {
+	return cmp.Or(cmp.Compare(a.turn, b.turn), cmp.Compare(a.lot, b.lot))
+}
+
+// descend looks into the folders of a listing: all that are in use, and as many of the others as may be, of each owner in turn. Where that are not
+// all, those owners go first of whom processes run.
+func (t *tree) descend(l *listing) {
+	type candidate struct {
+		inner
+		round int // Of its owner's folders, which turn by turn go with those of others.
+	}
+	var others []candidate
+	for owner, list := range l.others {
+		slices.SortFunc(list, compareInner)
+		most := maxUserFolders
+		if owner == 0 {
+			most = maxRootFolders
 		}
-		in, err := openFolder(f.fd(), candidate.name, filepath.Join(f.path, candidate.name))
-		if err != nil {
-			continue // Another one, or none, by now: the next listing sees what.
-		}
-		t.folders = append(t.folders, in)
-		if err := t.list(in, depth+1); err != nil {
-			continue
+		t.left += max(0, len(list)-most)
+		for i, in := range list[:min(len(list), most)] {
+			others = append(others, candidate{inner: in, round: i})
 		}
 	}
+	room := maxFolders
+	if l.depth > 0 {
+		room = maxPodFolders
+	}
+	if len(others) > room {
+		living := t.living()
+		for i := range others {
+			if !living[others[i].owner] {
+				others[i].round += maxRootFolders
+			}
+		}
+		slices.SortFunc(others, func(a, b candidate) int { return cmp.Or(cmp.Compare(a.round, b.round), compareInner(a.inner, b.inner)) })
+		t.left += len(others) - room
+		others = others[:room]
+	}
+	for _, in := range l.used {
+		t.enter(l, in)
+	}
+	for _, in := range others {
+		t.enter(l, in.inner)
+	}
+}
+
+// enter lists a folder. It stays open while files in it may be opened.
+func (t *tree) enter(l *listing, in inner) {
+	f, err := openFolder(l.of.fd(), in.name, filepath.Join(l.of.path, in.name))
+	if err != nil {
+		return // Another one, or none, by now: the next listing sees what.
+	}
+	t.changed[f.path] = f.changed
+	before := len(t.files)
+	_ = t.list(f, l.depth+1) // What of it was seen is used.
+	if len(t.files) == before {
+		f.close()
+		return
+	}
+	t.folders = append(t.folders, f)
 }

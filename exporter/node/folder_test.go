@@ -173,6 +173,115 @@ func TestFoldersAreShared(t *testing.T) {
 	r.wantNames("u1002/a.trace", "u9-zz/used.trace")
 }
 
+// eventually looks at the directory until a rank of each file is followed.
+func (r *rig) eventually(want ...string) {
+	r.t.Helper()
+	for range 200 {
+		got := r.names()
+		if slices.Equal(got, want) {
+			return
+		}
+		r.after(6 * time.Second)
+	}
+	r.wantNames(want...)
+}
+
+// own gives files and folders to a user.
+func (r *rig) own(uid int, names ...string) {
+	r.t.Helper()
+	for _, name := range names {
+		r.mustDo(os.Chown(r.in(name), uid, -1))
+	}
+}
+
+// job has a process of a user for each of its folders, with a file in it.
+func (r *rig) job(uid int, folders ...string) (files []string) {
+	r.t.Helper()
+	for i, folder := range folders {
+		id := identity(int32(i))
+		id.JobID, id.PID = fmt.Sprint("job of ", uid), uint32(10_000*uid+i)
+		r.procs.Put(proctest.Process{PID: int(id.PID), StartTicks: 50, UID: uid})
+		r.file(folder+"/a.trace", id)
+		r.own(uid, folder+"/a.trace", folder)
+		files = append(files, folder+"/a.trace")
+	}
+	slices.Sort(files)
+	return files
+}
+
+// A stranger takes the name of a user's folder and fills the root, so that each process of the user's job has a folder of its own. All are
+// followed, and stay so while the stranger makes more.
+func TestFoldersOfEachProcess(t *testing.T) {
+	needRoot(t)
+	r := newRig(t, nil)
+	r.mustDo(os.MkdirAll(r.in("u7"), 0o755))
+	r.own(1001, "u7")
+	for i := range 9000 {
+		r.mustDo(os.WriteFile(r.in(fmt.Sprintf("%04d.trace", i)), nil, 0o600))
+		r.own(1001, fmt.Sprintf("%04d.trace", i))
+	}
+	var folders []string
+	for i := range 48 { // More than are looked into of a user at a time.
+		folders = append(folders, fmt.Sprintf("u7-%016x", i*i*7919))
+	}
+	files := r.job(7, folders...)
+	r.eventually(files...)
+	for i := range 2000 {
+		r.mustDo(os.Mkdir(r.in(fmt.Sprintf("u1001-%04d", i)), 0o755))
+		r.own(1001, fmt.Sprintf("u1001-%04d", i))
+	}
+	r.after(time.Minute)
+	r.wantNames(files...)
+}
+
+// Many users have folders, such as those that a user namespace gives one person. Those of whom processes run go first.
+func TestFoldersOfManyUsers(t *testing.T) {
+	needRoot(t)
+	r := newRig(t, nil)
+	for i := range 3000 {
+		name := fmt.Sprintf("u%d", 100_000+i)
+		r.mustDo(os.MkdirAll(r.in(name), 0o755))
+		r.own(100_000+i, name)
+	}
+	files := r.job(200_000, "u200000", "u200000-7", "u200000-00000000000000ff")
+	r.after(0)
+	r.wantNames(files...)
+	for i := range 2000 { // Root may have any in a pod's folder.
+		name := fmt.Sprintf("pod/u%d", 100_000+i)
+		r.mustDo(os.MkdirAll(r.in(name), 0o755))
+		r.own(100_000+i, name)
+	}
+	r.mustDo(node.Prepare(r.in("pod")))
+	r.mustDo(os.MkdirAll(r.in("z-pod"), 0o755))
+	more := r.job(5, "z-pod/u5")
+	r.mustDo(node.Prepare(r.in("z-pod")))
+	r.after(time.Minute)
+	r.eventually(slices.Concat(files, more)...)
+}
+
+// The root's listing ends before the folders of users of whom processes run. They are tried by their names, and so is what is followed.
+func TestNamesBeyondTheListing(t *testing.T) {
+	needRoot(t)
+	r := newRig(t, nil)
+	random := r.job(8, "u8-00000000000000aa")
+	r.after(0)
+	node.ListAtMost(t, 300)
+	for i := range 1000 {
+		r.mustDo(os.WriteFile(r.in(fmt.Sprintf("%04d.trace", i)), nil, 0o600))
+		r.own(1001, fmt.Sprintf("%04d.trace", i))
+	}
+	files := slices.Concat(r.job(7, "u7", "u7-1", "u7-15"), random)
+	slices.Sort(files)
+	r.after(time.Minute)
+	r.wantNames(files...)
+	r.after(time.Minute)
+	for _, p := range r.processes() {
+		if p.Kernel.State != nodeapi.ProcessRunning {
+			t.Errorf("%s: %s", p.File, p.Kernel.State)
+		}
+	}
+}
+
 // A user makes very many files. What is held of them stays small, its own file that is followed stays, and another's is found.
 func TestVeryManyFilesTakeLittleMemory(t *testing.T) {
 	needRoot(t)

@@ -136,7 +136,7 @@ func (s *Sampler) waiting(now time.Time) bool {
 }
 
 func (s *Sampler) list(d *directory, now time.Time) {
-	t, err := readTree(d.path, s.inUse(d))
+	t, err := readTree(d.path, s.inUse(d), s.procs.Owners)
 	if err != nil {
 		d.say(s, err.Error())
 		s.vanish(d, nil)
@@ -144,10 +144,7 @@ func (s *Sampler) list(d *directory, now time.Time) {
 	}
 	defer t.close()
 	d.say(s, t.trouble())
-	d.changed = map[string]time.Time{}
-	for _, f := range t.folders {
-		d.changed[f.path] = f.changed
-	}
+	d.changed = t.changed
 	present := map[string]fileID{}
 	for _, f := range t.files {
 		present[f.path] = f.id

@@ -111,6 +111,21 @@ func (fs *FS) PIDs() ([]int, error) {
 	return out, nil
 }
 
+// Owners are the users of whom processes are visible.
+func (fs *FS) Owners() map[uint32]bool {
+	pids, err := fs.PIDs()
+	if err != nil {
+		return nil
+	}
+	out := map[uint32]bool{}
+	for _, pid := range pids {
+		if uid, err := fs.UID(pid); err == nil {
+			out[uid] = true
+		}
+	}
+	return out
+}
+
 // OpenDirIn opens a directory by its path in a process's own mount namespace. No link on the way leads out of that.
 func (fs *FS) OpenDirIn(pid int, name string) (fd int, err error) {
 	link := filepath.Join(fs.root, strconv.Itoa(pid), "root")

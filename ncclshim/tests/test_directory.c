@@ -143,7 +143,44 @@ static void name_is_a_strangers(void) {
   CHECK(rmdir(usual()) == 0);
 }
 
+// A stranger fills the root with more than anybody would list, and takes the usual name.
+static void root_is_full(void) {
+  CHECK(close(open(usual(), O_CREAT | O_WRONLY, 0644)) == 0);
+  char name[32];
+  for (unsigned i = 0; i < 9000; i++) {
+    snprintf(name, sizeof name, "%u.trace", i);
+    CHECK(close(open(in_root(name), O_CREAT | O_WRONLY, 0644)) == 0);
+  }
+  nccl_load(6);
+  CHECK(nccl_init(1, NULL, 2, 4, 0) != NULL);
+  char second[300], entry[400];
+  snprintf(second, sizeof second, "%s-1", usual());
+  struct stat st;
+  CHECK(lstat(second, &st) == 0 && S_ISDIR(st.st_mode) && st.st_uid == geteuid());
+  snprintf(entry, sizeof entry, "%s-2", usual());
+  CHECK(lstat(entry, &st) != 0);
+  for (unsigned i = 0; i < 9000; i++) {
+    snprintf(name, sizeof name, "%u.trace", i);
+    CHECK(unlink(in_root(name)) == 0);
+  }
+}
+
+// A stranger has taken all names that are known before: another one serves.
+static void all_names_are_taken(void) {
+  char name[300];
+  CHECK(close(open(usual(), O_CREAT | O_WRONLY, 0644)) == 0);
+  for (unsigned i = 1; i < 16; i++) {
+    snprintf(name, sizeof name, "%s-%u", usual(), i);
+    CHECK(close(open(name, O_CREAT | O_WRONLY, 0644)) == 0);
+  }
+  struct view v = check_made();
+  CHECK(strncmp(v.path, usual(), strlen(usual())) == 0 && v.path[strlen(usual())] == '-');
+  CHECK((size_t)(strrchr(v.path, '/') - v.path) == strlen(usual()) + 17);
+}
+
 static const struct test_case cases[] = {
+    {"root_is_full", root_is_full},
+    {"all_names_are_taken", all_names_are_taken},
     {"directory_of_the_user", directory_of_the_user},
     {"open_to_all_is_closed", open_to_all_is_closed},
     {"root_is_a_link", root_is_a_link},
