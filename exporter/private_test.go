@@ -51,7 +51,7 @@ func TestPrivateTmpfs(t *testing.T) {
 	if entries, err := os.ReadDir(dir); err != nil || len(entries) > 0 {
 		t.Errorf("the job's files are seen outside of its mount namespace: %v, %v", entries, err)
 	}
-	if !strings.Contains(j.body("/metrics"), `culprit_nccl_process_up{job_id="private",rank="1"} 1`) {
+	if !strings.Contains(j.body("/metrics"), fmt.Sprintf(`culprit_nccl_process_up{job_id="private",owner="%d",rank="1"} 1`, os.Getuid())) {
 		t.Error("rank 1 has no series")
 	}
 }

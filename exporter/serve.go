@@ -98,7 +98,6 @@ func newExporter(log *slog.Logger, s *settings) (*exporter, error) {
 		set: collector.NewSet(log), evidence: collector.NewEvidence(log),
 	}
 	e.registry.MustRegister(
-		versioncollector.NewCollector("culprit_exporter"),
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
@@ -113,6 +112,8 @@ func newExporter(log *slog.Logger, s *settings) (*exporter, error) {
 	if e.sampler, err = node.New(s.node); err != nil {
 		return nil, err
 	}
+	// Beside the version, build_info tells which host the exporter says it runs on: two that say the same are noticed.
+	prometheus.WrapRegistererWith(prometheus.Labels{"host": e.sampler.HostName()}, e.registry).MustRegister(versioncollector.NewCollector("culprit_exporter"))
 	if s.cover {
 		e.background = append(e.background, e.sampler.Cover)
 	}

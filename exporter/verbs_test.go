@@ -4,6 +4,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -40,12 +41,13 @@ func TestQueuePairs(t *testing.T) {
 	})
 	j := &job{t: t, addr: startExporter(t, traces)}
 	// Five operations of four steps of 4096 bytes, and one step more.
+	owner := fmt.Sprintf(`owner="%d"`, os.Getuid())
 	want := []string{
 		`culprit_nccl_process_info nic="mlx5_7"`,
-		`culprit_nccl_qp_errors_total{comm="5e4d",device="mlx5_7",job_id="verbs",qp="1000",rank="0"} 0`,
-		`culprit_nccl_qp_info{comm="5e4d",dest_qp="77",device="mlx5_7",job_id="verbs",peer="1",qp="1000",rank="0",remote="10.1.2.3",state="rts"} 1`,
-		`culprit_nccl_qp_outstanding_sends{comm="5e4d",device="mlx5_7",job_id="verbs",qp="1000",rank="0"} 1`,
-		`culprit_nccl_qp_send_bytes_total{comm="5e4d",device="mlx5_7",job_id="verbs",qp="1000",rank="0"} 86016`,
+		`culprit_nccl_qp_errors_total{comm="5e4d",device="mlx5_7",job_id="verbs",` + owner + `,qp="1000",rank="0"} 0`,
+		`culprit_nccl_qp_info{comm="5e4d",dest_qp="77",device="mlx5_7",job_id="verbs",` + owner + `,peer="1",qp="1000",rank="0",remote="10.1.2.3",state="rts"} 1`,
+		`culprit_nccl_qp_outstanding_sends{comm="5e4d",device="mlx5_7",job_id="verbs",` + owner + `,qp="1000",rank="0"} 1`,
+		`culprit_nccl_qp_send_bytes_total{comm="5e4d",device="mlx5_7",job_id="verbs",` + owner + `,qp="1000",rank="0"} 86016`,
 	}
 	line, nic := regexp.MustCompile(`(?m)^culprit_nccl_qp_.*$`), regexp.MustCompile(`(?m)^(culprit_nccl_process_info)\{.*(nic="[^"]*")`)
 	j.eventually(func() string {

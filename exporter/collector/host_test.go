@@ -18,18 +18,18 @@ func thread(role string, delay float64, cpus string, count int) nodeapi.Thread {
 
 func TestHostThreads(t *testing.T) {
 	ranks := fakeRanks{
-		{JobID: "llm", Rank: 0, Threads: []nodeapi.Thread{
+		{JobID: "llm", Owner: "1002", Rank: 0, Threads: []nodeapi.Thread{
 			thread("proxy", 0.2, "0-7", 8), thread("proxy", 0.6, "0,1", 2), thread("user", 0, "0-7", 8),
 		}},
-		{JobID: "llm", Rank: 1, Threads: []nodeapi.Thread{thread("user", 0.5, "", 0)}},
-		{JobID: "llm", Rank: 2},
+		{JobID: "llm", Owner: "1002", Rank: 1, Threads: []nodeapi.Thread{thread("user", 0.5, "", 0)}},
+		{JobID: "llm", Owner: "1002", Rank: 2},
 	}
 	expect(t, NewHost(tree(t, nil), tree(t, nil), ranks), `
-culprit_host_thread_allowed_cpus job_id=llm rank=0 role=proxy = 2
-culprit_host_thread_allowed_cpus job_id=llm rank=0 role=user = 8
-culprit_host_thread_run_delay_ratio job_id=llm rank=0 role=proxy = 0.4
-culprit_host_thread_run_delay_ratio job_id=llm rank=0 role=user = 0
-culprit_host_thread_run_delay_ratio job_id=llm rank=1 role=user = 0.5
+culprit_host_thread_allowed_cpus job_id=llm owner=1002 rank=0 role=proxy = 2
+culprit_host_thread_allowed_cpus job_id=llm owner=1002 rank=0 role=user = 8
+culprit_host_thread_run_delay_ratio job_id=llm owner=1002 rank=0 role=proxy = 0.4
+culprit_host_thread_run_delay_ratio job_id=llm owner=1002 rank=0 role=user = 0
+culprit_host_thread_run_delay_ratio job_id=llm owner=1002 rank=1 role=user = 0.5
 `)
 }
 

@@ -19,17 +19,17 @@ const reducedClock = 0.85
 
 var (
 	hostRunDelayDesc = hostDesc("thread_run_delay_ratio",
-		"Share of time in which a rank's NCCL threads were ready to run and got no CPU, mean over the threads of a role.", "job_id", "rank", "role")
+		"Share of time in which a rank's NCCL threads were ready to run and got no CPU, mean over the threads of a role.", "job_id", "owner", "rank", "role")
 	hostAllowedDesc = hostDesc("thread_allowed_cpus",
-		"CPUs that a rank's NCCL threads may run on, of the thread that has fewest.", "job_id", "rank", "role")
+		"CPUs that a rank's NCCL threads may run on, of the thread that has fewest.", "job_id", "owner", "rank", "role")
 )
 
 // threads exports how the threads that drive NCCL are treated, by their role.
 func (h *Host) threads(emit func(prometheus.Metric)) {
 	type key struct {
-		job  string
-		rank int32
-		role string
+		job, owner string
+		rank       int32
+		role       string
 	}
 	type sum struct {
 		delay   float64
@@ -39,7 +39,7 @@ func (h *Host) threads(emit func(prometheus.Metric)) {
 	sums := map[key]*sum{}
 	for _, r := range h.ranks.Ranks() {
 		for _, th := range r.Threads {
-			k := key{r.JobID, r.Rank, th.Role}
+			k := key{r.JobID, r.Owner, r.Rank, th.Role}
 			s := sums[k]
 			if s == nil {
 				s = &sum{}
@@ -54,9 +54,9 @@ func (h *Host) threads(emit func(prometheus.Metric)) {
 	}
 	for k, s := range sums {
 		rank := strconv.Itoa(int(k.rank))
-		emit(prometheus.MustNewConstMetric(hostRunDelayDesc, prometheus.GaugeValue, s.delay/float64(s.threads), k.job, rank, k.role))
+		emit(prometheus.MustNewConstMetric(hostRunDelayDesc, prometheus.GaugeValue, s.delay/float64(s.threads), k.job, k.owner, rank, k.role))
 		if s.fewest > 0 {
-			emit(prometheus.MustNewConstMetric(hostAllowedDesc, prometheus.GaugeValue, float64(s.fewest), k.job, rank, k.role))
+			emit(prometheus.MustNewConstMetric(hostAllowedDesc, prometheus.GaugeValue, float64(s.fewest), k.job, k.owner, rank, k.role))
 		}
 	}
 }

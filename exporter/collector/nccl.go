@@ -64,7 +64,7 @@ func NewNCCL(processes Processes, opts NCCLOptions) *NCCL {
 func (c *NCCL) DroppedSeries() uint64 { return c.dropped.Load() }
 
 func ncclDesc(name, help string, labels ...string) *series {
-	return newSeries("culprit_nccl_"+name, help, append([]string{"job_id", "rank"}, labels...)...)
+	return newSeries("culprit_nccl_"+name, help, append([]string{"job_id", "owner", "rank"}, labels...)...)
 }
 
 var opLabels = []string{"comm", "function", "algorithm", "protocol", "path", "size"}
@@ -154,9 +154,9 @@ var (
 // Collect implements Collector. Flow detail comes last, so that the cap hits it first.
 func (c *NCCL) Collect(_ context.Context, emit func(prometheus.Metric)) error {
 	c.processes.All(func(now uint64, list []*node.Process) {
-		owners := ownersOf(list)
+		speakers := speakersOf(list)
 		b := budget{emit: emit, left: c.opts.MaxSeries}
-		b.share(owners, func(p *node.Process) {
+		b.share(speakers, func(p *node.Process) {
 			r := rankMetrics{budget: &b, name: nameOf(p), p: p, now: now}
 			r.process()
 			r.comms()
@@ -164,7 +164,7 @@ func (c *NCCL) Collect(_ context.Context, emit func(prometheus.Metric)) error {
 			r.operations(c.opts.RankSeries)
 		})
 		if c.opts.Detail != DetailOff {
-			b.share(slices.DeleteFunc(owners, (*node.Process).Dead), func(p *node.Process) {
+			b.share(slices.DeleteFunc(speakers, (*node.Process).Dead), func(p *node.Process) {
 				r := rankMetrics{budget: &b, name: nameOf(p), p: p, now: now}
 				r.flows(c.opts)
 			})
@@ -176,26 +176,26 @@ func (c *NCCL) Collect(_ context.Context, emit func(prometheus.Metric)) error {
 
 // rankName is what a process's series are labelled with.
 type rankName struct {
-	jobID string
-	rank  int32
+	jobID, owner string
+	rank         int32
 }
 
-func nameOf(p *node.Process) rankName { return rankName{p.JobID, p.Rank} }
+func nameOf(p *node.Process) rankName { return rankName{p.JobID, p.Owner(), p.Rank} }
 
-// ownersOf picks the process that speaks for each (job_id, rank). Of a restarted one and its dead predecessor it is the
+// speakersOf picks the process that speaks for each rank of each job. Of a restarted one and its dead predecessor it is the
 // living and the younger. Those that ended in an orderly way are left out, and those whose claim is disputed.
-func ownersOf(list []*node.Process) []*node.Process {
-	owners := map[rankName]*node.Process{}
+func speakersOf(list []*node.Process) []*node.Process {
+	speakers := map[rankName]*node.Process{}
 	for _, p := range list {
 		if p.Kernel.State == nodeapi.ProcessExited || p.Disputed != "" {
 			continue
 		}
-		if q := owners[nameOf(p)]; q == nil || q.Dead() && !p.Dead() ||
+		if q := speakers[nameOf(p)]; q == nil || q.Dead() && !p.Dead() ||
 			q.Dead() == p.Dead() && p.Snap.Identity.CreatedNS > q.Snap.Identity.CreatedNS {
-			owners[nameOf(p)] = p
+			speakers[nameOf(p)] = p
 		}
 	}
-	return slices.DeleteFunc(slices.Clone(list), func(p *node.Process) bool { return owners[nameOf(p)] != p })
+	return slices.DeleteFunc(slices.Clone(list), func(p *node.Process) bool { return speakers[nameOf(p)] != p })
 }
 
 // budget passes metrics on until a limit is reached and counts the rest.

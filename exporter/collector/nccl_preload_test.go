@@ -64,11 +64,11 @@ func TestPreloadedProcess(t *testing.T) {
 	sampler.Sample()
 	got := scrape(t, sampler, defaults)
 	for _, want := range []string{
-		`culprit_nccl_process_up{job_id="llm",rank="2"} 1`,
-		`culprit_nccl_ops_started_total{comm="898c1fc9a81ef03e",job_id="llm",rank="2"} 7`,
+		`culprit_nccl_process_up{job_id="llm",owner="0",rank="2"} 1`,
+		`culprit_nccl_ops_started_total{comm="898c1fc9a81ef03e",job_id="llm",owner="0",rank="2"} 7`,
 		`comm_rank="2",job_id="llm",nnodes="-1",nranks="4"`,
 		`abi="0"`,
-		`culprit_nccl_group_open_seconds{job_id="llm",rank="2"} 5`,
+		`culprit_nccl_group_open_seconds{job_id="llm",owner="0",rank="2"} 5`,
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("no %s in\n%s", want, got)

@@ -44,7 +44,7 @@ func (r *rankMetrics) labels(more []string) []string {
 	if r.rank == "" {
 		r.rank = strconv.Itoa(int(r.name.rank))
 	}
-	r.scratch = append(append(r.scratch[:0], r.name.jobID, r.rank), more...)
+	r.scratch = append(append(r.scratch[:0], r.name.jobID, r.name.owner, r.rank), more...)
 	return r.scratch
 }
 

@@ -262,10 +262,10 @@ func TestQueuePairs(t *testing.T) {
 	n.sampler.Sample()
 	body := scrape(t, n.sampler, defaults)
 	for _, want := range []string{
-		`culprit_nccl_qp_info{comm="c0ffee0000000000",dest_qp="200",device="mlx5_0",job_id="llm",peer="1",qp="100",rank="0",remote="10.0.0.7",state="rts"} 1`,
-		`culprit_nccl_qp_send_bytes_total{comm="c0ffee0000000000",device="mlx5_0",job_id="llm",qp="100",rank="0"} 5`,
-		`culprit_nccl_qp_outstanding_sends{comm="c0ffee0000000000",device="mlx5_0",job_id="llm",qp="100",rank="0"} 2`,
-		`culprit_nccl_qp_errors_total{comm="c0ffee0000000000",device="mlx5_0",job_id="llm",qp="100",rank="0"} 1`,
+		`culprit_nccl_qp_info{comm="c0ffee0000000000",dest_qp="200",device="mlx5_0",job_id="llm",owner="0",peer="1",qp="100",rank="0",remote="10.0.0.7",state="rts"} 1`,
+		`culprit_nccl_qp_send_bytes_total{comm="c0ffee0000000000",device="mlx5_0",job_id="llm",owner="0",qp="100",rank="0"} 5`,
+		`culprit_nccl_qp_outstanding_sends{comm="c0ffee0000000000",device="mlx5_0",job_id="llm",owner="0",qp="100",rank="0"} 2`,
+		`culprit_nccl_qp_errors_total{comm="c0ffee0000000000",device="mlx5_0",job_id="llm",owner="0",qp="100",rank="0"} 1`,
 	} {
 		if !strings.Contains(body, want+"\n") {
 			t.Errorf("no %s in\n%s", want, body)
@@ -361,9 +361,9 @@ func TestOperationSeries(t *testing.T) {
 	n.sampler.Sample()
 	body := scrape(t, n.sampler, defaults)
 	for _, want := range []string{
-		`culprit_nccl_op_seconds_total{algorithm="ring",comm="c0ffee0000000000",function="AllReduce",job_id="llm",path="network",protocol="simple",rank="0",size="<=64KiB"} 1`,
-		`culprit_nccl_op_bytes_total{algorithm="ring",comm="c0ffee0000000000",function="AllReduce",job_id="llm",path="network",protocol="simple",rank="0",size="<=64KiB"} 69632`,
-		`culprit_nccl_op_seconds_total{algorithm="",comm="c0ffee0000000000",function="Send",job_id="llm",path="",protocol="",rank="0",size="<=64KiB"} 1e-09`,
+		`culprit_nccl_op_seconds_total{algorithm="ring",comm="c0ffee0000000000",function="AllReduce",job_id="llm",owner="0",path="network",protocol="simple",rank="0",size="<=64KiB"} 1`,
+		`culprit_nccl_op_bytes_total{algorithm="ring",comm="c0ffee0000000000",function="AllReduce",job_id="llm",owner="0",path="network",protocol="simple",rank="0",size="<=64KiB"} 69632`,
+		`culprit_nccl_op_seconds_total{algorithm="",comm="c0ffee0000000000",function="Send",job_id="llm",owner="0",path="",protocol="",rank="0",size="<=64KiB"} 1e-09`,
 	} {
 		if !strings.Contains(body, want+"\n") {
 			t.Errorf("no %s in\n%s", want, body)
@@ -396,8 +396,8 @@ func TestProbeSeries(t *testing.T) {
 	n.sampler.Sample()
 	body := scrape(t, n.sampler, defaults)
 	for _, want := range []string{
-		`culprit_nccl_send_probes_total{comm="c0ffee0000000001",job_id="llm",rank="0"} 14`,
-		`culprit_nccl_receive_probes_total{comm="c0ffee0000000003",job_id="llm",rank="0"} 12`,
+		`culprit_nccl_send_probes_total{comm="c0ffee0000000001",job_id="llm",owner="0",rank="0"} 14`,
+		`culprit_nccl_receive_probes_total{comm="c0ffee0000000003",job_id="llm",owner="0",rank="0"} 12`,
 	} {
 		if !strings.Contains(body, want+"\n") {
 			t.Errorf("no %s in\n%s", want, body)
@@ -432,7 +432,7 @@ func TestDuplicatesDoNotBreakTheScrape(t *testing.T) {
 	n.rank(unknown, tracetest.Shape{})
 	n.sampler.Sample()
 	body := scrape(t, n.sampler, defaults)
-	if got := count(body, `culprit_nccl_ops_started_total{comm="c0ffee0000000000",job_id="llm",rank="0"} 7`); got != 1 {
+	if got := count(body, `culprit_nccl_ops_started_total{comm="c0ffee0000000000",job_id="llm",owner="0",rank="0"} 7`); got != 1 {
 		t.Errorf("the older process does not speak for rank 0:\n%s", body)
 	}
 	if got := count(body, `culprit_nccl_process_info{.*job_id="unknown".*rank="-1"`); got != 1 {
@@ -483,8 +483,8 @@ func TestCountersOutliveCommunicators(t *testing.T) {
 			t.Errorf("no %s in\n%s", series, body)
 		}
 	}
-	const ops = `culprit_nccl_function_ops_total{function="AllReduce",job_id="llm",rank="0"} `
-	const steps = `culprit_nccl_send_steps_total{job_id="llm",rank="0",stage="done"} `
+	const ops = `culprit_nccl_function_ops_total{function="AllReduce",job_id="llm",owner="0",rank="0"} `
+	const steps = `culprit_nccl_send_steps_total{job_id="llm",owner="0",rank="0",stage="done"} `
 	want(ops + "100")
 	want(steps + "1600")
 	// Another communicator and its flow take the slots.

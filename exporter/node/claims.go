@@ -6,6 +6,7 @@ package node
 import (
 	"cmp"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -35,32 +36,40 @@ func (s *Sampler) arbitrate() {
 	}
 }
 
+// job is what tells one job from another: its name, which its processes choose, and its owner, whom they cannot choose.
+type job struct {
+	id    string
+	owner uint32
+}
+
 // arbitrate decides whose claims stand. A process says itself which job and rank it is. Its user, its container and its
-// Slurm job it cannot choose: the kernel shows them. When two users claim one job, or two containers one rank, the claim
-// that stood before stands, and the other is disputed: it is shown, but never taken for the job. Where neither stood
-// before, nobody can tell, and both are disputed. Of two living processes in one place the older is believed.
+// Slurm job it cannot choose: the kernel shows them. Jobs of one name and two users are two jobs. When two containers of a user claim
+// one rank, the claim that stood before stands, and the other is disputed: it is shown, but never taken for the job. Where neither stood
+// before, nobody can tell, and both are disputed. Of two living processes in one place the older is believed. Where Slurm runs the
+// job, only its processes are believed.
 func arbitrate(processes []*Process) {
-	jobs := map[string][]*Process{}
+	jobs := map[job][]*Process{}
 	for _, p := range processes {
 		if now := (claimed{p.JobID, p.Rank}); now != p.claimed {
 			p.claimed, p.stands, p.Disputed = now, false, ""
 		}
 		if p.JobID != unknownJob {
-			jobs[p.JobID] = append(jobs[p.JobID], p)
+			j := job{p.JobID, p.uid}
+			jobs[j] = append(jobs[j], p)
 		}
 	}
-	for job, list := range jobs {
-		owner, known := ownerOf(job, list)
+	for j, list := range jobs {
+		inSlurm := func(p *Process) bool {
+			return p.watch.cgroup.SlurmJob != "" && p.watch.cgroup.SlurmJob == slurmJob(j.id)
+		}
+		ofSlurm := slices.ContainsFunc(list, inSlurm)
 		ranks := map[int32][]*Process{}
 		for _, p := range list {
-			switch {
-			case !known:
-				p.dispute("several users claim job %q, and none was seen first", job)
-			case p.uid != owner:
-				p.dispute("job %q belongs to user %d, and this process to user %d", job, owner, p.uid)
-			default:
-				ranks[p.Rank] = append(ranks[p.Rank], p)
+			if ofSlurm && !inSlurm(p) {
+				p.dispute("job %q is one of Slurm's, and Slurm does not run this process in it", j.id)
+				continue
 			}
+			ranks[p.Rank] = append(ranks[p.Rank], p)
 		}
 		for rank, list := range ranks {
 			arbitrateRank(rank, list)
@@ -70,39 +79,20 @@ func arbitrate(processes []*Process) {
 
 // slurmJob gives the Slurm job of an id that may name a step of it.
 func slurmJob(id string) string {
-	job, _, _ := strings.Cut(id, ".")
-	return job
+	number, _, _ := strings.Cut(id, ".")
+	return number
 }
+
+// ofSlurm reports whether a job id reads as one of Slurm's: a number, and perhaps a step.
+func ofSlurm(id string) bool { return slurmID.MatchString(id) }
+
+var slurmID = regexp.MustCompile(`^[0-9]+(\.[0-9]+)?$`)
 
 func (p *Process) dispute(format string, args ...any) {
 	p.stands, p.Disputed = false, fmt.Sprintf(format, args...)
 }
 
 func (p *Process) accept() { p.stands, p.Disputed = true, "" }
-
-// ownerOf gives the user that a job belongs to. Best of all is Slurm's word, which its cgroup carries. A dead file alone
-// proves nothing, as anybody can write one.
-func ownerOf(job string, list []*Process) (uid uint32, known bool) {
-	for _, trusted := range []func(*Process) bool{
-		func(p *Process) bool {
-			return p.watch.cgroup.SlurmJob != "" && slurmJob(job) == p.watch.cgroup.SlurmJob
-		},
-		func(p *Process) bool { return p.stands },
-		func(p *Process) bool { return !p.Dead() },
-		func(*Process) bool { return true },
-	} {
-		var uids []uint32
-		for _, p := range list {
-			if trusted(p) && !slices.Contains(uids, p.uid) {
-				uids = append(uids, p.uid)
-			}
-		}
-		if len(uids) > 0 {
-			return uids[0], len(uids) == 1
-		}
-	}
-	return 0, false
-}
 
 // arbitrateRank decides between processes of one user that claim one rank.
 func arbitrateRank(rank int32, list []*Process) {

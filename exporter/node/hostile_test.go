@@ -262,7 +262,7 @@ func TestWrongOwner(t *testing.T) {
 }
 
 // TestAnotherUsersClaim has a process of another user claim the rank of a job: the kernel bears out that it lives and wrote the
-// file, so the file is verified, and still it is not the job's.
+// file. It is a job of the same name, and of another owner.
 func TestAnotherUsersClaim(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can make files of two users; TestConflictingClaims has the rules")
@@ -282,28 +282,30 @@ func TestAnotherUsersClaim(t *testing.T) {
 	id.PID, id.StartTicks, id.Hostname, id.CreatedNS = 6666, 40, "elsewhere", r.clock
 	chown(r.file("evil.trace", id), 1001)
 	r.after(time.Second)
-	for range 2 { // The second time with the impostor killed.
+	want := 2
+	for range 2 { // The second time with the other user's killed.
 		for _, p := range r.processes() {
 			evil := p.File == "evil.trace"
-			if !p.Kernel.Verified || evil != (p.Disputed != "") {
+			if !p.Kernel.Verified || p.Disputed != "" || evil != (p.UID == "1001") {
 				t.Errorf("%s of user %s: verified %v, disputed %q", p.File, p.UID, p.Kernel.Verified, p.Disputed)
 			}
 			if p.Host == "elsewhere" {
 				t.Errorf("%s says where it runs", p.File)
 			}
 		}
-		refs := r.sampler.Ranks()
-		if len(refs) != 1 || refs[0].HostPID != 4000 {
-			t.Errorf("ranks %+v", refs)
+		owners := map[string]int{}
+		for _, ref := range r.sampler.Ranks() {
+			owners[ref.Owner] = ref.HostPID
 		}
+		if owners["1002"] != 4000 || len(owners) != want {
+			t.Errorf("ranks by owner are %v", owners)
+		}
+		want = 1
 		r.procs.Remove(6666)
 		r.after(time.Second)
 	}
-	if n := r.sampler.DisputedClaims(); n != 1 {
-		t.Errorf("%d disputed claims, want 1", n)
-	}
-	if n := strings.Count(r.logs.String(), "Disputed claim"); n != 1 {
-		t.Errorf("%d log lines, want 1:\n%s", n, r.logs.String())
+	if n := r.sampler.DisputedClaims(); n != 0 {
+		t.Errorf("%d disputed claims, want none", n)
 	}
 }
 

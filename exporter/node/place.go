@@ -20,7 +20,7 @@ type Pods interface {
 type Place struct {
 	Pod, Namespace string
 	Container      string // Name of the container, else the runtime's id.
-	SlurmJob       string
+	SlurmJob       string // As the kernel shows it, by the cgroup that Slurm makes.
 	SlurmStep      string
 	// Refuted lists the claims that the kernel or the kubelet contradicts, by their names in trace.Identity.
 	Refuted []string
@@ -30,9 +30,9 @@ type Place struct {
 // container's id and the Slurm job, and the kubelet tells the names of the pod with that UID. A pod is named on their word alone.
 func (p *Process) locate(pods Pods) {
 	id, kernel := &p.Snap.Identity, &p.Kernel
-	at := Place{SlurmJob: id.SlurmJobID, SlurmStep: id.SlurmStepID}
-	at.believe("slurm_job_id", &at.SlurmJob, p.watch.cgroup.SlurmJob)
-	at.believe("slurm_step_id", &at.SlurmStep, p.watch.cgroup.SlurmStep)
+	at := Place{SlurmJob: p.watch.cgroup.SlurmJob, SlurmStep: p.watch.cgroup.SlurmStep}
+	at.refute("slurm_job_id", id.SlurmJobID, at.SlurmJob)
+	at.refute("slurm_step_id", id.SlurmStepID, at.SlurmStep)
 	// The cgroup of a pod without dashes is one that the kubelet runs by itself: its name is no UID.
 	if id.PodUID != "" && strings.Contains(kernel.PodUID, "-") && !strings.EqualFold(id.PodUID, kernel.PodUID) {
 		at.Refuted = append(at.Refuted, "pod_uid")
@@ -64,8 +64,13 @@ func (at *Place) believe(name string, claim *string, known string) {
 	if known == "" {
 		return
 	}
-	if *claim != "" && *claim != known {
+	at.refute(name, *claim, known)
+	*claim = known
+}
+
+// refute notes that what is known contradicts a claim.
+func (at *Place) refute(name, claim, known string) {
+	if known != "" && claim != "" && claim != known {
 		at.Refuted = append(at.Refuted, name)
 	}
-	*claim = known
 }

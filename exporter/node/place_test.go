@@ -113,7 +113,13 @@ func TestJobIDs(t *testing.T) {
 		{"17.2", "17", "0::/\n", "17.2"},
 		{"99", "99", group, "17"},
 		{"99.2", "99", group, "17.2"},
+		{"18", "", group, "17"},
+		{"18.2", "", group, "17.2"},
+		{"18", "17", group, "17"},
+		{"18", "", "0::/\n", "18"},
 		{"12.server", "", group, "12.server"},
+		{"llm-18", "", group, "llm-18"},
+		{"<!channel>", "", "0::/\n", "\u2039!channel>"},
 	} {
 		t.Run(tt.job+" "+tt.slurm, func(t *testing.T) {
 			r := newRig(t, nil)
@@ -135,7 +141,7 @@ func TestSlurmClaims(t *testing.T) {
 		name, claim, cgroup, want string
 		refuted                   []string
 	}{
-		{"claimed", "17", "0::/\n", "17", nil},
+		{"claimed", "17", "0::/\n", "", nil},
 		{"shown", "", group, "17", nil},
 		{"both", "17", group, "17", nil},
 		{"another's", "18", group, "17", []string{"slurm_job_id"}},

@@ -12,6 +12,7 @@ import (
 
 	"github.com/culprit-project/culprit/exporter/iteration"
 	"github.com/culprit-project/culprit/exporter/proc"
+	"github.com/culprit-project/culprit/internal/mention"
 	"github.com/culprit-project/culprit/trace"
 	"github.com/culprit-project/culprit/trace/nodeapi"
 )
@@ -128,6 +129,9 @@ func (p *Process) Calls() []trace.Call { return p.calls.List() }
 // UID is the user that the process runs as, in decimal.
 func (p *Process) UID() string { return strconv.FormatUint(uint64(p.uid), 10) }
 
+// Owner is whom the job of the process belongs to. With the job's id it tells jobs apart: a process can choose the id, and not this.
+func (p *Process) Owner() string { return p.UID() }
+
 // Verified tells whether the kernel knows the process that the file claims to be of.
 func (p *Process) Verified() bool { return p.Kernel.Verified }
 
@@ -150,9 +154,10 @@ func (p *Process) identify(host string) {
 			world = c
 		}
 	}
+	kernels := p.watch.cgroup.SlurmJob
 	switch {
-	case slurmJob(id.JobID) == id.SlurmJobID && p.watch.cgroup.SlurmJob != "":
-		p.JobID = p.watch.cgroup.SlurmJob + strings.TrimPrefix(id.JobID, id.SlurmJobID) // The step stays.
+	case kernels != "" && (id.JobID == "" || ofSlurm(id.JobID)):
+		p.JobID = kernels + strings.TrimPrefix(id.JobID, slurmJob(id.JobID)) // The step stays.
 	case id.JobID != "":
 		p.JobID = id.JobID
 	case id.SlurmJobID != "":
@@ -160,6 +165,7 @@ func (p *Process) identify(host string) {
 	case world != nil && world.NRanks > p.worldRanks:
 		p.JobID = "comm-" + world.ID.String()
 	}
+	p.JobID = mention.Plain(p.JobID) // Alerts carry it as a label, whoever sends them.
 	switch {
 	case id.Rank >= 0 || p.file.Device() >= 0: // One of several: what communicators tell of its number is in there.
 		p.Rank = id.Rank

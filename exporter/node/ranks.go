@@ -14,6 +14,7 @@ import (
 // RankRef ties a live rank to the node's devices, so that their evidence can name it.
 type RankRef struct {
 	JobID    string
+	Owner    string // As Process.Owner.
 	Rank     int32
 	HostPID  int    // 0 unknown.
 	GPU      string // Index; empty unknown.
@@ -43,7 +44,7 @@ func (s *Sampler) Ranks() []RankRef {
 			continue
 		}
 		ref := RankRef{
-			JobID: p.JobID, Rank: p.Rank, HostPID: p.Kernel.HostPID, GPU: p.GPU, UUID: p.Snap.Identity.GPUUUID, PCIBusID: NormalPCI(p.Snap.Identity.GPUPCIBusID),
+			JobID: p.JobID, Owner: p.Owner(), Rank: p.Rank, HostPID: p.Kernel.HostPID, GPU: p.GPU, UUID: p.Snap.Identity.GPUUUID, PCIBusID: NormalPCI(p.Snap.Identity.GPUPCIBusID),
 			Threads: slices.Clone(p.Kernel.Threads), NICs: p.NICs(), World: p.Snap.Identity.WorldSize,
 		}
 		for i := range p.Snap.Comms {

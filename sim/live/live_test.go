@@ -152,11 +152,11 @@ func TestCountersFollowTheJob(t *testing.T) {
 	if risen < 50 {
 		t.Errorf("operations were counted %d times only", risen)
 	}
-	iterations := `culprit_nccl_iteration_seconds_count{job_id="gpt-16",rank="5"}`
+	iterations := `culprit_nccl_iteration_seconds_count{job_id="gpt-16",owner="0",rank="5"}`
 	if n := last[iterations]; n < 5 {
 		t.Errorf("%g iterations found; the job made %d", n, c.Iterations(5))
 	}
-	stall := `culprit_nccl_stall_seconds{job_id="gpt-16",rank="5"}`
+	stall := `culprit_nccl_stall_seconds{job_id="gpt-16",owner="0",rank="5"}`
 	if s := last[stall]; s > 3 {
 		t.Errorf("a healthy job stalls for %g s", s)
 	}
