@@ -5,11 +5,15 @@
 //   (import 'mixin/mixin.libsonnet') + { _config+:: { stallFloorSeconds: 5 } }
 {
   _config+:: {
-    // How our own processes are found. The culprit_nccl_* series need no selector of their own; ncclSelector narrows them
-    // where several installations share one Prometheus.
+    // How our own processes are found. Any scraped target can expose a series of any name, so every series of an exporter is read with
+    // exporterSelector, and every verdict with analyzerSelector.
     exporterSelector: 'job="culprit-exporter"',
     analyzerSelector: 'job="culprit-analyzer"',
-    ncclSelector: '',
+    // The same for the series of jobs; narrow it where several installations share one Prometheus.
+    ncclSelector: self.exporterSelector,
+    // What rules record, and ALERTS, have no label job: it is a target's. So no target can put recorded series into a rule's way. Empty
+    // where an external label or a relabelling gives recorded series a job.
+    recordedSelector: 'job=""',
 
     // Ranks that stand for all in triggers on slowness, as a matcher; empty: all of them are read. For jobs of many thousand ranks: ranks of a job
     // that gets slow wait for each other, so a tenth of them shows it as well. Take whole hosts, for communicators that do not leave them.
@@ -20,8 +24,9 @@
     // How the instance of culprit-exporter follows from a label of theirs, as label_replace takes it.
     sourceInstance: { label: 'instance', regex: '(.*):[0-9]+', replacement: '$1:9850' },
 
-    // What tells one training job from another. Add 'cluster' where job ids are unique only within a cluster.
-    jobLabels: ['job_id'],
+    // What tells one training job from another: its id, which its processes choose, and its owner, the user that the kernel shows. Add
+    // 'cluster' where job ids are unique only within a cluster.
+    jobLabels: ['job_id', 'owner'],
 
     runbookURLPattern: 'https://github.com/culprit-project/culprit/blob/main/docs/runbooks/%s.md',
 

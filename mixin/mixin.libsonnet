@@ -7,4 +7,5 @@
 (import 'alerts/alerts.libsonnet') +
 (import 'dashboards/dashboards.libsonnet') +
 (import 'lib/runbooks.libsonnet') +
+(import 'lib/trusted.libsonnet') +
 (import 'lib/identity.libsonnet')

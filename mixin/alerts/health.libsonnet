@@ -112,10 +112,12 @@
               or
               count by (%(rank)s) (%(up)s == 1) > 1
               or
-              count by (%(job)s) (count by (%(job)s, uid) (%(info)s)) > 1
-            ||| % { x: exporter, job: q.job, rank: q.rank, up: q.metric('culprit_nccl_process_up'), info: q.metric('culprit_nccl_process_info') },
-            'Processes claim to be a rank that is another process.',
-            'Several processes claim the same rank, or several users the same job ({{ if $labels.instance }}exporter {{ $labels.instance }}{{ else }}job {{ $labels.job_id }}{{ if $labels.rank }}, rank {{ $labels.rank }}{{ end }}{{ end }}): a claim in dispute is no evidence, and no verdict names such a rank.',
+              count by (%(name)s) (count by (%(job)s) (%(up)s == 1)) > 1
+              or
+              count by (host) (count by (host, instance) (culprit_exporter_build_info{%(x)s, host!=""})) > 1
+            ||| % { x: exporter, name: std.join(', ', std.filter(function(l) l != 'owner', config.jobLabels)), job: q.job, rank: q.rank, up: q.metric('culprit_nccl_process_up') },
+            'Several processes, users or exporters claim the same name.',
+            '{{ if $labels.host }}Several exporters say that they run on host {{ $labels.host }}: no verdict names this host, and no action touches it.{{ else if $labels.rank }}Several processes claim rank {{ $labels.rank }} of job {{ $labels.job_id }}: a claim in dispute is no evidence, and no verdict names the rank.{{ else if $labels.job_id }}Several users run a job {{ $labels.job_id }}: each of them is watched as a job of its own.{{ else }}Exporter {{ $labels.instance }} sees processes that claim a rank which is another process: a claim in dispute is no evidence, and no verdict names the rank.{{ end }}',
             pending='1m',
           ),
           alert.health(
@@ -166,7 +168,7 @@
           alert.health(
             'CulpritNoVerdict',
             'critical',
-            'group by (%(job)s) (%(triggered)s)\nunless on (%(job)s) group by (%(job)s) (culprit_verdict_info)' % { job: q.job, triggered: q.triggered },
+            'group by (%(job)s) (%(triggered)s)\nunless on (%(job)s) group by (%(job)s) (%(verdicts)s)' % { job: q.job, triggered: q.triggered, verdicts: q.verdicts() },
             'A job is in trouble and has no verdict.',
             'A trigger fires for job {{ $labels.job_id }} and the analyzer shows no verdict for it: look at the job by hand, then at the path from Alertmanager to the analyzer.',
             pending=config.noVerdictFor,

@@ -51,11 +51,13 @@
           and on (%(job)s)
           (job_id:culprit_nccl_iteration_seconds:mean_%(long)s * %(ratio)g > last_over_time(job_id:culprit_nccl_first_look:mean[%(memory)s]))
           and on (%(job)s)
-          ALERTS{alertname="CulpritFirstLook", alertstate="firing"}
+          %(looking)s
           and on (%(job)s)
-          culprit_verdict_info{paged="true"}
+          %(paged)s
         ||| % {
           job: q.job,
+          looking: q.alerts('alertname="CulpritFirstLook", alertstate="firing"'),
+          paged: q.verdicts('paged="true"'),
           ratio: config.iterationRatio,
           memory: config.baselineMemory,
           long: config.slowWindows[1].name,

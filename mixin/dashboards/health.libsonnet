@@ -15,7 +15,7 @@
       s.uid.health,
       'Culprit / Health',
       'Culprit itself: exporters, loss, the analyzer and its sources.',
-      [s.jobs],
+      [s.jobs, s.owner],
       [
         g.row('Exporters', [
           g.stat('Exporters up', 'Exporters that the last scrape reached.', 'short', [g.query('sum(up{%s})' % exporter)], width=4),
@@ -34,7 +34,7 @@
         g.row('Coverage', [
           g.timeseries('Processes with NCCL', 'Processes that have NCCL or its plugin loaded. Unseen: no trace file of theirs is seen. Without plugin: also programs of a single GPU.', 'short', [g.query('sum by (state) (culprit_exporter_nccl_processes{%s})' % exporter, '{{state}}')], stack=true),
           g.timeseries('Ranks not seen', 'Ranks that a job was started with, less those that an exporter sees, by job.', 'short', [
-            g.query('(max by (job_id) (%s) - on (job_id) count by (job_id) (max by (job_id, rank) (%s))) > 0' % [s.ofJob('culprit_nccl_world_size'), s.ofJob('culprit_nccl_process_up')], '{{job_id}}'),
+            g.query('(max by (job_id, owner) (%s) - on (job_id, owner) count by (job_id, owner) (max by (job_id, owner, rank) (%s))) > 0' % [s.ofJob('culprit_nccl_world_size'), s.ofJob('culprit_nccl_process_up')], '{{job_id}} ({{owner}})'),
           ], links=[s.seriesToJob]),
           g.timeseries('Used GPUs without a traced process', 'GPUs in use by processes that write no trace file.', 'percentunit', [
             g.query('culprit_nvml_utilization_ratio > %g unless on (instance, gpu) culprit_nccl_process_info' % config.gpuBusyRatio, '{{instance}} {{gpu}}'),
@@ -45,7 +45,7 @@
           ]),
         ]),
         g.row('Loss', [
-          g.timeseries('Events lost', 'Trace events that the shim or an exporter could not keep, per second, by job and reason.', 'ops', [g.query('sum by (job_id, reason) (rate(%s[$__rate_interval])) > 0' % s.ofJob('culprit_nccl_events_lost_total'), '{{job_id}} {{reason}}')], links=[s.seriesToJob]),
+          g.timeseries('Events lost', 'Trace events that the shim or an exporter could not keep, per second, by job and reason.', 'ops', [g.query('sum by (job_id, owner, reason) (rate(%s[$__rate_interval])) > 0' % s.ofJob('culprit_nccl_events_lost_total'), '{{job_id}} ({{owner}}) {{reason}}')], links=[s.seriesToJob]),
           g.timeseries('Series dropped', 'Series that an exporter left out at its cap, per second.', 'ops', [g.query('rate(culprit_exporter_series_dropped_total{%s}[$__rate_interval]) > 0' % exporter, '{{instance}}')]),
         ]),
         g.row('Refused', [

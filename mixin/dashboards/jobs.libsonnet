@@ -10,10 +10,11 @@
   local verdicts = g.table(
     'Verdicts',
     "The analyzer's verdicts of open incidents: who is to blame, what for, and how sure that is. A rank of -1 or none means that no single rank is meant. Empty while nothing is wrong.",
-    [g.now('max by (job_id, incident, class, cause, rank, host, gpu, paged) (\n  %s\n  * on (instance, incident, job_id) group_left ()\n  culprit_verdict_confidence_ratio\n)' % 'culprit_verdict_info{job_id=~"$job_id"}')],
+    [g.now('max by (job_id, owner, incident, class, cause, rank, host, gpu, paged) (\n  %s\n  * on (instance, incident, job_id, owner) group_left ()\n  culprit_verdict_confidence_ratio\n)' % 'culprit_verdict_info{job_id=~"$job_id", owner=~"$owner"}')],
     {
+      owner: { title: 'Owner' },
       job_id: { title: 'Job', links: [s.toJob()] + s.toJobPage() },
-      rank: { title: 'Rank', links: [s.toRank(job='${__data.fields["Job"]}')], color: [{ color: 'red', value: 0 }] },
+      rank: { title: 'Rank', links: [s.toRank(job='${__data.fields["Job"]}', owner='${__data.fields["Owner"]}')], color: [{ color: 'red', value: 0 }] },
       host: { title: 'Host', links: s.atAnalyzer('Incidents of the host', '/?host=${__value.text:percentencode}') },
       gpu: { title: 'GPU' },
       class: { title: 'Class' },
@@ -25,26 +26,27 @@
       },
       Value: { title: 'Confidence', unit: 'percentunit' },
     },
-    order=['job_id', 'rank', 'host', 'gpu', 'class', 'cause', 'Value', 'paged', 'incident'],
+    order=['job_id', 'owner', 'rank', 'host', 'gpu', 'class', 'cause', 'Value', 'paged', 'incident'],
     height=6,
   ),
 
   local triggers = g.table(
     'Triggers',
     'Alerts that set the analyzer to work. They page nobody: the verdict does.',
-    [g.now('ALERTS{alertstate="firing", culprit="trigger", job_id=~"$job_id"}')],
+    [g.now('ALERTS{alertstate="firing", culprit="trigger", job_id=~"$job_id", owner=~"$owner"}')],
     {
+      owner: { title: 'Owner' },
       job_id: { title: 'Job', links: [s.toJob()] + s.toJobPage() },
       alertname: { title: 'Trigger', links: [g.external('Runbook', config.runbookURLPattern % '${__value.text}')] },
       kind: { title: 'Kind' },
     },
     hidden=['alertstate', 'culprit', 'severity', 'Value'],
-    order=['job_id', 'alertname', 'kind'],
+    order=['job_id', 'owner', 'alertname', 'kind'],
     height=6,
   ),
 
   // Adds the communicators' names to a vector of one sample a communicator or more. A name's number is left out: tp_0 and tp_1 are one.
-  local named(vector) = '%s\n* on (job_id, comm) group_left (comm_name)\ntopk by (job_id, comm) (1, max by (job_id, comm, comm_name) (label_replace(%s, "comm_name", "$1", "comm_name", "(.*?)[-_. ]*[0-9]*")))' % [vector, s.ofJob('culprit_nccl_comm_info')],
+  local named(vector) = '%s\n* on (job_id, owner, comm) group_left (comm_name)\ntopk by (job_id, owner, comm) (1, max by (job_id, owner, comm, comm_name) (label_replace(%s, "comm_name", "$1", "comm_name", "(.*?)[-_. ]*[0-9]*")))' % [vector, s.ofJob('culprit_nccl_comm_info')],
 
   // Names of rows sort as text: ranks of up to five digits get leading zeros.
   local padded(vector) = std.foldl(
@@ -54,14 +56,14 @@
   ),
 
   // Verdicts of the time range, by host. A verdict that paged is one, however long its incident lasted.
-  local accusing = 'culprit_verdict_info{paged="true", host!="", job_id=~"$job_id"}',
+  local accusing = 'culprit_verdict_info{paged="true", host!="", job_id=~"$job_id", owner=~"$owner"}',
   local offenders = g.table(
     'Hosts to blame',
     'Hosts that verdicts which paged accused within the time range: in how many incidents, in how many jobs, and the GPU hours that those jobs spent meanwhile. Where an incident accuses two hosts, both have all of its hours. A host that returns wants repair.',
     [
       g.now('count by (host) (group by (host, incident) (max_over_time(%s[$__range])))' % accusing),
-      g.now('count by (host) (group by (host, job_id) (max_over_time(%s[$__range])))' % accusing),
-      g.now('sum by (host) (\n  count_over_time(group by (host, job_id, incident) (%s)[$__range:1m]) / 60\n  * on (job_id) group_left ()\n  max by (job_id) (max_over_time(job_id:culprit_nccl_process_up:count{job_id=~"$job_id"}[$__range]))\n)' % accusing),
+      g.now('count by (host) (group by (host, job_id, owner) (max_over_time(%s[$__range])))' % accusing),
+      g.now('sum by (host) (\n  count_over_time(group by (host, job_id, owner, incident) (%s)[$__range:1m]) / 60\n  * on (job_id, owner) group_left ()\n  max by (job_id, owner) (max_over_time(job_id:culprit_nccl_process_up:count{job_id=~"$job_id", owner=~"$owner"}[$__range]))\n)' % accusing),
     ],
     {
       host: { title: 'Host', links: s.atAnalyzer('Incidents of the host', '/?host=${__value.text:percentencode}') },
@@ -77,18 +79,19 @@
   local past = g.table(
     'Past verdicts',
     'Verdicts of the time range, the newest first.',
-    [g.now('max by (job_id, incident, class, cause, rank, host, gpu) (max_over_time(timestamp(culprit_verdict_info{job_id=~"$job_id"})[$__range:1m])) * 1000')],
+    [g.now('max by (job_id, owner, incident, class, cause, rank, host, gpu) (max_over_time(timestamp(culprit_verdict_info{job_id=~"$job_id", owner=~"$owner"})[$__range:1m])) * 1000')],
     {
       Value: { title: 'Last seen', unit: 'dateTimeAsIso' },
+      owner: { title: 'Owner' },
       job_id: { title: 'Job', links: [s.toJob()] },
-      rank: { title: 'Rank', links: [s.toRank(job='${__data.fields["Job"]}')] },
+      rank: { title: 'Rank', links: [s.toRank(job='${__data.fields["Job"]}', owner='${__data.fields["Owner"]}')] },
       host: { title: 'Host' },
       gpu: { title: 'GPU' },
       class: { title: 'Class' },
       cause: { title: 'Cause' },
       incident: { title: 'Incident', links: s.toIncident },
     },
-    order=['Value', 'job_id', 'rank', 'host', 'gpu', 'class', 'cause', 'incident'],
+    order=['Value', 'job_id', 'owner', 'rank', 'host', 'gpu', 'class', 'cause', 'incident'],
     sort='Last seen',
   ),
 
@@ -96,14 +99,15 @@
     'Jobs',
     'One line a job: processes alive, longest time without progress and how much of it is more than usual, iteration time, and rates of the mean rank. A job with a red stall stands still.',
     [
-      g.now('job_id:culprit_nccl_process_up:count{job_id=~"$job_id"}'),
-      g.now('job_id:culprit_nccl_stall_seconds:max{job_id=~"$job_id"}'),
-      g.now('job_id:culprit_nccl_stall_seconds:max{job_id=~"$job_id"} / job_id:culprit_nccl_stall_seconds:threshold'),
-      g.now('job_id:culprit_nccl_iteration_seconds:mean_long{job_id=~"$job_id"}'),
-      g.now('job_id:culprit_nccl_function_ops:rate_short{job_id=~"$job_id"}'),
-      g.now('job_id:culprit_nccl_bytes:rate_short{job_id=~"$job_id"}'),
+      g.now('max by (job_id, owner) (job_id:culprit_nccl_process_up:count{job_id=~"$job_id", owner=~"$owner"})'),
+      g.now('max by (job_id, owner) (job_id:culprit_nccl_stall_seconds:max{job_id=~"$job_id", owner=~"$owner"})'),
+      g.now('max by (job_id, owner) (job_id:culprit_nccl_stall_seconds:max{job_id=~"$job_id", owner=~"$owner"} / job_id:culprit_nccl_stall_seconds:threshold)'),
+      g.now('max by (job_id, owner) (job_id:culprit_nccl_iteration_seconds:mean_long{job_id=~"$job_id", owner=~"$owner"})'),
+      g.now('max by (job_id, owner) (job_id:culprit_nccl_function_ops:rate_short{job_id=~"$job_id", owner=~"$owner"})'),
+      g.now('max by (job_id, owner) (job_id:culprit_nccl_bytes:rate_short{job_id=~"$job_id", owner=~"$owner"})'),
     ],
     {
+      owner: { title: 'Owner' },
       job_id: { title: 'Job', links: [s.toJob()] + s.toJobPage() },
       'Value #A': { title: 'Processes' },
       'Value #B': { title: 'Stall', unit: 's' },
@@ -112,8 +116,8 @@
       'Value #E': { title: 'Operations per rank', unit: 'ops' },
       'Value #F': { title: 'Bytes per rank', unit: 'Bps' },
     },
-    join='job_id',
-    order=['job_id', 'Value #A', 'Value #B', 'Value #C', 'Value #D', 'Value #E', 'Value #F'],
+    merge=true,
+    order=['job_id', 'owner', 'Value #A', 'Value #B', 'Value #C', 'Value #D', 'Value #E', 'Value #F'],
     sort='Stall / threshold',
   ),
 
@@ -123,7 +127,7 @@
       s.uid.jobs,
       'Culprit / Jobs',
       'Training jobs: which hangs or got slow, and who is to blame.',
-      [s.jobs] + s.analyzer,
+      [s.jobs, s.owner] + s.analyzer,
       [
         g.row('Verdicts', [verdicts { gridPos+: { w: 16 } }, triggers { gridPos+: { w: 8 } }]),
         g.row('Jobs', [overview]),
@@ -133,8 +137,8 @@
             'The longest time that a communicator with an operation in flight has seen no progress, and the threshold of the stall trigger (dashed): twice what the job usually waits, at least 3 s.',
             's',
             [
-              g.query('job_id:culprit_nccl_stall_seconds:max{job_id=~"$job_id"}', '{{job_id}}'),
-              g.query('job_id:culprit_nccl_stall_seconds:threshold{job_id=~"$job_id"}', '{{job_id}} threshold'),
+              g.query('job_id:culprit_nccl_stall_seconds:max{job_id=~"$job_id", owner=~"$owner"}', '{{job_id}} ({{owner}})'),
+              g.query('job_id:culprit_nccl_stall_seconds:threshold{job_id=~"$job_id", owner=~"$owner"}', '{{job_id}} ({{owner}}) threshold'),
             ],
             links=[s.seriesToJob],
           ) + { fieldConfig+: { overrides: [g.limit('.* threshold')] } },
@@ -143,9 +147,9 @@
             'Mean time of the training iterations that ended in the last 10 s, found in the sequence of operations, and the upper edge of the healthy range (dashed). The trigger fires 10% above it.',
             's',
             [
-              g.query('job_id:culprit_nccl_iteration_seconds:mean_short{job_id=~"$job_id"}', '{{job_id}}'),
+              g.query('job_id:culprit_nccl_iteration_seconds:mean_short{job_id=~"$job_id", owner=~"$owner"}', '{{job_id}} ({{owner}})'),
               // Until it is known the baseline is infinite, so that nothing is above it; no axis has room for that.
-              g.query('last_over_time(job_id:culprit_nccl_iteration_seconds:mean_short_baseline{job_id=~"$job_id"}[%s]) < Inf' % config.baselineMemory, '{{job_id}} baseline'),
+              g.query('last_over_time(job_id:culprit_nccl_iteration_seconds:mean_short_baseline{job_id=~"$job_id", owner=~"$owner"}[%s]) < Inf' % config.baselineMemory, '{{job_id}} ({{owner}}) baseline'),
             ],
             links=[s.seriesToJob],
           ) + { fieldConfig+: { overrides: [g.limit('.* baseline')] } },
@@ -153,14 +157,14 @@
             'Ranks without progress for longest',
             'The ten ranks that have waited longest. In a hang they are the victims: the culprit is whom they wait for.',
             's',
-            [g.query('topk(10, %s)' % s.ofJob('culprit_nccl_stall_seconds'), '{{job_id}} rank {{rank}}')],
+            [g.query('topk(10, %s)' % s.ofJob('culprit_nccl_stall_seconds'), '{{job_id}} ({{owner}}) rank {{rank}}')],
             links=[s.seriesToRank],
           ),
           g.timeseries(
             'Ranks that wait least',
             'Share of the time that a rank waits for peers or the network, summed over its flows: the ten smallest. In a slow job the rank that waits least is the one the others wait for.',
             'percentunit',
-            [g.query('bottomk(10, sum by (job_id, rank) (rate(%s[$__rate_interval])))' % s.ofJob('culprit_nccl_wait_seconds_total', 'reason=~"peer|network|receive"'), '{{job_id}} rank {{rank}}')],
+            [g.query('bottomk(10, sum by (job_id, owner, rank) (rate(%s[$__rate_interval])))' % s.ofJob('culprit_nccl_wait_seconds_total', 'reason=~"peer|network|receive"'), '{{job_id}} ({{owner}}) rank {{rank}}')],
             links=[s.seriesToRank],
           ),
           g.timeseries(
@@ -168,10 +172,10 @@
             'Operations completed per second: the slowest rank, the median rank, the fastest, and the lower edge of the healthy range of the mean (dashed).',
             'ops',
             [
-              g.query('min by (job_id) (sum by (job_id, rank) (rate(%s[$__rate_interval])))' % s.ofJob('culprit_nccl_function_ops_total'), '{{job_id}} slowest'),
-              g.query('quantile by (job_id) (0.5, sum by (job_id, rank) (rate(%s[$__rate_interval])))' % s.ofJob('culprit_nccl_function_ops_total'), '{{job_id}} median'),
-              g.query('max by (job_id) (sum by (job_id, rank) (rate(%s[$__rate_interval])))' % s.ofJob('culprit_nccl_function_ops_total'), '{{job_id}} fastest'),
-              g.query('last_over_time(job_id:culprit_nccl_function_ops:rate_short_baseline{job_id=~"$job_id"}[%s])' % config.baselineMemory, '{{job_id}} baseline'),
+              g.query('min by (job_id, owner) (sum by (job_id, owner, rank) (rate(%s[$__rate_interval])))' % s.ofJob('culprit_nccl_function_ops_total'), '{{job_id}} ({{owner}}) slowest'),
+              g.query('quantile by (job_id, owner) (0.5, sum by (job_id, owner, rank) (rate(%s[$__rate_interval])))' % s.ofJob('culprit_nccl_function_ops_total'), '{{job_id}} ({{owner}}) median'),
+              g.query('max by (job_id, owner) (sum by (job_id, owner, rank) (rate(%s[$__rate_interval])))' % s.ofJob('culprit_nccl_function_ops_total'), '{{job_id}} ({{owner}}) fastest'),
+              g.query('last_over_time(job_id:culprit_nccl_function_ops:rate_short_baseline{job_id=~"$job_id", owner=~"$owner"}[%s])' % config.baselineMemory, '{{job_id}} ({{owner}}) baseline'),
             ],
           ) + { fieldConfig+: { overrides: [g.limit('.* baseline')] } },
           g.timeseries(
@@ -179,10 +183,10 @@
             'Payload of completed operations per second: the rank that moved least, the median rank, the one that moved most, and the lower edge of the healthy range of the mean (dashed).',
             'Bps',
             [
-              g.query('min by (job_id) (sum by (job_id, rank) (rate(%s[$__rate_interval])))' % s.ofJob('culprit_nccl_bytes_total'), '{{job_id}} least'),
-              g.query('quantile by (job_id) (0.5, sum by (job_id, rank) (rate(%s[$__rate_interval])))' % s.ofJob('culprit_nccl_bytes_total'), '{{job_id}} median'),
-              g.query('max by (job_id) (sum by (job_id, rank) (rate(%s[$__rate_interval])))' % s.ofJob('culprit_nccl_bytes_total'), '{{job_id}} most'),
-              g.query('last_over_time(job_id:culprit_nccl_bytes:rate_short_baseline{job_id=~"$job_id"}[%s])' % config.baselineMemory, '{{job_id}} baseline'),
+              g.query('min by (job_id, owner) (sum by (job_id, owner, rank) (rate(%s[$__rate_interval])))' % s.ofJob('culprit_nccl_bytes_total'), '{{job_id}} ({{owner}}) least'),
+              g.query('quantile by (job_id, owner) (0.5, sum by (job_id, owner, rank) (rate(%s[$__rate_interval])))' % s.ofJob('culprit_nccl_bytes_total'), '{{job_id}} ({{owner}}) median'),
+              g.query('max by (job_id, owner) (sum by (job_id, owner, rank) (rate(%s[$__rate_interval])))' % s.ofJob('culprit_nccl_bytes_total'), '{{job_id}} ({{owner}}) most'),
+              g.query('last_over_time(job_id:culprit_nccl_bytes:rate_short_baseline{job_id=~"$job_id", owner=~"$owner"}[%s])' % config.baselineMemory, '{{job_id}} ({{owner}}) baseline'),
             ],
           ) + { fieldConfig+: { overrides: [g.limit('.* baseline')] } },
         ]),
@@ -192,8 +196,8 @@
             'Bus bandwidth as nccl-tests define it, by name of the communicators, function and size: of each communicator that of the rank that waits least, and of those the slowest. Compare it with the share of the network ports that falls to the ranks of such a communicator on a node (dashed), where exporters know it.',
             'Bps',
             [
-              g.query('min by (job_id, comm_name, function, size) (%s)' % named('job_id:culprit_nccl_comm_bus_bandwidth:max{job_id=~"$job_id"}'), '{{job_id}} {{comm_name}} {{function}} {{size}}'),
-              g.query('min by (job_id, comm_name) (%s)' % named('job_id:culprit_nccl_comm_network_rate:min{job_id=~"$job_id"}'), '{{job_id}} {{comm_name}} network rate'),
+              g.query('min by (job_id, owner, comm_name, function, size) (%s)' % named('job_id:culprit_nccl_comm_bus_bandwidth:max{job_id=~"$job_id", owner=~"$owner"}'), '{{job_id}} ({{owner}}) {{comm_name}} {{function}} {{size}}'),
+              g.query('min by (job_id, owner, comm_name) (%s)' % named('job_id:culprit_nccl_comm_network_rate:min{job_id=~"$job_id", owner=~"$owner"}'), '{{job_id}} ({{owner}}) {{comm_name}} network rate'),
             ],
             width=24,
             links=[s.seriesToJob],
@@ -202,12 +206,13 @@
             'Communicators',
             'One line a communicator: how many ranks of how many are seen, how far the last rank is behind the first in operations called, and the oldest operation in flight. A lag that stays is a rank that did not enter.',
             [
-              g.now('max by (job_id, comm, comm_name, nranks) (%s)' % s.ofJob('culprit_nccl_comm_info')),
+              g.now('max by (job_id, owner, comm, comm_name, nranks) (%s)' % s.ofJob('culprit_nccl_comm_info')),
               g.now('count by (comm) (%s)' % s.ofJob('culprit_nccl_ops_started_total')),
               g.now('max by (comm) (%s) - min by (comm) (%s)' % [s.ofJob('culprit_nccl_ops_started_total'), s.ofJob('culprit_nccl_ops_started_total')]),
               g.now('max by (comm) (%s)' % s.ofJob('culprit_nccl_op_age_seconds')),
             ],
             {
+              owner: { title: 'Owner' },
               job_id: { title: 'Job' },
               comm: { title: 'Communicator', links: [g.drilldown('Communicator', s.uid.communicator, { job_id: '${__data.fields["Job"]}', comm: '${__value.text}' })] },
               comm_name: { title: 'Name' },
@@ -218,7 +223,7 @@
             },
             hidden=['Value #A'],
             join='comm',
-            order=['job_id', 'comm', 'comm_name', 'nranks', 'Value #B', 'Value #C', 'Value #D'],
+            order=['job_id', 'owner', 'comm', 'comm_name', 'nranks', 'Value #B', 'Value #C', 'Value #D'],
             sort='Oldest operation',
           ),
         ]),
@@ -227,7 +232,7 @@
             'Waiting',
             'Share of the time that each rank waits for peers or the network, summed over its flows; one row a rank. In a slow job the dark row is whom the others wait for; in a hang all rows stop.',
             'percentunit',
-            [g.query('sum by (job_id, row) (%s)' % padded('rate(%s[$__rate_interval])' % s.ofJob('culprit_nccl_wait_seconds_total', 'reason=~"peer|network|receive"')), '{{job_id}} {{row}}')],
+            [g.query('sum by (job_id, owner, row) (%s)' % padded('rate(%s[$__rate_interval])' % s.ofJob('culprit_nccl_wait_seconds_total', 'reason=~"peer|network|receive"')), '{{job_id}} ({{owner}}) {{row}}')],
           ),
         ], collapsed=true),
         g.row('History', [offenders, past], collapsed=true),

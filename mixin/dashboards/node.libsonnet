@@ -22,9 +22,9 @@
             'Ranks here',
             'Ranks whose processes run on the node.',
             [g.now('culprit_nccl_process_info' + here)],
-            { job_id: { title: 'Job', links: [s.toJob()] }, rank: { title: 'Rank', links: [s.toRank(job='${__data.fields["Job"]}')] }, gpu: { title: 'GPU' }, nic: { title: 'NIC' }, pod: { title: 'Pod' } },
+            { job_id: { title: 'Job', links: [s.toJob()] }, owner: { title: 'Owner' }, rank: { title: 'Rank', links: [s.toRank(job='${__data.fields["Job"]}', owner='${__data.fields["Owner"]}')] }, gpu: { title: 'GPU' }, nic: { title: 'NIC' }, pod: { title: 'Pod' } },
             hidden=['Value', 'instance', 'job', 'host', 'gpu_uuid', 'pci_bus_id', 'local_rank', 'world_size', 'pid', 'namespace', 'container', 'slurm_job_id', 'slurm_step_id', 'uid', 'abi', 'node'],
-            order=['job_id', 'rank', 'gpu', 'nic', 'pod'],
+            order=['job_id', 'owner', 'rank', 'gpu', 'nic', 'pod'],
           ),
           g.timeseries('Processes on GPUs', 'Processes that compute on each GPU; two are one too many beside a rank.', 'short', [g.query('culprit_nvml_compute_processes' + here, 'GPU {{gpu}}')]),
           g.timeseries('Processes on GPUs that are no ranks', 'Processes that compute on a GPU and write no trace file.', 'short', [g.query('sum by (gpu, pid) (culprit_nvml_process_info{instance=~"$instance", job_id=""})', 'GPU {{gpu}} process {{pid}}')]),
@@ -50,7 +50,7 @@
           ]),
           g.timeseries('Waiting for credit', 'Ticks in which a port had data and no credit, per second: the fabric takes less than is offered.', 'ops', [g.query(rate('culprit_rdma_transmit_wait_ticks_total'), '{{device}}')]),
           g.timeseries('Queue pairs', 'Bytes posted per second on queue pairs of communicators that stand; the ten busiest.', 'Bps', [
-            g.query('topk(10, %s * on (instance, job_id, rank, comm, qp) group_left (peer, state) culprit_nccl_qp_info%s)' % [rate('culprit_nccl_qp_send_bytes_total'), here], 'rank {{rank}} {{device}} {{qp}} to {{peer}}: {{state}}'),
+            g.query('topk(10, %s * on (instance, job_id, owner, rank, comm, qp) group_left (peer, state) culprit_nccl_qp_info%s)' % [rate('culprit_nccl_qp_send_bytes_total'), here], 'rank {{rank}} {{device}} {{qp}} to {{peer}}: {{state}}'),
           ]),
           g.timeseries('Outstanding sends', 'Work requests posted and not known done, on queue pairs of communicators that stand; the ten longest queues, and errors.', 'short', [
             g.query('topk(10, culprit_nccl_qp_outstanding_sends%s)' % here, 'rank {{rank}} {{device}} {{qp}}'),

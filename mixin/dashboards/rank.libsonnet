@@ -26,10 +26,10 @@
 
   // Operations of each communicator divided by the probes that found their counts changed, of this rank and the lowest of the job's.
   local rates(metric, name) =
-    local by(labels, of) = 'sum by (%s) (rate(%s[$__rate_interval])) / sum by (%s) (rate(%s[$__rate_interval]))' % [labels, of('culprit_nccl_ops_completed_total'), labels, of(metric)];
+    local by (labels, of) = 'sum by (%s) (rate(%s[$__rate_interval])) / sum by (%s) (rate(%s[$__rate_interval]))' % [labels, of('culprit_nccl_ops_completed_total'), labels, of(metric)];
     [
-      g.query(by('comm', ofRank), '{{comm}} ' + name),
-      g.query('min by (comm) (%s and on (comm) %s)' % [by('comm, rank', s.ofJob), ofRank(metric)], '{{comm}} lowest ' + name + ' of the job'),
+      g.query(by ('comm', ofRank), '{{comm}} ' + name),
+      g.query('min by (comm) (%s and on (comm) %s)' % [by ('comm, rank', s.ofJob), ofRank(metric)], '{{comm}} lowest ' + name + ' of the job'),
     ],
 
   grafanaDashboards+:: {
@@ -38,7 +38,7 @@
       s.uid.rank,
       'Culprit / Rank',
       'One rank of a job: progress, waits by reason, network steps, and the facts of its node.',
-      [s.job, s.rank] + s.analyzer,
+      [s.job, s.owner, s.rank] + s.analyzer,
       [
         g.row('Process', [
           g.table(
@@ -94,8 +94,8 @@
             order=['comm', 'comm_name', 'comm_rank', 'nranks', 'Value #B', 'Value #C', 'Value #D', 'Value #E'],
             sort='Oldest',
           ),
-          g.timeseries('Operations completed', 'Operations left per second, by communicator.', 'ops', [g.query('sum by (job_id, comm) (rate(%s[$__rate_interval]))' % ofRank('culprit_nccl_ops_completed_total'), '{{comm}}')], links=[s.seriesToCommunicator]),
-          g.timeseries('Operations in flight', 'Operations enqueued and not left, by communicator.', 'short', [g.query('max by (job_id, comm) (%s - %s)' % [ofRank('culprit_nccl_ops_started_total'), ofRank('culprit_nccl_ops_completed_total')], '{{comm}}')], links=[s.seriesToCommunicator]),
+          g.timeseries('Operations completed', 'Operations left per second, by communicator.', 'ops', [g.query('sum by (job_id, owner, comm) (rate(%s[$__rate_interval]))' % ofRank('culprit_nccl_ops_completed_total'), '{{comm}}')], links=[s.seriesToCommunicator]),
+          g.timeseries('Operations in flight', 'Operations enqueued and not left, by communicator.', 'short', [g.query('max by (job_id, owner, comm) (%s - %s)' % [ofRank('culprit_nccl_ops_started_total'), ofRank('culprit_nccl_ops_completed_total')], '{{comm}}')], links=[s.seriesToCommunicator]),
         ]),
         g.row('Waiting', [
           g.timeseries(

@@ -21,7 +21,7 @@ local datasource = { type: 'prometheus', uid: '${datasource}' };
   },
 
   // A variable over the values of a label. many: several values or all of them may be chosen.
-  labelVariable(name, label, selector, description, many=false):: {
+  labelVariable(name, label, selector, description, many=false, all='.+'):: {
     name: name,
     label: label,
     description: description,
@@ -34,7 +34,7 @@ local datasource = { type: 'prometheus', uid: '${datasource}' };
     hide: 0,
     includeAll: many,
     multi: many,
-    [if many then 'allValue']: '.+',
+    [if many then 'allValue']: all,
     current: if many then { text: ['All'], value: ['$__all'] } else {},
   },
 
@@ -121,10 +121,10 @@ local datasource = { type: 'prometheus', uid: '${datasource}' };
   },
 
   // A table of instant queries. columns: field name -> { title, unit, links, width, mappings }; hidden: field names left out.
-  // join: the label by which several queries become one row.
-  table(title, description, queries, columns, hidden=[], join='', order=[], sort='', width=24, height=8):: panel('table', title, description, 'none', queries, width, height) + {
+  // join: the label by which several queries become one row; merge: all their labels do, which must be the same.
+  table(title, description, queries, columns, hidden=[], join='', merge=false, order=[], sort='', width=24, height=8):: panel('table', title, description, 'none', queries, width, height) + {
     transformations:
-      (if join != '' then [{ id: 'joinByField', options: { byField: join, mode: 'outer' } }] else []) + [
+      (if join != '' then [{ id: 'joinByField', options: { byField: join, mode: 'outer' } }] else if merge then [{ id: 'merge', options: {} }] else []) + [
         {
           id: 'organize',
           options: {

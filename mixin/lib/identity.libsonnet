@@ -1,20 +1,9 @@
 // Copyright 2026 The Culprit Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Where more than job_id tells jobs apart, such as the cluster, each dashboard has a variable for it with a single value, every query
+// Where more than id and owner tells jobs apart, such as the cluster, each dashboard has a variable for it with a single value, every query
 // selects that value, and links keep it. Queries need not name the label otherwise: they see one cluster at a time.
-local isWord(c) = (c >= 'a' && c <= 'z') || c == '_' || c == ':' || (c >= '0' && c <= '9');
-local nameLength(text, from) = if from < std.length(text) && isWord(text[from]) then nameLength(text, from + 1) else from;
-
-// Adds matchers to a selector, given from within the metric's name on.
-local narrowed(text, matchers) =
-  local end = nameLength(text, 0);
-  local rest = text[end:];
-  text[:end] + (
-    if std.startsWith(rest, '{}') then '{' + matchers + rest[1:]
-    else if std.startsWith(rest, '{') then '{' + matchers + ', ' + rest[1:]
-    else '{' + matchers + '}' + rest
-  );
+local narrowed = (import 'selectors.libsonnet').narrowed;
 
 // Adds matchers to every selector of an expression. The analyzer serves all clusters: what it says of itself belongs to none.
 local ours = 'culprit_';
@@ -36,7 +25,7 @@ local walk(value, key, change) =
 {
   local config = $._config,
   local g = import 'grafana.libsonnet',
-  local labels = std.filter(function(l) l != 'job_id', config.jobLabels),
+  local labels = std.filter(function(l) l != 'job_id' && l != 'owner', config.jobLabels),
   local matchers = std.join(', ', ['%s=~"$%s"' % [l, l] for l in labels]),
   // What the analyzer shows of itself has neither label.
   local ofAnalyzer(expr) = config.analyzerSelector != '' && std.length(std.findSubstr(config.analyzerSelector, expr)) > 0,

@@ -4,17 +4,13 @@
 // Pieces of PromQL that the rules share.
 function(config) {
   local join = std.join(', ', config.jobLabels),
-  local sel = config.ncclSelector,
-
   // Label lists for by () and on ().
   job: join,
   rank: join + ', rank',
   process: 'instance, ' + join + ', rank',
 
-  // A metric with the configured selector, more matchers, and what follows the braces.
-  metric(name, matchers='', suffix=''):
-    local all = std.filter(function(s) s != '', [sel, matchers]);
-    name + (if all == [] then '' else '{%s}' % std.join(', ', all)) + suffix,
+  // A metric with matchers, and what follows the braces. selectors.libsonnet adds those that say whose series is read.
+  metric(name, matchers='', suffix=''): name + (if matchers == '' then '' else '{%s}' % matchers) + suffix,
 
   // The same of the ranks that stand for all.
   sampled(name, matchers=''): self.metric(name, std.join(', ', std.filter(function(s) s != '', [config.sampleSelector, matchers]))),
@@ -26,7 +22,10 @@ function(config) {
     '%s\nand on (%s) (%s == 1)' % [vector, self.process, self.metric('culprit_nccl_process_up')],
 
   // Jobs of which a trigger fires. ALERTS holds the previous evaluation's state.
-  triggered: 'ALERTS{alertstate="firing", culprit="trigger"}',
+  triggered: $.alerts('alertstate="firing", culprit="trigger"'),
   // The same without the look at each new job, which tells of no trouble.
-  troubled: 'ALERTS{alertstate="firing", culprit="trigger", kind!="start"}',
+  troubled: $.alerts('alertstate="firing", culprit="trigger", kind!="start"'),
+  alerts(matchers): 'ALERTS{%s}' % std.join(', ', std.filter(function(s) s != '', [config.recordedSelector, matchers])),
+  // What the analyzer shows of its verdicts.
+  verdicts(matchers=''): 'culprit_verdict_info{%s}' % std.join(', ', std.filter(function(s) s != '', [config.analyzerSelector, matchers])),
 }

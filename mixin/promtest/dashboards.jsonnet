@@ -9,7 +9,7 @@ local everything(panels) = std.flattenArrays([[p] + (if std.objectHas(p, 'panels
 // The query of a panel, with what Grafana would fill in.
 local of(board, title, query=0) =
   local panel = [p for p in everything(mixin.grafanaDashboards[board].panels) if std.get(p, 'title') == title && p.type != 'row'][0];
-  std.strReplace(std.strReplace(std.strReplace(panel.targets[query].expr, '$job_id', '.+'), '$__range', '1h'), '$__rate_interval', '1m');
+  std.strReplace(std.strReplace(std.strReplace(std.strReplace(panel.targets[query].expr, '$job_id', '.+'), '$owner', '.*'), '$__range', '1h'), '$__rate_interval', '1m');
 
 local verdict(incident, job, host, values, paged='true') = {
   series: 'culprit_verdict_info{job_id="%s", incident="%s", host="%s", rank="1", gpu="0", class="fault", cause="gpu", paged="%s"}' % [job, incident, host, paged],
@@ -47,7 +47,7 @@ local expect(expr, samples) = { expr: expr, eval_time: '60m', exp_samples: [{ la
         name: 'bus bandwidth: the slowest communicator of each name, whatever number the names end with',
         interval: '1m',
         input_series: [
-          { series: 'culprit_nccl_comm_info{job_id="j", comm="%s", comm_name="%s", rank="%d"}' % c, values: '1x60' }
+          { series: 'culprit_nccl_comm_info{job="culprit-exporter", job_id="j", comm="%s", comm_name="%s", rank="%d"}' % c, values: '1x60' }
           for c in [['a', 'tp_0', 0], ['a', 'tp_0', 1], ['b', 'tp_1', 2], ['c', 'dp', 0], ['d', '', 0], ['d', 'odd', 1]]
         ] + [
           { series: 'job_id:culprit_nccl_comm_bus_bandwidth:max{job_id="j", comm="%s", function="AllReduce", size="<=1MiB", algorithm="%s"}' % x[0], values: '%dx60' % x[1] }
@@ -63,7 +63,7 @@ local expect(expr, samples) = { expr: expr, eval_time: '60m', exp_samples: [{ la
         name: 'waiting by rank: rows are in the order of ranks',
         interval: '15s',
         input_series: [
-          { series: 'culprit_nccl_wait_seconds_total{job_id="j", rank="%d", reason="peer"}' % r[0], values: '0+%gx240' % r[1] }
+          { series: 'culprit_nccl_wait_seconds_total{job="culprit-exporter", job_id="j", rank="%d", reason="peer"}' % r[0], values: '0+%gx240' % r[1] }
           for r in [[0, 3], [7, 0], [10, 6], [128, 15], [10239, 1.5]]
         ],
         // Rounded: the last bit of a rate differs between machines.

@@ -71,7 +71,7 @@ type board struct {
 func clusterBoards(t *testing.T) []board {
 	t.Helper()
 	out, err := exec.Command(filepath.Join(root, "bin", "tools", "jsonnet"), "-e",
-		`((import "`+filepath.Join(root, "mixin", "mixin.libsonnet")+`") + { _config+:: { jobLabels: ["cluster", "job_id"] } }).grafanaDashboards`).Output()
+		`((import "`+filepath.Join(root, "mixin", "mixin.libsonnet")+`") + { _config+:: { jobLabels: ["cluster", "job_id", "owner"] } }).grafanaDashboards`).Output()
 	if err != nil {
 		t.Fatalf("rendering the dashboards (tools/build.sh jsonnet makes what it takes): %v", err)
 	}

@@ -21,7 +21,7 @@ var known = Catalogue{
 	"scrape_duration_seconds": {Type: "gauge", Labels: map[string]map[string]bool{}},
 	"scrape_samples_scraped":  {Type: "gauge", Labels: map[string]map[string]bool{}},
 	"ALERTS": {Type: "gauge", Labels: map[string]map[string]bool{
-		"alertname": nil, "job_id": nil,
+		"alertname": nil, "job_id": nil, "owner": nil,
 		"alertstate": {"firing": true, "pending": true},
 		"culprit":    {"trigger": true, "health": true, "ticket": true},
 		"severity":   {"critical": true, "warning": true, "info": true, "none": true},

@@ -19,7 +19,7 @@ local stalling(scrape) = '0.4x%d %g+%gx%d' % [before(scrape), scrape, scrape, af
 
 // What a rank shows, by what happens to the job. Rates are per second.
 local rank(scrape, job, rank, ops=growing(scrape, 10, 10), bytes=growing(scrape, 1e6, 1e6), iterations=growing(scrape, 1, 1), spent=growing(scrape, 1, 1), stall=constant(scrape, 0.4), launch=constant(scrape, 0.4), age=constant(scrape, 1), up=constant(scrape, 1)) =
-  local labels = 'instance="n%s", job_id="%s", rank="%s"' % [rank, job, rank];
+  local labels = 'job="culprit-exporter", instance="n%s", job_id="%s", rank="%s"' % [rank, job, rank];
   [
     { series: s[0] + '{' + labels + s[1] + '}', values: s[2] }
     for s in [
@@ -49,10 +49,10 @@ local series(scrape) =
   rank(scrape, 'calling', '0') + rank(scrape, 'calling', '1') +
   [
     {
-      series: 'culprit_nccl_call_open_seconds{instance="n0", job_id="calling", rank="0", call="ncclCommSplit", call_id="7"}',
+      series: 'culprit_nccl_call_open_seconds{job="culprit-exporter", instance="n0", job_id="calling", rank="0", call="ncclCommSplit", call_id="7"}',
       values: '_x%d %g+%gx%d' % [before(scrape), scrape, scrape, after(scrape)],
     },
-    { series: 'culprit_nccl_call_ranks{instance="n0", job_id="calling", rank="0", call_id="7"}', values: '_x%d 2x%d' % [before(scrape), after(scrape)] },
+    { series: 'culprit_nccl_call_ranks{job="culprit-exporter", instance="n0", job_id="calling", rank="0", call_id="7"}', values: '_x%d 2x%d' % [before(scrape), after(scrape)] },
   ];
 
 local samples(pairs) = [{ labels: '{alertname="%s", job_id="%s"}' % p, value: 1 } for p in pairs];

@@ -67,7 +67,7 @@ func catalogue(t *testing.T) Catalogue {
 	}
 	for _, rule := range rules(t) {
 		if rule.Record != "" {
-			labels := map[string]map[string]bool{"job_id": nil}
+			labels := map[string]map[string]bool{"job_id": nil, "owner": nil}
 			if strings.HasPrefix(rule.Record, "job_id:culprit_nccl_comm_") {
 				for _, name := range []string{"comm", "function", "algorithm", "protocol", "path", "size"} {
 					labels[name] = nil

@@ -5,9 +5,11 @@ package promtest
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql/parser"
 	"go.yaml.in/yaml/v3"
 )
@@ -185,5 +187,51 @@ func TestEveryAlertIsTestedBothWays(t *testing.T) {
 	// promtool finds every alert silent that does not exist.
 	for name := range silent {
 		t.Errorf("a test waits for silence of %s, which no rule makes", name)
+	}
+}
+
+// Any target that is scraped can expose a series of any name. So every rule and every panel says whose it reads: those of our exporters, or
+// what the rules record, which has no target's labels.
+func TestOnlyOurSeriesAreRead(t *testing.T) {
+	looked := 0
+	check := func(where, text string) {
+		expr, err := Parse(text)
+		if err != nil {
+			t.Errorf("%s: %v", where, err)
+			return
+		}
+		parser.Inspect(expr, func(node parser.Node, _ []parser.Node) error {
+			selector, ok := node.(*parser.VectorSelector)
+			if !ok {
+				return nil
+			}
+			want, ours := "", strings.HasPrefix(selector.Name, "culprit_nccl_") || strings.HasPrefix(selector.Name, "culprit_host_thread_")
+			switch {
+			case ours:
+				want = "culprit-exporter"
+			case !strings.HasPrefix(selector.Name, "job_id:"):
+				return nil
+			}
+			looked++
+			if !slices.ContainsFunc(selector.LabelMatchers, func(m *labels.Matcher) bool {
+				return m.Name == "job" && m.Type == labels.MatchEqual && m.Value == want
+			}) {
+				t.Errorf("%s: %s reads anybody's series, want job=%q", where, selector, want)
+			}
+			return nil
+		})
+	}
+	for _, rule := range rules(t) {
+		check(rule.Record+rule.Alert, rule.Expr)
+	}
+	for _, b := range boards(t) {
+		for _, p := range b.allPanels() {
+			for _, target := range p.Targets {
+				check(b.file+", "+p.Title, target.Expr)
+			}
+		}
+	}
+	if looked < 200 {
+		t.Errorf("only %d selectors were looked at", looked)
 	}
 }

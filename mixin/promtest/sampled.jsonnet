@@ -6,7 +6,7 @@
 local groups = ((import '../mixin.libsonnet') + { _config+:: { sampleSelector: 'rank=~".*0"' } }).prometheusAlerts.groups;
 
 local rank(job, rank, bytes, stall='0.4x120') =
-  local of = 'instance="n%s", job_id="%s", rank="%s"' % [rank, job, rank];
+  local of = 'job="culprit-exporter", instance="n%s", job_id="%s", rank="%s"' % [rank, job, rank];
   local op = of + ', comm="c", function="AllReduce", algorithm="ring", protocol="simple", path="network", size="<=1MiB"';
   [
     { series: 'culprit_nccl_process_up{%s}' % of, values: '1x120' },
