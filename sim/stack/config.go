@@ -38,6 +38,7 @@ alerting:
     - static_configs: [{targets: [{{ range $i, $a := .Alertmanagers }}{{ if $i }}, {{ end }}'{{ $a }}'{{ end }}]}]
 scrape_configs:
   - job_name: culprit-exporter
+    honor_timestamps: false
     static_configs:
 {{- range .Exporters }}
       - targets: ['{{ .Addr }}']
@@ -51,6 +52,7 @@ scrape_configs:
 {{- end }}
 {{- with .Analyzers }}
   - job_name: culprit-analyzer
+    honor_timestamps: false
     static_configs: [{targets: [{{ range $i, $a := . }}{{ if $i }}, {{ end }}'{{ $a }}'{{ end }}]}]
 {{- end }}
 `))
