@@ -73,8 +73,9 @@ func (b *bounded) Write(p []byte) (int, error) {
 
 // Webhook posts the request as JSON. Any status of 200 to 299 is success.
 type Webhook struct {
-	URL  string
-	HTTP *http.Client
+	URL    string
+	HTTP   *http.Client
+	Secret []byte // Signs the body; empty: it is not signed.
 }
 
 // Do implements Doer.
@@ -88,6 +89,9 @@ func (w *Webhook) Do(ctx context.Context, r *Request) (string, error) {
 		return "", fmt.Errorf("posting the action: %w", err)
 	}
 	req.Header.Set("Content-Type", "application/json")
+	if len(w.Secret) > 0 {
+		req.Header.Set(SignatureHeader, Sign(w.Secret, body, time.Now()))
+	}
 	resp, err := w.HTTP.Do(req)
 	if err != nil {
 		return "", fmt.Errorf("posting the action: %w", err)

@@ -59,6 +59,8 @@ type Options struct {
 	JobLinks func(id identity.Job) []page.Link
 	// JobLabels gives the labels that belong to a job's identity beside its id; nil: there are none.
 	JobLabels func() []string
+	// Whose completes the identity of a job that was named without its owner; nil: it stays as it is.
+	Whose func(identity.Job) identity.Job
 	// RankURL gives where there is more of a rank of a running job, empty nowhere; nil: nowhere.
 	RankURL func(job identity.Job, rank int) string
 }
@@ -192,7 +194,11 @@ func (a *API) job(id string, value func(name string) string) identity.Job {
 	for _, name := range a.jobLabels() {
 		labels[name] = value(name)
 	}
-	return identity.New(id, labels)
+	job := identity.New(id, labels)
+	if a.opt.Whose != nil {
+		return a.opt.Whose(job)
+	}
+	return job
 }
 
 func readAnalyze(r io.Reader) (AnalyzeRequest, error) {

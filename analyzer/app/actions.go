@@ -4,7 +4,10 @@
 package app
 
 import (
+	"bytes"
 	"errors"
+	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"time"
@@ -52,11 +55,33 @@ func (a *App) buildActions(cfg *config.Actions, agent promconfig.HTTPClientOptio
 			if err != nil {
 				return out, err
 			}
-			r.Do = &action.Webhook{URL: c.Webhook.URL, HTTP: client}
+			secret, err := readSecret(c.Webhook.SecretFile)
+			if err != nil {
+				return out, fmt.Errorf("actions.rules[%d].webhook.secret_file: %w", i, err)
+			}
+			r.Do = &action.Webhook{URL: c.Webhook.URL, HTTP: client, Secret: secret}
 		}
 		out.rules = append(out.rules, r)
 	}
 	return out, nil
+}
+
+// leastSecret is below how many bytes a secret can be guessed.
+const leastSecret = 16
+
+// readSecret reads what a webhook is signed with, without the end of its line; nil where no file is named.
+func readSecret(file string) ([]byte, error) {
+	if file == "" {
+		return nil, nil
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	if text = bytes.TrimRight(text, "\r\n"); len(text) < leastSecret {
+		return nil, fmt.Errorf("%s has %d bytes, want %d or more", file, len(text), leastSecret)
+	}
+	return text, nil
 }
 
 // openActionLog opens the audit log, which is kept in memory where there is no folder.

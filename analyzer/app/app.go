@@ -57,6 +57,7 @@ type App struct {
 	store     *incident.Store
 	kept      *kept.Store
 	storage   string // Folder of all that is kept; empty: in memory.
+	held      *lock  // Of the folder; nil: none.
 	actions   *action.Runner
 	audit     *action.Log
 	pages     *api.API
@@ -109,6 +110,9 @@ func New(cfg *config.Config, storage string, logger *slog.Logger, reg *prometheu
 		}
 	}
 	var err error
+	if a.held, err = hold(storage); err != nil {
+		return nil, err
+	}
 	if a.audit, err = openActionLog(storage); err != nil {
 		return nil, err
 	}
@@ -308,7 +312,7 @@ func (a *App) publish(inc incident.Incident) {
 
 // receive is the webhook's sink.
 func (a *App) receive(_ context.Context, m *webhook.Message) error {
-	found, ignored := Triggers(m.Alerts, a.current.Load().config.Labels, time.Now())
+	found, ignored := a.triggers(m.Alerts)
 	if ignored > 0 {
 		a.logger.Warn("ignoring triggers without a job or a kind", "alerts", ignored, "group", m.GroupKey)
 	}
@@ -351,6 +355,7 @@ func (a *App) Run(ctx context.Context) {
 	if a.store != nil {
 		a.store.Flush() // What the last analyses left.
 	}
+	a.held.release()
 }
 
 // refresh keeps the membership of running jobs known, for when Prometheus is down.
@@ -373,7 +378,7 @@ func (a *App) refresh(ctx context.Context) {
 func (a *App) routes(reg *prometheus.Registry) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("POST /api/v1/alerts", webhook.NewHandler(a.receive, a.logger.With("component", "webhook"), reg))
-	a.pages = api.New(a.incidents, api.Options{Links: a.links, Warning: a.warning, Evidence: a.kept, Actions: a.audit.Entries, Jobs: a.jobs, JobLinks: a.jobLinks, JobLabels: a.jobLabels, RankURL: a.rankURL}, a.logger.With("component", "api"))
+	a.pages = api.New(a.incidents, api.Options{Links: a.links, Warning: a.warning, Evidence: a.kept, Actions: a.audit.Entries, Jobs: a.jobs, JobLinks: a.jobLinks, JobLabels: a.jobLabels, Whose: a.whose, RankURL: a.rankURL}, a.logger.With("component", "api"))
 	a.pages.Register(mux)
 	mux.HandleFunc("GET /-/healthy", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("healthy\n")) })
 	mux.HandleFunc("GET /-/ready", func(w http.ResponseWriter, _ *http.Request) {

@@ -4,6 +4,7 @@
 package app
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -41,6 +42,7 @@ type cluster struct {
 	labels    func(rank int) map[string]string // Further ones of processes; nil: none.
 	later     time.Duration                    // By how much the nodes' time has gone on with nothing else changed.
 	processes []*nodeapi.Process
+	claims    []map[string]string // What exporters call their hosts, where two may call theirs alike.
 	queries   []string
 }
 
@@ -180,6 +182,11 @@ func (c *cluster) query(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	var result []map[string]any
+	if strings.Contains(query, "and on (short)") {
+		for _, claim := range c.claims {
+			result = append(result, map[string]any{"value": []any{1, "1"}, "metric": claim})
+		}
+	}
 	if strings.Contains(query, "job_id:culprit_nccl_wait_ended_seconds:max") && c.longest > 0 {
 		result = append(result, map[string]any{"value": []any{1, strconv.FormatFloat(c.longest.Seconds(), 'f', -1, 64)}, "metric": map[string]string{}})
 	}
@@ -213,7 +220,7 @@ func (c *cluster) query(w http.ResponseWriter, r *http.Request) {
 			if c.labels != nil {
 				maps.Copy(labels, c.labels(int(p.Rank)))
 			}
-			labels["host"], labels["gpu"] = p.Host, p.GPU
+			labels["host"], labels["gpu"] = cmp.Or(labels["told_host"], p.Host), p.GPU
 			labels["world_size"], labels["pid"] = strconv.Itoa(int(p.Identity.WorldSize)), strconv.Itoa(int(p.Identity.PID))
 		case strings.Contains(query, "culprit_nccl_comm_info"):
 			labels["comm"], labels["comm_name"] = comm.ID.String(), comm.Name

@@ -22,6 +22,31 @@ const (
 	kindLabel    = "kind"
 )
 
+// triggers gives what alerts mean, each with the owner of its job.
+func (a *App) triggers(alerts []webhook.Alert) (out []incident.Trigger, ignored int) {
+	out, ignored = Triggers(alerts, a.current.Load().config.Labels, time.Now())
+	for i := range out {
+		out[i].JobLabels = a.whose(out[i].Job()).Labels()
+	}
+	return out, ignored
+}
+
+// whose completes the identity of a job that was named without its owner, as by rules of a site's own: where Prometheus knows one job of
+// that name, it is that. An incident that was opened for all jobs of the name stays theirs.
+func (a *App) whose(job identity.Job) identity.Job {
+	s := a.current.Load()
+	if job.Owner() != "" || !slices.Contains(s.config.Prometheus.JobLabels, identity.OwnerLabel) {
+		return job
+	}
+	if _, open := a.incidents.OpenFor(job); open {
+		return job
+	}
+	if owners := s.diagnoser.Gatherer.Directory.Owners(job); len(owners) == 1 {
+		return job.OwnedBy(owners[0])
+	}
+	return job
+}
+
 // Triggers gives what a notification's alerts mean. Only alerts with the labels of a trigger are one, and not those that repeat
 // another alert or that are of another cluster. ignored counts triggers without a job or a kind.
 func Triggers(alerts []webhook.Alert, labels config.Labels, now time.Time) (out []incident.Trigger, ignored int) {

@@ -32,7 +32,7 @@ func (a *App) inPrometheus(ctx context.Context) ([]incident.Trigger, bool) {
 		}
 		return nil, false
 	}
-	found, _ := Triggers(alerts, s.config.Labels, time.Now())
+	found, _ := a.triggers(alerts)
 	a.noteEvaluated(ctx, s, found)
 	return found, true
 }
@@ -133,7 +133,7 @@ func (a *App) takeUnheard(ctx context.Context, firing []incident.Trigger) {
 	// Alertmanager may not answer: then nothing is known to be silenced, and nothing would have been sent.
 	list, _ := a.list(ctx, "", notify.Matcher(triggerLabel, triggerValue))
 	for _, t := range late {
-		at, silenced := inList(&t, list, cfg.Labels, now)
+		at, silenced := a.inList(&t, list)
 		if silenced {
 			continue
 		}
@@ -164,9 +164,9 @@ func coveredByHang(t *incident.Trigger, firing []incident.Trigger) bool {
 }
 
 // inList finds a trigger among what Alertmanager lists, and whether it is silenced there.
-func inList(t *incident.Trigger, list []notify.Listed, labels config.Labels, now time.Time) (found *incident.Trigger, silenced bool) {
+func (a *App) inList(t *incident.Trigger, list []notify.Listed) (found *incident.Trigger, silenced bool) {
 	for i := range list {
-		triggers, _ := Triggers([]webhook.Alert{firing(&list[i])}, labels, now)
+		triggers, _ := a.triggers([]webhook.Alert{firing(&list[i])})
 		if len(triggers) == 0 || !alike(&triggers[0], t) {
 			continue
 		}

@@ -71,7 +71,7 @@ func (a *App) catchUp(ctx context.Context) bool {
 	if !ok {
 		return len(a.sender.Clients()) == 0
 	}
-	found, _ := Triggers(listed(list), a.current.Load().config.Labels, time.Now())
+	found, _ := a.triggers(listed(list))
 	byJob := map[identity.Job][]incident.Trigger{}
 	for _, t := range found {
 		byJob[t.Job()] = append(byJob[t.Job()], t)
@@ -89,7 +89,7 @@ func (a *App) fetchRest(ctx context.Context, r refill) {
 	if !ok {
 		return
 	}
-	found, _ := Triggers(listed(list), a.current.Load().config.Labels, time.Now())
+	found, _ := a.triggers(listed(list))
 	if err := a.incidents.Receive(found); err != nil {
 		a.logger.Warn("rest of a truncated notification refused", "err", err)
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"regexp"
 	"slices"
 	"text/template"
 
@@ -25,6 +26,9 @@ func (c *Config) Check() error {
 	c.Actions.check(&p)
 	return errors.Join(p...)
 }
+
+// matchersPattern is what may stand between the braces of a selector.
+var matchersPattern = regexp.MustCompile(`^[a-zA-Z_]\w*\s*(=|!=|=~|!~)\s*"([^"\\]|\\.)*"(\s*,\s*[a-zA-Z_]\w*\s*(=|!=|=~|!~)\s*"([^"\\]|\\.)*")*$`)
 
 // problems are what is wrong with a configuration.
 type problems []error
@@ -50,6 +54,14 @@ func (c *Config) checkPrometheus(p *problems) {
 		if _, err := Query(*q, `x="y"`); err != nil {
 			p.add("prometheus.queries.%s: %w", name, err)
 		}
+	}
+	for name, selector := range map[string]string{"exporter_selector": c.Prometheus.ExporterSelector, "recorded_selector": c.Prometheus.RecordedSelector} {
+		if selector != "" && !matchersPattern.MatchString(selector) {
+			p.add("prometheus.%s: %q are no label matchers, such as job=\"culprit-exporter\"", name, selector)
+		}
+	}
+	if l := c.Exporters.HostLabel; l != "" && !model.LegacyValidation.IsValidLabelName(l) {
+		p.add("exporters.host_label: %q is no label name", l)
 	}
 	for i := range c.Prometheus.NodeEvidence {
 		if err := c.Prometheus.NodeEvidence[i].check(); err != nil {

@@ -61,9 +61,15 @@ type Prometheus struct {
 	ScrapeInterval model.Duration `yaml:"scrape_interval"`
 	// RefreshInterval is how often the membership of all jobs is read ahead, for when Prometheus is down in need.
 	RefreshInterval model.Duration `yaml:"refresh_interval"`
-	Queries         Queries        `yaml:"queries"`
+	// ExporterSelector are matchers that the series of our exporters alone have. Anything that is scraped can expose series of their names.
+	ExporterSelector string `yaml:"exporter_selector"`
+	// RecordedSelector are matchers that series of rules alone have, ALERTS among them.
+	RecordedSelector string  `yaml:"recorded_selector"`
+	Queries          Queries `yaml:"queries"`
 	// JobLabels are the labels of series that belong to a job's identity beside job_id, from labels.job.
 	JobLabels []string `yaml:"-"`
+	// HostLabel is that of exporters.host_label.
+	HostLabel string `yaml:"-"`
 	// NodeEvidence are queries for what other exporters know of a job's nodes: by default dcgm-exporter and node_exporter.
 	NodeEvidence []FactQuery `yaml:"node_evidence"`
 }
@@ -112,6 +118,9 @@ type Alertmanager struct {
 type Exporters struct {
 	// Address is a template over the labels of culprit_nccl_process_info that gives an exporter's base URL.
 	Address string `yaml:"address"`
+	// HostLabel is a label that the scrape configuration gives each target, such as instance or node: a host is then called by its
+	// value, without a port. Empty: by what its exporter says.
+	HostLabel string `yaml:"host_label"`
 	// Instances are those that a trigger may name although Prometheus does not scrape them: all that can be asked without it.
 	Instances  []string                    `yaml:"instances"`
 	HTTPConfig promconfig.HTTPClientConfig `yaml:"http_config"`
@@ -287,7 +296,9 @@ type Action struct {
 
 // ActionWebhook is an address that an action is posted to.
 type ActionWebhook struct {
-	URL        string                      `yaml:"url"`
+	URL string `yaml:"url"`
+	// SecretFile has what bodies are signed with; empty: they are not signed.
+	SecretFile string                      `yaml:"secret_file"`
 	HTTPConfig promconfig.HTTPClientConfig `yaml:"http_config"`
 }
 
@@ -303,6 +314,20 @@ func (a *Action) HostPattern() *regexp.Regexp { return a.hosts }
 
 // Default gives the configuration of an empty file.
 func Default() *Config {
+	c := unread()
+	c.derive()
+	return c
+}
+
+// derive fills in what follows from the fields of a file.
+func (c *Config) derive() {
+	p := &c.Prometheus
+	p.Queries.narrow(c.Labels.Match, p.ExporterSelector, p.RecordedSelector)
+	p.JobLabels, p.HostLabel = c.Labels.Further(), c.Exporters.HostLabel
+}
+
+// unread gives the values of the fields that a file leaves out.
+func unread() *Config {
 	return &Config{
 		RunbookURL: "https://github.com/culprit-project/culprit/blob/main/docs/runbooks/CulpritFound.md#{{ .Cause }}",
 		Prometheus: Prometheus{
@@ -311,6 +336,9 @@ func Default() *Config {
 			MaxBytes:        256 << 20,
 			Lookback:        model.Duration(10 * time.Minute),
 			RefreshInterval: model.Duration(time.Minute),
+			// As the shipped rules have it.
+			ExporterSelector: `job="culprit-exporter"`,
+			RecordedSelector: `job=""`,
 			Queries: Queries{
 				Triggers:  `ALERTS_FOR_STATE{ {{- .Selector -}} } and ignoring (alertstate) ALERTS{ {{- .Selector -}} ,alertstate="firing"} or (sum without (alertstate) (ALERTS{ {{- .Selector -}} ,alertstate="firing"}) unless ignoring (alertstate) ALERTS_FOR_STATE{ {{- .Selector -}} })`,
 				Evaluated: `max without (alertstate) (timestamp(ALERTS{ {{- .Selector -}} ,alertstate="firing"}))`,
@@ -350,7 +378,7 @@ func Default() *Config {
 			Concurrency:    64,
 			MaxBytes:       64 << 20,
 		},
-		Labels: Labels{JobID: "job_id", Rank: "rank", Comm: "comm", Instance: "instance", Job: []string{identity.IDLabel}, Match: map[string]string{}},
+		Labels: Labels{JobID: "job_id", Rank: "rank", Comm: "comm", Instance: "instance", Job: []string{identity.IDLabel, identity.OwnerLabel}, Match: map[string]string{}},
 		Analysis: Analysis{
 			AllNodesUpTo: 64,
 			ConfirmAfter: model.Duration(300 * time.Millisecond),
@@ -407,7 +435,9 @@ func Load(file string) (*Config, error) {
 	c.Exporters.HTTPConfig.SetDirectory(dir)
 	c.Stacks.HTTPConfig.SetDirectory(dir)
 	for i := range c.Actions.Rules {
-		c.Actions.Rules[i].Webhook.HTTPConfig.SetDirectory(dir)
+		w := &c.Actions.Rules[i].Webhook
+		w.HTTPConfig.SetDirectory(dir)
+		w.SecretFile = promconfig.JoinDir(dir, w.SecretFile)
 	}
 	return c, nil
 }
@@ -447,13 +477,12 @@ func readOperators(name string) (*holmes.Model, error) {
 // Parse reads and checks a configuration. With an error it gives what could be read, and it tells every error at once: whoever mends a file
 // does not want to learn of them one by one.
 func Parse(text []byte) (*Config, error) {
-	c := Default()
+	c := unread()
 	err := yaml.UnmarshalStrict(text, c)
 	if mistyped := (*yaml.TypeError)(nil); err != nil && !errors.As(err, &mistyped) {
 		err = decodeSections(text, c) // A value of a type of ours ends the reading of all that follows it.
 	}
-	c.Prometheus.Queries.narrow(c.Labels.Match)
-	c.Prometheus.JobLabels = c.Labels.Further()
+	c.derive()
 	return c, errors.Join(err, c.Check())
 }
 
@@ -476,14 +505,23 @@ func decodeSections(text []byte, c *Config) error {
 	return errors.Join(errs...)
 }
 
-// narrow adds matchers wherever a query takes some.
-func (q *Queries) narrow(match map[string]string) {
-	var matchers strings.Builder
+// narrow adds matchers wherever a query takes some: those of match, and those that say whose series it reads.
+func (q *Queries) narrow(match map[string]string, exporters, recorded string) {
+	var scope []string
 	for _, name := range slices.Sorted(maps.Keys(match)) {
-		fmt.Fprintf(&matchers, ",%s=%q", name, match[name])
+		scope = append(scope, fmt.Sprintf("%s=%q", name, match[name]))
 	}
+	ofRules := []*string{&q.Triggers, &q.Evaluated, &q.Slowdown, &q.LongestWait, &q.LongestPause}
 	for _, text := range q.all() {
-		*text = selectorPattern.ReplaceAllStringFunc(*text, func(action string) string { return action + matchers.String() })
+		whose := exporters
+		if slices.Contains(ofRules, text) {
+			whose = recorded
+		}
+		matchers := slices.DeleteFunc(append(slices.Clone(scope), whose), func(m string) bool { return m == "" })
+		if len(matchers) > 0 {
+			more := fmt.Sprintf("{{ %q -}}", ","+strings.Join(matchers, ","))
+			*text = selectorPattern.ReplaceAllStringFunc(*text, func(action string) string { return action + more })
+		}
 	}
 }
 

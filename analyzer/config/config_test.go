@@ -32,7 +32,7 @@ func TestEmptyFileServes(t *testing.T) {
 			t.Errorf("address is %q, %v", base, err)
 		}
 		q, err := Query(c.Prometheus.Queries.Ages, `job_id="7"`)
-		if want := `culprit_nccl_op_age_seconds{job_id="7"}`; err != nil || q != want {
+		if want := `culprit_nccl_op_age_seconds{job_id="7",job="culprit-exporter"}`; err != nil || q != want {
 			t.Errorf("query is %q, %v, want %q", q, err, want)
 		}
 	}
@@ -93,6 +93,9 @@ func TestParse(t *testing.T) {
 		{"prometheus url", "prometheus: {url: 'ftp://x'}", "prometheus.url"},
 		{"external url", "external_url: here", "external_url"},
 		{"alertmanager url", "alertmanager: {urls: ['http://a', 'b']}", "alertmanager.urls[1]"},
+		{"exporters", "prometheus: {exporter_selector: culprit}", "prometheus.exporter_selector"},
+		{"recorded series", "prometheus: {recorded_selector: 'job=\"\"} or x{'}", "prometheus.recorded_selector"},
+		{"a host's label", "exporters: {host_label: 'a-b'}", "exporters.host_label"},
 		{"matched label", "labels: {match: {a-b: x}}", "labels.match"},
 		{"copied label", "notify: {copy_labels: [team, 'a-b']}", "notify.copy_labels[1]"},
 		{"label", "labels: {job_id: 'a-b'}", "labels.job_id"},

@@ -61,10 +61,10 @@ func (d *Diagnoser) Diagnose(ctx context.Context, req incident.Request) (inciden
 	if d.Stacks != nil && v.Class != rca.Healthy {
 		v, groups = d.withStacks(ctx, s, &ev, v)
 	}
-	c := d.settle(ctx, s, &req, &v)
+	c := d.settle(ctx, s, &req, &ev, &v)
 	counts := s.Counts()
 	out := incident.Outcome{
-		Verdict: v, Ranks: view(&ev, &v, s, d.hangAfter()), Complete: len(ev.Missing) == 0, Costly: lookedBack,
+		Verdict: v, Ranks: view(&ev, &v, s, d.hangAfter()), Complete: complete(&ev), Costly: lookedBack,
 		Ended: ended(&ev), Began: began(&ev, d.Clock.Now()), FirstEnd: firstEnd(&ev, d.Clock.Now()), Comms: comms(&ev),
 		Layout: detail.Layout(&ev), Flow: detail.StandingFlow(&ev, &v, s), Rounds: detail.Rounds(&ev, &v),
 		Stacks: groups, Nodes: counts.Nodes, Asked: counts.Asked, Answered: counts.Answered, Bytes: counts.Bytes,

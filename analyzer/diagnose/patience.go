@@ -5,6 +5,7 @@ package diagnose
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/culprit-project/culprit/analyzer/evidence"
@@ -13,10 +14,18 @@ import (
 	"github.com/culprit-project/culprit/analyzer/rca"
 )
 
+// toldOfTrouble reports whether any trigger says that something is wrong.
+func toldOfTrouble(req *incident.Request) bool {
+	return slices.ContainsFunc(req.Triggers, func(t incident.Trigger) bool { return t.Kind != incident.Start })
+}
+
 // settle turns the engine's verdict into the one that is reported, and returns the context it used. A live rank gets at least the
 // configured patience, and more in a job whose earlier waits were longer and ended by themselves.
-func (d *Diagnoser) settle(ctx context.Context, s *evidence.Session, req *incident.Request, v *rca.Verdict) kept.Context {
-	c := kept.Context{Disputed: map[int]string{}, Places: map[int]kept.Place{}, Told: toldSince(req, d.Clock.Now())}
+func (d *Diagnoser) settle(ctx context.Context, s *evidence.Session, req *incident.Request, ev *rca.Evidence, v *rca.Verdict) kept.Context {
+	c := kept.Context{Disputed: map[int]string{}, Places: map[int]kept.Place{}, Told: toldSince(req, d.Clock.Now()), Claims: evidence.Conflicts(ev)}
+	if toldOfTrouble(req) {
+		c.Conflict = s.Conflict()
+	}
 	for i := range v.Culprits {
 		rank := v.Culprits[i].Rank
 		if why := s.Disputed(rank); rank >= 0 && why != "" {

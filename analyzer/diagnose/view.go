@@ -66,6 +66,11 @@ func view(ev *rca.Evidence, v *rca.Verdict, s *evidence.Session, hangAfter time.
 	return out
 }
 
+// complete reports whether nothing is missing that another look may show: who claims what stays as it is.
+func complete(ev *rca.Evidence) bool {
+	return !slices.ContainsFunc(ev.Missing, func(m rca.Missing) bool { return !m.Claimed() })
+}
+
 // ended reports whether ranks were seen and none of their processes is alive.
 func ended(ev *rca.Evidence) bool {
 	return len(ev.Ranks) > 0 && !slices.ContainsFunc(ev.Ranks, func(r rca.Rank) bool { return r.State != rca.ProcessGone && r.State != rca.ProcessExited })

@@ -84,7 +84,7 @@ func (a *assembly) silent(s *Session) {
 		for i := range n.state.Processes {
 			p := &n.state.Processes[i]
 			hooked = hooked || p.CallsSeen && p.JobID == s.job.ID
-			host = p.Host
+			host = s.hostOf(n, p.Host)
 		}
 		for _, rank := range absent[n] {
 			if _, shown := a.seen[rank]; shown || !hooked {

@@ -16,7 +16,7 @@ import (
 )
 
 func TestUsualDelays(t *testing.T) {
-	const query = `max by (rank) (avg_over_time(culprit_host_thread_run_delay_ratio{job_id="job",role="proxy"}[5m] offset 3m)) > 0.1`
+	const query = `max by (rank) (avg_over_time(culprit_host_thread_run_delay_ratio{job_id="job",job="culprit-exporter",role="proxy"}[5m] offset 3m)) > 0.1`
 	sample := func(rank string, share float64) *model.Sample {
 		s := series("rank", rank)
 		s.Value = model.SampleValue(share)

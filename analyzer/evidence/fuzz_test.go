@@ -39,7 +39,8 @@ func FuzzState(f *testing.F) {
 			return
 		}
 		n := &Node{Base: "http://a", asked: true, state: state}
-		s := &Session{job: identity.Job{ID: "job"}, g: &Gatherer{Directory: directory(&prom{})}, nodes: []*Node{n}, histories: []history{historyOfState(state, "job")}}
+		s := &Session{job: identity.Job{ID: "job"}, g: &Gatherer{Directory: directory(&prom{})}, nodes: []*Node{n}}
+		s.histories = []history{s.historyOfState(state)}
 		ev := s.Evidence()
 		for _, c := range ev.Comms {
 			if len(c.Members) > 1<<20 {

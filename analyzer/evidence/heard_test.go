@@ -18,7 +18,7 @@ import (
 
 // TestHeard: only for an exporter that does not answer, the directory looks up when it was last heard of.
 func TestHeard(t *testing.T) {
-	const query = `time() - max by (rank) (max_over_time(timestamp(culprit_nccl_process_info{job_id="job",rank=~"1"})[1h:15s]))`
+	const query = `time() - max by (rank) (max_over_time(timestamp(culprit_nccl_process_info{job_id="job",rank=~"1",job="culprit-exporter"})[1h:15s]))`
 	silent := func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "broken", http.StatusInternalServerError) }
 	for _, c := range []struct {
 		name   string

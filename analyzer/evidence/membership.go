@@ -4,6 +4,7 @@
 package evidence
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -34,7 +35,8 @@ type Process struct {
 	GPU       string
 	Pod       string
 	PID       int
-	UID       string // User that it runs as, from the kernel; empty unknown.
+	Owner     string // User that it runs as, from the kernel; empty unknown.
+	SlurmJob  string // Slurm job that it runs in, from the kernel; empty unknown.
 	WorldSize int    // 0 unknown.
 	Instance  string
 	Labels    map[string]string
@@ -68,13 +70,6 @@ type Directory struct {
 type remembered struct {
 	processes []Process // One for each claim.
 	at        time.Time
-	tenant    string // User that the job belongs to;
-	tenanted  bool   // valid if tenanted.
-}
-
-func (r *remembered) renew(processes []Process, at time.Time) remembered {
-	tenant, tenanted := r.owner(processes)
-	return remembered{processes, at, tenant, tenanted}
 }
 
 // rememberFor is how long a job's membership is kept after it was last seen.
@@ -104,9 +99,7 @@ func (d *Directory) Inherit(from *Directory) {
 // answer, or answers in part, it returns the remembered processes with the error; where none are remembered, those of the partial
 // answer.
 func (d *Directory) Processes(ctx context.Context, job identity.Job) ([]Process, error) {
-	d.mu.Lock()
-	before := d.known[job]
-	d.mu.Unlock()
+	before := d.recall(job)
 	if age := d.clock.Now().Sub(before.at); len(before.processes) > 0 && age < 2*time.Duration(d.cfg.RefreshInterval) {
 		found, sure, err := d.changed(ctx, job, before.processes, age)
 		if err != nil {
@@ -116,29 +109,58 @@ func (d *Directory) Processes(ctx context.Context, job identity.Job) ([]Process,
 			return found, nil
 		}
 	}
-	processes, err := d.ask(ctx, job.Selector())
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	r, found := d.known[job], perClaim(processes[job])
+	processes, err := d.ask(ctx, job)
+	found := perClaim(processes[job])
 	if err != nil {
-		if len(r.processes) > 0 {
-			return r.processes, err
+		if len(before.processes) > 0 {
+			return before.processes, err
 		}
 		return found, err
 	}
 	if len(found) > 0 {
-		d.known[job] = r.renew(found, d.clock.Now())
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.known[job] = remembered{found, d.clock.Now()}
 	}
 	return found, nil
 }
 
-// Knows reports whether any remembered answer of Prometheus had processes of a job.
-func (d *Directory) Knows(job identity.Job) bool {
+// recall gives what is remembered of a job. Of a job without an owner that is what is remembered of all of its name.
+func (d *Directory) recall(job identity.Job) remembered {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	_, known := d.known[job]
-	return known
+	if r, known := d.known[job]; known || job.Owner() != "" {
+		return r
+	}
+	var r remembered
+	for other, of := range d.known {
+		if other.ID == job.ID && other.OwnedBy("") == job {
+			r.processes = append(slices.Clip(r.processes), of.processes...)
+			if r.at.IsZero() || of.at.Before(r.at) {
+				r.at = of.at
+			}
+		}
+	}
+	r.processes = perClaim(r.processes)
+	return r
 }
+
+// Owners gives whom the remembered jobs of a name belong to; without those whose exporters do not tell.
+func (d *Directory) Owners(job identity.Job) []string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var out []string
+	for other := range d.known {
+		if owner := other.Owner(); owner != "" && other.ID == job.ID && other.OwnedBy("") == job.OwnedBy("") {
+			out = append(out, owner)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// Knows reports whether any remembered answer of Prometheus had processes of a job.
+func (d *Directory) Knows(job identity.Job) bool { return len(d.recall(job).processes) > 0 }
 
 // Scraped reports whether Prometheus scrapes an exporter with this instance label, or did lately. When Prometheus does not
 // answer, it looks at the remembered processes.
@@ -163,7 +185,7 @@ func (d *Directory) Scraped(ctx context.Context, instance string) (bool, error) 
 
 // Refresh looks up the processes of all jobs in advance.
 func (d *Directory) Refresh(ctx context.Context) error {
-	processes, err := d.ask(ctx, everyJob)
+	processes, err := d.askAll(ctx)
 	if err != nil {
 		return err
 	}
@@ -171,8 +193,7 @@ func (d *Directory) Refresh(ctx context.Context) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for job, list := range processes {
-		r := d.known[job]
-		d.known[job] = r.renew(perClaim(list), now)
+		d.known[job] = remembered{perClaim(list), now}
 	}
 	for job, r := range d.known {
 		if now.Sub(r.at) > rememberFor {
@@ -220,7 +241,7 @@ func (d *Directory) changed(ctx context.Context, job identity.Job, before []Proc
 	out := slices.Clone(before)
 	for i, vector := range [2]model.Vector{went, came} {
 		for _, s := range vector {
-			if p, ok := process(s.Metric); ok {
+			if p, ok := d.process(s.Metric); ok && (job.Owner() == "" || p.Owner == job.Owner()) {
 				live[keyOf(&p)] = i == 1
 				p.Live = i == 1
 				out = append(out, p)
@@ -243,9 +264,33 @@ func (d *Directory) changed(ctx context.Context, job identity.Job, before []Proc
 	return perClaim(out), len(all) == total, nil
 }
 
-// ask gives processes by job: those scraped now and those within the lookback, because a host that died takes its series with it
+// ask gives the processes of a job, with an owner or without, under the job.
+func (d *Directory) ask(ctx context.Context, job identity.Job) (map[identity.Job][]Process, error) {
+	return d.read(ctx, job.Selector(), func(m model.Metric, p *Process) identity.Job {
+		if job.Owner() == "" || p.Owner == job.Owner() {
+			return job
+		}
+		return d.jobOf(m, p)
+	})
+}
+
+// askAll gives the processes of all jobs.
+func (d *Directory) askAll(ctx context.Context) (map[identity.Job][]Process, error) {
+	return d.read(ctx, everyJob, d.jobOf)
+}
+
+// jobOf gives the job that a process belongs to.
+func (d *Directory) jobOf(m model.Metric, p *Process) identity.Job {
+	job := identity.Of(m, d.cfg.JobLabels)
+	if slices.Contains(d.cfg.JobLabels, identity.OwnerLabel) {
+		return job.OwnedBy(p.Owner)
+	}
+	return job
+}
+
+// read gives processes by job: those scraped now and those within the lookback, because a host that died takes its series with it
 // at the next scrape. It returns a partial answer together with the error.
-func (d *Directory) ask(ctx context.Context, selector string) (map[identity.Job][]Process, error) {
+func (d *Directory) read(ctx context.Context, selector string, jobOf func(model.Metric, *Process) identity.Job) (map[identity.Job][]Process, error) {
 	text, err := config.Query(d.cfg.Queries.Processes, selector)
 	if err != nil {
 		return nil, err
@@ -261,9 +306,9 @@ func (d *Directory) ask(ctx context.Context, selector string) (map[identity.Job]
 	out := map[identity.Job][]Process{}
 	add := func(vector model.Vector, isLive bool) {
 		for _, s := range vector {
-			if p, ok := process(s.Metric); ok {
+			if p, ok := d.process(s.Metric); ok {
 				p.Live = isLive
-				job := identity.Of(s.Metric, d.cfg.JobLabels)
+				job := jobOf(s.Metric, &p)
 				out[job] = append(out[job], p)
 			}
 		}
@@ -273,7 +318,12 @@ func (d *Directory) ask(ctx context.Context, selector string) (map[identity.Job]
 	return out, errors.Join(liveErr, goneErr)
 }
 
-func process(m model.Metric) (Process, bool) {
+// ownerIn gives the owner that a series tells. Exporters of earlier releases tell the user of a process in uid alone.
+func ownerIn(m model.Metric) string {
+	return string(cmp.Or(m[identity.OwnerLabel], m["uid"]))
+}
+
+func (d *Directory) process(m model.Metric) (Process, bool) {
 	rank, err := strconv.Atoi(string(m["rank"]))
 	if err != nil || rank < 0 {
 		return Process{}, false
@@ -282,10 +332,16 @@ func process(m model.Metric) (Process, bool) {
 		Rank:     rank,
 		Host:     string(m["host"]),
 		GPU:      string(m["gpu"]),
-		Pod:      string(m["pod"]),
+		Pod:      string(cmp.Or(m["exported_pod"], m["pod"])), // The first where the exporter runs in a pod itself.
 		Instance: string(m["instance"]),
-		UID:      string(m["uid"]),
+		Owner:    ownerIn(m),
 		Labels:   make(map[string]string, len(m)),
+	}
+	if m[identity.OwnerLabel] != "" { // Exporters of earlier releases show what the process says.
+		p.SlurmJob = string(m["slurm_job_id"])
+	}
+	if d.cfg.HostLabel != "" {
+		p.Host = boundHost(string(m[model.LabelName(d.cfg.HostLabel)]), p.Instance)
 	}
 	p.PID, _ = strconv.Atoi(string(m["pid"]))
 	p.WorldSize, _ = strconv.Atoi(string(m["world_size"]))

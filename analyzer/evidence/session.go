@@ -44,7 +44,8 @@ type Session struct {
 	counted   map[int][]rca.Membership // By rank, from Prometheus alone.
 	prom      error
 	tenancy   tenancy
-	objects   atomic.Int64 // Taken from the allowance.
+	hosts     map[string]string // Names of hosts that several exporters claim, with the reason.
+	objects   atomic.Int64      // Taken from the allowance.
 	world     int
 	standing  int // Ranks that stand still, from Prometheus; 0 unknown.
 	bytes     int64
@@ -83,8 +84,15 @@ func (g *Gatherer) Open(ctx context.Context, job identity.Job, hints []Hint) (*S
 		members: map[rca.CommID]map[int]int{}, names: map[rca.CommID]string{},
 		counted: map[int][]rca.Membership{}, factsOf: map[string]bool{},
 	}
-	processes, err := g.Directory.Processes(ctx, job)
-	s.prom = err
+	var processes, namesakes []Process
+	var claims []HostClaim
+	var err, namesakesErr, hostsErr error
+	var wg sync.WaitGroup
+	wg.Go(func() { processes, err = g.Directory.Processes(ctx, job) })
+	wg.Go(func() { namesakes, namesakesErr = g.Directory.Namesakes(ctx, job) })
+	wg.Go(func() { claims, hostsErr = g.Directory.ClaimedHosts(ctx, job) })
+	wg.Wait()
+	s.prom = cmp.Or(err, namesakesErr, hostsErr)
 	if len(processes) == 0 {
 		for _, h := range hints {
 			if h.Instance == "" {
@@ -99,6 +107,8 @@ func (g *Gatherer) Open(ctx context.Context, job identity.Job, hints []Hint) (*S
 	standing, tenancy, unsettled := g.Directory.settle(ctx, job, processes)
 	s.tenancy = tenancy
 	s.note(unsettled)
+	standing = slices.Clone(standing) // The directory remembers what it gave.
+	s.callHosts(standing, claims)
 	nodes := map[string]*Node{}
 	var failed error
 	for _, p := range standing {
@@ -123,6 +133,7 @@ func (g *Gatherer) Open(ctx context.Context, job identity.Job, hints []Hint) (*S
 		}
 	}
 	s.world = mostClaimed(standing, func(p *Process) int { return p.WorldSize })
+	s.meet(namesakes)
 	slices.SortFunc(s.nodes, byBase)
 	if len(s.nodes) == 0 {
 		return nil, errors.Join(fmt.Errorf("nobody is known to run job %q", job), err, failed)
@@ -382,6 +393,7 @@ func (s *Session) Evidence() rca.Evidence {
 	}
 	a.ev.Facts = append(a.ev.Facts, s.facts...)
 	a.disputes(&s.tenancy)
+	a.claimedHosts(s)
 	a.lost(s)
 	a.counted(s)
 	a.silent(s)
@@ -404,15 +416,8 @@ func (s *Session) Evidence() rca.Evidence {
 	return a.ev
 }
 
-// nodeName gives the host of an exporter as its ranks report it, else the exporter's address.
-func (s *Session) nodeName(n *Node) string {
-	for _, r := range n.Ranks {
-		if host := s.processes[r].Host; host != "" {
-			return host
-		}
-	}
-	return n.Base
-}
+// nodeName gives the host of an exporter, else the exporter's address.
+func (s *Session) nodeName(n *Node) string { return s.hostOf(n, n.Base) }
 
 // assembly is evidence that is being put together.
 type assembly struct {
@@ -435,7 +440,7 @@ type seen struct {
 }
 
 func (a *assembly) node(n *Node, s *Session) {
-	host := n.state.Node
+	host := s.hostOf(n, n.state.Node)
 	for i := range n.state.Processes {
 		p := &n.state.Processes[i]
 		if p.JobID != s.job.ID {
@@ -449,7 +454,7 @@ func (a *assembly) node(n *Node, s *Session) {
 			a.ev.Missing = append(a.ev.Missing, rca.Missing{What: "rank", Name: p.File, Why: "its trace file on " + n.Base + " does not tell its rank"})
 			continue
 		}
-		host = p.Host
+		host = s.hostOf(n, p.Host)
 		if Untold(p) {
 			a.untold(p)
 			continue
@@ -458,6 +463,7 @@ func (a *assembly) node(n *Node, s *Session) {
 			rank: Rank(p, n.state.NowNS), process: p, created: p.Identity.CreatedRealNS, nowNS: n.state.NowNS,
 			alive: p.Kernel == nil || alive(p.Kernel.State), stands: s.byRank[int(p.Rank)] == n,
 		}
+		r.rank.Host = host
 		if r.rank.ID == int(p.Rank) && a.better(r) {
 			a.seen[r.rank.ID] = r
 		}

@@ -35,6 +35,7 @@ type prom struct {
 	err     error
 	answers map[string]model.Value
 	asked   []string
+	twice   model.Vector // Hosts that several exporters claim.
 }
 
 func (p *prom) Query(_ context.Context, query string, _ time.Time, _ ...v1.Option) (model.Value, v1.Warnings, v1.Infos, error) {
@@ -46,6 +47,9 @@ func (p *prom) Query(_ context.Context, query string, _ time.Time, _ ...v1.Optio
 	}
 	if a, ok := p.answers[query]; ok {
 		return a, nil, nil, p.err
+	}
+	if strings.Contains(query, "culprit_exporter_build_info") && strings.Contains(query, "and on (short)") {
+		return p.twice, nil, nil, p.err
 	}
 	return model.Vector{}, nil, nil, p.err
 }
@@ -63,8 +67,8 @@ func rankSeries(rank int, host, instance, pid string) *model.Sample {
 }
 
 const (
-	liveQuery = `culprit_nccl_process_info{job_id="job"}`
-	goneQuery = `last_over_time(culprit_nccl_process_info{job_id="job"}[10m]) unless culprit_nccl_process_info{job_id="job"}`
+	liveQuery = `culprit_nccl_process_info{job_id="job",job="culprit-exporter"}`
+	goneQuery = `last_over_time(culprit_nccl_process_info{job_id="job",job="culprit-exporter"}[10m]) unless culprit_nccl_process_info{job_id="job",job="culprit-exporter"}`
 )
 
 func directory(p *prom) *Directory {
@@ -134,7 +138,7 @@ func TestProcessesOfAnIncompleteAnswer(t *testing.T) {
 
 func TestRefreshReadsAhead(t *testing.T) {
 	p := &prom{answers: map[string]model.Value{
-		`culprit_nccl_process_info{job_id!=""}`: model.Vector{rankSeries(0, "a", "a:1", "1"), rankSeries(1, "b", "b:1", "1")},
+		`culprit_nccl_process_info{job_id!="",job="culprit-exporter"}`: model.Vector{rankSeries(0, "a", "a:1", "1"), rankSeries(1, "b", "b:1", "1")},
 	}}
 	d := directory(p)
 	if err := d.Refresh(t.Context()); err != nil {
@@ -152,10 +156,10 @@ func TestRefreshReadsAhead(t *testing.T) {
 // Processes that were looked up in advance are updated with what has come and gone since.
 func TestProcessesChanged(t *testing.T) {
 	p := &prom{answers: map[string]model.Value{
-		`culprit_nccl_process_info{job_id!=""}`:           model.Vector{rankSeries(0, "a", "a:1", "1"), rankSeries(1, "b", "b:1", "1"), rankSeries(2, "c", "c:1", "1")},
-		liveQuery + " unless " + liveQuery + " offset 1s": model.Vector{rankSeries(1, "d", "d:1", "7")},
-		liveQuery + " offset 1s unless " + liveQuery:      model.Vector{rankSeries(1, "b", "b:1", "1"), rankSeries(2, "c", "c:1", "1")},
-		"count(" + liveQuery + ")":                        model.Vector{&model.Sample{Value: 2}},
+		`culprit_nccl_process_info{job_id!="",job="culprit-exporter"}`: model.Vector{rankSeries(0, "a", "a:1", "1"), rankSeries(1, "b", "b:1", "1"), rankSeries(2, "c", "c:1", "1")},
+		liveQuery + " unless " + liveQuery + " offset 1s":              model.Vector{rankSeries(1, "d", "d:1", "7")},
+		liveQuery + " offset 1s unless " + liveQuery:                   model.Vector{rankSeries(1, "b", "b:1", "1"), rankSeries(2, "c", "c:1", "1")},
+		"count(" + liveQuery + ")":                                     model.Vector{&model.Sample{Value: 2}},
 	}}
 	d := directory(p)
 	if err := d.Refresh(t.Context()); err != nil {
@@ -193,9 +197,9 @@ func TestProcessesChanged(t *testing.T) {
 func TestProcessesThatCame(t *testing.T) {
 	still := "count(" + liveQuery + " and " + liveQuery + " offset 1s)"
 	p := &prom{answers: map[string]model.Value{
-		`culprit_nccl_process_info{job_id!=""}`: model.Vector{rankSeries(0, "a", "a:1", "1"), rankSeries(1, "b", "b:1", "1")},
-		still:                                   model.Vector{&model.Sample{Value: 2}},
-		still + " == count(" + liveQuery + ")":  model.Vector{}, // Two of three.
+		`culprit_nccl_process_info{job_id!="",job="culprit-exporter"}`: model.Vector{rankSeries(0, "a", "a:1", "1"), rankSeries(1, "b", "b:1", "1")},
+		still:                                  model.Vector{&model.Sample{Value: 2}},
+		still + " == count(" + liveQuery + ")": model.Vector{}, // Two of three.
 		liveQuery + " unless " + liveQuery + " offset 1s": model.Vector{rankSeries(2, "c", "c:1", "1")},
 		"count(" + liveQuery + ")":                        model.Vector{&model.Sample{Value: 3}},
 	}}
@@ -212,8 +216,8 @@ func TestProcessesThatCame(t *testing.T) {
 // remembered.
 func TestClaimOfOneMoment(t *testing.T) {
 	p := &prom{answers: map[string]model.Value{
-		`culprit_nccl_process_info{job_id!=""}`: model.Vector{rankSeries(1, "a", "a:1", "1"), rankSeries(1, "b", "b:1", "7")},
-		liveQuery:                               model.Vector{rankSeries(1, "a", "a:1", "1"), rankSeries(5, "b", "b:1", "7")},
+		`culprit_nccl_process_info{job_id!="",job="culprit-exporter"}`: model.Vector{rankSeries(1, "a", "a:1", "1"), rankSeries(1, "b", "b:1", "7")},
+		liveQuery: model.Vector{rankSeries(1, "a", "a:1", "1"), rankSeries(5, "b", "b:1", "7")},
 		liveQuery + " unless " + liveQuery + " offset 1s": model.Vector{rankSeries(5, "b", "b:1", "7")},
 		"count(" + liveQuery + ")":                        model.Vector{&model.Sample{Value: 2}},
 	}}
@@ -233,14 +237,14 @@ func TestQueriesQuote(t *testing.T) {
 	if _, err := d.Processes(t.Context(), identity.Job{ID: `a"} or {x="`}); err != nil {
 		t.Fatal(err)
 	}
-	if want := `culprit_nccl_process_info{job_id="a\"} or {x=\""}`; !slices.Contains(p.asked, want) {
+	if want := `culprit_nccl_process_info{job_id="a\"} or {x=\"",job="culprit-exporter"}`; !slices.Contains(p.asked, want) {
 		t.Errorf("asked %q, want %q", p.asked, want)
 	}
 	p.asked = nil
 	if _, err := d.Members(t.Context(), identity.Job{ID: "job"}, []string{"a.b", "c"}); err != nil {
 		t.Fatal(err)
 	}
-	if want := `last_over_time(culprit_nccl_comm_info{job_id="job",comm=~"a\\.b|c"}[10m])`; !slices.Contains(p.asked, want) {
+	if want := `last_over_time(culprit_nccl_comm_info{job_id="job",comm=~"a\\.b|c",job="culprit-exporter"}[10m])`; !slices.Contains(p.asked, want) {
 		t.Errorf("asked %q, want %q", p.asked, want)
 	}
 }
@@ -613,7 +617,7 @@ func TestSpan(t *testing.T) {
 	}
 	// Prometheus's rate is better than the newest few operations, which come in bursts.
 	none.answers = map[string]model.Value{
-		`avg(sum by (rank) (rate(culprit_nccl_function_ops_total{job_id="job"}[1m])))`: model.Vector{&model.Sample{Value: 10}},
+		`avg(sum by (rank) (rate(culprit_nccl_function_ops_total{job_id="job",job="culprit-exporter"}[1m])))`: model.Vector{&model.Sample{Value: 10}},
 	}
 	if got := s.Span(t.Context(), s.AllNodes(), time.Hour); got != 500*time.Second {
 		t.Errorf("span of one rank's 10 operations a second is %s", got)
@@ -641,7 +645,7 @@ func TestSample(t *testing.T) {
 // (H6).
 func TestScoutSlow(t *testing.T) {
 	rates := func(by, metric, offset string) string {
-		return "sum by (rank, " + by + ") (rate(" + metric + `{job_id="job"}[1m]` + offset + "))"
+		return "sum by (rank, " + by + ") (rate(" + metric + `{job_id="job",job="culprit-exporter"}[1m]` + offset + "))"
 	}
 	growth := func(by, metric string) string {
 		now := rates(by, metric, "")

@@ -82,13 +82,14 @@ func (s *Session) AskHistory(ctx context.Context, nodes []*Node, span time.Durat
 	each(nodes, s.g.Exporters.Concurrency, func(n *Node) int64 {
 		n.told = true
 		h, told := history{host: n.Base, ranks: map[string]int{}}, map[string]int{}
+		theirs := s.strangers(n)
 		bytes, err := s.g.Nodes.Trace(ctx, n.Base, s.job.ID, span, func(line *nodeapi.TraceLine) {
 			switch {
 			case line.Header != nil:
 				h.done, told = finishedOps{}, map[string]int{}
 			case line.Process != nil && line.Process.JobID == s.job.ID:
 				h.ranks[line.Process.File] = int(line.Process.Rank)
-			case line.Completion != nil:
+			case line.Completion != nil && !theirs[line.Completion.File]:
 				// A rank with more than its share must leave room for the others.
 				if told[line.Completion.File]++; told[line.Completion.File] <= mostRankOps && h.done.len() < mostOps {
 					h.add(line.Completion.File, &line.Completion.Completion)
@@ -96,7 +97,7 @@ func (s *Session) AskHistory(ctx context.Context, nodes []*Node, span time.Durat
 			}
 		})
 		if err != nil || h.done.len() == 0 {
-			h = historyOfState(n.state, s.job.ID)
+			h = s.historyOfState(n.state)
 			h.short = true
 		}
 		mu.Lock()
@@ -109,6 +110,21 @@ func (s *Session) AskHistory(ctx context.Context, nodes []*Node, span time.Durat
 	}, &s.bytes)
 	slices.SortFunc(s.histories, func(a, b history) int { return cmp.Compare(a.host, b.host) })
 	slices.SortFunc(s.untold, func(a, b rca.Missing) int { return cmp.Compare(a.Name, b.Name) })
+}
+
+// strangers gives the files of processes that are not believed, such as those of another user's job of the same name: their work leaves
+// no room for that of the job.
+func (s *Session) strangers(n *Node) map[string]bool {
+	out := map[string]bool{}
+	if n.state == nil {
+		return out
+	}
+	for i := range n.state.Processes {
+		if p := &n.state.Processes[i]; p.JobID == s.job.ID && !s.believes(p) {
+			out[p.File] = true
+		}
+	}
+	return out
 }
 
 // told gives the histories that can be compared with each other.
@@ -153,7 +169,7 @@ func (s *Session) Span(ctx context.Context, nodes []*Node, longest time.Duration
 			continue
 		}
 		for i := range n.state.Processes {
-			if p := &n.state.Processes[i]; p.JobID == s.job.ID {
+			if p := &n.state.Processes[i]; p.JobID == s.job.ID && s.believes(p) {
 				ranks++
 				perSecond += rate(p.Completions, n.state.NowNS)
 			}
@@ -193,7 +209,7 @@ func rate(done []trace.Completion, nowNS uint64) float64 {
 }
 
 // historyOfState makes a history of the few completions that a state contains.
-func historyOfState(state *nodeapi.State, jobID string) history {
+func (s *Session) historyOfState(state *nodeapi.State) history {
 	h := history{ranks: map[string]int{}}
 	if state == nil {
 		return h
@@ -201,7 +217,7 @@ func historyOfState(state *nodeapi.State, jobID string) history {
 	h.host = state.Node
 	for i := range state.Processes {
 		p := &state.Processes[i]
-		if p.JobID != jobID || p.Rank < 0 {
+		if p.JobID != s.job.ID || p.Rank < 0 || !s.believes(p) {
 			continue
 		}
 		h.ranks[p.File] = int(p.Rank)

@@ -1,14 +1,15 @@
 // Copyright 2026 The Culprit Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package identity tells one training job from another. Job ids are unique within a cluster; where several clusters share a
-// Prometheus, further labels belong to a job's identity.
+// Package identity tells one training job from another. Processes choose the id of their job, so it is the owner, whom the kernel
+// shows, that tells jobs of one id apart. Where several clusters share a Prometheus, further labels belong to a job's identity.
 package identity
 
 import (
 	"log/slog"
 	"maps"
 	"net/url"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,19 +20,38 @@ import (
 // IDLabel is the label of all series that has the job's id.
 const IDLabel = "job_id"
 
+// OwnerLabel is the label of the series of jobs that has the user that the kernel shows. Exporters of earlier releases do not have it.
+const OwnerLabel = "owner"
+
 // Job identifies a training job. Two are equal where the id and all further labels are.
 type Job struct {
 	ID    string // As exporters have it.
 	scope string // Further labels, encoded as in a URL, in the order of their names.
 }
 
-// New gives the identity of a job by its id and further labels; an empty value says that the job does not have the label.
+// New gives the identity of a job by its id and further labels; an empty value says that the job does not have the label, and of the
+// owner that it is not known.
 func New(id string, labels map[string]string) Job {
 	values := url.Values{}
 	for name, value := range labels {
-		values.Set(name, value)
+		if name != OwnerLabel || value != "" {
+			values.Set(name, value)
+		}
 	}
 	return Job{ID: id, scope: values.Encode()}
+}
+
+// Owner gives whom the job belongs to; empty: not known.
+func (j Job) Owner() string { return j.Labels()[OwnerLabel] }
+
+// OwnedBy gives the job of the same name that belongs to an owner; with an empty one that of nobody in particular.
+func (j Job) OwnedBy(owner string) Job {
+	labels := j.Labels()
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	labels[OwnerLabel] = owner
+	return New(j.ID, labels)
 }
 
 // Labels gives the labels beside the id, nil where there are none.
@@ -47,15 +67,29 @@ func (j Job) Labels() map[string]string {
 	return out
 }
 
-// Selector gives the matchers of PromQL that take the job's series alone.
+// Selector gives the matchers of PromQL that take the job's series alone, those of exporters that tell no owner among them. Without an
+// owner it takes those of all owners.
 func (j Job) Selector() string {
-	var b strings.Builder
-	b.WriteString(IDLabel + "=" + strconv.Quote(j.ID))
-	labels := j.Labels()
-	for _, name := range slices.Sorted(maps.Keys(labels)) {
-		b.WriteString("," + name + "=" + strconv.Quote(labels[name]))
+	selector := IDLabel + "=" + strconv.Quote(j.ID)
+	if scope := j.Scope(); scope != "" {
+		selector += "," + scope
 	}
-	return b.String()
+	if owner := j.Owner(); owner != "" {
+		selector += "," + OwnerLabel + "=~" + strconv.Quote(regexp.QuoteMeta(owner)+"|")
+	}
+	return selector
+}
+
+// Scope gives the matchers of PromQL for what else has the labels of the job, but for its id and owner; empty: everything.
+func (j Job) Scope() string {
+	labels := j.Labels()
+	var matchers []string
+	for _, name := range slices.Sorted(maps.Keys(labels)) {
+		if name != OwnerLabel {
+			matchers = append(matchers, name+"="+strconv.Quote(labels[name]))
+		}
+	}
+	return strings.Join(matchers, ",")
 }
 
 // String names the job for people and logs: "7", or "7 (cluster north)".

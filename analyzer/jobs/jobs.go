@@ -216,10 +216,16 @@ func (a *asker) note(err error) {
 
 // get asks one of the queries.
 func (a *asker) get(query string) model.Vector {
-	v, err := a.s.vector(a.ctx, strings.NewReplacer("{job}", "{"+a.selector+"}", "{job,", "{"+a.selector+",", "{window}", a.window).Replace(query))
+	ours := "{" + matchers(a.selector, a.s.cfg.ExporterSelector)
+	v, err := a.s.vector(a.ctx, strings.NewReplacer(
+		"{job}", ours+"}", "{job,", ours+",", "{recorded}", "{"+matchers(a.selector, a.s.cfg.RecordedSelector)+"}", "{window}", a.window,
+	).Replace(query))
 	a.note(err)
 	return v
 }
+
+// matchers joins matchers of which either may be empty.
+func matchers(a, b string) string { return strings.Trim(a+","+b, ",") }
 
 // filled asks a query of the configuration.
 func (a *asker) filled(template string) model.Vector {

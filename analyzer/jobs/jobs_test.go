@@ -42,7 +42,7 @@ func (p *prometheus) Query(_ context.Context, query string, _ time.Time, _ ...v1
 	if p.down {
 		return nil, nil, nil, errors.New("connection refused")
 	}
-	if strings.ContainsAny(query, "{") && !strings.Contains(query, `"train"`) && !strings.Contains(query, "count by (job_id)") {
+	if strings.ContainsAny(query, "{") && !strings.Contains(query, `"train"`) && !strings.Contains(query, "count by (job_id") {
 		return model.Vector{}, nil, nil, nil // Of another job.
 	}
 	for _, a := range p.answers {
@@ -83,8 +83,8 @@ func training() *prometheus {
 			sample(0.25, "comm_name", "dp", "nranks", "2"), sample(0.125, "comm_name", "fsdp", "nranks", "2"), sample(0.5, "comm_name", "tp", "nranks", "4"), sample(0.01, "comm_name", "odd", "nranks", "3"),
 		}},
 		{"min by (comm_name, nranks)", model.Vector{sample(0.125, "comm_name", "dp", "nranks", "2"), sample(0.0625, "comm_name", "fsdp", "nranks", "2"), sample(0.25, "comm_name", "tp", "nranks", "4")}},
-		{`{job_id="train", comm=""}`, model.Vector{sample(0.03125)}},
-		{"count by (job_id)", model.Vector{sample(8, "job_id", "tune"), sample(16, "job_id", "train")}},
+		{`{job_id="train",job="culprit-exporter", comm=""}`, model.Vector{sample(0.03125)}},
+		{"count by (job_id, owner)", model.Vector{sample(8, "job_id", "tune"), sample(16, "job_id", "train")}},
 		{"count by (comm_name", model.Vector{
 			sample(8, "comm_name", "tp_0", "nranks", "4", "nnodes", "1"), sample(8, "comm_name", "tp_1", "nranks", "4", "nnodes", "1"), sample(16, "comm_name", "pp_0", "nranks", "2", "nnodes", "2"),
 		}},

@@ -20,13 +20,13 @@ const rankSeconds = "sum by (rank, comm) (rate(" + functionSeconds + "{job, comm
 
 const iterationRate = "scalar(avg(rate(" + iterationSeconds + "_count{job}[{window}])))"
 
-// Queries over {job}, the matcher of the job, {comms}, the series of its communicators, and {window}. Each gives few series, however many ranks the job has, but for inside, which gives one a rank.
+// Queries over {job}, the matchers of the job's series and of our exporters, {recorded}, those of series that rules record, {comms}, the series of its communicators, and {window}. Each gives few series, however many ranks the job has, but for inside, which gives one a rank.
 var queries = struct {
 	jobs, iteration, iterationBefore, comms, ops, bytes, seconds, bandwidth, byComm, leastByComm, others, inside, fewestOps, lost string
 }{
 	jobs:            "count by ({identity}) ({up})",
 	iteration:       "sum(rate(" + iterationSeconds + "_sum{job}[{window}])) / sum(rate(" + iterationSeconds + "_count{job}[{window}]))",
-	iterationBefore: "avg_over_time(" + iterationHealthy + "{job}[1h])",
+	iterationBefore: "avg_over_time(" + iterationHealthy + "{recorded}[1h])",
 	comms:           "count by (comm_name, nranks, nnodes) ({comms})",
 	ops:             "avg by (function) (rate(" + functionOps + "{job}[{window}])) / " + iterationRate,
 	bytes:           "avg by (function) (rate(" + functionBytes + "{job}[{window}])) / " + iterationRate,

@@ -57,7 +57,7 @@ func (a *asker) transfers(processes []evidence.Process) {
 	}
 	a.j.TransfersOf = rank
 	for k := range state.Processes {
-		if p := &state.Processes[k]; p.JobID == a.j.ID.ID && int(p.Rank) == rank && p.Disputed == "" {
+		if p := &state.Processes[k]; p.JobID == a.j.ID.ID && int(p.Rank) == rank && p.Disputed == "" && (p.UID == "" || p.UID == processes[i].Owner || processes[i].Owner == "") {
 			a.j.Transfers = transfersOf(p)
 		}
 	}

@@ -18,6 +18,10 @@ type Context struct {
 	Disputed map[int]string `json:"disputed,omitempty"`
 	// Places is where accused ranks ran that no exporter showed: Prometheus knows them from before.
 	Places map[int]Place `json:"places,omitempty"`
+	// Claims are what several claim of the job, its ranks and its hosts; a verdict lists them.
+	Claims []string `json:"claims,omitempty"`
+	// Conflict says why the evidence may not be the job's; empty: it is, or nothing tells of trouble.
+	Conflict string `json:"conflict,omitempty"`
 	// Patient says that the culprit may get on by itself, and Patience for how long it may stay away before it pages.
 	Patient  bool          `json:"patient,omitempty"`
 	Patience time.Duration `json:"patience,omitempty"`
@@ -42,6 +46,7 @@ func (c *Context) Apply(v *rca.Verdict) {
 // Name takes ranks off the accused of which nobody knows which process it is, and says where the others run.
 func (c *Context) Name(v *rca.Verdict) {
 	c.withhold(v)
+	c.doubt(v)
 	if v.Culprits == nil {
 		v.Culprits = []rca.Culprit{} // An empty list in JSON, not null.
 	}
@@ -71,6 +76,26 @@ func (c *Context) withhold(v *rca.Verdict) {
 	}
 	v.Summary = fmt.Sprintf("The evidence leads to rank %d, but %s. Not enough evidence to name a process.", rank, c.Disputed[rank])
 	v.Class, v.Cause, v.Confidence = rca.Unknown, rca.CauseUnknown, 0 // It may still page: those that wait are no liars.
+}
+
+// doubt lists conflicting claims, and takes back that the job is well: what shows it may be another's. Somebody is told of trouble that
+// lasts, so that nobody hides a job by running another of its name.
+func (c *Context) doubt(v *rca.Verdict) {
+	for _, claim := range c.Claims {
+		if !slices.Contains(v.Missing, claim) {
+			v.Missing = append(slices.Clip(v.Missing), claim)
+		}
+	}
+	if c.Conflict == "" || v.Page || len(v.Culprits) > 0 {
+		return
+	}
+	switch v.Class {
+	case rca.Unknown, rca.Healthy, rca.Benign:
+		v.Class, v.Cause, v.Confidence = rca.Unknown, rca.CauseUnknown, 0
+		v.Summary = fmt.Sprintf("Triggers report trouble, but not enough evidence to tell whose processes the job's are: %s.", c.Conflict)
+		v.Action = "Look at the processes of each user that has a claim. Let all but one use another job name."
+		v.Standstill = max(v.Standstill, c.Told.Seconds(), 1)
+	}
 }
 
 // MayPass reports whether what a verdict tells of may end by itself, so that patience counts.

@@ -17,6 +17,7 @@ import (
 
 	"github.com/culprit-project/culprit/analyzer/incident"
 	"github.com/culprit-project/culprit/analyzer/rca"
+	"github.com/culprit-project/culprit/internal/mention"
 )
 
 // Alert is one alert in the form that Alertmanager's API takes.
@@ -87,14 +88,22 @@ func (f *Format) Alerts(inc *incident.Incident) []Alert {
 				}
 			}
 		}
-		for name, value := range labels {
-			if value == "" {
-				delete(labels, name)
-			}
-		}
+		tidy(labels)
+		tidy(annotations)
 		out = append(out, Alert{Labels: labels, Annotations: annotations, StartsAt: startsAt, GeneratorURL: annotations["link"]})
 	}
 	return out
+}
+
+// tidy leaves out what is empty, and what in a name would be a command in a chat: receivers send labels and annotations as they are.
+func tidy(texts map[string]string) {
+	for name, value := range texts {
+		if value == "" {
+			delete(texts, name)
+			continue
+		}
+		texts[name] = mention.Plain(value)
+	}
 }
 
 // IncidentURL gives the address of an incident's page, empty where nobody told under which address people reach the analyzer.
@@ -207,11 +216,6 @@ func (f *Format) annotations(inc *incident.Incident, p *place) map[string]string
 	}
 	if link := f.IncidentURL(inc.ID); link != "" {
 		out["link"] = link
-	}
-	for name, value := range out {
-		if value == "" {
-			delete(out, name)
-		}
 	}
 	return out
 }

@@ -227,3 +227,30 @@ func TestListsAreBounded(t *testing.T) {
 		t.Errorf("annotations are %q", a)
 	}
 }
+
+// Names that processes chose are no commands where alerts arrive.
+func TestNamesAreNoCommands(t *testing.T) {
+	const evil = "<!channel> <@U1> <https://evil.example|Runbook> @here"
+	at := time.Now()
+	inc := &incident.Incident{
+		ID: "a", JobID: evil, JobLabels: map[string]string{"owner": evil}, State: incident.Open, OpenedAt: at, Labels: map[string]string{"team": evil},
+		Verdict: &rca.Verdict{
+			Class: rca.Fault, Cause: rca.CauseGPU, Page: true, Summary: evil, Evidence: []string{evil}, Missing: []string{evil}, Contradictions: []string{evil},
+			Chain:    []rca.Link{{From: 0, To: 1, Op: evil, Comm: evil, Reason: evil}},
+			Culprits: []rca.Culprit{{Rank: 1, Host: evil, GPU: evil, Pod: evil, Group: evil, NIC: evil, Why: evil}},
+		},
+	}
+	alerts := (&Format{MaxAlerts: 8, Labels: map[string]string{"site": evil}}).Alerts(inc)
+	if len(alerts) != 1 {
+		t.Fatalf("%d alerts", len(alerts))
+	}
+	for _, texts := range []map[string]string{alerts[0].Labels, alerts[0].Annotations} {
+		for name, text := range texts {
+			for _, command := range []string{"<!", "<@", "<https:", "@here"} {
+				if strings.Contains(text, command) {
+					t.Errorf("%s has %q: %s", name, command, text)
+				}
+			}
+		}
+	}
+}

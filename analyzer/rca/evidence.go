@@ -3,7 +3,10 @@
 
 package rca
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // Evidence is everything known about one job at one moment, from any source: exporters, trace files, Flight Recorder dumps, RAS
 // reports. The engine reads nothing else. Unknown numbers are -1 where 0 is a value.
@@ -263,7 +266,7 @@ type Fact struct {
 
 // Missing is something that should have been seen and was not.
 type Missing struct {
-	What  string // "exporter", "prometheus", "rank", "file".
+	What  string // "exporter", "prometheus", "rank", "file", "history", "claim", "host".
 	Name  string // Its address or number.
 	Ranks []int  // Ranks that it would have shown, if known.
 	Why   string
@@ -274,3 +277,9 @@ type Missing struct {
 	// Reached: the host accepted a connection and nothing answered. Either the exporter hangs, or all processes of the host do.
 	Reached bool
 }
+
+// String says what is missing, as verdicts list it.
+func (m *Missing) String() string { return fmt.Sprintf("%s %s: %s", m.What, m.Name, m.Why) }
+
+// Claimed reports whether nothing was out of sight, but several claim a job, a rank or a host.
+func (m *Missing) Claimed() bool { return m.What == "claim" || m.What == "host" }

@@ -88,10 +88,12 @@ const silentWithin = time.Minute
 // fellSilent gives the one host that does not answer, if its last answer was about when the job stopped; nil where there is none,
 // or several.
 func fellSilent(x *job.Index, still time.Duration) *rca.Missing {
-	if len(x.Ev.Missing) != 1 {
+	// Who else claims the job or the host says nothing of what was not seen.
+	unseen := slices.DeleteFunc(slices.Clone(x.Ev.Missing), func(m rca.Missing) bool { return m.Claimed() })
+	if len(unseen) != 1 {
 		return nil
 	}
-	m := &x.Ev.Missing[0]
+	m := &unseen[0]
 	if m.What == "rank" || m.Alive || len(m.Ranks) == 0 || m.Heard <= 0 || m.Heard > still+silentWithin || m.Heard+silentWithin < still {
 		return nil
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/culprit-project/culprit/analyzer/config"
 	"github.com/culprit-project/culprit/analyzer/diagnose"
 	"github.com/culprit-project/culprit/analyzer/evidence"
+	"github.com/culprit-project/culprit/analyzer/identity"
 	"github.com/culprit-project/culprit/analyzer/incident"
 	"github.com/culprit-project/culprit/analyzer/rca"
 	"github.com/culprit-project/culprit/analyzer/webhook"
@@ -123,11 +124,14 @@ func (s *service) receive(m *webhook.Message) error {
 	return s.manager.Receive(found)
 }
 
+// simulatedOwner is whom simulated processes run as.
+const simulatedOwner = "0"
+
 // ask is what a person does who finds the job slow.
 func (s *service) ask(jobID string) error {
 	s.passive++
 	return s.manager.Receive([]incident.Trigger{{
-		Key: fmt.Sprintf("api-%d", s.passive), Name: "API request", JobID: jobID, Rank: -1, Passive: true, StartedAt: s.Now(),
+		Key: fmt.Sprintf("api-%d", s.passive), Name: "API request", JobID: jobID, JobLabels: identity.Job{}.OwnedBy(simulatedOwner).Labels(), Rank: -1, Passive: true, StartedAt: s.Now(),
 	}})
 }
 
