@@ -8,14 +8,16 @@ function(config) {
   // The labels of the alert as matchers; %q quotes what a job calls itself.
   local matchers = 'printf `%s` %s' % [std.join(',', [l + '=%q' for l in config.jobLabels]), std.join(' ', ['$labels.' + l for l in config.jobLabels])],
   local of(metric, more='') = q.metric(metric, '%[1]s' + more),
+  // Who a rank is. A host that two exporters say they run on is named for neither.
+  local info = '(%s unless on (host) (count by (host) (group by (host, instance) (culprit_exporter_build_info{%s, host!=""})) > 1))' % [of('culprit_nccl_process_info'), config.exporterSelector],
   local most = 4,
 
   // Asks for the likeliest few and says the same of each.
   local each(query, text) = '{{ range query (printf `topk(%d, %s)` $job) }} %s{{ end }}' % [most, query, text],
   local who = 'Rank {{ .Labels.rank }}{{ with .Labels.host }} on {{ . }}{{ end }}{{ with .Labels.gpu }} (GPU {{ . }}){{ end }}',
   local comm = 'communicator {{ or .Labels.comm_name .Labels.comm }}',
-  local place(vector) = '%s * on (rank) group_left (host, gpu) max by (rank, host, gpu) (%s)' % [vector, of('culprit_nccl_process_info')],
-  local process(condition) = 'max by (rank, host, gpu) (%s and on (instance, rank) (%s))' % [of('culprit_nccl_process_info'), condition],
+  local place(vector) = '%s * on (rank) group_left (host, gpu) max by (rank, host, gpu) (%s)' % [vector, info],
+  local process(condition) = 'max by (rank, host, gpu) (%s and on (instance, rank) (%s))' % [info, condition],
   local named(vector) = '%s * on (comm, rank) group_left (comm_name) max by (comm, rank, comm_name) (%s)' % [vector, of('culprit_nccl_comm_info')],
 
   local started = 'max by (comm, rank) (%s)' % of('culprit_nccl_ops_started_total'),

@@ -3,12 +3,15 @@
 
 // Adds matchers to the selectors of an expression, so that no rule and no panel can forget them.
 local isWord(c) = (c >= 'a' && c <= 'z') || c == '_' || c == ':' || (c >= '0' && c <= '9');
-local nameLength(text, from) = if from < std.length(text) && isWord(text[from]) then nameLength(text, from + 1) else from;
+// Letters of long texts are slow to reach, and no name is longer than this.
+local longest = 100;
+local lengthFrom(text, from) = if from < std.length(text) && isWord(text[from]) then lengthFrom(text, from + 1) else from;
+local nameLength(text) = lengthFrom(text[:longest], 0);
 
 {
   // Adds matchers to a selector, given from within the metric's name on.
   narrowed(text, matchers)::
-    local end = nameLength(text, 0);
+    local end = nameLength(text);
     local rest = text[end:];
     if matchers == '' then text else text[:end] + (
       if std.startsWith(rest, '{}') then '{' + matchers + rest[1:]
@@ -26,7 +29,7 @@ local nameLength(text, from) = if from < std.length(text) && isWord(text[from]) 
   trusted(config, expr)::
     local exporters(text) = std.foldl(function(t, prefix) $.each(t, prefix, config.ncclSelector), ['culprit_nccl_', 'culprit_host_thread_'], text);
     local recorded(text) =
-      local end = nameLength(text, 0);
+      local end = nameLength(text);
       local narrow = $.narrowed(text, config.recordedSelector);
       narrow[:end] + exporters(narrow[end:]);
     local parts = std.split(expr, 'job_id:');
