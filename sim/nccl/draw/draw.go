@@ -206,6 +206,11 @@ func (d *dice) communication(j *Job) {
 	j.Algo = pick(d, []weighted[string]{{"", 5}, {"allreduce:ring", 2}, {"allreduce:tree", 2}})
 	j.Proto = pick(d, []weighted[string]{{"", 5}, {"Simple", 2}, {"LL", 2}, {"LL128", 1}})
 	j.Channels = pick(d, []weighted[int]{{2, 4}, {1, 2}, {4, 2}, {0, 1}})
+	// NCCL's own choice is the largest: with many ranks on one machine, it is short of memory.
+	j.Buffer = pick(d, []weighted[int]{{1 << 20, 3}, {256 << 10, 1}, {4 << 20, 1}})
+	if j.Ranks > 8 {
+		j.Buffer = min(j.Buffer, 1<<20)
+	}
 }
 
 // fault draws what goes wrong, where and when; false where nothing of the kind can in this job.

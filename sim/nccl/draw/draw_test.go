@@ -30,7 +30,7 @@ func TestJobs(t *testing.T) {
 		check(t, j)
 		for _, what := range []string{
 			j.Release, string(j.Group), string(j.Watch), string(j.When), j.Inside, j.Algo, j.Proto, j.Schedule, j.Gradient, j.Kind(),
-			"ranks " + strconv.Itoa(j.Ranks), "hosts " + strconv.Itoa(j.Hosts), "ep " + strconv.Itoa(j.EP), "cp " + strconv.Itoa(j.CP), "ahead " + strconv.Itoa(j.Ahead),
+			"buffer " + strconv.Itoa(j.Buffer), "ranks " + strconv.Itoa(j.Ranks), "hosts " + strconv.Itoa(j.Hosts), "ep " + strconv.Itoa(j.EP), "cp " + strconv.Itoa(j.CP), "ahead " + strconv.Itoa(j.Ahead),
 			"cliques " + strconv.FormatBool(j.Cliques != ""), "several " + strconv.FormatBool(j.PerProcess > 1),
 			"graphs " + strconv.FormatBool(j.Graphs), "shrink " + strconv.FormatBool(j.Shrink), "for " + strconv.FormatBool(j.For > 0), "large " + strconv.FormatBool(j.Bytes > 16<<20), "small " + strconv.FormatBool(j.Bytes < 64),
 		} {
@@ -43,7 +43,7 @@ func TestJobs(t *testing.T) {
 		"link-stall", "gpu-freeze", "kernel-stall", "op-not-entered", "other-op", "stop", "kill", "broadcast-not-entered", "init-hang", "split-hang",
 		"gpu-slow", "link-slow", "proxy-delay", "data-late", "checkpoint", "first-step", "eval", "none",
 		"ranks 4", "ranks 6", "ranks 8", "ranks 12", "ranks 16", "hosts 1", "hosts 2", "hosts 4", "hosts 8", "ep 2", "ep 4", "ep 8", "ahead 4",
-		"cliques true", "several true", "for true", "graphs true", "shrink true", "large true", "small true",
+		"cliques true", "several true", "for true", "graphs true", "buffer 262144", "buffer 1048576", "buffer 4194304", "shrink true", "large true", "small true",
 	}, releases...) {
 		if seen[what] < 5 {
 			t.Errorf("%s: %d of %d jobs", what, seen[what], count)

@@ -67,6 +67,7 @@ type Job struct {
 	Algo     string `json:"algo,omitempty"`
 	Proto    string `json:"proto,omitempty"`
 	Channels int    `json:"channels"` // 0: NCCL's choice.
+	Buffer   int    `json:"buffer"`   // Bytes of a connection's; NCCL_BUFFSIZE.
 
 	Compute   float64 `json:"compute_ms"`
 	Jitter    float64 `json:"jitter"`
@@ -158,6 +159,9 @@ func (j *Job) Flags() []string {
 	}
 	return append(flags, j.faultFlags()...)
 }
+
+// Env is what the ranks' environment has beside what the library and those that watch it need.
+func (j *Job) Env() []string { return []string{"NCCL_BUFFSIZE=" + strconv.Itoa(j.Buffer)} }
 
 // checkedBytes is how much the ranks verify in a step at most: beyond, the processors would do little else.
 const checkedBytes = 1 << 20

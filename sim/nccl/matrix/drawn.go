@@ -142,7 +142,7 @@ func (r *Runner) RunDrawn(ctx context.Context, j draw.Job, lib nccl.Library) (Dr
 	}
 	cfg := stack.JobConfig{
 		ID: w.jobID, Ranks: j.Ranks, Layout: j.Layout(), RanksPerProcess: j.PerProcess,
-		Fault: j.Fault, Rank: j.Rank, FaultAtStep: -1, Args: j.Flags(),
+		Fault: j.Fault, Rank: j.Rank, FaultAtStep: -1, Args: j.Flags(), Env: j.Env(),
 	}
 	onLibrary(&cfg, lib, r.BinDir, j.Watch != draw.Hooks, j.Watch == draw.Hooks || j.Watch == draw.Both)
 	if j.Watch == draw.Chain {
