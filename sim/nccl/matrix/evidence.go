@@ -55,16 +55,17 @@ func (r *Runner) keep(ctx context.Context, w *watch, name string, result any) (s
 	return k.dir, err
 }
 
-// keeper writes files to a directory until it is full.
+// keeper writes files to a directory, and leaves out those that no longer fit.
 type keeper struct {
 	dir  string
 	left int
 }
 
 func (k *keeper) write(name string, data []byte) error {
-	if k.left -= len(data); k.left < 0 {
+	if len(data) > k.left {
 		return nil
 	}
+	k.left -= len(data)
 	if err := os.WriteFile(filepath.Join(k.dir, name), data, 0o644); err != nil {
 		return fmt.Errorf("keeping evidence: %w", err)
 	}

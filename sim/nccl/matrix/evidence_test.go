@@ -1,0 +1,39 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package matrix
+
+import (
+	"bytes"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// TestKeeper: of the incidents that there are, those are kept that fit.
+func TestKeeper(t *testing.T) {
+	large := make([]byte, 2<<10)
+	mux := http.NewServeMux()
+	mux.HandleFunc("/incidents", func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write([]byte(`{"incidents":[{"id":"a"},{"id":"b"},{"id":"c"}]}`))
+	})
+	for id, data := range map[string][]byte{"a": []byte("first"), "b": large, "c": []byte("last")} {
+		mux.HandleFunc("/incidents/"+id+"/evidence.tar.gz", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(data) })
+	}
+	server := httptest.NewServer(mux)
+	defer server.Close()
+	k := keeper{dir: t.TempDir(), left: 1 << 10}
+	if err := k.incidents(t.Context(), server.URL+"/incidents"); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string][]byte{"a.tar.gz": []byte("first"), "b.tar.gz": nil, "c.tar.gz": []byte("last")} {
+		if got, _ := os.ReadFile(filepath.Join(k.dir, name)); !bytes.Equal(got, want) {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
+	if err := k.incidents(t.Context(), server.URL+"/nowhere"); err == nil {
+		t.Error("incidents that are not there are kept")
+	}
+}
