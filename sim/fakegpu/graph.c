@@ -131,11 +131,23 @@ struct graph_node *graph_add_wait(struct graph *g, struct graph_node *const *aft
 
 bool graph_is_manual(const struct graph_node *n) { return n->manual; }
 
-bool graph_is_before(const struct graph_node *node, struct graph_node *const *of, size_t count) {
+// Where branches part and meet again and again, the ways double each time: each node is looked at once.
+static bool search(const struct graph_node *node, struct graph_node *const *of, size_t count, bool *seen) {
   for (size_t i = 0; i < count; i++) {
-    if (of[i] == node || graph_is_before(node, of[i]->after, of[i]->after_count)) return true;
+    if (of[i] == node) return true;
+    if (seen[of[i]->index]) continue;
+    seen[of[i]->index] = true;
+    if (search(node, of[i]->after, of[i]->after_count, seen)) return true;
   }
   return false;
+}
+
+bool graph_is_before(const struct graph_node *node, struct graph_node *const *of, size_t count) {
+  bool *seen = calloc(node->graph->count, sizeof *seen);
+  if (!seen) abort();
+  bool before = search(node, of, count, seen);
+  free(seen);
+  return before;
 }
 
 // One launch.

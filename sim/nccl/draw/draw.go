@@ -181,8 +181,7 @@ func (d *dice) training(j *Job) {
 			break
 		}
 	}
-	// The played GPU does not replay all: interleaved pipelines and several ranks of a process stand still.
-	j.Graphs = j.Schedule != "interleaved" && j.PerProcess == 1 && d.chance(0.12)
+	j.Graphs = d.chance(0.12)
 	j.EPSkew = pick(d, []weighted[float64]{{0, 1}, {0.3, 1}, {0.9, 1}})
 	j.Jitter = pick(d, []weighted[float64]{{0, 2}, {0.05, 2}, {0.2, 1}})
 	j.Ahead = pick(d, []weighted[int]{{0, 4}, {1, 2}, {2, 1}, {4, 1}})

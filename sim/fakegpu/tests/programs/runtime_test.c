@@ -500,6 +500,32 @@ static void graph_records_and_waits_for_events_outside(void) {
   CHECK_OK(cudaStreamDestroy(other));
 }
 
+// As a communicator's stream beside the compute: the ways through the graph double each time.
+static void capture_of_streams_that_part_and_meet_a_hundred_times(void) {
+  cudaStream s, other;
+  cudaEvent fork, join;
+  cudaGraph graph;
+  CHECK_OK(cudaStreamCreateWithFlags(&s, NON_BLOCKING));
+  CHECK_OK(cudaStreamCreateWithFlags(&other, NON_BLOCKING));
+  CHECK_OK(cudaEventCreate(&fork));
+  CHECK_OK(cudaEventCreate(&join));
+  CHECK_OK(cudaStreamBeginCapture(s, THREAD_LOCAL_CAPTURE));
+  for (int i = 0; i < 100; i++) {
+    CHECK_OK(cudaEventRecord(fork, s));
+    CHECK_OK(cudaStreamWaitEvent(other, fork, 0));
+    say(s, "a");
+    say(other, "b");
+    CHECK_OK(cudaEventRecord(join, other));
+    CHECK_OK(cudaStreamWaitEvent(s, join, 0));
+  }
+  CHECK_OK(cudaStreamEndCapture(s, &graph));
+  CHECK_OK(cudaGraphDestroy(graph));
+  CHECK_OK(cudaEventDestroy(fork));
+  CHECK_OK(cudaEventDestroy(join));
+  CHECK_OK(cudaStreamDestroy(s));
+  CHECK_OK(cudaStreamDestroy(other));
+}
+
 static void capture_says_what_is_wrong(void) {
   cudaStream s, other;
   cudaEvent e;
@@ -583,6 +609,7 @@ int main(void) {
   RUN(graph_runs_its_branches_side_by_side);
   RUN(graph_keeps_user_objects);
   RUN(graph_records_and_waits_for_events_outside);
+  RUN(capture_of_streams_that_part_and_meet_a_hundred_times);
   RUN(capture_says_what_is_wrong);
   RUN(many_streams_leave_no_threads);
   RUN(load_says_what_is_missing);
