@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"syscall"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -149,7 +150,7 @@ func (t *test) runDrawn(ctx context.Context, s *settings, jobs []draw.Job) error
 
 // runOneDrawn runs a job on a new cluster, so that it does not matter what ran before it.
 func (t *test) runOneDrawn(ctx context.Context, s *settings, j draw.Job, dir string) (matrix.Drawn, error) {
-	started := time.Now()
+	started, cpu := time.Now(), childrenCPU()
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		return matrix.Drawn{}, fmt.Errorf("making a cluster's directory: %w", err)
 	}
@@ -164,8 +165,18 @@ func (t *test) runOneDrawn(ctx context.Context, s *settings, j draw.Job, dir str
 	defer cluster.Close()
 	r := &matrix.Runner{Cluster: cluster, BinDir: s.bin(), Scratch: dir, Evidence: filepath.Join(t.out, "evidence"), Hosts: j.Hosts, Ranks: j.Ranks}
 	d, err := r.RunDrawn(ctx, j, t.libraries[j.Release])
-	d.Build, d.Commit, d.Seconds = t.build, t.commit, time.Since(started).Seconds()
+	cluster.Close() // Before its processes' time is read.
+	d.Build, d.Commit, d.Seconds, d.CPU = t.build, t.commit, time.Since(started).Seconds(), (childrenCPU() - cpu).Seconds()
 	return d, err
+}
+
+// childrenCPU is the processors' time of all processes that were started and have ended.
+func childrenCPU() time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_CHILDREN, &u); err != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 // reportBlind prints the last result of each drawn job again, of any build.

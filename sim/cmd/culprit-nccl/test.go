@@ -92,6 +92,10 @@ func (t *test) run(ctx context.Context, s *settings) error {
 	if err != nil {
 		return err
 	}
+	if (t.blind.seeds != "" || t.blind.draws) && t.releases == nccl.None && t.library == "" {
+		fmt.Println("\nNOT RUN: jobs drawn on real NCCL (NCCL=none)")
+		return nil
+	}
 	if t.blind.seeds != "" || t.blind.draws {
 		return t.runBlind(ctx, s, versions)
 	}

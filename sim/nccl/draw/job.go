@@ -44,7 +44,8 @@ const (
 	Last   When = "last"  // Before the last operation of the last step.
 )
 
-// Job is a drawn job. Sizes are bytes, times of computation milliseconds.
+// Job is a drawn job. Sizes are bytes, times of computation milliseconds. One that was written down before a field existed has 0 there,
+// which stands for what such jobs did.
 type Job struct {
 	Seed    uint64 `json:"seed"`
 	Number  int    `json:"number"` // Of the seed's jobs, from 0.
@@ -133,7 +134,7 @@ func (j *Job) Flags() []string {
 	flags := []string{
 		"--intra=" + j.Inside, "--channels=" + strconv.Itoa(j.Channels),
 		fmt.Sprintf("--compute-ms=%g", j.Compute), fmt.Sprintf("--jitter=%g", j.Jitter),
-		"--microbatches=" + strconv.Itoa(j.Micro), "--schedule=" + j.Schedule, "--chunks=" + strconv.Itoa(j.Chunks), "--dp-op=" + j.Gradient, "--dp-buckets=" + strconv.Itoa(j.Buckets),
+		"--microbatches=" + strconv.Itoa(j.Micro), "--schedule=" + j.Schedule, "--chunks=" + strconv.Itoa(max(1, j.Chunks)), "--dp-op=" + j.Gradient, "--dp-buckets=" + strconv.Itoa(j.Buckets),
 		fmt.Sprintf("--bytes=%d", j.Bytes), fmt.Sprintf("--tp-bytes=%d", j.TPBytes), fmt.Sprintf("--pp-bytes=%d", j.PPBytes), fmt.Sprintf("--ep-bytes=%d", j.EPBytes),
 		fmt.Sprintf("--cp-bytes=%d", j.CPBytes), fmt.Sprintf("--ep-skew=%g", j.EPSkew),
 		"--ahead=" + strconv.Itoa(j.Ahead), "--norm-every=" + strconv.Itoa(j.Norm), "--barrier-every=" + strconv.Itoa(j.Barrier),
@@ -161,7 +162,12 @@ func (j *Job) Flags() []string {
 }
 
 // Env is what the ranks' environment has beside what the library and those that watch it need.
-func (j *Job) Env() []string { return []string{"NCCL_BUFFSIZE=" + strconv.Itoa(j.Buffer)} }
+func (j *Job) Env() []string {
+	if j.Buffer == 0 {
+		return nil
+	}
+	return []string{"NCCL_BUFFSIZE=" + strconv.Itoa(j.Buffer)}
+}
 
 // checkedBytes is how much the ranks verify in a step at most: beyond, the processors would do little else.
 const checkedBytes = 1 << 20
@@ -223,7 +229,7 @@ func (j *Job) groups(rank int) map[string][]int {
 	for i := range j.EP {
 		out["ep"] = append(out["ep"], at(tp, dp-dp%j.EP+i, pp))
 	}
-	for i := range j.CP {
+	for i := range j.CP { // None in a job without the field.
 		out["cp"] = append(out["cp"], at(tp, dp-dp%j.CP+i, pp))
 	}
 	for name, members := range out {

@@ -94,6 +94,7 @@ type Drawn struct {
 	Commit   string   `json:"commit"`
 	Ended    string   `json:"ended"` // When, in RFC 3339.
 	Seconds  float64  `json:"seconds"`
+	CPU      float64  `json:"cpu_seconds"` // Of all processes, where no other job ran beside it.
 	Load     float64  `json:"load"`
 	Triggers []string `json:"triggers,omitempty"`
 	Pages    []Said   `json:"pages,omitempty"`
@@ -114,6 +115,7 @@ const (
 	drawnSlowSteps = 60
 	drawnQuiet     = 40 * time.Second
 	drawnNamed     = 30 * time.Second
+	drawnPatience  = 20 * time.Second
 	// A job got slow if its steps take so many times as long as before, and stands still if none ends for so long.
 	leastSlowdown   = 1.25
 	leastStandstill = 4 * time.Second
@@ -135,7 +137,7 @@ func (r *Runner) RunDrawn(ctx context.Context, j draw.Job, lib nccl.Library) (Dr
 			Fault: sightOfDrawn(&j).shown(fault), Duty: d.Duty, Rank: j.Rank, With: drawnFellows(&j, fault),
 			Host: r.Cluster.HostName(j.Rank / perHost), GPU: strconv.Itoa(j.Rank % perHost), Stage: j.Rank / (j.TP * j.DP),
 		},
-		atOnce: fault.StartsAtOnce() || j.When != draw.Middle, warmupSteps: j.Warmup, quiet: drawnQuiet, named: drawnNamed,
+		atOnce: fault.StartsAtOnce() || j.When != draw.Middle, warmupSteps: j.Warmup, quiet: drawnQuiet, named: drawnNamed, patience: drawnPatience,
 	}
 	if fault.Slow {
 		w.warmupSteps, w.warmup = drawnSlowSteps, slowWarmup

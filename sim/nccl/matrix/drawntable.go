@@ -48,7 +48,13 @@ func ReportDrawn(w io.Writer, results []Drawn) bool {
 		return cmp.Compare(slices.Index(Levels, Level(a)), slices.Index(Levels, Level(b)))
 	})
 	tallyDrawn(w, "fault", results, func(d *Drawn) string { return groupOf(&d.Job) }, cmp.Compare[string])
-	wrong := false
+	wrong, wall, cpu := false, 0.0, 0.0
+	for i := range results {
+		wall, cpu = wall+results[i].Seconds, cpu+results[i].CPU
+	}
+	if n := float64(len(results)); n > 0 {
+		fmt.Fprintf(w, "a job took %.0f s, and %.0f s of processors' time, on average\n\n", wall/n, cpu/n)
+	}
 	for i := range results {
 		d := &results[i]
 		if !d.Fate.Failed() {

@@ -204,6 +204,7 @@ type watch struct {
 	atOnce      bool
 	warmupSteps int
 	warmup      time.Duration
+	patience    time.Duration // Of the analyzer with a rank that stays away, beyond that of the short lists.
 	named       time.Duration // How long the page that names a rank may come after the first one; 0: as long as that.
 	quiet       time.Duration // How long a job in which nobody is at fault is watched at least.
 }
@@ -293,7 +294,7 @@ func (w *watch) untilPaged(ctx context.Context) error {
 	limit := hangLimit
 	switch {
 	case w.seen.Duty != MustName:
-		limit = openLimit
+		limit = openLimit + w.patience
 	case w.seen.Fault.Slow:
 		limit = slowLimit
 	case w.seen.Fault.Kind() == "init-hang", w.seen.Fault.Kind() == "split-hang":
