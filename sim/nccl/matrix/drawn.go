@@ -40,12 +40,12 @@ func LevelOf(j *draw.Job) Level {
 }
 
 func sightOfDrawn(j *draw.Job) Sight {
-	mode := Net
-	if j.Inside == "shm" && j.Ranks > j.Hosts {
+	mode, inside := Net, j.Inside == "shm" && j.Ranks > j.Hosts
+	if inside && j.Broadcast > 0 { // Some releases report no kernel after it.
 		mode = SHM
 	}
 	s := SightOf(Case{Version: j.Release, Mode: mode})
-	s.Plugin = j.Watch != draw.Hooks
+	s.Plugin, s.Inside = j.Watch != draw.Hooks, inside
 	s.Kernels = s.Kernels && s.Plugin
 	s.Calls = j.Watch == draw.Hooks || j.Watch == draw.Both
 	return s
