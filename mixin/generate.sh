@@ -10,7 +10,7 @@ set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 jsonnet=$root/bin/tools/jsonnet
-[[ -x $jsonnet ]] || "$root/tools/build.sh" jsonnet
+[[ -x $jsonnet ]] || (cd "$root" && go run ./tools/ci get jsonnet)
 
 # render DIR renders everything into DIR, which has no rules and dashboards yet.
 render() {

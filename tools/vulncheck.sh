@@ -8,7 +8,7 @@ set -uo pipefail
 cd "$(dirname "$0")/.."
 
 database=${GOVULNDB:-https://vuln.go.dev}
-tools/build.sh govulncheck || exit 2
+go run ./tools/ci get govulncheck || exit 2
 govulncheck=$PWD/bin/tools/govulncheck
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT

@@ -73,7 +73,7 @@ func clusterBoards(t *testing.T) []board {
 	out, err := exec.Command(filepath.Join(root, "bin", "tools", "jsonnet"), "-e",
 		`((import "`+filepath.Join(root, "mixin", "mixin.libsonnet")+`") + { _config+:: { jobLabels: ["cluster", "job_id", "owner"] } }).grafanaDashboards`).Output()
 	if err != nil {
-		t.Fatalf("rendering the dashboards (tools/build.sh jsonnet makes what it takes): %v", err)
+		t.Fatalf("rendering the dashboards (go run ./tools/ci get jsonnet makes what it takes): %v", err)
 	}
 	var rendered map[string]json.RawMessage
 	if err := json.Unmarshal(out, &rendered); err != nil {

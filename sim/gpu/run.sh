@@ -37,7 +37,6 @@ run_fault() {
 }
 
 verdicts() {
-  tools/build.sh prometheus alertmanager
   local fault failed=0 layout=dp4
   for fault in op-not-entered stop kill kernel-stall; do
     run_fault "$fault" --warmup=100 || failed=1
@@ -52,7 +51,6 @@ verdicts() {
 }
 
 experts() {
-  tools/build.sh prometheus alertmanager
   local fault failed=0 layout=dp4,ep4
   for fault in stop kill kernel-stall op-not-entered; do
     run_fault "$fault" --warmup=60 || failed=1
