@@ -67,7 +67,7 @@ func TestKubernetes(t *testing.T) {
 	}
 }
 
-// The calls of scontrol, which is played here; make test-slurm has a real one.
+// The calls of scontrol, which is played here; go run ./tools/ci run test-slurm has a real one.
 func TestSlurmCalls(t *testing.T) {
 	calls := play(t, "scontrol", `case "$*" in *show*busy*) echo "NodeName=busy State=IDLE+DRAIN Reason=fan";; *show*) echo "State=MIXED";; esac`)
 	out, err := script(t, "drain-slurm.sh").Do(t.Context(), request("lost", "busy", "gpu-17.example.org"))

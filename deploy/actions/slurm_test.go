@@ -134,7 +134,7 @@ func (s *slurm) start(name string, args ...string) {
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = 10 * time.Second
 	if err := cmd.Start(); err != nil {
-		s.t.Fatalf("%v: run make test-slurm, which installs it", err)
+		s.t.Fatalf("%v: run go run ./tools/ci run test-slurm, which installs it", err)
 	}
 	s.t.Cleanup(func() {
 		cancel()

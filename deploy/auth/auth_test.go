@@ -146,7 +146,7 @@ func newSite(t *testing.T, withCertificates bool) *site {
 func (s *site) run(program string, args ...string) {
 	s.t.Helper()
 	if _, err := os.Stat(program); err != nil {
-		s.t.Fatalf("%v: make tools builds it", err)
+		s.t.Fatalf("%v: go run ./tools/ci run tools builds it", err)
 	}
 	out, err := os.Create(filepath.Join(s.dir, filepath.Base(program)+".log"))
 	s.must(err)

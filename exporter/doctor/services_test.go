@@ -46,7 +46,7 @@ func run(t *testing.T, name, addr string, args ...string) {
 	}
 	cmd.Stdout, cmd.Stderr = log, log
 	if err := cmd.Start(); err != nil {
-		t.Fatalf("%v; make tools builds it", err)
+		t.Fatalf("%v; go run ./tools/ci run tools builds it", err)
 	}
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill()

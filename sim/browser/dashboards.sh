@@ -4,7 +4,7 @@
 #
 # dashboards.sh: draws the shipped dashboards from two runs of the demo. One job, on a real NCCL with played GPUs, stands still. The other one gets slow;
 # that is ringjob, since NCCL's threads spin, and on a small machine that hides a slow GPU. Checks that queries return data before and after the
-# fault, and puts pictures into docs/pictures. Called by make dashboard-pictures.
+# fault, and puts pictures into docs/pictures. Called by go run ./tools/ci run dashboard-pictures.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 out=$PWD/docs/pictures

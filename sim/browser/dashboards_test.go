@@ -71,7 +71,7 @@ type empty map[string]map[string]map[string]string
 func TestDashboards(t *testing.T) {
 	prometheus, fault, dist := os.Getenv("PROMETHEUS"), os.Getenv("FAULT"), os.Getenv("DASHBOARDS")
 	if prometheus == "" || fault == "" || dist == "" {
-		t.Fatal("PROMETHEUS, FAULT or DASHBOARDS is not set: run make dashboard-pictures")
+		t.Fatal("PROMETHEUS, FAULT or DASHBOARDS is not set: run go run ./tools/ci run dashboard-pictures")
 	}
 	text, err := os.ReadFile("testdata/empty.json")
 	if err != nil {

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # pictures.sh: pictures of the analyzer's pages from a run of the demo, a job of eight ranks that stands still, into docs/pictures; and
-# of two played incidents: 10,240 ranks that stand still, and a job that got slow. Called by make pictures.
+# of two played incidents: 10,240 ranks that stand still, and a job that got slow. Called by go run ./tools/ci run pictures.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 out=$PWD/docs/pictures

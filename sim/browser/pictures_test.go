@@ -30,7 +30,7 @@ const tallest = 2400
 func TestPictures(t *testing.T) {
 	service, dir := os.Getenv("ANALYZER"), os.Getenv("PICTURES")
 	if service == "" || dir == "" {
-		t.Fatal("ANALYZER or PICTURES is not set: run make pictures")
+		t.Fatal("ANALYZER or PICTURES is not set: run go run ./tools/ci run pictures")
 	}
 	resp, err := http.Get(service + "/api/v1/incidents")
 	if err != nil {

@@ -87,7 +87,7 @@ func (s *site) launch(env []string, name string, args ...string) {
 	cmd.Env, cmd.Dir, cmd.Stdout, cmd.Stderr = append(os.Environ(), env...), s.dir, log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	if err := cmd.Start(); err != nil {
-		s.t.Fatalf("%v; make test-launchers installs it", err)
+		s.t.Fatalf("%v; go run ./tools/ci run test-launchers installs it", err)
 	}
 	ended := make(chan struct{})
 	go func() {
@@ -185,7 +185,7 @@ func (s *site) torchrun(options []string, program ...string) {
 func TestTorchrun(t *testing.T) {
 	s := newSite(t)
 	if os.Getenv("TORCHRUN") == "" {
-		t.Fatal("TORCHRUN is not set; make test-launchers sets it")
+		t.Fatal("TORCHRUN is not set; go run ./tools/ci run test-launchers sets it")
 	}
 	s.torchrun([]string{"--node-rank=NODE", "--master-addr=localhost", "--master-port=29611"}, s.train()...)
 	s.named(".+:29611")

@@ -26,7 +26,7 @@ const (
 	rank  = 2 // The faulty one.
 )
 
-// folders are where this tree and the old one lie; make test-upgrade builds the latter.
+// folders are where this tree and the old one lie; go run ./tools/ci run test-upgrade builds the latter.
 func folders(t *testing.T) map[string]string {
 	t.Helper()
 	root, err := filepath.Abs("../..")
@@ -45,7 +45,7 @@ func bin(t *testing.T, trees map[string]string, shim, exporter, analyzer string)
 	} {
 		from := filepath.Join(trees[release], "bin", name)
 		if _, err := os.Stat(from); err != nil {
-			t.Fatalf("%v; make test-upgrade builds it", err)
+			t.Fatalf("%v; go run ./tools/ci run test-upgrade builds it", err)
 		}
 		if err := os.Symlink(from, filepath.Join(dir, name)); err != nil {
 			t.Fatal(err)

@@ -114,7 +114,7 @@ func TestLibraries(t *testing.T) {
 	}
 	paths, err := filepath.Glob("../../../.cache/nccl/*/libnccl.so.2")
 	if err != nil || len(paths) == 0 {
-		t.Fatal("no libnccl.so.2 in .cache/nccl: `make nccl` fetches them, NCCL=none does without")
+		t.Fatal("no libnccl.so.2 in .cache/nccl: `go run ./tools/ci run nccl` fetches them, NCCL=none does without")
 	}
 	for _, path := range paths {
 		t.Run(filepath.Base(filepath.Dir(path)), func(t *testing.T) {

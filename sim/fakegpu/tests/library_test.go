@@ -66,7 +66,7 @@ func versions(t *testing.T) []string {
 	}
 	paths, err := filepath.Glob(cache + "/*/libnccl.so.2")
 	if err != nil || len(paths) == 0 {
-		t.Fatalf("no libnccl.so.2 in %s: `make nccl` fetches them, NCCL=none does without", cache)
+		t.Fatalf("no libnccl.so.2 in %s: `go run ./tools/ci run nccl` fetches them, NCCL=none does without", cache)
 	}
 	var found []string
 	for _, p := range paths {

@@ -6,5 +6,5 @@
 //	go test ./sim/ncclrun/tests                                          on the oldest and the newest release
 //	go test ./sim/ncclrun/tests -versions 2.27.7,2.30.7 -run 'TestHangs'     on others
 //
-// Libraries are those in .cache/nccl, which `make nccl` fills; a library that is missing fails the tests.
+// Libraries are those in .cache/nccl, which `go run ./tools/ci run nccl` fills; a library that is missing fails the tests.
 package tests

@@ -18,7 +18,7 @@ import (
 	"github.com/culprit-project/culprit/sim/train/jobtest"
 )
 
-var versions = flag.String("versions", "short", "releases of NCCL to run on, as `make nccl` names them")
+var versions = flag.String("versions", "short", "releases of NCCL to run on, as `go run ./tools/ci run nccl` names them")
 
 var root string // Of the repository.
 
@@ -70,7 +70,7 @@ func onLibraries(t *testing.T, releases []nccl.Release, test func(t *testing.T, 
 	for _, release := range releases {
 		t.Run(release.Version, func(t *testing.T) {
 			if !store.Has(release) {
-				t.Fatalf("NCCL %s is not in %s: run make nccl NCCL=%s", release.Version, store.Dir, release.Version)
+				t.Fatalf("NCCL %s is not in %s: run go run ./tools/ci run nccl NCCL=%s", release.Version, store.Dir, release.Version)
 			}
 			lib, err := store.Get(t.Context(), release)
 			if err != nil {

@@ -29,7 +29,7 @@ func boot(t *testing.T, debs string) *machine {
 	t.Helper()
 	root := os.Getenv("SYSTEMD_ROOT")
 	if root == "" {
-		t.Fatal("SYSTEMD_ROOT is not set; make test-systemd sets it")
+		t.Fatal("SYSTEMD_ROOT is not set; go run ./tools/ci run test-systemd sets it")
 	}
 	var console bytes.Buffer
 	name := fmt.Sprintf("culprit-%d", os.Getpid())

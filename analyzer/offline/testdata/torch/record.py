@@ -6,7 +6,7 @@
     record.py OUT [SCENARIO ...]
 
 writes OUT/torch-VERSION/SCENARIO.tar.gz for each scenario, with the dumps rank_N (pickled) and rank_N.json. Needs PyTorch 2.8 or newer, whose
-Flight Recorder also records gloo. The recordings are test data and committed; `make record-dumps TORCH_VERSIONS=2.9.1` adds a version.
+Flight Recorder also records gloo. The recordings are test data and committed; `go run ./tools/ci run record-dumps TORCH_VERSIONS=2.9.1` adds a version.
 """
 
 import argparse

@@ -74,7 +74,7 @@ func wanted(t *testing.T) []string {
 		found = []string{found[0], found[len(found)-1]}
 	}
 	if len(found) == 0 {
-		t.Fatal("no libnccl.so.2 in .cache/nccl: `make nccl` fetches them, NCCL=none does without")
+		t.Fatal("no libnccl.so.2 in .cache/nccl: `go run ./tools/ci run nccl` fetches them, NCCL=none does without")
 	}
 	return found
 }
