@@ -188,11 +188,8 @@ func (r *runner) run(ctx context.Context, t task) error {
 	if steps, ok := plans[t.name]; ok {
 		return r.runPlan(ctx, steps)
 	}
-	if err := r.setup.Meet(ctx, t.allNeeds()); err != nil {
+	if err := r.setup.Meet(ctx, t.allNeeds()); err != nil || t.script == "" {
 		return err
-	}
-	if t.script == "" {
-		return nil
 	}
 	cmd := plan.Bash(ctx, r.setup.Root, t.script)
 	cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr = r.env, os.Stdin, os.Stdout, os.Stderr

@@ -60,7 +60,6 @@ func (r *runner) runPlan(ctx context.Context, choose func(*runner) ([]plan.Step,
 	if err := r.setup.Meet(ctx, needs); err != nil {
 		return err
 	}
-	fmt.Fprintf(r.out, "all that is needed is there after %.0f s\n", time.Since(started).Seconds())
 	if r.Budget > 0 {
 		r.Budget -= time.Since(started)
 	}

@@ -174,3 +174,21 @@ func TestCommand(t *testing.T) {
 		}
 	}
 }
+
+// TestSharedPins holds the modules that make test builds to the same versions of what they share: other versions are built again.
+func TestSharedPins(t *testing.T) {
+	require := regexp.MustCompile(`(?m)^(?:require )?\s*(\S+) (v\S+)`)
+	pinned, by := map[string]string{}, map[string]string{}
+	for _, module := range []string{".", "sim/scorecard", "sim/browser", "mixin/promtest"} {
+		text, err := os.ReadFile(filepath.Join(root, module, "go.mod"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range require.FindAllStringSubmatch(string(text), -1) {
+			if have := pinned[m[1]]; have != "" && have != m[2] {
+				t.Errorf("%s is %s in %s and %s in %s", m[1], have, by[m[1]], m[2], module)
+			}
+			pinned[m[1]], by[m[1]] = m[2], module
+		}
+	}
+}

@@ -17,6 +17,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -104,6 +105,7 @@ func (l *lineCounter) count() int {
 // Meet builds and installs what is missing, side by side.
 func (s *Setup) Meet(ctx context.Context, n Needs) error {
 	s.started = time.Now()
+	before := cpu()
 	stop := s.progress()
 	defer stop()
 	var wg sync.WaitGroup
@@ -126,7 +128,20 @@ func (s *Setup) Meet(ctx context.Context, n Needs) error {
 		try(func() error { return s.getTools(ctx, group) })
 	}
 	wg.Wait()
-	return errors.Join(errs...)
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	s.say("everything is there (%.0f CPU s)", cpu()-before)
+	return nil
+}
+
+// cpu is how many seconds of processors the programs that were started so far have used.
+func cpu() float64 {
+	var usage syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_CHILDREN, &usage); err != nil {
+		return 0
+	}
+	return (time.Duration(usage.Utime.Nano()) + time.Duration(usage.Stime.Nano())).Seconds()
 }
 
 func (s *Setup) installAll(ctx context.Context, installs []Install) error {
@@ -222,7 +237,7 @@ func (s *Setup) now() string {
 	for _, w := range s.doing {
 		what := w.what
 		if n := w.packages.count(); n > 0 {
-			what += fmt.Sprintf(" (%d packages so far)", n)
+			what += fmt.Sprintf(" (%d packages)", n)
 		}
 		all = append(all, what)
 	}
