@@ -34,7 +34,7 @@ func (r *runner) runPlan(ctx context.Context, choose func(*runner) ([]plan.Step,
 	if r.state, err = plan.Load(r.stateFile); err != nil {
 		return err
 	}
-	if r.tree, err = r.sources(ctx); err != nil {
+	if r.tree, err = r.sources(); err != nil {
 		return err
 	}
 	r.Runner = plan.Runner{
@@ -164,10 +164,10 @@ func (r *runner) landing() (number int, how string, err error) {
 }
 
 // sources names the state of the sources: the commit, and what is changed and not committed.
-func (r *runner) sources(ctx context.Context) (string, error) {
+func (r *runner) sources() (string, error) {
 	commit, err := r.git("rev-parse", "HEAD")
 	if err != nil {
-		return "unknown", nil //nolint:nilerr // A source archive.
+		return "unknown", nil // A source archive.
 	}
 	changes, err := r.git("diff", "HEAD")
 	if err != nil || changes == "" {

@@ -357,7 +357,7 @@ var tasks = []task{
 		about: "Run the long list, all of it; goes on where it was ended on the same sources, FRESH=1 starts over."},
 }
 
-const release = `go run -C tools/release . --root="$PWD" --version="$VERSION" --revision="$REVISION" --date="$DATE" --zig="$PWD/.cache/zig/zig" \
+const release = `go run -C tools/release . --root="$PWD" --version="$BUILD_VERSION" --revision="$BUILD_REVISION" --date="$BUILD_DATE" --zig="$PWD/.cache/zig/zig" \
 	--cache="$PWD/.cache/debian" --out="$PWD/${OUT:-build/release}"`
 
 const upgrade = `

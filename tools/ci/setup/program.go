@@ -153,10 +153,11 @@ func copyFile(from, to string, mode os.FileMode) (err error) {
 // buildInfo is what programs tell of themselves.
 type buildInfo struct{ version, revision, date, branch string }
 
-// BuildEnviron gives the version, revision and date of this checkout as variables.
+// BuildEnviron gives the version, revision and date of this checkout as variables. Their names are not those that the Makefiles of the C
+// programs take: a task may build other sources than these.
 func (s *Setup) BuildEnviron(ctx context.Context) []string {
 	b := s.buildInfo(ctx)
-	return []string{"VERSION=" + b.version, "REVISION=" + b.revision, "DATE=" + b.date}
+	return []string{"BUILD_VERSION=" + b.version, "BUILD_REVISION=" + b.revision, "BUILD_DATE=" + b.date}
 }
 
 func (s *Setup) buildInfo(ctx context.Context) buildInfo {

@@ -16,6 +16,7 @@ import (
 	"path"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 	"syscall"
@@ -319,11 +320,7 @@ func (s *Setup) pin(t tool) (string, error) {
 		}
 		sum.Write(text)
 	}
-	release, err := exec.Command("go", "env", "GOVERSION").Output()
-	if err != nil {
-		return "", fmt.Errorf("asking for Go's release: %w", err)
-	}
-	fmt.Fprintf(sum, "%s %s %s %s", t.pkg, t.tags, versionVariable(t.pkg), release)
+	fmt.Fprintf(sum, "%s %s %s %s", t.pkg, t.tags, versionVariable(t.pkg), runtime.Version())
 	return hex.EncodeToString(sum.Sum(nil)), nil
 }
 
