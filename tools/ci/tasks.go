@@ -55,6 +55,7 @@ const (
 // What several tasks need.
 var (
 	nothing  = setup.Needs{}
+	renders  = []string{"jsonnet"} // What mixin/generate.sh takes.
 	stack    = setup.Needs{Programs: setup.AllPrograms(), Tools: []string{"prometheus", "promtool", "alertmanager"}}
 	built    = setup.Needs{Programs: setup.AllPrograms()}
 	jobs     = setup.Needs{Programs: []string{"shim", "ringjob"}}
@@ -135,7 +136,7 @@ var tasks = []task{
 		script: `bin/culprit-nccl get "${NCCL:-all}"`},
 	{name: "release", about: "Build what is published into build/release/dist: tarballs, deb, rpm, images, SBOM, provenance, checksums.",
 		settings: "OUT=build/release DEBIAN_MIRROR=", took: 4 * minute, first: "5 min for zig and base images",
-		needs: setup.Needs{Installs: []setup.Install{zig}}, script: release},
+		needs: setup.Needs{Tools: renders, Installs: []setup.Install{zig}}, script: release},
 
 	// make test.
 	{name: "test-e2e", where: inTest, lane: plan.Waits, took: 8 * minute, needs: stack,
@@ -174,15 +175,17 @@ var tasks = []task{
 	// Every run of .ci/run.
 	{name: "lint", where: inCI, took: minute, first: "4 min to build the linters",
 		about: "Run the pinned linters on Go and on the rules.",
-		needs: setup.Needs{Tools: []string{"golangci-lint", "pint"}},
+		needs: setup.Needs{Tools: []string{"golangci-lint", "pint", "jsonnet"}},
 		script: `bin/tools/golangci-lint run ./...
 			(cd sim/scorecard && "$OLDPWD"/bin/tools/golangci-lint run ./...)
+			rendered=$(mktemp -d)
+			trap 'rm -rf "$rendered"' EXIT
+			mixin/generate.sh --into "$rendered"
 			# Without a Prometheus to ask: what can be told from the rules alone.
-			bin/tools/pint --no-color --offline --log-level=error lint --min-severity=info --fail-on=warning $(git ls-files 'rules/*.yaml' ':!rules/tests')`},
-	{name: "check-generated", where: inCI, took: 10 * second, needs: setup.Needs{Tools: []string{"jsonnet"}},
-		about: "Fail when rules/, dashboards/, the chart's copies or THIRD_PARTY_NOTICES differ from what is generated, or a licence is not on the list.",
+			bin/tools/pint --no-color --offline --log-level=error lint --min-severity=info --fail-on=warning "$rendered"/rules/{.,sources,scrape-*}/*.yaml`},
+	{name: "check-generated", where: inCI, took: 10 * second, needs: setup.Needs{Tools: renders},
+		about: "Fail when rules/, dashboards/ or THIRD_PARTY_NOTICES differ from what is generated, or a licence is not on the list.",
 		script: `mixin/generate.sh --check
-			deploy/charts/generate.sh --check
 			go run ./tools/notices --check`},
 
 	// The long list.
@@ -231,11 +234,11 @@ var tasks = []task{
 		about:  "Mimir with its ruler, as one of its tenants: the page names the rank.",
 		script: `go test -tags storage -timeout 15m -count=1 -v -run Mimir ./sim/storage`},
 	{name: "test-systemd", where: inLong, settings: "OUT=build/release", took: 2 * minute, first: "5 min for the release and the root directory",
-		needs: setup.Needs{Installs: []setup.Install{zig, debootstrap, systemdRoot}},
+		needs: setup.Needs{Tools: renders, Installs: []setup.Install{zig, debootstrap, systemdRoot}},
 		about: "The packages under a real systemd: installed, started, scraped, upgraded, removed. Needs root and a kernel that lets systemd-nspawn boot.",
 		script: release + `
 			SYSTEMD_ROOT=$PWD/.cache/systemd-root go test -C tools/release -tags systemd -count=1 -v -run TestSystemd ./dist`},
-	{name: "test-release", where: inLong, settings: "OUT=build/release", took: 10 * minute, needs: built.And(setup.Needs{Installs: []setup.Install{zig, packagers}}),
+	{name: "test-release", where: inLong, settings: "OUT=build/release", took: 10 * minute, needs: built.And(setup.Needs{Tools: renders, Installs: []setup.Install{zig, packagers}}),
 		about: "Build the release twice and compare; install, upgrade and remove it. Needs root and a committed tree.",
 		script: release + `
 			again=$PWD/build/release-again
@@ -311,14 +314,14 @@ var tasks = []task{
 		script: `bin/culprit-nccl get "${NCCL:-2.30.7}"
 			go run ./sim/ncclrecord bench --library ".cache/nccl/${NCCL:-2.30.7}/libnccl.so.2" ${OTHERS:+--others "$OTHERS"}`},
 	{name: "scorecard-full", needs: setup.Needs{Programs: []string{"culprit-sim"}}, settings: "BLIND=1001,1002,1003", took: 60 * minute,
-		about:  "Run the scorecard at every scale to 10,240 ranks and on drawn jobs, and write docs/scorecard.md; goes on where it was ended.",
-		script: `bin/culprit-sim scorecard --full --blind="${BLIND:-1001,1002,1003}" --resume --out build/scorecard-full --markdown docs/scorecard.md`},
+		about:  "Run the scorecard at every scale to 10,240 ranks and on drawn jobs, and write results/scorecard.md; goes on where it was ended.",
+		script: `bin/culprit-sim scorecard --full --blind="${BLIND:-1001,1002,1003}" --resume --out build/scorecard-full --markdown results/scorecard.md`},
 
 	// To write what is committed.
-	{name: "generate", took: 10 * second, needs: setup.Needs{Tools: []string{"jsonnet"}},
-		about: "Render rules/ and dashboards/ from mixin/, copy them into the chart, write THIRD_PARTY_NOTICES and the table in docs/testing.md.",
+	{name: "generate", took: 10 * second, needs: setup.Needs{Tools: renders},
+		about: "Render rules/ (for every scrape interval) and dashboards/ from mixin/; write THIRD_PARTY_NOTICES, the trace file's code and the table in docs/testing.md.",
 		script: `mixin/generate.sh
-			deploy/charts/generate.sh
+			go generate ./trace/...
 			go run ./tools/notices
 			go test ./tools/ci -run TestTable -update`},
 	{name: "record-dumps", settings: "TORCH_VERSIONS=\"2.8.0 2.9.1 2.10.0 2.15.0\" FORCE=", took: 10 * minute, first: "25 GB of PyTorch",
@@ -336,10 +339,9 @@ var tasks = []task{
 	{name: "nccl-record", needs: nccl, settings: "NCCL=\"2.30.7 …\" AGAIN=", took: 10 * minute,
 		about:  "Record the callbacks of releases of NCCL (in .cache/nccl) that sim/ncclrecord/testdata lacks; AGAIN=1 records all again.",
 		script: `go run ./sim/ncclrecord record ${AGAIN:+--again} ${NCCL:-}`},
-	{name: "nccl-behaviour", took: 10 * second, about: "Write docs/nccl-behaviour.md from the recordings in sim/ncclrecord/testdata.",
-		script: `mkdir -p build
-			go run ./sim/ncclrecord document >build/nccl-behaviour.md
-			mv build/nccl-behaviour.md docs/nccl-behaviour.md`},
+	{name: "nccl-behaviour", took: 10 * second, about: "Write results/nccl-behaviour.md, what NCCL's callbacks did in the recordings in sim/ncclrecord/testdata.",
+		script: `mkdir -p results
+			go run ./sim/ncclrecord document >results/nccl-behaviour.md`},
 	{name: "pictures", needs: stack.And(browser), took: 3 * minute,
 		about:  "Take pictures of the analyzer's pages from runs of the demo, into docs/pictures.",
 		script: `sim/browser/pictures.sh`},
