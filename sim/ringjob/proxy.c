@@ -115,9 +115,10 @@ static bool pass(struct proxy *proxy, uint64_t now, bool *consumed) {
       any = true;
       if (args->subs[0].op.conn) *consumed = true;
     }
+    int done = 0;
     if (progress_finished(args)) {
       any = true;
-      finished(proxy, args->nsubs);
+      done = args->nsubs;
       fifo->head = args->next;
       if (!fifo->head) fifo->tail = NULL;
       free(args->subs);
@@ -125,6 +126,8 @@ static bool pass(struct proxy *proxy, uint64_t now, bool *consumed) {
     }
     if (fifo->head) at = &fifo->next;
     else *at = fifo->next;
+    // Last: who waited for it may free the communicator, and the fifo with it.
+    if (done > 0) finished(proxy, done);
   }
   return any;
 }

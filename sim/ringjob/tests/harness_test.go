@@ -18,11 +18,11 @@ import (
 
 var (
 	program  string // The ringjob binary.
-	buildDir string // Where the recording plugin is.
+	buildDir string // Where the recording plugin and the delaying library are.
 )
 
 func TestMain(m *testing.M) {
-	out, err := exec.Command("make", "-C", "..", "all", "recorder").CombinedOutput()
+	out, err := exec.Command("make", "-C", "..", "all", "recorder", "late").CombinedOutput()
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "building ringjob: %v\n%s", err, out)
 		os.Exit(1)

@@ -5,6 +5,7 @@ package tests
 
 import (
 	"fmt"
+	"path/filepath"
 	"testing"
 )
 
@@ -41,6 +42,18 @@ func TestOperationsRecorded(t *testing.T) {
 			for rank := range s.ranks {
 				checkOrderly(t, mustRecord(t, j.dir, rank), s.flags != "--step-bytes 4096 --selftest ops")
 			}
+		})
+	}
+}
+
+// TestLateProxy: a proxy thread that comes late to everything after it has said that its work is done finds its communicators freed,
+// and touches none of them.
+func TestLateProxy(t *testing.T) {
+	for _, ranks := range []int{2, 4} {
+		t.Run(fmt.Sprint(ranks), func(t *testing.T) {
+			start(t, spec{ranks: ranks, flags: "--shared-proxy --selftest ops", env: []string{
+				"LD_PRELOAD=" + filepath.Join(buildDir, "liblate.so"), "MALLOC_PERTURB_=165",
+			}}).succeed()
 		})
 	}
 }
