@@ -66,10 +66,15 @@ func (a *analysis) sayNotAlike(c *chosen, v *rca.Verdict) {
 
 // again says what to wait for before the next look: hosts that did not tell in time, or more of the job.
 func (a *analysis) again() string {
-	if slices.ContainsFunc(a.Ev.Missing, func(m rca.Missing) bool { return m.What == "history" }) {
+	if a.historiesLate() {
 		return words.HistoriesLate
 	}
 	return words.LookLater
+}
+
+// historiesLate: hosts did not send in time what their ranks did.
+func (a *analysis) historiesLate() bool {
+	return slices.ContainsFunc(a.Ev.Missing, func(m rca.Missing) bool { return m.What == "history" })
 }
 
 // withLimits ends a sentence with what was not seen.
@@ -168,6 +173,7 @@ var silences = []silence{
 	{"last_iteration", func(a *analysis) bool { return a.lastLonger() > 1 }, (*analysis).sayLastLonger},
 	{"too_few_iterations", func(a *analysis) bool { return !a.repeats() }, func(_ *analysis, v *rca.Verdict) { v.Summary = words.TooFewIterations }},
 	{"unexplained", func(a *analysis) bool { return a.slower() > 1 }, (*analysis).sayUnexplained},
+	{"histories_late", (*analysis).historiesLate, (*analysis).sayHistoriesLate},
 	{"nobody", func(*analysis) bool { return true }, (*analysis).sayHealthy},
 }
 
@@ -213,6 +219,12 @@ func (a *analysis) slower() float64 {
 		return times
 	}
 	return pick(a.hasPast(), a.onset, 1)
+}
+
+// sayHistoriesLate does not call a job healthy of which a slow machine has sent only a part.
+func (a *analysis) sayHistoriesLate(v *rca.Verdict) {
+	v.Summary = words.NobodyInHistories
+	v.Ask, v.Action = a.unseenPartners(), a.again()
 }
 
 func (a *analysis) sayHealthy(v *rca.Verdict) {

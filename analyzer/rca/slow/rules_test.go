@@ -165,6 +165,9 @@ var ruleCases = []ruleCase{
 		j.Host = func(r, it int) time.Duration { return pick(r == 2 && it%6 == 5, 20*time.Second, 0) }
 	}, nil},
 	{"nobody", 4, 2, 2, func(*rcatest.SlowJob) {}, nil},
+	{"histories_late", 4, 2, 2, func(*rcatest.SlowJob) {}, func(ev *rca.Evidence) {
+		ev.Missing = append(ev.Missing, rca.Missing{What: "history", Name: "node1", Why: "no answer in time"})
+	}},
 	{"too_few_iterations", 2, 1, 1, func(j *rcatest.SlowJob) { j.Iters = 1 }, nil},
 	{"nobody_seen", 4, 2, 2, func(*rcatest.SlowJob) {}, func(ev *rca.Evidence) {
 		ev.Timeline = slices.DeleteFunc(ev.Timeline, func(s rca.Segment) bool { return s.Rank == 3 })

@@ -169,6 +169,7 @@ const (
 // Sentences about jobs that are slow.
 const (
 	NobodySlower      = "No rank, link or stage takes noticeably longer than its peers."
+	NobodyInHistories = "No rank stands out in the part of the job's history that hosts sent in time: not enough evidence to call the job healthy."
 	TooFewIterations  = "Fewer than two iterations were seen: not enough evidence to say who is slow."
 	LastLonger        = "The last iteration takes %.3g× as long as any before it: too early to say who is slow."                // x
 	NobodySeenSlower  = "None of the %s ranks that were seen takes noticeably longer than its peers; %s were not seen."         // number, total
