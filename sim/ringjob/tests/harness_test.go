@@ -63,7 +63,7 @@ func start(t *testing.T, s spec) *job {
 		s.hosts = 1
 	}
 	dir := t.TempDir()
-	args := []string{"--ranks", strconv.Itoa(s.ranks), "--hosts", strconv.Itoa(s.hosts), "--timeout", "100"}
+	args := []string{"--ranks", strconv.Itoa(s.ranks), "--hosts", strconv.Itoa(s.hosts)}
 	args = append(args, strings.Fields(s.launch)...)
 	args = append(args, "--")
 	args = append(args, strings.Fields(s.flags)...)
