@@ -253,7 +253,7 @@ func freeAddress(tb testing.TB) string {
 
 func waitHealthy(tb testing.TB, addr string) {
 	tb.Helper()
-	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
 		resp, err := http.Get("http://" + addr + "/-/healthy")
 		if err == nil {
 			resp.Body.Close()

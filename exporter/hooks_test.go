@@ -37,9 +37,7 @@ const (
 // none. flags are clone's.
 func startHooked(t *testing.T, away int, call string, flags uintptr) (traces string, ranks []*exec.Cmd) {
 	t.Helper()
-	if out, err := exec.Command("make", "-C", "../ncclshim", "trainer").CombinedOutput(); err != nil {
-		t.Fatalf("building the job (a C compiler and make are required): %v\n%s", err, out)
-	}
+	buildJob(t)
 	programs, err := filepath.Abs("../build/ncclshim/tests")
 	if err != nil {
 		t.Fatal(err)
@@ -140,6 +138,7 @@ func analyze(t *testing.T, path string) verdict {
 // TestHooksAlone has the rank found that holds up a job of which only the API's calls are known, from its trace files and
 // from what the exporter says of them.
 func TestHooksAlone(t *testing.T) {
+	t.Parallel()
 	for _, tc := range []struct {
 		name   string
 		away   int
@@ -153,6 +152,7 @@ func TestHooksAlone(t *testing.T) {
 		{"healthy", 0, 0, "healthy", "unknown"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
 			traces, ranks := startHooked(t, tc.away, "", 0)
 			j := &job{t: t, addr: startExporter(t, traces)}
 			j.eventually(func() string {
@@ -177,6 +177,7 @@ func TestHooksAlone(t *testing.T) {
 // TestHooksCalls has the rank found that does not come to a communicator which the others are making: they are inside NCCL's
 // call, no operation is in flight anywhere, and all have called as many.
 func TestHooksCalls(t *testing.T) {
+	t.Parallel()
 	const inInit = "ncclCommInitRank"
 	for _, tc := range []struct {
 		name   string
@@ -192,6 +193,7 @@ func TestHooksCalls(t *testing.T) {
 		{"killed before a split", "split", syscall.SIGKILL, "process_gone", "ncclCommSplit"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
 			traces, ranks := startHooked(t, callAt, tc.call, 0)
 			j := &job{t: t, addr: startExporter(t, traces)}
 			j.eventually(func() string {
@@ -213,6 +215,7 @@ func TestHooksCalls(t *testing.T) {
 // TestCopiedTraceFile puts a copy of a living process's trace file beside it: by the kernel's word it is refused, and what the
 // process writes stays.
 func TestCopiedTraceFile(t *testing.T) {
+	t.Parallel()
 	traces, _ := startHooked(t, 0, "", 0)
 	j := &job{t: t, addr: startExporter(t, traces)}
 	j.eventually(func() string {
@@ -247,6 +250,7 @@ func TestCopiedTraceFile(t *testing.T) {
 // TestPIDNamespaces has each process of a job in a PID namespace of its own, where it is number 1, as in containers. The
 // exporter finds it by its number here.
 func TestPIDNamespaces(t *testing.T) {
+	t.Parallel()
 	probe := exec.Command("true")
 	probe.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID}
 	if err := probe.Run(); errors.Is(err, syscall.EPERM) {

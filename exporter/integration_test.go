@@ -7,6 +7,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"io"
 	"net/http"
@@ -36,13 +37,37 @@ type job struct {
 	addr string
 }
 
-// buildJob builds the shim and ringjob, or finds them built.
+// asExporter in the environment of the test's own program makes it the exporter, so that a test need not build one to kill it.
+const asExporter = "CULPRIT_TEST_AS_EXPORTER"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asExporter) != "" {
+		os.Exit(run(os.Args[1:]))
+	}
+	flag.Parse()
+	// Tests that run jobs mostly wait for them.
+	if err := flag.Set("test.parallel", "6"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(m.Run())
+}
+
+// built builds all that the jobs of the tests need, once: tests run side by side.
+var built = sync.OnceValue(func() error {
+	for _, args := range [][]string{{"../ncclshim", "all", "trainer", "sender"}, {"../sim/ringjob", "all"}} {
+		if out, err := exec.Command("make", append([]string{"-C"}, args...)...).CombinedOutput(); err != nil {
+			return fmt.Errorf("building %s (a C compiler and make are required): %w\n%s", args[0], err, out)
+		}
+	}
+	return nil
+})
+
+// buildJob gives ringjob and the shim.
 func buildJob(t *testing.T) (ringjob, shim string) {
 	t.Helper()
-	for _, dir := range []string{"../ncclshim", "../sim/ringjob"} {
-		if out, err := exec.Command("make", "-C", dir).CombinedOutput(); err != nil {
-			t.Fatalf("building %s (a C compiler and make are required): %v\n%s", dir, err, out)
-		}
+	if err := built(); err != nil {
+		t.Fatal(err)
 	}
 	bin, err := filepath.Abs("../bin")
 	if err != nil {
@@ -89,11 +114,16 @@ func startJob(t *testing.T, fault string) *job {
 	return &job{t: t, addr: startExporter(t, host0, host1)}
 }
 
-// startExporter runs an exporter for directories of trace files and gives its address.
+// startExporter runs an exporter for directories of trace files, and for no others, and gives its address.
 func startExporter(t *testing.T, dirs ...string) string {
 	t.Helper()
+	return startExporterWith(t, []string{"--no-trace.search"}, dirs...)
+}
+
+func startExporterWith(t *testing.T, args []string, dirs ...string) string {
+	t.Helper()
 	addr := freeAddress(t)
-	args := []string{"--web.listen-address=" + addr, "--collector.nccl.detail-after=1s", "--runtime.gomaxprocs=2", "--web.enable-control"}
+	args = append(args, "--web.listen-address="+addr, "--collector.nccl.detail-after=1s", "--runtime.gomaxprocs=2", "--web.enable-control")
 	for _, dir := range dirs {
 		args = append(args, "--trace.dir="+dir)
 	}
@@ -169,6 +199,7 @@ func (j *job) eventually(check func() string) {
 }
 
 func TestHealthyJob(t *testing.T) {
+	t.Parallel()
 	j := startJob(t, "")
 	j.eventually(func() string {
 		iterations := j.metrics("culprit_nccl_iteration_seconds_count")
@@ -216,6 +247,7 @@ func TestHealthyJob(t *testing.T) {
 }
 
 func TestStalledLink(t *testing.T) {
+	t.Parallel()
 	j := startJob(t, "link-stall:rank=1:step=10")
 	j.eventually(func() string {
 		for rank := range 4 {
@@ -269,6 +301,7 @@ func (j *job) history(query string) (completions, samples int, trailer *nodeapi.
 
 // TestKilledRank has M3's promise: who was killed leaves its last state readable.
 func TestKilledRank(t *testing.T) {
+	t.Parallel()
 	j := startJob(t, "kill:rank=2:step=10")
 	j.eventually(func() string {
 		up := j.metrics("culprit_nccl_process_up")
@@ -287,6 +320,7 @@ func TestKilledRank(t *testing.T) {
 }
 
 func TestStoppedRank(t *testing.T) {
+	t.Parallel()
 	j := startJob(t, "stop:rank=3:step=10")
 	j.eventually(func() string {
 		for _, p := range j.state("?rank=3&flows=none").Processes {
@@ -301,6 +335,7 @@ func TestStoppedRank(t *testing.T) {
 // TestEventsAreSwitchedInARunningJob has steps switched off and on again in one rank, through the exporter, while the job
 // runs; another rank goes on as before.
 func TestEventsAreSwitchedInARunningJob(t *testing.T) {
+	t.Parallel()
 	j := startJob(t, "")
 	// What steps wait for is only seen step by step; their number is also known when a transfer has ended.
 	waits := func(rank string) float64 { return j.metrics("culprit_nccl_wait_seconds_total")[rank] }
@@ -376,15 +411,17 @@ func (j *job) events(method, body string) {
 
 // TestHistorySurvivesKill9 kills a real exporter while the job runs on. The next one has every operation, once.
 func TestHistorySurvivesKill9(t *testing.T) {
-	binary := filepath.Join(t.TempDir(), "culprit-exporter")
-	if out, err := exec.Command("go", "build", "-o", binary, ".").CombinedOutput(); err != nil {
-		t.Fatalf("building: %v\n%s", err, out)
+	t.Parallel()
+	binary, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
 	}
 	host0, host1 := startRanks(t, "")
-	args := []string{"--trace.dir=" + host0, "--trace.dir=" + host1, "--history.dir=" + t.TempDir(), "--log.level=warn"}
+	args := []string{"--no-trace.search", "--trace.dir=" + host0, "--trace.dir=" + host1, "--history.dir=" + t.TempDir(), "--log.level=warn"}
 	start := func() (*job, *exec.Cmd) {
 		addr := freeAddress(t)
 		cmd := exec.Command(binary, append(args, "--web.listen-address="+addr)...)
+		cmd.Env = append(os.Environ(), asExporter+"=1")
 		cmd.Stderr = os.Stderr
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)

@@ -16,6 +16,7 @@ import (
 // TestPrivateTmpfs has a job's trace files on a file system that only the job sees, as with Slurm's job_container/tmpfs. The exporter
 // finds them by the processes' mappings, on the real kernel.
 func TestPrivateTmpfs(t *testing.T) {
+	t.Parallel()
 	probe := exec.Command("true")
 	probe.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS}
 	if err := probe.Run(); errors.Is(err, syscall.EPERM) {
@@ -35,7 +36,7 @@ func TestPrivateTmpfs(t *testing.T) {
 		_ = launcher.Process.Signal(syscall.SIGTERM)
 		_ = launcher.Wait()
 	})
-	j := &job{t: t, addr: startExporter(t, t.TempDir())}
+	j := &job{t: t, addr: startExporterWith(t, nil, t.TempDir())}
 	j.eventually(func() string {
 		ranks := map[int32]bool{}
 		for _, p := range j.state("").Processes {

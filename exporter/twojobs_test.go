@@ -16,6 +16,7 @@ import (
 // TestTwoJobsWithOneID starts a second job with the id of one that runs on the same hosts, without containers: the first stays watched, and
 // the second is counted as disputed. When the first has ended, the second is watched.
 func TestTwoJobsWithOneID(t *testing.T) {
+	t.Parallel()
 	older, younger := t.TempDir(), t.TempDir()
 	end := startRanksIn(t, older, "")
 	j := &job{t: t, addr: startExporter(t, filepath.Join(older, "host0"), filepath.Join(older, "host1"), filepath.Join(younger, "host0"), filepath.Join(younger, "host1"))}

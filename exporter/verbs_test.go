@@ -18,9 +18,8 @@ import (
 // TestQueuePairs follows a queue pair from a process that posts to it, by way of the verbs interposer, the plugin and the trace
 // file, to the exporter's series, where it is seen to carry the communicator that waits.
 func TestQueuePairs(t *testing.T) {
-	if out, err := exec.Command("make", "-C", "../ncclshim", "sender").CombinedOutput(); err != nil {
-		t.Fatalf("building the process (a C compiler and make are required): %v\n%s", err, out)
-	}
+	t.Parallel()
+	buildJob(t)
 	root, err := filepath.Abs("..")
 	if err != nil {
 		t.Fatal(err)
