@@ -100,6 +100,14 @@ var (
 	mutual = regexp.MustCompile(`(?m)^( +)# ((?:cert|key)_file: )`)
 )
 
+// changes are what the test adds to the examples: a rule, and a short pause between two looks at the alerts.
+var changes = map[string]func(string) string{
+	"prometheus.yml": func(text string) string { return text + "rule_files: [rule.yaml]\n" },
+	"analyzer.yml": func(text string) string {
+		return strings.Replace(text, "\nalertmanager:\n", "\nalertmanager:\n  poll_interval: 1s\n", 1)
+	},
+}
+
 // newSite fills the examples in: hashes, ports, and with mutual the lines for clients' certificates.
 func newSite(t *testing.T, withCertificates bool) *site {
 	t.Helper()
@@ -133,8 +141,8 @@ func newSite(t *testing.T, withCertificates bool) *site {
 			text = mutual.ReplaceAllString(text, "$1$2")
 		}
 		text = strings.NewReplacer(replace...).Replace(text)
-		if name == "prometheus.yml" {
-			text += "rule_files: [rule.yaml]\n"
+		if change := changes[name]; change != nil {
+			text = change(text)
 		}
 		s.write(name, []byte(text))
 	}
@@ -169,21 +177,16 @@ func (s *site) start(exporterWeb string) {
 	s.t.Helper()
 	root, err := filepath.Abs("../..")
 	s.must(err)
-	for _, name := range []string{"exporter", "analyzer"} {
-		build := exec.Command("go", "build", "-o", filepath.Join(s.dir, "culprit-"+name), "./"+name)
-		build.Dir = root
-		if out, err := build.CombinedOutput(); err != nil {
-			s.t.Fatalf("building the %s: %v\n%s", name, err, out)
-		}
-	}
-	tools := filepath.Join(root, "bin", "tools")
-	s.run(filepath.Join(s.dir, "culprit-exporter"), "--web.config.file="+exporterWeb, "--web.listen-address="+s.addr["exporter"],
+	bin := filepath.Join(root, "bin")
+	tools := filepath.Join(bin, "tools")
+	s.run(filepath.Join(bin, "culprit-exporter"), "--web.config.file="+exporterWeb, "--web.listen-address="+s.addr["exporter"],
 		"--web.enable-control", "--web.act-user=operator", "--trace.dir="+filepath.Join(s.dir, "traces"), "--collector.disable-defaults", "--collector.nccl", "--kubernetes.pod-logs=")
 	s.run(filepath.Join(tools, "alertmanager"), "--config.file=alertmanager.yml", "--web.config.file=alertmanager-web.yml",
 		"--storage.path=alertmanager", "--web.listen-address="+s.addr["alertmanager"], "--cluster.listen-address=")
-	s.run(filepath.Join(tools, "prometheus"), "--config.file=prometheus.yml", "--web.config.file=prometheus-web.yml",
+	// Prometheus sends the first alert before it has found its Alertmanager, and by default not again for a minute.
+	s.run(filepath.Join(tools, "prometheus"), "--rules.alert.resend-delay=1s", "--config.file=prometheus.yml", "--web.config.file=prometheus-web.yml",
 		"--storage.tsdb.path=prometheus", "--web.listen-address="+s.addr["prometheus"])
-	s.run(filepath.Join(s.dir, "culprit-analyzer"), "serve", "--config.file=analyzer.yml", "--web.config.file=analyzer-web.yml",
+	s.run(filepath.Join(bin, "culprit-analyzer"), "serve", "--config.file=analyzer.yml", "--web.config.file=analyzer-web.yml",
 		"--web.listen-address="+s.addr["analyzer"], "--web.act-user=alertmanager", "--web.act-user=operator")
 }
 
