@@ -12,7 +12,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/culprit-project/culprit/sim/stack"
 )
@@ -79,14 +78,7 @@ func TestCallThatDoesNotComeBack(t *testing.T) {
 	if err := os.WriteFile(config, []byte("analysis: {first_step_idle: 10s}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s, err := stack.Start(within(t, time.Minute), stack.Config{
-		Root: root, BinDir: filepath.Join(root, "bin"), ToolsDir: filepath.Join(root, "bin", "tools"),
-		Dir: t.TempDir(), Hosts: 2, Interval: time.Second, Rules: hastyRules(t, root), Analyzer: config,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(s.Close)
+	s := startStack(t, stack.Config{Hosts: 2, Rules: hastyRules(t, root), Analyzer: config})
 	never := []string{"0"}
 	startCallers(t, s, root, "first", []int{0, 1, 3}, func(int) []string { return never })
 	startCallers(t, s, root, "later", []int{0, 1, 2, 3}, func(rank int) []string {
@@ -98,7 +90,7 @@ func TestCallThatDoesNotComeBack(t *testing.T) {
 	})
 	startCallers(t, s, root, "well", []int{0, 1, 2, 3}, func(int) []string { return never })
 	for _, job := range []string{"first", "later"} {
-		page, err := s.WaitPage(within(t, time.Minute), job)
+		page, err := s.WaitPageThat(waiting(t), job, func(p *stack.Page) bool { return p.Labels["rank"] != "" })
 		if err != nil {
 			t.Fatalf("%v\n%s", err, describe(t, s, job))
 		}

@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/culprit-project/culprit/analyzer/rca"
 	"github.com/culprit-project/culprit/sim/stack"
@@ -21,10 +20,7 @@ func startSite(t *testing.T, alertmanager string, jobs ...*past) *stack.Stack {
 		t.Fatal(err)
 	}
 	theirs := filepath.Join(root, "sim", "e2e", "testdata", "kube-prometheus-stack")
-	cfg := stack.Config{
-		Root: root, BinDir: filepath.Join(root, "bin"), ToolsDir: filepath.Join(root, "bin", "tools"), Dir: t.TempDir(),
-		Hosts: hosts, Interval: time.Second, Alertmanager: filepath.Join(theirs, alertmanager),
-	}
+	cfg := stack.Config{Dir: t.TempDir(), Hosts: fewHosts, Alertmanager: filepath.Join(theirs, alertmanager)}
 	cfg.Rules = filepath.Join(cfg.Dir, "rules-*.yaml")
 	for name, file := range map[string]string{
 		"rules-triggers.yaml": filepath.Join(root, "rules", "culprit-triggers.yaml"),
@@ -45,28 +41,21 @@ func startSite(t *testing.T, alertmanager string, jobs ...*past) *stack.Stack {
 	}
 	if len(jobs) > 0 {
 		remember(t, cfg, jobs)
+		for _, j := range jobs {
+			goOn(t, j.c) // What is looked at late is slow all the same.
+		}
 		cfg.Analyzer = patient(t, cfg.Dir)
 	}
-	s, err := stack.Start(within(t, time.Minute), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(s.Close)
-	return s
+	return startStack(t, cfg)
 }
 
-// killed trains a job on a site and kills a rank.
-func killed(t *testing.T, s *stack.Stack, id string) {
+// killed starts a job of which rank 3 is killed.
+func killed(t *testing.T, s *stack.Stack, id string) *job {
 	t.Helper()
-	job, err := s.StartJob(t.Context(), stack.JobConfig{ID: id, Ranks: ranks, Layout: layout, Fault: "kill", Rank: 5, FaultAtStep: -1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(job.Stop)
-	train(t, job, healthySteps)
-	if _, err := job.Inject(within(t, injectTimeout)); err != nil {
-		t.Fatal(err)
-	}
+	j := startJobOn(t, s, few(0, id, "kill", 3))
+	j.train(t, healthySteps)
+	j.inject(t)
+	return j
 }
 
 // TestInhibitionOfKubePrometheusStack: while the page of a job that stands still fires, that of another job that got slow arrives, too,
@@ -75,18 +64,13 @@ func TestInhibitionOfKubePrometheusStack(t *testing.T) {
 	t.Parallel()
 	slow := &past{id: "slow", workload: "gpt-64", fault: "gpu_throttle:rank=5"}
 	s := startSite(t, "alertmanager.yml", slow)
-	killed(t, s, "hung")
-	first, err := s.WaitPage(within(t, deadline), "hung")
-	if err != nil {
-		t.Fatalf("%v\n%s", err, describe(t, s, "hung"))
-	}
-	if first.Labels["alertname"] != "CulpritFound" || first.Labels["severity"] != "critical" || first.Labels["rank"] != "5" {
+	hung := killed(t, s, "hung")
+	first := hung.page(t)
+	if first.Labels["alertname"] != "CulpritFound" || first.Labels["severity"] != "critical" || first.Labels["rank"] != "3" {
 		t.Errorf("first page is %v", first.Labels)
 	}
-	if _, err := s.Analyze(within(t, time.Minute), slow.id); err != nil {
-		t.Fatal(err)
-	}
-	second, err := s.WaitPage(within(t, time.Minute), slow.id)
+	analyze(t, s, slow.id)
+	second, err := s.WaitPageThat(waiting(t), slow.id, func(p *stack.Page) bool { return p.Labels["rank"] != "" })
 	if err != nil {
 		t.Fatalf("%v\n%s", err, describe(t, s, slow.id))
 	}
@@ -94,10 +78,7 @@ func TestInhibitionOfKubePrometheusStack(t *testing.T) {
 		t.Errorf("second page is %v", second.Labels)
 	}
 	// Triggers came as alerts, and their copies were not taken for any.
-	incident, err := s.WaitIncident(within(t, 5*time.Second), "hung", func(v *rca.Verdict) bool { return v.Page })
-	if err != nil {
-		t.Fatal(err)
-	}
+	incident := hung.incident(t, func(v *rca.Verdict) bool { return v.Page })
 	for _, trigger := range incident.Triggers {
 		if trigger.Name == "InfoInhibitor" {
 			t.Errorf("%+v is a copy of a trigger", trigger)
@@ -109,12 +90,8 @@ func TestInhibitionOfKubePrometheusStack(t *testing.T) {
 func TestTriggersWithoutARoute(t *testing.T) {
 	t.Parallel()
 	s := startSite(t, "namespaced.yml")
-	killed(t, s, "unrouted")
-	page, err := s.WaitPage(within(t, time.Minute), "unrouted")
-	if err != nil {
-		t.Fatalf("%v\n%s", err, describe(t, s, "unrouted"))
-	}
-	if page.Labels["alertname"] != "CulpritFound" || page.Labels["rank"] != "5" {
+	page := killed(t, s, "unrouted").page(t)
+	if page.Labels["alertname"] != "CulpritFound" || page.Labels["rank"] != "3" {
 		t.Errorf("page is %v", page.Labels)
 	}
 }

@@ -46,7 +46,7 @@ func TestDemoCleansUp(t *testing.T) {
 // waitProcesses waits until the number of processes whose command line or environment names the directory is right.
 func waitProcesses(t *testing.T, dir string, right func(int) bool) {
 	t.Helper()
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(giveUp)
 	for {
 		n := processesOf(t, dir)
 		if right(n) {

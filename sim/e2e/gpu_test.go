@@ -5,27 +5,31 @@ package e2e
 
 import (
 	"strings"
+	"sync"
 	"testing"
-	"time"
 
 	"github.com/culprit-project/culprit/analyzer/rca"
 	"github.com/culprit-project/culprit/sim/stack"
 )
 
-// controlGPU asks something of a rank's GPU until the end of the test.
-func controlGPU(t *testing.T, s *stack.Stack, rank int, lines ...string) {
+// gpus is held by the test that has something done by the GPUs of gpuHosts: what they say is evidence in every job there.
+var gpus sync.Mutex
+
+// controlGPU asks something of the GPU of a rank on gpuHosts until the end of the test.
+func controlGPU(t *testing.T, rank int, lines ...string) {
 	t.Helper()
-	host, gpu := s.HostOfRank(rank, ranks), rank%(ranks/hosts)
-	if err := s.ControlGPU(host, gpu, lines...); err != nil {
+	host, gpu := hosts+rank/(ranks/hosts), rank%(ranks/hosts) // The second group begins behind the first.
+	if err := cluster.ControlGPU(host, gpu, lines...); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = s.ControlGPU(host, gpu) })
+	t.Cleanup(func() { _ = cluster.ControlGPU(host, gpu) })
 }
 
 // TestGPUEvidence has GPUs that tell their driver why a job stands still, and GPUs that complain of what does not stop it.
 func TestGPUEvidence(t *testing.T) {
 	t.Parallel()
-	s, _ := ownCluster(t) // What a GPU says would be evidence in the other tests' jobs.
+	gpus.Lock()
+	defer gpus.Unlock()
 	for _, tt := range []struct {
 		name    string
 		fault   string
@@ -52,21 +56,18 @@ func TestGPUEvidence(t *testing.T) {
 		{"another GPU complains", "link-stall", 1, 4, []string{"utilization 100", "xid 63", "ecc.uncorrected 1"}, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			job := startJobOn(t, s, stack.JobConfig{ID: "gpu-" + strings.ReplaceAll(tt.name, " ", "-"), Fault: tt.fault, Rank: tt.rank, FaultAtStep: -1})
-			train(t, job, healthySteps/3)
-			controlGPU(t, s, tt.ailing, tt.control...)
-			if _, err := job.Inject(within(t, injectTimeout)); err != nil {
-				t.Fatal(err)
-			}
-			page, err := s.WaitPage(within(t, deadline), job.Config.ID)
-			if err != nil {
-				t.Fatalf("%v\n%s", err, describe(t, s, job.Config.ID))
-			}
+			j := startJob(t, stack.JobConfig{
+				ID: "gpu-" + strings.ReplaceAll(tt.name, " ", "-"), Group: gpuHosts, Fault: tt.fault, Rank: tt.rank, FaultAtStep: -1,
+			})
+			j.train(t, healthySteps)
+			controlGPU(t, tt.ailing, tt.control...)
+			j.inject(t)
+			page := j.page(t)
 			fault, ok := stack.FindFault(tt.fault)
 			if !ok {
 				t.Fatalf("no fault %s", tt.fault)
 			}
-			checkPage(t, page, fault, tt.rank)
+			checkPage(t, page, fault, j, tt.rank)
 			told := func(v *rca.Verdict) bool {
 				evidence := strings.Join(v.Evidence, "\n")
 				for _, text := range tt.says {
@@ -76,9 +77,7 @@ func TestGPUEvidence(t *testing.T) {
 				}
 				return fault.Named(v, tt.rank)
 			}
-			if _, err := s.WaitIncident(within(t, 30*time.Second), job.Config.ID, told); err != nil {
-				t.Errorf("%v\n%s", err, describe(t, s, job.Config.ID))
-			}
+			j.incident(t, told)
 			for _, text := range tt.says {
 				if !strings.Contains(page.Annotations["description"], text) {
 					t.Errorf("the page does not say %q:\n%s", text, page.Annotations["description"])

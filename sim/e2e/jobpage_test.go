@@ -16,9 +16,9 @@ import (
 // TestJobPage: every query of the page of a job has an answer from a real Prometheus under the shipped rules, and no incident is needed.
 func TestJobPage(t *testing.T) {
 	t.Parallel()
-	job := startJob(t, stack.JobConfig{ID: "jobpage"})
-	train(t, job, healthySteps)
-	ctx := within(t, time.Minute)
+	j := startJob(t, stack.JobConfig{ID: "jobpage"})
+	j.train(t, healthySteps)
+	ctx := waiting(t)
 	get := func(path string) string {
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, cluster.AnalyzerURL()+path, nil)
 		if err != nil {
@@ -50,7 +50,11 @@ func TestJobPage(t *testing.T) {
 			}
 		}
 		if strings.Contains(page, "<h2>No answer</h2>") {
-			t.Fatalf("a query has no answer:\n%s", page)
+			// A Prometheus without a free processor answers later; one that does not accept a query never does.
+			if !strings.Contains(page, "deadline exceeded") {
+				t.Fatalf("a query has no answer:\n%s", page)
+			}
+			missing = append(missing, "an answer to each query")
 		}
 		// Where a scrape fails, Prometheus has no running job at that moment.
 		list := get("/jobs?q=jobpage")

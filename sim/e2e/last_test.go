@@ -21,20 +21,16 @@ func TestLastOperation(t *testing.T) {
 			if !found {
 				t.Fatalf("no fault %s", name)
 			}
-			job := startJob(t, stack.JobConfig{
+			j := startJob(t, stack.JobConfig{
 				ID: "last-operation-" + name, Fault: fault.Name + ":comm=dp", Rank: rank, FaultAtStep: last,
 				Args: []string{"--steps=" + strconv.Itoa(healthySteps), "--barrier-every=0"},
 			})
-			train(t, job, last)
-			if _, err := job.WaitFault(within(t, injectTimeout)); err != nil {
+			j.train(t, last)
+			if _, err := j.WaitFault(waiting(t)); err != nil {
 				t.Fatal(err)
 			}
-			page, err := cluster.WaitPage(within(t, deadline+patience), job.Config.ID)
-			if err != nil {
-				t.Fatalf("%v\n%s", err, describe(t, cluster, job.Config.ID))
-			}
-			t.Logf("paged: %s", page.Annotations["summary"])
-			checkPage(t, page, fault, rank)
+			j.rest()
+			checkPage(t, j.page(t), fault, j, rank)
 		})
 	}
 }
@@ -42,16 +38,18 @@ func TestLastOperation(t *testing.T) {
 // TestEndOfJob: a job that ends by itself pages nobody.
 func TestEndOfJob(t *testing.T) {
 	t.Parallel()
-	job := startJob(t, stack.JobConfig{ID: "end-of-job", Rank: -1, FaultAtStep: -1, Args: []string{"--steps=" + strconv.Itoa(healthySteps)}})
-	train(t, job, healthySteps)
+	j := startJob(t, stack.JobConfig{ID: "end-of-job", Rank: -1, FaultAtStep: -1, Args: []string{"--steps=" + strconv.Itoa(healthySteps)}})
+	j.train(t, healthySteps)
 	select {
-	case <-job.Done():
-	case <-within(t, deadline).Done():
+	case <-j.Done():
+	case <-waiting(t).Done():
 		t.Fatal("the job did not end after its last step")
 	}
-	other := startJob(t, stack.JobConfig{ID: "after-the-end", Rank: -1, FaultAtStep: -1})
-	train(t, other, 4*healthySteps) // Longer than any rule waits.
-	if pages := cluster.Pages(job.Config.ID); len(pages) > 0 {
-		t.Errorf("paged: %+v\n%s", pages, describe(t, cluster, job.Config.ID))
+	j.rest()
+	// Longer than any rule for a job that stands still waits, by Prometheus's own count.
+	const later = 30
+	if err := cluster.WaitScrapes(waiting(t), later); err != nil {
+		t.Fatal(err)
 	}
+	j.pagesNobody(t)
 }

@@ -5,10 +5,8 @@ package e2e
 
 import (
 	"fmt"
-	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/culprit-project/culprit/analyzer/rca"
 	"github.com/culprit-project/culprit/sim/stack"
@@ -18,29 +16,14 @@ import (
 // flight. Calls and processes are seen, and they name the rank.
 func TestStandstillWithNothingInFlight(t *testing.T) {
 	t.Parallel()
-	root, err := repositoryRoot()
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := stack.Start(within(t, time.Minute), stack.Config{
-		Root: root, BinDir: filepath.Join(root, "bin"), ToolsDir: filepath.Join(root, "bin", "tools"),
-		Dir: t.TempDir(), Hosts: 1, Interval: time.Second,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(s.Close)
-	start := func(t *testing.T, fault string, rank int) *stack.Job {
-		job, err := s.StartJob(t.Context(), stack.JobConfig{
+	s := startStack(t, stack.Config{Hosts: 1})
+	start := func(t *testing.T, fault string, rank int) *job {
+		j := startJobOn(t, s, stack.JobConfig{
 			ID: "blind-" + fault, Ranks: 4, Layout: "dp4", Fault: fault, Rank: rank, FaultAtStep: -1, Args: []string{"--intra=shm"},
 			Env: append(s.PluginEnv(), "CULPRIT_EVENTS=-kernelch"),
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(job.Stop)
-		train(t, job, healthySteps)
-		return job
+		j.train(t, healthySteps)
+		return j
 	}
 	for rank, name := range []string{"op-not-entered", "stop", "kill"} {
 		t.Run(name, func(t *testing.T) {
@@ -49,21 +32,15 @@ func TestStandstillWithNothingInFlight(t *testing.T) {
 			if !ok {
 				t.Fatalf("no fault %s", name)
 			}
-			job := start(t, name, rank)
-			at, err := job.Inject(within(t, injectTimeout))
-			if err != nil {
-				t.Fatal(err)
-			}
-			incident, err := s.WaitIncident(within(t, 30*time.Second), job.Config.ID, func(v *rca.Verdict) bool { return len(v.Culprits) > 0 })
-			if err != nil {
-				t.Fatalf("%v\n%s", err, describe(t, s, job.Config.ID))
-			}
-			t.Logf("%.1f s after the fault: %s", time.Since(at).Seconds(), incident.Verdict.Summary)
+			j := start(t, name, rank)
+			j.inject(t)
+			incident := j.incident(t, func(v *rca.Verdict) bool { return len(v.Culprits) > 0 })
+			t.Log(incident.Verdict.Summary)
 			if !fault.Named(incident.Verdict, rank) {
 				t.Errorf("verdict %+v, want rank %d, class in %v, cause in %v", incident.Verdict, rank, fault.Classes, fault.Causes)
 			}
-			for _, p := range s.Pages(job.Config.ID) {
-				if p.Labels["rank"] != fmt.Sprint(rank) {
+			for _, p := range s.Pages(j.Config.ID) {
+				if r := p.Labels["rank"]; r != "" && r != fmt.Sprint(rank) {
 					t.Errorf("paged for %v", p.Labels)
 				}
 			}
@@ -71,31 +48,23 @@ func TestStandstillWithNothingInFlight(t *testing.T) {
 	}
 	t.Run("gpu-freeze", func(t *testing.T) {
 		t.Parallel()
-		job := start(t, "gpu-freeze", 1)
-		at, err := job.Inject(within(t, injectTimeout))
-		if err != nil {
-			t.Fatal(err)
-		}
+		j := start(t, "gpu-freeze", 1)
+		j.inject(t)
 		// All have called the same: the evidence carries no name. Somebody is told all the same, and what would decide it.
-		const shipped = 30 * time.Second // Of patience: a shorter one would page for a loaded machine.
-		page, err := s.WaitPage(within(t, deadline+shipped), job.Config.ID)
+		page, err := s.WaitPage(waiting(t), j.Config.ID)
 		if err != nil {
-			t.Fatalf("%v\n%s", err, describe(t, s, job.Config.ID))
+			t.Fatalf("%v\n%s", err, j.describe(t))
 		}
-		t.Logf("paged after %.1f s: %s", page.At.Sub(at).Seconds(), page.Annotations["summary"])
+		t.Logf("paged: %s", page.Annotations["summary"])
 		if page.Labels["class"] != string(rca.Unknown) || page.Labels["rank"] != "" || !strings.Contains(page.Annotations["description"], "py-spy") {
 			t.Errorf("paged %v: %s", page.Labels, page.Annotations["description"])
 		}
 	})
 	t.Run("checkpoint=8", func(t *testing.T) {
 		t.Parallel()
-		job := start(t, "checkpoint=8", 2)
-		if _, err := job.Inject(within(t, injectTimeout)); err != nil {
-			t.Fatal(err)
-		}
-		train(t, job, job.Step()+healthySteps)
-		if pages := s.Pages(job.Config.ID); len(pages) > 0 {
-			t.Errorf("paged: %+v\n%s", pages, describe(t, s, job.Config.ID))
-		}
+		j := start(t, "checkpoint=8", 2)
+		j.inject(t)
+		j.train(t, j.Step()+healthySteps)
+		j.pagesNobody(t)
 	})
 }

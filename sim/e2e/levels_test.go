@@ -4,7 +4,6 @@
 package e2e
 
 import (
-	"flag"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,8 +12,6 @@ import (
 	"github.com/culprit-project/culprit/analyzer/rca"
 	"github.com/culprit-project/culprit/sim/stack"
 )
-
-var allLevels = flag.Bool("e2e.levels", false, "run every fault of TestLevelsOfEvidence at every level")
 
 // levels of evidence, and what makes a job's sources tell no more.
 var levels = []struct {
@@ -36,7 +33,7 @@ var everyLevel = []rca.Level{rca.LevelKernels, rca.LevelSteps, rca.LevelLaunches
 var levelFaults = []struct {
 	fault string
 	names []rca.Level
-	short []rca.Level // The levels at which it is run without -e2e.levels.
+	short []rca.Level // The levels at which it is run without -e2e.long.
 }{
 	{"op-not-entered:comm=dp", everyLevel, []rca.Level{rca.LevelCalls}},
 	// The rank sits in front of a transfer of its pipeline. The program enqueues whole steps, so others have called later operations of
@@ -55,7 +52,7 @@ func TestLevelsOfEvidence(t *testing.T) {
 	t.Parallel()
 	for i, l := range levels {
 		for j, f := range levelFaults {
-			if !*allLevels && !slices.Contains(f.short, l.level) {
+			if !*long && !slices.Contains(f.short, l.level) {
 				continue
 			}
 			name := fmt.Sprintf("%s-%s", l.level, strings.NewReplacer(":", "-", "=", "-").Replace(f.fault))
@@ -66,29 +63,20 @@ func TestLevelsOfEvidence(t *testing.T) {
 				if !ok {
 					t.Fatalf("no fault %s", f.fault)
 				}
-				job := startJob(t, stack.JobConfig{
+				j := startJob(t, stack.JobConfig{
 					ID: "level-" + name, Fault: f.fault, Rank: rank, FaultAtStep: -1, ABI: l.abi,
 					Env: append(cluster.PluginEnv(), "CULPRIT_EVENTS="+l.events),
 				})
-				train(t, job, healthySteps)
-				at, err := job.Inject(within(t, injectTimeout))
-				if err != nil {
-					t.Fatal(err)
-				}
-				ctx := within(t, deadline+2*patience)
-				page, err := cluster.WaitPage(ctx, job.Config.ID)
-				if err != nil {
-					t.Fatalf("%v\n%s", err, describe(t, cluster, job.Config.ID))
-				}
-				t.Logf("paged after %.1f s: %s", page.At.Sub(at).Seconds(), page.Annotations["summary"])
+				j.train(t, healthySteps)
+				j.inject(t)
 				if slices.Contains(f.names, l.level) {
 					// On a machine without a free processor the first page may say that exporters have not answered.
-					named := func(v *rca.Verdict) bool { return v.Page && fault.Named(v, rank) }
-					if _, err := cluster.WaitIncident(ctx, job.Config.ID, named); err != nil {
-						t.Errorf("%v\n%s", err, describe(t, cluster, job.Config.ID))
-					}
+					j.page(t)
+					j.incident(t, func(v *rca.Verdict) bool { return v.Page && fault.Named(v, rank) })
+				} else if _, err := cluster.WaitPage(waiting(t), j.Config.ID); err != nil {
+					t.Fatalf("%v\n%s", err, j.describe(t))
 				}
-				accusesNobodyElse(t, job.Config.ID, rank, l.level)
+				accusesNobodyElse(t, j.Config.ID, rank, l.level)
 			})
 		}
 	}

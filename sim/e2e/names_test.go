@@ -14,42 +14,35 @@ import (
 
 	promapi "github.com/prometheus/client_golang/api"
 	v1 "github.com/prometheus/client_golang/api/prometheus/v1"
-
-	"github.com/culprit-project/culprit/sim/stack"
 )
 
 var namedRank = regexp.MustCompile(`Rank (\d+) on (\S+)`)
 
-// TestTriggersNameRanks: without any analyzer, Prometheus's own alerts say which rank is dead, stopped or missing, or whose data does not
-// arrive, and name no other.
-func TestTriggersNameRanks(t *testing.T) {
-	t.Parallel()
-	client, err := promapi.NewClient(promapi.Config{Address: cluster.PrometheusURL()})
+// sentences are what Prometheus's own alerts say of a rank, without any analyzer.
+var sentences = map[string]string{
+	"kill":           "exited without orderly shutdown",
+	"stop":           "is stopped",
+	"op-not-entered": "has not entered an operation that its peers in communicator",
+	"link-stall":     "that the network has not delivered",
+}
+
+// triggersName: without any analyzer, Prometheus's own alerts say which rank is dead, stopped or missing, or whose data does not arrive, and
+// name no other.
+func triggersName(t *testing.T, j *job, rank int) {
+	t.Helper()
+	sentence, said := sentences[j.Config.Fault]
+	if !said {
+		return
+	}
+	client, err := promapi.NewClient(promapi.Config{Address: j.on.PrometheusURL()})
 	if err != nil {
 		t.Fatal(err)
 	}
-	prometheus := v1.NewAPI(client)
-	for _, tt := range []struct{ fault, sentence string }{
-		{"kill", "exited without orderly shutdown"},
-		{"stop", "is stopped"},
-		{"op-not-entered", "has not entered an operation that its peers in communicator"},
-		{"link-stall", "that the network has not delivered"},
-	} {
-		t.Run(tt.fault, func(t *testing.T) {
-			t.Parallel()
-			const rank = 5
-			job := startJob(t, stack.JobConfig{ID: "named-" + tt.fault, Fault: tt.fault, Rank: rank, FaultAtStep: -1})
-			train(t, job, healthySteps)
-			if _, err := job.Inject(within(t, injectTimeout)); err != nil {
-				t.Fatal(err)
-			}
-			text := waitNames(within(t, 2*deadline), t, prometheus, job.Config.ID, tt.sentence)
-			for _, m := range namedRank.FindAllStringSubmatch(text, -1) {
-				if want := []string{fmt.Sprint(rank), cluster.HostName(cluster.HostOfRank(rank, ranks))}; !slices.Equal(m[1:], want) {
-					t.Errorf("%q names rank %s on %s, want rank %s on %s", text, m[1], m[2], want[0], want[1])
-				}
-			}
-		})
+	text := waitNames(waiting(t), t, v1.NewAPI(client), j.Config.ID, sentence)
+	for _, m := range namedRank.FindAllStringSubmatch(text, -1) {
+		if want := []string{fmt.Sprint(rank), j.on.HostName(j.HostOfRank(rank))}; !slices.Equal(m[1:], want) {
+			t.Errorf("%q names rank %s on %s, want rank %s on %s", text, m[1], m[2], want[0], want[1])
+		}
 	}
 }
 

@@ -19,40 +19,21 @@ func TestPairOfAlertmanagersCallsOnce(t *testing.T) {
 	t.Parallel()
 	// The last turn comes so long after a look, and looks are so far apart (group_interval).
 	const turn, interval = 15 * time.Second, 10 * time.Second
-	root, err := repositoryRoot()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cfg := stack.Config{
-		Root: root, BinDir: filepath.Join(root, "bin"), ToolsDir: filepath.Join(root, "bin", "tools"), Dir: t.TempDir(),
-		Hosts: 1, Interval: time.Second, Pairs: true,
-	}
+	cfg := stack.Config{Dir: t.TempDir(), Hosts: 1, Pairs: true}
 	cfg.Analyzer = filepath.Join(cfg.Dir, "analyzer.yml")
 	// An analyzer waits with the end for one and a half of the other's tellings.
 	if err := os.WriteFile(cfg.Analyzer, []byte("incidents: {grace: 2s}\nnotify: {resend_interval: 5s}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s, err := stack.Start(within(t, time.Minute), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(s.Close)
+	s := startStack(t, cfg)
 	const id = "pair"
-	job, err := s.StartJob(t.Context(), stack.JobConfig{ID: id, Ranks: 2, Layout: "dp2", Fault: "kill", Rank: 1, FaultAtStep: -1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(job.Stop)
-	train(t, job, healthySteps)
-	if _, err := job.Inject(within(t, injectTimeout)); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.WaitPage(within(t, deadline), id); err != nil {
-		t.Fatalf("%v\n%s", err, describe(t, s, id))
-	}
-	job.Stop()
+	j := startJobOn(t, s, stack.JobConfig{ID: id, Ranks: 2, Layout: "dp2", Fault: "kill", Rank: 1, FaultAtStep: -1})
+	j.train(t, healthySteps)
+	j.inject(t)
+	j.page(t)
+	j.Stop()
 	ended := func(p stack.Page) bool { return p.OfVerdict() && p.Status == "resolved" }
-	for ctx := within(t, 3*time.Minute); !slices.ContainsFunc(s.Notified(id), ended); {
+	for ctx := waiting(t); !slices.ContainsFunc(s.Notified(id), ended); {
 		select {
 		case <-ctx.Done():
 			t.Fatalf("nobody was told of the end\n%s", describe(t, s, id))

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http/httptest"
-	"path/filepath"
 	"slices"
 	"sync"
 	"testing"
@@ -67,11 +66,17 @@ func (s *simulated) serve(t *testing.T) {
 	srv := httptest.NewServer(s.c.Handler())
 	t.Cleanup(srv.Close)
 	s.url = srv.URL
+	goOn(t, s.c)
+}
+
+// goOn lets a simulated job's time pass until the end of the test.
+func goOn(t *testing.T, c *live.Cluster) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		if err := s.c.Run(ctx, 1, 200*time.Millisecond); err != nil {
-			t.Errorf("simulating %s: %v", s.workload, err)
+		if err := c.Run(ctx, 1, 200*time.Millisecond); err != nil {
+			t.Errorf("simulating: %v", err)
 		}
 	})
 	t.Cleanup(func() { cancel(); wg.Wait() })
@@ -80,36 +85,30 @@ func (s *simulated) serve(t *testing.T) {
 // TestSimulatedClustersNameTheirCulprits: hundreds of simulated ranks on dozens of hosts under a real Prometheus with
 // the shipped rules, Alertmanager and analyzer. What is injected is paged for, and nobody for the healthy job.
 func TestSimulatedClustersNameTheirCulprits(t *testing.T) {
+	t.Parallel()
 	jobs := []*simulated{
-		{workload: "gpt-256", fault: "nic_down:rank=77", at: simulatedHang},
-		{workload: "gpt-64", fault: "op_not_entered:rank=13", at: simulatedHang},
+		{workload: "gpt-64", fault: "nic_down:rank=13", at: simulatedHang},
 		{workload: "mixtral-32", fault: "process_stopped:rank=22", at: simulatedHang},
-		{workload: "gpt-512", fault: "gpu_throttle:rank=309", at: simulatedSlow},
 		{workload: "gpt-16"},
 	}
-	root, err := repositoryRoot()
-	if err != nil {
-		t.Fatal(err)
+	if *long {
+		jobs = append(jobs,
+			&simulated{workload: "gpt-256", fault: "op_not_entered:rank=77", at: simulatedHang},
+			&simulated{workload: "gpt-512", fault: "gpu_throttle:rank=309", at: simulatedSlow})
 	}
-	cfg := stack.Config{
-		Root: root, BinDir: filepath.Join(root, "bin"), ToolsDir: filepath.Join(root, "bin", "tools"),
-		Dir: t.TempDir(), Interval: 5 * time.Second,
-	}
+	cfg := stack.Config{Dir: t.TempDir(), Interval: 5 * time.Second}
+	cfg.Analyzer = patient(t, cfg.Dir)
 	for _, j := range jobs {
 		j.serve(t)
 		cfg.Discovery = append(cfg.Discovery, j.url+"/sd")
 	}
-	s, err := stack.Start(within(t, time.Minute), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(s.Close)
+	s := startStack(t, cfg)
 	for _, j := range jobs {
 		if j.fault == "" {
 			continue
 		}
 		id := "sim-" + j.workload
-		page, err := s.WaitPage(within(t, 2*time.Minute), id)
+		page, err := s.WaitPageThat(waiting(t), id, func(p *stack.Page) bool { return p.Labels["rank"] != "" })
 		if err != nil {
 			t.Errorf("%v\n%s", err, describe(t, s, id))
 			continue
@@ -120,7 +119,7 @@ func TestSimulatedClustersNameTheirCulprits(t *testing.T) {
 			!slices.Contains(truth.Classes, page.Labels["class"]) {
 			t.Errorf("%s: paged %v; injected %+v", j.workload, page.Labels, truth)
 		}
-		if _, err := s.WaitIncident(within(t, 5*time.Second), id, func(v *rca.Verdict) bool { return v.Page }); err != nil {
+		if _, err := s.WaitIncident(waiting(t), id, func(v *rca.Verdict) bool { return v.Page }); err != nil {
 			t.Error(err)
 		}
 	}

@@ -1,14 +1,11 @@
 // Copyright 2026 The Culprit Authors
 // SPDX-License-Identifier: Apache-2.0
 
-//go:build slow
-
 package e2e
 
 import (
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/culprit-project/culprit/analyzer/rca"
 	"github.com/culprit-project/culprit/sim/stack"
@@ -16,13 +13,16 @@ import (
 
 // TestThrottledGPU has a GPU that gets hot and computes slower: whoever asks about the job is told the rank and the clock.
 func TestThrottledGPU(t *testing.T) {
+	t.Parallel()
+	gpus.Lock()
+	defer gpus.Unlock()
 	const rank = 3
 	for r := range ranks {
-		controlGPU(t, cluster, r, "utilization 100")
+		controlGPU(t, r, "utilization 100")
 	}
-	controlGPU(t, cluster, rank, "utilization 100", "throttle hw_thermal", "speed 0.33")
-	job := startJob(t, stack.JobConfig{ID: "gpu-throttled", Fault: "gpu-slow=3", Rank: rank, FaultAtStep: 0})
-	train(t, job, healthySteps)
+	controlGPU(t, rank, "utilization 100", "throttle hw_thermal", "speed 0.33")
+	j := startJob(t, stack.JobConfig{ID: "gpu-throttled", Group: gpuHosts, Fault: "gpu-slow=3", Rank: rank, FaultAtStep: 0})
+	j.train(t, healthySteps)
 	fault, ok := stack.FindFault("gpu-slow")
 	if !ok {
 		t.Fatal("no fault gpu-slow")
@@ -32,15 +32,14 @@ func TestThrottledGPU(t *testing.T) {
 			strings.Contains(strings.Join(v.Evidence, "\n"), "GPU 1 runs at 465 MHz instead of 1410 MHz: hw_slowdown, hw_thermal")
 	}
 	// Whoever asks too early asks again, and so does whoever got no answer on a busy machine.
-	ctx := within(t, 2*time.Minute)
-	for {
-		incident, err := cluster.Analyze(ctx, job.Config.ID)
+	for ctx := waiting(t); ; {
+		incident := analyze(t, cluster, j.Config.ID)
 		switch {
-		case err == nil && incident.Verdict != nil && told(incident.Verdict):
+		case incident.Verdict != nil && told(incident.Verdict):
 			t.Log(incident.Verdict.Summary)
 			return
 		case ctx.Err() != nil:
-			t.Fatalf("%v\n%s", err, describe(t, cluster, job.Config.ID))
+			t.Fatal(j.describe(t))
 		}
 	}
 }

@@ -5,6 +5,7 @@ package e2e
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -17,58 +18,66 @@ import (
 	"github.com/culprit-project/culprit/sim/stack"
 )
 
-// ownCluster starts a stack of the test's own, to be broken.
-func ownCluster(t *testing.T) (*stack.Stack, string) {
+// startStack starts a stack of the test's own: with other settings than the shared one, or to be broken.
+func startStack(t *testing.T, cfg stack.Config) *stack.Stack {
 	t.Helper()
 	root, err := repositoryRoot()
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir := t.TempDir()
-	s, err := stack.Start(within(t, time.Minute), stack.Config{
-		Root: root, BinDir: filepath.Join(root, "bin"), ToolsDir: filepath.Join(root, "bin", "tools"),
-		Dir: dir, Hosts: hosts, GPUs: ranks / hosts, Interval: time.Second, Patience: patience,
-	})
+	cfg.Root, cfg.BinDir, cfg.ToolsDir = root, filepath.Join(root, "bin"), filepath.Join(root, "bin", "tools")
+	if cfg.Dir == "" {
+		cfg.Dir = t.TempDir()
+	}
+	if cfg.Interval == 0 {
+		cfg.Interval = time.Second
+	}
+	s, err := stack.Start(waiting(t), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(s.Close)
-	return s, dir
+	return s
 }
 
-func startJobOn(t *testing.T, s *stack.Stack, cfg stack.JobConfig) *stack.Job {
-	t.Helper()
-	cfg.Ranks, cfg.Layout = ranks, layout
-	job, err := s.StartJob(t.Context(), cfg)
-	if err != nil {
-		t.Fatal(err)
+// few is a job of four ranks on two hosts.
+func few(group int, id, fault string, rank int) stack.JobConfig {
+	return stack.JobConfig{
+		ID: id, Ranks: 4, Layout: "dp2,pp2", Group: group, Fault: fault, Rank: rank, FaultAtStep: -1,
 	}
-	t.Cleanup(job.Stop)
-	return job
+}
+
+// analyze asks for an analysis until there is an answer.
+func analyze(t *testing.T, s *stack.Stack, id string) stack.Incident {
+	t.Helper()
+	ctx := waiting(t)
+	for {
+		incident, err := s.Analyze(ctx, id)
+		if err == nil {
+			return incident
+		}
+		select {
+		case <-ctx.Done():
+			t.Fatal(err)
+		case <-time.After(time.Second):
+		}
+	}
 }
 
 // TestSilentExporterIsSaid: the exporter of the culprit's host is gone when its rank stops. The verdict must say what is
 // missing and may not accuse a rank of another host.
 func TestSilentExporterIsSaid(t *testing.T) {
 	t.Parallel()
-	s, _ := ownCluster(t)
-	const rank = 4
-	silent := s.HostOfRank(rank, ranks)
-	job := startJobOn(t, s, stack.JobConfig{ID: "silent", Fault: "op-not-entered", Rank: rank, FaultAtStep: -1})
-	train(t, job, healthySteps)
-	s.StopExporter(silent)
-	if _, err := job.Inject(within(t, injectTimeout)); err != nil {
-		t.Fatal(err)
-	}
-	incident, err := s.WaitIncident(within(t, 20*time.Second), job.Config.ID, func(v *rca.Verdict) bool {
-		return len(v.Missing) > 0
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	const rank = 2
+	j := startJob(t, few(silentHosts, "silent", "op-not-entered", rank))
+	silent := j.HostOfRank(rank)
+	j.train(t, healthySteps)
+	cluster.StopExporter(silent)
+	j.inject(t)
+	incident := j.incident(t, func(v *rca.Verdict) bool { return len(v.Missing) > 0 })
 	t.Logf("%s\nmissing: %q", incident.Verdict.Summary, incident.Verdict.Missing)
 	for _, c := range incident.Verdict.Culprits {
-		if c.Rank >= 0 && s.HostOfRank(c.Rank, ranks) != silent {
+		if c.Rank >= 0 && j.HostOfRank(c.Rank) != silent {
 			t.Errorf("rank %d of a host that answers is accused: %s", c.Rank, incident.Verdict.Summary)
 		}
 	}
@@ -78,31 +87,29 @@ func TestSilentExporterIsSaid(t *testing.T) {
 // still names the culprit from the exporters, or says that Prometheus is missing.
 func TestPrometheusDownIsSurvived(t *testing.T) {
 	t.Parallel()
-	s, _ := ownCluster(t)
-	const rank = 6
-	job := startJobOn(t, s, stack.JobConfig{ID: "blind", Fault: "stop", Rank: rank, FaultAtStep: -1})
-	train(t, job, healthySteps)
-	if err := s.WaitSeries(within(t, 20*time.Second), `culprit_nccl_process_info{job_id="blind"}`, ranks); err != nil {
+	s := startStack(t, stack.Config{Hosts: fewHosts, Patience: patience})
+	const rank = 3
+	j := startJobOn(t, s, few(0, "blind", "stop", rank))
+	j.train(t, healthySteps)
+	if err := s.WaitSeries(waiting(t), `culprit_nccl_process_info{job_id="blind"}`, j.Config.Ranks); err != nil {
 		t.Fatal(err)
 	}
 	// An analysis of the healthy job: the analyzer has seen its members.
-	if _, err := s.Analyze(within(t, 20*time.Second), job.Config.ID); err != nil {
-		t.Fatal(err)
-	}
+	analyze(t, s, j.Config.ID)
 	s.StopPrometheus()
-	if _, err := job.Inject(within(t, injectTimeout)); err != nil {
+	if _, err := j.Inject(waiting(t)); err != nil {
 		t.Fatal(err)
 	}
-	ctx := within(t, 30*time.Second)
+	ctx := waiting(t)
 	var said rca.Verdict
 	for {
-		incident, err := s.Analyze(ctx, job.Config.ID)
-		if err != nil {
-			t.Fatal(err)
-		}
+		incident := analyze(t, s, j.Config.ID)
 		if v := incident.Verdict; v != nil && (len(v.Culprits) > 0 || v.Class == rca.Unknown) {
 			said = *v
 			break
+		}
+		if ctx.Err() != nil {
+			t.Fatalf("no verdict: %+v", incident)
 		}
 	}
 	t.Logf("%s\nmissing: %q", said.Summary, said.Missing)
@@ -147,8 +154,9 @@ func TestMalformedWebhookIsRefused(t *testing.T) {
 // TestCorruptTraceFileIsSkipped: counted, and the job beside it is watched as before.
 func TestCorruptTraceFileIsSkipped(t *testing.T) {
 	t.Parallel()
-	s, dir := ownCluster(t)
-	traces := filepath.Join(dir, "trace", "host1")
+	const rank = 2
+	corrupt := hosts + hosts + fewHosts + 1 // The second of its group.
+	traces := cluster.TraceDir(corrupt)
 	for name, content := range map[string][]byte{
 		"1-1-random.trace": bytes.Repeat([]byte("not a trace "), 10000),
 		"2-2-empty.trace":  nil,
@@ -158,19 +166,13 @@ func TestCorruptTraceFileIsSkipped(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	job := startJobOn(t, s, stack.JobConfig{ID: "beside", Fault: "op-not-entered", Rank: 2, FaultAtStep: -1})
-	train(t, job, healthySteps)
-	if _, err := job.Inject(within(t, injectTimeout)); err != nil {
-		t.Fatal(err)
+	j := startJob(t, few(corruptHosts, "beside", "op-not-entered", rank))
+	j.train(t, healthySteps)
+	j.inject(t)
+	if page := j.page(t); page.Labels["rank"] != fmt.Sprint(rank) {
+		t.Errorf("paged for rank %q, want %d", page.Labels["rank"], rank)
 	}
-	page, err := s.WaitPage(within(t, deadline+patience), job.Config.ID)
-	if err != nil {
-		t.Fatalf("%v\n%s", err, describe(t, s, job.Config.ID))
-	}
-	if page.Labels["rank"] != "2" {
-		t.Errorf("paged for rank %q, want 2", page.Labels["rank"])
-	}
-	metrics := fetch(t, s.ExporterURL(1)+"/metrics")
+	metrics := fetch(t, cluster.ExporterURL(corrupt)+"/metrics")
 	if !strings.Contains(metrics, `culprit_exporter_trace_files{state="unreadable"} 3`) {
 		t.Errorf("unreadable files are not counted:\n%s", grep(metrics, "culprit_exporter_trace"))
 	}
@@ -179,31 +181,29 @@ func TestCorruptTraceFileIsSkipped(t *testing.T) {
 // TestJobOutlivesItsTrace: a directory that cannot be written harms no job, and one line says why.
 func TestJobOutlivesItsTrace(t *testing.T) {
 	t.Parallel()
-	s, dir := ownCluster(t)
-	for host := range hosts {
-		traces := filepath.Join(dir, "trace", "host"+string(rune('0'+host)))
-		if err := os.RemoveAll(traces); err != nil {
-			t.Fatal(err)
-		}
+	dir := t.TempDir()
+	for host := range fewHosts {
 		// A file where the directory should be: not even root can write into it.
-		if err := os.WriteFile(traces, nil, 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("host%d", host)), nil, 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
-	job := startJobOn(t, s, stack.JobConfig{ID: "untraced", FaultAtStep: -1})
-	train(t, job, healthySteps)
-	log, err := os.ReadFile(filepath.Join(dir, "job-untraced.log"))
+	cfg := few(silentHosts, "untraced", "", -1)
+	cfg.Dir = dir
+	j := startJob(t, cfg)
+	j.train(t, healthySteps)
+	log, err := os.ReadFile(j.Log())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if lines := strings.Count(string(log), "Not a directory"); lines != ranks {
+	if lines := strings.Count(string(log), "Not a directory"); lines != j.Config.Ranks {
 		t.Errorf("%d lines say why there is no trace, want one a rank:\n%s", lines, log)
 	}
 }
 
 func fetch(t *testing.T, address string) string {
 	t.Helper()
-	req, err := http.NewRequestWithContext(within(t, 10*time.Second), http.MethodGet, address, nil)
+	req, err := http.NewRequestWithContext(waiting(t), http.MethodGet, address, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,6 +5,7 @@ package stack
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -23,6 +24,10 @@ type JobConfig struct {
 	Ranks int
 	// Layout of the parallelism, such as "dp2,pp2,tp2".
 	Layout string
+	// Dir is where the launcher makes or finds a directory for each host's traces; empty: the stack's, which its exporters watch.
+	Dir string
+	// Group of hosts that it runs on: 0 is Config.Hosts, the others are Config.MoreHosts.
+	Group int
 	// Fault and Rank arm a fault; Inject starts it. An empty Fault or "none" arms nothing.
 	Fault string
 	Rank  int
@@ -56,6 +61,8 @@ type Job struct {
 	Config JobConfig
 	proc   *process
 
+	firstHost, hosts int
+
 	mu      sync.Mutex
 	changed chan struct{} // Closed and replaced at every event.
 	events  []event
@@ -73,17 +80,18 @@ func (s *Stack) PluginEnv() []string {
 	return []string{"NCCL_PROFILER_PLUGIN=libnccl-profiler-culprit.so", "LD_LIBRARY_PATH=" + path}
 }
 
-// StartJob launches a job's ranks, spread evenly over the stack's hosts.
+// StartJob launches a job's ranks, spread evenly over its hosts.
 func (s *Stack) StartJob(ctx context.Context, cfg JobConfig) (*Job, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	j := &Job{Config: cfg, changed: make(chan struct{}), pids: map[int]int{}}
+	first, hosts := s.group(cfg.Group)
+	j := &Job{Config: cfg, firstHost: first, hosts: hosts, changed: make(chan struct{}), pids: map[int]int{}}
 	args := []string{
 		"launch",
 		"--ranks=" + strconv.Itoa(cfg.Ranks),
-		"--hosts=" + strconv.Itoa(len(s.hosts)),
-		"--dir=" + s.traceRoot,
+		"--hosts=" + strconv.Itoa(hosts),
+		"--dir=" + cmp.Or(cfg.Dir, s.groupDir(cfg.Group)),
 		"--job=" + cfg.ID,
 		"--ranks-per-process=" + strconv.Itoa(max(1, cfg.RanksPerProcess)),
 	}
@@ -175,6 +183,11 @@ func (j *Job) wait(ctx context.Context, what string, cond func() bool) error {
 	}
 }
 
+// HostOfRank gives the simulated host of a rank: blocks of equal size, as the launcher does.
+func (j *Job) HostOfRank(rank int) int {
+	return j.firstHost + rank/(j.Config.Ranks/j.hosts)
+}
+
 // WaitStep waits until the job has finished the given number of steps.
 func (j *Job) WaitStep(ctx context.Context, steps int) error {
 	return j.wait(ctx, fmt.Sprintf("step %d", steps), func() bool { return j.steps >= steps })
@@ -202,16 +215,32 @@ func (j *Job) StepTimes() []time.Time {
 
 // Inject starts the armed fault and gives the moment at which the rank says it began.
 func (j *Job) Inject(ctx context.Context) (time.Time, error) {
+	if err := j.signal(syscall.SIGUSR1); err != nil {
+		return time.Time{}, fmt.Errorf("injecting %s: %w", j.Config.Fault, err)
+	}
+	return j.WaitFault(ctx)
+}
+
+// EndFault lets the rank go on.
+func (j *Job) EndFault() error {
+	if err := j.signal(syscall.SIGUSR2); err != nil {
+		return fmt.Errorf("ending %s: %w", j.Config.Fault, err)
+	}
+	return nil
+}
+
+// signal sends a signal to the process of the fault's rank.
+func (j *Job) signal(sig syscall.Signal) error {
 	j.mu.Lock()
 	pid := j.pids[j.Config.Rank]
 	j.mu.Unlock()
 	if pid == 0 {
-		return time.Time{}, fmt.Errorf("injecting %s: rank %d of job %s has not started", j.Config.Fault, j.Config.Rank, j.Config.ID)
+		return fmt.Errorf("rank %d of job %s has not started", j.Config.Rank, j.Config.ID)
 	}
-	if err := syscall.Kill(pid, syscall.SIGUSR1); err != nil {
-		return time.Time{}, fmt.Errorf("signalling rank %d: %w", j.Config.Rank, err)
+	if err := syscall.Kill(pid, sig); err != nil {
+		return fmt.Errorf("signalling rank %d: %w", j.Config.Rank, err)
 	}
-	return j.WaitFault(ctx)
+	return nil
 }
 
 // WaitFault waits until the rank reports that the fault began.

@@ -28,6 +28,8 @@ type Config struct {
 	ToolsDir string // alertmanager, and what Storage needs: prometheus, victoria-metrics and vmalert, thanos, mimir.
 	Dir      string // Scratch: configuration, logs, data; removed by nobody but the caller.
 	Hosts    int
+	// MoreHosts are groups of further hosts, by their sizes, that have jobs of their own: a test may break something there.
+	MoreHosts []int
 	// GPUs is how many GPUs of each host are played to its exporter; 0: the exporter finds no NVML.
 	GPUs int
 	// Rules are the rule files, as a glob; empty: those of the repository.
@@ -101,7 +103,11 @@ func Start(ctx context.Context, cfg Config) (_ *Stack, err error) {
 	if cfg.Pairs {
 		each = 2
 	}
-	addrs, err := ports.Free(2 + 3*each + cfg.Hosts)
+	all := cfg.Hosts
+	for _, n := range cfg.MoreHosts {
+		all += n
+	}
+	addrs, err := ports.Free(2 + 3*each + all)
 	if err != nil {
 		return nil, err
 	}
@@ -118,12 +124,15 @@ func Start(ctx context.Context, cfg Config) (_ *Stack, err error) {
 	if s.pager, err = startPager(); err != nil {
 		return nil, err
 	}
-	for i := range cfg.Hosts {
-		h := host{name: fmt.Sprintf("node%d", i), traces: filepath.Join(s.traceRoot, fmt.Sprintf("host%d", i)), addr: take()}
-		if err := os.MkdirAll(h.traces, 0o755); err != nil {
-			return nil, fmt.Errorf("making the trace directory of %s: %w", h.name, err)
+	for group := range 1 + len(cfg.MoreHosts) {
+		first, hosts := s.group(group)
+		for i := range hosts {
+			h := host{name: fmt.Sprintf("node%d", first+i), traces: filepath.Join(s.groupDir(group), fmt.Sprintf("host%d", i)), addr: take()}
+			if err := os.MkdirAll(h.traces, 0o755); err != nil {
+				return nil, fmt.Errorf("making the trace directory of %s: %w", h.name, err)
+			}
+			s.hosts = append(s.hosts, h)
 		}
-		s.hosts = append(s.hosts, h)
 	}
 	if err := s.writeConfig(); err != nil {
 		return nil, err
@@ -317,8 +326,29 @@ func (s *Stack) HostName(host int) string { return s.hosts[host].name }
 // TraceDir is where processes of a host leave their trace files.
 func (s *Stack) TraceDir(host int) string { return s.hosts[host].traces }
 
-// HostOfRank gives the simulated host of a rank of a job of so many ranks: blocks of equal size, as the launcher does.
-func (s *Stack) HostOfRank(rank, ranks int) int { return rank / (ranks / len(s.hosts)) }
+// HostOfRank gives the simulated host of a rank of a job of so many ranks on the first group of hosts: blocks of equal size, as the
+// launcher does.
+func (s *Stack) HostOfRank(rank, ranks int) int { return rank / (ranks / s.cfg.Hosts) }
+
+// group gives the first host of a group, and how many it has.
+func (s *Stack) group(group int) (first, hosts int) {
+	if group == 0 {
+		return 0, s.cfg.Hosts
+	}
+	first = s.cfg.Hosts
+	for _, n := range s.cfg.MoreHosts[:group-1] {
+		first += n
+	}
+	return first, s.cfg.MoreHosts[group-1]
+}
+
+// groupDir is where the launcher makes or finds a directory for each host of a group, numbered from 0.
+func (s *Stack) groupDir(group int) string {
+	if group == 0 {
+		return s.traceRoot
+	}
+	return filepath.Join(s.traceRoot, fmt.Sprintf("group%d", group))
+}
 
 // Pages gives the firing pages of a job so far.
 func (s *Stack) Pages(jobID string) []Page {
@@ -374,4 +404,4 @@ func (s *Stack) StopExporter(host int) { s.hosts[host].proc.stop() }
 func (s *Stack) StopPrometheus() { s.prometheus.stop() }
 
 // client asks the services of the stack; none of its requests may outlast a stuck one.
-var client = &http.Client{Timeout: 5 * time.Second}
+var client = &http.Client{Timeout: 30 * time.Second}

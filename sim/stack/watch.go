@@ -7,12 +7,15 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
+	"strconv"
 	"time"
 
 	"github.com/culprit-project/culprit/analyzer/rca"
@@ -100,23 +103,64 @@ func (s *Stack) WaitIncident(ctx context.Context, jobID string, ok func(*rca.Ver
 
 // WaitSeries waits until Prometheus answers a query with the given number of series.
 func (s *Stack) WaitSeries(ctx context.Context, query string, series int) error {
-	address := s.PrometheusURL() + "/api/v1/query?" + url.Values{"query": {query}}.Encode()
+	var last error
 	err := poll(ctx, 100*time.Millisecond, func() (bool, error) {
-		var answer struct {
-			Data struct {
-				Result []json.RawMessage `json:"result"`
-			} `json:"data"`
-		}
-		err := getJSON(ctx, address, &answer)
-		return len(answer.Data.Result) == series, err
+		var got []sample
+		got, last = s.query(ctx, query)
+		return last == nil && len(got) == series, nil
 	})
 	if err != nil {
-		return fmt.Errorf("waiting for %d series of %s: %w", series, query, err)
+		return fmt.Errorf("waiting for %d series of %s: %w", series, query, errors.Join(err, last))
 	}
 	return nil
 }
 
-// Analyze asks the analyzer for an analysis (M13) and waits for the incident with its verdict.
+// WaitScrapes waits until Prometheus has scraped the first host so many times more.
+func (s *Stack) WaitScrapes(ctx context.Context, more int) error {
+	count := fmt.Sprintf("count_over_time(up{node=%q}[1d])", s.HostName(0))
+	until := -1.0
+	err := poll(ctx, time.Second, func() (bool, error) {
+		got, err := s.query(ctx, count)
+		if err != nil || len(got) != 1 {
+			return false, nil //nolint:nilerr // Asked again until ctx is done.
+		}
+		if until < 0 {
+			until = got[0].value() + float64(more)
+		}
+		return got[0].value() >= until, nil
+	})
+	if err != nil {
+		return fmt.Errorf("waiting for %d scrapes: %w", more, err)
+	}
+	return nil
+}
+
+// sample is a series of Prometheus's answer.
+type sample struct {
+	Value [2]any `json:"value"` // Time, and the value as text.
+}
+
+// value is NaN where it is no number.
+func (s *sample) value() float64 {
+	text, _ := s.Value[1].(string)
+	v, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		return math.NaN()
+	}
+	return v
+}
+
+func (s *Stack) query(ctx context.Context, query string) ([]sample, error) {
+	var answer struct {
+		Data struct {
+			Result []sample `json:"result"`
+		} `json:"data"`
+	}
+	err := getJSON(ctx, s.PrometheusURL()+"/api/v1/query?"+url.Values{"query": {query}}.Encode(), &answer)
+	return answer.Data.Result, err
+}
+
+// Analyze asks the analyzer for an analysis (M13) and waits for the incident, with its verdict if that comes soon.
 func (s *Stack) Analyze(ctx context.Context, jobID string) (Incident, error) {
 	body, err := json.Marshal(map[string]string{"job_id": jobID})
 	if err != nil {

@@ -141,10 +141,7 @@ var tasks = []task{
 	// make test.
 	{name: "test-e2e", where: inTest, lane: plan.Waits, took: 8 * minute, needs: stack,
 		about:  "Real processes, Prometheus and Alertmanager: every fault names its rank.",
-		script: `go test -timeout 60m -count=1 -parallel 3 -v ./sim/e2e`},
-	{name: "test-slow", where: inTest, lane: plan.Waits, took: 3 * minute, needs: stack,
-		about:  "Real processes that only get slow: every fault names its rank.",
-		script: `go test -tags slow -timeout 30m -count=1 -parallel 3 -v -run 'TestSlow|TestThrottledGPU' ./sim/e2e`},
+		script: `go test -timeout 60m -count=1 -v ./sim/e2e`},
 	{name: "test-c", where: inTest, took: minute, needs: jobs,
 		about: "The suites of the shim and of ringjob.",
 		script: `make --silent --no-print-directory -j"$(nproc)" -C ncclshim test
@@ -209,7 +206,10 @@ var tasks = []task{
 		script: `go test -C tools/helm -count=1 ./...`},
 	{name: "test-levels", where: inLong, lane: plan.Waits, took: 4 * minute, needs: stack,
 		about:  "Real processes at each level of evidence: every fault that stops a job still names its rank or nobody.",
-		script: `go test -timeout 30m -count=1 -parallel 3 -v -run TestLevelsOfEvidence ./sim/e2e -e2e.levels`},
+		script: `go test -timeout 60m -count=1 -v -run TestLevelsOfEvidence ./sim/e2e -e2e.long`},
+	{name: "test-e2e-long", where: inLong, lane: plan.Waits, took: 15 * minute, needs: stack,
+		about:  "The end-to-end tests with their long list: each version of the profiler interface, jobs of up to 512 simulated ranks.",
+		script: `go test -timeout 90m -count=1 -v ./sim/e2e -e2e.long`},
 	{name: "test-transfers", where: inLong, lane: plan.Waits, took: 11 * minute, needs: stack,
 		about:  "A job with ten minutes of history whose transfers get slow: CulpritTransfersSlow names the rank.",
 		script: `go test -tags transfers -timeout 30m -count=1 -v -run 'TestTransfersSlow' ./sim/e2e`},
