@@ -4,11 +4,13 @@
 package access
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -119,7 +121,7 @@ func ended(t *testing.T, conn net.Conn) {
 		t.Fatal(err)
 	}
 	_, err := io.Copy(io.Discard, conn)
-	if e, ok := err.(net.Error); ok && e.Timeout() { //nolint:errorlint // As it comes.
+	if errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Error("it stays open")
 	}
 }
