@@ -262,14 +262,25 @@ func unbroken(text []byte) []byte {
 		return text
 	}
 	out := make([]byte, 0, len(text))
-	for line := range bytes.Lines(text) {
-		if body := bytes.TrimRight(line, "\n"); len(body) == widest {
-			out = append(out, body...)
-			continue
+	for at := 0; at < len(text); {
+		end := len(text)
+		if i := bytes.IndexByte(text[at:], '\n'); i >= 0 {
+			end = at + i + 1
+		}
+		line := text[at:end]
+		if body := bytes.TrimRight(line, "\n"); len(body) == widest && !alike(body, text[end:]) {
+			line = body
 		}
 		out = append(out, line...)
+		at = end
 	}
 	return out
+}
+
+// alike reports whether the next line begins as this one does: then it is one of its own, of the same length by chance.
+func alike(line, next []byte) bool {
+	const beginning = 3
+	return len(next) >= beginning && bytes.Equal(line[:beginning], next[:beginning])
 }
 
 // Repeats is how many lines of other processes a collector left out as the same.
