@@ -31,6 +31,8 @@ const (
 	// patience is how long a rank may stay away before it pages: less than a site's 30 s, so that the tests are short, and
 	// more than the pauses of TestBenignPagesNobody.
 	patience = 15 * time.Second
+	// interval of scrapes, and how long one may take: with a second, a machine whose processors others want sees nothing.
+	interval = 2 * time.Second
 	// giveUp is how long anything may take before a test gives up on it, on a machine that others keep busy.
 	giveUp = 15 * time.Minute
 )
@@ -95,7 +97,7 @@ func run(m *testing.M) int {
 	defer cancel()
 	cluster, err = stack.Start(ctx, stack.Config{
 		Root: root, BinDir: filepath.Join(root, "bin"), ToolsDir: filepath.Join(root, "bin", "tools"),
-		Dir: dir, Hosts: hosts, MoreHosts: moreHosts, GPUs: ranks / hosts, Interval: time.Second, Patience: patience, Log: slog.Default(),
+		Dir: dir, Hosts: hosts, MoreHosts: moreHosts, GPUs: ranks / hosts, Interval: interval, Patience: patience, Log: slog.Default(),
 	})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "starting the cluster (make build tools first):", err)

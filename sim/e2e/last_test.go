@@ -13,7 +13,8 @@ import (
 // TestLastOperation: a fault in a job's last step is paged for its rank, although ranks that need nothing from it finish and end.
 func TestLastOperation(t *testing.T) {
 	t.Parallel()
-	const rank, last = 5, healthySteps - 1
+	const rank, steps = 5, 2 * healthySteps // Long enough for the rules to know the job.
+	const last = steps - 1
 	for _, name := range []string{"link-stall", "op-not-entered", "kill", "gpu-freeze"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -23,7 +24,7 @@ func TestLastOperation(t *testing.T) {
 			}
 			j := startJob(t, stack.JobConfig{
 				ID: "last-operation-" + name, Fault: fault.Name + ":comm=dp", Rank: rank, FaultAtStep: last,
-				Args: []string{"--steps=" + strconv.Itoa(healthySteps), "--barrier-every=0"},
+				Args: []string{"--steps=" + strconv.Itoa(steps), "--barrier-every=0"},
 			})
 			j.train(t, last)
 			if _, err := j.WaitFault(waiting(t)); err != nil {
@@ -47,7 +48,7 @@ func TestEndOfJob(t *testing.T) {
 	}
 	j.rest()
 	// Longer than any rule for a job that stands still waits, by Prometheus's own count.
-	const later = 30
+	const later = 15
 	if err := cluster.WaitScrapes(waiting(t), later); err != nil {
 		t.Fatal(err)
 	}

@@ -18,7 +18,7 @@ import (
 func TestPairOfAlertmanagersCallsOnce(t *testing.T) {
 	t.Parallel()
 	// The last turn comes so long after a look, and looks are so far apart (group_interval).
-	const turn, interval = 15 * time.Second, 10 * time.Second
+	const turn, between = 15 * time.Second, 10 * time.Second
 	cfg := stack.Config{Dir: t.TempDir(), Hosts: 1, Pairs: true}
 	cfg.Analyzer = filepath.Join(cfg.Dir, "analyzer.yml")
 	// An analyzer waits with the end for one and a half of the other's tellings.
@@ -41,7 +41,7 @@ func TestPairOfAlertmanagersCallsOnce(t *testing.T) {
 		}
 	}
 	// Whoever looked before the end speaks by then.
-	<-time.After(interval + turn + 5*time.Second)
+	<-time.After(between + turn + 5*time.Second)
 	calls := 0
 	for _, p := range s.Notified(id) {
 		t.Logf("%s %s %s from %s, calls: %v", p.At.Format(time.TimeOnly), p.Labels["alertname"], p.Status, p.From, p.Calls)

@@ -30,7 +30,7 @@ func startStack(t *testing.T, cfg stack.Config) *stack.Stack {
 		cfg.Dir = t.TempDir()
 	}
 	if cfg.Interval == 0 {
-		cfg.Interval = time.Second
+		cfg.Interval = interval
 	}
 	s, err := stack.Start(waiting(t), cfg)
 	if err != nil {
