@@ -64,10 +64,10 @@ var cluster *stack.Stack
 
 // sideBySide is how many tests run at a time, whatever the number of processors: most of them wait for a page, and what takes processor
 // time is limited by training. A hundred ranks that stand still and look whether they may go on take half a processor.
-const sideBySide = 12
+const sideBySide = 8
 
 // training holds one element for each job that takes processor time: jobs that stand still, and whoever waits for a page, take none.
-var training = make(chan struct{}, max(2, 2*runtime.GOMAXPROCS(0)))
+var training = make(chan struct{}, max(2, runtime.GOMAXPROCS(0)))
 
 func TestMain(m *testing.M) {
 	flag.Parse()
