@@ -207,9 +207,9 @@ var tasks = []task{
 	{name: "test-levels", where: inLong, lane: plan.Waits, took: 4 * minute, needs: stack,
 		about:  "Real processes at each level of evidence: every fault that stops a job still names its rank or nobody.",
 		script: `go test -timeout 60m -count=1 -v -run TestLevelsOfEvidence ./sim/e2e -e2e.long`},
-	{name: "test-e2e-long", where: inLong, lane: plan.Waits, took: 15 * minute, needs: stack,
-		about:  "The end-to-end tests with their long list: each version of the profiler interface, jobs of up to 512 simulated ranks.",
-		script: `go test -timeout 90m -count=1 -v ./sim/e2e -e2e.long`},
+	{name: "test-e2e-long", where: inLong, lane: plan.Waits, took: 5 * minute, needs: stack,
+		about:  "The end-to-end tests that make test has in part: each version of the profiler interface, jobs of up to 512 simulated ranks.",
+		script: `go test -timeout 60m -count=1 -v -run 'TestProfilerVersions|TestSimulatedClusters|TestLargeJobs' ./sim/e2e -e2e.long`},
 	{name: "test-transfers", where: inLong, lane: plan.Waits, took: 11 * minute, needs: stack,
 		about:  "A job with ten minutes of history whose transfers get slow: CulpritTransfersSlow names the rank.",
 		script: `go test -tags transfers -timeout 30m -count=1 -v -run 'TestTransfersSlow' ./sim/e2e`},
@@ -268,7 +268,10 @@ var tasks = []task{
 		about:  "How long after a request the page of 8 to 102,400 ranks can be used; the budget is 1 s on two cores, scaled to the machine's pace.",
 		script: `go test -C sim/browser -run '^$' -bench Usable -benchtime 9x -timeout 10m ./...`},
 
-	// Longer tests, by hand.
+	// Longer tests and parts of others, by hand.
+	{name: "test-slow", lane: plan.Waits, took: 3 * minute, needs: stack,
+		about:  "Of the end-to-end tests, those of jobs that only get slow: every fault names its rank.",
+		script: `go test -timeout 30m -count=1 -v -run 'TestSlow|TestThrottledGPU' ./sim/e2e`},
 	{name: "test-recordings", needs: setup.Needs{Installs: []setup.Install{pySpy, torch("${RECORDING_VERSIONS:-2.9.1 2.10.0 2.15.0}")}},
 		settings: "RECORDING_VERSIONS=\"2.9.1 2.10.0 2.15.0\" PROGRAMS=", took: 90 * minute, first: "20 GB of PyTorch",
 		about: "Run PyTorch programs that go wrong, record what they leave, and judge the analysis; a version takes half an hour.",
