@@ -122,7 +122,7 @@ func (s *Stack) WaitScrapes(ctx context.Context, more int) error {
 	err := poll(ctx, time.Second, func() (bool, error) {
 		got, err := s.query(ctx, count)
 		if err != nil || len(got) != 1 {
-			return false, nil //nolint:nilerr // Asked again until ctx is done.
+			return false, nil // Asked again until ctx is done.
 		}
 		if until < 0 {
 			until = got[0].value() + float64(more)
