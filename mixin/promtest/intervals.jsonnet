@@ -106,7 +106,7 @@ local past(scrape, folder) =
   local growing(healthy, faulty) =
     '0+%gx%d %g+%gx%d' % [healthy * scrape, fault / scrape, healthy * fault, faulty * scrape, (end - fault) / scrape];
   local ranks(job, faulty) = [{ series: 'job_id:culprit_nccl_run:info{job_id="%s", run="1"}' % job, values: '1x%d' % (end / scrape) }] + std.flatMap(function(rank)
-    local of = 'instance="n%d", job_id="%s", rank="%d"' % [rank, job, rank];
+    local of = 'job="culprit-exporter", instance="n%d", job_id="%s", rank="%d"' % [rank, job, rank];
     local op = of + ', comm="c", function="AllReduce", algorithm="ring", protocol="simple", path="network", size="<=1MiB"';
     [
       { series: 'culprit_nccl_active_seconds_total{%s}' % of, values: growing(0.1, if rank == 2 then faulty else 0.1) },
