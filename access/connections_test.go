@@ -35,7 +35,7 @@ func newBounded(t *testing.T, most, perClient int, silence time.Duration, start 
 		defer b.mu.Unlock()
 		b.closed[reason]++
 	})
-	b.server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, "fine") }))
+	b.server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "fine") }))
 	b.bounds.Guard(b.server.Config)
 	// As exporter-toolkit does it: outside of what is guarded.
 	inner := b.server.Config.Handler

@@ -29,7 +29,7 @@ func TestVerify(t *testing.T) {
 		"sent again later":   {"secret", string(body), good, at.Add(time.Hour), true},
 		"with a new time":    {"secret", string(body), strings.Replace(good, "t=17642016", "t=17642052", 1), at.Add(time.Hour), true},
 		"without signature":  {"secret", string(body), "", at, true},
-		"without time":       {"secret", string(body), good[strings.Index(good, "v1="):], at, true},
+		"without time":       {"secret", string(body), "v1=" + strings.SplitN(good, "v1=", 2)[1], at, true},
 		"cut off":            {"secret", string(body), good[:len(good)-2], at, true},
 		"signed with no key": {"secret", string(body), Sign(nil, body, at), at, true},
 	} {

@@ -18,8 +18,13 @@ func TestSameHost(t *testing.T) {
 		a, b string
 		same bool
 	}{
-		{"gpu-7", "gpu-7", true}, {"gpu-7", "GPU-7", true}, {"gpu-7", "gpu-7.rack1.example.org", true}, {"gpu-7.", "gpu-7", true},
-		{"gpu-7", "gpu-70", false}, {"gpu-7.rack1", "gpu-7.rack2", false}, {"gpu-7.rack1", "GPU-7.rack1", true},
+		{"gpu-7", "gpu-7", true},
+		{"gpu-7", "GPU-7", true},
+		{"gpu-7", "gpu-7.rack1.example.org", true},
+		{"gpu-7.", "gpu-7", true},
+		{"gpu-7", "gpu-70", false},
+		{"gpu-7.rack1", "gpu-7.rack2", false},
+		{"gpu-7.rack1", "GPU-7.rack1", true},
 	} {
 		if sameHost(tc.a, tc.b) != tc.same || sameHost(tc.b, tc.a) != tc.same {
 			t.Errorf("%s and %s: want the same: %v", tc.a, tc.b, tc.same)

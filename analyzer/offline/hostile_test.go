@@ -47,7 +47,8 @@ func TestFatalEnd(t *testing.T) {
 
 // parquetFooter gives a file of 141 bytes whose footer is what is given.
 func parquetFooter(footer ...byte) []byte {
-	body := append(footer, make([]byte, 141-12-len(footer))...)
+	body := make([]byte, 141-12)
+	copy(body, footer)
 	return append(binary.LittleEndian.AppendUint32(append([]byte("PAR1"), body...), uint32(len(body))), "PAR1"...)
 }
 

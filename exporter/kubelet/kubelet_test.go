@@ -38,14 +38,14 @@ func TestPods(t *testing.T) {
 	if n := strings.Count(logs.String(), "Names of pods are not known"); n != 1 {
 		t.Errorf("%d lines", n)
 	}
-	make := func(names ...string) {
+	mkdir := func(names ...string) {
 		for _, name := range names {
 			if err := os.MkdirAll(filepath.Join(dir, name), 0o755); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
-	make("train_llm-1_"+uid+"/main", "train_llm-2_0123456789abcdef0123456789abcdef/main", "train_llm-2_0123456789abcdef0123456789abcdef/logs", "other", "a_b", "_x_y", "a_b_c_d")
+	mkdir("train_llm-1_"+uid+"/main", "train_llm-2_0123456789abcdef0123456789abcdef/main", "train_llm-2_0123456789abcdef0123456789abcdef/logs", "other", "a_b", "_x_y", "a_b_c_d")
 	later()
 	check("a pod", uid, Pod{"train", "llm-1", []string{"main"}}, true)
 	check("a pod of the kubelet's own", "0123456789abcdef0123456789abcdef", Pod{"train", "llm-2", []string{"logs", "main"}}, true)
@@ -53,11 +53,11 @@ func TestPods(t *testing.T) {
 		later()
 		check("no pod", other, Pod{}, false)
 	}
-	make("train_llm-1_" + uid + "/debugger")
+	mkdir("train_llm-1_" + uid + "/debugger")
 	later()
 	check("another container", uid, Pod{"train", "llm-1", []string{"debugger", "main"}}, true)
 	// One that came is known at once, however often another is asked for.
-	make("train_new_99999999-1111-2222-3333-444455556666")
+	mkdir("train_new_99999999-1111-2222-3333-444455556666")
 	now = now.Add(listPeriod)
 	check("a new one", "99999999-1111-2222-3333-444455556666", Pod{Namespace: "train", Name: "new"}, true)
 	if err := os.RemoveAll(dir); err != nil {

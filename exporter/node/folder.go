@@ -344,7 +344,8 @@ func (t *tree) keep(l *listing, in inner) {
 	if in.owner == 0 {
 		most = maxRootFolders
 	}
-	list := append(l.others[in.owner], in)
+	list := l.others[in.owner]
+	list = append(list, in)
 	if len(list) >= 2*most {
 		slices.SortFunc(list, compareInner)
 		t.left += len(list) - most

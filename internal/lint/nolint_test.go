@@ -38,7 +38,7 @@ func TestExceptionsAreFromLintersThatRun(t *testing.T) {
 	if err := yaml.Unmarshal(text, &config); err != nil {
 		t.Fatal(err)
 	}
-	running := append(standard, config.Linters.Enable...)
+	running := slices.Concat(standard, config.Linters.Enable)
 	if !slices.Contains(running, "nolintlint") {
 		t.Error("nolintlint is off")
 	}

@@ -26,10 +26,10 @@
 
   // Operations of each communicator divided by the probes that found their counts changed, of this rank and the lowest of the job's.
   local rates(metric, name) =
-    local by (labels, of) = 'sum by (%s) (rate(%s[$__rate_interval])) / sum by (%s) (rate(%s[$__rate_interval]))' % [labels, of('culprit_nccl_ops_completed_total'), labels, of(metric)];
+    local by(labels, of) = 'sum by (%s) (rate(%s[$__rate_interval])) / sum by (%s) (rate(%s[$__rate_interval]))' % [labels, of('culprit_nccl_ops_completed_total'), labels, of(metric)];
     [
-      g.query(by ('comm', ofRank), '{{comm}} ' + name),
-      g.query('min by (comm) (%s and on (comm) %s)' % [by ('comm, rank', s.ofJob), ofRank(metric)], '{{comm}} lowest ' + name + ' of the job'),
+      g.query(by('comm', ofRank), '{{comm}} ' + name),
+      g.query('min by (comm) (%s and on (comm) %s)' % [by('comm, rank', s.ofJob), ofRank(metric)], '{{comm}} lowest ' + name + ' of the job'),
     ],
 
   grafanaDashboards+:: {

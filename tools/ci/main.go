@@ -34,19 +34,22 @@ const usage = `usage: go run ./tools/ci list | help NAME | run NAME... [SETTING=
 // errUsage says that the command line is wrong.
 var errUsage = errors.New("wrong arguments")
 
-func main() {
+func main() { os.Exit(status()) }
+
+// status carries out the command line and gives the exit status.
+func status() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	err := command(ctx, os.Stdout, os.Args[1:])
 	if err == nil {
-		return
+		return 0
 	}
 	fmt.Fprintf(os.Stderr, "ci: %v\n", err)
 	if errors.Is(err, errUsage) {
 		fmt.Fprint(os.Stderr, usage)
-		os.Exit(2)
+		return 2
 	}
-	os.Exit(1)
+	return 1
 }
 
 func command(ctx context.Context, out io.Writer, args []string) error {

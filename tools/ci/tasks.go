@@ -118,59 +118,84 @@ const library = `[[ ${NCCL:-short} == none ]] || bin/culprit-nccl get "${NCCL:-s
 var tasks = []task{
 	// To build and to run.
 	{name: "build", about: "Build the shim, the training programs and the Go programs into bin/.", needs: built},
-	{name: "demo", about: "Run a small cluster, inject FAULT at RANK, print the verdict. FAULT=none stays healthy; NCCL=2.30.7 runs on the real library.",
+	{
+		name: "demo", about: "Run a small cluster, inject FAULT at RANK, print the verdict. FAULT=none stays healthy; NCCL=2.30.7 runs on the real library.",
 		settings: "FAULT=link-stall RANK=5 NCCL=", took: 20 * second, first: "2 min to build",
 		needs: setup.Needs{
 			Programs: []string{"shim", "ringjob", "culprit-exporter", "culprit-analyzer", "culprit-demo"},
 			Tools:    []string{"prometheus", "alertmanager"},
 		},
 		more:   real,
-		script: `bin/culprit-demo --fault="${FAULT:-link-stall}" --rank="${RANK:-5}" --nccl="${NCCL:-}"`},
+		script: `bin/culprit-demo --fault="${FAULT:-link-stall}" --rank="${RANK:-5}" --nccl="${NCCL:-}"`,
+	},
 	{name: "shim", about: "Build the shim.", needs: setup.Needs{Programs: []string{"shim"}}},
 	{name: "ringjob", about: "Build ringjob, the training program that needs no NCCL.", needs: setup.Needs{Programs: []string{"ringjob"}}},
 	{name: "ncclrun", about: "Build ncclrun, its played GPU and the recorder.", needs: setup.Needs{Programs: []string{"ncclrun"}}},
 	{name: "go-build", about: "Build the Go programs.", needs: setup.Needs{Programs: setup.GoPrograms()}},
-	{name: "tools", about: "Get Prometheus, Alertmanager and promtool: from the PATH, the distribution, or their pinned modules. CULPRIT_TOOLS=module takes the last.",
-		settings: "CULPRIT_TOOLS=", needs: setup.Needs{Tools: stack.Tools}},
-	{name: "nccl", about: "Download the releases NCCL= of the NCCL library into .cache/nccl, each once.", settings: "NCCL=all", needs: nccl,
-		script: `bin/culprit-nccl get "${NCCL:-all}"`},
-	{name: "release", about: "Build what is published into build/release/dist: tarballs, deb, rpm, images, SBOM, provenance, checksums.",
+	{
+		name: "tools", about: "Get Prometheus, Alertmanager and promtool: from the PATH, the distribution, or their pinned modules. CULPRIT_TOOLS=module takes the last.",
+		settings: "CULPRIT_TOOLS=", needs: setup.Needs{Tools: stack.Tools},
+	},
+	{
+		name: "nccl", about: "Download the releases NCCL= of the NCCL library into .cache/nccl, each once.", settings: "NCCL=all", needs: nccl,
+		script: `bin/culprit-nccl get "${NCCL:-all}"`,
+	},
+	{
+		name: "release", about: "Build what is published into build/release/dist: tarballs, deb, rpm, images, SBOM, provenance, checksums.",
 		settings: "OUT=build/release DEBIAN_MIRROR=", took: 4 * minute, first: "5 min for zig and base images",
-		needs: setup.Needs{Tools: renders, Installs: []setup.Install{zig}}, script: release},
+		needs: setup.Needs{Tools: renders, Installs: []setup.Install{zig}}, script: release,
+	},
 
 	// make test.
-	{name: "test-e2e", where: inTest, lane: plan.Waits, took: 8 * minute, needs: stack,
+	{
+		name: "test-e2e", where: inTest, lane: plan.Waits, took: 8 * minute, needs: stack,
 		about:  "Real processes, Prometheus and Alertmanager: every fault names its rank.",
-		script: `go test -timeout 60m -count=1 -v ./sim/e2e`},
-	{name: "test-c", where: inTest, took: minute, needs: jobs,
+		script: `go test -timeout 60m -count=1 -v ./sim/e2e`,
+	},
+	{
+		name: "test-c", where: inTest, took: minute, needs: jobs,
 		about: "The suites of the shim and of ringjob.",
 		script: `make --silent --no-print-directory -j"$(nproc)" -C ncclshim test
-			make --silent --no-print-directory -C sim/ringjob test`},
-	{name: "test-rules", where: inTest, took: 20 * second,
+			make --silent --no-print-directory -C sim/ringjob test`,
+	},
+	{
+		name: "test-rules", where: inTest, took: 20 * second,
 		about:  "Unit tests of the shipped rules and dashboards, and of the configuration in deploy/.",
 		needs:  setup.Needs{Tools: []string{"promtool", "amtool", "jsonnet", "jsonnetfmt", "jsonnet-lint"}},
-		script: `mixin/test.sh`},
-	{name: "test-go", where: inTest, took: 4 * minute, needs: stack,
+		script: `mixin/test.sh`,
+	},
+	{
+		name: "test-go", where: inTest, took: 4 * minute, needs: stack,
 		about: "Unit tests in Go; fuzz targets on their seeds.",
 		script: `go test -timeout 30m $(go list ./... | grep -v -e /sim/e2e -e /sim/ringjob/ -e /sim/fakegpu/ -e /sim/ncclrun/)
-			go test -C sim/scorecard -timeout 30m ./...`},
-	{name: "test-page", where: inTest, took: minute, needs: browser, settings: "PICTURES=",
+			go test -C sim/scorecard -timeout 30m ./...`,
+	},
+	{
+		name: "test-page", where: inTest, took: minute, needs: browser, settings: "PICTURES=",
 		about:  "The analyzer's pages in Chromium: light, dark, phone, print, keyboard, axe-core. PICTURES=folder saves what they look like.",
-		script: `PICTURES=${PICTURES:+$(realpath -m "$PICTURES")} go test -C sim/browser -timeout 20m -count=1 ./...`},
-	{name: "test-pyspy", where: inTest, took: 10 * second, needs: setup.Needs{Installs: []setup.Install{pySpy}},
+		script: `PICTURES=${PICTURES:+$(realpath -m "$PICTURES")} go test -C sim/browser -timeout 20m -count=1 ./...`,
+	},
+	{
+		name: "test-pyspy", where: inTest, took: 10 * second, needs: setup.Needs{Installs: []setup.Install{pySpy}},
 		about:  "Stacks of live Python processes, by a real py-spy.",
-		script: `PYTHON=$(command -v python3) go test -tags pyspy ./analyzer/offline/stackdump`},
-	{name: "test-fakegpu", where: inTest, lane: plan.Alone, took: 3 * minute, first: "two downloads of NCCL", needs: nccl, settings: "NCCL=short",
+		script: `PYTHON=$(command -v python3) go test -tags pyspy ./analyzer/offline/stackdump`,
+	},
+	{
+		name: "test-fakegpu", where: inTest, lane: plan.Alone, took: 3 * minute, first: "two downloads of NCCL", needs: nccl, settings: "NCCL=short",
 		about: "The played GPU and its NVML, on the newest and the oldest release of NCCL. NCCL=none downloads none.",
 		script: library + `make --silent --no-print-directory -C sim/fakegpu tests
 			make --silent --no-print-directory -C sim/fakegpu/nvml tests
-			go test -timeout 60m -count=1 ./sim/fakegpu/...`},
-	{name: "test-nccl-short", where: inTest, lane: plan.Alone, took: 2 * minute, first: "two downloads of NCCL", needs: stack, settings: "NCCL=short",
+			go test -timeout 60m -count=1 ./sim/fakegpu/...`,
+	},
+	{
+		name: "test-nccl-short", where: inTest, lane: plan.Alone, took: 2 * minute, first: "two downloads of NCCL", needs: stack, settings: "NCCL=short",
 		about:  "A few faults on the newest and the oldest release of NCCL, to the page.",
-		script: `bin/culprit-nccl test --list=short --nccl="${NCCL:-short}" --fresh --out=build/nccl-short`},
+		script: `bin/culprit-nccl test --list=short --nccl="${NCCL:-short}" --fresh --out=build/nccl-short`,
+	},
 
 	// Every run of .ci/run.
-	{name: "lint", where: inCI, took: minute, first: "4 min to build the linters",
+	{
+		name: "lint", where: inCI, took: minute, first: "4 min to build the linters",
 		about: "Run the pinned linters on Go and on the rules.",
 		needs: setup.Needs{Tools: []string{"golangci-lint", "pint", "jsonnet"}},
 		script: `bin/tools/golangci-lint run ./...
@@ -179,66 +204,100 @@ var tasks = []task{
 			trap 'rm -rf "$rendered"' EXIT
 			mixin/generate.sh --into "$rendered"
 			# Without a Prometheus to ask: what can be told from the rules alone.
-			bin/tools/pint --no-color --offline --log-level=error lint --min-severity=info --fail-on=warning "$rendered"/rules/{.,sources,scrape-*}/*.yaml`},
-	{name: "check-generated", where: inCI, took: 10 * second, needs: setup.Needs{Tools: renders},
+			bin/tools/pint --no-color --offline --log-level=error lint --min-severity=info --fail-on=warning "$rendered"/rules/{.,sources,scrape-*}/*.yaml`,
+	},
+	{
+		name: "check-generated", where: inCI, took: 10 * second, needs: setup.Needs{Tools: renders},
 		about: "Fail when rules/, dashboards/ or THIRD_PARTY_NOTICES differ from what is generated, or a licence is not on the list.",
 		script: `mixin/generate.sh --check
-			go run ./tools/notices --check`},
+			go run ./tools/notices --check`,
+	},
 
 	// The long list.
-	{name: "test-slurm", where: inLong, lane: plan.Waits, took: 2 * minute, needs: stack.And(setup.Needs{Installs: []setup.Install{slurm}}),
+	{
+		name: "test-slurm", where: inLong, lane: plan.Waits, took: 2 * minute, needs: stack.And(setup.Needs{Installs: []setup.Install{slurm}}),
 		about:  "Real slurmctld and slurmd on loopback: the page names the rank with Slurm's job and step, and a verdict drains a node. Needs root.",
-		script: `go test -tags slurm -timeout 15m -count=1 -v ./deploy/slurm ./deploy/actions`},
-	{name: "test-ncclrun", where: inLong, lane: plan.Alone, took: 3 * minute, first: "two downloads of NCCL", needs: nccl, settings: "NCCL=short",
+		script: `go test -tags slurm -timeout 15m -count=1 -v ./deploy/slurm ./deploy/actions`,
+	},
+	{
+		name: "test-ncclrun", where: inLong, lane: plan.Alone, took: 3 * minute, first: "two downloads of NCCL", needs: nccl, settings: "NCCL=short",
 		about:  "The training program on the newest and the oldest release of NCCL.",
-		script: library + `go test -timeout 60m -count=1 ./sim/ncclrun/...`},
-	{name: "test-nccl-ci", where: inLong, lane: plan.Alone, took: 7 * minute, first: "four downloads of NCCL", needs: stack, settings: "NCCL=ci",
+		script: library + `go test -timeout 60m -count=1 ./sim/ncclrun/...`,
+	},
+	{
+		name: "test-nccl-ci", where: inLong, lane: plan.Alone, took: 7 * minute, first: "four downloads of NCCL", needs: stack, settings: "NCCL=ci",
 		about:  "Ten faults on each of four releases of NCCL, to the page.",
-		script: `bin/culprit-nccl test --list=ci --nccl="${NCCL:-ci}" --fresh --out=build/nccl-ci`},
-	{name: "test-nccl-draws", where: inLong, lane: plan.Alone, took: 6 * minute, first: "four downloads of NCCL", needs: stack, settings: "NCCL=ci",
+		script: `bin/culprit-nccl test --list=ci --nccl="${NCCL:-ci}" --fresh --out=build/nccl-ci`,
+	},
+	{
+		name: "test-nccl-draws", where: inLong, lane: plan.Alone, took: 6 * minute, first: "four downloads of NCCL", needs: stack, settings: "NCCL=ci",
 		about:  "Jobs and faults drawn from the commit, on NCCL, to the page; and those that failed and have not passed ten times since.",
-		script: `bin/culprit-nccl test --draws --nccl="${NCCL:-ci}"`},
-	{name: "scorecard", where: inLong, took: 4 * minute, needs: setup.Needs{Programs: []string{"culprit-sim"}},
+		script: `bin/culprit-nccl test --draws --nccl="${NCCL:-ci}"`,
+	},
+	{
+		name: "scorecard", where: inLong, took: 4 * minute, needs: setup.Needs{Programs: []string{"culprit-sim"}},
 		about:  "Run the quick scorecard; fails under the committed floors.",
-		script: `bin/culprit-sim scorecard --quick`},
-	{name: "test-chart", where: inLong, took: 20 * second, first: "3 min to build Helm's packages",
+		script: `bin/culprit-sim scorecard --quick`,
+	},
+	{
+		name: "test-chart", where: inLong, took: 20 * second, first: "3 min to build Helm's packages",
 		about:  "Render the Helm chart for each kind of site, compare with golden files, check it with the types of Kubernetes and its operators.",
-		script: `go test -C tools/helm -count=1 ./...`},
-	{name: "test-levels", where: inLong, lane: plan.Waits, took: 4 * minute, needs: stack,
+		script: `go test -C tools/helm -count=1 ./...`,
+	},
+	{
+		name: "test-levels", where: inLong, lane: plan.Waits, took: 4 * minute, needs: stack,
 		about:  "Real processes at each level of evidence: every fault that stops a job still names its rank or nobody.",
-		script: `go test -timeout 60m -count=1 -v -run TestLevelsOfEvidence ./sim/e2e -e2e.long`},
-	{name: "test-e2e-long", where: inLong, lane: plan.Waits, took: 5 * minute, needs: stack,
+		script: `go test -timeout 60m -count=1 -v -run TestLevelsOfEvidence ./sim/e2e -e2e.long`,
+	},
+	{
+		name: "test-e2e-long", where: inLong, lane: plan.Waits, took: 5 * minute, needs: stack,
 		about:  "The end-to-end tests that make test has in part: each version of the profiler interface, jobs of up to 512 simulated ranks.",
-		script: `go test -timeout 60m -count=1 -v -run 'TestProfilerVersions|TestSimulatedClusters|TestLargeJobs' ./sim/e2e -e2e.long`},
-	{name: "test-transfers", where: inLong, lane: plan.Waits, took: 11 * minute, needs: stack,
+		script: `go test -timeout 60m -count=1 -v -run 'TestProfilerVersions|TestSimulatedClusters|TestLargeJobs' ./sim/e2e -e2e.long`,
+	},
+	{
+		name: "test-transfers", where: inLong, lane: plan.Waits, took: 11 * minute, needs: stack,
 		about:  "A job with ten minutes of history whose transfers get slow: CulpritTransfersSlow names the rank.",
-		script: `go test -tags transfers -timeout 30m -count=1 -v -run 'TestTransfersSlow' ./sim/e2e`},
-	{name: "test-launchers", where: inLong, lane: plan.Waits, took: 5 * minute, first: "7 GB of PyTorch", settings: "LAUNCHER_TORCH=2.9.1",
+		script: `go test -tags transfers -timeout 30m -count=1 -v -run 'TestTransfersSlow' ./sim/e2e`,
+	},
+	{
+		name: "test-launchers", where: inLong, lane: plan.Waits, took: 5 * minute, first: "7 GB of PyTorch", settings: "LAUNCHER_TORCH=2.9.1",
 		needs:  stack.And(setup.Needs{Installs: []setup.Install{openMPI, torch("${LAUNCHER_TORCH:-2.9.1}")}}),
 		about:  "Real mpirun and torchrun on two played hosts: the page calls the job as they do. Needs root.",
-		script: `TORCHRUN=$PWD/.cache/torch-${LAUNCHER_TORCH:-2.9.1}/bin/torchrun go test -tags launchers -timeout 15m -count=1 -v ./sim/launchers`},
-	{name: "test-kubernetes", where: inLong, took: 4 * minute, first: "25 min to build kube-apiserver and Kyverno",
+		script: `TORCHRUN=$PWD/.cache/torch-${LAUNCHER_TORCH:-2.9.1}/bin/torchrun go test -tags launchers -timeout 15m -count=1 -v ./sim/launchers`,
+	},
+	{
+		name: "test-kubernetes", where: inLong, took: 4 * minute, first: "25 min to build kube-apiserver and Kyverno",
 		needs:  built.And(setup.Needs{Tools: []string{"etcd", "kube-apiserver", "kyverno", "helm"}}),
 		about:  "A real kube-apiserver takes the chart's objects, the policies and the recipes' jobs, and asks the webhook.",
-		script: `go test -C tools/helm -tags server -timeout 20m -count=1 -v -run Server .`},
-	{name: "test-victoriametrics", where: inLong, lane: plan.Waits, took: 2 * minute, first: "3 min to build VictoriaMetrics",
+		script: `go test -C tools/helm -tags server -timeout 20m -count=1 -v -run Server .`,
+	},
+	{
+		name: "test-victoriametrics", where: inLong, lane: plan.Waits, took: 2 * minute, first: "3 min to build VictoriaMetrics",
 		needs:  stack.And(setup.Needs{Tools: []string{"victoria-metrics", "vmalert"}}),
 		about:  "VictoriaMetrics and vmalert with the rules that ship: the page names the rank, the doctor finds nothing wrong.",
-		script: `go test -tags storage -timeout 15m -count=1 -v -run VictoriaMetrics ./sim/storage`},
-	{name: "test-thanos", where: inLong, lane: plan.Waits, took: minute, first: "4 min to build Thanos",
+		script: `go test -tags storage -timeout 15m -count=1 -v -run VictoriaMetrics ./sim/storage`,
+	},
+	{
+		name: "test-thanos", where: inLong, lane: plan.Waits, took: minute, first: "4 min to build Thanos",
 		needs:  stack.And(setup.Needs{Tools: []string{"thanos"}}),
 		about:  "Thanos Query and Ruler over a Prometheus for each host: the page names the rank, also while one of them is down.",
-		script: `go test -tags storage -timeout 15m -count=1 -v -run Thanos ./sim/storage`},
-	{name: "test-mimir", where: inLong, lane: plan.Waits, took: minute, first: "5 min to build Mimir",
+		script: `go test -tags storage -timeout 15m -count=1 -v -run Thanos ./sim/storage`,
+	},
+	{
+		name: "test-mimir", where: inLong, lane: plan.Waits, took: minute, first: "5 min to build Mimir",
 		needs:  stack.And(setup.Needs{Tools: []string{"mimir"}}),
 		about:  "Mimir with its ruler, as one of its tenants: the page names the rank.",
-		script: `go test -tags storage -timeout 15m -count=1 -v -run Mimir ./sim/storage`},
-	{name: "test-systemd", where: inLong, settings: "OUT=build/release", took: 2 * minute, first: "5 min for the release and the root directory",
+		script: `go test -tags storage -timeout 15m -count=1 -v -run Mimir ./sim/storage`,
+	},
+	{
+		name: "test-systemd", where: inLong, settings: "OUT=build/release", took: 2 * minute, first: "5 min for the release and the root directory",
 		needs: setup.Needs{Tools: renders, Installs: []setup.Install{zig, debootstrap, systemdRoot}},
 		about: "The packages under a real systemd: installed, started, scraped, upgraded, removed. Needs root and a kernel that lets systemd-nspawn boot.",
 		script: release + `
-			SYSTEMD_ROOT=$PWD/.cache/systemd-root go test -C tools/release -tags systemd -count=1 -v -run TestSystemd ./dist`},
-	{name: "test-release", where: inLong, settings: "OUT=build/release", took: 10 * minute, needs: built.And(setup.Needs{Tools: renders, Installs: []setup.Install{zig, packagers}}),
+			SYSTEMD_ROOT=$PWD/.cache/systemd-root go test -C tools/release -tags systemd -count=1 -v -run TestSystemd ./dist`,
+	},
+	{
+		name: "test-release", where: inLong, settings: "OUT=build/release", took: 10 * minute, needs: built.And(setup.Needs{Tools: renders, Installs: []setup.Install{zig, packagers}}),
 		about: "Build the release twice and compare; install, upgrade and remove it. Needs root and a committed tree.",
 		script: release + `
 			again=$PWD/build/release-again
@@ -247,87 +306,129 @@ var tasks = []task{
 			GOCACHE=$again/gocache ZIG_GLOBAL_CACHE_DIR=$again/zigcache make --no-print-directory -C $again/clone release
 			diff build/release/dist/SHA256SUMS $again/clone/build/release/dist/SHA256SUMS
 			echo "both builds are the same"
-			go test -C tools/release -tags dist -count=1 -v ./dist`},
-	{name: "test-upgrade", where: inLong, lane: plan.Waits, took: 3 * minute, needs: stack, settings: "OLD=the last tag",
+			go test -C tools/release -tags dist -count=1 -v ./dist`,
+	},
+	{
+		name: "test-upgrade", where: inLong, lane: plan.Waits, took: 3 * minute, needs: stack, settings: "OLD=the last tag",
 		about:  "Parts of this tree with parts of release OLD: shim, exporter and analyzer, each older and newer, up to the page. 15f48ea is the oldest commit that it can start.",
-		script: upgrade},
-	{name: "sanitizers", where: inLong, took: 5 * minute, needs: setup.Needs{Installs: []setup.Install{valgrind}},
+		script: upgrade,
+	},
+	{
+		name: "sanitizers", where: inLong, took: 5 * minute, needs: setup.Needs{Installs: []setup.Install{valgrind}},
 		about: "The shim and ringjob under AddressSanitizer, UBSan, ThreadSanitizer and valgrind.",
 		script: `make --silent --no-print-directory -C ncclshim sanitizers
-			make --silent --no-print-directory -C sim/ringjob asan tsan`},
-	{name: "soak", where: inLong, lane: plan.Alone, took: 4 * minute, needs: jobs, settings: "STEPS=60",
+			make --silent --no-print-directory -C sim/ringjob asan tsan`,
+	},
+	{
+		name: "soak", where: inLong, lane: plan.Alone, took: 4 * minute, needs: jobs, settings: "STEPS=60",
 		about:  "8 ranks, 16 communicators, 32 channels for STEPS steps: memory stays flat.",
-		script: `go test -tags soak -timeout 60m -count=1 -v -run TestSoak ./sim/ringjob/tests -steps "${STEPS:-60}"`},
-	{name: "fuzz", where: inLong, took: 6 * minute, settings: "TIME=10s PACKAGES=",
+		script: `go test -tags soak -timeout 60m -count=1 -v -run TestSoak ./sim/ringjob/tests -steps "${STEPS:-60}"`,
+	},
+	{
+		name: "fuzz", where: inLong, took: 6 * minute, settings: "TIME=10s PACKAGES=",
 		about:  "Run every fuzz target for TIME, one after another, and print what each did. PACKAGES=\"./trace …\" runs some.",
-		script: `tools/fuzz.sh "${TIME:-10s}" ${PACKAGES:-}`},
-	{name: "check-dashboards", where: inLong, took: 30 * second, first: "600 MB by npm", needs: setup.Needs{Installs: []setup.Install{npm}},
+		script: `tools/fuzz.sh "${TIME:-10s}" ${PACKAGES:-}`,
+	},
+	{
+		name: "check-dashboards", where: inLong, took: 30 * second, first: "600 MB by npm", needs: setup.Needs{Installs: []setup.Install{npm}},
 		about:  "Hold the dashboards against the types of Grafana's schema, and build the page that draws them.",
-		script: `tools/dashboards/build.sh`},
-	{name: "bench-page", where: inLong, lane: plan.Alone, took: minute, needs: setup.Needs{Installs: []setup.Install{chromium}},
+		script: `tools/dashboards/build.sh`,
+	},
+	{
+		name: "bench-page", where: inLong, lane: plan.Alone, took: minute, needs: setup.Needs{Installs: []setup.Install{chromium}},
 		about:  "How long after a request the page of 8 to 102,400 ranks can be used; the budget is 1 s on two cores, scaled to the machine's pace.",
-		script: `go test -C sim/browser -run '^$' -bench Usable -benchtime 9x -timeout 10m ./...`},
+		script: `go test -C sim/browser -run '^$' -bench Usable -benchtime 9x -timeout 10m ./...`,
+	},
 
 	// Longer tests and parts of others, by hand.
-	{name: "test-slow", lane: plan.Waits, took: 3 * minute, needs: stack,
+	{
+		name: "test-slow", lane: plan.Waits, took: 3 * minute, needs: stack,
 		about:  "Of the end-to-end tests, those of jobs that only get slow: every fault names its rank.",
-		script: `go test -timeout 30m -count=1 -v -run 'TestSlow|TestThrottledGPU' ./sim/e2e`},
-	{name: "test-recordings", needs: setup.Needs{Installs: []setup.Install{pySpy, torch("${RECORDING_VERSIONS:-2.9.1 2.10.0 2.15.0}")}},
+		script: `go test -timeout 30m -count=1 -v -run 'TestSlow|TestThrottledGPU' ./sim/e2e`,
+	},
+	{
+		name: "test-recordings", needs: setup.Needs{Installs: []setup.Install{pySpy, torch("${RECORDING_VERSIONS:-2.9.1 2.10.0 2.15.0}")}},
 		settings: "RECORDING_VERSIONS=\"2.9.1 2.10.0 2.15.0\" PROGRAMS=", took: 90 * minute, first: "20 GB of PyTorch",
 		about: "Run PyTorch programs that go wrong, record what they leave, and judge the analysis; a version takes half an hour.",
 		script: `rm -rf build/recordings
 			for v in ${RECORDING_VERSIONS:-2.9.1 2.10.0 2.15.0}; do
 				.cache/torch-$v/bin/python analyzer/offline/testdata/jobs/record.py build/recordings ${PROGRAMS:-}
 			done
-			RECORDINGS=$PWD/build/recordings go test -count=1 -v -run TestRecordings ./analyzer/offline`},
-	{name: "test-nccl", needs: stack, settings: "VERSIONS=all FAULTS= MODES= PARALLEL= FRESH= FORGET=", took: 10 * time.Hour, first: "twelve downloads of NCCL, 5 GB",
+			RECORDINGS=$PWD/build/recordings go test -count=1 -v -run TestRecordings ./analyzer/offline`,
+	},
+	{
+		name: "test-nccl", needs: stack, settings: "VERSIONS=all FAULTS= MODES= PARALLEL= FRESH= FORGET=", took: 10 * time.Hour, first: "twelve downloads of NCCL, 5 GB",
 		about:  "Every fault on every release of NCCL in seven modes, to the page: 1,344 cases; goes on where it was ended. FRESH=1 starts over, FORGET=1 repeats the wrong ones.",
-		script: `bin/culprit-nccl test --nccl="${VERSIONS:-${NCCL:-all}}" --faults="${FAULTS:-}" --modes="${MODES:-}" ${FRESH:+--fresh} ${FORGET:+--forget-wrong}`},
-	{name: "test-nccl-flaky", needs: stack, settings: "N=20 NCCL=ci FRESH=", took: 5 * time.Hour, first: "four downloads of NCCL",
+		script: `bin/culprit-nccl test --nccl="${VERSIONS:-${NCCL:-all}}" --faults="${FAULTS:-}" --modes="${MODES:-}" ${FRESH:+--fresh} ${FORGET:+--forget-wrong}`,
+	},
+	{
+		name: "test-nccl-flaky", needs: stack, settings: "N=20 NCCL=ci FRESH=", took: 5 * time.Hour, first: "four downloads of NCCL",
 		about:  "The list of test-nccl-ci N times on a machine kept busy; goes on where it was ended, FRESH=1 starts over.",
-		script: `bin/culprit-nccl test --list=ci --nccl="${NCCL:-ci}" ${FRESH:+--fresh} --out=build/nccl-flaky --repeat="${N:-20}" --load=4`},
+		script: `bin/culprit-nccl test --list=ci --nccl="${NCCL:-ci}" ${FRESH:+--fresh} --out=build/nccl-flaky --repeat="${N:-20}" --load=4`,
+	},
 	{name: "nccl-report", took: second, needs: nccl, about: "Print the results of test-nccl again.", script: `bin/culprit-nccl report`},
-	{name: "chaos", needs: stack, settings: "MINUTES=5 CLOCK= SEED=", took: 6 * minute,
+	{
+		name: "chaos", needs: stack, settings: "MINUTES=5 CLOCK= SEED=", took: 6 * minute,
 		about: "For MINUTES kill, stop, delay and fill the disks of all services at random beside faulty jobs: nothing lost, paged twice or paged for an innocent. " +
 			"CLOCK=yes lets the machine's clock jump, too; SEED= repeats. Needs root.",
-		script: `go test -tags chaos -timeout 0 -count=1 -v ./sim/chaos -minutes "${MINUTES:-5}" ${CLOCK:+-clock} ${SEED:+-seed "$SEED"}`},
-	{name: "gpu-e2e", needs: built.And(setup.Needs{Tools: []string{"prometheus", "alertmanager"}}), took: 15 * minute,
+		script: `go test -tags chaos -timeout 0 -count=1 -v ./sim/chaos -minutes "${MINUTES:-5}" ${CLOCK:+-clock} ${SEED:+-seed "$SEED"}`,
+	},
+	{
+		name: "gpu-e2e", needs: built.And(setup.Needs{Tools: []string{"prometheus", "alertmanager"}}), took: 15 * minute,
 		about:  "On a machine with an NVIDIA GPU and PyTorch: the end-to-end check on real NCCL.",
-		script: `sim/gpu/run.sh .cache/gpu-e2e`},
-	{name: "test-busy", needs: stack.And(browser), settings: "N=20", took: 5 * time.Hour,
+		script: `sim/gpu/run.sh .cache/gpu-e2e`,
+	},
+	{
+		name: "test-busy", needs: stack.And(browser), settings: "N=20", took: 5 * time.Hour,
 		about:  "make test's tests N times beside four busy loops: no test may depend on the machine's pace.",
-		script: `tools/test-busy.sh "${N:-20}"`},
-	{name: "vulncheck", took: minute, needs: setup.Needs{Tools: []string{"govulncheck"}}, settings: "GOVULNDB=",
+		script: `tools/test-busy.sh "${N:-20}"`,
+	},
+	{
+		name: "vulncheck", took: minute, needs: setup.Needs{Tools: []string{"govulncheck"}}, settings: "GOVULNDB=",
 		about:  "Look linked code up in Go's vulnerability database; says so when that cannot be reached. GOVULNDB=file:///path takes a copy.",
-		script: `tools/vulncheck.sh`},
+		script: `tools/vulncheck.sh`,
+	},
 
 	// To measure.
-	{name: "bench", needs: setup.Needs{Programs: []string{"shim"}}, took: 4 * minute,
+	{
+		name: "bench", needs: setup.Needs{Programs: []string{"shim"}}, took: 4 * minute,
 		about: "Print measured costs beside the budgets of the design.",
 		script: `make --no-print-directory -C ncclshim bench
-			go test -run '^$' -bench . -benchtime 1s ./trace ./exporter/... ./analyzer/...`},
-	{name: "bench-latency", needs: stack, took: 5 * minute,
+			go test -run '^$' -bench . -benchtime 1s ./trace ./exporter/... ./analyzer/...`,
+	},
+	{
+		name: "bench-latency", needs: stack, took: 5 * minute,
 		about:  "From trigger to verdict at 10,240 simulated ranks under a real Prometheus. Wants a quiet machine.",
-		script: `go test -run '^$' -bench . -benchtime 12x -timeout 20m -v ./sim/latency`},
-	{name: "bench-logs", settings: "LOG_GB=5", took: 2 * minute,
+		script: `go test -run '^$' -bench . -benchtime 12x -timeout 20m -v ./sim/latency`,
+	},
+	{
+		name: "bench-logs", settings: "LOG_GB=5", took: 2 * minute,
 		about:  "`analyze` on LOG_GB gigabytes of logs of eight hosts: time and peak memory. Writes them into TMPDIR.",
-		script: `LOG_GB=${LOG_GB:-5} go test -run '^$' -bench 'Logs$' -benchtime 1x -timeout 20m ./analyzer/offline`},
-	{name: "bench-nccl", needs: nccl, settings: "NCCL=2.30.7 OTHERS=", took: 5 * minute,
+		script: `LOG_GB=${LOG_GB:-5} go test -run '^$' -bench 'Logs$' -benchtime 1x -timeout 20m ./analyzer/offline`,
+	},
+	{
+		name: "bench-nccl", needs: nccl, settings: "NCCL=2.30.7 OTHERS=", took: 5 * minute,
 		about: "What the shim's callbacks cost inside the real NCCL. Wants a quiet machine.",
 		script: `bin/culprit-nccl get "${NCCL:-2.30.7}"
-			go run ./sim/ncclrecord bench --library ".cache/nccl/${NCCL:-2.30.7}/libnccl.so.2" ${OTHERS:+--others "$OTHERS"}`},
-	{name: "scorecard-full", needs: setup.Needs{Programs: []string{"culprit-sim"}}, settings: "BLIND=1001,1002,1003", took: 60 * minute,
+			go run ./sim/ncclrecord bench --library ".cache/nccl/${NCCL:-2.30.7}/libnccl.so.2" ${OTHERS:+--others "$OTHERS"}`,
+	},
+	{
+		name: "scorecard-full", needs: setup.Needs{Programs: []string{"culprit-sim"}}, settings: "BLIND=1001,1002,1003", took: 60 * minute,
 		about:  "Run the scorecard at every scale to 10,240 ranks and on drawn jobs, and write results/scorecard.md; goes on where it was ended.",
-		script: `bin/culprit-sim scorecard --full --blind="${BLIND:-1001,1002,1003}" --resume --out build/scorecard-full --markdown results/scorecard.md`},
+		script: `bin/culprit-sim scorecard --full --blind="${BLIND:-1001,1002,1003}" --resume --out build/scorecard-full --markdown results/scorecard.md`,
+	},
 
 	// To write what is committed.
-	{name: "generate", took: 10 * second, needs: setup.Needs{Tools: renders},
+	{
+		name: "generate", took: 10 * second, needs: setup.Needs{Tools: renders},
 		about: "Render rules/ (for every scrape interval) and dashboards/ from mixin/; write THIRD_PARTY_NOTICES, the trace file's code and the table in docs/testing.md.",
 		script: `mixin/generate.sh
 			go generate ./trace/...
 			go run ./tools/notices
-			go test ./tools/ci -run TestTable -update`},
-	{name: "record-dumps", settings: "TORCH_VERSIONS=\"2.8.0 2.9.1 2.10.0 2.15.0\" FORCE=", took: 10 * minute, first: "25 GB of PyTorch",
+			go test ./tools/ci -run TestTable -update`,
+	},
+	{
+		name: "record-dumps", settings: "TORCH_VERSIONS=\"2.8.0 2.9.1 2.10.0 2.15.0\" FORCE=", took: 10 * minute, first: "25 GB of PyTorch",
 		needs: setup.Needs{Installs: []setup.Install{torch("${TORCH_VERSIONS:-2.8.0 2.9.1 2.10.0 2.15.0}")}},
 		about: "Record Flight Recorder dumps of faulty PyTorch jobs; FORCE=1 also those that are recorded.",
 		script: `dumps=analyzer/offline/testdata/torch
@@ -338,31 +439,48 @@ var tasks = []task{
 				fi
 				.cache/torch-$v/bin/python $dumps/record.py $dumps
 				.cache/torch-$v/bin/python $dumps/record_nccl.py $dumps
-			done`},
-	{name: "nccl-record", needs: nccl, settings: "NCCL=\"2.30.7 …\" AGAIN=", took: 10 * minute,
+			done`,
+	},
+	{
+		name: "nccl-record", needs: nccl, settings: "NCCL=\"2.30.7 …\" AGAIN=", took: 10 * minute,
 		about:  "Record the callbacks of releases of NCCL (in .cache/nccl) that sim/ncclrecord/testdata lacks; AGAIN=1 records all again.",
-		script: `go run ./sim/ncclrecord record ${AGAIN:+--again} ${NCCL:-}`},
-	{name: "nccl-behaviour", took: 10 * second, about: "Write results/nccl-behaviour.md, what NCCL's callbacks did in the recordings in sim/ncclrecord/testdata.",
+		script: `go run ./sim/ncclrecord record ${AGAIN:+--again} ${NCCL:-}`,
+	},
+	{
+		name: "nccl-behaviour", took: 10 * second, about: "Write results/nccl-behaviour.md, what NCCL's callbacks did in the recordings in sim/ncclrecord/testdata.",
 		script: `mkdir -p results
-			go run ./sim/ncclrecord document >results/nccl-behaviour.md`},
-	{name: "pictures", needs: stack.And(browser), took: 3 * minute,
+			go run ./sim/ncclrecord document >results/nccl-behaviour.md`,
+	},
+	{
+		name: "pictures", needs: stack.And(browser), took: 3 * minute,
 		about:  "Take pictures of the analyzer's pages from runs of the demo, into docs/pictures.",
-		script: `sim/browser/pictures.sh`},
-	{name: "dashboard-pictures", needs: stack.And(browser), settings: "NCCL=2.30.7", took: 10 * minute, first: "600 MB by npm, a download of NCCL",
+		script: `sim/browser/pictures.sh`,
+	},
+	{
+		name: "dashboard-pictures", needs: stack.And(browser), settings: "NCCL=2.30.7", took: 10 * minute, first: "600 MB by npm, a download of NCCL",
 		about: "Draw the dashboards with Grafana's panels from runs of the demo, into docs/pictures; each query returns data.",
 		script: `tools/dashboards/build.sh
-			sim/browser/dashboards.sh`},
-	{name: "corpus", settings: "PACKAGES=", took: 10 * minute,
+			sim/browser/dashboards.sh`,
+	},
+	{
+		name: "corpus", settings: "PACKAGES=", took: 10 * minute,
 		about:  "Keep in testdata/fuzz the smallest inputs of earlier fuzzing that reach what all of them do. PACKAGES=\"./trace …\" takes some.",
-		script: `tools/corpus.sh ${PACKAGES:-}`},
+		script: `tools/corpus.sh ${PACKAGES:-}`,
+	},
 
 	// Runs of many tasks.
-	{name: "test", settings: "NCCL=short", took: 10 * minute,
-		about: "Run every test that a change must pass; builds and installs what it needs. NCCL=none downloads no library."},
-	{name: "ci", settings: "CI_BUDGET=1200", took: 20 * minute,
-		about: "What .ci/run is: make test, the linters, the generated files, and a slice of the long list."},
-	{name: "test-long", settings: "FRESH=", took: 90 * minute,
-		about: "Run the long list, all of it; goes on where it was ended on the same sources, FRESH=1 starts over."},
+	{
+		name: "test", settings: "NCCL=short", took: 10 * minute,
+		about: "Run every test that a change must pass; builds and installs what it needs. NCCL=none downloads no library.",
+	},
+	{
+		name: "ci", settings: "CI_BUDGET=1200", took: 20 * minute,
+		about: "What .ci/run is: make test, the linters, the generated files, and a slice of the long list.",
+	},
+	{
+		name: "test-long", settings: "FRESH=", took: 90 * minute,
+		about: "Run the long list, all of it; goes on where it was ended on the same sources, FRESH=1 starts over.",
+	},
 }
 
 const release = `go run -C tools/release . --root="$PWD" --version="$BUILD_VERSION" --revision="$BUILD_REVISION" --date="$BUILD_DATE" --zig="$PWD/.cache/zig/zig" \

@@ -267,9 +267,19 @@ func (j *Job) largest(rank int) uint64 {
 // hangs are faults that stop a job, by how often they are drawn. A job that stands before it has communicators takes minutes to be
 // told of: these are rare.
 var hangs = []weighted[string]{
-	{"link-stall", 4}, {"gpu-freeze", 4}, {"kernel-stall", 3}, {"op-not-entered=sleep", 3}, {"op-not-entered=spin", 1},
-	{"other-op=allgather", 0.7}, {"other-op=reducescatter", 0.7}, {"other-op=size", 0.7}, {"stop", 2}, {"kill", 2},
-	{"broadcast-not-entered=sleep", 1}, {"init-hang", 0.15}, {"split-hang", 0.15},
+	{"link-stall", 4},
+	{"gpu-freeze", 4},
+	{"kernel-stall", 3},
+	{"op-not-entered=sleep", 3},
+	{"op-not-entered=spin", 1},
+	{"other-op=allgather", 0.7},
+	{"other-op=reducescatter", 0.7},
+	{"other-op=size", 0.7},
+	{"stop", 2},
+	{"kill", 2},
+	{"broadcast-not-entered=sleep", 1},
+	{"init-hang", 0.15},
+	{"split-hang", 0.15},
 }
 
 func (d *dice) hang(j *Job) bool {

@@ -61,14 +61,22 @@ func (e elsewhere) under(file string, names ...string) *elsewhere {
 }
 
 var tools = map[string]tool{
-	"prometheus": {"prometheus", "github.com/prometheus/prometheus/cmd/prometheus", "remove_all_sd,netgo",
-		prometheusElsewhere.under("usr/bin/prometheus", "prometheus"), "3 minutes"},
-	"promtool": {"prometheus", "github.com/prometheus/prometheus/cmd/promtool", "remove_all_sd,netgo",
-		prometheusElsewhere.under("usr/bin/promtool", "promtool"), "2 minutes"},
-	"alertmanager": {"alertmanager", "github.com/prometheus/alertmanager/cmd/alertmanager", "netgo",
-		alertmanagerElsewhere.under("usr/bin/prometheus-alertmanager", "alertmanager", "prometheus-alertmanager"), "90 seconds"},
-	"amtool": {"alertmanager", "github.com/prometheus/alertmanager/cmd/amtool", "netgo",
-		alertmanagerElsewhere.under("usr/bin/amtool", "amtool"), "90 seconds"},
+	"prometheus": {
+		"prometheus", "github.com/prometheus/prometheus/cmd/prometheus", "remove_all_sd,netgo",
+		prometheusElsewhere.under("usr/bin/prometheus", "prometheus"), "3 minutes",
+	},
+	"promtool": {
+		"prometheus", "github.com/prometheus/prometheus/cmd/promtool", "remove_all_sd,netgo",
+		prometheusElsewhere.under("usr/bin/promtool", "promtool"), "2 minutes",
+	},
+	"alertmanager": {
+		"alertmanager", "github.com/prometheus/alertmanager/cmd/alertmanager", "netgo",
+		alertmanagerElsewhere.under("usr/bin/prometheus-alertmanager", "alertmanager", "prometheus-alertmanager"), "90 seconds",
+	},
+	"amtool": {
+		"alertmanager", "github.com/prometheus/alertmanager/cmd/amtool", "netgo",
+		alertmanagerElsewhere.under("usr/bin/amtool", "amtool"), "90 seconds",
+	},
 	"jsonnet":          {"jsonnet", "github.com/google/go-jsonnet/cmd/jsonnet", "netgo", nil, "20 seconds"},
 	"jsonnetfmt":       {"jsonnet", "github.com/google/go-jsonnet/cmd/jsonnetfmt", "netgo", nil, "20 seconds"},
 	"jsonnet-lint":     {"jsonnet", "github.com/google/go-jsonnet/cmd/jsonnet-lint", "netgo", nil, "20 seconds"},

@@ -40,8 +40,12 @@ type kind struct {
 }
 
 var kinds = []kind{
-	{"uint8_t", "uint8", "u8", 1}, {"uint16_t", "uint16", "u16", 2}, {"uint32_t", "uint32", "u32", 4}, {"uint64_t", "uint64", "u64", 8},
-	{"int32_t", "int32", "i32", 4}, {"char", "byte", "char", 1},
+	{"uint8_t", "uint8", "u8", 1},
+	{"uint16_t", "uint16", "u16", 2},
+	{"uint32_t", "uint32", "u32", 4},
+	{"uint64_t", "uint64", "u64", 8},
+	{"int32_t", "int32", "i32", 4},
+	{"char", "byte", "char", 1},
 }
 
 // lengths are what the header calls an array's length, and what package wire calls it.
