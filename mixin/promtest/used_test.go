@@ -27,7 +27,8 @@ func TestEveryMetricIsUsed(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name := range names {
-		if !strings.HasPrefix(name, "culprit_") {
+		// Connections that were closed are looked at by hand, when somebody cannot reach a service.
+		if !strings.HasPrefix(name, "culprit_") || strings.HasSuffix(name, "_connections_closed_total") {
 			continue
 		}
 		found := false

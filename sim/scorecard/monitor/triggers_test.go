@@ -26,7 +26,7 @@ func TestTriggersAt(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if rate := "rate(culprit_nccl_bytes_total[" + window + "])"; !strings.Contains(string(got), rate) {
+		if rate := `rate(culprit_nccl_bytes_total{job="culprit-exporter"}[` + window + "])"; !strings.Contains(string(got), rate) {
 			t.Errorf("at %s: no %s", scrape, rate)
 		}
 	}
