@@ -4,8 +4,10 @@
 package e2e
 
 import (
+	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -39,6 +41,7 @@ func TestJobPage(t *testing.T) {
 		"8 of 8 ranks watched, on 4 hosts.", "pipeline parallel 2 × data parallel 2 × tensor parallel 2", "an iteration, by the sends", "<h2>Who comes late</h2>",
 		"AllReduce", "<th scope=\"row\">dp</th>", "stage 0 · replica 0",
 	}
+	link := fmt.Sprintf(`href="job?id=jobpage&amp;owner=%d"`, os.Getuid())
 	tick := time.NewTicker(500 * time.Millisecond)
 	defer tick.Stop()
 	for {
@@ -58,12 +61,12 @@ func TestJobPage(t *testing.T) {
 		}
 		// Where a scrape fails, Prometheus has no running job at that moment.
 		list := get("/jobs?q=jobpage")
-		if len(missing) == 0 && strings.Contains(list, `href="job?id=jobpage"`) {
+		if len(missing) == 0 && strings.Contains(list, link) {
 			return
 		}
 		select {
 		case <-ctx.Done():
-			t.Fatalf("%q not on the page:\n%s\nthe list of jobs:\n%s", missing, page, list)
+			t.Fatalf("%q not on the page, or %s not in the list of jobs:\n%s\n%s", missing, link, page, list)
 		case <-tick.C:
 		}
 	}
