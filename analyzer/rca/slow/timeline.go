@@ -8,6 +8,7 @@ package slow
 import (
 	"cmp"
 	"iter"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -242,18 +243,56 @@ func (s *seg) follows(p *seg) bool {
 	return p.enter < s.enter && p.end-s.enter <= max(rounding, min(mostOverlap, length/20))
 }
 
+// enterGroups gives the sends and receives of one group the same beginning, which some of them show. One kernel runs a group: when the GPU has
+// data to send in one of them, or is done with one, it has begun them all. A receive shows no beginning of its own: its data waits until its
+// kernel runs, and to take it to begin when the operation before had ended would make the rank's own computation a wait for the sender.
+func (t *timeline) enterGroups(list []int32) {
+	byNumber := slices.DeleteFunc(slices.Clone(list), func(i int32) bool { return t.segs[i].dir == 0 || t.segs[i].number < 0 })
+	slices.SortStableFunc(byNumber, func(a, b int32) int {
+		return cmp.Or(cmp.Compare(t.segs[a].comm, t.segs[b].comm), cmp.Compare(t.segs[a].number, t.segs[b].number))
+	})
+	for from := 0; from < len(byNumber); {
+		shown, begun, to := false, int64(math.MaxInt64), from
+		for ; to < len(byNumber); to++ {
+			s := &t.segs[byNumber[to]]
+			if to > from && !s.called(&t.segs[byNumber[to-1]]) {
+				break
+			}
+			begun = min(begun, s.end)
+			if s.entered > s.start && s.entered <= s.end {
+				shown, begun = true, min(begun, s.entered)
+			}
+		}
+		for _, i := range byNumber[from:to] {
+			if s := &t.segs[i]; shown && begun > s.start {
+				s.entered = begun
+			}
+		}
+		from = to
+	}
+}
+
+// called reports whether a send or receive was called in one group with the one before it on its communicator.
+func (s *seg) called(before *seg) bool {
+	return s.comm == before.comm && s.number == before.number+1 && s.start-before.start <= rounding && before.start-s.start <= rounding
+}
+
 // link finds for every segment when it was entered and what came before it. Where the kernel's start is not known, an
 // operation called early is taken to have begun when the one before it had ended, unless both started together: then
 // they are one batch.
 func (t *timeline) link() {
 	for _, list := range t.ranks {
+		t.enterGroups(list)
 		byEnd := slices.Clone(list)
 		slices.SortStableFunc(byEnd, func(a, b int32) int { return cmp.Compare(t.segs[a].end, t.segs[b].end) })
 		lastOp, before := int64(-1<<62), int64(-1<<62) // Ends of the operations so far, and of those before the batch.
 		started := int64(-1 << 62)
 		for _, i := range list {
 			s := &t.segs[i]
-			s.enter = first(s.record)
+			s.enter = max(s.start, s.entered)
+			if s.enter > s.end {
+				s.enter = s.start
+			}
 			if !s.compute && (s.entered == 0 || s.entered < s.start) {
 				if s.start-started > rounding {
 					started, before = s.start, lastOp

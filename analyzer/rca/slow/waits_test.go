@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/culprit-project/culprit/analyzer/rca"
+	"github.com/culprit-project/culprit/analyzer/rca/job"
 	"github.com/culprit-project/culprit/analyzer/rca/rcatest"
 )
 
@@ -70,5 +71,39 @@ func TestOverlapsOfRecords(t *testing.T) {
 	v := verdictOf(ev, rca.Options{})
 	if v.Class != want.Class || len(v.Culprits) != 1 || v.Culprits[0].Rank != 0 || v.Slowdown < 0.97*want.Slowdown {
 		t.Errorf("%s %s, without overlaps %s", v.Class, v.Summary, want.Summary)
+	}
+}
+
+// The receive of a group whose data waits for its kernel begins with the send of the group: the time before is the rank's own, not a wait.
+func TestReceiveBeginsWithItsGroup(t *testing.T) {
+	const ms = int64(time.Millisecond)
+	op := func(fn string, number, entered, end int64) rca.Segment {
+		return rca.Segment{Comm: "ep", Number: number, Seq: number / 2, Func: fn, Peer: 1, Iteration: -1, Start: 1 + number*10*int64(time.Microsecond)/2, Entered: entered, End: end}
+	}
+	for _, c := range []struct {
+		name             string
+		entered, receive int64 // When the send's data was ready, and when the receive ended.
+		enter            int64
+	}{
+		{"the data was there", 50 * ms, 50*ms + 1000, 50 * ms},
+		{"its end is seen first", 50 * ms, 50*ms - 1000, 50*ms - 1000},
+		{"the data comes late", 50 * ms, 90 * ms, 50 * ms},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			ops := []rca.Segment{
+				op("Send", 0, 10*ms, 11*ms), op("Recv", 1, 0, 20*ms),
+				op("Send", 2, c.entered, 51*ms), op("Recv", 3, 0, c.receive),
+			}
+			ops[1].Start, ops[3].Start = ops[0].Start, ops[2].Start
+			tl := newTimeline(job.NewIndex(&rca.Evidence{Ranks: []rca.Rank{{ID: 0}, {ID: 1}}}, rca.Options{}), ops)
+			for i := range tl.segs {
+				// What has no stay of its own may stand before the other one: its time before is the group's.
+				s := &tl.segs[i]
+				gap := pick(s.also, s.gap, c.enter-20*ms)
+				if s.number >= 2 && (s.enter != c.enter || s.gap != gap) {
+					t.Errorf("%s enters at %d, %d after the one before; want %d, %d", s.record.Func, s.enter, s.gap, c.enter, gap)
+				}
+			}
+		})
 	}
 }

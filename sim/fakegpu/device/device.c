@@ -20,7 +20,7 @@
 #include "onerank.h"
 #include "progress.h"
 
-enum { CHANNELS = 64, YIELDS = 64, SHORT_SLEEPS = 1024, SHORT_SLEEP_NS = 20000, LONG_SLEEP_NS = 200000, FROZEN_SLEEP_NS = 5000000 };
+enum { CHANNELS = 64, YIELDS = 16, WAITED_OVER_SLEEP = 8, SHORT_SLEEP_NS = 20000, LONG_SLEEP_NS = 1000000, PAUSE_LEAST_NS = 200000, FROZEN_SLEEP_NS = 5000000 };
 
 struct running {
   struct block block;
@@ -164,9 +164,23 @@ static enum turn block_turn(struct running *r) {
 
 static void sleep_ns(long ns) { nanosleep(&(struct timespec){ns / 1000000000, ns % 1000000000}, NULL); }
 
-static void wait_a_little(unsigned turns) {
-  if (turns < YIELDS) sched_yield();
-  else sleep_ns(turns < SHORT_SLEEPS ? SHORT_SLEEP_NS : LONG_SLEEP_NS);
+// What a kernel has waited for since a block moved last.
+struct wait {
+  unsigned turns;
+  long slept_ns;
+};
+
+// The longer it has waited, the longer it sleeps: what comes is seen an eighth too late at most, and a job that hangs costs little.
+static void wait_a_little(struct wait *w) {
+  if (w->turns++ < YIELDS) {
+    sched_yield();
+    return;
+  }
+  long ns = w->slept_ns / WAITED_OVER_SLEEP;
+  if (ns < SHORT_SLEEP_NS) ns = SHORT_SLEEP_NS;
+  if (ns > LONG_SLEEP_NS) ns = LONG_SLEEP_NS;
+  sleep_ns(ns);
+  w->slept_ns += ns;
 }
 
 static uint64_t cpu_ns(void) {
@@ -180,7 +194,7 @@ static void slow_down(struct kernel *k, uint64_t begun) {
   double speed = control_speed(k->gpu);
   if (speed >= 1) return;
   k->moving_ns += (uint64_t)((double)(cpu_ns() - begun) * (1 / speed - 1));
-  if (k->moving_ns < LONG_SLEEP_NS) return;
+  if (k->moving_ns < PAUSE_LEAST_NS) return;
   sleep_ns((long)k->moving_ns);
   k->moving_ns = 0;
 }
@@ -200,7 +214,7 @@ static bool kernel_turn(struct kernel *k, bool *moved) {
 }
 
 static int run_blocks(struct kernel *k) {
-  unsigned waited = 0;
+  struct wait wait = {0};
   while (k->open > 0 && !*k->abort) {
     if (control_lost(k->gpu)) return CUDA_DEVICES_UNAVAILABLE;
     if (control_frozen(k->gpu)) {
@@ -211,8 +225,8 @@ static int run_blocks(struct kernel *k) {
     uint64_t begun = slow ? cpu_ns() : 0;
     if (!kernel_turn(k, &moved)) return CUDA_NOT_SUPPORTED;
     if (slow) slow_down(k, begun);
-    waited = moved ? 0 : waited + 1;
-    if (!moved) wait_a_little(waited);
+    if (moved) wait = (struct wait){0};
+    else wait_a_little(&wait);
   }
   return CUDA_OK;
 }
