@@ -35,6 +35,7 @@ void completion_write(const struct op_ctl *o, uint64_t left_ns) {
       .gpu_ready_ns = o->gpu_ready_ns,
       .send_probes = o->directions[1].probes,
       .recv_probes = o->directions[0].probes,
+      .group_ordinal = o->number - o->group_first + 1,
   };
   const size_t ticket = sizeof record.ticket;
   const uint64_t n = __atomic_fetch_add(&shim.file.header->completions_head, 1, __ATOMIC_RELAXED);

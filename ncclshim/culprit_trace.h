@@ -26,7 +26,7 @@
 
 #define CULPRIT_TRACE_MAGIC "culprit"  // 8 bytes with the NUL.
 #define CULPRIT_TRACE_MAJOR 1
-#define CULPRIT_TRACE_MINOR 5
+#define CULPRIT_TRACE_MINOR 6
 #define CULPRIT_TRACE_SUFFIX ".trace"
 
 #define CULPRIT_MAX_SECTIONS 16
@@ -357,6 +357,7 @@ struct culprit_completion {
   uint64_t gpu_ready_ns;  // As culprit_op.gpu_ready_ns.
   uint32_t send_probes;   // Probes every CULPRIT_PROBE_NS that find SendCount (done) changed, most of the flows; 0: none recorded.
   uint32_t recv_probes;   // The same of RecvCount (received).
+  uint64_t group_ordinal; // As culprit_op.group_ordinal.
 };
 
 enum culprit_lifecycle_kind {

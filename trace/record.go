@@ -264,6 +264,8 @@ type Completion struct {
 	// most of the direction's flows. SendRate and RecvRate of CCL-D are their reciprocals. 0: no flows, or a writer before version 1.5.
 	SendProbes uint32 `json:"send_probes,omitempty"`
 	RecvProbes uint32 `json:"recv_probes,omitempty"`
+	// GroupOrdinal is as Op.GroupOrdinal; 0: a writer before version 1.6.
+	GroupOrdinal uint64 `json:"group_ordinal,omitempty"`
 }
 
 // LifecycleEvent is something that happened to the process or a communicator.

@@ -224,9 +224,11 @@ type Segment struct {
 	Func      string // Function, or the kind of computation ("forward-compute").
 	Peer      int    // Global rank of the other side, send/recv; -1.
 	Bytes     int64
-	Start     int64
-	End       int64
-	Entered   int64 // When the kernel entered; 0 unknown.
+	// GroupOrdinal is as Op.GroupOrdinal.
+	GroupOrdinal int64
+	Start        int64
+	End          int64
+	Entered      int64 // When the kernel entered; 0 unknown.
 
 	Stage, DataRank, Layer int // Pipeline stage and data-parallel rank where the source knows; -1.
 	Microbatch             int // -1 unknown.

@@ -53,13 +53,14 @@ func (w *words) completion(r *trace.Completion) {
 	num(w, &r.GPUReadyNS)
 	num(w, &r.SendProbes)
 	num(w, &r.RecvProbes)
+	num(w, &r.GroupOrdinal)
 }
 
 // completionList is what words.completion writes, in the same order.
 type completionList [completionFields]uint64
 
 const (
-	completionFields = 54
+	completionFields = 55
 )
 
 func (l *completionList) set(r *trace.Completion) {
@@ -118,6 +119,7 @@ func (l *completionList) set(r *trace.Completion) {
 		uint64(r.GPUReadyNS),
 		uint64(r.SendProbes),
 		uint64(r.RecvProbes),
+		uint64(r.GroupOrdinal),
 	}
 }
 

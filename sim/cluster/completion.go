@@ -37,7 +37,7 @@ func (s *sim) completion(r *rank, o *op, m int32, index uint32, ticket uint64) t
 		Ticket: ticket, CommID: o.comm.id, CommIndex: index, CommGeneration: 1,
 		NRanks: int32(len(o.comm.members)), Rank: r.comms[o.comm.slot].rank,
 		Number: uint64(mb.number), Seq: uint64(mb.seq),
-		CalledNS: host.clock(mb.called), EnqueuedNS: host.clock(mb.enq), EnteredNS: host.clock(mb.entered), LeftNS: host.clock(mb.left),
+		GroupOrdinal: uint64(mb.ordinal), CalledNS: host.clock(mb.called), EnqueuedNS: host.clock(mb.enq), EnteredNS: host.clock(mb.entered), LeftNS: host.clock(mb.left),
 	}
 	b := snapshotter{s: s}
 	to := trace.Op{Peer: -1, Root: -1, Channels: uint32(len(o.comm.rings))}

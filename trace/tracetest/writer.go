@@ -278,7 +278,7 @@ func (w *Writer) Complete(c trace.Completion) uint64 {
 		DatatypeBytes: c.DatatypeBytes, Count: c.Count, Bytes: c.Bytes, Peer: c.Peer, Root: c.Root, Channels: c.Channels,
 		Flags: uint32(c.Flags), CalledNS: c.CalledNS, EnqueuedNS: c.EnqueuedNS, EnteredNS: c.EnteredNS, LeftNS: c.LeftNS,
 		GPUNS: c.GPUNS, Send: direction(c.Send), Recv: direction(c.Recv), GPUReadyNS: c.GPUReadyNS,
-		SendProbes: c.SendProbes, RecvProbes: c.RecvProbes,
+		SendProbes: c.SendProbes, RecvProbes: c.RecvProbes, GroupOrdinal: c.GroupOrdinal,
 	}
 	return appendRecord(w, wire.SectionCompletions, &w.header.CompletionsHead, &v, true)
 }

@@ -274,15 +274,19 @@ func (t *timeline) enterGroups(list []int32) {
 
 // called reports whether a send or receive was called in one group with the one before it on its communicator.
 func (s *seg) called(before *seg) bool {
-	return s.comm == before.comm && s.number == before.number+1 && s.start-before.start <= rounding && before.start-s.start <= rounding
+	a, b := before.record.GroupOrdinal, s.record.GroupOrdinal
+	return s.comm == before.comm && a > 0 && b > 0 && before.number-a == s.number-b
 }
 
 // link finds for every segment when it was entered and what came before it. Where the kernel's start is not known, an
 // operation called early is taken to have begun when the one before it had ended, unless both started together: then
 // they are one batch.
 func (t *timeline) link() {
-	for _, list := range t.ranks {
-		t.enterGroups(list)
+	for n, list := range t.ranks {
+		// Without any kernel events all starts are inferred alike, and those of one function are better compared with one another.
+		if r := t.Nodes[n].Rank; r != nil && r.Caps&rca.SeesKernels != 0 {
+			t.enterGroups(list)
+		}
 		byEnd := slices.Clone(list)
 		slices.SortStableFunc(byEnd, func(a, b int32) int { return cmp.Compare(t.segs[a].end, t.segs[b].end) })
 		lastOp, before := int64(-1<<62), int64(-1<<62) // Ends of the operations so far, and of those before the batch.

@@ -78,7 +78,7 @@ func TestOverlapsOfRecords(t *testing.T) {
 func TestReceiveBeginsWithItsGroup(t *testing.T) {
 	const ms = int64(time.Millisecond)
 	op := func(fn string, number, entered, end int64) rca.Segment {
-		return rca.Segment{Comm: "ep", Number: number, Seq: number / 2, Func: fn, Peer: 1, Iteration: -1, Start: 1 + number*10*int64(time.Microsecond)/2, Entered: entered, End: end}
+		return rca.Segment{Comm: "ep", Number: number, GroupOrdinal: 1 + number%2, Seq: number / 2, Func: fn, Peer: 1, Iteration: -1, Start: 1 + number, Entered: entered, End: end}
 	}
 	for _, c := range []struct {
 		name             string
@@ -94,8 +94,7 @@ func TestReceiveBeginsWithItsGroup(t *testing.T) {
 				op("Send", 0, 10*ms, 11*ms), op("Recv", 1, 0, 20*ms),
 				op("Send", 2, c.entered, 51*ms), op("Recv", 3, 0, c.receive),
 			}
-			ops[1].Start, ops[3].Start = ops[0].Start, ops[2].Start
-			tl := newTimeline(job.NewIndex(&rca.Evidence{Ranks: []rca.Rank{{ID: 0}, {ID: 1}}}, rca.Options{}), ops)
+			tl := newTimeline(job.NewIndex(&rca.Evidence{Ranks: []rca.Rank{{ID: 0, Caps: rca.SeesKernels}, {ID: 1}}}, rca.Options{}), ops)
 			for i := range tl.segs {
 				// What has no stay of its own may stand before the other one: its time before is the group's.
 				s := &tl.segs[i]

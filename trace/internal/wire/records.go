@@ -231,6 +231,7 @@ type Completion struct {
 	GPUReadyNS     uint64    `c:"gpu_ready_ns"`
 	SendProbes     uint32    `c:"send_probes"`
 	RecvProbes     uint32    `c:"recv_probes"`
+	GroupOrdinal   uint64    `c:"group_ordinal"`
 }
 
 // Lifecycle is struct culprit_lifecycle.

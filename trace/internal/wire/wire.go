@@ -12,7 +12,7 @@ package wire
 const (
 	Magic        = "culprit\x00"
 	Major        = 1
-	Minor        = 5
+	Minor        = 6
 	Suffix       = ".trace"
 	HeaderBytes  = 4096
 	MaxSections  = 16
