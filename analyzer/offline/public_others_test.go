@@ -121,7 +121,7 @@ var publicOthers = []publicCase{
 		text: "DeepEP timeout check failed: rank = 6, thread = 0, value = 0)\nDeepEP timeout check failed: rank = 6, thread = 5, value = 1024)\nDeepEP timeout check failed: rank = 2, thread = 5, value = 1024)\nDeepEP timeout check failed: rank = 2, thread = 7, value = 0)\n",
 	},
 	{name: "DeepEP between hosts", text: "DeepEP dispatch NVL receiver timeout, channel: 3, RDMA: 1, nvl: 2, src RDMA: 0, src nvl: 5, start: 0, end: 0\n", exit: ExitUnknown, head: []string{"DeepEP", "NVL receiver"}},
-	{name: "NVSHMEM", text: "/work/nvshmem_src/src/modules/transport/ibrc/ibrc.cpp:1433: non-zero status: 7 connect EPS failed \n", exit: ExitUnknown, head: []string{"NVSHMEM"}},
+	{name: "NVSHMEM", text: "/opt/nvshmem_src/src/modules/transport/ibrc/ibrc.cpp:1433: non-zero status: 7 connect EPS failed \n", exit: ExitUnknown, head: []string{"NVSHMEM"}},
 	{name: "XLA", text: "E0101 10:00:00.000000      50 rendezvous.cc:116] This thread has been waiting for `first call to collective operation 5; run_id=7` for 40 seconds and may be stuck. Expected 8 threads to join the rendezvous, but not all of them arrived on time.\n", exit: ExitUnknown, head: []string{"XLA"}},
 	{name: "oneCCL", text: "2025:08:14-14:34:47:(19220) |CCL_ERROR| atl_mpi_comm.cpp:94 init_transport: comm_create error\n", exit: ExitUnknown, head: []string{"oneCCL", "19220"}},
 	{name: "UCX", text: "[1700000000.123456] [gpu-a:4711 :0]    ib_mlx5_log.c:171  UCX  ERROR Transport retry count exceeded on mlx5_0:1/IB\n", exit: ExitUnknown, head: []string{"gpu-a", "UCX"}},

@@ -130,7 +130,7 @@ func TestNames(t *testing.T) {
 	cmd.Dir = root
 	lines, err := cmd.Output()
 	if err != nil {
-		t.Skipf("no checkout: %v", err)
+		t.Fatalf("asking git for the names of targets in texts: %v", err)
 	}
 	for line := range strings.Lines(string(lines)) {
 		for _, m := range called.FindAllStringSubmatch(line, -1) {

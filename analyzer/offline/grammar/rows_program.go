@@ -107,7 +107,7 @@ var libraryRows = []Row{
 		Kind: OtherLibrary, Prints: "NVSHMEM", Source: "github.com/NVIDIA/nvshmem src/host", Says: "NVSHMEM failed: ${what}",
 		Anchors: []string{": non-zero status: ", "nvshmem initialization failed", "nvshmem setup connections failed", "NVSHMEM API called before NVSHMEM"},
 		Pattern: re(`(?P<what>[\w./-]*nvshmem[^\s:]*:(?:\w+:)?\d+: non-zero status: \d+[^\n]*|nvshmem (?:initialization|setup connections) failed[^\n]*|NVSHMEM API called before NVSHMEM[^\n]*)`),
-		Test:    "/work/nvshmem_src/src/modules/transport/ibrc/ibrc.cpp:1433: non-zero status: 7 connect EPS failed",
+		Test:    "/opt/nvshmem_src/src/modules/transport/ibrc/ibrc.cpp:1433: non-zero status: 7 connect EPS failed",
 	},
 	{
 		Kind: WaitsFor, Prints: "Huawei's HCCL (EI0002)", Source: "hiascend.com CANN error EI0002", Says: "an HCCL operation",

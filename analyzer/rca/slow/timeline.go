@@ -283,7 +283,8 @@ func (s *seg) called(before *seg) bool {
 // they are one batch.
 func (t *timeline) link() {
 	for n, list := range t.ranks {
-		// Without any kernel events all starts are inferred alike, and those of one function are better compared with one another.
+		// Of ranks without any kernel events all starts are inferred. There it costs more than it gives: five slow jobs of the scorecard become
+		// unknown, and why is not known.
 		if r := t.Nodes[n].Rank; r != nil && r.Caps&rca.SeesKernels != 0 {
 			t.enterGroups(list)
 		}

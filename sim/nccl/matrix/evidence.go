@@ -27,7 +27,7 @@ const (
 )
 
 // keep saves what is known of a case, before its job is ended, in the order of how much it says: the case, the analyzer's incidents and what
-// each of them rests on, what the job's processes said, and what each exporter has. What no longer fits is left out.
+// each of them rests on, what the job's processes said, and what each exporter has. What no longer fits is left out, and the error says so.
 func (r *Runner) keep(ctx context.Context, w *watch, name string, result any) (string, error) {
 	if r.Evidence == "" {
 		return "", nil
@@ -55,6 +55,9 @@ func (r *Runner) keep(ctx context.Context, w *watch, name string, result any) (s
 	return k.dir, err
 }
 
+// errNoRoom is why a file was left out.
+var errNoRoom = errors.New("left out")
+
 // keeper writes files to a directory, and leaves out those that no longer fit.
 type keeper struct {
 	dir  string
@@ -63,7 +66,7 @@ type keeper struct {
 
 func (k *keeper) write(name string, data []byte) error {
 	if len(data) > k.left {
-		return nil
+		return fmt.Errorf("%s: %d bytes of %d are left for its %d: %w", name, k.left, evidenceBytes, len(data), errNoRoom)
 	}
 	k.left -= len(data)
 	if err := os.WriteFile(filepath.Join(k.dir, name), data, 0o644); err != nil {
