@@ -112,7 +112,7 @@ var Faults = []Fault{
 		Slow: true,
 	},
 	{
-		Name: "link-slow=0.002", About: "the link of the rank carries a five-hundredth of its bandwidth",
+		Name: "link-slow=0.001", About: "the link of the rank carries a thousandth of its bandwidth",
 		Classes: []rca.Class{rca.SlowComm}, Causes: []rca.Cause{rca.CauseNetworkSend},
 		Slow: true,
 	},
