@@ -21,9 +21,10 @@ func startSteady(t *testing.T, cfg stack.JobConfig) *job {
 	return launch(t, cluster, cfg, func() {})
 }
 
-// TestSlownessNamesItsRank injects every fault that only slows a job down and waits for the page. Nobody is paged before.
+// TestSlownessNamesItsRank injects every fault that only slows a job down and waits for the page. Nobody is paged before. It does not run
+// beside other tests: what is usual would be learned from iterations that these make three times as long, and once they have ended a slow
+// iteration is shorter than those.
 func TestSlownessNamesItsRank(t *testing.T) {
-	t.Parallel()
 	for i, fault := range stack.Faults {
 		if !fault.Slow {
 			continue
