@@ -4,8 +4,8 @@
 #
 # generate.sh renders mixin/ into rules/ and dashboards/. Git keeps the rules for scrapes every 5 s; those for rarer scrapes
 # (rules/scrape-*) are rendered here and on release.
-#   generate.sh --into DIR  renders into DIR/rules and DIR/dashboards
-#   generate.sh --check     fails when the committed files are not what is rendered
+#   generate.sh --into DIR     renders into DIR/rules and DIR/dashboards
+#   generate.sh --check [DIR]  fails when the committed files are not what is rendered, or what --into has rendered into DIR
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -30,9 +30,12 @@ case ${1:-} in
     render "${2:?a folder}"
     ;;
   --check)
-    into=$(mktemp -d)
-    trap 'rm -rf "$into"' EXIT
-    render "$into"
+    into=${2:-}
+    if [[ -z $into ]]; then
+      into=$(mktemp -d)
+      trap 'rm -rf "$into"' EXIT
+      render "$into"
+    fi
     for kind in rules dashboards; do
       diff --unified --recursive --exclude=tests --exclude='*.go' --exclude='scrape-*' "$root/$kind" "$into/$kind" || {
         echo "mixin: $kind/ is not what mixin/ renders; run mixin/generate.sh" >&2
@@ -41,7 +44,7 @@ case ${1:-} in
     done
     ;;
   *)
-    echo "usage: mixin/generate.sh [--into DIR | --check]" >&2
+    echo "usage: mixin/generate.sh [--into DIR | --check [DIR]]" >&2
     exit 2
     ;;
 esac

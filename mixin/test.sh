@@ -20,12 +20,12 @@ jsonnetfmt --test -n 2 --max-blank-lines 2 --string-style s --comment-style s "$
 jsonnet-lint mixin/mixin.libsonnet
 
 echo "mixin: rules/ and dashboards/ are what is rendered"
-mixin/generate.sh --check
-
-echo "mixin: rules"
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 mixin/generate.sh --into "$scratch/rendered"
+mixin/generate.sh --check "$scratch/rendered"
+
+echo "mixin: rules"
 all=("$scratch"/rendered/rules/{.,sources,scrape-*}/*.yaml)
 promtool check rules --lint=all --lint-fatal "${all[@]}"
 promtool test rules rules/tests/*.yaml
