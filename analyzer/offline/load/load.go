@@ -71,7 +71,7 @@ func (l *Loader) Load(ctx context.Context, paths []string) (*Collection, error) 
 	for range min(runtime.GOMAXPROCS(0), len(files)) {
 		wg.Go(func() {
 			for in := range jobs {
-				l.one(in, got, room, total)
+				l.one(ctx, in, got, room, total)
 				l.Progress.add(in.size)
 			}
 		})
@@ -94,7 +94,7 @@ func (l *Loader) Load(ctx context.Context, paths []string) (*Collection, error) 
 }
 
 // one reads one file, and whatever is packed in it.
-func (l *Loader) one(in input, got *Collection, room *budget, total *allowance) {
+func (l *Loader) one(ctx context.Context, in input, got *Collection, room *budget, total *allowance) {
 	var r io.Reader = l.Stdin
 	if in.path != stdinPath {
 		f, err := os.Open(in.path)
@@ -105,8 +105,8 @@ func (l *Loader) one(in input, got *Collection, room *budget, total *allowance) 
 		defer func() { _ = f.Close() }()
 		r = f
 	}
-	u := unpacker{max: l.MaxFile, room: room, total: total, isLog: l.isLog, member: func(name string, data []byte) {
-		l.understand(name, data, got)
+	u := unpacker{max: l.MaxFile, room: room, total: total, isLog: func(head []byte) bool { return l.isLog(ctx, head) }, member: func(name string, data []byte) {
+		l.understand(ctx, name, data, got)
 	}}
 	if err := u.unpack(in.path, in.size, total.packed(r)); err != nil {
 		add(got, &got.Files, File{Path: in.path, Bytes: in.size, Error: err.Error()})

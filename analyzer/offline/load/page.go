@@ -5,6 +5,7 @@ package load
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"html"
@@ -24,27 +25,29 @@ func sniffPage(b []byte) bool {
 }
 
 // readPage hands what each rank answered to the reader of its kind.
-func (l *Loader) readPage(name string, data []byte, got *Collection) (string, error) {
-	headings := pageRank.FindAllSubmatchIndex(data, maxMembers)
-	n := 0
-	for i, h := range headings {
-		end := len(data)
-		if i+1 < len(headings) {
-			end = headings[i+1][0]
+func (l *Loader) readPage(ctx context.Context) func(string, []byte, *Collection) (string, error) {
+	return func(name string, data []byte, got *Collection) (string, error) {
+		headings := pageRank.FindAllSubmatchIndex(data, maxMembers)
+		n := 0
+		for i, h := range headings {
+			end := len(data)
+			if i+1 < len(headings) {
+				end = headings[i+1][0]
+			}
+			m := pageText.FindSubmatch(data[h[1]:end])
+			if m == nil {
+				continue
+			}
+			text := []byte(html.UnescapeString(string(pageTag.ReplaceAll(m[1], nil))))
+			if text = bytes.TrimSpace(text); len(text) == 0 || sniffPage(text) {
+				continue
+			}
+			n++
+			l.understand(ctx, fmt.Sprintf("%s/rank_%s", name, data[h[2]:h[3]]), text, got)
 		}
-		m := pageText.FindSubmatch(data[h[1]:end])
-		if m == nil {
-			continue
+		if n == 0 {
+			return "", errors.New("no rank has answered")
 		}
-		text := []byte(html.UnescapeString(string(pageTag.ReplaceAll(m[1], nil))))
-		if text = bytes.TrimSpace(text); len(text) == 0 || sniffPage(text) {
-			continue
-		}
-		n++
-		l.understand(fmt.Sprintf("%s/rank_%s", name, data[h[2]:h[3]]), text, got)
+		return "", nil
 	}
-	if n == 0 {
-		return "", errors.New("no rank has answered")
-	}
-	return "", nil
 }

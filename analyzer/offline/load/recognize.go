@@ -5,6 +5,7 @@ package load
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -53,7 +54,7 @@ type reader struct {
 }
 
 // readers in order of how sure their recognition is.
-func (l *Loader) readers() []reader {
+func (l *Loader) readers(ctx context.Context) []reader {
 	return []reader{
 		{kindTrace, recording.SniffTrace, readRecording(one(recording.ReadTrace))},
 		{kindFlightRecorder, pickle.Sniff, readFlightRecorder},
@@ -65,7 +66,7 @@ func (l *Loader) readers() []reader {
 		{kindKineto, func(b []byte) bool { return looksJSON(b) && kineto.Sniff(b) }, readKineto},
 		{kindFlightRecorder, sniffFlightRecorderJSON, readFlightRecorder},
 		{kindInspector, func(b []byte) bool { return looksJSON(b) && inspector.SniffJSON(b) }, readInspector(inspector.ParseJSON)},
-		{kindPage, sniffPage, l.readPage},
+		{kindPage, sniffPage, l.readPage(ctx)},
 		{kindEvents, joblog.SniffEvents, readEvents},
 		{kindStacks, func(b []byte) bool { return stackdump.Sniff(b) && !grammar.Any(b) }, readStacks},
 		{kindJobLogStacks, sniffStacksInLog, readLogWithStacks},
@@ -74,14 +75,14 @@ func (l *Loader) readers() []reader {
 		{kindRAS, func(b []byte) bool { return !looksJSON(b) && ras.SniffText(b) }, readRASText},
 		{kindJobLog, joblog.Sniff, readJobLog},
 		{kindInspector, func(b []byte) bool { return !looksJSON(b) && inspector.SniffText(b) }, readInspector(inspector.ParseText)},
-		{kindOpTable, func(b []byte) bool { return !looksJSON(b) && optable.Sniff(b, l.Columns) }, l.readOpTable},
+		{kindOpTable, func(b []byte) bool { return !looksJSON(b) && optable.Sniff(b, l.Columns) }, l.readOpTable(ctx)},
 		{kindJobLog, joblog.SniffQuiet, readQuietLog},
 	}
 }
 
 // understand finds out what a file is and reads it.
-func (l *Loader) understand(name string, data []byte, got *Collection) {
-	understand(l.readers(), name, data, got)
+func (l *Loader) understand(ctx context.Context, name string, data []byte, got *Collection) {
+	understand(l.readers(ctx), name, data, got)
 }
 
 func understand(readers []reader, name string, data []byte, got *Collection) {
@@ -114,11 +115,11 @@ func understand(readers []reader, name string, data []byte, got *Collection) {
 }
 
 // isLog says that a file is text in lines that is none of the other kinds.
-func (l *Loader) isLog(head []byte) bool {
+func (l *Loader) isLog(ctx context.Context, head []byte) bool {
 	if bytes.IndexByte(head, 0) >= 0 || !utf8.Valid(head[:max(0, len(head)-utf8.UTFMax)]) {
 		return false
 	}
-	for _, r := range l.readers() {
+	for _, r := range l.readers(ctx) {
 		if r.kind != kindJobLog && r.kind != kindJobLogRAS && r.kind != kindJobLogStacks && r.kind != kindRAS && r.mine(head) {
 			return false
 		}
@@ -286,13 +287,15 @@ func both(a, b func(string, []byte, *Collection) (string, error)) func(string, [
 	}
 }
 
-func (l *Loader) readOpTable(name string, data []byte, got *Collection) (string, error) {
-	t, err := optable.Read(name, data, l.Columns, flightrecorder.RankInName(name))
-	if err != nil {
-		return "", err
+func (l *Loader) readOpTable(ctx context.Context) func(string, []byte, *Collection) (string, error) {
+	return func(name string, data []byte, got *Collection) (string, error) {
+		t, err := optable.Read(ctx, name, data, l.Columns, flightrecorder.RankInName(name))
+		if err != nil {
+			return "", err
+		}
+		add(got, &got.tables, t)
+		return tableWarning(t), nil
 	}
-	add(got, &got.tables, t)
-	return tableWarning(t), nil
 }
 
 func readFlows(name string, data []byte, got *Collection) (string, error) {

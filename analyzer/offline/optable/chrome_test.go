@@ -18,7 +18,7 @@ import (
 // waiting, communication begins when its last member has entered.
 func chromeForm(t testing.TB, table string, waiting bool) []byte {
 	t.Helper()
-	tab, err := Read("t", []byte(table), nil, -1)
+	tab, err := Read(t.Context(), "t", []byte(table), nil, -1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -151,7 +151,7 @@ func TestGroupsThatWait(t *testing.T) {
 			row("params-all-gather", 1.33, 0.015)
 		}
 	}
-	tab, err := Read("t", []byte(b.String()), nil, -1)
+	tab, err := Read(t.Context(), "t", []byte(b.String()), nil, -1)
 	if err != nil {
 		t.Fatal(err)
 	}

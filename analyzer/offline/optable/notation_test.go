@@ -36,7 +36,7 @@ func TestNotations(t *testing.T) {
 			for i := range 4 {
 				b.WriteString(strings.Join([]string{"3", "all_reduce", tc.number(0.25 + float64(i)), tc.number(0.012345)}, tc.separator) + "\n")
 			}
-			table, err := Read("t.csv", []byte(b.String()), nil, -1)
+			table, err := Read(t.Context(), "t.csv", []byte(b.String()), nil, -1)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -5,6 +5,7 @@ package optable
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"runtime"
@@ -70,7 +71,7 @@ func TestUnits(t *testing.T) {
 		"us since 1970":          {"rank,op,start,duration\n0,a,1700000000500000,250000\n"},
 		"mixed":                  {"rank,op,start_s,duration_us\n0,a,0.5,250000\n"},
 	} {
-		tab, err := Read(name, []byte(tc.table), nil, -1)
+		tab, err := Read(t.Context(), name, []byte(tc.table), nil, -1)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
@@ -84,7 +85,7 @@ func TestUnits(t *testing.T) {
 
 func TestReadSkipsBadRows(t *testing.T) {
 	table := "rank\top\tstart\tduration\n0\ta\t0.1\t0.2\n1\t\t0.1\t0.2\nx\ta\t0.1\t0.2\n2\ta\tnan\t0.2\n3\ta\t0.1\n4\ta\t0.1\t-5\n5\tb\t0.3\t0.1\n"
-	tab, err := Read("t", []byte(table), nil, -1)
+	tab, err := Read(t.Context(), "t", []byte(table), nil, -1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,13 +99,13 @@ func TestReadSkipsBadRows(t *testing.T) {
 		"no times":  "rank,op,start,duration\n0,a,,\n",
 		"bad magic": "PAR1nothing",
 	} {
-		if _, err := Read(name, []byte(data), nil, -1); err == nil {
+		if _, err := Read(t.Context(), name, []byte(data), nil, -1); err == nil {
 			t.Errorf("%s was read", name)
 		} else if name != "bad magic" && !errors.Is(err, ErrNotTable) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if tab, err := Read("ops_rank_3.csv", []byte("op,start,duration\na,1,2\n"), nil, 3); err != nil || tab.Rows[0].Rank != 3 {
+	if tab, err := Read(t.Context(), "ops_rank_3.csv", []byte("op,start,duration\na,1,2\n"), nil, 3); err != nil || tab.Rows[0].Rank != 3 {
 		t.Errorf("the rank of the file's name: %+v, %v", tab, err)
 	}
 }
@@ -175,7 +176,7 @@ func TestGroups(t *testing.T) {
 		"own clocks": func(rank int) float64 { return 0.005 * float64(rank%3-1) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			tab, err := Read("t", []byte(pipeline(2, 3, 12, even, offset)), nil, -1)
+			tab, err := Read(t.Context(), "t", []byte(pipeline(2, 3, 12, even, offset)), nil, -1)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -208,7 +209,7 @@ func TestGroups(t *testing.T) {
 // Steps whose times start again at zero are laid one after another; others stay as they are.
 func TestUnroll(t *testing.T) {
 	relative := "rank,step,op,start,duration\n0,1,a,0.0,0.9\n0,2,a,0.0,0.9\n0,3,a,0.1,0.9\n"
-	tab, err := Read("t", []byte(relative), nil, -1)
+	tab, err := Read(t.Context(), "t", []byte(relative), nil, -1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -219,7 +220,7 @@ func TestUnroll(t *testing.T) {
 		}
 	}
 	absolute := "rank,step,op,start,duration\n0,1,a,10.0,0.9\n0,2,a,11.0,0.9\n"
-	if tab, err = Read("t", []byte(absolute), nil, -1); err != nil {
+	if tab, err = Read(t.Context(), "t", []byte(absolute), nil, -1); err != nil {
 		t.Fatal(err)
 	}
 	if ev, _ = Evidence([]*Table{tab}); ev.Timeline[1].Start != 11e9 {
@@ -231,7 +232,7 @@ func TestUnroll(t *testing.T) {
 func TestTwoFormsOfOneTable(t *testing.T) {
 	text := pipeline(2, 2, 5, even, func(int) float64 { return 0 })
 	read := func(name, text string) *Table {
-		tab, err := Read(name, []byte(text), nil, -1)
+		tab, err := Read(t.Context(), name, []byte(text), nil, -1)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -263,7 +264,7 @@ func TestParquetIsTheSame(t *testing.T) {
 		Seq      *int64  `parquet:"seq_id,optional"`
 	}
 	text := pipeline(2, 2, 5, even, func(int) float64 { return 0 })
-	want, err := Read("t", []byte(text), nil, -1)
+	want, err := Read(t.Context(), "t", []byte(text), nil, -1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -281,7 +282,7 @@ func TestParquetIsTheSame(t *testing.T) {
 	if !Sniff(buf.Bytes(), nil) {
 		t.Error("not recognised")
 	}
-	got, err := Read("p", buf.Bytes(), nil, -1)
+	got, err := Read(t.Context(), "p", buf.Bytes(), nil, -1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -300,7 +301,7 @@ func TestParquetIsTheSame(t *testing.T) {
 	}
 	for n := range 200 {
 		cut := buf.Bytes()[:buf.Len()*n/200]
-		if _, err := Read("cut", cut, nil, -1); err == nil {
+		if _, err := Read(t.Context(), "cut", cut, nil, -1); err == nil {
 			t.Fatalf("%d of %d bytes were read", len(cut), buf.Len())
 		}
 	}
@@ -311,7 +312,7 @@ func TestParquetFooterThatIsNotThere(t *testing.T) {
 	data := []byte("PAR1" + strings.Repeat("x", 100) + "\x01\x00\x00\xe4PAR1")
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	_, err := Read("x", data, nil, -1)
+	_, err := Read(t.Context(), "x", data, nil, -1)
 	runtime.ReadMemStats(&after)
 	if err == nil {
 		t.Error("no error")
@@ -334,8 +335,8 @@ func FuzzRead(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Add(buf.Bytes(), -1)
-	f.Fuzz(func(_ *testing.T, data []byte, rank int) {
-		t, err := Read("x", data, nil, min(rank, 100))
+	f.Fuzz(func(tt *testing.T, data []byte, rank int) {
+		t, err := Read(tt.Context(), "x", data, nil, min(rank, 100))
 		if err != nil {
 			return
 		}
@@ -368,7 +369,7 @@ func TestVerdicts(t *testing.T) {
 					n := 0
 					lines = slices.DeleteFunc(lines, func(string) bool { n++; return n%10 == 7 })
 				}
-				tab, err := Read("t", []byte(strings.Join(lines, "")), nil, -1)
+				tab, err := Read(t.Context(), "t", []byte(strings.Join(lines, "")), nil, -1)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -416,7 +417,7 @@ func TestStride(t *testing.T) {
 		for line := range strings.Lines(tc.rows) {
 			b.WriteString(strings.TrimSpace(line) + ",forward-compute,0.5,0.1\n")
 		}
-		tab, err := Read("t", []byte(b.String()), nil, -1)
+		tab, err := Read(t.Context(), "t", []byte(b.String()), nil, -1)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -446,8 +447,29 @@ func FuzzParquet(f *testing.F) {
 		if len(data) > 0 {
 			data[int(at)%len(data)] ^= put
 		}
-		if table, err := readParquet("x", data, nil, -1); err == nil && len(table.Rows) == 0 {
+		if table, err := readParquet(t.Context(), "x", data, nil, -1); err == nil && len(table.Rows) == 0 {
 			t.Error("a table without rows")
 		}
 	})
+}
+
+// TestParquetIsGivenUp: who no longer waits for a table does not wait for the process that reads it either.
+func TestParquetIsGivenUp(t *testing.T) {
+	type row struct {
+		Rank int64   `parquet:"rank"`
+		Op   string  `parquet:"op"`
+		Time float64 `parquet:"duration"`
+	}
+	var buf bytes.Buffer
+	if err := parquet.Write(&buf, []row{{0, "a", 1}, {1, "b", 2}}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Read(t.Context(), "x", buf.Bytes(), nil, -1); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := Read(ctx, "x", buf.Bytes(), nil, -1); !errors.Is(err, context.Canceled) {
+		t.Errorf("after the end of the context: %v", err)
+	}
 }

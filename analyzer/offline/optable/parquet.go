@@ -43,7 +43,7 @@ type parquetQuery struct {
 const parquetRows = 4096
 
 // readParquet has a process of its own read a flat Parquet file: the library makes room for as much as a file claims.
-func readParquet(file string, data []byte, columns map[string]string, rank int) (*Table, error) {
+func readParquet(ctx context.Context, file string, data []byte, columns map[string]string, rank int) (*Table, error) {
 	if err := footerFits(data); err != nil {
 		return nil, fmt.Errorf("opening Parquet: %w", err)
 	}
@@ -52,7 +52,7 @@ func readParquet(file string, data []byte, columns map[string]string, rank int) 
 		return nil, fmt.Errorf("asking for the table: %w", err)
 	}
 	var t *Table
-	err = isolate.Read(context.TODO(), parquetReader, []string{string(query)}, data, func(r io.Reader) error {
+	err = isolate.Read(ctx, parquetReader, []string{string(query)}, data, func(r io.Reader) error {
 		var err error
 		t, err = receiveTable(r)
 		return err

@@ -5,6 +5,7 @@ package optable
 
 import (
 	"bytes"
+	"context"
 	"encoding/csv"
 	"errors"
 	"fmt"
@@ -86,10 +87,10 @@ func Sniff(data []byte, columns map[string]string) bool {
 }
 
 // Read reads a table in any form. columns gives roles to names of columns where detection is not wanted. rank is used
-// where the table has no rank column; -1 none.
-func Read(file string, data []byte, columns map[string]string, rank int) (*Table, error) {
+// where the table has no rank column; -1 none. The context ends a process that reads for it.
+func Read(ctx context.Context, file string, data []byte, columns map[string]string, rank int) (*Table, error) {
 	if bytes.HasPrefix(data, parquetMagic) {
-		return readParquet(file, data, columns, rank)
+		return readParquet(ctx, file, data, columns, rank)
 	}
 	header, r, err := open(data)
 	if err != nil {
