@@ -45,7 +45,7 @@ test-long: ## Run the long list, all of it; goes on where it was ended on the sa
 lint: ## Run the pinned linters on Go and on the rules.
 	$(CI) run $@
 
-generate: ## Render rules/ (for every scrape interval) and dashboards/ from mixin/; write THIRD_PARTY_NOTICES, the trace file's code and the table in docs/testing.md.
+generate: ## Render rules/ (for every scrape interval) and dashboards/ from mixin/; write THIRD_PARTY_NOTICES and the trace file's code.
 	$(CI) run $@
 
 check-generated: ## Fail when rules/, dashboards/ or THIRD_PARTY_NOTICES differ from what is generated, or a licence is not on the list.

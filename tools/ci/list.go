@@ -84,23 +84,6 @@ func (t task) time() string {
 	return text
 }
 
-// table is the list for docs/testing.md, without what only builds.
-func table() string {
-	var b strings.Builder
-	b.WriteString("| task | what it does | runs in | needs | time on two cores |\n|---|---|---|---|---|\n")
-	for _, t := range tasks {
-		if t.took == 0 && t.where == byHand {
-			continue // A build.
-		}
-		name := t.name
-		if t.settings != "" {
-			name += " " + t.settings
-		}
-		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s |\n", strings.ReplaceAll(name, "|", `\|`), t.about, t.where, t.needed(), t.time())
-	}
-	return b.String()
-}
-
 // targets reads the Makefile's targets with their help.
 func targets(file string) (map[string]string, error) {
 	text, err := os.ReadFile(file)

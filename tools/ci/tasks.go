@@ -421,11 +421,10 @@ var tasks = []task{
 	// To write what is committed.
 	{
 		name: "generate", took: 10 * second, needs: setup.Needs{Tools: renders},
-		about: "Render rules/ (for every scrape interval) and dashboards/ from mixin/; write THIRD_PARTY_NOTICES, the trace file's code and the table in docs/testing.md.",
+		about: "Render rules/ (for every scrape interval) and dashboards/ from mixin/; write THIRD_PARTY_NOTICES and the trace file's code.",
 		script: `mixin/generate.sh
 			go generate ./trace/...
-			go run ./tools/notices
-			go test ./tools/ci -run TestTable -update`,
+			go run ./tools/notices`,
 	},
 	{
 		name: "record-dumps", settings: "TORCH_VERSIONS=\"2.8.0 2.9.1 2.10.0 2.15.0\" FORCE=", took: 10 * minute, first: "25 GB of PyTorch",

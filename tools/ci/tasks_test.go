@@ -6,7 +6,6 @@ package main
 import (
 	"bytes"
 	"errors"
-	"flag"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,33 +17,7 @@ import (
 	"github.com/culprit-project/culprit/tools/ci/setup"
 )
 
-var update = flag.Bool("update", false, "write the table into docs/testing.md")
-
 const root = "../.."
-
-// TestTable holds the table of docs/testing.md to the tasks.
-func TestTable(t *testing.T) {
-	const begin, end = "<!-- begin of tasks: make generate writes them -->\n", "<!-- end of tasks -->\n"
-	file := filepath.Join(root, "docs", "testing.md")
-	page, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	before, rest, ok := strings.Cut(string(page), begin)
-	old, after, ok2 := strings.Cut(rest, end)
-	if !ok || !ok2 {
-		t.Fatalf("%s does not have the lines %q and %q", file, begin, end)
-	}
-	if old == table() {
-		return
-	}
-	if !*update {
-		t.Fatalf("%s does not have the tasks as they are: run make generate", file)
-	}
-	if err := os.WriteFile(file, []byte(before+begin+table()+end+after), 0o644); err != nil {
-		t.Fatal(err)
-	}
-}
 
 // TestMakefile holds the Makefile to the tasks: few targets, each with the help of its task.
 func TestMakefile(t *testing.T) {
