@@ -6,6 +6,7 @@
 #
 #   verdicts   a training job with faults: does the page name the faulty rank?
 #   experts    the same where tokens are exchanged among experts, too: of these operations kernel events are not to be trusted
+#   drawn      jobs drawn from the seed $SEED (default 1), $COUNT of them (default 12): layout, fault, rank, moment
 #   calls      every kind of call, with a plugin that records all callbacks
 #   overhead   the time of an all-reduce with the plugin and without
 #
@@ -16,7 +17,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
 out=$(mkdir -p "$1" && cd "$1" && pwd)
 shift
-[[ $# -gt 0 ]] || set -- verdicts experts calls overhead
+[[ $# -gt 0 ]] || set -- verdicts experts drawn calls overhead
 
 if ! command -v nvidia-smi >/dev/null || ! nvidia-smi -L 2>/dev/null | grep -q '^GPU'; then
   echo "gpu-e2e: no NVIDIA GPU here; nothing was done"
@@ -51,11 +52,23 @@ verdicts() {
 }
 
 experts() {
-  local fault failed=0 layout=dp4,ep4
+  local fault failed=0 layout=dp4,ep2
   for fault in stop kill kernel-stall op-not-entered; do
     run_fault "$fault" --warmup=60 || failed=1
   done
   run_fault gpu-slow=3 --warmup=250 --timeout=90s || failed=1
+  return "$failed"
+}
+
+drawn() {
+  local job failed=0 number=0
+  while read -r job; do
+    echo "=== drawn ${SEED:-1}-$number: $job"
+    # shellcheck disable=SC2086 # Flags without blanks.
+    bin/culprit-demo $job --program=sim/gpu/train.py --evidence="$out/drawn-${SEED:-1}-$number" </dev/null ||
+      { failed=1; echo "=== WRONG: drawn ${SEED:-1}-$number"; }
+    number=$((number + 1))
+  done < <(python3 sim/gpu/draw.py "${SEED:-1}" "${COUNT:-12}")
   return "$failed"
 }
 

@@ -11,6 +11,7 @@ Ranks may share a GPU: each is a host of its own to NCCL. SIGUSR1 to the rank st
 import argparse
 import json
 import os
+import re
 import signal
 import sys
 import threading
@@ -62,8 +63,93 @@ class Fault:
             time.sleep(self.value)
 
 
+class Layout:
+    """Where a rank stands, and its groups: rank = (stage * dp + replica) * tp + shard; experts divide the replicas."""
+
+    def __init__(self, text, rank, size, dist):
+        sizes = dict(re.fullmatch(r"([a-z]+)(\d+)", part).groups() for part in text.split(","))
+        self.tp, self.pp, self.ep = (int(sizes.get(k, 1)) for k in ("tp", "pp", "ep"))
+        self.dp = size // self.tp // self.pp
+        stage = rank // self.tp // self.dp
+        ranks = [(s, d, t) for s in range(self.pp) for d in range(self.dp) for t in range(self.tp)]
+        self.groups = {}
+        # Every rank makes every group, in the same order.
+        for name, key in {
+            "dp": lambda s, d, t: (s, t),
+            "pp": lambda s, d, t: (d, t),
+            "tp": lambda s, d, t: (s, d),
+            "ep": lambda s, d, t: (s, t, d // self.ep),
+        }.items():
+            for members in self.cliques(ranks, key):
+                if len(members) > 1:
+                    group = dist.new_group(members, group_desc=name)
+                    if rank in members:
+                        self.groups[name] = group
+        apart = self.dp * self.tp
+        self.before = rank - apart if stage > 0 else None
+        self.after = rank + apart if stage < self.pp - 1 else None
+
+    @staticmethod
+    def cliques(ranks, key):
+        """Give the lists of ranks with the same key."""
+        found = {}
+        for rank, place in enumerate(ranks):
+            found.setdefault(key(*place), []).append(rank)
+        return found.values()
+
+
+class Step:
+    """What a rank does in a training step: passes with exchanges between stages, shards and experts, then the gradient."""
+
+    def __init__(self, args, layout, torch, dist):
+        self.args, self.layout, self.torch, self.dist = args, layout, torch, dist
+        ones = lambda n: torch.ones(n, device="cuda")
+        self.weights = torch.randn(args.width, args.width, device="cuda")
+        self.gradient = [ones(args.bytes // 8) for _ in range(2)]
+        self.tokens, self.activations = ones(args.bytes // 4), ones(args.bytes // 16)
+
+    def compute(self, times):
+        """Multiply matrices."""
+        for _ in range(round(self.args.products * times)):
+            self.weights = self.torch.tanh(self.weights @ self.weights)
+
+    def exchange(self):
+        """Sum among shards, and send tokens to experts and back."""
+        groups = self.layout.groups
+        if "tp" in groups:
+            self.dist.all_reduce(self.activations, op=self.dist.ReduceOp.MAX, group=groups["tp"])
+        if "ep" in groups:
+            sent = self.torch.empty_like(self.tokens)
+            self.dist.all_to_all_single(sent, self.tokens, group=groups["ep"])
+            self.dist.all_to_all_single(self.tokens, sent, group=groups["ep"])
+
+    def transfer(self, source, target):
+        """Receive activations from one stage, work on them, and send them to the next."""
+        if source is not None:
+            self.dist.recv(self.activations, source, group=self.layout.groups["pp"])
+        yield
+        if target is not None:
+            self.dist.send(self.activations, target, group=self.layout.groups["pp"])
+
+    def run(self, times):
+        """Do the step and say whether the sums are right."""
+        for source, target in ((self.layout.before, self.layout.after), (self.layout.after, self.layout.before)):
+            for _ in self.transfer(source, target):
+                self.compute(times / 2)
+                self.exchange()
+        works = []
+        if "dp" in self.layout.groups:
+            for bucket in self.gradient:
+                bucket.fill_(1)
+                works.append(self.dist.all_reduce(bucket, group=self.layout.groups["dp"], async_op=True))
+        for work in works:
+            work.wait()
+        self.torch.cuda.synchronize()
+        return not works or all(bucket[0].item() == self.layout.dp for bucket in self.gradient)
+
+
 def train(args):
-    """Do matrix products and gradient all-reduces until told to stop."""
+    """Take training steps until told to stop."""
     import torch
     import torch.distributed as dist
 
@@ -71,10 +157,7 @@ def train(args):
     fault = Fault(args.fault if rank == args.fault_rank else "none")
     torch.cuda.set_device(rank % torch.cuda.device_count())
     dist.init_process_group("nccl", init_method=f"file://{args.rendezvous}/torch", rank=rank, world_size=size)
-    weights = torch.randn(args.width, args.width, device="cuda")
-    gradient = torch.ones(args.bytes // 4, device="cuda")
-    tokens = torch.ones(args.bytes // 4, device="cuda") if "ep" in args.layout else None
-    experts = dist.new_group(list(range(size)))
+    work = Step(args, Layout(args.layout or f"dp{size}", rank, size, dist), torch, dist)
     step = 0
     while args.steps == 0 or step < args.steps:
         fault.begin(rank)
@@ -82,14 +165,7 @@ def train(args):
             time.sleep(fault.value)
         if fault.is_on("kernel-stall"):
             torch.cuda._sleep(1 << 50)  # Days: nothing behind it on this stream starts.
-        for _ in range(round(args.products * (fault.value if fault.is_on("gpu-slow") else 1))):
-            weights = torch.tanh(weights @ weights)
-        if tokens is not None:
-            dist.all_to_all_single(tokens, tokens.clone(), group=experts)
-        gradient.fill_(1)
-        dist.all_reduce(gradient)
-        torch.cuda.synchronize()
-        if gradient[0].item() != size:
+        if not work.run(fault.value if fault.is_on("gpu-slow") else 1):
             emit("wrong_sum", rank=rank, step=step)
             sys.exit(3)
         if rank == 0:
@@ -104,11 +180,11 @@ def main():
     p.add_argument("--rendezvous", required=True, help="directory in which the ranks meet")
     p.add_argument("--steps", type=int, default=0, help="0: until ended")
     p.add_argument("--bytes", type=int, default=4 << 20, help="of the gradient")
-    p.add_argument("--width", type=int, default=4096, help="of the square matrices")
-    p.add_argument("--products", type=int, default=5, help="matrix products a step")
+    p.add_argument("--width", type=int, default=2048, help="of the square matrices")
+    p.add_argument("--products", type=int, default=16, help="matrix products a step")
     p.add_argument("--fault", default="none", help="KIND[=VALUE], see Fault")
     p.add_argument("--fault-rank", type=int, default=-1)
-    p.add_argument("--layout", default="", help="with ep in it, tokens are exchanged in every step; else data parallel alone")
+    p.add_argument("--layout", default="", help="such as dp4,pp2,tp1,ep2; empty: data parallel alone")
     share_gpus(os.environ["RANK"])
     train(p.parse_args())
 
