@@ -19,10 +19,10 @@ import (
 )
 
 // Format names the document, and Version its form. New fields do not raise it. Since version 2 the timeline stands beside the other
-// evidence, so that it can be written piece by piece.
+// evidence, so that it can be written piece by piece; since version 3 it is written by columns.
 const (
 	Format  = "culprit-evidence"
-	Version = 2
+	Version = 3
 )
 
 // Bounds of a record, unpacked. A file of evidence may come from anywhere, and "{}" becomes a record of several hundred bytes.
@@ -52,7 +52,7 @@ type Record struct {
 	Topology  bool `json:"topology,omitempty"`
 	Operators bool `json:"operators,omitempty"`
 	// Timeline is the evidence's where the document is written, and empty in a record that was read.
-	Timeline []rca.Segment `json:"timeline,omitempty"`
+	Timeline timeline `json:"timeline,omitempty"`
 }
 
 // New makes a record of a verdict.
@@ -118,10 +118,7 @@ func (r *Record) Write(w io.Writer) error {
 	if size.bytes > maxBytes || size.objects > maxObjects {
 		return ErrTooLarge
 	}
-	zw, err := gzip.NewWriterLevel(w, gzip.BestSpeed)
-	if err != nil {
-		return err
-	}
+	zw := gzip.NewWriter(w)
 	tw := tar.NewWriter(zw)
 	name := "evidence.json"
 	if r.Incident != "" {
@@ -147,16 +144,11 @@ func (r *Record) encode(w io.Writer) error {
 		return b.Flush() // Which gives the first error of all writes.
 	}
 	_, _ = b.Write(bytes.TrimSuffix(text, []byte{'}'}))
-	segments := json.NewEncoder(b)
-	before := `,"timeline":[`
-	for i := range r.Evidence.Timeline {
-		_, _ = b.WriteString(before)
-		if err := segments.Encode(&r.Evidence.Timeline[i]); err != nil {
-			return fmt.Errorf("writing evidence: %w", err)
-		}
-		before = ","
+	_, _ = b.WriteString(`,"timeline":`)
+	if err := timeline(r.Evidence.Timeline).write(b); err != nil {
+		return err
 	}
-	_, _ = b.WriteString("]}")
+	_ = b.WriteByte('}')
 	return b.Flush()
 }
 

@@ -176,7 +176,7 @@ func TestStoreRuns(t *testing.T) {
 
 func TestParseRefuses(t *testing.T) {
 	for text, want := range map[string]error{
-		`{"format":"culprit-evidence","version":3}`: ErrVersion,
+		`{"format":"culprit-evidence","version":4}`: ErrVersion,
 		`{"format":"another","version":1}`:          ErrFormat,
 		`{"format":`:                                nil,
 		strings.Repeat("{", maxObjects+1):           ErrTooLarge,

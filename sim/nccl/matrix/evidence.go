@@ -45,7 +45,7 @@ func (r *Runner) keep(ctx context.Context, w *watch, name string, result any) (s
 	if err != nil {
 		return "", fmt.Errorf("writing down the case: %w", err)
 	}
-	err = errors.Join(k.write("case.json", text), k.incidents(ctx, w.cluster.AnalyzerURL()+"/api/v1/incidents"))
+	err = errors.Join(k.write("case.json", text), k.incidents(ctx, w.cluster.AnalyzerURL()+"/api/v1/incidents", w.jobID))
 	if w.job != nil {
 		err = errors.Join(err, k.log(w.job.Log()))
 	}
@@ -75,29 +75,37 @@ func (k *keeper) write(name string, data []byte) error {
 	return nil
 }
 
-// incidents saves the list of incidents, and the evidence of each, to be analysed again.
-func (k *keeper) incidents(ctx context.Context, address string) error {
+// incidents saves the incidents of a job, and the evidence of each, to be analysed again.
+func (k *keeper) incidents(ctx context.Context, address, job string) error {
 	raw, err := get(ctx, address)
 	if err != nil {
 		return err
 	}
-	var told struct {
-		Incidents []struct {
-			ID string `json:"id"`
-		} `json:"incidents"`
+	var list struct {
+		Incidents []json.RawMessage `json:"incidents"`
 	}
-	if err := json.Unmarshal(raw, &told); err != nil {
+	if err := json.Unmarshal(raw, &list); err != nil {
 		return fmt.Errorf("reading the incidents: %w", err)
 	}
-	err = k.write("incidents.json", raw)
-	for _, i := range told.Incidents {
-		evidence, failed := get(ctx, address+"/"+i.ID+"/evidence.tar.gz")
-		if failed == nil {
-			failed = k.write(i.ID+".tar.gz", evidence)
+	var errs error
+	for _, incident := range list.Incidents {
+		var i struct {
+			ID  string `json:"id"`
+			Job string `json:"job_id"`
 		}
-		err = errors.Join(err, failed)
+		if err := json.Unmarshal(incident, &i); err != nil {
+			return fmt.Errorf("reading an incident: %w", err)
+		}
+		if i.Job != job {
+			continue
+		}
+		evidence, err := get(ctx, address+"/"+i.ID+"/evidence.tar.gz")
+		if err == nil {
+			err = k.write(i.ID+".tar.gz", evidence)
+		}
+		errs = errors.Join(errs, k.write(i.ID+".json", incident), err)
 	}
-	return err
+	return errs
 }
 
 func (k *keeper) log(path string) error {
