@@ -391,7 +391,7 @@ func (w *waitFor) allInside(vs, ranks []int32) candidate {
 	}
 	comm := &w.Comms[in.key.comm]
 	first := comm.Members[0].Node
-	if w.Host(first) != "" && w.insideHost(in.key.comm, first) && !comm.Call && !connects(in.op()) {
+	if w.Host(first) != "" && w.insideHost(in.key.comm, first) && !comm.Call && !makesConnections(in.op()) {
 		c.row = oneHostStands
 	}
 	return c

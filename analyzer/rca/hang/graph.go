@@ -11,6 +11,7 @@ type edgeKind uint8
 const (
 	edgeIn         edgeKind = iota // A rank is inside an operation that lacks members.
 	edgeNotCalled                  // The operation lacks this member: it has not called it.
+	edgeJustCalled                 // It called it a moment ago.
 	edgeQueued                     // It called, but another operation runs before it.
 	edgeNotStarted                 // It called, but its kernel does not run.
 	edgeDead                       // Its process is gone or stopped.
@@ -26,6 +27,7 @@ const (
 var reasons = [...]string{
 	edgeIn:         words.WaitLacksMembers,
 	edgeNotCalled:  words.WaitNotCalled,
+	edgeJustCalled: words.WaitJustCalled,
 	edgeQueued:     words.WaitQueued,
 	edgeNotStarted: words.WaitNotStarted,
 	edgeDead:       words.WaitDead,

@@ -351,15 +351,16 @@ func (x *standstill) moves(j *join) bool { return j.still >= 0 && j.still < x.Op
 
 // callers takes ranks whose CPU is still inside the call out of an operation that others have launched: they are not in
 // it yet. While all are inside the call, they are in it together (connections are made there). A send or receive whose
-// other side is not told yet is inside a group call that has not been closed.
+// other side is not told yet is inside a group call that has not been closed, and out of it only if no peer is left to come.
 func (x *standstill) callers(i int32) {
 	in := &x.insts[i]
-	if !in.openGroup() && !slices.ContainsFunc(in.joins, func(j join) bool { return j.op.State >= rca.OpEnqueued }) {
+	open := in.openGroup()
+	if !open && !slices.ContainsFunc(in.joins, func(j join) bool { return j.op.State >= rca.OpEnqueued }) {
 		return
 	}
 	for k := range in.joins {
 		j := &in.joins[k]
-		if j.op.State == rca.OpCalled && j.active && j.started != startYes {
+		if j.op.State == rca.OpCalled && j.active && j.started != startYes && !(open && x.connects(in, j)) {
 			j.active = false
 			x.acts[j.node] = slices.DeleteFunc(x.acts[j.node], func(a active) bool { return a.inst == i })
 		}

@@ -128,6 +128,9 @@ func (b *builder) instance(i int32) {
 				b.absent(v, i, in, b.p2pMember(c, cr))
 			}
 		}
+		if in.openGroup() {
+			b.connecting(v, i, in)
+		}
 		return
 	}
 	if len(in.joins) >= len(c.Members) && c.Unnamed < 0 {
@@ -367,7 +370,7 @@ func (b *builder) idle(n int32, r *rca.Rank) {
 		if first.State == rca.OpCalled {
 			sure := late && r.GroupOpen >= b.x.Opt.HangAfter
 			f := pick(sure, &insideCall, &insideCallPerhaps)
-			if connects(first) {
+			if makesConnections(first) {
 				f = pick(sure, &connecting, &connectingPerhaps)
 			}
 			b.own(n, -1, inst, -1, f)
@@ -379,6 +382,6 @@ func (b *builder) idle(n int32, r *rca.Rank) {
 	}
 }
 
-// connects reports whether an operation makes its connections inside the call, which takes as long as the slowest peer and the machine
+// makesConnections reports whether an operation makes its connections inside the call, which takes as long as the slowest peer and the machine
 // let it: the first on a communicator, or between two ranks. Who is in it may come out by itself.
-func connects(o *rca.Op) bool { return o.Number == 0 || job.IsP2P(o) && o.Peer >= 0 && o.Seq == 0 }
+func makesConnections(o *rca.Op) bool { return o.Number == 0 || job.IsP2P(o) && o.Peer >= 0 && o.Seq == 0 }

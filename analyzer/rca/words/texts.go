@@ -108,6 +108,7 @@ const (
 // Why a rank waits, as predicates of the rank that it waits for.
 const (
 	WaitNotCalled     = "has not called the operation"
+	WaitJustCalled    = "called the operation only a moment ago"
 	WaitQueued        = "has called the operation but is still in another"
 	WaitNotStarted    = "has called the operation but its kernel does not run"
 	WaitDead          = "its process is gone or stopped"

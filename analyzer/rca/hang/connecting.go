@@ -1,0 +1,84 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package hang
+
+import (
+	"slices"
+	"time"
+
+	"github.com/culprit-project/culprit/analyzer/rca"
+	"github.com/culprit-project/culprit/analyzer/rca/job"
+)
+
+// Sends and receives connect inside the call that closes their group, from both ends (ncclTransportP2pSetup): the call returns once the peers
+// have come into theirs. Until then the source does not tell the peers, so only a communicator of two ranks shows whom a rank waits for.
+
+// arrival is how a member stands to the call that another member is in.
+type arrival uint8
+
+const (
+	arrived arrival = iota // It has launched its part.
+	inCall                 // It is inside the call, too.
+	justIn                 // The same, and it came a moment ago.
+	notIn                  // It has not called.
+)
+
+// arrivalOf tells how a peer stands to the call in which a rank's oldest operation of a communicator is.
+func (x *standstill) arrivalOf(c *job.Comm, m *rca.Membership, oldest *rca.Op, peer *rca.Membership) arrival {
+	since := time.Duration(-1)
+	for i := range peer.InFlight {
+		if peer.InFlight[i].State >= rca.OpEnqueued {
+			return arrived
+		}
+		since = max(since, peer.InFlight[i].Age)
+	}
+	switch {
+	case since >= 0:
+		return pick(since < x.Opt.HangAfter && oldest.Age >= x.Opt.HangAfter, justIn, inCall)
+	case peer.Called > 0 && peer.SinceCalled >= 0 && peer.SinceCalled < oldest.Age || c.Size == 2 && ahead(peer, m):
+		return arrived
+	}
+	return notIn
+}
+
+// ahead reports whether a peer has launched more sends or receives than a rank has launched of their counterparts.
+func ahead(peer, m *rca.Membership) bool {
+	return peer.FuncCalled["Send"] > m.FuncCalled["Recv"] || peer.FuncCalled["Recv"] > m.FuncCalled["Send"]
+}
+
+// connects reports whether a rank inside an open group may wait there for a member that has not launched its part.
+func (x *standstill) connects(in *instance, j *join) bool {
+	c := &x.Comms[in.key.comm]
+	mem := c.Find(j.node)
+	return mem != nil && slices.ContainsFunc(c.Members, func(peer job.Member) bool {
+		return peer.Node != j.node && peer.Membership != nil && !job.Dead(x.Nodes[peer.Node].Rank) && x.arrivalOf(c, mem.Membership, j.op, peer.Membership) != arrived
+	})
+}
+
+// connecting adds the edge from an open group to the one rank that can be its peer.
+func (b *builder) connecting(v, i int32, in *instance) {
+	c := &b.x.Comms[in.key.comm]
+	if c.Size != 2 || len(c.Members) != 2 {
+		return
+	}
+	for k := range in.joins {
+		j := &in.joins[k]
+		mem, peer := c.Find(j.node), &c.Members[0]
+		if peer.Node == j.node {
+			peer = &c.Members[1]
+		}
+		if !j.active || peer.Membership == nil {
+			continue
+		}
+		switch b.x.arrivalOf(c, mem.Membership, j.op, peer.Membership) {
+		case notIn:
+			b.edge(v, peer.Node, i, -1, pick(job.Dead(b.x.Nodes[peer.Node].Rank), edgeDead, edgeNotCalled), true)
+		case justIn:
+			b.edge(v, peer.Node, i, -1, edgeJustCalled, true)
+		default:
+			continue
+		}
+		in.gap = true
+	}
+}
