@@ -4,6 +4,7 @@
 package hang
 
 import (
+	"math"
 	"slices"
 	"time"
 
@@ -11,8 +12,9 @@ import (
 	"github.com/culprit-project/culprit/analyzer/rca/job"
 )
 
-// Sends and receives connect inside the call that closes their group, from both ends (ncclTransportP2pSetup): the call returns once the peers
-// have come into theirs. Until then the source does not tell the peers, so only a communicator of two ranks shows whom a rank waits for.
+// A communicator's first operation, and the first between two ranks, connect inside the call, from both ends (ncclTransportP2pSetup,
+// ncclTransportRingConnect): it returns once the peers have come into theirs. Who is in such a call waits for those who are not. Of sends and
+// receives the source does not tell the peers before the group is closed: only a communicator of two ranks shows who they are.
 
 // arrival is how a member stands to the call that another member is in.
 type arrival uint8
@@ -47,8 +49,49 @@ func ahead(peer, m *rca.Membership) bool {
 	return peer.FuncCalled["Send"] > m.FuncCalled["Recv"] || peer.FuncCalled["Recv"] > m.FuncCalled["Send"]
 }
 
-// connects reports whether a rank inside an open group may wait there for a member that has not launched its part.
-func (x *standstill) connects(in *instance, j *join) bool {
+// lacksCall reports whether a member has not called a collective.
+func (x *standstill) lacksCall(in *instance) bool {
+	c := &x.Comms[in.key.comm]
+	return slices.ContainsFunc(c.Members, func(mem job.Member) bool {
+		if in.has(&mem) {
+			return false
+		}
+		p, sure := x.presenceOf(in, &mem)
+		return p == notCalled && sure
+	})
+}
+
+// connectingFor is how long a rank is known to get nowhere in a call that makes connections: from when the last member came out of it, not
+// from when this one went in.
+func (x *standstill) connectingFor(comm int32, since time.Duration) time.Duration {
+	if x.launchedFor == nil {
+		x.launchedFor = map[int32]time.Duration{}
+	}
+	out, ok := x.launchedFor[comm]
+	if !ok {
+		out = math.MaxInt64
+		for _, mem := range x.Comms[comm].Members {
+			if mem.Membership == nil {
+				continue
+			}
+			for i := range mem.Membership.InFlight {
+				if o := &mem.Membership.InFlight[i]; o.State >= rca.OpEnqueued && o.Stuck >= 0 {
+					out = min(out, o.Stuck)
+				}
+			}
+		}
+		x.launchedFor[comm] = out
+	}
+	return min(since, out)
+}
+
+// connects reports whether a rank is in a call that makes connections with its operation, as far as is known.
+func connects(o *rca.Op) bool {
+	return o.State == rca.OpCalled && (makesConnections(o) || job.IsP2P(o) && o.Peer < 0)
+}
+
+// awaitsPeer reports whether a rank inside an open group may wait there for a member that has not launched its part.
+func (x *standstill) awaitsPeer(in *instance, j *join) bool {
 	c := &x.Comms[in.key.comm]
 	mem := c.Find(j.node)
 	return mem != nil && slices.ContainsFunc(c.Members, func(peer job.Member) bool {
@@ -81,4 +124,10 @@ func (b *builder) connecting(v, i int32, in *instance) {
 		}
 		in.gap = true
 	}
+}
+
+// makesConnections reports whether an operation makes its connections inside the call, which takes as long as the slowest peer and the machine
+// let it: the first on a communicator, or between two ranks. Who is in it may come out by itself.
+func makesConnections(o *rca.Op) bool {
+	return o.Number == 0 || job.IsP2P(o) && o.Peer >= 0 && o.Seq == 0
 }

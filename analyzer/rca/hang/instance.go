@@ -6,6 +6,7 @@ package hang
 import (
 	"cmp"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/culprit-project/culprit/analyzer/rca"
@@ -250,7 +251,11 @@ func (x *standstill) buildInstances() {
 			}
 			in := &x.insts[id]
 			in.hidden = in.hidden || hidden(h.op)
-			in.joins = append(in.joins, join{int32(n), mem.CommRank, h.op, act[i], h.started, standsFor(h.op, h.m, r)})
+			still := standsFor(h.op, h.m, r)
+			if connects(h.op) {
+				still = x.connectingFor(h.comm, still)
+			}
+			in.joins = append(in.joins, join{int32(n), mem.CommRank, h.op, act[i], h.started, still})
 			if act[i] {
 				all = append(all, active{inst: id, op: h.op, comm: h.comm, mem: mem})
 			}
@@ -350,17 +355,21 @@ func (x *standstill) completedSince(in *instance, by *hostVotes) bool {
 func (x *standstill) moves(j *join) bool { return j.still >= 0 && j.still < x.Opt.HangAfter }
 
 // callers takes ranks whose CPU is still inside the call out of an operation that others have launched: they are not in
-// it yet. While all are inside the call, they are in it together (connections are made there). A send or receive whose
-// other side is not told yet is inside a group call that has not been closed, and out of it only if no peer is left to come.
+// it yet. While all are inside the call, or it makes connections and somebody is still to come, they are in it together. A send or receive
+// whose other side is not told yet is inside a group call that has not been closed.
 func (x *standstill) callers(i int32) {
 	in := &x.insts[i]
 	open := in.openGroup()
 	if !open && !slices.ContainsFunc(in.joins, func(j join) bool { return j.op.State >= rca.OpEnqueued }) {
 		return
 	}
+	lacks := sync.OnceValue(func() bool { return x.lacksCall(in) })
 	for k := range in.joins {
 		j := &in.joins[k]
-		if j.op.State == rca.OpCalled && j.active && j.started != startYes && !(open && x.connects(in, j)) {
+		if j.op.State != rca.OpCalled || !j.active || j.started == startYes {
+			continue
+		}
+		if !connects(j.op) || !x.moves(j) && !(open && x.awaitsPeer(in, j)) && !(!open && lacks()) {
 			j.active = false
 			x.acts[j.node] = slices.DeleteFunc(x.acts[j.node], func(a active) bool { return a.inst == i })
 		}

@@ -3,7 +3,11 @@
 
 package hang
 
-import "github.com/culprit-project/culprit/analyzer/rca/job"
+import (
+	"time"
+
+	"github.com/culprit-project/culprit/analyzer/rca/job"
+)
 
 // standstill is the job at one moment: what every rank is in.
 type standstill struct {
@@ -13,6 +17,8 @@ type standstill struct {
 	instAt map[instKey]int32
 	least  []int64 // Operations that all members of a communicator have called, -1 unknown.
 	left   []int64 // Operations that some member of a communicator has left, -1 none.
+	// launchedFor is by communicator how long ago a member launched something that is in flight, or got on in it; of those that were asked for.
+	launchedFor map[int32]time.Duration
 }
 
 func newStandstill(x *job.Index) *standstill {

@@ -381,7 +381,3 @@ func (b *builder) idle(n int32, r *rca.Rank) {
 		b.own(n, -1, inst, -1, pick(late, &kernelNotStarted, &kernelNotStartedYet))
 	}
 }
-
-// makesConnections reports whether an operation makes its connections inside the call, which takes as long as the slowest peer and the machine
-// let it: the first on a communicator, or between two ranks. Who is in it may come out by itself.
-func makesConnections(o *rca.Op) bool { return o.Number == 0 || job.IsP2P(o) && o.Peer >= 0 && o.Seq == 0 }
