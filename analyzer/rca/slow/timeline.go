@@ -255,7 +255,7 @@ func (t *timeline) enterGroups(list []int32) {
 		shown, begun, to := false, int64(math.MaxInt64), from
 		for ; to < len(byNumber); to++ {
 			s := &t.segs[byNumber[to]]
-			if to > from && !s.called(&t.segs[byNumber[to-1]]) {
+			if to > from && !s.sharesKernel(&t.segs[byNumber[to-1]]) {
 				break
 			}
 			begun = min(begun, s.end)
@@ -272,10 +272,11 @@ func (t *timeline) enterGroups(list []int32) {
 	}
 }
 
-// called reports whether a send or receive was called in one group with the one before it on its communicator.
-func (s *seg) called(before *seg) bool {
-	a, b := before.record.GroupOrdinal, s.record.GroupOrdinal
-	return s.comm == before.comm && a > 0 && b > 0 && before.number-a == s.number-b
+// sharesKernel reports whether two sends or receives of a rank were called in one group on one communicator. Neither comes before the other,
+// though data that was there already lets one end as soon as the kernel runs.
+func (s *seg) sharesKernel(other *seg) bool {
+	a, b := other.record.GroupOrdinal, s.record.GroupOrdinal
+	return s.comm == other.comm && a > 0 && b > 0 && other.number-a == s.number-b
 }
 
 // link finds for every segment when it was entered and what came before it. Where the kernel's start is not known, an
@@ -327,7 +328,7 @@ func (t *timeline) link() {
 				k++
 			}
 			for j := k - 1; j >= 0; j-- {
-				if byEnd[j] != i && s.follows(&t.segs[byEnd[j]]) {
+				if p := &t.segs[byEnd[j]]; byEnd[j] != i && !s.sharesKernel(p) && s.follows(p) {
 					s.pred = byEnd[j]
 					break
 				}
