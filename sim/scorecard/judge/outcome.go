@@ -31,8 +31,9 @@ type Outcome struct {
 	// Effect: the fault had any: a hang needs the job to stand still, slowness iterations longer by 10%.
 	Effect bool `json:"effect"`
 	// Triggered tells whether a rule fired. Then, in seconds of virtual time after the fault: Told, when the analyzer first
-	// heard of it; Latency, when the verdict was first said; Paged, when it paged, 0 never. Scrape, rule evaluation, group wait
-	// and the service's own patience are in them; what analyses take is in AnalysisMS.
+	// heard of it, 0 never, because an incident was open already and no rule fired anew; Latency, when the verdict was first said;
+	// Paged, when it paged, 0 never. Scrape, rule evaluation, group wait and the service's own patience are in them; what analyses
+	// take is in AnalysisMS.
 	Triggered bool    `json:"triggered"`
 	Trigger   string  `json:"trigger,omitempty"` // The rule.
 	Told      float64 `json:"told_seconds,omitempty"`
@@ -144,6 +145,9 @@ func (o *Outcome) Guilty() bool { return o.Effect && !o.Quiet() && len(o.TruthRa
 func (o *Outcome) Accuses() bool {
 	return o.Class != "" && !innocent(rca.Class(o.Class)) && len(o.Culprits) > 0
 }
+
+// ToldAnew: a rule fired after the fault. Otherwise the verdict, if there is one, comes from an incident that was open already.
+func (o *Outcome) ToldAnew() bool { return o.Triggered && o.Told > 0 }
 
 // Detected: the verdict says that something is wrong.
 func (o *Outcome) Detected() bool {

@@ -100,7 +100,11 @@ type Figures struct {
 	Right     Share   `json:"right"` // Class and first-named.
 	Unknown   Share   `json:"unknown"`
 	False     Share   `json:"false_accusation"`
-	Latency50 float64 `json:"latency_p50_seconds"` // Fault to analyzer told, virtual time.
+	ToldAnew  Share   `json:"told_anew"`        // A trigger fired after the fault. The next three are of these runs.
+	Told50    float64 `json:"told_p50_seconds"` // Fault to analyzer told, virtual time.
+	Told90    float64 `json:"told_p90_seconds"`
+	ToldMx    float64 `json:"told_max_seconds"`
+	Latency50 float64 `json:"latency_p50_seconds"` // Fault to the verdict that is said, virtual time.
 	Latency90 float64 `json:"latency_p90_seconds"`
 	LatencyMx float64 `json:"latency_max_seconds"`
 }
@@ -129,6 +133,9 @@ func figures(list []judge.Outcome) Figures {
 	f.Right = share(list, func(o *judge.Outcome) bool { return o.Right })
 	f.Unknown = share(list, func(o *judge.Outcome) bool { return o.Unknown })
 	f.False = share(list, func(o *judge.Outcome) bool { return o.False })
+	f.ToldAnew = share(list, (*judge.Outcome).ToldAnew)
+	told := collect(filter(list, (*judge.Outcome).ToldAnew), func(o *judge.Outcome) float64 { return o.Told })
+	f.Told50, f.Told90, f.ToldMx = percentile(told, 0.5), percentile(told, 0.9), percentile(told, 1)
 	lat := collect(filter(list, func(o *judge.Outcome) bool { return o.Triggered }), func(o *judge.Outcome) float64 { return o.Latency })
 	f.Latency50, f.Latency90, f.LatencyMx = percentile(lat, 0.5), percentile(lat, 0.9), percentile(lat, 1)
 	return f

@@ -21,7 +21,7 @@ func some(group, scenario, workload, severity string, ranks, n, right int) []jud
 		o := &out[i]
 		*o = judge.Outcome{
 			Name: fmt.Sprintf("%s/%s/%s/%d", scenario, severity, workload, i+1), Scenario: scenario, Group: group, Workload: workload, Severity: severity,
-			Ranks: ranks, Seed: uint64(i + 1), Effect: true, Triggered: true, Trigger: "CulpritJobStalled", Latency: 10 + float64(i), Slowdown: 1.5,
+			Ranks: ranks, Seed: uint64(i + 1), Effect: true, Triggered: true, Trigger: "CulpritJobStalled", Told: 4 + float64(i), Latency: 10 + float64(i), Slowdown: 1.5,
 			Said: judge.Said{Class: "fault", Cause: "gpu", Confidence: 0.9, Row: "gpu_stopped", Culprits: []int{3}}, TruthClass: "fault", TruthRanks: []int{3}, RanksFetched: ranks, BytesFetched: 1 << 20, Level: "kernels",
 			AnalysisMS: 2, AnalysisCPU: 1.5, AllocMiB: 3, SimSeconds: 0.5,
 			Methods: map[string]judge.Guess{"ccl-d": {Rank: 3, Right: ok}, "mycroft": {Rank: -1}, "ras": {Rank: 1, False: true}},
@@ -82,6 +82,12 @@ func TestSummarize(t *testing.T) {
 	}
 	if s.Hang.Latency50 != 13 || s.Hang.LatencyMx != 19 {
 		t.Errorf("latency p50 %g, max %g", s.Hang.Latency50, s.Hang.LatencyMx)
+	}
+	// A verdict that an open incident came to has a time, but no trigger told of the fault.
+	open := some(matrix.GroupHang, "nic_down", "gpt-32", "dead", 32, 4, 4)
+	open[0].Told, open[1].Told = 0, 0
+	if f := figures(open); f.ToldAnew.Hits != 2 || f.Told50 != 6 || f.ToldMx != 7 || f.Latency50 != 11 {
+		t.Errorf("told anew %v, p50 %g, max %g, verdict p50 %g; want 2 of 4, 6, 7 and 11", f.ToldAnew, f.Told50, f.ToldMx, f.Latency50)
 	}
 	if m := s.Methods[0]; m.Method != whole || m.Hang.Hits != 13 || m.Nobody.Hits != 10 {
 		t.Errorf("the whole: %+v", m)

@@ -57,9 +57,9 @@ func (c *canvas) axes(xlabel string, xticks []string) {
 
 func (c *canvas) done() string { return c.b.String() + "</svg>" }
 
-// latencyPlot is the distribution of the time from the fault until the analyzer is told.
+// latencyPlot is the distribution of the time from the fault to the verdict.
 func (r *Report) latencyPlot() string {
-	c := newCanvas("Fault to analyzer told (virtual time)")
+	c := newCanvas("Fault to verdict (virtual time)")
 	const most = 60.0
 	c.axes("seconds", []string{"0", "15", "30", "45", "60"})
 	for _, g := range []struct{ group, colour string }{{"hang", colourOne}, {"slow", colourTwo}} {

@@ -62,8 +62,12 @@ func (r *Report) headline() table {
 	row("right", func(f *Figures) string { return f.Right.String() })
 	row("unknown", func(f *Figures) string { return f.Unknown.String() })
 	row("an innocent accused", func(f *Figures) string { return f.False.String() })
-	row("fault to analyzer told, p50 / p90 / max", func(f *Figures) string {
-		return fmt.Sprintf("%.1f / %.1f / %.1f s", f.Latency50, f.Latency90, f.LatencyMx)
+	row("told by a trigger after the fault", func(f *Figures) string { return f.ToldAnew.String() })
+	row("fault to analyzer told, of those, p50 / p90 / max", func(f *Figures) string {
+		return times(f.ToldAnew, f.Told50, f.Told90, f.ToldMx)
+	})
+	row("fault to verdict, p50 / p90 / max", func(f *Figures) string {
+		return times(f.Triggered, f.Latency50, f.Latency90, f.LatencyMx)
 	})
 	quiet := func(name string, v Share) { t.rows = append(t.rows, []string{name, v.String(), "", "", ""}) }
 	quiet("healthy runs: nobody accused", s.Healthy)
@@ -76,10 +80,18 @@ func (r *Report) headline() table {
 	return t
 }
 
+// times gives the percentiles of a time that so many runs have.
+func times(of Share, p50, p90, most float64) string {
+	if of.Hits == 0 {
+		return "–"
+	}
+	return fmt.Sprintf("%.1f / %.1f / %.1f s", p50, p90, most)
+}
+
 func figureRow(name string, list []judge.Outcome) []string {
 	f := figures(list)
 	return []string{
-		name, strconv.Itoa(f.Runs), pct(f.Triggered), pct(f.Class), pct(f.Top1), pct(f.Top3), pct(f.Group), pct(f.Unknown), pct(f.False), told5090(&f),
+		name, strconv.Itoa(f.Runs), pct(f.Triggered), pct(f.Class), pct(f.Top1), pct(f.Top3), pct(f.Group), pct(f.Unknown), pct(f.False), named5090(&f),
 	}
 }
 
@@ -90,7 +102,7 @@ func pct(s Share) string {
 	return fmt.Sprintf("%.0f%%", 100*s.Value())
 }
 
-var figureHead = []string{"", "runs", "triggered", "class", "top-1", "top-3", "with its link or group", "unknown", "innocent accused", "told p50 / p90"}
+var figureHead = []string{"", "runs", "triggered", "class", "top-1", "top-3", "with its link or group", "unknown", "innocent accused", "verdict p50 / p90"}
 
 func (r *Report) effective() []judge.Outcome {
 	return filter(r.usual(), func(o *judge.Outcome) bool { return o.Effect })

@@ -47,10 +47,11 @@ func (r *Report) waits() []table {
 	}
 	t := table{
 		title: "What a person waits for, by scrape interval",
-		note: "Jobs of " + levelNames(names) + ", seconds from the fault: until the analyzer is told, until the first verdict that accuses, and until the page, of those that page; p50 / p90 / max. " +
+		note: "Jobs of " + levelNames(names) + ", seconds from the fault: until a trigger tells the analyzer, until the first verdict that accuses, and until the page; p50 / p90 / max, each beside the number of its runs. " +
+			"No trigger tells of a fault while an incident of before is open: such runs have no time told. " +
 			"Scrapes, rule evaluation, Alertmanager's grouping, the service's patience and what its analyses take are in them. A living rank that stays away pages after its patience of 30 s; " +
 			"slowness needs its iterations. Mycroft: 13 s, 90% within 15 s; Holmes: 30.3 s at 8,192 ranks.",
-		head: []string{"scrape", "level", "class", "right", "told", "named", "paged", "pages"},
+		head: []string{"scrape", "level", "class", "right", "told", "told of", "named", "paged", "pages"},
 	}
 	kinds := make([]waited, 0, len(byKind))
 	for k := range byKind {
@@ -70,13 +71,13 @@ func waitRow(k waited, list []judge.Outcome) []string {
 	if k.class >= 0 {
 		class = string(toldClasses[k.class])
 	}
-	told := filter(list, func(o *judge.Outcome) bool { return o.Triggered })
-	named := filter(told, (*judge.Outcome).Accuses)
-	paged := filter(told, func(o *judge.Outcome) bool { return o.Paged > 0 })
+	told := filter(list, (*judge.Outcome).ToldAnew)
+	named := filter(list, func(o *judge.Outcome) bool { return o.Triggered && o.Accuses() })
+	paged := filter(list, func(o *judge.Outcome) bool { return o.Paged > 0 })
 	return []string{
 		fmt.Sprintf("%g s", k.scrape), string(cluster.Levels[k.level]), class,
 		share(list, func(o *judge.Outcome) bool { return o.Right && !o.False }).Short(),
-		spread(told, func(o *judge.Outcome) float64 { return o.Told }),
+		spread(told, func(o *judge.Outcome) float64 { return o.Told }), strconv.Itoa(len(told)),
 		spread(named, func(o *judge.Outcome) float64 { return o.Latency + o.AnalysisMS/1000 }),
 		spread(paged, func(o *judge.Outcome) float64 { return o.Paged + o.AnalysisMS/1000 }), strconv.Itoa(len(paged)),
 	}

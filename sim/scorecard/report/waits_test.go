@@ -22,13 +22,15 @@ func TestWaits(t *testing.T) {
 		o.Class, o.Culprits = "slow_compute", []int{3}
 		return o
 	}
-	r := New("full", 1, "", "", time.Time{}, 0, []judge.Outcome{run(0, 9, 20, "gpt-32"), run(0, 90, 0, "gpt-64"), run(1, 7, 12, "gpt-32"), run(1, 11, 0, "gpt-32")})
-	if len(r.Outcomes) != 2 || len(r.Scraped) != 2 || r.Summary.Slow.Runs != 2 {
-		t.Errorf("%d runs of the matrix, %d at other intervals, %d in the headline; want 2 each", len(r.Outcomes), len(r.Scraped), r.Summary.Slow.Runs)
+	open := run(1, 0, 0, "gpt-32") // An incident was open before the fault: no trigger tells of it.
+	open.Latency = 2
+	r := New("full", 1, "", "", time.Time{}, 0, []judge.Outcome{run(0, 9, 20, "gpt-32"), run(0, 90, 0, "gpt-64"), run(1, 7, 12, "gpt-32"), run(1, 11, 0, "gpt-32"), open})
+	if len(r.Outcomes) != 2 || len(r.Scraped) != 3 || r.Summary.Slow.Runs != 2 {
+		t.Errorf("%d runs of the matrix, %d at other intervals, %d in the headline; want 2, 3 and 2", len(r.Outcomes), len(r.Scraped), r.Summary.Slow.Runs)
 	}
 	want := [][]string{
-		{"1 s", "kernels", "slow_compute", "100% of 2", "7.0 / 11.0 / 11.0 s", "7.0 / 11.0 / 11.0 s", "12.0 / 12.0 / 12.0 s", "1"},
-		{"5 s", "kernels", "slow_compute", "100% of 1", "9.0 / 9.0 / 9.0 s", "9.0 / 9.0 / 9.0 s", "20.0 / 20.0 / 20.0 s", "1"},
+		{"1 s", "kernels", "slow_compute", "100% of 3", "7.0 / 11.0 / 11.0 s", "2", "7.0 / 11.0 / 11.0 s", "12.0 / 12.0 / 12.0 s", "1"},
+		{"5 s", "kernels", "slow_compute", "100% of 1", "9.0 / 9.0 / 9.0 s", "1", "9.0 / 9.0 / 9.0 s", "20.0 / 20.0 / 20.0 s", "1"},
 	}
 	tables := r.waits()
 	if len(tables) != 1 || !slices.EqualFunc(tables[0].rows, want, slices.Equal[[]string]) {

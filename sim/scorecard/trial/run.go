@@ -99,7 +99,7 @@ func (t *trial) told() {
 		return
 	}
 	for _, h := range heard {
-		if since := h.at.Seconds() - at; since >= 0 {
+		if since := h.at.Seconds() - at; since > 0 {
 			t.out.Triggered, t.out.Trigger, t.out.Told = true, h.trigger, since
 			return
 		}

@@ -10,6 +10,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/culprit-project/culprit/analyzer/rca"
 	"github.com/culprit-project/culprit/sim/cluster"
@@ -70,6 +71,37 @@ func TestRunJudgesAndRepeats(t *testing.T) {
 	}
 	if !reflect.DeepEqual(untimed(first), untimed(again)) {
 		t.Error("the same cases give different outcomes")
+	}
+}
+
+// What methods and costs are judged by is the look that the verdict rests on, also where an incident was open before the fault and the
+// look that found the job standing asked for the present alone.
+func TestJudgesTheLookOfTheVerdict(t *testing.T) {
+	cases := matrix.Cases(matrix.Options{Quick: true, Seed: 1, Harm: matrix.HarmNone, Levels: []cluster.Level{cluster.KernelEvents}, Only: []string{"ecc_error/dead/gpt-32/"}})
+	if len(cases) != 1 {
+		t.Fatalf("%d cases", len(cases))
+	}
+	m := &meter{}
+	m.alone.RLock()
+	defer m.alone.RUnlock()
+	done, err := run(t.Context(), &cases[0], m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	last, said := &done.s.last, done.s.verdict()
+	if !last.outcome.Verdict.Class.StandsStill() || accusation(&last.outcome.Verdict) != accusation(said) {
+		t.Errorf("the judged look says %s, the service %s", accusation(&last.outcome.Verdict), accusation(said))
+	}
+	longest := time.Duration(0)
+	for i := range last.ev.Ranks {
+		for j := range last.ev.Ranks[i].Memberships {
+			for _, op := range last.ev.Ranks[i].Memberships[j].InFlight {
+				longest = max(longest, op.Stuck)
+			}
+		}
+	}
+	if longest < 2*time.Second {
+		t.Errorf("no operation of the judged evidence stands for longer than %v", longest)
 	}
 }
 

@@ -20,6 +20,7 @@ import (
 	"github.com/culprit-project/culprit/analyzer/evidence"
 	"github.com/culprit-project/culprit/analyzer/identity"
 	"github.com/culprit-project/culprit/analyzer/incident"
+	"github.com/culprit-project/culprit/analyzer/kept"
 	"github.com/culprit-project/culprit/analyzer/rca"
 	"github.com/culprit-project/culprit/analyzer/webhook"
 	"github.com/culprit-project/culprit/trace/nodeapi"
@@ -40,7 +41,8 @@ type service struct {
 	pagedAt  time.Time            // When a verdict first paged.
 	saidAt   map[string]time.Time // When each accusation was first said.
 	course   []event              // What happened, in order.
-	last     analysis             // The newest that looked at all there was.
+	newest   analysis             // Whatever became of it.
+	last     analysis             // The newest that the service's verdict rests on.
 	ev       *rca.Evidence        // Of the newest analysis of all.
 	passive  int
 }
@@ -93,7 +95,9 @@ func newService(w *world, engine func(rca.Evidence, rca.Options) rca.Verdict) (*
 		s.ev = &ev
 		return engine(ev, opt)
 	}
-	s.manager, err = incident.NewManager(app.Bounds(cfg), s.analyze, s.publish, nil, slog.New(slog.DiscardHandler), prometheus.NewRegistry(), w)
+	bounds := app.Bounds(cfg)
+	bounds.Keep = func(string, *kept.Record) { s.last = s.newest }
+	s.manager, err = incident.NewManager(bounds, s.analyze, s.publish, nil, slog.New(slog.DiscardHandler), prometheus.NewRegistry(), w)
 	if err != nil {
 		return nil, err
 	}
@@ -152,9 +156,7 @@ func (s *service) analyze(ctx context.Context, req incident.Request) (incident.O
 			s.note("  %s %v %s: weight %.2f, saves %.3f, %s", h.Row, h.Ranks, h.Group, h.Weight, h.Saves, h.Reason)
 		}
 	}
-	if err == nil && (!req.PresentOnly || s.last.ev == nil) {
-		s.last = analysis{request: req, outcome: out, ev: s.ev, ranks: s.nodes.count()}
-	}
+	s.newest = analysis{request: req, outcome: out, ev: s.ev, ranks: s.nodes.count()}
 	return out, err
 }
 
