@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"runtime/debug"
 	"slices"
@@ -62,6 +63,7 @@ type config struct {
 	compare   []string
 	json      bool
 	explain   bool
+	method    string
 	quiet     bool
 	color     string
 	timeline  string
@@ -109,6 +111,7 @@ func (c *config) register(app *kingpin.Application) *kingpin.CmdClause {
 	cmd.Arg("path", "Files and directories of one job; - is standard input.").Required().StringsVar(&c.paths)
 	cmd.Flag("json", "Print the verdict as JSON, as the service's API gives it.").BoolVar(&c.json)
 	cmd.Flag("explain", "Print the full reasoning: evidence, who was ruled out, what each method says, every rank.").BoolVar(&c.explain)
+	cmd.Flag("method", "Print what one paper's method alone says, in place of the verdict: mycroft, ccl-d, pulse, holmes. The exit status is by its answer.").EnumVar(&c.method, slices.Sorted(maps.Keys(report.Methods))...)
 	cmd.Flag("compare", "A healthy recording (file or directory, repeatable) to hold against.").StringsVar(&c.compare)
 	cmd.Flag("timeline", "Write a Chrome/Perfetto trace of what the files hold to this file.").StringVar(&c.timeline)
 	cmd.Flag("html", "Write the verdict as a page to this file, with all that it needs in it.").StringVar(&c.html)
@@ -160,16 +163,20 @@ func (c *config) run(ctx context.Context, stdin io.Reader, stdout, stderr io.Wri
 			return ExitCannot
 		}
 	}
-	if c.json {
+	class := result.Verdict.Class
+	switch {
+	case c.method != "":
+		class, err = report.Method(stdout, result, c.method, c.json)
+	case c.json:
 		err = report.JSON(stdout, result)
-	} else {
+	default:
 		err = report.Text(stdout, result, report.Style{Color: c.colored(stdout), Explain: c.explain})
 	}
 	if err != nil {
 		fmt.Fprintln(stderr, "culprit-analyzer: writing the verdict:", err)
 		return ExitCannot
 	}
-	return exitCode(result.Verdict)
+	return exitCode(class)
 }
 
 func writeHTML(name string, r *diagnosis.Result) (err error) {
@@ -220,8 +227,8 @@ func (c *config) colored(w io.Writer) bool {
 	}
 }
 
-func exitCode(v rca.Verdict) int {
-	switch v.Class {
+func exitCode(class rca.Class) int {
+	switch class {
 	case rca.Healthy, rca.Benign:
 		return ExitHealthy
 	case rca.Unknown, "":

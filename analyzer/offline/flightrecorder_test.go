@@ -71,8 +71,8 @@ func TestFlightRecorderHostSide(t *testing.T) {
 	if r.Verdict.Confidence < 0.7 {
 		t.Errorf("confidence %g", r.Verdict.Confidence)
 	}
-	if exitCode(r.Verdict) != ExitFound {
-		t.Errorf("exit code %d", exitCode(r.Verdict))
+	if exitCode(r.Verdict.Class) != ExitFound {
+		t.Errorf("exit code %d", exitCode(r.Verdict.Class))
 	}
 }
 
@@ -239,8 +239,8 @@ func TestFlightRecorderHealthy(t *testing.T) {
 	j.Ring = 100
 	r := analyze(t, write(t, j))
 	wantVerdict(t, r, rca.Healthy, rca.CauseUnknown)
-	if exitCode(r.Verdict) != ExitHealthy {
-		t.Errorf("exit code %d", exitCode(r.Verdict))
+	if exitCode(r.Verdict.Class) != ExitHealthy {
+		t.Errorf("exit code %d", exitCode(r.Verdict.Class))
 	}
 }
 

@@ -1,0 +1,57 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package offline
+
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/alecthomas/kingpin/v2"
+
+	"github.com/culprit-project/culprit/analyzer/rca"
+)
+
+// TestMethod: --method prints what one paper's method says in place of the verdict, and the exit status is by its answer. On the stalled NIC of
+// the examples CCL-D cannot tell the culprit from the rank at the other end, and Holmes has nothing to look at.
+func TestMethod(t *testing.T) {
+	for _, c := range []struct {
+		method string
+		code   int
+		want   string
+	}{
+		{"mycroft", ExitFound, "Mycroft names ranks 9, 15: fault"},
+		{"ccl-d", ExitFound, "CCL-D names ranks 9, 15: fault"},
+		{"pulse", ExitFound, "Pulse names rank 9: fault"},
+		{"holmes", ExitUnknown, "Holmes finds nothing in this evidence that it could look at."},
+	} {
+		t.Run(c.method, func(t *testing.T) {
+			said := func(flags ...string) string {
+				app, cfg := kingpin.New("culprit-analyzer", ""), &config{columns: map[string]string{}}
+				cfg.register(app)
+				if _, err := app.Parse(append([]string{"analyze", "--quiet", "--method=" + c.method, "../../examples/stalled-nic/nodes"}, flags...)); err != nil {
+					t.Fatalf("parsing the command line: %v", err)
+				}
+				var stdout, stderr bytes.Buffer
+				if code := cfg.run(t.Context(), strings.NewReader(""), &stdout, &stderr); code != c.code {
+					t.Errorf("exit status %d, want %d: %s", code, c.code, stderr.String())
+				}
+				return stdout.String()
+			}
+			text := said()
+			if !strings.HasPrefix(text, c.want) || !strings.HasSuffix(text, "Culprit's verdict on the same evidence is fault and names rank 9.\n") {
+				t.Errorf("printed %q", text)
+			}
+			var votes []rca.Vote
+			if err := json.Unmarshal([]byte(said("--json")), &votes); err != nil {
+				t.Fatalf("reading the JSON: %v", err)
+			}
+			if c.code == ExitFound && (len(votes) != 1 || !slices.Contains(votes[0].Ranks, 9)) || c.code == ExitUnknown && len(votes) > 0 {
+				t.Errorf("JSON holds %+v", votes)
+			}
+		})
+	}
+}
