@@ -10,11 +10,12 @@ local ours = 'culprit_';
 local others = ['ALERTS{', 'up{', 'scrape_duration_seconds{', 'scrape_samples_scraped{'];
 local narrow(expr, matchers) =
   local parts = std.split(' ' + expr, ours);
-  std.foldl(
+  local text = std.foldl(
     function(text, name) std.foldl(function(t, before) std.strReplace(t, before + name, before + name + matchers + ', '), ['(', ' '], text),
     others,
     parts[0] + std.join('', [ours + (if std.startsWith(p, 'analyzer_') then p else narrowed(p, matchers)) for p in parts[1:]])
-  )[1:];
+  );
+  std.substr(text, 1, std.length(text));
 
 local walk(value, key, change) =
   if std.isObject(value) then { [k]: walk(value[k], k, change) for k in std.objectFields(value) }
@@ -28,7 +29,7 @@ local walk(value, key, change) =
   local labels = std.filter(function(l) l != 'job_id' && l != 'owner', config.jobLabels),
   local matchers = std.join(', ', ['%s=~"$%s"' % [l, l] for l in labels]),
   // What the analyzer shows of itself has neither label.
-  local ofAnalyzer(expr) = config.analyzerSelector != '' && std.length(std.findSubstr(config.analyzerSelector, expr)) > 0,
+  local ofAnalyzer(expr) = config.analyzerSelector != '' && std.length(std.split(expr, config.analyzerSelector)) > 1,
   local change(key, text) =
     if std.member(['expr', 'definition', 'query'], key) then (if ofAnalyzer(text) then text else narrow(text, matchers))
     else if key != 'url' then text

@@ -13,7 +13,7 @@ local header = |||
 
 // An expression of several lines ends with a newline, so that it is rendered as a block and can be read.
 local readable(rule) = rule {
-  expr: local e = std.rstripChars(rule.expr, '\n'); if std.length(std.findSubstr('\n', e)) > 0 then e + '\n' else e,
+  expr: local e = std.rstripChars(rule.expr, '\n'); if std.length(std.split(e, '\n')) > 1 then e + '\n' else e,
 };
 
 local render(groups) = header + std.manifestYamlDoc({ groups: [g { rules: std.map(readable, g.rules) } for g in groups] }, indent_array_in_object=true, quote_keys=false) + '\n';

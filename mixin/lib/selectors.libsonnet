@@ -3,19 +3,22 @@
 
 // Adds matchers to the selectors of an expression, so that no rule and no panel can forget them.
 local isWord(c) = (c >= 'a' && c <= 'z') || c == '_' || c == ':' || (c >= '0' && c <= '9');
-// Letters of long texts are slow to reach, and no name is longer than this.
+// jsonnet takes long for a letter of a long text, and no name is longer than this.
 local longest = 100;
 local lengthFrom(text, from) = if from < std.length(text) && isWord(text[from]) then lengthFrom(text, from + 1) else from;
-local nameLength(text) = lengthFrom(text[:longest], 0);
+local nameLength(text) = lengthFrom(std.substr(text, 0, longest), 0);
+// text[:length] and text[from:], which jsonnet interprets letter by letter; std.substr is native.
+local head(text, length) = std.substr(text, 0, length);
+local tail(text, from) = std.substr(text, from, std.length(text));
 
 {
   // Adds matchers to a selector, given from within the metric's name on.
   narrowed(text, matchers)::
     local end = nameLength(text);
-    local rest = text[end:];
-    if matchers == '' then text else text[:end] + (
-      if std.startsWith(rest, '{}') then '{' + matchers + rest[1:]
-      else if std.startsWith(rest, '{') then '{' + matchers + ', ' + rest[1:]
+    local rest = tail(text, end);
+    if matchers == '' then text else head(text, end) + (
+      if std.startsWith(rest, '{}') then '{' + matchers + tail(rest, 1)
+      else if std.startsWith(rest, '{') then '{' + matchers + ', ' + tail(rest, 1)
       else '{' + matchers + '}' + rest
     ),
 
@@ -31,7 +34,7 @@ local nameLength(text) = lengthFrom(text[:longest], 0);
     local recorded(text) =
       local end = nameLength(text);
       local narrow = $.narrowed(text, config.recordedSelector);
-      narrow[:end] + exporters(narrow[end:]);
+      head(narrow, end) + exporters(tail(narrow, end));
     local parts = std.split(expr, 'job_id:');
     exporters(parts[0]) + std.join('', ['job_id:' + recorded(p) for p in parts[1:]]),
 
