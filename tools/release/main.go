@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"syscall"
 	"time"
 
 	"github.com/culprit-project/culprit/tools/release/debian"
@@ -38,7 +39,7 @@ func run() error {
 	if *mirror != "" {
 		debian.Mirror(*mirror)
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	var err error
 	if r.source.Date, err = time.Parse(time.RFC3339, date); err != nil {
