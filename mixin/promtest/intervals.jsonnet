@@ -4,9 +4,9 @@
 // Renders a unit test for promtool by scrape interval: on the rules that ship for it no trigger fires while jobs are healthy, and every
 // trigger fires for the job that is in trouble. ext-str rules is the folder of the rules.
 // When jobs get into trouble: a baseline warms up for 8 scrapes, stays 8 behind, and wants 10 samples.
-local fault(scrape) = std.max(360, 40 * scrape);
-// The slowest triggers take five minutes.
-local end(scrape) = fault(scrape) + 480;
+local fault(scrape) = std.max(300, 40 * scrape);
+// The slowest triggers take five minutes, and are looked at once a scrape.
+local end(scrape) = fault(scrape) + 330 + 2 * scrape;
 
 // How many samples a series has until the fault, and from there to the end.
 local before(scrape) = fault(scrape) / scrape;
@@ -60,7 +60,8 @@ local firing = 'group by (alertname, job_id) (ALERTS{alertstate="firing", culpri
 
 local test(scrape, folder) = {
   rule_files: [std.extVar('rules') + '/' + folder + 'culprit-triggers.yaml'],
-  evaluation_interval: '%ds' % std.min(scrape, 5),
+  // promtool evaluates all groups alike: as often as the groups on hangs and slowness are evaluated.
+  evaluation_interval: '%ds' % (if scrape == 1 then 2 else std.max(5, scrape / 3)),
   group_eval_order: ['culprit-progress', 'culprit-launch', 'culprit-age', 'culprit-calls', 'culprit-stall', 'culprit-slow-long', 'culprit-slow-short'],
   tests: [{
     name: 'scraped every %d s' % scrape,
