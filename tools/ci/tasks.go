@@ -148,7 +148,7 @@ var tasks = []task{
 
 	// make test.
 	{
-		name: "test-e2e", where: inTest, lane: plan.Waits, took: 8 * minute, needs: stack,
+		name: "test-e2e", where: inTest, lane: plan.Waits, took: 5 * minute, needs: stack,
 		about:  "Real processes, Prometheus and Alertmanager: every fault names its rank.",
 		script: `go test -timeout 60m -count=1 -v ./sim/e2e`,
 	},
@@ -159,7 +159,7 @@ var tasks = []task{
 			make --silent --no-print-directory -C sim/ringjob test`,
 	},
 	{
-		name: "test-rules", where: inTest, took: 20 * second,
+		name: "test-rules", where: inTest, took: 2 * minute,
 		about:  "Unit tests of the shipped rules and dashboards, and of the configuration in deploy/.",
 		needs:  setup.Needs{Tools: []string{"promtool", "amtool", "jsonnet", "jsonnetfmt", "jsonnet-lint"}},
 		script: `mixin/test.sh`,
@@ -181,14 +181,14 @@ var tasks = []task{
 		script: `PYTHON=$(command -v python3) go test -tags pyspy ./analyzer/offline/stackdump`,
 	},
 	{
-		name: "test-fakegpu", where: inTest, lane: plan.Alone, took: 3 * minute, first: "two downloads of NCCL", needs: nccl, settings: "NCCL=short",
+		name: "test-fakegpu", where: inTest, lane: plan.Alone, took: minute, first: "two downloads of NCCL", needs: nccl, settings: "NCCL=short",
 		about: "The played GPU and its NVML, on the newest and the oldest release of NCCL. NCCL=none downloads none.",
 		script: library + `make --silent --no-print-directory -C sim/fakegpu tests
 			make --silent --no-print-directory -C sim/fakegpu/nvml tests
 			go test -timeout 60m -count=1 ./sim/fakegpu/...`,
 	},
 	{
-		name: "test-nccl-short", where: inTest, lane: plan.Alone, took: 2 * minute, first: "two downloads of NCCL", needs: stack, settings: "NCCL=short",
+		name: "test-nccl-short", where: inTest, lane: plan.Waits, took: 2 * minute, first: "two downloads of NCCL", needs: stack, settings: "NCCL=short",
 		about:  "A few faults on the newest and the oldest release of NCCL, to the page.",
 		script: `bin/culprit-nccl test --list=short --nccl="${NCCL:-short}" --fresh --out=build/nccl-short`,
 	},

@@ -166,7 +166,7 @@ func (r *Runner) step(ctx context.Context, s Step) {
 
 // note keeps how a step ended for later runs. One that cannot be kept costs them their order, nothing else.
 func (r *Runner) note(s Step, d result) {
-	record := Record{Last: time.Now().UTC(), OK: d.err == nil, Seconds: d.took.Seconds(), CPU: d.cpu.Seconds(), Tree: r.Tree}
+	record := Record{Last: time.Now().UTC(), OK: d.err == nil, Tree: r.Tree}
 	if err := note(r.StateFile, s.Name, record); err != nil {
 		r.say("%v", err)
 	}

@@ -14,11 +14,9 @@ import (
 
 // Record is how a step ended last time.
 type Record struct {
-	Last    time.Time `json:"last"`
-	OK      bool      `json:"ok"`
-	Seconds float64   `json:"seconds"`
-	CPU     float64   `json:"cpuSeconds"`
-	Tree    string    `json:"tree,omitempty"` // The sources that it ran on.
+	Last time.Time `json:"last"`
+	OK   bool      `json:"ok"`
+	Tree string    `json:"tree,omitempty"` // The sources that it ran on.
 }
 
 // State is what is known of earlier runs, by name of the step.
