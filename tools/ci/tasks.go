@@ -181,7 +181,7 @@ var tasks = []task{
 		script: `PYTHON=$(command -v python3) go test -tags pyspy ./analyzer/offline/stackdump`,
 	},
 	{
-		name: "test-fakegpu", where: inTest, lane: plan.Alone, took: minute, first: "two downloads of NCCL", needs: nccl, settings: "NCCL=short",
+		name: "test-fakegpu", where: inTest, lane: plan.Waits, took: minute, first: "two downloads of NCCL", needs: nccl, settings: "NCCL=short",
 		about: "The played GPU and its NVML, on the newest and the oldest release of NCCL. NCCL=none downloads none.",
 		script: library + `make --silent --no-print-directory -C sim/fakegpu tests
 			make --silent --no-print-directory -C sim/fakegpu/nvml tests
