@@ -234,7 +234,7 @@ func (a *App) build(cfg *config.Config) (*settings, []*notify.Client, error) {
 			Slow:    notify.Style{Name: cfg.Notify.Slow, Severity: cfg.Notify.Severity.Slow},
 			Unknown: notify.Style{Name: cfg.Notify.Unknown, Severity: cfg.Notify.Severity.Unknown},
 			Warning: notify.Style{Name: cfg.Notify.Warning, Severity: cfg.Notify.Severity.Warning},
-			Labels:  labelled(cfg), MaxAlerts: cfg.Notify.MaxAlerts, ExternalURL: cfg.ExternalURL, Runbook: runbook,
+			Labels:  labelled(cfg), MaxAlerts: cfg.Notify.MaxAlerts, ExternalURL: cfg.ExternalURL, ExternalCommand: cfg.ExternalCommand, Runbook: runbook,
 		},
 	}
 	out.jobs = jobs.NewSource(querier, cfg.Prometheus, out.diagnoser.Gatherer.Directory, jobs.Exporters{Nodes: out.diagnoser.Gatherer.Nodes, BaseURL: cfg.Exporters.BaseURL})

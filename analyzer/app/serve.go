@@ -46,16 +46,17 @@ func Command(k *kingpin.Application) (*kingpin.CmdClause, func(context.Context, 
 		prometheus: cmd.Flag("prometheus.url", "Prometheus, or any server with its query API. Overrides the configuration file.").Default("").String(),
 		alerts:     cmd.Flag("alertmanager.url", "Alertmanager to post verdicts to. Repeat for each peer of a cluster. Overrides the configuration file.").Strings(),
 		external:   cmd.Flag("web.external-url", "Address under which people reach the analyzer, for links in pages. Overrides the configuration file.").Default("").String(),
+		command:    cmd.Flag("web.external-command", "Command that people run before --web.external-url answers, such as kubectl port-forward. Alerts show it. Overrides the configuration file.").Default("").String(),
 		storage:    cmd.Flag("storage.path", "Folder to keep incidents in over a restart. Empty: they are kept in memory.").Default("").String(),
 	}
 	return cmd, s.run
 }
 
 type server struct {
-	web                                 *web.FlagConfig
-	file, prometheus, external, storage *string
-	alerts, actors                      *[]string
-	check, enabled                      *bool
+	web                                          *web.FlagConfig
+	file, prometheus, external, command, storage *string
+	alerts, actors                               *[]string
+	check, enabled                               *bool
 }
 
 // lifecycle lets requests through that change how the analyzer runs, where that is allowed.
@@ -82,6 +83,9 @@ func (s *server) load() (*config.Config, error) {
 	}
 	if *s.external != "" {
 		cfg.ExternalURL = *s.external
+	}
+	if *s.command != "" {
+		cfg.ExternalCommand = *s.command
 	}
 	return cfg, errors.Join(cfg.Check(), needStorage(&cfg.Actions, *s.storage))
 }

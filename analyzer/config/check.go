@@ -101,6 +101,9 @@ func (c *Config) checkAddresses(p *problems) {
 	for i, u := range c.Alertmanager.URLs {
 		urls[fmt.Sprintf("alertmanager.urls[%d]", i)] = u
 	}
+	if c.ExternalCommand != "" && c.ExternalURL == "" {
+		p.add("external_command: set external_url, which the command makes answer, too")
+	}
 	for name, u := range urls {
 		if err := checkURL(u); err != nil {
 			p.add("%s: %w", name, err)

@@ -32,6 +32,8 @@ import (
 type Config struct {
 	// ExternalURL is the address under which people reach the analyzer; links in pages start with it.
 	ExternalURL string `yaml:"external_url"`
+	// ExternalCommand is what people run before that address answers, such as kubectl port-forward; alerts show it above the link.
+	ExternalCommand string `yaml:"external_command"`
 	// RunbookURL is a template for the runbook_url annotation, over .Class and .Cause of the verdict.
 	RunbookURL string `yaml:"runbook_url"`
 	// GrafanaURL is where the shipped dashboards are; empty: pages carry no links to them.

@@ -92,6 +92,7 @@ func TestParse(t *testing.T) {
 		{"query template", "prometheus: {queries: {ages: '{{ .What }}'}}", "queries.ages"},
 		{"prometheus url", "prometheus: {url: 'ftp://x'}", "prometheus.url"},
 		{"external url", "external_url: here", "external_url"},
+		{"external command", "external_command: kubectl port-forward", "external_url"},
 		{"alertmanager url", "alertmanager: {urls: ['http://a', 'b']}", "alertmanager.urls[1]"},
 		{"exporters", "prometheus: {exporter_selector: culprit}", "prometheus.exporter_selector"},
 		{"recorded series", "prometheus: {recorded_selector: 'job=\"\"} or x{'}", "prometheus.recorded_selector"},

@@ -38,7 +38,9 @@ type Format struct {
 	Labels      map[string]string // Added to each alert.
 	MaxAlerts   int
 	ExternalURL string
-	Runbook     *template.Template // Over .Class and .Cause.
+	// ExternalCommand is what people run before ExternalURL answers; empty: nothing.
+	ExternalCommand string
+	Runbook         *template.Template // Over .Class and .Cause.
 }
 
 // Style is the name and the severity of alerts of a kind. Kinds do not share a name: Alertmanager is often told to hold back
@@ -216,6 +218,9 @@ func (f *Format) annotations(inc *incident.Incident, p *place) map[string]string
 	}
 	if link := f.IncidentURL(inc.ID); link != "" {
 		out["link"] = link
+		if f.ExternalCommand != "" {
+			out["description"] = fmt.Sprintf("To see the incident, run: %s\nThen open: %s\n%s", f.ExternalCommand, link, out["description"])
+		}
 	}
 	return out
 }

@@ -228,6 +228,23 @@ func TestListsAreBounded(t *testing.T) {
 	}
 }
 
+// An address that answers only after a command is no use without that command.
+func TestExternalCommand(t *testing.T) {
+	f := format()
+	inc := paged(rca.Culprit{Rank: 5, Host: "node2"})
+	plain := f.Alerts(inc)[0].Annotations["description"]
+	f.ExternalURL, f.ExternalCommand = "http://localhost:9851", "kubectl -n culprit port-forward pod/culprit-analyzer-0 9851"
+	a := f.Alerts(inc)[0].Annotations
+	want := "To see the incident, run: kubectl -n culprit port-forward pod/culprit-analyzer-0 9851\nThen open: " + a["link"] + "\n" + plain
+	if a["description"] != want || a["link"] != "http://localhost:9851/incidents/"+inc.ID {
+		t.Errorf("annotations are %q, want the description %q", a, want)
+	}
+	f.ExternalURL = ""
+	if got := f.Alerts(inc)[0].Annotations["description"]; got != plain {
+		t.Errorf("without a link the description is %q", got)
+	}
+}
+
 // Names that processes chose are no commands where alerts arrive.
 func TestNamesAreNoCommands(t *testing.T) {
 	const evil = "<!channel> <@U1> <https://evil.example|Runbook> @here"

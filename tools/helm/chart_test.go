@@ -28,6 +28,13 @@ import (
 	core "k8s.io/api/core/v1"
 	networking "k8s.io/api/networking/v1"
 	policy "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/dynamic/fake"
 	"sigs.k8s.io/yaml"
 )
 
@@ -76,19 +83,74 @@ func values(t *testing.T, name string) map[string]any {
 	return v
 }
 
-// rendered gives what the templates make of a site's values, by their files.
-func rendered(t *testing.T, given map[string]any) map[string]string {
+// stack are the objects that kube-prometheus-stack makes, as far as the chart looks at them.
+var stack = []string{
+	"{apiVersion: monitoring.coreos.com/v1, kind: Prometheus, metadata: {name: kps-prometheus, namespace: monitoring}, spec: {podMonitorSelector: {matchLabels: {release: kps}}, routePrefix: /}}",
+	"{apiVersion: monitoring.coreos.com/v1, kind: Alertmanager, metadata: {name: kps-alertmanager, namespace: monitoring}, spec: {replicas: 2, routePrefix: /}}",
+}
+
+// cluster answers Helm's look-ups from objects.
+type cluster struct{ client dynamic.Interface }
+
+func newCluster(t *testing.T, objects []string) cluster {
+	t.Helper()
+	lists := map[schema.GroupVersionResource]string{}
+	for _, kind := range []string{"Prometheus", "Alertmanager"} {
+		resource, _ := meta.UnsafeGuessKindToResource(schema.GroupVersionKind{Group: "monitoring.coreos.com", Version: "v1", Kind: kind})
+		lists[resource] = kind + "List"
+	}
+	client := fake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), lists)
+	for _, text := range objects {
+		var o unstructured.Unstructured
+		if err := yaml.Unmarshal([]byte(text), &o.Object); err != nil {
+			t.Fatal(err)
+		}
+		resource, _ := meta.UnsafeGuessKindToResource(o.GroupVersionKind())
+		if _, err := client.Resource(resource).Namespace(o.GetNamespace()).Create(t.Context(), &o, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return cluster{client}
+}
+
+func (c cluster) GetClientFor(apiVersion, kind string) (dynamic.NamespaceableResourceInterface, bool, error) {
+	resource, _ := meta.UnsafeGuessKindToResource(schema.FromAPIVersionAndKind(apiVersion, kind))
+	return c.client.Resource(resource), true, nil
+}
+
+// try renders values, by the templates' files, in a cluster with objects; nil: where Helm cannot look into a cluster.
+func try(t *testing.T, given map[string]any, objects []string) (map[string]string, error) {
 	t.Helper()
 	c := load(t)
-	all, err := chartutil.ToRenderValues(c, given, chartutil.ReleaseOptions{Name: "culprit", Namespace: "culprit", IsInstall: true}, chartutil.DefaultCapabilities)
+	capabilities := chartutil.DefaultCapabilities.Copy()
+	if objects != nil {
+		capabilities.APIVersions = append(capabilities.APIVersions, "monitoring.coreos.com/v1/Prometheus", "monitoring.coreos.com/v1/Alertmanager")
+	}
+	all, err := chartutil.ToRenderValues(c, given, chartutil.ReleaseOptions{Name: "culprit", Namespace: "culprit", IsInstall: true}, capabilities)
 	if err != nil {
 		t.Fatal(err)
 	}
-	files, err := engine.Render(c, all)
+	return engine.RenderWithClientProvider(c, all, newCluster(t, objects))
+}
+
+// rendered gives what the templates make of a site's values in a cluster with kube-prometheus-stack, by their files.
+func rendered(t *testing.T, given map[string]any) map[string]string {
+	t.Helper()
+	files, err := try(t, given, stack)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return files
+}
+
+// parsed are values as a file has them.
+func parsed(t *testing.T, text string) map[string]any {
+	t.Helper()
+	given, err := chartutil.ReadValues([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return given
 }
 
 // render gives the objects of a site, one text each, in the order of the templates.
@@ -240,7 +302,7 @@ func TestSources(t *testing.T) {
 	rules := map[string]string{"prometheus-operator": "PrometheusRule culprit-%s", "victoria-metrics": "VMRule culprit-%s", "annotations": "ConfigMap culprit-rules-%s", "none": ""}
 	for site, named := range rules {
 		for _, sources := range [][]any{nil, {dcgm}, {node}, {node, dcgm}} {
-			v := map[string]any{"site": site, "rules": map[string]any{"enabled": site != "none", "sources": sources}}
+			v := map[string]any{"site": site, "prometheusURL": "http://p", "alertmanagerURLs": []any{"http://a"}, "rules": map[string]any{"enabled": site != "none", "sources": sources}}
 			kinds := map[string]bool{}
 			daemons := ""
 			for _, object := range render(t, v) {
@@ -264,17 +326,75 @@ func TestSources(t *testing.T) {
 			}
 		}
 	}
-	for _, text := range []string{"exporter: {hostNetwork: false}", "exporter: {port: 9851}"} {
-		v, err := chartutil.ReadValues([]byte(text + "\nrules: {sources: [dcgm-exporter]}"))
-		if err != nil {
-			t.Fatal(err)
+}
+
+const (
+	noPrometheus   = "prometheusURL is not set, and this cluster shows no Prometheus object"
+	noAlertmanager = "alertmanagerURLs is not set, and this cluster shows no Alertmanager object"
+)
+
+// TestMistakes has values that cannot work fail with the value that mends them.
+func TestMistakes(t *testing.T) {
+	second := strings.NewReplacer("kps-", "second-", "namespace: monitoring", "namespace: team").Replace
+	for _, c := range []struct {
+		values  string
+		objects []string
+		want    string
+	}{
+		{"{}", nil, noPrometheus},
+		{"{}", []string{}, noPrometheus},
+		{"{}", stack[:1], noAlertmanager},
+		{"site: victoria-metrics", stack, noPrometheus},
+		{"{prometheusURL: 'http://p:9090'}", nil, noAlertmanager},
+		{"{}", append(stack[:2:2], second(stack[0])), "prometheusURL is not set, and there are 2: choose by --set prometheusURL, from http://prometheus-operated.monitoring:9090 or http://prometheus-operated.team:9090"},
+		{"{}", append(stack[:2:2], second(stack[1])), "alertmanagerURLs is not set, and there are 2"},
+		{"analyzer: {ingress: {enabled: true}}", stack, "analyzer.ingress.host is not set"},
+		{"{exporter: {hostNetwork: false}, rules: {sources: [dcgm-exporter]}}", stack, "rules.sources"},
+		{"{exporter: {port: 9851}, rules: {sources: [dcgm-exporter]}}", stack, "rules.sources"},
+	} {
+		if _, err := try(t, parsed(t, c.values), c.objects); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", c.values, err, c.want)
 		}
-		all, err := chartutil.ToRenderValues(load(t), v, chartutil.ReleaseOptions{Name: "culprit", Namespace: "culprit"}, chartutil.DefaultCapabilities)
+	}
+}
+
+// TestFound has the chart find out what it was not told.
+func TestFound(t *testing.T) {
+	secure := strings.NewReplacer("routePrefix: /", "routePrefix: /am, web: {tlsConfig: {}}", "replicas: 2, ", "").Replace
+	for _, c := range []struct {
+		values     string
+		objects    []string
+		has, lacks []string
+	}{
+		{"{}", stack, []string{
+			"--prometheus.url=http://prometheus-operated.monitoring:9090\n", "--alertmanager.url=http://alertmanager-kps-alertmanager-0.alertmanager-operated.monitoring:9093\n",
+			"--alertmanager.url=http://alertmanager-kps-alertmanager-1.alertmanager-operated.monitoring:9093\n", "release: kps\n",
+			"--web.external-url=http://localhost:9851\n", "--web.external-command=kubectl --namespace culprit port-forward pod/$(POD_NAME) 9851\n",
+		}, nil},
+		{"{}", []string{stack[0], secure(stack[1])}, []string{"--alertmanager.url=https://alertmanager-kps-alertmanager-0.alertmanager-operated.monitoring:9093/am\n"}, []string{"alertmanager-1."}},
+		{
+			"{prometheusURL: 'http://p', alertmanagerURLs: ['http://a', 'http://b'], analyzer: {externalURL: 'https://c'}}", nil,
+			[]string{"--prometheus.url=http://p\n", "--alertmanager.url=http://a\n", "--alertmanager.url=http://b\n", "--web.external-url=https://c\n", "release: kube-prometheus-stack\n"},
+			[]string{"external-command"},
+		},
+		{"{monitorLabels: {team: a}, analyzer: {ingress: {enabled: true, host: h}}}", stack, []string{"team: a\n", "--web.external-url=http://h\n"}, []string{"release: k", "external-command"}},
+		{"{analyzer: {ingress: {enabled: true, host: h, tlsSecretName: s}}}", stack, []string{"--web.external-url=https://h\n"}, nil},
+	} {
+		files, err := try(t, parsed(t, c.values), c.objects)
 		if err != nil {
-			t.Fatal(err)
+			t.Errorf("%s: %v", c.values, err)
+			continue
 		}
-		if _, err := engine.Render(load(t), all); err == nil || !strings.Contains(err.Error(), "rules.sources") {
-			t.Errorf("%s: the rules cannot find the node, and nobody says so: %v", text, err)
+		all := files["culprit/templates/analyzer.yaml"] + files["culprit/templates/scrape.yaml"]
+		for _, words := range c.has {
+			if !strings.Contains(all, words) {
+				t.Errorf("%s: no %q in %s", c.values, words, all)
+			}
+		}
+		for _, words := range c.lacks {
+			if strings.Contains(all, words) {
+				t.Errorf("%s: %q in %s", c.values, words, all)
+			}
 		}
 	}
 }
@@ -282,7 +402,7 @@ func TestSources(t *testing.T) {
 // TestValues has mistakes in values refused.
 func TestValues(t *testing.T) {
 	c := load(t)
-	for _, text := range []string{"site: grafana", "sight: none", "analyzer: {replicas: 3}", "scrapeInterval: 30s", "prometheusURL: prometheus:9090", "exporter: {nodeSelectors: {}}", "rules: {sources: [dcgm]}", "rules: {sources: [dcgm-exporter, dcgm-exporter]}", "alertmanagerURLs: null"} {
+	for _, text := range []string{"site: grafana", "sight: none", "analyzer: {replicas: 3}", "scrapeInterval: 30s", "prometheusURL: prometheus:9090", "exporter: {nodeSelectors: {}}", "rules: {sources: [dcgm]}", "rules: {sources: [dcgm-exporter, dcgm-exporter]}", "alertmanagerURLs: [alertmanager:9093]"} {
 		v, err := chartutil.ReadValues([]byte(text))
 		if err != nil {
 			t.Fatal(err)
@@ -305,11 +425,7 @@ func TestNotes(t *testing.T) {
 		{"alertmanagerConfig: {enabled: true}", []string{"4. Pages: alertmanagerConfig.pager names no receiver"}, []string{"4. Alertmanager"}},
 		{"alertmanagerConfig: {enabled: true, pager: {webhookConfigs: [{url: 'http://pager'}]}}", nil, []string{"4. "}},
 	} {
-		given, err := chartutil.ReadValues([]byte(c.values))
-		if err != nil {
-			t.Fatal(err)
-		}
-		notes := rendered(t, given)["culprit/templates/NOTES.txt"]
+		notes := rendered(t, parsed(t, c.values))["culprit/templates/NOTES.txt"]
 		for _, words := range c.has {
 			if !strings.Contains(notes, words) {
 				t.Errorf("%s: no %q in %s", c.values, words, notes)

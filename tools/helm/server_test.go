@@ -293,6 +293,10 @@ func TestServerInstalls(t *testing.T) {
 	s := startServer(t)
 	s.definitions("github.com/prometheus-operator/prometheus-operator@v0.85.0", "example/prometheus-operator-crd/*.yaml")
 	s.definitions("github.com/VictoriaMetrics/operator@v0.50.0", "config/crd/overlay/crd.yaml")
+	s.create(`{apiVersion: v1, kind: Namespace, metadata: {name: monitoring}}`)
+	for _, object := range stack {
+		eventually(t, "creating "+object, func() error { _, err := s.try(object, false); return err })
+	}
 	kubeconfig := filepath.Join(s.dir, "kubeconfig")
 	text := "apiVersion: v1\nkind: Config\nclusters: [{name: c, cluster: {server: '" + s.config.Host + "', certificate-authority: tls.crt}}]\n" +
 		"users: [{name: u, user: {token: " + token + "}}]\ncontexts: [{name: x, context: {cluster: c, user: u}}]\ncurrent-context: x\n"

@@ -27,8 +27,86 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 
 {{- define "culprit.monitor.labels" -}}
 {{ include "culprit.labels" . }}
+{{- if or .Values.monitorLabels (ne .Values.site "prometheus-operator") }}
 {{- with .Values.monitorLabels }}
 {{ toYaml . }}
+{{- end }}
+{{- else }}
+{{- $labels := dict "release" "kube-prometheus-stack" }}
+{{- $found := fromJsonArray (include "culprit.found" (dict "root" . "kind" "Prometheus")) }}
+{{- if eq (len $found) 1 }}
+{{- $labels = dig "spec" "podMonitorSelector" "matchLabels" (dict) (first $found) }}
+{{- end }}
+{{- with $labels }}
+{{ toYaml . }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{/* Objects of Prometheus's operator in the cluster, as a JSON list: none where Helm only renders, or without the operator. */}}
+{{- define "culprit.found" -}}
+{{- $items := list }}
+{{- if and (eq .root.Values.site "prometheus-operator") (.root.Capabilities.APIVersions.Has (printf "monitoring.coreos.com/v1/%s" .kind)) }}
+{{- $items = dig "items" (list) (lookup "monitoring.coreos.com/v1" .kind "" "") }}
+{{- end }}
+{{- toJson $items }}
+{{- end }}
+
+{{/* Fails unless exactly one was found. addresses are those of what was found. */}}
+{{- define "culprit.one" -}}
+{{- if not .addresses }}
+{{- fail (printf "%s is not set, and this cluster shows no %s object of Prometheus's operator (helm template never does): add --set %s=%s" .value .kind .value .example) }}
+{{- else if gt (len .addresses) 1 }}
+{{- fail (printf "%s is not set, and there are %d: choose by --set %s, from %s" .value (len .addresses) .value (join " or " .addresses)) }}
+{{- end }}
+{{- first .addresses }}
+{{- end }}
+
+{{- define "culprit.prometheusURL" -}}
+{{- if .Values.prometheusURL }}
+{{- .Values.prometheusURL }}
+{{- else if .Values.analyzer.enabled }}
+{{- $addresses := list }}
+{{- range fromJsonArray (include "culprit.found" (dict "root" . "kind" "Prometheus")) }}
+{{- $scheme := ternary "https" "http" (hasKey (dig "spec" "web" (dict) .) "tlsConfig") }}
+{{- $addresses = append $addresses (printf "%s://%s.%s:9090%s" $scheme (dig "spec" "serviceName" "prometheus-operated" .) .metadata.namespace (dig "spec" "routePrefix" "" . | trimSuffix "/")) }}
+{{- end }}
+{{- include "culprit.one" (dict "value" "prometheusURL" "kind" "Prometheus" "addresses" $addresses "example" "http://SERVICE.NAMESPACE:9090") }}
+{{- else }}
+{{- "http://PROMETHEUS:9090" }}
+{{- end }}
+{{- end }}
+
+{{/* All members of the cluster of Alertmanagers, by commas. */}}
+{{- define "culprit.alertmanagerURLs" -}}
+{{- if .Values.alertmanagerURLs }}
+{{- join "," .Values.alertmanagerURLs }}
+{{- else if .Values.analyzer.enabled }}
+{{- $addresses := list }}
+{{- range $a := fromJsonArray (include "culprit.found" (dict "root" . "kind" "Alertmanager")) }}
+{{- $scheme := ternary "https" "http" (hasKey (dig "spec" "web" (dict) $a) "tlsConfig") }}
+{{- $members := list }}
+{{- range until (int (dig "spec" "replicas" 1 $a)) }}
+{{- $members = append $members (printf "%s://alertmanager-%s-%d.%s.%s:9093%s" $scheme $a.metadata.name . (dig "spec" "serviceName" "alertmanager-operated" $a) $a.metadata.namespace (dig "spec" "routePrefix" "" $a | trimSuffix "/")) }}
+{{- end }}
+{{- $addresses = append $addresses (join "," $members) }}
+{{- end }}
+{{- include "culprit.one" (dict "value" "alertmanagerURLs" "kind" "Alertmanager" "addresses" $addresses "example" "'{http://SERVICE.NAMESPACE:9093}'") }}
+{{- else }}
+{{- "http://ALERTMANAGER:9093" }}
+{{- end }}
+{{- end }}
+
+{{/* Where people reach the analyzer. Without an ingress that is the reader's own machine, once kubectl forwards the port. */}}
+{{- define "culprit.externalURL" -}}
+{{- with .Values.analyzer }}
+{{- if .externalURL }}
+{{- .externalURL }}
+{{- else if .ingress.enabled }}
+{{- printf "%s://%s" (ternary "https" "http" (not (empty .ingress.tlsSecretName))) (required "analyzer.ingress.host is not set: under which name do people reach the analyzer?" .ingress.host) }}
+{{- else }}
+{{- printf "http://localhost:%d" (int .port) }}
+{{- end }}
 {{- end }}
 {{- end }}
 
