@@ -54,7 +54,10 @@ type settings struct {
 	}
 	command string // What is to be done.
 	doctor  doctor.Options
-	shim    struct{ from, to string } // Folders.
+	shim    struct {
+		from, to   string // Folders.
+		bestEffort bool   // A failure is logged, and no more.
+	}
 }
 
 func parseFlags(args []string) (*settings, error) {
@@ -133,6 +136,7 @@ func (s *settings) addInstallShim(app *kingpin.Application) {
 	command := app.Command(commandInstallShim, "Copy the shim's libraries to a folder of the node, where jobs find them, and end.")
 	command.Flag("from", "Folder with the libraries.").Default("/usr/lib/culprit").StringVar(&s.shim.from)
 	command.Flag("to", "Folder that they are copied to.").Required().StringVar(&s.shim.to)
+	command.Flag("best-effort", "Exit with 0 whatever happens: a pod whose init container this is starts without the shim then.").BoolVar(&s.shim.bestEffort)
 }
 
 // addCollectors adds the collectors' flags. It gives the value of --collector.nccl.detail, and which collectors the user

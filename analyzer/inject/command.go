@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"path"
 	"syscall"
 	"time"
 
@@ -35,13 +36,31 @@ func Command(k *kingpin.Application) (*kingpin.CmdClause, func(context.Context, 
 	o := Options{}
 	cmd.Flag("trace.dir", "Folder of trace files on the nodes; pods have it at the same place.").Default("/dev/shm/culprit").StringVar(&o.TraceDir)
 	cmd.Flag("shim.dir", "Folder of the shim on the nodes; pods have it at the same place.").Default("/var/lib/culprit/shim").StringVar(&o.ShimDir)
+	cmd.Flag("shim.image", "Image of culprit-exporter. Where namespaces refuse host paths, an init container copies the shim from it into a volume of the pod ("+PodPath+").").StringVar(&o.Image)
 	return cmd, func(ctx context.Context, log *slog.Logger) int {
-		if err := serve(ctx, flags, o, log); err != nil {
-			log.Error("webhook ended", "err", err)
+		err := o.check()
+		if *flags.WebConfigFile == "" {
+			err = errors.Join(err, errors.New("the API server only calls webhooks over TLS: set --web.config.file to a file with tls_server_config"))
+		}
+		if err == nil {
+			err = serve(ctx, flags, o, log)
+		}
+		if err != nil {
+			log.Error("Exiting", "err", err)
 			return 1
 		}
 		return 0
 	}
+}
+
+// check refuses folders that no pod could mount: the API server would refuse the pods.
+func (o *Options) check() error {
+	for _, f := range []struct{ flag, dir string }{{"--trace.dir", o.TraceDir}, {"--shim.dir", o.ShimDir}} {
+		if !path.IsAbs(f.dir) {
+			return fmt.Errorf("%s=%s must be an absolute path, since pods mount it", f.flag, f.dir)
+		}
+	}
+	return nil
 }
 
 const (
@@ -73,7 +92,11 @@ func serve(ctx context.Context, flags *web.FlagConfig, o Options, log *slog.Logg
 	reg.MustRegister(versioncollector.NewCollector("culprit_analyzer"), collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	mux := http.NewServeMux()
-	mux.Handle("POST "+Path, NewHandler(o, log, reg))
+	handler := NewHandler(o, log, reg)
+	mux.Handle("POST "+Path, handler)
+	if o.Image != "" {
+		mux.Handle("POST "+PodPath, handler)
+	}
 	mux.Handle("GET /metrics", promhttp.HandlerFor(reg, promhttp.HandlerOpts{}))
 	mux.HandleFunc("GET /-/healthy", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "healthy") })
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: maxHeader}

@@ -21,8 +21,12 @@ import (
 	"github.com/culprit-project/culprit/access"
 )
 
-// Path is where reviews are posted.
-const Path = "/inject"
+const (
+	// Path is where reviews are posted of pods that may mount the node's folders,
+	Path = "/inject"
+	// PodPath of those that get volumes of their own. The API server chooses by the labels of the namespace.
+	PodPath = "/inject/pod"
+)
 
 const (
 	// maxReview bounds what is read; the API server's own limit of an object is half of it.
@@ -41,6 +45,7 @@ const (
 type Options struct {
 	TraceDir string // Folder of trace files, on nodes and in containers.
 	ShimDir  string // Folder of the shim, likewise.
+	Image    string // Of the exporter, which has the shim; empty: no pod gets volumes of its own.
 }
 
 type (
@@ -108,7 +113,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "reading the AdmissionReview: "+err.Error(), http.StatusBadRequest)
 		return
 	}
-	h.answer(w, review{APIVersion: in.APIVersion, Kind: in.Kind, Response: h.review(in.Request)})
+	h.answer(w, review{APIVersion: in.APIVersion, Kind: in.Kind, Response: h.review(in.Request, r.URL.Path == PodPath)})
 }
 
 func (h *Handler) answer(w http.ResponseWriter, out review) {
@@ -200,13 +205,13 @@ func readHead(body []byte) (head review) {
 	return head
 }
 
-func (h *Handler) review(r *request) *response {
+func (h *Handler) review(r *request, own bool) *response {
 	answer := &response{UID: r.UID, Allowed: true}
 	var p pod
 	err := json.Unmarshal(r.Object, &p)
 	var operations []operation
 	if err == nil {
-		operations, answer.Warnings, err = h.options.patch(&p)
+		operations, answer.Warnings, err = h.options.patch(&p, own)
 	}
 	if err == nil && len(operations) > 0 {
 		answer.Patch, err = json.Marshal(operations)

@@ -5,6 +5,7 @@ package inject
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -14,6 +15,7 @@ import (
 	"crypto/x509/pkix"
 	"encoding/json"
 	"encoding/pem"
+	"flag"
 	"fmt"
 	"io"
 	"log/slog"
@@ -31,18 +33,21 @@ import (
 	"time"
 
 	"github.com/alecthomas/kingpin/v2"
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/culprit-project/culprit/internal/ports"
 )
 
+var update = flag.Bool("update", false, "Write the golden files.")
+
 // site is a running webhook, as the API server sees it.
 type site struct {
 	t      *testing.T
 	url    string
 	client *http.Client
+	path   string // Empty: Path.
 }
 
 // start runs the subcommand with a certificate of its own.
@@ -81,7 +86,7 @@ func start(t *testing.T) *site {
 	addr := free[0]
 	app := kingpin.New("test", "")
 	_, run := Command(app)
-	if _, err := app.Parse([]string{"inject", "--web.listen-address=" + addr, "--web.config.file=" + filepath.Join(dir, "web.yml")}); err != nil {
+	if _, err := app.Parse([]string{"inject", "--shim.image=" + shimImage, "--web.listen-address=" + addr, "--web.config.file=" + filepath.Join(dir, "web.yml")}); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -112,7 +117,7 @@ func start(t *testing.T) *site {
 
 func (s *site) post(body string) (int, string) {
 	s.t.Helper()
-	resp, err := s.client.Post(s.url+Path, "application/json", strings.NewReader(body))
+	resp, err := s.client.Post(s.url+cmp.Or(s.path, Path), "application/json", strings.NewReader(body))
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -231,7 +236,10 @@ func gpuPod(labels, container string) string {
 	return fmt.Sprintf(`{"metadata":{"generateName":"train-","labels":{%s}},"spec":{"containers":[{"name":"trainer","resources":{"limits":{"nvidia.com/gpu":"8"}}%s}]}}`, labels, container)
 }
 
-const shimPath = "/var/lib/culprit/shim"
+const (
+	shimPath  = "/var/lib/culprit/shim"
+	shimImage = "registry.example.org/culprit-exporter:1"
+)
 
 func TestInject(t *testing.T) {
 	s := start(t)
@@ -275,15 +283,17 @@ func TestInject(t *testing.T) {
 			if !answer.Allowed || answer.PatchType != "JSONPatch" || len(answer.Warnings) > 0 {
 				t.Errorf("%+v", answer)
 			}
-			if diff := cmp.Diff(c.want, environ(got.Spec.Containers[0].Env)); diff != "" {
+			if diff := gocmp.Diff(c.want, environ(got.Spec.Containers[0].Env)); diff != "" {
 				t.Errorf("environment (-want +got):\n%s", diff)
 			}
 			mounts := []mount{{traceVolume, "/dev/shm/culprit", "$(CULPRIT_POD_UID)", false}, {shimVolume, shimPath, "", true}}
-			if diff := cmp.Diff(mounts, got.Spec.Containers[0].VolumeMounts); diff != "" {
+			if diff := gocmp.Diff(mounts, got.Spec.Containers[0].VolumeMounts); diff != "" {
 				t.Errorf("mounts (-want +got):\n%s", diff)
 			}
-			volumes := []volume{{traceVolume, hostPath{"/dev/shm/culprit", "DirectoryOrCreate"}}, {shimVolume, hostPath{shimPath, "DirectoryOrCreate"}}}
-			if diff := cmp.Diff(volumes, got.Spec.Volumes); diff != "" {
+			volumes := []volume{
+				{Name: traceVolume, HostPath: &hostPath{"/dev/shm/culprit", "DirectoryOrCreate"}}, {Name: shimVolume, HostPath: &hostPath{shimPath, "DirectoryOrCreate"}},
+			}
+			if diff := gocmp.Diff(volumes, got.Spec.Volumes); diff != "" {
 				t.Errorf("volumes (-want +got):\n%s", diff)
 			}
 			// Webhooks are asked again when another one has changed the pod.
@@ -295,6 +305,75 @@ func TestInject(t *testing.T) {
 				t.Errorf("a second time: %s", again.Patch)
 			}
 		})
+	}
+}
+
+// podVolumes has pods that get volumes of their own, by the file in testdata that tools/helm judges by PodSecurity's own code.
+var podVolumes = map[string]string{
+	// As strict as the level restricted demands, with a quota's resources, and with an init container of its own.
+	"restricted": `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"train","namespace":"ml"},"spec":{"securityContext":{"runAsNonRoot":true,"runAsUser":1000,"seccompProfile":{"type":"RuntimeDefault"}},` +
+		`"initContainers":[{"name":"data","image":"a","securityContext":{"allowPrivilegeEscalation":false,"capabilities":{"drop":["ALL"]}}}],` +
+		`"containers":[{"name":"trainer","image":"a","resources":{"limits":{"cpu":"96","memory":"1Ti","nvidia.com/gpu":"8"},"requests":{"cpu":96,"rdma/hca":"1"}},` +
+		`"securityContext":{"allowPrivilegeEscalation":false,"capabilities":{"drop":["ALL"]}}}]}}`,
+	"baseline": `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"train","namespace":"ml"},"spec":{"securityContext":{"runAsUser":0},"resourceClaims":[{"name":"gpus","resourceClaimName":"gpus"}],` +
+		`"containers":[{"name":"trainer","image":"a","resources":{"claims":[{"name":"gpus"}]}}]}}`,
+}
+
+// TestPodVolumes gives pods volumes of their own, and an init container that fills one with the shim.
+func TestPodVolumes(t *testing.T) {
+	s := start(t)
+	s.path = PodPath
+	for name, object := range podVolumes {
+		t.Run(name, func(t *testing.T) {
+			s := &site{t: t, url: s.url, client: s.client, path: s.path}
+			answer, tree := s.admit(object)
+			if !answer.Allowed || len(answer.Warnings) > 0 {
+				t.Errorf("%+v", answer)
+			}
+			got, err := json.MarshalIndent(tree, "", "  ")
+			if err != nil {
+				t.Fatal(err)
+			}
+			file := filepath.Join("testdata", name+".golden.json")
+			if *update {
+				if err := os.WriteFile(file, append(got, '\n'), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := gocmp.Diff(string(want), string(got)+"\n"); diff != "" {
+				t.Errorf("the pod becomes (-want +got):\n%s", diff)
+			}
+			if again, _ := s.admit(string(got)); len(again.Patch) > 0 {
+				t.Errorf("a second time: %s", again.Patch)
+			}
+		})
+	}
+	answer, _ := s.admit(`{"spec":{"initContainers":[{"name":"culprit-shim"}],"containers":[{"name":"a","resources":{"limits":{"nvidia.com/gpu":1}}}]}}`)
+	if len(answer.Patch) > 0 || len(answer.Warnings) != 1 {
+		t.Errorf("a container of the same name: %+v", answer)
+	}
+}
+
+// TestCommand has mistakes refused by which no pod would be traced, or pods would be refused.
+func TestCommand(t *testing.T) {
+	for _, c := range []struct{ args, want string }{
+		{"", "set --web.config.file"},
+		{"--web.config.file=web.yml --shim.dir=shim", "--shim.dir=shim must be an absolute path"},
+		{"--web.config.file=web.yml --trace.dir=culprit", "--trace.dir=culprit must be an absolute path"},
+	} {
+		app := kingpin.New("test", "")
+		_, run := Command(app)
+		if _, err := app.Parse(append([]string{"inject"}, strings.Fields(c.args)...)); err != nil {
+			t.Fatal(err)
+		}
+		var log bytes.Buffer
+		if status := run(t.Context(), slog.New(slog.NewTextHandler(&log, nil))); status != 1 || !strings.Contains(log.String(), c.want) {
+			t.Errorf("%q: status %d, %s, want %q", c.args, status, log.String(), c.want)
+		}
 	}
 }
 

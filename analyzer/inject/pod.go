@@ -19,14 +19,18 @@ type pod struct {
 		Labels       map[string]string `json:"labels"`
 	} `json:"metadata"`
 	Spec struct {
-		InitContainers []mounting  `json:"initContainers"`
-		Containers     []container `json:"containers"`
-		Volumes        []named     `json:"volumes"`
+		InitContainers  []mounting  `json:"initContainers"`
+		Containers      []container `json:"containers"`
+		Volumes         []named     `json:"volumes"`
+		SecurityContext struct {
+			RunAsUser *int64 `json:"runAsUser"`
+		} `json:"securityContext"`
 	} `json:"spec"`
 }
 
 // mounting is what is read of containers that are never changed.
 type mounting struct {
+	Name         string  `json:"name"`
 	VolumeMounts []mount `json:"volumeMounts"`
 }
 
@@ -42,7 +46,9 @@ type container struct {
 }
 
 type resources struct {
-	Limits map[string]any `json:"limits"`
+	Limits   map[string]any `json:"limits,omitempty"`
+	Requests map[string]any `json:"requests,omitempty"`
+	Claims   []named        `json:"claims,omitempty"` // Devices by dynamic resource allocation.
 }
 
 type envVar struct {
@@ -67,8 +73,13 @@ type mount struct {
 }
 
 type volume struct {
-	Name     string   `json:"name"`
-	HostPath hostPath `json:"hostPath"`
+	Name     string    `json:"name"`
+	HostPath *hostPath `json:"hostPath,omitempty"`
+	EmptyDir *emptyDir `json:"emptyDir,omitempty"`
+}
+
+type emptyDir struct {
+	Medium string `json:"medium,omitempty"`
 }
 
 type hostPath struct {
@@ -111,8 +122,9 @@ var jobLabels = []string{
 	"jobset.sigs.k8s.io/jobset-name", "training.kubeflow.org/job-name", "volcano.sh/job-name", "batch.kubernetes.io/job-name", "job-name",
 }
 
-// patch gives what makes a pod load the shim, and why a container was left alone. Nothing that the pod sets itself is lost.
-func (o *Options) patch(p *pod) (operations []operation, warnings []string, err error) {
+// patch gives what makes a pod load the shim, and why a container was left alone. Nothing that the pod sets itself is lost. With own the
+// pod gets volumes of its own in place of the node's folders.
+func (o *Options) patch(p *pod, own bool) (operations []operation, warnings []string, err error) {
 	if p.Metadata.Labels[label] == "disabled" {
 		return nil, nil, nil
 	}
@@ -122,7 +134,11 @@ func (o *Options) patch(p *pod) (operations []operation, warnings []string, err 
 	if p.mountsOurs() {
 		return nil, []string{"culprit: the pod is not traced: it mounts " + traceVolume + " or " + shimVolume + ", which it does not have"}, nil
 	}
+	if own && p.has(installerName) {
+		return nil, []string{"culprit: the pod is not traced: it has a container " + installerName + " of its own"}, nil
+	}
 	trainers := 0
+	var first *container // That is changed.
 	for i := range p.Spec.Containers {
 		c := &p.Spec.Containers[i]
 		if !c.hasGPU() {
@@ -135,15 +151,24 @@ func (o *Options) patch(p *pod) (operations []operation, warnings []string, err 
 			warnings = append(warnings, fmt.Sprintf("culprit: container %.63s is not traced: %s", c.Name, why))
 			continue
 		}
-		operations = append(operations, o.patchContainer(p, c, fmt.Sprintf("/spec/containers/%d", i))...)
+		if first == nil {
+			first = c
+		}
+		operations = append(operations, o.patchContainer(p, c, fmt.Sprintf("/spec/containers/%d", i), own)...)
 	}
 	if len(operations) == 0 {
 		return nil, warnings, nil
 	}
-	// The kubelet makes folders that are missing. A pod on a node without the shim then starts as well, and is not traced.
-	return append(operations, appended("/spec/volumes", len(p.Spec.Volumes) == 0,
-		volume{traceVolume, hostPath{o.TraceDir, "DirectoryOrCreate"}},
-		volume{shimVolume, hostPath{o.ShimDir, "DirectoryOrCreate"}})...), warnings, nil
+	noVolumes := len(p.Spec.Volumes) == 0
+	if !own {
+		// The kubelet makes folders that are missing. A pod on a node without the shim then starts as well, and is not traced.
+		return append(operations, appended("/spec/volumes", noVolumes,
+			volume{Name: traceVolume, HostPath: &hostPath{o.TraceDir, "DirectoryOrCreate"}},
+			volume{Name: shimVolume, HostPath: &hostPath{o.ShimDir, "DirectoryOrCreate"}})...), warnings, nil
+	}
+	operations = append(operations, appended("/spec/initContainers", len(p.Spec.InitContainers) == 0, o.installer(p, first))...)
+	return append(operations, appended("/spec/volumes", noVolumes,
+		volume{Name: traceVolume, EmptyDir: &emptyDir{Medium: "Memory"}}, volume{Name: shimVolume, EmptyDir: &emptyDir{}})...), warnings, nil
 }
 
 func ours(volume string) bool { return volume == traceVolume || volume == shimVolume }
@@ -156,8 +181,16 @@ func (p *pod) mountsOurs() bool {
 		slices.ContainsFunc(p.Spec.Containers, func(c container) bool { return mounts(c.VolumeMounts) })
 }
 
-// hasGPU is true for containers that ask for a GPU of whatever maker, or a part of one.
+func (p *pod) has(container string) bool {
+	return slices.ContainsFunc(p.Spec.InitContainers, func(c mounting) bool { return c.Name == container })
+}
+
+// hasGPU is true for containers that ask for a GPU of whatever maker, or a part of one. A claim does not tell here which device it is for; a
+// container that claims another one loads nothing, since only NCCL loads the shim.
 func (c *container) hasGPU() bool {
+	if len(c.Resources.Claims) > 0 {
+		return true
+	}
 	for name := range c.Resources.Limits {
 		if strings.HasSuffix(name, "/gpu") || strings.Contains(name, "/mig-") {
 			return true
@@ -191,7 +224,7 @@ func (o *Options) hinders(c *container) string {
 	return ""
 }
 
-func (o *Options) patchContainer(p *pod, c *container, at string) []operation {
+func (o *Options) patchContainer(p *pod, c *container, at string, own bool) []operation {
 	var operations []operation
 	var add []any
 	find := func(name string) int { return slices.IndexFunc(c.Env, func(e envVar) bool { return e.Name == name }) }
@@ -219,7 +252,13 @@ func (o *Options) patchContainer(p *pod, c *container, at string) []operation {
 		}
 		set(envVar{Name: "CULPRIT_CHAIN", Value: other})
 	}
-	set(envVar{Name: "CULPRIT_DIR", Value: o.TraceDir})
+	// A folder for each pod: most run as root, and would share one otherwise.
+	dir, traces := o.TraceDir, mount{Name: traceVolume, MountPath: o.TraceDir, SubPathExpr: "$(" + podUID + ")"}
+	if own {
+		// The shim refuses the volume itself, which all may write to and which is not sticky. It makes this folder, one for each container's user.
+		dir, traces.SubPathExpr = path.Join(o.TraceDir, c.Name), ""
+	}
+	set(envVar{Name: "CULPRIT_DIR", Value: dir})
 	uid := envVar{Name: podUID, ValueFrom: &fieldValue{&fieldRef{"metadata.uid"}}}
 	for i, e := range c.Env {
 		if e.Name == podUID {
@@ -240,8 +279,7 @@ func (o *Options) patchContainer(p *pod, c *container, at string) []operation {
 	slices.SortStableFunc(add, func(a, b any) int { return strings.Compare(a.(envVar).Name, b.(envVar).Name) })
 	operations = append(operations, appended(at+"/env", len(c.Env) == 0, add...)...)
 	return append(operations, appended(at+"/volumeMounts", len(c.VolumeMounts) == 0,
-		// A folder for each pod: most run as root, and would share one otherwise.
-		mount{Name: traceVolume, MountPath: o.TraceDir, SubPathExpr: "$(" + podUID + ")"},
+		traces,
 		mount{Name: shimVolume, MountPath: o.ShimDir, ReadOnly: true})...)
 }
 

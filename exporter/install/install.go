@@ -20,7 +20,7 @@ func Libraries(from, to string) ([]string, error) {
 		return nil, fmt.Errorf("looking for libraries: %w", err)
 	}
 	if len(found) == 0 {
-		return nil, fmt.Errorf("no libraries in %s", from)
+		return nil, fmt.Errorf("--from=%s has no lib*.so: name the folder of libnccl-profiler-culprit.so, /usr/lib/culprit in the image", from)
 	}
 	if err := os.MkdirAll(to, 0o755); err != nil {
 		return nil, fmt.Errorf("making the folder of the libraries: %w", err)

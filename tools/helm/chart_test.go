@@ -99,6 +99,7 @@ func newCluster(t *testing.T, objects []string) cluster {
 		resource, _ := meta.UnsafeGuessKindToResource(schema.GroupVersionKind{Group: "monitoring.coreos.com", Version: "v1", Kind: kind})
 		lists[resource] = kind + "List"
 	}
+	lists[schema.GroupVersionResource{Version: "v1", Resource: "secrets"}] = "SecretList"
 	client := fake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), lists)
 	for _, text := range objects {
 		var o unstructured.Unstructured

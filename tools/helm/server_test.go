@@ -420,14 +420,16 @@ func (s *server) webhook() {
 		s.t.Fatal(err)
 	}
 	host, port := address(s.t)
-	daemon(s.t, dir, nil, "culprit-analyzer", "inject", "--web.listen-address="+host+":"+port, "--web.config.file="+dir+"/web.yml")
+	daemon(s.t, dir, nil, "culprit-analyzer", "inject", "--web.listen-address="+host+":"+port, "--web.config.file="+dir+"/web.yml", "--shim.image=registry.example.org/culprit-exporter:1")
 	for _, object := range render(s.t, values(s.t, "prometheus-operator")) {
 		var o unstructured.Unstructured
 		if err := yaml.Unmarshal([]byte(object), &o.Object); err != nil || o.GetKind() != "MutatingWebhookConfiguration" {
 			continue
 		}
-		hook := o.Object["webhooks"].([]any)[0].(map[string]any)
-		hook["clientConfig"] = map[string]any{"url": "https://" + host + ":" + port + "/inject", "caBundle": authority}
+		for _, hook := range o.Object["webhooks"].([]any) {
+			path, _, _ := unstructured.NestedString(hook.(map[string]any), "clientConfig", "service", "path")
+			hook.(map[string]any)["clientConfig"] = map[string]any{"url": "https://" + host + ":" + port + path, "caBundle": authority}
+		}
 		text, err := yaml.Marshal(o.Object)
 		if err != nil {
 			s.t.Fatal(err)
@@ -548,6 +550,28 @@ func TestServerFailsOpen(t *testing.T) {
 	s.t = t
 	if injected(s.admit(trainer(nil))) == nil {
 		t.Error("a pod is changed without a webhook")
+	}
+}
+
+// TestServerPodSecurity has pods in namespaces of each level. None is refused, and each loads the shim.
+func TestServerPodSecurity(t *testing.T) {
+	s := startServer(t)
+	s.webhook()
+	for _, level := range []string{"privileged", "baseline", "restricted"} {
+		s.create(`{apiVersion: v1, kind: Namespace, metadata: {name: ` + level + `, labels: {culprit-inject: enabled, pod-security.kubernetes.io/enforce: ` + level + `}}}`)
+		s.create(`{apiVersion: v1, kind: ServiceAccount, metadata: {name: default, namespace: ` + level + `}}`)
+		pod := trainer(nil)
+		pod.Namespace = level
+		no, yes := false, true
+		pod.Spec.SecurityContext = &core.PodSecurityContext{RunAsNonRoot: &yes, SeccompProfile: &core.SeccompProfile{Type: core.SeccompProfileTypeRuntimeDefault}}
+		pod.Spec.Containers[0].SecurityContext = &core.SecurityContext{AllowPrivilegeEscalation: &no, Capabilities: &core.Capabilities{Drop: []core.Capability{"ALL"}}}
+		made := s.admit(pod)
+		if err := injected(made); err != nil {
+			t.Errorf("%s: %v", level, err)
+		}
+		if host := made.Spec.Volumes[0].HostPath != nil; host != (level == "privileged") {
+			t.Errorf("%s: the pod has %+v", level, made.Spec.Volumes)
+		}
 	}
 }
 
