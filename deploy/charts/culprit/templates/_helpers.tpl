@@ -1,6 +1,19 @@
 {{/* The names are fixed but for the release: rules and the analyzer find targets by the names of their scrape jobs. */}}
 {{- define "culprit.name" -}}
-{{- if contains "culprit" .Release.Name }}{{ .Release.Name | trunc 40 | trimSuffix "-" }}{{ else }}{{ printf "%s-culprit" .Release.Name | trunc 40 | trimSuffix "-" }}{{ end }}
+{{- if .Values.fullnameOverride }}{{ .Values.fullnameOverride | trunc 40 | trimSuffix "-" }}
+{{- else if .Values.nameOverride }}{{ printf "%s-%s" .Release.Name .Values.nameOverride | trunc 40 | trimSuffix "-" }}
+{{- else if contains "culprit" .Release.Name }}{{ .Release.Name | trunc 40 | trimSuffix "-" }}{{ else }}{{ printf "%s-culprit" .Release.Name | trunc 40 | trimSuffix "-" }}{{ end }}
+{{- end }}
+
+{{- define "culprit.namespace" -}}
+{{ .Values.namespaceOverride | default .Release.Namespace }}
+{{- end }}
+
+{{/* Not empty where alerts need the label of the namespace, by which Prometheus's operator narrows the routes of an AlertmanagerConfig. */}}
+{{- define "culprit.namespaced" -}}
+{{- with .Values.alertmanagerConfig }}
+{{- if and .enabled (eq .matcherStrategy "OnNamespace") }}yes{{ end }}
+{{- end }}
 {{- end }}
 
 {{- define "culprit.labels" -}}
@@ -8,6 +21,9 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 app.kubernetes.io/part-of: culprit
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
+{{- with .Values.commonLabels }}
+{{ toYaml . }}
+{{- end }}
 {{- end }}
 
 {{/* The label app.kubernetes.io/name is the name of the scrape job, by jobLabel. */}}
@@ -22,7 +38,36 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end }}
 
 {{- define "culprit.image" -}}
-{{ .root.Values.image.registry }}/{{ .name }}:{{ .root.Values.image.tag | default .root.Chart.AppVersion }}
+{{- $digest := get .root.Values.image.digests (trimPrefix "culprit-" .name) }}
+{{- printf "%s/%s%s" (dig "imageRegistry" "" .root.Values.global | default .root.Values.image.registry) .name (ternary (printf "@%s" $digest) (printf ":%s" (.root.Values.image.tag | default .root.Chart.AppVersion)) (not (empty $digest))) }}
+{{- end }}
+
+{{/* Strings are names of secrets. */}}
+{{- define "culprit.pullSecrets" -}}
+{{- with concat (dig "imagePullSecrets" (list) .Values.global) .Values.image.pullSecrets }}
+imagePullSecrets:
+{{- range . }}
+  - {{ kindIs "string" . | ternary (dict "name" .) . | toJson }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{/* Each component has a service account of its own, so that a right that one needs is not everybody's. */}}
+{{- define "culprit.serviceAccount" -}}
+{{- $account := (get .root.Values .component).serviceAccount }}
+{{- $account.name | default (ternary (printf "%s-%s" (include "culprit.name" .root) (.component | replace "injection" "inject")) "default" $account.create) }}
+{{- end }}
+
+{{/* The probe of a server that asks for a certificate or a password sees whether it listens. */}}
+{{- define "culprit.probe" -}}
+{{- if .web }}
+tcpSocket:
+  port: {{ .port }}
+{{- else }}
+httpGet:
+  path: {{ .path }}
+  port: {{ .port }}
+{{- end }}
 {{- end }}
 
 {{- define "culprit.monitor.labels" -}}
@@ -105,7 +150,7 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- else if .ingress.enabled }}
 {{- printf "%s://%s" (ternary "https" "http" (not (empty .ingress.tlsSecretName))) (required "analyzer.ingress.host is not set: under which name do people reach the analyzer?" .ingress.host) }}
 {{- else }}
-{{- printf "http://localhost:%d" (int .port) }}
+{{- printf "%s://localhost:%d" .scheme (int .port) }}
 {{- end }}
 {{- end }}
 {{- end }}
