@@ -7,7 +7,7 @@
 CI := @go run ./tools/ci
 
 .PHONY: help build demo test test-go test-c test-rules test-e2e test-page test-recordings test-busy test-long lint generate check-generated \
-        bench bench-latency scorecard chaos fuzz gpu-e2e release clean
+        bench bench-latency scorecard chaos fuzz gpu-e2e release images clean
 
 build: ## Build the shim, the training programs and the Go programs into bin/.
 	$(CI) run $@
@@ -70,6 +70,9 @@ gpu-e2e: ## On a machine with an NVIDIA GPU and PyTorch: the end-to-end check on
 	$(CI) run $@
 
 release: ## Build what is published into build/release/dist: tarballs, deb, rpm, images, SBOM, provenance, checksums.
+	$(CI) run $@
+
+images: ## Build images for this machine, and the chart, into build/images/dist. TO=kind, k3s, containerd or REGISTRY/FOLDER loads or pushes them.
 	$(CI) run $@
 
 help: ## List the targets, and all tasks of tools/ci.

@@ -145,6 +145,12 @@ var tasks = []task{
 		settings: "OUT=build/release DEBIAN_MIRROR=", took: 4 * minute, first: "5 min for zig and base images",
 		needs: setup.Needs{Tools: renders, Installs: []setup.Install{zig}}, script: release,
 	},
+	{
+		name: "images", about: "Build images for this machine, and the chart, into build/images/dist. TO=kind, k3s, containerd or REGISTRY/FOLDER loads or pushes them.",
+		settings: "TO= ARCH= OUT=build/images DEBIAN_MIRROR=", took: 2 * minute, first: "5 min for zig and base images",
+		needs:  setup.Needs{Tools: renders, Installs: []setup.Install{zig}},
+		script: `OUT=${OUT:-build/images}; ` + release + ` --images --arch="${ARCH:-$(go env GOARCH)}" --to="${TO:-}"`,
+	},
 
 	// make test.
 	{

@@ -11,9 +11,11 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 
+	"github.com/culprit-project/culprit/tools/release/build"
 	"github.com/culprit-project/culprit/tools/release/debian"
 )
 
@@ -34,11 +36,15 @@ func run() error {
 	flag.StringVar(&r.zig, "zig", "", "Path of zig.")
 	flag.StringVar(&r.cache, "cache", ".cache/debian", "Folder of downloaded packages.")
 	flag.StringVar(&r.out, "out", "build/release", "Folder to write to; it is emptied first.")
+	arches := flag.String("arch", strings.Join(build.Arches, ","), "Architectures.")
+	flag.BoolVar(&r.images, "images", false, "Build only images and the chart.")
+	flag.StringVar(&r.to, "to", "", "With --images: kind, k3s or containerd of this machine, or a registry with a folder, such as registry.example.org/culprit.")
 	mirror := flag.String("debian-mirror", os.Getenv("DEBIAN_MIRROR"), "Mirror of deb.debian.org.")
 	flag.Parse()
 	if *mirror != "" {
 		debian.Mirror(*mirror)
 	}
+	r.arches = strings.Split(*arches, ",")
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	var err error

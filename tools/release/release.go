@@ -8,6 +8,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -24,6 +25,7 @@ import (
 	"github.com/culprit-project/culprit/tools/release/image"
 	"github.com/culprit-project/culprit/tools/release/packages"
 	"github.com/culprit-project/culprit/tools/release/provenance"
+	"github.com/culprit-project/culprit/tools/release/publish"
 	"github.com/culprit-project/culprit/tools/release/sbom"
 )
 
@@ -34,6 +36,9 @@ const registry = "ghcr.io/culprit-project"
 type release struct {
 	source          build.Source
 	zig, cache, out string // Paths.
+	arches          []string
+	images          bool   // Only images and the chart.
+	to              string // Where they are brought to, in the words of publish.Images; empty: nowhere.
 }
 
 func (r *release) run(ctx context.Context) error {
@@ -51,25 +56,31 @@ func (r *release) run(ctx context.Context) error {
 	if err := os.MkdirAll(dist, 0o755); err != nil {
 		return err
 	}
-	for _, arch := range build.Arches {
+	for _, arch := range r.arches {
 		if err := build.All(ctx, r.source, arch, r.zig, r.stage(arch)); err != nil {
 			return err
 		}
 	}
-	if err := r.manPages(ctx); err != nil {
-		return err
-	}
 	if err := r.render(ctx); err != nil {
 		return err
 	}
-	for _, arch := range build.Arches {
+	if err := r.chart(dist); err != nil {
+		return err
+	}
+	if r.images {
+		return errors.Join(r.writeImages(ctx, dist), r.publish(ctx, dist))
+	}
+	if err := r.manPages(ctx); err != nil {
+		return err
+	}
+	for _, arch := range r.arches {
 		for _, step := range []func(arch, dist string) error{r.tarball, r.packages, r.bill} {
 			if err := step(arch, dist); err != nil {
 				return err
 			}
 		}
 	}
-	if err := r.images(ctx, dist); err != nil {
+	if err := r.writeImages(ctx, dist); err != nil {
 		return err
 	}
 	return r.sums(ctx, dist)
@@ -160,6 +171,49 @@ func (r *release) chartFiles(below string) ([]archive.Entry, error) {
 	return entries, nil
 }
 
+// chart packages the chart with what git links, as helm package does.
+func (r *release) chart(dist string) error {
+	own, err := archive.Folder("culprit", filepath.Join(r.source.Root, "deploy", "charts", "culprit"))
+	if err != nil {
+		return err
+	}
+	own = slices.DeleteFunc(own, func(e archive.Entry) bool {
+		return strings.HasPrefix(e.Name, "culprit/testdata/") || strings.HasPrefix(e.Name, "culprit/ci/")
+	})
+	linked, err := r.chartFiles("culprit/files")
+	if err != nil {
+		return err
+	}
+	return archive.TarGz(r.chartFile(dist), slices.Concat(own, linked), r.source.Date)
+}
+
+func (r *release) chartFile(dist string) string {
+	return filepath.Join(dist, "culprit-"+r.source.Version+".tgz")
+}
+
+// publish brings images, and the chart where it is a registry, to a cluster.
+func (r *release) publish(ctx context.Context, dist string) error {
+	if r.to == "" {
+		return nil
+	}
+	files, err := filepath.Glob(filepath.Join(dist, "*.oci.tar"))
+	if err != nil {
+		return err
+	}
+	if err := publish.Images(ctx, r.to, files); err != nil {
+		return err
+	}
+	chart, more := r.chartFile(dist), ""
+	if publish.IsRegistry(r.to) {
+		if err := publish.Chart(ctx, r.to, chart, "culprit", r.source.Version); err != nil {
+			return err
+		}
+		chart, more = "oci://"+r.to+"/culprit --version "+r.source.Version, " --set image.registry="+r.to
+	}
+	fmt.Fprintf(os.Stderr, "release: helm install culprit %s --namespace culprit --create-namespace%s\n", chart, more)
+	return nil
+}
+
 func (r *release) packages(arch, dist string) error {
 	unit, err := r.packagedUnits()
 	if err != nil {
@@ -224,15 +278,15 @@ func (r *release) bill(arch, dist string) error {
 	return os.WriteFile(filepath.Join(dist, fmt.Sprintf("culprit-%s.linux-%s.cdx.json", r.source.Version, arch)), text, 0o644)
 }
 
-// images are one for each program. The exporter's has the shim, which it installs on nodes, and a C library, since NVML needs one.
-func (r *release) images(ctx context.Context, dist string) error {
+// writeImages writes one for each program. The exporter's has the shim, which it installs on nodes, and a C library, since NVML needs one.
+func (r *release) writeImages(ctx context.Context, dist string) error {
 	certificates, err := r.certificates(ctx)
 	if err != nil {
 		return err
 	}
 	for _, p := range build.Programs {
 		var images []image.Image
-		for _, arch := range build.Arches {
+		for _, arch := range r.arches {
 			i := image.Image{Arch: arch, Entrypoint: []string{"/usr/bin/" + p.Name}, Labels: map[string]string{
 				"org.opencontainers.image.source": "https://github.com/culprit-project/culprit", "org.opencontainers.image.version": r.source.Version,
 				"org.opencontainers.image.revision": r.source.Revision, "org.opencontainers.image.licenses": "Apache-2.0",
@@ -317,7 +371,7 @@ func (r *release) sums(ctx context.Context, dist string) error {
 		return err
 	}
 	materials := []provenance.Digest{{Name: debian.CA.Name, SHA256: debian.CA.SHA256}}
-	for _, arch := range build.Arches {
+	for _, arch := range r.arches {
 		p := debian.Libc[arch]
 		materials = append(materials, provenance.Digest{Name: p.Name + ":" + arch, SHA256: p.SHA256})
 	}

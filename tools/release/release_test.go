@@ -37,6 +37,15 @@ func TestTarballHoldsWhatGitLinks(t *testing.T) {
 	if err := r.tarball("amd64", out); err != nil {
 		t.Fatal(err)
 	}
+	if err := r.chart(out); err != nil {
+		t.Fatal(err)
+	}
+	packaged := names(t, filepath.Join(out, "culprit-1.tgz"))
+	for _, want := range []string{"Chart.yaml", "values.yaml", "values.schema.json", "templates/exporter.yaml", "files/rules/culprit-triggers.yaml", "files/dashboards/culprit-jobs.json"} {
+		if !packaged["culprit/"+want] {
+			t.Errorf("the chart lacks %s", want)
+		}
+	}
 	found := names(t, filepath.Join(out, "culprit-1.linux-amd64.tar.gz"))
 	for _, want := range []string{
 		"rules/culprit-triggers.yaml", "rules/scrape-15s/culprit-triggers.yaml", "rules/scrape-60s/culprit-health.yaml", "rules/sources/node_exporter.yaml", "dashboards/culprit-jobs.json",
