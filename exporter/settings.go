@@ -126,6 +126,7 @@ func (s *settings) addDoctor(app *kingpin.Application) {
 	command.Flag("rules.url", "Where what evaluates the rules answers, such as VMAlert; default: Prometheus.").StringVar(&s.doctor.RulesURL)
 	command.Flag("alertmanager.url", "Where Alertmanager answers.").StringVar(&s.doctor.AlertmanagerURL)
 	command.Flag("analyzer.url", "Where the analyzer answers.").StringVar(&s.doctor.AnalyzerURL)
+	command.Flag("probe", "Post a synthetic trigger to Alertmanager, and wait until the analyzer has it. Whoever the routes send it to instead gets a message.").BoolVar(&s.doctor.Probe)
 	command.Flag("exporter.job", "Name of the scrape job of exporters, which the rules select by.").Default("culprit-exporter").StringVar(&s.doctor.ExporterJob)
 	command.Flag("analyzer.job", "Name of the scrape job of the analyzer.").Default("culprit-analyzer").StringVar(&s.doctor.AnalyzerJob)
 	command.Flag("scrape-interval", "Longest scrape interval that the windows of the rules allow.").Default("5s").DurationVar(&s.doctor.ScrapeInterval)

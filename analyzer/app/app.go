@@ -66,6 +66,7 @@ type App struct {
 	budget    *fetch.Budget       // Of what all sources answer, reloads included,
 	allowance *evidence.Allowance // and of what analyses keep of it.
 
+	probes  probes
 	current atomic.Pointer[settings]
 	ready   atomic.Bool
 	apply   sync.Mutex
@@ -312,7 +313,7 @@ func (a *App) publish(inc incident.Incident) {
 
 // receive is the webhook's sink.
 func (a *App) receive(_ context.Context, m *webhook.Message) error {
-	found, ignored := a.triggers(m.Alerts)
+	found, ignored := a.triggers(a.probes.take(m.Alerts))
 	if ignored > 0 {
 		a.logger.Warn("ignoring triggers without a job or a kind", "alerts", ignored, "group", m.GroupKey)
 	}
@@ -380,6 +381,7 @@ func (a *App) routes(reg *prometheus.Registry) http.Handler {
 	mux.Handle("POST /api/v1/alerts", webhook.NewHandler(a.receive, a.logger.With("component", "webhook"), reg))
 	a.pages = api.New(a.incidents, api.Options{Links: a.links, Warning: a.warning, Evidence: a.kept, Actions: a.audit.Entries, Jobs: a.jobs, JobLinks: a.jobLinks, JobLabels: a.jobLabels, Whose: a.whose, RankURL: a.rankURL}, a.logger.With("component", "api"))
 	a.pages.Register(mux)
+	mux.Handle("GET /api/v1/probes/{id}", &a.probes)
 	mux.HandleFunc("GET /-/healthy", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("healthy\n")) })
 	mux.HandleFunc("GET /-/ready", func(w http.ResponseWriter, _ *http.Request) {
 		if !a.ready.Load() {

@@ -102,8 +102,12 @@ func (s *server) run(ctx context.Context, logger *slog.Logger) int {
 		logger.Info("configuration accepted", "file", *s.file)
 		return 0
 	}
+	if len(cfg.Alertmanager.URLs) == 0 {
+		logger.Error("no Alertmanager is configured, so verdicts would page nobody: set --alertmanager.url")
+		return 1
+	}
 	if err := s.serve(ctx, cfg, logger); err != nil {
-		logger.Error("analyzer ended", "err", err)
+		logger.Error("Exiting", "err", err)
 		return 1
 	}
 	return 0
@@ -178,10 +182,7 @@ func (s *server) serve(ctx context.Context, cfg *config.Config, logger *slog.Log
 // warn names what the analyzer cannot do as it is configured.
 func warn(cfg *config.Config, logger *slog.Logger) {
 	if cfg.Prometheus.URL == "" {
-		logger.Warn("no prometheus is configured: only the instances that triggers name can be asked")
-	}
-	if len(cfg.Alertmanager.URLs) == 0 {
-		logger.Warn("no alertmanager is configured: verdicts page nobody")
+		logger.Warn("no Prometheus is configured, so only exporters that a trigger names can be queried: set --prometheus.url")
 	}
 	if cfg.ExternalURL == "" {
 		logger.Warn("no external URL is configured: pages carry no link; set --web.external-url")

@@ -62,6 +62,13 @@ func TestConfigCheck(t *testing.T) {
 	}
 }
 
+// An analyzer that can tell nobody does not start.
+func TestServeWithoutAlertmanager(t *testing.T) {
+	if status := command(t, "--prometheus.url=http://localhost:9090")(t.Context()); status != 1 {
+		t.Errorf("status %d", status)
+	}
+}
+
 // The program as it is started: it serves, reloads, and ends in good order.
 func TestServe(t *testing.T) {
 	c, am := newCluster(t, 1), newAlertmanager(t)

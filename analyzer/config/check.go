@@ -6,6 +6,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"io"
 	"net/url"
 	"regexp"
 	"slices"
@@ -44,8 +45,12 @@ func (c *Config) checkTemplates(p *problems) {
 	if _, err := template.New("stacks.url").Parse(c.Stacks.URL); err != nil {
 		p.add("stacks.url: %w", err)
 	}
-	if _, err := template.New("runbook_url").Parse(c.RunbookURL); err != nil {
-		p.add("runbook_url: %w", err)
+	runbook, err := template.New("runbook_url").Parse(c.RunbookURL)
+	if err == nil {
+		err = runbook.Execute(io.Discard, struct{ Class, Cause string }{})
+	}
+	if err != nil {
+		p.add("runbook_url, a template over .Class and .Cause: %w", err)
 	}
 }
 

@@ -89,6 +89,7 @@ func TestParse(t *testing.T) {
 		{"address template", "exporters: {address: '{{'}", "exporters.address"},
 		{"stacks template", "stacks: {url: '{{'}", "stacks.url"},
 		{"runbook template", "runbook_url: '{{'", "runbook_url"},
+		{"runbook field", "runbook_url: 'http://x/{{ .Couse }}'", "can't evaluate field Couse"},
 		{"query template", "prometheus: {queries: {ages: '{{ .What }}'}}", "queries.ages"},
 		{"prometheus url", "prometheus: {url: 'ftp://x'}", "prometheus.url"},
 		{"external url", "external_url: here", "external_url"},

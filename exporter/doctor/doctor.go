@@ -51,7 +51,12 @@ type Options struct {
 	ExporterJob, AnalyzerJob string
 	// ScrapeInterval is the longest that the windows of the rules allow.
 	ScrapeInterval time.Duration
-	Client         *http.Client
+	// Probe has a synthetic trigger posted to Alertmanager.
+	Probe  bool
+	Client *http.Client
+
+	labels        map[string]string // Of triggers, as the loaded rules have them.
+	probePatience time.Duration
 }
 
 // Examine makes all checks.
@@ -59,12 +64,13 @@ func Examine(ctx context.Context, o Options) []Finding {
 	if o.Client == nil {
 		o.Client = &http.Client{Timeout: timeout}
 	}
+	o.probePatience = probePatience
 	var findings []Finding
 	for _, dir := range o.Dirs {
 		findings = append(findings, directory(dir)...)
 	}
 	findings = append(findings, processes(o.ProcFS, o.Dirs)...)
-	for _, check := range []func(context.Context, *Options) []Finding{exporter, analyzer, prometheus, alertmanager} {
+	for _, check := range []func(context.Context, *Options) []Finding{exporter, analyzer, prometheus, alertmanager, probe} {
 		findings = append(findings, check(ctx, &o)...)
 	}
 	return findings

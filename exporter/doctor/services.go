@@ -71,7 +71,7 @@ func analyzer(ctx context.Context, o *Options) []Finding {
 	if _, err := get(ctx, o, o.AnalyzerURL+"/-/ready"); err != nil {
 		return []Finding{{
 			"analyzer", Failed, fmt.Sprintf("The analyzer cannot be reached or is not ready: %v.", err),
-			"on its host: systemctl status culprit-analyzer, or kubectl -n culprit logs -l app.kubernetes.io/component=analyzer",
+			"on its host: systemctl status culprit-analyzer, or kubectl -n culprit logs -l app.kubernetes.io/name=culprit-analyzer",
 		}}
 	}
 	return []Finding{ok("analyzer", "The analyzer is ready at %s.", o.AnalyzerURL)}
@@ -97,7 +97,7 @@ func prometheus(ctx context.Context, o *Options) []Finding {
 	}
 	findings := []Finding{ok("Prometheus", "Prometheus answers at %s.", o.PrometheusURL)}
 	findings = append(findings, scrapes(ctx, o, p, targets.Active)...)
-	findings = append(findings, loaded(ctx, evaluator)...)
+	findings = append(findings, loaded(ctx, o, evaluator)...)
 	return append(findings, notified(ctx, evaluator))
 }
 
@@ -181,8 +181,11 @@ type ruleFile struct {
 	} `yaml:"groups"`
 }
 
+// exampleTrigger is the alert whose labels stand for those of all triggers.
+const exampleTrigger = "CulpritJobStalled"
+
 // loaded compares the alerts of the shipped rules with those of the server.
-func loaded(ctx context.Context, p v1.API) []Finding {
+func loaded(ctx context.Context, o *Options, p v1.API) []Finding {
 	have, err := p.Rules(ctx, nil)
 	if err != nil {
 		return []Finding{{"rules", NotAsked, fmt.Sprintf("The server does not tell its rules: %v.", err), "with VictoriaMetrics: --rules.url=http://VMALERT:8880"}}
@@ -193,6 +196,12 @@ func loaded(ctx context.Context, p v1.API) []Finding {
 		for _, r := range g.Rules {
 			if alert, is := r.(v1.AlertingRule); is {
 				names[alert.Name] = true
+				if alert.Name == exampleTrigger {
+					o.labels = map[string]string{}
+					for name, value := range alert.Labels {
+						o.labels[string(name)] = string(value)
+					}
+				}
 				if alert.Health == v1.RuleHealthBad && strings.HasPrefix(alert.Name, "Culprit") {
 					broken = append(broken, alert.Name+": "+alert.LastError)
 				}
@@ -219,7 +228,7 @@ func loaded(ctx context.Context, p v1.API) []Finding {
 	}
 	switch {
 	case len(missing) == want:
-		return []Finding{{"rules", Failed, "None of Culprit's rules are loaded, so nothing triggers an analysis.", "rule_files: [culprit-triggers.yaml, culprit-health.yaml], or the chart's PrometheusRule"}}
+		return []Finding{{"rules", Failed, "None of Culprit's rules are loaded, so nothing triggers an analysis.", fmt.Sprintf("rule_files: [rules/culprit-*.yaml], or the chart's PrometheusRule; those of rules/scrape-15s, scrape-30s or scrape-60s where exporters are scraped less often than every %s", o.ScrapeInterval)}}
 	case len(missing) > 0:
 		return []Finding{{"rules", Failed, fmt.Sprintf("%d of %d alerts are not loaded, such as %s: the rules are of another version or left out in part.", len(missing), want, missing[0]), "load rules/ of this version"}}
 	case len(broken) > 0:
@@ -260,13 +269,28 @@ func alertmanager(ctx context.Context, o *Options) []Finding {
 	if err != nil {
 		return []Finding{{"route", NotAsked, fmt.Sprintf("Alertmanager's configuration cannot be read: %v.", err), ""}}
 	}
-	return []Finding{
-		ok("Alertmanager", "Alertmanager answers at %s.", o.AlertmanagerURL),
-		c.follow("triggers", map[string]string{"alertname": "CulpritJobStalled", "culprit": "trigger", "severity": "critical"}, true,
-			"add the route and the receiver culprit-analyzer of deploy/alertmanager/alertmanager.yml"),
-		c.follow("verdicts", map[string]string{"alertname": "CulpritFound", "culprit": "verdict", "severity": "critical"}, false,
-			"add the route for culprit=\"verdict\" of deploy/alertmanager/alertmanager.yml, to a receiver that pages"),
+	trigger := map[string]string{"alertname": exampleTrigger, "culprit": "trigger", "severity": "none", "kind": "hang"}
+	verdict := map[string]string{"alertname": "CulpritFound", "culprit": "verdict", "severity": "critical"}
+	for name, value := range o.labels {
+		trigger[name] = value
+		if _, own := verdict[name]; !own {
+			verdict[name] = value
+		}
 	}
+	findings := []Finding{
+		ok("Alertmanager", "Alertmanager answers at %s.", o.AlertmanagerURL),
+		c.follow("triggers", trigger, true, "add the route and the receiver culprit-analyzer of deploy/alertmanager/alertmanager.yml"),
+		c.follow("verdicts", verdict, false, "add the route for culprit=\"verdict\" of deploy/alertmanager/alertmanager.yml, to a receiver that pages"),
+	}
+	for _, name := range c.Route.receivers(trigger) {
+		if len(c.kinds(name)) > 0 && slices.Contains(c.Route.receivers(verdict), name) {
+			findings = append(findings, Finding{
+				"route", Failed, fmt.Sprintf("Triggers and verdicts both go to the receiver %s: either people get triggers, or nobody gets verdicts.", name),
+				"route culprit=\"trigger\" to the analyzer alone, as deploy/alertmanager/alertmanager.yml does",
+			})
+		}
+	}
+	return findings
 }
 
 // follow tells where alerts go. Addresses are hidden in the configuration, so that a webhook is the analyzer's is not certain.

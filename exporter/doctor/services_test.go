@@ -198,8 +198,46 @@ func TestAlertmanager(t *testing.T) {
 	want(t, findings, Failed, "triggers to the receiver all, which has no webhook", "deploy/alertmanager")
 	want(t, findings, Failed, "verdicts to the receiver all, which notifies nobody")
 
+	o.AlertmanagerURL = manager(t, "route: {receiver: slack}\nreceivers: [{name: slack, webhook_configs: [{url: 'http://localhost:1'}]}]\n")
+	want(t, alertmanager(t.Context(), o), Failed, "both go to the receiver slack", "to the analyzer alone")
+
+	// The operator of Prometheus narrows routes to a namespace, which the loaded rules then have.
+	o.AlertmanagerURL = manager(t, `route: {receiver: none, routes: [{receiver: all, matchers: [namespace="culprit"], routes: [{receiver: analyzer, matchers: [culprit="trigger"]}]}]}
+receivers: [{name: none}, {name: all, webhook_configs: [{url: 'http://localhost:1'}]}, {name: analyzer, webhook_configs: [{url: 'http://localhost:1'}]}]
+`)
+	want(t, alertmanager(t.Context(), o), Failed, "triggers to the receiver none")
+	o.labels = map[string]string{"namespace": "culprit", "culprit": "trigger"}
+	want(t, alertmanager(t.Context(), o), OK, "triggers to the receiver analyzer")
+	want(t, alertmanager(t.Context(), o), OK, "verdicts to the receiver all")
+	o.labels = nil
+
 	o.AlertmanagerURL = "http://" + address(t)
 	want(t, alertmanager(context.Background(), o), Failed, "cannot be reached")
+}
+
+// TestProbe sends a synthetic trigger through a real Alertmanager to a real analyzer, by the shipped routes and by some that lead elsewhere.
+func TestProbe(t *testing.T) {
+	shipped, err := os.ReadFile(filepath.Join(root, "deploy", "alertmanager", "alertmanager.yml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := options()
+	o.Probe, o.probePatience = true, probePatience
+	want(t, probe(t.Context(), o), Failed, "--alertmanager.url and --analyzer.url")
+	at := address(t)
+	o.AnalyzerURL = "http://" + at
+	o.AlertmanagerURL = manager(t, strings.ReplaceAll(string(shipped), "http://localhost:9851", o.AnalyzerURL))
+	run(t, "../culprit-analyzer", at, "serve", "--alertmanager.url="+o.AlertmanagerURL)
+	want(t, probe(t.Context(), o), OK, "came from Alertmanager to the analyzer")
+
+	o.AlertmanagerURL = manager(t, strings.ReplaceAll(string(shipped), "http://localhost:9851", node(t)))
+	o.probePatience = 3 * time.Second // It never comes.
+	want(t, probe(t.Context(), o), Failed, "did not reach the analyzer", o.AnalyzerURL+"/api/v1/alerts")
+
+	o.AlertmanagerURL = "http://" + address(t)
+	want(t, probe(t.Context(), o), Failed, "does not take a synthetic trigger")
+	o.Probe = false
+	want(t, probe(t.Context(), o), NotAsked, "--probe")
 }
 
 // TestReceivers has the forms in which routes are written.
