@@ -11,7 +11,9 @@ import (
 	"net/http"
 	"os"
 	"slices"
+	"strings"
 
+	"github.com/prometheus/exporter-toolkit/web"
 	"go.yaml.in/yaml/v2"
 )
 
@@ -76,6 +78,18 @@ func Restrict(next http.Handler, file string, users []string) (http.Handler, err
 		}
 		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), identityKey{}, id)))
 	}), nil
+}
+
+// Check reads the file for --web.config.file with all that it names, before anything listens. An empty name is in order.
+func Check(file string) error {
+	err := web.Validate(file)
+	if err != nil && strings.Contains(err.Error(), "bcrypt") {
+		err = errors.New("a password of basic_auth_users is no bcrypt hash: write what htpasswd -nB USER prints")
+	}
+	if err != nil {
+		return fmt.Errorf("--web.config.file=%s: %w", file, err)
+	}
+	return nil
 }
 
 // known checks that the file can prove who the users are.

@@ -31,6 +31,36 @@ func build(t *testing.T) string {
 	return program
 }
 
+// TestWrongCalls runs the program as people call it wrongly. It exits with an answer that says what to do.
+func TestWrongCalls(t *testing.T) {
+	program := build(t)
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"password.yml": "basic_auth_users: {alice: secret}\n", "runbook.yml": "runbook_url: 'http://x/{{ .Couse }}'\n",
+		"line.yml": "analysis:\n  confirm_after: 1s\n\n  workers: many\n",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct{ args, want string }{
+		{"serve --prometheus.url=http://localhost:9090", "no Alertmanager is configured, so verdicts would page nobody: set --alertmanager.url"},
+		{"serve --alertmanager.url=http://localhost:9093 --web.config.file=password.yml", "a password of basic_auth_users is no bcrypt hash: write what htpasswd -nB USER prints"},
+		{"serve --config.check --config.file=runbook.yml", "runbook_url, a template over .Class and .Cause: "},
+		{"serve --config.check --config.file=line.yml", "configuration line.yml: line 4: cannot read `many` as a whole number"},
+		{"serve --config.check --web.external-command=x", "external_command: set external_url"},
+		{"inject", "the API server only calls webhooks over TLS: set --web.config.file"},
+		{"inject --web.config.file=x --shim.dir=shim", "--shim.dir=shim must be an absolute path, since pods mount it"},
+	} {
+		cmd := exec.CommandContext(t.Context(), program, append(strings.Fields(c.args), "--web.listen-address=127.0.0.1:0")...)
+		cmd.Dir = dir
+		out, _ := cmd.CombinedOutput()
+		if cmd.ProcessState.ExitCode() != 1 || !strings.Contains(string(out), c.want) {
+			t.Errorf("%s: status %d, want %q:\n%s", c.args, cmd.ProcessState.ExitCode(), c.want, out)
+		}
+	}
+}
+
 // TestInterruptOnFIFO: analyze reads a FIFO that nobody writes to, and ends when it is told to.
 func TestInterruptOnFIFO(t *testing.T) {
 	program := build(t)

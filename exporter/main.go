@@ -48,7 +48,7 @@ func run(args []string) int {
 
 func ended(log *slog.Logger, err error) int {
 	if err != nil {
-		log.Error("Ending", "err", err)
+		log.Error("Exiting", "err", err)
 		return 1
 	}
 	return 0

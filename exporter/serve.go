@@ -50,6 +50,9 @@ const (
 func serve(ctx context.Context, log *slog.Logger, s *settings) error {
 	tuneRuntime(log, s.cpus)
 	log.Info("Starting culprit-exporter", "version", version.Info(), "build_context", version.BuildContext())
+	if err := access.Check(*s.web.WebConfigFile); err != nil {
+		return err
+	}
 	e, err := newExporter(log, s)
 	if err != nil {
 		return err
@@ -106,6 +109,11 @@ func newExporter(log *slog.Logger, s *settings) (*exporter, error) {
 	}
 	if s.kubelet != "" {
 		s.node.Pods = kubelet.New(s.kubelet, log)
+	}
+	for _, dir := range s.node.Dirs {
+		if info, err := os.Stat(dir); err == nil && !info.IsDir() {
+			return nil, fmt.Errorf("--trace.dir=%s is not a directory: name the one that jobs write trace files to", dir)
+		}
 	}
 	prepareMissing(log, s.node.Dirs)
 	var err error

@@ -5,9 +5,11 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/alecthomas/kingpin/v2"
+	"github.com/alecthomas/units"
 	"github.com/prometheus/common/promslog"
 	promslogflag "github.com/prometheus/common/promslog/flag"
 	"github.com/prometheus/exporter-toolkit/web"
@@ -84,10 +86,10 @@ func parseFlags(args []string) (*settings, error) {
 	app.Flag("runtime.gomaxprocs", "CPUs that the exporter may use at a time. It shares its node with a training job.").
 		Envar("GOMAXPROCS").Default("1").IntVar(&s.cpus)
 
-	size := app.Flag("history.size", "Memory for the recent history that GET /api/v1/trace serves.").Default("16MB").Bytes()
+	size := app.Flag("history.size", "Memory for the recent history that GET /api/v1/trace serves.").Default("16MB").String()
 	app.Flag("history.dir", "Directory of the exporter's own, on a tmpfs as a rule, for a file with the history; it outlives the exporter. "+
 		"Empty: history is kept in memory.").StringVar(&s.history.Dir)
-	dirSize := app.Flag("history.dir-size", "Size of that file.").Default("512MB").Bytes()
+	dirSize := app.Flag("history.dir-size", "Size of that file.").Default("512MB").String()
 	app.Flag("history.keep", "Age at which history is dropped although there is room.").Default("1h").DurationVar(&s.history.Keep)
 	app.Flag("kafka.broker", "Stream everything that is read to this Kafka broker (host:port). Repeatable.").StringsVar(&s.kafka.Brokers)
 	app.Flag("kafka.topic", "Topic to stream to.").Default("culprit-trace").StringVar(&s.kafka.Topic)
@@ -107,7 +109,14 @@ func parseFlags(args []string) (*settings, error) {
 			*on = *on && *chosen[name]
 		}
 	}
-	s.history.MaxBytes, s.history.DirBytes = int(*size), int64(*dirSize)
+	memory, err := bytesOf("--history.size", *size)
+	if err != nil {
+		return nil, err
+	}
+	s.history.MaxBytes = int(memory)
+	if s.history.DirBytes, err = bytesOf("--history.dir-size", *dirSize); err != nil {
+		return nil, err
+	}
 	s.nccl.Detail = collector.Detail(*detail)
 	switch {
 	case s.node.Interval < time.Millisecond:
@@ -116,6 +125,15 @@ func parseFlags(args []string) (*settings, error) {
 		return nil, errors.New("--runtime.gomaxprocs must be at least 1")
 	}
 	return s, nil
+}
+
+// bytesOf reads a size as kingpin does, and names the flag where that fails.
+func bytesOf(flag, text string) (int64, error) {
+	n, err := units.ParseBase2Bytes(text)
+	if err != nil {
+		return 0, fmt.Errorf("%s=%s is no size, such as 16MB or 1GB", flag, text)
+	}
+	return int64(n), nil
 }
 
 // addDoctor adds the command that looks for what is set up wrongly.

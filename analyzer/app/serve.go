@@ -123,6 +123,9 @@ func (s *server) serve(ctx context.Context, cfg *config.Config, logger *slog.Log
 
 	logger.Info("starting culprit-analyzer", "version", version.Info(), "build", version.BuildContext())
 	warn(cfg, logger)
+	if err := access.Check(*s.web.WebConfigFile); err != nil {
+		return err
+	}
 	reg := prometheus.NewRegistry()
 	reg.MustRegister(versioncollector.NewCollector("culprit_analyzer"), collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))

@@ -430,7 +430,7 @@ func Load(file string) (*Config, error) {
 	dir := filepath.Dir(file)
 	c, err := Parse(text)
 	if err := errors.Join(err, c.Analysis.load(dir)); err != nil {
-		return nil, fmt.Errorf("configuration %s: %w", file, err)
+		return nil, inFile(file, err)
 	}
 	c.Prometheus.HTTPConfig.SetDirectory(dir)
 	c.Alertmanager.HTTPConfig.SetDirectory(dir)
@@ -442,6 +442,18 @@ func Load(file string) (*Config, error) {
 		w.SecretFile = promconfig.JoinDir(dir, w.SecretFile)
 	}
 	return c, nil
+}
+
+// inFile puts the name of a file before each of joined errors.
+func inFile(file string, err error) error {
+	if list, joined := err.(interface{ Unwrap() []error }); joined { //nolint:errorlint // Only what is joined at the top.
+		var out []error
+		for _, e := range list.Unwrap() {
+			out = append(out, inFile(file, e))
+		}
+		return errors.Join(out...)
+	}
+	return fmt.Errorf("configuration %s: %w", file, err)
 }
 
 // load reads the files that the analysis needs; their names are relative to the configuration's directory.
@@ -481,7 +493,9 @@ func readOperators(name string) (*holmes.Model, error) {
 func Parse(text []byte) (*Config, error) {
 	c := unread()
 	err := yaml.UnmarshalStrict(text, c)
-	if mistyped := (*yaml.TypeError)(nil); err != nil && !errors.As(err, &mistyped) {
+	if mistyped := (*yaml.TypeError)(nil); errors.As(err, &mistyped) {
+		err = each(mistyped, "")
+	} else if err != nil {
 		err = decodeSections(text, c) // A value of a type of ours ends the reading of all that follows it.
 	}
 	c.derive()
@@ -496,15 +510,51 @@ func decodeSections(text []byte, c *Config) error {
 	}
 	var errs []error
 	for _, s := range sections {
-		part, err := yaml.Marshal(yaml.MapSlice{s})
+		part, err := only(text, s)
 		if err == nil {
 			err = yaml.UnmarshalStrict(part, c)
 		}
-		if err != nil {
+		if mistyped := (*yaml.TypeError)(nil); errors.As(err, &mistyped) {
+			errs = append(errs, each(mistyped, fmt.Sprintf("%v: ", s.Key)))
+		} else if err != nil {
 			errs = append(errs, fmt.Errorf("%v: %w", s.Key, err))
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// each gives every error of a file's types by itself, in words for who wrote the file.
+func each(err *yaml.TypeError, section string) error {
+	words := strings.NewReplacer("cannot unmarshal !!str ", "cannot read ", "cannot unmarshal !!seq", "cannot read a list", "cannot unmarshal !!map", "cannot read a map",
+		"cannot unmarshal !!", "cannot read the ", " into int", " as a whole number", " into float64", " as a number", " into bool", " as true or false", " into string", " as text")
+	var out []error
+	for _, text := range err.Errors {
+		out = append(out, errors.New(section+words.Replace(text)))
+	}
+	return errors.Join(out...)
+}
+
+// only leaves a section of a file on the lines where it stands, so that errors tell the line of the file. A section that does not begin on
+// a line of its own, or needs another one's anchor, is written anew.
+func only(text []byte, section yaml.MapItem) ([]byte, error) {
+	var part []string
+	own := false
+	for line := range strings.Lines(string(text)) {
+		if strings.TrimLeft(line, " \t#-\r\n") == line {
+			key, _, _ := strings.Cut(line, ":")
+			own = strings.Trim(key, `"' `) == fmt.Sprint(section.Key)
+		}
+		if !own {
+			line = "\n"
+		}
+		part = append(part, line)
+	}
+	alone := []byte(strings.Join(part, ""))
+	var read yaml.MapSlice
+	if err := yaml.Unmarshal(alone, &read); err == nil && len(read) == 1 && read[0].Key == section.Key {
+		return alone, nil
+	}
+	return yaml.Marshal(yaml.MapSlice{section})
 }
 
 // narrow adds matchers wherever a query takes some: those of match, and those that say whose series it reads.

@@ -4,6 +4,7 @@
 package config
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -115,6 +116,31 @@ func TestParse(t *testing.T) {
 				t.Errorf("error is %v, want %q", err, tc.want)
 			}
 		})
+	}
+}
+
+// TestErrorsNameTheLine has an error in each way in which files are read.
+func TestErrorsNameTheLine(t *testing.T) {
+	for _, tc := range []struct{ text, want string }{
+		{"analysis:\n  confirm_after: 1s\n\n  workers: many\n", "line 4: cannot read `many` as a whole number"},
+		// The section behind has a value of a type of ours.
+		{"analysis:\n  confirm_after: 1s\n\n  workers: many\nincidents:\n  grace: 5\n", "analysis: line 4: cannot read `many` as a whole number"},
+		{"incidents:\n  grace: 5\nanalysis:\n  workers: [1]\n", "analysis: line 4: cannot read a list as a whole number"},
+		{"{incidents: {grace: 5}, analysis: {workers: many}}", "analysis: line 2: cannot read `many` as a whole number"}, // Written anew.
+	} {
+		file := filepath.Join(t.TempDir(), "analyzer.yml")
+		if err := os.WriteFile(file, []byte(tc.text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, err := Load(file)
+		if err == nil || !strings.Contains(err.Error(), "configuration "+file+": "+tc.want) {
+			t.Errorf("%q: %v, want %q", tc.text, err, tc.want)
+		}
+		for line := range strings.Lines(fmt.Sprint(err)) {
+			if !strings.HasPrefix(line, "configuration "+file+": ") {
+				t.Errorf("%q: the line %q does not name the file", tc.text, line)
+			}
+		}
 	}
 }
 

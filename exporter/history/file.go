@@ -121,6 +121,9 @@ func (r *ring) fit(st *unix.Stat_t) error {
 // blocks are given, oldest first. Only one exporter can use a directory at a time.
 func openRing(dir string, size int64, bootID string) (*ring, []recovered, error) {
 	file, err := os.OpenFile(filepath.Join(dir, fileName), os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o600)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil, fmt.Errorf("--history.dir=%s does not exist: make it, on a tmpfs: %w", dir, err)
+	}
 	if err != nil {
 		return nil, nil, fmt.Errorf("opening the history file: %w", err)
 	}

@@ -225,7 +225,7 @@ func (s *Sampler) sayUnseen(pid int, l *look) {
 	if len(l.mapped.Files) > 0 {
 		file = l.mapped.Files[0].Path
 	}
-	s.log.Warn("A process has the plugin, and no trace file of it is seen: it is not watched", "pid", pid, "file", file)
+	s.log.Warn("A process has the plugin, and its trace file is in no directory that the exporter reads: add --trace.dir, or set CULPRIT_DIR in the job", "pid", pid, "file", file)
 }
 
 // Coverage gives what was counted last.
