@@ -446,7 +446,7 @@ func Load(file string) (*Config, error) {
 
 // inFile puts the name of a file before each of joined errors.
 func inFile(file string, err error) error {
-	if list, joined := err.(interface{ Unwrap() []error }); joined { //nolint:errorlint // Only what is joined at the top.
+	if list, joined := err.(interface{ Unwrap() []error }); joined {
 		var out []error
 		for _, e := range list.Unwrap() {
 			out = append(out, inFile(file, e))

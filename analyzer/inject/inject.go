@@ -22,9 +22,9 @@ import (
 )
 
 const (
-	// Path is where reviews are posted of pods that may mount the node's folders,
+	// Path is where reviews are posted of pods that may mount the node's folders.
 	Path = "/inject"
-	// PodPath of those that get volumes of their own. The API server chooses by the labels of the namespace.
+	// PodPath is where those are posted that get volumes of their own. The API server chooses by the labels of the namespace.
 	PodPath = "/inject/pod"
 )
 
