@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"os"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -90,6 +91,19 @@ func OpenAt(dir int, name string) (*File, error) {
 	case err != nil:
 		return nil, failf(ReasonOpen, "opening trace file: %w", err)
 	}
+	return openDescriptor(fd)
+}
+
+// OpenFile is Open for an open file, of which it keeps a descriptor of its own.
+func OpenFile(file *os.File) (*File, error) {
+	fd, err := unix.FcntlInt(file.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return nil, failf(ReasonOpen, "opening trace file: %w", err)
+	}
+	return openDescriptor(fd)
+}
+
+func openDescriptor(fd int) (*File, error) {
 	f, err := mapFile(fd)
 	if err != nil {
 		unix.Close(fd)

@@ -9,14 +9,12 @@ import (
 
 	"github.com/culprit-project/culprit/trace"
 	"github.com/culprit-project/culprit/trace/internal/wire"
+	"github.com/culprit-project/culprit/trace/tracefile"
 )
 
 // Valid gives a small valid trace file's bytes.
 func Valid() []byte {
-	h, total := newHeader(trace.Identity{PID: 1, Rank: 0, WorldSize: 2, JobID: "j", Hostname: "h"}, Size{4, 4, 4, 4, 4, 4, 4})
-	b := make([]byte, total)
-	*(*wire.Header)(unsafe.Pointer(&b[0])) = h
-	return b
+	return tracefile.Empty(trace.Identity{PID: 1, Rank: 0, WorldSize: 2, JobID: "j", Hostname: "h"}, Size{Comms: 4, Ops: 4, Flows: 4, Completions: 4, Lifecycle: 4, QPs: 4, Transfers: 4})
 }
 
 // Broken gives files that a reader must refuse or survive, by what is wrong with them.
