@@ -15,6 +15,7 @@ import (
 
 	"github.com/prometheus/common/promslog"
 
+	"github.com/culprit-project/culprit/exporter/attach"
 	"github.com/culprit-project/culprit/exporter/doctor"
 	"github.com/culprit-project/culprit/exporter/install"
 )
@@ -37,6 +38,13 @@ func run(args []string) int {
 			return 1
 		}
 		return 0
+	case commandAttach:
+		flags.attach.Logger = log
+		named, err := attach.Run(ctx, os.Stdout, flags.attach)
+		if err == nil && !named {
+			return 1
+		}
+		return ended(log, err)
 	case commandInstallShim:
 		return ended(log, installShim(log, flags))
 	}

@@ -33,6 +33,7 @@ import (
 	"github.com/culprit-project/culprit/exporter/proc"
 	"github.com/culprit-project/culprit/exporter/ras"
 	"github.com/culprit-project/culprit/exporter/sysfile"
+	"github.com/culprit-project/culprit/exporter/uprobe"
 	"github.com/culprit-project/culprit/trace/nodeapi"
 )
 
@@ -134,6 +135,9 @@ func newExporter(log *slog.Logger, s *settings) (*exporter, error) {
 	if *s.collector["ras"] {
 		e.addRAS()
 	}
+	if *s.collector["uprobe"] {
+		e.addProbes()
+	}
 	return e, nil
 }
 
@@ -226,6 +230,19 @@ func (e *exporter) addRAS() {
 	e.set.Add("ras", c)
 	e.evidence.Add("ras", c)
 	e.background = append(e.background, c.Run)
+}
+
+// addProbes follows processes without the shim, where the kernel lets it.
+func (e *exporter) addProbes() {
+	s := e.settings
+	f, err := uprobe.New(uprobe.Options{
+		ProcFS: s.node.ProcFS, HostName: e.sampler.HostName(), Logger: e.log, To: e.sampler, Clock: e.sampler.Now,
+	})
+	if err != nil {
+		e.log.Warn("Processes without the shim are not followed: probes cannot be used here", "err", err)
+		return
+	}
+	e.background = append(e.background, f.Run)
 }
 
 // routes gives everything that is served.

@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/exporter-toolkit/web"
 	webflag "github.com/prometheus/exporter-toolkit/web/kingpinflag"
 
+	"github.com/culprit-project/culprit/exporter/attach"
 	"github.com/culprit-project/culprit/exporter/collector"
 	"github.com/culprit-project/culprit/exporter/doctor"
 	"github.com/culprit-project/culprit/exporter/history"
@@ -30,6 +31,7 @@ import (
 const (
 	commandDoctor      = "doctor"
 	commandInstallShim = "install-shim"
+	commandAttach      = "attach"
 )
 
 // settings are what the flags say.
@@ -60,6 +62,7 @@ type settings struct {
 		from, to   string // Folders.
 		bestEffort bool   // A failure is logged, and no more.
 	}
+	attach attach.Options
 }
 
 func parseFlags(args []string) (*settings, error) {
@@ -99,10 +102,12 @@ func parseFlags(args []string) (*settings, error) {
 	app.Command("serve", "Serve metrics, state and history; done where no command is named.").Default()
 	s.addDoctor(app)
 	s.addInstallShim(app)
+	s.addAttach(app)
 	var err error
 	if s.command, err = app.Parse(args); err != nil {
 		return nil, err
 	}
+	s.attach.ProcFS, s.attach.HostName = s.node.ProcFS, s.node.HostName
 	s.doctor.Dirs, s.doctor.ProcFS = s.node.Dirs, s.node.ProcFS
 	if s.noDefaults {
 		for name, on := range s.collector {
@@ -158,6 +163,16 @@ func (s *settings) addInstallShim(app *kingpin.Application) {
 	command.Flag("best-effort", "Exit with 0 whatever happens: a pod whose init container this is starts without the shim then.").BoolVar(&s.shim.bestEffort)
 }
 
+// addAttach adds the command that looks at a job which nobody prepared.
+func (s *settings) addAttach(app *kingpin.Application) {
+	command := app.Command(commandAttach, "Put probes on a running job's processes on this node for some seconds, and say which rank the others wait for. "+
+		"Exits with 1 when none can be named. Needs the rights of --collector.uprobe.")
+	command.Flag("pid", "A process of the job; the others on this node are found.").IntVar(&s.attach.PID)
+	command.Flag("job", "The job's name, as its environment tells it: Slurm's number, torchrun's id, MASTER_ADDR:MASTER_PORT.").StringVar(&s.attach.Job)
+	command.Flag("for", "How long to look.").Default("3s").DurationVar(&s.attach.For)
+	command.Flag("output", "Folder for the trace files of the processes; culprit-analyzer analyze reads those of several nodes together.").StringVar(&s.attach.Output)
+}
+
 // addCollectors adds the collectors' flags. It gives the value of --collector.nccl.detail, and which collectors the user
 // named.
 func (s *settings) addCollectors(app *kingpin.Application) (detail *string, chosen map[string]*bool) {
@@ -169,6 +184,7 @@ func (s *settings) addCollectors(app *kingpin.Application) (detail *string, chos
 		{"rdma", "true", "Collect culprit_rdma_* of InfiniBand and RoCE ports."},
 		{"pci", "true", "Collect culprit_pci_* of the PCI Express links of GPUs and network cards."},
 		{"nvml", "true", "Collect culprit_nvml_* of NVIDIA GPUs, where there are any."},
+		{"uprobe", "false", "Follow processes that use NCCL without the shim, by probes on NCCL's functions. Needs Linux 5.15, CAP_BPF, CAP_PERFMON and CAP_SYS_PTRACE."},
 		{"ras", "false", "Collect culprit_nccl_ras_* from NCCL's RAS service. Asking has crashed jobs with NCCL 2.26 and 2.27."},
 	} {
 		chosen[c.name] = new(bool)

@@ -15,6 +15,7 @@ import (
 var (
 	errMoved   = errors.New("the trace file is not in its place any more")
 	errPrivate = errors.New("the trace file lies in a mount namespace of the process's own, where the exporter writes nothing")
+	errOwn     = errors.New("the exporter follows the process by probes, which report operations and nothing else")
 )
 
 // SetEvents asks the living processes that match q to report other events, in the syntax of CULPRIT_EVENTS relative to
@@ -41,6 +42,9 @@ func (s *Sampler) SetEvents(q Query, events string) []nodeapi.Controlled {
 // control writes or removes the control file, in the very folder that shows the file which is followed: the job's user could
 // have put another one in its place.
 func (p *Process) control(events string) error {
+	if p.dir.own {
+		return errOwn
+	}
 	if p.dir.private {
 		return errPrivate
 	}

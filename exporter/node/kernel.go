@@ -105,7 +105,7 @@ func (s *Sampler) search(p *Process, now time.Time) bool {
 	// A file may claim to be another user's process. Root may write for anybody.
 	owner := p.file.Owner()
 	uid, err := s.procs.UID(pid)
-	if err != nil || owner != 0 && uid != owner {
+	if err != nil || owner != 0 && uid != owner && !p.dir.own {
 		k.State = nodeapi.ProcessUnknown
 		return false
 	}

@@ -68,6 +68,7 @@ type Process struct {
 	asked                   bool      // The kernel has been asked at least once.
 	lockSeen                bool      // The writer was seen holding its file's lock.
 	controlled              bool      // It has a control file of ours.
+	abandoned               bool      // The probes were taken from it while it lives.
 
 	heartbeat   uint64
 	heartbeatAt time.Time

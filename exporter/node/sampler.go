@@ -382,7 +382,7 @@ func (s *Sampler) bury(p *Process, now time.Time) {
 
 func (s *Sampler) expired(p *Process, now time.Time) bool {
 	switch {
-	case p.Lost:
+	case p.Lost, p.abandoned:
 		return true
 	case p.Dead():
 		return now.Sub(p.deadSince) >= s.opts.KeepDead

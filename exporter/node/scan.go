@@ -41,6 +41,7 @@ type directory struct {
 	trouble string // What was said of it last.
 	left    int    // Files and folders left out at the last listing.
 	private bool   // In a mount namespace of a process's own: it is not listed.
+	own     bool   // Not in the filesystem: this exporter writes the files, about processes that do not.
 }
 
 // has tells whether a file lies in the directory or in a folder in it.

@@ -29,7 +29,7 @@ func (s *Sampler) settle(now time.Time) {
 		}
 	}
 	for pid, list := range claims {
-		held := func(p *Process) bool { return s.procs.Holds(pid, p.id.dev, p.id.ino) }
+		held := func(p *Process) bool { return p.dir.own || s.procs.Holds(pid, p.id.dev, p.id.ino) }
 		others := slices.DeleteFunc(slices.Clone(list), held)
 		reason := errOtherFile
 		if len(others) == len(list) {

@@ -61,6 +61,7 @@ var (
 	jobs     = setup.Needs{Programs: []string{"shim", "ringjob"}}
 	nccl     = setup.Needs{Programs: []string{"shim", "ncclrun", "culprit-nccl"}}
 	chromium = setup.Packages("Chromium", `command -v chromium || command -v chromium-browser || command -v google-chrome || [[ -n ${CHROMIUM:-} ]]`, "chromium")
+	clang    = setup.Packages("clang 19, LLVM 19, libbpf", `command -v clang-19 && command -v llvm-strip-19 && [[ -e /usr/include/bpf/bpf_helpers.h ]]`, "clang-19", "llvm-19", "libbpf-dev")
 	npm      = setup.Packages("npm", `command -v npm || [[ -e $AXE ]]`, "npm")
 	// axe-core finds what keeps people out of a page; npm only fetches it.
 	axe = setup.Install{Name: "axe-core", Have: `[[ -e $AXE ]]`, Get: `
@@ -198,6 +199,11 @@ var tasks = []task{
 		about:  "A few faults on the newest and the oldest release of NCCL, to the page.",
 		script: `bin/culprit-nccl test --list=short --nccl="${NCCL:-short}" --fresh --out=build/nccl-short`,
 	},
+	{
+		name: "test-attach", where: inTest, took: 15 * second, first: "two downloads of NCCL", needs: built, settings: "NCCL=short",
+		about:  "A job on NCCL that nobody prepared hangs, and culprit-exporter attach names the rank. Needs root. NCCL=none leaves it out.",
+		script: library + `[[ ${NCCL:-short} == none ]] || go test -count=1 -run 'TestAttach/.*/not_called' ./sim/ncclrun/tests -versions "${NCCL:-short}"`,
+	},
 
 	// Every run of .ci/run.
 	{
@@ -218,6 +224,14 @@ var tasks = []task{
 		script: `mixin/generate.sh --check
 			go run ./tools/notices --check`,
 	},
+	{
+		name: "check-probes", where: inCI, took: 5 * second, needs: setup.Needs{Installs: []setup.Install{clang}},
+		about: "Fail when the objects of exporter/uprobe/bpf are not what its source compiles to.",
+		script: `compiled=$(mktemp -d)
+			trap 'rm -rf "$compiled"' EXIT
+			exporter/uprobe/bpf/generate.sh "$compiled"
+			for object in "$compiled"/*.o; do cmp "$object" "exporter/uprobe/bpf/${object##*/}"; done`,
+	},
 
 	// The long list.
 	{
@@ -226,8 +240,8 @@ var tasks = []task{
 		script: `go test -tags slurm -timeout 15m -count=1 -v ./deploy/slurm ./deploy/actions`,
 	},
 	{
-		name: "test-ncclrun", where: inLong, lane: plan.Alone, took: 3 * minute, first: "two downloads of NCCL", needs: nccl, settings: "NCCL=short",
-		about:  "The training program on the newest and the oldest release of NCCL.",
+		name: "test-ncclrun", where: inLong, lane: plan.Alone, took: 3 * minute, first: "two downloads of NCCL", needs: built, settings: "NCCL=short",
+		about:  "The training program on the newest and the oldest release of NCCL; jobs that nobody prepared, by probes. Needs root.",
 		script: library + `go test -timeout 60m -count=1 ./sim/ncclrun/...`,
 	},
 	{
