@@ -199,11 +199,6 @@ var tasks = []task{
 		about:  "A few faults on the newest and the oldest release of NCCL, to the page.",
 		script: `bin/culprit-nccl test --list=short --nccl="${NCCL:-short}" --fresh --out=build/nccl-short`,
 	},
-	{
-		name: "test-attach", where: inTest, took: 15 * second, first: "two downloads of NCCL", needs: built, settings: "NCCL=short",
-		about:  "A job on NCCL that nobody prepared hangs, and culprit-exporter attach names the rank. Needs root. NCCL=none leaves it out.",
-		script: library + `[[ ${NCCL:-short} == none ]] || go test -count=1 -run 'TestAttach/.*/not_called' ./sim/ncclrun/tests -versions "${NCCL:-short}"`,
-	},
 
 	// Every run of .ci/run.
 	{
@@ -224,16 +219,16 @@ var tasks = []task{
 		script: `mixin/generate.sh --check
 			go run ./tools/notices --check`,
 	},
+
+	// The long list.
 	{
-		name: "check-probes", where: inCI, took: 5 * second, needs: setup.Needs{Installs: []setup.Install{clang}},
+		name: "check-probes", where: inLong, took: 5 * second, needs: setup.Needs{Installs: []setup.Install{clang}},
 		about: "Fail when the objects of exporter/uprobe/bpf are not what its source compiles to.",
 		script: `compiled=$(mktemp -d)
 			trap 'rm -rf "$compiled"' EXIT
 			exporter/uprobe/bpf/generate.sh "$compiled"
 			for object in "$compiled"/*.o; do cmp "$object" "exporter/uprobe/bpf/${object##*/}"; done`,
 	},
-
-	// The long list.
 	{
 		name: "test-slurm", where: inLong, lane: plan.Waits, took: 2 * minute, needs: stack.And(setup.Needs{Installs: []setup.Install{slurm}}),
 		about:  "Real slurmctld and slurmd on loopback: the page names the rank with Slurm's job and step, and a verdict drains a node. Needs root.",
