@@ -5,6 +5,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -63,12 +64,17 @@ type Options struct {
 	Whose func(identity.Job) identity.Job
 	// RankURL gives where there is more of a rank of a running job, empty nowhere; nil: nowhere.
 	RankURL func(job identity.Job, rank int) string
+	// SilenceURL gives where people silence an incident's alerts, empty nowhere; nil: nowhere.
+	SilenceURL func(*incident.Incident) string
+	// Notified tells to whom Alertmanager routes an incident's alerts; nil: nothing is told.
+	Notified func(context.Context, *incident.Incident) *page.Notified
 }
 
 // Jobs tells of jobs that run.
 type Jobs interface {
 	List(ctx context.Context) ([]jobs.Listed, error)
 	Get(ctx context.Context, id identity.Job, now time.Time) (*jobs.Job, error)
+	Trend(ctx context.Context, id identity.Job, unit jobs.Unit, from, to time.Time) (*jobs.Trend, error)
 }
 
 // Evidence gives archives of what the standing verdicts of incidents rest on.
@@ -225,6 +231,7 @@ func (a *API) list(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	out := IncidentList{Version: incident.Version, Incidents: []incident.Incident{}}
 	filter := page.ParseFilter(q)
+	filter.Severity = cmp.Or(filter.Severity, "all") // Programs are given what they do not ask to be hidden.
 	for _, inc := range a.incidents.List() {
 		if job := q.Get("job_id"); job != "" && inc.JobID != job {
 			continue

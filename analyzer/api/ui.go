@@ -5,8 +5,10 @@ package api
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/culprit-project/culprit/access"
@@ -14,9 +16,6 @@ import (
 	"github.com/culprit-project/culprit/analyzer/jobs"
 	"github.com/culprit-project/culprit/analyzer/page"
 )
-
-// mostSimilar bounds the other incidents of a host that a page lists.
-const mostSimilar = 5
 
 func (a *API) index(w http.ResponseWriter, r *http.Request) {
 	var b bytes.Buffer
@@ -31,13 +30,36 @@ func (a *API) page(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	var b bytes.Buffer
-	o := page.Options{Now: time.Now(), Warning: a.opt.warning(), Links: a.links(&inc), Similar: page.Similar(&inc, a.incidents.List(), mostSimilar)}
+	o := page.Options{Now: time.Now(), Warning: a.opt.warning(), Links: a.links(&inc), Similar: page.Similar(&inc, a.incidents.List())}
 	o.User, o.MayAct = access.Client(r.Context())
 	if a.opt.Actions != nil {
 		o.Actions = a.opt.Actions(inc.ID)
 	}
+	if a.opt.SilenceURL != nil && inc.State == incident.Open {
+		o.Silence = a.opt.SilenceURL(&inc)
+	}
+	a.ask(r.Context(), &inc, &o)
 	err := page.WriteIncident(&b, &inc, o)
 	a.render(w, &b, err)
+}
+
+// ask queries Prometheus and Alertmanager at the same time for what the page of an incident shows of them. Without an answer the page leaves
+// it out: it is needed most while they are in trouble.
+func (a *API) ask(ctx context.Context, inc *incident.Incident, o *page.Options) {
+	var wg sync.WaitGroup
+	if a.opt.Notified != nil && inc.State == incident.Open {
+		wg.Go(func() { o.Notified = a.opt.Notified(ctx, inc) })
+	}
+	if unit, from, to := page.Around(inc, o.Now); a.opt.Jobs != nil && unit != "" {
+		wg.Go(func() {
+			trend, err := a.opt.Jobs().Trend(ctx, inc.Job(), unit, from, to)
+			if err != nil {
+				a.logger.Debug("graph of an incident left out", "incident", inc.ID, "err", err)
+			}
+			o.Trend = trend
+		})
+	}
+	wg.Wait()
 }
 
 // jobs answers GET /jobs?q=.

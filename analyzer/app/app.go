@@ -299,9 +299,12 @@ func Bounds(cfg *config.Config) incident.Options {
 }
 
 func (a *App) analyze(ctx context.Context, req incident.Request) (incident.Outcome, error) {
-	out, err := a.current.Load().diagnoser.Diagnose(ctx, req)
+	d := a.current.Load().diagnoser
+	out, err := d.Diagnose(ctx, req)
 	if err == nil {
-		out.Labels = a.copied(ctx, &req)
+		// Whom Prometheus remembers will do; the analysis has just asked.
+		processes, _ := d.Gatherer.Directory.Processes(ctx, req.Job)
+		out.Labels, out.Workload = a.copied(&req, processes), workload(processes)
 	}
 	return out, err
 }
@@ -379,7 +382,7 @@ func (a *App) refresh(ctx context.Context) {
 func (a *App) routes(reg *prometheus.Registry) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("POST /api/v1/alerts", webhook.NewHandler(a.receive, a.logger.With("component", "webhook"), reg))
-	a.pages = api.New(a.incidents, api.Options{Links: a.links, Warning: a.warning, Evidence: a.kept, Actions: a.audit.Entries, Jobs: a.jobs, JobLinks: a.jobLinks, JobLabels: a.jobLabels, Whose: a.whose, RankURL: a.rankURL}, a.logger.With("component", "api"))
+	a.pages = api.New(a.incidents, api.Options{Links: a.links, Warning: a.warning, Evidence: a.kept, Actions: a.audit.Entries, Jobs: a.jobs, JobLinks: a.jobLinks, JobLabels: a.jobLabels, Whose: a.whose, RankURL: a.rankURL, SilenceURL: a.silenceURL, Notified: a.notified}, a.logger.With("component", "api"))
 	a.pages.Register(mux)
 	mux.Handle("GET /api/v1/probes/{id}", &a.probes)
 	mux.HandleFunc("GET /-/healthy", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("healthy\n")) })

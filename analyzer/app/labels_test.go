@@ -7,6 +7,8 @@ import (
 	"maps"
 	"testing"
 
+	"github.com/culprit-project/culprit/analyzer/evidence"
+	"github.com/culprit-project/culprit/analyzer/incident"
 	"github.com/culprit-project/culprit/trace/nodeapi"
 )
 
@@ -32,11 +34,28 @@ func TestCopiedLabels(t *testing.T) {
 			t.Errorf("label %s is %q, want %q", name, page[name], want)
 		}
 	}
+	if w := a.incidents()[0].Workload; w == nil || *w != (incident.Workload{Scheduler: incident.Kubernetes, Namespace: "ml"}) {
+		t.Errorf("the job runs at %+v", w)
+	}
 	// A label that comes later would make another alert of the page.
 	a.push(0, trouble("CulpritProcessVanished", "cluster", "south"))
 	eventually(t, "both triggers", func() bool { return len(a.incidents()[0].Triggers) == 2 })
 	eventually(t, "another look", func() bool { return a.incidents()[0].Count > 1 })
 	if got := am.verdicts(); len(got) != 1 || got[0].Labels["cluster"] != "north" {
 		t.Errorf("alerts are %+v", got)
+	}
+}
+
+// Slurm starts a job whose processes the kernel shows in one of its jobs, whatever the pod of the exporter that watches them.
+func TestWorkload(t *testing.T) {
+	inSlurm := []evidence.Process{{Owner: "1003", SlurmJob: "7", Pod: "exporter-x", Labels: map[string]string{"namespace": "culprit"}}, {Owner: "1003", SlurmJob: "7"}}
+	if w := workload(inSlurm); *w != (incident.Workload{Scheduler: incident.Slurm, SlurmJob: "7", User: "1003"}) {
+		t.Errorf("%+v", w)
+	}
+	if w := workload([]evidence.Process{{Owner: "1003"}, {Owner: "1004"}}); *w != (incident.Workload{}) {
+		t.Errorf("%+v", w)
+	}
+	if workload(nil) != nil {
+		t.Error("something is known of no process")
 	}
 }

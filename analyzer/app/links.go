@@ -4,14 +4,18 @@
 package app
 
 import (
+	"context"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/culprit-project/culprit/analyzer/api"
+	"github.com/culprit-project/culprit/analyzer/config"
 	"github.com/culprit-project/culprit/analyzer/identity"
 	"github.com/culprit-project/culprit/analyzer/incident"
+	"github.com/culprit-project/culprit/analyzer/notify"
 	"github.com/culprit-project/culprit/analyzer/page"
 )
 
@@ -34,6 +38,13 @@ func (a *App) links(inc *incident.Incident) []page.Link {
 			out = append(out, page.Link{Text: "Runbook", URL: u})
 		}
 	}
+	fields := linkFields(inc)
+	for i := range s.config.Links {
+		l := &s.config.Links[i]
+		if u, err := l.Fill(fields); err == nil {
+			out = append(out, page.Link{Text: l.Text, URL: u})
+		}
+	}
 	base := s.config.GrafanaURL
 	if base == "" {
 		return out
@@ -45,6 +56,61 @@ func (a *App) links(inc *incident.Incident) []page.Link {
 	if v := inc.Verdict; v != nil && len(v.Culprits) > 0 && v.Culprits[0].Rank >= 0 {
 		rank := strconv.Itoa(v.Culprits[0].Rank)
 		out = append(out, page.Link{Text: "Rank " + rank + " in Grafana", URL: dashboard(base, rankDashboard, inc, map[string]string{"rank": rank})})
+	}
+	return out
+}
+
+// linkFields gives what the configured links are filled with.
+func linkFields(inc *incident.Incident) config.LinkFields {
+	from, to := window(inc)
+	f := config.LinkFields{JobID: inc.JobID, Incident: inc.ID, From: from, To: to}
+	if w := inc.Workload; w != nil {
+		f.Namespace, f.SlurmJob, f.User = w.Namespace, w.SlurmJob, w.User
+	}
+	if v := inc.Verdict; v != nil && len(v.Culprits) > 0 {
+		c := &v.Culprits[0]
+		f.Host, f.Pod = c.Host, c.Pod
+		if c.Rank >= 0 {
+			f.Rank = strconv.Itoa(c.Rank)
+		}
+	}
+	return f
+}
+
+// silenceURL gives the form of Alertmanager in which an incident's alerts can be silenced.
+func (a *App) silenceURL(inc *incident.Incident) string {
+	base := a.current.Load().config.Alertmanager.ExternalURL
+	if base == "" {
+		return ""
+	}
+	return strings.TrimRight(base, "/") + "/#/silences/new?filter=" + url.QueryEscape("{"+notify.Matcher("incident", inc.ID)+"}")
+}
+
+// notifiedTimeout is for how long the page of an incident waits for Alertmanager.
+const notifiedTimeout = time.Second
+
+// notified tells to whom Alertmanager routes the alerts of an incident; nil: it has none, or does not answer.
+func (a *App) notified(ctx context.Context, inc *incident.Incident) *page.Notified {
+	if inc.Verdict == nil || !inc.Verdict.Page {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, notifiedTimeout)
+	defer cancel()
+	var out *page.Notified
+	for _, c := range a.sender.Clients() {
+		list, err := c.List(ctx, "", notify.Matcher("incident", inc.ID))
+		if err != nil || len(list) == 0 {
+			continue
+		}
+		out = &page.Notified{Silenced: !slices.ContainsFunc(list, func(l notify.Listed) bool { return !l.Silenced() })}
+		for i := range list {
+			for _, r := range list[i].Receivers {
+				if !slices.Contains(out.Receivers, r.Name) {
+					out.Receivers = append(out.Receivers, r.Name)
+				}
+			}
+		}
+		break
 	}
 	return out
 }
@@ -98,13 +164,19 @@ func setJob(q url.Values, job identity.Job) {
 	}
 }
 
-// dashboard gives the address of a dashboard at the time of an incident.
-func dashboard(base, uid string, inc *incident.Incident, vars map[string]string) string {
-	to := "now"
+// window gives the time around an incident as Grafana takes it.
+func window(inc *incident.Incident) (from, to string) {
+	to = "now"
 	if inc.ResolvedAt != nil {
 		to = strconv.FormatInt(inc.ResolvedAt.Add(aroundIncident).UnixMilli(), 10)
 	}
-	q := url.Values{"from": {strconv.FormatInt(inc.OpenedAt.Add(-aroundIncident).UnixMilli(), 10)}, "to": {to}}
+	return strconv.FormatInt(inc.OpenedAt.Add(-aroundIncident).UnixMilli(), 10), to
+}
+
+// dashboard gives the address of a dashboard at the time of an incident.
+func dashboard(base, uid string, inc *incident.Incident, vars map[string]string) string {
+	from, to := window(inc)
+	q := url.Values{"from": {from}, "to": {to}}
 	setJob(q, inc.Job())
 	for name, value := range vars {
 		q.Set("var-"+name, value)

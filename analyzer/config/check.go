@@ -102,12 +102,30 @@ func (c *Config) checkPrometheus(p *problems) {
 }
 
 func (c *Config) checkAddresses(p *problems) {
-	urls := map[string]string{"prometheus.url": c.Prometheus.URL, "external_url": c.ExternalURL, "grafana_url": c.GrafanaURL}
+	urls := map[string]string{"prometheus.url": c.Prometheus.URL, "external_url": c.ExternalURL, "grafana_url": c.GrafanaURL, "alertmanager.external_url": c.Alertmanager.ExternalURL}
 	for i, u := range c.Alertmanager.URLs {
 		urls[fmt.Sprintf("alertmanager.urls[%d]", i)] = u
 	}
 	if c.ExternalCommand != "" && c.ExternalURL == "" {
 		p.add("external_command: set external_url, which the command makes answer, too")
+	}
+	for i := range c.Links {
+		l := &c.Links[i]
+		var err error
+		if l.address, err = template.New("links").Parse(l.URL); err != nil {
+			p.add("links[%d].url: %w", i, err)
+			continue
+		}
+		filled, err := l.Fill(LinkFields{})
+		if err == nil {
+			err = checkURL(filled)
+		}
+		if err != nil {
+			p.add("links[%d].url: %w", i, err)
+		}
+		if l.Text == "" || l.URL == "" {
+			p.add("links[%d]: text and url must not be empty", i)
+		}
 	}
 	for name, u := range urls {
 		if err := checkURL(u); err != nil {

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -38,6 +39,8 @@ type Config struct {
 	RunbookURL string `yaml:"runbook_url"`
 	// GrafanaURL is where the shipped dashboards are; empty: pages carry no links to them.
 	GrafanaURL string `yaml:"grafana_url"`
+	// Links are further places that pages lead to, such as a job's log.
+	Links []Link `yaml:"links"`
 
 	Prometheus   Prometheus   `yaml:"prometheus"`
 	Alertmanager Alertmanager `yaml:"alertmanager"`
@@ -49,6 +52,32 @@ type Config struct {
 	Notify       Notify       `yaml:"notify"`
 	Stacks       Stacks       `yaml:"stacks"`
 	Actions      Actions      `yaml:"actions"`
+}
+
+// Link is a place that pages of incidents lead to. URL is a template over LinkFields.
+type Link struct {
+	Text string `yaml:"text"`
+	URL  string `yaml:"url"`
+
+	address *template.Template
+}
+
+// LinkFields are what an address of Links is filled with, each escaped for an address and empty where it is not known.
+type LinkFields struct {
+	JobID, Incident, Rank, Host, Pod, Namespace, SlurmJob, User string
+	From, To                                                    string // Around the incident, milliseconds of Unix time; To is "now" while it is open.
+}
+
+// Fill gives the address for these fields.
+func (l *Link) Fill(f LinkFields) (string, error) {
+	for _, field := range []*string{&f.JobID, &f.Incident, &f.Rank, &f.Host, &f.Pod, &f.Namespace, &f.SlurmJob, &f.User} {
+		*field = url.QueryEscape(*field)
+	}
+	var b strings.Builder
+	if err := l.address.Execute(&b, f); err != nil {
+		return "", fmt.Errorf("filling the link %q: %w", l.Text, err)
+	}
+	return b.String(), nil
 }
 
 // Prometheus is where series are asked for: any server with Prometheus's query API.
@@ -107,9 +136,11 @@ type Queries struct {
 // Alertmanager is where verdicts are posted and triggers are looked up. Every URL is one peer of a cluster: all get
 // every alert.
 type Alertmanager struct {
-	URLs       []string                    `yaml:"urls"`
-	HTTPConfig promconfig.HTTPClientConfig `yaml:"http_config"`
-	Timeout    model.Duration              `yaml:"timeout"`
+	URLs []string `yaml:"urls"`
+	// ExternalURL is where people reach Alertmanager; empty: pages carry no link by which to silence an incident.
+	ExternalURL string                      `yaml:"external_url"`
+	HTTPConfig  promconfig.HTTPClientConfig `yaml:"http_config"`
+	Timeout     model.Duration              `yaml:"timeout"`
 	// PollInterval is how often triggers are looked up, here and in Prometheus, in case a notification of one or of its end got lost.
 	PollInterval model.Duration `yaml:"poll_interval"`
 	// PeerTimeout is the --cluster.peer-timeout of Alertmanagers that form a cluster.
@@ -332,6 +363,7 @@ func (c *Config) derive() {
 func unread() *Config {
 	return &Config{
 		RunbookURL: "https://github.com/culprit-project/culprit/blob/main/docs/runbooks/CulpritFound.md#{{ .Cause }}",
+		Links:      []Link{},
 		Prometheus: Prometheus{
 			HTTPConfig:      promconfig.DefaultHTTPClientConfig,
 			Timeout:         model.Duration(5 * time.Second),

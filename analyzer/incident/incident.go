@@ -45,6 +45,11 @@ type Incident struct {
 	ResolvedAt *time.Time        `json:"resolved_at,omitempty"`
 	// ToldUntil is when it ended before it was opened again, if somebody had been paged of a standstill.
 	ToldUntil *time.Time `json:"told_until,omitempty"`
+	// Since is when the job came to stand still, by how long ranks had waited at the analysis behind the standing verdict; absent for a job
+	// that is slow.
+	Since *time.Time `json:"since,omitempty"`
+	// Workload is where the job runs and for whom, as its processes showed at the first analysis that saw any.
+	Workload *Workload `json:"workload,omitempty"`
 	// Comms are communicators of the run that the standing verdict pages for, those with the most members: their ids are drawn anew in each run.
 	Comms []string `json:"comms,omitempty"`
 	// Benign incidents have a verdict that says nothing is broken; they page nobody.
@@ -68,6 +73,20 @@ type Incident struct {
 	Rounds   []Round        `json:"rounds,omitempty"`   // Oldest first.
 	Feedback []Feedback     `json:"feedback,omitempty"` // What people said of the verdict, oldest first.
 }
+
+// Workload is what started a job, and for whom.
+type Workload struct {
+	Scheduler string `json:"scheduler,omitempty"` // Slurm or Kubernetes; empty unknown.
+	SlurmJob  string `json:"slurm_job,omitempty"`
+	Namespace string `json:"namespace,omitempty"` // Of Kubernetes.
+	User      string `json:"user,omitempty"`      // Number of the user that the kernel shows.
+}
+
+// Schedulers of jobs.
+const (
+	Slurm      = "slurm"
+	Kubernetes = "kubernetes"
+)
 
 // Trigger is a reason to look: an alert of the rules, or a request through the API.
 type Trigger struct {
@@ -165,6 +184,7 @@ type Outcome struct {
 	Flow     *FlowView
 	Rounds   []Round
 	Labels   map[string]string // Of the job, for its alerts.
+	Workload *Workload         // Nil: no process was known.
 	Complete bool              // Nothing was missing.
 	Ended    bool              // No process lives of those that were seen: what they show is what they left behind.
 	Began    time.Time         // When the youngest of those processes began; zero: not known.

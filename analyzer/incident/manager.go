@@ -369,7 +369,7 @@ func (m *Manager) open(t *Trigger, now time.Time) *entry {
 	m.noteEnd(e)
 	e.calmUntil = time.Time{}
 	e.Flow, e.Rounds = nil, nil
-	e.Verdict, e.VerdictAt, e.Latest, e.Benign = nil, nil, nil, false // What was true then pages nobody now.
+	e.Verdict, e.VerdictAt, e.Since, e.Latest, e.Benign = nil, nil, nil, nil, false // What was true then pages nobody now.
 	m.openJob[t.Job()] = e
 	return e
 }

@@ -255,6 +255,9 @@ func (m *Manager) accept(e *entry, out *Outcome, a *Analysis, now time.Time) {
 	if e.Labels == nil {
 		e.Labels = out.Labels
 	}
+	if e.Workload == nil {
+		e.Workload = out.Workload
+	}
 	if len(out.Stacks) > 0 {
 		e.Stacks = out.Stacks
 	}
@@ -273,6 +276,7 @@ func (m *Manager) accept(e *entry, out *Outcome, a *Analysis, now time.Time) {
 			m.logVerdict(e, v, a)
 		}
 		e.Verdict, e.Latest = v, nil
+		e.Since = standsSince(e.Since, v, now)
 		if v.Page {
 			e.Comms = slices.Clone(out.Comms[:min(len(out.Comms), keptComms)])
 		}

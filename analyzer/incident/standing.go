@@ -93,3 +93,20 @@ func (i *Incident) unmoved(next *rca.Verdict, now time.Time) bool {
 func unalarming(v *rca.Verdict) bool {
 	return v != nil && !v.Page && (v.Class == rca.Benign || v.Class == rca.Healthy)
 }
+
+// sameStandstill is by how much two analyses of one standstill may differ about when it began: exporters answer at different moments.
+const sameStandstill = 2 * time.Second
+
+// standsSince gives when the job of a verdict came to stand still, nil where it does not. Of one standstill the first answer stays, so that
+// what people read does not move.
+func standsSince(known *time.Time, v *rca.Verdict, now time.Time) *time.Time {
+	waited := max(v.Waited, v.Standstill)
+	if waited <= 0 {
+		return nil
+	}
+	since := now.Add(-time.Duration(waited * float64(time.Second)))
+	if known != nil && since.Sub(*known).Abs() <= sameStandstill {
+		return known
+	}
+	return &since
+}

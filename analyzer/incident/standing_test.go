@@ -5,6 +5,7 @@ package incident
 
 import (
 	"testing"
+	"time"
 
 	"github.com/culprit-project/culprit/analyzer/rca"
 )
@@ -93,5 +94,23 @@ func TestAccusationIgnoresOrder(t *testing.T) {
 	b.Culprits[0].Host = "h"
 	if accusation(&a) == accusation(&b) {
 		t.Error("another host is the same accusation")
+	}
+}
+
+// The beginning of a standstill does not move while analyses of it differ a little, and moves when the job has gone on in between.
+func TestStandsSince(t *testing.T) {
+	now := time.Date(2026, 11, 21, 2, 30, 0, 0, time.UTC)
+	first := standsSince(nil, &rca.Verdict{Waited: 8}, now)
+	if first == nil || !first.Equal(now.Add(-8*time.Second)) {
+		t.Fatalf("%v", first)
+	}
+	if got := standsSince(first, &rca.Verdict{Waited: 19.3}, now.Add(10*time.Second)); got != first {
+		t.Errorf("it moved to %v", got)
+	}
+	if got := standsSince(first, &rca.Verdict{Standstill: 3}, now.Add(time.Minute)); !got.Equal(now.Add(57 * time.Second)) {
+		t.Errorf("another standstill began at %v", got)
+	}
+	if got := standsSince(first, &rca.Verdict{Class: rca.SlowCompute}, now); got != nil {
+		t.Errorf("a slow job stands still since %v", got)
 	}
 }

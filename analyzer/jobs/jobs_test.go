@@ -232,3 +232,30 @@ func TestClaimedTwice(t *testing.T) {
 		t.Errorf("%v are claimed twice, %v", j.Claimed, err)
 	}
 }
+
+// Trend asks for what the rules recorded of one job, by a selector that any server answers with samples.
+func TestTrend(t *testing.T) {
+	p := &prometheus{answers: []answer{}}
+	s := newSource(p)
+	if _, err := s.Trend(t.Context(), identity.Job{ID: "train"}, PerSecond, now.Add(-time.Minute), now); err == nil {
+		t.Error("a vector was taken for a matrix")
+	}
+	m := matrix{&model.SampleStream{Values: []model.SamplePair{{Timestamp: 1000, Value: 2}, {Timestamp: 2000, Value: model.SampleValue(math.NaN())}}}}
+	got, err := NewSource(&m, config.Default().Prometheus, nil, Exporters{}).Trend(t.Context(), identity.Job{ID: "train"}, Iteration, now.Add(-90*time.Second), now)
+	if err != nil || len(got.Points) != 1 || got.Points[0].Value != 2 {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if _, err := NewSource(nil, config.Default().Prometheus, nil, Exporters{}).Trend(t.Context(), identity.Job{ID: "train"}, Iteration, now, now); err == nil {
+		t.Error("without Prometheus")
+	}
+}
+
+// matrix answers one query alone, that for the iterations of the last 90 s.
+type matrix model.Matrix
+
+func (m *matrix) Query(_ context.Context, query string, ts time.Time, _ ...v1.Option) (model.Value, v1.Warnings, v1.Infos, error) {
+	if want := `job_id:culprit_nccl_iteration_seconds:mean_short{job_id="train",job=""}[1m30s]`; query != want || !ts.Equal(now) {
+		return nil, nil, nil, errors.New("asked for " + query)
+	}
+	return model.Matrix(*m), nil, nil, nil
+}

@@ -24,6 +24,12 @@ type Listed struct {
 	EndsAt       time.Time         `json:"endsAt"`
 	GeneratorURL string            `json:"generatorURL"`
 	Status       ListedStatus      `json:"status"`
+	Receivers    []Receiver        `json:"receivers"`
+}
+
+// Receiver is whom Alertmanager notifies of an alert.
+type Receiver struct {
+	Name string `json:"name"`
 }
 
 // ListedStatus is why Alertmanager notifies nobody of an alert.

@@ -5,9 +5,12 @@ package page
 
 import (
 	"fmt"
+	"regexp"
+	"strconv"
 	"strings"
 
 	"github.com/culprit-project/culprit/analyzer/action"
+	"github.com/culprit-project/culprit/analyzer/incident"
 	"github.com/culprit-project/culprit/analyzer/rca"
 	"github.com/culprit-project/culprit/analyzer/rca/words"
 )
@@ -46,6 +49,9 @@ func plural(n int, one, many string) string {
 	return count(n) + " " + many
 }
 
+// ofProcess finds where a suggested command wants the number of the process.
+var ofProcess = regexp.MustCompile(`(--pid |-CONT )PID\b`)
+
 // Advice is what to do about one culprit.
 type Advice struct {
 	Host, Do string
@@ -55,8 +61,13 @@ type Advice struct {
 // mostAdvised bounds the culprits for which advice is listed.
 const mostAdvised = 4
 
-// advice gives what to do for each culprit, with commands that take a bad machine out of service.
-func advice(v *rca.Verdict) []Advice {
+// advice gives what to do for each culprit, with the command of the job's scheduler that takes a bad machine out of service, or those of
+// both where it is not known.
+func advice(v *rca.Verdict, job *incident.Workload) []Advice {
+	scheduler := ""
+	if job != nil {
+		scheduler = job.Scheduler
+	}
 	var out []Advice
 	seen := map[string]bool{}
 	for i := range v.Culprits {
@@ -66,11 +77,16 @@ func advice(v *rca.Verdict) []Advice {
 			do, why = c.Action, c.Cause
 		}
 		a := Advice{Host: c.Host, Do: do}
+		if c.PID > 0 {
+			a.Do = ofProcess.ReplaceAllString(do, "${1}"+strconv.Itoa(c.PID))
+		}
 		if action.BadMachine(why) && !rca.KeepsHost(do) && action.PlainHost(c.Host) && !seen[c.Host] {
 			seen[c.Host] = true
-			a.Commands = []string{
-				fmt.Sprintf("scontrol update NodeName=%s State=DRAIN Reason=%q", c.Host, "culprit: "+string(why)),
-				"kubectl cordon " + strings.ToLower(c.Host),
+			if scheduler != incident.Kubernetes {
+				a.Commands = append(a.Commands, fmt.Sprintf("scontrol update NodeName=%s State=DRAIN Reason=%q", c.Host, "culprit: "+string(why)))
+			}
+			if scheduler != incident.Slurm {
+				a.Commands = append(a.Commands, "kubectl cordon "+strings.ToLower(c.Host))
 			}
 		}
 		if a.Do == "" && len(a.Commands) == 0 || len(out) > 0 && len(a.Commands) == 0 && out[len(out)-1].Do == a.Do {

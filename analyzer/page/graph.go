@@ -70,7 +70,11 @@ func newGraph(v *rca.Verdict) *Graph {
 	y := 1
 	var place func(i, depth, parent int)
 	place = func(i, depth, parent int) {
-		b := box(&v.Waits[i], min(depth, deepest)*indent, y)
+		why := reason(&v.Waits[i])
+		if v.Waits[i].Root && len(v.Culprits) == 1 && words.Cause(v.Cause) != "" {
+			why = words.Cause(v.Cause) // The card has the sentence.
+		}
+		b := box(&v.Waits[i], why, min(depth, deepest)*indent, y)
 		b.Root = b.Root && v.Class != rca.Benign // Nothing is wrong: nothing is red.
 		y += boxHeight + boxGap
 		if parent >= 0 {
@@ -80,7 +84,7 @@ func newGraph(v *rca.Verdict) *Graph {
 		if w := &v.Waits[i]; w.On >= 0 && w.On < i {
 			on = head(&v.Waits[w.On])
 		}
-		g.Lines = append(g.Lines, Line{Head: head(&v.Waits[i]), Text: reason(&v.Waits[i]), On: on})
+		g.Lines = append(g.Lines, Line{Head: head(&v.Waits[i]), Text: strings.TrimSuffix(why, "."), On: on})
 		g.Boxes = append(g.Boxes, b)
 		at := len(g.Boxes) - 1
 		for _, c := range children[i] {
@@ -95,10 +99,10 @@ func newGraph(v *rca.Verdict) *Graph {
 	return g
 }
 
-func box(w *rca.WaitGroup, x, y int) Box {
+func box(w *rca.WaitGroup, why string, x, y int) Box {
 	b := Box{X: x, Y: y, W: graphWidth - x - 1, H: boxHeight, TextX: x + 12, Line1: y + 18, Line2: y + 36, Root: w.Root, Sure: w.Sure || w.Root, Unlinked: !w.Root && w.On < 0}
 	room := (b.W - 24) / perChar
-	b.Head, b.Text = cut(head(w), room), cut(reason(w), room)
+	b.Head, b.Text = cut(head(w), room), cut(why, room)
 	return b
 }
 

@@ -27,12 +27,14 @@ const mostTallied = 12
 // Filter narrows the list of incidents.
 type Filter struct {
 	Text, State, Class, Host, Team string
-	Page                           int // From 1.
+	// Severity is critical, warning, none (nobody was or will be paged) or all; empty: all but those that paged nobody.
+	Severity string
+	Page     int // From 1.
 }
 
 // ParseFilter reads a filter from a query. What it does not know is left out.
 func ParseFilter(q url.Values) Filter {
-	f := Filter{Text: strings.TrimSpace(q.Get("q")), State: q.Get("state"), Class: q.Get("class"), Host: q.Get("host"), Team: q.Get("team"), Page: 1}
+	f := Filter{Text: strings.TrimSpace(q.Get("q")), State: q.Get("state"), Class: q.Get("class"), Host: q.Get("host"), Team: q.Get("team"), Severity: q.Get("severity"), Page: 1}
 	if n, err := strconv.Atoi(q.Get("page")); err == nil && n > 1 {
 		f.Page = n
 	}
@@ -41,7 +43,7 @@ func ParseFilter(q url.Values) Filter {
 
 func (f Filter) query(page int) string {
 	q := url.Values{}
-	for name, v := range map[string]string{"q": f.Text, "state": f.State, "class": f.Class, "host": f.Host, "team": f.Team} {
+	for name, v := range map[string]string{"q": f.Text, "state": f.State, "class": f.Class, "host": f.Host, "team": f.Team, "severity": f.Severity} {
 		if v != "" {
 			q.Set(name, v)
 		}
@@ -52,8 +54,22 @@ func (f Filter) query(page int) string {
 	return "?" + q.Encode()
 }
 
+// loud reports whether an incident has the severity that the filter asks for. One that is still analysed may page.
+func (f Filter) loud(inc *incident.Incident) bool {
+	switch f.Severity {
+	case "all":
+		return true
+	case "":
+		return severity(inc) != "none" || inc.Verdict == nil && inc.State == incident.Open
+	}
+	return severity(inc) == f.Severity
+}
+
 // Takes reports whether the filter lets an incident through.
-func (f Filter) Takes(inc *incident.Incident) bool {
+func (f Filter) Takes(inc *incident.Incident) bool { return f.loud(inc) && f.matches(inc) }
+
+// matches reports whether an incident fits, whatever its severity.
+func (f Filter) matches(inc *incident.Incident) bool {
 	v := inc.Verdict
 	switch {
 	case f.State != "" && string(inc.State) != f.State:
@@ -112,18 +128,18 @@ func accusedHosts(inc *incident.Incident) []string {
 	return out
 }
 
-// Similar gives other incidents in which a host of this one is to blame, newest first.
-func Similar(inc *incident.Incident, all []incident.Incident, most int) []incident.Incident {
+// Similar gives other incidents that paged for a host of this one, newest first.
+func Similar(inc *incident.Incident, all []incident.Incident) []incident.Incident {
 	hosts := accusedHosts(inc)
 	var out []incident.Incident
 	for i := range all {
 		o := &all[i]
-		if o.ID != inc.ID && slices.ContainsFunc(accusedHosts(o), func(h string) bool { return slices.Contains(hosts, h) }) {
+		if o.ID != inc.ID && o.Verdict != nil && o.Verdict.Page && slices.ContainsFunc(accusedHosts(o), func(h string) bool { return slices.Contains(hosts, h) }) {
 			out = append(out, *o)
 		}
 	}
 	slices.SortFunc(out, func(a, b incident.Incident) int { return b.OpenedAt.Compare(a.OpenedAt) })
-	return out[:min(len(out), most)]
+	return out
 }
 
 type indexData struct {
@@ -134,15 +150,23 @@ type indexData struct {
 	Offenders          []tally
 	ByClass, ByTeam    []tally
 	Found, All, Pages  int
+	Hidden             int    // Those that fit and paged nobody.
+	ShowAll            string // Where they are shown, too.
 	First, Last        int
 	Previous, Next     string
 	Filtered, Anything bool
+	Severities         []Term
 }
 
 type indexRow struct {
 	*incident.Incident
-	Took string
+	Severity, Place, Finding, Owner string
+	Since                           time.Time
+	Took                            string
 }
+
+// severities are what the list's filter offers beside the default.
+var severities = []Term{{"critical", "critical"}, {"warning", "warning"}, {"none", "paged nobody"}, {"all", "all"}}
 
 // tally is how many incidents there are of a host, a class or a team.
 type tally struct {
@@ -163,18 +187,24 @@ func WriteIndex(w io.Writer, all []incident.Incident, f Filter, o Options) error
 			return []string{string(inc.Verdict.Class)}
 		}, func(name string) Filter { return Filter{Class: name} }),
 		ByTeam:   tallies(all, func(inc *incident.Incident) []string { return []string{Team(inc)} }, func(name string) Filter { return Filter{Team: name} }),
-		Filtered: f.Text != "" || f.State != "" || f.Class != "" || f.Host != "" || f.Team != "",
+		Filtered: f.Text != "" || f.State != "" || f.Class != "" || f.Host != "" || f.Team != "" || f.Severity != "", Severities: severities,
 	}
 	var found []*incident.Incident
 	for i := range all {
 		if v := all[i].Verdict; v != nil && !slices.Contains(d.Classes, string(v.Class)) {
 			d.Classes = append(d.Classes, string(v.Class))
 		}
-		if f.Takes(&all[i]) {
+		switch {
+		case f.Takes(&all[i]):
 			found = append(found, &all[i])
+		case f.Severity == "" && f.matches(&all[i]):
+			d.Hidden++
 		}
 	}
 	slices.Sort(d.Classes)
+	everything := f
+	everything.Severity = "all"
+	d.ShowAll = everything.query(1)
 	d.Found = len(found)
 	d.Pages = max(1, (len(found)+PerPage-1)/PerPage)
 	page := min(max(1, f.Page), d.Pages)
@@ -188,7 +218,11 @@ func WriteIndex(w io.Writer, all []incident.Incident, f Filter, o Options) error
 		d.Next = f.query(page + 1)
 	}
 	for _, inc := range shown {
-		d.Rows = append(d.Rows, indexRow{inc, took(inc, o.Now)})
+		since, _ := onset(inc)
+		c := newCard(inc, &Options{Alone: true})
+		d.Rows = append(d.Rows, indexRow{
+			Incident: inc, Severity: severity(inc), Place: c.Place, Finding: c.Finding, Owner: Owner(inc), Since: since, Took: took(inc, o.Now),
+		})
 	}
 	if err := indexPage.Execute(w, &d); err != nil {
 		return fmt.Errorf("rendering the list of incidents: %w", err)

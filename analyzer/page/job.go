@@ -35,7 +35,10 @@ type jobData struct {
 	Of        string // Whose transfers they are.
 	Comms     []commRow
 	Late      []shareRow
+	LateNone  string // Why nobody is listed as late.
+	Still     bool   // No rank moves: what is measured over a while is of before.
 	Open      *incident.Incident
+	Quiet     bool // The open incident paged nobody.
 	Past      []incident.Incident
 	Links     []Link
 }
@@ -61,8 +64,20 @@ const mostPast = 10
 func WriteJob(w io.Writer, j *jobs.Job, all []incident.Incident, o Options) error {
 	d := jobData{
 		frame: frame{Title: "Job " + j.ID.String(), Version: version.Version, Base: "./", Poll: pollSeconds, Warning: o.Warning},
-		J:     j, State: coverage(j), Claimed: claimed(j), Iteration: iteration(j), Grid: newGrid(j.Ranks, nil), Links: o.Links,
+		J:     j, State: coverage(j), Claimed: claimed(j), Grid: newGrid(j.Ranks, nil), Links: o.Links,
 	}
+	for i := range all {
+		inc := &all[i]
+		switch {
+		case inc.Job() != j.ID:
+		case inc.State == incident.Open && d.Open == nil:
+			d.Open, d.Quiet = inc, severity(inc) == "none"
+		case len(d.Past) < mostPast:
+			d.Past = append(d.Past, *inc)
+		}
+	}
+	d.Still = still(j, d.Open)
+	d.Iteration = iteration(j, d.Open, d.Still)
 	if j.Layout != nil {
 		d.Layout, d.Places = layoutText(j.Layout), layoutGrid(j.Layout, j.Ranks, nil)
 	}
@@ -120,15 +135,13 @@ func WriteJob(w io.Writer, j *jobs.Job, all []incident.Incident, o Options) erro
 		}
 		d.Late = append(d.Late, row)
 	}
-	for i := range all {
-		inc := &all[i]
-		switch {
-		case inc.Job() != j.ID:
-		case inc.State == incident.Open && d.Open == nil:
-			d.Open = inc
-		case len(d.Past) < mostPast:
-			d.Past = append(d.Past, *inc)
-		}
+	switch {
+	case d.Still:
+		d.Late, d.LateNone = nil, "No rank moves now, so none is late."
+	case len(j.Functions) == 0 && len(j.Late) == 0:
+		d.LateNone = "Not recorded."
+	default:
+		d.LateNone = "No rank is late by more than 1 ms."
 	}
 	if err := jobPage.Execute(w, &d); err != nil {
 		return fmt.Errorf("rendering the page of job %s: %w", j.ID, err)
@@ -208,18 +221,42 @@ func coverage(j *jobs.Job) string {
 	return s + " " + strings.Join(parts, "; ") + "."
 }
 
-// iteration says how long an iteration takes, and how that compares with the last hour while no trigger fired.
-func iteration(j *jobs.Job) string {
-	if j.Iteration <= 0 {
+// still reports whether a job makes no progress: its ranks do not, or its open incident paged for a standstill and none of them moves.
+func still(j *jobs.Job, open *incident.Incident) bool {
+	stuck, moving := 0, 0
+	for i := range j.Ranks {
+		switch j.Ranks[i].State {
+		case "stuck":
+			stuck++
+		case "moving":
+			moving++
+		}
+	}
+	paged := open != nil && open.Verdict != nil && open.Verdict.Page && open.Verdict.Class.StandsStill()
+	return moving == 0 && (stuck > 0 || paged) || paged && stuck > moving
+}
+
+// iteration says how long an iteration takes, and how that compares with the last hour while no trigger fired. It never tells the length of
+// past iterations as that of present ones, nor contradicts an open incident without saying so.
+func iteration(j *jobs.Job, open *incident.Incident, still bool) string {
+	switch {
+	case still && j.Iteration > 0:
+		return fmt.Sprintf("None ends now. The last took %s.", seconds(j.Iteration))
+	case still:
+		return "None ends now."
+	case j.Iteration <= 0:
 		return "not recorded: no iteration was found in the last " + seconds(j.Window.Seconds())
 	}
 	s := seconds(j.Iteration)
 	if j.Before <= 0 {
 		return s
 	}
+	slow := open != nil && open.Verdict != nil && !open.Verdict.Class.StandsStill() && open.Verdict.Page
 	switch change := j.Iteration/j.Before - 1; {
 	case change > 0.01:
 		return fmt.Sprintf("%s, %s longer than while it was healthy in the last hour (%s)", s, percent(change), seconds(j.Before))
+	case slow:
+		return fmt.Sprintf("%s, no longer slower than while it was healthy in the last hour (%s); the incident resolves once its triggers end", s, seconds(j.Before))
 	case change < -0.01:
 		return fmt.Sprintf("%s, %s shorter than while it was healthy in the last hour (%s)", s, percent(-change), seconds(j.Before))
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/culprit-project/culprit/analyzer/incident"
 	"github.com/culprit-project/culprit/analyzer/jobs"
 	"github.com/culprit-project/culprit/analyzer/layout"
+	"github.com/culprit-project/culprit/analyzer/rca"
 )
 
 func running(world int) *jobs.Job {
@@ -74,9 +75,43 @@ func TestJobWithoutMuch(t *testing.T) {
 	if strings.Contains(b.String(), "arallel") {
 		t.Error("parallelism of which nothing is known")
 	}
-	for _, want := range []string{"1 of 1 rank watched, on 1 host. 1 rank not recorded now.", "no iteration was found", "the communicators do not tell"} {
+	for _, want := range []string{"1 of 1 rank watched, on 1 host. 1 rank not recorded now.", "no iteration was found", "the communicators do not show"} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("%q is not in the page", want)
+		}
+	}
+}
+
+// The page of a job tells nothing of the past as if it were so now, and explains what seems to contradict its incident.
+func TestJobAndItsIncident(t *testing.T) {
+	show := func(change func(*jobs.Job, *incident.Incident)) string {
+		j, inc := running(8), hung(8, 5, func(int) string { return "stuck" })
+		inc.JobID = "train"
+		change(j, &inc)
+		var b strings.Builder
+		if err := WriteJob(&b, j, []incident.Incident{inc}, Options{}); err != nil {
+			t.Fatal(err)
+		}
+		return b.String()
+	}
+	for name, c := range map[string]struct {
+		change    func(*jobs.Job, *incident.Incident)
+		want, not string
+	}{
+		"all stand still": {func(j *jobs.Job, _ *incident.Incident) {
+			for i := range j.Ranks {
+				j.Ranks[i].State = "stuck"
+			}
+		}, "None ends now. The last took 1.8 s.", "rank 9 on node-1"},
+		"it recovered from slowness": {func(j *jobs.Job, inc *incident.Incident) {
+			inc.Verdict.Class, j.Iteration = rca.SlowCompute, 1.41
+		}, "1.4 s, no longer slower than while it was healthy", "shorter"},
+		"nobody was paged":      {func(_ *jobs.Job, inc *incident.Incident) { inc.Verdict.Page = false }, ">paged nobody<", "tag pages"},
+		"nobody is late":        {func(j *jobs.Job, _ *incident.Incident) { j.Late = nil }, "No rank is late by more than 1 ms.", "Not recorded."},
+		"lateness is not known": {func(j *jobs.Job, _ *incident.Incident) { j.Late, j.Functions = nil, nil }, "Not recorded.", "No rank is late"},
+	} {
+		if html := show(c.change); !strings.Contains(html, c.want) || strings.Contains(html, c.not) {
+			t.Errorf("%s: the page lacks %q or has %q", name, c.want, c.not)
 		}
 	}
 }

@@ -25,6 +25,7 @@ import (
 	"github.com/culprit-project/culprit/analyzer/action"
 	"github.com/culprit-project/culprit/analyzer/identity"
 	"github.com/culprit-project/culprit/analyzer/incident"
+	"github.com/culprit-project/culprit/analyzer/jobs"
 	"github.com/culprit-project/culprit/analyzer/notify"
 	"github.com/culprit-project/culprit/analyzer/rca"
 	"github.com/culprit-project/culprit/analyzer/rca/words"
@@ -49,7 +50,8 @@ func parse(name string) *template.Template {
 	t := template.New("layout.html").Funcs(template.FuncMap{
 		"stamp": stamp, "machine": machine, "percent": percent, "seconds": seconds, "size": size, "count": count,
 		"who": who, "link": notify.Link, "list": func(numbers []int) string { return named(numbers, 0) }, "plural": plural,
-		"class": class, "cause": cause, "stateName": stateName, "jobState": jobState, "jobURL": JobURL, "job": identity.New, "json": labelsJSON, "stackName": stackName,
+		"class": class, "cause": cause, "stateName": stateName, "jobState": jobState, "jobURL": JobURL, "job": identity.New, "json": labelsJSON, "stackName": stackName, "ago": ago,
+		"finding": func(v *rca.Verdict) string { return words.WithoutWait(v.Summary) },
 	})
 	return template.Must(t.ParseFS(files, "templates/layout.html", "templates/style.css", "templates/grid.html", "templates/"+name))
 }
@@ -109,13 +111,17 @@ type Options struct {
 	Alone   bool                  // A file of its own, with no service behind it.
 	Links   []Link                // Where else to look.
 	RankURL func(rank int) string // Where there is more of a rank of a running job; nil: nowhere.
-	Similar []incident.Incident   // Others in which the same hosts are to blame.
+	Similar []incident.Incident   // Others that paged for the same hosts, newest first.
 	More    []Section
 	Warning string // Of the service's configuration.
 	// User is who looks, as the service authenticated them, and MayAct whether they may change something.
 	User    string
 	MayAct  bool
 	Actions []action.Entry // What rules did about the incident.
+	// Silence is where the incident's alerts can be silenced; empty: nowhere.
+	Silence  string
+	Notified *Notified   // Nil: not known.
+	Trend    *jobs.Trend // How the job did around the fault; nil: not known.
 }
 
 type incidentData struct {
@@ -124,7 +130,11 @@ type incidentData struct {
 	V       *rca.Verdict
 	Took    string
 	Sure    string
-	Blast   string
+	Card    *Card
+	Chart   *Chart
+	Plan    *Plan
+	Silence string
+	Now     time.Time
 	Advice  []Advice
 	Graph   *Graph
 	Grid    *Grid
@@ -151,6 +161,9 @@ type fix struct {
 	Name, Step, Saved string
 }
 
+// mostSimilar bounds the other incidents of a host that a page lists.
+const mostSimilar = 5
+
 // mostFixes bounds what a page shows of them by kind.
 const mostFixes = 3
 
@@ -158,7 +171,8 @@ const mostFixes = 3
 func WriteIncident(w io.Writer, inc *incident.Incident, o Options) error {
 	d := incidentData{
 		frame: frame{Title: cmp.Or(o.Title, "Job "+inc.Job().String()), Version: version.Version, Base: "../", Alone: o.Alone, Warning: o.Warning},
-		Inc:   inc, V: inc.Verdict, Took: took(inc, o.Now), Grid: newGrid(inc.Ranks, stackMarks(inc.Stacks)), Links: o.Links, Similar: o.Similar, More: o.More,
+		Inc:   inc, V: inc.Verdict, Took: took(inc, o.Now), Grid: newGrid(inc.Ranks, stackMarks(inc.Stacks)), Links: o.Links, Similar: o.Similar[:min(len(o.Similar), mostSimilar)], More: o.More,
+		Card: newCard(inc, &o), Chart: newChart(o.Trend, inc), Plan: newPlan(inc.Layout, inc.Ranks), Silence: o.Silence, Now: o.Now,
 	}
 	if !o.Alone && inc.State == incident.Open {
 		d.Events = "../api/v1/events?incident=" + inc.ID
@@ -182,7 +196,7 @@ func WriteIncident(w io.Writer, inc *incident.Incident, o Options) error {
 			d.Cleared = considered(v)
 		}
 		d.Rounds = newTimeline(inc.Rounds, accusedRanks(v))
-		d.Sure, d.Blast, d.Advice, d.Graph, d.Fixes = sure(v), blast(v), advice(v), newGraph(v), fixes(v.WhatIf)
+		d.Sure, d.Advice, d.Graph, d.Fixes = sure(v), advice(v, inc.Workload), newGraph(v), fixes(v.WhatIf)
 	}
 	if err := incidentPage.Execute(w, &d); err != nil {
 		return fmt.Errorf("rendering the page of incident %s: %w", inc.ID, err)
@@ -224,9 +238,9 @@ func blast(v *rca.Verdict) string {
 	case v.Stalled == 0:
 		return ""
 	case v.WorldSize > 0:
-		return fmt.Sprintf("%s of %s stand still.", count(v.Stalled), ranks(v.WorldSize))
+		return fmt.Sprintf("%s of %s are stuck.", count(v.Stalled), ranks(v.WorldSize))
 	}
-	return ranks(v.Stalled) + " stand still."
+	return words.Plural(v.Stalled, "rank") + map[bool]string{true: " is", false: " are"}[v.Stalled == 1] + " stuck."
 }
 
 func fixes(all []rca.WhatIf) []fix {

@@ -211,7 +211,7 @@ func TestPageAlone(t *testing.T) {
 			t.Errorf("%q is in the page", not)
 		}
 	}
-	for _, want := range []string{"<h1>Analysis of files</h1>", "<h2>Sources</h2>", "7 of 8 ranks stand still."} {
+	for _, want := range []string{"<span>Analysis of files</span>", ">node-0 · GPU 1</h1>", "<h2>Sources</h2>", "7 of 8 ranks are stuck."} {
 		if !strings.Contains(html, want) {
 			t.Errorf("%q is not in the page", want)
 		}
@@ -221,15 +221,20 @@ func TestPageAlone(t *testing.T) {
 // Advice takes a machine out of service where a machine is bad, and nowhere else.
 func TestAdvice(t *testing.T) {
 	v := rca.Verdict{Cause: rca.CauseGPU, Action: "Check the GPU.", Culprits: []rca.Culprit{{Rank: 5, Host: "Node-2"}, {Rank: 6, Host: "Node-2"}}}
-	got := advice(&v)
+	got := advice(&v, nil)
 	if len(got) != 1 || len(got[0].Commands) != 2 || got[0].Commands[1] != "kubectl cordon node-2" || !strings.Contains(got[0].Commands[0], "NodeName=Node-2 State=DRAIN") {
 		t.Errorf("%+v", got)
 	}
-	v.Cause = rca.CauseNotCalled
-	if got := advice(&v); len(got) != 1 || len(got[0].Commands) != 0 {
+	for scheduler, want := range map[string]string{incident.Slurm: "scontrol", incident.Kubernetes: "kubectl"} {
+		if got := advice(&v, &incident.Workload{Scheduler: scheduler}); len(got[0].Commands) != 1 || !strings.HasPrefix(got[0].Commands[0], want) {
+			t.Errorf("%s: %+v", scheduler, got)
+		}
+	}
+	v.Cause, v.Action, v.Culprits[0].PID = rca.CauseNotCalled, "Take its stack (py-spy dump --pid PID).", 17
+	if got := advice(&v, nil); len(got) != 2 || len(got[0].Commands) != 0 || got[0].Do != "Take its stack (py-spy dump --pid 17)." {
 		t.Errorf("%+v", got)
 	}
-	if got := advice(&rca.Verdict{Action: "Wait."}); len(got) != 1 || got[0].Do != "Wait." {
+	if got := advice(&rca.Verdict{Action: "Wait."}, nil); len(got) != 1 || got[0].Do != "Wait." {
 		t.Errorf("%+v", got)
 	}
 }
@@ -251,15 +256,15 @@ func TestIndex(t *testing.T) {
 		query    string
 		has, not []string
 	}{
-		{"", []string{"1 to 50 of 120.", "?page=2", "node-0</a>", "40 incidents", "open for", "lasted"}, []string{`rel="prev"`}},
-		{"page=3", []string{"101 to 120 of 120.", "?page=2"}, []string{`rel="next"`}},
-		{"page=99", []string{"101 to 120 of 120."}, nil},
-		{"q=job-77", []string{"1 to 1 of 1 that match, of 120 in all."}, []string{"job-78<"}},
+		{"", []string{"Incidents 1 to 50 of 120.", "?page=2", "node-0</a>", "40 incidents", "open for", "lasted"}, []string{`rel="prev"`}},
+		{"page=3", []string{"Incidents 101 to 120 of 120.", "?page=2"}, []string{`rel="next"`}},
+		{"page=99", []string{"Incidents 101 to 120 of 120."}, nil},
+		{"q=job-77", []string{"1 incident."}, []string{"job-78<"}},
 		{"q=JOB-7+node-1", []string{"job-7<", "job-70<"}, []string{"job-8<"}},
-		{"host=node-2&state=open", []string{"1 to 20 of 20 that match", `value="node-2"`}, nil},
+		{"host=node-2&state=open", []string{"20 incidents.", `value="node-2"`}, nil},
 		{"", []string{"By class", "By team", `href="?team=team-3"`, "30 incidents", `href="?class=fault"`, "120 incidents", `href="job?id=job-8"`}, []string{"?team=shared", `href="job?id=job-9"`}},
-		{"team=team-1", []string{"1 to 30 of 30 that match", `value="team-1"`}, []string{"job-8<"}},
-		{"class=benign", []string{"No incident matches. There are 120 in all."}, nil},
+		{"team=team-1", []string{"30 incidents.", `value="team-1"`}, []string{"job-8<"}},
+		{"class=benign", []string{"No incident matches."}, nil},
 	} {
 		q, err := url.ParseQuery(c.query)
 		if err != nil {
@@ -282,6 +287,37 @@ func TestIndex(t *testing.T) {
 	}
 }
 
+// Look-ups that paged nobody are hidden until somebody asks for them; an analysis under way may still page.
+func TestIndexHidesTheQuiet(t *testing.T) {
+	loud, slow, quiet, new := hung(8, 5, func(int) string { return "stuck" }), hung(8, 5, func(int) string { return "moving" }), hung(8, 5, func(int) string { return "idle" }), hung(8, 5, func(int) string { return "idle" })
+	loud.JobID, slow.JobID, quiet.JobID, new.JobID = "job-loud", "job-slow", "job-quiet", "job-new"
+	slow.Verdict.Class = rca.SlowCompute
+	quiet.Verdict.Class, quiet.Verdict.Page = rca.Healthy, false
+	new.Verdict = nil
+	all := []incident.Incident{loud, slow, quiet, new}
+	for query, want := range map[string][]string{
+		"": {"job-loud", "job-slow", "job-new"}, "severity=critical": {"job-loud"}, "severity=warning": {"job-slow"}, "severity=none": {"job-quiet", "job-new"},
+		"severity=all": {"job-loud", "job-slow", "job-quiet", "job-new"},
+	} {
+		q, err := url.ParseQuery(query)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var b strings.Builder
+		if err := WriteIndex(&b, all, ParseFilter(q), Options{Now: opened}); err != nil {
+			t.Fatal(err)
+		}
+		for i := range all {
+			if id := all[i].JobID; strings.Contains(b.String(), id) != slices.Contains(want, id) {
+				t.Errorf("%q: %s is shown: %t", query, id, !slices.Contains(want, id))
+			}
+		}
+		if hidden := strings.Contains(b.String(), `<a href="?severity=all">1 more incident</a> paged nobody.`); hidden != (query == "") {
+			t.Errorf("%q: it says that one is hidden: %t", query, hidden)
+		}
+	}
+}
+
 func TestSimilar(t *testing.T) {
 	var all []incident.Incident
 	for i := range 4 {
@@ -290,7 +326,7 @@ func TestSimilar(t *testing.T) {
 		all = append(all, inc)
 	}
 	all[1].Verdict.Culprits[0].Host = "elsewhere"
-	got := Similar(&all[0], all, 5)
+	got := Similar(&all[0], all)
 	if len(got) != 2 || got[0].ID != "3" || got[1].ID != "2" {
 		t.Errorf("%+v", got)
 	}

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -93,8 +94,9 @@ func hung(world int) incident.Incident {
 	const culprit = 5
 	inc := incident.Incident{
 		Version: 1, ID: fmt.Sprintf("hung%08d", world), JobID: fmt.Sprintf("llm-pretrain-%d", world), State: incident.Open, OpenedAt: opened, UpdatedAt: opened.Add(time.Minute),
-		VerdictAt: new(opened.Add(9 * time.Second)),
-		Triggers:  []incident.Trigger{{Key: "a", Name: "CulpritJobStalled", Summary: "The job makes no progress.", Rank: -1, StartedAt: opened}},
+		VerdictAt: new(opened.Add(9 * time.Second)), Since: new(opened.Add(-2 * time.Second)), Labels: map[string]string{"team": "research"},
+		Workload: &incident.Workload{Scheduler: incident.Slurm, SlurmJob: "48213", User: "1003"},
+		Triggers: []incident.Trigger{{Key: "a", Name: "CulpritJobStalled", Summary: "The job makes no progress.", Rank: -1, StartedAt: opened}},
 		Analyses: []incident.Analysis{
 			{At: opened.Add(8 * time.Second), Seconds: 0.31, Error: "no answer in time", Nodes: world / 8},
 			{At: opened.Add(9 * time.Second), Seconds: 0.42, Class: rca.Fault, Cause: rca.CauseNetworkSend, Confidence: 0.95, Nodes: world / 8, Asked: 3, Answered: 2, Bytes: 1_234_567},
@@ -202,6 +204,24 @@ func (c cluster) Get(_ context.Context, id identity.Job, _ time.Time) (*jobs.Job
 		return j, nil
 	}
 	return nil, jobs.ErrUnknown
+}
+
+// Trend falls to none when the job stands still, and rises when it gets slow.
+func (c cluster) Trend(_ context.Context, _ identity.Job, unit jobs.Unit, from, to time.Time) (*jobs.Trend, error) {
+	t := &jobs.Trend{Unit: unit}
+	for at := from; at.Before(to); at = at.Add(5 * time.Second) {
+		v := 42 + 3*math.Sin(float64(at.Unix()))
+		late := at.After(opened)
+		if unit == jobs.Iteration {
+			if v /= 35; late {
+				v *= 1.58
+			}
+		} else if late {
+			v = 0
+		}
+		t.Points = append(t.Points, jobs.Point{At: at, Value: v})
+	}
+	return t, nil
 }
 
 // slow is an incident of a job that got slow and is over.

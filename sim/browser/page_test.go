@@ -35,6 +35,7 @@ import (
 	"github.com/culprit-project/culprit/analyzer/action"
 	"github.com/culprit-project/culprit/analyzer/api"
 	"github.com/culprit-project/culprit/analyzer/incident"
+	shown "github.com/culprit-project/culprit/analyzer/page"
 	"github.com/culprit-project/culprit/analyzer/rca"
 )
 
@@ -87,6 +88,13 @@ func newSite(t testing.TB) *site {
 	}
 	a := api.New(s.shelf, api.Options{
 		Jobs: func() api.Jobs { return known },
+		Links: func(*incident.Incident) []shown.Link {
+			return []shown.Link{{Text: "Runbook", URL: "https://example.org/runbook"}, {Text: "Log", URL: "https://example.org/log"}}
+		},
+		SilenceURL: func(inc *incident.Incident) string { return "https://example.org/silence/" + inc.ID },
+		Notified: func(context.Context, *incident.Incident) *shown.Notified {
+			return &shown.Notified{Receivers: []string{"pager", "chat"}}
+		},
 		Actions: func(id string) []action.Entry {
 			return slices.DeleteFunc(slices.Clone(done), func(e action.Entry) bool { return e.Incident != id })
 		},
@@ -401,7 +409,7 @@ func TestKeyboard(t *testing.T) {
 	b := s.tab(t)
 	b.run(chromedp.Navigate(s.url+pages["incident-8"]), chromedp.WaitReady("footer"))
 	var stops []string
-	for range 12 {
+	for range 16 {
 		var stop string
 		b.run(chromedp.KeyEvent("\t"), chromedp.Evaluate(`(e => e.className + ' ' + e.textContent.slice(0, 40))(document.activeElement)`, &stop))
 		stops = append(stops, stop)

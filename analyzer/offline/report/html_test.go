@@ -28,7 +28,7 @@ func TestHTML(t *testing.T) {
 		t.Fatal(err)
 	}
 	page := b.String()
-	for _, want := range []string{"stays away.", "in the data loader", "Look at it.", "step (train.py:3)", "stacks (2): as above", "core.123", "</html>", `class="cell culprit"`} {
+	for _, want := range []string{"stays away.", "In the data loader.", "Look at it.", "step (train.py:3)", "stacks (2): as above", "core.123", "</html>", `class="cell culprit"`} {
 		if !strings.Contains(page, want) {
 			t.Errorf("%q is not in the page", want)
 		}

@@ -14,6 +14,14 @@ function localTimes() {
   }
 }
 
+// How long ago something was grows while the page is open.
+function ages() {
+  for (const e of document.querySelectorAll('[data-since]')) {
+    const s = Math.max(0, Math.round((Date.now() - new Date(e.dataset.since)) / 1000));
+    e.textContent = (s < 120 ? s + ' s' : s < 7200 ? Math.round(s / 60) + ' min' : s < 172800 ? (s / 3600).toFixed(1) + ' h' : Math.floor(s / 86400) + ' days') + ' ago';
+  }
+}
+
 let busy = false, again = false;
 
 async function refresh() {
@@ -93,6 +101,8 @@ function showButtons() {
 
 localTimes();
 showButtons();
+ages();
+setInterval(ages, 1000);
 // A browser has only a few connections for all its tabs: one that nobody looks at gives its own up.
 let events = null;
 function listen() {

@@ -6,6 +6,7 @@ package words
 
 import (
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -32,8 +33,10 @@ func Span(d time.Duration) string {
 		return strconv.Itoa(int(d.Round(time.Second)/time.Second)) + " s"
 	case d < 2*time.Hour:
 		return strconv.Itoa(int(d.Round(time.Minute)/time.Minute)) + " min"
+	case d < 48*time.Hour:
+		return strconv.FormatFloat(d.Hours(), 'f', 1, 64) + " h"
 	}
-	return strconv.FormatFloat(d.Hours(), 'f', 1, 64) + " h"
+	return Count(int(d.Hours()/24)) + " days"
 }
 
 // Count writes a number with commas: 10,240.
@@ -73,4 +76,12 @@ func RankNumbers(ids []int) string {
 		s += strconv.Itoa(id)
 	}
 	return s
+}
+
+// waiting finds the sentence of a summary that says how long ranks have been waiting.
+var waiting = regexp.MustCompile(` (?:At least )?[0-9,]+ ranks? (?:has|have) been waiting\b[^.]*(?: for [0-9.]+ (?:ms|s|min|h|days))?\.( |$)`)
+
+// WithoutWait leaves out of a summary how long ranks had been waiting when it was written: what shows it later has the time of day.
+func WithoutWait(summary string) string {
+	return strings.TrimSpace(waiting.ReplaceAllString(summary, "$1"))
 }
