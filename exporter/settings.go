@@ -71,12 +71,12 @@ func parseFlags(args []string) (*settings, error) {
 	promslogflag.AddFlags(app, s.log)
 
 	app.Flag("web.telemetry-path", "Path under which metrics are served.").Default("/metrics").StringVar(&s.telemetry)
-	app.Flag("web.enable-control", "Let PUT "+nodeapi.EventsPath+" change which events running jobs report. Whoever reaches the exporter may then; "+
+	app.Flag("web.enable-control", "Let PUT "+nodeapi.EventsPath+" change which events running jobs report. Everyone who can reach the exporter may then do so; "+
 		"guard it with --web.config.file.").BoolVar(&s.control)
-	app.Flag("web.act-user", "User of --web.config.file, or common name of a client's certificate, that may change something where that is enabled. "+
-		"Repeatable; others may only look. Default: all who get in.").StringsVar(&s.actors)
+	app.Flag("web.act-user", "User of --web.config.file, or common name of a client's certificate, that is allowed to make changes if these are enabled; "+
+		"all other users are read-only. Repeatable. Default: every authenticated user.").StringsVar(&s.actors)
 	app.Flag("trace.dir", "Directory of trace files. Repeatable.").Default("/dev/shm/culprit").StringsVar(&s.node.Dirs)
-	app.Flag("trace.prepare", "Make the trace directories root's, sticky and writable for all users (mode 1777), and end. Needs root.").BoolVar(&s.prepare)
+	app.Flag("trace.prepare", "Create the trace directories (owner root, mode 1777) and exit. Needs root.").BoolVar(&s.prepare)
 	app.Flag("trace.search", "Look at the mappings of all processes for trace files in mount namespaces of their own, and for NCCL without the plugin. "+
 		"Needs CAP_SYS_PTRACE for those of other users.").Default("true").BoolVar(&s.cover)
 	app.Flag("trace.keep-dead", "How long a dead process's last state is kept.").Default("10m").DurationVar(&s.node.KeepDead)
@@ -84,7 +84,7 @@ func parseFlags(args []string) (*settings, error) {
 	app.Flag("host-name", "Name of this host in metrics; default: the system's.").StringVar(&s.node.HostName)
 	app.Flag("path.procfs", "Where procfs is mounted.").Default("/proc").StringVar(&s.node.ProcFS)
 	app.Flag("path.sysfs", "Where sysfs is mounted.").Default("/sys").StringVar(&s.sysfs)
-	app.Flag("kubernetes.pod-logs", "Folder in which the kubelet has one for each pod, which tells the pod's names by its UID; empty: pods have no names.").
+	app.Flag("kubernetes.pod-logs", "The kubelet's folder of pod logs, used to map pod UIDs to names. Empty disables it.").
 		Default(kubelet.DefaultLogs).StringVar(&s.kubelet)
 	app.Flag("runtime.gomaxprocs", "CPUs that the exporter may use at a time. It shares its node with a training job.").
 		Envar("GOMAXPROCS").Default("1").IntVar(&s.cpus)
@@ -144,11 +144,11 @@ func bytesOf(flag, text string) (int64, error) {
 // addDoctor adds the command that looks for what is set up wrongly.
 func (s *settings) addDoctor(app *kingpin.Application) {
 	command := app.Command(commandDoctor, "Look for what keeps Culprit from working on this node and in its cluster, and print what to do. Exits with 1 when something fails.")
-	command.Flag("exporter.url", "Where this node's exporter answers; empty: it is not asked.").Default("http://localhost:9850").StringVar(&s.doctor.ExporterURL)
-	command.Flag("prometheus.url", "Where Prometheus answers; with VictoriaMetrics, VMAgent, which tells targets.").StringVar(&s.doctor.PrometheusURL)
-	command.Flag("rules.url", "Where what evaluates the rules answers, such as VMAlert; default: Prometheus.").StringVar(&s.doctor.RulesURL)
-	command.Flag("alertmanager.url", "Where Alertmanager answers.").StringVar(&s.doctor.AlertmanagerURL)
-	command.Flag("analyzer.url", "Where the analyzer answers.").StringVar(&s.doctor.AnalyzerURL)
+	command.Flag("exporter.url", "URL of this node's exporter. Empty skips its checks.").Default("http://localhost:9850").StringVar(&s.doctor.ExporterURL)
+	command.Flag("prometheus.url", "URL of Prometheus. With VictoriaMetrics, URL of VMAgent, which lists the targets.").StringVar(&s.doctor.PrometheusURL)
+	command.Flag("rules.url", "URL of what evaluates the rules, such as VMAlert. Default: Prometheus.").StringVar(&s.doctor.RulesURL)
+	command.Flag("alertmanager.url", "URL of Alertmanager.").StringVar(&s.doctor.AlertmanagerURL)
+	command.Flag("analyzer.url", "URL of the analyzer.").StringVar(&s.doctor.AnalyzerURL)
 	command.Flag("probe", "Post a synthetic trigger to Alertmanager, and wait until the analyzer has it. Whoever the routes send it to instead gets a message.").BoolVar(&s.doctor.Probe)
 	command.Flag("exporter.job", "Name of the scrape job of exporters, which the rules select by.").Default("culprit-exporter").StringVar(&s.doctor.ExporterJob)
 	command.Flag("analyzer.job", "Name of the scrape job of the analyzer.").Default("culprit-analyzer").StringVar(&s.doctor.AnalyzerJob)
@@ -157,7 +157,7 @@ func (s *settings) addDoctor(app *kingpin.Application) {
 
 // addInstallShim adds the command that an init container runs.
 func (s *settings) addInstallShim(app *kingpin.Application) {
-	command := app.Command(commandInstallShim, "Copy the shim's libraries to a folder of the node, where jobs find them, and end.")
+	command := app.Command(commandInstallShim, "Copy the shim's libraries to a folder of the node, where jobs find them, and exit.")
 	command.Flag("from", "Folder with the libraries.").Default("/usr/lib/culprit").StringVar(&s.shim.from)
 	command.Flag("to", "Folder that they are copied to.").Required().StringVar(&s.shim.to)
 	command.Flag("best-effort", "Exit with 0 whatever happens: a pod whose init container this is starts without the shim then.").BoolVar(&s.shim.bestEffort)
@@ -193,7 +193,7 @@ func (s *settings) addCollectors(app *kingpin.Application) (detail *string, chos
 	detail = app.Flag("collector.nccl.detail", "When to export per-flow series: auto (while a communicator is stuck or the analyzer looks into its job), full or off.").
 		Default(string(collector.DetailAuto)).Enum(string(collector.DetailAuto), string(collector.DetailFull), string(collector.DetailOff))
 	app.Flag("collector.nccl.detail-after", "With auto: how long a communicator must be stuck.").Default("3s").DurationVar(&s.nccl.DetailAfter)
-	app.Flag("collector.nccl.rank-series", "Series of a healthy rank. What its processes, functions and communicators leave of them goes to the kinds of operations that take most time.").
+	app.Flag("collector.nccl.rank-series", "Maximum nccl series of a healthy rank. Series left after process, function and communicator metrics are given to the slowest kinds of operations.").
 		Default("100").IntVar(&s.nccl.RankSeries)
 	app.Flag("collector.nccl.max-series", "Hard cap of culprit_nccl_* series; what exceeds it is dropped and counted.").Default("20000").IntVar(&s.nccl.MaxSeries)
 	app.Flag("collector.ras.address", "Where RAS listens (NCCL_RAS_ADDR).").Default(ras.DefaultAddress).StringVar(&s.ras.address)

@@ -40,8 +40,8 @@ func Command(k *kingpin.Application) (*kingpin.CmdClause, func(context.Context, 
 		web:     kingpinflag.AddFlags(cmd, DefaultAddress),
 		file:    cmd.Flag("config.file", "Configuration file. All of it is optional.").Default("").String(),
 		enabled: cmd.Flag("web.enable-lifecycle", "Let POST /-/reload read the configuration again. Whoever reaches the analyzer may then; SIGHUP always does.").Default("false").Bool(),
-		actors: cmd.Flag("web.act-user", "User of --web.config.file, or common name of a client's certificate, that may send triggers, ask for analyses, judge verdicts and reload. "+
-			"Repeatable; others may only look. Default: all who get in.").Strings(),
+		actors: cmd.Flag("web.act-user", "User of --web.config.file, or common name of a client's certificate, that is allowed to send triggers, request analyses, judge verdicts and reload; "+
+			"all other users are read-only. Repeatable. Default: every authenticated user.").Strings(),
 		check:      cmd.Flag("config.check", "Check the configuration and exit.").Default("false").Bool(),
 		prometheus: cmd.Flag("prometheus.url", "Prometheus, or any server with its query API. Overrides the configuration file.").Default("").String(),
 		alerts:     cmd.Flag("alertmanager.url", "Alertmanager to post verdicts to. Repeat for each peer of a cluster. Overrides the configuration file.").Strings(),

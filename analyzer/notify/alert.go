@@ -314,7 +314,7 @@ func description(v *rca.Verdict, action string) string {
 func Link(l *rca.Link) string {
 	who := fmt.Sprintf("rank %d waits for rank %d", l.From, l.To)
 	if l.From == l.To {
-		who = fmt.Sprintf("rank %d", l.From)
+		who = fmt.Sprintf("rank %d waits for nobody", l.From)
 	}
 	where := strings.Join(slices.DeleteFunc([]string{l.Op, l.Comm}, func(s string) bool { return s == "" }), " on ")
 	if where != "" && strings.Contains(l.Reason, where) {

@@ -122,7 +122,7 @@ func (s *Set) collect(ctx context.Context, m *member, ch chan<- prometheus.Metri
 	switch {
 	case errors.Is(err, ErrNoData):
 		if !m.without.Swap(true) {
-			s.log.Info("Collector is without data", "collector", m.name, "reason", err)
+			s.log.Info("Collector has no data", "collector", m.name, "reason", err)
 		}
 	case err != nil:
 		success = 0

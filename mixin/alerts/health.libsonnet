@@ -117,7 +117,7 @@
               count by (host) (count by (host, instance) (culprit_exporter_build_info{%(x)s, host!=""})) > 1
             ||| % { x: exporter, name: std.join(', ', std.filter(function(l) l != 'owner', config.jobLabels)), job: q.job, rank: q.rank, up: q.metric('culprit_nccl_process_up') },
             'Several processes, users or exporters claim the same name.',
-            '{{ if $labels.host }}Several exporters say that they run on host {{ $labels.host }}: no verdict names this host, and no action touches it.{{ else if $labels.rank }}Several processes claim rank {{ $labels.rank }} of job {{ $labels.job_id }}: a claim in dispute is no evidence, and no verdict names the rank.{{ else if $labels.job_id }}Several users run a job {{ $labels.job_id }}: each of them is watched as a job of its own.{{ else }}Exporter {{ $labels.instance }} sees processes that claim a rank which is another process: a claim in dispute is no evidence, and no verdict names the rank.{{ end }}',
+            '{{ if $labels.host }}Several exporters say that they run on host {{ $labels.host }}. No verdict names this host, and no action touches it.{{ else if $labels.rank }}Several processes claim rank {{ $labels.rank }} of job {{ $labels.job_id }}. A disputed claim is no evidence, so no verdict names the rank.{{ else if $labels.job_id }}Several users run a job {{ $labels.job_id }}. Each is watched as a job of its own.{{ else }}Exporter {{ $labels.instance }} sees two processes that claim the same rank. A disputed claim is no evidence, so no verdict names the rank.{{ end }}',
             pending='1m',
           ),
           alert.health(

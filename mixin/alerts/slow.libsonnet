@@ -62,7 +62,7 @@
           memory: config.baselineMemory,
           long: config.slowWindows[1].name,
         },
-        'A job has done its first iterations: the analyzer looks once whether it is slow from the start.',
+        'New job warmed up; checking once whether it is slow from the start.',
         'Job {{ $labels.job_id }} has done {{ $value }} iterations. No rule can tell whether it is slow, as it has no past to compare with.',
       ),
     ],

@@ -103,7 +103,7 @@ func hung(world int) incident.Incident {
 		},
 		Verdict: &rca.Verdict{
 			Version: 1, Class: rca.Fault, Code: "H3", Cause: rca.CauseNetworkSend, Confidence: 0.95, Page: true, Waited: 9,
-			Summary: fmt.Sprintf("Rank 5 (node-0000, GPU 5) does not deliver its data to rank 13 (node-0001, GPU 5) in AllReduce #1204 on dp_5, though the receiver has buffers posted and waits: its NIC or link; %s wait for it for 9 s.", words.Plural(world-1, "rank")),
+			Summary: fmt.Sprintf("Rank 5 (node-0000, GPU 5) does not deliver its data to rank 13 (node-0001, GPU 5) in AllReduce #1204 on dp_5, although the receiver is ready, so its NIC or link is the likely cause. %s have been waiting for it for 9 s.", words.Plural(world-1, "rank")),
 			Action:  "Check NIC, cable and switch port of the sending rank (link state, error counters); drain the host if the counters grow.", Comm: "dp_5", Op: "AllReduce #1204",
 			Stalled: world - 1, WorldSize: world,
 			Culprits: []rca.Culprit{{Rank: culprit, Host: "node-0000", GPU: "5", NIC: "mlx5_5", PID: 17176, Channel: 1, Why: "does not deliver its data to rank 13 (node-0001, GPU 5) in AllReduce #1204 on dp_5 on channel 1"}},
@@ -114,7 +114,7 @@ func hung(world int) incident.Incident {
 				{Ranks: []int{0, 1, 2, 3, 4, 6, 7}, Count: 7, On: 0, Reason: "has not called the operation", Op: "AllGather #9", Comm: "tp_0", Comms: 1, Sure: true},
 				{Ranks: []int{8, 9, 10}, Count: max(1, world-world/8-7), On: 1, Reason: "has not called the operation", Op: "AllGather", Comms: max(2, world/8-1)},
 			},
-			Evidence:       []string{words.Plural(world-1, "rank") + " stand still; " + words.ExplainsAll + ".", "node-0000: port mlx5_5 counts symbol errors."},
+			Evidence:       []string{fmt.Sprintf(words.ExplainsAll, words.Count(world-1)), "node-0000: port mlx5_5 counts symbol errors."},
 			Contradictions: []string{"The link of mlx5_5 is up."}, Missing: []string{"exporter node-0001: no answer in time"},
 			Hypotheses: []rca.Hypothesis{
 				{Ranks: []int{culprit}, Class: rca.Fault, Cause: rca.CauseNetworkSend, Weight: 0.93, Explains: world - 1, Chosen: true, Reason: "Does not deliver its data to rank 13 (node-0001, GPU 5) in AllReduce #1204 on dp_5"},

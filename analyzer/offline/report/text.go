@@ -202,7 +202,7 @@ func (p *printer) chain() {
 		to := fmt.Sprintf("rank %d", l.To)
 		switch {
 		case l.To == l.From:
-			to = "itself"
+			to = "nobody"
 		case l.To < 0:
 			to = "an unseen rank"
 		}

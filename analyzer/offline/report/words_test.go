@@ -79,15 +79,15 @@ var (
 )
 
 func outside(note string) string {
-	return fmt.Sprintf(words.NotCalled, who, "has", op, " for 9 s", "7 ranks wait for it", note)
+	return fmt.Sprintf(words.NotCalled, who, "has", op, " for 9 s", "7 ranks have been waiting for it", note)
 }
 
 func died(note string) string {
-	return fmt.Sprintf(words.DiedInside, who, note, "7 ranks wait for it", op, " for 9 s")
+	return fmt.Sprintf(words.DiedInside, who, note, "7 ranks have been waiting for it", op, " for 9 s")
 }
 
 func flawed(flaw string, args ...any) string {
-	return fmt.Sprintf(words.Flawed, who, fmt.Sprintf(flaw, args...), "7 ranks wait for it", " for 9 s")
+	return fmt.Sprintf(words.Flawed, who, fmt.Sprintf(flaw, args...), "7 ranks have been waiting for it", " for 9 s")
 }
 
 func slow(finding string, args ...any) string {
@@ -102,7 +102,7 @@ func uneven(group, finding string) string {
 func verdictOf(class rca.Class, cause rca.Cause) rca.Verdict {
 	v := rca.Verdict{
 		Version: 1, JobID: "train", Class: class, Code: class.Code(), Cause: cause, Confidence: 0.95, Summary: headlines[class][cause], Action: rca.ActionFor(class, cause),
-		Evidence: []string{"8 ranks stand still; " + words.ExplainsAll + "."}, Missing: []string{"exporter node-2: no answer"}, WorldSize: 8, Culprits: []rca.Culprit{},
+		Evidence: []string{fmt.Sprintf(words.ExplainsAll, "8")}, Missing: []string{"exporter node-2: no answer"}, WorldSize: 8, Culprits: []rca.Culprit{},
 	}
 	switch {
 	case class.StandsStill():

@@ -22,7 +22,7 @@ func TestConnectionRefused(t *testing.T) {
 	if v.Cause == rca.CauseHostLost || len(v.Culprits) != 1 || v.Culprits[0].Group != "rank 3 or its host, not observed" || v.Culprits[0].Host != "node3" {
 		t.Errorf("%s/%s %+v: %s", v.Class, v.Cause, v.Culprits, v.Summary)
 	}
-	if v.Page || !strings.Contains(v.Summary, "the host is up") {
+	if v.Page || !strings.Contains(v.Summary, "The host is up") {
 		t.Errorf("page %v: %s", v.Page, v.Summary)
 	}
 }

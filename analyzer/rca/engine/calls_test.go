@@ -64,7 +64,7 @@ func TestC6H1InsideCall(t *testing.T) {
 	}{
 		{
 			"in user code", func() *hungJob { return newHungJob(4).comm("dp", 0, 1, 2, 3).calls(initCall(4), 0, 1, 3) },
-			want{class: rca.NotEntered, cause: rca.CauseNotCalled, ranks: []int{2}, page: true, phrase: "Rank 2 (node2, GPU 0) has not called ncclCommInitRank on a new communicator of 4 ranks for 20 s while 3 ranks wait for it"},
+			want{class: rca.NotEntered, cause: rca.CauseNotCalled, ranks: []int{2}, page: true, phrase: "Rank 2 (node2, GPU 0) has not called ncclCommInitRank on a new communicator of 4 ranks; its process is running outside NCCL. 3 ranks have been waiting for it for 20 s."},
 		},
 		{
 			"stopped", func() *hungJob {
@@ -72,7 +72,7 @@ func TestC6H1InsideCall(t *testing.T) {
 				j.rank(2).State = rca.ProcessStopped
 				return j
 			},
-			want{class: rca.NotEntered, cause: rca.CauseProcessStopped, ranks: []int{2}, page: true, phrase: "3 ranks wait for it in ncclCommInitRank on"},
+			want{class: rca.NotEntered, cause: rca.CauseProcessStopped, ranks: []int{2}, page: true, phrase: "3 ranks have been waiting for it in ncclCommInitRank on"},
 		},
 		{
 			"died inside", func() *hungJob {
@@ -120,7 +120,7 @@ func TestC6H1InsideCall(t *testing.T) {
 		},
 		{
 			"split of a part", func() *hungJob { return newHungJob(6).comm("dp", 1, 3, 5).calls(splitCall("dp", 3), 1, 5) },
-			want{class: rca.NotEntered, cause: rca.CauseNotCalled, ranks: []int{3}, page: true, phrase: "has not called ncclCommSplit on dp for 20 s while 2 ranks wait"},
+			want{class: rca.NotEntered, cause: rca.CauseNotCalled, ranks: []int{3}, page: true, phrase: "has not called ncclCommSplit on dp; its process is running outside NCCL. 2 ranks have been waiting for it for 20 s."},
 		},
 		{
 			"variants of the call, in a group and not", func() *hungJob {

@@ -79,7 +79,7 @@ func TestHeadlineCountsAllRanks(t *testing.T) {
 	j.in("dp", "AllReduce", []int{1, 2, 3}, flows(map[int][]rca.Flow{}))
 	j.ev.Partial, j.ev.Standing, j.ev.WorldSize = true, 10239, 10240
 	v := j.verdict()
-	if !strings.Contains(v.Summary, "while at least 3 ranks wait for it") || !strings.HasSuffix(v.Summary, " 10,239 of 10,240 ranks stand still.") ||
+	if !strings.Contains(v.Summary, "At least 3 ranks have been waiting for it for 6 s.") || !strings.HasSuffix(v.Summary, " 10,239 of 10,240 ranks stand still.") ||
 		v.Stalled != 10239 || v.WorldSize != 10240 {
 		t.Errorf("%d of %d: %s", v.Stalled, v.WorldSize, v.Summary)
 	}

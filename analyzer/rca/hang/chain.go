@@ -108,11 +108,14 @@ func (w *waitFor) link(from, to int32, e *edge) rca.Link {
 // addEvidence lists what the verdict rests on and what speaks against it.
 func (w *waitFor) addEvidence(d *decision, v *rca.Verdict) {
 	if n := len(w.stuck); n > 0 {
-		explained := pick(d.covered >= 1, words.ExplainsAll, fmt.Sprintf(words.ExplainsSome, int(d.covered*float64(n)+0.5)))
-		if n == 1 {
+		explained := fmt.Sprintf(words.ExplainsSome, words.Count(int(d.covered*float64(n)+0.5)), words.Count(n))
+		switch {
+		case n == 1:
 			explained = pick(d.covered >= 1, words.ExplainsIt, words.ExplainsNothing)
+		case d.covered >= 1:
+			explained = fmt.Sprintf(words.ExplainsAll, words.Count(n))
 		}
-		v.Evidence = append(v.Evidence, fmt.Sprintf("%s; %s.", words.Plural(n, "rank")+pick(n == 1, " stands still", " stand still"), explained))
+		v.Evidence = append(v.Evidence, explained)
 	}
 	if len(d.chosen) > 0 {
 		if site := w.callSite(&d.chosen[0]); site != "" {

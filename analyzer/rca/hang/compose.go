@@ -196,8 +196,8 @@ func (w *waitFor) sentence(c *candidate) string {
 		age = " for " + words.Span(w.insts[c.inst].age)
 	}
 	one := len(c.nodes) == 1
-	waiters := words.Plural(n, "rank") + pick(n == 1, " waits", " wait")
-	wait := pick(w.Ev.Partial, "at least ", "") + waiters + pick(len(c.nodes) > 1, " for them", " for it") // Of those asked.
+	waiters := words.Plural(n, "rank") + pick(n == 1, " has", " have") + " been waiting"
+	wait := pick(w.Ev.Partial, "At least ", "") + waiters + pick(len(c.nodes) > 1, " for them", " for it") // Of those asked.
 	note := pick(len(c.nodes) > 1, words.OfSeveral(c.note), c.note)
 	who := ""
 	if len(c.nodes) > 0 {

@@ -9,20 +9,20 @@ import "strings"
 
 // Sentences about jobs that stand still.
 const (
-	NotCalled       = "%s %s not called %s%s while %s; %s."                                                                                                 // Ranks, have, op, age, waiting, note
-	AloneAhead      = "%s alone %s inside %s%s. %s %s not called it: this is one call too many, or something holds up all others."                          // Ranks, are, op, age, Ranks, have
+	NotCalled       = "%[1]s %[2]s not called %[3]s; %[6]s. %[5]s%[4]s."                                                                                    // Ranks, have, op, age, waiting, note
+	AloneAhead      = "%s alone %s inside %s%s. %s %s not called it; either this is one call too many, or something holds up all others."                   // Ranks, are, op, age, Ranks, have
 	Died            = "%s: %s."                                                                                                                             // Who, note
 	RanksOfProcess  = "%s (%s, process %d)"                                                                                                                 // Ranks, host, pid
-	DiedInside      = "%s: %s; %s in %s%s."                                                                                                                 // Who, note, waiting, op, age
-	Flawed          = "%s %s; %s%s."                                                                                                                        // Who, flaw, waiting, age
-	FlawedYet       = "%s %s; %s%s; %s."                                                                                                                    // Who, flaw, waiting, age, note
-	LinkStalled     = "The link between %s and %s does not deliver. The evidence does not show which end is to blame; %s%s."                                // who, others, waiters, age
+	DiedInside      = "%s: %s. %s in %s%s."                                                                                                                 // Who, note, waiting, op, age
+	Flawed          = "%s %s. %s%s."                                                                                                                        // Who, flaw, waiting, age
+	FlawedYet       = "%[1]s %[2]s; %[5]s. %[3]s%[4]s."                                                                                                     // Who, flaw, waiting, age, note
+	LinkStalled     = "The link between %s and %s does not deliver. The evidence does not show which end is to blame. %s%s."                                // who, others, waiting, age
 	StillMoves      = "Others wait for %s, which still makes progress: it is slow, not stuck."                                                              // who
-	GPUsSilent      = "The GPUs of %s have given no data for %s%s, while other GPUs are inside it: one of them still computes, or has stopped."             // ranks, op, age
+	GPUsSilent      = "The GPUs of %s have given no data for %s%s, while other GPUs are inside it. One of them still computes or has stopped."              // ranks, op, age
 	HostStalled     = "%s on %s are inside %s%s, and the data stops between them. One of these GPUs or an NVLink is to blame; the flows do not show which." // Ranks, host, op, age
 	HostStands      = "On %s the data of %s has not moved%s. One of the GPUs of %s or an NVLink is to blame; the flows do not show which."                  // host, op, age, ranks
 	SeenAlone       = "%s is the only rank seen inside %s%s, and nothing shows whom it waits for."                                                          // Who, op, age
-	AllAlike        = "All %s are inside %s%s and look alike: not enough evidence to name one."                                                             // members, op, age
+	AllAlike        = "All %s are inside %s%s and look alike. There is not enough evidence to name one."                                                    // members, op, age
 	Unexplained     = "%s stand still. The cause is not visible in this evidence."                                                                          // Count
 	TooWeak         = " This is not enough evidence to name anybody."
 	AlsoFound       = " Also found: %s."                             // others
@@ -43,40 +43,40 @@ const (
 // Sentences about waiting that ends only at ranks which were not seen.
 const (
 	RivalOdd       = "%s %s; %s. The other members of %s were not seen."                                                                                                                                  // Who, odd, waiters, comm
-	Rivals         = "%s for %s, which were not seen, or for %s, whose neighbours moved past this point. Not enough evidence to name one."                                                                // waiters, ranks, others
-	HostUnobserved = "%s for %s of %s, which were not seen: the host is up and runs no exporter (%s)."                                                                                                    // waiters, ranks, host, why
+	Rivals         = "%s for %s, which were not seen, or for %s, whose neighbours moved past this point. There is not enough evidence to name one."                                                       // waiters, ranks, others
+	HostUnobserved = "%s for %s of %s, which were not seen. The host is up and runs no exporter (%s)."                                                                                                    // waiters, ranks, host, why
 	HostSilent     = "%s for %s of %s %s, which does not answer (%s). It is not lost: it last answered %s ago, and its peers last completed an operation with it %s ago. What its ranks do was not seen." // waiters, ranks, what, host, why, length, length
-	RankUnseen     = "%s for rank %d, which was not seen (%s): no other rank can be blocking them."                                                                                                       // waiters, rank, why
-	HostHangs      = "%s for %s of %s %s, which does not answer (%s): all processes of the host hang, or only the exporter does."                                                                         // waiters, ranks, what, host, why
-	HostLost       = "%s for %s of %s %s, which does not answer (%s): the host is lost, or only its exporter is."                                                                                         // waiters, ranks, what, host, why
-	RankSuspect    = "%s for rank %d, which was not seen: it is a suspect, no more."                                                                                                                      // waiters, rank
+	RankUnseen     = "%s for rank %d, which reported nothing (%s). No other rank can be the cause."                                                                                                       // waiters, rank, why
+	HostHangs      = "%s for %s of %s %s, which does not answer (%s). Either all processes of the host hang, or only its exporter does."                                                                  // waiters, ranks, what, host, why
+	HostLost       = "%s for %s of %s %s, which does not answer (%s). Either the host is lost, or only its exporter is."                                                                                  // waiters, ranks, what, host, why
+	RankSuspect    = "%s for rank %d, which was not seen. It is only a suspect."                                                                                                                          // waiters, rank
 	HalfCalled     = "%d of %d ranks are inside %s on %s and wait for the rest, which have not called it. The evidence does not show which ranks those are."                                              // n, of, function, comm
-	SuspectsUnseen = "%s for %s, which were not seen. Not enough evidence to name one."                                                                                                                   // waiters, ranks
+	SuspectsUnseen = "%s for %s, which were not seen. There is not enough evidence to name one."                                                                                                          // waiters, ranks
 )
 
 // What a rank shows of itself, as predicates.
 const (
-	Undelivered      = "does not deliver its data%[3]s in %[1]s%[2]s, though the receiver has buffers posted and waits: its NIC or link" // op, channel, peer
-	Unacknowledged   = "gets no acknowledgement for data that it sent%[3]s in %[1]s%[2]s and that has arrived"                           // op, channel, peer
-	Untransmitted    = "does not send ready data%[3]s in %[1]s%[2]s, though the receiver has a buffer posted: its NIC"                   // op, channel, peer
-	ProxyStopped     = "does not send ready data%[3]s in %[1]s%[2]s: its proxy thread does not even try"                                 // op, channel, peer
-	GPUStopped       = "has a GPU that stopped inside %[1]s%[2]s: it has received data and has room to send"                             // op, channel
-	GPUGivesNothing  = "has a GPU that produces no data for %[1]s%[2]s, and waits for nobody there"                                      // op, channel
-	GPUNotCome       = "has a GPU that has given no data for %[1]s, while other GPUs are inside it: it still computes, or has stopped"   // op
-	KernelStays      = "has moved all its data of %[1]s, and its kernel does not end"                                                    // op
-	KernelNotStarted = "called %[1]s, but the kernel never started: its GPU is busy, blocked or dead"                                    // op
-	SendNotBegun     = "has not begun to send%[3]s in %[1]s%[2]s: earlier data on that connection has not left, or is not taken"         // op, channel, peer
-	NotFlushed       = "does not hand data that arrived in %[1]s%[2]s to its GPU: PCIe, NIC or driver"                                   // op, channel
-	NoBuffers        = "posts no receive buffers in %[1]s%[2]s, so its sender cannot go on"                                              // op, channel
-	LostOnWire       = "reports data of %[1]s%[2]s as delivered%[3]s, which has not received it"                                         // op, channel, peer
-	PeerLeft         = "still has data of %[1]s%[2]s in flight%[3]s, although one end has finished"                                      // op, channel, peer
-	LinkUnproven     = "gets no acknowledgement for data that it sent%[3]s in %[1]s%[2]s, and the receiver was not seen"                 // op, channel, peer
-	InsideSetup      = "does not return from %[1]s%[5]s"                                                                                 // call, channel, peer, from, back
-	InsideCall       = "does not return from the call of %[1]s, while others have launched it"                                           // op
-	GPUAlone         = "has a GPU that does not finish %[1]s, which %[5]s"                                                               // op, channel, peer, from, finished
-	NotReceived      = "does not receive what%[4]s sent in %[1]s%[2]s, and its own host shows why"                                       // op, channel, peer, from
-	NICDown          = "has a NIC that is down, and all members of %[1]s stand still together"                                           // op
-	GPUFaulty        = "has a GPU that shows an error, and its host's members of %[1]s stand still together"                             // op
+	Undelivered      = "does not deliver its data%[3]s in %[1]s%[2]s although the receiver is ready, so its NIC or link is the likely cause"   // op, channel, peer
+	Unacknowledged   = "gets no acknowledgement for data that it sent%[3]s in %[1]s%[2]s and that has arrived"                                 // op, channel, peer
+	Untransmitted    = "does not send ready data%[3]s in %[1]s%[2]s although the receiver has a buffer posted, so its NIC is the likely cause" // op, channel, peer
+	ProxyStopped     = "does not send ready data%[3]s in %[1]s%[2]s because its proxy thread does not even try"                                // op, channel, peer
+	GPUStopped       = "has a GPU that stopped inside %[1]s%[2]s although it has received data and has room to send"                           // op, channel
+	GPUGivesNothing  = "has a GPU that produces no data for %[1]s%[2]s, and waits for nobody there"                                            // op, channel
+	GPUNotCome       = "has a GPU that has given no data for %[1]s, while other GPUs are inside it; it still computes or has stopped"          // op
+	KernelStays      = "has moved all its data of %[1]s, and its kernel does not end"                                                          // op
+	KernelNotStarted = "called %[1]s, but the kernel never started; its GPU is busy, blocked or dead"                                          // op
+	SendNotBegun     = "has not begun to send%[3]s in %[1]s%[2]s; earlier data on that connection has not left or was not taken"               // op, channel, peer
+	NotFlushed       = "does not hand data that arrived in %[1]s%[2]s to its GPU; PCIe, the NIC or the driver is the likely cause"             // op, channel
+	NoBuffers        = "posts no receive buffers in %[1]s%[2]s, so its sender cannot go on"                                                    // op, channel
+	LostOnWire       = "reports data of %[1]s%[2]s as delivered%[3]s, which has not received it"                                               // op, channel, peer
+	PeerLeft         = "still has data of %[1]s%[2]s in flight%[3]s, although one end has finished"                                            // op, channel, peer
+	LinkUnproven     = "gets no acknowledgement for data that it sent%[3]s in %[1]s%[2]s, and the receiver was not seen"                       // op, channel, peer
+	InsideSetup      = "does not return from %[1]s%[5]s"                                                                                       // call, channel, peer, from, back
+	InsideCall       = "does not return from the call of %[1]s, while others have launched it"                                                 // op
+	GPUAlone         = "has a GPU that does not finish %[1]s, which %[5]s"                                                                     // op, channel, peer, from, finished
+	NotReceived      = "does not receive what%[4]s sent in %[1]s%[2]s, and its own host shows why"                                             // op, channel, peer, from
+	NICDown          = "has a NIC that is down, and all members of %[1]s stand still together"                                                 // op
+	GPUFaulty        = "has a GPU that shows an error, and its host's members of %[1]s stand still together"                                   // op
 	OtherFinished    = "the other member has finished"
 	OthersFinished   = "the other members have finished"
 )
@@ -151,14 +151,14 @@ const (
 
 // What a verdict about a standstill rests on.
 const (
-	ExplainsAll          = "the root cause explains all of them"
-	ExplainsSome         = "the root cause explains %d of them" // n
-	ExplainsIt           = "the root cause explains why"
-	ExplainsNothing      = "the root cause does not explain why"
+	ExplainsAll          = "All %s stuck ranks are explained by this root cause."   // number
+	ExplainsSome         = "%s of %s stuck ranks are explained by this root cause." // number, total
+	ExplainsIt           = "The stuck rank is explained by this root cause."
+	ExplainsNothing      = "One rank is stuck, and this root cause does not explain why."
 	CalledAt             = "The ranks that wait called %s at %s."                                                    // operation, site
 	DeniedByReceiver     = "Rank %d reports that it is outside an operation in which rank %d has received its data." // rank, other rank
 	MoreSentThanReceived = "Rank %d reports more data as delivered to rank %d than that rank has received."          // rank, other rank
-	CalledSoMany         = "%s has called %d operations on %s; the most of any member is %d."                        // Who, n, comm, of
+	CalledSoMany         = "%s has called %d operations on %s; its peers have called up to %d."                      // Who, n, comm, of
 	ProcessState         = "%s: %sits process is %s."                                                                // Who, source, state
 	WritesStorage        = "%s writes %.0f MB/s to storage."                                                         // Who, percent
 	Stands               = "%s is %s."                                                                               // Who, stands
@@ -170,8 +170,8 @@ const (
 // Sentences about jobs that are slow.
 const (
 	NobodySlower      = "No rank, link or stage takes noticeably longer than its peers."
-	NobodyInHistories = "No rank stands out in the part of the job's history that hosts sent in time: not enough evidence to call the job healthy."
-	TooFewIterations  = "Fewer than two iterations were seen: not enough evidence to say who is slow."
+	NobodyInHistories = "No rank stands out in the part of the job's history that hosts sent in time. There is not enough evidence to call the job healthy."
+	TooFewIterations  = "Fewer than two iterations were seen. There is not enough evidence to say who is slow."
 	LastLonger        = "The last iteration takes %.3g× as long as any before it: too early to say who is slow."                // x
 	NobodySeenSlower  = "None of the %s ranks that were seen takes noticeably longer than its peers; %s were not seen."         // number, total
 	SlowerForNoCause  = "%s. The cause is not visible in this evidence."                                                        // finding
@@ -183,7 +183,7 @@ const (
 	WaitedForUnseen   = "its node complains about its GPU, and %s on the same host may wait for it in operations that are not seen" // ranks
 	NotBeyondChance   = "Chance singles somebody out like this in more than one of %d healthy jobs, so nobody is paged for it yet." // n
 	MayBeChance       = " Only %s seen, and they differ so much that this may be chance."                                           // seen
-	TooFewToAccuse    = " Only %s seen, in which the ranks may have paused in turn: not enough evidence to name one."               // seen
+	TooFewToAccuse    = " Only %s seen, in which the ranks may have paused in turn. There is not enough evidence to name one."      // seen
 	WithoutIt         = "without it, an iteration would be %.0f%% shorter"                                                          // percent
 	NoMachine         = ". No rank stands out, so no machine is to blame."
 	Uneven            = "%s: %s. No machine is bad; %s."                                                                                     // group, finding, gain
@@ -199,22 +199,22 @@ const (
 	Compute         = "compute up to %.0f%% of an iteration longer than their peers" // percent
 	HostCallsLate   = ", because the CPU calls late while the GPU is idle"
 	MoreTokens      = "they get more tokens than the others and compute longer in proportion"
-	SlowestChanges  = "the slowest rank changes from iteration to iteration (%d ranks in %d iterations)"                                                               // n, of
-	AllSlower       = "all ranks got slower by a factor of %.2f"                                                                                                       // x
-	AllCompute      = "all ranks alike compute for %.2f× as long as before"                                                                                            // x
-	ThrottledGPU    = "iterations take %.2f× as long as before; computation is not seen, and this GPU alone runs at a lower clock"                                     // x
-	HostComputes    = "compute for %.2f× as long as before, all ranks of the host alike"                                                                               // x
-	AllTransfers    = "transfers of all ranks alike take %.2f× as long as before"                                                                                      // x
-	StageGrew       = "the work of all its ranks grew by a factor of %.2f at once, and that of other stages did not"                                                   // x
-	ComputesLonger  = "%s %.2f× as long as before, and others do not"                                                                                                  // computes, x
-	OrReceiver      = ", or the receiving end at %s"                                                                                                                   // ranks
-	LinkSlow        = "transfers on it are in flight %.1f× longer than before or than elsewhere, and the evidence does not show which end is to blame"                 // x
-	PathSlow        = "transfers on it are in flight %.1f× longer than before or than elsewhere"                                                                       // x
-	EndSlow         = "what %s %s is in flight %.1f× longer than before and than on its peers: %s NIC, link or PCIe"                                                   // it, sends, x, whose
-	ProxyStarves    = "%s transfers are in flight %.1f× longer than before or than elsewhere, and arrived data is handed on late: %s proxy thread does not get to run" // whose, x, whose
-	ProxyShort      = "%s transfers are in flight %.1f× longer than before or than elsewhere, and %s proxy thread waits for a CPU"                                     // whose, x, whose
-	ProxyLate       = "transfers are in flight no longer than elsewhere, yet data is handed on late: the proxy thread does not get to run"
-	FlushLate       = "transfers are in flight no longer than elsewhere, yet arrived data takes long to reach the GPU: PCIe between NIC and GPU"
+	SlowestChanges  = "the slowest rank changes from iteration to iteration (%d ranks in %d iterations)"                                                                      // n, of
+	AllSlower       = "all ranks got slower by a factor of %.2f"                                                                                                              // x
+	AllCompute      = "all ranks alike compute for %.2f× as long as before"                                                                                                   // x
+	ThrottledGPU    = "iterations take %.2f× as long as before; computation is not seen, and this GPU alone runs at a lower clock"                                            // x
+	HostComputes    = "compute for %.2f× as long as before, all ranks of the host alike"                                                                                      // x
+	AllTransfers    = "transfers of all ranks alike take %.2f× as long as before"                                                                                             // x
+	StageGrew       = "the work of all its ranks grew by a factor of %.2f at once, and that of other stages did not"                                                          // x
+	ComputesLonger  = "%s %.2f× as long as before, and others do not"                                                                                                         // computes, x
+	OrReceiver      = ", or the receiving end at %s"                                                                                                                          // ranks
+	LinkSlow        = "transfers on it are in flight %.1f× longer than before or than elsewhere, and the evidence does not show which end is to blame"                        // x
+	PathSlow        = "transfers on it are in flight %.1f× longer than before or than elsewhere"                                                                              // x
+	EndSlow         = "the data that %s %s is in flight %.1f× longer than before and than on its peers, so %s NIC, link or PCIe is the likely cause"                          // it, sends, x, whose
+	ProxyStarves    = "%s transfers are in flight %.1f× longer than before or than elsewhere, and arrived data is handed on late because %s proxy thread does not get to run" // whose, x, whose
+	ProxyShort      = "%s transfers are in flight %.1f× longer than before or than elsewhere, and %s proxy thread waits for a CPU"                                            // whose, x, whose
+	ProxyLate       = "transfers are in flight no longer than elsewhere, yet data is handed on late because the proxy thread does not get to run"
+	FlushLate       = "transfers are in flight no longer than elsewhere, yet arrived data takes long to reach the GPU; PCIe between NIC and GPU is the likely cause"
 	GroupSlow       = "transfers take %.2f× as long as their peers', and arrivals are normal"                                                 // x
 	MostSlow        = "transfers of most ranks take %.2f× as long as before or as others'"                                                    // x
 	GPUAmongMembers = "transfers take %.2f× as long as before, no network flow holds them up, and of all members only its GPU reports errors" // x
@@ -255,7 +255,7 @@ const (
 // Sentences about launch counts alone.
 const (
 	CountsOfUnknown     = "Ranks have launched different numbers of operations, and the files do not say which ranks."
-	LaunchesGoOnUntimed = "Ranks go on launching operations, and none is behind by more than in running jobs. Launch counts do not show how long operations take: not enough evidence to say whether the job is slow."
+	LaunchesGoOnUntimed = "Ranks go on launching operations, and none is behind by more than in running jobs. Launch counts do not show how long operations take. There is not enough evidence to say whether the job is slow."
 	LaunchesGoOn        = "Ranks go on launching operations, and none is behind by more than in running jobs."
 	SlightlyBehind      = "%s behind by %s. Running jobs look like this for a moment, too: one report is not enough evidence." // ranksAre, operations
 	LaunchedAlikeTwice  = "All ranks have launched the same operations, and none between the reports. If the job hangs, all ranks are inside one operation."
@@ -292,11 +292,11 @@ const (
 
 // Sentences where nothing was found.
 const (
-	NothingSeen      = "Nothing was seen of the job: not enough evidence to name a rank."
-	NoCallsFor       = "No rank has called an operation for %s. All ranks seen have called the same operations, and this source records no completions: not enough evidence to name a rank." // length
-	FaultyGPU        = "%s has a GPU that shows an error, and no rank has called an operation for %s. All ranks seen have called the same operations, so nothing else tells them apart."     // Who, length
-	FaultyNIC        = "The NIC %s of %s is down, and no rank has called an operation for %s. All ranks seen have called the same operations, so nothing else tells them apart."             // nic, host, length
-	FellSilent       = "%s %s does not answer (%s): %s run there. It fell silent when the job stopped: no rank has called an operation for %s."                                              // what, host, why, ranks, length
+	NothingSeen      = "Nothing was seen of the job. There is not enough evidence to name a rank."
+	NoCallsFor       = "No rank has called an operation for %s. All ranks seen have called the same operations, and this source records no completions. There is not enough evidence to name a rank." // length
+	FaultyGPU        = "%s has a GPU that shows an error, and no rank has called an operation for %s. All ranks seen have called the same operations, so nothing else tells them apart."              // Who, length
+	FaultyNIC        = "The NIC %s of %s is down, and no rank has called an operation for %s. All ranks seen have called the same operations, so nothing else tells them apart."                      // nic, host, length
+	FellSilent       = "%s %s does not answer (%s): %s run there. It fell silent when the job stopped: no rank has called an operation for %s."                                                       // what, host, why, ranks, length
 	GPUShowsError    = "its GPU shows an error"
 	NICShownDown     = "its NIC is down"
 	NICOfOneDown     = "a NIC of their host is down; which of them use it is not known"
@@ -316,8 +316,8 @@ const (
 	RecordBroadcasts    = " To record the end of broadcasts, start the job with NCCL_ALLGATHERV_ENABLE=0."
 	TakeStacksOfThese   = "Take stacks of these ranks: a rank that is in none of those calls holds up the others."
 	FindPeers           = "Take stacks of all ranks to find which rank that call waits for."
-	LookLater           = "Ask again when the job has run for longer."
-	HistoriesLate       = "Ask again when the hosts listed as missing answer in time: what their ranks did was not seen."
+	LookLater           = "Analyze again when the job has run for longer."
+	HistoriesLate       = "Analyze again when the hosts listed as missing answer in time: what their ranks did was not seen."
 	RelieveHosts        = "Look for what else runs on these hosts, and at the CPU limits of the job's containers."
 	SeeKernels          = "Look at the clocks and errors of the GPUs of all suspects, or turn kernel events on."
 	CompareRuns         = "Compare with an earlier run of the job, or look again when it has run for longer."
@@ -367,18 +367,18 @@ const (
 const (
 	FlowsMethod          = "begin, active time and volume of operations that were cut out of flows' bytes"
 	FlowsNotBegun        = "Rank %d has sent nothing in the last of the %s, which %s began and nobody has finished; nothing has been sent for %s. The rank has not come to it, or its network moves nothing." // rank, group operations, others, length
-	FlowsSeveralNotBegun = "%s have sent nothing in the last of the %s, which others began. One of them may hold up the others, or what they share; bytes do not tell which."                                 // ranks, group operations
+	FlowsSeveralNotBegun = "%s have sent nothing in the last of the %s, which others began. One of them may hold up the others, or what they share; bytes do not show which."                                 // ranks, group operations
 	FlowsSentLeast       = "Rank %d has sent least in the last of the %s, and each rank after it in the ring one chunk more: it stopped, or nothing reaches it from rank %d. Nothing has been sent for %s."   // rank, group operations, other rank, length
 	FlowsNobodyLeast     = "Nothing has been sent for %s, and the last of the %s has not ended. All ranks began it, and their volumes do not show who stopped first."                                         // length, group operations
 	FlowsSomeFinished    = "Nothing has been sent for %s, and the last of the %s has ended on some ranks only. Their volumes do not show who stopped first."                                                  // length, group operations
 	FlowsVolumeUnknown   = "Nothing has been sent for %s. How much the last of the %s should move is not known, so it may have ended."                                                                        // length, group operations
 	FlowsRecordEnds      = "%s has no lines up to the end of the recording, while the last of the %s stands still: nothing has been sent for %s. Its counters, its host or its process may be gone."          // Rank, group operations, length
 	FlowsLate            = "Rank %d begins late in the %s: in %d of %d, by %s. What it does before it sends is not seen in bytes."                                                                            // rank, group operations, n, of, length
-	FlowsSeveralLate     = "Several ranks begin the %s late, or in turn: %d of %d show it. Bytes do not tell which of them holds up the others."                                                              // group operations, n, of
+	FlowsSeveralLate     = "Several ranks begin the %s late, or in turn: %d of %d show it. Bytes do not show which of them holds up the others."                                                              // group operations, n, of
 	FlowsLong            = "Rank %d sends to rank %d for longer than the others send, in the %s: %d of %d show it. Its network sends slowly, or the path to that rank is slow."                               // rank, other rank, group operations, n, of
 	FlowsSeveralLong     = "Several ranks send for longer than the others in the %s: %d of %d show it. A finer recording shows which of them makes the gaps on the others."                                   // group operations, n, of
 	FlowsSlowestRate     = "Rank %d sends at the lowest rate in the %s, over the last ten of them."                                                                                                           // rank, group operations
-	FlowsInside          = "The %s take longer than they did, in %d of %d, but begin in time and send for as long as before. A CPU or a GPU is slow inside them; bytes do not tell which."                    // group operations, n, of
+	FlowsInside          = "The %s take longer than they did, in %d of %d, but begin in time and send for as long as before. A CPU or a GPU is slow inside them; bytes do not show which."                    // group operations, n, of
 	FlowsEitherEnd       = "one of its two ends stopped, or the network between them"
 	FlowsDisagree        = "%d groups of flows show trouble, and they do not point at one rank. The ranks may share a host, a switch or a group that is not recorded." // n
 	FlowsUnmatched       = "The operations of the ranks cannot be matched with each other: the flows belong to several groups, form no ring, or the ranks' clocks differ by much."

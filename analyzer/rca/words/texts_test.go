@@ -25,7 +25,7 @@ var examples = map[string]any{
 	"rank": 5, "other rank": 7, "pid": 4711, "count": "7 ranks", "Count": "7 ranks", "members": "8 members", "rest": "6 ranks", "processes": "2 processes", "n": 7, "of": 8, "number": "3,071", "total": "10,240",
 	"peer": " to rank 7 (node-2, GPU 1)", "from": " rank 7 (node-2, GPU 1)", "op": "AllReduce #1204 on dp_1", "operation": "AllReduce #1204", "function": "AllReduce",
 	"call": "ncclCommInitRank on a new communicator of 8 ranks", "comm": "dp_1", "channel": " on channel 3", "place": 1204, "field": "size",
-	"age": " for 9 s", "length": "1.2 s", "waiting": "7 ranks wait for it", "waiters": "7 ranks wait", "are": "are", "is": " is", "have": "have",
+	"age": " for 9 s", "length": "1.2 s", "waiting": "7 ranks have been waiting for it", "waiters": "7 ranks wait", "are": "are", "is": " is", "have": "have",
 	"called": "Broadcast", "else": "AllReduce", "odd": fmt.Sprintf(CalledElsewhere, "Broadcast", 1204, "dp_1", "AllReduce"),
 	"note": RunsOutside, "flaw": fmt.Sprintf(NoBuffers, "AllReduce #1204 on dp_1", ""), "back": ", from which 2 other members have returned",
 	"finished": "3 members have finished", "source": "the kernel says ", "state": "stopped", "stands": "in torch.save at save_checkpoint (train.py:99)",

@@ -29,3 +29,18 @@ func TestSpan(t *testing.T) {
 		}
 	}
 }
+
+// A summary loses only how long ranks have been waiting, wherever that stands and however it is written.
+func TestWithoutWait(t *testing.T) {
+	for summary, want := range map[string]string{
+		"Rank 5 does not send. 7 ranks have been waiting for it for 5.2 s.":                               "Rank 5 does not send.",
+		"Rank 5 does not send. 1 rank has been waiting for it.":                                           "Rank 5 does not send.",
+		"Rank 5 died. 10,239 ranks have been waiting for it in AllReduce #9 on dp for 3 min.":             "Rank 5 died.",
+		"Rank 5 is away. At least 3 ranks have been waiting for it for 6 s. 10,239 of 10,240 ranks wait.": "Rank 5 is away. 10,239 of 10,240 ranks wait.",
+		"7 ranks wait for rank 5, which was not seen.":                                                    "7 ranks wait for rank 5, which was not seen.",
+	} {
+		if got := WithoutWait(summary); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
