@@ -148,7 +148,7 @@
             's',
             [
               g.query('job_id:culprit_nccl_iteration_seconds:mean_short{job_id=~"$job_id", owner=~"$owner"}', '{{job_id}} ({{owner}})'),
-              // Until it is known the baseline is infinite, so that nothing is above it; no axis has room for that.
+              // Until it is known the baseline is infinite, so that nothing is above it, and those of rates are 0; a line there would look like an outage.
               g.query('last_over_time(job_id:culprit_nccl_iteration_seconds:mean_short_baseline{job_id=~"$job_id", owner=~"$owner"}[%s]) < Inf' % config.baselineMemory, '{{job_id}} ({{owner}}) baseline'),
             ],
             links=[s.seriesToJob],
@@ -162,7 +162,7 @@
           ),
           g.timeseries(
             'Ranks that wait least',
-            'Share of the time that a rank waits for peers or the network, summed over its flows: the ten smallest. In a slow job the rank that waits least is the one the others wait for.',
+            'Share of the time that a rank waits for peers or the network, summed over its flows, so that it may exceed 100%: the ten smallest. In a slow job the rank that waits least is the one the others wait for.',
             'percentunit',
             [g.query('bottomk(10, sum by (job_id, owner, rank) (rate(%s[$__rate_interval])))' % s.ofJob('culprit_nccl_wait_seconds_total', 'reason=~"peer|network|receive"'), '{{job_id}} ({{owner}}) rank {{rank}}')],
             links=[s.seriesToRank],
@@ -175,7 +175,7 @@
               g.query('min by (job_id, owner) (sum by (job_id, owner, rank) (rate(%s[$__rate_interval])))' % s.ofJob('culprit_nccl_function_ops_total'), '{{job_id}} ({{owner}}) slowest'),
               g.query('quantile by (job_id, owner) (0.5, sum by (job_id, owner, rank) (rate(%s[$__rate_interval])))' % s.ofJob('culprit_nccl_function_ops_total'), '{{job_id}} ({{owner}}) median'),
               g.query('max by (job_id, owner) (sum by (job_id, owner, rank) (rate(%s[$__rate_interval])))' % s.ofJob('culprit_nccl_function_ops_total'), '{{job_id}} ({{owner}}) fastest'),
-              g.query('last_over_time(job_id:culprit_nccl_function_ops:rate_short_baseline{job_id=~"$job_id", owner=~"$owner"}[%s])' % config.baselineMemory, '{{job_id}} ({{owner}}) baseline'),
+              g.query('last_over_time(job_id:culprit_nccl_function_ops:rate_short_baseline{job_id=~"$job_id", owner=~"$owner"}[%s]) > 0' % config.baselineMemory, '{{job_id}} ({{owner}}) baseline'),
             ],
           ) + { fieldConfig+: { overrides: [g.limit('.* baseline')] } },
           g.timeseries(
@@ -186,7 +186,7 @@
               g.query('min by (job_id, owner) (sum by (job_id, owner, rank) (rate(%s[$__rate_interval])))' % s.ofJob('culprit_nccl_bytes_total'), '{{job_id}} ({{owner}}) least'),
               g.query('quantile by (job_id, owner) (0.5, sum by (job_id, owner, rank) (rate(%s[$__rate_interval])))' % s.ofJob('culprit_nccl_bytes_total'), '{{job_id}} ({{owner}}) median'),
               g.query('max by (job_id, owner) (sum by (job_id, owner, rank) (rate(%s[$__rate_interval])))' % s.ofJob('culprit_nccl_bytes_total'), '{{job_id}} ({{owner}}) most'),
-              g.query('last_over_time(job_id:culprit_nccl_bytes:rate_short_baseline{job_id=~"$job_id", owner=~"$owner"}[%s])' % config.baselineMemory, '{{job_id}} ({{owner}}) baseline'),
+              g.query('last_over_time(job_id:culprit_nccl_bytes:rate_short_baseline{job_id=~"$job_id", owner=~"$owner"}[%s]) > 0' % config.baselineMemory, '{{job_id}} ({{owner}}) baseline'),
             ],
           ) + { fieldConfig+: { overrides: [g.limit('.* baseline')] } },
         ]),

@@ -15,8 +15,17 @@
       s.uid.node,
       'Culprit / Node',
       'A host: its GPUs, links, network cards, queue pairs, CPUs and memory.',
-      [g.labelVariable('instance', 'Node', 'culprit_exporter_build_info', 'The exporter of the node.')],
+      [g.namedVariable('instance', 'host', 'Node', 'culprit_exporter_build_info', 'The host, as its exporter calls it.')],
       [
+        g.row('GPUs at work', [
+          g.timeseries('SM clock', 'Clock of each GPU. A GPU below the others under load is throttled.', 'hertz', [g.query('culprit_nvml_sm_clock_hertz' + here, 'GPU {{gpu}}')]),
+          g.timeseries('Power', 'Power of each GPU, and the lowest limit of any (dashed).', 'watt', [
+            g.query('culprit_nvml_power_watts' + here, 'GPU {{gpu}}'),
+            g.query('min(culprit_nvml_power_limit_watts%s)' % here, 'limit'),
+          ]) + { fieldConfig+: { overrides: [g.limit('limit')] } },
+          g.timeseries('Temperature', 'Temperature of each GPU.', 'celsius', [g.query('culprit_nvml_temperature_celsius' + here, 'GPU {{gpu}}')]),
+          g.timeseries('Xid errors', 'Critical errors that the driver reported since the exporter started, by GPU and Xid.', 'short', [g.query('culprit_nvml_xid_errors_total%s > 0' % here, 'GPU {{gpu}} Xid {{xid}}')]),
+        ]),
         g.row('Ranks', [
           g.table(
             'Ranks here',

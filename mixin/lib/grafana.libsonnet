@@ -38,6 +38,15 @@ local datasource = { type: 'prometheus', uid: '${datasource}' };
     current: if many then { text: ['All'], value: ['$__all'] } else {},
   },
 
+  // A variable over the values of one label that shows people another one of the same series: shown must come before name in the alphabet,
+  // as Prometheus orders labels.
+  namedVariable(name, shown, label, metric, description):: self.labelVariable(name, label, metric, description) + {
+    local query = 'query_result(max by (%s, %s) (%s))' % [shown, name, metric],
+    query: { query: query, refId: 'variable' },
+    definition: query,
+    regex: '/%s="(?<text>[^"]+)", *%s="(?<value>[^"]+)"/' % [shown, name],
+  },
+
   // A text that whoever looks at the dashboard can change.
   textVariable(name, label, value, description):: {
     name: name,
@@ -68,7 +77,7 @@ local datasource = { type: 'prometheus', uid: '${datasource}' };
     description: description,
     datasource: datasource,
     targets: targets(queries),
-    fieldConfig: { defaults: { unit: unit }, overrides: [] },
+    fieldConfig: { defaults: { unit: unit, noValue: 'none' }, overrides: [] },
     gridPos: { w: width, h: height },
     interval: '1s',
   },

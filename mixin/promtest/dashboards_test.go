@@ -90,6 +90,14 @@ func clusterBoards(t *testing.T) []board {
 	return list
 }
 
+// valuesOf gives the expression that the values of a variable come from.
+func valuesOf(definition, name string) string {
+	if expr, ok := strings.CutPrefix(definition, "query_result("); ok {
+		return strings.TrimSuffix(expr, ")")
+	}
+	return strings.TrimSuffix(strings.TrimPrefix(definition, "label_values("), ", "+name+")")
+}
+
 // TestClusterVariable: where jobs are told apart by cluster, every dashboard has a variable for it, every query selects it, and every link
 // keeps it. Without, nothing speaks of it.
 func TestClusterVariable(t *testing.T) {
@@ -132,7 +140,7 @@ func TestClusterVariable(t *testing.T) {
 			}
 			for _, v := range list[2:] {
 				if v.Type == "query" {
-					selects(strings.TrimSuffix(strings.TrimPrefix(v.Definition, "label_values("), ", "+v.Name+")"))
+					selects(valuesOf(v.Definition, v.Name))
 				}
 			}
 			for _, a := range b.Annotations.List {
@@ -213,8 +221,7 @@ func TestDashboards(t *testing.T) {
 					t.Errorf("variable %s lacks a description or $datasource", v.Name)
 				}
 				if v.Type == "query" {
-					selector := strings.TrimSuffix(strings.TrimPrefix(v.Definition, "label_values("), ", "+v.Name+")")
-					checkExpr(t, "variable "+v.Name, selector, names)
+					checkExpr(t, "variable "+v.Name, valuesOf(v.Definition, v.Name), names)
 				}
 			}
 			for _, a := range b.Annotations.List {

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Grafana's data source for Prometheus is no package of its own with a free licence; this is what the shipped dashboards need of it: range and
-// instant queries as series, tables and heat maps, label_values(), and the variables of intervals. The page's server forwards /api to Prometheus.
+// instant queries as series, tables and heat maps, label_values(), query_result(), and the variables of intervals. The page's server forwards /api to Prometheus.
 
 import { DataFrame, DataQueryRequest, DataQueryResponse, FieldType, MetricFindValue, ScopedVars, TestDataSourceResponse } from '@grafana/data';
 import { RuntimeDataSource, SceneObject, sceneGraph } from '@grafana/scenes';
@@ -65,11 +65,16 @@ export class Prometheus extends RuntimeDataSource<Query> {
 
   async metricFindQuery(query: string | { query: string }, options: { scopedVars: ScopedVars; range: DataQueryRequest['range'] }): Promise<MetricFindValue[]> {
     const text = interpolated(typeof query === 'string' ? query : query.query, options.scopedVars);
+    const { from, to } = options.range;
+    const expr = /^query_result\((.+)\)$/s.exec(text);
+    if (expr) {
+      const { result }: { result: Series[] } = await get('query', { query: expr[1], time: String(to.unix()) });
+      return result.map(({ metric }) => ({ text: `{${Object.entries(metric).map(([name, value]) => `${name}="${value}"`).join(',')}} 1` }));
+    }
     const m = /^label_values\((.+), *([a-zA-Z_]\w*)\)$/s.exec(text);
     if (!m) {
-      throw new Error(`not label_values(): ${text}`);
+      throw new Error(`neither label_values() nor query_result(): ${text}`);
     }
-    const { from, to } = options.range;
     const values: string[] = await get(`label/${m[2]}/values`, { 'match[]': m[1], start: String(from.unix()), end: String(to.unix()) });
     return values.map((text) => ({ text, value: text }));
   }
