@@ -289,12 +289,12 @@ func TestIndex(t *testing.T) {
 
 // Look-ups that paged nobody are hidden until somebody asks for them; an analysis under way may still page.
 func TestIndexHidesTheQuiet(t *testing.T) {
-	loud, slow, quiet, new := hung(8, 5, func(int) string { return "stuck" }), hung(8, 5, func(int) string { return "moving" }), hung(8, 5, func(int) string { return "idle" }), hung(8, 5, func(int) string { return "idle" })
-	loud.JobID, slow.JobID, quiet.JobID, new.JobID = "job-loud", "job-slow", "job-quiet", "job-new"
+	loud, slow, quiet, fresh := hung(8, 5, func(int) string { return "stuck" }), hung(8, 5, func(int) string { return "moving" }), hung(8, 5, func(int) string { return "idle" }), hung(8, 5, func(int) string { return "idle" })
+	loud.JobID, slow.JobID, quiet.JobID, fresh.JobID = "job-loud", "job-slow", "job-quiet", "job-new"
 	slow.Verdict.Class = rca.SlowCompute
 	quiet.Verdict.Class, quiet.Verdict.Page = rca.Healthy, false
-	new.Verdict = nil
-	all := []incident.Incident{loud, slow, quiet, new}
+	fresh.Verdict = nil
+	all := []incident.Incident{loud, slow, quiet, fresh}
 	for query, want := range map[string][]string{
 		"": {"job-loud", "job-slow", "job-new"}, "severity=critical": {"job-loud"}, "severity=warning": {"job-slow"}, "severity=none": {"job-quiet", "job-new"},
 		"severity=all": {"job-loud", "job-slow", "job-quiet", "job-new"},

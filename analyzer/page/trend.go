@@ -86,7 +86,7 @@ func newChart(trend *jobs.Trend, inc *incident.Incident) *Chart {
 		Width: trendWidth, Height: trendHeight, Left: trendLeft, Right: trendWidth - 4, Top: trendTop, Bottom: trendHeight - trendBottom,
 		From: first.UTC().Format(time.TimeOnly), To: last.UTC().Format(time.TimeOnly),
 	}
-	value := func(v float64) string { return decimal(v) }
+	value := decimal
 	c.Title = "Operations a second of a rank"
 	if trend.Unit == jobs.Iteration {
 		value, c.Title = seconds, "Time of an iteration"
