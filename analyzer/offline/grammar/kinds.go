@@ -90,7 +90,8 @@ const (
 	LibraryWaits    Kind = "library_waits"
 	ServerWatchdog  Kind = "server_watchdog"
 	HungTask        Kind = "hung_task"
-	Stalled         Kind = "stalled"
+	WatchdogStuck   Kind = "watchdog_stuck"
+	Returned        Kind = "returned" // NCCL's functions failed, without a word why.
 	VersionMismatch Kind = "version_mismatch"
 	Starting        Kind = "starting"
 	Behind          Kind = "behind"

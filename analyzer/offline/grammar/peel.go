@@ -68,6 +68,9 @@ func Plain(text []byte) []byte {
 	if bytes.IndexByte(text, 0x1b) >= 0 || bytes.Contains(text, []byte("[0m")) {
 		text = colour.ReplaceAll(text, nil)
 	}
+	if own, ok := errorFile(text); ok {
+		return own
+	}
 	text = outOfJSON(text)
 	for range 8 { // A collector within another.
 		peel := wrapper(text)
@@ -79,9 +82,37 @@ func Plain(text []byte) []byte {
 	return unbroken(text)
 }
 
+// errorFile gives the traceback in the file that TorchElastic writes of a process that failed: in the first versions a list of the
+// writer's own frames, after which nothing but the message tells.
+func errorFile(text []byte) ([]byte, bool) {
+	text = bytes.TrimSpace(text)
+	if !bytes.HasPrefix(text, []byte(`{"message"`)) {
+		return nil, false
+	}
+	var file struct {
+		Message struct {
+			Message   string
+			ExtraInfo struct {
+				Stack json.RawMessage `json:"py_callstack"`
+			}
+		}
+	}
+	if json.Unmarshal(text, &file) != nil || file.Message.Message == "" {
+		return nil, false
+	}
+	var stack string
+	if json.Unmarshal(file.Message.ExtraInfo.Stack, &stack) == nil && stack != "" {
+		return []byte(stack), true
+	}
+	return []byte("Traceback (most recent call last):\n" + file.Message.Message + "\n"), true
+}
+
 // InJSON reports whether lines are kept in JSON, one object each, as Docker and collectors of logs do.
 func InJSON(text []byte) bool {
 	_, ok := jsonLine(firstLine(bytes.TrimLeft(text, " \n\ufeff")))
+	if !ok {
+		_, ok = errorFile(text)
+	}
 	return ok
 }
 
@@ -113,7 +144,7 @@ func jsonLine(line []byte) (string, bool) {
 
 // outOfJSON takes lines out of JSON. A line of Docker's without an end goes on in the next; others' have none.
 func outOfJSON(text []byte) []byte {
-	if !InJSON(text) {
+	if _, ok := jsonLine(firstLine(bytes.TrimLeft(text, " \n\ufeff"))); !ok {
 		return text
 	}
 	docker := bytes.HasPrefix(bytes.TrimLeft(text, " \n\ufeff"), []byte(`{"log":`))

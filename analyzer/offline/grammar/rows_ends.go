@@ -11,7 +11,11 @@ const (
 // endRows are ends of processes with the rank, as launchers list them.
 var endRows = []Row{
 	{
-		Kind: ListedEnd, Prints: ofElastic + ", 1.9 and newer", Source: atElastic + "/multiprocessing/errors",
+		Kind: ListedEnd, Prints: ofElastic + " of 1.9", Source: atElastic + "/multiprocessing/errors", Anchors: []string{"Root Cause:\n[0]:"},
+		Test: "Root Cause:\n[0]:\n  time: x\n  rank: 3 (local_rank: 3)",
+	},
+	{
+		Kind: ListedEnd, Prints: ofElastic + ", 1.10 and newer", Source: atElastic + "/multiprocessing/errors",
 		Anchors: []string{"Root Cause (first observed failure):"}, Test: "Root Cause (first observed failure):\n[0]:\n  time : x\n  rank      : 3 (local_rank: 3)",
 	},
 	{
@@ -30,6 +34,12 @@ var endRows = []Row{
 		Anchors: []string{"noticed that process rank"}, Flat: true,
 		Pattern: re(`noticed that process rank (?P<rank>\d+) with PID (?P<pid>\d+) on node (?P<host>\S+) exited on signal (?P<signal>\d+)`),
 		Test:    "mpirun noticed that process rank 7 with PID 4711 on node gpu-b exited on signal 9 (Killed).",
+	},
+	{
+		Kind: RankEnd, Prints: "mpirun, prterun and prun (Open MPI 1.7 to 5)", Source: "github.com/openpmix/prrte src/tools/prun/help-prun.txt",
+		Anchors: []string{"has exited due to process rank"}, Flat: true,
+		Pattern: re(`has exited due to process rank (?P<rank>\d+) with PID (?P<pid>\d+) on node (?P<host>\S+) (?P<how>exiting improperly|exiting without calling "?\w+"?)`),
+		Test:    "mpirun has exited due to process rank 6 with PID 0 on\nnode gpu-b exiting improperly. There are three reasons this could occur:",
 	},
 	{
 		Kind: RankEnd, Prints: "mpirun, prterun and prun (Open MPI)", Source: "github.com/openpmix/prrte src/tools/prun/help-prun.txt",
@@ -145,6 +155,14 @@ var launcherRows = []Row{
 		Test:    "torch.multiprocessing.spawn.ProcessExitedException: process 3 terminated with signal SIGKILL",
 	},
 	{
+		Kind: ProcessEnd, Prints: "Open MPI's handler of signals", Source: "github.com/open-mpi/ompi opal/util/stacktrace.c",
+		Anchors: []string{"] Signal: "}, Pattern: re(`\[(?P<host>[\w.-]+):(?P<pid>\d+)\] Signal: [\w ]+ \((?P<signal>\d+)\)`), Test: "[gpu-a:4711] Signal: Segmentation fault (11)",
+	},
+	{
+		Kind: ProcessEnd, Prints: "kubectl describe", Source: "github.com/kubernetes/kubectl pkg/describe/describe.go",
+		Anchors: []string{"Exit Code: "}, Pattern: re(`Exit Code: +(?P<code>[1-9]\d*)`), Test: "      Exit Code:    139",
+	},
+	{
 		Kind: ProcessEnd, Prints: "PyTorch Lightning", Source: "github.com/Lightning-AI/pytorch-lightning strategies/launchers/subprocess_script.py",
 		Anchors: []string{"Child process with PID "},
 		Pattern: re(`Child process with PID (?P<pid>\d+) terminated with code (?P<code>-?\d+)`), Test: "[rank: 0] Child process with PID 49 terminated with code 1. Forcefully terminating all other processes",
@@ -167,8 +185,8 @@ var launcherRows = []Row{
 		Test:    "=   BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES\n=   PID 16063 RUNNING AT gpu-a\n=   EXIT CODE: 139",
 	},
 	{
-		Kind: WorkerDied, Prints: "vLLM's multiprocessing executor", Source: "github.com/vllm-project/vllm vllm/v1/executor/multiproc_executor.py", Says: "died unexpectedly",
-		Anchors: []string{"died unexpectedly, shutting down"}, Pattern: re(`Worker proc (?P<worker>\S+) died unexpectedly`),
+		Kind: WorkerDied, Prints: "vLLM's multiprocessing executor and client of its engine", Source: "github.com/vllm-project/vllm vllm/v1/executor/multiproc_executor.py, vllm/v1/engine/core_client.py", Says: "died unexpectedly",
+		Anchors: []string{"died unexpectedly, shutting down"}, Pattern: re(`(?:Worker|Engine core) proc (?P<worker>\S+) died unexpectedly`),
 		Test: "ERROR 05-06 16:54:45 [multiproc_executor.py:123] Worker proc VllmWorker-1 died unexpectedly, shutting down executor.",
 	},
 	{
@@ -202,6 +220,28 @@ var launcherRows = []Row{
 		Kind: ServerWatchdog, Prints: "vLLM's shared memory queue", Source: "github.com/vllm-project/vllm vllm/distributed/device_communicators/shm_broadcast.py", Says: "waits for another process of the server: no message came through the shared memory",
 		Anchors: []string{"o available shared memory broadcast block"}, Pattern: re(`[Nn]o available shared memory broadcast block found[^\n]*`),
 		Test: "INFO 01-01 10:00:00 [shm_broadcast.py:466] No available shared memory broadcast block found in 60 seconds.",
+	},
+	{
+		Kind: WorkerDied, Prints: "JAX's and TensorFlow's coordination service", Source: "github.com/openxla/xla xla/tsl/distributed_runtime/coordination/coordination_service.cc", Says: "stopped its heartbeats",
+		Anchors: []string{"stopped sending heartbeats", " heartbeat timeout."}, Flat: true,
+		Pattern: re(`(?:\(stopped sending heartbeats\): |Task )/job:\w+/replica:\d+/(?P<worker>task:\d+)(?: heartbeat timeout)?`),
+		Test:    "UNAVAILABLE: The following tasks are unhealthy (stopped sending heartbeats):\n/job:jax_worker/replica:0/task:3\nThe tasks have crashed.",
+	},
+	{
+		Kind: Awaited, Prints: "JAX's and TensorFlow's coordination service", Source: "github.com/openxla/xla xla/tsl/distributed_runtime/coordination/coordination_service.cc", Says: "did not come to the barrier ${id}: ${have} of ${of} tasks came",
+		Anchors: []string{"Barrier timed out. "}, Flat: true,
+		Pattern: re(`Barrier timed out\. Id: (?P<id>[\w:.-]+?)\. Number of tasks at barrier: (?P<have>\d+)/(?P<of>\d+)\..*?timed out task names: /job:\w+/replica:\d+/(?P<worker>task:\d+)`),
+		Test:    "Barrier timed out. Id: PjRT_Client_Connect::0. Number of tasks at barrier: 7/8. The first task at the barrier: /job:jax_worker/replica:0/task:0. Some timed out task names:\n/job:jax_worker/replica:0/task:5",
+	},
+	{
+		Kind: HostMemory, Prints: "dlrover's job master", Source: "github.com/intelligent-machine-learning/dlrover dlrover/python/master/monitor, issue 1690", Says: "ran out of the memory that its pod may use, says dlrover",
+		Anchors: []string{"][status_update]["}, Pattern: re(`\[(?P<worker>[\w.-]+)\]\[status_update\]\[\w+ to Failed\][^\n]*"exit reason": "OOM`),
+		Test: `[2026-01-01, 10:00:00][warn][job-worker-3][status_update][Running to Failed][{"from_state": "Running", "to_state": "Failed", "node": "job-worker-3", "exit reason": "OOMKilled"}]`,
+	},
+	{
+		Kind: WorkerDied, Prints: "dlrover's job master", Source: "github.com/intelligent-machine-learning/dlrover dlrover/python/master/monitor, issue 1690", Says: "failed, says dlrover (${what})",
+		Anchors: []string{"][status_update]["}, Pattern: re(`\[(?P<worker>[\w.-]+)\]\[status_update\]\[\w+ to Failed\][^\n]*"exit reason": "(?P<what>[^O"][^"]*)"`),
+		Test: `[2026-01-01, 10:00:00][warn][job-worker-3][status_update][Running to Failed][{"from_state": "Running", "to_state": "Failed", "node": "job-worker-3", "exit reason": "Deleted"}]`,
 	},
 	{
 		Kind: Crashed, Prints: "Python's faulthandler", Source: "docs.python.org library/faulthandler", Says: "crashed: ${what}",

@@ -44,8 +44,28 @@ var hardwareRows = []Row{
 	{
 		Kind: LinkHardware, Prints: "NVSwitch's driver, in the kernel log", Source: "docs.nvidia.com datacenter/tesla/fabric-manager-user-guide", Says: "NVSwitch ${bus} reported SXid ${sxid}: ${what}",
 		Anchors: []string{": SXid (PCI:"},
-		Pattern: re(kernelHead + `nvidia-nvswitch\d+: SXid \(PCI:(?P<bus>[0-9a-f:.]+)\): (?P<sxid>\d+), (?P<what>(?:Fatal|Non-fatal)[^\n]*)`),
+		Pattern: re(kernelHead + `nvidia-nvswitch\d+: SXid \(PCI:(?P<bus>[0-9a-f:.]+)\): (?P<sxid>\d+), (?P<what>Fatal[^\n]*)`),
 		Test:    "nvidia-nvswitch3: SXid (PCI:0000:c1:00.0): 20034, Fatal, Link 30 LTSSM Fault Up",
+	},
+	{
+		Kind: Warning, Prints: "NVSwitch's driver, in the kernel log", Source: "docs.nvidia.com datacenter/tesla/fabric-manager-user-guide", Says: "NVSwitch ${bus} reported SXid ${sxid}: ${what}",
+		Anchors: []string{": SXid (PCI:"},
+		Pattern: re(kernelHead + `nvidia-nvswitch\d+: SXid \(PCI:(?P<bus>[0-9a-f:.]+)\): (?P<sxid>\d+), (?P<what>Non-fatal[^\n]*)`),
+		Test:    "nvidia-nvswitch0: SXid (PCI:0000:83:00.0): 12028, Non-fatal, Link 32 egress non-posted PRIV error (First)",
+	},
+	{
+		Kind: GPUHardware, Prints: ofDriver, Source: "github.com/NVIDIA/open-gpu-kernel-modules src/nvidia/src/kernel/gpu/gsp", Says: "GPU ${gpu} stopped: its GSP firmware does not answer",
+		Anchors: []string{"_kgspIsHeartbeatTimedOut: ", "_kgspLogRpcTimeout: "}, Pattern: re(kernelHead + `NVRM: GPU ?(?P<gpu>\d+) _kgsp(?:IsHeartbeatTimedOut|LogRpcTimeout): `),
+		Test: "NVRM: GPU6 _kgspIsHeartbeatTimedOut: Heartbeat timed out, currentTimeMs 812751949 heartbeat 1899482",
+	},
+	{
+		Kind: GPUHardware, Prints: "NVIDIA's management library and nvidia-smi", Source: "docs.nvidia.com deploy/nvml-api, NVML_ERROR_GPU_IS_LOST", Says: "GPU ${bus} is lost: the driver cannot reach it",
+		Anchors: []string{"determine the device handle for"}, Pattern: re(`determine the device handle for (?:gpu |GPU ?)(?P<bus>[0-9A-Fa-f:.]*[0-9A-Fa-f])`),
+		Test: "Unable to determine the device handle for GPU0000:4E:00.0: Unknown Error",
+	},
+	{
+		Kind: GPUHardware, Prints: ofCUDA, Source: "docs.nvidia.com deploy/nvml-api, NVML_ERROR_GPU_IS_LOST", Says: "its GPU is lost: the driver cannot reach it",
+		Anchors: []string{"GPU is lost"}, Pattern: re(`(?:[Ee]rror: |\(|'|NVML: )GPU is lost`), Test: "RuntimeError: CUDA error: GPU is lost. Reboot the system to recover this GPU",
 	},
 	{
 		Kind: HostMemory, Prints: ofKernel, Source: "docs.kernel.org admin-guide/mm, mm/oom_kill.c", Says: "was killed by the kernel: its host or cgroup ran out of memory",
@@ -95,9 +115,25 @@ var hardwareRows = []Row{
 	},
 	{
 		Kind: GPUHardware, Prints: "the amdgpu driver, in the kernel log", Source: "drivers/gpu/drm/amd", Says: "GPU ${bus} stopped: ${what}",
-		Anchors: []string{"amdgpu: GPU reset begin", "timeout, signaled seq", "Memory access fault by GPU node"},
-		Pattern: re(kernelHead + `(?:amdgpu (?P<bus>[0-9a-f:.]+): (?:amdgpu: |\[drm\] )?(?P<what>GPU reset begin|[^\n]*ring \S+ timeout, signaled seq)|Memory access fault by GPU node)`),
+		Anchors: []string{"amdgpu: GPU reset begin", "timeout, signaled seq"},
+		Pattern: re(kernelHead + `amdgpu (?P<bus>[0-9a-f:.]+): (?:amdgpu: |\[drm\] )?(?P<what>GPU reset begin|[^\n]*ring \S+ timeout, signaled seq)`),
 		Test:    "amdgpu 0000:c3:00.0: amdgpu: GPU reset begin!",
+	},
+	{
+		Kind: GPUProgram, Prints: "the amdgpu driver, in the kernel log", Source: "drivers/gpu/drm/amd/amdgpu/gmc_v9_0.c", Says: "made a fault in its GPU program: page fault of GPU ${bus}",
+		Anchors: []string{"amdgpu:  for process ", "amdgpu:  Process "},
+		Pattern: re(kernelHead + `amdgpu (?P<bus>[0-9a-f:.]+): amdgpu: +(?:for process|Process) \S+ pid (?P<pid>\d+) thread`),
+		Test:    "amdgpu 0000:3d:00.0: amdgpu:  for process python3.12 pid 6071 thread python3.12 pid 6071)",
+	},
+	{
+		Kind: GPUProgram, Prints: "AMD's HSA runtime", Source: "github.com/ROCm/ROCR-Runtime runtime/hsa-runtime/core/runtime/runtime.cpp", Says: "made a fault in its GPU program: memory access fault of GPU node ${node}",
+		Anchors: []string{"emory access fault by GPU node"}, Pattern: re(`emory access fault by GPU node-(?P<node>\d+)`),
+		Test: "Memory access fault by GPU node-3 (Agent handle: 0x5a) on address 0x709843600000. Reason: Write access to a read-only page.",
+	},
+	{
+		Kind: GPUHardware, Prints: "AMD's HSA runtime", Source: "github.com/ROCm/ROCR-Runtime runtime/hsa-runtime/core/runtime/runtime.cpp", Says: "GPU node ${node} stopped: ${what}",
+		Anchors: []string{"HW Exception by GPU node"}, Pattern: re(`HW Exception by GPU node-(?P<node>\d+)[^\n]*reason ?:(?P<what>[^\n]*)`),
+		Test: "HW Exception by GPU node-5 (Agent handle: 0x55) reason :GPU Hang",
 	},
 	{
 		Kind: GPUHardware, Prints: ofCUDA, Source: atCUDA, Says: "its GPU reported an uncorrectable ECC error",
@@ -134,8 +170,8 @@ var hardwareRows = []Row{
 	},
 	{
 		Kind: GPUSetup, Prints: ofCUDA, Source: atCUDA, Says: "could not use its GPU: ${what}",
-		Anchors: []string{"invalid device ordinal", "no CUDA-capable device is detected", "all CUDA-capable devices are busy", "system not yet initialized", "No CUDA GPUs are available"},
-		Pattern: re(`(?:CUDA error: |failure (?:\d+ )?'|RuntimeError: )(?P<what>invalid device ordinal|no CUDA-capable device is detected|all CUDA-capable devices are busy or unavailable|system not yet initialized|No CUDA GPUs are available)`),
+		Anchors: []string{"invalid device ordinal", "no CUDA-capable device is detected", "all CUDA-capable devices are busy", "system not yet initialized", "No CUDA GPUs are available", "busy or unavailable", "driver version is insufficient", "Driver/library version mismatch"},
+		Pattern: re(`(?:` + ncclHead + `[^\n]*)?(?:CUDA error: |failure (?:\d+ )?'|RuntimeError: |failed: |NVML: )(?P<what>invalid device ordinal|no CUDA-capable device is detected|all CUDA-capable devices are busy or unavailable|CUDA-capable device\(s\) is/are busy or unavailable|system not yet initialized|No CUDA GPUs are available|CUDA driver version is insufficient for CUDA runtime version|Driver/library version mismatch)`),
 		Test:    "RuntimeError: CUDA error: invalid device ordinal",
 	},
 	{

@@ -28,9 +28,9 @@ var programRows = []Row{
 		Test:    "Rank 3, node gpu-c, device 3, iteration #9: Possible transient error!",
 	},
 	{
-		Kind: NotANumber, Prints: ofMegatron, Source: "github.com/NVIDIA/Megatron-LM megatron/core/distributed/param_and_grad_buffer.py", Says: "found ${what} in its gradients",
+		Kind: NotANumber, Prints: ofMegatron, Source: "github.com/NVIDIA/Megatron-LM megatron/core/distributed/param_and_grad_buffer.py", Says: "found ${what} in its ${where}",
 		Anchors: []string{"in local grad norm", "in local forward loss", "in local grad"},
-		Pattern: re(`[Rr]ank (?P<rank>\d+): found (?P<what>\w+) in local (?:grad norm|forward loss|grad)[^\n]*?(?:Device: (?P<gpu>\d+), node: (?P<host>[\w.-]+))?(?:\s|$)`),
+		Pattern: re(`[Rr]ank (?P<rank>\d+): found (?P<what>\w+) in local (?P<where>grad norm|forward loss|grad)(?:[^\n]*?Device: (?P<gpu>\d+), node: (?P<host>[\w.-]+))?`),
 		Test:    "AssertionError: Rank 3: found NaN in local grad norm in backwards pass. Device: 3, node: gpu-c",
 	},
 	{
@@ -76,9 +76,9 @@ var programRows = []Row{
 // libraryRows are what communication libraries other than NCCL say.
 var libraryRows = []Row{
 	{
-		Kind: WaitsFor, Prints: "DeepEP's barrier inside a host; value above 0: that rank has not come", Source: "github.com/deepseek-ai/DeepEP csrc/kernels/utils.cuh, issue 570", Says: "DeepEP's barrier",
-		Anchors: []string{"DeepEP timeout check failed: rank"},
-		Pattern: re(`DeepEP timeout check failed: rank = (?P<by>\d+), thread = (?P<ranks>\d+), value = (?P<value>-?\d+)`),
+		Kind: WaitsFor, Prints: "DeepEP's and nccl_ep's barrier inside a host; value above 0: that rank has not come", Source: "github.com/deepseek-ai/DeepEP csrc/kernels/utils.cuh, issue 570; github.com/NVIDIA/nccl contrib/nccl_ep/device", Says: "${lib}'s barrier",
+		Anchors: []string{"EP timeout check failed: rank"},
+		Pattern: re(`(?P<lib>DeepEP|NCCL EP) timeout check failed: rank = (?P<by>\d+), thread = (?P<ranks>\d+), value = (?P<value>-?\d+)`),
 		Test:    "DeepEP timeout check failed: rank = 6, thread = 5, value = 1024)",
 	},
 	{
@@ -87,9 +87,19 @@ var libraryRows = []Row{
 		Test: "Warning: DeepEP timeout for barrier, rank 2, dst_rank 5",
 	},
 	{
-		Kind: WaitsFor, Prints: "DeepEP's low-latency kernels", Source: "github.com/deepseek-ai/DeepEP csrc/kernels/internode_ll.cu", Says: "DeepEP's exchange",
-		Anchors: []string{"DeepEP timeout for dispatch receive,", "DeepEP timeout for combine receive,"},
-		Pattern: re(`DeepEP timeout for (?P<what>dispatch|combine) receive, rank (?P<by>\d+), local_expert_idx \d+, src_rank (?P<ranks>\d+)`),
+		Kind: WaitsFor, Prints: "nccl_ep's barrier", Source: "github.com/NVIDIA/nccl contrib/nccl_ep/device/low_latency.cu", Says: "NCCL EP's barrier",
+		Anchors: []string{"EP clean barrier timeout"}, Pattern: re(`NCCL EP clean barrier timeout \(P2P\), myRank (?P<by>\d+), peer (?P<ranks>\d+)`),
+		Test: "Warning: NCCL EP clean barrier timeout (P2P), myRank 2, peer 5",
+	},
+	{
+		Kind: LibraryWaits, Prints: "nccl_ep's barrier", Source: "github.com/NVIDIA/nccl contrib/nccl_ep/device/low_latency.cu", Says: "timed out in NCCL EP's barrier over the network",
+		Anchors: []string{"EP clean barrier timeout"}, Pattern: re(`NCCL EP clean barrier timeout \(GIN\), myRank (?P<rank>\d+)`),
+		Test: "Warning: NCCL EP clean barrier timeout (GIN), myRank 2",
+	},
+	{
+		Kind: WaitsFor, Prints: "DeepEP's and nccl_ep's low-latency kernels", Source: "github.com/deepseek-ai/DeepEP csrc/kernels/internode_ll.cu; github.com/NVIDIA/nccl contrib/nccl_ep/device/low_latency.cu", Says: "${lib}'s exchange",
+		Anchors: []string{"EP timeout for dispatch receive,", "EP timeout for combine receive,"},
+		Pattern: re(`(?P<lib>DeepEP|NCCL EP) timeout for (?P<what>dispatch|combine) receive, rank (?P<by>\d+), local_expert_idx \d+, src_rank (?P<ranks>\d+)`),
 		Test:    "Warning: DeepEP timeout for dispatch receive, rank 2, local_expert_idx 0, src_rank 5",
 	},
 	{

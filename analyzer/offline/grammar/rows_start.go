@@ -83,7 +83,7 @@ var startRows = []Row{
 	{
 		Kind: NetworkError, Prints: ofNCCL, Source: "github.com/NVIDIA/nccl src/transport/net_ib.cc", Says: "lost the network to ${peer}: InfiniBand completion error, status ${status}",
 		Anchors: []string{"Got completion from peer"},
-		Pattern: re(`(?:[^\n]*?` + ncclHead + `)?[^\n]*?Got completion from peer (?P<peer>[\w.:%-]+?)<\d+> with (?:status=|error )(?P<status>\d+)[^\n]*`),
+		Pattern: re(`(?:[^\n]*?` + ncclHead + `)?[^\n]*?Got completion from peer (?P<peer>[\w.:%-]+?)<\d+> with (?:status=|error )(?:\w+\()?(?P<status>\d+)(?:[^\n]*?\bhca (?P<nic>\w+))?`),
 		Test:    "node-1:701:911 [0] transport/net_ib.cc:1296 NCCL WARN NET/IB: Got completion from peer 10.1.0.7<38244> with status=12 hca mlx5_1",
 	},
 	{
@@ -97,6 +97,17 @@ var startRows = []Row{
 		Anchors: []string{"ncclRemoteError:"},
 		Pattern: re(`ncclRemoteError:[^\n]*(?:\n[^\n]*Last error:[^\n]*\n(?:\[rank\d+\]:? ?)?(?P<last>[^\n]*))?`),
 		Test:    "ncclRemoteError: A call failed possibly due to a network error or a remote process exiting prematurely.\nLast error:\nsocketProgressOpt: Call to recv from 10.0.0.9<49901> failed : Broken pipe",
+	},
+	{
+		Kind: NCCLError, Prints: "vLLM's and SGLang's binding of NCCL", Source: "github.com/vllm-project/vllm vllm/distributed/device_communicators/pynccl_wrapper.py", Says: "NCCL failed with ${what}",
+		Anchors: []string{"Error: NCCL error: "}, Pattern: re(`Error: NCCL error: (?P<what>[a-z ]+?)(?: \(run with| - |\n|$)`),
+		Test: "RuntimeError: NCCL error: unhandled system error (run with NCCL_DEBUG=INFO for details)",
+	},
+	{
+		Kind: Returned, Prints: ofNCCL + " with NCCL_DEBUG=INFO", Source: "github.com/NVIDIA/nccl src/include/checks.h", Says: "NCCL failed in ${where} with code ${code}",
+		Anchors: []string{"NCCL INFO misc/socket.cc:", "NCCL INFO bootstrap.cc:", "NCCL INFO init.cc:", "NCCL INFO proxy.cc:", "NCCL INFO transport/", "NCCL INFO transport.cc:", "NCCL INFO enqueue.cc:"},
+		Pattern: re(`(?:` + ncclHead + `)?NCCL INFO (?P<where>[\w/]+\.cc):\d+ -> (?P<code>[1-6])\b`),
+		Test:    "gpu-a:50:60 [0] NCCL INFO misc/socket.cc:564 -> 2",
 	},
 	{
 		Kind: NCCLError, Prints: "PyTorch with NCCL", Source: atWatchdog, Says: "NCCL failed with ${class}: ${last}",

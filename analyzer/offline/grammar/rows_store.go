@@ -41,6 +41,17 @@ var storeRows = []Row{
 		Test:    `Failed to check the "should dump" flag on TCPStore, (maybe TCPStore server has shut down too early), with error: Broken pipe`,
 	},
 	{
+		Kind: StoreGone, Prints: ofWatchdog + " at the first operation", Source: atWatchdog, Says: "lost the job's store, from which it wanted the id of an NCCL communicator",
+		Anchors: []string{"is setting up NCCL communicator"}, Flat: true,
+		Pattern: re(`is setting up NCCL communicator and retrieving ncclUniqueId from \[\d+\] via c10d key-value store by key '[^']*', but (?:store->get\('[^']*'\) )?got error: (?:Connection reset|Connection was|Connection refused|Broken pipe|Failed to recv|failed to recv)`),
+		Test:    "[3] is setting up NCCL communicator and retrieving ncclUniqueId from [0] via c10d key-value store by key '0', but store->get('0') got error: Connection reset by peer",
+	},
+	{
+		Kind: Rendezvous, Prints: ofElastic, Source: atElastic + "/rendezvous/dynamic_rendezvous.py", Says: "could not meet its peers: its agent ${what}",
+		Anchors: []string{"' has failed to "}, Pattern: re(`The node '(?P<host>[^'\n]+?)_(?P<pid>\d+)_\d+' has (?P<what>failed to (?:send a keep-alive heartbeat|shutdown|join)[^\n.]*)`),
+		Test: "The node 'gpu-3_1234_0' has failed to send a keep-alive heartbeat to the rendezvous 'job1' due to an error of type RendezvousConnectionError.",
+	},
+	{
 		Kind: StoreGone, Prints: ofStore, Source: atStore, Says: "lost the job's store on ${peer}",
 		Anchors: []string{"Value failed on SocketImpl", "Bytes failed on SocketImpl", "ytes failed on SocketImpl", "Vector failed on SocketImpl"}, Flat: true,
 		Pattern: re(`\w+ failed on SocketImpl\([^)]*?remote=\[?(?P<peer>[^\]:)]+(?::[^\]):]+)*?)\]?:(?P<port>\d+)\)`),
@@ -99,6 +110,10 @@ var schedulerRows = []Row{
 	{
 		Kind: HostMemory, Prints: "LSF", Source: "ibm.com docs spectrum-lsf", Says: "ran out of the memory that its job may use",
 		Anchors: []string{"TERM_MEMLIMIT"}, Pattern: re(`TERM_MEMLIMIT[^\n]*`), Test: "TERM_MEMLIMIT: job killed after reaching LSF memory usage limit.",
+	},
+	{
+		Kind: HostLost, Prints: "Kubernetes", Source: "github.com/kubernetes/kubernetes pkg/controller/nodelifecycle", Says: "lost its node, says Kubernetes (${what})",
+		Anchors: []string{"NodeNotReady", "NodeLost"}, Pattern: re(`(?P<what>NodeNotReady|NodeLost) +pod/(?P<worker>[\w.-]+)`), Test: "2m   Warning   NodeNotReady   pod/train-worker-5   Node is not ready",
 	},
 	{
 		Kind: HostLost, Prints: "mpirun and prterun", Source: "github.com/openpmix/prrte src/runtime/help-prte-runtime.txt", Says: "lost its connection to the launcher",

@@ -17,6 +17,18 @@ var watchdogRows = []Row{
 		Test:    "[Rank 2] Watchdog caught collective operation timeout: WorkNCCL(OpType=BROADCAST, Timeout(ms)=1800000) ran for 1801177 milliseconds before timing out.",
 	},
 	{
+		Kind: Timeout, Prints: ofWatchdog + ", as people shorten it", Source: "github.com/InternRobotics/AnySplat issue 61",
+		Anchors: []string{"Watchdog caught collective operation timeout"}, Flat: true,
+		Pattern: re(`Watchdog caught collective operation timeout: WorkNCCL\( ?OpType= ?(?P<op>\w+), ?SeqNum= ?(?P<seq>\d+)[^()]*\)(?: ran for (?P<ms>\d+) (?:ms|milliseconds))?`),
+		Test:    "Watchdog caught collective operation timeout:\nWorkNCCL(OpType=ALLREDUCE, SeqNum=458) ran for 1800600 ms before timing out.",
+	},
+	{
+		Kind: WatchdogStuck, Prints: ofWatchdog + ", 2.2 and newer", Source: atWatchdog, Says: "its watchdog was stuck in a call of CUDA or NCCL${why}",
+		Anchors: []string{"'s watchdog got stuck for ", "eartbeat monitor timed out!"}, Flat: true,
+		Pattern: re(`(?:watchdog got stuck(?P<why> for \d+ seconds)|eartbeat monitor timed out!)`),
+		Test:    "[PG ID 0 PG GUID 0(default_pg) Rank 1] ProcessGroupNCCL's watchdog got stuck for 480 seconds without making progress in monitoring enqueued collectives.",
+	},
+	{
 		Kind: Counters, Prints: ofWatchdog + ", 2.2 and newer", Source: atWatchdog,
 		Anchors: []string{"etected by watchdog at work", "Timeout at NCCL work:"},
 		Test:    "[PG 0 Rank 1] Timeout at NCCL work: 2, last enqueued NCCL work: 2, last completed NCCL work: 1.",

@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"github.com/culprit-project/culprit/analyzer/offline/flightrecorder"
+	"github.com/culprit-project/culprit/analyzer/offline/grammar"
+	"github.com/culprit-project/culprit/analyzer/offline/told"
 	"github.com/culprit-project/culprit/analyzer/rca"
 	"github.com/culprit-project/culprit/analyzer/rca/frames"
 )
@@ -131,6 +133,11 @@ func (b *builder) compared(logs []*Log) {
 				all[i] = f
 			}
 		}
+	}
+	if len(all) == 1 {
+		f := told.New(grammar.Disagree, "called "+flightrecorder.Canonical(all[0].Type)+" where other ranks called another operation, or with another shape")
+		f.Rank = all[0].Rank
+		b.found = append(b.found, f)
 	}
 	if len(all) < 2 {
 		return

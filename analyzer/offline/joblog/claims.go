@@ -46,6 +46,11 @@ func (p *parser) claimed(e *grammar.Event) {
 		}
 		return
 	}
+	if e.Kind == grammar.Key && len(c.Absent) == 0 && len(p.log.Findings) < mostFindings {
+		f := told.New(grammar.LibraryWaits, "waited in vain for "+c.What)
+		f.Rank, f.Order = c.By, e.At
+		p.log.Findings = append(p.log.Findings, f)
+	}
 	p.claim(c)
 }
 

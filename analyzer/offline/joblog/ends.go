@@ -26,15 +26,16 @@ type End struct {
 }
 
 const (
-	elastic  = "Root Cause (first observed failure):"
 	failures = "\nFailures:"
 	exited   = "exit code "
 )
 
 var (
-	elasticRow = regexp.MustCompile(`(?:^|\s)(time|host|rank|exitcode|traceback)\s*: ([^\n]*)`)
+	elasticRow = regexp.MustCompile(`(?:^|\s)(time|host|rank|exitcode|traceback) *: ([^\n]*)`)
 	elasticOne = regexp.MustCompile(`(?m)^.*\[\d+\]:\s*$`)
-	exitCode   = regexp.MustCompile(`^(-?\d+)\s*\(pid: (\d+)\)`)
+	// elasticSays is the exception that torchrun of 1.9 shows.
+	elasticSays = regexp.MustCompile(`(?:msg\s*: |"message": )"([^"\n]+)"`)
+	exitCode    = regexp.MustCompile(`^(-?\d+)\s*\(pid: (\d+)\)`)
 )
 
 // isVictim says that an ending follows from another process's failure.
@@ -45,7 +46,7 @@ func isVictim(why string) bool { return containsAny(why, victims) }
 func (p *parser) ending(e *grammar.Event) {
 	switch e.Kind {
 	case grammar.ListedEnd:
-		at := e.At + len(elastic)
+		at := e.At + len(e.Anchors[0])
 		p.elastic(p.text[at:min(len(p.text), at+window)], true)
 		const longest = 256 << 10 // Of the list before, which holds the others.
 		before := p.text[max(0, at-longest):at]
@@ -58,6 +59,9 @@ func (p *parser) ending(e *grammar.Event) {
 		why := told.Ending(e.Get("code"))
 		if n := e.Get("signal"); n != "" {
 			why = told.Ending("-" + n)
+		}
+		if e.Get("how") != "" {
+			why = "exited before it ended MPI"
 		}
 		if r := e.Int("rank"); r >= 0 && r < maxRank && why != "" && e.Get("code") != "0" {
 			p.end(End{Rank: r, Why: why, Host: unlabelled(e.Get("host")), PID: max(e.Int("pid"), 0)})
@@ -105,8 +109,14 @@ func (p *parser) elastic(text []byte, first bool) {
 			}
 		}
 	}
-	if e.Rank >= 0 && e.Rank < maxRank && e.Why != "" {
-		p.end(e)
+	if e.Rank < 0 || e.Rank >= maxRank || e.Why == "" {
+		return
+	}
+	p.end(e)
+	if m := elasticSays.FindSubmatch(text); m != nil && len(p.log.Exceptions) < mostExceptions {
+		if parts := raised.FindStringSubmatch(string(m[1])); parts != nil {
+			p.log.Exceptions = append(p.log.Exceptions, Exception{Rank: e.Rank, Local: -1, PID: e.PID, Class: parts[1], Message: parts[2]})
+		}
 	}
 }
 

@@ -36,6 +36,20 @@ Root Cause (first observed failure):
 `, host, rank, rank%4, exitcode)
 }
 
+// TorchElastic keeps what a process raised in a file whose directory is its place on its host.
+func TestErrorFile(t *testing.T) {
+	text := `{"message": {"message": "ValueError: bad batch", "extraInfo": {"py_callstack": "Traceback (most recent call last):\n  File \"train.py\", line 88, in step\n    main()\nValueError: bad batch\n", "timestamp": "1"}}}`
+	for name, want := range map[string]int{"/tmp/torchelastic_x/run/attempt_0/5/error.json": 5, "error.json": -1} {
+		l, err := Parse(name, []byte(text), -1)
+		if err != nil || len(l.Exceptions) != 1 {
+			t.Fatalf("%s: %v, %v", name, l, err)
+		}
+		if e := l.Exceptions[0]; e.Local != want || e.Rank != -1 || e.String() != "ValueError: bad batch" || len(e.Stack) != 1 {
+			t.Errorf("%s: %+v", name, e)
+		}
+	}
+}
+
 func TestEnds(t *testing.T) {
 	lost := "torch.distributed.DistBackendError: [3] is setting up NCCL communicator and retrieving ncclUniqueId from [0] via c10d"
 	for _, tc := range []struct {

@@ -6,6 +6,7 @@ package joblog
 import (
 	"bytes"
 	"cmp"
+	"fmt"
 	"regexp"
 	"strings"
 
@@ -120,6 +121,8 @@ func (p *parser) shape(f *told.Finding, e *grammar.Event) {
 			code = told.SignalCode(name)
 		} else if what := e.Get("what"); what != "" {
 			code = told.SignalCode(what)
+		} else if n := e.Get("signal"); n != "" {
+			code = "-" + n
 		}
 		f.Kind, f.Says = told.End(e.Kind, code)
 	case grammar.HostMemory:
@@ -143,6 +146,14 @@ func (p *parser) shape(f *told.Finding, e *grammar.Event) {
 		if last == "" {
 			f.Says = strings.TrimSuffix(f.Says, ":")
 		}
+	case grammar.Returned:
+		f.Says = strings.Replace(f.Says, "with code "+e.Get("code"), "("+told.NCCLResult(e.Int("code"))+")", 1)
+	case grammar.NetworkError:
+		if nic := e.Get("nic"); nic != "" {
+			f.Says += " of its NIC " + nic
+		}
+	case grammar.LibraryWaits:
+		deepEP(f, e)
 	case grammar.PortTaken:
 		port := cmp.Or(e.Get("port"), e.Get("port2"))
 		f.Says = strings.ReplaceAll(f.Says, " port :", " port:")
@@ -153,6 +164,22 @@ func (p *parser) shape(f *told.Finding, e *grammar.Event) {
 	case grammar.StoreUnreached, grammar.Connect:
 		f.Says = strings.Replace(f.Says, "(failed to connect)", "(connection refused or no route)", 1)
 	case grammar.HostLost, grammar.TimeLimit, grammar.Preempted, grammar.Cancelled, grammar.Evicted:
-		f.Whole = f.Host == ""
+		f.Whole = f.Host == "" && f.Worker == ""
+	}
+}
+
+// deepEP gives the ranks of a time-out of DeepEP: its RDMA rank counts hosts, of eight processes each (NUM_MAX_NVL_PEERS).
+func deepEP(f *told.Finding, e *grammar.Event) {
+	const peers = 8
+	host, place := e.Int("rdma"), e.Int("nvl")
+	if host < 0 || place < 0 || place >= peers {
+		return
+	}
+	f.Rank = host*peers + place
+	switch from, at := e.Int("rdma2"), e.Int("nvl2"); {
+	case from == host && at >= 0 && at < peers:
+		f.Says = fmt.Sprintf("timed out in DeepEP, waiting for rank %d", from*peers+at)
+	case from >= 0 && from != host:
+		f.Says = fmt.Sprintf("timed out in DeepEP, waiting for host %d of the job (its ranks %d-%d)", from, from*peers, from*peers+peers-1)
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/culprit-project/culprit/analyzer/offline/flightrecorder"
 	"github.com/culprit-project/culprit/analyzer/offline/grammar"
 	"github.com/culprit-project/culprit/analyzer/offline/told"
 )
@@ -138,14 +139,24 @@ func Parse(file string, data []byte, rank int) (*Log, error) {
 		p.event(&events[i])
 	}
 	p.losses(labelled)
+	if m := errorFile.FindStringSubmatch(file); m != nil {
+		for i := range p.log.Exceptions {
+			if e := &p.log.Exceptions[i]; e.Rank < 0 && e.Local < 0 {
+				e.Local = int(number([]byte(m[1])))
+			}
+		}
+	}
 	p.settle()
 	p.log.Repeats = grammar.Repeats(data)
 	if l := p.log; len(l.States) == 0 && len(l.Joins) == 0 && len(l.Ends) == 0 && len(l.Exceptions) == 0 && len(l.Claims) == 0 && len(l.Warnings) == 0 && len(l.Losses) == 0 &&
-		len(l.Watches) == 0 && len(l.Slower) == 0 && len(l.Findings) == 0 && len(l.Loose) == 0 && len(l.Calls) == 0 {
+		len(l.Watches) == 0 && len(l.Slower) == 0 && len(l.Findings) == 0 && len(l.Loose) == 0 && len(l.Calls) == 0 && len(l.Prints) == 0 {
 		return nil, ErrNothing
 	}
 	return p.log, nil
 }
+
+// errorFile is where TorchElastic keeps what a process raised: its directory is the process's place on its host.
+var errorFile = regexp.MustCompile(`attempt_\d+/(\d+)/error\.json$`)
 
 func newParser(file string, text []byte, rank int) *parser {
 	return &parser{
@@ -272,6 +283,7 @@ func (p *parser) message(e *grammar.Event) {
 	case !ok && report && p.teller.rank >= 0:
 		who = p.teller
 	case !ok:
+		p.nobody(e)
 		return
 	}
 	text := flat(p.text[at:min(len(p.text), at+window)])
@@ -294,6 +306,20 @@ func (p *parser) message(e *grammar.Event) {
 	case grammar.Snapshot:
 		p.latest(who, at)
 	}
+}
+
+// nobody takes an operation that timed out in a log that never names a rank.
+func (p *parser) nobody(e *grammar.Event) {
+	if e.Kind != grammar.Timeout || p.named || len(p.log.Findings) >= mostFindings {
+		return
+	}
+	says := "timed out in " + flightrecorder.Canonical(e.Get("op"))
+	if seq := e.Get("seq"); seq != "" {
+		says += " #" + seq
+	}
+	f := told.New(grammar.LibraryWaits, says)
+	f.Order = e.At
+	p.log.Findings = append(p.log.Findings, f)
 }
 
 func (p *parser) lagging(who speaker, text string) {

@@ -37,6 +37,7 @@ func (p *parser) losses(labelled []byte) {
 		ranks = nil // Ray shows one of several alike: who is shown is chance.
 	}
 	add := func(l Loss) {
+		l.Why, _, _ = strings.Cut(l.Why, " There are some potential root causes")
 		l.Why = cut(strings.TrimSpace(l.Why))
 		l.Rank = -1
 		if r, ok := ranks[l.PID]; ok && l.PID > 0 {

@@ -71,6 +71,8 @@ func (p *parser) traceback(at *grammar.Event) {
 	} else if m := grammar.RankLabel.FindAllStringSubmatch(label, -1); m != nil {
 		e.Rank = int(number([]byte(m[len(m)-1][1])))
 		own = fmt.Sprintf("[rank%d]:", e.Rank)
+	} else if label != "" && strings.TrimSpace(label) == "" {
+		rest = dedented(rest, label) // As in torchrun's list of failures.
 	} else if p.named && strings.TrimSpace(label) == "" {
 		e.Rank = -1 // The launcher's own, or one from before ranks are known.
 	}
@@ -78,7 +80,7 @@ func (p *parser) traceback(at *grammar.Event) {
 	if m := spawned.FindSubmatch(bytes.TrimRight(p.text[max(0, at.Start-above):at.Start], " \n")); m != nil {
 		e.Local = int(number(m[1]))
 	}
-	if e.Rank >= maxRank || !e.read(string(rest), own) && (own == "" || strings.Contains(string(rest), own) || !e.read(string(rest), "")) {
+	if e.Rank >= maxRank || !e.read(string(rest), own) && (own == "" || bytes.Contains(rest, []byte(own)) || !e.read(string(rest), "")) {
 		return
 	}
 	if m := aboutRank.FindStringSubmatch(e.Message); m != nil && e.Rank < 0 && e.Worker == "" && e.Local < 0 && !e.Victim() {
@@ -87,9 +89,22 @@ func (p *parser) traceback(at *grammar.Event) {
 	p.log.Exceptions = append(p.log.Exceptions, e)
 }
 
+// dedented takes a block's indentation off its lines. Lines with less of it end the block.
+func dedented(text []byte, indent string) []byte {
+	var out []byte
+	for line := range bytes.Lines(text) {
+		rest, ok := bytes.CutPrefix(line, []byte(indent))
+		if !ok && len(bytes.TrimSpace(line)) > 0 {
+			break
+		}
+		out = append(out, rest...)
+	}
+	return out
+}
+
 // read takes the lines of a traceback after its first. Lines of others may come between where its own have a label.
 func (e *Exception) read(text, own string) bool {
-	indent := -1
+	indent, code := -1, false
 	for line := range strings.Lines(text) {
 		line = strings.TrimRight(line, "\r\n")
 		if own != "" {
@@ -99,11 +114,14 @@ func (e *Exception) read(text, own string) bool {
 			}
 			line = strings.TrimPrefix(line[i+len(own):], " ")
 		}
+		quoted := code
+		code = false
 		switch m := fileLine.FindStringSubmatch(line); {
 		case strings.HasSuffix(line, tracebackStart) || chained.MatchString(line):
 			return e.Class != "" // Of a chain the first is what happened.
 		case m != nil && e.Class == "":
 			indent = len(line) - len(strings.TrimLeft(line, " "))
+			code = indent == 0 // Pastes lose the indentation: the next line is the source's, then.
 			e.Stack = append(e.Stack, fmt.Sprintf("%s (%s:%s)", m[3], m[1], m[2]))
 		case e.Class != "":
 			if !e.more(line) {
@@ -112,6 +130,9 @@ func (e *Exception) read(text, own string) bool {
 		case strings.TrimSpace(line) == "" || indent >= 0 && strings.HasPrefix(line, strings.Repeat(" ", indent)) && indent > 0 || line[0] == ' ' || line[0] == '\t':
 		default:
 			m := raised.FindStringSubmatch(strings.TrimSpace(line))
+			if m == nil && (quoted || strings.Trim(line, "^~ ") == "") {
+				continue
+			}
 			if m == nil {
 				return false // It ended otherwise than tracebacks do.
 			}
@@ -147,7 +168,8 @@ var broken = []string{
 // broke off, or the launcher that ends what is left.
 var victims = []string{
 	"gloo/transport/", "DistBackendError", "DistNetworkError", "DistStoreError", "NCCL", "ProcessGroup", "Watchdog", "watchdog", "SignalException", "KeyboardInterrupt", "ChildFailedError",
-	"RendezvousConnectionError", "RendezvousTimeoutError", "SIGTERM", "SIGINT", "SIGHUP", "Detected mismatch between collectives", "monitoredBarrier", "connectFullMesh failed",
+	"RendezvousConnectionError", "RendezvousTimeoutError", "EngineDeadError", "RPC call to ", "initialization failed due to an exception in a background process",
+	"Engine core initialization failed", "Engine process failed to start", "there are other ranks that didn't finish loading", "DeepEP error: timeout", "DeepEP error: CPU recv timeout", "SIGTERM", "SIGINT", "SIGHUP", "Detected mismatch between collectives", "monitoredBarrier", "connectFullMesh failed",
 }
 
 func containsAny(s string, parts []string) bool {

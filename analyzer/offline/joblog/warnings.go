@@ -108,6 +108,11 @@ func (b *builder) lost(logs []*Log) {
 			}
 			if loss.Rank < 0 {
 				b.notes = append(b.notes, fmt.Sprintf("Ray lost its %s (%s); the log does not say which ranks ran there", what, loss.Why))
+				f := told.New(grammar.WorkerDied, "was lost to Ray ("+loss.Why+")")
+				if f.Host, f.PID = loss.Host, loss.PID; f.PID == 0 {
+					f.Kind = grammar.HostLost
+				}
+				b.found = append(b.found, f)
 			}
 		}
 	}

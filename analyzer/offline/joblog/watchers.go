@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/culprit-project/culprit/analyzer/offline/grammar"
+	"github.com/culprit-project/culprit/analyzer/offline/told"
 )
 
 // Watch is where a launcher that watches over ranks says that one is: the rank monitors of NVIDIA's Resiliency Extension when they
@@ -106,6 +107,9 @@ func (e *event) where() string {
 	return e.Name
 }
 
+// noHeartbeat is where a rank is that its monitor has lost sight of.
+const noHeartbeat = "no section (it sends no heartbeat)"
+
 // watched takes what rank monitors say, the newest of each rank.
 func (p *parser) watched(e *grammar.Event) {
 	if e.Kind == grammar.Slower {
@@ -125,7 +129,7 @@ func (p *parser) watched(e *grammar.Event) {
 	w := Watch{Rank: e.Int("rank"), Late: true, Where: "section " + e.Get("section")}
 	switch {
 	case e.Get("mute") != "":
-		w.Where = "no section (it sends no heartbeat)"
+		w.Where = noHeartbeat
 	case e.Get("out") != "":
 		w.Where = "no section"
 	}
@@ -177,6 +181,12 @@ func (b *builder) watched(logs []*Log) {
 	for _, place := range order[:min(len(order), mostWarnings)] {
 		ids := places[place]
 		b.notes = append(b.notes, fmt.Sprintf("the launcher saw last: %s in %s", rankWord(ids)+list(ids), place))
+	}
+	mute := places[noHeartbeat]
+	for _, r := range mute {
+		f := told.New(grammar.Awaited, "sent no heartbeat to its monitor for longer than it allows")
+		f.Rank = r
+		b.found = append(b.found, f)
 	}
 	const outliers, quorum = 4, 3 // As of stacks: few are a quarter at most, and one of two is none.
 	if b.says(logs) {

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/culprit-project/culprit/analyzer/offline/cutoff"
+	"github.com/culprit-project/culprit/analyzer/offline/told"
 )
 
 type jsonReport struct {
@@ -67,21 +68,13 @@ const (
 	ncclInProgress = 7
 )
 
-var resultNames = []string{
-	"success", "unhandled CUDA error", "unhandled system error", "internal error", "invalid argument", "invalid usage",
-	"remote process exited or there was a network error", "in progress",
-}
-
-func resultName(code int) string {
-	if code >= 0 && code < len(resultNames) {
-		return resultNames[code]
-	}
-	return "result " + strconv.Itoa(code)
-}
-
 // SniffJSON says whether data looks like RAS JSON.
 func SniffJSON(data []byte) bool {
-	head := Bare(data[:min(len(data), 4096)])
+	const headOf, noted = 4 << 10, 256 << 10 // RCCL explains its members first, in "field_notes".
+	head := Bare(data[:min(len(data), headOf)])
+	if bytes.Contains(head, []byte(`"field_notes"`)) {
+		head = Bare(data[:min(len(data), noted)])
+	}
 	if len(head) == 0 || head[0] != '{' && head[0] != '[' {
 		return false
 	}
@@ -188,10 +181,10 @@ func (j *jsonRank) fill(c *Comm, missing bool) {
 	case ncclInProgress:
 		r.Initializing = true
 	default:
-		r.InitError = resultName(j.Status.Init)
+		r.InitError = told.NCCLResult(j.Status.Init)
 	}
 	if a := j.Status.Async; a != ncclSuccess && a != ncclInProgress {
-		r.AsyncError = resultName(a)
+		r.AsyncError = told.NCCLResult(a)
 	}
 	maps.Copy(r.Launched, j.Counts)
 }

@@ -68,6 +68,7 @@ func TestShapes(t *testing.T) {
 		{"cut off before the rank", counts, rca.Unknown, nil},
 		{"cut off before the counts", mismatch, rca.Unknown, nil},
 		{"sorted members", whole, rca.NotEntered, []int{5}},
+		{"RCCL, which explains its members first", strings.Replace(whole, "{", `{"field_notes": {"collective_counts": "`+strings.Repeat("what is counted ", 400)+`"},`, 1), rca.NotEntered, []int{5}},
 		{"cut off after the rank", whole[:len(whole)*3/4], rca.NotEntered, []int{5}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -148,6 +148,11 @@ var meanings = []meaning{
 	{kind: grammar.ServerWatchdog, strength: 0.43, unknown: true, then: "It waits, or does not get on; the message does not say for whom.", action: "Take stacks of all workers of the server (py-spy dump --pid PID): one outside communication holds up the others."},
 	{kind: grammar.LocalClosed, strength: 0.35, suspects: true, unknown: true, then: "It may have ended first, or only closed first because of an error before.", action: "Read the log and the exit status of that process first."},
 	{kind: grammar.Starting, strength: 0.41, unknown: true, action: "Take stacks of the ranks that it waits for, and look whether their processes run and reach this host (NCCL_SOCKET_IFNAME, firewalls)."},
+	{
+		kind: grammar.WatchdogStuck, strength: 0.42, unknown: true, then: "In a hang of the job that is a consequence, as a rule.",
+		action: "Take stacks of all ranks while the job hangs (py-spy dump --native --pid PID), and look for a rank outside communication. Where only one rank's watchdog is stuck, read the kernel log of its host: dmesg -T | grep -i xid.",
+	},
+	{kind: grammar.Returned, strength: 0.19, unknown: true, action: "Run with NCCL_DEBUG=INFO and give the logs of all ranks: the first warning is nearest to the cause."},
 	{kind: grammar.Awaited, strength: 0.53, suspects: true, unknown: true, then: "It may itself wait for another.", action: "Take the stack of that rank, and read its log and the exit status of its process."},
 	{kind: grammar.Behind, strength: 0.47, suspects: true, unknown: true, then: "A running job looks like this for a moment, too.", action: "If the job hangs, take the stack of this process; if it ran on, its log ends earlier than the others'."},
 	{kind: grammar.BrokenOff, strength: 0.33, unknown: true, then: "It is a victim, as a rule: its communication broke off because of another process.", action: "Look for the process that ended first or never came: its log, its exit status, the kernel log of its host."},

@@ -10,6 +10,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/culprit-project/culprit/analyzer/offline/grammar"
@@ -52,8 +53,8 @@ func New(kind grammar.Kind, says string) Finding {
 func (f *Finding) subject() string {
 	var s string
 	switch {
-	case f.Rank >= 0 && f.Worker != "":
-		s = fmt.Sprintf("rank %d, worker %s,", f.Rank, f.Worker)
+	case f.Rank >= 0 && f.Worker != "" && f.Worker != strconv.Itoa(f.Rank):
+		s = fmt.Sprintf("rank %d (worker %s)", f.Rank, f.Worker)
 	case f.Rank >= 0:
 		s = fmt.Sprintf("rank %d", f.Rank)
 	case f.Worker != "":
@@ -94,7 +95,7 @@ func Join(all []Finding) []Finding {
 			k += f.Says
 		}
 		if i, ok := at[k]; ok {
-			out[i].Host, out[i].Peer = cmp.Or(out[i].Host, f.Host), cmp.Or(out[i].Peer, f.Peer)
+			out[i].Peer = cmp.Or(out[i].Peer, f.Peer)
 			continue
 		}
 		at[k] = len(out)

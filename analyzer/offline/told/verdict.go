@@ -220,6 +220,9 @@ func sentence(fs []Finding) string {
 	}
 	s := words.Opener(name) + join + verb
 	if own {
+		if join == ": " && first != "its" {
+			s = words.Opener(says) // A device or a library, and not a process, is what it is about.
+		}
 		s += "; the log does not say which rank that is"
 	}
 	return s + "."

@@ -123,12 +123,24 @@ func Magic(hex string) string {
 	return fmt.Sprintf(", which reads %q: a foreign client, such as a metrics scrape or a port scan, connects to NCCL's port", string(b))
 }
 
+// NCCLResult puts a code that NCCL's functions return into words (ncclResult_t).
+func NCCLResult(code int) string {
+	names := []string{
+		"success", "unhandled CUDA error", "unhandled system error", "internal error", "invalid argument", "invalid usage",
+		"remote process exited or there was a network error", "in progress", "timeout",
+	}
+	if code < 0 || code >= len(names) {
+		return "result " + strconv.Itoa(code)
+	}
+	return names[code]
+}
+
 // Own reports whether messages of a kind are about the process that prints them, where they name none.
 func Own(k grammar.Kind) bool {
 	switch k {
 	case grammar.GPUHardware, grammar.LinkHardware, grammar.GPUProgram, grammar.GPUUnknown, grammar.GPUSetup, grammar.GPUMemory, grammar.SharedMemory, grammar.DiskFull, grammar.Storage,
 		grammar.NotANumber, grammar.Crashed, grammar.RemoteError, grammar.NCCLError, grammar.ClientsMissing, grammar.StoreGone, grammar.StoreUnreached, grammar.PortTaken, grammar.Connect,
-		grammar.ForeignClient, grammar.NetworkError, grammar.OtherLibrary, grammar.LibraryWaits, grammar.ServerWatchdog, grammar.Setup, grammar.Locked:
+		grammar.ForeignClient, grammar.NetworkError, grammar.OtherLibrary, grammar.LibraryWaits, grammar.ServerWatchdog, grammar.Setup, grammar.Locked, grammar.WatchdogStuck, grammar.Returned:
 		return true
 	}
 	return false
