@@ -26,6 +26,7 @@ const (
 	Placed     Kind = "placed"      // Which rank runs where.
 	World      Kind = "world"       // How many ranks there are.
 	Traceback  Kind = "traceback"
+	LastLine   Kind = "last_line" // Of a traceback, whose beginning the text may lack.
 	Abort      Kind = "abort"
 	ListedEnd  Kind = "listed_end" // torchrun's list of failures.
 	TaskEnd    Kind = "task_end"   // What srun tells of tasks.

@@ -175,6 +175,11 @@ var launcherRows = []Row{
 	},
 	{
 		Kind: ProcessEnd, Prints: "Python's subprocess (accelerate, launch scripts)", Source: "docs.python.org library/subprocess",
+		Anchors: []string{"returned non-zero exit status "},
+		Pattern: re(`' returned non-zero exit status (?P<code>\d+)`), Test: "subprocess.CalledProcessError: Command '['python', 'x.py']' returned non-zero exit status 1.",
+	},
+	{
+		Kind: ProcessEnd, Prints: "Python's subprocess (accelerate, launch scripts)", Source: "docs.python.org library/subprocess",
 		Anchors: []string{"' died with <Signals."},
 		Pattern: re(`' died with <Signals\.(?P<signame>SIG\w+): \d+>`), Test: "subprocess.CalledProcessError: Command '['python', 'x.py']' died with <Signals.SIGKILL: 9>.",
 	},
@@ -224,7 +229,7 @@ var launcherRows = []Row{
 	{
 		Kind: WorkerDied, Prints: "JAX's and TensorFlow's coordination service", Source: "github.com/openxla/xla xla/tsl/distributed_runtime/coordination/coordination_service.cc", Says: "stopped its heartbeats",
 		Anchors: []string{"stopped sending heartbeats", " heartbeat timeout."}, Flat: true,
-		Pattern: re(`(?:\(stopped sending heartbeats\): |Task )/job:\w+/replica:\d+/(?P<worker>task:\d+)(?: heartbeat timeout)?`),
+		Pattern: re(`(?:\(stopped sending heartbeats\): |Task )/job:\w+/(?:replica:\d+/)?(?P<worker>task:\d+)(?: heartbeat timeout)?`),
 		Test:    "UNAVAILABLE: The following tasks are unhealthy (stopped sending heartbeats):\n/job:jax_worker/replica:0/task:3\nThe tasks have crashed.",
 	},
 	{

@@ -68,6 +68,12 @@ var hardwareRows = []Row{
 		Anchors: []string{"GPU is lost"}, Pattern: re(`(?:[Ee]rror: |\(|'|NVML: )GPU is lost`), Test: "RuntimeError: CUDA error: GPU is lost. Reboot the system to recover this GPU",
 	},
 	{
+		Kind: LinkHardware, Prints: "NVIDIA's fabric manager", Source: "docs.nvidia.com datacenter/tesla/fabric-manager-user-guide", Says: "NVSwitch ${bus} reported fatal error ${sxid}",
+		Anchors: []string{"detected NVSwitch fatal error"},
+		Pattern: re(`(?:[A-Z][a-z]{2} +\d+ [\d:]+ (?P<host>[\w.-]+) nv-fabricmanager[^\n]*?)?detected NVSwitch fatal error (?P<sxid>\d+) on fid[^\n]*?pci bus id (?P<bus>[0-9a-fA-F:.]+)`),
+		Test:    "May  1 10:00:00 gpu-a nv-fabricmanager[77]: detected NVSwitch fatal error 20034 on fid 0 on NVSwitch pci bus id 00000000:86:00.0 physical id 10 port 33",
+	},
+	{
 		Kind: HostMemory, Prints: ofKernel, Source: "docs.kernel.org admin-guide/mm, mm/oom_kill.c", Says: "was killed by the kernel: its host or cgroup ran out of memory",
 		Anchors: []string{"ut of memory: Kill"},
 		Pattern: re(kernelHead + `(?:Memory cgroup o|O)ut of memory: Kill(?:ed)? process (?P<pid>\d+) \((?P<name>[^)\n]*)\)`),
@@ -165,7 +171,7 @@ var hardwareRows = []Row{
 	{
 		Kind: GPUUnknown, Prints: ofCUDA, Source: atCUDA, Says: "its GPU reported: ${what}",
 		Anchors: []string{"unspecified launch failure", "CUDA error: unknown error", "the launch timed out and was terminated"},
-		Pattern: re(`(?:CUDA|HIP) error: (?P<what>unspecified launch failure|unknown error|the launch timed out and was terminated)`),
+		Pattern: re(`(?:(?:CUDA|HIP) error: |` + ncclHead + `[^\n]*Cuda failure (?:\d+ )?')(?P<what>unspecified launch failure|unknown error|the launch timed out and was terminated)`),
 		Test:    "CUDA error: unspecified launch failure",
 	},
 	{

@@ -147,8 +147,8 @@ var libraryRows = []Row{
 	},
 	{
 		Kind: OtherLibrary, Prints: "UCC and UCX", Source: "github.com/openucx/ucc src/utils/ucc_log.c, github.com/openucx/ucx src/ucs/debug/log.c", Says: "UCC or UCX failed: ${what}",
-		Anchors: []string{" UCC  ERROR", " UCX  ERROR", "UCC ERROR", "UCX  FATAL"},
-		Pattern: re(`(?:[^\n]*?\[(?P<host>[a-zA-Z][\w.-]*):(?P<pid>\d+) *(?::\w+)*\] +)?[^\n]*?(?P<what>UC[CX] +(?:ERROR|FATAL) [^\n]*)`),
+		Anchors: []string{" UCC  ERROR", " UCX  ERROR", "UCC ERROR", "UCX  FATAL", "TL_UCP ERROR", "TL_CUDA ERROR", "TL_NCCL ERROR", "TL_SHARP ERROR", "CL_HIER ERROR", "CL_BASIC ERROR"},
+		Pattern: re(`(?:[^\n]*?\[(?P<host>[a-zA-Z][\w.-]*):(?P<pid>\d+) *(?::\w+)*\] +)?[^\n]*?(?P<what>(?:UC[CX]|[TC]L_[A-Z]+) +(?:ERROR|FATAL) [^\n]*)`),
 		Test:    "[1700000000.123456] [gpu-a:4711 :0]    ib_mlx5_log.c:171  UCX  ERROR Transport retry count exceeded on mlx5_0:1/IB",
 	},
 	{
@@ -160,6 +160,11 @@ var libraryRows = []Row{
 		Kind: WaitsFor, Prints: "Horovod's stall inspector, 0.19 and newer", Source: "github.com/horovod/horovod horovod/common/stall_inspector.cc", Says: "a Horovod operation",
 		Anchors: []string{"Missing ranks:"}, Pattern: re(`Missing ranks:\s*\n[^\n]*?(?P<ranks>\d+): \[(?P<what>[^\],\n]+)`),
 		Test: "Missing ranks:\n1: [allreduce.grad_7, allreduce.grad_8]",
+	},
+	{
+		Kind: LibraryWaits, Prints: "AWS Neuron's runtime", Source: "awsdocs-neuron.readthedocs-hosted.com neuron-runtime/nrt-troubleshoot", Says: "timed out on Neuron Device ${device} NC ${core}",
+		Anchors: []string{"execution timeout ("}, Pattern: re(`execution timeout \(\d+ ms\) on Neuron Device (?P<device>\d+) NC (?P<core>\d+)`),
+		Test: "(FATAL-RT-UNDEFINED-STATE) execution timeout (30000 ms) on Neuron Device 0 NC 1, model x.neff, waiting for execution completion notification",
 	},
 	{
 		Kind: OtherLibrary, Prints: "AMD's and Microsoft's libraries", Source: "github.com/microsoft/mscclpp", Says: "MSCCL++ failed: ${what}",

@@ -81,6 +81,22 @@ var startRows = []Row{
 		Test:    "gpu-a:50:60 [1] misc/ibvwrap.cc:190 NCCL WARN Call to ibv_create_cq failed with error Cannot allocate memory",
 	},
 	{
+		Kind: NetworkError, Prints: ofNCCL, Source: "github.com/NVIDIA/nccl src/misc/ibvwrap.cc", Says: "could not connect through its NIC: ${what}",
+		Anchors: []string{"Call to ibv_modify_qp failed"},
+		Pattern: re(`(?:[^\n]*?` + ncclHead + `)?[^\n]*?Call to (?P<what>ibv_modify_qp failed[^\n]*)`), Test: "gpu-a:50:60 [1] misc/ibvwrap.cc:262 NCCL WARN Call to ibv_modify_qp failed with error Connection timed out errno 110",
+	},
+	{
+		Kind: NetworkError, Prints: ofNCCL, Source: "github.com/NVIDIA/nccl src/transport/net_ib.cc", Says: "got a fatal event of NIC ${dev_name}: ${what}",
+		Anchors: []string{" async fatal event on "},
+		Pattern: re(`(?:[^\n]*?` + ncclHead + `)?[^\n]*?NET/IB ?: (?P<dev_name>[\w.-]+?):\d+ async fatal event on (?P<what>[^\n]*)`), Test: "gpu-a:50:60 [1] transport/net_ib.cc:120 NCCL WARN NET/IB : mlx5_4:1 async fatal event on QP (0x7f): local work queue catastrophic error",
+	},
+	{
+		Kind: Connect, Prints: "Open MPI and PMIx", Source: "github.com/openpmix/prrte src/rml/oob/help-oob-tcp.txt", Says: "cannot open a TCP connection to ${peer}",
+		Anchors: []string{"unable to complete a TCP connection"}, Flat: true,
+		Pattern: re(`unable to complete a TCP connection to another process: Local host: (?P<host>\S+) Remote host: (?P<peer>\S+)`),
+		Test:    "A process or daemon was unable to complete a TCP connection\nto another process:\n  Local host:    gpu-a\n  Remote host:   gpu-b",
+	},
+	{
 		Kind: NetworkError, Prints: ofNCCL, Source: "github.com/NVIDIA/nccl src/transport/net_ib.cc", Says: "lost the network to ${peer}: InfiniBand completion error, status ${status}",
 		Anchors: []string{"Got completion from peer"},
 		Pattern: re(`(?:[^\n]*?` + ncclHead + `)?[^\n]*?Got completion from peer (?P<peer>[\w.:%-]+?)<\d+> with (?:status=|error )(?:\w+\()?(?P<status>\d+)(?:[^\n]*?\bhca (?P<nic>\w+))?`),

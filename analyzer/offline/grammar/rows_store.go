@@ -100,7 +100,7 @@ var schedulerRows = []Row{
 	},
 	{
 		Kind: HostMemory, Prints: "Ray's memory monitor", Source: "github.com/ray-project/ray src/ray/common/memory_monitor.cc", Says: "ran out of host memory: Ray killed workers",
-		Anchors: []string{"killed due to the node running low on memory", "OutOfMemoryError: Task was killed"}, Pattern: re(`killed due to the node running low on memory`),
+		Anchors: []string{"killed due to the node running low on memory", "OutOfMemoryError: Task was killed"}, Pattern: re(`(?s)killed due to the node running low on memory(?:.{0,40}?\(IP: (?P<host>[\w.:]+?),.{0,160}?pid=(?P<pid>\d+))?`),
 		Test: "Task was killed due to the node running low on memory.",
 	},
 	{
@@ -110,6 +110,10 @@ var schedulerRows = []Row{
 	{
 		Kind: HostMemory, Prints: "LSF", Source: "ibm.com docs spectrum-lsf", Says: "ran out of the memory that its job may use",
 		Anchors: []string{"TERM_MEMLIMIT"}, Pattern: re(`TERM_MEMLIMIT[^\n]*`), Test: "TERM_MEMLIMIT: job killed after reaching LSF memory usage limit.",
+	},
+	{
+		Kind: Exited, Prints: "Kubernetes", Source: "github.com/kubernetes/kubernetes pkg/kubelet", Says: "fails and is started again, says Kubernetes",
+		Anchors: []string{"Back-off restarting failed container"}, Pattern: re(`Back-off restarting failed container \S+ in pod (?P<worker>[\w.-]+?)_`), Test: "Back-off restarting failed container pytorch in pod train-worker-1_ml(abcd)",
 	},
 	{
 		Kind: HostLost, Prints: "Kubernetes", Source: "github.com/kubernetes/kubernetes pkg/controller/nodelifecycle", Says: "lost its node, says Kubernetes (${what})",

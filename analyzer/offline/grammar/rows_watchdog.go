@@ -105,6 +105,15 @@ var watchdogRows = []Row{
 		Test:    "terminate called after throwing an instance of 'c10::DistBackendError'\n  what():  NCCL error",
 	},
 	{
+		Kind: LastLine, Prints: "Python, the last line of a traceback", Source: "docs.python.org library/traceback",
+		Anchors: []string{
+			"RuntimeError: ", "ValueError: ", "KeyError: ", "TypeError: ", "IndexError: ", "OSError: ", "AssertionError: ", "FileNotFoundError: ", "ConnectionError: ", "ImportError: ", "AttributeError: ",
+			"BackendError: ", "NetworkError: ", "StoreError: ", "MemoryError: ", "AcceleratorError: ", "TimeoutError: ", "PermissionError: ", "NotFoundError: ", "ProcessError: ", "Exception: ",
+		},
+		Pattern: re(`^(?P<label>(?:\[rank\d+\]: ?|\[proc \S*? pid=\d+\]:? )*)(?P<class>[A-Za-z_][\w.]*(?:Error|Exception)): (?P<message>[^\n]*)`),
+		Test:    "[rank9]: ValueError: mine",
+	},
+	{
 		Kind: Traceback, Prints: "Python", Source: "docs.python.org library/traceback",
 		Anchors: []string{"Traceback (most recent call last):"}, Test: "Traceback (most recent call last):",
 	},

@@ -81,7 +81,7 @@ func match(text []byte, at int, anchor []byte, row *Row) (e Event, end int, ok b
 	from, to := at-start, at-start+len(anchor)
 	if row.Flat {
 		before, after := flat(region[:from]), flat(region[from:])
-		if before != "" && from > 0 && isSpace(region[from-1]) {
+		if before != "" && (isSpace(region[from-1]) || isSpace(region[from])) {
 			before += " "
 		}
 		from, to = len(before), len(before)+min(len(after), len(flat(anchor)))

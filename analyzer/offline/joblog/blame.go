@@ -27,7 +27,7 @@ func (b *builder) blame(logs []*Log, states map[Place]*State) {
 	b.waiting = map[int]*Exception{}
 	for _, l := range logs {
 		for i := range l.Exceptions {
-			if e := &l.Exceptions[i]; e.Rank >= 0 && e.Victim() && b.waiting[e.Rank] == nil && !waited[e.Rank] {
+			if e := &l.Exceptions[i]; e.Rank >= 0 && e.Victim() && !e.Tail && b.waiting[e.Rank] == nil && !waited[e.Rank] {
 				b.waiting[e.Rank] = e
 				b.rank(e.Rank)
 			}

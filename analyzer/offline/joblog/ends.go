@@ -128,7 +128,7 @@ func (p *parser) tasks(host, list, what string) {
 		"Aborted": "signal 6 (SIGABRT)", "Terminated": "signal 15 (SIGTERM)", "Killed": "signal 9 (SIGKILL)",
 	}[what]
 	if why == "" {
-		why = strings.TrimPrefix(what, "Exited with ")
+		why = told.Ending(strings.TrimPrefix(what, "Exited with "+exited))
 	}
 	for _, task := range spans(list) {
 		p.end(End{Rank: task, Task: true, Why: why, Host: host})

@@ -72,6 +72,11 @@ func (p *parser) ofSpeaker(f *told.Finding, e *grammar.Event) {
 	}
 	if r, ok := p.raisedIn(e); ok {
 		f.Rank = r
+		return
+	}
+	if e.At > p.within.from && e.At < p.within.to { // The message of an exception, whose label stands at its traceback.
+		x := &p.log.Exceptions[p.within.exception]
+		f.Rank, f.Local, f.PID, f.Worker = x.Rank, x.Local, x.PID, x.Worker
 	}
 }
 

@@ -136,7 +136,7 @@ func (b *builder) weakly(logs []*Log) {
 		}
 		for i := range l.Exceptions {
 			e := &l.Exceptions[i]
-			if !e.Victim() || containsAny(e.Class, []string{"ChildFailedError", "SignalException", "KeyboardInterrupt", "ProcessRaisedException", "ProcessExitedException"}) {
+			if !e.Victim() || containsAny(e.Class, []string{"ChildFailedError", "SignalException", "KeyboardInterrupt", "ProcessRaisedException", "ProcessExitedException", "CalledProcessError"}) {
 				continue
 			}
 			f := e.finding()

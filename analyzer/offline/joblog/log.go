@@ -138,6 +138,7 @@ func Parse(file string, data []byte, rank int) (*Log, error) {
 	for i := range events {
 		p.event(&events[i])
 	}
+	p.complete()
 	p.losses(labelled)
 	if m := errorFile.FindStringSubmatch(file); m != nil {
 		for i := range p.log.Exceptions {
@@ -196,6 +197,9 @@ type parser struct {
 	groups  map[string]map[int64]bool // Numbers of operations that timed out, by group.
 	lost    []grammar.Event
 	placed  []grammar.Event
+	// within is where the last traceback stands; bare are last lines of tracebacks.
+	within span
+	bare   []Exception
 	// examined counts tracebacks.
 	examined int
 }
@@ -229,6 +233,8 @@ func (p *parser) event(e *grammar.Event) {
 		p.size(e)
 	case grammar.Traceback:
 		p.traceback(e)
+	case grammar.LastLine:
+		p.lastLine(e)
 	case grammar.Abort:
 		p.abort(e)
 	case grammar.ListedEnd, grammar.TaskEnd, grammar.RankEnd:

@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/culprit-project/culprit/analyzer/offline/grammar"
@@ -24,6 +25,8 @@ type Exception struct {
 	Local  int
 	PID    int
 	Order  int
+	// Tail: the text has the last line alone.
+	Tail bool
 	// Doing is the operation that its rank was in, where no stack shows it.
 	Doing string
 }
@@ -86,7 +89,38 @@ func (p *parser) traceback(at *grammar.Event) {
 	if m := aboutRank.FindStringSubmatch(e.Message); m != nil && e.Rank < 0 && e.Worker == "" && e.Local < 0 && !e.Victim() {
 		e.Rank = int(number([]byte(m[1])))
 	}
+	first, _, _ := strings.Cut(e.Message, "\n")
+	p.within = span{at.At, at.At + len(tracebackStart) + max(0, bytes.Index(rest, []byte(e.Class+": "+first))) + len(e.Class) + len(e.Message) + len(": "), len(p.log.Exceptions)}
 	p.log.Exceptions = append(p.log.Exceptions, e)
+}
+
+// span is where an exception of the log stands in the text.
+type span struct{ from, to, exception int }
+
+// lastLine keeps the last line of a traceback, in case that the text lacks the rest.
+func (p *parser) lastLine(at *grammar.Event) {
+	e := Exception{Rank: -1, Local: -1, Order: at.At, Class: at.Get("class"), Message: at.Get("message"), Tail: true}
+	if m := grammar.ProcLabel.FindStringSubmatch(at.Get("label")); m != nil {
+		e.Worker, e.PID = m[1], int(number([]byte(m[2])))
+	} else if m := grammar.RankLabel.FindStringSubmatch(at.Get("label")); m != nil {
+		e.Rank = int(number([]byte(m[1])))
+	} else if p.named {
+		return // Whoever has no label says it of another.
+	}
+	if e.Rank < maxRank && len(p.bare) < mostExceptions {
+		p.bare = append(p.bare, e)
+	}
+}
+
+// complete adds the exceptions of which the text has the last line alone: the first of each process that none is known of.
+func (p *parser) complete() {
+	for i := range p.bare {
+		e := &p.bare[i]
+		again := func(o Exception) bool { return o.Rank == e.Rank && o.Worker == e.Worker && o.PID == e.PID }
+		if !slices.ContainsFunc(p.log.Exceptions, again) && len(p.log.Exceptions) < mostExceptions && (e.Rank >= 0 || e.Worker != "" || len(p.log.Exceptions) == 0) {
+			p.log.Exceptions = append(p.log.Exceptions, *e)
+		}
+	}
 }
 
 // dedented takes a block's indentation off its lines. Lines with less of it end the block.
@@ -167,7 +201,7 @@ var broken = []string{
 // victims are classes of exceptions and words for endings that follow from another process's failure: communication that
 // broke off, or the launcher that ends what is left.
 var victims = []string{
-	"gloo/transport/", "DistBackendError", "DistNetworkError", "DistStoreError", "NCCL", "ProcessGroup", "Watchdog", "watchdog", "SignalException", "KeyboardInterrupt", "ChildFailedError",
+	"gloo/transport/", "DistBackendError", "DistNetworkError", "DistStoreError", "NCCL", "ProcessGroup", "Watchdog", "watchdog", "SignalException", "KeyboardInterrupt", "ChildFailedError", "CalledProcessError",
 	"RendezvousConnectionError", "RendezvousTimeoutError", "EngineDeadError", "RPC call to ", "initialization failed due to an exception in a background process",
 	"Engine core initialization failed", "Engine process failed to start", "there are other ranks that didn't finish loading", "DeepEP error: timeout", "DeepEP error: CPU recv timeout", "SIGTERM", "SIGINT", "SIGHUP", "Detected mismatch between collectives", "monitoredBarrier", "connectFullMesh failed",
 }

@@ -101,7 +101,7 @@ func foldedLike(head []byte) bool {
 			continue
 		}
 		lines++
-		if m := reFolded.FindSubmatch(line); m != nil && (bytes.Contains(m[1], []byte(".py:")) || bytes.Contains(m[1], []byte(";")) && bytes.Contains(m[1], []byte("("))) {
+		if m := reFolded.FindSubmatch(line); m != nil && bytes.Contains(m[1], []byte("(")) && (bytes.Contains(m[1], []byte(".py:")) || bytes.Contains(m[1], []byte(";"))) {
 			good++
 		}
 	}

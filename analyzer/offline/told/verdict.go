@@ -205,7 +205,7 @@ func sentence(fs []Finding) string {
 	}
 	verb := says
 	first, rest, _ := strings.Cut(says, " ")
-	switch several := strings.HasPrefix(name, "ranks ") || strings.Contains(name, ", "); {
+	switch several := slices.ContainsFunc(fs, func(f Finding) bool { return f.subject() != fs[0].subject() }); {
 	case first == "was" && several:
 		verb = "were " + rest
 	case first == "its" && several:
