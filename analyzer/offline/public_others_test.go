@@ -172,6 +172,7 @@ var publicOthers = []publicCase{
 	{name: "returned codes", text: "gpu-c:50:60 [0] NCCL INFO misc/socket.cc:564 -> 2\ngpu-c:50:60 [0] NCCL INFO bootstrap.cc:270 -> 2\n", exit: ExitUnknown, head: []string{"Process 50 on gpu-c", "system error"}},
 	{name: "vLLM's binding", text: "(VllmWorker rank=7 pid=410) ERROR 01-01 10:00:00 [multiproc_executor.py:487] RuntimeError: NCCL error: unhandled cuda error (run with NCCL_DEBUG=INFO for details)\n", exit: ExitUnknown, head: []string{"Rank 7", "unhandled cuda error"}},
 	{name: "NCCL EP", text: "NCCL EP timeout check failed: rank = 6, thread = 5, value = 1024)\n", exit: ExitFound, ranks: []int{5}, head: []string{"NCCL EP"}},
+	{name: "NCCL EP, the trap after it", text: "Warning: NCCL EP timeout for dispatch receive, rank 2, local_expert_idx 0, src_rank 5\n[rank2]: RuntimeError: CUDA error: unspecified launch failure\n", exit: ExitFound, ranks: []int{5}, head: []string{"Rank 5", "NCCL EP"}},
 	{name: "DeepEP between hosts", text: "DeepEP dispatch forwarder timeout (RDMA meta), channel: 4, RDMA: 1, nvl: 4, src RDMA lane: 0, dst NVL: 5, meta: 0, 0, 0, 0\nDeepEP dispatch NVL receiver timeout, channel: 9, RDMA: 1, nvl: 3, src RDMA: 0, src nvl: 3, start: 0, end: 0\n", exit: ExitUnknown, head: []string{"anks 11, 12", "host 0 of the job"}},
 	// Hardware.
 	{name: "GPU lost", text: "[rank2]: RuntimeError: CUDA error: GPU is lost. Reboot the system to recover this GPU\n", exit: ExitFound, ranks: []int{2}, head: []string{"lost"}, says: []string{"Drain"}},

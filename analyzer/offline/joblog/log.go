@@ -139,6 +139,7 @@ func Parse(file string, data []byte, rank int) (*Log, error) {
 		p.event(&events[i])
 	}
 	p.complete()
+	p.trapped()
 	p.losses(labelled)
 	if m := errorFile.FindStringSubmatch(file); m != nil {
 		for i := range p.log.Exceptions {

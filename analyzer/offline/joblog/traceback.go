@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/culprit-project/culprit/analyzer/offline/grammar"
+	"github.com/culprit-project/culprit/analyzer/offline/told"
 	"github.com/culprit-project/culprit/analyzer/rca/frames"
 )
 
@@ -27,6 +28,8 @@ type Exception struct {
 	Order  int
 	// Tail: the text has the last line alone.
 	Tail bool
+	// Trapped: its kernel ended itself, as it had waited for another rank for too long.
+	Trapped bool
 	// Doing is the operation that its rank was in, where no stack shows it.
 	Doing string
 }
@@ -92,6 +95,21 @@ func (p *parser) traceback(at *grammar.Event) {
 	first, _, _ := strings.Cut(e.Message, "\n")
 	p.within = span{at.At, at.At + len(tracebackStart) + max(0, bytes.Index(rest, []byte(e.Class+": "+first))) + len(e.Class) + len(e.Message) + len(": "), len(p.log.Exceptions)}
 	p.log.Exceptions = append(p.log.Exceptions, e)
+}
+
+// trapped tells kernels of DeepEP and NCCL EP, which trap after a time-out, from those that fail by themselves.
+func (p *parser) trapped() {
+	const failure = "unspecified launch failure"
+	libraries := []string{"DeepEP", "NCCL EP"}
+	if !slices.ContainsFunc(p.log.Claims, func(c Claim) bool { return containsAny(c.What, libraries) }) &&
+		!slices.ContainsFunc(p.log.Findings, func(f told.Finding) bool { return f.Kind == grammar.LibraryWaits && containsAny(f.Says, libraries) }) {
+		return
+	}
+	for i := range p.log.Exceptions {
+		e := &p.log.Exceptions[i]
+		e.Trapped = strings.Contains(e.Message, failure)
+	}
+	p.log.Findings = slices.DeleteFunc(p.log.Findings, func(f told.Finding) bool { return f.Kind == grammar.GPUUnknown && strings.Contains(f.Says, failure) })
 }
 
 // span is where an exception of the log stands in the text.
@@ -217,7 +235,7 @@ func containsAny(s string, parts []string) bool {
 
 // Victim says that the exception follows from what another process did or did not do.
 func (e *Exception) Victim() bool {
-	if containsAny(e.Class, victims) || containsAny(e.Message, victims) {
+	if e.Trapped || containsAny(e.Class, victims) || containsAny(e.Message, victims) {
 		return true
 	}
 	return containsAny(e.Message, broken) && (e.communicates() || len(e.Stack) == 0)
