@@ -6,6 +6,7 @@ package offline
 import (
 	"archive/tar"
 	"compress/gzip"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -25,15 +26,25 @@ import (
 // RECORDINGS names a directory of recordings that were made just now; without it the committed ones are judged.
 const recordingsVar = "RECORDINGS"
 
-// guilty are the ranks that do something wrong in each program of testdata/jobs/train.py; empty: no single rank does.
-var guilty = map[string][]int{
-	"data_loader": {2}, "data_loader_worker": {1}, "checkpoint": {0}, "load_checkpoint": {3}, "breakpoint_left": {3}, "gil": {1},
-	"opposite_order": {0, 1}, "uneven_batches": {3}, "wrong_group": {2}, "wrong_shape": {1}, "wrong_op": {3}, "killed": {1},
-	"segfault": {2}, "aborted": {3}, "bus_error": {1}, "exits": {0}, "returns_early": {2}, "preempted": {}, "exception": {2},
-	"out_of_memory": {3}, "everybody_raises": {}, "store": {1}, "init": {3}, "new_group": {2}, "objects": {1}, "detail_op": {3},
-	"detail_shape": {1}, "detail_absent": {3}, "monitored_barrier": {1}, "monitored_barrier_all": {1, 2}, "pipeline": {1},
-	"receive": {0}, "ddp": {1}, "ddp_skips_backward": {0}, "fsdp": {2}, "lock": {2}, "child": {3}, "imports": {0}, "evaluation": {0},
-	"healthy": {},
+// answer is what was wrong in a recording, as answers.json beside it says.
+type answer struct {
+	Ranks []int // Those at fault; none: no single rank is.
+	Class rca.Class
+	Cause rca.Cause
+}
+
+// answersOf reads what was wrong in the recordings of a directory below testdata, by their names.
+func answersOf(t *testing.T, dir string) map[string]answer {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("testdata", dir, "answers.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out map[string]answer
+	if err := json.Unmarshal(text, &out); err != nil {
+		t.Fatal(err)
+	}
+	return out
 }
 
 // unseen are programs and evidence in which no expert could tell who it is.
@@ -78,6 +89,7 @@ func TestRecordings(t *testing.T) {
 	if err != nil || len(archives) == 0 {
 		t.Fatalf("no recordings below %s: %v", dir, err)
 	}
+	guilty := answersOf(t, "jobs")
 	kinds := []string{"log", "dumps", "stacks", "faulthandler", "all"}
 	var table strings.Builder
 	tw := tabwriter.NewWriter(&table, 0, 0, 2, ' ', 0)
@@ -86,7 +98,8 @@ func TestRecordings(t *testing.T) {
 	for _, archive := range archives {
 		program := strings.TrimSuffix(filepath.Base(archive), ".tar.gz")
 		name := filepath.Base(filepath.Dir(archive)) + "/" + program
-		want, known := guilty[program]
+		answer, known := guilty[program]
+		want := answer.Ranks
 		if !known {
 			t.Fatalf("%s: a program that nobody judges", program)
 		}

@@ -428,6 +428,17 @@ var tasks = []task{
 			go run ./sim/ncclrecord bench --library ".cache/nccl/${NCCL:-2.30.7}/libnccl.so.2" ${OTHERS:+--others "$OTHERS"}`,
 	},
 	{
+		name: "verdict-corpus", needs: setup.Needs{Programs: []string{"culprit-sim"}}, settings: "BLIND=1001,1002,1003 HARM=sample", took: 15 * minute,
+		about:  "Write the corpus: evidence and truth of the quick matrix, of drawn jobs, of both under harm, and of what is recorded in the tree.",
+		script: `bin/culprit-sim corpus write --blind="${BLIND:-1001,1002,1003}" --harm="${HARM:-sample}"`,
+	},
+	{
+		name: "verdict-diff", needs: setup.Needs{Programs: []string{"culprit-sim"}}, settings: "OLD=", took: 3 * minute,
+		about: "Have the engine analyse the corpus again. With OLD=, a file of verdicts: print each verdict that changed, and fail where fewer are right or more accuse an innocent.",
+		script: `bin/culprit-sim corpus judge
+			[[ -z ${OLD:-} ]] || bin/culprit-sim corpus diff "$OLD" build/corpus/verdicts.jsonl`,
+	},
+	{
 		name: "scorecard-full", needs: setup.Needs{Programs: []string{"culprit-sim"}}, settings: "BLIND=1001,1002,1003", took: 60 * minute,
 		about:  "Run the scorecard at every scale to 10,240 ranks and on drawn jobs, and write results/scorecard.md; goes on where it was ended.",
 		script: `bin/culprit-sim scorecard --full --blind="${BLIND:-1001,1002,1003}" --resume --out build/scorecard-full --markdown results/scorecard.md`,

@@ -25,6 +25,7 @@ import (
 type Result struct {
 	Verdict       rca.Verdict
 	Evidence      rca.Evidence
+	Options       rca.Options // Of the engine, for this evidence.
 	Sources       []SourceVerdict
 	Files         []load.File
 	Disagreements []string
@@ -74,7 +75,8 @@ func Diagnose(c *load.Collection, opt Options) *Result {
 		joined = alone
 	}
 	r.Evidence = merge(joined)
-	r.Verdict = engine.Analyze(r.Evidence, opt.engine(frozen))
+	r.Options = opt.engine(frozen)
+	r.Verdict = engine.Analyze(r.Evidence, r.Options)
 	if len(joined) == 1 && len(r.Sources) == 1 {
 		r.Verdict = r.Sources[0].Verdict
 	} else if v, ok := r.onlyWord(); ok {

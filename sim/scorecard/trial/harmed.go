@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/culprit-project/culprit/analyzer/evidence"
+	"github.com/culprit-project/culprit/analyzer/kept"
 	"github.com/culprit-project/culprit/analyzer/rca"
 	"github.com/culprit-project/culprit/sim/scorecard/harm"
 	"github.com/culprit-project/culprit/trace/nodeapi"
@@ -21,6 +22,7 @@ type hurt struct {
 	harm    string
 	liar    string
 	verdict rca.Verdict
+	rests   *kept.Record // What the verdict rests on.
 }
 
 // askHarmed repeats the service's last analysis on what spoiled nodes tell of the same moment. Nobody looks a second time: the
@@ -50,7 +52,7 @@ func (t *trial) askHarmed(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("under %s: %w", name, err)
 		}
-		t.harmed = append(t.harmed, hurt{name, s.Liar, out.Verdict})
+		t.harmed = append(t.harmed, hurt{name, s.Liar, out.Verdict, out.Rests})
 	}
 	return nil
 }

@@ -34,6 +34,23 @@ func memory(c *matrix.Case) int64 { return bytesPerCase + int64(c.Ranks)*bytesPe
 // come first in each, so that no core idles at the end of one. The outcomes are in the order of the cases; those that were not
 // run, because of an error or the context, are missing.
 func Run(ctx context.Context, cases []matrix.Case, res Resources, done func(*judge.Outcome)) ([]judge.Outcome, error) {
+	out := make([]*judge.Outcome, len(cases))
+	err := each(ctx, cases, res, func(i int, t *trial) {
+		outcome := t.out // A copy: a pointer into the trial would keep its simulation.
+		out[i] = &outcome
+		done(&outcome)
+	})
+	list := make([]judge.Outcome, 0, len(cases))
+	for _, o := range out {
+		if o != nil {
+			list = append(list, *o)
+		}
+	}
+	return list, err
+}
+
+// each performs the cases, several at the same time, and calls done with the index of each, one at a time.
+func each(ctx context.Context, cases []matrix.Case, res Resources, done func(i int, t *trial)) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var (
@@ -41,7 +58,6 @@ func Run(ctx context.Context, cases []matrix.Case, res Resources, done func(*jud
 		wg   sync.WaitGroup
 		lock sync.Mutex
 		free = newRoom(ctx, res)
-		out  = make([]*judge.Outcome, len(cases))
 	)
 	for _, i := range bySize(cases) {
 		need := memory(&cases[i])
@@ -57,21 +73,13 @@ func Run(ctx context.Context, cases []matrix.Case, res Resources, done func(*jud
 				cancel(err)
 				return
 			}
-			outcome := t.out // A copy: a pointer into the trial would keep its simulation.
 			lock.Lock()
 			defer lock.Unlock()
-			out[i] = &outcome
-			done(&outcome)
+			done(i, t)
 		})
 	}
 	wg.Wait()
-	list := make([]judge.Outcome, 0, len(cases))
-	for _, o := range out {
-		if o != nil {
-			list = append(list, *o)
-		}
-	}
-	return list, context.Cause(ctx)
+	return context.Cause(ctx)
 }
 
 // bySize orders cases by their ranks, each scale's first seeds first, and by how long they are watched.

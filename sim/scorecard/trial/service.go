@@ -44,6 +44,7 @@ type service struct {
 	newest   analysis             // Whatever became of it.
 	last     analysis             // The newest that the service's verdict rests on.
 	ev       *rca.Evidence        // Of the newest analysis of all.
+	rests    *kept.Record         // What the verdict of the incident rests on.
 	passive  int
 }
 
@@ -96,7 +97,7 @@ func newService(w *world, engine func(rca.Evidence, rca.Options) rca.Verdict) (*
 		return engine(ev, opt)
 	}
 	bounds := app.Bounds(cfg)
-	bounds.Keep = func(string, *kept.Record) { s.last = s.newest }
+	bounds.Keep = func(_ string, rests *kept.Record) { s.last, s.rests = s.newest, rests }
 	s.manager, err = incident.NewManager(bounds, s.analyze, s.publish, nil, slog.New(slog.DiscardHandler), prometheus.NewRegistry(), w)
 	if err != nil {
 		return nil, err

@@ -46,6 +46,7 @@ func run(ctx context.Context, args []string) error {
 	scorecardCommand(app, commands)
 	trainCommand(app, commands)
 	calibrateCommand(app, commands)
+	corpusCommand(app, commands)
 	recordCommand(app, commands)
 	serveCommand(app, commands)
 	listCommand(app, commands)

@@ -1,0 +1,119 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package corpus
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"text/tabwriter"
+
+	"github.com/culprit-project/culprit/sim/scorecard/judge"
+)
+
+// Change is a case of which two engines say different things. One of the verdicts is nil where only one of them has the case.
+type Change struct{ Old, New *Verdict }
+
+// Diff lists the cases whose verdicts differ in what a person is told: the fate, the class, the cause, who is named, and whether it
+// pages. The changes for the worse come first.
+func Diff(before, after []Verdict) []Change {
+	was := map[string]*Verdict{}
+	for i := range before {
+		was[before[i].Case] = &before[i]
+	}
+	var out []Change
+	for i := range after {
+		is := &after[i]
+		if old := was[is.Case]; old == nil || !same(old, is) {
+			out = append(out, Change{old, is})
+		}
+		delete(was, is.Case)
+	}
+	for i := range before {
+		if v := &before[i]; was[v.Case] != nil {
+			out = append(out, Change{v, nil})
+		}
+	}
+	slices.SortStableFunc(out, func(a, b Change) int { return cmp.Compare(b.lost(), a.lost()) })
+	return out
+}
+
+func same(a, b *Verdict) bool {
+	return a.Fate == b.Fate && a.Class == b.Class && a.Cause == b.Cause && a.Page == b.Page && slices.Equal(a.Culprits, b.Culprits) && slices.Equal(a.Groups, b.Groups)
+}
+
+// lost is by how many fates a verdict got worse.
+func (c *Change) lost() int {
+	if c.Old == nil || c.New == nil {
+		return 0
+	}
+	return slices.Index(fates, c.New.Fate) - slices.Index(fates, c.Old.Fate)
+}
+
+// WriteDiff prints each change with what is true, and how often each fate was met before and after, by set and by level.
+func WriteDiff(w io.Writer, before, after []Verdict) error {
+	changes := Diff(before, after)
+	for i := range changes {
+		writeChange(w, &changes[i])
+	}
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(tw, "%d of %d verdicts changed\t\t\n", len(changes), max(len(before), len(after)))
+	for _, p := range parts(after) {
+		fmt.Fprintf(tw, "%s\tbefore\t%s\n\tafter\t%s\n", p.name, TallyOf(p.of(before)), TallyOf(p.of(after)))
+	}
+	return tw.Flush()
+}
+
+func writeChange(w io.Writer, c *Change) {
+	switch {
+	case c.Old == nil:
+		fmt.Fprintf(w, "new      %s: %s\n", c.New.Case, c.New.Fate)
+	case c.New == nil:
+		fmt.Fprintf(w, "gone     %s: %s\n", c.Old.Case, c.Old.Fate)
+	default:
+		fmt.Fprintf(w, "%s -> %s: %s (%s), truth %s %v\n", c.Old.Fate, c.New.Fate, c.New.Case, c.New.Level, c.New.TruthClass, judge.Short(c.New.TruthRanks))
+		for _, v := range []*Verdict{c.Old, c.New} {
+			fmt.Fprintf(w, "    %s/%s %v %v, row %s, weight %.2f, page %v: %s\n",
+				v.Class, v.Cause, judge.Short(v.Culprits), v.Groups[:min(2, len(v.Groups))], v.Row, v.Weight, v.Page, v.Summary)
+		}
+	}
+}
+
+// part is a part of a corpus by which verdicts are counted.
+type part struct {
+	name string
+	has  func(*Verdict) bool
+}
+
+func (p *part) of(list []Verdict) []Verdict {
+	return slices.DeleteFunc(slices.Clone(list), func(v Verdict) bool { return !p.has(&v) })
+}
+
+// parts are the sets, the levels of the undisturbed simulated cases, and all.
+func parts(list []Verdict) []part {
+	var out []part
+	add := func(name string, has func(*Verdict) bool) {
+		if name != "" && !slices.ContainsFunc(out, func(p part) bool { return p.name == name }) {
+			out = append(out, part{name, has})
+		}
+	}
+	for i := range list {
+		add(list[i].Set, func(v *Verdict) bool { return v.Set == list[i].Set })
+	}
+	for i := range list {
+		add(list[i].Level, func(v *Verdict) bool { return v.Level == list[i].Level })
+	}
+	add("all", func(*Verdict) bool { return true })
+	return out
+}
+
+// WriteTally prints how often each fate was met, by set and by level.
+func WriteTally(w io.Writer, list []Verdict) error {
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, p := range parts(list) {
+		fmt.Fprintf(tw, "%s\t%s\n", p.name, TallyOf(p.of(list)))
+	}
+	return tw.Flush()
+}
