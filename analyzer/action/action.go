@@ -16,8 +16,8 @@ import (
 	"time"
 
 	"github.com/culprit-project/culprit/analyzer/incident"
-	"github.com/culprit-project/culprit/analyzer/kept"
 	"github.com/culprit-project/culprit/analyzer/rca"
+	"github.com/culprit-project/culprit/analyzer/rca/page"
 )
 
 // Rule says on which verdicts something is done, and what.
@@ -127,7 +127,7 @@ func (r *Rule) decide(inc *incident.Incident, now time.Time) (req *Request, refu
 	switch {
 	case len(req.Culprits) == 0:
 		return nil, ""
-	case kept.MayPass(v) || v.PageIn > 0:
+	case page.MayPass(v) || v.PageIn > 0:
 		return req, refusedMayGetOn
 	case inc.Latest != nil:
 		return req, refusedDiffers

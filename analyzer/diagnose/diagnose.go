@@ -19,6 +19,7 @@ import (
 	"github.com/culprit-project/culprit/analyzer/kept"
 	"github.com/culprit-project/culprit/analyzer/rca"
 	"github.com/culprit-project/culprit/analyzer/rca/engine"
+	"github.com/culprit-project/culprit/analyzer/rca/page"
 	"github.com/culprit-project/culprit/analyzer/search"
 	"github.com/culprit-project/culprit/analyzer/stacks"
 )
@@ -274,7 +275,9 @@ func (d *Diagnoser) confirm(ctx context.Context, s *evidence.Session, v rca.Verd
 			return ev, v
 		}
 	}
-	v.Page = v.Page && !slices.ContainsFunc(s.NodesOf(suspects(&v)), func(n *evidence.Node) bool { return !slices.Contains(s.NodesOf(again), n) })
+	if slices.ContainsFunc(s.NodesOf(suspects(&v)), func(n *evidence.Node) bool { return !slices.Contains(s.NodesOf(again), n) }) {
+		page.Decide(&v, page.Stage{Unconfirmed: true})
+	}
 	return ev, v
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/culprit-project/culprit/analyzer/incident"
 	"github.com/culprit-project/culprit/analyzer/kept"
 	"github.com/culprit-project/culprit/analyzer/rca"
+	"github.com/culprit-project/culprit/analyzer/rca/page"
 )
 
 // toldOfTrouble reports whether any trigger says that something is wrong.
@@ -36,14 +37,14 @@ func (d *Diagnoser) settle(ctx context.Context, s *evidence.Session, req *incide
 		}
 	}
 	c.Name(v)
-	if kept.MayPass(v) || kept.MayPassInPart(v) {
+	if page.MayPass(v) || page.MayPassInPart(v) {
 		longest := s.LongestWait(ctx)
 		if v.Standstill > 0 {
 			longest = max(longest, s.LongestPause(ctx))
 		}
 		p := d.Config.Patience
 		c.Patient, c.Patience = true, min(max(time.Duration(p.AtLeast), time.Duration(p.Factor*float64(longest))), time.Duration(p.AtMost))
-		c.HoldBack(v)
+		page.Decide(v, page.Stage{Patience: &page.Patience{For: c.Patience, Told: c.Told}})
 	}
 	return c
 }

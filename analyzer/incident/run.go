@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/culprit-project/culprit/analyzer/rca"
+	"github.com/culprit-project/culprit/analyzer/rca/page"
 )
 
 // Run analyses what is due and ends what is over, until the context ends and the analyses in progress with it.
@@ -247,7 +248,7 @@ func (m *Manager) again(e *entry, out *Outcome, err error, now time.Time) {
 func (m *Manager) accept(e *entry, out *Outcome, a *Analysis, now time.Time) {
 	v := &out.Verdict
 	if out.Ended && m.toldOfRun(e, out) {
-		v.Page, v.PageIn = false, 0
+		page.Decide(v, page.Stage{Told: true})
 	}
 	a.Class, a.Cause, a.Confidence, a.Page = v.Class, v.Cause, v.Confidence, v.Page
 	a.Nodes, a.Asked, a.Answered, a.Bytes = out.Nodes, out.Asked, out.Answered, out.Bytes

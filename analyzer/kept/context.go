@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/culprit-project/culprit/analyzer/rca"
+	"github.com/culprit-project/culprit/analyzer/rca/page"
 )
 
 // Context is what a verdict rests on beside the engine's evidence.
@@ -40,7 +41,9 @@ type Place struct {
 // Apply makes of the engine's verdict the one that is told.
 func (c *Context) Apply(v *rca.Verdict) {
 	c.Name(v)
-	c.HoldBack(v)
+	if c.Patient {
+		page.Decide(v, page.Stage{Patience: &page.Patience{For: c.Patience, Told: c.Told}})
+	}
 }
 
 // Name takes ranks off the accused of which nobody knows which process it is, and says where the others run.
@@ -96,64 +99,4 @@ func (c *Context) doubt(v *rca.Verdict) {
 		v.Action = "Look at the processes of each user that has a claim. Let all but one use another job name."
 		v.Standstill = max(v.Standstill, c.Told.Seconds(), 1)
 	}
-}
-
-// MayPass reports whether what a verdict tells of may end by itself, so that patience counts.
-func MayPass(v *rca.Verdict) bool { return v.Standstill > 0 || v.Page && mayGetOn(v) }
-
-// MayPassInPart reports whether some of those that a verdict pages for may still get on, so that patience counts for them.
-func MayPassInPart(v *rca.Verdict) bool {
-	return v.Page && !MayPass(v) && slices.ContainsFunc(v.Culprits, func(c rca.Culprit) bool { return livesAndStaysAway(v, &c) })
-}
-
-// HoldBack keeps a verdict from paging while its culprits may still get on by themselves: processes that live and have not
-// called what their peers wait in, or are still inside the call. An evaluation or a slow batch looks the same; so does the
-// first operation of a communicator, which connects inside its call and takes seconds where a host is short of processors, and a GPU
-// in the first operations of a job, whose kernels are loaded when they are first used. A job that stands still without anybody
-// to be named pages after the same time, and says what would decide it. Every other fault pages at once, and
-// those beside it who may get on are told of in a warning.
-func (c *Context) HoldBack(v *rca.Verdict) {
-	if !c.Patient {
-		return
-	}
-	if MayPassInPart(v) {
-		for i := range v.Culprits {
-			k := &v.Culprits[i]
-			if left := c.Patience.Seconds() - cmp.Or(k.Waited, c.Told.Seconds()); left > 0 && livesAndStaysAway(v, k) {
-				k.PageIn = rca.Round(left)
-			}
-		}
-	}
-	if !MayPass(v) {
-		return
-	}
-	waited := v.Standstill
-	if waited == 0 {
-		if v.Waited == 0 { // The evidence does not tell; the trigger was late by about as much as it waited for.
-			v.Waited = c.Told.Seconds()
-		}
-		waited = v.Waited
-	}
-	if v.Unheard {
-		waited = min(waited, c.Told.Seconds()) // Nobody has found it silent before that.
-	}
-	left := c.Patience - time.Duration(waited*float64(time.Second))
-	v.Page = left <= 0
-	if !v.Page {
-		v.PageIn = rca.Round(left.Seconds())
-	}
-}
-
-// mayGetOn reports whether all culprits of a verdict are processes that live and have not launched the operation that is
-// waited for, or GPUs that have only begun.
-func mayGetOn(v *rca.Verdict) bool {
-	if v.MayGetOn {
-		return true
-	}
-	return len(v.Culprits) > 0 && !slices.ContainsFunc(v.Culprits, func(c rca.Culprit) bool { return !livesAndStaysAway(v, &c) })
-}
-
-func livesAndStaysAway(v *rca.Verdict, c *rca.Culprit) bool {
-	cause := cmp.Or(c.Cause, v.Cause)
-	return cmp.Or(c.Class, v.Class) == rca.NotEntered && (cause == rca.CauseNotCalled || cause == rca.CauseStorage || cause == rca.CauseCPU)
 }

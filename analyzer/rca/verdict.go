@@ -3,7 +3,10 @@
 
 package rca
 
-import "math"
+import (
+	"math"
+	"time"
+)
 
 // VerdictVersion is the version of the verdict's JSON form. New fields do not raise it.
 const VerdictVersion = 1
@@ -84,6 +87,10 @@ type Verdict struct {
 	// Standstill is how long, in seconds, a job has made no progress while the evidence names no rank; 0: it names one, or a rank
 	// makes progress.
 	Standstill float64 `json:"-"`
+	// Stuck is for how long the longest wait of a job that stands still has lasted, whoever is to blame; 0: nobody waits, or the job is over.
+	Stuck time.Duration `json:"-"`
+	// Against is what speaks against paging for an accusation, whatever it weighs; empty: nothing.
+	Against Against `json:"-"`
 	// MayGetOn says that the culprits' GPUs may make progress by themselves: they may still load kernels, or compute.
 	MayGetOn bool `json:"-"`
 	// Unheard says that it rests on an exporter that does not answer, on a host that takes connections. That may have begun long after
@@ -123,6 +130,18 @@ type Verdict struct {
 	// slow.
 	Moving bool `json:"-"`
 }
+
+// Against is what speaks against paging for an accusation of slowness.
+type Against string
+
+// What speaks against a page.
+const (
+	AgainstFew    Against = "too few iterations were seen"
+	AgainstNobody Against = "no rank is named"
+	AgainstOnce   Against = "it happened in one iteration alone"
+	AgainstLittle Against = "without it, iterations would be little shorter"
+	AgainstChance Against = "chance may explain it"
+)
 
 // Culprit is a rank to blame with its place, or a component or group where no single rank is meant.
 type Culprit struct {

@@ -14,6 +14,7 @@ import (
 	"github.com/culprit-project/culprit/analyzer/rca/hang"
 	"github.com/culprit-project/culprit/analyzer/rca/holmes"
 	"github.com/culprit-project/culprit/analyzer/rca/job"
+	"github.com/culprit-project/culprit/analyzer/rca/page"
 	"github.com/culprit-project/culprit/analyzer/rca/slow"
 	"github.com/culprit-project/culprit/analyzer/rca/words"
 )
@@ -21,12 +22,15 @@ import (
 // Analyze finds the culprit in the evidence. It is pure and deterministic: the same evidence and options give the same
 // verdict, byte for byte, whatever the order of ranks and communicators in the evidence.
 func Analyze(ev rca.Evidence, opt rca.Options) rca.Verdict {
+	opt = opt.WithDefaults()
+	level := ev.Level()
 	v := analyze(ev, opt)
 	if v.Action == rca.ActionFor(rca.Unknown, rca.CauseUnknown) && len(v.Missing) == 0 {
 		v.Action = "" // Nothing is missing that could be looked at.
 	}
 	v.RuledOut = othersOnly(&v)
-	rca.Calibrate(&v, ev.Level())
+	page.Decide(&v, page.Stage{Options: &opt, Level: level})
+	rca.Calibrate(&v, level)
 	return v
 }
 
@@ -42,13 +46,13 @@ func othersOnly(v *rca.Verdict) []rca.Candidate {
 
 func analyze(ev rca.Evidence, opt rca.Options) rca.Verdict {
 	was := ev
-	x := job.NewIndex(&ev, opt.WithDefaults())
+	x := job.NewIndex(&ev, opt)
 	v, ok := hang.Analyze(x)
 	if x.Victim && (!ok || v.Class == rca.Unknown) {
 		// Without this process's end, nothing names a culprit. So the end did not follow from the standstill; the standstill
 		// follows from the end.
 		ev = was
-		x = job.NewIndexKeepingEnds(&ev, opt.WithDefaults())
+		x = job.NewIndexKeepingEnds(&ev, opt)
 		v, ok = hang.Analyze(x)
 	}
 	if ok {
@@ -58,7 +62,7 @@ func analyze(ev rca.Evidence, opt rca.Options) rca.Verdict {
 		return v
 	}
 	still, blind := blind(x) // If so, nothing else can show that the job is healthy.
-	if v, ok := slow.Analyze(x); ok && (v.Page || !blind) {
+	if v, ok := slow.Analyze(x); ok && (!blind || page.ByEvidence(&v, &x.Opt, x.Level)) {
 		return v
 	}
 	if v, ok := launchVerdict(x); ok && !(blind && len(v.Culprits) == 0 && (v.Class == rca.Healthy || v.Class == rca.Unknown)) {
@@ -119,7 +123,7 @@ func slowRather(x *job.Index, standing *rca.Verdict) (rca.Verdict, bool) {
 		return rca.Verdict{}, false
 	}
 	v, ok := slow.Analyze(x)
-	return v, ok && v.Page
+	return v, ok && page.ByEvidence(&v, &x.Opt, x.Level)
 }
 
 // unproven gives the reason why the evidence does not prove that the job makes progress, although it shows no trouble; empty

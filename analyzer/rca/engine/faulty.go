@@ -50,7 +50,6 @@ func faulty(x *job.Index, still time.Duration) (rca.Verdict, bool) {
 		return rca.Verdict{}, false
 	}
 	v.Action = rca.ActionFor(v.Class, v.Cause)
-	v.Page = x.Carries(v.Class, v.Confidence)
 	return v, true
 }
 

@@ -219,7 +219,6 @@ func (l *launches) unreachable() (rca.Verdict, bool) {
 	}
 	v.Confidence = rca.Round(v.Confidence * (1 - job.UnseenDiscount*max(0, float64(len(all)-1))/float64(max(1, l.World))))
 	v.Action = rca.ActionFor(v.Class, v.Cause)
-	v.Page = v.Class != rca.Unknown && l.Carries(v.Class, v.Confidence)
 	for _, f := range slices.Concat(l.facts["dead"], l.facts["unresponsive"], l.facts["async_error"]) {
 		v.Evidence = append(v.Evidence, f.Text)
 	}
@@ -257,7 +256,6 @@ func (l *launches) failed() (rca.Verdict, bool) {
 		v.Evidence = append(v.Evidence, f.Text)
 	}
 	v.Action = rca.ActionFor(v.Class, v.Cause)
-	v.Page = v.Class != rca.Unknown && l.Carries(v.Class, v.Confidence)
 	l.missing(&v)
 	return v, true
 }
@@ -322,7 +320,6 @@ func (l *launches) otherFunction() (rca.Verdict, bool) {
 			v.Culprits = append(v.Culprits, cu)
 		}
 		v.Action = rca.ActionFor(v.Class, v.Cause)
-		v.Page = l.Carries(v.Class, v.Confidence)
 		l.missing(&v)
 		return v, true
 	}
@@ -409,7 +406,6 @@ func (l *launches) behind() (rca.Verdict, bool) {
 	}
 	v.Waited = rca.Round(l.idle(ends).Seconds())
 	v.Action = rca.ActionFor(v.Class, v.Cause)
-	v.Page = l.Carries(v.Class, v.Confidence)
 	return v, true
 }
 

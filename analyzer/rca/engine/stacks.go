@@ -62,7 +62,6 @@ func stackVerdict(x *job.Index) (rca.Verdict, bool) {
 		v.Evidence = append(v.Evidence, fmt.Sprintf("%s is %s.", words.Opener(x.RankName(n)), s.at[n]))
 	}
 	v.Contradictions = []string{words.OneMoment}
-	v.Page = x.Carries(v.Class, v.Confidence)
 	return v, true
 }
 

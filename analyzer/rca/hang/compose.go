@@ -72,7 +72,9 @@ func (w *waitFor) compose(d *decision) rca.Verdict {
 	if len(v.Ask) == 0 {
 		v.Ask = a.ask
 	}
-	v.Page = w.pages(&v)
+	if !w.Over {
+		v.Stuck = w.longest()
+	}
 	if v.Class == rca.Unknown {
 		v.Standstill = w.still().Seconds()
 	}
@@ -132,18 +134,6 @@ func (w *waitFor) still() time.Duration {
 		}
 	}
 	return still
-}
-
-// pages reports whether somebody is woken: for an accusation that is likely right, or for a hang that lasts whoever did it.
-// What a job that has ended left behind grows older, too, but nobody waits there any more.
-func (w *waitFor) pages(v *rca.Verdict) bool {
-	if v.Class == rca.Benign || v.Class == rca.Healthy {
-		return false
-	}
-	if !w.Over && w.longest() >= w.Opt.UnexplainedAfter {
-		return true
-	}
-	return v.Class != rca.Unknown && w.Carries(v.Class, v.Confidence)
 }
 
 // waited gives how long others have waited in the operation that a candidate keeps from going on.

@@ -108,11 +108,6 @@ func newIndex(ev *rca.Evidence, opt rca.Options, keepEnds bool) *Index {
 	return x
 }
 
-// Carries reports whether an accusation of this weight pages.
-func (x *Index) Carries(class rca.Class, weight float64) bool {
-	return x.Opt.Carries(x.Level, class, weight)
-}
-
 func (x *Index) addNodes() {
 	ev := x.Ev
 	x.Nodes = make([]Node, 0, len(ev.Ranks)+16)

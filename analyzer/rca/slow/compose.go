@@ -10,6 +10,7 @@ import (
 
 	"github.com/culprit-project/culprit/analyzer/rca"
 	"github.com/culprit-project/culprit/analyzer/rca/job"
+	"github.com/culprit-project/culprit/analyzer/rca/page"
 	"github.com/culprit-project/culprit/analyzer/rca/words"
 )
 
@@ -45,7 +46,11 @@ func (a *analysis) verdict() rca.Verdict {
 	}
 	a.accuse(&c.finding, &v)
 	a.addEvidence(&c.finding, fs[1:], &v)
-	v.Page = a.pages(&c.finding, &v)
+	v.Against = a.against(&c.finding)
+	if page.ByEvidence(&v, &a.Opt, a.Level) && !a.beyondChance(&c.finding, pageChance) {
+		v.Against = rca.AgainstChance
+		v.Evidence = append(v.Evidence, fmt.Sprintf(words.NotBeyondChance, int(1/pageChance)))
+	}
 	a.doubt(&c, &v, true)
 	return v
 }
@@ -128,23 +133,19 @@ func (a *analysis) addEvidence(f *finding, others []finding, v *rca.Verdict) {
 // maxRuledOut is how many of the explanations that were set aside are told.
 const maxRuledOut = 8
 
-// pages reports whether the verdict pages: it names a rank that costs enough, and that neither chance nor few iterations single out. Where only
-// chance speaks against it, the evidence says so.
-func (a *analysis) pages(f *finding, v *rca.Verdict) bool {
-	if v.Class != rca.SlowCompute && v.Class != rca.SlowComm && v.Class != rca.SlowMixed {
-		return false
+// against gives what speaks against waking somebody for an explanation, whatever it weighs; empty where nothing does.
+func (a *analysis) against(f *finding) rca.Against {
+	switch {
+	case f.class == rca.SlowCompute && (a.paused != nil && a.now.iters < leastBesidePause || a.past == nil && a.now.iters < often):
+		return rca.AgainstFew
+	case len(f.nodes) == 0:
+		return rca.AgainstNobody
+	case f.once:
+		return rca.AgainstOnce
+	case f.gain < a.Opt.IrregularFactor:
+		return rca.AgainstLittle
 	}
-	if f.class == rca.SlowCompute && (a.paused != nil && a.now.iters < leastBesidePause || a.past == nil && a.now.iters < often) {
-		return false
-	}
-	if !a.Carries(v.Class, v.Confidence) || len(f.nodes) == 0 || f.once || f.gain < a.Opt.IrregularFactor {
-		return false
-	}
-	sure := a.beyondChance(f, pageChance)
-	if !sure {
-		v.Evidence = append(v.Evidence, fmt.Sprintf(words.NotBeyondChance, int(1/pageChance)))
-	}
-	return sure
+	return ""
 }
 
 // shorter gives, in percent, by how much iterations would be shorter without what makes them gain times as long.

@@ -14,12 +14,15 @@ import (
 
 	"github.com/culprit-project/culprit/analyzer/rca"
 	"github.com/culprit-project/culprit/analyzer/rca/job"
+	"github.com/culprit-project/culprit/analyzer/rca/page"
 	"github.com/culprit-project/culprit/analyzer/rca/rcatest"
 )
 
 // verdictOf analyses slowness alone.
 func verdictOf(ev rca.Evidence, opt rca.Options) rca.Verdict {
-	v, _ := Analyze(job.NewIndex(&ev, opt.WithDefaults()))
+	opt = opt.WithDefaults()
+	v, _ := Analyze(job.NewIndex(&ev, opt))
+	page.Decide(&v, page.Stage{Options: &opt, Level: ev.Level()})
 	return v
 }
 

@@ -1,7 +1,7 @@
 // Copyright 2026 The Culprit Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package kept
+package page
 
 import (
 	"testing"
@@ -62,10 +62,48 @@ func TestHeldBackBesideOthers(t *testing.T) {
 		v := rca.Verdict{Class: rca.Fault, Cause: rca.CauseNetworkSend, Page: true, Culprits: []rca.Culprit{
 			{Rank: 1, Waited: 9}, {Rank: 4, Class: rca.NotEntered, Cause: x.other, Waited: x.waited},
 		}}
-		c := Context{Patient: true, Patience: 30 * time.Second, Told: x.told}
-		c.HoldBack(&v)
+		Decide(&v, Stage{Patience: &Patience{For: 30 * time.Second, Told: x.told}})
 		if !v.Page || v.PageIn != 0 || v.Culprits[0].PageIn != 0 || v.Culprits[1].PageIn != x.pageIn {
 			t.Errorf("%s: page %t, page in %g s, culprits %+v; want the second paged for in %g s", x.name, v.Page, v.PageIn, v.Culprits, x.pageIn)
+		}
+	}
+}
+
+// TestByEvidence: a person is woken for an accusation that is likely right and that nothing speaks against, and for a hang that lasts.
+func TestByEvidence(t *testing.T) {
+	opt := rca.Options{}.WithDefaults()
+	lasting := opt.UnexplainedAfter
+	for _, x := range []struct {
+		name string
+		v    rca.Verdict
+		want bool
+	}{
+		{"a sure accusation", rca.Verdict{Class: rca.Fault, Confidence: 0.9}, true},
+		{"a weak one", rca.Verdict{Class: rca.Fault, Confidence: 0.3}, false},
+		{"a weak one of a hang that lasts", rca.Verdict{Class: rca.Fault, Confidence: 0.3, Stuck: lasting}, true},
+		{"nobody known", rca.Verdict{Class: rca.Unknown, Confidence: 0.9, Stuck: lasting - 1}, false},
+		{"nobody known, of a hang that lasts", rca.Verdict{Class: rca.Unknown, Confidence: 0.2, Stuck: lasting}, true},
+		{"a checkpoint that lasts", rca.Verdict{Class: rca.Benign, Confidence: 0.9, Stuck: lasting}, false},
+		{"a slow rank", rca.Verdict{Class: rca.SlowCompute, Confidence: 0.9}, true},
+		{"a slow rank that chance explains", rca.Verdict{Class: rca.SlowCompute, Confidence: 0.9, Against: rca.AgainstChance}, false},
+		{"uneven work", rca.Verdict{Class: rca.Imbalance, Confidence: 0.9}, false},
+		{"everybody is slow", rca.Verdict{Class: rca.GlobalSlow, Confidence: 0.9}, false},
+	} {
+		Decide(&x.v, Stage{Options: &opt, Level: rca.LevelKernels})
+		if x.v.Page != x.want {
+			t.Errorf("%s: page %v", x.name, x.v.Page)
+		}
+	}
+}
+
+// TestTakenBack: what is known later takes a page back, and never adds one.
+func TestTakenBack(t *testing.T) {
+	for name, s := range map[string]Stage{"unconfirmed": {Unconfirmed: true}, "told": {Told: true}} {
+		for _, paged := range []bool{true, false} {
+			v := rca.Verdict{Class: rca.Fault, Cause: rca.CauseGPU, Page: paged}
+			if Decide(&v, s); v.Page {
+				t.Errorf("%s: it pages", name)
+			}
 		}
 	}
 }
