@@ -50,6 +50,8 @@ type Options struct {
 	// Incident: the evidence was kept because ranks waited, as dumps are. If no seen rank waits, that does not prove health while
 	// ranks were not seen, or only in part.
 	Incident bool
+	// Without is a row of the tables, by name, that the engine leaves out: what changes is what it is good for.
+	Without string `json:"-"`
 	// Topology has the NICs, links and switches between ranks; nil unknown.
 	Topology *topology.Topology
 	// Operators is a trained detector of abnormal operators (H3); nil: the one that needs no training.

@@ -134,7 +134,6 @@ type Verdict struct {
 // Against is what speaks against paging for an accusation of slowness.
 type Against string
 
-// What speaks against a page.
 const (
 	AgainstFew    Against = "too few iterations were seen"
 	AgainstNobody Against = "no rank is named"

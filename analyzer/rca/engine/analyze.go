@@ -23,8 +23,7 @@ import (
 // verdict, byte for byte, whatever the order of ranks and communicators in the evidence.
 func Analyze(ev rca.Evidence, opt rca.Options) rca.Verdict {
 	opt = opt.WithDefaults()
-	level := ev.Level()
-	v := analyze(ev, opt)
+	v, level := analyze(ev, opt), ev.Level()
 	if v.Action == rca.ActionFor(rca.Unknown, rca.CauseUnknown) && len(v.Missing) == 0 {
 		v.Action = "" // Nothing is missing that could be looked at.
 	}

@@ -113,7 +113,7 @@ func (w *waitFor) showsStrongly(v int32) (candidate, bool) {
 		if in.odd == nil { // Only operations that stand still are compared.
 			return candidate{}, false
 		}
-		c := candidateOf(pick(in.odd.tie, otherCallTie, otherCall), v, i)
+		c := candidateOf(otherCall, v, i)
 		c.nodes = nil
 		for _, o := range in.odd.odd {
 			c.nodes = append(c.nodes, o.node)

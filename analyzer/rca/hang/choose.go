@@ -232,7 +232,7 @@ func (w *waitFor) sharesOp(n int32, cs []candidate) bool {
 	})
 }
 
-// byShare puts first what explains most.
+// byShare puts first what explains most, and of what explains as much a dead process or a call that no other meets: these last.
 func (w *waitFor) byShare(cs []candidate) {
 	const few = 32 // Beyond, the order is by rank: a walk for each would cost more than it tells.
 	if len(cs) < 2 || len(cs) > few {
@@ -242,8 +242,9 @@ func (w *waitFor) byShare(cs []candidate) {
 	for _, c := range cs {
 		share[c.vertex[0]], _ = w.cover([]candidate{c})
 	}
+	lasts := func(c candidate) int { return pick(c.kind == kindDead || c.kind == kindOdd, 0, 1) }
 	slices.SortStableFunc(cs, func(a, b candidate) int {
-		return cmp.Or(cmp.Compare(share[b.vertex[0]], share[a.vertex[0]]), cmp.Compare(b.weight, a.weight))
+		return cmp.Or(cmp.Compare(share[b.vertex[0]], share[a.vertex[0]]), cmp.Compare(b.weight, a.weight), cmp.Compare(lasts(a), lasts(b)))
 	})
 }
 

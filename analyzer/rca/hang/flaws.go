@@ -57,144 +57,145 @@ const (
 	nothingLost
 )
 
-// The table. Weights of strong rows begin at 0.7 and differ by how many other explanations a second fault would give; from 0.5 on
-// (Options.NameConfidence) somebody is named when nothing rivals it; below, it makes a suspect. What a person is told as confidence is
-// fitted on simulated jobs (calibration.json).
+// How far a row is believed, 0 to 1; what a person is told is fitted on simulated jobs (calibration.json). From Options.NameConfidence on
+// somebody is named when nothing rivals it; below, it makes a suspect.
+const (
+	sure   = 0.85 // Little else explains it.
+	likely = 0.5  // Something that is not seen may explain it, and would be rarer.
+	slight = 0.35 // As much speaks for another explanation.
+)
+
 var (
 	// A send, from what the receiver has (Mycroft section 5.2, CheckMinData).
 
 	// The receiver has posted a buffer and waits.
-	undelivered = row{"undelivered", kindFlaw, rca.Fault, rca.CauseNetworkSend, 0.93, strong, anyRecord, words.Undelivered}
+	undelivered = row{"undelivered", kindFlaw, rca.Fault, rca.CauseNetworkSend, sure, strong, anyRecord, words.Undelivered}
 	// The same, and the state of the receiver's process is unknown.
-	undeliveredPerhaps = undelivered.at(0.75)
+	undeliveredPerhaps = undelivered.at(likely)
 	// It has arrived, and the sender does not learn of it.
-	unacknowledged = row{"unacknowledged", kindFlaw, rca.Fault, rca.CauseNetworkSend, 0.5, eitherEnd, anyRecord, words.Unacknowledged}
+	unacknowledged = row{"unacknowledged", kindFlaw, rca.Fault, rca.CauseNetworkSend, likely, eitherEnd, anyRecord, words.Unacknowledged}
 	// The sender says delivered, the receiver says no: one of the two is wrong.
-	lostOnWire = row{"lost_on_wire", kindFlaw, rca.Fault, rca.CauseNetworkSend, 0.5, eitherEnd, anyRecord, words.LostOnWire}
+	lostOnWire = row{"lost_on_wire", kindFlaw, rca.Fault, rca.CauseNetworkSend, likely, eitherEnd, anyRecord, words.LostOnWire}
 	// The receiver is in the operation, and shows no such flow.
-	linkUnproven = row{"link_unproven", kindFlaw, rca.Fault, rca.CauseNetworkSend, 0.5, eitherEnd, anyRecord, words.LinkUnproven}
+	linkUnproven = row{"link_unproven", kindFlaw, rca.Fault, rca.CauseNetworkSend, likely, eitherEnd, anyRecord, words.LinkUnproven}
 	// The receiver was not seen.
-	receiverUnseen = linkUnproven.at(0.35)
+	receiverUnseen = linkUnproven.at(slight)
 	// One end has finished, and a send may have ended before its data arrived.
-	peerLeft = row{"peer_left", kindFlaw, rca.Fault, rca.CauseNetworkSend, 0.4, eitherEnd, anyRecord, words.PeerLeft}
+	peerLeft = row{"peer_left", kindFlaw, rca.Fault, rca.CauseNetworkSend, slight, eitherEnd, anyRecord, words.PeerLeft}
 	// The same of a single send whose record is complete: only the wire is left.
-	peerLeftSending = peerLeft.at(0.6)
+	peerLeftSending = peerLeft.at(likely)
 	// Data is ready and a buffer posted for it, and it is not sent.
-	untransmitted = row{"untransmitted", kindFlaw, rca.Fault, rca.CauseNetworkSend, 0.75, strong, anyRecord, words.Untransmitted}
+	untransmitted = row{"untransmitted", kindFlaw, rca.Fault, rca.CauseNetworkSend, likely, strong, anyRecord, words.Untransmitted}
 	// And the proxy does not even ask whether the receiver is ready (SendPeerWait, from ABI v4 on).
-	proxyStopped = row{"proxy_stopped", kindFlaw, rca.Fault, rca.CauseProxy, 0.7, strong, anyRecord, words.ProxyStopped}
+	proxyStopped = row{"proxy_stopped", kindFlaw, rca.Fault, rca.CauseProxy, likely, strong, anyRecord, words.ProxyStopped}
 	// No buffer of a send is posted: what is in front of it on its connection has not left or is not taken.
-	sendNotBegun = row{"send_not_begun", kindFlaw, rca.Fault, rca.CauseNetworkSend, 0.45, eitherEnd, anyRecord, words.SendNotBegun}
+	sendNotBegun = row{"send_not_begun", kindFlaw, rca.Fault, rca.CauseNetworkSend, slight, eitherEnd, anyRecord, words.SendNotBegun}
 
 	// A receive.
 
 	// Data that arrived is not given to the GPU.
-	notFlushed = row{"not_flushed", kindFlaw, rca.Fault, rca.CausePCIe, 0.85, strong, anyRecord, words.NotFlushed}
+	notFlushed = row{"not_flushed", kindFlaw, rca.Fault, rca.CausePCIe, sure, strong, anyRecord, words.NotFlushed}
 	// Nothing is posted for data that the sender has ready.
-	noBuffers = row{"no_buffers", kindFlaw, rca.Fault, rca.CauseReceiver, 0.82, strong, nothingLost, words.NoBuffers}
+	noBuffers = row{"no_buffers", kindFlaw, rca.Fault, rca.CauseReceiver, sure, strong, nothingLost, words.NoBuffers}
 	// The same where the sender is seen to have sent all it could (1=2=3).
-	noBuffersPerhaps = noBuffers.perhaps(0.5)
+	noBuffersPerhaps = noBuffers.perhaps(likely)
 	// Nothing is posted, and whether anything is wanted is not seen.
-	nothingPosted = noBuffers.perhaps(0.45)
+	nothingPosted = noBuffers.perhaps(slight)
 	// Nothing ever was.
-	neverPosted = row{"never_posted", kindFlaw, rca.Fault, rca.CauseProxy, 0.3, weak, nothingLost, words.NoBuffers}
+	neverPosted = row{"never_posted", kindFlaw, rca.Fault, rca.CauseProxy, slight, weak, nothingLost, words.NoBuffers}
 
 	// A GPU, between what it has and what it gives.
 
 	// It has data and room, and nothing else is still to come to it.
-	gpuStopped = row{"gpu_stopped", kindFlaw, rca.Fault, rca.CauseGPU, 0.92, strong, allFlows, words.GPUStopped}
+	gpuStopped = row{"gpu_stopped", kindFlaw, rca.Fault, rca.CauseGPU, sure, strong, allFlows, words.GPUStopped}
 	// The same, but for what may come over NVLink or shared memory, where nothing is seen.
-	gpuStoppedPerhaps = gpuStopped.perhaps(0.6)
+	gpuStoppedPerhaps = gpuStopped.perhaps(sure)
 	// Nothing shows that it has come to the operation, and what is in front of that stands, too.
-	gpuStoppedUnseen = gpuStopped.perhaps(0.3)
+	gpuStoppedUnseen = gpuStopped.perhaps(slight)
 	// It has never given anything, and waits for nobody there.
-	gpuGivesNothing = row{"gpu_gives_nothing", kindFlaw, rca.Fault, rca.CauseGPU, 0.85, strong, allFlows, words.GPUGivesNothing}
-	// It starves, and a ring's first send needs nothing from others.
-	gpuOwesFirst = gpuGivesNothing.perhaps(0.6)
-	// It gives nothing, and may wait inside its host, for members that were not seen, or still compute.
-	gpuGivesNothingPerhaps = gpuGivesNothing.perhaps(0.5)
+	gpuGivesNothing = row{"gpu_gives_nothing", kindFlaw, rca.Fault, rca.CauseGPU, sure, strong, allFlows, words.GPUGivesNothing}
+	// It gives nothing, and may wait inside its host, for unseen members, or compute. Or it starves, and a ring's first send needs nobody.
+	gpuGivesNothingPerhaps = gpuGivesNothing.perhaps(likely)
 	// Nothing shows that it has come to the operation, and its neighbours may hold it.
-	gpuGivesNothingUnseen = gpuGivesNothing.perhaps(0.3)
+	gpuGivesNothingUnseen = gpuGivesNothing.perhaps(slight)
 	// Most members' GPUs are known to be in the operation, and this one has given nothing.
-	gpuNotCome = row{"gpu_not_come", kindFlaw, rca.Fault, rca.CauseGPU, 0.5, weak, allFlows, words.GPUNotCome}
+	gpuNotCome = row{"gpu_not_come", kindFlaw, rca.Fault, rca.CauseGPU, likely, weak, allFlows, words.GPUNotCome}
 	// All its data has moved, and its kernel does not end.
-	kernelStays = row{"kernel_stays", kindFlaw, rca.Fault, rca.CauseGPU, 0.4, weak, nothingLost, words.KernelStays}
+	kernelStays = row{"kernel_stays", kindFlaw, rca.Fault, rca.CauseGPU, slight, weak, nothingLost, words.KernelStays}
 	// All others have finished what none of them can without its part.
-	alone = row{"alone", kindFlaw, rca.Fault, rca.CauseGPU, 0.85, strong, nothingLost, words.GPUAlone}
+	alone = row{"alone", kindFlaw, rca.Fault, rca.CauseGPU, sure, strong, nothingLost, words.GPUAlone}
 	// The same of several, or of an operation that others may finish before it.
-	alonePerhaps = alone.perhaps(0.55)
+	alonePerhaps = alone.perhaps(likely)
 
 	// The way to the GPU.
 
 	// Launched long ago, and the kernel does not start.
-	kernelNotStarted = row{"kernel_not_started", kindFlaw, rca.NotEntered, rca.CauseKernelNotRunning, 0.85, strong, allInFlight, words.KernelNotStarted}
+	kernelNotStarted = row{"kernel_not_started", kindFlaw, rca.NotEntered, rca.CauseKernelNotRunning, sure, strong, allInFlight, words.KernelNotStarted}
 	// Not so long, or in a job that has only begun, or behind something whose end is not seen.
-	kernelNotStartedYet = kernelNotStarted.perhaps(0.4)
+	kernelNotStartedYet = kernelNotStarted.perhaps(slight)
 	// Inside a call out of which others have come.
-	insideCall = row{"inside_call", kindFlaw, rca.NotEntered, rca.CauseCPU, 0.85, strong, allInFlight, words.InsideCall}
+	insideCall = row{"inside_call", kindFlaw, rca.NotEntered, rca.CauseCPU, sure, strong, allInFlight, words.InsideCall}
 	// The same of several, or without the group's own record.
-	insideCallPerhaps = insideCall.perhaps(0.6)
+	insideCallPerhaps = insideCall.perhaps(likely)
 	// Inside a call that makes connections: it is as late as the slowest peer.
-	connecting        = row{"connecting", kindFlaw, rca.NotEntered, rca.CauseNotCalled, 0.85, strong, allInFlight, words.InsideCall}
-	connectingPerhaps = connecting.perhaps(0.6)
+	connecting        = row{"connecting", kindFlaw, rca.NotEntered, rca.CauseNotCalled, sure, strong, allInFlight, words.InsideCall}
+	connectingPerhaps = connecting.perhaps(likely)
 	// Inside a call that makes or ends a communicator, out of which others have come.
-	insideSetup        = row{"inside_setup", kindFlaw, rca.NotEntered, rca.CauseCPU, 0.85, strong, allInFlight, words.InsideSetup}
-	insideSetupPerhaps = insideSetup.perhaps(0.6)
+	insideSetup        = row{"inside_setup", kindFlaw, rca.NotEntered, rca.CauseCPU, sure, strong, allInFlight, words.InsideSetup}
+	insideSetupPerhaps = insideSetup.perhaps(likely)
 
 	// What the node shows settles between those whom the flows suspect.
 
 	// An error of the NIC at the sending or at the receiving end.
-	senderAils   = row{"sender_ails", kindFlaw, rca.Fault, rca.CauseNetworkSend, 0.9, strong, anyRecord, words.Undelivered}
-	receiverAils = row{"receiver_ails", kindFlaw, rca.Fault, rca.CauseNetworkSend, 0.9, strong, anyRecord, words.NotReceived}
+	senderAils   = row{"sender_ails", kindFlaw, rca.Fault, rca.CauseNetworkSend, sure, strong, anyRecord, words.Undelivered}
+	receiverAils = row{"receiver_ails", kindFlaw, rca.Fault, rca.CauseNetworkSend, sure, strong, anyRecord, words.NotReceived}
 	// The one GPU of a group that shows an error.
-	gpuError = row{"gpu_error", kindFlaw, rca.Fault, rca.CauseGPU, 0.9, strong, anyRecord, words.GPUFaulty}
+	gpuError = row{"gpu_error", kindFlaw, rca.Fault, rca.CauseGPU, sure, strong, anyRecord, words.GPUFaulty}
 	// The one NIC that is down, in a group that shows nothing else.
-	nicDown = row{"nic_down", kindFlaw, rca.Fault, rca.CauseNetworkSend, 0.8, strong, anyRecord, words.NICDown}
+	nicDown = row{"nic_down", kindFlaw, rca.Fault, rca.CauseNetworkSend, sure, strong, anyRecord, words.NICDown}
 	// A NIC of its host, nobody knows whose.
-	nicDownSomewhere = nicDown.perhaps(0.45)
+	nicDownSomewhere = nicDown.perhaps(slight)
 
 	// A process that cannot take part. One that was inside the operation is a fault.
 
 	// The kernel says that it is stopped, or gone.
-	processStopped = row{"process_stopped", kindDead, rca.NotEntered, rca.CauseProcessStopped, 0.97, strong, anyRecord, words.StoppedBySignal}
-	processGone    = row{"process_gone", kindDead, rca.NotEntered, rca.CauseProcessGone, 0.97, strong, anyRecord, words.ProcessDied}
+	processStopped = row{"process_stopped", kindDead, rca.NotEntered, rca.CauseProcessStopped, sure, strong, anyRecord, words.StoppedBySignal}
+	processGone    = row{"process_gone", kindDead, rca.NotEntered, rca.CauseProcessGone, sure, strong, anyRecord, words.ProcessDied}
 	// Its last words are an exception that nothing caught.
-	processRaised = row{"process_raised", kindDead, rca.Fault, rca.CauseException, 0.97, strong, anyRecord, ""}
+	processRaised = row{"process_raised", kindDead, rca.Fault, rca.CauseException, sure, strong, anyRecord, ""}
 	// It ended in good order, and the others did not: a program may do that.
-	processExited = row{"process_exited", kindDead, rca.NotEntered, rca.CauseProcessGone, 0.85, strong, anyRecord, words.ExitedEarly}
+	processExited = row{"process_exited", kindDead, rca.NotEntered, rca.CauseProcessGone, sure, strong, anyRecord, words.ExitedEarly}
 	// At least half of the job did, too.
-	jobEnds = row{"job_ends", kindDead, rca.Benign, rca.CauseJobEnd, 0.9, strong, anyRecord, words.JobEnding}
+	jobEnds = row{"job_ends", kindDead, rca.Benign, rca.CauseJobEnd, sure, strong, anyRecord, words.JobEnding}
 
 	// A living rank that waits for nobody, while others wait for it.
 
 	// It has not called what the others wait in.
-	notCalledIt = row{"not_called", kindOutside, rca.NotEntered, rca.CauseNotCalled, 0.93, strong, allInFlight, words.RunsOutside}
+	notCalledIt = row{"not_called", kindOutside, rca.NotEntered, rca.CauseNotCalled, sure, strong, allInFlight, words.RunsOutside}
 	// The same, and it writes to storage.
-	checkpoint = row{"checkpoint", kindOutside, rca.Benign, rca.CauseCheckpoint, 0.92, strong, allInFlight, words.WritesCheckpoint}
+	checkpoint = row{"checkpoint", kindOutside, rca.Benign, rca.CauseCheckpoint, sure, strong, allInFlight, words.WritesCheckpoint}
 	// It is blocked in storage, or nothing moves where its stack writes.
-	storageBlocked = row{"storage_blocked", kindOutside, rca.NotEntered, rca.CauseStorage, 0.88, strong, allInFlight, words.StuckInStorage}
+	storageBlocked = row{"storage_blocked", kindOutside, rca.NotEntered, rca.CauseStorage, sure, strong, allInFlight, words.StuckInStorage}
 	// It is inside a group's launch: it may wait there for others.
-	insideLaunch = row{"inside_launch", kindOutside, rca.NotEntered, rca.CauseCPU, 0.7, strong, allInFlight, words.InsideLaunch}
+	insideLaunch = row{"inside_launch", kindOutside, rca.NotEntered, rca.CauseCPU, likely, strong, allInFlight, words.InsideLaunch}
 	// The job has hardly begun, and the rank computes or reads; or does neither.
-	firstStepBusy = row{"first_step", kindOutside, rca.Benign, rca.CauseFirstStep, 0.9, strong, allInFlight, words.HardlyBegun}
-	firstStepIdle = firstStepBusy.at(0.65)
+	firstStepBusy = row{"first_step", kindOutside, rca.Benign, rca.CauseFirstStep, sure, strong, allInFlight, words.HardlyBegun}
+	firstStepIdle = firstStepBusy.at(likely)
 
 	// Calls that cannot meet.
 
 	// Some called something else than all others.
-	otherCall = row{"other_call", kindOdd, rca.Inconsistent, rca.CauseOtherOp, 0.94, strong, anyRecord, ""}
-	// One against one: both are named.
-	otherCallTie = otherCall.at(0.8)
+	otherCall = row{"other_call", kindOdd, rca.Inconsistent, rca.CauseOtherOp, sure, strong, anyRecord, ""}
 	// Operations entered in different orders, all of them seen; or some of them not.
-	deadlockSeen    = row{"deadlock", kindDeadlock, rca.Inconsistent, rca.CauseDeadlock, 0.9, strong, anyRecord, ""}
-	deadlockPerhaps = deadlockSeen.perhaps(0.7)
+	deadlockSeen    = row{"deadlock", kindDeadlock, rca.Inconsistent, rca.CauseDeadlock, sure, strong, anyRecord, ""}
+	deadlockPerhaps = deadlockSeen.perhaps(likely)
 	// Most have not called what a few are in.
 	aheadOfMost = row{"ahead_of_most", kindAhead, rca.Unknown, rca.CauseUnknown, undecidedWeight, weak, anyRecord, ""}
 
 	// Ranks that are not told apart.
 
 	// GPUs of one host, one of which holds the others: nothing else can.
-	oneHostStands = row{"one_host_stands", kindGroup, rca.Fault, rca.CauseGPU, 0.5, weak, anyRecord, ""}
+	oneHostStands = row{"one_host_stands", kindGroup, rca.Fault, rca.CauseGPU, likely, weak, anyRecord, ""}
 	// All members are inside and alike.
 	allAlike = row{"all_alike", kindGroup, rca.Unknown, rca.CauseUnknown, groupWeight, weak, anyRecord, ""}
 	// Nobody shows anything.
@@ -205,9 +206,9 @@ var (
 	// Ranks without a record (job.Visibility).
 
 	// Its source was asked and did not answer.
-	noAnswer = row{"no_answer", kindUnseen, rca.Unknown, rca.CauseUnknown, 0.6, weak, anyRecord, words.NoAnswer}
+	noAnswer = row{"no_answer", kindUnseen, rca.Unknown, rca.CauseUnknown, likely, weak, anyRecord, words.NoAnswer}
 	// It was not asked, or no source has a record of it.
-	notSeen = row{"not_seen", kindUnseen, rca.Unknown, rca.CauseUnknown, 0.45, weak, anyRecord, words.NoAnswer}
+	notSeen = row{"not_seen", kindUnseen, rca.Unknown, rca.CauseUnknown, slight, weak, anyRecord, words.NoAnswer}
 	// Members of a communicator that nobody could name.
 	unnamed = row{"unnamed_members", kindUnseen, rca.Unknown, rca.CauseUnknown, faintWeight, weak, anyRecord, words.NoAnswer}
 
@@ -216,11 +217,11 @@ var (
 	// wait in what it rightly did not call.
 
 	// One source has not answered since the job stopped, and all wait for its ranks.
-	hostLost = row{"host_lost", kindUnseen, rca.Fault, rca.CauseHostLost, 0.8, strong, anyRecord, words.DoesNotAnswer}
+	hostLost = row{"host_lost", kindUnseen, rca.Fault, rca.CauseHostLost, sure, strong, anyRecord, words.DoesNotAnswer}
 	// The same, of a host that takes connections: it may be the exporter alone, and the ranks may write a checkpoint.
-	hostHangs = row{"host_hangs", kindUnseen, rca.Fault, rca.CauseHostLost, 0.8, strong, anyRecord, words.DoesNotAnswer}
+	hostHangs = row{"host_hangs", kindUnseen, rca.Fault, rca.CauseHostLost, sure, strong, anyRecord, words.DoesNotAnswer}
 	// One rank's record is not there, and all wait for it.
-	recordLost = row{"record_lost", kindUnseen, rca.NotEntered, rca.CauseUnknown, 0.7, strong, anyRecord, words.NotSeenBecause}
+	recordLost = row{"record_lost", kindUnseen, rca.NotEntered, rca.CauseUnknown, sure, strong, anyRecord, words.NotSeenBecause}
 	// One source does not answer for another reason than that its host is lost: what its ranks do, a checkpoint or nothing, nobody saw.
 	hostUnobserved = row{"host_unobserved", kindUnseen, rca.Unknown, rca.CauseUnknown, undecidedWeight, weak, anyRecord, words.NoExporterThere}
 	// The only rank without a record.
@@ -230,8 +231,8 @@ var (
 	// Several, each of which would explain as much.
 	severalUnseen = row{"several_unseen", kindUnseen, rca.Unknown, rca.CauseUnknown, 1, weak, anyRecord, words.NobodySeen}
 	// One that was seen called, or entered, something else than its neighbours: who else is in it was not seen.
-	calledElsewhere  = row{"called_elsewhere", kindOdd, rca.Inconsistent, rca.CauseOtherOp, 0.75, strong, anyRecord, words.CalledElsewhere}
-	enteredElsewhere = row{"entered_elsewhere", kindOdd, rca.Inconsistent, rca.CauseDeadlock, 0.75, strong, anyRecord, words.EnteredElsewhere}
+	calledElsewhere  = row{"called_elsewhere", kindOdd, rca.Inconsistent, rca.CauseOtherOp, likely, strong, anyRecord, words.CalledElsewhere}
+	enteredElsewhere = row{"entered_elsewhere", kindOdd, rca.Inconsistent, rca.CauseDeadlock, likely, strong, anyRecord, words.EnteredElsewhere}
 	// Ranks that were seen stand where their neighbours have got on, and may hold the unseen, or these them.
 	unseenOrRival = row{"unseen_or_rival", kindUnseen, rca.Unknown, rca.CauseUnknown, undecidedWeight, weak, anyRecord, words.OneOfTwo}
 )
@@ -273,7 +274,7 @@ type own struct {
 
 // own notes a flaw.
 func (b *builder) own(n, peer, inst int32, ch int, r *row) {
-	if b.moving {
+	if b.moving || b.x.Opt.Without == r.name {
 		return // Its counters change: what they show now is a moment of healthy work.
 	}
 	o := own{row: r, weight: r.weight, strength: r.strength, node: n, peer: peer, inst: inst, channel: int16(ch), doubted: b.doubted}

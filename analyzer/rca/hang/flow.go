@@ -407,7 +407,7 @@ func (b *builder) kernelOwesData(v *view) {
 		return // The receive side says why.
 	case starved != nil:
 		if recvs == 1 && freeFirstStep(v.op.Func) && ringLike(v.op.Algo) && f.Ready <= starved.Done && !b.mayBeQueued(v) {
-			b.own(v.node, -1, v.inst, ch, &gpuOwesFirst)
+			b.own(v.node, -1, v.inst, ch, &gpuGivesNothingPerhaps)
 		}
 	case recvs == 0 && !v.alone:
 		b.neighbours(v.node, v.inst)

@@ -10,6 +10,7 @@ import (
 	"go/token"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -144,16 +145,16 @@ func family() *standing {
 	return s
 }
 
-// rowCases has for each row of the table, and for each other weight that it has, a job in which it, and nothing else, says what is to be said.
+// rowCases has for each row of the table, and for each other level at which it is believed, a job in which it, and nothing else, says what is to be said.
 var rowCases = map[string]func() *standing{
 	"undelivered": func() *standing { return edgeOf(send(1, 8, 6, 6, 4), recv(0, 8, 4, 4, 4)) },
-	"undelivered 0.75": func() *standing {
+	"undelivered likely": func() *standing {
 		return edgeOf(send(1, 8, 6, 6, 4), recv(0, 8, 4, 4, 4)).set(1, func(r *rca.Rank) { r.State = rca.ProcessUnknown })
 	},
 	"unacknowledged": func() *standing { return edgeOf(send(1, 8, 6, 6, 4), recv(0, 8, 6, 6, 6)) },
 	"lost_on_wire":   func() *standing { return edgeOf(send(1, 8, 6, 6, 4), recv(0, 8, 2, 2, 2)) },
 	"link_unproven":  func() *standing { return edgeOf(send(1, 8, 6, 6, 4), recv(0, 100, 100, 100, 100)).otherChannel() },
-	"link_unproven 0.35": func() *standing {
+	"link_unproven slight": func() *standing {
 		return edgeOf(send(1, 8, 6, 6, 4), recv(0, 8, 4, 4, 4)).without(1)
 	},
 	"peer_left": func() *standing {
@@ -162,7 +163,7 @@ var rowCases = map[string]func() *standing{
 		s.on(1, "c").Called, s.on(1, "c").Completed = 101, 101
 		return s
 	},
-	"peer_left 0.6": func() *standing {
+	"peer_left likely": func() *standing {
 		s, _ := pair("Recv", recv(1, 8, 0, 0, 0))
 		m := s.on(1, "c")
 		m.Recent, m.InFlight, m.Completed = m.InFlight, nil, 101
@@ -174,18 +175,18 @@ var rowCases = map[string]func() *standing{
 		s.on(0, "c").InFlight[0].Flows[0].PeerPolls = 0
 		return s
 	},
-	"send_not_begun":  func() *standing { return toMiddle(send(1, 8, 6, 6, 6), recv(0, 8, 6, 6, 4), send(2, 0, 0, 0, 0)) },
-	"not_flushed":     func() *standing { return edgeOf(send(1, 8, 6, 6, 6), recv(0, 8, 6, 4, 4)) },
-	"no_buffers":      func() *standing { return edgeOf(send(1, 8, 8, 6, 6), recv(0, 6, 6, 6, 6)) },
-	"no_buffers 0.5":  func() *standing { return toMiddle(send(1, 8, 6, 6, 4), send(2, 8, 6, 6, 6), send(2, 8, 6, 6, 6)) },
-	"no_buffers 0.45": func() *standing { return edgeOf(send(1, 8, 6, 6, 6), recv(0, 6, 6, 6, 6)) },
-	"never_posted":    func() *standing { return edgeOf(send(1, 8, 0, 0, 0), recv(0, 0, 0, 0, 0)) },
-	"gpu_stopped":     func() *standing { return edgeOf(send(1, 8, 6, 6, 6), recv(0, 8, 6, 6, 4)) },
-	"gpu_stopped 0.6": func() *standing {
+	"send_not_begun":            func() *standing { return toMiddle(send(1, 8, 6, 6, 6), recv(0, 8, 6, 6, 4), send(2, 0, 0, 0, 0)) },
+	"not_flushed":               func() *standing { return edgeOf(send(1, 8, 6, 6, 6), recv(0, 8, 6, 4, 4)) },
+	"no_buffers":                func() *standing { return edgeOf(send(1, 8, 8, 6, 6), recv(0, 6, 6, 6, 6)) },
+	"no_buffers perhaps likely": func() *standing { return toMiddle(send(1, 8, 6, 6, 4), send(2, 8, 6, 6, 6), send(2, 8, 6, 6, 6)) },
+	"no_buffers perhaps slight": func() *standing { return edgeOf(send(1, 8, 6, 6, 6), recv(0, 6, 6, 6, 6)) },
+	"never_posted":              func() *standing { return edgeOf(send(1, 8, 0, 0, 0), recv(0, 0, 0, 0, 0)) },
+	"gpu_stopped":               func() *standing { return edgeOf(send(1, 8, 6, 6, 6), recv(0, 8, 6, 6, 4)) },
+	"gpu_stopped perhaps sure": func() *standing {
 		s := toMiddle(send(1, 8, 6, 6, 6), recv(0, 8, 6, 6, 4), recv(0, 100, 100, 100, 100))
 		return s.set(2, func(r *rca.Rank) { r.Host = "node1" })
 	},
-	"gpu_stopped 0.3": func() *standing {
+	"gpu_stopped perhaps slight": func() *standing {
 		s, o := pair("Recv", recv(1, 8, 6, 6, 0))
 		s.comm("d", 10, 0, 1)
 		before := s.in(0, "d", "AllGather")
@@ -193,14 +194,13 @@ var rowCases = map[string]func() *standing{
 		return s
 	},
 	"gpu_gives_nothing": func() *standing { return edgeOf(send(1, 8, 0, 0, 0), recv(0, 8, 0, 0, 0)) },
-	"gpu_gives_nothing 0.6": func() *standing {
+	"gpu_gives_nothing perhaps likely": func() *standing {
 		s := ranks(2).comm("c", 100, 0, 1)
 		s.in(0, "c", "AllReduce", send(1, 8, 0, 0, 0), recv(1, 8, 0, 0, 0))
 		s.in(1, "c", "AllReduce", send(0, 8, 0, 0, 0), recv(0, 8, 0, 0, 0))
 		return s
 	},
-	"gpu_gives_nothing 0.5": func() *standing { s, _ := pair("Send", send(1, 8, 0, 0, 0)); return s },
-	"gpu_gives_nothing 0.3": func() *standing {
+	"gpu_gives_nothing perhaps slight": func() *standing {
 		s := ranks(3).comm("c", 100, 0, 1, 2)
 		s.in(0, "c", "AllReduce", send(2, 8, 0, 0, 0))
 		s.in(1, "c", "AllReduce")
@@ -226,19 +226,19 @@ var rowCases = map[string]func() *standing{
 		s.on(1, "c").Called, s.on(1, "c").Completed = 101, 101
 		return s
 	},
-	"alone 0.55": func() *standing {
+	"alone perhaps likely": func() *standing {
 		s := ranks(2).comm("c", 100, 0, 1).inside("c", "Broadcast", 0)
 		s.on(1, "c").Called, s.on(1, "c").Completed = 101, 101
 		return s
 	},
-	"kernel_not_started":     func() *standing { return late(rca.OpEnqueued, 6*time.Second, 100, 0) },
-	"kernel_not_started 0.4": func() *standing { return late(rca.OpEnqueued, time.Second, 100, 0) },
-	"inside_call":            func() *standing { return late(rca.OpCalled, 6*time.Second, 100, 5*time.Second) },
-	"inside_call 0.6":        func() *standing { return late(rca.OpCalled, 6*time.Second, 100, 0) },
-	"connecting":             func() *standing { return late(rca.OpCalled, 6*time.Second, 0, 5*time.Second) },
-	"connecting 0.6":         func() *standing { return late(rca.OpCalled, 6*time.Second, 0, 0) },
-	"inside_setup":           func() *standing { return setup(3, 1) },
-	"inside_setup 0.6":       func() *standing { return setup(4, 2) },
+	"kernel_not_started":                func() *standing { return late(rca.OpEnqueued, 6*time.Second, 100, 0) },
+	"kernel_not_started perhaps slight": func() *standing { return late(rca.OpEnqueued, time.Second, 100, 0) },
+	"inside_call":                       func() *standing { return late(rca.OpCalled, 6*time.Second, 100, 5*time.Second) },
+	"inside_call perhaps likely":        func() *standing { return late(rca.OpCalled, 6*time.Second, 100, 0) },
+	"connecting":                        func() *standing { return late(rca.OpCalled, 6*time.Second, 0, 5*time.Second) },
+	"connecting perhaps likely":         func() *standing { return late(rca.OpCalled, 6*time.Second, 0, 0) },
+	"inside_setup":                      func() *standing { return setup(3, 1) },
+	"inside_setup perhaps likely":       func() *standing { return setup(4, 2) },
 	"sender_ails": func() *standing {
 		return edgeOf(send(1, 8, 6, 6, 4), recv(0, 8, 6, 6, 6)).fact(rca.Fact{Rank: 0, Component: "nic", Kind: "symbol_error"})
 	},
@@ -247,7 +247,7 @@ var rowCases = map[string]func() *standing{
 	},
 	"gpu_error": func() *standing { return all().fact(rca.Fact{Rank: 1, Component: "gpu", Kind: "xid"}) },
 	"nic_down":  func() *standing { return all().fact(rca.Fact{Rank: 1, Component: "nic", Kind: "port_down"}) },
-	"nic_down 0.45": func() *standing {
+	"nic_down perhaps slight": func() *standing {
 		return all().fact(rca.Fact{Rank: -1, Host: "node1", Component: "nic", Kind: "port_down"})
 	},
 	"process_stopped": func() *standing { return missing().set(2, func(r *rca.Rank) { r.State = rca.ProcessStopped }) },
@@ -267,15 +267,12 @@ var rowCases = map[string]func() *standing{
 	"first_step": func() *standing {
 		return ranks(3).comm("c", 0, 0, 1, 2).inside("c", "AllReduce", 0, 1).set(2, func(r *rca.Rank) { r.CPUCores = 8 })
 	},
-	"first_step 0.65": func() *standing { return ranks(3).comm("c", 0, 0, 1, 2).inside("c", "AllReduce", 0, 1) },
+	"first_step likely": func() *standing { return ranks(3).comm("c", 0, 0, 1, 2).inside("c", "AllReduce", 0, 1) },
 	"other_call": func() *standing {
 		return ranks(3).comm("c", 100, 0, 1, 2).inside("c", "AllReduce", 0, 1).inside("c", "Broadcast", 2)
 	},
-	"other_call 0.8": func() *standing {
-		return ranks(2).comm("c", 100, 0, 1).inside("c", "AllReduce", 0).inside("c", "Broadcast", 1)
-	},
 	"deadlock": crossed,
-	"deadlock 0.7": func() *standing {
+	"deadlock perhaps likely": func() *standing {
 		s := ranks(2).comm("c", 100, 0, 1).comm("d", 50, 0, 1).inside("c", "AllReduce", 0).inside("d", "AllReduce", 1)
 		lost := func(r *rca.Rank) { r.Lost = 1 }
 		return s.set(0, lost).set(1, lost)
@@ -373,12 +370,19 @@ func unanswered(m rca.Missing) *standing {
 	return s
 }
 
-// said gives the rows that ranks show, that candidates are made of, and that the verdict rests on, by name and by name and weight.
+// said gives the rows that ranks show, that candidates are made of, and that the verdict rests on, by name, by name and level, and of
+// those that others' waiting may explain by name, perhaps and level.
 func said(s *standing) []string {
 	x := job.NewIndex(&s.ev, rca.Options{}.WithDefaults())
 	w := buildWaitFor(x)
 	var out []string
-	say := func(r *row) { out = append(out, r.name, fmt.Sprintf("%s %g", r.name, r.weight)) }
+	levels := map[float64]string{sure: "sure", likely: "likely", slight: "slight"}
+	say := func(r *row) {
+		out = append(out, r.name, r.name+" "+levels[r.weight])
+		if r.strength == weak {
+			out = append(out, r.name+" perhaps "+levels[r.weight])
+		}
+	}
 	for i := range w.owns {
 		say(w.owns[i].row)
 	}
@@ -430,8 +434,8 @@ func TestRowsAreTested(t *testing.T) {
 			}
 			names[spec.Names[0].Name] = name
 		case *ast.CallExpr:
-			of := v.Fun.(*ast.SelectorExpr).X.(*ast.Ident).Name
-			name = names[of] + " " + v.Args[0].(*ast.BasicLit).Value
+			of := v.Fun.(*ast.SelectorExpr)
+			name = names[of.X.(*ast.Ident).Name] + " " + strings.TrimPrefix(of.Sel.Name+" ", "at ") + v.Args[0].(*ast.Ident).Name
 		default:
 			return true
 		}

@@ -50,15 +50,12 @@ func Decide(v *rca.Verdict, s Stage) {
 // ByEvidence reports whether the evidence alone is reason to wake somebody: for a hang that lasts, whoever did it, or for an accusation
 // that is likely right. The weight is the verdict's confidence before calibration.
 func ByEvidence(v *rca.Verdict, opt *rca.Options, level rca.Level) bool {
-	switch v.Class {
-	case rca.Healthy, rca.Benign:
+	switch {
+	case v.Class == rca.Healthy || v.Class == rca.Benign:
 		return false
-	}
-	if v.Stuck >= opt.UnexplainedAfter {
+	case v.Stuck >= opt.UnexplainedAfter:
 		return true
-	}
-	switch v.Class {
-	case rca.Unknown, rca.Imbalance, rca.GlobalSlow:
+	case v.Class == rca.Unknown || v.Class == rca.Imbalance || v.Class == rca.GlobalSlow:
 		return false // There is nobody whom a person could replace.
 	}
 	return v.Against == "" && opt.Carries(level, v.Class, v.Confidence)
@@ -110,10 +107,7 @@ func (p *Patience) holdBack(v *rca.Verdict) {
 // mayGetOn reports whether all culprits of a verdict are processes that live and have not launched the operation that is
 // waited for, or GPUs that have only begun.
 func mayGetOn(v *rca.Verdict) bool {
-	if v.MayGetOn {
-		return true
-	}
-	return len(v.Culprits) > 0 && !slices.ContainsFunc(v.Culprits, func(c rca.Culprit) bool { return !livesAndStaysAway(v, &c) })
+	return v.MayGetOn || len(v.Culprits) > 0 && !slices.ContainsFunc(v.Culprits, func(c rca.Culprit) bool { return !livesAndStaysAway(v, &c) })
 }
 
 func livesAndStaysAway(v *rca.Verdict, c *rca.Culprit) bool {

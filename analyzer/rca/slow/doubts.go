@@ -33,7 +33,7 @@ var doubts = []doubt{
 
 // doubt says the first doubt that holds; false when none does.
 func (a *analysis) doubt(c *chosen, v *rca.Verdict, after bool) bool {
-	i := slices.IndexFunc(doubts, func(d doubt) bool { return d.after == after && d.holds(a, c) })
+	i := slices.IndexFunc(doubts, func(d doubt) bool { return d.after == after && a.Opt.Without != d.name && d.holds(a, c) })
 	if i < 0 {
 		return false
 	}
@@ -179,7 +179,7 @@ var silences = []silence{
 
 // sayNobody writes the verdict where no row explains anything.
 func (a *analysis) sayNobody(v *rca.Verdict) {
-	s := silences[slices.IndexFunc(silences, func(s silence) bool { return s.holds(a) })]
+	s := silences[slices.IndexFunc(silences, func(s silence) bool { return a.Opt.Without != s.name && s.holds(a) })]
 	v.Row, v.Class, v.Confidence = s.name, rca.Unknown, unknownWeight
 	s.say(a, v)
 	if s := spellOf(a.series); s != nil && v.Class != rca.Benign {

@@ -112,7 +112,7 @@ func (a *analysis) findings() []finding {
 	var out []finding
 	for _, h := range hypotheses {
 		answered := slices.ContainsFunc(out, func(f finding) bool { return f.symptom == h.symptom })
-		if answered || !h.needs(a) {
+		if answered || a.Opt.Without == h.name || !h.needs(a) {
 			continue
 		}
 		looked := a

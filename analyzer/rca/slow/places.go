@@ -59,7 +59,7 @@ func (a *analysis) locateNet(groups []flowGroup, flush []slowEnd, gain float64) 
 	if s.rival != nil {
 		f.ends = slices.Concat(s.best.nodes, s.rival.nodes)
 	}
-	r := readings[slices.IndexFunc(readings, func(r reading) bool { return r.fits(s) })]
+	r := readings[slices.IndexFunc(readings, func(r reading) bool { return a.Opt.Without != r.name && r.fits(s) })]
 	f = r.read(s, f)
 	f.rule = r.name
 	return f, true

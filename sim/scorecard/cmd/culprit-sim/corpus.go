@@ -32,6 +32,7 @@ type corpusFlags struct {
 	out     string
 	old     string
 	new     string
+	rows    []string
 }
 
 const corpusDir = "build/corpus"
@@ -61,6 +62,10 @@ func corpusCommand(app *kingpin.Application, commands map[string]func(context.Co
 	judged.Flag("dir", "Directory of the corpus.").Default(corpusDir).ExistingDirVar(&f.dir)
 	judged.Flag("out", "File of the verdicts.").Default(corpusDir + "/verdicts.jsonl").StringVar(&f.out)
 	add(judged, func(ctx context.Context) error { return f.judge(ctx, os.Stdout) })
+	ablate := cmd.Command("ablate", "Have the engine analyse a corpus without each of some rows of its tables, and print what each is good for.")
+	ablate.Arg("row", "Names of rows.").Required().StringsVar(&f.rows)
+	ablate.Flag("dir", "Directory of the corpus.").Default(corpusDir).ExistingDirVar(&f.dir)
+	add(ablate, func(ctx context.Context) error { return f.ablate(ctx, os.Stdout) })
 	diff := cmd.Command("diff", "Print each verdict that differs between two files of verdicts, with the truth; fails where the newer is right less often or accuses more innocents.")
 	diff.Arg("old", "Verdicts before.").Required().ExistingFileVar(&f.old)
 	diff.Arg("new", "Verdicts after.").Required().ExistingFileVar(&f.new)
@@ -136,6 +141,27 @@ func (f *corpusFlags) judge(ctx context.Context, out io.Writer) error {
 		return err
 	}
 	return corpus.WriteTally(out, verdicts)
+}
+
+// ablate prints for each row how many verdicts name it, and what becomes of those that change without it.
+func (f *corpusFlags) ablate(ctx context.Context, out io.Writer) error {
+	cases, err := corpus.Read(f.dir)
+	if err != nil {
+		return err
+	}
+	verdicts, err := corpus.Judge(ctx, f.dir, cases, f.workers)
+	if err != nil {
+		return fmt.Errorf("judging the corpus: %w", err)
+	}
+	found, err := corpus.Ablate(ctx, f.dir, cases, verdicts, f.rows, f.workers)
+	if err != nil {
+		return fmt.Errorf("judging the corpus without rows: %w", err)
+	}
+	for i := range found {
+		a := &found[i]
+		fmt.Fprintf(out, "%-26s named by %4d, without it %4d change: before %s; after %s\n", a.Row, a.Named, len(a.Changes), a.Before, a.After)
+	}
+	return nil
 }
 
 var errWorse = errors.New("the newer verdicts are right less often, or accuse more innocents")
