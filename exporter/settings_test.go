@@ -44,7 +44,7 @@ func TestDefaults(t *testing.T) {
 	for name, v := range s.collector {
 		on[name] = *v
 	}
-	if diff := cmp.Diff(map[string]bool{"nccl": true, "host": true, "rdma": true, "pci": true, "nvml": true, "ras": false}, on); diff != "" {
+	if diff := cmp.Diff(map[string]bool{"nccl": true, "host": true, "rdma": true, "pci": true, "nvml": true, "ras": false, "uprobe": false}, on); diff != "" {
 		t.Errorf("collectors (-want +got):\n%s", diff)
 	}
 	if s.node.Interval != 100*time.Millisecond || s.node.KeepDead != 10*time.Minute || (*s.web.WebListenAddresses)[0] != ":9850" {

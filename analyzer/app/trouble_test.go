@@ -122,7 +122,7 @@ func TestExporterHangs(t *testing.T) {
 			a.push(0, trigger)
 			eventually(t, "a verdict", func() bool { list := a.incidents(); return len(list) == 1 && list[0].Verdict != nil })
 			v := a.incidents()[0].Verdict
-			if v.Cause != rca.CauseHostLost || v.Page != tc.page || !strings.Contains(v.Summary, "takes connections): all processes of the host hang, or only the exporter does") {
+			if v.Cause != rca.CauseHostLost || v.Page != tc.page || !strings.Contains(v.Summary, "takes connections). Either all processes of the host hang, or only its exporter does") {
 				t.Errorf("verdict is %+v", v)
 			}
 		})

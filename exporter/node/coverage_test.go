@@ -52,7 +52,7 @@ func TestCoverage(t *testing.T) {
 	r.procs.Write("4000/maps", mapsNCCL+mapsPlugin+mapsTrace(t, w.Path(), w.Path()))
 	r.after(0)
 	r.cover(node.Coverage{Watched: 1, Unseen: 1, Unwatched: 1})
-	if n := strings.Count(r.logs.String(), "it is not watched"); n != 1 || !strings.Contains(r.logs.String(), "pid=4001") {
+	if n := strings.Count(r.logs.String(), "add --trace.dir"); n != 1 || !strings.Contains(r.logs.String(), "pid=4001") {
 		t.Errorf("said %d times: %s", n, r.logs.String())
 	}
 }

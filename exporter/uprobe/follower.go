@@ -203,7 +203,7 @@ var errMost = fmt.Errorf("%d processes are followed already", maxProcesses)
 func (f *Follower) follow(pid int, start uint64) error {
 	mapped, err := executables(f.opts.ProcFS, pid)
 	if err != nil {
-		return nil //nolint:nilerr // It has gone, or is another user's where the exporter may not look.
+		return nil // It has gone, or is another user's where the exporter may not look.
 	}
 	paths := libraries(mapped)
 	if len(paths) == 0 {
