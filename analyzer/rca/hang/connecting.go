@@ -64,17 +64,11 @@ func (x *standstill) lacksCall(in *instance) bool {
 // connectingFor is how long a rank is known to get nowhere in a call that makes connections: from when the last member came out of it, not
 // from when this one went in.
 func (x *standstill) connectingFor(comm int32, since time.Duration) time.Duration {
-	if x.launchedFor == nil {
-		x.launchedFor = map[int32]time.Duration{}
-	}
 	out, ok := x.launchedFor[comm]
 	if !ok {
 		out = math.MaxInt64
 		for _, mem := range x.Comms[comm].Members {
-			if mem.Membership == nil {
-				continue
-			}
-			for i := range mem.Membership.InFlight {
+			for i := 0; mem.Membership != nil && i < len(mem.Membership.InFlight); i++ {
 				if o := &mem.Membership.InFlight[i]; o.State >= rca.OpEnqueued && o.Stuck >= 0 {
 					out = min(out, o.Stuck)
 				}
@@ -85,7 +79,7 @@ func (x *standstill) connectingFor(comm int32, since time.Duration) time.Duratio
 	return min(since, out)
 }
 
-// connects reports whether a rank is in a call that makes connections with its operation, as far as is known.
+// connects reports whether a rank makes connections in the call of an operation now, as far as is known.
 func connects(o *rca.Op) bool {
 	return o.State == rca.OpCalled && (makesConnections(o) || job.IsP2P(o) && o.Peer < 0)
 }
@@ -114,15 +108,11 @@ func (b *builder) connecting(v, i int32, in *instance) {
 		if !j.active || peer.Membership == nil {
 			continue
 		}
-		switch b.x.arrivalOf(c, mem.Membership, j.op, peer.Membership) {
-		case notIn:
-			b.edge(v, peer.Node, i, -1, pick(job.Dead(b.x.Nodes[peer.Node].Rank), edgeDead, edgeNotCalled), true)
-		case justIn:
-			b.edge(v, peer.Node, i, -1, edgeJustCalled, true)
-		default:
-			continue
+		if how := b.x.arrivalOf(c, mem.Membership, j.op, peer.Membership); how == notIn || how == justIn {
+			kind := pick(how == notIn, edgeNotCalled, edgeJustCalled)
+			b.edge(v, peer.Node, i, -1, pick(job.Dead(b.x.Nodes[peer.Node].Rank), edgeDead, kind), true)
+			in.gap = true
 		}
-		in.gap = true
 	}
 }
 

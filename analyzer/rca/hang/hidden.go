@@ -41,6 +41,16 @@ func (x *standstill) hiddenBefore(r *rca.Rank, next *rca.Op) *rca.Op {
 	return found
 }
 
+// heldUnseen reports whether a rank may still be inside a send or receive without a recorded end that it called before the operation next. The
+// latest alone are kept, and none of those that no longer are is known to have ended. What a rank sends to itself holds nobody.
+func heldUnseen(r *rca.Rank, next *rca.Op) bool {
+	return slices.ContainsFunc(r.Memberships, func(m rca.Membership) bool {
+		return slices.ContainsFunc(slices.Concat(m.InFlight, m.Recent), func(o rca.Op) bool {
+			return o.NoCompletion && job.IsP2P(&o) && o.Peer >= 0 && o.Peer != m.CommRank && (int64(len(m.InFlight)+len(m.Recent)) < m.Called || o.Age >= next.Age && !passed(r, &m, &o))
+		})
+	})
+}
+
 // passed reports whether a rank has gone past an operation: one that it called later has ended, and a communicator's operations run one
 // after the other.
 func passed(r *rca.Rank, m *rca.Membership, o *rca.Op) bool {

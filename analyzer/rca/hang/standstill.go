@@ -22,7 +22,7 @@ type standstill struct {
 }
 
 func newStandstill(x *job.Index) *standstill {
-	s := &standstill{Index: x, least: leastCalled(x), left: leftBy(x)}
+	s := &standstill{Index: x, least: leastCalled(x), left: leftBy(x), launchedFor: map[int32]time.Duration{}}
 	s.buildInstances()
 	return s
 }

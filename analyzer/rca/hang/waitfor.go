@@ -377,7 +377,7 @@ func (b *builder) idle(n int32, r *rca.Rank) {
 			return
 		}
 		// A job's first kernels wait for modules to be loaded or compiled.
-		late = late && b.x.hiddenBefore(r, first) == nil && !b.x.firstStep(n, inst)
+		late = late && b.x.hiddenBefore(r, first) == nil && !heldUnseen(r, first) && !b.x.firstStep(n, inst)
 		b.own(n, -1, inst, -1, pick(late, &kernelNotStarted, &kernelNotStartedYet))
 	}
 }
