@@ -4,6 +4,7 @@
 package attach
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"maps"
@@ -26,9 +27,9 @@ type verdict struct {
 	note  string   // Where nobody is named: what is known.
 }
 
-// judge compares two looks at the same ranks. A process that is stopped is named. Else a rank that has called fewer operations of a communicator than another member holds that
-// member up; one that holds others up and is held up by nobody is named. Inside a call that makes a communicator everybody waits for
-// those that have not made it.
+// judge compares two looks at the same ranks. A process that is stopped is named. Else a rank that has called fewer operations of a
+// communicator than another member holds that member up; one that holds others up and is held up by nobody is named. Inside a call that
+// makes a communicator everybody waits for those that have not made it.
 func judge(before, after []uprobe.Rank) *verdict {
 	v := &verdict{ranks: after}
 	called := map[int]uint64{}
@@ -118,7 +119,7 @@ func behind(ranks []uprobe.Rank) (holds map[int]string, waits map[int]bool) {
 	})
 	for _, key := range keys {
 		list := members[key]
-		most := slices.MaxFunc(list, func(a, b member) int { return compare(a.called, b.called) }).called
+		most := slices.MaxFunc(list, func(a, b member) int { return cmp.Compare(a.called, b.called) }).called
 		ahead := 0
 		for _, m := range list {
 			if m.called == most {
@@ -126,7 +127,7 @@ func behind(ranks []uprobe.Rank) (holds map[int]string, waits map[int]bool) {
 			}
 		}
 		for _, m := range list {
-			least := slices.MinFunc(list, func(a, b member) int { return compare(a.called, b.called) }).called
+			least := slices.MinFunc(list, func(a, b member) int { return cmp.Compare(a.called, b.called) }).called
 			waits[m.rank] = waits[m.rank] || m.called > least
 			if m.called < most && holds[m.rank] == "" {
 				holds[m.rank] = fmt.Sprintf("it has called %d operations on the communicator of %d ranks %s; %s called %d", m.called, key.NRanks, key.ID, others(ahead), most)
@@ -141,16 +142,6 @@ func others(n int) string {
 		return "1 other has"
 	}
 	return strconv.Itoa(n) + " others have"
-}
-
-func compare(a, b uint64) int {
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
-	}
-	return 0
 }
 
 // initialising names the ranks that have not begun to make a communicator which others are making: those that are in no call that makes

@@ -85,6 +85,3 @@ func Ablate(ctx context.Context, dir string, cases []Case, verdicts []Verdict, r
 func (v *Verdict) names(row string) bool {
 	return slices.ContainsFunc(v.Rows, func(r string) bool { return slices.Contains(strings.Split(r, "/"), row) })
 }
-
-// Needed reports whether a verdict gets worse without the row: another innocent is accused, or fewer are right.
-func (a *Ablation) Needed() bool { return a.After.Worse(a.Before) }
