@@ -11,6 +11,8 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"path/filepath"
+	"strconv"
 	"time"
 
 	"github.com/culprit-project/culprit/exporter/node"
@@ -44,10 +46,20 @@ func (alone) Adopt(string, *os.File) error { return nil }
 func (alone) Abandon(string)               {}
 func (alone) Reports(int) bool             { return false }
 
+// warnings keeps from the log what only says that all goes well: the answer is what was asked for.
+type warnings struct{ slog.Handler }
+
+func (warnings) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelWarn }
+
 // Run looks at the job and prints what it finds. It tells whether a rank was named.
 func Run(ctx context.Context, out io.Writer, o Options) (named bool, err error) {
 	if (o.PID == 0) == (o.Job == "") {
 		return false, errWhich
+	}
+	if o.PID != 0 {
+		if _, err := os.Stat(filepath.Join(o.ProcFS, strconv.Itoa(o.PID))); err != nil {
+			return false, fmt.Errorf("--pid %d is no process that this one sees: %w", o.PID, err)
+		}
 	}
 	if o.HostName == "" {
 		if o.HostName, err = os.Hostname(); err != nil {
@@ -55,8 +67,11 @@ func Run(ctx context.Context, out io.Writer, o Options) (named bool, err error) 
 		}
 	}
 	f, err := uprobe.New(uprobe.Options{
-		ProcFS: o.ProcFS, HostName: o.HostName, Logger: slog.New(slog.DiscardHandler), To: alone{}, Wanted: o.wanted(), Clock: node.Monotonic,
+		ProcFS: o.ProcFS, HostName: o.HostName, Logger: slog.New(warnings{o.Logger.Handler()}), To: alone{}, Wanted: o.wanted(), Clock: node.Monotonic,
 	})
+	if errors.Is(err, os.ErrPermission) {
+		return false, fmt.Errorf("probes need root, or CAP_BPF, CAP_PERFMON and CAP_SYS_PTRACE: %w", err)
+	}
 	if err != nil {
 		return false, err
 	}
