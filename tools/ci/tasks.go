@@ -495,7 +495,7 @@ var tasks = []task{
 
 	// Runs of many tasks.
 	{
-		name: "test", settings: "NCCL=short", took: 10 * minute,
+		name: "test", settings: "NCCL=short", took: 13 * minute,
 		about: "Run every test that a change must pass; builds and installs what it needs. NCCL=none downloads no library.",
 	},
 	{
