@@ -28,9 +28,11 @@ import (
 	"github.com/culprit-project/culprit/exporter/history"
 	"github.com/culprit-project/culprit/exporter/kafka"
 	"github.com/culprit-project/culprit/exporter/kubelet"
+	"github.com/culprit-project/culprit/exporter/look"
 	"github.com/culprit-project/culprit/exporter/node"
 	"github.com/culprit-project/culprit/exporter/nvml"
 	"github.com/culprit-project/culprit/exporter/proc"
+	"github.com/culprit-project/culprit/exporter/pyspy"
 	"github.com/culprit-project/culprit/exporter/ras"
 	"github.com/culprit-project/culprit/exporter/sysfile"
 	"github.com/culprit-project/culprit/exporter/uprobe"
@@ -259,7 +261,29 @@ func (e *exporter) routes() (*http.ServeMux, error) {
 	} else {
 		nodeAPI.RegisterNoControl(mux)
 	}
+	if err := e.addLook(nodeAPI, mux); err != nil {
+		return nil, err
+	}
 	return mux, addLandingPage(mux, e.settings)
+}
+
+// addLook adds what takes close looks at processes, with Python stacks where py-spy is found.
+func (e *exporter) addLook(nodeAPI *api.API, mux *http.ServeMux) error {
+	s := e.settings
+	if s.look == lookOff {
+		nodeAPI.RegisterNoLook(mux)
+		return nil
+	}
+	looker := &look.Looker{ProcFS: s.node.ProcFS, SysFS: sysfile.Root(s.sysfs)}
+	spy, err := pyspy.Find(s.pySpy)
+	switch {
+	case err == nil:
+		looker.Python = spy
+	case s.pySpy != "":
+		return fmt.Errorf("--look.py-spy=%s: %w", s.pySpy, err)
+	}
+	nodeAPI.RegisterLook(mux, looker, s.look == lookOn)
+	return nil
 }
 
 // run samples and answers until ctx ends. When it returns, nobody writes to the history any more.

@@ -34,6 +34,13 @@ const (
 	commandAttach      = "attach"
 )
 
+// Values of --look.
+const (
+	lookAuto = "auto"
+	lookOn   = "on"
+	lookOff  = "off"
+)
+
 // settings are what the flags say.
 type settings struct {
 	web        *web.FlagConfig
@@ -49,6 +56,8 @@ type settings struct {
 	noDefaults bool     // Only the collectors that the user named.
 	actors     []string // Users that may change something; empty: all.
 	control    bool     // Running jobs may be told what to report.
+	look       string   // Who may have a close look taken: auto, on or off.
+	pySpy      string   // Path of py-spy; empty: it is looked for.
 	kubelet    string   // The kubelet's folder of pods' logs; empty: not looked at.
 	cover      bool     // Processes that are not watched are looked for.
 	cpus       int
@@ -75,6 +84,10 @@ func parseFlags(args []string) (*settings, error) {
 		"guard it with --web.config.file.").BoolVar(&s.control)
 	app.Flag("web.act-user", "User of --web.config.file, or common name of a client's certificate, that is allowed to make changes if these are enabled; "+
 		"all other users are read-only. Repeatable. Default: every authenticated user.").StringsVar(&s.actors)
+	app.Flag("look", "Take a close look at processes of jobs when asked (GET "+nodeapi.LookPath+"): system calls, files, mounts, Python stacks. "+
+		"auto: for clients that --web.config.file authenticates. on: for everyone who can reach the exporter. off: for nobody.").
+		Default(lookAuto).EnumVar(&s.look, lookAuto, lookOn, lookOff)
+	app.Flag("look.py-spy", "Path of the node's py-spy, for Python stacks. Default: py-spy on the PATH, if it is there.").StringVar(&s.pySpy)
 	app.Flag("trace.dir", "Directory of trace files. Repeatable.").Default("/dev/shm/culprit").StringsVar(&s.node.Dirs)
 	app.Flag("trace.prepare", "Create the trace directories (owner root, mode 1777) and exit. Needs root.").BoolVar(&s.prepare)
 	app.Flag("trace.search", "Look at the mappings of all processes for trace files in mount namespaces of their own, and for NCCL without the plugin. "+

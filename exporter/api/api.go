@@ -42,10 +42,10 @@ type API struct {
 	now     func() time.Time
 
 	// Scrapes have places of their own, too.
-	present, past, control, scrapes *access.Pool
-	refused                         *prometheus.CounterVec
-	connections                     *access.Connections
-	closed                          *prometheus.CounterVec
+	present, past, control, scrapes, looks *access.Pool
+	refused                                *prometheus.CounterVec
+	connections                            *access.Connections
+	closed                                 *prometheus.CounterVec
 }
 
 const (
@@ -75,6 +75,7 @@ func New(log *slog.Logger, version string, sampler *node.Sampler, store *history
 	}
 	a.present, a.past = pool("state", 8, 15*time.Second), pool("history", 4, MaxAnswer)
 	a.control, a.scrapes = pool("control", 2, 15*time.Second), pool("metrics", 8, 15*time.Second)
+	a.looks = pool("look", 4, 15*time.Second)
 	return a
 }
 

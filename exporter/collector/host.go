@@ -109,45 +109,9 @@ func (h *Host) Collect(_ context.Context, emit func(prometheus.Metric)) error {
 	return errors.Join(errs...)
 }
 
-// psi is one line of /proc/pressure.
-type psi struct {
-	avg10 float64 // 0 to 1.
-	total float64 // Seconds.
-}
-
-func (h *Host) readPressure(resource string) (map[string]psi, error) {
-	text, err := h.proc.Text("pressure", resource)
-	if err != nil {
-		return nil, err
-	}
-	lines := map[string]psi{}
-	for line := range strings.Lines(text) {
-		fields := strings.Fields(line)
-		if len(fields) == 0 {
-			continue
-		}
-		var p psi
-		for _, f := range fields[1:] {
-			key, value, _ := strings.Cut(f, "=")
-			v, err := strconv.ParseFloat(value, 64)
-			if err != nil {
-				return nil, fmt.Errorf("parsing pressure of %s: %w", resource, err)
-			}
-			switch key {
-			case "avg10":
-				p.avg10 = v / 100
-			case "total":
-				p.total = v / 1e6
-			}
-		}
-		lines[fields[0]] = p
-	}
-	return lines, nil
-}
-
 func (h *Host) pressure(emit func(prometheus.Metric)) error {
 	for resource, descs := range pressureDesc {
-		lines, err := h.readPressure(resource)
+		lines, err := h.proc.Pressure("pressure", resource)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
@@ -156,7 +120,7 @@ func (h *Host) pressure(emit func(prometheus.Metric)) error {
 		}
 		for i, kind := range []string{"some", "full"} {
 			if p, ok := lines[kind]; ok && (resource != "cpu" || kind == "some") {
-				emit(prometheus.MustNewConstMetric(descs[i], prometheus.CounterValue, p.total))
+				emit(prometheus.MustNewConstMetric(descs[i], prometheus.CounterValue, p.Seconds))
 			}
 		}
 	}
@@ -282,13 +246,13 @@ func (h *Host) Facts() []nodeapi.Fact {
 	now := h.now()
 	var facts []nodeapi.Fact
 	ranks := h.ranks.Ranks()
-	if p, err := h.readPressure("cpu"); err == nil && p["some"].avg10 >= cpuPressureFact {
+	if p, err := h.proc.Pressure("pressure", "cpu"); err == nil && p["some"].Share >= cpuPressureFact {
 		for _, r := range ranks {
 			if len(r.Threads) > 0 && r.RunDelay >= runDelayFact {
 				facts = append(facts, nodeapi.Fact{
 					Component: "cpu", Kind: "cpu_pressure", Value: r.RunDelay, Unit: "ratio", Rank: r.Rank,
 					Text: fmt.Sprintf("NCCL threads wait for a CPU %.0f%% of the time; on %d CPUs some task waits %.0f%% of it",
-						100*r.RunDelay, runtime.NumCPU(), 100*p["some"].avg10),
+						100*r.RunDelay, runtime.NumCPU(), 100*p["some"].Share),
 				})
 			}
 		}

@@ -157,6 +157,29 @@ func (s *Sampler) State(q Query) (nowNS uint64, processes func(yield func(nodeap
 	}
 }
 
+// Living gives the processes that match, live, and are what they claim to be as far as the kernel shows, with their numbers and start times.
+// Of a process that drives several ranks it gives each.
+func (s *Sampler) Living(q Query) []Followed {
+	s.refresh()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var out []Followed
+	for _, p := range s.processes {
+		if k := &p.Kernel; q.matches(p) && !p.Dead() && k.Verified && k.HostPID > 0 && p.Disputed == "" {
+			out = append(out, Followed{File: p.File(), JobID: p.JobID, Rank: p.Rank, PID: k.HostPID, StartTicks: p.Snap.Identity.StartTicks})
+		}
+	}
+	return out
+}
+
+// Followed is a living process.
+type Followed struct {
+	File, JobID string
+	Rank        int32
+	PID         int // As the sampler's procfs knows it.
+	StartTicks  uint64
+}
+
 // Transfers hands out the finished transfers that the live processes' files hold now, process by process and oldest
 // first. They are not kept elsewhere: there may be hundreds of thousands a second.
 func (s *Sampler) Transfers(q Query, yield func(p *nodeapi.Process, moved []trace.Transfer, lost uint64) bool) {

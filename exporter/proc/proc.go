@@ -285,8 +285,11 @@ func CountCPUs(list string) int {
 	return n
 }
 
-// IO is what a process has read from and written towards storage so far, in bytes.
-type IO struct{ ReadBytes, WriteBytes uint64 }
+// IO is what a process has read and written so far, in bytes.
+type IO struct {
+	ReadBytes, WriteBytes uint64 // From and towards storage, which not all file systems count.
+	Read, Written         uint64 // By calls that have returned, from and to anything.
+}
 
 // IO reads /proc/PID/io, which needs the rights of a debugger.
 func (fs *FS) IO(pid int) (IO, error) {
@@ -303,6 +306,10 @@ func (fs *FS) IO(pid int) (IO, error) {
 			dst = &io.ReadBytes
 		case "write_bytes":
 			dst = &io.WriteBytes
+		case "rchar":
+			dst = &io.Read
+		case "wchar":
+			dst = &io.Written
 		default:
 			continue
 		}

@@ -42,7 +42,7 @@ func TestReadsAProcess(t *testing.T) {
 	if diff := cmp.Diff(proc.Stat{State: 'D', CPUSeconds: 4, StartTicks: 777}, st); diff != "" {
 		t.Errorf("stat (-want +got):\n%s", diff)
 	}
-	if io, err := fs.IO(4242); err != nil || io != (proc.IO{ReadBytes: 10, WriteBytes: 20}) {
+	if io, err := fs.IO(4242); err != nil || io != (proc.IO{ReadBytes: 10, WriteBytes: 20, Read: 1, Written: 2}) {
 		t.Errorf("io %+v, %v", io, err)
 	}
 	if st, err := fs.ThreadStat(4242, 4243); err != nil || st.State != 'S' || st.CPUSeconds != 1 {

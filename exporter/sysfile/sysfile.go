@@ -83,3 +83,40 @@ func (r Root) Fields(elem ...string) (map[string]string, error) {
 	}
 	return fields, nil
 }
+
+// Pressure is one line of a file of the kernel's pressure stall information.
+type Pressure struct {
+	Share   float64 // Of the last 10 s in which tasks were held up, 0 to 1.
+	Seconds float64 // In which they were so far.
+}
+
+// Pressure reads such a file. Its lines are called some, for some task, and full, for all of them.
+func (r Root) Pressure(elem ...string) (map[string]Pressure, error) {
+	text, err := r.Text(elem...)
+	if err != nil {
+		return nil, err
+	}
+	lines := map[string]Pressure{}
+	for line := range strings.Lines(text) {
+		fields := strings.Fields(line)
+		if len(fields) == 0 {
+			continue
+		}
+		var p Pressure
+		for _, f := range fields[1:] {
+			key, value, _ := strings.Cut(f, "=")
+			v, err := strconv.ParseFloat(value, 64)
+			if err != nil {
+				return nil, fmt.Errorf("parsing %s: %w", r.Path(elem...), err)
+			}
+			switch key {
+			case "avg10":
+				p.Share = v / 100
+			case "total":
+				p.Seconds = v / 1e6
+			}
+		}
+		lines[fields[0]] = p
+	}
+	return lines, nil
+}
