@@ -217,6 +217,7 @@ func (a *App) build(cfg *config.Config) (*settings, []*notify.Client, error) {
 		prometheus: querier,
 		diagnoser: &diagnose.Diagnoser{
 			Config: cfg.Analysis,
+			Look:   cfg.Exporters.Look,
 			Logger: a.logger.With("component", "diagnose"),
 			Clock:  clock.System,
 			Gatherer: &evidence.Gatherer{

@@ -534,7 +534,7 @@ func TestStacks(t *testing.T) {
 		if r.URL.Query().Get("pid") == "1001" {
 			frame = "next_batch"
 		}
-		_, _ = fmt.Fprintf(w, `[{"thread_name":"MainThread","frames":[{"name":%q,"filename":"train.py","line":7}]}]`, frame)
+		_, _ = fmt.Fprintf(w, `[{"pid":1,"thread_id":1,"thread_name":"MainThread","frames":[{"name":%q,"filename":"train.py","line":7}]}]`, frame)
 	}))
 	t.Cleanup(srv.Close)
 	cfg := quick(c, am)

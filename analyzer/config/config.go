@@ -156,6 +156,8 @@ type Exporters struct {
 	Retries        int            `yaml:"retries"` // Further attempts at a request that failed for a passing reason.
 	Concurrency    int            `yaml:"concurrency"`
 	MaxBytes       int64          `yaml:"max_bytes"` // Of one answer, unpacked.
+	// Look: exporters are asked to look closely at processes that live and stay away (GET /api/v1/look), where they offer it.
+	Look bool `yaml:"look"`
 
 	address *template.Template
 }
@@ -404,6 +406,7 @@ func unread() *Config {
 			Retries:        1,
 			Concurrency:    64,
 			MaxBytes:       64 << 20,
+			Look:           true,
 		},
 		Labels: Labels{JobID: "job_id", Rank: "rank", Comm: "comm", Instance: "instance", Job: []string{identity.IDLabel, identity.OwnerLabel}, Match: map[string]string{}},
 		Analysis: Analysis{

@@ -34,6 +34,7 @@ type Diagnoser struct {
 	Gatherer *evidence.Gatherer
 	Config   config.Analysis
 	Stacks   Stacks // Nil: no stacks are taken.
+	Look     bool   // Exporters are asked for close looks.
 	Logger   *slog.Logger
 	Clock    clock.Clock
 	// Engine makes the verdict from evidence; nil: engine.Analyze.
@@ -58,9 +59,9 @@ func (d *Diagnoser) Diagnose(ctx context.Context, req incident.Request) (inciden
 		lookedBack = true
 		ev, v = d.lookBack(ctx, s, &req, span)
 	}
-	var groups []incident.StackGroup
+	v = d.lookClosely(ctx, s, &ev, v)
 	if d.Stacks != nil && v.Class != rca.Healthy {
-		v, groups = d.withStacks(ctx, s, &ev, v)
+		v = d.withStacks(ctx, s, &ev, v)
 	}
 	c := d.settle(ctx, s, &req, &ev, &v)
 	counts := s.Counts()
@@ -68,7 +69,7 @@ func (d *Diagnoser) Diagnose(ctx context.Context, req incident.Request) (inciden
 		Verdict: v, Ranks: view(&ev, &v, s, d.hangAfter()), Complete: complete(&ev), Costly: lookedBack,
 		Ended: ended(&ev), Began: began(&ev, d.Clock.Now()), FirstEnd: firstEnd(&ev, d.Clock.Now()), Comms: comms(&ev),
 		Layout: detail.Layout(&ev), Flow: detail.StandingFlow(&ev, &v, s), Rounds: detail.Rounds(&ev, &v),
-		Stacks: groups, Nodes: counts.Nodes, Asked: counts.Asked, Answered: counts.Answered, Bytes: counts.Bytes,
+		Stacks: groups(&ev), Nodes: counts.Nodes, Asked: counts.Asked, Answered: counts.Answered, Bytes: counts.Bytes,
 		Rests: kept.New(d.Clock.Now(), d.Config.Options(), ev, c, v),
 	}
 	return out, nil
@@ -306,7 +307,7 @@ func suspects(v *rca.Verdict) []int {
 }
 
 // withStacks adds the suspects' stacks to the evidence.
-func (d *Diagnoser) withStacks(ctx context.Context, s *evidence.Session, ev *rca.Evidence, v rca.Verdict) (rca.Verdict, []incident.StackGroup) {
+func (d *Diagnoser) withStacks(ctx context.Context, s *evidence.Session, ev *rca.Evidence, v rca.Verdict) rca.Verdict {
 	var processes []stacks.Process
 	for _, rank := range suspects(&v) {
 		if p, ok := s.Process(rank); ok {
@@ -318,12 +319,25 @@ func (d *Diagnoser) withStacks(ctx context.Context, s *evidence.Session, ev *rca
 		d.Logger.Warn("stacks missing", "job_id", ev.JobID, "err", err)
 	}
 	if len(found) == 0 {
-		return v, nil
+		return v
 	}
 	for i := range ev.Ranks {
-		ev.Ranks[i].Stack = found[ev.Ranks[i].ID]
+		if stack := found[ev.Ranks[i].ID]; len(stack) > 0 {
+			ev.Ranks[i].Stack = stack
+		}
 	}
-	return d.analyze(*ev), stacks.Group(found)
+	return d.analyze(*ev)
+}
+
+// groups puts the ranks whose stacks are known together by them.
+func groups(ev *rca.Evidence) []incident.StackGroup {
+	known := map[int][]string{}
+	for i := range ev.Ranks {
+		if r := &ev.Ranks[i]; len(r.Stack) > 0 {
+			known[r.ID] = r.Stack
+		}
+	}
+	return stacks.Group(known)
 }
 
 func (d *Diagnoser) hangAfter() time.Duration {

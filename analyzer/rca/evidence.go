@@ -85,8 +85,22 @@ type Rank struct {
 	GroupOpen     time.Duration // Time inside ncclGroupEnd; 0: not inside.
 	Stack         []string      // Innermost frame last; empty unknown.
 	Memberships   []Membership
+	// Storage is the file that the rank's process waits for, by a close look; nil: none, or nobody looked.
+	Storage *Storage
+	// Still says that close looks seconds apart found its main thread asleep in the same call with the same stack, that it has not run in
+	// between, and that no such call takes seconds by itself.
+	Still bool
 	// Calls are the calls of NCCL's API, other than operations, that the rank is inside, and those that have lately returned.
 	Calls []Call
+}
+
+// Storage is a file that a process waits for, and where it lies.
+type Storage struct {
+	Call   string // "read".
+	Path   string
+	Mount  string // Where its file system is mounted.
+	Type   string // "nfs4".
+	Source string // "nas1:/export": of a network file system it names the server.
 }
 
 // Call is a call that makes or ends a communicator.

@@ -160,6 +160,8 @@ type Culprit struct {
 	// PageIn is the time in seconds after which this culprit pages, where the verdict pages for others already: its process is
 	// alive and may still make progress.
 	PageIn float64 `json:"page_in_seconds,omitempty"`
+	// Stays says that close looks show that it will not make progress by itself.
+	Stays bool `json:"-"`
 	// Waited is how long others have waited for it, in seconds; 0 not known.
 	Waited float64 `json:"-"`
 }

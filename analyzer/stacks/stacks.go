@@ -8,7 +8,6 @@ package stacks
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -21,13 +20,11 @@ import (
 
 	"github.com/culprit-project/culprit/analyzer/config"
 	"github.com/culprit-project/culprit/analyzer/incident"
+	"github.com/culprit-project/culprit/analyzer/offline/stackdump"
 )
 
-// Bounds of one answer.
-const (
-	maxBytes  = 1 << 20
-	maxFrames = 256
-)
+// maxBytes bounds one answer.
+const maxBytes = 1 << 20
 
 // concurrency is how many processes are asked at a time.
 const concurrency = 32
@@ -93,32 +90,21 @@ func (s *Source) one(ctx context.Context, p Process) ([]string, error) {
 	return Parse(io.LimitReader(resp.Body, maxBytes))
 }
 
-// Parse reads the output of py-spy dump --json and gives the main thread's stack, innermost frame last.
+// Parse reads the output of py-spy dump --json and gives the stack that says what the process does, innermost frame last.
 func Parse(r io.Reader) ([]string, error) {
-	type thread struct {
-		Name   string `json:"thread_name"`
-		Frames []struct {
-			Name  string `json:"name"`
-			File  string `json:"filename"`
-			Short string `json:"short_filename"`
-			Line  int    `json:"line"`
-		} `json:"frames"` // Innermost first.
-	}
-	var threads []thread
-	if err := json.NewDecoder(r).Decode(&threads); err != nil {
+	text, err := io.ReadAll(r)
+	if err != nil {
 		return nil, fmt.Errorf("reading py-spy's dump: %w", err)
 	}
-	if len(threads) == 0 {
-		return nil, errors.New("py-spy saw no threads")
+	processes, err := stackdump.Parse("", text)
+	if err != nil {
+		return nil, fmt.Errorf("reading py-spy's dump: %w", err)
 	}
-	main := max(0, slices.IndexFunc(threads, func(t thread) bool { return t.Name == "MainThread" }))
-	frames := threads[main].Frames
-	frames = frames[:min(len(frames), maxFrames)]
-	out := make([]string, len(frames))
-	for i, f := range frames {
-		out[len(frames)-1-i] = fmt.Sprintf("%s (%s:%d)", f.Name, cmp.Or(f.Short, f.File), f.Line)
+	stack := processes[0].Telling()
+	if len(stack) == 0 {
+		return nil, errors.New("py-spy saw no Python frames")
 	}
-	return out, nil
+	return stack, nil
 }
 
 // Group puts ranks with identical stacks together: the smallest group first, for that is where to look.

@@ -40,8 +40,8 @@ func FuzzParse(f *testing.F) {
 	f.Add(dump)
 	f.Add(`[{"frames":null}]`)
 	f.Fuzz(func(t *testing.T, text string) {
-		if got, err := Parse(strings.NewReader(text)); err == nil && len(got) > maxFrames {
-			t.Errorf("%d frames", len(got))
+		if got, err := Parse(strings.NewReader(text)); err == nil && len(got) == 0 {
+			t.Error("no frames")
 		}
 	})
 }

@@ -279,6 +279,9 @@ func (b *builder) rank(id int, p *Process) rca.Rank {
 	return r
 }
 
+// Telling gives the stack that says what a process does, as far as it shows that itself.
+func (p *Process) Telling() []string { return (&builder{}).telling(p) }
+
 // telling is the stack that says what a rank does: the main thread's, unless that waits for a worker or for autograd and the
 // one that it waits for has a stack of its own.
 func (b *builder) telling(p *Process) []string {

@@ -34,6 +34,7 @@ type Process struct {
 // Thread is one thread's stack.
 type Thread struct {
 	ID     string
+	OS     int // The kernel's number of it, as its process knows it; 0 unknown.
 	Name   string
 	Active bool
 	GIL    bool     // It holds the interpreter's lock.
@@ -198,6 +199,7 @@ func frame(name, file, line string) string {
 type jsonThread struct {
 	PID    int    `json:"pid"`
 	ID     uint64 `json:"thread_id"`
+	OS     int    `json:"os_thread_id"`
 	Name   string `json:"thread_name"`
 	Active bool   `json:"active"`
 	GIL    bool   `json:"owns_gil"`
@@ -221,7 +223,7 @@ func parseJSON(file string, data []byte) ([]Process, error) {
 			i = len(out)
 			out = append(out, Process{File: file, PID: j.PID, Rank: -1})
 		}
-		t := Thread{ID: strconv.FormatUint(j.ID, 10), Name: j.Name, Active: j.Active, GIL: j.GIL, Weight: 1}
+		t := Thread{ID: strconv.FormatUint(j.ID, 10), OS: j.OS, Name: j.Name, Active: j.Active, GIL: j.GIL, Weight: 1}
 		for _, f := range slices.Backward(j.Frames[:min(len(j.Frames), maxFrames)]) {
 			t.Stack = append(t.Stack, frame(f.Name, cmp.Or(f.Short, f.File), strconv.Itoa(f.Line)))
 		}

@@ -48,6 +48,7 @@ const (
 	Lock                    // Waits for a lock, a queue, or another thread.
 	Child                   // Waits for another process.
 	Import                  // Imports a module.
+	Exiting                 // The interpreter ends, and waits for threads or exit handlers: the program has returned or raised.
 )
 
 // Standing is the place where a stack stands.
@@ -106,6 +107,8 @@ func (s Standing) Action() string {
 		return "Find which thread holds the lock: py-spy dump --pid PID --locals shows all threads."
 	case Child:
 		return "Look at the process that it waits for: ps --ppid PID."
+	case Exiting:
+		return "Look at the end of the rank's log: its program has returned, or raised an exception, and the interpreter waits for a thread that does not end."
 	case Import:
 		return "Look at the file system that it imports from, and at what the module does when it is imported."
 	}
@@ -114,12 +117,15 @@ func (s Standing) Action() string {
 
 // enclosing gives a wait the purpose of the frames further out: a wait for a lock inside a data loader is a wait for data.
 func (s *Standing) enclosing(stack []string) {
+	user := false // Frames of the program were passed: a debugger further out only started it.
 	for _, text := range slices.Backward(stack) {
 		f := Parse(text)
-		if k, what := f.kind(); k == Saving || k == Restoring || k == DataLoad || k == Import || k == Debugger {
+		k, what := f.kind()
+		if k == Saving || k == Restoring || k == DataLoad || k == Import || k == Exiting || k == Debugger && !user {
 			s.Kind, s.What = k, what
 			return
 		}
+		user = user || !f.Library() && !f.native()
 		if saves(f.Func) {
 			s.Kind, s.What = Saving, f.Func
 			return
@@ -179,6 +185,9 @@ func (f *Frame) kind() (Kind, string) {
 		return Child, "a subprocess"
 	case f.in("importlib/__init__.py") || strings.HasPrefix(f.File, "<frozen importlib"):
 		return Import, "an import"
+	case f.in("threading.py") && f.Func == "_shutdown", f.in("multiprocessing/util.py") && f.Func == "_exit_function",
+		f.in("concurrent/futures/thread.py", "concurrent/futures/process.py") && f.Func == "_python_exit":
+		return Exiting, "the interpreter's shutdown"
 	case f.in("threading.py") && (f.Func == "wait" || f.Func == "join" || f.Func == "acquire" || f.Func == "_wait_for_tstate_lock" || f.Func == "__enter__"),
 		f.in("queue.py") && (f.Func == "get" || f.Func == "put" || f.Func == "join"), f.in("concurrent/futures/_base.py") && f.Func == "result":
 		return Lock, "a lock"

@@ -192,8 +192,28 @@ func (w *waitFor) rankEvidence(n int32, r *candidate, v *rca.Verdict) {
 	if rk.WriteBytesPerSec >= w.Opt.StorageBytesPerSec {
 		v.Evidence = append(v.Evidence, fmt.Sprintf(words.WritesStorage, name, rk.WriteBytesPerSec/1e6))
 	}
+	if rk.Storage != nil {
+		v.Evidence = append(v.Evidence, fmt.Sprintf(words.WaitsForFile, name, fileName(rk.Storage)))
+		if all := w.sameMount(rk.Storage); len(all) > 1 {
+			v.Evidence = append(v.Evidence, fmt.Sprintf(words.SameMount, words.Plural(len(all), "rank")+" wait", rk.Storage.Mount, words.RankNumbers(all)))
+		}
+	}
+	if rk.Still {
+		v.Evidence = append(v.Evidence, fmt.Sprintf(words.HasNotRun, name))
+	}
 	if len(rk.Stack) > 0 && !job.Dead(rk) {
 		v.Evidence = append(v.Evidence, fmt.Sprintf(words.Stands, name, frames.Of(rk.Stack)))
 	}
 	v.Evidence = append(v.Evidence, w.FactsOf(n)...)
+}
+
+// sameMount gives the ranks that were seen to wait for files of one file system: its source tells it on all hosts.
+func (w *waitFor) sameMount(s *rca.Storage) []int {
+	var out []int
+	for i := range w.Ev.Ranks {
+		if r := &w.Ev.Ranks[i]; r.Storage != nil && r.Storage.Mount == s.Mount && r.Storage.Source == s.Source {
+			out = append(out, r.ID)
+		}
+	}
+	return out
 }

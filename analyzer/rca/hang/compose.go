@@ -352,6 +352,7 @@ func (w *waitFor) culpritsOf(c *candidate) []rca.Culprit {
 		}
 		k.Channel = int(c.channel)
 		k.Why = w.why(c, n)
+		k.Stays = c.kind == kindOutside && stays(w.Nodes[n].Rank)
 		out = append(out, k)
 	}
 	return out

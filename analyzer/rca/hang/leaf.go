@@ -4,6 +4,7 @@
 package hang
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -38,6 +39,10 @@ func (w *waitFor) outside(n, inst int32) candidate {
 		c.doubt(hiddenWeight)
 		c.note, c.action, c.inside = fmt.Sprintf(words.EndUnrecorded, job.OpLabel(h)), w.hiddenAction(n, h), h
 	}
+	if c.is(&storageBlocked) && r.Storage != nil {
+		c.note = fmt.Sprintf(words.StuckInFile, fileName(r.Storage))
+		c.action = fmt.Sprintf(words.CheckMount, r.Storage.Mount, r.Storage.Type, r.Storage.Source, cmp.Or(r.Host, "its host"))
+	}
 	if c.class != rca.Benign {
 		c.stands(r)
 		if r.Caps&rca.MissesCalls != 0 && frames.Of(r.Stack).Kind == frames.None && w.mayWaitUnseen(n, inst) {
@@ -58,12 +63,24 @@ func (w *waitFor) outsideRow(n, inst int32) row {
 		return w.begins(n)
 	case r.WriteBytesPerSec >= w.Opt.StorageBytesPerSec: // It gets on: bytes move. A stack alone is no proof of that.
 		return checkpoint
-	case r.State == rca.ProcessDisk || storageStuck(r):
+	case r.State == rca.ProcessDisk || storageStuck(r) || r.Storage != nil && r.Still:
 		return storageBlocked
 	case r.GroupOpen >= w.Opt.HangAfter:
 		return insideLaunch
 	}
 	return notCalledIt
+}
+
+// stays reports whether a rank will not call by itself what the others wait in: it has not moved between close looks, in a file that does
+// not answer, at a debugger's prompt, or while its interpreter ends.
+func stays(r *rca.Rank) bool {
+	k := frames.Of(r.Stack).Kind
+	return r.Still && (r.Storage != nil || k == frames.Debugger || k == frames.Exiting)
+}
+
+// fileName names a file that a process waits for, with where it lies.
+func fileName(s *rca.Storage) string {
+	return fmt.Sprintf(words.FileOf, s.Call, s.Path, s.Mount, s.Type, s.Source)
 }
 
 // begins is what a rank shows that is in its job's first step.
@@ -133,7 +150,7 @@ func storageStuck(r *rca.Rank) bool {
 // rank is busy, or has not been waited for long.
 func (x *standstill) firstStep(n, inst int32) bool {
 	r := x.Nodes[n].Rank
-	if r.State == rca.ProcessDisk {
+	if r.State == rca.ProcessDisk || stays(r) {
 		return false
 	}
 	seen, most := false, int64(0)

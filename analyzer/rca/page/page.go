@@ -112,5 +112,5 @@ func mayGetOn(v *rca.Verdict) bool {
 
 func livesAndStaysAway(v *rca.Verdict, c *rca.Culprit) bool {
 	cause := cmp.Or(c.Cause, v.Cause)
-	return cmp.Or(c.Class, v.Class) == rca.NotEntered && (cause == rca.CauseNotCalled || cause == rca.CauseStorage || cause == rca.CauseCPU)
+	return !c.Stays && cmp.Or(c.Class, v.Class) == rca.NotEntered && (cause == rca.CauseNotCalled || cause == rca.CauseStorage || cause == rca.CauseCPU)
 }

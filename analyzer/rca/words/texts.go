@@ -87,6 +87,7 @@ const (
 	HardlyBegun       = "the job has hardly begun: compilation, data loading and lazy connections take long in a first step"
 	WritesCheckpoint  = "it is writing a checkpoint"
 	StuckInStorage    = "its process is blocked in storage and no bytes move"
+	StuckInFile       = "its process is blocked in storage, in %s, and no bytes move" // file
 	InsideLaunch      = "its CPU is still inside an NCCL call"
 	JustActive        = "it was active a moment ago"
 	OutsideAsRecorded = "it is outside NCCL as far as its record shows"
@@ -161,6 +162,10 @@ const (
 	CalledSoMany         = "%s has called %d operations on %s; its peers have called up to %d."                      // Who, n, comm, of
 	ProcessState         = "%s: %sits process is %s."                                                                // Who, source, state
 	WritesStorage        = "%s writes %.0f MB/s to storage."                                                         // Who, percent
+	FileOf               = "%s of %s on %s (%s of %s)"                                                               // sysCall, path, mount, filesystem, server
+	WaitsForFile         = "%s waits in %s."                                                                         // Who, file
+	SameMount            = "%s for %s: %s."                                                                          // waiters, mount, ranks
+	HasNotRun            = "%s has not run between two looks."                                                       // Who
 	Stands               = "%s is %s."                                                                               // Who, stands
 	ExplainsNobodyElse   = "it explains no rank that the culprits do not explain already"
 	UnseenButExplained   = "it was not seen, and what others show explains the waiting"
@@ -314,6 +319,7 @@ const (
 	ReadLauncher        = "Read the launcher's log: it says who ended the job, or which process failed first."
 	DumpStackOf         = "Dump the stack of rank %d (py-spy dump --pid PID): it shows whether the rank is inside NCCL or in its own code." // rank
 	RecordBroadcasts    = " To record the end of broadcasts, start the job with NCCL_ALLGATHERV_ENABLE=0."
+	CheckMount          = "Check the mount %s (%s of %s) on %s: it does not answer. The process cannot be killed while it is blocked there." // mount, filesystem, server, host
 	TakeStacksOfThese   = "Take stacks of these ranks: a rank that is in none of those calls holds up the others."
 	FindPeers           = "Take stacks of all ranks to find which rank that call waits for."
 	LookLater           = "Analyze again when the job has run for longer."

@@ -33,6 +33,7 @@ var examples = map[string]any{
 	"x": 1.58, "percent": 37.0, "limits": RecordsLost, "finding": fmt.Sprintf(Computes, 37.0), "seen": "2 iterations were", "group": "stage 3 (ranks 6, 7)",
 	"gain": fmt.Sprintf(WithoutIt, 37.0), "computes": "computes for", "it": "it", "sends": "sends", "whose": "its", "how": "once", "cause": "gpu",
 	"divided": "tensor parallelism: 8 of 2 ranks, data parallelism: 4 of 4 ranks", "parallelism": "tensor",
+	"file": "read of /data/a on /data (nfs4 of nas1:/data)", "sysCall": "read", "path": "/data/a", "mount": "/data", "filesystem": "nfs4", "server": "nas1:/data",
 	"operations": "2 operations", "rule": "each flow should complete", "component": "network", "ranksAre": "Ranks 3, 4 are", "ranksHave": "Ranks 3, 4 have", "kind": "fluctuation",
 }
 
