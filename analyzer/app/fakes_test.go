@@ -44,6 +44,7 @@ type cluster struct {
 	processes []*nodeapi.Process
 	claims    []map[string]string // What exporters call their hosts, where two may call theirs alike.
 	queries   []string
+	looks     http.HandlerFunc // Answers requests for close looks; nil: no exporter takes any.
 }
 
 type node struct {
@@ -152,6 +153,10 @@ func (c *cluster) exporter(h *node, n int) http.HandlerFunc {
 		c.mu.Unlock()
 		if broken != nil {
 			broken(w, r)
+			return
+		}
+		if r.URL.Path == nodeapi.LookPath && c.looks != nil {
+			c.looks(w, r)
 			return
 		}
 		if r.URL.Path != nodeapi.StatePath {

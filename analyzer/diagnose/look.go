@@ -15,14 +15,14 @@ import (
 )
 
 const (
-	// lookApart is the time between two close looks at a process that may stay where it is.
+	// lookApart is the time between two close looks at a process.
 	lookApart = 3 * time.Second
 	// innocents is how many ranks beside the suspects are looked at, to compare with.
 	innocents = 3
 )
 
 // lookClosely has exporters look at what the suspects do, where a rank lives and stays away: all other verdicts rest on what is seen already,
-// and do not wait for it. A rank that shows something that lasts as a rule is looked at a second time.
+// and do not wait for it. A rank of which a second look can tell more is looked at again.
 func (d *Diagnoser) lookClosely(ctx context.Context, s *evidence.Session, ev *rca.Evidence, v rca.Verdict) rca.Verdict {
 	if !d.Look || !page.MayPass(&v) && !page.MayPassInPart(&v) {
 		return v
@@ -33,8 +33,8 @@ func (d *Diagnoser) lookClosely(ctx context.Context, s *evidence.Session, ev *rc
 	}
 	looks.Apply(ev, first, nil)
 	v = d.analyze(*ev)
-	staying := mayStay(ev, &v)
-	if len(staying) == 0 {
+	again := undecided(ev, &v)
+	if len(again) == 0 {
 		return v
 	}
 	d.Clock.Sleep(ctx, lookApart)
@@ -43,7 +43,7 @@ func (d *Diagnoser) lookClosely(ctx context.Context, s *evidence.Session, ev *rc
 	} else {
 		s.AskAgain(ctx, suspects(&v))
 	}
-	second := s.Look(ctx, staying)
+	second := s.Look(ctx, again)
 	*ev = s.Evidence()
 	looks.Apply(ev, looks.Merge(first, second), first)
 	d.asBefore(ctx, s, ev, &v)
@@ -78,12 +78,12 @@ func accused(v *rca.Verdict) []int {
 	return out
 }
 
-// mayStay gives the accused ranks that show something that lasts as a rule.
-func mayStay(ev *rca.Evidence, v *rca.Verdict) []int {
+// undecided gives the accused ranks of which a second look can tell more.
+func undecided(ev *rca.Evidence, v *rca.Verdict) []int {
 	var out []int
 	who := accused(v)
 	for i := range ev.Ranks {
-		if r := &ev.Ranks[i]; slices.Contains(who, r.ID) && looks.MayStay(r) {
+		if r := &ev.Ranks[i]; slices.Contains(who, r.ID) && looks.Undecided(r) {
 			out = append(out, r.ID)
 		}
 	}

@@ -64,10 +64,10 @@ func Apply(ev *rca.Evidence, newest, earlier Set) {
 	}
 }
 
-// MayStay reports whether a rank shows something that a second look can prove to last.
-func MayStay(r *rca.Rank) bool {
+// Undecided reports whether a second look can tell more of a rank: whether it stays where it is, or whether what it saves moves.
+func Undecided(r *rca.Rank) bool {
 	k := frames.Of(r.Stack).Kind
-	return r.Storage != nil || k == frames.Debugger || k == frames.Exiting
+	return r.Storage != nil || k == frames.Debugger || k == frames.Exiting || k == frames.Saving
 }
 
 // python gives the stacks that say what each rank does, innermost frame last, and the threads that hold an interpreter's lock.
@@ -200,6 +200,9 @@ func facts(r *rca.Rank, at, was *nodeapi.LookedAt, main *nodeapi.LookedThread, g
 		if c.OOMKills > 0 {
 			add("oom_kill", "the kernel has killed %d processes of its cgroup for lack of memory", c.OOMKills)
 		}
+	}
+	if len(r.Stack) > 0 && main != nil && (main.Call != "" || main.State == "R") {
+		return out // What is missing decides nothing.
 	}
 	for _, m := range at.Missing {
 		add("look_missing", "%s", strings.TrimSuffix(m, "."))

@@ -99,20 +99,24 @@ func TestFacts(t *testing.T) {
 	is.AtNS, is.TracerPID, is.Tracer, is.SwappedBytes = 3*second, 77, "gdb", 3e9
 	was.Cgroup = &nodeapi.CgroupUse{ThrottledSeconds: 1}
 	is.Cgroup = &nodeapi.CgroupUse{ThrottledSeconds: 2, MemoryStalled: 0.5, OOMKills: 2}
-	is.Missing = []string{"Kernel stacks are not seen: the exporter lacks CAP_SYS_ADMIN."}
-	ev := rca.Evidence{Ranks: []rca.Rank{{ID: 3, PID: 9, Host: "node-1"}}}
-	Apply(&ev, Set{3: &is}, Set{3: was})
+	is.Missing = []string{"Kernel stacks are not seen: the exporter lacks CAP_SYS_ADMIN."} // Which decides nothing.
+	refused := &nodeapi.LookedAt{Missing: []string{"Its exporter did not look at it closely: it answered 403."}}
+	ev := rca.Evidence{Ranks: []rca.Rank{{ID: 3, PID: 9, Host: "node-1"}, {ID: 4, PID: 10, Host: "node-1"}}}
+	Apply(&ev, Set{3: &is, 4: refused}, Set{3: was})
 	var texts []string
 	for _, f := range ev.Facts {
-		if f.Rank != 3 || f.Host != "node-1" {
+		if f.Rank < 3 || f.Host != "node-1" {
 			t.Errorf("%+v", f)
 		}
 		texts = append(texts, f.Text)
 	}
 	all := strings.Join(texts, "\n")
+	if strings.Contains(all, "CAP_SYS_ADMIN") {
+		t.Errorf("what decides nothing is told:\n%s", all)
+	}
 	for _, want := range []string{
 		"sleeps in clock_nanosleep (kernel: hrtimer_nanosleep)", "gdb (process 77) traces it", "holds the interpreter lock while it sleeps, in solve (ext.py:7)",
-		"3.0 GB of it are swapped out", "held threads back for 0.5 s in each second", "waited for memory for 50%", "killed 2 processes", "lacks CAP_SYS_ADMIN",
+		"3.0 GB of it are swapped out", "held threads back for 0.5 s in each second", "waited for memory for 50%", "killed 2 processes", "rank 4: Its exporter did not look at it closely: it answered 403",
 	} {
 		if !strings.Contains(all, want) {
 			t.Errorf("%q is not in\n%s", want, all)

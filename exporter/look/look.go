@@ -16,6 +16,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode"
 
 	"golang.org/x/sys/unix"
 
@@ -182,7 +183,7 @@ func (v *view) usage() {
 	if u, err := v.fs.Usage(pid, pid); err == nil {
 		v.at.SwappedBytes = u.SwapBytes
 		if v.at.TracerPID = u.Tracer; u.Tracer != 0 {
-			v.at.Tracer = v.fs.Command(u.Tracer)
+			v.at.Tracer = cut(v.fs.Command(u.Tracer))
 		}
 	}
 	io, err := v.fs.IO(pid)
@@ -311,9 +312,14 @@ func (v *view) mountsOf(pid int) map[int]proc.Mount {
 	return v.mounts
 }
 
-// cut bounds a text that a process chose.
+// cut bounds a text that a process chose, and makes it fit to be printed on a line.
 func cut(s string) string {
-	return strings.ToValidUTF8(s[:min(len(s), maxText)], "?")
+	return strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return '?'
+		}
+		return r
+	}, s[:min(len(s), maxText)])
 }
 
 // cgroupUse reads what a cgroup of version 2 tells; nil where there is none.

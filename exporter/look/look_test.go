@@ -127,3 +127,14 @@ func TestCgroupUse(t *testing.T) {
 		}
 	}
 }
+
+// TestCut: a path moves nothing in a terminal and adds no line to a page.
+func TestCut(t *testing.T) {
+	for name, want := range map[string]string{
+		"/data/ä b": "/data/ä b", "/a\nrank 7 is guilty": "/a?rank 7 is guilty", "/\x1b[2J\xff": "/?[2J\ufffd", strings.Repeat("x", 9000): strings.Repeat("x", maxText),
+	} {
+		if got := cut(name); got != want {
+			t.Errorf("%q is cut to %q", name, got)
+		}
+	}
+}

@@ -185,7 +185,7 @@ func (fs *FS) Command(pid int) string {
 	if err != nil {
 		return ""
 	}
-	return strings.ToValidUTF8(string(bytes.TrimSpace(b)), "?")
+	return string(bytes.TrimSpace(b))
 }
 
 // maxPath bounds the path that is read of a process's memory.
@@ -205,7 +205,7 @@ func (fs *FS) PathAt(pid int, address uint64) string {
 	if !ended {
 		return ""
 	}
-	return strings.ToValidUTF8(string(path), "?")
+	return string(path)
 }
 
 // LinkOf gives where a link in a process's directory leads, such as cwd; empty when it cannot be read.

@@ -11,8 +11,8 @@ import (
 func TestMount(t *testing.T) {
 	for line, want := range map[string]Mount{
 		`36 35 0:44 / /ckpt rw,noatime shared:1 - nfs4 nas1:/export/ckpt rw,vers=4.2`: {36, "/ckpt", "nfs4", "nas1:/export/ckpt"},
-		`40 35 0:51 /a /data\040set rw - fuse.sshfs user@host:/d rw`:                    {40, "/data set", "fuse.sshfs", "user@host:/d"},
-		`41 1 8:1 / /x\134y\9 rw - ext4 /dev/sda1 rw`:                                   {41, `/x\y\9`, "ext4", "/dev/sda1"},
+		`40 35 0:51 /a /data\040set rw - fuse.sshfs user@host:/d rw`:                  {40, "/data set", "fuse.sshfs", "user@host:/d"},
+		`41 1 8:1 / /x\134y\9 rw - ext4 /dev/sda1 rw`:                                 {41, `/x\y\9`, "ext4", "/dev/sda1"},
 	} {
 		if got, ok := parseMount(line); !ok || got != want {
 			t.Errorf("%s: %+v, %v", line, got, ok)

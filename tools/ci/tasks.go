@@ -183,9 +183,10 @@ var tasks = []task{
 		script: `PICTURES=${PICTURES:+$(realpath -m "$PICTURES")} go test -C sim/browser -timeout 20m -count=1 ./...`,
 	},
 	{
-		name: "test-pyspy", where: inTest, took: 10 * second, needs: setup.Needs{Installs: []setup.Install{pySpy}},
-		about:  "Stacks of live Python processes, by a real py-spy.",
-		script: `PYTHON=$(command -v python3) go test -tags pyspy ./analyzer/offline/stackdump`,
+		name: "test-pyspy", where: inTest, took: 30 * second, needs: setup.Needs{Installs: []setup.Install{pySpy}},
+		about: "Stacks of live Python processes, by a real py-spy; and verdicts on processes that hang in Python or are busy.",
+		script: `PYTHON=$(command -v python3) go test -tags pyspy ./analyzer/offline/stackdump
+			PYTHON=$(command -v python3) go test -tags pyspy -run RealPython ./analyzer/app`,
 	},
 	{
 		name: "test-fakegpu", where: inTest, lane: plan.Waits, took: minute, first: "two downloads of NCCL", needs: nccl, settings: "NCCL=short",
@@ -228,6 +229,11 @@ var tasks = []task{
 			trap 'rm -rf "$compiled"' EXIT
 			exporter/uprobe/bpf/generate.sh "$compiled"
 			for object in "$compiled"/*.o; do cmp "$object" "exporter/uprobe/bpf/${object##*/}"; done`,
+	},
+	{
+		name: "test-mount", where: inLong, took: 20 * second, needs: setup.Needs{Installs: []setup.Install{pySpy}},
+		about:  "Verdicts on Python processes that wait for a file system whose server has stopped answering. Needs root and FUSE.",
+		script: `PYTHON=$(command -v python3) go test -tags pyspy,fuse -run RealMount ./analyzer/app`,
 	},
 	{
 		name: "test-slurm", where: inLong, lane: plan.Waits, took: 2 * minute, needs: stack.And(setup.Needs{Installs: []setup.Install{slurm}}),
