@@ -173,6 +173,10 @@ func staysAway(t *testing.T, tc *stays, dir string) {
 	if tc.class != rca.Benign && (len(v.Culprits) != 1 || v.Culprits[0].Rank != 1) {
 		t.Errorf("culprits are %+v", v.Culprits)
 	}
+	if !tc.page { // It is looked at again, and still left alone.
+		n := a.incidents()[0].Count
+		eventually(t, "more looks", func() bool { return a.incidents()[0].Count >= n+2 })
+	}
 	for _, alert := range am.verdicts() {
 		if found := alert.Labels["alertname"] == "CulpritFound"; found && !tc.page {
 			t.Errorf("paged: %v", alert.Labels)
