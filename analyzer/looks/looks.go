@@ -8,6 +8,7 @@ package looks
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -23,12 +24,8 @@ type Set map[int]*nodeapi.LookedAt
 // Merge adds a second look. What was not looked at again is as it was.
 func Merge(first, second Set) (both Set) {
 	both = Set{}
-	for rank, at := range first {
-		both[rank] = at
-	}
-	for rank, at := range second {
-		both[rank] = at
-	}
+	maps.Copy(both, first)
+	maps.Copy(both, second)
 	return both
 }
 
