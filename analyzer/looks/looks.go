@@ -33,6 +33,7 @@ func Merge(first, second Set) (both Set) {
 func Apply(ev *rca.Evidence, newest, earlier Set) {
 	stacks, held := python(newest)
 	before, _ := python(earlier)
+	serves := map[string]bool{} // Sources of file systems that have moved something between two looks.
 	for i := range ev.Ranks {
 		r := &ev.Ranks[i]
 		at := newest[r.ID]
@@ -58,6 +59,14 @@ func Apply(ev *rca.Evidence, newest, earlier Set) {
 			r.WriteBytesPerSec = max(r.WriteBytesPerSec, float64(at.WrittenBytes-min(at.WrittenBytes, was.WrittenBytes))/span(was, at))
 		}
 		ev.Facts = append(ev.Facts, facts(r, at, was, main, held[r.ID])...)
+		if was != nil && r.Storage != nil && !r.Still {
+			serves[r.Storage.Source] = true
+		}
+	}
+	for i := range ev.Ranks { // A server that answers somebody is slow, as it is when many ranks save.
+		if r := &ev.Ranks[i]; r.Storage != nil && serves[r.Storage.Source] {
+			r.Still = false
+		}
 	}
 }
 
@@ -135,15 +144,20 @@ func inStorage(th *nodeapi.LookedThread) bool {
 	if th.State == "D" {
 		return true
 	}
-	return th.State == "S" && !strings.Contains(th.Wchan, "pipe") && slices.ContainsFunc(remote, func(t string) bool { return strings.HasPrefix(f.Type, t) })
+	return th.State == "S" && !strings.Contains(th.Wchan, "pipe") && isRemote(f)
+}
+
+func isRemote(f *nodeapi.LookedFile) bool {
+	return slices.ContainsFunc(remote, func(t string) bool { return strings.HasPrefix(f.Type, t) })
 }
 
 // flushes are calls that wait for all that was written before to reach a server or disk: one of them may take minutes and be well.
 var flushes = []string{"fsync", "fdatasync", "syncfs", "close", "msync", "munmap", "ftruncate", "truncate", "fallocate", "flock", "fcntl", "copy_file_range", "sendfile"}
 
-// still reports whether a thread has slept on between two looks, in one call about one file.
+// still reports whether a thread has slept on between two looks, in one call about one file. A local disk may keep a thread for as long while
+// its journal is written.
 func still(was, is *nodeapi.LookedThread) bool {
-	if was == nil || is.Call == "" || slices.Contains(flushes, is.Call) || is.State == "R" {
+	if was == nil || is.Call == "" || slices.Contains(flushes, is.Call) || is.State == "R" || inStorage(is) && !isRemote(is.File) {
 		return false
 	}
 	same := was.Call == is.Call && was.Switches == is.Switches && was.CPUSeconds == is.CPUSeconds && is.Switches > 0

@@ -61,6 +61,7 @@ func TestStill(t *testing.T) {
 		{"another line", reads, reads, loader, stack(false, "read_image@other.py"), true, false},
 		{"further in the file", reads, with(func(th *nodeapi.LookedThread) { f := *th.File; f.Position = 4096; th.File = &f }), loader, loader, true, false},
 		{"a flush", with(func(th *nodeapi.LookedThread) { th.Call = "fsync" }), with(func(th *nodeapi.LookedThread) { th.Call = "fsync" }), loader, loader, true, false},
+		{"a local disk", with(func(th *nodeapi.LookedThread) { th.File = file("ext4") }), with(func(th *nodeapi.LookedThread) { th.File = file("ext4") }), loader, loader, true, false},
 		{"a driver", with(func(th *nodeapi.LookedThread) { th.File = file("devtmpfs") }), with(func(th *nodeapi.LookedThread) { th.File = file("devtmpfs") }), loader, loader, false, true},
 		{"a pipe with a name", with(func(th *nodeapi.LookedThread) { th.State, th.Wchan = "S", "anon_pipe_read" }), with(func(th *nodeapi.LookedThread) { th.State, th.Wchan = "S", "anon_pipe_read" }), loader, loader, false, true},
 		{"a prompt", prompt, prompt, pdb, pdb, false, true},
@@ -135,5 +136,22 @@ func TestWrites(t *testing.T) {
 	ev := rca.Evidence{Ranks: []rca.Rank{{ID: 3, PID: 9, WriteBytesPerSec: 0}}}
 	if Apply(&ev, Set{3: is}, Set{3: was}); ev.Ranks[0].WriteBytesPerSec != 32<<20 || ev.Ranks[0].Still {
 		t.Errorf("%+v", ev.Ranks[0])
+	}
+}
+
+// TestServes: a server that answers one rank between two looks is no reason to give another up.
+func TestServes(t *testing.T) {
+	th := nodeapi.LookedThread{State: "D", Call: "openat", Switches: 5, File: file("lustre")}
+	moved := th
+	moved.Switches = 6
+	for name, tc := range map[string]struct {
+		other nodeapi.LookedThread
+		want  bool
+	}{"one is served": {moved, false}, "nobody is": {th, true}} {
+		ev := rca.Evidence{Ranks: []rca.Rank{{ID: 3, PID: 9}, {ID: 4, PID: 9}}}
+		Apply(&ev, Set{3: look(4*second, th, nil), 4: look(4*second, tc.other, nil)}, Set{3: look(second, th, nil), 4: look(second, th, nil)})
+		if ev.Ranks[0].Still != tc.want {
+			t.Errorf("%s: still %v", name, ev.Ranks[0].Still)
+		}
 	}
 }
