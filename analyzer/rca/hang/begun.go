@@ -20,32 +20,25 @@ func (x *standstill) unseenKernel(j *join) bool {
 	return r != nil && !seesKernel(r, j.op) && j.started == startUnknown && j.op.State != rca.OpCalled && !job.IsP2P(j.op)
 }
 
-// freeQueued frees the operations that nothing shows to have begun, and whose ranks all called another before that gets on: the GPUs come
-// to them later.
+// freeQueued frees the operations that nothing shows to have begun, and whose ranks all have another in flight that gets on: the GPUs come to
+// them later. Which was called first does not count: each stream has its own order, and those of a replayed graph are called in none.
 func (x *standstill) freeQueued() {
-	var queued []int32
+	getsOn := make([]bool, len(x.Nodes)) // By node: an operation that it has called moves.
 	for i := range x.insts {
-		if in := &x.insts[i]; in.stuck && x.queued(in) {
-			queued = append(queued, int32(i))
-		}
-	}
-	for _, i := range queued {
-		x.insts[i].stuck = false
-	}
-}
-
-func (x *standstill) queued(in *instance) bool {
-	for k := range in.joins {
-		j := &in.joins[k]
-		if !j.active {
+		in := &x.insts[i]
+		if in.stuck || !slices.ContainsFunc(in.joins, func(j join) bool { return j.active && showsProgress(j.op) && x.moves(&j) }) {
 			continue
 		}
-		behind := func(a active) bool { return a.op.Age > j.op.Age && !x.insts[a.inst].stuck }
-		if !x.unseenKernel(j) || !slices.ContainsFunc(x.acts[j.node], behind) {
-			return false
+		for k := range in.joins {
+			getsOn[in.joins[k].node] = true
 		}
 	}
-	return true
+	for i := range x.insts {
+		in := &x.insts[i]
+		in.stuck = in.stuck && slices.ContainsFunc(in.joins, func(j join) bool {
+			return j.active && (!x.unseenKernel(&j) || !getsOn[j.node])
+		})
+	}
 }
 
 // wouldShow reports whether an operation's flows would show that its GPU has come to it: in a ring a send that needs nothing from others, or
