@@ -30,12 +30,14 @@
         ||| % { interval: config.stallInterval },
       },
       {
-        // Zero when nothing was waited for, no sample while the job stalls: a long hang does not wash out what is usual.
+        // Zero when nothing was waited for, no sample while the job stalls: a long hang does not wash out what is usual. Nor does the time
+        // before the first operation has completed, which says nothing of the waits between operations.
         record: 'job_id:culprit_nccl_wait_ended_seconds:max_window',
-        expr: 'max_over_time(job_id:culprit_nccl_wait_ended_seconds:max[%s])\nor\n(0 * (job_id:culprit_nccl_stall_seconds:max < %g))' % [
-          config.stallWaitWindow,
-          config.stallFloorSeconds,
-        ],
+        expr: |||
+          max_over_time(job_id:culprit_nccl_wait_ended_seconds:max[%(window)s])
+          or
+          (0 * (job_id:culprit_nccl_stall_seconds:max < %(floor)g) and job_id:culprit_nccl_function_ops:sum > 0)
+        ||| % { window: config.stallWaitWindow, floor: config.stallFloorSeconds },
       },
       {
         record: 'job_id:culprit_nccl_wait_ended_seconds:usual',
