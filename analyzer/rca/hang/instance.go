@@ -439,7 +439,9 @@ func chooseActive(heads []head) []bool {
 				act[i] = true
 			}
 			// One kernel runs all of a group: what is not seen to run does if another of them does.
-			act[i] = act[i] || h.started == startUnknown && h.first && job.IsP2P(h.op) && groupRuns(h, heads)
+			act[i] = act[i] || h.started == startUnknown && h.first && job.IsP2P(h.op) && slices.ContainsFunc(heads, func(o head) bool {
+				return o.started == startYes && o.comm == h.comm && job.IsP2P(o.op) && o.op.Age >= 0 && sameGroup(o.op, h.op)
+			})
 		}
 		return act
 	}
@@ -455,13 +457,6 @@ func chooseActive(heads []head) []bool {
 		act[i] = h.first && h.started == startUnknown && (h.op.Age < 0 || h.op.Age >= oldest || oldest-h.op.Age < time.Millisecond)
 	}
 	return act
-}
-
-// groupRuns reports whether a send or receive called together with this one is seen to run.
-func groupRuns(h *head, heads []head) bool {
-	return slices.ContainsFunc(heads, func(o head) bool {
-		return o.started == startYes && o.comm == h.comm && job.IsP2P(o.op) && o.op.Age >= 0 && sameGroup(o.op, h.op)
-	})
 }
 
 func (x *standstill) keyOf(ci, commRank int32, o *rca.Op) instKey {

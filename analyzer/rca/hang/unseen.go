@@ -171,7 +171,8 @@ func (w *waitFor) doubtful(d *decision) bool {
 // aloneInDoubt reports whether the one seen member of an operation may have called what it should not have: nothing shows that
 // the unseen one was ever in it. Of sends and receives, a second rank in another one with the same node is such a sign.
 func (w *waitFor) aloneInDoubt(in *instance, unseen int32) bool {
-	if fromOthers(in.op()) {
+	// Another member has taken data of the operation or sent some: it has called it too.
+	if slices.ContainsFunc(in.op().Flows, func(f rca.Flow) bool { return f.Send && f.Done > 0 || !f.Send && f.Ready > 0 }) {
 		return false
 	}
 	if !in.key.p2p() {
@@ -183,11 +184,6 @@ func (w *waitFor) aloneInDoubt(in *instance, unseen int32) bool {
 		}
 	}
 	return true
-}
-
-// fromOthers reports whether another member has taken data of the operation or sent some: it has called it too.
-func fromOthers(o *rca.Op) bool {
-	return slices.ContainsFunc(o.Flows, func(f rca.Flow) bool { return f.Send && f.Done > 0 || !f.Send && f.Ready > 0 })
 }
 
 // oneMissing gives the one source whose missing answer explains every rank that was not seen; or, of several, the one that stopped answering

@@ -340,18 +340,13 @@ func (w *waitFor) joinProcesses(cs []candidate) []candidate {
 	return out
 }
 
-func (w *waitFor) sameProcess(a, b int32) bool {
-	r, s := w.Nodes[a].Rank, w.Nodes[b].Rank
-	return r.PID != 0 && r.PID == s.PID && r.Host == s.Host
-}
-
 // endsOf names ranks that died or are stopped, and says what became of them.
 func (w *waitFor) endsOf(c *candidate) (who, note string) {
 	who, note = w.RankList(c.nodes), c.note
 	switch others := c.nodes[1:]; {
 	case len(others) == 0:
 		return who, note
-	case slices.ContainsFunc(others, func(n int32) bool { return !w.sameProcess(c.nodes[0], n) }):
+	case slices.ContainsFunc(others, func(n int32) bool { return !w.SameProcess(c.nodes[0], n) }):
 		return who, words.OfSeveral(note)
 	}
 	first := w.Nodes[c.nodes[0]].Rank

@@ -52,7 +52,7 @@ func forgetLaterEnds(ev *rca.Evidence, hangAfter time.Duration) {
 		for i := range ev.Ranks {
 			later = max(later, endedAtMost(&ev.Ranks[i]))
 		}
-		if !stoodStill(ev, later+hangAfter) {
+		if !slices.ContainsFunc(ev.Ranks, func(r rca.Rank) bool { return stands(&r, later+hangAfter) }) {
 			return
 		}
 	}
@@ -128,11 +128,6 @@ func lastMove(ev *rca.Evidence) time.Duration {
 		}
 	}
 	return least
-}
-
-// stoodStill reports whether any operation has made no progress for this long.
-func stoodStill(ev *rca.Evidence, since time.Duration) bool {
-	return slices.ContainsFunc(ev.Ranks, func(r rca.Rank) bool { return stands(&r, since) })
 }
 
 // stands reports whether a rank is inside an operation that has made no progress there for this long.

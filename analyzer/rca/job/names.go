@@ -29,7 +29,7 @@ func (x *Index) RankName(n int32) string {
 	if nd.Rank.Host != "" {
 		place = append(place, nd.Rank.Host)
 	}
-	if x.sharesProcess(n) {
+	if slices.ContainsFunc(x.Mates[x.Nodes[n].Rank.Host], func(m int32) bool { return x.SameProcess(n, m) }) {
 		place = append(place, "process "+strconv.Itoa(nd.Rank.PID))
 	}
 	if nd.Rank.GPU != "" {
@@ -41,10 +41,10 @@ func (x *Index) RankName(n int32) string {
 	return s
 }
 
-// sharesProcess reports whether the rank's process has other ranks, on other GPUs.
-func (x *Index) sharesProcess(n int32) bool {
-	r := x.Nodes[n].Rank
-	return r.PID != 0 && slices.ContainsFunc(x.Mates[r.Host], func(m int32) bool { return m != n && x.Nodes[m].Rank.PID == r.PID })
+// SameProcess reports whether one process has both ranks, on GPUs of their own.
+func (x *Index) SameProcess(a, b int32) bool {
+	r, s := x.Nodes[a].Rank, x.Nodes[b].Rank
+	return a != b && r.PID != 0 && r.PID == s.PID && r.Host == s.Host
 }
 
 // RankList names ranks briefly: "ranks 1, 2 and 3", cut after a few.

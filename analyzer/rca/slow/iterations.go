@@ -102,23 +102,46 @@ func (t *timeline) findLostWork() {
 	}
 }
 
-// findExchanges marks the communicators whose members send to many others: exchanges (all-to-all), not pipelines.
+// findExchanges marks the communicators whose sends and receives are exchanges (all-to-all, rings), not pipelines: members send to many
+// others, or each call of each member both sends and receives. The first stage of a pipeline begins with a call that only sends.
 func (t *timeline) findExchanges() {
 	t.exchange = make([]bool, len(t.Comms))
 	const pipelinePeers = 2
+	many, oneWay, bothWays := make([]bool, len(t.Comms)), make([]bool, len(t.Comms)), make([]bool, len(t.Comms))
 	for n := range t.ranks {
-		peers := map[int32][]int{}
+		peers, calls := map[int32][]int{}, map[int32]groupCall{}
 		for _, i := range t.ranks[n] {
 			s := &t.segs[i]
 			ci, ok := s.in()
-			if !ok || t.exchange[ci] || s.dir == 0 || s.peer < 0 || slices.Contains(peers[ci], s.peer) {
+			if !ok || s.dir == 0 || many[ci] {
 				continue
 			}
-			if peers[ci] = append(peers[ci], s.peer); len(peers[ci]) > pipelinePeers {
-				t.exchange[ci] = true
+			if s.peer >= 0 && !slices.Contains(peers[ci], s.peer) {
+				peers[ci] = append(peers[ci], s.peer)
+				many[ci] = len(peers[ci]) > pipelinePeers
 			}
+			call, begun := calls[ci]
+			if first := s.number - s.record.GroupOrdinal; !begun || first != call.first {
+				// The window may have cut the rank's first call, and its last one, which no other ends.
+				oneWay[ci] = oneWay[ci] || call.whole && call.sends != call.receives
+				bothWays[ci] = bothWays[ci] || call.whole && call.sends
+				call = groupCall{first: first, whole: begun}
+			}
+			call.sends, call.receives = call.sends || s.dir > 0, call.receives || s.dir < 0
+			oneWay[ci] = oneWay[ci] || s.record.GroupOrdinal <= 0 // Nobody knows what was called with it.
+			calls[ci] = call
 		}
 	}
+	for ci := range t.exchange {
+		t.exchange[ci] = many[ci] || bothWays[ci] && !oneWay[ci]
+	}
+}
+
+// groupCall is one group call of a rank on one communicator.
+type groupCall struct {
+	first           int64 // Number of the operation in front of it.
+	sends, receives bool
+	whole           bool // It is not the first one that was seen.
 }
 
 // findSeats gives the members' ranks in the communicators in which something is sent. Their order is that of a pipeline's stages, whatever

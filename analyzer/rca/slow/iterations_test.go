@@ -83,3 +83,55 @@ func TestPartlyUnrecorded(t *testing.T) {
 		}
 	}
 }
+
+// TestSmallExchanges: members of a small group that exchange have no more partners than the stages of a pipeline. Each of their calls sends
+// and receives, so they have one role; a pipeline's stages have their own.
+func TestSmallExchanges(t *testing.T) {
+	type call []rca.Segment
+	send := func(to int) rca.Segment { return rca.Segment{Func: "Send", Peer: to} }
+	recv := func(from int) rca.Segment { return rca.Segment{Func: "Recv", Peer: from} }
+	for _, c := range []struct {
+		name     string
+		size     int
+		calls    func(rank int) []call // In each iteration.
+		alone    bool                  // The source does not tell what was called together.
+		exchange bool
+	}{
+		{"pair", 2, func(r int) []call { return []call{{send(1 - r), recv(1 - r)}, {send(1 - r), recv(1 - r)}} }, false, true},
+		{"ring of three", 3, func(r int) []call { return []call{{send((r + 1) % 3), recv((r + 2) % 3)}} }, false, true},
+		{"pair, calls not told", 2, func(r int) []call { return []call{{send(1 - r), recv(1 - r)}} }, true, false},
+		{"two stages", 2, func(r int) []call {
+			if r == 0 {
+				return []call{{send(1)}, {send(1), recv(1)}, {recv(1)}}
+			}
+			return []call{{recv(0)}, {send(0), recv(0)}, {send(0)}}
+		}, false, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			ev := rca.Evidence{WorldSize: c.size, Comms: []rca.Comm{{ID: "c", Size: c.size}}}
+			for r := range c.size {
+				ev.Ranks = append(ev.Ranks, rca.Rank{ID: r, Caps: rca.SeesKernels})
+				ev.Comms[0].Members = append(ev.Comms[0].Members, r)
+				at, number := int64(time.Second), int64(0)
+				for range 20 {
+					for _, ops := range c.calls(r) {
+						at += int64(10 * time.Millisecond)
+						for i, s := range ops {
+							s.Rank, s.Kind, s.Comm, s.Iteration, s.Stage, s.Bytes = r, rca.SegmentOp, "c", -1, -1, 1<<20
+							s.Start, s.Entered, s.End, s.Number = at, at+1000, at+int64(time.Millisecond), number
+							if !c.alone {
+								s.GroupOrdinal = int64(i + 1)
+							}
+							number++
+							ev.Timeline = append(ev.Timeline, s)
+						}
+					}
+				}
+			}
+			tl := timelineOf(&ev)
+			if roles := pick(c.exchange, 1, c.size); tl.exchange[0] != c.exchange || tl.roles != roles {
+				t.Errorf("exchange %v, %d roles; want %v, %d", tl.exchange[0], tl.roles, c.exchange, roles)
+			}
+		})
+	}
+}
