@@ -129,6 +129,10 @@ func (j *Job) Layout() string {
 	return strings.Join(parts, ",")
 }
 
+// otherAlgos follows an algorithm for AllReduce alone. From 2.31 on NCCL_ALGO leaves no algorithm to the functions that it does not name, and
+// calls of these are invalid.
+const otherAlgos = ";broadcast:ring;reduce:ring;allgather:ring;reducescatter:ring"
+
 // Flags are those of each rank, without the layout and the fault's own two.
 func (j *Job) Flags() []string {
 	flags := []string{
@@ -150,7 +154,7 @@ func (j *Job) Flags() []string {
 		flags = append(flags, "--graphs")
 	}
 	if j.Algo != "" {
-		flags = append(flags, "--algo="+j.Algo)
+		flags = append(flags, "--algo="+j.Algo+otherAlgos)
 	}
 	if j.Proto != "" {
 		flags = append(flags, "--proto="+j.Proto)
