@@ -61,6 +61,30 @@ func TestWrongCalls(t *testing.T) {
 	}
 }
 
+// TestFoldersOfOthers: a folder that cannot be looked into costs itself, and is named.
+func TestFoldersOfOthers(t *testing.T) {
+	program, dir := build(t), t.TempDir()
+	closed := filepath.Join(dir, "closed")
+	log := "[rank1]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n"
+	if err := errors.Join(os.Mkdir(closed, 0o000), os.WriteFile(filepath.Join(dir, "train.log"), []byte(log), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), program, "analyze", "--quiet", dir)
+	if os.Geteuid() == 0 { // Root reads everything.
+		const nobody = 65534
+		for _, path := range []string{filepath.Dir(filepath.Dir(program)), filepath.Dir(program), program, filepath.Dir(dir), dir, filepath.Join(dir, "train.log")} {
+			if err := os.Chmod(path, 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+	}
+	out, _ := cmd.CombinedOutput()
+	if !strings.Contains(string(out), closed+": opening: permission denied") || !strings.Contains(string(out), "rank 1") {
+		t.Errorf("status %d:\n%s", cmd.ProcessState.ExitCode(), out)
+	}
+}
+
 // TestInterruptOnFIFO: analyze reads a FIFO that nobody writes to, and ends when it is told to.
 func TestInterruptOnFIFO(t *testing.T) {
 	program := build(t)

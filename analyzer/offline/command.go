@@ -12,6 +12,7 @@ import (
 	"os"
 	"runtime/debug"
 	"slices"
+	"strings"
 
 	"github.com/alecthomas/kingpin/v2"
 	"github.com/alecthomas/units"
@@ -206,14 +207,24 @@ func (c *config) load(ctx context.Context, paths []string, stdin io.Reader, stde
 		for _, f := range got.Files {
 			fmt.Fprintln(stderr, "culprit-analyzer:", report.Plain(f.Line()))
 		}
-		if slices.ContainsFunc(got.Files, func(f load.File) bool { return f.Kind == "" }) {
-			fmt.Fprintf(stderr, "culprit-analyzer: nothing to analyze: none of %d files is of a kind that is understood\n", len(got.Files))
-		} else {
-			fmt.Fprintln(stderr, "culprit-analyzer: nothing to analyze: the logs say nothing of communication and of how processes ended; take stacks while the job hangs: "+report.TakeStacks)
-		}
+		fmt.Fprintln(stderr, "culprit-analyzer: nothing to analyze:", whyNothing(paths, got.Files))
 		return nil, ExitData
 	}
 	return got, 0
+}
+
+// whyNothing says why files give nothing to analyze.
+func whyNothing(paths []string, files []load.File) string {
+	strange := func(f load.File) bool { return strings.HasPrefix(f.Error, load.NotRecognised) }
+	switch {
+	case len(files) == 0:
+		return strings.Join(paths, " and ") + " has no files"
+	case slices.ContainsFunc(files, strange):
+		return fmt.Sprintf("none of %d files is of a kind that is understood", len(files))
+	case slices.ContainsFunc(files, func(f load.File) bool { return f.Kind == "" }):
+		return fmt.Sprintf("none of %d files could be read", len(files))
+	}
+	return "the logs say nothing of communication and of how processes ended; take stacks while the job hangs: " + report.TakeStacks
 }
 
 func (c *config) colored(w io.Writer) bool {

@@ -92,7 +92,7 @@ func TestBadFiles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, tc := range map[string]struct {
+	files := map[string]struct {
 		data []byte
 		want string
 	}{
@@ -100,16 +100,19 @@ func TestBadFiles(t *testing.T) {
 		"text.log":    {[]byte("hello\nworld\n"), "not recognised: text"},
 		"binary":      {[]byte("\x00\x01\x02\x03"), "not recognised: binary"},
 		"program":     {[]byte("\x7fELF...."), "not recognised: a program"},
-		"other.json":  {[]byte(`{"a": 1}`), "not recognised: JSON"},
+		"other.json":  {[]byte(`{"a": 1}`), "not recognised: JSON of another kind"},
+		"early.json":  {[]byte(`{"a": [1,`), "not recognised: JSON that ends early, after 9 bytes"},
+		"table.csv":   {[]byte("a,b\n1,2\n"), "name them with --column"},
 		"zip":         {[]byte("PK\x03\x04...."), "not recognised: a zip"},
 		"evil":        {[]byte("\x80\x02cos\nsystem\nX\x04\x00\x00\x00true\x85R."), "os.system"},
 		"weights.pkl": {frtest.Pickle(frtest.Dict{"w", int64(1)}), "something else"},
 		"bomb.gz":     {bomb, "larger than"},
-		"cut.gz":      {gzipped(t, good)[:len(gzipped(t, good))/2], "unexpected EOF"},
+		"cut.gz":      {gzipped(t, good)[:len(gzipped(t, good))/2], "EOF"},
 		"broken.gz":   {[]byte{0x1f, 0x8b, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9}, "gzip"},
 		"deep.gz":     {gzipped(t, gzipped(t, gzipped(t, gzipped(t, []byte("x"))))), "packed too often"},
-		"cut.pkl":     {[]byte{0x80, 2, '}', '('}, "not a flight recorder dump"},
-	} {
+		"cut.pkl":     {[]byte{0x80, 2, '}', '('}, "something else"},
+	}
+	for name, tc := range files {
 		put(t, dir, name, tc.data)
 	}
 	l := load.Loader{MaxFile: 4 << 20, Progress: load.NewProgress(io.Discard, false)}
@@ -122,13 +125,9 @@ func TestBadFiles(t *testing.T) {
 	for _, f := range got.Files {
 		said[filepath.Base(f.Path)] += f.Error + f.Warning
 	}
-	for name, want := range map[string]string{
-		"empty": "empty", "text.log": "not recognised: text", "binary": "not recognised: binary", "program": "not recognised: a program",
-		"other.json": "not recognised: JSON", "zip": "not recognised: a zip", "evil": "os.system", "weights.pkl": "something else",
-		"bomb.gz": "larger than", "cut.gz": "EOF", "broken.gz": "gzip", "deep.gz": "packed too often", "cut.pkl": "something else",
-	} {
-		if !strings.Contains(said[name], want) {
-			t.Errorf("%s: %q, want %q", name, said[name], want)
+	for name, tc := range files {
+		if !strings.Contains(said[name], tc.want) {
+			t.Errorf("%s: %q, want %q", name, said[name], tc.want)
 		}
 	}
 }
@@ -291,6 +290,20 @@ func TestQuietLogs(t *testing.T) {
 	alone, err := l.Load(t.Context(), []string{filepath.Join(dir, "slurm-4711_2.err")})
 	if err != nil || alone.Understood() != 0 {
 		t.Errorf("%d files understood, %v", alone.Understood(), err)
+	}
+}
+
+// TestNothingToAnalyze says why there is nothing, and names what could not be read.
+func TestNothingToAnalyze(t *testing.T) {
+	empty, strange, broken := t.TempDir(), t.TempDir(), t.TempDir()
+	put(t, strange, "x", []byte("hello\n"))
+	put(t, broken, "x.gz", []byte{0x1f, 0x8b, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9})
+	for dir, want := range map[string]string{
+		empty: empty + " has no files", strange: "none of 1 files is of a kind that is understood", broken: "none of 1 files could be read",
+	} {
+		if code, _, errs := run(t, "", dir); code != ExitData || !strings.Contains(errs, "nothing to analyze: "+want) {
+			t.Errorf("exit code %d, %q; want %q", code, errs, want)
+		}
 	}
 }
 

@@ -155,6 +155,12 @@ func expand(paths []string) ([]input, error) {
 		}
 		err = filepath.WalkDir(p, func(path string, d fs.DirEntry, err error) error {
 			switch {
+			case err != nil && path != p && d.IsDir():
+				// Opening it says why it is not read. The rest is.
+				if err := add(path, 0); err != nil {
+					return err
+				}
+				return fs.SkipDir
 			case err != nil:
 				return err
 			case path != p && strings.HasPrefix(d.Name(), "."):
@@ -172,7 +178,7 @@ func expand(paths []string) ([]input, error) {
 			return add(path, info.Size())
 		})
 		if err != nil {
-			return nil, fmt.Errorf("walking %s: %w", p, unwrapPath(err))
+			return nil, fmt.Errorf("looking into %s: %w", p, unwrapPath(err))
 		}
 	}
 	slices.SortStableFunc(out, func(a, b input) int { return strings.Compare(a.path, b.path) })

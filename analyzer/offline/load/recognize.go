@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -157,12 +158,25 @@ func describe(data []byte) string {
 	case bytes.HasPrefix(head, []byte("\x7fELF")):
 		return "a program"
 	case looksJSON(head):
+		if err := json.Unmarshal(data, new(json.RawMessage)); err != nil && strings.Contains(err.Error(), "unexpected end") {
+			return fmt.Sprintf("JSON that ends early, after %d bytes", len(data))
+		}
 		return "JSON of another kind"
 	case !utf8.Valid(head[:max(0, len(head)-utf8.UTFMax)]) || bytes.IndexByte(head, 0) >= 0:
 		return "binary data of another kind"
+	case looksTabular(head):
+		return "a table without columns for rank, operation and start: name them with --column"
 	default:
 		return "text of another kind"
 	}
+}
+
+// looksTabular reports whether text begins with a header and a row of as many fields.
+func looksTabular(head []byte) bool {
+	header, rest, more := strings.Cut(string(head), "\n")
+	row, _, _ := strings.Cut(rest, "\n")
+	commas := strings.Count(header, ",")
+	return more && commas > 0 && strings.Count(row, ",") == commas && !strings.ContainsAny(header, " \t:=")
 }
 
 // looksJSON tells JSON from text; lines of logs begin with brackets too.
