@@ -369,7 +369,11 @@ func (a *App) refresh(ctx context.Context) {
 		s := a.current.Load()
 		if s.config.Prometheus.URL != "" {
 			if err := s.diagnoser.Gatherer.Directory.Refresh(ctx); err != nil && ctx.Err() == nil {
-				a.logger.Warn("membership not refreshed", "err", err)
+				// Where Prometheus does not answer, the first of the queries says it for all.
+				if e, ok := errors.AsType[*url.Error](err); ok {
+					err = e
+				}
+				a.logger.Warn("membership of jobs not refreshed", "again_in", s.config.Prometheus.RefreshInterval, "err", err)
 			}
 		}
 		select {
