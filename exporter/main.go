@@ -34,6 +34,9 @@ func run(args []string) int {
 	context.AfterFunc(ctx, stop) // A second signal ends the process, whatever it is in.
 	switch flags.command {
 	case commandDoctor:
+		if flags.doctor.Client, err = doctor.NewClient(flags.doctorHTTP); err != nil {
+			return ended(log, err)
+		}
 		if !doctor.Print(os.Stdout, doctor.Examine(ctx, flags.doctor)) {
 			return 1
 		}

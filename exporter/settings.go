@@ -65,9 +65,10 @@ type settings struct {
 		address  string
 		interval time.Duration
 	}
-	command string // What is to be done.
-	doctor  doctor.Options
-	shim    struct {
+	command    string // What is to be done.
+	doctor     doctor.Options
+	doctorHTTP string // File with what it asks with.
+	shim       struct {
 		from, to   string // Folders.
 		bestEffort bool   // A failure is logged, and no more.
 	}
@@ -162,6 +163,7 @@ func (s *settings) addDoctor(app *kingpin.Application) {
 	command.Flag("rules.url", "URL of what evaluates the rules, such as VMAlert. Default: Prometheus.").StringVar(&s.doctor.RulesURL)
 	command.Flag("alertmanager.url", "URL of Alertmanager.").StringVar(&s.doctor.AlertmanagerURL)
 	command.Flag("analyzer.url", "URL of the analyzer.").StringVar(&s.doctor.AnalyzerURL)
+	command.Flag("http.config.file", "Credentials, certificates and headers with which all these are asked, as Prometheus's http_config.").StringVar(&s.doctorHTTP)
 	command.Flag("probe", "Post a synthetic trigger to Alertmanager, and wait until the analyzer has it. Whoever the routes send it to instead gets a message.").BoolVar(&s.doctor.Probe)
 	command.Flag("exporter.job", "Name of the scrape job of exporters, which the rules select by.").Default("culprit-exporter").StringVar(&s.doctor.ExporterJob)
 	command.Flag("analyzer.job", "Name of the scrape job of the analyzer.").Default("culprit-analyzer").StringVar(&s.doctor.AnalyzerJob)

@@ -41,7 +41,11 @@ func get(ctx context.Context, o *Options, url string) ([]byte, error) {
 		return nil, err
 	}
 	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
+	switch resp.StatusCode {
+	case http.StatusOK:
+	case http.StatusUnauthorized, http.StatusForbidden:
+		return nil, fmt.Errorf("%s answers %s: name credentials with --http.config.file", url, resp.Status)
+	default:
 		return nil, fmt.Errorf("%s answers %s", url, resp.Status)
 	}
 	return io.ReadAll(io.LimitReader(resp.Body, maxBody))

@@ -5,6 +5,7 @@ package doctor
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -263,5 +264,36 @@ func TestReceivers(t *testing.T) {
 		if got := config.Route.receivers(map[string]string{"culprit": "trigger", "severity": "critical"}); !slices.Equal(got, c.want) {
 			t.Errorf("%s: %v, want %v", c.routes, got, c.want)
 		}
+	}
+}
+
+// TestCredentials: what asks for a token gets the one of the file, and without it the answer says how to name one.
+func TestCredentials(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "Bearer secret" {
+			w.WriteHeader(http.StatusUnauthorized)
+		}
+	}))
+	t.Cleanup(s.Close)
+	dir := t.TempDir()
+	file := filepath.Join(dir, "http.yml")
+	if err := errors.Join(
+		os.WriteFile(file, []byte("authorization: {credentials_file: token}\n"), 0o600),
+		os.WriteFile(filepath.Join(dir, "token"), []byte("secret\n"), 0o600),
+	); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]State{file: OK, "": Failed} {
+		client, err := NewClient(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := analyzer(t.Context(), &Options{AnalyzerURL: s.URL, Client: client})[0]
+		if f.State != want || want == Failed && !strings.Contains(f.Fact, "--http.config.file") {
+			t.Errorf("%q: %+v", name, f)
+		}
+	}
+	if _, err := NewClient(filepath.Join(dir, "absent.yml")); err == nil || !strings.Contains(err.Error(), "absent.yml") {
+		t.Error(err)
 	}
 }
