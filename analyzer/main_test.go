@@ -37,7 +37,9 @@ func TestWrongCalls(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{
 		"password.yml": "basic_auth_users: {alice: secret}\n", "runbook.yml": "runbook_url: 'http://x/{{ .Couse }}'\n",
-		"line.yml": "analysis:\n  confirm_after: 1s\n\n  workers: many\n",
+		"query.yml": "prometheus: {queries: {up: 'sum(culprit_nccl_process_up{ {{- .Selector -}} }'}}\n",
+		"node.yml":  "prometheus: {node_evidence: [{query: 'DCGM_FI_DEV_XID_ERRORS{', component: gpu, kind: xid, host_label: Hostname}]}\n",
+		"line.yml":  "analysis:\n  confirm_after: 1s\n\n  workers: many\n",
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
@@ -47,6 +49,8 @@ func TestWrongCalls(t *testing.T) {
 		{"serve --prometheus.url=http://localhost:9090", "no Alertmanager is configured, so verdicts would page nobody: set --alertmanager.url"},
 		{"serve --alertmanager.url=http://localhost:9093 --web.config.file=password.yml", "a password of basic_auth_users is no bcrypt hash: write what htpasswd -nB USER prints"},
 		{"serve --config.check --config.file=runbook.yml", "runbook_url, a template over .Class and .Cause: "},
+		{"serve --config.check --config.file=query.yml", "prometheus.queries.up: "},
+		{"serve --config.check --config.file=node.yml", "prometheus.node_evidence[0]: query: "},
 		{"serve --config.check --config.file=line.yml", "configuration line.yml: line 4: cannot read `many` as a whole number"},
 		{"serve --config.check --web.external-command=x", "external_command: set external_url"},
 		{"inject", "the API server only calls webhooks over TLS: set --web.config.file"},

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"text/template"
+
+	"github.com/VictoriaMetrics/metricsql"
 )
 
 // FactQuery is a PromQL query whose every series is a piece of a node's own evidence (X2), from an exporter other than
@@ -96,7 +98,11 @@ func (q *FactQuery) Fill(hosts []string) (string, error) {
 
 func (q *FactQuery) check() error {
 	var errs []error
-	if _, err := q.Fill([]string{"h"}); err != nil {
+	query, err := q.Fill([]string{"h"})
+	if err == nil && query != "" {
+		_, err = metricsql.Parse(query)
+	}
+	if err != nil {
 		errs = append(errs, fmt.Errorf("query: %w", err))
 	}
 	for name, v := range map[string]string{"query": q.Query, "component": q.Component, "kind": q.Kind, "host_label": q.Host} {

@@ -12,6 +12,7 @@ import (
 	"text/template"
 	"time"
 
+	"github.com/VictoriaMetrics/metricsql"
 	"github.com/prometheus/common/model"
 )
 
@@ -61,6 +62,16 @@ func QueryBefore(text, selector string, rate, ago time.Duration) (string, error)
 // QueryOver fills a query template with label matchers and a range of time that ends now.
 func QueryOver(text, selector string, window time.Duration) (string, error) {
 	return fill(text, queryFields{Selector: selector, Window: model.Duration(window.Truncate(time.Second)).String()})
+}
+
+// parses reports what is wrong with a query template, or with the PromQL that it gives. MetricsQL has all of PromQL, and some servers have
+// MetricsQL.
+func parses(text string) error {
+	query, err := fill(text, queryFields{Selector: `x="y"`, Rate: "1m", Offset: " offset 1h", Window: "1m"})
+	if err == nil {
+		_, err = metricsql.Parse(query)
+	}
+	return err
 }
 
 type queryFields struct{ Selector, Rate, Offset, Window string }
