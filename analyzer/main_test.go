@@ -21,19 +21,30 @@ import (
 // patience is how long anything may take before a test gives up on it.
 const patience = 4 * time.Minute
 
-// build builds the program.
-func build(t *testing.T) string {
-	t.Helper()
-	program := filepath.Join(t.TempDir(), "culprit-analyzer")
-	if out, err := exec.Command("go", "build", "-o", program, ".").CombinedOutput(); err != nil {
-		t.Fatalf("building the analyzer: %v\n%s", err, out)
+// asAnalyzer in the environment of the test's own program makes it the analyzer, so that no test links one.
+const asAnalyzer = "CULPRIT_TEST_AS_ANALYZER"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asAnalyzer) != "" {
+		main()
 	}
-	return program
+	os.Exit(m.Run())
+}
+
+// analyzer is a call of the program.
+func analyzer(t *testing.T, args ...string) *exec.Cmd {
+	t.Helper()
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), program, args...)
+	cmd.Env = append(os.Environ(), asAnalyzer+"=1", "GOGC=") // As it is run, whatever the tests are run with.
+	return cmd
 }
 
 // TestWrongCalls runs the program as people call it wrongly. It exits with an answer that says what to do.
 func TestWrongCalls(t *testing.T) {
-	program := build(t)
 	dir := t.TempDir()
 	for name, text := range map[string]string{
 		"password.yml": "basic_auth_users: {alice: secret}\n", "runbook.yml": "runbook_url: 'http://x/{{ .Couse }}'\n",
@@ -56,7 +67,7 @@ func TestWrongCalls(t *testing.T) {
 		{"inject", "the API server only calls webhooks over TLS: set --web.config.file"},
 		{"inject --web.config.file=x --shim.dir=shim", "--shim.dir=shim must be an absolute path, since pods mount it"},
 	} {
-		cmd := exec.CommandContext(t.Context(), program, append(strings.Fields(c.args), "--web.listen-address=127.0.0.1:0")...)
+		cmd := analyzer(t, append(strings.Fields(c.args), "--web.listen-address=127.0.0.1:0")...)
 		cmd.Dir = dir
 		out, _ := cmd.CombinedOutput()
 		if cmd.ProcessState.ExitCode() != 1 || !strings.Contains(string(out), c.want) {
@@ -91,14 +102,13 @@ func TestFoldersOfOthers(t *testing.T) {
 
 // TestInterruptOnFIFO: analyze reads a FIFO that nobody writes to, and ends when it is told to.
 func TestInterruptOnFIFO(t *testing.T) {
-	program := build(t)
 	for _, number := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
 		t.Run(number.String(), func(t *testing.T) {
 			fifo := filepath.Join(t.TempDir(), "dump")
 			if err := syscall.Mkfifo(fifo, 0o600); err != nil {
 				t.Fatal(err)
 			}
-			cmd := exec.Command(program, "analyze", "--quiet", fifo)
+			cmd := analyzer(t, "analyze", "--quiet", fifo)
 			if err := cmd.Start(); err != nil {
 				t.Fatal(err)
 			}
@@ -133,7 +143,6 @@ func TestInterruptOnFIFO(t *testing.T) {
 
 // TestFileSizeLimit: units are powers of 1024, a limit of n takes n bytes and no more, and what is larger is refused unread.
 func TestFileSizeLimit(t *testing.T) {
-	program := build(t)
 	dir := t.TempDir()
 	sparse := func(name string, bytes int64) string {
 		path := filepath.Join(dir, name)
@@ -171,7 +180,7 @@ func TestFileSizeLimit(t *testing.T) {
 		{"just over what is guessed, unpacked", "4MB", packed("g.gz", 1<<20+1), false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			cmd := exec.Command(program, "analyze", "--quiet", "--max-file-size="+tt.limit, tt.file)
+			cmd := analyzer(t, "analyze", "--quiet", "--max-file-size="+tt.limit, tt.file)
 			out, err := cmd.CombinedOutput()
 			if cmd.ProcessState.ExitCode() != offline.ExitData {
 				t.Errorf("%v, want code %d\n%s", err, offline.ExitData, out)

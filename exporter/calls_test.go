@@ -14,9 +14,9 @@ import (
 // TestWrongCalls runs the program as people call it wrongly. It exits with an answer that says what to do.
 func TestWrongCalls(t *testing.T) {
 	dir := t.TempDir()
-	program := filepath.Join(dir, "culprit-exporter")
-	if out, err := exec.Command("go", "build", "-o", program, ".").CombinedOutput(); err != nil {
-		t.Fatalf("building the exporter: %v\n%s", err, out)
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
 	}
 	for name, text := range map[string]string{
 		"file": "", "password.yml": "basic_auth_users: {alice: secret}\n", "tls.yml": "tls_server_config: {cert_file: absent.crt, key_file: absent.key}\n",
@@ -42,7 +42,7 @@ func TestWrongCalls(t *testing.T) {
 			args = append(args, "--trace.dir=.")
 		}
 		cmd := exec.CommandContext(t.Context(), program, args...)
-		cmd.Dir = dir
+		cmd.Dir, cmd.Env = dir, append(os.Environ(), asExporter+"=1")
 		out, _ := cmd.CombinedOutput()
 		if cmd.ProcessState.ExitCode() != c.status || !strings.Contains(string(out), c.want) || strings.Contains(string(out), "Listening on") {
 			t.Errorf("%s: status %d, want %d and %q:\n%s", c.args, cmd.ProcessState.ExitCode(), c.status, c.want, out)
