@@ -241,12 +241,11 @@ func (s *Setup) putTool(name, stamp string, create func(next string) error) erro
 func (s *Setup) onPath(ctx context.Context, name string, from elsewhere) string {
 	own, _ := filepath.EvalSymlinks(s.path("bin", "tools"))
 	for _, dir := range filepath.SplitList(os.Getenv("PATH")) {
+		if real, err := filepath.EvalSymlinks(dir); err != nil || real == own { // What is there may be a link to somewhere else.
+			continue
+		}
 		for _, called := range from.names {
 			candidate := filepath.Join(dir, called)
-			real, err := filepath.EvalSymlinks(candidate)
-			if err != nil || filepath.Dir(real) == own {
-				continue
-			}
 			version := versionOf(ctx, candidate)
 			if version == "" {
 				continue

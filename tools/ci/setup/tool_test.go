@@ -166,6 +166,7 @@ func TestToolOfTheDistribution(t *testing.T) {
 		if err != nil || !got {
 			t.Fatalf("got %v, %v; it said:\n%s", got, err, out)
 		}
+		t.Setenv("PATH", s.path("bin", "tools")+":"+os.Getenv("PATH")) // What is there is no other place to take it from.
 	}
 	if version := versionOf(t.Context(), s.toolFile("prometheus")); version != "2.42.0" {
 		t.Errorf("bin/tools/prometheus says version %q", version)
