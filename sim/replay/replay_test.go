@@ -65,19 +65,20 @@ func analyze(t *testing.T, paths ...string) (document, int) {
 func TestAnalyzeFindsWhatWasRecorded(t *testing.T) {
 	for _, c := range []struct {
 		fault string
+		until time.Duration
 		code  int
 	}{
-		{"nic_down:rank=9:at=40s", offline.ExitFound},
-		{"op_not_entered:rank=6:at=40s", offline.ExitFound},
-		{"process_stopped:rank=13:at=40s", offline.ExitFound},
-		{"other_size:rank=3:at=40s", offline.ExitFound},
-		{"gpu_error:rank=2:at=40s", offline.ExitFound},
-		{"gpu_throttle:rank=11:at=40s:severity=0.6", offline.ExitFound},
-		{"", offline.ExitHealthy},
+		{"nic_down:rank=9:at=20s", 50 * time.Second, offline.ExitFound},
+		{"op_not_entered:rank=6:at=20s", 50 * time.Second, offline.ExitFound},
+		{"process_stopped:rank=13:at=20s", 50 * time.Second, offline.ExitFound},
+		{"other_size:rank=3:at=20s", 50 * time.Second, offline.ExitFound},
+		{"gpu_error:rank=2:at=20s", 50 * time.Second, offline.ExitFound},
+		{"gpu_throttle:rank=11:at=20s:severity=0.6", 40 * time.Second, offline.ExitFound},
+		{"", 30 * time.Second, offline.ExitHealthy},
 	} {
 		name, _, _ := strings.Cut(c.fault, ":")
 		t.Run(name, func(t *testing.T) {
-			cfg := replay.Config{Workload: workload(t, "gpt-16"), Seed: 3, Until: 70 * time.Second}
+			cfg := replay.Config{Workload: workload(t, "gpt-16"), Seed: 3, Until: c.until}
 			if c.fault != "" {
 				cfg.Faults = []string{c.fault}
 			}
@@ -123,7 +124,7 @@ func files(t *testing.T, dir string) map[string][]byte {
 }
 
 func TestSameSeedWritesTheSameBytes(t *testing.T) {
-	cfg := replay.Config{Workload: workload(t, "mixtral-32"), Faults: []string{"nic_bandwidth:rank=9:at=15s"}, Seed: 5, Until: 25 * time.Second}
+	cfg := replay.Config{Workload: workload(t, "mixtral-32"), Faults: []string{"nic_bandwidth:rank=9:at=6s"}, Seed: 5, Until: 12 * time.Second}
 	one, _ := record(t, cfg)
 	two, _ := record(t, cfg)
 	a, b := files(t, one), files(t, two)

@@ -16,6 +16,9 @@ import (
 // many.
 func TestRandomRings(t *testing.T) {
 	runs := 30
+	if testing.Short() {
+		runs = 8
+	}
 	if n, err := strconv.Atoi(os.Getenv("FLOWS_RINGS")); err == nil {
 		runs = n
 	}

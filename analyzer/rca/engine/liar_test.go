@@ -96,7 +96,7 @@ func TestRandomJobsOneProcessLies(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(6, 6))
 			named := 0
-			const jobs = 200
+			jobs := rcatest.Draws(200)
 			for range jobs {
 				m, rank := hung(t, rng)
 				ev := m.evidence()

@@ -101,7 +101,7 @@ func TestRandomSlowJobsOneProcessLies(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(8, 8))
 			named, faulty := 0, 0
-			const jobs = 40
+			jobs := rcatest.Draws(40)
 			for n := range jobs {
 				j, may := slowDraw(rng)
 				ev := j.Evidence()
