@@ -18,7 +18,7 @@ demo: ## Run a small cluster, inject FAULT at RANK, print the verdict. FAULT=non
 test: ## Run every test that a change must pass; builds and installs what it needs. NCCL=none downloads no library.
 	$(CI) run $@
 
-test-go: ## Unit tests in Go; fuzz targets on their seeds.
+test-go: ## Unit tests in Go; fuzz targets on their seeds. Of tests that draw jobs at random, a share.
 	$(CI) run $@
 
 test-c: ## The suites of the shim and of ringjob.

@@ -4,6 +4,7 @@
 package main
 
 import (
+	"slices"
 	"time"
 
 	"github.com/culprit-project/culprit/tools/ci/plan"
@@ -54,10 +55,13 @@ const (
 
 // What several tasks need.
 var (
-	nothing  = setup.Needs{}
-	renders  = []string{"jsonnet"} // What mixin/generate.sh takes.
-	stack    = setup.Needs{Programs: setup.AllPrograms(), Tools: []string{"prometheus", "promtool", "alertmanager"}}
-	built    = setup.Needs{Programs: setup.AllPrograms()}
+	nothing = setup.Needs{}
+	renders = []string{"jsonnet"} // What mixin/generate.sh takes.
+	built   = setup.Needs{Programs: setup.AllPrograms()}
+	stack   = setup.Needs{Programs: cluster, Tools: []string{"prometheus", "promtool", "alertmanager"}}
+	// What runs in a cluster of real processes: all but culprit-sim, which has Prometheus in it and takes as long to build as the rest.
+	cluster  = slices.DeleteFunc(setup.AllPrograms(), func(name string) bool { return name == "culprit-sim" })
+	mixin    = setup.Needs{Tools: []string{"promtool", "amtool", "jsonnet", "jsonnetfmt", "jsonnet-lint"}}
 	jobs     = setup.Needs{Programs: []string{"shim", "ringjob"}}
 	nccl     = setup.Needs{Programs: []string{"shim", "ncclrun", "culprit-nccl"}}
 	chromium = setup.Packages("Chromium", `command -v chromium || command -v chromium-browser || command -v google-chrome || [[ -n ${CHROMIUM:-} ]]`, "chromium")
@@ -168,14 +172,16 @@ var tasks = []task{
 	{
 		name: "test-rules", where: inTest, took: 2 * minute,
 		about:  "Unit tests of the shipped rules and dashboards, and of the configuration in deploy/.",
-		needs:  setup.Needs{Tools: []string{"promtool", "amtool", "jsonnet", "jsonnetfmt", "jsonnet-lint"}},
+		needs:  mixin,
 		script: `mixin/test.sh`,
 	},
 	{
 		name: "test-go", where: inTest, took: 4 * minute, needs: stack,
-		about: "Unit tests in Go; fuzz targets on their seeds.",
-		script: `go test -timeout 30m $(go list ./... | grep -v -e /sim/e2e -e /sim/ringjob/ -e /sim/fakegpu/ -e /sim/ncclrun/)
-			go test -C sim/scorecard -timeout 30m ./...`,
+		about: "Unit tests in Go; fuzz targets on their seeds. Of tests that draw jobs at random, a share.",
+		// The linters vet. What draws jobs makes much garbage, and little of it lives.
+		script: `export GOGC=400
+			go test -short -vet=off -timeout 30m $(go list ./... | grep -v -e /sim/e2e -e /sim/ringjob/ -e /sim/fakegpu/ -e /sim/ncclrun/)
+			go test -C sim/scorecard -short -vet=off -timeout 30m ./...`,
 	},
 	{
 		name: "test-page", where: inTest, took: minute, needs: browser, settings: "PICTURES=",
@@ -259,6 +265,19 @@ var tasks = []task{
 		name: "scorecard", where: inLong, took: 4 * minute, needs: setup.Needs{Programs: []string{"culprit-sim"}},
 		about:  "Run the quick scorecard; fails under the committed floors.",
 		script: `bin/culprit-sim scorecard --quick`,
+	},
+	{
+		name: "test-go-long", where: inLong, took: 76 * second,
+		about: "The tests that make test has in part: all that are drawn, each harm of each stall.",
+		script: `export GOGC=400
+			shortened=$(grep -rlE --include='*_test.go' 'testing\.Short\(\)|rcatest\.Draws\(' analyzer exporter sim/[a-r]* | xargs -n1 dirname | sort -u)
+			go test -vet=off -timeout 30m $(printf './%s ' $shortened)
+			go test -C sim/scorecard -vet=off -timeout 30m ./trial`,
+	},
+	{
+		name: "test-rules-long", where: inLong, took: 81 * second, needs: mixin,
+		about:  "What test-rules runs, and the triggers on the rules for each scrape interval.",
+		script: `mixin/test.sh --all`,
 	},
 	{
 		name: "test-chart", where: inLong, took: 20 * second, first: "3 min to build Helm's packages",
