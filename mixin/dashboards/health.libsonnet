@@ -53,6 +53,11 @@
             g.query('sum by (instance, kind) (rate(culprit_exporter_requests_refused_total{%s}[$__rate_interval])) > 0' % exporter, '{{instance}} {{kind}}'),
             g.query('sum by (instance, kind) (rate(culprit_analyzer_requests_refused_total{%s}[$__rate_interval])) > 0' % analyzer, '{{instance}} {{kind}}'),
           ]),
+          g.timeseries('Connections closed', 'Connections per second that were closed without an answer: silent ones sent no request in time, crowded ones were too many.', 'cps', [
+            g.query('sum by (instance, reason) (rate(culprit_exporter_connections_closed_total{%s}[$__rate_interval])) > 0' % exporter, '{{instance}} {{reason}}'),
+            g.query('sum by (instance, reason) (rate(culprit_analyzer_connections_closed_total{%s}[$__rate_interval])) > 0' % analyzer, '{{instance}} {{reason}}'),
+            g.query('sum by (instance, reason) (rate(culprit_inject_connections_closed_total[$__rate_interval])) > 0', '{{instance}} {{reason}}'),
+          ]),
         ]),
         g.row('Analyzer', [
           g.timeseries('Verdicts', 'Verdicts reached, by class, in the last rate interval.', 'short', [g.query('sum by (class) (increase(culprit_analyzer_verdicts_total{%s}[$__rate_interval]))' % analyzer, '{{class}}')], stack=true),
