@@ -78,20 +78,28 @@ func TestWrongCalls(t *testing.T) {
 
 // TestFoldersOfOthers: a folder that cannot be looked into costs itself, and is named.
 func TestFoldersOfOthers(t *testing.T) {
-	program, dir := build(t), t.TempDir()
-	closed := filepath.Join(dir, "closed")
-	log := "[rank1]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n"
-	if err := errors.Join(os.Mkdir(closed, 0o000), os.WriteFile(filepath.Join(dir, "train.log"), []byte(log), 0o600)); err != nil {
+	dir := t.TempDir()
+	closed, log := filepath.Join(dir, "closed"), filepath.Join(dir, "train.log")
+	if err := errors.Join(
+		os.Mkdir(closed, 0o000),
+		os.WriteFile(log, []byte("[rank1]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n"), 0o600),
+	); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(t.Context(), program, "analyze", "--quiet", dir)
-	if os.Geteuid() == 0 { // Root reads everything.
+	cmd := analyzer(t, "analyze", "--quiet", dir)
+	if os.Geteuid() == 0 { // Root reads everything, and nobody else the folder of the test's program.
 		const nobody = 65534
-		for _, path := range []string{filepath.Dir(filepath.Dir(program)), filepath.Dir(program), program, filepath.Dir(dir), dir, filepath.Join(dir, "train.log")} {
+		program := filepath.Join(t.TempDir(), "culprit-analyzer")
+		text, err := os.ReadFile(cmd.Path)
+		if err := errors.Join(err, os.WriteFile(program, text, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		for _, path := range []string{filepath.Dir(dir), dir, log, filepath.Dir(program), program} {
 			if err := os.Chmod(path, 0o755); err != nil {
 				t.Fatal(err)
 			}
 		}
+		cmd.Path = program
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
 	}
 	out, _ := cmd.CombinedOutput()
