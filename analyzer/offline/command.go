@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"os"
 	"runtime/debug"
 	"slices"
@@ -112,7 +111,7 @@ func (c *config) register(app *kingpin.Application) *kingpin.CmdClause {
 	cmd.Arg("path", "Files and directories of one job; - is standard input.").Required().StringsVar(&c.paths)
 	cmd.Flag("json", "Print the verdict as JSON, as the service's API gives it.").BoolVar(&c.json)
 	cmd.Flag("explain", "Print the full reasoning: evidence, who was ruled out, what each method says, every rank.").BoolVar(&c.explain)
-	cmd.Flag("method", "Print what one paper's method alone says, in place of the verdict: mycroft, ccl-d, pulse, holmes. The exit status is by its answer.").EnumVar(&c.method, slices.Sorted(maps.Keys(report.Methods))...)
+	cmd.Flag("method", "Print what one method alone says, in place of the verdict: a paper's (mycroft, ccl-d, pulse, holmes), or that of the model that may follow the engine (model; --explain prints its worlds and their scores). The exit status is by its answer.").EnumVar(&c.method, report.MethodNames()...)
 	cmd.Flag("compare", "A healthy recording (file or directory, repeatable) to hold against.").StringsVar(&c.compare)
 	cmd.Flag("timeline", "Write a Chrome/Perfetto trace of what the files hold to this file.").StringVar(&c.timeline)
 	cmd.Flag("html", "Write the verdict as a page to this file, with all that it needs in it.").StringVar(&c.html)
@@ -166,6 +165,8 @@ func (c *config) run(ctx context.Context, stdin io.Reader, stdout, stderr io.Wri
 	}
 	class := result.Verdict.Class
 	switch {
+	case c.method == report.Model:
+		class, err = report.ByModel(stdout, result, c.json, c.explain)
 	case c.method != "":
 		class, err = report.Method(stdout, result, c.method, c.json)
 	case c.json:

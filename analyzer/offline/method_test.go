@@ -15,6 +15,38 @@ import (
 	"github.com/culprit-project/culprit/analyzer/rca"
 )
 
+// TestMethodModel: --method=model prints what the model says beside the verdict, and with --explain the score of its best world.
+func TestMethodModel(t *testing.T) {
+	said := func(flags ...string) string {
+		app, cfg := kingpin.New("culprit-analyzer", ""), &config{columns: map[string]string{}}
+		cfg.register(app)
+		if _, err := app.Parse(append([]string{"analyze", "--quiet", "--method=model", "../../examples/stalled-nic/nodes"}, flags...)); err != nil {
+			t.Fatalf("parsing the command line: %v", err)
+		}
+		var stdout, stderr bytes.Buffer
+		if code := cfg.run(t.Context(), strings.NewReader(""), &stdout, &stderr); code != ExitFound {
+			t.Errorf("exit status %d, want %d: %s", code, ExitFound, stderr.String())
+		}
+		return stdout.String()
+	}
+	short, long := said(), said("--explain")
+	if !strings.HasPrefix(short, "The model says fault. Rank 9 (") || !strings.HasSuffix(short, "The model decides nothing yet. Culprit's verdict on the same evidence is fault and names rank 9.\n") {
+		t.Errorf("printed %q", short)
+	}
+	for _, want := range []string{"Fault 1", "worlds that cannot be told apart", "how rare such faults are", "in all", "Left unexplained: "} {
+		if !strings.Contains(long, want) || strings.Contains(short, want) {
+			t.Errorf("%q is not in the explanation alone:\n%s", want, long)
+		}
+	}
+	var v rca.Verdict
+	if err := json.Unmarshal([]byte(said("--json")), &v); err != nil {
+		t.Fatalf("reading the JSON: %v", err)
+	}
+	if len(v.Culprits) != 1 || v.Culprits[0].Rank != 9 || v.Page {
+		t.Errorf("JSON holds %+v", v)
+	}
+}
+
 // TestMethod: --method prints what one paper's method says in place of the verdict, and the exit status is by its answer. On the stalled NIC of
 // the examples CCL-D cannot tell the culprit from the rank at the other end, and Holmes has nothing to look at.
 func TestMethod(t *testing.T) {

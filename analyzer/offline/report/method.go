@@ -7,11 +7,22 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/culprit-project/culprit/analyzer/offline/diagnosis"
 	"github.com/culprit-project/culprit/analyzer/rca"
+	"github.com/culprit-project/culprit/analyzer/rca/model"
 )
+
+// Model is the name of the method that is no paper's: worlds in which something is broken, compared with what every rank shows.
+const Model = "model"
+
+// MethodNames are the methods that Method and ByModel print, sorted.
+func MethodNames() []string {
+	return slices.Sorted(slices.Values(append(slices.Collect(maps.Keys(Methods)), Model)))
+}
 
 // Methods are the papers' methods by the name of their flag, with the name of the paper.
 var Methods = map[string]string{"mycroft": "Mycroft", "ccl-d": "CCL-D", "pulse": "Pulse", "holmes": "Holmes"}
@@ -47,11 +58,36 @@ func Method(w io.Writer, r *diagnosis.Result, name string, asJSON bool) (rca.Cla
 		}
 		fmt.Fprintf(&s, "%s.\n", prefixed(" — ", Plain(v.Note)))
 	}
+	fmt.Fprintf(&s, "This is the paper's method alone. %s\n", verdictBeside(r))
+	_, err := io.WriteString(w, s.String())
+	return said, err
+}
+
+// verdictBeside says what the verdict on the same evidence is.
+func verdictBeside(r *diagnosis.Result) string {
 	verdict := "nobody"
 	if ranks := diagnosis.Accused(r.Verdict); len(ranks) > 0 {
 		verdict = rankList(ranks)
 	}
-	fmt.Fprintf(&s, "This is the paper's method alone. Culprit's verdict on the same evidence is %s and names %s.\n", r.Verdict.Class, verdict)
-	_, err := io.WriteString(w, s.String())
-	return said, err
+	return fmt.Sprintf("Culprit's verdict on the same evidence is %s and names %s.", r.Verdict.Class, verdict)
+}
+
+// ByModel prints what the model says of the evidence, as text or JSON, and gives its class. The text with reasons has the worlds that were
+// weighed, the terms of their score, and what the best one leaves unexplained.
+func ByModel(w io.Writer, r *diagnosis.Result, asJSON, explain bool) (rca.Class, error) {
+	answer := model.Explain(r.Evidence, r.Options)
+	v := answer.Verdict()
+	if asJSON {
+		enc := json.NewEncoder(w)
+		enc.SetIndent("", "  ")
+		return v.Class, enc.Encode(&v)
+	}
+	var s strings.Builder
+	fmt.Fprintf(&s, "The model says %s. %s\n", v.Class, v.Summary)
+	if explain {
+		s.WriteString(answer.Tell())
+	}
+	fmt.Fprintf(&s, "The model decides nothing yet. %s\n", verdictBeside(r))
+	_, err := w.Write(plain([]byte(s.String()), false))
+	return v.Class, err
 }

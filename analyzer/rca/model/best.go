@@ -1,0 +1,214 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package model explains a job that stands still: it asks what each possible fault would make every rank show, and compares that with
+// what the ranks show. A World is a set of faults, Settle runs the programs forward in it, Score compares the result with the letters of
+// package observe, and Best looks for the fault that explains most. It runs beside the engine and decides nothing.
+package model
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/culprit-project/culprit/analyzer/rca"
+	"github.com/culprit-project/culprit/analyzer/rca/job"
+	"github.com/culprit-project/culprit/analyzer/rca/observe"
+)
+
+// Fit is a world with its score.
+type Fit struct {
+	Faults []Fault
+	Nats   float64 // Log-likelihood with priors, above that of a job in which nothing is wrong.
+	Open   int     // Terms that it leaves open.
+}
+
+// rank is the score less what the open terms take off.
+func (f *Fit) rank() float64 { return f.Nats + vague*float64(f.Open) }
+
+// last is the fault that was added last.
+func (f *Fit) last() Fault { return f.Faults[len(f.Faults)-1] }
+
+// Found is one fault of the best world, with what may be in its place.
+type Found struct {
+	Fits      []Fit   // Worlds that cannot be told apart, the best first. They differ in this fault, which is the last of each.
+	Elsewhere float64 // Nats of it that the ranks of other hosts show.
+}
+
+// search is one run of Best.
+type search struct {
+	job   *observe.Job
+	base  float64 // Score of a job in which nothing is wrong.
+	all   []Fault // Candidates.
+	world Fit     // The best so far.
+}
+
+// Best looks for the faults that explain the job: the one that raises the score most, then one more while the gain is above its prior. Then
+// it puts others in the place of each, since the first was chosen before the last was known. It finds none where nothing stands still, or
+// where nothing explains it.
+func Best(j *observe.Job) (found []Found) {
+	ended := slices.ContainsFunc(j.Index.Nodes, func(n job.Node) bool {
+		return n.Rank != nil && (n.Rank.State == rca.ProcessGone || n.Rank.State == rca.ProcessStopped)
+	})
+	if !ended && !j.Still() && !j.Disagrees() {
+		return nil
+	}
+	s := &search{job: j, base: (&World{job: j}).Settle().Score(nil), all: candidates(j)}
+	for len(s.world.Faults) < mostFaults {
+		fits := s.fits(s.world.Faults, s.unexplained(s.world.Faults))
+		if len(fits) == 0 || fits[0].Nats <= s.world.Nats {
+			break
+		}
+		s.world = fits[0]
+	}
+	if len(s.world.Faults) > 1 {
+		s.improve()
+	}
+	for i, f := range s.world.Faults {
+		others := slices.Delete(slices.Clone(s.world.Faults), i, i+1)
+		fits := s.fits(others, s.withOwn(others, f))
+		best := fits[slices.IndexFunc(fits, func(x Fit) bool { return x.last() == f })]
+		without := s.fit(others).Nats
+		fits = slices.DeleteFunc(fits, func(x Fit) bool { return x.last() == f || x.Nats <= without || !s.rivals(&best, &x) })
+		found = append(found, Found{Fits: append([]Fit{best}, fits...), Elsewhere: s.elsewhere(f, others)})
+	}
+	return found
+}
+
+// improve puts better faults in the place of those that were found, and leaves out those that have become idle.
+func (s *search) improve() {
+	for range mostPasses {
+		before := s.world.Nats
+		for i := 0; i < len(s.world.Faults); i++ {
+			others := slices.Delete(slices.Clone(s.world.Faults), i, i+1)
+			if w := s.fit(others); w.Nats >= s.world.Nats {
+				s.world = w
+				i--
+				continue
+			}
+			if fits := s.fits(others, s.unexplained(others)); len(fits) > 0 && fits[0].Nats > s.world.Nats {
+				s.world = fits[0]
+			}
+		}
+		if s.world.Nats <= before {
+			return
+		}
+	}
+}
+
+// fits gives the worlds with one fault more, the best first. Of those that are near each other the one that leaves least open is best: a world
+// that leaves open what is seen says less than one that predicts it.
+func (s *search) fits(faults, more []Fault) []Fit {
+	out := make([]Fit, 0, len(more))
+	for _, f := range more {
+		if !slices.Contains(faults, f) {
+			out = append(out, s.fit(append(slices.Clone(faults), f)))
+		}
+	}
+	slices.SortStableFunc(out, func(a, b Fit) int { return cmp.Compare(b.Nats, a.Nats) })
+	close := 0
+	for close < len(out) && out[close].Nats > out[0].Nats-near && out[0].last().Kind != Unseen {
+		close++
+	}
+	slices.SortStableFunc(out[:close], func(a, b Fit) int { return cmp.Compare(b.rank(), a.rank()) })
+	return out
+}
+
+// rivals reports whether a world cannot be told from the best one. What a rank would have shown that was not seen is open by its nature.
+func (s *search) rivals(best, f *Fit) bool {
+	if best.last().Kind == Unseen || f.last().Kind == Unseen {
+		return f.Nats > best.Nats-nearUnseen
+	}
+	return f.Nats > best.Nats-near && f.rank() > best.rank()-near
+}
+
+// elsewhere is how much better the ranks of other hosts are explained with a fault than without it, in nats.
+func (s *search) elsewhere(f Fault, others []Fault) (sum float64) {
+	host := s.job.Index.Host(f.A)
+	of := func(faults []Fault, sign float64) {
+		(&World{job: s.job, Faults: faults}).Settle().Score(func(t *Term) {
+			if host == "" || s.job.Index.Host(t.Node) != host {
+				sum += sign * t.Nats
+			}
+		})
+	}
+	of(append(slices.Clone(others), f), 1)
+	of(others, -1)
+	return sum
+}
+
+// fit scores a world.
+func (s *search) fit(faults []Fault) Fit {
+	f := Fit{Faults: faults}
+	score := (&World{job: s.job, Faults: faults}).Settle().Score(func(t *Term) {
+		if t.Open {
+			f.Open++
+		}
+	})
+	f.Nats = score - s.base + priors(s.job, faults)
+	return f
+}
+
+// priors sums how rare the faults are.
+func priors(j *observe.Job, fs []Fault) (sum float64) {
+	for i, f := range fs {
+		sum += prior[f.Kind]
+		if f.Kind != Liar && slices.ContainsFunc(fs[:i], func(g Fault) bool { return g.Kind != Liar }) {
+			sum += another
+		}
+		host := j.Index.Host(f.A)
+		if f.Kind == NIC && host != "" && slices.ContainsFunc(fs[:i], func(g Fault) bool { return g.Kind == f.Kind && j.Index.Host(g.A) == host }) {
+			sum += beside
+		}
+	}
+	return sum
+}
+
+// withOwn gives the candidates beside others, and one that was found.
+func (s *search) withOwn(others []Fault, f Fault) []Fault {
+	out := s.unexplained(others)
+	if !slices.Contains(out, f) {
+		out = append(out, f)
+	}
+	return out
+}
+
+// unexplained gives the candidates at nodes where these faults explain something badly, and near those: only there can one more pay.
+func (s *search) unexplained(faults []Fault) []Fault {
+	if len(faults) == 0 {
+		return s.all
+	}
+	j, bad := s.job, map[int32]bool{}
+	(&World{job: j, Faults: faults}).Settle().Score(func(t *Term) {
+		if t.Nats > unlikely {
+			return
+		}
+		bad[t.Node] = true
+		if t.Part < 0 {
+			return
+		}
+		if t.Flow >= 0 {
+			if q := j.Parts[t.Part].Flows[t.Flow].Peer; q >= 0 {
+				bad[j.Parts[q].Node] = true
+			}
+		}
+		if in := &j.Operations[j.Parts[t.Part].Operation]; len(in.Parts) <= mostRanks {
+			for _, q := range in.Parts {
+				bad[j.Parts[q].Node] = true
+			}
+		}
+	})
+	for _, f := range j.Facts {
+		for _, n := range f.Nodes {
+			bad[n] = bad[n] || bad[f.Nodes[0]]
+		}
+	}
+	w := &World{job: j}
+	return slices.DeleteFunc(slices.Clone(s.all), func(f Fault) bool {
+		for n := range bad {
+			if w.at(f, n) {
+				return false
+			}
+		}
+		return true
+	})
+}

@@ -1,0 +1,157 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package model
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/culprit-project/culprit/analyzer/rca"
+	"github.com/culprit-project/culprit/analyzer/rca/observe"
+)
+
+// candidates lists what may be wrong. In a large job only the nodes are tried whose letters follow least from what else is seen of them.
+func candidates(j *observe.Job) (out []Fault) {
+	grades, wires := make([]oddness, len(j.Of)), map[Fault]bool{}
+	nodes := []int32{}
+	for n := range j.Of {
+		if grades[n] = oddnessOf(j, int32(n), wires); grades[n] > nothing {
+			nodes = append(nodes, int32(n))
+		}
+	}
+	for _, f := range j.Facts {
+		for _, n := range f.Nodes {
+			if grades[n] == nothing {
+				nodes = append(nodes, n)
+			}
+			grades[n] = proven
+		}
+	}
+	slices.Sort(nodes)
+	slices.SortStableFunc(nodes, func(a, b int32) int { return cmp.Compare(grades[b], grades[a]) })
+	nodes = nodes[:min(len(nodes), mostNodes)]
+	for n := range j.Of { // Of each silent source and each host, its first.
+		if first := int32(n); (j.Silent[n] && j.First(first) == first || !j.Silent[n] && possibleAt(j, Fault{Liar, first, -1})) && !slices.Contains(nodes, first) {
+			nodes = append(nodes, first)
+		}
+	}
+	for _, n := range nodes {
+		for k := range kinds {
+			if f := (Fault{k, n, -1}); possibleAt(j, f) {
+				out = append(out, f)
+			}
+		}
+	}
+	for o := range j.Orders {
+		of := j.Orders[o].Odd
+		if j.Orders[o].Even() {
+			of = slices.Concat(of, j.Orders[o].Rest)
+		}
+		for _, n := range of {
+			out = append(out, Fault{Crossed, n, int32(o)})
+		}
+	}
+	for w := range wires {
+		out = append(out, w)
+	}
+	slices.SortFunc(out, func(a, b Fault) int {
+		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.A, b.A), cmp.Compare(a.B, b.B))
+	})
+	return out
+}
+
+// oddness is how little what a node shows follows from what else is seen of it.
+type oddness uint8
+
+const (
+	nothing  oddness = iota
+	waiting          // It waits, as others do.
+	queued           // Its kernel does not run, or what it is in shows no end.
+	jammed           // It has data that does not leave.
+	retained         // Data came to it, or left it, and stays.
+	unseen           // It was not seen, and others are in an operation with it.
+	called           // It called something else, or is in nothing and has not called.
+	proven           // Its process has ended, or its host reports a fault.
+)
+
+// oddnessOf grades a node; wires gets the ways on which data seems to stay.
+func oddnessOf(j *observe.Job, n int32, wires map[Fault]bool) (odd oddness) {
+	if r := j.Index.Nodes[n].Rank; r != nil && (r.State == rca.ProcessStopped || r.State == rca.ProcessGone) {
+		odd = proven
+	}
+	in := slices.ContainsFunc(j.Of[n], func(p int32) bool { return j.Parts[p].Still || j.Parts[p].Hidden })
+	for _, p := range j.Of[n] {
+		part := &j.Parts[p]
+		if !j.Operations[part.Operation].Still && !part.Blank {
+			continue
+		}
+		switch {
+		case part.Odd, part.Seen == observe.NotCalled && !in:
+			odd = max(odd, called)
+		case part.Seen == observe.Unknown && !part.Blank:
+			odd = max(odd, unseen)
+		case part.Seen == observe.Queued || part.Blank:
+			odd = max(odd, queued)
+		default:
+			odd = max(odd, waiting)
+		}
+		for k := range part.Flows {
+			f := &part.Flows[k]
+			switch f.Seen {
+			case observe.Undelivered, observe.Unflushed, observe.Unconsumed:
+				odd = max(odd, retained)
+			case observe.Full, observe.Mute:
+				odd = max(odd, jammed)
+			}
+			if f.Peer >= 0 && (f.Seen == observe.Undelivered || f.Seen == observe.Full) && len(wires) < mostNodes {
+				wires[Fault{Wire, n, j.Parts[f.Peer].Node}] = true
+			}
+		}
+	}
+	return odd
+}
+
+// firstStep reports whether a rank has ended hardly anything yet.
+func firstStep(j *observe.Job, r *rca.Rank) bool {
+	return r != nil && !slices.ContainsFunc(r.Memberships, func(m rca.Membership) bool { return m.Completed >= j.Index.Opt.FirstJobOps })
+}
+
+// possibleAt leaves out what could change nothing, and what the node's own record rules out.
+func possibleAt(j *observe.Job, f Fault) bool {
+	n, state := f.A, rca.ProcessUnknown
+	if j.Silent[n] {
+		return (f.Kind == Unseen || f.Kind == Lost && j.Group[n] >= 0) && j.First(n) == n
+	}
+	some := func(is func(*observe.Part) bool) bool {
+		return slices.ContainsFunc(j.Of[n], func(p int32) bool { return is(&j.Parts[p]) })
+	}
+	r := j.Index.Nodes[n].Rank
+	if r != nil {
+		state = r.State
+	}
+	switch f.Kind {
+	case Absent:
+		return some(func(p *observe.Part) bool { return p.Op == nil && p.Seen != observe.Left })
+	case Stopped:
+		return state == rca.ProcessUnknown || state == rca.ProcessStopped
+	case Gone:
+		return state == rca.ProcessUnknown || state == rca.ProcessGone || state == rca.ProcessExited
+	case GPU:
+		return true
+	case Proxy:
+		return some(func(p *observe.Part) bool { return len(p.Flows) > 0 })
+	case NIC:
+		return j.Port[n] == n && (j.Reports(n, observe.DeadPort) || some(func(p *observe.Part) bool { return len(p.Flows) > 0 }))
+	case OtherCall:
+		return some(func(p *observe.Part) bool { return p.Odd })
+	case Saving:
+		return r != nil && r.WriteBytesPerSec >= j.Index.Opt.StorageBytesPerSec
+	case Starting:
+		return firstStep(j, r) && !some(func(p *observe.Part) bool { return p.Seen == observe.Inside && p.Still })
+	case Liar:
+		mates := j.Index.Mates[j.Index.Host(n)]
+		return len(j.Index.Mates) > 1 && len(mates) > 0 && mates[0] == n
+	}
+	return false
+}

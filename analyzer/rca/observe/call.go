@@ -1,0 +1,108 @@
+// Copyright 2026 The Culprit Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package observe
+
+import (
+	"github.com/culprit-project/culprit/analyzer/rca"
+	"github.com/culprit-project/culprit/analyzer/rca/job"
+)
+
+// call is what all members of an operation have to agree on.
+type call struct {
+	fn, datatype string
+	bytes        int64
+	root         int
+}
+
+func callOf(o *rca.Op) call {
+	c := call{o.Func, o.Datatype, o.Bytes, o.Root}
+	if job.UnevenSizes(o.Func) {
+		c.bytes = 0
+	}
+	return c
+}
+
+// markOdd marks the members whose call differs from that of most. Where no call has a majority, all are odd.
+func (j *Job) markOdd(in *Operation) {
+	votes, most, n := map[call]int{}, 0, 0
+	called := make([]*rca.Op, len(in.Parts))
+	for k, p := range in.Parts {
+		if called[k] = j.Parts[p].Op; j.Parts[p].Seen == Left {
+			called[k] = j.leftCall(in, j.Parts[p].Node)
+		}
+		if o := called[k]; o != nil {
+			n++
+			votes[callOf(o)]++
+			most = max(most, votes[callOf(o)])
+		}
+	}
+	for k, p := range in.Parts {
+		if o := called[k]; o != nil && len(votes) > 1 {
+			j.Parts[p].Odd = votes[callOf(o)] < most || 2*most <= n
+			in.Differ = true
+		}
+	}
+}
+
+// leftCall gives what a rank called at the place of an operation that it has left and others are in; nil unknown.
+func (j *Job) leftCall(in *Operation, n int32) *rca.Op {
+	c, first := &j.Index.Comms[in.Comm], j.Parts[in.Parts[0]].Op
+	m := c.Find(n)
+	if c.P2P || first == nil || m == nil || m.Membership == nil {
+		return nil
+	}
+	for k := range m.Membership.Recent {
+		if o := &m.Membership.Recent[k]; o.Number == first.Number {
+			if o.Datatype == "" {
+				return &rca.Op{Func: o.Func, Datatype: first.Datatype, Bytes: o.Bytes, Root: o.Root}
+			}
+			return o
+		}
+	}
+	return nil
+}
+
+// findOrders finds pairs of stalled operations on two communicators that their common ranks called in opposite orders.
+func (j *Job) findOrders() {
+	at := map[[2]int32]int{}
+	for n := range j.Of {
+		for i, p := range j.Of[n] {
+			for _, q := range j.Of[n][i+1:] {
+				if !j.inOrder(&j.Parts[p], &j.Parts[q]) {
+					continue
+				}
+				x, y := j.Parts[p].Operation, j.Parts[q].Operation
+				k := [2]int32{min(x, y), max(x, y)}
+				o, ok := at[k]
+				if !ok {
+					o = len(j.Orders)
+					at[k] = o
+					j.Orders = append(j.Orders, Order{X: k[0], Y: k[1]})
+				}
+				if x > y {
+					j.Orders[o].Odd = append(j.Orders[o].Odd, int32(n))
+				} else {
+					j.Orders[o].Rest = append(j.Orders[o].Rest, int32(n))
+				}
+			}
+		}
+	}
+	opposite := j.Orders[:0]
+	for _, o := range j.Orders {
+		if len(o.Odd) > len(o.Rest) {
+			o.Odd, o.Rest = o.Rest, o.Odd
+		}
+		if len(o.Odd) > 0 {
+			opposite = append(opposite, o)
+		}
+	}
+	j.Orders = opposite
+}
+
+// inOrder reports whether a rank is known to have called one operation before another, and their order matters to others.
+func (j *Job) inOrder(a, b *Part) bool {
+	x, y := &j.Operations[a.Operation], &j.Operations[b.Operation]
+	return a.Op != nil && b.Op != nil && a.Age >= 0 && b.Age >= 0 && a.Age != b.Age && !x.P2P && !y.P2P && x.Comm != y.Comm &&
+		(x.Still || a.Blank) && (y.Still || b.Blank)
+}
