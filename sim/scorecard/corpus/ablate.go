@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/culprit-project/culprit/analyzer/rca/engine"
 	"github.com/culprit-project/culprit/sim/scorecard/matrix"
 )
 
@@ -44,7 +45,7 @@ func Ablate(ctx context.Context, dir string, cases []Case, verdicts []Verdict, r
 			}
 			opt := r.Options
 			opt.Without = row
-			now := c.judge(r, opt)
+			now := c.judge(r, engine.Analyze, opt)
 			lock.Lock()
 			if named {
 				out[i].Named++

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/culprit-project/culprit/analyzer/rca/engine"
+	"github.com/culprit-project/culprit/analyzer/rca/model"
 	"github.com/culprit-project/culprit/sim/scorecard/judge"
 	"github.com/culprit-project/culprit/sim/scorecard/matrix"
 	"github.com/culprit-project/culprit/sim/scorecard/trial"
@@ -40,7 +42,7 @@ func TestSmallCorpus(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		judged, err := Judge(t.Context(), dir, cases, runtime.GOMAXPROCS(0))
+		judged, err := Judge(t.Context(), dir, cases, engine.Analyze, runtime.GOMAXPROCS(0))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -56,6 +58,51 @@ func TestSmallCorpus(t *testing.T) {
 		t.Logf("%s: %s", p.name, got)
 		if got[judge.FateRight] < leastRight[p.name] {
 			t.Errorf("%s: %d right, want at least %d", p.name, got[judge.FateRight], leastRight[p.name])
+		}
+	}
+}
+
+// modelRight is the same of the model, of the cases that stand still or are quiet. It may name nobody in jobs that are only slow.
+var modelRight = map[string]int{"nccl": 3, "gpu": 9, "matrix": 20}
+
+// The model that runs beside the engine accuses no innocent in the small corpus either.
+func TestSmallCorpusByModel(t *testing.T) {
+	recorded := t.TempDir()
+	w, err := Create(recorded)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, set := range []string{"nccl", "gpu"} {
+		if err := w.incidents("../../../analyzer/offline/testdata/"+set, set); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	var verdicts []Verdict
+	for _, dir := range []string{recorded, "testdata"} {
+		cases, err := Read(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		judged, err := Judge(t.Context(), dir, cases, model.Analyze, runtime.GOMAXPROCS(0))
+		if err != nil {
+			t.Fatal(err)
+		}
+		verdicts = append(verdicts, judged...)
+	}
+	var out bytes.Buffer
+	if err := WriteBeside(&out, "model", verdicts, verdicts); err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(out.String(), "innocent:") {
+		t.Errorf("the model accuses an innocent:\n%s", out.String())
+	}
+	for set, least := range modelRight {
+		p := part{set, func(v *Verdict) bool { return v.Set == set }}
+		if got := TallyOf(p.of(verdicts)); got[judge.FateRight] < least {
+			t.Errorf("%s: %s, want at least %d right", set, got, least)
 		}
 	}
 }
@@ -79,7 +126,7 @@ func TestSimulate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	verdicts, err := Judge(t.Context(), dir, kept, 1)
+	verdicts, err := Judge(t.Context(), dir, kept, engine.Analyze, 1)
 	if err != nil {
 		t.Fatal(err)
 	}

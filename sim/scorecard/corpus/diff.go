@@ -11,6 +11,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/culprit-project/culprit/sim/scorecard/judge"
+	"github.com/culprit-project/culprit/sim/scorecard/matrix"
 )
 
 // Change is a case of which two engines say different things. One of the verdicts is nil where only one of them has the case.
@@ -106,6 +107,50 @@ func parts(list []Verdict) []part {
 		add(list[i].Level, func(v *Verdict) bool { return v.Level == list[i].Level })
 	}
 	add("all", func(*Verdict) bool { return true })
+	return out
+}
+
+// WriteBeside prints what a method and the engine say of jobs that stand still and of quiet ones, by level and by harm, and the cases in which
+// the method accuses an innocent.
+func WriteBeside(w io.Writer, name string, by, engine []Verdict) error {
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, p := range conditions(by) {
+		fmt.Fprintf(tw, "%s\t%s\t%s\n\t%s\t%s\n", p.name, name, TallyOf(p.of(by)), Engine, TallyOf(p.of(engine)))
+	}
+	if err := tw.Flush(); err != nil {
+		return err
+	}
+	for i := range by {
+		if v := &by[i]; v.Fate == judge.FateInnocent && v.Group != matrix.GroupSlow {
+			fmt.Fprintf(w, "innocent: %s (%s, the engine: %s): %s\n", v.Case, v.Level, engine[i].Fate, v.Summary)
+		}
+	}
+	return nil
+}
+
+// conditions are the parts of a corpus by what the evidence is like: jobs that stand still by level, then by harm, and quiet jobs.
+func conditions(list []Verdict) []part {
+	var out []part
+	add := func(name string, has func(*Verdict) bool) {
+		if !slices.ContainsFunc(out, func(p part) bool { return p.name == name }) {
+			out = append(out, part{name, has})
+		}
+	}
+	hang := func(v *Verdict) bool { return v.Group == matrix.GroupHang }
+	for i := range list {
+		if v := &list[i]; hang(v) && v.Harm == "" {
+			add("hangs, "+cmp.Or(v.Level, v.Set), func(o *Verdict) bool {
+				return hang(o) && o.Harm == "" && o.Level == v.Level && (v.Level != "" || o.Set == v.Set)
+			})
+		}
+	}
+	for i := range list {
+		if v := &list[i]; hang(v) && v.Harm != "" {
+			add("hangs, harm "+v.Harm, func(o *Verdict) bool { return hang(o) && o.Harm == v.Harm })
+		}
+	}
+	add("quiet", func(o *Verdict) bool { return !hang(o) && o.Group != matrix.GroupSlow })
+	slices.SortStableFunc(out, func(a, b part) int { return cmp.Compare(a.name, b.name) })
 	return out
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/culprit-project/culprit/analyzer/kept"
 	"github.com/culprit-project/culprit/analyzer/rca"
 	"github.com/culprit-project/culprit/analyzer/rca/engine"
+	"github.com/culprit-project/culprit/analyzer/rca/model"
 	"github.com/culprit-project/culprit/sim/scorecard/judge"
 )
 
@@ -22,6 +23,7 @@ type Verdict struct {
 	Set        string `json:"set"`
 	Group      string `json:"group"`
 	Level      string `json:"level,omitempty"`
+	Harm       string `json:"harm,omitempty"`
 	TruthClass string `json:"truth_class"`
 	TruthRanks []int  `json:"truth_ranks,omitempty"`
 	Fate       string `json:"fate"` // One of judge's fates.
@@ -30,8 +32,17 @@ type Verdict struct {
 	Rows []string `json:"rows,omitempty"`
 }
 
-// Judge has the engine analyse the cases of a corpus again, several at a time, and gives its verdicts in the order of the cases.
-func Judge(ctx context.Context, dir string, cases []Case, workers int) ([]Verdict, error) {
+// Method gives a verdict on evidence.
+type Method func(rca.Evidence, rca.Options) rca.Verdict
+
+// Methods are what a corpus can be judged by. Engine is the one that decides.
+var Methods = map[string]Method{Engine: engine.Analyze, "model": model.Analyze}
+
+// Engine is the name of the method that decides.
+const Engine = "engine"
+
+// Judge has a method analyse the cases of a corpus again, several at a time, and gives its verdicts in the order of the cases.
+func Judge(ctx context.Context, dir string, cases []Case, method Method, workers int) ([]Verdict, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	out := make([]Verdict, len(cases))
@@ -45,7 +56,7 @@ func Judge(ctx context.Context, dir string, cases []Case, workers int) ([]Verdic
 					cancel(err)
 					return
 				}
-				out[i] = cases[i].judge(r, r.Options)
+				out[i] = cases[i].judge(r, method, r.Options)
 			}
 		})
 	}
@@ -60,12 +71,12 @@ func Judge(ctx context.Context, dir string, cases []Case, workers int) ([]Verdic
 	return out, context.Cause(ctx)
 }
 
-// judge gives the engine's verdict as the service would tell it, and compares it with the truth.
-func (c *Case) judge(r *kept.Record, opt rca.Options) Verdict {
-	v := engine.Analyze(r.Evidence, opt)
+// judge gives the verdict of a method as the service would tell it, and compares it with the truth.
+func (c *Case) judge(r *kept.Record, method Method, opt rca.Options) Verdict {
+	v := method(r.Evidence, opt)
 	r.Context.Apply(&v)
 	h := judge.JudgeHarmed(c.Harm, c.Liar, &v, c.Answer, c.Effect, c.Where)
-	out := Verdict{Case: c.Name, Set: c.Set, Group: c.Group, Level: c.Level, Fate: h.Fate(), Said: h.Said, TruthClass: "none", Rows: rowsOf(&v)}
+	out := Verdict{Case: c.Name, Set: c.Set, Group: c.Group, Level: c.Level, Harm: c.Harm, Fate: h.Fate(), Said: h.Said, TruthClass: "none", Rows: rowsOf(&v)}
 	for i, t := range c.Answer.Truths {
 		if i == 0 {
 			out.TruthClass = t.Class

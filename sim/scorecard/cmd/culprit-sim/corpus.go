@@ -8,9 +8,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strings"
 
 	"github.com/alecthomas/kingpin/v2"
@@ -30,6 +32,7 @@ type corpusFlags struct {
 	runs    int
 	workers int
 	out     string
+	method  string
 	old     string
 	new     string
 	rows    []string
@@ -58,9 +61,10 @@ func corpusCommand(app *kingpin.Application, commands map[string]func(context.Co
 	write.Flag("blind", "Seeds that jobs are drawn from, separated by commas.").Default("1001,1002,1003").StringVar(&f.blind)
 	write.Flag("runs", "So many drawn jobs of each seed.").Default("100").IntVar(&f.runs)
 	add(write, func(ctx context.Context) error { return f.write(ctx, os.Stdout) })
-	judged := cmd.Command("judge", "Have the engine analyse a corpus again, and write its verdicts.")
+	judged := cmd.Command("judge", "Have the engine, or another method, analyse a corpus again, and write its verdicts.")
 	judged.Flag("dir", "Directory of the corpus.").Default(corpusDir).ExistingDirVar(&f.dir)
 	judged.Flag("out", "File of the verdicts.").Default(corpusDir + "/verdicts.jsonl").StringVar(&f.out)
+	judged.Flag("method", "engine, or model: the shadow that is compared with it. Then what both say of jobs that stand still is printed by level and by harm.").Default(corpus.Engine).EnumVar(&f.method, slices.Sorted(maps.Keys(corpus.Methods))...)
 	add(judged, func(ctx context.Context) error { return f.judge(ctx, os.Stdout) })
 	ablate := cmd.Command("ablate", "Have the engine analyse a corpus without each of some rows of its tables, and print what each is good for.")
 	ablate.Arg("row", "Names of rows.").Required().StringsVar(&f.rows)
@@ -126,7 +130,7 @@ func (f *corpusFlags) judge(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	verdicts, err := corpus.Judge(ctx, f.dir, cases, f.workers)
+	verdicts, err := corpus.Judge(ctx, f.dir, cases, corpus.Methods[f.method], f.workers)
 	if err != nil {
 		return fmt.Errorf("judging the corpus: %w", err)
 	}
@@ -140,7 +144,14 @@ func (f *corpusFlags) judge(ctx context.Context, out io.Writer) error {
 	if err := errors.Join(err, file.Close()); err != nil {
 		return err
 	}
-	return corpus.WriteTally(out, verdicts)
+	if f.method == corpus.Engine {
+		return corpus.WriteTally(out, verdicts)
+	}
+	engine, err := corpus.Judge(ctx, f.dir, cases, corpus.Methods[corpus.Engine], f.workers)
+	if err != nil {
+		return fmt.Errorf("judging the corpus by the engine: %w", err)
+	}
+	return corpus.WriteBeside(out, f.method, verdicts, engine)
 }
 
 // ablate prints for each row how many verdicts name it, and what becomes of those that change without it.
@@ -149,7 +160,7 @@ func (f *corpusFlags) ablate(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	verdicts, err := corpus.Judge(ctx, f.dir, cases, f.workers)
+	verdicts, err := corpus.Judge(ctx, f.dir, cases, corpus.Methods[corpus.Engine], f.workers)
 	if err != nil {
 		return fmt.Errorf("judging the corpus: %w", err)
 	}

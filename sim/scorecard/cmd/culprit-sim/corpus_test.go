@@ -20,6 +20,7 @@ func TestCorpus(t *testing.T) {
 	for _, args := range [][]string{
 		{"corpus", "write", "--tree=", "--blind=", "--harm=none", "--only=process_killed/killed/fsdp-8/", "--dir", kept},
 		{"corpus", "judge", "--dir", kept, "--out", verdicts},
+		{"corpus", "judge", "--method=model", "--dir", kept, "--out", filepath.Join(dir, "model.jsonl")},
 		{"corpus", "diff", verdicts, verdicts},
 	} {
 		if err := run(t.Context(), args); err != nil {
