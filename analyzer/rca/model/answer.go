@@ -90,7 +90,7 @@ func leftUnexplained(j *observe.Job, found []Found) float64 {
 		return 0
 	}
 	bad, n := 0, 0
-	(&World{job: j, Faults: found[0].Fits[0].Faults}).Settle().Score(func(t *Term) {
+	(&World{job: j, Faults: found[0].Fits[0].Faults}).Settle().Score(func(t Term) {
 		if n++; t.Nats <= unlikely {
 			bad++
 		}

@@ -39,6 +39,7 @@ type search struct {
 	job   *observe.Job
 	base  float64 // Score of a job in which nothing is wrong.
 	all   []Fault // Candidates.
+	alone []Fit   // The worlds of one fault, the best first.
 	world Fit     // The best so far.
 }
 
@@ -53,8 +54,13 @@ func Best(j *observe.Job) (found []Found) {
 		return nil
 	}
 	s := &search{job: j, base: (&World{job: j}).Settle().Score(nil), all: candidates(j)}
+	// That a host lies explains nothing that stands still.
+	s.alone = s.fits(nil, slices.DeleteFunc(slices.Clone(s.all), func(f Fault) bool { return f.Kind == Liar }))
 	for len(s.world.Faults) < mostFaults {
-		fits := s.fits(s.world.Faults, s.unexplained(s.world.Faults))
+		fits := s.alone
+		if len(s.world.Faults) > 0 {
+			fits = s.fits(s.world.Faults, s.unexplained(s.world.Faults))
+		}
 		if len(fits) == 0 || fits[0].Nats <= s.world.Nats {
 			break
 		}
@@ -65,7 +71,10 @@ func Best(j *observe.Job) (found []Found) {
 	}
 	for i, f := range s.world.Faults {
 		others := slices.Delete(slices.Clone(s.world.Faults), i, i+1)
-		fits := s.fits(others, s.withOwn(others, f))
+		fits := slices.Clone(s.alone)
+		if len(others) > 0 || f.Kind == Liar {
+			fits = s.fits(others, s.withOwn(others, f))
+		}
 		best := fits[slices.IndexFunc(fits, func(x Fit) bool { return x.last() == f })]
 		without := s.fit(others).Nats
 		fits = slices.DeleteFunc(fits, func(x Fit) bool { return x.last() == f || x.Nats <= without || !s.rivals(&best, &x) })
@@ -125,7 +134,7 @@ func (s *search) rivals(best, f *Fit) bool {
 func (s *search) elsewhere(f Fault, others []Fault) (sum float64) {
 	host := s.job.Index.Host(f.A)
 	of := func(faults []Fault, sign float64) {
-		(&World{job: s.job, Faults: faults}).Settle().Score(func(t *Term) {
+		(&World{job: s.job, Faults: faults}).Settle().Score(func(t Term) {
 			if host == "" || s.job.Index.Host(t.Node) != host {
 				sum += sign * t.Nats
 			}
@@ -139,7 +148,7 @@ func (s *search) elsewhere(f Fault, others []Fault) (sum float64) {
 // fit scores a world.
 func (s *search) fit(faults []Fault) Fit {
 	f := Fit{Faults: faults}
-	score := (&World{job: s.job, Faults: faults}).Settle().Score(func(t *Term) {
+	score := (&World{job: s.job, Faults: faults}).Settle().Score(func(t Term) {
 		if t.Open {
 			f.Open++
 		}
@@ -178,7 +187,7 @@ func (s *search) unexplained(faults []Fault) []Fault {
 		return s.all
 	}
 	j, bad := s.job, map[int32]bool{}
-	(&World{job: j, Faults: faults}).Settle().Score(func(t *Term) {
+	(&World{job: j, Faults: faults}).Settle().Score(func(t Term) {
 		if t.Nats > unlikely {
 			return
 		}

@@ -30,18 +30,18 @@ func candidates(j *observe.Job) (out []Fault) {
 	}
 	slices.Sort(nodes)
 	slices.SortStableFunc(nodes, func(a, b int32) int { return cmp.Compare(grades[b], grades[a]) })
-	nodes = nodes[:min(len(nodes), mostNodes)]
-	for n := range j.Of { // Of each silent source and each host, its first.
-		if first := int32(n); (j.Silent[n] && j.First(first) == first || !j.Silent[n] && possibleAt(j, Fault{Liar, first, -1})) && !slices.Contains(nodes, first) {
-			nodes = append(nodes, first)
-		}
-	}
-	for _, n := range nodes {
-		for k := range kinds {
+	try := func(n int32, ks ...Kind) {
+		for _, k := range ks {
 			if f := (Fault{k, n, -1}); possibleAt(j, f) {
 				out = append(out, f)
 			}
 		}
+	}
+	for _, n := range nodes[:min(len(nodes), mostNodes)] {
+		try(n, Absent, Stopped, Gone, GPU, Proxy, NIC, OtherCall, Saving, Starting)
+	}
+	for n := range j.Of { // Each silent source and each host counts, however odd its ranks are.
+		try(int32(n), Lost, Unseen, Liar)
 	}
 	for o := range j.Orders {
 		of := j.Orders[o].Odd

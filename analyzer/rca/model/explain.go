@@ -78,7 +78,7 @@ func (a *Answer) tellTerms(b *strings.Builder, faults []Fault) {
 }
 
 func termsOf(j *observe.Job, faults []Fault) (out []Term) {
-	(&World{job: j, Faults: faults}).Settle().Score(func(t *Term) { out = append(out, *t) })
+	(&World{job: j, Faults: faults}).Settle().Score(func(t Term) { out = append(out, t) })
 	return out
 }
 

@@ -35,14 +35,14 @@ type Term struct {
 }
 
 // Score adds up the log-likelihood of everything seen. Each observation is one term, and every world has the same terms.
-func (s *States) Score(each func(*Term)) (sum float64) {
+func (s *States) Score(each func(Term)) (sum float64) {
 	add := func(t Term) {
-		if t.Nats < lossy && s.unreliable(&t) {
+		if t.Nats < lossy && s.unreliable(t) {
 			t.Nats = lossy
 		}
 		sum += t.Nats
 		if each != nil {
-			each(&t)
+			each(t)
 		}
 	}
 	s.scoreParts(add)
@@ -53,7 +53,7 @@ func (s *States) Score(each func(*Term)) (sum float64) {
 }
 
 // unreliable: what contradicts the world may be missing where records were dropped, and false where a host lies.
-func (s *States) unreliable(t *Term) bool {
+func (s *States) unreliable(t Term) bool {
 	if s.w.has(t.Node, Liar) {
 		return true
 	}
