@@ -46,6 +46,7 @@ var meaning = [kinds]struct {
 	OtherCall: {rca.Inconsistent, rca.CauseOtherOp},
 	Lost:      {rca.Fault, rca.CauseHostLost},
 	Unseen:    {rca.Unknown, rca.CauseUnknown},
+	Ahead:     {rca.Inconsistent, rca.CauseOtherOp},
 	Crossed:   {rca.Inconsistent, rca.CauseDeadlock},
 	Saving:    {rca.Benign, rca.CauseCheckpoint},
 	Starting:  {rca.Unknown, rca.CauseFirstStep},
@@ -68,8 +69,13 @@ func Explain(ev rca.Evidence, opt rca.Options) *Answer { //nolint:gocritic // As
 			a.Places[i].Nodes = nil
 		}
 	}
+	placed := true // What was found first carries what was found after it.
 	for i := range a.Places {
 		p := &a.Places[i]
+		if !placed {
+			p.Nodes = nil
+		}
+		placed = placed && (len(p.Nodes) > 0 || p.Hearsay || p.Fits[0].last().Kind == Liar)
 		switch {
 		case a.Class != rca.Healthy && a.Class != rca.Unknown:
 		case len(p.Nodes) > 0, p.Class == rca.Benign:
@@ -160,10 +166,15 @@ func placeOf(j *observe.Job, found *Found) Place {
 		p.All, p.Host, unseen = true, host.Name, false
 		p.Class, p.Cause = meaning[Lost].class, meaning[Lost].cause
 	}
-	if len(p.Nodes) > mostRanks || unseen || len(p.Ask) > 0 && len(p.Ask) < len(p.Nodes) {
+	if len(p.Nodes) > mostRanks || unseen || first.Kind == Absent && len(p.Nodes) > 1 && !slices.ContainsFunc(p.Nodes, func(n int32) bool { return free(j, n) }) || len(p.Ask) > 0 && len(p.Ask) < len(p.Nodes) {
 		p.Nodes = nil
 	}
 	return p
+}
+
+// free reports whether a rank waits in nothing. Of several that have not called what another waits in, each may be held by what it is in.
+func free(j *observe.Job, n int32) bool {
+	return !slices.ContainsFunc(j.Of[n], func(p int32) bool { return j.Parts[p].Still })
 }
 
 // fallen gives the silent host that all of the worlds are about, where one of them is that it was lost as the job stopped; nil none.

@@ -52,12 +52,34 @@ func candidates(j *observe.Job) (out []Fault) {
 			out = append(out, Fault{Crossed, n, int32(o)})
 		}
 	}
+	out = append(out, aheads(j)...)
 	for w := range wires {
 		out = append(out, w)
 	}
 	slices.SortFunc(out, func(a, b Fault) int {
 		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.A, b.A), cmp.Compare(a.B, b.B))
 	})
+	return out
+}
+
+// aheads lists the operations that one member has called and several seen ones have not.
+func aheads(j *observe.Job) (out []Fault) {
+	for i := range j.Operations {
+		in, missing := int32(-1), 0
+		for _, p := range j.Operations[i].Parts {
+			switch part := &j.Parts[p]; {
+			case part.Seen == observe.NotCalled:
+				missing++
+			case part.Op == nil || in >= 0:
+				missing = -len(j.Parts)
+			default:
+				in = part.Node
+			}
+		}
+		if missing > 1 {
+			out = append(out, Fault{Ahead, in, int32(i)})
+		}
+	}
 	return out
 }
 

@@ -22,6 +22,7 @@ const (
 	OtherCall             // It calls something else than the others.
 	Lost                  // A host does not answer because it takes part in nothing; A is one of its ranks.
 	Unseen                // Any of these, at any rank that A's source would have shown.
+	Ahead                 // It called an operation that no other member calls; B is the operation's place in Job.Operations.
 	Crossed               // It called two operations in the other order than the rest; B is the pair's place in Job.Orders.
 	Saving                // As Absent, and busy with storage: nothing is wrong.
 	Starting              // As GPU, in the first step: it may load or compute, and nothing may be wrong.
@@ -32,7 +33,7 @@ const (
 // does says what somebody with a fault does.
 var does = [kinds]string{
 	"makes no more calls", "has a stopped process", "has lost its process", "has a stopped GPU", "has a stopped proxy thread", "has a NIC that delivers nothing",
-	"has a link that delivers nothing", "made another call than the others", "is lost", "has a fault that was not recorded", "called in another order than others",
+	"has a link that delivers nothing", "made another call than the others", "is lost", "has a fault that was not recorded", "called what no other member calls", "called in another order than others",
 	"is busy with storage", "has a GPU that is busy in the first step", "reports what is false",
 }
 

@@ -22,7 +22,7 @@ const (
 
 // How much rarer than nothing a fault of each kind is. A fault has to explain more than that. The order is meant, not the value.
 var prior = [kinds]float64{
-	Absent: -6, Stopped: -6, Gone: -6, GPU: -6, Proxy: -8, NIC: -7, Wire: -8, OtherCall: -7, Lost: -7, Unseen: -7, Crossed: -8,
+	Absent: -6, Stopped: -6, Gone: -6, GPU: -6, Proxy: -8, NIC: -7, Wire: -8, OtherCall: -7, Lost: -7, Unseen: -7, Ahead: -8, Crossed: -8,
 	Saving: -5, Starting: -5, Liar: -9,
 }
 

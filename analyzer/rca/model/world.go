@@ -47,6 +47,10 @@ func (w *World) Settle() *States {
 			}
 		}
 		switch {
+		case f.Kind == Ahead:
+			for _, p := range j.Operations[f.B].Parts {
+				s.touch(j.Parts[p].Node)
+			}
 		case f.Kind == Crossed:
 			for _, n := range slices.Concat(j.Orders[f.B].Odd, j.Orders[f.B].Rest) {
 				s.touch(n)
@@ -105,7 +109,7 @@ func (s *States) callOn(n int32) (changed bool) {
 		calls, runs := Yes, Yes
 		switch {
 		case part.Op != nil:
-		case silenced:
+		case silenced, slices.ContainsFunc(s.w.Faults, func(f Fault) bool { return f.Kind == Ahead && f.B == part.Operation }):
 			calls = No
 		case unseen:
 			calls = Maybe
