@@ -54,7 +54,7 @@ var meaning = [kinds]struct {
 }
 
 // Explain says what the model makes of the evidence.
-func Explain(ev rca.Evidence, opt rca.Options) *Answer { //nolint:gocritic // As engine.Analyze.
+func Explain(ev rca.Evidence, opt rca.Options) *Answer {
 	j := observe.Read(ev, opt)
 	a := &Answer{job: j, Class: rca.Healthy}
 	found := Best(j)

@@ -114,11 +114,11 @@ func (s *search) fits(faults, more []Fault) []Fit {
 		}
 	}
 	slices.SortStableFunc(out, func(a, b Fit) int { return cmp.Compare(b.Nats, a.Nats) })
-	close := 0
-	for close < len(out) && out[close].Nats > out[0].Nats-near && out[0].last().Kind != Unseen {
-		close++
+	end := 0
+	for end < len(out) && out[end].Nats > out[0].Nats-near && out[0].last().Kind != Unseen {
+		end++
 	}
-	slices.SortStableFunc(out[:close], func(a, b Fit) int { return cmp.Compare(b.rank(), a.rank()) })
+	slices.SortStableFunc(out[:end], func(a, b Fit) int { return cmp.Compare(b.rank(), a.rank()) })
 	return out
 }
 

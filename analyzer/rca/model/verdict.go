@@ -13,7 +13,7 @@ import (
 )
 
 // Analyze gives the model's answer as engine.Analyze gives the engine's.
-func Analyze(ev rca.Evidence, opt rca.Options) rca.Verdict { return Explain(ev, opt).Verdict() } //nolint:gocritic // As engine.Analyze.
+func Analyze(ev rca.Evidence, opt rca.Options) rca.Verdict { return Explain(ev, opt).Verdict() }
 
 // Verdict gives the answer in the engine's form. It never pages.
 func (a *Answer) Verdict() rca.Verdict {
@@ -85,6 +85,9 @@ func (a *Answer) sentences() (out []string) {
 		default:
 			out = append(out, fmt.Sprintf("Not enough evidence: %d explanations are equally good.", len(p.Fits)))
 		}
+	}
+	if a.Left > leftOpen {
+		out = append(out, "Nobody is named: this leaves too many observations unexplained.")
 	}
 	return out
 }

@@ -117,7 +117,7 @@ type Order struct {
 func (o *Order) Even() bool { return len(o.Odd) == len(o.Rest) }
 
 // Read turns evidence into letters. It writes nothing that the evidence holds.
-func Read(ev rca.Evidence, opt rca.Options) *Job { //nolint:gocritic // The index changes its own copy of the evidence.
+func Read(ev rca.Evidence, opt rca.Options) *Job {
 	x := job.NewIndex(&ev, opt.WithDefaults())
 	n := len(x.Nodes)
 	j := &Job{Index: x, Of: make([][]int32, n), Silent: make([]bool, n), Group: make([]int32, n), Port: make([]int32, n), Awaited: make([]int32, n), Moving: make([]int32, n)}
