@@ -239,13 +239,15 @@ func checkSelectors(t *testing.T, queries []string) {
 func TestClaimedHostIsNotNamed(t *testing.T) {
 	for _, tc := range []struct {
 		name      string
-		told      bool // Its series have the name, too.
+		told      bool // Its series have the name, too,
+		silent    bool // or none.
 		liars     int
 		wantTexts []string
 	}{
-		{"in all that it shows", true, 1, []string{"host node-0: the exporters at"}},
-		{"several", true, 2, []string{"host node-0: the exporters at"}},
-		{"to the analyzer alone", false, 1, nil},
+		{"in all that it shows", true, false, 1, []string{"host node-0: the exporters at"}},
+		{"several", true, false, 2, []string{"host node-0: the exporters at"}},
+		{"to the analyzer alone", false, false, 1, nil},
+		{"to the analyzer alone, and its series have none", false, true, 1, nil},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			c, am, r := newCluster(t, 3), newAlertmanager(t), newReceiver(t)
@@ -258,11 +260,19 @@ func TestClaimedHostIsNotNamed(t *testing.T) {
 						p.Host = "node-0"
 					}
 					hosts[n] = "node-0"
-					if !tc.told {
+					switch {
+					case tc.silent:
+						hosts[n] = ""
+					case !tc.told:
 						hosts[n] = c.nodes[n].name
 					}
 				}
-				c.labels = func(rank int) map[string]string { return map[string]string{"told_host": hosts[rank/ranksPerNode]} }
+				c.labels = func(rank int) map[string]string {
+					if told, lies := hosts[rank/ranksPerNode]; lies {
+						return map[string]string{"host": told}
+					}
+					return nil
+				}
 				if tc.told {
 					for n := 0; n <= tc.liars; n++ {
 						c.claims = append(c.claims, map[string]string{"host": "node-0", "instance": at(n)})

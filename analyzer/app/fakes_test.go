@@ -4,7 +4,6 @@
 package app
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -222,10 +221,10 @@ func (c *cluster) query(w http.ResponseWriter, r *http.Request) {
 		comm, value := &p.Comms[0], 1.0
 		switch {
 		case strings.Contains(query, "culprit_nccl_process_info"):
+			labels["host"], labels["gpu"] = p.Host, p.GPU
 			if c.labels != nil {
 				maps.Copy(labels, c.labels(int(p.Rank)))
 			}
-			labels["host"], labels["gpu"] = cmp.Or(labels["told_host"], p.Host), p.GPU
 			labels["world_size"], labels["pid"] = strconv.Itoa(int(p.Identity.WorldSize)), strconv.Itoa(int(p.Identity.PID))
 		case strings.Contains(query, "culprit_nccl_comm_info"):
 			labels["comm"], labels["comm_name"] = comm.ID.String(), comm.Name

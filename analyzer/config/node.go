@@ -47,7 +47,8 @@ func defaultNodeEvidence() []FactQuery {
 		return FactQuery{Query: query, Component: component, Kind: kind, Host: "instance", Device: device, Expected: expected}
 	}
 	const (
-		dcgm = `{Hostname=~"{{ .Hosts }}"}`
+		// The exporter itself says which host it is on, so the scrape job tells that it is one: others can show series of these names.
+		dcgm = `{job=~".*dcgm.*",Hostname=~"{{ .Hosts }}"}`
 		inst = `{instance=~"({{ .Hosts }})(:[0-9]+)?"}`
 	)
 	// Over a minute where there are two samples in one, else over five.

@@ -40,7 +40,7 @@ func FuzzState(f *testing.F) {
 		}
 		n := &Node{Base: "http://a", asked: true, state: state}
 		s := &Session{job: identity.Job{ID: "job"}, g: &Gatherer{Directory: directory(&prom{})}, nodes: []*Node{n}}
-		s.histories = []history{s.historyOfState(state)}
+		s.histories = []history{s.historyOfState(n)}
 		ev := s.Evidence()
 		for _, c := range ev.Comms {
 			if len(c.Members) > 1<<20 {

@@ -44,9 +44,9 @@ func boundHost(value, instance string) string {
 	return value
 }
 
-// Hosts of exporters: those that are scraped now, and those that Prometheus cannot scrape, by what they said last. What became of a
-// target that is no more says nothing.
-const hostsQuery = `group by (host, instance) (%[1]s or last_over_time(%[1]s[%[2]s]) and on (instance) up{%[3]s} == 0)`
+// Hosts of exporters, as they call them in general and in the series of a job: those that are scraped now, and those that Prometheus cannot
+// scrape, by what they said last. What became of a target that is no more says nothing.
+const hostsQuery = `(group by (host, instance) (%[1]s or last_over_time(%[1]s[%[2]s]) and on (instance) up{%[3]s} == 0) or group by (host, instance) (%[4]s))`
 
 // ClaimedHosts gives the hosts that may have been claimed by several exporters, with all that claim them. Names with a domain are among
 // them where another begins alike, and all names with capital letters, as PromQL cannot compare names but for their case.
@@ -60,8 +60,9 @@ func (d *Directory) ClaimedHosts(ctx context.Context, job identity.Job) ([]HostC
 			selector += "," + scope
 		}
 		exporters, err := config.Query(d.cfg.Queries.Exporters, selector)
+		processes, processesErr := config.Query(d.cfg.Queries.Processes, more+","+job.Selector())
 		up := strings.Trim(d.cfg.ExporterSelector+","+job.Scope(), ",")
-		return fmt.Sprintf(hostsQuery, exporters, d.cfg.Lookback, up), err
+		return fmt.Sprintf(hostsQuery, exporters, d.cfg.Lookback, up, processes), cmp.Or(err, processesErr)
 	}
 	all, err := named(`host!=""`)
 	if err != nil {
@@ -120,14 +121,18 @@ func (s *Session) callHosts(processes []Process, claims []HostClaim) {
 	}
 }
 
-// hostOf gives the name of a node's host: as Prometheus has it. An exporter may tell the analyzer another name than it told Prometheus.
+// hostOf gives the name of a node's host: as Prometheus has it. An exporter may tell the analyzer another name than it told Prometheus, or
+// tell Prometheus none: then it is called by its address, of which the name may be that of the host.
 func (s *Session) hostOf(n *Node, told string) string {
 	for _, r := range n.Ranks {
 		if host := s.processes[r].Host; host != "" {
 			return host
 		}
 	}
-	return told
+	if n.instance == "" || sameHost(told, boundHost("", n.instance)) {
+		return told
+	}
+	return n.instance
 }
 
 // claimedHosts adds hosts that several exporters claim to what is missing.

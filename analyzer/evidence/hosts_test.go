@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/common/model"
 
 	"github.com/culprit-project/culprit/analyzer/identity"
+	"github.com/culprit-project/culprit/trace/nodeapi"
 )
 
 func TestSameHost(t *testing.T) {
@@ -65,6 +66,9 @@ func TestClaimedHosts(t *testing.T) {
 			return model.Vector{shows("a", a), shows("a", evil), shows("a", "worse:9850")}
 		}, "a", "a", false, ""},
 		{"to the analyzer alone", nil, "evil", "a", true, "evil"},
+		{"in its processes' series alone", func(a, evil string) model.Vector {
+			return model.Vector{shows("a", a), shows("a", evil), shows("evil", evil)}
+		}, "a", "a", false, ""},
 		{"the host is down", func(_, evil string) model.Vector {
 			return model.Vector{shows("down", evil), shows("down", "down:9850")} // By what that one said last.
 		}, "down", "down", true, ""},
@@ -127,5 +131,59 @@ func TestHostLabel(t *testing.T) {
 	}
 	if slices.ContainsFunc(r.prom.asked, func(q string) bool { return strings.Contains(q, "build_info") }) {
 		t.Error("it asks what exporters call their hosts")
+	}
+}
+
+// Prometheus has nothing that names the host of an exporter, but for the address: the exporter shows triggers alone, or processes without
+// a host. What it calls its host when it is asked counts only where the address says the same.
+func TestHostsThatPrometheusLacks(t *testing.T) {
+	for _, tc := range []struct {
+		name, told string
+		trigger    bool // Only a trigger leads to the exporter.
+		want       string
+	}{
+		{"a trigger alone", "a", true, ""},
+		{"no host in its series", "a", false, ""},
+		{"the host of its address", "127.0.0.1", true, "127.0.0.1"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			r := newRack(t)
+			state := stateOf(tc.told, rankProcess(0, tc.told))
+			state.Facts = []nodeapi.Fact{{Component: "nic", Kind: "port_down", Rank: -1}}
+			r.add(t, 0, "", serve(state))
+			at := string(r.live[0].Metric["instance"])
+			var hints []Hint
+			if tc.trigger {
+				r.prom.answers = map[string]model.Value{}
+				r.Exporters.Instances, hints = []string{at}, []Hint{{Rank: 0, Instance: at}}
+			}
+			s, err := r.Open(t.Context(), identity.Job{ID: "job"}, hints)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.Ask(t.Context(), s.AllNodes())
+			ev := s.Evidence()
+			if tc.want == "" {
+				tc.want = at
+			}
+			if len(ev.Ranks) != 1 || ev.Ranks[0].Host != tc.want || len(ev.Facts) != 1 || ev.Facts[0].Host != tc.want {
+				t.Errorf("ranks are %+v, facts are %+v, want host %s", ev.Ranks, ev.Facts, tc.want)
+			}
+		})
+	}
+}
+
+// The queries for the claimed names read what exporters say of themselves and of the job's processes.
+func TestClaimsAreRead(t *testing.T) {
+	r := newRack(t)
+	if _, err := r.Directory.ClaimedHosts(t.Context(), identity.Job{ID: "job"}); err != nil {
+		t.Fatal(err)
+	}
+	for _, q := range r.prom.asked {
+		for _, part := range []string{"culprit_exporter_build_info{", `culprit_nccl_process_info{`, `job_id="job"`, `job="culprit-exporter"`} {
+			if !strings.Contains(q, part) {
+				t.Errorf("%s does not have %s", q, part)
+			}
+		}
 	}
 }

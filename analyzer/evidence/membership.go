@@ -50,6 +50,7 @@ type Member struct {
 	NRanks   int
 	CommRank int
 	Rank     int
+	Instance string
 }
 
 // Directory knows which processes belong to a job. It asks Prometheus, and remembers the answers for times when Prometheus does
@@ -375,7 +376,7 @@ func (d *Directory) members(ctx context.Context, selector string) ([]Member, err
 		if err != nil {
 			continue
 		}
-		m := Member{Comm: string(s.Metric["comm"]), Name: string(s.Metric["comm_name"]), Rank: rank, CommRank: -1}
+		m := Member{Comm: string(s.Metric["comm"]), Name: string(s.Metric["comm_name"]), Rank: rank, CommRank: -1, Instance: string(s.Metric["instance"])}
 		if n, err := strconv.Atoi(string(s.Metric["comm_rank"])); err == nil {
 			m.CommRank = n
 		}
@@ -452,6 +453,7 @@ type Count struct {
 	Comm               string
 	Rank               int
 	Started, Completed int64
+	Instance           string
 }
 
 // Counts gives the operation counts of all members of some communicators, as of the last scrape.
@@ -466,13 +468,11 @@ func (d *Directory) Counts(ctx context.Context, job identity.Job, comms []string
 	if err := errors.Join(startedErr, completedErr); err != nil {
 		return nil, err
 	}
-	type key struct {
-		comm model.LabelValue
-		rank model.LabelValue
-	}
+	type key struct{ comm, rank, instance model.LabelValue }
+	keyOf := func(m model.Metric) key { return key{m["comm"], m["rank"], m["instance"]} }
 	done := make(map[key]int64, len(completed))
 	for _, s := range completed {
-		done[key{s.Metric["comm"], s.Metric["rank"]}] = int64(s.Value)
+		done[keyOf(s.Metric)] = int64(s.Value)
 	}
 	out := make([]Count, 0, len(started))
 	for _, s := range started {
@@ -480,8 +480,8 @@ func (d *Directory) Counts(ctx context.Context, job identity.Job, comms []string
 		if err != nil {
 			continue
 		}
-		c := Count{Comm: string(s.Metric["comm"]), Rank: rank, Started: int64(s.Value), Completed: -1}
-		if n, known := done[key{s.Metric["comm"], s.Metric["rank"]}]; known {
+		c := Count{Comm: string(s.Metric["comm"]), Rank: rank, Started: int64(s.Value), Completed: -1, Instance: string(s.Metric["instance"])}
+		if n, known := done[keyOf(s.Metric)]; known {
 			c.Completed = n
 		}
 		out = append(out, c)

@@ -87,6 +87,8 @@ func (s *Session) rings(ctx context.Context, ids []rca.CommID) map[rca.CommID]se
 	wg.Go(func() { counts, countsErr = s.g.Directory.Counts(ctx, s.job, names) })
 	wg.Wait()
 	s.note(cmp.Or(membersErr, countsErr))
+	members = slices.DeleteFunc(members, func(m Member) bool { return !s.scrapedFrom(m.Rank, m.Instance) })
+	counts = slices.DeleteFunc(counts, func(c Count) bool { return !s.scrapedFrom(c.Rank, c.Instance) })
 	s.learn(members)
 	s.count(counts)
 	type place struct {
@@ -239,6 +241,7 @@ func (s *Session) learnMembers(ctx context.Context, ev *rca.Evidence, wanted fun
 	}
 	members, err := s.g.Directory.Members(ctx, s.job, comms)
 	s.note(err)
+	members = slices.DeleteFunc(members, func(m Member) bool { return !s.scrapedFrom(m.Rank, m.Instance) })
 	s.learn(members)
 	return len(members) > 0
 }

@@ -62,6 +62,8 @@ type Node struct {
 	Base  string
 	Ranks []int
 
+	instance string // As Prometheus has it.
+
 	asked bool         // Its state was requested,
 	only  map[int]bool // for these ranks only; nil: for all.
 	told  bool         // Its finished work was requested.
@@ -119,7 +121,7 @@ func (g *Gatherer) Open(ctx context.Context, job identity.Job, hints []Hint) (*S
 		}
 		n := nodes[base]
 		if n == nil {
-			n = &Node{Base: base}
+			n = &Node{Base: base, instance: p.Instance}
 			nodes[base] = n
 			s.nodes = append(s.nodes, n)
 		}
@@ -380,6 +382,7 @@ func (s *Session) Evidence() rca.Evidence {
 	} else {
 		a.ev.Sources = append(a.ev.Sources, "prometheus")
 	}
+	s.move()
 	for _, n := range s.nodes {
 		switch {
 		case n.state != nil:
@@ -433,8 +436,8 @@ type assembly struct {
 type seen struct {
 	rank    rca.Rank
 	process *nodeapi.Process
+	node    *Node
 	alive   bool
-	stands  bool // By Prometheus, this process was there first.
 	created uint64
 	nowNS   uint64
 }
@@ -444,6 +447,9 @@ func (a *assembly) node(n *Node, s *Session) {
 	for i := range n.state.Processes {
 		p := &n.state.Processes[i]
 		if p.JobID != s.job.ID {
+			continue
+		}
+		if !s.speaks(n, int(p.Rank)) {
 			continue
 		}
 		if !s.believes(p) {
@@ -460,15 +466,14 @@ func (a *assembly) node(n *Node, s *Session) {
 			continue
 		}
 		r := seen{
-			rank: Rank(p, n.state.NowNS), process: p, created: p.Identity.CreatedRealNS, nowNS: n.state.NowNS,
-			alive: p.Kernel == nil || alive(p.Kernel.State), stands: s.byRank[int(p.Rank)] == n,
+			rank: Rank(p, n.state.NowNS), process: p, node: n, created: p.Identity.CreatedRealNS, nowNS: n.state.NowNS, alive: lives(p),
 		}
 		r.rank.Host = host
 		if r.rank.ID == int(p.Rank) && a.better(r) {
 			a.seen[r.rank.ID] = r
 		}
 	}
-	a.ev.Facts = append(a.ev.Facts, Facts(n.state.Facts, host)...)
+	a.ev.Facts = append(a.ev.Facts, s.ownFacts(n, host)...)
 	a.ev.Sources = append(a.ev.Sources, n.Base)
 	for _, u := range n.state.Unread {
 		a.ev.Missing = append(a.ev.Missing, rca.Missing{What: "file", Name: u.File, Why: u.Error + " (" + n.Base + ")"})
@@ -491,8 +496,6 @@ func (a *assembly) better(r seen) bool {
 		return true
 	case r.alive != old.alive:
 		return r.alive
-	case r.stands != old.stands:
-		return r.stands
 	default:
 		return r.created > old.created
 	}

@@ -17,6 +17,7 @@ import (
 
 // history is the finished work that one exporter gave.
 type history struct {
+	node  *Node
 	host  string
 	done  finishedOps
 	ranks map[string]int // By file.
@@ -81,7 +82,7 @@ func (s *Session) AskHistory(ctx context.Context, nodes []*Node, span time.Durat
 	var mu sync.Mutex
 	each(nodes, s.g.Exporters.Concurrency, func(n *Node) int64 {
 		n.told = true
-		h, told := history{host: n.Base, ranks: map[string]int{}}, map[string]int{}
+		h, told := history{node: n, host: n.Base, ranks: map[string]int{}}, map[string]int{}
 		theirs := s.strangers(n)
 		bytes, err := s.g.Nodes.Trace(ctx, n.Base, s.job.ID, span, func(line *nodeapi.TraceLine) {
 			switch {
@@ -97,7 +98,7 @@ func (s *Session) AskHistory(ctx context.Context, nodes []*Node, span time.Durat
 			}
 		})
 		if err != nil || h.done.len() == 0 {
-			h = s.historyOfState(n.state)
+			h = s.historyOfState(n)
 			h.short = true
 		}
 		mu.Lock()
@@ -208,9 +209,9 @@ func rate(done []trace.Completion, nowNS uint64) float64 {
 	return out
 }
 
-// historyOfState makes a history of the few completions that a state contains.
-func (s *Session) historyOfState(state *nodeapi.State) history {
-	h := history{ranks: map[string]int{}}
+// historyOfState makes a history of the few completions that an exporter's state contains.
+func (s *Session) historyOfState(n *Node) history {
+	h, state := history{node: n, ranks: map[string]int{}}, n.state
 	if state == nil {
 		return h
 	}
@@ -228,8 +229,8 @@ func (s *Session) historyOfState(state *nodeapi.State) history {
 	return h
 }
 
-// appendSegments appends finished work to a timeline, by rank and start. It leaves out work of an older process of a rank: its
-// clock may belong to another boot.
+// appendSegments appends finished work to a timeline, by rank and start. It leaves out work of another exporter's rank, and of an older
+// process of a rank: its clock may belong to another boot.
 func (h *history) appendSegments(timeline []rca.Segment, a *assembly) []rca.Segment {
 	type place struct {
 		rank, at int
@@ -239,7 +240,7 @@ func (h *history) appendSegments(timeline []rca.Segment, a *assembly) []rca.Segm
 	for i := range h.done.len() {
 		f := h.done.at(i)
 		rank, known := h.ranks[f.file]
-		if known && rank >= 0 && a.seen[rank].process != nil && a.seen[rank].process.File == f.file {
+		if of := a.seen[rank]; known && rank >= 0 && of.node == h.node && of.process.File == f.file {
 			order = append(order, place{rank, i, f.segment.Start})
 		}
 	}

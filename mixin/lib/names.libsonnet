@@ -8,8 +8,9 @@ function(config) {
   // The labels of the alert as matchers; %q quotes what a job calls itself.
   local matchers = 'printf `%s` %s' % [std.join(',', [l + '=%q' for l in config.jobLabels]), std.join(' ', ['$labels.' + l for l in config.jobLabels])],
   local of(metric, more='') = q.metric(metric, '%[1]s' + more),
-  // Who a rank is. A host that two exporters say they run on is named for neither.
-  local info = '(%s unless on (host) (count by (host) (group by (host, instance) (culprit_exporter_build_info{%s, host!=""})) > 1))' % [of('culprit_nccl_process_info'), config.exporterSelector],
+  // Who a rank is. A host that two exporters say they run on, of themselves or of their processes, is named for neither.
+  local processes = of('culprit_nccl_process_info'),
+  local info = '(%s unless on (host) (count by (host) (group by (host, instance) (culprit_exporter_build_info{%s, host!=""} or %s)) > 1))' % [processes, config.exporterSelector, processes],
   local most = 4,
 
   // Asks for the likeliest few and says the same of each.
