@@ -217,6 +217,24 @@ func TestQueriesReadOurSeriesAlone(t *testing.T) {
 	}
 }
 
+// A target can give any label but those of the scrape configuration. Facts about a host come from targets that cannot choose which host that
+// is, or from the scrape job of the exporter that says so.
+func TestFactsAreNotAnybodys(t *testing.T) {
+	for _, q := range config.Default().Prometheus.NodeEvidence {
+		text, err := q.Fill([]string{"node-0"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		bound := `{job=~".*dcgm.*",Hostname=`
+		if q.Host == "instance" {
+			bound = "{instance="
+		}
+		if got := strings.Count(text, bound); got == 0 || got != strings.Count(text, "{") {
+			t.Errorf("%s of %s: %s reads anybody's series", q.Kind, q.Component, text)
+		}
+	}
+}
+
 var selectors = regexp.MustCompile(`((?:job_id:)?culprit_[a-z_:]+|ALERTS[A-Z_]*)(\{[^}]*\})?`)
 
 func checkSelectors(t *testing.T, queries []string) {

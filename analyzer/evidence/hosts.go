@@ -8,6 +8,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -25,6 +26,9 @@ import (
 
 // HostClaim says that the exporter of an instance calls its host so.
 type HostClaim struct{ Host, Instance string }
+
+// hostName is what hosts are called. Letters of other alphabets would look like another host's name.
+var hostName = regexp.MustCompile(`^[A-Za-z0-9_]([A-Za-z0-9_-]*\.?)*$`)
 
 // sameHost reports whether two names may be of one host: they differ in case, or one is the short form of the other.
 func sameHost(a, b string) bool {
@@ -48,6 +52,9 @@ func boundHost(value, instance string) string {
 // scrape, by what they said last. What became of a target that is no more says nothing.
 const hostsQuery = `(group by (host, instance) (%[1]s or last_over_time(%[1]s[%[2]s]) and on (instance) up{%[3]s} == 0) or group by (host, instance) (%[4]s))`
 
+// Addresses of exporters that another one gives as the name of its host.
+const addressesQuery = `label_replace(group by (instance) (%[1]s), "host", "$1", "instance", "(.*?)(:[0-9]+)?") and on (host) %[2]s unless on (host, instance) %[2]s`
+
 // ClaimedHosts gives the hosts that may have been claimed by several exporters, with all that claim them. Names with a domain are among
 // them where another begins alike, and all names with capital letters, as PromQL cannot compare names but for their case.
 func (d *Directory) ClaimedHosts(ctx context.Context, job identity.Job) ([]HostClaim, error) {
@@ -70,16 +77,18 @@ func (d *Directory) ClaimedHosts(ctx context.Context, job identity.Job) ([]HostC
 	}
 	capital, _ := named(`host=~".*[A-Z].*"`)
 	short := fmt.Sprintf(`label_replace(%s, "short", "$1", "host", "([^.]*).*")`, all)
-	var twice, capitals model.Vector
-	var twiceErr, capitalsErr error
+	exporters, _ := config.Query(d.cfg.Queries.Exporters, `host!=""`)
+	var twice, capitals, addresses model.Vector
+	var twiceErr, capitalsErr, addressesErr error
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		twice, twiceErr = d.vector(ctx, fmt.Sprintf("%[1]s and on (short) (count by (short) (group by (short, instance) (%[1]s)) > 1)", short))
 	})
 	wg.Go(func() { capitals, capitalsErr = d.vector(ctx, capital) })
+	wg.Go(func() { addresses, addressesErr = d.vector(ctx, fmt.Sprintf(addressesQuery, exporters, all)) })
 	wg.Wait()
 	var out []HostClaim
-	for _, s := range slices.Concat(twice, capitals) {
+	for _, s := range slices.Concat(twice, capitals, addresses) {
 		if c := (HostClaim{string(s.Metric["host"]), string(s.Metric["instance"])}); !slices.Contains(out, c) {
 			out = append(out, c)
 		}
@@ -87,7 +96,7 @@ func (d *Directory) ClaimedHosts(ctx context.Context, job identity.Job) ([]HostC
 	slices.SortFunc(out, func(a, b HostClaim) int {
 		return cmp.Or(cmp.Compare(a.Host, b.Host), cmp.Compare(a.Instance, b.Instance))
 	})
-	return out, cmp.Or(twiceErr, capitalsErr)
+	return out, cmp.Or(twiceErr, capitalsErr, addressesErr)
 }
 
 // rivals gives the other instances that claim the host of an instance.
@@ -108,15 +117,16 @@ func (s *Session) callHosts(processes []Process, claims []HostClaim) {
 		if p.Host == "" || p.Instance == "" {
 			continue
 		}
-		others := rivals(claims, p.Host, p.Instance)
-		if len(others) == 0 {
+		why := "the exporter at " + p.Instance + " says that it runs on it, and that is no name of a host"
+		if others := rivals(claims, p.Host, p.Instance); len(others) > 0 {
+			why = fmt.Sprintf("the exporters at %s say that they run on it", strings.Join(slices.Sorted(slices.Values(append(others, p.Instance))), " and "))
+		} else if hostName.MatchString(p.Host) || s.g.Directory.cfg.HostLabel != "" {
 			continue
 		}
 		if s.hosts == nil {
 			s.hosts = map[string]string{}
 		}
-		s.hosts[p.Host] = fmt.Sprintf("the exporters at %s say that they run on it, so its ranks are called by the address of their exporter",
-			strings.Join(slices.Sorted(slices.Values(append(others, p.Instance))), " and "))
+		s.hosts[p.Host] = why + ", so its ranks are called by the address of their exporter"
 		p.Host = p.Instance
 	}
 }

@@ -69,6 +69,9 @@ func TestClaimedHosts(t *testing.T) {
 		{"in its processes' series alone", func(a, evil string) model.Vector {
 			return model.Vector{shows("a", a), shows("a", evil), shows("evil", evil)}
 		}, "a", "a", false, ""},
+		{"a name that looks like another's", nil, "\u0430", "a", true, ""}, // A letter of another alphabet.
+		{"a name with a space", nil, "a ", "a", true, ""},
+		{"the address of another exporter", func(_, _ string) model.Vector { return model.Vector{shows("gpu-7", "gpu-7:9850")} }, "gpu-7", "gpu-7", true, ""},
 		{"the host is down", func(_, evil string) model.Vector {
 			return model.Vector{shows("down", evil), shows("down", "down:9850")} // By what that one said last.
 		}, "down", "down", true, ""},
