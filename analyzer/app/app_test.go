@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -60,11 +61,16 @@ func quick(c *cluster, ams ...*alertmanager) *config.Config {
 
 func start(t *testing.T, cfg *config.Config, storage string) *analyzer {
 	t.Helper()
+	return startLogging(t, cfg, storage, promslog.NewNopLogger())
+}
+
+func startLogging(t *testing.T, cfg *config.Config, storage string, logger *slog.Logger) *analyzer {
+	t.Helper()
 	if err := cfg.Check(); err != nil {
 		t.Fatal(err)
 	}
 	reg := prometheus.NewPedanticRegistry()
-	app, err := New(cfg, storage, promslog.NewNopLogger(), reg)
+	app, err := New(cfg, storage, logger, reg)
 	if err != nil {
 		t.Fatal(err)
 	}

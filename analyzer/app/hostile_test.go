@@ -4,15 +4,22 @@
 package app
 
 import (
+	"bytes"
+	"compress/gzip"
 	"io"
+	"io/fs"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
+	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
 	promconfig "github.com/prometheus/common/config"
+	"github.com/prometheus/common/promslog"
 
 	"github.com/culprit-project/culprit/trace/nodeapi"
 )
@@ -166,5 +173,122 @@ func TestKindsOfRequests(t *testing.T) {
 		if got != tc.want || kinds[got] == nil {
 			t.Errorf("%s %s is of kind %q, want %q", tc.method, tc.path, got, tc.want)
 		}
+	}
+}
+
+// lines is a log.
+type lines struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+// Names of jobs stay names: in files, in the log, in queries, on pages and in addresses.
+func TestHostileNames(t *testing.T) {
+	root := t.TempDir()
+	storage := filepath.Join(root, "a", "storage")
+	c, am, log := newCluster(t, 1), newAlertmanager(t), &lines{}
+	c.hang(1, nodeapi.ProcessGone)
+	a := startLogging(t, quick(c, am), storage, promslog.New(&promslog.Config{Writer: log}))
+	names := []string{
+		"../../../../tmp/x", "/etc/passwd", "..", "x/../../y", `..\..\x`, "a\x00b", "forged\nlevel=error msg=forged\r\n", "\x1b[2J\u009b2J", "\u202egnp.exe",
+		`{{ template "x" }}{{ .Values }}${jndi:ldap://x}$(reboot)`, `x"} or vector(1) #`, `x",job_id=~".*`, "`|'", "<script>alert(1)</script><img src=x onerror=alert(1)>",
+		"http://169.254.169.254/latest", "unix:///run/docker.sock", "@169.254.169.254", "[::1]:9850", "%2e%2e%2f", "Infinity", "-1", strings.Repeat("n", 1<<12),
+	}
+	for _, name := range names {
+		attack := trouble("CulpritJobStalled", "instance", name, "rank", name, "comm", name)
+		attack.labels["job_id"] = name
+		a.push(0, attack)
+	}
+	c.change(func() {
+		for _, p := range c.processes {
+			p.Pod, p.Namespace, p.GPU = names[6], names[9], names[13]
+		}
+	})
+	a.push(0, trouble("CulpritJobStalled"))
+	eventually(t, "the page", func() bool { return len(am.verdicts()) > 0 })
+	for _, name := range names {
+		for _, path := range []string{"/job?id=" + url.QueryEscape(name), "/api/v1/incidents/" + url.PathEscape(name), "/api/v1/incidents/" + url.PathEscape(name) + "/evidence.tar.gz", "/incidents/" + url.PathEscape(name)} {
+			var text string
+			if code := a.get(path, &text); code >= http.StatusInternalServerError && code != http.StatusServiceUnavailable {
+				t.Errorf("%s: status %d: %.200s", path, code, text)
+			}
+			if strings.Contains(text, "<script>alert(1)") || strings.Contains(text, "<img src=x") || strings.Contains(text, "root:") {
+				t.Errorf("%s gives %.200s", path, text)
+			}
+		}
+	}
+	a.stop()
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() && !strings.HasPrefix(path, storage) {
+			t.Errorf("%s is written", path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	log.mu.Lock()
+	defer log.mu.Unlock()
+	for line := range strings.Lines(log.text.String()) {
+		if !strings.HasPrefix(line, "time=") || strings.ContainsAny(strings.TrimSuffix(line, "\n"), "\r\x1b\u009b\x00") {
+			t.Errorf("the log has a line %q", line)
+		}
+	}
+	for _, query := range c.queries {
+		if strings.Contains(query, "} or vector(1)") && !strings.Contains(query, `\"} or vector(1)`) {
+			t.Errorf("a name leaves its string: %s", query)
+		}
+	}
+}
+
+// Bodies that cost more than they bring, and such as two readers would understand differently.
+func TestHostileBodies(t *testing.T) {
+	a := start(t, quick(newCluster(t, 1)), "")
+	var bomb bytes.Buffer
+	w := gzip.NewWriter(&bomb)
+	if _, err := w.Write(make([]byte, 64<<20)); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	const alert = `{"status":"firing","labels":{"alertname":"CulpritJobStalled","culprit":"trigger","kind":"hang","job_id":"one","job_id":"two"},"startsAt":"2026-11-28T12:00:00Z"}`
+	for _, tc := range []struct {
+		name, body, encoding string
+		want                 int
+	}{
+		{"packed", bomb.String(), "gzip", http.StatusBadRequest},
+		{"nested", `{"version":"4","alerts":` + strings.Repeat("[", 1<<20), "", http.StatusBadRequest},
+		{"nested where nothing is read", `{"version":"4","x":` + strings.Repeat(`{"a":`, 1<<20), "", http.StatusBadRequest},
+		{"no number", `{"version":"4","truncatedAlerts":NaN,"alerts":[]}`, "", http.StatusBadRequest},
+		{"a number without end", `{"version":"4","truncatedAlerts":1e999,"alerts":[]}`, "", http.StatusBadRequest},
+		{"no JSON behind JSON", `{"version":"4","alerts":[]}{"version":"4"`, "", http.StatusBadRequest},
+		{"one key twice", `{"version":"4","status":"firing","alerts":[` + alert + `]}`, "", http.StatusOK},
+	} {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, a.server.URL+"/api/v1/alerts", strings.NewReader(tc.body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Content-Type", "application/json")
+		if tc.encoding != "" {
+			r.Header.Set("Content-Encoding", tc.encoding)
+		}
+		resp, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if resp.StatusCode != tc.want {
+			t.Errorf("%s: status %d, want %d", tc.name, resp.StatusCode, tc.want)
+		}
+	}
+	if list := a.incidents(); len(list) != 1 || list[0].JobID != "two" {
+		t.Errorf("incidents are %+v", list)
 	}
 }

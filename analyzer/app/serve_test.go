@@ -4,7 +4,9 @@
 package app
 
 import (
+	"bufio"
 	"context"
+	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -116,6 +118,25 @@ func TestServe(t *testing.T) {
 	}
 	if _, text := get("/metrics"); !strings.Contains(text, "culprit_analyzer_config_last_reload_successful 0") {
 		t.Error("the failed reload is not to be seen")
+	}
+	// Headers that are too large, or that a proxy before the analyzer may read differently.
+	for header, want := range map[string]string{
+		"X: " + strings.Repeat("x", 96<<10):                         "431",
+		"Content-Length: 5\r\nContent-Length: 6":                    "400",
+		"Transfer-Encoding: xchunked":                               "501",
+		"Content-Length: -1":                                        "400",
+		"Transfer-Encoding: chunked\r\nTransfer-Encoding: identity": "501",
+		"X: a\x00b": "400",
+	} {
+		conn, err := net.Dial("tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(conn, "POST /api/v1/alerts HTTP/1.1\r\nHost: culprit\r\nContent-Type: application/json\r\n%s\r\n\r\n", header)
+		status, err := bufio.NewReader(conn).ReadString('\n')
+		if conn.Close(); err != nil || !strings.HasPrefix(status, "HTTP/1.1 "+want) {
+			t.Errorf("header %.40q: %q, %v, want %s", header, status, err, want)
+		}
 	}
 	// A stranger's connections, of which no request comes, give way.
 	for range maxClientConnections + 20 {
