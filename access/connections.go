@@ -23,7 +23,8 @@ func ClosedReasons() []string { return []string{ClosedSilent, ClosedCrowded} }
 
 // Connections bounds the connections of a server, in all and of one client. Each takes some ten kilobytes, whoever made it: a place among them is
 // free for whoever reaches the server, but not for long. A request that got in, behind the server's authentication where it has one, proves
-// a connection. When there are too many, those give way that have proved nothing, then those that rest, of the client that has most.
+// a connection. When there are too many, those give way that have proved nothing, all such together counting as one client: addresses cost
+// nothing. Where another client has more, those of it that rest do.
 type Connections struct {
 	most, perClient int
 	silence         time.Duration
@@ -108,7 +109,7 @@ func (c *Connections) add(conn net.Conn) {
 	if c.clients[k.client] > c.perClient {
 		c.shut(c.victim(k, k.client), ClosedCrowded)
 	} else if len(c.open) > c.most {
-		c.shut(c.victim(k, c.largest()), ClosedCrowded)
+		c.shut(c.victim(k, c.crowd()), ClosedCrowded)
 	}
 }
 
@@ -130,23 +131,44 @@ func (c *Connections) expire(k *connection) {
 	}
 }
 
+// crowd is the client that gives way: of those who have proved nothing the one with most, unless another one has proved more than all these
+// have.
+func (c *Connections) crowd() string {
+	proved, unproved, all := map[string]int{}, map[string]int{}, 0
+	for _, k := range c.open {
+		if k.proved {
+			proved[k.client]++
+		} else {
+			unproved[k.client]++
+			all++
+		}
+	}
+	if client, n := largest(proved); n > all {
+		return client
+	}
+	client, n := largest(unproved)
+	if n == 1 {
+		return "" // They are alike: the oldest of all.
+	}
+	return client
+}
+
 // largest is the client with most connections.
-func (c *Connections) largest() string {
-	out, most := "", 0
-	for client, n := range c.clients {
+func largest(clients map[string]int) (out string, most int) {
+	for client, n := range clients {
 		if n > most || n == most && client < out {
 			out, most = client, n
 		}
 	}
-	return out
+	return out, most
 }
 
-// victim chooses who gives way for a newcomer: of the client's, the oldest that proved nothing, else that rests longest. Of those at work none
-// does: then it is the newcomer.
+// victim chooses who gives way for a newcomer: of the client's, or of anybody's, the oldest that proved nothing, else that rests longest. Of
+// those at work none does: then it is the newcomer.
 func (c *Connections) victim(newcomer *connection, client string) *connection {
 	best := newcomer
 	for _, k := range c.open {
-		if k == newcomer || k.client != client || k.proved && !k.resting {
+		if k == newcomer || client != "" && k.client != client || k.proved && !k.resting {
 			continue
 		}
 		if best == newcomer || best.proved && !k.proved || best.proved == k.proved && k.since.Before(best.since) {

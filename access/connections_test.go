@@ -225,7 +225,46 @@ func TestCrowdGivesWay(t *testing.T) {
 	c.prove(conns["e"])
 	c.state(conns["e"], http.StateActive)
 	add("i", "10.0.0.1:6")
-	want("befghi") // a rests.
+	want("abeghi") // f is the oldest that proved nothing, now that each client has one such.
+}
+
+// TestCrowdOfAddresses has somebody with very many addresses, of which each makes one connection. One address of IPv6 is a whole network's, and
+// connections that proved something do not give way to those that prove nothing, whoever has most.
+func TestCrowdOfAddresses(t *testing.T) {
+	own.has(net.ParseIP("10.0.0.1"))
+	for name, address := range map[string]string{"addresses": "203.0.%d.%d:1", "networks": "[2001:db8:%x:%x::1]:1", "one network": "[2001:db8::%x:%x]:1"} {
+		t.Run(name, func(t *testing.T) {
+			c := NewConnections(64, 16, time.Hour, nil)
+			var friends []*fakeConn
+			for i := range 3 {
+				friends = append(friends, &fakeConn{addr: fmt.Sprintf("10.0.0.2:%d", i)})
+				c.state(friends[i], http.StateNew)
+				c.prove(friends[i])
+				c.state(friends[i], http.StateIdle)
+			}
+			crowd := 0
+			for i := range 200 {
+				strangers := &fakeConn{addr: fmt.Sprintf(address, i/100, i%100)}
+				c.state(strangers, http.StateNew)
+				if i == 150 {
+					friends = append(friends, &fakeConn{addr: "10.0.0.1:1"}) // It has not had the time to say anything.
+					c.state(friends[3], http.StateNew)
+				}
+				crowd = len(c.open)
+				if i == 160 {
+					c.prove(friends[3])
+				}
+			}
+			for i, k := range friends {
+				if k.closed {
+					t.Errorf("connection %d of others is closed", i)
+				}
+			}
+			if limit := map[string]int{"one network": 16 + 4}[name]; limit > 0 && crowd > limit || crowd > 64 {
+				t.Errorf("%d connections are open", crowd)
+			}
+		})
+	}
 }
 
 // fakeConn is a connection of which only the address counts.

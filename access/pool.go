@@ -6,6 +6,7 @@ package access
 import (
 	"net"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 )
@@ -114,16 +115,23 @@ const thisHost = "this host"
 func peer(r *http.Request) string { return clientAt(r.RemoteAddr) }
 
 // clientAt is an address without its port. Any program of this host can connect from each of the host's addresses, of which 127.0.0.0/8
-// alone has millions: together they are one client.
+// alone has millions: together they are one client. So is a network of IPv6 with its 2^64 addresses: whoever has one has all.
 func clientAt(address string) string {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
 		host = address
 	}
-	if ip := net.ParseIP(host); ip != nil && (ip.IsLoopback() || own.has(ip)) {
+	zoneless, _, _ := strings.Cut(host, "%")
+	switch ip := net.ParseIP(zoneless); {
+	case ip == nil:
+		return host
+	case ip.IsLoopback() || own.has(ip):
 		return thisHost
+	case ip.To4() == nil:
+		return ip.Mask(net.CIDRMask(64, 128)).String() + "/64"
+	default:
+		return ip.String() // Also of one that is written as an address of IPv6.
 	}
-	return host
 }
 
 // own are the addresses of this host.
