@@ -90,21 +90,28 @@ func (f *Format) Alerts(inc *incident.Incident) []Alert {
 				}
 			}
 		}
-		tidy(labels)
-		tidy(annotations)
+		f.tidy(labels, f.Labels)
+		f.tidy(annotations, map[string]string{"link": annotations["link"], "runbook_url": annotations["runbook_url"]})
 		out = append(out, Alert{Labels: labels, Annotations: annotations, StartsAt: startsAt, GeneratorURL: annotations["link"]})
 	}
 	return out
 }
 
-// tidy leaves out what is empty, and what in a name would be a command in a chat: receivers send labels and annotations as they are.
-func tidy(texts map[string]string) {
+// tidy leaves out what is empty, and what in a name would be a command or a link in a chat: receivers send labels and annotations as they are.
+// What is ours stays.
+func (f *Format) tidy(texts, ours map[string]string) {
+	own := ""
+	if f.ExternalURL != "" {
+		own = strings.TrimRight(f.ExternalURL, "/") + "/"
+	}
 	for name, value := range texts {
 		if value == "" {
 			delete(texts, name)
 			continue
 		}
-		texts[name] = mention.Plain(value)
+		if value != ours[name] {
+			texts[name] = mention.Plain(value, own)
+		}
 	}
 }
 

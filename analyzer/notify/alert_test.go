@@ -247,7 +247,8 @@ func TestExternalCommand(t *testing.T) {
 
 // Names that processes chose are no commands where alerts arrive.
 func TestNamesAreNoCommands(t *testing.T) {
-	const evil = "<!channel> <@U1> <https://evil.example|Runbook> @here"
+	const evil = "<!channel> <@U1> <https://evil.example|Runbook> @here @bob [Runbook](https://evil.example) <at>Bob</at> https://own.example.evil"
+	const dashboard = "https://grafana.example/d/jobs"
 	at := time.Now()
 	inc := &incident.Incident{
 		ID: "a", JobID: evil, JobLabels: map[string]string{"owner": evil}, State: incident.Open, OpenedAt: at, Labels: map[string]string{"team": evil},
@@ -257,17 +258,26 @@ func TestNamesAreNoCommands(t *testing.T) {
 			Culprits: []rca.Culprit{{Rank: 1, Host: evil, GPU: evil, Pod: evil, Group: evil, NIC: evil, Why: evil}},
 		},
 	}
-	alerts := (&Format{MaxAlerts: 8, Labels: map[string]string{"site": evil}}).Alerts(inc)
+	alerts := (&Format{
+		MaxAlerts: 8, Labels: map[string]string{"dashboard": dashboard}, ExternalURL: "https://own.example", ExternalCommand: "ssh bastion",
+	}).Alerts(inc)
 	if len(alerts) != 1 {
 		t.Fatalf("%d alerts", len(alerts))
 	}
 	for _, texts := range []map[string]string{alerts[0].Labels, alerts[0].Annotations} {
 		for name, text := range texts {
-			for _, command := range []string{"<!", "<@", "<https:", "@here"} {
+			if text == dashboard || name == "link" {
+				continue
+			}
+			for _, command := range []string{"<!", "<@", "<https:", "@here", "@bob", "](", "<at>", "https://evil", "https://own.example.evil"} {
 				if strings.Contains(text, command) {
 					t.Errorf("%s has %q: %s", name, command, text)
 				}
 			}
 		}
+	}
+	if got := alerts[0]; got.Labels["dashboard"] != dashboard || got.Annotations["link"] != "https://own.example/incidents/a" ||
+		!strings.Contains(got.Annotations["description"], "Then open: https://own.example/incidents/a\n") {
+		t.Errorf("what is ours is changed: %+v", got)
 	}
 }
