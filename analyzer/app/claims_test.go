@@ -5,6 +5,7 @@ package app
 
 import (
 	"encoding/json"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"regexp"
@@ -107,6 +108,29 @@ func TestJobsOfOneName(t *testing.T) {
 	a.get("/incidents/"+inc.ID, &html)
 	if !strings.Contains(html, "owner 1002") || !strings.Contains(html, "users 1001 and 1002 and 1003") {
 		t.Error("the incident's page does not tell whose job it is")
+	}
+}
+
+// Jobs of one name and two users hang at once. Each has its own page, with its own rank.
+func TestTwoOwnersInTrouble(t *testing.T) {
+	n, am := newNamesakes(t, "1001", "1002"), newAlertmanager(t)
+	n["1001"].hang(0, nodeapi.ProcessStopped)
+	n["1002"].hang(1, nodeapi.ProcessGone)
+	n.own()
+	cfg := quick(n["1002"], am)
+	cfg.Prometheus.URL = n.prometheus(t).URL
+	a := start(t, cfg, "")
+	a.push(0, trouble("CulpritJobStalled", "owner", "1002"), trouble("CulpritJobStalled", "owner", "1001"))
+	want := map[string]string{"1001": "0", "1002": "1"}
+	eventually(t, "both pages", func() bool {
+		got := map[string]string{}
+		for _, v := range am.verdicts() {
+			got[v.Labels["owner"]] = v.Labels["rank"]
+		}
+		return maps.Equal(got, want)
+	})
+	if list := a.incidents(); len(list) != 2 {
+		t.Errorf("%d incidents", len(list))
 	}
 }
 
