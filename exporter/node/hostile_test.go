@@ -99,6 +99,11 @@ func TestHostileFilesCostOthersNothing(t *testing.T) {
 				t.Fatal(err)
 			}
 		}, nil},
+		{"another name of another job's file", func(t *testing.T, _ *rig, path string) {
+			if err := os.Link(filepath.Join(filepath.Dir(path), "good.trace"), path); err != nil {
+				t.Fatal(err)
+			}
+		}, nil},
 		{"a FIFO that nobody writes to", func(t *testing.T, _ *rig, path string) {
 			if err := syscall.Mkfifo(path, 0o600); err != nil {
 				t.Fatal(err)
