@@ -6,15 +6,18 @@ package offline
 import (
 	"archive/tar"
 	"bytes"
+	"context"
 	"encoding/binary"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/culprit-project/culprit/analyzer/offline/diagnosis"
 	"github.com/culprit-project/culprit/analyzer/offline/flightrecorder/frtest"
@@ -166,6 +169,36 @@ func TestWellPacked(t *testing.T) {
 	put(t, dir, "dumps.tar.gz", gzipped(t, tarred(t, dumps)))
 	l := load.Loader{MaxFile: 64 << 20, MaxTotal: 1, Progress: load.NewProgress(io.Discard, false)}
 	got, err := l.Load(t.Context(), []string{dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantVerdict(t, diagnosis.Diagnose(got, diagnosis.Options{}), rca.NotEntered, rca.CauseNotCalled, 9, 14)
+}
+
+// TestOddFiles has in a folder what is no dump, and what a link leads to: devices, FIFOs, and files of the kernel that wait for more, which root
+// may open. The verdict from the dumps beside them stays.
+func TestOddFiles(t *testing.T) {
+	dir := write(t, moe())
+	if err := syscall.Mkfifo(filepath.Join(dir, "fifo"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("unix", filepath.Join(dir, "socket"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	for name, target := range map[string]string{
+		"zero": "/dev/zero", "random": "/dev/urandom", "terminal": "/dev/tty", "kernel": "/proc/kmsg", "memory": "/proc/self/mem", "round": ".", "gone": "nowhere",
+		"to-fifo": "fifo",
+	} {
+		if err := os.Symlink(target, filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	loader := load.Loader{MaxFile: 4 << 20, Progress: load.NewProgress(io.Discard, false)}
+	got, err := loader.Load(ctx, []string{dir})
 	if err != nil {
 		t.Fatal(err)
 	}

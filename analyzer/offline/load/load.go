@@ -18,6 +18,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 )
 
 // File is what became of one file, or of one member of an archive.
@@ -97,7 +98,7 @@ func (l *Loader) Load(ctx context.Context, paths []string) (*Collection, error) 
 func (l *Loader) one(ctx context.Context, in input, got *Collection, room *budget, total *allowance) {
 	var r io.Reader = l.Stdin
 	if in.path != stdinPath {
-		f, err := os.Open(in.path)
+		f, err := in.open()
 		if err != nil {
 			add(got, &got.Files, File{Path: in.path, Error: fmt.Sprintf("opening: %v", unwrapPath(err))})
 			return
@@ -115,9 +116,39 @@ func (l *Loader) one(ctx context.Context, in input, got *Collection, room *budge
 
 // input is a file to read.
 type input struct {
-	path string
-	size int64 // As the directory says; 0 unknown.
+	path  string
+	size  int64 // As the directory says; 0 unknown.
+	found bool  // In a folder that was named.
 }
+
+// open opens a file. What nobody named is not waited for: a link may lead to a file of the kernel that gives what comes, such as /proc/kmsg.
+func (in *input) open() (io.ReadCloser, error) {
+	if !in.found {
+		return os.Open(in.path)
+	}
+	fd, err := syscall.Open(in.path, syscall.O_RDONLY|syscall.O_CLOEXEC|syscall.O_NONBLOCK, 0)
+	return unwaited(fd), err
+}
+
+// unwaited is a descriptor of which a read that would have to wait fails. Those of the package os wait all the same.
+type unwaited int
+
+func (fd unwaited) Read(p []byte) (int, error) {
+	for {
+		n, err := syscall.Read(int(fd), p)
+		switch {
+		case errors.Is(err, syscall.EINTR):
+		case err != nil:
+			return 0, err
+		case n == 0 && len(p) > 0:
+			return 0, io.EOF
+		default:
+			return n, nil
+		}
+	}
+}
+
+func (fd unwaited) Close() error { return syscall.Close(int(fd)) }
 
 const stdinPath = "-"
 
@@ -125,10 +156,10 @@ const stdinPath = "-"
 func expand(paths []string) ([]input, error) {
 	var out []input
 	seen := map[string]bool{}
-	add := func(path string, size int64) error {
+	add := func(path string, size int64, found bool) error {
 		if clean := filepath.Clean(path); !seen[clean] {
 			seen[clean] = true
-			out = append(out, input{path, size})
+			out = append(out, input{path, size, found})
 		}
 		if len(out) > maxFiles {
 			return fmt.Errorf("more than %d files", maxFiles)
@@ -138,7 +169,7 @@ func expand(paths []string) ([]input, error) {
 	for _, p := range paths {
 		if p == stdinPath || p == "" { // The command line's parser turns a lone dash into nothing.
 			p = stdinPath
-			if err := add(p, 0); err != nil {
+			if err := add(p, 0, false); err != nil {
 				return nil, err
 			}
 			continue
@@ -148,7 +179,7 @@ func expand(paths []string) ([]input, error) {
 			return nil, fmt.Errorf("looking at %s: %w", p, unwrapPath(err))
 		}
 		if !info.IsDir() {
-			if err := add(p, info.Size()); err != nil {
+			if err := add(p, info.Size(), false); err != nil {
 				return nil, err
 			}
 			continue
@@ -157,7 +188,7 @@ func expand(paths []string) ([]input, error) {
 			switch {
 			case err != nil && path != p && d.IsDir():
 				// Opening it says why it is not read. The rest is.
-				if err := add(path, 0); err != nil {
+				if err := add(path, 0, true); err != nil {
 					return err
 				}
 				return fs.SkipDir
@@ -175,7 +206,7 @@ func expand(paths []string) ([]input, error) {
 			if err != nil || !info.Mode().IsRegular() {
 				return nil // A dangling link is no input.
 			}
-			return add(path, info.Size())
+			return add(path, info.Size(), true)
 		})
 		if err != nil {
 			return nil, fmt.Errorf("looking into %s: %w", p, unwrapPath(err))
