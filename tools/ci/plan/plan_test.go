@@ -12,7 +12,9 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -96,6 +98,24 @@ func newRunner(t *testing.T) (*Runner, *bytes.Buffer) {
 		Root: dir, Out: out, Env: os.Environ(), Logs: filepath.Join(dir, "logs"), StateFile: filepath.Join(dir, "deep", "state.json"),
 		Tree: "tree", Interval: time.Hour,
 	}, out
+}
+
+// TestNotesSideBySide: steps that end at the same time are all noted.
+func TestNotesSideBySide(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "state.json")
+	const steps = 32
+	var g sync.WaitGroup
+	for i := range steps {
+		g.Go(func() {
+			if err := note(file, strconv.Itoa(i), Record{OK: true}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	g.Wait()
+	if state, err := Load(file); err != nil || len(state) != steps {
+		t.Errorf("%d of %d steps are noted, %v", len(state), steps, err)
+	}
 }
 
 func TestRun(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"syscall"
 	"time"
 )
 
@@ -43,8 +44,19 @@ func Load(file string) (State, error) {
 	return state, nil
 }
 
-// note adds one record to the file: another run may have written others meanwhile.
-func note(file, name string, r Record) error {
+// note adds one record to the file. Steps that run side by side, and other runs, add theirs meanwhile: one at a time does.
+func note(file, name string, r Record) (err error) {
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		return fmt.Errorf("writing how a run ended: %w", err)
+	}
+	lock, err := os.OpenFile(file+".lock", os.O_CREATE|os.O_RDWR, 0o644)
+	if err != nil {
+		return fmt.Errorf("writing how a run ended: %w", err)
+	}
+	defer func() { err = errors.Join(err, lock.Close()) }()
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
+		return fmt.Errorf("waiting for %s: %w", lock.Name(), err)
+	}
 	state, err := Load(file)
 	if err != nil {
 		return err
@@ -52,9 +64,6 @@ func note(file, name string, r Record) error {
 	state[name] = r
 	text, err := json.MarshalIndent(state, "", "  ")
 	if err != nil {
-		return fmt.Errorf("writing how a run ended: %w", err)
-	}
-	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 		return fmt.Errorf("writing how a run ended: %w", err)
 	}
 	next, err := os.CreateTemp(filepath.Dir(file), ".state-")
