@@ -4,6 +4,8 @@
 package model
 
 import (
+	"slices"
+
 	"github.com/culprit-project/culprit/analyzer/rca/observe"
 )
 
@@ -53,17 +55,7 @@ type World struct {
 
 // has reports whether one of the kinds of fault holds at a node.
 func (w *World) has(n int32, ks ...Kind) bool {
-	for _, f := range w.Faults {
-		if !w.at(f, n) {
-			continue
-		}
-		for _, k := range ks {
-			if f.Kind == k {
-				return true
-			}
-		}
-	}
-	return false
+	return slices.ContainsFunc(w.Faults, func(f Fault) bool { return slices.Contains(ks, f.Kind) && w.at(f, n) })
 }
 
 // at reports whether a fault is at a node.
