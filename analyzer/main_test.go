@@ -7,13 +7,17 @@ import (
 	"bytes"
 	"compress/gzip"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/culprit-project/culprit/analyzer/offline"
 )
@@ -24,11 +28,32 @@ const patience = 4 * time.Minute
 // asAnalyzer in the environment of the test's own program makes it the analyzer, so that no test links one.
 const asAnalyzer = "CULPRIT_TEST_AS_ANALYZER"
 
+// asOwner in its environment takes the right to read everything from it, which root has.
+const asOwner = "CULPRIT_TEST_AS_OWNER"
+
 func TestMain(m *testing.M) {
+	if os.Getenv(asOwner) != "" && os.Geteuid() == 0 {
+		onlyOwner()
+	}
 	if os.Getenv(asAnalyzer) != "" {
 		main()
 	}
 	os.Exit(m.Run())
+}
+
+// onlyOwner begins the program again without the right to read everything. What it cannot drop fails the test.
+func onlyOwner() {
+	runtime.LockOSThread()
+	err := errors.Join(
+		unix.Prctl(unix.PR_CAPBSET_DROP, unix.CAP_DAC_OVERRIDE, 0, 0, 0),
+		unix.Prctl(unix.PR_CAPBSET_DROP, unix.CAP_DAC_READ_SEARCH, 0, 0, 0),
+		os.Unsetenv(asOwner),
+	)
+	if err == nil {
+		err = syscall.Exec("/proc/self/exe", os.Args, os.Environ())
+	}
+	fmt.Fprintln(os.Stderr, "beginning again as the owner of files:", err)
+	os.Exit(1)
 }
 
 // analyzer is a call of the program.
@@ -79,29 +104,15 @@ func TestWrongCalls(t *testing.T) {
 // TestFoldersOfOthers: a folder that cannot be looked into costs itself, and is named.
 func TestFoldersOfOthers(t *testing.T) {
 	dir := t.TempDir()
-	closed, log := filepath.Join(dir, "closed"), filepath.Join(dir, "train.log")
+	closed := filepath.Join(dir, "closed")
 	if err := errors.Join(
 		os.Mkdir(closed, 0o000),
-		os.WriteFile(log, []byte("[rank1]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n"), 0o600),
+		os.WriteFile(filepath.Join(dir, "train.log"), []byte("[rank1]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n"), 0o600),
 	); err != nil {
 		t.Fatal(err)
 	}
 	cmd := analyzer(t, "analyze", "--quiet", dir)
-	if os.Geteuid() == 0 { // Root reads everything, and nobody else the folder of the test's program.
-		const nobody = 65534
-		program := filepath.Join(t.TempDir(), "culprit-analyzer")
-		text, err := os.ReadFile(cmd.Path)
-		if err := errors.Join(err, os.WriteFile(program, text, 0o600)); err != nil {
-			t.Fatal(err)
-		}
-		for _, path := range []string{filepath.Dir(dir), dir, log, filepath.Dir(program), program} {
-			if err := os.Chmod(path, 0o755); err != nil {
-				t.Fatal(err)
-			}
-		}
-		cmd.Path = program
-		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
-	}
+	cmd.Env = append(cmd.Env, asOwner+"=1")
 	out, _ := cmd.CombinedOutput()
 	if !strings.Contains(string(out), closed+": opening: permission denied") || !strings.Contains(string(out), "rank 1") {
 		t.Errorf("status %d:\n%s", cmd.ProcessState.ExitCode(), out)

@@ -219,7 +219,7 @@ func whyNothing(paths []string, files []load.File) string {
 	strange := func(f load.File) bool { return strings.HasPrefix(f.Error, load.NotRecognised) }
 	switch {
 	case len(files) == 0:
-		return strings.Join(paths, " and ") + " has no files"
+		return "no files in " + strings.Join(paths, " and ")
 	case slices.ContainsFunc(files, strange):
 		return fmt.Sprintf("none of %d files is of a kind that is understood", len(files))
 	case slices.ContainsFunc(files, func(f load.File) bool { return f.Kind == "" }):

@@ -299,7 +299,7 @@ func TestNothingToAnalyze(t *testing.T) {
 	put(t, strange, "x", []byte("hello\n"))
 	put(t, broken, "x.gz", []byte{0x1f, 0x8b, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9})
 	for dir, want := range map[string]string{
-		empty: empty + " has no files", strange: "none of 1 files is of a kind that is understood", broken: "none of 1 files could be read",
+		empty: "no files in " + empty, strange: "none of 1 files is of a kind that is understood", broken: "none of 1 files could be read",
 	} {
 		if code, _, errs := run(t, "", dir); code != ExitData || !strings.Contains(errs, "nothing to analyze: "+want) {
 			t.Errorf("exit code %d, %q; want %q", code, errs, want)

@@ -4,7 +4,9 @@
 package doctor
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"net/http"
 
 	httpconfig "github.com/prometheus/common/config"
@@ -18,11 +20,14 @@ func NewClient(file string) (*http.Client, error) {
 	}
 	cfg, _, err := httpconfig.LoadHTTPConfigFile(file)
 	if err != nil {
-		return nil, fmt.Errorf("reading %s: %w", file, err)
+		if e, ok := errors.AsType[*fs.PathError](err); ok {
+			err = e.Err
+		}
+		return nil, fmt.Errorf("--http.config.file=%s: %w", file, err)
 	}
 	c, err := httpconfig.NewClientFromConfig(*cfg, "culprit-doctor")
 	if err != nil {
-		return nil, fmt.Errorf("using %s: %w", file, err)
+		return nil, fmt.Errorf("--http.config.file=%s: %w", file, err)
 	}
 	c.Timeout = timeout
 	return c, nil

@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
@@ -158,7 +159,7 @@ func describe(data []byte) string {
 	case bytes.HasPrefix(head, []byte("\x7fELF")):
 		return "a program"
 	case looksJSON(head):
-		if err := json.Unmarshal(data, new(json.RawMessage)); err != nil && strings.Contains(err.Error(), "unexpected end") {
+		if err := json.NewDecoder(bytes.NewReader(data)).Decode(new(json.RawMessage)); errors.Is(err, io.ErrUnexpectedEOF) {
 			return fmt.Sprintf("JSON that ends early, after %d bytes", len(data))
 		}
 		return "JSON of another kind"
