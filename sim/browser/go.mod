@@ -48,3 +48,5 @@ require (
 )
 
 replace github.com/culprit-project/culprit => ../..
+
+replace github.com/culprit-project/culprit/lab => ../../lab

@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"github.com/culprit-project/culprit/internal/cli"
-	"github.com/culprit-project/culprit/sim/nccl"
+	"github.com/culprit-project/culprit/lab/nccl"
 	"github.com/culprit-project/culprit/sim/stack"
 )
 

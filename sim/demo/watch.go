@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/culprit-project/culprit/analyzer/rca"
-	"github.com/culprit-project/culprit/sim/nccl/matrix"
+	"github.com/culprit-project/culprit/sim/matrix"
 	"github.com/culprit-project/culprit/sim/stack"
 )
 

@@ -63,7 +63,7 @@ var (
 	cluster  = slices.DeleteFunc(setup.AllPrograms(), func(name string) bool { return name == "culprit-sim" })
 	mixin    = setup.Needs{Tools: []string{"promtool", "amtool", "jsonnet", "jsonnetfmt", "jsonnet-lint"}}
 	jobs     = setup.Needs{Programs: []string{"shim", "ringjob"}}
-	nccl     = setup.Needs{Programs: []string{"shim", "ncclrun", "culprit-nccl"}}
+	nccl     = setup.Needs{Programs: []string{"shim", "ncclrun", "nccl-get"}}
 	chromium = setup.Packages("Chromium", `command -v chromium || command -v chromium-browser || command -v google-chrome || [[ -n ${CHROMIUM:-} ]]`, "chromium")
 	clang    = setup.Packages("clang 19, LLVM 19, libbpf", `command -v clang-19 && command -v llvm-strip-19 && [[ -e /usr/include/bpf/bpf_helpers.h ]]`, "clang-19", "llvm-19", "libbpf-dev")
 	npm      = setup.Packages("npm", `command -v npm || [[ -e $AXE ]]`, "npm")
@@ -117,7 +117,7 @@ func real(getenv func(string) string) setup.Needs {
 }
 
 // library gets releases of NCCL for the tests that run on them.
-const library = `[[ ${NCCL:-short} == none ]] || bin/culprit-nccl get "${NCCL:-short}"
+const library = `[[ ${NCCL:-short} == none ]] || bin/nccl-get "${NCCL:-short}"
 `
 
 var tasks = []task{
@@ -143,7 +143,7 @@ var tasks = []task{
 	},
 	{
 		name: "nccl", about: "Download the releases NCCL= of the NCCL library into .cache/nccl, each once.", settings: "NCCL=all", needs: nccl,
-		script: `bin/culprit-nccl get "${NCCL:-all}"`,
+		script: `bin/nccl-get "${NCCL:-all}"`,
 	},
 	{
 		name: "release", about: "Build what is published into build/release/dist: tarballs, deb, rpm, images, SBOM, provenance, checksums.",
@@ -180,7 +180,8 @@ var tasks = []task{
 		about: "Unit tests in Go; fuzz targets on their seeds. Of tests that draw jobs at random, a share.",
 		// The linters vet. What draws jobs makes much garbage, and little of it lives.
 		script: `export GOGC=400
-			go test -short -vet=off -timeout 30m $(go list ./... | grep -v -e /sim/e2e -e /sim/ringjob/ -e /sim/fakegpu/ -e /sim/ncclrun/)
+			go test -short -vet=off -timeout 30m $(go list ./... | grep -v -e /sim/e2e -e /sim/ringjob/ -e /sim/components/attach -e /sim/components/nvml)
+			go test -C lab -short -vet=off -timeout 30m ./cmd/... ./nccl/... ./ncclrecord/...
 			go test -C sim/scorecard -short -vet=off -timeout 30m ./...`,
 	},
 	{
@@ -195,11 +196,12 @@ var tasks = []task{
 			PYTHON=$(command -v python3) go test -tags pyspy -run RealPython ./analyzer/app`,
 	},
 	{
-		name: "test-fakegpu", where: inTest, lane: plan.Waits, took: minute, first: "two downloads of NCCL", needs: nccl, settings: "NCCL=short",
+		name: "test-fakegpu", where: inTest, lane: plan.Waits, took: minute, first: "two downloads of NCCL", needs: nccl.And(setup.Needs{Programs: []string{"culprit-exporter"}}), settings: "NCCL=short",
 		about: "The played GPU and its NVML, on the newest and the oldest release of NCCL. NCCL=none downloads none.",
-		script: library + `make --silent --no-print-directory -C sim/fakegpu tests
-			make --silent --no-print-directory -C sim/fakegpu/nvml tests
-			go test -timeout 60m -count=1 ./sim/fakegpu/...`,
+		script: library + `make --silent --no-print-directory -C lab/fakegpu tests
+			make --silent --no-print-directory -C lab/fakegpu/nvml tests
+			go test -C lab -timeout 60m -count=1 ./fakegpu/...
+			go test -timeout 60m -count=1 ./sim/components/nvml`,
 	},
 	{
 		name: "test-nccl-short", where: inTest, lane: plan.Waits, took: 2 * minute, first: "two downloads of NCCL", needs: stack, settings: "NCCL=short",
@@ -213,7 +215,8 @@ var tasks = []task{
 		about: "Run the pinned linters on Go and on the rules.",
 		needs: setup.Needs{Tools: []string{"golangci-lint", "pint", "jsonnet"}},
 		script: `bin/tools/golangci-lint run ./...
-			(cd sim/scorecard && "$OLDPWD"/bin/tools/golangci-lint run ./...)
+			root=$PWD
+			for module in lab sim/scorecard; do (cd "$module" && "$root"/bin/tools/golangci-lint run ./...); done
 			rendered=$(mktemp -d)
 			trap 'rm -rf "$rendered"' EXIT
 			mixin/generate.sh --into "$rendered"
@@ -248,8 +251,9 @@ var tasks = []task{
 	},
 	{
 		name: "test-ncclrun", where: inLong, lane: plan.Alone, took: 3 * minute, first: "two downloads of NCCL", needs: built, settings: "NCCL=short",
-		about:  "The training program on the newest and the oldest release of NCCL; jobs that nobody prepared, by probes. Needs root.",
-		script: library + `go test -timeout 60m -count=1 ./sim/ncclrun/...`,
+		about: "The training program on the newest and the oldest release of NCCL; jobs that nobody prepared, by probes. Needs root.",
+		script: library + `go test -C lab -timeout 60m -count=1 ./ncclrun/...
+			go test -timeout 60m -count=1 ./sim/components/attach`,
 	},
 	{
 		name: "test-nccl-ci", where: inLong, lane: plan.Alone, took: 7 * minute, first: "four downloads of NCCL", needs: stack, settings: "NCCL=ci",
@@ -406,7 +410,7 @@ var tasks = []task{
 		about:  "The list of test-nccl-ci N times on a machine kept busy; goes on where it was ended, FRESH=1 starts over.",
 		script: `bin/culprit-nccl test --list=ci --nccl="${NCCL:-ci}" ${FRESH:+--fresh} --out=build/nccl-flaky --repeat="${N:-20}" --load=4`,
 	},
-	{name: "nccl-report", took: second, needs: nccl, about: "Print the results of test-nccl again.", script: `bin/culprit-nccl report`},
+	{name: "nccl-report", took: second, needs: setup.Needs{Programs: []string{"culprit-nccl"}}, about: "Print the results of test-nccl again.", script: `bin/culprit-nccl report`},
 	{
 		name: "chaos", needs: stack, settings: "MINUTES=5 CLOCK= SEED=", took: 6 * minute,
 		about: "For MINUTES kill, stop, delay and fill the disks of all services at random beside faulty jobs: nothing lost, paged twice or paged for an innocent. " +
@@ -449,8 +453,8 @@ var tasks = []task{
 	{
 		name: "bench-nccl", needs: nccl, settings: "NCCL=2.30.7 OTHERS=", took: 5 * minute,
 		about: "What the shim's callbacks cost inside the real NCCL. Wants a quiet machine.",
-		script: `bin/culprit-nccl get "${NCCL:-2.30.7}"
-			go run ./sim/ncclrecord bench --library ".cache/nccl/${NCCL:-2.30.7}/libnccl.so.2" ${OTHERS:+--others "$OTHERS"}`,
+		script: `bin/nccl-get "${NCCL:-2.30.7}"
+			go run github.com/culprit-project/culprit/lab/ncclrecord bench --library ".cache/nccl/${NCCL:-2.30.7}/libnccl.so.2" ${OTHERS:+--others "$OTHERS"}`,
 	},
 	{
 		name: "verdict-corpus", needs: setup.Needs{Programs: []string{"culprit-sim"}}, settings: "BLIND=1001,1002,1003 HARM=sample", took: 15 * minute,
@@ -493,13 +497,13 @@ var tasks = []task{
 	},
 	{
 		name: "nccl-record", needs: nccl, settings: "NCCL=\"2.30.7 …\" AGAIN=", took: 10 * minute,
-		about:  "Record the callbacks of releases of NCCL (in .cache/nccl) that sim/ncclrecord/testdata lacks; AGAIN=1 records all again.",
-		script: `go run ./sim/ncclrecord record ${AGAIN:+--again} ${NCCL:-}`,
+		about:  "Record the callbacks of releases of NCCL (in .cache/nccl) that lab/ncclrecord/testdata lacks; AGAIN=1 records all again.",
+		script: `go run github.com/culprit-project/culprit/lab/ncclrecord record ${AGAIN:+--again} ${NCCL:-}`,
 	},
 	{
-		name: "nccl-behaviour", took: 10 * second, about: "Write results/nccl-behaviour.md, what NCCL's callbacks did in the recordings in sim/ncclrecord/testdata.",
+		name: "nccl-behaviour", took: 10 * second, about: "Write results/nccl-behaviour.md, what NCCL's callbacks did in the recordings in lab/ncclrecord/testdata.",
 		script: `mkdir -p results
-			go run ./sim/ncclrecord document >results/nccl-behaviour.md`,
+			go run github.com/culprit-project/culprit/lab/ncclrecord document >results/nccl-behaviour.md`,
 	},
 	{
 		name: "pictures", needs: stack.And(browser), took: 3 * minute,

@@ -152,7 +152,7 @@ func TestCommand(t *testing.T) {
 func TestSharedPins(t *testing.T) {
 	require := regexp.MustCompile(`(?m)^(?:require )?\s*(\S+) (v\S+)`)
 	pinned, by := map[string]string{}, map[string]string{}
-	for _, module := range []string{".", "sim/scorecard", "sim/browser", "mixin/promtest"} {
+	for _, module := range []string{".", "lab", "sim/scorecard", "sim/browser", "mixin/promtest"} {
 		text, err := os.ReadFile(filepath.Join(root, module, "go.mod"))
 		if err != nil {
 			t.Fatal(err)

@@ -19,9 +19,9 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/culprit-project/culprit/lab/nccl/draw"
 	"github.com/culprit-project/culprit/sim/jsonl"
-	"github.com/culprit-project/culprit/sim/nccl/draw"
-	"github.com/culprit-project/culprit/sim/nccl/matrix"
+	"github.com/culprit-project/culprit/sim/matrix"
 	"github.com/culprit-project/culprit/sim/stack"
 )
 

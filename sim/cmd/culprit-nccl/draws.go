@@ -14,9 +14,9 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/culprit-project/culprit/lab/nccl/draw"
 	"github.com/culprit-project/culprit/sim/jsonl"
-	"github.com/culprit-project/culprit/sim/nccl/draw"
-	"github.com/culprit-project/culprit/sim/nccl/matrix"
+	"github.com/culprit-project/culprit/sim/matrix"
 )
 
 const (
@@ -55,7 +55,7 @@ func (t *test) runDraws(ctx context.Context, s *settings, versions []string) err
 		d := &results[i]
 		if d.Fate.Failed() && !slices.Contains(listed, d.Job) {
 			text, _ := json.Marshal(d.Job) // Of numbers and strings.
-			fmt.Printf("to run it on every machine until it has passed, add to sim/nccl/draw/again.jsonl:\n%s\n", text)
+			fmt.Printf("to run it on every machine until it has passed, add to lab/nccl/draw/again.jsonl:\n%s\n", text)
 		}
 	}
 	return err

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/culprit-project/culprit/sim/nccl/draw"
-	"github.com/culprit-project/culprit/sim/nccl/matrix"
+	"github.com/culprit-project/culprit/lab/nccl/draw"
+	"github.com/culprit-project/culprit/sim/matrix"
 )
 
 // TestAgain: a job that failed is run until it has passed ten times on end; one that was listed, too; one that passed is not.

@@ -1,7 +1,7 @@
 // Copyright 2026 The Culprit Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Command culprit-nccl gets releases of NCCL and runs faults on them, from the library's callbacks to the page. It exits 0
+// Command culprit-nccl runs faults on releases of NCCL, from the library's callbacks to the page. It exits 0
 // when all that was run is right, 1 when something is wrong, 2 when it could not run.
 package main
 
@@ -12,14 +12,11 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"time"
 
-	"github.com/alecthomas/kingpin/v2"
-
 	"github.com/culprit-project/culprit/internal/cli"
-	"github.com/culprit-project/culprit/sim/nccl"
+	"github.com/culprit-project/culprit/lab/nccl"
 )
 
 const (
@@ -37,12 +34,10 @@ func run() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // A second signal ends the process, whatever it is in.
-	app := cli.New("culprit-nccl", "Get releases of NCCL, and run faults on them from the library's callbacks to the page. No GPU is needed.")
+	app := cli.New("culprit-nccl", "Run faults on releases of NCCL, from the library's callbacks to the page. No GPU is needed.")
 	var s settings
 	app.Flag("root", "Repository root.").Default(".").StringVar(&s.root)
 	commands := map[string]func(context.Context, *settings) error{}
-	listCommand(app, commands)
-	getCommand(app, commands)
 	testCommand(app, commands)
 	reportCommand(app, commands)
 	burnCommand(app, commands)
@@ -79,54 +74,4 @@ func (s *settings) store() *nccl.Store {
 // say prints a line with the time of day.
 func say(format string, args ...any) {
 	fmt.Printf("%s %s\n", time.Now().Format(time.TimeOnly), fmt.Sprintf(format, args...))
-}
-
-func listCommand(app *kingpin.Application, commands map[string]func(context.Context, *settings) error) {
-	cmd := app.Command("list", "List the releases that are known.")
-	commands[cmd.FullCommand()] = func(_ context.Context, s *settings) error {
-		store := s.store()
-		for _, r := range nccl.Releases() {
-			var notes []string
-			if len(r.Torch) > 0 {
-				notes = append(notes, "pinned by PyTorch "+strings.Join(r.Torch, ", "))
-			}
-			if len(r.Sets) > 0 {
-				notes = append(notes, "in "+strings.Join(r.Sets, " and "))
-			}
-			if store.Has(r) {
-				notes = append(notes, "here")
-			}
-			fmt.Printf("%-8s %s\n", r.Version, strings.Join(notes, "; "))
-		}
-		return nil
-	}
-}
-
-func getCommand(app *kingpin.Application, commands map[string]func(context.Context, *settings) error) {
-	cmd := app.Command("get", "Download releases and make their layouts.")
-	list := cmd.Arg("releases", "Versions, minors, all, ci, short.").Required().String()
-	where := cmd.Flag("dir", "Where they go; empty: .cache/nccl.").String()
-	commands[cmd.FullCommand()] = func(ctx context.Context, s *settings) error {
-		releases, err := nccl.Select(*list)
-		if err != nil {
-			return err
-		}
-		store := s.store()
-		if *where != "" {
-			store.Dir = *where
-		}
-		var failed error
-		for _, r := range releases {
-			lib, err := store.Get(ctx, r)
-			if ctx.Err() != nil {
-				return ctx.Err()
-			}
-			if err != nil {
-				failed = errors.Join(failed, err)
-				continue
-			}
-			say("NCCL %s: %s", lib.Version, lib.Path)
-		}
-		return failed
-	}
 }

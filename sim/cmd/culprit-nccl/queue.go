@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/culprit-project/culprit/sim/nccl/matrix"
+	"github.com/culprit-project/culprit/sim/matrix"
 )
 
 // queue hands out cases and knows how many are done. Many may use it at once.

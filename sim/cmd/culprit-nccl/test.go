@@ -21,9 +21,9 @@ import (
 	"github.com/alecthomas/kingpin/v2"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/culprit-project/culprit/lab/nccl"
 	"github.com/culprit-project/culprit/sim/jsonl"
-	"github.com/culprit-project/culprit/sim/nccl"
-	"github.com/culprit-project/culprit/sim/nccl/matrix"
+	"github.com/culprit-project/culprit/sim/matrix"
 	"github.com/culprit-project/culprit/sim/stack"
 )
 

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/culprit-project/culprit/sim/nccl/matrix"
+	"github.com/culprit-project/culprit/sim/matrix"
 )
 
 // TestUnrepeated: an interrupted repetition goes on with the cases that its round lacks.

@@ -13,7 +13,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/culprit-project/culprit/sim/train/jobtest"
+	"github.com/culprit-project/culprit/lab/train/jobtest"
 )
 
 var (

@@ -28,10 +28,11 @@ var programs = map[string]program{
 	"shim":    {folders: []string{"ncclshim"}},
 	"ringjob": {folders: []string{"sim/ringjob"}},
 	// The training program on the real library, with the played GPU and the recorder.
-	"ncclrun":          {folders: []string{"sim/ncclrun", "sim/ncclrecord"}},
+	"ncclrun":          {folders: []string{"lab/ncclrun", "lab/ncclrecord"}},
 	"culprit-exporter": {pkg: "./exporter"},
 	"culprit-analyzer": {pkg: "./analyzer"},
 	"culprit-demo":     {pkg: "./sim/demo"},
+	"nccl-get":         {pkg: "./cmd/nccl-get", module: "lab"},
 	"culprit-nccl":     {pkg: "./sim/cmd/culprit-nccl"},
 	"culprit-sim":      {pkg: "./cmd/culprit-sim", module: "sim/scorecard"},
 }
