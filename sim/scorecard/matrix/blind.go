@@ -36,12 +36,7 @@ func Blind(seed uint64, runs int) []Case {
 		if sc.group == GroupSlow {
 			later += longer(&w, known)
 		}
-		for k := range c.Config.Faults {
-			if f := &c.Config.Faults[k]; f.At > 0 {
-				f.At += later
-			}
-		}
-		c.Config.Until += later
+		c.postpone(later)
 		if sc.group == GroupSlow {
 			c.Config.Until += longer(&w, w.watched())
 		}

@@ -17,7 +17,7 @@ import (
 
 // Case is one run of the matrix.
 type Case struct {
-	Name     string // scenario/severity/workload/seed, and what is not usual of level and scrape interval.
+	Name     string // scenario/severity/workload/seed, and what is not usual of age, level and scrape interval.
 	Scenario string
 	Group    string // hang, slow, healthy or benign.
 	Workload string
@@ -149,6 +149,7 @@ type Options struct {
 	Harm     string          // none, sample (or empty), all, or the name of one.
 	Scrape   time.Duration   // Interval; 0: 5 s.
 	Levels   []cluster.Level // Of evidence; empty: kernel events for all, and the others for the jobs of levelWorkload.
+	Later    time.Duration   // By how much later than in a job's first minute what stops it begins.
 }
 
 // Whole reports whether the options choose the whole matrix of their mode, so that its floors apply.
@@ -194,6 +195,10 @@ func Cases(opt Options) []Case {
 			}
 			for seed := range opt.seeds(&sc, &w) {
 				c := makeCase(sc, &w, opt.Seed+uint64(seed))
+				if c.Group == GroupHang && opt.Later > 0 {
+					c.postpone(opt.Later)
+					c.Name += "/+" + opt.Later.String()
+				}
 				c.Harms = opt.harmsOf(&c)
 				out = append(out, slices.DeleteFunc(opt.atLevels(&c), func(at Case) bool { return !opt.Wants(&at) })...)
 			}
@@ -238,6 +243,16 @@ func (sc *scenario) takes(w *workload) bool {
 	h := fnv.New32a()
 	h.Write([]byte(sc.name + "/" + sc.severity))
 	return able[int(h.Sum32())%len(able)] == w.name
+}
+
+// postpone has everything begin later, and the run end so much later.
+func (c *Case) postpone(by time.Duration) {
+	for i := range c.Config.Faults {
+		if f := &c.Config.Faults[i]; f.At > 0 {
+			f.At += by
+		}
+	}
+	c.Config.Until += by
 }
 
 func makeCase(sc scenario, w *workload, seed uint64) Case {
