@@ -34,8 +34,10 @@ import (
 	"github.com/culprit-project/culprit/exporter/proc"
 	"github.com/culprit-project/culprit/exporter/pyspy"
 	"github.com/culprit-project/culprit/exporter/ras"
+	"github.com/culprit-project/culprit/exporter/stall"
 	"github.com/culprit-project/culprit/exporter/sysfile"
 	"github.com/culprit-project/culprit/exporter/uprobe"
+	"github.com/culprit-project/culprit/internal/httpfile"
 	"github.com/culprit-project/culprit/trace/nodeapi"
 )
 
@@ -45,6 +47,8 @@ const (
 	// RAS asks all processes of the job: at most so long, and not more often.
 	rasTimeout     = 30 * time.Second
 	minRASInterval = 10 * time.Second
+	// triggerTimeout is how long an Alertmanager may take for a trigger.
+	triggerTimeout = 3 * time.Second
 	// gcPercent is by how much the heap may grow between two collections.
 	gcPercent = 40
 )
@@ -140,6 +144,9 @@ func newExporter(log *slog.Logger, s *settings) (*exporter, error) {
 	if *s.collector["uprobe"] {
 		e.addProbes()
 	}
+	if len(s.trigger.URLs) > 0 {
+		return e, e.addTrigger()
+	}
 	return e, nil
 }
 
@@ -232,6 +239,23 @@ func (e *exporter) addRAS() {
 	e.set.Add("ras", c)
 	e.evidence.Add("ras", c)
 	e.background = append(e.background, c.Run)
+}
+
+// addTrigger posts the stall trigger from here.
+func (e *exporter) addTrigger() error {
+	s := e.settings
+	var err error
+	if s.trigger.Client, err = httpfile.NewClient("--trigger.http.config.file", s.triggerAs, "culprit-exporter", triggerTimeout); err != nil {
+		return err
+	}
+	s.trigger.Log = e.log
+	w, err := stall.New(e.sampler, s.trigger)
+	if err != nil {
+		return err
+	}
+	e.registry.MustRegister(w)
+	e.background = append(e.background, w.Run)
+	return nil
 }
 
 // addProbes follows processes without the shim, where the kernel lets it.

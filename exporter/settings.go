@@ -23,6 +23,7 @@ import (
 	"github.com/culprit-project/culprit/exporter/kubelet"
 	"github.com/culprit-project/culprit/exporter/node"
 	"github.com/culprit-project/culprit/exporter/ras"
+	"github.com/culprit-project/culprit/exporter/stall"
 	"github.com/culprit-project/culprit/internal/cli"
 	"github.com/culprit-project/culprit/trace/nodeapi"
 )
@@ -49,6 +50,8 @@ type settings struct {
 	nccl       collector.NCCLOptions
 	history    history.Options
 	kafka      kafka.Options
+	trigger    stall.Options
+	triggerAs  string           // File with what triggers are posted with.
 	collector  map[string]*bool // Switched on, by name.
 	telemetry  string           // Path of the metrics.
 	sysfs      string
@@ -77,7 +80,7 @@ type settings struct {
 
 func parseFlags(args []string) (*settings, error) {
 	app := cli.New("culprit-exporter", "Prometheus exporter for the collective communication of training jobs.")
-	s := &settings{web: webflag.AddFlags(app, ":9850"), log: &promslog.Config{}, collector: map[string]*bool{}}
+	s := &settings{web: webflag.AddFlags(app, ":9850"), log: &promslog.Config{}, collector: map[string]*bool{}, trigger: stall.Options{Labels: map[string]string{}}}
 	promslogflag.AddFlags(app, s.log)
 
 	app.Flag("web.telemetry-path", "Path under which metrics are served.").Default("/metrics").StringVar(&s.telemetry)
@@ -111,6 +114,10 @@ func parseFlags(args []string) (*settings, error) {
 	app.Flag("kafka.broker", "Stream everything that is read to this Kafka broker (host:port). Repeatable.").StringsVar(&s.kafka.Brokers)
 	app.Flag("kafka.topic", "Topic to stream to.").Default("culprit-trace").StringVar(&s.kafka.Topic)
 	app.Flag("kafka.tls", "Speak TLS to the brokers.").BoolVar(&s.kafka.TLS)
+	app.Flag("trigger.url", "URL of an Alertmanager, such as http://alertmanager:9093. The exporter posts the trigger for a job that has stopped to it, "+
+		"without waiting for scrapes. Repeatable; each gets all. Default: only Prometheus's rules trigger.").StringsVar(&s.trigger.URLs)
+	app.Flag("trigger.http.config.file", "Credentials, certificates and headers for that, as Prometheus's http_config.").StringVar(&s.triggerAs)
+	app.Flag("trigger.label", "Label that Prometheus adds to its alerts (external_labels), as NAME=VALUE. Repeatable.").StringMapVar(&s.trigger.Labels)
 
 	detail, chosen := s.addCollectors(app)
 	app.Command("serve", "Serve metrics, state and history; done where no command is named.").Default()

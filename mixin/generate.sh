@@ -2,7 +2,7 @@
 # Copyright 2026 The Culprit Authors
 # SPDX-License-Identifier: Apache-2.0
 #
-# generate.sh renders mixin/ into rules/ and dashboards/. Git keeps the rules for scrapes every 5 s; those for rarer scrapes
+# generate.sh renders mixin/ into rules/, dashboards/ and exporter/stall/rule.json. Git keeps the rules for scrapes every 5 s; those for rarer scrapes
 # (rules/scrape-*) are rendered here and on release.
 #   generate.sh --into DIR     renders into DIR/rules and DIR/dashboards
 #   generate.sh --check [DIR]  fails when the committed files are not what is rendered, or what --into has rendered into DIR
@@ -14,9 +14,10 @@ jsonnet=$root/bin/tools/jsonnet
 
 # render DIR renders everything into DIR, which has no rules and dashboards yet.
 render() {
-  mkdir -p "$1/rules" "$1/dashboards"
+  mkdir -p "$1/rules" "$1/dashboards" "$1/exporter/stall"
   "$jsonnet" --string --create-output-dirs --multi "$1/rules" "$root/mixin/lib/rules.jsonnet" >/dev/null
   "$jsonnet" --multi "$1/dashboards" "$root/mixin/lib/dashboards.jsonnet" >/dev/null
+  "$jsonnet" --output-file "$1/exporter/stall/rule.json" "$root/mixin/lib/stall.jsonnet"
 }
 
 case ${1:-} in
@@ -36,9 +37,9 @@ case ${1:-} in
       trap 'rm -rf "$into"' EXIT
       render "$into"
     fi
-    for kind in rules dashboards; do
+    for kind in rules dashboards exporter/stall/rule.json; do
       diff --unified --recursive --exclude=tests --exclude='*.go' --exclude='scrape-*' "$root/$kind" "$into/$kind" || {
-        echo "mixin: $kind/ is not what mixin/ renders; run mixin/generate.sh" >&2
+        echo "mixin: $kind is not what mixin/ renders; run mixin/generate.sh" >&2
         exit 1
       }
     done

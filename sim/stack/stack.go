@@ -50,6 +50,8 @@ type Config struct {
 	PeerTimeout time.Duration
 	// AnalyzerStorage keeps incidents over a restart.
 	AnalyzerStorage bool
+	// Triggers has the exporters post their own triggers to Alertmanager, beside those of the rules.
+	Triggers bool
 	// Interval is Prometheus's scrape and evaluation interval.
 	Interval time.Duration
 	Log      *slog.Logger
@@ -152,12 +154,18 @@ func (s *Stack) startExporters() error {
 	}
 	for i := range s.hosts {
 		h := &s.hosts[i]
-		h.proc, err = startProcess(s.cfg.Dir, "exporter-"+h.name, env[i], nil, filepath.Join(s.cfg.BinDir, "culprit-exporter"),
-			"--web.listen-address="+h.addr,
-			"--trace.dir="+h.traces,
-			"--host-name="+h.name,
+		args := []string{
+			"--web.listen-address=" + h.addr,
+			"--trace.dir=" + h.traces,
+			"--host-name=" + h.name,
 			"--no-trace.search", // The processes of all played hosts are this host's.
-		)
+		}
+		if s.cfg.Triggers {
+			for _, a := range s.alertmanagers {
+				args = append(args, "--trigger.url=http://"+a.addr)
+			}
+		}
+		h.proc, err = startProcess(s.cfg.Dir, "exporter-"+h.name, env[i], nil, filepath.Join(s.cfg.BinDir, "culprit-exporter"), args...)
 		if err != nil {
 			return err
 		}
