@@ -291,7 +291,7 @@ func (b *builder) alone(n int32, a *active, r *rca.Rank) {
 		b.own(n, -1, a.inst, -1, pick(len(in.joins) == 1, &insideSetup, &insideSetupPerhaps))
 		return
 	}
-	if len(in.joins) > 1 || left+1 < int(b.x.Comms[in.key.comm].Size) || oneSided(a.op.Func) {
+	if len(in.joins) > 1 || left+1 < b.x.Comms[in.key.comm].Size || oneSided(a.op.Func) {
 		b.own(n, -1, a.inst, -1, &alonePerhaps)
 		return
 	}
