@@ -27,6 +27,9 @@ type Outcome struct {
 	// Scrape is the interval in seconds where the matrix has the same run at its own; else 0.
 	Scrape float64 `json:"scrape_seconds,omitempty"`
 
+	// Young: the fault came in the job's first half minute, and the matrix has the same run of a job that has settled.
+	Young bool `json:"young,omitempty"`
+
 	Slowdown float64 `json:"slowdown"` // Mean iteration after the fault over before.
 	// Effect: the fault had any: a hang needs the job to stand still, slowness iterations longer by 10%.
 	Effect bool `json:"effect"`
@@ -73,7 +76,7 @@ type Outcome struct {
 func NewOutcome(c *matrix.Case) Outcome {
 	o := Outcome{
 		Name: c.Name, Scenario: c.Scenario, Group: c.Group, Workload: c.Workload, Severity: c.Severity, Ranks: c.Ranks,
-		Seed: c.Seed, Level: string(c.Level), Drawn: c.Drawn,
+		Seed: c.Seed, Level: string(c.Level), Drawn: c.Drawn, Young: c.Young,
 	}
 	if c.Rescraped {
 		o.Scrape = c.Scrape.Seconds()

@@ -33,8 +33,11 @@ func Blind(seed uint64, runs int) []Case {
 		sc := d.scenario()
 		c := makeCase(sc, &w, d.next())
 		later := time.Duration(d.n(int(15 * time.Second)))
-		if sc.group == GroupSlow {
+		switch {
+		case sc.group == GroupSlow:
 			later += longer(&w, known)
+		case sc.group == GroupHang && i%2 == 1: // Every second job has settled.
+			later += settled
 		}
 		c.postpone(later)
 		if sc.group == GroupSlow {

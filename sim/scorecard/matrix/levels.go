@@ -22,12 +22,12 @@ const levelWorkload = "gpt-32"
 var otherScrapes = []time.Duration{time.Second, 15 * time.Second}
 
 // atLevels gives a case at each level of evidence and scrape interval that it is run at. The quick matrix leaves out slowness that
-// calls alone would have to show: almost all of it is told as unknown.
+// calls alone would have to show, as almost all of it is told as unknown, and has young jobs with kernel events only.
 func (o *Options) atLevels(c *Case) []Case {
 	levels := o.Levels
 	if len(levels) == 0 {
 		levels = cluster.Levels
-		if c.Workload != levelWorkload {
+		if c.Workload != levelWorkload || o.Quick && c.Young {
 			levels = levels[:1]
 		}
 		if o.Quick && c.Group == GroupSlow {
@@ -35,7 +35,7 @@ func (o *Options) atLevels(c *Case) []Case {
 		}
 	}
 	out := atScrape(c, levels, cmp.Or(o.Scrape, usualScrape), false)
-	if !o.Quick && c.Workload == levelWorkload && c.Seed == o.Seed && (o.Scrape == 0 || o.Scrape == usualScrape) {
+	if !o.Quick && c.Workload == levelWorkload && !c.Young && c.Seed == o.Seed && (o.Scrape == 0 || o.Scrape == usualScrape) {
 		for _, interval := range otherScrapes {
 			out = append(out, atScrape(c, levels, interval, true)...)
 		}

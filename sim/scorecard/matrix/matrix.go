@@ -6,6 +6,7 @@
 package matrix
 
 import (
+	"cmp"
 	"fmt"
 	"hash/fnv"
 	"slices"
@@ -29,6 +30,8 @@ type Case struct {
 	Scrape   time.Duration  // Interval.
 	// Rescraped: the matrix has the same case at its own interval.
 	Rescraped bool
+	// Young: the fault begins in the job's first half minute, and the matrix has the same in a job that has settled.
+	Young bool
 	// Ask: the engine is asked at this time even when nothing triggers, as a person would; 0 never.
 	Ask   time.Duration
 	Drawn bool // By Blind, not from the matrix.
@@ -149,7 +152,7 @@ type Options struct {
 	Harm     string          // none, sample (or empty), all, or the name of one.
 	Scrape   time.Duration   // Interval; 0: 5 s.
 	Levels   []cluster.Level // Of evidence; empty: kernel events for all, and the others for the jobs of levelWorkload.
-	Later    time.Duration   // By how much later than in a job's first minute what stops it begins.
+	Later    time.Duration   // So much later than in a job's first half minute begins what stops it; 0: settled.
 }
 
 // Whole reports whether the options choose the whole matrix of their mode, so that its floors apply.
@@ -195,12 +198,10 @@ func Cases(opt Options) []Case {
 			}
 			for seed := range opt.seeds(&sc, &w) {
 				c := makeCase(sc, &w, opt.Seed+uint64(seed))
-				if c.Group == GroupHang && opt.Later > 0 {
-					c.postpone(opt.Later)
-					c.Name += "/+" + opt.Later.String()
-				}
 				c.Harms = opt.harmsOf(&c)
-				out = append(out, slices.DeleteFunc(opt.atLevels(&c), func(at Case) bool { return !opt.Wants(&at) })...)
+				for _, c := range opt.atAges(c) {
+					out = append(out, slices.DeleteFunc(opt.atLevels(&c), func(at Case) bool { return !opt.Wants(&at) })...)
+				}
 			}
 		}
 	}
@@ -243,6 +244,30 @@ func (sc *scenario) takes(w *workload) bool {
 	h := fnv.New32a()
 	h.Write([]byte(sc.name + "/" + sc.severity))
 	return able[int(h.Sum32())%len(able)] == w.name
+}
+
+// settled is how much later than in a job's first half minute the matrix stops it: the look at a new job is closed by then, whose
+// incident would take in what comes while it is open, and rates and baselines are those of a job that runs for days.
+const settled = 125 * time.Second
+
+// atAges gives a case in a job that has settled, and of the jobs of levelWorkload also in a young one: only what stops a job can come in its
+// first half minute and still be known for what it is.
+func (o *Options) atAges(c Case) []Case {
+	if c.Group != GroupHang {
+		return []Case{c}
+	}
+	young := c
+	young.Name, young.Young, young.Harms = young.Name+"/young", true, nil
+	young.Config.Faults = slices.Clone(c.Config.Faults)
+	c.postpone(cmp.Or(o.Later, settled))
+	if o.Later > 0 {
+		c.Name += "/+" + o.Later.String()
+		return []Case{c}
+	}
+	if c.Workload != levelWorkload {
+		return []Case{c}
+	}
+	return []Case{c, young}
 }
 
 // postpone has everything begin later, and the run end so much later.

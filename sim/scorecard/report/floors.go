@@ -52,6 +52,7 @@ func measures(s *Summary) map[string]float64 {
 		"healthy_not_accused": s.Healthy.Value(), "benign_not_accused": s.Benign.Value(), "quiet_not_paged": s.QuietPaged.Value(),
 		"harmed_false": harmedAll(s).Innocent.Value(), "harmed_right": harmedAll(s).Right.Value(), "harmed_calibration_error": s.HarmedCalibration,
 		"precision": s.Precision.Value(), "recall": s.Recall.Value(), "f1": s.F1, "calibration_error": s.Calibration,
+		"young_hang_right": s.Young.Value(), "young_innocent": s.YoungInnocent.Value(),
 	}
 	for i := range s.Levels {
 		levelMeasures(&s.Levels[i], out)

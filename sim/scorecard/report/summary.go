@@ -27,6 +27,7 @@ type Report struct {
 	Outcomes []judge.Outcome `json:"outcomes"`
 	Drawn    []judge.Outcome `json:"drawn,omitempty"`   // Runs drawn from seeds beside the matrix; they count in a table of their own only.
 	Scraped  []judge.Outcome `json:"scraped,omitempty"` // Runs at other scrape intervals; they count in the table of what a person waits for only.
+	Young    []judge.Outcome `json:"young,omitempty"`   // Runs whose fault comes in the job's first half minute; they count in a table of their own only.
 }
 
 // Version is the version of the JSON form.
@@ -71,6 +72,10 @@ type Summary struct {
 	// HarmedReliability and HarmedCalibration are of the verdicts under harm.
 	HarmedReliability []Bin   `json:"harmed_reliability"`
 	HarmedCalibration float64 `json:"harmed_calibration_error"`
+
+	// Young are the jobs that stop in their first half minute, at all levels, and those of them in which an innocent is accused.
+	Young         Share `json:"young_hang_right"`
+	YoungInnocent Share `json:"young_innocent"`
 }
 
 // MethodScore is how often a method's first-named is right, or nobody is named where nobody is to blame.
@@ -261,10 +266,13 @@ func abs(x float64) float64 { return max(x, -x) }
 func New(mode string, seed uint64, commit, machine string, date time.Time, took float64, outcomes []judge.Outcome) *Report {
 	r := &Report{Version: Version, Mode: mode, Seed: seed, Commit: commit, Machine: machine, Date: date, Seconds: took, Outcomes: outcomes}
 	if mode != ModeBlind {
-		r.Outcomes = filter(outcomes, func(o *judge.Outcome) bool { return !o.Drawn && o.Scrape == 0 })
+		r.Outcomes = filter(outcomes, func(o *judge.Outcome) bool { return !o.Drawn && o.Scrape == 0 && !o.Young })
+		r.Young = filter(outcomes, func(o *judge.Outcome) bool { return o.Young })
 		r.Scraped = filter(outcomes, func(o *judge.Outcome) bool { return o.Scrape > 0 })
 		r.Drawn = filter(outcomes, func(o *judge.Outcome) bool { return o.Drawn })
 	}
 	r.Summary = summarize(r.Outcomes)
+	r.Summary.Young = share(r.Young, func(o *judge.Outcome) bool { return o.Right && !o.False })
+	r.Summary.YoungInnocent = share(r.Young, func(o *judge.Outcome) bool { return o.False })
 	return r
 }

@@ -28,6 +28,7 @@ type table struct {
 func (r *Report) tables() []table {
 	return slices.Concat(
 		[]table{r.coverage(), r.designTable(), r.headline(), r.levelTable()},
+		r.young(),
 		r.waits(),
 		r.drawn(),
 		[]table{r.byFault(), r.bySeverity(), r.byScale()},

@@ -54,7 +54,7 @@ func corpusCommand(app *kingpin.Application, commands map[string]func(context.Co
 	write.Flag("dir", "Directory of the corpus.").Default(corpusDir).StringVar(&f.dir)
 	write.Flag("tree", "Root of the tree that has the recordings; empty: none.").Default(".").StringVar(&f.root)
 	write.Flag("seed", "Seed of the quick matrix.").Default("1").Uint64Var(&f.opt.Seed)
-	write.Flag("later", "What stops a job begins so much later than in its first minute.").DurationVar(&f.opt.Later)
+	write.Flag("later", "What stops a job begins so much later than in its first half minute (0: 125 s).").DurationVar(&f.opt.Later)
 	write.Flag("harm", "none, sample, all, or the name of one.").Default(matrix.HarmSample).StringVar(&f.opt.Harm)
 	write.Flag("group", "Only simulated cases of these: hang, slow, healthy, benign. May be repeated.").EnumsVar(&f.opt.Groups, "hang", "slow", "healthy", "benign")
 	write.Flag("ranks", "Largest simulated job (0: 512).").IntVar(&f.opt.Ranks)

@@ -66,7 +66,7 @@ func scorecardCommand(app *kingpin.Application, commands map[string]func(context
 	cmd.Flag("scrape", "Scrape interval.").Default("5s").DurationVar(&f.opt.Scrape)
 	cmd.Flag("harm", "Ask about the same moments with worse evidence, too: none, sample (one harm a run), all, or one of "+strings.Join(harm.Names(), ", ")+".").
 		Default(matrix.HarmSample).EnumVar(&f.opt.Harm, append([]string{matrix.HarmNone, matrix.HarmSample, matrix.HarmAll}, harm.Names()...)...)
-	cmd.Flag("later", "What stops a job begins so much later than in its first minute.").DurationVar(&f.opt.Later)
+	cmd.Flag("later", "What stops a job begins so much later than in its first half minute (0: 125 s).").DurationVar(&f.opt.Later)
 	cmd.Flag("workers", "Cases at the same time (0: one a core).").IntVar(&f.workers)
 	cmd.Flag("memory", "GiB that the runs may take together: large ones run beside each other as far as they fit (0: 18, or three quarters of the machine's when that is less).").IntVar(&f.memory)
 	cmd.Flag("out", "Directory for outcomes.jsonl, scorecard.json, scorecard.md and scorecard.html.").Default("build/scorecard").StringVar(&f.out)
@@ -99,7 +99,7 @@ func explainCommand(app *kingpin.Application, commands map[string]func(context.C
 	cmd.Flag("blind", "A case of those that scorecard draws from this seed.").StringVar(&f.blind)
 	cmd.Flag("runs", "With --blind: of how many.").Default("100").IntVar(&f.runs)
 	cmd.Flag("harm", "Also print the verdict on worse evidence: all, or one of the scorecard's.").Default(matrix.HarmNone).StringVar(&f.opt.Harm)
-	cmd.Flag("later", "What stops a job begins so much later than in its first minute.").DurationVar(&f.opt.Later)
+	cmd.Flag("later", "What stops a job begins so much later than in its first half minute (0: 125 s).").DurationVar(&f.opt.Later)
 	commands[cmd.FullCommand()] = func(ctx context.Context) error {
 		f.opt.Seeds, f.opt.All, f.opt.Only, f.opt.Levels = 1, true, []string{only}, cluster.Levels
 		cases, _, err := f.cases()
