@@ -22,7 +22,8 @@ import (
 
 // Looker has exporters take close looks at processes. Nodes implements it over HTTP.
 type Looker interface {
-	Look(ctx context.Context, base, jobID string, ranks []int) (*nodeapi.Look, int64, error)
+	// Look takes the numbers of the processes by their ranks.
+	Look(ctx context.Context, base, jobID string, pids map[int]int) (*nodeapi.Look, int64, error)
 }
 
 // Bounds of one answer: its bytes, and what its lists can hold.
@@ -36,10 +37,11 @@ const (
 )
 
 // Look implements Looker.
-func (n *Nodes) Look(ctx context.Context, base, jobID string, ranks []int) (*nodeapi.Look, int64, error) {
+func (n *Nodes) Look(ctx context.Context, base, jobID string, pids map[int]int) (*nodeapi.Look, int64, error) {
 	q := url.Values{"job_id": {jobID}}
-	for _, r := range ranks {
+	for _, r := range slices.Sorted(maps.Keys(pids)) {
 		q.Add("rank", strconv.Itoa(r))
+		q.Add("pid", strconv.Itoa(pids[r]))
 	}
 	var look *nodeapi.Look
 	// A refusal is no failure of the exporter: it may not be allowed to look.
@@ -73,11 +75,16 @@ func (s *Session) Look(ctx context.Context, ranks []int) map[int]*nodeapi.Looked
 	if !ok {
 		return nil
 	}
-	byNode := map[*Node][]int{}
+	byNode := map[*Node]map[int]int{}
 	for _, r := range ranks {
-		if n := s.byRank[r]; n != nil && len(byNode[n]) < nodeapi.MaxLooked && s.Disputed(r) == "" {
-			byNode[n] = append(byNode[n], r)
+		n, pid := s.byRank[r], s.pidOf(r)
+		if n == nil || pid <= 0 || len(byNode[n]) >= nodeapi.MaxLooked || s.Disputed(r) != "" {
+			continue
 		}
+		if byNode[n] == nil {
+			byNode[n] = map[int]int{}
+		}
+		byNode[n][r] = pid
 	}
 	var mu sync.Mutex
 	out := map[int]*nodeapi.LookedAt{}
@@ -85,21 +92,35 @@ func (s *Session) Look(ctx context.Context, ranks []int) map[int]*nodeapi.Looked
 		look, size, err := looker.Look(ctx, n.Base, s.job.ID, byNode[n])
 		mu.Lock()
 		defer mu.Unlock()
-		for _, rank := range byNode[n] {
-			out[rank] = looked(look, s.job.ID, rank, err)
+		for rank, pid := range byNode[n] {
+			out[rank] = looked(look, s.job.ID, rank, pid, err)
 		}
 		return size
 	}, &s.bytes)
 	return out
 }
 
-// looked finds a rank in an answer.
-func looked(look *nodeapi.Look, jobID string, rank int, err error) *nodeapi.LookedAt {
+// pidOf gives the process that is believed to be a rank, as its exporter's procfs numbers it; 0 unknown. Another user of the host may run
+// processes of the same job and rank.
+func (s *Session) pidOf(rank int) int {
+	if n := s.byRank[rank]; n != nil && n.state != nil {
+		for i := range n.state.Processes {
+			p := &n.state.Processes[i]
+			if p.JobID == s.job.ID && int(p.Rank) == rank && s.believes(p) && p.Kernel != nil && alive(p.Kernel.State) {
+				return p.Kernel.HostPID
+			}
+		}
+	}
+	return s.processes[rank].PID
+}
+
+// looked finds a process in an answer.
+func looked(look *nodeapi.Look, jobID string, rank, pid int, err error) *nodeapi.LookedAt {
 	if err != nil {
 		return &nodeapi.LookedAt{Missing: []string{"Its exporter did not look at it closely: " + reason(err) + "."}}
 	}
 	for i := range look.Processes {
-		if p := &look.Processes[i]; p.JobID == jobID && int(p.Rank) == rank {
+		if p := &look.Processes[i]; p.JobID == jobID && int(p.Rank) == rank && p.PID == pid {
 			return p
 		}
 	}

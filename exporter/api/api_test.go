@@ -66,18 +66,24 @@ func newNode(t *testing.T) *testNode {
 
 func (n *testNode) rank(job string, rank int32, stuck time.Duration) *tracetest.Writer {
 	n.t.Helper()
-	pid := 4000 + int(rank)
+	w := n.claim(fmt.Sprintf("%s-%d.trace", job, rank), job, rank, 0, 4000+int(rank))
+	tracetest.Fill(w, tracetest.Shape{Comms: 2, Channels: 2, Ops: 10, Rank: rank, NowNS: nowNS, StuckNS: uint64(stuck)})
+	return w
+}
+
+// claim makes a process of a user that claims to be a rank.
+func (n *testNode) claim(file, job string, rank int32, uid, pid int) *tracetest.Writer {
+	n.t.Helper()
 	id := trace.Identity{
 		PID: uint32(pid), PIDNamespace: proctest.InitNamespace, StartTicks: 50, Rank: rank, WorldSize: 8, GPUIndex: rank,
 		BootID: proctest.BootID, Hostname: "pod", JobID: job,
 	}
-	w, err := tracetest.Create(filepath.Join(n.dir, fmt.Sprintf("%s-%d.trace", job, rank)), id, tracetest.Size{})
+	w, err := tracetest.Create(filepath.Join(n.dir, file), id, tracetest.Size{})
 	if err != nil {
 		n.t.Fatal(err)
 	}
 	n.t.Cleanup(func() { w.Close() })
-	tracetest.Fill(w, tracetest.Shape{Comms: 2, Channels: 2, Ops: 10, Rank: rank, NowNS: nowNS, StuckNS: uint64(stuck)})
-	n.procs.Put(proctest.Process{PID: pid, StartTicks: 50})
+	n.procs.Put(proctest.Process{PID: pid, StartTicks: 50, UID: uid})
 	return w
 }
 

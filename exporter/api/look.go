@@ -4,11 +4,14 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
+	"strconv"
 	"sync"
 
 	"github.com/culprit-project/culprit/access"
@@ -42,7 +45,8 @@ func (a *API) RegisterNoLook(mux *http.ServeMux) {
 
 func (a *API) look(w http.ResponseWriter, r *http.Request, looker Looker) {
 	q, err := parseQuery(r.URL.Query())
-	switch {
+	pids, pidsErr := parsePIDs(r.URL.Query()["pid"])
+	switch err = cmp.Or(err, pidsErr); {
 	case err != nil:
 	case len(q.JobIDs) == 0 || len(q.Ranks) == 0:
 		err = errors.New("job_id and rank are required: say whom to look at")
@@ -53,7 +57,11 @@ func (a *API) look(w http.ResponseWriter, r *http.Request, looker Looker) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	answer := nodeapi.Look{Version: nodeapi.Version, Node: a.sampler.HostName(), Processes: lookAt(r.Context(), a.sampler.Living(q), looker)}
+	list := a.sampler.Living(q)
+	if len(pids) > 0 {
+		list = slices.DeleteFunc(list, func(p node.Followed) bool { return !slices.Contains(pids, p.PID) })
+	}
+	answer := nodeapi.Look{Version: nodeapi.Version, Node: a.sampler.HostName(), Processes: lookAt(r.Context(), list, looker)}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
 	body, finish := compressed(w, r)
@@ -64,6 +72,18 @@ func (a *API) look(w http.ResponseWriter, r *http.Request, looker Looker) {
 	if err := errors.Join(err, finish()); err != nil {
 		a.log.Debug("Writing a look", "remote", r.RemoteAddr, "err", err)
 	}
+}
+
+func parsePIDs(texts []string) ([]int, error) {
+	var pids []int
+	for _, s := range texts {
+		n, err := strconv.ParseInt(s, 10, 32)
+		if err != nil {
+			return nil, fmt.Errorf("pid %q is not a number", s)
+		}
+		pids = append(pids, int(n))
+	}
+	return pids, nil
 }
 
 // lookAt looks at processes side by side: they are to be compared.

@@ -6,6 +6,7 @@ package api_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -35,6 +36,10 @@ func TestLook(t *testing.T) {
 	n.rank("llm", 0, 0)
 	n.rank("llm", 1, 0)
 	n.rank("other", 2, 0)
+	for i := range nodeapi.MaxLooked { // Processes of another user that took the name.
+		n.claim(fmt.Sprintf("%d.trace", i), "twice", 3, 1000+i, 5000+i)
+	}
+	n.claim("last.trace", "twice", 3, 999, 5999)
 	n.sampler.Sample()
 	web := filepath.Join(t.TempDir(), "web.yml")
 	if err := os.WriteFile(web, []byte("basic_auth_users: {analyzer: x}\n"), 0o600); err != nil {
@@ -59,15 +64,18 @@ func TestLook(t *testing.T) {
 		code        int
 		pids        []int
 	}{
-		"off":             {off, "job_id=llm&rank=1", "", http.StatusForbidden, nil},
-		"nobody":          {auto, "job_id=llm&rank=1", "", http.StatusForbidden, nil},
-		"an unknown user": {auto, "job_id=llm&rank=1", "eve", http.StatusForbidden, nil},
-		"a user":          {auto, "job_id=llm&rank=1", "analyzer", http.StatusOK, []int{4001}},
-		"two ranks":       {open, "job_id=llm&rank=0&rank=1&rank=2", "", http.StatusOK, []int{4000, 4001}},
-		"no such rank":    {open, "job_id=llm&rank=7", "", http.StatusNotFound, nil},
-		"any process":     {open, "pid=1", "", http.StatusBadRequest, nil},
-		"all ranks":       {open, "job_id=llm", "", http.StatusBadRequest, nil},
-		"too many":        {open, "job_id=llm" + many, "", http.StatusBadRequest, nil},
+		"off":                              {off, "job_id=llm&rank=1", "", http.StatusForbidden, nil},
+		"nobody":                           {auto, "job_id=llm&rank=1", "", http.StatusForbidden, nil},
+		"an unknown user":                  {auto, "job_id=llm&rank=1", "eve", http.StatusForbidden, nil},
+		"a user":                           {auto, "job_id=llm&rank=1", "analyzer", http.StatusOK, []int{4001}},
+		"two ranks":                        {open, "job_id=llm&rank=0&rank=1&rank=2", "", http.StatusOK, []int{4000, 4001}},
+		"no such rank":                     {open, "job_id=llm&rank=7", "", http.StatusNotFound, nil},
+		"one of those that claim the rank": {open, "job_id=twice&rank=3&pid=5999", "", http.StatusOK, []int{5999}},
+		"another process than the rank's":  {open, "job_id=llm&rank=1&pid=1", "", http.StatusNotFound, nil},
+		"a process without a number":       {open, "job_id=llm&rank=1&pid=x", "", http.StatusBadRequest, nil},
+		"any process":                      {open, "pid=1", "", http.StatusBadRequest, nil},
+		"all ranks":                        {open, "job_id=llm", "", http.StatusBadRequest, nil},
+		"too many":                         {open, "job_id=llm" + many, "", http.StatusBadRequest, nil},
 	} {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, nodeapi.LookPath+"?"+tc.query, nil)
 		if tc.user != "" {

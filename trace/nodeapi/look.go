@@ -11,7 +11,8 @@ const LookPath = "/api/v1/look"
 // MaxLooked is how many processes one request looks at.
 const MaxLooked = 16
 
-// Look answers GET /api/v1/look. Query parameters job_id and rank are required; rank is repeatable.
+// Look answers GET /api/v1/look. Query parameters job_id and rank are required. rank and pid are repeatable; pid leaves out other processes
+// that claim to be one of the ranks, such as another user's.
 type Look struct {
 	Version   int        `json:"version"`
 	Node      string     `json:"node"`
