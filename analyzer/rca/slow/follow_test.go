@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/culprit-project/culprit/analyzer/rca"
 	"github.com/culprit-project/culprit/analyzer/rca/job"
 )
@@ -47,6 +49,44 @@ func TestEndSeenLate(t *testing.T) {
 			}
 			if want := pick(c.follows, waits.Func, first.Func); before != want {
 				t.Errorf("it follows %q, want %q", before, want)
+			}
+		})
+	}
+}
+
+// TestMadeUpTimes: what comes before what costs time by the number of operations alone, whatever times and groups a process claims.
+func TestMadeUpTimes(t *testing.T) {
+	for name, claim := range map[string]func(i, n int, s *rca.Segment){
+		"all at one moment": func(_, _ int, _ *rca.Segment) {},
+		"all in one group": func(i, n int, s *rca.Segment) {
+			s.Start, s.End, s.Number, s.GroupOrdinal = s.Start+int64(i), s.End+int64(i), int64(n+i), int64(1+i)
+		},
+		"groups in turn":           func(i, n int, s *rca.Segment) { s.Number, s.GroupOrdinal = int64(n+i/2+i%2*n), int64(1+i/2) },
+		"ends within an overlap":   func(i, _ int, s *rca.Segment) { s.End += int64(i) },
+		"each one inside the last": func(i, n int, s *rca.Segment) { s.Start, s.End = s.Start+int64(i), s.End+int64(2*n-i) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			spent := func(n int) time.Duration {
+				tl := make([]rca.Segment, n)
+				for i := range tl {
+					tl[i] = rca.Segment{Kind: rca.SegmentOp, Iteration: -1, Comm: "c", Func: "Send", Peer: 1, Number: int64(i), Start: int64(time.Second), End: int64(time.Second + time.Microsecond)}
+					claim(i, n, &tl[i])
+				}
+				ev := rca.Evidence{WorldSize: 2, Comms: []rca.Comm{{ID: "c", Size: 2, Members: []int{0, 1}}}, Ranks: []rca.Rank{{ID: 0, Caps: rca.SeesKernels}}}
+				x := job.NewIndex(&ev, rca.Options{}.WithDefaults())
+				var before, after unix.Rusage
+				if err := unix.Getrusage(unix.RUSAGE_SELF, &before); err != nil {
+					t.Fatal(err)
+				}
+				newTimeline(x, tl)
+				if err := unix.Getrusage(unix.RUSAGE_SELF, &after); err != nil {
+					t.Fatal(err)
+				}
+				return time.Duration(after.Utime.Nano() - before.Utime.Nano())
+			}
+			const few, times, most = 2000, 16, 64 // What grows with the square takes 256 times as long.
+			if small, large := spent(few), spent(times*few); large > most*max(small, 4*time.Millisecond) {
+				t.Errorf("%d operations take %v, %d take %v", few, small, times*few, large)
 			}
 		})
 	}

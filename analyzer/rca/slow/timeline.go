@@ -310,7 +310,13 @@ func (t *timeline) link() {
 			}
 			s.stay = s.end - s.enter
 		}
-		k := 0
+		sharing := make([]int32, len(byEnd)) // Where those before it that share its kernel, one after the other, begin.
+		for j := 1; j < len(byEnd); j++ {
+			if sharing[j] = int32(j); t.segs[byEnd[j]].sharesKernel(&t.segs[byEnd[j-1]]) {
+				sharing[j] = sharing[j-1]
+			}
+		}
+		k, ended := 0, 0
 		byEnter := slices.Clone(list)
 		slices.SortStableFunc(byEnter, func(a, b int32) int { return cmp.Compare(t.segs[a].enter, t.segs[b].enter) })
 		copy(list, byEnter)
@@ -327,13 +333,10 @@ func (t *timeline) link() {
 			for k < len(byEnd) && t.segs[byEnd[k]].end <= s.enter+mostOverlap {
 				k++
 			}
-			for j := k - 1; j >= 0; j-- {
-				if p := &t.segs[byEnd[j]]; byEnd[j] != i && !s.sharesKernel(p) && s.follows(p) {
-					s.pred = byEnd[j]
-					break
-				}
+			for ended < k && t.segs[byEnd[ended]].end <= s.enter {
+				ended++
 			}
-			if s.pred >= 0 {
+			if s.pred = t.endedBefore(i, byEnd[:k], ended, sharing); s.pred >= 0 {
 				p := &t.segs[s.pred]
 				s.gap = max(0, s.enter-p.end)
 				if !s.compute && t.ahead && s.start > p.end && !s.restored {
@@ -345,6 +348,26 @@ func (t *timeline) link() {
 			}
 		}
 	}
+}
+
+// endedBefore gives the last one that had ended, as far as times tell, when a segment was entered, without those of its own kernel; -1 none. Of the
+// others not more are looked at than can end in an overlap: a process may claim that thousands did.
+func (t *timeline) endedBefore(i int32, byEnd []int32, ended int, sharing []int32) int32 {
+	s, left := &t.segs[i], mostOverlap/rounding
+	for j := len(byEnd) - 1; j >= 0; j-- {
+		switch p := byEnd[j]; {
+		case left == 0 && j >= ended:
+			j = ended
+		case p == i:
+		case s.sharesKernel(&t.segs[p]):
+			j = int(sharing[j])
+		case s.follows(&t.segs[p]):
+			return p
+		default:
+			left--
+		}
+	}
+	return -1
 }
 
 // sequence identifies operations of a rank that are numbered without holes.
