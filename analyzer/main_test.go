@@ -213,3 +213,56 @@ func TestFileSizeLimit(t *testing.T) {
 		})
 	}
 }
+
+// TestFilesThatTakeAllMemory: files of a few kilobytes that become gigabytes in memory cost themselves a line, in each format, several together
+// and beside those of a job that hangs. Its verdict stays. A file that ends the process is no unknown verdict where it is alone.
+func TestFilesThatTakeAllMemory(t *testing.T) {
+	dumps := "../examples/op-not-entered"
+	bomb := func(head, each, tail string) []byte {
+		var out bytes.Buffer
+		w := gzip.NewWriter(&out)
+		many := strings.Repeat(each, 1<<20/len(each))
+		_, err := w.Write([]byte(head))
+		for range 8 {
+			_, more := w.Write([]byte(many))
+			err = errors.Join(err, more)
+		}
+		_, more := w.Write([]byte(tail))
+		if err = errors.Join(err, more, w.Close()); err != nil {
+			t.Fatal(err)
+		}
+		return out.Bytes()
+	}
+	dir := t.TempDir()
+	for name, data := range map[string][]byte{
+		"answer.gz":    bomb(`{"version":1,"exporter":"x","now_ns":1,"processes":[`, "{},", "{}]}"),
+		"processes.gz": bomb(`{"version":1,"exporter":"x","now_ns":1,"processes":[{"job_id":"a","ops":[`, "{},", "{}]}]}"),
+		"ras.gz":       bomb(`{"nccl_version":"2.28.9","communicators":[{"ranks":[`, "{},", "{}]}]}"),
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, tt := range []struct {
+		name  string
+		paths []string
+		code  int
+	}{
+		{"beside dumps", []string{dumps, dir}, offline.ExitFound},
+		{"alone", []string{filepath.Join(dir, "answer.gz")}, offline.ExitData},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			cmd := analyzer(t, append([]string{"analyze", "--quiet", "--explain"}, tt.paths...)...)
+			cmd.Args = append([]string{"/bin/sh", "-c", `ulimit -d 524288 && exec "$0" "$@"`, cmd.Path}, cmd.Args[1:]...) // KiB.
+			cmd.Path = "/bin/sh"
+			out, err := cmd.CombinedOutput()
+			if cmd.ProcessState.ExitCode() != tt.code {
+				t.Fatalf("%v, want status %d\n%s", err, tt.code, out)
+			}
+			if !strings.Contains(string(out), "answer.gz: reading it takes all memory") {
+				t.Errorf("nothing says so:\n%s", out)
+			}
+		})
+	}
+}

@@ -75,13 +75,17 @@ type config struct {
 	operators string
 	maxFile   units.Base2Bytes
 	maxTotal  units.Base2Bytes
+	watch     load.Watch
 }
 
 // Command registers `analyze` and gives the function that runs it after parsing; its result is the exit code.
 func Command(app *kingpin.Application) (cmd *kingpin.CmdClause, run func(context.Context) int) {
 	c := &config{columns: map[string]string{}}
 	return c.register(app), func(ctx context.Context) int {
-		return c.runUntil(ctx, os.Stdin, os.Stdout, os.Stderr)
+		if os.Args[0] == bounded {
+			return c.runBounded(ctx)
+		}
+		return c.supervise(ctx)
 	}
 }
 
@@ -193,7 +197,7 @@ func writeHTML(name string, r *diagnosis.Result) (err error) {
 // load reads the paths. A code other than 0 ends the command; the reason has been printed.
 func (c *config) load(ctx context.Context, paths []string, stdin io.Reader, stderr io.Writer) (*load.Collection, int) {
 	l := load.Loader{
-		MaxFile: int64(c.maxFile), MaxTotal: int64(c.maxTotal), Columns: c.columns, Stdin: stdin,
+		MaxFile: int64(c.maxFile), MaxTotal: int64(c.maxTotal), Columns: c.columns, Stdin: stdin, Watch: c.watch,
 		Progress: load.NewProgress(stderr, !c.quiet && !c.json && isTerminal(stderr)),
 	}
 	got, err := l.Load(ctx, paths)

@@ -205,6 +205,30 @@ func TestOddFiles(t *testing.T) {
 	wantVerdict(t, diagnosis.Diagnose(got, diagnosis.Options{}), rca.NotEntered, rca.CauseNotCalled, 9, 14)
 }
 
+// TestFilesInTurn: what took all memory once is read last and told of, what did so twice is left out, and without room what comes waits in vain.
+func TestFilesInTurn(t *testing.T) {
+	dir := write(t, moe())
+	begun, ended := []string{}, 0
+	l := load.Loader{MaxFile: 4 << 20, Progress: load.NewProgress(io.Discard, false), Watch: load.Watch{
+		Begin:   func(path string) { begun = append(begun, path) },
+		End:     func(string) { ended++ },
+		Last:    []string{dumpFile(dir, 0)},
+		LeftOut: []string{dumpFile(dir, 1)},
+	}}
+	got, err := l.Load(t.Context(), []string{dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantVerdict(t, diagnosis.Diagnose(got, diagnosis.Options{}), rca.NotEntered, rca.CauseNotCalled, 9, 14)
+	if len(begun) != 15 || ended != 15 || begun[14] != dumpFile(dir, 0) || got.Understood() != 15 {
+		t.Errorf("%d files were ended of %v", ended, begun)
+	}
+	l.Watch.Memory = 1
+	if got, err = l.Load(t.Context(), []string{dir}); err != nil || got.Understood() != 0 || len(got.Files) != 16 {
+		t.Errorf("without memory: %v, %d files", err, len(got.Files))
+	}
+}
+
 // FuzzArchive has any bytes packed in archives, as they come and cut off.
 func FuzzArchive(f *testing.F) {
 	f.Add([]byte("PAR1"), uint8(1), uint16(0))

@@ -15,6 +15,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"runtime/metrics"
 	"slices"
 	"strings"
 	"sync"
@@ -49,6 +50,32 @@ type Loader struct {
 	Columns  map[string]string // Columns of op tables by role.
 	Stdin    io.Reader         // What the path "-" stands for.
 	Progress *Progress
+	Watch    Watch
+}
+
+// Watch is told which files are read, and says how: what one of them takes is to cost the others nothing.
+type Watch struct {
+	Begin, End func(path string) // Nil: nobody watches.
+	Last       []string          // These are read one by one, after all others,
+	LeftOut    []string          // and these not at all: they took all memory.
+	Memory     int64             // Bytes there are; from a half on, what is left to be read waits, and is left out. 0: no bound.
+}
+
+var (
+	errTooMuch = errors.New("reading it takes all memory")
+	errNoRoom  = errors.New("left out: what was read before takes half of the memory")
+)
+
+// full reports whether what has been kept leaves too little memory.
+func (w *Watch) full() bool {
+	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+	for range 2 {
+		if metrics.Read(live); w.Memory == 0 || int64(live[0].Value.Uint64()) < w.Memory/2 {
+			return false
+		}
+		runtime.GC() // Some of it may only have been read through.
+	}
+	return true
 }
 
 const (
@@ -67,17 +94,34 @@ func (l *Loader) Load(ctx context.Context, paths []string) (*Collection, error) 
 	l.Progress.begin(files)
 	defer l.Progress.end()
 	jobs := make(chan input)
+	var mu sync.Mutex
+	var last []input
 	room, total := newBudget(inFlightMax), &allowance{base: cmp.Or(l.MaxTotal, maxTotal)}
 	var wg sync.WaitGroup
 	for range min(runtime.GOMAXPROCS(0), len(files)) {
 		wg.Go(func() {
 			for in := range jobs {
-				l.one(ctx, in, got, room, total)
-				l.Progress.add(in.size)
+				if l.Watch.full() {
+					mu.Lock()
+					last = append(last, in)
+					mu.Unlock()
+					continue
+				}
+				l.watched(ctx, in, got, room, total, &mu)
 			}
 		})
 	}
 	for _, in := range files {
+		switch {
+		case slices.Contains(l.Watch.LeftOut, in.path):
+			add(got, &got.Files, File{Path: in.path, Bytes: in.size, Error: errTooMuch.Error()})
+			continue
+		case slices.Contains(l.Watch.Last, in.path):
+			mu.Lock()
+			last = append(last, in)
+			mu.Unlock()
+			continue
+		}
 		select {
 		case jobs <- in:
 			continue
@@ -87,6 +131,13 @@ func (l *Loader) Load(ctx context.Context, paths []string) (*Collection, error) 
 	}
 	close(jobs)
 	wg.Wait()
+	for _, in := range last {
+		if ctx.Err() == nil && l.Watch.full() {
+			add(got, &got.Files, File{Path: in.path, Bytes: in.size, Error: errNoRoom.Error()})
+			continue
+		}
+		l.watched(ctx, in, got, room, total, &mu)
+	}
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -94,10 +145,25 @@ func (l *Loader) Load(ctx context.Context, paths []string) (*Collection, error) 
 	return got, nil
 }
 
+// watched reads one input, and tells of it.
+func (l *Loader) watched(ctx context.Context, in input, got *Collection, room *budget, total *allowance, mu *sync.Mutex) {
+	tell := func(say func(path string)) {
+		if say != nil {
+			mu.Lock()
+			defer mu.Unlock()
+			say(in.path)
+		}
+	}
+	tell(l.Watch.Begin)
+	l.one(ctx, in, got, room, total)
+	l.Progress.add(in.size)
+	tell(l.Watch.End)
+}
+
 // one reads one file, and whatever is packed in it.
 func (l *Loader) one(ctx context.Context, in input, got *Collection, room *budget, total *allowance) {
 	var r io.Reader = l.Stdin
-	if in.path != stdinPath {
+	if in.path != Stdin {
 		f, err := in.open()
 		if err != nil {
 			add(got, &got.Files, File{Path: in.path, Error: fmt.Sprintf("opening: %v", unwrapPath(err))})
@@ -150,7 +216,8 @@ func (fd unwaited) Read(p []byte) (int, error) {
 
 func (fd unwaited) Close() error { return syscall.Close(int(fd)) }
 
-const stdinPath = "-"
+// Stdin is the path of standard input.
+const Stdin = "-"
 
 // expand walks directories. Names starting with a dot are left out, as is what is neither file nor directory.
 func expand(paths []string) ([]input, error) {
@@ -167,8 +234,8 @@ func expand(paths []string) ([]input, error) {
 		return nil
 	}
 	for _, p := range paths {
-		if p == stdinPath || p == "" { // The command line's parser turns a lone dash into nothing.
-			p = stdinPath
+		if p == Stdin || p == "" { // The command line's parser turns a lone dash into nothing.
+			p = Stdin
 			if err := add(p, 0, false); err != nil {
 				return nil, err
 			}
