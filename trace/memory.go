@@ -11,6 +11,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 	"unsafe"
+
+	"github.com/culprit-project/culprit/internal/terminal"
 )
 
 // guarded runs read, which touches the mapping. A file that shrinks under a mapping raises SIGBUS on access; here it
@@ -53,7 +55,7 @@ func copyWords[T any](dst *T, src unsafe.Pointer, bytes uintptr) {
 }
 
 // text takes the string before the first NUL and makes it safe to print, log and export: valid UTF-8 without control
-// characters. The array came from another process.
+// characters and others that cannot be seen. The array came from another process.
 func text(b []byte) string {
 	n := 0
 	clean := true
@@ -65,7 +67,7 @@ func text(b []byte) string {
 		return string(b[:n])
 	}
 	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) || !unicode.IsPrint(r) {
+		if terminal.Hidden(r) || !unicode.IsPrint(r) {
 			return utf8.RuneError
 		}
 		return r

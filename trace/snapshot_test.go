@@ -425,3 +425,24 @@ func TestBound(t *testing.T) {
 		t.Errorf("read %v records", sizes)
 	}
 }
+
+// TestNamesThatLookAlike: a process that calls itself by another's name and a character that leaves no trace is shown with a mark in its place.
+func TestNamesThatLookAlike(t *testing.T) {
+	for name, want := range map[string]string{"llm": "llm", "llm\u3164": "llm\ufffd", "llm\u200b": "llm\ufffd", "l\u2800lm": "l\ufffdlm", "llm\ufe0f": "llm\ufffd", "日本": "日本"} {
+		path := filepath.Join(t.TempDir(), "a"+trace.Suffix)
+		w, err := tracetest.Create(path, trace.Identity{JobID: name}, tracetest.Size{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer w.Close()
+		f, err := trace.Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		var snap trace.Snapshot
+		if err := f.Snapshot(&snap); err != nil || snap.Identity.JobID != want {
+			t.Errorf("%q is %q, %v", name, snap.Identity.JobID, err)
+		}
+	}
+}

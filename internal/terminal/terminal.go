@@ -22,10 +22,18 @@ func Visible(r, newline rune) rune {
 		return newline
 	case r == '\t':
 		return ' '
-	case unicode.IsControl(r), unicode.In(r, unicode.Bidi_Control, unicode.Zl, unicode.Zp):
+	case Hidden(r):
 		return unicode.ReplacementChar
 	}
 	return r
+}
+
+// Hidden reports whether a character is obeyed or left out where it is printed: with those that leave no trace, such as a space of no width, one
+// name looks like another. The Braille pattern without dots is blank, and nothing of Unicode's says so.
+func Hidden(r rune) bool {
+	const blankBraille = '\u2800'
+	return r == blankBraille || unicode.IsControl(r) ||
+		unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
 }
 
 // Short gives a Line of n characters at most.

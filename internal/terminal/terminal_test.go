@@ -26,6 +26,20 @@ func TestQuote(t *testing.T) {
 	}
 }
 
+// TestHidden has names that look like another one, and letters that do not.
+func TestHidden(t *testing.T) {
+	for _, r := range "\u200b\u200d\u00ad\ufeff\u2060\u180e\u3164\u115f\uffa0\u034f\ufe0f\u2800\u2028\u202e\u2066\U000e0041\U000e0100\x1b\u009b\x7f\x00" {
+		if got := Line("llm" + string(r)); got == "llm"+string(r) {
+			t.Errorf("%U stays", r)
+		}
+	}
+	for _, text := range []string{"llm 7", "é", "日本", "job-ß", "модель"} {
+		if got := Line(text); got != text {
+			t.Errorf("%q becomes %q", text, got)
+		}
+	}
+}
+
 func TestShort(t *testing.T) {
 	for _, text := range append(evil, strings.Repeat("é", 100), strings.Repeat("\xff", 1000)) {
 		if got := Short(text, 10); utf8.RuneCountInString(got) > 10 {
